@@ -81,7 +81,8 @@
 	X(8, down, "the contracting matrix of the feed-forward")                                       \
 	X(9, head, "logits: the output matrix over the whole vocabulary")                              \
 	X(10, stats, "hash, maximum, mass and entropy of the logits")                                  \
-	X(11, scan, "causal convolution and selective scan: a recurrent layer's memory")
+	X(11, scan, "causal convolution and selective scan: a recurrent layer's memory")               \
+	X(12, route, "a token's experts: their scores, the choice, the sum of what they gave")
 
 #define EV_CODES_search_action(X)                                                                  \
 	X(0, begin, "the search begins")                                                               \

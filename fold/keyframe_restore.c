@@ -189,7 +189,7 @@ static int fold_searches(struct timeline *t, int64_t seq)
 	}
 	for (int32_t i = 0; i < t->n_searches && i < n; i++)
 		if (t->search[i].id == kept[i].id)
-			t->search[i].told = kept[i].told;
+			t->search[i].taken = kept[i].taken;
 	return 0;
 }
 
@@ -293,7 +293,7 @@ static bool get_state(struct timeline *t, const struct key_row *row, int64_t *ol
 			(struct tl_attention){ .step = EV_NULL_I, .head_layer = -1, .head = -1 };
 	}
 	for (int32_t i = 0; i < t->n_pages; i++)
-		t->page[i].n_untold = t->page[i].n_story;
+		t->page[i].n_unfolded = t->page[i].n_story;
 	return !in.bad && in.at == in.end && t->n_pages == n_pages && t->last_seq == row->seq &&
 		   t->last_step == row->step && counts_are_sound(t) && pages_are_sound(t) &&
 		   requests_are_sound(t) && futures_are_sound(t);

@@ -139,7 +139,7 @@ struct tl_page {
 	int64_t heat_step; /* of that row */
 	struct tl_page_event story[TL_PAGE_STORY]; /* the newest ones, a ring */
 	int32_t n_story;                           /* ever */
-	int32_t n_untold; /* of them, the first ones were not folded: see timeline_page() */
+	int32_t n_unfolded; /* of them, the first ones were not folded: see timeline_page() */
 };
 
 struct tl_batch { /* one member of one step */
@@ -157,7 +157,7 @@ struct tl_step {
 	int32_t draft_at, n_draft;   /* in timeline.draft */
 	int32_t window_at, n_window; /* in timeline.window */
 	bool timed;
-	bool drafters_told; /* s.drafters_ns is known: older recordings lack it */
+	bool drafters_known; /* s.drafters_ns is known: older recordings lack it */
 	struct tl_time time[EV_N_stage];
 };
 struct tl_draft {
@@ -243,7 +243,7 @@ struct tl_search {
 	int32_t n_members;
 	int64_t n_made, n_dropped, n_answers; /* nodes ever; branches given up; answers */
 	/* the request of the best answer, and that as which it was told; 0: none */
-	int64_t winner, told;
+	int64_t winner, taken;
 	double won_score, won_logp;
 	int32_t won_tokens;
 	double least, most, value; /* mcts: of the values of simulations; their sum */

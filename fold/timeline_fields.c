@@ -131,7 +131,7 @@ static const void *whole_page(const struct timeline *t, const void *page)
 #define STRUCT struct tl_page
 static const struct tl_field page_fields[] = {
 	K(n_story), K(refs), K(cached), K(owner), K(block), K(last_used_step), F(heat),
-	HIDDEN(heat_step), HIDDEN(n_untold), { ITEMS_OF(story, page_event) }, END
+	HIDDEN(heat_step), HIDDEN(n_unfolded), { ITEMS_OF(story, page_event) }, END
 };
 static SHAPE(page, TL_MEMORY * TL_PAGES_MAX, .sparse = true, .whole = whole_page);
 #undef STRUCT
@@ -146,7 +146,7 @@ static SHAPE(time, ANY);
 #define STRUCT struct tl_step
 static const struct tl_field step_fields[] = {
 	EVENT(s, step), F(t_ns), F(seq), F(batch_at), F(n_batch), F(draft_at), F(n_draft),
-	F(window_at), F(n_window), F(timed), F(drafters_told), { ITEMS_OF(time, time) }, END
+	F(window_at), F(n_window), F(timed), F(drafters_known), { ITEMS_OF(time, time) }, END
 };
 static SHAPE(step, ANY);
 #undef STRUCT
@@ -242,7 +242,7 @@ static SHAPE(member, TL_MEMBERS);
 static const struct tl_field search_fields[] = {
 	K(id), F(step), F(last_step), K(begin_seq), K(last_seq), F(method), F(text), F(why),
 	F(judge), K(over), F(stopped), F(n_prompt), F(n_made), F(n_dropped), F(n_answers), F(winner),
-	K(told), F(won_score), F(won_logp), F(won_tokens), F(least), F(most), F(value), F(steps),
+	K(taken), F(won_score), F(won_logp), F(won_tokens), F(least), F(most), F(value), F(steps),
 	F(sum_pages), F(sum_unshared), F(pages), F(unshared), F(most_pages), F(most_unshared),
 	{ INLINE(share, u8, n_shares) }, { GROWING(node, node, n_nodes, cap_nodes) },
 	{ INLINE(member, member, n_members) }, END

@@ -109,8 +109,8 @@ static void take_request(struct timeline *t, const struct ev_request *e)
 	struct tl_search *last = newest(t);
 
 	for (struct tl_search *s = t->search; s < t->search + t->n_searches; s++)
-		if (e->kind != EV_REQUEST_KIND_search && s->winner && s->winner == e->parent && !s->told)
-			s->told = e->request;
+		if (e->kind != EV_REQUEST_KIND_search && s->winner && s->winner == e->parent && !s->taken)
+			s->taken = e->request;
 	m->request = 0;
 	if (e->kind != EV_REQUEST_KIND_search || !last || last->over)
 		return;

@@ -122,7 +122,7 @@ bool tl_fold_step(struct timeline *t, const struct event *ev)
 		return true;
 	*s = t->open;
 	s->s = step_numbers(e);
-	s->drafters_told = e->drafters_ns >= 0;
+	s->drafters_known = e->drafters_ns >= 0;
 	t->last_step = e->step;
 	s->seq = ev->seq;
 	s->t_ns = ev->t_ns;

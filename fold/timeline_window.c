@@ -189,14 +189,14 @@ const struct tl_page *timeline_page(const struct timeline *t, int32_t page)
 {
 	struct tl_page_event old[TL_PAGE_STORY];
 	struct tl_page *p = &t->page[page];
-	int32_t n = p->n_story - p->n_untold;
+	int32_t n = p->n_story - p->n_unfolded;
 
-	if (!p->n_untold || n >= TL_PAGE_STORY || !t->older.story)
+	if (!p->n_unfolded || n >= TL_PAGE_STORY || !t->older.story)
 		return p;
-	n = TL_PAGE_STORY - n < p->n_untold ? TL_PAGE_STORY - n : p->n_untold;
+	n = TL_PAGE_STORY - n < p->n_unfolded ? TL_PAGE_STORY - n : p->n_unfolded;
 	n = t->older.story(t->older.arg, page, old, n); /* the newest first */
 	for (int32_t i = 0; i < n; i++)
-		p->story[(p->n_untold - 1 - i) % TL_PAGE_STORY] = old[i];
-	p->n_untold = 0;
+		p->story[(p->n_unfolded - 1 - i) % TL_PAGE_STORY] = old[i];
+	p->n_unfolded = 0;
 	return p;
 }

@@ -307,7 +307,7 @@ static int check_ids(const struct engine *e, const struct engine_request *q, str
 	return 0;
 }
 
-static void tell_fork(struct engine *e, const struct request *r, const struct engine_request *q)
+static void emit_fork(struct engine *e, const struct request *r, const struct engine_request *q)
 {
 	struct event ev;
 
@@ -344,7 +344,7 @@ int64_t engine_submit_owned(struct engine *e, const struct engine_request *q,
 	request_event(r, e->draft.spec, &ev);
 	stream_emit(&e->stream, &ev);
 	if (q->parent && q->fork_pos)
-		tell_fork(e, r, q);
+		emit_fork(e, r, q);
 	if (never_fits(e, r, why)) {
 		engine_emit_finish(e, r, EV_FINISH_refused, why);
 		request_free(r);

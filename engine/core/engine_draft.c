@@ -208,7 +208,7 @@ void engine_draft_settle(struct engine *e, const struct plan_item *item, int32_t
 
 /* ---- verdicts ---- */
 
-static void tell_verdict(struct engine *e, const struct plan_item *item, int32_t node,
+static void emit_verdict(struct engine *e, const struct plan_item *item, int32_t node,
 	enum ev_code_verdict verdict, struct engine_verdict v)
 {
 	e->counts.accepted += verdict == EV_VERDICT_accepted;
@@ -269,11 +269,11 @@ static int32_t verify_by_race(
 			kept = i;
 			best = v;
 		} else {
-			tell_verdict(e, item, i, EV_VERDICT_rejected, v);
+			emit_verdict(e, item, i, EV_VERDICT_rejected, v);
 		}
 	}
 	if (kept >= 0) /* last, next to the token that it became */
-		tell_verdict(e, item, kept, EV_VERDICT_accepted, best);
+		emit_verdict(e, item, kept, EV_VERDICT_accepted, best);
 	return kept;
 }
 
@@ -308,7 +308,7 @@ static int32_t verify_by_rejection(
 	sampler_reject_end(e->sampler, kept < 0 ? -1 : t->id[kept], &e->drawn);
 	for (int32_t i = 0; i < n; i++) {
 		v[i].winner = e->drawn.id;
-		tell_verdict(
+		emit_verdict(
 			e, item, tried[i], tried[i] == kept ? EV_VERDICT_accepted : EV_VERDICT_rejected, v[i]);
 	}
 	return kept;
@@ -372,7 +372,7 @@ void engine_note_seen(struct engine *e, const struct plan_item *item, int32_t no
 }
 
 /* State of the Jacobi or lookahead window. */
-static void tell_windows(struct engine *e)
+static void emit_windows(struct engine *e)
 {
 	const struct draft_window *w;
 
@@ -382,7 +382,7 @@ static void tell_windows(struct engine *e)
 			engine_emit_window(e, e->draft.seen[i].request, w);
 }
 
-static int tell_drafters(struct engine *e, struct err *err)
+static int emit_drafters(struct engine *e, struct err *err)
 {
 	int64_t start = draft_cost_now(&e->measure.cost);
 
@@ -390,7 +390,7 @@ static int tell_drafters(struct engine *e, struct err *err)
 		e->draft.ops->learn(e->draft.drafter, e->draft.seen, e->draft.n_seen, err))
 		return -1;
 	e->draft.learn_ns = draft_cost_now(&e->measure.cost) - start;
-	tell_windows(e);
+	emit_windows(e);
 	for_hooks(
 		e, h, seen) if (h->ops->seen(e, h->state, e->draft.seen, e->draft.n_seen, err)) return -1;
 	return 0;
@@ -404,7 +404,7 @@ int engine_draft_learn(struct engine *e, struct err *err)
 	if (!e->draft.n_seen)
 		return 0;
 	start = now_ns();
-	failed = tell_drafters(e, err);
+	failed = emit_drafters(e, err);
 	e->counts.drafters_ns += now_ns() - start;
 	return failed;
 }

@@ -122,7 +122,7 @@ static uint16_t pack_near_zero(const struct observed *o, const struct k_attentio
 	return (uint16_t)(near * 65535 / (a->n_heads * seen));
 }
 
-static void tell_head(struct engine *e, const struct observed *o, const struct k_attention *a)
+static void emit_head(struct engine *e, const struct observed *o, const struct k_attention *a)
 {
 	struct event ev;
 
@@ -138,7 +138,7 @@ static void tell_head(struct engine *e, const struct observed *o, const struct k
 
 /* A layer without attention has zeros: what its place in the buffers holds was another layer's in
  * an earlier step. */
-static void tell_attention(struct engine *e, const struct plan_item *item)
+static void emit_attention(struct engine *e, const struct plan_item *item)
 {
 	const struct forward *f = &e->forward;
 	const int32_t row = observed_row(item), pos = f->rows[row].pos;
@@ -172,7 +172,7 @@ static void tell_attention(struct engine *e, const struct plan_item *item)
 		.near_zero = { near, layers * sizeof(uint16_t) } };
 	stream_emit(&e->stream, &ev);
 	if (chosen)
-		tell_head(e, &o, chosen);
+		emit_head(e, &o, chosen);
 }
 
 /* Before the draws: they may end the request. */
@@ -181,7 +181,7 @@ static void observe_computed(struct engine *e, void *state)
 	(void)state;
 	for (int32_t i = 0; i < e->plan.n_items; i++)
 		if (e->plan.item[i].observed >= 0)
-			tell_attention(e, &e->plan.item[i]);
+			emit_attention(e, &e->plan.item[i]);
 	e->observe.once = false;
 }
 
@@ -201,21 +201,21 @@ K_STAGES(X)
 #undef X
 _Static_assert((int)EV_N_stage == (int)K_N_STAGES, "a code for each stage");
 
-static void tell_times(struct engine *e)
+static void emit_times(struct engine *e)
 {
-	struct ev_stage_time told[K_N_STAGES];
+	struct ev_stage_time out[K_N_STAGES];
 	struct event ev;
 	size_t n = 0;
 
 	for (int i = 0; i < K_N_STAGES; i++) {
 		const struct forward_stage *s = &e->forward.stage[i];
 		if (s->ns || s->bytes || s->ops)
-			told[n++] = (struct ev_stage_time){ (uint64_t)i, s->ns, s->bytes, s->ops };
+			out[n++] = (struct ev_stage_time){ (uint64_t)i, s->ns, s->bytes, s->ops };
 	}
 	if (!n)
 		return;
 	ev_init(&ev, EV_time);
-	ev.u.time = (struct ev_time){ e->n_steps, { told, n * sizeof *told } };
+	ev.u.time = (struct ev_time){ e->n_steps, { out, n * sizeof *out } };
 	stream_emit(&e->stream, &ev);
 }
 
@@ -224,7 +224,7 @@ static void observe_fill(struct engine *e, void *state, struct ev_step *s)
 	(void)state;
 	if (!e->observe.on)
 		return;
-	tell_times(e);
+	emit_times(e);
 	s->run_delay_ns = waits_ask(&e->observe.waits, e->kernels);
 }
 

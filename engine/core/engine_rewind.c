@@ -26,7 +26,7 @@ static int rewind_check(
 	return 0;
 }
 
-static void tell_rewind(struct engine *e, const struct request *r, int32_t had, int32_t keep,
+static void emit_rewind(struct engine *e, const struct request *r, int32_t had, int32_t keep,
 	int32_t forced, int32_t valid)
 {
 	int32_t size = e->memory.page_size, computed = sched_resume(&e->sched, r, valid), pages = 0;
@@ -72,7 +72,7 @@ int engine_rewind(struct engine *e, int64_t request, int32_t keep, int32_t force
 
 	if (rewind_check(e, r, keep, forced, err))
 		return -1;
-	tell_rewind(e, r, r->n_ids, keep, forced, valid);
+	emit_rewind(e, r, r->n_ids, keep, forced, valid);
 	request_truncate(r, keep, e->tokenizer);
 	sched_rewind(&e->sched, r, valid);
 	if (forced >= 0)

@@ -8,7 +8,7 @@
 #include "engine/core/engine_impl.h"
 #include "engine/draft/shadow.h"
 
-enum { TELL_EVERY = 16 }; /* steps */
+enum { EMIT_EVERY = 16 }; /* steps */
 
 struct shadowing {
 	struct shadow *now; /* NULL: off */
@@ -213,7 +213,7 @@ static struct ev_shadow *shadow_event(const struct engine *e, const char *spec, 
 	return &ev->u.shadow;
 }
 
-static void tell_drafter(struct engine *e, struct shadow_drafter *d, double plain, int32_t n)
+static void emit_drafter(struct engine *e, struct shadow_drafter *d, double plain, int32_t n)
 {
 	uint32_t tried[DRAFT_MAX], accepted[DRAFT_MAX];
 	struct event ev;
@@ -237,7 +237,7 @@ static void tell_drafter(struct engine *e, struct shadow_drafter *d, double plai
 	stream_emit(&e->stream, &ev);
 }
 
-static void tell_plain(struct engine *e, double plain)
+static void emit_plain(struct engine *e, double plain)
 {
 	struct event ev;
 	struct ev_shadow *s = shadow_event(e, "off", &ev);
@@ -248,7 +248,7 @@ static void tell_plain(struct engine *e, double plain)
 }
 
 /* What a drafter that weighs others reached itself: it is none of them. */
-static void tell_weigher(struct engine *e)
+static void emit_weigher(struct engine *e)
 {
 	struct event ev;
 
@@ -276,7 +276,7 @@ static void note_step(struct engine *e, struct shadowing *s, double *depth, int3
 	s->meter.ns = s->meter.ns * left + ns - (double)s->shadow_ns;
 }
 
-static void tell_choice(struct engine *e)
+static void emit_choice(struct engine *e)
 {
 	struct draft_choice c;
 	struct event ev;
@@ -311,15 +311,15 @@ static void shadowing_done(struct engine *e, void *state)
 			shadow_at(s->now, i)->all.learn_ns += (double)e->draft.learn_ns / n;
 			shadow_at(s->now, i)->recent.learn_ns += (double)e->draft.learn_ns / n;
 		}
-	tell_choice(e);
-	if (!told || !e->begun || (e->n_steps % TELL_EVERY && e->sched.n_running == n))
+	emit_choice(e);
+	if (!told || !e->begun || (e->n_steps % EMIT_EVERY && e->sched.n_running == n))
 		return; /* now and then, and when a request has ended */
 	plain = plain_speed(e, depth, n);
-	tell_plain(e, plain);
+	emit_plain(e, plain);
 	for (int32_t i = 0; i < shadow_count(told); i++)
-		tell_drafter(e, shadow_at(told, i), plain, n);
+		emit_drafter(e, shadow_at(told, i), plain, n);
 	if (weighed)
-		tell_weigher(e);
+		emit_weigher(e);
 }
 
 const struct step_hooks shadow_hooks = {

@@ -293,7 +293,7 @@ static void settle(struct shadow_drafter *d, struct open_guess *g, const int32_t
 
 /* asked: it had a guess open for each of them. A prompt's price is no part of a step's, nor is what
  * it took while nobody asked. */
-static int tell_one(struct shadow *s, int32_t i, int32_t n, bool asked, struct err *e)
+static int emit_one(struct shadow *s, int32_t i, int32_t n, bool asked, struct err *e)
 {
 	struct shadow_drafter *d = &s->drafter[i];
 	int64_t start = draft_cost_now(s->cost);
@@ -331,7 +331,7 @@ int shadow_learn(struct shadow *s, const struct draft_seen *seen, int32_t n, str
 			g->checked = false;
 			settle(&s->drafter[i], g, seen[k].ids, seen[k].n);
 		}
-		if (n && !s->drafter[i].elsewhere && tell_one(s, i, n, asked, e))
+		if (n && !s->drafter[i].elsewhere && emit_one(s, i, n, asked, e))
 			return -1;
 	}
 	return 0;

@@ -75,8 +75,8 @@ static void experts_write(struct forward *f, const void *params)
 	program_norm(p, f->x, NULL, x->norm, f->model->config.norm_eps, f->normed, f->n_rows)->kept =
 		true;
 	program_part(
-		program_matmul(p, K_STAGE_gate_up, f->normed, f->n_rows), &x->router, NULL, NULL, f->q);
-	op = program_add(p, K_OP_route, K_STAGE_gate_up);
+		program_matmul(p, K_STAGE_route, f->normed, f->n_rows), &x->router, NULL, NULL, f->q);
+	op = program_add(p, K_OP_route, K_STAGE_route);
 	op->u.route = (struct k_route){
 		.logits = f->q, .ids = ids, .weights = f->v, .n_experts = x->n, .k = x->used, .n = f->n_rows
 	};
@@ -84,7 +84,7 @@ static void experts_write(struct forward *f, const void *params)
 	add_experts(f, x, K_STAGE_gate_up, f->normed, x->up, f->up, false);
 	program_glu(p, x->act, f->gate, f->up, act, f->n_rows * x->used);
 	add_experts(f, x, K_STAGE_down, act, x->down, f->gate, true);
-	op = program_add(p, K_OP_combine, K_STAGE_down);
+	op = program_add(p, K_OP_combine, K_STAGE_route);
 	op->u.combine = (struct k_combine){ .y = f->gate,
 		.weights = f->v,
 		.x = f->x,

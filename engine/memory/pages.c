@@ -47,7 +47,7 @@ void pages_close(struct pages *pool)
 	memset(pool, 0, sizeof *pool);
 }
 
-static void tell_change(struct pages *pool, enum ev_code_page_action action, int32_t page,
+static void emit_change(struct pages *pool, enum ev_code_page_action action, int32_t page,
 	int64_t request, int32_t block, int64_t other)
 {
 	const struct page *p = &pool->page[page];
@@ -73,7 +73,7 @@ static void put_free(struct pages *pool, int32_t page)
 	p->next = pool->free_head;
 	pool->free_head = page;
 	pool->n_free++;
-	tell_change(pool, EV_PAGE_free, page, EV_NULL_I, -1, EV_NULL_I);
+	emit_change(pool, EV_PAGE_free, page, EV_NULL_I, -1, EV_NULL_I);
 }
 
 static int32_t take_free(struct pages *pool)
@@ -95,7 +95,7 @@ int32_t pages_alloc(struct pages *pool, int64_t request, int32_t block)
 	int32_t page = take_free(pool);
 
 	if (page >= 0)
-		tell_change(pool, EV_PAGE_alloc, page, request, block, EV_NULL_I);
+		emit_change(pool, EV_PAGE_alloc, page, request, block, EV_NULL_I);
 	return page;
 }
 
@@ -107,7 +107,7 @@ void pages_share(struct pages *pool, int32_t page, int64_t request, int32_t bloc
 	p->refs++;
 	pool->n_used += p->refs == 1;
 	pool->n_shared += p->refs == 2;
-	tell_change(pool, EV_PAGE_share, page, request, block, EV_NULL_I);
+	emit_change(pool, EV_PAGE_share, page, request, block, EV_NULL_I);
 }
 
 void pages_release(struct pages *pool, int32_t page, int64_t request, int32_t block,
@@ -119,7 +119,7 @@ void pages_release(struct pages *pool, int32_t page, int64_t request, int32_t bl
 	p->refs--;
 	pool->n_shared -= p->refs == 1;
 	pool->n_used -= p->refs == 0;
-	tell_change(pool, action, page, request, block, EV_NULL_I);
+	emit_change(pool, action, page, request, block, EV_NULL_I);
 	if (!p->refs && !p->cached)
 		put_free(pool, page);
 }
@@ -146,7 +146,7 @@ int pages_writable(struct pages *pool, int32_t *page, int64_t request, int32_t b
 	if (to < 0)
 		return -1;
 	pages_copy(pool, to, from);
-	tell_change(pool, EV_PAGE_copy, to, request, block, from);
+	emit_change(pool, EV_PAGE_copy, to, request, block, from);
 	pages_release(pool, from, request, block, EV_PAGE_release);
 	*page = to;
 	return 0;
@@ -156,7 +156,7 @@ void pages_cache(struct pages *pool, int32_t page, int64_t request, int32_t bloc
 {
 	assert(!pool->page[page].is_free && !pool->page[page].cached);
 	pool->page[page].cached = true;
-	tell_change(pool, EV_PAGE_cache, page, request, block, EV_NULL_I);
+	emit_change(pool, EV_PAGE_cache, page, request, block, EV_NULL_I);
 }
 
 void pages_evict(struct pages *pool, int32_t page, int64_t other)
@@ -165,7 +165,7 @@ void pages_evict(struct pages *pool, int32_t page, int64_t other)
 
 	assert(p->cached);
 	p->cached = false;
-	tell_change(pool, EV_PAGE_evict, page, EV_NULL_I, -1, other);
+	emit_change(pool, EV_PAGE_evict, page, EV_NULL_I, -1, other);
 	if (!p->refs)
 		put_free(pool, page);
 }

@@ -343,48 +343,12 @@ static void unlink_node(struct prefix *p, int32_t node)
 	p->n_live--;
 }
 
-const char *const prefix_policies[] = { "lru", "fifo", "lfu", NULL };
-
-/* Would the policy rather give up a than b? */
-static bool rather(
-	enum prefix_policy policy, const struct prefix_node *a, const struct prefix_node *b)
+/* Who misses the node later is told that it was evicted. */
+static void add_ghost(struct prefix *p, int32_t node)
 {
-	if (policy == PREFIX_FIFO && a->born != b->born)
-		return a->born < b->born;
-	if (policy == PREFIX_LFU && a->n_found != b->n_found)
-		return a->n_found < b->n_found;
-	return a->last_used < b->last_used;
-}
-
-/* Would the policy rather give up a than b? Among equals the one further from where sequences go
- * on; then by page. */
-static bool sooner(const struct prefix *p, int32_t g, bool leaf, const struct prefix_node *a,
-	const struct prefix_node *b)
-{
-	if (rather(p->policy, a, b) || rather(p->policy, b, a))
-		return rather(p->policy, a, b);
-	if (!leaf && a->depth != b->depth)
-		return a->depth < b->depth;
-	return a->page[g] < b->page[g];
-}
-
-/* The node with an unreferenced page of group g, of the leaves or of the others, to be evicted
- * first; -1: none. Of the others those whose blocks all rows read are before `from`. */
-static int32_t evictable(const struct prefix *p, int32_t g, bool leaf, int32_t from)
-{
-	const struct pages *pages = &p->memory->pages[g];
-	int32_t best = -1;
-
-	for (int32_t i = 0; i < p->n_nodes; i++) {
-		const struct prefix_node *n = &p->node[i];
-
-		if (!n->live || !n->n_children != leaf || n->depth < from || n->page[g] < 0 ||
-			pages->page[n->page[g]].refs)
-			continue;
-		if (best < 0 || sooner(p, g, leaf, n, &p->node[best]))
-			best = i;
-	}
-	return best;
+	p->ghost[p->ghost_at] = p->node[node].key;
+	p->ghost_at = (p->ghost_at + 1) % N_GHOSTS;
+	p->n_ghosts += p->n_ghosts < N_GHOSTS;
 }
 
 static void drop_page(struct prefix *p, int32_t node, int32_t g, int64_t step)
@@ -408,9 +372,7 @@ static void evict_leaf(struct prefix *p, int32_t node, int64_t step)
 {
 	int32_t parent = p->node[node].parent;
 
-	p->ghost[p->ghost_at] = p->node[node].key;
-	p->ghost_at = (p->ghost_at + 1) % N_GHOSTS;
-	p->n_ghosts += p->n_ghosts < N_GHOSTS;
+	add_ghost(p, node);
 	unlink_node(p, node);
 	for (int32_t g = 0; g < p->memory->spec.n; g++)
 		drop_page(p, node, g, step);
@@ -421,7 +383,7 @@ static void evict_leaf(struct prefix *p, int32_t node, int64_t step)
 
 bool prefix_evict(struct prefix *p, int32_t g, int64_t step)
 {
-	int32_t node = evictable(p, g, false, p->memory->sight[g].always), leaf;
+	int32_t node = prefix_evictable(p, g, false, p->memory->sight[g].always), leaf;
 
 	/* A page of a node that others follow, which who goes on further on does not read: of a window,
 	 * a state, or between sinks and a window. */
@@ -429,11 +391,11 @@ bool prefix_evict(struct prefix *p, int32_t g, int64_t step)
 		drop_page(p, node, g, step);
 		return true;
 	}
-	node = evictable(p, g, true, 0);
+	node = prefix_evictable(p, g, true, 0);
 	/* Who computed a beginning at the same time as another has pages below the other's: these stay,
 	 * with their reader, when the one above goes. */
 	if (node < 0)
-		node = evictable(p, g, false, 0);
+		node = prefix_evictable(p, g, false, 0);
 	if (node < 0)
 		return false;
 	do {
@@ -446,6 +408,9 @@ bool prefix_evict(struct prefix *p, int32_t g, int64_t step)
 
 void prefix_clear(struct prefix *p)
 {
+	for (int32_t i = 0; i < p->n_nodes; i++)
+		if (p->node[i].live)
+			add_ghost(p, i);
 	for (int32_t g = 0; g < p->memory->spec.n; g++)
 		for (int32_t page = 0; page < p->memory->pages[g].n_pages; page++)
 			if (p->memory->pages[g].page[page].cached)

@@ -93,6 +93,9 @@ void prefix_add(struct prefix *p, const int32_t *ids, int32_t block, const struc
  * readers, a node without, and what is below it is found no more. False if every page has a
  * reader. */
 bool prefix_evict(struct prefix *p, int32_t g, int64_t step);
+/* evict.c: the node with an unreferenced page of group g, of the leaves or of the others, to be
+ * evicted first; -1: none. Of the others those whose blocks all rows read are before `from`. */
+int32_t prefix_evictable(const struct prefix *p, int32_t g, bool leaf, int32_t from);
 /* Drops everything (readers keep their pages). */
 void prefix_clear(struct prefix *p);
 

@@ -246,6 +246,7 @@ static bool probe_report_matmul(struct walking *w, const struct k_op *op, int32_
 		const char *part = op->stage == K_STAGE_qkv       ? qkv[i]
 						   : op->stage == K_STAGE_gate_up ? gate_up[i]
 						   : op->stage == K_STAGE_head    ? "logits"
+						   : op->stage == K_STAGE_route   ? "router"
 														  : "x";
 		more = probe_report(w, op, layer, part, m->part[i].out, m->part[i].w->n_rows);
 	}

@@ -95,7 +95,7 @@ static struct request *find_sibling(const struct sched *s, const struct request 
 	return NULL;
 }
 
-static void tell_lookup(struct sched *s, const struct request *r, const struct prefix_match *m,
+static void emit_lookup(struct sched *s, const struct request *r, const struct prefix_match *m,
 	int32_t hit, int32_t pages)
 {
 	struct event ev;
@@ -182,7 +182,7 @@ static void take_prefix(
 		sched_take_blocks(s, r, m, r->computed);
 	else if (sibling)
 		memory_fork(s->memory, &r->table, r->id, &sibling->table, m->n_blocks);
-	tell_lookup(s, r, m, r->computed, m->n_blocks);
+	emit_lookup(s, r, m, r->computed, m->n_blocks);
 	if (!r->was_running)
 		r->hit = r->computed;
 	r->was_running = true;
@@ -209,7 +209,7 @@ int32_t sched_fork(struct sched *s, const struct request *parent, struct request
 	r->registered = parent->registered;
 	r->hit = r->computed;
 	r->was_running = true;
-	tell_lookup(s, r, &m, r->computed, m.n_blocks);
+	emit_lookup(s, r, &m, r->computed, m.n_blocks);
 	return r->computed;
 }
 

@@ -58,17 +58,17 @@ static void beam_close(struct search *s)
 	free(s->state);
 }
 
-static void tell_node(struct search *s, const struct search_member *m, int32_t parent)
+static void emit_node(struct search *s, const struct search_member *m, int32_t parent)
 {
 	struct event ev;
-	struct ev_search *told = search_event(s, EV_SEARCH_node, &ev);
+	struct ev_search *out = search_event(s, EV_SEARCH_node, &ev);
 
-	told->request = m->r->id;
-	told->node = m->node;
+	out->request = m->r->id;
+	out->node = m->node;
 	if (parent >= 0)
-		told->parent = parent;
-	told->tokens = m->r->n_ids - s->q.n_ids;
-	told->logp = m->logp;
+		out->parent = parent;
+	out->tokens = m->r->n_ids - s->q.n_ids;
+	out->logp = m->logp;
 	search_emit(s, &ev);
 }
 
@@ -79,7 +79,7 @@ static int beam_begin(struct search *s, struct err *e)
 	if (!m)
 		return -1;
 	beam_of(s)->n_nodes = 1;
-	tell_node(s, m, -1);
+	emit_node(s, m, -1);
 	return 0;
 }
 
@@ -169,7 +169,7 @@ static int go_on(struct search *s, struct heir *heir, int32_t n, struct err *e)
 		if (!m)
 			return -1;
 		beam_of(s)->n_nodes++;
-		tell_node(s, m, heir[j].m->node);
+		emit_node(s, m, heir[j].m->node);
 		engine_end_if_due(s->engine, m->r);
 	}
 	for (int32_t j = 0; j < n; j++)

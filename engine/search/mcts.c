@@ -102,25 +102,25 @@ static void mcts_close(struct search *s)
 	free(t);
 }
 
-static void tell_node(
+static void emit_node(
 	struct search *s, enum ev_code_search_action action, int32_t i, int64_t request)
 {
 	struct event ev;
-	struct ev_search *told = search_event(s, action, &ev);
+	struct ev_search *out = search_event(s, action, &ev);
 	const struct node *n = &mcts_of(s)->node[i];
 	double logp = 0;
 
 	for (int32_t k = 0; k < n->n; k++)
 		logp += (double)n->token[k].logp;
-	told->request = request;
-	told->node = i;
+	out->request = request;
+	out->node = i;
 	if (n->parent >= 0)
-		told->parent = n->parent;
-	told->tokens = n->n;
-	told->visits = n->visits;
-	told->logp = logp;
+		out->parent = n->parent;
+	out->tokens = n->n;
+	out->visits = n->visits;
+	out->logp = logp;
 	if (n->visits)
-		told->score = n->value / n->visits;
+		out->score = n->value / n->visits;
 	search_emit(s, &ev);
 }
 
@@ -217,7 +217,7 @@ static int simulate(struct search *s, struct err *e)
 		return -1;
 	t->n_started++;
 	count_under_way(t, at, 1);
-	tell_node(s, EV_SEARCH_visit, at, m->r->id);
+	emit_node(s, EV_SEARCH_visit, at, m->r->id);
 	return 0;
 }
 
@@ -282,7 +282,7 @@ static int hand_up(struct search *s, const struct result *a, struct err *e)
 	for (int32_t at = child; at >= 0; at = t->node[at].parent) {
 		t->node[at].visits++;
 		t->node[at].value += a->value;
-		tell_node(s, at == child ? EV_SEARCH_node : EV_SEARCH_visit, at, a->request);
+		emit_node(s, at == child ? EV_SEARCH_node : EV_SEARCH_visit, at, a->request);
 	}
 	return 0;
 }

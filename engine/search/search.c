@@ -48,7 +48,7 @@ void search_emit(const struct search *s, struct event *ev)
 	stream_emit(&s->engine->stream, ev);
 }
 
-static void tell_begin(const struct search *s)
+static void emit_begin(const struct search *s)
 {
 	struct event ev;
 	struct ev_search *t = search_event(s, EV_SEARCH_begin, &ev);
@@ -59,7 +59,7 @@ static void tell_begin(const struct search *s)
 	search_emit(s, &ev);
 }
 
-static void tell_stopped(const struct search *s, const char *why)
+static void emit_stopped(const struct search *s, const char *why)
 {
 	struct event ev;
 	struct ev_search *t = search_event(s, EV_SEARCH_stopped, &ev);
@@ -68,14 +68,14 @@ static void tell_stopped(const struct search *s, const char *why)
 	search_emit(s, &ev);
 }
 
-static void tell_taken(
+static void emit_taken(
 	const struct search *s, const struct request *r, const struct search_answer *a)
 {
 	struct engine *e = s->engine;
 	struct event ev;
 
 	for (int32_t i = 0; i < a->n; i++) {
-		const struct search_token *told = &a->token[i];
+		const struct search_token *k = &a->token[i];
 
 		stream_vocab(&e->stream, a->ids[i]);
 		ev_init(&ev, EV_token);
@@ -83,9 +83,9 @@ static void tell_taken(
 		ev.u.token.request = r->id;
 		ev.u.token.pos = r->n_prompt + i;
 		ev.u.token.id = a->ids[i];
-		ev.u.token.p = told->p;
-		ev.u.token.entropy = told->entropy;
-		ev.u.token.hash = told->hash;
+		ev.u.token.p = k->p;
+		ev.u.token.entropy = k->entropy;
+		ev.u.token.hash = k->hash;
 		ev.u.token.source = EV_SOURCE_taken;
 		ev.u.token.is_end = tokenizer_is_end(e->tokenizer, a->ids[i]);
 		stream_emit(&e->stream, &ev);
@@ -93,7 +93,7 @@ static void tell_taken(
 }
 
 /* The best answer as a request like any other: it never runs, since all of it is computed. */
-static int tell_answer(struct search *s, struct err *err)
+static int emit_answer(struct search *s, struct err *err)
 {
 	const struct search_answer *a = &s->answer[0];
 	struct engine *e = s->engine;
@@ -108,19 +108,19 @@ static int tell_answer(struct search *s, struct err *err)
 		request_free(r);
 		return err_set(err, ERR_MEMORY, "no memory for the answer of a search");
 	}
-	r->id = s->view.told = ++e->n_requests;
+	r->id = s->view.taken = ++e->n_requests;
 	r->arrival_ns = s->arrival_ns;
 	r->last_step = e->n_steps;
 	request_event(r, e->draft.spec, &ev);
 	stream_emit(&e->stream, &ev);
-	tell_taken(s, r, a);
+	emit_taken(s, r, a);
 	r->n_ids += a->n;
 	engine_emit_finish(e, r, a->reason, NULL);
 	request_free(r);
 	return 0;
 }
 
-static void tell_won(const struct search *s)
+static void emit_won(const struct search *s)
 {
 	const struct search_answer *a = &s->answer[0];
 	struct event ev;
@@ -264,7 +264,7 @@ int64_t engine_search(struct engine *e, const struct search_options *o,
 	s->arrival_ns = stream_now(&e->stream);
 	s->next = all->first;
 	all->first = s;
-	tell_begin(s);
+	emit_begin(s);
 	if (s->ops->begin(s, err)) {
 		engine_search_close(e, s->id);
 		return -1;
@@ -294,11 +294,11 @@ static void end_search(struct search *s)
 	s->view.done = true;
 	if (!s->n_answers) {
 		if (!s->view.cancelled && !s->view.err.code)
-			tell_stopped(s, "it found no answer");
+			emit_stopped(s, "it found no answer");
 		return;
 	}
-	tell_won(s);
-	tell_answer(s, s->view.err.code ? NULL : &s->view.err);
+	emit_won(s);
+	emit_answer(s, s->view.err.code ? NULL : &s->view.err);
 }
 
 bool engine_search_cancel(struct engine *e, int64_t search)
@@ -308,7 +308,7 @@ bool engine_search_cancel(struct engine *e, int64_t search)
 	if (!s || s->view.done)
 		return false;
 	s->view.cancelled = true;
-	tell_stopped(s, "cancelled");
+	emit_stopped(s, "cancelled");
 	end_search(s);
 	return true;
 }
@@ -393,7 +393,7 @@ static void advance(struct search *s, int wait_ms)
 	if (!err->code && s->ops->step)
 		s->ops->step(s, err);
 	if (err->code)
-		tell_stopped(s, err->text);
+		emit_stopped(s, err->text);
 	if (err->code || (!s->n_members && !s->n_waiting))
 		end_search(s);
 }

@@ -59,7 +59,7 @@ struct search_view {
 	int32_t n_answers, n_running, n_waiting; /* waiting: answers for their score */
 	bool done, cancelled;
 	/* the request as which the best answer is told when it is over; 0: there is none */
-	int64_t told;
+	int64_t taken;
 	struct err err; /* why it failed; code 0: it did not */
 	/* KV pages of its members in the step that had the most: as they were, and had nothing been
 	 * shared */

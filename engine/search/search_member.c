@@ -134,10 +134,10 @@ static void on_row(struct request *r, const float *logits, const struct k_logit_
 	m->held = true;
 }
 
-static void tell_chosen(struct search_member *m, const struct request *r, int32_t choice)
+static void emit_chosen(struct search_member *m, const struct request *r, int32_t choice)
 {
 	struct engine *e = m->search->engine;
-	struct ev_candidate told[SAMPLE_CANDIDATES];
+	struct ev_candidate kept[SAMPLE_CANDIDATES];
 	int32_t n = m->n_choices < SAMPLE_CANDIDATES ? m->n_choices : SAMPLE_CANDIDATES;
 	struct event ev;
 
@@ -145,7 +145,7 @@ static void tell_chosen(struct search_member *m, const struct request *r, int32_
 		const struct search_choice *c = &m->choice[i];
 
 		stream_vocab(&e->stream, c->id);
-		told[i] = (struct ev_candidate){ .id = (uint32_t)c->id,
+		kept[i] = (struct ev_candidate){ .id = (uint32_t)c->id,
 			.logit = c->logit,
 			.p = (float)k_exp64(c->logp),
 			.arrival = NAN,
@@ -162,7 +162,7 @@ static void tell_chosen(struct search_member *m, const struct request *r, int32_
 	ev.u.token.hash = m->hash;
 	ev.u.token.source = EV_SOURCE_chosen;
 	if (e->observe.on)
-		ev.u.token.candidates = (struct ev_span){ told, (size_t)n * sizeof *told };
+		ev.u.token.candidates = (struct ev_span){ kept, (size_t)n * sizeof *kept };
 	ev.u.token.is_end = tokenizer_is_end(e->tokenizer, m->choice[choice].id);
 	stream_emit(&e->stream, &ev);
 }
@@ -205,7 +205,7 @@ struct search_member *search_fork(
 	}
 	s->view.rows_shared += sched_fork(&s->engine->sched, from->r, m->r);
 	take_choice(m, m->r, from, choice);
-	tell_chosen(from, m->r, choice);
+	emit_chosen(from, m->r, choice);
 	return m;
 }
 
@@ -215,7 +215,7 @@ int search_append(struct search *s, struct search_member *m, int32_t choice, str
 
 	(void)e;
 	take_choice(m, r, m, choice);
-	tell_chosen(m, r, choice);
+	emit_chosen(m, r, choice);
 	engine_end_if_due(s->engine, r);
 	return s->view.err.code ? -1 : 0;
 }
@@ -224,12 +224,12 @@ void search_drop(struct search *s, struct search_member *m)
 {
 	struct request *r = m->r;
 	struct event ev;
-	struct ev_search *told = search_event(s, EV_SEARCH_drop, &ev);
+	struct ev_search *out = search_event(s, EV_SEARCH_drop, &ev);
 
-	told->request = r->id;
-	told->node = m->node;
-	told->tokens = r->n_ids - s->q.n_ids;
-	told->logp = m->logp;
+	out->request = r->id;
+	out->node = m->node;
+	out->tokens = r->n_ids - s->q.n_ids;
+	out->logp = m->logp;
 	search_emit(s, &ev);
 	free_member(m);
 	engine_end_request(s->engine, r, EV_FINISH_dropped, NULL);
@@ -304,7 +304,7 @@ static int take_scored(struct search *s, struct err *e)
 {
 	struct search_waiting w = s->waiting[0];
 	const struct search_answer *a = &w.answer;
-	struct ev_search *told;
+	struct ev_search *out;
 	struct event ev;
 
 	memmove(s->waiting, s->waiting + 1, (size_t)--s->n_waiting * sizeof *s->waiting);
@@ -314,12 +314,12 @@ static int take_scored(struct search *s, struct err *e)
 		free_waiting(&w);
 		return -1;
 	}
-	told = search_event(s, EV_SEARCH_answer, &ev);
-	told->request = a->request;
-	told->node = w.end.node;
-	told->tokens = a->n;
-	told->logp = a->logp;
-	told->score = a->score;
+	out = search_event(s, EV_SEARCH_answer, &ev);
+	out->request = a->request;
+	out->node = w.end.node;
+	out->tokens = a->n;
+	out->logp = a->logp;
+	out->score = a->score;
 	search_emit(s, &ev);
 	w.end.answer = a;
 	return s->ops->ended ? s->ops->ended(s, &w.end, e) : 0;

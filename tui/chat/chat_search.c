@@ -73,8 +73,8 @@ static void chat_search_look(struct engine *engine, void *arg)
 		return;
 	c->over = true;
 	c->score = c->view.n_answers ? c->view.answer[0].score : 0;
-	if (c->view.told && s->trimmed_turns)
-		engine_note_trim(engine, c->view.told, s->trimmed_tokens, s->trimmed_turns);
+	if (c->view.taken && s->trimmed_turns)
+		engine_note_trim(engine, c->view.taken, s->trimmed_tokens, s->trimmed_turns);
 	engine_search_close(engine, s->running);
 }
 
@@ -152,8 +152,8 @@ static void say_end(struct app *a, const struct call *call, const struct chat_se
 	snprintf(score, sizeof score, *judge ? "%.6g" : "%.3f", call->score);
 	if (v->err.code)
 		app_say(a, SAY_ERROR, "%s: %s%s", method, v->err.text,
-			v->told ? "; the best answer until then stands" : "");
-	else if (!v->told)
+			v->taken ? "; the best answer until then stands" : "");
+	else if (!v->taken)
 		app_say(a, SAY_INFO, "%s was stopped before it had an answer", method);
 	else
 		app_say(a, SAY_INFO,

@@ -178,7 +178,7 @@ const struct tl_search *turn_searching(const struct timeline *t)
 	const struct tl_search *s = timeline_search(t, 0);
 	const struct tl_request *r = timeline_chat(t);
 
-	if (!s || s->told || (s->over && s->winner) ||
+	if (!s || s->taken || (s->over && s->winner) ||
 		(s->over && r && s->n_nodes && r->id > s->node[0].request))
 		return NULL;
 	return s;

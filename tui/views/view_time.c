@@ -58,7 +58,7 @@ static void add_step(struct sample *m, const struct tl_step *s)
 	m->n++;
 	m->wall += (double)s->s.ns;
 	m->drafters += (double)s->s.drafters_ns;
-	m->untold = m->untold || (!s->drafters_told && s->s.draft_rows > 0);
+	m->untold = m->untold || (!s->drafters_known && s->s.draft_rows > 0);
 	for (int i = 0; i < K_N_STAGES; i++) {
 		m->stage[i].ns += (double)s->time[i].ns;
 		m->stage[i].bytes += (double)s->time[i].bytes;

@@ -251,7 +251,7 @@ static void draw_heads(struct pen *p)
 	if (p->r.w >= 100)
 		view_put(p, right, 1, INK_DIM, "parts with");
 	if (p->r.w >= 60)
-		view_put(p, p->r.w - STATE_W, 1, INK_DIM, "state, KV pages");
+		view_put(p, p->r.w - STATE_W, 1, INK_DIM, "state, pages");
 }
 
 /* What going back cost: pages are shared whole, so what a partial one held is computed again.
@@ -374,7 +374,7 @@ const struct view view_tree = {
 		"\n"
 		"The letter is the request's; then what was asked, and the branch's own first words. 'from' is the "
 		"position at which its own tokens begin; 'parts with' its first token that differs and the one it "
-		"stands for. After it, whether it runs and how many KV pages it shares with the branch that it left "
+		"stands for. After it, whether it runs and how many pages it shares with the branch that it left "
 		"(while both run, their block tables are compared; else it is what the prefix cache gave it), why it "
 		"ended and how many pages of its own the cache still keeps, or the step at which it was left.\n"
 		"\n"

@@ -112,8 +112,8 @@ static struct search_view run(struct engine *e, int64_t search, int steps)
 /* The best answer was told as a request of the kind that was asked for. */
 static void assert_told(const struct told *t, const struct search_view *v)
 {
-	assert_true(v->told > v->answer[0].request);
-	assert_int_equal(t->told, v->told);
+	assert_true(v->taken > v->answer[0].request);
+	assert_int_equal(t->told, v->taken);
 	assert_int_equal(t->n_taken, v->answer[0].n);
 	assert_memory_equal(t->taken, v->answer[0].ids, (size_t)t->n_taken * sizeof *t->taken);
 }
@@ -618,7 +618,7 @@ static void test_hanging_command(void **state)
 		assert_false(engine_idle(e));
 		assert_true(engine_search_cancel(e, id));
 		assert_int_equal(never.stopped, 1);
-		assert_true(engine_search_look(e, id, &v) && v.done && !v.n_waiting && !v.told);
+		assert_true(engine_search_look(e, id, &v) && v.done && !v.n_waiting && !v.taken);
 		assert_true(engine_idle(e));
 		assert_int_equal(e->memory.pages[0].n_used, 0);
 		engine_check(e);
