@@ -1,0 +1,44 @@
+/* See prefix.h: which page of the prefix cache goes first. */
+#include "engine/memory/prefix.h"
+
+const char *const prefix_policies[] = { "lru", "fifo", "lfu", NULL };
+
+/* Would the policy rather give up a than b? */
+static bool rather(
+	enum prefix_policy policy, const struct prefix_node *a, const struct prefix_node *b)
+{
+	if (policy == PREFIX_FIFO && a->born != b->born)
+		return a->born < b->born;
+	if (policy == PREFIX_LFU && a->n_found != b->n_found)
+		return a->n_found < b->n_found;
+	return a->last_used < b->last_used;
+}
+
+/* Would the policy rather give up a than b? Among equals the one further from where sequences go
+ * on; then by page. */
+static bool sooner(const struct prefix *p, int32_t g, bool leaf, const struct prefix_node *a,
+	const struct prefix_node *b)
+{
+	if (rather(p->policy, a, b) || rather(p->policy, b, a))
+		return rather(p->policy, a, b);
+	if (!leaf && a->depth != b->depth)
+		return a->depth < b->depth;
+	return a->page[g] < b->page[g];
+}
+
+int32_t prefix_evictable(const struct prefix *p, int32_t g, bool leaf, int32_t from)
+{
+	const struct pages *pages = &p->memory->pages[g];
+	int32_t best = -1;
+
+	for (int32_t i = 0; i < p->n_nodes; i++) {
+		const struct prefix_node *n = &p->node[i];
+
+		if (!n->live || !n->n_children != leaf || n->depth < from || n->page[g] < 0 ||
+			pages->page[n->page[g]].refs)
+			continue;
+		if (best < 0 || sooner(p, g, leaf, n, &p->node[best]))
+			best = i;
+	}
+	return best;
+}
