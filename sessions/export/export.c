@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "trace/reader.h"
 
-enum { MAX_VOCAB = 1 << 22, TELL_EVERY = 4096 };
+enum { REPORT_EVERY = 4096 };
 
 static const struct export_ops *const all[] = { &export_perfetto, &export_csv, &export_jsonl,
 	&export_html };
@@ -23,36 +23,6 @@ static const struct export_ops *export_find(const char *name, struct err *e)
 	return NULL;
 }
 
-static void keep_text(struct exporter *x, const struct ev_vocab *v)
-{
-	struct export_text *t;
-
-	if (v->id < 0 || v->id >= MAX_VOCAB)
-		return;
-	if (v->id >= x->n_vocab) {
-		int32_t n = (int32_t)v->id / 2 * 3 + 1024; /* and so not more than 6 million */
-		struct export_text *more = realloc(x->vocab, (size_t)n * sizeof *more);
-
-		if (!more) {
-			x->no_memory = true;
-			return;
-		}
-		memset(more + x->n_vocab, 0, (size_t)(n - x->n_vocab) * sizeof *more);
-		x->vocab = more;
-		x->n_vocab = n;
-	}
-	t = &x->vocab[v->id];
-	free(t->bytes);
-	t->bytes = malloc(v->bytes.size + 1);
-	if (!t->bytes) {
-		x->no_memory = true;
-		return;
-	}
-	memcpy(t->bytes, v->bytes.data ? v->bytes.data : "", v->bytes.size);
-	t->size = (uint32_t)v->bytes.size;
-	t->special = v->special == 1;
-}
-
 static int export_walk(
 	struct exporter *x, const struct export_ops *ops, struct reader *r, struct err *e)
 {
@@ -62,10 +32,10 @@ static int export_walk(
 
 	while ((rc = reader_next(r, &ev, e)) > 0) {
 		if (ev.kind == EV_vocab)
-			keep_text(x, &ev.u.vocab);
+			x->no_memory |= !ev_texts_keep(&x->texts, &ev.u.vocab);
 		if (ops->event)
 			ops->event(x, &ev);
-		if (++n % TELL_EVERY == 0 && x->o->progress &&
+		if (++n % REPORT_EVERY == 0 && x->o->progress &&
 			!x->o->progress(x->o->arg, ev.seq, reader_info(r)->last_seq))
 			return err_set(e, ERR_INTERRUPTED, "stopped");
 		if (x->no_memory)
@@ -90,9 +60,7 @@ int export_session(const char *path, const struct export_options *o, FILE *out, 
 	if (ops->end)
 		ops->end(&x);
 	reader_close(r);
-	for (int32_t i = 0; i < x.n_vocab; i++)
-		free(x.vocab[i].bytes);
-	free(x.vocab);
+	ev_texts_free(&x.texts);
 	if (!rc && (fflush(out) || ferror(out)))
 		rc = err_set(e, ERR_IO, "writing failed: %s", strerror(errno));
 	return rc;
@@ -111,8 +79,10 @@ void export_json_text(struct exporter *x, const void *text, size_t size)
 
 void export_json_token(struct exporter *x, int64_t id)
 {
-	if (id >= 0 && id < x->n_vocab && x->vocab[id].bytes)
-		export_json_text(x, x->vocab[id].bytes, x->vocab[id].size);
+	const struct ev_text *t = ev_texts_get(&x->texts, id);
+
+	if (t)
+		export_json_text(x, t->bytes, t->size);
 	else
 		fprintf(x->out, "\"<%lld>\"", (long long)id);
 }

@@ -56,9 +56,9 @@ long long html_number(int64_t v)
 
 static struct ev_span token_bytes(const struct exporter *x, int64_t id)
 {
-	if (id < 0 || id >= x->n_vocab || !x->vocab[id].bytes)
-		return (struct ev_span){ NULL, 0 };
-	return (struct ev_span){ x->vocab[id].bytes, x->vocab[id].size };
+	const struct ev_text *t = ev_texts_get(&x->texts, id);
+
+	return t ? (struct ev_span){ t->bytes, t->size } : (struct ev_span){ NULL, 0 };
 }
 
 static int begin(struct exporter *x, struct err *e)

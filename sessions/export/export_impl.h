@@ -6,20 +6,13 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "event/event.h"
+#include "event/texts.h"
 #include "sessions/export/export.h"
-
-struct export_text { /* of a token */
-	char *bytes;
-	uint32_t size;
-	bool special;
-};
 
 struct exporter {
 	FILE *out;
 	const struct export_options *o;
-	struct export_text *vocab; /* by id, as far as the events told */
-	int32_t n_vocab;
+	struct ev_texts texts;
 	bool no_memory;
 	void *own; /* the format's state */
 	int64_t n; /* rows written, for commas */

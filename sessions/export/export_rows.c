@@ -137,7 +137,7 @@ static void csv_event(struct exporter *x, const struct event *ev)
 {
 	const struct ev_info *info = table_of(x);
 	const char *member = (const char *)&ev->u;
-	int64_t id = ev->u.token.id;
+	const struct ev_text *text;
 
 	if (info != &ev_info[ev->kind])
 		return;
@@ -148,8 +148,9 @@ static void csv_event(struct exporter *x, const struct event *ev)
 	}
 	if (ev->kind == EV_token) {
 		putc(',', x->out);
-		if (id >= 0 && id < x->n_vocab && x->vocab[id].bytes)
-			csv_text(x, x->vocab[id].bytes, x->vocab[id].size);
+		text = ev_texts_get(&x->texts, ev->u.token.id);
+		if (text)
+			csv_text(x, text->bytes, text->size);
 	}
 	fputs("\r\n", x->out);
 }

@@ -8,7 +8,7 @@
 #include "sessions/watch/watch_impl.h"
 #include "trace/foreign.h"
 
-enum { MAX_VOCAB = 1 << 22, MOST_VM_STEPS = 20000 };
+enum { MOST_TEXT = 4096, MOST_VM_STEPS = 20000 };
 
 /* ---- sets ---- */
 
@@ -71,9 +71,7 @@ void watch_close(struct watch_set *s)
 	for (int i = 0; i < WATCH_MAX; i++)
 		sqlite3_finalize(s->watch[i].stmt);
 	sqlite3_close(s->db);
-	for (int32_t i = 0; i < s->n_vocab; i++)
-		free(s->vocab[i].bytes);
-	free(s->vocab);
+	ev_texts_free(&s->texts);
 	free(s);
 }
 
@@ -181,28 +179,11 @@ const char *watch_trouble(const struct watch_set *s, int n)
 
 /* ---- events ---- */
 
+/* A longer text is no token's: an expression that compares it would take long. */
 static void keep_text(struct watch_set *s, const struct ev_vocab *v)
 {
-	char *bytes;
-
-	if (v->id < 0 || v->id >= MAX_VOCAB || v->bytes.size > 4096)
-		return;
-	if (v->id >= s->n_vocab) {
-		int32_t n = (int32_t)v->id + 1024;
-		struct text *more = realloc(s->vocab, (size_t)n * sizeof *more);
-
-		if (!more)
-			return;
-		memset(more + s->n_vocab, 0, (size_t)(n - s->n_vocab) * sizeof *more);
-		s->vocab = more;
-		s->n_vocab = n;
-	}
-	bytes = malloc(v->bytes.size + 1);
-	if (!bytes)
-		return;
-	memcpy(bytes, v->bytes.data ? v->bytes.data : "", v->bytes.size);
-	free(s->vocab[v->id].bytes);
-	s->vocab[v->id] = (struct text){ bytes, (uint32_t)v->bytes.size };
+	if (v->bytes.size <= MOST_TEXT)
+		ev_texts_keep(&s->texts, v);
 }
 
 int watch_texts(struct watch_set *s, const char *path, struct err *e)

@@ -5,6 +5,7 @@
 
 #include <sqlite3.h>
 
+#include "event/texts.h"
 #include "sessions/watch/watch.h"
 
 enum { WATCH_ROWS = 256 };
@@ -28,11 +29,6 @@ enum extra {
 		N_EXTRAS
 };
 
-struct text {
-	char *bytes;
-	uint32_t size;
-};
-
 struct watch {
 	char expr[WATCH_EXPR];
 	sqlite3_stmt *stmt;
@@ -49,8 +45,7 @@ struct watch_set {
 	int n_tokens;
 	bool ended;                               /* the tokens are those of the step that ended last */
 	int64_t extra[N_EXTRAS], shown[N_EXTRAS]; /* being counted; of the step that ended */
-	struct text *vocab;
-	int32_t n_vocab;
+	struct ev_texts texts;
 	bool compiling;
 };
 

@@ -207,8 +207,10 @@ static int row_id(sqlite3_vtab_cursor *c, sqlite3_int64 *id)
 
 static void give_text(sqlite3_context *out, const struct watch_set *s, const struct ev_token *t)
 {
-	if (t && t->id >= 0 && t->id < s->n_vocab && s->vocab[t->id].bytes)
-		sqlite3_result_text(out, s->vocab[t->id].bytes, (int)s->vocab[t->id].size, SQLITE_STATIC);
+	const struct ev_text *text = t ? ev_texts_get(&s->texts, t->id) : NULL;
+
+	if (text)
+		sqlite3_result_text(out, text->bytes, (int)text->size, SQLITE_STATIC);
 }
 
 static void give_member(sqlite3_context *out, const struct source *from, const void *event)
