@@ -56,7 +56,7 @@ const char *lossy_print(const struct lossy_settings *l, char *buf, size_t cap)
 
 	*buf = '\0';
 	for (int i = 0; i < l->n && n < cap; i++) {
-		/* a word says little without a name */
+		/* a choice's word is unclear without the setting's name */
 		const bool choice = l->row[i]->type == SETTING_CHOICE;
 
 		default_of(l->row[i], exact);

@@ -2,10 +2,10 @@
  *
  * Invariants, all under `lock`: (1) calls run in order, on the engine's thread, between steps; (2)
  * a call of actor_call lives on the stack of its caller, who waits for `done` and is counted in
- * `inside`; one of actor_post is owned here, until it has run or, with `then`, until that has; (3)
- * `todo` counts the steps that may run while paused; (4) once `stop` is set nothing is accepted,
- * and what was accepted has run when the thread ends. The engine itself is touched by the engine's
- * thread alone. */
+ * `inside`; one of actor_post is owned here, until it has run or, with `then`, until `then` has
+ * run; (3) `todo` counts the steps that may run while paused; (4) once `stop` is set nothing is
+ * accepted, and every accepted call has run when the thread ends. The engine itself is touched by
+ * the engine's thread alone. */
 #include "engine/core/actor.h"
 
 #include <errno.h>
@@ -76,7 +76,7 @@ static void answer(struct actor *a, struct call *c)
 	} else {
 		put(&a->answered, c);
 		if (write(a->fd, &one, sizeof one) < 0)
-			return; /* it is readable already */
+			return; /* the descriptor is readable already */
 	}
 }
 
@@ -126,7 +126,7 @@ static void *actor_main(void *arg)
 			run_step(a);
 			continue;
 		}
-		a->todo = 0; /* steps asked for while there was nothing to do are not saved up */
+		a->todo = 0; /* steps requested while there was nothing to do are dropped */
 		pthread_cond_wait(&a->wake, &a->lock);
 	}
 	pthread_mutex_unlock(&a->lock);
@@ -182,7 +182,7 @@ void actor_stop(struct actor *a)
 	free(a);
 }
 
-/* On the lock. */
+/* With the lock held. */
 static bool ask(struct actor *a, struct call *c)
 {
 	if (a->stop)

@@ -1,4 +1,4 @@
-/* Opening and closing an engine, and its requests' way in and out. See engine.h; a step is
+/* Opens and closes an engine, submits, rewinds and cancels requests. See engine.h; a step is in
  * engine_step.c. */
 #include "engine/core/engine.h"
 
@@ -138,7 +138,7 @@ void *engine_hook_state(const struct engine *e, const struct step_hooks *ops)
 	return NULL;
 }
 
-/* What e->set asks for. */
+/* Opens what the settings in e->set require. */
 static int open_all(struct engine *e, struct err *err)
 {
 	struct engine_options *o = &e->set;
@@ -168,7 +168,7 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 
 	*out = NULL;
 	if (!err)
-		err = &own; /* loading asks it whether something failed */
+		err = &own; /* loading reads it to see whether something failed */
 	if (!o->model && !o->given)
 		return err_set(err, ERR_USAGE, "no model file is given; use --model FILE, or `make model`");
 	e = calloc(1, sizeof *e);
@@ -196,7 +196,7 @@ void engine_close(struct engine *e)
 		stream_emit(&e->stream, &ev);
 		e->begun = false;
 	}
-	engine_close_draft(e); /* it may have memory of the kernels */
+	engine_close_draft(e); /* it may hold memory of the kernels */
 	sched_close(&e->sched);
 	stream_close(&e->stream);
 	engine_close_pages(e);

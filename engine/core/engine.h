@@ -24,27 +24,27 @@
 struct engine;
 struct memory_specs;
 
-/* In place of a model: the tokens that it would draw are known, and nothing is computed. */
+/* Replaces the model when the tokens that it would draw are known: nothing is computed. */
 struct engine_given {
 	void *arg;
-	/* what a sequence keeps, of which only pages are counted; NULL: one paged group */
+	/* memory groups of a sequence, of which only pages are counted; NULL: one paged group */
 	const struct memory_specs *memory;
-	/* The token that the request has next. False: none is known; it is asked again in the next
+	/* The next token of the request. False: not known yet; next() is called again in the next
 	 * step. */
 	bool (*next)(void *arg, int64_t request, int32_t *id);
-	/* After a token: -1, or why the request ends there (enum ev_code_finish). */
+	/* Called after a token: -1, or why the request ends there (enum ev_code_finish). */
 	int (*end)(void *arg, int64_t request);
 };
 
-/* What an engine is opened with: the settings of settings.h, and what is no setting. */
+/* What an engine is opened with: the settings of settings.h, and arguments that are no settings. */
 struct engine_options {
 	ENGINE_SETTINGS(SETTING_FIELD)
-	/* Nanoseconds of a step of K rows at [K], 1 to 64, that outlive the engine: drafters are
-	 * weighed by these instead of by the clock, so that `auto`, predictions and speeds depend on
+	/* [K]: nanoseconds of a step of K rows, 1 to 64; the array outlives the engine. Drafters are
+	 * compared by these instead of by the clock, so that `auto`, predictions and speeds depend on
 	 * the tokens alone (draft_cost.h). NULL: measured. */
 	const double *counted_cost;
 	bool measure; /* measure read bandwidth at the start */
-	/* no file, tokenizer or kernels: ids are any numbers from 0, and `ctx` must be said */
+	/* no file, tokenizer or kernels: ids are any numbers from 0, and `ctx` must be set */
 	const struct engine_given *given;
 	/* Set by any thread: engine_open() ends within about 100 ms with ERR_INTERRUPTED, and closing
 	 * does not wait for a cache to be written. NULL: never. */
@@ -62,7 +62,8 @@ struct engine_request {
 	int64_t parent;   /* request it was forked from, or 0 */
 	int32_t fork_pos; /* with parent: position from which it diverges; 0: no event fork */
 	bool forced;      /* with fork_pos: ids[fork_pos] was put there by the user */
-	int32_t n_prompt; /* verify: so many of ids are the prompt, the rest was drawn; else not read */
+	int32_t n_prompt; /* verify: the first n_prompt ids are the prompt, the rest were drawn; else
+						 not read */
 	const char *text; /* label: what the user typed */
 	const char *const *stop; /* stop strings, NULL-terminated, or NULL */
 	bool ignore_end;         /* go on past end-of-turn tokens (benchmarks) */
@@ -77,11 +78,11 @@ struct engine_info {
 	int32_t threads, n_layers, n_heads, n_kv_heads, head_dim, dim, vocab;
 	int32_t ctx, slots;
 	size_t model_bytes, weight_bytes;
-	bool from_packed_cache; /* the weights were there already packed */
+	bool from_packed_cache; /* the packed weights were read from the cache */
 	double read_bandwidth;  /* bytes a second; 0: not measured */
 	const struct chat_template *chat;
 	bool chat_known;
-	bool states; /* what a sequence keeps is of a fixed size: no layer has keys and values */
+	bool states; /* a sequence's memory has a fixed size: no layer has keys and values */
 	const char *default_system; /* of this file's template, or NULL */
 };
 
@@ -89,7 +90,7 @@ struct engine_info {
 struct engine_state {
 	int32_t pages, page_size; /* of the pool; tokens of a page */
 	size_t page_bytes;
-	/* position from which a sequence has pages that no row to come sees; INT32_MAX: it has none */
+	/* sequence length from which some pages are visible to no later row; INT32_MAX: never */
 	int32_t unseen_from;
 };
 
@@ -104,21 +105,22 @@ const struct tokenizer *engine_tokenizer(const struct engine *e);
  * as they stand. */
 int engine_add_sink(struct engine *e, ev_sink *sink, void *arg);
 void engine_begin(struct engine *e, const char *model_sha256 /* or NULL */);
-/* SHA-256 of the very file that was opened; ERR_INPUT if it has changed, or its name is another's
- * by now. stop (or NULL) becoming true ends it. */
+/* SHA-256 of the file that was opened; ERR_INPUT if it has changed, or its name now refers to
+ * another file. stop (or NULL): hashing ends when it becomes true. */
 int engine_hash_model(
 	const struct engine *e, const atomic_bool *stop, char out[SHA256_HEX], struct err *err);
 
 /* Returns the number of the request (from 1), or -1. A request that can never fit is accepted and
- * finished at once with reason refused, so that the log has it. */
+ * finished at once with reason refused, so that the log contains it. */
 int64_t engine_submit(struct engine *e, const struct engine_request *r, struct err *err);
 /* True if it was running or waiting. Takes effect before the next step. */
 bool engine_cancel(struct engine *e, int64_t request);
 
 /* Takes a running or waiting request back to its first `keep` tokens, at least its prompt; what
- * follows is drawn anew, and equals what was if nothing is changed (draws are keyed by position).
- * Pages after them are released; nothing is computed again but the newest token. forced: a token id
- * to put after them, or -1; it may end the request. Takes effect before the next step. */
+ * follows is drawn again, and gives the same tokens if nothing is changed (draws are keyed by
+ * position). Pages after them are released; nothing is computed again but the newest token. forced:
+ * a token id to put after them, or -1; it may end the request. Takes effect before the next
+ * step. */
 int engine_rewind(struct engine *e, int64_t request, int32_t keep, int32_t forced, struct err *err);
 
 /* Runs one step. 1: done; 0: nothing to do; -1: the engine cannot go on: its device failed, and all
@@ -128,22 +130,21 @@ bool engine_idle(const struct engine *e);
 int64_t engine_steps(const struct engine *e);
 
 /* Changes a setting of engine_settings while the engine runs. ERR_USAGE, with the setting's name
- * first: out of range, fixed since the engine was opened, or to be changed only while nothing runs.
+ * first: out of range, fixed when the engine was opened, or to be changed only while nothing runs.
  * Every change is an event. */
 int engine_set(struct engine *e, const char *name, const char *value, struct err *err);
 /* Writes the value as text, "-" if it has none. -1 if there is no such setting. */
 int engine_get(const struct engine *e, const char *name, char *buf, size_t cap);
-/* Notes a setting that is not the engine's own (temperature, seed …) in the event stream. */
+/* Emits the event of a setting that is not the engine's own (temperature, seed …). */
 void engine_note_setting(struct engine *e, const char *name, const char *value);
 
-/* Notes that the conversation dropped its oldest turns to fit the context. */
+/* Emits the event that the conversation dropped its oldest turns to fit the context. */
 void engine_note_trim(struct engine *e, int64_t request, int64_t tokens, int64_t turns);
 
-/* Turns off what only watching needs (attention shares, candidates): what --no-record of `run`
- * does. */
+/* Turns the observations (attention shares, candidates) on or off; off is --no-record of `run`. */
 void engine_observe(struct engine *e, bool on);
 
-/* The coming step is watched in full, whatever attention-every says: for steps taken one by one. */
+/* Observes every row of the next step, whatever attention-every says: for single-stepping. */
 void engine_look_closely(struct engine *e);
 
 /* Checks every invariant of pages, cache and queues; asserts. For tests. */

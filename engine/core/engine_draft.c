@@ -1,13 +1,13 @@
-/* Speculation inside a step: asks the drafter, lays out the rows of its trees, verifies them, and
- * tells the drafter what was computed (draft.h).
+/* Speculation inside a step: calls the drafter, lays out the rows of its trees, verifies them, and
+ * passes what was computed to the drafter (draft.h).
  *
- * A tree is rows like any others: each of its paths is a sequence with a block table of its own,
- * which shares the request's pages up to the one that the newest token is in. From there on the
- * first path has the request's own pages and every branch has spare ones (memory.h), into which
- * that page is copied and the branch's ancestors store their keys and values too (struct k_also).
- * So attention knows nothing of trees, sees a path's tokens where plain decoding would have them,
- * and gives its bits (law 2). SpecInfer (Miao et al. 2024) and Medusa (Cai et al. 2024) mask a
- * common cache instead, which would put positions out of their spans. */
+ * The rows of a tree are ordinary rows: each of its paths is a sequence with a block table of its
+ * own, which shares the request's pages up to the one that holds the newest token. From that page
+ * on the first path uses the request's own pages and every branch uses spare ones (memory.h): the
+ * page is copied into them, and the branch's ancestors store their keys and values there too
+ * (struct k_also). So attention needs no tree mask, finds a path's tokens where plain decoding
+ * would have them, and gives the same bits (law 2). SpecInfer (Miao et al. 2024) and Medusa (Cai et
+ * al. 2024) mask a shared cache instead, which would move positions to other spans. */
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@
 
 static void fill_job(struct engine *e, struct request *r, int32_t nodes, struct draft_job *job)
 {
-	int32_t depth = r->limit - r->n_ids - 1; /* one token comes for certain */
+	int32_t depth = r->limit - r->n_ids - 1; /* every step yields one token */
 
 	r->draft.by = NULL;
 
@@ -139,7 +139,7 @@ void engine_forget(struct engine *e, int64_t request)
 
 /* ---- rows ---- */
 
-/* Block tables for the branch that begins at node, as sequence seq. */
+/* Makes the block tables of the branch that begins at node, as sequence seq. */
 static void new_branch(struct engine *e, const struct plan_item *item, int32_t reach, int32_t seq)
 {
 	struct memory_table *branch = &e->draft.branch[e->draft.n_branches++];
@@ -151,7 +151,7 @@ static void new_branch(struct engine *e, const struct plan_item *item, int32_t r
 		e->forward.pages[g][seq] = branch->page[g];
 }
 
-/* The branch sees the newest token and the nodes above it. */
+/* The branch attends to the newest token and to its node's ancestors. */
 static void add_ancestors(struct engine *e, const struct plan_item *item, int32_t node, int32_t seq)
 {
 	struct forward *f = &e->forward;
@@ -216,12 +216,12 @@ static void emit_verdict(struct engine *e, const struct plan_item *item, int32_t
 	engine_emit_draft(e, item, node, verdict, &v);
 }
 
-/* What modified rejection would say of the children of a node, in their order, while the race
- * decides: with the numbers that it would draw. A guess that was not drawn counts as certain, so
- * what is left of the target after a rejected one is the rest; of one that was drawn only its own
- * probability is known here, and what comes after its rejection is not. */
+/* The verdicts that modified rejection would give for the children of a node, in their order, while
+ * the race decides; with the numbers that it would draw. A guess that was not drawn counts as
+ * certain, so its rejection takes only its own mass from the target; of one that was drawn only its
+ * own probability is known here, so the verdicts after its rejection are unknown. */
 struct would {
-	float gone; /* the target's probability of those rejected */
+	float gone; /* the target's probability of the rejected children */
 	bool settled, unknown;
 };
 
@@ -272,13 +272,13 @@ static int32_t verify_by_race(
 			emit_verdict(e, item, i, EV_VERDICT_rejected, v);
 		}
 	}
-	if (kept >= 0) /* last, next to the token that it became */
+	if (kept >= 0) /* emitted last, next to the event of its token */
 		emit_verdict(e, item, kept, EV_VERDICT_accepted, best);
 	return kept;
 }
 
-/* One guess after the other, each against what those before it have left of the target. The race's
- * verdict is known too: it was run on the same row. */
+/* Verifies one guess after the other, each against what the rejected ones have left of the target.
+ * The race's verdict is known too: the race was run on the same row. */
 static int32_t verify_by_rejection(
 	struct engine *e, const struct plan_item *item, int32_t node, bool *emitted)
 {
@@ -330,7 +330,7 @@ void engine_emit_discarded(struct engine *e, const struct plan_item *item, const
 
 /* ---- what the drafter learns ---- */
 
-/* Rows of the path that ends in node, the newest token's first. */
+/* Lists the rows of the path that ends in node, the newest token's first. */
 static int32_t path_rows(const struct plan_item *item, int32_t node, int32_t *row)
 {
 	int32_t n = node < 0 ? 0 : draft_depth(&item->r->draft, node);
@@ -371,7 +371,7 @@ void engine_note_seen(struct engine *e, const struct plan_item *item, int32_t no
 	e->draft.n_seen++;
 }
 
-/* State of the Jacobi or lookahead window. */
+/* Emits the state of the Jacobi or lookahead window. */
 static void emit_windows(struct engine *e)
 {
 	const struct draft_window *w;

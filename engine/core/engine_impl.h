@@ -1,5 +1,5 @@
-/* The inside of struct engine: the run, which every file engine_*.c may name, and parts that belong
- * to one file each. */
+/* The members of struct engine: those of the run, which every engine_*.c may use, and parts that
+ * belong to one file each. */
 #ifndef CUTAWAY_ENGINE_IMPL_H
 #define CUTAWAY_ENGINE_IMPL_H
 
@@ -22,7 +22,7 @@ enum {
 	ENGINE_MAX_BUDGET = 4096,
 	ENGINE_SCORE_ROWS = 64, /* rows of logits a step may keep, at least */
 	ENGINE_SPARE_PAGES = DRAFT_SPARE,
-	ENGINE_ALSO = 1024, /* rows whose keys and values go to further pages, likewise */
+	ENGINE_ALSO = 1024, /* rows whose keys and values are stored in further pages too, at least */
 	ENGINE_WHY = sizeof((struct err *)0)->text, /* longest reason */
 };
 
@@ -30,8 +30,8 @@ struct engine_compute;
 
 struct engine_counts { /* of the step that runs */
 	int32_t prefill, decode, draft, tokens, accepted, rejected, evicted;
-	/* wall time of all drafters, used or in the shadow, by whatever clock they are weighed: no part
-	 * of what a step costs */
+	/* time of all drafters, used or in the shadow, by the clock that compares them: no part of a
+	 * step's cost */
 	int64_t drafters_ns;
 };
 
@@ -40,15 +40,15 @@ struct engine_drafting {
 	const struct draft_ops *ops; /* NULL: off */
 	struct drafter *drafter;
 	char spec[256];
-	int32_t n_opened; /* drafters so far */
-	bool heard;       /* a hook is to be called for drafts */
+	int32_t n_opened; /* drafters opened so far */
+	bool heard;       /* some hook wants the calls for drafts */
 	bool rejection;   /* verified by modified rejection, not by the race */
 	struct draft_env env;
 	struct draft_job *jobs;  /* [slots] */
 	struct draft_seen *seen; /* [slots], of the step that runs */
 	int32_t n_seen, n_seen_rows;
-	int32_t *seen_row, *seen_top; /* what seen points into */
-	/* [ENGINE_SPARE_PAGES], of the step that runs: a branch has a page at least */
+	int32_t *seen_row, *seen_top; /* what the pointers in seen point into */
+	/* [ENGINE_SPARE_PAGES], of the step that runs: a branch needs at least one page */
 	struct memory_table *branch;
 	int32_t n_branches;
 	int64_t learn_ns;
@@ -57,26 +57,26 @@ struct engine_drafting {
 /* engine_observe.c: what is observed beside what a step needs. */
 struct engine_observing {
 	bool on;
-	bool once;         /* the coming step is looked at closely: all rows are observed */
-	uint8_t *packed;   /* shares of attention, as the event wants them */
+	bool once;         /* all rows of the next step are observed */
+	uint8_t *packed;   /* shares of attention, packed for the event */
 	float *page_share; /* [pages of the longest sequence] */
 	struct waits waits;
 };
 
 /* engine_measure.c, roof.c: what steps cost, and the roof that they are compared with. */
 struct engine_measuring {
-	struct draft_cost cost; /* n 0: not measured: not needed yet */
+	struct draft_cost cost; /* n 0: not measured yet */
 	const double *counted;  /* see engine_options.counted_cost */
 	struct engine_roof {    /* roof.c: plain reads, bytes a second */
-		double best, least; /* of all passes of n readings */
+		double best, least; /* of all passes of n measurements */
 		int32_t n;          /* 0: not measured */
-		int64_t step;       /* steps before the last */
-		bool beaten;        /* kernels read faster since */
-		char words[96];     /* what the setting `roof` says of them */
+		int64_t step;       /* step count at the last measurement */
+		bool beaten;        /* kernels have read faster since */
+		char words[96];     /* text of the setting `roof` */
 	} roof;
 };
 
-/* probe.c: of deep looks at a device's engine; NULL: none yet */
+/* probe.c: what probes of a device's engine keep; NULL: none yet */
 struct engine_looking {
 	struct k_ctx *kernels;
 	struct model *model;
@@ -85,14 +85,15 @@ struct engine_looking {
 struct engine {
 	/* the run: what every step needs */
 	struct engine_info info;
-	struct engine_options set; /* the settings as they stand; its texts are the engine's own */
+	struct engine_options set; /* the settings as they stand; the engine owns the strings */
 	const struct engine_compute *compute;
-	/* NULL: a model computes. else no kernels, tokenizer, model, sampler; forward is zero */
+	/* NULL: a model computes; else there are no kernels, tokenizer, model or sampler, and forward
+	 * is zero */
 	const struct engine_given *given;
 	struct k_ctx *kernels;
 	struct tokenizer *tokenizer;
 	struct model *model;
-	struct memory_specs specs; /* what a sequence keeps: the model's */
+	struct memory_specs specs; /* memory groups of a sequence, the model's */
 	struct memory memory;
 	struct prefix prefix;
 	struct sched sched;
@@ -103,7 +104,7 @@ struct engine {
 	struct stream stream;
 	struct plan plan;
 	struct sample_result drawn;
-	struct err lost; /* why nothing can be computed any more; code 0: it can */
+	struct err lost; /* why nothing can be computed any more; code 0: no failure */
 	bool begun;
 	int64_t n_requests, n_steps;
 	int64_t step_start_ns, kernel_ns;
@@ -127,7 +128,7 @@ static inline bool engine_is_end(const struct engine *e, int32_t id)
 	return e->tokenizer && tokenizer_is_end(e->tokenizer, id);
 }
 
-/* Those that have the function fn, in their order: for_hooks(e, h, done) h->ops->done(e,
+/* The hooks that have the function fn, in their order: for_hooks(e, h, done) h->ops->done(e,
  * h->state); */
 #define for_hooks(e, h, fn)                                                                        \
 	for (const struct engine_hook *h = (e)->hook; h < (e)->hook + (e)->n_hooks; h++)               \
@@ -139,12 +140,12 @@ void engine_emit_memory(struct engine *e);
 void engine_emit_batch(struct engine *e);
 void engine_emit_token(struct engine *e, const struct request *r, int32_t id, int32_t pos,
 	const struct sample_result *s, const struct k_logit_stats *stats, enum ev_code_source source);
-/* engine_step.c: ends the request if its newest token says so. */
+/* engine_step.c: ends the request if its newest token requires it. */
 void engine_end_if_due(struct engine *e, struct request *r);
-/* It ends: what it computed is offered to the prefix cache, and its owner is called. */
+/* Ends the request: offers what it computed to the prefix cache, and calls its owner. */
 void engine_finish(
 	struct engine *e, struct request *r, enum ev_code_finish reason, const char *why);
-/* The same without either. */
+/* Ends the request without either. */
 void engine_end_request(
 	struct engine *e, struct request *r, enum ev_code_finish reason, const char *why);
 struct engine_verdict { /* the fields of EV_draft of the same names */
@@ -161,7 +162,7 @@ void engine_emit_step(struct engine *e);
 void engine_emit_finish(
 	struct engine *e, const struct request *r, enum ev_code_finish reason, const char *why);
 
-/* engine_settings.c: reading of the options, what each setting does, and their events. */
+/* engine_settings.c: reads the options, applies settings, and emits their events. */
 int engine_check_options(
 	const struct engine_options *o, struct engine_options *out, struct err *err);
 int engine_apply_settings(struct engine *e, struct err *err);
@@ -178,37 +179,37 @@ void engine_roof_read(struct engine *e);
 
 /* engine_draft.c: speculation. */
 void engine_close_draft(struct engine *e);
-/* Which hooks are called for drafts, after drafters were opened or closed. */
+/* Finds the hooks that are called for drafts, after drafters were opened or closed. */
 void engine_set_draft_hooks(struct engine *e);
 void engine_forget(struct engine *e, int64_t request);
-/* The rows of a draft after the request's newest token, which is row item->row of block table seq;
- * *n_seqs counts the step's block tables. */
+/* Adds the rows of a draft after that of the request's newest token, row item->row of block table
+ * seq; *n_seqs counts the step's block tables. */
 void engine_draft_rows(struct engine *e, struct plan_item *item, int32_t seq, int32_t *n_seqs);
 /* Verifies and emits the children of `node` (-1: the newest token) by e->drawn, the draw after it.
- * The one that is kept, or -1; e->drawn is the token to use. */
+ * Returns the one that is kept, or -1; e->drawn is then the token to use. */
 int32_t engine_verify_draft(
 	struct engine *e, const struct plan_item *item, int32_t node, bool *emitted);
 /* The path to `node`, the last one kept (-1: none), becomes the request's own. */
 void engine_draft_settle(struct engine *e, const struct plan_item *item, int32_t node);
-/* What is discarded: it follows a rejected token. */
+/* Emits the discarded drafts: those that follow a rejected token. */
 void engine_emit_discarded(struct engine *e, const struct plan_item *item, const bool *emitted);
-/* Notes what an item computed, if its request goes on; then the drafter learns of all. */
+/* Records what an item computed, if its request goes on; the drafter then gets all of it. */
 void engine_note_seen(struct engine *e, const struct plan_item *item, int32_t node);
 int engine_draft_learn(struct engine *e, struct err *err);
 
 /* engine_shadow.c: the setting `shadow`. */
 
-/* engine_measure.c: the cost of steps, measured if it was not yet. */
+/* engine_measure.c: measures the cost of steps if it was not yet. */
 int engine_need_cost(struct engine *e, struct err *err);
 void engine_emit_cost(struct engine *e);
 
-/* engine.c: a request with an owner; *out (or NULL): the request, unless it is refused. */
+/* engine.c: submits a request with an owner; *out (or NULL): the request, unless it is refused. */
 int64_t engine_submit_owned(struct engine *e, const struct engine_request *q,
 	const struct request_owner *owner, void *data, struct request **out, struct err *err);
 
-/* What the option's word names. */
+/* The format that the option names. */
 enum k_cache engine_cache_format(const struct engine_options *o);
-/* engine.c: memory of pages, for the start and for a new page size or format. */
+/* engine.c: allocates the pools of pages, at the start and for a new page size or format. */
 int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, struct err *err);
 void engine_close_pages(struct engine *e);
 

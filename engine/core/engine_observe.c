@@ -1,6 +1,6 @@
-/* Watching: which rows' attention is observed, and what is told of it and of times (events
- * attention, head, time). It is the first hook of the step; turned off, nothing is computed for it.
- * Thread: the engine's. */
+/* Observation: chooses the rows whose attention is observed, and emits the events attention, head
+ * and time. It is the first hook of the step; turned off, nothing is computed for it. Thread: the
+ * engine's. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,9 +39,9 @@ void engine_look_closely(struct engine *e)
 
 /* ---- attention ---- */
 
-/* Watching every row costs 1 to 2 % of a step (docs/performance.md), so one in attention-every
- * tokens of a request is watched; all are while a head is chosen or steps are taken one by one.
- * Counted in tokens of the request, so that it depends on nothing else. */
+/* Observing every row costs 1 to 2 % of a step (docs/performance.md), so one in attention-every
+ * tokens of a request is observed; all are while a head is selected or the user single-steps. It
+ * counts tokens of the request, so that the choice depends on nothing else. */
 static bool is_watched(const struct engine *e, const struct plan_item *item)
 {
 	const struct request *r = item->r;
@@ -69,7 +69,7 @@ static void observe_row(struct engine *e, void *state, struct plan_item *item)
 		item->r->observed = item->r->n_ids;
 }
 
-/* Shares are stored as their root, so that small ones are seen too. */
+/* Shares are stored as their square roots, so that small ones remain visible. */
 static uint8_t pack_share(float share)
 {
 	float v = 255 * sqrtf(share) + 0.5f;
@@ -80,7 +80,7 @@ static uint8_t pack_share(float share)
 /* Adds the groups (of 16 positions) of one head to pages of per_page groups. */
 static void add_pages(const float *groups, int32_t n_groups, int32_t per_page, float *pages)
 {
-	if (per_page == 1) { /* the usual page, and a loop that compilers make vectors of */
+	if (per_page == 1) { /* the usual page size, and a loop that compilers vectorise */
 		for (int32_t g = 0; g < n_groups; g++)
 			pages[g] += groups[g];
 		return;
@@ -109,7 +109,7 @@ static void pack_heads(struct engine *e, const struct observed *o, const struct 
 		packed[p] = pack_share(e->observe.page_share[p] / (float)n);
 }
 
-/* Of what the row sees in this layer: 1/65535. */
+/* Share of the positions visible to the row in this layer, in 1/65535. */
 static uint16_t pack_near_zero(const struct observed *o, const struct k_attention *a)
 {
 	const struct k_range *ranges = a->ranges + o->row * a->n_ranges;
@@ -136,8 +136,8 @@ static void emit_head(struct engine *e, const struct observed *o, const struct k
 	stream_emit(&e->stream, &ev);
 }
 
-/* A layer without attention has zeros: what its place in the buffers holds was another layer's in
- * an earlier step. */
+/* A layer without attention reports zeros: its part of the buffers still holds another layer's
+ * values from an earlier step. */
 static void emit_attention(struct engine *e, const struct plan_item *item)
 {
 	const struct forward *f = &e->forward;

@@ -1,5 +1,5 @@
-/* Going back within a request: see engine_rewind in engine.h. Its pages after the kept tokens are
- * let go of, those that others read stay with them; the log keeps what was drawn. */
+/* Rewinds a request: see engine_rewind in engine.h. Its pages after the kept tokens are released,
+ * and other readers keep theirs; the log keeps what was drawn. */
 #include "engine/core/engine_impl.h"
 
 static int rewind_check(
@@ -66,8 +66,8 @@ static void force(struct engine *e, struct request *r, int32_t id)
 int engine_rewind(struct engine *e, int64_t request, int32_t keep, int32_t forced, struct err *err)
 {
 	struct request *r = sched_find(&e->sched, request);
-	/* the newest token's row is computed again, for its logits; with one put after it, that
-	 * one's */
+	/* the newest token's row is computed again, for its logits; with a forced token, that token's
+	 * row */
 	int32_t valid = forced >= 0 ? keep : keep - 1;
 
 	if (rewind_check(e, r, keep, forced, err))

@@ -1,4 +1,4 @@
-/* What the settings of settings.h do to an engine: a function for each that is more than a number
+/* Applies the settings of settings.h to an engine: a function for each that is more than a number
  * to be read, and the calls that get and set. Thread: the engine's. */
 #include <stdio.h>
 #include <string.h>
@@ -58,8 +58,8 @@ int engine_apply_rule(struct engine *e, struct engine_options *to, struct err *e
 	return 0;
 }
 
-/* The pools are made anew, by e->specs, with room for the same tokens. What was cached is
- * forgotten. */
+/* Makes the pools again, by e->specs, with room for the same number of tokens, and empties the
+ * prefix cache. */
 static int remake_pages(struct engine *e, int32_t page_size, struct err *err)
 {
 	int64_t tokens = (int64_t)e->memory.pages[e->memory.lead].n_pages * e->memory.page_size;
@@ -69,7 +69,7 @@ static int remake_pages(struct engine *e, int32_t page_size, struct err *err)
 	if (tokens < page_size)
 		return err_set(err, ERR_USAGE, "page-size %d: the whole pool has only %lld tokens",
 			page_size, (long long)tokens);
-	prefix_clear(&e->prefix); /* tells the evictions */
+	prefix_clear(&e->prefix); /* emits the evictions */
 	old_memory = e->memory;
 	old_prefix = e->prefix;
 	if (engine_open_pages(e, page_size, (int32_t)(tokens / page_size), err)) {
@@ -114,7 +114,7 @@ enum k_cache engine_cache_format(const struct engine_options *o)
 	return (enum k_cache)i;
 }
 
-/* As many pages of the same tokens, of other bytes. */
+/* Keeps the number of pages and tokens; only the bytes of a page change. */
 int engine_apply_cache_format(struct engine *e, struct engine_options *to, struct err *err)
 {
 	const struct memory_specs old = e->specs;
@@ -136,8 +136,8 @@ int engine_apply_cache_format(struct engine *e, struct engine_options *to, struc
 	return 0;
 }
 
-/* What hides nothing from this model, in sequences as long as they can be, is full. What was cached
- * was computed under another policy, and is forgotten. */
+/* A policy that hides nothing from this model in its longest sequences is `full`. Cached pages were
+ * computed under another policy and are dropped. */
 int engine_apply_visible(struct engine *e, struct engine_options *to, struct err *err)
 {
 	const struct visible full = { 0 };
@@ -163,9 +163,9 @@ int engine_apply_visible(struct engine *e, struct engine_options *to, struct err
 	return 0;
 }
 
-/* Watching a row costs about the same time in any model, so the slower a token, the more of them
- * are watched: all where a token takes some 20 ms of reading, and every eighth of a small model's,
- * dozens a second. */
+/* Observing a row costs about the same time in any model, so the slower a token, the more of them
+ * are observed: all where reading the weights takes some 20 ms a token, and every eighth of a small
+ * model's, dozens a second. */
 int engine_apply_every(struct engine *e, struct engine_options *to, struct err *err)
 {
 	enum { LARGE = 800 << 20, MOST = 8 };
@@ -209,8 +209,8 @@ int engine_apply_cuda_mode(struct engine *e, struct engine_options *to, struct e
 
 /* ---- all of them ---- */
 
-/* Values out of range are refused; `out` is what was asked, with defaults for choices that were
- * left out. */
+/* Refuses values out of range; `out` gets the options, with defaults for choices that were left
+ * out. */
 int engine_check_options(
 	const struct engine_options *o, struct engine_options *out, struct err *err)
 {

@@ -1,5 +1,5 @@
-/* Shadow mode: drafters that guess beside the run, as a hook of the step (events shadow and
- * choice). See shadow.h and draft_cost.h. Nothing here changes a token, a page or a plan. */
+/* Shadow mode: drafters that guess beside the run, as a hook of the step (emits shadow and choice).
+ * See shadow.h and draft_cost.h. Nothing here changes a token, a page or a plan. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,12 +13,12 @@ enum { EMIT_EVERY = 16 }; /* steps */
 struct shadowing {
 	struct shadow *now; /* NULL: off */
 	char list[128];
-	struct { /* of the drafter that is used: sums that fade like shadow_sums */
+	struct { /* of the drafter in use: sums that decay like shadow_sums */
 		double tokens, ns;
 		int32_t opened; /* which one it is: e->draft.n_opened */
 	} meter;
-	double clock_ns; /* counted: when the step began */
-	/* of the clock that weighs drafters: of the step, of those that guess without being used */
+	double clock_ns; /* with counted_cost: when the step began */
+	/* by the clock that compares drafters: of the step; of the drafters in the shadow */
 	int64_t shadow_ns;
 };
 
@@ -101,7 +101,8 @@ static void shadowing_begin(struct engine *e, void *state)
 	}
 }
 
-/* Drafters that write ahead do so in pages of the step's branches, which are empty before it. */
+/* Drafters that store keys and values ahead use pages of the step's branches, which are free before
+ * the step. */
 static bool lend_pages(struct engine *e, struct draft_job *job)
 {
 	struct memory_table *branch = &e->draft.branch[e->draft.n_branches];
@@ -114,7 +115,7 @@ static bool lend_pages(struct engine *e, struct draft_job *job)
 	return true;
 }
 
-/* The drafter that is used is not asked twice: its guesses are scored as they are. */
+/* The drafter in use does not run a second time: the guesses it made for the step are scored. */
 static void note_used(struct engine *e, struct shadow *s, int32_t n, int64_t propose_ns)
 {
 	for (int32_t i = 0; i < shadow_count(s); i++) {
@@ -138,7 +139,7 @@ static int shadowing_asked(
 		return 0;
 	note_used(e, s->now, n, propose_ns);
 	e->draft.n_branches = 0;
-	memory_begin_step(&e->memory); /* the step begins with all of them */
+	memory_begin_step(&e->memory); /* gives all spare pages back to the step */
 	for (int32_t k = 0; k < n; k++) {
 		e->draft.jobs[k].nodes = nodes;
 		if (lend && !lend_pages(e, &e->draft.jobs[k]))
@@ -201,7 +202,7 @@ static double sum_of(const double *v, int n)
 	return sum;
 }
 
-/* Begins the event of one of them: the caller fills in what it predicts. */
+/* Begins the event of one drafter: the caller fills in the prediction. */
 static struct ev_shadow *shadow_event(const struct engine *e, const char *spec, struct event *ev)
 {
 	ev_init(ev, EV_shadow);
@@ -247,7 +248,7 @@ static void emit_plain(struct engine *e, double plain)
 	stream_emit(&e->stream, &ev);
 }
 
-/* What a drafter that weighs others reached itself: it is none of them. */
+/* Emits the speed that a drafter which compares others reached itself: it is none of them. */
 static void emit_weigher(struct engine *e)
 {
 	struct event ev;
@@ -271,8 +272,8 @@ static void note_step(struct engine *e, struct shadowing *s, double *depth, int3
 		ns = e->measure.cost.clock_ns - s->clock_ns;
 	left = exp2(-(double)e->counts.tokens / e->plan.n_items / SHADOW_HALF);
 	s->meter.tokens = s->meter.tokens * left + e->counts.tokens / (double)e->plan.n_items;
-	/* what is predicted is without those that guess beside it, and so is what it is compared
-	 * with */
+	/* the prediction leaves out the drafters in the shadow, so the measured time leaves them out
+	 * too */
 	s->meter.ns = s->meter.ns * left + ns - (double)s->shadow_ns;
 }
 
@@ -298,7 +299,7 @@ static void shadowing_done(struct engine *e, void *state)
 {
 	struct shadowing *s = state;
 	struct shadow *weighed = draft_weighed(e->draft.ops, e->draft.drafter);
-	/* the drafter's own, unless the user asked for others */
+	/* the drafter's own candidates, unless the user set `shadow` */
 	struct shadow *told = s->now ? s->now : weighed;
 	double depth, plain;
 	int32_t n;
@@ -313,7 +314,7 @@ static void shadowing_done(struct engine *e, void *state)
 		}
 	emit_choice(e);
 	if (!told || !e->begun || (e->n_steps % EMIT_EVERY && e->sched.n_running == n))
-		return; /* now and then, and when a request has ended */
+		return; /* every EMIT_EVERY steps, and when a request has ended */
 	plain = plain_speed(e, depth, n);
 	emit_plain(e, plain);
 	for (int32_t i = 0; i < shadow_count(told); i++)

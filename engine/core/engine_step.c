@@ -1,5 +1,5 @@
-/* One step: plan, compute, draws, events. See engine.h; what computes, compute.h; who else takes
- * part, step_hooks.h. */
+/* One step: plan, compute, draws, events. See engine.h; compute.h computes its rows, and
+ * step_hooks.h lists what else takes part. */
 #include <stdio.h>
 #include <string.h>
 
@@ -39,7 +39,7 @@ static void append(struct engine *e, struct request *r, const struct k_logit_sta
 	engine_emit_token(e, r, e->drawn.id, r->n_ids - 1, &e->drawn, stats, source);
 }
 
-/* The owner chooses: nothing is drawn, the request waits. */
+/* The owner chooses the token: nothing is drawn, and the request waits. */
 static void hold(struct engine *e, struct request *r, int32_t out)
 {
 	r->owner->row(r, e->forward.logits + (size_t)out * (size_t)e->info.vocab, &e->stats[out]);
@@ -55,7 +55,7 @@ static enum ev_code_source source_of(const struct plan_item *item, int32_t node,
 	return draft_has_child(&item->r->draft, node) ? EV_SOURCE_corrected : EV_SOURCE_bonus;
 }
 
-/* The newest token's row, then that of each drafted token that is kept. */
+/* Draws from the newest token's row, then from that of each drafted token that is kept. */
 static void after_decode(struct engine *e, const struct plan_item *item)
 {
 	struct request *r = item->r;
@@ -91,7 +91,7 @@ static void after_decode(struct engine *e, const struct plan_item *item)
 	sched_register(&e->sched, r);
 }
 
-/* Log-probabilities of the given tokens. */
+/* Emits the log-probabilities of the given tokens. */
 static void after_score(struct engine *e, const struct plan_item *item)
 {
 	struct request *r = item->r;
@@ -113,7 +113,7 @@ static void after_score(struct engine *e, const struct plan_item *item)
 		engine_finish(e, r, EV_FINISH_end, NULL);
 }
 
-/* The draws of a recorded sequence, made again: what is emitted is what wins them now. */
+/* Repeats the draws of a recorded sequence: the tokens emitted are those drawn now. */
 static void after_verify(struct engine *e, const struct plan_item *item)
 {
 	struct request *r = item->r;
@@ -202,7 +202,7 @@ static void end_starved(struct engine *e)
 	}
 }
 
-/* The device is lost: nothing can be computed any more, but all that was is in the log. */
+/* The device is lost: nothing can be computed any more, but the log has all that was. */
 static int lose(struct engine *e, struct err *err)
 {
 	for (int32_t i = 0; i < e->sched.n_slots; i++)
@@ -244,13 +244,13 @@ static int compute(struct engine *e)
 	engine_emit_batch(e);
 	count_rows(e);
 	if (e->lost.code || e->compute->run(e, &e->lost)) {
-		e->n_steps--; /* it was begun, but is none */
+		e->n_steps--; /* it began, but does not count as a step */
 		return -1;
 	}
 	for_hooks(e, h, computed) h->ops->computed(e, h->state);
 	for (int32_t i = 0; i < e->plan.n_items; i++)
 		after(e, &e->plan.item[i]);
-	if (engine_draft_learn(e, &e->lost)) { /* before hooks let go of requests */
+	if (engine_draft_learn(e, &e->lost)) { /* before hooks release requests */
 		engine_emit_step(e);
 		return -1;
 	}

@@ -1,4 +1,4 @@
-/* The one table of settings. A row says a setting's name, type, range, default, unit, when it may
+/* The one table of settings. A row holds a setting's name, type, range, default, unit, when it may
  * change and what it does; from it are made its field in struct engine_options or struct
  * sample_params, its default there, its reading and range check, its command-line option (--name),
  * its slash command (/name), completion, help, the manual page, the setting events of the log and
@@ -22,7 +22,7 @@ struct engine;
 struct engine_options;
 struct ev_request;
 
-/* Makes the engine do as `to` says, and may write into `to` what is then true. */
+/* Applies the settings in `to` to the engine, and may write the resulting values into `to`. */
 typedef int setting_apply(struct engine *e, struct engine_options *to, struct err *err);
 
 enum setting_type {
@@ -37,7 +37,7 @@ enum setting_type {
 	SETTING_CHOICE,
 	SETTING_TEXT,  /* const char *, not copied */
 	SETTING_FILE,  /* const char *, not copied: the name of a file */
-	SETTING_STOPS, /* struct setting_stops: each value is one more; off: none */
+	SETTING_STOPS, /* struct setting_stops: each value adds one; off: none */
 	SETTING_TYPES,
 };
 
@@ -61,19 +61,19 @@ struct setting_stops { /* malloc'd; ends with NULL */
 
 struct setting {
 	enum setting_type type;
-	size_t at;            /* of its value in the struct that the table is about */
-	setting_apply *apply; /* NULL: the field is all */
+	size_t at;            /* offset of its value in the struct that the table describes */
+	setting_apply *apply; /* NULL: setting the field is enough */
 	const char *name;     /* without dashes or slash */
 	const char *group;    /* heading in the help; a verb takes options by group or by name */
-	const char *arg;      /* its value in the help; NULL: its words */
+	const char *arg;      /* its value as shown in the help; NULL: its words */
 	double low, high;
 	int step;  /* 0: any */
 	bool bare; /* as an option it may stand without a value: "" */
 	enum setting_when when;
 	enum setting_effect effect;
 	const char *unit; /* of a number, or NULL */
-	/* A choice: all there are. Else the values that completion offers; more(0), more(1) … follow,
-	 * NULL ends them. */
+	/* Of a choice, all its values; else the values that completion offers. more(0), more(1) …
+	 * follow; NULL ends them. */
 	const char *const *words;
 	const char *(*more)(int i);
 	const char *doc;
@@ -216,7 +216,7 @@ struct setting {
 		.effect = SETTING_DRAWS, SETTING_WORDS("0", "1", "2"),                                     \
 		.doc = "key of all draws: the same seed gives the same text; certify: of the mixed cases")
 
-/* Fields of struct answer_settings, beside its params. */
+/* Fields of struct answer_settings besides its params. */
 #define ANSWER_SETTINGS(X)                                                                           \
 	X(INT, max_tokens, 0, NULL, .name = "max-tokens", .group = "Answer", .arg = "N",                 \
 		.high = 1 << 20, .when = SETTING_ANY, .unit = "tokens", SETTING_WORDS("0", "64", "256"),     \
@@ -243,7 +243,7 @@ struct setting {
 #define SETTING_C_TEXT const char *
 #define SETTING_C_FILE const char *
 #define SETTING_C_STOPS struct setting_stops
-/* Of columns of events. */
+/* C types of the columns of events. */
 #define SETTING_EV_INT int64_t
 #define SETTING_EV_U64 int64_t
 #define SETTING_EV_FLOAT double
@@ -264,7 +264,7 @@ struct answer_settings {
 	((struct answer_settings){                                                                     \
 		.params = { SAMPLE_SETTINGS(SETTING_DEFAULT) }, ANSWER_SETTINGS(SETTING_DEFAULT) })
 
-/* Places in the tables: ENGINE_AT_budget, ANSWER_AT_seed. */
+/* Indexes into the tables: ENGINE_AT_budget, ANSWER_AT_seed. */
 enum {
 #define X(type, field, ...) ENGINE_AT_##field,
 	ENGINE_SETTINGS(X)
@@ -285,21 +285,21 @@ const struct setting *setting_find(const struct setting *table, const char *name
 /* Reads value (NULL for flags) into the setting's field of the struct at base. -1 with ERR_USAGE:
  * "NAME VALUE: ", then the range; nothing is changed then. */
 int setting_put(const struct setting *s, void *base, const char *value, struct err *e);
-/* The field of one struct becomes that of another of the same type; texts are not copied. */
+/* Copies the field from one struct to another of the same type; strings are not duplicated. */
 void setting_copy(const struct setting *s, void *to, const void *from);
-/* Only whether it could be read. */
+/* Checks only that setting_put() could read the value. */
 int setting_check(const struct setting *s, const char *value, struct err *e);
-/* Its value as text that setting_put() reads; "" of no text. */
+/* Its value as text that setting_put() reads; "" for a text that is NULL. */
 void setting_text(const struct setting *s, const void *base, char *buf, size_t cap);
-/* Word i that it may be or that completion offers; NULL: there are no more. */
+/* Word i of its values or of what completion offers; NULL: there are no more. */
 const char *setting_word(const struct setting *s, int i);
 /* Its value in a line of help: "N", "on|off", "lru|fifo|lfu"; "" if it takes none. Returns buf. */
 const char *setting_arg(const struct setting *s, char *buf, size_t cap);
-/* What it does, the names that more() has, the value in the struct at base (or NULL) and whether
- * others are lossy. */
+/* What it does, the names that more() gives, the value in the struct at base (or NULL) and whether
+ * other values are lossy. */
 const char *setting_doc(const struct setting *s, const void *base, char *buf, size_t cap);
 
-/* Of a request in the log, and to it. */
+/* The parameters of a request in the log, and the reverse. */
 struct sample_params sample_params_of(const struct ev_request *q);
 void sample_params_tell(const struct sample_params *p, struct ev_request *q);
 /* "temp 0.7, top-k 0, …, seed 5" */

@@ -1,13 +1,13 @@
-/* Hooks of a step: who takes part in every step without the step naming it. Searches, drafters in
- * the shadow, the watching of attention and times, and the roof are such; a probe or a statistic is
- * another one.
+/* Hooks of a step: functions that take part in every step without the step naming them. Searches,
+ * drafters in the shadow, the observation of attention and times, and the roof are hooks; a probe
+ * or a statistic can be another one.
  *
- * One is a file and a line in the table (step_hooks.c; docs/extend.md, "a step hook"). Hooks are
- * called in the order of the table, each function where its comment says; NULL: there is nothing to
- * do. What a hook changes must not depend on what stands after it in the table.
+ * A hook is a file and a line in the table (step_hooks.c; docs/extend.md, "a step hook"). Hooks are
+ * called in the order of the table, each function where its comment says; NULL: nothing to do. What
+ * a hook changes must not depend on hooks that follow it in the table.
  *
- * Of one request alone, which has an owner who decides about it, see struct request_owner
- * (request.h). Thread: the engine's. A decode step allocates nothing. */
+ * For a single request whose owner decides about it, see struct request_owner (request.h). Thread:
+ * the engine's. A decode step allocates nothing. */
 #ifndef CUTAWAY_ENGINE_STEP_HOOKS_H
 #define CUTAWAY_ENGINE_STEP_HOOKS_H
 
@@ -23,38 +23,38 @@ struct draft_seen;
 
 struct step_hooks {
 	const char *name;
-	/* *state is given to all others; NULL: it has none. After the pages and queues, before any
-	 * drafter. */
+	/* All other functions get *state; NULL: it has none. Called after pages and queues are open,
+	 * before any drafter. */
 	int (*open)(struct engine *e, void **state, struct err *err);
-	/* before the closed event; also of a state whose open() failed */
+	/* before the closed event; also for a state whose open() failed */
 	void (*close)(struct engine *e, void *state);
 
-	/* Work that is no request: the engine is not idle. */
+	/* The hook has work that is no request: the engine is not idle. */
 	bool (*busy)(const struct engine *e, const void *state);
-	/* No request runs or waits: some milliseconds for that work. */
+	/* No request runs or waits: spend some milliseconds on that work. */
 	void (*wait)(struct engine *e, void *state);
 
 	/* A step begins; nothing is planned. */
 	void (*begin)(struct engine *e, void *state);
-	/* No request got a row: a hook that holds pages it can do without gives some up. */
+	/* No request got a row: a hook that holds pages it does not need releases some. */
 	void (*stuck)(struct engine *e, void *state);
 
-	/* Are the next two, of drafts and of what was computed, to be called? engine_set_draft_hooks()
-	 * asks. */
+	/* Whether the next two functions are to be called; engine_set_draft_hooks() reads it. */
 	bool (*hears)(const void *state);
-	/* Within the plan: the first n of e->draft.jobs were asked for drafts, of `nodes` nodes at
-	 * most, and the drafter that is used took so long for all of them. Fails as k_run() does. */
+	/* While the plan is made: the drafter in use proposed for the first n of e->draft.jobs, at most
+	 * `nodes` nodes, and took propose_ns for all of them. Fails as k_run() does. */
 	int (*asked)(struct engine *e, void *state, int32_t n, int32_t nodes, int64_t propose_ns,
 		struct err *err);
-	/* After the draws, while the step's rows are still there; likewise. */
+	/* After the draws, while the step's rows are still in the buffers; fails likewise. */
 	int (*seen)(
 		struct engine *e, void *state, const struct draft_seen *seen, int32_t n, struct err *err);
 
-	/* The rows of an item are laid out and not computed. */
+	/* The rows of an item are laid out and not yet computed. */
 	void (*row)(struct engine *e, void *state, struct plan_item *item);
 	/* All rows are computed, nothing is drawn: requests are as they were planned. */
 	void (*computed)(struct engine *e, void *state);
-	/* All is drawn; requests may have ended. Submits, ends, emits. */
+	/* All tokens are drawn; requests may have ended. May submit and end requests and emit
+	 * events. */
 	void (*done)(struct engine *e, void *state);
 	/* Fills in its fields of the step's event, which comes next. */
 	void (*fill)(struct engine *e, void *state, struct ev_step *s);

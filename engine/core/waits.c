@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "event/event.h"
 
-/* from one question to the next, a thread; between steps */
+/* between two reads, per thread; between steps */
 enum { EVERY_NS = 500000, IDLE_NS = 1000000 };
 
 int waits_open(int thread)
@@ -24,7 +24,7 @@ int waits_open(int thread)
 int64_t waits_of(int fd)
 {
 	char text[96], *at = text, *end;
-	int64_t value[3]; /* ns on a processor, ns waiting for one, times that it got one */
+	int64_t value[3]; /* ns on a processor, ns waiting for one, times that it was given one */
 	ssize_t size = pread(fd, text, sizeof text - 1, 0);
 
 	if (size <= 0)
@@ -35,7 +35,7 @@ int64_t waits_of(int fd)
 		if (end == at)
 			return -1;
 	}
-	/* it runs: all zero says that nothing is counted */
+	/* the thread runs, so all zero means that the system does not count */
 	return value[2] > 0 && value[1] >= 0 ? value[1] : -1;
 }
 
@@ -46,7 +46,7 @@ void waits_close(struct waits *w)
 	w->n = 0;
 }
 
-/* The longest since the last time, -1: one does not tell, so none is asked any more. */
+/* The longest delay since the last call; -1: one file cannot be read, so all are closed. */
 static int64_t waits_since(struct waits *w)
 {
 	int64_t longest = 0;
@@ -65,7 +65,7 @@ static int64_t waits_since(struct waits *w)
 	return longest;
 }
 
-/* The pool's threads have their numbers once it has run. */
+/* The pool's threads have their thread IDs once it has run. */
 static void open_all(struct waits *w, const struct k_ctx *kernels)
 {
 	int n = k_n_threads(kernels);

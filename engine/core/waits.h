@@ -1,13 +1,14 @@
 /* How long the threads of the kernels were ready to run and had no processor, because the system
- * gave it to others: what a busy machine takes from a step, and no time of the kernels tells.
+ * gave it to others: the scheduling delay that a busy machine adds to a step, and that no time of
+ * the kernels shows.
  *
  * Linux counts it for each thread (/proc/self/task/ID/schedstat, second number: "time spent waiting
  * on a runqueue", Documentation/scheduler/sched-stats.rst). A thread's own processor time would not
- * do: who waits for another thread sleeps, which is no loss; and involuntary switches are counted,
- * not timed. Asking costs 0.7 us a thread, so it is done so often that it takes 0.15 % of the time
- * at most: with two threads after every step that takes a millisecond.
+ * do: a thread that waits for another one sleeps, which is no loss; and involuntary switches are
+ * counted, not timed. Reading costs 0.7 us a thread, so it is done only so often that it takes 0.15
+ * % of the time at most: with two threads after every step that takes a millisecond.
  *
- * Thread: whoever steps the engine, and only that one; it may be another later. Nothing is
+ * Thread: the one that steps the engine, and only that one; it may be another one later. Nothing is
  * allocated. */
 #ifndef CUTAWAY_ENGINE_WAITS_H
 #define CUTAWAY_ENGINE_WAITS_H
@@ -18,28 +19,28 @@
 
 #include "kernels/kernels.h"
 
-enum { WAITS_MOST = 64 }; /* threads; of more it tells nothing */
+enum { WAITS_MOST = 64 }; /* threads; with more, nothing is reported */
 
-/* Zeroed: nothing was asked yet. */
+/* Zeroed: nothing was read yet. */
 struct waits {
 	bool opened;
 	pthread_t by; /* thread 0 of the kernels: its caller */
-	int n;        /* files that are open; 0: the system does not tell */
+	int n;        /* files that are open; 0: the system does not report it */
 	int fd[WAITS_MOST];
-	int64_t had[WAITS_MOST];   /* what each told last */
-	int64_t asked_ns, left_ns; /* when that was; end of the last step */
+	int64_t had[WAITS_MOST];   /* last value read of each */
+	int64_t asked_ns, left_ns; /* time of that read; end of the last step */
 };
 
 void waits_close(struct waits *w);
 
 /* Before a step: the scheduling delay between steps is no part of it. */
 void waits_begin(struct waits *w);
-/* After it: the longest that one thread was ready and had no processor since it was told last, ns;
- * EV_NULL_I: not asked now, or not known. */
+/* After it: the longest that one thread was ready and had no processor since the last report, ns;
+ * EV_NULL_I: not read this time, or not known. */
 int64_t waits_ask(struct waits *w, const struct k_ctx *kernels);
 
-/* Of one thread of this process, by Linux's number: its file, or -1; what it tells since the thread
- * began, or -1. */
+/* For one thread of this process, by its Linux thread ID: its file, or -1; the delay since the
+ * thread began, or -1. */
 int waits_open(int thread);
 int64_t waits_of(int fd);
 

@@ -1,20 +1,20 @@
-/* Selects the drafter with the highest predicted speedup: weighs the others by shadow mode's
+/* Selects the drafter with the highest predicted speedup: compares the others by shadow mode's
  * decayed averages and the measured cost of a step's rows (engine/draft/shadow.h, draft_cost.h),
- * and chooses anew as the text changes.
+ * and chooses again as the text changes.
  *
  * Prompt lookup costs nothing, so it guesses at every step. Where it has a guess, and its guesses
- * have, by the average, paid more than the best of the others, it is used; elsewhere the best of
- * the others, if that pays. How many tokens each may guess comes from the same sums: those whose
- * chance is worth a row.
+ * have on average given more speedup than the best of the others, it is used; elsewhere the best of
+ * the others, if that is faster than plain decoding. The same sums limit the tokens of a guess:
+ * those whose probability is worth a row.
  *
- * The others compute, or live by being checked: of them only one guesses in a step, and that is how
- * they are known. A guess that is used costs what one in the shadow does, and may win; and it is
- * weighed where it is wanted, at the steps that prompt lookup leaves. Who comes next is the
- * question of the many-armed bandit: each is chosen as often as it is likely to be the best, by a
- * draw from what is known of its speed (Thompson 1933; Chapelle and Li 2011, "An Empirical
- * Evaluation of Thompson Sampling"), against plain decoding, whose speed is 1. So those that are
- * close take turns on the same text, and who does not pay is seldom asked. What is known fades, and
- * grows old. Thread: the engine's. */
+ * The others compute, or depend on being verified: only one of them guesses in a step, and its
+ * speed is measured then. A guess in use costs what one in the shadow does, and may win; and it is
+ * measured where it matters, at the steps without a prompt-lookup guess. The choice is a
+ * multi-armed bandit: each is chosen as often as it is likely to be the best, by a draw from the
+ * distribution of its estimated speed (Thompson 1933; Chapelle and Li 2011, "An Empirical
+ * Evaluation of Thompson Sampling"), against plain decoding, whose speed is 1. So close drafters
+ * take turns on the same text, and slow ones are seldom used. Old measurements decay, and count
+ * less with time. Thread: the engine's. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,27 +24,27 @@
 #include "engine/draft/shadow.h"
 
 enum {
-	FIRST = 2, /* virtual steps before anything is said of a drafter that computes */
-	/* steps without it after which half of what is known of it is as if it were not … */
+	FIRST = 2, /* virtual steps before a drafter that computes has an estimate */
+	/* steps without it after which half of its measurements no longer count … */
 	STALE = 128,
-	KEPT = 6, /* … but for so many virtual steps: what was bad by far stays so */
+	KEPT = 6, /* … but so many virtual steps are kept: a very slow drafter stays known as slow */
 	WEIGH_EVERY = 2,
-	/* steps between two in which a few tokens more are guessed, to see whether they would pay */
+	/* every so many steps a few more tokens are guessed, to measure whether they pay off */
 	WIDER_EVERY = 8,
 	WIDER = 2,
 	OFF = -1,
 };
-#define SPREAD 0.3  /* of speed, known by one virtual step; by four it is half */
-#define DOUBT 2.0   /* virtual steps that won nothing, added to what is known */
-#define MARGIN 1.04 /* a lead that is worth telling */
+#define SPREAD 0.3  /* standard deviation of the speed after one virtual step; half after four */
+#define DOUBT 2.0   /* virtual steps without gain, added to the measured ones */
+#define MARGIN 1.04 /* a lead that is worth reporting */
 
 struct weighed {        /* of a drafter */
 	double speed;       /* of it alone; 0: not known */
-	int32_t nodes;      /* with so many; 0: it does not pay */
-	double guess_speed; /* of its steps in which it guessed; 0: not known */
+	int32_t nodes;      /* the best number of nodes; 0: plain decoding is faster */
+	double guess_speed; /* of the steps in which it guessed; 0: not known */
 	int32_t guess_nodes;
-	double known; /* virtual steps that this rests on, less those grown old */
-	int64_t used; /* step in which it was last */
+	double known; /* virtual steps measured, less those that no longer count */
+	int64_t used; /* step of its last use */
 };
 
 struct drafter {
@@ -129,7 +129,7 @@ static void weigh_one(struct drafter *d, int32_t i, int32_t requests)
 	w->known = fmax(w->known, fmin(s->recent.steps, KEPT));
 }
 
-/* Near enough to a normal draw: the sum of four even ones. */
+/* About a normal draw: the sum of four uniform ones. */
 static double draw(const struct drafter *d, int32_t i)
 {
 	uint64_t h = ((uint64_t)d->step * SHADOW_MOST + (uint64_t)i + 1) * 0x9e3779b97f4a7c15u;
@@ -143,7 +143,7 @@ static double draw(const struct drafter *d, int32_t i)
 	return (sum - 2) * sqrt(3);
 }
 
-/* Who guesses only when used. */
+/* A drafter that guesses only when used. */
 static bool is_rival(const struct drafter *d, int32_t i)
 {
 	const struct shadow_drafter *s = shadow_at(d->shadow, i);
@@ -171,7 +171,7 @@ static int32_t choose_rival(const struct drafter *d)
 	return best;
 }
 
-/* Of those that pay; another one than `now` by a lead. */
+/* The best of those faster than plain decoding; one other than `now` needs a lead. */
 static int32_t best_of(const struct drafter *d, int32_t now)
 {
 	int32_t best = now >= 0 && d->w[now].nodes > 0 ? now : OFF;
@@ -239,8 +239,8 @@ static int use(struct drafter *d, int32_t i, int32_t nodes, const struct draft_j
 	return 0;
 }
 
-/* The free one whose guesses pay best, better than `least`, and worse than the one before: best
- * first. */
+/* The free drafter with the best speed of guesses, above `least` and below `below`: calls go from
+ * the best down. */
 static int32_t next_free(const struct drafter *d, double least, double below)
 {
 	int32_t best = OFF;
@@ -267,7 +267,7 @@ static int guess(struct drafter *d, const struct draft_job *job, int32_t n, stru
 	return now ? use(d, d->now, now->nodes ? now->nodes + wider : DRAFT_NODES, job, n, e) : 0;
 }
 
-/* Those that are weighed by their guesses beside all that. */
+/* Lets the drafters guess that are measured in the shadow. */
 static int ask_others(struct drafter *d, const struct draft_job *job, int32_t n, struct err *e)
 {
 	for (int32_t i = 0; i < d->n; i++)

@@ -172,7 +172,7 @@ int32_t draft_branches(const struct draft *t, int8_t branch[DRAFT_NODES])
 	return n;
 }
 
-/* Of the nodes before i that are kept, by their new numbers. */
+/* The kept nodes before i, by their new numbers. */
 struct kept {
 	int32_t number[DRAFT_NODES];     /* -1: cut */
 	int32_t depth[DRAFT_NODES];      /* by new number */

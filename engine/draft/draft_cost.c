@@ -13,10 +13,10 @@ enum {
 	DEEP = 256,
 };
 static const int32_t coarse[] = { 20, 24, 28, 32, 40, 48, 56, 64 };
-/* Rounds end then; the first is whole, however slow the machine. */
+/* No round begins later; the first always runs in full. */
 #define ROUNDS_NS 500e6
 enum { ROUNDS = 3 };
-/* A step that takes longer ends the list: what is beyond lies on the last slope. */
+/* A step that takes longer ends the list: later points follow the last slope. */
 #define TOO_LONG_NS 300e6
 
 int32_t draft_cost_deepest(const struct memory *memory, int32_t ctx, int32_t rows)
@@ -26,14 +26,14 @@ int32_t draft_cost_deepest(const struct memory *memory, int32_t ctx, int32_t row
 	return most > rows ? most - rows : 0;
 }
 
-/* Rows that a step has room for: a device's has that of the budget alone (forward.h). */
+/* Rows that a step has room for: on a device only those of the budget (forward.h). */
 static int32_t most_rows(const struct forward *f)
 {
 	return f->max_rows < f->max_out ? f->max_rows : f->max_out;
 }
 
-/* Positions before the rows are read from pages that hold numbers; which, makes no difference to
- * the time. */
+/* Positions before the rows are read from pages that hold numbers; their values make no difference
+ * to the time. */
 static void fill_sequence(struct forward *f, int32_t rows, int32_t depth)
 {
 	f->n_rows = f->n_out = rows;
@@ -83,8 +83,8 @@ static int measure_point(
 	return 0;
 }
 
-/* Every spare page gets the numbers of the first, so that depth reads as much memory as it
- * would. */
+/* Every spare page gets the numbers of the first, so that depth reads as much memory as in a real
+ * step. */
 static int write_pages(struct forward *f, struct memory *memory, struct err *e)
 {
 	int32_t size = memory->page_size;
@@ -125,7 +125,7 @@ static int measure_depth(
 	return 0;
 }
 
-/* The table between the points of no depth. */
+/* Interpolates the table between the points of no depth. */
 static void interpolate(struct draft_cost *c)
 {
 	const struct draft_cost_point *p = c->point;
@@ -143,13 +143,13 @@ static void interpolate(struct draft_cost *c)
 			c->ns[rows] = a->ns + (rows - a->rows) * (slope > 0 ? slope : 0);
 		}
 	}
-	/* more rows take no less: what is above a later one was disturbed */
+	/* more rows take no less: a value above a later one was disturbed */
 	for (int32_t rows = DRAFT_COST_ROWS; rows-- > 1;)
 		if (c->ns[rows] > c->ns[rows + 1])
 			c->ns[rows] = c->ns[rows + 1];
 }
 
-/* The points of one more round. */
+/* Measures the points of one more round. */
 static int measure_round(struct draft_cost *c, bool first, struct forward *f, struct memory *memory,
 	int32_t ctx, struct err *e)
 {
@@ -269,7 +269,7 @@ void draft_cost_note(
 		c->clock_ns += told;
 		return;
 	}
-	if (told <= 0 || kernel_ns > 8 * told) /* a step that was stopped in between tells nothing */
+	if (told <= 0 || kernel_ns > 8 * told) /* a step that was suspended is no measure */
 		return;
 	c->drift += part * (kernel_ns / told - c->drift);
 	c->token_ns += c->token_ns > 0 ? part * (outside - c->token_ns) : outside;

@@ -7,11 +7,11 @@
  * of x[t + 1] = Head · norm(g[t]); beyond the newest token g stands for h. The embedding and the
  * head are the target's.
  *
- * The features that a step computed are kept until it is asked for a guess, or until they are many
- * (learn): then the layer runs over them, and what it says of the newest token is the first guess
- * already. So a drafter that is told of every step and asked seldom costs little. Positions whose
- * features it never saw, since the prefix cache had them, are missing for it: it numbers those it
- * has without gaps, which a rotary position hardly notices. Thread: the engine's. */
+ * The features that a step computed are kept until a guess is requested, or until there are many
+ * (learn): then the layer runs over them, and its output at the newest token gives the first guess.
+ * So a drafter that learns from every step and seldom guesses costs little. Positions found in the
+ * prefix cache have no features: the others are numbered without gaps, which hardly changes what
+ * rotary positions give. Thread: the engine's. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@
 enum { WAITING = 64 }; /* features of a slot that wait for the layer */
 
 struct waiting {
-	int32_t n, at[WAITING]; /* the positions that read them, one after their own; ascending */
+	int32_t n, at[WAITING]; /* the positions that read them, each one after its own; ascending */
 };
 
 struct drafter {
@@ -41,7 +41,7 @@ struct drafter {
 	/* the host's, of the newest token of each slot */
 	float *logits; /* [slots, head] */
 	struct k_logit_stats *stats;
-	int32_t *root_n;         /* tokens of the text that it is the last of; 0: not known */
+	int32_t *root_n;         /* length of the text that ends at the root; 0: not known */
 	struct waiting *waiting; /* [slots] */
 
 	struct slot **of;  /* [slots] by job */
@@ -55,7 +55,7 @@ static size_t index_of(const struct drafter *d, const struct slot *slot)
 	return (size_t)(slot - d->slots.slot);
 }
 
-/* x = z, in the place of the embedding. */
+/* x = z, instead of the embedding. */
 static void write_input(void *arg, struct forward *f)
 {
 	struct drafter *d = arg;
@@ -180,7 +180,7 @@ static int eagle_open(
 
 /* ---- what steps computed ---- */
 
-/* The layer runs over the rows that were put down; what it says of newest tokens is kept. */
+/* Runs the layer over the collected rows, and keeps its outputs at newest tokens. */
 static int run_rows(struct drafter *d, struct net_copy *copy, struct err *e)
 {
 	struct forward *f = &d->net.forward;
@@ -204,7 +204,7 @@ static int run_rows(struct drafter *d, struct net_copy *copy, struct err *e)
 	return 0;
 }
 
-/* Puts down rows for the features of a slot that wait. */
+/* Adds rows for the waiting features of a slot. */
 static int put_waiting(struct drafter *d, struct slot *slot, struct net_copy *copy, struct err *e)
 {
 	size_t index = index_of(d, slot), dim = (size_t)copy->dim;
@@ -229,14 +229,14 @@ static int put_waiting(struct drafter *d, struct slot *slot, struct net_copy *co
 	return 0;
 }
 
-/* Those at positions from `pos` on are of another text. */
+/* Drops features at positions from `pos` on: they belong to another text. */
 static void cut_waiting(struct waiting *w, int32_t pos)
 {
 	while (w->n && w->at[w->n - 1] >= pos)
 		w->n--;
 }
 
-/* The feature at position p is what the layer reads at p + 1, if that token is known. */
+/* The layer reads the feature of position p at p + 1, if that token is known. */
 static int learn_one(
 	struct drafter *d, const struct draft_seen *s, struct net_copy *copy, struct err *e)
 {
@@ -273,7 +273,7 @@ static int eagle_learn(struct drafter *d, const struct draft_seen *seen, int32_t
 	return 0;
 }
 
-/* The slot of a job if its text is the one that was told; its root is to come. */
+/* The slot of a job if its text is the one that was learnt; its root is still to be computed. */
 static struct slot *slot_of(struct drafter *d, const struct draft_job *job)
 {
 	struct slot *slot = slots_find(&d->slots, job->request);
@@ -330,7 +330,7 @@ static int eagle_propose(struct drafter *d, const struct draft_job *job, int32_t
 	for (int32_t i = 0; i < n; i++) {
 		size_t at = d->of[i] ? index_of(d, d->of[i]) : 0;
 
-		if (d->of[i] && d->root_n[at] == job[i].n) /* else it is told after this step */
+		if (d->of[i] && d->root_n[at] == job[i].n) /* else learn() gets it after this step */
 			grow_offer(&d->net.grow, i, -1, d->logits + at * (size_t)d->net.head.n, &d->stats[at]);
 	}
 	return net_grow(&d->net, e);

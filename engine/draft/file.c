@@ -97,7 +97,7 @@ static int check_number(const struct gguf *g, const char *key, int64_t must, str
 	return 0;
 }
 
-/* The hash is the target's file's own. */
+/* The hash must be that of the target's own file. */
 static int check_hash(const struct gguf *g, const struct draft_env *env, struct err *e)
 {
 	struct gguf *target;
@@ -193,7 +193,7 @@ static struct gguf_text *read_vocab(const struct gguf *g, int64_t *n, struct err
 	return t;
 }
 
-/* Of one line, for an error. */
+/* Makes the string printable on one line, for an error. */
 static void printable(char out[48], struct gguf_text t)
 {
 	size_t n = 0;
@@ -288,7 +288,7 @@ static uint8_t *gather(
 	return raw;
 }
 
-/* Packed here, then moved to where kernels read. */
+/* Packs on the host, then copies to the kernels' memory. */
 static int pack(struct draft_head *h, const uint8_t *raw, struct err *e)
 {
 	size_t bytes = k_packed_bytes(h->kernels, h->matrix.type, h->n, h->matrix.n_cols);

@@ -1,8 +1,8 @@
-/* Files that drafters read: where they are, what they must say, and the target's own file, of which
- * they borrow.
+/* Files that drafters read: how they are found and checked, and what they borrow of the target's
+ * own file.
  *
- * A file is not trusted: whatever it claims is checked against the target before it is used.
- * Thread: the engine's. */
+ * A file is not trusted: its metadata is checked against the target before it is used. Thread: the
+ * engine's. */
 #ifndef CUTAWAY_ENGINE_DRAFT_FILE_H
 #define CUTAWAY_ENGINE_DRAFT_FILE_H
 
@@ -11,15 +11,15 @@
 
 enum { DRAFT_PATH = 1024 };
 
-/* What stands after "name:": "FILE,4,8", "FILE", "4,8" or NULL. FILE is what does not begin with a
- * digit; without one it is `name`. A FILE with a slash or ending in .gguf is a path; any other is
+/* Reads what follows "name:": "FILE,4,8", "FILE", "4,8" or NULL. FILE does not begin with a digit;
+ * without one it is `name`. A FILE with a slash or ending in .gguf is a path; any other is
  * NAME.gguf in one of $CUTAWAY_MODELS, demos/models here, demos/models beside the program,
  * ../share/cutaway/models from the program. *numbers is what is left of args, or NULL. */
 int draft_find_file(
 	const char *name, const char *args, char path[DRAFT_PATH], const char **numbers, struct err *e);
 
-/* Opens a file of architecture "cutaway-draft" of this kind, or any if NULL, whose target is env's:
- * width, size of the vocabulary, hash of its strings. */
+/* Opens a file of architecture "cutaway-draft" of this kind, or any if NULL, whose target must be
+ * env's: width, size of the vocabulary, hash of its strings. */
 int draft_open_file(struct gguf **g, const char *path, const char *kind,
 	const struct draft_env *env, struct err *e);
 bool draft_is_drafter(const struct gguf *g, const char *kind);
@@ -27,7 +27,8 @@ bool draft_is_drafter(const struct gguf *g, const char *kind);
  * it. */
 int draft_read_ids(const struct gguf *g, int32_t vocab, int32_t **ids, int32_t *n, struct err *e);
 
-/* Have both the same strings for the same ids? The error names the first that differs. */
+/* Checks that both have the same strings for the same ids. The error names the first that
+ * differs. */
 int draft_same_vocab(const struct gguf *drafter, const struct gguf *target, struct err *e);
 /* XXH64 over each string of the vocabulary and a 0 byte after it, as 16 digits. */
 int draft_vocab_hash(const struct gguf *g, char hex[17], struct err *e);

@@ -86,11 +86,11 @@ void grow_offer(struct grow *g, int32_t tree, int32_t node, const float *logits,
 		guess_row(g->guesser, t->job, path, depth, logits, stats, g->fan, guess));
 }
 
-/* The worthiest of the newest level. */
+/* Chooses the worthiest nodes of the newest level. */
 static int32_t choose_level(const struct grow *g, int32_t tree, struct grow_row *row)
 {
 	const struct grow_tree *t = &g->tree[tree];
-	/* a node that stands deeper than so many nodes has a path that does not fit */
+	/* the path to a node has as many nodes as its depth, so it must fit in job->nodes */
 	int32_t n = 0, depth = min32(min32(g->depth, t->job->depth), t->job->nodes);
 
 	if (t->level == t->n || t->node[t->level].depth >= depth)
@@ -133,8 +133,8 @@ int grow_levels(struct grow *g, struct err *e)
 
 /* ---- the proposal ---- */
 
-/* The worthiest nodes; a parent is worth no less than its children and stands before them, so it is
- * among them too. */
+/* Chooses the worthiest nodes; a parent is worth no less than its children and precedes them, so it
+ * is chosen too. */
 static void choose(struct grow_tree *t, int32_t nodes)
 {
 	int16_t best[DRAFT_NODES];
@@ -168,7 +168,7 @@ static int32_t next_child(const struct grow_tree *t, int32_t node)
 	return best;
 }
 
-/* A path as far as it goes, the worthiest child first, then back to where another begins. */
+/* Writes the tree depth-first, the worthiest child first. */
 static void write_tree(struct grow_tree *t, struct draft *out)
 {
 	int32_t written[DRAFT_MAX + 1] = { -1 }, from[DRAFT_MAX + 1] = { -1 }, depth = 0;

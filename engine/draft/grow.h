@@ -1,12 +1,12 @@
-/* Growing trees of guesses level by level, for all requests at once, with a network that computes a
- * row a node.
+/* Growing trees of guesses level by level, for all requests at once, with a network that computes
+ * one row for each node.
  *
  * After EAGLE-2 (Li et al. 2024b, section 4): a node's worth is the product of the confidences on
- * its path; each level expands the worthiest nodes, and of all that were seen the worthiest are
- * proposed. Width 1 is a chain. What is worth less than `least` is not proposed: its row would cost
- * more than it brings. What is worth less than `deeper` is not expanded: its children are worth
- * less than it is, and cost a pass besides their rows. Thread: the engine's. Nothing is allocated
- * after opening. */
+ * its path; each level expands the worthiest nodes, and the worthiest of all nodes are proposed.
+ * Width 1 is a chain. What is worth less than `least` is not proposed: its row would cost more than
+ * it brings. What is worth less than `deeper` is not expanded: its children are worth less than it
+ * is, and cost a pass besides their rows. Thread: the engine's. Nothing is allocated after
+ * opening. */
 #ifndef CUTAWAY_ENGINE_DRAFT_GROW_H
 #define CUTAWAY_ENGINE_DRAFT_GROW_H
 
@@ -26,7 +26,7 @@ struct grow_node {
 	int32_t row;    /* of the pass that it was expanded in; -1: none */
 	float p, worth;
 	const float *dense;
-	const int32_t *table;   /* whoever runs the passes puts its block table here */
+	const int32_t *table;   /* block table, set by the code that runs the passes */
 	bool has_child, chosen; /* has_child: one of its children was expanded */
 };
 
@@ -34,7 +34,7 @@ struct grow_tree {
 	const struct draft_job *job;
 	struct grow_node *node; /* [GROW_NODES] */
 	int32_t n, level;       /* level: first node of the newest depth */
-	bool has_child;         /* as a node's, of the newest token */
+	bool has_child;         /* of the newest token, as of a node */
 };
 
 /* One row to compute: node `node` of tree `tree`. */
@@ -42,7 +42,7 @@ struct grow_row {
 	int16_t tree, node;
 };
 
-struct grow_pass { /* what a pass left after, by row */
+struct grow_pass { /* results of a pass, by row */
 	const float *logits;
 	const struct k_logit_stats *stats;
 };
@@ -62,23 +62,24 @@ struct grow {
 	int32_t n_trees, slots;
 };
 
-/* depth … arg are the caller's to fill in before. */
+/* The caller fills in depth … arg before. */
 int grow_open(struct grow *g, const struct draft_env *env, struct err *e);
 void grow_close(struct grow *g);
 
-/* Empty trees for the jobs; then their first levels are offered, then they grow, then job->out is
- * written. */
+/* Begins empty trees for the jobs. The caller then offers the first levels, grows the trees, and
+ * has job->out written. */
 void grow_begin(struct grow *g, const struct draft_job *job, int32_t n);
-/* Children of a node (-1: the newest token), from the row of logits after it. */
+/* Offers children of a node (-1: the newest token), from the row of logits after it. */
 void grow_offer(struct grow *g, int32_t tree, int32_t node, const float *logits,
 	const struct k_logit_stats *stats);
-/* The same, guessed already; the nodes above are not of its business (heads that see no path). */
+/* The same for guesses already made; they do not depend on the node's ancestors (heads that see no
+ * path). */
 void grow_add(
 	struct grow *g, int32_t tree, int32_t node, const struct draft_guess *guess, int32_t n);
 int grow_levels(struct grow *g, struct err *e);
 void grow_write(struct grow *g);
 
-/* The drafted tokens on the way to a node, itself the last; how many. */
+/* The drafted tokens on the path to a node, itself the last; returns how many. */
 int32_t grow_path(const struct grow_tree *t, int32_t node, int32_t path[DRAFT_MAX]);
 
 #endif

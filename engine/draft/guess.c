@@ -49,7 +49,7 @@ static float share(const struct k_logit_stats *s, float logit)
 
 /* ---- the likeliest ---- */
 
-/* Puts row i of the head among the best; equal ones stay in the order of their ids. */
+/* Inserts row i of the head among the best; equal ones keep the order of their ids. */
 static int32_t insert(const float *logits, int32_t i, int32_t *best, int32_t n, int32_t fan)
 {
 	int32_t at = n < fan ? n : fan - 1;
@@ -63,7 +63,7 @@ static int32_t insert(const float *logits, int32_t i, int32_t *best, int32_t n, 
 static int32_t find_best(const float *logits, int32_t n_logits, int32_t fan, int32_t *best)
 {
 	enum { BLOCK = 32 };
-	float floor = -INFINITY; /* what is not above it is not among the best */
+	float floor = -INFINITY; /* logits not above it are not among the best */
 	int32_t n = 0;
 
 	for (int32_t from = 0; from < n_logits; from += BLOCK) {
@@ -106,7 +106,7 @@ static bool has_penalties(const struct sample_params *p)
 		   (p->repeat_penalty != 1 || p->frequency_penalty != 0 || p->presence_penalty != 0);
 }
 
-/* The last tokens, as far as penalties look. */
+/* The last tokens, as many as the penalties use. */
 static int32_t write_history(
 	const struct guesser *g, const struct draft_job *job, const int32_t *path, int32_t depth)
 {
@@ -141,8 +141,8 @@ static bool earlier(const struct ev_candidate *a, const struct ev_candidate *b)
 	return a->arrival < b->arrival;
 }
 
-/* Of the candidates, which the winner is among, those that arrive first. Arrivals are the waiting
- * times of rates that are the probabilities: by how much one is ahead says how sure it is. */
+/* Ranks the candidates, which include the winner, by arrival time. Arrival times are exponential
+ * with the probabilities as rates, so the lead of one gives its confidence. */
 static int32_t rank_arrivals(const struct sample_result *r, int32_t fan, struct draft_guess *out)
 {
 	struct ev_candidate by[SAMPLE_CANDIDATES];

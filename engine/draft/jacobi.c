@@ -1,14 +1,14 @@
-/* Jacobi decoding: k guesses are iterated by the target's own predictions until they stand. (Song
- * et al. 2021, "Accelerating Feedforward Computation via Parallel Nonlinear Equation Solving";
- * Santilli et al. 2023, "Accelerating Transformer Inference for Translation via Parallel
+/* Jacobi decoding: k guesses are iterated by the target's own predictions until they are stable.
+ * (Song et al. 2021, "Accelerating Feedforward Computation via Parallel Nonlinear Equation
+ * Solving"; Santilli et al. 2023, "Accelerating Transformer Inference for Translation via Parallel
  * Decoding".)
  *
  * Greedy decoding solves y[i] = argmax p(. | y[< i]) for i = 1 … k one by one. Jacobi's method
- * solves all at once: every guess is replaced by what the target says after the guesses before it,
- * in one step for all of them, and that is repeated. What is right from the left stays right: it
+ * solves all at once: every guess is replaced by the target's prediction after the guesses before
+ * it, in one step for all of them, and that is repeated. A prefix that is right stays right: it
  * freezes, and is the text. Here freezing is the verification of a draft, and the predictions are
- * draft_seen.top, computed anyway. Places that a step wins at the far end begin with a token of the
- * text, pseudo-random by position. Thread: the engine's. */
+ * draft_seen.top, computed anyway. New positions at the far end begin with a token of the text,
+ * pseudo-random by position. Thread: the engine's. */
 #include "engine/draft/draft.h"
 
 #include <stdlib.h>
@@ -69,7 +69,7 @@ static void guess(struct drafter *d, const struct draft_job *job)
 	struct line *l = owners_take_place(&d->owners, job->request);
 	int32_t k = job->depth < job->nodes ? job->depth : job->nodes;
 
-	if (l->n != job->n || l->newest != job->ids[job->n - 1]) /* it is new, or went back */
+	if (l->n != job->n || l->newest != job->ids[job->n - 1]) /* it is new, or was rewound */
 		l->n_guess = 0;
 	job->out->n = 0;
 	for (int32_t i = 0; i < k && i < d->k; i++)
@@ -85,7 +85,7 @@ static int jacobi_propose(struct drafter *d, const struct draft_job *job, int32_
 	return 0;
 }
 
-/* After the newest token stand now the predictions that were made after the guesses from its
+/* The guesses after the newest token become the predictions that followed the guesses from its
  * position on. */
 static void iterate(struct line *l, const struct draft_seen *s)
 {
@@ -158,6 +158,6 @@ const struct draft_ops draft_jacobi = {
 	.forget = jacobi_forget,
 	.width = jacobi_width,
 	.window = jacobi_window,
-	.beside = "", /* its guesses are its own last ones, verified: without that it has none */
+	.beside = "", /* its guesses come from verifying its last ones: without that it has none */
 	.trials = trials,
 };

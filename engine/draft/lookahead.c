@@ -3,18 +3,18 @@
  * Inference Using Lookahead Decoding".)
  *
  * The window has W columns and N - 1 levels. Level 0 is a chain from the newest token (its column
- * 0) on: the oldest iterate. Column j at level l follows level l - 1 of its column, so it stands j
- * + l after the newest token. What the target says after the last level is the new level; a column
- * read downwards, that token included, is an n-gram that the model itself made, and enters the
+ * 0) on: the oldest iterate. Column j at level l follows level l - 1 of its column, so its position
+ * is j + l after the newest token. The target's predictions after the last level are the new level;
+ * a column read downwards, with that token, is an n-gram that the model generated, and enters the
  * pool. Then the levels move up by one. Beside the window at most G n-grams of the pool that begin
- * with the newest token are guessed. Both are nodes of one tree: one pass looks ahead and verifies,
- * and the paper's mask is the tree's paths.
+ * with the newest token are guessed. Both are nodes of one tree: one pass computes the window and
+ * verifies, and the tree's paths replace the paper's mask.
  *
- * Where the original leaves the window's columns as they are when a step wins several tokens, here
- * they move with the text, so that each stands where it is said to stand; columns that come in at
- * the end, and the first window, begin with tokens of the text by chance. The text's own n-grams
- * enter the pool too, as its reference implementation can do with the prompt's. The pool is the
- * session's. Thread: the engine's. */
+ * The original leaves the window's columns in place when a step accepts several tokens; here they
+ * move with the text, so that each keeps its true position; new columns at the end, and the first
+ * window, begin with pseudo-random tokens of the text. The text's own n-grams enter the pool too,
+ * as its reference implementation can do with the prompt's. The pool is shared by the session.
+ * Thread: the engine's. */
 #include "engine/draft/draft.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@
 enum { DEFAULT_W = 1, DEFAULT_N = 3, DEFAULT_G = 1, MAX_N = 8, MAX_W = DRAFT_LEAVES - 1, CUT = -2 };
 
 struct line {                          /* of a request */
-	int32_t n, newest;                 /* the text that the window stands after */
+	int32_t n, newest;                 /* the text that the window follows */
 	int32_t fed;                       /* tokens whose n-grams are in the pool */
 	int32_t cell[(MAX_N - 1) * MAX_W]; /* [levels][W] */
 	/* the step that was learnt from */
@@ -49,7 +49,7 @@ static int32_t nodes_of(const struct drafter *d)
 	return d->w - 1 + d->w * (d->n - 2) + d->g * (d->n - 1);
 }
 
-/* 0, or -1 if it is no tree that the engine takes. */
+/* 0, or -1 if the arguments are wrong or the tree too large for the engine. */
 static int parse(struct drafter *d, const char *args)
 {
 	int32_t given[3] = { DEFAULT_W, DEFAULT_N, DEFAULT_G };
@@ -116,7 +116,7 @@ static int32_t add_child(struct draft *t, int32_t parent, int32_t id)
 	return child >= 0 ? child : draft_add(t, parent, id, 1);
 }
 
-/* A window that stands after another text, or after none yet. */
+/* Begins a window after another text, or the first one. */
 static void begin_window(const struct drafter *d, struct line *l, const int32_t *ids, int32_t n)
 {
 	for (int32_t i = 0; i < d->levels; i++)
@@ -127,7 +127,7 @@ static void begin_window(const struct drafter *d, struct line *l, const int32_t 
 	l->newest = ids[n - 1];
 }
 
-/* Candidates first: of two paths the first one lies in the request's own pages. */
+/* Candidates first: the first of two paths uses the request's own pages. */
 static void guess(struct drafter *d, const struct draft_job *job)
 {
 	struct line *l = owners_take_place(&d->owners, job->request);
@@ -173,8 +173,8 @@ static int32_t below(const struct draft *t, int32_t node, int32_t id)
 	return child < 0 ? CUT : child;
 }
 
-/* What the target says after the last level of each column: the tree may have been cut, so cells
- * are found by their path. */
+/* Reads the target's predictions after the last level of each column: the tree may have been cut,
+ * so cells are found by their path. */
 static void read_window(const struct drafter *d, struct line *l, const struct draft_seen *s)
 {
 	int32_t above[MAX_W] = { -1 };
@@ -207,14 +207,14 @@ static void enter_columns(struct drafter *d, struct line *l)
 
 static void enter_text(struct drafter *d, struct line *l, const struct draft_seen *s)
 {
-	if (l->fed > s->n) /* it went back */
+	if (l->fed > s->n) /* it was rewound */
 		l->fed = s->n;
 	for (int32_t end = l->fed < d->n ? d->n : l->fed + 1; end <= s->n; end++)
 		enter(d, l, s->ids + end - d->n);
 	l->fed = s->n;
 }
 
-/* Levels move up by one, columns as far as the text went on. */
+/* Moves levels up by one, and columns by the tokens that the text gained. */
 static void move_window(const struct drafter *d, struct line *l, const struct draft_seen *s)
 {
 	for (int32_t i = 0; i < d->levels; i++)

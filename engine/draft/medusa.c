@@ -1,9 +1,9 @@
 /* Medusa: heads on the target's newest feature, each of which guesses one position further ahead
  * (Cai et al. 2024, "Medusa: Simple LLM Inference Acceleration Framework with Multiple Decoding
- * Heads"). Its heads do not see what the others guess, so one pass gives all positions, and a tree
+ * Heads"). A head does not see what the others guess, so one pass gives all positions, and a tree
  * is the product of their best guesses, of which the worthiest are proposed. The residual block of
- * each head is a gated one, which is what the kernels are made for: y = h + down · (silu(gate ·
- * norm(h)) * (up · norm(h))),   logits = Head · norm(y). Thread: the engine's. */
+ * each head is a gated one, since the kernels have that op: y = h + down · (silu(gate · norm(h)) *
+ * (up · norm(h))), logits = Head · norm(y). Thread: the engine's. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -270,7 +270,7 @@ static int medusa_run(struct drafter *d, int32_t n, struct err *e)
 									: k_fetch(d->net.env.kernels, d->logits, d->computed, bytes, e);
 }
 
-/* Each level is the last one times the guesses of its head. */
+/* Each level is the product of the level before it and the guesses of its head. */
 static void grow_tree(struct drafter *d, int32_t row, int32_t n)
 {
 	struct grow *g = &d->net.grow;
@@ -302,7 +302,7 @@ static int medusa_propose(struct drafter *d, const struct draft_job *job, int32_
 		const struct seat *seat = &d->seat[at < 0 ? 0 : at];
 
 		if (at < 0 || seat->n != job[i].n || seat->newest != job[i].ids[job[i].n - 1])
-			continue; /* it is told after this step */
+			continue; /* learn() gets it after this step */
 		d->job[known] = i;
 		net_copy_row(&copy, d->feature + (size_t)known++ * dim,
 			d->seat_feature + (size_t)(seat - d->seat) * dim);

@@ -4,8 +4,8 @@
  * file of kind "model": layers and an output norm of their own between the target's embedding and
  * the rows of its head.
  *
- * What the request's text has that the draft model has not seen is computed before it guesses:
- * after a step these are the tokens that were kept. Thread: the engine's. */
+ * Tokens of the text that the draft model has not seen are computed before it guesses: after a step
+ * these are the kept ones. Thread: the engine's. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,7 +84,7 @@ static int check_vocab(const struct gguf *g, const struct draft_env *env, struct
 	return failed;
 }
 
-/* Its context may be shorter than the target's: then it guesses as far as that goes. */
+/* Its context may be shorter than the target's: it does not guess beyond it. */
 static int open_whole(
 	struct drafter *d, const struct draft_env *env, const struct gguf *g, struct err *e)
 {
@@ -192,7 +192,7 @@ static int draft_model_pass(void *arg, struct grow *g, const struct grow_row *ro
 	return net_run(&d->net, e);
 }
 
-/* What was computed of the newest tokens is where trees begin. */
+/* Trees begin from the logits of the newest tokens. */
 static int run_known(struct drafter *d, struct err *e)
 {
 	struct forward *f = &d->net.forward;
@@ -205,7 +205,8 @@ static int run_known(struct drafter *d, struct err *e)
 	return 0;
 }
 
-/* All tokens of the text that it has not computed; the newest one always, for its logits. */
+/* Computes all tokens of the text that it has not computed; the newest one always, for its
+ * logits. */
 static int compute_known(
 	struct drafter *d, const struct draft_job *job, int32_t index, struct err *e)
 {

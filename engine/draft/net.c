@@ -38,7 +38,7 @@ int net_open_file(struct net *net, const struct draft_env *env, const char *name
 	struct net_args usual, net_load_fn *load, void *drafter, struct err *e)
 {
 	char path[DRAFT_PATH], usage[64];
-	struct err own = { 0 }; /* loading asks it whether something failed */
+	struct err own = { 0 }; /* loading reads it to see whether something failed */
 	struct gguf *g = NULL;
 	const char *numbers;
 	int failed;

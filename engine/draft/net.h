@@ -1,5 +1,5 @@
-/* A drafter's network on the kernels: a pass like the target's (forward.h) over a model most of
- * which is borrowed, with a head that may be trimmed, and the trees that grow from it.
+/* A drafter's network on the kernels: a pass like the target's (forward.h) over a model that mostly
+ * borrows the target's parts, with a head that may be trimmed, and the trees that grow from it.
  *
  * Thread: the engine's. Nothing is allocated after opening. */
 #ifndef CUTAWAY_ENGINE_DRAFT_NET_H
@@ -15,10 +15,10 @@
 
 enum { NET_ROWS = 256 }; /* of a pass, at least */
 
-/* What a drafter's numbers say: tokens ahead, nodes of a tree (a chain has as many as tokens
- * ahead), and the least worth of a node in percent. The drafter's own, which nobody writes: the
- * worth of a node that is asked for children, in times the least; 2 where a pass costs about as
- * much as a row of the target's step. */
+/* A drafter's numeric arguments: tokens ahead, nodes of a tree (a chain has as many as tokens
+ * ahead), and the least worth of a node in percent. The last is set by the drafter, not by the
+ * user: the worth at which a node is expanded, in multiples of the least; 2 where a pass costs
+ * about as much as a row of the target's step. */
 struct net_args {
 	int32_t depth, nodes, least, deeper;
 };
@@ -26,34 +26,34 @@ struct net_args {
 struct net {
 	struct draft_env env;
 	struct draft_head head;
-	struct model model; /* what the pass runs: parts are the target's */
+	struct model model; /* what the pass runs: some parts are the target's */
 	struct forward forward;
 	struct guesser guesser;
 	struct grow grow;
 	int32_t n_seqs;
-	/* of one that has a file of its own */
+	/* if the drafter has a file of its own */
 	struct net_args args;
 	struct weights weights;
 };
 
-/* Reads "k[,nodes[,least]]"; what is not there stays as it is. The error shows `usage`. */
+/* Reads "k[,nodes[,least]]"; missing numbers keep their values. The error shows `usage`. */
 int net_read_args(struct net_args *a, const char *args, const char *usage, struct err *e);
 
 /* Opens the drafter's file that args name (draft_find_file), of kind `name`, reads the numbers
  * after it (net->args, at first `usual`), opens the net with the file's vocabulary, and its weights
- * (net->weights): load() lists them with l, and says by the err of l what is wrong. */
+ * (net->weights): load() lists them with l, and reports errors in the err of l. */
 typedef void net_load_fn(void *drafter, const struct gguf *g, struct model_loader *l);
 int net_open_file(struct net *net, const struct draft_env *env, const char *name, const char *args,
 	struct net_args usual, net_load_fn *load, void *drafter, struct err *e);
 /* A copy of the target whose head is the rows `ids` (taken; NULL: all n) of the target's. The
  * caller may change net->model before net_open_pass(). */
 int net_open(struct net *net, const struct draft_env *env, int32_t *ids, int32_t n, struct err *e);
-/* The trees alone; pass and arg as below. */
+/* Opens the trees alone; pass and arg as below. */
 int net_open_trees(struct net *net, struct net_args a,
 	int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
 		struct grow_pass *out, struct err *e),
 	void *arg, struct err *e);
-/* The pass over net->model with its keys and values in store, and the trees; pass and arg: of
+/* Opens the pass over net->model with its keys and values in store, and the trees; pass and arg: of
  * struct grow. */
 int net_open_pass(struct net *net, const struct memory_store *store, struct net_args a,
 	int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
@@ -61,13 +61,14 @@ int net_open_pass(struct net *net, const struct memory_store *store, struct net_
 	void *arg, struct err *e);
 void net_close(struct net *net);
 
-/* A pass: begin, sequences and rows, run. Rows of one sequence must be neighbours, in the order of
- * their positions. */
+/* To run a pass: begin, sequences and rows, run. Rows of one sequence must be neighbours, in the
+ * order of their positions. */
 void net_begin(struct net *net);
-/* One table for all groups, or one each. */
+/* Adds a sequence: one table for all groups, or one each. */
 int32_t net_seq(struct net *net, const int32_t *table);
 int32_t net_seq_of(struct net *net, const struct memory_table *table);
-/* Its number. out: its logits are wanted; they stand in the order in which they were asked for. */
+/* Adds a row and returns its number. out: its logits are needed; outputs are in the order of their
+ * rows. */
 int32_t net_row(struct net *net, int32_t id, int32_t pos, int32_t seq, bool out);
 int net_run(struct net *net, struct err *e);
 static inline const float *net_logits(const struct net *net, int32_t out)
@@ -85,7 +86,7 @@ struct net_copy {
 void net_copy_row(struct net_copy *c, float *to, const float *from);
 void net_copy_end(struct net_copy *c);
 
-/* The trees grow from what they were offered, and are written to the jobs. */
+/* Grows the trees from what they were offered, and writes them to the jobs. */
 int net_grow(struct net *net, struct err *e);
 
 #endif

@@ -1,16 +1,16 @@
-/* Prompt lookup: what followed these words last time? (Saxena 2023, "Prompt Lookup Decoding"; Yang
- * et al. 2023, "Inference with Reference".) The longest suffix of the text, of max down to min
- * tokens, that occurs earlier is searched, and among equals the most recent; what followed it is
- * the guess. Where the guess runs into the end of the text it goes on reading itself, as LZ77 does,
- * so that a loop of any period is drafted to the full width.
+/* Prompt lookup: guesses what followed the same tokens earlier (Saxena 2023, "Prompt Lookup
+ * Decoding"; Yang et al. 2023, "Inference with Reference".) The longest suffix of the text, of max
+ * down to min tokens, that occurs earlier is searched, and among equals the most recent; what
+ * followed it is the guess. A guess that reaches the end of the text continues with its own tokens,
+ * as in LZ77, so that a loop of any period is drafted to the full length.
  *
  * With branches, different continuations are guessed at once, the best match's first, as a tree.
  * With "pool" the session's other texts are searched too (pool.h): other requests and earlier
  * turns.
  *
  * One backward scan for the last token, four compares an instruction and no index to keep: about 1
- * us over 8,000 tokens. It stops at the first match of max tokens. The pool has an index. Thread:
- * the engine's. */
+ * us over 8,000 tokens. The scan stops at the first match of max tokens. The pool has an index.
+ * Thread: the engine's. */
 #include "engine/draft/draft.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ enum {
 	DEFAULT_MAX = 4,
 	LONGEST = 64,
 	SCAN = 16,
-	PLACES = 256, /* looked at, where more than one continuation is wanted, and of the pool */
+	PLACES = 256, /* places compared, where more than one continuation is wanted, and in the pool */
 };
 
 struct drafter {
@@ -46,7 +46,7 @@ struct search {
 
 extern const struct draft_ops draft_ngram;
 
-/* "4,2,8,3,pool": the numbers, and whether the word stands after them. */
+/* "4,2,8,3,pool": the numbers, and whether the word follows them. */
 static int parse(struct drafter *d, const char *args, bool *pool)
 {
 	static const char word[] = "pool";
@@ -119,7 +119,7 @@ static int64_t find_last(const int32_t *ids, int64_t end, int32_t id)
 	return end - 1;
 }
 
-/* How many tokens, at most max, agree reading backward from ids[a] and ids[b], a < b. */
+/* Number of tokens, at most max, that agree reading backward from ids[a] and ids[b], a < b. */
 static int32_t match_length(const int32_t *ids, int64_t a, int64_t b, int32_t max)
 {
 	int32_t n = 0;
@@ -136,7 +136,7 @@ static bool is_full(const struct search *s, int32_t length)
 	return s->n == s->d->branches && s->best[s->n - 1].length >= length;
 }
 
-/* One goes on as the other, as far as both are known. */
+/* Whether two continuations agree, as far as both are known. */
 static bool is_same(const struct found *a, const struct found *b)
 {
 	int32_t n = a->n < b->n ? a->n : b->n;
@@ -152,7 +152,7 @@ static void keep(struct search *s, const struct found *f)
 		;
 	if (i < s->n && s->best[i].length >= f->length)
 		return;
-	if (i == s->n) /* the last one goes, or there is room */
+	if (i == s->n) /* there is room, or the last one is dropped */
 		i = s->n < s->d->branches ? s->n++ : s->n - 1;
 	for (at = i; at > 0 && s->best[at - 1].length < f->length; at--)
 		s->best[at] = s->best[at - 1];
@@ -161,7 +161,7 @@ static void keep(struct search *s, const struct found *f)
 
 /* ---- places ---- */
 
-/* What follows ids[at - 1], reading on in itself. */
+/* What follows ids[at - 1]; past the end of the text it continues with its own tokens. */
 static void follow(const struct search *s, int64_t at, struct found *f)
 {
 	for (f->n = 0; f->n < s->k; f->n++, at++)

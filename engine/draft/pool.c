@@ -1,7 +1,7 @@
-/* See pool.h. Texts lie in blocks that are linked, since requests grow in turns; a ring of blocks,
- * the oldest of which is taken when all are full. Each place is linked to the one before it with
- * the same hash. A link may have been overtaken by a newer block: it then leads astray, which
- * pool_match sees, and the caller bounds the walk. */
+/* See pool.h. Texts are stored in linked blocks, since requests grow in turns; the blocks form a
+ * ring, and the oldest is taken when all are full. Each place is linked to the one before it with
+ * the same hash. A link may point into a block that was reused: pool_match detects that, and the
+ * caller bounds the walk. */
 #include "engine/draft/pool.h"
 
 #include <stdbool.h>
@@ -56,7 +56,7 @@ void pool_close(struct pool *p)
 	free(p);
 }
 
-/* Of the min tokens before end. */
+/* Hash of the min tokens before end. */
 static uint32_t hash(const struct pool *p, const int32_t *end)
 {
 	uint32_t h = 0x811c9dc5u;
@@ -93,7 +93,7 @@ static void append(struct pool *p, struct writer *w, const int32_t *ids, int32_t
 	if (!b || b->n == BLOCK) {
 		int32_t full = w->block, taken = take_block(p);
 
-		full = w->block == NONE ? NONE : full; /* it was the oldest itself */
+		full = w->block == NONE ? NONE : full; /* w's own block was the oldest */
 		w->block = taken;
 		b = &p->block[taken];
 		b->before = full;
@@ -126,7 +126,7 @@ void pool_add(struct pool *p, int64_t request, const int32_t *ids, int32_t n)
 {
 	struct writer *w = writer_of(p, request);
 
-	if (w->n > n || (w->n && ids[w->n - 1] != w->last)) /* it went back */
+	if (w->n > n || (w->n && ids[w->n - 1] != w->last)) /* it was rewound */
 		w->n = n > BLOCK ? n - BLOCK : 0;
 	for (; w->n < n; w->n++)
 		append(p, w, ids, w->n);

@@ -1,5 +1,5 @@
 /* See shadow.h. An open guess is kept until the text settles it; nothing is counted before, so a
- * request that goes back takes its open guesses along. */
+ * rewind drops the request's open guesses. */
 #include "engine/draft/shadow.h"
 
 #include <math.h>
@@ -11,8 +11,8 @@
 #include "engine/model/model.h"
 
 struct open_guess { /* of one drafter for one request */
-	int32_t n;      /* tokens it follows; 0: none is open */
-	int32_t next;   /* it guesses again when the text has so many */
+	int32_t n;      /* tokens before the guess; 0: none is open */
+	int32_t next;   /* length of the text at which it guesses again */
 	bool checked;   /* its draft is in the step that runs */
 	int64_t propose_ns;
 	struct draft draft;
@@ -21,7 +21,7 @@ struct open_guess { /* of one drafter for one request */
 struct shadow {
 	int32_t n, slots;
 	struct owners owners;
-	const struct draft_cost *cost; /* whose clock is asked; may be NULL */
+	const struct draft_cost *cost; /* whose clock is used; may be NULL */
 	struct shadow_drafter drafter[SHADOW_MOST];
 	struct open_guess *guess; /* [n][slots], by owner */
 	struct draft_job *job;    /* [slots] scratch */
@@ -50,7 +50,7 @@ static int open_one(
 	return 0;
 }
 
-/* Whatever opens; of those that compute nothing, or of all. */
+/* Opens every drafter that can be opened, of those that compute nothing, or of all. */
 static void open_known(struct shadow *s, const struct draft_env *env, bool free_only)
 {
 	for (int i = 0; draft_table[i] && s->n < SHADOW_MOST; i++) {
@@ -141,7 +141,7 @@ bool shadow_needs_pages(const struct shadow *s)
 
 /* ---- guessing ---- */
 
-/* Drafter i's of this request, or NULL. */
+/* Drafter i's guess for this request, or NULL. */
 static struct open_guess *find_guess(struct shadow *s, int32_t i, int64_t request)
 {
 	int32_t at = owners_find(&s->owners, request);
@@ -163,7 +163,7 @@ static struct open_guess *take_guess(struct shadow *s, int32_t i, int64_t reques
 	return &s->guess[(size_t)i * (size_t)s->slots + at];
 }
 
-/* A text that is shorter than it was went back. */
+/* A text that is shorter than before was rewound. */
 static bool is_due(struct open_guess *g, int32_t n)
 {
 	if (g->n > n)
@@ -240,7 +240,7 @@ static void fade(struct shadow_sums *s, double tokens)
 }
 _Static_assert(sizeof(struct shadow_sums) % sizeof(double) == 0, "sums are nothing but doubles");
 
-/* path[d]: the node d tokens ahead that was kept, so many of them. */
+/* path[d]: the node d tokens ahead that was kept; `kept` of them. */
 static void add_step(
 	struct shadow_sums *s, const struct open_guess *g, const int32_t *path, int32_t kept)
 {
@@ -259,7 +259,7 @@ static void add_step(
 	}
 }
 
-/* Counts a guess, if the text is long enough to say what would have been kept of it. */
+/* Counts a guess, if the text is long enough to decide which nodes would have been kept. */
 static void settle(struct shadow_drafter *d, struct open_guess *g, const int32_t *ids, int32_t n)
 {
 	int32_t path[DRAFT_MAX], kept = 0, node = -1;
@@ -274,7 +274,7 @@ static void settle(struct shadow_drafter *d, struct open_guess *g, const int32_t
 		if (!any || kept == DRAFT_MAX)
 			break; /* the last of its path was kept */
 		if (at >= n)
-			return; /* the text has not come so far */
+			return; /* the text is not long enough yet */
 		next = draft_child(&g->draft, node, ids[at]);
 		if (next < 0)
 			break;
@@ -291,8 +291,8 @@ static void settle(struct shadow_drafter *d, struct open_guess *g, const int32_t
 	g->n = 0;
 }
 
-/* asked: it had a guess open for each of them. A prompt's price is no part of a step's, nor is what
- * it took while nobody asked. */
+/* asked: it had a guess open for each of them. Only then learn() counts as cost: a prompt's is no
+ * part of a step's, nor is that without a guess. */
 static int emit_one(struct shadow *s, int32_t i, int32_t n, bool asked, struct err *e)
 {
 	struct shadow_drafter *d = &s->drafter[i];
@@ -320,7 +320,7 @@ int shadow_learn(struct shadow *s, const struct draft_seen *seen, int32_t n, str
 			struct open_guess *g = find_guess(s, i, seen[k].request);
 
 			s->seen[k] = seen[k];
-			if (!g || !g->checked) { /* what was checked was not its own */
+			if (!g || !g->checked) { /* the draft that was verified was not its own */
 				s->seen[k].draft = NULL;
 				s->seen[k].top = NULL;
 				s->seen[k].n_kept = 0;
@@ -347,13 +347,14 @@ void shadow_forget(struct shadow *s, int64_t request)
 
 /* ---- predicting ---- */
 
-/* Of a step of n requests with so many rows each, one request's part. */
+/* One request's part of a step of n requests with `rows` rows each. */
 static double part_ns(const struct draft_cost *c, double rows, double depth, int32_t n)
 {
 	return draft_cost_ns(c, rows * n, depth) / n;
 }
 
-/* Sums of the tokens and the time, node by node; best != NULL: stops where speed is best. */
+/* Sums tokens and time, node by node; best != NULL: finds the number of nodes with the best
+ * speed. */
 static double speed_at(const struct shadow_sums *s, const struct draft_cost *c, int32_t nodes,
 	int32_t n, int32_t *best)
 {
@@ -366,7 +367,7 @@ static double speed_at(const struct shadow_sums *s, const struct draft_cost *c, 
 		return (double)NAN;
 	for (int32_t i = 0; i < DRAFT_NODES; i++)
 		guesses += s->have[i];
-	each = guesses > 0 ? s->propose_ns / guesses : 0; /* a guess costs what it costs to make */
+	each = guesses > 0 ? s->propose_ns / guesses : 0; /* the cost of a guess, whatever its size */
 	if (best)
 		*best = 0;
 	for (int32_t i = 0; i < nodes && s->have[i] > 0; i++) {
@@ -383,7 +384,7 @@ static double speed_at(const struct shadow_sums *s, const struct draft_cost *c, 
 			*best = i + 1;
 		}
 	}
-	if (isnan(speed)) /* it never guessed: plain, and the time it looked */
+	if (isnan(speed)) /* it never guessed: plain decoding, plus the time it searched */
 		speed = s->steps * one / (s->steps * one + s->propose_ns + s->learn_ns);
 	return best ? fastest : speed;
 }

@@ -1,10 +1,10 @@
 /* Layer-skip self-speculation: the target's first layers and its own head guess, its other layers
- * check. (Zhang et al. 2024, "Draft & Verify"; Elhoushi et al. 2024, "LayerSkip", whose models are
+ * verify. (Zhang et al. 2024, "Draft & Verify"; Elhoushi et al. 2024, "LayerSkip", whose models are
  * trained for it: others lose more by it.)
  *
- * Keys and values of the first layers are those of the target's own pages: what is drafted writes
- * them where the check will write the same bits again, so there is nothing to keep and nothing to
- * take back. Thread: the engine's. */
+ * Keys and values of the first layers are those of the target's own pages: drafting writes them
+ * where verification will write the same bits again, so there is no state to keep or undo. Thread:
+ * the engine's. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,8 +17,8 @@ struct drafter {
 
 extern const struct draft_ops draft_skip;
 
-/* The frequent ids, where a trained drafter of this model has them: the whole vocabulary is a third
- * of a step. */
+/* Takes the list of frequent ids from a trained drafter of this model, if there is one: the whole
+ * vocabulary is a third of a step. */
 static void borrow_ids(const struct draft_env *env, int32_t **ids, int32_t *n)
 {
 	static const char *const files[] = { "draft", "medusa", "eagle" };

@@ -77,8 +77,8 @@ static int32_t common(const struct slot *slot, const int32_t *ids, int32_t n)
 	return same;
 }
 
-/* Among those whose request has ended the one that begins most alike, else the one used longest
- * ago. */
+/* Of the slots whose request has ended, the one with the longest common prefix, else the least
+ * recently used. */
 static struct slot *choose(struct slots *s, const int32_t *ids, int32_t n)
 {
 	struct slot *best = NULL;
@@ -138,8 +138,8 @@ void slots_begin(struct slots *s)
 	s->n_branches = 0;
 }
 
-/* A table like `from` whose pages of scratch are its own, as far as they are written: places
- * slot->n … end - 1. */
+/* A table like `from` with its own copy of the scratch pages that are written: indexes slot->n …
+ * end - 1. */
 static const int32_t *branch_off(
 	struct slots *s, const struct slot *slot, const int32_t *from, int32_t end)
 {

@@ -1,7 +1,7 @@
-/* What computes the rows of a step, and draws by them. Scheduler, pages, prefix cache, drafts,
- * requests and events are the same whatever it is. There are two: the model on the kernels
- * (compute_model.c), and tokens that are given (compute_given.c), by which a recording is run again
- * under other settings without its model. Thread: the engine's. */
+/* The interface that computes the rows of a step and draws from them. Scheduler, pages, prefix
+ * cache, drafts, requests and events are the same for every implementation. There are two: the
+ * model on the kernels (compute_model.c), and given tokens (compute_given.c), which run a recording
+ * again under other settings without its model. Thread: the engine's. */
 #ifndef CUTAWAY_ENGINE_COMPUTE_H
 #define CUTAWAY_ENGINE_COMPUTE_H
 
@@ -10,21 +10,21 @@
 #include "engine/sched/sched.h"
 
 struct engine_compute {
-	/* Fills in e->info, but for what the options say. */
+	/* Fills in e->info, except what the options determine. */
 	int (*open)(struct engine *e, const struct engine_options *o, struct err *err);
-	/* After pages and queues: room for steps, and e->stats [max_out]. */
+	/* After pages and queues are open: allocates the buffers of steps, and e->stats [max_out]. */
 	int (*open_steps)(
 		struct engine *e, const struct engine_options *o, int32_t max_out, struct err *err);
-	void (*close)(struct engine *e); /* also of what was opened in part */
-	/* Room for steps of so many rows, between steps. */
+	void (*close)(struct engine *e); /* also after an open that failed */
+	/* Makes room for steps of so many rows; called between steps. */
 	int (*grow)(struct engine *e, int32_t rows, struct err *err);
 
-	/* The rows of e->plan. Fails: nothing can be computed any more. */
+	/* Computes the rows of e->plan. If it fails, nothing can be computed any more. */
 	int (*run)(struct engine *e, struct err *err);
-	/* Is what it computed for the item no number? NULL: never. */
+	/* Whether it computed a NaN for the item. NULL: never. */
 	bool (*failed)(const struct engine *e, const struct plan_item *item);
-	/* The token at position pos of r, by output `out`, to e->drawn. False: it is not known, and r
-	 * waits. */
+	/* Draws the token at position pos of r from output `out` into e->drawn. False: it is not known,
+	 * and r waits. */
 	bool (*draw)(struct engine *e, const struct request *r, int32_t pos, int32_t out);
 	/* Log-probability of a given token; NaN: not known. */
 	double (*logp)(const struct engine *e, int32_t out, int32_t id);
@@ -34,7 +34,7 @@ struct engine_compute {
 
 extern const struct engine_compute compute_model, compute_given;
 
-/* compute_rows.c: of compute_model. */
+/* compute_rows.c: the functions of compute_model that run steps. */
 int compute_rows(struct engine *e, struct err *err);
 bool compute_draw(struct engine *e, const struct request *r, int32_t pos, int32_t out);
 double compute_logp(const struct engine *e, int32_t out, int32_t id);

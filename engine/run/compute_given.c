@@ -1,6 +1,6 @@
 /* Nothing is computed: the tokens that would be drawn are given (engine_options.given). Pages are
- * counted, there is nothing in them. Drafters that need no model work as ever. See compute.h.
- * Thread: the engine's. */
+ * counted but hold nothing. Drafters that need no model work as usual. See compute.h. Thread: the
+ * engine's. */
 #include <math.h>
 #include <stdlib.h>
 

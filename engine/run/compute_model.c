@@ -1,4 +1,4 @@
-/* The model on the kernels: opening and closing. Of its steps see compute_rows.c. See compute.h.
+/* The model on the kernels: opening and closing. Its steps are in compute_rows.c. See compute.h.
  * Thread: the engine's. */
 #include <math.h>
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #include "engine/run/compute.h"
 #include "engine/core/engine_impl.h"
 
-/* The tokenizer is made of one piece: it is opened beside the weights, by a thread of its own. */
+/* The tokenizer cannot be built in parallel: a thread of its own opens it beside the weights. */
 struct tokenizer_opening {
 	struct tokenizer **out;
 	const struct gguf *g;
@@ -56,7 +56,7 @@ static int open_parts_of_model(struct engine *e, const struct engine_options *o,
 	failed = open_weights(e, o, g, ctx, &own);
 	if (beside)
 		pthread_join(thread, NULL);
-	if (t.err.code) /* it is what was asked for first */
+	if (t.err.code) /* the tokenizer's error comes first */
 		return err_set(err, t.err.code, "%s", t.err.text);
 	return failed ? err_set(err, own.code, "%s", own.text) : 0;
 }
@@ -126,8 +126,7 @@ static int model_compute_open(struct engine *e, const struct engine_options *o, 
 static int model_compute_open_steps(
 	struct engine *e, const struct engine_options *o, int32_t max_out, struct err *err)
 {
-	/* on a CPU for the largest budget that may be set later: only what is used of it costs
-	 * memory */
+	/* on a CPU for the largest budget that may be set later: untouched pages cost no memory */
 	const struct forward_sizes most = { .rows =
 											k_is_host(e->kernels) ? ENGINE_MAX_BUDGET : o->budget,
 		.out = max_out,
@@ -164,7 +163,7 @@ static int model_compute_grow(struct engine *e, int32_t rows, struct err *err)
 	return 0;
 }
 
-/* A NaN in keys, values or logits: the request fails, and nobody else is touched. */
+/* A NaN in keys, values or logits: the request fails, and no other request is affected. */
 static bool model_compute_failed(const struct engine *e, const struct plan_item *item)
 {
 	int32_t nan = atomic_load(e->forward.nan_row) - 1;

@@ -1,10 +1,10 @@
 /* A step of the model: rows, kernels, draws (compute.h).
  *
- * Draws: Where the kernels' memory is the host's, a draw reads its row of logits. On a device
- * rows stay where they are: the host asks with the step for what its draws will need (struct
- * k_draw_ask), and only where that turns out not to be enough the row is fetched, before anything
- * is drawn, so that a device lost on the way is a step that failed. The tokens and their events are
- * the same. Thread: the engine's. */
+ * Draws: Where the kernels' memory is the host's, a draw reads its row of logits. On a device the
+ * rows stay there: with the step the host requests what its draws will need (struct k_draw_ask),
+ * and a row is fetched only where that is not enough, before anything is drawn, so that a device
+ * lost on the way is a step that failed. The tokens and their events are the same. Thread: the
+ * engine's. */
 #include <math.h>
 
 #include "engine/run/compute.h"
@@ -29,7 +29,7 @@ static void ask(struct engine *e, const struct plan_item *item)
 		return;
 	for (int32_t i = 0; i < item->n_out; i++) {
 		const int32_t out = item->out + i, row = f->out_row[out];
-		/* of a drafted token's row the depth says the position */
+		/* the depth of a drafted token gives its row's position */
 		const struct sample_key key = { .pos = f->rows[row].pos + 1, .sample = r->sample };
 
 		f->whole[out] =
@@ -55,7 +55,7 @@ static bool must_fetch(const struct engine *e, const struct request *r, int32_t 
 static int fetch_rows(struct engine *e, struct err *err)
 {
 	struct forward *f = &e->forward;
-	/* what must be fetched and is not yet: rows side by side go in one piece */
+	/* rows still to be fetched: neighbours are fetched in one copy */
 	int32_t first = 0, end = 0;
 
 	if (!f->ask)

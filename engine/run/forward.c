@@ -31,8 +31,7 @@ int32_t forward_n_ranges(const struct forward *f, int32_t window)
 	return visible_n_ranges(&f->visible, window);
 }
 
-/* Of a request the positions that its first row sees are read, and one more for each further
- * row. */
+/* A request reads the positions that its first row sees, and one more for each further row. */
 static void sight_fill(struct forward *f, struct forward_sight *s)
 {
 	const int32_t n = forward_n_ranges(f, s->window);
@@ -163,8 +162,8 @@ static uint64_t version_of(struct forward *f, struct forward_shape s)
 	return s.version;
 }
 
-/* A program stays as it is while the shape of the step does: only what attention reads and tells
- * changes. */
+/* A program is kept while the shape of the step is the same: only the inputs and observations of
+ * attention change. */
 static void prepare(struct forward *f)
 {
 	struct forward_shape s = { .rows = f->n_rows,

@@ -1,9 +1,9 @@
-/* One step of the model, in terms of the kernel table. To understand the engine, read forward.c
+/* One step of the model, as a program of kernel ops. To understand the engine, read forward.c
  * first.
  *
- * A batch of rows goes through all layers together; rows of different requests never meet but in
- * the same matrix product, which computes each row by itself (law 2). Buffers are taken once, at
- * open. Thread: the engine's. */
+ * A batch of rows goes through all layers together; rows of different requests share only the
+ * matrix products, which compute each row by itself (law 2). Buffers are allocated once, at open.
+ * Thread: the engine's. */
 #ifndef CUTAWAY_ENGINE_FORWARD_H
 #define CUTAWAY_ENGINE_FORWARD_H
 
@@ -21,18 +21,18 @@ struct forward_stage {
 	uint64_t ns, bytes, ops;
 };
 
-/* All that a program depends on; the versions of the last ones are kept, since watched and
- * unwatched steps alternate. */
+/* All that a program depends on; the versions of the last ones are kept, since observed and
+ * unobserved steps alternate. */
 struct forward_shape {
 	int32_t rows, out, observed, stride, also, layers;
 	struct visible visible;
 	float threshold;
 	uint64_t version;
 };
-/* The widest of what layers need of a step's buffers, in floats a row. */
+/* The widest buffer of a step that any layer needs, in floats a row. */
 struct forward_acts {
 	int32_t dim;
-	bool x, q; /* floats, blocks of 8 bits: what the matrices that read it want */
+	bool x, q; /* floats, blocks of 8 bits: the forms that the matrices which read it need */
 };
 enum { FORWARD_SIGHTS = 4 /* windows of one model that differ */ };
 struct forward_needs {
@@ -40,14 +40,14 @@ struct forward_needs {
 	int32_t window[FORWARD_SIGHTS + 1], n_windows; /* more are too many */
 	int32_t q, kv, wide;
 	int32_t q_normed, k_normed;
-	bool added; /* a block norms its result before it is added */
+	bool added; /* a layer normalises its result before it is added */
 	struct forward_acts normed, mixed, act, head;
 };
-/* For layers: *width becomes n if it is less; w reads these activations. */
+/* For layers: raises *width to n; w reads these activations. */
 void forward_widen(int32_t *width, int32_t n);
 void forward_reads(struct forward_acts *a, const struct k_matrix *w);
-/* For attention: a layer with this window of its own (0: none); then, in a step, what its rows
- * see. */
+/* For attention: registers a layer with this window of its own (0: none); then, in a step, gives
+ * what its rows see. */
 void forward_sees(struct forward_needs *n, int32_t window);
 const struct forward_sight *forward_sight(const struct forward *f, int32_t window);
 int32_t forward_n_ranges(const struct forward *f, int32_t window);
@@ -76,17 +76,17 @@ struct forward {
 
 	/* what the caller fills in for a step, in memory shared with the kernels */
 	int32_t n_rows, n_out, n_observed, n_also;
-	int32_t n_layers;    /* the first so many; all of the model's, unless the caller says less */
+	int32_t n_layers;    /* layers to run; all of the model's, unless the caller sets fewer */
 	int32_t *ids;        /* [max_rows] */
 	struct k_row *rows;  /* [max_rows] */
 	struct k_also *also; /* [max_also] */
 	const int32_t **pages[MEMORY_GROUPS];     /* [max_rows] block tables, by rows[].seq */
 	struct k_state_row *state[MEMORY_GROUPS]; /* [max_rows]; groups of states alone */
 	int32_t *out_row;                         /* [max_out] rows whose logits are wanted */
-	/* for counting alone: requests that the rows are of, neighbours and ascending */
+	/* for counting alone: the requests of the rows, contiguous and ascending */
 	int32_t n_items;
 	int32_t *item_row;      /* [max_rows] and their first rows */
-	struct visible visible; /* the policy of the run; full unless the caller says otherwise */
+	struct visible visible; /* the policy of the run; full unless the caller sets another */
 	float threshold;        /* attention values below it count as near zero */
 	/* Writes the ops that fill x, a function of n_rows alone. NULL: x are the rows `ids` of the
 	 * embedding. */
@@ -94,18 +94,18 @@ struct forward {
 	void *begin_arg;
 
 	bool asks;
-	/* of a step's outputs, where it asks and the host does not read logits as they are; else
+	/* of a step's outputs, where `asks` is set and the host cannot read the logits in place; else
 	 * NULL */
 	struct k_draw_ask *ask;     /* [max_out] */
 	struct k_draw_reply *reply; /* [max_out] */
 	struct k_draw_entry *list;  /* [max_out, K_DRAW_LIST] */
-	bool *whole;                /* [max_out] the caller's: is the row needed, was it fetched? */
+	bool *whole;                /* [max_out] set by the caller: the row is needed, or was fetched */
 
 	/* results, likewise shared */
 	float *logits;               /* [max_out, vocab]; on a device, those that were fetched */
 	struct k_logit_stats *stats; /* [max_out] */
-	/* of the step's observed rows; as close together as the deepest of them allows, since another
-	 * thread reads it at once */
+	/* of the step's observed rows; packed as closely as the deepest of them allows, since another
+	 * thread reads it soon */
 	float *share;       /* [layers][n_observed][heads][share_stride] by group of 16 */
 	int32_t *near_zero; /* [layers][n_observed][heads] */
 	int32_t share_stride;
@@ -114,7 +114,7 @@ struct forward {
 	struct forward_sight sight[FORWARD_SIGHTS]; /* [needs.n_windows] */
 
 	/* the kernels' own */
-	/* [max_rows, …]: what layers may use as they like, but for x, the residual stream */
+	/* [max_rows, …]: scratch of the layers, except x, the residual stream */
 	float *x;         /* [dim] */
 	float *q, *k, *v; /* [needs.q], [needs.kv], [needs.kv] */
 	float *gate, *up; /* [needs.wide] */
@@ -133,32 +133,34 @@ struct forward {
 
 struct forward_sizes {
 	int32_t rows, out, observed, also, ctx; /* the most of a step; ctx: the longest sequence */
-	/* the caller fills `ask` before a step, and fetches what rows it needs; else all are fetched */
+	/* the caller fills `ask` before a step, and fetches the rows it needs; else all are fetched */
 	bool asks;
 };
 /* store: the pages of each memory group of the model, until closing. */
 int forward_open(struct forward *f, const struct model *m, const struct memory_store *store,
 	struct forward_sizes most, struct err *e);
 void forward_close(struct forward *f);
-/* Values of a row in the widest of its buffers of activations. */
+/* Values a row in the widest of its activation buffers. */
 int32_t forward_widest(const struct forward *f);
-/* Room for steps of so many rows, between steps. Fails with ERR_MEMORY, and all is as it was. */
+/* Makes room for steps of so many rows; called between steps. If it fails with ERR_MEMORY, nothing
+ * changes. */
 int forward_grow(struct forward *f, int32_t max_rows, struct err *e);
-/* Rows row … row + n - 1 are positions pos … of sequence seq, whose block table is the same for all
- * groups. */
+/* Sets rows row … row + n - 1 to positions pos … of sequence seq, whose block table is the same for
+ * all groups. */
 void forward_chain(
 	struct forward *f, int32_t seq, const int32_t *table, int32_t row, int32_t pos, int32_t n);
 /* Sets an op's bytes and operations, by its shapes and what the step's rows see. */
 void forward_count(const struct forward *f, struct k_op *op);
 /* Fails only as k_run() does. */
 int forward_run(struct forward *f, bool timed, struct err *e);
-/* Logits of n outputs from `first` on, from where the kernels left them; n 0 is fine. */
+/* Logits of n outputs from `first` on, from the kernels' memory; n 0 is allowed. */
 int forward_fetch(struct forward *f, int32_t first, int32_t n, struct err *e);
 /* The same, one op at a time: fn sees each when it is done, with its layer (-1: before or after the
- * layers), and returns false to stop. For deep looks (probe.h); where memory is the host's. */
+ * layers), and returns false to stop. For probes (probe.h); only where memory is the host's. */
 typedef bool forward_op_fn(void *arg, const struct k_op *op, int32_t layer);
 int forward_run_each(struct forward *f, forward_op_fn *fn, void *arg, struct err *e);
-/* The output norm and matrix alone, over the first n rows of x, n <= max_out: logits and stats. */
+/* Runs the output norm and matrix alone, over the first n rows of x, n <= max_out: logits and
+ * stats. */
 int forward_lens(struct forward *f, int32_t n, struct err *e);
 
 #endif

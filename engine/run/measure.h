@@ -1,5 +1,5 @@
-/* Measuring with an engine: what machine and steps can do, for benches and predictions. No part of
- * running requests. Thread: the engine's, while nothing runs. */
+/* Measuring with an engine: the speed of the machine and of steps, for benches and predictions.
+ * Requests do not use it. Thread: the engine's, while nothing runs. */
 #ifndef CUTAWAY_ENGINE_MEASURE_H
 #define CUTAWAY_ENGINE_MEASURE_H
 
@@ -11,14 +11,13 @@ double engine_measure_int(struct engine *e);
 /* Bytes a second of one pass of plain reads by this engine's threads: over `bytes` (a multiple of
  * 64) at data, or over the engine's own packed weights if data is NULL. */
 double engine_measure_read(struct engine *e, const void *data, size_t bytes);
-/* With counted_cost: what the steps after prompts and the drafters have taken so far, by that
- * count; else NaN. */
+/* With counted_cost: the time of decode steps and drafters so far, by that count; else NaN. */
 double engine_counted_ns(const struct engine *e);
-/* Drafters that guess beside the run, since that was switched on: i from 0; false: there are no
+/* The drafters in the shadow, since `shadow` was switched on: i from 0; false: there are no
  * more. */
 struct engine_shadow {
 	const char *spec;
-	/* predicted against plain decoding, of all its guesses so far; NaN: there were none */
+	/* predicted speedup over plain decoding, from all its guesses so far; NaN: there were none */
 	double speed;
 };
 bool engine_shadow_at(struct engine *e, int32_t i, struct engine_shadow *out);

@@ -23,8 +23,8 @@ static bool same_shape(const struct model_config *a, const struct model_config *
 		   a->vocab == b->vocab;
 }
 
-/* The same file on the CPU, beside a device's engine: opened by the first look, and kept for the
- * next. */
+/* The same file on the CPU, beside a device's engine: the first probe opens it, later ones reuse
+ * it. */
 static const struct model *open_again(struct engine *e, struct err *err)
 {
 	const struct model_options o = { .cache = WEIGHTS_CACHE_OFF };

@@ -1,6 +1,6 @@
 /* A forward pass over one text beside the engine's: buffers and pages of its own, the engine's
- * weights (or, where those are a device's, the file opened again on the CPU), visibility and format
- * of the cache. Thread: the engine's. */
+ * weights (or, where those are a device's, the file opened again on the CPU), visibility and cache
+ * format. Thread: the engine's. */
 #ifndef CUTAWAY_ENGINE_PASS_H
 #define CUTAWAY_ENGINE_PASS_H
 
@@ -18,12 +18,12 @@ struct pass {
 	int32_t n;
 };
 
-/* Of n tokens, 1 … the context. Fails with ERR_USAGE or ERR_MEMORY. */
+/* For n tokens, 1 … the context. Fails with ERR_USAGE or ERR_MEMORY. */
 int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *err);
 void pass_close(struct pass *p);
 /* Sets up a step: n rows of the text from `pos` on; wanted: the logits of the last. */
 void pass_rows(struct pass *p, const int32_t *ids, int32_t pos, int32_t n, bool wanted);
-/* Computes all rows but the last, and sets that up. ERR_INTERRUPTED if progress says so. */
+/* Computes all rows but the last, and sets that up. ERR_INTERRUPTED if progress returns false. */
 int pass_prefill(
 	struct pass *p, const int32_t *ids, probe_progress *progress, void *arg, struct err *err);
 

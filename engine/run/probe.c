@@ -30,7 +30,8 @@ static void keep_attention(struct looking *l, const struct k_attention *a)
 static void keep_activations(struct looking *l, const struct k_glu *a)
 {
 	struct probe_layer *out = &l->p->layer[l->layer];
-	int32_t dim = a->n * a->out.dim, small = 0, zero = 0; /* of all experts that the row has */
+	int32_t dim = a->n * a->out.dim, small = 0, zero = 0; /* of all experts that the row is routed
+															 to */
 
 	for (int32_t i = 0; i < dim; i++) {
 		float v = fabsf(k_gate(a->act, a->gate[i], a->up[i]));
@@ -66,7 +67,7 @@ static bool probe_look(void *arg, const struct k_op *op, int32_t layer)
 		keep_attention(l, &op->u.attention);
 	else if (op->kind == K_OP_glu)
 		keep_activations(l, &op->u.glu);
-	if (layer >= 0) /* the last op of the layer has the last word */
+	if (layer >= 0) /* the layer's last op overwrites what earlier ones left */
 		keep_residual(l);
 	return true;
 }
@@ -77,7 +78,7 @@ static void insert(struct probe_guess *top, struct probe_guess g)
 {
 	int at = PROBE_TOP;
 
-	/* ids come ascending, so that equals stay in their order */
+	/* ids ascend, so that equal logits keep their order */
 	while (at > 0 && (top[at - 1].id < 0 || g.logit > top[at - 1].logit))
 		at--;
 	if (at == PROBE_TOP)
@@ -253,7 +254,7 @@ static bool probe_report_matmul(struct walking *w, const struct k_op *op, int32_
 	return more;
 }
 
-/* What a plain op wrote, by the op's own name. */
+/* Reports what a plain op wrote, under the op's own name. */
 static bool probe_report_plain(struct walking *w, const struct k_op *op, int32_t layer)
 {
 	const char *name = NULL;

@@ -12,7 +12,7 @@ struct k_embed *program_embed(
 /* pick NULL: rows 0 … n - 1 of x. */
 struct k_norm *program_norm(struct k_program *p, const float *x, const int32_t *pick,
 	const float *w, float eps, struct k_acts out, int32_t n);
-/* To be given up to K_MAX_PARTS parts. */
+/* The caller then adds up to K_MAX_PARTS parts. */
 struct k_matmul *program_matmul(
 	struct k_program *p, enum k_stage stage, struct k_acts in, int32_t n);
 void program_part(struct k_matmul *m, const struct k_matrix *w, const float *bias,
@@ -21,7 +21,7 @@ void program_glu(struct k_program *p, enum k_act act, const float *gate, const f
 	struct k_acts out, int32_t n);
 void program_stats(
 	struct k_program *p, const float *logits, int32_t vocab, int32_t n, struct k_logit_stats *out);
-/* … and what it tells of the rows' draws. */
+/* Adds what the stats op reports for the rows' draws. */
 void program_ask(struct k_program *p, const struct k_draw_ask *ask, struct k_draw_reply *reply,
 	struct k_draw_entry *list);
 
@@ -31,13 +31,13 @@ struct cutter {
 	size_t used;
 };
 void *program_cut(struct cutter *c, size_t count, size_t size);
-/* Activations with the forms that are wanted: floats, blocks of 8 bits. */
+/* Activations in the forms that are needed: floats, blocks of 8 bits. */
 struct k_acts program_cut_acts(struct cutter *c, size_t rows, int32_t dim, bool x, bool q);
-/* The same memory, with rows of dim, which is no more than it was cut for. */
+/* The same memory with rows of dim, at most the dim it was cut for. */
 struct k_acts program_acts_of(struct k_acts a, int32_t dim);
 /* The rows of `a` from row on. */
 struct k_acts program_acts_from(struct k_acts a, int32_t row);
-/* Is a matrix of such weights multiplied by floats? */
+/* Whether a matrix of such weights is multiplied by floats. */
 bool program_wants_floats(const struct k_matrix *w);
 
 #endif

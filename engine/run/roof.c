@@ -1,9 +1,10 @@
-/* The roof that steps of few rows are held against: the bandwidth of plain reads.
+/* The roof that steps of few rows are compared with: the bandwidth of plain reads.
  *
- * One reading says what the machine had to spare at that moment, so the best of all counts, and the
- * spread is reported. It is read at the start, on request, and again, once nothing runs, after
- * steps whose kernels read faster than the roof: then it was wrong. Where weights stay in a cache
- * no reading of memory helps, so this ends after a few. Thread: the engine's. */
+ * One measurement shows only the bandwidth that was free at that moment, so the best of all counts,
+ * and the spread is reported. It is measured at the start, on request, and again, once nothing
+ * runs, after steps whose kernels read faster than the roof: then it was too low. Where weights
+ * stay in a cache no measurement of memory helps, so this ends after a few. Thread: the
+ * engine's. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Admission: who leaves the queue for a slot, and what it finds in the prefix cache. See
+/* Admission: which request leaves the queue for a slot, and what it finds in the prefix cache. See
  * sched.h. */
 #include "engine/sched/sched_impl.h"
 
@@ -45,7 +45,7 @@ int32_t sched_next_waiting(const struct sched *s)
 	return best;
 }
 
-/* What r finds in the cache, and no request reads, is one of the pages that are available. */
+/* Pages that r finds in the cache and that no request reads count as available. */
 static struct sched_need admission_need(
 	const struct sched *s, const struct request *r, int32_t g, const struct prefix_match *m)
 {
@@ -149,7 +149,7 @@ void sched_take_blocks(
 }
 
 /* Tokens that r can take from a sibling that has more than the cache; the last token is always
- * computed, since its logits are what we want. */
+ * computed, since its logits are needed. */
 static int32_t sibling_hit(
 	const struct sched *s, const struct request *r, const struct request *sibling)
 {
@@ -157,7 +157,8 @@ static int32_t sibling_hit(
 	int32_t want = all < asked(r) ? all : asked(r) - 1;
 	int32_t pos = memory_resume(s->memory, &sibling->table, sibling->computed, want);
 
-	/* the block that the last token is in comes along, to be copied, unless a part of it is gone */
+	/* the block that holds the last token is shared too, to be copied, unless a part of it is
+	 * gone */
 	for (int32_t g = 0; g < s->memory->spec.n && all > want; g++)
 		if (sibling->table.page[g][want / s->memory->page_size] < 0)
 			return pos;
@@ -213,7 +214,8 @@ int32_t sched_fork(struct sched *s, const struct request *parent, struct request
 	return r->computed;
 }
 
-/* Those that came before the request at `at` of the queue and wait on see it go first. */
+/* Counts an overtaking for each request before index `at` of the queue: a later one is admitted
+ * first. */
 static void note_overtaken(struct sched *s, int32_t at)
 {
 	for (int32_t i = 0; i < at; i++)
@@ -235,7 +237,7 @@ bool sched_admit(struct sched *s)
 	if (uses_cache(r)) {
 		prefix_find(s->prefix, r->ids, asked(r), asked(r) - 1, s->step, &m);
 		sibling = request_is_given(r) ? NULL : find_sibling(s, r);
-		/* it is about to compute what we need: wait for it rather than do it twice */
+		/* the sibling will compute the same tokens: wait for it rather than compute them twice */
 		if (sibling && sibling->computed < sibling->n_prompt)
 			return false;
 	}

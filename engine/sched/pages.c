@@ -1,4 +1,4 @@
-/* Pages of the scheduler: where they come from, and who gives them up. See sched.h. */
+/* Pages of the scheduler: where they come from, and which request gives them up. See sched.h. */
 #include "engine/sched/sched_impl.h"
 
 static void give_up(struct sched *s, struct request *r, const struct request *favour, int32_t at)
@@ -40,8 +40,8 @@ static bool is_planned(const struct plan *p, const struct request *r)
 	return false;
 }
 
-/* Of those admitted after r and not in the plan (whose rows are promised), the one that the policy
- * gives up; the youngest among equals. */
+/* The request that the policy preempts, of those admitted after r and not in the plan (whose rows
+ * are certain); the youngest among equals. */
 static struct request *choose_victim(
 	const struct sched *s, const struct plan *p, const struct request *r)
 {
@@ -63,7 +63,7 @@ static struct request *choose_victim(
 	return best;
 }
 
-/* Makes a page of group g free. False: none is left but those of an older or planned request. */
+/* Makes a page of group g free. False: only older or planned requests have pages left. */
 static bool make_room(struct sched *s, const struct plan *p, const struct request *r, int32_t g)
 {
 	struct request *v;

@@ -35,7 +35,7 @@ static void plan_decode(struct sched *s, struct plan *p, struct request *r)
 		1 + r->draft.n);
 }
 
-/* The first position whose logits are wanted. */
+/* The first position whose logits are needed. */
 static int32_t first_output(const struct request *r)
 {
 	if (r->kind == EV_REQUEST_KIND_score)
@@ -43,7 +43,7 @@ static int32_t first_output(const struct request *r)
 	return (r->kind == EV_REQUEST_KIND_verify ? r->n_prompt : r->n_ids) - 1;
 }
 
-/* Of a sequence whose tokens are given the last one's logits are not wanted. */
+/* Where the tokens are given, the last one's logits are not needed. */
 static int32_t prompt_left(const struct request *r)
 {
 	return r->n_ids - request_is_given(r) - r->computed;
@@ -52,7 +52,7 @@ static int32_t prompt_left(const struct request *r)
 static void plan_prefill(struct sched *s, struct plan *p, struct request *r)
 {
 	int32_t n = min32(prompt_left(r), s->budget - p->n_rows), n_out;
-	/* rows before the first whose logits are wanted */
+	/* rows before the first whose logits are needed */
 	int32_t silent = first_output(r) - r->computed;
 
 	if (silent < 0)
@@ -85,7 +85,7 @@ static struct request *next_oldest(const struct sched *s, int64_t after)
 
 static bool lacks_only_newest(const struct request *r)
 {
-	/* a prompt whose last token alone is missing is a prefill of one row */
+	/* a prompt of which only the last token is missing is a prefill of one row */
 	return r->n_ids - r->computed == 1 && r->n_ids > r->n_prompt && !request_is_given(r);
 }
 
@@ -122,7 +122,8 @@ static void plan_drafts(struct sched *s, const struct plan *p)
 	s->propose(s->arg, s->ready, n, nodes);
 }
 
-/* The running prompt that the policy has next after one of this rank and time of admission. */
+/* The running prompt that is next in the policy's order, after one of this rank and time of
+ * admission. */
 static struct request *next_prompt(
 	const struct sched *s, int64_t rank, int64_t admitted, int64_t *found)
 {
@@ -145,7 +146,7 @@ static struct request *next_prompt(
 	return best;
 }
 
-/* A prompt that got no row while one that was admitted later did was overtaken. */
+/* A prompt was overtaken if it got no row while one that was admitted later did. */
 static void note_overtaken(struct sched *s, const struct plan *p)
 {
 	int64_t newest = 0;

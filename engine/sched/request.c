@@ -52,7 +52,7 @@ static bool copy_stops(struct request *r, const char *const *stop)
 			return false;
 		longest = strlen(stop[i]) > longest ? strlen(stop[i]) : longest;
 	}
-	/* room for the longest stop string after the longest token */
+	/* room for the longest stop string and the longest token */
 	r->cap_tail = 2 * longest + 4096;
 	r->tail = malloc(r->cap_tail);
 	r->stop_json = r->stop ? stops_json(r->stop) : NULL;
@@ -112,7 +112,7 @@ const char *request_stop(struct request *r, const void *bytes, size_t size)
 {
 	if (!r->stop)
 		return NULL;
-	if (size > r->cap_tail / 2) { /* no token is that long, but a file may say so */
+	if (size > r->cap_tail / 2) { /* no usual token is that long, but a model's file may have one */
 		bytes = (const char *)bytes + (size - r->cap_tail / 2);
 		size = r->cap_tail / 2;
 	}

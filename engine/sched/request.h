@@ -1,5 +1,4 @@
-/* A request inside the engine: its tokens, its pages, where it stands. Not part of the public
- * API. */
+/* A request inside the engine: its tokens, its pages, its state. Not part of the public API. */
 #ifndef CUTAWAY_ENGINE_REQUEST_H
 #define CUTAWAY_ENGINE_REQUEST_H
 
@@ -14,17 +13,17 @@ enum request_state { REQUEST_WAITING, REQUEST_RUNNING, REQUEST_DONE };
 
 struct request;
 
-/* Who submitted a request and decides with the engine what becomes of it: a search. */
+/* The owner of a request, which submitted it and takes part in decisions about it: a search. */
 struct request_owner {
 	const char *what; /* "a branch of a search" */
-	/* Nothing is drawn for it: row() has the logits of its newest row, and the owner appends the
-	 * token when it likes. */
+	/* Nothing is drawn for it: row() gets the logits of its newest row, and the owner appends the
+	 * token later. */
 	bool chooses;
 	void (*row)(struct request *r, const float *logits, const struct k_logit_stats *stats);
 	/* A token was drawn and appended. */
 	void (*drawn)(
 		struct request *r, const struct sample_result *drawn, const struct k_logit_stats *stats);
-	/* It ends by itself; it is freed next. */
+	/* The request ends by itself, and is freed after the call. */
 	void (*ended)(struct request *r, enum ev_code_finish reason);
 };
 
@@ -35,9 +34,9 @@ struct request {
 	struct sample_params params;
 	bool ignore_end, cancelled;
 	bool was_running; /* preempted: admitted again */
-	/* waits, but for its search's choice, not for a slot: it is not admitted meanwhile */
+	/* waits for its search's choice, not for a slot: it is not admitted meanwhile */
 	bool resting;
-	bool starved; /* alone, and still no page to be had: it must end */
+	bool starved; /* no other request is left and no page is free: it must end */
 
 	int32_t *ids; /* prompt, then generated; room for limit */
 	int32_t n_ids, n_prompt;
@@ -49,9 +48,9 @@ struct request {
 	int32_t hit;       /* tokens of the prompt that came from the cache, at first admission */
 	int32_t slot;      /* -1: none */
 	int64_t admitted;  /* order of admission, from 1; 0: not yet */
-	int32_t overtaken; /* times that one that came later was served before it */
+	int32_t overtaken; /* times that a later request was served before it */
 
-	const struct request_owner *owner; /* NULL: nobody but who submitted it by engine_submit() */
+	const struct request_owner *owner; /* NULL: it was submitted by engine_submit() */
 	void *owner_data;
 	struct draft draft; /* guesses to verify in the coming step */
 	bool draft_pages;   /* its pages reach far enough for a drafter that writes ahead */
@@ -59,15 +58,15 @@ struct request {
 	char **stop; /* NULL-terminated, or NULL */
 	char *stop_json;
 	char *text;
-	/* The last bytes generated, to find stop strings in: never longer than the longest of them
-	 * allows. */
+	/* The last bytes generated, searched for stop strings: no longer than the longest of them
+	 * requires. */
 	char *tail;
 	size_t n_tail, cap_tail;
 
 	int64_t arrival_ns, queued_ns, first_token_ns;
 	int64_t last_step;
-	int32_t verified; /* verify: position of the last draw told */
-	int32_t observed; /* n_ids when its attention was last told, 0: never */
+	int32_t verified; /* verify: position of the last draw emitted */
+	int32_t observed; /* n_ids when its attention was last emitted, 0: never */
 };
 
 static inline bool request_is_chosen(const struct request *r)
@@ -78,12 +77,11 @@ static inline bool request_is_chosen(const struct request *r)
 struct request *request_new(
 	const struct engine_request *spec, int32_t ctx, const struct memory *memory);
 void request_free(struct request *r);
-/* Adds the bytes of a generated token; the stop string that is now complete, or NULL. */
+/* Adds the bytes of a generated token; returns the stop string that is now complete, or NULL. */
 const char *request_stop(struct request *r, const void *bytes, size_t size);
 /* Keeps the first n tokens, n_prompt at least. */
 void request_truncate(struct request *r, int32_t n, const struct tokenizer *t);
-/* Its tokens are given: it draws none of its own, and ends when its last but one row is
- * computed. */
+/* Whether its tokens are given: it draws none, and ends when its last but one row is computed. */
 static inline bool request_is_given(const struct request *r)
 {
 	return r->kind == EV_REQUEST_KIND_score || r->kind == EV_REQUEST_KIND_verify;

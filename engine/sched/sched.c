@@ -95,7 +95,7 @@ struct request *sched_find(const struct sched *s, int64_t id)
 	return NULL;
 }
 
-/* Of the prefix cache: positions from which r can go on, not after n. */
+/* Positions from which r can go on by the prefix cache, at most n. */
 static int32_t cached_resume(struct sched *s, const struct request *r, int32_t n)
 {
 	return r->slot < 0 || r->kind == EV_REQUEST_KIND_score ? 0
@@ -165,7 +165,7 @@ void sched_check(const struct sched *s)
 			continue;
 		n_running++;
 		assert(r->slot == i && r->state == REQUEST_RUNNING);
-		/* a branch of a search that waits for its next token lacks none */
+		/* a branch of a search that waits for its next token has every row computed */
 		assert(r->computed < r->n_ids + request_is_chosen(r) && r->n_ids <= r->limit);
 		assert(r->computed <= r->table.n * s->memory->page_size);
 		assert(memory_resume(s->memory, &r->table, r->computed, r->computed) == r->computed);

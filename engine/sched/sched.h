@@ -2,8 +2,8 @@
  *
  * Continuous batching by iteration (Yu et al. 2022) with chunked prefill (Agrawal et al. 2024). In
  * order:
- *   1. waiting requests take free slots, as the policy has it (policy.h); what is preempted goes to
- * the head of the queue;
+ *   1. waiting requests take free slots, in the policy's order (policy.h); preempted ones go to the
+ * head of the queue;
  *   2. every running request that only lacks its newest token gets one row, and rows to verify its
  * draft, the one admitted first before the others;
  *   3. what is left of the budget goes to prompts, in the policy's order, at most `chunk` rows
@@ -34,7 +34,7 @@ struct plan_item {
 	int32_t n_out;    /* the last n_out rows need logits */
 	int32_t row, out; /* first row and first output of the step */
 	int32_t branch;   /* first of its branches in the step; the step fills it in */
-	int32_t observed; /* where its attention is told, or -1; the step fills it in */
+	int32_t observed; /* row whose attention is observed, or -1; the step fills it in */
 };
 
 struct plan {
@@ -55,11 +55,11 @@ struct sched {
 	int32_t budget, chunk; /* rows; chunk 0: whole prompts */
 	int32_t max_out;       /* outputs a step can have */
 	int32_t n_preempted;   /* ever */
-	/* Asks for drafts of at most `nodes` tokens into r[i]->draft, for requests that lack only their
+	/* Proposes drafts of at most `nodes` tokens into r[i]->draft, for requests that lack only their
 	 * newest token, oldest first. NULL: no speculation. */
 	void (*propose)(void *arg, struct request **r, int32_t n, int32_t nodes);
 	void *arg;
-	bool draft_pages;       /* pages for what is drafted are wanted before it is */
+	bool draft_pages;       /* the drafter needs pages for drafted tokens before it proposes */
 	struct request **ready; /* [n_slots] scratch */
 };
 
@@ -80,23 +80,23 @@ void sched_plan(struct sched *s, struct plan *p);
  * that the prefix cache lacks. */
 int32_t sched_uncomputed(const struct sched *s, const struct request *r);
 
-/* After the step: offers blocks that are now full to the prefix cache, and gives back what is out
- * of sight. */
+/* After the step: offers blocks that are now full to the prefix cache, and releases pages that no
+ * row sees any more. */
 void sched_register(struct sched *s, struct request *r);
 
-/* Where a request resumes that goes back to tokens of which `valid` may stay computed: that
- * position, unless what rows from there on read is gone (of a window, or a state within a block);
- * then the nearest one before it. */
+/* Where a rewound request resumes if `valid` of its tokens may stay computed: that position, unless
+ * memory that later rows read is gone (of a window, or a state within a block); then the nearest
+ * one before it. */
 int32_t sched_resume(struct sched *s, const struct request *r, int32_t valid);
-/* It does: pages after that position go back. */
+/* Resumes there: pages after that position are released. */
 void sched_rewind(struct sched *s, struct request *r, int32_t valid);
 
 /* A running request gives up its pages and its slot, and rests until the caller clears
  * r->resting. */
 void sched_rest(struct sched *s, struct request *r);
 
-/* r, which waits, begins with all that `parent`, which runs, has computed: it enters a slot at once
- * and shares its pages. Returns the tokens so taken over; 0: no slot is free, or parent waits
+/* Starts r, which waits, with all that `parent`, which runs, has computed: r enters a slot at once
+ * and shares its pages. Returns the number of tokens shared; 0: no slot is free, or parent waits
  * itself. */
 int32_t sched_fork(struct sched *s, const struct request *parent, struct request *r);
 

@@ -3,10 +3,10 @@
  * common today: an answer of n tokens scores logp / n^alpha.
  *
  * Of the 2 * width best continuations those that end the turn become answers, if they are among the
- * best `width`; of the rest the first `width` live on. It is over when there are `width` answers
- * and none that lives could score better than the worst of them at its present length. Each live
- * continuation is a request; one that has several heirs is forked in its pages, one without is
- * dropped. Thread: the engine's. */
+ * best `width`; of the rest the first `width` live on. The search is over when there are `width`
+ * answers and no live continuation could score better than the worst of them at its present length.
+ * Each live continuation is a request; one with several heirs is forked and shares its pages, one
+ * without is dropped. Thread: the engine's. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -121,7 +121,7 @@ static bool is_over(const struct search *s, double best)
 
 	if (s->n_answers + s->n_waiting < s->width)
 		return false;
-	/* what a command would say of the others is not known */
+	/* the scores that a command would give the others are not known */
 	return s->options.score || s->answer[s->width - 1].score >= score_of(s, best, n);
 }
 
@@ -143,8 +143,8 @@ static int choose(struct search *s, struct heir *heir, int32_t *n_live, bool *ov
 	return 0;
 }
 
-/* The first heir of a member is itself; what it has no heir for is dropped first, to have its
- * slot. */
+/* The first heir of a member continues it; members without heirs are dropped first, to free their
+ * slots. */
 static int go_on(struct search *s, struct heir *heir, int32_t n, struct err *e)
 {
 	bool first[SEARCH_WIDTH];

@@ -1,6 +1,6 @@
 /* Best of n: n samples of one prompt, of which the best by mean log-probability or by a command is
  * the answer (Stiennon et al. 2020, section 3; "self-certainty" aside). They share the prompt's
- * pages, and are what `sample` numbers 0 … n - 1 give alone. Thread: the engine's. */
+ * pages, and equal the answers that `sample` 0 … n - 1 give alone. Thread: the engine's. */
 #include "engine/search/search_impl.h"
 
 enum { DEFAULT_N = 8 };

@@ -1,17 +1,17 @@
-/* Monte Carlo tree search over sentences or runs of tokens: a node is a beginning of an answer, its
- * children are beginnings that go on from it by one sentence. Each simulation walks down by UCT
- * (Kocsis and Szepesvari 2006), goes on from where it stands by plain sampling to the end of the
- * answer, adds the first sentence of what came as a child, and hands the answer's value up the
- * path. A node with few visits gets no more than width children, one more each time the square root
- * of its visits grows by one (progressive widening, Coulom 2007). Several simulations run at once
- * in the batch; those under way count as visits without value ("virtual loss", Chaslot et al.
- * 2008). Their values go up in the order in which they began, and simulation i begins when that of
- * i - width has gone up: so the tree depends on the seed and the number of slots, and not on who
- * guesses, on other requests, or on pages.
+/* Monte Carlo tree search over sentences or runs of tokens: a node is a prefix of an answer, and
+ * its children extend it by one sentence. Each simulation walks down by UCT (Kocsis and Szepesvari
+ * 2006), continues from that node by plain sampling to the end of the answer, adds the first
+ * sentence of the continuation as a child, and backs the answer's value up the path. A node with
+ * few visits gets no more than width children, one more each time the square root of its visits
+ * grows by one (progressive widening, Coulom 2007). Several simulations run at once in the batch;
+ * those under way count as visits without value ("virtual loss", Chaslot et al. 2008). Their values
+ * are backed up in the order in which they began, and simulation i begins when that of i - width
+ * has been backed up: so the tree depends on the seed and the number of slots, and not on the
+ * drafter, other requests or pages.
  *
  * The value of an answer is the geometric mean of its tokens' probabilities, exp(mean
- * log-probability), or what a command says. Simulation i has sample number q.sample + i, so a
- * search can be repeated bit for bit. Thread: the engine's. */
+ * log-probability), or a command's score. Simulation i has sample number q.sample + i, so a search
+ * can be repeated bit for bit. Thread: the engine's. */
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -32,12 +32,12 @@ struct node {
 	bool over;    /* the answer ends here */
 };
 
-struct result { /* of a simulation that has ended, until those before it have */
+struct result { /* of a simulation that has ended, kept until those before it have */
 	bool ready;
 	int32_t from;
 	int64_t request;
 	double value;
-	int32_t n;                  /* 0: it was none */
+	int32_t n;                  /* 0: there was no answer */
 	int32_t *ids;               /* [n] */
 	struct search_token *token; /* [n] */
 };
@@ -46,9 +46,9 @@ struct mcts {
 	int32_t simulations, width, segment; /* segment: tokens of a child; 0: a sentence */
 	int32_t n_started, n_nodes, cap_nodes;
 	struct node *node;
-	int32_t n_up;          /* simulations whose value went up */
+	int32_t n_up;          /* simulations whose value was backed up */
 	struct result *result; /* [width of the search], simulation i in i modulo that */
-	double least, most;    /* of the values seen: a command's scale is its own */
+	double least, most;    /* of the values seen: the scale of a command's scores is unknown */
 };
 
 static struct mcts *mcts_of(const struct search *s)
@@ -153,7 +153,7 @@ static int32_t add_node(struct search *s, int32_t parent, const int32_t *ids,
 
 /* ---- down ---- */
 
-/* Mean value, scaled to what was seen, and how little it was tried: UCT. */
+/* UCT: the mean value, scaled to the values seen, and a term for how seldom the node was tried. */
 static double promise(const struct mcts *t, const struct node *n)
 {
 	int32_t tries = n->visits + n->under_way;
@@ -161,7 +161,7 @@ static double promise(const struct mcts *t, const struct node *n)
 	double spread = t->most > t->least ? t->most - t->least : 1;
 	double mean = n->visits ? (n->value / n->visits - t->least) / spread : 0;
 
-	mean *= tries ? (double)n->visits / tries : 0; /* what is under way counts as lost */
+	mean *= tries ? (double)n->visits / tries : 0; /* simulations under way count as lost */
 	return mean + SEARCH_EXPLORE * sqrt(log(above + 1) / (tries + 1e-9));
 }
 
@@ -187,7 +187,7 @@ static int32_t walk_down(const struct mcts *t)
 				best = i;
 			}
 		if (best < 0)
-			break; /* all of them are whole answers: try another sentence here */
+			break; /* all children are whole answers: try another sentence here */
 		at = best;
 	}
 	return at;
@@ -223,8 +223,8 @@ static int simulate(struct search *s, struct err *e)
 
 /* ---- up ---- */
 
-/* Whether a sentence ends with this token. *said: it has more than blanks; a line break alone is
- * none. */
+/* Whether a sentence ends with this token. *said: it has more than blanks; a line break alone is no
+ * sentence. */
 static bool ends_sentence(const struct search *s, int32_t id, bool *said)
 {
 	struct gguf_text b = tokenizer_bytes(s->engine->tokenizer, id);
@@ -247,7 +247,7 @@ static int32_t end_of_segment(const struct search *s, const struct result *a, in
 		return from + segment < a->n ? from + segment : a->n;
 	while (i < a->n && !ends_sentence(s, a->ids[i], &said))
 		i++;
-	/* after the last sentence only the end of the turn is left: it belongs to it */
+	/* the end-of-turn token belongs to the last sentence */
 	return i + 2 < a->n ? i + 1 : a->n;
 }
 
@@ -260,7 +260,8 @@ static int32_t find_child(const struct mcts *t, int32_t parent, const int32_t *i
 	return -1;
 }
 
-/* The answer's first sentence is a child of where it began, and its value goes up from there. */
+/* Adds the answer's first sentence as a child of the node it began at, and backs the value up from
+ * there. */
 static int hand_up(struct search *s, const struct result *a, struct err *e)
 {
 	struct mcts *t = mcts_of(s);
@@ -320,7 +321,7 @@ static int mcts_step(struct search *s, struct err *e)
 		while (t->n_started < t->simulations && t->n_started - t->n_up < s->width)
 			if (simulate(s, e))
 				return -1;
-		/* one by one: the next to begin sees no more than it would had the others taken longer */
+		/* one by one: the next to begin sees the same tree as if the others had taken longer */
 		if (!r->ready)
 			return 0;
 		if (hand_up(s, r, e))

@@ -1,4 +1,5 @@
-/* The life of searches; of their members, search_member.c. See search.h and search_impl.h. */
+/* Opens, steps and ends searches; their members are in search_member.c. See search.h and
+ * search_impl.h. */
 #include "engine/search/search_impl.h"
 
 #include <math.h>
@@ -92,7 +93,7 @@ static void emit_taken(
 	}
 }
 
-/* The best answer as a request like any other: it never runs, since all of it is computed. */
+/* Emits the best answer as an ordinary request: it never runs, since all of it is computed. */
 static int emit_answer(struct search *s, struct err *err)
 {
 	const struct search_answer *a = &s->answer[0];
@@ -187,7 +188,7 @@ static bool copy_stops(struct search *s, const char *const *stop)
 	return own != NULL;
 }
 
-/* All that the caller's pointers lead to. */
+/* Copies all that the caller's pointers point to. */
 static bool copy_request(
 	struct search *s, const struct search_options *o, const struct engine_request *q)
 {
@@ -412,7 +413,7 @@ static void searches_done(struct engine *e, void *state)
 	}
 }
 
-/* An answer waits for its score; there may be nothing else left to do. */
+/* An answer waits for its score; there may be no other work. */
 static bool searches_busy(const struct engine *e, const void *state)
 {
 	const struct searches *all = state;
@@ -434,8 +435,8 @@ static void searches_wait(struct engine *e, void *state)
 			advance(s, WAIT_MS);
 }
 
-/* Of the members that wait for their next token the youngest: what its row said is known, so it can
- * let go of its pages and lose nothing but time. */
+/* The youngest of the members that wait for their next token: the logits of its row are known, so
+ * releasing its pages costs only time. */
 static struct search_member *find_rested(const struct search *s)
 {
 	struct search_member *rested = NULL;
@@ -449,7 +450,7 @@ static struct search_member *find_rested(const struct search *s)
 	return rested;
 }
 
-/* A request waits for pages that members have which wait for their fellows. */
+/* A request waits for pages held by members that themselves wait for other members. */
 static void searches_stuck(struct engine *e, void *state)
 {
 	struct searches *all = state;

@@ -50,7 +50,7 @@ static void free_member(struct search_member *m)
 	free(m);
 }
 
-/* The request of a member: like the search's own, but for its tokens. */
+/* The request of a member: the search's own except for its tokens. */
 static struct engine_request member_request(const struct search *s, const int32_t *ids, int32_t n)
 {
 	struct engine_request q = s->q;
@@ -89,7 +89,7 @@ struct search_member *search_start(struct search *s, const int32_t *ids, int32_t
 	q.parent = parent;
 	q.fork_pos = parent ? n : 0;
 	id = submit(s, &q, m, e);
-	if (id < 0 || !m->r) { /* refused: it is told why */
+	if (id < 0 || !m->r) { /* refused: its events say why */
 		if (id >= 0)
 			err_set(e, ERR_USAGE, "the search's prompt does not fit: see --ctx and --pages");
 		free_member(m);
@@ -248,7 +248,7 @@ static void on_drawn(
 	m->logp += logp;
 }
 
-/* What a command reads. */
+/* The text of the answer, for a command. */
 static char *text_of(const struct search *s, const struct search_answer *a, size_t *size)
 {
 	const struct tokenizer *t = s->engine->tokenizer;
@@ -299,7 +299,7 @@ void search_forget_waiting(struct search *s)
 		free_waiting(&s->waiting[--s->n_waiting]);
 }
 
-/* The oldest of those that wait has its score. */
+/* Takes the score of the oldest waiting answer. */
 static int take_scored(struct search *s, struct err *e)
 {
 	struct search_waiting w = s->waiting[0];
@@ -325,7 +325,7 @@ static int take_scored(struct search *s, struct err *e)
 	return s->ops->ended ? s->ops->ended(s, &w.end, e) : 0;
 }
 
-/* By the command, or else by the method. */
+/* Scores by the command, or else by the method. */
 static enum score_verdict score_answer(
 	struct search *s, struct search_waiting *w, int wait_ms, struct err *e)
 {
@@ -350,7 +350,7 @@ int search_score_waiting(struct search *s, int wait_ms, struct err *e)
 	return 0;
 }
 
-/* A command scores at the end of the step: whoever ends within it has been told by then. */
+/* A command scores at the end of the step: by then the ends of this step's members are emitted. */
 static int keep(
 	struct search *s, const struct search_member *m, struct search_answer *a, struct err *e)
 {
@@ -367,7 +367,7 @@ static int keep(
 	return s->options.score ? 0 : search_score_waiting(s, 0, e);
 }
 
-/* Its tokens so far and `more` of them. */
+/* Copies its tokens so far, with room for `more`. */
 static int copy_answer(
 	struct search *s, struct search_member *m, int32_t more, struct search_answer *a, struct err *e)
 {
@@ -396,7 +396,7 @@ int search_keep(struct search *s, struct search_member *m, int32_t choice, struc
 	a.ids[a.n++] = m->choice[choice].id;
 	a.logp += m->choice[choice].logp;
 	a.reason = EV_FINISH_end;
-	sched_register(&s->engine->sched, m->r); /* whoever goes on from it finds its pages */
+	sched_register(&s->engine->sched, m->r); /* so that a continuation finds its pages */
 	return keep(s, m, &a, e);
 }
 
@@ -406,7 +406,7 @@ static bool is_answer(enum ev_code_finish reason)
 		   reason == EV_FINISH_context;
 }
 
-/* Its text is an answer. */
+/* A member that ends becomes an answer. */
 static void on_ended(struct request *r, enum ev_code_finish reason)
 {
 	struct search_member *m = r->owner_data;

@@ -9,7 +9,7 @@ static int64_t fcfs_rank(const struct sched *s, const struct request *r)
 	return 0;
 }
 
-/* Whoever is admitted runs to its prompt's end without preemption. */
+/* An admitted request reaches the end of its prompt without preemption. */
 static bool fcfs_admits(
 	const struct sched *s, const struct request *r, const struct sched_need *need)
 {

@@ -1,10 +1,10 @@
-/* Shortest prompt first: by the tokens that are still to be computed, which the prefix cache makes
- * fewer. It lowers the mean time to the first token, since a short prompt does not wait for a long
- * one (shortest remaining processing time: Schrage and Miller 1966), and would starve long prompts
- * for as long as short ones come.
+/* Shortest prompt first: by the tokens still to be computed, without those in the prefix cache. It
+ * lowers the mean time to the first token, since a short prompt does not wait for a long one
+ * (shortest remaining processing time: Schrage and Miller 1966), and would starve long prompts for
+ * as long as short ones come.
  *
- * So who was overtaken PATIENCE times (sched.h) goes before all who were not, in order of arrival:
- * nobody is overtaken more often. */
+ * So requests that were overtaken PATIENCE times (sched.h) go before all others, in order of
+ * arrival: no request is overtaken more often. */
 #include "engine/sched/policy.h"
 #include "engine/sched/sched.h"
 
