@@ -13,7 +13,7 @@ bool array_grow(void *items, size_t each, void *cap, size_t cap_bytes, size_t ne
 	size_t had = 0, more;
 	void *p;
 
-	memcpy(&had, cap, cap_bytes); /* little-endian, as the machines are that this runs on */
+	memcpy(&had, cap, cap_bytes); /* little-endian, as all supported machines are */
 	if (had >= need)
 		return true;
 	more = had < LEAST / 2 ? LEAST : had < most / 2 ? 2 * had : most;

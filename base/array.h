@@ -1,18 +1,18 @@
-/* Growing arrays: the one way to make room. Thread: any. */
+/* Growing arrays: all of them grow through this macro. Thread: any. */
 #ifndef CUTAWAY_BASE_ARRAY_H
 #define CUTAWAY_BASE_ARRAY_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Room for `need` items in `items`, malloc'd or NULL, of which there are `cap` (an integer of 4 or
- * 8 bytes): at least twice as many as before where that is not enough. False: no memory, and both
- * are as they were. */
+/* Grows `items` (malloc'd or NULL) until it holds `need` items; `cap`, an integer of 4 or 8 bytes,
+ * is its capacity and at least doubles if it grows. False: out of memory, and both are
+ * unchanged. */
 #define ARRAY_ROOM(items, cap, need)                                                               \
 	((size_t)(cap) >= (size_t)(need) ||                                                            \
 		array_grow(&(items), sizeof *(items), &(cap), sizeof(cap), (size_t)(need)))
 
-/* items: where the pointer is; cap: where the integer of cap_bytes bytes is. */
+/* items: address of the pointer; cap: address of the integer of cap_bytes bytes. */
 bool array_grow(void *items, size_t each, void *cap, size_t cap_bytes, size_t need);
 
 #endif

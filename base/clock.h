@@ -15,7 +15,7 @@ static inline int64_t now_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Ticks of a counter that runs evenly, for many short times within one measured by now_ns():
+/* Ticks of a counter of constant rate, for many short times within one measured by now_ns():
  * reading it costs a third of that. On x86 the time-stamp counter, else now_ns(); not the same on
  * all processors of some old machines. */
 static inline uint64_t now_ticks(void)

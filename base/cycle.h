@@ -1,4 +1,4 @@
-/* Notices when a text has begun to repeat itself: its last tokens are the same `period` tokens
+/* Detects that a text has begun to repeat itself: its last tokens are the same `period` tokens
  * again and again. Thread: any; no state but the struct, which starts as zeros. */
 #ifndef CUTAWAY_BASE_CYCLE_H
 #define CUTAWAY_BASE_CYCLE_H

@@ -1,6 +1,6 @@
 /* What went wrong, where, and what to do about it. Part of base/: may be included from everywhere.
  *
- * Functions that can fail because of the world (files, input, device, disk) return 0 or -1 and fill
+ * Functions that can fail for outside reasons (files, input, device, disk) return 0 or -1 and fill
  * a struct err; the first error wins, so a caller may go on to its single exit and report once.
  * Bugs are asserts. Any thread; a struct err belongs to one thread. */
 #ifndef CUTAWAY_BASE_ERR_H
@@ -11,11 +11,11 @@ enum err_code {
 	ERR_NONE = 0,
 	ERR_DIFFERS = 1, /* a check ran and found a difference (certify, verify, diff) */
 	ERR_USAGE = 2,   /* the command line or a setting is wrong */
-	ERR_INPUT = 3,   /* a file is damaged, lying or unsupported */
+	ERR_INPUT = 3,   /* a file is damaged, inconsistent or unsupported */
 	ERR_IO = 4,      /* the system refused: missing file, full disk, permissions */
 	ERR_MEMORY = 5,
 	ERR_DEVICE = 6,
-	ERR_INTERRUPTED = 130, /* stopped by Ctrl-C: not an error, but the result is not whole */
+	ERR_INTERRUPTED = 130, /* stopped by Ctrl-C: not an error, but the result is incomplete */
 };
 
 struct err {

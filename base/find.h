@@ -13,7 +13,8 @@ static inline int find_compare(const void *number, const void *row)
 	return (a > b) - (a < b);
 }
 
-/* The row of that number among n rows of `size` bytes, or NULL. rows may be NULL if n is 0. */
+/* The row whose first member is `number`, among n rows of `size` bytes, or NULL. rows may be NULL
+ * if n is 0. */
 static inline void *find_number(int64_t number, const void *rows, int64_t n, size_t size)
 {
 	return n > 0 ? bsearch(&number, rows, (size_t)n, size, find_compare) : NULL;

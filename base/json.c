@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 
-/* The comma and the key that stand before a value. False: there is no memory to write to. */
+/* Writes the comma and the key before a value. False: out of memory. */
 static bool json_begin(struct json *j, const char *key)
 {
 	if (!j->out && !j->failed)

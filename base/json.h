@@ -1,6 +1,6 @@
-/* The one writer of JSON for what verbs print: values in the order in which they are told, kept in
- * memory until json_print(). Keys are plain words and go out as they are; in arrays, and for the
- * outermost value, the key is NULL.
+/* The one writer of JSON for what verbs print: values in the order of the calls, kept in memory
+ * until json_print(). Keys are plain words and go out as they are; in arrays, and for the outermost
+ * value, the key is NULL.
  *
  * Once memory ran out everything is ignored, and json_print() says so. Thread: any one. */
 #ifndef CUTAWAY_BASE_JSON_H
@@ -14,33 +14,33 @@
 #include "base/err.h"
 
 struct json {
-	FILE *out; /* of memory; NULL: there is none, or nothing was told yet */
+	FILE *out; /* a memory stream; NULL: no memory, or nothing was written yet */
 	char *text;
 	size_t size;
 	int depth;
 	char close[12]; /* what ends the value at each depth */
-	bool follows;   /* a value stands before, so that a comma is due */
+	bool follows;   /* the next value needs a comma before it */
 	bool failed;
 };
 
 void json_object(struct json *j, const char *key);
 void json_array(struct json *j, const char *key);
-void json_end(struct json *j); /* of the innermost object or array */
+void json_end(struct json *j); /* ends the innermost object or array */
 void json_text(struct json *j, const char *key, const char *text);
-/* made UTF-8 (text_json) */
+/* invalid UTF-8 becomes U+FFFD (text_json) */
 void json_bytes(struct json *j, const char *key, const char *text, size_t size);
 void json_int(struct json *j, const char *key, int64_t value);
-/* significant ones; null if not finite */
+/* digits: significant digits; null if not finite */
 void json_real(struct json *j, const char *key, double value, int digits);
 void json_bool(struct json *j, const char *key, bool value);
 /* 16 hexadecimal digits, as text */
 void json_hash(struct json *j, const char *key, uint64_t value);
 void json_ids(struct json *j, const char *key, const int32_t *ids, size_t n);
 
-/* Ends what is open and writes all of it as a line to standard output; *j is then as new (all
- * zero). */
+/* Ends all open objects and arrays and writes everything as one line to standard output; *j is then
+ * all zero. */
 int json_print(struct json *j, struct err *e);
-/* The same without writing it. */
+/* Frees everything without writing it. */
 void json_drop(struct json *j);
 
 #endif

@@ -23,7 +23,7 @@ static const char *home(void)
 	return user ? user->pw_dir : NULL;
 }
 
-/* Makes every folder that path's last name lies in. */
+/* Makes every missing folder above the last component of path. */
 static int make_folders(char *path, struct err *e)
 {
 	for (char *p = strchr(path + 1, '/'); p; p = strchr(p + 1, '/')) {
@@ -31,7 +31,7 @@ static int make_folders(char *path, struct err *e)
 		if (mkdir(path, 0700) && errno != EEXIST) {
 			int why = errno;
 
-			/* A folder above may be there though nothing can be made in it. */
+			/* mkdir() may fail for a parent that exists but is read-only. */
 			if (access(path, X_OK))
 				return err_set(e, ERR_IO, "cannot make the folder %s: %s", path, strerror(why));
 		}
@@ -96,19 +96,20 @@ int paths_new_recording(char **path, struct err *e)
 	if (!localtime_r(&now, &local) || !strftime(stamp, sizeof stamp, "%Y-%m-%d-%H%M%S", &local))
 		return err_set(e, ERR_IO, "the clock cannot be read");
 	for (int i = 1; i < 1000; i++) {
-		/* Sessions begun within one second are told apart by a number. */
+		/* A number distinguishes sessions begun within one second. */
 		if (i == 1)
 			snprintf(name, sizeof name, "sessions/%s.db", stamp);
 		else
 			snprintf(name, sizeof name, "sessions/%s-%d.db", stamp, i);
 		if (paths_data(name, path, e))
 			return -1;
-		/* Made here and now, empty, so that a session begun at the same moment takes another. */
+		/* Created empty right away, so that a session begun at the same moment takes another
+		 * name. */
 		fd = open(*path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 		if (fd >= 0)
 			close(fd);
 		if (fd >= 0 || errno != EEXIST)
-			return 0; /* whoever records to it says why it cannot be written */
+			return 0; /* opening it for the recording reports why it cannot be written */
 		free(*path);
 		*path = NULL;
 	}

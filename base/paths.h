@@ -12,17 +12,17 @@
 
 int paths_data(const char *rest, char **path, struct err *e);  /* kept: models, recordings */
 int paths_cache(const char *rest, char **path, struct err *e); /* may be deleted at any time */
-/* kept, but of this machine: history */
+/* kept, but specific to this machine: history */
 int paths_state(const char *rest, char **path, struct err *e);
 
 /* The file of the prompt's history. */
 int paths_history(char **path, struct err *e);
-/* A file for a new recording, named after the local time. It is there and empty, so that no other
- * session takes the name; where it cannot be made, whoever opens it learns why. */
+/* A file for a new recording, named after the local time. It is created empty, so that no other
+ * session takes the name; if it cannot be created, opening it reports why. */
 int paths_new_recording(char **path, struct err *e);
 /* Deletes such a file if it is still empty: nothing was recorded after all. */
 void paths_drop_recording(const char *path);
-/* The newest recording among those, by time of change. ERR_IO if there is none. */
+/* The most recently modified recording among those. ERR_IO if there is none. */
 int paths_last_recording(char **path, struct err *e);
 
 #endif

@@ -1,4 +1,5 @@
-/* See sha256.h. A line of the memory: hash, size, mtime and ctime in ns, inode, device, path. */
+/* See sha256.h. A line of the cache file: hash, size, mtime and ctime in ns, inode, device,
+ * path. */
 #include "base/sha256.h"
 
 #include <errno.h>
@@ -46,7 +47,8 @@ static int hash_fd(
 	return 0;
 }
 
-/* What a file must still be for its hash to hold; malloc'd. NULL if it is more than a line. */
+/* The properties that a file must still have for its cached hash to be valid; malloc'd. NULL if
+ * they do not fit one line. */
 static char *make_key(int fd, const char *path)
 {
 	char *whole = realpath(path, NULL), *key = NULL;
@@ -91,7 +93,7 @@ static bool recall(const char *memory, const char *key, char out[SHA256_HEX])
 	return found;
 }
 
-/* The lines of the old memory that are of other files. */
+/* Copies the cache lines of all other files. */
 static void copy_lines(FILE *to, const char *memory, const char *key)
 {
 	const char *path = strchr(key, '/');

@@ -1,9 +1,9 @@
-/* SHA-256 of files, remembered so that a large model is hashed once and not at every start.
+/* SHA-256 of files, cached so that a large model is hashed once and not at every start.
  *
- * The memory is a small text file in the cache folder; an entry counts only while path, size, times
- * of change, inode and device of the file are what they were. What is no plain file is refused: a
- * device may have no end. Thread: any; programs that write at once lose at most each other's newest
- * entry, never the file. */
+ * The cache is a small text file in the cache folder; an entry is valid only while path, size,
+ * mtime, ctime, inode and device of the file are unchanged. Anything but a regular file is refused:
+ * a device may have no end. Thread: any; programs that write at once lose at most each other's
+ * newest entry, never the file. */
 #ifndef CUTAWAY_BASE_SHA256_H
 #define CUTAWAY_BASE_SHA256_H
 
@@ -18,25 +18,25 @@
 
 /* Reads the whole file. */
 int file_sha256(const char *path, char out[SHA256_HEX], struct err *e);
-/* What is remembered, or else the file is read and the result remembered (if that fails, nothing is
- * lost but time). */
+/* The cached hash; without one, reads the file and caches the result (if caching fails, only time
+ * is lost). */
 int file_sha256_cached(const char *path, char out[SHA256_HEX], struct err *e);
 
-/* By what a file is told from another, and from itself before a change. */
+/* Identifies a file and its present version. */
 struct file_stamp {
 	int64_t size, mtime_ns, ctime_ns; /* mtime alone can be set back */
 	uint64_t inode, device;
 };
 void file_stamp_of(const struct stat *st, struct file_stamp *out);
-/* Whether the open file is still what it was. */
+/* Whether the open file still has this stamp. */
 bool file_is_stamped(int fd, const struct file_stamp *stamp);
 
-/* The same of the very file that the stamp was taken of: -1 if path is another by now (ERR_INPUT).
- * stop (or NULL) becoming true ends the computing (ERR_INTERRUPTED). */
+/* The same, but only of the file version with this stamp: -1 (ERR_INPUT) if path is another one by
+ * now. Ends with ERR_INTERRUPTED when *stop becomes true (stop may be NULL). */
 int file_sha256_of(const char *path, const struct file_stamp *stamp, const atomic_bool *stop,
 	char out[SHA256_HEX], struct err *e);
-/* What is remembered of the file as it is now, which must be that of the stamp (NULL: any); false
- * if nothing is. Never computes. */
+/* The cached hash of the file as it is now, which must have this stamp (NULL: any); false if there
+ * is none. Never computes. */
 bool file_sha256_known_of(const char *path, const struct file_stamp *stamp, char out[SHA256_HEX]);
 
 #endif

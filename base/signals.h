@@ -1,7 +1,7 @@
-/* Signals of threads that are not the user interface's: what comes from outside is not for them.
- * What a thread brings upon itself (a bug, a mapped file that was cut short) stays its own, so that
- * a handler can restore the terminal and say so. A thread that is started between the two has that
- * mask. Thread: any; of the one that calls. */
+/* Signal masks of threads other than the user interface's. Signals from outside are blocked; those
+ * that a thread itself raises (a bug, a mapped file that was truncated) are not, so that a handler
+ * can restore the terminal and report them. A thread that is started between the two calls inherits
+ * the mask. Thread: any; the mask is the caller's. */
 #ifndef CUTAWAY_BASE_SIGNALS_H
 #define CUTAWAY_BASE_SIGNALS_H
 

@@ -1,5 +1,5 @@
-/* See text.h. Widths are utf8proc's, but for what terminals draw otherwise: spacing marks take a
- * column of their own, and the vowels and final consonants of conjoining Hangul none. */
+/* See text.h. Widths are utf8proc's, except where terminals differ: spacing marks take a column of
+ * their own, and the vowels and final consonants of conjoining Hangul none. */
 #include "base/text.h"
 
 #include <stdio.h>
@@ -13,8 +13,8 @@
 #define TAB_COLUMNS 8
 
 enum kind {
-	SHOWN, /* has a place of its own */
-	MARK,  /* stands on the character before */
+	SHOWN, /* has a cell of its own */
+	MARK,  /* combines with the character before */
 	/* U+FE0E, U+FE0F: text or emoji style of the character before; no width depends on it */
 	STYLE,
 	HIDDEN, /* must not reach a terminal */
@@ -22,7 +22,7 @@ enum kind {
 
 struct look {
 	enum kind kind;
-	int32_t c; /* -1: no UTF-8 */
+	int32_t c; /* -1: invalid UTF-8 */
 	int width;
 	size_t size; /* bytes */
 };
@@ -71,8 +71,7 @@ static struct glyph_run make_run(const char *text, int width, size_t used)
 	return g;
 }
 
-/* What ASCII can say nearly as well; of the signs that views have, as they draw them there
- * (tui/term/canvas.c). */
+/* Near equivalents in ASCII; those of signs used in views match tui/term/canvas.c. */
 static const struct {
 	int32_t c;
 	const char *ascii;
@@ -126,7 +125,8 @@ static bool may_join(int32_t c)
 }
 
 /* Takes the marks that follow into the run; those beyond the clamp are left out. So is a joiner
- * (U+200C, U+200D) in its place: what it joins is drawn side by side, each in its own columns. */
+ * (U+200C, U+200D) in a valid position: the characters it joins are drawn side by side, each in its
+ * own columns. */
 static void take_marks(struct glyph_run *g, const char *text, size_t size)
 {
 	bool may = may_join(text_look(text, size).c);
@@ -168,7 +168,7 @@ struct glyph_run text_next(const char *text, size_t size, bool ascii)
 	at = text_look(text, size);
 	if (at.kind == HIDDEN || at.kind == STYLE || (ascii && beyond_ascii(at.c)))
 		return standin(at, ascii);
-	if (at.kind == MARK) { /* nothing to stand on: a dotted circle, as in the Unicode charts */
+	if (at.kind == MARK) { /* no base character: a dotted circle, as in the Unicode charts */
 		g = make_run("\xe2\x97\x8c", 1, 0);
 		g.standin = true;
 	} else {
@@ -322,7 +322,7 @@ char *text_shell(const char *text)
 	bool shown = all_shown(text), safe = shown && *text && shell_safe(text);
 	char octal[8];
 
-	if (*text == '-') /* no option */
+	if (*text == '-') /* must not look like an option */
 		append(&s, "./", 2);
 	if (!safe)
 		append(&s, shown ? "'" : "$'", shown ? 1 : 2);

@@ -1,10 +1,11 @@
-/* The one way for text that is not ours (files, input, model output) to a terminal.
+/* Makes untrusted text (files, input, model output) safe to show: all of it passes here on its way
+ * to a terminal.
  *
  * Control characters (C0, DEL, C1), bidirectional and zero-width controls, invalid UTF-8 and
  * unassigned or private code points become visible stand-ins; runs of combining marks are clamped.
  * (A joiner, U+200C or U+200D, is left out after an emoji or a letter of a script that joins, where
- * it belongs.) A run is what a terminal puts into one place: a character and the marks on it. (Not
- * a whole grapheme: terminals draw flags, emoji joined by U+200D and spacing marks as the several
+ * it belongs.) A run is what a terminal draws in one cell: a character and the marks on it. (Not a
+ * whole grapheme: terminals draw flags, emoji joined by U+200D and spacing marks as the several
  * characters they are made of, and widths must be theirs.) Thread: any; the only state is
  * text_show_also()'s. */
 #ifndef CUTAWAY_BASE_TEXT_H
@@ -16,21 +17,21 @@
 
 struct glyph_run {
 	char text[16]; /* what to show: valid UTF-8, NUL-terminated, never a control character */
-	/* columns: 0 only at the end, else 1 or 2 (stand-ins of more are several runs) */
+	/* columns: 0 only at the end, else 1 or 2 (wider stand-ins are several runs) */
 	int width;
-	size_t used;  /* bytes of the input it stands for */
-	bool standin; /* it is not the text itself: show it dim */
+	size_t used;  /* bytes of the input that it covers */
+	bool standin; /* a replacement, not the text itself: show it dim */
 	bool newline; /* the input was '\n' or "\r\n" (text is then "", width 1) */
 	bool tab;     /* (text is then " ", width 1) */
 };
 
 /* The next grapheme of text[0 … size - 1]; used = 0 at the end. ascii: everything above 0x7e
- * becomes a stand-in too, but for what text_show_also() named: the nearest ASCII has for quotes,
+ * becomes a stand-in too, except what text_show_also() allowed: the nearest ASCII for quotes,
  * dashes and the like, else '?'. */
 struct glyph_run text_next(const char *text, size_t size, bool ascii);
 
 /* The terminal's encoding is not UTF-8 but has this character (below TEXT_SHOW_MAX), in as many
- * columns: ascii lets it through. Before other threads show text. */
+ * columns: ascii lets it through. Call it before other threads show text. */
 enum { TEXT_SHOW_MAX = 0x10000 };
 void text_show_also(int32_t c);
 

@@ -4,7 +4,7 @@
 
 #define CUTAWAY_VERSION "0.1.0"
 
-/* The Makefile gives the flags; a file compiled otherwise does not know them. */
+/* The Makefile defines the flags; without it they are unknown. */
 #ifndef CUTAWAY_FLAGS
 #define CUTAWAY_FLAGS "flags unknown"
 #endif

@@ -32,7 +32,7 @@ static bool is_database(const char *path)
 		   ends_with(path, "-journal");
 }
 
-/* Beside path, which may be there already (old) and then lends its mode. */
+/* Opens a temporary file next to path. If path exists (old), its mode is copied. */
 static int open_part(struct whole_file *f, const struct stat *old, struct err *e)
 {
 	int fd = -1;
@@ -87,7 +87,7 @@ static int open_beside(struct whole_file *f, const struct stat *old, struct err 
 			"%s is a recording, or a part of one, and is not written over: choose another "
 			"name",
 			f->name);
-	/* a file in its place would be another's way around its mode */
+	/* replacing a file that may not be written to would bypass its mode */
 	if (old && faccessat(AT_FDCWD, f->path, W_OK, AT_EACCESS))
 		return err_set(e, ERR_IO, "%s: %s", f->name, strerror(errno));
 	return open_part(f, old, e);

@@ -2,8 +2,7 @@
  *
  * Line n of the file draws with sample n - 1, so that equal prompts get different answers, and an
  * answer depends on its own line alone: not on what else runs, nor on how many at once. At most two
- * prompts a slot are in the engine's hands, so a long file costs no more memory than a short
- * one. */
+ * prompts a slot are submitted at a time, so a long file needs no more memory than a short one. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +17,7 @@
 #include "cli/prompt.h"
 
 struct answer {
-	int64_t request; /* 0: nothing is in it */
+	int64_t request; /* 0: unused */
 	int64_t line;    /* from 1 */
 	int32_t *prompt, *ids;
 	size_t n_prompt, n, cap;
@@ -33,7 +32,7 @@ struct batch {
 	int n_answers;
 	int in_engine;   /* answers in use */
 	int64_t line;    /* the newest */
-	int64_t refused; /* the newest request that ended before it had a number here */
+	int64_t refused; /* the newest request that ended before engine_submit() returned its number */
 	bool no_memory;
 };
 
@@ -146,7 +145,7 @@ static int submit(struct batch *b, struct engine *engine, char *line, size_t siz
 	return 0;
 }
 
-/* Hands over lines from *next on while the engine has less than two a slot. */
+/* Submits lines from *next on while the engine has fewer than two a slot. */
 static int submit_some(
 	struct batch *b, struct engine *engine, char **next, char *end, struct err *e)
 {

@@ -7,9 +7,9 @@
 #include "base/err.h"
 #include "cli/cli.h"
 
-/* Answers every line of the file at path ("-": standard input; empty lines are passed over), and
- * prints a line of JSON for each as it ends. -1 with the error; what was printed stays true.
- * interrupted is looked at between steps. */
+/* Answers every line of the file at path ("-": standard input; empty lines are skipped), and prints
+ * a line of JSON for each as it ends. -1 with the error; what was printed stays true. interrupted
+ * is checked between steps. */
 int batch_run(const struct cli *c, const char *path, const atomic_bool *interrupted, struct err *e);
 
 #endif

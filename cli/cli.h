@@ -1,4 +1,4 @@
-/* The command line: what was said on it, the verbs, and the options they take.
+/* The parsed command line, the verbs, and the options they take.
  *
  * A verb is a file verb_x.c with its row, and its name in the list of verbs.c. Options are rows of
  * struct setting: the engine's and the sampler's settings (engine/core/settings.h), those of
@@ -18,10 +18,10 @@
 enum { CLI_MAX_OPERANDS = 8, CLI_MAX_GIVEN = 128 };
 
 struct cli {
-	const struct verb *verb; /* NULL while none was named */
+	const struct verb *verb; /* NULL until one was named */
 	const char *operand[CLI_MAX_OPERANDS];
 	int n_operands;
-	const char *given[CLI_MAX_GIVEN]; /* names of the options that were said: see cli_given() */
+	const char *given[CLI_MAX_GIVEN]; /* names of the options that were given: see cli_given() */
 	int n_given;
 
 	struct engine_options engine; /* .model stays NULL without --model: see model_find() */
@@ -38,12 +38,12 @@ struct verb {
 	const char *summary;         /* one line */
 	const char *doc;             /* a paragraph */
 	const char *example;
-	const char *takes; /* options that are not its own, by group or by name, between bars */
+	const char *takes; /* shared options, by group or by name, between bars */
 	int min_operands, max_operands;
 	int (*run)(const struct cli *c, struct err *e); /* 0, or -1 with the error */
 	const char *completes;     /* operands: FILE for names of files, or words; NULL: nothing */
 	const struct setting *own; /* its own options; ends with name NULL. NULL: none */
-	void *said;                /* where they go */
+	void *said;                /* struct that their values are written to */
 };
 
 extern const struct verb *const verbs[]; /* the first is the default; ends with NULL */
@@ -54,13 +54,13 @@ extern const struct verb *const verbs[]; /* the first is the default; ends with 
 		.type = SETTING_##type_, .at = offsetof(struct home, field), __VA_ARGS__                   \
 	}
 
-/* An option, and the struct that its value goes to. */
+/* An option, and the struct that its value is written to. */
 struct option {
 	const struct setting *s;
 	void *base;
 	const struct verb *own; /* of this verb alone, or NULL */
 };
-/* Option i of all; false: there are no more. */
+/* Option i of all tables; false: there are no more. */
 bool option_at(struct cli *c, int i, struct option *out);
 bool option_taken(const struct option *o, const struct verb *v);
 
@@ -72,10 +72,10 @@ extern const struct option_alias option_aliases[]; /* ends with name NULL */
 
 void cli_init(struct cli *c);
 void cli_free(struct cli *c);
-/* -1 with ERR_USAGE. c->verb is then the default if none was named, but stays NULL where help,
- * version and the like are asked for. */
+/* -1 with ERR_USAGE. c->verb is then the default if none was named, but stays NULL with --help,
+ * --version and the like. */
 int cli_parse(struct cli *c, int argc, char **argv, struct err *e);
-/* Was the option of this name said on the command line? */
+/* Was the option of this name given on the command line? */
 bool cli_given(const struct cli *c, const char *name);
 
 /* Printed on standard output; v NULL: of the whole program. */

@@ -99,8 +99,8 @@ static bool is_taken(const struct option *o, const struct verb *v)
 	return false;
 }
 
-/* Calls back with each option that v takes (NULL: any verb), group by group, in the order in which
- * groups first come. */
+/* Calls `tell` for each option that v takes (NULL: any verb), group by group, in the order in which
+ * the groups first occur. */
 static void each_option(const struct verb *v, void (*tell)(const struct option *o, bool first))
 {
 	struct option o, p;
@@ -192,7 +192,7 @@ static void man_verbs(void)
 	}
 }
 
-/* When it may change, and within what. */
+/* When it may change, and its range. */
 static void man_facts(const struct setting *s)
 {
 	const char *unit = s->unit ? s->unit : "";

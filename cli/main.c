@@ -1,9 +1,9 @@
 /* The program: reads the command line, runs the verb, and is the only place that prints an error
  * and decides the exit status.
  *
- * No locale is set here: numbers have a point in and out, text is UTF-8, and no byte of it a space.
- * What the screens need to know of the terminal's encoding they find out themselves
- * (tui/term/term.c). */
+ * No locale is set here: numbers are read and written with a decimal point, text is UTF-8, and no
+ * byte of a multi-byte character counts as a space. The screens find out the terminal's encoding
+ * themselves (tui/term/term.c). */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,18 +27,18 @@ static void print_version(void)
 		   "GNU GPL, version 3 or later. There is no warranty.\n");
 }
 
-/* A program may be started with some of them closed. Then the next file that is opened, a
- * recording, would be one of them, and be written over by what is printed. Opened the wrong way
- * round they still fail when used. */
+/* A program may be started with some of descriptors 0 to 2 closed. The next file opened, a
+ * recording, would get that number, and output would overwrite it. The placeholders are opened in
+ * the wrong direction, so that using them still fails. */
 static void open_standard_files(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 		if (fcntl(fd, F_GETFD) < 0 &&
 			open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
-			return; /* nothing can be opened: nor can a recording */
+			return; /* nothing can be opened, so no recording either */
 }
 
-/* A page of a mapped file is gone: of a recording's -shm, say, which somebody cut short. All that
+/* A page of a mapped file is gone, for example because a recording's -shm was truncated. All that
  * was committed is in the recording, as after any kill. */
 static void on_bus_error(int signal)
 {
@@ -58,8 +58,8 @@ int main(int argc, char **argv)
 	struct cli c;
 	open_standard_files();
 	signal(SIGBUS, on_bus_error);
-	/* a closed pipe and a file at its limit are errors like others: the recording is closed in
-	 * order */
+	/* a closed pipe and a file at its limit are errors like others: the recording is closed
+	 * properly */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
 	if (out_begin(&e) || cli_parse(&c, argc, argv, &e))

@@ -16,7 +16,7 @@ static void note_fallback(const struct cli *c, const struct engine *e)
 		out_complain("computing on the CPU: %s", why);
 }
 
-/* What the recording lacks. own: the path that nobody asked for by name; NULL: there is none. */
+/* Warns of what the recording lacks. own: the default path; NULL: --record named one, or none. */
 static void note_record(const struct session *s, const char *own, const struct err *no_path)
 {
 	if (no_path->code || s->record_err.code)

@@ -39,7 +39,7 @@ const struct option_alias option_aliases[] = {
 void cli_init(struct cli *c)
 {
 	*c = (struct cli){ .engine = ENGINE_DEFAULTS, .answer = ANSWER_DEFAULTS, .theme = "auto" };
-	c->engine.backend = "auto"; /* of the program; a library takes the CPU */
+	c->engine.backend = "auto"; /* the program's default; the library's is the CPU */
 }
 
 void cli_free(struct cli *c)
@@ -89,7 +89,7 @@ bool option_taken(const struct option *o, const struct verb *v)
 		   (!o->own && (has_word(v->takes, group) || has_word(v->takes, o->s->name)));
 }
 
-/* *value: what its other name stands for, or NULL. */
+/* *value: the value that its alias sets, or NULL. */
 static bool option_named(struct cli *c, const char *name, struct option *out, const char **value)
 {
 	*value = NULL;
@@ -155,7 +155,7 @@ static int unknown_verb(const char *word, struct err *e)
 
 /* ---- parsing ---- */
 
-/* A text where "--name" or "--name=value" names the option. */
+/* Sets an option and notes that it was given; an error names it as "--name". */
 static int put_option(struct cli *c, const struct option *o, const char *value, struct err *e)
 {
 	struct err own = { 0 };
@@ -211,7 +211,7 @@ static int add_operand(struct cli *c, const char *word, bool *has_verb, bool lit
 	return 0;
 }
 
-/* What can only be decided when all was read. */
+/* Checks that need the whole command line. */
 static int check_whole(struct cli *c, struct err *e)
 {
 	const struct verb *v = c->verb;

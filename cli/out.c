@@ -1,4 +1,4 @@
-/* See out.h. That stdout can be set is glibc's own. */
+/* See out.h. Assigning to stdout is a glibc extension. */
 #include "cli/out.h"
 
 #include <errno.h>
@@ -15,13 +15,13 @@
 #include "engine/text/tokenizer.h"
 
 enum {
-	IN_MOST = 256 << 20, /* no prompt is larger: a text of that size is a mistake */
+	IN_MOST = 256 << 20, /* limit of a prompt: a text of that size is a mistake */
 	BUFFER = 64 << 10,
 	LAST_MS = 2000,
 };
 
 static struct {
-	struct utf8_stream characters; /* of a terminal: what is not whole yet */
+	struct utf8_stream characters; /* terminal only: holds an incomplete character */
 	bool terminal, held;           /* held: a carriage return whose newline may follow */
 	int error;                     /* errno of the first write that failed */
 } out;
@@ -95,7 +95,7 @@ int out_flush(struct err *e)
 void out_last(const char *fmt, ...)
 {
 	const char *name = ttyname(STDERR_FILENO);
-	/* a description of its own: O_NONBLOCK on the inherited one would hit the shell, too */
+	/* a new open file description: O_NONBLOCK on the inherited one would affect the shell, too */
 	int fd = name ? open(name, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
 	char *text = NULL;
 	va_list ap;

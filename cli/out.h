@@ -1,6 +1,6 @@
-/* Standard output that is checked: a full disk or a closed pipe ends a verb, and is never missed.
- * And that is clean: whatever a verb prints on a terminal passes base/text.h, whether it is ours or
- * out of a file; into a pipe or a file its bytes go as they are. Thread: main's. */
+/* Standard output, checked and cleaned. Checked: a full disk or a closed pipe ends a verb, and is
+ * never missed. Cleaned: whatever a verb prints on a terminal passes base/text.h, wherever it is
+ * from; bytes to a pipe or a file stay as they are. Thread: main's. */
 #ifndef CUTAWAY_CLI_OUT_H
 #define CUTAWAY_CLI_OUT_H
 
@@ -8,18 +8,18 @@
 
 #include "base/err.h"
 
-/* Before anything is printed: makes stdout that stream. */
+/* Replaces stdout by that stream; call it before anything is printed. */
 int out_begin(struct err *e);
 
 /* Writes out what printf() and fwrite() left in stdout. -1 if anything since the start of the
- * program could not be written; the error's text is empty for a closed pipe, where nobody is left
- * to tell. */
+ * program could not be written; the error's text is empty for a closed pipe, whose reader has
+ * gone. */
 int out_flush(struct err *e);
 
-/* The last words, on standard error. A terminal that takes nothing (nobody reads it, or it is held)
- * gets a few seconds, and then the program ends without them. */
+/* Prints the final message on standard error. If the terminal accepts nothing (nobody reads it, or
+ * output is stopped), the program waits a few seconds and ends without the message. */
 void out_last(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* So, a line that begins with the program's name; what is in it may come from anywhere. */
+/* The same for a line that begins with the program's name; its text may be untrusted. */
 void out_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Standard input or a file to its end. malloc'd, with a NUL after it. */

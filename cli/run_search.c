@@ -101,7 +101,7 @@ static void search_report(
 		v->most_pages, v->most_unshared, saved);
 }
 
-/* A line that is written over, on a terminal, each 16 steps. */
+/* A progress line on a terminal, rewritten every 16 steps. */
 static void progress(const char *method, const struct search_view *v, int64_t steps)
 {
 	if (isatty(STDERR_FILENO) && !(steps & 15))

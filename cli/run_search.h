@@ -1,4 +1,4 @@
-/* cutaway run --best-of, --beam, --mcts: one answer out of several. Thread: main's. */
+/* cutaway run --best-of, --beam, --mcts: searches for the best answer. Thread: main's. */
 #ifndef CUTAWAY_CLI_RUN_SEARCH_H
 #define CUTAWAY_CLI_RUN_SEARCH_H
 
@@ -6,15 +6,16 @@
 
 #include "cli/cli.h"
 
-struct run_options {                           /* what run alone is asked */
+struct run_options {                           /* options of run alone */
 	const char *batch;                         /* a file of prompts */
 	const char *best_of, *beam, *mcts, *score; /* searches, and the command that scores answers */
 };
 
 bool run_search_wanted(const struct run_options *r);
-/* Room for the branches of a beam, if no number of slots was said. */
+/* Sets the slots to the branches of a beam, if --slots was not given. */
 void run_search_slots(const struct run_options *r, struct cli *c);
-/* Prints the best answer, with --json all of them; what the search did goes to standard error. */
+/* Prints the best answer, with --json all of them; statistics of the search go to standard
+ * error. */
 int run_search(const struct cli *c, const struct run_options *r, struct engine *engine,
 	const struct engine_request *q, const atomic_bool *interrupted, struct err *e);
 

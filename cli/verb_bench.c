@@ -30,7 +30,7 @@ static void bench_progress(void *arg, const char *what)
 	fprintf(stderr, "\r\033[Kbench: %s …", what);
 }
 
-/* With what was measured: without it a figure means nothing. */
+/* Includes model and machine: without them a figure means nothing. */
 static int print_json(const struct bench_report *r, struct err *e)
 {
 	struct json j = { 0 };
@@ -88,7 +88,7 @@ static int check_options(const struct cli *c, struct err *e)
 	return 0;
 }
 
-/* A line from the other side asks for a run; the end of its lines ends the turns. */
+/* Each line on standard input requests a run; end of file ends the turns. */
 static bool take_turn(void *arg, double value)
 {
 	int c;

@@ -14,7 +14,7 @@ struct sum {
 	int n;
 };
 
-/* The head of a file is not ours. */
+/* The header of a file is untrusted text. */
 static void print_clean(const char *text, int width)
 {
 	char *clean = text_clean(text, strlen(text), false, NULL);

@@ -16,7 +16,7 @@
 
 static struct certify_said {
 	bool quick;
-	int32_t seconds; /* 0: as usual */
+	int32_t seconds; /* 0: the default */
 } said;
 
 static const struct setting certify_own[] = {
@@ -83,7 +83,7 @@ static void print_coverage(const struct certify_summary *s)
 	}
 }
 
-/* What value i has not met: "  kernels ref with prefill chunk 512, batch 16 17" */
+/* Values that value i was not paired with: "  kernels ref with prefill chunk 512, batch 16 17" */
 static void print_left_of(const struct certify_summary *s, int i)
 {
 	const char *axis = "";
@@ -186,7 +186,8 @@ static void add_values(struct json *j, const struct certify_summary *s)
 	json_end(j);
 }
 
-/* Numbers that a double cannot hold are text. The object is open, and its cases are there. */
+/* Numbers that a double cannot hold are text. The object is open, and its cases are already
+ * written. */
 static void add_certificate(struct json *j, const struct certify_summary *s, const char *sha,
 	const struct cli *c, const struct err *e)
 {
@@ -223,14 +224,14 @@ static void add_certificate(struct json *j, const struct certify_summary *s, con
 
 /* ---- several models ---- */
 
-/* What all certificates of a call have together. */
+/* Totals over all certificates of a call. */
 struct all {
 	bool format[K_N_TYPES];
 	int n_models, n_differ;
 	struct json json;
 };
 
-/* The formats of a summary are names with spaces between. */
+/* formats: names with spaces between. */
 static void add_formats(struct all *all, const char *formats)
 {
 	char name[sizeof((struct certify_summary *)0)->formats];
@@ -266,7 +267,7 @@ static void json_formats(struct json *j, const char *key, const struct all *all,
 	json_end(j);
 }
 
-/* One model: the object of its certificate, which is open, is that of the call. */
+/* With one model, its certificate is the outermost object. */
 static int print_all_json(struct all *all, struct err *e)
 {
 	if (all->n_models > 1) {
@@ -320,7 +321,7 @@ static int certify_model(
 	return 0;
 }
 
-/* They share the time. */
+/* The models share the time limit. */
 static int certify_models(const struct cli *c, struct all *all, struct err *e)
 {
 	double seconds = said.seconds ? said.seconds : said.quick ? SECONDS_QUICK : SECONDS;

@@ -35,8 +35,8 @@ static struct tui_options screen_options(const struct cli *c)
 	};
 }
 
-/* Where the session lies, and how to see it again: the terminal is the shell's by now. A file that
- * was only reserved is taken away. */
+/* Prints the path of the recording and how to replay it, after the terminal was restored. A
+ * reserved file without a recording is deleted. */
 static void tell_recording(const char *path, bool recorded)
 {
 	char *clean = text_clean(path, strlen(path), false, NULL), *word = text_shell(path);
@@ -61,7 +61,7 @@ static int chat_verb(const struct cli *c, struct err *e)
 	if (!c->no_record && !c->record && paths_new_recording(&record, &why))
 		o.not_recorded = why.text;
 	if (paths_history(&history, NULL))
-		history = NULL; /* a prompt without a memory is still a prompt */
+		history = NULL; /* the prompt works without a history */
 	o.engine = c->engine;
 	o.engine.model = model;
 	o.engine.measure = true;
@@ -91,7 +91,7 @@ static const struct setting replay_own[] = {
 enum { LOOK_MS = 100, SETTLE_MS = 3000 };
 static const struct timespec look = { .tv_nsec = LOOK_MS * 1000000L };
 
-/* Who follows may come before who records. True: there was something to wait for. */
+/* Replay --follow may start before the recording does. True: it had to wait. */
 static bool await_file(const char *path)
 {
 	struct stat st;
@@ -110,7 +110,7 @@ static bool await_file(const char *path)
 	return waited;
 }
 
-/* A file that has just appeared may want a moment until it is a recording. */
+/* A file that has just appeared may take a moment until it is a recording. */
 static int follow_file(const char *path, const struct tui_options *o, struct err *e)
 {
 	const int64_t until = await_file(path) ? now_ns() + SETTLE_MS * INT64_C(1000000) : 0;

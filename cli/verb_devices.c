@@ -1,4 +1,4 @@
-/* cutaway devices: what a back end could run on: the processor's instruction sets, and GPUs.
+/* cutaway devices: lists what a back end can run on: the processor's instruction sets, and GPUs.
  * Thread: main's. */
 #include <stdio.h>
 #include <string.h>

@@ -187,7 +187,7 @@ static int diff_verb(const struct cli *c, struct err *e)
 	rc = said.view ? tui_diff(d, &o, e) : print(c, d, e);
 	if (!rc && out_flush(e))
 		rc = -1;
-	if (!rc && d->n_equal != d->n_pairs) /* the output has said all: no more words */
+	if (!rc && d->n_equal != d->n_pairs) /* the output explains it: no error text */
 		e->code = ERR_DIFFERS;
 	diff_close(d);
 	return e->code ? -1 : rc;

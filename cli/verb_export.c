@@ -27,7 +27,7 @@ static const struct setting export_own[] = {
 	{ 0 },
 };
 
-enum { CAST_W = 120, CAST_H = 40 }; /* the size at which all views have room */
+enum { CAST_W = 120, CAST_H = 40 }; /* large enough for all views */
 
 struct shown {
 	int64_t began_ns, told_ns;
@@ -42,7 +42,7 @@ static void on_sigint(int signal)
 	atomic_store(&interrupted, true);
 }
 
-/* On a terminal, from the second second on. */
+/* Shows progress on a terminal, after the first second. */
 static bool progress(void *arg, int64_t done, int64_t all)
 {
 	struct shown *s = arg;
@@ -81,20 +81,20 @@ static int write_to(FILE *out, const struct cli *c, const char *format, struct e
 				 ? export_session(c->operand[0], &o, out, e)
 				 : tui_cast(c->operand[0], CAST_W, CAST_H, out, progress, &s, e);
 
-	if (interrupted) /* it may have ended a write, too */
+	if (interrupted) /* Ctrl-C may have caused the error */
 		*e = (struct err){ .code = ERR_INTERRUPTED };
 	if (s.told)
 		fputs("\r     \r", stderr);
 	return interrupted ? -1 : rc;
 }
 
-/* Not the recording itself, and not half of it: base/whole_file.h. */
+/* Never overwrites the recording or leaves half a file: base/whole_file.h. */
 static int write_file(const struct cli *c, const char *format, struct err *e)
 {
 	struct whole_file f;
 
 	if (whole_file_open(&f, said.out, e)) {
-		if (interrupted) /* while it waited for a FIFO's reader */
+		if (interrupted) /* while opening a FIFO that has no reader */
 			*e = (struct err){ .code = ERR_INTERRUPTED };
 		return -1;
 	}
@@ -107,7 +107,7 @@ static int write_stdout(const struct cli *c, const char *format, struct err *e)
 
 	write_to(stdout, c, format, &why);
 	if (out_flush(e))
-		return -1; /* it knows whether anybody is left to tell */
+		return -1; /* its error is empty if the reader has gone */
 	return why.code ? err_set(e, why.code, "%s", why.text) : 0;
 }
 

@@ -41,7 +41,7 @@ static const struct setting run_own[] = {
 /* limit of an answer if none is given: nobody watches, and a small model may never end */
 enum { RUN_TOKENS = 512 };
 
-static atomic_bool interrupted; /* looked at while the model is opened, too */
+static atomic_bool interrupted; /* checked while the model is opened, too */
 
 static void on_sigint(int sig)
 {
@@ -60,8 +60,8 @@ struct run {
 	enum ev_code_finish reason;
 	char why[256];
 	struct utf8_stream stream; /* of --json */
-	char lossy[128];           /* settings under which the hashes are what they are; "": none */
-	/* The answer's way out: bytes that may be the beginning of a stop string wait in held. */
+	char lossy[128];           /* lossy settings that the hashes depend on; "": none */
+	/* Bytes that may begin a stop string are held back here. */
 	char *held;
 	size_t n_held, cap_held;
 	bool begun, stopped, newline; /* a token, a stop string came; the last byte was a newline */
@@ -84,13 +84,13 @@ static void on_event(void *arg, const struct event *ev)
 
 static void show(struct run *r, const char *bytes, size_t size)
 {
-	if (!size) /* of an answer without text there are not even bytes */
+	if (!size) /* an answer without text has no buffer */
 		return;
 	r->newline = bytes[size - 1] == '\n';
 	fwrite(bytes, 1, size, stdout);
 }
 
-/* Length of the longest end of text that a stop string may begin with. */
+/* Length of the longest suffix of text that is a prefix of a stop string. */
 static size_t undecided(const char *const *stop, const char *text, size_t size)
 {
 	size_t most = 0;
@@ -179,7 +179,7 @@ static int emit(struct run *r, struct err *e)
 	return out_flush(e);
 }
 
-/* What is still held when the answer is over. */
+/* Prints what is still held back when the answer has ended. */
 static void emit_rest(struct run *r)
 {
 	if (r->c->json)
@@ -190,7 +190,7 @@ static void emit_rest(struct run *r)
 		putchar('\n');
 }
 
-/* What a reader of the answer would wonder about. */
+/* Explains an end that the answer's text does not show. */
 static void explain_end(const struct run *r)
 {
 	if (r->reason == EV_FINISH_context)
@@ -209,7 +209,7 @@ static void explain_end(const struct run *r)
 												: "; greedy decoding often does, --temp 0.7 draws");
 }
 
-/* How an answer that ended is told. */
+/* Exit status of an answer that ended, with its message. */
 static int end_status(const struct run *r, struct err *e)
 {
 	if (r->reason == EV_FINISH_refused)
@@ -242,7 +242,7 @@ static int answer(
 			return err_set(e, ERR_DEVICE, "the engine stopped before the answer was whole");
 	}
 	emit_rest(r);
-	out_flush(e); /* before what is said of it */
+	out_flush(e); /* before messages about it */
 	return end_status(r, e);
 }
 
@@ -258,11 +258,11 @@ static const char *read_prompt(const struct cli *c, char **read, size_t *size, s
 	if (in_read(NULL, read, size, e))
 		return NULL;
 	if (!c->raw && *size && (*read)[*size - 1] == '\n')
-		(*read)[--*size] = 0; /* the shell's, not the person's */
+		(*read)[--*size] = 0; /* the shell adds the final newline */
 	return *read;
 }
 
-/* One prompt, of which ids is already made. */
+/* Answers one prompt, given as ids. */
 static void run_answer(struct run *r, struct session *s, const char *text, const int32_t *ids,
 	size_t n_ids, struct err *e)
 {

@@ -1,4 +1,4 @@
-/* cutaway verify: a recording computed again and compared. Thread: main's. */
+/* cutaway verify: recomputes a recording and compares. Thread: main's. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -101,7 +101,7 @@ static const char *verdict(const struct verify_result *v)
 	return v->request->broken[0] ? "part" : v->rows ? "ok" : "-";
 }
 
-/* Why nothing, or not all, was compared. */
+/* Why not every row was compared. */
 static const char *note_of(const struct verify_result *v)
 {
 	const struct history_request *q = v->request;
@@ -248,7 +248,7 @@ static void add_bisect(struct json *j, const struct bisect *b)
 	json_text(j, "b", name);
 }
 
-/* The array of requests is there. */
+/* The array of requests is already written. */
 static int print_json(const struct report *r, const struct verify_summary *s, struct err *e)
 {
 	struct json *j = r->json;

@@ -51,7 +51,7 @@ static void print_row(const char *name, const struct whatif *w, size_t at)
 	putchar('\n');
 }
 
-/* Predicted beside predicted: a measured time has in it what else the machine did. */
+/* Compares predicted with predicted times: a measured time includes other load on the machine. */
 static void print_times(const struct whatif *w)
 {
 	printf(

@@ -49,7 +49,7 @@ int ev_since(enum ev_kind kind)
 	return kind == EV_rewind || kind == EV_fork ? 2 : 1;
 }
 
-/* Columns that came later than their table. */
+/* Columns that were added later than their table. */
 static const struct {
 	enum ev_kind kind;
 	const char *name;
@@ -86,7 +86,7 @@ const char *ev_code_name(const char *list, int64_t value)
 	return "?";
 }
 
-/* The walk over the members relies on it: no struct of the table has holes. */
+/* The walk over the members relies on structs without padding. */
 _Static_assert(sizeof(struct ev_span) == 16 && _Alignof(struct ev_span) == 8, "64-bit only");
 
 void ev_init(struct event *ev, enum ev_kind kind)

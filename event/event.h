@@ -14,8 +14,8 @@
  * `t_ns` (monotonic, since the session began). Events of a step come before the `step` event that
  * closes it.
  *
- * Ownership: the spans of an event belong to whoever made it and live only as long as the sink
- * call; a sink that wants more copies. Thread: sinks are called on the engine's thread. */
+ * Ownership: the spans of an event belong to its emitter and are valid only during the sink call; a
+ * sink that keeps them copies them. Thread: sinks are called on the engine's thread. */
 #ifndef CUTAWAY_EVENT_EVENT_H
 #define CUTAWAY_EVENT_EVENT_H
 
@@ -411,8 +411,8 @@ struct event {
 
 typedef void ev_sink(void *arg, const struct event *ev);
 
-/* What the table says, at run time. The members of a struct ev_x lie one after the other without
- * holes (8 bytes for I and R, a span for T and B), so a fold over the fields walks from &ev->u by
+/* The table at run time. The members of a struct ev_x lie one after the other without padding (8
+ * bytes for I and R, a span for T and B), so a fold over the fields walks from &ev->u by
  * ev_field_size(). */
 enum ev_type { EV_TYPE_I, EV_TYPE_R, EV_TYPE_T, EV_TYPE_B };
 struct ev_field {
@@ -426,10 +426,9 @@ struct ev_info {
 };
 extern const struct ev_info ev_info[EV_N_KINDS];
 
-/* Format of recordings (user_version) that a kind of event came with; older files lack its
- * table. */
+/* Format of recordings (user_version) that added a kind of event; older files lack its table. */
 int ev_since(enum ev_kind kind);
-/* The same for a column that its table got later. */
+/* The same for a column that was added to its table later. */
 int ev_field_since(enum ev_kind kind, int field);
 enum { EV_DRAFTERS_SINCE = 5, EV_RUN_DELAY_SINCE = 7 }; /* step.drafters_ns, step.run_delay_ns */
 
@@ -448,7 +447,7 @@ const char *ev_code_name(const char *list, int64_t value);
 
 /* Sets every field of kind's struct to absent. */
 void ev_init(struct event *ev, enum ev_kind kind);
-/* The letters of a text; NULL: absent. */
+/* The bytes of a C string; NULL: absent. */
 static inline struct ev_span ev_text(const char *s)
 {
 	return (struct ev_span){ s, s ? strlen(s) : 0 };

@@ -1,5 +1,5 @@
-/* Where events leave their maker: numbers them, stamps them, hands them to the sinks, and emits the
- * text of a token id when it first occurs. Thread: the engine's. */
+/* The event stream: numbers events, adds the time, passes them to the sinks, and emits the text of
+ * a token id (event vocab) when it first occurs. Thread: the engine's. */
 #ifndef CUTAWAY_EVENT_STREAM_H
 #define CUTAWAY_EVENT_STREAM_H
 

@@ -1,5 +1,6 @@
-/* A recording copied with what is still in its WAL: recording_copy of recording.h. A copy of the
- * bytes would miss that, and mix two states where a reader keeps the WAL from being folded in. */
+/* Copies a recording with the content of its WAL: recording_copy of recording.h. A copy of the
+ * bytes would miss the WAL, and would mix two states if a reader kept a checkpoint from
+ * completing. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -24,7 +25,7 @@ static int open_one(sqlite3 **db, const char *path, int how)
 	return rc;
 }
 
-/* 0, or SQLite's code; whose error it is lies in `into`. */
+/* 0, or SQLite's code, with the message in `into`. */
 static int copy_pages(sqlite3 *from, sqlite3 *into)
 {
 	sqlite3_backup *b;
@@ -35,7 +36,7 @@ static int copy_pages(sqlite3 *from, sqlite3 *into)
 		return sqlite3_errcode(into);
 	sqlite3_backup_step(b, -1);
 	rc = sqlite3_backup_finish(b);
-	/* the pages of a file in WAL mode say so: out of it again */
+	/* the copied header says WAL mode: leave that mode */
 	return rc ? rc : sqlite3_exec(into, "PRAGMA journal_mode = MEMORY", NULL, NULL, NULL);
 }
 

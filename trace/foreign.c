@@ -87,7 +87,7 @@ static void harden(sqlite3 *db)
 	for (size_t i = 0; i < sizeof config / sizeof *config; i++)
 		sqlite3_db_config(db, config[i].id, config[i].on, NULL);
 	sqlite3_busy_timeout(db, 1000);
-	/* These read no page of the file. */
+	/* These statements read no page of the file. */
 	sqlite3_exec(db,
 		"PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0; PRAGMA query_only = ON;"
 		"PRAGMA ignore_check_constraints = ON; PRAGMA temp_store = MEMORY;",
@@ -136,8 +136,8 @@ static bool wal_has_bytes(const char *path)
 	return yes;
 }
 
-/* A file in WAL mode needs a place for its shared memory. Where none can be made, it can be read as
- * a file that never changes, if nothing of it is still in a WAL. */
+/* A file in WAL mode needs a -shm file next to it. Where none can be created, the file is opened as
+ * immutable, if its WAL is empty. */
 static int open_readable(struct foreign *f, const char *path, int64_t *n_tables, struct err *e)
 {
 	int rc;
@@ -183,7 +183,7 @@ static int check_version(
 	return 0;
 }
 
-/* One of the event tables is a plain table. */
+/* Checks that an event table is an ordinary table. */
 static int check_is_table(sqlite3 *db, const char *path, const char *table, struct err *e)
 {
 	sqlite3_stmt *s = NULL;
@@ -209,8 +209,8 @@ struct columns {
 	bool seq_is_key;
 };
 
-/* Notes a column of PRAGMA table_xinfo (cid, name, type, notnull, default, pk, hidden). false:
- * computed. */
+/* Notes a column of PRAGMA table_xinfo (cid, name, type, notnull, default, pk, hidden). false: a
+ * generated column. */
 static bool note_column(struct columns *c, sqlite3_stmt *s)
 {
 	const char *name = (const char *)sqlite3_column_text(s, 1);
@@ -233,7 +233,7 @@ static bool note_column(struct columns *c, sqlite3_stmt *s)
 	return sqlite3_column_int(s, 6) == 0;
 }
 
-/* Columns that came later than the file's format need not be there. */
+/* Columns that were added after the file's format may be missing. */
 static int check_columns(
 	sqlite3 *db, const char *path, enum ev_kind kind, int version, struct err *e)
 {

@@ -1,8 +1,7 @@
-/* Opens a session file that may come from anywhere, read-only, so that nothing in it is run and
- * nothing in it is believed: no triggers, views, generated columns or virtual tables; sizes
- * limited; tables and columns as the event table says (more are ignored); pages checked. What the
- * values are is for the caller to check, row by row. Thread: the connection belongs to one
- * thread. */
+/* Opens an untrusted session file read-only, so that nothing in it is executed: no triggers, views,
+ * generated columns or virtual tables; sizes limited; tables and columns as in the event table
+ * (others are ignored); pages checked. The caller checks the values, row by row. Thread: the
+ * connection belongs to one thread. */
 #ifndef CUTAWAY_TRACE_FOREIGN_H
 #define CUTAWAY_TRACE_FOREIGN_H
 
@@ -13,8 +12,8 @@
 #include "base/err.h"
 #include "event/event.h"
 
-/* Files up to this size are checked page by page before use (quick_check); larger ones only where
- * they are read. */
+/* Files up to this size are checked page by page before use (quick_check); larger ones only the
+ * pages that are read. */
 #define FOREIGN_CHECK_BYTES (INT64_C(32) << 20)
 
 struct foreign {
@@ -31,11 +30,12 @@ void foreign_close(struct foreign *f);
 /* The file's format has a table for this kind of event. */
 bool foreign_has(const struct foreign *f, enum ev_kind kind);
 
-/* A name in the schema is a plain table, and its pages are sound if the file's are checked. */
+/* Checks that a name in the schema is an ordinary table, and its pages if the file's are
+ * checked. */
 int foreign_check_plain(
 	const struct foreign *f, const char *path, const char *table, struct err *e);
 
-/* The connection's last error. Returns -1. */
+/* Sets *e from the connection's last error. Returns -1. */
 int foreign_fail(sqlite3 *db, const char *path, struct err *e);
 
 #endif

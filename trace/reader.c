@@ -1,10 +1,10 @@
-/* See reader.h. One statement a table, each in order of seq; the next event is the smallest of
- * their rows.
+/* See reader.h. One statement a table, each in order of seq; the next event is the row with the
+ * smallest seq.
  *
  * Invariants: (1) while statements stand on rows, one read transaction is open, so all see the same
- * state of a file that is being written; (2) it ends where the events end, or at reader_rest,
- * because an open one keeps the writer from folding its WAL into the file; (3) the first error
- * sticks. */
+ * state of a file that is being written; (2) it ends at the end of the events, or at reader_rest,
+ * because an open one keeps the writer from completing a checkpoint of its WAL; (3) the first error
+ * is kept and reported by all later calls. */
 #include "trace/reader.h"
 
 #include <limits.h>
@@ -23,7 +23,7 @@ int reader_fail(struct reader *r)
 	return foreign_fail(r->file.db, r->path, &r->err);
 }
 
-/* Copies the error that sticks. Returns -1. */
+/* Copies the kept error. Returns -1. */
 int reader_report(struct reader *r, struct err *e)
 {
 	return err_set(e, r->err.code, "%s", r->err.text);
@@ -45,7 +45,7 @@ static int prepare_all(struct reader *r)
 		struct source *s = &r->source[k];
 
 		if (!foreign_has(&r->file, (enum ev_kind)k))
-			continue; /* an older file: its rows are NULL, and it has none */
+			continue; /* an older file has no such table: its statements stay NULL */
 		if (reader_prepare(r, &s->rows, schema_select_sql((enum ev_kind)k, r->file.version)) ||
 			reader_prepare(r, &s->newest,
 				sqlite3_mprintf("SELECT \"%w\".seq, \"%w\".t_ns FROM main.\"%w\""
@@ -73,7 +73,7 @@ bool reader_find_step(struct reader *r, int64_t from, int64_t *seq, int64_t *ste
 	return found;
 }
 
-/* What the file holds now. A row of one table that is not there counts for nothing. */
+/* Reads what the file holds now. A missing row counts for nothing. */
 void reader_refresh(struct reader *r)
 {
 	struct reader_info info = { 0 };

@@ -1,7 +1,7 @@
 /* Reads a recording back as the same stream of events. Files are not trusted: trusted_schema=OFF,
  * defensive mode, cell_size_check, quick_check, limits on sizes and types of every value.
  *
- * Opens read-only: also a file that is being written, and one on read-only media. Thread: any
+ * Opens read-only; works for a file that is being written and on read-only media. Thread: any
  * one. */
 #ifndef CUTAWAY_TRACE_READER_H
 #define CUTAWAY_TRACE_READER_H
@@ -22,9 +22,9 @@ enum { READER_STEPS_BITS = 50 };
 struct reader_info {
 	int64_t n_steps; /* number of the last step, 0 … 2^READER_STEPS_BITS whatever the file says */
 	int64_t last_seq, last_t_ns;
-	int closed;    /* 1: the session ended in order */
-	int live;      /* 1: it may still be growing (or was killed): the end is only the end for now */
-	int keyframes; /* 1: it has such as this program makes (fold/keyframe.h) */
+	int closed;    /* 1: the session was closed properly */
+	int live;      /* 1: it may still be growing (or was killed): more events may follow */
+	int keyframes; /* 1: it has keyframes of this program's format (fold/keyframe.h) */
 	int checked;   /* 1: all its pages were checked at the start; 0: too large, errors show when
 					  reading */
 };
@@ -37,8 +37,8 @@ const struct reader_info *reader_info(const struct reader *r);
 int reader_next(struct reader *r, struct event *ev, struct err *e);
 /* The next event will be the first with a seq >= this. */
 int reader_seek(struct reader *r, int64_t seq, struct err *e);
-/* Lets go of the file's present state between two events. To be called before a long pause: the
- * writer of a file cannot shorten its WAL while a reader stands in it. */
+/* Ends the read transaction between two events. Call it before a long pause: a writer cannot reset
+ * its WAL while a reader uses it. */
 void reader_rest(struct reader *r);
 /* seq of the `step` event of a step, or -1. */
 int64_t reader_step_seq(struct reader *r, int64_t step);
@@ -47,8 +47,8 @@ void reader_refresh(struct reader *r);
 /* Only events of these kinds (bit k: kind k) are read after the next reader_seek; UINT64_MAX: all
  * again. */
 void reader_only(struct reader *r, uint64_t kinds);
-/* The single event of a kind with this seq. 1, 0 or -1. Its span live until the next call for the
- * kind. Events of reader_next stay where they are. */
+/* The single event of a kind with this seq. 1, 0 or -1. Its spans live until the next call for the
+ * kind. The position of reader_next does not change. */
 int reader_one(struct reader *r, enum ev_kind kind, int64_t seq, struct event *ev, struct err *e);
 /* The first `step` event with a seq >= this: 1, 0 or -1. */
 int reader_step_from(struct reader *r, int64_t seq, struct event *ev, struct err *e);
@@ -56,8 +56,8 @@ int reader_step_from(struct reader *r, int64_t seq, struct event *ev, struct err
 /* The keyframe after the step event with this seq. 1, 0: none, -1. Spans live until the next
  * call. */
 int reader_keyframe(struct reader *r, int64_t seq, struct key_row *row, struct err *e);
-/* Calls fn for the keyframes with first_seq <= seq <= last_seq, in order; tokens only, if
- * with_tokens, else marks only, which those of an older form have, too. fn returns false to
+/* Calls fn for the keyframes with first_seq <= seq <= last_seq, in order; with_tokens: only their
+ * tokens, else only their marks, which keyframes of an older format have, too. fn returns false to
  * stop. */
 int reader_keyframes(struct reader *r, int64_t first_seq, int64_t last_seq, bool with_tokens,
 	bool (*fn)(void *arg, const struct key_row *row), void *arg, struct err *e);
@@ -66,8 +66,8 @@ int reader_story(struct reader *r, int64_t page, int64_t before, int max,
 	void (*fn)(void *arg, const struct event *ev, int64_t step), void *arg, struct err *e);
 
 /* Marks for the scrubber: calls fn for each step in which a turn of the conversation began, a draft
- * was rejected, or a cached page evicted: once a kind and step, in order of steps. Of events with
- * first <= seq <= last. */
+ * was rejected, or a cached page was evicted: once per kind and step, in order of steps. Covers
+ * events with first <= seq <= last. */
 enum reader_mark { MARK_TURN, MARK_REJECTED, MARK_EVICTED };
 int reader_marks(struct reader *r, int64_t first, int64_t last,
 	void (*fn)(void *arg, enum reader_mark kind, int64_t step), void *arg, struct err *e);

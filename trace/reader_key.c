@@ -1,10 +1,10 @@
-/* See reader.h: keyframes, single rows, and marks: what goes past the order of events. */
+/* See reader.h: keyframes, single rows and marks, which are read out of the order of events. */
 #include <string.h>
 
 #include "trace/reader_impl.h"
 #include "trace/schema.h"
 
-/* -1: there is a keyframe table, but not one of ours. */
+/* -1: there is a keyframe table, but not of this program's format. */
 static int has_plain_table(struct reader *r, bool *has)
 {
 	sqlite3_stmt *s = NULL;
@@ -33,7 +33,7 @@ static struct ev_span blob(sqlite3_stmt *s, int at)
 	return (struct ev_span){ data, data ? (size_t)sqlite3_column_bytes(s, at) : 0 };
 }
 
-/* The first one says it for all. 1: there are none yet, or such as this program makes. */
+/* The format of the first one holds for all. 1: there are none yet, or this program reads them. */
 static int are_known(struct reader *r)
 {
 	sqlite3_stmt *s = NULL;
@@ -161,8 +161,8 @@ int reader_keyframes(struct reader *r, int64_t first_seq, int64_t last_seq, bool
 	return reader_report(r, e);
 }
 
-/* In a finished file an index finds them (schema_indexes); in any other they are looked for from
- * the end. */
+/* In a finished file an index finds them (schema_indexes); in any other a scan from the end finds
+ * them. */
 int reader_story(struct reader *r, int64_t page, int64_t before, int max,
 	void (*fn)(void *arg, const struct event *ev, int64_t step), void *arg, struct err *e)
 {
@@ -191,7 +191,7 @@ int reader_story(struct reader *r, int64_t page, int64_t before, int max,
 
 struct mark_source {
 	sqlite3_stmt *stmt; /* seq of its events, in order */
-	int64_t step;       /* of its row; INT64_MAX at the end */
+	int64_t step;       /* step of its current row; INT64_MAX at the end */
 };
 
 static int advance_mark(struct reader *r, struct mark_source *m)

@@ -1,9 +1,9 @@
 /* See recording.h.
  *
- * There is never a rollback journal on the disk, which a read-only reader could not roll back: what
- * is not written through the WAL (the switch into WAL mode and out of it) is one page, whole or not
- * at all. The schema is folded into the file before the first event, so that whatever a kill leaves
- * begins with it. */
+ * There is never a rollback journal on the disk, which a read-only reader could not roll back: the
+ * only writes outside the WAL (entering and leaving WAL mode) are of one page, and atomic. The
+ * schema is checkpointed into the file before the first event, so that every prefix a kill leaves
+ * has it. */
 #include "trace/recording.h"
 
 #include <errno.h>
@@ -19,8 +19,8 @@
 #include "trace/schema.h"
 #include "trace/times.h"
 
-/* Far from the bytes that SQLite locks (0x40000000 …) and from any file's end that matters to a
- * lock. */
+/* Far from the bytes that SQLite locks (0x40000000 …) and past the end of any file where it would
+ * matter. */
 #define LOCK_BYTE 0x3f000000
 
 enum { COMMITS_PER_MEASURE = 12 };
@@ -34,7 +34,7 @@ struct recording {
 	struct times_buf packed;
 	bool open; /* a transaction */
 	unsigned commits;
-	int64_t rows, seq; /* with those not yet committed */
+	int64_t rows, seq; /* including those not yet committed */
 	struct recording_size size;
 	int64_t page_size;
 };
@@ -86,9 +86,9 @@ static int refuse_existing(const struct recording *r, const struct stat *st, str
 		r->path);
 }
 
-/* Opens or makes the file and locks it. *made: it was not there before. A file with something in it
- * is not even opened: closing it again would drop the locks of a recording that this process is
- * making. */
+/* Opens or makes the file and locks it. *made: it was not there before. A file that is not empty is
+ * not even opened: closing it again would drop the POSIX locks of a recording that this process is
+ * writing. */
 static int take_file(struct recording *r, bool *made, struct err *e)
 {
 	struct flock lock = {
@@ -117,7 +117,7 @@ static int take_file(struct recording *r, bool *made, struct err *e)
 
 /* 8 KiB pages: rows of 2 KB (attention) fill them well, and a commit rewrites only the last page of
  * each table. SQLite syncs nothing before the first event (a start should not wait for the disk:
- * recording_sync makes up for it), and nothing at a commit: when, says who records. */
+ * recording_sync makes up for it), and nothing at a commit: the caller decides when to sync. */
 static const char before_schema[] =
 	"PRAGMA page_size = 8192; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -2048;"
 	"PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY; PRAGMA journal_mode = WAL;";
@@ -199,13 +199,13 @@ static void delete_beside(const char *path, const char *ending)
 	sqlite3_free(name);
 }
 
-/* Of a recording that could not be begun: a file that was there is empty again. */
+/* Cleans up a recording that could not be begun: a file that existed is empty again. */
 static void leave_nothing(const char *path, bool made)
 {
 	delete_beside(path, "-wal");
 	delete_beside(path, "-shm");
 	if (made ? unlink(path) : truncate(path, 0))
-		return; /* the error that led here is the one to tell */
+		return; /* the error that led here is the one to report */
 }
 
 int recording_create(struct recording **out, const char *path, struct err *e)

@@ -1,4 +1,4 @@
-/* One SQLite file being recorded: made, filled and finished. The writer's thread (writer.h) drives
+/* Creates, fills and finishes one recording, an SQLite file. The writer's thread (writer.h) calls
  * it; also for tools that make recordings without an engine.
  *
  * Invariants: (1) an OS lock on the file keeps a second recording out, from before SQLite opens it
@@ -17,34 +17,34 @@
 
 struct recording;
 
-/* Makes the file, for this user alone (mode 0600); its directory must be there. An empty file is
+/* Creates the file, for this user alone (mode 0600); its directory must exist. An empty file is
  * taken over, any other is left alone: ERR_IO. A failure leaves what was there. */
 int recording_create(struct recording **r, const char *path, struct err *e);
 /* Begins a transaction if none is open. Events come in order of seq. */
 int recording_add(struct recording *r, const struct event *ev, struct err *e);
-/* Ends the transaction, if one is open: from now on readers see it and a kill leaves it. */
+/* Ends the transaction, if one is open: from now on readers see it and it survives a kill. */
 int recording_commit(struct recording *r, struct err *e);
-/* What is committed now is on the disk when it returns: a loss of power leaves it. Not within a
+/* What is committed now is on the disk when it returns and survives a loss of power. Not within a
  * transaction. */
 int recording_sync(struct recording *r, struct err *e);
-/* Is it still where it was made? If not, what is written could not be found again, and after a kill
+/* Is the file still at its path? If not, what is written could not be found again, and after a kill
  * not be read. */
 int recording_check(const struct recording *r, struct err *e);
-/* Makes the indexes and leaves WAL mode, so that one file remains (if a reader is in the way, the
- * WAL stays beside it). failed: only closes. Frees r; NULL is fine. Nothing can fail that the
- * recording needs. */
+/* Makes the indexes and leaves WAL mode, so that one file remains (if a reader prevents that, the
+ * WAL stays next to it). failed: only closes. Frees r; NULL is fine. A failure here loses no
+ * event. */
 void recording_close(struct recording *r, bool failed);
 
-/* The recording at `from`, also while it is written or read, as one whole file that is new and this
- * user's alone. A failure leaves none. */
+/* Copies the recording at `from`, also while it is written or read, into one new file for this user
+ * alone. A failure leaves none. */
 int recording_copy(const char *from, const char *to, struct err *e);
 
 struct recording_size {
-	/* committed; bytes of the file once the WAL is folded into it, as of a dozen commits ago at
+	/* committed; bytes of the file after a checkpoint of the WAL, as of a dozen commits ago at
 	 * most */
 	int64_t rows, bytes;
 	int64_t seq;        /* last one committed */
-	int64_t synced_seq; /* last one that a loss of power leaves */
+	int64_t synced_seq; /* last one that survives a loss of power */
 };
 struct recording_size recording_size(const struct recording *r);
 

@@ -1,20 +1,20 @@
-/* See ring.h. Positions count bytes since the ring began and never wrap; a word's place in memory
+/* See ring.h. Positions count bytes since the ring began and never wrap; a word's index in memory
  * is its position modulo the capacity, so an event may lie in two pieces.
  *
- * An event in the ring is one word with its packed size, then its packed bytes, filled up to whole
+ * An event in the ring is one word with its packed size, then its packed bytes, padded to whole
  * words. Invariants, each kept by the producer alone: (1) events in [tail, head) are whole; tail
- * and head are always borders between events; (2) tail passes an event before any of its words is
- * overwritten; (3) begun is head, but during a push already the head to come.
+ * and head are always event boundaries; (2) tail passes an event before any of its words is
+ * overwritten; (3) begun equals head, except during a push, when it is the next head.
  *
  * How a viewer copies without a lock (H. Boehm, "Can seqlocks get along with programming language
  * memory models?", MSPC 2012): every word is stored with release order after the new tail and
  * loaded with acquire order. A viewer that copied a word of a later event therefore sees a tail
- * past its own position and throws the copy away. On x86 all of these are plain moves.
+ * past its own position and discards the copy. On x86 all of these are plain moves.
  *
- * Sleeping: who waits stores a position (wake_at, space_at) and looks once more before it sleeps;
- * the other side stores its own position and then looks at that one. All four are sequentially
- * consistent, so one of the two sees the other (Dekker), and a push costs no lock while nobody
- * sleeps. */
+ * Sleeping: the waiting thread stores a position (wake_at, space_at) and checks once more before it
+ * sleeps; the other thread stores its own position and then checks that one. All four are
+ * sequentially consistent, so one of the two sees the other (Dekker), and a push costs no lock
+ * while nobody sleeps. */
 #include "trace/ring.h"
 
 #include <assert.h>
@@ -35,19 +35,19 @@ enum { MIN_BYTES = 4096, LINE = 64, FD_DELAY_NS = 3000000 };
 struct ring {
 	size_t cap, max_event;  /* bytes */
 	_Atomic uint64_t *word; /* [cap / 8] */
-	unsigned char *scratch; /* [max_event] the producer's: an event is packed here first */
+	unsigned char *scratch; /* [max_event] the producer's: events are packed here first */
 	int fd;
 
 	/* Written by the producer. */
 	_Alignas(LINE) _Atomic uint64_t begun;
 	_Atomic uint64_t head, tail;
-	_Atomic int64_t last_seq; /* of the event that ends at head */
+	_Atomic int64_t last_seq; /* seq of the event that ends at head */
 	_Atomic int64_t events, stalls, stall_ns, stripped;
 
 	/* Written by the cursors. */
 	_Alignas(LINE) _Atomic uint64_t hold;    /* position of the cursor that holds, or NOWHERE */
-	_Alignas(LINE) _Atomic uint64_t wake_at; /* a cursor sleeps until head is there, or NOWHERE */
-	_Atomic uint64_t space_at; /* the producer sleeps until hold is there, or NOWHERE */
+	_Alignas(LINE) _Atomic uint64_t wake_at; /* a cursor sleeps until head reaches it, or NOWHERE */
+	_Atomic uint64_t space_at; /* the producer sleeps until hold reaches it, or NOWHERE */
 	_Atomic bool armed;        /* a viewer waits for the fd */
 
 	pthread_mutex_t lock; /* for sleeping only */
@@ -134,7 +134,7 @@ static uint64_t record_bytes(uint64_t packed)
 	return 8 + (packed + 7) / 8 * 8;
 }
 
-/* Packs into the scratch buffer. An event that does not fit keeps its place in the sequence. */
+/* Packs into the scratch buffer. An event that does not fit keeps its seq and loses its spans. */
 static size_t pack(struct ring *r, const struct event *ev)
 {
 	size_t size = ev_pack(ev, r->scratch, r->max_event);
@@ -157,8 +157,8 @@ static size_t pack(struct ring *r, const struct event *ev)
 	return size;
 }
 
-/* Sleeps until the holding cursor has left room for [head, end), and a quarter of the ring besides:
- * else the two would wake each other for every event. */
+/* Sleeps until the holding cursor has left room for [head, end), and a quarter of the ring more:
+ * otherwise the two threads would wake each other for every event. */
 static void wait_for_room(struct ring *r, uint64_t end)
 {
 	uint64_t need = end - r->cap, quarter = atomic_load(&r->head) - r->cap / 4 * 3;
@@ -185,7 +185,7 @@ static void wait_for_room(struct ring *r, uint64_t end)
 	atomic_fetch_add_explicit(&r->stall_ns, now_ns() - began, memory_order_relaxed);
 }
 
-/* Lets go of the oldest events, up to where [head, end) overwrites. */
+/* Drops the oldest events, as far as [head, end) overwrites them. */
 static void drop_oldest(struct ring *r, uint64_t end)
 {
 	uint64_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
@@ -198,7 +198,7 @@ static void drop_oldest(struct ring *r, uint64_t end)
 static void wake_sleepers(struct ring *r)
 {
 	pthread_mutex_lock(&r->lock);
-	atomic_store(&r->wake_at, NOWHERE); /* who still waits sets it again */
+	atomic_store(&r->wake_at, NOWHERE); /* a cursor that still waits sets it again */
 	pthread_cond_broadcast(&r->come);
 	pthread_mutex_unlock(&r->lock);
 }

@@ -1,4 +1,4 @@
-/* The way of events from the engine's thread to the others: one producer, a fixed ring of bytes.
+/* Carries events from the engine's thread to the others: one producer, a ring buffer of fixed size.
  *
  * Invariants: (1) the producer never waits for a viewer; (2) it waits for the writer only when the
  * ring is full of events not yet written (the log is never lossy), and counts that; (3) a viewer
@@ -20,7 +20,7 @@ struct ring;
  * this accepts events of half its own size. One that is larger still keeps its numbers and loses
  * its spans. */
 enum { RING_EVENT_MAX = 4 << 20 };
-/* What a session opens: seconds of a busy engine, and twice the largest event. */
+/* Size in a session: seconds of a busy engine, and twice the largest event. */
 enum { RING_BYTES = 8 << 20 };
 
 /* bytes: rounded up to a power of two, at least 4096. */
@@ -36,18 +36,19 @@ struct ring_cursor;
  * is an error. Both kinds start at the next event pushed. A cursor belongs to one thread. */
 int ring_cursor_open(struct ring_cursor **c, struct ring *r, bool holds, struct err *e);
 void ring_cursor_close(struct ring_cursor *c);
-/* A writer whose disk failed gives up its hold, so that the chat goes on. */
+/* The producer no longer waits for this cursor: a writer whose disk failed must not block the
+ * engine. */
 void ring_cursor_release(struct ring_cursor *c);
 
-/* Copies the next event to buf. 1: *ev is filled, its spans point into buf; 0: nothing there yet;
- * -1: the cursor was overrun: *lost_from is the first seq missed, and the cursor stands at the
- * oldest event left. */
+/* Copies the next event to buf. 1: *ev is filled, its spans point into buf; 0: no event yet; -1:
+ * the cursor was overrun: *lost_from is the first seq missed, and the cursor stands at the oldest
+ * event left. */
 int ring_next(struct ring_cursor *c, struct event *ev, void *buf, size_t cap, int64_t *lost_from);
-/* Waits until something may be there, at most timeout_ms. */
+/* Waits until there may be an event, at most timeout_ms. */
 void ring_wait(struct ring_cursor *c, int timeout_ms);
-/* The same until at least so many bytes are there, or the producer waits for this cursor. */
+/* The same until there are at least `bytes` bytes, or the producer waits for this cursor. */
 void ring_wait_bytes(struct ring_cursor *c, size_t bytes, int timeout_ms);
-/* Ends a wait of this cursor, the present one or the next. Any thread. */
+/* Ends this cursor's current wait, or the next one. Any thread. */
 void ring_cursor_wake(struct ring_cursor *c);
 
 /* Positions, in bytes since the ring began: of the end of the newest event (any thread), and of

@@ -50,7 +50,7 @@ char *schema_select_sql(enum ev_kind kind, int version)
 	const struct ev_info *info = &ev_info[kind];
 	sqlite3_str *s = sqlite3_str_new(NULL);
 
-	/* With the table's name before it, a column that is missing cannot pass for a string. */
+	/* Qualified by its table: SQLite would take a quoted name without a column for a string. */
 	sqlite3_str_appendf(s, "SELECT \"%w\".seq, \"%w\".t_ns", info->name, info->name);
 	for (int i = 0; i < info->n_fields; i++)
 		if (ev_field_since(kind, i) <= version)
@@ -108,7 +108,7 @@ static const struct {
 };
 enum { N_KEYFRAME_COLUMNS = sizeof keyframe_column / sizeof *keyframe_column };
 
-/* An index over the events, not one of them: derived, and may be left out (fold/keyframe.h). */
+/* Keyframes are derived from the events, and may be missing (fold/keyframe.h). */
 static int create_keyframes(sqlite3 *db)
 {
 	static const char doc[] =

@@ -1,9 +1,9 @@
 /* The SQL form of a recording, made at run time from the event table (event/event.h).
  *
- * One STRICT table an event kind, named as it, with seq as its rowid and a column a field; `code`
- * names the values of code lists, `doc` says what every table, view and column is. The views answer
- * common questions in readable columns; nothing of ours reads them, and a reader of a foreign file
- * never runs them. Thread: any; no state. */
+ * One STRICT table per event kind, with its name, seq as rowid and one column per field; `code`
+ * names the values of code lists, `doc` describes every table, view and column. The views answer
+ * common questions in readable columns; this program never reads them, and never runs those of a
+ * foreign file. Thread: any; no state. */
 #ifndef CUTAWAY_TRACE_SCHEMA_H
 #define CUTAWAY_TRACE_SCHEMA_H
 
@@ -29,19 +29,20 @@ struct schema_index {
 };
 extern const struct schema_index schema_indexes[]; /* ends with sql NULL */
 
-/* STRICT tables need SQLite 3.37; an older library says so here instead of calling the file
- * damaged. */
+/* STRICT tables need SQLite 3.37; with an older library this reports it, where SQLite would report
+ * a damaged file. */
 int schema_check_library(struct err *e);
 
 /* Makes everything in an empty file, in one transaction. -1: see sqlite3_errmsg. */
 int schema_create(sqlite3 *db);
-/* Indexes are made when a recording is finished: until then they would cost every insert. */
+/* Indexes are made when a recording is finished: before that they would slow down every insert. */
 int schema_create_indexes(sqlite3 *db);
 
 /* Text of a statement; sqlite3_free it. NULL: out of memory. */
 char *schema_table_sql(enum ev_kind kind);
 char *schema_insert_sql(enum ev_kind kind); /* ?1 seq, ?2 t_ns, ?3 … the fields */
-/* The same columns where seq >= ?1, in order, of a file of this format: what it has not is NULL. */
+/* The same columns where seq >= ?1, in order, of a file of this format: columns it lacks are
+ * NULL. */
 char *schema_select_sql(enum ev_kind kind, int version);
 
 char *schema_keyframe_insert_sql(void); /* ?1 seq, step, turns, rejected, evicted, tokens, state */

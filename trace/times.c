@@ -39,7 +39,7 @@ static struct ev_stage_time stage_at(struct ev_span stages, size_t i)
 	return one;
 }
 
-/* The widths that do for all; false: this is no list of stages. */
+/* The smallest widths that fit all stages; false: this is not a list of stages. */
 static bool measure(struct ev_span stages, unsigned char *head)
 {
 	uint64_t all[NUMBERS] = { 0 };

@@ -5,8 +5,8 @@
  *     u8 stage, n bytes ns, b bytes bytes, o bytes operations, each lowest first
  *
  * with the smallest n, b and o that do for all stages of the row: 135 bytes for 11 stages of a
- * decode step. What is no list of stages lies as it is after 3 zeros, so that nothing is lost.
- * Earlier formats have the event's bytes.
+ * decode step. Bytes that are not a list of stages follow unchanged after 3 zeros, so that nothing
+ * is lost. Earlier formats have the event's bytes.
  *
  * Thread: the buffer's owner's. */
 #ifndef CUTAWAY_TRACE_TIMES_H
@@ -16,14 +16,14 @@
 
 enum { TIMES_PACKED_SINCE = 4 }; /* format */
 
-/* Zeroed: empty. Who has it frees data. */
+/* All zero: empty. Its owner frees data. */
 struct times_buf {
 	unsigned char *data;
 	size_t cap;
 };
 
-/* The packed form of an event's stages, or the event's of a packed one, in *buf, until its next
- * use. What was never packed so gives an empty list. 0, or -1: no memory. */
+/* Packs an event's stages, or unpacks them to the event's form, into *buf, valid until its next
+ * use. Bytes that are no packed form give an empty list. 0, or -1: no memory. */
 int times_pack(struct times_buf *buf, struct ev_span stages, struct ev_span *out);
 int times_unpack(struct times_buf *buf, struct ev_span packed, struct ev_span *out);
 

@@ -13,8 +13,8 @@
 #define U16(blob, at) "(" U8(blob, at) " + 256 * " U8(blob, at " + 1") ")"
 #define U32(blob, at) "(" U16(blob, at) " + 65536 * " U16(blob, at " + 2") ")"
 
-/* Where a session has millions of numbers: a byte's value is its place in the row of all bytes, b.
- * Most upper halves are 0. */
+/* Faster, for columns with millions of numbers: a byte's value is its index in b, the blob of all
+ * bytes. Most upper halves are 0. */
 #define BYTES                                                                                      \
 	"bytes(b) AS (VALUES (x'"                                                                      \
 	"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"                             \
@@ -27,7 +27,7 @@
 	"e0e1e2e3e4e5e6e7e8e9eaebecedeeeff0f1f2f3f4f5f6f7f8f9fafbfcfdfeff"                             \
 	"'))"
 #define BYTE(blob, at) "instr(b, substr(" blob ", " at ", 1))"
-/* A number of w bytes; one of more than 4 is rare. */
+/* Decodes a number of w bytes; more than 4 are rare. */
 #define DIGIT(k, scale, w, blob, at)                                                               \
 	"CASE WHEN " w " > " k " THEN " scale " * (" BYTE(blob, at " + " k) " - 1) ELSE 0 END"
 #define NUMBER(w, blob, at)                                                                        \

@@ -1,10 +1,10 @@
 /* See writer.h. The thread: wait for an event, sleep a tick, write all that has come in one
- * transaction. So the rows of a tick are written in one warm run, a commit (which rewrites the last
- * page of every table) is shared by many steps, and the engine's threads are disturbed a dozen
- * times a second instead of at every event.
+ * transaction. So the rows of a tick are written together while the caches are warm, many steps
+ * share a commit (which rewrites the last page of every table), and the engine's threads are
+ * disturbed a dozen times a second instead of at every event.
  *
- * A commit is synced, so that the power may go off; but a disk that is slow at that is asked for it
- * only for a tenth of the time, so that the ring does not fill up meanwhile. */
+ * Commits are synced, so that they survive a loss of power; on a slow disk syncs take at most a
+ * tenth of the time, so that the ring does not fill up meanwhile. */
 #include "trace/writer.h"
 
 #include <pthread.h>
@@ -24,7 +24,7 @@ struct writer {
 	struct recording *recording;
 	void *buf; /* [RING_EVENT_MAX] */
 	pthread_t thread;
-	int64_t sync_after_ms; /* the next sync, not before */
+	int64_t sync_after_ms; /* time of the next sync, at the earliest */
 
 	pthread_mutex_t lock;
 	pthread_cond_t progress;
@@ -118,7 +118,7 @@ static void *writer_main(void *arg)
 	while (!rc && !moved && !stop) {
 		ring_wait(w->cursor, IDLE_MS);
 		if (!hurried(w, &stop)) {
-			/* A flood ends the sleep early, so that the ring does not fill up. */
+			/* Many events end the sleep early, so that the ring does not fill up. */
 			ring_stats(w->ring, &stats);
 			ring_wait_bytes(w->cursor, stats.capacity / 4, TICK_MS);
 			hurried(w, &stop);
@@ -136,8 +136,8 @@ static void *writer_main(void *arg)
 	return NULL;
 }
 
-/* Without signals: they belong to the user interface, and one (SIGXFSZ, a file over its limit)
- * would end the program where a failed write only ends the recording. */
+/* Signals are blocked: the user interface handles them, and SIGXFSZ (a file over its limit) would
+ * end the program where a failed write only ends the recording. */
 static int start_thread(struct writer *w)
 {
 	sigset_t before;

@@ -3,8 +3,8 @@
  * Invariants: (1) one writer a file, held by an OS lock; (2) transactions of 50 to 100 ms, so that
  * a kill loses at most that and leaves a valid log of a prefix; (3) the first failure (full disk …)
  * ends the recording, never the engine; (4) a finished session leaves WAL mode: one file; (5) each
- * transaction is synced after its commit, but where that is slow so that it takes a tenth of the
- * time: a loss of power loses no more than a kill, or ten times what the disk takes to sync. */
+ * transaction is synced after its commit, but on a slow disk only so often that syncs take a tenth
+ * of the time: a loss of power loses no more than a kill, or ten times the duration of a sync. */
 #ifndef CUTAWAY_TRACE_WRITER_H
 #define CUTAWAY_TRACE_WRITER_H
 
@@ -27,7 +27,7 @@ int writer_close(struct writer *w, struct err *e);
 struct writer_status {
 	bool recording;      /* false after a failure */
 	int64_t seq;         /* last event committed */
-	int64_t synced_seq;  /* last one that a loss of power leaves */
+	int64_t synced_seq;  /* last one that survives a loss of power */
 	int64_t rows, bytes; /* committed so far; bytes of the file */
 	struct err err;      /* why recording stopped */
 };
