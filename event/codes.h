@@ -55,7 +55,7 @@
 	X(4, forced, "not drawn: put there by the user")                                               \
 	X(5, chosen, "not drawn: a search went on with it")                                            \
 	X(6, taken,                                                                                    \
-		"of the best answer of a search: computed in its branches, and told again as the conversation's")
+		"of the best answer of a search: computed in its branches, and emitted again as the conversation's")
 #define EV_CODES_verdict(X)                                                                        \
 	X(0, accepted, "kept")                                                                         \
 	X(1, rejected, "lost the draw")                                                                \
