@@ -23,7 +23,7 @@ static int make_temporary(struct session *s, struct err *e)
 
 static void delete_temporary(struct session *s)
 {
-	/* the latter of a recording that failed */
+	/* the latter two remain if recording failed */
 	static const char *const tail[] = { "", "-wal", "-shm" };
 	char path[sizeof s->temporary + 8];
 
@@ -33,7 +33,7 @@ static void delete_temporary(struct session *s)
 	}
 }
 
-/* The ring first, so that no sink sees an event before it is on its way to the recording. */
+/* The ring is the first sink, so that no other sees an event before the recording gets it. */
 static int open_events(struct session *s, const struct session_options *o, struct err *e)
 {
 	const char *record = o->temporary ? s->temporary : o->record;
@@ -55,7 +55,7 @@ static int open_parts(struct session *s, const struct session_options *o, struct
 {
 	if (engine_open(&s->engine, &o->engine, e))
 		return -1;
-	/* of a large model the first time this takes seconds */
+	/* takes seconds for a large model the first time */
 	if (o->record && engine_hash_model(s->engine, o->engine.abandon, s->sha256, &s->hash_err))
 		s->sha256[0] = '\0';
 	if (o->engine.abandon && atomic_load(o->engine.abandon))

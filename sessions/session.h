@@ -1,9 +1,9 @@
-/* The one way to open a session: an engine, the ring that carries its events, the recording beside
- * it and, where it is to step on a thread of its own, an actor.
+/* The one way to open a session: an engine, the ring that carries its events, the recording and, if
+ * the engine steps on a thread of its own, an actor.
  *
  * Opening and beginning are two calls. Between them the caller adds sinks and settings;
- * session_begin() emits the first events, which every sink and the recording get. Closing goes the
- * other way: actor, engine, writer (which writes what is left), ring. Thread: any one; with an
+ * session_begin() emits the first events, which every sink and the recording get. Closing goes in
+ * this order: actor, engine, writer (which writes what is left), ring. Thread: any one; with an
  * actor, calls of the engine after session_begin() go through that. */
 #ifndef CUTAWAY_SESSIONS_SESSION_H
 #define CUTAWAY_SESSIONS_SESSION_H
@@ -22,8 +22,9 @@ struct session_options {
 	const char *record;
 	/* recorded into a file under TMPDIR that session_close() deletes, in place of `record` */
 	bool temporary;
-	bool record_or_not; /* a recording that cannot be begun is told in record_err and is no error */
-	/* nothing goes to the ring but what the caller's sink pushes there: for measurements */
+	bool record_or_not; /* a recording that cannot be begun is reported in record_err, not as a
+						   failure */
+	/* only the caller's sink pushes to the ring: for measurements */
 	bool sink_pushes;
 	bool viewer;       /* a ring and a cursor for a viewer, recorded or not */
 	size_t ring_bytes; /* 0: RING_BYTES */
@@ -36,7 +37,7 @@ struct session {
 	struct ring_cursor *viewer; /* or NULL */
 	struct writer *writer;      /* NULL: not recorded */
 	struct err record_err;      /* why it is not recorded */
-	struct err hash_err;        /* why the recording does not know the model's SHA-256 */
+	struct err hash_err;        /* why the recording lacks the model's SHA-256 */
 	char sha256[SHA256_HEX];    /* of the model; "": not known */
 	char temporary[256];        /* file to delete; "": none */
 };
@@ -47,7 +48,7 @@ int session_open(struct session *s, const struct session_options *o, struct err 
  * the engine's thread if a step fails. */
 int session_begin(
 	struct session *s, void (*on_stop)(void *arg, const struct err *err), void *arg, struct err *e);
-/* Closes what is open, in order; what was never opened (all zero) is fine. -1: the recording had
+/* Closes what is open; a session that was never opened (all zero) is fine. -1: the recording had
  * failed. */
 int session_close(struct session *s, struct err *e);
 

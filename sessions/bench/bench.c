@@ -1,5 +1,5 @@
-/* bench: see bench.h. Sets up an engine that records, runs what was asked for, and clears up.
- * Thread: the caller's, with the engine's pool and the log writer beside it. */
+/* bench: see bench.h. Opens an engine that records, runs the measurements asked for, and cleans up.
+ * Thread: the caller's, while the engine's pool and the log writer run, too. */
 #include "sessions/bench/bench_impl.h"
 
 #include <math.h>
@@ -71,7 +71,7 @@ static int open_all(struct bench *b, const struct engine_options *o, struct err 
 	if (make_text(b, e) || session_begin(&b->session, NULL, NULL, e))
 		return -1;
 	b->token_s = 0.1;
-	/* warms up, and says how long runs may be */
+	/* warms up, and gives the time that the lengths of runs derive from */
 	b->token_s = bench_time_decode(b, SHORT, 16, 1, e);
 	return b->token_s < 0 ? -1 : 0;
 }
@@ -92,7 +92,7 @@ static void bench_say(struct bench *b, const char *what)
 
 /* ---- what is measured ---- */
 
-/* Is `only`, if there is one, among the names, each with a blank on either side? */
+/* Is `only` (or NULL: any) among the names, each with a blank on either side? */
 static bool wanted(const char *names, const char *only)
 {
 	char word[64];
@@ -121,10 +121,10 @@ static int run_case(
 	return c->prefill ? engine_set(b->engine, "prefix-cache", "on", e) : 0;
 }
 
-/* Ratios: each is measured for so many seconds. */
+/* Ratios, each measured for this many seconds. */
 static const struct {
 	const char *what, *names;
-	size_t at; /* in a report */
+	size_t at; /* offset of the figure in a report */
 	double seconds;
 	int (*measure)(struct bench *b, double seconds, struct bench_figure *out, struct err *e);
 } ratios[] = {
@@ -135,7 +135,8 @@ static const struct {
 		24, bench_measure_recording },
 };
 
-/* Memory is measured before the pages of the others, and what plain reads read, are touched. */
+/* Memory is measured first: later measurements touch more pages and the buffer of the plain
+ * reads. */
 static int measure_all(struct bench *b, const char *only, struct bench_report *r, struct err *e)
 {
 	if (wanted(" rss_bytes ", only))
@@ -173,7 +174,7 @@ bool bench_knows(const char *name)
 	return false;
 }
 
-/* What the measurements need; only a session that records is measured. */
+/* Options that the measurements need; recording is always on. */
 static struct engine_options options_for(const struct engine_options *o, const char *figure)
 {
 	struct engine_options used = *o;

@@ -1,11 +1,11 @@
 /* Speed of the engine as it is used, with recording on, against the limits of the machine.
  *
  * Every figure is a median of several runs through the real engine; how many depends on how long a
- * run takes, so that a slow machine or a large model needs no hours. A machine that shares its
- * memory with neighbours reads at another rate every few seconds, so runs are short, plain reads
- * are measured before and after each, and a share is of those: a ratio of what lay side by side.
- * Thread: any one, and no other may run beside it (starts are measured in processes of their own);
- * it opens and closes an engine of its own. */
+ * run takes, so that a slow machine or a large model needs no hours. On a machine that shares its
+ * memory bandwidth the rate of reads changes every few seconds, so runs are short, plain reads are
+ * measured before and after each, and a share is relative to those two. Thread: any one, with no
+ * other thread running (starts are measured in processes of their own); it opens and closes an
+ * engine of its own. */
 #ifndef CUTAWAY_SESSIONS_BENCH_H
 #define CUTAWAY_SESSIONS_BENCH_H
 
@@ -41,14 +41,14 @@
 		"more time for a token with recording on; range: where the median is with 95 % confidence")
 
 struct bench_figure {
-	/* low and high: a tenth of the runs is beyond each, and none if they are fewer than ten
+	/* low and high: a tenth of the runs is beyond each; with fewer than ten, the extremes
 	 * (record_percent: where the median lies with 95 % confidence). NaN: could not be measured, or
 	 * not asked for. */
 	double median, low, high;
-	int n; /* runs (pairs, steps) that it is of */
-	/* What the roofs would take for the counted bytes and operations, of the time it took; median
-	 * of the runs, each against the reads beside it: NaN where that says nothing. limit: the roof
-	 * that is lower, "reads" or "integers". */
+	int n; /* number of runs (pairs, steps) */
+	/* Roofline share: the time that the counted bytes and operations need at the roofs, over the
+	 * time measured; median of the runs, each against the reads before and after it; NaN where it
+	 * means nothing. limit: the roof that binds, "reads" or "integers". */
 	double share;
 	const char *limit;
 };
@@ -60,15 +60,15 @@ struct bench_report {
 	struct engine_info info; /* its pointers are not valid */
 	struct engine_state state;
 	char isa[32], backend[16];
-	double weight_bytes; /* of the file, that a token needs */
+	double weight_bytes; /* bytes of the file's weights that a token needs */
 };
 
 /* True if name is one of the figures. */
 bool bench_knows(const char *name);
 
 /* o: the engine's options; slots and pages are raised to what the measurements need. only: the name
- * of a figure (ERR_USAGE if there is none) whose measurement alone is made, with those that share
- * it, or NULL. tell is called with the name of each measurement that begins; it may be NULL. */
+ * of a figure (ERR_USAGE if there is none) to measure alone (with figures of the same runs), or
+ * NULL. tell (may be NULL) is called with the name of each measurement that begins. */
 int bench_run(const struct engine_options *o, const char *only,
 	void (*tell)(void *arg, const char *what), void *arg, struct bench_report *out, struct err *e);
 

@@ -9,7 +9,7 @@
 enum {
 	MAX_RUNS = 4096,
 	N_BATCH = 16,
-	N_MANY = 64, /* of the figure that is measured only if it is asked for */
+	N_MANY = 64, /* requests of the figure that is measured only on demand */
 	DEEP = 1024,
 	PREFILL = 512,
 	FIRST = 64,
@@ -36,7 +36,7 @@ struct bench {
 	struct session session; /* recorded into a temporary file */
 	struct engine *engine;  /* the session's */
 	bool recording;         /* events go to the ring */
-	bool watched;           /* attention was told since this was last set to false */
+	bool watched;           /* an attention event came since this was last set to false */
 	int32_t *ids;           /* text long enough for every prompt */
 	size_t n_ids;
 	int64_t n_tokens, n_finished;  /* since they were last set to 0 */
@@ -45,9 +45,9 @@ struct bench {
 	bool timing;                   /* steps count for `run` */
 	struct bench_run run;          /* the newest timed one */
 	double int_rate;               /* operations a second: the roof of the integers */
-	void *memory;                  /* what plain reads read; NULL until they are wanted */
+	void *memory;                  /* buffer of the plain reads; NULL until the first */
 	struct samples reads, rereads; /* all passes, GB/s */
-	double weight_bytes;           /* of the file, that a token needs */
+	double weight_bytes;           /* bytes of the file's weights that a token needs */
 	double token_s;                /* about how long a decoded token takes */
 	void (*tell)(void *arg, const char *what);
 	void *arg;
@@ -55,19 +55,20 @@ struct bench {
 
 /* Runs of one kind. */
 struct bench_case {
-	const char *what, *names; /* the figures that come of it, each with a blank on either side */
-	size_t at;                /* of the first of them in a report */
-	bool prefill;             /* a prompt's time, or that of tokens after it */
+	const char *what, *names; /* names: the figures it gives, each with a blank on either side */
+	size_t at;                /* offset of the first of them in a report */
+	bool prefill;             /* times the prompt, else the tokens after it */
 	int32_t n_ids;
 	int n_requests;
 	double seconds;
-	int runs; /* at most, and in at most so many seconds; at least one */
+	int runs; /* at most, within `seconds`; at least one */
 };
 extern const struct bench_case bench_cases[]; /* ends with what NULL */
 
-/* What a case gives beside its figure. */
+/* Further results of a case. */
 struct bench_shares {
-	struct bench_figure memory, weights; /* of plain reads: bytes of weights that tokens need */
+	struct bench_figure memory, weights; /* shares of plain reads: bytes of weights that tokens need
+										  */
 };
 
 /* bench_measure.c */

@@ -1,7 +1,7 @@
 /* Single runs of the bench, and the measurements whose figure is a ratio of runs: each of these
  * repeats for some seconds, at least once. Times are of this thread's clock around whole steps, so
- * that planning, sampling, events and the ring are in them; the log writer works beside. Thread:
- * bench_run's. */
+ * that planning, sampling, events and the ring are in them; the log writer runs at the same time.
+ * Thread: bench_run's. */
 #include "sessions/bench/bench_impl.h"
 
 #include <math.h>
@@ -108,7 +108,7 @@ static int step_to_end(struct bench *b, struct err *e)
 	return more < 0 ? -1 : 0;
 }
 
-/* Tokens that take about this long, in 8 … most. */
+/* Number of tokens, 8 … most, that take about this long. */
 int32_t bench_tokens_of(const struct bench *b, double seconds, int32_t most)
 {
 	double n = seconds / b->token_s;
@@ -138,7 +138,7 @@ double bench_time_decode(
 	for (int i = 0; i < n_requests; i++)
 		if (bench_submit(b, 5 * i, n_ids, warm + n_generated + 2, false, e) < 0)
 			return -1;
-	/* all have begun when the slowest has: its prompt is done, and the others decode beside it */
+	/* when the slowest has begun, its prompt is done and the others already decode */
 	do {
 		if (bench_step_until(b, b->n_tokens + 1, e))
 			return -1;
@@ -212,7 +212,7 @@ int bench_measure_cost4(struct bench *b, double seconds, struct bench_figure *ou
 	return 0;
 }
 
-/* Passages to edit and to sum up: what follows repeats much of them. */
+/* Passages to edit and to summarise: the answers repeat much of them. */
 static const char *const repeating[] = {
 	"Text: The harbour office opens at seven. Every boat that comes in must say its name, its home "
 	"port and how many people are on board. Fees are paid in the small house beside the crane, and "

@@ -1,6 +1,6 @@
-/* Runs between passes of plain reads. The rate of reads changes within seconds on a machine whose
- * memory is shared with others, and a ratio to a rate of another moment says nothing: so every run
- * is short, has a pass before and one after it, and is compared with the mean of the two. Thread:
+/* Runs between passes of plain reads. On a machine whose memory bandwidth is shared, the rate of
+ * reads changes within seconds, and a ratio to an earlier rate means nothing: so every run is
+ * short, has a pass before and one after it, and is compared with the mean of the two. Thread:
  * bench_run's. */
 #include "sessions/bench/bench_impl.h"
 
@@ -25,7 +25,7 @@ const struct bench_case bench_cases[] = {
 	{ NULL, NULL, 0, false, 0, 0, 0, 0 },
 };
 
-/* Mapped once, touched, and then only read. Without it (no memory) shares of it are unknown. */
+/* Mapped once, touched, and then only read. If that fails (no memory), its shares are unknown. */
 static bool take_memory(struct bench *b)
 {
 	if (b->memory)
@@ -65,7 +65,7 @@ bool bench_fits(const struct bench *b, const struct bench_case *c)
 	return c->prefill ? ctx > c->n_ids : ctx >= c->n_ids + MOST_GENERATED;
 }
 
-/* Tokens a second. A run is to be short beside the time in which the machine changes. */
+/* Tokens a second. A run must be short against the time in which the machine's rate changes. */
 double bench_once(struct bench *b, const struct bench_case *c, struct err *e)
 {
 	double seconds;
@@ -83,7 +83,7 @@ static double between(double before, double after)
 	return 2 / (1 / before + 1 / after);
 }
 
-/* The roofs' time for all that the run counted, of the time it took. */
+/* The time that the run's counted bytes and operations need at the roofs, over the time it took. */
 static double share_of(const struct bench *b, double rate, const char **limit)
 {
 	double reads = b->run.bytes / rate, integers = b->run.ops / b->int_rate;

@@ -1,13 +1,13 @@
 /* What recording costs. One sequence decodes, and recording is switched on and off every two dozen
  * steps: four blocks, on off off on and the next time off on on off, are one comparison, in which
- * the growing depth and a steady drift of the machine cancel. Of either kind a comparison takes the
- * median step whose attention is watched and the median of the others, and weighs them as they
- * occur: what else the machine does to single steps does not count. Nor do then the moments at
- * which the log's writer is in the way; so all its processor time is added instead, as if it had
- * kept a kernel thread waiting throughout: measured over steps on end, in which it commits as often
- * as in a session. The figure is the median of the comparisons; low and high are where that median
- * lies with 95 % confidence, whatever the distribution (order statistics: the sign test turned
- * round; Conover, Practical Nonparametric Statistics, 3.2). Thread: bench_run's. */
+ * the growing depth and a steady drift of the machine cancel. For on and for off, a comparison
+ * takes the median step with attention events and the median of the others, and weighs them by
+ * frequency, so that disturbances of single steps do not count. Medians also hide the steps that
+ * the log writer delays; so all its processor time is added, as if a kernel thread had waited for
+ * it throughout: it is measured over consecutive steps, in which it commits as often as in a
+ * session. The figure is the median of the comparisons; low and high are where that median lies
+ * with 95 % confidence, whatever the distribution (order statistics: the sign test turned round;
+ * Conover, Practical Nonparametric Statistics, 3.2). Thread: bench_run's. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -24,10 +24,11 @@ enum {
 	ENOUGH = 128
 };
 
-/* How a sequence is cut: its prompt, the steps of a block, and the comparisons after one prompt. */
+/* How a sequence is divided: its prompt, the steps of a block, and the comparisons after one
+ * prompt. */
 struct cut {
 	int32_t prompt, block, n;
-	int32_t stretch; /* steps in which the writer is timed */
+	int32_t stretch; /* steps over which the writer is timed */
 };
 
 static struct cut cut_for(int32_t ctx)
@@ -46,7 +47,7 @@ static struct cut cut_for(int32_t ctx)
 
 /* Steps of one kind. */
 struct side {
-	struct samples plain, watched; /* ns; watched: attention was told */
+	struct samples plain, watched; /* ns; watched: steps with attention events */
 };
 
 static void switch_recording(struct bench *b, bool on)
@@ -85,7 +86,7 @@ static double time_writer(struct bench *b, const struct cut *c, bool on, struct 
 	b->n_tokens = 0;
 	if (bench_step_until(b, c->stretch, e))
 		return NAN;
-	writer_flush(b->session.writer); /* of these steps nothing is left */
+	writer_flush(b->session.writer); /* the events of these steps are written */
 	return (ns + (double)writer_processor_ns(b->session.writer)) / c->stretch;
 }
 

@@ -1,7 +1,7 @@
-/* How long a start takes, as the first thing that a process does: memory that an earlier engine of
- * the same process gave back is faster to get again, and a crowded heap slower. So each start is a
- * child's. The file has been read once before, so that the page cache is warm. Thread: the only one
- * of its process. */
+/* Measures a start as the first action of a process: memory that an earlier engine of the same
+ * process freed is faster to allocate again, and a fragmented heap slower. So each start runs in a
+ * child process. The file has been read once before, so that the page cache is warm. Thread: the
+ * only one of its process. */
 #include "sessions/bench/bench_impl.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ struct start {
 	struct err err;
 };
 
-/* Opens an engine and asks it for one token. */
+/* Opens an engine and generates one token. */
 static int start(const struct engine_options *o, struct start *s)
 {
 	static const char text[] = "The captain wrote that the wind had turned to the north, and that";
@@ -64,7 +64,7 @@ static bool read_all(int fd, void *data, size_t size)
 	return true;
 }
 
-/* The child's memory goes with it. */
+/* Frees nothing: the child exits. */
 static _Noreturn void child(const struct engine_options *o, int fd)
 {
 	struct start s = { .status = 0 };

@@ -1,10 +1,10 @@
 /* certify: runs the cases, compares, counts. See certify.h; what a case is, how mixed ones are
  * chosen and how they run is in certify_axes.c, certify_plan.c and certify_run.c.
  *
- * Value 0 of every axis is the base. A case leaves a trail: for each scored or generated token its
- * position, id and hash of logits. The hash covers the whole row of logits, so an equal trail is an
- * equal computation. Each text has a base run of its own, and so has each format of the cache,
- * whose bits are others; those of f16 are the certificate's hash. Thread: the caller's. */
+ * Value 0 of every axis is the base. Each case records a trail: for each scored or generated token
+ * its position, id and hash of logits. The hash covers the whole row of logits, so an equal trail
+ * is an equal computation. Each text has a base run of its own, and so has each KV cache format,
+ * since its bits differ; the f16 runs give the certificate's hash. Thread: the caller's. */
 #include "sessions/certify/certify.h"
 
 #include <stdio.h>
@@ -21,15 +21,15 @@ struct certify {
 	const struct certify_options *o;
 	struct axes axes;
 	struct workload work[N_TEXTS];
-	/* drawn, and greedy for the rule's axis; by format of the cache; n = 0: not run */
+	/* sampled, and greedy for the rule's axis; by cache format; n = 0: not run */
 	struct trail base[2][K_N_CACHES][N_TEXTS];
 	struct trail trail; /* of the case under way */
 	certify_grid tries;
 	struct mixed_list list;
 	uint64_t random;
 	double start;
-	double took[N_SPEEDS], guessed[N_SPEEDS]; /* seconds of the cases run, and those foretold */
-	double to_come[N_SPEEDS];                 /* those foretold for what is planned */
+	double took[N_SPEEDS], guessed[N_SPEEDS]; /* seconds of the cases run, measured and predicted */
+	double to_come[N_SPEEDS];                 /* predicted seconds of the planned cases */
 	certify_tell *tell;
 	void *arg;
 	struct certify_summary *sum;
@@ -50,7 +50,7 @@ static enum speed speed_of(const struct certify_plan *p)
 	return axes_slow(p->axes, p->choice) ? SLOW : FAST;
 }
 
-/* How the guesses fared so far. */
+/* Measured over predicted time so far. */
 static double pace(const struct certify *c, enum speed s)
 {
 	return c->guessed[s] > 0 ? c->took[s] / c->guessed[s] : 1;
@@ -74,7 +74,7 @@ static bool too_late(struct certify *c, const struct certify_plan *p)
 	return late;
 }
 
-/* Seconds that what is planned takes, as far as the limit lets it. */
+/* Predicted seconds of the planned cases, cut at the time limit. */
 static double time_left(const struct certify *c)
 {
 	double takes = c->to_come[FAST] * pace(c, FAST) + c->to_come[SLOW] * pace(c, SLOW);
@@ -116,8 +116,8 @@ static void tell_difference(struct err *found, const char *what, int32_t i,
 		(long long)t->row[i].id, (unsigned long long)t->row[i].hash);
 }
 
-/* Each row must be that of the base at its position; a position may come again, where the case went
- * back. Only a brief case may lack some. */
+/* Each row must equal the base's at its position; positions repeat where the case was rewound. Only
+ * a brief case may lack some. */
 static bool compare(
 	struct certify *c, const struct certify_plan *p, const struct trail *base, const char *what)
 {
@@ -180,7 +180,7 @@ static void count_pairs(
 		}
 }
 
-/* Notes which values and pairs were seen at work. Returns how many axes were idle. */
+/* Notes which values and pairs took effect, by the evidence. Returns how many axes were idle. */
 static int count(struct certify *c, const struct certify_plan *p, const struct evidence *ev,
 	char *seen, char *idle, size_t cap)
 {
@@ -235,7 +235,7 @@ static int try(struct certify *c, const char *axis, const char *what, const stru
 
 /* ---- every value alone ---- */
 
-/* The definition itself crosses a span of attention: it scores a text of that length, no more. */
+/* The reference kernels only score a text that is long enough for two spans of attention. */
 static struct certify_plan plan_alone(
 	const struct certify *c, const int *choice, enum text_size *size)
 {
@@ -262,8 +262,8 @@ static int index_of(const struct axis_values *a, const char *value)
 	return i;
 }
 
-/* Slow kernels come last: should time be short, it is theirs that is. only_plan: adds up what it
- * will take. */
+/* Slow kernels come last, so that a time limit cuts theirs. only_plan: adds up the predicted
+ * time. */
 static int try_values(struct certify *c, bool only_plan, struct err *e)
 {
 	for (int k = 0; k < 2 * N_AXES; k++) {
@@ -273,7 +273,7 @@ static int try_values(struct certify *c, bool only_plan, struct err *e)
 			int choice[N_AXES] = { 0 };
 			enum text_size size;
 			choice[a] = i;
-			if (a == AXIS_CACHE) /* by the definition: the base has its own kernels */
+			if (a == AXIS_CACHE) /* on the reference kernels: the base run uses others */
 				choice[AXIS_KERNELS] = index_of(&c->axes.axis[AXIS_KERNELS], "ref");
 			if (axes_slow(&c->axes, choice) != (k >= N_AXES))
 				continue;
@@ -336,9 +336,9 @@ static int try_list(struct certify *c, enum speed speed, struct err *e)
 	return n;
 }
 
-/* The fast cases of the list; then of another list, for the pairs of which a value was idle; when
- * there are no more, the slow ones, and so on. Which lists there are depends on what was seen,
- * which depends on the tokens alone; time only cuts the last. */
+/* Runs the fast cases of the list; then those of a new list, for the pairs of which a value was
+ * idle; when none are left, the slow ones likewise. The lists depend on the evidence, which depends
+ * on the tokens alone; time only cuts the last. */
 static int try_mixed(struct certify *c, struct err *e)
 {
 	int n = 1;
@@ -351,7 +351,7 @@ static int try_mixed(struct certify *c, struct err *e)
 			return -1;
 		if (c->o->mixed && c->sum->n_mixed >= c->o->mixed)
 			return 0;
-		if (n) { /* what was late is in the new list again */
+		if (n) { /* cases cut by the limit are in the new list again */
 			c->sum->n_untried = untried;
 			plan_list(c);
 		}
@@ -420,7 +420,7 @@ static int list_formats(const char *path, char *out, size_t cap, struct err *e)
 	return 0;
 }
 
-/* What is proven of: asked of an engine like the base's. */
+/* Reads model, formats and machine from an engine with the base's options. */
 static int learn_subject(struct certify *c, struct err *e)
 {
 	struct certify_plan p = { .axes = &c->axes, .model = c->o->model };
@@ -454,7 +454,7 @@ static int prove(struct certify *c, struct err *e)
 	list_values(c);
 	plan_list(c);
 	try_values(c, true, e);
-	/* of the first format; the others' when a case needs them */
+	/* base runs of the first format; other formats run when a case needs them */
 	for (int size = 0; size < N_TEXTS; size++)
 		if (c->work[size].n_ids && (run_base(c, (enum text_size)size, false, 0, e) ||
 									   run_base(c, (enum text_size)size, true, 0, e)))

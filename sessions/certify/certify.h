@@ -1,7 +1,8 @@
-/* The proof that what must not matter does not matter (law 2): the same tokens computed along every
- * axis, each value against a base run, then cases that mix all axes until every pair of values has
- * met. Every id and every hash of logits is compared. A case counts only if what was seen of it
- * shows that its axes were at work. Thread: any one; it opens and closes engines of its own. */
+/* Tests that settings which must not change the bits do not (law 2): the same tokens are computed
+ * along every axis (threads, batch, page size …), each value against a base run, then in cases that
+ * mix all axes until every pair of values has met in one. Every id and every hash of logits is
+ * compared. A case counts only if its events show that its axes took effect. Thread: any one; it
+ * opens and closes engines of its own. */
 #ifndef CUTAWAY_SESSIONS_CERTIFY_H
 #define CUTAWAY_SESSIONS_CERTIFY_H
 
@@ -15,7 +16,7 @@ struct certify_options {
 	const char *visible; /* of all cases, the base too; NULL: full */
 	bool quick;          /* shorter texts, fewer values alone */
 	uint64_t seed;       /* of the choice of mixed cases and of the order of pages */
-	double seconds;      /* no case that would end later, as far as one can tell; 0: no limit */
+	double seconds;      /* time limit: no case begins that is predicted to end later; 0: none */
 	int32_t mixed;       /* most mixed cases; 0: until every pair has met, or time is up */
 };
 
@@ -23,42 +24,42 @@ struct certify_options {
 struct certify_case {
 	const char *axis; /* "threads", or "mixed" */
 	const char *what; /* "3", "threads 3, page size 64"; these live as long as the call */
-	const char *seen; /* what shows that it did what it says: "31 drafts verified" */
-	const char *idle; /* axes that had no occasion to matter, "" if all had */
+	const char *seen; /* evidence that its values took effect: "31 drafts verified" */
+	const char *idle; /* axes without effect in this case, "" if all had one */
 	int32_t tokens;   /* compared */
 	bool equal;
 	int32_t n_done; /* cases so far, with this one */
 	double seconds; /* so far */
-	double left;    /* seconds that what is planned will take, at most those that are left */
+	double left;    /* predicted seconds of the planned cases, at most up to the limit */
 	int32_t pairs_met, pairs_possible;
 };
 typedef void certify_tell(void *arg, const struct certify_case *c);
 
-/* A value of an axis: what it was compared on. */
+/* A value of an axis, and what was compared for it. */
 struct certify_value {
 	char axis[20], value[20];
 	bool base;     /* what the others are compared with */
-	int32_t cases; /* in which it was seen at work */
-	int32_t idle;  /* in which it had no occasion to matter */
-	int64_t rows;  /* compared in the former */
+	int32_t cases; /* in which it took effect */
+	int32_t idle;  /* in which it had no effect */
+	int64_t rows;  /* compared in the cases with effect */
 };
 enum { CERTIFY_MAX_VALUES = 96, CERTIFY_MAX_RULES = 4 };
 
 /* Of two values, by their indices in summary.value. */
 enum certify_pair {
 	CERTIFY_PAIR_NONE,       /* of one axis, or with a base */
-	CERTIFY_PAIR_MET,        /* both at work in one case; batch, row and drafts: in one step */
+	CERTIFY_PAIR_MET,        /* both took effect in one case; batch, row and drafts: in one step */
 	CERTIFY_PAIR_LEFT,       /* not met: see out_of_time */
 	CERTIFY_PAIR_IMPOSSIBLE, /* by a rule */
 };
 struct certify_rule {
-	const char *text; /* lives for ever */
+	const char *text; /* static */
 	int32_t n_pairs;
 };
 
 struct certify_summary {
 	char model[96], formats[128]; /* of its matrices and vectors: "Q4_1 Q8_0 F32" */
-	char memory[128];             /* what a sequence keeps: "paged 2 layers, window 10 layers" */
+	char memory[128];             /* its memory groups: "paged 2 layers, window 10 layers" */
 	char isa[16];                 /* of the base: the best of this machine */
 	int32_t threads;              /* of the base */
 	int32_t n_axes, n_cases, n_mixed, n_differ, n_idle;
@@ -68,8 +69,8 @@ struct certify_summary {
 	struct certify_rule rule[CERTIFY_MAX_RULES];
 	int64_t n_tokens; /* compared in all cases */
 	double seconds;
-	bool out_of_time;  /* before all that was planned had been tried */
-	int32_t n_untried; /* cases that were planned and not begun: only for want of time */
+	bool out_of_time;  /* the limit came before all planned cases were run */
+	int32_t n_untried; /* planned cases that the time limit cut */
 	int32_t n_values;
 	struct certify_value value[CERTIFY_MAX_VALUES];
 	/* Of all hashes of logits of the base runs: the same on every machine, for the same model,

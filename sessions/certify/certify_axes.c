@@ -1,5 +1,5 @@
-/* The axes of certify: what their values are, which cannot meet, and what they mean to the engine.
- * See certify_private.h. Thread: any; no state. */
+/* The axes of certify: their values, the pairs that are impossible, and the engine options they
+ * stand for. See certify_private.h. Thread: any; no state. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,11 +25,11 @@ static void add_engine(struct axes *axes, const char *value, struct axis_engine 
 	add_value(a, value);
 }
 
-/* A GPU in each of its ways, if the first one can be used. */
+/* A GPU in each of its modes, if the first one can be used. */
 static void add_devices(struct axes *axes)
 {
 	const char *driver = getenv("CUTAWAY_CUDA_DRIVER");
-	bool shim = driver && *driver; /* for tests: slow, and one way is to do */
+	bool shim = driver && *driver; /* the tests' driver shim is slow: one mode is enough */
 	struct k_device_info d;
 	if (k_devices(&d, 1, NULL) < 1 || *d.unfit)
 		return;
@@ -40,8 +40,8 @@ static void add_devices(struct axes *axes)
 	add_engine(axes, "cuda:launches", (struct axis_engine){ "cuda", NULL, "launches", false });
 }
 
-/* The best is the base, whatever this machine has. Scalar code, the reference split among threads,
- * is the last; --quick does without it. */
+/* The base is the best of this machine. Scalar code (the reference, split among threads) is the
+ * last; --quick leaves it out. */
 static void fill_kernels(struct axes *axes)
 {
 	const char *const *isas = k_isas();
@@ -77,7 +77,7 @@ static void fill_threads(struct axes *axes)
 
 /* ---- drafters, from their table ---- */
 
-/* The i-th way to try one, from 0, and whose it is; NULL: there are no more. */
+/* The i-th trial, from 0, and its drafter; NULL: there are no more. */
 static const struct draft_trial *trial_at(int i, const struct draft_ops **ops)
 {
 	for (int k = 0; draft_table[k]; k++)
@@ -194,7 +194,8 @@ static bool counts_itself(const char *drafter)
 	return trial_of(drafter, &ops)->own_count;
 }
 
-/* As many as a prompt's step needs pages, who all want a second one at once. */
+/* As many elders as a prompt's step needs pages; all of them need a second page in the same
+ * step. */
 enum { STATES_ELDERS = 12 };
 
 const char *axes_clash(const struct axes *axes, int a, int i, int b, int j)
@@ -221,15 +222,15 @@ int axes_company(const struct certify_plan *p, int *ahead)
 	if (p->choice[AXIS_PREEMPTION]) {
 		int least = p->axes->states ? STATES_ELDERS : 2;
 		n = n < least && (n < 1 || p->axes->states) ? least : n;
-		*ahead = n; /* the youngest is preempted: that must be ours */
+		*ahead = n; /* the newest request is preempted: that must be ours */
 	} else {
 		*ahead = row;
 	}
 	return n;
 }
 
-/* So many that they need one more page a few steps after our prompt is through, which waits a step
- * where it is overtaken. */
+/* As many tokens that the elders need one more page a few steps after our prompt is computed; the
+ * prompt waits one step more where it is overtaken. */
 int32_t axes_elder_tokens(const struct certify_plan *p)
 {
 	int32_t size = axes_number(p, AXIS_PAGE_SIZE), chunk = axes_number(p, AXIS_CHUNK);
@@ -238,7 +239,8 @@ int32_t axes_elder_tokens(const struct certify_plan *p)
 	return tokens < 1 ? tokens + size : tokens;
 }
 
-/* Preemption: room for our prompt and for what is there first, and not for its next pages. */
+/* Pages of the pool. With preemption: enough for our prompt and the elders, but not for the elders'
+ * next pages. */
 static int32_t pool(const struct certify_plan *p, int32_t size)
 {
 	int ahead;
@@ -257,7 +259,7 @@ static int32_t pool(const struct certify_plan *p, int32_t size)
 
 /* ---- drafters ---- */
 
-enum { SOME = 4 }; /* guesses, where their number is not what is tried */
+enum { SOME = 4 }; /* drafted tokens, where the drafts axis does not set them */
 
 int axes_guesses(const struct certify_plan *p)
 {
@@ -266,7 +268,7 @@ int axes_guesses(const struct certify_plan *p)
 	return n ? n : p->choice[AXIS_DRAFTER] || p->choice[AXIS_RULE] ? SOME : 0;
 }
 
-/* With so many guesses, however unlikely they are. */
+/* The drafter's setting with n drafted tokens, however improbable they are. */
 static void write_spec(const struct axes *a, const char *drafter, int n, char out[CERTIFY_SPEC])
 {
 	const struct draft_ops *ops;
@@ -305,7 +307,7 @@ static bool opens(const struct axes *a, struct engine *engine, const char *draft
 	return !engine_set(engine, "spec", spec, &ignored);
 }
 
-/* Where there is no trained draft model, the model drafts for itself, if its path can be said. */
+/* Without a trained draft model the model drafts for itself, if the setting can hold its path. */
 static bool opens_by_itself(
 	struct axes *a, struct engine *engine, const char *drafter, const char *model)
 {
@@ -327,7 +329,7 @@ void axes_fit_model(struct axes *a, struct engine *engine, const char *model, in
 
 	a->layers = engine_info(engine)->n_layers;
 	a->states = engine_info(engine)->states;
-	if (a->states) { /* no attention to be looked at, nor keys and values */
+	if (a->states) { /* no attention to observe, no keys and values */
 		a->axis[AXIS_CACHE].n = a->axis[AXIS_CACHE].n_quick = 1;
 		a->axis[AXIS_WATCHED].value[1] = "recorded";
 		a->axis[AXIS_WATCHED].n = a->axis[AXIS_WATCHED].n_quick = 2;
@@ -338,8 +340,8 @@ void axes_fit_model(struct axes *a, struct engine *engine, const char *model, in
 	v->n = 1;
 	for (int i = 1; i < all.n; i++) {
 		trial_of(all.value[i], &ops);
-		if (ops->weighed /* it weighs who opens */ || opens(a, engine, all.value[i]) ||
-			opens_by_itself(a, engine, all.value[i], model))
+		if (ops->weighed /* such a drafter chooses among others and opens them itself */ ||
+			opens(a, engine, all.value[i]) || opens_by_itself(a, engine, all.value[i], model))
 			add_value(v, all.value[i]);
 	}
 	v->n_quick = v->n;

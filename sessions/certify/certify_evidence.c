@@ -1,8 +1,8 @@
-/* By what one sees that a value of an axis was at work in a case of certify. See certify_private.h.
+/* Evidence that a value of an axis took effect in a case of certify. See certify_private.h.
  *
- * Batch, row and drafts are seen step by step: every value that a step had is at work, the chosen
- * one or not, and two of them have met only where one step had both. The others hold for a whole
- * case. Thread: any; no state. */
+ * Batch, row and drafts have evidence per step: every value that a step had took effect, chosen or
+ * not, and two of them have met only where one step had both. The others hold for a whole case.
+ * Thread: any; no state. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static bool kernels_at_work(const struct axis_engine *want, const struct evidenc
 	return !strcmp(ev->backend, want->backend) && (!isa || !strcmp(ev->isa, isa));
 }
 
-/* Of an axis that holds for the whole case. */
+/* Evidence of an axis that holds for the whole case. */
 static bool case_has(const struct certify_plan *p, const struct evidence *ev, enum axis a)
 {
 	int want = axes_number(p, a);

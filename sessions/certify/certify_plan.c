@@ -1,10 +1,10 @@
 /* Chooses the mixed cases of certify: a covering array of pairs, made greedily (after AETG: Cohen,
- * Dalal, Fredman, Patton 1997), where the best candidate is not the one of most new pairs but of
- * most new pairs a second. See certify_private.h.
+ * Dalal, Fredman, Patton 1997), but the best candidate is the one with the most new pairs per
+ * second, not the most new pairs. See certify_private.h.
  *
- * The seconds are guessed from the rows that a case computes and from how slow its kernels are,
- * never measured: the list is the same for the same seed on all machines with the same values.
- * Thread: any; no state. */
+ * The seconds are predicted from the rows that a case computes and the speed of its kernels, never
+ * measured: the list is the same for the same seed on all machines with the same values. Thread:
+ * any; no state. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ static double prompt_cost(const struct certify_plan *p, bool slow)
 	return slow ? n * SLOW_ROW : n * FAST_ROW + steps * FAST_STEP;
 }
 
-/* Rows of the steps that generate, and of what the company computes before. */
+/* Rows of the generating steps, and of what the company computes before them. */
 static double company_rows(const struct certify_plan *p, bool slow)
 {
 	int ahead, company = axes_company(p, &ahead), drafts = axes_guesses(p);
@@ -57,7 +57,7 @@ int32_t plan_tokens(const struct axes *axes, const int *choice)
 	int32_t size = atoi(axes->axis[AXIS_PAGE_SIZE].value[choice[AXIS_PAGE_SIZE]]);
 	int32_t need = chunk + 2;
 	if ((choice[AXIS_PREFIX] || choice[AXIS_PAGE_ORDER]) && need < size + 2)
-		need = size + 2; /* a whole page to find again, and a second one */
+		need = size + 2; /* one whole page for a prefix hit, and part of a second */
 	/* of pages of 16; sinks take one more */
 	if (choice[AXIS_UNSEEN] && need < axes->unseen_from + 2 * (size - 16))
 		need = axes->unseen_from + 2 * (size - 16);
@@ -93,7 +93,7 @@ struct certify_plan plan_case(const struct axes *axes, const struct workload *wo
 struct planner {
 	const struct axes *axes;
 	const struct workload *work;
-	certify_grid open; /* pairs that no case of the list is to meet */
+	certify_grid open; /* pairs that no case of the list covers yet */
 	int n_open;
 	uint64_t *random;
 };
@@ -109,8 +109,8 @@ static uint8_t *cell(certify_grid grid, const struct axes *axes, int a, int i, i
 	return a < b ? &grid[x][y] : &grid[y][x];
 }
 
-/* Values of axis a that a case of this choice is to see: the batch shrinks by one a step, and
- * drafts that do not depend on what the text repeats do so at its end. */
+/* Values of axis a that a case of this choice should have: the batch shrinks by one a step, and so
+ * do drafts that do not depend on repeated text, at the end of the request. */
 static int values_of(const struct certify_plan *p, int a, int *value)
 {
 	int ahead, n = 0, most = axes_company(p, &ahead) + 1;
@@ -129,7 +129,7 @@ static int values_of(const struct certify_plan *p, int a, int *value)
 	return n;
 }
 
-/* How many new pairs the case is to meet; close: they are not new for the next. */
+/* How many new pairs the case covers; close: marks them as covered. */
 static int new_pairs(struct planner *pl, const struct certify_plan *p, bool close)
 {
 	int n = 0, x[AXIS_VALUES], y[AXIS_VALUES];
@@ -148,7 +148,7 @@ static int new_pairs(struct planner *pl, const struct certify_plan *p, bool clos
 	return n;
 }
 
-/* Preemption has all others in front of ours. */
+/* With preemption all other requests come before ours. */
 static bool can_be(const struct axes *axes, const int *choice)
 {
 	for (int a = 0; a < N_AXES; a++)
@@ -160,7 +160,7 @@ static bool can_be(const struct axes *axes, const int *choice)
 	return !choice[AXIS_PREEMPTION] || !choice[AXIS_BATCH] || !choice[AXIS_ROW] || batch == row + 1;
 }
 
-/* Open pairs that value i of axis a makes with what is chosen; -1: it cannot be. */
+/* Open pairs of value i of axis a with the values chosen so far; -1: impossible. */
 static int gain(struct planner *pl, int *choice, int a, int i)
 {
 	int n = 0;
@@ -174,7 +174,7 @@ static int gain(struct planner *pl, int *choice, int a, int i)
 	return n;
 }
 
-/* The k-th open pair. */
+/* Starts a choice from the k-th open pair. */
 static void begin(struct planner *pl, int *choice, int k)
 {
 	for (int a = 0; a < N_AXES; a++)
@@ -195,8 +195,8 @@ static double worth(struct planner *pl, const int *choice)
 	return new_pairs(pl, &p, false) / plan_cost(&p);
 }
 
-/* The other axes, in any order: of the values that meet most, the first from a random index on, if
- * the case is worth more with it. */
+/* Fills the other axes in random order: takes the value with the most open pairs (ties: the first
+ * from a random index on), if it makes the case worth more. */
 static void extend(struct planner *pl, int *choice)
 {
 	int order[N_AXES];

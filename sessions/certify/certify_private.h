@@ -1,8 +1,10 @@
-/* Inside sessions/certify/ only: the axes, one case, and what shows that a case did what it says.
+/* Inside sessions/certify/ only: the axes, one case, and the evidence that its axes took effect.
+ * "Ours" is the request under test, its "company" the other requests of the case, "elders" those
+ * that came before it and are to take its pages.
  *
- * certify_axes.c has the table of axes, makes engine options of a choice and says what the evidence
- * shows; certify_plan.c chooses the mixed cases; certify_run.c computes one; certify.c compares and
- * counts. Thread: the caller's. */
+ * certify_axes.c has the table of axes and makes engine options of a choice; certify_evidence.c
+ * evaluates the evidence; certify_plan.c chooses the mixed cases; certify_run.c computes one;
+ * certify.c compares and counts. Thread: the caller's. */
 #ifndef CUTAWAY_SESSIONS_CERTIFY_PRIVATE_H
 #define CUTAWAY_SESSIONS_CERTIFY_PRIVATE_H
 
@@ -29,7 +31,7 @@ enum axis {
 	N_AXES,
 };
 enum {
-	AXIS_VALUES = 20, /* most of one axis */
+	AXIS_VALUES = 20, /* maximum of one axis */
 	CERTIFY_SLOTS = 18,
 	CERTIFY_BUDGET = 1024,
 	CERTIFY_LONGEST = 520, /* tokens of the longest prompt: more than the largest chunk */
@@ -43,7 +45,7 @@ struct axis_values {
 	int n, n_quick;
 	const char *value[AXIS_VALUES];
 };
-/* How a value of AXIS_KERNELS is had. slow: a row takes it a hundred times as long as the
+/* The engine of a value of AXIS_KERNELS. slow: a row takes a hundred times as long as with the
  * others. */
 struct axis_engine {
 	const char *backend, *isa, *mode; /* isa of a CPU, mode of a GPU; else NULL */
@@ -51,16 +53,16 @@ struct axis_engine {
 };
 struct axes {
 	struct axis_values axis[N_AXES];
-	struct axis_engine engine[AXIS_VALUES]; /* of the values of AXIS_KERNELS */
+	struct axis_engine engine[AXIS_VALUES]; /* by value of AXIS_KERNELS */
 	/* values of all axes in one row: where each axis begins, how many */
 	int first[N_AXES], n_values;
 	char base_threads[16];
-	/* auto weighs by these: the same each time, and more rows are cheaper, so it guesses */
+	/* fixed row costs for the drafter auto: reproducible, and cheap enough for it to draft */
 	double row_ns[CERTIFY_ROWS + 1];
 	const char *visible; /* of all cases; NULL: full */
 	int32_t layers;      /* of the model */
 	int32_t unseen_from; /* see engine_state */
-	bool states;         /* a sequence has few pages: see engine_info */
+	bool states;         /* recurrent states: a sequence has few pages, see engine_info */
 	/* what $f means in a drafter's pattern: "" (the trained one) or a model's path and a comma */
 	char draft_file[CERTIFY_SPEC - 32];
 };
@@ -70,10 +72,10 @@ struct workload {
 	int32_t n_ids, n_generated;
 };
 
-/* A step that had ours after its prompt was begun: what the batch, row and drafts axes are seen
- * by. */
+/* A step with rows of ours after its prompt was begun: evidence for the batch, row and drafts
+ * axes. */
 struct seen_step {
-	int8_t members, before, drafts; /* requests in it, those in front of ours, drafts of ours */
+	int8_t members, before, drafts; /* requests in it, those before ours, drafts of ours */
 };
 
 /* What was computed for one request: a row for each token scored or generated. */
@@ -84,7 +86,7 @@ struct trail {
 	} row[CERTIFY_LONGEST + 200];
 };
 
-/* What was seen of a case, by which each axis is held to its promise. */
+/* The evidence of a case, from its events. */
 struct evidence {
 	char backend[8], isa[16];
 	char cache[8];    /* format of keys and values */
@@ -94,11 +96,11 @@ struct evidence {
 	int n_steps;
 	int64_t most_rows;          /* of ours in a step, before its first token */
 	int64_t hit;                /* tokens from the prefix cache */
-	int64_t taken, apart;       /* pages ours took; those not beside the page before them */
-	int64_t unseen;             /* pages that ours gave back, as no row to come saw them */
-	int64_t reach, unseen_from; /* its last position; that from which it has such pages */
-	int64_t preempted;          /* times that ours lost its pages */
-	int64_t reordered;          /* requests that ours overtook, and those that overtook it */
+	int64_t taken, apart;       /* pages ours took; those not adjacent to its previous page */
+	int64_t unseen;             /* pages that ours freed because no later row attends to them */
+	int64_t reach, unseen_from; /* its last position; the first one with such pages */
+	int64_t preempted;          /* times that ours was preempted */
+	int64_t reordered;          /* requests that overtook ours or that ours overtook */
 	int64_t verified, accepted, by_rejection; /* the last: of those verified, by that rule */
 	int64_t watched, recorded;                /* attention events; events in a recording's file */
 };
@@ -108,48 +110,48 @@ struct certify_plan {
 	const struct axes *axes;
 	int choice[N_AXES];
 	struct workload work;
-	bool scored;   /* every token of the prompt first, as score does */
-	bool brief;    /* ends when all chosen values were seen: for slow kernels */
+	bool scored;   /* scores every token of the prompt first, as `score` does */
+	bool brief;    /* ends when all chosen values took effect: for slow kernels */
 	uint64_t seed; /* of the order of pages */
 	const char *model;
-	char spec[CERTIFY_SPEC]; /* the drafter, once it may guess */
+	char spec[CERTIFY_SPEC]; /* the drafter's setting, from when it may draft */
 };
 
 /* certify_axes.c */
 void axes_fill(struct axes *a);
-/* Leaves out the drafters that do not open on this model, and what its memory has no use for in
- * texts of at most so many tokens: engine is one, and idle. */
+/* Leaves out the drafters that do not open on this model, and values without effect on its memory
+ * in texts of at most this many tokens. engine: an open, idle one. */
 void axes_fit_model(struct axes *a, struct engine *engine, const char *model, int32_t longest);
 void axes_number_values(struct axes *a); /* sets first and n_values; again after an axis changed */
 const char *axes_chosen(const struct certify_plan *p, enum axis a);
 int axes_number(const struct certify_plan *p, enum axis a); /* of a value that is one, else 0 */
 bool axes_slow(const struct axes *a, const int *choice);
-/* Why values i and j of axes a and b cannot meet, or NULL: a rule, the same text for all its
- * pairs. */
+/* Why values i and j of axes a and b cannot meet, or NULL. Pairs excluded by the same rule get the
+ * same text. */
 const char *axes_clash(const struct axes *axes, int a, int i, int b, int j);
-/* Of the start. With preemption nothing is guessed before ours has begun: the others, too, are to
- * take a page when it is foreseen. Then p->spec, which axes_spec() writes. */
+/* Options at the start. With preemption drafting begins only with ours, so that the other requests
+ * take their pages at predictable steps; then p->spec holds, which axes_spec() writes. */
 struct engine_options axes_options(const struct certify_plan *p);
 void axes_spec(struct certify_plan *p);
-/* Tokens that the chosen drafter is to guess in a step; 0: nobody guesses. */
+/* Tokens that the chosen drafter drafts in a step; 0: no drafting. */
 int axes_guesses(const struct certify_plan *p);
-/* Passes of the chosen drafter's own in the case, in rows of the model. */
+/* Forward passes of the chosen drafter itself, in rows of the model. */
 double axes_drafter_rows(const struct certify_plan *p);
-/* Requests beside ours, and how many of them were there first. */
+/* Number of other requests, and how many of them come before ours. */
 int axes_company(const struct certify_plan *p, int *ahead);
-/* Tokens that requests which are to take our pages begin with. */
+/* Prompt tokens of the elders. */
 int32_t axes_elder_tokens(const struct certify_plan *p);
 
 /* certify_evidence.c */
-/* Whether value i of axis a was at work: the one chosen or, of batch, row and drafts, any that a
+/* Whether value i of axis a took effect: the chosen one or, for batch, row and drafts, any that a
  * step had. */
 bool evidence_has(const struct certify_plan *p, const struct evidence *ev, int a, int i);
-/* Whether both were, and in one step where both are seen by steps. */
+/* Whether both did, and in one step if both have evidence per step. */
 bool evidence_has_pair(
 	const struct certify_plan *p, const struct evidence *ev, int a, int i, int b, int j);
-/* Whether all chosen values were. */
+/* Whether all chosen values took effect. */
 bool evidence_is_whole(const struct certify_plan *p, const struct evidence *ev);
-/* Appends what shows the chosen value of axis a, if more than its name is worth saying. */
+/* Appends the evidence of the chosen value of axis a, if it says more than the value's name. */
 void evidence_say(
 	const struct certify_plan *p, const struct evidence *ev, enum axis a, char *seen, size_t cap);
 
@@ -158,25 +160,24 @@ enum { CERTIFY_MAX_PLANNED = 512 };
 struct mixed_case {
 	int choice[N_AXES];
 	enum text_size size;
-	double cost; /* guessed seconds; what is learnt while running corrects it */
+	double cost; /* predicted seconds; measured times correct them */
 };
 struct mixed_list {
 	struct mixed_case item[CERTIFY_MAX_PLANNED];
 	int n;
 };
-/* The list of mixed cases that should make every pair meet that is left of pair[][]
- * (CERTIFY_PAIR_LEFT) and was tried less than three times (tries[][]). Depends on its arguments
- * alone, never on time: cases of most new pairs a second come first. Fewer than most, if that is
- * not 0. */
+/* Lists mixed cases that cover every pair of pair[][] that is left (CERTIFY_PAIR_LEFT) and was
+ * tried less than three times (tries[][]). Depends on its arguments alone, never on time: cases
+ * with the most new pairs per second come first. At most `most` cases, if that is not 0. */
 typedef uint8_t certify_grid[CERTIFY_MAX_VALUES][CERTIFY_MAX_VALUES];
 void plan_mixed(const struct axes *axes, const struct workload *work, const certify_grid pair,
 	const certify_grid tries, int most, uint64_t *random, struct mixed_list *list);
-/* A case of this choice is run. */
+/* Counts a try of the pairs of this choice. */
 void plan_note_try(const struct axes *axes, const int *choice, certify_grid tries);
 /* The plan of a choice on a text: mixed cases of slow kernels are brief and not scored. */
 struct certify_plan plan_case(const struct axes *axes, const struct workload *work,
 	const int *choice, enum text_size size, bool mixed);
-/* Tokens of a prompt that give every chosen value the occasion to matter. */
+/* Prompt length with which every chosen value can take effect. */
 int32_t plan_tokens(const struct axes *axes, const int *choice);
 double plan_cost(const struct certify_plan *p);
 

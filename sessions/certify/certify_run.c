@@ -1,8 +1,8 @@
 /* One case of certify: an engine with the options of the plan, a text scored token by token, then
- * continued, among such company as the plan asks for. See certify_private.h.
+ * continued, with the other requests of the plan. See certify_private.h.
  *
- * Thread: the caller's. Everything is seen through a sink, as events: nothing here reaches into the
- * engine. */
+ * Thread: the caller's. All evidence comes from events, through a sink: nothing here reads the
+ * engine's internals. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,27 +16,27 @@ struct run {
 	const struct certify_plan *plan;
 	struct trail *trail; /* NULL: not kept */
 	struct evidence *ev;
-	int64_t request;               /* ours, as far as the sink is concerned; 0: none yet */
-	int64_t members, mine, drafts; /* of the step under way: requests so far, before ours or -1 */
+	int64_t request;               /* the number of ours, as the sink knows it; 0: none yet */
+	int64_t members, mine, drafts; /* of the step in progress: requests so far, those before ours or
+									  -1, drafts */
 	int64_t last_page;
 	bool is_state[MEMORY_GROUPS];
 	int64_t company[CERTIFY_SLOTS]; /* others, in order of arrival */
 	int n_company, ahead;           /* ahead: came before ours */
-	int64_t earlier; /* came before ours and waits to be admitted; 0: there is none */
+	int64_t earlier; /* a request that came before ours and is not admitted yet; 0: none */
 	bool answering, waiting, begun, finished, failed; /* waiting: ours was not admitted yet */
-	bool repeated;                                    /* ours went back to its prompt once */
+	bool repeated;                                    /* ours was rewound to its prompt once */
 	struct session session;
 	struct engine *engine; /* the session's */
 	int32_t *ids;
 	int32_t n_ids, next; /* next: token after what the prompt repeats */
 };
 
-/* After the text: ids that do not repeat, of which 17 requests take 128 each, from 17 positions
- * on. */
+/* Ids after the text that do not repeat: each of 17 requests takes 128, each from another
+ * position. */
 enum { ELDER_IDS = 160 };
 
-/* Repeats itself, so that prompt lookup has something to find, and then parts from what it
- * repeated. */
+/* Repeats itself, so that prompt lookup finds drafts, and then diverges from the repeated part. */
 static const char text[] =
 	"The cat sat on the mat. The dog sat on the log. The cat sat on the mat. The dog sat on the "
 	"fog.\n"
@@ -180,7 +180,7 @@ static void on_event(void *arg, const struct event *ev)
 		most(&r->ev->hit, ev->u.lookup.hit);
 	} else if (ev->kind == EV_preempt && ev->u.preempt.request == r->request) {
 		r->ev->preempted++;
-		r->begun = r->repeated = false; /* it is computed again, and goes back again */
+		r->begun = r->repeated = false; /* it is recomputed, and will be rewound again */
 	} else if (ev->kind == EV_attention && ev->u.attention.request == r->request) {
 		r->ev->watched++;
 	} else if (ev->kind == EV_token && ev->u.token.request == r->request) {
@@ -207,13 +207,13 @@ static int64_t submit(struct run *r, enum ev_code_request_kind kind, int32_t at,
 		.ignore_end = true,
 	};
 	q.params.seed = 7;
-	/* rejection draws other tokens, unless there is nothing to draw */
+	/* modified rejection draws other tokens, except with greedy choice */
 	if (r->plan->choice[AXIS_RULE])
 		q.params.temperature = 0;
 	return engine_submit(r->engine, &q, e);
 }
 
-/* Those who took our pages go once they did, so that we can end. */
+/* Cancels the elders once they have preempted ours, so that it can end. */
 static void dismiss_elders(struct run *r)
 {
 	if (r->plan->choice[AXIS_PREEMPTION] && r->ev->preempted)
@@ -221,7 +221,7 @@ static void dismiss_elders(struct run *r)
 			engine_cancel(r->engine, r->company[--r->n_company]);
 }
 
-/* The last to come goes. False if the batch is not to shrink any more. */
+/* Cancels the newest other request. False if the batch does not shrink any more. */
 static bool shrink(struct run *r)
 {
 	const int *choice = r->plan->choice;
@@ -231,9 +231,9 @@ static bool shrink(struct run *r)
 	return true;
 }
 
-/* Ours is taken back to its prompt and a token that goes on with what the prompt repeats: there is
- * something to guess, whatever the model would say. In a batch it goes so at every size of it, and
- * must compute the same each time. */
+/* Rewinds ours to its prompt and forces the token with which the repeated text goes on: so there is
+ * something to draft, whatever the model would draw. With a batch this repeats at every batch size,
+ * and must compute the same each time. */
 static int repeat(struct run *r, struct err *e)
 {
 	const struct workload *w = &r->plan->work;
@@ -246,7 +246,7 @@ static int repeat(struct run *r, struct err *e)
 	return engine_rewind(r->engine, r->request, w->n_ids, r->next, e);
 }
 
-/* Whether a brief case has nothing more to see. */
+/* Whether a brief case has all its evidence. */
 static bool enough(const struct run *r)
 {
 	const int *choice = r->plan->choice;
@@ -278,7 +278,7 @@ static int finish(struct run *r, struct err *e)
 	return r->failed ? err_set(e, ERR_INPUT, "certify: the model computes no numbers (NaN)") : 0;
 }
 
-/* Ours is about to come. */
+/* Resets the state before ours is submitted. */
 static void expect(struct run *r)
 {
 	r->finished = r->begun = false;
@@ -293,8 +293,8 @@ static int score(struct run *r, struct err *e)
 	return r->request < 0 ? -1 : finish(r, e);
 }
 
-/* Other requests, of other lengths, that run as long as ours does. Those that are to take our pages
- * have nothing to guess from: they grow by a token a step, drafts or not. */
+/* Submits other requests, of other lengths, that run as long as ours does. The text of elders gives
+ * no drafts: they grow by one token a step, whatever the drafter. */
 static int submit_company(struct run *r, int from, int to, struct err *e)
 {
 	bool preempt = r->plan->choice[AXIS_PREEMPTION];
@@ -310,8 +310,8 @@ static int submit_company(struct run *r, int from, int to, struct err *e)
 	return 0;
 }
 
-/* Steps before ours comes: it joins a batch that is under way. Those that are to take our pages
- * must be through their prompts. */
+/* Steps before ours is submitted, so that it joins a running batch. Elders must have computed their
+ * prompts. */
 static int32_t steps_ahead(const struct run *r, int ahead)
 {
 	int32_t chunk = axes_number(r->plan, AXIS_CHUNK), n = axes_elder_tokens(r->plan);
@@ -324,9 +324,9 @@ static int32_t steps_ahead(const struct run *r, int ahead)
 	return 1 + (by_chunk > by_budget ? by_chunk : by_budget);
 }
 
-/* Where a policy is to show: a request of one token comes before ours and another one after it. Who
- * is not admitted in order of arrival overtakes one of them or is overtaken. Both are gone after a
- * step. */
+/* Evidence for a policy: a request of one token comes before ours and another one after it. Unless
+ * requests are admitted in order of arrival, ours overtakes one of them or is overtaken. Both end
+ * after a step. */
 static int64_t submit_short(struct run *r, struct err *e)
 {
 	return r->plan->choice[AXIS_POLICY] ? submit(r, EV_REQUEST_KIND_load, 1, 1, 1, e) : 0;
@@ -352,12 +352,12 @@ static int answer(struct run *r, int company, int ahead, int32_t n_generated, st
 	return finish(r, e);
 }
 
-/* Puts the free list in a seeded order: pages are taken one each, and given back so. */
+/* Puts the free list in a seeded order: requests take one page each and free them in that order. */
 static int shuffle_pages(struct run *r, struct err *e)
 {
 	int64_t id[CERTIFY_SLOTS];
 	uint64_t random = r->plan->seed;
-	int n = r->plan->brief ? 8 : CERTIFY_SLOTS; /* a short text takes few */
+	int n = r->plan->brief ? 8 : CERTIFY_SLOTS; /* a short text needs few */
 	n = n < engine_state(r->engine).pages ? n : engine_state(r->engine).pages;
 	for (int i = 0; i < n; i++)
 		if ((id[i] = submit(r, EV_REQUEST_KIND_load, 3 * i, 1, 0, e)) < 0)
@@ -374,7 +374,7 @@ static int shuffle_pages(struct run *r, struct err *e)
 
 /* ---- a case ---- */
 
-/* Ends with the text's beginning again: what follows is likely to be guessed. */
+/* Ends with the text's beginning again, so that lookup is likely to draft what follows. */
 static int fill_ids(struct run *r, struct err *e)
 {
 	int32_t *once = NULL, n = r->plan->work.n_ids;
@@ -456,7 +456,7 @@ static int compute(struct run *r, struct err *e)
 		return -1;
 	if (!p->work.n_generated)
 		return 0;
-	if (p->choice[AXIS_PREFIX]) { /* once for the cache, its tokens not kept */
+	if (p->choice[AXIS_PREFIX]) { /* one run to fill the prefix cache; its tokens are not kept */
 		struct trail *kept = r->trail;
 		r->trail = NULL;
 		int failed = answer(r, 0, 0, 1, e);

@@ -17,7 +17,7 @@ static bool same_piece(const struct history_piece *a, const struct history_piece
 	return a && b && a->size == b->size && !memcmp(a->bytes, b->bytes, (size_t)a->size);
 }
 
-/* As far as both files say; ids that only one used decide nothing. */
+/* Compares the ids that both files have; others decide nothing. */
 static bool same_vocab(const struct history *a, const struct history *b)
 {
 	if (a->vocab != b->vocab)
@@ -42,7 +42,7 @@ bool diff_same_token(const struct diff *d, const struct diff_pair *p, int32_t i,
 
 /* ---- sides ---- */
 
-/* The tokens at the end, and which row drew each. */
+/* Fills in the tokens at the end of the request, and the row that drew each. */
 static int fill_side(struct diff_side *s, const struct history_request *r, struct err *e)
 {
 	s->request = r;
@@ -74,8 +74,8 @@ static uint64_t hash_prompt(const struct history_request *r)
 	return XXH64(r->prompt, (size_t)r->n_prompt * sizeof *r->prompt, 0);
 }
 
-/* Of a search, whose answer is a request of its own: branches are its working, and numbered as they
- * came. */
+/* A branch of a search. The search's answer is a request of its own; branches are numbered in order
+ * of creation. */
 static bool is_branch(const struct history_request *r)
 {
 	return r->kind == EV_REQUEST_KIND_search;
@@ -97,7 +97,7 @@ static bool may_match(const struct diff *d, int level, const struct key *a, cons
 	}
 }
 
-/* In order, what is surest first. */
+/* Matches in passes, the surest criterion first. */
 static void match(const struct diff *d, struct key *a, struct key *b)
 {
 	for (int level = 0; level < 4; level++) {
@@ -145,7 +145,7 @@ static int add_pair(
 	return 0;
 }
 
-/* In A's order, those of B alone after them. */
+/* In A's order; requests that only B has follow. */
 static int make_pairs(struct diff *d, const struct key *a, const struct key *b, struct err *e)
 {
 	d->pair =

@@ -1,7 +1,7 @@
 /* Two recordings side by side: which request belongs to which, the first token that differs and
- * why, and how far the two diverge after it. From the logs alone; diff_deep() asks the models.
+ * why, and how far the two diverge after it. From the logs alone; diff_deep() runs the models.
  *
- * Requests are matched by their prompt, then by what the person typed, then by their order. Two
+ * Requests are matched by their prompt, then by the text that was typed, then by their order. Two
  * requests with equal tokens so far have equal logits (law 2), so at the first token that differs
  * there are few causes: the logits differ although the tokens before are equal (another model,
  * another arithmetic, a fault), or they are equal and the draw was another (settings, seed), or the
@@ -20,22 +20,22 @@
 enum diff_cause {
 	DIFF_EQUAL,   /* tokens and hashes */
 	DIFF_ALONE,   /* the other recording has no such request */
-	DIFF_PROMPT,  /* the prompts part */
-	DIFF_FORCED,  /* a token was put there by the user */
-	DIFF_LOGITS,  /* the row's hash differs, with equal tokens before it */
-	DIFF_SETTING, /* equal logits; settings of the draw differ */
+	DIFF_PROMPT,  /* the prompts differ */
+	DIFF_FORCED,  /* the user forced a token there */
+	DIFF_LOGITS,  /* the hash of the logits differs, with equal tokens before it */
+	DIFF_SETTING, /* equal logits; sampling settings differ */
 	DIFF_DRAW,    /* equal logits and settings, and yet another token */
-	DIFF_CHOSEN,  /* equal logits; a search chose, nobody drew */
+	DIFF_CHOSEN,  /* equal logits; a search chose the token, it was not drawn */
 	DIFF_LENGTH,  /* one ends where the other goes on */
 	DIFF_N_CAUSES,
 };
 extern const char *const diff_cause_names[DIFF_N_CAUSES];
 
-/* How far two distributions, and what was drawn from them, are apart over a run of positions. */
+/* How far two distributions, and the tokens drawn from them, differ over a run of positions. */
 struct diff_distance {
 	int32_t n;          /* positions that both have */
-	int32_t same;       /* with the same token at the same position */
-	int32_t n_top, top; /* positions whose best tokens are known; and agree */
+	int32_t same;       /* of these, with the same token */
+	int32_t n_top, top; /* positions whose most probable tokens are known; and equal */
 	int32_t n_kl;       /* positions whose divergence is known */
 	double kl, kl_max;  /* nats, D(A || B): mean and largest */
 };
@@ -53,15 +53,15 @@ struct diff_side {
 struct diff_pair {
 	struct diff_side side[2];
 	enum diff_cause cause;
-	/* where comparing begins: 0, or after the prompts if the vocabularies differ */
+	/* where the comparison begins: 0, or after the prompts if the vocabularies differ */
 	int32_t from[2];
 	int32_t at;     /* tokens before it, from `from` on, are equal */
 	int32_t row[2]; /* the rows there, or -1 */
 	/* first row whose hash differs with equal tokens before it, counted as `at`; or -1 */
 	int32_t hash_at;
-	struct diff_distance before, after; /* of drawn rows; `after`: the contexts differ too. Where
-										 * candidates were recorded, their KL is a lower bound: what
-										 * is no candidate of both counts as one */
+	struct diff_distance before, after; /* of drawn rows; `after`: the contexts differ too. With
+										   recorded candidates the KL is a lower bound: tokens that
+										   are not candidates of both count as one */
 	struct diff_hunk *hunk;
 	int32_t n_hunks;
 	char settings[320]; /* those of the two requests that differ: "temperature 0 and 0.7, …" */
@@ -72,22 +72,22 @@ struct diff {
 	bool same_model, same_vocab; /* same_model: by SHA-256 */
 	struct diff_pair *pair;
 	int32_t n_pairs, n_equal;
-	char session[480]; /* what of the sessions differs */
+	char session[480]; /* differences between the sessions */
 };
 
 int diff_open(struct diff **d, const char *a, const char *b, struct err *e);
 void diff_close(struct diff *d); /* NULL is fine */
 
-/* Lines of plain text: a line a pair, the cause below each that parts, the sum at the end. */
+/* Plain text: a line per pair, the cause below each that differs, a summary at the end. */
 void diff_print(struct diff *d, FILE *out);
 /* The cause of one pair, for a line: "the draw: temperature 0 and 0.7". */
 void diff_describe(struct diff *d, const struct diff_pair *p, char *buf, size_t cap);
-/* What the two drew at the token that parts them, for a line each; "" if there is no row. */
+/* What each side drew at the first difference, a line each; "" if there is no row. */
 void diff_describe_draw(struct diff *d, const struct diff_pair *p, int side, char *buf, size_t cap);
 
 /* With the models, exactly: KL over the whole vocabulary. Where the models differ, both run over
- * the tokens of A, from the first that was drawn; where they do not, each text's own rows after the
- * divergence are compared beside each other. out [n_pairs]. */
+ * the tokens of A, from the first that was drawn; if the models are the same, each text's own rows
+ * after the divergence are compared position by position. out [n_pairs]. */
 struct diff_deep_options {
 	struct engine_options engine[2];
 	const atomic_bool *stop; /* or NULL */

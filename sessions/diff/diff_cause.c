@@ -1,4 +1,4 @@
-/* Where a pair parts, why, and how far it goes apart. See diff.h. */
+/* Where a pair diverges, why, and how far. See diff.h. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -23,9 +23,9 @@ static double term(double p, double q)
 	return p > 0 ? p * log(p / fmax(q, 1e-12)) : 0;
 }
 
-/* D(A || B) over the candidates that both name and one bin for the rest. Joining events never makes
- * the divergence larger (Cover and Thomas 2006, "Elements of Information Theory", section 2.7), so
- * it is a lower bound. */
+/* D(A || B) over the candidates that both name and one bin for the rest. Merging outcomes never
+ * increases the divergence (Cover and Thomas 2006, "Elements of Information Theory", section 2.7),
+ * so it is a lower bound. */
 static double bound_kl(const struct ev_candidate *a, int n_a, const struct ev_candidate *b, int n_b)
 {
 	double kl = 0, rest_a = 1, rest_b = 1;
@@ -72,8 +72,8 @@ static void add_position(struct diff *d, struct diff_distance *to, const struct 
 	add_kl(to, bound_kl(ca, n_a, cb, n_b));
 }
 
-/* Positions counted from the first that both drew: after prompts that differ, the first token of
- * each answer stands beside that of the other. */
+/* Positions count from the first that both drew: after different prompts, the first tokens of the
+ * two answers are compared. */
 static void measure(struct diff *d, struct diff_pair *p)
 {
 	bool aligned = p->cause != DIFF_PROMPT;
@@ -116,8 +116,7 @@ static bool penalised(const struct sample_params *p)
 	return p->repeat_penalty != 1 || p->frequency_penalty != 0 || p->presence_penalty != 0;
 }
 
-/* Can it change a draw of either? The best token, which is what a greedy request takes, is changed
- * by penalties alone. */
+/* Can the setting change a draw of either? A greedy choice is changed by penalties alone. */
 static bool matters(int setting, const struct sample_params *a, const struct sample_params *b)
 {
 	switch (setting) {
@@ -130,7 +129,7 @@ static bool matters(int setting, const struct sample_params *a, const struct sam
 	}
 }
 
-/* Of the table, those of a draw: the last is the seed. */
+/* Compares the sampling settings of the table: the last is the seed. */
 static void compare_settings(struct diff_pair *p)
 {
 	const struct history_request *q = p->side[0].request, *r = p->side[1].request;
@@ -163,8 +162,8 @@ static bool same(void *arg, int32_t i, int32_t k)
 	return diff_same_token(c->d, c->p, c->at[0] + i, c->at[1] + k);
 }
 
-/* The first row, with equal tokens before it, whose hash differs; where tokens part at the
- * latest. */
+/* The first row, with equal tokens before it, whose hash differs; at the latest where the tokens
+ * differ. */
 static int32_t first_hash(const struct diff_pair *p, int32_t until)
 {
 	for (int32_t i = 0; i <= until; i++) {
@@ -204,8 +203,8 @@ static enum diff_cause cause_of(struct diff *d, struct diff_pair *p, int32_t n_a
 	const struct history_row *a, *b;
 
 	p->hash_at = hash == INT32_MAX ? -1 : hash;
-	/* logits that part with equal tokens are the news, even where no token does. Other models'
-	 * always do */
+	/* logits that differ after equal tokens are reported even if no token differs; with another
+	 * model they always do */
 	if (hash < p->at && d->same_model) {
 		p->at = hash;
 		return DIFF_LOGITS;
@@ -220,7 +219,7 @@ static enum diff_cause cause_of(struct diff *d, struct diff_pair *p, int32_t n_a
 	}
 	a = diff_row(p, 0, p->from[0] + p->at);
 	b = diff_row(p, 1, p->from[1] + p->at);
-	if (!a || !b) { /* a fork holds what its user put there as the end of its prompt */
+	if (!a || !b) { /* the token that was forced in a fork is the end of its prompt */
 		const struct history_request *q = p->side[0].request, *r = p->side[1].request;
 		int32_t pos = p->from[0] + p->at;
 
@@ -237,7 +236,7 @@ static int find_hunks(struct diff *d, struct diff_pair *p, struct err *e)
 	for (int s = 0; s < 2; s++) {
 		int32_t prompt = p->side[s].n_prompt - p->from[s];
 
-		/* of prompts that part only the answers are laid side by side */
+		/* if the prompts differ, only the answers are aligned */
 		c.at[s] = p->cause == DIFF_PROMPT ? prompt : p->at;
 		n[s] = p->side[s].n - p->from[s] - c.at[s];
 	}

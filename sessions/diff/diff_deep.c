@@ -1,4 +1,4 @@
-/* Two distributions over the whole vocabulary, row beside row. See diff_deep in diff.h. */
+/* Compares two distributions over the whole vocabulary, row by row. See diff_deep in diff.h. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +9,11 @@
 struct deep {
 	struct diff *d;
 	const struct diff_deep_options *o;
-	struct engine *engine[2]; /* both the same where the models are */
+	struct engine *engine[2]; /* the same engine twice if the models are equal */
 	int32_t done, all;
 };
 
-/* What of a pair is looked at: rows [first, first + n) of each side's tokens. */
+/* The part of a pair that is computed: rows [first, first + n) of each side's tokens. */
 struct stretch {
 	const int32_t *ids[2];
 	int32_t first[2], n;
@@ -89,7 +89,7 @@ static int compare_rows(struct deep *k, struct probe_rows *a, struct probe_rows 
 	return 0;
 }
 
-/* What rows see is a setting, and may be what the two differ in. */
+/* What a row attends to is a setting, and may be the difference between the two. */
 static int compute_as_recorded(struct deep *k, int side, struct err *e)
 {
 	const struct lossy_settings l = history_lossy(k->d->h[side], NULL);
@@ -121,7 +121,7 @@ static int open_engines(struct deep *k, int32_t longest, struct err *e)
 		o.ctx = longest + 1;
 		o.slots = 1;
 		o.page_size = K_GROUP;
-		o.pages = 4; /* a probe brings its own */
+		o.pages = 4; /* a probe allocates its own */
 		o.spec = "off";
 		o.abandon = k->o->stop;
 		if (engine_open(&k->engine[i], &o, e))

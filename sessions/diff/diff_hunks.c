@@ -4,7 +4,7 @@
 
 #include "sessions/diff/diff.h"
 
-/* What is reached with d edits on each diagonal k = i - j, for every d: [d][k + d]. */
+/* The furthest i reached with d edits on each diagonal k = i - j, for every d: [d][k + d]. */
 struct search {
 	int32_t n_a, n_b, most;
 	bool (*same)(void *arg, int32_t i, int32_t k);
@@ -50,7 +50,7 @@ static bool search_row(struct search *s, int32_t d)
 	return false;
 }
 
-/* Cut short: goes on from where most is matched. */
+/* At the limit of edits: takes the diagonal with the most matches. */
 static void give_up(struct search *s, int32_t d)
 {
 	int32_t best = -1;

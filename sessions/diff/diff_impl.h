@@ -6,7 +6,8 @@
 
 enum { DIFF_MOST_EDITS = 1000 };
 
-/* Is token i of one side token k of the other, counted from where comparing begins? */
+/* Is token i of one side equal to token k of the other, counted from where the comparison
+ * begins? */
 bool diff_same_token(const struct diff *d, const struct diff_pair *p, int32_t i, int32_t k);
 /* Fills everything of a pair but its sides and `from`. */
 int diff_compare(struct diff *d, struct diff_pair *p, struct err *e);

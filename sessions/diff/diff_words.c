@@ -1,4 +1,4 @@
-/* What a comparison found, in words. See diff.h. */
+/* The result of a comparison as text. See diff.h. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +80,7 @@ void diff_describe(struct diff *d, const struct diff_pair *p, char *buf, size_t 
 	}
 }
 
-/* How the other side's token fared in this side's draw. */
+/* What happened to the other side's token in this side's draw. */
 static void describe_other(const struct diff *d, const struct diff_pair *p, int side,
 	const struct ev_candidate *c, int n, char *buf, size_t cap)
 {

@@ -1,4 +1,4 @@
-/* See history.h: opening, closing and asking. */
+/* See history.h: opening, closing and queries. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,7 @@ int history_open(struct history **out, const char *path, struct err *e)
 		return -1;
 	}
 	h->db = f.db;
-	/* one state of a file that is being written */
+	/* one snapshot of a file that is being written */
 	sqlite3_exec(h->db, "BEGIN", NULL, NULL, NULL);
 	history_load(h, &f, e);
 	sqlite3_exec(h->db, "COMMIT", NULL, NULL, NULL);

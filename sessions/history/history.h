@@ -1,13 +1,13 @@
-/* A recording as its requests and the rows of each: what is needed to compute it again (verify.h)
- * or to hold it beside another (diff.h).
+/* A recording as its requests and the rows of each: what is needed to recompute it (verify.h) or to
+ * compare it with another (diff.h).
  *
- * A request that went back (event rewind) has several takes: what it drew between two of them. All
- * takes are kept, in order; history_ids() gives the tokens as they stood in one.
+ * A request that was rewound (event rewind) has several takes: the tokens drawn between two
+ * rewinds. All takes are kept, in order; history_ids() gives the tokens as they stood in one.
  *
- * Nothing in the file is believed: ids are in the vocabulary, positions follow one another, counts
- * are bounded. Where a request's rows do not join up (rows deleted, or forged), `broken` says
- * where, and what follows is left out: its tokens are not known. The file may be one that is being
- * written, or that a kill cut off. Thread: one at a time. */
+ * Nothing in the file is trusted; checked are: ids are in the vocabulary, positions follow one
+ * another, counts are bounded. Where a request's rows are not contiguous (rows deleted, or forged),
+ * `broken` says where, and the rest is left out: its tokens are not known. The file may be one that
+ * is being written, or that a kill cut off. Thread: one at a time. */
 #ifndef CUTAWAY_SESSIONS_HISTORY_H
 #define CUTAWAY_SESSIONS_HISTORY_H
 
@@ -27,7 +27,7 @@ struct history_row { /* a token, or a scored one */
 	int32_t id, pos;
 	int64_t survivors;
 	uint8_t source;    /* EV_SOURCE_x */
-	bool by_rejection; /* drawn under modified rejection: not by the race */
+	bool by_rejection; /* drawn by modified rejection, not by the sampling race */
 	bool is_end;
 };
 
@@ -45,13 +45,13 @@ struct history_request {
 	int32_t n_rows, cap_rows;
 	struct history_take *take; /* n_takes >= 1 */
 	int32_t n_takes, cap_takes;
-	int32_t n;                /* tokens as they stand at the end, prompt and all */
-	int32_t longest;          /* of all takes */
+	int32_t n;                /* tokens at the end, prompt included */
+	int32_t longest;          /* longest of all takes */
 	int finish;               /* EV_FINISH_x, or -1: it had not ended */
-	int64_t forced_pos;       /* fork: position that the user filled, or -1 */
+	int64_t forced_pos;       /* fork: position of the token that the user forced, or -1 */
 	char *text, *spec, *stop; /* as recorded; "" if absent */
-	char *why;                /* of its end */
-	char broken[96];          /* "": whole */
+	char *why;                /* details of `finish` */
+	char broken[96];          /* "": complete */
 };
 
 struct history_piece { /* what a token decodes to */
@@ -63,9 +63,10 @@ struct history_piece { /* what a token decodes to */
 struct history {
 	char *path;
 	char *model_path, *model_name, *model_sha256, *backend, *isa, *version; /* "" if absent */
-	bool inexact; /* `exact` was off at some time: its bits are no function of its tokens */
+	bool inexact; /* `exact` was off at some time: its bits are not a function of its tokens alone
+				   */
 	int64_t arith, vocab, threads, ctx, page_size, unix_ns, n_layers, n_kv_heads, head_dim;
-	bool closed;               /* the session ended in order */
+	bool closed;               /* the session was closed properly */
 	int64_t n_steps, steps_ns; /* steps, and their wall time together */
 	struct history_request *request;
 	int32_t n_requests, cap_requests;
@@ -85,7 +86,7 @@ const struct history_piece *history_piece(const struct history *h, int32_t id);
 /* The candidates of a token's row; returns how many, at most cap. */
 int history_candidates(
 	struct history *h, const struct history_row *row, struct ev_candidate *out, int cap);
-/* Text of a setting as it stood when request r arrived, into buf; "" if it was not told. */
+/* Text of a setting as it stood when request r arrived, into buf; "" if it was not recorded. */
 void history_setting(
 	struct history *h, const struct history_request *r, const char *name, char *buf, int cap);
 /* The lossy settings as they stood when request r arrived; NULL: when the last one did. */

@@ -7,7 +7,7 @@
 #include "sessions/history/history.h"
 #include "trace/foreign.h"
 
-/* Fills an empty history from its open file. -1 with the error, and it is to be closed. */
+/* Fills an empty history from its open file. -1 with the error; then close it. */
 int history_load(struct history *h, const struct foreign *f, struct err *e);
 /* NULL with the error (e may be NULL). */
 sqlite3_stmt *history_prepare(struct history *h, const char *sql, struct err *e);

@@ -1,5 +1,5 @@
-/* Reads the rows of a recording into its requests: see history.h. The tables that matter are read
- * each by its own statement, and merged by seq. */
+/* Reads the rows of a recording into its requests: see history.h. Each table that is needed is read
+ * by its own statement; rows are merged by seq. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ struct loading {
 	struct history *h;
 	struct err *e;
 	sqlite3_stmt *step_of;
-	int64_t step, step_seq;                 /* events up to step_seq fell into this step */
+	int64_t step, step_seq;                 /* events up to step_seq belong to this step */
 	int64_t verified_request, verified_pos; /* the newest draft that modified rejection verified */
 };
 
@@ -110,7 +110,7 @@ static int32_t clamp32(int64_t v, int32_t max)
 #define READ_FLOAT(s, column, row) (float)sqlite3_column_double(s, column)
 #define READ_U64(s, column, row) (uint64_t) sqlite3_column_int64(s, column)
 
-/* As the columns of request_sql are, from this one on. */
+/* Reads the columns of request_sql from this one on, in their order. */
 static void read_params(struct sample_params *p, sqlite3_stmt *s, int column)
 {
 #define X(type, field, ...)                                                                        \
@@ -153,7 +153,7 @@ static int on_request(struct loading *l, sqlite3_stmt *s)
 	return begin_take(l, r, r->n_prompt);
 }
 
-/* The row is kept, and the request is one longer. False: it does not join on. */
+/* Appends the row to the request. False: it is not contiguous. */
 static int add_row(struct loading *l, struct history_request *r, const struct history_row *row)
 {
 	if (r->broken[0])
@@ -194,7 +194,7 @@ static int on_token(struct loading *l, sqlite3_stmt *s)
 		.source = (uint8_t)clamp32(sqlite3_column_int64(s, 10), EV_N_source),
 		.is_end = sqlite3_column_int64(s, 11) == 1 };
 
-	if (!r) /* it belongs to nobody: nothing can be computed */
+	if (!r) /* a row without a request cannot be recomputed */
 		return 0;
 	if (r->kind == EV_REQUEST_KIND_score) {
 		broke(r, "tokens were drawn for a given text", pos);
@@ -206,7 +206,7 @@ static int on_token(struct loading *l, sqlite3_stmt *s)
 	return add_row(l, r, &row);
 }
 
-/* A draft's verdict comes right before the token that it led to. */
+/* A draft's verdict comes right before the token that results from it. */
 static const char draft_sql[] =
 	"SELECT seq, request, pos FROM draft WHERE rule = 1 AND verdict <> 2 ORDER BY seq";
 
@@ -217,7 +217,7 @@ static int on_draft(struct loading *l, sqlite3_stmt *s)
 	return 0;
 }
 
-/* Scores tell no step: it is that of the next step row. */
+/* Score events have no step number: it is that of the next step row. */
 static int64_t step_of(struct loading *l, int64_t seq)
 {
 	if (seq <= l->step_seq)

@@ -1,6 +1,5 @@
-/* See score_command.h. The text goes through a file without a name, so that a command which does
- * not read it all cannot hold us up; so does what it says of errors, where the screen is not
- * its. */
+/* See score_command.h. The text is passed in an unnamed file, so that a command which does not read
+ * it all cannot block; so is its standard error if `quiet`. */
 #include "sessions/score/score_command.h"
 
 #include <ctype.h>
@@ -18,15 +17,15 @@
 #include <unistd.h>
 
 enum {
-	READS = 64, /* at a look: a command that never stops talking does not hold us up */
+	READS = 64, /* per call: a command with endless output does not block the caller */
 	SAID_ERROR = 160,
 };
 
 /* ---- it begins ---- */
 
 /* Spawned, not forked: the caller is the engine's thread, and a fork would copy the page tables of
- * all its weights. Signals are as for any command, and it has a group of its own from the start,
- * with all that it starts, so that all of it can be ended. Every other descriptor closes by itself.
+ * all its weights. Signals are as for any command, and it has a process group of its own from the
+ * start, so that all that it starts can be killed with it. Every other descriptor closes by itself.
  * 0, or errno. */
 static int spawn(const char *command, int in, int out, int errors, pid_t *pid)
 {
@@ -107,7 +106,7 @@ static int begin(struct score_command *c, const char *text, size_t size, struct 
 
 /* ---- it runs ---- */
 
-/* What is there by now; what does not fit is read and forgotten, so that it can go on. */
+/* Reads the output so far; what does not fit is discarded, so that the command can go on. */
 static void read_some(struct score_command *c, int wait_ms)
 {
 	struct pollfd p = { .fd = c->out, .events = POLLIN };
@@ -197,8 +196,8 @@ enum score_verdict score_command(
 	read_some(c, wait_ms);
 	if (waitid(P_PID, (id_t)c->pid, &ended, WEXITED | WNOHANG | WNOWAIT) || !ended.si_pid)
 		return SCORE_LATER;
-	read_some(c, 0); /* what it said last */
-	/* what it left running; the number of the group is its own until it is waited for */
+	read_some(c, 0); /* its last output */
+	/* kills what it left running; the group id cannot be reused before waitpid() */
 	kill(-c->pid, SIGKILL);
 	while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
 		;

@@ -1,5 +1,5 @@
 /* A command that scores a text: the text is its standard input, the first number of its output the
- * score. It runs beside whoever asks, who looks again until it has ended. Thread: any, one at a
+ * score. It runs asynchronously: the caller polls until it has ended. Thread: any, one at a
  * time. */
 #ifndef CUTAWAY_SESSIONS_SCORE_COMMAND_H
 #define CUTAWAY_SESSIONS_SCORE_COMMAND_H
@@ -11,19 +11,19 @@
 #include "base/err.h"
 #include "engine/search/search.h"
 
-enum { SCORE_SAID = 4096 }; /* of the output that is looked at */
+enum { SCORE_SAID = 4096 }; /* bytes of output that are kept */
 
 struct score_command {
 	const char *command; /* run by the shell, in a process group of its own */
-	bool quiet; /* what it says of errors is told with the error; else it goes where ours goes */
-	/* its own, zero at first */
-	pid_t pid; /* 0: it does not run */
+	bool quiet;          /* its standard error becomes part of the error; else it goes to ours */
+	/* internal, zero at first */
+	pid_t pid; /* 0: not running */
 	int out, errors;
 	size_t n;
 	char said[SCORE_SAID];
 };
-/* A search_score_fn; arg is a struct score_command. What the command started and left running is
- * not waited for, but ended with it, or when its answer is not wanted any more. */
+/* A search_score_fn; arg is a struct score_command. Processes that the command left running are
+ * killed when it ends, or when its answer is no longer wanted. */
 enum score_verdict score_command(
 	void *arg, const char *text, size_t size, int wait_ms, double *score, struct err *e);
 

@@ -58,8 +58,8 @@ static void add_end(struct bisect *b, const char *backend, const char *isa)
 	b->n_ends++;
 }
 
-/* The recorded one, the one in use, every one of this processor; the slow reference last. "cpu
- * scalar" is the reference's own functions. */
+/* Lists the recorded back end, the one in use, and all of this processor; the slow reference is
+ * last. "cpu scalar" runs the reference's own functions. */
 static void list_ends(struct bisect *b, const struct bisect_options *o)
 {
 	const char *const *isas = k_isas();
@@ -107,8 +107,8 @@ static struct engine *open_end(const struct run *r, const struct bisect_end *end
 struct hashing {
 	const struct run *r;
 	int64_t *hash;
-	int32_t rows;        /* the first so many are there */
-	bool failed, parted; /* parted: from an end that ran before */
+	int32_t rows;        /* rows computed so far */
+	bool failed, parted; /* parted: its rows differ from an earlier back end's */
 };
 
 static void on_event(void *arg, const struct event *ev)
@@ -151,7 +151,7 @@ static int hash_rows(
 	return h->failed ? err_set(e, ERR_INPUT, "it computes no numbers (NaN)") : 0;
 }
 
-/* A back end that is not here, or cannot, is no failure of ours. */
+/* A back end that is missing or cannot run is not an error. */
 static int try_end(struct run *r, int i, struct err *e)
 {
 	struct bisect_end *end = &r->b->end[i];
@@ -175,7 +175,7 @@ static int try_end(struct run *r, int i, struct err *e)
 	return 0;
 }
 
-/* First position at which two ends part; INT32_MAX: nowhere that both computed. */
+/* First position at which two back ends differ; INT32_MAX: none that both computed. */
 static int32_t parting(const struct run *r, int i, int k)
 {
 	const struct bisect_end *a = &r->b->end[i], *b = &r->b->end[k];
@@ -186,7 +186,7 @@ static int32_t parting(const struct run *r, int i, int k)
 	return INT32_MAX;
 }
 
-/* Whether the fast ends leave a question that the reference must answer. */
+/* Whether the fast back ends leave it open which is right, so that the reference must run. */
 static bool is_open(const struct run *r)
 {
 	const struct bisect *b = r->b;
@@ -205,8 +205,8 @@ static bool is_open(const struct run *r)
 	return n < 2;
 }
 
-/* The pair that parts first; one that is right before the reference (which is last), and this
- * before others. */
+/* The pair that differs first; prefers one that gives the recorded hash, then the reference (which
+ * is last). */
 static bool find_pair(const struct run *r)
 {
 	struct bisect *b = r->b;
@@ -323,8 +323,7 @@ static int find_stage(const struct run *r, struct err *e)
 		free(k.first);
 		k.first = next;
 	}
-	/* a device whose memory is not the host's has no stages to show: the row is known all the
-	 * same */
+	/* a device with memory of its own has no stages to compare; the row is known all the same */
 	return rc && own.code != ERR_DEVICE ? err_set(e, own.code, "%s", own.text) : 0;
 }
 

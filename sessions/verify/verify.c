@@ -1,5 +1,5 @@
-/* See verify.h. Jobs are made of the recording in its order; a few are under way at a time; results
- * are told in order. */
+/* See verify.h. Jobs are made in the order of the recording; a few run at a time; results are
+ * reported in order. */
 #include "sessions/verify/verify.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ struct run {
 	struct session session;
 	struct verify_result *result; /* [h->n_requests] */
 	int32_t *open_jobs;           /* [h->n_requests] jobs that are not done */
-	int32_t n_told;               /* results, in order */
+	int32_t n_told;               /* results reported, in order */
 	int64_t last_progress_ns;
 };
 
@@ -45,7 +45,7 @@ static struct verify_difference *differ(
 	v->n_differ += !j->differs || j->differs_at != row;
 	j->differs = true;
 	j->differs_at = row;
-	/* takes are compared side by side: the earlier row counts */
+	/* takes run in parallel: the earliest row counts */
 	if (d->what != VERIFY_NOTHING && d->row <= row)
 		return &spare;
 	*d = (struct verify_difference){ .what = what,
@@ -70,7 +70,7 @@ static void differ_int(struct verify_result *v, struct job *j, int32_t row, enum
 	d->computed = computed;
 }
 
-/* slack: what another libm may do to a logarithm. */
+/* slack: by how much another libm may change a logarithm. */
 static void differ_real(struct verify_result *v, struct job *j, int32_t row, enum verify_what what,
 	double was, double is, double slack)
 {
@@ -83,7 +83,8 @@ static void differ_real(struct verify_result *v, struct job *j, int32_t row, enu
 	d->is = is;
 }
 
-/* Modified rejection draws by its own rule; at temperature 0 both take the best. */
+/* Modified rejection draws by its own rule; at temperature 0 both choose the most probable
+ * token. */
 static bool is_raced(const struct history_request *q, const struct history_row *row)
 {
 	return row->source != EV_SOURCE_chosen && row->source != EV_SOURCE_taken &&
@@ -239,7 +240,8 @@ static int run_jobs(struct run *r)
 	return r->e->code ? -1 : 0;
 }
 
-/* With the token that was drawn here in place of the file's: is the next hash the recorded one? */
+/* Computes the next row after the token drawn here, in place of the file's: is its hash the
+ * recorded one? */
 struct next_row {
 	int32_t pos;
 	int64_t hash;

@@ -1,10 +1,10 @@
 /* Re-executes a recording on this machine and compares it row by row: logits are a function of the
- * tokens (law 2), so the hash of every row of logits must come again, and where the race or greedy
- * choice drew, the same token with the same probability.
+ * tokens (law 2), so the hash of every row of logits must be the same again, and, where the
+ * sampling race or greedy choice drew, so must the token and its probability.
  *
- * The tokens of each request, as they stood at its end and whenever it went back, are given to a
- * fresh engine as requests of kind verify (engine.h): their rows are computed many at a time,
- * whatever the recording's steps were, and the draws are made again. A difference is then bisected
+ * The tokens of each request, as they stood at its end and before each rewind, are submitted to a
+ * new engine as requests of kind verify (engine.h): their rows are computed many at a time,
+ * whatever the recording's steps were, and the draws are repeated. A difference is then bisected
  * (bisect.h). Thread: one, the caller's. */
 #ifndef CUTAWAY_SESSIONS_VERIFY_H
 #define CUTAWAY_SESSIONS_VERIFY_H
@@ -28,12 +28,12 @@ enum verify_what {
 	VERIFY_NOTHING, /* no difference */
 	VERIFY_HASH,    /* of the row of logits */
 	VERIFY_ID,      /* equal logits, but another token was drawn */
-	VERIFY_P,       /* equal token, but its row says something else: p, … */
+	VERIFY_P,       /* equal token, but another value of its row differs: p, … */
 	VERIFY_P_DRAW,
 	VERIFY_ENTROPY,
 	VERIFY_SURVIVORS,
 	VERIFY_LOGP,   /* of a score */
-	VERIFY_FAILED, /* recorded as computed, but here it gave a NaN or could not be run */
+	VERIFY_FAILED, /* recorded as computed, but here it gave a NaN or could not run */
 };
 
 struct verify_difference {
@@ -44,13 +44,13 @@ struct verify_difference {
 	char why[160];              /* failed: in words */
 };
 
-/* What came of one request. */
+/* The result of one request. */
 struct verify_result {
 	const struct history_request *request;
 	int64_t rows;  /* hashes compared */
-	int64_t draws; /* of them: tokens that had to be drawn again as they were */
-	/* drawn under modified rejection or chosen by a search, where the race decides nothing: hash
-	 * alone */
+	int64_t draws; /* of these, tokens whose draw was repeated and compared */
+	/* drawn by modified rejection or chosen by a search, not by the race: only the hash is
+	 * compared */
 	int64_t hash_alone;
 	int64_t n_differ; /* rows with a difference */
 	bool outside;     /* it has rows, but none in the range */
@@ -67,19 +67,20 @@ struct verify_summary {
 	/* the first difference in the recording's order; what: NOTHING if none */
 	struct verify_result first;
 	struct bisect bisect; /* of it, if it is a hash */
-	int32_t drawn_fits; /* of it, if it is an id: 1: with the token drawn here, the next row's hash
-						 * is the recorded one (so the file's token was changed), 0: not, -1:
-						 * unknown */
+	int32_t drawn_fits; /* of it, if it is an id: 1: after the token drawn here the next row's hash
+						   is the recorded one (so the file's token was changed), 0: not, -1:
+						   unknown */
 };
 
-/* Told of each request in order of the recording, when it is done. */
+/* Called for each request when it is done, in order of the recording. */
 typedef void verify_tell(void *arg, const struct verify_result *r);
-/* Told a few times a second: rows compared of all; then, with `all` 0, what bisecting is at. */
+/* Called a few times a second: rows compared of all; then, with `all` 0, the progress of the
+ * bisection. */
 typedef void verify_progress(void *arg, int64_t rows, int64_t all, const char *what);
 
 /* 0: all equal. -1 with ERR_DIFFERS and the first difference in words; ERR_INPUT where rows are
- * missing from the file, so that not all of it can be computed again (all that can has been told
- * and summed up); else it could not be done. */
+ * missing from the file, so that not all of it can be recomputed (the rest was compared and
+ * reported); other codes: verification failed. */
 int verify_run(struct history *h, const struct verify_options *o, verify_tell *tell,
 	verify_progress *progress, void *arg, struct verify_summary *sum, struct err *e);
 
@@ -87,12 +88,12 @@ int verify_run(struct history *h, const struct verify_options *o, verify_tell *t
  * NULL), whichever has the recorded SHA-256. malloc'd. ERR_INPUT says which file is which. */
 int verify_model(
 	const struct history *h, const char *given, const char *fallback, char **path, struct err *e);
-/* The recording's arithmetic is this program's. */
+/* Checks that the recording's arithmetic version is this program's. */
 int verify_arith(const struct history *h, struct err *e);
 
-/* A difference in words, without a request's number: for a line. */
+/* Describes a difference in one line, without the request's number. */
 void verify_describe(const struct history *h, const struct verify_result *r, char *buf, size_t cap);
-/* What the first difference comes from, as far as bisecting found it: lines of plain text. */
+/* Prints the cause of the first difference, as far as bisection found it. */
 void verify_explain(const struct history *h, const struct verify_summary *sum, FILE *out);
 
 #endif

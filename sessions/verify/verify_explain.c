@@ -1,4 +1,4 @@
-/* The end of a verification that found a difference, in words. See verify.h. */
+/* The text that explains a difference that verification found. See verify.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static void print_clean(FILE *out, const char *text)
 	free(c);
 }
 
-/* Who recorded: all of it is the file's word. */
+/* Prints which program and machine recorded, as the file states (unchecked). */
 static void print_recorder(const struct history *h, FILE *out)
 {
 	fprintf(out, "recorded by cutaway ");

@@ -46,8 +46,8 @@ int jobs_make(struct jobs *j, const struct history *h, int64_t from, int64_t to,
 	for (int32_t i = 0; i < h->n_requests; i++) {
 		const struct history_request *r = &h->request[i];
 
-		/* of a verified sequence the file has the draws, not the tokens it was given; and a prompt
-		 * that is broken leaves nothing to compute */
+		/* for a request of kind verify the file has the draws, not the given tokens; and without a
+		 * complete prompt nothing can be computed */
 		if (r->kind == EV_REQUEST_KIND_verify || !r->n_prompt || (r->broken[0] && !r->n_rows))
 			continue;
 		for (int32_t t = 0; t < r->n_takes; t++)
@@ -75,14 +75,14 @@ void jobs_size(const struct jobs *j, const struct history *h, struct engine_opti
 		longest = n > longest ? n : longest;
 		pages += n / PAGE + 2;
 	}
-	for (int i = 0; i < 3; i++) /* as the file says: only the number of pages depends on it */
+	for (int i = 0; i < 3; i++) /* as the file states: only the number of pages depends on it */
 		page_bytes *= shape[i] < 1 ? 1 : shape[i] > 1 << 12 ? 1 << 12 : shape[i];
 	page_bytes *= (int64_t)PAGE * 4;
 	if (pages > MOST_KV_BYTES / page_bytes)
 		pages = MOST_KV_BYTES / page_bytes;
 	if (pages < longest / PAGE + 4)
 		pages = longest / PAGE + 4;
-	/* no more: it may have filled what the model was made for */
+	/* no more, as the sequence may have filled the model's context */
 	o->ctx = longest ? (int32_t)longest : 1;
 	o->pages = (int32_t)pages;
 	o->page_size = PAGE;
@@ -110,7 +110,7 @@ static int materialise(struct job *job, const struct history *h, struct err *e)
 	return 0;
 }
 
-/* Tokens that both begin with. */
+/* Length of the common prefix. */
 static int32_t common(const struct job *a, const struct job *b)
 {
 	int32_t n = a->n_ids < b->n_ids ? a->n_ids : b->n_ids, i = 0;
@@ -120,7 +120,7 @@ static int32_t common(const struct job *a, const struct job *b)
 	return i;
 }
 
-/* One that is under way is about to compute what this one begins with: the cache will have it. */
+/* A running job is about to compute a prefix of this one, which the prefix cache will then hold. */
 static bool should_wait(const struct jobs *j, const struct history *h, const struct job *job)
 {
 	const struct history_request *r = &h->request[job->request];
@@ -155,7 +155,7 @@ static int submit(
 	if (r->kind == EV_REQUEST_KIND_score)
 		q.kind = EV_REQUEST_KIND_score;
 	j->under_way[j->n_under_way++] = at;
-	/* as the engine counts; known before, since a refusal is told at once */
+	/* the number that engine_submit() will assign: a refusal is emitted before it returns */
 	job->number = ++j->n_submitted;
 	return engine_submit(engine, &q, e) < 0 ? -1 : 0;
 }

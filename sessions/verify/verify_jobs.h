@@ -1,5 +1,5 @@
-/* Inside sessions/verify/: what there is to compute again, and in which order. A job is a request
- * of the engine: one take of a recorded request, as far as its rows are in the range. */
+/* Inside sessions/verify/: what is recomputed, and in which order. A job is a request of the
+ * engine: one take of a recorded request, cut to the rows in the range. */
 #ifndef CUTAWAY_SESSIONS_VERIFY_JOBS_H
 #define CUTAWAY_SESSIONS_VERIFY_JOBS_H
 
@@ -14,8 +14,8 @@ struct job {
 	int32_t n_compared;
 	bool differs;
 	int32_t differs_at; /* row that differed last */
-	/* while it is under way */
-	int64_t number; /* of the engine's request; 0: it waits, -1: done */
+	/* while it runs */
+	int64_t number; /* the engine's request; 0: waiting, -1: done */
 	int32_t *ids, n_ids;
 	int32_t computed; /* positions, once this step is done */
 };
@@ -23,11 +23,11 @@ struct job {
 struct jobs {
 	struct job *job;
 	int32_t n, cap;
-	int32_t from;        /* no job before it waits */
+	int32_t from;        /* no earlier job is waiting */
 	int64_t n_submitted; /* to the engine, so far */
 	int32_t under_way[JOBS_SLOTS], n_under_way;
 	int64_t n_rows, n_compared;  /* n_compared: of jobs that are done */
-	struct lossy_settings lossy; /* as the engine computes */
+	struct lossy_settings lossy; /* the engine's present ones */
 };
 
 /* Rows of the steps from … to. */
@@ -35,13 +35,13 @@ int jobs_make(struct jobs *j, const struct history *h, int64_t from, int64_t to,
 void jobs_free(struct jobs *j);
 /* Options of an engine with room for many at once. */
 void jobs_size(const struct jobs *j, const struct history *h, struct engine_options *o);
-/* Makes the engine compute as request r was recorded: its settings that are lossy. 1: it does; 0:
- * not before what is under way has ended; -1: it cannot. */
+/* Sets the lossy settings under which request r was recorded. 1: done; 0: only after the running
+ * jobs have ended; -1: impossible. */
 int jobs_compute_as(struct jobs *j, struct history *h, const struct history_request *r,
 	struct engine *e, struct err *err);
-/* Submits what may begin now. Returns how many are under way, or -1. */
+/* Submits the jobs that may begin now. Returns how many run, or -1. */
 int jobs_submit(struct jobs *j, struct history *h, struct engine *e, struct err *err);
-/* The job of an engine's request that is under way, or NULL. */
+/* The running job of an engine's request, or NULL. */
 struct job *jobs_of(struct jobs *j, int64_t number);
 void jobs_done(struct jobs *j, struct job *job);
 /* Index of the request's row at this position, or -1 if the job does not compare it. */

@@ -1,4 +1,4 @@
-/* What verify says and asks before it begins. See verify.h. */
+/* Texts and checks of verify before it begins. See verify.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -30,7 +30,7 @@ static int authorise(
 	return action == SQLITE_SELECT ? SQLITE_OK : SQLITE_DENY;
 }
 
-/* An expression that never ends is stopped. */
+/* Stops an expression that does not end. */
 static int too_long(void *set)
 {
 	(void)set;
@@ -47,13 +47,13 @@ int watch_open(struct watch_set **out, struct err *e)
 		return err_set(e, ERR_MEMORY, "no memory for expressions");
 	if (sqlite3_open_v2(":memory:", &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) ||
 		sqlite3_create_module(s->db, "now", &watch_table, s) ||
-		/* connects the table, which no expression may */
+		/* connects the virtual table; expressions are not allowed to */
 		sqlite3_exec(s->db, "SELECT step FROM now", NULL, NULL, NULL)) {
 		watch_close(s);
 		return err_set(e, ERR_MEMORY, "no memory for expressions");
 	}
 	sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-	/* "word" is a column, and no text if there is none */
+	/* "word" must be a column and never a string */
 	sqlite3_db_config(s->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
 	sqlite3_db_config(s->db, SQLITE_DBCONFIG_DQS_DDL, 0, NULL);
 	sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, 1 << 20);

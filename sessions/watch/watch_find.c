@@ -2,7 +2,7 @@
 #include "sessions/watch/watch.h"
 #include "trace/reader.h"
 
-/* What no expression can see is not read: attention and times are most of a file. */
+/* Skips tables that no expression can use: attention and times are most of a file. */
 static int only_needed(struct reader *r, struct err *e)
 {
 	static const enum ev_kind kinds[] = { EV_vocab, EV_request, EV_admit, EV_lookup, EV_page,
@@ -15,7 +15,7 @@ static int only_needed(struct reader *r, struct err *e)
 	return reader_seek(r, 1, e);
 }
 
-/* Backward there is no reading: the last that holds of those before is kept. */
+/* Recordings cannot be read backwards: reads forwards and keeps the last match. */
 static int64_t search(struct watch_set *s, struct reader *r, int64_t from, bool back,
 	bool (*progress)(void *arg, int64_t step), void *arg, struct err *e)
 {

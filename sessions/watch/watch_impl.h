@@ -1,5 +1,5 @@
-/* Inside sessions/watch*.c: what a set knows of the step that ended, and the virtual table `now`
- * that shows it. */
+/* Inside sessions/watch*.c: the state of a set after a step, and the virtual table `now` over
+ * it. */
 #ifndef CUTAWAY_SESSIONS_WATCH_IMPL_H
 #define CUTAWAY_SESSIONS_WATCH_IMPL_H
 
@@ -10,7 +10,7 @@
 
 enum { WATCH_ROWS = 256 };
 
-/* Counts of what happened since the step before, besides the columns of step and token. */
+/* Counts of other events since the previous step, besides the columns of step and token. */
 #define EXTRA(X)                                                                                   \
 	X(arrived, "", "requests that arrived since the step before")                                  \
 	X(admitted, "", "requests that took a slot")                                                   \
@@ -44,7 +44,8 @@ struct watch_set {
 	struct ev_token token[WATCH_ROWS];
 	int n_tokens;
 	bool ended;                               /* the tokens are those of the step that ended last */
-	int64_t extra[N_EXTRAS], shown[N_EXTRAS]; /* being counted; of the step that ended */
+	int64_t extra[N_EXTRAS], shown[N_EXTRAS]; /* counters in progress; those of the step that ended
+											   */
 	struct ev_texts texts;
 	bool compiling;
 };

@@ -32,7 +32,7 @@ struct line {
 	FILE *out;
 	int n;
 	char first[80];
-	bool differs; /* some value is not the first */
+	bool differs; /* the values are not all equal */
 };
 
 static void compare(void *arg, const struct watch_value_text *v)
@@ -61,7 +61,7 @@ static void say_value(void *arg, const struct watch_value_text *v)
 	free(clean);
 }
 
-/* A value that is the same for all tokens of the step is said once. */
+/* A value that is the same for all tokens of the step is printed once. */
 static void say_values(struct watch_set *s, int n, FILE *out)
 {
 	struct line l = { .out = out };
@@ -73,7 +73,7 @@ static void say_values(struct watch_set *s, int n, FILE *out)
 		fprintf(out, "no value: %s", watch_trouble(s, n));
 }
 
-/* What says more than the column's name does. */
+/* The unit, if it adds something to the column's name. */
 static const char *unit_of(const struct watch_column *c)
 {
 	static const char *const units[] = { "ns", "bytes", "ops", "bits", NULL };
@@ -91,7 +91,7 @@ static void say_columns(struct watch_set *s, FILE *out)
 		char name[64];
 		int n;
 
-		/* a hash as it is shown everywhere */
+		/* hashes in the form used everywhere */
 		snprintf(name, sizeof name,
 			strcmp(watch_column(i)->name, "hash") ? "\"%s\"" : "printf('%%016x', \"%s\")",
 			watch_column(i)->name);

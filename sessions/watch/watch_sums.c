@@ -1,6 +1,6 @@
-/* Part of watch: sums that would be wrong. `now` has a row for each token of the step, so a column
- * of the step stands in as many rows, and in one without tokens: sum(tokens) would be 49 in a step
- * of 7. See watch.h. */
+/* Part of watch: refuses sums that would be wrong. `now` has a row for each token of the step (one
+ * if there are none), so each row repeats the columns of the step: sum(tokens) would be 49 in a
+ * step of 7. See watch.h. */
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
@@ -12,7 +12,7 @@ static bool is_name(char c)
 	return isalnum((unsigned char)c) || c == '_';
 }
 
-/* Bytes of the name at p, if a function that depends on how many rows there are; else 0. */
+/* Length of the name at p if it is an aggregate that depends on the number of rows, else 0. */
 static size_t adding(const char *p)
 {
 	static const char *const names[] = { "sum", "total", "count", "group_concat", "string_agg" };
@@ -37,8 +37,7 @@ static bool is_of_step(const char *name, size_t n)
 	return false;
 }
 
-/* The first thing between p's bracket and the one that closes it that is not of a token: a column,
- * or *. NULL: none. */
+/* The first column of the step (or *) between p's bracket and its closing one. NULL: none. */
 static const char *of_step(const char *p, size_t *size)
 {
 	const char *open = p += strcspn(p, "(") + 1;
@@ -46,7 +45,7 @@ static const char *of_step(const char *p, size_t *size)
 	for (int depth = 1; *p && depth; p++) {
 		size_t n = 0;
 
-		if (*p == '\'') { /* a text */
+		if (*p == '\'') { /* a string literal */
 			p += 1 + strcspn(p + 1, "'");
 			if (!*p)
 				break;

@@ -1,5 +1,5 @@
-/* The columns that an expression can name, and the virtual table `now`, which hands out those of
- * the step that ended. See watch.h. */
+/* The columns that an expression can name, and the virtual table `now`, which returns those of the
+ * step that ended. See watch.h. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ struct source {
 	int field;     /* of ev_info, or number of an extra */
 	size_t offset; /* of the member in the event's struct */
 	enum ev_type type;
-	bool is_code; /* a code list: its name is the value */
+	bool is_code; /* the values have a code list, whose names are shown */
 	struct watch_column column;
 };
 
@@ -78,7 +78,7 @@ static void fill_sources(void)
 			.from = FROM_EXTRA, .field = i, .type = EV_TYPE_I, .column = extra_columns[i] });
 }
 
-/* The same for all; made by whoever comes first, from constants. */
+/* Shared by all sets; made once, from constants. */
 void watch_make_columns(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -249,7 +249,7 @@ static int column(sqlite3_vtab_cursor *c, sqlite3_context *out, int n)
 		give_text(out, s, t);
 	else if (from->from == FROM_EXTRA)
 		sqlite3_result_int64(out, s->shown[from->field]);
-	return SQLITE_OK; /* what gives nothing is NULL */
+	return SQLITE_OK; /* without a result the value is NULL */
 }
 
 const sqlite3_module watch_table = {

@@ -1,5 +1,4 @@
-/* See whatif.h. What is asked, and whether it can be answered; the runs themselves are
- * whatif_run.c's. */
+/* See whatif.h. Checks the question and whether it can be answered; whatif_run.c does the runs. */
 #include "sessions/whatif/whatif.h"
 
 #include <string.h>
@@ -7,8 +6,8 @@
 #include "engine/draft/draft.h"
 #include "sessions/whatif/whatif_impl.h"
 
-/* Does it guess without the model? Others cannot be simulated: their guesses are not in the log but
- * as far as they were checked. */
+/* Does the drafter work without the model? Others cannot be simulated: the log has only the drafts
+ * that were verified. */
 static bool is_simple(const char *spec)
 {
 	const struct draft_ops *ops = NULL;
@@ -16,7 +15,7 @@ static bool is_simple(const char *spec)
 	struct err unused = { 0 };
 
 	if (draft_open(spec, NULL, &ops, &d, &unused))
-		return !draft_find(spec); /* nobody's name: who opens it says so */
+		return !draft_find(spec); /* unknown name: opening it reports the error */
 	if (ops)
 		ops->close(d);
 	return true;
@@ -73,7 +72,7 @@ int whatif_run(const char *path, const struct whatif_settings *s, struct whatif 
 					 whatif_rerun(&r, s, &cost, &out->changed, e)
 				 ? -1
 				 : 0;
-	/* else `again` has another drafter, and the sum over the recorded steps stands */
+	/* otherwise `again` has another drafter, and the prediction over the recorded steps stays */
 	if (!out->unchecked)
 		out->predicted = out->again.seconds;
 	whatif_free(&r);

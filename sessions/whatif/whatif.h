@@ -1,14 +1,14 @@
-/* What if the recorded requests had met other settings? The engine itself runs them again without
+/* Simulates the recorded requests under other settings. The engine itself runs them again without
  * the model (engine_options.given): their tokens are in the log, and logits are a function of the
  * tokens, so other settings would have drawn the same ones. Hits, pages, steps, preemptions and
  * recomputed tokens come out exactly; time is predicted from the recorded cost of steps.
  *
- * Requests arrive when as much has been generated as when they arrived in the recording (and as
- * many steps have passed since), so that a faster setting sees them earlier, as a client that waits
- * for its answers would be. Tokens that speculation drew by modified rejection are taken as they
- * are. Where a person stopped a request or took it back, a faster run may have drawn on by then; it
- * is stopped where the log ends, so drafts kept may be off by few. Thread: any one; no state is
- * kept. */
+ * Requests arrive when as many tokens have been generated as at their recorded arrival (and as many
+ * steps have passed since), so that they come earlier under a faster setting, as from a client that
+ * waits for its answers. Tokens that speculation drew by modified rejection are taken as recorded.
+ * Where a user stopped or rewound a request, a faster run may already be further; it is stopped
+ * where the log ends, so the number of kept drafts may be off by a few. Thread: any one; no state
+ * is kept. */
 #ifndef CUTAWAY_SESSIONS_WHATIF_H
 #define CUTAWAY_SESSIONS_WHATIF_H
 
@@ -23,8 +23,8 @@ struct whatif_settings { /* {0}: all as recorded */
 	/* by index in engine_settings: those of `to` that are not as recorded */
 	bool given[N_ENGINE_SETTINGS];
 };
-/* Adds one to the question. ERR_USAGE if it is no setting of the scheduler or `spec`, or out of
- * range. value stays. */
+/* Adds a setting to the question. ERR_USAGE if it is no setting of the scheduler or `spec`, or out
+ * of range. value must stay valid. */
 int whatif_ask(struct whatif_settings *s, const char *name, const char *value, struct err *e);
 
 #define WHATIF_FIGURES(X)                                                                          \
@@ -53,23 +53,24 @@ struct whatif_counts {
 struct whatif {
 	/* the log; run again as recorded; under other settings */
 	struct whatif_counts recorded, again, changed;
-	struct whatif_counts real; /* verified: the engine itself under other settings */
+	struct whatif_counts real; /* verified: measured: the engine with the model under other settings
+								*/
 	bool verified;
 	/* seconds, for the settings as recorded: what changed.seconds compares with */
 	double predicted;
 	double step_error; /* median |predicted / recorded - 1| of a step's time */
-	double time_error; /* of the sum, signed */
+	double time_error; /* error of the sum of times, signed */
 	/* recorded with `exact off`: other settings may have drawn other tokens; cannot be verified */
 	bool inexact;
-	/* recorded with a drafter that cannot be simulated: `again` is with the one asked for */
+	/* recorded with a drafter that cannot be simulated: `again` uses the one asked for */
 	bool unchecked;
 };
 
 /* Without the model. */
 int whatif_run(
 	const char *path, const struct whatif_settings *s, struct whatif *out, struct err *e);
-/* The same requests, for real, on an engine opened with these options (whose model must be the
- * recorded one): fills out->real. progress may be NULL; false stops. */
+/* Runs the same requests with the model, on an engine opened with these options (whose model must
+ * be the recorded one): fills out->real. progress may be NULL; false stops. */
 int whatif_verify(const char *path, const struct whatif_settings *s, const struct engine_options *o,
 	bool (*progress)(void *arg, int64_t done, int64_t all), void *arg, struct whatif *out,
 	struct err *e);

@@ -1,6 +1,6 @@
-/* The cost of a step: least squares over the recorded ones, without those far off (a machine that
- * did something else), twice. A model of four numbers, fitted to this session alone: good within
- * it, and said how good. */
+/* The cost of a step: least squares over the recorded ones, twice, the second time without outliers
+ * (other load on the machine). A model of four numbers, fitted to this session alone and valid
+ * within it; its error is reported. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static void features(double rows, double prefill, double kv, double x[N])
 	x[3] = kv;
 }
 
-/* Gauss with pivots; columns that say nothing get 0. */
+/* Gaussian elimination with pivots; columns without information get 0. */
 static void solve(double a[N][N + 1], double out[N])
 {
 	for (int c = 0; c < N; c++) {
@@ -41,8 +41,8 @@ static void solve(double a[N][N + 1], double out[N])
 		out[c] = fabs(a[c][c]) < 1e-9 ? 0 : a[c][N] / a[c][c];
 }
 
-/* Of the rows whose error is at most `most` times what was predicted. Relative errors are made
- * small, so that short steps count as long ones do. */
+/* Fits the rows whose error is at most `most` times the prediction. Minimises relative errors, so
+ * that short steps count as much as long ones. */
 static void fit(struct cost *c, const struct recorded *r, double most)
 {
 	double a[N][N + 1], x[N];
@@ -63,7 +63,7 @@ static void fit(struct cost *c, const struct recorded *r, double most)
 			a[j][N] += w * x[j] * y;
 		}
 	}
-	for (int j = 0; j < N; j++) { /* of one unit, for the pivots' sake */
+	for (int j = 0; j < N; j++) { /* scales all columns alike, for the choice of pivots */
 		double d = a[j][j] > 0 ? 1 / a[j][j] : 0;
 		for (int k = 0; k <= N; k++)
 			a[j][k] *= d;

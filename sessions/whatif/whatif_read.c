@@ -1,5 +1,4 @@
-/* What a recording says of its requests: their inputs, their tokens, when they came, and what each
- * step cost. */
+/* Reads a recording: the requests' inputs, tokens and arrivals, and the cost of each step. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +17,7 @@ struct reading {
 	int64_t n_tokens;
 };
 
-/* Room for one more after n; false is noted. */
+/* Room for one more after n; a failure is noted. */
 #define ROOM(g, items, cap, n)                                                                     \
 	(((n) < MAX_TOKENS && ARRAY_ROOM(items, cap, (n) + 1)) || !((g)->no_memory = true))
 
@@ -81,7 +80,7 @@ static bool span_is(struct ev_span s, const char *text)
 	return s.data && s.size == strlen(text) && !memcmp(s.data, text, s.size);
 }
 
-/* A value that is out of range today leaves what was: whatif_check() finds what is missing. */
+/* A value that is out of range in this version is ignored: whatif_check() finds what is missing. */
 static void put_setting(struct recorded *r, const char *name, const char *value)
 {
 	const struct setting *s = whatif_setting(name);
@@ -93,7 +92,7 @@ static void put_setting(struct recorded *r, const char *name, const char *value)
 	setting_put(s, &r->settings, value, NULL);
 }
 
-/* What rows see is nothing to ask a log about, but the prefix cache is emptied where it changes. */
+/* A log cannot answer for another visibility, but a change of it empties the prefix cache. */
 static bool changes_sight(const char *name)
 {
 	return !strcmp(name, "visible");
@@ -279,7 +278,7 @@ struct engine_options whatif_whole(
 	for (int i = 0; i < N_ENGINE_SETTINGS; i++)
 		if (whatif_setting(engine_settings[i].name))
 			setting_copy(&engine_settings[i], &o, s->given[i] ? &s->to : &r->settings);
-	/* other pages, the same memory: a pool of as many tokens, unless its pages are said too */
+	/* another page size keeps the pool's size in tokens, unless pages are set, too */
 	if (s->given[ENGINE_AT_page_size] && !s->given[ENGINE_AT_pages])
 		o.pages = (int32_t)((int64_t)r->settings.pages * r->settings.page_size / o.page_size);
 	if (o.pages < 1)

@@ -1,7 +1,6 @@
-/* The recorded requests once more, on an engine with other settings: they come when they came, go
- * back and are stopped when they were. Either the engine draws for itself, or nothing is computed
- * and the tokens are those of the log (engine_options.given); all else is the same engine. See
- * whatif.h. */
+/* Runs the recorded requests again on an engine with other settings: they arrive, are rewound and
+ * stopped as recorded. Either the engine draws itself, or nothing is computed and the tokens are
+ * those of the log (engine_options.given); everything else is the same engine. See whatif.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,12 +16,12 @@ struct rerun {
 	struct counter counter;
 	struct moment now;
 	int32_t next, next_change;
-	int32_t *script; /* by the engine's number of a request, from 1: its script */
+	int32_t *script; /* script index by the engine's request number, from 1 */
 	int32_t n_numbers;
 	int32_t *open; /* scripts whose requests have not ended, in order of arrival */
 	int32_t n_open;
-	int64_t drawn;                /* in the step that is open */
-	int64_t stalls;               /* calls of engine_step() since the last that was one */
+	int64_t drawn;                /* in the step in progress */
+	int64_t stalls;               /* calls of engine_step() since the last one that made a step */
 	const struct script *differs; /* it drew another token than the log has, or NULL */
 	const struct script *broken;  /* the log has more tokens of it than it can have */
 };
@@ -50,7 +49,7 @@ static bool next_token(void *arg, int64_t request, int32_t *id)
 {
 	struct script *q = script_of(arg, request);
 
-	q->overdrawn = !is_next(q, ACT_DRAWN); /* it waits for its cancel, or goes back */
+	q->overdrawn = !is_next(q, ACT_DRAWN); /* it waits for its cancel or its rewind */
 	if (q->overdrawn)
 		return false;
 	*id = next_act(q)->value;
@@ -131,7 +130,7 @@ static int submit(struct rerun *w, int32_t which, struct err *e)
 
 	q->at = 0;
 	q->running = q->overdrawn = false;
-	/* an end of the turn ends it here too; what a stop string ended is stopped from outside */
+	/* an end-of-turn token ends it here, too; after a stop string it is cancelled by the script */
 	spec.ignore_end = !last || last->kind != ACT_END || last->value != EV_FINISH_end;
 	if (q->refused || q->kind == EV_REQUEST_KIND_verify)
 		return 0;
@@ -141,7 +140,7 @@ static int submit(struct rerun *w, int32_t which, struct err *e)
 	return engine_submit(w->e, &spec, e) < 0 ? -1 : 0;
 }
 
-/* What came at one moment comes in the order of the log: settings first, as they are looked for. */
+/* Inputs of the same moment come in the order of the log, settings first. */
 static int let_in(struct rerun *w, struct err *e)
 {
 	for (;;) {
@@ -151,8 +150,7 @@ static int let_in(struct rerun *w, struct err *e)
 		if (c && moment_has_come(&w->now, c->at)) {
 			w->next_change++;
 			if (whatif_changes(w->asked, c))
-				engine_set(w->e, c->name, c->value, NULL); /* or this cutaway has not what was set
-															*/
+				engine_set(w->e, c->name, c->value, NULL); /* or this version lacks the setting */
 		} else if (w->next == w->r->n ||
 				   (w->n_open && !moment_has_come(&w->now, w->r->script[w->next].arrival))) {
 			return 0;
@@ -172,8 +170,8 @@ static int go_back(struct rerun *w, struct script *q, struct err *e)
 	return engine_rewind(w->e, q->now, keep, forced, e);
 }
 
-/* What a person did between two steps: at the moment of the log, and at the latest when the request
- * would draw what it never drew. */
+/* Repeats what the user did between two steps: at the recorded moment, and at the latest before the
+ * request would draw beyond the log. */
 static int follow(struct rerun *w, struct script *q, struct err *e)
 {
 	const struct act *a = next_act(q);

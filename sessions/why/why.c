@@ -1,4 +1,4 @@
-/* See why.h: the table of questions, opening, and the words of why_impl.h. */
+/* See why.h: the table of questions, opening, and the helpers of why_impl.h. */
 #include "base/array.h"
 #include "sessions/why/why_impl.h"
 
@@ -128,7 +128,7 @@ int why_ask(struct why *w, const char *what, const char *where, const struct why
 	w->out = out;
 	w->until = here ? here->seq : INT64_MAX;
 	w->step = here ? here->step : 0;
-	/* one state of a file that is being written */
+	/* one snapshot of a file that is being written */
 	sqlite3_exec(w->db, "BEGIN", NULL, NULL, NULL);
 	answers[kind](w);
 	sqlite3_exec(w->db, "COMMIT", NULL, NULL, NULL);
@@ -267,7 +267,7 @@ int32_t *why_tokens(struct why *w, int64_t request, int64_t seq, int32_t *n)
 				break;
 		why_done(&s);
 	}
-	/* a request that went back told some positions twice: the last before seq counts */
+	/* a request that was rewound has some positions twice: the last before seq counts */
 	s = why_query(w, "SELECT pos, id FROM token WHERE request = ?1 AND seq < ?2 ORDER BY seq", 2,
 		request, seq, 0, 0);
 	while (why_row(w, &s)) {

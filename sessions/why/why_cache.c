@@ -9,7 +9,7 @@
 struct miss {
 	int64_t request, seq, asked, hit, hit_pages, reason, nearest, diverge, expected, got, size;
 	int32_t *ids, n_ids;
-	int64_t closest; /* request that shares most tokens, by the log's own texts; 0: none */
+	int64_t closest; /* request that shares most tokens, by the prompts in the log; 0: none */
 	int32_t shared;
 };
 
@@ -52,7 +52,7 @@ static void find_closest(struct why *w, struct miss *m)
 	}
 }
 
-/* The page that had held block `block` of these very tokens, and when it was dropped. */
+/* The page that had held block `block` of exactly these tokens, and when it was evicted. */
 static bool find_dropped(
 	struct why *w, const struct miss *m, int64_t *page, int64_t *seq, int64_t *owner)
 {
@@ -143,7 +143,7 @@ static void say_reason(struct why *w, const struct miss *m)
 
 static void say_needed(struct why *w, const struct miss *m)
 {
-	/* the last token is computed in any case, so a page that only it would fill brings nothing */
+	/* the last token is always computed, so a page that only it would complete saves nothing */
 	int64_t whole = m->asked / m->size, missing = whole - m->hit / m->size;
 
 	why_say(w, "  from the cache: %lld of %lld tokens, %lld pages of %lld; computed: %lld tokens",
@@ -193,7 +193,7 @@ void why_miss(struct why *w)
 
 struct evict {
 	int64_t seq, page, step, idle;
-	int64_t taker, taker_block; /* who got the page */
+	int64_t taker, taker_block; /* the request that got the page */
 	int64_t writer, block, cached_seq;
 };
 
@@ -223,7 +223,7 @@ static bool read_evict(struct why *w, struct evict *v)
 	return true;
 }
 
-/* Requests that came later and began with the very tokens of the dropped page and all before it. */
+/* Later requests that began with exactly the tokens of the evicted page and all before it. */
 static void say_missed(struct why *w, const struct evict *v)
 {
 	int64_t size = why_page_size(w, v->seq), need = (v->block + 1) * size, n_missed = 0, first = 0;

@@ -16,7 +16,7 @@ struct drawn {
 	struct ev_stage stage[EV_N_STAGES];
 };
 
-/* The packed columns are little-endian, as the machines are that this runs on. */
+/* The packed columns are little-endian, as all supported machines are. */
 static int unpack(sqlite3_stmt *s, int column, void *to, size_t each, int most)
 {
 	const void *data = sqlite3_column_blob(s, column);
@@ -34,8 +34,8 @@ static double real_or_nan(sqlite3_stmt *s, int column)
 	return why_is_null(s, column) ? NAN : sqlite3_column_double(s, column);
 }
 
-/* REQUEST:POS, POS of the newest request that has it, or the newest token. Of a position told twice
- * (a request went back) the last counts. */
+/* REQUEST:POS, POS of the newest request that has it, or the newest token. Of a position that
+ * occurs twice (after a rewind) the last counts. */
 static bool read_drawn(struct why *w, struct drawn *t)
 {
 	static const char columns[] =
@@ -105,7 +105,7 @@ static void say_stages(struct why *w, const struct drawn *t)
 	}
 }
 
-/* As the options are spelt. */
+/* The names as of the options. */
 static const char *cut_words(uint64_t cut)
 {
 	return cut == EV_CUT_top_k   ? "top-k"
@@ -166,7 +166,7 @@ static void say_token(struct why *w, int64_t id, int64_t pos, int64_t request, c
 		(long long)pos, (long long)request, end);
 }
 
-/* Its number among the candidates by probability, from 1; 0: it is below them. */
+/* Its rank among the candidates by probability, from 1; 0: it is not among them. */
 static int rank_of(const struct drawn *t)
 {
 	for (int i = t->n_candidates; i-- > 0;)
@@ -175,7 +175,7 @@ static int rank_of(const struct drawn *t)
 	return 0;
 }
 
-/* Of a search: nobody drew it. */
+/* A token of a search, which was not drawn. */
 static void say_searched(struct why *w, const struct drawn *t)
 {
 	say_token(w, t->id, t->pos, t->request,

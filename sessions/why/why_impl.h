@@ -1,4 +1,4 @@
-/* Inside sessions/why/: a recording that is asked, and small words for asking it. */
+/* Inside sessions/why/: an open recording, and helpers to query it. */
 #ifndef CUTAWAY_SESSIONS_WHY_IMPL_H
 #define CUTAWAY_SESSIONS_WHY_IMPL_H
 
@@ -23,11 +23,11 @@ struct why {
 	sqlite3 *db;
 	char *path;
 	int format;    /* of the file */
-	struct err *e; /* of the question that is being answered */
+	struct err *e; /* error of the question in progress */
 	FILE *out;
 	struct why_place at;
 	int64_t until; /* seq; see struct why_here */
-	int64_t step;  /* that is looked at; 0: none */
+	int64_t step;  /* the step in view; 0: none */
 };
 
 typedef void why_fn(struct why *w);
@@ -48,7 +48,7 @@ int64_t why_int(
 	struct why *w, int64_t none, const char *sql, int n, int64_t a, int64_t b, int64_t c);
 bool why_is_null(sqlite3_stmt *s, int column);
 
-/* " up to here", if not the whole file is asked. */
+/* " up to here", if the question is about a part of the file. */
 const char *why_so_far(const struct why *w);
 /* One line, as printf. */
 void why_say(struct why *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -58,7 +58,7 @@ const char *why_text(struct why *w, int64_t id, char *out, size_t cap);
 /* All tokens that a request had before event `seq`: prompt, then generated. malloc'd; *n may be
  * 0. */
 int32_t *why_tokens(struct why *w, int64_t request, int64_t seq, int32_t *n);
-/* Of the pages, as it was set at event `seq`. */
+/* The page size in force at event `seq`. */
 int64_t why_page_size(struct why *w, int64_t seq);
 /* The step in which event `seq` fell; that of the next step row. */
 int64_t why_step_of(struct why *w, int64_t seq);

@@ -9,7 +9,7 @@ static double ms(int64_t ns)
 	return (double)ns / 1e6;
 }
 
-/* The scheduler's policy when event `seq` came; that of a log which does not say. */
+/* The scheduler's policy at event `seq`, or the default of a log without it. */
 static const char *policy_at(struct why *w, int64_t seq, char out[24])
 {
 	sqlite3_stmt *s = why_query(w,
@@ -22,7 +22,7 @@ static const char *policy_at(struct why *w, int64_t seq, char out[24])
 		const char *name = (const char *)sqlite3_column_text(s, 0);
 		const struct sched_policy *known = name ? sched_policy_find(name, NULL) : NULL;
 
-		/* a foreign file may say anything */
+		/* an untrusted file may name any policy */
 		snprintf(out, 24, "%s", known ? known->name : "of no known name");
 		why_done(&s);
 	}
@@ -135,7 +135,7 @@ static bool read_wait(struct why *w, struct wait *t)
 	return true;
 }
 
-/* Who overtook it, and whom it overtook. */
+/* Says which requests overtook it, and which it overtook. */
 static void say_policy(struct why *w, const struct wait *t)
 {
 	char policy[24];
@@ -155,7 +155,7 @@ static void say_policy(struct why *w, const struct wait *t)
 		policy_at(w, t->admit_seq, policy), (long long)later, (long long)earlier);
 }
 
-/* What kept it, of the requests that were ahead and the slots that were taken when it came. */
+/* Says what it waited for: requests ahead of it, and slots in use at its arrival. */
 static void say_waited_for(
 	struct why *w, const struct wait *t, int64_t ahead, int64_t running, int64_t slots)
 {

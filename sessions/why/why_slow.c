@@ -1,5 +1,5 @@
-/* why slow: where the time of a step went, and what bound it. Bytes and operations are counted,
- * times are measured. See why.h. */
+/* why slow: where the time of a step went, and which resource bound it. Bytes and operations are
+ * counted, times are measured. See why.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,18 +9,18 @@
 struct slow {
 	int64_t step, seq, ns, kernel_ns, drafters_ns, rows, prefill, decode, draft, bytes, ops,
 		running;
-	/* bytes a second: plain reads measured at the start, else the fastest that a step read; 0:
+	/* bytes a second: plain reads measured at the start, else the fastest reads of a step; 0:
 	 * neither */
 	double bandwidth;
 	bool from_steps;
-	/* a thread had no processor so long, in these steps; last 0: not known */
+	/* scheduling delay: time without a processor, in these steps; last 0: not known */
 	int64_t delay_ns, delay_first, delay_last;
 };
 
 static struct ev_span stages_of(struct why *w, sqlite3_stmt *s, struct times_buf *buf);
 
 /* Where plain reads were not measured: the bytes a second of the stage that read fastest, in steps
- * of one row, of what no cache holds. A bound from below of what this machine reads. */
+ * of one row, with more data than the caches hold. A lower bound of this machine's bandwidth. */
 static double fastest_reads(struct why *w)
 {
 	const uint64_t least = 4 << 20;
@@ -51,7 +51,7 @@ static bool has_drafters(const struct why *w)
 	return w->format >= EV_DRAFTERS_SINCE;
 }
 
-/* What was neither kernels nor drafters, ns; where drafters were not timed, theirs too. */
+/* Time outside kernels and drafters, ns; includes the drafters where they were not timed. */
 static double outside_ns(const struct slow *t)
 {
 	return (double)t->ns - (double)t->kernel_ns - (double)t->drafters_ns;
@@ -62,8 +62,8 @@ static const char *outside_words(const struct why *w)
 	return has_drafters(w) ? "plan, draws, events" : "plan, drafters, draws, events";
 }
 
-/* The reading that covers the step: the first one after it, which is of all steps since the one
- * before. */
+/* The run delay that covers the step: the first reading after it, which sums all steps since the
+ * previous reading. */
 static void read_delay(struct why *w, struct slow *t)
 {
 	sqlite3_stmt *s;
@@ -80,7 +80,7 @@ static void read_delay(struct why *w, struct slow *t)
 							 "SELECT step FROM step WHERE step < ?1 AND run_delay_ns NOT NULL"
 							 " ORDER BY step DESC LIMIT 1",
 							 1, t->step, 0, 0);
-	if (t->delay_first > t->step) /* after the first step it began to be counted */
+	if (t->delay_first > t->step) /* counting began after the first step */
 		t->delay_last = 0;
 }
 
@@ -127,7 +127,7 @@ static int64_t median_of_alike(struct why *w, const struct slow *t, int64_t *n)
 			  : 0;
 }
 
-/* Column 0 of a row of `time`, as the event had it. */
+/* Column 0 of a row of `time`, unpacked to the event's form. */
 static struct ev_span stages_of(struct why *w, sqlite3_stmt *s, struct times_buf *buf)
 {
 	struct ev_span b = { sqlite3_column_blob(s, 0), (size_t)sqlite3_column_bytes(s, 0) };
@@ -214,7 +214,7 @@ static int read_stages(struct why *w, const struct slow *t, struct ev_stage_time
 	return n;
 }
 
-/* Only what matters: a tenth of the step. */
+/* Says the delay only if it is a tenth of the step or more. */
 static void say_delay(struct why *w, const struct slow *t)
 {
 	if (!t->delay_last || (double)t->delay_ns < 0.1 * (double)t->ns)
@@ -230,7 +230,7 @@ static void say_delay(struct why *w, const struct slow *t)
 			(double)t->delay_ns / 1e6, (long long)t->delay_first, (long long)t->delay_last);
 }
 
-/* The part of this very step in which a thread of it had no processor; 0: none, or not known. */
+/* The share of this step in which one of its threads had no processor; 0: none, or not known. */
 static double of_others(const struct slow *t)
 {
 	return t->delay_last && t->delay_first == t->delay_last && t->ns > 0
@@ -238,7 +238,7 @@ static double of_others(const struct slow *t)
 			   : 0;
 }
 
-/* What may have made the step so much longer than others of its rows. */
+/* What may have made the step longer than others with as many rows. */
 static const char *reason_for(const struct slow *t, double longer)
 {
 	if (!t->delay_last)
@@ -251,8 +251,7 @@ static const char *reason_for(const struct slow *t, double longer)
 	return "others had the processor meanwhile, but that need not be all of it: caches may have been cold";
 }
 
-/* What bound the step: the larger of what its bytes and what other steps' speed leave to
- * explain. */
+/* Says what bound the step, from the time that its bytes need and the time of similar steps. */
 static void say_bound(struct why *w, const struct slow *t, int64_t usual, int n_stages)
 {
 	double outside = outside_ns(t), drafters = (double)t->drafters_ns, reads;
@@ -314,8 +313,8 @@ static void say_stages(struct why *w, const struct slow *t, int64_t usual)
 	struct ev_stage_time stage[EV_N_stage];
 	int n = read_stages(w, t, stage, EV_N_stage);
 
-	/* what a stage did, how its time is to that of others alike, and how long its bytes take by
-	 * themselves */
+	/* per stage: its work, its time against that of similar steps, and the time its bytes alone
+	 * take */
 	if (n)
 		why_say(w, "  %-10s %12s %5s %10s %12s %7s %11s", "stage", "time", "", "bytes",
 			"operations", "x usual", t->bandwidth > 0 ? "reads alone" : "");
