@@ -2,9 +2,9 @@
  * compared with. Plain C11 that a CUDA file may include too.
  *
  * Only + - * / sqrtf, a true fused multiply-add, exact integers, bit casts and a > b ? a : b (rule
- * 2); no libm. Compile with -ffp-contract=off: no macro tells, so the known-answer check of
- * k_open() does. A NaN's sign and payload are no part of the contract (processors differ in which
- * operand's they keep). Thread: any; no state. */
+ * 2); no libm. Compile with -ffp-contract=off: no macro shows it, so the known-answer check of
+ * k_open() tests it. A NaN's sign and payload are unspecified (processors differ in which operand's
+ * they keep). Thread: any; no state. */
 #ifndef CUTAWAY_KERNELS_ARITH_H
 #define CUTAWAY_KERNELS_ARITH_H
 
@@ -251,7 +251,8 @@ K_INLINE uint64_t k_hash_term(uint32_t b, uint32_t i)
 	return (uint64_t)f * g + b;
 }
 
-/* Distance of a logit from the row's maximum, held to exp's domain (NaN and -Inf count as -87). */
+/* Distance of a logit from the row's maximum, clamped to exp's domain (NaN and -Inf count as
+ * -87). */
 K_INLINE float k_logit_depth(float l, float max)
 {
 	float t = l - max;

@@ -1,6 +1,6 @@
 /* The back ends: chooses kernels for this processor, or a device, and runs programs on the pool.
  * "ref" is the reference on any processor; "cpu" takes the best instruction set, whose bits are the
- * same. Thread: the engine's; the pool's threads run what walk.c hands them. */
+ * same. Thread: the engine's; the pool's threads run the ops that walk.c deals out. */
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -47,10 +47,9 @@ enum { N_ISAS = sizeof all_isas / sizeof *all_isas };
 
 static const struct k_isa *usable[N_ISAS];
 static const char *usable_names[N_ISAS + 1];
-static const char *unknown_limit; /* what CUTAWAY_ISA says, if it names no kernels; or NULL */
+static const char *unknown_limit; /* the value of CUTAWAY_ISA, if it names no kernels; or NULL */
 
-/* The best instruction set that the environment allows: CUTAWAY_ISA makes this processor a lesser
- * one. */
+/* The best instruction set that the environment allows: CUTAWAY_ISA can restrict it. */
 static int first_allowed(void)
 {
 	const char *limit = getenv("CUTAWAY_ISA");
@@ -130,7 +129,7 @@ static int device_number(const char *backend)
 	return colon[1] >= '0' && colon[1] <= '9' && !*end && n <= INT_MAX ? (int)n : -1;
 }
 
-/* Is it `name`, perhaps with a device's number? */
+/* Whether backend is `name`, with or without a device's number. */
 static bool is_backend(const char *backend, const char *name)
 {
 	const size_t n = strlen(name);
@@ -161,7 +160,7 @@ static int open_cpu(struct k_ctx *ctx, const char *backend, const char *isa, str
 	return ctx->isa ? 0 : -1;
 }
 
-/* Kernels that give the known answers. */
+/* Opens kernels and checks their known answers. */
 static int open_kernels(
 	struct k_ctx *ctx, bool device, const char *backend, const char *isa, struct err *e)
 {
@@ -178,7 +177,7 @@ static void close_kernels(struct k_ctx *ctx)
 	ctx->device = NULL;
 }
 
-/* The device, or the CPU and why it is that. */
+/* Opens the device, or else the CPU, and records why. */
 static int open_either(struct k_ctx *ctx, const char *backend, const char *isa, struct err *e)
 {
 	struct err why = { 0 };
@@ -188,7 +187,7 @@ static int open_either(struct k_ctx *ctx, const char *backend, const char *isa, 
 			"an instruction set was chosen, which is the CPU's");
 	else if (!open_kernels(ctx, true, backend, NULL, &why))
 		return 0;
-	else if (why.code == ERR_USAGE) /* a device that is not there was asked for */
+	else if (why.code == ERR_USAGE) /* a device that does not exist was requested */
 		return err_set(e, why.code, "%s", why.text);
 	else
 		snprintf(ctx->fallback, sizeof ctx->fallback, "%s", why.text);

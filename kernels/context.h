@@ -1,5 +1,5 @@
-/* Inside kernels/: what k_open() makes. Thread: written by k_open() alone, but for the list of
- * memory, which is the engine's thread's. */
+/* Private to kernels/: the context that k_open() makes. Thread: only k_open() writes it, except the
+ * list of memory, which the engine's thread owns. */
 #ifndef CUTAWAY_KERNELS_CONTEXT_H
 #define CUTAWAY_KERNELS_CONTEXT_H
 
@@ -18,11 +18,11 @@ struct k_ctx {
 	char layout[K_LAYOUT_NAME];
 	struct k_block *blocks;                       /* memory.c */
 	char fallback[sizeof((struct err *)0)->text]; /* why "auto" took the CPU */
-	struct k_device *device;                      /* NULL: the pool's threads are the machine */
+	struct k_device *device;                      /* NULL: the pool's threads run the kernels */
 };
 
-/* A machine whose kernels run elsewhere than on the pool's threads; each does what kernels.h says
- * of its namesake. A device embeds this as its first member. */
+/* A machine whose kernels do not run on the pool's threads; each function does what kernels.h
+ * specifies for its namesake. A device embeds this as its first member. */
 struct k_device {
 	const char *isa, *name; /* "sm_90", "NVIDIA H200" */
 	void (*close)(struct k_device *d);

@@ -1,4 +1,4 @@
-/* The plain version of the sampler's passes, and the choice. See draw.h. */
+/* The scalar version of the sampler's passes, and the choice among versions. See draw.h. */
 #include <string.h>
 
 #include "kernels/cpu/draw_body.h"

@@ -2,8 +2,8 @@
  * ids.
  *
  * One source, draw_body.h, compiled for each instruction set, so that the bits are equal by
- * construction; k_draw_passes() chooses as k_isas() does. Rows are padded to whole blocks with -Inf
- * by whoever owns them, and aligned to 64 bytes. Thread: any; no state. */
+ * construction; k_draw_passes() chooses as k_isas() does. The owner of a row pads it to whole
+ * blocks with -Inf and aligns it to 64 bytes. Thread: any; no state. */
 #ifndef CUTAWAY_KERNELS_DRAW_H
 #define CUTAWAY_KERNELS_DRAW_H
 
@@ -27,14 +27,15 @@ struct k_draw_passes {
 	 * `arrival`: only those with k_draw_may_win() can. e is the first of the block. */
 	bool (*contest)(
 		const float *e, int32_t block, float arrival, const struct k_draw_key *key, float *u);
-	/* -log(u) of any n ids: when each would arrive if it were the likeliest. */
+	/* -log(u) of any n ids: the arrival time of each if it were the likeliest. */
 	void (*wait_ids)(const int32_t *id, int32_t n, const struct k_draw_key *key, float *wait);
 	/* Arrivals of any n ids. y is the first of the row. */
 	void (*arrive_ids)(const float *y, const int32_t *id, int32_t n, float max,
 		const struct k_draw_key *key, float *arrival);
 };
 
-/* -log(u) >= 1 - u, and exp(max - l) = 1 / e. The factor is 400 times what rounding may lose. */
+/* -log(u) >= 1 - u, and exp(max - l) = 1 / e. The factor's slack is 400 times the rounding
+ * error. */
 static inline bool k_draw_may_win(float u, float e, float arrival)
 {
 	return 1.0f - u <= arrival * 1.0001f * e;

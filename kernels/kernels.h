@@ -2,14 +2,14 @@
  *
  * A step of the model is a *program*: an array of ops that engine/run/forward.c writes in terms of
  * this header and a back end runs in order. All threads of the pool walk the program together; each
- * op splits its own outputs among them; a barrier stands between ops. (A CUDA back end runs the
- * same program as launches, as one graph, or as the work list of one persistent kernel.)
+ * op splits its own outputs among them, with a barrier between ops. (A CUDA back end runs the same
+ * program as launches, as one graph, or as the work list of one persistent kernel.)
  *
  * ref.c is the definition of every op (docs/arithmetic.md, rule by rule); every other kernel is
  * compared with it by memcmp. Nothing in here depends on the number of threads.
  *
  * Kernels include nothing of the project but base/. All pointers are owned by the caller; a program
- * and its buffers must stay put while it runs. Thread: one engine thread calls k_run(); the pool's
+ * and its buffers must not move while it runs. Thread: one engine thread calls k_run(); the pool's
  * other threads are private to the back end. */
 #ifndef CUTAWAY_KERNELS_H
 #define CUTAWAY_KERNELS_H
@@ -23,7 +23,7 @@
 #include "kernels/format/format_table.h"
 #include "kernels/op/ops.h"
 
-/* CUDA files, which are C++ to their compiler, see the same layout and count by their own means. */
+/* CUDA files are compiled as C++: they see the same layout and use atomics of their own. */
 #ifdef __cplusplus
 typedef int k_atomic_int;
 #else
@@ -57,8 +57,8 @@ struct k_matrix {
 	void *data;
 };
 
-/* The KV cache of a group of layers in storage. A page holds page_size positions of all of them.
- * Within a page: [layer][K then V][kv head], K as [page_size/16 groups][head_dim][16 tokens], V as
+/* The KV cache of a memory group of layers. A page holds page_size positions of all of them. Within
+ * a page: [layer][K then V][kv head], K as [page_size/16 groups][head_dim][16 tokens], V as
  * [token][head_dim]. All in one format; values are finite (rule 10). */
 struct k_kv {
 	uint8_t *base;
@@ -92,22 +92,22 @@ struct k_row {
 	int32_t observe; /* index into the observation buffers of an attention op, or -1 */
 };
 
-/* Positions first … end - 1 of a sequence. What a row sees is a list of them: ascending, none meets
- * the one before; the last that is not empty ends at pos + 1; only empty ones (first = end) follow
- * it. */
+/* Positions first … end - 1 of a sequence. What a row sees is a list of ranges: ascending, none
+ * touches the one before; the last non-empty one ends at pos + 1; only empty ones (first = end)
+ * follow it. */
 struct k_range {
 	int32_t first, end;
 };
 
-/* Each row sees all up to itself: one range a row. */
+/* Each row sees all positions up to its own: one range for each row. */
 static inline void k_see_all(const struct k_row *rows, int32_t n, struct k_range *ranges)
 {
 	for (int32_t r = 0; r < n; r++)
 		ranges[r] = (struct k_range){ 0, rows[r].pos + 1 };
 }
 
-/* One more page for a row's key and value: that of another sequence at the same position. So
- * branches of a tree, each a sequence with a tail of its own, see the ancestors that they share. */
+/* A further page to store a row's key and value in: that of another sequence at the same position.
+ * So branches of a tree, each a sequence with its own tail, see their common ancestors. */
 struct k_also {
 	int32_t row, seq;
 };
@@ -128,7 +128,7 @@ struct k_norm { /* RMS norm of x[pick[r]] (pick NULL: of x[r]), rule 7, then qua
 	const float *w;        /* [dim] */
 	const float *residual; /* [n, dim] or NULL; added last; may equal out.x, as x may not */
 	float eps;
-	bool kept;         /* more than the op after it reads the result */
+	bool kept;         /* ops after the next one read the result too */
 	struct k_acts out; /* [n, dim] */
 	int32_t n;
 };
@@ -181,18 +181,18 @@ struct k_attention {   /* rule 11; out is quantised for the output matrix (rule 
 	float threshold;
 };
 
-/* A mixture's product: slot s of row r by the matrix of expert ids[r, s]. A slot is a row of its
- * own. */
+/* Product of a mixture of experts: slot s of row r by the matrix of expert ids[r, s]. Each slot is
+ * a row of the output. */
 struct k_experts {
 	struct k_acts in;         /* [n, n_cols], or [n * k, n_cols] if each slot has a row */
-	const struct k_matrix *w; /* [n_experts], of one shape and format */
+	const struct k_matrix *w; /* [n_experts], all of one shape and format */
 	const int32_t *ids;       /* [n, k] */
 	float *out;               /* [n * k, n_rows] */
 	int32_t n_experts, k, n;
-	bool each; /* a slot has a row of `in` to itself */
+	bool each; /* each slot has its own row of `in` */
 };
 
-/* What is known of one row of logits without keeping it. */
+/* Statistics of one row of logits. */
 struct k_logit_stats {
 	uint64_t hash;  /* rule 14 */
 	uint64_t mass;  /* sum over i of nearest(exp(l - max) * 2^40) (rule 15) */
@@ -201,32 +201,33 @@ struct k_logit_stats {
 	int32_t argmax; /* lowest id among equals */
 };
 
-/* What a draw needs of a row of logits, so that the row may stay where it is (rule 15; no
- * penalties). With y = logit * factor: the mass of all, the greatest values, and the race of the
- * whole vocabulary. */
+/* What a draw needs of a row of logits, so that the row may stay on the device (rule 15; no
+ * penalties). With y = logit * factor: the mass of all ids, the greatest values, and the race of
+ * the whole vocabulary. */
 enum {
-	K_DRAW_IDS = 64,    /* the floor comes from the maxima of so many ids each */
+	K_DRAW_IDS = 64,    /* ids of a block; the floor comes from the blocks' maxima */
 	K_DRAW_BEST = 256,  /* most that `best` may be */
 	K_DRAW_LIST = 1024, /* ids that are listed, at most */
 	K_DRAW_TARGET = 0,  /* purpose word of the race's random numbers */
 };
 struct k_draw_ask {
 	float factor; /* > 0 */
-	int32_t best; /* the list shall have at least the so many greatest, 1 to K_DRAW_BEST */
-	int32_t id;   /* whose logit is wanted beside, or -1 */
+	int32_t best; /* the list must have at least the `best` greatest, 1 to K_DRAW_BEST */
+	int32_t id;   /* id whose logit is needed too, or -1 */
 	bool race;
 	uint32_t pos, sample;
 	uint64_t seed;
 };
 struct k_draw_reply {
 	uint64_t mass; /* sum over all ids of nearest(exp(y - max y) * 2^40) */
-	/* The `best`-th of the greatest y of each K_DRAW_IDS ids; -Inf if there are not so many. */
+	/* The `best`-th greatest of the maxima of y over K_DRAW_IDS ids each; -Inf if there are
+	 * fewer. */
 	float floor;
 	int32_t n; /* ids with y >= floor, all of which are listed if n <= K_DRAW_LIST; INT32_MAX: there
-				* is a NaN, and nothing is listed */
-	int32_t winner;            /* of the race; -1: none was asked for */
+				  is a NaN, and none is listed */
+	int32_t winner;            /* of the race; -1: none was requested */
 	float arrival;             /* the winner's; +Inf without */
-	float winner_logit, logit; /* the winner's, the asked id's; else 0 */
+	float winner_logit, logit; /* the winner's, that of ask.id; else 0 */
 };
 struct k_draw_entry {
 	int32_t id;
@@ -237,8 +238,8 @@ struct k_stats {
 	const float *logits; /* [n, vocab] */
 	int32_t vocab, n;
 	struct k_logit_stats *out; /* [n] */
-	/* NULL for no such thing; the reference and devices know it, where the host cannot read the
-	 * row */
+	/* NULL: no draws. Only the reference and devices support it, for rows that the host cannot
+	 * read */
 	const struct k_draw_ask *ask; /* [n] */
 	struct k_draw_reply *reply;   /* [n] */
 	struct k_draw_entry *list;    /* [n, K_DRAW_LIST], by id */
@@ -278,17 +279,18 @@ struct k_op {
 	enum k_kind kind;
 	enum k_stage stage;
 	int32_t layer;  /* of the model; -1: none */
-	uint64_t bytes; /* counted from shapes by whoever wrote the op: weights, KV and activations */
+	uint64_t bytes; /* counted from shapes by the code that wrote the op: weights, KV and
+					   activations */
 	uint64_t ops;   /* counted likewise: a multiply-add is two */
 	union {
 #define X(name, ...) struct k_##name name;
 		K_KINDS(X)
 #undef X
 	} u;
-	/* What a walk writes lies together, after what all threads read: else each step would fetch
-	 * that again, too. */
+	/* Fields that a walk writes are together, after those that all threads read: else each step
+	 * would fetch those again, too. */
 	uint64_t ns;         /* out: wall time of this op, if the program is timed */
-	k_atomic_int ticket; /* for kernels that deal out their work; zeroed by k_run() */
+	k_atomic_int ticket; /* for kernels that distribute their work dynamically; zeroed by k_run() */
 };
 
 struct k_program {
@@ -296,29 +298,29 @@ struct k_program {
 	int32_t n_ops;
 	int32_t layer; /* of the ops that are appended next */
 	bool timed;    /* fill ns */
-	/* From k_new_version() for every change of an op: a back end keeps what it made of the ops
-	 * while this stays, but nothing of version 0. What their pointers lead to may change
-	 * without. */
+	/* From k_new_version() for every change of an op: a back end caches what it made of the ops
+	 * while this stays the same, but nothing of version 0. Data behind their pointers may change
+	 * without a new version. */
 	uint64_t version;
 };
 
 /* A back end with its pool. */
 struct k_ctx;
 
-/* Scratch of each of its threads. Memory that is never touched costs nothing. */
+/* Scratch of each of its threads. Untouched memory costs nothing. */
 #define K_SCRATCH_BYTES ((size_t)16 << 20)
 
 /* backend: "cpu", "ref", "cuda", or "auto", which is cuda if that works and else cpu; the latter
  * two may name a device by its number, "cuda:1". isa, of CPUs: NULL for the best of this machine,
  * or one of k_isas(). n_threads >= 1 (1 for the engine's own thread alone). Runs the known-answer
- * hash of all kernels (rule 1) and fails with ERR_DEVICE if it is not the one that ref.c gives. */
+ * hash of all kernels (rule 1) and fails with ERR_DEVICE if it differs from ref.c's. */
 int k_open(struct k_ctx **ctx, const char *backend, const char *isa, int n_threads, struct err *e);
 void k_close(struct k_ctx *ctx); /* NULL is fine */
 
 const char *k_backend_name(const struct k_ctx *ctx); /* "cpu", "ref" or "cuda" */
 const char *k_isa_name(const struct k_ctx *ctx);     /* "avx2", "avx512", …; "scalar" for ref */
 int k_n_threads(const struct k_ctx *ctx);
-/* The system's number of thread i >= 1 of the pool, once it has run. (Thread 0 is the caller of
+/* The system's ID of thread i >= 1 of the pool, once it has run. (Thread 0 is the caller of
  * k_run.) */
 int k_thread_id(const struct k_ctx *ctx, int i);
 /* "NVIDIA H200"; "" on a CPU. */
@@ -337,67 +339,67 @@ struct k_device_info {
 	int processors, major, minor; /* compute capability */
 	char unfit[192];              /* why it cannot be used, "" if it can */
 };
-/* Writes at most cap of them (0: only counts); how many, or -1: there is no driver, and e says
- * why. */
+/* Writes at most cap of them (0: only counts); returns how many, or -1: there is no driver, and e
+ * has the reason. */
 int k_devices(struct k_device_info *out, int cap, struct err *e);
-/* For which architectures this program carries kernels: "sm_80 sm_90 compute_90"; "" for none. */
+/* The architectures that this program has kernels for: "sm_80 sm_90 compute_90"; "" for none. */
 const char *k_cuda_build(void);
 
-/* NULL-terminated, best first: those that this processor runs, none better than the one that
- * CUTAWAY_ISA names. k_open refuses a CPU if it names none. */
+/* NULL-terminated, best first: those that this processor runs, none better than the one in
+ * CUTAWAY_ISA. k_open refuses a CPU if that names none. */
 const char *const *k_isas(void);
 
-/* Size and layout of a matrix in this back end. k_pack() works in the host's memory: where that is
- * not the kernels', the result is uploaded by the caller. It reads `raw`, rows of GGUF blocks as in
- * the file, n_rows * (n_cols / block) * block_bytes, and uses the pool. m->data has
+/* Size and layout of a matrix in this back end. k_pack() works in the host's memory; where the
+ * kernels use other memory, the caller uploads the result. It reads `raw`, rows of GGUF blocks as
+ * in the file, n_rows * (n_cols / block) * block_bytes, and uses the pool. m->data has
  * k_packed_bytes(), aligned to 64. */
 size_t k_packed_bytes(const struct k_ctx *ctx, enum k_type type, int32_t n_rows, int32_t n_cols);
 void k_pack(struct k_ctx *ctx, struct k_matrix *m, const void *raw);
-/* The same of rows [first, first + n), which alone are at `raw`. first is a multiple of
+/* The same for rows [first, first + n); only these are at `raw`. first is a multiple of
  * k_pack_unit(), and so is n unless the matrix ends there. Any thread; different rows may be packed
  * at once. */
 void k_pack_rows(
 	const struct k_ctx *ctx, struct k_matrix *m, const void *raw, int32_t first, int32_t n);
 int32_t k_pack_unit(const struct k_ctx *ctx);
-/* Names how matrices are packed: two back ends of one name give the same bytes. Made of the
- * instruction set and a hash of what it makes of known matrices, so a new layout has a new name. */
+/* Names the layout of packed matrices: two back ends of one name give the same bytes. It has the
+ * instruction set and a hash of known matrices as packed, so a new layout has a new name. */
 const char *k_layout_name(const struct k_ctx *ctx);
 
-/* Calls fn(arg, i, scratch) for each i of 0 … n - 1, dealt in order to all threads, and returns
- * when all are done. scratch is the thread's own, K_SCRATCH_BYTES, aligned to 64, undefined at
- * entry. */
+/* Calls fn(arg, i, scratch) for each i of 0 … n - 1, distributed in order over all threads, and
+ * returns when all are done. scratch is the thread's own, K_SCRATCH_BYTES, aligned to 64, undefined
+ * at entry. */
 typedef void k_task_fn(void *arg, int64_t i, void *scratch);
 void k_deal(struct k_ctx *ctx, int64_t n, k_task_fn *fn, void *arg);
 /* Bytes of weights that multiplying one row by m reads: counted from the packed form. */
 size_t k_matrix_bytes(const struct k_ctx *ctx, const struct k_matrix *m);
 
-/* A number that no program of this process had before. */
+/* A version that no program of this process had before. */
 uint64_t k_new_version(void);
 
-/* Memory that belongs to a back end: all that the pointers of a program lead to. */
+/* Memory of a back end: all that the pointers of a program point to. */
 enum k_memory {
 	K_WEIGHTS, /* for kernels alone, read by all; filled by k_upload() */
 	K_WORK,    /* for kernels alone: activations, logits, KV pages; zeroed */
 	K_SHARED,  /* the host's between runs, the kernels' during one: ids, rows, statistics; zeroed */
 };
-/* Aligned to 64. NULL with ERR_MEMORY, which says how much there is; `what` is what it was for and
- * what to do: "KV pages; try fewer with --pages". Freed by k_free(), at the latest by k_close(). */
+/* Aligned to 64. NULL with ERR_MEMORY, which says how much there is; `what` names its use and a
+ * remedy: "KV pages; try fewer with --pages". Freed by k_free(), at the latest by k_close(). */
 void *k_alloc(
 	struct k_ctx *ctx, size_t bytes, enum k_memory where, const char *what, struct err *e);
 void k_free(struct k_ctx *ctx, void *p); /* NULL is fine */
-/* May the host read and write all of it between runs, as on a CPU, and does untouched memory cost
- * nothing? Else K_WEIGHTS and K_WORK are reached by the following three alone. */
+/* Whether the host can read and write all of it between runs, as on a CPU, and untouched memory
+ * costs nothing. Else only the following three functions access K_WEIGHTS and K_WORK. */
 bool k_is_host(const struct k_ctx *ctx);
 /* From the host's memory to K_WEIGHTS or K_WORK; done when it returns. */
 int k_upload(struct k_ctx *ctx, void *to, const void *from, size_t bytes, struct err *e);
 /* From K_WORK to the host's memory; done when it returns. */
 int k_fetch(struct k_ctx *ctx, void *to, const void *from, size_t bytes, struct err *e);
-/* Within K_WORK, before whatever k_run() does next, which also tells its failure. */
+/* Within K_WORK, done before the next k_run() starts, which also reports its failure. */
 void k_copy(struct k_ctx *ctx, void *to, const void *from, size_t bytes);
 
 /* Runs the program and returns when it is done. Sets the floating-point environment of every thread
- * (rule 1). A CPU cannot fail; a device can (ERR_DEVICE), and is then of no more use: results are
- * not to be looked at, and only k_free() and k_close() may follow. */
+ * (rule 1). A CPU cannot fail; a device can (ERR_DEVICE), and cannot be used again: results are
+ * invalid, and only k_free() and k_close() may follow. */
 int k_run(struct k_ctx *ctx, struct k_program *p, struct err *e);
 
 /* Plain read bandwidth of this machine with this pool, bytes a second: the best of several passes
@@ -405,25 +407,25 @@ int k_run(struct k_ctx *ctx, struct k_program *p, struct err *e);
  * MB. */
 double k_measure_read(struct k_ctx *ctx, size_t bytes, double *least);
 /* One such pass over `bytes` (a multiple of 64) at data, which are not changed; on a device, over
- * as many of its own. */
+ * as many bytes of its own. */
 double k_read_rate(struct k_ctx *ctx, const void *data, size_t bytes);
 /* 8-bit multiply-adds a second of all threads, by the instructions that the matrix products of this
  * back end use, with all operands in registers: the best of several passes, about 100 ms in all. */
 double k_measure_int(struct k_ctx *ctx);
 
 /* The probabilities of one row and head over positions 0 … pos, p [pos + 1], as rule 11 scales
- * them, 0 where it does not see: the reference's own, by the calling thread, from memory that the
- * host reads. q, rows, pages and kv as the op has them once it ran. */
+ * them, 0 for positions it does not see: computed by the reference on the calling thread, from
+ * memory that the host reads. q, rows, pages and kv are those of the op after it ran. */
 void k_attention_row(const struct k_attention *a, int32_t r, int32_t head, float *p);
 
 /* RoPE tables (rule 9): cos and sin of pos * freq[i], computed with + - * alone.
  * freq[i] as given by k_rope_freqs; out is [n_pos, n_freqs]. */
 void k_rope_table(
 	const double *freq, int32_t n_freqs, int32_t n_pos, float *cos_out, float *sin_out);
-/* The same of positions first … end - 1, which alone are at `out`. Any thread. */
+/* The same for positions first … end - 1; only these are written. Any thread. */
 void k_rope_rows(const double *freq, int32_t n_freqs, int32_t first, int32_t end, float *cos_out,
 	float *sin_out);
-/* freq[i] = theta^(-2 i / rope_dim), with our own exp and log in double. */
+/* freq[i] = theta^(-2 i / rope_dim), with k_exp64 and k_log64. */
 void k_rope_freqs(double theta, int32_t rope_dim, double *freq);
 
 #endif

@@ -1,6 +1,6 @@
-/* What this machine can do at most, with this pool and these instructions: plain reads, and 8-bit
- * multiply-adds. The roofs that figures are held against (Williams, Waterman and Patterson 2009).
- * Thread: the engine's, with the pool. */
+/* The most that this machine can do with this pool and these instructions: plain reads, and 8-bit
+ * multiply-adds. These are the roofs that figures are compared with (Williams, Waterman and
+ * Patterson 2009). Thread: the engine's, with the pool. */
 #include "kernels/measure.h"
 
 #include <math.h>
@@ -51,7 +51,7 @@ struct touching {
 	size_t bytes;
 };
 
-/* Untouched, all reads would be of one page of zeros. */
+/* Writes every page: else all reads would be of one page of zeros. */
 static void touch(void *arg, int tid, int n_threads, void *scratch)
 {
 	struct touching *s = arg;
@@ -67,7 +67,7 @@ double k_measure_read(struct k_ctx *ctx, size_t bytes, double *least)
 	double best = 0, worst = INFINITY;
 	void *data;
 
-	if (ctx->device) { /* whose own memory it is that counts */
+	if (ctx->device) { /* the device's own memory counts */
 		best = ctx->device->measure_read(ctx->device, bytes);
 		if (least)
 			*least = best;
@@ -91,7 +91,7 @@ double k_measure_read(struct k_ctx *ctx, size_t bytes, double *least)
 	return best;
 }
 
-/* What a compiler makes of a plain sum of products. */
+/* A plain sum of products, as the compiler translates it. */
 uint64_t k_scalar_multiply(int64_t n)
 {
 	enum { LENGTH = 256 };
@@ -101,11 +101,11 @@ uint64_t k_scalar_multiply(int64_t n)
 	memset(w, 1, sizeof w);
 	memset(x, -1, sizeof x);
 	for (int64_t i = 0; i < n; i++) {
-		__asm__ volatile("" ::"r"(w), "r"(x) : "memory"); /* may have changed */
+		__asm__ volatile("" ::"r"(w), "r"(x) : "memory"); /* w and x may have changed */
 		for (int k = 0; k < LENGTH; k++)
 			sum += w[k] * x[k];
 	}
-	__asm__ volatile("" ::"r"(sum)); /* wanted */
+	__asm__ volatile("" ::"r"(sum)); /* keeps the sum alive */
 	return (uint64_t)n * LENGTH;
 }
 

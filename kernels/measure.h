@@ -1,4 +1,5 @@
-/* Inside kernels/: 8-bit multiply-adds between registers, for each instruction set (see k_isa). */
+/* Private to kernels/: 8-bit multiply-adds between registers, for each instruction set (see
+ * k_isa). */
 #ifndef CUTAWAY_KERNELS_MEASURE_H
 #define CUTAWAY_KERNELS_MEASURE_H
 

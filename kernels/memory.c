@@ -1,5 +1,5 @@
-/* Memory of the back ends: on a CPU all of it is the system's, touched only as far as it is used,
- * so that large budgets cost nothing until they are. Thread: the engine's. */
+/* Memory of the back ends: on a CPU all of it is mapped from the system and untouched until it is
+ * used, so that large budgets cost nothing before. Thread: the engine's. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,7 +15,7 @@ struct k_block {
 
 static void *map(size_t bytes, enum k_memory where, const char *what, struct err *e)
 {
-	/* weights are all used: better to hear at once that there is no room */
+	/* weights are all used: better to fail at once if there is no room */
 	const int lazy = where == K_WEIGHTS ? 0 : MAP_NORESERVE;
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | lazy, -1, 0);
 
@@ -23,7 +23,7 @@ static void *map(size_t bytes, enum k_memory where, const char *what, struct err
 		err_set(e, ERR_MEMORY, "no memory for %zu MB of %s", bytes >> 20, what);
 		return NULL;
 	}
-	/* large pages save about a tenth of a memory-bound step; without them it only is slower */
+	/* large pages save about a tenth of a memory-bound step; without them it is only slower */
 	if (where == K_WEIGHTS)
 		madvise(p, bytes, MADV_HUGEPAGE);
 	return p;
@@ -37,7 +37,7 @@ void *k_alloc(struct k_ctx *ctx, size_t bytes, enum k_memory where, const char *
 		err_set(e, ERR_MEMORY, "no memory for %s", what);
 		return NULL;
 	}
-	bytes += !bytes; /* so that nothing has an address too */
+	bytes += !bytes; /* so that 0 bytes have an address too */
 	*b = (struct k_block){ .next = ctx->blocks, .bytes = bytes, .where = where };
 	b->data = ctx->device ? ctx->device->alloc(ctx->device, bytes, where, what, e)
 						  : map(bytes, where, what, e);

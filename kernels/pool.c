@@ -1,10 +1,11 @@
-/* See pool.h. Work starts and ends at a barrier, a counter of generations (Hensgen, Finkel and
- * Manber 1988's sense, with more than two values). Who waits spins briefly, then sleeps on a futex,
- * so that more threads than processors, or a busy machine, cost sleeps but no stalls.
+/* See pool.h. Work starts and ends at a barrier, a counter of generations (the sense of Hensgen,
+ * Finkel and Manber 1988, with more than two values). A waiting thread spins briefly, then sleeps
+ * on a futex, so that more threads than processors, or a busy machine, cost sleeps but no stalls.
  *
  * Invariants: 1. fn, arg and quit are written by thread 0 alone, while the others are inside the
  * barrier. 2. A barrier's value only grows. 3. A waiter marks `sleepers` before the kernel compares
- * the value; who opens looks at `sleepers` after it has added one: no wake-up is lost. */
+ * the value; the thread that opens the barrier reads `sleepers` after it has added one: no wake-up
+ * is lost. */
 #include "kernels/pool.h"
 
 #include <linux/futex.h>
@@ -32,7 +33,7 @@ struct worker {
 	struct k_pool *pool;
 	pthread_t thread;
 	int tid;
-	atomic_int id; /* the system's number; 0: it has not begun */
+	atomic_int id; /* the system's ID; 0: it has not begun */
 };
 
 struct k_pool {
@@ -150,8 +151,8 @@ void k_pool_run(struct k_pool *p, k_pool_fn *fn, void *arg)
 	barrier(p);
 }
 
-/* Signals are for the program's other threads. After a failure those that run leave before their
- * first barrier. */
+/* Workers block signals, which the program's other threads take. After a failure the started ones
+ * leave before their first barrier. */
 static int start_workers(struct k_pool *p, struct err *e)
 {
 	sigset_t before;
@@ -214,7 +215,7 @@ void k_pool_close(struct k_pool *p)
 {
 	if (!p)
 		return;
-	if (!p->failed) { /* all wait at the barrier that starts a run */
+	if (!p->failed) { /* all workers wait at the barrier that starts a run */
 		p->quit = true;
 		barrier(p);
 	}

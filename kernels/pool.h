@@ -1,5 +1,5 @@
 /* The threads of a back end: all of them run the same function at once, and meet at barriers.
- * Inside kernels/ only. One thread, the engine's, owns a pool and is its thread 0. */
+ * Private to kernels/. One thread, the engine's, owns a pool and is its thread 0. */
 #ifndef CUTAWAY_KERNELS_POOL_H
 #define CUTAWAY_KERNELS_POOL_H
 
@@ -22,9 +22,9 @@ typedef void k_pool_fn(void *arg, int tid, int n_threads, void *scratch);
 int k_pool_open(struct k_pool **pool, int n_threads, struct err *e);
 void k_pool_close(struct k_pool *pool); /* NULL is fine */
 int k_pool_size(const struct k_pool *pool);
-/* the system's number of thread i >= 1, after a run */
+/* the system's ID of thread i >= 1, after a run */
 int k_pool_thread(const struct k_pool *pool, int i);
-int k_pool_spins(const struct k_pool *pool); /* for a barrier: none if processors are too few */
+int k_pool_spins(const struct k_pool *pool); /* at a barrier; 0 if there are too few processors */
 
 /* Calls fn on every thread, rule 1's floating-point environment set, and returns when all have. */
 void k_pool_run(struct k_pool *pool, k_pool_fn *fn, void *arg);

@@ -1,6 +1,6 @@
 /* See selfcheck.h. The data comes from Philox, so the answers are constants of the arithmetic
- * version: a compiler that fuses, a library that flushes subnormals or a processor at fault is
- * found at start-up. Each op is run alone, on data that does not depend on the others, so a failure
+ * version: they detect at start-up a compiler that fuses, a library that flushes subnormals or a
+ * faulty processor. Each op runs alone, on data that does not depend on the others, so a failure
  * names its kernel. */
 #include "kernels/selfcheck.h"
 
@@ -11,17 +11,17 @@
 #include "kernels/format/formats.h"
 
 enum {
-	ROWS = 6,   /* kernels differ for one row, a few and many */
+	ROWS = 6,   /* kernels differ for one, a few and many rows */
 	DIM = 96,   /* one and a half segments of rule 6 */
-	WIDE = 256, /* what a block of K-quants needs */
+	WIDE = 256, /* one block of K-quants */
 	HEADS = 3,
 	KV_HEADS = 1,
 	HEAD_DIM = 32,
-	OUT = 43, /* no multiple of any vector's lanes */
+	OUT = 43, /* not a multiple of any vector's lanes */
 	PAGE = 32,
 	PAGES = 5,
 	FIRST = 127, /* positions FIRST … FIRST + ROWS - 1 cross a span */
-	ATTEND = 2,  /* rows of attention, the dearest */
+	ATTEND = 2,  /* rows of attention, the slowest op */
 	GROUPS = PAGES * PAGE / K_GROUP,
 	STATE_PAGES = 3,
 };
@@ -41,7 +41,7 @@ static const uint64_t known[K_N_KINDS] = {
 	[K_OP_stats] = 0xc0f61c6f7be2acea,
 };
 
-/* Aligned as memory of a step is. */
+/* Aligned like the memory of a step. */
 struct data {
 	_Alignas(64) float x[ROWS * WIDE], up[ROWS * DIM], q[ROWS * DIM], kv_in[2][ROWS * HEAD_DIM],
 		w[DIM];
@@ -78,7 +78,7 @@ static void fill(float *x, size_t count, uint32_t stream)
 	}
 }
 
-/* x in a format's kind of number, at p. */
+/* Writes x at p, as a number of a format. */
 static void put_number(uint8_t *p, int32_t number, float x)
 {
 	const uint32_t bits = k_bits(x);
@@ -92,7 +92,7 @@ static void put_number(uint8_t *p, int32_t number, float x)
 		memcpy(p, &h, sizeof h);
 }
 
-/* The floats in a block of weights, tame: they are all of it, or its scales. */
+/* Sets the floats in a block of weights (all of it, or its scales) to moderate values. */
 static void put_floats(uint8_t *block, enum k_type type, const float *x)
 {
 	const struct k_facts f = k_facts_of(type);
@@ -102,7 +102,7 @@ static void put_floats(uint8_t *block, enum k_type type, const float *x)
 		put_number(block + f.min_at, f.number, x[1]);
 }
 
-/* Random bits for weights, but with the floats in them tame. */
+/* Random bits for weights, except that their floats are moderate. */
 static void fill_weights(uint8_t *raw, enum k_type type, size_t count)
 {
 	const struct k_type_info *t = &k_types[type];
@@ -136,7 +136,7 @@ static void fold(uint64_t *hash, const void *data, size_t bytes)
 	*hash = (*hash ^ h) * 0x9E3779B97F4A7C15u;
 }
 
-/* After a failure nothing runs any more: its error is looked at in the end. */
+/* After a failure no op runs any more: the error is checked at the end. */
 static void selfcheck_run(struct k_ctx *ctx, struct data *d, enum k_kind kind, struct k_op *op)
 {
 	struct k_program program = { .op = op, .n_ops = 1 };
@@ -250,7 +250,8 @@ static void check_attention(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 	const int32_t *tables[1] = { d->table };
 	struct k_op op;
 
-	fill(d->q, ROWS * DIM, 6); /* for attention not to depend on rope, nor on rows read before */
+	fill(d->q, ROWS * DIM, 6); /* so that attention does not depend on rope, nor on rows read before
+								*/
 	memset(d->out, 0, sizeof d->out);
 	op = (struct k_op){ .u.attention = { .q = d->q,
 							.out = acts_out(d),
@@ -312,7 +313,7 @@ static void check_rows(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 	}
 }
 
-/* A recurrence over rows of two sequences: one begins, one goes on from a page, and both leave
+/* A recurrence over rows of two sequences: one begins, one resumes from a page, and both write
  * pages. */
 static void check_recurrence(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 {
@@ -404,7 +405,7 @@ static void make(struct data *d)
 
 int k_selfcheck_hashes(struct k_ctx *ctx, uint64_t hash[K_N_KINDS], struct err *e)
 {
-	/* shared: what host and kernels both reach, whatever the back end */
+	/* K_SHARED: host and kernels both access it on every back end */
 	struct data *d = k_alloc(ctx, sizeof *d, K_SHARED, "the check of the kernels", e);
 	int status;
 
@@ -433,7 +434,7 @@ int k_selfcheck(struct k_ctx *ctx, struct err *e)
 	};
 	uint64_t hash[K_N_KINDS];
 
-	if (K_FREE) /* no answer is known */
+	if (K_FREE) /* a build without a fixed order has no known answers */
 		return 0;
 	if (k_selfcheck_hashes(ctx, hash, e))
 		return -1;

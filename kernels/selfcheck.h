@@ -1,4 +1,4 @@
-/* The known-answer check of rule 1. Inside kernels/ only. */
+/* The known-answer check of rule 1. Private to kernels/. */
 #ifndef CUTAWAY_KERNELS_SELFCHECK_H
 #define CUTAWAY_KERNELS_SELFCHECK_H
 
@@ -9,7 +9,7 @@
  * milliseconds. */
 int k_selfcheck(struct k_ctx *ctx, struct err *e);
 
-/* The hashes themselves, for the test that keeps the table right. */
+/* The hashes themselves, for the test that checks the table. */
 int k_selfcheck_hashes(struct k_ctx *ctx, uint64_t hash[K_N_KINDS], struct err *e);
 
 /* The context's k_layout_name(): its instruction set, and a hash of how it packs a known matrix of

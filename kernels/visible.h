@@ -1,10 +1,9 @@
 /* What a row of attention sees: sorted lists of ranges of positions, and the spans of 128 that they
- * touch (rule 11). Plain C that a CUDA file includes too. Inside kernels/ only. Thread: any; no
- * state.
+ * touch (rule 11). Plain C that CUDA files include too. Private to kernels/. Thread: any; no state.
  *
- * A tile, rows of one sequence that a kernel works on together, goes by its hull: two ranges that
- * hold all that its rows see, and perhaps some positions between that nobody does. Which of a
- * span's positions are seen indeed is told by the rows' bits. */
+ * A tile is a set of rows of one sequence that a kernel works on together. Its hull is two ranges
+ * that hold all positions its rows see, and perhaps some that none sees. The bits of each row give
+ * the positions of a span that it sees. */
 #ifndef CUTAWAY_KERNELS_VISIBLE_H
 #define CUTAWAY_KERNELS_VISIBLE_H
 
@@ -17,7 +16,7 @@ struct k_bits {
 	uint32_t word[K_BITS];
 };
 
-/* Those that a list of n ranges has of span `span`. */
+/* The bits of span `span` that a list of n ranges covers. */
 K_INLINE struct k_bits k_bits_of(const struct k_range *list, int32_t n, int32_t span)
 {
 	struct k_bits b = { { 0, 0, 0, 0 } };
@@ -86,7 +85,7 @@ K_INLINE int32_t k_spans(const struct k_range *list, int32_t n)
 	return count;
 }
 
-/* The index-th of them, from 0; beyond the last: the span after it. */
+/* The index-th of these spans, from 0; beyond the last: the span after it. */
 K_INLINE int32_t k_span_at(const struct k_range *list, int32_t n, int32_t index)
 {
 	int32_t next = 0;
@@ -105,7 +104,7 @@ K_INLINE int32_t k_span_at(const struct k_range *list, int32_t n, int32_t index)
 	return next + index;
 }
 
-/* How many of them are before `span`. */
+/* The number of these spans before `span`. */
 K_INLINE int32_t k_spans_before(const struct k_range *list, int32_t n, int32_t span)
 {
 	int32_t count = 0, next = 0;
@@ -168,7 +167,7 @@ K_INLINE void k_hull_row(struct k_hull *h, const struct k_attention *a, int32_t 
 		k_hull_add(h, list[i]);
 }
 
-/* Has the hull a position of first … end - 1? */
+/* Whether the hull has a position of first … end - 1. */
 K_INLINE bool k_hull_meets(const struct k_hull *h, int32_t first, int32_t end)
 {
 	bool meets = false;

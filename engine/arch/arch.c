@@ -1,4 +1,4 @@
-/* What the families have in common. See arch.h. */
+/* Code that the families share. See arch.h. */
 #include "engine/arch/arch.h"
 
 #include <math.h>
@@ -177,7 +177,7 @@ struct attention *arch_add_attention(struct arch_file *f, struct model *m, int32
 	return a;
 }
 
-/* Mixtral's; other families set what they have otherwise. */
+/* Mixtral's form; other families change what differs. */
 static struct experts *add_experts(struct arch_file *f, struct model *m, int32_t i, int32_t n)
 {
 	struct experts *x = arch_add_block(f, &m->layer[i].ffn, &layer_experts);

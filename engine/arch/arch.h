@@ -1,5 +1,5 @@
 /* Families of models. A family is one file of this folder and one line in table.c: it maps a file's
- * metadata to the configuration and the list of layers of a model, and is all that knows the
+ * metadata to the configuration and the list of layers of a model, and no other file knows the
  * family's name. Tensors are planned afterwards, by the layers' kinds.
  *
  * Every number of a file is checked here. The first failure stays in f->e; functions called after
@@ -12,7 +12,7 @@
 struct arch_file {
 	const struct gguf *g;
 	const struct arch *arch;
-	int32_t ctx;   /* that was asked for, or the model's own */
+	int32_t ctx;   /* the requested one, or the model's own */
 	struct err *e; /* clear at first */
 };
 
@@ -24,30 +24,31 @@ struct arch {
 
 extern const struct arch *const arch_table[]; /* ends with NULL */
 
-/* Reads g into m, for sequences of *ctx tokens (0: the model's own, at most 8192; set to what
- * holds). Fails with the list of the families that are known. */
+/* Reads g into m, for sequences of *ctx tokens (0: the model's own, at most 8192; set to the
+ * result). Fails with the list of the known families. */
 int arch_read(const struct gguf *g, struct model *m, int32_t *ctx, struct err *e);
 
 /* ---- for the families ---- */
 
-/* "<arch>.<key>", from 1 to max; a fallback below 0: the key must be there. */
+/* "<arch>.<key>", from 1 to max; a fallback below 0: the key is required. */
 int32_t arch_int(struct arch_file *f, const char *key, int64_t fallback, int64_t max);
 /* A finite number. */
 double arch_real(struct arch_file *f, const char *key, double fallback);
 
-/* What all of them have: width, layers, context, vocabulary, the norms' epsilon; then heads and
- * feed-forward too. */
+/* Reads what all families have: width, layers, context, vocabulary, the norms' epsilon;
+ * arch_read_config() also reads heads and feed-forward. */
 void arch_read_stream(struct arch_file *f, struct model *m);
 void arch_read_config(struct arch_file *f, struct model *m);
-/* Zeroed parameters of a block; NULL after a failure. */
+/* Gives a block zeroed parameters; NULL after a failure. */
 void *arch_add_block(struct arch_file *f, struct block *b, const struct block_kind *kind);
 /* Adds a table of rotary frequencies; scaled: as <arch>.rope.scaling says (arch/rope.c). Returns
  * its number. */
 int32_t arch_add_rope(struct arch_file *f, struct model *m, double theta, bool halves, bool scaled);
-/* The parameters of layer i's attention and feed-forward of this kind, by the configuration. */
+/* Adds the parameters of layer i's attention and feed-forward, by the configuration. */
 struct attention *arch_add_attention(struct arch_file *f, struct model *m, int32_t i);
 struct feed_forward *arch_add_feed_forward(struct arch_file *f, struct model *m, int32_t i);
-/* The parameters of layer i again. Of a feed-forward that is a mixture: NULL, with an error. */
+/* The parameters that layer i has. NULL, with an error, if its feed-forward is a mixture of
+ * experts. */
 struct attention *arch_attention(struct model *m, int32_t i);
 struct feed_forward *arch_feed_forward(struct arch_file *f, struct model *m, int32_t i);
 /* A decoder with pre-norms, as Llama: configuration, one rotary table, in each layer attention and

@@ -1,4 +1,4 @@
-/* Qwen 2 (Yang et al. 2024) is Llama with biases on q, k and v, which the tensors tell, and rotary
+/* Qwen 2 (Yang et al. 2024) is Llama with biases on q, k and v, which its tensors show, and rotary
  * pairs half a head apart; Qwen 3 (2025) has norms of each head instead. */
 #include "engine/arch/arch.h"
 

@@ -1,4 +1,4 @@
-/* Rotary frequencies with the scalings that files name. See arch.h. */
+/* Rotary frequencies with the scalings of model files. See arch.h. */
 #include "engine/arch/arch.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ static bool text_is(struct gguf_text t, const char *s)
  * context. */
 static double yarn_dim(const struct model_rope *c, double ctx_original, double turns)
 {
-	/* our own logarithm, so that the table has the same bits on every machine */
+	/* k_log, so that the table has the same bits on every machine */
 	float ratio = (float)(ctx_original / (turns * 2 * PI));
 
 	return c->dim * (double)k_log(ratio) / (2 * (double)k_log((float)c->theta));
@@ -72,8 +72,8 @@ static void scale_by_tensor(struct arch_file *f, const char *name, struct model_
 	}
 }
 
-/* LongRoPE (Ding et al. 2024). Which factors follows from the context that the model was opened
- * with, not from the length of a sequence. */
+/* LongRoPE (Ding et al. 2024). The context that the model was opened with selects the factors, not
+ * the length of a sequence. */
 static void scale_long(struct arch_file *f, const struct scaling *s, struct model_rope *r)
 {
 	scale_by_tensor(

@@ -1,4 +1,4 @@
-/* The families that are known: a line each (arch.h). */
+/* The table of known families, a line each (arch.h). */
 #include "engine/arch/arch.h"
 
 extern const struct arch arch_gemma3, arch_llama, arch_mamba, arch_phi3, arch_qwen2, arch_qwen3;

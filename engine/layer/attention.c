@@ -59,7 +59,7 @@ static void attention_need(const void *params, struct forward_needs *n)
 	n->added |= a->post != NULL;
 }
 
-/* RMS norm of each head: a row of the op is a head of a row. */
+/* RMS norm of each head: each head of a row is a row of the op. */
 static float *add_head_norm(
 	struct forward *f, const float *w, float *x, float *to, int32_t heads, int32_t head_dim)
 {

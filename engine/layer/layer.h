@@ -23,8 +23,8 @@ struct block_kind {
 	/* Plans its tensors, blk.<l->layer>.*, by the shapes in its parameters. The first failure stays
 	 * in l->e. */
 	void (*load)(struct model_loader *l, void *params);
-	/* Joins the memory group of what it keeps for a sequence, and notes its offset in it. -1 and an
-	 * error: there are too many groups. NULL: it keeps nothing. */
+	/* Joins the memory group for what it keeps of a sequence, and records its offset in it. -1 and
+	 * an error: there are too many groups. NULL: it keeps nothing. */
 	int (*memory)(void *params, struct memory_specs *m, struct err *e);
 	/* Widens the buffers of a step to what its ops use. */
 	void (*need)(const void *params, struct forward_needs *n);
@@ -49,14 +49,14 @@ struct attention {
 	int32_t n_heads, n_kv_heads, head_dim;
 	int32_t group;    /* of the model's memory */
 	int32_t kv_layer; /* of the layers of that group */
-	int32_t rope;     /* which of the model's tables */
+	int32_t rope;     /* index in the model's tables */
 	int32_t window;   /* positions that a row sees, with its own; 0: all */
 	float scale;      /* of a score */
 	float softcap;    /* of a score; 0: none */
-	/* RMS norms of each head of q and k, before they turn (Dehghani et al. 2023) */
+	/* RMS norms of each head of q and k, before the rotation (Dehghani et al. 2023) */
 	bool head_norms;
 	bool fused;       /* the file keeps q, k and v in one tensor, attn_qkv */
-	const char *post; /* name of the norm of what is added to the stream; NULL: none */
+	const char *post; /* name of the norm before the result is added to the stream; NULL: none */
 	/* tensors; NULL: not there */
 	const float *norm, *post_norm; /* [dim] */
 	const float *q_norm, *k_norm;  /* [head_dim] */
@@ -76,7 +76,7 @@ struct feed_forward {
 };
 extern const struct block_kind layer_feed_forward;
 
-/* Mixture of gated feed-forwards, of which each row has `used` (Jiang et al. 2024). */
+/* Mixture of gated feed-forwards, of which each row uses `used` (Jiang et al. 2024). */
 struct experts {
 	int32_t width, n, used;
 	enum k_act act;
@@ -90,7 +90,7 @@ extern const struct block_kind layer_experts;
 struct mamba {
 	int32_t inner, n_states, rank, taps;
 	int32_t group;                  /* of the model's memory */
-	size_t at;                      /* bytes before its own in a state */
+	size_t at;                      /* offset of its bytes in a state */
 	const float *norm;              /* [dim] */
 	struct k_matrix in_x, in_z;     /* [inner, dim] */
 	const float *conv, *conv_bias;  /* [inner, taps], [inner] or NULL */
@@ -104,7 +104,7 @@ extern const struct block_kind layer_mamba;
 
 /* Gives the block zeroed parameters of this kind; NULL if memory ran out. */
 void *block_set(struct block *b, const struct block_kind *kind);
-/* The same kind and shape, for tensors of its own. -1 if memory ran out. */
+/* Gives a layer the kind and shape of another, for tensors of its own. -1 if memory ran out. */
 int layer_like(struct layer *l, const struct layer *model);
 void layer_free(struct layer *l);
 

@@ -1,6 +1,6 @@
 /* Mamba: a causal convolution and a selective scan in place of attention (Gu and Dao 2023). See
- * layer.h. What a sequence keeps is a state of a fixed size: the convolution's last inputs and the
- * scan's sums. */
+ * layer.h. A sequence keeps a state of a fixed size: the convolution's last inputs and the scan's
+ * sums. */
 #include "engine/run/forward.h"
 #include "engine/model/model_tensors.h"
 
@@ -54,7 +54,7 @@ static void mamba_need(const void *params, struct forward_needs *n)
 	forward_reads(&n->normed, &a->in_x);
 	forward_reads(&n->mixed, &a->x_dt);
 	forward_reads(&n->act, &a->out);
-	n->mixed.x = n->act.x = true; /* the scan reads the one and writes the other */
+	n->mixed.x = n->act.x = true; /* the scan reads `mixed` and writes `act` */
 }
 
 static void add_conv(struct forward *f, const struct mamba *a, struct k_acts out)

@@ -177,7 +177,7 @@ static int map_file(struct gguf *g, const char *path, struct err *e)
 {
 	struct stat st;
 
-	/* O_NONBLOCK: a FIFO of that name must not hang the program; it means nothing for files. */
+	/* O_NONBLOCK: a FIFO of that name must not hang the program; files ignore it. */
 	g->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (g->fd < 0 || fstat(g->fd, &st))
 		return err_set(e, ERR_IO, "cannot open the model %s: %s", path, strerror(errno));

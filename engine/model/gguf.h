@@ -1,12 +1,11 @@
-/* Reader of GGUF files (version 3): metadata and where the tensors lie.
+/* Reader of GGUF files (version 3): metadata and the positions of tensors.
  *
  * The file is not trusted: every count, length and offset is checked against the file's size before
  * it is used or allocated for; a file that shrinks while it is mapped is a clear error, not a crash
  * (the reader copies metadata out at open and gguf_read_tensor copies tensor bytes with pread).
- * Ownership: everything returned lives until gguf_close. Thread: one opens and
- * closes; between these nothing of it changes and reads have no file position (pread), so any
- * number may ask at once, each with an err of its own. Format:
- * https://github.com/ggml-org/ggml/blob/master/docs/gguf.md */
+ * Ownership: everything returned lives until gguf_close. Thread: one opens and closes; in between
+ * nothing changes and reads have no file position (pread), so any number may read at once, each
+ * with an err of its own. Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md */
 #ifndef CUTAWAY_ENGINE_GGUF_H
 #define CUTAWAY_ENGINE_GGUF_H
 
@@ -65,12 +64,12 @@ const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, int32_t i);
 const struct gguf_tensor *gguf_find(const struct gguf *g, const char *name); /* NULL if absent */
 /* Copies a tensor's bytes with pread, so that a shrunken file is an error, not SIGBUS. */
 int gguf_read_tensor(const struct gguf *g, const struct gguf_tensor *t, void *out, struct err *e);
-/* The same of bytes [at, at + n) of it. Any thread; several may read at once. */
+/* The same for its bytes [at, at + n). Any thread; several may read at once. */
 int gguf_read_part(const struct gguf *g, const struct gguf_tensor *t, size_t at, size_t n,
 	void *out, struct err *e);
-/* What the file was when it was opened. */
+/* The file's stamp when it was opened. */
 const struct file_stamp *gguf_stamp(const struct gguf *g);
-/* ERR_INPUT if it has been written to since: what was read may be of two files. */
+/* ERR_INPUT if it has been written to since: the data read may mix two versions. */
 int gguf_unchanged(const struct gguf *g, struct err *e);
 
 #endif

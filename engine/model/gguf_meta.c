@@ -1,4 +1,4 @@
-/* GGUF metadata: reading the key-value pairs and answering questions about them. See gguf.h.
+/* GGUF metadata: reading the key-value pairs and looking them up. See gguf.h.
  *
  * Reading checks every length once; afterwards values are read from the copy in memory. */
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 static const struct {
 	const char *name;
-	size_t bytes; /* 0: not of one size */
+	size_t bytes; /* 0: of varying size */
 	enum { NO_INTEGER, UNSIGNED, SIGNED } integer;
 } values[GGUF_N_VALUES] = {
 	[GGUF_U8] = { "u8", 1, UNSIGNED },
@@ -45,7 +45,7 @@ static int take_type(struct gguf *g, enum gguf_value *out, const char *what, str
 	return 0;
 }
 
-/* Steps over the items, checking each string. */
+/* Skips the items, checking each string. */
 static int skip_items(struct gguf *g, const struct gguf_kv *kv, struct err *e)
 {
 	size_t at, size;
@@ -175,7 +175,7 @@ static bool item_i64(const struct gguf *g, const struct gguf_kv *kv, uint64_t i,
 
 	if (!values[kv->item].integer)
 		return false;
-	memcpy(&raw, g->head + kv->at + i * bytes, bytes); /* little-endian, as the file is */
+	memcpy(&raw, g->head + kv->at + i * bytes, bytes); /* the file is little-endian */
 	if (is_signed && raw >> (8 * bytes - 1))
 		raw |= bytes < 8 ? UINT64_MAX << (8 * bytes) : 0;
 	memcpy(out, &raw, sizeof raw);
@@ -240,7 +240,7 @@ bool gguf_opt_bool(const struct gguf *g, const char *key, bool *out, struct err 
 	return true;
 }
 
-/* The string whose length stands at `at`; the end of it. */
+/* Reads the string whose length is at `at`; returns its end. */
 static size_t text_at(const struct gguf *g, size_t at, struct gguf_text *out)
 {
 	uint64_t n;
@@ -282,7 +282,7 @@ int64_t gguf_array_length(const struct gguf *g, const char *key)
 	return kv && kv->type == GGUF_ARRAY ? (int64_t)kv->n : -1;
 }
 
-/* The array of that key with at least n items. */
+/* Finds the array of that key with at least n items. */
 static const struct gguf_kv *find_array(
 	const struct gguf *g, const char *key, int64_t n, struct err *e)
 {

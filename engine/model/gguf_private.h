@@ -1,9 +1,9 @@
-/* What gguf.c, gguf_meta.c and gguf_tensors.c share. Nobody else includes this.
+/* What gguf.c, gguf_meta.c and gguf_tensors.c share. No other file includes this.
  *
  * The head of a file (header, metadata, tensor descriptions) is read with pread into memory as far
  * as it has been parsed, and never through the mapping: a file that shrinks gives an error here.
- * Invariants: pos <= n_head <= size; every offset kept in a struct has been checked to lie, with
- * all it stands for, below n_head. */
+ * Invariants: pos <= n_head <= size; every offset kept in a struct has been checked: it and the
+ * data at it lie below n_head. */
 #ifndef CUTAWAY_ENGINE_GGUF_PRIVATE_H
 #define CUTAWAY_ENGINE_GGUF_PRIVATE_H
 
@@ -53,11 +53,11 @@ struct gguf {
 	int32_t n_tensors;
 };
 
-/* Makes the next n bytes of the head readable at pos, or says that `what` is cut off. */
+/* Makes the next n bytes of the head readable at pos, or fails with `what` is cut off. */
 int gguf_need(struct gguf *g, uint64_t n, const char *what, struct err *e);
 int gguf_take_u32(struct gguf *g, uint32_t *out, const char *what, struct err *e);
 int gguf_take_u64(struct gguf *g, uint64_t *out, const char *what, struct err *e);
-/* Bytes of a string; its offset. Lengths above max are refused. */
+/* Takes a string: its size and offset. Lengths above max are refused. */
 int gguf_take_string(
 	struct gguf *g, uint64_t max, size_t *at, size_t *size, const char *what, struct err *e);
 

@@ -1,6 +1,6 @@
 /* GGUF files: reading the descriptions of tensors, and finding them. See gguf.h.
  *
- * The number that the file claims decides no allocation: tables grow with what was really read. */
+ * No allocation depends on the number that the file claims: tables grow with what was read. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,7 +55,7 @@ static const char *const type_names[] = {
 	[41] = "Q1_0",
 };
 
-/* The kernels' formats, made of their table so that this file needs none of their code. */
+/* The kernels' formats, generated from their table so that this file needs none of their code. */
 static const struct k_type_info formats[] = {
 #define X(name, id, n, bytes, ...) { #name, id, n, bytes },
 	K_TYPES(X)
@@ -133,7 +133,7 @@ static int take_dims(struct gguf *g, struct gguf_tensor *t, struct err *e)
 	return 0;
 }
 
-/* One description. The offset in the data section is left in *offset. */
+/* Reads one description; *offset gets its offset in the data section. */
 static int take_tensor(struct gguf *g, struct gguf_tensor *t, uint64_t *offset, struct err *e)
 {
 	uint32_t id;
@@ -150,7 +150,7 @@ static int take_tensor(struct gguf *g, struct gguf_tensor *t, uint64_t *offset, 
 	return size_tensor(g, t, e);
 }
 
-/* While the tables grow: tensors by offsets of their names, turned into pointers at the end. */
+/* The tables while they grow: names are offsets, turned into pointers at the end. */
 struct growing {
 	size_t cap, n_names, cap_names;
 	uint64_t *offset; /* [n_tensors] in the data section */

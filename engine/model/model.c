@@ -29,7 +29,7 @@ enum { ROPE_STRIP = 512 }; /* positions computed at once by one thread */
 
 struct rope_table {
 	const struct model_rope *rope;
-	float *cos, *sin; /* where the host writes them */
+	float *cos, *sin; /* the host's copy */
 	int32_t ctx;
 };
 
@@ -77,7 +77,7 @@ static int ropes_open(struct model *m, int32_t ctx, struct err *e)
 	return 0;
 }
 
-/* Every tensor gets its place. */
+/* Plans the memory of every tensor. */
 static void plan_tensors(struct model *m, const struct gguf *g, struct err *e)
 {
 	const struct model_config *c = &m->config;
@@ -93,7 +93,7 @@ static void plan_tensors(struct model *m, const struct gguf *g, struct err *e)
 		model_load_layer(&l, &m->layer[i], i);
 }
 
-/* That of most of the layers' weights. */
+/* The type of most of the layers' weights. */
 static const char *weight_type(const struct gguf *g)
 {
 	size_t bytes[K_N_TYPES] = { 0 };
@@ -110,7 +110,7 @@ static const char *weight_type(const struct gguf *g)
 	return k_types[most].name;
 }
 
-/* "SmolLM2-135M-Instruct Q4_1": the file's own name without its ending reads best. */
+/* "SmolLM2-135M-Instruct Q4_1": the file's own name without its extension reads best. */
 static void name_model(struct model *m, const struct gguf *g)
 {
 	const char *path = gguf_path(g), *slash = strrchr(path, '/');

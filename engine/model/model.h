@@ -17,8 +17,8 @@
 #include "engine/model/weights.h"
 #include "kernels/kernels.h"
 
-/* Of attention, the numbers that its layers have in common: for screens and drafters; a layer's own
- * count. */
+/* The numbers of attention are those common to its layers, for screens and drafters; a layer's own
+ * take precedence. */
 struct model_config {
 	int32_t dim, n_layers, n_heads, n_kv_heads, head_dim, ffn, vocab;
 	int32_t ctx_train; /* context length the model was made for */
@@ -43,10 +43,10 @@ struct model {
 	struct k_matrix embed;
 	struct k_matrix output; /* shares embed.data if tied */
 	bool tied;
-	float embed_scale;          /* of the embedding's rows; 0: none */
+	float embed_scale;          /* factor of the embedding's rows; 0: none */
 	const float *output_norm;   /* [dim] */
 	struct layer *layer;        /* [config.n_layers] */
-	struct memory_specs memory; /* what a sequence keeps */
+	struct memory_specs memory; /* memory groups of a sequence */
 	struct model_rope rope[MODEL_ROPES];
 	int32_t n_ropes;
 	/* bytes in the file that one decoded token reads: all layers and the output */
@@ -61,11 +61,11 @@ struct model_options {
 };
 
 /* ctx: longest sequence; 0: the model's own, at most 8192; more than the model's own is an error.
- * On success config.ctx_train is the model's and *ctx what is to be used. */
+ * On success config.ctx_train is the model's and *ctx the one to use. */
 int model_open(struct model **m, const struct gguf *g, struct k_ctx *kernels,
 	const struct model_options *o, int32_t *ctx, struct err *e);
 void model_close(struct model *m);
-/* Fills in m->memory: the layers join the groups of what they keep. Again when they are others. */
+/* Fills in m->memory: the layers join memory groups. Called again when the layers change. */
 int model_join_memory(struct model *m, struct err *e);
 /* The context that a file's model was made for, without opening it; 0 with an error. */
 int32_t model_context(const struct gguf *g, struct err *e);

@@ -1,7 +1,7 @@
-/* See packed_cache.h. A file: the head in a page of its own, the hashes of the pieces up to the
- * next multiple of a page, the image. All numbers as this machine has them: a file of another byte
- * order fails at its first number. The files that a program is still writing begin with "part-" and
- * are locked; what is left of them by a crash is not. */
+/* See packed_cache.h. A file has the head in a page of its own, the hashes of the pieces padded to
+ * whole pages, and the image. Numbers are in this machine's byte order: a file of another one fails
+ * at its first number. The names of files that a program is still writing begin with "part-", and
+ * they are locked; those left by a crash are not. */
 #include "engine/model/packed_cache.h"
 
 #include <dirent.h>
@@ -121,7 +121,7 @@ static bool is_ours(int fd, struct stat *st)
 		   !(st->st_mode & 077);
 }
 
-/* The hashes of the pieces, malloc'd; NULL if anything is not as it must be. */
+/* The hashes of the pieces, malloc'd; NULL if anything is not as expected. */
 static uint64_t *read_table(int fd, const struct packed_key *k)
 {
 	size_t bytes = n_pieces(k->bytes) * sizeof(uint64_t);
@@ -187,7 +187,7 @@ bool packed_cache_load(const char *folder, const struct packed_key *k, struct k_
 	bool good = fd >= 0 && load(fd, k, kernels, to, stop);
 
 	if (good)
-		utimensat(AT_FDCWD, path, NULL, 0); /* it was used now */
+		utimensat(AT_FDCWD, path, NULL, 0); /* marks it as used now */
 	else if (path && (fd >= 0 || errno == ELOOP))
 		unlink(path);
 	if (fd >= 0)
@@ -264,7 +264,7 @@ static int scan(const char *folder, DIR **dir, struct entry **out, struct err *e
 	return n;
 }
 
-/* Deletes what was used longest ago until `most` bytes are left. */
+/* Deletes the least recently used files until `most` bytes are left. */
 static void trim(const char *folder, uint64_t most)
 {
 	struct entry *entry;
@@ -345,7 +345,7 @@ int packed_cache_clear(const char *folder, int *n, uint64_t *bytes, struct err *
 
 /* ---- writing ---- */
 
-/* Whether so much can be written and the file system still has room for others. */
+/* Whether so many bytes can be written and the file system keeps enough free space. */
 static bool fits(int fd, uint64_t bytes)
 {
 	struct statvfs v;

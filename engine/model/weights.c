@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/signals.h"
 
-/* Read at once by one thread, and packed while it is in the core's L2 cache. */
+/* One thread reads a strip at once, and packs it while it is in the core's L2 cache. */
 enum { STRIP_BYTES = 128 << 10 };
 
 static size_t align64(size_t n)
@@ -21,7 +21,7 @@ static size_t align64(size_t n)
 
 /* ---- the plan ---- */
 
-/* An upper bound, counted before anything is read: what no layer uses is in it, but costs no
+/* An upper bound, counted before anything is read: it includes unused tensors, which cost no
  * memory. */
 int weights_open(struct weights *w, const struct gguf *g, struct k_ctx *kernels, struct err *e)
 {
@@ -48,7 +48,7 @@ int weights_open(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
 		w->arena = NULL;
 		return err_set(e, ERR_MEMORY, "no memory for %zu MB of weights", w->bytes >> 20);
 	}
-	/* large pages save about a tenth of a memory-bound step; without them it only is slower */
+	/* large pages save about a tenth of a memory-bound step; without them it is only slower */
 	madvise(w->arena, w->bytes, MADV_HUGEPAGE);
 	w->kernels = kernels;
 	w->base = k_is_host(kernels)
@@ -112,7 +112,7 @@ int weights_add_matrix(struct weights *w, const struct gguf *g, struct k_ctx *ke
 	return 0;
 }
 
-/* A hash of what lies where, for an image to be told from one of another version of the plan. */
+/* A hash of the layout, which tells an image from one of another version of the plan. */
 static uint64_t hash_plan(const struct weights *w)
 {
 	uint64_t h = 0;
@@ -143,7 +143,7 @@ static bool abandoned(const struct weights *w)
 	return w->abandon && atomic_load_explicit(w->abandon, memory_order_relaxed);
 }
 
-/* The part that strip i is of. */
+/* The part that strip i belongs to. */
 static struct weights_part *part_of(const struct weights *w, int64_t i)
 {
 	int32_t lo = 0, hi = w->n_parts;
@@ -269,7 +269,7 @@ static void drop_arena(struct weights *w)
 	w->arena = NULL;
 }
 
-/* To the device's memory, if the kernels read that. */
+/* Copies the arena to the device's memory, if the kernels read that. */
 static int move(struct weights *w, struct err *e)
 {
 	if (w->base == w->arena)

@@ -1,13 +1,13 @@
-/* The weights' way into memory: planned tensor by tensor, then read and packed by all threads at
- * once, or taken from the cache of packed weights; and, where that pays, into that cache by a
- * thread beside.
+/* Loads weights into memory: planned tensor by tensor, then read and packed by all threads at once,
+ * or read from the cache of packed weights; a background thread writes that cache where it saves
+ * time.
  *
- * Where the kernels do not read the host's memory, the arena is filled here, copied there in one
- * piece, and kept only as long as the cache is written from it.
+ * Where the kernels do not read the host's memory, the arena is filled here, copied to the device
+ * in one piece, and kept only as long as the cache is written from it.
  *
  * Invariants: `used` <= `bytes`, the arena's size, of which every part has its own piece, aligned
  * to 64; the plan is a function of the file's tensors and the back end's layout. After
- * weights_load() the arena is constant. Thread: the engine's, but for the saver, which only
+ * weights_load() the arena is constant. Thread: the engine's, except the saver, which only
  * reads. */
 #ifndef CUTAWAY_ENGINE_WEIGHTS_H
 #define CUTAWAY_ENGINE_WEIGHTS_H
@@ -25,13 +25,13 @@ struct weights_part {
 	const struct gguf_tensor *tensor;
 	struct k_matrix *matrix; /* NULL: copied as it is */
 	uint8_t *to;             /* in the arena */
-	int64_t row;             /* of a matrix: the tensor's row that is its first */
+	int64_t row;             /* of a matrix: its first row in the tensor */
 	int32_t strip;           /* rows (of a matrix) or bytes that are read at once */
-	int64_t first;           /* number of the first strip among those of all parts */
+	int64_t first;           /* number of its first strip among those of all parts */
 };
 
-/* Who asks the cache of packed weights: for a large model it saves seconds of packing; for a small
- * one it saves nothing and costs disk. */
+/* When the cache of packed weights is used: for a large model it saves seconds of packing; for a
+ * small one it saves nothing and costs disk. */
 enum weights_cache {
 	WEIGHTS_CACHE_OFF,
 	WEIGHTS_CACHE_AUTO, /* read if it is there; written if packing took WEIGHTS_SLOW_NS */
@@ -41,18 +41,18 @@ enum weights_cache {
 
 struct weights {
 	uint8_t *arena;
-	uint8_t *base; /* of the same bytes as the kernels read them: the arena, or a device's memory */
+	uint8_t *base; /* where the kernels read the weights: the arena, or a device's memory */
 	struct k_ctx *kernels;
 	size_t bytes, used;
 	struct weights_part *part;
 	int32_t n_parts, cap_parts;
 	int64_t n_strips;
 	bool from_cache;
-	int64_t pack_ns; /* that all threads were busy with packing, each counted alone */
+	int64_t pack_ns; /* time spent packing, summed over all threads */
 
 	bool saving;
 	pthread_t saver;
-	atomic_bool give_up; /* told to the saver */
+	atomic_bool give_up; /* tells the saver to stop */
 	enum weights_cache mode;
 	const atomic_bool *abandon;
 	char *path, *name;
@@ -60,15 +60,15 @@ struct weights {
 	struct packed_key key;
 };
 
-/* Takes room for all tensors of the file in packed form. */
+/* Allocates room for all tensors of the file in packed form. */
 int weights_open(struct weights *w, const struct gguf *g, struct k_ctx *kernels, struct err *e);
-/* Room for a vector; for a matrix, whose data it sets and whose rows are the tensor's from `row`
- * on. To be filled by weights_load(). */
+/* Plans a vector, or a matrix, whose data it sets and whose rows are the tensor's from `row` on.
+ * weights_load() fills them. */
 float *weights_add_vector(struct weights *w, const struct gguf_tensor *t, struct err *e);
 int weights_add_matrix(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
 	const struct gguf_tensor *t, int64_t row, struct k_matrix *m, struct err *e);
 /* Fills everything. abandon (or NULL) becoming true ends it within milliseconds, with
- * ERR_INTERRUPTED; it is looked at until weights_close(). */
+ * ERR_INTERRUPTED; it is read until weights_close(). */
 int weights_load(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
 	enum weights_cache mode, const atomic_bool *abandon, struct err *e);
 void weights_close(struct weights *w);

@@ -1,4 +1,4 @@
-/* A row of logits to a token: penalties, temperature, the sampling race, and what is emitted of
+/* A row of logits to a token: penalties, temperature, the sampling race, and what is emitted about
  * them. The cuts are in sampler_cuts.c, modified rejection in sampler_reject.c. See sampler.h. */
 #include "engine/sample/sampler_impl.h"
 
@@ -202,12 +202,12 @@ void sampler_race(struct sampler *s)
 		race_list(s);
 		return;
 	}
-	if (s->reply) { /* it was run where the row is */
+	if (s->reply) { /* the device that has the row ran the race */
 		s->winner = s->reply->winner;
 		s->winner_arrival = s->reply->arrival;
 		return;
 	}
-	/* The best first: an early winner prunes the rest. The first by rank survives every cut. */
+	/* The best ids first: an early winner prunes the rest. The first by rank survives every cut. */
 	s->pass->arrive_ids(s->y, s->best, s->n_best, s->max, &s->key, arrival);
 	s->winner_arrival = arrival[0];
 	for (int32_t i = 1; i < s->n_best; i++)
@@ -247,8 +247,8 @@ static void fill_candidates(const struct sampler *s, int32_t id, struct sample_r
 	}
 }
 
-/* Before penalties and temperature; of a drawn token also where its mass is below the smallest
- * unit. */
+/* The probability before penalties and temperature; for a drawn token also where its mass is below
+ * the smallest unit. */
 static float raw_share(const struct sampler *s, int32_t id)
 {
 	float weight = k_exp(k_logit_depth(s->logits[id], s->stats.max));

@@ -1,8 +1,9 @@
 /* From a row of logits to a token: docs/arithmetic.md rule 15.
  *
- * Penalties on the logits, then times (float)(1/T), then top-k, top-p, min-p, then the keyed race.
- * What each stage did is in the result. The result is a function of (logits, params, history, key)
- * bit for bit. Thread: a struct sampler belongs to one thread. sampler_pick allocates nothing. */
+ * Penalties on the logits, then a factor (float)(1/T), then top-k, top-p, min-p, then the keyed
+ * race. The result has what each stage did. The result is a function of (logits, params, history,
+ * key) bit for bit. Thread: a struct sampler belongs to one thread. sampler_pick allocates
+ * nothing. */
 #ifndef CUTAWAY_ENGINE_SAMPLER_H
 #define CUTAWAY_ENGINE_SAMPLER_H
 
@@ -14,7 +15,7 @@
 #include "engine/core/settings.h" /* struct sample_params */
 #include "kernels/kernels.h"
 
-/* Purpose word of the draw's counter: draws for different ends are independent. */
+/* Purpose word of the draw's counter: draws for different purposes are independent. */
 enum sample_purpose {
 	PURPOSE_TARGET = 0,
 	PURPOSE_ACCEPT = 1,
@@ -24,8 +25,8 @@ enum sample_purpose {
 
 struct sample_key {
 	int64_t pos;                 /* position of the token drawn */
-	int64_t sample;              /* given by the caller, never an arrival number */
-	enum sample_purpose purpose; /* of sampler_pick: drafters may draw for an end of their own */
+	int64_t sample;              /* given by the caller, never the order of arrival */
+	enum sample_purpose purpose; /* of sampler_pick: drafters may draw for a purpose of their own */
 };
 
 enum { SAMPLE_CANDIDATES = 8 };
@@ -47,18 +48,18 @@ struct sampler; /* scratch for one vocabulary */
 int sampler_open(struct sampler **s, int32_t vocab, struct err *e);
 void sampler_close(struct sampler *s);
 
-/* logits [vocab] are not changed, and must stay until the last sampler_reject on the row. stats is
- * the row's own (kernels.h). history: the ids at positions 0 … key.pos - 1, of which the last
- * penalty_window are looked at. */
+/* logits [vocab] are not changed, and must stay valid until the last sampler_reject on the row.
+ * stats are those of the row (kernels.h). history: the ids at positions 0 … key.pos - 1, of which
+ * the last penalty_window are used. */
 void sampler_pick(struct sampler *s, const float *logits, const struct k_logit_stats *stats,
 	const struct sample_params *params, const int32_t *history, int64_t n_history,
 	struct sample_key key, struct sample_result *out);
 
-/* The same where the row is on a device. sampler_ask() says what the device shall tell of it
- * (kernels.h, struct k_draw_ask; the caller may set id); false if the row itself is needed whatever
- * comes. drafted: sampler_draft() will be called; sampler_reject() needs the row. sampler_can_do():
- * did the device tell enough? Then sampler_pick_listed() is sampler_pick(), bit for bit; reply and
- * list must stay as logits must. */
+/* The same where the row is on a device. sampler_ask() fills in what the device is to report of it
+ * (kernels.h, struct k_draw_ask; the caller may set id); false if the row itself is needed in any
+ * case. drafted: sampler_draft() will be called; sampler_reject() needs the row. sampler_can_do():
+ * whether the report is enough. Then sampler_pick_listed() gives what sampler_pick() would, bit for
+ * bit; reply and list must stay valid as logits must. */
 bool sampler_ask(const struct sampler *s, const struct sample_params *params, struct sample_key key,
 	bool drafted, struct k_draw_ask *ask);
 bool sampler_can_do(const struct sampler *s, const struct sample_params *params,
@@ -78,17 +79,17 @@ void sampler_draft(const struct sampler *s, int32_t id, float *p, float *arrival
  * Speculative Decoding"), after sampler_pick on the same row, whose token is then not used.
  *
  * begin; next for one candidate after the other until one is accepted; end. A candidate is accepted
- * with probability min(1, r/q), by a draw of its own, where r is what is left of the target: at
+ * with probability min(1, r/q), by a draw of its own, where r is the residual of the target: at
  * first the target itself, and after each rejected candidate the normalised positive part of r - q.
  * q puts `q` on the candidate alone (a guess that was chosen, not drawn, has q = 1) or is the dense
  * row q_dense [vocab] that it was drawn from. Candidates are drawn without replacement (Chen et al.
- * 2024, Sequoia): of a dense row those rejected before are out. */
+ * 2024, Sequoia): a dense row excludes those rejected before. */
 void sampler_reject_begin(struct sampler *s, struct sample_key key);
 /* True if accepted; fills u and threshold = r/q. */
 bool sampler_reject_next(
 	struct sampler *s, int32_t draft, float q, const float *q_dense, float *u, float *threshold);
-/* accepted: its id, or -1: the token is drawn from what is left. out->id is the token to use,
- * out->arrival its arrival in the race of what is left, NaN if accepted. */
+/* accepted: its id, or -1: the token is drawn from the residual. out->id is the token to use,
+ * out->arrival its arrival in the race of the residual, NaN if accepted. */
 void sampler_reject_end(struct sampler *s, int32_t accepted, struct sample_result *out);
 
 /* The u that sampler_reject_next draws for a candidate. */

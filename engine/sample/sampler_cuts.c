@@ -1,8 +1,8 @@
 /* The sampler's cuts: which tokens take part in the draw. docs/arithmetic.md rule 15.
  *
- * Nothing is sorted. A lower bound of the value of whatever can survive is found first (from the
- * maxima of the blocks, or from the mass), the few ids above it are listed, and the end of a cut is
- * found in the list by its values' leading bits, 11 at a time: a radix sort that opens one bucket a
+ * Nothing is sorted. First comes a lower bound of the value of any survivor (from the maxima of the
+ * blocks, or from the mass); the few ids above it are listed, and the end of a cut is found in the
+ * list by the leading bits of the values, 11 at a time: a radix select that opens one bucket each
  * pass. All sums are of integers, so the order in which they are made does not matter. */
 #include "engine/sample/sampler_impl.h"
 
@@ -48,7 +48,7 @@ static int32_t open_bucket(struct search *q, const int32_t *list, int32_t n, int
 	return -1;
 }
 
-/* The ids whose distance begins with `path`, in their order, to `out`, which may be `list`. */
+/* Copies the ids whose distance begins with `path`, in order, to `out`, which may be `list`. */
 static int32_t take_bucket(
 	const struct search *q, const int32_t *list, int32_t n, int lo, uint32_t path, int32_t *out)
 {
@@ -63,7 +63,7 @@ static int32_t take_bucket(
 	return kept;
 }
 
-/* Bits that the distances need. */
+/* Returns the bits that the distances need. */
 static int measure(struct search *q, const int32_t *list, int32_t n)
 {
 	uint32_t bottom = UINT32_MAX;
@@ -98,7 +98,7 @@ bool sampler_select(uint64_t *bucket, int32_t *scratch, const float *value, cons
 		list = scratch;
 		hi = lo;
 	}
-	for (int32_t i = 0; i < n; i++) { /* equal values: the lowest ids of them */
+	for (int32_t i = 0; i < n; i++) { /* equal values: the lowest ids */
 		q.sum += weight_of(e, list[i]);
 		if (q.sum >= need) {
 			*out = (struct sampler_prefix){ .y = value[list[i]], .id = list[i] };
@@ -120,7 +120,7 @@ static void gather_ids(struct sampler *s, int32_t first, int32_t end, float floo
 	s->n_list = n;
 }
 
-/* The ids of value `floor` or more, ascending. */
+/* Lists the ids of value `floor` or more, ascending. */
 static void gather(struct sampler *s, float floor)
 {
 	enum { STEP = 16 };
@@ -140,8 +140,8 @@ static void gather(struct sampler *s, float floor)
 	}
 }
 
-/* A value that at least k tokens reach: the k-th of the blocks' maxima, as good a bound as one pass
- * over the row gives. */
+/* A value that at least k tokens reach: the k-th greatest of the blocks' maxima, the best bound
+ * that one pass over the row gives. */
 static float floor_of_k(struct sampler *s, int32_t k)
 {
 	struct sampler_prefix end;
@@ -156,7 +156,7 @@ static float floor_of_k(struct sampler *s, int32_t k)
 	return end.y;
 }
 
-/* The value of a token of the weight `of all / n`. */
+/* The value of a token that weighs `of_all` / n. */
 static float floor_of_share(const struct sampler *s, double of_all, double n)
 {
 	float weight = (float)(of_all * (double)s->mass[STAGE_TEMPERATURE] * 0x1p-40 / n);
@@ -164,7 +164,7 @@ static float floor_of_share(const struct sampler *s, double of_all, double n)
 	return s->max + (k_log(weight > 1e-30f ? weight : 1e-30f) - SAMPLER_SLACK);
 }
 
-/* The first of the list by rank. */
+/* Finds the first of the list by rank. */
 static void find_best(struct sampler *s)
 {
 	s->n_best = 0;
@@ -181,7 +181,7 @@ static void find_best(struct sampler *s)
 	}
 }
 
-/* Drops from the list what is not in the prefix, or too light. Returns the mass of the rest. */
+/* Drops ids that are not in the prefix, or too light. Returns the mass of the rest. */
 static uint64_t filter(struct sampler *s)
 {
 	uint64_t mass = 0;
@@ -200,7 +200,7 @@ static uint64_t filter(struct sampler *s)
 	return mass;
 }
 
-/* Ends the order after the prefix that weighs `need`, if it is shorter than the list. */
+/* Cuts after the prefix that weighs `need`, if it is shorter than the list. */
 static void cut_prefix(struct sampler *s, const float *e, uint64_t need)
 {
 	struct sampler_prefix end;
@@ -231,9 +231,9 @@ static uint64_t list_mass(const struct sampler *s)
 	return mass;
 }
 
-/* Lists enough for top-p. If no more than n tokens lie below the bound, and each weighs at most
- * (1 - p) / n, they are the rest that may be cut; how many there are is not known, so the list is
- * weighed, and made longer until it is enough. */
+/* Lists enough ids for top-p. If at most n tokens lie below the bound, and each weighs at most (1 -
+ * p) / n, they can all be cut; their number is not known, so the list is weighed, and extended
+ * until it is enough. */
 static void gather_top_p(struct sampler *s, uint64_t part, float floor)
 {
 	uint64_t need = sampler_least_mass(part, s->mass[STAGE_TEMPERATURE]);
@@ -253,7 +253,8 @@ static void cut_greedy(struct sampler *s)
 {
 	if (!s->reply)
 		gather(s, floor_of_k(s, SAMPLE_CANDIDATES));
-	if (!s->n_list) /* a row of NaN: the engine fails the request, here nothing may break */
+	if (!s->n_list) /* a row of NaN: the engine fails the request; the code here must only be safe
+					 */
 		s->list[s->n_list++] = 0;
 	find_best(s);
 	s->cut_y = s->y[s->best[0]];
@@ -265,7 +266,7 @@ static void cut_greedy(struct sampler *s)
 		close_stage(s, i, 1, s->kept_mass);
 }
 
-/* Lists enough for the cuts and the candidates. */
+/* Lists enough ids for the cuts and the candidates. */
 static void gather_for(struct sampler *s, bool by_k, bool by_p, bool by_min)
 {
 	const struct sample_params *p = &s->params;

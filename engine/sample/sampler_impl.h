@@ -1,4 +1,4 @@
-/* Private to sampler*.c: the row in hand. Thread: the sampler's.
+/* Private to sampler*.c: the current row. Thread: the sampler's.
  *
  * Between two calls of sampler_pick:
  * 1. y [n_blocks * 64] are the row's logits after penalties and temperature, -Inf after the
@@ -21,14 +21,14 @@ struct sampler {
 	const struct k_draw_passes *pass;
 	int32_t vocab, n_blocks;
 	float *y, *e, *block_max;
-	float *own; /* logits of the ids that were listed; touched only then */
+	float *own; /* logits of the listed ids; untouched without a list */
 	int32_t *list, *scratch, *count, *touched;
 	uint64_t *bucket;
 
 	const float *logits;              /* the caller's */
-	const struct k_draw_reply *reply; /* the row is not here: of y and e only what was listed is
-									   * filled, of block_max nothing (sampler_listed.c); NULL: it
-									   * is */
+	const struct k_draw_reply *reply; /* the row is on a device: y and e are filled for listed ids
+										 only, block_max not at all (sampler_listed.c); NULL: it is
+										 here */
 	struct k_logit_stats stats;
 	struct sample_params params;
 	struct k_draw_key key;
@@ -36,8 +36,8 @@ struct sampler {
 	int32_t n_touched;
 	float max;
 
-	/* The cuts: a prefix of the order (value descending, id ascending) up to and with (cut_y,
-	 * cut_id), and of it what has at least min_mass. */
+	/* The cuts: a prefix of the order (value descending, id ascending) up to and including (cut_y,
+	 * cut_id), and of it the ids of at least min_mass. */
 	float cut_y;
 	int32_t cut_id;
 	uint64_t min_mass;
@@ -50,8 +50,8 @@ struct sampler {
 	int32_t winner;
 	float winner_arrival;
 
-	/* Modified rejection: what the rejected candidates left of the target, [vocab], if there were
-	 * any. Only the survivors' places are filled. */
+	/* Modified rejection: the residual of the target after the rejected candidates, [vocab], if
+	 * there were any. Only the survivors' entries are filled. */
 	float *rest;
 	double rest_mass;
 	int32_t gone[SAMPLER_GONE], n_gone;
@@ -59,7 +59,7 @@ struct sampler {
 	uint32_t reject_pos, reject_sample;
 };
 
-/* The last place of a prefix. */
+/* The last entry of a prefix. */
 struct sampler_prefix {
 	float y;
 	int32_t id;
@@ -90,8 +90,7 @@ static inline bool sampler_survives(const struct sampler *s, int32_t id)
 }
 
 /* The shortest prefix of the ids of `list` [n] (ascending) in the order of value, whose weights sum
- * to at least `need` >= 1: the masses of e, or one each if e is NULL. False if all together are
- * less. */
+ * to at least `need` >= 1: the masses of e, or 1 each if e is NULL. False if their sum is less. */
 bool sampler_select(uint64_t *bucket, int32_t *scratch, const float *value, const float *e,
 	const int32_t *list, int32_t n, uint64_t need, struct sampler_prefix *out);
 
@@ -112,7 +111,7 @@ static inline uint64_t sampler_least_mass(uint64_t part, uint64_t whole)
 	return m ? m : 1;
 }
 
-/* Slack of a bound made with k_log and k_exp: thousands of times what they may err. */
+/* Slack of a bound made with k_log and k_exp: thousands of times their error. */
 #define SAMPLER_SLACK 0.01f
 
 /* No token below this is as likely as min_p times the best. */
@@ -123,12 +122,12 @@ static inline float sampler_floor_of_min_p(float min_p, float max)
 	return max + (k_log(weight > 1e-30f ? weight : 1e-30f) - SAMPLER_SLACK);
 }
 
-/* sampler.c: forgets the row before. Penalties are the caller's to count. */
+/* sampler.c: drops the row before. The caller counts for the penalties. */
 void sampler_begin(struct sampler *s, const float *logits, const struct k_logit_stats *stats,
 	const struct sample_params *params, struct sample_key key);
-/* The weighed row, or list, to a token. */
+/* Draws a token from the weighed row or list. */
 void sampler_draw(struct sampler *s, struct sample_result *out);
-/* sampler_listed.c: of an id that may not have been listed, after the cuts. */
+/* sampler_listed.c: whether an id, listed or not, survives the cuts. */
 bool sampler_listed_survives(const struct sampler *s, int32_t id);
 
 /* Fills cuts, list, best, mass and left. */

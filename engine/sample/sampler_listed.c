@@ -1,6 +1,6 @@
-/* A draw without the row: from what a device replied (struct k_draw_reply), bit for bit what the
- * row would give. The ids that it listed are put where the row's values would be, and the cuts and
- * the race run over them as ever; unlisted entries are never read. See sampler.h. */
+/* A draw without the row: from a device's reply (struct k_draw_reply), with the same bits as from
+ * the row. The values of the listed ids are put where the row's would be, and the cuts and the race
+ * run over them as usual; unlisted entries are never read. See sampler.h. */
 #include "engine/sample/sampler_impl.h"
 
 #include <assert.h>
@@ -12,7 +12,7 @@ static bool has_penalties(const struct sample_params *p)
 		   (p->repeat_penalty != 1 || p->frequency_penalty != 0 || p->presence_penalty != 0);
 }
 
-/* As sampler_cut has them. */
+/* The cuts as sampler_cut applies them. */
 struct cuts {
 	bool greedy, by_k, by_p, by_min;
 };
@@ -29,8 +29,8 @@ static float factor_of(const struct sample_params *p)
 	return p->temperature > 0 ? (float)(1.0 / (double)p->temperature) : 1.0f;
 }
 
-/* For top-p and min-p, which may need more or less. Half of the 64s that there are, since the
- * lowest maxima let in too many ids for the list; small vocabularies are listed whole. */
+/* For top-p and min-p, which may need more or less. Half of the blocks of 64, since the lowest
+ * maxima would admit too many ids for the list; small vocabularies are listed whole. */
 static int32_t usual_best(int32_t vocab)
 {
 	const int32_t half = vocab / K_DRAW_IDS / 2;
@@ -129,7 +129,7 @@ bool sampler_listed_survives(const struct sampler *s, int32_t id)
 {
 	int32_t low = 0, high = s->n_list;
 
-	assert(s->n_list >= 0); /* sampler_ask() asks for the row of a draft whose draw has no cuts */
+	assert(s->n_list >= 0); /* sampler_ask() requests the row for a draft whose draw has no cuts */
 	while (low < high) {
 		const int32_t middle = low + (high - low) / 2;
 

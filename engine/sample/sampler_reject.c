@@ -4,20 +4,20 @@
  * algorithm 2; Yang et al. 2024, "Multi-Candidate Speculative Decoding"; without replacement: Chen
  * et al. 2024, "Sequoia"). See sampler.h.
  *
- * Why it is right: whatever r is, accepting x ~ q with min(1, r(x)/q(x)) and else going on with the
- * normalised positive part of r - q yields r, if what follows yields that. After the last candidate
- * the race does. */
+ * Correctness: for any r, accepting x ~ q with probability min(1, r(x)/q(x)), and else drawing from
+ * the normalised positive part of r - q, yields r. After the last candidate the race draws from
+ * that part. */
 #include "engine/sample/sampler_impl.h"
 
 #include <assert.h>
 
-/* The distribution that a candidate was drawn from: dense, less those rejected of it, or all of q
- * on one id. */
+/* The distribution that a candidate was drawn from: dense, without the rejected ids, or all of q on
+ * one id. */
 struct proposal {
 	const float *dense;
 	int32_t id;
 	float q;
-	float left; /* of dense, without those rejected before */
+	float left; /* mass of dense, without the ids rejected before */
 };
 
 static bool is_gone(const struct sampler *s, const float *dense, int32_t id)
@@ -52,7 +52,7 @@ static float target(const struct sampler *s, int32_t id)
 	return s->greedy ? 1.0f : sampler_share(sampler_weight(s, id), s->kept_mass);
 }
 
-/* What is left of the target, normalised. */
+/* The residual of the target, normalised. */
 static float left(const struct sampler *s, int32_t id)
 {
 	if (!sampler_survives(s, id))
@@ -90,7 +90,7 @@ static void subtract(struct sampler *s, const struct proposal *d)
 	}
 }
 
-/* An exponential race of what is left, by the same construction as the plain draw: time -log(u) /
+/* An exponential race of the residual, by the same construction as the plain draw: time -log(u) /
  * r. At most a block of ids. */
 static void arrive(const struct sampler *s, const int32_t *id, int32_t n, float *arrival)
 {
@@ -108,8 +108,7 @@ static void race_rest(const struct sampler *s, int32_t *winner, float *least)
 {
 	int32_t n = survivors(s);
 
-	/* Nothing at all is left by rounding alone, with r and q equal: then the plain winner
-	 * serves. */
+	/* Rounding left no residual, with r and q equal: then the plain winner is used. */
 	*winner = s->winner;
 	*least = INFINITY;
 	for (int32_t at = 0; at < n; at += K_DRAW_BLOCK) {

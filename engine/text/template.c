@@ -179,8 +179,8 @@ static const struct chat_template *recognise(struct gguf_text text)
 }
 
 /* Copies a piece of a Jinja string literal up to `stop`, which must come before the quote that ends
- * the literal. NULL if it does not, or if nothing stands there; *from is then where the literal
- * ends. */
+ * the literal. NULL if it does not, or if the piece is empty; *at is then the end of the
+ * literal. */
 static char *copy_literal(const char **at, const char *end, char quote, const char *stop)
 {
 	size_t n_stop = strlen(stop), n = 0;
@@ -207,9 +207,9 @@ static char *copy_literal(const char **at, const char *end, char quote, const ch
 	return NULL;
 }
 
-/* ChatML templates spell the default out after the opening of the system turn. An opening within a
- * literal that was looked through in vain is not looked at again, or a template of many would take
- * the square of its size. */
+/* ChatML templates spell the default out after the opening of the system turn. A literal that was
+ * searched in vain is not searched again, or a template with many openings would take quadratic
+ * time. */
 static char *chatml_system(struct gguf_text text)
 {
 	static const char opening[] = "<|im_start|>system";
@@ -241,7 +241,7 @@ char *template_system(const struct gguf *g)
 	return recognise(text) == &chatml ? chatml_system(text) : NULL;
 }
 
-/* A family with a file's own default system text: kept for good and shared by files with the same
+/* A family with a file's own default system text: never freed, and shared by files with the same
  * text, so that what template_of returns is as constant as the families themselves. */
 static const struct chat_template *with_system(const struct chat_template *c, char *system)
 {
@@ -282,7 +282,7 @@ const struct chat_template *template_of(const struct gguf *g, int *known)
  *
  * A piece's control tokens become ids; all text between two of them, whether of pieces or of the
  * user, is tokenised as one stretch, as it would be if the whole conversation were one text: white
- * space at the seams falls into the same words. */
+ * space at the boundaries falls into the same words. */
 
 struct writer {
 	const struct tokenizer *t;

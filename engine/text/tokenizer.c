@@ -1,15 +1,15 @@
 /* The vocabulary: tokens and special tokens, copied out of the file. See tokenizer.h.
  *
- * Thread: read-only after tokenizer_open. Opening 49,152 tokens and 48,900 merges takes 8 ms:
- * the bytes of all tokens lie in one block, and the tables use open addressing; nothing is
- * allocated for a single token. How a token's text becomes bytes, here and once, is the matter of
- * its kind of vocabulary (tokenizer_merges.c, tokenizer_spm.c). */
+ * Thread: read-only after tokenizer_open. Opening 49,152 tokens and 48,900 merges takes 8 ms: the
+ * bytes of all tokens lie in one block, and the tables use open addressing; nothing is allocated
+ * for a single token. A token's text becomes bytes here, once, by the rules of its kind of
+ * vocabulary (tokenizer_merges.c, tokenizer_spm.c). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/text/tokenizer_private.h"
 
-/* Tokens that end a turn in the families we know, whatever the file's eos may be. */
+/* Tokens that end a turn in the known families, whatever the file's eos may be. */
 static const char *const end_names[] = {
 	"<|im_end|>",
 	"<|endoftext|>",
@@ -68,7 +68,7 @@ int32_t *tokenizer_new_slots(int32_t n, uint32_t *mask)
 
 /* --- opening --- */
 
-/* Text of the file made fit for a message. */
+/* Text of the file made printable for a message. */
 const char *tokenizer_quoted(struct gguf_text text, char out[48])
 {
 	size_t n = text.size < 47 ? text.size : 47;
@@ -103,7 +103,7 @@ static bool is_one_of(const struct tokenizer *t, int32_t id, uint32_t token_kind
 	return token_kinds >> t->kind[id] & 1;
 }
 
-/* Fills bytes, start and the single-byte tokens. Text that cannot be spelled is kept as it is. */
+/* Fills bytes, start and the single-byte tokens. Text that has no such bytes is kept as it is. */
 static void spell_tokens(struct tokenizer *t, const struct gguf_text *text)
 {
 	uint32_t at = 0;
@@ -147,7 +147,7 @@ static int read_kinds(struct tokenizer *t, const struct gguf *g, struct err *e)
 	return 0;
 }
 
-/* The first of several tokens with the same bytes is the one that is found. */
+/* Of several tokens with the same bytes the first is found. */
 static int index_words(struct tokenizer *t, struct err *e)
 {
 	t->word_slot = tokenizer_new_slots(t->n_vocab, &t->word_mask);
@@ -224,7 +224,7 @@ static int compare_special(const void *a, const void *b, void *arg)
 	return x < y ? -1 : x > y;
 }
 
-/* Of several with the same bytes and kind the first is the one that is found. */
+/* Of several with the same bytes and kind the first is found. */
 static void drop_doubles(struct tokenizer *t)
 {
 	int32_t n = 0;

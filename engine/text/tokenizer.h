@@ -35,8 +35,8 @@ bool tokenizer_is_special(const struct tokenizer *t, int32_t id); /* control tok
  * are text. Bytes that have no token in the vocabulary (in SmolLM2: 21, most of them never in
  * UTF-8) are left out, or are the file's unknown token. A SentencePiece file has a space put before
  * a text (unless add_space_prefix forbids it). Text begins where *ids is empty or ends with a
- * special token; after any other id it goes on, and gets none. add_eos_token is not followed: what
- * is encoded here is there to be gone on from. */
+ * special token; after any other id it continues, and gets none. add_eos_token is ignored: encoded
+ * text is to be continued. */
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t size, bool special,
 	int32_t **ids, size_t *n, size_t *cap, struct err *e);
 
@@ -48,7 +48,7 @@ int32_t tokenizer_find_special(
 /* Bytes of a token; for control tokens their name. Not NUL-terminated, may be part of a
  * character. */
 struct gguf_text tokenizer_bytes(const struct tokenizer *t, int32_t id);
-/* The same of the first token of an answer: without the one space that a SentencePiece file puts
+/* The same for the first token of an answer: without the one space that a SentencePiece file puts
  * before the first word of a text and that is not part of it. */
 struct gguf_text tokenizer_first_bytes(const struct tokenizer *t, int32_t id);
 /* control token by name, or -1 */

@@ -1,12 +1,12 @@
 /* Encoding by byte-level BPE: words, byte pairs (Sennrich et al. 2016). See tokenizer.h.
  *
  * A word's pairs wait in a heap ordered by (rank, position), its symbols in a linked list: n log n
- * also for a megabyte without a space. A pair in the heap may be out of date; that shows when it
- * comes up. */
+ * also for a megabyte without a space. A pair in the heap may be out of date; that is checked when
+ * it is taken. */
 #include "engine/text/tokenizer_heap.h"
 
 struct symbol {
-	int32_t id; /* -1: it is part of its neighbour now */
+	int32_t id; /* -1: it was merged into its neighbour */
 	int32_t prev, next;
 };
 
@@ -22,7 +22,7 @@ static void push_pair(struct encoder *c, int32_t i)
 		heap_push(c, (uint64_t)rank << 32 | (uint32_t)i);
 }
 
-/* One symbol a byte; bytes without a token are left out. */
+/* Makes one symbol of each byte; bytes without a token are left out. */
 static int32_t split_word(struct encoder *c, const char *word, size_t size)
 {
 	struct symbol *symbol = c->symbol;

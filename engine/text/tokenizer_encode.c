@@ -1,5 +1,5 @@
-/* Encoding, what all kinds of vocabulary share: special tokens are found, what lies between them
- * goes to the kind's own encoder. See tokenizer.h. */
+/* Encoding, the part that all kinds of vocabulary share: it finds special tokens, and passes the
+ * text between them to the kind's own encoder. See tokenizer.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,8 +32,8 @@ int encoder_make_room(struct encoder *c, size_t n, size_t item)
 	return 0;
 }
 
-/* Of the special tokens [lo, hi), which are alike in their first `depth` bytes and longer, the
- * first whose next byte is not below `byte`. */
+/* Of the special tokens [lo, hi), which are longer than `depth` bytes and share their first
+ * `depth`, the first whose next byte is not below `byte`. */
 static int32_t next_byte(const struct tokenizer *t, int32_t lo, int32_t hi, size_t depth, int byte)
 {
 	while (lo < hi) {
@@ -47,8 +47,8 @@ static int32_t next_byte(const struct tokenizer *t, int32_t lo, int32_t hi, size
 	return lo;
 }
 
-/* The longest special token that text begins with, or -1. Byte after byte fewer are left, so what
- * it takes grows with the length of a token and hardly with their number. */
+/* The longest special token that text begins with, or -1. Each byte leaves fewer tokens, so the
+ * time grows with the length of a token and hardly with their number. */
 static int32_t special_at(
 	const struct tokenizer *t, const char *text, size_t size, bool control, size_t *used)
 {
@@ -71,7 +71,7 @@ static int32_t special_at(
 	return found;
 }
 
-/* The first special token in text. Control tokens only if asked for; user tokens always. */
+/* The first special token in text. Control tokens only if `control`; user tokens always. */
 static int32_t find_special(const struct tokenizer *t, const char *text, size_t size, bool control,
 	size_t *at, size_t *used)
 {

@@ -1,7 +1,7 @@
-/* The queue of pairs that wait to be merged: a binary heap of 64-bit keys, the least first.
+/* The priority queue of pairs to merge: a binary heap of 64-bit keys, the least first.
  *
  * Both encoders build their keys as urgency << 32 | position, so that of equally urgent pairs the
- * leftmost comes first. The caller has made room (encoder_make_room). */
+ * leftmost comes first. The caller has allocated it (encoder_make_room). */
 #ifndef CUTAWAY_ENGINE_TOKENIZER_HEAP_H
 #define CUTAWAY_ENGINE_TOKENIZER_HEAP_H
 

@@ -1,6 +1,6 @@
 /* What byte-level BPE reads from the file: pre-tokenizer, byte alphabet, merges. See tokenizer.h.
  *
- * It writes every byte as a printable character (Radford et al. 2019, encoder.py); tokens and
+ * The file writes every byte as a printable character (Radford et al. 2019, encoder.py); tokens and
  * merges are turned back into bytes here. */
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,8 @@ static void make_alphabet(int16_t back[TOKENIZER_ALPHABET])
 	}
 }
 
-/* Writes the bytes that text spells; their number, or -1 if a character is not of the alphabet. */
+/* Writes the bytes of the text; returns their number, or -1 if a character is not in the
+ * alphabet. */
 static int64_t spell(const int16_t back[TOKENIZER_ALPHABET], struct gguf_text text, char *out)
 {
 	int64_t n = 0;
@@ -31,7 +32,7 @@ static int64_t spell(const int16_t back[TOKENIZER_ALPHABET], struct gguf_text te
 		unsigned char a = (unsigned char)text.data[i], b;
 		int c = a;
 
-		if (a >= 0x80) { /* all of the alphabet's others have two bytes in UTF-8 */
+		if (a >= 0x80) { /* all other characters of the alphabet have two bytes in UTF-8 */
 			if (a < 0xc2 || a > 0xc5 || i + 1 == text.size)
 				return -1;
 			b = (unsigned char)text.data[++i];

@@ -109,8 +109,8 @@ static bool is_newline(const char *text, size_t size, size_t at)
 	return at < size && (text[at] == '\n' || text[at] == '\r');
 }
 
-/* After an apostrophe: the end of the contraction, or 0. Folding case takes in the long s (U+017F),
- * which has 's' as its simple fold. */
+/* After an apostrophe: the end of the contraction, or 0. Case folding includes the long s (U+017F),
+ * whose simple fold is 's'. */
 static size_t contraction(const char *text, size_t size, bool fold)
 {
 	int mask = fold ? ~0x20 : ~0, a, b;

@@ -1,8 +1,8 @@
 /* Pre-tokenizers: where text is cut into words before byte pairs are merged. Private to the
  * tokenizer.
  *
- * Each is a regular expression of the model's makers, written out as a scanner (linear in the
- * text). Unicode categories come from utf8proc. A byte that is not part of valid UTF-8 counts as a
+ * Each is a regular expression of the model's authors, written as a scanner (linear in the text).
+ * Unicode categories come from utf8proc. A byte that is not part of valid UTF-8 counts as a
  * character that is neither letter, number nor space. Thread: any; no state. */
 #ifndef CUTAWAY_ENGINE_TOKENIZER_PRE_H
 #define CUTAWAY_ENGINE_TOKENIZER_PRE_H
@@ -18,7 +18,7 @@ enum pre_kind {
 	PRE_QWEN2,
 };
 
-/* The kind that goes by this name in tokenizer.ggml.pre; -1 if none does. */
+/* The kind of this name in tokenizer.ggml.pre; -1 if there is none. */
 int pre_by_name(const char *name, size_t size);
 /* The names, for an error message. */
 extern const char pre_names[];

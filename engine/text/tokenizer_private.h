@@ -1,4 +1,4 @@
-/* What the parts of the tokenizer share. Nobody else includes this.
+/* What the parts of the tokenizer share. No other file includes this.
  *
  *   tokenizer.c         the vocabulary: opened, asked
  *   tokenizer_encode.c  special tokens, and what lies between them
@@ -20,7 +20,7 @@ enum token_kind {
 	TOKEN_NORMAL = 1,
 	TOKEN_UNKNOWN = 2,
 	TOKEN_CONTROL = 3,
-	TOKEN_USER = 4, /* added by the makers, looked for in every text */
+	TOKEN_USER = 4, /* added by the model's authors, searched for in every text */
 	TOKEN_UNUSED = 5,
 	TOKEN_BYTE = 6,
 };
@@ -35,12 +35,13 @@ struct encoder;
 struct tokenizer_ops {
 	const char *model;
 	uint32_t word_kinds; /* bits of enum token_kind: found by their bytes */
-	uint32_t byte_kinds; /* those of one byte are that byte's token */
-	/* Before the tokens are read. */
+	uint32_t byte_kinds; /* tokens of one byte that stand for that byte */
+	/* Called before the tokens are read. */
 	int (*read_settings)(struct tokenizer *t, const struct gguf *g, struct err *e);
-	/* The bytes a token stands for, at most text.size of them; -1: its text as it is. */
+	/* Writes the bytes a token stands for, at most text.size of them; -1: its text is used as it
+	 * is. */
 	int64_t (*spell)(const struct tokenizer *t, int32_t id, struct gguf_text text, char *out);
-	/* After them: how they are made of one another. */
+	/* Called after the tokens: reads how they merge. */
 	int (*read_rules)(struct tokenizer *t, const struct gguf *g, struct err *e);
 	/* Appends the ids of a text without special tokens. */
 	int (*encode)(struct encoder *c, const char *text, size_t size);
@@ -71,7 +72,8 @@ struct tokenizer {
 
 	/* Byte-level BPE. */
 	enum pre_kind pre;
-	bool whole_words; /* a word that is a token is taken as it is, merges or not (llama-bpe) */
+	bool whole_words; /* a word that is a token becomes that token, whatever the merges (llama-bpe)
+					   */
 	int16_t back[TOKENIZER_ALPHABET];
 	struct merge *merge; /* [n_merges] by rank */
 	int32_t n_merges;
@@ -96,7 +98,7 @@ struct encoder {
 	void *symbol;   /* [room] of the kind's own */
 	uint64_t *heap; /* [3 * room], see tokenizer_heap.h */
 	size_t room, n_heap;
-	char *text; /* SentencePiece: [text_room] the text being encoded, as its words have it */
+	char *text; /* SentencePiece: [text_room] the text being encoded, in the form of the tokens */
 	size_t text_room;
 };
 
@@ -110,7 +112,7 @@ int32_t tokenizer_find_word(const struct tokenizer *t, const char *bytes, size_t
 int32_t tokenizer_find_merge(const struct tokenizer *t, int32_t left, int32_t right);
 /* At least twice n slots, all empty. */
 int32_t *tokenizer_new_slots(int32_t n, uint32_t *mask);
-/* Text of the file made fit for a message. */
+/* Text of the file made printable for a message. */
 const char *tokenizer_quoted(struct gguf_text text, char out[48]);
 
 /* Of byte-level BPE, see struct tokenizer_ops. */

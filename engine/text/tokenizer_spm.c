@@ -2,12 +2,12 @@
  *
  * Kudo and Richardson 2018, and bpe_model.cc of google/sentencepiece: a text begins as its
  * characters; of all neighbours that together are a token, those of the highest score are joined,
- * the leftmost first; what is no token in the end is written byte by byte. There are no words:
- * pairs wait in one heap for the whole text, so that is n log n.
+ * the leftmost first; symbols that are no token in the end are written byte by byte. There are no
+ * words: one heap holds the pairs of the whole text, so the time is n log n.
  *
  * The file writes a space as U+2581; here tokens hold the space itself, and U+2581 in a text counts
  * as one. A text gets a space before it (unless the file forbids it), and so does what follows a
- * special token: where a text stands is seen from the id before it. */
+ * special token: the id before a text tells whether it gets one. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -21,7 +21,7 @@ struct symbol {
 	int32_t at, size; /* bytes of the encoder's text */
 	int32_t prev, next;
 	int32_t id;   /* -1: none, or not looked up yet: a single character */
-	int32_t pair; /* what this and the next make; -1: nothing, or part of its neighbour now */
+	int32_t pair; /* token of this and the next; -1: none, or merged into its neighbour */
 };
 
 /* --- the text --- */
@@ -35,7 +35,7 @@ static bool follows_special(const struct encoder *c)
 	return c->t->kind[last] == TOKEN_CONTROL || c->t->kind[last] == TOKEN_USER;
 }
 
-/* The tokenizer of Phi-3 leaves the white space alone after these two. */
+/* The tokenizer of Phi-3 keeps the white space after these two. */
 static bool follows_eater(const struct encoder *c)
 {
 	int32_t last = *c->n ? (*c->ids)[*c->n - 1] : -1;
@@ -63,7 +63,7 @@ static bool is_space_mark(const char *text, size_t size)
 	return size >= 3 && !memcmp(text, SPACE, 3);
 }
 
-/* Copies text to c->text as its tokens have it; its size, or -1. */
+/* Copies text to c->text in the form of the tokens; returns its size, or -1. */
 static int64_t copy_text(struct encoder *c, const char *text, size_t size)
 {
 	size_t n = 0;
@@ -87,7 +87,7 @@ static int64_t copy_text(struct encoder *c, const char *text, size_t size)
 	return (int64_t)n;
 }
 
-/* One symbol a character; bytes that are not UTF-8 are characters of their own. */
+/* Makes one symbol of each character; bytes that are not UTF-8 are characters of their own. */
 static int32_t split_text(struct encoder *c, int32_t size)
 {
 	struct symbol *symbol = c->symbol;
@@ -122,8 +122,8 @@ static void find_pair(struct encoder *c, int32_t i)
 		heap_push(c, (uint64_t)c->t->order[s->pair] << 32 | (uint32_t)i);
 }
 
-/* What comes up may be of a pair that is no more. If another pair of the same score stands there
- * now, it has the same place in the order, so this key may join it as well as its own. */
+/* A key taken from the heap may belong to a pair that was merged. If another pair of the same score
+ * is at that position now, its key is equal, so joining it is right. */
 static void merge_pairs(struct encoder *c)
 {
 	struct symbol *symbol = c->symbol;
@@ -166,7 +166,7 @@ static bool push_bytes(struct encoder *c, const struct symbol *s, int *rc)
 static int push_symbols(struct encoder *c)
 {
 	const struct symbol *symbol = c->symbol;
-	bool unknown = false; /* the last one was: a run of them is one token */
+	bool unknown = false; /* the last symbol was unknown: a run of them is one token */
 	int rc = 0;
 
 	for (int32_t i = 0; i >= 0 && !rc; i = symbol[i].next) {
@@ -208,7 +208,7 @@ static int encode_text(struct encoder *c, const char *text, size_t size)
 
 /* --- opening --- */
 
-/* Phi-3's special tokens take the white space after them, which no key of the file says. */
+/* Phi-3's special tokens take the white space after them, but the file has no key for it. */
 static bool is_phi3(const struct gguf *g)
 {
 	static const char *const needle[] = { "phi-3", "phi3" };
@@ -246,7 +246,7 @@ static int hex_digit(char c)
 	return at ? (int)(at - digits) : -1;
 }
 
-/* "<0x0A>", and U+2581 for spaces; a byte token that is none keeps its text. */
+/* "<0x0A>", and U+2581 for spaces; a byte token of another form keeps its text. */
 static int64_t spell(const struct tokenizer *t, int32_t id, struct gguf_text text, char *out)
 {
 	int64_t n = 0;
@@ -271,7 +271,7 @@ static int64_t spell(const struct tokenizer *t, int32_t id, struct gguf_text tex
 	return n;
 }
 
-/* Falls as the score rises. */
+/* The order of a score: it falls as the score rises. */
 static uint32_t order_of(float score)
 {
 	uint32_t u;

@@ -52,7 +52,7 @@ size_t utf8_stream_feed(
 		int length = length_of(s->held, s->n_held);
 
 		if (!length && s->n_held > 1) {
-			/* The byte before was the last of a broken character; this one may begin the next. */
+			/* The byte before ended an ill-formed character; this one may begin the next. */
 			used = put(out, used, cap, "\xef\xbf\xbd", 3);
 			s->held[0] = p[i];
 			s->n_held = 1;

@@ -1,4 +1,4 @@
-/* All positions up to the row's own: what causal attention sees. */
+/* All positions up to the row's own: plain causal attention. */
 #include "engine/visibility/visibility.h"
 
 static int32_t full_see(const int32_t *arg, int32_t pos, struct k_range *out)

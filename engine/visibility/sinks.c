@@ -1,7 +1,7 @@
 /* Attention sinks and a window (Xiao et al. 2023, "Efficient streaming language models with
- * attention sinks"): the first S positions, on which models put the attention that they have no use
- * for, and the last W. Unlike there, positions stay what they are: keys are rotated by where they
- * stand in the sequence. */
+ * attention sinks"): the first S positions, on which models put the attention that they do not
+ * need, and the last W. Unlike in the paper, positions do not change: keys are rotated by their
+ * index in the sequence. */
 #include "engine/visibility/visibility.h"
 
 static int32_t sinks_see(const int32_t *arg, int32_t pos, struct k_range *out)

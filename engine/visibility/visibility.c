@@ -34,7 +34,7 @@ static bool parse_parts(const struct visible_policy *p, const char *spec, int32_
 	return !*spec;
 }
 
-/* The form of a policy's text, with N for numbers; returns its length. */
+/* Prints a policy's spec, with N for numbers if arg is NULL; returns its length. */
 static size_t print_parts(const struct visible_policy *p, const int32_t *arg, char *buf, size_t cap)
 {
 	size_t n = 0;
@@ -128,7 +128,7 @@ int32_t visible_ranges(const struct visible *v, int32_t window, int32_t pos, str
 	return sum;
 }
 
-/* The last position tells: earlier ones see no less. */
+/* Checks the last position only: what is hidden from an earlier one is hidden from it too. */
 bool visible_is_lossy(const struct visible *v, int32_t window, int32_t ctx)
 {
 	const struct visible full = { 0 };

@@ -1,5 +1,5 @@
-/* Attention, AVX2: the tiles of registers; all else is in attention_body.h.
- * Thread: called by all threads of a pool; no state. */
+/* Attention, AVX2: the register tiles; all else is in attention_body.h. Thread: called by all
+ * threads of a pool; no state. */
 #ifdef __x86_64__
 #include "kernels/cpu/avx2.h"
 

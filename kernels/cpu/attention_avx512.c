@@ -1,5 +1,5 @@
-/* Attention, AVX-512: the tiles of registers, 64 lanes wide; all else is in attention_body.h, whose
- * vectors of 8 it keeps. Thread: called by all threads of a pool; no state. */
+/* Attention, AVX-512: the register tiles, 64 lanes wide; all else is in attention_body.h, with its
+ * vectors of 8. Thread: called by all threads of a pool; no state. */
 #ifdef __x86_64__
 #include "kernels/cpu/avx2.h"
 

@@ -1,16 +1,17 @@
 /* Attention (rule 11) for one instruction set: included after the definitions that attention_mix.h
- * wants, and of mix_table (by format, queries and lanes / 16) and mix_widths (the most lanes a tile
- * of nq queries takes). Which thread does what is in attention_plan.h. Thread: called by all
+ * needs, and those of mix_table (by format, queries and lanes / 16) and mix_widths (the most lanes
+ * a tile of nq queries takes). attention_plan.h assigns work to threads. Thread: called by all
  * threads of a pool; op->ticket counts those that have ended, and then the merge. */
 #include "kernels/cpu/attention_plan.h"
 #include "kernels/cpu/avx2.h"
 
-/* What the rows of an item see of a span. */
+/* The positions of a span that the rows of an item see. */
 struct seen {
 	struct k_bits row[ATTEND_QUERIES], any;
 };
 
-/* Where the keys and the values of a span's groups are. NULL: no row sees anything of the group. */
+/* Where the keys and the values of a span's groups are. NULL: no row sees a position of the
+ * group. */
 struct groups {
 	const unsigned char *key[K_SPAN_GROUPS], *value[K_SPAN_GROUPS];
 };
@@ -19,14 +20,14 @@ struct work {
 	const struct attend_plan *plan;
 	const struct attend_item *item;
 	struct attend_store store;
-	/* of the span at hand, and of the one that this thread reads after it, whose keys are fetched
+	/* of the current span, and of the one that this thread reads next, whose keys are prefetched
 	 * meanwhile */
 	struct seen seen;
 	struct groups here, next;
 	bool ahead; /* next is known */
 };
 
-/* The groups of a span of an item, as far as its hull goes. */
+/* Finds the groups of a span of an item, within its hull. */
 static void find_groups(
 	const struct attend_plan *p, const struct attend_item *item, int32_t span, struct groups *out)
 {
@@ -73,8 +74,8 @@ static void fill_seen(struct work *w, int32_t span)
 	}
 }
 
-/* Scores of nq queries (at most ATTEND_QUERIES) with the groups of the span of which rows see
- * something. s: [nq, 128]. */
+/* Scores of nq queries (at most ATTEND_QUERIES) with the groups of the span that rows see in part
+ * or whole. s: [nq, 128]. */
 static void span_scores(const struct work *w, int32_t query, int32_t nq, float *s)
 {
 	const int32_t head_dim = w->plan->a->kv->head_dim;
@@ -102,7 +103,7 @@ static void span_scores(const struct work *w, int32_t query, int32_t nq, float *
 }
 
 /* The span's values that rows see: runs within groups, and for each where its values begin, and
- * what is read after them. */
+ * what is read next. */
 struct value_runs {
 	struct mix_lanes b;
 	const unsigned char *value[MIX_RUNS], *next[MIX_RUNS];
@@ -131,8 +132,9 @@ static void find_runs(const struct work *w, struct value_runs *v)
 	}
 }
 
-/* o [nq, head_dim] = the span's weighted sums of values; p: [nq, 128]. Where one row sees what
- * another does not, the other's p is +0, which changes at most the sign of a zero (rule 11). */
+/* o [nq, head_dim] = the span's weighted sums of values; p: [nq, 128]. Where one row sees a
+ * position that another does not, the other's p is +0, which changes at most the sign of a zero
+ * (rule 11). */
 static void span_values(
 	struct value_runs *v, const struct k_kv *kv, int32_t nq, const float *p, float *o)
 {
@@ -158,7 +160,7 @@ static inline __m256 seen_lanes(uint32_t bits)
 	return _mm256_castsi256_ps(_mm256_cmpeq_epi32(b, lane));
 }
 
-/* The maximum of the scores that are seen, in which a NaN never wins. */
+/* The maximum of the visible scores, in which a NaN never wins. */
 static inline float span_max(const float *s, const struct k_bits *seen, bool whole)
 {
 	const __m256 least = _mm256_set1_ps(-INFINITY);
@@ -186,7 +188,7 @@ static inline float span_max(const float *s, const struct k_bits *seen, bool who
 	return m;
 }
 
-/* A group's scores to probabilities, in place, +0 where not seen; returns their sum. */
+/* Turns a group's scores into probabilities, in place, +0 where not seen; returns their sum. */
 static inline float group_softmax(float *s, uint32_t bits, __m256 max)
 {
 	__m256 lo = v_exp(_mm256_sub_ps(_mm256_loadu_ps(s), max));
@@ -201,8 +203,8 @@ static inline float group_softmax(float *s, uint32_t bits, __m256 max)
 	return v_tree8(_mm256_add_ps(lo, hi));
 }
 
-/* Scores of one query to probabilities, in place: those of `seen`, in the groups of `any`; whole:
- * that is all of the span. Returns l; *m is the maximum; sums of groups go to `sums`. */
+/* Turns scores of one query into probabilities, in place: those of `seen`, in the groups of `any`;
+ * whole: that is all of the span. Returns l; *m is the maximum; sums of groups go to `sums`. */
 static inline __attribute__((always_inline)) float span_softmax(float *s, const struct k_bits *seen,
 	const struct k_bits *any, bool whole, float softcap, float *m, float *sums)
 {
@@ -226,7 +228,8 @@ static inline __attribute__((always_inline)) float span_softmax(float *s, const 
 	return l;
 }
 
-/* The span at hand for all queries of the item: m, l, o (and p) at index `at` of the store. */
+/* Computes the current span for all queries of the item: m, l, o (and p) at index `at` of the
+ * store. */
 static void do_span(const struct work *w, int32_t at, int32_t at_part)
 {
 	const struct attend_plan *p = w->plan;
@@ -279,8 +282,9 @@ static inline void merge_values(float *o, const float *part, float c, float e, i
 	}
 }
 
-/* Eight queries from q0 on. The sum of a span that a row sees is at least 1, or NaN, and so is any
- * merged sum: 0 says that the row sees nothing of it, or has seen nothing yet, and copies. */
+/* Merges eight queries from q0 on. The sum of a span that a row sees is at least 1, or NaN, and so
+ * is any merged sum: 0 means that the row sees nothing of the span, or has seen nothing yet; then
+ * the other side is copied. */
 static void merge_eight(const struct attend_plan *p, const struct attend_item *item,
 	const struct attend_store *to, const struct attend_store *from, int32_t at, int32_t at_part,
 	int32_t q0)
@@ -322,7 +326,7 @@ static void merge_span(const struct attend_plan *p, const struct attend_item *it
 
 #include "kernels/cpu/attention_observe.h"
 
-/* All spans of the item are merged in `st`: the results, but for the observations. */
+/* All spans of the item are merged in `st`: writes the results except the observations. */
 static void finish(
 	const struct attend_plan *p, const struct attend_item *item, const struct attend_store *st)
 {
@@ -359,8 +363,8 @@ static void take_queries(const struct work *w)
 	}
 }
 
-/* The groups that are read after unit `unit` of the piece: those of its next one, or of the first
- * one of the thread's next item. */
+/* Finds the groups that are read after unit `unit` of the piece: those of its next unit, or of the
+ * first one of the thread's next item. */
 static void plan_ahead(struct work *w, struct attend_piece piece, int32_t unit)
 {
 	const struct attend_plan *p = w->plan;
@@ -404,7 +408,7 @@ static void do_piece(struct work *w, struct attend_piece piece, void *scratch)
 		observe_piece(p, item, piece, &w->store, scratch);
 }
 
-/* By the last thread: items that several threads worked on. */
+/* Run by the last thread: merges items that several threads worked on. */
 static void merge_tails(const struct attend_plan *p, int tid, void *scratch)
 {
 	struct attend_item item;

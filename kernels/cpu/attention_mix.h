@@ -7,16 +7,16 @@
  * and vec_<format>, which loads LANES of them. A tile of queries by vectors stays in registers; b
  * is converted once for all queries of the tile. */
 
-/* Some neighbouring k: the first n from k on. Their lanes: 16 at each of ptr[], the next k further
- * by the stride. `ahead` is what will be read next, a piece for each 16 lanes: while the run's k
- * are used, as many bytes from each piece on are fetched to the second cache, a line for two k. */
+/* A run of n neighbouring k, from k on. Their lanes: 16 at each of ptr[], the next k one stride
+ * later. `ahead` is the data read next, a piece for each 16 lanes: while the run's k are used, as
+ * many bytes of each piece are prefetched to the L2 cache, a line for two k. */
 struct mix_run {
 	int32_t k, n;
 	const unsigned char *ptr[4], *ahead[4];
 };
 
 /* All k of b, ascending. A run lies within a group, so there are most if rows see every other
- * token. The stride in elements. */
+ * token. The stride is in elements. */
 enum { MIX_RUNS = K_SPAN / 2 };
 struct mix_lanes {
 	int32_t n_runs;

@@ -1,5 +1,5 @@
-/* What attention observes of rows: shares of groups, and how many probabilities are near zero. A
- * part of attention_body.h. Thread: as there. */
+/* The observations of attention: shares of groups, and how many probabilities are near zero. Part
+ * of attention_body.h. Thread: as there. */
 
 static float *share_of(const struct attend_plan *p, const struct attend_item *item, int32_t query)
 {
@@ -27,9 +27,9 @@ static int32_t *near_zero_of(
 	return a->near_zero + observe * (size_t)a->n_heads + (size_t)attend_head_of(p, item, query);
 }
 
-/* What is being observed of one query. */
+/* The observation of one query. */
 struct watch {
-	const struct k_range *list; /* what its row sees; NULL: it is not observed */
+	const struct k_range *list; /* ranges that its row sees; NULL: it is not observed */
 	int32_t n_groups;           /* up to its row's own */
 	float inv_l, *share;        /* NULL: no shares */
 	__m256i low;                /* visible probabilities below the threshold, by lane */
@@ -55,7 +55,7 @@ static inline void count_low(
 	}
 }
 
-/* Sums of eight groups to shares; only n of them are there. */
+/* Turns sums of eight groups into shares; only the first n exist. */
 static inline void scale_sums(const float *sums, int32_t n, float e, float inv_l, float *share)
 {
 	__m256 v = _mm256_mul_ps(_mm256_loadu_ps(sums), _mm256_set1_ps(e));
@@ -67,7 +67,7 @@ static inline void scale_sums(const float *sums, int32_t n, float e, float inv_l
 		_mm256_maskstore_ps(share, _mm256_castps_si256(seen_lanes((1u << n) - 1)), v);
 }
 
-/* One span of the queries q0 … q0 + n - 1, at index `at` of the store. */
+/* Observes one span of the queries q0 … q0 + n - 1, at index `at` of the store. */
 static inline void observe_span(const struct attend_plan *p, const struct attend_store *st,
 	int32_t span, int32_t at, int32_t q0, int32_t n, const struct attend_store *merged,
 	struct watch *watch)
@@ -94,7 +94,7 @@ static inline void observe_span(const struct attend_plan *p, const struct attend
 	}
 }
 
-/* An item is merged: before the first of its spans is observed for query `query`. */
+/* Called after an item is merged, before the first of its spans is observed for query `query`. */
 static void observe_begin(
 	const struct attend_plan *p, const struct attend_item *item, int32_t query)
 {
@@ -113,7 +113,7 @@ static void observe_begin(
 			memset(share + span * K_SPAN_GROUPS, 0, K_SPAN_GROUPS * sizeof *share);
 }
 
-/* The observations of what a thread has of an item that is merged. */
+/* Observes a thread's part of an item that is merged. */
 static void observe_piece(const struct attend_plan *p, const struct attend_item *item,
 	struct attend_piece piece, const struct attend_store *merged, void *scratch)
 {

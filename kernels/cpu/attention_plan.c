@@ -41,7 +41,7 @@ bool attend_next(const struct attend_plan *p, struct attend_item *item)
 	}
 	if (item->kv_head >= p->a->kv->n_kv_heads)
 		return false;
-	if (item->n_rows < p->a->n) /* else it is the same tile, under the next head */
+	if (item->n_rows < p->a->n) /* else it is the same tile, for the next head */
 		fill_item(p, item);
 	return true;
 }

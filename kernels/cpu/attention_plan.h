@@ -1,16 +1,17 @@
-/* Inside kernels/: how an attention op is dealt out to threads. The same for every instruction set.
+/* Private to kernels/: how an attention op is split over threads. The same for every instruction
+ * set.
  *
  * A tile is a few consecutive rows of one sequence; an item is a tile under one kv head: its
  * queries are the tile's rows times the heads that share the kv head. The spans that its hull
  * touches (visible.h), numbered from 0, are its units of work; all units of the op, item after
  * item, are cut into one contiguous piece per thread. So an item may begin in one thread and end in
- * another: spans are merged in ascending order (rule 11), which the thread that has unit 0 does as
- * it goes, while the others keep their spans' partial results in their scratch; the last thread to
- * end merges those.
+ * another: spans are merged in ascending order (rule 11): the thread that has unit 0 merges as it
+ * goes, while the others keep their spans' partial results in their scratch; the last thread to end
+ * merges those.
  *
- * Invariants: 1. Of the items that thread t works on, only the first can have begun elsewhere, and
- * only the last can end elsewhere. 2. The plan is a function of the op and the number of threads:
- * every thread knows every other's part. */
+ * Invariants: 1. Of the items that thread t works on, only the first can have begun in another
+ * thread, and only the last can end in another. 2. The plan is a function of the op and the number
+ * of threads: every thread can compute every other's part. */
 #ifndef CUTAWAY_KERNELS_ATTENTION_PLAN_H
 #define CUTAWAY_KERNELS_ATTENTION_PLAN_H
 
@@ -26,7 +27,7 @@ struct attend_plan {
 	int32_t max_queries; /* of an item */
 	int32_t stride;      /* the same, rounded up to a vector's lanes */
 	int32_t max_spans;   /* of an item */
-	int32_t max_tail;    /* spans of an item that a thread which has not its first can have */
+	int32_t max_tail;    /* most spans of an item in a thread that lacks its first span */
 	bool observed;
 	int n_threads;
 	int64_t n_units;
@@ -48,7 +49,7 @@ struct attend_piece {
 /* What a thread keeps of an item, in its scratch. Queries are numbered row by row, head by head. */
 struct attend_store {
 	float *q;       /* [max_queries, head_dim] */
-	float *s;       /* [max_queries, 128] scores of the span at hand, where p is not kept */
+	float *s;       /* [max_queries, 128] scores of the current span, where p is not kept */
 	float *o;       /* [max_queries, head_dim] merged so far */
 	float *max, *l; /* [stride] */
 	float *part_o;  /* [spans, max_queries, head_dim]: 1 span at the head of an item, all of a tail
@@ -59,7 +60,7 @@ struct attend_store {
 	float *sums;    /* [spans, max_queries, 8] sums of groups, likewise */
 };
 
-/* False if the op's shapes ask for more scratch than there is. */
+/* False if the op's shapes need more scratch than there is. */
 bool attend_plan(struct attend_plan *p, const struct k_attention *a, int n_threads);
 
 /* Items in order of their units. attend_first: *item is the first of the op; attend_next: the next;
@@ -69,10 +70,10 @@ bool attend_next(const struct attend_plan *p, struct attend_item *item);
 
 /* Units [*lo, *hi) of thread tid. */
 void attend_share(const struct attend_plan *p, int tid, int64_t *lo, int64_t *hi);
-/* Spans of the item that are thread tid's; none: hi <= lo. */
+/* Units of the item that thread tid has; none: hi <= lo. */
 struct attend_piece attend_piece_of(
 	const struct attend_plan *p, const struct attend_item *item, int tid);
-/* The store of thread tid's piece: a tail (lo > 0) and whatever else have one each. */
+/* The store of thread tid's piece: tails (lo > 0) have one, all other pieces another. */
 struct attend_store attend_store_of(const struct attend_plan *p, void *scratch, bool tail);
 
 static inline int32_t attend_row_of(
@@ -87,7 +88,7 @@ static inline int32_t attend_head_of(
 	return item->kv_head * p->n_rep + query % p->n_rep;
 }
 
-/* The span that unit `unit` of the item is. */
+/* The span of unit `unit` of the item. */
 static inline int32_t attend_span(const struct attend_item *item, int32_t unit)
 {
 	return k_span_at(item->seen.run, K_HULL, unit);

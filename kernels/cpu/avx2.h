@@ -1,8 +1,8 @@
-/* Inside kernels/, for AVX2 files only: the functions of arith.h, eight lanes at a time, with the
- * same bits.
+/* Private to kernels/, for AVX2 files only: the functions of arith.h, eight lanes at a time, with
+ * the same bits.
  *
  * _mm256_max_ps(a, b) is a > b ? a : b and _mm256_min_ps(a, b) is a < b ? a : b, with b for a NaN:
- * rule 2's selections, if the operands stand in that order. */
+ * rule 2's selections, with the operands in that order. */
 #ifndef CUTAWAY_KERNELS_AVX2_H
 #define CUTAWAY_KERNELS_AVX2_H
 
@@ -142,7 +142,7 @@ static inline void v_put_block(const struct k_acts *out, size_t at, const __m256
 		v_quantise_block(y, out->q + at, out->d + at / K_QBLOCK, out->sx + at / K_QBLOCK);
 }
 
-/* Quantises `count` activations that stand in out->x from index `at` on; both multiples of 32. */
+/* Quantises `count` activations of out->x from index `at` on; both multiples of 32. */
 static inline void v_quantise(const struct k_acts *out, size_t at, int32_t count)
 {
 	for (size_t i = at; i < at + (size_t)count; i += K_QBLOCK) {

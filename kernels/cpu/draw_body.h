@@ -1,6 +1,6 @@
-/* The passes of draw.h, written so that a compiler makes vectors of them: every loop runs over a
- * block of independent elements. Included by draw.c and draw_avx2.c, which name the table. Sums are
- * of integers, so the order of lanes does not matter. */
+/* The passes of draw.h, written so that compilers vectorise them: every loop runs over a block of
+ * independent elements. Included by draw.c and draw_avx2.c, which define the table. Sums are of
+ * integers, so the order of lanes does not matter. */
 #include "kernels/arith.h"
 #include "kernels/draw.h"
 
@@ -60,7 +60,7 @@ enum { QUADS = K_DRAW_BLOCK / 4 };
 #include <immintrin.h>
 
 /* Four counters, each word in the low half of 64 bits: one multiplication gives both halves of the
- * product where the next round wants them. What is in the high halves is never read. */
+ * product where the next round needs them. The high halves are never read. */
 static inline void philox_four(uint32_t quad, const struct k_draw_key *key, uint32_t (*word)[QUADS])
 {
 	__m256i c0 = _mm256_add_epi64(_mm256_set1_epi64x(quad), _mm256_setr_epi64x(0, 1, 2, 3));

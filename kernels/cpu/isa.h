@@ -1,16 +1,16 @@
-/* Inside kernels/ only: what an instruction set brings, and the reference functions that others
+/* Private to kernels/: what an instruction set provides, and the reference functions that others
  * build on.
  *
  * An op function does part tid of n_threads of an op and splits its outputs itself, by k_split() or
- * by dealing from op->ticket. A part is run by one thread, once; a thread may run several, one
+ * by drawing work from op->ticket. A part is run by one thread, once; a thread may run several, one
  * after the other, unless the op is `together`. Whatever the split, the bits are those of ref. */
 #ifndef CUTAWAY_KERNELS_ISA_H
 #define CUTAWAY_KERNELS_ISA_H
 
 #include "kernels/kernels.h"
 
-/* Scratch (K_SCRATCH_BYTES, aligned to 64) is undefined at entry; within an op others may read what
- * a thread hands over there. An op that might need more must do without. */
+/* Scratch (K_SCRATCH_BYTES, aligned to 64) is undefined at entry; within an op other threads may
+ * read results there. An op that might need more must do without. */
 
 /* The scratch of thread `other`, as seen by thread tid: the pool's scratch is one piece. */
 static inline void *k_scratch_of(void *scratch, int tid, int other)
@@ -20,8 +20,8 @@ static inline void *k_scratch_of(void *scratch, int tid, int other)
 
 typedef void k_fn(struct k_op *op, int tid, int n_threads, void *scratch);
 
-/* Does n rounds of 8-bit multiply-adds between registers; returns how many multiply-adds that
- * were. */
+/* Does n rounds of 8-bit multiply-adds between registers; returns the number of multiply-adds
+ * done. */
 typedef uint64_t k_multiply_fn(int64_t n);
 
 struct k_isa {
@@ -47,7 +47,7 @@ static inline void k_split(int64_t n, int tid, int n_threads, int64_t *lo, int64
 	*hi = n * (tid + 1) / n_threads;
 }
 
-/* Waits inside an op until the ticket, which its threads count up, has reached `count`: a matter of
+/* Waits inside an op until the ticket, which its threads increment, has reached `count`: this takes
  * microseconds, unless there are more threads than processors. */
 void k_await(atomic_int *ticket, int count);
 
@@ -65,7 +65,7 @@ K_PLAIN_KINDS(X)
 #undef X
 /* For the tables of instruction sets. */
 #define K_PLAIN_FN(name, NAME) [K_OP_##name] = k_ref_##name,
-/* The experts op by a matrix product of one thread. */
+/* The experts op, from a matrix product of one thread. */
 void k_each_expert(struct k_op *op, int tid, int n_threads, void *scratch, k_fn *matmul);
 size_t k_ref_packed_bytes(enum k_type type, int32_t n_rows, int32_t n_cols);
 void k_ref_pack(struct k_matrix *m, const void *raw, int32_t first, int32_t n);
@@ -75,13 +75,13 @@ float k_ref_dot(const struct k_matrix *w, int32_t row, const struct k_acts *in, 
 /* Rotates the head at `in` to `out` (they may be one) by the table row cos, sin. */
 void k_ref_rotate(
 	const struct k_rope *a, const float *cos, const float *sin, const float *in, float *out);
-/* Rule 10: the rotated key and the value of row r to their places. */
+/* Rule 10: stores the rotated key and the value of row r. */
 struct k_rope_slot;
 void k_ref_append(
 	const struct k_rope *a, int32_t r, const struct k_rope_slot *at, const float *rotated);
 /* nan_row keeps the first row that held a NaN. */
 void k_ref_note_nan(k_atomic_int *nan_row, int32_t r);
-/* One row and head of an attention op: o [head_dim], the observations, not the quantising. part
+/* One row and head of an attention op: o [head_dim] and the observations, without quantising. part
  * [head_dim] is scratch. */
 void k_ref_attend(const struct k_attention *a, int32_t r, int32_t head, float *o, float *part);
 #define K_STATS_BLOCK 1024 /* ids whose part of the entropy is summed together */
@@ -96,7 +96,7 @@ double k_ref_entropy(double s, double w);
 #ifdef __x86_64__
 k_fn k_avx2_embed, k_avx2_matmul, k_avx512_embed, k_avx512_matmul;
 k_fn k_avx2_attention, k_avx512_attention;
-/* The width of the vectors of these is 8 floats; AVX-512 uses them where wider ones do not pay. */
+/* These use vectors of 8 floats; AVX-512 uses them where wider ones are not faster. */
 k_fn k_avx2_norm, k_avx2_rope, k_avx2_glu, k_avx2_stats;
 #endif
 

@@ -43,8 +43,8 @@ static inline __m256 load_bf16(const uint8_t *p)
 
 #include "kernels/cpu/matmul_load.h"
 
-/* The sum is wanted here and now: gcc would put off integer sums until the products fill more
- * registers than there are. A quarter faster for four rows. */
+/* Forces the sum here: gcc would delay integer sums until the products fill more registers than
+ * there are. A quarter faster for four rows. */
 INLINE __m256i now(__m256i sum)
 {
 	__asm__("" : "+x"(sum));
@@ -64,7 +64,7 @@ INLINE enum way way_of(enum k_type type)
 														   : VALUES_2;
 }
 
-/* By how much what is multiplied exceeds the weights. */
+/* By how much the multiplied codes exceed the weights. */
 INLINE int excess_of(enum k_type type)
 {
 	return way_of(type) <= CODES_8 ? -k_least(type) : 0;
@@ -94,10 +94,10 @@ INLINE __m256i signed_pairs(__m256i w, __m256i x)
 	return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
 }
 
-/* One block of 32 columns of a tile times n rows: exact sums in each lane, of weights that let the
+/* One block of 32 columns of a tile times n rows: exact sums in each lane, for formats where the
  * products of a chain of four quads fit 16 bits. Two chains are also the two halves of a block, and
- * widening multiplies them by their scales; they begin with what codes exceed the weights by. Few
- * rows take two chains in any case, or they would wait for their own sums. */
+ * widening multiplies them by their scales; they start with the correction for the codes' excess.
+ * Few rows always take two chains, or each sum would wait for the last. */
 INLINE void dot_chains(enum k_type type, const uint8_t *w, const int8_t *q, const int16_t *sums,
 	int32_t dim, int n, const __m256i *sub, __m256i *sum)
 {
@@ -194,7 +194,7 @@ INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n, int3
 	}
 }
 
-/* Bytes of the words, each to both halves of a lane. */
+/* Copies the bytes of the words, each to both halves of a lane. */
 INLINE void sub_scales(const __m256i words[4], struct scales *s)
 {
 	const __m256i first = _mm256_set1_epi32(0x00800080); /* byte 0 of a lane, above a zero */

@@ -1,8 +1,8 @@
 /* Matrix products on AVX-512 with VNNI: a tile is 16 rows, a lane of a vector one row (tiles.h).
  * vpdpbusd multiplies unsigned by signed bytes and adds four products to a 32-bit lane without
- * saturating, so sums are exact: weights go in as codes that are never negative, and what they
- * exceed the weights by is taken out through the sums of the activations.
- * Thread: called by all threads of a pool; no state. */
+ * saturating, so sums are exact: weights go in as codes that are never negative, and their excess
+ * over the weights is subtracted through the sums of the activations. Thread: called by all threads
+ * of a pool; no state. */
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__)
 #include <immintrin.h>
 
@@ -44,7 +44,7 @@ static inline __m512 load_bf16(const uint8_t *p)
 
 #include "kernels/cpu/matmul_load.h"
 
-/* Quads j and j + 4 of a block, by what k_least() is below zero more than the weights. */
+/* Loads quads j and j + 4 of a block as codes: weights minus k_least(), if that is negative. */
 INLINE void load_weights(enum k_type type, const uint8_t *w, int j, __m512i *lo, __m512i *hi)
 {
 	const int book = k_facts_of(type).book;
@@ -90,8 +90,8 @@ INLINE void dot(enum k_type type, const uint8_t *w, const int8_t *q, int32_t dim
 	}
 }
 
-/* The integer of rule 5, as a float. With sub-scales it is put together in floats, exactly: each
- * part is below 2^23 and the whole below 2^24. */
+/* The integer of rule 5, as a float. With sub-scales it is composed in floats, exactly: each part
+ * is below 2^23 and the whole below 2^24. */
 INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n, int32_t b,
 	const __m512 *sub, const uint8_t *w, __m512 *sum)
 {
@@ -160,7 +160,7 @@ static bool runs_here(void)
 		   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni");
 }
 
-/* What is not here is done by vectors of 8. */
+/* Ops without a version here use vectors of 8. */
 const struct k_isa k_isa_avx512 = {
 	.name = "avx512" K_ORDER_NAME,
 	.runs_here = runs_here,

@@ -4,12 +4,12 @@
  *     void dot_block(call, type, n, b, sub, w, sum)    the integers of rule 5, as floats
  *     void sub_scales(words, scales)    from half_words()
  *
- * with MAX_ROWS, 2, 4 or 8: so many rows of activations have their sums in registers; and FLIP_Q8
+ * with MAX_ROWS, 2, 4 or 8: the rows of activations whose sums are kept in registers; and FLIP_Q8
  * (see struct k_tiling). Leaves `tiling`, packed_bytes() and pack(). Thread: called by all threads
  * of a pool; no state. */
 enum { SEGMENT = K_FREE ? 1 << 30 : 64, AHEAD = 5120 };
 
-/* Those of a block alone are read where they are used. */
+/* Scales of a single block are read where they are used. */
 INLINE void load_scales(enum k_type type, const uint8_t *head, struct scales *s, VECI min[8])
 {
 	const int subs = k_facts_of(type).subs;
@@ -70,7 +70,8 @@ INLINE void quantised_tile(
 	const struct k_layout l = k_layout_of(type);
 	const int head = l.head * LANES, block = (l.high + l.quants) * LANES;
 	const int32_t n_blocks = c->n_cols / K_QBLOCK;
-	const int apart = K_FREE && n <= MAX_ROWS / 2 ? MAX_ROWS : 0; /* minima sum by themselves */
+	const int apart = K_FREE && n <= MAX_ROWS / 2 ? MAX_ROWS : 0; /* minima have sums of their own
+																   */
 	VEC acc[2 * MAX_ROWS];
 
 	for (int r = 0; r < n + apart; r++)
@@ -82,7 +83,7 @@ INLINE void quantised_tile(
 		ahead(tile, l.chunk == 8 ? head : head + l.chunk * block);
 		load_scales(type, tile, &s, minima);
 		for (int i = 0; i < l.chunk && b + i < n_blocks; i++) {
-			if (l.chunk == 8) /* no burst of so many */
+			if (l.chunk == 8) /* prevents a burst of so many */
 				ahead(tile + head + i * block, block);
 			quantised_block(
 				c, type, n, b + i, tile, &s, minima, i, tile + head + i * block, acc, acc + apart);
@@ -106,7 +107,7 @@ INLINE VEC load_floats(enum k_type type, const uint8_t *column)
 	return type == K_F16 ? load_f16(column) : load_bf16(column);
 }
 
-/* Rule 6: n_tiles tiles and n rows at a time, whose chains hide one another's latency. */
+/* Rule 6: n_tiles tiles and n rows at a time, so that their chains hide one another's latency. */
 INLINE void float_tiles(
 	const struct k_tile_call *c, enum k_type type, int n_tiles, int n, int first)
 {
@@ -166,8 +167,8 @@ INLINE void tile_rows(const struct k_tile_call *c, enum k_type type, int n)
 		floats(c, type, n);
 }
 
-/* One function a format, and in it one body for each number of rows, with everything known when
- * compiled. */
+/* One function a format, and in it one body for each number of rows, with all parameters
+ * compile-time constants. */
 #define ROWS(n, type)                                                                              \
 	case n:                                                                                        \
 		tile_rows(c, type, n);                                                                     \

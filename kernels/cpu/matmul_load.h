@@ -1,8 +1,8 @@
 /* Tiles to vectors (tiles.h), for any width: the weights' codes and the packed scales. Included by
- * a matmul_*.c, which defines LANES, the vectors VEC and VECI, V(name) for what the instruction set
- * calls name, v_and, v_or, load_f16(), load_u8() and load_u16(), which widen to words, and SUB, its
- * form of sub-scales of 16 columns. Then come its own products, and then matmul_body.h.
- * Thread: any; no state. */
+ * a matmul_*.c, which defines LANES, the vectors VEC and VECI, V(name) for the intrinsic `name`,
+ * v_and, v_or, load_f16(), load_u8() and load_u16(), which widen to words, and SUB, its form of
+ * sub-scales of 16 columns. Its own products follow, and then matmul_body.h. Thread: any; no
+ * state. */
 #include "kernels/measure.h"
 #include "kernels/cpu/tiles.h"
 
@@ -54,8 +54,8 @@ INLINE void load_codes(enum k_type type, const uint8_t *w, int j, VECI *lo, VECI
 	}
 }
 
-/* The scales of a chunk: of each block of 32 columns, and of its halves. (Their minima are apart:
- * with 256 bytes more here the formats without them lost a tenth.) */
+/* The scales of a chunk: of each block of 32 columns, and of its halves. (Their minima are
+ * elsewhere: 256 bytes more here cost the formats without them a tenth of their speed.) */
 struct scales {
 	VEC dw[8], mw[8];
 	SUB sub[16];

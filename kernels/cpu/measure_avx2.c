@@ -1,5 +1,5 @@
-/* The rate of AVX2's exact 8-bit products, as matmul_avx2.c makes them: products of pairs added in
- * 16 bits, eight to a chain, then widened. Thread: any; no state. */
+/* The rate of AVX2's exact 8-bit products, as matmul_avx2.c computes them: products of pairs added
+ * in 16 bits, eight to a chain, then widened. Thread: any; no state. */
 #ifdef __x86_64__
 #include <immintrin.h>
 
@@ -22,15 +22,15 @@ uint64_t k_avx2_multiply(int64_t n)
 		for (int k = 0; k < LENGTH; k++)
 #pragma GCC unroll 6
 			for (int c = 0; c < CHAINS; c++) {
-				__asm__("" : "+x"(w)); /* or a product would be made once for all */
+				__asm__("" : "+x"(w)); /* or a product would be computed only once */
 				chain[c] = _mm256_add_epi16(chain[c], _mm256_maddubs_epi16(w, x));
-				__asm__("" : "+x"(chain[c])); /* here, in this order */
+				__asm__("" : "+x"(chain[c])); /* forces the sum here, in this order */
 			}
 		for (int c = 0; c < CHAINS; c++)
 			sum[c] = _mm256_add_epi32(sum[c], _mm256_madd_epi16(chain[c], ones));
 	}
 	for (int c = 0; c < CHAINS; c++)
-		__asm__ volatile("" ::"x"(sum[c])); /* wanted */
+		__asm__ volatile("" ::"x"(sum[c])); /* keeps the sum alive */
 	return (uint64_t)n * CHAINS * LENGTH * 32;
 }
 #endif

@@ -19,10 +19,10 @@ uint64_t k_avx512_multiply(int64_t n)
 #pragma GCC unroll 12
 			for (int c = 0; c < CHAINS; c++) {
 				sum[c] = _mm512_dpbusd_epi32(sum[c], w, x);
-				__asm__("" : "+v"(sum[c])); /* here, in this order */
+				__asm__("" : "+v"(sum[c])); /* forces the sum here, in this order */
 			}
 	for (int c = 0; c < CHAINS; c++)
-		__asm__ volatile("" ::"v"(sum[c])); /* wanted */
+		__asm__ volatile("" ::"v"(sum[c])); /* keeps the sum alive */
 	return (uint64_t)n * CHAINS * LENGTH * 64;
 }
 #endif

@@ -1,6 +1,6 @@
-/* RMS norm (rule 7), AVX2: the 32 lanes of the sum are four registers. A row may be several
- * threads': each makes the sum for itself, which is the lesser part, and its own blocks of the
- * result. Thread: called by all threads of a pool; no state. */
+/* RMS norm (rule 7), AVX2: the 32 lanes of the sum are four registers. Several threads may share a
+ * row: each computes the whole sum, which is the smaller part, and its own blocks of the result.
+ * Thread: called by all threads of a pool; no state. */
 #ifdef __x86_64__
 #include "kernels/cpu/avx2.h"
 

@@ -4,7 +4,7 @@
 #include "kernels/cpu/avx2.h"
 #include "kernels/cpu/rope_walk.h"
 
-/* Eight pairs of neighbours to eight firsts and eight seconds, and back. */
+/* Splits eight pairs of neighbours into eight firsts and eight seconds, and back. */
 static inline void part_pairs(const float *in, __m256 *first, __m256 *second)
 {
 	__m256 a = _mm256_loadu_ps(in), b = _mm256_loadu_ps(in + 8);

@@ -1,6 +1,6 @@
-/* What every instruction set's rope op has in common: who turns which head of which row, and where
- * in the cache a head of keys and of values goes. Inside kernels/ only.
- * Thread: called by all threads of a pool; no state. */
+/* What the rope ops of all instruction sets share: which thread rotates which head of which row,
+ * and where in the cache a head of keys and of values goes. Private to kernels/. Thread: called by
+ * all threads of a pool; no state. */
 #ifndef CUTAWAY_KERNELS_ROPE_WALK_H
 #define CUTAWAY_KERNELS_ROPE_WALK_H
 
@@ -8,12 +8,12 @@
 
 /* Rotates a head of q [head_dim] in place and scales it. */
 typedef void k_rope_query_fn(const struct k_rope *a, const float *cos, const float *sin, float *q);
-/* Rule 10: KV head `head` of row r into the cache, in the pages of `seq`; rotated [head_dim] is
- * scratch. */
+/* Rule 10: stores KV head `head` of row r in the cache, in the pages of `seq`; rotated [head_dim]
+ * is scratch. */
 typedef void k_rope_store_fn(const struct k_rope *a, int32_t r, int32_t seq, int32_t head,
 	const float *cos, const float *sin, float *rotated);
 
-/* The further pages: few, so rotated once more for each. */
+/* Stores into further pages: these are few, so each rotates again. */
 static inline __attribute__((always_inline)) void k_rope_also(
 	const struct k_rope *a, int tid, int n_threads, void *scratch, k_rope_store_fn *store)
 {
@@ -29,8 +29,7 @@ static inline __attribute__((always_inline)) void k_rope_also(
 	}
 }
 
-/* Heads are dealt by number of row and head, all threads the same count; both functions are known
- * when compiled. */
+/* Splits heads of all rows evenly over threads; both functions are compile-time constants. */
 static inline __attribute__((always_inline)) void k_rope_walk(const struct k_op *op, int tid,
 	int n_threads, void *scratch, k_rope_query_fn *query, k_rope_store_fn *store)
 {

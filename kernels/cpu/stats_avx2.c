@@ -1,14 +1,14 @@
-/* What is known of a row of logits (rules 14 and 15; the entropy as in ref.c), AVX2.
+/* Statistics of a row of logits (rules 14 and 15; the entropy as in ref.c), AVX2.
  *
- * Few rows are split among the threads by blocks of K_STATS_BLOCK ids: all must know the maximum
- * before anyone can weigh, so they wait for each other once inside the op; who ends last puts the
- * parts together. Hash and mass are integer sums, and the entropy is summed by block, so the split
- * does not show. Thread: called by all threads of a pool; op->ticket counts those that are through
- * a phase. */
+ * Few rows are split among the threads by blocks of K_STATS_BLOCK ids: the exponentials need the
+ * maximum of all, so the threads wait for each other once inside the op; the last to end combines
+ * the parts. Hash and mass are integer sums, and the entropy is summed by block, so the split does
+ * not change the bits. Thread: called by all threads of a pool; op->ticket counts those that have
+ * ended a phase. */
 #ifdef __x86_64__
 #include "kernels/cpu/avx2.h"
 
-/* What one thread found in its blocks of one row. */
+/* The results of one thread's blocks of one row. */
 struct part {
 	uint64_t hash, mass;
 	float max;
@@ -112,7 +112,7 @@ static void scan(const float *logits, int32_t vocab, int32_t lo, int32_t hi, str
 	part->argmax = best_block * K_STATS_BLOCK;
 	while (!(logits[part->argmax] == part->max))
 		part->argmax++;
-	part->max = logits[part->argmax]; /* of -0 and +0, the first */
+	part->max = logits[part->argmax]; /* the first one's sign, if -0 and +0 tie */
 }
 
 /* Half of a vector of eight weights: four lanes of S and W, and the masses. */
@@ -160,11 +160,11 @@ static struct block_sum weigh_block(
 	return (struct block_sum){ tree8(lo.s, hi.s), tree8(lo.w, hi.w) };
 }
 
-/* What each thread's scratch holds: the parts of its rows, then the sums of its blocks. */
+/* Layout of each thread's scratch: the parts of its rows, then the sums of its blocks. */
 struct shape {
 	const struct k_stats *a;
 	int32_t n_blocks, n_parts; /* blocks of a row; threads that share a row */
-	int64_t most;              /* blocks of one row that one thread has at most */
+	int64_t most;              /* the most blocks of one row in one thread */
 };
 
 static struct part *part_of(const struct shape *g, void *scratch, int32_t r)
@@ -249,7 +249,7 @@ static void split_rows(const struct shape *g, struct k_op *op, int tid, void *sc
 	}
 }
 
-/* Every row is one thread's. */
+/* One thread computes each row. */
 static void whole_rows(const struct k_stats *a, int tid, int n_threads)
 {
 	int64_t lo, hi;

@@ -1,14 +1,12 @@
-/* See tiles.h. Packing, reading a row back, and the walk over tiles and rows of a matrix product;
- * what a tile's product costs is in matmul_*.c. Thread: called by all threads of a pool; no state
- * but the op's ticket. */
+/* See tiles.h. Packing, reading a row back, and the walk over tiles and rows of a matrix product; a
+ * tile's product itself is in matmul_*.c. Thread: called by all threads of a pool; no state but the
+ * op's ticket. */
 #include "kernels/cpu/tiles.h"
 
 #include "kernels/arith.h"
 #include "kernels/format/formats.h"
 
-enum {
-	ROWS_BYTES = 192 << 10
-}; /* activations that are walked at once: they stay in a core's L2 cache */
+enum { ROWS_BYTES = 192 << 10 }; /* activations of one strip: they stay in a core's L2 cache */
 
 #define ALWAYS static inline __attribute__((always_inline))
 
@@ -20,7 +18,7 @@ static size_t round_up(size_t n, size_t to)
 enum { MAX_BLOCK_BYTES = 256 };
 
 /* The fields of a block's scales: where in the file's block, how many bytes. Those of blocks of 256
- * fill whole vectors: the scale comes twice where nothing is beside it. */
+ * fill whole vectors: a scale without a neighbour is stored twice. */
 struct field {
 	int32_t at, bytes;
 };
@@ -39,8 +37,8 @@ ALWAYS int32_t fields_of(enum k_type type, struct field field[MAX_FIELDS])
 	return n;
 }
 
-/* Has a block of the file its codes in the tile's order? Packing then only moves groups of four
- * bytes, and a model starts several times as fast. */
+/* Whether a block of the file has its codes in the tile's order. Packing then only moves groups of
+ * four bytes, and a model starts several times as fast. */
 ALWAYS bool in_order(enum k_type type)
 {
 	const struct k_facts f = k_facts_of(type);
@@ -54,7 +52,7 @@ ALWAYS int32_t in_file_block(enum k_type type)
 	return k_facts_of(type).block / K_QBLOCK;
 }
 
-/* Scales a row of one block of the file. */
+/* Bytes a row of the scales of one block of the file. */
 ALWAYS size_t head_bytes(enum k_type type)
 {
 	const struct k_layout l = k_layout_of(type);
@@ -145,7 +143,7 @@ ALWAYS void get_plane(
 			<< to;
 }
 
-/* What turns codes of signed bytes to what the unit multiplies. */
+/* The xor that turns codes of signed bytes into the form that the unit multiplies. */
 ALWAYS uint32_t flip_of(const struct k_tiling *t, enum k_type type)
 {
 	return k_low_bits(type) == 8 ? t->flip_q8 * 0x01010101u : 0;
@@ -164,7 +162,7 @@ ALWAYS void put_codes(const struct k_tiling *t, enum k_type type, const struct p
 		put_plane(t, high, p->high + lane * 4, low, quad);
 }
 
-/* And back. */
+/* Reads codes back. */
 static void get_codes(const struct k_tiling *t, enum k_type type, const struct place *p,
 	int32_t lane, uint8_t code[K_QBLOCK])
 {
@@ -188,7 +186,7 @@ ALWAYS void move_quads(const struct k_tiling *t, enum k_type type, const struct 
 		store_quad(p->quants + j * step + (size_t)lane * 4, load_quad(raw + 4 * j) ^ flip);
 }
 
-/* Everything but the matrix is known when compiled: divisions would take most of the time. */
+/* Everything but the matrix is a compile-time constant: divisions would take most of the time. */
 ALWAYS void pack_blocks(const struct k_tiling *t, const struct k_matrix *m, enum k_type type,
 	const uint8_t *raw, uint8_t *tile, int32_t lane)
 {
@@ -324,7 +322,7 @@ void k_tiles_embed(const struct k_tiling *t, const struct k_embed *a, int tid, i
 	}
 }
 
-/* The rows' bias and residual, each rounded, then to memory: rule 3. */
+/* Adds the rows' bias and residual, each rounded, and stores: rule 3. */
 static void finish(const struct k_matmul *a, int32_t part, const struct k_tile_call *call,
 	int32_t lanes, int32_t first_row, int32_t first_act)
 {
@@ -356,15 +354,15 @@ static void sum_sixteens(const int8_t *q, size_t n, int16_t *sums)
 	}
 }
 
-/* Codes that exceed their weights need them, and sub-minima; else with a minimum a code is what it
- * is. */
+/* Whether the sums of activations are needed: by codes that exceed their weights, and by
+ * sub-minima; other formats with a minimum use the code itself. */
 static bool wants_sums(int32_t type)
 {
 	return k_is_quantised(type) && (!k_has_min(type) || k_has_two_terms(type));
 }
 
-/* Tiles [tile, tile_end) of a part times all rows: rows in strips that stay cached, and all tiles
- * by a strip before the next one. */
+/* Multiplies tiles [tile, tile_end) of a part by all rows: rows in strips that stay cached, and all
+ * tiles by a strip before the next one. */
 static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t part, int32_t tile,
 	int32_t tile_end, int16_t *sums)
 {

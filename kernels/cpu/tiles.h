@@ -1,5 +1,5 @@
 /* Weights in tiles, so that a vector's lane is an output row and each lane follows the reference's
- * order of sums. Shared by the instruction sets; inside kernels/ only.
+ * order of sums. Shared by the instruction sets; private to kernels/.
  *
  * A tile is `lanes` rows and starts at a multiple of 64 bytes; rows beyond the last are zeros.
  * Float formats: [column][lanes]. Quantised formats, chunk by chunk, a chunk being as many blocks
@@ -12,8 +12,8 @@
  * first word has quads 0 to 3 and the second 4 to 7, column 4j + c at bit 2 (j % 4) of byte c; of
  * one, byte c of a word has that of column 4j + c at bit j. Those above lie so, too.
  *
- * Why so: one pure stream of addresses, and vectors that cross no cache line. With the scales apart
- * at the head of a tile a core reached 14 GB/s, with them inline 34 of 35. */
+ * This gives one sequential stream of addresses, and vectors that cross no cache line. With the
+ * scales apart at the head of a tile a core reached 14 GB/s, with them inline 34 of 35. */
 #ifndef CUTAWAY_KERNELS_TILES_H
 #define CUTAWAY_KERNELS_TILES_H
 
@@ -22,7 +22,7 @@
 
 enum {
 	K_TILE_GROUP = 4,    /* tiles that one call multiplies, at most */
-	K_TILE_MAX_ROWS = 8, /* rows of activations likewise, at most */
+	K_TILE_MAX_ROWS = 8, /* rows of activations in one call, at most */
 	K_TILE_MAX_LANES = 16,
 };
 
@@ -49,7 +49,8 @@ struct k_tiling {
 
 /* Bytes a row. */
 struct k_layout {
-	int32_t chunk; /* blocks of 32 columns whose scales come together: a vector of words at least */
+	int32_t chunk; /* blocks of 32 columns whose scales are stored together: a vector of words at
+					  least */
 	int32_t head;  /* scales of a chunk */
 	int32_t high;  /* of a block: bits above the low ones */
 	int32_t quants;
@@ -64,7 +65,7 @@ K_FACT struct k_layout k_layout_of(enum k_type type)
 		.quants = 4 * k_low_bits(t) };
 }
 size_t k_tile_bytes(enum k_type type, int32_t lanes, int32_t n_cols);
-/* Rows [first, first + n), first a multiple of the lanes; raw has these alone. */
+/* Rows [first, first + n), first a multiple of the lanes; raw has only these. */
 void k_tiles_pack(
 	const struct k_tiling *t, struct k_matrix *m, const void *raw, int32_t first, int32_t n);
 void k_tiles_embed(const struct k_tiling *t, const struct k_embed *a, int tid, int n_threads);

@@ -1,13 +1,13 @@
-/* See walk.h. An op is n_threads parts; it ends when all parts are done, not when all threads were
- * there: a thread that the system put aside on a busy machine holds up nothing but the part it was
- * in, and the others take its parts. Only ops whose threads wait for one another need them all
+/* See walk.h. An op has n_threads parts; it ends when all parts are done, not when all threads have
+ * arrived: a thread that the system suspends on a busy machine delays only the part it was in, and
+ * the others take its other parts. Only ops whose threads wait for one another need them all
  * (k_isa.together).
  *
  * Invariants: 1. barrier.value is the op in progress; the thread that ends an op's last part opens
- * the barrier. 2. `claimed` is op * n + parts given out, or less than op * n if none were: a claim
- * made with an old op fails, since claims of that op are exhausted. 3. `arrived` and `before` are
- * touched by whoever ends the op before the barrier opens, by nobody after. 4. barrier.value passes
- * over the ops that were done with the one before; claims of theirs are never asked for. */
+ * the barrier. 2. `claimed` is op * n + parts claimed, or less than op * n if none were: a claim
+ * made with an old op fails, since claims of that op are exhausted. 3. Only the thread that ends
+ * the op touches `arrived` and `before`, until the barrier opens. 4. barrier.value skips the small
+ * ops that were done with the one before; their parts are never claimed. */
 #include "kernels/cpu/walk.h"
 
 #include <time.h>
@@ -102,8 +102,8 @@ static void walk_thread(void *arg, int tid, int n_threads, void *scratch)
 	}
 }
 
-/* The times of ops from ticks to ns, by how many of either the whole walk took. What cannot be,
- * where processors count apart, is nothing. */
+/* Converts the times of ops from ticks to ns, by the whole walk's count of both. Impossible values,
+ * where processors' counters differ, become 0. */
 static void convert_times(struct k_program *program, uint64_t ticks, int64_t ns)
 {
 	double scale = ticks ? (double)ns / (double)ticks : 0;

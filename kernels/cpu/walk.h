@@ -1,4 +1,4 @@
-/* One walk of the pool's threads over a program. Inside kernels/ only. */
+/* One walk of the pool's threads over a program. Private to kernels/. */
 #ifndef CUTAWAY_KERNELS_WALK_H
 #define CUTAWAY_KERNELS_WALK_H
 

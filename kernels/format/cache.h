@@ -1,6 +1,6 @@
 /* Formats of cached keys and values (cache_table.h): how a value is rounded into each and read back
- * (rule 10). Plain C that a CUDA file includes too. Inside kernels/ and its tests only. Thread:
- * any; no state. */
+ * (rule 10). Plain C that a CUDA file includes too. Private to kernels/ and its tests. Thread: any;
+ * no state. */
 #ifndef CUTAWAY_KERNELS_CACHE_H
 #define CUTAWAY_KERNELS_CACHE_H
 
@@ -13,7 +13,7 @@ K_INLINE float k_clamp(float x, float most)
 	return x < -most ? -most : x;
 }
 
-/* To the format, to nearest even; what is beyond its largest value becomes that. x is no NaN. */
+/* To the format, to nearest even, saturating at its largest value. x is not NaN. */
 K_INLINE uint32_t k_to_f32(float x)
 {
 	return k_bits(k_clamp(x, 0x1.fffffep127f));
@@ -52,7 +52,7 @@ K_INLINE float k_of_bf16(uint32_t code)
 {
 	return k_bf16_to_f32((uint16_t)code);
 }
-/* As an f32 of the same bits, subnormal ones too, it is 2^120 times too small. (NaN's codes, 0x7f
+/* Its bits read as an f32 (subnormals too) give a value 2^120 times too small. (NaN's codes, 0x7f
  * and 0xff, are never stored.) */
 K_INLINE float k_of_e4m3(uint32_t code)
 {
@@ -73,7 +73,7 @@ K_INLINE float k_cache_value(int32_t format, uint32_t code)
 #undef X
 }
 
-/* Element i of those at `at`. */
+/* Stores element i of the array at `at`. */
 K_INLINE void k_cache_put(int32_t format, void *at, size_t i, uint32_t code)
 {
 	const int32_t bytes = k_cache_bytes(format);

@@ -1,6 +1,6 @@
-/* The table of the formats of cached keys and values (rule 10). A line says name, bytes of an
- * element, what it is; from it are made the setting, the pages, the choice of kernels and the axis
- * of `certify`. To add one: its line here, its two conversions in cache.h, its loaders in
+/* The table of the formats of cached keys and values (rule 10). A line has the name, the bytes of
+ * an element and a description; from it are made the setting, the pages, the choice of kernels and
+ * the axis of `certify`. To add one: its line here, its two conversions in cache.h, its loaders in
  * attention_avx2.c and attention_avx512.c (kernels/cpu). Plain C that CUDA files include too. */
 #ifndef CUTAWAY_KERNELS_CACHE_TABLE_H
 #define CUTAWAY_KERNELS_CACHE_TABLE_H
@@ -20,10 +20,10 @@ enum k_cache {
 		K_N_CACHES
 };
 
-/* NULL: there is none of this number. */
+/* NULL: there is no format of this number. */
 const char *k_cache_name(int format);
 
-/* Bytes of an element; written so that a CUDA kernel can ask, too. */
+/* Bytes of an element; written so that CUDA kernels can use it too. */
 #ifdef __CUDACC__
 static __host__ __device__ __forceinline__
 #else

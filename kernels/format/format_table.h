@@ -1,7 +1,7 @@
 /* The weight formats: one line each, from which packing, kernels, byte counts and the GPU's layout
  * are made, and the lists of formats in help, errors and certificates. Plain macros and enums, for
  * C and CUDA. docs/extend.md adds a format, step by step; layouts are those of ggml's
- * ggml-common.h, and tests/unit/kernels/test_formats.c holds them against the gguf package's own
+ * ggml-common.h, and tests/unit/kernels/test_formats.c compares them with the gguf package's own
  * reading.
  *
  * A block of the file is 32 or 256 weights (1: plain floats). All are read in blocks of 32: weight
@@ -10,7 +10,7 @@
 #ifndef CUTAWAY_KERNELS_FORMAT_TABLE_H
 #define CUTAWAY_KERNELS_FORMAT_TABLE_H
 
-/* What a block's scale (and minimum) is written in; of plain floats, each value. */
+/* The number format of a block's scale (and minimum); of plain floats, of each value. */
 enum k_number {
 	K_NUM_F32,
 	K_NUM_F16,

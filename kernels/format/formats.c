@@ -19,7 +19,7 @@ static float load_number(int32_t number, const uint8_t *p)
 	return k_f16_to_f32(h);
 }
 
-/* The bits of 32 codes that lie at p, put in at bit `to`. */
+/* Reads the bits of 32 codes at p, and adds them at bit `to`. */
 K_FACT void read_plane(
 	int32_t order, int32_t bits, const uint8_t *p, int32_t i, int to, uint8_t *code)
 {
@@ -36,7 +36,7 @@ K_FACT void read_plane(
 	}
 }
 
-/* Those of signed bytes are 128 more: codes are never negative. */
+/* Reads 32 codes. Those of signed bytes are 128 more: codes are never negative. */
 K_FACT void read_codes(enum k_type type, const uint8_t *block, int32_t i, uint8_t *code)
 {
 	const struct k_facts f = k_facts_of(type);
@@ -71,7 +71,7 @@ void k_values(enum k_type type, const uint8_t code[K_QBLOCK], int8_t value[K_QBL
 		value[k] = (int8_t)(f.book ? k_books[f.book][code[k]] : code[k] - f.bias);
 }
 
-/* Sub-scale s of those at p, and its minimum. */
+/* Reads sub-scale s of those at p, and its minimum. */
 static void read_sub(int32_t subs, const uint8_t *p, int s, int32_t *scale, int32_t *min)
 {
 	*scale = *min = 1;

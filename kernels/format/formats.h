@@ -1,6 +1,6 @@
-/* What follows from a line of the table of formats (format_table.h); inside kernels/ only, C and
- * CUDA. `type` is a constant wherever speed matters, and then all of this is gone when compiled.
- * Thread: any; no state. */
+/* Facts derived from a line of the table of formats (format_table.h); private to kernels/, C and
+ * CUDA. Where speed matters `type` is a constant, and the compiler folds all of this. Thread: any;
+ * no state. */
 #ifndef CUTAWAY_KERNELS_FORMATS_H
 #define CUTAWAY_KERNELS_FORMATS_H
 
@@ -48,17 +48,17 @@ K_FACT bool k_has_subs(int32_t type)
 {
 	return k_facts_of(type).subs != K_SUBS_NONE;
 }
-/* Sub-scales are of 16 columns and go into the integers; those of 32 go into dw and mw. */
+/* Whether sub-scales are of 16 columns: these go into the integers, those of 32 into dw and mw. */
 K_FACT bool k_has_halves(int32_t type)
 {
 	return k_facts_of(type).subs >= K_SUBS_16X4M;
 }
-/* Sub-minima of 16 columns: a block is two terms of rule 5, weights and minima. */
+/* Whether sub-minima are of 16 columns: then a block is two terms of rule 5, weights and minima. */
 K_FACT bool k_has_two_terms(int32_t type)
 {
 	return k_facts_of(type).subs == K_SUBS_16X4M;
 }
-/* Bits of a code are stored in two planes. */
+/* Bits of a code in the low one of its two planes. */
 K_FACT int32_t k_low_bits(int32_t type)
 {
 	const int32_t bits = k_facts_of(type).bits;
@@ -74,7 +74,7 @@ K_FACT int32_t k_entry_bytes(int32_t type)
 {
 	return (k_facts_of(type).number == K_NUM_E8M0 ? 1 : 2) * (k_has_min(type) ? 2 : 1);
 }
-/* Sub-scales as words after two halves, which are the scale and: the minimum; a word of their bits;
+/* Words of sub-scales, which follow two halves: the scale, and the minimum, a word of their bits,
  * or nothing. */
 K_FACT int32_t k_sub_words(int32_t type)
 {
@@ -119,13 +119,13 @@ struct k_scales {
 
 extern const int8_t k_books[K_N_BOOKS][16];
 
-/* `block` is a block of the file, of a quantised type; i the 32 weights in it that are meant. */
+/* `block` is a block of the file, of a quantised type; i selects 32 weights in it. */
 void k_read_scales(enum k_type type, const uint8_t *block, int32_t i, struct k_scales *s);
 void k_read_codes(enum k_type type, const uint8_t *block, int32_t i, uint8_t code[K_QBLOCK]);
 
 void k_values(enum k_type type, const uint8_t code[K_QBLOCK], int8_t value[K_QBLOCK]);
 
-/* Weight k of those. */
+/* Weight k of these 32. */
 static inline float k_weight(const struct k_scales *s, int k, int8_t value)
 {
 	return k_fma(s->dw, (float)(s->sub[k / 16] * value), s->mw * (float)s->min[k / 16]);

@@ -1,4 +1,4 @@
-/* What a row's experts computed, weighted and added to the residual stream (rule 17). A unit is 32
+/* Adds the weighted results of a row's experts to the residual stream (rule 17). A unit is 32
  * columns of a row. */
 #ifndef CUTAWAY_KERNELS_OP_COMBINE_H
 #define CUTAWAY_KERNELS_OP_COMBINE_H

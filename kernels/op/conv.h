@@ -16,7 +16,7 @@ struct k_conv {
 	int32_t taps, n;
 	const struct k_state_row *rows; /* [n] */
 	const struct k_state *state;
-	size_t at; /* floats before this layer's [dim, taps - 1] in a page */
+	size_t at; /* offset in floats of this layer's [dim, taps - 1] in a page */
 };
 #define K_CONV_INPUTS(PLAIN, a) PLAIN(a->rows, a->n) PLAIN(a->state, 1)
 
@@ -45,7 +45,7 @@ K_INLINE void k_conv_state(const struct k_conv *a, int32_t r, int32_t channel, f
 		s[i] = from == K_STATE_ZERO ? 0.0f : k_state_at(a->state, from, a->at)[channel * kept + i];
 }
 
-/* s: the inputs before this one; they move on by one. */
+/* s: the inputs before this one; they shift by one. */
 K_INLINE float k_conv_tap(const struct k_conv *a, int32_t channel, float x, float *s)
 {
 	const float *w = a->w + (size_t)channel * (size_t)a->taps;

@@ -1,7 +1,7 @@
 /* What the definitions of ops share. An op is one file of this folder and one line of ops.h: its
- * arguments, which of them are the host's, what it counts, its result, and its definition: units of
- * work that are independent of each other, in scalar C that gcc and nvcc both compile. Any split of
- * the units over threads gives the same bits. */
+ * arguments, which of them are in the host's memory, its counts, its result, and its definition:
+ * independent units of work, in scalar C that gcc and nvcc both compile. Any split of the units
+ * over threads gives the same bits. */
 #ifndef CUTAWAY_KERNELS_OP_OP_H
 #define CUTAWAY_KERNELS_OP_OP_H
 
@@ -13,8 +13,8 @@
 
 #define K_QBLOCK 32 /* activations are quantised in blocks of 32 (rule 4) */
 
-/* Activations of n rows of width dim. Quantised weights read q, d, sx; float weights read x.
- * Whoever writes activations fills x if it is not NULL and q, d, sx if q is not NULL. */
+/* Activations of n rows of width dim. Quantised weights read q, d, sx; float weights read x. An op
+ * that writes activations fills x if it is not NULL and q, d, sx if q is not NULL. */
 struct k_acts {
 	float *x;    /* [n, dim] */
 	int8_t *q;   /* [n, dim] */
@@ -36,8 +36,8 @@ K_INLINE struct k_acts k_acts_row(const struct k_acts *a, int32_t r)
 	return row;
 }
 
-/* Writes `count` values of row r from column `at` as out asks: x, and q, d, sx (then both are
- * multiples of 32). */
+/* Writes `count` values of row r from column `at` in the forms that out has: x, and q, d, sx (then
+ * both are multiples of 32). */
 K_INLINE void k_put(const struct k_acts *out, int32_t r, int32_t at, const float *y, int32_t count)
 {
 	size_t row = (size_t)r * (size_t)out->dim + (size_t)at;
@@ -53,12 +53,12 @@ K_INLINE void k_put(const struct k_acts *out, int32_t r, int32_t at, const float
 	}
 }
 
-/* What an op reads and writes, in bytes, and about how many operations it takes: counted from
+/* The bytes that an op reads and writes, and about how many operations it does: counted from
  * shapes, for the time view. */
 struct k_count {
 	uint64_t bytes, ops;
 };
-/* So much for each of [rows, dim] values. */
+/* Bytes and operations for each of [rows, dim] values. */
 K_INLINE struct k_count k_count_values(int32_t rows, int32_t dim, uint64_t bytes, uint64_t ops)
 {
 	const uint64_t n = (uint64_t)rows * (uint64_t)dim;
@@ -74,15 +74,14 @@ K_INLINE struct k_acts k_floats(float *x, int32_t dim)
 	return a;
 }
 
-/* Where a row's recurrent state comes from and goes to: pages of a group whose page is the whole
- * state of a sequence. Rows of a sequence are neighbours in a step, in the order of their
- * positions. */
+/* Where a row's recurrent state is read and written: pages of a group whose page is the whole state
+ * of a sequence. Rows of a sequence are neighbours in a step, in the order of their positions. */
 enum {
 	K_STATE_ROW = -1,  /* from: the row before, in this step; to: nowhere */
 	K_STATE_ZERO = -2, /* from: the state before the first token */
 };
 struct k_state_row {
-	int32_t from, to; /* pages; `to` may be the page that an earlier row came from */
+	int32_t from, to; /* pages; `to` may be the page that an earlier row read */
 };
 struct k_state {
 	uint8_t *base;

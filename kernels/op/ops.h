@@ -1,5 +1,5 @@
-/* The ops there are. Those of K_PLAIN_KINDS are their definition (op/<name>.h) on every back end;
- * the others have kernels of their own, for an instruction set or a GPU, that are compared with the
+/* The list of ops. Those of K_PLAIN_KINDS run their definition (op/<name>.h) on every back end; the
+ * others have kernels of their own, for an instruction set or a GPU, that are compared with the
  * reference by memcmp. An X for K_KINDS takes one argument and `...`. */
 #ifndef CUTAWAY_KERNELS_OP_OPS_H
 #define CUTAWAY_KERNELS_OP_OPS_H

@@ -1,5 +1,5 @@
 /* The router of a mixture of experts (Shazeer et al. 2017; Jiang et al. 2024, section 2.1; rule
- * 17): the k experts of greatest logit, equals by lowest id, and their weights, the softmax over
+ * 17): the k experts of greatest logit, ties to the lowest id, and their weights, the softmax over
  * those k. A unit is a row. */
 #ifndef CUTAWAY_KERNELS_OP_ROUTE_H
 #define CUTAWAY_KERNELS_OP_ROUTE_H
@@ -29,7 +29,7 @@ K_INLINE int64_t k_route_units(const struct k_route *a)
 	return a->n;
 }
 
-/* Does expert i come before expert j? */
+/* Whether expert i ranks before expert j. */
 K_INLINE bool k_route_before(const float *logits, int32_t i, int32_t j)
 {
 	return logits[i] > logits[j] || (!(logits[j] > logits[i]) && i < j);
@@ -46,7 +46,7 @@ K_INLINE void k_route_unit(const struct k_route *a, int64_t unit)
 
 		for (int32_t j = 0; j < a->n_experts; j++)
 			better += j != i && k_route_before(logits, j, i);
-		if (better < a->k || a->n_experts - i <= a->k - n) /* the latter among NaN */
+		if (better < a->k || a->n_experts - i <= a->k - n) /* the latter if logits are NaN */
 			ids[n++] = i;
 	}
 	for (int32_t s = 0; s < a->k; s++)

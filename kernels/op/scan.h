@@ -18,7 +18,7 @@ struct k_scan {
 	int32_t n_states, n;
 	const struct k_state_row *rows; /* [n] */
 	const struct k_state *state;
-	size_t at; /* floats before this layer's [dim, n_states] in a page */
+	size_t at; /* offset in floats of this layer's [dim, n_states] in a page */
 };
 #define K_SCAN_INPUTS(PLAIN, a) PLAIN(a->rows, a->n) PLAIN(a->state, 1)
 

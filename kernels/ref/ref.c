@@ -1,7 +1,8 @@
 /* The reference: every op in plain scalar form. It is the definition (docs/arithmetic.md, rule by
- * rule); any other kernel must give the same bits. Also the back end of processors that have no
- * kernels of their own. Here: norm, RoPE, SwiGLU, statistics; ref_matmul.c (and embedding) and
- * ref_attention.c have the rest. Thread: called by all threads of a pool; no state. */
+ * rule); any other kernel must give the same bits. It is also the back end of processors without
+ * kernels of their own. This file has norm, RoPE, SwiGLU and statistics; ref_matmul.c has matrix
+ * products and embedding, ref_attention.c attention. Thread: called by all threads of a pool; no
+ * state. */
 #include <stdlib.h>
 
 #include "kernels/arith.h"
@@ -77,7 +78,7 @@ void k_ref_glu(struct k_op *op, int tid, int n_threads, void *scratch)
 	}
 }
 
-#ifndef K_REF_PLAIN /* a test has a second set of them */
+#ifndef K_REF_PLAIN /* a test compiles a second set of them */
 #define K_REF_PLAIN(name) k_ref_##name
 #endif
 #define X(name, NAME)                                                                              \
@@ -95,7 +96,7 @@ void k_ref_glu(struct k_op *op, int tid, int n_threads, void *scratch)
 K_PLAIN_KINDS(X)
 #undef X
 
-/* Slots are dealt; each is a product of one row, by one thread. */
+/* Distributes the slots over threads; each is a product of one row, by one thread. */
 void k_each_expert(struct k_op *op, int tid, int n_threads, void *scratch, k_fn *matmul)
 {
 	const struct k_experts *a = &op->u.experts;
@@ -183,9 +184,9 @@ void k_ref_rope(struct k_op *op, int tid, int n_threads, void *scratch)
 	k_rope_walk(op, tid, n_threads, scratch, turn_query, store_kv);
 }
 
-/* Of the sums, hash and mass are free of order; the entropy is log S - W / S with S the sum of p
- * and W that of p * (l - max), in double: within a block of K_STATS_BLOCK ids lane i chains over
- * ids = i mod 8, then tree(8); blocks are added in ascending order. */
+/* The sums of hash and mass do not depend on the order; the entropy is log S - W / S with S the sum
+ * of p and W that of p * (l - max), in double: within a block of K_STATS_BLOCK ids lane i chains
+ * over ids = i mod 8, then tree(8); blocks are added in ascending order. */
 void k_ref_stats_row(const float *logits, int32_t vocab, struct k_logit_stats *out)
 {
 	double s = 0, w = 0;
@@ -234,8 +235,8 @@ static int descending(const void *a, const void *b)
 	return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* The key that ends the list: of the `best`-th greatest maximum of K_DRAW_IDS values. *nan: there
- * is one. */
+/* The key that ends the list: that of the `best`-th greatest maximum of K_DRAW_IDS values. *nan:
+ * there is a NaN. */
 static uint32_t draw_floor(
 	const float *logits, int32_t vocab, const struct k_draw_ask *ask, uint32_t *key, bool *nan)
 {

@@ -1,6 +1,7 @@
-/* The reference of attention: rule 11. Scores of one span at a time, its maximum, its sums, and
- * then the spans' results merged in ascending order: the partition is by absolute position, so the
- * bits depend on nothing but the tokens seen. Thread: called by all threads of a pool; no state. */
+/* The reference of attention: rule 11. It computes the scores of one span at a time, their maximum
+ * and sums, and then merges the spans' results in ascending order: spans are fixed by absolute
+ * position, so the bits depend only on the visible tokens. Thread: called by all threads of a pool;
+ * no state. */
 #include "kernels/arith.h"
 #include "kernels/format/cache.h"
 #include "kernels/cpu/isa.h"
@@ -36,7 +37,7 @@ static float score(const struct view *v, int32_t pos)
 	return v->a->softcap > 0 ? k_softcap(s, v->a->softcap) : s;
 }
 
-/* A span of which the row sees something, before it is scaled. */
+/* A span of which the row sees at least one position, before it is scaled. */
 struct span {
 	int32_t first; /* position */
 	struct k_bits seen;
@@ -45,7 +46,7 @@ struct span {
 	float group[K_SPAN_GROUPS];
 };
 
-/* False if the row sees nothing of it. */
+/* False if the row sees no position of it. */
 static bool span_scores(const struct view *v, int32_t first, struct span *s)
 {
 	s->first = first;
@@ -71,7 +72,7 @@ static bool span_scores(const struct view *v, int32_t first, struct span *s)
 	return true;
 }
 
-/* o = the span's weighted sum of the values that are seen. */
+/* o = the span's weighted sum of the visible values. */
 static void span_values(const struct view *v, const struct span *s, float *o)
 {
 	const int32_t head_dim = v->a->kv->head_dim;
@@ -97,7 +98,7 @@ static void span_scale(struct span *s, float max, float inv_l)
 }
 
 /* Shares of groups are scaled likewise; a visible key counts as near zero if its scaled p is below
- * the threshold. The scores are made anew. */
+ * the threshold. The scores are computed again. */
 static void observe(const struct view *v, float max, float inv_l, float *share, int32_t *near_zero)
 {
 	const int32_t n_groups = v->pos / K_GROUP + 1;
@@ -135,14 +136,14 @@ static struct view view_of(const struct k_attention *a, int32_t r, int32_t head)
 	};
 }
 
-/* The spans of a row so far: running maximum and sum, and values if they are wanted. */
+/* The spans of a row so far: running maximum and sum, and values if they are needed. */
 struct merged {
 	bool any;
 	float max, l;
 	float *o, *part; /* [head_dim]; NULL: without values. part is scratch */
 };
 
-/* One span more (rule 11): the first is copied. */
+/* Merges one more span (rule 11): the first is copied. */
 static void merge(const struct view *v, const struct span *s, struct merged *to)
 {
 	const float n = to->any && to->max > s->m ? to->max : s->m;
@@ -200,7 +201,7 @@ void k_ref_attend(const struct k_attention *a, int32_t r, int32_t head, float *o
 	merge_spans(&v, &all);
 	inv_l = 1.0f / all.l;
 	for (int32_t i = 0; i < a->kv->head_dim; i++)
-		o[i] = o[i] * inv_l + 0.0f; /* no zero has a sign */
+		o[i] = o[i] * inv_l + 0.0f; /* turns -0 into +0 */
 	if (share || near_zero)
 		observe(&v, all.max, inv_l, share, near_zero);
 }
@@ -209,7 +210,7 @@ void k_ref_attention(struct k_op *op, int tid, int n_threads, void *scratch)
 {
 	const struct k_attention *a = &op->u.attention;
 	const int32_t head_dim = a->kv->head_dim;
-	/* A block of 32 may lie across heads: then a row is one thread's. */
+	/* A block of 32 may cross heads: then one thread computes the whole row. */
 	const int32_t step = !a->out.q || head_dim % K_QBLOCK == 0 ? 1 : a->n_heads;
 	const int32_t n_units = a->n_heads / step;
 	int64_t lo, hi;

@@ -1,6 +1,6 @@
-/* The reference of everything that reads weights: matrix products (rules 5 and 6) and embedding
- * rows. The packed form is the file's own: rows of GGUF blocks. Thread: called by all threads of a
- * pool; no state. */
+/* The reference of the ops that read weights: matrix products (rules 5 and 6) and embedding rows.
+ * The packed form is the file's own: rows of GGUF blocks. Thread: called by all threads of a pool;
+ * no state. */
 #include "kernels/arith.h"
 #include "kernels/format/formats.h"
 #include "kernels/cpu/isa.h"
@@ -45,7 +45,7 @@ static float load_float(enum k_type type, const uint8_t *row, int32_t k)
 	return type == K_F16 ? k_f16_to_f32(h) : k_bf16_to_f32(h);
 }
 
-/* Block i of 32 weights in a row of a quantised format; at is set to its place in the file's
+/* Block i of 32 weights in a row of a quantised format; *at is set to its index in the file's
  * block. */
 static const uint8_t *block_at(enum k_type type, const uint8_t *row, int32_t i, int32_t *at)
 {
@@ -82,7 +82,7 @@ static float dot_float(const struct k_matrix *w, const uint8_t *row, const float
 }
 
 /* Rule 5. Sub-scales go into the integer, which stays below 2^24: 2 * 16 * 32 * 127 * 128.
- * Sub-minima likewise into the sum of the activations: another term. */
+ * Sub-minima likewise multiply the sum of the activations: another term. */
 static float dot_quantised(
 	const struct k_matrix *w, const uint8_t *row, const int8_t *q, const float *d, const float *sx)
 {
