@@ -1,12 +1,12 @@
-/* Attention: rule 11. Here: what both shapes of it share, from scores to the merged result, and the
- * body. attention_decode.cuh has scores and sums for a few queries, where the length of a chain is
- * what counts; attention_prefill.cuh for many, in tiles of registers; attention_plan.cuh who does
- * what.
+/* Attention: rule 11. This file has what both its shapes share, from scores to the merged result,
+ * and the body. attention_decode.cuh has scores and sums for a few queries, where the length of a
+ * chain limits the speed; attention_prefill.cuh for many, in register tiles; attention_plan.cuh
+ * splits the work.
  *
- * Of a unit's spans each gives maximum m, sum l and values o. Are units spans, these go to the
- * scratch as records, and whoever takes the tile's last ticket merges them, ascending. Are units
- * tiles, the block merges as it goes, in out.x. An observed row's shares need the last M and L:
- * from records they are read back; without records the scores are made again, as ref does. */
+ * Each span of a unit gives maximum m, sum l and values o. If units are spans, these go to the
+ * scratch as records, and the block that takes the tile's last ticket merges them, ascending. If
+ * units are tiles, the block merges as it goes, in out.x. An observed row's shares need the last M
+ * and L: records are read back; without records the scores are computed again, as ref does. */
 #ifndef CUTAWAY_KERNELS_CUDA_ATTENTION_CUH
 #define CUTAWAY_KERNELS_CUDA_ATTENTION_CUH
 
@@ -14,29 +14,29 @@
 #include "kernels/cuda/rope.cuh"
 
 enum {
-	ATTEND_P = K_SPAN + 4, /* stride of a query's scores: rows of the same column in other banks */
+	ATTEND_P = K_SPAN + 4, /* stride of a query's scores: elements of one column are in different
+							  banks */
 	ATTEND_FEW = 16,       /* queries that attention_decode.cuh takes */
 };
 
-/* What the tile's rows see of a span: their bits, those of all together, and its number among a
- * row's spans. */
+/* What the tile's rows see of a span: the bits of each row and of all together, and the span's
+ * number among a row's spans. */
 struct attend_sight {
 	struct k_bits row[ATTEND_TILE], any;
 	int32_t number[ATTEND_TILE];
 };
 
-/* In the body's shared memory; the rest is as attention_decode.cuh or attention_prefill.cuh
- * says. */
+/* In the body's shared memory; attention_decode.cuh and attention_prefill.cuh define the rest. */
 struct attend_shared {
 	struct k_row row[2][ATTEND_TILE]; /* the tile's rows; a set a buffer of attention_decode.cuh */
-	int32_t page[2][ATTEND_FEW];      /* where their own tokens lie */
-	/* of the span at hand, and of the one before, which some thread may be at */
+	int32_t page[2][ATTEND_FEW];      /* pages of their own tokens */
+	/* of the current span, and of the one before, which some threads may still read */
 	struct attend_sight sight[2];
 	float max[ATTEND_TILE], sum[ATTEND_TILE];   /* by query of the batch: M and L so far */
-	float old[ATTEND_TILE], fresh[ATTEND_TILE]; /* factors of what was merged, and of the span */
+	float old[ATTEND_TILE], fresh[ATTEND_TILE]; /* factors of the merged part, and of the span */
 	int32_t near_zero[ATTEND_TILE];
 	int32_t counted[CU_WARPS][ATTEND_FEW];
-	int32_t last; /* did this block take the last ticket? */
+	int32_t last; /* whether this block took the last ticket */
 };
 enum { ATTEND_SHARED = (sizeof(struct attend_shared) + 127) / 128 * 128 };
 
@@ -49,12 +49,12 @@ struct attend {
 	unsigned char *memory; /* shared memory after that */
 	struct attend_unit unit;
 	const struct k_row *row;    /* of the unit's tile, in shared memory */
-	struct attend_sight *sight; /* of the span at hand, likewise */
+	struct attend_sight *sight; /* of the current span, likewise */
 	int32_t kv_head;
 	/* the batch: queries of the tile, numbered row by row, head by head */
 	int32_t query, n_queries;
-	struct cu_kept *kept; /* may take what is left to observe; NULL: nothing may be left */
-	int32_t n_seen;       /* that it has */
+	struct cu_kept *kept; /* may take units to observe later; NULL: none may be left */
+	int32_t n_seen;       /* units that it has */
 };
 
 CU_FN struct k_row attend_row(const struct attend *c, int32_t q)
@@ -69,7 +69,7 @@ CU_FN int32_t attend_head(const struct attend *c, int32_t q)
 {
 	return c->kv_head * c->plan->n_rep + (c->query + q) % c->plan->n_rep;
 }
-/* Of the span that is the row's `number`-th. */
+/* The record of the row's `number`-th span. */
 CU_FN float *attend_span_record(const struct attend *c, int32_t q, int32_t number)
 {
 	return attend_record(c->plan, c->step->scratch, attend_row_index(c, q), attend_head(c, q)) +
@@ -81,7 +81,7 @@ CU_FN float *attend_out(const struct attend *c, int32_t q)
 		   (size_t)(attend_head(c, q) * c->plan->kv.head_dim);
 }
 
-/* What the query's row sees of the span at hand, and the span's number among those of the row. */
+/* What the query's row sees of the current span, and the span's number among those of the row. */
 CU_FN const struct k_bits *attend_seen_bits(const struct attend *c, int32_t q)
 {
 	return &c->sight->row[(c->query + q) / c->plan->n_rep];
@@ -123,7 +123,7 @@ CU_FN size_t attend_seen(const struct attend *c, int32_t q, int32_t observe)
 	return (size_t)observe * (size_t)c->a->n_heads + (size_t)attend_head(c, q);
 }
 
-/* Is any row of the tile? */
+/* Whether any row of the tile is observed. */
 CU_FN bool attend_is_observed(const struct attend *c)
 {
 	bool observed = false;
@@ -133,8 +133,8 @@ CU_FN bool attend_is_observed(const struct attend *c)
 	return observed;
 }
 
-/* Pair i of the batch's query q to shared memory, zeros after the last; folded, rotated and scaled
- * on the way. */
+/* Copies pair i of the batch's query q to shared memory, zeros after the last; with a fold, rotated
+ * and scaled on the way. */
 CU_FN void attend_take_pair(const struct attend *c, float *to, int32_t q, int32_t i)
 {
 	float y[2] = { 0, 0 };
@@ -182,7 +182,7 @@ struct attend_lanes {
 	float group; /* lane g < 8: the sum of group g */
 };
 
-/* Scores s[128], of which those of `seen` are there, to probabilities. */
+/* Turns scores s[128], of which those in `seen` are visible, into probabilities. */
 CU_FN struct attend_lanes attend_softmax_lanes(
 	const float *s, const struct k_bits *seen, float softcap)
 {
@@ -213,7 +213,7 @@ CU_FN struct attend_lanes attend_softmax_lanes(
 	return w;
 }
 
-/* The span's part of an observed query, all else merged: shares, and how many are near zero. */
+/* The span's part of an observed query, after the merge: shares, and how many are near zero. */
 CU_FN int32_t attend_observe_lanes(const struct attend *c, const struct attend_lanes *w, int32_t q,
 	int32_t span, const struct k_bits *seen, float max, float inv_l)
 {
@@ -230,7 +230,7 @@ CU_FN int32_t attend_observe_lanes(const struct attend *c, const struct attend_l
 	return attend_warp_total(count);
 }
 
-/* The shares of an observed query where its row sees nothing of a span: 0. A warp of n. */
+/* Writes 0 as the shares of an observed query where its row sees nothing of a span. A warp of n. */
 CU_FN void attend_blank(const struct attend *c, int32_t q, int32_t warp, int32_t n)
 {
 	const struct k_row row = attend_row(c, q);
@@ -272,8 +272,9 @@ CU_FN void attend_write_record(
 		sums[lane] = w->group;
 }
 
-/* Scores of the batch with a span, p [n_queries][ATTEND_P], to probabilities, in place; a warp a
- * query. `again`: all is merged, and scores were made again for the observations alone. */
+/* Turns scores of the batch with a span, p [n_queries][ATTEND_P], into probabilities, in place; one
+ * warp for each query. `again`: all is merged, and scores were computed again for the observations
+ * alone. */
 CU_LARGE_FN void attend_softmax(const struct attend *c, float *p, int32_t span, bool again)
 {
 	const int32_t lane = cu_thread() % CU_WARP;
@@ -293,7 +294,7 @@ CU_LARGE_FN void attend_softmax(const struct attend *c, float *p, int32_t span, 
 				attend_blank(c, q, 0, 1);
 			count = attend_observe_lanes(
 				c, &w, q, span, seen, c->shared->max[q], 1.0f / c->shared->sum[q]);
-			if (lane == 0 && c->a->near_zero) /* a query is one warp's in every span */
+			if (lane == 0 && c->a->near_zero) /* one warp has a query in every span */
 				c->a->near_zero[attend_seen(c, q, row.observe)] = c->shared->near_zero[q] += count;
 			continue;
 		}
@@ -309,8 +310,8 @@ CU_LARGE_FN void attend_softmax(const struct attend *c, float *p, int32_t span, 
 	}
 }
 
-/* The span's weighted sum of values of query q, dimension d: to its record, or merged in out.x,
- * where the row's last span also divides by L. */
+/* Puts the span's weighted sum of values of query q, dimension d, into its record, or merges it in
+ * out.x, where the row's last span also divides by L. */
 CU_FN void attend_put(const struct attend *c, int32_t q, int32_t span, int32_t d, float o)
 {
 	const int32_t number = attend_number(c, q);
@@ -327,7 +328,7 @@ CU_FN void attend_put(const struct attend *c, int32_t q, int32_t span, int32_t d
 	*out = span == attend_row(c, q).pos / K_SPAN ? o * (1.0f / c->shared->sum[q]) + 0.0f : o;
 }
 
-/* Rule 4, a block a warp: x is lane i's value, `at` the first's place in out. */
+/* Rule 4, one block for each warp: x is lane i's value, `at` the index of the first in out. */
 CU_FN void attend_quantise(const struct k_acts *out, size_t at, float x)
 {
 	const int32_t lane = cu_thread() % CU_WARP;
@@ -369,7 +370,7 @@ CU_FN void attend_quantise_rows(const struct attend *c, int32_t at, int32_t coun
 
 #include "kernels/cuda/attention_merge.cuh"
 
-/* A unit's records, or its tile's results, are written. */
+/* Called after a unit's records, or its tile's results, are written: merges or quantises them. */
 CU_FN void attend_finish(struct attend *c)
 {
 	const struct attend_plan *p = c->plan;
@@ -413,8 +414,8 @@ static __device__ void attend_open(struct attend *c, const struct cu_part *p)
 	attend_make_plan(&p->kept->plan, p);
 }
 
-/* Is the block's first span one that may be fetched before the barrier in front of the stage? If
- * RoPE is folded, all that this step writes of it is written by the block itself, later. */
+/* Whether the block's first span may be fetched before the barrier in front of the stage. If RoPE
+ * is folded, the block itself writes, later, all that this step adds to it. */
 CU_FN bool attend_fetches(const struct attend *c)
 {
 	return c->rope && c->plan->n_mine && few_takes(c->plan, &c->plan->mine[0]);
@@ -457,7 +458,8 @@ static __device__ void cu_attention(const struct cu_part *p)
 	}
 }
 
-/* The observations of what the body merged. The records stay until the next stage that has any. */
+/* Makes the observations of what the body merged. The records stay until the next stage that has
+ * any. */
 static __device__ void cu_attention_after(const struct cu_part *p)
 {
 	struct attend c;

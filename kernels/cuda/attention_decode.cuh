@@ -1,9 +1,10 @@
-/* Attention of a few queries (decode, checked drafts): rule 11, part of attention.cuh.
+/* Attention of a few queries (decode, drafts to verify): rule 11, part of attention.cuh.
  *
- * Bound by latency: the longest chain is head_dim steps for a score and 128 for a value, and
- * nothing may shorten it. So a thread has one key, then one dimension, for the fewest queries that
- * use all threads; keys and values come to shared memory in one go, the next unit's while this
- * one's are worked on, the first unit's even before the barrier in front of the stage.
+ * Bound by latency: the longest chain is head_dim steps for a score and 128 for a value, and the
+ * order of sums forbids shortening it. So a thread has one key, then one dimension, for the fewest
+ * queries that use all threads; keys and values are copied to shared memory at once, the next
+ * unit's while this unit is computed, the first unit's even before the barrier in front of the
+ * stage.
  *
  * Heads of more than 128 dimensions do not fit whole: then fewer tokens at a time. */
 #ifndef CUTAWAY_KERNELS_CUDA_ATTENTION_DECODE_CUH
@@ -15,12 +16,12 @@ enum { FEW_PAD = 16 }; /* elements between groups of keys: two groups' rows in d
 
 /* Shared memory: queries, scores, one or two buffers of keys and values. */
 struct few_memory {
-	int32_t tokens; /* that a buffer holds, 128 but for large heads */
+	int32_t tokens; /* that a buffer holds, 128 except for large heads */
 	int32_t q_stride;
 	int32_t group;              /* elements from a group of keys to the next */
 	float *q;                   /* [few][q_stride] */
 	float *p;                   /* [few][ATTEND_P] */
-	unsigned char *k[2], *v[2]; /* as the cache has them */
+	unsigned char *k[2], *v[2]; /* in the format of the cache */
 	bool two;                   /* there are two buffers */
 };
 
@@ -59,7 +60,7 @@ CU_FN struct few_memory few_layout(const struct attend *c)
 	return f;
 }
 
-/* What is under way for the unit after this one. */
+/* The copies under way for the next unit. */
 struct attend_ahead {
 	const struct attend_unit *next; /* NULL: none */
 	int32_t buffer;                 /* of this unit */
@@ -67,8 +68,8 @@ struct attend_ahead {
 };
 
 /* Copies of the keys (v = 0) or values of the groups from `first` to `end` that the tile's hull
- * meets, to `to`, a warp a group of 16; in the cache they lie together. A page that is absent is
- * one that no row sees. */
+ * meets, to `to`, a warp a group of 16; in the cache they are in one piece. No row sees an absent
+ * page. */
 CU_FN void few_stage(const struct attend *c, const struct attend_unit *u, int32_t kv_head,
 	int32_t first, int32_t end, int32_t v, int32_t stride, unsigned char *to)
 {
@@ -115,7 +116,7 @@ CU_LARGE_FN void few_fetch(const struct attend *c, const struct attend_unit *u, 
 }
 
 /* Folded RoPE: a pair of tile row r's key or value, if it is of this span, to the cache and to the
- * buffer, where what was fetched is old. */
+ * buffer, whose fetched copy is out of date. */
 CU_FN void few_append(const struct attend *c, const struct few_memory *f, int32_t span,
 	int32_t buffer, int32_t r, int32_t v, int32_t i)
 {
@@ -137,8 +138,8 @@ CU_FN void few_append(const struct attend *c, const struct few_memory *f, int32_
 	k_cache_put(kv->format, to, (size_t)(first + at.d1 * step), y[1]);
 }
 
-/* What a span needs of the stage before: the queries, once a unit, and what a fold appends;
- * together, since each is a trip to memory. */
+/* Reads what a span needs of the stage before: the queries, once for each unit, and the keys and
+ * values that a fold appends; together, since each is a memory access. */
 CU_LARGE_FN void few_take(const struct attend *c, const struct few_memory *f, int32_t span,
 	int32_t buffer, bool queries, bool append)
 {
@@ -156,15 +157,15 @@ CU_LARGE_FN void few_take(const struct attend *c, const struct few_memory *f, in
 	}
 }
 
-/* Element i of what is in shared memory. The format is known when compiled, here and below. */
+/* Element i of a buffer in shared memory. The format is a compile-time constant, here and below. */
 CU_FN float few_cell(const unsigned char *at, int32_t i, const int32_t format)
 {
 	return format == K_CACHE_f16 ? cu_f16(((const uint16_t *)(const void *)at)[i])
 								 : k_cache_get(format, at, (size_t)i);
 }
 
-/* Scores of a buffer's keys: a thread has one key and tq queries, which are neighbours. After the
- * last query there are zeros up to a multiple of 8. */
+/* Scores of a buffer's keys: a thread has one key and tq neighbouring queries. After the last query
+ * there are zeros up to a multiple of 8. */
 CU_FN void few_scores_of(const struct attend *c, const struct few_memory *f, const unsigned char *k,
 	int32_t span, int32_t first, const int32_t tq, const int32_t format)
 {
@@ -207,7 +208,8 @@ CU_LARGE_FN void few_scores(const struct attend *c, const struct few_memory *f,
 {
 	const int32_t sets = CU_THREADS / f->tokens, n = (c->n_queries + sets - 1) / sets;
 	const int32_t format = c->plan->kv.format;
-	const bool half = format == K_CACHE_f16; /* others have one shape: each is a copy of the code */
+	const bool half = format == K_CACHE_f16; /* other formats have one shape: each shape is a copy
+												of the code */
 
 	if (half && n <= 1)
 		few_scores_of(c, f, k, span, first, 1, K_CACHE_f16);
@@ -227,7 +229,7 @@ struct few_sums {
 	float o[8];
 };
 
-/* Four tokens, of which not all are seen. */
+/* Four tokens, of which not all are visible. */
 CU_FN void few_four(const float *p, const unsigned char *v, int32_t at, int32_t head_dim,
 	struct few_sums *s, uint32_t seen, const int32_t tq, const int32_t format)
 {
@@ -240,8 +242,8 @@ CU_FN void few_four(const float *p, const unsigned char *v, int32_t at, int32_t 
 	}
 }
 
-/* Values of those tokens first … end - 1 of the span that rows see, from v. Where another row sees
- * one, a query's p is +0, which changes at most the sign of a zero (rule 11). */
+/* Adds the values, from v, of those tokens first … end - 1 of the span that rows see. Where only
+ * another row sees one, a query's p is +0, which changes at most the sign of a zero (rule 11). */
 CU_FN void few_values_of(const struct attend *c, const struct few_memory *f, struct few_sums *s,
 	const unsigned char *v, int32_t first, int32_t end, const int32_t tq, const int32_t format)
 {
@@ -274,7 +276,7 @@ CU_FN void few_values_of(const struct attend *c, const struct few_memory *f, str
 	}
 }
 
-/* The values of a span, put where they belong. Heads of more than 256 dimensions take two
+/* Computes the values of a span and puts them. Heads of more than 256 dimensions take two
  * rounds. */
 CU_FN void few_values_by(const struct attend *c, const struct few_memory *f, int32_t span,
 	int32_t n_tokens, int32_t buffer, const int32_t tq, const int32_t format)
@@ -333,8 +335,8 @@ CU_LARGE_FN void few_values(const struct attend *c, const struct few_memory *f, 
 #undef X
 }
 
-/* A span whose first tokens are fetched into the buffer; `again`: scores for the observations
- * alone. */
+/* Computes a span whose first tokens are fetched into the buffer; `again`: scores for the
+ * observations alone. */
 CU_FN void few_span(
 	struct attend *c, const struct few_memory *f, int32_t span, int32_t buffer, bool again)
 {
@@ -360,7 +362,7 @@ CU_FN void few_span(
 	few_values(c, f, span, n_tokens, buffer);
 }
 
-/* All of a unit; the buffers change places if the next unit's first span is fetched meanwhile. */
+/* Computes a unit; the buffers swap if the next unit's first span is fetched meanwhile. */
 CU_LARGE_FN void few_unit(struct attend *c, struct attend_ahead *ahead)
 {
 	const struct few_memory f = few_layout(c);

@@ -1,11 +1,11 @@
-/* Attention whose units are spans: the records of a tile's spans are merged, and what was observed
- * of its rows is told. Part of attention.cuh. */
+/* Attention whose units are spans: merges the records of a tile's spans, and writes the
+ * observations of its rows. Part of attention.cuh. */
 #ifndef CUTAWAY_KERNELS_CUDA_ATTENTION_MERGE_CUH
 #define CUTAWAY_KERNELS_CUDA_ATTENTION_MERGE_CUH
 
 #include "kernels/cuda/attention.cuh"
 
-/* What 32 spans, a lane each, do to M and L. After the last span lanes have no meaning. */
+/* What 32 spans, one for each lane, do to M and L. Lanes after the last span are undefined. */
 struct attend_chain {
 	/* maximum up to the lane's span, factors of the old and of the span, its sum */
 	float n, c, e, l;
@@ -32,8 +32,8 @@ CU_FN struct attend_chain attend_load_chain(
 	return w;
 }
 
-/* The whole chain of query q for 32 dimensions from d on, a lane each; *max and *sum are M and L.
- * With d < 0 for these alone. The loads of 32 spans are under way together. */
+/* The whole chain of query q for 32 dimensions from d on, a lane each; *max and *sum are M and L. d
+ * < 0: computes only these. The loads of 32 spans are under way together. */
 CU_LARGE_FN float attend_run_chain(
 	const struct attend *c, int32_t q, int32_t d, float *max, float *sum)
 {
@@ -124,7 +124,8 @@ CU_LARGE_FN void attend_observe_records(struct attend *c)
 	}
 }
 
-/* Nobody waits for shares: if the block may, it makes them when it has come to the barrier. */
+/* No stage waits for shares: if allowed, the block computes them after it has arrived at the
+ * barrier. */
 CU_FN void attend_observe(struct attend *c)
 {
 	if (!attend_is_observed(c))
@@ -140,8 +141,8 @@ CU_FN void attend_observe(struct attend *c)
 	}
 }
 
-/* True in the block that is the last of n to call it for this ticket, which is then zero again.
- * What the others wrote before is there. */
+/* True in the block that is the last of n to call it for this ticket, which is then zero again. It
+ * sees what the others wrote before. */
 CU_FN bool attend_is_last(const struct attend *c, int32_t ticket, int32_t n)
 {
 	uint32_t *at = c->step->ticket + ticket;

@@ -1,4 +1,4 @@
-/* How an attention op is dealt out to blocks.
+/* How an attention op is split over blocks.
  *
  * A tile is a few neighbouring rows of one sequence; under one kv head its queries, the rows times
  * the heads that share the kv head, read the same keys and values. Its spans are those that its
@@ -6,9 +6,9 @@
  * that any row sees, a unit of work is one span of one tile under one kv head, and the block that
  * finishes the tile's last span merges them; else a unit is a tile with all its spans.
  *
- * Every block makes the same plan from the rows, which lie on the device: the program of a step
- * stays as it is while its shape does. It is kept from stage to stage. Invariant: the plan decides
- * who does what and where partial results lie, never a bit of the result. */
+ * Every block makes the same plan from the rows, which are on the device, since a program is kept
+ * while the shape of the step is the same. The plan is kept from stage to stage. Invariant: the
+ * plan decides which block does what and where partial results are, never a bit of the result. */
 #ifndef CUTAWAY_KERNELS_CUDA_ATTENTION_PLAN_CUH
 #define CUTAWAY_KERNELS_CUDA_ATTENTION_PLAN_CUH
 
@@ -16,7 +16,7 @@
 #include "kernels/visible.h"
 
 enum {
-	/* queries of a tile; more if 8 rows have more, so that a fold's rows are one */
+	/* queries of a tile; more if 8 rows have more, so that a fold's rows are one tile */
 	ATTEND_TILE = 64,
 	ATTEND_PARTS = CU_THREADS, /* the rows are counted in so many parts */
 	ATTEND_HEAD = 4,           /* floats in front of a record's values: maximum, sum, two unused */
@@ -38,21 +38,21 @@ struct attend_plan {
 	bool observed;
 	int32_t rows_per_tile, rows_per_part;
 	bool split; /* a unit is a span */
-	/* a unit is a tile under all kv heads: a block of 32 outputs lies across heads */
+	/* a unit is a tile under all kv heads, when a block of 32 outputs crosses heads */
 	bool all_heads;
 	int32_t record;                    /* floats of a record: one row, span and head */
 	int32_t units[ATTEND_PARTS + 1];   /* units of the tiles that begin before part i */
 	int32_t records[ATTEND_PARTS + 1]; /* spans of the rows before part i */
 	int32_t warp_units[CU_WARPS], warp_records[CU_WARPS];
-	struct attend_unit mine[2]; /* this block's first units, n_mine of them: not looked for again */
+	struct attend_unit mine[2]; /* this block's first units, n_mine of them, found once */
 	int32_t n_mine;
 };
 
-/* What a block keeps from stage to stage, after the shared memory of the bodies. */
+/* Data that a block keeps from stage to stage, after the shared memory of the bodies. */
 enum { ATTEND_SEEN = 4 };
 struct cu_kept {
 	struct cu_step step;      /* of a walk */
-	struct cu_stage stage[2]; /* of a walk: the one at work, and the next */
+	struct cu_stage stage[2]; /* of a walk: the current one and the next */
 	struct attend_plan plan;
 	struct attend_unit seen[ATTEND_SEEN]; /* merged, not yet observed */
 	int32_t n_seen;
@@ -69,13 +69,13 @@ CU_FN int32_t attend_row_spans(const struct attend_plan *p, int32_t r)
 	return k_spans(attend_list(p, r), p->n_ranges);
 }
 
-/* The span that a unit's tile has as number i. */
+/* Span number i of a unit's tile. */
 CU_FN int32_t attend_span(const struct attend_unit *u, int32_t i)
 {
 	return k_span_at(u->seen.run, K_HULL, i);
 }
 
-/* Tokens of the span up to the last that the tile's hull has. */
+/* Tokens of the span up to the last in the tile's hull. */
 CU_FN int32_t attend_tokens(const struct attend_unit *u, int32_t span)
 {
 	const int32_t end =
@@ -213,15 +213,15 @@ CU_FN bool attend_find(const struct attend_plan *p, int32_t index, struct attend
 	return true;
 }
 
-/* The block's first unit. Units go to the last blocks first: those of few units then have nothing
- * to do in a small matrix product after it, and time for what is left to do
- * (cu_attention_after). */
+/* The block's first unit. Units go to the last blocks first: with few units these have no part in a
+ * small matrix product after it, and so time for the rest (cu_attention_after). */
 CU_FN int32_t attend_first(const struct cu_part *part)
 {
 	return part->n_blocks - 1 - part->block;
 }
 
-/* The plan of the part's op; all threads of the block call it. Kept is a plan or has rows NULL. */
+/* Makes the plan of the part's op; all threads of the block call it. *p is a kept plan, or has rows
+ * NULL. */
 CU_FN void attend_make_plan(struct attend_plan *p, const struct cu_part *part)
 {
 	const struct k_attention *a = &part->stage->op.u.attention;
@@ -266,10 +266,9 @@ CU_FN bool attend_mine(
 	return nth < p->n_mine;
 }
 
-/* Record of the first span that row r sees, and head; a span on, of those that it sees, is
- * attend_record_step() floats on. Of what the scratch holds: maximum, sum; at ATTEND_HEAD the
- * values [head_dim]; if the op is observed, the sums of the groups [8] and the probabilities
- * [128]. */
+/* Record of the first span that row r sees, and head; the next span that it sees is
+ * attend_record_step() floats later. A record has maximum and sum; at ATTEND_HEAD the values
+ * [head_dim]; if the op is observed, the sums of the groups [8] and the probabilities [128]. */
 CU_FN float *attend_record(
 	const struct attend_plan *p, unsigned char *scratch, int32_t r, int32_t head)
 {

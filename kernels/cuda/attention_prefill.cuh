@@ -1,10 +1,10 @@
 /* Attention of many queries (chunks of a prompt): rule 11, part of attention.cuh.
  *
- * Bound by the units for floats: each score and each value is a chain of k_fma, which no tensor
- * core gives. So a thread has a rectangle of chains in registers, 8 queries x 4 keys and then 4 or
- * 8 queries x 4 dimensions, and 16 to 32 multiply-adds stand against a handful of loads from shared
- * memory. Keys come 32 dimensions at a time, values so many tokens that they are as many bytes;
- * while one piece is worked on, the next is under way. */
+ * Bound by the float units: each score and each value is a chain of k_fma, which tensor cores
+ * cannot do. So a thread has a rectangle of chains in registers, 8 queries x 4 keys and then 4 or 8
+ * queries x 4 dimensions, with 16 to 32 multiply-adds for a handful of loads from shared memory.
+ * Keys are copied 32 dimensions at a time, values as many tokens as fill the same bytes; while one
+ * piece is computed, the next is under way. */
 #ifndef CUTAWAY_KERNELS_CUDA_ATTENTION_PREFILL_CUH
 #define CUTAWAY_KERNELS_CUDA_ATTENTION_PREFILL_CUH
 
@@ -52,7 +52,7 @@ struct many_pieces {
 	int32_t at, n;
 };
 
-/* Dimensions of the span's groups that the tile's hull meets, as few_stage() has it. */
+/* Copies dimensions of the span's groups that the tile's hull meets, like few_stage(). */
 CU_FN void many_stage_keys(const struct attend *c, int32_t span, int32_t piece, unsigned char *to)
 {
 	const struct k_kv *kv = &c->plan->kv;
@@ -131,7 +131,7 @@ CU_FN void many_cells(const unsigned char *at, int32_t i, const int32_t format, 
 }
 
 /* Scores of a span: lane i has keys 4i … 4i + 3, warp w queries w, w + 8, …; zeros after the last,
- * which formats but f16 do not read: their one shape is of more queries than there may be. */
+ * which only f16 reads: the one shape of other formats can exceed the queries. */
 CU_FN void many_scores(const struct attend *c, struct many_pieces *s, int32_t span,
 	const int32_t tq, const int32_t format)
 {
@@ -190,7 +190,7 @@ struct many_sums {
 	float o[8][4];
 };
 
-/* A token's values, which some row sees; as few_values_of() has it. */
+/* Adds the values of a token that some row sees, like few_values_of(). */
 CU_FN void many_value(const struct attend *c, const struct many_memory *m, struct many_sums *s,
 	const unsigned char *v, int32_t at, int32_t t, const int32_t tq, const int32_t format)
 {
@@ -212,7 +212,7 @@ CU_FN void many_value(const struct attend *c, const struct many_memory *m, struc
 	}
 }
 
-/* Tokens t … t + 3, which are all seen by some row. */
+/* Adds tokens t … t + 3, each visible to some row. */
 CU_FN void many_four_values(const struct attend *c, const struct many_memory *m,
 	struct many_sums *s, const unsigned char *v, int32_t at, int32_t t, const int32_t tq,
 	const int32_t format)

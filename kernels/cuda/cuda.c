@@ -1,8 +1,8 @@
 /* The CUDA back end: the device, its memory, its kernels. See cuda.h and docs/design.md.
  *
- * Memory of K_SHARED is the host's, pinned and mapped: with unified addressing one address serves
- * both sides, and what kernels write there is seen by the host when the stream was waited for.
- * Thread: the engine's. */
+ * K_SHARED memory is the host's, pinned and mapped: with unified addressing one address serves both
+ * sides, and the host sees what kernels wrote there after it has waited for the stream. Thread: the
+ * engine's. */
 #include "kernels/cuda/cuda.h"
 
 #include <stdio.h>
@@ -103,7 +103,7 @@ static void *device_alloc(
 	return NULL;
 }
 
-/* Also when the device is lost: what the driver then says is of no interest. */
+/* Also called when the device is lost: the driver's result is then ignored. */
 static void device_free(struct k_device *d, void *p, enum k_memory where)
 {
 	struct cu_device *c = (struct cu_device *)d;
@@ -201,8 +201,8 @@ static const char *unfit(const struct cu_driver *d, CUdevice device)
 	return NULL;
 }
 
-/* Do the kernels that this program carries fit this driver? A driver named by the environment
- * brings its own. */
+/* Why this program's kernels do not run on this driver, or NULL. A driver named by the environment
+ * brings its own kernels. */
 static const char *unfit_build(const struct cu_driver *d, char buf[static 160])
 {
 	if (d->named)
@@ -290,7 +290,7 @@ static CUfunction find_kernel(struct cu_device *c, const char *name, CUresult *r
 	return *r ? NULL : f;
 }
 
-/* Blocks that run at once; 0 and no *r: not one. */
+/* Blocks that can run at once; 0 with *r unset: not even one. */
 static int room_for(struct cu_device *c, CUfunction f, CUresult *r)
 {
 	int blocks = 0;
@@ -415,7 +415,7 @@ struct k_device *cu_open(int index, struct err *e)
 
 static bool nowhere(void)
 {
-	return false; /* it is chosen as a device, not as an instruction set */
+	return false; /* it is selected as a device, not as an instruction set */
 }
 
 static size_t packed_bytes(enum k_type type, int32_t n_rows, int32_t n_cols)

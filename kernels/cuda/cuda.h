@@ -1,9 +1,9 @@
-/* The inside of the CUDA back end's host side: shared by cuda.c (device and memory), lower.c
- * (programs to stages), launch.c (running, measuring). kernels/cuda/ only.
+/* Internals of the CUDA back end's host side: shared by cuda.c (device and memory), lower.c
+ * (programs to stages), launch.c (running, measuring). Private to kernels/cuda/.
  *
- * Invariants: (1) one stream: what is asked of the device happens in that order; (2) between calls
- * the stream is idle but for copies that k_copy() asked for; (3) once `lost` has a code nothing
- * more is asked of the device but to free. Thread: the engine's. */
+ * Invariants: (1) there is one stream, so the device does all work in the order of the calls; (2)
+ * between calls the stream is idle except for copies of k_copy(); (3) once `lost` has a code, the
+ * device is only used to free memory. Thread: the engine's. */
 #ifndef CUTAWAY_KERNELS_CUDA_CUDA_H
 #define CUTAWAY_KERNELS_CUDA_CUDA_H
 
@@ -11,7 +11,7 @@
 #include "kernels/cuda/driver.h"
 #include "kernels/cuda/stage.h"
 
-/* Device memory that only grows; what was in it is lost when it does. */
+/* Device memory that only grows; its contents are lost when it does. */
 struct cu_room {
 	CUdeviceptr at;
 	size_t bytes;
@@ -20,11 +20,11 @@ struct cu_room {
 /* What a run copies to the device in front of the kernels: the host's side may change each time. */
 enum cu_input_kind {
 	CU_PLAIN, /* bytes as they are */
-	CU_TABLES /* block tables: pointers, to what lies after all plain arrays */
+	CU_TABLES /* block tables: pointers into the part after all plain arrays */
 };
 struct cu_input {
 	enum cu_input_kind kind;
-	const void *from;         /* what the op had */
+	const void *from;         /* the op's own pointer */
 	size_t bytes, at;         /* in the input room */
 	const struct k_row *rows; /* of tables: the rows that read them, and the pages' size */
 	const struct k_kv *kv;
@@ -41,9 +41,9 @@ struct cu_launch {
 /* A program as lowered, kept for as long as its version is used. */
 struct cu_program {
 	uint64_t version;    /* 0: free, or not to be used again */
-	uint64_t used;       /* when: the least goes first */
+	uint64_t used;       /* time of last use: the oldest is dropped first */
 	struct cu_room blob; /* [2] struct cu_step, the stages, the matrices */
-	unsigned char *host; /* the same, made here */
+	unsigned char *host; /* the host's copy of it */
 	size_t host_bytes;
 	struct cu_launch *launch; /* [n_stages] */
 	int32_t n_stages, cap_stages;
@@ -90,22 +90,22 @@ struct cu_device {
 	uint64_t n_runs;
 };
 
-/* cuda.c: makes the device's context current in this thread; every way in does it first. */
+/* cuda.c: makes the device's context current in this thread; every entry point does it first. */
 int cu_use(struct cu_device *c, struct err *e);
 /* A failure that the device does not survive. Returns -1. */
 int cu_lose(struct cu_device *c, CUresult r, const char *what, struct err *e);
 /* Room for at least `bytes`, zeroed if it is new. The old room is kept until there is a new one, so
- * a refusal changes nothing; programs that knew the old one are dropped with it. */
+ * a failure changes nothing; programs that refer to the old one are dropped with it. */
 int cu_grow(
 	struct cu_device *c, struct cu_room *room, size_t bytes, const char *what, struct err *e);
 
-/* Zeroed memory of the host that the device sees at the same address. NULL: e says why. */
+/* Zeroed host memory that the device sees at the same address. NULL with e. */
 void *cu_alloc_pinned(struct cu_device *c, size_t bytes, const char *what, struct err *e);
 
-/* lower.c: the program as stages, from the kept ones or anew. NULL: e says why. */
+/* lower.c: the program as stages, kept or newly made. NULL with e. */
 struct cu_program *cu_lower(struct cu_device *c, const struct k_program *p, struct err *e);
-/* Writes the inputs of a run to input_host; *bytes is how much of it. -1 with e; 1: the room had to
- * grow, programs were dropped, and this one must be lowered anew. */
+/* Writes the inputs of a run to input_host; *bytes is their size. -1 with e; 1: the room had to
+ * grow, programs were dropped, and this one must be lowered again. */
 int cu_gather(struct cu_device *c, const struct cu_program *g, size_t *bytes, struct err *e);
 void cu_drop_programs(struct cu_device *c);
 void cu_free_programs(struct cu_device *c);

@@ -1,11 +1,11 @@
-/* What a CUDA file of this project may use: the language's own words, and the few things below that
- * need an instruction of their own. kernels/cuda/ only.
+/* What a CUDA file of this project may use: the language itself, and the few functions below that
+ * need an instruction of their own. Private to kernels/cuda/.
  *
  * Every .cu file is compiled twice: by nvcc for a GPU, and by g++ for the tests, where cuda_shim.h
- * (tests/cuda/shim/) gives the same names to fibers on the CPU. So: no inline assembly, no warp or
- * memory intrinsic outside this file, no C++ but what C has too, no float atomics, no estimate
- * instructions (docs/arithmetic.md, rule 2). All arithmetic on floats comes from arith.h or is
- * + - * / and k_fma, compiled with --fmad=false.
+ * (tests/cuda/shim/) implements the same names with fibers on the CPU. So: no inline assembly, no
+ * warp or memory intrinsic outside this file, no C++ beyond what C has too, no float atomics, no
+ * estimate instructions (docs/arithmetic.md, rule 2). All arithmetic on floats comes from arith.h
+ * or is + - * / and k_fma, compiled with --fmad=false.
  *
  * Threads: a block is CU_THREADS wide, one-dimensional. Blocks of one step meet only at
  * cu_grid_sync() and through the acquire/release functions here. */
@@ -25,12 +25,12 @@
 
 enum { CU_THREADS = 256, CU_WARP = 32, CU_WARPS = CU_THREADS / CU_WARP };
 
-/* Before a loop of constant bounds whose counter indexes registers, or whose turns shall
+/* Before a loop of constant bounds whose counter indexes registers, or whose iterations should
  * overlap. */
 #ifdef __CUDACC__
 #define CU_UNROLL _Pragma("unroll")
-#define CU_NO_UNROLL _Pragma("unroll 1") /* … that is rarely turned: code has a cache, too */
-#define CU_UNROLL_2 _Pragma("unroll 2")  /* … so that so many turns overlap */
+#define CU_NO_UNROLL _Pragma("unroll 1") /* … with few iterations: saves instruction cache */
+#define CU_UNROLL_2 _Pragma("unroll 2")  /* … so that two iterations overlap */
 #define CU_UNROLL_8 _Pragma("unroll 8")
 #else
 #define CU_UNROLL
@@ -41,8 +41,8 @@ enum { CU_THREADS = 256, CU_WARP = 32, CU_WARPS = CU_THREADS / CU_WARP };
 
 #ifdef __CUDACC__
 
-/* All threads of the block meet. To the tests each place of a call has a name, its file and line,
- * so that they can leave it out and ask whether that is noticed: one to a line. */
+/* Barrier of the block. Tests name each call by file and line, so that they can leave it out and
+ * check that this is detected: so at most one call in a line. */
 #define CU_SYNC() __syncthreads()
 #define CU_SYNC_WARP() __syncwarp()
 
@@ -115,8 +115,8 @@ CU_FN void cu_mma_k16(int32_t c[4], const uint32_t a[2], uint32_t b)
 		: "r"(a[0]), "r"(a[1]), "r"(b));
 }
 
-/* These bytes of shared memory may be anything: what is computed from them is not used. Tells the
- * tests, which stop at a read of what nobody wrote. */
+/* These bytes of shared memory may be anything: what is computed from them is not used. For the
+ * tests, which stop at a read of bytes that were never written. */
 #define cu_anything(p, bytes) ((void)0)
 
 /* Sum of the products of four signed bytes each, plus c. */
@@ -130,7 +130,7 @@ CU_FN uint32_t cu_permute(uint32_t a, uint32_t b, uint32_t selector)
 	return __byte_perm(a, b, selector);
 }
 
-/* Weights: read once a step, so they need no place in the first cache. p aligned to the width. */
+/* Weights: read once in a step, so they bypass the L1 cache. p aligned to the width. */
 CU_FN uint4 cu_stream16(const void *p)
 {
 	uint4 v;
@@ -153,13 +153,13 @@ CU_FN uint32_t cu_stream4(const void *p)
 	asm volatile("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(v) : "l"(p));
 	return v;
 }
-/* Asks for the line of p to come to the second cache. Changes nothing that can be computed. */
+/* Prefetches the line of p to the L2 cache. Has no effect on results. */
 CU_FN void cu_prefetch(const void *p)
 {
 	asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
 }
-/* 16 bytes to shared memory without passing through registers: there after cu_copy_wait() (and a
- * CU_SYNC for other threads). Groups end at cu_copy_commit(). */
+/* Copies 16 bytes to shared memory without passing through registers: visible after cu_copy_wait()
+ * (and a CU_SYNC for other threads). Groups end at cu_copy_commit(). */
 CU_FN void cu_copy16(void *shared, const void *global)
 {
 	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
@@ -171,10 +171,10 @@ CU_FN void cu_copy_commit(void)
 {
 	asm volatile("cp.async.commit_group;" ::: "memory");
 }
-/* Until at most `left` (a constant) of this thread's groups are under way. */
+/* Waits until at most `left` (a constant) of this thread's groups are under way. */
 #define cu_copy_wait(left) asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory")
 
-/* f16 to f32, exact; f32 to f16, to nearest even (arith.h says the same in integers). */
+/* f16 to f32, exact; f32 to f16, to nearest even (arith.h does the same in integers). */
 CU_FN float cu_f16(uint16_t h)
 {
 	float x;
@@ -188,9 +188,9 @@ CU_FN uint16_t cu_to_f16(float x)
 	return h;
 }
 
-/* Order between blocks: what a thread wrote before a release is seen by whoever acquires the value.
- * cu_arrive returns the value before. For a whole block: CU_SYNC, one thread arrives; the others
- * learn of it through shared memory and a CU_SYNC. */
+/* Order between blocks: what a thread wrote before a release is visible to a thread that acquires
+ * the value. cu_arrive returns the value before. For a whole block: CU_SYNC, one thread arrives;
+ * the others get the result through shared memory and a CU_SYNC. */
 CU_FN uint32_t cu_arrive(uint32_t *p, uint32_t by)
 {
 	uint32_t old;
@@ -215,7 +215,7 @@ CU_FN void cu_max_int(int32_t *p, int32_t v)
 {
 	atomicMax((int *)p, (int)v);
 }
-CU_FN void cu_add_u64(uint64_t *p, uint64_t v) /* integers: free of order */
+CU_FN void cu_add_u64(uint64_t *p, uint64_t v) /* integers: the order does not matter */
 {
 	atomicAdd((unsigned long long *)p, (unsigned long long)v);
 }

@@ -1,4 +1,4 @@
-/* What the rest of kernels/ sees of the CUDA back end: devices, listed and opened. */
+/* The interface of the CUDA back end to the rest of kernels/: lists and opens devices. */
 #ifndef CUTAWAY_KERNELS_CUDA_DEVICE_H
 #define CUTAWAY_KERNELS_CUDA_DEVICE_H
 
@@ -11,7 +11,7 @@ int cu_devices(struct k_device_info *out, int cap, struct err *e);
 /* Device `index`, its kernels loaded. NULL with ERR_DEVICE, ERR_USAGE or ERR_MEMORY. */
 struct k_device *cu_open(int index, struct err *e);
 
-/* Packing alone; it has no functions of ops. */
+/* For packing alone; it has no op functions. */
 extern const struct k_isa cu_packing;
 
 #endif

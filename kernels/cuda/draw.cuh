@@ -1,9 +1,10 @@
-/* What a draw needs of a row of logits (struct k_draw_reply), beside its statistics: in phase 1 of
- * the stats op, whose blocks of 1,024 ids it takes up as they are weighed. Of each block of ids:
- * the mass by the draw's own temperature, the least arrival of the race, the greatest value of each
- * 64 ids. Whoever takes the row's last ticket then finds the value that the wanted number of these
- * maxima reaches, bit by bit, and lists the ids that reach it too, ascending. All of it is
- * integers, minima and maxima, free of order, or per id: k_ref_draw_row() is what it must equal. */
+/* What a draw needs of a row of logits (struct k_draw_reply), besides its statistics: computed in
+ * phase 1 of the stats op, together with its blocks of 1,024 ids. Each block of ids gives the mass
+ * by the draw's own temperature, the least arrival of the race, and the greatest value of each 64
+ * ids. The block that takes the row's last ticket then finds, bit by bit, the value that the
+ * requested number of these maxima reaches, and lists the ids that reach it, ascending. All of it
+ * is integers, minima and maxima, independent of order, or per id: it must equal
+ * k_ref_draw_row(). */
 #ifndef CUTAWAY_KERNELS_CUDA_DRAW_CUH
 #define CUTAWAY_KERNELS_CUDA_DRAW_CUH
 
@@ -33,7 +34,7 @@ struct draw_best {
 struct draw_shared {
 	struct draw_block warp[CU_WARPS]; /* of a unit; keys are not used */
 	int32_t last;
-	int32_t count[2][CU_WARPS]; /* by turns, so that one barrier a count is enough */
+	int32_t count[2][CU_WARPS]; /* used in turns, so that one barrier for each count is enough */
 };
 
 /* The lowest id among the earliest. */
@@ -74,7 +75,7 @@ CU_FN uint32_t draw_ids(const struct k_draw_ask *ask, const float *logits, int32
 	return top;
 }
 
-/* A block of ids: to *out, by thread 0 but for the keys; there after a barrier. */
+/* A block of ids: thread 0 writes *out except the keys; visible after a barrier. */
 CU_FN void draw_unit(const struct k_stats *a, struct draw_shared *m, int32_t row, int32_t block,
 	float max, struct draw_block *out)
 {
@@ -193,7 +194,7 @@ CU_FN int32_t draw_list(const struct k_stats *a, const struct draw_block *blocks
 	return n;
 }
 
-/* Values of the threads before, summed; as draw_sum. */
+/* Sum of the values of the threads before; like draw_sum. */
 CU_FN int32_t draw_before(struct draw_shared *m, int32_t n, int32_t turn)
 {
 	const int32_t lane = cu_thread() % CU_WARP, warp = cu_thread() / CU_WARP;
@@ -237,7 +238,7 @@ CU_FN void draw_tell(const struct k_stats *a, const struct draw_block *blocks, i
 	reply->logit = ask->id < 0 ? 0.0f : logits[ask->id];
 }
 
-/* All threads of the block, after a barrier. */
+/* Called by all threads of the block, after a barrier. */
 CU_LARGE_FN void draw_finish(const struct k_stats *a, struct draw_shared *m,
 	const struct draw_block *blocks, int32_t n_blocks, int32_t row)
 {

@@ -66,7 +66,7 @@ static void open_once(void)
 	driver.path = named && *named ? named : "libcuda.so.1";
 	library = dlopen(driver.path, RTLD_NOW | RTLD_LOCAL);
 	if (!library) {
-		/* a library of that name that cannot be opened is worth its reason; none at all is not */
+		/* only for a library that the environment names the reason is worth reporting */
 		err_set(&why, ERR_DEVICE,
 			"there is no CUDA driver (%s): NVIDIA's driver for the GPU brings it; or use --backend cpu",
 			named && *named ? dlerror() : driver.path);

@@ -1,11 +1,10 @@
-/* The CUDA driver, opened while the program runs: one program for machines with and without a GPU.
- * kernels/cuda/ only.
+/* The CUDA driver, loaded at run time, so that one program serves machines with and without a GPU.
+ * Private to kernels/cuda/.
  *
  * The declarations are our own and minimal, so that no CUDA header is needed to build; names and
  * values are those of the CUDA Driver API (versioned symbols, as its header maps them). The library
- * is libcuda.so.1, or the one that the environment variable CUTAWAY_CUDA_DRIVER names: for tests,
- * one that runs the kernels on the CPU. Thread: any after cu_driver_open(), whose contract is
- * below. */
+ * is libcuda.so.1, or the one in the environment variable CUTAWAY_CUDA_DRIVER: tests name one that
+ * runs the kernels on the CPU. Thread: any after cu_driver_open(), whose contract is below. */
 #ifndef CUTAWAY_KERNELS_CUDA_DRIVER_H
 #define CUTAWAY_KERNELS_CUDA_DRIVER_H
 
@@ -26,7 +25,7 @@ typedef struct cu_event *CUevent;
 typedef struct cu_graph *CUgraph;
 typedef struct cu_graph_exec *CUgraphExec;
 
-enum { /* CUresult, those that are told apart */
+enum { /* CUresult, those that the code distinguishes */
 	CU_OK = 0,
 	CU_ERROR_OUT_OF_MEMORY = 2,
 	CU_ERROR_DEVICE_UNAVAILABLE = 46,
@@ -109,23 +108,23 @@ struct cu_driver {
 	CU_FUNCTIONS(X)
 #undef X
 	int version;      /* 13000: CUDA 13.0 */
-	const char *path; /* of the library, as it was named */
+	const char *path; /* of the library, as given */
 	bool named;       /* by the environment: it brings kernels of its own */
 };
 
-/* The lowest version whose driver runs our fat binary: that of the compiler is asked for at build
- * time, and minor versions of one major one are compatible (CUDA Compatibility, section 2). */
+/* The lowest version whose driver runs our fat binary: the build checks the compiler's, and minor
+ * versions of one major version are compatible (CUDA Compatibility, section 2). */
 enum { CU_DRIVER_MIN = 12000 };
 
 /* Opens the library, once a process; later calls give the same. NULL with ERR_DEVICE: there is
- * none, it lacks a function, is too old, or finds no device. The text says which and what to do. */
+ * none, it lacks a function, is too old, or finds no device. The text has the cause and a
+ * remedy. */
 const struct cu_driver *cu_driver_open(struct err *e);
 
-/* The driver's words for a result: its name, number and what it means. Returns buf. */
+/* The driver's text for a result: its name, number and meaning. Returns buf. */
 enum { CU_RESULT_TEXT = 160 };
 const char *cu_result(const struct cu_driver *d, CUresult r, char buf[static CU_RESULT_TEXT]);
-/* Turns a result that is not CU_OK into an error: what was tried, the driver's words, what to
- * do. */
+/* Turns a result that is not CU_OK into an error: what was tried, the driver's text, what to do. */
 int cu_error(const struct cu_driver *d, CUresult r, const char *what, struct err *e);
 
 #endif

@@ -1,5 +1,5 @@
-/* Rows of the embedding as vectors (docs/arithmetic.md, 5, end): a block a row, a thread four
- * columns, which is a word of the layout. */
+/* Rows of the embedding as vectors (docs/arithmetic.md, 5, end): one block for each row, one thread
+ * for each four columns, which is a word of the layout. */
 #ifndef CUTAWAY_KERNELS_CUDA_EMBED_CUH
 #define CUTAWAY_KERNELS_CUDA_EMBED_CUH
 
@@ -61,7 +61,7 @@ CU_FN void cu_embed_quad(const int32_t type, const unsigned char *tile, int32_t 
 
 	cu_load_pair(type, tile, n_pairs, pair, lane, &p);
 	CU_UNROLL
-	for (int32_t i = 0; i < 8; i++) /* the word's place must be a constant */
+	for (int32_t i = 0; i < 8; i++) /* the word's index must be a constant */
 		if (i == half + 2 * j + 4 * b)
 			word = cu_codes(type, &p, i / 4, i % 4);
 	cu_read_entry(

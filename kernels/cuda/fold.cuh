@@ -1,14 +1,14 @@
 /* A norm or a SwiGLU in front of a matrix product of few rows: each block computes all of it for
- * itself, into shared memory, while its first weights are on their way to the second cache (stage.h
- * says when that pays). */
+ * itself, into shared memory, while its first weights are prefetched to the L2 cache (stage.h says
+ * when that is faster). */
 #ifndef CUTAWAY_KERNELS_CUDA_FOLD_CUH
 #define CUTAWAY_KERNELS_CUDA_FOLD_CUH
 
 #include "kernels/cuda/norm.cuh"
 #include "kernels/cuda/glu.cuh"
 
-/* Where in shared memory the result lies, as floats or as 8 bits with d and sx: after the regions
- * of matmul_split.cuh, whose formats are the other kind's or the same. */
+/* Where in shared memory the result is, as floats or as 8 bits with d and sx: after the regions of
+ * matmul_split.cuh for weights of that kind. */
 enum {
 	CU_FOLD_FLOATS_AT = 16 << 10,
 	CU_FOLD_8_BITS_AT = 88 << 10,
@@ -28,7 +28,7 @@ CU_FN struct k_acts cu_folded(int32_t n, int32_t dim, bool floats)
 	return a;
 }
 
-/* All threads of the block. Ends without a barrier: the product begins with one. */
+/* Called by all threads of the block. Ends without a barrier: the product begins with one. */
 CU_LARGE_FN void cu_fold(const struct cu_stage *stage, bool floats)
 {
 	const int32_t lane = cu_thread() % CU_WARP, warp = cu_thread() / CU_WARP;

@@ -1,4 +1,5 @@
-/* act(gate) * up, then rounded to 8 bits (docs/arithmetic.md, 8 and 4): a warp a block of 32. */
+/* act(gate) * up, then rounded to 8 bits (docs/arithmetic.md, 8 and 4): one warp for each block of
+ * 32. */
 #ifndef CUTAWAY_KERNELS_CUDA_GLU_CUH
 #define CUTAWAY_KERNELS_CUDA_GLU_CUH
 

@@ -1,5 +1,5 @@
-/* See image.h. The Makefile compiles the kernels and names the file and what is in it, if it has
- * nvcc. */
+/* See image.h. If there is nvcc, the Makefile compiles the kernels and defines the file's name and
+ * architectures. */
 #include "kernels/cuda/image.h"
 
 #ifdef CUTAWAY_CUDA_IMAGE

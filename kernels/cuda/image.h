@@ -1,9 +1,9 @@
-/* The compiled kernels that the program carries. kernels/cuda/ only; constant. */
+/* The compiled kernels in the program. Private to kernels/cuda/; constant. */
 #ifndef CUTAWAY_KERNELS_CUDA_IMAGE_H
 #define CUTAWAY_KERNELS_CUDA_IMAGE_H
 
 struct cu_image {
-	const void *data; /* a fat binary, which knows its size; NULL: built without nvcc */
+	const void *data; /* a fat binary, which includes its size; NULL: built without nvcc */
 	/* of the compiler: 13000 is CUDA 13.0; a driver of an older major cannot load it */
 	int toolkit;
 	const char *archs; /* "sm_80 sm_90 compute_90"; "" without */

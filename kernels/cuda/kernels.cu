@@ -1,11 +1,10 @@
-/* The entry points of the GPU: one kernel an op for launches, alone or in a graph, and the
+/* The entry points of the GPU: one kernel for each op, launched alone or in a graph, and the
  * persistent one that walks a step. All are launched with CU_THREADS threads a block and
  * CU_LAUNCH_BYTES of shared memory; of a step at most two blocks a multiprocessor run at once.
  *
- * What passes from stage to stage passes through global memory; between launches the driver orders
- * it, in the walk the grid barrier. Invariant of its word: a barrier adds 2^31 to it in all, so its
- * top bit turns when the last block has come, and it needs no reset (as in CUDA's cooperative
- * groups). */
+ * Stages pass data through global memory; the driver orders it between launches, the grid barrier
+ * in the walk. Invariant of its word: a barrier adds 2^31 to it in all, so its top bit flips when
+ * the last block has arrived, and it needs no reset (as in CUDA's cooperative groups). */
 #include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/embed.cuh"
 #include "kernels/cuda/matmul.cuh"
@@ -63,8 +62,8 @@ CU_FN void prefetch_stage(struct cu_part *p)
 	p->prefetched = true;
 }
 
-/* The block has come to the barrier; what it wrote is there for whoever leaves it. Returns what
- * barrier_leave() wants, in thread 0. */
+/* The block arrives at the barrier; blocks that leave it see what it wrote. Returns, in thread 0,
+ * the argument of barrier_leave(). */
 CU_FN uint32_t barrier_arrive(const struct cu_part *p)
 {
 	const uint32_t by = p->block ? 1 : 0x80000000u - (uint32_t)(p->n_blocks - 1);
@@ -81,7 +80,7 @@ CU_FN void barrier_leave(const struct cu_part *p, uint32_t came)
 	CU_SYNC();
 }
 
-/* A copy in shared memory: after a barrier a read of global memory takes long. */
+/* Copies to shared memory: after a barrier a read of global memory takes long. */
 CU_FN void keep(void *to, const void *from, size_t bytes)
 {
 	for (size_t i = (size_t)cu_thread(); i < bytes / 4; i += CU_THREADS)

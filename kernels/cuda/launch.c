@@ -52,7 +52,7 @@ static CUresult start(struct cu_device *c, struct cu_program *g, bool timed)
 	switch (c->mode) {
 	case CU_MODE_launches: return launch_all(c, g, step, timed);
 	case CU_MODE_graph:
-		if (!g->version) /* used once: not worth recording */
+		if (!g->version) /* a program that runs once is not worth recording as a graph */
 			return launch_all(c, g, step, timed);
 		if (!g->graph[timed])
 			r = record(c, g, step, timed);
@@ -64,8 +64,8 @@ static CUresult start(struct cu_device *c, struct cu_program *g, bool timed)
 		CU_LAUNCH_BYTES, c->stream, args);
 }
 
-/* The time of a stage is between two readings of the device's clock; an op folded into the next has
- * its time there. */
+/* The time of a stage is the difference of two readings of the device's clock; it includes an op
+ * folded into its front. */
 static void read_clock(const struct cu_device *c, const struct cu_program *g, struct k_program *p)
 {
 	for (int32_t i = 0; i < p->n_ops; i++)
@@ -137,7 +137,7 @@ int cu_set_mode(struct k_device *d, const char *name, struct err *e)
 	for (int i = 0; i < CU_N_MODES; i++)
 		if (!strcmp(name, mode_names[i])) {
 			if (c->mode != (enum cu_mode)i && !cu_use(c, e))
-				cu_drop_programs(c); /* how work is cut depends on it, the bits do not */
+				cu_drop_programs(c); /* the split of work depends on it, the bits do not */
 			c->mode = (enum cu_mode)i;
 			return 0;
 		}
@@ -187,7 +187,7 @@ static double best_of(struct cu_device *c, CUfunction f, void **args)
 	return best;
 }
 
-/* What counts as bandwidth: bytes read and bytes written, of a copy that no cache can hold. */
+/* Bandwidth counts bytes read and bytes written, of a copy that no cache can hold. */
 double cu_measure_read(struct k_device *d, size_t bytes)
 {
 	struct cu_device *c = (struct cu_device *)d;

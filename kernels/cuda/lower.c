@@ -1,9 +1,9 @@
 /* A program's ops as stages with the device's addresses: see stage.h and cuda.h.
  *
- * An op's pointers to memory of the back end are the device's already (cuda.c). What is left are
- * pointers to the host's own structures: matrices, which never change and go with the stages, and
- * what a run reads anew (ids, rows, block tables, the cache's shape), which is gathered in one
- * piece in front of it, at places that stay. Thread: the engine's. */
+ * An op's pointers to memory of the back end are the device's already (cuda.c). The others point to
+ * the host's own structures: matrices, which never change and are copied with the stages, and
+ * inputs of each run (ids, rows, block tables, the cache's shape), which are gathered into one
+ * piece before it, at fixed offsets. Thread: the engine's. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +35,7 @@ struct lowering {
 	size_t matrices_at, n_matrices; /* in the blob */
 };
 
-/* The device's address of an input that an op has. */
+/* Registers an input of an op and returns its address on the device. */
 static const void *lower_put(struct lowering *l, struct cu_input in)
 {
 	struct cu_program *g = l->g;
@@ -90,8 +90,8 @@ static int32_t n_pages(const struct cu_input *in, int32_t seq)
 	return last < 0 ? 0 : last / in->kv->page_size + 1;
 }
 
-/* Copies the tables after `at`, and their addresses to where they are read; with host NULL only
- * counts. */
+/* Copies the block tables after `at`, and their addresses to where kernels read them; with host
+ * NULL it only counts. */
 static size_t gather_tables(
 	const struct cu_device *c, const struct cu_input *in, size_t at, unsigned char *host)
 {
@@ -155,7 +155,7 @@ int cu_gather(struct cu_device *c, const struct cu_program *g, size_t *bytes, st
 
 /* ---- ops ---- */
 
-/* The matrix beside the stages. */
+/* Copies the matrix beside the stages and returns its address. */
 static const struct k_matrix *matrix(struct lowering *l, const struct k_matrix *w)
 {
 	const size_t at = l->matrices_at + l->n_matrices++ * sizeof *w;
@@ -173,7 +173,7 @@ static const struct k_matrix *matrices(struct lowering *l, const struct k_matrix
 	return first;
 }
 
-/* The most that move_op() asks for, with an op that is folded in front. */
+/* The most matrices that move_op() copies, with an op that is folded in front. */
 static size_t n_matrices(const struct k_program *p)
 {
 	size_t n = 0;
@@ -388,7 +388,7 @@ void cu_free_programs(struct cu_device *c)
 	}
 }
 
-/* The kept program of this version, or the one used longest ago, dropped. */
+/* The kept program of this version, or else the least recently used one, emptied. */
 static struct cu_program *choose(struct cu_device *c, uint64_t version)
 {
 	struct cu_program *g = &c->program[0];
@@ -426,7 +426,7 @@ struct cu_program *cu_lower(struct cu_device *c, const struct k_program *p, stru
 	r = c->d->copy_in(
 		g->blob.at, g->host, l.matrices_at + l.n_matrices * sizeof(struct k_matrix), c->stream);
 	if (!r)
-		r = c->d->stream_wait(c->stream); /* the host's copy may be written anew at once */
+		r = c->d->stream_wait(c->stream); /* so that the host's copy may be overwritten at once */
 	if (r) {
 		cu_lose(c, r, "copying a step to the device", e);
 		return NULL;

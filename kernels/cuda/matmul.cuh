@@ -1,4 +1,4 @@
-/* Matrix products: which of the two ways, and asking for weights ahead of a barrier. */
+/* Matrix products: chooses between the two ways, and prefetches weights before a barrier. */
 #ifndef CUTAWAY_KERNELS_CUDA_MATMUL_CUH
 #define CUTAWAY_KERNELS_CUDA_MATMUL_CUH
 
@@ -14,8 +14,8 @@ CU_FN int32_t cu_same_format(const struct k_matmul *a, int32_t part)
 	return end;
 }
 
-/* The first lines of the block's first unit, to the second cache: 32 KB, about what one turn of all
- * its warps takes. That also brings the stage's description near. */
+/* Prefetches the first lines of the block's first unit to the L2 cache: 32 KB, about what one turn
+ * of all its warps reads. That also caches the stage's description. */
 static __device__ void cu_matmul_prefetch(const struct cu_part *p)
 {
 	const struct k_matmul *a = &p->stage->op.u.matmul;
@@ -39,9 +39,8 @@ static __device__ void cu_matmul_prefetch(const struct cu_part *p)
 	}
 }
 
-/* By address: a call that is not known when compiled keeps ptxas from allotting the registers of
- * all formats together, at which it does badly (it spilled 300 where a format alone spills
- * none). */
+/* Called by address: an indirect call keeps ptxas from allocating the registers of all formats
+ * together, which it does badly (it spilled 300 where a format alone spills none). */
 typedef int32_t cu_run_fn(
 	const struct cu_stage *stage, int32_t n_blocks, int32_t part, int32_t parts_end, int32_t unit);
 static __device__ cu_run_fn *cu_runs[2][K_N_TYPES] = {
@@ -58,8 +57,8 @@ CU_FN cu_run_fn *cu_run_of(const struct cu_stage *stage, int32_t type)
 	return cu_runs[cu_plan_groups(stage->plan) && !stage->folds][type];
 }
 
-/* Parts of one format are walked as one list of units; the next format goes on counting where the
- * last one's units ended, so that blocks are kept equally busy. */
+/* Parts of one format are walked as one list of units; the next format continues the count of
+ * units, so that blocks are kept equally busy. */
 static __device__ void cu_matmul(const struct cu_part *p)
 {
 	const struct k_matmul *a = &p->stage->op.u.matmul;

@@ -1,7 +1,7 @@
-/* Float weights in registers: chains over 64 columns (docs/arithmetic.md, 6). A lane is a row of a
+/* Float weights in registers: chains over 64 columns (docs/arithmetic.md, 6). A lane has a row of a
  * segment; a warp takes a tile's two segments. A value costs a conversion (none for F32) and one
- * multiply-add a row of activations; activations are read 16 bytes at a time, two addresses a
- * warp. */
+ * multiply-add for each row of activations; activations are read 16 bytes at a time, two addresses
+ * in a warp. */
 #ifndef CUTAWAY_KERNELS_CUDA_MATMUL_FLOATS_CUH
 #define CUTAWAY_KERNELS_CUDA_MATMUL_FLOATS_CUH
 
@@ -19,7 +19,7 @@ CU_FN int32_t cu_float_steps(const int32_t type)
 	return CU_SEGMENT / cu_float_step(type);
 }
 
-/* Pair `pair` of segments of a tile (NULL: nothing). */
+/* Loads pair `pair` of segments of a tile (NULL: nothing). */
 CU_FN void cu_floats_load(const int32_t type, int32_t n_segments, const unsigned char *tile,
 	int32_t pair, int32_t lane, struct cu_floats *v)
 {
@@ -52,7 +52,8 @@ CU_FN float cu_float_value(const int32_t type, const struct cu_floats *v, const 
 	return cu_f16((uint16_t)(v->word[k / 2] >> k % 2 * 16));
 }
 
-/* The whole segment times `count` rows of activations, a chain each. x[i]: row i at the segment. */
+/* Multiplies the whole segment by `count` rows of activations, one chain for each. x[i]: row i at
+ * the segment. */
 CU_FN void cu_floats_chain(const int32_t type, const int32_t count, const struct cu_floats *v,
 	const float *const x[], float sum[])
 {
@@ -96,7 +97,7 @@ CU_FN void cu_floats_sums(const int32_t type, int32_t n_cols, int32_t pair, cons
 {
 	const int32_t segment = pair * 2 + lane / 16;
 	const int32_t left = n_cols - segment * CU_SEGMENT;
-	const bool whole = n_cols % CU_SEGMENT == 0; /* then rows are aligned, too */
+	const bool whole = n_cols % CU_SEGMENT == 0; /* then rows are aligned too */
 	const float *x = in->x + (size_t)token * (size_t)in->dim + (size_t)segment * CU_SEGMENT;
 	const int32_t last = (n - token < 8 ? n - token : 8) - 1;
 	float *out = region + lane / 16 * 8 * 16; /* [row][16], swizzled as there */

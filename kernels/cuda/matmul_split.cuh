@@ -1,20 +1,21 @@
-/* Matrix products of few rows: what a decoded token waits for (docs/arithmetic.md, 5 and 6).
+/* Matrix products of few rows, which bound the time of a decoded token (docs/arithmetic.md, 5 and
+ * 6).
  *
  * A unit is up to 8 tiles of 16 outputs by up to 8 rows of activations (a group). A block's 8 warps
- * share out the columns: in a turn each takes `count` pairs of blocks of one tile, puts the exact
- * integer sums, as floats, into its region of shared memory, with the scales beside; then a thread
- * an output runs the float chain over the turn's blocks in ascending order, while the other warps
- * are at their next turn: regions are doubled, so that there is one barrier a turn. A turn's
- * weights are asked for before the barrier of the turn before, over the ends of units.
+ * split the columns: in a turn each takes `count` pairs of blocks of one tile, and puts the exact
+ * integer sums, as floats, into its region of shared memory, with the scales beside; then one
+ * thread for each output runs the float chain over the turn's blocks in ascending order, while the
+ * other warps are in their next turn: regions are double-buffered, so that there is one barrier in
+ * a turn. A turn's weights are loaded before the barrier of the turn before, also across units.
  *
  * Counted for a pair of Q4_1 and one row (1,024 weights, 640 bytes): 13 instructions to load and
- * unpack, 2 of the tensor cores, 10 for sums, 11 to hand over, 14 in the chain: about 50, of 124
- * issue slots in which the memory delivers them. With two blocks a multiprocessor 16 warps have 4
- * pairs each under way: 40 KB, against the 25 KB that bandwidth times latency asks for (36 GB/s *
- * 0.7 us).
+ * unpack, 2 of the tensor cores, 10 for sums, 11 to store in shared memory, 14 in the chain: about
+ * 50, of 124 issue slots in which the memory delivers them. With two blocks a multiprocessor 16
+ * warps have 4 pairs each under way: 40 KB, against the 25 KB that bandwidth times latency needs
+ * (36 GB/s * 0.7 us).
  *
- * Float weights likewise: a warp takes two segments of a tile, a lane a row of a segment, and hands
- * over the segments' sums. */
+ * Float weights likewise: a warp takes two segments of a tile, a lane has a row of a segment, and
+ * the segments' sums go to shared memory. */
 #ifndef CUTAWAY_KERNELS_CUDA_MATMUL_SPLIT_CUH
 #define CUTAWAY_KERNELS_CUDA_MATMUL_SPLIT_CUH
 
@@ -28,7 +29,7 @@ enum {
 	CU_TURN = 4,  /* pairs of a warp in a turn, at most */
 };
 
-/* A product as a block walks it. In shared memory: in registers it would leave too few for
+/* A product as a block walks it. Kept in shared memory: in registers it would leave too few for
  * weights. */
 struct cu_split {
 	const struct k_matmul *a;
@@ -45,7 +46,7 @@ struct cu_split {
 	int32_t wide;   /* rows of a group: 8, or all of fewer */
 };
 
-/* Where a block is. */
+/* The position of a block in the walk. */
 struct cu_spot {
 	int32_t part, unit, turn;     /* unit: of the part's */
 	const unsigned char *weights; /* of the unit's first tile */
@@ -53,7 +54,7 @@ struct cu_spot {
 	int32_t token;                /* first row of activations */
 };
 
-/* A warp's region, the same for any number of rows, so that all places in it are constants: sums
+/* A warp's region, the same for any number of rows, so that all offsets in it are constants: sums
  * [block of the turn][row of activations][16], scales [block][16] of (dw, mw), activations' (d, sx)
  * [row][block]. Of floats: segments' sums [segment][row of activations][16]. */
 enum {
@@ -69,13 +70,14 @@ CU_FN float *cu_split_region(const int32_t type, int32_t buffer, int32_t warp)
 	return (float *)(void *)cu_shared_memory() +
 		   (buffer * CU_WARPS + warp) * (cu_is_float(type) ? CU_REGION_FLOATS : CU_REGION);
 }
-/* Swizzled, for lanes of one row g write columns 2 t: two of those in a bank instead of four. */
+/* Swizzled, since lanes of one row g write columns 2 t: two of those share a bank instead of
+ * four. */
 CU_FN int32_t cu_region_sum(int32_t column, int32_t row)
 {
 	return column * CU_REGION_COLUMN + (row ^ (column << 2 & 8));
 }
 
-/* Sums that a block of weights leaves; of two the second is that of its minima. */
+/* Sums of a block of weights; of two, the second is that of its minima. */
 CU_FN int32_t cu_split_terms(const int32_t type)
 {
 	return k_has_two_terms(type) ? 2 : 1;
@@ -83,7 +85,7 @@ CU_FN int32_t cu_split_terms(const int32_t type)
 
 enum { CU_SPLIT_AT = CU_SHARED_BYTES - 256 };
 
-/* One thread. */
+/* Run by one thread. */
 CU_FN void cu_split_open(const int32_t type, const struct cu_stage *stage, int32_t n_blocks,
 	int32_t parts_end, struct cu_split *s)
 {
@@ -113,7 +115,7 @@ CU_FN void cu_split_open(const int32_t type, const struct cu_stage *stage, int32
 		s->in = cu_folded(a->n, a->in.dim, floats);
 }
 
-/* Moves to the part that has the unit; part == parts_end: the run is done, unit counts from its
+/* Moves on to the part that has the unit; part == parts_end: the run is done, unit counts from its
  * end. */
 CU_FN void cu_split_settle(const int32_t type, const struct cu_split *s, struct cu_spot *at)
 {
@@ -149,7 +151,7 @@ CU_FN void cu_split_next(const int32_t type, const struct cu_split *s, struct cu
 	cu_split_settle(type, s, at);
 }
 
-/* What a warp has of a turn. first: its first pair; tile: NULL if there is nothing for it. */
+/* A warp's share of a turn. first: its first pair; tile: NULL if it has none. */
 struct cu_share {
 	const unsigned char *tile;
 	int32_t first;
@@ -191,7 +193,7 @@ CU_FN void cu_split_load(
 		}
 }
 
-/* Hands over d and sx of the turn's blocks: eight a row of activations. */
+/* Stores d and sx of the turn's blocks: eight for each row of activations. */
 CU_FN void cu_split_put_acts(
 	const struct cu_split *s, const struct cu_spot *at, int32_t first_block, float *region)
 {
@@ -209,8 +211,8 @@ CU_FN void cu_split_put_acts(
 	}
 }
 
-/* sums: those of the block, at the lane's row g and first column; 8 rows on is the other half
- * of 16. */
+/* sums: those of the block, at the lane's row g and first column; row g + 8 is in the other half of
+ * 16. */
 CU_FN void cu_split_put_sums(bool first, bool second, const float f[4], float *sums, float *other)
 {
 	if (first) {
@@ -223,8 +225,8 @@ CU_FN void cu_split_put_sums(bool first, bool second, const float f[4], float *s
 	}
 }
 
-/* `count` pairs of the turn: all loads of activations first, so that they overlap. Blocks and rows
- * that do not exist are computed from others and never read. */
+/* `count` pairs of the turn: all loads of activations first, so that they overlap. Results for
+ * blocks and rows beyond the end are computed from others and never read. */
 CU_FN void cu_split_sums(const int32_t type, const int32_t count, const struct cu_split *s,
 	const struct cu_spot *at, int32_t first, const struct cu_held *h, float *region)
 {
@@ -308,8 +310,8 @@ CU_FN void cu_output_open(const struct cu_split *s, struct cu_output *o)
 	o->there = false;
 }
 
-/* At a unit's first turn: what is added at its end is asked for now. residual may be out: it is
- * read and written by this thread alone. */
+/* At a unit's first turn: loads what is added at its end. residual may equal out: only this thread
+ * reads and writes it. */
 CU_FN void cu_output_begin(const struct cu_split *s, const struct cu_spot *at, struct cu_output *o)
 {
 	const int32_t row = at->row + o->tile * CU_TILE_ROWS + o->row, token = at->token + o->column;
@@ -435,7 +437,7 @@ CU_FN void cu_split_multiply(const int32_t type, const struct cu_split *s, const
 }
 
 /* The parts from `part` to parts_end, all of format `type`, from their unit `unit` in steps of
- * n_blocks; returns how far beyond the last unit the block is. A turn's weights are asked for, then
+ * n_blocks; returns how far beyond the last unit the block is. A turn's weights are requested, then
  * the turn before is finished, then the weights are used. */
 CU_FN int32_t cu_split_run(const int32_t type, const struct cu_stage *stage, int32_t n_blocks,
 	int32_t part, int32_t parts_end, int32_t unit)
@@ -472,7 +474,7 @@ CU_FN int32_t cu_split_run(const int32_t type, const struct cu_stage *stage, int
 	}
 }
 
-/* A function a format, not inlined: a kernel that walks stages has each of them once. */
+/* One function for each format, not inlined: a kernel that walks stages has each of them once. */
 #define X(name, ...)                                                                               \
 	CU_LARGE_FN int32_t cu_split_##name(const struct cu_stage *stage, int32_t n_blocks,            \
 		int32_t part, int32_t parts_end, int32_t unit)                                             \

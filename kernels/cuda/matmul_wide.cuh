@@ -1,14 +1,14 @@
 /* Matrix products of many rows: prefill, and batches (docs/arithmetic.md, 5).
  *
- * A unit is 8, 4, 2 or 1 tiles of 16 outputs by up to 64 rows of activations; the 8 warps stand
- * over it in a grid, tiles first, and each multiplies one tile by `groups` (8 or 2) groups of 8
- * rows over all columns, with the chains in registers in the order of the tensor cores' results.
- * Weights come straight from memory to registers, in fragment order; activations by cp.async to
- * shared memory, which all warps read, in chunks of two pairs of blocks, double-buffered: one
- * barrier a chunk.
+ * A unit is 8, 4, 2 or 1 tiles of 16 outputs by up to 64 rows of activations; the 8 warps form a
+ * grid over it, tiles first, and each multiplies one tile by `groups` (8 or 2) groups of 8 rows
+ * over all columns, with the chains in registers in the order of the tensor cores' results. Weights
+ * come straight from memory to registers, in fragment order; activations by cp.async to shared
+ * memory, which all warps read, in chunks of two pairs of blocks, double-buffered: one barrier for
+ * each chunk.
  *
  * What bounds it: a product of 16 x 8 outputs over a block of 32 is one instruction of the tensor
- * cores, and 4 results a lane that the contract has scaled and added one by one: a subtraction, a
+ * cores, and 4 results in each lane, which rule 5 scales and adds one by one: a subtraction, a
  * product and a multiply-add, with a minimum one more; 12 or 16 instructions, beside two loads (8
  * and 16 bytes). Unpacking and scales, about 18 a block, are shared by the warp's groups. So Q4_1
  * with 8 groups takes 8 * 19 + 18 = 170 issue slots for 32,768 multiply-adds (178 to 199 in the
@@ -30,7 +30,7 @@ enum {
 	CU_CHUNK_BYTES = CU_CHUNK_Q + CU_CHUNK * CU_WIDE_ROWS * 8,
 };
 
-/* A unit as a block sees it; in shared memory, after the buffers, to leave registers to the
+/* The current unit of a block; in shared memory, after the buffers, to leave registers to the
  * chains. */
 enum { CU_WIDE_AT = CU_SHARED_BYTES - 256 };
 struct cu_wide {
@@ -97,11 +97,11 @@ CU_FN float2 *cu_wide_acts(int32_t buffer)
 	return (float2 *)(void *)(cu_wide_buffer(buffer) + CU_CHUNK_Q);
 }
 
-/* The bytes of a chunk of the unit's rows, by cp.async. After the last row it comes again: the
- * tensor cores take eight, and what they make of more than there are is not used. */
+/* The bytes of a chunk of the unit's rows, by cp.async. The last row is repeated after the end: the
+ * tensor cores take eight, and results of missing rows are not used. */
 CU_FN void cu_wide_copy(const struct cu_wide *w, int32_t first_block, int32_t buffer)
 {
-	/* a thread's place in a row is always the same one */
+	/* a thread always has the same columns of a row */
 	const int32_t block = cu_thread() / 2 % CU_CHUNK, half = cu_thread() % 2;
 	const int32_t rows = w->a->n - w->token < w->rows ? w->a->n - w->token : w->rows;
 	const int8_t *q = w->a->in.q + (size_t)w->token * (size_t)w->a->in.dim +
@@ -119,7 +119,7 @@ CU_FN void cu_wide_copy(const struct cu_wide *w, int32_t first_block, int32_t bu
 	cu_copy_commit();
 }
 
-/* One (d, sx) of the chunk for each thread: asked for a chunk ahead, then put down. */
+/* One (d, sx) of the chunk for each thread: loaded a chunk ahead, then stored. */
 CU_FN float2 cu_wide_ask_acts(const struct cu_wide *w, int32_t first_block)
 {
 	const int32_t row = cu_thread() / CU_CHUNK, block = first_block + cu_thread() % CU_CHUNK;
@@ -246,7 +246,7 @@ CU_FN void cu_wide_unit(const int32_t type, const int32_t groups, const struct c
 			if (2 * first + i < w->n_blocks)
 				cu_wide_block(type, groups, &held[i / 2], i, (first + i / 2) % CU_SUPER_PAIRS, row,
 					buffer, &chains);
-			if (i % 2) /* the pair is done: its registers take the one two pairs on */
+			if (i % 2) /* the pair is done: its registers take the pair two later */
 				cu_wide_load(
 					type, weights, w->n_pairs, first + i / 2 + CU_CHUNK_PAIRS, &held[i / 2]);
 		}
@@ -255,7 +255,7 @@ CU_FN void cu_wide_unit(const int32_t type, const int32_t groups, const struct c
 		cu_wide_store(groups, w, tile, row, &chains);
 }
 
-/* As cu_split_run. */
+/* Like cu_split_run. */
 CU_FN int32_t cu_wide_run(const int32_t type, const int32_t groups, const struct cu_stage *stage,
 	int32_t n_blocks, int32_t part, int32_t parts_end, int32_t unit)
 {
@@ -271,7 +271,7 @@ CU_FN int32_t cu_wide_run(const int32_t type, const int32_t groups, const struct
 
 		CU_NO_UNROLL
 		for (; unit < units; unit += n_blocks) {
-			CU_SYNC(); /* the last unit's buffers are free */
+			CU_SYNC(); /* the buffers of the last unit are free */
 			if (cu_thread() == 0) {
 				const int32_t first = unit / across, blocks = m->n_cols / K_QBLOCK;
 

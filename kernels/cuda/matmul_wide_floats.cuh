@@ -1,12 +1,12 @@
-/* Matrix products of many rows by float weights (docs/arithmetic.md, 6): no tensor cores, for a
- * chain of 64 multiply-adds is the contract. A unit is 8 tiles of 16 outputs, one a warp, by 16
+/* Matrix products of many rows by float weights (docs/arithmetic.md, 6): no tensor cores, since
+ * rule 6 requires a chain of 64 multiply-adds. A unit is 8 tiles of 16 outputs, one a warp, by 16
  * rows of activations; a lane multiplies its row of one of two segments by all 16, from shared
  * memory, to which two segments' columns of the rows come by cp.async, double-buffered. Then lanes
- * 16 apart exchange what they have of the two segments, so that each adds both, in order, to half
- * of the sums.
+ * 16 apart exchange their sums of the two segments, so that each adds both, in order, to half of
+ * the sums.
  *
  * What bounds it: 8 columns and 16 rows take 8 conversions, 32 loads of 16 bytes and 128
- * multiply-adds a lane: at best 76 % of the multiply-adds of the plain units, 25 tera a second on
+ * multiply-adds a lane: at best 76 % of the multiply-adds of the float units, 25 tera a second on
  * an H200. */
 #ifndef CUTAWAY_KERNELS_CUDA_MATMUL_WIDE_FLOATS_CUH
 #define CUTAWAY_KERNELS_CUDA_MATMUL_WIDE_FLOATS_CUH
@@ -32,8 +32,8 @@ CU_FN float *cu_wf_buffer(int32_t buffer)
 	return (float *)(void *)cu_shared_memory() + buffer * CU_WF_BUFFER;
 }
 
-/* Columns of pair `pair` of segments of the unit's rows: those that exist. Rows that are not a
- * multiple of four floats apart go by registers. */
+/* Columns of pair `pair` of segments of the unit's rows: copies those that exist. Rows whose stride
+ * is not a multiple of four floats go through registers. */
 CU_FN void cu_wf_copy(const struct cu_wf *w, int32_t pair, int32_t buffer)
 {
 	const int32_t first = pair * CU_WF_COLUMNS, left = w->n_cols - first;
@@ -156,7 +156,7 @@ CU_FN void cu_wf_unit(const int32_t type, const struct cu_wf *w)
 		cu_wf_store(w, tile, lane, total);
 }
 
-/* As cu_split_run; the plan says nothing about it. */
+/* Like cu_split_run; the plan does not affect it. */
 CU_FN int32_t cu_wide_floats(const int32_t type, const struct cu_stage *stage, int32_t n_blocks,
 	int32_t part, int32_t parts_end, int32_t unit)
 {

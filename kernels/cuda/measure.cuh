@@ -1,5 +1,5 @@
-/* Entry points that compute nothing of a model: the clock between launches, and what the device can
- * do at most, which figures are held against. */
+/* Entry points that compute nothing of a model: the clock between launches, and the device's roofs,
+ * which figures are compared with. */
 #ifndef CUTAWAY_KERNELS_CUDA_MEASURE_CUH
 #define CUTAWAY_KERNELS_CUDA_MEASURE_CUH
 
@@ -49,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(CU_THREADS, 2)
 #pragma unroll
 	for (int k = 0; k < CU_MULTIPLY_CHAINS; k++)
 		sum += c[k][0] + c[k][1] + c[k][2] + c[k][3];
-	if (cu_block() == 0 || sum == 1) /* never 1: the products could not be left out */
+	if (cu_block() == 0 || sum == 1) /* never 1, but the compiler cannot drop the products */
 		out[cu_thread()] = sum;
 }
 

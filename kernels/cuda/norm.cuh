@@ -1,12 +1,13 @@
 /* Norms and rounding to 8 bits (docs/arithmetic.md, 7 and 4), by warps: lane i holds value i of
- * each 32, as the contract's lanes do. SwiGLU is glu.cuh; fold.cuh does both in front of a matrix
+ * each 32, like the lanes of rule 7. SwiGLU is glu.cuh; fold.cuh does both in front of a matrix
  * product. */
 #ifndef CUTAWAY_KERNELS_CUDA_NORM_CUH
 #define CUTAWAY_KERNELS_CUDA_NORM_CUH
 
 #include "kernels/cuda/bodies.cuh"
 
-/* Writes value y of lane `lane`, one of the 32 from column `at` of row `row`, as `out` asks. */
+/* Writes value y of lane `lane`, one of the 32 from column `at` of row `row`, in the forms that
+ * `out` has. */
 CU_FN void cu_put(const struct k_acts *out, int32_t row, int32_t at, int32_t lane, float y)
 {
 	const size_t first = (size_t)row * (size_t)out->dim + (size_t)at;
@@ -50,7 +51,7 @@ CU_FN float cu_norm_scale(const struct k_norm *a, const float *x, int32_t lane)
 	float sum = 0;
 	int32_t k = lane;
 
-	for (; k + 7 * 32 < dim; k += 8 * 32) { /* eight loads under way */
+	for (; k + 7 * 32 < dim; k += 8 * 32) { /* eight loads in flight */
 		float v[8];
 
 		CU_UNROLL
@@ -84,8 +85,8 @@ CU_FN void cu_norm_blocks(const struct k_norm *a, const struct k_acts *out, int3
 	}
 }
 
-/* Many rows: a warp a row. Few: a block a row, whose warps all sum it (the same reads, from the
- * first cache) and share out the blocks. */
+/* Many rows: one warp for each row. Few: one block for each row, whose warps all sum it (the same
+ * reads, from the L1 cache) and split its blocks of 32. */
 static __device__ void cu_norm(const struct cu_part *p)
 {
 	const struct k_norm *a = &p->stage->op.u.norm;

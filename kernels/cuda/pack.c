@@ -1,5 +1,5 @@
-/* Weights from the file's blocks to the GPU's layout (layout.h), on the host. Thread: any; no
- * state. */
+/* Packs weights from the file's blocks into the GPU's layout (layout.h), on the host. Thread: any;
+ * no state. */
 #include "kernels/cuda/layout.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ struct place {
 	int32_t pairs, g, half;
 };
 
-/* Four bits of each of four columns, as the word of a pair has them. */
+/* Four bits of each of four columns, in the order of a pair's word. */
 ALWAYS uint32_t low_bits(enum k_type type, uint32_t quad, int32_t b)
 {
 	if (k_facts_of(type).book)
@@ -30,7 +30,7 @@ ALWAYS uint32_t low_bits(enum k_type type, uint32_t quad, int32_t b)
 	return (quad & 0x0f0f0f0f) << 4 * b;
 }
 
-/* Word i, of block b of a pair, of lane `lane`: four codes. */
+/* Stores word i of block b of a pair, for lane `lane`: four codes. */
 ALWAYS void put_quad(enum k_type type, const struct place *p, int32_t pair, int32_t b, int32_t lane,
 	int32_t i, uint32_t quad)
 {
@@ -51,8 +51,8 @@ ALWAYS void put_quad(enum k_type type, const struct place *p, int32_t pair, int3
 		or_word(above + lane * 8 + b * 4, (quad >> low & 0x03030303) << 2 * i);
 }
 
-/* A code that exceeds its weight becomes a signed byte, once it is at the top, by its sign bit
- * flipped. */
+/* A code that exceeds its weight is moved to the top of its byte, and becomes a signed byte by
+ * flipping its sign bit. */
 ALWAYS void put_codes(enum k_type type, const struct place *p, int32_t block, const uint8_t *code)
 {
 	const uint32_t flip = (uint32_t)k_facts_of(type).bias * 0x01010101u;
@@ -67,7 +67,7 @@ ALWAYS void put_codes(enum k_type type, const struct place *p, int32_t block, co
 	}
 }
 
-/* The scale of a block of the file, and what stands beside it. */
+/* Stores the scale of a block of the file, and the minimum beside it. */
 ALWAYS void put_entry(enum k_type type, uint8_t *at, const uint8_t *raw, bool second)
 {
 	const size_t number = k_facts_of(type).number == K_NUM_E8M0 ? 1 : 2;
@@ -77,7 +77,7 @@ ALWAYS void put_entry(enum k_type type, uint8_t *at, const uint8_t *raw, bool se
 		memcpy(at + number, raw + k_second_half_at(type), number);
 }
 
-/* The scales of a block of the file, which begins at block `block` of 32. */
+/* Stores the scales of a block of the file, which begins at block `block` of 32. */
 ALWAYS void put_scales(enum k_type type, const struct place *p, int32_t block, const uint8_t *raw)
 {
 	uint8_t *at =
@@ -127,7 +127,7 @@ static void pack_floats(enum k_type type, const struct place *p, const uint8_t *
 	}
 }
 
-/* The format is known when compiled: it is what the shifts and sizes come from. */
+/* The format is a compile-time constant: the shifts and sizes follow from it. */
 static void pack_row(enum k_type type, const struct place *p, const uint8_t *raw, int32_t n_cols)
 {
 	switch (type) {

@@ -1,6 +1,6 @@
-/* Ops that are their definition (kernels/op/ops.h): a thread a unit. And the experts of a mixture:
- * the product of matmul_split.cuh for one row after the other, since which expert a row has is
- * known only here. */
+/* Ops that run their definition (kernels/op/ops.h), one thread for each unit; and the experts of a
+ * mixture: the product of matmul_split.cuh for one row after the other, since only the device knows
+ * which expert a row has. */
 #ifndef CUTAWAY_KERNELS_CUDA_PLAIN_CUH
 #define CUTAWAY_KERNELS_CUDA_PLAIN_CUH
 
@@ -19,12 +19,13 @@
 K_PLAIN_KINDS(X)
 #undef X
 
-/* The product of a slot, in shared memory: all threads of the block read what one made. */
+/* The product of a slot, in shared memory: one thread writes it, all threads of the block read
+ * it. */
 enum { CU_SLOT_AT = CU_SPLIT_AT - 2048 };
 static_assert(sizeof(struct cu_stage) <= 2048 && 2 * CU_WARPS * CU_REGION * 4 <= CU_SLOT_AT,
 	"sums end below");
 
-/* All that a product reads of its stage. One thread. */
+/* Sets all that a product reads of its stage. Run by one thread. */
 CU_FN void cu_slot_open(const struct k_experts *a, int32_t slot, struct cu_stage *one)
 {
 	struct k_matmul *m = &one->op.u.matmul;
@@ -45,7 +46,7 @@ static __device__ void cu_experts(const struct cu_part *p)
 	for (int32_t slot = 0; slot < a->n * a->k; slot++) {
 		if (cu_thread() == 0)
 			cu_slot_open(a, slot, one);
-		CU_SYNC(); /* the slot's product stands */
+		CU_SYNC(); /* the slot's product is written */
 		cu_run_of(one, (int32_t)one->op.u.matmul.part[0].w->type)(one, p->n_blocks, 0, 1, p->block);
 		CU_SYNC(); /* and may be replaced */
 	}

@@ -50,7 +50,7 @@ static int64_t wide_cost(
 	return rounds * (blocks * (WIDE_BLOCK + groups * WIDE_GROUP) * ISSUE + START);
 }
 
-/* The chain of a split unit has a thread an output: 16 * tiles * rows, at most 256. */
+/* The chains of a split unit take one thread for each output: 16 * tiles * rows, at most 256. */
 static int32_t most_log_tiles(int32_t n)
 {
 	return n <= 2 ? 3 : n <= 4 ? 2 : 1;
@@ -71,7 +71,7 @@ int32_t cu_matmul_plan(const struct k_matmul *a, int32_t n_blocks)
 	}
 	if (a->n <= 8)
 		return plan;
-	if (cu_is_float((int32_t)a->part[0].w->type)) /* the wide way has one cut */
+	if (cu_is_float((int32_t)a->part[0].w->type)) /* the wide way has only one plan */
 		return units(a, WARPS, CU_FLOAT_ROWS) * 2 > n_blocks ? 3 + 16 * (CU_FLOAT_ROWS / 8) : plan;
 	for (int32_t i = 0; i < 2; i++)
 		for (int32_t log_tiles = 0; log_tiles <= 3; log_tiles++) {

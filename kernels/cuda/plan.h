@@ -1,10 +1,10 @@
-/* How a matrix product, and the small ops, are cut among blocks: decided on the host when a step is
+/* How matrix products and small ops are split over blocks: computed on the host when a step is
  * lowered, since it takes divisions, and read by the kernels. Any plan gives the same bits.
  *
  * Two ways (matmul.cuh). Split, for few rows: a unit is up to 8 tiles of 16 outputs by 8 rows of
  * activations, and the columns are split over the 8 warps of a block. Wide, for many rows: a unit
- * is tiles by rows, 8 warps in a grid of tiles and rows, every warp all columns. kernels/cuda/
- * only. */
+ * is tiles by rows, 8 warps in a grid of tiles and rows, each over all columns. Private to
+ * kernels/cuda/. */
 #ifndef CUTAWAY_KERNELS_CUDA_PLAN_H
 #define CUTAWAY_KERNELS_CUDA_PLAN_H
 
@@ -22,10 +22,10 @@ K_INLINE int32_t cu_plan_groups(int32_t plan)
 }
 enum {
 	CU_WIDE_ROWS = 64, /* rows of a wide unit, at most */
-	CU_FLOAT_ROWS = 16 /* of float weights, always; a warp a tile */
+	CU_FLOAT_ROWS = 16 /* always for float weights; one warp for each tile */
 };
 
-/* `a` as the host has it (its matrices' shapes are read), and the blocks that will run. */
+/* `a` has the host's pointers (the shapes of its matrices are read); n_blocks will run. */
 int32_t cu_matmul_plan(const struct k_matmul *a, int32_t n_blocks);
 /* Blocks that embed, norm, matmul or glu can keep busy. */
 int32_t cu_op_units(const struct k_op *op, int32_t plan);

@@ -1,5 +1,5 @@
-/* RoPE and the appending of keys and values to the cache: rules 9 and 10. As a stage of its own, or
- * by attention for the keys of a span (attention.cuh): the arithmetic of both is here. */
+/* RoPE and the appending of keys and values to the cache: rules 9 and 10. It is a stage of its own,
+ * or part of attention for the keys of a span (attention.cuh): the arithmetic of both is here. */
 #ifndef CUTAWAY_KERNELS_CUDA_ROPE_CUH
 #define CUTAWAY_KERNELS_CUDA_ROPE_CUH
 
@@ -8,7 +8,7 @@
 
 /* A head is worked on in pairs: first those that are rotated, then neighbours. */
 struct rope_pair {
-	int32_t d0, d1; /* places of its elements */
+	int32_t d0, d1; /* indexes of its elements */
 };
 CU_FN struct rope_pair rope_pair_at(const struct k_rope *a, int32_t i)
 {
@@ -40,7 +40,8 @@ CU_FN void cu_rotate(const struct k_rope *a, int32_t pos, const float *in, int32
 	y[1] = k_fma(x0, s, x1 * c);
 }
 
-/* Rule 10: what the cache stores; 0 for a NaN, which is noted: nan_row keeps the first row. */
+/* Rule 10: the code that the cache stores; 0 for a NaN, which is recorded: nan_row keeps the first
+ * row. */
 CU_FN uint32_t cu_cached(const struct k_rope *a, int32_t format, float x, int32_t r)
 {
 	int32_t seen;
@@ -88,7 +89,7 @@ CU_FN void cu_new_kv(const struct k_rope *a, const struct k_kv *kv, int32_t r, i
 	y[1] = cu_cached(a, kv->format, x[1], r);
 }
 
-/* Place of element d of a token of a page, in elements from cu_kv_at(). */
+/* Offset of element d of a token of a page, in elements from cu_kv_at(). */
 CU_FN size_t cu_kv_place(int32_t head_dim, int32_t token, int32_t v, int32_t d)
 {
 	if (v)
@@ -108,7 +109,7 @@ CU_FN void cu_store_kv(const struct k_rope *a, const struct k_kv *kv, int32_t pa
 	k_cache_put(kv->format, to, cu_kv_place(kv->head_dim, pos % kv->page_size, v, at.d1), y[1]);
 }
 
-/* Pair i of row r's key (v = 0) or value of one head, to the cache, in the pages of `seq`. */
+/* Stores pair i of row r's key (v = 0) or value of one head in the cache, in the pages of `seq`. */
 CU_FN void cu_append(const struct k_rope *a, const struct k_kv *kv, int32_t r, int32_t seq,
 	int32_t v, int32_t head, int32_t i)
 {
@@ -119,7 +120,7 @@ CU_FN void cu_append(const struct k_rope *a, const struct k_kv *kv, int32_t r, i
 	cu_store_kv(a, kv, a->pages[seq][pos / kv->page_size], pos, v, head, i, y);
 }
 
-/* The further pages: few, so rotated once more for each. */
+/* Stores into further pages: these are few, so each rotates again. */
 CU_FN void cu_append_also(const struct cu_part *p, const struct k_rope *a, const struct k_kv *kv)
 {
 	const int32_t pairs = kv->head_dim / 2, per_place = 2 * kv->n_kv_heads * pairs;
@@ -134,7 +135,7 @@ CU_FN void cu_append_also(const struct cu_part *p, const struct k_rope *a, const
 	}
 }
 
-/* One task a thread: a pair of a query, in place, of a key or of a value. */
+/* One task for each thread: a pair of a query, in place, of a key or of a value. */
 static __device__ void cu_rope(const struct cu_part *p)
 {
 	const struct k_rope *a = &p->stage->op.u.rope;

@@ -22,8 +22,8 @@ CU_FN uint32_t cu_pick(const uint32_t w[4], int32_t i)
 	return i & 2 ? high : low;
 }
 
-/* Of 12 bytes of sub-scales (w[1 … 3]), those of pair 0 … 3 of four: a scale and a minimum in
- * each of the two low bytes. */
+/* From 12 bytes of sub-scales (w[1 … 3]), those of pair 0 … 3 of four: scales and minima, each in
+ * the two low bytes. */
 CU_FN void cu_k_scales(const uint32_t w[4], int32_t pair, uint32_t *scale, uint32_t *min)
 {
 	const int32_t shift = (pair & 1) * 16;
@@ -92,10 +92,10 @@ CU_FN uint32_t cu_sub_minima(const uint32_t *w, int32_t of_four)
 	return cu_pick(w, of_four) >> 4 & 0x0f0f0f0fu;
 }
 
-/* What a lane holds. With sub-scales: the words of rows g and g + 8, the second's from w[4], and
- * their scales (and minima) in d, the second's in the high half or the next word; or of the one row
- * of its entry, lane / 2, words (those of 16 columns as before) and d[0]. Without: in w the
- * entries, of the rows one after the other, or of each pair of a turn the word that has entry
+/* The scales that a lane holds. With sub-scales: the words of rows g and g + 8, the second's from
+ * w[4], and their scales (and minima) in d, the second's in the high half or the next word; or of
+ * the one row of its entry, lane / 2, words (those of 16 columns as before) and d[0]. Without: in w
+ * the entries, of the rows one after the other, or of each pair of a turn the word that has entry
  * `lane`. */
 struct cu_row_scales {
 	uint32_t w[8], d[2];
@@ -123,7 +123,7 @@ CU_FN void cu_load_rows(
 		h->d[1] = v.y;
 	}
 }
-/* What row (g, half) has as `d` of cu_row_entry. */
+/* The argument `d` of cu_row_entry for row (g, half). */
 CU_FN uint32_t cu_row_d(const int32_t type, const struct cu_row_scales *h, const int32_t half)
 {
 	return cu_tail_bytes(type) == 2   ? h->d[0] >> 16 * half
@@ -131,8 +131,8 @@ CU_FN uint32_t cu_row_d(const int32_t type, const struct cu_row_scales *h, const
 									  : h->w[4 * half];
 }
 
-/* For entry `lane` of pair `pair`, which is pair u of a turn: all of them lie in one block of the
- * file. */
+/* Loads entry `lane` of pair `pair`, which is pair u of a turn: all pairs of it are in one block of
+ * the file. */
 CU_FN void cu_load_entry(const int32_t type, const unsigned char *scales, int32_t pair,
 	int32_t lane, const int32_t u, struct cu_row_scales *s)
 {

@@ -1,9 +1,10 @@
-/* What is known of a row of logits: rules 14 and 15. Phase 0 looks at blocks of 1,024 ids: hash,
- * maximum, lowest id that has it. Phase 1, when a row's maximum can be known, weighs them: mass and
- * the sums of the entropy; whoever takes a row's last ticket adds its blocks up, ascending.
+/* Statistics of a row of logits: rules 14 and 15. Phase 0 computes, for blocks of 1,024 ids, hash,
+ * maximum, and the lowest id that has it. Phase 1, with the row's maximum, computes mass and the
+ * sums of the entropy; the block that takes a row's last ticket adds up the row's blocks,
+ * ascending.
  *
- * Order (k_ref_stats_row): hash and mass have none; the entropy's chains run over ids equal mod 8
- * within a block, then tree(8), then over the blocks. */
+ * Order (k_ref_stats_row): it does not matter for hash and mass; the entropy's chains run over ids
+ * equal mod 8 within a block, then tree(8), then over the blocks. */
 #ifndef CUTAWAY_KERNELS_CUDA_STATS_CUH
 #define CUTAWAY_KERNELS_CUDA_STATS_CUH
 
@@ -170,7 +171,7 @@ CU_FN void stats_weigh(const struct k_stats *a, struct stats_shared *m, int32_t 
 	stats_chains(m, count, out);
 }
 
-/* One thread, when all blocks of the row are weighed. */
+/* Run by one thread, when all blocks of the row are done. */
 CU_FN void stats_finish(
 	const struct stats_block *blocks, int32_t n, struct stats_best best, struct k_logit_stats *out)
 {
@@ -191,13 +192,13 @@ CU_FN void stats_finish(
 	out->argmax = best.argmax;
 }
 
-/* The block took the row's last ticket: all of it is weighed. */
+/* Whether this block took the row's last ticket: then all of the row is done. */
 CU_FN bool stats_last(const struct cu_part *p, struct draw_shared *d, int32_t row, int32_t n)
 {
 	CU_SYNC();
 	if (cu_thread() == 0)
 		d->last = cu_arrive(p->step->ticket + row, 1) == (uint32_t)n - 1;
-	if (!p->stage->op.u.stats.ask) /* then thread 0 alone has something to do */
+	if (!p->stage->op.u.stats.ask) /* then only thread 0 has work to do */
 		return cu_thread() == 0 && d->last;
 	CU_SYNC();
 	return d->last;

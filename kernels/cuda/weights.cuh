@@ -1,6 +1,6 @@
 /* Quantised weights in registers: from layout.h's bytes to the words that the tensor cores take;
- * scales.cuh has their scales. `type` is a constant wherever it is given, so every switch on it is
- * gone when compiled.
+ * scales.cuh has their scales. `type` is always a compile-time constant, so every switch on it is
+ * folded.
  *
  * Instructions a warp, for a pair of blocks of 16 rows (1,024 weights): eight bits none; four 12;
  * two 16; five, six and three 28; a book 44. A multiprocessor of an H200 reads 20 bytes a cycle, so
@@ -12,7 +12,7 @@
 #include "kernels/cuda/bodies.cuh"
 #include "kernels/cuda/scales.cuh"
 
-/* What a lane holds of a pair. */
+/* The words of a pair that a lane holds. */
 struct cu_pair {
 	uint32_t code[8], high[2];
 };
