@@ -1,7 +1,7 @@
 /* See actor.h.
  *
  * Invariants, all under `lock`: (1) calls run in order, on the engine's thread, between steps; (2)
- * a call of actor_call lives on the stack of its caller, who waits for `done` and is counted in
+ * a call of actor_call is on the stack of its caller, which waits for `done` and is counted in
  * `inside`; one of actor_post is owned here, until it has run or, with `then`, until `then` has
  * run; (3) `todo` counts the steps that may run while paused; (4) once `stop` is set nothing is
  * accepted, and every accepted call has run when the thread ends. The engine itself is touched by

@@ -1,4 +1,4 @@
-/* Opens and closes an engine, submits, rewinds and cancels requests. See engine.h; a step is in
+/* Opens and closes an engine, submits and cancels requests. See engine.h; a step is in
  * engine_step.c. */
 #include "engine/core/engine.h"
 

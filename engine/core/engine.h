@@ -1,8 +1,8 @@
 /* The engine: a model, its KV pages, and the requests that share them, step by step.
  *
- * One step = plan (sched/plan.c: who gets rows, touches no tensors) → program (forward.c) → kernels
- * → draws (sampler.c) → events. It emits everything it does to the sinks as events (event.h), and
- * nothing else leaves it: text comes from the token events and the tokenizer.
+ * One step = plan (sched/plan.c: which requests get rows; touches no tensors) → program (forward.c)
+ * → kernels → draws (sampler.c) → events. It emits everything it does to the sinks as events
+ * (event.h), and nothing else leaves it: text comes from the token events and the tokenizer.
  *
  * Thread: all calls from one thread (see actor.h for an engine on a thread of its own). A decode
  * step allocates nothing. */

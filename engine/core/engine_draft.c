@@ -21,7 +21,7 @@
 
 static void fill_job(struct engine *e, struct request *r, int32_t nodes, struct draft_job *job)
 {
-	int32_t depth = r->limit - r->n_ids - 1; /* every step yields one token */
+	int32_t depth = r->limit - r->n_ids - 1; /* the step itself yields one token */
 
 	r->draft.by = NULL;
 

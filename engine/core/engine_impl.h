@@ -41,7 +41,7 @@ struct engine_drafting {
 	struct drafter *drafter;
 	char spec[256];
 	int32_t n_opened; /* drafters opened so far */
-	bool heard;       /* some hook wants the calls for drafts */
+	bool heard;       /* some hook takes the calls for drafts */
 	bool rejection;   /* verified by modified rejection, not by the race */
 	struct draft_env env;
 	struct draft_job *jobs;  /* [slots] */

@@ -1,5 +1,5 @@
-/* Shadow mode: drafters that guess beside the run, as a hook of the step (emits shadow and choice).
- * See shadow.h and draft_cost.h. Nothing here changes a token, a page or a plan. */
+/* Shadow mode: drafters that guess beside the run, as a hook of the step (events shadow and
+ * choice). See shadow.h and draft_cost.h. Nothing here changes a token, a page or a plan. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -170,7 +170,7 @@ static void shadowing_forget(struct engine *e, void *state, int64_t request)
 		shadow_forget(s->now, request);
 }
 
-/* ---- what is told ---- */
+/* ---- what is emitted ---- */
 
 static double measured(const struct engine *e)
 {

@@ -1,8 +1,8 @@
 /* Scheduling policies: one file each in engine/sched/policy/, and one line in the table
  * (policy_table.c).
  *
- * The scheduler is mechanism: slots, queue, pages, events. It calls four functions of its policy,
- * which return ranks, so that a policy keeps no state and no list. They decide when a row is
+ * The scheduler is mechanism: slots, queue, pages, events. It calls four functions of its policy;
+ * three return ranks, so that a policy keeps no state and no list. They decide when a row is
  * computed and never its value: logits are a function of the tokens (certify has policies as an
  * axis). A rank depends on requests, pages and cache, not on a clock, so that whatif reproduces it.
  *

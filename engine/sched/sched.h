@@ -34,7 +34,7 @@ struct plan_item {
 	int32_t n_out;    /* the last n_out rows need logits */
 	int32_t row, out; /* first row and first output of the step */
 	int32_t branch;   /* first of its branches in the step; the step fills it in */
-	int32_t observed; /* row whose attention is observed, or -1; the step fills it in */
+	int32_t observed; /* index of its observed row in the step, or -1; the step fills it in */
 };
 
 struct plan {

@@ -1,6 +1,6 @@
 /* What the parts of the tokenizer share. No other file includes this.
  *
- *   tokenizer.c         the vocabulary: opened, asked
+ *   tokenizer.c         the vocabulary: opening, look-ups
  *   tokenizer_encode.c  special tokens, and what lies between them
  *   tokenizer_bpe.c     byte-level BPE: encoding; tokenizer_merges.c reads it; tokenizer_pre.c:
  * words tokenizer_spm.c     SentencePiece: reading and encoding

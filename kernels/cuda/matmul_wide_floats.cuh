@@ -32,8 +32,8 @@ CU_FN float *cu_wf_buffer(int32_t buffer)
 	return (float *)(void *)cu_shared_memory() + buffer * CU_WF_BUFFER;
 }
 
-/* Columns of pair `pair` of segments of the unit's rows: copies those that exist. Rows whose stride
- * is not a multiple of four floats go through registers. */
+/* Copies the columns of pair `pair` of segments of the unit's rows, as far as they exist. Rows
+ * whose stride is not a multiple of four floats go through registers. */
 CU_FN void cu_wf_copy(const struct cu_wf *w, int32_t pair, int32_t buffer)
 {
 	const int32_t first = pair * CU_WF_COLUMNS, left = w->n_cols - first;
