@@ -1,8 +1,8 @@
-/* The loop: the one place where the UI's thread waits. See app.h.
+/* The loop: the only place where the UI's thread waits. See app.h.
  *
  * Signals arrive through a signalfd: they are blocked before any thread starts, so that no thread
  * is ever interrupted, and are handled between two frames like keys. Frames are drawn only when
- * something changed, at most 30 a second, and only when the terminal took the last one. */
+ * something changed, at most 30 a second, and only when the terminal has accepted the last one. */
 #include "tui/app/app.h"
 
 #include <errno.h>
@@ -50,9 +50,9 @@ static void close_signals(struct app *a)
 	if (a->signal_fd < 0)
 		return;
 	while (read(a->signal_fd, &info, sizeof info) > 0)
-		; /* one that arrived at the end has been obeyed already */
+		; /* a signal that arrived at the end was handled already */
 	close(a->signal_fd);
-	/* the program ends, and says where the session lies: one more must not cut that off */
+	/* the program ends and prints the recording's path: another signal must not interrupt that */
 	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
 		signal(ends[i], SIG_IGN);
 	sigemptyset(&set);
@@ -137,7 +137,7 @@ void app_close(struct app *a)
 
 	lens_close(a->lens);
 	while (a->term && term_key(a->term, &late))
-		; /* pressed while the session was saved: not for the shell */
+		; /* keys pressed while the session was saved must not reach the shell */
 	term_close(a->term);
 	prompt_close();
 	canvas_free(&a->canvas);
@@ -273,7 +273,7 @@ static void take_signal(struct app *a, int number)
 		term_refresh(a->term);
 		a->dirty = true;
 	} else {
-		a->quit = true; /* the session is closed in order, whatever the reason */
+		a->quit = true; /* the session is closed properly, whatever the reason */
 	}
 }
 
@@ -368,7 +368,7 @@ int app_run(struct app *a, struct err *e)
 		if (p[0].revents & POLLIN)
 			take_keys(a);
 		if (p[0].revents & (POLLHUP | POLLERR | POLLNVAL))
-			a->quit = true; /* a terminal that went away is always readable, too */
+			a->quit = true; /* a terminal that was closed is always readable, too */
 		if (p[1].revents)
 			take_signals(a);
 		if (term_flush(a->term) < 0)

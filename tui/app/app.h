@@ -1,6 +1,6 @@
-/* The terminal program: what the chat and the replay have in common. Internal to tui/.
+/* The terminal program: what chat and replay share. Internal to tui/.
  *
- * One thread, one blocking place (app_run). A mode (chat.c, replay.c) brings its events, its
+ * One thread, one blocking place (app_run). A mode (chat.c, replay.c) supplies its events, its
  * commands and the ends of the status line. Thread: the UI's. */
 #ifndef CUTAWAY_TUI_APP_H
 #define CUTAWAY_TUI_APP_H
@@ -39,30 +39,31 @@ struct app_status {
 
 struct app_mode {
 	const char *label; /* of the prompt */
-	/* dim, while nothing is typed and an earlier step is looked at; may be NULL */
+	/* shown dim in an empty prompt while an earlier step is shown; may be NULL */
 	const char *empty_past;
 	const struct hint *hints, *past_hints; /* end with key NULL */
-	const char *help;                      /* what F1 says in the prompt */
+	const char *help;                      /* the text of F1 in the prompt */
 	bool scrubber;
 	/* Adds its fds; returns how many. */
 	int (*fds)(struct app *a, struct pollfd *p);
-	int (*timeout_ms)(struct app *a); /* until it wants work() anyway; -1: never */
-	void (*work)(struct app *a);      /* after every wait: events in */
+	int (*timeout_ms)(struct app *a); /* until work() must be called anyway; -1: never */
+	void (*work)(struct app *a);      /* after every wait: folds new events */
 	void (*line)(struct app *a, const char *line);
 	/* keys of its own while no view has the focus of letters */
 	bool (*key)(struct app *a, int key);
 	void (*stop)(struct app *a);  /* Ctrl-C */
 	void (*moved)(struct app *a); /* a view changed the view_state */
-	/* A view wishes for something (view_state.wish), which is cleared already. */
+	/* A view requested an action (view_state.wish), which is cleared already. */
 	void (*wish)(struct app *a, const struct view_wish *w);
 	void (*status)(struct app *a, struct app_status *s);
-	void (*name)(struct app *a, char *out, size_t cap); /* what stands at the left of it */
+	void (*name)(struct app *a, char *out, size_t cap); /* text at the left of the status line */
 	void (*scrub)(struct app *a, struct pen *p);
-	/* The file that has the session so far, ready to be read; NULL, with the error: there is
+	/* Path of the recording, with all events so far committed; NULL, with the error: there is
 	 * none. */
 	const char *(*recording)(struct app *a, struct err *e);
-	void (*breaks_changed)(struct app *a); /* a breakpoint or a watch came or went; may be NULL */
-	/* when a deep look is first asked for */
+	void (*breaks_changed)(struct app *a); /* a breakpoint or a watch was added or removed; may be
+											  NULL */
+	/* called at the first deep look */
 	int (*open_lens)(struct app *a, struct lens **l, struct err *e);
 };
 
@@ -73,13 +74,13 @@ struct app {
 	struct canvas canvas;
 	struct layout layout;
 	struct timeline timeline;
-	/* what the views show instead: an earlier step; NULL: the present */
+	/* the earlier step that the views show; NULL: the present */
 	const struct timeline *past;
 	struct view_state state;
 	struct command_host host;
 	struct breaks *breaks;
 	struct popup popup;
-	struct lens *lens; /* NULL: no deep look was asked for */
+	struct lens *lens; /* NULL: no deep look yet */
 	int focus;         /* index of a view, or FOCUS_PROMPT */
 	int last_focus, zoom;
 	int signal_fd;
@@ -101,7 +102,8 @@ static inline const struct timeline *app_timeline(const struct app *a)
 /* app.c */
 int app_open(struct app *a, const struct app_mode *mode, void *data, const struct tui_options *o,
 	struct err *e);
-/* The last frame says what happens until app_close(): keys and signals that come do nothing. */
+/* Draws the last frame, with a text on what happens until app_close(); keys and signals are
+ * ignored. */
 void app_end(struct app *a, const char *words);
 void app_close(struct app *a);
 int app_run(struct app *a, struct err *e);
@@ -112,15 +114,14 @@ void app_show(struct app *a, const char *title, const char *text);
 void app_command(struct app *a, const char *line);
 int app_n_views(void);
 void app_suspend(struct app *a); /* Ctrl-Z */
-/* Acts that are the same in chat and replay; 1: done, 0: not one of them, -1: error. */
+/* Commands that are the same in chat and replay; 1: done, 0: not one of them, -1: error. */
 int app_act(struct app *a, enum command_act act, const char *text, struct err *e);
 
 /* app_why.c: /why WHAT [WHERE], answered in a popup. */
 int app_why(struct app *a, const char *question, struct err *e);
-void app_why_here(struct app *a); /* what fits the view in focus */
+void app_why_here(struct app *a); /* the question that fits the view in focus */
 
-/* app_info.c: the lossy settings as they stand; those that are in use for a title, "LOSSY
- * window:512 ", or "". */
+/* app_info.c: the present lossy settings; those in use as a title, "LOSSY window:512 ", or "". */
 struct lossy_settings app_lossy(const struct timeline *t);
 const char *app_lossy_title(const struct timeline *t, char *buf, size_t cap);
 /* /info, and in gdb's words "/info break", "/info watch". */
@@ -128,7 +129,7 @@ int app_info(struct app *a, const char *what, struct err *e);
 
 /* app_breaks.c: /break, /watch, /find, /rfind. */
 int app_break(struct app *a, enum command_act act, const char *text, struct err *e);
-/* after every wait: says what stopped, goes to what was found */
+/* after every wait: reports the breakpoint that stopped, goes to the step found */
 void app_breaks_work(struct app *a);
 int app_breaks_timeout(struct app *a);
 
@@ -136,15 +137,15 @@ int app_breaks_timeout(struct app *a);
 int app_lens(struct app *a, const char *where, struct err *e);
 
 /* app_keys.c */
-/* A key that stands for a command; one that is only a beginning ("/", "/goto ") waits in the prompt
- * for its end. */
+/* A key bound to a command; an incomplete one ("/", "/goto ") is put into the prompt to be
+ * completed. */
 struct app_bind {
 	int key;
 	const char *line;
 };
-/* binds end with key 0; false: none is of key */
+/* binds end with key 0; false: key is not bound */
 bool app_bound(struct app *a, const struct app_bind *binds, int key);
-/* the keys that chat and replay have in common where letters are no text */
+/* the keys that chat and replay share where letters are not text */
 bool app_letter(struct app *a, int key);
 void app_key(struct app *a, const struct term_key *k);
 void app_focus(struct app *a, int view);

@@ -1,4 +1,4 @@
-/* /break, /watch, /print, /find and /rfind, and what comes of them. See breaks.h. */
+/* /break, /watch, /print, /find and /rfind, and their results. See breaks.h. */
 #include <stdlib.h>
 #include <string.h>
 

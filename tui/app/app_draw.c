@@ -53,7 +53,7 @@ static int draw_fields(struct app *a, struct pen *p, int name_w)
 	return x;
 }
 
-/* A name that is too long loses its last parts, parted by dots. */
+/* A name that is too long loses its last parts, which are separated by dots. */
 static void draw_name(struct pen *p, int x, int w, char *name)
 {
 	for (char *cut; text_width(name, strlen(name), p->c->ascii) > w && (cut = strrchr(name, ' '));)
@@ -107,8 +107,8 @@ static int message_rows(const char *text, int w, bool ascii)
 	return rows;
 }
 
-/* Its age stands beside it, if that costs no row: a text that grew a row when it is two seconds old
- * would jump. */
+/* Shows its age, if that needs no further row: a message that grew a row after two seconds would
+ * jump. */
 static int message_width(const struct app *a, int w)
 {
 	int all = w - 2, beside = w - 1 - AGE_W;
@@ -132,7 +132,8 @@ static void draw_message(struct app *a, struct pen *p)
 	pen_wrap(p, 1, 0, w, p->r.h, a->message);
 }
 
-/* On the rule and, if it is long, over the end of the views: what is cut cannot be obeyed. */
+/* On the rule and, if it is long, over the end of the views: a cut message could not be acted
+ * on. */
 static void draw_message_above(struct app *a, struct rect r)
 {
 	int rows = message_rows(a->message, message_width(a, r.w), a->canvas.ascii);
@@ -201,7 +202,7 @@ static int draw_hint(struct pen *p, int x, const struct hint *h)
 	return x + pen_text(p, x, 0, h->word, -1) + 3;
 }
 
-/* A view has Enter for itself only when it is zoomed. */
+/* A view handles Enter itself only when it is zoomed. */
 static void draw_hints(struct app *a, struct rect r)
 {
 	const struct hint *own = a->focus >= 0 ? views[a->focus]->hints : NULL, *h;
@@ -242,8 +243,8 @@ static bool head_drawn(const struct canvas *c, struct rect r, const char *name)
 	return true;
 }
 
-/* The head of the view in focus is one bright bar, to be seen from across a room, and while a view
- * has the focus, each shows the key that chooses it. */
+/* The head of the view in focus is one bright bar, and while a view has the focus, each shows the
+ * key that selects it. */
 static void draw_focus(struct app *a, int i)
 {
 	static const char *const digit[] = { "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹" };

@@ -1,5 +1,5 @@
-/* /info: the session so far in numbers, in a popup. All of it is of the timeline, so it is that of
- * the step that is shown. */
+/* /info: the session so far in numbers, in a popup. All of it comes from the timeline, so it is as
+ * of the step shown. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Focus and keys. In the prompt letters always type; the keys that act from everywhere are those of
- * debuggers. See docs/design.md, "The screen". */
+/* Focus and keys. In the prompt letters are always text; the global keys are those of debuggers.
+ * See docs/design.md, "The screen". */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ void app_focus(struct app *a, int view)
 		return;
 	if (view >= 0)
 		a->last_focus = view;
-	/* One that does not fit beside the others is shown alone. */
+	/* A view that does not fit next to the others is shown alone. */
 	if (a->zoom >= 0 || (view >= 0 && !shown(a, view)))
 		a->zoom = view;
 	a->focus = view;
@@ -40,7 +40,7 @@ void app_toggle_zoom(struct app *a)
 		app_focus(a, a->zoom = a->last_focus);
 }
 
-/* F1: about the view in focus, or about the whole. */
+/* F1: help on the view in focus, or on the program. */
 static void explain(struct app *a)
 {
 	if (a->focus >= 0)
@@ -165,8 +165,8 @@ static void mouse(struct app *a, const struct term_key *k)
 		to_view(a, view, k->button == MOUSE_WHEEL_UP ? KEY_UP_ : KEY_DOWN_);
 }
 
-/* Esc alone goes back, as in the views. Readline would take it for the beginning of Alt-something
- * and eat the next key, however late; only what came in one piece with it is that. */
+/* Esc alone goes back, as in the views. Readline would take it for the beginning of an Alt key and
+ * consume the next key, however late; only bytes read together with it are one. */
 static void prompt_escape(struct app *a)
 {
 	struct term_key next;
@@ -199,7 +199,7 @@ static void prompt_key(struct app *a, const struct term_key *k)
 	else if (k->code == KEY_CHAR_ && !k->seq[1])
 		prompt_paste(k->seq, 1);
 	else if ((k->code == KEY_PAGE_UP || k->code == KEY_PAGE_DOWN) && !prompt_busy())
-		to_view(a, 0, k->code); /* the chat scrolls while one types */
+		to_view(a, 0, k->code); /* the chat scrolls while the prompt has the focus */
 	else if (k->code == KEY_INSERT_)
 		prompt_sequence(k->seq);
 	else
@@ -228,7 +228,7 @@ static void views_key(struct app *a, int key)
 	if (view_of_digit(key, a->focus) >= 0)
 		app_focus(a, view_of_digit(key, a->focus));
 	else if (key == KEY_ENTER_ && a->zoom < 0)
-		app_toggle_zoom(a); /* a view has Enter for itself only when it is zoomed */
+		app_toggle_zoom(a); /* a view handles Enter itself only when it is zoomed */
 	else if (to_view(a, a->focus, key) || app_letter(a, key))
 		;
 	else if (key == KEY_TAB_ || key == KEY_BACKTAB)
@@ -254,7 +254,7 @@ void app_key(struct app *a, const struct term_key *k)
 	}
 	if (k->code != CTRL_C)
 		a->ctrl_c_ns = 0;
-	/* An incremental search in the prompt has Ctrl-C and the like for itself, but not the function
+	/* An incremental search in the prompt handles Ctrl-C and the like itself, but not the function
 	 * keys. */
 	if (global_key(a, k->code))
 		return;

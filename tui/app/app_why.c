@@ -1,5 +1,5 @@
-/* /why and the key w: the log's own answer, in a popup. Chat and replay ask the same file in the
- * same way; where the past is looked at, what is meant without a place is what is shown. */
+/* /why and the key w: an answer from the log, in a popup. Chat and replay query the file in the
+ * same way; while an earlier step is shown, the default WHERE is that step. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
-/* Without a question: those that there are. */
+/* Without a question: lists the questions. */
 static void show_kinds(struct app *a)
 {
 	char text[1536];
@@ -34,7 +34,7 @@ static bool asks_for(const char *what, const char *kind)
 	return *what && !strncmp(kind, what, strlen(what));
 }
 
-/* The token that is looked at, for what has a position; else nothing, and the log chooses. */
+/* For a question with a position, the token under the cursor; else none, for the default. */
 static void place_of_cursor(const struct app *a, const char *what, char *out, size_t cap)
 {
 	const struct timeline *t = app_timeline(a);
@@ -47,7 +47,7 @@ static void place_of_cursor(const struct app *a, const char *what, char *out, si
 		snprintf(out, cap, "%" PRId64 ":%" PRId64, r->id, r->token[at].pos);
 }
 
-/* "b", "b:57" and, of what has a position, "57" in the request in focus. */
+/* Parses "b", "b:57" and, for a question with a position, "57" in the request in focus. */
 static int place_of_words(
 	const struct app *a, const char *what, const char *where, char *out, size_t cap, struct err *e)
 {

@@ -1,9 +1,9 @@
-/* See breaks.h. One set of expressions, evaluated where a step is fed: live that is the engine's
- * thread, within the step, because a breakpoint stops before the next one begins. An expression is
- * bounded (watch.c) but may take milliseconds, so there are two locks, taken in this order:
- * `evaluating`, by whoever feeds a step and by the UI when something is added or taken away; and
- * `lock`, for an instant, for all that a frame shows. SQLite allocates some 100 bytes for each
- * expression and step and gives them back; without expressions a step costs one atomic load. */
+/* See breaks.h. One set of expressions, evaluated by the thread that feeds a step: live that is the
+ * engine's, within the step, because a breakpoint stops before the next one begins. An expression
+ * is bounded (watch.c) but may take milliseconds, so there are two locks, taken in this order:
+ * `evaluating`, held to feed a step and to add or remove an expression; and `lock`, held briefly,
+ * for all that a frame shows. SQLite allocates some 100 bytes for each expression and step and
+ * gives them back; without expressions a step costs one atomic load. */
 #include "tui/app/breaks.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ struct item {
 	char name[BREAKS_NAME];
 	int64_t step[BREAKS_VALUES]; /* rings */
 	float value[BREAKS_VALUES];
-	int64_t n; /* ever */
+	int64_t n; /* values so far */
 };
 
 struct search {
@@ -51,7 +51,7 @@ struct breaks {
 	struct search search;
 	struct reader *reader; /* breaks_follow */
 	int64_t read_step;
-	bool stale; /* something was added: its values of the steps before are not there */
+	bool stale; /* something was added: its values of earlier steps are missing */
 	struct err err;
 };
 
@@ -149,7 +149,7 @@ void breaks_feed(void *breaks, const struct event *ev)
 	struct breaks *b = breaks;
 	bool held = false;
 
-	/* texts must be known before an expression asks for them */
+	/* texts are needed before an expression uses them */
 	if (ev->kind != EV_vocab && !breaks_any(b))
 		return;
 	pthread_mutex_lock(&b->evaluating);
@@ -202,7 +202,7 @@ bool breaks_series(struct breaks *b, int n, struct breaks_series *out)
 
 /* ---- commands ---- */
 
-/* The part of the expression that is meant, set between marks. */
+/* Puts the offending part of the expression between marks. */
 int breaks_point_out(const char *expr, int where, struct err *found, struct err *e)
 {
 	if (where < 0)
@@ -340,7 +340,7 @@ void breaks_stop_search(struct breaks *b)
 	atomic_store(&b->search.state, SEARCH_NONE);
 }
 
-/* One expression that holds where any breakpoint does; "" if there is none. False: it would be too
+/* One expression that is true where any breakpoint is; "" if there is none. False: it would be too
  * long. */
 static bool any_break(struct breaks *b, char *out, size_t cap)
 {
@@ -356,7 +356,7 @@ static bool any_break(struct breaks *b, char *out, size_t cap)
 	return used < cap;
 }
 
-/* What is meant by the words of a search; NULL with the error. */
+/* The expression that a search stands for; NULL with the error. */
 static const char *searched_for(
 	struct breaks *b, const char *expr, char *buf, size_t cap, struct err *e)
 {
@@ -440,7 +440,7 @@ const char *breaks_searched(const struct breaks *b)
 
 /* ---- replay ---- */
 
-/* Up to the event of a step, or the end. Where the file is damaged, the player says so. */
+/* Up to the event of a step, or the end. The player reports a damaged file. */
 static void read_step(struct breaks *b, int64_t step)
 {
 	struct event ev;
@@ -460,7 +460,7 @@ static void forget_values(struct breaks *b)
 	pthread_mutex_unlock(&b->lock);
 }
 
-/* Stands before the steps that fill the sparklines up to `step`. */
+/* Positions the reader before the steps that fill the sparklines up to `step`. */
 static bool breaks_position(struct breaks *b, const char *path, int64_t step)
 {
 	int64_t first = step > BREAKS_VALUES ? step - BREAKS_VALUES : 0, seq;
@@ -487,7 +487,7 @@ void breaks_follow(struct breaks *b, const char *path, int64_t step)
 	if (!breaks_any(b) || step == known || step < 1)
 		return;
 	b->stale = false;
-	/* only a step taken forward stops; a jump does not */
+	/* only a single step forward stops; a jump does not */
 	b->stop = step == known + 1 ? stop : NULL;
 	if ((known >= 0 && step > known && step <= known + BREAKS_VALUES) ||
 		breaks_position(b, path, step))

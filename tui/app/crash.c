@@ -17,7 +17,7 @@ static const int signals[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP
 
 static struct sigaction before[sizeof signals / sizeof *signals];
 
-/* Whose they were before the screen was ours: main's has something to say of one. */
+/* Restores the earlier handlers: main's reports SIGBUS. */
 static void give_back(void)
 {
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
@@ -29,7 +29,7 @@ static void on_crash(int number)
 	if (crash.armed) {
 		crash.armed = 0;
 		if (write(crash.out, crash.text, crash.size) < 0)
-			crash.size = 0; /* nothing to be done about it */
+			crash.size = 0; /* a failure cannot be handled here */
 		tcsetattr(STDIN_FILENO, TCSANOW, &crash.found);
 	}
 	give_back();

@@ -2,17 +2,18 @@
  * columns.
  *
  * A column is a list of views by name, most wanted first in rank; from the bottom of the ranks
- * views are dropped until the rest fits with their smallest heights, then rows are given out: what
- * a view is of no use without, a blank line above each view but the first, then up to the wanted
- * height in order of rank, then what more is of use, and what is left to the stretching view. */
+ * views are dropped until the rest fits with their smallest heights, then rows are distributed:
+ * first each view's minimum of useful rows, then a blank line above each view but the first, then
+ * up to the wanted height in order of rank, then further useful rows, and the rest to the
+ * stretching view. */
 #include "tui/app/layout.h"
 
 #include <string.h>
 
 enum { MARGIN = 1, GUTTER = 2, COLUMN_VIEWS = 8, ROOMY_H = 46 };
 
-/* STRETCH: takes the rows nobody else wants. ROOMY: left out while people chat, unless the screen
- * is tall: the chat needs the lines more. */
+/* STRETCH: takes the remaining rows. ROOMY: left out in a live chat unless the screen is tall,
+ * because the chat needs the rows. */
 enum { STRETCH = 1, ROOMY = 2 };
 
 /* The views of a column from top to bottom. A rank of 0 is dropped last. */
@@ -20,8 +21,8 @@ struct place {
 	const char *id;
 	int rank;
 	int flags;
-	int more; /* rows beyond its want_h that still tell something */
-	int firm; /* rows that it needs more than its neighbours need blank lines */
+	int more; /* useful rows beyond its want_h */
+	int firm; /* rows that it gets before any blank lines */
 };
 struct column {
 	struct place place[COLUMN_VIEWS];
@@ -107,8 +108,8 @@ static int column_members(
 	return n;
 }
 
-/* One row at a time to each that wants more, in order of rank, so that none starves. Returns what
- * is left. */
+/* Gives one row at a time to each view that wants more, in order of rank, so that none gets
+ * nothing. Returns the rest. */
 static int give_rows(struct member *m, int n, int left, bool more)
 {
 	bool given = true;
@@ -198,7 +199,7 @@ static struct rect take_bottom(struct rect *r, int rows)
 	return (struct rect){ r->x, r->y + r->h, r->w, rows };
 }
 
-/* The lines around the body: what a small screen cannot spare goes first. */
+/* The lines around the body: dropped first on a small screen. */
 static struct rect frame(struct layout *l, const struct layout_ask *ask)
 {
 	struct rect r = { 0, 0, ask->w, ask->h };
@@ -217,7 +218,7 @@ static struct rect frame(struct layout *l, const struct layout_ask *ask)
 		l->rule = take_bottom(&r, 1);
 	if (ask->scrubber && r.h >= 8)
 		l->scrubber = take_bottom(&r, r.h >= 24 ? 3 : 2);
-	if (ask->h >= 14) /* air below the status line */
+	if (ask->h >= 14) /* a blank line below the status line */
 		r.y++, r.h--;
 	if (ask->h >= 30) /* and above the rule */
 		r.h--;

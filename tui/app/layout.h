@@ -1,4 +1,4 @@
-/* Who gets which rectangle of the screen: a pure function of its size and of what is to be shown.
+/* Computes the rectangle of each view: a pure function of the screen's size and of what is shown.
  *
  * Invariants, held by tests/unit/tui/test_layout.c for all sizes from 20x5 to 300x100: (1)
  * rectangles lie inside the screen and none overlaps another; (2) the chat and the prompt are

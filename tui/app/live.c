@@ -14,7 +14,7 @@
 
 enum { EVENTS_BETWEEN_LOOKS = 64 };
 
-/* On the engine's thread; the UI learns of it through the fd, which orders the memory, too. */
+/* On the engine's thread; the fd wakes the UI and also orders the memory accesses. */
 static void on_stop(void *arg, const struct err *err)
 {
 	struct live *s = arg;
@@ -22,7 +22,7 @@ static void on_stop(void *arg, const struct err *err)
 
 	s->stop_err = *err;
 	if (write(s->fd, &one, sizeof one) < 0)
-		return; /* an eventfd refuses only when it is readable already */
+		return; /* writing to an eventfd fails only when it is readable already */
 }
 
 static int open_all(struct live *s, struct err *e)
@@ -59,7 +59,7 @@ static void *opening(void *arg)
 	return NULL;
 }
 
-/* On the engine's thread, within the step: it is the last before the pause. */
+/* On the engine's thread, within the step, which is the last before the pause. */
 static void pause_engine(void *arg)
 {
 	actor_pause(((struct live *)arg)->session.actor);

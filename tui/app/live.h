@@ -2,8 +2,8 @@
  * the first screen is already up. Internal to tui/.
  *
  * live_open() starts the thread; live_fd() becomes readable when it is done, and then live_ready()
- * says how it went. Before that nothing else may be called. Thread: the UI's, but for the opening
- * itself. */
+ * returns the result. Before that nothing else may be called. Thread: the UI's, except for the
+ * opening itself. */
 #ifndef CUTAWAY_TUI_LIVE_H
 #define CUTAWAY_TUI_LIVE_H
 
@@ -27,15 +27,15 @@ struct live {
 	bool stopped; /* the engine cannot go on: stop_err */
 	bool ready;
 	struct breaks *breaks; /* fed on the engine's thread, and stops it; may be NULL */
-	atomic_bool abandon;   /* the opening is not wanted any more */
+	atomic_bool abandon;   /* cancels the opening */
 	int fd;
 	bool thread_started;
 	pthread_t thread;
 };
 
 int live_open(struct live *s, const struct tui_options *o, struct breaks *breaks, struct err *e);
-/* Ends the opening, if it goes on, within about 100 ms, then closes all in order; the recording is
- * whole afterwards. -1: the recording had failed. */
+/* Cancels the opening, if it still runs, within about 100 ms, then closes everything; the recording
+ * is complete afterwards. -1: the recording had failed. */
 int live_close(struct live *s, struct err *e);
 /* After live_fd() was readable: joins the thread if it is done. True while the session can be
  * used. */

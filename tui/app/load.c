@@ -1,4 +1,4 @@
-/* See load.h. The file lies in the program itself, so that an installed cutaway needs no data
+/* See load.h. The file is embedded in the program, so that an installed cutaway needs no data
  * folder. */
 #include "tui/app/load.h"
 

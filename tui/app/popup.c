@@ -24,8 +24,8 @@ void popup_show(struct popup *p, const char *title, const char *text)
 	snprintf(p->title, sizeof p->title, "%s", title);
 }
 
-/* Where the rest of a line that is too long goes on: under its last column, or a little right of
- * its indent. A column begins after two blanks. */
+/* Indent of the continuation of a long line: under its last column, or a little right of its
+ * indent. A column begins after two blanks. */
 static int hang_of(const char *line, int w)
 {
 	int n = (int)strcspn(line, "\n"), indent = (int)strspn(line, " "),
@@ -67,7 +67,7 @@ static int popup_lines(struct pen *p, const char *text, int w, bool ascii, int f
 void popup_draw(struct popup *popup, struct canvas *c)
 {
 	struct rect all = { 0, 0, c->w, c->h }, r;
-	/* slivers of what is behind would only confuse */
+	/* narrow strips of the views behind would confuse */
 	int w = all.w < POPUP_W + 12 ? all.w : POPUP_W, most = all.h - 2;
 	struct pen p, in;
 
@@ -91,7 +91,7 @@ void popup_draw(struct popup *popup, struct canvas *c)
 	c->cursor_x = c->cursor_y = -1;
 }
 
-/* Keys that ask for nothing but to have it gone, where letters type and where they act. */
+/* Keys that only close the popup, both where letters are text and where they are commands. */
 static bool only_closes(int key, bool typing)
 {
 	return key == KEY_ESC || key == '\r' || key == '\n' || key == ' ' || key == KEY_F1_ ||

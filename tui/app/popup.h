@@ -1,4 +1,4 @@
-/* A text over the screen: what F1 explains, what /help and /why say. Thread: the UI's. */
+/* A text over the screen: F1, /help, /why. Thread: the UI's. */
 #ifndef CUTAWAY_TUI_POPUP_H
 #define CUTAWAY_TUI_POPUP_H
 
@@ -16,8 +16,8 @@ struct popup {
 void popup_show(struct popup *p, const char *title, const char *text); /* copies the text */
 void popup_free(struct popup *p);
 void popup_draw(struct popup *p, struct canvas *c); /* nothing if it is not open */
-/* Scrolls, or closes it. typing: letters go into a prompt. False: it is closed, and the key does
- * what it does without a popup: what was begun to be typed is not lost. */
+/* Scrolls, or closes it. typing: letters go into a prompt. False: it is closed, and the key has its
+ * normal effect, so that typed text is not lost. */
 bool popup_key(struct popup *p, int key, bool typing);
 
 #endif

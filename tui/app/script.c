@@ -13,7 +13,7 @@ enum { READ_BYTES = 4096, LINE_MOST = 1 << 20 };
 
 struct script {
 	int fd;
-	char *path, *buf; /* [n]: read, and not given out */
+	char *path, *buf; /* [n]: bytes read and not yet returned */
 	size_t n;
 	bool ended;
 };
@@ -58,8 +58,7 @@ int script_fd(const struct script *s)
 	return s->fd;
 }
 
-/* A pipe that nobody has opened for writing yet reads like one that has ended, but is not hung
- * up. */
+/* A pipe that has had no writer yet reads as at its end, but poll() reports no hang-up. */
 static bool will_come(const struct script *s)
 {
 	struct pollfd p = { .fd = s->fd, .events = POLLIN };
@@ -67,7 +66,7 @@ static bool will_come(const struct script *s)
 	return poll(&p, 1, 0) == 0;
 }
 
-/* False: nothing is to be had now. */
+/* False: no input now. */
 static bool more(struct script *s, struct err *e)
 {
 	char *grown = s->n < LINE_MOST ? realloc(s->buf, s->n + READ_BYTES + 1) : NULL;
@@ -92,7 +91,7 @@ static bool more(struct script *s, struct err *e)
 	return false;
 }
 
-/* The first `size` bytes are a line; `used` go. */
+/* Returns the first `size` bytes as a line; removes `used`. */
 static int take(struct script *s, size_t size, size_t used, char **line)
 {
 	while (size && s->buf[size - 1] == '\r')

@@ -1,4 +1,4 @@
-/* What the command line needs of the terminal program. */
+/* The terminal program's interface for the command line. */
 #ifndef CUTAWAY_TUI_TUI_H
 #define CUTAWAY_TUI_TUI_H
 
@@ -13,21 +13,21 @@ struct tui_options {
 	struct engine_options engine;
 	struct answer_settings answer;
 	const char *record;       /* path of the recording, or NULL: none */
-	bool newest;              /* replay: nobody named the recording: say which it is */
+	bool newest;              /* replay: the recording was chosen by default, so show its name */
 	const char *commands;     /* file of / commands and turns to begin with, or NULL */
 	const char *history;      /* readline history file, or NULL */
-	const char *not_recorded; /* why there is no recording though one was wanted, or NULL */
+	const char *not_recorded; /* why recording failed, or NULL */
 	/* forced; otherwise found out from locale, terminal, NO_COLOR */
 	bool ascii, no_color, light, dark;
-	size_t ring_bytes; /* of the way of the events; 0: RING_BYTES. Tests let a small one overflow */
+	size_t ring_bytes; /* size of the event ring; 0: RING_BYTES. Tests let a small one overflow */
 	/* A replay computes only for a deep look: with engine.model if it is given, else with the file
 	 * the recording names, else with this one (may be NULL), whichever has the recorded SHA-256. */
 	const char *model_else;
 	bool follow; /* replay: stays at the end of a recording that is being written */
 };
 
-/* Runs until the person quits. Returns 0, or -1 with the error; the terminal is as it was found.
- * *recorded: o->record holds this session. */
+/* Runs until the user quits. Returns 0, or -1 with the error; the terminal is restored. *recorded:
+ * o->record holds this session. */
 int tui_chat(const struct tui_options *o, bool *recorded, struct err *e);
 /* Plays a recording on the same screens. Needs no model. Uses only ascii, no_color, light, dark,
  * follow, and for deep looks engine.model and model_else. */
@@ -36,7 +36,7 @@ int tui_replay(const char *path, const struct tui_options *o, struct err *e);
  * recorded pace. progress may be NULL; false stops. */
 int tui_cast(const char *path, int w, int h, FILE *out,
 	bool (*progress)(void *arg, int64_t done, int64_t all), void *arg, struct err *e);
-/* Two recordings side by side, until the person quits. The same options. */
+/* Two recordings side by side, until the user quits. The same options. */
 struct diff;
 int tui_diff(struct diff *d, const struct tui_options *o, struct err *e);
 

@@ -1,4 +1,4 @@
-/* cutaway chat: a live session on the screens. What the commands do is in chat_acts.c. */
+/* cutaway chat: a live session on the screens. The commands are in chat_acts.c. */
 #include "tui/chat/chat.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ enum { FEED_NS = 15000000, SCRIPT_NS = 15000000, ESCAPE = 27 };
 
 /* --- lines: turns and commands, one after the other --- */
 
-/* A turn waits until the model is there and the last answer is complete. */
+/* A turn waits until the model is open and the last answer is complete. */
 static void run_line(struct app *a, const char *line)
 {
 	struct chat *c = a->mode_data;
@@ -58,7 +58,7 @@ static void ask_waiting(struct app *a)
 
 	if (!c->live.ready || !c->waiting.n)
 		return;
-	/* a turn said while one looks back, or after going back, goes on from there */
+	/* a turn entered while an earlier step is shown, or after a rewind, continues from there */
 	if ((a->past || c->standing) && !stand_here(a))
 		return;
 	if (chat_busy(a))
@@ -69,7 +69,7 @@ static void ask_waiting(struct app *a)
 	free(line);
 }
 
-/* Of the file of --commands a line is wanted when nothing waits and no answer runs. */
+/* The next line of the --commands file is read when no turn waits and no answer runs. */
 static bool wants_line(struct app *a)
 {
 	struct chat *c = a->mode_data;
@@ -77,8 +77,8 @@ static bool wants_line(struct app *a)
 	return c->script && c->live.ready && !a->quit && !c->waiting.n && !chat_busy(a);
 }
 
-/* Not all of them at once: a file may have lines without end, and between them are keys and
- * frames. */
+/* Runs a few lines at a time: a file may be endless, and keys and frames must be handled in
+ * between. */
 static void run_script(struct app *a)
 {
 	struct chat *c = a->mode_data;
@@ -153,7 +153,7 @@ static void work(struct app *a)
 
 	c->waiting.why = what_turns_wait_for(c);
 	if (!live_ready(s)) {
-		a->dirty = true; /* the seconds of loading */
+		a->dirty = true; /* updates the seconds of loading */
 		if (s->open_err.code && !s->thread_started) {
 			a->fatal = s->open_err;
 			a->quit = true;
@@ -198,7 +198,8 @@ static int timeout_ms(struct app *a)
 		return 100;
 	if (c->script_goes_on && wants_line(a))
 		return 0;
-	/* Answers that finish wake us through the ring; this is for what waits on nothing else. */
+	/* Finished answers wake this thread through the ring; the timeout is for waiting turns and the
+	 * script. */
 	return c->waiting.n || c->script ? 50 : 1000;
 }
 
@@ -216,12 +217,12 @@ static void field_rec(struct app *a, struct app_status *s)
 		app_field(s, INK_DIM, "not recorded");
 }
 
-/* What is measured: last, because its width changes and must not push out the rest. */
+/* Measured values come last: their width changes and must not displace the other fields. */
 static void fields_measured(struct app *a, struct app_status *s)
 {
 	const struct timeline *t = &a->timeline;
 	const struct tl_request *r = timeline_chat(t);
-	/* what goes on from within an answer was held by the person until then */
+	/* an answer that was continued had been paused by the user until then */
 	int64_t since = !r                                                ? 0
 					: r->fork_pos >= 0 && r->admitted_ns != EV_NULL_I ? r->admitted_ns
 																	  : r->arrival_ns;
@@ -286,7 +287,7 @@ static void name(struct app *a, char *out, size_t cap)
 
 /* --- keys --- */
 
-/* The newest turn that waits comes back to where it was typed. */
+/* Puts the newest waiting turn back into the prompt. */
 static void take_back(struct chat *c)
 {
 	char *text = c->waiting.text[--c->waiting.n];
@@ -295,8 +296,8 @@ static void take_back(struct chat *c)
 	free(text);
 }
 
-/* In the prompt an empty line goes on from the past, and Esc or End leaves it; in the views there
- * are more. */
+/* Keys while an earlier step is shown: in the prompt Enter on an empty line continues from it, and
+ * Esc or End leaves it; views have more. */
 static bool past_key(struct app *a, int key)
 {
 	bool typed = *prompt_text();
@@ -393,7 +394,7 @@ static const char help[] =
 	"ahead /spec ngram:4; to have the best of several answers /search beam 4, then ask, and look at /view search; "
 	"/score COMMAND lets a program score them (Esc or Ctrl-C stops a search; the best answer until then stands).\n";
 
-/* What was told until now is in the file when this returns. */
+/* All events emitted so far are in the file when this returns. */
 static const char *recording(struct app *a, struct err *e)
 {
 	struct chat *c = a->mode_data;
@@ -477,8 +478,8 @@ int tui_chat(const struct tui_options *o, bool *recorded, struct err *e)
 		result = -1;
 	if (chat_copy_recording(&c, e) < 0)
 		result = -1;
-	app_close(&a);          /* only now: whatever is pressed or sent until here, all is saved */
-	breaks_close(a.breaks); /* the engine fed it to its end */
+	app_close(&a);          /* only now: keys and signals before this point cannot prevent saving */
+	breaks_close(a.breaks); /* the engine fed it until it was closed */
 	forget_waiting(&c);
 	script_close(c.script);
 	free(c.copy_to);

@@ -17,27 +17,27 @@ struct chat {
 	struct live live;
 	struct answer_settings settings;
 	char *system;                /* the text of settings.system */
-	struct view_waiting waiting; /* turns to ask */
+	struct view_waiting waiting; /* turns not submitted yet */
 	struct script *script;       /* of --commands, until its end */
-	bool script_goes_on;         /* it may have another line by now */
+	bool script_goes_on;         /* there may be another line */
 	char *copy_to;               /* /save FILE.db: where the recording is copied when it is whole */
 	struct chat_search search;
 	int next_load;
-	int32_t told_layer, told_head; /* plus one; what the engine was told to observe */
+	int32_t told_layer, told_head; /* plus one; what the engine observes */
 	bool record_failed, stop_said;
-	struct player *past; /* of the recording so far, while an earlier step is looked at */
+	struct player *past; /* plays the recording so far while an earlier step is shown */
 	struct timeline past_timeline;
-	struct tl_stem left[CHAT_LEFT]; /* branches that were left, for /undo; newest last */
+	struct tl_stem left[CHAT_LEFT]; /* abandoned branches, for /undo; newest last */
 	int n_left;
-	bool standing; /* went back and has not gone on since */
+	bool standing; /* rewound and not continued since */
 	int64_t began_ns;
 };
 
 void chat_ask(struct app *a, const char *text);
-/* Tells answers to stop, and with all also the background requests. Returns how many; nobody
- * waits. */
+/* Cancels answers, and with `all` also the background requests. Returns how many, without
+ * waiting. */
 int chat_stop(struct app *a, bool all);
-/* Stops answers; they have ended when it returns, for what takes their turn. */
+/* Cancels answers and waits until they have ended. */
 void chat_cancel(struct app *a);
 void chat_observe(struct app *a);
 bool chat_busy(struct app *a); /* the turn is not answered yet */
@@ -45,30 +45,29 @@ struct engine_request chat_request(struct chat *c, enum ev_code_request_kind kin
 	const struct conversation_prompt *p, int64_t sample);
 int chat_begin_anew(struct app *a, struct err *e);
 
-/* chat_past.c: looking at an earlier step. The engine holds meanwhile. */
+/* chat_past.c: shows an earlier step. The engine is paused meanwhile. */
 int chat_past_go(struct app *a, int64_t step, struct err *e);  /* beyond the last: the present */
-int chat_past_by(struct app *a, int64_t steps, struct err *e); /* from where one looks */
+int chat_past_by(struct app *a, int64_t steps, struct err *e); /* from the step shown */
 void chat_past_leave(struct app *a);
 bool chat_past_key(struct app *a, int key); /* n N g Home End, with a view in focus */
 
 /* chat_moves.c: the engine goes to an earlier position. */
-/* It holds between two steps, and all that it did is known. */
+/* Pauses the engine between two steps, with all its events folded. */
 void chat_hold(struct app *a);
-/* One request's tokens, read in `from`, are kept up to .pos, with the id `forced` (or -1) after
- * them; beside: what it goes away from goes on, too; goes_on: the engine resumes. */
+/* Keeps one request's tokens, read in `from`, up to .pos, and appends the id `forced` (or -1:
+ * none). beside: the other branch continues, too; goes_on: the engine resumes. */
 int chat_move(struct app *a, const struct timeline *from, struct tl_stem to, int32_t forced,
 	bool beside, bool goes_on, struct err *e);
-/* All answers that ran at the step t shows go back to where they were; if none did, the
- * conversation stands there. */
+/* Rewinds all answers that ran at the step that t shows; if none did, only the conversation ends
+ * there. */
 int chat_move_all(struct app *a, const struct timeline *t, struct err *e);
-/* The conversation stands after this branch, whole or in part; nothing is to be computed for
- * that. */
+/* Makes the conversation end after this branch, or a part of it; nothing is computed. */
 int chat_stand_at(struct app *a, const struct timeline *from, struct tl_stem b, struct err *e);
 
 /* chat_travel.c: going back with the engine. */
-int chat_go_on(struct app *a, struct err *e);       /* from where one looks */
-int chat_step(struct app *a, int n, struct err *e); /* of the past: looks there */
-/* Before a turn is asked: the conversation ends where one looks. */
+int chat_go_on(struct app *a, struct err *e);       /* from the step shown */
+int chat_step(struct app *a, int n, struct err *e); /* while an earlier step is shown: moves that */
+/* Before a turn is submitted: ends the conversation at the step shown. */
 int chat_stand_here(struct app *a, struct err *e);
 int chat_rewind(struct app *a, const char *where, struct err *e);
 int chat_fork_at(struct app *a, const char *where, struct err *e);

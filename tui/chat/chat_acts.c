@@ -16,7 +16,7 @@ enum { LOAD_TOKENS = 128, ROOM_TOKENS = 256, FORKS_MAX = 64, CANCEL_MAX = 1024 }
 /* Several requests submitted between the same two steps. */
 struct batch {
 	struct engine_request *request;
-	char **text; /* of a background request: what its ids were made of */
+	char **text; /* of a background request: the text of its ids */
 	int n, n_accepted;
 	int64_t first;
 	struct conversation_prompt *prompt; /* its trim is noted with the first request */
@@ -158,7 +158,7 @@ static int load_one(struct chat *c, const char *system, int i, struct engine_req
 	return 0;
 }
 
-/* Background requests were submitted, or will not be. */
+/* Frees a batch of background requests, submitted or not. */
 static void loaded(void *app, void *batch)
 {
 	struct batch *b = batch;
@@ -191,7 +191,7 @@ static int load(struct app *a, int n, struct err *e)
 	else if (!result)
 		return 0;
 	if (text && b.n < n)
-		free(text[b.n]); /* of the one that failed */
+		free(text[b.n]); /* text of the one that failed */
 	loaded(NULL, &b);
 	return result;
 }
@@ -267,7 +267,7 @@ static void say_setting(void *app, void *job)
 
 	if (!a)
 		return;
-	/* has the new value */
+	/* folds the event with the new value */
 	live_feed(&((struct chat *)a->mode_data)->live, &a->timeline, INT64_MAX / 2);
 	if (j->err.code && commands_refused(j->name, &j->err, &e))
 		app_say(a, SAY_ERROR, "%s", e.text);
@@ -290,7 +290,7 @@ static void observe(struct app *a, const char *name, int32_t value, int32_t *tol
 	actor_post(c->live.session.actor, set_it, NULL, &job, sizeof job);
 }
 
-/* One head is its own event, made only while it is looked at. */
+/* Attention of one head is an event of its own, emitted only while the head is shown. */
 void chat_observe(struct app *a)
 {
 	struct chat *c = a->mode_data;
@@ -303,7 +303,7 @@ void chat_observe(struct app *a)
 
 /* --- saving --- */
 
-/* Said now, and not when the session is over. */
+/* Checked now, so that the error does not come at the end of the session. */
 static bool folder_takes_files(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -347,7 +347,8 @@ int chat_copy_recording(struct chat *c, struct err *e)
 
 /* --- the command host --- */
 
-/* The chat's own are set at once; the engine's when it comes to it: after a long step, say. */
+/* The chat's own settings change at once; the engine's between two steps, perhaps after a long
+ * one. */
 int chat_engine_set(void *arg, const char *name, const char *value, struct err *e)
 {
 	struct app *a = arg;
@@ -450,7 +451,7 @@ static int act(struct app *a, enum command_act act, const char *text, double num
 	case ACT_NEW: return chat_begin_anew(a, e);
 	case ACT_RETRY: return repeat(a, 0, e);
 	case ACT_FORK:
-		/* a position, or the cursor on a token: a second future from there */
+		/* a position, or the cursor on a token: a fork from there */
 		if (*text == '@' || (!*text && a->state.token >= 0))
 			return chat_fork_at(a, text, e);
 		return repeat(a, (int)number, e);

@@ -1,11 +1,11 @@
-/* Moving the engine to an earlier position: rewinding what runs, forking what has ended, forcing a
- * token.
+/* Moving the engine to an earlier position: rewinding running requests, forking ended ones, forcing
+ * a token.
  *
- * A move takes one request's tokens up to a position and goes on from there. If it runs, has these
- * tokens, and its settings are still the person's, the engine goes back in place, and nothing is
- * computed again but the newest row. Otherwise it is forked there: a new request with these tokens
- * as its prompt, whose pages come from the cache or from the request beside it. What was left stays
- * in the log, in the timeline as a branch, and in chat.left. */
+ * A move keeps one request's tokens up to a position and continues from there. If the request runs,
+ * has these tokens, and has the user's present settings, it is rewound in place, and only the
+ * newest row is recomputed. Otherwise it is forked: a new request with these tokens as its prompt,
+ * whose pages come from the prefix cache or are shared with the running request. The abandoned
+ * tokens stay in the log, in the timeline as a branch, and in chat.left. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,22 +17,22 @@
 enum { MOVES_MAX = 64, LEAVE_MAX = 64 };
 
 struct move {
-	/* where its tokens are read: the present, or the step that is looked at */
+	/* where its tokens are read: the present, or the step shown */
 	const struct timeline *from;
 	struct tl_stem branch; /* .pos: tokens that are kept */
 	int32_t forced;        /* id to put after them, or -1 */
-	bool beside;           /* the other future goes on, too */
+	bool beside;           /* the other branch continues, too */
 	/* made by prepare() */
 	int32_t *ids, n_ids;
 	bool in_place;
-	int64_t made; /* the request that goes on */
+	int64_t made; /* the request that continues */
 };
 
 struct journey {
 	struct move move[MOVES_MAX];
 	int n;
 	struct engine_request request[MOVES_MAX];
-	int64_t leave[LEAVE_MAX]; /* requests that end for it */
+	int64_t leave[LEAVE_MAX]; /* requests to cancel */
 	int n_leave;
 	struct err err;
 };
@@ -84,7 +84,7 @@ static int copy_ids(struct move *m, struct err *e)
 	return 0;
 }
 
-/* Whether the running request itself can go back to there. */
+/* Whether the running request can be rewound in place. */
 static bool fits_in_place(struct app *a, const struct move *m, int32_t open)
 {
 	const struct chat *c = a->mode_data;
@@ -92,7 +92,7 @@ static bool fits_in_place(struct app *a, const struct move *m, int32_t open)
 	struct tl_stem now = { m->branch.request, -1, 0 };
 	char changed[8];
 
-	/* one that waits has computed nothing that could be kept */
+	/* a waiting request has computed nothing that could be kept */
 	if (m->beside || !r || (r->state != TL_RUNNING && r->state != TL_PREEMPTED) ||
 		m->branch.pos < r->n_prompt || m->branch.pos > timeline_branch_length(&a->timeline, now) ||
 		travel_changed(r, open, &c->settings, engine_info(c->live.session.engine)->ctx, changed,
@@ -117,7 +117,7 @@ static int fill_fork(
 	out->parent = m->branch.request;
 	out->fork_pos = m->branch.pos;
 	out->forced = m->forced >= 0;
-	if (out->max_tokens) /* the limit is that of the whole answer */
+	if (out->max_tokens) /* the limit is for the whole answer */
 		out->max_tokens -= m->n_ids - open;
 	if (c->settings.max_tokens && out->max_tokens < 1)
 		return err_set(e, ERR_USAGE,
@@ -144,7 +144,7 @@ static int prepare(struct app *a, struct journey *j, struct move *m, struct err 
 	return m->in_place ? 0 : fill_fork(a, m, open, &j->request[m - j->move], e);
 }
 
-/* Answers that run and do not go back themselves end: the conversation leaves them. */
+/* Cancels running answers that are not rewound themselves: the conversation leaves them. */
 static void leave_others(struct app *a, struct journey *j)
 {
 	struct chat *c = a->mode_data;
@@ -164,7 +164,7 @@ static void leave_others(struct app *a, struct journey *j)
 
 /* --- what was left --- */
 
-/* One that never drew a token is nothing to return to. */
+/* A branch without a drawn token is not kept. */
 static void push_left(struct chat *c, const struct timeline *t, struct tl_stem b)
 {
 	const struct tl_request *r = timeline_request(t, b.request);
@@ -177,7 +177,7 @@ static void push_left(struct chat *c, const struct timeline *t, struct tl_stem b
 	c->left[c->n_left++] = b;
 }
 
-/* Where the conversation stands now. */
+/* The request that the conversation ends with now. */
 static int64_t stands_at(struct app *a)
 {
 	const struct tl_request *r = view_active(&a->timeline, &a->state);
@@ -239,7 +239,7 @@ static void say_move(struct app *a, const struct move *m, bool goes_on)
 	say_fork(a, m, changed, goes_on);
 }
 
-/* The conversation is at the turn of the forks, and expects them. */
+/* Sets the conversation to the turn of the forks, and expects them as its answers. */
 static int await(struct app *a, struct journey *j, struct err *e)
 {
 	struct chat *c = a->mode_data;
@@ -265,7 +265,7 @@ static int depart(struct app *a, struct journey *j, struct err *e)
 	int32_t n_futures = a->timeline.n_futures;
 	int64_t stood;
 
-	chat_search_stop(a); /* what goes on is another branch */
+	chat_search_stop(a); /* another branch continues */
 	stood = stands_at(a);
 	for (int i = 0; i < j->n; i++)
 		if (prepare(a, j, &j->move[i], e) < 0)

@@ -1,15 +1,15 @@
-/* A chat that looks at an earlier step: the recording so far, on the same screens, while the engine
- * holds.
+/* Shows an earlier step in a chat: the recording so far, on the same screens, while the engine is
+ * paused.
  *
- * The views show chat.past_timeline then, which is what a replay of the file would show. The
- * present goes on being folded beside it. Leaving changes nothing; what goes on from an earlier
- * step is in chat_travel.c. */
+ * The views show chat.past_timeline then, which is what a replay of the file would show. New events
+ * are still folded into the live timeline. Leaving changes nothing; continuing from an earlier step
+ * is in chat_travel.c. */
 #include <inttypes.h>
 
 #include "tui/chat/chat.h"
 #include "tui/replay/scrubber.h"
 
-/* The engine holds meanwhile. */
+/* The engine is paused meanwhile. */
 static int open_past(struct app *a, struct err *e)
 {
 	struct chat *c = a->mode_data;

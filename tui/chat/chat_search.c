@@ -9,7 +9,7 @@
 #include "engine/search/search.h"
 #include "tui/chat/chat.h"
 
-enum { LOOK_NS = 1000000000 }; /* should the event that it is over have been lost on its way here */
+enum { LOOK_NS = 1000000000 }; /* in case the event of its end was lost */
 
 int chat_search_form(const char *typed, char out[CHAT_SEARCH_METHOD])
 {
@@ -61,7 +61,7 @@ static void begin(struct engine *engine, void *arg)
 	c->search->running = id > 0 ? id : 0;
 }
 
-/* When it is over all that it has is taken out of it, and it is closed. */
+/* When it has ended, copies its results and closes it. */
 static void chat_search_look(struct engine *engine, void *arg)
 {
 	struct call *c = arg;
@@ -110,7 +110,7 @@ int chat_search_score(struct app *a, const char *typed, struct err *e)
 	return 0;
 }
 
-/* On the engine's thread it is looked at between steps; what it says of errors must not reach the
+/* The engine's thread polls the command between steps; its standard error must not reach the
  * screen. */
 static void take_judge(struct chat_search *s, struct search_options *o)
 {
@@ -167,7 +167,7 @@ static void cancel(struct engine *engine, void *id)
 	engine_search_cancel(engine, *(int64_t *)id);
 }
 
-/* It was looked at; with app NULL nobody wants to know any more. */
+/* The check is done; app is NULL if the result is no longer needed. */
 static void looked(void *app, void *arg)
 {
 	const struct call *call = arg;
@@ -196,7 +196,7 @@ bool chat_search_cancel(struct app *a, bool quietly)
 		return false;
 	c->search.quietly = quietly;
 	actor_post(c->live.session.actor, cancel, NULL, &c->search.running, sizeof c->search.running);
-	c->search.looked_ns = 0; /* it is looked at at once, and that takes what it has */
+	c->search.looked_ns = 0; /* check it at once, which takes its results */
 	return true;
 }
 

@@ -2,10 +2,9 @@
  * Internal to tui/.
  *
  * The method is a setting like /temp: it holds for the turns that follow and for /retry; so is the
- * command that judges
- * (/score), which runs beside the engine and the screen: neither waits for it. The answer comes as
- * an ordinary request of the conversation, told by the engine when the search is over. Thread: the
- * UI's. */
+ * command that scores (/score), which runs asynchronously: neither engine nor screen waits for it.
+ * The answer is an ordinary request of the conversation, whose events the engine emits when the
+ * search ends. Thread: the UI's. */
 #ifndef CUTAWAY_TUI_CHAT_SEARCH_H
 #define CUTAWAY_TUI_CHAT_SEARCH_H
 
@@ -24,14 +23,14 @@ struct conversation_prompt;
 struct chat_search {
 	/* "beam:4", as engine/search/search.h has it; "": plain answers */
 	char method[CHAT_SEARCH_METHOD];
-	char score[CHAT_SEARCH_SCORE];     /* the command that judges; "": log-probabilities do */
-	char judged_by[CHAT_SEARCH_SCORE]; /* the same, when the running one began */
+	char score[CHAT_SEARCH_SCORE];     /* the command that scores; "": score by log-probability */
+	char judged_by[CHAT_SEARCH_SCORE]; /* the same, as of the start of the running search */
 	struct score_command scorer;
 	int64_t running; /* a search of the engine, 0: none */
 	int64_t looked_ns;
-	bool asked;                            /* whether it is over: the engine will say */
-	bool quietly;                          /* its end is not said */
-	int32_t trimmed_tokens, trimmed_turns; /* noted with the answer, which is a request only then */
+	bool asked;                            /* a check of its end is queued on the engine's thread */
+	bool quietly;                          /* its end is not reported */
+	int32_t trimmed_tokens, trimmed_turns; /* noted when the answer becomes a request */
 };
 
 /* What was typed ("beam 4 0.6", "best:8", "off") in the engine's form. -1: too long to be one. */
@@ -40,13 +39,11 @@ int chat_search_form(const char *typed, char out[CHAT_SEARCH_METHOD]);
 int chat_search_set(struct app *a, const char *typed, struct err *e);
 /* "off" or a command for the shell. */
 int chat_search_score(struct app *a, const char *typed, struct err *e);
-/* The conversation expects one answer. */
+/* Begins a search; the conversation then expects one answer. */
 int chat_search_begin(struct app *a, const struct conversation_prompt *p, struct err *e);
-/* Ends it: all its pages are let go of, and the best answer that it has by now is the turn's.
- * False: none runs. */
+/* Ends it: frees all its pages and takes its best answer so far for the turn. False: none runs. */
 bool chat_search_stop(struct app *a);
-/* The same, but nobody waits: that it is over comes later. quietly: and only an error is said
- * then. */
+/* The same without waiting: the end is handled later. quietly: then only an error is reported. */
 bool chat_search_cancel(struct app *a, bool quietly);
 void chat_search_work(struct app *a); /* after every wait */
 

@@ -1,5 +1,4 @@
-/* Going back with the engine: what the person asks for, and going on from there. How it is done:
- * chat_moves.c. */
+/* The commands that rewind, fork and continue; chat_moves.c carries them out. */
 #include "tui/chat/chat.h"
 #include "tui/replay/travel.h"
 #include "tui/views/view_util.h"
@@ -34,8 +33,8 @@ static int go_on_from_past(struct app *a, struct err *e)
 	return 0;
 }
 
-/* After /rewind and a change of settings, what runs is forked where it stands, with the new
- * ones. */
+/* After /rewind and a change of settings, forks the running request where it is, with the new
+ * settings. */
 static int apply_changes(struct app *a, bool goes_on, struct err *e)
 {
 	struct chat *c = a->mode_data;
@@ -82,14 +81,14 @@ int chat_go_on(struct app *a, struct err *e)
 
 /* --- the commands --- */
 
-/* What the person speaks of: the branch in focus, at the present or at the step that is looked
- * at. */
+/* What a command refers to: the branch in focus, at present or at the step shown. */
 static int focused(struct app *a, struct travel_from *out, struct err *e)
 {
 	struct chat *c = a->mode_data;
 	const struct tl_request *r;
 
-	/* its answer is none of the conversation yet, and the turn before is not meant */
+	/* the search's answer is not part of the conversation yet, and the previous turn is not
+	 * meant */
 	if (c->search.running)
 		return err_set(e, ERR_USAGE,
 			"a search runs, whose branches do not go back: Esc stops it, and its best answer stands");
@@ -142,7 +141,8 @@ int chat_try(struct app *a, const char *token, struct err *e)
 	return chat_move(a, f.t, to, id, false, true, e);
 }
 
-/* An answer that was broken off goes on; one that had ended is followed by the next turn. */
+/* Continues an answer that was interrupted; an answer that had ended is followed by the next
+ * turn. */
 static int switch_to(struct app *a, struct tl_stem b, struct err *e)
 {
 	struct chat *c = a->mode_data;
@@ -169,7 +169,7 @@ static int switch_to(struct app *a, struct tl_stem b, struct err *e)
 	return 0;
 }
 
-/* The oldest futures leave the timeline in a long session, and the others move down. */
+/* In a long session the oldest branches leave the timeline, and the others move down. */
 static bool find_again(const struct timeline *t, struct tl_stem *b)
 {
 	int32_t length = b->pos;

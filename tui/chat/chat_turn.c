@@ -35,8 +35,8 @@ static bool begins_alike(const struct tl_request *a, const struct tl_request *b)
 	return !n || !memcmp(a->prompt, b->prompt, (size_t)n * sizeof *a->prompt);
 }
 
-/* A turn with nothing before it, and not the first: one of two such turns with one prompt is the
- * other, asked again. */
+/* A turn that begins a new conversation. Of two such turns with the same prompt, one is a retry of
+ * the other. */
 static bool begins_anew(const struct timeline *t, const struct tl_request *r)
 {
 	const struct tl_request *before = previous(t, r);
@@ -48,7 +48,7 @@ static bool begins_anew(const struct timeline *t, const struct tl_request *r)
 	return !begins_alike(before, r);
 }
 
-/* Of the request whose answer a fork goes on with. */
+/* Answer's first position in the request whose answer a fork continues. */
 static int32_t answer_begin(const struct timeline *t, const struct tl_request *r)
 {
 	while (timeline_within_answer(t, r))
@@ -76,7 +76,7 @@ static void end_words(struct turn *n, const struct tl_request *r)
 		n->after, sizeof n->after, "%s%s%s", words, *words && *why ? ": " : "", *words ? why : "");
 }
 
-/* What a small model's greedy answer often comes to. */
+/* Notes a repetition loop, common in greedy answers of small models. */
 static void loop_words(struct turn *n, const struct tl_request *r)
 {
 	const size_t used = strlen(n->after);
@@ -115,7 +115,7 @@ static void state_words(struct turn *n, const struct tl_request *r)
 	loop_words(n, r);
 }
 
-/* How many forks of the same question stand together from r on. */
+/* Number of consecutive forks of the same question from r on. */
 static int n_futures(const struct timeline *t, const struct tl_request *r)
 {
 	int n = 1;

@@ -1,5 +1,5 @@
-/* What the chat shows of one request, or of a turn that is none yet: its lines and the words around
- * them. For view_chat.c, which draws them. Thread: the UI's. */
+/* What the chat shows of one request, or of a turn that is not a request yet: its lines and notes.
+ * For view_chat.c, which draws them. Thread: the UI's. */
 #ifndef CUTAWAY_TUI_CHAT_TURN_H
 #define CUTAWAY_TUI_CHAT_TURN_H
 
@@ -8,30 +8,30 @@
 
 enum { TURN_LABEL_W = 4, TURNS_WAITING = 3 /* shown, the newest */ };
 
-/* One request on the screen, from top to bottom: what was dropped before it, what was asked, that
- * it has siblings, the answer, why it ended. A note is one line. */
+/* One request on the screen, from top to bottom: notes on dropped turns, the question, a note on
+ * siblings, the answer, why it ended. A note is one line. */
 struct turn {
 	const struct timeline *t;
 	const struct tl_request *r;
 	const struct tl_token *marked; /* under the cursor, or NULL */
 	struct wrap asked, answer;
 	char trimmed[96], futures[128], after[200];
-	int32_t n_lines; /* with the blank line before it */
+	int32_t n_lines; /* including the blank line before it */
 	bool same_question, anew, waits;
 };
 
-extern const struct tl_request turn_nobody; /* whose the turns are that no request is of */
+extern const struct tl_request turn_nobody; /* placeholder request of turns without one */
 
 void turn_of_request(
 	struct turn *n, const struct timeline *t, const struct tl_request *r, int width, bool ascii);
-/* A turn that was said and not asked yet, on one line: what is being answered above must stay in
- * sight. The newest says what they wait for. */
+/* A turn that was entered and not submitted yet, on one line, so that the running answer stays
+ * visible. The newest says what they wait for. */
 void turn_of_waiting(struct turn *n, const struct timeline *t, const struct view_waiting *w, int i,
 	int width, bool ascii);
-/* The newest search, if its answer is still to come, or was not found, and nothing was said since;
- * else NULL. */
+/* The newest search, if its answer is pending, or was not found, and no turn followed; else
+ * NULL. */
 const struct tl_search *turn_searching(const struct timeline *t);
-/* A turn that a search answers: what leads by now. */
+/* A turn that a search answers: shows the leading branch so far. */
 void turn_of_search(
 	struct turn *n, const struct timeline *t, const struct tl_search *s, int width, bool ascii);
 void turn_free(struct turn *n);

@@ -1,5 +1,5 @@
-/* See chat_wrap.h. Greedy wrapping over graphemes; a line breaks after blanks and around wide
- * characters, which need none. */
+/* See chat_wrap.h. Greedy wrapping over graphemes; a line breaks after blanks, and on either side
+ * of wide characters. */
 #include "tui/chat/chat_wrap.h"
 
 #include <stdlib.h>
@@ -130,8 +130,8 @@ void wrap_lines(struct wrap *w, int width, bool ascii)
 
 		if (!g.used)
 			break;
-		/* blanks hang over the edge; anything else goes to the next line, with its word if it has
-		 * one */
+		/* blanks may extend beyond the edge; anything else goes to the next line, with its whole
+		 * word if there is one */
 		if (!blank && x + cols > width && at > from) {
 			size_t to = brk > from ? brk : at;
 

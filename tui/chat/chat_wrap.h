@@ -12,13 +12,13 @@ struct wrap_line {
 
 struct wrap {
 	char *text;
-	/* [size] whose a byte is: index of the token, below WRAP_GIVEN the position of one that a fork
-	 * was given, counted down; NULL: the text is nobody's. */
+	/* [size] token of a byte: its index; below WRAP_GIVEN the position, counted down, of a token
+	 * from a fork's prompt; NULL: the text has no tokens. */
 	int32_t *owner;
 	size_t size, cap;
 	struct wrap_line *line;
 	int32_t n_lines, cap_lines;
-	bool failed; /* memory ran out: it holds what came before */
+	bool failed; /* memory ran out: the text is incomplete */
 };
 
 void wrap_free(struct wrap *w);
@@ -28,15 +28,15 @@ enum { WRAP_NOBODY = -1, WRAP_GIVEN = -2 };
 /* The part of an answer that a fork has in its prompt: positions from `open` on. */
 void wrap_add_given(
 	struct wrap *w, const struct timeline *t, const struct tl_request *r, int32_t open);
-/* The tokens of an answer, without the end-of-turn token. While it is being written, a last
- * character that is not whole yet is kept back. */
+/* The tokens of an answer, without the end-of-turn token. While the answer runs, an incomplete last
+ * character is left out. */
 void wrap_add_tokens(struct wrap *w, const struct timeline *t, const struct tl_request *r);
 /* Fills line[]. At least one line if there is text. width at least 1. */
 void wrap_lines(struct wrap *w, int width, bool ascii);
 /* Line that shows the first byte of a token, or -1. */
 int32_t wrap_find(const struct wrap *w, int32_t token);
 
-/* Line that shows the first byte of what was given at a position, or -1. */
+/* Line that shows the first byte of a prompt token at a position, or -1. */
 int32_t wrap_find_given(const struct wrap *w, int32_t pos);
 
 #endif

@@ -23,7 +23,7 @@
 		COMMAND_ENGINE, 0, LIVE, ROW(type, __VA_ARGS__)                                            \
 	}
 
-/* Of settings each row; then what the chat sets itself, and what does something. */
+/* Every row of the settings, then the chat's own settings, then commands that act. */
 const struct command commands[] = {
 #define X(type, field, ...) { COMMAND_ANSWER, 0, LIVE, &answer_settings[ANSWER_AT_##field] },
 	SAMPLE_SETTINGS(X) ANSWER_SETTINGS(X)
@@ -141,7 +141,7 @@ static int changed(const struct command_host *h, const struct command *c)
 
 	if (!commands_value(h, c, value, sizeof value))
 		return 0;
-	if (c->kind == COMMAND_ANSWER) /* the engine notes its own */
+	if (c->kind == COMMAND_ANSWER) /* the engine emits the events of its own settings */
 		h->note(h->arg, c->s->name, value);
 	snprintf(text, sizeof text, "%s is now %s   (%s)", c->s->name, value, c->s->doc);
 	h->say(h->arg, text);
@@ -161,7 +161,7 @@ int commands_refused(const char *name, const struct err *why, struct err *e)
 		e, why->code, "%s%s", strncmp(why->text, name, strlen(name)) ? "" : "/", why->text);
 }
 
-/* The words of a setting, up to a colon; they live as long as `copy`. */
+/* The values of a setting, cut at a colon; they are valid as long as `copy`. */
 static struct command_names words_of(const struct setting *s, char copy[COMMAND_NAMES][24])
 {
 	struct command_names l = { 0 };
@@ -177,8 +177,8 @@ static struct command_names words_of(const struct setting *s, char copy[COMMAND_
 	return l;
 }
 
-/* A beginning of a word stands for it, and what follows a colon stays: "look:3,3,2". malloc'd;
- * NULL: the error. */
+/* Completes an unambiguous prefix of a value, and keeps what follows a colon: "look:3,3,2".
+ * malloc'd; NULL: the error. */
 static char *whole_value(const struct setting *s, const char *arg, struct err *e)
 {
 	char copy[COMMAND_NAMES][24], head[24], *whole;
@@ -244,7 +244,7 @@ static int act(
 static int command_run(
 	const struct command_host *h, const struct command *c, const char *arg, struct err *e);
 
-/* "NAME VALUE": any setting by its name, also one that is fixed by now. */
+/* "NAME VALUE": any setting by its name, even one that can no longer change. */
 static int set_any(const struct command_host *h, const char *arg, struct err *e)
 {
 	const char *from = arg + strspn(arg, "-");
@@ -289,7 +289,7 @@ static int command_run(
 	return rc;
 }
 
-/* What follows the name, with what an alias puts before it. malloc'd. */
+/* The argument after the name, with the prefix of an alias. malloc'd. */
 static char *argument(const char *before, const char *line)
 {
 	size_t n = strlen(line), b = strlen(before);

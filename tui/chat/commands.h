@@ -1,8 +1,8 @@
-/* The / commands: one table, from which parsing, help and completion come.
+/* The / commands: parsing, help and completion come from one table.
  *
- * A command acts on a host: the person's own settings, the engine's settings, and a few acts of the
- * program. Nothing here knows screens or threads, so tests and fuzzers bring a host of their own.
- * Thread: the UI's. */
+ * A command acts on a host: the user's settings, the engine's settings, and a few actions of the
+ * program. Nothing here depends on screens or threads, so tests and fuzzers supply a host of their
+ * own. Thread: the UI's. */
 #ifndef CUTAWAY_TUI_COMMANDS_H
 #define CUTAWAY_TUI_COMMANDS_H
 
@@ -56,20 +56,20 @@ struct command_host {
 	bool replay; /* no engine: only the commands that make sense there */
 	const struct view *const *views;
 	void *arg;
-	/* The engine's own settings. engine_set returns 1 if it was only told to: commands_say_set() or
-	 * the error follows. engine_get returns -1 while there is no engine. */
+	/* The engine's own settings. engine_set returns 1 if the change is pending: commands_say_set()
+	 * or the error follows. engine_get returns -1 while there is no engine. */
 	int (*engine_set)(void *arg, const char *name, const char *value, struct err *e);
 	int (*engine_get)(void *arg, const char *name, char *buf, size_t cap);
-	/* a setting of the person's changed */
+	/* a setting of the user's changed */
 	void (*note)(void *arg, const char *name, const char *value);
 	void (*say)(void *arg, const char *text);
-	/* text: the argument or ""; number: its value where the table asks for a number, else 0. */
+	/* text: the argument or ""; number: its value where the table specifies a number, else 0. */
 	int (*act)(void *arg, enum command_act act, const char *text, double number, struct err *e);
 };
 
 enum command_kind {
 	COMMAND_ANSWER, /* a setting of the next answer: of command_host.settings */
-	COMMAND_ENGINE, /* by engine_set and engine_get */
+	COMMAND_ENGINE, /* set and read by engine_set and engine_get */
 	COMMAND_ACT,    /* does something; its argument is described like a setting */
 };
 enum { COMMAND_LIVE = 1, COMMAND_REPLAY = 2 };
@@ -82,7 +82,7 @@ struct command {
 };
 extern const struct command commands[]; /* ends with s NULL */
 
-/* Another name, as debuggers and git have it: it calls `command` with `before` in front of its
+/* Another name, as in debuggers and git: it calls `command` with `before` in front of its
  * argument. */
 struct command_alias {
 	const char *name, *command, *before;
@@ -90,13 +90,13 @@ struct command_alias {
 extern const struct command_alias command_aliases[]; /* ends with name NULL */
 /* here: live, or in a replay */
 bool commands_usable(const struct command_host *h, const struct command *c);
-/* The command that a line calls by its name, an alias or a unique beginning; NULL, with an error
- * that says which may be meant. *before: what an alias puts in front of the argument, or "". */
+/* The command that a line names, by name, alias or unique prefix; NULL, with an error that suggests
+ * names. *before: what an alias puts in front of the argument, or "". */
 const struct command *commands_named(
 	const struct command_host *h, const char *line, const char **before, struct err *e);
 
-/* Things that have names, for all of them one rule: one is called by its name (or its title, if it
- * has one), or by a beginning that no other has. */
+/* A list of names, all looked up by one rule: by the name (or title, if there is one), or by a
+ * unique prefix. */
 enum { COMMAND_NAMES = 96 };
 struct command_names {
 	const char *name[COMMAND_NAMES], *title[COMMAND_NAMES];
@@ -104,23 +104,23 @@ struct command_names {
 };
 struct command_names commands_views(const struct command_host *h);
 bool command_names_begin(const struct command_names *l, int i, const char *text, size_t n);
-/* Its index, or -1; n_found: how many begin so. */
+/* Index of the entry, or -1; n_found: number of entries with this prefix. */
 int command_names_find(const struct command_names *l, const char *text, size_t n, int *n_found);
-/* Its name. NULL, with an error that says which it could be, or which there are; what: "/view". */
+/* Its name. NULL, with an error that lists the candidates, or all names; what: "/view". */
 const char *command_names_choose(
 	const struct command_names *l, const char *what, const char *text, struct err *e);
 
-/* Runs "/name argument". A unique beginning of a name is enough. */
+/* Runs "/name argument". A unique prefix of a name is enough. */
 int commands_run(const struct command_host *h, const char *line, struct err *e);
 /* The same without an error; NULL if none. */
 const struct command *commands_find(const struct command_host *h, const char *line);
 /* For prompt_options.complete; arg is the host. */
 char **commands_complete(void *host, const char *line, int start, int end, bool *files);
-/* One line about the command that is being typed, or of those that begin so; "" if none. */
+/* One line about the command that is being typed, or about those with this prefix; "" if none. */
 void commands_hint(const struct command_host *h, const char *line, char *out, size_t cap);
-/* Says what a setting of the engine is now. */
+/* Prints the present value of an engine setting. */
 void commands_say_set(const struct command_host *h, const char *name);
-/* The error of a setting, as that of the command /name. -1. */
+/* Reports the error of a setting as that of the command /name. Returns -1. */
 int commands_refused(const char *name, const struct err *why, struct err *e);
 /* Current value as text; false if the command has none. */
 bool commands_value(const struct command_host *h, const struct command *c, char *out, size_t cap);

@@ -40,7 +40,7 @@ static void add_views(struct list *l, const struct command_host *h, const char *
 			list_add(l, "", known.name[i], strlen(known.name[i]));
 }
 
-/* Those of the expressions over a step; some may follow a bracket or an operator. */
+/* Adds the columns of expressions over a step; they may follow a bracket or an operator. */
 static void add_columns(struct list *l, const char *begun, size_t n)
 {
 	size_t head = n;
@@ -59,8 +59,8 @@ static void add_columns(struct list *l, const char *begun, size_t n)
 	}
 }
 
-/* The names that debuggers and git have, and those of views, are offered where none of ours begins
- * so. */
+/* Aliases from debuggers and git, and names of views, are offered where no command has this
+ * prefix. */
 static void add_names(struct list *l, const struct command_host *h, const char *begun, size_t n)
 {
 	for (const struct command *c = commands; c->s; c++)

@@ -1,5 +1,5 @@
-/* Which command a line calls: by its name, by that which debuggers and git have for it, by a unique
- * beginning; and which may have been meant. See commands.h. */
+/* Finds the command that a line names: by name, by an alias from debuggers or git, or by a unique
+ * prefix; and suggests names. See commands.h. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -101,7 +101,7 @@ int command_names_find(const struct command_names *l, const char *text, size_t n
 	return *n_found == 1 ? at : -1;
 }
 
-/* Those that begin so, each after a blank and `before`. */
+/* The names with this prefix, each after a blank and `before`. */
 static void names_text(const struct command_names *l, const char *text, size_t n,
 	const char *before, char *out, size_t cap)
 {
@@ -177,8 +177,8 @@ static const struct command_alias *alias(const char *name, size_t n)
 	return NULL;
 }
 
-/* A view goes by its own name, and one or many of it: /batch, /page. With an argument it is
- * something else. */
+/* A view is found by its name in singular or plural: /batch, /page. With an argument it is not a
+ * view. */
 static const char *view_named(const struct command_host *h, const char *name, size_t n)
 {
 	struct command_names l = commands_views(h);

@@ -3,8 +3,8 @@
  * Invariants: (1) ids[0 … n_head-1] open the conversation and are never dropped; (2) turn i lies at
  * ids[turn[i].begin …] up to the next turn's begin; while `open`, the last turn ends with the
  * opening of its answer, whose own ids are in answer[] until the next turn closes it; (3) turns are
- * in order and each is whole; (4) what was asked once is kept as a mark, and each request has that
- * of its turn: going back finds it there. */
+ * in order and each is whole; (4) the state at each submitted turn is kept as a mark, and each
+ * request refers to the mark of its turn, for going back. */
 #include "base/array.h"
 #include "tui/chat/conversation_impl.h"
 
@@ -94,7 +94,7 @@ struct answer *conv_answer_of(struct conversation *c, int64_t request)
 	return NULL;
 }
 
-/* Room for the longest answer at once, so that no token of it allocates: untouched memory costs
+/* Reserves room for the longest answer, so that no token allocates: untouched memory costs
  * nothing. */
 struct answer *conv_answer_begin(struct conversation *c, int64_t request)
 {
@@ -113,15 +113,15 @@ void conv_answer_add(struct conversation *c, struct answer *a, int32_t id)
 		a->ids[a->n++] = id;
 }
 
-/* Which turn it answers, for going back to it. */
+/* Notes the turn that the request answers, for going back to it. */
 static void note_asked(struct conversation *c, int64_t request)
 {
 	if (ARRAY_ROOM(c->asked, c->cap_asked, c->n_asked + 1)) /* else it cannot be gone back to */
 		c->asked[c->n_asked++] = (struct asked){ request, c->marked };
 }
 
-/* A fork from within an answer has a part of it in its prompt, and the conversation goes on with
- * it. */
+/* A fork from within an answer has a part of it in its prompt; copies that part, which the
+ * conversation keeps. */
 static void take_given(struct conversation *c, struct answer *a, const struct ev_request *r)
 {
 	const unsigned char *p = r->prompt.data;
@@ -134,8 +134,8 @@ static void take_given(struct conversation *c, struct answer *a, const struct ev
 		c->chosen = (int)(a - c->answer);
 }
 
-/* No two answers to a turn draw with one number, or they would be one text; the branches of a
- * search are answers, too. */
+/* Answers to the same turn need different sample numbers, or their texts would be equal; branches
+ * of a search count, too. */
 static void note_sample(struct conversation *c, int64_t sample)
 {
 	if (sample < c->sample || sample == INT64_MAX)
@@ -214,7 +214,7 @@ int conv_append(struct conversation *c, const int32_t *ids, size_t n, struct err
 	return 0;
 }
 
-/* The chosen answer becomes part of the ids. A turn that was never answered leaves again. */
+/* The chosen answer becomes part of the ids. A turn that was never answered is removed. */
 static int close_answer(struct conversation *c, struct err *e)
 {
 	struct answer *a = c->n_answers ? &c->answer[c->chosen] : NULL;
@@ -288,7 +288,7 @@ static int add_turn(struct conversation *c, const char *text, size_t size, const
 	return 0;
 }
 
-/* A turn that is asked again has its mark already. */
+/* A repeated turn has its mark already. */
 static void fill_prompt(struct conversation *c, struct conversation_prompt *out)
 {
 	if (c->marked < 0)
@@ -419,6 +419,6 @@ int conversation_save(struct conversation *c, const char *path, struct err *e)
 	if (!fclose(f) && !failed)
 		return 0;
 	err_set(e, ERR_IO, "%s could not be written: %s", path, strerror(errno));
-	unlink(path); /* half of it, which would be in the way of the next */
+	unlink(path); /* an incomplete file would prevent the next attempt */
 	return -1;
 }

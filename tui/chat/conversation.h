@@ -1,9 +1,9 @@
-/* A conversation: token ids that only grow from turn to turn (retokenising would miss the prefix
- * cache).
+/* A conversation: token ids that only grow from turn to turn (tokenising the text again could miss
+ * the prefix cache).
  *
  * The ids of answers come straight from the engine's events (conversation_sink is a sink), never
  * from the screen's ring, which may lose events when the terminal is slow. One turn may have
- * several answers (fork); the conversation goes on with the chosen one.
+ * several answers (fork); the conversation continues with the chosen one.
  *
  * Thread: conversation_sink runs on the engine's, everything else on the UI's; a lock guards the
  * answers. */
@@ -32,7 +32,8 @@ void conversation_sink(void *conversation, const struct event *ev);
 /* Begins anew; system as in template_begin. */
 int conversation_new(struct conversation *c, const char *system, struct err *e);
 
-/* A prompt ready to be submitted. ids belong to the conversation and live until its next call. */
+/* A prompt ready to be submitted. ids belong to the conversation and are valid until its next
+ * call. */
 struct conversation_prompt {
 	const int32_t *ids;
 	int32_t n_ids;
@@ -41,31 +42,32 @@ struct conversation_prompt {
 	int32_t trimmed_tokens, trimmed_turns; /* dropped to make room */
 };
 /* A new turn. room: tokens to keep free for the answer. With drop, the oldest turns are dropped
- * until it fits; without, or if it can never fit, an error that says the numbers. */
+ * until it fits; without, or if it can never fit, an error with the numbers. */
 int conversation_ask(struct conversation *c, const char *text, size_t size, int32_t room, bool drop,
 	struct conversation_prompt *out, struct err *e);
-/* The last turn again, from the first sample number on that no answer to it has drawn with. */
+/* The last turn again, with the first sample number that no answer to it has used. */
 int conversation_repeat(struct conversation *c, struct conversation_prompt *out, struct err *e);
 
-/* The next n_requests of kind chat or fork are the answers of this turn. Before they are
+/* The next n_requests of kind chat or fork are the answers of this turn. Call it before they are
  * submitted. */
 void conversation_expect(struct conversation *c, int32_t n_requests);
 
 /* Takes the conversation back to the turn that this request answered, however long ago (also before
- * /new), with ids [n_ids], its prompt and a part of its answer, or of one that it left. The turns
- * after it leave the conversation, but not the log. out: a prompt that goes on from there, as a
- * fork; without one the answer stands as it is, and the next turn follows it. */
+ * /new), with ids [n_ids]: its prompt and a part of its answer, or of an abandoned one. Later turns
+ * leave the conversation, but not the log. out: a prompt that continues from there, as a fork;
+ * NULL: the answer stays as it is, and the next turn follows it. */
 int conversation_resume(struct conversation *c, int64_t request, const int32_t *ids, int32_t n_ids,
 	struct conversation_prompt *out, struct err *e);
 /* Whether a request is an answer to the last turn. */
 bool conversation_has(struct conversation *c, int64_t request);
-/* Where the answers to the turn of this request begin; -1: it is not of this conversation. */
+/* Position at which the answers to the turn of this request begin; -1: it is not of this
+ * conversation. */
 int32_t conversation_open_pos(struct conversation *c, int64_t request);
 
 bool conversation_busy(struct conversation *c); /* an answer is not finished */
 /* Requests that are not finished; returns how many, writes at most cap. */
 int conversation_running(struct conversation *c, int64_t *request, int cap);
-/* The conversation goes on with this request's answer, if it is one of the last turn's. */
+/* Continues the conversation with this request's answer, if it answers the last turn. */
 void conversation_choose(struct conversation *c, int64_t request);
 
 /* Writes the turns as text; existing files are not overwritten. */

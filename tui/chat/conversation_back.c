@@ -1,4 +1,4 @@
-/* Going back in a conversation: what was asked is kept as it was. See conversation.h. */
+/* Going back in a conversation: restores the state at an earlier turn. See conversation.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ void conv_marks_free(struct conversation *c)
 	c->n_marks = c->cap_marks = 0;
 }
 
-/* Copies turns; -1: no memory, and nothing is there. */
+/* Copies turns; -1: out of memory, nothing is copied. */
 static int turns_copy(struct turn **out, const struct turn *turn, int n)
 {
 	struct turn *copy = calloc((size_t)n, sizeof *copy);
@@ -73,7 +73,7 @@ static int mark_of(const struct conversation *c, int64_t request)
 	return -1;
 }
 
-/* The conversation is as it was when the mark was made. */
+/* Restores the conversation to the state of the mark. */
 static int take_mark(struct conversation *c, int mark, struct err *e)
 {
 	const struct mark *m = &c->mark[mark];
@@ -101,7 +101,7 @@ static int take_mark(struct conversation *c, int mark, struct err *e)
 	return 0;
 }
 
-/* On the lock. */
+/* Called with the lock held. */
 static int resume(
 	struct conversation *c, int64_t request, const int32_t *ids, int32_t n_ids, struct err *e)
 {

@@ -1,5 +1,4 @@
-/* Inside of a conversation: what conversation.c and conversation_back.c share. See
- * conversation.h. */
+/* Internal: what conversation.c and conversation_back.c share. See conversation.h. */
 #ifndef CUTAWAY_TUI_CONVERSATION_IMPL_H
 #define CUTAWAY_TUI_CONVERSATION_IMPL_H
 
@@ -15,10 +14,10 @@ struct turn {
 	char *text;
 };
 
-/* The conversation as it was when a turn was asked. */
+/* The state of the conversation when a turn was submitted. */
 struct mark {
 	int32_t *ids;
-	struct turn *turn; /* the last one is being asked */
+	struct turn *turn; /* the last one is the submitted turn */
 	int32_t n;
 	int n_turns;
 	size_t n_head;
@@ -32,7 +31,7 @@ struct asked {
 
 struct answer {
 	int64_t request;
-	int32_t *ids; /* after the opening of the answer, what a fork was given of them too */
+	int32_t *ids; /* after the opening of the answer, including those from a fork's prompt */
 	int32_t n, cap;
 	bool finished;
 };
@@ -49,7 +48,7 @@ struct conversation {
 	struct mark *mark;
 	int n_marks, cap_marks;
 	pthread_mutex_t lock; /* of everything below */
-	int64_t sample;       /* the first that no answer to the present turn has drawn with */
+	int64_t sample;       /* the first sample number that no answer to the present turn has used */
 	int marked;           /* the present turn's mark, or -1 */
 	int32_t marked_n;
 	struct asked *asked; /* by request */
@@ -57,7 +56,7 @@ struct conversation {
 	struct answer answer[ANSWERS_MAX];
 	int n_answers, chosen;
 	int32_t expected;
-	bool lost; /* no memory for an answer's ids: it cannot be gone on with */
+	bool lost; /* out of memory for an answer's ids: the conversation cannot continue with it */
 };
 
 /* conversation.c. Those of answers are called with the lock held. */
@@ -69,8 +68,8 @@ struct answer *conv_answer_begin(struct conversation *c, int64_t request);
 void conv_answer_add(struct conversation *c, struct answer *a, int32_t id);
 int conv_append(struct conversation *c, const int32_t *ids, size_t n, struct err *e);
 
-/* conversation_back.c: remembers the turn that is being asked. Without memory for it, it cannot be
- * gone back to. */
+/* conversation_back.c: saves the state at the turn being submitted. If that fails (memory), the
+ * turn cannot be gone back to. */
 void conv_make_mark(struct conversation *c);
 void conv_marks_free(struct conversation *c);
 

@@ -1,4 +1,4 @@
-/* See prompt.h. The only file that knows readline. */
+/* See prompt.h. The only file that uses readline. */
 #include "tui/chat/prompt.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ static struct {
 	bool eof;
 	char *match[MATCHES_MAX];
 	int n_matches;
-	char **found; /* completions on their way to readline */
+	char **found; /* completions to be passed to readline */
 } prompt;
 
 /* --- readline's ways in and out --- */
@@ -57,7 +57,7 @@ static void forget_matches(void)
 	prompt.n_matches = 0;
 }
 
-/* matches[0] is what they have in common. */
+/* matches[0] is their common prefix. */
 static void keep_matches(char **matches, int n, int longest)
 {
 	(void)longest;
@@ -171,8 +171,7 @@ static void open_history(const char *path)
 static void bind_ours(void)
 {
 	rl_variable_bind("bell-style", "none"); /* a bell would be written to the terminal */
-	/* What is fed is UTF-8, whatever the terminal's locale (LC_ALL=C) or the inputrc has readline
-	 * think. */
+	/* Input is UTF-8, whatever readline derives from the locale (LC_ALL=C) or the inputrc. */
 	rl_variable_bind("convert-meta", "off");
 	rl_variable_bind("input-meta", "on");
 	/* Ctrl-X begins keys of several bytes. When one comes within an incremental search readline 8.2
@@ -190,7 +189,8 @@ static void bind_ours(void)
 	 * backwards alone; Ctrl-S stops a terminal's output anyway. */
 	rl_bind_keyseq_in_map("\\C-s", NULL, emacs_standard_keymap);
 	rl_bind_keyseq_in_map("\\C-s", NULL, vi_insertion_keymap);
-	/* Counts: a slip of the finger on Esc and digits asks for the next key a million times. */
+	/* No numeric arguments: Esc and digits typed by accident would repeat the next key a million
+	 * times. */
 	for (char key[] = "\\e0"; key[2] <= '9'; key[2]++)
 		rl_bind_keyseq_in_map(key, NULL, emacs_standard_keymap);
 	rl_bind_keyseq_in_map("\\e-", NULL, emacs_standard_keymap);
@@ -261,7 +261,7 @@ void prompt_feed(const char *bytes, size_t n)
 
 void prompt_sequence(const char *seq)
 {
-	int type = ISKMAP; /* a sequence that only begins one: nothing would follow */
+	int type = ISKMAP; /* an incomplete key sequence: its rest would never come */
 
 	if (rl_function_of_keyseq(seq, rl_get_keymap(), &type) && type != ISKMAP)
 		prompt_feed(seq, strlen(seq));
@@ -338,7 +338,7 @@ const char *prompt_match(int i)
 
 /* --- drawing --- */
 
-/* A search puts its own words before the line. */
+/* A search replaces the label by its own. */
 static const char *label_now(const char *label)
 {
 	return rl_display_prompt && *rl_display_prompt ? rl_display_prompt : label;

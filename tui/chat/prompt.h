@@ -18,7 +18,7 @@
 struct prompt_options {
 	const char *history; /* file, or NULL: none is kept */
 	/* Completions of the word that begins at `start` and ends at `end` of line: a malloc'd list of
-	 * malloc'd texts, ending with NULL; or NULL. *files: file names are wanted instead. */
+	 * malloc'd texts, ending with NULL; or NULL. *files: complete file names instead. */
 	char **(*complete)(void *arg, const char *line, int start, int end, bool *files);
 	void *arg;
 };
@@ -27,19 +27,19 @@ struct prompt_options {
 int prompt_open(const struct prompt_options *o, struct err *e);
 void prompt_close(void);
 
-/* Bytes as typed, key sequences included; a character's all at once: a search takes no half
- * ones. */
+/* Bytes as typed, key sequences included; all bytes of a character in one call, as a search cannot
+ * take part of one. */
 void prompt_feed(const char *bytes, size_t n);
-/* What a key sent that is no character; nothing happens if readline does not know it. */
+/* The byte sequence of a key that is not a character; ignored if readline does not know it. */
 void prompt_sequence(const char *seq);
-/* Text put in as it is, newlines kept: what bracketed paste brought. */
+/* Inserts pasted text (bracketed paste) as it is, newlines kept. */
 void prompt_paste(const char *text, size_t size);
 /* The line that was finished with Enter, malloc'd; NULL if there is none. More may follow. */
 char *prompt_take(void);
 /* True once after Ctrl-D on an empty line. */
 bool prompt_take_eof(void);
 
-const char *prompt_text(void); /* what stands there now */
+const char *prompt_text(void); /* the present text */
 void prompt_set(const char *text);
 bool prompt_wants_escape(void); /* vi mode, or a mode of its own: Esc has a meaning of its own */
 bool prompt_busy(void); /* an incremental search or another mode of its own takes the keys */
@@ -50,8 +50,8 @@ const char *prompt_match(int i);
 
 /* Lines that the text takes, w columns wide, after a label. */
 int prompt_lines(int w, const char *label, bool ascii);
-/* Draws it and places the canvas' cursor. `empty` is shown dim while nothing stands there, or is
- * NULL. Not awake: keys go elsewhere; all of it is dim, without a cursor. */
+/* Draws it and places the canvas' cursor. `empty` (may be NULL) is shown dim while the text is
+ * empty. Not awake: the prompt lacks the focus; all of it is dim, without a cursor. */
 void prompt_draw(struct pen *p, const char *label, const char *empty, bool awake);
 
 #endif
