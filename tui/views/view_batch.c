@@ -1,5 +1,5 @@
-/* The view "batch": one row a slot, one column a step, and the queue. The height of a column tells
- * how many rows the request had in the step, its colour whose they were. */
+/* The view "batch": one row a slot, one column a step, and the queue. The height of a column shows
+ * how many rows the request had in the step, its colour the request. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,11 +12,11 @@ enum { MAX_SLOTS = 64, MAX_QUEUE = 64, TABLE_HEAD = 2 };
 
 struct slots {
 	int n, n_running;
-	int number[MAX_SLOTS];      /* of the slot */
+	int number[MAX_SLOTS];      /* slot number */
 	int64_t request[MAX_SLOTS]; /* the newest one in it, within the steps that are shown */
 };
 
-/* What a row's label takes: the newest request has the longest. */
+/* Width of the row labels: the newest request has the longest. */
 static int label_w(const struct timeline *t)
 {
 	int w = t->n_requests ? view_label_width(t->request[t->n_requests - 1].id) + 1 : 0;
@@ -171,13 +171,14 @@ static const char *state_words(const struct timeline *t, const struct tl_request
 	return "running";
 }
 
-static int64_t waited(const struct timeline *t, const struct tl_request *r)
+/* In ns. As floating point: the times of a damaged recording can lie as far apart as there are. */
+static double waited(const struct timeline *t, const struct tl_request *r)
 {
 	int64_t until = r->admitted_ns != EV_NULL_I ? r->admitted_ns
 					: r->finished               ? r->finished_ns
 												: t->last_t_ns;
 
-	return until > r->arrival_ns ? until - r->arrival_ns : 0;
+	return until > r->arrival_ns ? (double)until - (double)r->arrival_ns : 0;
 }
 
 /* Columns of the table, by their right ends; text is left. */
@@ -195,9 +196,10 @@ static void table_cell(
 	view_count(out[1], r->looked_up ? r->lookup.hit : EV_NULL_I);
 	view_count(out[2], r->n_tokens);
 	view_tokens_s(out[3], timeline_rate(t, r->id));
-	view_ns(out[4], (double)waited(t, r));
-	view_ns(out[5],
-		r->first_token_ns == EV_NULL_I ? (double)NAN : (double)(r->first_token_ns - r->arrival_ns));
+	view_ns(out[4], waited(t, r));
+	view_ns(out[5], r->first_token_ns == EV_NULL_I
+						? (double)NAN
+						: (double)r->first_token_ns - (double)r->arrival_ns);
 	view_ns(out[6], r->n_tokens > 1 ? 1e9 / timeline_rate(t, r->id) : (double)NAN);
 }
 
@@ -230,7 +232,7 @@ static void draw_table(struct pen *p, const struct timeline *t, const struct vie
 	const struct tl_request *chosen = view_request(t, s);
 	int32_t first, last;
 
-	room -= t->n_requests > room; /* what does not fit is told of */
+	room -= t->n_requests > room; /* a line counts what does not fit */
 	first = t->n_requests > room ? t->n_requests - room : 0;
 	if (chosen && chosen - t->request < first)
 		first = (int32_t)(chosen - t->request);
