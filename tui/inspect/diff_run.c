@@ -1,5 +1,5 @@
-/* The screen of `cutaway diff --view`: its loop. A still picture: it is drawn after a key or a
- * change of the terminal's size, and waits in one place. Thread: the UI's. */
+/* The screen of `cutaway diff --view`: its loop. It draws only after a key or a change of the
+ * terminal's size, and waits in one place. Thread: the UI's. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -130,7 +130,7 @@ int tui_diff(struct diff *d, const struct tui_options *o, struct err *e)
 		struct signalfd_siginfo info;
 
 		while (read(r.signal_fd, &info, sizeof info) > 0)
-			; /* obeyed already */
+			; /* handled already */
 		close(r.signal_fd);
 	}
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);

@@ -28,7 +28,7 @@ static const char help[] =
 	"\n"
 	"The same in words: cutaway diff A B. How far their distributions are apart after that token, exactly: --deep.\n";
 
-/* Where lines are short, what was drawn has two for each. */
+/* On narrow screens each side's draw takes two lines. */
 static int foot_rows(int w, int h)
 {
 	return w < WIDE && h >= HIGH ? FOOT_ROWS + 2 : FOOT_ROWS;
@@ -49,7 +49,7 @@ static void free_column(struct diff_column *c)
 	*c = (struct diff_column){ 0 };
 }
 
-/* First token that is shown: the answer's, or the one where they part if that is before. */
+/* First token shown: the answer's first, or the first difference if that is earlier. */
 static int32_t base_of(const struct diff_pair *p, int side)
 {
 	int32_t at = p->from[side] + p->at, n_prompt = p->side[side].n_prompt;
@@ -87,7 +87,7 @@ static int fill_column(
 		memcpy(c->text + c->start[i], piece ? piece->bytes : "?", piece ? (size_t)piece->size : 1);
 	}
 	for (size_t i = 0; i < size; i++)
-		c->text[i] = c->text[i] ? c->text[i] : '\1'; /* shown as any control character */
+		c->text[i] = c->text[i] ? c->text[i] : '\1'; /* shown like other control characters */
 	c->text[size] = 0;
 	return 0;
 }
@@ -213,7 +213,7 @@ static void style(
 				: pen->c->mono    ? ATTR_BOLD
 								  : 0;
 	if (p->n_hunks && token == (side ? p->hunk[0].b : p->hunk[0].a) && hunk == 0)
-		pen->attr = ATTR_REVERSE | ATTR_BOLD; /* where they part */
+		pen->attr = ATTR_REVERSE | ATTR_BOLD; /* the first difference */
 }
 
 static void draw_line(

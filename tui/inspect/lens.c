@@ -1,9 +1,8 @@
 /* See lens.h.
  *
  * Invariants: (1) at most one thread runs, and `job` is its own from lens_begin to the join; (2)
- * what the UI shows
- * (`look`, `shown`) is touched by the UI's thread alone; (3) while a look runs, the next one asked
- * for waits in `next`, a newer one taking its place. */
+ * what the UI shows (`look`, `shown`) is used by the UI's thread alone; (3) while a look runs, the
+ * next request waits in `next`, where a newer one replaces it. */
 #include "tui/inspect/lens.h"
 
 #include <errno.h>
@@ -29,10 +28,10 @@ struct job {
 };
 
 struct lens {
-	struct actor *actor; /* NULL: of a replay */
+	struct actor *actor; /* NULL: in a replay */
 	const struct tokenizer *tokenizer;
-	char *model, *else_model, *sha256; /* of a replay; model NULL: the log names none */
-	struct engine *engine;             /* of a replay: the thread's, and after a join the UI's */
+	char *model, *else_model, *sha256; /* in a replay; model NULL: the log names none */
+	struct engine *engine; /* in a replay; used by the thread, and after a join by the UI */
 	bool checked;
 	int fd;
 	pthread_t thread;
@@ -57,7 +56,7 @@ static void wake(struct lens *l)
 	uint64_t one = 1;
 
 	if (write(l->fd, &one, sizeof one) < 0)
-		return; /* it is readable already */
+		return; /* the fd is readable already */
 }
 
 static bool progress(void *arg, int32_t done, int32_t all)
@@ -88,8 +87,8 @@ static void stage(struct lens *l, enum stage s)
 	wake(l);
 }
 
-/* 1: it is the file of the log; 0: it is not, or cannot be read; -1: interrupted. Without a hash
- * any file will do. */
+/* 1: the file has the log's SHA-256; 0: it has not, or cannot be read; -1: interrupted. Without a
+ * hash any file matches. */
 static int is_recorded(struct lens *l, const char *path, char sha256[SHA256_HEX])
 {
 	struct err why = { 0 };
@@ -109,7 +108,7 @@ static const char *or_none(const char *path)
 	return path ? path : "(not named in the log)";
 }
 
-/* The file of the log, and no other: the same name says nothing. */
+/* Requires the file with the log's SHA-256: an equal name proves nothing. */
 static int check_file(struct lens *l, struct err *e)
 {
 	char sha256[SHA256_HEX], other[SHA256_HEX];

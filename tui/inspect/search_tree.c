@@ -55,7 +55,7 @@ static double score_of(const struct tl_search *s, double logp, int32_t n)
 	return n > 0 ? logp / pow(n, search_alpha(s)) : (double)NAN;
 }
 
-/* Recordings of before format 6 do not say it, but their scores do. */
+/* Recordings before format 6 lack the command, but it follows from their scores. */
 bool search_has_command(const struct tl_search *s)
 {
 	if (s->judge)
@@ -85,7 +85,7 @@ static const struct tl_node *node_of_request(const struct tl_search *s, int64_t 
 
 	for (int32_t i = 0; request && i < s->n_nodes; i++) {
 		if (s->node[i].request == request && s->node[i].visits >= 0 && s->node[i].node > 0)
-			return &s->node[i]; /* the sentence that this simulation brought */
+			return &s->node[i]; /* the branch that this simulation added */
 		if (s->node[i].answer == request)
 			found = &s->node[i];
 	}
@@ -147,10 +147,10 @@ bool search_uct(const struct tl_search *s, const struct tl_node *k, struct searc
 struct maker {
 	const struct tl_search *s;
 	struct search_rows *g;
-	int32_t *order; /* nodes by the one above and then in the order of the screen */
-	int32_t *first; /* [n + 1] in order[]: who goes on from a node; n: the roots */
+	int32_t *order; /* nodes by parent, then in the order of the screen */
+	int32_t *first; /* [n + 1] in order[]: first child of a node; n: the roots */
 	bool *keep, *won;
-	int32_t *lead; /* of the won: own tokens up to where the next of them parts */
+	int32_t *lead; /* on the winning path: own tokens before the next node on it branches off */
 	bool by_visits;
 };
 
@@ -162,8 +162,8 @@ static int32_t index_above(const struct tl_search *s, const struct tl_node *k)
 	return up ? (int32_t)(up - s->node) : s->n_nodes;
 }
 
-/* What has no score follows all that have one; of equals the winner, which was scored first, is
- * before the others. */
+/* Nodes without a score come last; of equal ones the winner, which was scored first, comes
+ * first. */
 static int by_score(const struct tl_search *s, const struct tl_node *x, const struct tl_node *y)
 {
 	double a = search_score(s, x), b = search_score(s, y);
@@ -192,7 +192,7 @@ static int by_place(const void *a, const void *b, void *arg)
 	return (x->node > y->node) - (x->node < y->node);
 }
 
-/* What is of interest however many there are; and all that lies above it. */
+/* Marks nodes that are always shown, and all their ancestors. */
 static void mark(struct maker *m)
 {
 	const struct tl_search *s = m->s;
@@ -353,7 +353,7 @@ size_t search_whole_text(const struct timeline *t, const struct tl_search *s,
 		 k = k->parent >= 0 && k->parent < k->node ? timeline_search_node(s, k->parent) : NULL)
 		way[n++] = k;
 	while (n--) {
-		/* of what is above only what lies before the one below parts */
+		/* of an ancestor only the tokens before its child branches off */
 		int32_t end = n                                         ? way[n - 1]->from
 					  : way[n]->n_answers && way[n]->visits < 0 ? way[n]->answer_own
 																: way[n]->tokens;

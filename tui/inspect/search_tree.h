@@ -1,4 +1,4 @@
-/* A search as rows: its tree in the order of the screen, what each branch scores and says. For
+/* A search as rows: its tree in the order of the screen, the score and text of each branch. For
  * view_search.c and the chat; nothing is drawn here. Thread: the UI's. */
 #ifndef CUTAWAY_TUI_SEARCH_TREE_H
 #define CUTAWAY_TUI_SEARCH_TREE_H
@@ -12,14 +12,14 @@ struct search_row {
 	const struct tl_node *k;
 	const struct tl_member *m; /* a simulation that runs from k; NULL: the row is k itself */
 	int depth;
-	uint32_t rails; /* bit d: a line goes on at depth d */
-	bool last;      /* of those that go on from the same branch */
+	uint32_t rails; /* bit d: a line continues at depth d */
+	bool last;      /* last child of its parent */
 	bool won;       /* on the way to the best answer */
-	int32_t lead;   /* so many of its own tokens lead there */
+	int32_t lead;   /* own tokens on that path */
 };
 struct search_rows {
 	struct search_row *row;
-	int n, n_hidden; /* hidden: given up, or tried once, for want of rows */
+	int n, n_hidden; /* hidden: pruned, or tried once, if rows are scarce */
 };
 
 enum search_sort search_sort(const struct tl_search *s);
@@ -29,25 +29,25 @@ double search_alpha(const struct tl_search *s);
 const struct tl_node *search_leader(const struct tl_search *s);
 /* Branches that compute. */
 int search_running(const struct tl_search *s);
-/* Branches that have ended and whose score a command has not said yet. */
+/* Branches that have ended and wait for the command's score. */
 int search_waiting(const struct tl_search *s);
 bool search_waits(const struct tl_search *s, const struct tl_node *k);
-/* What a branch scores: its best answer, else what it would as it stands. NaN: not known. */
+/* Score of a branch: that of its best answer, else of its present text. NaN: not known. */
 double search_score(const struct tl_search *s, const struct tl_node *k);
 /* A command scores the answers, not their log-probability. */
 bool search_has_command(const struct tl_search *s);
 
-/* Why a tree search goes where it goes: promise = mean + bonus (UCT), as engine/search/mcts.c has
- * it. */
+/* How a tree search selects: mean + bonus (UCT), as in engine/search/mcts.c. */
 struct search_uct {
-	/* mean: value between the least and the most seen, less for simulations under way */
+	/* mean: value scaled between the lowest and the highest so far, reduced for running
+	 * simulations */
 	double mean, bonus;
-	int32_t tries, above; /* visits and what is under way, here and in the node above */
+	int32_t tries, above; /* visits and running simulations, here and in the parent */
 };
 /* False for the root. */
 bool search_uct(const struct tl_search *s, const struct tl_node *k, struct search_uct *out);
 
-/* Rows of a search; all: what was given up or tried once, too. false: no memory. */
+/* Rows of a search; all: including pruned branches and those tried once. false: no memory. */
 bool search_rows_make(struct search_rows *g, const struct tl_search *s, bool all);
 void search_rows_free(struct search_rows *g);
 
@@ -56,7 +56,7 @@ void search_rows_free(struct search_rows *g);
 /* from, to: of its own tokens. */
 size_t search_own_text(const struct timeline *t, const struct tl_node *k, int32_t from, int32_t to,
 	char *out, size_t cap);
-/* Its own tokens; of one that ended and was given up later those of its answer. */
+/* Its own tokens; for a branch that ended and was pruned later, those of its answer. */
 int32_t search_own_tokens(const struct tl_node *k);
 size_t search_member_text(
 	const struct timeline *t, const struct tl_member *m, int32_t from, char *out, size_t cap);

@@ -1,9 +1,9 @@
 /* See player.h. Forwards, the events of the next steps are folded; backwards or far ahead, the
- * timeline is made anew from the keyframe that lies KEY_WINDOW steps before (rounded down), and
- * what follows is folded: so all that the timeline keeps of steps comes from events, and the
- * keyframe has to hold none of it.
+ * timeline is restored from the keyframe KEY_WINDOW steps before (rounded down), and the steps
+ * after it are folded: so the timeline's history of steps comes from events, and keyframes need not
+ * hold it.
  *
- * Invariant: the reader stands after the last event that t has folded. */
+ * Invariant: the reader's next event follows the last one that t has folded. */
 #include "tui/replay/player.h"
 
 #include <stdlib.h>
@@ -24,7 +24,8 @@ static void add_mark(void *arg, enum reader_mark kind, int64_t step)
 
 	if (step < 0 || step > TL_INT_MAX)
 		return;
-	if (ARRAY_ROOM(p->mark, p->cap_marks, p->n_marks + 1)) /* else a mark less on the scrubber */
+	if (ARRAY_ROOM(p->mark, p->cap_marks, p->n_marks + 1)) /* without memory the scrubber lacks a
+															  mark */
 		p->mark[p->n_marks++] = (struct player_mark){ kind, step };
 }
 
@@ -86,7 +87,7 @@ static int older_rows(void *arg, uint64_t kinds, int64_t first, int64_t last,
 	return got < 0 ? -1 : 0;
 }
 
-/* Wherever they are: in the file, or ours. */
+/* Keyframes of the file, or those made here. */
 static int older_keys(void *arg, int64_t first, int64_t last,
 	bool (*fn)(void *to, const struct key_row *row), void *to)
 {
@@ -236,7 +237,7 @@ static int rewind_all(struct player *p, struct timeline *t, struct err *e)
 	return reader_seek(p->reader, 1, e);
 }
 
-/* Somewhere before the step, as near as can be. The stretch from there is folded. */
+/* Restores the nearest state before the step. The caller folds the rest. */
 static int jump(struct player *p, struct timeline *t, int64_t step, struct err *e)
 {
 	struct key_row row = { .seq = 0 };
@@ -282,7 +283,7 @@ static int fold_begin(struct player *p, struct timeline *t, struct err *e)
 	return got < 0 ? -1 : 0;
 }
 
-/* A number that no step can have counts for nothing, here as in the timeline. */
+/* An impossible step number is ignored, as in the timeline. */
 static void fold_one(struct player *p, struct timeline *t, const struct event *ev)
 {
 	timeline_fold(t, ev);
@@ -301,7 +302,7 @@ static int fold_to(struct player *p, struct timeline *t, int64_t step, struct er
 		fold_one(p, t, &ev);
 	if (got != 1 || p->current < reader_info(p->reader)->n_steps)
 		return got < 0 ? -1 : 0;
-	/* The last step has what follows it, too. */
+	/* The last step includes the events that follow it. */
 	while ((got = reader_next(p->reader, &ev, e)) == 1)
 		fold_one(p, t, &ev);
 	p->at_end = true;
@@ -317,7 +318,7 @@ static int go_to(struct player *p, struct timeline *t, int64_t step, struct err 
 	if (step > n)
 		step = n;
 	if (p->at_end && p->current == step && t == p->t && step == n)
-		step++; /* what has come since, if anything has */
+		step++; /* the steps that were added since */
 	if ((step < p->current || (p->at_end && step == p->current) || t != p->t ||
 			step > p->current + NEAR_STEPS) &&
 		jump(p, t, step, e) < 0)

@@ -1,10 +1,10 @@
-/* Inside of the player: what its files share. */
+/* Internal: what the player's files share. */
 #ifndef CUTAWAY_TUI_PLAYER_IMPL_H
 #define CUTAWAY_TUI_PLAYER_IMPL_H
 
 #include "tui/replay/player.h"
 
-/* Of a file without them: made here, in the background. */
+/* A keyframe made here, in the background, for a file without keyframes. */
 struct player_key {
 	struct key_row row; /* its spans are ours */
 };
@@ -12,11 +12,11 @@ struct player_key {
 struct player {
 	char *path;
 	struct reader *reader;
-	struct timeline *t;   /* the one that stands where the reader does */
-	int64_t current, seq; /* step that it stands at, and seq of its event */
-	bool at_end;          /* what follows the last step is folded, too */
-	struct err *err;      /* of the call that is on its way; may be NULL */
-	int64_t base_seq;     /* of the keyframe that it was made from; 0: of none */
+	struct timeline *t;   /* the one at the reader's position */
+	int64_t current, seq; /* its step, and seq of that event */
+	bool at_end;          /* the events after the last step are folded, too */
+	struct err *err;      /* of the call in progress; may be NULL */
+	int64_t base_seq;     /* of the keyframe that it was restored from; 0: none */
 
 	struct reader *scan; /* reads ahead for keyframes; NULL: not needed, or done */
 	struct keyframer *keyframer;
@@ -25,16 +25,16 @@ struct player {
 
 	struct player_mark *mark;
 	int n_marks, cap_marks;
-	bool coarse;                     /* a mark is the last step of the span it lies in */
-	int64_t marked_seq, marked_step; /* marks of keyframes up to here are in */
+	bool coarse;                     /* a mark is the last step of its span */
+	int64_t marked_seq, marked_step; /* marks of keyframes up to here are added */
 };
 
-/* The marks of a keyframe that is newer than those that are in. */
+/* Adds the marks of a keyframe, if it is newer than those added. */
 bool player_add_marks(void *player, const struct key_row *row);
 /* 1: the keyframe after a step; spans live until the next call. 0: there is none. */
 int player_key_at(struct player *p, int64_t step, struct key_row *row, struct err *e);
 
-/* Reads on for keyframes of our own. 1: there is more, 0: not needed or done, -1. */
+/* Reads on to make keyframes. 1: there is more, 0: not needed or done, -1. */
 int player_scan(struct player *p, int64_t budget_ns, struct err *e);
 void player_scan_close(struct player *p);
 

@@ -1,5 +1,5 @@
-/* Part of the player: keyframes of a recording that has none (an older one), made while nobody
- * waits. They are the same as the writer's, and are kept in memory: about 50 bytes a step. */
+/* Part of the player: keyframes of a recording that has none (an older one), made in the
+ * background. They are the same as the writer's, and are kept in memory: about 50 bytes a step. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* cutaway replay: a recording on the screens of the chat, with a scrubber. No engine, no model.
  *
- * The views cannot tell: they see a timeline. Time runs from step to step as recorded, times the
- * speed; a pause of the person who was recorded is shortened to a second. */
+ * The views only see a timeline, live or replayed. Steps follow at their recorded times, divided by
+ * the speed; a pause of the recorded user is shortened to a second. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,9 +25,9 @@ struct replay {
 	const char *path;
 	const struct tui_options *options;
 	bool playing, read_all, damaged;
-	bool follow;   /* the file may be growing, and is looked at again and again */
-	bool at_end;   /* of a file that grows: what comes is shown at once */
-	bool end_said; /* that the session ended */
+	bool follow;   /* the file may be growing, and is checked repeatedly */
+	bool at_end;   /* of a growing file: new steps are shown at once */
+	bool end_said; /* the end of the session was reported */
 	int64_t looked_ns;
 	double speed;
 	int64_t due_ns; /* when the next step comes */
@@ -87,8 +87,8 @@ static void play(struct app *a, bool on)
 	a->dirty = true;
 }
 
-/* A recording that is being written by another process: what it commits, ten times a second.
- * Between two looks nothing of it is held, so the writer is never in our way nor we in its. */
+/* A recording that is being written by another process: reads what it has committed, ten times a
+ * second. No read transaction stays open in between, so neither blocks the other. */
 static void follow(struct app *a)
 {
 	struct replay *r = a->mode_data;
@@ -123,11 +123,11 @@ static void work(struct app *a)
 		a->dirty = true;
 		if (!r->playing)
 			break;              /* a breakpoint */
-		schedule(a, r->due_ns); /* not now: a late frame is caught up */
+		schedule(a, r->due_ns); /* not from now on, so that a late frame is caught up */
 		now = now_ns();
 	}
 	if (r->playing && now > r->due_ns + LONGEST_WAIT_NS)
-		r->due_ns = now; /* this machine is slower than the recording: no chase */
+		r->due_ns = now; /* this machine is slower than the recording: do not catch up */
 	if (!r->read_all) {
 		int more = player_read(r->player, READ_NS, &e);
 
@@ -186,7 +186,7 @@ static void change_speed(struct app *a, double speed)
 	a->dirty = true;
 }
 
-/* Keys of the time machine, while no view has the focus and nothing is typed. */
+/* Keys that move in time, while no view has the focus and the prompt is empty. */
 static bool time_key(struct app *a, int key)
 {
 	struct replay *r = a->mode_data;
@@ -472,7 +472,8 @@ int tui_replay(const char *path, const struct tui_options *o, struct err *e)
 	a.host = (struct command_host){
 		.replay = true, .arg = &a, .engine_set = no_set, .engine_get = get, .say = say, .act = act
 	};
-	/* Before the screen is taken over: an unreadable file is told on the plain terminal. */
+	/* Before the screen is taken over: the error of an unreadable file goes to the plain
+	 * terminal. */
 	if (player_open(&r.player, path, e) < 0)
 		return -1;
 	if (app_open(&a, &replay_mode, &r, o, e) == 0) {

@@ -99,7 +99,7 @@ static bool reads(const struct timeline *t, int32_t id, const char *text, size_t
 	return (size_t)size == n && !memcmp(bytes, text, n);
 }
 
-/* Among the candidates at that position, if a token was drawn there. */
+/* Finds the token among the candidates at that position, if one was drawn there. */
 static int32_t candidate(const struct travel_from *f, struct tl_stem at, const char *text, size_t n)
 {
 	const struct tl_token *k = timeline_whole(f->t, timeline_branch_token(f->t, at, at.pos));
@@ -120,7 +120,7 @@ static int32_t only_token(const struct tokenizer *tokenizer, const char *text, s
 	*n_tokens = 0;
 	if (!ids)
 		return -1;
-	ids[0] = before; /* so that it is read as going on */
+	ids[0] = before; /* so that it is tokenised as a continuation */
 	if (tokenizer_encode(tokenizer, text, size, true, &ids, &n, &cap, NULL) == 0 && n == 2)
 		id = ids[1];
 	*n_tokens = n - 1;

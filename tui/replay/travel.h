@@ -1,5 +1,5 @@
-/* Words of going back: positions, turns, tokens, and what changed in the settings. No screen, no
- * engine but its tokenizer. Thread: the UI's; no state. */
+/* Parses the arguments of rewind commands (positions, turns, tokens) and describes changed
+ * settings. No screen, no engine but its tokenizer. Thread: the UI's; no state. */
 #ifndef CUTAWAY_TUI_TRAVEL_H
 #define CUTAWAY_TUI_TRAVEL_H
 
@@ -10,21 +10,20 @@
 struct travel_from {
 	const struct timeline *t;
 	int64_t request; /* in focus */
-	int32_t open;    /* where the answers to its turn begin */
+	int32_t open;    /* position at which the answers to its turn begin */
 	int64_t cursor;  /* index of the token under the cursor, or -1 */
 };
 
-/* Where to: "57" or "@57" a position, "-20" so many tokens back, "turn 2" the answer of the second
- * turn of this branch from its beginning, "" the cursor or, without one, the end. out->pos tokens
- * are kept. */
+/* Parses a target: "57" or "@57" a position, "-20" so many tokens back, "turn 2" the answer of the
+ * second turn of this branch from its beginning, "" the cursor or, without one, the end. out->pos
+ * tokens are kept. */
 int travel_where(const struct travel_from *f, const char *command, const char *where,
 	struct tl_stem *out, struct err *e);
 /* The id of a token: "#504", its text, in quotes if blanks count, or the beginning of a word after
- * a blank. Of the candidates that were drawn from at this position, one that reads so goes
- * first. */
+ * a blank. A matching candidate of the draw at this position is preferred. */
 int travel_token(const struct tokenizer *tokenizer, const struct travel_from *f, struct tl_stem at,
 	const char *text, int32_t *id, struct err *e);
-/* What of a request's settings the person has changed since: "temp 0.7 to 1.5, seed 0 to 3"; false:
+/* The settings of a request that the user has changed since: "temp 0.7 to 1.5, seed 0 to 3"; false:
  * nothing. open: where its answer begins; ctx: longest sequence. */
 bool travel_changed(const struct tl_request *r, int32_t open, const struct answer_settings *s,
 	int32_t ctx, char *out, size_t cap);

@@ -126,8 +126,8 @@ static bool row_inside(const struct pen *p, int y)
 	return y >= 0 && y < p->r.h;
 }
 
-/* A grapheme, or a stand-in like "^N": one cell for each of its characters, or the terminal would
- * not know where the second goes. */
+/* A grapheme, or a stand-in like "^N": one cell for each of its characters, so that all of them get
+ * a position. */
 static void put_run(struct pen *p, int x, int y, const struct glyph_run *g, int width)
 {
 	uint8_t ink = g->standin ? INK_DIM : p->ink;
@@ -141,7 +141,7 @@ static void put_run(struct pen *p, int x, int y, const struct glyph_run *g, int 
 	put_cell(p, x + 1, y, g->text + 1, 1, ink);
 }
 
-/* In ASCII our own shapes have twins, also where they stand in a text. */
+/* The ASCII equivalent of a glyph of ours, also within a text. */
 static const char *ascii_twin(const char *text, size_t size, size_t *used)
 {
 	for (int g = 0; g < GLYPH_N; g++) {
@@ -229,7 +229,7 @@ int pen_printf(struct pen *p, int x, int y, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof line, fmt, ap);
 	va_end(ap);
-	/* a number that is cut is another number: it says so */
+	/* a cut number would be a wrong one: mark it */
 	return pen_clip(p, x, y, p->r.w - x, line, -1);
 }
 
@@ -270,7 +270,7 @@ void pen_hline(struct pen *p, int x, int y, int w)
 		pen_text(p, x + i, y, glyph(p->c, GLYPH_HRULE), -1);
 }
 
-/* Rounds a part to n steps; anything above nothing is at least one step, so that it is seen. */
+/* Rounds a part to n steps; anything above 0 is at least one step, so that it is visible. */
 static int part_steps(double part, int n)
 {
 	int steps;
@@ -289,7 +289,7 @@ void pen_spark(struct pen *p, int x, int y, double part)
 	pen_text(p, x, y, p->c->ascii ? level[part_steps(part, 4)] : eighth[part_steps(part, 8)], -1);
 }
 
-/* Length of the longest front of `figure`, cut at " · ", that takes at most w columns. */
+/* Length of the longest prefix of `figure`, cut at " · ", that takes at most w columns. */
 static size_t figure_fit(const struct canvas *c, const char *figure, int w)
 {
 	size_t n = strlen(figure);

@@ -1,4 +1,5 @@
-/* A grid of cells that views draw on. No ncurses in here: term.c shows a canvas, tests print it.
+/* A grid of cells that views draw on. Independent of ncurses: term.c shows a canvas, tests print
+ * it.
  *
  * Everything that draws clips to its rectangle, so a view can never draw outside. Text passes
  * base/text.h: no control character reaches a terminal. Thread: the UI's. */
@@ -11,8 +12,8 @@
 
 #include "base/err.h"
 
-/* Meanings, not colours: the theme (theme.h) maps each to truecolor, 256, 16 or mono, dark or
- * light. One meaning for a colour everywhere. */
+/* Semantic colours: the theme (theme.h) maps each to truecolor, 256, 16 or mono, dark or light. A
+ * colour has the same meaning everywhere. */
 enum ink {
 	INK_TEXT,     /* plain */
 	INK_BRIGHT,   /* what matters; titles are bright and bold */
@@ -20,7 +21,7 @@ enum ink {
 	INK_RULE,     /* thin lines */
 	INK_ACCEPTED, /* green */
 	INK_REJECTED, /* vermilion; also the recording dot and errors */
-	INK_BAR,      /* neutral bars: where no request is meant */
+	INK_BAR,      /* neutral bars: not of one request */
 	INK_BAR_CUT,  /* what was cut, as a bar */
 	INK_TINT_0,   /* chat: probability of a token, low … high (8 steps) */
 	INK_TINT_7 = INK_TINT_0 + 7,
@@ -28,9 +29,9 @@ enum ink {
 	INK_HEAT_15 = INK_HEAT_0 + 15,
 	INK_REQUEST_0, /* a request's own colour: request number modulo 8 */
 	INK_REQUEST_7 = INK_REQUEST_0 + 7,
-	INK_PART_0, /* grey tones that only tell parts apart (time) */
+	INK_PART_0, /* grey tones that only separate parts (time) */
 	INK_PART_8 = INK_PART_0 + 8,
-	INK_BAND, /* paper of the status line and of popups */
+	INK_BAND, /* background of the status line and of popups */
 	INK_N,
 };
 
@@ -49,8 +50,8 @@ struct rect {
 
 struct canvas {
 	int w, h;
-	bool ascii; /* UTF-8 is not to be had: shapes come from the ASCII column of the glyph table */
-	bool mono;  /* there are no colours: words must not speak of them */
+	bool ascii;             /* no UTF-8: shapes come from the ASCII column of the glyph table */
+	bool mono;              /* no colours: texts must not mention them */
 	struct cell *cell;      /* [h][w] */
 	int cursor_x, cursor_y; /* -1: hidden */
 };
@@ -77,17 +78,17 @@ int pen_right(struct pen *p, int x, int y, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 /* Clips text to w columns with an ellipsis. */
 int pen_clip(struct pen *p, int x, int y, int w, const char *text, long size);
-/* Over at most `rows` lines, cut between words; the last ends in … where more follows. Returns the
+/* Over at most `rows` lines, cut between words; the last ends in … if text is left. Returns the
  * lines used. */
 int pen_wrap(struct pen *p, int x, int y, int w, int rows, const char *text);
 void pen_hline(struct pen *p, int x, int y, int w);
 /* A vertical bar one cell wide and one cell high, part in eighths. */
 void pen_spark(struct pen *p, int x, int y, double part);
-/* The head of a view: bold title, thin rule, the one figure that matters at the right. Row 0. A
- * figure that is too long loses its last parts, parted by " · ". */
+/* The head of a view: bold title, thin rule, the main figure at the right. Row 0. A figure that is
+ * too long loses its last parts, which are separated by " · ". */
 void pen_head(struct pen *p, const char *title, const char *figure);
 
-/* Glyphs with an ASCII twin. */
+/* Glyphs with an ASCII equivalent. */
 enum glyph {
 	GLYPH_CHECK,
 	GLYPH_CROSS,
@@ -117,7 +118,7 @@ const char *glyph(const struct canvas *c, enum glyph g);
 
 /* Fills a rectangle of the pen (relative to it) with blanks on its paper. */
 void pen_fill(struct pen *p, struct rect r);
-/* Lays attributes over what is drawn already. */
+/* Sets attributes of cells that are drawn already. */
 void pen_restyle(struct pen *p, struct rect r, uint8_t attr);
 
 #endif

@@ -18,9 +18,9 @@ struct cast {
 	struct app app;
 	struct player *player;
 	struct theme theme;
-	struct cell *shown; /* what the viewer's terminal has; [h][w] */
+	struct cell *shown; /* the content of the viewer's terminal; [h][w] */
 	FILE *out;
-	double at; /* seconds, of the frame that is written */
+	double at; /* time of the frame being written, seconds */
 };
 
 /* ---- the frame as text for a terminal ---- */
@@ -56,8 +56,8 @@ static bool same_look(const struct cell *a, const struct cell *b)
 	return a->ink == b->ink && a->paper == b->paper && a->attr == b->attr;
 }
 
-/* The changed cells of a row, from the first to the last of them: rows are short, and what lies
- * between seldom is long. */
+/* The changed cells of a row, from the first to the last of them: unchanged cells in between are
+ * few. */
 static void put_row(struct cast *k, int y, FILE *f)
 {
 	const struct canvas *c = &k->app.canvas;
@@ -71,7 +71,8 @@ static void put_row(struct cast *k, int y, FILE *f)
 		to--;
 	if (from == to)
 		return;
-	while (from > 0 && !*row[from].text) /* the right half of a wide one begins at its left */
+	while (from > 0 && !*row[from].text) /* move from the right half of a wide character to its left
+										  */
 		from--;
 	fprintf(f, "\033[%d;%dH", y + 1, from + 1);
 	for (int x = from; x < to; x++) {
@@ -176,7 +177,7 @@ static int put_header(struct cast *k, struct err *e)
 }
 
 /* Steps at their recorded pace; waits longer than two seconds are cut to that, frames nearer than
- * 40 ms are left out. From each to the next that is there: numbers may be missing. */
+ * 40 ms are left out. Step numbers may be missing. */
 static int put_steps(struct cast *k, bool (*progress)(void *arg, int64_t done, int64_t all),
 	void *arg, struct err *e)
 {
@@ -189,7 +190,7 @@ static int put_steps(struct cast *k, bool (*progress)(void *arg, int64_t done, i
 		if (player_go(k->player, &k->app.timeline, step + 1, e))
 			return -1;
 		if (player_at(k->player) <= step)
-			break; /* what the file says of its end is not so */
+			break; /* the file ends before its stated end */
 		ns = k->app.timeline.last_t_ns;
 		gap = ns > last_ns ? ns - last_ns : 0;
 		k->at +=

@@ -17,7 +17,7 @@
 
 static struct {
 	bool utf8;
-	iconv_t in, out; /* NONE: what is typed is UTF-8 */
+	iconv_t in, out; /* NONE: the input is UTF-8 */
 } charset = { true, NONE, NONE };
 
 /* --- which it is --- */
@@ -35,8 +35,8 @@ static const char *locale_name(void)
 	return NULL;
 }
 
-/* A machine that names no locale at all gets UTF-8. One that names a locale that is not installed
- * here, as over ssh, still says the encoding in its name. */
+/* Without any locale in the environment the encoding is UTF-8. A locale that is not installed here,
+ * as over ssh, still has the encoding in its name. */
 static void find_encoding(char *out, size_t cap)
 {
 	const char *name = locale_name(), *dot = name ? strchr(name, '.') : NULL;
@@ -60,8 +60,8 @@ static bool is_one_of(const char *name, const char *const *list)
 	return false;
 }
 
-/* A locale of the thread's own: readline sets the process's from the environment again with each
- * line. That of no country, so that letters have the same cases everywhere. */
+/* Sets a locale of the thread: readline sets the process's from the environment again with each
+ * line. C.UTF-8 first, so that case mapping is the same everywhere. */
 static void use_utf8(void)
 {
 	static const char *const names[] = { "C.UTF-8", "C.utf8", "", "en_US.UTF-8" };
@@ -88,8 +88,9 @@ static size_t encode_one(const char *utf8, size_t size, char out[8])
 	return iconv(charset.out, &from, &size, &to, &left) == (size_t)-1 ? 0 : 8 - left;
 }
 
-/* Tells base/text.h what else can be shown. East Asian terminals give two columns to what takes two
- * bytes, also where Unicode says one (Greek, Cyrillic): only what has one width everywhere is. */
+/* Registers the characters that base/text.h may show. East Asian terminals give two columns to
+ * two-byte characters that have one in Unicode (Greek, Cyrillic), so only characters with the same
+ * width in both are registered. */
 static void tell_repertoire(void)
 {
 	for (utf8proc_int32_t c = 0xa0; c < TEXT_SHOW_MAX; c++) {
@@ -131,7 +132,7 @@ void charset_add(struct charset_bytes *b, unsigned char byte)
 		b->byte[b->n++] = (char)byte;
 }
 
-/* Bytes of the sequence that this one begins; 1 also if it begins none. */
+/* Length of the UTF-8 sequence with this first byte; 1 if it begins none. */
 static size_t utf8_size(unsigned char first)
 {
 	return first >= 0xc2 && first < 0xe0   ? 2
@@ -165,7 +166,7 @@ static size_t take_other(const struct charset_bytes *b, char out[8], size_t *use
 			return 8 - left;
 		}
 	}
-	if (b->n < 4) /* no encoding that terminals have is longer */
+	if (b->n < 4) /* no terminal encoding is longer */
 		return 0;
 	*used = 1;
 	memcpy(out, "\xef\xbf\xbd", 3);

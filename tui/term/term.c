@@ -1,12 +1,13 @@
-/* See term.h. ncurses finds the difference between two frames and knows the terminal's language.
+/* See term.h. ncurses finds the difference between two frames and knows the terminal's control
+ * sequences.
  *
  * ncurses' own output goes to a memory file, not to the terminal: its writes would block as long as
- * the terminal does (Ctrl-S, a stopped pager, a dead ssh). The terminal's modes are therefore ours
- * to set.
+ * the terminal does (Ctrl-S, a stopped pager, a dead ssh). This file therefore sets the terminal's
+ * modes itself.
  *
  * Invariants: (1) bytes reach the terminal in the order ncurses made them, whole frames only (a
- * frame is begun when all of the last one is out); (2) while the screen is ours, crash.c can give
- * it back. */
+ * frame is begun when all of the last one is out); (2) while the program uses the screen, crash.c
+ * can restore it. */
 #include "tui/term/term.h"
 
 #include <errno.h>
@@ -34,7 +35,7 @@ static int crash_byte(int c)
 	return c;
 }
 
-/* What puts the terminal right without ncurses' help, for the crash handler. */
+/* Prepares the bytes with which the crash handler restores the terminal without ncurses. */
 static void arm_crash(const struct terminal *t)
 {
 	static const char *const names[] = { "sgr0", "op", "rmkx", "cnorm", "rmcup", "clear" };
@@ -82,8 +83,8 @@ static void frame_take(struct terminal *t)
 		t->gone = true;
 }
 
-/* meta() tells the terminal, too (smm): Alt would send letters with the 8th bit set. That never
- * leaves. */
+/* meta() also sends smm to the terminal, after which Alt would set the 8th bit of letters. Removes
+ * it from the output. */
 static void cut_meta_on(struct terminal *t)
 {
 	const char *text = tigetstr("smm");
@@ -98,7 +99,7 @@ static void cut_meta_on(struct terminal *t)
 	memmove(at, at + n, t->frame_size - (size_t)(at - t->frame));
 }
 
-/* A sequence that ncurses has no name for. After what ncurses wrote so far. */
+/* Sends a sequence that ncurses has no name for, after what ncurses wrote so far. */
 static void send_text(struct terminal *t, const char *text)
 {
 	size_t n = strlen(text);
@@ -138,7 +139,7 @@ int term_flush(struct terminal *t)
 	return t->gone ? -1 : 0;
 }
 
-/* For the last bytes before the terminal changes hands: waits for it, but not for ever. */
+/* For the last bytes before the terminal changes hands: waits for the terminal, with a limit. */
 static void flush_wait(struct terminal *t)
 {
 	for (int waited = 0; waited < GIVE_UP_MS; waited += 50) {
@@ -207,7 +208,7 @@ static int open_out(struct terminal *t, struct err *e)
 	t->memory = memory >= 0 ? fdopen(memory, "w+") : NULL;
 	if (!t->memory)
 		return err_set(e, ERR_IO, "no memory file for the screen: %s", strerror(errno));
-	/* A description of our own: O_NONBLOCK on the one we inherited would hit the shell, too. */
+	/* A new open file description: O_NONBLOCK on the inherited one would affect the shell, too. */
 	t->out = name ? open(name, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
 	if (t->out < 0)
 		t->out = dup(STDOUT_FILENO);
@@ -230,7 +231,7 @@ static void choose_colours(struct terminal *t, const struct term_options *o)
 
 static void choose_modes(void)
 {
-	/* ncurses has caught these; stopping and ending are ours. */
+	/* ncurses installed handlers for these; this file handles stop and end itself. */
 	signal(SIGTSTP, SIG_DFL);
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
@@ -276,11 +277,11 @@ int term_open(struct terminal **out, const struct term_options *o, struct err *e
 	return 0;
 }
 
-/* Leaves the screen to others. */
+/* Leaves the screen to other programs. */
 static void screen_leave(struct terminal *t)
 {
 	send_text(t, "\033[?2004l");
-	if (!exit_ca_mode) { /* the shell gets no screen of its own back: an empty one, not ours */
+	if (!exit_ca_mode) { /* without an alternate screen: leave an empty one to the shell */
 		erase();
 		refresh();
 	}
@@ -401,7 +402,7 @@ static void draw_cells(struct terminal *t, const struct canvas *c)
 	for (int y = 0; y < t->h; y++)
 		for (int x = 0; x < t->w; x++) {
 			size_t i = (size_t)y * (size_t)t->w + (size_t)x;
-			/* The right half of a wide one is drawn with its left half. */
+			/* The right half of a wide character is drawn with its left half. */
 			bool half = !c->cell[i].text[0];
 
 			if (!half && (t->anew || !cell_equal(&c->cell[i], &t->shown.cell[i])))
@@ -456,9 +457,9 @@ static bool asked_to_end(void)
 	return false;
 }
 
-/* Stops; goes on when the terminal is ours again, and then says true, or to end while it is
- * another's: by `kill %1` of a shell, which would else meet a program that stops again before it
- * can read that signal. */
+/* Stops the process. Returns true when it is continued in the foreground; false when it is
+ * continued in the background to end: after `kill %1` of a shell it must not stop again before it
+ * has read that signal. */
 static bool stop_until_ours(void)
 {
 	sigset_t stop, before;
@@ -476,7 +477,7 @@ static bool stop_until_ours(void)
 		if (asked_to_end())
 			return false;
 		kill(0, SIGTTOU);
-		poll(NULL, 0, AWAY_MS); /* where nobody is left to continue us nothing stops */
+		poll(NULL, 0, AWAY_MS); /* an orphaned process group does not stop */
 	}
 }
 

@@ -1,10 +1,10 @@
-/* The terminal: the only module that knows ncurses.
+/* The terminal: the only module that uses ncurses.
  *
- * Shows a canvas and hands over keys. Never waits for the terminal: ncurses writes its frames to
- * memory, and term_flush() passes on what the terminal takes. While a frame is on its way,
- * term_draw() does nothing, so a slow or stopped terminal sees fewer frames and holds up nobody.
+ * Shows a canvas and reads keys. Never waits for the terminal: ncurses writes its frames to memory,
+ * and term_flush() passes on what the terminal accepts. While a frame is being sent, term_draw()
+ * does nothing, so a slow or stopped terminal gets fewer frames and blocks no thread.
  *
- * One at a time, because the terminal to be put right after a crash is one. Thread: the UI's. */
+ * One at a time, because the crash handler restores only one. Thread: the UI's. */
 #ifndef CUTAWAY_TUI_TERM_H
 #define CUTAWAY_TUI_TERM_H
 
@@ -23,19 +23,18 @@ struct term_options {
 	bool ascii, no_color, light, dark;
 };
 
-/* After charset_open(). Fails with a clear error where there is no terminal, or one that
- * cannot place its cursor. From here on fatal signals (SIGSEGV, SIGABRT …) put the terminal right
- * first. */
+/* After charset_open(). Fails with a clear error where there is no terminal, or one that cannot
+ * place its cursor. From here on fatal signals (SIGSEGV, SIGABRT …) restore the terminal first. */
 int term_open(struct terminal **t, const struct term_options *o, struct err *e);
-void term_close(struct terminal *t); /* the terminal is as it was found; NULL is fine */
+void term_close(struct terminal *t); /* restores the terminal; NULL is fine */
 
 void term_size(const struct terminal *t, int *w, int *h);
 bool term_ascii(const struct terminal *t);
 const struct theme *term_theme(const struct terminal *t);
 void term_set_light(struct terminal *t, bool light);
 
-/* Shows a canvas of term_size(). Returns false, having done nothing, if the last frame is still on
- * its way. */
+/* Shows a canvas of term_size(). Returns false, having done nothing, if the last frame is still
+ * being sent. */
 bool term_draw(struct terminal *t, const struct canvas *c);
 int term_out_fd(const struct terminal *t);
 bool term_pending(const struct terminal *t); /* poll term_out_fd() for POLLOUT, then term_flush() */
@@ -43,9 +42,9 @@ int term_flush(struct terminal *t);          /* -1: the terminal is gone */
 
 void term_resize(struct terminal *t);  /* after SIGWINCH: asks for the new size */
 void term_refresh(struct terminal *t); /* everything is drawn anew with the next frame */
-/* Gives the terminal back, stops the process group as Ctrl-Z does, and returns when it goes on: in
- * the foreground, or with a signal to end that waits; then the terminal is another's, and here it
- * is gone. */
+/* Restores the terminal, stops the process group as Ctrl-Z does, and returns when it is continued:
+ * in the foreground, or with a pending signal to end, when another program has the terminal and
+ * this one no longer uses it. */
 void term_suspend(struct terminal *t);
 
 enum { KEY_PASTE_ = KEY_MOUSE_ + 1, KEY_EOF_, KEY_CHAR_ };
@@ -61,8 +60,8 @@ struct term_key {
 	int x, y; /* KEY_MOUSE_ */
 	enum mouse_button button;
 };
-/* Next key; false if there is none. Waits only a moment (25 ms) to tell Esc from the head of a
- * sequence. */
+/* Next key; false if there is none. Waits only a moment (25 ms) to distinguish Esc from the start
+ * of a sequence. */
 bool term_key(struct terminal *t, struct term_key *k);
 
 #endif

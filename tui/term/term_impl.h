@@ -18,20 +18,20 @@ struct terminal {
 	SCREEN *screen;
 	WINDOW *keys; /* a pad: reading keys from it draws nothing */
 	struct charset_bytes typed;
-	char character[9]; /* the last one that was read */
-	char again[9];     /* one that is to be read again; or "" */
-	FILE *memory;      /* where ncurses writes */
-	int out;           /* the terminal, a file description of our own that does not block */
+	char character[9]; /* the last character that was read */
+	char again[9];     /* a character to be read again; or "" */
+	FILE *memory;      /* ncurses' output */
+	int out;           /* the terminal, a non-blocking file description of our own */
 	struct termios found, ours;
 	struct theme theme;
 	bool ascii, gone;
-	bool away; /* left for good: another program has the terminal */
+	bool away; /* the terminal was left for good to another program */
 	int w, h;
 	char *frame; /* bytes of the last frame */
 	size_t frame_size, frame_sent;
 	struct canvas shown;
 	bool anew;
-	short pair[INK_N * INK_N]; /* 0: not asked for yet */
+	short pair[INK_N * INK_N]; /* 0: not allocated yet */
 	char *paste;
 	size_t paste_size;
 	bool pasting;

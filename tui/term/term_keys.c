@@ -13,8 +13,8 @@ enum {
 	ESC_DELAY_SSH_MS = 100
 };
 
-/* What terminals send for the keys that terminfo does not have for their type, or that it has
- * otherwise. */
+/* What terminals send for the keys that terminfo does not have for their type, or describes
+ * differently. */
 static const struct {
 	const char *seq;
 	int key;
@@ -45,8 +45,7 @@ static const struct {
 	{ "\033[3~", KEY_DC },
 };
 
-/* The number pad, ESC O j … y, where it is no part of the keyboard (PuTTY): these are
- * characters. */
+/* The number pad, ESC O j … y, where terminfo lacks it (PuTTY): read as these characters. */
 static const char keypad_keys[] = "*+,-./0123456789";
 
 static void define_new(const char *seq, int key)
@@ -59,15 +58,14 @@ void term_keys_open(struct terminal *t)
 {
 	const char *delay = getenv("ESCDELAY");
 
-	if (!delay || !*delay) /* ncurses has taken that one */
+	if (!delay || !*delay) /* ncurses uses this variable */
 		set_escdelay(getenv("SSH_TTY") ? ESC_DELAY_SSH_MS : ESC_DELAY_MS);
 	t->keys = newpad(1, 1);
 	keypad(t->keys, TRUE);
 	nodelay(t->keys, TRUE);
-	/* ncurses asks the output whether the keyboard has 8 bits, and ours is no terminal */
+	/* ncurses checks the output for an 8-bit keyboard, and ours is not a terminal */
 	meta(t->keys, TRUE);
-	/* On the console ncurses loads libgpm, which prints its complaints and takes signals for
-	 * itself. */
+	/* On the console ncurses loads libgpm, which prints errors and installs signal handlers. */
 	if (strncmp(getenv("TERM"), "linux", 5))
 		mousemask(BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL);
 	mouseinterval(0);
@@ -111,7 +109,7 @@ static int read_key(struct terminal *t)
 	while (!charset_take(&t->typed, t->character)) {
 		c = wgetch(t->keys);
 		if (c > 255)
-			t->typed.n = 0; /* the beginning of a character that nothing followed */
+			t->typed.n = 0; /* drops an incomplete character */
 		if (c == ERR || c > 255)
 			return c;
 		charset_add(&t->typed, (unsigned char)c);
@@ -174,7 +172,7 @@ static void key_special(int c, struct term_key *k)
 		k->code = KEY_F1_ + (c - KEY_F(1));
 		return;
 	}
-	/* A key that is not ours (Ctrl-Left …): readline may know the bytes that it sent. */
+	/* A key that this program does not use (Ctrl-Left …): readline may know its bytes. */
 	k->code = KEY_INSERT_;
 	bound = keybound(c, 0);
 	snprintf(other, sizeof other, "%s", bound ? bound : "");
@@ -186,8 +184,7 @@ static void key_special(int c, struct term_key *k)
 	k->seq = other;
 }
 
-/* Esc came. What begins with Esc [ right after it is the sequence of a key that ncurses has no name
- * for. */
+/* Esc was read. If [ follows at once, it is the sequence of a key that ncurses has no name for. */
 static bool key_sequence(struct terminal *t, struct term_key *k)
 {
 	static char seq[32];

@@ -1,6 +1,6 @@
 /* See theme.h. One table of truecolor values; 256 colours are the nearest of the cube and the
- * greys, and 16 colours have a table of their own, because nothing near would keep the meanings
- * apart. */
+ * greys, and 16 colours have a table of their own, because the nearest ones would not be
+ * distinct. */
 #include "tui/term/theme.h"
 
 #include <stdint.h>
@@ -36,7 +36,7 @@ static const struct ink_colour fixed[INK_N] = {
 	[INK_REQUEST_0 + 5] = { 0xd0967a, 0x8a4a2c, 5, false },
 	[INK_REQUEST_0 + 6] = { 0xb4d4f4, 0x3c6490, 15, false },
 	[INK_REQUEST_0 + 7] = { 0xb8b08c, 0x6a6444, 7, false },
-	/* neighbours in a stacked bar differ: dark and light tones take turns */
+	/* neighbours in a stacked bar differ: dark and light tones alternate */
 	[INK_PART_0] = { 0x969eac, 0x7a8290, 7, false },
 	[INK_PART_0 + 1] = { 0x68707e, 0xa4acba, BRIGHT_BLACK, true },
 	[INK_PART_0 + 2] = { 0xb2bac6, 0x5c6472, 15, false },
@@ -72,7 +72,7 @@ static int ramp(const struct ramp_stop *stop, double at)
 	return mix(stop[0].colour, stop[1].colour, (at - stop[0].at) / (stop[1].at - stop[0].at));
 }
 
-/* Amber, and nothing else is amber. Even steps of lightness, so that it reads as an amount without
+/* Amber, used for nothing else. Even steps of lightness, so that the amount is visible without
  * hue. */
 static int heat_colour(int level, bool light)
 {
@@ -145,7 +145,7 @@ static int xterm_rgb(int index)
 	return cube[0] << 16 | cube[1] << 8 | cube[2];
 }
 
-/* The first 16 are left out: people give them any colour. */
+/* The first 16 are left out: users redefine them. */
 static int nearest_256(int rgb)
 {
 	int best = 16;
@@ -172,7 +172,8 @@ static int index_256(enum ink ink, int rgb, bool light)
 {
 	if (rgb == OWN)
 		return OWN;
-	if (rgb == ink_rgb(ink, light)) { /* else it was changed to be read on its paper */
+	if (rgb == ink_rgb(ink, light)) { /* otherwise it was changed for contrast with its background
+									   */
 		if (ink >= INK_HEAT_0 && ink <= INK_HEAT_15)
 			return light ? heat_light_256[ink - INK_HEAT_0] : heat_dark_256[ink - INK_HEAT_0];
 		if (ink == INK_REJECTED && !light)
@@ -204,7 +205,7 @@ static void style_16(const struct theme *t, enum ink ink, enum ink paper, struct
 {
 	s->fg = ink_colour(ink).sixteen;
 	if (t->light && s->fg >= 9 && s->fg < 15)
-		s->fg -= 8; /* the bright half cannot be read on white */
+		s->fg -= 8; /* bright colours are unreadable on white */
 	else if (t->light && (s->fg == 7 || s->fg == 15))
 		s->fg = OWN;
 	if (paper >= INK_HEAT_0 + 8 && paper <= INK_HEAT_15) {
@@ -220,7 +221,7 @@ static void style_mono(enum ink ink, enum ink paper, struct theme_style *s)
 	s->dim = ink_colour(ink).dim && !paper;
 	if (ink == INK_BRIGHT || ink == INK_REJECTED)
 		s->bold = true;
-	if (ink == INK_ACCEPTED) /* in the chat nothing else tells a drafted token */
+	if (ink == INK_ACCEPTED) /* in the chat nothing else marks a drafted token */
 		s->underline = true;
 	if (paper >= INK_HEAT_0 + 8 && paper <= INK_HEAT_15)
 		s->reverse = !s->reverse;
@@ -240,7 +241,7 @@ struct theme_style theme_style(const struct theme *t, enum ink ink, enum ink pap
 		style_16(t, ink, paper, &s);
 	else
 		style_rgb(t, ink, paper, &s);
-	if (s.fg != OWN && s.fg == s.bg) /* few colours, or an ink on its own paper */
+	if (s.fg != OWN && s.fg == s.bg) /* few colours, or an ink on a background of its own colour */
 		s.fg = t->depth == THEME_TRUE  ? 0xf4f6fa
 			   : t->depth == THEME_256 ? 231
 			   : s.bg == 15            ? 0

@@ -1,8 +1,8 @@
-/* What an ink looks like: meanings (canvas.h) to colours, for four depths of colour, dark and
- * light.
+/* Maps inks (canvas.h) to colours, for four depths of colour, dark and light.
  *
- * The palette is safe for colour-blind eyes (Okabe and Ito 2008, lightened for dark grounds). Where
- * there are 16 colours or none, letters and shapes carry the meaning. Thread: any; no state. */
+ * The palette is safe for colour-blind eyes (Okabe and Ito 2008, lightened for dark backgrounds).
+ * Where there are 16 colours or none, letters and shapes carry the meaning. Thread: any; no
+ * state. */
 #ifndef CUTAWAY_TUI_THEME_H
 #define CUTAWAY_TUI_THEME_H
 
@@ -23,8 +23,8 @@ struct theme_style {
 	bool bold, dim, reverse, underline;
 };
 
-/* Is the ground light by COLORFGBG? rxvt, konsole and others say "foreground;background" there, as
- * numbers of the 16 colours. */
+/* Is the background light by COLORFGBG? rxvt, konsole and others say "foreground;background" there,
+ * as numbers of the 16 colours. */
 bool theme_env_is_light(void);
 struct theme_style theme_style(const struct theme *t, enum ink ink, enum ink paper, unsigned attr);
 

@@ -1,9 +1,8 @@
-/* A view: one picture of the timeline: a file, and one struct of functions.
+/* A view draws one aspect of the timeline: a file, and one struct of functions.
  *
- * A view reads the timeline and draws on a pen. It never asks the engine or the log, so it cannot
- * tell live from replay. It keeps no data of its own but where its cursor stands (struct
- * view_state). A new view is one new file view_x.c and one line in the table in views.c. Thread:
- * the UI's. */
+ * A view reads the timeline and draws on a pen. It never queries the engine or the log, so it is
+ * the same live and in a replay. It keeps no state but its cursor (struct view_state). A new view
+ * is one new file view_x.c and one line in the table in views.c. Thread: the UI's. */
 #ifndef CUTAWAY_TUI_VIEW_H
 #define CUTAWAY_TUI_VIEW_H
 
@@ -37,20 +36,20 @@ enum view_key { /* keys as a view sees them, decoded by term.c */
 	KEY_MOUSE_,
 };
 
-enum { LAYOUT_VIEWS = 16 }; /* most that there can be; views.h holds the table to it */
+enum { LAYOUT_VIEWS = 16 }; /* maximum; views.h checks the table against it */
 
 struct lens_look; /* tui/inspect/lens.h */
 
-/* What a view asks the program to do: it cannot do it itself. */
+/* An action that a view requests from the program. */
 struct view_wish {
 	enum { WISH_NOTHING, WISH_BRANCH, WISH_TRY, WISH_LENS } what;
-	struct tl_stem branch; /* go to its end; of a try: up to .pos */
+	struct tl_stem branch; /* go to its end; for a try: up to .pos */
 	int32_t token;         /* try: the id to put there */
 };
 
 struct breaks;
 
-/* Turns that were said and are not asked yet: no event knows them. */
+/* Turns that were entered and not submitted yet: there is no event of them. */
 enum { VIEW_WAITING = 16 };
 struct view_waiting {
 	char *text[VIEW_WAITING]; /* oldest first */
@@ -58,10 +57,10 @@ struct view_waiting {
 	const char *why; /* what they wait for */
 };
 
-/* Where the person is looking; shared by all views, so that choosing a token shows its page. */
+/* The user's selection; shared by all views, so that selecting a token shows its page. */
 struct view_state {
 	int64_t request; /* request in focus; 0: that of branch */
-	int64_t branch;  /* request whose branch the conversation goes on with; 0: the newest */
+	int64_t branch;  /* request whose branch the conversation continues; 0: the newest */
 	/* index of the token under the cursor in the focused request, or -1: the newest */
 	int64_t token;
 	int32_t page;                 /* page under the cursor in the pages view, or -1 */
@@ -71,9 +70,9 @@ struct view_state {
 	int64_t cursor[LAYOUT_VIEWS]; /* by view index; a view's own meaning */
 	struct view_wish wish;
 	struct breaks *breaks;              /* watches; NULL: there are none */
-	const struct lens_look *lens;       /* the deep look, NULL: none was asked for */
-	const struct view_waiting *waiting; /* NULL: none can be */
-	/* the request after which a new conversation was begun; 0: none, or something was said since */
+	const struct lens_look *lens;       /* the deep look, NULL: none yet */
+	const struct view_waiting *waiting; /* NULL: not in a chat */
+	/* the request after which a new conversation was begun; 0: none, or a turn followed */
 	int64_t anew;
 	bool focused; /* the view being drawn has the focus */
 	bool zoomed;  /* it fills the screen */
@@ -85,12 +84,12 @@ struct hint { /* in the line at the bottom */
 
 struct view {
 	const char *name; /* "KV pages" */
-	/* For /view, tests, and the arrangements in layout.c, which know: chat, next, sampler, pages,
+	/* For /view, tests, and the arrangements in layout.c, which use: chat, next, sampler, pages,
 	 * batch, spec, prefix, attention, time, watch. */
 	const char *id;
-	const char *help; /* what F1 says: words a student understands, several lines */
+	const char *help; /* the text of F1, several lines, understandable for students */
 	int min_w, min_h; /* smaller than this it is not shown */
-	int want_h;       /* height it likes on a side column at 120x40 */
+	int want_h;       /* preferred height in a side column at 120x40 */
 	void (*draw)(struct pen *p, const struct timeline *t, struct view_state *s);
 	/* Handles a key while focused; returns true if it did. */
 	bool (*key)(int key, const struct timeline *t, struct view_state *s);
@@ -100,7 +99,7 @@ struct view {
 };
 
 /* In the order of the keys 1-9; ends with NULL. A view draws its own head (pen_head) at the top
- * left; the program lays the mark of the focus over it. */
+ * left; the program draws the focus mark over it. */
 extern const struct view *const views[];
 
 #endif

@@ -1,9 +1,8 @@
-/* The attention view: where the newest row of the request in focus looked, over its pages.
+/* The attention view: attention weights of the newest row of the request in focus, by page.
  *
  * Shares are means over all heads (of one layer, or of all), or those of one chosen head, which the
- * engine observes from the step after it was chosen on. They are divided by their sum, which
- * packing moves a little off 1. Colours are those of the pages view (view_heat.h). Thread: the
- * UI's. */
+ * engine observes from the step after it was chosen on. They are normalised, because packing moves
+ * their sum slightly off 1. Colours are those of the pages view (view_heat.h). Thread: the UI's. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +50,7 @@ static int32_t recent_pages(const struct timeline *t, int32_t n)
 	int64_t size = t->session.page_size;
 	int32_t k = size > 0 && size < RECENT_TOKENS ? (int32_t)(RECENT_TOKENS / size) : 1;
 
-	return k < n ? k : n - 1; /* the first page is the sink, however short the text */
+	return k < n ? k : n - 1; /* the first page counts as the sink, however short the text */
 }
 
 /* False: nothing was observed, or memory ran out. */
@@ -114,7 +113,7 @@ static double sum_of(const struct look *k, int32_t from, int32_t to)
 	return sum;
 }
 
-/* Not every layer of a model needs to have one. */
+/* Layers without attention are possible. */
 static bool has_attention(const struct tl_attention *a, int32_t layer)
 {
 	for (int32_t i = 0; i < a->n_pages; i++)
@@ -137,8 +136,8 @@ static double near_zero(const struct tl_attention *a, int32_t layer)
 	return sum / n;
 }
 
-/* Whose attention it is, and how much of it the top pages have: in the longest of these forms that
- * has room in w columns; whose it is always stays. */
+/* The request, layer and head, and the share of the top pages: the longest form that fits w
+ * columns; the request is always named. */
 static void figure_of(const struct look *k, int w, char *out, size_t cap)
 {
 	double share;
@@ -297,7 +296,7 @@ static void draw_stats(struct pen *p, int y, const struct look *k, int32_t layer
 		view_put_right(p, p->r.w - 22 + 11 * i, y, ink, "%s", view_percent(part, v[i]));
 }
 
-/* A cell's height and its colour say the same, so that the map can be read without colours. */
+/* A cell's height and colour show the same value, so that the map can be read without colours. */
 static void draw_layer(
 	struct pen *p, int y, const struct look *k, int32_t layer, const struct scale *c, float *row)
 {
@@ -322,7 +321,7 @@ static void draw_layer(
 	draw_stats(p, y, k, layer, chosen ? INK_BRIGHT : INK_TEXT);
 }
 
-/* Layers that are seen: the chosen one among them, the mean always on top. */
+/* First visible layer: the chosen one is visible, the mean is always on top. */
 static int32_t first_layer(const struct look *k, int rows)
 {
 	int32_t last = k->a->n_layers - rows, from = k->layer - rows / 2;
@@ -428,7 +427,7 @@ static bool attention_key(int key, const struct timeline *t, struct view_state *
 	case KEY_LEFT_: s->head = bounded((int64_t)s->head - 1, heads); break;
 	case KEY_RIGHT_:
 		s->head = bounded((int64_t)s->head + 1, heads);
-		if (s->layer < 0) /* a head is one of a layer */
+		if (s->layer < 0) /* a head needs a layer */
 			s->layer = 0;
 		break;
 	default: return false;

@@ -1,6 +1,6 @@
 /* The view "chat": the conversation, its tokens tinted by how probable they were, in green where a
- * draft was right. Lines are made from the end backwards, so that a long conversation costs what is
- * seen of it. */
+ * draft was right. Lines are made from the end backwards, so that a long conversation costs only
+ * its visible part. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -117,7 +117,7 @@ static void draw_turn(struct pen *p, int y, int top, const struct turn *n, bool 
 	}
 }
 
-struct page { /* turns from the newest backwards, until the window is filled */
+struct page { /* turns, from the newest backwards, that fill the window */
 	struct turn *turn;
 	int32_t n, lines;
 	int32_t cursor; /* lines between it and the end, or -1 */
@@ -125,7 +125,7 @@ struct page { /* turns from the newest backwards, until the window is filled */
 	int n_left;     /* requests of other branches */
 };
 
-/* What stands below the newest request. */
+/* Draws what follows the newest request. */
 static void unanswered(
 	struct page *g, const struct timeline *t, const struct view_state *s, int width, bool ascii)
 {
@@ -207,7 +207,7 @@ static int n_background(const struct timeline *t)
 	return n;
 }
 
-/* Where not all fits, what is always the same is left out. */
+/* If not all fits, the constant parts are left out. */
 static void legend(char *out, size_t cap, int others, int n_left, const struct canvas *c, int w)
 {
 	const char *tints = c->mono ? "" : "tint = probability · ";
@@ -252,7 +252,7 @@ static void draw_turns(struct pen *p, const struct timeline *t, struct view_stat
 		return;
 	page_make(&g, t, s, (int64_t)s->scroll[VIEW_CHAT] + rows + PAGE_LINES, width < 1 ? 1 : width,
 		p->c->ascii, keep);
-	/* the blank line above the very first turn is not wanted */
+	/* no blank line above the very first turn */
 	if (g.n && !g.more)
 		g.lines--;
 	scroll = scroll_of(s, &g, rows);

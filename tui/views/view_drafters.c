@@ -1,8 +1,8 @@
-/* The drafters view: those that guess beside the run, how they would have done, what that costs
- * here, and so how fast each would be; beside it what the one that is switched on really reaches.
+/* The drafters view: shadow drafters, which draft without effect on the run: their predicted
+ * acceptance, cost and speedup; next to it the measured values of the active one.
  *
- * A line is a drafter, the fastest by prediction on top. Zoomed: also what a step of K rows costs,
- * and what auto chose. cursor[VIEW_DRAFTERS] is the first line shown. Thread: the UI's. */
+ * A line is a drafter, the highest predicted speed on top. Zoomed: also what a step of K rows
+ * costs, and what auto chose. cursor[VIEW_DRAFTERS] is the first line shown. Thread: the UI's. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,8 +118,8 @@ static void draw_drafter(struct pen *p, int y, const struct timeline *t, const s
 	view_put_right(p, c->measured, y, INK_BRIGHT, "%s", two(part, s->measured, "%.0f"));
 }
 
-/* Of a step of K rows, next to no depth: more rows take no less, so what is above a later one was
- * disturbed. 0: not measured. */
+/* Cost of a step of K rows at small depth. More rows cannot take less time, so a value above a
+ * later one was disturbed. 0: not measured. */
 static double cost_of(const struct timeline *t, int64_t rows)
 {
 	double least = INFINITY;

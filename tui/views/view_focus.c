@@ -1,5 +1,5 @@
-/* What is in focus, for all views: requests, tokens, the cursor's way over them, and which requests
- * the chat shows. See view_util.h. */
+/* The focus of all views: requests, tokens, cursor movement, and which requests the chat shows. See
+ * view_util.h. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +64,7 @@ const struct tl_request *view_drew(const struct timeline *t, const struct tl_req
 			   : r;
 }
 
-/* The branch that computed the same row of logits; whoever went on from it with another token has
+/* The branch that computed the same row of logits; a branch that continues with another token has
  * the same candidates. */
 static const struct tl_token *drawn_in_branch(const struct timeline *t, const struct tl_token *k)
 {
@@ -93,7 +93,7 @@ const struct tl_token *view_drawn(const struct timeline *t, const struct tl_requ
 	told = *k;
 	drawn = drawn_in_branch(t, &told);
 	*buf = drawn ? *drawn : told;
-	if (drawn && drawn->id != told.id) { /* its stages are those of the other one's draw */
+	if (drawn && drawn->id != told.id) { /* its stages belong to the other token's draw */
 		buf->staged = false;
 		buf->p_draw = NAN;
 	}
@@ -125,7 +125,7 @@ static const struct tl_request *chat_neighbour(
 	return i >= 0 && i < t->n_requests ? &t->request[i] : NULL;
 }
 
-/* A fork from within an answer goes on from tokens of the request before it. */
+/* A fork from within an answer continues tokens of the request before it. */
 static void walk_left(const struct timeline *t, struct view_state *s, const struct tl_request *r)
 {
 	int64_t at = s->token < 0 || s->token >= r->n_tokens ? r->n_tokens : s->token;
@@ -267,8 +267,8 @@ static bool beside_path(const struct timeline *t, const struct tl_request *r, co
 	return false;
 }
 
-/* The conversation as it stands, the conversations before it, and what runs. What began later,
- * elsewhere, was left. */
+/* The conversation as it stands, the conversations before it, and what runs. Later requests of
+ * other branches were abandoned. */
 bool *view_shown(const struct timeline *t, const struct view_state *s, int *n_left)
 {
 	const struct tl_request *active = view_active(t, s), *root = root_of(t, active);

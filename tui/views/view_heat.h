@@ -1,5 +1,5 @@
 /* Heat: a share of attention as amber, on one fixed scale for all views, so that equal colours mean
- * equal shares and nothing changes its colour because another page did. Thread: any; no state. */
+ * equal shares and a page's colour does not depend on other pages. Thread: any; no state. */
 #ifndef CUTAWAY_TUI_VIEW_HEAT_H
 #define CUTAWAY_TUI_VIEW_HEAT_H
 
@@ -9,9 +9,8 @@
 
 #define VIEW_HEAT_FULL 0.3
 
-/* 0 … 1. The brightest amber stands for three tenths of a row's attention and more. The scale
- * bends, because most pages get a few hundredths and would all look black on a straight one. NaN is
- * no heat. */
+/* 0 … 1. The brightest amber stands for three tenths of a row's attention and more. The scale is
+ * not linear, because most pages get a few hundredths and would all look black. NaN: no heat. */
 static inline double view_heat(double share)
 {
 	double heat = share > 0 ? pow(share / VIEW_HEAT_FULL, 0.75) : 0;

@@ -1,6 +1,6 @@
-/* The view "deep look": what the model computed for one token, layer by layer, computed again.
- * Three parts: the logit lens, one row of attention, the whole distribution; beside one another
- * where there is room. */
+/* The view "deep look": what the model computed for one token, layer by layer, recomputed. Three
+ * parts: the logit lens, one row of attention, the whole distribution; beside one another where
+ * there is room. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

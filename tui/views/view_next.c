@@ -1,5 +1,5 @@
-/* The view "next token": the sampling race of the candidates for one position, and what the cuts
- * took out of it. */
+/* The view "next token": the sampling race of the candidates for one position, and the probability
+ * that the cuts (top-k, top-p, min-p) removed. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 enum { P_W = 4, RACE_W = 14, BAR_MIN_W = 6, NOTE_W = 14 };
 
-/* Columns, from the width of the pen. race: 0 where there is no room to tell it. */
+/* Columns, from the width of the pen. race: 0 where there is no room for it. */
 struct next_columns {
 	int text_w, p, bar, bar_w, logit, race;
 };
@@ -147,7 +147,7 @@ static void draw_heads(
 		view_put_right(p, c->race, y, INK_DIM, "arrival");
 }
 
-/* Below the race, where there is room: which position this is, and what became of the rest. */
+/* Below the race, where there is room: the position, and what happened to the other candidates. */
 static void draw_notes(struct pen *p, const struct timeline *t, const struct tl_request *r,
 	const struct tl_token *k, int y)
 {
@@ -204,7 +204,7 @@ static void draw_next(struct pen *p, const struct timeline *t, struct view_state
 	if (k->n_candidates && p->r.h > k->n_candidates + 2)
 		draw_heads(p, &c, &r->params, y++);
 	for (int i = 0, won = winner(k); i < k->n_candidates && y < p->r.h; i++, y++) {
-		/* who won is always seen: below the rows that there are, it has the last */
+		/* the winner is always shown: if it is below the visible rows, in the last one */
 		draw_candidate(p, t, r, k, y == p->r.h - 1 && won > i ? won : i, y, &c);
 		if (s->zoomed && s->focused && i + 1 == s->cursor[VIEW_NEXT])
 			view_mark_row(p, y);

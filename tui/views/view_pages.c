@@ -1,4 +1,4 @@
-/* The KV pages view: a map of the pool, and the story of one page.
+/* The KV pages view: a map of the pool, and the history of one page.
  *
  * Each page is a pair of cells: the label of the request that wrote it, in its colour, on the heat
  * of the attention it got; beside it the number of readers, if there are several. A dim letter is a
@@ -25,7 +25,7 @@ static int64_t page_size_of(const struct timeline *t)
 	return n < 1 ? 1 : n > 1 << 20 ? 1 << 20 : n;
 }
 
-/* The page to tell of: the one under the cursor, else that of the chosen token; -1: none. */
+/* The page to describe: the one under the cursor, else that of the selected token; -1: none. */
 static int32_t page_in_focus(const struct timeline *t, const struct view_state *s)
 {
 	const struct tl_request *r = view_computing(t, s);
@@ -56,7 +56,7 @@ static void figure_of(const struct timeline *t, char *out, size_t cap)
 		shared += t->page[i].refs > 1;
 		cached += !t->page[i].refs && !page_is_free(&t->page[i]);
 	}
-	/* where no request reads, pages kept for reuse are all there is to see */
+	/* without readers, only cached pages are left to show */
 	if (shared || !cached)
 		snprintf(parts, sizeof parts, " · %s shared", view_count(c, shared));
 	if (cached)
@@ -70,7 +70,7 @@ static void figure_of(const struct timeline *t, char *out, size_t cap)
 		view_count(a, used), view_count(b, t->n_pages), groups, parts, (long long)page_size_of(t));
 }
 
-/* The story of a page. */
+/* The history of a page. */
 
 static int32_t token_at(const struct tl_request *r, int64_t pos)
 {
@@ -127,7 +127,7 @@ static int put_summary(struct pen *p, int y, const struct timeline *t, int32_t p
 	return x;
 }
 
-/* What happened, in words; the label of the request stands before it. */
+/* The event as text; the label of the request comes before it. */
 static void event_words(char *out, size_t cap, const struct tl_page_event *e)
 {
 	switch (e->action) {
@@ -185,7 +185,7 @@ static int put_story(struct pen *p, int y, int rows, const struct tl_page *g)
 	return y;
 }
 
-/* A token as it reads in a text: blanks are blanks, but line breaks are seen. */
+/* A token as in running text: blanks are blanks, but line breaks are visible. */
 static int put_plain(struct pen *p, int x, int y, const struct timeline *t, int32_t id,
 	const char *text, int32_t size)
 {
@@ -237,7 +237,7 @@ static void draw_side(struct pen *p, const struct timeline *t, int32_t page)
 	put_contents(p, y + 1, p->r.h - y - 1 < 12 ? p->r.h - y - 1 : 12, t, g);
 }
 
-/* Room that is paid for and not used, against what contiguous memory would cost. */
+/* Allocated but unused memory, compared with contiguous allocation. */
 static void draw_waste(struct pen *p, int y, const struct timeline *t)
 {
 	const struct tl_step *last = timeline_last_step(t);
@@ -246,7 +246,7 @@ static void draw_waste(struct pen *p, int y, const struct timeline *t)
 	int x;
 
 	if (!last || !last->s.running || !(last->s.tail_waste_bytes || last->s.reserve_waste_bytes))
-		return; /* a state is as large for any length */
+		return; /* a recurrent state has a fixed size */
 	x = view_put(p, 0, y, INK_DIM,
 		wide ? "internal fragmentation (unused room in last pages) " : "fragmentation ");
 	x += view_put(p, x, y, INK_TEXT, "%s", view_bytes(a, (double)last->s.tail_waste_bytes));
@@ -288,7 +288,7 @@ static int put_table(
 	return y + 1;
 }
 
-/* What the map's rows leave free: the newest requests that hold pages. */
+/* In the rows below the map: block tables of the newest requests that hold pages. */
 static void draw_tables(struct pen *p, const struct timeline *t, int32_t shown)
 {
 	int y = 1;

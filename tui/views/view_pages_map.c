@@ -2,8 +2,8 @@
  *
  * A page is a cell: the label of the request that wrote it, on the heat of the attention it got,
  * and the number of its readers, if there are several. All cells are as wide as the longest label
- * needs. Where not all pages fit, those that nobody holds are left out and counted, and then those
- * that only the prefix cache keeps: what is read is what one looks for. Thread: the UI's. */
+ * needs. Where not all pages fit, free ones are left out and counted, then those that only the
+ * prefix cache keeps: pages in use matter most. Thread: the UI's. */
 #include "tui/views/view_pages_map.h"
 
 #include <stdio.h>
@@ -115,7 +115,7 @@ static int32_t rank_of(const struct map *m, const struct timeline *t, int32_t pa
 	return n;
 }
 
-/* What does not fit is told in numbers at the end of the last row. */
+/* Counts what does not fit, at the end of the last row. */
 static void note_make(struct map *m, const struct timeline *t)
 {
 	int32_t rank = 0, held = 0, free = 0;
@@ -159,7 +159,7 @@ static bool any_read(const struct map *m, const struct timeline *t)
 	return false;
 }
 
-/* Scrolls no further than it takes to see the page in focus, so that the map stays where it is. */
+/* Scrolls only as far as needed to show the page in focus. */
 static int32_t map_top(const struct map *m, const struct timeline *t, const struct view_state *s)
 {
 	int32_t total = (m->n + m->per_row - 1) / m->per_row, keep = row_to_keep(m, t, s),
@@ -255,8 +255,8 @@ static void draw_group_name(
 		view_bytes(bytes, (double)m->page_bytes));
 }
 
-/* The map of the group that the shown page is of is the one that scrolls; the others have what they
- * need, or a share. */
+/* The map of the shown page's memory group scrolls; the others get the rows they need, or a
+ * share. */
 int pages_map_draw(struct pen *p, const struct timeline *t, struct view_state *s, int32_t shown)
 {
 	int32_t main = shown >= 0 ? timeline_group(t, shown) : 0, first = 0;

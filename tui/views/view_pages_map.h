@@ -4,12 +4,12 @@
 
 #include "tui/views/views.h"
 
-/* cursor[VIEW_PAGES]: so many times the pages that the last drawing put in a row, and which pages
- * it left out. */
+/* cursor[VIEW_PAGES]: PAGES_ROW times the pages per row of the last drawing, plus which pages it
+ * left out. */
 enum { PAGES_ROW = 4 };
 
 bool page_is_free(const struct tl_page *p);
-/* The i-th newest event of its story, from 0; NULL: not kept. */
+/* The i-th newest event of the page's history, from 0; NULL: not kept. */
 const struct tl_page_event *page_story(const struct tl_page *p, int i);
 
 /* Draws the map over the whole pen, with the page `shown` marked (-1: none). cursor[VIEW_PAGES] and

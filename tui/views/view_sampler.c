@@ -1,4 +1,4 @@
-/* The view "why this token": each stage from the logit to the drawn token, as the log has it. */
+/* The view "why this token": each sampler stage from the logit to the drawn token, as recorded. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ enum {
 struct row {
 	char label[24], value[24], words[ROW_W];
 	enum ink ink; /* of the value */
-	bool off;     /* had no part in it: left out first where room is scarce */
+	bool off;     /* had no effect: left out first if rows are scarce */
 	double left;  /* share of the probability that is left after it, or NaN: shown as a bar */
 };
 
@@ -66,7 +66,7 @@ static const char *ordinal(char *buf, int n)
 	return buf;
 }
 
-/* The best one that is not the drawn. */
+/* The best candidate besides the drawn one. */
 static const struct ev_candidate *rival_of(const struct tl_token *k)
 {
 	for (int i = 0; i < k->n_candidates; i++)
@@ -199,7 +199,7 @@ static void row_race(
 	}
 }
 
-/* Place in the race of the drafted token, among the candidates that are known; -1: cut or not
+/* Rank of the drafted token in the sampling race, among the known candidates; -1: cut or not
  * known. */
 static int race_place(const struct tl_token *k, uint32_t id)
 {
@@ -258,7 +258,7 @@ static void row_draft(struct row *w, const struct timeline *t, const struct tl_t
 	}
 }
 
-/* Cuts follow each other, so what is left of all is the product. */
+/* Cuts apply one after the other, so the remaining probability is the product. */
 static void add_bars(struct row *w, int n, const struct tl_token *k)
 {
 	double left = 1;
@@ -300,7 +300,7 @@ static int make_rows(
 	return n;
 }
 
-/* Rows that had no part in it make room for those that had. */
+/* Drops rows without effect in favour of the others. */
 static int drop_rows(struct row *w, int n, int room)
 {
 	for (int i = n; i-- > 0 && n > room;)
@@ -366,7 +366,7 @@ static void draw_near_row(
 		view_mark_row(p, y);
 }
 
-/* The tokens around it: where the model was sure, where the settings left a choice. */
+/* The tokens around it: shows where the model was certain, and where the settings left a choice. */
 static void draw_near(
 	struct pen *p, const struct timeline *t, const struct tl_request *r, int32_t at, int y)
 {

@@ -1,5 +1,5 @@
-/* The view "search": several answers to one question as a tree: who runs, who ended with which
- * score, who was pruned, which one won and why, and what sharing pages saves. */
+/* The view "search": several answers to one question as a tree: running branches, ended ones with
+ * their scores, pruned ones, the winner and why it won, and the memory that shared pages save. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,8 +13,8 @@ enum { TOP = 4, TEXT_MAX = 4000, COLUMN = 9, STATE_W = 21, WIDE = 100, GUTTER = 
 
 /* ---- which search, and what of it is chosen ---- */
 
-/* scroll: bit 0: hidden rows, too; then how many searches back; then the rows that the tree had
- * when it was drawn last, so that keys walk over what is seen. */
+/* scroll: bit 0: hidden rows, too; then how many searches back; then the rows of the last drawing
+ * of the tree, so that keys move over visible rows. */
 enum { ALL = 1, ONE_BACK = 2, BACK = 0xfe, ROWS_AT = 8 };
 
 static int back_of(const struct view_state *v)
@@ -22,7 +22,7 @@ static int back_of(const struct view_state *v)
 	return (v->scroll[VIEW_SEARCH] & BACK) / ONE_BACK;
 }
 
-/* What was given up or tried once is shown where there is room for all. */
+/* Pruned branches and those tried once are shown if there is room for all. */
 static bool shows_all(const struct view_state *v, const struct tl_search *s)
 {
 	return v->scroll[VIEW_SEARCH] & ALL ||
@@ -90,7 +90,7 @@ static double saved(int64_t pages, int64_t unshared)
 	return unshared > 0 ? 1 - (double)pages / (double)unshared : 0;
 }
 
-/* What it saved in the newest steps, where there is room. */
+/* Memory saved in the newest steps, if there is room. */
 static void draw_shares(struct pen *p, int x, int y, const struct tl_search *s)
 {
 	static const char label[] = "by step ";
@@ -235,7 +235,7 @@ static void draw_numbers(
 	}
 }
 
-/* On the way to the best answer, what does not lead there is dim. */
+/* On the path to the best answer, tokens that are not part of it are dim. */
 static void draw_text(struct pen *p, int x, int y, int w, const struct timeline *t,
 	const struct tl_search *s, const struct search_row *r)
 {

@@ -1,4 +1,4 @@
-/* What the view "search" says below its tree. Thread: the UI's. */
+/* The text of the view "search" below its tree. Thread: the UI's. */
 #ifndef CUTAWAY_TUI_VIEW_SEARCH_H
 #define CUTAWAY_TUI_VIEW_SEARCH_H
 
@@ -7,9 +7,9 @@
 
 enum { SEARCH_JUDGE_MAX = 72, SEARCH_WHY_H = 6 };
 
-/* What judges, in at most `most` bytes. Returns out. */
+/* What scores the answers, in at most `most` bytes. Returns out. */
 const char *view_search_judge(char out[SEARCH_JUDGE_MAX], const struct tl_search *s, size_t most);
-/* Why a row stands where it does, and its text: SEARCH_WHY_H lines from y on. */
+/* Explains the rank of a row, and shows its text: SEARCH_WHY_H lines from y on. */
 void view_search_why(struct pen *p, int y, const struct timeline *t, const struct tl_search *s,
 	const struct search_row *r);
 

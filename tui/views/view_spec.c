@@ -1,4 +1,5 @@
-/* The speculation view: which drafted tokens were kept, which were not, and what was drawn instead.
+/* The speculation view: which drafted tokens were accepted, which were not, and what was drawn
+ * instead.
  *
  * A line is one verify step of the request in focus (of any request, if it never drafted), newest
  * last, as the text is read. cursor[VIEW_SPECULATION] counts how many lines of the zoomed table lie
@@ -46,7 +47,7 @@ static int groups_newest(const struct timeline *t, int64_t request, int want, st
 	return n;
 }
 
-/* Whose drafts to show: 0 for all, when the one in focus has none. */
+/* The request whose drafts are shown: 0 for all, if the one in focus has none. */
 static int64_t request_of(const struct timeline *t, const struct view_state *s)
 {
 	const struct tl_request *r = view_request(t, s);
@@ -182,8 +183,8 @@ static int put_draft(struct pen *p, int x, int y, const struct timeline *t, cons
 	return used && more ? used + more : 0;
 }
 
-/* Read from left to right: kept, kept, lost → drawn instead; what was never verified comes last,
- * dim. What another drafter or setting guessed than the head names has its name at the end. */
+/* Read from left to right: kept, kept, lost → drawn instead; discarded drafts come last, dim.
+ * Drafts of another drafter or setting than the head's have its name at the end. */
 static void draw_group(
 	struct pen *p, int y, const struct timeline *t, const struct group *g, bool letter)
 {
@@ -274,7 +275,7 @@ static int draw_place_bars(struct pen *p, int y, const struct timeline *t)
 	return y;
 }
 
-enum { LOW_H = 24 }; /* fewer rows: what is said in words and bars gives way to the table */
+enum { LOW_H = 24 }; /* with fewer rows the table replaces texts and bars */
 
 static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_state *s)
 {

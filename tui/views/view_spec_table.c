@@ -1,5 +1,5 @@
-/* The table of the view "speculation": each drafted token with the numbers by which it was kept or
- * not. See view_spec.c. Thread: the UI's. */
+/* The table of the view "speculation": each drafted token with the numbers that decided its
+ * acceptance. See view_spec.c. Thread: the UI's. */
 #include <math.h>
 
 #include "tui/views/view_util.h"
@@ -56,8 +56,8 @@ static void put_verdict(struct pen *p, int y, const struct timeline *t, const st
 	put_number(p, c->winner_arrival, y, INK_TEXT, (double)d->winner_arrival);
 }
 
-/* Of the drafts of one step the children of `parent`, and below each its own children: the tree as
- * it is read. Stops when *left of them are before *found. */
+/* Of the drafts of one step the children of `parent`, and below each its own children: the tree in
+ * reading order. Stops when *left of them are before *found. */
 static void walk_tree(
 	const struct tl_draft *d, int32_t n, int32_t parent, int32_t *left, int32_t *found)
 {
@@ -86,7 +86,7 @@ static const struct tl_draft *in_order(const struct timeline *t, int32_t i)
 	return found < 0 ? &d[i] : &d[first + found];
 }
 
-/* The rule that was not used, had it verified the same draft. */
+/* The verdict that the rule not in use would have given on the same draft. */
 static void put_other(
 	struct pen *p, int y, const struct tl_draft *d, const char *word, enum glyph mark, enum ink ink)
 {
@@ -99,8 +99,8 @@ static void put_other(
 		view_put(p, c->verdict + SECOND_RULE, y, ink, "%s", glyph(p->c, mark));
 }
 
-/* The step stands before its first draft, and on top. In a tree a guess stands to the right of its
- * parent. */
+/* The step number is shown at its first draft and in the top row. In a tree a guess stands to the
+ * right of its parent. */
 static void draw_table_row(
 	struct pen *p, int y, const struct timeline *t, const struct tl_draft *d, bool first)
 {

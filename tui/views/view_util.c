@@ -75,7 +75,7 @@ const char *view_count(char *buf, int64_t n)
 	return buf;
 }
 
-/* Three digits that count, with a unit. */
+/* Three significant digits, with a unit. */
 static const char *scaled(char *buf, double v, const char *unit)
 {
 	int decimals = v < 9.995 ? 2 : v < 99.95 ? 1 : 0;
@@ -147,8 +147,7 @@ const char *view_tokens_s(char *buf, double rate)
 	return buf;
 }
 
-/* What is not drawn as itself: white space, and the second form of it for terminals without
- * UTF-8. */
+/* Visible forms of white space, with an ASCII form for terminals without UTF-8. */
 static const char *white_form(const struct glyph_run *g, const char *text, bool ascii)
 {
 	if (g->newline)

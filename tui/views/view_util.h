@@ -14,23 +14,23 @@ struct view_label {
 };
 struct view_label view_label(int64_t request);
 int view_label_width(int64_t request);
-/* The request that the first n bytes are the label of; 0: of none. */
+/* The request whose label is the first n bytes; 0: none. */
 int64_t view_labelled(const char *text, size_t n);
 enum ink view_ink(int64_t request);
 
 /* The request in focus: the chosen one, else the conversation's newest, else the newest of all.
  * NULL: none. */
 const struct tl_request *view_request(const struct timeline *t, const struct view_state *s);
-/* The request whose branch the conversation goes on with, whatever is chosen. NULL: none. */
+/* The request whose branch the conversation continues, whatever is selected. NULL: none. */
 const struct tl_request *view_active(const struct timeline *t, const struct view_state *s);
-/* The same for views of what is computed: while a search runs and nothing is chosen, its oldest
- * branch that does. */
+/* The same for views of what is computed: while a search runs and nothing is selected, its oldest
+ * running branch. */
 const struct tl_request *view_computing(const struct timeline *t, const struct view_state *s);
-/* Who computed a request: of a search's answer, which never ran, the branch that won; else
- * itself. */
+/* The request that computed r: for a search's answer, which never ran itself, the winning branch;
+ * else r. */
 const struct tl_request *view_drew(const struct timeline *t, const struct tl_request *r);
-/* The token under the cursor with all that is known of its draw: of a search's answer, what the
- * branch that had it told; NULL: none. It is in *buf or lives until the next call of
+/* The token under the cursor with all that is known of its draw: for a search's answer, from the
+ * events of its branch; NULL: none. It is in *buf or lives until the next call of
  * timeline_whole(). */
 const struct tl_token *view_drawn(const struct timeline *t, const struct tl_request *r,
 	const struct view_state *s, struct tl_token *buf);
@@ -38,29 +38,29 @@ const struct tl_token *view_drawn(const struct timeline *t, const struct tl_requ
 int32_t view_token_index(const struct tl_request *r, const struct view_state *s);
 const struct tl_token *view_token(const struct tl_request *r, const struct view_state *s);
 /* Walks over the tokens of the conversation: left and right one token, from one answer to the next;
- * beyond the last one the newest is followed again. True if it was such a key. */
+ * beyond the last one the cursor follows the newest again. True if it was such a key. */
 bool view_walk_tokens(int key, const struct timeline *t, struct view_state *s);
-/* For each request whether the chat shows it: the branch that the conversation goes on with, what
- * was asked beside it (/fork N, /retry), what runs, and conversations before /new. Others were
- * left, and are counted. malloc'd. */
+/* For each request whether the chat shows it: the branch that the conversation continues, its
+ * siblings (/fork N, /retry), running requests, and conversations before /new. Abandoned ones are
+ * only counted. malloc'd. */
 bool *view_shown(const struct timeline *t, const struct view_state *s, int *n_left);
-/* Part of the conversation: what the chat shows. Background requests are not. */
+/* Is it part of the conversation, which the chat shows? Background requests are not. */
 bool view_is_chat(const struct tl_request *r);
-/* Requests that wait or wait again, in order of arrival, at most n; returns how many there are. */
+/* Waiting and preempted requests, in order of arrival, at most n; returns how many there are. */
 int view_queue(const struct timeline *t, const struct tl_request **out, int n);
 
 /* Pages in a request's block table: fewer than its blocks where pages out of sight went back. */
 int32_t view_pages_held(const struct tl_request *r);
 
-/* Whether a request's settings change logits by what was said before. */
+/* Whether a request's settings include penalties on earlier tokens. */
 bool view_penalised(const struct ev_request *q);
 
-/* The session's model has no attention at all: its layers keep states. */
+/* The session's model has no attention at all: its layers keep recurrent states. */
 bool view_no_attention(const struct timeline *t);
 #define VIEW_NO_ATTENTION                                                                          \
 	"this model has no attention: a layer reads its own state, which stands for all tokens so far"
 
-/* Numbers in words. All write into buf [VIEW_NUM] and return it; what is absent is "–" ("-" in
+/* Formatted numbers. All write into buf [VIEW_NUM] and return it; what is absent is "–" ("-" in
  * ASCII after the canvas has cleaned it). */
 const char *view_count(char *buf, int64_t n);      /* 1,024 */
 const char *view_ns(char *buf, double ns);         /* 870 us, 3.48 ms, 41 ms, 1.25 s */
@@ -69,9 +69,9 @@ const char *view_rate(char *buf, double bytes_s);  /* 33.6 GB/s */
 const char *view_percent(char *buf, double part);  /* 86 % of 1; 0.4 % below one per cent */
 const char *view_tokens_s(char *buf, double rate); /* 287 tok/s */
 
-/* Token as a person can read it, on one line: the space before a word as ␣ ("_"), line breaks as
- * \n; dim where it is not the text itself, and control tokens by their names. Clipped to w columns;
- * returns the columns used. */
+/* A token in readable form, on one line: the space before a word as ␣ ("_"), line breaks as \n; dim
+ * where it is not the text itself, and control tokens by their names. Clipped to w columns; returns
+ * the columns used. */
 int view_put_token(struct pen *p, int x, int y, int w, const struct timeline *t, int32_t id);
 /* The same in quotes for a sentence: ' gas', '\n'. Writes into buf [VIEW_TOKEN] and returns it. */
 const char *view_quote(char *buf, const struct timeline *t, int32_t id);
@@ -80,7 +80,7 @@ const char *view_quote_bytes(char *buf, const char *text, int32_t size);
 /* Without the spaces before it, for lists of words; a token of nothing but spaces is quoted. */
 const char *view_word(char *buf, const struct timeline *t, int32_t id);
 
-/* Keys of a list that stands at its end: *below is how many of its lines lie under the last one
+/* Keys of a list that is shown from its end: *below is the number of lines below the last one
  * shown, 0 … most. */
 bool view_scroll(int key, int64_t *below, int page, int64_t most);
 /* Pieces of drawing. Both leave the pen as it was. Return the columns used. */
@@ -89,13 +89,13 @@ int view_put(struct pen *p, int x, int y, enum ink ink, const char *fmt, ...)
 int view_put_right(struct pen *p, int x, int y, enum ink ink, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
 /* A bar of `part` (0 … 1) of w columns, lower than the line, so that bars one above the other stay
- * apart. What is there is seen: one cell at least. */
+ * apart. A part above 0 is at least one cell. */
 void view_bar(struct pen *p, int x, int y, int w, double part);
 /* Label of a request in its colour, bold. Returns the columns used. */
 int view_put_label(struct pen *p, int x, int y, int64_t request);
 /* The lines of a tree before a row of `depth`, 3 columns a level, up to column `end`: bit d of
- * rails: a line goes on at depth d; parts: the row itself hangs on one, as the last or not. Returns
- * the column where they end. */
+ * rails: a line continues at depth d; parts: the row itself is a child, the last one or not.
+ * Returns the column where they end. */
 int view_rails(
 	struct pen *p, int x, int y, int end, int depth, uint64_t rails, bool parts, bool last);
 /* The cursor in a list: the whole row reversed, in one colour. */

@@ -1,5 +1,5 @@
-/* Watches: a number of each step that the person asked for (/watch NAME EXPRESSION), as a sparkline
- * up to the step that is looked at. */
+/* Watches: a user-defined number of each step (/watch NAME EXPRESSION), as a sparkline up to the
+ * step shown. */
 #include <math.h>
 
 #include "tui/app/breaks.h"
@@ -8,7 +8,7 @@
 
 enum { NAME_W = 14, VALUE_W = 10, ROWS = 2 };
 
-/* Values after the step on the screen are of its future. */
+/* Leaves out values after the step shown. */
 static int known(const struct breaks_series *w, int64_t step)
 {
 	int n = w->n;
@@ -34,7 +34,7 @@ static void draw_line(struct pen *p, int x, int y, int w, const struct breaks_se
 	float low, high;
 
 	range(s, from, n, &low, &high);
-	low = low > 0 ? 0 : low; /* bars stand on zero */
+	low = low > 0 ? 0 : low; /* bars start at zero */
 	p->ink = INK_BAR;
 	for (int i = from; i < n; i++)
 		if (!isnan(s->value[i]))

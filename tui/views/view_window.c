@@ -1,8 +1,8 @@
 /* Part of the speculation view: the window of a drafter that iterates guesses (Jacobi, lookahead),
- * in the newest steps side by side, so that one sees it iterate. In a block each line is an
- * iterate, and the last one what the model says behind them in this step: in the next block it is
- * the newest, moved by the tokens that came. What the text has become is green: it has frozen. A
- * column of lookahead's, read downwards, is an n-gram, and enters the pool. Thread: the UI's. */
+ * in the newest steps side by side. In a block each line is an iterate, and the last line the
+ * model's new predictions in this step: in the next block it is the newest iterate, shifted by the
+ * tokens drawn. Guesses that equal the final text are green (converged). A column of lookahead's,
+ * read downwards, is an n-gram, and enters the pool. Thread: the UI's. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 enum { LABEL_W = 10, CELL_W = 11, GAP_W = 3, BLOCKS_MAX = 6, GRAM_MOST = 200 };
 
-/* The newest windows of the request that has the newest, oldest first. */
+/* The newest windows of the request with the newest one, oldest first. */
 static int newest(
 	const struct timeline *t, int64_t request, const struct tl_window *out[BLOCKS_MAX], int w)
 {
@@ -70,8 +70,8 @@ static int draw_block(
 	return w->columns * CELL_W + GAP_W;
 }
 
-/* Bright: columns of the window; dim: from the text that came. The size of the pool has its place
- * in any case. */
+/* Bright: n-grams from columns of the window; dim: from the drawn text. The size of the pool is
+ * always shown. */
 static void draw_entered(struct pen *p, int y, const struct timeline *t, const struct tl_window *w)
 {
 	const int32_t *id = t->window_id + w->ids_at + (w->levels + 1) * w->columns;

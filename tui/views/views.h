@@ -1,11 +1,11 @@
-/* The views there are. Thread: the UI's. */
+/* The table of views. Thread: the UI's. */
 #ifndef CUTAWAY_TUI_VIEWS_H
 #define CUTAWAY_TUI_VIEWS_H
 
 #include "tui/views/view.h"
 
 /* Each is a file view_x.c with its struct view view_x, and a line here: in the order of the keys
- * 1-9; 0 chooses the others in turn. */
+ * 1-9; 0 selects the others in turn. */
 #define VIEWS(X)                                                                                   \
 	X(CHAT, chat)                                                                                  \
 	X(NEXT, next)                                                                                  \
@@ -47,7 +47,7 @@ int view_window_draw(struct pen *p, int y, const struct timeline *t, int64_t req
 
 /* view_spec_table.c: the drafted tokens, newest last, scrolled by the view's cursor. */
 void view_spec_table(struct pen *p, const struct timeline *t, struct view_state *s);
-/* view_search.c: text of the answer that leads in a search. Returns its length. */
+/* view_search.c: text of the leading answer of a search. Returns its length. */
 int view_search_leading(
 	const struct timeline *t, const struct tl_search *s, char *text, size_t cap);
 
