@@ -55,7 +55,7 @@ static void say_cost(struct why *w, int64_t request, int64_t seq, int64_t tokens
 		(long long)tokens, (long long)sqlite3_column_int64(s, 2));
 	if (tokens > sqlite3_column_int64(s, 2))
 		why_say(w, "  what that cost: %lld tokens computed again",
-			(long long)(tokens - sqlite3_column_int64(s, 2)));
+			(long long)((uint64_t)tokens - (uint64_t)sqlite3_column_int64(s, 2)));
 	why_done(&s);
 }
 

@@ -261,8 +261,8 @@ static void stop(struct app *a)
 static void status(struct app *a, struct app_status *s)
 {
 	struct replay *r = a->mode_data;
-	int64_t wall = a->timeline.session.unix_ns + a->timeline.last_t_ns;
-	time_t seconds = (time_t)(wall / 1000000000);
+	double wall = (double)a->timeline.session.unix_ns + (double)a->timeline.last_t_ns;
+	time_t seconds = (time_t)(wall / 1e9);
 	char clock[16];
 	struct tm tm;
 
