@@ -67,8 +67,7 @@ extern const struct bench_case bench_cases[]; /* ends with what NULL */
 
 /* Further results of a case. */
 struct bench_shares {
-	struct bench_figure memory, weights; /* shares of plain reads: bytes of weights that tokens need
-										  */
+	struct bench_figure memory, weights; /* weight bytes read, over plain reads */
 };
 
 /* bench_measure.c */

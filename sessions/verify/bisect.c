@@ -41,7 +41,7 @@ void bisect_describe_end(const struct bisect_end *end, char *buf, size_t cap)
 	snprintf(buf, cap, "%s%s%s", end->backend, plain ? "" : " ", plain ? "" : end->isa);
 }
 
-/* ---- who is there ---- */
+/* ---- the back ends ---- */
 
 static void add_end(struct bisect *b, const char *backend, const char *isa)
 {

@@ -44,8 +44,7 @@ struct watch_set {
 	struct ev_token token[WATCH_ROWS];
 	int n_tokens;
 	bool ended;                               /* the tokens are those of the step that ended last */
-	int64_t extra[N_EXTRAS], shown[N_EXTRAS]; /* counters in progress; those of the step that ended
-											   */
+	int64_t extra[N_EXTRAS], shown[N_EXTRAS]; /* in progress; those of the step that ended */
 	struct ev_texts texts;
 	bool compiling;
 };

@@ -46,15 +46,13 @@ struct whatif_counts {
 #define X(name, doc) int64_t name;
 	WHATIF_FIGURES(X)
 #undef X
-	double seconds; /* of all steps: measured in recorded and real, predicted in again and changed
-					 */
+	double seconds; /* all steps: measured in recorded, real; predicted in again, changed */
 };
 
 struct whatif {
 	/* the log; run again as recorded; under other settings */
 	struct whatif_counts recorded, again, changed;
-	struct whatif_counts real; /* verified: measured: the engine with the model under other settings
-								*/
+	struct whatif_counts real; /* measured: with the model, under other settings */
 	bool verified;
 	/* seconds, for the settings as recorded: what changed.seconds compares with */
 	double predicted;

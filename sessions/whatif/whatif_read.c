@@ -241,7 +241,7 @@ void whatif_free(struct recorded *r)
 	memset(r, 0, sizeof *r);
 }
 
-/* ---- what is asked ---- */
+/* ---- the question ---- */
 
 const struct setting *whatif_setting(const char *name)
 {

@@ -48,7 +48,7 @@ static bool begins_anew(const struct timeline *t, const struct tl_request *r)
 	return !begins_alike(before, r);
 }
 
-/* Answer's first position in the request whose answer a fork continues. */
+/* The first position of the answer that a fork continues. */
 static int32_t answer_begin(const struct timeline *t, const struct tl_request *r)
 {
 	while (timeline_within_answer(t, r))

@@ -172,8 +172,7 @@ static int index_256(enum ink ink, int rgb, bool light)
 {
 	if (rgb == OWN)
 		return OWN;
-	if (rgb == ink_rgb(ink, light)) { /* otherwise it was changed for contrast with its background
-									   */
+	if (rgb == ink_rgb(ink, light)) { /* otherwise changed for contrast with its background */
 		if (ink >= INK_HEAT_0 && ink <= INK_HEAT_15)
 			return light ? heat_light_256[ink - INK_HEAT_0] : heat_dark_256[ink - INK_HEAT_0];
 		if (ink == INK_REJECTED && !light)

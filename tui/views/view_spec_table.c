@@ -99,8 +99,8 @@ static void put_other(
 		view_put(p, c->verdict + SECOND_RULE, y, ink, "%s", glyph(p->c, mark));
 }
 
-/* The step number is shown at its first draft and in the top row. In a tree a guess stands to the
- * right of its parent. */
+/* The step number is shown at its first draft and in the top row. In a tree a draft is to the right
+ * of its parent. */
 static void draw_table_row(
 	struct pen *p, int y, const struct timeline *t, const struct tl_draft *d, bool first)
 {
