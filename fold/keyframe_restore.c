@@ -28,7 +28,7 @@ bool keyframe_is_known(struct ev_span state)
 
 static bool stem_is_sound(const struct timeline *t, struct tl_stem s)
 {
-	if (s.pos < 0 || s.future >= t->n_futures ||
+	if (s.pos < 0 || s.pos > TL_POS_MAX || s.future >= t->n_futures ||
 		(s.future >= 0 && t->future[s.future].request != s.request))
 		return false;
 	return s.request ? timeline_request(t, s.request) != NULL : s.future < 0;
@@ -121,7 +121,7 @@ static int one_row(struct timeline *t, enum ev_kind kind, int64_t seq, struct ev
 {
 	int got = t->older.row(t->older.arg, kind, seq, ev);
 
-	return got == 1 && !tl_ints_in_bounds(ev) ? 0 : got;
+	return got == 1 && (!tl_time_in_bounds(ev) || !tl_ints_in_bounds(ev)) ? 0 : got;
 }
 
 static int read_request(struct timeline *t, struct tl_request *r)

@@ -185,6 +185,11 @@ static bool may_be_any(const char *name)
 	return i < sizeof any / sizeof *any;
 }
 
+bool tl_time_in_bounds(const struct event *ev)
+{
+	return ev->t_ns >= 0 && ev->t_ns <= TL_INT_MAX;
+}
+
 bool tl_ints_in_bounds(const struct event *ev)
 {
 	const struct ev_info *info = &ev_info[ev->kind];
@@ -235,7 +240,7 @@ void timeline_fold(struct timeline *t, const struct event *ev)
 
 	if (t->full)
 		return;
-	if (ev->seq <= t->last_seq || ev->seq > TL_INT_MAX || ev->t_ns < 0 || ev->t_ns > TL_INT_MAX) {
+	if (ev->seq <= t->last_seq || ev->seq > TL_INT_MAX || !tl_time_in_bounds(ev)) {
 		t->n_odd++;
 		return;
 	}

@@ -42,6 +42,7 @@ enum {
 };
 enum { TL_SLIDE = 128, TL_WINDOW = 256, TL_REQUESTS = 48, TL_TOKENS = 8192, TL_MEAN = 16 };
 #define TL_INT_MAX ((int64_t)1 << 50)
+#define TL_POS_MAX ((int32_t)1 << 29) /* of a token; sums of two fit in 32 bits */
 
 enum tl_state { TL_WAITING, TL_RUNNING, TL_PREEMPTED, TL_FINISHED, TL_N_STATES };
 

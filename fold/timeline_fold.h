@@ -13,7 +13,8 @@
 EV_TABLE(X)
 #undef X
 
-/* Whether what is a number in it has the bounds of timeline.h. */
+/* Whether its time, and what is a number in it, has the bounds of timeline.h. */
+bool tl_time_in_bounds(const struct event *ev);
 bool tl_ints_in_bounds(const struct event *ev);
 
 /* timeline_search.c reads five kinds, and needs nothing of what the others fold: false for one that

@@ -8,7 +8,7 @@ static void copy_prompt(struct timeline *t, struct tl_request *r, struct ev_span
 {
 	size_t n = ids.data ? ids.size / 4 : 0;
 
-	if (!n || n > INT32_MAX)
+	if (!n || n > TL_POS_MAX)
 		return;
 	r->prompt = malloc(n * sizeof *r->prompt);
 	if (!r->prompt) {

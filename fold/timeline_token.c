@@ -65,8 +65,9 @@ void tl_unpack_token(struct tl_token *k, const struct ev_token *e, int64_t seq)
 
 bool tl_token_fits(const struct timeline *t, const struct tl_token *last, const struct tl_token *k)
 {
-	return k->pos >= 0 && k->pos <= INT32_MAX && k->step >= 0 && k->id >= 0 && k->id < t->n_vocab &&
-		   k->source < EV_N_source && (!last || (k->pos > last->pos && k->step >= last->step));
+	return k->pos >= 0 && k->pos <= TL_POS_MAX && k->step >= 0 && k->id >= 0 &&
+		   k->id < t->n_vocab && k->source < EV_N_source &&
+		   (!last || (k->pos > last->pos && k->step >= last->step));
 }
 
 bool tl_fold_token(struct timeline *t, const struct event *ev)

@@ -184,16 +184,17 @@ static int put_steps(struct cast *k, bool (*progress)(void *arg, int64_t done, i
 	double last_frame = -1;
 
 	for (int64_t step = 0; step < n; step = player_at(k->player)) {
-		int64_t ns;
-		double gap;
+		int64_t ns, gap;
 
 		if (player_go(k->player, &k->app.timeline, step + 1, e))
 			return -1;
 		if (player_at(k->player) <= step)
 			break; /* the file ends before its stated end */
 		ns = k->app.timeline.last_t_ns;
-		gap = ns > last_ns ? ((double)ns - (double)last_ns) / 1e9 : 0;
-		k->at += gap < MAX_GAP_MS / 1e3 ? gap : MAX_GAP_MS / 1e3;
+		gap = ns > last_ns ? ns - last_ns : 0;
+		k->at +=
+			(double)(gap < MAX_GAP_MS * INT64_C(1000000) ? gap : MAX_GAP_MS * INT64_C(1000000)) /
+			1e9;
 		last_ns = ns;
 		if (player_at(k->player) < n && k->at - last_frame < FRAME_MS / 1e3)
 			continue;

@@ -171,14 +171,13 @@ static const char *state_words(const struct timeline *t, const struct tl_request
 	return "running";
 }
 
-/* In ns. As floating point: the times of a damaged recording can lie as far apart as there are. */
-static double waited(const struct timeline *t, const struct tl_request *r)
+static int64_t waited(const struct timeline *t, const struct tl_request *r)
 {
 	int64_t until = r->admitted_ns != EV_NULL_I ? r->admitted_ns
 					: r->finished               ? r->finished_ns
 												: t->last_t_ns;
 
-	return until > r->arrival_ns ? (double)until - (double)r->arrival_ns : 0;
+	return until > r->arrival_ns ? until - r->arrival_ns : 0;
 }
 
 /* Columns of the table, by their right ends; text is left. */
@@ -196,10 +195,9 @@ static void table_cell(
 	view_count(out[1], r->looked_up ? r->lookup.hit : EV_NULL_I);
 	view_count(out[2], r->n_tokens);
 	view_tokens_s(out[3], timeline_rate(t, r->id));
-	view_ns(out[4], waited(t, r));
-	view_ns(out[5], r->first_token_ns == EV_NULL_I
-						? (double)NAN
-						: (double)r->first_token_ns - (double)r->arrival_ns);
+	view_ns(out[4], (double)waited(t, r));
+	view_ns(out[5],
+		r->first_token_ns == EV_NULL_I ? (double)NAN : (double)(r->first_token_ns - r->arrival_ns));
 	view_ns(out[6], r->n_tokens > 1 ? 1e9 / timeline_rate(t, r->id) : (double)NAN);
 }
 

@@ -291,11 +291,42 @@ static void keyframes_of_another_format_count_for_nothing(void **unused)
 	visit(p, 10);
 }
 
+/* Again: as before. */
+static void turn_times(void)
+{
+	sqlite3 *db;
+
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	assert_int_equal(
+		sqlite3_exec(db, "UPDATE request SET t_ns = -1 - t_ns", NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_close(db);
+}
+
+/* A request whose time lies has never been, and no keyframe brings it back. */
+static void times_may_lie(void **unused)
+{
+	struct timeline t;
+	struct player *p;
+
+	(void)unused;
+	turn_times();
+	assert_int_equal(player_open(&p, path, NULL), 0);
+	timeline_init(&t);
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(player_go(p, &t, known_step(), NULL), 0);
+		assert_int_equal(t.n_requests, 0);
+	}
+	player_close(p);
+	timeline_free(&t);
+	turn_times();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(memory_is_bounded),
 		cmocka_unit_test(any_step_from_any_other),
+		cmocka_unit_test(times_may_lie),
 		cmocka_unit_test(keyframes_of_another_format_count_for_nothing),
 		cmocka_unit_test(old_files_too),
 	};
