@@ -19,13 +19,13 @@ struct lossy_settings lossy_ask(const char *(*value)(void *of, const char *name)
 	struct lossy_settings l = { 0 };
 
 	for (const struct setting *s = engine_settings; s->name; s++) {
-		const char *told = s->effect == SETTING_LOSSY ? value(of, s->name) : NULL;
+		const char *chosen = s->effect == SETTING_LOSSY ? value(of, s->name) : NULL;
 
 		if (s->effect != SETTING_LOSSY)
 			continue;
 		assert(l.n < LOSSY_SETTINGS);
-		if (told && *told)
-			snprintf(l.value[l.n], LOSSY_VALUE, "%s", told);
+		if (chosen && *chosen)
+			snprintf(l.value[l.n], LOSSY_VALUE, "%s", chosen);
 		else
 			default_of(s, l.value[l.n]);
 		l.row[l.n++] = s;

@@ -36,12 +36,8 @@ int engine_apply_prefix(struct engine *e, struct engine_options *to, struct err 
 
 int engine_apply_evict(struct engine *e, struct engine_options *to, struct err *err)
 {
-	int i = 0;
-
 	(void)err;
-	while (prefix_policies[i + 1] && strcmp(prefix_policies[i], to->evict) != 0)
-		i++;
-	e->prefix.policy = (enum prefix_policy)i;
+	e->prefix.policy = (enum prefix_policy)setting_choice(&engine_settings[ENGINE_AT_evict], to);
 	return 0;
 }
 
@@ -107,11 +103,7 @@ int engine_apply_give_back(struct engine *e, struct engine_options *to, struct e
 
 enum k_cache engine_cache_format(const struct engine_options *o)
 {
-	int i = 0;
-
-	while (o->cache_format && i < K_N_CACHES - 1 && strcmp(k_cache_name(i), o->cache_format) != 0)
-		i++;
-	return (enum k_cache)i;
+	return (enum k_cache)setting_choice(&engine_settings[ENGINE_AT_cache_format], o);
 }
 
 /* Keeps the number of pages and tokens; only the bytes of a page change. */

@@ -52,6 +52,16 @@ const char *setting_word(const struct setting *s, int i)
 	return s->more ? s->more(i - n) : NULL;
 }
 
+int setting_choice(const struct setting *s, const void *base)
+{
+	const char *value = *(const char *const *)(const void *)((const char *)base + s->at);
+	int i = 0;
+
+	while (value && s->words[i] && strcmp(s->words[i], value) != 0)
+		i++;
+	return value && s->words[i] ? i : 0;
+}
+
 static void words_text(const struct setting *s, const char *between, char *buf, size_t cap)
 {
 	size_t n = 0;

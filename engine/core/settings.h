@@ -293,6 +293,8 @@ int setting_check(const struct setting *s, const char *value, struct err *e);
 void setting_text(const struct setting *s, const void *base, char *buf, size_t cap);
 /* Word i of its values or of what completion offers; NULL: there are no more. */
 const char *setting_word(const struct setting *s, int i);
+/* Of a choice: the number of the word that is its value in the struct at base; of NULL, 0. */
+int setting_choice(const struct setting *s, const void *base);
 /* Its value in a line of help: "N", "on|off", "lru|fifo|lfu"; "" if it takes none. Returns buf. */
 const char *setting_arg(const struct setting *s, char *buf, size_t cap);
 /* What it does, the names that more() gives, the value in the struct at base (or NULL) and whether

@@ -343,7 +343,7 @@ static void unlink_node(struct prefix *p, int32_t node)
 	p->n_live--;
 }
 
-/* Who misses the node later is told that it was evicted. */
+/* A later miss of this node is logged with the reason "evicted". */
 static void add_ghost(struct prefix *p, int32_t node)
 {
 	p->ghost[p->ghost_at] = p->node[node].key;

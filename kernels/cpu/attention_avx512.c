@@ -10,10 +10,6 @@
 #define vec_load _mm512_loadu_ps
 #define vec_store _mm512_storeu_ps
 
-typedef uint16_t cell_f16, cell_bf16;
-typedef float cell_f32;
-typedef uint8_t cell_e4m3;
-
 static inline __m512 vec_f16(const uint16_t *h)
 {
 	return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)h));

@@ -3,9 +3,14 @@
  * tokens of a group; the weighted sum of values: k are tokens, lanes are dimensions.
  *
  * Included by one file per instruction set, which defines VEC (a vector), LANES of it, and
- * vec_set1, vec_fma(a, b, c), vec_load, vec_store, and for each format of the cache cell_<format>
- * and vec_<format>, which loads LANES of them. A tile of queries by vectors stays in registers; b
- * is converted once for all queries of the tile. */
+ * vec_set1, vec_fma(a, b, c), vec_load, vec_store, and for each format of the cache vec_<format>,
+ * which loads LANES of its numbers. A tile of queries by vectors stays in registers; b is converted
+ * once for all queries of the tile. */
+
+/* A number in each format of the cache. */
+typedef uint16_t cell_f16, cell_bf16;
+typedef float cell_f32;
+typedef uint8_t cell_e4m3;
 
 /* A run of n neighbouring k, from k on. Their lanes: 16 at each of ptr[], the next k one stride
  * later. `ahead` is the data read next, a piece for each 16 lanes: while the run's k are used, as
