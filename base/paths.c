@@ -1,7 +1,6 @@
 /* See paths.h. */
 #include "base/paths.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
@@ -122,45 +121,4 @@ void paths_drop_recording(const char *path)
 
 	if (!stat(path, &st) && S_ISREG(st.st_mode) && !st.st_size)
 		unlink(path);
-}
-
-int paths_last_recording(char **path, struct err *e)
-{
-	struct timespec newest = { 0 };
-	char *folder, best[256] = "";
-	struct dirent *d;
-	struct stat st;
-	size_t n_bytes;
-	DIR *dir;
-
-	if (paths_data("sessions/", &folder, e))
-		return -1;
-	dir = opendir(folder);
-	while (dir && (d = readdir(dir))) {
-		size_t n = strlen(d->d_name);
-
-		if (n < 4 || strcmp(d->d_name + n - 3, ".db") || fstatat(dirfd(dir), d->d_name, &st, 0) ||
-			!S_ISREG(st.st_mode) || !st.st_size)
-			continue;
-		if (!*best || st.st_mtim.tv_sec > newest.tv_sec ||
-			(st.st_mtim.tv_sec == newest.tv_sec && st.st_mtim.tv_nsec > newest.tv_nsec)) {
-			newest = st.st_mtim;
-			snprintf(best, sizeof best, "%s", d->d_name);
-		}
-	}
-	if (dir)
-		closedir(dir);
-	if (!*best) {
-		err_set(e, ERR_IO, "%s has no recording yet: name one", folder);
-		free(folder);
-		return -1;
-	}
-	n_bytes = strlen(folder) + strlen(best) + 1;
-	*path = realloc(folder, n_bytes);
-	if (!*path) {
-		free(folder);
-		return err_set(e, ERR_MEMORY, "no memory for a path");
-	}
-	strcat(*path, best);
-	return 0;
 }

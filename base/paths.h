@@ -22,7 +22,5 @@ int paths_history(char **path, struct err *e);
 int paths_new_recording(char **path, struct err *e);
 /* Deletes such a file if it is still empty: nothing was recorded after all. */
 void paths_drop_recording(const char *path);
-/* The most recently modified recording among those. ERR_IO if there is none. */
-int paths_last_recording(char **path, struct err *e);
 
 #endif

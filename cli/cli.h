@@ -3,8 +3,8 @@
  * A verb is a file verb_x.c with its row, and its name in the list of verbs.c. Options are rows of
  * struct setting: the engine's and the sampler's settings (engine/core/settings.h), those of
  * several verbs (options.c), and a verb's own. Parsing, --help, the manual page and the completion
- * are made from these rows. Everything of a struct cli but its stop texts points into argv or into
- * the environment. Thread: main's. */
+ * are made from these rows. Everything of a struct cli but its stop texts and paths points into
+ * argv or into the environment. Thread: main's. */
 #ifndef CUTAWAY_CLI_CLI_H
 #define CUTAWAY_CLI_CLI_H
 
@@ -20,6 +20,7 @@ enum { CLI_MAX_OPERANDS = 8, CLI_MAX_GIVEN = 128 };
 struct cli {
 	const struct verb *verb; /* NULL until one was named */
 	const char *operand[CLI_MAX_OPERANDS];
+	char *path[CLI_MAX_OPERANDS]; /* of operands that name recordings; ours, or NULL */
 	int n_operands;
 	const char *given[CLI_MAX_GIVEN]; /* names of the options that were given: see cli_given() */
 	int n_given;
@@ -41,12 +42,15 @@ struct verb {
 	const char *takes; /* shared options, by group or by name, between bars */
 	int min_operands, max_operands;
 	int (*run)(const struct cli *c, struct err *e); /* 0, or -1 with the error */
-	const char *completes;     /* operands: FILE for names of files, or words; NULL: nothing */
+	/* operands: FILE for names of files, RECORDING for recordings, which reach run() as paths
+	 * (base/recordings.h), or words; NULL: nothing */
+	const char *completes;
 	const struct setting *own; /* its own options; ends with name NULL. NULL: none */
 	void *said;                /* struct that their values are written to */
 };
 
 extern const struct verb *const verbs[]; /* the first is the default; ends with NULL */
+extern const struct verb verb_replay;    /* which `sessions open` runs */
 
 /* Rows of a verb's own options: OWN(INT, struct, field, .name = …). */
 #define OWN(type_, home, field, ...)                                                               \

@@ -350,7 +350,9 @@ void help_completion(void)
 		if (!v->completes)
 			continue;
 		printf("\t%s)\n", v->name);
-		complete_with(strcmp(v->completes, "FILE") ? v->completes : NULL);
+		complete_with(strcmp(v->completes, "FILE") && strcmp(v->completes, "RECORDING")
+						  ? v->completes
+						  : NULL);
 		printf("\t\t;;\n");
 	}
 	printf("\tesac\n}\ncomplete -F _cutaway cutaway\n");

@@ -4,9 +4,11 @@
  * Options may stand before or after the verb and its operands. Whether the verb takes an option is
  * known only at the end, so the parser notes which were given and decides then. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/near.h"
+#include "base/recordings.h"
 #include "cli/cli.h"
 
 static const struct setting shared[] = {
@@ -45,6 +47,8 @@ void cli_init(struct cli *c)
 void cli_free(struct cli *c)
 {
 	setting_stops_free(&c->answer.stop);
+	for (int i = 0; i < CLI_MAX_OPERANDS; i++)
+		free(c->path[i]);
 }
 
 /* ---- the tables as one ---- */
@@ -211,6 +215,19 @@ static int add_operand(struct cli *c, const char *word, bool *has_verb, bool lit
 	return 0;
 }
 
+/* Operands that name recordings become their paths. */
+static int find_recordings(struct cli *c, struct err *e)
+{
+	const char *completes = c->verb->completes;
+
+	for (int i = 0; completes && !strcmp(completes, "RECORDING") && i < c->n_operands; i++) {
+		if (recordings_find(c->operand[i], &c->path[i], e))
+			return -1;
+		c->operand[i] = c->path[i];
+	}
+	return 0;
+}
+
 /* Checks that need the whole command line. */
 static int check_whole(struct cli *c, struct err *e)
 {
@@ -230,7 +247,7 @@ static int check_whole(struct cli *c, struct err *e)
 			v->max_operands ? "quote a text of several words" : "it takes options only");
 	if (c->record && c->no_record)
 		return err_set(e, ERR_USAGE, "--record and --no-record exclude each other");
-	return 0;
+	return find_recordings(c, e);
 }
 
 int cli_parse(struct cli *c, int argc, char **argv, struct err *e)

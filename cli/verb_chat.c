@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/paths.h"
+#include "base/recordings.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/model.h"
@@ -134,7 +135,7 @@ static int replay_verb(const struct cli *c, struct err *e)
 	if (!c->engine.model && !model_find(c, &model, NULL))
 		o.model_else = model;
 	o.newest = !c->n_operands;
-	if (!c->n_operands && paths_last_recording(&newest, e))
+	if (!c->n_operands && recordings_find(NULL, &newest, e))
 		rc = -1;
 	else if (replay_said.follow && !newest)
 		rc = follow_file(c->operand[0], &o, e);
@@ -178,7 +179,7 @@ const struct verb verb_replay = {
 	.min_operands = 0,
 	.max_operands = 1,
 	.run = replay_verb,
-	.completes = "FILE",
+	.completes = "RECORDING",
 	.own = replay_own,
 	.said = &replay_said,
 };

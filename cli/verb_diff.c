@@ -209,7 +209,7 @@ const struct verb verb_diff = {
 	.min_operands = 2,
 	.max_operands = 2,
 	.run = diff_verb,
-	.completes = "FILE",
+	.completes = "RECORDING",
 	.own = diff_own,
 	.said = &said,
 };

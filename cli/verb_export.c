@@ -138,7 +138,7 @@ const struct verb verb_export = {
 	.min_operands = 1,
 	.max_operands = 1,
 	.run = export_verb,
-	.completes = "FILE",
+	.completes = "RECORDING",
 	.own = export_own,
 	.said = &said,
 };

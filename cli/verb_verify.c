@@ -337,7 +337,7 @@ const struct verb verb_verify = {
 	.min_operands = 1,
 	.max_operands = 1,
 	.run = verify_verb,
-	.completes = "FILE",
+	.completes = "RECORDING",
 	.own = verify_own,
 	.said = &said,
 };

@@ -184,7 +184,7 @@ const struct verb verb_whatif = {
 	.min_operands = 1,
 	.max_operands = 1,
 	.run = whatif_verb,
-	.completes = "FILE",
+	.completes = "RECORDING",
 	.own = whatif_own,
 	.said = &said,
 };

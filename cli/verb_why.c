@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/paths.h"
+#include "base/recordings.h"
 #include "cli/cli.h"
 #include "cli/out.h"
 #include "sessions/why/why.h"
@@ -20,17 +20,16 @@ static const struct setting why_own[] = {
 static int why_verb(const struct cli *c, struct err *e)
 {
 	struct why *w = NULL;
-	char *newest = NULL;
+	char *path = NULL;
 
-	if ((said.file || !paths_last_recording(&newest, e)) &&
-		!why_open(&w, said.file ? said.file : newest, e)) {
-		if (newest)
-			fprintf(stderr, "%s\n", newest);
+	if (!recordings_find(said.file, &path, e) && !why_open(&w, path, e)) {
+		if (!said.file)
+			fprintf(stderr, "%s\n", path);
 		if (!why_ask(w, c->operand[0], c->n_operands > 1 ? c->operand[1] : NULL, NULL, stdout, e))
 			out_flush(e);
 	}
 	why_close(w);
-	free(newest);
+	free(path);
 	return e->code ? -1 : 0;
 }
 

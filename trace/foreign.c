@@ -326,7 +326,7 @@ static bool is_wal(sqlite3 *db)
 	return wal;
 }
 
-int foreign_open(struct foreign *f, const char *path, struct err *e)
+int foreign_peek(struct foreign *f, const char *path, uint64_t kinds, struct err *e)
 {
 	int64_t n_tables = 0;
 
@@ -336,15 +336,23 @@ int foreign_open(struct foreign *f, const char *path, struct err *e)
 		check_version(f->db, path, n_tables, &f->version, e))
 		goto fail;
 	for (int k = 0; k < EV_N_KINDS; k++)
-		if (foreign_has(f, (enum ev_kind)k) &&
+		if ((kinds >> k & 1) && foreign_has(f, (enum ev_kind)k) &&
 			(check_is_table(f->db, path, ev_info[k].name, e) ||
 				check_columns(f->db, path, (enum ev_kind)k, f->version, e)))
 			goto fail;
-	if (check_pages(f, path, e))
-		goto fail;
 	f->live = is_wal(f->db);
 	return 0;
 fail:
+	foreign_close(f);
+	return -1;
+}
+
+int foreign_open(struct foreign *f, const char *path, struct err *e)
+{
+	if (foreign_peek(f, path, UINT64_MAX, e))
+		return -1;
+	if (!check_pages(f, path, e))
+		return 0;
 	foreign_close(f);
 	return -1;
 }

@@ -25,6 +25,9 @@ struct foreign {
 
 /* ERR_IO, or ERR_INPUT with what is wrong with the file. On failure f->db is NULL. */
 int foreign_open(struct foreign *f, const char *path, struct err *e);
+/* The same for a glance at the tables of these kinds (bit k: kind k): the others are not looked at,
+ * and no pages are checked, so that damage shows when it is read. */
+int foreign_peek(struct foreign *f, const char *path, uint64_t kinds, struct err *e);
 void foreign_close(struct foreign *f);
 
 /* The file's format has a table for this kind of event. */

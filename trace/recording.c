@@ -115,6 +115,19 @@ static int take_file(struct recording *r, bool *made, struct err *e)
 	return st.st_size ? refuse_existing(r, &st, e) : 0;
 }
 
+bool recording_is_written(const char *path)
+{
+	struct flock lock = {
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCK_BYTE, .l_len = 1
+	};
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	bool locked = fd >= 0 && !fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type != F_UNLCK;
+
+	if (fd >= 0)
+		close(fd);
+	return locked;
+}
+
 /* 8 KiB pages: rows of 2 KB (attention) fill them well, and a commit rewrites only the last page of
  * each table. SQLite syncs nothing before the first event (a start should not wait for the disk:
  * recording_sync makes up for it), and nothing at a commit: the caller decides when to sync. */

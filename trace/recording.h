@@ -39,6 +39,10 @@ void recording_close(struct recording *r, bool failed);
  * alone. A failure leaves none. */
 int recording_copy(const char *from, const char *to, struct err *e);
 
+/* Whether a recording writes to the file at this moment, by its lock. Not for a file that this
+ * process is writing or reading: see trace/foreign.c about descriptors. */
+bool recording_is_written(const char *path);
+
 struct recording_size {
 	/* committed; bytes of the file after a checkpoint of the WAL, as of a dozen commits ago at
 	 * most */

@@ -18,7 +18,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 TMP = tempfile.TemporaryDirectory(prefix="cutaway-cli-")
 PROGRAM = os.path.join(TMP.name, "cutaway")  # a copy, so that no model lies beside it
 TINY = os.path.join(TMP.name, "tiny.gguf")
-VERBS = ["chat", "run", "replay", "tokenize", "score", "bench", "certify", "cache", "why", "export", "whatif", "verify",
+VERBS = ["chat", "run", "replay", "tokenize", "sessions", "score", "bench", "certify", "cache", "why", "export", "whatif", "verify",
          "diff", "devices"]
 HOMES = {name: os.path.join(TMP.name, name) for name in
          ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}

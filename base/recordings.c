@@ -1,0 +1,196 @@
+/* See recordings.h. */
+#include "base/recordings.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/paths.h"
+#include "base/text.h"
+
+static const char ending[] = ".db";
+
+static int64_t mtime_ns(const struct stat *st)
+{
+	return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+}
+
+/* False: it is no recording. */
+static bool look_at(int folder, const char *name, struct recording_file *out)
+{
+	const size_t n = strlen(name);
+	char wal[NAME_MAX + 8];
+	struct stat st;
+
+	if (n < sizeof ending || strcmp(name + n - strlen(ending), ending) ||
+		fstatat(folder, name, &st, 0) || !S_ISREG(st.st_mode) || !st.st_size)
+		return false;
+	*out = (struct recording_file){ .bytes = st.st_size, .mtime_ns = mtime_ns(&st) };
+	snprintf(wal, sizeof wal, "%s-wal", name);
+	if (!fstatat(folder, wal, &st, 0) && st.st_size) {
+		out->bytes += st.st_size;
+		if (mtime_ns(&st) > out->mtime_ns)
+			out->mtime_ns = mtime_ns(&st);
+	}
+	return true;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+	const struct recording_file *x = a, *y = b;
+
+	return x->mtime_ns != y->mtime_ns ? (x->mtime_ns < y->mtime_ns) - (x->mtime_ns > y->mtime_ns)
+									  : strcmp(y->name, x->name);
+}
+
+static bool read_folder(struct recordings *r, DIR *dir)
+{
+	struct recording_file file;
+	struct dirent *d;
+
+	while ((d = readdir(dir))) {
+		if (!look_at(dirfd(dir), d->d_name, &file))
+			continue;
+		file.name = strdup(d->d_name);
+		if (!file.name || !ARRAY_ROOM(r->file, r->cap, r->n + 1)) {
+			free(file.name);
+			return false;
+		}
+		r->file[r->n++] = file;
+	}
+	return true;
+}
+
+int recordings_open(struct recordings *r, struct err *e)
+{
+	bool whole;
+	DIR *dir;
+
+	*r = (struct recordings){ 0 };
+	if (paths_data("sessions/", &r->folder, e))
+		return -1;
+	dir = opendir(r->folder);
+	whole = !dir || read_folder(r, dir);
+	if (dir)
+		closedir(dir);
+	if (!whole) {
+		recordings_close(r);
+		return err_set(e, ERR_MEMORY, "no memory for the list of recordings");
+	}
+	if (r->n)
+		qsort(r->file, (size_t)r->n, sizeof *r->file, newest_first);
+	return 0;
+}
+
+void recordings_close(struct recordings *r)
+{
+	for (int32_t i = 0; i < r->n; i++)
+		free(r->file[i].name);
+	free(r->file);
+	free(r->folder);
+	*r = (struct recordings){ 0 };
+}
+
+/* ---- which one a word names ---- */
+
+/* 0: the word is no number. */
+static int64_t number_of(const char *what)
+{
+	return *what && strlen(what) < 10 && strspn(what, "0123456789") == strlen(what) ? atoll(what)
+																					: 0;
+}
+
+/* Index of the only name that begins with the word, or is the word without its ending; -1: there is
+ * none, -2: there are several. */
+static int32_t begins_with(const struct recordings *r, const char *what)
+{
+	const size_t n = strlen(what);
+	int32_t found = -1;
+
+	for (int32_t i = 0; i < r->n; i++) {
+		const char *name = r->file[i].name;
+
+		if (strncmp(name, what, n))
+			continue;
+		if (!strcmp(name + n, ending) || !name[n])
+			return i;
+		found = found < 0 && found != -2 ? i : -2;
+	}
+	return found;
+}
+
+static int in_folder(const struct recordings *r, int32_t i, char **path, struct err *e)
+{
+	if (asprintf(path, "%s%s", r->folder, r->file[i].name) < 0) {
+		*path = NULL;
+		return err_set(e, ERR_MEMORY, "no memory for a path");
+	}
+	return 0;
+}
+
+static int find_in(const struct recordings *r, const char *what, char **path, struct err *e)
+{
+	const int64_t number = what ? number_of(what) : 1;
+	int32_t i = number > 0 && number <= r->n ? (int32_t)number - 1 : -1;
+
+	if (!what && !r->n)
+		return err_set(e, ERR_IO, "%s has no recording yet: name one", r->folder);
+	if (i < 0)
+		i = begins_with(r, what);
+	if (i == -2)
+		return err_set(e, ERR_USAGE,
+			"several recordings begin with %s: say more of the name, or its number in `cutaway "
+			"sessions`",
+			what);
+	if (i < 0 && number)
+		return err_set(
+			e, ERR_USAGE, "there is no recording %s: `cutaway sessions` lists %d", what, (int)r->n);
+	if (i >= 0)
+		return in_folder(r, i, path, e);
+	*path = strdup(what);
+	return *path ? 0 : err_set(e, ERR_MEMORY, "no memory for a path");
+}
+
+int recordings_find(const char *what, char **path, struct err *e)
+{
+	struct recordings r = { 0 };
+	int rc;
+
+	*path = NULL;
+	if (what && (!*what || strchr(what, '/') || !access(what, F_OK))) {
+		*path = strdup(what);
+		return *path ? 0 : err_set(e, ERR_MEMORY, "no memory for a path");
+	}
+	if (recordings_open(&r, e))
+		return -1;
+	rc = find_in(&r, what, path, e);
+	recordings_close(&r);
+	return rc;
+}
+
+int recordings_new_path(const char *name, char **path, struct err *e)
+{
+	const size_t n = strlen(name), end = strlen(ending);
+	bool has_ending = n > end && !strcmp(name + n - end, ending);
+	char *clean = text_clean(name, n, false, NULL), *rest = NULL;
+	bool good = clean && !strcmp(clean, name) && *name && !strchr("./-", *name) &&
+				!strchr(name, '/') && n < 200 && !number_of(name);
+	int rc = -1;
+
+	if (!good)
+		err_set(e, ERR_USAGE,
+			"%s is no name for a recording: not only digits, no slash, no dot or dash at the "
+			"beginning, at most 199 bytes",
+			clean ? clean : "that");
+	else if (asprintf(&rest, "sessions/%s%s", name, has_ending ? "" : ending) < 0)
+		rest = NULL, err_set(e, ERR_MEMORY, "no memory for a path");
+	else
+		rc = paths_data(rest, path, e);
+	free(rest);
+	free(clean);
+	return rc;
+}

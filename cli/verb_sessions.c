@@ -1,0 +1,286 @@
+/* cutaway sessions: the recordings of the default folder. Thread: main's. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "base/paths.h"
+#include "base/recordings.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/out.h"
+#include "sessions/list/list.h"
+#include "trace/recording.h"
+
+static struct sessions_said {
+	bool yes;
+} said;
+
+static const struct setting sessions_own[] = {
+	OWN(FLAG, sessions_said, yes, .name = "yes", .group = "Recording",
+		.doc = "delete without asking"),
+	{ 0 },
+};
+
+/* ---- the list ---- */
+
+static void add_json(struct json *j, int32_t number, const struct recordings *r,
+	const struct recording_file *f, const struct listed *l)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof path, "%s%s", r->folder, f->name);
+	json_object(j, NULL);
+	json_int(j, "number", number);
+	json_text(j, "name", f->name);
+	json_text(j, "path", path);
+	json_int(j, "unix_ns", l->unix_ns);
+	json_text(j, "model", l->model);
+	json_text(j, "text", l->text);
+	json_int(j, "turns", l->turns);
+	json_int(j, "tokens", l->tokens);
+	json_int(j, "bytes", f->bytes);
+	json_text(j, "state", listed_states[l->state]);
+	json_text(j, "why", l->why);
+	json_end(j);
+}
+
+static void print_text(const char *text, int width)
+{
+	size_t next, n = text_line(text, width, false, &next);
+	const int w = text_width(text, n, false);
+
+	printf("%.*s%*s", (int)n, text, width > w ? width - w : 0, "");
+}
+
+static void print_row(int32_t number, const struct recording_file *f, const struct listed *l)
+{
+	time_t began = (time_t)((l->unix_ns ? l->unix_ns : f->mtime_ns) / 1000000000);
+	char when[32] = "";
+	struct tm local;
+
+	if (localtime_r(&began, &local))
+		strftime(when, sizeof when, "%Y-%m-%d %H:%M", &local);
+	printf("%4d  %-16s  ", (int)number, when);
+	print_text(l->model, 27);
+	printf("%5lld %7lld %8.1f MB  ", (long long)l->turns, (long long)l->tokens,
+		(double)f->bytes / 1e6);
+	if (l->state != LISTED_CLOSED)
+		printf("%s%s%s · ", listed_states[l->state], *l->why ? ": " : "", l->why);
+	printf("%s\n", *l->text ? l->text : f->name);
+}
+
+static int print_list(const struct cli *c, struct err *e)
+{
+	struct json j = { 0 };
+	struct recordings r;
+
+	if (recordings_open(&r, e))
+		return -1;
+	if (c->json)
+		json_array(&j, NULL);
+	else if (r.n)
+		printf("%4s  %-16s  %-27s%5s %7s %11s  %s\n", "", "begun", "model", "turns", "tokens",
+			"size", "first question");
+	for (int32_t i = 0; i < r.n; i++) {
+		char path[PATH_MAX];
+		struct listed l;
+
+		snprintf(path, sizeof path, "%s%s", r.folder, r.file[i].name);
+		listed_read(path, &l);
+		if (c->json)
+			add_json(&j, i + 1, &r, &r.file[i], &l);
+		else
+			print_row(i + 1, &r.file[i], &l);
+		if (!c->json)
+			out_flush(e); /* the newest are there at once, however many follow */
+	}
+	if (!c->json)
+		printf("%d recording%s in %s\n", (int)r.n, r.n == 1 ? "" : "s", r.folder);
+	recordings_close(&r);
+	return c->json ? json_print(&j, e) : 0;
+}
+
+/* ---- one recording ---- */
+
+/* What lies beside a recording whose session was killed. */
+static const char *const beside[] = { "-wal", "-shm", "-journal" };
+enum { N_BESIDE = sizeof beside / sizeof *beside };
+
+/* What is being written stays, and so does a file that is no recording, unless it lies where only
+ * recordings do. */
+static int check_ours(const char *path, const char *what, struct listed *l, struct err *e)
+{
+	char *folder = NULL;
+	bool ours = !paths_data("sessions/", &folder, NULL) && !strncmp(path, folder, strlen(folder));
+
+	free(folder);
+	listed_read(path, l);
+	if (l->state == LISTED_WRITTEN || recording_is_written(path))
+		return err_set(
+			e, ERR_USAGE, "%s is being written: %s it when its session has ended", path, what);
+	if (access(path, F_OK) || (l->state == LISTED_DAMAGED && !ours))
+		return err_set(e, ERR_INPUT, "%s: %s", path, l->why);
+	return 0;
+}
+
+/* A new name never replaces a file. */
+static int move_file(const char *from, const char *to)
+{
+	if (link(from, to))
+		return -1;
+	if (!unlink(from))
+		return 0;
+	unlink(to);
+	return -1;
+}
+
+/* The log of a killed session goes first: it means nothing without the file, and the file little
+ * without it. */
+static int move_recording(const char *from, const char *to, struct err *e)
+{
+	char old[PATH_MAX], new[PATH_MAX];
+	int moved = 0;
+
+	for (; moved < N_BESIDE; moved++) {
+		snprintf(old, sizeof old, "%s%s", from, beside[moved]);
+		snprintf(new, sizeof new, "%s%s", to, beside[moved]);
+		if (move_file(old, new) && errno != ENOENT)
+			break;
+	}
+	if (moved == N_BESIDE && !move_file(from, to))
+		return 0;
+	err_set(e, ERR_IO, errno == EEXIST ? "%s exists already: choose another name" : "%s: %s", to,
+		strerror(errno));
+	while (moved-- > 0) {
+		snprintf(old, sizeof old, "%s%s", from, beside[moved]);
+		snprintf(new, sizeof new, "%s%s", to, beside[moved]);
+		move_file(new, old);
+	}
+	return -1;
+}
+
+static int name_recording(const char *what, const char *name, struct err *e)
+{
+	char *from = NULL, *to = NULL;
+	struct listed l;
+	int rc = -1;
+
+	if (!recordings_find(what, &from, e) && !recordings_new_path(name, &to, e) &&
+		!check_ours(from, "name", &l, e) && !move_recording(from, to, e)) {
+		printf("%s\n", to);
+		rc = 0;
+	}
+	free(from);
+	free(to);
+	return rc;
+}
+
+static bool agreed(const char *path, const struct listed *l)
+{
+	char answer[16];
+
+	if (said.yes)
+		return true;
+	printf("delete %s (%lld turn%s, %lld tokens%s%s)? [y/N] ", path, (long long)l->turns,
+		l->turns == 1 ? "" : "s", (long long)l->tokens, *l->text ? ": " : "", l->text);
+	out_flush(NULL);
+	return fgets(answer, sizeof answer, stdin) && (*answer == 'y' || *answer == 'Y');
+}
+
+static int delete_file(const char *path, struct err *e)
+{
+	char other[PATH_MAX];
+
+	if (unlink(path))
+		return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+	for (int i = 0; i < N_BESIDE; i++) {
+		snprintf(other, sizeof other, "%s%s", path, beside[i]);
+		unlink(other);
+	}
+	printf("deleted %s\n", path);
+	return 0;
+}
+
+/* Numbers mean the list as it is now: all are looked up before the first is deleted. */
+static int delete_recordings(const struct cli *c, struct err *e)
+{
+	char *path[CLI_MAX_OPERANDS] = { NULL };
+	struct listed l;
+	int n = 0, rc = 0;
+
+	for (; !rc && n < c->n_operands - 1; n++)
+		rc = recordings_find(c->operand[n + 1], &path[n], e) || check_ours(path[n], "delete", &l, e)
+				 ? -1
+				 : 0;
+	for (int i = 0; !rc && i < n; i++) {
+		rc = check_ours(path[i], "delete", &l, e);
+		if (!rc && agreed(path[i], &l))
+			rc = delete_file(path[i], e);
+		else if (!rc)
+			printf("kept\n");
+	}
+	for (int i = 0; i < n; i++)
+		free(path[i]);
+	return rc;
+}
+
+static int open_recording(const struct cli *c, struct err *e)
+{
+	struct cli replay = *c;
+	char *path = NULL;
+	int rc;
+
+	if (c->n_operands > 1 && recordings_find(c->operand[1], &path, e))
+		return -1;
+	replay.verb = &verb_replay;
+	replay.operand[0] = path;
+	replay.n_operands = path != NULL;
+	rc = verb_replay.run(&replay, e);
+	free(path);
+	return rc;
+}
+
+static int sessions_verb(const struct cli *c, struct err *e)
+{
+	const char *what = c->n_operands ? c->operand[0] : "";
+	int rc = -1;
+
+	if (!*what)
+		rc = print_list(c, e);
+	else if (!strcmp(what, "name") && c->n_operands == 3)
+		rc = name_recording(c->operand[1], c->operand[2], e);
+	else if (!strcmp(what, "delete") && c->n_operands > 1)
+		rc = delete_recordings(c, e);
+	else if (!strcmp(what, "open") && c->n_operands < 3)
+		rc = open_recording(c, e);
+	else
+		err_set(e, ERR_USAGE,
+			"sessions: there is `cutaway sessions`, and with it name FILE NEW, delete FILE …, open "
+			"[FILE]; FILE is a file, a number of the list, or the beginning of a name");
+	return out_flush(e) ? -1 : rc;
+}
+
+const struct verb verb_sessions = {
+	.name = "sessions",
+	.operands = "[name|delete|open …]",
+	.summary = "the recordings: list, name, delete, open",
+	.doc =
+		"Lists the recordings of the default folder, the newest first: when it began, model, turns, tokens, "
+		"size, the first question, and whether it is being written, was cut off or is damaged. `sessions "
+		"name FILE NEW` names one, `sessions delete FILE …` deletes after asking (never one that is being "
+		"written), `sessions open [FILE]` replays it. FILE is a file, a number of the list, or the beginning "
+		"of a name that no other has, here and wherever a command takes a recording.",
+	.example = "cutaway sessions name 1 foxes",
+	.takes = "json|Screen",
+	.min_operands = 0,
+	.max_operands = CLI_MAX_OPERANDS,
+	.run = sessions_verb,
+	.completes = "name delete open",
+	.own = sessions_own,
+	.said = &said,
+};

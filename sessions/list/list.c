@@ -1,0 +1,116 @@
+/* See list.h. */
+#include "sessions/list/list.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "trace/foreign.h"
+#include "trace/recording.h"
+
+const char *const listed_states[] = { "closed", "being written", "cut off", "damaged" };
+
+#define BIT(kind) (UINT64_C(1) << EV_##kind)
+
+struct listing {
+	const struct foreign *f;
+	const char *path;
+	struct listed *out;
+	struct err *e;
+};
+
+/* The first row of a statement; NULL: there is none, or reading failed. Finalize it. */
+static sqlite3_stmt *first_row(struct listing *l, const char *sql)
+{
+	sqlite3_stmt *s = NULL;
+	int rc = sqlite3_prepare_v2(l->f->db, sql, -1, &s, NULL);
+
+	rc = rc ? rc : sqlite3_step(s);
+	if (rc == SQLITE_ROW)
+		return s;
+	if (rc != SQLITE_DONE)
+		foreign_fail(l->f->db, l->path, l->e);
+	sqlite3_finalize(s);
+	return NULL;
+}
+
+/* One line of whole characters. */
+static void take_text(char out[LISTED_TEXT], sqlite3_stmt *s, int column)
+{
+	const char *text = (const char *)sqlite3_column_text(s, column);
+	size_t size = text ? (size_t)sqlite3_column_bytes(s, column) : 0, n = 0;
+	struct glyph_run g;
+
+	for (; size && n + sizeof g.text < LISTED_TEXT; text += g.used, size -= g.used) {
+		g = text_next(text, size, false);
+		if (!g.used)
+			break;
+		n += (size_t)snprintf(out + n, LISTED_TEXT - n, "%s", g.newline || g.tab ? " " : g.text);
+	}
+}
+
+static void read_session(struct listing *l)
+{
+	sqlite3_stmt *s = first_row(l, "SELECT unix_ns, model_name FROM session ORDER BY seq LIMIT 1");
+
+	if (!s && !l->e->code)
+		err_set(l->e, ERR_INPUT, "%s: nothing was recorded: it has no session row", l->path);
+	if (!s)
+		return;
+	l->out->unix_ns = sqlite3_column_int64(s, 0);
+	take_text(l->out->model, s, 1);
+	sqlite3_finalize(s);
+}
+
+static int64_t read_number(struct listing *l, const char *sql)
+{
+	sqlite3_stmt *s = l->e->code ? NULL : first_row(l, sql);
+	int64_t n = s ? sqlite3_column_int64(s, 0) : 0;
+
+	sqlite3_finalize(s);
+	return n < 0 ? 0 : n;
+}
+
+static void read_questions(struct listing *l)
+{
+	sqlite3_stmt *s =
+		l->e->code ? NULL
+				   : first_row(l, "SELECT substr(text, 1, 240) FROM request WHERE kind IN (0, 3)"
+								  " ORDER BY seq LIMIT 1");
+
+	if (s)
+		take_text(l->out->text, s, 0);
+	sqlite3_finalize(s);
+	l->out->turns = read_number(l, "SELECT count(*) FROM request WHERE kind IN (0, 3)");
+	l->out->tokens = read_number(
+		l, "SELECT CAST(min(total(tokens), 1e15) AS INTEGER) FROM step WHERE tokens > 0");
+}
+
+void listed_read(const char *path, struct listed *out)
+{
+	struct err e = { 0 };
+	struct foreign f;
+	struct listing l = { .f = &f, .path = path, .out = out, .e = &e };
+	bool closed = false;
+
+	*out = (struct listed){ .state = LISTED_CUT };
+	/* before SQLite opens it: closing this descriptor later would drop its locks */
+	if (recording_is_written(path))
+		out->state = LISTED_WRITTEN;
+	if (!foreign_peek(&f, path, BIT(session) | BIT(request) | BIT(step) | BIT(closed), &e)) {
+		read_session(&l);
+		read_questions(&l);
+		closed = read_number(&l, "SELECT count(*) FROM closed") > 0;
+		foreign_close(&f);
+	}
+	if (closed)
+		out->state = LISTED_CLOSED;
+	if (!e.code)
+		return;
+	out->state = LISTED_DAMAGED;
+	/* the list has the file's name already */
+	snprintf(out->why, sizeof out->why, "%s",
+		!strncmp(e.text, path, strlen(path)) && !strncmp(e.text + strlen(path), ": ", 2)
+			? e.text + strlen(path) + 2
+			: e.text);
+}
