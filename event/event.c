@@ -66,6 +66,9 @@ static const struct {
 	{ EV_search, "judge", 6 },
 	{ EV_step, "run_delay_ns", EV_RUN_DELAY_SINCE },
 	{ EV_page, "memory", 8 },
+	{ EV_token, "rows", 9 },
+	{ EV_token, "pairs", 9 },
+	{ EV_token, "ns", 9 },
 };
 
 int ev_field_since(enum ev_kind kind, int field)

@@ -178,7 +178,12 @@ struct ev_span {
 	B(stages, "",                                                                                    \
 		"12 bytes each, in order penalties, temperature, top-k, top-p, min-p: u32 tokens left, f32 " \
 		"mass left of what came in, f32 value of the drawn token after it (logit, then p)")          \
-	I(is_end, "flag", "1: it ended the turn and is not shown")
+	I(is_end, "flag", "1: it ended the turn and is not shown")                                       \
+	I(rows, "",                                                                                      \
+		"rows computed for its request since the token before; absent if it was not drawn")          \
+	I(pairs, "",                                                                                     \
+		"query-key pairs of those rows: of one head, in a layer without a window of its own")        \
+	I(ns, "ns", "since the token before of its request, or since that arrived")
 
 #define EV_FIELDS_score(I, R, T, B)                                                                \
 	I(request, "", "request")                                                                      \

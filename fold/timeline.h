@@ -18,8 +18,8 @@
  * then on the timeline keeps what it has.
  *
  * A timeline that was made from a keyframe (fold/keyframe.h) has `light` tokens, of which only id,
- * position, step, source and p are known, and pages whose older events are not there: ask by
- * timeline_whole() and timeline_page() where the rest is shown.
+ * position, step, source, p, rows, pairs and ns are known, and pages whose older events are not
+ * there: ask by timeline_whole() and timeline_page() where the rest is shown.
  *
  * To add state: a struct or a member here, and its line in the table of timeline_fields.c, from
  * which dump, free and keyframes are made. Thread: whoever folds it, one at a time (the UI, the
@@ -48,6 +48,7 @@ enum tl_state { TL_WAITING, TL_RUNNING, TL_PREEMPTED, TL_FINISHED, TL_N_STATES }
 
 struct tl_token {
 	int64_t step, seq, pos, hash;
+	int64_t rows, pairs, ns; /* of the event; EV_NULL_I: not known */
 	int32_t id;
 	float p, p_draw, entropy; /* NaN: absent */
 	uint8_t source;           /* enum ev_code_source */

@@ -68,7 +68,7 @@ static const void *whole_token(const struct timeline *t, const void *token)
 
 #define STRUCT struct tl_token
 static const struct tl_field token_fields[] = {
-	K(seq), K(step), K(pos), K(id), K(source), K(is_end), K(p), F(hash), F(p_draw), F(entropy),
+	K(seq), K(step), K(pos), K(id), K(source), K(is_end), K(p), K(rows), K(pairs), K(ns), F(hash), F(p_draw), F(entropy),
 	F(staged), F(survivors), F(draft), HIDDEN(light),
 	{ INLINE(candidate, candidate, n_candidates) }, { ITEMS_OF(stage, stage) }, END
 };

@@ -81,7 +81,7 @@ static int open_parts(struct engine *e, const struct engine_options *o, struct e
 	int32_t pages =
 		o->pages ? o->pages : memory_default_pages(&e->specs, o->page_size, e->info.ctx, o->slots);
 
-	e->prefix.on = o->prefix_cache;
+	e->prefix.on = engine_keeps_prefixes(o);
 	memory_set_format(&e->specs, engine_cache_format(o));
 	if (engine_open_pages(e, o->page_size, pages, err) ||
 		stream_open(&e->stream, e->tokenizer ? e->info.vocab : 0, vocab_text, e->tokenizer, err) ||

@@ -47,7 +47,7 @@ static void ask(struct engine *e, struct request **r, int32_t n, int32_t nodes)
 	int64_t start;
 
 	for (int32_t i = 0; i < n; i++) {
-		if (request_is_chosen(r[i]))
+		if (request_is_chosen(r[i]) || !e->set.kv_cache)
 			continue;
 		fill_job(e, r[i], nodes < width ? nodes : width, &e->draft.jobs[n_jobs]);
 		n_jobs += e->draft.jobs[n_jobs].depth > 0;

@@ -89,7 +89,7 @@ void engine_emit_batch(struct engine *e)
 	}
 }
 
-void engine_emit_token(struct engine *e, const struct request *r, int32_t id, int32_t pos,
+void engine_emit_token(struct engine *e, struct request *r, int32_t id, int32_t pos,
 	const struct sample_result *s, const struct k_logit_stats *stats, enum ev_code_source source)
 {
 	struct event ev;
@@ -116,6 +116,7 @@ void engine_emit_token(struct engine *e, const struct request *r, int32_t id, in
 		t->stages = (struct ev_span){ s->stage, sizeof s->stage };
 	}
 	t->is_end = engine_is_end(e, id);
+	request_charge(r, t, stream_now(&e->stream));
 	stream_emit(&e->stream, &ev);
 }
 

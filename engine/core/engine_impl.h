@@ -138,7 +138,9 @@ static inline bool engine_is_end(const struct engine *e, int32_t id)
 void engine_emit_session(struct engine *e);
 void engine_emit_memory(struct engine *e);
 void engine_emit_batch(struct engine *e);
-void engine_emit_token(struct engine *e, const struct request *r, int32_t id, int32_t pos,
+/* After a token was appended: r keeps what is computed, or, without a KV cache, gives it up. */
+void engine_keep(struct engine *e, struct request *r);
+void engine_emit_token(struct engine *e, struct request *r, int32_t id, int32_t pos,
 	const struct sample_result *s, const struct k_logit_stats *stats, enum ev_code_source source);
 /* engine_step.c: ends the request if its newest token requires it. */
 void engine_end_if_due(struct engine *e, struct request *r);
@@ -208,6 +210,7 @@ int64_t engine_submit_owned(struct engine *e, const struct engine_request *q,
 	const struct request_owner *owner, void *data, struct request **out, struct err *err);
 
 /* The format that the option names. */
+bool engine_keeps_prefixes(const struct engine_options *o);
 enum k_cache engine_cache_format(const struct engine_options *o);
 /* engine.c: allocates the pools of pages, at the start and for a new page size or format. */
 int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, struct err *err);

@@ -75,6 +75,7 @@ int engine_rewind(struct engine *e, int64_t request, int32_t keep, int32_t force
 	emit_rewind(e, r, r->n_ids, keep, forced, valid);
 	request_truncate(r, keep, e->tokenizer);
 	sched_rewind(&e->sched, r, valid);
+	r->newest_ns = stream_now(&e->stream);
 	if (forced >= 0)
 		force(e, r, forced);
 	return 0;

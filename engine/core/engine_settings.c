@@ -25,10 +25,15 @@ int engine_apply_budget(struct engine *e, struct engine_options *to, struct err 
 	return 0;
 }
 
+bool engine_keeps_prefixes(const struct engine_options *o)
+{
+	return o->prefix_cache && o->kv_cache;
+}
+
 int engine_apply_prefix(struct engine *e, struct engine_options *to, struct err *err)
 {
 	(void)err;
-	e->prefix.on = to->prefix_cache;
+	e->prefix.on = engine_keeps_prefixes(to);
 	if (!e->prefix.on)
 		prefix_clear(&e->prefix);
 	return 0;

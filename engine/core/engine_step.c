@@ -55,6 +55,14 @@ static enum ev_code_source source_of(const struct plan_item *item, int32_t node,
 	return draft_has_child(&item->r->draft, node) ? EV_SOURCE_corrected : EV_SOURCE_bonus;
 }
 
+void engine_keep(struct engine *e, struct request *r)
+{
+	if (e->set.kv_cache)
+		sched_register(&e->sched, r);
+	else
+		sched_rewind(&e->sched, r, 0);
+}
+
 /* Draws from the newest token's row, then from that of each drafted token that is kept. */
 static void after_decode(struct engine *e, const struct plan_item *item)
 {
@@ -88,7 +96,7 @@ static void after_decode(struct engine *e, const struct plan_item *item)
 		return;
 	}
 	engine_note_seen(e, item, node);
-	sched_register(&e->sched, r);
+	engine_keep(e, r);
 }
 
 /* Emits the log-probabilities of the given tokens. */
@@ -157,7 +165,10 @@ static void after_prefill(struct engine *e, const struct plan_item *item)
 		}
 	}
 	engine_note_seen(e, item, -1);
-	sched_register(&e->sched, r);
+	if (item->n_out)
+		engine_keep(e, r);
+	else
+		sched_register(&e->sched, r);
 }
 
 static void after(struct engine *e, struct plan_item *item)
@@ -225,11 +236,28 @@ static void begin(struct engine *e)
 	e->draft.n_seen = e->draft.n_seen_rows = 0;
 }
 
+/* Of one head, in a layer without a window of its own. */
+static int64_t pairs_of(const struct engine *e, const struct plan_item *item)
+{
+	const int32_t plain = item->n_rows - item->n_drafts;
+	struct k_range seen[VISIBLE_RANGES];
+	int64_t pairs = 0;
+
+	for (int32_t i = 0; e->info.n_heads && i < item->n_rows; i++) {
+		int32_t ahead = i < plain ? i : plain - 1 + draft_depth(&item->r->draft, i - plain);
+
+		pairs += visible_ranges(&e->forward.visible, 0, item->pos + ahead, seen);
+	}
+	return pairs;
+}
+
 static void count_rows(struct engine *e)
 {
 	for (int32_t i = 0; i < e->plan.n_items; i++) {
 		const struct plan_item *item = &e->plan.item[i];
 
+		item->r->rows += item->n_rows;
+		item->r->pairs += pairs_of(e, item);
 		if (item->work == EV_WORK_prefill)
 			e->counts.prefill += item->n_rows;
 		else

@@ -123,6 +123,10 @@ struct setting {
 	X(SWITCH, prefix_cache, true, engine_apply_prefix, .name = "prefix-cache",                                 \
 		.group = "Scheduler", .when = SETTING_ANY,                                                             \
 		.doc = "whether pages of old prompts are found again")                                                 \
+	X(SWITCH, kv_cache, true, engine_apply_prefix, .name = "kv-cache", .group = "Scheduler",                   \
+		.when = SETTING_ANY,                                                                                   \
+		.doc =                                                                                                 \
+			"off: each token computes its whole sequence again, to the same bits, and nothing is drafted")     \
 	X(CHOICE, evict, "lru", engine_apply_evict, .name = "evict", .group = "Scheduler",                         \
 		.when = SETTING_ANY, .words = prefix_policies,                                                         \
 		.doc = "which cached page goes first: longest unread, longest kept, least found")                      \

@@ -148,6 +148,15 @@ void request_truncate(struct request *r, int32_t n, const struct tokenizer *t)
 	}
 }
 
+void request_charge(struct request *r, struct ev_token *t, int64_t now)
+{
+	t->rows = r->rows;
+	t->pairs = r->pairs;
+	t->ns = now - (r->newest_ns ? r->newest_ns : r->arrival_ns);
+	r->rows = r->pairs = 0;
+	r->newest_ns = now;
+}
+
 void request_event(const struct request *r, const char *spec, struct event *ev)
 {
 	struct ev_request *q = &ev->u.request;

@@ -64,6 +64,8 @@ struct request {
 	size_t n_tail, cap_tail;
 
 	int64_t arrival_ns, queued_ns, first_token_ns;
+	/* since the newest token, whose time is newest_ns (0: there is none): see request_charge() */
+	int64_t rows, pairs, newest_ns;
 	int64_t last_step;
 	int32_t verified; /* verify: position of the last draw emitted */
 	int32_t observed; /* n_ids when its attention was last emitted, 0: never */
@@ -86,6 +88,8 @@ static inline bool request_is_given(const struct request *r)
 {
 	return r->kind == EV_REQUEST_KIND_score || r->kind == EV_REQUEST_KIND_verify;
 }
+/* What was computed since the token before goes into the event of this one. */
+void request_charge(struct request *r, struct ev_token *t, int64_t now);
 /* Fills the event of the request's arrival; spans point into r. */
 void request_event(const struct request *r, const char *spec, struct event *ev);
 

@@ -134,7 +134,7 @@ static void on_row(struct request *r, const float *logits, const struct k_logit_
 	m->held = true;
 }
 
-static void emit_chosen(struct search_member *m, const struct request *r, int32_t choice)
+static void emit_chosen(struct search_member *m, struct request *r, int32_t choice)
 {
 	struct engine *e = m->search->engine;
 	struct ev_candidate kept[SAMPLE_CANDIDATES];
@@ -164,6 +164,7 @@ static void emit_chosen(struct search_member *m, const struct request *r, int32_
 	if (e->observe.on)
 		ev.u.token.candidates = (struct ev_span){ kept, (size_t)n * sizeof *kept };
 	ev.u.token.is_end = tokenizer_is_end(e->tokenizer, m->choice[choice].id);
+	request_charge(r, &ev.u.token, stream_now(&e->stream));
 	stream_emit(&e->stream, &ev);
 }
 
@@ -182,6 +183,7 @@ static void take_choice(
 	m->held = r->resting = false;
 	r->ids[r->n_ids++] = from->choice[choice].id;
 	m->search->engine->counts.tokens++;
+	engine_keep(m->search->engine, r);
 	if (r->first_token_ns == EV_NULL_I)
 		r->first_token_ns = stream_now(&m->search->engine->stream);
 }

@@ -141,6 +141,7 @@ void axes_fill(struct axes *a)
 				"16" } },
 		[AXIS_ROW] = { "row", 6, 2, { "0", "5", "1", "2", "11", "16" } },
 		[AXIS_PREFIX] = { "prefix", 2, 2, { "cold", "hit" } },
+		[AXIS_KV] = { "kv cache", 2, 2, { "on", "off" } },
 		[AXIS_PREEMPTION] = { "preemption", 2, 2, { "never", "forced" } },
 		[AXIS_POLICY] = { "policy", 0, 0, { 0 } },
 		[AXIS_UNSEEN] = { "unseen pages", 2, 2, { "given back", "kept" } },
@@ -210,6 +211,12 @@ const char *axes_clash(const struct axes *axes, int a, int i, int b, int j)
 	if (axes->states && b == AXIS_PREEMPTION && (a == AXIS_BATCH || a == AXIS_ROW) &&
 		x <= STATES_ELDERS)
 		return "a state is taken from nobody but by many others, who are in the batch too";
+	if (a == AXIS_PREFIX && b == AXIS_KV)
+		return "without a KV cache nothing is found in it";
+	if (a == AXIS_KV && b == AXIS_PREEMPTION)
+		return "without a KV cache a request keeps no pages that could be taken from it";
+	if (a == AXIS_KV && (b == AXIS_DRAFTS || b == AXIS_DRAFTER || b == AXIS_RULE))
+		return "without a KV cache nothing is drafted";
 	if (a == AXIS_DRAFTS && b == AXIS_DRAFTER && counts_itself(axes->axis[b].value[j]))
 		return "such a drafter says itself how many tokens it guesses";
 	return NULL;
@@ -364,6 +371,7 @@ struct engine_options axes_options(const struct certify_plan *p)
 	o.page_size = axes_number(p, AXIS_PAGE_SIZE);
 	o.prefill_chunk = axes_number(p, AXIS_CHUNK); /* "whole" is 0 */
 	o.prefix_cache = p->choice[AXIS_PREFIX] != 0;
+	o.kv_cache = !p->choice[AXIS_KV];
 	o.policy = axes_chosen(p, AXIS_POLICY);
 	o.give_back = !p->choice[AXIS_UNSEEN];
 	o.cache_format = axes_chosen(p, AXIS_CACHE);

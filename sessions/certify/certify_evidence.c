@@ -39,6 +39,7 @@ static bool case_has(const struct certify_plan *p, const struct evidence *ev, en
 	case AXIS_PAGE_ORDER: return ev->apart > 0;
 	case AXIS_CHUNK: return ev->most_rows == want;
 	case AXIS_PREFIX: return ev->hit > 0;
+	case AXIS_KV: return ev->again > 0;
 	case AXIS_PREEMPTION: return ev->preempted > 0;
 	case AXIS_UNSEEN: return ev->reach >= ev->unseen_from && !ev->unseen;
 	case AXIS_POLICY: return ev->reordered > 0;
@@ -131,6 +132,8 @@ void evidence_say(
 		say(seen, cap, "after %d others", axes_number(p, a));
 	else if (a == AXIS_PREFIX)
 		say(seen, cap, "%lld tokens from the cache", (long long)ev->hit);
+	else if (a == AXIS_KV)
+		say(seen, cap, "%lld tokens that computed all before them", (long long)ev->again);
 	else if (a == AXIS_PREEMPTION)
 		say(seen, cap, "preempted %lld times", (long long)ev->preempted);
 	else if (a == AXIS_UNSEEN)

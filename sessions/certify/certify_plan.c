@@ -40,6 +40,7 @@ double plan_cost(const struct certify_plan *p)
 {
 	bool slow = axes_slow(p->axes, p->choice);
 	int passes = 1 + p->scored + (p->choice[AXIS_PREFIX] != 0) + (p->choice[AXIS_PREEMPTION] != 0);
+	passes += p->choice[AXIS_KV] ? p->brief ? 2 : p->work.n_generated : 0;
 	double rows = company_rows(p, slow) + axes_drafter_rows(p);
 	if (p->choice[AXIS_PAGE_ORDER])
 		rows += CERTIFY_SLOTS;

@@ -20,6 +20,7 @@ enum axis {
 	AXIS_BATCH,
 	AXIS_ROW,
 	AXIS_PREFIX,
+	AXIS_KV,
 	AXIS_PREEMPTION,
 	AXIS_POLICY,
 	AXIS_UNSEEN,
@@ -100,6 +101,7 @@ struct evidence {
 	int64_t unseen;             /* pages that ours freed because no later row attends to them */
 	int64_t reach, unseen_from; /* its last position; the first one with such pages */
 	int64_t preempted;          /* times that ours was preempted */
+	int64_t again;              /* tokens of ours for which all rows were computed again */
 	int64_t reordered;          /* requests that overtook ours or that ours overtook */
 	int64_t verified, accepted, by_rejection; /* the last: of those verified, by that rule */
 	int64_t watched, recorded;                /* attention events; events in a recording's file */

@@ -184,6 +184,7 @@ static void on_event(void *arg, const struct event *ev)
 	} else if (ev->kind == EV_attention && ev->u.attention.request == r->request) {
 		r->ev->watched++;
 	} else if (ev->kind == EV_token && ev->u.token.request == r->request) {
+		r->ev->again += r->begun && ev->u.token.rows == ev->u.token.pos;
 		r->begun = true;
 		if (ev->u.token.source != EV_SOURCE_forced)
 			keep(r, ev->u.token.pos, ev->u.token.id, ev->u.token.hash);

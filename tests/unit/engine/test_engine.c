@@ -21,7 +21,7 @@ enum { MAX_REQUESTS = 64, MAX_TOKENS = 256 };
 /* What one request gave: a sink fills it. */
 struct record {
 	int32_t id[MAX_TOKENS];
-	int64_t hash[MAX_TOKENS], pos[MAX_TOKENS];
+	int64_t hash[MAX_TOKENS], pos[MAX_TOKENS], rows[MAX_TOKENS], pairs[MAX_TOKENS];
 	int n;
 	int finish; /* -1: not yet */
 	int64_t hit, reason;
@@ -84,6 +84,9 @@ static void on_event(void *arg, const struct event *ev)
 		assert_true(r->n < MAX_TOKENS);
 		r->id[r->n] = (int32_t)ev->u.token.id;
 		r->pos[r->n] = ev->u.token.pos;
+		r->rows[r->n] = ev->u.token.rows;
+		r->pairs[r->n] = ev->u.token.pairs;
+		assert_true(ev->u.token.ns >= 0);
 		r->hash[r->n++] = ev->u.token.hash;
 	} else if (ev->kind == EV_finish) {
 		struct record *r = &w->r[ev->u.finish.request];
@@ -326,6 +329,8 @@ static void random_session(uint32_t seed)
 			engine_set(w.e, "prefix-cache", next(&s) % 2 ? "on" : "off", &err);
 		} else if (dice < 20) {
 			engine_set(w.e, "spec", next(&s) % 2 ? "ngram:3" : "off", &err);
+		} else if (dice < 22) {
+			engine_set(w.e, "kv-cache", next(&s) % 2 ? "on" : "off", &err);
 		} else {
 			assert_true(engine_step(w.e, &err) >= 0);
 		}
@@ -592,6 +597,47 @@ static void test_speculation_is_used(void **state)
 	world_close(&w);
 }
 
+/* What a token costs, to the row and to the pair: T (T + 1) / 2 pairs for the T rows of a prompt,
+ * then a row with T pairs; without a KV cache all rows for every token, whatever the chunks. */
+static void check_costs(bool kv_cache, int32_t chunk)
+{
+	static struct world w;
+	struct engine_options o = options();
+
+	o.kv_cache = kv_cache;
+	o.prefill_chunk = chunk;
+	o.spec = "ngram:4";
+	if (kv_cache)
+		o.spec = "off";
+	world_open(&w, &o);
+	for (int i = 0; i < 5; i++)
+		submit(&w, i);
+	run_all(&w);
+	assert_int_equal(w.n_accepted + w.n_rejected, 0);
+	for (int i = 0; i < 5; i++) {
+		const struct record *r = &w.r[i + 1];
+
+		expect_same(r, &alone[i], true);
+		for (int k = kv_cache && r->reason != EV_PREFIX_empty; k < r->n; k++) {
+			int64_t rows = r->pos[k], all = rows * (rows + 1) / 2;
+
+			assert_int_equal(r->rows[k], kv_cache && k ? 1 : rows);
+			assert_int_equal(r->pairs[k], kv_cache && k ? rows : all);
+		}
+	}
+	world_close(&w);
+}
+
+static void test_what_a_token_costs(void **state)
+{
+	(void)state;
+	check_costs(true, 0);
+	check_costs(true, 7);
+	check_costs(false, 0);
+	check_costs(false, 7);
+	check_costs(false, 1);
+}
+
 /* ---- a decode step allocates nothing ---- */
 
 static void test_decode_allocates_nothing(void **state)
@@ -710,6 +756,7 @@ int main(void)
 		cmocka_unit_test(test_observation_changes_nothing),
 		cmocka_unit_test(test_attention_every),
 		cmocka_unit_test(test_speculation_is_used),
+		cmocka_unit_test(test_what_a_token_costs),
 		cmocka_unit_test(test_decode_allocates_nothing),
 		cmocka_unit_test(test_hash_of_what_was_opened),
 	};
