@@ -6,12 +6,12 @@
  * the log writer delays; so all its processor time is added, as if a kernel thread had waited for
  * it throughout: it is measured over consecutive steps, in which it commits as often as in a
  * session. The figure is the median of the comparisons; low and high are where that median lies
- * with 95 % confidence, whatever the distribution (order statistics: the sign test turned round;
- * Conover, Practical Nonparametric Statistics, 3.2). Thread: bench_run's. */
+ * with 95 % confidence (base/median.h). Thread: bench_run's. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/median.h"
 #include "sessions/bench/bench_impl.h"
 
 enum {
@@ -138,28 +138,13 @@ static int compare_all(struct bench *b, const struct cut *c, struct samples *per
 	return 0;
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
-/* Where the median of n sorted values lies with 95 % confidence: the normal approximation of the
- * binomial. */
-static void confidence(const struct samples *s, double *low, double *high)
-{
-	int out = (int)floor(s->n / 2.0 - 0.98 * sqrt(s->n));
-	out = out < 0 ? 0 : out;
-	*low = s->value[out];
-	*high = s->value[s->n - 1 - out];
-}
-
 int bench_measure_recording(
 	struct bench *b, double seconds, struct bench_figure *out, struct err *e)
 {
 	struct samples percent = { .n = 0 };
 	struct cut c = cut_for(engine_info(b->engine)->ctx);
 	double end = bench_now() + seconds;
+	struct median m;
 	int status = 0;
 
 	if (!c.n)
@@ -171,7 +156,8 @@ int bench_measure_recording(
 	if (status)
 		return -1;
 	*out = bench_figure(&percent);
-	qsort(percent.value, (size_t)percent.n, sizeof *percent.value, by_value);
-	confidence(&percent, &out->low, &out->high);
+	m = median_of(percent.value, percent.n);
+	out->low = m.low;
+	out->high = m.high;
 	return 0;
 }
