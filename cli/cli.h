@@ -15,7 +15,7 @@
 #include "base/err.h"
 #include "engine/core/engine.h"
 
-enum { CLI_MAX_OPERANDS = 8, CLI_MAX_GIVEN = 128 };
+enum { CLI_MAX_OPERANDS = 64, CLI_MAX_GIVEN = 128 };
 
 struct cli {
 	const struct verb *verb; /* NULL until one was named */
@@ -41,6 +41,7 @@ struct verb {
 	const char *example;
 	const char *takes; /* shared options, by group or by name, between bars */
 	int min_operands, max_operands;
+	bool settings; /* operands may be settings: a word with a blank is one, even with dashes */
 	int (*run)(const struct cli *c, struct err *e); /* 0, or -1 with the error */
 	/* operands: FILE for names of files, RECORDING for recordings, which reach run() as paths
 	 * (base/recordings.h), or words; NULL: nothing */
@@ -79,6 +80,9 @@ void cli_free(struct cli *c);
 /* -1 with ERR_USAGE. c->verb is then the default if none was named, but stays NULL with --help,
  * --version and the like. */
 int cli_parse(struct cli *c, int argc, char **argv, struct err *e);
+/* Reads settings as on a command line, with or without dashes ("spec=ngram:3 --temp 0"), into c.
+ * *words: malloc'd, also where it fails; c's values point into it. */
+int cli_settings(struct cli *c, const char *text, char **words, struct err *e);
 /* Was the option of this name given on the command line? */
 bool cli_given(const struct cli *c, const char *name);
 

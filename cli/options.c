@@ -220,7 +220,9 @@ static int find_recordings(struct cli *c, struct err *e)
 {
 	const char *completes = c->verb->completes;
 
-	for (int i = 0; completes && !strcmp(completes, "RECORDING") && i < c->n_operands; i++) {
+	if (!completes || strcmp(completes, "RECORDING") || c->verb->settings)
+		return 0;
+	for (int i = 0; i < c->n_operands; i++) {
 		if (recordings_find(c->operand[i], &c->path[i], e))
 			return -1;
 		c->operand[i] = c->path[i];
@@ -250,6 +252,11 @@ static int check_whole(struct cli *c, struct err *e)
 	return find_recordings(c, e);
 }
 
+static bool is_option(const struct cli *c, const char *word)
+{
+	return word[0] == '-' && word[1] && !(c->verb && c->verb->settings && strpbrk(word, " \t\n"));
+}
+
 int cli_parse(struct cli *c, int argc, char **argv, struct err *e)
 {
 	bool has_verb = false, literal = false;
@@ -259,7 +266,7 @@ int cli_parse(struct cli *c, int argc, char **argv, struct err *e)
 		int used = 1;
 		if (!literal && !strcmp(argv[i], "--"))
 			literal = true;
-		else if (!literal && argv[i][0] == '-' && argv[i][1])
+		else if (!literal && is_option(c, argv[i]))
 			used = parse_option(c, argv[i], argv[i + 1], e);
 		else if (add_operand(c, argv[i], &has_verb, literal, e))
 			return -1;
@@ -272,4 +279,58 @@ int cli_parse(struct cli *c, int argc, char **argv, struct err *e)
 	if (!c->verb)
 		c->verb = verbs[0];
 	return check_whole(c, e);
+}
+
+/* ---- the settings of one side ---- */
+
+/* Cuts text into words at blanks, in place; quotes hold a word together. Returns how many. */
+static int cut_words(char *text, char *word[], int most)
+{
+	int n = 0;
+
+	for (char *at = text, *to; *(at += strspn(at, " \t\n")) && n < most; n++) {
+		char quote = 0;
+
+		for (word[n] = to = at; *at && (quote || !strchr(" \t\n", *at)); at++) {
+			if (*at == quote || (!quote && strchr("'\"", *at)))
+				quote = quote ? 0 : *at;
+			else
+				*to++ = *at;
+		}
+		at += *at != '\0';
+		*to = '\0';
+	}
+	return n;
+}
+
+static bool is_setting(const char *name)
+{
+	return setting_find(engine_settings, name) || setting_find(answer_settings, name);
+}
+
+int cli_settings(struct cli *c, const char *text, char **words, struct err *e)
+{
+	const size_t size = strlen(text) + 1;
+	char *word[CLI_MAX_GIVEN], *dashed;
+	int n, used = 1;
+
+	/* the words, and behind them each once more with dashes */
+	if (!(*words = malloc(5 * size)))
+		return err_set(e, ERR_MEMORY, "no memory for settings");
+	memcpy(*words, text, size);
+	n = cut_words(*words, word, CLI_MAX_GIVEN);
+	dashed = *words + size;
+	for (int i = 0; i < n; i += used) {
+		const int before = c->n_given;
+		const int size_dashed = sprintf(dashed, "%s%s", *word[i] == '-' ? "" : "--", word[i]) + 1;
+
+		used = parse_option(c, dashed, i + 1 < n ? word[i + 1] : NULL, e);
+		if (used < 0)
+			return -1;
+		if (c->n_given > before && !is_setting(c->given[before]))
+			return err_set(
+				e, ERR_USAGE, "--%s is no setting of the engine or of an answer", c->given[before]);
+		dashed += size_dashed;
+	}
+	return 0;
 }

@@ -8,7 +8,8 @@
 	X(replay)                                                                                      \
 	X(tokenize)                                                                                    \
 	X(sessions)                                                                                    \
-	X(score) X(bench) X(certify) X(cache) X(why) X(export) X(whatif) X(verify) X(diff) X(devices)
+	X(score)                                                                                       \
+	X(bench) X(compare) X(certify) X(cache) X(why) X(export) X(whatif) X(verify) X(diff) X(devices)
 
 #define X(name) extern const struct verb verb_##name;
 VERBS(X)

@@ -19,7 +19,7 @@ TMP = tempfile.TemporaryDirectory(prefix="cutaway-cli-")
 PROGRAM = os.path.join(TMP.name, "cutaway")  # a copy, so that no model lies beside it
 TINY = os.path.join(TMP.name, "tiny.gguf")
 VERBS = ["chat", "run", "replay", "tokenize", "sessions", "score", "bench", "certify", "cache", "why", "export", "whatif", "verify",
-         "diff", "devices"]
+         "diff", "compare", "devices"]
 HOMES = {name: os.path.join(TMP.name, name) for name in
          ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}
 HOMES["TMPDIR"] = TMP.name
@@ -90,7 +90,7 @@ def test_completion():
     check("completion of a verb's options", complete("tokenize", "--p") == ["--plain"], complete("tokenize", "--p"))
     for name in ("made.db", "made.gguf"):
         open(os.path.join(TMP.name, name), "w").close()
-    for words in (["replay"], ["score"], ["certify"], ["certify", "x.gguf"], ["export"], ["whatif"], ["verify"], ["diff", "b.db"],
+    for words in (["replay"], ["score"], ["certify"], ["certify", "x.gguf"], ["export"], ["whatif"], ["verify"], ["diff", "b.db"], ["compare"],
                   ["export", "b.db", "-o"], ["export", "b.db", "--out"], ["chat", "--model"], ["chat", "--commands"],
                   ["run", "--batch"], ["why", "miss", "--file"]):
         got = complete(*words, os.path.join(TMP.name, "made"))

@@ -546,6 +546,9 @@ def commands(path):
     yield "verify", ["verify", "--model", TINY, path], False
     yield "diff", ["diff", BASE, path], False
     yield "diff, turned round", ["diff", path, BASE], False
+    yield "compare", ["compare", BASE, path], False
+    yield "compare, turned round", ["compare", path, BASE], False
+    yield "compare with itself", ["compare", "--json", path], False
     for what in ("miss", "evict", "preempt", "wait", "reject", "token", "slow"):
         yield "why " + what, ["why", what, "--file", path], False
     yield "whatif", ["whatif", "--model", TINY, "--pages", "40", "--page-size", "32", path], False

@@ -174,7 +174,8 @@ def test_terminal():
     verbs = [["export", "--to", form, path] for form in ("perfetto", "jsonl", "html", "asciicast")]
     verbs += [["export", "--to", "csv", "--table", table, path] for table in ("token", "request", "setting", "session")]
     verbs += [["diff", FILE, path], ["diff", "--json", FILE, path], ["verify", "--model", TINY, path],
-              ["verify", "--model", TINY, "--json", path], ["why", "token", "--file", path], ["whatif", path]]
+              ["verify", "--model", TINY, "--json", path], ["compare", FILE, path],
+              ["compare", "--json", path, FILE], ["why", "token", "--file", path], ["whatif", path]]
     for verb in verbs:
         shown = on_terminal(*verb)
         bad = [c for c in shown if (ord(c) < 32 and c not in "\r\n") or 0x7f <= ord(c) < 0xa0 or c == "\u202e"]
@@ -187,6 +188,7 @@ def test_terminal():
 def test_closed_pipes():
     for verb in (["export", FILE, "--to", "csv"], ["export", FILE, "--to", "asciicast"], ["export", FILE, "--to", "html"],
                  ["export", FILE, "--to", "jsonl"], ["export", FILE, "--to", "perfetto"], ["--help"], ["diff", FILE, FILE],
+                 ["compare", FILE, FILE],
                  ["whatif", FILE], ["verify", "--model", TINY, FILE], ["why", "token", "--file", FILE], ["cache"], ["devices"],
                  ["score", "--model", TINY, TINY + ".txt"]):
         reading, writing = os.pipe()

@@ -1,0 +1,320 @@
+/* cutaway compare: two configurations side by side. Thread: main's. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/recordings.h"
+#include "cli/cli.h"
+#include "cli/open.h"
+#include "cli/out.h"
+#include "cli/prompt.h"
+#include "sessions/compare/compare_run.h"
+#include "tui/app/load.h"
+
+enum { REPEAT = 6, TOKENS = 64, EVERY = 3 };
+
+static struct compare_said {
+	int32_t repeat;
+} said = { .repeat = REPEAT };
+
+static const struct setting compare_own[] = {
+	OWN(INT, compare_said, repeat, .name = "repeat", .group = "Output", .arg = "N", .low = 1,
+		.high = 1000,
+		.doc = "answers to each prompt under each side, after one that is not counted"),
+	{ 0 },
+};
+
+static atomic_bool interrupted; /* checked while the models are opened, too */
+
+static void on_sigint(int sig)
+{
+	(void)sig;
+	atomic_store(&interrupted, true);
+}
+
+/* ---- the two sides ---- */
+
+struct side {
+	struct cli cli;
+	char *words, *record;
+	struct session session;
+	struct compare_sink sink;
+	int32_t **ids; /* [n_prompts] */
+};
+
+struct job {
+	struct side side[2];
+	struct compare compare;
+	struct compare_prompt *prompt;
+	char **shipped; /* [n_prompts] texts to free, or NULL */
+	int n_prompts;
+};
+
+/* "c.db" is c-a.db and c-b.db. malloc'd. */
+static char *name_recording(const char *path, int side)
+{
+	const size_t n = strlen(path), ending = n > 3 && !strcmp(path + n - 3, ".db") ? 3 : 0;
+	char *own = NULL;
+
+	if (asprintf(&own, "%.*s-%c.db", (int)(n - ending), path, 'a' + side) < 0)
+		return NULL;
+	return own;
+}
+
+static int read_side(struct job *j, const struct cli *c, int i, struct err *e)
+{
+	struct side *s = &j->side[i];
+	struct err own = { 0 };
+	struct option o;
+
+	s->cli = *c;
+	if (!cli_given(c, "max-tokens"))
+		s->cli.answer.max_tokens = TOKENS;
+	s->cli.engine.abandon = &interrupted;
+	if (setting_stops_copy(&s->cli.answer.stop, &c->answer.stop, e))
+		return -1;
+	if (cli_settings(&s->cli, c->operand[i], &s->words, &own))
+		return err_set(e, own.code, "%c: %s", 'A' + i, own.text);
+	for (int k = 0; option_at(&s->cli, k, &o); k++)
+		if (cli_given(&s->cli, o.s->name) && !option_taken(&o, c->verb))
+			return err_set(
+				e, ERR_USAGE, "%c: --%s changes nothing in a comparison", 'A' + i, o.s->name);
+	if (c->record && !(s->cli.record = s->record = name_recording(c->record, i)))
+		return err_set(e, ERR_MEMORY, "no memory for a name");
+	return 0;
+}
+
+static int open_side(struct job *j, int i, struct err *e)
+{
+	struct side *s = &j->side[i];
+	struct err own = { 0 };
+
+	s->sink = (struct compare_sink){ .c = &j->compare, .side = i };
+	if (cli_open(&s->session, &s->cli, compare_sink, &s->sink, &own))
+		return err_set(e, own.code, "%c: %s", 'A' + i, own.text);
+	return 0;
+}
+
+/* ---- prompts ---- */
+
+/* Of the shipped prompts every third: a few of each kind. */
+static int ship_prompts(struct job *j, struct err *e)
+{
+	const char *label;
+
+	j->n_prompts = (load_n_prompts() + EVERY - 1) / EVERY;
+	j->prompt = calloc((size_t)j->n_prompts, sizeof *j->prompt);
+	j->shipped = calloc((size_t)j->n_prompts, sizeof *j->shipped);
+	for (int i = 0; j->prompt && j->shipped && i < j->n_prompts; i++) {
+		if (!(j->shipped[i] = load_prompt(EVERY * i, &label)))
+			return err_set(e, ERR_MEMORY, "no memory for prompts");
+		j->prompt[i].text = label;
+	}
+	return j->prompt && j->shipped ? 0 : err_set(e, ERR_MEMORY, "no memory for prompts");
+}
+
+static int take_prompts(struct job *j, const struct cli *c, struct err *e)
+{
+	if (c->n_operands <= 2)
+		return ship_prompts(j, e);
+	j->n_prompts = c->n_operands - 2;
+	j->prompt = calloc((size_t)j->n_prompts, sizeof *j->prompt);
+	for (int i = 0; j->prompt && i < j->n_prompts; i++)
+		j->prompt[i].text = c->operand[2 + i];
+	return j->prompt ? 0 : err_set(e, ERR_MEMORY, "no memory for prompts");
+}
+
+static int encode_prompts(struct job *j, int i, struct err *e)
+{
+	struct side *s = &j->side[i];
+
+	s->ids = calloc((size_t)j->n_prompts, sizeof *s->ids);
+	if (!s->ids)
+		return err_set(e, ERR_MEMORY, "no memory for prompts");
+	prompt_note_template(&s->cli, s->session.engine);
+	for (int k = 0; k < j->n_prompts; k++) {
+		const char *text = j->shipped ? j->shipped[k] : j->prompt[k].text;
+
+		if (prompt_ids(&s->cli, s->session.engine, text, strlen(text), &s->ids[k],
+				&j->prompt[k].n_ids[i], e))
+			return -1;
+		j->prompt[k].ids[i] = s->ids[k];
+	}
+	return 0;
+}
+
+/* ---- running ---- */
+
+static void on_turn(void *arg, int prompt, int run, int side)
+{
+	const struct job *j = arg;
+	const bool terminal = isatty(STDERR_FILENO);
+
+	/* a line for each pair where nobody can see one change */
+	if (!terminal && (run < 0 || side == (run & 1)))
+		return;
+	fprintf(stderr, "%scompare: prompt %d of %d, ", terminal ? "\r\033[K" : "", prompt + 1,
+		j->n_prompts);
+	if (run < 0)
+		fprintf(stderr, "to warm up, %c", 'A' + side);
+	else if (terminal)
+		fprintf(stderr, "run %d of %d, %c", run + 1, said.repeat, 'A' + side);
+	else
+		fprintf(stderr, "run %d of %d", run + 1, said.repeat);
+	fputs(terminal ? " …" : "\n", stderr);
+}
+
+static int run(struct job *j, struct err *e)
+{
+	struct compare_plan p = { .prompt = j->prompt,
+		.n_prompts = j->n_prompts,
+		.repeat = said.repeat,
+		.stop = &interrupted,
+		.tell = on_turn,
+		.arg = j };
+	int rc = 0;
+
+	for (int i = 0; !rc && i < 2; i++) {
+		p.session[i] = &j->side[i].session;
+		p.answer[i] = &j->side[i].cli.answer;
+		p.label[i] = j->side[i].cli.operand[i];
+		rc = encode_prompts(j, i, e);
+	}
+	rc = rc ? rc : compare_run(&p, &j->compare, e);
+	if (isatty(STDERR_FILENO))
+		fputs("\r\033[K", stderr);
+	return rc;
+}
+
+static void close_all(struct job *j, struct err *e)
+{
+	for (int i = 0; i < 2; i++) {
+		struct side *s = &j->side[i];
+
+		cli_close(&s->session, &s->cli, e);
+		for (int k = 0; s->ids && k < j->n_prompts; k++)
+			free(s->ids[k]);
+		free(s->ids);
+		setting_stops_free(&s->cli.answer.stop);
+		free(s->words);
+		free(s->record);
+	}
+	for (int k = 0; j->shipped && k < j->n_prompts; k++)
+		free(j->shipped[k]);
+	free(j->shipped);
+	free(j->prompt);
+}
+
+static int print(const struct cli *c, const struct compare *what, struct err *e)
+{
+	struct compare_table t;
+	struct json j = { 0 };
+	int rc = 0;
+
+	if (compare_table(what, &t, e))
+		return -1;
+	if (c->json) {
+		compare_json(what, &t, &j);
+		rc = json_print(&j, e);
+	} else {
+		compare_print(what, &t, stdout);
+	}
+	compare_table_free(&t);
+	return rc || out_flush(e) ? -1 : 0;
+}
+
+static int compare_settings(const struct cli *c, struct err *e)
+{
+	struct sigaction action = { .sa_handler = on_sigint,
+		.sa_flags = (int)(SA_RESETHAND | SA_RESTART) };
+	struct job j = { 0 };
+	struct err none = { 0 };
+	int rc;
+
+	sigaction(SIGINT, &action, NULL);
+	rc = read_side(&j, c, 0, e) || read_side(&j, c, 1, e) || take_prompts(&j, c, e) ||
+		 open_side(&j, 0, e) || open_side(&j, 1, e) || run(&j, e);
+	/* what was measured until it was stopped is shown */
+	if (!rc || (e->code == ERR_INTERRUPTED && j.compare.side[1].n_answers))
+		print(c, &j.compare, rc ? &none : e);
+	close_all(&j, e);
+	compare_free(&j.compare);
+	return e->code ? -1 : 0;
+}
+
+/* ---- recordings ---- */
+
+static int compare_recordings(const struct cli *c, char *const path[2], struct err *e)
+{
+	struct compare both = { 0 };
+	int rc = 0;
+
+	for (int i = 0; !rc && i < c->n_operands; i++)
+		rc = compare_read(&both, path[1] ? i : -1, path[i], e);
+	rc = rc ? rc : print(c, &both, e);
+	compare_free(&both);
+	return rc;
+}
+
+/* Whether the word names a recording, or is to: a file that is not there is an error later. */
+static bool names_recording(const char *word, char **path, struct err *e)
+{
+	const size_t n = strlen(word);
+
+	if (!n || strpbrk(word, "= ") || recordings_find(word, path, e))
+		return false;
+	return !access(*path, F_OK) || (n > 3 && !strcmp(word + n - 3, ".db"));
+}
+
+static int compare_verb(const struct cli *c, struct err *e)
+{
+	char *path[2] = { NULL, NULL };
+	bool recorded[2] = { false, false };
+	int rc = -1;
+
+	for (int i = 0; i < 2 && i < c->n_operands; i++)
+		recorded[i] = names_recording(c->operand[i], &path[i], e);
+	if (e->code)
+		rc = -1;
+	else if (recorded[0] && (recorded[1] || c->n_operands == 1))
+		rc = c->n_operands > 2 ? err_set(e, ERR_USAGE,
+									 "two recordings are compared as they are, without a PROMPT")
+							   : compare_recordings(c, path, e);
+	else if (c->n_operands < 2)
+		err_set(e, ERR_USAGE,
+			"compare needs the settings of two sides, or recordings; see cutaway "
+			"compare --help");
+	else
+		rc = compare_settings(c, e);
+	free(path[0]);
+	free(path[1]);
+	return rc;
+}
+
+const struct verb verb_compare = {
+	.name = "compare",
+	.operands = "A B [PROMPT…]",
+	.summary = "two configurations side by side, by turns: speed, bytes, texts",
+	.doc =
+		"Answers the same prompts (without any: some of those shipped) under the settings A and under the "
+		"settings B, by turns, and prints what each took: tokens a second and the time to the first token "
+		"with the range of their medians, for the ratio of the pairs too, time between tokens, steps, "
+		"rows, KV pages, bytes, the perplexity of A's texts under both, and the first token that differs. "
+		"Settings are written as options, with or without dashes, in one word of the shell ('--spec ngram:4 "
+		"--temp 0' or 'spec=ngram:4 temp=0'; '': as it is); options outside of them hold for both sides. Before each answer the prefix cache is emptied and the "
+		"drafter opened anew, so that no answer is faster for an earlier one. Each side is recorded (with "
+		"--record c.db into c-a.db and c-b.db), and two recordings, or one with a comparison of the chat, "
+		"give the same table again.",
+	.example = "cutaway compare 'spec=off' 'spec=ngram:4' --greedy",
+	.takes =
+		"Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|Output",
+	.min_operands = 1,
+	.max_operands = CLI_MAX_OPERANDS,
+	.settings = true,
+	.run = compare_verb,
+	.completes = "RECORDING",
+	.own = compare_own,
+	.said = &said,
+};
