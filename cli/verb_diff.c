@@ -14,14 +14,14 @@
 #include "tui/app/tui.h"
 
 static struct diff_said {
-	bool view, deep;
+	bool side_by_side, deep;
 } said;
 
 static const struct setting diff_own[] = {
 	OWN(FLAG, diff_said, deep, .name = "deep", .group = "Output",
 		.doc =
 			"compute the divergence exactly, with the model (or both models, over the tokens of A)"),
-	OWN(FLAG, diff_said, view, .name = "view", .group = "Screen",
+	OWN(FLAG, diff_said, side_by_side, .name = "side-by-side", .group = "Screen",
 		.doc = "both texts side by side in the terminal"),
 	{ 0 },
 };
@@ -184,7 +184,7 @@ static int diff_verb(const struct cli *c, struct err *e)
 
 	if (diff_open(&d, c->operand[0], c->operand[1], e))
 		return -1;
-	rc = said.view ? tui_diff(d, &o, e) : print(c, d, e);
+	rc = said.side_by_side ? tui_diff(d, &o, e) : print(c, d, e);
 	if (!rc && out_flush(e))
 		rc = -1;
 	if (!rc && d->n_equal != d->n_pairs) /* the output explains it: no error text */
@@ -201,10 +201,10 @@ const struct verb verb_diff = {
 		"Lays the requests of two recordings side by side, matched by prompt and order. Of each pair "
 		"that parts: the first token that differs and its cause (the logits, a setting of the draw, a "
 		"token that the user put there, the prompt, the end of one), what each drew there, and how far "
-		"they go apart after it. --view shows both texts in columns: n and N go to the next and previous "
+		"they go apart after it. --side-by-side shows both texts in columns: n and N go to the next and previous "
 		"difference, [ and ] to other requests, q quits. --deep loads the model and gives the divergence "
 		"exactly. Exit status 0 if all requests are equal, 1 if not.",
-	.example = "cutaway diff --view monday.db tuesday.db",
+	.example = "cutaway diff --side-by-side monday.db tuesday.db",
 	.takes = "model|Kernels|json|Screen",
 	.min_operands = 2,
 	.max_operands = 2,

@@ -1,4 +1,5 @@
 /* cutaway export: a recording in another tool's format. Thread: main's. */
+#include <inttypes.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,17 +14,24 @@
 #include "tui/app/tui.h"
 
 static struct export_said {
-	const char *to, *out, *table;
-} said;
+	const char *to, *out, *table, *view, *at, *size;
+} said = { .view = "screen", .at = "end" };
 
 static const struct setting export_own[] = {
 	OWN(CHOICE, export_said, to, .name = "to", .group = "Output",
-		SETTING_WORDS("perfetto", "csv", "jsonl", "asciicast", "html"),
+		SETTING_WORDS("perfetto", "csv", "jsonl", "asciicast", "html", "svg", "png"),
 		.doc = "the format (without it: by the ending of --out)"),
 	OWN(FILE, export_said, out, .name = "out", .group = "Output", .arg = "FILE",
 		.doc = "write to FILE, also -o (without it: standard output)"),
 	OWN(TEXT, export_said, table, .name = "table", .group = "Output", .arg = "NAME",
 		.doc = "csv: which kind of events (token)"),
+	OWN(CHOICE, export_said, view, .name = "view", .group = "Output", .arg = "NAME",
+		.more = tui_picture_name, .doc = "svg, png: a view, or the whole screen"),
+	OWN(TEXT, export_said, at, .name = "at", .group = "Output", .arg = "STEP", SETTING_WORDS("end"),
+		.doc = "svg, png: the step that is shown; end: the last"),
+	OWN(TEXT, export_said, size, .name = "size", .group = "Output", .arg = "WxH",
+		SETTING_WORDS("80x24", "120x40", "200x50"),
+		.doc = "svg, png, asciicast: in cells (without it: 80x24 for a view, else 120x40)"),
 	{ 0 },
 };
 
@@ -59,7 +67,8 @@ static bool progress(void *arg, int64_t done, int64_t all)
 static const char *format_of(struct err *e)
 {
 	static const char *const by_ending[][2] = { { ".json", "perfetto" }, { ".csv", "csv" },
-		{ ".jsonl", "jsonl" }, { ".html", "html" }, { ".htm", "html" }, { ".cast", "asciicast" } };
+		{ ".jsonl", "jsonl" }, { ".html", "html" }, { ".htm", "html" }, { ".cast", "asciicast" },
+		{ ".svg", "svg" }, { ".png", "png" } };
 	const char *dot = said.out ? strrchr(said.out, '.') : NULL;
 
 	if (said.to)
@@ -67,19 +76,68 @@ static const char *format_of(struct err *e)
 	for (size_t i = 0; dot && i < sizeof by_ending / sizeof *by_ending; i++)
 		if (strcmp(by_ending[i][0], dot) == 0)
 			return by_ending[i][1];
-	err_set(e, ERR_USAGE, "which format? --to perfetto, csv, jsonl, asciicast or html");
+	err_set(e, ERR_USAGE, "which format? --to perfetto, csv, jsonl, asciicast, html, svg or png");
 	return NULL;
+}
+
+static bool is_picture(const char *format)
+{
+	return !strcmp(format, "svg") || !strcmp(format, "png");
+}
+
+/* What has no meaning for a format is refused, not ignored. */
+static int check_given(const struct cli *c, const char *format, struct err *e)
+{
+	static const char *const of_pictures[] = { "view", "at", "theme", "size" };
+	bool cast = !strcmp(format, "asciicast");
+
+	for (int i = 0; i < (cast ? 3 : 4) && !is_picture(format); i++)
+		if (cli_given(c, of_pictures[i]))
+			return err_set(
+				e, ERR_USAGE, "--%s is for svg and png, not for %s", of_pictures[i], format);
+	return 0;
+}
+
+static int write_picture(FILE *out, const struct cli *c, const char *format, struct err *e)
+{
+	struct tui_picture o = { .view = said.view,
+		.size = said.size,
+		.at = -1,
+		.light = !strcmp(c->theme, "light"),
+		.png = !strcmp(format, "png") };
+	int used = 0;
+
+	if (strcmp(said.at, "end") != 0 &&
+		(sscanf(said.at, "%18" SCNd64 "%n", &o.at, &used) != 1 || said.at[used] || o.at < 0))
+		return err_set(e, ERR_USAGE, "--at %.40s: a step, or end", said.at);
+	return tui_picture(c->operand[0], &o, out, e);
+}
+
+static int write_cast(FILE *out, const struct cli *c, struct shown *s, struct err *e)
+{
+	int w = CAST_W, h = CAST_H;
+
+	if (said.size && tui_size(said.size, &w, &h, e))
+		return -1;
+	return tui_cast(c->operand[0], w, h, out, progress, s, e);
+}
+
+static int write_as(
+	FILE *out, const struct cli *c, const char *format, struct shown *s, struct err *e)
+{
+	struct export_options o = { .to = format, .table = said.table, .progress = progress, .arg = s };
+
+	if (!strcmp(format, "asciicast"))
+		return write_cast(out, c, s, e);
+	if (is_picture(format))
+		return write_picture(out, c, format, e);
+	return export_session(c->operand[0], &o, out, e);
 }
 
 static int write_to(FILE *out, const struct cli *c, const char *format, struct err *e)
 {
 	struct shown s = { .began_ns = now_ns() };
-	struct export_options o = {
-		.to = format, .table = said.table, .progress = progress, .arg = &s
-	};
-	int rc = strcmp(format, "asciicast")
-				 ? export_session(c->operand[0], &o, out, e)
-				 : tui_cast(c->operand[0], CAST_W, CAST_H, out, progress, &s, e);
+	int rc = write_as(out, c, format, &s, e);
 
 	if (interrupted) /* Ctrl-C may have caused the error */
 		*e = (struct err){ .code = ERR_INTERRUPTED };
@@ -116,7 +174,7 @@ static int export_verb(const struct cli *c, struct err *e)
 	struct sigaction action = { .sa_handler = on_sigint, .sa_flags = (int)SA_RESETHAND };
 	const char *format = format_of(e);
 
-	if (!format)
+	if (!format || check_given(c, format, e))
 		return -1;
 	sigaction(SIGINT, &action, NULL);
 	return said.out ? write_file(c, format, e) : write_stdout(c, format, e);
@@ -132,9 +190,11 @@ const struct verb verb_export = {
 		"event, packed columns unpacked), asciicast (the replay's screens as a terminal recording, for "
 		"asciinema) or html (one self-contained page with text, token colours, page map and charts, and "
 		"where the recording has them the tree of each search, attention by layer and page, and what "
-		"each drafter proposed and had accepted).",
-	.example = "cutaway export session.db --to html -o session.html",
-	.takes = "",
+		"each drafter proposed and had accepted). svg and png are pictures for slides: a view, as it is when "
+		"it fills the screen, or the whole screen, at a step, in any size, dark or light; a png is drawn by "
+		"rsvg-convert (Debian: librsvg2-bin).",
+	.example = "cutaway export session.db --view pages --at 40 --theme light -o pages.svg",
+	.takes = "theme",
 	.min_operands = 1,
 	.max_operands = 1,
 	.run = export_verb,

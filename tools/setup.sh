@@ -9,9 +9,10 @@ build=(gcc libc6-dev libncurses-dev libreadline-dev libsqlite3-dev libutf8proc-d
 # shellcheck disable=SC2034
 model=(python3 python3-pip ca-certificates)
 # `test` also needs the fuzzer and sanitizer runtimes of clang, a package of its own on newer systems.
-# Terminal types and the sources of locales are for the tests of terminals.
+# Terminal types and the sources of locales are for the tests of terminals; rsvg-convert draws PNGs.
 # shellcheck disable=SC2034
-test=(libcmocka-dev libcjson-dev libsimde-dev g++ tmux sqlite3 python3 clang clang-format locales ncurses-term)
+test=(libcmocka-dev libcjson-dev libsimde-dev g++ tmux sqlite3 python3 clang clang-format locales ncurses-term
+	librsvg2-bin)
 test_if_known=(libclang-rt-dev)
 # Only `make bench-peer` asks for these: pip compiles llama.cpp.
 # shellcheck disable=SC2034
@@ -20,9 +21,9 @@ peer=(python3 python3-venv g++ cmake ninja-build)
 dnf=(gcc make ncurses-devel readline-devel sqlite-devel utf8proc-devel nettle-devel xxhash-devel
 	python3 python3-pip)
 dnf_test=(libcmocka-devel cjson-devel simde-devel gcc-c++ tmux sqlite clang clang-tools-extra compiler-rt libasan libubsan glibc-locale-source
-	ncurses-term)
+	ncurses-term librsvg2-tools)
 pacman=(gcc make ncurses readline sqlite libutf8proc nettle xxhash python python-pip)
-pacman_test=(cmocka cjson simde tmux clang compiler-rt)
+pacman_test=(cmocka cjson simde tmux clang compiler-rt librsvg)
 
 wants() { # is $1 among the groups asked for?
 	local group

@@ -8,7 +8,6 @@
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,63 +15,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/spawn.h"
+
 enum {
 	READS = 64, /* per call: a command with endless output does not block the caller */
 	SAID_ERROR = 160,
 };
 
 /* ---- it begins ---- */
-
-/* Spawned, not forked: the caller is the engine's thread, and a fork would copy the page tables of
- * all its weights. Signals are as for any command, and it has a process group of its own from the
- * start, so that all that it starts can be killed with it. Every other descriptor closes by itself.
- * 0, or errno. */
-static int spawn(const char *command, int in, int out, int errors, pid_t *pid)
-{
-	char *const argv[] = { "sh", "-c", (char *)(uintptr_t)command, NULL };
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t how;
-	sigset_t none, ours;
-	int failed = posix_spawn_file_actions_init(&files);
-
-	if (failed)
-		return failed;
-	failed = posix_spawnattr_init(&how);
-	if (failed) {
-		posix_spawn_file_actions_destroy(&files);
-		return failed;
-	}
-	sigemptyset(&none);
-	sigemptyset(&ours);
-	sigaddset(&ours, SIGPIPE);
-	sigaddset(&ours, SIGXFSZ);
-	posix_spawnattr_setsigmask(&how, &none);
-	posix_spawnattr_setsigdefault(&how, &ours);
-	posix_spawnattr_setpgroup(&how, 0);
-	posix_spawnattr_setflags(
-		&how, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-	failed = posix_spawn_file_actions_adddup2(&files, in, STDIN_FILENO);
-	if (!failed)
-		failed = posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
-	if (!failed && errors >= 0)
-		failed = posix_spawn_file_actions_adddup2(&files, errors, STDERR_FILENO);
-	if (!failed)
-		failed = posix_spawn(pid, "/bin/sh", &files, &how, argv, environ);
-	posix_spawnattr_destroy(&how);
-	posix_spawn_file_actions_destroy(&files);
-	return failed;
-}
-
-static int file_of(const char *text, size_t size)
-{
-	int fd = memfd_create("answer", MFD_CLOEXEC);
-
-	if (fd >= 0 && write(fd, text, size) == (ssize_t)size && !lseek(fd, 0, SEEK_SET))
-		return fd;
-	if (fd >= 0)
-		close(fd);
-	return -1;
-}
 
 static void close_all(struct score_command *c)
 {
@@ -83,7 +33,8 @@ static void close_all(struct score_command *c)
 
 static int begin(struct score_command *c, const char *text, size_t size, struct err *e)
 {
-	int in = file_of(text, size), pipes[2], failed;
+	const char *const argv[] = { "/bin/sh", "-c", c->command, NULL };
+	int in = spawn_input(text, size), pipes[2], failed;
 
 	if (in < 0 || pipe2(pipes, O_CLOEXEC)) {
 		err_set(e, ERR_IO, "no file or pipe for '%.60s': %s", c->command, strerror(errno));
@@ -94,7 +45,7 @@ static int begin(struct score_command *c, const char *text, size_t size, struct 
 	c->n = 0;
 	c->out = pipes[0];
 	c->errors = c->quiet ? memfd_create("errors", MFD_CLOEXEC) : -1;
-	failed = spawn(c->command, in, pipes[1], c->errors, &c->pid);
+	failed = spawn(argv, in, pipes[1], c->errors, &c->pid);
 	close(in);
 	close(pipes[1]);
 	if (!failed)

@@ -854,6 +854,71 @@ def test_commands_file(suite):
         s.close()
 
 
+def read(folder, name):
+    with open(os.path.join(folder, name), "rb") as f:
+        return f.read()
+
+
+def test_export(suite):
+    """/export: a picture of what is looked at, live and in a replay the same as from the recording; never over a file"""
+    s = suite.screen(120, 40)
+    try:
+        suite.chat(s, "--record", "s.db")
+        suite.ask(s, "The cat sat on the mat. The cat sat on the", 20)
+        for words, said in (("next.svg next 80x24", "next token at step 20, 80x24 cells"),
+                            ("next.svg pages", "next.svg exists already: choose another name"),
+                            ("x.gif", "a picture is FILE.svg or FILE.png"),
+                            ("x.svg nonsense", "none is called so; there are chat next"),
+                            ("x.svg 3x3", "from 20x5 to 500x200"),
+                            ("none/x.svg", "none/x.svg: no file can be made there"),
+                            ("a screen.svg screen", "the screen at step 20, 120x40 cells, was drawn in a screen.svg")):
+            s.type("/export " + words)
+            s.keys("Enter")
+            s.wait(said.replace(" ", r"\s+"))
+        s.type("/export next.s")  # the file's name, then a view, completed
+        s.keys("Tab")
+        s.wait(r"/export next\.svg")
+        s.keys("C-u")
+        s.type("/view pages")
+        s.keys("Enter")
+        s.wait("Esc back")
+        s.keys("/")
+        s.type("export focus.svg")
+        s.keys("Enter")
+        s.wait(r"KV pages at step 20")
+        s.keys("Escape")
+        s.wait("Esc back", gone=True)
+        s.type("/back 15")
+        s.keys("Enter")
+        s.wait("the past: step 5")
+        s.type("/export past.svg next 80x24")
+        s.keys("Enter")
+        s.wait("next token at step 5")
+        suite.quit(s)
+        suite.replay(s, "s.db")
+        s.wait("step 20 of 20")
+        s.keys("/")
+        s.type("export replay.svg next 80x24")
+        s.keys("Enter")
+        s.wait("next token at step 20")
+        s.keys("q")
+        s.wait(r"^\$$")
+        s.type(" && ".join(suite.command("export", "s.db", "--view", "next", "--at", at, "-o", name)
+                           for at, name in (("5", "5.svg"), ("end", "end.svg"))) + "; echo done")
+        s.keys("Enter")
+        s.wait(r"^done$")
+        if not read(s.folder, "next.svg") == read(s.folder, "replay.svg") == read(s.folder, "end.svg"):
+            raise Failure("the picture of a live session is another than that of its recording")
+        if read(s.folder, "past.svg") != read(s.folder, "5.svg"):
+            raise Failure("the picture of an earlier step is another than that of the recording")
+        if b">KV pages<" not in read(s.folder, "focus.svg") or b">cutaway<" not in read(s.folder, "a screen.svg"):
+            raise Failure("a picture without its head")
+        if os.path.exists(os.path.join(s.folder, "x.svg")):
+            raise Failure("a refused picture left a file")
+    finally:
+        s.close()
+
+
 def test_no_terminal(suite):
     """without a terminal, or on a dumb one, there is a clear error"""
     run = [os.path.join(ROOT, "cutaway"), "chat", "--model", suite.model, "--no-record"]

@@ -100,7 +100,7 @@ def test_a_key_that_closes_types(suite):
         s.wait("key closes", gone=True)
         s.type("q")
         s.wait(r"^\$$")
-        s.type("clear; " + suite.command("diff", "--view", "a.db", "a.db"))
+        s.type("clear; " + suite.command("diff", "--side-by-side", "a.db", "a.db"))
         s.keys("Enter")
         s.wait("q quits|equal|A  ")
         s.keys("F1")

@@ -508,8 +508,8 @@ def test_diff():
     check("diff --json --deep", status == 1 and not report["equal"] and pair["cause"] == "setting" and
           pair["deep"]["kl"] > 0 and pair["a"]["id"] != pair["b"]["id"], f"{out} {err}")
     check("diff needs two files", cutaway("diff", paths[0])[0] == 2 and cutaway("diff", paths[0], "/nowhere.db")[0] == 4)
-    status, out, err = cutaway("diff", "--view", *paths[1:])
-    check("diff --view wants a terminal", status != 0 and "terminal" in err and not out, f"{out} {err}")
+    status, out, err = cutaway("diff", "--side-by-side", *paths[1:])
+    check("diff --side-by-side wants a terminal", status != 0 and "terminal" in err and not out, f"{out} {err}")
 
 
 def test_certify():

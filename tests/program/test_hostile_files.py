@@ -552,7 +552,7 @@ def commands(path):
     for what in ("miss", "evict", "preempt", "wait", "reject", "token", "slow"):
         yield "why " + what, ["why", what, "--file", path], False
     yield "whatif", ["whatif", "--model", TINY, "--pages", "40", "--page-size", "32", path], False
-    for form in ("perfetto", "jsonl", "html", "asciicast"):
+    for form in ("perfetto", "jsonl", "html", "asciicast", "svg"):
         yield "export " + form, ["export", "--to", form, path], False
     yield "export csv", ["export", "--to", "csv", "--table", "token", path], True
 

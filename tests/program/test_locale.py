@@ -89,7 +89,7 @@ def test_recordings():
     plain, comma = texts("plain.db"), texts("comma.db")
     check("the log's texts have the numbers with a point", plain == comma and any("0.6" in text for _, text in plain),
           f"{plain}\n{comma}")
-    for form in ("perfetto", "csv", "jsonl", "asciicast", "html"):
+    for form in ("perfetto", "csv", "jsonl", "asciicast", "html", "svg"):
         same(f"export --to {form}", "export", "plain.db", "--to", form)
     status, out, err = cutaway(COMMA, "export", "plain.db", "--to", "jsonl")
     check("export --to jsonl is JSON", not status and all(said(line) is not None for line in out.splitlines()), err)

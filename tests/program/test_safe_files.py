@@ -171,7 +171,7 @@ def test_terminal():
     db.execute("UPDATE vocab SET bytes = ?", (ESCAPES.encode(),))
     db.commit()
     db.close()
-    verbs = [["export", "--to", form, path] for form in ("perfetto", "jsonl", "html", "asciicast")]
+    verbs = [["export", "--to", form, path] for form in ("perfetto", "jsonl", "html", "asciicast", "svg")]
     verbs += [["export", "--to", "csv", "--table", table, path] for table in ("token", "request", "setting", "session")]
     verbs += [["diff", FILE, path], ["diff", "--json", FILE, path], ["verify", "--model", TINY, path],
               ["verify", "--model", TINY, "--json", path], ["compare", FILE, path],
@@ -186,7 +186,7 @@ def test_terminal():
 
 
 def test_closed_pipes():
-    for verb in (["export", FILE, "--to", "csv"], ["export", FILE, "--to", "asciicast"], ["export", FILE, "--to", "html"],
+    for verb in (["export", FILE, "--to", "csv"], ["export", FILE, "--to", "asciicast"], ["export", FILE, "--to", "html"], ["export", FILE, "--to", "svg"],
                  ["export", FILE, "--to", "jsonl"], ["export", FILE, "--to", "perfetto"], ["--help"], ["diff", FILE, FILE],
                  ["compare", FILE, FILE],
                  ["whatif", FILE], ["verify", "--model", TINY, FILE], ["why", "token", "--file", FILE], ["cache"], ["devices"],

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "tui/term/charset.h"
+#include "tui/app/picture.h"
 #include "tui/inspect/lens.h"
 #include "tui/chat/prompt.h"
 #include "tui/views/view_util.h"
@@ -246,6 +247,7 @@ int app_act(struct app *a, enum command_act act, const char *text, struct err *e
 	case ACT_FIND:
 	case ACT_RFIND:
 	case ACT_PRINT: return app_break(a, act, text, e) ? -1 : 1;
+	case ACT_EXPORT: return app_picture(a, text, e) ? -1 : 1;
 	case ACT_INFO: return app_info(a, text, e) ? -1 : 1;
 	case ACT_WHY: return app_why(a, text, e) ? -1 : 1;
 	case ACT_LENS: return app_lens(a, text, e) ? -1 : 1;

@@ -36,6 +36,18 @@ int tui_replay(const char *path, const struct tui_options *o, struct err *e);
  * recorded pace. progress may be NULL; false stops. */
 int tui_cast(const char *path, int w, int h, FILE *out,
 	bool (*progress)(void *arg, int64_t done, int64_t all), void *arg, struct err *e);
+/* A picture of a recording: a view, or the replay's whole screen, at a step. PNG is drawn by
+ * rsvg-convert, which must be installed. */
+struct tui_picture {
+	const char *view; /* tui_picture_name(i) */
+	const char *size; /* see tui_size; NULL: 120x40 for the screen, 80x24 for a view */
+	int64_t at;       /* step; -1: the last */
+	bool light, png;
+};
+int tui_picture(const char *path, const struct tui_picture *o, FILE *out, struct err *e);
+const char *tui_picture_name(int i); /* NULL: no more */
+/* Reads "WIDTHxHEIGHT", in cells. */
+int tui_size(const char *text, int *w, int *h, struct err *e);
 /* Two recordings side by side, until the user quits. The same options. */
 struct diff;
 int tui_diff(struct diff *d, const struct tui_options *o, struct err *e);

@@ -64,6 +64,8 @@ const struct command commands[] = {
 		.doc = "any setting by its name, as on the command line; alone: all of them"),
 	ACT(FILE, SAVE, LIVE, .name = "save", .arg = "FILE",
 		.doc = "writes the conversation as text; FILE.db: a copy of the recording"),
+	ACT(FILE, EXPORT, BOTH, .name = "export", .arg = "FILE.svg|FILE.png [VIEW] [WxH]",
+		.doc = "a picture of the view in focus, of another, or of the whole screen"),
 	ACT(NONE, PAUSE, BOTH, .name = "pause", .doc = "holds between two steps, or goes on"),
 	ACT(NONE, CONTINUE, BOTH, .name = "continue",
 		.doc = "goes on: after a pause, or from the step that is looked at"),

@@ -49,6 +49,7 @@ enum command_act {
 	ACT_LENS,
 	ACT_PRINT,
 	ACT_SET,
+	ACT_EXPORT,
 };
 
 struct command_host {
@@ -103,6 +104,11 @@ struct command_names {
 	int n;
 };
 struct command_names commands_views(const struct command_host *h);
+/* What a picture can show: a view, or the screen. */
+struct command_names commands_pictures(const struct command_host *h);
+/* Bytes of the name that "FILE.svg [VIEW] [WxH]" begins with, up to its first word that ends in
+ * .svg or .png; 0: there is none. */
+size_t command_picture_file(const char *text);
 bool command_names_begin(const struct command_names *l, int i, const char *text, size_t n);
 /* Index of the entry, or -1; n_found: number of entries with this prefix. */
 int command_names_find(const struct command_names *l, const char *text, size_t n, int *n_found);

@@ -31,13 +31,21 @@ static void add_words(struct list *l, const struct setting *s, const char *begun
 			list_add(l, "", setting_word(s, i), strlen(setting_word(s, i)));
 }
 
-static void add_views(struct list *l, const struct command_host *h, const char *begun, size_t n)
+static void add_known(
+	struct list *l, const struct command_names *known, const char *begun, size_t n)
 {
-	struct command_names known = commands_views(h);
+	for (int i = 0; i < known->n; i++)
+		if (command_names_begin(known, i, begun, n))
+			list_add(l, "", known->name[i], strlen(known->name[i]));
+}
 
-	for (int i = 0; i < known.n; i++)
-		if (command_names_begin(&known, i, begun, n))
-			list_add(l, "", known.name[i], strlen(known.name[i]));
+/* After the file of a picture. */
+static bool picture_named(const struct command *c, const char *line, int start)
+{
+	const char *file = line + strcspn(line, " ");
+	size_t n = command_picture_file(file);
+
+	return c->act == ACT_EXPORT && n && file + n < line + start;
 }
 
 /* Adds the columns of expressions over a step; they may follow a bracket or an operator. */
@@ -88,6 +96,7 @@ char **commands_complete(void *host, const char *line, int start, int end, bool 
 	const char *begun = line + start;
 	size_t n = (size_t)(end - start);
 	const struct command *c;
+	struct command_names known;
 	struct list l = { 0 };
 
 	*files = false;
@@ -100,9 +109,10 @@ char **commands_complete(void *host, const char *line, int start, int end, bool 
 	c = commands_find(h, line);
 	if (!c)
 		return NULL;
-	*files = c->s->type == SETTING_FILE;
-	if (c->act == ACT_VIEW)
-		add_views(&l, h, begun, n);
+	known = c->act == ACT_VIEW ? commands_views(h) : commands_pictures(h);
+	*files = c->s->type == SETTING_FILE && !picture_named(c, line, start);
+	if (c->act == ACT_VIEW || (c->act == ACT_EXPORT && !*files))
+		add_known(&l, &known, begun, n);
 	else if (c->act == ACT_SET)
 		add_settings(&l, h, begun, n);
 	else

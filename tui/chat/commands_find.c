@@ -67,8 +67,8 @@ const struct command_alias command_aliases[] = {
 };
 
 /* Verbs of the program that work on files. */
-static const char *const outside[] = { "verify", "diff", "whatif", "export", "replay", "certify",
-	"bench", "tokenize", NULL };
+static const char *const outside[] = { "verify", "diff", "whatif", "replay", "certify", "bench",
+	"tokenize", NULL };
 
 /* ---- one rule for all names ---- */
 
@@ -141,6 +141,23 @@ struct command_names commands_views(const struct command_host *h)
 		l.title[l.n] = h->views[l.n]->name;
 	}
 	return l;
+}
+
+struct command_names commands_pictures(const struct command_host *h)
+{
+	struct command_names l = commands_views(h);
+
+	l.name[l.n++] = "screen";
+	return l;
+}
+
+size_t command_picture_file(const char *text)
+{
+	for (size_t n = 1; *text && text[n]; n++)
+		if ((!strncmp(text + n, ".svg", 4) || !strncmp(text + n, ".png", 4)) &&
+			strchr(" \t", text[n + 4]))
+			return n + 4;
+	return 0;
 }
 
 /* ---- commands ---- */

@@ -6,17 +6,13 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "tui/app/app.h"
-#include "tui/replay/player.h"
-#include "tui/chat/prompt.h"
+#include "tui/app/offscreen.h"
 #include "tui/term/theme.h"
-#include "tui/app/tui.h"
 
 enum { FRAME_MS = 40, LAST_MS = 3000, MAX_GAP_MS = 2000 };
 
 struct cast {
-	struct app app;
-	struct player *player;
+	struct offscreen screen;
 	struct theme theme;
 	struct cell *shown; /* the content of the viewer's terminal; [h][w] */
 	FILE *out;
@@ -60,7 +56,7 @@ static bool same_look(const struct cell *a, const struct cell *b)
  * few. */
 static void put_row(struct cast *k, int y, FILE *f)
 {
-	const struct canvas *c = &k->app.canvas;
+	const struct canvas *c = &k->screen.app.canvas;
 	const struct cell *row = c->cell + (size_t)y * (size_t)c->w;
 	struct cell *old = k->shown + (size_t)y * (size_t)c->w;
 	int from = 0, to = c->w;
@@ -90,8 +86,8 @@ static int put_frame(struct cast *k, struct err *e)
 
 	if (!f)
 		return err_set(e, ERR_MEMORY, "no memory for a frame");
-	app_draw(&k->app);
-	for (int y = 0; y < k->app.canvas.h; y++)
+	app_draw(&k->screen.app);
+	for (int y = 0; y < k->screen.app.canvas.h; y++)
 		put_row(k, y, f);
 	fclose(f);
 	json = text && size ? text_json(text, size) : NULL;
@@ -102,64 +98,12 @@ static int put_frame(struct cast *k, struct err *e)
 	return 0;
 }
 
-/* ---- what stands around the views ---- */
-
-static void name(struct app *a, char *out, size_t cap)
-{
-	snprintf(out, cap, "%s", a->timeline.begun ? a->timeline.model_name : "");
-}
-
-static void status(struct app *a, struct app_status *s)
-{
-	struct cast *k = a->mode_data;
-
-	app_field(s, INK_BRIGHT, "step %lld of %lld", (long long)player_at(k->player),
-		(long long)player_n_steps(k->player));
-}
-
-static const struct hint no_hints[] = { { NULL, NULL } };
-static const struct app_mode cast_mode = {
-	.label = "", .hints = no_hints, .help = "", .status = status, .name = name
-};
-
-static int open_cast(struct cast *k, const char *path, int w, int h, struct err *e)
-{
-	struct app *a = &k->app;
-	struct prompt_options po = { .complete = commands_complete, .arg = &a->host };
-
-	a->mode = &cast_mode;
-	a->mode_data = k;
-	a->focus = FOCUS_PROMPT;
-	a->zoom = -1;
-	a->state.token = a->state.page = a->state.layer = a->state.head = -1;
-	a->host.views = views;
-	a->host.replay = true;
-	a->prompt_hidden = true;
-	k->theme = (struct theme){ .depth = THEME_256 };
-	timeline_init(&a->timeline);
-	k->shown = calloc((size_t)w * (size_t)h, sizeof *k->shown);
-	if (!k->shown)
-		return err_set(e, ERR_MEMORY, "no memory for %d x %d cells", w, h);
-	return prompt_open(&po, e) || canvas_resize(&a->canvas, w, h, e) ||
-		   player_open(&k->player, path, e);
-}
-
-static void close_cast(struct cast *k)
-{
-	if (k->player)
-		player_close(k->player);
-	prompt_close();
-	canvas_free(&k->app.canvas);
-	timeline_free(&k->app.timeline);
-	free(k->shown);
-}
-
 static int put_header(struct cast *k, struct err *e)
 {
-	const struct timeline *t = &k->app.timeline;
+	const struct timeline *t = &k->screen.app.timeline;
 	char *title;
 
-	if (player_go(k->player, &k->app.timeline, 0, e))
+	if (player_go(k->screen.player, &k->screen.app.timeline, 0, e))
 		return -1;
 	title = text_json(t->model_name ? t->model_name : "cutaway",
 		strlen(t->model_name ? t->model_name : "cutaway"));
@@ -168,7 +112,7 @@ static int put_header(struct cast *k, struct err *e)
 	fprintf(k->out,
 		"{\"version\": 2, \"width\": %d, \"height\": %d, \"timestamp\": %lld, \"title\": %s, "
 		"\"env\": {\"TERM\": \"xterm-256color\"}}\n",
-		k->app.canvas.w, k->app.canvas.h,
+		k->screen.app.canvas.w, k->screen.app.canvas.h,
 		t->session.unix_ns > 0 ? (long long)(t->session.unix_ns / 1000000000) : 0LL, title);
 	free(title);
 	fputs("[0.000, \"o\", \"\\u001b[?25l\\u001b[2J\"]\n", k->out);
@@ -180,28 +124,28 @@ static int put_header(struct cast *k, struct err *e)
 static int put_steps(struct cast *k, bool (*progress)(void *arg, int64_t done, int64_t all),
 	void *arg, struct err *e)
 {
-	int64_t n = player_n_steps(k->player), last_ns = 0;
+	int64_t n = player_n_steps(k->screen.player), last_ns = 0;
 	double last_frame = -1;
 
-	for (int64_t step = 0; step < n; step = player_at(k->player)) {
+	for (int64_t step = 0; step < n; step = player_at(k->screen.player)) {
 		int64_t ns, gap;
 
-		if (player_go(k->player, &k->app.timeline, step + 1, e))
+		if (player_go(k->screen.player, &k->screen.app.timeline, step + 1, e))
 			return -1;
-		if (player_at(k->player) <= step)
+		if (player_at(k->screen.player) <= step)
 			break; /* the file ends before its stated end */
-		ns = k->app.timeline.last_t_ns;
+		ns = k->screen.app.timeline.last_t_ns;
 		gap = ns > last_ns ? ns - last_ns : 0;
 		k->at +=
 			(double)(gap < MAX_GAP_MS * INT64_C(1000000) ? gap : MAX_GAP_MS * INT64_C(1000000)) /
 			1e9;
 		last_ns = ns;
-		if (player_at(k->player) < n && k->at - last_frame < FRAME_MS / 1e3)
+		if (player_at(k->screen.player) < n && k->at - last_frame < FRAME_MS / 1e3)
 			continue;
 		last_frame = k->at;
 		if (put_frame(k, e))
 			return -1;
-		if (progress && !progress(arg, player_at(k->player), n))
+		if (progress && !progress(arg, player_at(k->screen.player), n))
 			return err_set(e, ERR_INTERRUPTED, "stopped");
 	}
 	k->at += LAST_MS / 1e3;
@@ -218,8 +162,14 @@ int tui_cast(const char *path, int w, int h, FILE *out,
 	if (!k)
 		return err_set(e, ERR_MEMORY, "no memory for a screen");
 	k->out = out;
-	rc = open_cast(k, path, w, h, e) || put_header(k, e) || put_steps(k, progress, arg, e) ? -1 : 0;
-	close_cast(k);
+	k->theme = (struct theme){ .depth = THEME_256 };
+	rc = offscreen_open(&k->screen, path, w, h, e);
+	k->shown = rc ? NULL : calloc((size_t)w * (size_t)h, sizeof *k->shown);
+	if (!rc && !k->shown)
+		rc = err_set(e, ERR_MEMORY, "no memory for %d x %d cells", w, h);
+	rc = rc || put_header(k, e) || put_steps(k, progress, arg, e) ? -1 : 0;
+	offscreen_close(&k->screen);
+	free(k->shown);
 	free(k);
 	return rc;
 }

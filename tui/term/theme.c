@@ -181,13 +181,20 @@ static int index_256(enum ink ink, int rgb, bool light)
 	return nearest_256(rgb);
 }
 
+int theme_own(const struct theme *t, bool ground)
+{
+	if (ground)
+		return t->light ? 0xffffff : 0x14161b;
+	return t->light ? 0x30343c : 0xc8ccd4;
+}
+
 static void style_rgb(const struct theme *t, enum ink ink, enum ink paper, struct theme_style *s)
 {
 	s->fg = ink_rgb(ink, t->light);
 	s->bg = paper ? ink_rgb(paper, t->light) : OWN;
 	if (s->bg != OWN) {
 		bool bright = luminance(s->bg) > 110;
-		int on = s->fg == OWN ? (t->light ? 0x30343c : 0xc8ccd4) : s->fg;
+		int on = s->fg == OWN ? theme_own(t, false) : s->fg;
 		double apart = luminance(on) - luminance(s->bg);
 
 		if (apart < 48 && apart > -48)

@@ -26,6 +26,9 @@ struct theme_style {
 /* Is the background light by COLORFGBG? rxvt, konsole and others say "foreground;background" there,
  * as numbers of the 16 colours. */
 bool theme_env_is_light(void);
+/* The colour of plain text, or of the ground, where there is no terminal to have its own:
+ * 0xrrggbb. */
+int theme_own(const struct theme *t, bool ground);
 struct theme_style theme_style(const struct theme *t, enum ink ink, enum ink paper, unsigned attr);
 
 #endif

@@ -373,6 +373,9 @@ static void completion_knows_the_table(void **state)
 	expect_matches("/reverse-c", "/reverse-continue");
 	expect_matches("/set prefi", "prefill-chunk prefix-cache");
 	expect_matches("/print entr", "entropy");
+	expect_matches("/export pic", "FILES");
+	expect_matches("/export my pic.svg pre", "prefix");
+	expect_matches("/export x.png scr", "screen");
 	expect_matches(
 		"/spec ", "off ngram ngram:4 ngram:8 jacobi lookahead skip:24 draft medusa eagle auto");
 	expect_matches("/policy ", "fcfs shortest");

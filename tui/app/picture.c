@@ -1,0 +1,302 @@
+/* See picture.h. A view is drawn as it is when it fills the screen (zoomed), on a canvas of its own
+ * size, which becomes SVG (svg.c); a PNG is that SVG, drawn by rsvg-convert of librsvg. */
+#include "tui/app/picture.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/spawn.h"
+#include "base/text.h"
+#include "base/whole_file.h"
+#include "tui/app/offscreen.h"
+#include "tui/term/svg.h"
+#include "tui/views/views.h"
+
+enum { SCREEN = -1, SCREEN_W = 120, SCREEN_H = 40, VIEW_W = 80, VIEW_H = 24 };
+enum { LEAST_W = 20, LEAST_H = 5, MOST_W = 500, MOST_H = 200 };
+
+struct picture {
+	int view; /* index, or SCREEN */
+	int w, h; /* cells */
+	bool light, png;
+};
+
+/* ---- what is asked for ---- */
+
+const char *tui_picture_name(int i)
+{
+	return i ? i - 1 < VIEW_N ? views[i - 1]->id : NULL : "screen";
+}
+
+/* The first i for which tui_picture_name is this; less one: the index of a view, or SCREEN. */
+static int view_named(const char *name)
+{
+	int i = 0;
+
+	while (tui_picture_name(i) && strcmp(tui_picture_name(i), name) != 0)
+		i++;
+	return i - 1;
+}
+
+int tui_size(const char *text, int *w, int *h, struct err *e)
+{
+	int used = 0;
+
+	if (sscanf(text, "%4dx%4d%n", w, h, &used) == 2 && !text[used] && *w >= LEAST_W &&
+		*h >= LEAST_H && *w <= MOST_W && *h <= MOST_H)
+		return 0;
+	return err_set(e, ERR_USAGE, "size %.40s: WIDTHxHEIGHT in cells, from %dx%d to %dx%d", text,
+		LEAST_W, LEAST_H, MOST_W, MOST_H);
+}
+
+static int check(const struct picture *p, struct err *e)
+{
+	const struct view *v = p->view < 0 ? NULL : views[p->view];
+
+	if (!v || (p->w >= v->min_w && p->h >= v->min_h))
+		return 0;
+	return err_set(e, ERR_USAGE, "%s needs %dx%d cells, and %dx%d are asked for", v->id, v->min_w,
+		v->min_h, p->w, p->h);
+}
+
+/* ---- drawing ---- */
+
+static void draw(struct app *a, int view)
+{
+	struct pen p = pen_of(&a->canvas, (struct rect){ 0, 0, a->canvas.w, a->canvas.h });
+	int64_t message_ns = a->message_ns;
+
+	if (view < 0) {
+		a->message_ns = 0;
+		app_draw(a);
+		a->message_ns = message_ns;
+		return;
+	}
+	a->state.focused = false;
+	a->state.zoomed = true;
+	views[view]->draw(&p, app_timeline(a), &a->state);
+}
+
+/* The picture as SVG; malloc'd. NULL: no memory. */
+static char *picture_svg(struct app *a, const struct picture *p, size_t *size)
+{
+	const struct timeline *t = app_timeline(a);
+	struct theme theme = { .depth = THEME_TRUE, .light = p->light };
+	char title[256], *svg = NULL;
+	FILE *out = open_memstream(&svg, size);
+
+	if (!out)
+		return NULL;
+	snprintf(title, sizeof title, "cutaway: %s, step %lld, %s",
+		p->view < 0 ? "screen" : views[p->view]->name, (long long)t->last_step,
+		t->begun ? t->model_name : "");
+	draw(a, p->view);
+	svg_write(out, &a->canvas, &theme, title);
+	if (!fclose(out))
+		return svg;
+	free(svg);
+	return NULL;
+}
+
+/* On a canvas of the picture's size; the screen stays as it is. */
+static char *picture_beside(struct app *a, const struct picture *p, size_t *size)
+{
+	struct canvas own = a->canvas;
+	struct layout layout = a->layout;
+	char *svg = NULL;
+
+	a->canvas = (struct canvas){ .cell = NULL };
+	if (!canvas_resize(&a->canvas, p->w, p->h, NULL))
+		svg = picture_svg(a, p, size);
+	canvas_free(&a->canvas);
+	a->canvas = own;
+	a->layout = layout;
+	return svg;
+}
+
+/* ---- writing ---- */
+
+/* What rsvg-convert said, or that it said nothing. */
+static int failed_png(int errors, struct err *e)
+{
+	char said[200];
+	ssize_t n = pread(errors, said, sizeof said - 1, 0);
+	char *clean;
+
+	said[n > 0 ? n : 0] = '\0';
+	clean = text_clean(said, strcspn(said, "\n"), false, NULL);
+	err_set(e, ERR_IO, "rsvg-convert failed%s%s; an SVG needs no other program",
+		clean && *clean ? ": " : "", clean ? clean : "");
+	free(clean);
+	return -1;
+}
+
+static int convert(int in, int out, int errors, struct err *e)
+{
+	static const char *const argv[] = { "rsvg-convert", "--format", "png", "--zoom", "2", NULL };
+	int failed, status;
+	pid_t pid;
+
+	if (in < 0 || out < 0 || errors < 0)
+		return err_set(e, ERR_IO, "no file for rsvg-convert: %s", strerror(errno));
+	failed = spawn(argv, in, out, errors, &pid);
+	if (failed == ENOENT)
+		return err_set(e, ERR_IO,
+			"a PNG is drawn by rsvg-convert, which is not installed (Debian: librsvg2-bin); an SVG "
+			"needs no other program");
+	if (failed)
+		return err_set(e, ERR_IO, "rsvg-convert cannot be started: %s", strerror(failed));
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return status ? failed_png(errors, e) : 0;
+}
+
+static void copy_all(FILE *out, int from)
+{
+	char part[1 << 14];
+
+	lseek(from, 0, SEEK_SET);
+	for (ssize_t n; (n = read(from, part, sizeof part)) > 0;)
+		fwrite(part, 1, (size_t)n, out);
+}
+
+/* Through unnamed files, so that neither program waits for the other. */
+static int write_png(FILE *out, const char *svg, size_t size, struct err *e)
+{
+	int file[3] = { spawn_input(svg, size), memfd_create("png", MFD_CLOEXEC),
+		memfd_create("errors", MFD_CLOEXEC) };
+	int rc = convert(file[0], file[1], file[2], e);
+
+	if (!rc)
+		copy_all(out, file[1]);
+	for (int i = 0; i < 3; i++)
+		if (file[i] >= 0)
+			close(file[i]);
+	return rc;
+}
+
+static int picture_write(struct app *a, const struct picture *p, FILE *out, struct err *e)
+{
+	size_t size = 0;
+	char *svg = picture_beside(a, p, &size);
+	int rc = 0;
+
+	if (!svg)
+		return err_set(e, ERR_MEMORY, "no memory for a picture of %dx%d cells", p->w, p->h);
+	if (p->png)
+		rc = write_png(out, svg, size, e);
+	else
+		fwrite(svg, 1, size, out);
+	free(svg);
+	return rc;
+}
+
+/* ---- of a recording ---- */
+
+static int go(struct offscreen *o, int64_t at, struct err *e)
+{
+	if (player_go(o->player, &o->app.timeline, at < 0 ? INT64_MAX - 1 : at, e))
+		return -1;
+	if (at <= player_at(o->player))
+		return 0;
+	return err_set(e, ERR_USAGE, "step %lld: the recording has %lld", (long long)at,
+		(long long)player_at(o->player));
+}
+
+int tui_picture(const char *path, const struct tui_picture *o, FILE *out, struct err *e)
+{
+	int view = view_named(o->view);
+	struct picture p = { .view = view,
+		.w = view < 0 ? SCREEN_W : VIEW_W,
+		.h = view < 0 ? SCREEN_H : VIEW_H,
+		.light = o->light,
+		.png = o->png };
+	struct offscreen *s;
+	int rc;
+
+	if ((o->size && tui_size(o->size, &p.w, &p.h, e)) || check(&p, e))
+		return -1;
+	s = malloc(sizeof *s);
+	if (!s)
+		return err_set(e, ERR_MEMORY, "no memory for a screen");
+	rc = offscreen_open(s, path, p.w, p.h, e) || go(s, o->at, e) ||
+				 picture_write(&s->app, &p, out, e)
+			 ? -1
+			 : 0;
+	offscreen_close(s);
+	free(s);
+	return rc;
+}
+
+/* ---- of what is looked at ---- */
+
+static int take_word(struct app *a, struct picture *p, const char *word, struct err *e)
+{
+	struct command_names known;
+	const char *name;
+
+	if (*word >= '0' && *word <= '9')
+		return tui_size(word, &p->w, &p->h, e);
+	known = commands_pictures(&a->host);
+	name = command_names_choose(&known, "export", word, e);
+	if (name)
+		p->view = view_named(name);
+	return name ? 0 : -1;
+}
+
+static int take_words(struct app *a, struct picture *p, const char *words, struct err *e)
+{
+	char copy[64], *rest = copy;
+
+	snprintf(copy, sizeof copy, "%s", words);
+	for (char *word; (word = strtok_r(rest, " \t", &rest));)
+		if (take_word(a, p, word, e))
+			return -1;
+	if (p->w)
+		return check(p, e);
+	p->w = p->view < 0 ? a->canvas.w : a->layout.body.w;
+	p->h = p->view < 0 ? a->canvas.h : a->layout.body.h;
+	return check(p, e);
+}
+
+static int write_new(struct app *a, const struct picture *p, const char *name, struct err *e)
+{
+	struct whole_file f;
+	struct stat s;
+
+	if (stat(name, &s) == 0)
+		return err_set(e, ERR_USAGE, "%s exists already: choose another name", name);
+	if (whole_file_open(&f, name, e))
+		return -1;
+	return whole_file_close(&f, picture_write(a, p, f.out, e), e);
+}
+
+int app_picture(struct app *a, const char *text, struct err *e)
+{
+	struct picture p = { .view = a->focus < 0 ? a->last_focus : a->focus,
+		.light = term_theme(a->term)->light };
+	size_t n = command_picture_file(text);
+	char *name;
+	int rc;
+
+	if (!n)
+		return err_set(e, ERR_USAGE,
+			"a picture is FILE.svg or FILE.png; the shell's cutaway export writes other formats");
+	p.png = !memcmp(text + n - 4, ".png", 4);
+	name = take_words(a, &p, text + n, e) ? NULL : strndup(text, n);
+	if (!name)
+		return err_set(e, ERR_MEMORY, "no memory for a name"); /* the first error stays */
+	rc = write_new(a, &p, name, e);
+	if (!rc)
+		app_say(a, SAY_INFO, "%s at step %lld, %dx%d cells, was drawn in %s",
+			p.view < 0 ? "the screen" : views[p.view]->name, (long long)app_timeline(a)->last_step,
+			p.w, p.h, name);
+	free(name);
+	return rc;
+}
