@@ -139,12 +139,18 @@ def page_of(file):
 
 
 class Shown(html.parser.HTMLParser):
-    """what a browser shows: headings, and tables as rows of cells"""
+    """what a browser shows: headings, tables as rows of cells, what is written at axes and in legends"""
     def __init__(self):
         super().__init__()
         self.heads, self.rows, self.into = [], [], None
+        self.charts, self.legends, self.written = {}, [], []
 
     def handle_starttag(self, tag, attrs):
+        if tag == "svg":
+            self.written = self.charts[dict(attrs)["aria-label"]] = []
+        elif tag == "div":
+            self.written = []
+            self.legends += [self.written] if "legend" in (dict(attrs).get("class") or "") else []
         if tag == "tr":
             self.rows.append([])
         if tag in ("td", "th") and self.rows:
@@ -161,6 +167,7 @@ class Shown(html.parser.HTMLParser):
     def handle_data(self, data):
         if self.into is not None:
             self.into[-1] += data
+        self.written.append(data)
 
 
 def browse(file, name):
@@ -183,7 +190,18 @@ def test_html():
     data = page_of(FILE)
     check("html: the data are those of the recording", len(data["tokens"]) == query("SELECT count(*) FROM token")[0][0]
           and len(data["steps"]) == query("SELECT count(*) FROM step")[0][0] and data["requests"][0]["text"] == NASTY)
+    with open(FILE + ".html", encoding="utf-8") as f:
+        page = f.read()
+    own = re.sub(r'(?s)id="data">.*?</script>', "", page)
+    check("html: the page itself is small, knows dark and light, and asks no network", len(own) < 36 << 10 and
+          "prefers-color-scheme:light" in own and not re.search(r"https?://(?!www\.w3\.org/2000/svg)|fetch\(|import|@font-face|url\(", own), len(own))
     shown = browse(FILE, "of hostile texts")
+    for name, unit in ("Time of a step, measured", "ms"), ("KV pages", "page"), ("Requests", "requests"):
+        written = shown and shown.charts.get(f"{name}, in {unit}, by step")
+        check(f"html: the axes of '{name}' have units", not shown or (written and {unit, "step", "0"} <= set(written)),
+              shown and list(shown.charts))
+    check("html: a chart says what its lines are", not shown or ["Time of a step, measured", "in all", "kernels"] in shown.legends,
+          shown and shown.legends)
     check("html: what a recording has not has no heading", not shown or not any(h.startswith(("Search", "Drafters")) for h in shown.heads),
           shown and shown.heads)
 
@@ -255,6 +273,8 @@ def test_html_drafters():
     shown = browse(file, "of drafts and attention")
     if not shown:
         return
+    check("html: drafted tokens by step, accepted and rejected", "Drafted tokens of a step, in tokens, by step" in shown.charts and
+          ["Drafted tokens of a step", "accepted", "rejected"] in shown.legends, shown.legends)
     name, times, proposed, verified, kept, tokens, first, last = data["drafters"][0][:8]
     row = next((r for r in shown.rows if r[0] == name), None)
     check("html: acceptance rate and tokens a step", row and row[1:8] == [str(n) for n in (times, proposed, verified, kept)] + [
