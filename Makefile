@@ -265,7 +265,7 @@ help:
 	@echo 'make asan        the tests of the modules under ASan and UBSan'
 	@echo 'make barriers    each barrier of the CUDA kernels left out in turn must be missed'
 	@echo 'make fuzz        the fuzz targets, a minute in total'
-	@echo 'make screenshot  docs/screen.png anew, from a real session (needs tmux and Pillow)'
+	@echo 'make screenshot  docs/screen.png anew, from a real session (needs tmux and rsvg-convert)'
 	@echo 'make V=1 …       show whole commands'
 	@echo 'make clean       remove what was built (the model stays)'
 
