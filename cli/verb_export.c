@@ -104,6 +104,7 @@ static int write_picture(FILE *out, const struct cli *c, const char *format, str
 		.size = said.size,
 		.at = -1,
 		.light = !strcmp(c->theme, "light"),
+		.mono = !strcmp(c->theme, "mono"),
 		.png = !strcmp(format, "png") };
 	int used = 0;
 
@@ -191,7 +192,7 @@ const struct verb verb_export = {
 		"asciinema) or html (one self-contained page with text, token colours, page map and charts, and "
 		"where the recording has them the tree of each search, attention by layer and page, and what "
 		"each drafter proposed and had accepted). svg and png are pictures for slides: a view, as it is when "
-		"it fills the screen, or the whole screen, at a step, in any size, dark or light; a png is drawn by "
+		"it fills the screen, or the whole screen, at a step, in any size, dark, light or (mono) black on white; a png is drawn by "
 		"rsvg-convert (Debian: librsvg2-bin).",
 	.example = "cutaway export session.db --view pages --at 40 --theme light -o pages.svg",
 	.takes = "theme",

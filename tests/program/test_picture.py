@@ -81,6 +81,8 @@ def test_texts():
     bad = {c for c in out.decode("utf-8") if c != "\n" and unicodedata.category(c) in ("Cc", "Cf", "Cn", "Co")}
     check("no control character comes out", status == 0 and not bad, bad)
     check("nothing of a text is markup", b"<b>" not in out and b"<script" not in out and b"]]>" not in out)
+    root, _ = svg("--size", "120x40", "--theme", "mono")
+    check("without colours: one on white", {e.get("fill") for e in root.iter() if e.get("fill")} == {"#ffffff", "#30343c"})
     root, _ = svg("--view", "next", "--at", "3")
     check("the title says view and step", root.findtext(SVG + "title").startswith("cutaway: next token, step 3"))
 

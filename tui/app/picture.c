@@ -24,7 +24,7 @@ enum { LEAST_W = 20, LEAST_H = 5, MOST_W = 500, MOST_H = 200 };
 struct picture {
 	int view; /* index, or SCREEN */
 	int w, h; /* cells */
-	bool light, png;
+	bool light, mono, png;
 };
 
 /* ---- what is asked for ---- */
@@ -87,7 +87,7 @@ static void draw(struct app *a, int view)
 static char *picture_svg(struct app *a, const struct picture *p, size_t *size)
 {
 	const struct timeline *t = app_timeline(a);
-	struct theme theme = { .depth = THEME_TRUE, .light = p->light };
+	struct theme theme = { .depth = p->mono ? THEME_MONO : THEME_TRUE, .light = p->light };
 	char title[256], *svg = NULL;
 	FILE *out = open_memstream(&svg, size);
 
@@ -95,7 +95,7 @@ static char *picture_svg(struct app *a, const struct picture *p, size_t *size)
 		return NULL;
 	snprintf(title, sizeof title, "cutaway: %s, step %lld, %s",
 		p->view < 0 ? "screen" : views[p->view]->name, (long long)t->last_step,
-		t->begun ? t->model_name : "");
+		t->model_name ? t->model_name : "");
 	draw(a, p->view);
 	svg_write(out, &a->canvas, &theme, title);
 	if (!fclose(out))
@@ -111,7 +111,7 @@ static char *picture_beside(struct app *a, const struct picture *p, size_t *size
 	struct layout layout = a->layout;
 	char *svg = NULL;
 
-	a->canvas = (struct canvas){ .cell = NULL };
+	a->canvas = (struct canvas){ .mono = p->mono };
 	if (!canvas_resize(&a->canvas, p->w, p->h, NULL))
 		svg = picture_svg(a, p, size);
 	canvas_free(&a->canvas);
@@ -215,7 +215,8 @@ int tui_picture(const char *path, const struct tui_picture *o, FILE *out, struct
 	struct picture p = { .view = view,
 		.w = view < 0 ? SCREEN_W : VIEW_W,
 		.h = view < 0 ? SCREEN_H : VIEW_H,
-		.light = o->light,
+		.light = o->light || o->mono,
+		.mono = o->mono,
 		.png = o->png };
 	struct offscreen *s;
 	int rc;

@@ -42,7 +42,7 @@ struct tui_picture {
 	const char *view; /* tui_picture_name(i) */
 	const char *size; /* see tui_size; NULL: 120x40 for the screen, 80x24 for a view */
 	int64_t at;       /* step; -1: the last */
-	bool light, png;
+	bool light, mono /* black on white, for print */, png;
 };
 int tui_picture(const char *path, const struct tui_picture *o, FILE *out, struct err *e);
 const char *tui_picture_name(int i); /* NULL: no more */
