@@ -29,6 +29,20 @@ static enum compare_phase phase_of(const char *word)
 	return COMPARE_OTHER;
 }
 
+static void drop_answers(struct compare_side *s)
+{
+	for (int k = 0; k < s->n_answers; k++) {
+		free(s->answer[k].text);
+		free(s->answer[k].id);
+		free(s->answer[k].gap);
+	}
+	free(s->answer);
+	s->answer = NULL;
+	s->n_answers = s->cap_answers = s->in_step = 0;
+	s->logp = 0;
+	s->n_scored = 0;
+}
+
 /* "A score 37: LABEL"; anything else ends what was marked. side -1: of the mark. */
 static void fold_mark(struct compare *c, int side, const char *value)
 {
@@ -43,6 +57,8 @@ static void fold_mark(struct compare *c, int side, const char *value)
 	}
 	c->newest = side < 0 ? letter - 'A' : side;
 	struct compare_side *s = &c->side[c->newest];
+	if (s->phase == COMPARE_OTHER) /* it begins: what came before is not of it */
+		drop_answers(s);
 	s->phase = phase_of(word);
 	s->score_from = from;
 	s->marked = true;
@@ -234,7 +250,13 @@ int compare_read(struct compare *c, int side, const char *path, struct err *e)
 	for (int i = 0; i < 2; i++)
 		if (side < 0 || side == i)
 			snprintf(c->side[i].label, sizeof c->side[i].label, "%s", name_of(path));
-	while (!c->no_memory && (got = reader_next(r, &ev, e)) > 0)
+	reader_only(r, UINT64_C(1) << EV_session | UINT64_C(1) << EV_setting | UINT64_C(1) << EV_vocab |
+					   UINT64_C(1) << EV_request | UINT64_C(1) << EV_batch |
+					   UINT64_C(1) << EV_token | UINT64_C(1) << EV_score |
+					   UINT64_C(1) << EV_rewind | UINT64_C(1) << EV_step |
+					   UINT64_C(1) << EV_finish);
+	got = reader_seek(r, 0, e) ? -1 : 1;
+	while (!c->no_memory && got > 0 && (got = reader_next(r, &ev, e)) > 0)
 		compare_fold(c, side, &ev);
 	reader_close(r);
 	return got < 0 ? -1 : compare_check(c, side < 0 ? path : NULL, e);
@@ -254,15 +276,8 @@ int compare_check(const struct compare *c, const char *path, struct err *e)
 void compare_free(struct compare *c)
 {
 	for (int i = 0; i < 2; i++) {
-		struct compare_side *s = &c->side[i];
-
-		for (int k = 0; k < s->n_answers; k++) {
-			free(s->answer[k].text);
-			free(s->answer[k].id);
-			free(s->answer[k].gap);
-		}
-		free(s->answer);
-		ev_texts_free(&s->texts);
+		drop_answers(&c->side[i]);
+		ev_texts_free(&c->side[i].texts);
 	}
 	*c = (struct compare){ 0 };
 }

@@ -3,8 +3,9 @@
  * All figures are a fold of the events of two recordings, live (a sink of each engine) and from
  * files. What was run for a comparison is marked by events `setting` of the name `compare`, whose
  * value is "A run: LABEL" (or B), "A warm-up: …", "A score N: …" (a given text; its answer begins
- * at token N) or "off". In a recording with such marks only the requests under "run" count; in one
- * without, all answers of the conversation, of `run` and of /load do. Thread: one at a time. */
+ * at token N) or "off", after which the next begins anew. In a recording with such marks only the
+ * requests under "run" count; in one without, all answers of the conversation, of `run` and of
+ * /load do. Thread: one at a time. */
 #ifndef CUTAWAY_SESSIONS_COMPARE_H
 #define CUTAWAY_SESSIONS_COMPARE_H
 
@@ -104,17 +105,18 @@ struct compare_table {
 int compare_table(const struct compare *c, struct compare_table *t, struct err *e);
 void compare_table_free(struct compare_table *t);
 
-/* Figures as rows of text, "" where there is none: for the table in words and for screens. */
+/* Figures as rows of text: for the table in words and for screens. */
 struct compare_row {
-	const char *name;
-	char side[2][40], ratio[48];
+	char name[32];
+	char cell[3][32]; /* A, B, B / A; "" where there is none */
+	bool range;       /* where the median above it lies */
 };
-enum { COMPARE_ROWS = 10 };
+enum { COMPARE_ROWS = 12 };
 int compare_rows(const struct compare_table *t, struct compare_row row[COMPARE_ROWS]);
-/* The row at which a prompt's answers part, in words: "position 45: A ' the sea', B ' a boat'". */
-void compare_say_difference(
-	const struct compare *c, const struct compare_difference *d, char *buf, size_t cap);
-/* Both together with what was run, as plain text. */
+/* The tokens of a side from the first that differs on, quoted on one line; or how it ended. */
+void compare_quote(
+	const struct compare *c, const struct compare_difference *d, int side, char *buf, size_t cap);
+/* All of it with what was run, as plain text. */
 void compare_print(const struct compare *c, const struct compare_table *t, FILE *out);
 void compare_json(const struct compare *c, const struct compare_table *t, struct json *j);
 

@@ -12,76 +12,74 @@ enum { QUOTED = 8, DIFFERENCES = 12 };
 
 static void put_number(char *buf, size_t cap, int digits, double x)
 {
-	char value[32];
-
-	snprintf(value, sizeof value, "%.*f", digits, x);
-	snprintf(buf, cap, "%s", isfinite(x) ? value : "-");
-}
-
-/* "88.1 (87.2 … 89.0)"; of one value there is no range. */
-static void put_median(char *buf, size_t cap, int digits, const struct median *m)
-{
-	if (m->n < 2)
-		put_number(buf, cap, digits, m->value);
+	if (isfinite(x))
+		snprintf(buf, cap, "%.*f", digits, x);
 	else
-		snprintf(buf, cap, "%.*f (%.*f … %.*f)", digits, m->value, digits, m->low, digits, m->high);
+		snprintf(buf, cap, "-");
 }
 
-static struct compare_row figure_row(const char *name, const struct compare_figure *f)
+/* The medians, and below them where they lie. Returns how many rows. */
+static int add_figure(struct compare_row *r, const char *name, const struct compare_figure *f)
 {
-	struct compare_row r = { .name = name };
+	const struct median *m[3] = { &f->side[0], &f->side[1], &f->ratio };
 
-	for (int i = 0; i < 2; i++)
-		put_median(r.side[i], sizeof r.side[i], 1, &f->side[i]);
-	put_median(r.ratio, sizeof r.ratio, 3, &f->ratio);
-	return r;
+	memset(r, 0, 2 * sizeof *r);
+	snprintf(r->name, sizeof r->name, "%s", name);
+	snprintf(r[1].name, sizeof r->name, "  %.1f %% range", 100 * f->ratio.sure);
+	r[1].range = true;
+	for (int i = 0; i < 3; i++) {
+		const int digits = i < 2 ? 1 : 3;
+
+		put_number(r->cell[i], sizeof r->cell[i], digits, m[i]->value);
+		snprintf(
+			r[1].cell[i], sizeof r->cell[i], "%.*f … %.*f", digits, m[i]->low, digits, m[i]->high);
+	}
+	return f->ratio.n > 1 ? 2 : 1; /* one value has no range */
 }
 
 /* digits: after the point. */
-static struct compare_row plain_row(const char *name, int digits, double a, double b)
+static int add_plain(struct compare_row *r, const char *name, int digits, double a, double b)
 {
-	struct compare_row r = { .name = name };
-
-	put_number(r.side[0], sizeof r.side[0], digits, a);
-	put_number(r.side[1], sizeof r.side[1], digits, b);
+	memset(r, 0, sizeof *r);
+	snprintf(r->name, sizeof r->name, "%s", name);
+	put_number(r->cell[0], sizeof r->cell[0], digits, a);
+	put_number(r->cell[1], sizeof r->cell[1], digits, b);
 	if (a > 0 && b >= 0)
-		snprintf(r.ratio, sizeof r.ratio, "%.3f", b / a);
-	return r;
+		snprintf(r->cell[2], sizeof r->cell[2], "%.3f", b / a);
+	return 1;
 }
 
 int compare_rows(const struct compare_table *t, struct compare_row row[COMPARE_ROWS])
 {
 	const struct compare_total *a = &t->total[0], *b = &t->total[1];
-	int n = 0;
+	int n = add_figure(row, "tokens a second", &t->rate);
 
-	row[n++] = figure_row("tokens a second", &t->rate);
-	row[n++] = figure_row("TTFT, ms", &t->ttft);
-	row[n++] = plain_row("ITL p50, ms", 2, t->itl50[0], t->itl50[1]);
-	row[n++] = plain_row("ITL p99, ms", 2, t->itl99[0], t->itl99[1]);
-	row[n++] = plain_row("tokens", 0, (double)a->tokens, (double)b->tokens);
-	row[n++] = plain_row("steps", 0, (double)a->steps, (double)b->steps);
-	row[n++] = plain_row("rows computed", 0, a->rows, b->rows);
-	row[n++] = plain_row("KV pages at most", 0, (double)a->pages, (double)b->pages);
-	row[n++] = plain_row("read and written, GB", 2, a->bytes / 1e9, b->bytes / 1e9);
-	row[n++] = plain_row("perplexity of A's texts", 4, t->perplexity[0], t->perplexity[1]);
-	return n;
+	n += add_figure(row + n, "TTFT, ms", &t->ttft);
+	n += add_plain(row + n, "ITL p50, ms", 2, t->itl50[0], t->itl50[1]);
+	n += add_plain(row + n, "ITL p99, ms", 2, t->itl99[0], t->itl99[1]);
+	n += add_plain(row + n, "tokens", 0, (double)a->tokens, (double)b->tokens);
+	n += add_plain(row + n, "steps", 0, (double)a->steps, (double)b->steps);
+	n += add_plain(row + n, "rows computed", 0, a->rows, b->rows);
+	n += add_plain(row + n, "KV pages at most", 0, (double)a->pages, (double)b->pages);
+	n += add_plain(row + n, "read, written, GB", 2, a->bytes / 1e9, b->bytes / 1e9);
+	return n + add_plain(row + n, "perplexity of A", 4, t->perplexity[0], t->perplexity[1]);
 }
 
 /* ---- texts ---- */
 
-/* The tokens of an answer from `at` on, as one line. */
-static void quote(
-	const struct compare_side *s, const struct compare_answer *a, int32_t at, char *buf, size_t cap)
+void compare_quote(
+	const struct compare *c, const struct compare_difference *d, int side, char *buf, size_t cap)
 {
+	const struct compare_answer *a = d->answer[side];
 	size_t n = 0;
 
-	if (at >= a->n) {
+	if (d->at >= a->n) {
 		snprintf(buf, cap, "ends (%s)", ev_code_name("finish", a->finish));
 		return;
 	}
 	n = (size_t)snprintf(buf, cap, "\"");
-	for (int32_t i = at; i < a->n && i < at + QUOTED && n + 2 < cap; i++) {
-		const struct ev_text *t = ev_texts_get(&s->texts, a->id[i]);
+	for (int32_t i = d->at; i < a->n && i < d->at + QUOTED && n + 2 < cap; i++) {
+		const struct ev_text *t = ev_texts_get(&c->side[side].texts, a->id[i]);
 		char *clean = t ? text_clean(t->bytes, t->size, false, NULL) : NULL;
 
 		n += (size_t)snprintf(buf + n, cap - n - 1, "%s", clean ? clean : "?");
@@ -89,16 +87,6 @@ static void quote(
 	}
 	n = n < cap - 2 ? n : cap - 2;
 	snprintf(buf + n, cap - n, "\"");
-}
-
-void compare_say_difference(
-	const struct compare *c, const struct compare_difference *d, char *buf, size_t cap)
-{
-	char side[2][160];
-
-	for (int i = 0; i < 2; i++)
-		quote(&c->side[i], d->answer[i], d->at, side[i], sizeof side[i]);
-	snprintf(buf, cap, "position %d: A %s, B %s", d->answer[0]->n_prompt + d->at, side[0], side[1]);
 }
 
 /* At most w columns of foreign text, on one line. */
@@ -114,7 +102,7 @@ static void print_clean(FILE *out, const char *text, int w)
 
 static void print_texts(const struct compare *c, const struct compare_table *t, FILE *out)
 {
-	char text[400];
+	char text[160];
 
 	if (!t->same_vocab) {
 		fprintf(out,
@@ -123,10 +111,15 @@ static void print_texts(const struct compare *c, const struct compare_table *t, 
 	}
 	fprintf(out, "texts: equal in %d of %d pairs\n", t->n_equal, t->n_pairs);
 	for (int i = 0; i < t->n_differences && i < DIFFERENCES; i++) {
-		compare_say_difference(c, &t->difference[i], text, sizeof text);
+		const struct compare_difference *d = &t->difference[i];
+
 		fputs("  ", out);
-		print_clean(out, t->difference[i].answer[0]->text, 50);
-		fprintf(out, ": %s\n", text);
+		print_clean(out, d->answer[0]->text, 50);
+		fprintf(out, ": part at position %d\n", d->answer[0]->n_prompt + d->at);
+		for (int side = 0; side < 2; side++) {
+			compare_quote(c, d, side, text, sizeof text);
+			fprintf(out, "    %c  %s\n", 'A' + side, text);
+		}
 	}
 	if (t->n_differences > DIFFERENCES)
 		fprintf(out, "  … and to %d other prompts\n", t->n_differences - DIFFERENCES);
@@ -134,22 +127,20 @@ static void print_texts(const struct compare *c, const struct compare_table *t, 
 
 /* ---- all of it ---- */
 
-static void print_cell(FILE *out, const char *text, int w)
-{
-	fprintf(out, "%*s%s", w - text_width(text, strlen(text), false), "", text);
-}
-
 static void print_rows(const struct compare_table *t, FILE *out)
 {
+	static const int wide[] = { 18, 18, 19 };
 	struct compare_row row[COMPARE_ROWS];
 	int n = compare_rows(t, row);
 
-	fprintf(out, "%-24s%22s%22s    %s\n", "", "A", "B", "B / A");
+	fprintf(out, "%-20s%18s%18s%19s\n", "", "A", "B", "B / A");
 	for (int i = 0; i < n; i++) {
-		fprintf(out, "%-24s", row[i].name);
-		print_cell(out, row[i].side[0], 22);
-		print_cell(out, row[i].side[1], 22);
-		fprintf(out, "    %s\n", row[i].ratio);
+		fprintf(out, "%-20s", row[i].name);
+		for (int k = 0; k < 3; k++)
+			fprintf(out, "%*s%s",
+				wide[k] - text_width(row[i].cell[k], strlen(row[i].cell[k]), false), "",
+				row[i].cell[k]);
+		fputc('\n', out);
 	}
 }
 
@@ -169,9 +160,6 @@ void compare_print(const struct compare *c, const struct compare_table *t, FILE 
 	fprintf(out, "%d pairs of answers to %d prompt%s\n\n", t->n_pairs, t->n_prompts,
 		t->n_prompts == 1 ? "" : "s");
 	print_rows(t, out);
-	if (t->rate.ratio.n > 1)
-		fprintf(out, "\nin brackets: where the median lies with %.1f %% confidence%s",
-			100 * t->rate.ratio.sure, t->rate.ratio.sure < 0.95 ? " (95 % takes six pairs)" : "");
 	fputc('\n', out);
 	print_texts(c, t, out);
 }
@@ -219,7 +207,7 @@ static void add_difference(
 	json_int(j, "pos", d->answer[0]->n_prompt + d->at);
 	json_int(j, "at", d->at);
 	for (int i = 0; i < 2; i++) {
-		quote(&c->side[i], d->answer[i], d->at, text, sizeof text);
+		compare_quote(c, d, i, text, sizeof text);
 		json_text(j, i ? "b" : "a", text);
 	}
 	json_end(j);

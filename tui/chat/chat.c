@@ -142,7 +142,9 @@ static const char *what_turns_wait_for(const struct chat *c)
 		return "waiting for the model";
 	if (actor_paused(c->live.session.actor))
 		return "waiting: paused, F5 goes on";
-	return c->search.running ? "waiting for the end of the search" : "waiting for the answer";
+	return c->search.running    ? "waiting for the end of the search"
+		   : c->compare.running ? "waiting for the end of the comparison"
+								: "waiting for the answer";
 }
 
 static void work(struct app *a)
@@ -171,6 +173,7 @@ static void work(struct app *a)
 	look_at_recording(a);
 	actor_answers(s->session.actor, a);
 	chat_search_work(a);
+	chat_compare_work(a);
 	ask_waiting(a);
 	run_script(a);
 }
@@ -481,6 +484,7 @@ int tui_chat(const struct tui_options *o, bool *recorded, struct err *e)
 	app_close(&a);          /* only now: keys and signals before this point cannot prevent saving */
 	breaks_close(a.breaks); /* the engine fed it until it was closed */
 	forget_waiting(&c);
+	chat_compare_free(&c.compare);
 	script_close(c.script);
 	free(c.copy_to);
 	setting_stops_free(&c.settings.stop);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "tui/app/app.h"
+#include "tui/chat/chat_compare.h"
 #include "tui/chat/chat_search.h"
 #include "tui/app/live.h"
 #include "tui/replay/player.h"
@@ -22,6 +23,7 @@ struct chat {
 	bool script_goes_on;         /* there may be another line */
 	char *copy_to;               /* /save FILE.db: where the recording is copied when it is whole */
 	struct chat_search search;
+	struct chat_compare compare;
 	int next_load;
 	int32_t told_layer, told_head; /* plus one; what the engine observes */
 	bool record_failed, stop_said;

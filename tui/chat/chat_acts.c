@@ -216,7 +216,7 @@ int chat_stop(struct app *a, bool all)
 	struct chat *c = a->mode_data;
 	int64_t id[CANCEL_MAX];
 	int n = conversation_running(c->live.conversation, id, CANCEL_MAX);
-	bool search = chat_search_cancel(a, true);
+	bool search = chat_search_cancel(a, true), compare = chat_compare_cancel(a);
 
 	n = n < CANCEL_MAX ? n : CANCEL_MAX;
 	for (int32_t i = 0; (all || (!n && !search)) && i < a->timeline.n_requests && n < CANCEL_MAX;
@@ -226,7 +226,7 @@ int chat_stop(struct app *a, bool all)
 			id[n++] = a->timeline.request[i].id;
 	for (int i = 0; i < n; i++)
 		actor_post(c->live.session.actor, cancel_one, NULL, &id[i], sizeof id[i]);
-	return n + search;
+	return n + (search || (compare && !n));
 }
 
 void chat_cancel(struct app *a)
@@ -242,7 +242,7 @@ bool chat_busy(struct app *a)
 {
 	struct chat *c = a->mode_data;
 
-	return c->search.running || conversation_busy(c->live.conversation);
+	return c->search.running || c->compare.running || conversation_busy(c->live.conversation);
 }
 
 /* --- settings of the engine --- */
@@ -448,6 +448,7 @@ static int act(struct app *a, enum command_act act, const char *text, double num
 
 	switch (act) {
 	case ACT_SAVE: return save(a, text, e);
+	case ACT_COMPARE: return chat_compare(a, text, e);
 	case ACT_NEW: return chat_begin_anew(a, e);
 	case ACT_RETRY: return repeat(a, 0, e);
 	case ACT_FORK:

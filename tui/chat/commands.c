@@ -58,6 +58,8 @@ const struct command commands[] = {
 	ACT(NUMBER, LOAD, LIVE, .name = "load", .arg = "N", .low = 1, .high = 256, .step = 1,
 		SETTING_WORDS("4", "8", "16"),
 		.doc = "N background requests from the shipped prompts, so that the batch fills"),
+	ACT(TEXT, COMPARE, LIVE, .name = "compare", .arg = "'A' 'B' [PROMPT]",
+		.doc = "the last turn or PROMPT under two sets of settings, by turns: speed, bytes, texts"),
 	ACT(NONE, STOP_ANSWER, LIVE, .name = "cancel",
 		.doc = "stops the answer and the background requests"),
 	ACT(TEXT, SET, LIVE, .name = "set", .arg = "NAME VALUE",

@@ -48,6 +48,7 @@ enum command_act {
 	ACT_TREE,
 	ACT_LENS,
 	ACT_PRINT,
+	ACT_COMPARE,
 	ACT_SET,
 	ACT_EXPORT,
 };
