@@ -12,6 +12,8 @@
 #include "cli/prompt.h"
 #include "sessions/compare/compare_run.h"
 #include "tui/app/load.h"
+#include "tui/app/tui.h"
+#include "tui/inspect/screen_loop.h"
 
 enum { REPEAT = 6, TOKENS = 64, EVERY = 3 };
 
@@ -47,10 +49,17 @@ struct side {
 struct job {
 	struct side side[2];
 	struct compare compare;
+	pthread_mutex_t lock; /* of compare, while a screen shows it */
 	struct compare_prompt *prompt;
 	char **shipped; /* [n_prompts] texts to free, or NULL */
 	int n_prompts;
+	struct compare_plan plan;
 };
+
+static bool on_screen(const struct cli *c)
+{
+	return !c->json && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+}
 
 /* "c.db" is c-a.db and c-b.db. malloc'd. */
 static char *name_recording(const char *path, int side)
@@ -91,7 +100,7 @@ static int open_side(struct job *j, int i, struct err *e)
 	struct side *s = &j->side[i];
 	struct err own = { 0 };
 
-	s->sink = (struct compare_sink){ .c = &j->compare, .side = i };
+	s->sink = (struct compare_sink){ .c = &j->compare, .side = i, .lock = &j->lock };
 	if (cli_open(&s->session, &s->cli, compare_sink, &s->sink, &own))
 		return err_set(e, own.code, "%c: %s", 'A' + i, own.text);
 	return 0;
@@ -166,26 +175,51 @@ static void on_turn(void *arg, int prompt, int run, int side)
 	fputs(terminal ? " …" : "\n", stderr);
 }
 
-static int run(struct job *j, struct err *e)
+static void work(void *arg, struct err *e)
 {
-	struct compare_plan p = { .prompt = j->prompt,
+	struct job *j = arg;
+
+	compare_run(&j->plan, &j->compare, e);
+}
+
+static int run_on_screen(struct job *j, const struct cli *c, struct err *e)
+{
+	const struct tui_options o = { .ascii = c->ascii,
+		.no_color = !strcmp(c->theme, "mono"),
+		.light = !strcmp(c->theme, "light"),
+		.dark = !strcmp(c->theme, "dark") };
+	const struct tui_compare t = { .compare = &j->compare,
+		.lock = &j->lock,
+		.n_prompts = j->n_prompts,
+		.repeat = said.repeat,
+		.work = work,
+		.arg = j,
+		.stop = &interrupted };
+
+	return tui_compare(&t, &o, e);
+}
+
+static int run(struct job *j, const struct cli *c, struct err *e)
+{
+	j->plan = (struct compare_plan){ .prompt = j->prompt,
 		.n_prompts = j->n_prompts,
 		.repeat = said.repeat,
 		.stop = &interrupted,
-		.tell = on_turn,
+		.tell = on_screen(c) ? NULL : on_turn,
 		.arg = j };
-	int rc = 0;
-
-	for (int i = 0; !rc && i < 2; i++) {
-		p.session[i] = &j->side[i].session;
-		p.answer[i] = &j->side[i].cli.answer;
-		p.label[i] = j->side[i].cli.operand[i];
-		rc = encode_prompts(j, i, e);
+	for (int i = 0; i < 2; i++) {
+		j->plan.session[i] = &j->side[i].session;
+		j->plan.answer[i] = &j->side[i].cli.answer;
+		j->plan.label[i] = j->side[i].cli.operand[i];
+		if (encode_prompts(j, i, e))
+			return -1;
 	}
-	rc = rc ? rc : compare_run(&p, &j->compare, e);
+	if (on_screen(c))
+		return run_on_screen(j, c, e);
+	work(j, e);
 	if (isatty(STDERR_FILENO))
 		fputs("\r\033[K", stderr);
-	return rc;
+	return e->code ? -1 : 0;
 }
 
 static void close_all(struct job *j, struct err *e)
@@ -229,13 +263,15 @@ static int compare_settings(const struct cli *c, struct err *e)
 {
 	struct sigaction action = { .sa_handler = on_sigint,
 		.sa_flags = (int)(SA_RESETHAND | SA_RESTART) };
-	struct job j = { 0 };
+	struct job j = { .lock = PTHREAD_MUTEX_INITIALIZER };
 	struct err none = { 0 };
 	int rc;
 
 	sigaction(SIGINT, &action, NULL);
+	if (on_screen(c))
+		screen_block_signals();
 	rc = read_side(&j, c, 0, e) || read_side(&j, c, 1, e) || take_prompts(&j, c, e) ||
-		 open_side(&j, 0, e) || open_side(&j, 1, e) || run(&j, e);
+		 open_side(&j, 0, e) || open_side(&j, 1, e) || run(&j, c, e);
 	/* what was measured until it was stopped is shown */
 	if (!rc || (e->code == ERR_INTERRUPTED && j.compare.side[1].n_answers))
 		print(c, &j.compare, rc ? &none : e);
@@ -306,10 +342,10 @@ const struct verb verb_compare = {
 		"--temp 0' or 'spec=ngram:4 temp=0'; '': as it is); options outside of them hold for both sides. Before each answer the prefix cache is emptied and the "
 		"drafter opened anew, so that no answer is faster for an earlier one. Each side is recorded (with "
 		"--record c.db into c-a.db and c-b.db), and two recordings, or one with a comparison of the chat, "
-		"give the same table again.",
+		"give the same table again. On a terminal both answers are shown while they run; q leaves.",
 	.example = "cutaway compare 'spec=off' 'spec=ngram:4' --greedy",
 	.takes =
-		"Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|Output",
+		"Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|Screen|Output",
 	.min_operands = 1,
 	.max_operands = CLI_MAX_OPERANDS,
 	.settings = true,

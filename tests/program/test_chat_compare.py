@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""/compare in a chat, in a real terminal (tmux): its table, what it leaves of settings and conversation, a stop, and
+"""/compare in a chat and the screen of `cutaway compare`, in a real terminal (tmux): its table, what it leaves of settings and conversation, a stop, and
 what is said of wrong words. Speaks TAP; names as arguments run only these. Only the standard library.
 """
 import subprocess
@@ -108,6 +108,30 @@ def test_not_recorded(suite):
         enter(s, "/compare '' '' x")
         s.wait("this session is not recorded")
         suite.quit(s)
+    finally:
+        s.close()
+
+
+def test_live(suite):
+    """`cutaway compare` on a terminal: two columns and the table while it runs, then the table in the shell"""
+    s = suite.screen(80, 24)
+    try:
+        words = suite.command("compare", "--model", suite.model, "--no-record", "--greedy", "spec=off", "spec=ngram:4", "one two",
+                              "three four")
+        enter(s, f"clear; {words}; echo status $?")
+        s.wait("over; q prints the table")
+        for word in ("A spec=off", "B spec=ngram:4", "three four", "tokens a second", r"98.\d % range|96.\d % range", "perplexity of A"):
+            s.wait(word)
+        s.keys("p")
+        s.wait("one two")
+        s.keys("q")
+        s.wait("texts: equal in 12 of 12 pairs")
+        s.wait("status 0")
+        enter(s, f"clear; {words} --max-tokens 400 --repeat 1000; echo status $?")
+        s.wait(r"run \d+ of 1000")
+        s.keys("C-c")
+        s.wait(r"pairs of answers to 1 prompt|status 130")
+        s.wait("status 130")
     finally:
         s.close()
 

@@ -2,6 +2,8 @@
 #ifndef CUTAWAY_TUI_TUI_H
 #define CUTAWAY_TUI_TUI_H
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -51,5 +53,18 @@ int tui_size(const char *text, int *w, int *h, struct err *e);
 /* Two recordings side by side, until the user quits. The same options. */
 struct diff;
 int tui_diff(struct diff *d, const struct tui_options *o, struct err *e);
+/* A comparison while it runs, and afterwards, until the user quits. The same options. */
+struct compare;
+struct tui_compare {
+	const struct compare *compare;
+	pthread_mutex_t *lock; /* of it */
+	int n_prompts, repeat;
+	void (*work)(void *arg, struct err *e); /* runs it, on a thread of its own */
+	void *arg;
+	atomic_bool *stop; /* set when the user quits: work() is to end */
+};
+/* The error of the screen or of the work. Signals but SIGINT should be blocked before other threads
+ * are started: see screen_loop.h. */
+int tui_compare(const struct tui_compare *t, const struct tui_options *o, struct err *e);
 
 #endif

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "base/text.h"
 #include "tui/views/view.h"
 
@@ -41,14 +40,6 @@ static const struct diff_pair *pair_of(const struct diff_screen *s)
 
 /* ---- columns ---- */
 
-static void free_column(struct diff_column *c)
-{
-	free(c->text);
-	free(c->start);
-	free(c->line);
-	*c = (struct diff_column){ 0 };
-}
-
 /* First token shown: the answer's first, or the first difference if that is earlier. */
 static int32_t base_of(const struct diff_pair *p, int side)
 {
@@ -62,79 +53,27 @@ static int32_t base_of(const struct diff_pair *p, int side)
 			   : n_prompt;
 }
 
-static int fill_column(
-	struct diff_column *c, struct history *h, const struct diff_pair *p, int side, struct err *e)
+struct pieces {
+	const struct history *h;
+	const int32_t *ids;
+};
+
+static struct ev_text piece_at(void *arg, int32_t i)
+{
+	const struct pieces *p = arg;
+	const struct history_piece *piece = history_piece(p->h, p->ids[i]);
+
+	return piece ? (struct ev_text){ piece->bytes, (uint32_t)piece->size } : (struct ev_text){ 0 };
+}
+
+static int fill_column(struct text_column *c, const struct history *h, const struct diff_pair *p,
+	int side, struct err *e)
 {
 	const struct diff_side *s = &p->side[side];
-	size_t size = 0;
+	struct pieces pieces = { h, s->ids };
 
-	c->base = base_of(p, side);
-	c->n = s->n - c->base;
-	c->start = malloc(((size_t)c->n + 1) * sizeof *c->start);
-	for (int32_t i = 0; c->start && i < c->n; i++) {
-		const struct history_piece *piece = history_piece(h, s->ids[c->base + i]);
-
-		c->start[i] = size;
-		size += piece ? (size_t)piece->size : 1;
-	}
-	c->text = malloc(size + 1);
-	if (!c->start || !c->text)
-		return err_set(e, ERR_MEMORY, "no memory for a text of %zu bytes", size);
-	c->start[c->n] = size;
-	for (int32_t i = 0; i < c->n; i++) {
-		const struct history_piece *piece = history_piece(h, s->ids[c->base + i]);
-
-		memcpy(c->text + c->start[i], piece ? piece->bytes : "?", piece ? (size_t)piece->size : 1);
-	}
-	for (size_t i = 0; i < size; i++)
-		c->text[i] = c->text[i] ? c->text[i] : '\1'; /* shown like other control characters */
-	c->text[size] = 0;
-	return 0;
-}
-
-static int wrap_column(struct diff_column *c, int w, bool ascii, struct err *e)
-{
-	size_t pos = 0, next = 1;
-	int cap = 0;
-
-	if (c->w == w || w < 1)
-		return 0;
-	free(c->line);
-	c->line = NULL;
-	c->n_lines = 0;
-	while (next && c->text && c->text[pos]) {
-		if (!ARRAY_ROOM(c->line, cap, c->n_lines + 1))
-			return err_set(e, ERR_MEMORY, "no memory for %d lines", c->n_lines + 1);
-		c->line[c->n_lines++] =
-			(struct diff_line){ pos, text_line(c->text + pos, w, ascii, &next) };
-		pos += next;
-	}
-	c->w = w;
-	return 0;
-}
-
-static int32_t token_at(const struct diff_column *c, size_t byte)
-{
-	int32_t lo = 0, hi = c->n;
-
-	while (hi - lo > 1) {
-		int32_t mid = lo + (hi - lo) / 2;
-
-		if (c->start[mid] <= byte)
-			lo = mid;
-		else
-			hi = mid;
-	}
-	return c->base + lo;
-}
-
-static int line_of(const struct diff_column *c, size_t byte)
-{
-	int i = 0;
-
-	while (i + 1 < c->n_lines && c->line[i + 1].from <= byte)
-		i++;
-	return i;
+	pieces.ids += base_of(p, side);
+	return text_column_fill(c, base_of(p, side), s->n - base_of(p, side), piece_at, &pieces, e);
 }
 
 /* The hunk a third down, in both columns. */
@@ -143,21 +82,13 @@ static void scroll_to_hunk(struct diff_screen *s, int rows)
 	const struct diff_pair *p = pair_of(s);
 
 	for (int side = 0; side < 2; side++) {
-		struct diff_column *c = &s->column[side];
+		struct text_column *c = &s->column[side];
 		int32_t token = s->hunk < 0 ? c->base : side ? p->hunk[s->hunk].b : p->hunk[s->hunk].a;
 
 		if (!c->text || token < c->base || token > c->base + c->n)
 			continue;
-		c->scroll = line_of(c, c->start[token - c->base]) - rows / 3;
+		c->scroll = text_column_line(c, token) - rows / 3;
 	}
-}
-
-static void clamp_scroll(struct diff_column *c, int rows)
-{
-	if (c->scroll > c->n_lines - rows)
-		c->scroll = c->n_lines - rows;
-	if (c->scroll < 0)
-		c->scroll = 0;
 }
 
 static int lay(struct diff_screen *s, int w, int rows, bool ascii, struct err *e)
@@ -166,22 +97,22 @@ static int lay(struct diff_screen *s, int w, int rows, bool ascii, struct err *e
 	bool fresh = !s->laid;
 
 	for (int side = 0; side < 2; side++) {
-		struct diff_column *c = &s->column[side];
+		struct text_column *c = &s->column[side];
 
 		if (fresh) {
-			free_column(c);
+			text_column_free(c);
 			if (p->side[side].request && fill_column(c, s->d->h[side], p, side, e))
 				return -1;
 		}
 		fresh |= c->w != w;
-		if (wrap_column(c, w, ascii, e))
+		if (text_column_wrap(c, w, ascii, e))
 			return -1;
 	}
 	if (fresh)
 		scroll_to_hunk(s, rows);
 	s->laid = true;
-	clamp_scroll(&s->column[0], rows);
-	clamp_scroll(&s->column[1], rows);
+	text_column_clamp(&s->column[0], rows);
+	text_column_clamp(&s->column[1], rows);
 	return 0;
 }
 
@@ -201,48 +132,31 @@ static int hunk_of(const struct diff_pair *p, int side, int32_t token)
 	return -1;
 }
 
-static void style(
-	const struct diff_screen *s, int side, int32_t token, bool standin, struct pen *pen)
+struct styled {
+	const struct diff_screen *s;
+	int side;
+};
+
+static void style(void *arg, int32_t token, bool standin, struct pen *pen)
 {
-	const struct diff_pair *p = pair_of(s);
-	int hunk = hunk_of(p, side, token);
+	const struct styled *of = arg;
+	const struct diff_pair *p = pair_of(of->s);
+	int hunk = hunk_of(p, of->side, token);
 
 	pen->ink = standin || (hunk < 0 && p->n_hunks) ? INK_DIM : hunk < 0 ? INK_TEXT : INK_BRIGHT;
-	pen->attr = hunk < 0          ? 0
-				: hunk == s->hunk ? ATTR_UNDERLINE | ATTR_BOLD
-				: pen->c->mono    ? ATTR_BOLD
-								  : 0;
-	if (p->n_hunks && token == (side ? p->hunk[0].b : p->hunk[0].a) && hunk == 0)
+	pen->attr = hunk < 0              ? 0
+				: hunk == of->s->hunk ? ATTR_UNDERLINE | ATTR_BOLD
+				: pen->c->mono        ? ATTR_BOLD
+									  : 0;
+	if (p->n_hunks && token == (of->side ? p->hunk[0].b : p->hunk[0].a) && hunk == 0)
 		pen->attr = ATTR_REVERSE | ATTR_BOLD; /* the first difference */
-}
-
-static void draw_line(
-	const struct diff_screen *s, int side, const struct diff_line *l, struct pen *pen, int y)
-{
-	const struct diff_column *c = &s->column[side];
-	size_t at = l->from, end = l->from + l->size;
-	int x = 0;
-
-	while (at < end) {
-		struct glyph_run g = text_next(c->text + at, end - at, pen->c->ascii);
-
-		if (!g.used)
-			break;
-		style(s, side, token_at(c, at), g.standin, pen);
-		if (g.newline)
-			break;
-		pen_text(pen, x, y, g.text, -1);
-		x += g.width;
-		at += g.used;
-	}
 }
 
 static void draw_column(const struct diff_screen *s, int side, struct pen *pen)
 {
-	const struct diff_column *c = &s->column[side];
+	const struct text_column *c = &s->column[side];
 
-	for (int y = 0; y < pen->r.h && c->scroll + y < c->n_lines; y++)
-		draw_line(s, side, &c->line[c->scroll + y], pen, y);
+	text_column_draw(c, pen, style, &(struct styled){ s, side });
 	pen->attr = 0;
 	pen->ink = INK_DIM;
 	if (!pair_of(s)->side[side].request)
@@ -396,7 +310,7 @@ static void scroll(struct diff_screen *s, int by, int rows)
 {
 	for (int side = 0; side < 2; side++) {
 		s->column[side].scroll += by;
-		clamp_scroll(&s->column[side], rows);
+		text_column_clamp(&s->column[side], rows);
 	}
 }
 
@@ -451,7 +365,7 @@ void diff_screen_init(struct diff_screen *s, struct diff *d)
 
 void diff_screen_free(struct diff_screen *s)
 {
-	free_column(&s->column[0]);
-	free_column(&s->column[1]);
+	text_column_free(&s->column[0]);
+	text_column_free(&s->column[1]);
 	popup_free(&s->popup);
 }

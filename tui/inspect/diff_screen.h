@@ -10,24 +10,12 @@
 #include "sessions/diff/diff.h"
 #include "tui/term/canvas.h"
 #include "tui/app/popup.h"
-
-struct diff_line {
-	size_t from, size; /* bytes of the column's text */
-};
-
-struct diff_column {
-	char *text;    /* of the tokens from `base` on; NUL only at the end */
-	size_t *start; /* [n + 1] where a token's bytes begin */
-	int32_t base, n;
-	struct diff_line *line;
-	int n_lines, w; /* wrapped for this width; 0: not yet */
-	int scroll;
-};
+#include "tui/inspect/text_column.h"
 
 struct diff_screen {
 	struct diff *d;
 	int pair, hunk; /* shown; hunk -1: the pair has none */
-	struct diff_column column[2];
+	struct text_column column[2];
 	bool laid;          /* the columns are laid out for this pair */
 	struct popup popup; /* help */
 };

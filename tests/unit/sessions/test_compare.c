@@ -13,7 +13,10 @@
 #include <cmocka.h>
 
 #include "sessions/compare/compare_run.h"
+#include "tests/support/canvas_text.h"
 #include "tests/support/tiny.h"
+#include "tui/inspect/compare_screen.h"
+#include "tui/views/view.h"
 
 /* ---- made events ---- */
 
@@ -240,6 +243,81 @@ static void test_scores(void **state)
 	compare_free(&c);
 }
 
+/* ---- the screen ---- */
+
+static const char *drawn(struct compare_screen *s, struct canvas *c, int w, int h)
+{
+	static char *text;
+	struct err e = { 0 };
+
+	free(text);
+	text = NULL;
+	if (!s)
+		return NULL;
+	assert_int_equal(canvas_resize(c, w, h, &e), 0);
+	assert_int_equal(compare_screen_draw(s, c, &e), 0);
+	text = canvas_to_text(c);
+	assert_non_null(text);
+	return text;
+}
+
+static void expect_drawn(struct compare_screen *s, struct canvas *c, const char *words)
+{
+	if (!strstr(drawn(s, c, 80, 24), words))
+		fail_msg("no \"%s\" in:\n%s", words, drawn(s, c, 80, 24));
+}
+
+static void test_screen(void **state)
+{
+	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	atomic_bool over = false;
+	struct compare c = { 0 };
+	struct compare_screen s = {
+		.c = &c, .lock = &lock, .over = &over, .n_prompts = 2, .repeat = 3
+	};
+	struct canvas canvas = { 0 };
+
+	(void)state;
+	expect_drawn(&s, &canvas, "not answered yet");
+	for (int side = 0; side < 2; side++) {
+		token_is(&c, side, 5, "sea");
+		token_is(&c, side, 6, side ? "shore" : "sand");
+		mark(&c, side, side ? "B warm-up: fast" : "A warm-up: slow");
+		answer(&c, side, 1, "by the sea", 1);
+	}
+	expect_drawn(&s, &canvas, "prompt 1 of 2, to warm up, B");
+	expect_drawn(&s, &canvas, "no pair has been answered yet");
+	for (int side = 0; side < 2; side++) {
+		mark(&c, side, side ? "B run: fast" : "A run: slow");
+		answer(&c, side, 2, "by the sea", 1 + side);
+		request(&c, side, 3, "in the hills", 0);
+		step(&c, side, 3, 90, 1, side ? 6 : 5, 1);
+	}
+	expect_drawn(&s, &canvas, "prompt 2 of 2, run 1 of 3, B");
+	expect_drawn(&s, &canvas, "in the hills");
+	expect_drawn(&s, &canvas, "A slow");
+	expect_drawn(&s, &canvas, "shore");
+	expect_drawn(&s, &canvas, "2.000");
+	assert_true(compare_screen_key(&s, 'p', 80, 24));
+	expect_drawn(&s, &canvas, "by the sea");
+	assert_true(compare_screen_key(&s, 'p', 80, 24)); /* there is no earlier one */
+	expect_drawn(&s, &canvas, "by the sea");
+	assert_true(compare_screen_key(&s, 'n', 80, 24));
+	expect_drawn(&s, &canvas, "in the hills");
+	assert_true(compare_screen_key(&s, KEY_F1_, 80, 24));
+	expect_drawn(&s, &canvas, "by turns");
+	assert_true(compare_screen_key(&s, 'q', 80, 24)); /* closes the help alone */
+	atomic_store(&over, true);
+	expect_drawn(&s, &canvas, "over; q prints the table");
+	for (int i = 0; i < 60 * 40; i++)
+		drawn(&s, &canvas, 1 + i % 60 * 3, 1 + i / 60);
+	assert_false(compare_screen_key(&s, 'q', 80, 24));
+	drawn(NULL, NULL, 0, 0);
+	compare_screen_free(&s);
+	canvas_free(&canvas);
+	compare_free(&c);
+}
+
 /* ---- engines ---- */
 
 static char order[256];
@@ -410,6 +488,7 @@ int main(void)
 		cmocka_unit_test(test_one_recording),
 		cmocka_unit_test(test_pairs),
 		cmocka_unit_test(test_scores),
+		cmocka_unit_test(test_screen),
 		cmocka_unit_test(test_equal_settings),
 		cmocka_unit_test(test_recorded),
 		cmocka_unit_test(test_stopped),

@@ -1,0 +1,298 @@
+/* See compare_screen.h. */
+#include "tui/inspect/compare_screen.h"
+
+#include <string.h>
+
+#include "base/text.h"
+#include "tui/views/view.h"
+
+enum { HEAD_ROWS = 4, LEAST_TEXT = 3, NAME_W = 20, CELL_W = 18, ESCAPE = 27 };
+
+static const char help[] =
+	"The same prompts under two sets of settings, by turns: A B, B A, A B …, so that what else the machine does falls on "
+	"both. The first answer to each prompt under each side is not counted. Before each answer the prefix cache is "
+	"emptied and the drafter opened anew, so that none is faster for an earlier one.\n"
+	"\n"
+	"What both texts have is dim, the first token that differs is reversed. Lossless settings (threads, drafters, pages, "
+	"batches …) never change a text; others may.\n"
+	"\n"
+	"tokens a second: of an answer, after the first step that gave tokens; the median of the answers, and of the ratios "
+	"of the pairs. The range below is where that median lies with the probability beside it, whatever the distribution "
+	"(order statistics). If it holds 1, no difference has been shown: more prompts or --repeat narrow it.\n"
+	"TTFT: from the request to its first token.  ITL: from a step that gave tokens to the next one.\n"
+	"perplexity of A: of A's texts, computed under A and under B after the last answer.\n"
+	"\n"
+	"n p         next and previous prompt\n"
+	"q Ctrl-C    stops what still runs, leaves, and prints the table\n";
+
+/* ---- what is shown ---- */
+
+/* The newest answer, `back` prompts back; NULL: there is none. */
+static const struct compare_answer *answer_back(const struct compare_side *s, int back)
+{
+	const struct compare_answer *a = s->n_answers ? &s->answer[s->n_answers - 1] : NULL;
+
+	for (int i = s->n_answers - 1; i >= 0; i--)
+		if (strcmp(s->answer[i].text, a->text) != 0) {
+			if (back-- == 0)
+				return a;
+			a = &s->answer[i];
+		}
+	return back > 0 ? NULL : a;
+}
+
+static const struct compare_answer *answer_to(const struct compare_side *s, const char *text)
+{
+	for (int i = s->n_answers - 1; i >= 0; i--)
+		if (!strcmp(s->answer[i].text, text))
+			return &s->answer[i];
+	return NULL;
+}
+
+static struct ev_text piece_of(
+	const struct compare_side *s, const struct compare_answer *a, int32_t i)
+{
+	const struct ev_text *t = ev_texts_get(&s->texts, a->id[i]);
+
+	return t ? *t : (struct ev_text){ 0 };
+}
+
+struct pieces {
+	const struct compare_side *s;
+	const struct compare_answer *a;
+};
+
+static struct ev_text piece_at(void *arg, int32_t i)
+{
+	const struct pieces *p = arg;
+
+	return piece_of(p->s, p->a, i);
+}
+
+/* Tokens that both begin with; INT32_MAX if one only goes on where the other still runs. */
+static int32_t first_difference(const struct compare_answer *a, const struct compare_answer *b)
+{
+	int32_t at = 0;
+
+	while (a && b && at < a->n && at < b->n && a->id[at] == b->id[at])
+		at++;
+	if (!a || !b || (at == a->n && (!a->over || at == b->n)) || (at == b->n && !b->over))
+		return INT32_MAX;
+	return at;
+}
+
+/* ---- drawing ---- */
+
+static void style(void *arg, int32_t token, bool standin, struct pen *pen)
+{
+	const int32_t at = *(const int32_t *)arg;
+
+	pen->ink = standin || token < at ? (at == INT32_MAX ? INK_TEXT : INK_DIM) : INK_BRIGHT;
+	pen->attr = token == at ? ATTR_REVERSE | ATTR_BOLD : 0;
+}
+
+static int draw_side(struct compare_screen *s, int side, const struct compare_answer *a, int32_t at,
+	struct pen *pen, struct err *e)
+{
+	struct pieces p = { &s->c->side[side], a };
+	struct text_column *column = &s->column[side];
+
+	pen->ink = INK_DIM;
+	if (!a) {
+		pen_text(pen, 0, 0, "not answered yet", -1);
+		return 0;
+	}
+	if (text_column_fill(column, 0, a->n, piece_at, &p, e) ||
+		text_column_wrap(column, pen->r.w, pen->c->ascii, e))
+		return -1;
+	column->scroll = column->n_lines; /* the end, or a little before what differs */
+	if (at < a->n && a->over)
+		column->scroll = text_column_line(column, at) - pen->r.h / 3;
+	text_column_clamp(column, pen->r.h);
+	text_column_draw(column, pen, style, &at);
+	return 0;
+}
+
+static void draw_title(const struct compare_side *s, int side, struct pen *pen)
+{
+	int x;
+
+	pen->ink = INK_BRIGHT;
+	pen->attr = ATTR_BOLD;
+	x = pen_printf(pen, 0, 0, "%c ", 'A' + side);
+	pen_clip(pen, x, 0, pen->r.w - x, *s->label ? s->label : "as it is", -1);
+	pen->ink = INK_DIM;
+	pen->attr = 0;
+	x = pen_clip(pen, 0, 1, pen->r.w, s->model, -1);
+	pen_clip(pen, x + 2, 1, pen->r.w - x - 2, s->machine, -1);
+}
+
+/* Both sides, and the prompt above them. */
+static int draw_texts(struct compare_screen *s, struct canvas *c, int rows, struct err *e)
+{
+	const struct compare_answer *newest = answer_back(&s->c->side[s->c->newest], s->back), *a[2];
+	const int left = (c->w - 1) / 2;
+	struct pen all = pen_of(c, (struct rect){ 1, 0, c->w - 2, HEAD_ROWS + rows });
+	int rc = 0;
+
+	for (int side = 0; side < 2; side++)
+		a[side] = newest ? answer_to(&s->c->side[side], newest->text) : NULL;
+	all.ink = INK_TEXT;
+	if (newest)
+		pen_clip(&all, 0, 2, all.r.w, newest->text, -1);
+	for (int side = 0; !rc && side < 2; side++) {
+		const int x = side ? left + 2 : 1;
+		struct pen title = pen_of(c, (struct rect){ x, 0, left - 2, 2 });
+		struct pen text = pen_of(c, (struct rect){ x, HEAD_ROWS, left - 2, rows });
+
+		draw_title(&s->c->side[side], side, &title);
+		rc = draw_side(s, side, a[side], first_difference(a[0], a[1]), &text, e);
+	}
+	all.ink = INK_RULE;
+	pen_hline(&all, 0, 3, all.r.w);
+	return rc;
+}
+
+static void draw_table(const struct compare_screen *s, struct pen *p)
+{
+	static const char *const heads[] = { "A", "B", "B / A" };
+
+	p->ink = INK_RULE;
+	pen_hline(p, 0, 0, p->r.w);
+	for (int k = 0; k < 3; k++) {
+		p->ink = INK_BRIGHT;
+		pen_right(p, NAME_W + (k + 1) * CELL_W, 0, " %s", heads[k]);
+	}
+	for (int i = 0; i < s->n_rows && i + 1 < p->r.h; i++) {
+		p->ink = s->row[i].range ? INK_DIM : INK_TEXT;
+		pen_text(p, 0, i + 1, s->row[i].name, -1);
+		for (int k = 0; k < 3; k++)
+			pen_right(p, NAME_W + (k + 1) * CELL_W, i + 1, "%s", s->row[i].cell[k]);
+	}
+	p->ink = INK_DIM;
+	if (!s->n_rows)
+		pen_text(p, 0, 1, "no pair has been answered yet", -1);
+}
+
+/* Of the newest prompt: which it is, and how many answers of a side count so far. */
+static void place_of(const struct compare_side *s, int *prompt, int *run)
+{
+	const char *last = NULL;
+
+	*prompt = *run = 0;
+	for (int i = 0; i < s->n_answers; i++) {
+		if (!last || strcmp(last, s->answer[i].text) != 0) {
+			++*prompt;
+			*run = 0;
+		}
+		last = s->answer[i].text;
+		*run += s->answer[i].counted;
+	}
+}
+
+static void draw_status(const struct compare_screen *s, struct canvas *c)
+{
+	struct pen p = pen_of(c, (struct rect){ 0, c->h - 1, c->w, 1 });
+	int prompt, run, x = 1;
+
+	p.paper = INK_BAND;
+	pen_fill(&p, (struct rect){ 0, 0, c->w, 1 });
+	p.ink = INK_BRIGHT;
+	place_of(&s->c->side[s->c->newest], &prompt, &run);
+	if (atomic_load(s->over))
+		x += pen_text(&p, x, 0, "over; q prints the table", -1);
+	else if (s->c->side[s->c->newest].phase == COMPARE_SCORE)
+		x += pen_text(&p, x, 0, "A's texts are scored under both", -1);
+	else if (!run)
+		x += pen_printf(
+			&p, x, 0, "prompt %d of %d, to warm up, %c", prompt, s->n_prompts, 'A' + s->c->newest);
+	else
+		x += pen_printf(&p, x, 0, "prompt %d of %d, run %d of %d, %c", prompt, s->n_prompts, run,
+			s->repeat, 'A' + s->c->newest);
+	p.ink = INK_DIM;
+	pen_right(&p, c->w - 1, 0, "n p prompt   F1 explain   q leaves");
+}
+
+/* The rows change when an answer has ended or a token was scored. */
+static int update_rows(struct compare_screen *s, struct err *e)
+{
+	struct compare_table t;
+	int64_t n = s->c->side[0].n_scored + s->c->side[1].n_scored;
+
+	for (int side = 0; side < 2; side++)
+		for (int i = 0; i < s->c->side[side].n_answers; i++)
+			n += s->c->side[side].answer[i].over;
+	if (n == s->n_ended)
+		return 0;
+	s->n_ended = n;
+	if (compare_table(s->c, &t, e))
+		return -1;
+	s->n_rows = t.n_pairs ? compare_rows(&t, s->row) : 0;
+	compare_table_free(&t);
+	return 0;
+}
+
+static int draw_all(struct compare_screen *s, struct canvas *c, struct err *e)
+{
+	const int most = c->h - HEAD_ROWS - LEAST_TEXT - 1;
+	const int table = most < COMPARE_ROWS + 1 ? most : COMPARE_ROWS + 1;
+	struct pen p = pen_of(c, (struct rect){ 1, c->h - 1 - table, c->w - 2, table });
+
+	if (table < 2 || c->w < 40) {
+		p = pen_of(c, (struct rect){ 0, 0, c->w, c->h });
+		pen_text(&p, 0, 0, "too small", -1);
+		return 0;
+	}
+	if (update_rows(s, e) || draw_texts(s, c, c->h - HEAD_ROWS - table - 1, e))
+		return -1;
+	draw_table(s, &p);
+	draw_status(s, c);
+	return 0;
+}
+
+int compare_screen_draw(void *screen, struct canvas *c, struct err *e)
+{
+	struct compare_screen *s = screen;
+	int rc;
+
+	canvas_clear(c);
+	pthread_mutex_lock(s->lock);
+	rc = draw_all(s, c, e);
+	pthread_mutex_unlock(s->lock);
+	popup_draw(&s->popup, c);
+	return rc;
+}
+
+bool compare_screen_key(void *screen, int code, int w, int h)
+{
+	struct compare_screen *s = screen;
+
+	(void)w;
+	(void)h;
+	if (s->popup.open && code != 3 && code != 4 &&
+		popup_key(&s->popup, code == ESCAPE ? KEY_ESC : code, false))
+		return true;
+	switch (code) {
+	case 'q':
+	case ESCAPE:
+	case 3:
+	case 4: return false;
+	case 'n': s->back -= s->back > 0; break;
+	case 'p':
+		pthread_mutex_lock(s->lock);
+		s->back += answer_back(&s->c->side[s->c->newest], s->back + 1) != NULL;
+		pthread_mutex_unlock(s->lock);
+		break;
+	case KEY_F1_:
+	case '?':
+	case 'h': popup_show(&s->popup, "compare", help); break;
+	}
+	return true;
+}
+
+void compare_screen_free(struct compare_screen *s)
+{
+	text_column_free(&s->column[0]);
+	text_column_free(&s->column[1]);
+	popup_free(&s->popup);
+}
