@@ -192,6 +192,13 @@ bench: cutaway
 	@tools/fetch_model.sh
 	@./cutaway bench $(ARGS)
 
+# Every claim of tools/claims/rows.py measured, in docs/claims.md: about half an hour. ARGS="ROW ..." measures these rows again.
+claims:
+	@tools/setup.sh build model test
+	@+$(SUB) cutaway build/tests/mktiny build/tests/dequant
+	@tools/fetch_model.sh
+	@tools/claims/claims --write $(ARGS)
+
 # llama.cpp on the same file beside it: the first time it compiles that, for about 15 minutes.
 bench-peer:
 	@tools/setup.sh build model peer
@@ -259,6 +266,7 @@ help:
 	@echo 'make bench       speed of the engine against the limits of this machine'
 	@echo 'make bench-peer  the same beside llama.cpp (compiles it first, about 15 minutes)'
 	@echo 'make bench-exactness  what the fixed order costs: by turns with a build that is free of it'
+	@echo 'make claims      what texts on inference claim, measured: writes docs/claims.md (half an hour)'
 	@echo 'make cuda        the kernels for NVIDIA GPUs (needs nvcc, and minutes)'
 	@echo 'make test-gpu    on a machine with a GPU: tests, certificate, sanitizers and figures there'
 	@echo 'make lint        who includes whom, sizes, form: what `make test` asks of the sources alone'
@@ -269,7 +277,7 @@ help:
 	@echo 'make V=1 …       show whole commands'
 	@echo 'make clean       remove what was built (the model stays)'
 
-.PHONY: lint barriers cuda test-gpu free-order free-order-cuda bench-exactness tests-build chat model gemma test asan fuzz bench bench-peer screenshot install uninstall clean help
+.PHONY: claims lint barriers cuda test-gpu free-order free-order-cuda bench-exactness tests-build chat model gemma test asan fuzz bench bench-peer screenshot install uninstall clean help
 .PRECIOUS: $(BUILD)/%.o
 -include $(CUDA_IMAGE:.fatbin=.d)
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

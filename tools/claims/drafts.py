@@ -1,0 +1,194 @@
+"""Measurements of speculation, searches and the draws."""
+import os
+import statistics
+from collections import Counter
+
+import lab
+from lab import Numbers, Range, batch, measure, run
+from recorded import decoding
+from steps import DECODE
+
+FIRST = "SELECT count(*), coalesce(sum(kept), 0) FROM (SELECT max(verdict = 0) AS kept FROM draft WHERE depth = 1 " \
+        "GROUP BY step, request HAVING max(verdict <> 2))"
+
+
+def some_prompts(of_each=3):
+    """[(kind, prompt)]: the first of each kind in demos/kinds.txt."""
+    seen = Counter()
+    for kind, prompt in lab.prompts():
+        seen[kind] += 1
+        if seen[kind] <= of_each:
+            yield kind, prompt
+
+
+@measure("guessing serial most fastest")
+def drafter(name):
+    """Nine prompts of three kinds, each plainly and with the drafter, by turns."""
+    speeds, tokens, steps = {}, Counter(), Counter()
+    m = Numbers(name=name, equal=0, n=0, first=[0, 0], node_rows=0, verify_steps=0, kernel_ns=0, drafter_ns=0, ns=0)
+    for again, (kind, prompt) in enumerate(some_prompts()):
+        options = ("--greedy", "--max-tokens", "48")
+        sides = [options, (*options, "--spec", name)]
+        if again % 2:
+            drafted, plain = run(*sides[1], text=prompt), run(*sides[0], text=prompt, again=name)
+        else:
+            plain, drafted = run(*sides[0], text=prompt, again=name), run(*sides[1], text=prompt)
+        m.n, m.equal = m.n + 1, m.equal + (plain.lines == drafted.lines)
+        (t0, _, ns0), (t, s, ns) = decoding(plain.db), decoding(drafted.db)
+        speeds.setdefault(kind, []).append(ns0 / t0 * t / ns)
+        tokens[kind], steps[kind] = tokens[kind] + t, steps[kind] + s
+        m.first = [a + b for a, b in zip(m.first, drafted.rows(FIRST)[0])]
+        sums = drafted.rows("SELECT coalesce(sum(draft_rows), 0), coalesce(sum(draft_rows > 0), 0), sum(kernel_ns), "
+                            "sum(drafters_ns), sum(ns) FROM step WHERE prefill_rows = 0")[0]
+        for field, x in zip(("node_rows", "verify_steps", "kernel_ns", "drafter_ns", "ns"), sums):
+            setattr(m, field, getattr(m, field) + x)
+    m.speed = Range([x for values in speeds.values() for x in values])
+    m.kind = {kind: Range(values) for kind, values in speeds.items()}
+    m.tokens = sum(tokens.values()) / sum(steps.values())
+    m.tokens_of = {kind: tokens[kind] / steps[kind] for kind in tokens}
+    m.accepted, m.nodes = m.first[1] / max(1, m.first[0]), m.node_rows / max(1, m.verify_steps)
+    m.guessing, m.serial = m.drafter_ns / m.ns, (m.kernel_ns + m.drafter_ns) / m.ns
+    m.fastest = max(m.kind, key=lambda k: m.kind[k].median)
+    m.most = m.kind[m.fastest]
+    return m
+
+
+SPECULATORS = ("ngram:4", "jacobi", "lookahead", "eagle", "medusa", "draft")
+
+
+@measure("best peak")
+def drafters():
+    """All of them: what differs from plain decoding, and the fastest."""
+    at = {name: drafter(name) for name in SPECULATORS}
+    best = max(at.values(), key=lambda d: d.speed.median)
+    peak = max(at.values(), key=lambda d: d.most.median)
+    return Numbers(at=at, answers=sum(d.n for d in at.values()), equal=sum(d.equal for d in at.values()), best=best, peak=peak)
+
+
+@measure()
+def chain(guesses):
+    """EAGLE as a chain: acceptance a at each depth, and tokens a step by E = (1 - a^(g+1)) / (1 - a)."""
+    depth, tokens, steps = {}, 0, 0
+    for _, prompt in some_prompts():
+        r = run("--greedy", "--max-tokens", "48", "--spec", f"eagle:{guesses},{guesses},1", text=prompt)
+        for at, tried, kept in r.rows("SELECT depth, sum(verdict <> 2), sum(verdict = 0) FROM draft GROUP BY depth"):
+            depth[at] = [a + b for a, b in zip(depth.get(at, [0, 0]), (tried, kept))]
+        t, s = r.rows("SELECT sum(tokens), count(*) FROM step WHERE prefill_rows = 0 AND draft_rows = ?", guesses)[0]
+        tokens, steps = tokens + (t or 0), steps + s
+    tried, kept = (sum(x[i] for x in depth.values()) for i in (0, 1))
+    m = Numbers(a=kept / tried, g=guesses, tokens=tokens / steps, at={d: kept / tried for d, (tried, kept) in depth.items() if tried})
+    m.formula = (1 - m.a**(guesses + 1)) / (1 - m.a)
+    return m
+
+
+@measure()
+def lengths():
+    """A draft model four ahead: how many of the four were kept, step by step; and the least tokens of a step."""
+    kept = Counter()
+    for _, prompt in some_prompts(1):
+        r = run("--greedy", "--max-tokens", "48", "--spec", "draft:4,4,1", text=prompt)
+        kept.update(r.values("SELECT accepted FROM step WHERE prefill_rows = 0 AND draft_rows = 4"))
+        least = r.one("SELECT min(tokens) FROM step WHERE prefill_rows = 0")
+    return Numbers(kept={n: kept[n] for n in range(5)}, steps=sum(kept.values()), least=least)
+
+
+@measure()
+def itself():
+    """The model drafts for itself."""
+    r = run("--greedy", "--max-tokens", "32", "--spec", f"draft:{lab.MODEL},3,3,0", text=lab.prompts()[0][1])
+    return Numbers(rejected=r.one("SELECT sum(rejected) FROM step"), accepted=r.one("SELECT sum(accepted) FROM step"))
+
+
+@measure("guess verify gain ratio plain")
+def guessed_and_rejected():
+    """Steps of a chain of four from a draft model whose last guesses were rejected: its time, and that of plain steps."""
+    sums, plain = Counter(), []
+    for _, prompt in some_prompts():
+        r = run("--greedy", "--max-tokens", "48", "--spec", "draft:4,4,1", text=prompt)
+        ours = r.rows("SELECT accepted, drafters_ns, ns - drafters_ns FROM step WHERE prefill_rows = 0 AND draft_rows = 4 AND rejected > 0")
+        for kept, guess, rest in ours:
+            sums.update({(kept, "n"): 1, (kept, "guess"): guess / 1e6, (kept, "verify"): rest / 1e6})
+        p = run("--greedy", "--max-tokens", "48", text=prompt, again="draft")
+        plain += p.values(f"SELECT ns / 1e6 FROM step WHERE {DECODE}")
+    m = Numbers(plain=statistics.median(plain), at={}, ratio=0)
+    for kept in range(4):
+        if n := sums[kept, "n"]:
+            x = m.at[kept] = Numbers(n=n, guess=sums[kept, "guess"] / n, verify=sums[kept, "verify"] / n, tokens=kept + 1)
+            x.gain = x.tokens * m.plain / (x.guess + x.verify)
+            m.ratio = max(m.ratio, (x.guess + x.verify) / m.plain)
+    return m
+
+
+@measure()
+def window():
+    """Lookahead's pool: n-grams that the model made itself, and those of the text."""
+    own = text = 0
+    for _, prompt in some_prompts(1):
+        r = run("--greedy", "--max-tokens", "48", "--spec", "lookahead", text=prompt)
+        for blob, gram, mine in r.rows("SELECT entered, gram, own FROM window WHERE entered NOT NULL"):
+            own, text = own + mine, text + len(blob) // (4 * gram) - mine
+    return Numbers(own=own, text=text)
+
+
+@measure()
+def overlap():
+    """Share of an answer's tokens that follow, in the text before them, the same two tokens as they do now."""
+    found = Counter()
+    for kind, prompt in some_prompts():
+        r = run("--greedy", "--max-tokens", "48", text=prompt, again="jacobi")
+        ids = [x[0] for x in r.rows("SELECT id FROM prompt_tokens ORDER BY pos")]
+        begin = len(ids)
+        ids += [line["id"] for line in r.lines]
+        grams = [tuple(ids[i:i + 3]) for i in range(len(ids) - 2)]
+        found[kind, "all"] += len(ids) - begin
+        found[kind, "seen"] += sum(grams[i - 2] in grams[:i - 2] for i in range(begin, len(ids)))
+    return Numbers(at={kind: found[kind, "seen"] / found[kind, "all"] for kind, what in list(found) if what == "all"})
+
+
+@measure()
+def search(*option):
+    """A search beside one plain sample, prefix cache off: tokens of all branches a second; pages with and without sharing."""
+    rates, pages, unshared, branches = [], 0, 0, 0
+    count = "SELECT count(*) * 1e9 / (SELECT sum(ns) FROM step) FROM token WHERE source <> 6"
+    for _, prompt in some_prompts(1):
+        options = ("--max-tokens", "48", "--no-prefix-cache")
+        plain, tree = run(*options, text=prompt), run(*options, *option, text=prompt)
+        rates.append(tree.one(count) / plain.one(count))
+        sums = tree.rows("SELECT sum(pages), sum(unshared), max(members) FROM sharing")[0]
+        pages, unshared, branches = pages + sums[0], unshared + sums[1], max(branches, sums[2])
+    return Numbers(speed=Range(rates), saved=1 - pages / unshared, branches=branches)
+
+
+def tally(lines, *options):
+    model, other = (lab.random_model(f"tiny-{seed}", "--seed", seed) for seed in "12")
+    drafts = ("--spec", f"draft:{other},2,2,0", "--rule", "rejection") if options else ()
+    r = batch(["the cat"] * lines, "--model", model, "--raw", "--temp", "1.5", "--top-p", "1", "--top-k", "12", "--max-tokens", "3",
+              "--slots", "16", *drafts)
+    rejected = r.one("SELECT sum(rejected) FROM step")
+    return Counter(line["ids"][1] for line in r.lines), rejected
+
+
+@measure()
+def same_law():
+    """The second token of 2,000 answers of a tiny model, plainly and by modified rejection of another one's drafts: chi-square of
+    the two counts."""
+    (plain, _), (drafted, rejected) = tally(2000), tally(2000, "drafts")
+    ids = [i for i in {*plain, *drafted} if plain[i] + drafted[i] >= 10]
+    chi = sum((plain[i] - drafted[i])**2 / (plain[i] + drafted[i]) for i in ids)
+    free = len(ids) - 1
+    return Numbers(chi=chi, free=free, limit=free + 3.1 * (2 * free)**0.5, rejected=rejected)  # beyond it: one in a thousand
+
+
+@measure()
+def softness():
+    """How many tokens make up 90 % of the first token's distribution, at three temperatures."""
+    def survivors(t):
+        return run("--temp", str(t), "--top-p", "0.9", "--max-tokens", "1", text="Tell me a story.").one("SELECT survivors FROM token")
+    return Numbers(low=survivors(0.5), one=survivors(1), high=survivors(2))
+
+
+@measure()
+def files():
+    """Bytes of the shipped drafters beside the model."""
+    at = {n: os.path.getsize(os.path.join(lab.ROOT, f"demos/models/{n}.gguf")) / 1e6 for n in ("eagle", "medusa", "draft")}
+    return Numbers(at=at, model=os.path.getsize(lab.MODEL) / 1e6)

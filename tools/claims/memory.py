@@ -1,0 +1,202 @@
+"""Measurements of what a sequence keeps and sees: the cache and without it, prefixes, pages, visibility, formats of the cache, models
+with other layers."""
+import os
+import subprocess
+
+import lab
+from lab import Numbers, Range, batch, measure, run
+from steps import load, questions
+
+ZOO = os.path.join(lab.ROOT, "tests/data/zoo")
+
+
+def hashes(r):
+    return [line["hash"] for line in r.lines]
+
+
+@measure("slower")
+def no_cache():
+    """The same answer with keys and values kept and computed anew."""
+    options = ("--greedy", "--max-tokens", "64")
+    on, off = (run(*options, "--kv-cache", state, text=lab.prompts()[0][1]) for state in ("on", "off"))
+    m = Numbers(equal=hashes(on) == hashes(off), tokens=len(on.lines))
+    m.rows, m.rows_off = (r.one("SELECT sum(rows) FROM token") for r in (on, off))
+    m.pairs, m.pairs_off = (r.one("SELECT sum(pairs) FROM token") for r in (on, off))
+    m.ms, m.ms_off = (Range([ns / 1e6 for ns in r.values("SELECT ns FROM token")[1:]]) for r in (on, off))
+    m.more_rows, m.more_pairs, m.slower = m.rows_off / m.rows, m.pairs_off / m.pairs, m.ms_off.median / m.ms.median
+    return m
+
+
+def asked_twice(again):
+    text = f"Text {again}. " + lab.text_of(500)
+    r = batch([text.replace("\n", "\\n")] * 2, "--raw", "--greedy", "--slots", "1", "--max-tokens", "4", again=again)
+    return r.rows("SELECT first_token_ns - waited_ns, hit, n_prompt FROM finish JOIN admit USING (request) JOIN request USING (request) "
+                  "ORDER BY request")
+
+
+@measure()
+def prefix():
+    """A prompt of some 500 tokens and the same one again: to the first token, without the wait in the queue."""
+    pairs = [asked_twice(again) for again in range(3)]
+    m = Numbers(cold=Range([cold[0] / 1e6 for cold, _ in pairs]), hit=Range([hit[0] / 1e6 for _, hit in pairs]))
+    m.tokens, m.found = pairs[0][1][2], pairs[0][1][1]
+    m.faster = Range([cold[0] / hit[0] for cold, hit in pairs])
+    return m
+
+
+@measure("first")
+def document():
+    """Ten questions about one document of some 600 tokens, one after the other."""
+    text = lab.text_of(600).replace("\n", "\\n")
+    lines = [f"{text}\\n\\nQuestion {i + 1}: {prompt}".replace("\n", "\\n") for i, (_, prompt) in enumerate(lab.prompts()[:10])]
+    r = batch(lines, "--greedy", "--slots", "1", "--max-tokens", "4")
+    rows = r.rows("SELECT asked, hit FROM lookup ORDER BY request")
+    ns = r.values("SELECT first_token_ns - waited_ns FROM finish JOIN admit USING (request) ORDER BY request")
+    m = Numbers(first=ns[0] / 1e6, others=Range([x / 1e6 for x in ns[1:]]))
+    m.asked, m.hit = sum(row["asked"] for row in rows[1:]), sum(row["hit"] for row in rows[1:])
+    m.share = m.hit / m.asked
+    return m
+
+
+@measure()
+def passages():
+    """Twelve questions about one passage, three at a time: pages that several requests read."""
+    passage = lab.text_of(200).replace("\n", "\\n")
+    r = batch([f"{passage}\\n\\n{q}" for q in questions(12)], "--greedy", "--slots", "3", "--max-tokens", "16")
+    return Numbers(shared=r.one("SELECT max(pages_shared) FROM step"), hit=r.one("SELECT sum(hit) FROM lookup"),
+                   asked=r.one("SELECT sum(asked) FROM lookup"))
+
+
+@measure()
+def best_of():
+    """Eight samples of one prompt: pages copied where a branch writes into one that others read."""
+    r = run("--best-of", "8", "--max-tokens", "40", text="Write one sentence about the sea.")
+    m = Numbers(copies=r.one("SELECT count(*) FROM page WHERE action = 2"))
+    m.pages, m.unshared = r.rows("SELECT sum(pages), sum(unshared) FROM sharing")[0]
+    m.saved = 1 - m.pages / m.unshared
+    return m
+
+
+@measure()
+def few_pages():
+    """What eight requests at once would have been with 40 pages: the engine's own scheduler over the log."""
+    wide, few = (lab.report("whatif", load(8).path, "--pages", n)["changed"] for n in ("512", "24"))
+    return Numbers(wide=Numbers(**wide), few=Numbers(**few))
+
+
+@measure()
+def page_sizes():
+    """Unused room in the last pages of 8 requests, at its highest, by the size of a page."""
+    m = Numbers(waste={})
+    for size in (16, 64, 256):
+        r = batch(questions(8), "--greedy", "--slots", "8", "--max-tokens", "32", "--page-size", str(size))
+        m.waste[size], m.reserved = r.rows("SELECT max(tail_waste_bytes) / 1e6, max(reserve_waste_bytes) / 1e6 FROM step")[0]
+    return m
+
+
+def perplexity(*options):
+    path = os.path.join(lab.FOLDER.name, "prose.txt")
+    if not os.path.exists(path):
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(lab.text_of(1100))
+    return lab.report("score", path, *options)["perplexity"]
+
+
+@measure()
+def windows():
+    """Perplexity of a text of some 1,100 tokens where a token sees less than all before it."""
+    m = Numbers(full=perplexity(), window=perplexity("--visible", "window:128"))
+    m.sinks = perplexity("--visible", "sinks:4+window:124")
+    m.lost = (m.sinks - m.full) / (m.window - m.full)
+    return m
+
+
+@measure()
+def needle():
+    """A number at the beginning, asked for some 500 tokens later."""
+    filler = "The grass is green. The sky is blue. The sun is bright. Here we go, there and back again. "
+    text = "Remember this: the secret number is 7421. " + filler * 25 + "What is the secret number? Answer with the number."
+    found = {}
+    for name, options in (("full", ()), ("window", ("--visible", "window:128")), ("sinks", ("--visible", "sinks:4+window:128"))):
+        r = run("--greedy", "--max-tokens", "16", *options, text=text)
+        found[name] = "7421" in "".join(line["text"] for line in r.lines)
+    return Numbers(**found)
+
+
+@measure()
+def window_pages():
+    """Pages that a request reads with a window of 128 at most, and without."""
+    options = ("--raw", "--greedy", "--max-tokens", "8")
+    full, window = (run(*options, "--visible", v, text=lab.text_of(1024)) for v in ("full", "window:128"))
+    return Numbers(full=full.one("SELECT pages_used FROM step ORDER BY step DESC LIMIT 1 OFFSET 1"),
+                   window=window.one("SELECT pages_used FROM step ORDER BY step DESC LIMIT 1 OFFSET 1"))
+
+
+@measure()
+def cache_formats():
+    """Perplexity and bytes of the cache by its format."""
+    m = Numbers(at={})
+    for name in ("f32", "f16", "bf16", "e4m3"):
+        r = run("--greedy", "--max-tokens", "2", "--cache-format", name, text="Hello")
+        m.at[name] = Numbers(ppl=perplexity("--cache-format", name), kv=r.one("SELECT page_bytes / page_size FROM session"))
+    return m
+
+
+def zoo(name, tokens=100):
+    """A tiny random model of another architecture, and what its memory groups hold."""
+    r = run("--model", os.path.join(ZOO, name + ".gguf"), "--raw", "--temp", "1", "--max-tokens", str(tokens), text="the cat sat on")
+    m = Numbers(layers=r.one("SELECT n_layers FROM session"), groups=[Numbers(**dict(x)) for x in r.rows("SELECT * FROM memory")])
+    used = r.values("SELECT pages_used FROM step WHERE prefill_rows = 0")
+    m.early, m.late, m.steps = used[4], used[-2], len(used)
+    m.weights, m.file = r.rows("SELECT weight_bytes, model_bytes FROM session")[0]
+    m.stages = r.values("SELECT stage FROM stage_times")
+    m.read = r.one("SELECT avg(bytes) FROM step WHERE prefill_rows = 0")
+    return m
+
+
+@measure()
+def other_model(name):
+    return zoo(name)
+
+
+@measure()
+def activations():
+    """The same weights with activations of 8 bits, as the engine's kernels for 4-bit weights have them, and of 32."""
+    exact = os.path.join(lab.MODELS, "SmolLM2-135M-F32.gguf")
+    if not os.path.exists(exact):
+        os.makedirs(lab.MODELS, exist_ok=True)
+        subprocess.run([os.path.join(lab.ROOT, "build/tests/dequant"), lab.MODEL, exact + ".new"], check=True)
+        os.rename(exact + ".new", exact)
+    text = os.path.join(lab.ROOT, "tests/data/score.txt")
+    a8, a32 = lab.report("score", text), lab.report("score", text, "--model", exact)
+    m = Numbers(a8=a8["perplexity"], a32=a32["perplexity"], more=a8["perplexity"] / a32["perplexity"] - 1)
+    m.difference = sum(abs(a - b) for a, b in zip(a8["logp"], a32["logp"])) / len(a8["logp"])
+    return m
+
+
+@measure()
+def certificate():
+    """cutaway certify --quick."""
+    c = lab.report("certify", "--quick")
+    return Numbers(equal=c["equal"], cases=len(c["cases"]), tokens=c["tokens"], axes=len({x["axis"] for x in c["cases"]}))
+
+
+@measure()
+def scored():
+    """One pass over a text of 400 tokens."""
+    s = lab.report("score", os.path.join(lab.ROOT, "tests/data/score.txt"))
+    return Numbers(tokens=len(s["logp"]), ppl=s["perplexity"])
+
+
+@measure()
+def e4m3():
+    """The cache in e4m3, and the greatest of that format's 256 codes: exponents biased by 7, mantissas of 3 bits, the last code NaN."""
+    codes = [(1 + (c & 7) / 8) * 2.0**((c >> 3) - 7) for c in range(8, 127)]
+    return lab.merge(cache_formats(), greatest=max(codes))
+
+
+@measure()
+def lossy():
+    """Answers with the cache in f16 and in e4m3, and the same texts scored under both."""
+    c = lab.report("compare", "cache-format=f16", "cache-format=e4m3", "--greedy", "--max-tokens", "32", "--repeat", "1")
+    return Numbers(f16=c["a"]["perplexity_of_a"], e4m3=c["b"]["perplexity_of_a"], equal=c["equal_texts"], pairs=c["pairs"])

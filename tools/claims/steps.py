@@ -1,0 +1,299 @@
+"""Measurements of plain decoding and prompts: shapes, depth, batches, the machine's roofs, formats, sizes."""
+import math
+import statistics
+
+import lab
+from lab import Numbers, Range, batch, measure, merge, run
+
+DECODE = "prefill_rows = 0 AND draft_rows = 0"
+STAGE = "SELECT coalesce(sum({}), 0) FROM kernel_stages k JOIN step s USING (step) WHERE k.stage LIKE ? AND {}"
+
+
+def stage(r, name, column, where=DECODE):
+    """Sum of ns, bytes or ops of a stage (% for all) over the steps that `where` names."""
+    return r.one(STAGE.format("k." + column, "s." + where.replace(" AND ", " AND s.")), name)
+
+
+def a_byte(r, name, where=DECODE):
+    """Operations a byte, both counted from shapes."""
+    return stage(r, name, "ops", where) / stage(r, name, "bytes", where)
+
+
+@measure()
+def shapes():
+    """The model's numbers as a recording has them, and what follows from them by the formulas."""
+    r = run("--greedy", "--max-tokens", "48", text=lab.prompts()[0][1])
+    m = Numbers(**dict(r.rows("SELECT * FROM session")[0]))
+    m.kv_token = m.page_bytes / m.page_size
+    m.kv_formula = 2 * 2 * m.n_kv_heads * m.head_dim * m.n_layers
+    m.kv_heads_all, m.kv_one_head = m.kv_formula * m.n_heads / m.n_kv_heads, m.kv_formula / m.n_kv_heads
+    m.over = m.n_heads / m.n_kv_heads
+    m.kv_full_mb, m.weights_mb = m.kv_token * m.ctx / 1e6, m.weight_bytes / 1e6
+    m.prompt_rows, m.prompt_steps = r.one("SELECT sum(prefill_rows) FROM step"), r.one("SELECT sum(prefill_rows > 0) FROM step")
+    m.steps, m.rows, m.tokens = r.rows(f"SELECT count(*), max(rows), sum(tokens) FROM step WHERE {DECODE}")[0]
+    m.qkv_prompt, m.qkv_decode = a_byte(r, "qkv", "prefill_rows > 0"), a_byte(r, "qkv")
+    m.gate_decode, m.attention_decode = a_byte(r, "gate_up"), a_byte(r, "attention")
+    m.waste, m.reserved = r.rows("SELECT max(tail_waste_bytes), max(reserve_waste_bytes) FROM step")[0]
+    m.decode_bytes = r.one(f"SELECT avg(bytes) FROM step WHERE {DECODE}")
+    m.decode_ops = r.one(f"SELECT avg(ops) FROM step WHERE {DECODE}")
+    return m
+
+
+@measure("attention_share prompt_ms prompt_attention")
+def depth(tokens):
+    """One answer of 16 tokens after a prompt of about so many."""
+    r = run("--raw", "--greedy", "--max-tokens", "16", "--attention-every", "1", "--no-prefix-cache", text=lab.text_of(tokens))
+    m = Numbers(tokens=r.one("SELECT n_prompt FROM request"))
+    steps = r.one(f"SELECT count(*) FROM step WHERE {DECODE}")
+    m.ms = Range([ns / 1e6 for ns in r.values(f"SELECT ns FROM step WHERE {DECODE}")])
+    m.attention_share = stage(r, "attention", "ns") / stage(r, "%", "ns")
+    m.attention_ops, m.ops = stage(r, "attention", "ops") / steps, stage(r, "%", "ops") / steps
+    m.attention_mb, m.bytes = stage(r, "attention", "bytes") / steps / 1e6, stage(r, "%", "bytes") / steps
+    m.prompt_ms = r.one("SELECT sum(ns) / 1e6 FROM step WHERE prefill_rows > 0")
+    m.prompt_attention = stage(r, "attention", "ns", "prefill_rows > 0") / stage(r, "%", "ns", "prefill_rows > 0")
+    m.prompt_attention_ops = stage(r, "attention", "ops", "prefill_rows > 0")
+    m.prompt_attention_mb = stage(r, "attention", "bytes", "prefill_rows > 0") / 1e6
+    m.near_zero = statistics.mean(r.values("SELECT share FROM near_zero"))
+    return m
+
+
+@measure("slower prompt_slower")
+def depths():
+    """From 64 tokens to 8,000, and the laws that the counts follow."""
+    at = {n: depth(n) for n in (64, 1024, 4096, 8000)}
+    near, far, model = at[1024], at[8000], shapes()
+    m = Numbers(at=at, slower=far.ms.median / at[64].ms.median)
+    m.power = math.log(far.prompt_attention_ops / near.prompt_attention_ops) / math.log(far.tokens / near.tokens)
+    m.even = near.tokens * (near.ops - near.attention_ops) / near.attention_ops
+    m.prompt_slower = (far.prompt_ms / far.tokens) / (near.prompt_ms / near.tokens)
+    m.held = model.kv_token * far.tokens / 1e6
+    m.matrix_mb = 2 * 4 * far.tokens**2 / 2 * model.n_heads * model.n_layers / 1e6  # f32, written and read, its lower half
+    return m
+
+
+@measure("bytes ops reads integers ridge tok_s prompt_tok_s")
+def roofs():
+    """Where decoding and prompts stand against plain reads and 8-bit multiply-adds."""
+    b = lab.report("bench", "--only", "decode_tok_s")
+    m = Numbers(reads=b["read_gb_s"], integers=b["int_gmac_s"], tok_s=b["decode_tok_s"])
+    m.prompt_tok_s = lab.report("bench", "--only", "prefill_tok_s")["prefill_tok_s"]
+    m.ridge = 2 * m.integers / m.reads
+    r = run("--raw", "--greedy", "--max-tokens", "32", text=lab.text_of(512))
+    for name, where, rate in (("decode", DECODE, m.tok_s), ("prompt", "prefill_rows > 0", m.prompt_tok_s)):
+        rows, moved, ops = r.one(f"SELECT sum(rows) FROM step WHERE {where}"), stage(r, "%", "bytes", where), stage(r, "%", "ops", where)
+        share = Numbers(bytes=moved / rows * rate / m.reads / 1e9, ops=ops / rows * rate / (2 * m.integers) / 1e9)
+        setattr(m, name, merge(share, a_byte=ops / moved))
+    m.decode.bytes = b["weights_fraction"]  # of reads of the weights beside each run
+    return m
+
+
+@measure("flat")
+def row_costs():
+    """c(K): a step of K rows against one of 1, as dummy steps; the median of three measurements."""
+    found = {}
+    for again in range(3):
+        r = run("--greedy", "--max-tokens", "8", "--shadow", "ngram:4", text=lab.prompts()[0][1], again=again)
+        points = dict(r.rows("SELECT rows, min(ns) FROM cost WHERE depth = 0 GROUP BY rows"))
+        for rows, ns in points.items():
+            found.setdefault(rows, []).append(ns / points[1])
+    m = Numbers(at={rows: Range(values) for rows, values in found.items() if len(values) == 3})
+    m.flat = max(rows for rows, c in m.at.items() if c.median < 1.1)
+    return m
+
+
+@measure("by")
+def predictions():
+    """Time of a step by bytes and the rate of plain reads, beside the time that it took."""
+    m, reads, model = loads(), roofs().reads, shapes()
+    cache = 48 * model.kv_token / 1e6  # a sequence of the load is about 48 tokens deep
+    return Numbers(at=m.at, reads=reads, by={n: (model.weights_mb + n * cache) / reads for n in (1, 32)})
+
+
+def questions(n):
+    return [f"Question {i + 1}: {prompt}".replace("\n", "\\n") for i, (_, prompt) in zip(range(n), lab.prompts() * 4)]
+
+
+def answered(slots):
+    """At least 16 questions, answered so many at once."""
+    return batch(questions(max(16, slots)), "--greedy", "--slots", str(slots), "--max-tokens", "32", "--no-prefix-cache")
+
+
+@measure("seconds tok_s whole")
+def load(slots):
+    """Speed, shapes and waits of such a batch."""
+    r = answered(slots)
+    m = Numbers(slots=slots, seconds=r.one("SELECT sum(ns) / 1e9 FROM step"), tokens=r.one("SELECT sum(tokens) FROM step"))
+    full = f"{DECODE} AND rows = {slots}"
+    m.ms = Range([ns / 1e6 for ns in r.values(f"SELECT ns FROM step WHERE {full}")])
+    m.tok_s, m.whole = slots * 1e3 / m.ms.median, m.tokens / m.seconds
+    m.gate, m.attention = a_byte(r, "gate_up", full), a_byte(r, "attention", full)
+    m.waited = Range([ns / 1e6 for ns in r.values("SELECT first_token_ns FROM finish")])
+    m.busy = r.one("SELECT avg(running) FROM step WHERE waiting > 0") / slots
+    m.lengths = sorted(r.values("SELECT generated FROM finish"))
+    m.rows, m.padded = r.rows("SELECT sum(rows), sum(padded) FROM (SELECT sum(rows) AS rows, count(*) * max(rows) AS padded FROM batch "
+                              "GROUP BY step)")[0]
+    m.path = r.path
+    return m
+
+
+@measure("cost gain best")
+def loads():
+    at = {n: load(n) for n in (1, 2, 4, 8, 16, 32)}
+    m = Numbers(at=at, cost={n: x.ms.median / at[1].ms.median for n, x in at.items()})
+    m.gain = at[16].whole / at[1].whole
+    m.best = max(at.values(), key=lambda x: x.tok_s)
+    return m
+
+
+@measure()
+def paged():
+    """16 answers one after the other and 4, 8, 16 at once: every hash of logits, and how many of their pages have neighbours."""
+    rows = [{tuple(x) for x in answered(n).rows("SELECT request, pos, id, hash FROM token")} for n in (1, 4, 8, 16)]
+    blocks = answered(8).rows("SELECT request, block, page FROM page WHERE action = 0 ORDER BY request, block")
+    pairs = [(a, b) for a, b in zip(blocks, blocks[1:]) if a["request"] == b["request"]]
+    return Numbers(equal=all(r == rows[0] for r in rows), tokens=len(rows[0]), pairs=len(pairs),
+                   apart=sum(b["page"] != a["page"] + 1 for a, b in pairs))
+
+
+def place(taken, need, room):
+    """First fit: where `need` tokens lie between the sections {begin: length} of a room, or None; and all tokens that are free."""
+    at, free, found = 0, 0, None
+    for begin, length in [*sorted(taken.items()), (room, 0)]:
+        free, found = free + begin - at, at if found is None and begin - at >= need else found
+        at = begin + length
+    return found, free
+
+
+@measure()
+def contiguous():
+    """Requests of a recording, in the order in which they came and ended, in contiguous sections of their longest length."""
+    r = answered(8)
+    need = dict(r.rows("SELECT request, n_prompt + max_tokens FROM request"))
+    events = r.rows("SELECT seq, request, 1 AS comes FROM admit UNION SELECT seq, request, 0 FROM finish ORDER BY seq")
+    room = sum(sorted(need.values())[-8:])
+    m, taken, where = Numbers(requests=len(need), room=room, holes=0, free=0, need=0), {}, {}
+    for _, request, comes in events:
+        at, free = place(taken, need[request], room)
+        if not comes:
+            taken.pop(where.pop(request, None), None)
+        elif at is not None:
+            taken[at], where[request] = need[request], at
+        elif free >= need[request]:
+            m.holes, m.free, m.need = m.holes + 1, free, need[request]
+    return m
+
+
+@measure("gain naive rate rate_static")
+def static_batches():
+    """24 questions with answers of up to 192 tokens on 8 slots: as they end, in three batches that wait for their longest, and one
+    after the other."""
+    options, lines = ("--greedy", "--max-tokens", "192", "--no-prefix-cache"), questions(24)
+    apart = [batch(lines[i:i + 8], *options, "--slots", "8") for i in (0, 8, 16)]
+    one, flow = (batch(lines, *options, "--slots", n) for n in "18")
+    m = Numbers(steps=flow.one("SELECT count(*) FROM step"), tokens=flow.one("SELECT sum(tokens) FROM step"))
+    m.steps_static, m.tokens_static = (sum(r.one(f"SELECT {x} FROM step") for r in apart) for x in ("count(*)", "sum(tokens)"))
+    m.busy, m.busy_static = m.tokens / m.steps / 8, m.tokens_static / m.steps_static / 8
+    seconds = [r.one("SELECT sum(ns) / 1e9 FROM step") for r in (flow, one)]
+    m.rate, m.rate_static = m.tokens / seconds[0], m.tokens / sum(r.one("SELECT sum(ns) / 1e9 FROM step") for r in apart)
+    m.naive = m.tokens / seconds[1]
+    m.gain = m.rate / m.naive
+    return m
+
+
+@measure("longest usual")
+def pause(chunk):
+    """Eight answers under way, or ended one by one, when a prompt of about 1,500 tokens comes in."""
+    lines = questions(8) + [lab.text_of(1500).replace("\n", "\\n")]
+    r = batch(lines, "--greedy", "--slots", "8", "--max-tokens", "48", "--prefill-chunk", str(chunk), "--budget", "2048")
+    m = Numbers(both=r.one("SELECT count(*) FROM step WHERE prefill_rows > 0 AND decode_rows > 0"))
+    m.longest = r.one("SELECT max(ns) / 1e6 FROM step WHERE decode_rows > 0")
+    m.usual = r.one(f"SELECT avg(ns) / 1e6 FROM step WHERE {DECODE}")
+    return m
+
+
+def shape(dim, layers, heads, kv_heads, ffn, vocab, kind="Q4_1", head="Q8_0"):
+    return ["--dim", str(dim), "--layers", str(layers), "--heads", str(heads), "--kv-heads", str(kv_heads), "--ffn", str(ffn),
+            "--vocab", str(vocab), "--type", kind, "--embd-type", head, "--ctx", "8192", "--repeat"]
+
+
+def random_run(name, options, prompt=256, tokens=24):
+    """Speeds of a model of random weights."""
+    path = lab.random_model(name, *options)
+    r = run("--model", path, "--raw", "--greedy", "--max-tokens", str(tokens), text="a " * (prompt // 2))
+    m = Numbers(mb=r.one("SELECT weight_bytes FROM session") / 1e6, kv_token=r.one("SELECT page_bytes / page_size FROM session"))
+    m.ms = Range([ns / 1e6 for ns in r.values(f"SELECT ns FROM step WHERE {DECODE}")])
+    m.prompt_tok_s = r.one("SELECT sum(prefill_rows) * 1e9 / sum(ns) FROM step WHERE prefill_rows > 0")
+    m.attention_ms = stage(r, "attention", "ns") / 1e6 / r.one(f"SELECT count(*) FROM step WHERE {DECODE}")
+    m.gb_s = m.mb / m.ms.median
+    return m
+
+
+@measure("decode decode16 decode8 prompt prompt16")
+def formats():
+    """The same shape, that of SmolLM2-135M, with all matrices in one format."""
+    m = Numbers(at={})
+    for kind in ("F32", "F16", "Q8_0", "Q4_1", "Q4_0"):
+        m.at[kind] = random_run("135M-" + kind, shape(576, 30, 9, 3, 1536, 49152, kind, kind))
+    m.smaller = m.at["F32"].mb / m.at["Q4_0"].mb
+    m.decode = m.at["F32"].ms.median / m.at["Q4_0"].ms.median
+    m.decode16 = m.at["F16"].ms.median / m.at["Q4_0"].ms.median
+    m.bytes16 = m.at["F16"].mb / m.at["Q4_0"].mb
+    m.decode8 = m.at["F32"].ms.median / m.at["Q8_0"].ms.median
+    m.bytes4 = m.at["F16"].mb / shapes().weights_mb
+    m.file = shapes().weights_mb
+    m.bits = m.file / m.at["F32"].mb * 32
+    m.prompt = m.at["Q4_0"].prompt_tok_s / m.at["Q8_0"].prompt_tok_s
+    m.prompt16 = m.at["Q8_0"].prompt_tok_s / m.at["F16"].prompt_tok_s
+    return m
+
+
+@measure("time prompt_tok_s attention_ms gb_s")
+def sizes():
+    """Shapes of 135 M, 360 M and 1 B weights, Q4_1."""
+    at = {"135M": random_run("135M", shape(576, 30, 9, 3, 1536, 49152)),
+          "360M": random_run("360M", shape(960, 32, 15, 5, 2560, 49152)),
+          "1B": random_run("1B", shape(2048, 16, 32, 8, 8192, 128256))}
+    return Numbers(at=at, bytes=at["1B"].mb / at["135M"].mb, time=at["1B"].ms.median / at["135M"].ms.median)
+
+
+@measure("attention step attention_ms")
+def groups():
+    """Four layers of 16 heads of 64 dimensions with 1 to 16 key-value heads, 4,096 tokens deep."""
+    at = {n: random_run(f"groups-{n}", shape(1024, 4, 16, n, 2048, 512), 4096, 32) for n in (1, 2, 4, 8, 16)}
+    return Numbers(at=at, attention=at[16].attention_ms / at[2].attention_ms, step=at[16].ms.median / at[2].ms.median)
+
+
+@measure()
+def threads():
+    """Pairs of runs with one thread and two."""
+    found = {"decode": [], "prompt": []}
+    for again in range(3):
+        one, two = (run("--raw", "--greedy", "--max-tokens", "32", "--threads", n, text=lab.text_of(512), again=again) for n in "12")
+        for name, where in (("decode", DECODE), ("prompt", "prefill_rows > 0")):
+            ns = [r.one(f"SELECT sum(ns) FROM step WHERE {where}") for r in (one, two)]
+            found[name].append(ns[0] / ns[1])
+    return Numbers(decode=Range(found["decode"]), prompt=Range(found["prompt"]))
+
+
+@measure()
+def replicas():
+    """Two processes of one thread at once, one of them alone, and one process of two threads."""
+    def speed(r):
+        return r.one(f"SELECT sum(tokens) * 1e9 / sum(ns) FROM step WHERE {DECODE}")
+
+    sums, singles = [], []
+    for again in range(3):
+        options, text = ("--greedy", "--max-tokens", "96", "--threads"), lab.prompts()[2][1]
+        alone, wide = (speed(run(*options, n, text=text, again=again)) for n in "12")
+        both = sum(speed(r) for r in lab.together(2, *options, "1", text=text))
+        sums.append(both / alone)
+        singles.append(both / wide)
+    return Numbers(gain=Range(sums), against=Range(singles))
+
+
+@measure("launches graph persistent")
+def cuda_modes():
+    """Decoding on a GPU, by how a step is run."""
+    speed = {name: lab.report("bench", "--only", "decode_tok_s", "--backend", "cuda", "--cuda-mode", name)["decode_tok_s"]
+             for name in ("launches", "graph", "persistent")}
+    return Numbers(**speed)
