@@ -67,7 +67,7 @@ def drafters():
 
 @measure()
 def chain(guesses):
-    """EAGLE as a chain: acceptance a at each depth, and tokens a step by E = (1 - a^(g+1)) / (1 - a)."""
+    """EAGLE as a chain: acceptance a, and tokens a step by E = (1 - a^(g+1)) / (1 - a)."""
     depth, tokens, steps = {}, 0, 0
     for _, prompt in some_prompts():
         r = run("--greedy", "--max-tokens", "48", "--spec", f"eagle:{guesses},{guesses},1", text=prompt)
@@ -76,7 +76,7 @@ def chain(guesses):
         t, s = r.rows("SELECT sum(tokens), count(*) FROM step WHERE prefill_rows = 0 AND draft_rows = ?", guesses)[0]
         tokens, steps = tokens + (t or 0), steps + s
     tried, kept = (sum(x[i] for x in depth.values()) for i in (0, 1))
-    m = Numbers(a=kept / tried, g=guesses, tokens=tokens / steps, at={d: kept / tried for d, (tried, kept) in depth.items() if tried})
+    m = Numbers(a=kept / tried, tokens=tokens / steps)
     m.formula = (1 - m.a**(guesses + 1)) / (1 - m.a)
     return m
 
@@ -105,7 +105,8 @@ def guessed_and_rejected():
     sums, plain = Counter(), []
     for _, prompt in some_prompts():
         r = run("--greedy", "--max-tokens", "48", "--spec", "draft:4,4,1", text=prompt)
-        ours = r.rows("SELECT accepted, drafters_ns, ns - drafters_ns FROM step WHERE prefill_rows = 0 AND draft_rows = 4 AND rejected > 0")
+        ours = r.rows("SELECT accepted, drafters_ns, ns - drafters_ns FROM step "
+                      "WHERE prefill_rows = 0 AND draft_rows = 4 AND rejected > 0")
         for kept, guess, rest in ours:
             sums.update({(kept, "n"): 1, (kept, "guess"): guess / 1e6, (kept, "verify"): rest / 1e6})
         p = run("--greedy", "--max-tokens", "48", text=prompt, again="draft")
@@ -147,11 +148,11 @@ def overlap():
 
 @measure()
 def search(*option):
-    """A search beside one plain sample, prefix cache off: tokens of all branches a second; pages with and without sharing."""
+    """A search beside one plain sample: tokens of all branches a second; pages with and without sharing."""
     rates, pages, unshared, branches = [], 0, 0, 0
     count = "SELECT count(*) * 1e9 / (SELECT sum(ns) FROM step) FROM token WHERE source <> 6"
     for _, prompt in some_prompts(1):
-        options = ("--max-tokens", "48", "--no-prefix-cache")
+        options = ("--max-tokens", "48")
         plain, tree = run(*options, text=prompt), run(*options, *option, text=prompt)
         rates.append(tree.one(count) / plain.one(count))
         sums = tree.rows("SELECT sum(pages), sum(unshared), max(members) FROM sharing")[0]
@@ -183,7 +184,9 @@ def same_law():
 def softness():
     """How many tokens make up 90 % of the first token's distribution, at three temperatures."""
     def survivors(t):
-        return run("--temp", str(t), "--top-p", "0.9", "--max-tokens", "1", text="Tell me a story.").one("SELECT survivors FROM token")
+        r = run("--temp", str(t), "--top-p", "0.9", "--max-tokens", "1", text="Tell me a story.")
+        return r.one("SELECT survivors FROM token")
+
     return Numbers(low=survivors(0.5), one=survivors(1), high=survivors(2))
 
 

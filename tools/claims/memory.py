@@ -30,8 +30,8 @@ def no_cache():
 def asked_twice(again):
     text = f"Text {again}. " + lab.text_of(500)
     r = batch([text.replace("\n", "\\n")] * 2, "--raw", "--greedy", "--slots", "1", "--max-tokens", "4", again=again)
-    return r.rows("SELECT first_token_ns - waited_ns, hit, n_prompt FROM finish JOIN admit USING (request) JOIN request USING (request) "
-                  "ORDER BY request")
+    return r.rows("SELECT first_token_ns - waited_ns, hit, n_prompt FROM finish JOIN admit USING (request) "
+                  "JOIN request USING (request) ORDER BY request")
 
 
 @measure()
@@ -190,7 +190,7 @@ def scored():
 
 @measure()
 def e4m3():
-    """The cache in e4m3, and the greatest of that format's 256 codes: exponents biased by 7, mantissas of 3 bits, the last code NaN."""
+    """The cache in e4m3, and the greatest of its 256 codes: exponents biased by 7, mantissas of 3 bits, the last code NaN."""
     codes = [(1 + (c & 7) / 8) * 2.0**((c >> 3) - 7) for c in range(8, 127)]
     return lab.merge(cache_formats(), greatest=max(codes))
 

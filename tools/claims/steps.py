@@ -80,7 +80,8 @@ def roofs():
     m.ridge = 2 * m.integers / m.reads
     r = run("--raw", "--greedy", "--max-tokens", "32", text=lab.text_of(512))
     for name, where, rate in (("decode", DECODE, m.tok_s), ("prompt", "prefill_rows > 0", m.prompt_tok_s)):
-        rows, moved, ops = r.one(f"SELECT sum(rows) FROM step WHERE {where}"), stage(r, "%", "bytes", where), stage(r, "%", "ops", where)
+        rows = r.one(f"SELECT sum(rows) FROM step WHERE {where}")
+        moved, ops = (stage(r, "%", column, where) for column in ("bytes", "ops"))
         share = Numbers(bytes=moved / rows * rate / m.reads / 1e9, ops=ops / rows * rate / (2 * m.integers) / 1e9)
         setattr(m, name, merge(share, a_byte=ops / moved))
     m.decode.bytes = b["weights_fraction"]  # of reads of the weights beside each run
@@ -130,8 +131,8 @@ def load(slots):
     m.waited = Range([ns / 1e6 for ns in r.values("SELECT first_token_ns FROM finish")])
     m.busy = r.one("SELECT avg(running) FROM step WHERE waiting > 0") / slots
     m.lengths = sorted(r.values("SELECT generated FROM finish"))
-    m.rows, m.padded = r.rows("SELECT sum(rows), sum(padded) FROM (SELECT sum(rows) AS rows, count(*) * max(rows) AS padded FROM batch "
-                              "GROUP BY step)")[0]
+    m.rows, m.padded = r.rows("SELECT sum(rows), sum(padded) FROM (SELECT sum(rows) AS rows, count(*) * max(rows) AS padded "
+                              "FROM batch GROUP BY step)")[0]
     m.path = r.path
     return m
 
@@ -268,7 +269,8 @@ def threads():
     """Pairs of runs with one thread and two."""
     found = {"decode": [], "prompt": []}
     for again in range(3):
-        one, two = (run("--raw", "--greedy", "--max-tokens", "32", "--threads", n, text=lab.text_of(512), again=again) for n in "12")
+        options = ("--raw", "--greedy", "--max-tokens", "32", "--threads")
+        one, two = (run(*options, n, text=lab.text_of(512), again=again) for n in "12")
         for name, where in (("decode", DECODE), ("prompt", "prefill_rows > 0")):
             ns = [r.one(f"SELECT sum(ns) FROM step WHERE {where}") for r in (one, two)]
             found[name].append(ns[0] / ns[1])
