@@ -30,6 +30,13 @@ static int cut(int n, double *sure)
 	return k;
 }
 
+const double *sorted_of(double *value, int n)
+{
+	if (n > 0)
+		qsort(value, (size_t)n, sizeof *value, by_value);
+	return value;
+}
+
 struct median median_of(double *value, int n)
 {
 	struct median m = { NAN, NAN, NAN, 0, n };
@@ -37,7 +44,7 @@ struct median median_of(double *value, int n)
 
 	if (n < 1)
 		return m;
-	qsort(value, (size_t)n, sizeof *value, by_value);
+	sorted_of(value, n);
 	k = cut(n, &m.sure);
 	m.value = (value[(n - 1) / 2] + value[n / 2]) / 2;
 	m.low = value[k];

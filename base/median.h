@@ -14,6 +14,8 @@ struct median {
 
 /* Sorts the values, none of which is NaN. */
 struct median median_of(double *value, int n);
+/* The same values, sorted. */
+const double *sorted_of(double *value, int n);
 /* The least of n sorted values that a share of at least q does not exceed; NaN if n is 0. */
 double quantile_of(const double *sorted, int n, double q);
 

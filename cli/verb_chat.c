@@ -1,5 +1,6 @@
 /* cutaway chat and cutaway replay: the terminal program. Thread: main's. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,15 +15,21 @@
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "cli/out.h"
+#include "sessions/past/past.h"
+#include "sessions/verify/verify.h"
 #include "tui/app/tui.h"
 
 static struct chat_said {
-	const char *commands;
+	const char *commands, *go_on;
 } said;
 
 static const struct setting chat_own[] = {
 	OWN(FILE, chat_said, commands, .name = "commands", .group = "Screen", .arg = "FILE",
 		.doc = "begin with these lines, as if typed: / commands and turns"),
+	OWN(FILE, chat_said, go_on, .name = "continue", .group = "Chat", .arg = "[FILE]", .bare = true,
+		.doc =
+			"go on with the conversation of a recording (without FILE: the newest that has one): its tokens, "
+			"its settings but those given, the same model"),
 	{ 0 },
 };
 
@@ -50,15 +57,64 @@ static void tell_recording(const char *path, bool recorded)
 	free(word);
 }
 
-static int chat_verb(const struct cli *c, struct err *e)
+/* The newest recording that has a conversation. */
+static int newest_past(struct past **p, struct err *e)
 {
+	struct recordings r;
+	char path[PATH_MAX];
+
+	if (recordings_open(&r, e))
+		return -1;
+	for (int32_t i = 0; !*p && i < r.n; i++) {
+		snprintf(path, sizeof path, "%s%s", r.folder, r.file[i].name);
+		past_open(p, path, NULL);
+	}
+	if (!*p)
+		err_set(e, ERR_IO, "%s has no recording with a conversation yet: name one", r.folder);
+	recordings_close(&r);
+	return *p ? 0 : -1;
+}
+
+static bool is_given(void *arg, const char *name)
+{
+	return cli_given(arg, name);
+}
+
+/* Sets the options of a chat that goes on with a recorded conversation, and its model. */
+static int go_on(struct cli *c, struct past **p, char **model, struct err *e)
+{
+	char *path = NULL, *fallback = NULL;
+	int rc;
+
+	if (*said.go_on ? recordings_find(said.go_on, &path, e) || past_open(p, path, e)
+					: newest_past(p, e)) {
+		free(path);
+		return -1;
+	}
+	if (model_find(c, &fallback, NULL))
+		fallback = NULL;
+	rc = verify_model((*p)->h, c->engine.model, fallback, model, e) ||
+				 past_settings(*p, &c->engine, &c->answer, is_given, c, e)
+			 ? -1
+			 : 0;
+	free(fallback);
+	free(path);
+	return rc;
+}
+
+static int chat_verb(const struct cli *given, struct err *e)
+{
+	struct cli own = *given, *c = &own;
 	struct tui_options o = screen_options(c);
 	struct err why = { 0 };
 	char *model = NULL, *history = NULL, *record = NULL;
+	struct past *past = NULL;
 	bool recorded = false;
 
-	if (model_find(c, &model, e))
-		return -1;
+	own.answer.stop = (struct setting_stops){ { NULL } };
+	if (setting_stops_copy(&own.answer.stop, &given->answer.stop, e) ||
+		(said.go_on ? go_on(c, &past, &model, e) : model_find(c, &model, e)))
+		goto out;
 	if (!c->no_record && !c->record && paths_new_recording(&record, &why))
 		o.not_recorded = why.text;
 	if (paths_history(&history, NULL))
@@ -67,12 +123,16 @@ static int chat_verb(const struct cli *c, struct err *e)
 	o.engine.model = model;
 	o.engine.measure = true;
 	o.answer = c->answer;
+	o.past = past;
 	o.record = c->no_record ? NULL : c->record ? c->record : record;
 	o.commands = said.commands;
 	o.history = history;
 	tui_chat(&o, &recorded, e);
 	if (o.record && (recorded || o.record == record))
 		tell_recording(o.record, recorded);
+out:
+	past_close(past);
+	setting_stops_free(&own.answer.stop);
 	free(record);
 	free(history);
 	free(model);
@@ -153,7 +213,9 @@ const struct verb verb_chat = {
 	.doc =
 		"Opens the terminal program: the conversation beside live views of the next token, the KV pages, "
 		"the batch, speculation, the prefix cache, attention, time and the sampler. The session is "
-		"recorded. F1 explains whatever is on the screen.",
+		"recorded. F1 explains whatever is on the screen. --continue takes up the conversation of an earlier "
+		"session: the model sees exactly the tokens that it had, and the new recording has them, too, and "
+		"names the one before.",
 	.example = "cutaway chat --temp 0.7 --spec ngram:4",
 	.takes =
 		"Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|Recording|Screen",

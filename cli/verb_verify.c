@@ -127,7 +127,8 @@ static void print_result(const struct report *r, const struct verify_result *v)
 		ev_code_name("request_kind", q->kind), (long long)v->rows, plural(v->rows),
 		(long long)v->draws, plural(v->draws));
 	if (v->hash_alone)
-		printf(", %lld drawn by rejection or chosen by a search (hash alone)",
+		printf(
+			", %lld drawn by rejection, chosen by a search or of an earlier session (hash alone)",
 			(long long)v->hash_alone);
 	if (q->n_takes > 1)
 		printf(", %d takes", q->n_takes);

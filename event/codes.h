@@ -47,15 +47,17 @@
 	X(3, evicted, "the next page had been cached and was evicted")                                 \
 	X(4, tail, "the cached sequence ends before the prompt does")                                  \
 	X(5, off, "the prefix cache is off")
-#define EV_CODES_source(X)                                                                         \
-	X(0, plain, "drawn with no draft")                                                             \
-	X(1, accepted, "drafted, and the draft was kept")                                              \
-	X(2, corrected, "drawn where a draft was rejected")                                            \
-	X(3, bonus, "drawn after a fully accepted draft")                                              \
-	X(4, forced, "not drawn: put there by the user")                                               \
-	X(5, chosen, "not drawn: a search went on with it")                                            \
-	X(6, taken,                                                                                    \
-		"of the best answer of a search: computed in its branches, and emitted again as the conversation's")
+#define EV_CODES_source(X)                                                                                   \
+	X(0, plain, "drawn with no draft")                                                                       \
+	X(1, accepted, "drafted, and the draft was kept")                                                        \
+	X(2, corrected, "drawn where a draft was rejected")                                                      \
+	X(3, bonus, "drawn after a fully accepted draft")                                                        \
+	X(4, forced, "not drawn: put there by the user")                                                         \
+	X(5, chosen, "not drawn: a search went on with it")                                                      \
+	X(6, taken,                                                                                              \
+		"of the best answer of a search: computed in its branches, and emitted again as the conversation's") \
+	X(7, recorded,                                                                                           \
+		"of the session that this one continues (setting `continues`): computed there, and emitted again")
 #define EV_CODES_verdict(X)                                                                        \
 	X(0, accepted, "kept")                                                                         \
 	X(1, rejected, "lost the draw")                                                                \

@@ -326,7 +326,11 @@ struct ev_span {
 	I(first_token_ns, "ns", "from its arrival to its first token")                                 \
 	I(total_ns, "ns", "from its arrival to its end")                                               \
 	I(hit, "", "tokens of its prompt that came from the prefix cache")                             \
-	T(why, "", "more, in words and numbers: the stop string, what did not fit")
+	T(why, "", "more, in words and numbers: the stop string, what did not fit")                    \
+	I(queue_ns, "ns", "from its arrival until it first left the queue; absent: it never did")      \
+	I(itl_p50_ns, "ns",                                                                            \
+		"inter-token latency of its tokens after the first, median by nearest rank, exact")        \
+	I(itl_p99_ns, "ns", "the same, 99th percentile")
 
 #define EV_FIELDS_search(I, R, T, B)                                                               \
 	I(step, "", "step")                                                                            \

@@ -31,6 +31,7 @@
 #include <stdint.h>
 
 #include "base/cycle.h"
+#include "base/histogram.h"
 #include "event/event.h"
 
 enum {
@@ -91,8 +92,9 @@ struct tl_request {
 	enum ev_code_request_kind kind;
 	enum tl_state state;
 	int64_t arrival_ns, admitted_ns, first_token_ns, finished_ns; /* EV_NULL_I: not yet */
-	int32_t slot;                                                 /* -1: none */
-	char *text;                                                   /* label */
+	int64_t newest_ns; /* of its newest token, or when it was rewound; EV_NULL_I: neither */
+	int32_t slot;      /* -1: none */
+	char *text;        /* label */
 	int32_t *prompt;
 	int32_t n_prompt;
 	struct ev_request params; /* spans are not valid: use text, prompt, stop, spec here */
@@ -255,6 +257,11 @@ struct tl_search {
 	uint8_t share[TL_SHARES];
 	int32_t n_shares;
 };
+/* Latencies, by the field's names; docs/trace.md defines them. */
+enum tl_latency { TL_QUEUE, TL_TTFT, TL_ITL, TL_E2E, TL_N_LATENCIES };
+struct tl_latencies { /* of one request, ns; NaN: not known (yet) */
+	double queue, ttft, itl_p50, itl_p99, tpot, e2e;
+};
 struct tl_setting {
 	char name[32], value[256];
 	int64_t seq;
@@ -343,6 +350,10 @@ struct timeline {
 	/* what belongs to the step that has not ended yet */
 	struct tl_step open;
 
+	/* of all requests of the session that were to generate; e2e of those that ended by themselves
+	 */
+	struct histogram latency[TL_N_LATENCIES];
+
 	/* Where events that were not folded are had from. */
 	struct tl_older older;
 };
@@ -388,6 +399,8 @@ const struct tl_token *timeline_branch_token(
 bool timeline_within_answer(const struct timeline *t, const struct tl_request *r);
 /* The request that answered the turn before that of this one, on its branch; 0: it is the first. */
 int64_t timeline_turn_before(const struct timeline *t, int64_t request);
+/* The latencies of a request so far: exact, of the tokens that it has now. */
+struct tl_latencies timeline_latencies(const struct timeline *t, const struct tl_request *r);
 /* Tokens a second of one request or (0) of all, over the last second of engine time; of one that
  * ended before the steps that are kept, its mean. NaN without data. */
 double timeline_rate(const struct timeline *t, int64_t request);

@@ -95,7 +95,7 @@ static SHAPE(attention, 1);
 static const struct tl_field request_fields[] = {
 	K(id), K(parent), F(sample), K(request_seq), K(lookup_seq), K(finish_seq), K(rewind_seq),
 	K(fork_pos), K(n_rewinds), { ITEMS_OF(stem, stem), KEPT }, K(kind), K(state), F(arrival_ns),
-	K(admitted_ns), K(first_token_ns), F(finished_ns), K(slot), F(text),
+	K(admitted_ns), K(first_token_ns), F(finished_ns), K(newest_ns), K(slot), F(text),
 	{ ARRAY(prompt, i32, n_prompt) }, EVENT(params, request), F(stop), F(spec), F(looked_up),
 	EVENT(lookup, lookup), F(finished), EVENT(finish, finish), F(finish_why),
 	EVENT(rewind, rewind), HIDDEN(cycle), K(period), K(computed),
@@ -252,6 +252,17 @@ SHAPE(search, TL_SEARCHES);
 
 /* ---- all ---- */
 
+static const struct tl_field bucket_fields[] = {
+	{ .name = "count", .type = TL_U32, .size = sizeof(uint32_t), KEPT }, END
+};
+static const struct tl_shape tl_shape_bucket = { .field = bucket_fields, .sparse = true,
+	.size = sizeof(uint32_t), .most = HISTOGRAM_BUCKETS };
+
+#define STRUCT struct histogram
+static const struct tl_field histogram_fields[] = { { ITEMS_OF(count, bucket), KEPT }, END };
+static SHAPE(histogram, TL_N_LATENCIES);
+#undef STRUCT
+
 #define STRUCT struct tl_setting
 static const struct tl_field setting_fields[] = { CHARS(name), CHARS(value), F(seq), END };
 static SHAPE(setting, ANY);
@@ -287,6 +298,7 @@ static const struct tl_field timeline_fields[] = {
 	{ INLINE(search, search, n_searches), KEPT },
 	{ ITEMS_OF(search_new, member) },
 	{ ARRAY(vocab, vocab, n_vocab) },
+	{ ITEMS_OF(latency, histogram), KEPT },
 	END
 };
 SHAPE(timeline, 1);

@@ -46,6 +46,12 @@ bool tl_token_fits(const struct timeline *t, const struct tl_token *last, const 
 /* The tokens that r has are not those that it had. */
 void tl_find_cycle(struct tl_request *r);
 
+/* timeline_latency.c: what an event adds to the latencies of the session. */
+void tl_note_admitted(struct timeline *t, const struct tl_request *r);
+/* k: the newest of its tokens, whose ns is that of the event; settles what that is. */
+void tl_note_token(struct timeline *t, struct tl_request *r, struct tl_token *k, int64_t t_ns);
+void tl_note_finished(struct timeline *t, const struct tl_request *r);
+
 void tl_drop_shadows(struct timeline *t, int64_t before);
 
 /* All pages free (a new session, or a pool made anew). */

@@ -51,6 +51,7 @@ bool tl_fold_request(struct timeline *t, const struct event *ev)
 		.state = TL_WAITING,
 		.admitted_ns = EV_NULL_I,
 		.first_token_ns = EV_NULL_I,
+		.newest_ns = EV_NULL_I,
 		.finished_ns = EV_NULL_I,
 		.slot = -1,
 		.fork_pos = -1,
@@ -72,8 +73,10 @@ bool tl_fold_admit(struct timeline *t, const struct event *ev)
 		return false;
 	r->state = TL_RUNNING;
 	r->slot = tl_int32(e->slot);
-	if (r->admitted_ns == EV_NULL_I)
-		r->admitted_ns = ev->t_ns;
+	if (r->admitted_ns != EV_NULL_I)
+		return true;
+	r->admitted_ns = ev->t_ns;
+	tl_note_admitted(t, r);
 	return true;
 }
 
@@ -139,6 +142,7 @@ bool tl_fold_rewind(struct timeline *t, const struct event *ev)
 	if (r->computed > e->kept)
 		r->computed = (int32_t)e->kept;
 	r->n_rewinds++;
+	r->newest_ns = ev->t_ns;
 	return true;
 }
 
@@ -186,5 +190,6 @@ bool tl_fold_finish(struct timeline *t, const struct event *ev)
 	r->state = TL_FINISHED;
 	r->slot = -1;
 	tl_take_finish(t, r, ev);
+	tl_note_finished(t, r);
 	return true;
 }

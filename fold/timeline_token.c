@@ -93,11 +93,11 @@ bool tl_fold_token(struct timeline *t, const struct event *ev)
 	tl_unpack_token(k, e, ev->seq);
 	r->period = cycle_add(&r->cycle, k->id);
 	k->draft = draft_verified_at(t, r->id, k->pos);
-	r->computed = (int32_t)k->pos;    /* a token's own row is computed in the next step */
-	if (k->source == EV_SOURCE_taken) /* it was made, and counted, in a branch of a search */
+	r->computed = (int32_t)k->pos; /* a token's own row is computed in the next step */
+	/* made, and counted, in a branch of a search, or in another session */
+	if (k->source == EV_SOURCE_taken || k->source == EV_SOURCE_recorded)
 		return true;
-	if (r->first_token_ns == EV_NULL_I)
-		r->first_token_ns = ev->t_ns;
+	tl_note_token(t, r, k, ev->t_ns);
 	t->n_tokens++;
 	return true;
 }

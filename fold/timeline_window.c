@@ -174,6 +174,7 @@ void tl_slide(struct timeline *t, int64_t step)
 const struct tl_token *timeline_whole(const struct timeline *t, const struct tl_token *k)
 {
 	struct tl_token *mine = (struct tl_token *)k;
+	const int64_t ns = k ? k->ns : 0;
 	struct event ev;
 
 	if (!k || !k->light)
@@ -182,6 +183,7 @@ const struct tl_token *timeline_whole(const struct timeline *t, const struct tl_
 		ev.u.token.step < 0 || ev.u.token.id != k->id || ev.u.token.pos != k->pos)
 		return k;
 	tl_unpack_token(mine, &ev.u.token, k->seq);
+	mine->ns = ns; /* known also where the row has none: see tl_note_token() */
 	return k;
 }
 

@@ -362,6 +362,55 @@ int64_t engine_submit_owned(struct engine *e, const struct engine_request *q,
 	return e->n_requests;
 }
 
+static void emit_noted(struct engine *e, struct request *r, const struct ev_token *token, int32_t n)
+{
+	struct event ev;
+
+	for (; n > 0; n--, token++) {
+		stream_vocab(&e->stream, (int32_t)token->id);
+		ev_init(&ev, EV_token);
+		ev.u.token = *token;
+		ev.u.token.step = e->n_steps;
+		ev.u.token.request = r->id;
+		ev.u.token.pos = r->n_ids++;
+		ev.u.token.is_end = engine_is_end(e, (int32_t)token->id);
+		stream_emit(&e->stream, &ev);
+	}
+}
+
+int64_t engine_note_answer(struct engine *e, const struct engine_request *q,
+	const struct ev_token *token, int32_t n, enum ev_code_finish reason, int64_t arrival_ns,
+	struct err *err)
+{
+	struct request *r;
+	struct event ev;
+
+	for (int32_t i = 0; i < n; i++)
+		if (token[i].id < 0 || token[i].id >= e->info.vocab)
+			return err_set(err, ERR_USAGE, "token id %lld is not in the vocabulary of %d",
+				(long long)token[i].id, e->info.vocab);
+	if (check_ids(e, q, err))
+		return -1;
+	if (q->n_ids + n > e->info.ctx)
+		return err_set(err, ERR_USAGE,
+			"an answer up to position %d: the context holds %d; see --ctx", q->n_ids + n,
+			e->info.ctx);
+	r = request_new(q, e->info.ctx, &e->memory);
+	if (!r)
+		return err_set(err, ERR_MEMORY, "no memory for an answer of %d tokens", n);
+	r->id = ++e->n_requests;
+	r->arrival_ns = arrival_ns == EV_NULL_I ? stream_now(&e->stream) : arrival_ns;
+	r->last_step = e->n_steps;
+	for (int32_t i = 0; i < r->n_prompt; i++)
+		stream_vocab(&e->stream, r->ids[i]);
+	request_event(r, e->draft.spec, &ev);
+	stream_emit(&e->stream, &ev);
+	emit_noted(e, r, token, n);
+	engine_emit_finish(e, r, reason, NULL);
+	request_free(r);
+	return e->n_requests;
+}
+
 bool engine_cancel(struct engine *e, int64_t request)
 {
 	struct request *r = sched_find(&e->sched, request);

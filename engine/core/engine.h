@@ -138,6 +138,14 @@ int engine_get(const struct engine *e, const char *name, char *buf, size_t cap);
 /* Emits the event of a setting that is not the engine's own (temperature, seed …). */
 void engine_note_setting(struct engine *e, const char *name, const char *value);
 
+/* Emits an answer that was computed elsewhere as a request of q's kind, which never runs: its
+ * tokens with what is known of each (id, p, p_draw, entropy, hash, survivors, source; the rest is
+ * filled in), and how it ended. Nothing is computed. arrival_ns: by the session's clock; EV_NULL_I:
+ * now. Returns its number, or -1. */
+int64_t engine_note_answer(struct engine *e, const struct engine_request *q,
+	const struct ev_token *token, int32_t n, enum ev_code_finish reason, int64_t arrival_ns,
+	struct err *err);
+
 /* Emits the event that the conversation dropped its oldest turns to fit the context. */
 void engine_note_trim(struct engine *e, int64_t request, int64_t tokens, int64_t turns);
 

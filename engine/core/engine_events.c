@@ -237,7 +237,7 @@ void engine_emit_step(struct engine *e)
 }
 
 void engine_emit_finish(
-	struct engine *e, const struct request *r, enum ev_code_finish reason, const char *why)
+	struct engine *e, struct request *r, enum ev_code_finish reason, const char *why)
 {
 	int64_t now = stream_now(&e->stream);
 	struct event ev;
@@ -252,6 +252,9 @@ void engine_emit_finish(
 		f->first_token_ns = r->first_token_ns - r->arrival_ns;
 	f->total_ns = now - r->arrival_ns;
 	f->hit = r->hit;
+	f->queue_ns = r->queue_ns;
+	f->itl_p50_ns = request_itl(r, 0.5);
+	f->itl_p99_ns = request_itl(r, 0.99);
 	f->why = ev_text(why);
 	stream_emit(&e->stream, &ev);
 }

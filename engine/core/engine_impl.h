@@ -162,7 +162,7 @@ void engine_emit_draft(struct engine *e, const struct plan_item *item, int32_t n
 void engine_emit_window(struct engine *e, int64_t request, const struct draft_window *w);
 void engine_emit_step(struct engine *e);
 void engine_emit_finish(
-	struct engine *e, const struct request *r, enum ev_code_finish reason, const char *why);
+	struct engine *e, struct request *r, enum ev_code_finish reason, const char *why);
 
 /* engine_settings.c: reads the options, applies settings, and emits their events. */
 int engine_check_options(

@@ -217,7 +217,7 @@ int setting_put(const struct setting *s, void *base, const char *value, struct e
 	case SETTING_CHOICE: return read_word(s, value, at) ? 0 : not_in_range(s, value, e);
 	case SETTING_STOPS: return add_stop(s, at, value, e);
 	case SETTING_FILE:
-		if (!*value)
+		if (!*value && !s->bare)
 			return err_set(e, ERR_USAGE, "%s: a file must be named", s->name);
 		/* fall through */
 	default: *(const char **)at = value; return 0;

@@ -133,6 +133,8 @@ static void enter_slot(struct sched *s, struct request *r)
 	ev.u.admit.request = r->id;
 	ev.u.admit.slot = slot;
 	ev.u.admit.waited_ns = stream_now(s->stream) - r->queued_ns;
+	if (r->queue_ns == EV_NULL_I)
+		r->queue_ns = ev.u.admit.waited_ns;
 	ev.u.admit.readmitted = r->was_running;
 	stream_emit(s->stream, &ev);
 }

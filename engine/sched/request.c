@@ -1,9 +1,11 @@
 /* See request.h. */
 #include "engine/sched/request.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/median.h"
 #include "base/text.h"
 
 /* JSON array of the stop strings. */
@@ -82,8 +84,9 @@ struct request *request_new(
 		r->limit = spec->n_ids; /* longer than the context: it will be refused */
 	r->ids = malloc(((size_t)r->limit + 1) * sizeof *r->ids);
 	r->text = strdup(spec->text ? spec->text : "");
-	r->first_token_ns = EV_NULL_I;
-	if (!r->ids || !r->text ||
+	r->itl = malloc(((size_t)r->limit + 1) * sizeof *r->itl);
+	r->first_token_ns = r->queue_ns = EV_NULL_I;
+	if (!r->ids || !r->itl || !r->text ||
 		memory_table_open(&r->table, memory->spec.n, r->limit / memory->page_size + 2) ||
 		!copy_stops(r, spec->stop)) {
 		request_free(r);
@@ -103,6 +106,7 @@ void request_free(struct request *r)
 	free(r->stop_json);
 	free(r->tail);
 	free(r->text);
+	free(r->itl);
 	free(r->ids);
 	memory_table_close(&r->table);
 	free(r);
@@ -137,6 +141,7 @@ const char *request_stop(struct request *r, const void *bytes, size_t size)
 void request_truncate(struct request *r, int32_t n, const struct tokenizer *t)
 {
 	r->n_ids = n;
+	r->n_itl = n - r->n_prompt < r->n_itl ? n - r->n_prompt : r->n_itl;
 	r->draft.n = 0;
 	r->starved = false;
 	if (r->observed > n)
@@ -148,6 +153,20 @@ void request_truncate(struct request *r, int32_t n, const struct tokenizer *t)
 	}
 }
 
+/* Tokens that were not told of (forced) leave a gap. */
+static void note_itl(struct request *r, const struct ev_token *t)
+{
+	const int64_t at = t->pos - r->n_prompt;
+
+	while (r->n_itl < at)
+		r->itl[r->n_itl++] = NAN;
+	if (at < 0 || at > r->limit - r->n_prompt)
+		return;
+	r->n_itl = (int32_t)at + 1;
+	r->itl[at] = !at ? (double)NAN : t->step == r->newest_step ? 0 : (double)t->ns;
+	r->newest_step = t->step;
+}
+
 void request_charge(struct request *r, struct ev_token *t, int64_t now)
 {
 	t->rows = r->rows;
@@ -155,6 +174,18 @@ void request_charge(struct request *r, struct ev_token *t, int64_t now)
 	t->ns = now - (r->newest_ns ? r->newest_ns : r->arrival_ns);
 	r->rows = r->pairs = 0;
 	r->newest_ns = now;
+	note_itl(r, t);
+}
+
+int64_t request_itl(struct request *r, double q)
+{
+	int n = 0;
+
+	for (int32_t i = 0; i < r->n_itl; i++)
+		if (!isnan(r->itl[i]))
+			r->itl[n++] = r->itl[i];
+	r->n_itl = n;
+	return n ? (int64_t)quantile_of(sorted_of(r->itl, n), n, q) : EV_NULL_I;
 }
 
 void request_event(const struct request *r, const char *spec, struct event *ev)

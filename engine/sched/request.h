@@ -64,8 +64,14 @@ struct request {
 	size_t n_tail, cap_tail;
 
 	int64_t arrival_ns, queued_ns, first_token_ns;
+	int64_t queue_ns; /* of its first time in the queue; EV_NULL_I: it has not left it */
 	/* since the newest token, whose time is newest_ns (0: there is none): see request_charge() */
 	int64_t rows, pairs, newest_ns;
+	/* inter-token latency by token, room for limit; of the first and of forced ones NaN. n_itl:
+	 * those that are known */
+	double *itl;
+	int32_t n_itl;
+	int64_t newest_step; /* of the newest token */
 	int64_t last_step;
 	int32_t verified; /* verify: position of the last draw emitted */
 	int32_t observed; /* n_ids when its attention was last emitted, 0: never */
@@ -88,8 +94,12 @@ static inline bool request_is_given(const struct request *r)
 {
 	return r->kind == EV_REQUEST_KIND_score || r->kind == EV_REQUEST_KIND_verify;
 }
-/* What was computed since the token before goes into the event of this one. */
+/* What was computed since the token before goes into the event of this one. A token of the same
+ * step as the one before has an inter-token latency of 0: they arrive together. */
 void request_charge(struct request *r, struct ev_token *t, int64_t now);
+/* The exact quantile of the inter-token latencies of its tokens, ns; EV_NULL_I: there are none.
+ * Only when no more tokens come: it sorts them. */
+int64_t request_itl(struct request *r, double q);
 /* Fills the event of the request's arrival; spans point into r. */
 void request_event(const struct request *r, const char *spec, struct event *ev);
 

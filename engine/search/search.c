@@ -69,56 +69,34 @@ static void emit_stopped(const struct search *s, const char *why)
 	search_emit(s, &ev);
 }
 
-static void emit_taken(
-	const struct search *s, const struct request *r, const struct search_answer *a)
-{
-	struct engine *e = s->engine;
-	struct event ev;
-
-	for (int32_t i = 0; i < a->n; i++) {
-		const struct search_token *k = &a->token[i];
-
-		stream_vocab(&e->stream, a->ids[i]);
-		ev_init(&ev, EV_token);
-		ev.u.token.step = e->n_steps;
-		ev.u.token.request = r->id;
-		ev.u.token.pos = r->n_prompt + i;
-		ev.u.token.id = a->ids[i];
-		ev.u.token.p = k->p;
-		ev.u.token.entropy = k->entropy;
-		ev.u.token.hash = k->hash;
-		ev.u.token.source = EV_SOURCE_taken;
-		ev.u.token.is_end = tokenizer_is_end(e->tokenizer, a->ids[i]);
-		stream_emit(&e->stream, &ev);
-	}
-}
-
 /* Emits the best answer as an ordinary request: it never runs, since all of it is computed. */
 static int emit_answer(struct search *s, struct err *err)
 {
 	const struct search_answer *a = &s->answer[0];
-	struct engine *e = s->engine;
 	struct engine_request q = s->q;
-	struct request *r;
-	struct event ev;
+	struct ev_token *token = malloc((size_t)a->n * sizeof *token + 1);
+	int64_t number;
 
+	if (!token)
+		return err_set(err, ERR_MEMORY, "no memory for the answer of a search");
 	q.parent = a->request;
 	q.max_tokens = a->n;
-	r = request_new(&q, e->info.ctx, &e->memory);
-	if (!r || r->limit < r->n_prompt + a->n) {
-		request_free(r);
-		return err_set(err, ERR_MEMORY, "no memory for the answer of a search");
+	for (int32_t i = 0; i < a->n; i++) {
+		const struct search_token *k = &a->token[i];
+		struct event ev;
+
+		ev_init(&ev, EV_token);
+		token[i] = ev.u.token;
+		token[i].id = a->ids[i];
+		token[i].p = k->p;
+		token[i].entropy = k->entropy;
+		token[i].hash = k->hash;
+		token[i].source = EV_SOURCE_taken;
 	}
-	r->id = s->view.taken = ++e->n_requests;
-	r->arrival_ns = s->arrival_ns;
-	r->last_step = e->n_steps;
-	request_event(r, e->draft.spec, &ev);
-	stream_emit(&e->stream, &ev);
-	emit_taken(s, r, a);
-	r->n_ids += a->n;
-	engine_emit_finish(e, r, a->reason, NULL);
-	request_free(r);
-	return 0;
+	number = engine_note_answer(s->engine, &q, token, a->n, a->reason, s->arrival_ns, err);
+	free(token);
+	s->view.taken = number > 0 ? number : 0;
+	return number > 0 ? 0 : -1;
 }
 
 static void emit_won(const struct search *s)

@@ -87,8 +87,7 @@ static void differ_real(struct verify_result *v, struct job *j, int32_t row, enu
  * token. */
 static bool is_raced(const struct history_request *q, const struct history_row *row)
 {
-	return row->source != EV_SOURCE_chosen && row->source != EV_SOURCE_taken &&
-		   (!row->by_rejection || q->params.temperature == 0);
+	return row->source < EV_SOURCE_chosen && (!row->by_rejection || q->params.temperature == 0);
 }
 
 static void compare_token(struct run *r, struct job *j, const struct ev_token *t)

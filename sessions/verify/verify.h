@@ -49,7 +49,7 @@ struct verify_result {
 	const struct history_request *request;
 	int64_t rows;  /* hashes compared */
 	int64_t draws; /* of these, tokens whose draw was repeated and compared */
-	/* drawn by modified rejection or chosen by a search, not by the race: only the hash is
+	/* drawn by modified rejection, chosen by a search or of an earlier session: only the hash is
 	 * compared */
 	int64_t hash_alone;
 	int64_t n_differ; /* rows with a difference */

@@ -75,6 +75,13 @@ static void on_request(struct reading *g, const struct ev_request *q)
 	g->begun = true;
 }
 
+/* An answer of the session before was never submitted: it is no work of this one. */
+static void drop_noted(struct recorded *r, int64_t request)
+{
+	if (r->n && r->script[r->n - 1].id == request)
+		free(r->script[--r->n].ids);
+}
+
 static bool span_is(struct ev_span s, const char *text)
 {
 	return s.data && s.size == strlen(text) && !memcmp(s.data, text, s.size);
@@ -160,6 +167,10 @@ static void on_event(struct reading *g, const struct event *ev)
 	case EV_setting: on_setting(g, &ev->u.setting); break;
 	case EV_request: on_request(g, &ev->u.request); break;
 	case EV_token:
+		if (ev->u.token.source == EV_SOURCE_recorded) {
+			drop_noted(g->r, ev->u.token.request);
+			break;
+		}
 		g->n_tokens += ev->u.token.source != EV_SOURCE_forced;
 		add_act(g, ev->u.token.request,
 			ev->u.token.source == EV_SOURCE_forced ? ACT_FORCED : ACT_DRAWN, ev->u.token.id);

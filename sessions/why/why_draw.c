@@ -175,12 +175,14 @@ static int rank_of(const struct drawn *t)
 	return 0;
 }
 
-/* A token of a search, which was not drawn. */
-static void say_searched(struct why *w, const struct drawn *t)
+/* A token that was not drawn in this session. */
+static void say_elsewhere(struct why *w, const struct drawn *t)
 {
 	say_token(w, t->id, t->pos, t->request,
 		t->source == EV_SOURCE_taken
 			? "is of the best answer of a search, whose branches computed it."
+		: t->source == EV_SOURCE_recorded
+			? "was drawn in the session that this one continues: `why` of its recording says more."
 			: "was not drawn: a search went on with it.");
 	if (rank_of(t))
 		why_say(w, "  it was number %d by probability", rank_of(t));
@@ -217,8 +219,8 @@ void why_token(struct why *w)
 			why_so_far(w));
 	else if (t.source == EV_SOURCE_forced)
 		say_token(w, t.id, t.pos, t.request, "was not drawn: the user put it there.");
-	else if (t.source == EV_SOURCE_chosen || t.source == EV_SOURCE_taken)
-		say_searched(w, &t);
+	else if (t.source >= EV_SOURCE_chosen)
+		say_elsewhere(w, &t);
 	else
 		say_won(w, &t);
 }

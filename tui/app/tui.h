@@ -10,10 +10,12 @@
 
 #include "base/err.h"
 #include "engine/core/engine.h"
+#include "sessions/past/past.h"
 
 struct tui_options {
 	struct engine_options engine;
 	struct answer_settings answer;
+	const struct past *past;  /* chat: the conversation that goes on, or NULL */
 	const char *record;       /* path of the recording, or NULL: none */
 	bool newest;              /* replay: the recording was chosen by default, so show its name */
 	const char *commands;     /* file of / commands and turns to begin with, or NULL */

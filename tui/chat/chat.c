@@ -111,6 +111,12 @@ static void greet(struct app *a)
 	struct chat *c = a->mode_data;
 	const struct engine_info *info = engine_info(c->live.session.engine);
 
+	if (c->settings.system)
+		chat_note(a, "system", c->settings.system);
+	if (c->options->past && chat_continue(a, &a->fatal)) {
+		a->quit = true;
+		return;
+	}
 	if (c->live.session.record_err.code)
 		app_say(a, SAY_ERROR, "not recorded: %s", c->live.session.record_err.text);
 	else if (c->options->not_recorded)
@@ -225,17 +231,18 @@ static void fields_measured(struct app *a, struct app_status *s)
 {
 	const struct timeline *t = &a->timeline;
 	const struct tl_request *r = timeline_chat(t);
-	/* an answer that was continued had been paused by the user until then */
-	int64_t since = !r                                                ? 0
-					: r->fork_pos >= 0 && r->admitted_ns != EV_NULL_I ? r->admitted_ns
-																	  : r->arrival_ns;
 	double rate = timeline_rate(t, 0), reached = timeline_bandwidth(t), roof = timeline_roof(t);
-	double own = r && r->n_tokens > 1 ? timeline_rate(t, r->id) : (double)NAN;
+	struct tl_latencies l = { NAN, NAN, NAN, NAN, NAN, NAN };
 
-	if (r && r->first_token_ns != EV_NULL_I && a->canvas.w >= 100)
-		app_field(s, INK_TEXT, "TTFT %.0f ms", (double)(r->first_token_ns - since) / 1e6);
-	if (isfinite(own) && own > 0 && a->canvas.w >= 100)
-		app_field(s, INK_TEXT, "ITL %.1f ms", 1e3 / own);
+	/* on 80 columns speed and MBU say more */
+	if (r && a->canvas.w >= 100)
+		l = timeline_latencies(t, r);
+	if (!isnan(l.ttft))
+		app_field(s, INK_TEXT, "TTFT %.0f ms", l.ttft / 1e6);
+	if (!isnan(l.itl_p50) && a->canvas.w >= 120)
+		app_field(s, INK_TEXT, "p99 %.1f ms", l.itl_p99 / 1e6);
+	if (!isnan(l.itl_p50))
+		app_field(s, INK_TEXT, "ITL p50 %.1f ms", l.itl_p50 / 1e6);
 	if (isfinite(rate))
 		app_field(s, INK_TEXT, "%4.0f tok/s", rate);
 	if (isfinite(reached) && roof > 0 && reached <= roof)

@@ -47,6 +47,9 @@ struct engine_request chat_request(struct chat *c, enum ev_code_request_kind kin
 	const struct conversation_prompt *p, int64_t sample);
 int chat_begin_anew(struct app *a, struct err *e);
 
+/* chat_continue.c: before the first turn, if options->past is given. */
+int chat_continue(struct app *a, struct err *e);
+
 /* chat_past.c: shows an earlier step. The engine is paused meanwhile. */
 int chat_past_go(struct app *a, int64_t step, struct err *e);  /* beyond the last: the present */
 int chat_past_by(struct app *a, int64_t steps, struct err *e); /* from the step shown */

@@ -345,6 +345,55 @@ int conversation_repeat(struct conversation *c, struct conversation_prompt *out,
 	return 0;
 }
 
+/* Length of the prompt without its turn: of what opens the conversation, if the text of the turn
+ * follows it as these tokens; else 0. */
+static size_t head_of(
+	const struct conversation *c, const char *text, const int32_t *ids, int32_t n_ids)
+{
+	size_t n = 0, cap = 0, head = 0;
+	int32_t *turn = NULL;
+
+	if (!template_user(c->chat, c->tokenizer, text, strlen(text), &turn, &n, &cap, NULL) &&
+		n <= (size_t)n_ids && !memcmp(turn, ids + ((size_t)n_ids - n), n * sizeof *ids))
+		head = (size_t)n_ids - n;
+	free(turn);
+	return head;
+}
+
+/* Where the user's turn begins in its prompt: after the answer before it, or after another opening
+ * of the conversation than this session's. */
+static size_t recall_begin(
+	struct conversation *c, const char *text, const int32_t *ids, int32_t n_ids)
+{
+	if (c->n <= (size_t)n_ids && !memcmp(c->ids, ids, c->n * sizeof *ids))
+		return c->n;
+	conv_turns_drop(c, c->n_turns);
+	c->n = 0;
+	c->n_head = head_of(c, text, ids, n_ids);
+	return conv_append(c, ids, c->n_head, NULL) ? 0 : c->n_head;
+}
+
+int conversation_recall(
+	struct conversation *c, const char *text, const int32_t *ids, int32_t n_ids, struct err *e)
+{
+	struct conversation_prompt out;
+	int result = -1;
+
+	pthread_mutex_lock(&c->lock);
+	if (!close_answer(c, e)) {
+		c->n = recall_begin(c, text, ids, n_ids);
+		conv_answers_clear(c);
+		result = add_turn(c, text, strlen(text), ids + c->n, (size_t)n_ids - c->n, e);
+	}
+	if (!result) {
+		c->sample = 0;
+		c->marked = -1;
+		fill_prompt(c, &out);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return result;
+}
+
 void conversation_expect(struct conversation *c, int32_t n_requests)
 {
 	pthread_mutex_lock(&c->lock);

@@ -48,6 +48,11 @@ int conversation_ask(struct conversation *c, const char *text, size_t size, int3
 /* The last turn again, with the first sample number that no answer to it has used. */
 int conversation_repeat(struct conversation *c, struct conversation_prompt *out, struct err *e);
 
+/* A turn of an earlier session, with exactly the ids that its prompt had; its answer comes as an
+ * event, like any (conversation_expect). */
+int conversation_recall(
+	struct conversation *c, const char *text, const int32_t *ids, int32_t n_ids, struct err *e);
+
 /* The next n_requests of kind chat or fork are the answers of this turn. Call it before they are
  * submitted. */
 void conversation_expect(struct conversation *c, int32_t n_requests);

@@ -5,10 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tui/views/view_batch.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
-enum { MAX_SLOTS = 64, MAX_QUEUE = 64, TABLE_HEAD = 2 };
+enum { MAX_SLOTS = 64, MAX_QUEUE = 64, TABLE_HEAD = 2, LEAST_PART = 6 };
 
 struct slots {
 	int n, n_running;
@@ -171,34 +172,53 @@ static const char *state_words(const struct timeline *t, const struct tl_request
 	return "running";
 }
 
-static int64_t waited(const struct timeline *t, const struct tl_request *r)
-{
-	int64_t until = r->admitted_ns != EV_NULL_I ? r->admitted_ns
-					: r->finished               ? r->finished_ns
-												: t->last_t_ns;
-
-	return until > r->arrival_ns ? until - r->arrival_ns : 0;
-}
-
-/* Columns of the table, by their right ends; text is left. */
+/* Columns of the table, by their right ends, on less than 80 columns and from there on (0: not
+ * there); text is left. */
 static const struct {
 	const char *name;
-	int right, min_w;
-} table_column[] = { { "prompt", 26, 0 }, { "cached", 33, 0 }, { "tokens", 40, 0 },
-	{ "speed", 51, 52 }, { "queue", 60, 61 }, { "TTFT", 69, 70 }, { "ITL", 78, 100 } };
-enum { N_TABLE = sizeof table_column / sizeof *table_column, TEXT_X = 81 };
+	int narrow, wide;
+} table_column[] = { { "prompt", 26, 26 }, { "cached", 33, 33 }, { "tokens", 40, 40 },
+	{ "queue", 60, 48 }, { "TTFT", 69, 56 }, { "ITL p50", 78, 64 }, { "ITL p99", 0, 72 },
+	{ "TPOT", 0, 88 }, { "e2e", 0, 80 }, { "speed", 51, 99 } };
+enum { N_TABLE = sizeof table_column / sizeof *table_column, LATENCY = 3, WIDE = 80, TEXT_X = 102 };
+
+/* Right end of a column; 0: it is not shown. */
+static int column_end(const struct pen *p, int column)
+{
+	const int end = p->r.w < WIDE ? table_column[column].narrow : table_column[column].wide;
+
+	return end <= p->r.w ? end : 0;
+}
 
 static void table_cell(
 	char out[N_TABLE][VIEW_NUM], const struct timeline *t, const struct tl_request *r)
 {
+	const struct tl_latencies l = timeline_latencies(t, r);
+	const double ns[] = { l.queue, l.ttft, l.itl_p50, l.itl_p99, l.tpot, l.e2e };
+
 	view_count(out[0], r->params.n_prompt);
 	view_count(out[1], r->looked_up ? r->lookup.hit : EV_NULL_I);
 	view_count(out[2], r->n_tokens);
-	view_tokens_s(out[3], timeline_rate(t, r->id));
-	view_ns(out[4], (double)waited(t, r));
-	view_ns(out[5],
-		r->first_token_ns == EV_NULL_I ? (double)NAN : (double)(r->first_token_ns - r->arrival_ns));
-	view_ns(out[6], r->n_tokens > 1 ? 1e9 / timeline_rate(t, r->id) : (double)NAN);
+	for (size_t i = 0; i < sizeof ns / sizeof *ns; i++)
+		view_ns(out[LATENCY + i], ns[i]);
+	view_tokens_s(out[N_TABLE - 1], timeline_rate(t, r->id));
+}
+
+/* Of all requests of the session: a row for each quantile. */
+static void draw_session_row(struct pen *p, const struct timeline *t, int y, int percent)
+{
+	static const struct {
+		enum tl_latency of;
+		int column, percent; /* 0: either */
+	} cell[] = { { TL_QUEUE, LATENCY, 0 }, { TL_TTFT, LATENCY + 1, 0 }, { TL_ITL, LATENCY + 2, 50 },
+		{ TL_ITL, LATENCY + 3, 99 }, { TL_E2E, LATENCY + 5, 0 } };
+	char number[VIEW_NUM];
+
+	view_put(p, label_w(t), y, INK_TEXT, "session p%d", percent);
+	for (size_t i = 0; i < sizeof cell / sizeof *cell; i++)
+		if (column_end(p, cell[i].column) && (!cell[i].percent || cell[i].percent == percent))
+			view_put_right(p, column_end(p, cell[i].column), y, INK_TEXT, "%s",
+				view_ns(number, histogram_quantile(&t->latency[cell[i].of], percent / 100.0)));
 }
 
 static void draw_table_row(
@@ -211,8 +231,8 @@ static void draw_table_row(
 	view_put_label(p, 0, y, r->id);
 	view_put(p, label_w(t), y, over ? INK_DIM : INK_TEXT, "%s", state_words(t, r, buf));
 	for (int i = 0; i < N_TABLE; i++)
-		if (p->r.w >= table_column[i].min_w)
-			view_put_right(p, table_column[i].right, y, over ? INK_DIM : INK_TEXT, "%s", cell[i]);
+		if (column_end(p, i))
+			view_put_right(p, column_end(p, i), y, over ? INK_DIM : INK_TEXT, "%s", cell[i]);
 	if (r->text && p->r.w > TEXT_X + 8) {
 		struct pen in = *p;
 
@@ -228,7 +248,10 @@ static void draw_table(struct pen *p, const struct timeline *t, const struct vie
 {
 	int room = p->r.h - y - 1;
 	const struct tl_request *chosen = view_request(t, s);
+	bool session = t->n_requests > 1 && room > 8 && column_end(p, LATENCY);
 	int32_t first, last;
+
+	room -= 2 * session;
 
 	room -= t->n_requests > room; /* a line counts what does not fit */
 	first = t->n_requests > room ? t->n_requests - room : 0;
@@ -236,10 +259,14 @@ static void draw_table(struct pen *p, const struct timeline *t, const struct vie
 		first = (int32_t)(chosen - t->request);
 	view_put(p, label_w(t), y, INK_DIM, "now");
 	for (int i = 0; i < N_TABLE; i++)
-		if (p->r.w >= table_column[i].min_w)
-			view_put_right(p, table_column[i].right, y, INK_DIM, "%s", table_column[i].name);
+		if (column_end(p, i))
+			view_put_right(p, column_end(p, i), y, INK_DIM, "%s", table_column[i].name);
 	for (last = first; last < t->n_requests && room-- > 0; last++)
 		draw_table_row(p, t, &t->request[last], ++y, s->focused && &t->request[last] == chosen);
+	if (session) {
+		draw_session_row(p, t, ++y, 50);
+		draw_session_row(p, t, ++y, 99);
+	}
 	if (first || last < t->n_requests)
 		view_put(p, label_w(t), y + 1, INK_DIM, "%s %d more before, %d after: up and down choose",
 			glyph(p->c, GLYPH_ELLIPSIS), first, t->n_requests - last);
@@ -248,12 +275,13 @@ static void draw_table(struct pen *p, const struct timeline *t, const struct vie
 /* One line about the request in focus, where there is no room for the table. */
 static void draw_line(struct pen *p, const struct timeline *t, const struct tl_request *r, int y)
 {
-	char speed[VIEW_NUM], wait[VIEW_NUM], buf[VIEW_NUM];
+	const struct tl_latencies l = timeline_latencies(t, r);
+	char speed[VIEW_NUM], wait[VIEW_NUM], buf[VIEW_NUM], itl[VIEW_NUM];
 
 	view_put_label(p, 0, y, r->id);
-	view_put(p, label_w(t), y, INK_DIM, "%s · %d tokens · %s · queue time %s",
+	view_put(p, label_w(t), y, INK_DIM, "%s · %d tokens · %s · queue time %s · ITL p99 %s",
 		state_words(t, r, buf), r->n_tokens, view_tokens_s(speed, timeline_rate(t, r->id)),
-		view_ns(wait, (double)waited(t, r)));
+		view_ns(wait, l.queue), view_ns(itl, l.itl_p99));
 }
 
 static void draw_head(struct pen *p, const struct timeline *t, const struct slots *s, int columns)
@@ -271,6 +299,23 @@ static void draw_head(struct pen *p, const struct timeline *t, const struct slot
 	snprintf(figure, sizeof figure, "%d of %" PRId64 " slots%s%s · last %d steps", s->n_running,
 		t->session.slots > 0 ? t->session.slots : s->n_running, fewer, by, steps > 0 ? steps : 0);
 	pen_head(p, "batch", t->n_requests ? figure : NULL);
+}
+
+/* The table, and below it, where the view is zoomed and there is room, the same over time. */
+static void draw_requests(
+	struct pen *p, const struct timeline *t, const struct view_state *s, int y)
+{
+	const int room = p->r.h - y, whole = t->n_requests + TABLE_HEAD + 2;
+	const struct tl_request *r = view_request(t, s);
+	struct pen table = *p;
+
+	if (s->zoomed && r && room >= 2 * LEAST_PART) {
+		const int part = room / 2 < LEAST_PART ? LEAST_PART : room / 2;
+
+		table.r.h = y + (whole < part ? whole : part);
+		view_batch_gantt(p, t, r, label_w(t), table.r.h + 1);
+	}
+	draw_table(&table, t, s, y);
 }
 
 static void draw_batch(struct pen *p, const struct timeline *t, struct view_state *s)
@@ -295,7 +340,7 @@ static void draw_batch(struct pen *p, const struct timeline *t, struct view_stat
 		draw_line(p, t, r, y);
 	if (!line && p->r.h - y > TABLE_HEAD + 1 &&
 		(s->zoomed || p->r.h - y > TABLE_HEAD + t->n_requests))
-		draw_table(p, t, s, y + 1);
+		draw_requests(p, t, s, y + 1);
 }
 
 static bool key_batch(int key, const struct timeline *t, struct view_state *s)
@@ -347,8 +392,14 @@ const struct view view_batch = {
 		"went to another, and what it had is computed again later.\n"
 		"\n"
 		"Try: /load 8, then /load 32, and watch the tokens per second above. Up and down choose a request; "
-		"all views follow. Enter shows the table of all requests: queue: time until a slot; TTFT: time to the first token, from the arrival; ITL: "
-		"inter-token latency, over its last second.",
+		"all views follow. Enter shows the table of all requests, and over time what each did."
+		"\n"
+		"\n"
+		"queue: time until a slot. TTFT: from the arrival to the first token. ITL: time between consecutive "
+		"tokens; p50 and p99 by nearest rank, exact for a request. With speculation a step may give several tokens, "
+		"which come together: the ones after the first have 0, so a low p50 beside a high p99 is normal, and TPOT, "
+		"(e2e - TTFT) / (tokens - 1), says what a token costs. e2e: from the arrival to the end. The rows of the "
+		"session are of all its tokens and requests, within 1.6 %; e2e of those that ended by themselves. A pause counts.",
 	.min_w = 20,
 	.min_h = 2,
 	.want_h = 6,

@@ -66,9 +66,11 @@ static void figure(char *out, size_t cap, const struct timeline *t, const struct
 	if (!isnan(k->entropy))
 		n += (size_t)snprintf(
 			out, cap, "%.2f bits%s · ", (double)k->entropy, changed(words, q, "before"));
-	if (k->source == EV_SOURCE_taken || k->source == EV_SOURCE_chosen) {
-		snprintf(out + n, cap - n,
-			k->source == EV_SOURCE_taken ? "taken from a search" : "chosen by a search");
+	if (k->source >= EV_SOURCE_chosen) {
+		snprintf(out + n, cap - n, "%s",
+			k->source == EV_SOURCE_taken      ? "taken from a search"
+			: k->source == EV_SOURCE_recorded ? "of the session before"
+											  : "chosen by a search");
 		return;
 	}
 	if (q->temperature == 0) {
@@ -197,10 +199,12 @@ static void draw_next(struct pen *p, const struct timeline *t, struct view_state
 	figure(words, sizeof words, t, r, k);
 	pen_head(p, "next token", words);
 	if (!k->n_candidates)
-		y += view_nothing(
-			p, k->source == EV_SOURCE_taken
-				   ? "a branch of a search drew this token: its candidates are in the recording"
-				   : "the candidates of this token were not recorded");
+		y += view_nothing(p,
+			k->source == EV_SOURCE_taken
+				? "a branch of a search drew this token: its candidates are in the recording"
+			: k->source == EV_SOURCE_recorded
+				? "the session that this one continues drew this token: its recording has the candidates"
+				: "the candidates of this token were not recorded");
 	if (k->n_candidates && p->r.h > k->n_candidates + 2)
 		draw_heads(p, &c, &r->params, y++);
 	for (int i = 0, won = winner(k); i < k->n_candidates && y < p->r.h; i++, y++) {

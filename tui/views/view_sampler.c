@@ -409,6 +409,8 @@ static void draw_sampler(struct pen *p, const struct timeline *t, struct view_st
 		view_put(p, 0, n + 1, INK_DIM, "%s",
 			k->source == EV_SOURCE_taken || k->source == EV_SOURCE_chosen
 				? "it was not drawn here: a search chose it"
+			: k->source == EV_SOURCE_recorded
+				? "it was not drawn here: the session that this one continues drew it"
 				: "the sampler's stages were not recorded");
 	if (s->zoomed && p->r.h - n > 6 && p->r.w > FROM_X)
 		draw_near(p, t, r, view_token_index(r, s), n + 3);

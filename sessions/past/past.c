@@ -1,0 +1,239 @@
+/* See past.h. */
+#include "sessions/past/past.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/find.h"
+
+/* ---- one answer ---- */
+
+static bool is_turn(const struct history_request *r)
+{
+	return (r->kind == EV_REQUEST_KIND_chat || r->kind == EV_REQUEST_KIND_fork) && r->n_prompt &&
+		   r->finish != EV_FINISH_refused;
+}
+
+static bool begins_with(const struct history_request *r, const struct history_request *p)
+{
+	return p->n_prompt <= r->n_prompt &&
+		   !memcmp(p->prompt, r->prompt, (size_t)p->n_prompt * sizeof *p->prompt);
+}
+
+/* The request within whose answer this one was forked, or NULL. */
+static const struct history_request *forked_from(
+	const struct history *h, const struct history_request *r)
+{
+	const struct history_request *p =
+		r->kind == EV_REQUEST_KIND_fork
+			? find_number(r->parent, h->request, h->n_requests, sizeof *h->request)
+			: NULL;
+
+	return p && p->number < r->number && p->n_prompt && p->n_prompt < r->n_prompt &&
+				   !strcmp(p->text, r->text) && begins_with(r, p)
+			   ? p
+			   : NULL;
+}
+
+/* Position at which the answers to its turn begin. */
+static int32_t opening(const struct history *h, const struct history_request *r)
+{
+	for (const struct history_request *p; (p = forked_from(h, r));)
+		r = p;
+	return r->n_prompt;
+}
+
+/* The row of a token, of the request or of those it was forked from; NULL: the file has none. */
+static const struct history_row *row_of(
+	const struct history *h, const struct history_request *r, int32_t pos, int32_t id)
+{
+	for (; r; r = forked_from(h, r)) {
+		const int32_t at = pos - r->n_prompt;
+
+		if (at >= 0 && at < r->n_rows && r->row[at].pos == pos && r->row[at].id == id)
+			return &r->row[at];
+		for (int32_t i = r->n_rows; at >= 0 && i-- > 0;)
+			if (r->row[i].pos == pos && r->row[i].id == id)
+				return &r->row[i];
+	}
+	return NULL;
+}
+
+static struct ev_token token_of(const struct history_row *row, int32_t id)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_token);
+	ev.u.token.id = id;
+	ev.u.token.source = EV_SOURCE_recorded;
+	if (row && row->source == EV_SOURCE_forced)
+		ev.u.token.source = EV_SOURCE_forced;
+	else if (row) {
+		ev.u.token.p = row->p;
+		ev.u.token.p_draw = row->p_draw;
+		ev.u.token.entropy = row->entropy;
+		ev.u.token.hash = row->hash;
+		ev.u.token.survivors = row->survivors;
+	}
+	return ev.u.token;
+}
+
+/* Adds the turn that r answered, with its tokens up to n. Takes ids. */
+static int add_turn(
+	struct past *p, const struct history_request *r, int32_t *ids, int32_t n, struct err *e)
+{
+	struct past_turn t = { .r = r, .ids = ids, .n_prompt = opening(p->h, r), .n = n };
+
+	t.reason = n == r->n && r->finish >= 0 ? (enum ev_code_finish)r->finish : EV_FINISH_cancelled;
+	t.token = malloc((size_t)(n - t.n_prompt) * sizeof *t.token + 1);
+	if (!t.token || !ARRAY_ROOM(p->turn, p->cap_turns, p->n_turns + 1)) {
+		free(t.token);
+		free(ids);
+		return err_set(e, ERR_MEMORY, "no memory for the conversation of %s", p->path);
+	}
+	for (int32_t i = t.n_prompt; i < n; i++)
+		t.token[i - t.n_prompt] = token_of(row_of(p->h, r, i, ids[i]), ids[i]);
+	p->turn[p->n_turns++] = t;
+	return 0;
+}
+
+/* Its tokens as they stood at the end; NULL: no memory. */
+static int32_t *ids_of(const struct history_request *r)
+{
+	int32_t *ids = malloc((size_t)r->longest * sizeof *ids);
+
+	if (ids)
+		history_ids(r, r->n_takes - 1, ids);
+	return ids;
+}
+
+/* ---- the conversation ---- */
+
+/* The newest; of forks of one turn the first. */
+static const struct history_request *newest(const struct history *h)
+{
+	const struct history_request *r = NULL;
+
+	for (int32_t i = h->n_requests; i-- > 0;) {
+		const struct history_request *q = &h->request[i];
+
+		if (!is_turn(q))
+			continue;
+		if (r && (q->kind != EV_REQUEST_KIND_fork || r->kind != EV_REQUEST_KIND_fork ||
+					 q->n_prompt != r->n_prompt || !begins_with(r, q)))
+			break;
+		r = q;
+		if (forked_from(h, r))
+			break;
+	}
+	return r;
+}
+
+/* Tokens of an earlier request with which this turn's prompt begins; 0: not with its whole prompt
+ * and some of its answer. */
+static int32_t shared(
+	const struct past_turn *t, const struct history_request *q, const int32_t *ids)
+{
+	int32_t n = 0;
+
+	while (n < q->n && n < t->n_prompt && ids[n] == t->ids[n])
+		n++;
+	return n;
+}
+
+/* The turn before: of all whose prompt and answer this prompt begins with, the longest. */
+static int add_before(struct past *p, bool *added, struct err *e)
+{
+	const struct past_turn t = p->turn[p->n_turns - 1];
+	const struct history_request *best = NULL;
+	int32_t *best_ids = NULL, best_n = 0;
+
+	for (const struct history_request *q = p->h->request; q < t.r; q++) {
+		int32_t *ids, n;
+
+		if (!is_turn(q) || q->n_prompt >= t.n_prompt ||
+			memcmp(q->prompt, t.ids, (size_t)q->n_prompt * sizeof *t.ids) != 0)
+			continue;
+		ids = ids_of(q);
+		n = ids ? shared(&t, q, ids) : 0;
+		if (n > opening(p->h, q) && n >= best_n) {
+			free(best_ids);
+			best = q;
+			best_n = n;
+			best_ids = ids;
+		} else {
+			free(ids);
+		}
+	}
+	*added = best != NULL;
+	return best ? add_turn(p, best, best_ids, best_n, e) : 0;
+}
+
+static void reverse(struct past *p)
+{
+	for (int32_t i = 0, k = p->n_turns - 1; i < k; i++, k--) {
+		struct past_turn t = p->turn[i];
+
+		p->turn[i] = p->turn[k];
+		p->turn[k] = t;
+	}
+}
+
+static int read_turns(struct past *p, struct err *e)
+{
+	const struct history_request *r = newest(p->h);
+	bool more = true;
+	int32_t *ids;
+
+	if (!r)
+		return err_set(e, ERR_INPUT, "%s: there is no conversation in it to continue", p->path);
+	if (r->broken[0])
+		return err_set(e, ERR_INPUT, "%s: its newest turn is not whole: %s", p->path, r->broken);
+	ids = ids_of(r);
+	if (!ids)
+		return err_set(e, ERR_MEMORY, "no memory for the conversation of %s", p->path);
+	if (add_turn(p, r, ids, r->n, e))
+		return -1;
+	while (more)
+		if (add_before(p, &more, e))
+			return -1;
+	reverse(p);
+	return 0;
+}
+
+int past_open(struct past **out, const char *path, struct err *e)
+{
+	struct past *p = calloc(1, sizeof *p);
+
+	*out = NULL;
+	if (p && !(p->path = realpath(path, NULL)))
+		p->path = strdup(path); /* opening it says why */
+	if (!p || !p->path) {
+		free(p);
+		return err_set(e, ERR_MEMORY, "no memory for the conversation of %s", path);
+	}
+	if (history_open(&p->h, path, e) || read_turns(p, e)) {
+		past_close(p);
+		return -1;
+	}
+	*out = p;
+	return 0;
+}
+
+void past_close(struct past *p)
+{
+	if (!p)
+		return;
+	for (int32_t i = 0; i < p->n_turns; i++) {
+		free(p->turn[i].ids);
+		free(p->turn[i].token);
+	}
+	for (int32_t i = 0; i < p->n_texts; i++)
+		free(p->text[i]);
+	free(p->text);
+	free(p->turn);
+	history_close(p->h);
+	free(p->path);
+	free(p);
+}

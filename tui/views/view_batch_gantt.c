@@ -1,0 +1,199 @@
+/* Part of the view "batch", when it is zoomed: each request over time, and what it did: waited,
+ * read its prompt, generated, had lost its pages. A row a request, the time from left to right.
+ *
+ * The time shown is the busy period of the chosen request: as long as one request or another was
+ * there without a break. So the user's pauses between turns take no room. It is a fold of the
+ * steps that the timeline keeps; what lies before them is not shown. */
+#include <string.h>
+
+#include "tui/views/view_batch.h"
+#include "tui/views/view_util.h"
+
+enum did { NOTHING, QUEUED, HELD, PREFILL, DECODE, PREEMPTED, N_DID };
+enum { MOST_W = 400 };
+
+static const struct {
+	const char *name;
+	enum ink ink;
+} how[N_DID] = { [QUEUED] = { "queued", INK_DIM },
+	[HELD] = { "in its slot", INK_RULE },
+	[PREFILL] = { "prefill", INK_BRIGHT },
+	[DECODE] = { "decode", INK_ACCEPTED },
+	[PREEMPTED] = { "preempted", INK_REJECTED } };
+
+struct axis {
+	int64_t from, to; /* ns of the session */
+	int x, w;         /* columns */
+};
+
+static int64_t end_of(const struct timeline *t, const struct tl_request *r)
+{
+	return r->finished ? r->finished_ns : t->last_t_ns;
+}
+
+/* An answer that came from elsewhere never was in the queue. */
+static bool was_there(const struct tl_request *r)
+{
+	return !r->finished || r->admitted_ns != EV_NULL_I;
+}
+
+static struct axis busy_period(const struct timeline *t, const struct tl_request *chosen)
+{
+	struct axis a = { .from = chosen->arrival_ns, .to = end_of(t, chosen) };
+
+	for (bool more = true; more;) {
+		more = false;
+		for (int32_t i = 0; i < t->n_requests; i++) {
+			const struct tl_request *r = &t->request[i];
+			const int64_t end = end_of(t, r);
+
+			if (!was_there(r) || r->arrival_ns > a.to || end < a.from ||
+				(r->arrival_ns >= a.from && end <= a.to))
+				continue;
+			a.from = r->arrival_ns < a.from ? r->arrival_ns : a.from;
+			a.to = end > a.to ? end : a.to;
+			more = true;
+		}
+	}
+	if (t->n_steps && t->step[0].s.step > 1 && t->step[0].t_ns > a.from)
+		a.from = t->step[0].t_ns;
+	return a;
+}
+
+/* ---- one request ---- */
+
+typedef double cover[MOST_W][N_DID]; /* ns of each column in which it did what */
+
+static void paint(const struct axis *a, cover c, int64_t from, int64_t to, enum did did)
+{
+	const double each = (double)(a->to - a->from) / a->w;
+	int first, last;
+
+	from = from < a->from ? a->from : from;
+	to = to > a->to ? a->to : to;
+	if (from >= to)
+		return;
+	first = (int)((double)(from - a->from) / each);
+	last = (int)((double)(to - a->from) / each);
+	for (int x = first; x <= last && x < a->w; x++) {
+		const double begin = (double)a->from + x * each, end = begin + each;
+		const double low = (double)from > begin ? (double)from : begin;
+
+		c[x][did] += ((double)to < end ? (double)to : end) - low;
+	}
+}
+
+static const struct tl_batch *member(
+	const struct timeline *t, const struct tl_step *s, const struct tl_request *r)
+{
+	for (int32_t b = 0; b < s->n_batch; b++)
+		if (t->batch[s->batch_at + b].request == r->id)
+			return &t->batch[s->batch_at + b];
+	return NULL;
+}
+
+static bool loses_pages(const struct timeline *t, int64_t step, const struct tl_request *r)
+{
+	for (int32_t i = 0; i < t->n_preempts; i++)
+		if (t->preempt[i].step == step && t->preempt[i].p.request == r->id)
+			return true;
+	return false;
+}
+
+/* From the end of one step to that of the next it did one thing, but for the queue before. */
+static void paint_request(
+	const struct timeline *t, const struct axis *a, const struct tl_request *r, cover c)
+{
+	const int64_t end = end_of(t, r);
+	const int64_t admitted = r->admitted_ns == EV_NULL_I ? end : r->admitted_ns;
+	int64_t at = admitted;
+	bool preempted = false;
+
+	paint(a, c, r->arrival_ns, admitted, QUEUED);
+	for (int32_t i = 0; i < t->n_steps && at < end; i++) {
+		const struct tl_step *s = &t->step[i];
+		const struct tl_batch *b = member(t, s, r);
+		const int64_t to = s->t_ns < end ? s->t_ns : end;
+
+		preempted |= loses_pages(t, s->s.step, r);
+		if (to <= at && !b)
+			continue;
+		preempted &= !b;
+		paint(a, c, at, to,
+			b           ? b->work == EV_WORK_prefill ? PREFILL : DECODE
+			: preempted ? PREEMPTED
+						: HELD);
+		at = to > at ? to : at;
+	}
+	paint(a, c, at, end, r->state == TL_PREEMPTED ? PREEMPTED : HELD);
+}
+
+/* What it did most of the column's time; a preemption is shown however short it was. */
+static enum did most(const double ns[N_DID])
+{
+	enum did best = NOTHING;
+
+	if (ns[PREEMPTED] > 0)
+		return PREEMPTED;
+	for (int d = QUEUED; d < N_DID; d++)
+		if (ns[d] > ns[best])
+			best = (enum did)d;
+	return best;
+}
+
+static int draw_did(struct pen *p, int x, int y, enum did did)
+{
+	struct pen in = *p;
+
+	in.ink = (uint8_t)how[did].ink;
+	switch (did) {
+	case QUEUED: return view_put(p, x, y, how[did].ink, "%s", glyph(p->c, GLYPH_MIDDOT));
+	case HELD: return view_put(p, x, y, how[did].ink, "%s", glyph(p->c, GLYPH_HRULE));
+	case PREEMPTED: return view_put(p, x, y, how[did].ink, "%s", glyph(p->c, GLYPH_TIMES));
+	case PREFILL: pen_spark(&in, x, y, 1); return 1;
+	case DECODE: pen_spark(&in, x, y, 3 / 8.0); return 1;
+	default: return 1;
+	}
+}
+
+/* ---- all ---- */
+
+static void draw_legend(struct pen *p, const struct axis *a, int y)
+{
+	char ns[VIEW_NUM];
+	int x = view_put(p, 0, y, INK_DIM, "over %s  ", view_ns(ns, (double)(a->to - a->from)));
+
+	for (int d = QUEUED; d < N_DID && x + 14 < p->r.w; d++) {
+		x += draw_did(p, x, y, (enum did)d) + 1;
+		x += view_put(p, x, y, INK_DIM, "%s  ", how[d].name);
+	}
+}
+
+void view_batch_gantt(
+	struct pen *p, const struct timeline *t, const struct tl_request *chosen, int x, int y)
+{
+	struct axis a = busy_period(t, chosen);
+	int32_t n = 0, skip;
+
+	a.x = x;
+	a.w = p->r.w - x < MOST_W ? p->r.w - x : MOST_W;
+	if (a.to <= a.from || a.w < 8)
+		return;
+	draw_legend(p, &a, y++);
+	for (int32_t i = 0; i < t->n_requests; i++)
+		n += was_there(&t->request[i]) && t->request[i].arrival_ns <= a.to &&
+			 end_of(t, &t->request[i]) >= a.from;
+	skip = n > p->r.h - y ? n - (p->r.h - y) : 0; /* the newest stay */
+	for (int32_t i = 0; i < t->n_requests && y < p->r.h; i++) {
+		const struct tl_request *r = &t->request[i];
+		cover c = { { 0 } };
+
+		if (!was_there(r) || r->arrival_ns > a.to || end_of(t, r) < a.from || skip-- > 0)
+			continue;
+		paint_request(t, &a, r, c);
+		view_put_label(p, 0, y, r->id);
+		for (int k = 0; k < a.w; k++)
+			draw_did(p, a.x + k, y, most(c[k]));
+		y++;
+	}
+}
