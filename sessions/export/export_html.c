@@ -171,6 +171,20 @@ static void on_time(struct html *h, struct ev_span stages)
 	}
 }
 
+/* After its time the latencies, ns: queue, TTFT, ITL p50 and p99, end to end; -1: not known. */
+static void on_finish(struct html *h, const struct ev_finish *f, int64_t t_ns)
+{
+	const int64_t ns[] = { f->queue_ns, f->first_token_ns, f->itl_p50_ns, f->itl_p99_ns,
+		f->total_ns };
+	FILE *out = any_row(h, HTML_finishes);
+
+	fprintf(out, "[%lld,\"%s\",%lld,%.3f", html_number(f->request),
+		ev_code_name("finish", f->reason), html_number(f->hit), (double)t_ns / 1e6);
+	for (size_t i = 0; i < sizeof ns / sizeof *ns; i++)
+		fprintf(out, ",%lld", html_number(ns[i]));
+	putc(']', out);
+}
+
 static void event(struct exporter *x, const struct event *ev)
 {
 	struct html *h = x->own;
@@ -187,11 +201,7 @@ static void event(struct exporter *x, const struct event *ev)
 				html_number(ev->u.page.page), html_number(ev->u.page.action),
 				html_number(ev->u.page.request));
 		break;
-	case EV_finish:
-		fprintf(any_row(h, HTML_finishes), "[%lld,\"%s\",%lld,%.3f]",
-			html_number(ev->u.finish.request), ev_code_name("finish", ev->u.finish.reason),
-			html_number(ev->u.finish.hit), (double)ev->t_ns / 1e6);
-		break;
+	case EV_finish: on_finish(h, &ev->u.finish, ev->t_ns); break;
 	default: break;
 	}
 	html_views_event(x, h, ev);

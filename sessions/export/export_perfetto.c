@@ -14,7 +14,7 @@
 enum { PID_REQUESTS = 1, PID_BATCH, PID_KERNELS, PID_COUNTERS, MAX_BATCH = 256, MAX_OPEN = 4096 };
 
 struct open_request {
-	int64_t id, arrived, admitted, first; /* ns; -1: not yet */
+	int64_t id, arrived, admitted, first, lost; /* ns; -1: not yet; lost: its pages, and waits */
 };
 
 struct perfetto {
@@ -119,11 +119,41 @@ static void on_request(
 
 	if (q->request < 1)
 		return;
-	p->open[(uint64_t)q->request % MAX_OPEN] =
-		(struct open_request){ .id = q->request, .arrived = t, .admitted = -1, .first = -1 };
+	p->open[(uint64_t)q->request % MAX_OPEN] = (struct open_request){
+		.id = q->request, .arrived = t, .admitted = -1, .first = -1, .lost = -1
+	};
 	snprintf(text, sizeof text, "request %lld (%s)", (long long)q->request,
 		ev_code_name("request_kind", q->kind));
 	name(x, PID_REQUESTS, q->request, "thread_name", text);
+}
+
+static void put_ms(struct exporter *x, const char *what, int64_t ns)
+{
+	if (ns != EV_NULL_I)
+		fprintf(x->out, ",\"%s\":%.6f", what, (double)ns / 1e6);
+}
+
+/* A slice within its prompt or answer: from the loss of its pages until it is admitted again. */
+static void on_admit(struct exporter *x, struct open_request *r, int64_t t)
+{
+	if (!r)
+		return;
+	if (r->admitted < 0)
+		r->admitted = t;
+	if (r->lost >= 0) {
+		slice(x, PID_REQUESTS, r->id, "preempted", r->lost, t);
+		fputs("}}", x->out);
+	}
+	r->lost = -1;
+}
+
+static void on_preempt(
+	struct exporter *x, struct open_request *r, const struct ev_preempt *v, int64_t t)
+{
+	if (r)
+		r->lost = t;
+	instant(x, PID_REQUESTS, v->request, "preempted", t);
+	fprintf(x->out, "\"pages\":%lld,\"favour\":%lld}}", (long long)v->pages, (long long)v->favour);
 }
 
 static void on_finish(struct exporter *x, struct perfetto *p, const struct ev_finish *f, int64_t t)
@@ -142,8 +172,13 @@ static void on_finish(struct exporter *x, struct perfetto *p, const struct ev_fi
 	}
 	if (r->first >= 0) {
 		slice(x, PID_REQUESTS, r->id, "answer", r->first, t);
-		fprintf(x->out, "\"tokens\":%lld,\"reason\":\"%s\"}}", (long long)f->generated,
+		fprintf(x->out, "\"tokens\":%lld,\"reason\":\"%s\"", (long long)f->generated,
 			ev_code_name("finish", f->reason));
+		put_ms(x, "ttft_ms", f->first_token_ns);
+		put_ms(x, "itl_p50_ms", f->itl_p50_ns);
+		put_ms(x, "itl_p99_ms", f->itl_p99_ns);
+		put_ms(x, "e2e_ms", f->total_ns);
+		fputs("}}", x->out);
 	}
 	r->id = 0;
 }
@@ -235,10 +270,7 @@ static void event(struct exporter *x, const struct event *ev)
 
 	switch (ev->kind) {
 	case EV_request: on_request(x, p, &ev->u.request, t); break;
-	case EV_admit:
-		if ((r = request(p, ev->u.admit.request)) && r->admitted < 0)
-			r->admitted = t;
-		break;
+	case EV_admit: on_admit(x, request(p, ev->u.admit.request), t); break;
 	case EV_token:
 		if ((r = request(p, ev->u.token.request)) && r->first < 0)
 			r->first = t;
@@ -247,11 +279,7 @@ static void event(struct exporter *x, const struct event *ev)
 	case EV_batch: on_batch(x, p, &ev->u.batch); break;
 	case EV_time: on_time(p, ev->u.time.stages); break;
 	case EV_step: on_step(x, p, &ev->u.step, t); break;
-	case EV_preempt:
-		instant(x, PID_REQUESTS, ev->u.preempt.request, "preempted", t);
-		fprintf(x->out, "\"pages\":%lld,\"favour\":%lld}}", (long long)ev->u.preempt.pages,
-			(long long)ev->u.preempt.favour);
-		break;
+	case EV_preempt: on_preempt(x, request(p, ev->u.preempt.request), &ev->u.preempt, t); break;
 	case EV_page:
 		if (ev->u.page.action != EV_PAGE_evict)
 			break;

@@ -69,6 +69,13 @@ def test_perfetto():
     answers = [e for e in events if e["ph"] == "X" and e["name"] == "answer"]
     check("perfetto: an answer a request", [e["args"]["tokens"] for e in answers] ==
           [n for n, in query("SELECT generated FROM finish ORDER BY seq")])
+    check("perfetto: its latencies", [[e["args"].get(k) for k in ("ttft_ms", "itl_p50_ms", "itl_p99_ms", "e2e_ms")]
+                                      for e in answers] ==
+          [[None if v is None else v / 1e6 for v in row] for row in
+           query("SELECT first_token_ns, itl_p50_ns, itl_p99_ns, total_ns FROM finish ORDER BY seq")])
+    lost = [e for e in events if e["ph"] == "X" and e["name"] == "preempted"]
+    check("perfetto: a slice for each preemption until it came back", len(lost) ==
+          query("SELECT count(*) FROM admit WHERE readmitted = 1")[0][0])
     used = [e["args"]["value"] for e in events if e["ph"] == "C" and e["name"] == "pages read by requests"]
     check("perfetto: pages as a counter", used == [n for n, in query("SELECT pages_used FROM step ORDER BY seq")])
     stages = [e for e in events if e["pid"] == 3 and e["tid"] == 2 and e["ph"] == "X"]
