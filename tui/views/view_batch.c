@@ -172,15 +172,15 @@ static const char *state_words(const struct timeline *t, const struct tl_request
 	return "running";
 }
 
-/* Columns of the table, by their right ends, on less than 80 columns and from there on (0: not
+/* Columns of the table, by their right ends, on less than WIDE columns and from there on (0: not
  * there); text is left. */
 static const struct {
 	const char *name;
 	int narrow, wide;
-} table_column[] = { { "prompt", 26, 26 }, { "cached", 33, 33 }, { "tokens", 40, 40 },
-	{ "queue", 60, 48 }, { "TTFT", 69, 56 }, { "ITL p50", 78, 64 }, { "ITL p99", 0, 72 },
-	{ "TPOT", 0, 88 }, { "e2e", 0, 80 }, { "speed", 51, 99 } };
-enum { N_TABLE = sizeof table_column / sizeof *table_column, LATENCY = 3, WIDE = 80, TEXT_X = 102 };
+} table_column[] = { { "prompt", 26, 24 }, { "cached", 33, 31 }, { "tokens", 40, 38 },
+	{ "queue", 60, 47 }, { "TTFT", 69, 55 }, { "ITL p50", 78, 63 }, { "ITL p99", 0, 71 },
+	{ "TPOT", 0, 87 }, { "e2e", 0, 79 }, { "speed", 51, 98 } };
+enum { N_TABLE = sizeof table_column / sizeof *table_column, LATENCY = 3, WIDE = 79, TEXT_X = 101 };
 
 /* Right end of a column; 0: it is not shown. */
 static int column_end(const struct pen *p, int column)
