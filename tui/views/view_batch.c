@@ -178,9 +178,9 @@ static const struct {
 	const char *name;
 	int narrow, wide;
 } table_column[] = { { "prompt", 26, 24 }, { "cached", 33, 31 }, { "tokens", 40, 38 },
-	{ "queue", 60, 47 }, { "TTFT", 69, 55 }, { "ITL p50", 78, 63 }, { "ITL p99", 0, 71 },
-	{ "TPOT", 0, 87 }, { "e2e", 0, 79 }, { "speed", 51, 98 } };
-enum { N_TABLE = sizeof table_column / sizeof *table_column, LATENCY = 3, WIDE = 79, TEXT_X = 101 };
+	{ "queue", 60, 46 }, { "TTFT", 69, 54 }, { "ITL p50", 0, 62 }, { "ITL p99", 0, 70 },
+	{ "TPOT", 0, 86 }, { "e2e", 0, 78 }, { "speed", 51, 98 } };
+enum { N_TABLE = sizeof table_column / sizeof *table_column, LATENCY = 3, WIDE = 78, TEXT_X = 101 };
 
 /* Right end of a column; 0: it is not shown. */
 static int column_end(const struct pen *p, int column)
