@@ -22,7 +22,7 @@ endif
 
 ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -I. -ffp-contract=off -fno-math-errno -Wall -Wextra -Wshadow \
 	-Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -pthread $(CFLAGS) $(EXTRA_CFLAGS)
-LDLIBS = -lncursesw -ltinfo -lreadline -lsqlite3 -lutf8proc -lnettle -lxxhash -lm -pthread
+LDLIBS = -lncursesw -ltinfo -lreadline -lsqlite3 -lutf8proc -lnettle -lxxhash -lmd4c -lm -pthread
 
 # Every .c in these folders, at any depth, belongs to the program; cli/main.c alone has main().
 FOLDERS = base kernels event engine fold trace sessions tui cli
@@ -88,6 +88,7 @@ endif
 
 # The prompts of /load are part of the program.
 $(BUILD)/tui/app/load.o: demos/prompts.txt
+$(BUILD)/sessions/lesson/lesson_shipped.o: $(wildcard demos/lessons/*.md)
 # The page of `export --to html` likewise.
 $(BUILD)/sessions/export/export_html.o: sessions/export/export_page.html
 # The session event of a recording says how the program was built.

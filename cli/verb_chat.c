@@ -12,6 +12,7 @@
 #include "base/paths.h"
 #include "base/recordings.h"
 #include "base/text.h"
+#include "cli/chat_open.h"
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "cli/out.h"
@@ -102,8 +103,20 @@ static int go_on(struct cli *c, struct past **p, char **model, struct err *e)
 	return rc;
 }
 
-static int chat_verb(const struct cli *given, struct err *e)
+static void take_options(struct tui_options *o, const struct cli *c, const struct chat_extra *extra)
 {
+	o->engine = c->engine;
+	o->engine.measure = true;
+	o->answer = c->answer;
+	o->commands = said.commands;
+	o->lesson = extra->lesson;
+	o->lesson_test = extra->lesson_test;
+	o->reader = extra->reader;
+}
+
+int chat_open(const struct cli *given, const struct chat_extra *extra, struct err *e)
+{
+	const char *asked = extra->record ? extra->record : given->record;
 	struct cli own = *given, *c = &own;
 	struct tui_options o = screen_options(c);
 	struct err why = { 0 };
@@ -115,17 +128,14 @@ static int chat_verb(const struct cli *given, struct err *e)
 	if (setting_stops_copy(&own.answer.stop, &given->answer.stop, e) ||
 		(said.go_on ? go_on(c, &past, &model, e) : model_find(c, &model, e)))
 		goto out;
-	if (!c->no_record && !c->record && paths_new_recording(&record, &why))
+	if (!c->no_record && !asked && paths_new_recording(&record, &why))
 		o.not_recorded = why.text;
 	if (paths_history(&history, NULL))
 		history = NULL; /* the prompt works without a history */
-	o.engine = c->engine;
+	take_options(&o, c, extra);
 	o.engine.model = model;
-	o.engine.measure = true;
-	o.answer = c->answer;
 	o.past = past;
-	o.record = c->no_record ? NULL : c->record ? c->record : record;
-	o.commands = said.commands;
+	o.record = c->no_record ? NULL : asked ? asked : record;
 	o.history = history;
 	tui_chat(&o, &recorded, e);
 	if (o.record && (recorded || o.record == record))
@@ -137,6 +147,11 @@ out:
 	free(history);
 	free(model);
 	return e->code ? -1 : 0;
+}
+
+static int chat_verb(const struct cli *c, struct err *e)
+{
+	return chat_open(c, &(struct chat_extra){ 0 }, e);
 }
 
 static struct replay_said {

@@ -4,12 +4,22 @@
 
 #define VERBS(X)                                                                                   \
 	X(chat)                                                                                        \
+	X(lesson)                                                                                      \
 	X(run)                                                                                         \
 	X(replay)                                                                                      \
 	X(tokenize)                                                                                    \
 	X(sessions)                                                                                    \
 	X(score)                                                                                       \
-	X(bench) X(compare) X(certify) X(cache) X(why) X(export) X(whatif) X(verify) X(diff) X(devices)
+	X(bench)                                                                                       \
+	X(compare)                                                                                     \
+	X(certify)                                                                                     \
+	X(cache)                                                                                       \
+	X(why)                                                                                         \
+	X(export)                                                                                      \
+	X(whatif)                                                                                      \
+	X(verify)                                                                                      \
+	X(diff)                                                                                        \
+	X(devices)
 
 #define X(name) extern const struct verb verb_##name;
 VERBS(X)

@@ -94,13 +94,30 @@
 	X(4, drop, "a branch was given up")                                                            \
 	X(5, won, "the search is over: the best answer")                                               \
 	X(6, stopped, "it was cancelled or failed: `method` says why; what it found by then counts")
+#define EV_CODES_lesson_action(X)                                                                  \
+	X(0, begin, "its text is shown from the beginning")                                            \
+	X(1, go_on, "the text up to `part` is shown")                                                  \
+	X(2, end, "its end was reached, or the reader left it")
+#define EV_CODES_ask(X)                                                                            \
+	X(0, predict, "the reader was asked for a number or a word before a run")                      \
+	X(1, check, "what the lesson says must hold after a run")
+#define EV_CODES_answer_verdict(X)                                                                 \
+	X(0, open, "nothing was measured yet")                                                         \
+	X(1, right, "the prediction is within its tolerance; the check holds")                         \
+	X(2, wrong, "it is not; it does not hold")                                                     \
+	X(3, failed, "the query could not be answered: `found` says why")                              \
+	X(4, shown, "measured, and nothing had been predicted")
 
 #define EV_CODE_LISTS(X)                                                                           \
 	X(request_kind)                                                                                \
 	X(work)                                                                                        \
 	X(finish)                                                                                      \
 	X(page_action)                                                                                 \
-	X(prefix) X(source) X(verdict) X(rule) X(cut) X(stage) X(search_action) X(memory_kind)
+	X(prefix)                                                                                      \
+	X(source)                                                                                      \
+	X(verdict)                                                                                     \
+	X(rule)                                                                                        \
+	X(cut) X(stage) X(search_action) X(memory_kind) X(lesson_action) X(ask) X(answer_verdict)
 
 #define EV_X_ENUM(list) enum ev_code_##list{ EV_CODES_##list(EV_X_##list) EV_N_##list };
 #define EV_X_request_kind(v, n, d) EV_REQUEST_KIND_##n = v,
@@ -115,6 +132,9 @@
 #define EV_X_stage(v, n, d) EV_STAGE_##n = v,
 #define EV_X_search_action(v, n, d) EV_SEARCH_##n = v,
 #define EV_X_memory_kind(v, n, d) EV_MEMORY_KIND_##n = v,
+#define EV_X_lesson_action(v, n, d) EV_LESSON_##n = v,
+#define EV_X_ask(v, n, d) EV_ASK_##n = v,
+#define EV_X_answer_verdict(v, n, d) EV_ANSWER_##n = v,
 EV_CODE_LISTS(EV_X_ENUM)
 
 #endif

@@ -35,12 +35,17 @@ const struct ev_info ev_info[EV_N_KINDS] = {
 #define C_stage(...) CODE(stage, __VA_ARGS__)
 #define C_search_action(...) CODE(search_action, __VA_ARGS__)
 #define C_memory_kind(...) CODE(memory_kind, __VA_ARGS__)
+#define C_lesson_action(...) CODE(lesson_action, __VA_ARGS__)
+#define C_ask(...) CODE(ask, __VA_ARGS__)
+#define C_answer_verdict(...) CODE(answer_verdict, __VA_ARGS__)
 #define X(list) EV_CODES_##list(C_##list)
 const struct ev_code ev_codes[] = { EV_CODE_LISTS(X){ NULL, NULL, NULL, 0 } };
 #undef X
 
 int ev_since(enum ev_kind kind)
 {
+	if (kind == EV_lesson || kind == EV_answer)
+		return 9;
 	if (kind == EV_memory)
 		return 8;
 	if (kind == EV_window || kind == EV_cost || kind == EV_shadow || kind == EV_choice ||

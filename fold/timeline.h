@@ -266,6 +266,19 @@ struct tl_setting {
 	char name[32], value[256];
 	int64_t seq;
 };
+/* What a lesson asked, and what came of it. */
+struct tl_answer {
+	int64_t part;
+	uint8_t ask, verdict; /* codes ask, answer_verdict */
+	char *said, *found;   /* NULL: nothing */
+};
+struct tl_lesson {
+	char *name, *text; /* Markdown (sessions/lesson/lesson.h); NULL: no lesson was begun, or it
+						  ended */
+	int64_t part;      /* parts that are shown */
+	struct tl_answer *answer; /* by part */
+	int32_t n_answers, cap_answers;
+};
 struct tl_preempt {
 	int64_t step;
 	struct ev_preempt p;
@@ -316,6 +329,7 @@ struct timeline {
 	int32_t n_window_ids, cap_window_ids;
 	struct tl_setting *setting; /* by name, newest value */
 	int32_t n_settings, cap_settings;
+	struct tl_lesson lesson; /* the newest */
 	struct tl_preempt *preempt;
 	int32_t n_preempts, cap_preempts;
 

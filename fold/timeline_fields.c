@@ -273,6 +273,20 @@ static const struct tl_field vocab_fields[] = { F(bytes), F(size), F(special), E
 static SHAPE(vocab, ANY);
 #undef STRUCT
 
+#define STRUCT struct tl_answer
+static const struct tl_field answer_fields[] = {
+	F(part), F(ask), F(verdict), F(said), F(found), END
+};
+static SHAPE(answer, ANY);
+#undef STRUCT
+
+#define STRUCT struct tl_lesson
+static const struct tl_field lesson_fields[] = {
+	F(name), F(text), F(part), { GROWING(answer, answer, n_answers, cap_answers) }, END
+};
+static SHAPE(lesson, 1);
+#undef STRUCT
+
 #define STRUCT struct timeline
 static const struct tl_field timeline_fields[] = {
 	F(begun), K(closed), F(full), EVENT(session, session), F(version), F(build), F(backend), F(isa), F(model_path),
@@ -281,6 +295,7 @@ static const struct tl_field timeline_fields[] = {
 	K(n_turns), K(last_seq), K(last_t_ns), K(last_step), K(n_odd), K(n_lost), HIDDEN(slid_seq), HIDDEN(vocab_seq),
 	HIDDEN(older),
 	{ GROWING(setting, setting, n_settings, cap_settings) },
+	{ ITEMS_OF(lesson, lesson) },
 	{ GROWING(request, request, n_requests, cap_requests), KEPT },
 	{ GROWING(future, future, n_futures, cap_futures), KEPT },
 	{ INLINE(memory, memory, n_memory) },

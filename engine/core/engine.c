@@ -435,6 +435,11 @@ void engine_note_setting(struct engine *e, const char *name, const char *value)
 	stream_emit(&e->stream, &ev);
 }
 
+void engine_note(struct engine *e, struct event *ev)
+{
+	stream_emit(&e->stream, ev);
+}
+
 void engine_note_trim(struct engine *e, int64_t request, int64_t tokens, int64_t turns)
 {
 	struct event ev;

@@ -146,6 +146,8 @@ int64_t engine_note_answer(struct engine *e, const struct engine_request *q,
 	const struct ev_token *token, int32_t n, enum ev_code_finish reason, int64_t arrival_ns,
 	struct err *err);
 
+/* Emits an event of what the user did that is none of the engine's: lesson, answer. */
+void engine_note(struct engine *e, struct event *ev);
 /* Emits the event that the conversation dropped its oldest turns to fit the context. */
 void engine_note_trim(struct engine *e, int64_t request, int64_t tokens, int64_t turns);
 

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "tui/app/app.h"
 #include "tui/chat/prompt.h"
+#include "tui/views/view_lesson.h"
 #include "tui/views/view_util.h"
 
 enum { MESSAGE_ROWS = 4, AGE_W = 12, MATCH_ROWS = 10 };
@@ -264,7 +265,8 @@ static void draw_focus(struct app *a, int i)
 		pen_printf(&p, r.x - 1, r.y, "%d", i + 1);
 }
 
-static void draw_views(struct app *a)
+/* points: what a lesson points at in the view that it looks at. */
+static void draw_views(struct app *a, int look, const char *points)
 {
 	for (int i = 0; i < app_n_views(); i++) {
 		struct pen p = pen_of(&a->canvas, a->layout.view[i]);
@@ -274,6 +276,8 @@ static void draw_views(struct app *a)
 		a->state.focused = a->focus == i;
 		a->state.zoomed = a->zoom == i;
 		views[i]->draw(&p, app_timeline(a), &a->state);
+		if (i == look)
+			view_lesson_point(&p, points);
 		draw_focus(a, i);
 	}
 }
@@ -351,14 +355,17 @@ void app_draw(struct app *a)
 		.h = a->canvas.h,
 		.zoom = a->zoom,
 		.scrubber = a->mode->scrubber || a->past,
+		.lesson = app_timeline(a)->lesson.text,
 		.views = views };
+	char points[400];
 
 	ask.prompt_lines =
 		prompt_lines(ask.w > 24 ? ask.w - 2 : ask.w, a->mode->label, a->canvas.ascii);
+	ask.look = view_lesson_look(app_timeline(a), points, sizeof points);
 	layout_make(&a->layout, &ask);
 	canvas_clear(&a->canvas);
 	draw_status(a, a->layout.status);
-	draw_views(a);
+	draw_views(a, ask.look, points);
 	draw_rule(a, a->layout.rule);
 	if (a->mode->scrub && a->layout.scrubber.h > 0) {
 		struct pen p = pen_of(&a->canvas, a->layout.scrubber);

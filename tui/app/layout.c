@@ -193,6 +193,29 @@ static void arrange_three(struct layout *l, const struct layout_ask *ask, struct
 	column_fill(l, ask, &three_right, (struct rect){ r.x + r.w - side, r.y, side, r.h });
 }
 
+/* The lesson at the left; what it looks at above the chat. Where that is too narrow, the lesson
+ * above the chat. */
+static void arrange_lesson(struct layout *l, const struct layout_ask *ask, struct rect r)
+{
+	int lesson = view_find(ask, "lesson"), chat = view_find(ask, "chat");
+	int left = (r.w - GUTTER) * 47 / 100, top = ask->look >= 0 ? (r.h - 1) * 55 / 100 : 0;
+	struct rect side = { r.x + left + GUTTER, r.y, r.w - left - GUTTER, r.h };
+
+	if (r.w < 64) {
+		l->view[lesson] = (struct rect){ r.x, r.y, r.w, r.h * 3 / 5 };
+		l->view[chat] = (struct rect){ r.x, r.y + r.h * 3 / 5, r.w, r.h - r.h * 3 / 5 };
+		return;
+	}
+	l->view[lesson] = (struct rect){ r.x, r.y, left, r.h };
+	if (top < 1 || ask->look == chat || ask->look == lesson ||
+		ask->views[ask->look]->min_w > side.w || ask->views[ask->look]->min_h > top) {
+		l->view[chat] = side;
+		return;
+	}
+	l->view[ask->look] = (struct rect){ side.x, side.y, side.w, top };
+	l->view[chat] = (struct rect){ side.x, side.y + top + 1, side.w, side.h - top - 1 };
+}
+
 static struct rect take_bottom(struct rect *r, int rows)
 {
 	r->h -= rows;
@@ -237,6 +260,8 @@ void layout_make(struct layout *l, const struct layout_ask *ask)
 	l->body = frame(l, ask);
 	if (ask->zoom >= 0 && ask->zoom < LAYOUT_VIEWS)
 		l->view[ask->zoom] = l->body;
+	else if (ask->lesson && l->body.h >= 9)
+		arrange_lesson(l, ask, l->body);
 	else if (ask->w >= 150 && ask->h >= 36)
 		arrange_three(l, ask, l->body);
 	else if (ask->w >= 100 && ask->h >= 28)

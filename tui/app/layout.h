@@ -16,6 +16,8 @@ struct layout_ask {
 	int zoom;                        /* index of the view that fills the screen, or -1 */
 	int prompt_lines;                /* wanted; gets at most a third of the screen */
 	bool scrubber;                   /* replay: three lines above the prompt */
+	bool lesson;                     /* one is read: it stands beside what it looks at */
+	int look;                        /* index of the view that the lesson looks at, or -1 */
 	const struct view *const *views; /* ends with NULL */
 };
 

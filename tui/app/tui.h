@@ -19,6 +19,9 @@ struct tui_options {
 	const char *record;       /* path of the recording, or NULL: none */
 	bool newest;              /* replay: the recording was chosen by default, so show its name */
 	const char *commands;     /* file of / commands and turns to begin with, or NULL */
+	const char *lesson;       /* to begin with (sessions/lesson/lesson.h), or NULL */
+	const char *reader;       /* name for its report, or NULL */
+	bool lesson_test;         /* it is read to its end without a reader; then the chat ends */
 	const char *history;      /* readline history file, or NULL */
 	const char *not_recorded; /* why recording failed, or NULL */
 	/* forced; otherwise found out from locale, terminal, NO_COLOR */

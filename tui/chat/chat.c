@@ -20,7 +20,7 @@ static void run_line(struct app *a, const char *line)
 {
 	struct chat *c = a->mode_data;
 
-	if (line[strspn(line, " \t\n")] == '\0')
+	if (chat_lesson_line(a, line) || line[strspn(line, " \t\n")] == '\0')
 		return;
 	if (*line == '/')
 		app_command(a, line);
@@ -182,6 +182,7 @@ static void work(struct app *a)
 	chat_compare_work(a);
 	ask_waiting(a);
 	run_script(a);
+	chat_lesson_work(a);
 }
 
 static int fds(struct app *a, struct pollfd *p)
@@ -209,90 +210,7 @@ static int timeout_ms(struct app *a)
 		return 0;
 	/* Finished answers wake this thread through the ring; the timeout is for waiting turns and the
 	 * script. */
-	return c->waiting.n || c->script ? 50 : 1000;
-}
-
-/* --- status line --- */
-
-static void field_rec(struct app *a, struct app_status *s)
-{
-	const struct chat *c = a->mode_data;
-
-	if (c->live.session.writer && !c->record_failed)
-		app_field(s, INK_REJECTED, "%s rec", glyph(&a->canvas, GLYPH_RECORD));
-	else if (c->record_failed || c->live.session.record_err.code || c->options->not_recorded)
-		app_field(s, INK_REJECTED, "%s rec failed", glyph(&a->canvas, GLYPH_CROSS));
-	else
-		app_field(s, INK_DIM, "not recorded");
-}
-
-/* Measured values come last: their width changes and must not displace the other fields. */
-static void fields_measured(struct app *a, struct app_status *s)
-{
-	const struct timeline *t = &a->timeline;
-	const struct tl_request *r = timeline_chat(t);
-	double rate = timeline_rate(t, 0), reached = timeline_bandwidth(t), roof = timeline_roof(t);
-	struct tl_latencies l = { NAN, NAN, NAN, NAN, NAN, NAN };
-
-	/* on 80 columns speed and MBU say more */
-	if (r && a->canvas.w >= 100)
-		l = timeline_latencies(t, r);
-	if (!isnan(l.ttft))
-		app_field(s, INK_TEXT, "TTFT %.0f ms", l.ttft / 1e6);
-	if (!isnan(l.itl_p50) && a->canvas.w >= 120)
-		app_field(s, INK_TEXT, "p99 %.1f ms", l.itl_p99 / 1e6);
-	if (!isnan(l.itl_p50))
-		app_field(s, INK_TEXT, "ITL p50 %.1f ms", l.itl_p50 / 1e6);
-	if (isfinite(rate))
-		app_field(s, INK_TEXT, "%4.0f tok/s", rate);
-	if (isfinite(reached) && roof > 0 && reached <= roof)
-		app_field(s, INK_TEXT, "%.0f %% MBU", 100 * reached / roof);
-	else if (isfinite(reached) && roof > 0)
-		app_field(s, INK_TEXT, "roof wrong: %.0f > %.0f GB/s", reached / 1e9, roof / 1e9);
-}
-
-static void status(struct app *a, struct app_status *s)
-{
-	struct chat *c = a->mode_data;
-	const struct timeline *t = &a->timeline;
-	const struct tl_step *last = timeline_last_step(t);
-
-	if (!c->live.ready) {
-		app_field(s, INK_TEXT, "opening the model  %.1f s", (double)(now_ns() - c->began_ns) / 1e9);
-		return;
-	}
-	field_rec(a, s);
-	if (a->past) {
-		app_field(s, INK_REJECTED, "the past: step %lld of %lld", (long long)player_at(c->past),
-			(long long)player_n_steps(c->past));
-		return;
-	}
-	if (actor_paused(c->live.session.actor))
-		app_field(s, INK_BRIGHT, "%s paused", glyph(&a->canvas, GLYPH_PAUSE));
-	if (t->n_lost)
-		app_field(s, INK_TEXT, "%lld events not shown", (long long)t->n_lost);
-	if (last)
-		app_field(s, INK_TEXT, "step %lld", (long long)last->s.step);
-	fields_measured(a, s);
-}
-
-static void name(struct app *a, char *out, size_t cap)
-{
-	const struct timeline *t = &a->timeline;
-	const char *dot = glyph(&a->canvas, GLYPH_DOT);
-	char lossy[80];
-
-	if (!t->begun) {
-		const struct chat *c = a->mode_data;
-		const char *path = c->options->engine.model, *base = path ? strrchr(path, '/') : NULL;
-
-		snprintf(out, cap, "%s", base ? base + 1 : path ? path : "");
-		return;
-	}
-	snprintf(out, cap, "%s%s %s %s%s%s %s%lld", app_lossy_title(t, lossy, sizeof lossy),
-		t->model_name, dot, t->backend, strcmp(t->isa, t->backend) ? " " : "",
-		strcmp(t->isa, t->backend) ? t->isa : "", glyph(&a->canvas, GLYPH_TIMES),
-		(long long)t->session.threads);
+	return c->waiting.n || c->script || chat_lesson_busy(a) ? 50 : 1000;
 }
 
 /* --- keys --- */
@@ -448,8 +366,8 @@ static const struct app_mode chat_mode = {
 	.moved = chat_observe,
 	.wish = chat_wish,
 	.scrub = scrub,
-	.status = status,
-	.name = name,
+	.status = chat_status,
+	.name = chat_name,
 	.recording = recording,
 	.open_lens = open_lens,
 };
@@ -493,6 +411,7 @@ int tui_chat(const struct tui_options *o, bool *recorded, struct err *e)
 	forget_waiting(&c);
 	chat_compare_free(&c.compare);
 	script_close(c.script);
+	chat_lesson_close(&c.lesson);
 	free(c.copy_to);
 	setting_stops_free(&c.settings.stop);
 	free(c.system);

@@ -8,6 +8,7 @@
 #include "tui/chat/chat_compare.h"
 #include "tui/chat/chat_search.h"
 #include "tui/app/live.h"
+#include "tui/chat/chat_lesson.h"
 #include "tui/replay/player.h"
 #include "tui/app/script.h"
 
@@ -24,6 +25,8 @@ struct chat {
 	char *copy_to;               /* /save FILE.db: where the recording is copied when it is whole */
 	struct chat_search search;
 	struct chat_compare compare;
+	struct chat_lesson lesson;
+	bool lesson_begun; /* that of the command line */
 	int next_load;
 	int32_t told_layer, told_head; /* plus one; what the engine observes */
 	bool record_failed, stop_said;
@@ -79,6 +82,10 @@ int chat_fork_at(struct app *a, const char *where, struct err *e);
 int chat_try(struct app *a, const char *token, struct err *e);
 int chat_undo(struct app *a, struct err *e);
 void chat_wish(struct app *a, const struct view_wish *w);
+
+/* chat_status.c: the ends of the status line. */
+void chat_status(struct app *a, struct app_status *s);
+void chat_name(struct app *a, char *out, size_t cap);
 
 /* After the session is closed. */
 int chat_copy_recording(struct chat *c, struct err *e);

@@ -461,6 +461,7 @@ static int act(struct app *a, enum command_act act, const char *text, double num
 	case ACT_UNDO: return chat_undo(a, e);
 	case ACT_BACK: return chat_past_by(a, -(int64_t)number, e);
 	case ACT_GOTO: return chat_past_go(a, (int64_t)number, e);
+	case ACT_LESSON: return chat_lesson(a, text, e);
 	case ACT_LOAD: return load(a, (int)number, e);
 	case ACT_SYSTEM: return set_system(a, text, e);
 	case ACT_STOP_ANSWER:

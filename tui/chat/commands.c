@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sessions/lesson/lesson.h"
+
 #define LIVE COMMAND_LIVE
 #define REPLAY COMMAND_REPLAY
 #define BOTH (COMMAND_LIVE | COMMAND_REPLAY)
@@ -64,6 +66,9 @@ const struct command commands[] = {
 		.doc = "stops the answer and the background requests"),
 	ACT(TEXT, SET, LIVE, .name = "set", .arg = "NAME VALUE",
 		.doc = "any setting by its name, as on the command line; alone: all of them"),
+	ACT(TEXT, LESSON, LIVE, .name = "lesson", .arg = "NAME|off", SETTING_WORDS("off"),
+		.more = lesson_name,
+		.doc = "begins a lesson beside the views; alone it lists them, off closes it"),
 	ACT(FILE, SAVE, LIVE, .name = "save", .arg = "FILE",
 		.doc = "writes the conversation as text; FILE.db: a copy of the recording"),
 	ACT(FILE, EXPORT, BOTH, .name = "export", .arg = "FILE.svg|FILE.png [VIEW] [WxH]",

@@ -51,6 +51,7 @@ enum command_act {
 	ACT_COMPARE,
 	ACT_SET,
 	ACT_EXPORT,
+	ACT_LESSON,
 };
 
 struct command_host {

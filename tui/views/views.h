@@ -20,7 +20,8 @@
 	X(TREE, tree)                                                                                  \
 	X(LENS, lens)                                                                                  \
 	X(DRAFTERS, drafters)                                                                          \
-	X(SEARCH, search)
+	X(SEARCH, search)                                                                              \
+	X(LESSON, lesson)
 
 /* Index in views[] and in the arrays of struct view_state. */
 enum view_index {

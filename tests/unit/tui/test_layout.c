@@ -24,10 +24,11 @@ static const struct view fake[] = {
 	VIEW("prefix", 24, 2, 5),
 	VIEW("attention", 24, 2, 5),
 	VIEW("time", 24, 2, 3),
+	VIEW("lesson", 20, 5, 20),
 };
 static const struct view *const fakes[] = { &fake[0], &fake[1], &fake[2], &fake[3], &fake[4],
-	&fake[5], &fake[6], &fake[7], &fake[8], NULL };
-enum { N_FAKE = 9, N_RECTS = 5 + N_FAKE };
+	&fake[5], &fake[6], &fake[7], &fake[8], &fake[9], NULL };
+enum { N_FAKE = 10, N_RECTS = 5 + N_FAKE };
 
 static int rects(const struct layout *l, struct rect *r)
 {
@@ -82,18 +83,22 @@ static void sweep(void **state)
 	(void)state;
 	for (int w = 20; w <= 300; w++)
 		for (int h = 5; h <= 100; h++)
-			for (int variant = 0; variant < 8; variant++)
+			for (int variant = 0; variant < 32; variant++)
 				check(&(struct layout_ask){ .w = w,
 					.h = h,
 					.zoom = variant & 1 ? (w + h) % N_FAKE : -1,
 					.prompt_lines = variant & 2 ? 40 : 1,
 					.scrubber = variant & 4,
+					.lesson = variant & 8,
+					.look = variant & 16 ? (w + h) % N_FAKE : -1,
 					.views = fakes });
 }
 
 static void n_views_shown(int w, int h, int expected)
 {
-	struct layout_ask ask = { .w = w, .h = h, .zoom = -1, .prompt_lines = 1, .views = fakes };
+	struct layout_ask ask = {
+		.w = w, .h = h, .zoom = -1, .prompt_lines = 1, .views = fakes, .look = -1
+	};
 	struct layout l;
 	int n = 0;
 

@@ -1,0 +1,16 @@
+/* The chat as verbs open it (verb_chat.c). Thread: main's. */
+#ifndef CUTAWAY_CLI_CHAT_OPEN_H
+#define CUTAWAY_CLI_CHAT_OPEN_H
+
+#include "cli/cli.h"
+
+/* What a verb adds to the options of the command line; all zero: nothing. */
+struct chat_extra {
+	const char *lesson, *reader; /* see struct tui_options */
+	bool lesson_test;
+	const char *record; /* in place of --record, or NULL */
+};
+/* Until the user quits; then it prints where the session was recorded. */
+int chat_open(const struct cli *c, const struct chat_extra *extra, struct err *e);
+
+#endif

@@ -1,0 +1,228 @@
+/* cutaway lesson: lists lessons, reads one in the chat, makes a new one, reports on a class, and
+ * tests that they still tell the truth. Thread: main's. */
+#include <errno.h>
+#include <poll.h>
+#include <pty.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/paths.h"
+#include "base/text.h"
+#include "cli/chat_open.h"
+#include "cli/cli.h"
+#include "cli/out.h"
+#include "sessions/lesson/lesson.h"
+
+static struct lesson_said {
+	bool test;
+	const char *reader;
+} said;
+
+static const struct setting own[] = {
+	OWN(FLAG, lesson_said, test, .name = "test", .group = "Lesson",
+		.doc =
+			"reads lessons without a terminal, all or the one named, and says what no longer holds"),
+	OWN(TEXT, lesson_said, reader, .name = "reader", .group = "Lesson", .arg = "NAME",
+		.doc = "name that the report of the class shows; without it predictions are anonymous"),
+	{ 0 },
+};
+
+/* ---- list ---- */
+
+static void title_of(const char *name, char *out, size_t cap)
+{
+	struct err e = { 0 };
+	struct lesson *l = NULL;
+	char *text = NULL;
+	size_t size;
+
+	*out = '\0';
+	if (!lesson_load(name, &text, &size, &e) && !lesson_parse(&l, name, text, size, &e)) {
+		char *clean = l->title ? text_clean(l->title, strlen(l->title), false, NULL) : NULL;
+
+		snprintf(out, cap, "%s", clean ? clean : "");
+		free(clean);
+	} else {
+		snprintf(out, cap, "(%.180s)", e.text);
+	}
+	lesson_free(l);
+	free(text);
+}
+
+static int list(void)
+{
+	const char *name;
+
+	for (int i = 0; (name = lesson_name(i)); i++) {
+		struct lesson_progress p;
+		char title[200], mark[16] = "";
+
+		lesson_progress_get(name, &p);
+		if (p.parts && p.part >= p.parts)
+			snprintf(mark, sizeof mark, "done");
+		else if (p.parts)
+			snprintf(mark, sizeof mark, "%d %%", (int)(100 * (int64_t)p.part / p.parts));
+		title_of(name, title, sizeof title);
+		printf("%2d  %-22s %5s  %s\n", i + 1, name, mark, title);
+	}
+	printf("\ncutaway lesson NAME begins one; cutaway lesson new NAME makes your own\n");
+	return 0;
+}
+
+/* ---- test ---- */
+
+/* In a child, on a terminal of its own. -1: it could not be started. */
+static pid_t start(const struct cli *c, const char *name, const char *record, int *fd)
+{
+	struct winsize size = { .ws_row = 24, .ws_col = 80 };
+	pid_t pid = forkpty(fd, NULL, NULL, &size);
+	struct err e = { 0 };
+
+	if (pid)
+		return pid;
+	setenv("TERM", "xterm-256color", 1);
+	if (chat_open(
+			c, &(struct chat_extra){ .lesson = name, .lesson_test = true, .record = record }, &e))
+		fprintf(stderr, "cutaway: %s\n", e.text);
+	fflush(stderr);
+	_exit(e.code ? 1 : 0);
+}
+
+/* Reads what it draws until it ends; the end of that may be an error. */
+static int finish(pid_t pid, int fd, char *tail, size_t cap)
+{
+	size_t n = 0;
+	char buf[4096];
+	ssize_t got;
+	int status = 0;
+
+	while ((got = read(fd, buf, sizeof buf)) > 0 || (got < 0 && errno == EINTR))
+		for (ssize_t i = 0; i < got; i++) {
+			if (n + 1 == cap)
+				memmove(tail, tail + 1, --n);
+			tail[n++] = buf[i];
+		}
+	tail[n] = '\0';
+	close(fd);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* The error is the last line that it wrote. */
+static void fail(const char *name, const char *tail, int status, struct err *e)
+{
+	static const char mark[] = "cutaway: ";
+	const char *last = NULL;
+	char *clean;
+
+	for (const char *at = tail; (at = strstr(at, mark)); at += sizeof mark - 1)
+		last = at + sizeof mark - 1;
+	clean = last ? text_clean(last, strcspn(last, "\r\n"), false, NULL) : NULL;
+	if (clean)
+		err_set(e, ERR_INPUT, "%s", clean);
+	else
+		err_set(e, ERR_INPUT, "%s: ended with status %d", name, status);
+	free(clean);
+}
+
+static int test_one(const struct cli *c, const char *name, struct err *e)
+{
+	static const char *const left[] = { "", "-wal", "-shm" };
+	char record[] = "/tmp/cutaway-lesson-XXXXXX", tail[400] = "", path[64];
+	int fd = mkstemp(record), status, n_failed = -1;
+	pid_t pid;
+
+	if (fd < 0)
+		return err_set(e, ERR_IO, "%s: %s", record, strerror(errno));
+	close(fd);
+	pid = start(c, name, record, &fd);
+	if (pid < 0)
+		err_set(e, ERR_IO, "no terminal for the test: %s", strerror(errno));
+	else if ((status = finish(pid, fd, tail, sizeof tail))) {
+		fail(name, tail, status, e);
+	} else {
+		n_failed = lesson_verdicts(record, name, stdout, e);
+	}
+	for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
+		snprintf(path, sizeof path, "%s%s", record, left[i]);
+		unlink(path);
+	}
+	return n_failed;
+}
+
+static int test(const struct cli *c, struct err *e)
+{
+	const char *name;
+	int failed = 0;
+
+	for (int i = 0; (name = c->n_operands ? i ? NULL : c->operand[0] : lesson_name(i)); i++) {
+		struct err why = { 0 };
+		char *copy = strdup(name); /* the list is read again meanwhile */
+		int n = copy ? test_one(c, copy, &why) : -1;
+
+		if (n < 0)
+			printf("not ok - %s\n", why.text);
+		failed += n < 0 ? 1 : n;
+		free(copy);
+	}
+	return failed ? err_set(e, ERR_DIFFERS, "%d of what the lessons say does not hold here", failed)
+				  : 0;
+}
+
+/* ---- the verb ---- */
+
+static int make(const char *name, struct err *e)
+{
+	char *path;
+
+	if (lesson_new(name, &path, e))
+		return -1;
+	out_last("%s is a beginning to change; then:  cutaway lesson %s\n", path, name);
+	free(path);
+	return 0;
+}
+
+static int run(const struct cli *c, struct err *e)
+{
+	const char *word = c->n_operands ? c->operand[0] : NULL;
+
+	if (said.test)
+		return test(c, e);
+	if (!word)
+		return list();
+	if (!strcmp(word, "new"))
+		return c->n_operands == 2 ? make(c->operand[1], e)
+								  : err_set(e, ERR_USAGE, "lesson new: a name is needed");
+	if (!strcmp(word, "report"))
+		return c->n_operands > 1 ? lesson_report((char *const *)(c->operand + 1), c->n_operands - 1,
+									   c->json, stdout, e)
+								 : err_set(e, ERR_USAGE, "lesson report: recordings are needed");
+	if (c->n_operands > 1)
+		return err_set(e, ERR_USAGE, "lesson %s: one lesson at a time", word);
+	return chat_open(c, &(struct chat_extra){ .lesson = word, .reader = said.reader }, e);
+}
+
+const struct verb verb_lesson = {
+	.name = "lesson",
+	.operands = "[NAME | new NAME | report FILE…]",
+	.summary = "lessons on inference, with runs, predictions and measurements",
+	.doc =
+		"Without NAME it lists the lessons and how far you came. A lesson is text beside the live views of a "
+		"chat: it types commands for you, asks what you expect before a run, and answers from what the run "
+		"logged. new NAME writes a commented beginning of your own; report FILE… makes a table of a class "
+		"from its recordings: who predicted what, and how near. With --test all lessons (or NAME) are run "
+		"without a terminal, and the exit status says whether everything they state holds on this machine.",
+	.example = "cutaway lesson kv-cache",
+	.takes =
+		"Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|Recording|Screen|json",
+	.min_operands = 0,
+	.max_operands = CLI_MAX_OPERANDS,
+	.run = run,
+	.completes = "LESSON",
+	.own = own,
+	.said = &said,
+};

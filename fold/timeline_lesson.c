@@ -1,0 +1,69 @@
+/* Part of the timeline: the lesson that is read, and its answers. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fold/timeline_fold.h"
+
+enum { MOST_TEXT = 1 << 20, MOST_ANSWERS = 4096 };
+
+static void forget(struct tl_lesson *l)
+{
+	for (int32_t i = 0; i < l->n_answers; i++) {
+		free(l->answer[i].said);
+		free(l->answer[i].found);
+	}
+	free(l->answer);
+	free(l->name);
+	free(l->text);
+	memset(l, 0, sizeof *l);
+}
+
+bool tl_fold_lesson(struct timeline *t, const struct event *ev)
+{
+	const struct ev_lesson *e = &ev->u.lesson;
+	struct tl_lesson *l = &t->lesson;
+
+	if (e->action < 0 || e->action >= EV_N_lesson_action || e->text.size > MOST_TEXT)
+		return false;
+	if (e->action != EV_LESSON_go_on)
+		forget(l);
+	if (e->action == EV_LESSON_begin) {
+		l->name = tl_text(t, e->name);
+		l->text = tl_text(t, e->text);
+	}
+	l->part = e->part;
+	return true;
+}
+
+static struct tl_answer *answer_of(struct timeline *t, int64_t part)
+{
+	struct tl_lesson *l = &t->lesson;
+	struct tl_answer *a;
+
+	for (int32_t i = 0; i < l->n_answers; i++)
+		if (l->answer[i].part == part)
+			return &l->answer[i];
+	a = tl_add(t, &l->answer, &l->n_answers, &l->cap_answers, sizeof *a);
+	if (a)
+		a->part = part;
+	return a;
+}
+
+bool tl_fold_answer(struct timeline *t, const struct event *ev)
+{
+	const struct ev_answer *e = &ev->u.answer;
+	struct tl_answer *a;
+
+	if (e->ask < 0 || e->ask >= EV_N_ask || e->verdict < 0 || e->verdict >= EV_N_answer_verdict ||
+		!t->lesson.text || t->lesson.n_answers == MOST_ANSWERS)
+		return false;
+	if (!(a = answer_of(t, e->part)))
+		return true;
+	free(a->said);
+	free(a->found);
+	a->ask = (uint8_t)e->ask;
+	a->verdict = (uint8_t)e->verdict;
+	a->said = tl_text(t, e->said);
+	a->found = tl_text(t, e->found);
+	return true;
+}

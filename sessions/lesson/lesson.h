@@ -1,0 +1,117 @@
+/* Lessons: Markdown with fenced blocks that act on the session in front of the reader.
+ *
+ *     ```do                        lines that are typed for the reader: commands, turns
+ *     ```look VIEW                 opens a view; each line names a text in it that is pointed at
+ *     ```predict                   asked before a run, answered by SQL over what was logged then
+ *     ? the question
+ *     = number, 10 %               the answer's form and tolerance; or: = one of yes, no
+ *     SELECT …                     its first column of the first row is the answer; NULL: not yet
+ *     ```check                     what must hold afterwards: the query gives a number other than 0
+ *     ? the statement
+ *     SELECT …
+ *
+ * A thematic break (---) ends a page. The text is a stranger's: it runs no shell, and a query only
+ * reads the recording, within bounds of time and size. Thread: any; nothing is shared. */
+#ifndef CUTAWAY_SESSIONS_LESSON_H
+#define CUTAWAY_SESSIONS_LESSON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "event/event.h"
+
+enum lesson_kind {
+	LESSON_HEADING,
+	LESSON_PROSE,
+	LESSON_ITEM, /* of a list */
+	LESSON_CODE,
+	LESSON_PAGE, /* the reader goes on by Enter */
+	LESSON_DO,
+	LESSON_LOOK,
+	LESSON_PREDICT,
+	LESSON_CHECK,
+};
+
+/* Bytes in the text of prose: each turns a style on or off. */
+enum { LESSON_STRONG = 1, LESSON_MONO = 2, LESSON_SLANTED = 3 };
+
+enum { LESSON_BYTES = 1 << 18, LESSON_CHOICES = 8 };
+
+struct lesson_part {
+	enum lesson_kind kind;
+	int level;  /* of a heading from 1, of a list from 0 */
+	int number; /* of an item in an ordered list; 0: a bullet */
+	int line;   /* of the file, from 1 */
+	/* prose with its styles; the lines of do, look and code; the question */
+	char *text;
+	char *sql;                    /* predict, check */
+	char *view;                   /* look: its id */
+	char *choice[LESSON_CHOICES]; /* predict; none: a number */
+	int n_choices;
+	double tolerance; /* of a number, as a share of what is measured */
+};
+
+struct lesson {
+	char *title; /* of the first heading; NULL: it has none */
+	struct lesson_part *part;
+	int32_t n, cap;
+};
+
+/* ERR_INPUT with the line: a block that is not as it must be. name: for errors. */
+int lesson_parse(
+	struct lesson **out, const char *name, const char *text, size_t size, struct err *e);
+void lesson_free(struct lesson *l);
+
+/* Where the reader stands once the parts before `part` are shown: the next part at which something
+ * is done, or the end. */
+int32_t lesson_stop(const struct lesson *l, int32_t part);
+
+/* ---- queries: lesson_ask.c ---- */
+
+struct lesson_found {
+	bool known; /* false: the query gave no row, or NULL */
+	char text[64];
+	double value; /* NaN: not a number */
+};
+/* Asks the recording at this path. ERR_INPUT: the query is wrong, wants more than to read, or takes
+ * too long. */
+int lesson_ask(const char *path, const char *sql, struct lesson_found *out, struct err *e);
+
+/* Reads what the reader typed: a number (12, 1,5k, 30 %) or one of the choices. *value: NaN for a
+ * choice. -1 with ERR_USAGE: what is expected. */
+int lesson_read_answer(const struct lesson_part *p, const char *typed, char *said, size_t cap,
+	double *value, struct err *e);
+/* said NULL: nothing was predicted. */
+enum ev_code_answer_verdict lesson_judge(
+	const struct lesson_part *p, const char *said, double value, const struct lesson_found *f);
+
+/* ---- files: lesson_files.c ---- */
+
+/* The text of a lesson: of the reader's folder, else a shipped one; or of a path with a slash or
+ * ".md". malloc'd. ERR_INPUT lists what comes near. */
+int lesson_load(const char *name, char **text, size_t *size, struct err *e);
+/* The i-th name, shipped ones first; NULL: there are no more. Valid until the next call. */
+const char *lesson_name(int i);
+/* Writes a commented beginning into the reader's folder; *path malloc'd. ERR_USAGE: it is there. */
+int lesson_new(const char *name, char **path, struct err *e);
+
+struct lesson_progress {
+	int32_t part, parts; /* 0 of 0: not begun */
+	int64_t unix_s;
+};
+void lesson_progress_get(const char *name, struct lesson_progress *p);
+/* Best effort: a full disk costs only the mark in the list. */
+void lesson_progress_put(const char *name, int32_t part, int32_t parts);
+
+/* ---- a class: lesson_report.c ---- */
+
+/* The answers in recordings as a table: per question what was measured, how many predicted, their
+ * spread, how many were right. Readers are anonymous unless they gave a name. */
+int lesson_report(char *const *path, int n, bool json, FILE *out, struct err *e);
+/* What a run of a lesson logged, a line a question: "ok lesson: question (found)". Returns how many
+ * did not hold or were never measured; -1. */
+int lesson_verdicts(const char *path, const char *name, FILE *out, struct err *e);
+
+#endif

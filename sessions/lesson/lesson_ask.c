@@ -1,0 +1,181 @@
+/* See lesson.h: queries, and what is made of their answers. */
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include <sqlite3.h>
+
+#include "sessions/lesson/lesson.h"
+#include "trace/schema.h"
+
+enum { VM_STEPS = 10000, VM_ROUNDS = 5000 }; /* some seconds at most */
+
+/* Reading tables and calling functions is all that a query may do. */
+static int authorise(
+	void *arg, int action, const char *a, const char *b, const char *db, const char *trigger)
+{
+	static const char *const denied[] = { "load_extension", "randomblob", "zeroblob",
+		"fts3_tokenizer", "writefile", "readfile", "edit" };
+
+	(void)arg, (void)a, (void)db, (void)trigger;
+	if (action == SQLITE_FUNCTION)
+		for (size_t i = 0; i < sizeof denied / sizeof *denied; i++)
+			if (b && !strcmp(b, denied[i]))
+				return SQLITE_DENY;
+	return action == SQLITE_READ || action == SQLITE_FUNCTION || action == SQLITE_SELECT ||
+				   action == SQLITE_RECURSIVE
+			   ? SQLITE_OK
+			   : SQLITE_DENY;
+}
+
+static int too_long(void *rounds)
+{
+	return ++*(int *)rounds > VM_ROUNDS;
+}
+
+static int open_to_read(sqlite3 **db, const char *path, int *rounds, struct err *e)
+{
+	char *uri = schema_uri(path, "mode=ro");
+	int rc =
+		uri ? sqlite3_open_v2(uri, db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) : SQLITE_NOMEM;
+
+	sqlite3_free(uri);
+	if (rc) {
+		err_set(e, ERR_IO, "%s: %s", path, sqlite3_errstr(rc));
+		sqlite3_close(*db);
+		return -1;
+	}
+	sqlite3_db_config(*db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	sqlite3_db_config(*db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
+	sqlite3_limit(*db, SQLITE_LIMIT_LENGTH, 64 << 20);
+	sqlite3_busy_timeout(*db, 1000);
+	sqlite3_set_authorizer(*db, authorise, NULL);
+	sqlite3_progress_handler(*db, VM_STEPS, too_long, rounds);
+	return 0;
+}
+
+static int run(sqlite3 *db, const char *sql, struct lesson_found *out, struct err *e)
+{
+	sqlite3_stmt *s = NULL;
+	const char *tail = "";
+	int rc = sqlite3_prepare_v2(db, sql, -1, &s, &tail);
+
+	if (!rc && (!s || tail[strspn(tail, " \t\r\n;")]))
+		rc = err_set(e, ERR_INPUT, "one SELECT is needed");
+	else if (!rc && (rc = sqlite3_step(s)) == SQLITE_ROW) {
+		out->known = sqlite3_column_type(s, 0) != SQLITE_NULL;
+		snprintf(out->text, sizeof out->text, "%s",
+			out->known ? (const char *)sqlite3_column_text(s, 0) : "");
+		if (sqlite3_column_type(s, 0) == SQLITE_FLOAT)
+			snprintf(out->text, sizeof out->text, "%.4g", sqlite3_column_double(s, 0));
+		out->value =
+			sqlite3_column_type(s, 0) == SQLITE_INTEGER || sqlite3_column_type(s, 0) == SQLITE_FLOAT
+				? sqlite3_column_double(s, 0)
+				: (double)NAN;
+		rc = 0;
+	} else if (rc == SQLITE_DONE) {
+		rc = 0;
+	} else {
+		err_set(e, ERR_INPUT, "%.200s",
+			rc == SQLITE_INTERRUPT ? "the query takes too long" : sqlite3_errmsg(db));
+	}
+	sqlite3_finalize(s);
+	return rc ? -1 : 0;
+}
+
+int lesson_ask(const char *path, const char *sql, struct lesson_found *out, struct err *e)
+{
+	sqlite3 *db = NULL;
+	int rounds = 0, rc;
+
+	*out = (struct lesson_found){ .value = NAN };
+	if (open_to_read(&db, path, &rounds, e))
+		return -1;
+	rc = run(db, sql, out, e);
+	sqlite3_close(db);
+	return rc;
+}
+
+/* ---- predictions ---- */
+
+static int read_choice(
+	const struct lesson_part *p, const char *typed, char *said, size_t cap, struct err *e)
+{
+	char all[300] = "";
+	size_t n = strlen(typed);
+
+	for (int i = 0; i < p->n_choices; i++) {
+		bool letter = n == 1 && tolower((unsigned char)*typed) == 'a' + i;
+
+		if (letter || !strcasecmp(typed, p->choice[i])) {
+			snprintf(said, cap, "%s", p->choice[i]);
+			return 0;
+		}
+		snprintf(all + strlen(all), sizeof all - strlen(all), "%s%c: %s", i ? ", " : "", 'a' + i,
+			p->choice[i]);
+	}
+	return err_set(e, ERR_USAGE, "one of these is needed: %s", all);
+}
+
+/* 1,024 and 1 024 are numbers, 1.5k and 30 % too. */
+static int read_number(const char *typed, double *value, struct err *e)
+{
+	char plain[64], *end;
+	size_t n = 0;
+
+	for (const char *c = typed; *c && n + 1 < sizeof plain; c++)
+		if (*c != ' ' && *c != ',' && *c != '_')
+			plain[n++] = *c;
+	plain[n] = '\0';
+	*value = strtod(plain, &end);
+	if (end > plain && (*end == 'k' || *end == 'M' || *end == 'G') && !end[1])
+		*value *= *end == 'k' ? 1e3 : *end == 'M' ? 1e6 : 1e9;
+	else if (end > plain && *end && strcmp(end, "%") != 0)
+		end = plain;
+	return end > plain && isfinite(*value)
+			   ? 0
+			   : err_set(e, ERR_USAGE, "a number is needed, such as 12, 1,500 or 1.5k");
+}
+
+int lesson_read_answer(const struct lesson_part *p, const char *typed, char *said, size_t cap,
+	double *value, struct err *e)
+{
+	*value = NAN;
+	typed += strspn(typed, " ");
+	if (p->n_choices)
+		return read_choice(p, typed, said, cap, e);
+	if (read_number(typed, value, e))
+		return -1;
+	snprintf(said, cap, "%g", *value);
+	return 0;
+}
+
+static bool is_choice(const struct lesson_part *p, const char *word)
+{
+	for (int i = 0; i < p->n_choices; i++)
+		if (!strcasecmp(word, p->choice[i]))
+			return true;
+	return false;
+}
+
+enum ev_code_answer_verdict lesson_judge(
+	const struct lesson_part *p, const char *said, double value, const struct lesson_found *f)
+{
+	bool right;
+
+	if (!f->known)
+		return EV_ANSWER_open;
+	if (p->n_choices && !is_choice(p, f->text))
+		return EV_ANSWER_failed;
+	if (p->kind == LESSON_CHECK)
+		right = f->value != 0 && !isnan(f->value);
+	else if (!said)
+		return EV_ANSWER_shown;
+	else if (p->n_choices)
+		right = !strcasecmp(said, f->text);
+	else
+		right = fabs(value - f->value) <= p->tolerance * fabs(f->value) + 1e-9;
+	return right ? EV_ANSWER_right : EV_ANSWER_wrong;
+}

@@ -1,0 +1,269 @@
+/* See lesson.h: the answers of a class, one row a question. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "sessions/lesson/lesson.h"
+#include "trace/foreign.h"
+
+struct answer {
+	char *lesson, *question, *said, *found;
+	char reader[64];
+	int64_t ask, verdict;
+	double value, measured; /* NaN: not a number */
+};
+struct answers {
+	struct answer *at;
+	int32_t n, cap;
+};
+
+static void forget(struct answers *a)
+{
+	for (int32_t i = 0; i < a->n; i++) {
+		free(a->at[i].lesson);
+		free(a->at[i].question);
+		free(a->at[i].said);
+		free(a->at[i].found);
+	}
+	free(a->at);
+}
+
+/* A file's text may hold anything; what a terminal could obey becomes a stand-in. */
+static char *text_of(sqlite3_stmt *s, int column)
+{
+	const char *text = (const char *)sqlite3_column_text(s, column);
+
+	return text ? text_clean(text, (size_t)sqlite3_column_bytes(s, column), false, NULL) : NULL;
+}
+
+static double real_of(sqlite3_stmt *s, int column)
+{
+	return sqlite3_column_type(s, column) == SQLITE_NULL ? (double)NAN
+														 : sqlite3_column_double(s, column);
+}
+
+static const char sql[] =
+	"SELECT lesson, question, said, found, ask, verdict, value, measured, "
+	"(SELECT reader FROM lesson WHERE lesson.seq < a.seq AND reader IS NOT NULL "
+	"ORDER BY lesson.seq DESC LIMIT 1) FROM answer a "
+	"WHERE seq = (SELECT max(seq) FROM answer b WHERE b.lesson = a.lesson AND b.part = a.part) "
+	"AND lesson IS NOT NULL AND question IS NOT NULL ORDER BY seq";
+
+static int take_row(struct answers *a, sqlite3_stmt *s, int file, struct err *e)
+{
+	char *reader = text_of(s, 8);
+	struct answer *row;
+
+	if (!ARRAY_ROOM(a->at, a->cap, a->n + 1)) {
+		free(reader);
+		return err_set(e, ERR_MEMORY, "no memory for the answers");
+	}
+	row = &a->at[a->n++];
+	*row = (struct answer){ .lesson = text_of(s, 0),
+		.question = text_of(s, 1),
+		.said = text_of(s, 2),
+		.found = text_of(s, 3),
+		.ask = sqlite3_column_int64(s, 4),
+		.verdict = sqlite3_column_int64(s, 5),
+		.value = real_of(s, 6),
+		.measured = real_of(s, 7) };
+	if (reader && *reader)
+		snprintf(row->reader, sizeof row->reader, "%s", reader);
+	else
+		snprintf(row->reader, sizeof row->reader, "reader %d", file + 1);
+	free(reader);
+	return row->lesson && row->question ? 0 : err_set(e, ERR_MEMORY, "no memory for the answers");
+}
+
+static int read_file(struct answers *a, const char *path, int file, struct err *e)
+{
+	sqlite3_stmt *s = NULL;
+	struct foreign f;
+	int rc;
+
+	if (foreign_open(&f, path, e))
+		return -1;
+	if (!foreign_has(&f, EV_answer)) {
+		foreign_close(&f);
+		return 0;
+	}
+	if (sqlite3_prepare_v2(f.db, sql, -1, &s, NULL))
+		rc = foreign_fail(f.db, path, e);
+	else {
+		while ((rc = sqlite3_step(s)) == SQLITE_ROW && !take_row(a, s, file, e))
+			;
+		rc = rc == SQLITE_DONE ? 0 : rc == SQLITE_ROW ? -1 : foreign_fail(f.db, path, e);
+	}
+	sqlite3_finalize(s);
+	foreign_close(&f);
+	return rc;
+}
+
+/* ---- the table ---- */
+
+static bool same(const struct answer *a, const struct answer *b)
+{
+	return !strcmp(a->lesson, b->lesson) && !strcmp(a->question, b->question) && a->ask == b->ask;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+struct spread {
+	double least, median, most;
+	int n;
+};
+
+/* Of the predictions, or of what was measured. */
+static struct spread spread_of(const struct answers *a, const struct answer *like, bool measured)
+{
+	double *v = calloc((size_t)a->n, sizeof *v);
+	struct spread s = { 0 };
+
+	for (int32_t i = 0; v && i < a->n; i++) {
+		double x = measured ? a->at[i].measured : a->at[i].value;
+
+		if (same(&a->at[i], like) && !isnan(x))
+			v[s.n++] = x;
+	}
+	if (s.n) {
+		qsort(v, (size_t)s.n, sizeof *v, by_value);
+		s.least = v[0];
+		s.median = s.n % 2 ? v[s.n / 2] : (v[s.n / 2 - 1] + v[s.n / 2]) / 2;
+		s.most = v[s.n - 1];
+	}
+	free(v);
+	return s;
+}
+
+static int count_of(const struct answers *a, const struct answer *like, bool right)
+{
+	int n = 0;
+
+	for (int32_t i = 0; i < a->n; i++)
+		n += same(&a->at[i], like) && (like->ask == EV_ASK_check || a->at[i].said) &&
+			 (!right || a->at[i].verdict == EV_ANSWER_right);
+	return n;
+}
+
+static bool seen_before(const struct answers *a, int32_t at)
+{
+	for (int32_t i = 0; i < at; i++)
+		if (same(&a->at[i], &a->at[at]))
+			return true;
+	return false;
+}
+
+static void print_spread(FILE *out, const char *word, struct spread s)
+{
+	if (s.n == 1 || (s.n && s.least == s.most))
+		fprintf(out, "  %s %g", word, s.median);
+	else if (s.n)
+		fprintf(out, "  %s %g (%g to %g)", word, s.median, s.least, s.most);
+}
+
+static void print_who(const struct answers *a, const struct answer *like, FILE *out)
+{
+	for (int32_t i = 0; i < a->n; i++) {
+		const struct answer *b = &a->at[i];
+
+		if (!same(b, like) || like->ask == EV_ASK_check)
+			continue;
+		fprintf(out, "    %-20s %s -> %s  %s\n", b->reader, b->said ? b->said : "nothing",
+			b->found ? b->found : "not measured",
+			b->verdict == EV_ANSWER_right   ? "right"
+			: b->verdict == EV_ANSWER_wrong ? "wrong"
+											: "");
+	}
+}
+
+static void print_table(const struct answers *a, FILE *out)
+{
+	const char *lesson = "";
+
+	for (int32_t i = 0; i < a->n; i++) {
+		const struct answer *q = &a->at[i];
+
+		if (seen_before(a, i))
+			continue;
+		if (strcmp(lesson, q->lesson) != 0)
+			fprintf(out, "%s%s\n", *lesson ? "\n" : "", q->lesson);
+		lesson = q->lesson;
+		fprintf(out, "  %s\n   ", q->question);
+		print_spread(out, "predicted", spread_of(a, q, false));
+		if (q->ask == EV_ASK_predict)
+			print_spread(out, "measured", spread_of(a, q, true));
+		fprintf(out, "  %s %d of %d\n", q->ask == EV_ASK_check ? "holds in" : "right",
+			count_of(a, q, true), count_of(a, q, false));
+		print_who(a, q, out);
+	}
+}
+
+static int print_json(const struct answers *a, struct err *e)
+{
+	struct json j = { 0 };
+
+	json_array(&j, NULL);
+	for (int32_t i = 0; i < a->n; i++) {
+		const struct answer *q = &a->at[i];
+
+		json_object(&j, NULL);
+		json_text(&j, "lesson", q->lesson);
+		json_text(&j, "question", q->question);
+		json_text(&j, "reader", q->reader);
+		json_text(&j, "ask", q->ask == EV_ASK_check ? "check" : "predict");
+		if (q->said)
+			json_text(&j, "said", q->said);
+		if (q->found)
+			json_text(&j, "found", q->found);
+		json_bool(&j, "right", q->verdict == EV_ANSWER_right);
+		json_end(&j);
+	}
+	json_end(&j);
+	return json_print(&j, e);
+}
+
+int lesson_report(char *const *path, int n, bool json, FILE *out, struct err *e)
+{
+	struct answers a = { 0 };
+	int rc = 0;
+
+	for (int i = 0; i < n && !rc; i++)
+		rc = read_file(&a, path[i], i, e);
+	if (!rc && !a.n)
+		rc = err_set(e, ERR_INPUT, "no answers in %s: none of them is of a lesson",
+			n == 1 ? path[0] : "these recordings");
+	else if (!rc && json)
+		rc = print_json(&a, e);
+	else if (!rc)
+		print_table(&a, out);
+	forget(&a);
+	return rc;
+}
+
+int lesson_verdicts(const char *path, const char *name, FILE *out, struct err *e)
+{
+	struct answers a = { 0 };
+	int failed = 0, rc = read_file(&a, path, 0, e);
+
+	if (!rc && !a.n)
+		rc = err_set(e, ERR_INPUT, "%s: it asked and checked nothing", name);
+	for (int32_t i = 0; i < a.n && !rc; i++) {
+		const struct answer *q = &a.at[i];
+		bool good = q->verdict == EV_ANSWER_right || q->verdict == EV_ANSWER_shown;
+
+		fprintf(out, "%s - %s: %s%s%s%s\n", good ? "ok" : "not ok", q->lesson, q->question,
+			q->found ? " (" : "", q->found ? q->found : "", q->found ? ")" : "");
+		failed += !good;
+	}
+	fflush(out);
+	forget(&a);
+	return rc ? -1 : failed;
+}

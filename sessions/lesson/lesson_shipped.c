@@ -1,0 +1,26 @@
+/* The lessons of demos/lessons, embedded, so that an installed program needs no data folder. A
+ * lesson is its file and its line here. See lesson_files.c. */
+#include "sessions/lesson/lesson_shipped.h"
+
+#define LESSONS(X)                                                                                 \
+	X(kv_cache, "kv-cache")                                                                        \
+	X(prefill, "prefill-and-decode")                                                               \
+	X(prefix, "prefix-caching")
+
+#define X(id, name)                                                                                \
+	__asm__(".section .rodata\n"                                                                   \
+			".global lesson_" #id "\n"                                                             \
+			"lesson_" #id ":\n"                                                                    \
+			".incbin \"demos/lessons/" name ".md\"\n"                                              \
+			".byte 0\n"                                                                            \
+			".previous\n");                                                                        \
+	extern const char lesson_##id[];
+LESSONS(X)
+#undef X
+
+const struct lesson_file lessons_shipped[] = {
+#define X(id, name) { name, lesson_##id },
+	LESSONS(X)
+#undef X
+		{ 0 },
+};

@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""Lessons from outside: all shipped ones are run on the real model and must tell the truth; one is read by hand at 80x24; own
+ones, wrong ones and hostile ones; the report of a class. TAP; Python's standard library alone."""
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+
+from terminal import Failure, Terminal
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+TMP = tempfile.TemporaryDirectory(prefix="cutaway-lessons-")
+PROGRAM = os.path.join(ROOT, "cutaway")
+TINY = os.path.join(TMP.name, "tiny.gguf")
+OWN = os.path.join(TMP.name, "cutaway", "lessons")
+ENV = {**os.environ, **{name: TMP.name for name in ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")},
+       "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
+LESSON = """# Does two times two make four?
+
+A page with **bold** words.
+
+```predict
+? How many tokens will it say?
+= number, 10 %
+SELECT count(*) FROM token
+```
+
+```predict
+? Is it so?
+= one of yes, no
+SELECT 'yes'
+```
+
+```look pages
+free
+```
+
+```do
+/max-tokens 5
+two times two
+```
+
+```check
+? It said five.
+SELECT count(*) = 5 FROM token
+```
+
+---
+
+The end.
+"""
+count = failures = 0
+
+
+def check(name, good, more=""):
+    global count, failures
+    count += 1
+    print(f"{'ok' if good else 'not ok'} {count} - {name}", flush=True)
+    if not good:
+        failures += 1
+        for line in str(more).splitlines()[:30]:
+            print("# " + line)
+
+
+def cutaway(*args):
+    done = subprocess.run([PROGRAM, *args], stdin=subprocess.DEVNULL, capture_output=True, cwd=TMP.name, env=ENV, check=False)
+    return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+
+
+def write(name, text):
+    os.makedirs(OWN, exist_ok=True)
+    with open(os.path.join(OWN, name + ".md"), "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+def test_shipped():
+    model = os.path.join(ROOT, "models", "SmolLM2-135M-Instruct.Q4_1.gguf")
+    names = [name[:-3] for name in sorted(os.listdir(os.path.join(ROOT, "demos/lessons")))]
+    listed = re.findall(r"^ *\d+  (\S+)", cutaway("lesson")[1], re.M)
+    check("each lesson's file is in the program", names and set(names) <= set(listed), (names, listed))
+    for name in names:
+        status, out, err = cutaway("lesson", "--test", name, "--model", model)
+        check(f"{name} tells the truth", status == 0 and out.count("\nok ") + out.startswith("ok ") == len(out.splitlines()) > 2,
+              out + err)
+
+
+def test_own():
+    status, out, err = cutaway("lesson", "new", "mine")
+    path = os.path.join(OWN, "mine.md")
+    check("lesson new writes a beginning", status == 0 and os.path.exists(path) and path in out + err, out + err)
+    status, out, err = cutaway("lesson", "--test", "mine", "--model", TINY)
+    check("which can be run as it is, and says that a random model is no teacher", "ok - mine: How many tokens" in out, out + err)
+    status, out, err = cutaway("lesson", "new", "mine")
+    check("it is not written over", status == 2 and "is there already" in err, err)
+    check("the list has it", " mine " in cutaway("lesson")[1])
+    status, out, err = cutaway("lesson", "kv-cash", "--model", TINY)
+    check("a name that is not there", "did you mean kv-cache?" in cutaway("lesson", "--test", "kv-cash", "--model", TINY)[1] + err)
+
+
+def test_wrong():
+    write("false", LESSON.replace("count(*) = 5", "count(*) = 6"))
+    status, out, err = cutaway("lesson", "--test", "false", "--model", TINY)
+    check("what does not hold is found", status == 1 and "not ok - false: It said five. (0)" in out and "1 of what" in err, out + err)
+    write("command", LESSON.replace("/max-tokens 5", "/max-tokens many\n/max-tokens 5"))
+    status, out, err = cutaway("lesson", "--test", "command", "--model", TINY)
+    check("a command that is refused is found", status == 1 and "not ok - command" in out and "max-tokens" in out, out + err)
+    for name, sql in (("writes", "DELETE FROM token"), ("attaches", "ATTACH 'x.db' AS x"),
+                      ("endless", "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n")):
+        write(name, LESSON.replace("SELECT count(*) = 5 FROM token", sql))
+        status, out, err = cutaway("lesson", "--test", name, "--model", TINY)
+        check(f"a query that {name} is refused", status == 1 and f"not ok - {name}: It said five." in out, out + err)
+    write("shell", LESSON.replace("two times two", "!touch /tmp/x\n$(touch x)\n/save /dev/full\ntwo times two"))
+    cutaway("lesson", "--test", "shell", "--model", TINY)
+    check("no line of a lesson reaches a shell", not os.path.exists(os.path.join(TMP.name, "x")))
+    write("torn", "```predict\n? What\n```\n")
+    status, out, err = cutaway("lesson", "--test", "torn", "--model", TINY)
+    check("a block that is not as it must be, by its line", status == 1 and "line 1" in out, out + err)
+    write("views", LESSON.replace("look pages", "look the-moon"))
+    status, out, err = cutaway("lesson", "--test", "views", "--model", TINY)
+    check("a view that is not there", status == 1 and "no view the-moon" in out, out + err)
+
+
+def read_by_hand(record, number, word, reader=None):
+    more = ["--reader", reader] if reader else []
+    t = Terminal([PROGRAM, "lesson", "truth", "--model", TINY, "--record", record, *more], ENV)
+    try:
+        t.wait("type what you expect")
+        t.send("many\r")
+        t.wait("a number is needed")
+        t.send(number + "\r")
+        t.wait("a yes +b no")
+        t.send(word + "\r")
+        t.wait("Enter types these lines")
+        t.send("\r")
+        screen = t.wait("Enter goes on")
+        t.send("\r")
+        end = t.wait("the end of the lesson")
+        t.send("/quit\r")
+        return t.wait_end(), screen, end
+    finally:
+        t.close()
+
+
+def test_by_hand():
+    write("truth", LESSON)
+    record = os.path.join(TMP.name, "hand.db")
+    status, screen, end = read_by_hand(record, "5", "b", "Ada")
+    check("read at 80x24 to its end", status == 0 and "The end." in end, end)
+    check("prediction and measurement stand side by side", "you said 5, measured 5" in screen and
+          "you said no, measured yes" in screen and re.search("✓ It said five", screen), screen)
+    check("what it looks at is on the screen", "KV pages" in screen and "chat" in screen, screen)
+    with sqlite3.connect(record) as db:
+        rows = db.execute("SELECT lesson, said, found, verdict FROM answer a WHERE seq = (SELECT max(seq) FROM answer b "
+                          "WHERE a.part = b.part) ORDER BY part").fetchall()
+        shown = [part for part, in db.execute("SELECT part FROM lesson WHERE action < 2 ORDER BY seq")]
+    db.close()
+    check("the log has what was predicted and what was measured",
+          rows == [("truth", "5", "5", 1), ("truth", "no", "yes", 2), ("truth", None, "1", 1)], rows)
+    check("and how the reader went on", shown == sorted(shown) and len(shown) > 4, shown)
+    t = Terminal([PROGRAM, "replay", record], ENV)
+    try:
+        t.wait("cutaway")
+        t.send("/goto 1000000\r")
+        replay = t.wait("It said five")
+        check("the replay shows the lesson as it was read", "you said no, measured yes" in replay and "KV pages" in replay, replay)
+        t.send("\x03\x03")
+        t.wait_end()
+    finally:
+        t.close()
+    check("the list knows that it is done", re.search(r"truth +done", cutaway("lesson")[1]))
+
+
+def test_report():
+    records = [os.path.join(TMP.name, name) for name in ("hand.db", "second.db")]
+    read_by_hand(records[1], "9", "a")
+    status, out, err = cutaway("lesson", "report", *records)
+    check("the report has spread and result", status == 0 and "predicted 7 (5 to 9)  measured 5  right 1 of 2" in out, out + err)
+    check("a reader who gave a name has it, the other none", "Ada" in out and "reader 2" in out, out)
+    status, out, err = cutaway("lesson", "report", "--json", *records)
+    answers = json.loads(out)
+    check("and as JSON", len(answers) == 6 and answers[0]["reader"] == "Ada" and answers[0]["right"], out + err)
+    status, out, err = cutaway("lesson", "report", TINY)
+    check("what is no recording", status == 3 and "not a recording" in err, err)
+
+
+def main():
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    mktiny = os.path.join(ROOT, "build", "tests", "mktiny")
+    subprocess.run([mktiny, TINY], check=True, stdout=subprocess.DEVNULL)
+    for test in (test_own, test_wrong, test_by_hand, test_report, test_shipped):
+        try:
+            test()
+        except Failure as e:
+            check(test.__name__, False, e)
+    print(f"1..{count}")
+    return failures > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

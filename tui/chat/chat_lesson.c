@@ -1,0 +1,365 @@
+/* See chat_lesson.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "event/stream.h"
+#include "tui/chat/chat.h"
+#include "tui/views/views.h"
+
+/* ---- events ---- */
+
+static void note(struct engine *engine, void *ev)
+{
+	engine_note(engine, ev);
+}
+
+static void emit(struct app *a, struct event *ev)
+{
+	struct chat *c = a->mode_data;
+
+	actor_call(c->live.session.actor, note, ev);
+}
+
+static void emit_lesson(struct app *a, enum ev_code_lesson_action action, const char *text)
+{
+	const struct chat *c = a->mode_data;
+	const struct chat_lesson *k = &c->lesson;
+	struct event ev;
+
+	ev_init(&ev, EV_lesson);
+	ev.u.lesson.action = action;
+	ev.u.lesson.name = ev_text(k->name);
+	ev.u.lesson.text = ev_text(text);
+	ev.u.lesson.part = k->part;
+	ev.u.lesson.reader = ev_text(c->options->reader);
+	emit(a, &ev);
+}
+
+struct answer {
+	const char *said; /* NULL: nothing was predicted */
+	double value;
+	const char *found; /* NULL: nothing was measured yet */
+	double measured;
+	enum ev_code_answer_verdict verdict;
+};
+
+static void emit_answer(struct app *a, int32_t part, const struct answer *w)
+{
+	const struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	const struct lesson_part *p = &k->l->part[part];
+	struct event ev;
+
+	ev_init(&ev, EV_answer);
+	ev.u.answer.lesson = ev_text(k->name);
+	ev.u.answer.part = part;
+	ev.u.answer.ask = p->kind == LESSON_PREDICT ? EV_ASK_predict : EV_ASK_check;
+	ev.u.answer.question = ev_text(p->text);
+	ev.u.answer.said = ev_text(w->said);
+	ev.u.answer.value = w->value;
+	ev.u.answer.found = ev_text(w->found);
+	ev.u.answer.measured = w->measured;
+	if (p->kind == LESSON_PREDICT && !p->n_choices)
+		ev.u.answer.tolerance = p->tolerance;
+	ev.u.answer.verdict = w->verdict;
+	emit(a, &ev);
+}
+
+/* ---- asking the log ---- */
+
+static const struct tl_answer *answer_at(const struct app *a, int32_t part)
+{
+	const struct tl_lesson *l = &a->timeline.lesson;
+
+	for (int32_t i = 0; i < l->n_answers; i++)
+		if (l->answer[i].part == part)
+			return &l->answer[i];
+	return NULL;
+}
+
+static void ask(struct app *a, int32_t part, const char *path)
+{
+	const struct lesson_part *p = &((struct chat *)a->mode_data)->lesson.l->part[part];
+	const struct tl_answer *old = answer_at(a, part);
+	struct lesson_found found;
+	struct err e = { 0 };
+	struct answer w = { .said = old ? old->said : NULL, .value = NAN };
+	char said[64];
+
+	if (w.said && lesson_read_answer(p, w.said, said, sizeof said, &w.value, &e))
+		w.said = NULL;
+	if (lesson_ask(path, p->sql, &found, &e)) {
+		w.found = e.text;
+		w.measured = NAN;
+		w.verdict = EV_ANSWER_failed;
+	} else {
+		w.found = found.known ? found.text : NULL;
+		w.measured = found.value;
+		w.verdict = lesson_judge(p, w.said, w.value, &found);
+	}
+	emit_answer(a, part, &w);
+}
+
+/* The questions before the reader's place that were not answered, and `also`. */
+static void ask_all(struct app *a, int32_t also)
+{
+	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	struct err e = { 0 };
+	const char *path = a->mode->recording(a, &e);
+
+	for (int32_t i = 0; path && i < k->l->n && i <= k->part; i++) {
+		const struct tl_answer *old = answer_at(a, i);
+
+		if (i == also || (k->l->part[i].kind == LESSON_PREDICT && i < k->part && old &&
+							 old->verdict == EV_ANSWER_open))
+			ask(a, i, path);
+	}
+	if (!path)
+		app_say(a, SAY_ERROR, "%s", e.text);
+}
+
+/* ---- going on ---- */
+
+/* Shows the text up to the next stop; what is checked on the way is asked now. */
+static void go_on(struct app *a, int32_t from)
+{
+	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+
+	for (k->part = lesson_stop(k->l, from);
+		 k->part < k->l->n && k->l->part[k->part].kind == LESSON_CHECK;
+		 k->part = lesson_stop(k->l, k->part + 1))
+		ask_all(a, k->part);
+	a->state.cursor[VIEW_LESSON] = 0;
+	emit_lesson(a, EV_LESSON_go_on, NULL);
+	lesson_progress_put(k->name, k->part, k->l->n);
+	a->dirty = true;
+}
+
+static bool view_known(const char *id)
+{
+	int v = 0;
+
+	while (views[v] && strcmp(views[v]->id, id) != 0)
+		v++;
+	return views[v];
+}
+
+static int check_views(const struct lesson *l, const char *name, struct err *e)
+{
+	for (int32_t i = 0; i < l->n; i++)
+		if (l->part[i].kind == LESSON_LOOK && !view_known(l->part[i].view))
+			return err_set(e, ERR_INPUT, "%s, line %d: no view %.40s; /view lists them", name,
+				l->part[i].line, l->part[i].view);
+	return 0;
+}
+
+static int list(struct app *a)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	const char *name;
+
+	for (int i = 0; out && (name = lesson_name(i)); i++) {
+		struct lesson_progress p;
+
+		lesson_progress_get(name, &p);
+		fprintf(out, "/lesson %-22s %s\n", name,
+			!p.parts            ? ""
+			: p.part >= p.parts ? "done"
+								: "begun");
+	}
+	if (out && !fclose(out))
+		app_show(a, "lessons", text);
+	free(text);
+	return 0;
+}
+
+static void leave(struct app *a)
+{
+	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+
+	if (k->l)
+		emit_lesson(a, EV_LESSON_end, NULL);
+	chat_lesson_close(k);
+}
+
+int chat_lesson(struct app *a, const char *name, struct err *e)
+{
+	struct chat *c = a->mode_data;
+	struct chat_lesson *k = &c->lesson;
+	const char *base = strrchr(name, '/');
+	struct lesson *l = NULL;
+	char *text;
+	size_t size;
+
+	if (!*name)
+		return list(a);
+	if (!strcmp(name, "off")) {
+		leave(a);
+		return 0;
+	}
+	if (!c->live.session.writer)
+		return err_set(e, ERR_USAGE, "a lesson asks the recording, and this session has none");
+	if (lesson_load(name, &text, &size, e))
+		return -1;
+	if (lesson_parse(&l, name, text, size, e) || check_views(l, name, e)) {
+		lesson_free(l);
+		free(text);
+		return -1;
+	}
+	leave(a);
+	k->l = l;
+	snprintf(k->name, sizeof k->name, "%s", base ? base + 1 : name);
+	emit_lesson(a, EV_LESSON_begin, text);
+	free(text);
+	go_on(a, 0);
+	return 0;
+}
+
+void chat_lesson_close(struct chat_lesson *k)
+{
+	lesson_free(k->l);
+	*k = (struct chat_lesson){ 0 };
+}
+
+/* ---- lines ---- */
+
+/* Enter at the reader's place. */
+static void enter(struct app *a)
+{
+	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	const struct lesson_part *p = &k->l->part[k->part];
+
+	if (p->kind == LESSON_DO) {
+		k->next = p->text;
+		k->said_ns = a->message_ns;
+		return;
+	}
+	if (p->kind == LESSON_PREDICT)
+		emit_answer(a, k->part, &(struct answer){ .value = NAN, .measured = NAN });
+	go_on(a, k->part + 1);
+}
+
+static void predict(struct app *a, const char *line)
+{
+	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	char said[64];
+	struct answer w = { .said = said, .measured = NAN };
+	struct err e = { 0 };
+
+	if (lesson_read_answer(&k->l->part[k->part], line, said, sizeof said, &w.value, &e)) {
+		app_say(a, SAY_ERROR, "%s", e.text);
+		return;
+	}
+	emit_answer(a, k->part, &w);
+	go_on(a, k->part + 1);
+}
+
+bool chat_lesson_line(struct app *a, const char *line)
+{
+	const struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	bool empty = !line[strspn(line, " \t\n")];
+
+	if (!k->l || k->next || k->part >= k->l->n || *line == '/')
+		return false;
+	if (empty)
+		enter(a);
+	else if (k->l->part[k->part].kind == LESSON_PREDICT)
+		predict(a, line);
+	else
+		return false;
+	return true;
+}
+
+/* ---- typing ---- */
+
+/* No request runs or waits, or somebody paused. */
+static bool all_quiet(struct app *a)
+{
+	struct chat *c = a->mode_data;
+	const struct timeline *t = &a->timeline;
+
+	if (c->waiting.n || chat_busy(a))
+		return false;
+	if (a->past || actor_paused(c->live.session.actor))
+		return true;
+	for (int32_t i = 0; i < t->n_requests; i++)
+		if (t->request[i].state != TL_FINISHED)
+			return false;
+	return true;
+}
+
+static void type_line(struct app *a)
+{
+	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	size_t n = strcspn(k->next, "\n");
+	char *line = strndup(k->next, n);
+
+	k->next += n + (k->next[n] == '\n');
+	if (line && *line)
+		a->mode->line(a, line);
+	free(line);
+}
+
+/* A command that was refused is a failure of the lesson: its test must see it. */
+static void note_refusal(struct app *a)
+{
+	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+
+	if (a->message_kind != SAY_ERROR || !a->message_ns || a->message_ns == k->said_ns)
+		return;
+	k->said_ns = a->message_ns;
+	emit_answer(a, k->part,
+		&(struct answer){
+			.value = NAN, .found = a->message, .measured = NAN, .verdict = EV_ANSWER_failed });
+}
+
+/* Without a reader: all of it, as fast as it goes. */
+static void read_on(struct app *a)
+{
+	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	struct err e = { 0 };
+
+	if (!k->l && chat_lesson(a, ((struct chat *)a->mode_data)->options->lesson, &e))
+		a->fatal = e;
+	if (!k->l || k->part >= k->l->n)
+		a->quit = true;
+	else if (!k->next)
+		enter(a);
+}
+
+void chat_lesson_work(struct app *a)
+{
+	struct chat *c = a->mode_data;
+	struct chat_lesson *k = &c->lesson;
+	struct err e = { 0 };
+
+	if (c->options->lesson && !c->options->lesson_test && !c->lesson_begun &&
+		chat_lesson(a, c->options->lesson, &e))
+		app_say(a, SAY_ERROR, "%s", e.text);
+	c->lesson_begun = true;
+	if (k->next)
+		note_refusal(a);
+	if (k->next && all_quiet(a)) {
+		if (*k->next) {
+			type_line(a);
+			return;
+		}
+		k->next = NULL;
+		actor_call(c->live.session.actor, NULL, NULL); /* the step that ended it is told */
+		ask_all(a, -1);
+		if (a->message_kind == SAY_INFO)
+			a->message_ns = 0; /* what the last command said would cover the text */
+		go_on(a, k->part + 1);
+	}
+	if (c->options->lesson_test)
+		read_on(a);
+}
+
+bool chat_lesson_busy(const struct app *a)
+{
+	const struct chat *c = a->mode_data;
+
+	return c->lesson.next || c->options->lesson_test;
+}

@@ -1,0 +1,30 @@
+/* The lesson that the chat runs: where the reader stands, and what is typed for them. Thread: the
+ * UI's. */
+#ifndef CUTAWAY_TUI_CHAT_LESSON_H
+#define CUTAWAY_TUI_CHAT_LESSON_H
+
+#include <stdbool.h>
+
+#include "sessions/lesson/lesson.h"
+
+struct app;
+
+struct chat_lesson {
+	struct lesson *l; /* NULL: none */
+	char name[64];
+	int32_t part;     /* where the reader stands; l->n: at the end */
+	const char *next; /* the next line to type; NULL: none is typed now */
+	int64_t said_ns;  /* time of the newest error that was seen while lines were typed */
+};
+
+/* /lesson NAME: begins it. "": lists them; "off": closes it. */
+int chat_lesson(struct app *a, const char *name, struct err *e);
+/* Takes a line that is the lesson's: an empty one goes on, and one that answers a question. */
+bool chat_lesson_line(struct app *a, const char *line);
+/* After every wait: types the next line, and asks the log when all of it was answered. */
+void chat_lesson_work(struct app *a);
+/* Lines are being typed: the loop must look again soon. */
+bool chat_lesson_busy(const struct app *a);
+void chat_lesson_close(struct chat_lesson *k);
+
+#endif

@@ -1,0 +1,88 @@
+/* The status line of the chat. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "tui/chat/chat.h"
+
+static void field_rec(struct app *a, struct app_status *s)
+{
+	const struct chat *c = a->mode_data;
+
+	if (c->live.session.writer && !c->record_failed)
+		app_field(s, INK_REJECTED, "%s rec", glyph(&a->canvas, GLYPH_RECORD));
+	else if (c->record_failed || c->live.session.record_err.code || c->options->not_recorded)
+		app_field(s, INK_REJECTED, "%s rec failed", glyph(&a->canvas, GLYPH_CROSS));
+	else
+		app_field(s, INK_DIM, "not recorded");
+}
+
+/* Measured values come last: their width changes and must not displace the other fields. */
+static void fields_measured(struct app *a, struct app_status *s)
+{
+	const struct timeline *t = &a->timeline;
+	const struct tl_request *r = timeline_chat(t);
+	double rate = timeline_rate(t, 0), reached = timeline_bandwidth(t), roof = timeline_roof(t);
+	struct tl_latencies l = { NAN, NAN, NAN, NAN, NAN, NAN };
+
+	/* on 80 columns speed and MBU say more */
+	if (r && a->canvas.w >= 100)
+		l = timeline_latencies(t, r);
+	if (!isnan(l.ttft))
+		app_field(s, INK_TEXT, "TTFT %.0f ms", l.ttft / 1e6);
+	if (!isnan(l.itl_p50) && a->canvas.w >= 120)
+		app_field(s, INK_TEXT, "p99 %.1f ms", l.itl_p99 / 1e6);
+	if (!isnan(l.itl_p50))
+		app_field(s, INK_TEXT, "ITL p50 %.1f ms", l.itl_p50 / 1e6);
+	if (isfinite(rate))
+		app_field(s, INK_TEXT, "%4.0f tok/s", rate);
+	if (isfinite(reached) && roof > 0 && reached <= roof)
+		app_field(s, INK_TEXT, "%.0f %% MBU", 100 * reached / roof);
+	else if (isfinite(reached) && roof > 0)
+		app_field(s, INK_TEXT, "roof wrong: %.0f > %.0f GB/s", reached / 1e9, roof / 1e9);
+}
+
+void chat_status(struct app *a, struct app_status *s)
+{
+	struct chat *c = a->mode_data;
+	const struct timeline *t = &a->timeline;
+	const struct tl_step *last = timeline_last_step(t);
+
+	if (!c->live.ready) {
+		app_field(s, INK_TEXT, "opening the model  %.1f s", (double)(now_ns() - c->began_ns) / 1e9);
+		return;
+	}
+	field_rec(a, s);
+	if (a->past) {
+		app_field(s, INK_REJECTED, "the past: step %lld of %lld", (long long)player_at(c->past),
+			(long long)player_n_steps(c->past));
+		return;
+	}
+	if (actor_paused(c->live.session.actor))
+		app_field(s, INK_BRIGHT, "%s paused", glyph(&a->canvas, GLYPH_PAUSE));
+	if (t->n_lost)
+		app_field(s, INK_TEXT, "%lld events not shown", (long long)t->n_lost);
+	if (last)
+		app_field(s, INK_TEXT, "step %lld", (long long)last->s.step);
+	fields_measured(a, s);
+}
+
+void chat_name(struct app *a, char *out, size_t cap)
+{
+	const struct timeline *t = &a->timeline;
+	const char *dot = glyph(&a->canvas, GLYPH_DOT);
+	char lossy[80];
+
+	if (!t->begun) {
+		const struct chat *c = a->mode_data;
+		const char *path = c->options->engine.model, *base = path ? strrchr(path, '/') : NULL;
+
+		snprintf(out, cap, "%s", base ? base + 1 : path ? path : "");
+		return;
+	}
+	snprintf(out, cap, "%s%s %s %s%s%s %s%lld", app_lossy_title(t, lossy, sizeof lossy),
+		t->model_name, dot, t->backend, strcmp(t->isa, t->backend) ? " " : "",
+		strcmp(t->isa, t->backend) ? t->isa : "", glyph(&a->canvas, GLYPH_TIMES),
+		(long long)t->session.threads);
+}

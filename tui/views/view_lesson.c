@@ -1,0 +1,342 @@
+/* The lesson that is read (sessions/lesson): its text up to where the reader stands, with what was
+ * predicted and measured. */
+#include <string.h>
+
+#include "base/text.h"
+#include "sessions/lesson/lesson.h"
+#include "tui/views/view_lesson.h"
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+/* The text as one long sheet, of which the pen shows the lines from `top` on. */
+struct sheet {
+	struct pen *p; /* NULL: only measured */
+	int w, x, y, top;
+	const struct tl_lesson *now;
+};
+
+static bool shown(const struct sheet *s)
+{
+	return s->p && s->y >= s->top && s->y - s->top + 1 < s->p->r.h;
+}
+
+static void put(struct sheet *s, enum ink ink, uint8_t attr, const char *text, size_t n)
+{
+	if (shown(s)) {
+		s->p->ink = (uint8_t)ink;
+		s->p->attr = attr;
+		pen_text(s->p, s->x, s->y - s->top + 1, text, (long)n);
+		s->p->ink = INK_TEXT;
+		s->p->attr = 0;
+	}
+	s->x += text_width(text, n, s->p && s->p->c->ascii);
+}
+
+static void new_line(struct sheet *s, int x)
+{
+	s->y++;
+	s->x = x;
+}
+
+/* A word in the styles that are on; its style bytes turn them. */
+static void put_word(struct sheet *s, enum ink ink, unsigned *styles, const char *word, size_t n)
+{
+	while (n) {
+		size_t run = 0;
+
+		if ((unsigned char)*word <= LESSON_SLANTED) {
+			*styles ^= 1u << *word;
+			word++, n--;
+			continue;
+		}
+		while (run < n && (unsigned char)word[run] > LESSON_SLANTED)
+			run++;
+		put(s, *styles & (1u << LESSON_MONO | 1u << LESSON_STRONG) ? INK_BRIGHT : ink,
+			*styles & 1u << LESSON_STRONG    ? ATTR_BOLD
+			: *styles & 1u << LESSON_SLANTED ? ATTR_UNDERLINE
+											 : 0,
+			word, run);
+		word += run, n -= run;
+	}
+}
+
+static int word_width(const struct sheet *s, const char *word, size_t n)
+{
+	int w = 0;
+
+	for (size_t i = 0, run; i < n; i += run + 1) {
+		for (run = 0; i + run < n && (unsigned char)word[i + run] > LESSON_SLANTED;)
+			run++;
+		w += text_width(word + i, run, s->p && s->p->c->ascii);
+	}
+	return w;
+}
+
+/* Wraps between words; a line of the text's own ends a line. Ends on the last line. */
+static void flow(struct sheet *s, int indent, enum ink ink, const char *text)
+{
+	unsigned styles = 0;
+
+	for (size_t n; *text; text += n) {
+		n = strcspn(text, " \n");
+		if (s->x > indent && s->x + word_width(s, text, n) > s->w)
+			new_line(s, indent);
+		put_word(s, ink, &styles, text, n);
+		if (text[n] == '\n')
+			new_line(s, indent);
+		else if (text[n] == ' ' && s->x > indent && s->x < s->w)
+			s->x++;
+		n += text[n] != '\0';
+	}
+}
+
+static void paragraph(
+	struct sheet *s, int indent, enum ink ink, const char *before, const char *text)
+{
+	s->x = indent;
+	put(s, ink == INK_TEXT ? INK_DIM : ink, 0, before, strlen(before));
+	flow(s, s->x, ink, text ? text : "");
+	new_line(s, 0);
+}
+
+/* ---- parts ---- */
+
+static const struct tl_answer *answer_at(const struct tl_lesson *l, int64_t part)
+{
+	for (int32_t i = 0; i < l->n_answers; i++)
+		if (l->answer[i].part == part)
+			return &l->answer[i];
+	return NULL;
+}
+
+static void item(struct sheet *s, const struct lesson_part *p)
+{
+	char mark[16] = "• ";
+
+	if (p->number)
+		snprintf(mark, sizeof mark, "%d. ", p->number);
+	paragraph(s, 2 * p->level, INK_TEXT, mark, p->text);
+}
+
+static void choices(struct sheet *s, const struct lesson_part *p)
+{
+	char line[400] = "";
+
+	for (int i = 0; i < p->n_choices; i++)
+		snprintf(line + strlen(line), sizeof line - strlen(line), "%s%c %s", i ? "   " : "",
+			'a' + i, p->choice[i]);
+	if (*line)
+		paragraph(s, 2, INK_TEXT, "", line);
+}
+
+static void verdict(struct sheet *s, const struct lesson_part *p, const struct tl_answer *a)
+{
+	bool right = a->verdict == EV_ANSWER_right, judged = right || a->verdict == EV_ANSWER_wrong;
+	char line[300] = "";
+
+	if (a->said)
+		snprintf(line, sizeof line, "you said %s", a->said);
+	if (a->found && a->verdict != EV_ANSWER_failed)
+		snprintf(line + strlen(line), sizeof line - strlen(line), "%smeasured %s",
+			*line ? ", " : "", a->found);
+	if (judged && !p->n_choices && !right)
+		snprintf(line + strlen(line), sizeof line - strlen(line), " (not within %g %%)",
+			100 * p->tolerance);
+	if (a->verdict == EV_ANSWER_failed)
+		snprintf(line, sizeof line, "not measured: %s", a->found ? a->found : "");
+	if (judged)
+		paragraph(s, 2, right ? INK_ACCEPTED : INK_REJECTED, right ? "✓ " : "✗ ", line);
+	else if (*line)
+		paragraph(s, 2, a->verdict == EV_ANSWER_failed ? INK_REJECTED : INK_DIM, "", line);
+}
+
+static void check_line(struct sheet *s, const struct lesson_part *p, const struct tl_answer *a)
+{
+	bool holds = a && a->verdict == EV_ANSWER_right;
+
+	if (!a)
+		return;
+	paragraph(s, 0, holds ? INK_ACCEPTED : INK_REJECTED, holds ? "✓ " : "✗ ", p->text);
+	if (!holds && a->found)
+		paragraph(s, 2, INK_DIM, "the query gave ", a->found);
+}
+
+static void hint(struct sheet *s, const char *text)
+{
+	paragraph(s, 0, INK_DIM, "", text);
+}
+
+/* at: the reader stands here. */
+static void part(struct sheet *s, const struct lesson_part *p, int32_t i, bool at)
+{
+	const struct tl_answer *a = answer_at(s->now, i);
+
+	if (s->y && (p->kind != LESSON_ITEM || p[-1].kind != LESSON_ITEM))
+		new_line(s, 0);
+	switch (p->kind) {
+	case LESSON_HEADING:
+		s->x = 0;
+		put(s, INK_BRIGHT, ATTR_BOLD, "", 0);
+		flow(s, 0, INK_BRIGHT, p->text ? p->text : "");
+		new_line(s, 0);
+		break;
+	case LESSON_PROSE: paragraph(s, 0, INK_TEXT, "", p->text); break;
+	case LESSON_ITEM: item(s, p); break;
+	case LESSON_CODE: paragraph(s, 2, INK_BRIGHT, "", p->text); break;
+	case LESSON_PAGE: at ? hint(s, "Enter goes on") : (void)s->y--; break;
+	case LESSON_DO:
+		paragraph(s, 0, INK_BRIGHT, "▸ ", p->text);
+		if (at)
+			hint(s, "Enter types these lines");
+		break;
+	case LESSON_LOOK: paragraph(s, 0, INK_DIM, "look at ", p->view); break;
+	case LESSON_PREDICT:
+		paragraph(s, 0, INK_BRIGHT, "? ", p->text);
+		choices(s, p);
+		if (a)
+			verdict(s, p, a);
+		if (at)
+			hint(s, "type what you expect; Enter alone leaves it out");
+		break;
+	case LESSON_CHECK: check_line(s, p, a); break;
+	}
+}
+
+static int sheet_draw(struct sheet *s, const struct lesson *l)
+{
+	for (int32_t i = 0; i < l->n && i <= s->now->part; i++)
+		part(s, &l->part[i], i, i == s->now->part);
+	if (s->now->part >= l->n) {
+		new_line(s, 0);
+		hint(s, "the end of the lesson: /lesson off closes it");
+	}
+	return s->y;
+}
+
+/* ---- what it points at ---- */
+
+int view_lesson_look(const struct timeline *t, char *text, size_t cap)
+{
+	struct err ignored = { 0 };
+	struct lesson *l = NULL;
+	int view = -1;
+
+	*text = '\0';
+	if (!t->lesson.text ||
+		lesson_parse(&l, "lesson", t->lesson.text, strlen(t->lesson.text), &ignored))
+		return -1;
+	for (int32_t i = 0; i < l->n && i <= t->lesson.part; i++) {
+		if (l->part[i].kind != LESSON_LOOK)
+			continue;
+		for (int v = 0; views[v]; v++)
+			if (!strcmp(views[v]->id, l->part[i].view))
+				view = v;
+		snprintf(text, cap, "%s", l->part[i].text ? l->part[i].text : "");
+	}
+	lesson_free(l);
+	return view;
+}
+
+/* Where the words stand in a row of cells; -1: nowhere. *w: columns. */
+static int find_words(const struct cell *row, int columns, const char *words, size_t n, int *w)
+{
+	for (int x = 0; x < columns; x++) {
+		size_t at = 0;
+		int end = x;
+
+		while (at < n && end < columns && *row[x].text) {
+			size_t size = strlen(row[end].text);
+
+			if (size > n - at || memcmp(row[end].text, words + at, size) != 0)
+				break;
+			at += size;
+			end++;
+		}
+		*w = end - x;
+		if (at == n)
+			return x;
+	}
+	return -1;
+}
+
+void view_lesson_point(struct pen *p, const char *text)
+{
+	for (size_t n; *text; text += n + (text[n] == '\n')) {
+		n = strcspn(text, "\n");
+		for (int y = 0; n && y < p->r.h; y++) {
+			const struct cell *row =
+				p->c->cell + (size_t)(p->r.y + y) * (size_t)p->c->w + (size_t)p->r.x;
+			int w, x = find_words(row, p->r.w, text, n, &w);
+
+			if (x >= 0)
+				pen_restyle(p, (struct rect){ x, y, w, 1 }, ATTR_BOLD | ATTR_UNDERLINE);
+		}
+	}
+}
+
+/* ---- the view ---- */
+
+static void draw(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	struct sheet sheet = { .w = p->r.w - 1, .now = &t->lesson };
+	struct lesson *l = NULL;
+	struct err e = { 0 };
+	int lines, most;
+
+	pen_head(p, "lesson", t->lesson.name ? t->lesson.name : "");
+	if (!t->lesson.text) {
+		view_nothing(p, "no lesson is read: /lesson lists them");
+		return;
+	}
+	if (lesson_parse(&l, "lesson", t->lesson.text, strlen(t->lesson.text), &e)) {
+		pen_wrap(p, 0, 1, p->r.w, p->r.h - 1, e.text);
+		return;
+	}
+	lines = sheet_draw(&sheet, l);
+	most = lines - (p->r.h - 1) > 0 ? lines - (p->r.h - 1) : 0;
+	if (s->cursor[VIEW_LESSON] > most)
+		s->cursor[VIEW_LESSON] = most;
+	sheet = (struct sheet){ .p = p, .w = p->r.w - 1, .now = &t->lesson };
+	sheet.top = most - (int)s->cursor[VIEW_LESSON];
+	sheet_draw(&sheet, l);
+	if (s->cursor[VIEW_LESSON])
+		view_put_right(
+			p, p->r.w, p->r.h - 1, INK_DIM, " %d more below", (int)s->cursor[VIEW_LESSON]);
+	lesson_free(l);
+}
+
+static bool key(int key, const struct timeline *t, struct view_state *s)
+{
+	(void)t;
+	return view_scroll(key, &s->cursor[VIEW_LESSON], 10, 100000);
+}
+
+static const struct hint hints[] = { { "↑↓", "scroll" }, { NULL, NULL } };
+
+const struct view view_lesson = {
+	.name = "lesson",
+	.id = "lesson",
+	.help =
+		"A lesson: text that goes on as you do, beside the live views.\n"
+		"\n"
+		"Enter on an empty line goes on: to the next page, or it types the lines marked with ▸ for you. "
+		"Where it asks (?), type the number or the word that you expect before anything runs; Enter alone "
+		"leaves the question out. After the run your prediction stands beside what was measured: the answer "
+		"is a query over what this session just logged, so it is of this run and this machine.\n"
+		"\n"
+		"✓ and ✗ in front of a sentence: whether it holds in this session.\n"
+		"\n"
+		"Underlined in another view: what the lesson points at.\n"
+		"\n"
+		"Everything else works as always: ask the model something else, change settings, look at other views. "
+		"/lesson off closes it, /lesson NAME begins another.\n"
+		"\n"
+		"Try: /lesson kv-cache\n",
+	.min_w = 20,
+	.min_h = 5,
+	.want_h = 20,
+	.draw = draw,
+	.key = key,
+	.hints = hints,
+	.index = VIEW_LESSON,
+};

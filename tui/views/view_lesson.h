@@ -1,0 +1,12 @@
+/* What a lesson does to the screen besides its own view. Thread: the UI's. */
+#ifndef CUTAWAY_TUI_VIEW_LESSON_H
+#define CUTAWAY_TUI_VIEW_LESSON_H
+
+#include "tui/views/view.h"
+
+/* The view that it looks at, and the texts in it that it points at, one a line. -1: none. */
+int view_lesson_look(const struct timeline *t, char *text, size_t cap);
+/* Underlines these texts where they stand in the pen's rectangle. */
+void view_lesson_point(struct pen *p, const char *text);
+
+#endif
