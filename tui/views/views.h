@@ -21,7 +21,8 @@
 	X(LENS, lens)                                                                                  \
 	X(DRAFTERS, drafters)                                                                          \
 	X(SEARCH, search)                                                                              \
-	X(LESSON, lesson)
+	X(LESSON, lesson)                                                                              \
+	X(COST, cost)
 
 /* Index in views[] and in the arrays of struct view_state. */
 enum view_index {

@@ -1,0 +1,98 @@
+/* The cost view: two answers of known cost side by side, against what must stand there. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/demo_events.h"
+#include "tests/support/view_check.h"
+#include "tui/views/views.h"
+
+/* The requests of the made-up session get costs as with the cache, but for the last two tokens or
+ * more of `without`. */
+static struct timeline costs(int64_t without)
+{
+	struct timeline t = demo_timeline(DEMO_CHAT_STEPS);
+
+	for (int32_t i = 0; i < t.n_requests; i++) {
+		struct tl_request *r = &t.request[i];
+
+		for (int32_t k = 0; k < r->n_tokens; k++) {
+			int64_t pos = r->token[k].pos, all = pos * (pos + 1) / 2;
+			bool again = !k || r->id == without;
+
+			r->token[k].rows = again ? pos : 1;
+			r->token[k].pairs = again ? all : pos;
+			r->token[k].ns = again ? 1000000 * pos : 4000000;
+		}
+	}
+	return t;
+}
+
+static char *drawn(const struct timeline *t, int64_t request, int w, int h)
+{
+	struct view_state s = fresh;
+
+	s.request = request;
+	return text_of(&view_cost, t, &s, w, h, false);
+}
+
+static void has(char *text, const char *words)
+{
+	if (!strstr(text, words))
+		fail_msg("\"%s\" is not in\n%s", words, text);
+}
+
+static void both_kinds_side_by_side(void **state)
+{
+	struct timeline t = costs(1);
+	const struct tl_request *with = &t.request[1], *without = &t.request[0];
+	int64_t a = with->token[with->n_tokens - 1].pos, b = without->token[without->n_tokens - 1].pos;
+	char *text = drawn(&t, 2, 80, 20), line[100];
+
+	(void)state;
+	assert_true(without->id == 1 && with->id == 2 && with->n_tokens > 2 && without->n_tokens > 2);
+	has(text, "a without cache, b with it");
+	snprintf(line, sizeof line, "newest: rows%17d%13lld", 1, (long long)b);
+	has(text, line);
+	snprintf(line, sizeof line, "%lld.0 ms", (long long)b);
+	has(text, line);
+	snprintf(line, sizeof line, "%lld", (long long)(a % 1000));
+	has(text, line);
+	has(text, "T²/2 and T³/6");
+	has(text, "×");
+	has(text, "•");
+	free(text);
+	timeline_free(&t);
+}
+
+static void one_kind_or_none(void **state)
+{
+	struct timeline t = costs(0);
+	char *text = drawn(&t, 2, 60, 8);
+
+	(void)state;
+	has(text, "–");
+	free(text);
+	timeline_free(&t);
+	t = demo_timeline(0);
+	text = drawn(&t, 0, 60, 8);
+	has(text, "no answer of two tokens");
+	free(text);
+	timeline_free(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(both_kinds_side_by_side),
+		cmocka_unit_test(one_kind_or_none),
+	};
+
+	return cmocka_run_group_tests_name("view_cost", tests, NULL, NULL);
+}

@@ -1,0 +1,216 @@
+/* What each token of an answer cost, with the KV cache and without it: rows, query-key pairs, time.
+ * The newest answer of each kind; the one in focus stands for its kind. */
+#include <math.h>
+#include <stdio.h>
+
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+enum { LABEL = 16, COLUMN = 13, GROWTH = 22, CHART_MIN = 4, AXIS = 8 };
+
+/* An answer, and which of its tokens say what they cost. */
+struct side {
+	const struct tl_request *r; /* NULL: there is none of this kind */
+	int64_t rows, pairs;        /* of all its tokens */
+	double ns;
+};
+
+/* Without a cache the newest token computed all before it again. */
+static bool recomputes(const struct tl_request *r)
+{
+	const struct tl_token *last = r->n_tokens > 1 ? &r->token[r->n_tokens - 1] : NULL;
+
+	return last && last->rows != EV_NULL_I && last->pos > 1 && last->rows >= last->pos;
+}
+
+static bool counted(const struct tl_request *r)
+{
+	return r->n_tokens > 1 && r->token[r->n_tokens - 1].rows != EV_NULL_I;
+}
+
+static struct side side_of(const struct tl_request *r)
+{
+	struct side s = { .r = r };
+
+	for (int32_t i = 0; r && i < r->n_tokens; i++) {
+		const struct tl_token *k = &r->token[i];
+
+		s.rows += k->rows > 0 ? k->rows : 0;
+		s.pairs += k->pairs > 0 ? k->pairs : 0;
+		s.ns += k->ns > 0 ? (double)k->ns : 0;
+	}
+	return s;
+}
+
+static void find(
+	const struct timeline *t, const struct view_state *s, struct side *with, struct side *without)
+{
+	const struct tl_request *focus = view_request(t, s), *of[2] = { NULL, NULL };
+
+	for (int32_t i = t->n_requests; i-- > 0;) {
+		const struct tl_request *r = &t->request[i];
+
+		if (counted(r) && !of[recomputes(r)])
+			of[recomputes(r)] = r;
+	}
+	if (focus && counted(focus))
+		of[recomputes(focus)] = focus;
+	*with = side_of(of[0]);
+	*without = side_of(of[1]);
+}
+
+/* ---- the table ---- */
+
+static const struct tl_token *newest(const struct side *s)
+{
+	return s->r ? &s->r->token[s->r->n_tokens - 1] : NULL;
+}
+
+static void put_row(struct pen *p, int y, const char *label, const char *with, const char *without,
+	const char *growth)
+{
+	view_put(p, 0, y, INK_DIM, "%s", label);
+	view_put_right(p, LABEL + COLUMN, y, INK_TEXT, "%s", with);
+	view_put_right(p, LABEL + 2 * COLUMN, y, INK_BRIGHT, "%s", without);
+	if (LABEL + 2 * COLUMN + 2 + GROWTH <= p->r.w)
+		view_put(p, LABEL + 2 * COLUMN + 2, y, INK_DIM, "%s", growth);
+}
+
+static void put_counts(
+	struct pen *p, int y, const char *label, bool known[2], const int64_t v[2], const char *growth)
+{
+	char with[VIEW_NUM] = "–", without[VIEW_NUM] = "–";
+
+	if (known[0])
+		view_count(with, v[0]);
+	if (known[1])
+		view_count(without, v[1]);
+	put_row(p, y, label, with, without, growth);
+}
+
+static void put_times(struct pen *p, int y, const char *label, bool known[2], const double v[2])
+{
+	char with[VIEW_NUM] = "–", without[VIEW_NUM] = "–";
+
+	if (known[0])
+		view_ns(with, v[0]);
+	if (known[1])
+		view_ns(without, v[1]);
+	put_row(p, y, label, with, without, "measured");
+}
+
+static int table(struct pen *p, int y, const struct side *a, const struct side *b)
+{
+	const struct tl_token *with = newest(a), *without = newest(b);
+	bool known[2] = { with, without };
+
+	put_row(p, y++, "", "with cache", "without", "grows with T as");
+	put_counts(p, y++, "newest: rows", known,
+		(int64_t[2]){ with ? with->rows : 0, without ? without->rows : 0 }, "1 and T");
+	put_counts(p, y++, "  pairs", known,
+		(int64_t[2]){ with ? with->pairs : 0, without ? without->pairs : 0 }, "T and T\xc2\xb2/2");
+	put_times(p, y++, "  time", known,
+		(double[2]){ with ? (double)with->ns : 0, without ? (double)without->ns : 0 });
+	put_counts(p, y++, "all: rows", known, (int64_t[2]){ a->rows, b->rows }, "T and T\xc2\xb2/2");
+	put_counts(p, y++, "  pairs", known, (int64_t[2]){ a->pairs, b->pairs },
+		"T\xc2\xb2/2 and T\xc2\xb3/6");
+	put_times(p, y++, "  time", known, (double[2]){ a->ns, b->ns });
+	return y;
+}
+
+/* ---- the chart: time of each token after the first ---- */
+
+static double ns_at(const struct side *s, int32_t i)
+{
+	return s->r && i < s->r->n_tokens && s->r->token[i].ns > 0 ? (double)s->r->token[i].ns
+															   : (double)NAN;
+}
+
+static double most_of(const struct side *s)
+{
+	double most = 0;
+
+	for (int32_t i = 1; s->r && i < s->r->n_tokens; i++)
+		most = ns_at(s, i) > most ? ns_at(s, i) : most;
+	return most;
+}
+
+static void curve(struct pen *p, const struct rect *r, const struct side *s, int32_t n, double most,
+	enum ink ink, const char *mark)
+{
+	for (int x = 0; x < r->w; x++) {
+		int32_t i = 1 + (int32_t)((int64_t)x * (n - 2) / (r->w > 1 ? r->w - 1 : 1));
+		double ns = ns_at(s, i);
+
+		if (!isnan(ns))
+			view_put(p, r->x + x, r->y + r->h - 1 - (int)(ns / most * (r->h - 1)), ink, "%s", mark);
+	}
+}
+
+static void chart(struct pen *p, int y, const struct side *a, const struct side *b)
+{
+	struct rect r = { AXIS, y + 1, p->r.w - AXIS - 1, p->r.h - y - 2 };
+	int32_t n = 2;
+	double most = fmax(most_of(a), most_of(b));
+	char top[VIEW_NUM];
+
+	if (r.h < CHART_MIN || r.w < 20 || most <= 0)
+		return;
+	n = a->r && a->r->n_tokens > n ? a->r->n_tokens : n;
+	n = b->r && b->r->n_tokens > n ? b->r->n_tokens : n;
+	view_put(p, 0, y, INK_DIM, "time of each token after the first:  ");
+	view_put(p, 37, y, INK_TEXT, "\xe2\x80\xa2 with");
+	view_put(p, 45, y, INK_BRIGHT, "\xc3\x97 without");
+	view_put_right(p, AXIS - 1, r.y, INK_DIM, "%s", view_ns(top, most));
+	view_put_right(p, AXIS - 1, r.y + r.h - 1, INK_DIM, "0");
+	view_put(p, r.x, r.y + r.h, INK_DIM, "2nd");
+	view_put_right(p, r.x + r.w, r.y + r.h, INK_DIM, "token %d", (int)n);
+	curve(p, &r, a, n, most, INK_TEXT, "\xe2\x80\xa2");
+	curve(p, &r, b, n, most, INK_BRIGHT, "\xc3\x97");
+}
+
+static void draw(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	struct side with, without;
+	char figure[80] = "";
+
+	find(t, s, &with, &without);
+	if (with.r && without.r && with.ns > 0)
+		snprintf(figure, sizeof figure, "%s without cache, %s with it",
+			view_label(without.r->id).text, view_label(with.r->id).text);
+	pen_head(p, "cost of a token", figure);
+	if (!with.r && !without.r) {
+		view_nothing(p, "no answer of two tokens: ask, then /kv-cache off, /new and ask again");
+		return;
+	}
+	chart(p, table(p, 1, &with, &without) + 1, &with, &without);
+}
+
+const struct view view_cost = {
+	.name = "cost of a token",
+	.id = "cost",
+	.help =
+		"What each token of an answer cost, with the KV cache and without it: the newest answer of each kind, or the one "
+		"in focus.\n"
+		"\n"
+		"rows: tokens that passed through the model for it. With the cache a new token is one row, because the keys and "
+		"values of all earlier ones are kept; /kv-cache off gives them up after each token, and the next one computes "
+		"all T tokens again, to the same bits.\n"
+		"\n"
+		"pairs: a row compares its query with the key of every token up to it (of one head, in a layer without a window "
+		"of its own). One row at position T makes T pairs; all rows of a sequence T(T+1)/2.\n"
+		"\n"
+		"Summed over an answer that is T rows and about T\xc2\xb2/2 pairs with the cache, T\xc2\xb2/2 rows and T\xc2\xb3/6 pairs "
+		"without. The time follows the rows as long as attention is cheap: the curve without the cache rises, the other "
+		"stays nearly flat. The first token, which computes the prompt, is left out of the chart.\n"
+		"\n"
+		"Rows and pairs are counted, times measured: from one token of the request to the next, so company in the batch "
+		"counts, too.\n"
+		"\n"
+		"Try: ask something with /temp 0, then /kv-cache off, /new and ask the same again.\n",
+	.min_w = LABEL + 2 * COLUMN,
+	.min_h = 4,
+	.want_h = 9,
+	.draw = draw,
+	.index = VIEW_COST,
+};
