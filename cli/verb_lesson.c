@@ -222,7 +222,7 @@ const struct verb verb_lesson = {
 	.min_operands = 0,
 	.max_operands = CLI_MAX_OPERANDS,
 	.run = run,
-	.completes = "LESSON",
+	.completes = "new report $(cutaway lesson 2>/dev/null | awk \"/^ *[0-9]/ { print \\$2 }\")",
 	.own = own,
 	.said = &said,
 };
