@@ -44,7 +44,7 @@ const struct ev_code ev_codes[] = { EV_CODE_LISTS(X){ NULL, NULL, NULL, 0 } };
 
 int ev_since(enum ev_kind kind)
 {
-	if (kind == EV_lesson || kind == EV_answer)
+	if (kind == EV_lesson || kind == EV_answer || kind == EV_product || kind == EV_roof)
 		return 9;
 	if (kind == EV_memory)
 		return 8;
@@ -77,6 +77,8 @@ static const struct {
 	{ EV_finish, "queue_ns", 9 },
 	{ EV_finish, "itl_p50_ns", 9 },
 	{ EV_finish, "itl_p99_ns", 9 },
+	{ EV_session, "params", 9 },
+	{ EV_session, "memory_bytes", 9 },
 };
 
 int ev_field_since(enum ev_kind kind, int field)

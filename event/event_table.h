@@ -30,7 +30,9 @@
 	I(page_size, "", "tokens a page")                                                              \
 	I(page_bytes, "bytes", "memory of one KV page, all layers")                                    \
 	R(read_bandwidth, "bytes/s",                                                                   \
-		"plain reads of this machine, measured at the start; absent if not")
+		"plain reads of this machine, measured at the start; absent if not")                       \
+	I(params, "", "weights of the model, each counted once; absent if there is no model")          \
+	I(memory_bytes, "bytes", "of this machine; absent on a device")
 
 #define EV_FIELDS_memory(I, R, T, B)                                                               \
 	I(memory, "", "number of the group, from 0")                                                   \
@@ -40,6 +42,22 @@
 	I(pages, "", "pages of its pool")                                                              \
 	I(page_size, "", "tokens a page")                                                              \
 	I(page_bytes, "bytes", "memory of one page, all layers of the group")
+
+#define EV_FIELDS_product(I, R, T, B)                                                              \
+	I(stage, "stage", "kernel stage that it is part of")                                           \
+	T(format, "", "format of the weights, as GGUF names it")                                       \
+	I(inputs, "", "width of what each multiplies")                                                 \
+	I(outputs, "", "width of what it gives")                                                       \
+	I(n, "", "matrices of this kind that a row goes through, in all layers")                       \
+	I(bytes, "bytes", "of them, packed; read once a step, with each_row once a row")               \
+	I(row_bytes, "bytes", "activations that they read and write for a row")                        \
+	I(each_row, "flag", "1: experts, of which each row reads its own")
+
+#define EV_FIELDS_roof(I, R, T, B)                                                                 \
+	R(reads, "bytes/s", "plain reads of memory: the fastest of several passes")                    \
+	R(least, "bytes/s", "the slowest of them")                                                     \
+	R(ints, "ops/s", "8-bit multiply-adds, each two operations; absent: not measured")             \
+	R(floats, "ops/s", "the same of 32-bit floats")
 
 #define EV_FIELDS_setting(I, R, T, B)                                                              \
 	T(name, "", "as on the command line, without dashes")                                          \
@@ -352,6 +370,10 @@
 	EVENT(session, "the session: machine, model, and sizes. One row")                                                                                             \
 	EVENT(memory,                                                                                                                                                 \
 		"a memory group: layers that keep the same kind of thing for a sequence, in pages of their own. Told at the start, and again when the page size changes") \
+	EVENT(product,                                                                                                                                                \
+		"matrix products of one kernel stage, weight format and width; told at the start")                                                                        \
+	EVENT(roof,                                                                                                                                                   \
+		"a reading of what this machine can do, by the threads and instructions of the session")                                                                  \
 	EVENT(setting, "a setting given at the start or changed later")                                                                                               \
 	EVENT(vocab, "text of a token id, at its first use")                                                                                                          \
 	EVENT(request, "a request arrives: all its inputs")                                                                                                           \

@@ -113,7 +113,7 @@ bool tl_fold_session(struct timeline *t, const struct event *ev)
 	return true;
 }
 
-static void copy_span(char *to, size_t cap, struct ev_span s)
+void tl_copy_span(char *to, size_t cap, struct ev_span s)
 {
 	size_t n = !s.data ? 0 : s.size < cap - 1 ? s.size : cap - 1;
 
@@ -144,8 +144,8 @@ bool tl_fold_setting(struct timeline *t, const struct event *ev)
 	struct tl_setting s = { .seq = ev->seq };
 	int32_t i = 0;
 
-	copy_span(s.name, sizeof s.name, e->name);
-	copy_span(s.value, sizeof s.value, e->value);
+	tl_copy_span(s.name, sizeof s.name, e->name);
+	tl_copy_span(s.value, sizeof s.value, e->value);
 	while (i < t->n_settings && strcmp(t->setting[i].name, s.name) != 0)
 		i++;
 	if (!s.name[0] || i == SETTINGS_MAX)

@@ -262,6 +262,20 @@ enum tl_latency { TL_QUEUE, TL_TTFT, TL_ITL, TL_E2E, TL_N_LATENCIES };
 struct tl_latencies { /* of one request, ns; NaN: not known (yet) */
 	double queue, ttft, itl_p50, itl_p99, tpot, e2e;
 };
+/* Matrix products of the model, and readings of the machine: see the events. */
+enum { TL_PRODUCTS = 64 };
+struct tl_product {
+	int32_t stage, inputs, outputs, n;
+	double weights; /* of all n */
+	int64_t bytes, row_bytes;
+	bool each_row;
+	char format[12];
+};
+struct tl_roof { /* the best of n readings; 0: not measured */
+	double reads, least, ints, floats;
+	int32_t n;
+	int64_t t_ns; /* of the newest reading */
+};
 struct tl_setting {
 	char name[32], value[256];
 	int64_t seq;
@@ -314,6 +328,9 @@ struct timeline {
 	int32_t n_futures, cap_futures;
 	struct ev_memory memory[TL_MEMORY]; /* groups */
 	int32_t n_memory;
+	struct tl_product product[TL_PRODUCTS];
+	int32_t n_products;
+	struct tl_roof roof;
 	struct tl_page *page; /* [n_pages], those of group 0 first */
 	int32_t n_pages;
 
@@ -418,9 +435,9 @@ struct tl_latencies timeline_latencies(const struct timeline *t, const struct tl
 /* Tokens a second of one request or (0) of all, over the last second of engine time; of one that
  * ended before the steps that are kept, its mean. NaN without data. */
 double timeline_rate(const struct timeline *t, int64_t request);
-/* The bandwidth of plain reads by the readings so far (the setting `roof`), else by that of the
- * start; 0: not measured. A faster step says that the readings were wrong, or that weights stay in
- * caches: it has no share of it. */
+/* The bandwidth of plain reads by the readings so far, else by that of the start; 0: not measured.
+ * A faster step says that the readings were wrong, or that weights stay in caches: it has no share
+ * of it. */
 double timeline_roof(const struct timeline *t);
 /* What speculation gave under the newest setting of drafter and rule: a fold of the newest
  * TL_WINDOW steps, without those before that setting and those with rows of prompts. Several
@@ -437,5 +454,23 @@ bool timeline_drafter_since(const struct timeline *t, int64_t step);
 /* Bytes a second that the kernels of the newest TL_MEAN steps without prompt rows reached; NaN
  * without data. */
 double timeline_bandwidth(const struct timeline *t);
+
+/* What the newest TL_MEAN timed steps were on average. A step that computed prompt rows and newest
+ * tokens at once is neither: its times cannot be divided between the two. */
+enum { TL_DECODE = 1, TL_PREFILL = 2, TL_MIXED = 4 };
+struct tl_cost {
+	double ns, bytes, ops; /* a step */
+};
+struct tl_sample {
+	int32_t n;                           /* steps; 0: there are none, and all else is 0 */
+	bool prefill;                        /* of steps with prompt rows */
+	double rows, tokens, members, depth; /* a step; depth: positions of a member, its own rows too
+										  */
+	double wall, drafters;               /* ns a step */
+	bool untold; /* tokens were drafted, and how long that took is not recorded */
+	struct tl_cost kernels, stage[EV_N_stage];
+};
+struct tl_sample timeline_sample(const struct timeline *t, unsigned phases);
+unsigned timeline_phase(const struct tl_step *s);
 
 #endif

@@ -178,27 +178,3 @@ struct tl_speculation timeline_speculation(const struct timeline *t)
 	}
 	return out;
 }
-
-double timeline_roof(const struct timeline *t)
-{
-	const char *told = timeline_setting(t, "roof");
-	double roof = told ? strtod(told, NULL) * 1e9 : 0, start = t->session.read_bandwidth;
-
-	return roof > 0 ? roof : start > 0 ? start : 0;
-}
-
-double timeline_bandwidth(const struct timeline *t)
-{
-	double bytes = 0, ns = 0;
-
-	for (int32_t i = t->n_steps, n = 0; i-- > 0 && n < TL_MEAN;) {
-		const struct ev_step *s = &t->step[i].s;
-
-		if (s->prefill_rows || s->kernel_ns <= 0 || s->bytes <= 0)
-			continue;
-		n++;
-		bytes += (double)s->bytes;
-		ns += (double)s->kernel_ns;
-	}
-	return ns > 0 ? bytes * SECOND_NS / ns : (double)NAN;
-}

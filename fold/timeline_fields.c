@@ -198,6 +198,21 @@ static const struct tl_field memory_fields[] = {
 static SHAPE(memory, TL_MEMORY);
 #undef STRUCT
 
+#define STRUCT struct tl_product
+static const struct tl_field product_fields[] = {
+	F(stage), F(inputs), F(outputs), F(n), F(weights), F(bytes), F(row_bytes), F(each_row),
+	CHARS(format), END
+};
+static SHAPE(product, TL_PRODUCTS);
+#undef STRUCT
+
+#define STRUCT struct tl_roof
+static const struct tl_field roof_fields[] = {
+	F(reads), F(least), F(ints), F(floats), F(n), F(t_ns), END
+};
+static SHAPE(roof, 1);
+#undef STRUCT
+
 #define STRUCT struct ev_cost
 static const struct tl_field cost_fields[] = {
 	{ .name = "", .type = TL_EVENT, .size = sizeof(STRUCT), .event = EV_cost }, END
@@ -299,6 +314,8 @@ static const struct tl_field timeline_fields[] = {
 	{ GROWING(request, request, n_requests, cap_requests), KEPT },
 	{ GROWING(future, future, n_futures, cap_futures), KEPT },
 	{ INLINE(memory, memory, n_memory) },
+	{ INLINE(product, product, n_products) },
+	{ ITEMS_OF(roof, roof) },
 	{ ARRAY(page, page, n_pages), KEPT },
 	{ GROWING(step, step, n_steps, cap_steps) },
 	{ ITEMS_OF(open, step) },

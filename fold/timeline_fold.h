@@ -72,6 +72,7 @@ struct tl_request *tl_request_find(struct timeline *t, int64_t id);
 void *tl_add(struct timeline *t, void *array, int32_t *n, int32_t *cap, size_t size);
 /* Copy of a span as a string; NULL if it is absent or memory ran out. */
 char *tl_text(struct timeline *t, struct ev_span s);
+void tl_copy_span(char *to, size_t cap, struct ev_span s); /* cuts, ends with NUL */
 int32_t tl_int32(int64_t v); /* absent or negative: -1; large ones saturate */
 float tl_part(double p);     /* outside of 0 … 1: NaN */
 uint32_t tl_get32(const unsigned char *p);

@@ -33,6 +33,7 @@ const struct k_isa k_isa_scalar = {
 	.pack_unit = 1,
 	.pack = k_ref_pack,
 	.multiply = k_scalar_multiply,
+	.fma = k_scalar_fma,
 };
 
 /* Best first. */

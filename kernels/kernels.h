@@ -403,15 +403,18 @@ void k_copy(struct k_ctx *ctx, void *to, const void *from, size_t bytes);
 int k_run(struct k_ctx *ctx, struct k_program *p, struct err *e);
 
 /* Plain read bandwidth of this machine with this pool, bytes a second: the best of several passes
- * over `bytes` of memory; least (may be NULL) is the worst of them. Takes about 60 ms for 256
- * MB. */
+ * over `bytes` of memory, more where the machine is busy; least (may be NULL) is the worst of them.
+ * Takes about 60 ms for 256 MB. */
 double k_measure_read(struct k_ctx *ctx, size_t bytes, double *least);
 /* One such pass over `bytes` (a multiple of 64) at data, which are not changed; on a device, over
  * as many bytes of its own. */
 double k_read_rate(struct k_ctx *ctx, const void *data, size_t bytes);
 /* 8-bit multiply-adds a second of all threads, by the instructions that the matrix products of this
- * back end use, with all operands in registers: the best of several passes, about 100 ms in all. */
+ * back end use, with all operands in registers: the best of several passes, about 30 ms in all. */
 double k_measure_int(struct k_ctx *ctx);
+/* The same of f32, as attention and weights that are floats use them; 0: not measured, as on a
+ * device. */
+double k_measure_float(struct k_ctx *ctx);
 
 /* The probabilities of one row and head over positions 0 … pos, p [pos + 1], as rule 11 scales
  * them, 0 for positions it does not see: computed by the reference on the calling thread, from

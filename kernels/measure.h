@@ -1,13 +1,12 @@
-/* Private to kernels/: 8-bit multiply-adds between registers, for each instruction set (see
- * k_isa). */
+/* Private to kernels/: multiply-adds between registers, for each instruction set (see k_isa). */
 #ifndef CUTAWAY_KERNELS_MEASURE_H
 #define CUTAWAY_KERNELS_MEASURE_H
 
 #include "kernels/cpu/isa.h"
 
-k_multiply_fn k_scalar_multiply;
+k_multiply_fn k_scalar_multiply, k_scalar_fma;
 #ifdef __x86_64__
-k_multiply_fn k_avx2_multiply, k_avx512_multiply;
+k_multiply_fn k_avx2_multiply, k_avx512_multiply, k_avx2_fma, k_avx512_fma;
 #endif
 
 #endif

@@ -246,7 +246,9 @@ void engine_begin(struct engine *e, const char *model_sha256)
 	e->model_sha256 = model_sha256 ? strdup(model_sha256) : NULL;
 	engine_emit_session(e);
 	engine_emit_memory(e);
+	engine_emit_products(e);
 	engine_emit_settings(e);
+	engine_emit_roof(e);
 	engine_emit_cost(e);
 }
 

@@ -79,6 +79,8 @@ struct engine_info {
 	int32_t ctx, slots;
 	size_t model_bytes, weight_bytes;
 	bool from_packed_cache; /* the packed weights were read from the cache */
+	int64_t params;         /* weights of the model, each counted once */
+	int64_t memory_bytes;   /* of the machine; 0: not known, as on a device */
 	double read_bandwidth;  /* bytes a second; 0: not measured */
 	const struct chat_template *chat;
 	bool chat_known;

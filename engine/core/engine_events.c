@@ -50,6 +50,8 @@ void engine_emit_session(struct engine *e)
 	s->page_bytes = (int64_t)e->memory.pages[e->memory.lead].page_bytes;
 	if (i->read_bandwidth > 0)
 		s->read_bandwidth = i->read_bandwidth;
+	s->params = i->params ? i->params : EV_NULL_I;
+	s->memory_bytes = i->memory_bytes ? i->memory_bytes : EV_NULL_I;
 	stream_emit(&e->stream, &ev);
 }
 
@@ -68,6 +70,29 @@ void engine_emit_memory(struct engine *e)
 			.pages = e->memory.pages[g].n_pages,
 			.page_size = e->memory.page_size,
 			.page_bytes = (int64_t)e->memory.pages[g].page_bytes };
+		stream_emit(&e->stream, &ev);
+	}
+}
+
+void engine_emit_products(struct engine *e)
+{
+	enum { MOST = 64 };
+	struct forward_product product[MOST];
+	const int32_t n = e->model ? forward_products(&e->forward, product, MOST) : 0;
+	struct event ev;
+
+	for (int32_t i = 0; i < n; i++) {
+		const struct forward_product *p = &product[i];
+
+		ev_init(&ev, EV_product);
+		ev.u.product = (struct ev_product){ .stage = (int64_t)p->stage,
+			.format = ev_text(k_types[p->type].name),
+			.inputs = p->inputs,
+			.outputs = p->outputs,
+			.n = p->n,
+			.bytes = (int64_t)p->bytes,
+			.row_bytes = (int64_t)(p->row_values * sizeof(float)),
+			.each_row = p->each_row };
 		stream_emit(&e->stream, &ev);
 	}
 }

@@ -65,14 +65,16 @@ struct engine_observing {
 
 /* engine_measure.c, roof.c: what steps cost, and the roof that they are compared with. */
 struct engine_measuring {
-	struct draft_cost cost; /* n 0: not measured yet */
-	const double *counted;  /* see engine_options.counted_cost */
-	struct engine_roof {    /* roof.c: plain reads, bytes a second */
-		double best, least; /* of all passes of n measurements */
-		int32_t n;          /* 0: not measured */
-		int64_t step;       /* step count at the last measurement */
-		bool beaten;        /* kernels have read faster since */
-		char words[96];     /* text of the setting `roof` */
+	struct draft_cost cost;  /* n 0: not measured yet */
+	const double *counted;   /* see engine_options.counted_cost */
+	struct engine_roof {     /* roof.c: plain reads, bytes a second */
+		double best, least;  /* of all passes of n measurements */
+		double read, worst;  /* of the newest alone */
+		double ints, floats; /* the newest: operations a second; 0: not measured */
+		int32_t n;           /* 0: not measured */
+		int64_t step;        /* step count at the last measurement */
+		bool beaten;         /* kernels have read faster since */
+		char words[96];      /* text of the setting `roof` */
 	} roof;
 };
 
@@ -137,6 +139,7 @@ static inline bool engine_is_end(const struct engine *e, int32_t id)
 /* engine_events.c: what a step emits. */
 void engine_emit_session(struct engine *e);
 void engine_emit_memory(struct engine *e);
+void engine_emit_products(struct engine *e);
 void engine_emit_batch(struct engine *e);
 /* After a token was appended: r keeps what is computed, or, without a KV cache, gives it up. */
 void engine_keep(struct engine *e, struct request *r);
@@ -178,6 +181,7 @@ void engine_emit_setting(struct engine *e, const char *name);
 
 /* roof.c */
 void engine_roof_read(struct engine *e);
+void engine_emit_roof(struct engine *e); /* nothing if it was not measured */
 
 /* engine_draft.c: speculation. */
 void engine_close_draft(struct engine *e);

@@ -85,6 +85,7 @@ float *weights_add_vector(struct weights *w, const struct gguf_tensor *t, struct
 	p->tensor = t;
 	p->strip = STRIP_BYTES;
 	w->n_strips += (int64_t)((t->bytes + STRIP_BYTES - 1) / STRIP_BYTES);
+	w->n_weights += (int64_t)(t->bytes / sizeof(float));
 	return (float *)(void *)(w->base + (p->to - w->arena));
 }
 
@@ -109,6 +110,7 @@ int weights_add_matrix(struct weights *w, const struct gguf *g, struct k_ctx *ke
 	p->strip = units > 1 ? units * unit : unit;
 	m->data = w->base + (p->to - w->arena);
 	w->n_strips += (m->n_rows + p->strip - 1) / p->strip;
+	w->n_weights += (int64_t)m->n_rows * m->n_cols;
 	return 0;
 }
 

@@ -47,6 +47,7 @@ struct weights {
 	struct weights_part *part;
 	int32_t n_parts, cap_parts;
 	int64_t n_strips;
+	int64_t n_weights; /* of all parts that were planned */
 	bool from_cache;
 	int64_t pack_ns; /* time spent packing, summed over all threads */
 

@@ -105,7 +105,10 @@ static void fill_info(struct engine *e, const struct engine_options *o)
 	i->dim = c->dim;
 	i->vocab = c->vocab;
 	i->weight_bytes = e->model->weight_bytes;
+	i->params = e->model->weights.n_weights;
 	i->from_packed_cache = e->model->weights.from_cache;
+	if (k_is_host(e->kernels))
+		i->memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * (int64_t)sysconf(_SC_PAGESIZE);
 	if (o->measure)
 		engine_roof_read(e);
 	i->read_bandwidth = e->measure.roof.best;

@@ -254,6 +254,19 @@ int forward_lens(struct forward *f, int32_t n, struct err *e)
 	return 0;
 }
 
+int32_t forward_products(struct forward *f, struct forward_product *out, int32_t most)
+{
+	int32_t n = 0;
+
+	f->n_rows = f->n_out = 1;
+	f->n_also = f->n_observed = 0;
+	write_program(f);
+	f->program.version = 0; /* the next step writes its own */
+	for (int32_t i = 0; i < f->program.n_ops; i++)
+		n = forward_add_products(f, &f->program.op[i], out, n, most);
+	return n;
+}
+
 /* ---- memory ---- */
 
 void forward_widen(int32_t *width, int32_t n)

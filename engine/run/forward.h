@@ -149,8 +149,22 @@ int forward_grow(struct forward *f, int32_t max_rows, struct err *e);
  * all groups. */
 void forward_chain(
 	struct forward *f, int32_t seq, const int32_t *table, int32_t row, int32_t pos, int32_t n);
+/* The matrix products that a row goes through, one after the other: all of the same stage, format
+ * and width as one. */
+struct forward_product {
+	enum k_stage stage;
+	enum k_type type;
+	int32_t inputs, outputs, n; /* width of each, and how many there are */
+	uint64_t bytes, row_values; /* of all: packed; values read and written for each row */
+	bool each_row;              /* a mixture of experts: each row reads weights of its own */
+};
 /* Sets an op's bytes and operations, by its shapes and what the step's rows see. */
 void forward_count(const struct forward *f, struct k_op *op);
+/* Adds the products of an op to the n ones at out; returns how many there are then. */
+int32_t forward_add_products(const struct forward *f, const struct k_op *op,
+	struct forward_product *out, int32_t n, int32_t most);
+/* Between steps. Returns how many there are, at most `most`. */
+int32_t forward_products(struct forward *f, struct forward_product *out, int32_t most);
 /* Fails only as k_run() does. */
 int forward_run(struct forward *f, bool timed, struct err *e);
 /* Logits of n outputs from `first` on, from the kernels' memory; n 0 is allowed. */

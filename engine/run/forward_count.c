@@ -79,3 +79,53 @@ void forward_count(const struct forward *f, struct k_op *op)
 	case K_N_KINDS: break;
 	}
 }
+
+/* The product of this kind, with what it has so far; NULL: there is no room. */
+static struct forward_product *product_of(struct forward_product *out, int32_t *n, int32_t most,
+	const struct k_op *op, const struct k_matrix *w)
+{
+	struct forward_product *p = out;
+
+	while (p < out + *n && (p->stage != op->stage || p->type != w->type || p->inputs != w->n_cols ||
+							   p->outputs != w->n_rows))
+		p++;
+	if (p == out + most)
+		return NULL;
+	if (p == out + *n) {
+		*p = (struct forward_product){
+			.stage = op->stage, .type = w->type, .inputs = w->n_cols, .outputs = w->n_rows
+		};
+		++*n;
+	}
+	return p;
+}
+
+static void add_matrix(const struct forward *f, struct forward_product *p, const struct k_matrix *w,
+	int32_t times, bool reads)
+{
+	const uint64_t n = (uint64_t)times, rows = (uint64_t)w->n_rows, cols = (uint64_t)w->n_cols;
+
+	p->n += times;
+	p->bytes += n * k_matrix_bytes(f->model->kernels, w);
+	p->row_values += n * (rows + (reads ? cols : 0));
+}
+
+int32_t forward_add_products(const struct forward *f, const struct k_op *op,
+	struct forward_product *out, int32_t n, int32_t most)
+{
+	const struct k_experts *e = &op->u.experts;
+	struct forward_product *p;
+
+	/* matrices over the same input read it once */
+	for (int32_t i = 0; op->kind == K_OP_matmul && i < op->u.matmul.n_parts; i++) {
+		const struct k_matrix *w = op->u.matmul.part[i].w;
+
+		if ((p = product_of(out, &n, most, op, w)) != NULL)
+			add_matrix(f, p, w, 1, i == 0);
+	}
+	if (op->kind == K_OP_experts && (p = product_of(out, &n, most, op, e->w)) != NULL) {
+		p->each_row = true;
+		add_matrix(f, p, e->w, e->k, true);
+	}
+	return n;
+}

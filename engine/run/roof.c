@@ -1,10 +1,12 @@
-/* The roof that steps of few rows are compared with: the bandwidth of plain reads.
+/* The roofs that steps are compared with: the bandwidth of plain reads, for those of few rows, and
+ * multiply-adds a second.
  *
  * One measurement shows only the bandwidth that was free at that moment, so the best of all counts,
  * and the spread is reported. It is measured at the start, on request, and again, once nothing
  * runs, after steps whose kernels read faster than the roof: then it was too low. Where weights
  * stay in a cache no measurement of memory helps, so this ends after a few. Thread: the
  * engine's. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,12 +18,14 @@ static const size_t bytes_read = (size_t)256 << 20;
 void engine_roof_read(struct engine *e)
 {
 	struct engine_roof *r = &e->measure.roof;
-	double least, best = k_measure_read(e->kernels, bytes_read, &least);
 
-	if (best <= 0)
+	r->read = k_measure_read(e->kernels, bytes_read, &r->worst);
+	if (r->read <= 0)
 		return;
-	r->best = best > r->best ? best : r->best;
-	r->least = !r->n || least < r->least ? least : r->least;
+	r->ints = 2 * k_measure_int(e->kernels);
+	r->floats = 2 * k_measure_float(e->kernels);
+	r->best = fmax(r->best, r->read);
+	r->least = r->n ? fmin(r->least, r->worst) : r->worst;
 	r->n++;
 	r->step = e->n_steps;
 	r->beaten = false;
@@ -29,6 +33,23 @@ void engine_roof_read(struct engine *e)
 		"%.2f GB/s, best of %d reading%s from %.2f, the last after step %lld", r->best / 1e9, r->n,
 		r->n == 1 ? "" : "s", r->least / 1e9, (long long)r->step);
 	e->set.roof = r->words;
+}
+
+void engine_emit_roof(struct engine *e)
+{
+	const struct engine_roof *r = &e->measure.roof;
+	struct event ev;
+
+	if (!r->n || !e->begun)
+		return;
+	ev_init(&ev, EV_roof);
+	ev.u.roof.reads = r->read;
+	ev.u.roof.least = r->worst;
+	if (r->ints > 0)
+		ev.u.roof.ints = r->ints;
+	if (r->floats > 0)
+		ev.u.roof.floats = r->floats;
+	stream_emit(&e->stream, &ev);
 }
 
 static void roof_emitted(struct engine *e, void *state, const struct ev_step *s)
@@ -43,6 +64,7 @@ static void roof_emitted(struct engine *e, void *state, const struct ev_step *s)
 		return;
 	engine_roof_read(e);
 	engine_emit_setting(e, "roof");
+	engine_emit_roof(e);
 }
 
 const struct step_hooks roof_hooks = { .name = "roof", .emitted = roof_emitted };
@@ -55,6 +77,7 @@ int engine_apply_roof(struct engine *e, struct engine_options *to, struct err *e
 		return err_set(err, ERR_USAGE,
 			"roof %.40s: it is measured, not set: measure reads it again", to->roof);
 	engine_roof_read(e);
+	engine_emit_roof(e);
 	to->roof = e->measure.roof.words;
 	return 0;
 }

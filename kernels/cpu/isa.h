@@ -20,8 +20,7 @@ static inline void *k_scratch_of(void *scratch, int tid, int other)
 
 typedef void k_fn(struct k_op *op, int tid, int n_threads, void *scratch);
 
-/* Does n rounds of 8-bit multiply-adds between registers; returns the number of multiply-adds
- * done. */
+/* Does n rounds of multiply-adds between registers; returns the number of multiply-adds done. */
 typedef uint64_t k_multiply_fn(int64_t n);
 
 struct k_isa {
@@ -32,7 +31,7 @@ struct k_isa {
 	size_t (*packed_bytes)(enum k_type type, int32_t n_rows, int32_t n_cols);
 	int32_t pack_unit; /* rows that are packed together */
 	void (*pack)(struct k_matrix *m, const void *raw, int32_t first, int32_t n);
-	k_multiply_fn *multiply;
+	k_multiply_fn *multiply, *fma; /* of 8-bit integers, of f32 */
 };
 
 extern const struct k_isa k_isa_scalar;

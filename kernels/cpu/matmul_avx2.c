@@ -253,5 +253,6 @@ const struct k_isa k_isa_avx2 = {
 	.pack_unit = LANES,
 	.pack = pack,
 	.multiply = k_avx2_multiply,
+	.fma = k_avx2_fma,
 };
 #endif

@@ -178,5 +178,6 @@ const struct k_isa k_isa_avx512 = {
 	.pack_unit = LANES,
 	.pack = pack,
 	.multiply = k_avx512_multiply,
+	.fma = k_avx512_fma,
 };
 #endif

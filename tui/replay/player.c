@@ -275,8 +275,8 @@ static int fold_begin(struct player *p, struct timeline *t, struct err *e)
 	if (rewind_all(p, t, e) < 0)
 		return -1;
 	while ((got = reader_next(p->reader, &ev, e)) == 1) {
-		if (ev.kind != EV_session && ev.kind != EV_memory && ev.kind != EV_setting &&
-			ev.kind != EV_cost)
+		if (ev.kind != EV_session && ev.kind != EV_memory && ev.kind != EV_product &&
+			ev.kind != EV_roof && ev.kind != EV_setting && ev.kind != EV_cost)
 			return reader_seek(p->reader, ev.seq, e);
 		timeline_fold(t, &ev);
 	}

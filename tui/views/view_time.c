@@ -13,19 +13,8 @@
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
-enum { LOOK_BACK = 512, DRAFTERS = 7, REST, N_PARTS };
+enum { DRAFTERS = 7, REST, N_PARTS };
 enum kind { KIND_NEWEST, KIND_DECODE, KIND_PREFILL }; /* what cursor[VIEW_TIME] holds */
-
-struct cost {
-	double ns, bytes, ops; /* a step */
-};
-struct sample {
-	int n; /* steps it is the mean of */
-	bool prefill;
-	bool untold;           /* tokens were drafted, and how long that took is not recorded */
-	double wall, drafters; /* ns a step */
-	struct cost kernels, stage[K_N_STAGES];
-};
 
 static const struct {
 	const char *label, *ascii, *doc;
@@ -53,57 +42,18 @@ static const struct {
 	[REST] = { K_N_STAGES, INK_PART_0 + 7, "rest" },
 };
 
-static void add_step(struct sample *m, const struct tl_step *s)
+static struct tl_sample sample_take(const struct timeline *t, const struct view_state *s)
 {
-	m->n++;
-	m->wall += (double)s->s.ns;
-	m->drafters += (double)s->s.drafters_ns;
-	m->untold = m->untold || (!s->drafters_known && s->s.draft_rows > 0);
-	for (int i = 0; i < K_N_STAGES; i++) {
-		m->stage[i].ns += (double)s->time[i].ns;
-		m->stage[i].bytes += (double)s->time[i].bytes;
-		m->stage[i].ops += (double)s->time[i].ops;
-	}
-}
-
-static void divide(struct sample *m)
-{
-	m->wall /= m->n;
-	m->drafters /= m->n;
-	for (int i = 0; i < K_N_STAGES; i++) {
-		struct cost *c = &m->stage[i];
-
-		*c = (struct cost){ c->ns / m->n, c->bytes / m->n, c->ops / m->n };
-		m->kernels.ns += c->ns;
-		m->kernels.bytes += c->bytes;
-		m->kernels.ops += c->ops;
-	}
-	if (m->wall < m->kernels.ns + m->drafters) /* absent, or clocks of two minds */
-		m->wall = m->kernels.ns + m->drafters;
-}
-
-static struct sample mean_of(const struct timeline *t, bool prefill)
-{
-	struct sample m = { .prefill = prefill };
-
-	for (int32_t i = t->n_steps, n = 0; i-- > 0 && n < LOOK_BACK && m.n < TL_MEAN; n++)
-		if (t->step[i].timed && (t->step[i].s.prefill_rows > 0) == prefill)
-			add_step(&m, &t->step[i]);
-	if (m.n)
-		divide(&m);
-	return m;
-}
-
-static struct sample sample_take(const struct timeline *t, const struct view_state *s)
-{
-	struct sample m = mean_of(t, s->cursor[VIEW_TIME] == KIND_PREFILL);
+	const unsigned prompts = TL_PREFILL | TL_MIXED;
+	struct tl_sample m =
+		timeline_sample(t, s->cursor[VIEW_TIME] == KIND_PREFILL ? prompts : TL_DECODE);
 
 	if (!m.n && s->cursor[VIEW_TIME] == KIND_NEWEST)
-		m = mean_of(t, true);
+		m = timeline_sample(t, prompts);
 	return m;
 }
 
-static double part_ns(const struct sample *m, int part)
+static double part_ns(const struct tl_sample *m, int part)
 {
 	double rest = m->wall - m->drafters;
 
@@ -116,13 +66,13 @@ static double part_ns(const struct sample *m, int part)
 	return rest > 0 ? rest : 0;
 }
 
-static bool part_is_shown(const struct sample *m, int part)
+static bool part_is_shown(const struct tl_sample *m, int part)
 {
 	return part == REST || part_ns(m, part) > 0;
 }
 
 /* What goes into a mixer without attention is no query, key or value. */
-static const char *stage_label(const struct sample *m, int stage, bool ascii)
+static const char *stage_label(const struct tl_sample *m, int stage, bool ascii)
 {
 	if (stage == K_STAGE_qkv && m->stage[K_STAGE_scan].ops > 0 &&
 		!(m->stage[K_STAGE_attention].ops > 0))
@@ -130,13 +80,13 @@ static const char *stage_label(const struct sample *m, int stage, bool ascii)
 	return ascii ? stages[stage].ascii : stages[stage].label;
 }
 
-static const char *part_label(const struct sample *m, int part, bool ascii, bool brief)
+static const char *part_label(const struct tl_sample *m, int part, bool ascii, bool brief)
 {
 	return brief || part >= DRAFTERS ? parts[part].brief : stage_label(m, parts[part].stage, ascii);
 }
 
 /* The first letter of a part tells it from its neighbours where there are no greys. */
-static void draw_bar(struct pen *p, int y, const struct sample *m)
+static void draw_bar(struct pen *p, int y, const struct tl_sample *m)
 {
 	double upto = 0;
 	int x = 0;
@@ -155,13 +105,13 @@ static void draw_bar(struct pen *p, int y, const struct sample *m)
 	}
 }
 
-static double part_share(const struct sample *m, int part)
+static double part_share(const struct tl_sample *m, int part)
 {
 	return m->wall > 0 ? 100 * part_ns(m, part) / m->wall : 0;
 }
 
 /* Columns of one item of the legend with the blank after it; words give way where it is narrow. */
-static int legend_item_w(const struct sample *m, int part, bool ascii, bool brief)
+static int legend_item_w(const struct tl_sample *m, int part, bool ascii, bool brief)
 {
 	const char *label = part_label(m, part, ascii, brief);
 	int whole = part_share(m, part) >= 99.5;
@@ -169,7 +119,7 @@ static int legend_item_w(const struct sample *m, int part, bool ascii, bool brie
 	return text_width(label, strlen(label), ascii) + (brief ? 5 : 6) + whole;
 }
 
-static bool legend_fits(const struct pen *p, int rows, const struct sample *m, bool brief)
+static bool legend_fits(const struct pen *p, int rows, const struct tl_sample *m, bool brief)
 {
 	int x = 0;
 
@@ -187,7 +137,7 @@ static bool legend_fits(const struct pen *p, int rows, const struct sample *m, b
 	return rows > 0;
 }
 
-static int draw_legend(struct pen *p, int y, const struct sample *m)
+static int draw_legend(struct pen *p, int y, const struct tl_sample *m)
 {
 	bool brief = !legend_fits(p, p->r.h - y, m, false);
 	int x = 0;
@@ -214,7 +164,7 @@ static int draw_legend(struct pen *p, int y, const struct sample *m)
 /* Bandwidth for steps that read weights for few rows; operations for those that use each weight
  * often. */
 static void figure_of(
-	const struct timeline *t, const struct sample *m, bool brief, char *out, size_t cap)
+	const struct timeline *t, const struct tl_sample *m, bool brief, char *out, size_t cap)
 {
 	double reached = m->kernels.ns > 0 ? m->kernels.bytes / m->kernels.ns * 1e9 : 0;
 	double most = timeline_roof(t);
@@ -250,7 +200,7 @@ static const struct {
 };
 
 static void column_text(
-	char *out, size_t cap, enum column col, const struct cost *c, double wall, double most)
+	char *out, size_t cap, enum column col, const struct tl_cost *c, double wall, double most)
 {
 	double rate = c->ns > 0 && c->bytes > 0 ? c->bytes / c->ns : (double)NAN;
 	double v[N_COLUMNS] = {
@@ -281,8 +231,8 @@ struct bar {
 	double full; /* ns that fill it; 0: none is drawn */
 };
 
-static void draw_row(struct pen *p, int y, enum ink mark, const char *label, const struct cost *c,
-	const struct bar *bar, double wall, double most)
+static void draw_row(struct pen *p, int y, enum ink mark, const char *label,
+	const struct tl_cost *c, const struct bar *bar, double wall, double most)
 {
 	char text[VIEW_NUM];
 	int x = 14;
@@ -338,12 +288,12 @@ static int bar_room(int w)
 	return left < 6 ? 0 : left - 2 > 40 ? 40 : left - 2;
 }
 
-static int draw_table(struct pen *p, int y, const struct sample *m, double most)
+static int draw_table(struct pen *p, int y, const struct tl_sample *m, double most)
 {
 	int bar_w = bar_room(p->r.w);
-	struct cost drafters = { .ns = m->drafters };
-	struct cost outside = { .ns = m->wall - m->kernels.ns - m->drafters };
-	struct cost all = { m->wall, m->kernels.bytes, m->kernels.ops };
+	struct tl_cost drafters = { .ns = m->drafters };
+	struct tl_cost outside = { .ns = m->wall - m->kernels.ns - m->drafters };
+	struct tl_cost all = { m->wall, m->kernels.bytes, m->kernels.ops };
 	double longest = fmax(outside.ns, drafters.ns);
 
 	for (int i = 0; i < K_N_STAGES; i++)
@@ -364,7 +314,7 @@ static int draw_table(struct pen *p, int y, const struct sample *m, double most)
 }
 
 /* What the numbers mean, and where each comes from. */
-static void draw_notes(struct pen *p, int y, const struct timeline *t, const struct sample *m)
+static void draw_notes(struct pen *p, int y, const struct timeline *t, const struct tl_sample *m)
 {
 	char a[VIEW_NUM], b[VIEW_NUM], c[VIEW_NUM];
 	double weights = (double)t->session.weight_bytes, most = timeline_roof(t);
@@ -399,7 +349,7 @@ static void draw_notes(struct pen *p, int y, const struct timeline *t, const str
 
 static void time_draw(struct pen *p, const struct timeline *t, struct view_state *s)
 {
-	struct sample m = sample_take(t, s);
+	struct tl_sample m = sample_take(t, s);
 	char figure[128];
 	int y, air;
 

@@ -49,7 +49,7 @@ static void test_table(void **state)
 static int is_unit(const char *unit)
 {
 	static const char *const units[] = { "", "ns", "bytes", "ops", "nats", "bits", "p", "flag",
-		"bytes/s", "tok/s", "x" };
+		"bytes/s", "ops/s", "tok/s", "x" };
 
 	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
 		if (!strcmp(unit, units[i]))

@@ -473,6 +473,7 @@ static void test_open(void **state)
 
 	assert_true(least > 0 && best >= least);
 	assert_true(k_measure_int(c) > 0);
+	assert_true(k_measure_float(c) > 0);
 	k_close(c);
 	k_close(NULL);
 	assert_string_equal(k_backend_name(ref), "ref");

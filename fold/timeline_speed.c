@@ -1,0 +1,139 @@
+/* Part of the timeline: the matrix products of the model, what the machine can do, and what steps
+ * reached of it. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fold/timeline_fold.h"
+
+#define SECOND_NS 1000000000.0
+
+bool tl_fold_product(struct timeline *t, const struct event *ev)
+{
+	const struct ev_product *e = &ev->u.product;
+	struct tl_product *p = &t->product[t->n_products];
+
+	if (e->stage < 0 || e->stage >= EV_N_stage || e->inputs < 1 || e->outputs < 1 || e->n < 1 ||
+		e->bytes < 1 || e->row_bytes < 0)
+		return false;
+	if (t->n_products == TL_PRODUCTS)
+		return true;
+	*p = (struct tl_product){ .stage = (int32_t)e->stage,
+		.inputs = tl_int32(e->inputs),
+		.outputs = tl_int32(e->outputs),
+		.n = tl_int32(e->n),
+		.weights = (double)e->inputs * (double)e->outputs * (double)e->n,
+		.bytes = e->bytes,
+		.row_bytes = e->row_bytes,
+		.each_row = e->each_row == 1 };
+	tl_copy_span(p->format, sizeof p->format, e->format);
+	t->n_products++;
+	return true;
+}
+
+static double rate_or_0(double v)
+{
+	return v > 0 && v < 1e18 ? v : 0;
+}
+
+/* Other programs can only make a reading too low, so the best counts. */
+bool tl_fold_roof(struct timeline *t, const struct event *ev)
+{
+	const struct ev_roof *e = &ev->u.roof;
+	struct tl_roof *r = &t->roof;
+	const double least = rate_or_0(e->least);
+
+	if (rate_or_0(e->reads) <= 0)
+		return false;
+	r->reads = fmax(r->reads, e->reads);
+	if (least > 0)
+		r->least = r->least > 0 ? fmin(r->least, least) : least;
+	r->ints = fmax(r->ints, rate_or_0(e->ints));
+	r->floats = fmax(r->floats, rate_or_0(e->floats));
+	r->n++;
+	r->t_ns = ev->t_ns;
+	return true;
+}
+
+/* Before format 9 the setting `roof` alone said what was read. */
+double timeline_roof(const struct timeline *t)
+{
+	const char *told = timeline_setting(t, "roof");
+	double roof = told ? strtod(told, NULL) * 1e9 : 0, start = t->session.read_bandwidth;
+
+	return t->roof.n ? t->roof.reads : roof > 0 ? roof : start > 0 ? start : 0;
+}
+
+double timeline_bandwidth(const struct timeline *t)
+{
+	double bytes = 0, ns = 0;
+
+	for (int32_t i = t->n_steps, n = 0; i-- > 0 && n < TL_MEAN;) {
+		const struct ev_step *s = &t->step[i].s;
+
+		if (s->prefill_rows || s->kernel_ns <= 0 || s->bytes <= 0)
+			continue;
+		n++;
+		bytes += (double)s->bytes;
+		ns += (double)s->kernel_ns;
+	}
+	return ns > 0 ? bytes * SECOND_NS / ns : (double)NAN;
+}
+
+unsigned timeline_phase(const struct tl_step *s)
+{
+	if (!s->s.prefill_rows)
+		return TL_DECODE;
+	return s->s.prefill_rows < s->s.rows ? TL_MIXED : TL_PREFILL;
+}
+
+static void sample_add(struct tl_sample *m, const struct timeline *t, const struct tl_step *s)
+{
+	m->n++;
+	m->rows += (double)s->s.rows;
+	m->tokens += (double)s->s.tokens;
+	m->members += s->n_batch;
+	for (int32_t i = 0; i < s->n_batch; i++)
+		m->depth += (double)t->batch[s->batch_at + i].pos + t->batch[s->batch_at + i].rows;
+	m->wall += (double)s->s.ns;
+	m->drafters += (double)s->s.drafters_ns;
+	m->untold = m->untold || (!s->drafters_known && s->s.draft_rows > 0);
+	for (int i = 0; i < EV_N_stage; i++) {
+		m->stage[i].ns += (double)s->time[i].ns;
+		m->stage[i].bytes += (double)s->time[i].bytes;
+		m->stage[i].ops += (double)s->time[i].ops;
+	}
+}
+
+static void sample_divide(struct tl_sample *m)
+{
+	const double n = m->n;
+
+	m->depth = m->members > 0 ? m->depth / m->members : 0;
+	m->rows /= n;
+	m->tokens /= n;
+	m->members /= n;
+	m->wall /= n;
+	m->drafters /= n;
+	for (int i = 0; i < EV_N_stage; i++) {
+		struct tl_cost *c = &m->stage[i];
+
+		*c = (struct tl_cost){ c->ns / n, c->bytes / n, c->ops / n };
+		m->kernels.ns += c->ns;
+		m->kernels.bytes += c->bytes;
+		m->kernels.ops += c->ops;
+	}
+	m->wall = fmax(m->wall, m->kernels.ns + m->drafters); /* absent, or clocks of two minds */
+}
+
+struct tl_sample timeline_sample(const struct timeline *t, unsigned phases)
+{
+	struct tl_sample m = { .prefill = phases & (TL_PREFILL | TL_MIXED) };
+
+	for (int32_t i = t->n_steps; i-- > 0 && m.n < TL_MEAN;)
+		if (t->step[i].timed && (timeline_phase(&t->step[i]) & phases))
+			sample_add(&m, t, &t->step[i]);
+	if (m.n)
+		sample_divide(&m);
+	return m;
+}
