@@ -19,7 +19,8 @@
 	X(whatif)                                                                                      \
 	X(verify)                                                                                      \
 	X(diff)                                                                                        \
-	X(devices)
+	X(devices)                                                                                     \
+	X(formulas)
 
 #define X(name) extern const struct verb verb_##name;
 VERBS(X)

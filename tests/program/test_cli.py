@@ -611,6 +611,41 @@ def test_bench_tools():
           all(abs(sum(parts[i:i + 3]) - 100) < 0.5 for i in (0, 3)), run.stdout + run.stderr + err)
 
 
+def test_formulas():
+    """What a formula gives and what the steps counted, of a run now and of a recording; predictions of other machines."""
+    def sheet(*args):
+        status, out, err = cutaway("formulas", "--json", *args)
+        return status, json.loads(out) if not status else {}, err
+
+    def line(of, what):
+        return next(x for x in of["formulas"] if x["what"].startswith(what))
+    status, now, err = sheet("--model", TINY, "--sequences", "3", "--depth", "40")
+    check("formulas runs as many sequences as it is asked to", status == 0 and not now["predicted"] and now["batch"] == 3, err)
+    kv = line(now, "KV a token")
+    check("keys and values of a token are those of the pages", kv["formula"].startswith("2·L·N") and kv["seen"] > 0 and
+          any(x["what"] == "KV a token" and x["value"] == x["seen"] for x in now["formulas"]), now)
+    for product in ("qkv", "gate_up", "down", "head"):
+        x = line(now, product)
+        check(f"intensity of {product}: formula and count are one", abs(x["value"] / x["seen"] - 1) < 0.02, x)
+    check("latency was measured", line(now, "latency")["seen"] > 0 and line(now, "latency")["value"] > 0)
+    status, far, err = sheet("--model", TINY, "--machine", "h200", "--sequences", "64", "--depth", "1024")
+    check("another machine is a prediction, and nothing stands beside it", status == 0 and far["predicted"] and
+          far["machine"] == "h200" and all(x["seen"] is None for x in far["formulas"]), err)
+    check("its ridge is the published one", abs(line(far, "ridge, floats")["value"] - 989 / 4.8) < 0.1)
+    record = os.path.join(TMP.name, "formulas.db")
+    tiny("run", "--record", record, "--max-tokens", "30", "--temp", "0", "Once upon a time")
+    status, past, err = sheet(record)
+    rows, pairs = line(past, "rows of a request"), line(past, "query-key pairs")
+    check("a recording says the same without the model: rows and pairs are those of the formulas", status == 0 and
+          rows["value"] == rows["seen"] and pairs["value"] == pairs["seen"], f"{rows} {pairs} {err}")
+    status, out, err = cutaway("formulas", record)
+    check("in words, too", status == 0 and "2·L·K·H·b" in out.decode() and b"seen" in out, err)
+    for wrong in (["--machine", "abacus"], ["--model", TINY, "--sequences", "1000"], ["--sequences", "0"]):
+        status, out, err = cutaway("formulas", *wrong)
+        check(f"formulas {wrong} is refused", status == 2 and err, f"{status} {err}")
+    check("no formulas of a file that is none", cutaway("formulas", TINY)[0] == 3)
+
+
 def test_search():
     record = os.path.join(TMP.name, "search.db")
     for option, steps in (("--best-of=5", 3), ("--beam=3", 3), ("--mcts=9,2,4", 3)):
@@ -671,7 +706,7 @@ def main():
         return 1
     for test in (test_help, test_completion, test_every_setting, test_usage_errors, test_file_errors, test_tokenize, test_run, test_instruction_sets,
                  test_limit, test_stop, test_batch, test_score, test_recording, test_cache, test_pipes, test_terminal, test_whatif_and_why, test_search, test_verify, test_diff,
-                 test_certify, test_sentencepiece, test_bench, test_bench_tools):
+                 test_certify, test_sentencepiece, test_formulas, test_bench, test_bench_tools):
         test()
     print(f"1..{count}")
     return failures > 0

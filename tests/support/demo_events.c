@@ -110,6 +110,29 @@ static int32_t tokenize(struct demo *d, const char *text, int32_t *ids)
 	return n;
 }
 
+/* Products of a small model, and what the machine can do. */
+static void tell_machine(struct demo *d)
+{
+	static const struct ev_product product[] = {
+		{ EV_STAGE_qkv, { "Q4_1", 4 }, 576, 960, 30, 10368000, 184320, 0 },
+		{ EV_STAGE_out, { "Q4_1", 4 }, 576, 576, 30, 6220800, 138240, 0 },
+		{ EV_STAGE_gate_up, { "Q4_1", 4 }, 576, 1536, 60, 33177600, 437760, 0 },
+		{ EV_STAGE_down, { "Q4_1", 4 }, 1536, 576, 30, 16588800, 253440, 0 },
+		{ EV_STAGE_head, { "Q8_0", 4 }, 576, 49152, 1, 30277632, 198912, 0 },
+	};
+	struct event ev;
+
+	for (size_t i = 0; i < sizeof product / sizeof *product; i++) {
+		ev_init(&ev, EV_product);
+		ev.u.product = product[i];
+		send(d, &ev);
+	}
+	ev_init(&ev, EV_roof);
+	ev.u.roof =
+		(struct ev_roof){ .reads = 33.6e9, .least = 21.2e9, .ints = 1700e9, .floats = 600e9 };
+	send(d, &ev);
+}
+
 static void tell_session(struct demo *d)
 {
 	static const char *const settings[][2] = { { "temp", "0.7" }, { "top-p", "0.9" },
@@ -140,8 +163,11 @@ static void tell_session(struct demo *d)
 		.pages = N_PAGES,
 		.page_size = PAGE,
 		.page_bytes = PAGE * LAYERS * 768,
-		.read_bandwidth = 33.6e9 };
+		.read_bandwidth = 33.6e9,
+		.params = 134515008,
+		.memory_bytes = 16000000000 };
 	send(d, &ev);
+	tell_machine(d);
 	for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
 		ev_init(&ev, EV_setting);
 		ev.u.setting.name = text_span(settings[i][0]);

@@ -22,7 +22,9 @@
 	X(DRAFTERS, drafters)                                                                          \
 	X(SEARCH, search)                                                                              \
 	X(LESSON, lesson)                                                                              \
-	X(COST, cost)
+	X(COST, cost)                                                                                  \
+	X(FORMULAS, formulas)                                                                          \
+	X(ROOFLINE, roofline)
 
 /* Index in views[] and in the arrays of struct view_state. */
 enum view_index {

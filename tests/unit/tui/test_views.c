@@ -55,6 +55,12 @@ static const struct golden goldens[] = {
 	{ "time-60x4", &view_time, 60, 4, DEMO_CHAT_STEPS, false, false, 0, -1 },
 	{ "time-38x3-ascii", &view_time, 38, 3, DEMO_CHAT_STEPS, true, false, 0, -1 },
 	{ "time-110x30", &view_time, 110, 30, DEMO_CHAT_STEPS, false, true, 0, -1 },
+	{ "formulas-80x24", &view_formulas, 80, 24, DEMO_CHAT_STEPS, false, true, 0, -1 },
+	{ "formulas-160x50", &view_formulas, 160, 50, DEMO_CHAT_STEPS, false, true, 0, -1 },
+	{ "formulas-56x10-nothing", &view_formulas, 56, 10, 0, true, true, 0, -1 },
+	{ "roofline-80x24", &view_roofline, 80, 24, DEMO_CHAT_STEPS, false, true, 0, -1 },
+	{ "roofline-140x36", &view_roofline, 140, 36, DEMO_CHAT_STEPS, false, true, 0, -1 },
+	{ "roofline-80x24-ascii", &view_roofline, 80, 24, DEMO_CHAT_STEPS, true, true, 0, -1 },
 	{ "sampler-60x6-nothing", &view_sampler, 60, 6, 0, false, false, 0, -1 },
 };
 

@@ -459,6 +459,104 @@ static void the_header_means_the_same_steps(void **state)
 	timeline_free(&k.t);
 }
 
+/* Numbers of a step that decodes one row of a product of 1,000 weights in 500 bytes. */
+static void product_step(struct script *k, int64_t n, int prefill, int64_t ns)
+{
+	struct ev_stage_time told = { EV_STAGE_down, (uint64_t)ns, 500, 2000 };
+	struct event ev;
+
+	batch(k, n, 1, EV_WORK_decode, 3 + n, 1);
+	ev_init(&ev, EV_time);
+	ev.u.time = (struct ev_time){ n, { &told, sizeof told } };
+	tell(k, &ev);
+	ev_init(&ev, EV_step);
+	ev.u.step.step = n;
+	ev.u.step.ns = ev.u.step.kernel_ns = ns;
+	ev.u.step.rows = 1 + (prefill == 2);
+	ev.u.step.prefill_rows = prefill ? 1 : 0;
+	ev.u.step.bytes = 500;
+	ev.u.step.ops = 2000;
+	ev.u.step.tokens = 1;
+	tell(k, &ev);
+}
+
+static void roof_event(struct script *k, double reads, double ints)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_roof);
+	ev.u.roof.reads = ev.u.roof.least = reads;
+	ev.u.roof.ints = ints;
+	tell(k, &ev);
+}
+
+static void formulas_script(struct script *k)
+{
+	struct event ev;
+
+	script_begin(k, 8, NAN);
+	k->t.session.weight_bytes = 500;
+	ev_init(&ev, EV_product);
+	ev.u.product = (struct ev_product){ EV_STAGE_down, { "Q4_1", 4 }, 50, 20, 1, 500, 0, 0 };
+	tell(k, &ev);
+	roof_event(k, 2e9, 100e9);
+	request(k, 1, "first", 3, SKY, 4);
+	product_step(k, 1, 0, 1000);
+}
+
+/* Decode steps alone: a step with rows of both sorts is in neither mean, and is said to be left
+ * out. */
+static void roofline_has_points_under_roofs(void **state)
+{
+	struct script k;
+	const char *screen;
+
+	(void)state;
+	formulas_script(&k);
+	product_step(&k, 2, 2, 9000);
+	k.s.zoomed = true;
+	screen = drawn(&k, &view_roofline, 140, 40);
+	has(screen, "d down          4.00     2.0    25 %"); /* 2 Gop/s of 4 op/byte at 2 GB/s */
+	has(screen, "int8 roof: 100 Gop/s, from the ridge at 50 op/byte on");
+	has(screen, "left out: 1 step of prompt rows and newest tokens at once");
+	has_not(screen, "> roof");
+	for (int n = 3; n < 8; n++)
+		product_step(&k, n, 0, 10);
+	screen = drawn(&k, &view_roofline, 140, 40);
+	has(screen, "above a roof: it was read while the machine was busy");
+	roof_event(&k, 200e9, 1000e9); /* the best of all counts */
+	roof_event(&k, 1e9, 1e9);
+	screen = drawn(&k, &view_roofline, 140, 40);
+	has(screen, "memory roof: 200 GB/s, best of 3 readings from 1.00 GB/s");
+	has_not(screen, "above a roof");
+	timeline_free(&k.t);
+}
+
+static void formulas_predict_what_was_not_run(void **state)
+{
+	struct script k;
+	const char *screen;
+
+	(void)state;
+	formulas_script(&k);
+	screen = drawn(&k, &view_formulas, 84, 60);
+	has(screen, "beside the last 1 decode step");
+	has(screen,
+		"down Q4_1 50x20           2·rows·w / (bytes + rows·act)          4.000       4.000");
+	assert_true(view_formulas.key(KEY_RIGHT_, &k.t, &k.s)); /* B: 1 to 2 */
+	screen = drawn(&k, &view_formulas, 84, 60);
+	has(screen, "prediction: this was not run");
+	has(screen, "down Q4_1 50x20           2·rows·w / (bytes + rows·act)          8.000\n");
+	has_not(screen, "seen");
+	assert_true(view_formulas.key(KEY_UP_, &k.t, &k.s)); /* the machine: the last of the table */
+	assert_true(view_formulas.key(KEY_LEFT_, &k.t, &k.s));
+	has(drawn(&k, &view_formulas, 84, 60), "on H200 SXM   4.80 TB/s");
+	assert_true(view_formulas.key(KEY_RIGHT_, &k.t, &k.s)); /* and round */
+	assert_true(view_formulas.key(KEY_HOME_, &k.t, &k.s));
+	has(drawn(&k, &view_formulas, 84, 60), "beside the last 1 decode step");
+	timeline_free(&k.t);
+}
+
 /* A step faster than the roof says that the roof was wrong, and is no share of it; the newest
  * reading counts. */
 static void time_is_no_more_than_the_roof(void **state)
@@ -609,6 +707,8 @@ int main(void)
 		cmocka_unit_test(time_is_a_mean_of_steps_of_one_kind),
 		cmocka_unit_test(the_header_means_the_same_steps),
 		cmocka_unit_test(time_is_no_more_than_the_roof),
+		cmocka_unit_test(roofline_has_points_under_roofs),
+		cmocka_unit_test(formulas_predict_what_was_not_run),
 		cmocka_unit_test(time_claims_no_fraction_without_a_measurement),
 		cmocka_unit_test(time_zoomed_says_what_each_stage_reached),
 		cmocka_unit_test(time_has_a_part_for_drafters),

@@ -1,0 +1,240 @@
+/* cutaway formulas: the arithmetic of inference with a model's numbers, as the view shows it.
+ * Thread: main's. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/open.h"
+#include "cli/out.h"
+#include "trace/reader.h"
+#include "tui/views/view_formulas.h"
+
+enum { DEFAULT_DEPTH = 128, MOST_RUN = 256 /* slots */ };
+
+static struct formulas_said {
+	int32_t batch, depth, drafts;
+	const char *machine;
+} said = { .drafts = -1 };
+
+static const struct setting formulas_own[] = {
+	OWN(INT, formulas_said, batch, .name = "sequences", .group = "Formulas", .arg = "B", .low = 1,
+		.high = 1 << 16, .doc = "sequences that decode together (without it: as recorded, or 1)"),
+	OWN(INT, formulas_said, depth, .name = "depth", .group = "Formulas", .arg = "S", .low = 1,
+		.high = 1 << 20, .doc = "tokens of each (without it: as recorded, or 128)"),
+	OWN(INT, formulas_said, drafts, .name = "drafts", .group = "Formulas", .arg = "K", .low = 0,
+		.high = 64, .doc = "drafted tokens that a step verifies: a prediction"),
+	OWN(TEXT, formulas_said, machine, .name = "machine", .group = "Formulas", .arg = "ID",
+		.doc = "predict for this machine: pi5, laptop, m1, m4-max, rtx4090, a100, h100 or h200"),
+	{ 0 },
+};
+
+static void fold(void *arg, const struct event *ev)
+{
+	timeline_fold(arg, ev);
+}
+
+static int fold_file(struct timeline *t, const char *path, struct err *e)
+{
+	struct reader *r = NULL;
+	struct event ev;
+	int more = 0;
+
+	if (reader_open(&r, path, e))
+		return -1;
+	while ((more = reader_next(r, &ev, e)) > 0)
+		timeline_fold(t, &ev);
+	reader_close(r);
+	return more;
+}
+
+/* Requests of such a depth, which decode together for as many steps as a sample has. */
+static int run_batch(
+	struct engine *engine, const struct timeline *t, int32_t batch, int32_t depth, struct err *e)
+{
+	const struct engine_info *info = engine_info(engine);
+	int32_t *ids = calloc((size_t)depth, sizeof *ids);
+	int more = 1;
+
+	if (!ids)
+		return err_set(e, ERR_MEMORY, "no memory for %d tokens", depth);
+	for (int32_t b = 0; b < batch && more > 0; b++) {
+		struct engine_request q = { .kind = EV_REQUEST_KIND_load,
+			.ids = ids,
+			.n_ids = depth,
+			.max_tokens = info->ctx - depth,
+			.params = SAMPLE_DEFAULTS,
+			.text = "formulas",
+			.ignore_end = true };
+
+		for (int32_t i = 0; i < depth; i++) /* no two prompts have pages in common */
+			ids[i] = (int32_t)((7919LL * i + 104729LL * b + 257) % info->vocab);
+		more = engine_submit(engine, &q, e) < 0 ? -1 : 1;
+	}
+	free(ids);
+	for (int n = 0; more > 0 && n < TL_MEAN && !engine_idle(engine);) {
+		const struct tl_step *s;
+
+		more = engine_step(engine, e);
+		s = timeline_last_step(t);
+		n += s && timeline_phase(s) == TL_DECODE && s->n_batch == batch;
+	}
+	return more < 0 ? -1 : 0;
+}
+
+static int run_model(struct timeline *t, const struct cli *c, struct err *e)
+{
+	struct session s = { 0 };
+	struct cli quiet = *c;
+	const int32_t batch = said.batch ? said.batch : 1,
+				  depth = said.depth ? said.depth : DEFAULT_DEPTH;
+	const bool run = !said.machine && said.drafts < 0;
+	int rc;
+
+	if (run && batch > MOST_RUN)
+		return err_set(
+			e, ERR_USAGE, "%d sequences at most can run; --machine predicts more", MOST_RUN);
+	quiet.no_record = true;
+	quiet.engine.measure = true;
+	if (run && batch > quiet.engine.slots)
+		quiet.engine.slots = batch;
+	if (run && !cli_given(c, "pages")) /* all at once, and what they draw */
+		quiet.engine.pages = batch * ((depth + 2 * (TL_MEAN + batch)) / quiet.engine.page_size + 2);
+	rc = cli_open(&s, &quiet, fold, t, e);
+	if (!rc && run) {
+		engine_observe(s.engine, true);
+		rc = run_batch(s.engine, t, batch, depth, e);
+	}
+	return session_close(&s, rc ? NULL : e) || rc ? -1 : 0;
+}
+
+/* ---- output ---- */
+
+static void put_padded(const char *text, int w, bool right)
+{
+	const int pad = w - text_width(text, strlen(text), false);
+
+	printf("%*s%s%*s", right && pad > 0 ? pad : 0, "", text, !right && pad > 0 ? pad : 0, "");
+}
+
+static void print_line(const struct formula_sheet *f, const struct formula_line *l)
+{
+	char number[VIEW_NUM];
+
+	if (l->unit == FORMULA_HEAD) {
+		putchar('\n');
+		put_padded(l->label, 60, false);
+		put_padded(f->predicted ? "predicted" : "formula", 14, true);
+		puts(f->predicted ? "" : "          seen");
+		return;
+	}
+	fputs("  ", stdout);
+	put_padded(l->label, 26, false);
+	put_padded(l->rule, 32, false);
+	put_padded(view_formula_number(number, l->unit, l->formula), 14, true);
+	if (isfinite(l->seen))
+		put_padded(view_formula_number(number, l->unit, l->seen), 14, true);
+	printf(*l->note ? "\n    %s\n" : "\n", l->note);
+}
+
+static void print_table(const struct timeline *t, const struct formula_sheet *f)
+{
+	char rate[VIEW_NUM];
+
+	printf("%s, %.4g sequence%s of %.0f tokens, k %.3g, on %s", t->model_name ? t->model_name : "?",
+		f->batch, f->batch == 1 ? "" : "s", f->depth, f->drafts, f->machine.name);
+	if (f->machine.reads > 0)
+		printf(", %s (%s)", view_rate(rate, f->machine.reads), f->machine.source);
+	printf("\n%s\n", f->predicted
+						 ? "a prediction: this was not run"
+						 : "beside each formula what the last decode steps counted or measured");
+	for (int i = 0; i < f->n; i++)
+		print_line(f, &f->line[i]);
+	printf("\n%s\n", view_formula_letters);
+}
+
+static int print_json(const struct formula_sheet *f, struct err *e)
+{
+	struct json j = { 0 };
+
+	json_object(&j, NULL);
+	json_bool(&j, "predicted", f->predicted);
+	json_text(&j, "machine", f->machine.id);
+	json_real(&j, "bandwidth", f->machine.reads, 9);
+	json_real(&j, "batch", f->batch, 9);
+	json_real(&j, "depth", f->depth, 9);
+	json_array(&j, "formulas");
+	for (int i = 0; i < f->n; i++) {
+		const struct formula_line *l = &f->line[i];
+
+		if (l->unit == FORMULA_HEAD)
+			continue;
+		json_object(&j, NULL);
+		json_text(&j, "what", l->label);
+		json_text(&j, "formula", l->rule);
+		json_real(&j, "value", l->formula, 9);
+		json_real(&j, "seen", l->seen, 9);
+		json_end(&j);
+	}
+	json_end(&j);
+	return json_print(&j, e);
+}
+
+static int print_sheet(const struct timeline *t, const struct cli *c, struct err *e)
+{
+	const bool file = c->n_operands > 0, given = file || said.machine || said.drafts >= 0;
+	struct formula_knobs k = { .drafts = said.drafts };
+	struct formula_sheet f;
+
+	k.machine = said.machine ? formula_machine_named(said.machine) : 0;
+	if (given && (said.batch || said.machine))
+		k.batch = said.batch ? said.batch : file ? 0 : 1;
+	if (given && (said.depth || said.machine))
+		k.depth = said.depth ? said.depth : file ? 0 : DEFAULT_DEPTH;
+	formula_sheet(t, 0, k, &f);
+	if (!f.known)
+		return err_set(e, ERR_INPUT, "the recording does not say what its model is");
+	if (c->json)
+		return print_json(&f, e);
+	print_table(t, &f);
+	return out_flush(e);
+}
+
+static int formulas_verb(const struct cli *c, struct err *e)
+{
+	struct timeline t;
+	int rc;
+
+	if (said.machine && formula_machine_named(said.machine) < 0)
+		return err_set(
+			e, ERR_USAGE, "no machine %.40s: cutaway formulas --help lists them", said.machine);
+	timeline_init(&t);
+	rc = c->n_operands ? fold_file(&t, c->operand[0], e) : run_model(&t, c, e);
+	if (!rc)
+		rc = print_sheet(&t, c, e);
+	timeline_free(&t);
+	return rc;
+}
+
+const struct verb verb_formulas = {
+	.name = "formulas",
+	.operands = "[FILE]",
+	.summary = "memory, latency and intensity: formulas beside what was measured",
+	.doc =
+		"The formulas of inference arithmetic with a model's numbers: bytes of weights, keys and values, latency, throughput, "
+		"the largest batch, arithmetic intensity, ridge, expected tokens of speculation, rows with and without a cache. Beside each "
+		"what the last decode steps counted or measured, and where the two part by more than 10 %, what the formula leaves out. "
+		"With FILE of a recording; without, B requests of S tokens are run now. Other machines (--machine), drafts, and with FILE "
+		"another B or S, give a prediction, and nothing stands beside it.",
+	.example = "cutaway formulas --sequences 8 --depth 512",
+	.takes = "Model|Kernels|Exactness|Scheduler|json",
+	.min_operands = 0,
+	.max_operands = 1,
+	.run = formulas_verb,
+	.completes = "RECORDING",
+	.own = formulas_own,
+	.said = &said,
+};

@@ -1,0 +1,392 @@
+/* See formulas_sheet.h. */
+#include "fold/formulas_sheet.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fold/formulas.h"
+
+#define ABSENT ((double)NAN)
+#define NS 1e9
+
+/* What the lines are made from. */
+struct numbers {
+	const struct timeline *t;
+	struct formula_sheet *s;
+	double params, weights, layers, heads, kv_heads, head_dim, element;
+	double kv;                                 /* of a sequence of the depth */
+	double room;                               /* bytes of all pages; 0: pages of several sizes */
+	double matrices, row_bytes, product_bytes; /* of all stages, a row; a step */
+};
+
+__attribute__((format(printf, 6, 7))) static struct formula_line *line(struct formula_sheet *s,
+	enum formula_unit unit, const char *rule, double formula, double seen, const char *label, ...)
+{
+	struct formula_line *l = &s->line[s->n < FORMULA_LINES ? s->n++ : FORMULA_LINES - 1];
+	va_list args;
+
+	*l = (struct formula_line){
+		.unit = unit, .formula = formula, .seen = s->predicted ? ABSENT : seen
+	};
+	snprintf(l->rule, sizeof l->rule, "%s", rule);
+	va_start(args, label);
+	vsnprintf(l->label, sizeof l->label, label, args);
+	va_end(args);
+	return l;
+}
+
+static void part(struct formula_sheet *s, const char *name)
+{
+	line(s, FORMULA_HEAD, "", ABSENT, ABSENT, "%s", name);
+}
+
+/* What the formula leaves out, if it parts from what was seen. */
+__attribute__((format(printf, 2, 3))) static void note(
+	struct formula_line *l, const char *form, ...)
+{
+	va_list args;
+
+	if (!isfinite(l->seen) || !isfinite(l->formula) ||
+		fabs(l->formula - l->seen) <= 0.1 * fabs(l->seen))
+		return;
+	va_start(args, form);
+	vsnprintf(l->note, sizeof l->note, form, args);
+	va_end(args);
+}
+
+static double or_absent(double v)
+{
+	return v > 0 && isfinite(v) ? v : ABSENT;
+}
+
+static double rows_bytes(const struct formula_stage *g, double rows)
+{
+	return g->bytes + rows * (g->each_bytes + g->row_bytes);
+}
+
+/* ---- memory ---- */
+
+static void weight_lines(struct numbers *n)
+{
+	struct formula_line *l;
+
+	l = line(n->s, FORMULA_BYTES, "2·P", or_absent(2 * n->params), or_absent(n->weights),
+		"weights, 16 bits");
+	note(l, "the file's formats: %.2f bits a weight on average, with the scales of their blocks",
+		8 * n->weights / n->params);
+}
+
+static double counted_kv(const struct numbers *n)
+{
+	return or_absent(formula_sequence_bytes(n->t, 1) - formula_sequence_bytes(n->t, 0));
+}
+
+static void kv_lines(struct numbers *n)
+{
+	const double seen = counted_kv(n);
+	struct formula_line *l;
+
+	if (!(n->heads > 0) || !(n->kv_heads > 0))
+		return;
+	l = line(n->s, FORMULA_EXACT_BYTES, "2·L·N·H·b",
+		formula_kv(n->layers, n->heads, n->head_dim, n->element), seen, "KV a token, as MHA");
+	note(l, "GQA: %.0f of %.0f heads have keys and values of their own", n->kv_heads, n->heads);
+	l = line(n->s, FORMULA_EXACT_BYTES, "2·L·K·H·b",
+		formula_kv(n->layers, n->kv_heads, n->head_dim, n->element), seen, "KV a token");
+	note(l, "layers that keep no keys and values, or of other widths");
+	line(n->s, FORMULA_EXACT_BYTES, "2·L·1·H·b", formula_kv(n->layers, 1, n->head_dim, n->element),
+		ABSENT, "KV a token, as MQA");
+}
+
+/* The newest decode step after which requests still ran: they have pages; or NULL. */
+static const struct ev_step *step_with_pages(const struct timeline *t)
+{
+	for (int32_t i = t->n_steps; i-- > 0;)
+		if (t->step[i].s.running > 0 && t->step[i].s.pages_used > 0 && t->n_memory == 1 &&
+			timeline_phase(&t->step[i]) == TL_DECODE)
+			return &t->step[i].s;
+	return NULL;
+}
+
+static void memory_lines(struct numbers *n)
+{
+	struct formula_sheet *s = n->s;
+	const struct ev_step *last = step_with_pages(n->t);
+	const double pages =
+		last ? (double)last->pages_used * (double)n->t->memory[0].page_bytes : ABSENT;
+	const double running = last ? (double)last->running : 1;
+	struct formula_line *l;
+
+	l = line(s, FORMULA_BYTES, "kv·S, by memory group", n->kv, pages / running, "KV of a sequence");
+	note(l, "pages are whole: %.0f KB of the last ones are not used yet; shared ones count once",
+		last ? (double)last->tail_waste_bytes / 1e3 : 0);
+	l = line(s, FORMULA_BYTES, "B·kv·S + weights", formula_memory(s->batch, n->kv, n->weights),
+		n->weights + pages, "memory in use");
+	note(l, "pages are whole, and shared ones count once");
+	l = line(s, FORMULA_COUNT, "(memory − weights) / (kv·S)",
+		s->machine.memory > 0 ? formula_largest_batch(s->machine.memory, n->weights, n->kv)
+							  : ABSENT,
+		s->machine.memory > 0 ? floor(n->room / n->kv) : ABSENT, "largest batch that fits");
+	note(l, "the pool has %.0f pages (--pages), not all of the memory of %.0f GB",
+		(double)n->t->n_pages, s->machine.memory / 1e9);
+	line(s, FORMULA_COUNT, "weights / kv", n->weights * s->depth / n->kv, ABSENT,
+		"KV = weights, tokens");
+}
+
+/* ---- a step ---- */
+
+static double step_seconds(const struct numbers *n)
+{
+	const struct formula_sheet *s = n->s;
+	const struct formula_machine *m = &s->machine;
+	double seconds = formula_roofline(
+		s->rows * formula_attention_ops(n->t, s->depth), s->batch * n->kv, m->floats, m->reads);
+
+	for (int i = 0; i < EV_N_stage; i++) {
+		const struct formula_stage g = formula_stage(n->t, i);
+
+		if (g.weights > 0)
+			seconds += formula_roofline(2 * s->rows * g.weights, rows_bytes(&g, s->rows),
+				g.ints && m->ints > 0 ? m->ints
+				: m->halves > 0       ? m->halves
+									  : m->floats,
+				m->reads);
+	}
+	return seconds;
+}
+
+static void work_lines(struct numbers *n)
+{
+	struct formula_sheet *s = n->s;
+	const struct tl_cost *k = &s->sample.kernels;
+	const double other = s->rows * n->row_bytes;
+	struct formula_line *l;
+
+	l = line(s, FORMULA_BYTES, "weights + B·kv·S", formula_memory(s->batch, n->kv, n->weights),
+		or_absent(k->bytes), "bytes of a step");
+	note(l, "activations of the products (%.1f MB), norms and logits; a prefix that is shared",
+		other / 1e6);
+	l = line(s, FORMULA_OPS, "2·rows·(W + 2·N·H·S·L)",
+		s->rows * (2 * n->matrices + formula_attention_ops(n->t, s->depth)), or_absent(k->ops),
+		"operations");
+	note(l, "norms, positions, activation functions, and the statistics of the logits");
+}
+
+static void speed_lines(struct numbers *n)
+{
+	struct formula_sheet *s = n->s;
+	const double bytes = formula_memory(s->batch, n->kv, n->weights), reads = s->machine.reads;
+	const double latency = formula_latency(bytes, reads), roof = step_seconds(n);
+	const double tokens = s->batch * (s->drafts > 0 ? formula_expected(s->accept, s->drafts) : 1);
+	const struct tl_sample *m = &s->sample;
+	struct formula_line *l;
+
+	if (!(reads > 0)) {
+		line(s, FORMULA_NS, "bytes / bandwidth", ABSENT, or_absent(m->wall), "latency");
+		return;
+	}
+	l = line(s, FORMULA_NS, "bytes / bandwidth", latency * NS, or_absent(m->wall), "latency");
+	note(l,
+		"arithmetic; kernels take %.2f ms, %.0f %% of the roof's bandwidth; %.2f ms are no kernel",
+		m->kernels.ns / 1e6, 100 * m->kernels.bytes / fmax(m->kernels.ns, 1) * NS / reads,
+		(m->wall - m->kernels.ns) / 1e6);
+	l = line(s, FORMULA_NS, "Σ max(bytes / BW, ops / peak)", roof * NS, or_absent(m->wall),
+		"latency under both roofs");
+	note(l, "work that is not at a roof: barriers between ops, unpacking of weights; and planning");
+	l = line(s, FORMULA_TOKENS_S, s->drafts > 0 ? "B·E / latency" : "B / latency",
+		formula_throughput(tokens, latency), m->wall > 0 ? m->tokens / m->wall * NS : ABSENT,
+		"throughput");
+	note(l, "what the latency leaves out");
+	line(s, FORMULA_TOKENS_S, "bandwidth / (kv·S)", reads / n->kv, ABSENT, "its limit, B large");
+}
+
+/* ---- intensity ---- */
+
+static const char *const stage_name[] = {
+#define X(value, name, doc) [value] = #name,
+	EV_CODES_stage(X)
+#undef X
+};
+
+static void stage_line(struct numbers *n, int stage)
+{
+	const struct formula_stage g = formula_stage(n->t, stage);
+	const struct tl_cost *c = &n->s->sample.stage[stage];
+	struct formula_line *l;
+
+	if (!(g.weights > 0))
+		return;
+	l = line(n->s, FORMULA_INTENSITY, "2·rows·w / (bytes + rows·act)",
+		formula_intensity(n->s->rows, g.weights, g.bytes, g.each_bytes + g.row_bytes),
+		c->bytes > 0 && c->ops > 0 ? c->ops / c->bytes : ABSENT, "%s %s %dx%d", stage_name[stage],
+		g.widest->format, (int)g.widest->inputs, (int)g.widest->outputs);
+	note(l, "ops of this stage that are no product, or steps of different numbers of rows");
+}
+
+static void intensity_lines(struct numbers *n)
+{
+	struct formula_sheet *s = n->s;
+	const struct formula_machine *m = &s->machine;
+	const struct tl_cost *c = &s->sample.stage[EV_STAGE_attention], *k = &s->sample.kernels;
+	struct formula_line *l;
+
+	for (int i = 0; i < EV_N_stage; i++)
+		stage_line(n, i);
+	if (n->heads > 0 && n->kv_heads > 0) {
+		l = line(s, FORMULA_INTENSITY, "2·N / (K·b) · rows / B",
+			formula_attention_intensity(n->heads, n->kv_heads, n->element) * s->rows / s->batch,
+			c->bytes > 0 ? c->ops / c->bytes : ABSENT, "attention");
+		note(l, "queries and results, which count where the text is short");
+	}
+	l = line(s, FORMULA_INTENSITY, "operations / bytes",
+		s->rows * (2 * n->matrices + formula_attention_ops(n->t, s->depth)) /
+			formula_memory(s->batch, n->kv, n->weights),
+		k->bytes > 0 ? k->ops / k->bytes : ABSENT, "the whole step");
+	note(l, "activations, norms and logits among the bytes");
+	line(s, FORMULA_INTENSITY, "int8 peak / bandwidth",
+		m->ints > 0 && m->reads > 0 ? formula_ridge(m->ints, m->reads) : ABSENT, ABSENT,
+		"ridge, integers");
+	line(s, FORMULA_INTENSITY, "f16 or f32 peak / bandwidth",
+		m->halves > 0 && m->reads > 0   ? formula_ridge(m->halves, m->reads)
+		: m->floats > 0 && m->reads > 0 ? formula_ridge(m->floats, m->reads)
+										: ABSENT,
+		ABSENT, "ridge, floats");
+	line(s, FORMULA_NUMBER, "ridge · bytes / (2·W)",
+		m->ints > 0 && m->reads > 0 && n->matrices > 0
+			? formula_ridge(m->ints, m->reads) * n->product_bytes / (2 * n->matrices)
+			: ABSENT,
+		ABSENT, "knee: rows at the ridge");
+}
+
+/* ---- speculation, the cache ---- */
+
+static void speculation_lines(struct numbers *n)
+{
+	struct formula_sheet *s = n->s;
+	const struct tl_sample *m = &s->sample;
+	struct formula_line *l;
+
+	line(s, FORMULA_NUMBER, "accepted / verified", s->accept, ABSENT, "acceptance rate a");
+	l = line(s, FORMULA_NUMBER, "(1 − a^(k+1)) / (1 − a)",
+		s->drafts > 0 ? formula_expected(s->accept, s->drafts) : 1,
+		m->members > 0 ? m->tokens / m->members : ABSENT, "tokens a step, k = %.1f", s->drafts);
+	note(l, "a is not the same at each depth of a draft, and drafts are not all k long");
+}
+
+/* The conversation's newest if none is named, else the newest of all; or NULL. */
+static const struct tl_request *request_of(const struct timeline *t, int64_t id)
+{
+	const struct tl_request *r = id ? timeline_request(t, id) : timeline_chat(t);
+
+	return r || id || !t->n_requests ? r : &t->request[t->n_requests - 1];
+}
+
+static void cache_lines(struct numbers *n, int64_t request)
+{
+	const struct tl_request *r = request_of(n->t, request);
+	const char *setting = timeline_setting(n->t, "kv-cache");
+	const int cached = !setting || strcmp(setting, "off") != 0;
+	const double prompt = r ? (double)r->n_prompt : 0, tokens = r ? r->n_tokens : 0;
+	double seen[2][2] = { { ABSENT, ABSENT }, { ABSENT, ABSENT } };
+	struct formula_line *l;
+
+	if (prompt < 1 || tokens < 1)
+		return;
+	part(n->s, "what the cache saves");
+	seen[cached][0] = seen[cached][1] = 0;
+	for (int32_t i = 0; i < r->n_tokens; i++) {
+		seen[cached][0] += r->token[i].rows >= 0 ? (double)r->token[i].rows : ABSENT;
+		seen[cached][1] += r->token[i].pairs >= 0 ? (double)r->token[i].pairs : ABSENT;
+	}
+	line(n->s, FORMULA_COUNT, "P + (P + 1) + … + (P + T − 1)", formula_rows(prompt, tokens, 0),
+		seen[0][0], "rows without a cache");
+	l = line(n->s, FORMULA_COUNT, "P + T − 1", formula_rows(prompt, tokens, 1), seen[1][0],
+		"rows of a request");
+	note(l, "tokens that the prefix cache spared; drafts that were rejected; rows computed again");
+	line(n->s, FORMULA_COUNT, "Σ t·(t + 1) / 2", formula_pairs(prompt, tokens, 0), seen[0][1],
+		"pairs without a cache");
+	l = line(n->s, FORMULA_COUNT, "(P + T − 1)·(P + T) / 2", formula_pairs(prompt, tokens, 1),
+		seen[1][1], "query-key pairs");
+	note(l, "the same rows; a window that shows a row fewer positions");
+}
+
+/* ---- all ---- */
+
+static double accepted_share(const struct timeline *t)
+{
+	const struct tl_speculation sp = timeline_speculation(t);
+	double accepted = 0, verified = 0;
+
+	for (int i = 0; i < TL_PLACES; i++) {
+		accepted += (double)sp.accepted[i];
+		verified += (double)sp.verified[i];
+	}
+	return verified > 0 ? accepted / verified : ABSENT;
+}
+
+/* Before the first decode step: one sequence of 1,024 tokens. */
+static void settle(const struct timeline *t, struct formula_knobs k, struct formula_sheet *s)
+{
+	const struct tl_sample *m = &s->sample;
+	const double members = m->members > 0 ? m->members : 1;
+
+	s->predicted = k.batch > 0 || k.depth > 0 || k.drafts >= 0 || k.machine > 0 || !m->n;
+	s->batch = k.batch > 0 ? k.batch : members;
+	s->depth = k.depth > 0 ? k.depth : m->depth > 0 ? m->depth : 1024;
+	s->drafts = k.drafts >= 0 ? k.drafts : fmax(m->rows / members - 1, 0);
+	s->rows = s->batch * (s->drafts + 1);
+	s->accept = accepted_share(t);
+	formula_machine_at(t, k.machine, &s->machine);
+}
+
+static struct numbers numbers_of(const struct timeline *t, struct formula_sheet *s)
+{
+	const struct ev_session *e = &t->session;
+	struct numbers n = { .t = t, .s = s };
+
+	n.params = (double)e->params;
+	n.weights = (double)e->weight_bytes;
+	n.layers = (double)e->n_layers;
+	n.heads = (double)e->n_heads;
+	n.kv_heads = (double)e->n_kv_heads;
+	n.head_dim = (double)e->head_dim;
+	n.kv = formula_sequence_bytes(t, s->depth);
+	n.element = counted_kv(&n) / formula_kv(n.layers, n.kv_heads, n.head_dim, 1);
+	n.room =
+		t->n_memory == 1 ? (double)t->memory[0].pages * (double)t->memory[0].page_bytes : ABSENT;
+	for (int i = 0; i < EV_N_stage; i++) {
+		const struct formula_stage g = formula_stage(t, i);
+
+		n.matrices += g.weights;
+		n.row_bytes += g.row_bytes;
+		n.product_bytes += g.bytes + g.each_bytes;
+	}
+	return n;
+}
+
+void formula_sheet(
+	const struct timeline *t, int64_t request, struct formula_knobs k, struct formula_sheet *out)
+{
+	struct numbers n;
+
+	*out = (struct formula_sheet){ .known = t->begun && t->session.weight_bytes > 0,
+		.sample = timeline_sample(t, TL_DECODE) };
+	if (!out->known)
+		return;
+	settle(t, k, out);
+	n = numbers_of(t, out);
+	part(out, "memory");
+	weight_lines(&n);
+	kv_lines(&n);
+	memory_lines(&n);
+	part(out, "a decode step");
+	work_lines(&n);
+	speed_lines(&n);
+	part(out, "arithmetic intensity, op/byte");
+	intensity_lines(&n);
+	part(out, "speculation");
+	speculation_lines(&n);
+	cache_lines(&n, request);
+}

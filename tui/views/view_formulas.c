@@ -1,0 +1,306 @@
+/* The formulas view: the arithmetic of inference with this model's numbers, and beside each formula
+ * what the last decode steps counted and measured.
+ *
+ * Keys change batch, depth, drafts and machine; what is then shown was not run: it is a prediction,
+ * in its own colour, and nothing measured stands beside it. cursor[VIEW_FORMULAS] has the knobs,
+ * packed (struct knobs). Thread: the UI's. */
+#include "tui/views/view_formulas.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tui/views/views.h"
+
+enum {
+	TOP = 2,
+	PAGE = 8,
+	RULE_X = 28,
+	RULES_LEAST = 78,
+	NUMBER_W = 12,
+	MOST_BATCH = 1 << 16,
+	MOST_DEPTH = 1 << 20,
+	MOST_DRAFTS = 64
+};
+enum knob { KNOB_BATCH, KNOB_DEPTH, KNOB_DRAFTS, KNOB_MACHINE, N_KNOBS };
+
+struct knobs {
+	enum knob chosen;
+	int32_t batch, depth, drafts, machine; /* 0: as it is; drafts: 1 more than their number */
+};
+
+static struct knobs knobs_of(int64_t packed)
+{
+	return (struct knobs){ .chosen = (enum knob)(packed & 3),
+		.batch = (int32_t)(packed >> 2 & 0xfffff),
+		.depth = (int32_t)(packed >> 22 & 0xffffff),
+		.drafts = (int32_t)(packed >> 46 & 0xff),
+		.machine = (int32_t)(packed >> 54 & 0xff) };
+}
+
+static int64_t knobs_pack(const struct knobs *k)
+{
+	return (int64_t)k->chosen | (int64_t)k->batch << 2 | (int64_t)k->depth << 22 |
+		   (int64_t)k->drafts << 46 | (int64_t)k->machine << 54;
+}
+
+static void sheet_take(
+	const struct timeline *t, const struct view_state *s, struct formula_sheet *out)
+{
+	const struct knobs k = knobs_of(s->cursor[VIEW_FORMULAS]);
+
+	formula_sheet(t, s->request,
+		(struct formula_knobs){
+			.batch = k.batch, .depth = k.depth, .drafts = k.drafts - 1, .machine = k.machine },
+		out);
+}
+
+const char view_formula_letters[] =
+	"P, W: weights of the model, of its products · L layers · N, K heads of queries, of keys and values · "
+	"H width of a head · b bytes of an element · B sequences of S tokens · k drafts a step · "
+	"rows = B·(k + 1)";
+
+const char *view_formula_number(char *buf, enum formula_unit unit, double v)
+{
+	char count[VIEW_NUM];
+
+	if (!isfinite(v) || v < 0 || v > 1e18)
+		return strcpy(buf, "–");
+	switch (unit) {
+	case FORMULA_HEAD: *buf = '\0'; break;
+	case FORMULA_BYTES: return view_bytes(buf, v);
+	case FORMULA_EXACT_BYTES: snprintf(buf, VIEW_NUM, "%s B", view_count(count, llround(v))); break;
+	case FORMULA_NS:
+		if (v >= 99950)
+			return view_ns(buf, v);
+		snprintf(buf, VIEW_NUM, "%.1f us", v / 1e3);
+		break;
+	case FORMULA_COUNT: return view_count(buf, llround(v));
+	case FORMULA_NUMBER: snprintf(buf, VIEW_NUM, "%.2f", v); break;
+	case FORMULA_INTENSITY: snprintf(buf, VIEW_NUM, v < 9.995 ? "%.3f" : "%.1f", v); break;
+	case FORMULA_TOKENS_S: return view_tokens_s(buf, v);
+	case FORMULA_OPS: snprintf(buf, VIEW_NUM, "%.4g Gop", v / 1e9); break;
+	}
+	return buf;
+}
+
+/* ---- drawing ---- */
+
+static int put_knob(struct pen *p, int x, bool chosen, const char *name, const char *value)
+{
+	const int w = view_put(p, x, 1, INK_DIM, "%s ", name);
+	int end;
+
+	end = x + w + view_put(p, x + w, 1, chosen ? INK_BRIGHT : INK_TEXT, "%s", value);
+	if (chosen)
+		pen_restyle(p, (struct rect){ x + w, 1, end - x - w, 1 }, ATTR_REVERSE);
+	return end + 3;
+}
+
+static void draw_knobs(struct pen *p, const struct formula_sheet *f, const struct view_state *s)
+{
+	const struct knobs k = knobs_of(s->cursor[VIEW_FORMULAS]);
+	char text[VIEW_NUM];
+	int x = 0;
+
+	snprintf(text, sizeof text, "%.4g", f->batch);
+	x = put_knob(p, x, s->focused && k.chosen == KNOB_BATCH, "B", text);
+	x = put_knob(
+		p, x, s->focused && k.chosen == KNOB_DEPTH, "S", view_count(text, (int64_t)f->depth));
+	snprintf(text, sizeof text, "%.3g", f->drafts);
+	x = put_knob(p, x, s->focused && k.chosen == KNOB_DRAFTS, "k", text);
+	x = put_knob(p, x, s->focused && k.chosen == KNOB_MACHINE, "on", f->machine.name);
+	if (f->machine.reads > 0)
+		view_put(p, x, 1, INK_DIM, "%s", view_rate(text, f->machine.reads));
+}
+
+static int draw_line(
+	struct pen *p, int y, const struct formula_sheet *f, const struct formula_line *l, int end)
+{
+	char text[VIEW_NUM];
+
+	if (l->unit == FORMULA_HEAD) {
+		view_put(p, 0, y, INK_BRIGHT, "%s", l->label);
+		view_put_right(p, end - NUMBER_W, y, f->predicted ? INK_PREDICTED : INK_DIM, "%s",
+			f->predicted ? "predicted" : "formula");
+		if (!f->predicted)
+			view_put_right(p, end, y, INK_DIM, "seen");
+		return y + 1;
+	}
+	view_put(p, 2, y, INK_TEXT, "%s", l->label);
+	if (end >= RULES_LEAST)
+		view_put(p, RULE_X, y, INK_DIM, "%s", l->rule);
+	view_put_right(p, end - NUMBER_W, y, f->predicted ? INK_PREDICTED : INK_TEXT, "%s",
+		view_formula_number(text, l->unit, l->formula));
+	if (isfinite(l->seen))
+		view_put_right(p, end, y, INK_BRIGHT, "%s", view_formula_number(text, l->unit, l->seen));
+	return y + 1;
+}
+
+/* Where there is room beside the numbers, notes stand there, else below. */
+static int draw_note(struct pen *p, int y, const struct formula_line *l, int end)
+{
+	const int beside = p->r.w - end - 2;
+
+	if (!*l->note)
+		return y;
+	p->ink = INK_DIM;
+	if (beside >= 60) {
+		pen_clip(p, end + 2, y - 1, beside, l->note, -1);
+		return y;
+	}
+	return y + pen_wrap(p, 4, y, p->r.w - 4, 3, l->note);
+}
+
+static int lines_end(const struct pen *p)
+{
+	return p->r.w < 84 ? p->r.w : 84;
+}
+
+/* From line y on; returns the line after them. */
+static int draw_lines(struct pen *p, int y, const struct formula_sheet *f)
+{
+	const int end = lines_end(p);
+
+	for (int i = 0; i < f->n; i++) {
+		y = draw_line(p, y, f, &f->line[i], end);
+		y = draw_note(p, y, &f->line[i], end);
+	}
+	return y;
+}
+
+static void figure_of(const struct formula_sheet *f, char *out, size_t cap)
+{
+	if (!f->sample.n && f->machine.id && !strcmp(f->machine.id, "this"))
+		snprintf(out, cap, "prediction: no decode step was timed yet");
+	else if (f->predicted)
+		snprintf(out, cap, "prediction: this was not run");
+	else
+		snprintf(
+			out, cap, "beside the last %d decode step%s", f->sample.n, f->sample.n == 1 ? "" : "s");
+}
+
+/* As far as there are lines below. */
+static void draw_scrolled(struct pen *p, const struct formula_sheet *f, int32_t *scroll)
+{
+	struct pen in = pen_sub(p, (struct rect){ 0, TOP, p->r.w, p->r.h - TOP });
+	struct pen nowhere = pen_sub(p, (struct rect){ 0, TOP, p->r.w, 0 });
+	const int rows = draw_lines(&nowhere, 0, f) + 1;
+	const int most = rows > in.r.h ? rows - in.r.h : 0;
+	int y;
+
+	*scroll = *scroll < 0 ? 0 : *scroll > most ? most : *scroll;
+	y = draw_lines(&in, -*scroll, f);
+	in.ink = INK_DIM;
+	pen_wrap(&in, 0, y, in.r.w, 3, view_formula_letters);
+}
+
+static void formulas_draw(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	struct formula_sheet f;
+	char figure[96];
+
+	sheet_take(t, s, &f);
+	if (!f.known) {
+		pen_head(p, view_formulas.name, NULL);
+		view_nothing(p, "nothing yet: the session does not say what its model is");
+		return;
+	}
+	figure_of(&f, figure, sizeof figure);
+	pen_head(p, view_formulas.name, figure);
+	draw_knobs(p, &f, s);
+	draw_scrolled(p, &f, &s->scroll[VIEW_FORMULAS]);
+}
+
+/* ---- keys ---- */
+
+/* The next power of two, up or down; from 1 to most. */
+static int32_t doubled(double now, bool up, int32_t most)
+{
+	int32_t v = 1;
+
+	while (v < most && (up ? v <= now : (double)v * 2 < now))
+		v *= 2;
+	return v;
+}
+
+static void turn(struct knobs *k, bool up, const struct timeline *t, const struct formula_sheet *f)
+{
+	struct formula_machine m;
+	const double drafts = floor(f->drafts + 0.5) + (up ? 1 : -1);
+
+	switch (k->chosen) {
+	case KNOB_BATCH: k->batch = doubled(f->batch, up, MOST_BATCH); break;
+	case KNOB_DEPTH: k->depth = doubled(f->depth, up, MOST_DEPTH); break;
+	case KNOB_DRAFTS:
+		k->drafts = drafts < 0 ? 1 : drafts > MOST_DRAFTS ? MOST_DRAFTS + 1 : (int32_t)drafts + 1;
+		break;
+	case KNOB_MACHINE:
+		k->machine += up ? 1 : -1;
+		if (k->machine < 0)
+			while (formula_machine_at(t, k->machine + 1, &m))
+				k->machine++;
+		if (!formula_machine_at(t, k->machine, &m))
+			k->machine = 0;
+		break;
+	case N_KNOBS: break;
+	}
+}
+
+static bool formulas_key(int key, const struct timeline *t, struct view_state *s)
+{
+	struct knobs k = knobs_of(s->cursor[VIEW_FORMULAS]);
+	struct formula_sheet f;
+
+	sheet_take(t, s, &f);
+	switch (key) {
+	case KEY_UP_: k.chosen = (enum knob)((k.chosen + N_KNOBS - 1) % N_KNOBS); break;
+	case KEY_DOWN_: k.chosen = (enum knob)((k.chosen + 1) % N_KNOBS); break;
+	case KEY_LEFT_:
+	case KEY_RIGHT_: turn(&k, key == KEY_RIGHT_, t, &f); break;
+	case KEY_HOME_: k = (struct knobs){ .chosen = k.chosen }; break;
+	case KEY_PAGE_UP: s->scroll[VIEW_FORMULAS] -= PAGE; break;
+	case KEY_PAGE_DOWN: s->scroll[VIEW_FORMULAS] += PAGE; break;
+	default: return false;
+	}
+	s->cursor[VIEW_FORMULAS] = knobs_pack(&k);
+	return true;
+}
+
+const struct view view_formulas = {
+	.name = "formulas",
+	.id = "formulas",
+	.help =
+		"The arithmetic of inference, with the numbers of this model. Left the formula, then what it gives, then what the last "
+		"decode steps counted (bytes, operations) or measured (times). Where the two part by more than 10 %, a line says what the "
+		"formula leaves out.\n"
+		"\n"
+		"Memory: the weights are there once; keys and values for every token of every sequence. MHA keeps them for all heads, "
+		"grouped-query attention (GQA) for a few, multi-query attention (MQA) for one. What is left after the weights, divided "
+		"by the bytes of a sequence, is the largest batch.\n"
+		"\n"
+		"Arithmetic intensity is operations per byte moved. A product reads its weights once and uses them for every row, so "
+		"its intensity grows with the rows: with B. Each sequence of attention reads its own keys and values, so its intensity does "
+		"not grow with B: only with the heads that share them (N/K) and with drafted rows.\n"
+		"The ridge point of a machine is its peak of operations over its bandwidth. Work of less intensity is "
+		"memory-bound: its time is bytes / bandwidth, and arithmetic waits. Work of more is compute-bound. The knee is the number of "
+		"rows at which the weights' products reach the ridge: up to there a larger batch is nearly free.\n"
+		"\n"
+		"Latency = bytes / bandwidth, throughput = B / latency: a larger batch makes each token later and all tokens together more.\n"
+		"E = (1 - a^(k+1)) / (1 - a): tokens a step if each of k drafted tokens is accepted with probability a.\n"
+		"Without a cache every token computes the whole sequence again.\n"
+		"\n"
+		"P, W: weights of the model, of its products; L layers; N, K heads of queries, of keys and values; H width of a head; b bytes "
+		"of an element; B sequences of S tokens; k drafts a step; rows = B (k + 1); act: bytes of activations a row.\n"
+		"\n"
+		"Try: up and down choose B, S, k or the machine, left and right change it: what is shown then is a prediction, and says so. "
+		"Set B to 64 and the machine to an H200. Home goes back to what was measured. /load 8 and watch the intensities grow.",
+	.min_w = 56,
+	.min_h = 6,
+	.want_h = 20,
+	.draw = formulas_draw,
+	.key = formulas_key,
+	.hints = (const struct hint[]){ { "↑ ↓", "B, S, k, machine" }, { "← →", "change it" },
+		{ "Home", "as measured" }, { NULL, NULL } },
+	.index = VIEW_FORMULAS,
+};

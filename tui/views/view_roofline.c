@@ -1,0 +1,395 @@
+/* The roofline view (Williams, Waterman and Patterson 2009): how many operations a second each
+ * kernel stage reaches, over how many it does for a byte, under what the machine could do.
+ *
+ * Points are means of the last decode steps and of the last prompt steps; a step with rows of both
+ * is in neither. Times and roofs are measured, bytes and operations counted from shapes.
+ * Thread: the UI's. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fold/formulas.h"
+#include "fold/formulas_sheet.h"
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+enum { AXIS_W = 11, BESIDE_W = 62, BESIDE_LEAST = 124, BELOW_LEAST = 32, N_MARKS = 8 };
+#define OLD_NS 600e9 /* ten minutes */
+enum phase { DECODE, PREFILL, N_PHASES };
+
+static const struct {
+	enum ev_code_stage stage;
+	char mark[N_PHASES];
+	const char *name;
+} marks[N_MARKS] = {
+	{ EV_STAGE_qkv, { 'q', 'Q' }, "qkv" },
+	{ EV_STAGE_attention, { 'a', 'A' }, "attention" },
+	{ EV_STAGE_scan, { 's', 'S' }, "scan" },
+	{ EV_STAGE_out, { 'o', 'O' }, "out" },
+	{ EV_STAGE_gate_up, { 'u', 'U' }, "gate·up" },
+	{ EV_STAGE_down, { 'd', 'D' }, "down" },
+	{ EV_STAGE_route, { 'r', 'R' }, "router" },
+	{ EV_STAGE_head, { 'h', 'H' }, "LM head" },
+};
+static const enum ink phase_ink[N_PHASES] = { INK_ACCEPTED, INK_REQUEST_0 };
+
+struct point {
+	double intensity, rate, roof; /* op/byte; op/s; op/s there at most, 0: not known */
+};
+struct chart {
+	struct formula_machine machine;
+	struct tl_sample sample[N_PHASES];
+	struct point point[N_PHASES][N_MARKS]; /* rate 0: none */
+	double x0, x1, y0, y1;                 /* decades: log10 of the edges */
+	bool beaten;                           /* a point is above its roof */
+	int32_t n_mixed;
+};
+
+static double peak_of(const struct timeline *t, const struct formula_machine *m, int stage)
+{
+	return formula_stage(t, stage).ints ? m->ints : m->floats;
+}
+
+static struct point point_of(const struct timeline *t, const struct formula_machine *m,
+	const struct tl_sample *sample, int stage)
+{
+	const struct tl_cost *c = &sample->stage[stage];
+	struct point p = { 0 };
+
+	if (!(c->ns > 0) || !(c->bytes > 0) || !(c->ops > 0))
+		return p;
+	p.intensity = c->ops / c->bytes;
+	p.rate = c->ops / c->ns * 1e9;
+	if (m->reads > 0)
+		p.roof = c->ops / formula_roofline(c->ops, c->bytes, peak_of(t, m, stage), m->reads);
+	return p;
+}
+
+/* The edges are whole and half decades around points and ridges. */
+static void chart_frame(struct chart *c)
+{
+	const struct formula_machine *m = &c->machine;
+	const double peak = fmax(m->ints, m->floats);
+	double x0 = 0.5, x1 = 20, y0 = 1e10, y1 = 2e10;
+
+	if (m->reads > 0 && peak > 0) {
+		x1 = fmax(x1, 2 * formula_ridge(peak, m->reads));
+		y1 = fmax(y1, peak);
+	}
+	for (int phase = 0; phase < N_PHASES; phase++)
+		for (int i = 0; i < N_MARKS; i++) {
+			const struct point *p = &c->point[phase][i];
+
+			if (!(p->rate > 0))
+				continue;
+			x0 = fmin(x0, p->intensity);
+			x1 = fmax(x1, p->intensity);
+			y0 = fmin(y0, p->rate);
+			y1 = fmax(y1, p->rate);
+			c->beaten = c->beaten || (p->roof > 0 && p->rate > p->roof);
+		}
+	c->x0 = floor(2 * log10(x0)) / 2;
+	c->x1 = ceil(2 * log10(x1)) / 2;
+	c->y0 = floor(2 * log10(y0)) / 2;
+	c->y1 = ceil(2 * log10(y1) + 0.1) / 2;
+}
+
+static struct chart chart_of(const struct timeline *t)
+{
+	struct chart c = { .n_mixed = 0 };
+
+	formula_machine_at(t, 0, &c.machine);
+	c.sample[DECODE] = timeline_sample(t, TL_DECODE);
+	c.sample[PREFILL] = timeline_sample(t, TL_PREFILL);
+	for (int phase = 0; phase < N_PHASES; phase++)
+		for (int i = 0; i < N_MARKS; i++)
+			c.point[phase][i] = point_of(t, &c.machine, &c.sample[phase], (int)marks[i].stage);
+	for (int32_t i = 0; i < t->n_steps; i++)
+		c.n_mixed += timeline_phase(&t->step[i]) == TL_MIXED;
+	chart_frame(&c);
+	return c;
+}
+
+/* ---- the chart ---- */
+
+static int column_of(const struct chart *c, int w, double x)
+{
+	return (int)((log10(x) - c->x0) / (c->x1 - c->x0) * (w - 1) + 0.5);
+}
+
+static int row_of(const struct chart *c, int h, double y)
+{
+	return h - 1 - (int)((log10(y) - c->y0) / (c->y1 - c->y0) * (h - 1) + 0.5);
+}
+
+static const char *decade(char buf[VIEW_NUM], double power)
+{
+	static const char *const unit[] = { "op/s", "Kop/s", "Mop/s", "Gop/s", "Top/s", "Pop/s" };
+	const int i = power < 0 ? 0 : power >= 18 ? 5 : (int)(power / 3);
+
+	snprintf(buf, VIEW_NUM, "%.0f %s", pow(10, power - 3 * i), unit[i]);
+	return buf;
+}
+
+/* in: the inner rectangle, right of the labels and above those of the x axis. */
+static void draw_axes(struct pen *p, const struct pen *in, const struct chart *c)
+{
+	char text[VIEW_NUM];
+
+	for (double y = ceil(c->y0); y <= c->y1; y++) {
+		const int row = row_of(c, in->r.h, pow(10, y));
+
+		view_put_right(p, AXIS_W - 1, 1 + row, INK_DIM, "%s", decade(text, y));
+		pen_hline(&(struct pen){ in->c, in->r, INK_RULE, 0, 0 }, 0, row, in->r.w);
+	}
+	for (double x = ceil(c->x0); x < c->x1; x++)
+		view_put(p, AXIS_W + column_of(c, in->r.w, pow(10, x)), 1 + in->r.h, INK_DIM,
+			x < 0 ? "%.1f" : "%.0f", pow(10, x));
+	view_put_right(p, p->r.w, 1 + in->r.h, INK_DIM, "op/byte");
+}
+
+static void draw_flat(struct pen *in, const struct chart *c, double peak, const char *name)
+{
+	const int row = peak > 0 ? row_of(c, in->r.h, peak) : -1;
+	const int x = peak > 0 ? column_of(c, in->r.w, formula_ridge(peak, c->machine.reads)) : 0;
+
+	if (!(peak > 0))
+		return;
+	for (int i = x; i < in->r.w; i++)
+		view_put(in, i, row, INK_BAR, "%s", in->c->ascii ? "=" : "━");
+	view_put_right(in, in->r.w, row - 1, INK_TEXT, "%s", name);
+}
+
+static void draw_roofs(struct pen *in, const struct chart *c)
+{
+	const struct formula_machine *m = &c->machine;
+	const double peak = fmax(m->ints, m->floats);
+
+	if (!(m->reads > 0))
+		return;
+	for (int i = 0; i < in->r.w; i++) {
+		const double x = pow(10, c->x0 + (c->x1 - c->x0) * i / (in->r.w - 1)), y = m->reads * x;
+
+		if (peak <= 0 || y <= peak)
+			view_put(in, i, row_of(c, in->r.h, y), INK_BAR, "%s", in->c->ascii ? "/" : "╱");
+	}
+	draw_flat(in, c, m->ints, "int8");
+	draw_flat(in, c, m->floats, "f32");
+}
+
+/* Whole steps of the window, as dots: they move right as the batch grows. */
+static void draw_trail(struct pen *in, const struct chart *c, const struct timeline *t)
+{
+	for (int32_t i = 0; i < t->n_steps; i++) {
+		const struct ev_step *s = &t->step[i].s;
+		const unsigned phase = timeline_phase(&t->step[i]);
+
+		if (phase == TL_MIXED || s->bytes <= 0 || s->ops <= 0 || s->kernel_ns <= 0)
+			continue;
+		view_put(in, column_of(c, in->r.w, (double)s->ops / (double)s->bytes),
+			row_of(c, in->r.h, (double)s->ops / (double)s->kernel_ns * 1e9),
+			phase_ink[phase == TL_DECODE ? DECODE : PREFILL], "%s", glyph(in->c, GLYPH_MIDDOT));
+	}
+}
+
+/* Two points in one cell stand side by side. */
+static void draw_points(struct pen *in, const struct chart *c)
+{
+	bool taken[256] = { false };
+
+	for (int phase = 0; phase < N_PHASES; phase++)
+		for (int i = 0; i < N_MARKS; i++) {
+			const struct point *p = &c->point[phase][i];
+			int x, y;
+
+			if (!(p->rate > 0))
+				continue;
+			x = column_of(c, in->r.w, p->intensity);
+			y = row_of(c, in->r.h, p->rate);
+			while (x < in->r.w - 1 && taken[(x * 31 + y) & 255])
+				x++;
+			taken[(x * 31 + y) & 255] = true;
+			in->attr = ATTR_BOLD;
+			view_put(in, x, y, phase_ink[phase], "%c", marks[i].mark[phase]);
+			in->attr = 0;
+		}
+}
+
+/* ---- legend, table, notes ---- */
+
+static int draw_legend(struct pen *p, int y, const struct chart *c)
+{
+	int x = 0;
+
+	for (int i = 0; i < N_MARKS; i++) {
+		if (!(c->point[DECODE][i].rate > 0) && !(c->point[PREFILL][i].rate > 0))
+			continue;
+		x += view_put(p, x, y, INK_BRIGHT, "%c", marks[i].mark[DECODE]) + 1;
+		x += view_put(p, x, y, INK_DIM, "%s", marks[i].name) + 2;
+	}
+	if (x + 24 > p->r.w) {
+		x = 0;
+		y++;
+	}
+	x += view_put(p, x, y, phase_ink[DECODE], "abc decode") + 2;
+	view_put(p, x, y, phase_ink[PREFILL], "ABC prefill");
+	return y + 1;
+}
+
+static void draw_figures(struct pen *p, int x, int y, const struct point *at)
+{
+	char share[VIEW_NUM];
+
+	if (!(at->rate > 0))
+		return;
+	view_put_right(p, x + 8, y, INK_TEXT, "%.*f", at->intensity < 9.995 ? 2 : 1, at->intensity);
+	view_put_right(p, x + 16, y, INK_TEXT, "%.1f", at->rate / 1e9);
+	if (at->roof > 0)
+		view_put_right(p, x + 24, y, INK_BRIGHT, "%s",
+			at->rate > at->roof ? "> roof" : view_percent(share, at->rate / at->roof));
+}
+
+static int draw_table(struct pen *p, int y, const struct chart *c)
+{
+	static const char *const name[N_PHASES] = { "decode", "prefill" };
+
+	for (int phase = 0; phase < N_PHASES; phase++) {
+		view_put_right(p, 12 + 24 * (phase + 1), y, phase_ink[phase], "%s, %d step%s", name[phase],
+			c->sample[phase].n, c->sample[phase].n == 1 ? "" : "s");
+		view_put_right(p, 12 + 24 * (phase + 1), y + 1, INK_DIM, "op/byte   Gop/s of roof");
+	}
+	y += 2;
+	for (int i = 0; i < N_MARKS; i++) {
+		if (!(c->point[DECODE][i].rate > 0) && !(c->point[PREFILL][i].rate > 0))
+			continue;
+		view_put(p, 0, y, INK_TEXT, "%c %s", marks[i].mark[DECODE], marks[i].name);
+		for (int phase = 0; phase < N_PHASES; phase++)
+			draw_figures(p, 12 + 24 * phase, y, &c->point[phase][i]);
+		y++;
+	}
+	return y + 1;
+}
+
+static int put_note(struct pen *p, int y, const char *text)
+{
+	p->ink = INK_DIM;
+	return y + pen_wrap(p, 0, y, p->r.w, 3, text);
+}
+
+static int note_flat(struct pen *p, int y, const struct chart *c, double peak, const char *name)
+{
+	char text[96];
+
+	if (!(peak > 0))
+		return y;
+	snprintf(text, sizeof text, "%s roof: %.4g Gop/s, from the ridge at %.3g op/byte on", name,
+		peak / 1e9, formula_ridge(peak, c->machine.reads));
+	return put_note(p, y, text);
+}
+
+/* Which readings the roofs are, and whether they can be believed. */
+static int note_roofs(struct pen *p, int y, const struct timeline *t, const struct chart *c)
+{
+	const struct tl_roof *r = &t->roof;
+	const double age = (double)t->last_t_ns - (double)r->t_ns;
+	char text[256], ago[VIEW_NUM], best[VIEW_NUM], least[VIEW_NUM];
+
+	if (!r->n)
+		return put_note(p, y,
+			c->machine.reads > 0
+				? "of the roofs only the bandwidth was read: the recording is of an older format"
+				: "no roof was measured: a chat does so at its start, and /roof measure");
+	snprintf(text, sizeof text, "memory roof: %s, best of %d reading%s from %s, the last %s ago%s",
+		view_rate(best, r->reads), r->n, r->n == 1 ? "" : "s", view_rate(least, r->least),
+		view_ns(ago, age), c->beaten || age > OLD_NS ? ": old (/roof measure)" : "");
+	return note_flat(p, note_flat(p, put_note(p, y, text), c, c->machine.ints, "int8"), c,
+		c->machine.floats, "f32");
+}
+
+static void draw_notes(struct pen *p, int y, const struct timeline *t, const struct chart *c)
+{
+	char text[128];
+
+	y = note_roofs(p, y, t, c);
+	if (c->beaten)
+		y = put_note(p, y,
+			"above a roof: it was read while the machine was busy, or weights stay in a cache");
+	snprintf(text, sizeof text,
+		"left out: %d step%s of prompt rows and newest tokens at once, neither decode nor prefill",
+		c->n_mixed, c->n_mixed == 1 ? "" : "s");
+	if (c->n_mixed)
+		put_note(p, y, text);
+}
+
+static void draw_chart(struct pen *p, const struct chart *c, const struct timeline *t)
+{
+	struct pen in = pen_sub(p, (struct rect){ AXIS_W, 1, p->r.w - AXIS_W, p->r.h - 2 });
+
+	draw_axes(p, &in, c);
+	draw_roofs(&in, c);
+	draw_trail(&in, c, t);
+	draw_points(&in, c);
+}
+
+static void figure_of(const struct chart *c, char *out, size_t cap)
+{
+	const struct tl_sample *m = c->sample[DECODE].n ? &c->sample[DECODE] : &c->sample[PREFILL];
+
+	snprintf(out, cap, "%.3g rows a step · %.3g op/byte · %.4g Gop/s", m->rows,
+		m->kernels.ops / m->kernels.bytes, m->kernels.ops / m->kernels.ns);
+}
+
+static void roofline_draw(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	const struct chart c = chart_of(t);
+	const bool beside = p->r.w >= BESIDE_LEAST, below = !beside && p->r.h >= BELOW_LEAST;
+	const int notes = p->r.h >= 16 ? 6 : 2, w = beside ? p->r.w - BESIDE_W : p->r.w;
+	const int h = p->r.h - (beside ? 2 : below ? notes + 11 : notes);
+	char figure[96];
+	struct pen chart = pen_sub(p, (struct rect){ 0, 0, w, h }), rest;
+
+	(void)s;
+	if (!c.sample[DECODE].n && !c.sample[PREFILL].n) {
+		pen_head(p, view_roofline.name, NULL);
+		view_nothing(p, t->n_steps ? "no step was timed" : "nothing yet: no step was run");
+		return;
+	}
+	figure_of(&c, figure, sizeof figure);
+	draw_chart(&chart, &c, t);
+	pen_head(p, view_roofline.name, figure);
+	rest = pen_sub(p, beside ? (struct rect){ w + 2, 2, BESIDE_W - 2, p->r.h - 2 }
+							 : (struct rect){ 0, h, w, p->r.h - h });
+	draw_notes(&rest,
+		beside || below ? draw_table(&rest, draw_legend(&rest, 0, &c) + 1, &c)
+						: draw_legend(&rest, 0, &c),
+		t, &c);
+}
+
+const struct view view_roofline = {
+	.name = "roofline",
+	.id = "roofline",
+	.help =
+		"What each kind of work reaches, under what this machine can do. To the right: arithmetic intensity, operations for each "
+		"byte that is moved. Upwards: operations a second. Both axes are logarithmic.\n"
+		"\n"
+		"The slope is the bandwidth of memory: work of one operation a byte cannot do more operations a second than bytes "
+		"arrive. Left of the ridge, where slope and flat roof meet, work is memory-bound: it waits for bytes. Right of it, it "
+		"is compute-bound: it waits for arithmetic. There are two flat roofs: products of quantised weights are 8-bit integers, attention "
+		"and weights that are floats are 32-bit floats.\n"
+		"\n"
+		"Small letters are decode steps, capitals prompt steps: means of the last 16 of each. In a decode step of one request each "
+		"weight is read for one row: 2 operations for half a byte, far left. In a prompt step each weight serves dozens of rows: far "
+		"right. Dots are whole steps of the last 256. A step that computed rows of prompts and newest tokens at once is neither, and left "
+		"out.\n"
+		"\n"
+		"A point on a roof is as good as the machine gets; one far below it waits for something else (barriers, unpacking of weights, "
+		"reductions). A point above a roof says that the roof was read while other programs ran, or that the weights stay in a cache: "
+		"the roof is the best of all readings, and is read again after such a step, once nothing runs.\n"
+		"\n"
+		"Try: /load 8, and watch the small letters move right and up the slope. /roof measure reads the roofs again.",
+	.min_w = 44,
+	.min_h = 10,
+	.want_h = 18,
+	.draw = roofline_draw,
+	.index = VIEW_ROOFLINE,
+};
