@@ -171,7 +171,7 @@ static void work_lines(struct numbers *n)
 	l = line(s, FORMULA_OPS, "2·rows·(W + 2·N·H·S·L)",
 		s->rows * (2 * n->matrices + formula_attention_ops(n->t, s->depth)), or_absent(k->ops),
 		"operations");
-	note(l, "norms, positions, activation functions, and the statistics of the logits");
+	note(l, "norms, positions, activations, scans and convolutions, statistics of the logits");
 }
 
 static void speed_lines(struct numbers *n)

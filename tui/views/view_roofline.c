@@ -335,8 +335,8 @@ static void figure_of(const struct chart *c, char *out, size_t cap)
 {
 	const struct tl_sample *m = c->sample[DECODE].n ? &c->sample[DECODE] : &c->sample[PREFILL];
 
-	snprintf(out, cap, "%.3g rows a step · %.3g op/byte · %.4g Gop/s", m->rows,
-		m->kernels.ops / m->kernels.bytes, m->kernels.ops / m->kernels.ns);
+	snprintf(out, cap, "%.3g row%s a step · %.3g op/byte · %.4g Gop/s", m->rows,
+		m->rows == 1 ? "" : "s", m->kernels.ops / m->kernels.bytes, m->kernels.ops / m->kernels.ns);
 }
 
 static void roofline_draw(struct pen *p, const struct timeline *t, struct view_state *s)
