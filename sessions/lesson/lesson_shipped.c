@@ -5,7 +5,12 @@
 #define LESSONS(X)                                                                                 \
 	X(kv_cache, "kv-cache")                                                                        \
 	X(prefill, "prefill-and-decode")                                                               \
-	X(prefix, "prefix-caching")
+	X(prefix, "prefix-caching")                                                                    \
+	X(jacobi, "jacobi-and-lookahead")                                                              \
+	X(search, "search")                                                                            \
+	X(equal_bits, "equal-bits")                                                                    \
+	X(side_by_side, "side-by-side")                                                                \
+	X(going_back, "going-back")
 
 #define X(id, name)                                                                                \
 	__asm__(".section .rodata\n"                                                                   \

@@ -101,6 +101,14 @@ def test_own():
     check("a name that is not there", "did you mean kv-cache?" in cutaway("lesson", "--test", "kv-cash", "--model", TINY)[1] + err)
 
 
+def test_paused():
+    lines = "/max-tokens 20\n/pause\ntwo times two\n/load 2\n/step 8\n/rewind -2\n/continue"
+    write("paused", LESSON.replace("/max-tokens 5\ntwo times two", lines).replace(
+        "count(*) = 5 FROM token", "count(*) = 1 AND min(had - kept) = 2 AND (SELECT max(running) FROM step) = 3 FROM rewind"))
+    status, out, err = cutaway("lesson", "--test", "paused", "--model", TINY)
+    check("lines before a /continue are typed while an answer is held", "ok - paused: It said five. (1)" in out.splitlines(), out + err)
+
+
 def test_wrong():
     write("false", LESSON.replace("count(*) = 5", "count(*) = 6"))
     status, out, err = cutaway("lesson", "--test", "false", "--model", TINY)
@@ -191,7 +199,7 @@ def main():
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     mktiny = os.path.join(ROOT, "build", "tests", "mktiny")
     subprocess.run([mktiny, TINY], check=True, stdout=subprocess.DEVNULL)
-    for test in (test_own, test_wrong, test_by_hand, test_report, test_shipped):
+    for test in (test_own, test_paused, test_wrong, test_by_hand, test_report, test_shipped):
         try:
             test()
         except Failure as e:

@@ -274,12 +274,15 @@ bool chat_lesson_line(struct app *a, const char *line)
 
 /* ---- typing ---- */
 
-/* No request runs or waits, or somebody paused. */
+/* No request runs or waits, or somebody paused. Lines before a "/continue" are for the pause: they
+ * come while an answer is held. */
 static bool all_quiet(struct app *a)
 {
 	struct chat *c = a->mode_data;
 	const struct timeline *t = &a->timeline;
 
+	if (actor_paused(c->live.session.actor) && strstr(c->lesson.next, "/continue"))
+		return true;
 	if (c->waiting.n || chat_busy(a))
 		return false;
 	if (a->past || actor_paused(c->live.session.actor))
