@@ -8,8 +8,10 @@
 	X(prefix, "prefix-caching")                                                                    \
 	X(jacobi, "jacobi-and-lookahead")                                                              \
 	X(search, "search")                                                                            \
+	X(attention, "attention")                                                                      \
 	X(equal_bits, "equal-bits")                                                                    \
 	X(side_by_side, "side-by-side")                                                                \
+	X(recording, "reading-a-recording")                                                            \
 	X(going_back, "going-back")
 
 #define X(id, name)                                                                                \
