@@ -109,6 +109,12 @@ def test_paused():
     check("lines before a /continue are typed while an answer is held", "ok - paused: It said five. (1)" in out.splitlines(), out + err)
 
 
+def test_load():
+    write("load", LESSON.replace("two times two", "/load 3").replace("count(*) = 5 FROM token", "count(*) = 3 FROM finish"))
+    status, out, err = cutaway("lesson", "--test", "load", "--model", TINY)
+    check("a check waits for background requests", status == 0 and "ok - load: It said five. (1)" in out, out + err)
+
+
 def test_wrong():
     write("false", LESSON.replace("count(*) = 5", "count(*) = 6"))
     status, out, err = cutaway("lesson", "--test", "false", "--model", TINY)
@@ -199,7 +205,7 @@ def main():
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     mktiny = os.path.join(ROOT, "build", "tests", "mktiny")
     subprocess.run([mktiny, TINY], check=True, stdout=subprocess.DEVNULL)
-    for test in (test_own, test_paused, test_wrong, test_by_hand, test_report, test_shipped):
+    for test in (test_own, test_load, test_paused, test_wrong, test_by_hand, test_report, test_shipped):
         try:
             test()
         except Failure as e:

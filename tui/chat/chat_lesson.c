@@ -347,6 +347,7 @@ void chat_lesson_work(struct app *a)
 	if (k->next && all_quiet(a)) {
 		if (*k->next) {
 			type_line(a);
+			actor_call(c->live.session.actor, NULL, NULL); /* requests that it posts are told */
 			return;
 		}
 		k->next = NULL;
