@@ -3,9 +3,15 @@
 #include "sessions/lesson/lesson_shipped.h"
 
 #define LESSONS(X)                                                                                 \
+	X(tokens, "tokens-and-sampling")                                                               \
 	X(kv_cache, "kv-cache")                                                                        \
 	X(prefill, "prefill-and-decode")                                                               \
+	X(roofline, "roofline-and-batch")                                                              \
+	X(paging, "paging")                                                                            \
+	X(continuous, "continuous-batching")                                                           \
 	X(prefix, "prefix-caching")                                                                    \
+	X(guessing, "guessing-ahead")                                                                  \
+	X(trees, "trees-and-trained-drafters")                                                         \
 	X(jacobi, "jacobi-and-lookahead")                                                              \
 	X(search, "search")                                                                            \
 	X(attention, "attention")                                                                      \
