@@ -113,7 +113,8 @@
 	I(block, "", "index of the page in the request's block table")                                 \
 	I(refs, "", "requests that read the page afterwards")                                          \
 	I(cached, "flag", "1: the prefix cache keeps it")                                              \
-	I(other, "", "copy: the page it was copied from; evict: idle steps")                           \
+	I(other, "",                                                                                   \
+		"copy: the page it was copied from; evict: idle steps; none: a setting emptied it")        \
 	I(memory, "", "memory group that the page is of: see the table memory")
 
 #define EV_FIELDS_preempt(I, R, T, B)                                                              \

@@ -365,6 +365,7 @@ struct timeline {
 	/* counters over the session */
 	int64_t n_tokens, n_drafted, n_accepted, n_rejected, n_evicted, n_prompt_tokens, n_hit_tokens;
 	int64_t n_turns; /* requests of the conversation */
+	int64_t cleared; /* newest request when a setting emptied the prefix cache; 0: none did */
 	int64_t last_seq, last_t_ns;
 	int64_t last_step;     /* number of the newest step, also of one that is not kept; 0: none */
 	int64_t n_odd, n_lost; /* events that made no sense; gaps in the sequence numbers */

@@ -307,7 +307,7 @@ static const struct tl_field timeline_fields[] = {
 	F(begun), K(closed), F(full), EVENT(session, session), F(version), F(build), F(backend), F(isa), F(model_path),
 	F(model_name), F(model_sha256),
 	K(n_tokens), K(n_drafted), K(n_accepted), K(n_rejected), K(n_evicted), K(n_prompt_tokens), K(n_hit_tokens),
-	K(n_turns), K(last_seq), K(last_t_ns), K(last_step), K(n_odd), K(n_lost), HIDDEN(slid_seq), HIDDEN(vocab_seq),
+	K(n_turns), K(cleared), K(last_seq), K(last_t_ns), K(last_step), K(n_odd), K(n_lost), HIDDEN(slid_seq), HIDDEN(vocab_seq),
 	HIDDEN(older),
 	{ GROWING(setting, setting, n_settings, cap_settings) },
 	{ ITEMS_OF(lesson, lesson) },

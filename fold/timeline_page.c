@@ -119,7 +119,11 @@ static bool page_act(struct timeline *t, struct tl_page *p, const struct ev_page
 		if (table)
 			table_clear(r, e->block, page);
 		break;
-	case EV_PAGE_evict: t->n_evicted++; break;
+	case EV_PAGE_evict:
+		t->n_evicted++;
+		if (e->other == EV_NULL_I && t->n_requests) /* no idle steps: not for room */
+			t->cleared = t->request[t->n_requests - 1].id;
+		break;
 	case EV_PAGE_free: p->owner = 0; break;
 	case EV_PAGE_cache:
 	case EV_N_page_action: break;

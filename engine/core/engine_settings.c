@@ -78,6 +78,7 @@ static int remake_pages(struct engine *e, int32_t page_size, struct err *err)
 		e->prefix = old_prefix;
 		return -1;
 	}
+	prefix_keep_ghosts(&e->prefix, &old_prefix);
 	prefix_close(&old_prefix);
 	memory_close(&old_memory);
 	if (e->begun)

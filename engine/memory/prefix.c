@@ -418,6 +418,16 @@ void prefix_clear(struct prefix *p)
 	forget_all(p);
 }
 
+void prefix_keep_ghosts(struct prefix *p, struct prefix *old)
+{
+	uint64_t *own = p->ghost;
+
+	p->ghost = old->ghost;
+	p->n_ghosts = old->n_ghosts;
+	p->ghost_at = old->ghost_at;
+	old->ghost = own;
+}
+
 static int32_t count_children(const struct prefix *p, int32_t node)
 {
 	int32_t n = 0;

@@ -98,6 +98,9 @@ bool prefix_evict(struct prefix *p, int32_t g, int64_t step);
 int32_t prefix_evictable(const struct prefix *p, int32_t g, bool leaf, int32_t from);
 /* Drops everything (readers keep their pages). */
 void prefix_clear(struct prefix *p);
+/* Takes over what `old` evicted, so that a miss in a cache that was made anew is still explained.
+ */
+void prefix_keep_ghosts(struct prefix *p, struct prefix *old);
 
 void prefix_check(const struct prefix *p);
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "sessions/why/why_impl.h"
 
 /* ---- miss ---- */
@@ -86,6 +87,45 @@ static bool find_dropped(
 	return found;
 }
 
+/* The setting that emptied the cache between two steps: its row follows the evictions. */
+static void emptied_by(struct why *w, int64_t seq, char *out, size_t cap)
+{
+	sqlite3_stmt *s = why_query(w,
+		"SELECT name, value FROM setting WHERE seq > ?1 AND name IN ('cache-format', 'visible',"
+		" 'page-size', 'give-back', 'prefix-cache', 'kv-cache')"
+		" AND seq < ifnull((SELECT min(seq) FROM step WHERE seq > ?1), 1 << 62)"
+		" ORDER BY seq LIMIT 1",
+		1, seq, 0, 0, 0);
+
+	snprintf(out, cap, "a setting");
+	if (why_row(w, &s)) {
+		const char *name = (const char *)sqlite3_column_text(s, 0),
+				   *value = (const char *)sqlite3_column_text(s, 1);
+		char *clean = value ? text_clean(value, strlen(value), false, NULL) : NULL;
+
+		snprintf(out, cap, "/%s %s", name ? name : "", clean ? clean : "");
+		free(clean);
+		why_done(&s);
+	}
+}
+
+/* An eviction without idle steps. */
+static void say_emptied(struct why *w, int64_t page, int64_t seq)
+{
+	char setting[160];
+	int64_t step = why_int(w, 0, "SELECT max(step) FROM step WHERE seq < ?1", 1, seq, 0, 0);
+	int64_t n = why_int(w, 0,
+		"SELECT count(*) FROM page WHERE action = 5 AND other IS NULL"
+		" AND seq > ifnull((SELECT max(seq) FROM step WHERE seq < ?1), 0)"
+		" AND seq < ifnull((SELECT min(seq) FROM setting WHERE seq > ?1), 1 << 62)",
+		1, seq, 0, 0);
+
+	emptied_by(w, seq, setting, sizeof setting);
+	why_say(w, "Page %lld was dropped after step %lld, because %s emptied the prefix cache:",
+		(long long)page, (long long)step, setting);
+	why_say(w, "  %lld pages went, not for want of room", (long long)n);
+}
+
 static void say_dropped(struct why *w, const struct miss *m)
 {
 	int64_t page, seq, owner, idle;
@@ -95,11 +135,14 @@ static void say_dropped(struct why *w, const struct miss *m)
 		return;
 	}
 	idle = why_int(w, -1, "SELECT other FROM page WHERE seq = ?1", 1, seq, 0, 0);
-	why_say(w, "  page %lld, written by request %lld, was dropped in step %lld%s", (long long)page,
-		(long long)owner, (long long)why_step_of(w, seq), idle >= 0 ? "," : "");
-	if (idle >= 0)
-		why_say(w, "  after %lld steps in which nobody read it: ask why evict %lld",
-			(long long)idle, (long long)page);
+	if (idle < 0) {
+		say_emptied(w, page, seq);
+		return;
+	}
+	why_say(w, "  page %lld, written by request %lld, was dropped in step %lld,", (long long)page,
+		(long long)owner, (long long)why_step_of(w, seq));
+	why_say(w, "  after %lld steps in which nobody read it: ask why evict %lld", (long long)idle,
+		(long long)page);
 }
 
 static void say_reason(struct why *w, const struct miss *m)
@@ -154,7 +197,9 @@ static void say_needed(struct why *w, const struct miss *m)
 			(long long)m->closest, m->shared);
 	else
 		why_say(w, "  no earlier request of this session begins with the same token");
-	if (m->closest && m->shared / m->size < whole && m->shared % m->size && m->shared < m->n_ids)
+	/* where the cache had all whole pages that are alike, and not where it had lost them */
+	if (m->closest && m->hit / m->size == m->shared / m->size && m->hit / m->size < whole &&
+		m->shared % m->size && m->shared < m->n_ids)
 		why_say(w,
 			"  it fills %lld whole pages; the %lld tokens after them lie in a page that also holds "
 			"others, and a page is shared whole or not at all",
@@ -249,10 +294,26 @@ static void say_missed(struct why *w, const struct evict *v)
 		why_say(w, "  nobody missed it: no later prompt of this log began with its tokens");
 }
 
+static void say_for_room(struct why *w, const struct evict *v)
+{
+	why_say(w, "Page %lld was dropped from the prefix cache in step %lld, because %s.",
+		(long long)v->page, (long long)v->step,
+		v->taker >= 0 ? "a request needed a page and none was free" : "room was needed");
+	if (v->taker >= 0)
+		why_say(w, "  it went to request %lld, for its block %lld", (long long)v->taker,
+			(long long)v->taker_block);
+	why_say(w, "  of the unreferenced pages without children, it was the one least recently used:");
+	why_say(w, "  nobody had read it for %lld steps", (long long)v->idle);
+	why_say(w, "  the pool then: %lld pages, %lld read by requests, %lld kept by the cache alone",
+		(long long)why_int(w, 0, "SELECT pages FROM session LIMIT 1", 0, 0, 0, 0),
+		(long long)why_int(w, 0, "SELECT pages_used FROM step WHERE step = ?1", 1, v->step, 0, 0),
+		(long long)why_int(
+			w, 0, "SELECT pages_cached FROM step WHERE step = ?1", 1, v->step, 0, 0));
+}
+
 void why_evict(struct why *w)
 {
 	struct evict v = { 0 };
-	int64_t pages;
 
 	if (!read_evict(w, &v)) {
 		if (w->at.given)
@@ -261,29 +322,16 @@ void why_evict(struct why *w)
 			why_say(w, "No page was evicted in this session%s.", why_so_far(w));
 		return;
 	}
-	pages = why_int(w, 0, "SELECT pages FROM session LIMIT 1", 0, 0, 0, 0);
-	why_say(w, "Page %lld was dropped from the prefix cache in step %lld, because %s.",
-		(long long)v.page, (long long)v.step,
-		v.taker >= 0 ? "a request needed a page and none was free" : "room was needed");
-	if (v.taker >= 0)
-		why_say(w, "  it went to request %lld, for its block %lld", (long long)v.taker,
-			(long long)v.taker_block);
-	why_say(w,
-		"  of the unreferenced pages without children, it was the one least recently "
-		"used%s",
-		v.idle >= 0 ? ":" : "");
-	if (v.idle >= 0)
-		why_say(w, "  nobody had read it for %lld steps", (long long)v.idle);
+	if (v.idle < 0)
+		say_emptied(w, v.page, v.seq);
+	else
+		say_for_room(w, &v);
 	if (v.writer >= 0)
 		why_say(w,
 			"  request %lld had written it in step %lld: its block %lld, positions %lld to %lld",
 			(long long)v.writer, (long long)why_step_of(w, v.cached_seq), (long long)v.block,
 			(long long)(v.block * why_page_size(w, v.seq)),
 			(long long)((v.block + 1) * why_page_size(w, v.seq) - 1));
-	why_say(w, "  the pool then: %lld pages, %lld read by requests, %lld kept by the cache alone",
-		(long long)pages,
-		(long long)why_int(w, 0, "SELECT pages_used FROM step WHERE step = ?1", 1, v.step, 0, 0),
-		(long long)why_int(w, 0, "SELECT pages_cached FROM step WHERE step = ?1", 1, v.step, 0, 0));
 	if (v.writer >= 0)
 		say_missed(w, &v);
 	why_say(w, "  in the log: SELECT * FROM page WHERE page = %lld", (long long)v.page);

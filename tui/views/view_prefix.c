@@ -55,6 +55,14 @@ static bool is_live(const struct tl_request *r)
 	return r->state != TL_FINISHED;
 }
 
+/* Pages of its keys and values; the newest token has none. Of an ended request whole ones stay. */
+static int64_t pages_of(const struct tl_request *r, int64_t size)
+{
+	int64_t n = length_of(r) - (r->n_tokens > 0);
+
+	return (n + (is_live(r) ? size - 1 : 0)) / size;
+}
+
 /* The whole pages of an ended request are the beginning of a later one. */
 static bool goes_on(const struct tl_request *r, const struct tl_request *later, int64_t size)
 {
@@ -67,35 +75,33 @@ struct leaves {
 	int n;
 };
 
-static bool leaves_add(struct leaves *l, const struct tl_request *r, int most, int64_t size)
+/* Without what ended before a setting emptied the cache, and what was refused and never asked. */
+static void leaves_add(
+	struct leaves *l, const struct timeline *t, const struct tl_request *r, int most)
 {
-	if (l->n == most || !length_of(r) || (!is_live(r) && !r->looked_up)) /* refused ones never asked
-																		  */
-		return false;
+	if (l->n == most || !length_of(r) || (!is_live(r) && (!r->looked_up || r->id <= t->cleared)))
+		return;
 	for (int i = 0; i < l->n; i++)
-		if (l->r[i] == r || goes_on(r, l->r[i], size))
-			return false;
+		if (l->r[i] == r || goes_on(r, l->r[i], page_size_of(t)))
+			return;
 	l->r[l->n++] = r;
-	return true;
 }
 
-/* Who is shown: the one in focus, those at work, then those that ended last; in order of
- * arrival. */
+/* The one in focus, those at work, then those that ended last; in order of arrival. */
 static void leaves_choose(
 	struct leaves *l, const struct timeline *t, const struct view_state *s, int most)
 {
 	const struct tl_request *focus = view_request(t, s);
-	int64_t size = page_size_of(t);
 	int32_t last = t->n_requests > LOOK_BACK ? t->n_requests - LOOK_BACK : 0;
 
 	l->n = 0;
 	most = most > LEAVES_MAX ? LEAVES_MAX : most;
 	if (focus)
-		leaves_add(l, focus, most, size);
+		leaves_add(l, t, focus, most);
 	for (int pass = 0; pass < 2; pass++)
 		for (int32_t i = t->n_requests; i-- > last;)
 			if (is_live(&t->request[i]) == (pass == 0))
-				leaves_add(l, &t->request[i], most, size);
+				leaves_add(l, t, &t->request[i], most);
 	for (int i = 1; i < l->n; i++) /* few: insertion is enough */
 		for (int k = i; k > 0 && l->r[k]->id < l->r[k - 1]->id; k--) {
 			const struct tl_request *swap = l->r[k];
@@ -153,7 +159,7 @@ static void tree_grow(struct tree *tree, const struct line *in, int64_t size)
 
 	if (tree->n == LINES_MAX || !in->n_r)
 		return;
-	upto = in->n_r > 1 ? INT64_MAX : (length_of(in->r[0]) + size - 1) / size;
+	upto = in->n_r > 1 ? INT64_MAX : pages_of(in->r[0], size);
 	for (int i = 1; i < in->n_r; i++) {
 		int64_t same = common_pages(in->r[0], in->r[i], in->from, size);
 
@@ -311,6 +317,8 @@ static void draw_tree(struct pen *p, const struct timeline *t, const struct view
 	struct tree tree;
 
 	tree_make(&tree, t, s, p->r.h);
+	if (!tree.n && t->cleared)
+		view_put(p, 0, 0, INK_DIM, "empty: a setting emptied the cache, and no prompt came since");
 	for (int y = 0; y < tree.n; y++)
 		if (tree.line[y].n_r > 1)
 			draw_shared(p, y, t, &tree.line[y]);
@@ -473,8 +481,7 @@ const struct view view_prefix = {
 		"hit 48 of 61: all whole pages were found; the rest is less than a page.\n"
 		"miss at 48, 'X': at position 48 it says X, and nothing cached does.\n"
 		"new from 48 on: the cached text ends there. This is what was just typed.\n"
-		"evicted from 48 on: it was there once, but pages were short, or a setting emptied the "
-		"cache.\n"
+		"evicted from 48 on: it was there once, but pages were short, or a setting emptied the cache.\n"
 		"nothing alike: no cached text begins like this prompt.\n"
 		"\n"
 		"Why it matters: the first token comes sooner (TTFT), because only what is new is computed. "

@@ -24,7 +24,7 @@ enum { MAX_EVENTS = 1 << 15 };
 static char model[64], file[64];
 /* The events that answers are about; their spans are gone. */
 static struct event told[MAX_EVENTS];
-static int n_told;
+static int n_told, n_before; /* n_before: when a setting emptied the cache */
 static struct recording *rec;
 
 static void on_event(void *arg, const struct event *ev)
@@ -104,6 +104,12 @@ static int record(void **state)
 		submit(e, i, i % 2 ? 1.2f : 0.3f);
 	run(e, 60);
 	assert_int_equal(engine_set(e, "rule", "rejection", &err), 0);
+	run(e, 10000);
+	submit(e, 0, 0);
+	run(e, 10000);
+	n_before = n_told;
+	assert_int_equal(engine_set(e, "cache-format", "e4m3", &err), 0);
+	submit(e, 0, 0);
 	run(e, 10000);
 	engine_close(e);
 	assert_int_equal(recording_commit(rec, &err), 0);
@@ -189,7 +195,7 @@ static void test_miss(void **state)
 				(long long)l->diverge_pos);
 			says(answer, "by request %lld", (long long)l->nearest);
 		}
-		dropped += l->reason == EV_PREFIX_evicted && strstr(answer, "was dropped in step");
+		dropped += l->reason == EV_PREFIX_evicted && strstr(answer, "was dropped ");
 	}
 	assert_true(seen[EV_PREFIX_empty] && seen[EV_PREFIX_diverged]);
 	assert_int_equal(dropped, seen[EV_PREFIX_evicted]);
@@ -199,19 +205,42 @@ static void test_miss(void **state)
 
 static void test_evict(void **state)
 {
+	struct why_here here = { 0 };
 	int64_t page = -1, idle = -1;
 
 	(void)state;
 	for (int i = 0; i < n_told; i++)
-		if (told[i].kind == EV_page && told[i].u.page.action == EV_PAGE_evict) {
+		if (told[i].kind == EV_page && told[i].u.page.action == EV_PAGE_evict && i < n_before) {
 			page = told[i].u.page.page;
 			idle = told[i].u.page.other;
 		}
 	assert_true(page >= 0);
-	says(ask("evict", NULL), "Page %lld was dropped", (long long)page);
-	says(ask("evict", at(page, -1)), "for %lld steps", (long long)idle);
-	says(ask("evict", NULL), "had written it in step");
+	here.seq = told[n_before - 1].seq;
+	says(ask_from("evict", NULL, &here), "Page %lld was dropped", (long long)page);
+	says(ask_from("evict", at(page, -1), &here), "for %lld steps", (long long)idle);
+	says(ask_from("evict", NULL, &here), "had written it in step");
 	says(ask("evict", "9999"), "never evicted");
+}
+
+/* A setting that makes the pool anew empties the cache: the cause is it, not want of room. */
+static void test_emptied(void **state)
+{
+	const struct ev_lookup *last = NULL;
+	int n_pages = 0;
+
+	(void)state;
+	for (int i = n_before; i < n_told; i++) {
+		n_pages += told[i].kind == EV_page && told[i].u.page.action == EV_PAGE_evict;
+		last = told[i].kind == EV_lookup ? &told[i].u.lookup : last;
+	}
+	assert_true(n_pages > 0);
+	assert_non_null(last);
+	says(ask("evict", NULL), "because /cache-format e4m3 emptied the prefix cache");
+	says(ask("evict", NULL), "  %d pages went", n_pages);
+	assert_null(strstr(ask("evict", NULL), "room was needed"));
+	assert_int_equal(last->reason, EV_PREFIX_evicted);
+	says(ask("miss", at(last->request, -1)), "because /cache-format e4m3 emptied");
+	assert_null(strstr(ask("miss", at(last->request, -1)), "shared whole or not at all"));
 }
 
 static void test_preempt(void **state)
@@ -527,6 +556,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_miss),
 		cmocka_unit_test(test_evict),
+		cmocka_unit_test(test_emptied),
 		cmocka_unit_test(test_preempt),
 		cmocka_unit_test(test_wait),
 		cmocka_unit_test(test_reject),

@@ -195,6 +195,34 @@ static void a_turn_that_goes_on_is_one_line(void **state)
 	timeline_free(&k.t);
 }
 
+/* What a setting emptied is not drawn; of an ended request the cache has the whole pages. */
+static void only_what_is_cached_is_in_the_tree(void **state)
+{
+	struct script k;
+	struct event ev;
+
+	(void)state;
+	script_begin(&k, 64, NAN);
+	request(&k, 1, "before", 47, SKY, 47);
+	lookup(&k, 1, 47, 0, EV_PREFIX_empty, 0, 0, 0);
+	token(&k, 1, 1, 47, SKY, EV_SOURCE_plain);
+	has(drawn(&k, &view_prefix, 50, 5), "a before              3 pages");
+	ev_init(&ev, EV_finish);
+	ev.u.finish.request = 1;
+	ev.u.finish.reason = EV_FINISH_length;
+	tell(&k, &ev);
+	has(drawn(&k, &view_prefix, 50, 5), "a before              2 pages");
+	ev_init(&ev, EV_page);
+	ev.u.page.page = 1;
+	ev.u.page.action = EV_PAGE_evict;
+	tell(&k, &ev);
+	has(drawn(&k, &view_prefix, 60, 5), "empty: a setting emptied the cache");
+	request(&k, 2, "after", 47, SKY, 47);
+	has(drawn(&k, &view_prefix, 50, 5), "b after");
+	has_not(drawn(&k, &view_prefix, 50, 5), "before");
+	timeline_free(&k.t);
+}
+
 /* Attention */
 
 /* Two layers over 8 pages. Packed shares: (v / 255)^2. */
@@ -695,6 +723,7 @@ int main(void)
 		cmocka_unit_test(prefix_on_one_line_tells_the_newest),
 		cmocka_unit_test(prefix_zoomed_adds_up_the_session),
 		cmocka_unit_test(a_turn_that_goes_on_is_one_line),
+		cmocka_unit_test(only_what_is_cached_is_in_the_tree),
 		cmocka_unit_test(attention_adds_up_shares),
 		cmocka_unit_test(attention_shows_a_head_once_it_was_observed),
 		cmocka_unit_test(attention_keys_choose_layer_and_head),
