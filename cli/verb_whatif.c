@@ -85,8 +85,8 @@ static void print_table(const struct whatif *w)
 			"it was recorded with a drafter that needs the model: that the counts are the log's was not checked");
 	else if (n_off)
 		printf(
-			"run again as recorded, %d of these figures differ from the log: arrivals cannot be placed exactly\n",
-			n_off);
+			"run again as recorded, %d of these figures differ%s from the log: arrivals cannot be placed exactly\n",
+			n_off, n_off == 1 ? "s" : "");
 	else
 		puts("run again as recorded, every count is that of the log");
 	if (w->verified)

@@ -107,7 +107,7 @@ def main():
                     sgr(part[2:-1], state, default)
                 continue
             for char in part:
-                if unicodedata.combining(char):
+                if unicodedata.category(char) in ("Mn", "Me", "Cf"):  # U+200D and U+FE0F among them
                     continue
                 row.append((char, 2 if unicodedata.east_asian_width(char) in "WF" else 1, dict(state)))
         rows.append(row)

@@ -201,9 +201,10 @@ static void say_needed(struct why *w, const struct miss *m)
 	if (m->closest && m->hit / m->size == m->shared / m->size && m->hit / m->size < whole &&
 		m->shared % m->size && m->shared < m->n_ids)
 		why_say(w,
-			"  it fills %lld whole pages; the %lld tokens after them lie in a page that also holds "
+			"  it fills %lld whole page%s; the next %lld lie in a page that also holds "
 			"others, and a page is shared whole or not at all",
-			(long long)(m->shared / m->size), (long long)(m->shared % m->size));
+			(long long)(m->shared / m->size), m->shared / m->size == 1 ? "" : "s",
+			(long long)(m->shared % m->size));
 	if (missing > 0)
 		why_say(w,
 			"  for a whole hit %lld more pages would be needed: blocks %lld to %lld, positions %lld to "

@@ -55,7 +55,7 @@ def paste(screen, text):
 
 
 def test_a_key_that_closes_types(suite):
-    """a key that closes a list or a help reaches the prompt; Esc and Enter only close; a replay takes it, too"""
+    """what begins a command or is pasted over a help reaches the prompt, a letter only closes; a replay takes its keys"""
     s = suite.screen(80, 24)
     try:
         suite.chat(s, "--record", "a.db")
@@ -68,8 +68,9 @@ def test_a_key_that_closes_types(suite):
             raise Failure("the command went to the model:\n" + s.text())
         s.keys("F1")
         s.wait("key closes")
-        s.type("hello")
+        s.type("x")
         s.wait("key closes", gone=True)
+        s.type("hello")
         expect_prompt(s, "hello")
         s.keys("F1")
         s.wait("key closes")
@@ -190,8 +191,16 @@ def test_waiting_turns(suite):
         enter(s, "early bird")
         s.wait(r"you +early bird")
         s.wait("waiting for the model · Esc takes it back")
+        enter(s, "/spec ngram:4")
+        s.wait(r"you +/spec ngram:4")
+        s.wait("2 turns waiting for the model · Esc takes the newest back")
+        enter(s, "a third")
+        enter(s, "/temp 0.5")
+        s.wait("… 1 more before")
+        if "not there yet" in s.text():
+            raise Failure(s.text())
         s.keys("C-c")
-        s.wait("early bird", gone=True)
+        s.wait("a third", gone=True)
         s.keys("C-c")
         s.wait(r"^\$$")
         suite.chat(s, "--no-record")
@@ -212,6 +221,79 @@ def test_waiting_turns(suite):
         s.wait("step 40")
         if re.search("waiting:|waiting for|takes", s.text()) or not re.search(r"you +second turn", s.text()):
             raise Failure(s.text())
+        suite.quit(s)
+    finally:
+        s.close()
+
+
+def test_an_error_changes_nothing(suite):
+    """a /try that fails does not leave the session paused; a failing one while it is paused does not go on"""
+    s = suite.screen(120, 40)
+    try:
+        suite.chat(s, "--no-record", "--max-tokens", "6")
+        suite.ask(s, "a b c", 6)
+        enter(s, "/try")
+        s.wait("/try")
+        enter(s, "/rewind 99999")
+        s.wait("rewind|position")
+        if "paused" in s.text().split("\n", maxsplit=1)[0]:
+            raise Failure("an error paused the session:\n" + s.text())
+        enter(s, "and on")
+        s.wait("step 12")
+        suite.quit(s)
+    finally:
+        s.close()
+
+
+def test_the_focus_is_on_the_screen(suite):
+    """Enter on a view that has no place beside the others leaves it, and F1 then explains what is there"""
+    s = suite.screen(80, 24)
+    try:
+        suite.chat(s, "--no-record")
+        enter(s, "/view drafters")
+        s.wait("drafters ─")
+        s.keys("Enter")
+        s.wait("drafters ─", gone=True)
+        s.keys("F1")
+        s.wait("You are talking to a language model")
+        s.keys("Enter")
+        s.type("typed")
+        expect_prompt(s, "typed")
+        s.keys("C-u")
+        s.type("/")
+        s.keys("Tab")
+        s.wait(r"… \d+ more")
+        s.keys("C-u")
+        suite.quit(s)
+    finally:
+        s.close()
+
+
+def test_a_script_goes_on_after_a_rewind(suite):
+    """--commands: the lines after /rewind, which pauses the answer, are read"""
+    s = suite.screen(120, 40)
+    try:
+        with open(os.path.join(s.folder, "lines"), "w", encoding="utf-8") as f:
+            f.write("a b c\n/rewind -4\n/continue\nthe second turn\n")
+        suite.chat(s, "--no-record", "--max-tokens", "8", "--commands", "lines")
+        s.wait(r"you +the second turn")
+        s.wait("step 20")
+        suite.quit(s)
+    finally:
+        s.close()
+
+
+def test_all_that_goes_on_is_named(suite):
+    """two answers that go on from an earlier step are both named"""
+    s = suite.screen(120, 40)
+    try:
+        suite.chat(s, "--record", "f.db", "--max-tokens", "40", "--seed", "3")
+        suite.ask(s, "Hello there.", 40)
+        enter(s, "/fork 2")
+        s.wait("step 8[01]")
+        for line in ("/back 20", "/temp 1.5", "/continue"):
+            enter(s, line)
+        s.wait("goes on from position .*; so does e from")
         suite.quit(s)
     finally:
         s.close()

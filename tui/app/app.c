@@ -194,7 +194,11 @@ static void show_commands(struct app *a)
 	for (const struct command *c = commands; out && c->s; c++) {
 		if (!commands_usable(&a->host, c))
 			continue;
-		fprintf(out, "/%-17s %-14s %s", c->s->name, setting_arg(c->s, arg, sizeof arg), c->s->doc);
+		setting_arg(c->s, arg, sizeof arg);
+		fprintf(out, "/%-17s %-14s ", c->s->name, arg);
+		if (strlen(arg) > 14) /* the text stays in its column */
+			fprintf(out, "\n%34s", "");
+		fputs(c->s->doc, out);
 		add_aliases(out, c);
 		if (commands_value(&a->host, c, value, sizeof value))
 			fprintf(out, " (now %s)", value);

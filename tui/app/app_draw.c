@@ -328,9 +328,12 @@ static void draw_matches(struct app *a)
 	p = pen_ink(a, (struct rect){ r.x, r.y + r.h - rows, r.w, rows }, INK_TEXT);
 	p.paper = INK_BAND;
 	pen_fill(&p, (struct rect){ 0, 0, r.w, rows });
-	for (int i = 0; i < n && i < rows * columns; i++)
+	for (int i = 0; i < n && i < rows * columns - (n > rows * columns); i++)
 		draw_match(&p, 1 + i / rows * (widest + 2), i % rows, columns == 1 ? r.w - 2 : widest,
 			prompt_match(i), columns == 1);
+	if (n > rows * columns)
+		view_put(&p, 1 + (columns - 1) * (widest + 2), rows - 1, INK_DIM, "%s %d more",
+			glyph(p.c, GLYPH_ELLIPSIS), n - rows * columns + 1);
 }
 
 static const char asleep[] = "the views have the keys · Ctrl-O to type here";
@@ -363,6 +366,9 @@ void app_draw(struct app *a)
 		prompt_lines(ask.w > 24 ? ask.w - 2 : ask.w, a->mode->label, a->canvas.ascii);
 	ask.look = view_lesson_look(app_timeline(a), points, sizeof points);
 	layout_make(&a->layout, &ask);
+	/* no place beside the others, and shown alone no longer */
+	if (a->focus >= 0 && a->layout.view[a->focus].h < 1)
+		a->focus = FOCUS_PROMPT;
 	canvas_clear(&a->canvas);
 	draw_status(a, a->layout.status);
 	draw_views(a, ask.look, points);

@@ -113,5 +113,6 @@ bool popup_key(struct popup *p, int key, bool typing)
 		return true;
 	}
 	p->open = false;
-	return by || only_closes(key, typing);
+	/* a letter means nothing to who reads; the beginning of a command, and what is pasted, does */
+	return by || only_closes(key, typing) || (typing && key > ' ' && key < 256 && key != '/');
 }

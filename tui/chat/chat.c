@@ -15,6 +15,25 @@ enum { FEED_NS = 15000000, SCRIPT_NS = 15000000, ESCAPE = 27 };
 
 /* --- lines: turns and commands, one after the other --- */
 
+/* Until the model is open, commands wait in order with the turns, but for those of the screen. */
+static bool waits_for_model(struct app *a, const char *line)
+{
+	const struct chat *c = a->mode_data;
+	const struct command *command = c->live.ready ? NULL : commands_find(&a->host, line);
+
+	if (!command || command->kind != COMMAND_ACT)
+		return command;
+	switch (command->act) {
+	case ACT_HELP:
+	case ACT_QUIT:
+	case ACT_THEME:
+	case ACT_TREE:
+	case ACT_VIEW:
+	case ACT_ZOOM: return false;
+	default: return true;
+	}
+}
+
 /* A turn waits until the model is open and the last answer is complete. */
 static void run_line(struct app *a, const char *line)
 {
@@ -22,7 +41,7 @@ static void run_line(struct app *a, const char *line)
 
 	if (chat_lesson_line(a, line) || line[strspn(line, " \t\n")] == '\0')
 		return;
-	if (*line == '/')
+	if (*line == '/' && !waits_for_model(a, line))
 		app_command(a, line);
 	else if (c->waiting.n == VIEW_WAITING || !(c->waiting.text[c->waiting.n] = strdup(line)))
 		app_say(a, SAY_ERROR, "%d turns are waiting already", c->waiting.n);
@@ -56,25 +75,31 @@ static void ask_waiting(struct app *a)
 	struct chat *c = a->mode_data;
 	char *line;
 
-	if (!c->live.ready || !c->waiting.n)
-		return;
-	/* a turn entered while an earlier step is shown, or after a rewind, continues from there */
-	if ((a->past || c->standing) && !stand_here(a))
-		return;
-	if (chat_busy(a))
-		return;
-	line = c->waiting.text[0];
-	memmove(c->waiting.text, c->waiting.text + 1, (size_t)--c->waiting.n * sizeof *c->waiting.text);
-	chat_ask(a, line);
-	free(line);
+	while (c->live.ready && c->waiting.n) {
+		/* a turn entered while an earlier step is shown, or after a rewind, continues from there */
+		if ((a->past || c->standing) && !stand_here(a))
+			return;
+		if (chat_busy(a))
+			return;
+		line = c->waiting.text[0];
+		memmove(
+			c->waiting.text, c->waiting.text + 1, (size_t)--c->waiting.n * sizeof *c->waiting.text);
+		if (*line == '/')
+			app_command(a, line);
+		else
+			chat_ask(a, line);
+		free(line);
+	}
 }
 
-/* The next line of the --commands file is read when no turn waits and no answer runs. */
+/* The next line of the --commands file is read when no turn waits and no answer runs, or when the
+ * line before it paused the answer. */
 static bool wants_line(struct app *a)
 {
 	struct chat *c = a->mode_data;
 
-	return c->script && c->live.ready && !a->quit && !c->waiting.n && !chat_busy(a);
+	return c->script && c->live.ready && !a->quit && !c->waiting.n &&
+		   (!chat_busy(a) || (c->script_paused && actor_paused(c->live.session.actor)));
 }
 
 /* Runs a few lines at a time: a file may be endless, and keys and frames must be handled in
@@ -94,6 +119,7 @@ static void run_script(struct app *a)
 		if (got > 0)
 			free(line);
 		ask_waiting(a);
+		c->script_paused = actor_paused(c->live.session.actor);
 	}
 	c->script_goes_on = got > 0;
 	if (got >= 0)

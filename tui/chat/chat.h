@@ -22,6 +22,7 @@ struct chat {
 	struct view_waiting waiting; /* turns not submitted yet */
 	struct script *script;       /* of --commands, until its end */
 	bool script_goes_on;         /* there may be another line */
+	bool script_paused;          /* its last line left the engine paused */
 	char *copy_to;               /* /save FILE.db: where the recording is copied when it is whole */
 	struct chat_search search;
 	struct chat_compare compare;

@@ -485,6 +485,7 @@ int chat_act(void *arg, enum command_act what, const char *text, double number, 
 	struct app *a = arg;
 	struct chat *c = a->mode_data;
 	int done = app_act(a, what, text, e);
+	bool paused = c->live.ready && actor_paused(c->live.session.actor);
 
 	if (done) {
 		chat_observe(a);
@@ -492,5 +493,8 @@ int chat_act(void *arg, enum command_act what, const char *text, double number, 
 	}
 	if (!c->live.ready)
 		return err_set(e, ERR_USAGE, "the model is not there yet");
-	return act(a, what, text, number, e);
+	done = act(a, what, text, number, e);
+	if (done < 0 && !paused) /* an error changes nothing */
+		actor_resume(c->live.session.actor);
+	return done;
 }

@@ -239,6 +239,17 @@ static void say_move(struct app *a, const struct move *m, bool goes_on)
 	say_fork(a, m, changed, goes_on);
 }
 
+static void say_moves(struct app *a, const struct journey *j, bool goes_on)
+{
+	size_t n;
+
+	say_move(a, &j->move[0], goes_on);
+	for (int i = 1; i < j->n && (n = strlen(a->message)) + 1 < sizeof a->message; i++)
+		snprintf(a->message + n, sizeof a->message - n, "; so does %s from %d of %s",
+			view_label(j->move[i].made).text, j->move[i].branch.pos,
+			view_label(j->move[i].branch.request).text);
+}
+
 /* Sets the conversation to the turn of the forks, and expects them as its answers. */
 static int await(struct app *a, struct journey *j, struct err *e)
 {
@@ -297,7 +308,7 @@ static int go(struct app *a, struct journey *j, bool goes_on, struct err *e)
 		a->state.request = 0;
 		a->state.token = -1;
 		c->standing = !goes_on;
-		say_move(a, &j->move[0], goes_on);
+		say_moves(a, j, goes_on);
 		if (goes_on)
 			actor_resume(c->live.session.actor);
 	}

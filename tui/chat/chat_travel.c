@@ -198,6 +198,8 @@ int chat_undo(struct app *a, struct err *e)
 
 void chat_wish(struct app *a, const struct view_wish *w)
 {
+	struct actor *actor = ((struct chat *)a->mode_data)->live.session.actor;
+	bool paused = actor_paused(actor);
 	struct err e = { 0 };
 	int result = 0;
 
@@ -209,6 +211,8 @@ void chat_wish(struct app *a, const struct view_wish *w)
 		chat_hold(a);
 		result = chat_move(a, t, w->branch, w->token, false, true, &e);
 	}
+	if (result < 0 && !paused)
+		actor_resume(actor);
 	if (result < 0)
 		app_say(a, SAY_ERROR, "%s", e.text);
 }

@@ -141,8 +141,8 @@ static void side_words(struct turn *n, const struct timeline *t, const struct tl
 	}
 	if (r->trimmed_tokens > 0)
 		snprintf(n->trimmed, sizeof n->trimmed,
-			"the context was full: %d turns (%d tokens) dropped", r->trimmed_turns,
-			r->trimmed_tokens);
+			"the context was full: %d turn%s (%d tokens) dropped", r->trimmed_turns,
+			r->trimmed_turns == 1 ? "" : "s", r->trimmed_tokens);
 	if (futures && r->looked_up)
 		snprintf(n->futures, sizeof n->futures,
 			"%d futures of one prompt; %s of its %s tokens were cached", futures,
@@ -205,7 +205,9 @@ void turn_of_waiting(struct turn *n, const struct timeline *t, const struct view
 	else
 		snprintf(
 			n->after, sizeof n->after, "%d turns %s · Esc takes the newest back", w->n, w->why);
-	n->n_lines = !n->same_question + n->asked.n_lines + (n->after[0] != 0);
+	if (i > 0 && i + TURNS_WAITING == w->n)
+		snprintf(n->trimmed, sizeof n->trimmed, "… %d more before", i);
+	n->n_lines = !n->same_question + (n->trimmed[0] != 0) + n->asked.n_lines + (n->after[0] != 0);
 }
 
 void turn_of_search(

@@ -14,7 +14,7 @@
 
 enum { MAX_TURNS = 4096, PAGE_LINES = 10, KEEP_CURSOR = -1 };
 
-#define NOTHING_SAID                                                                               \
+#define TYPE_BELOW                                                                                 \
 	"nothing said yet: type below, for example \"List the first five prime numbers.\""
 static const char anew_words[] = "a new conversation: the model sees nothing from above";
 
@@ -279,7 +279,8 @@ static void draw_chat(struct pen *p, const struct timeline *t, struct view_state
 	if (!timeline_chat(t) && !turn_searching(t) && !(s->waiting && s->waiting->n)) {
 		struct pen in = pen_sub(p, (struct rect){ 0, head + air - 1, p->r.w, p->r.h });
 
-		view_nothing(head ? &in : p, NOTHING_SAID);
+		/* a replay has nothing that could wait */
+		view_nothing(head ? &in : p, s->waiting ? TYPE_BELOW : "nothing said yet");
 		return;
 	}
 	draw_turns(p, t, s, head + (head && air));

@@ -89,18 +89,27 @@ static void draw_head(struct pen *p, int y, const struct columns *c)
 	view_put_right(p, c->measured, y, INK_DIM, "measured");
 }
 
+/* The setting says which is on. The shadow rows of drafters that are told of no more still have the
+ * flag of their time. */
+static bool is_used(const struct timeline *t, const struct tl_shadow *s)
+{
+	const char *spec = timeline_setting(t, "spec");
+
+	return spec ? !strncmp(spec, s->drafter, TL_DRAFTER - 1) : s->used;
+}
+
 static void draw_drafter(struct pen *p, int y, const struct timeline *t, const struct tl_shadow *s,
 	const struct columns *c)
 {
-	bool plain = !strcmp(s->drafter, "off");
+	bool plain = !strcmp(s->drafter, "off"), used = is_used(t, s);
 	double base = plain_of(t), each = s->steps > 0
 										  ? (double)(s->propose_ns + s->learn_ns) / (double)s->steps
 										  : (double)NAN;
 	char part[VIEW_NUM];
 
-	if (s->used)
+	if (used)
 		view_put(p, 0, y, INK_ACCEPTED, "%s", glyph(p->c, GLYPH_ARROW));
-	p->ink = s->used ? INK_BRIGHT : INK_TEXT;
+	p->ink = used ? INK_BRIGHT : INK_TEXT;
 	pen_clip(p, 2, y, c->name_w, plain ? "plain decoding" : s->drafter, -1);
 	view_put_right(p, c->tokens, y, INK_TEXT, "%s", two(part, s->lately, "%.2f"));
 	for (int i = 0; i < c->n_places; i++)
@@ -167,19 +176,37 @@ static int draw_choices(struct pen *p, int y, int rows, const struct timeline *t
 	return n;
 }
 
-static void draw_table(struct pen *p, const struct timeline *t, struct view_state *s, int rows)
+/* Of the shadow drafters, and on top one for the drafter that is on and none of them. */
+static int n_rows(const struct timeline *t)
 {
-	const struct tl_shadow *by[TL_SHADOWS];
-	struct columns c = columns_for(p, t);
-	int64_t *from = &s->cursor[VIEW_DRAFTERS];
+	bool own = timeline_setting(t, "spec");
 
 	for (int32_t i = 0; i < t->n_shadows; i++)
-		by[i] = &t->shadow[i];
-	qsort(by, (size_t)t->n_shadows, sizeof *by, by_prediction);
-	*from = *from > t->n_shadows - rows ? t->n_shadows - rows : *from;
+		own &= !is_used(t, &t->shadow[i]);
+	return t->n_shadows + own;
+}
+
+static void draw_table(struct pen *p, const struct timeline *t, struct view_state *s, int rows)
+{
+	const struct tl_shadow *by[TL_SHADOWS + 1];
+	struct columns c = columns_for(p, t);
+	struct tl_shadow own = {
+		.lately = (double)NAN, .predicted = (double)NAN, .measured = (double)NAN
+	};
+	int64_t *from = &s->cursor[VIEW_DRAFTERS];
+	int n = n_rows(t), first = n - t->n_shadows;
+
+	if (first) {
+		snprintf(own.drafter, sizeof own.drafter, "%s", timeline_setting(t, "spec"));
+		by[0] = &own;
+	}
+	for (int32_t i = 0; i < t->n_shadows; i++)
+		by[first + i] = &t->shadow[i];
+	qsort(by + first, (size_t)t->n_shadows, sizeof *by, by_prediction);
+	*from = *from > n - rows ? n - rows : *from;
 	*from = *from < 0 ? 0 : *from;
 	draw_head(p, 1, &c);
-	for (int i = 0; i < rows && *from + i < t->n_shadows; i++)
+	for (int i = 0; i < rows && *from + i < n; i++)
 		draw_drafter(p, 2 + i, t, by[*from + i], &c);
 }
 
@@ -199,7 +226,7 @@ static void drafters_draw(struct pen *p, const struct timeline *t, struct view_s
 						   : "off: /shadow all lets drafters guess beside the run");
 		return;
 	}
-	rows = rows - below < t->n_shadows ? rows - below : t->n_shadows;
+	rows = rows - below < n_rows(t) ? rows - below : n_rows(t);
 	draw_table(p, t, s, rows < 1 ? 1 : rows);
 	if (!zoomed)
 		return;

@@ -92,7 +92,7 @@ const char *view_ns(char *buf, double ns)
 	if (!(ns >= 0) || isinf(ns))
 		return absent(buf);
 	if (ns < 999500)
-		snprintf(buf, VIEW_NUM, "%.0f us", ns / 1e3);
+		snprintf(buf, VIEW_NUM, "%.0f µs", ns / 1e3);
 	else if (ns < 999.5e6)
 		return scaled(buf, ns / 1e6, "ms");
 	else if (ns < 599.5e9)

@@ -180,6 +180,28 @@ static struct timeline drafters_session(const char *spec, const char *shadow, in
 	return t;
 }
 
+/* The arrow is at the drafter of the setting, in a row of its own if no shadow row is its. */
+static void the_drafter_in_use_has_the_arrow(void **state)
+{
+	struct timeline t = drafters_session("auto:ngram:4+skip:1,2", "off", 2);
+	struct view_state small = fresh;
+	struct event ev;
+	char *screen;
+
+	(void)state;
+	ev_init(&ev, EV_setting);
+	ev.seq = t.last_seq + 1;
+	ev.t_ns = t.last_t_ns;
+	ev.u.setting.name = ev_text("spec");
+	ev.u.setting.value = ev_text("ngram:7");
+	timeline_fold(&t, &ev);
+	screen = text_of(&view_drafters, &t, &small, 78, 8, true);
+	assert_non_null(strstr(screen, "> ngram:7"));
+	assert_null(strstr(screen, "> auto"));
+	free(screen);
+	timeline_free(&t);
+}
+
 static void golden_drafters(void **state)
 {
 	struct timeline shadows =
@@ -435,7 +457,7 @@ static void numbers(void **state)
 	assert_string_equal(view_count(b, -1234567), "-1,234,567");
 	assert_string_equal(view_count(b, INT64_MAX), "9,223,372,036,854,775,807");
 	assert_string_equal(view_count(b, EV_NULL_I), "–");
-	assert_string_equal(view_ns(b, 870e3), "870 us");
+	assert_string_equal(view_ns(b, 870e3), "870 µs");
 	assert_string_equal(view_ns(b, 3.48e6), "3.48 ms");
 	assert_string_equal(view_ns(b, 41e6), "41.0 ms");
 	assert_string_equal(view_ns(b, 412e6), "412 ms");
@@ -677,6 +699,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_winner_is_always_seen),
 		cmocka_unit_test(golden_texts),
+		cmocka_unit_test(the_drafter_in_use_has_the_arrow),
 		cmocka_unit_test(golden_drafters),
 		cmocka_unit_test(sizes_of_a_session),
 		cmocka_unit_test(sizes_of_nothing),
