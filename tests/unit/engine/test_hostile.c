@@ -186,7 +186,7 @@ static const struct {
 } cases[] = {
 	{ "another program's file", "PRAGMA application_id = 1", "not a recording of cutaway", 0 },
 	{ "no application", "PRAGMA application_id = 0", "not a recording of cutaway", 0 },
-	{ "a newer format", "PRAGMA user_version = 9", "upgrade cutaway", 0 },
+	{ "a newer format", "PRAGMA user_version = 10", "upgrade cutaway", 0 },
 	{ "no format", "PRAGMA user_version = 0", "its format is 0", 0 },
 	{ "a format below all", "PRAGMA user_version = -2147483648", "its format is -", 0 },
 	{ "a file of format 1",
@@ -209,6 +209,11 @@ static const struct {
 	{ "a file of format 7",
 		"DROP TABLE memory; ALTER TABLE page DROP COLUMN memory; PRAGMA user_version = 7", NULL,
 		ALL },
+	{ "a file of format 8",
+		"DROP TABLE lesson; DROP TABLE answer; ALTER TABLE token DROP COLUMN rows;"
+		"PRAGMA user_version = 8",
+		NULL, ALL },
+	{ "a table missing that format 8 had not", "DROP TABLE lesson", "no table lesson", 0 },
 	{ "a table missing that format 7 had not", "DROP TABLE memory", "no table memory", 0 },
 	{ "a column missing that format 4 had not",
 		"DROP VIEW slow_steps; DROP VIEW steps;"
