@@ -108,6 +108,8 @@ static int run_model(struct timeline *t, const struct cli *c, struct err *e)
 		engine_observe(s.engine, true);
 		rc = run_batch(s.engine, t, batch, depth, e);
 	}
+	if (!rc) /* the arithmetic, too */
+		rc = engine_set(s.engine, "roof", "measure", e);
 	return session_close(&s, rc ? NULL : e) || rc ? -1 : 0;
 }
 

@@ -402,10 +402,10 @@ void k_copy(struct k_ctx *ctx, void *to, const void *from, size_t bytes);
  * invalid, and only k_free() and k_close() may follow. */
 int k_run(struct k_ctx *ctx, struct k_program *p, struct err *e);
 
-/* Plain read bandwidth of this machine with this pool, bytes a second: the best of several passes
- * over `bytes` of memory, more where the machine is busy; least (may be NULL) is the worst of them.
- * Takes about 60 ms for 256 MB. */
-double k_measure_read(struct k_ctx *ctx, size_t bytes, double *least);
+/* Plain read bandwidth of this machine with this pool, bytes a second: the best of at most
+ * n_passes over `bytes` of memory, fewer where the machine is quiet; least (may be NULL) is the
+ * worst of them. A pass over 256 MB takes 10 to 30 ms, and making them as long as a few passes. */
+double k_measure_read(struct k_ctx *ctx, size_t bytes, int32_t n_passes, double *least);
 /* One such pass over `bytes` (a multiple of 64) at data, which are not changed; on a device, over
  * as many bytes of its own. */
 double k_read_rate(struct k_ctx *ctx, const void *data, size_t bytes);

@@ -63,9 +63,8 @@ static void touch(void *arg, int tid, int n_threads, void *scratch)
 	memset((char *)s->data + lo, 1, (size_t)(hi - lo));
 }
 
-double k_measure_read(struct k_ctx *ctx, size_t bytes, double *least)
+double k_measure_read(struct k_ctx *ctx, size_t bytes, int32_t n_passes, double *least)
 {
-	enum { MOST_PASSES = 16 };
 	double best = 0, worst = INFINITY;
 	void *data;
 
@@ -82,7 +81,7 @@ double k_measure_read(struct k_ctx *ctx, size_t bytes, double *least)
 	madvise(data, bytes, MADV_HUGEPAGE);
 	k_pool_run(ctx->pool, touch, &(struct touching){ data, bytes });
 	/* until the best has stood for three passes: it is quickly found on a quiet machine */
-	for (int pass = 0, stood = 0; pass < MOST_PASSES && stood < 3; pass++) {
+	for (int pass = 0, stood = 0; pass < n_passes && stood < 3; pass++) {
 		double rate = k_read_rate(ctx, data, bytes);
 
 		stood = rate > best * 1.02 ? 0 : stood + 1;

@@ -2,8 +2,9 @@
  * in 16 bits, eight to a chain, then widened), and of its f32 products. Thread: any; no state. */
 #ifdef __x86_64__
 #include <immintrin.h>
+#include <string.h>
 
-#include "kernels/measure.h"
+#include "kernels/cpu/measure_body.h"
 
 uint64_t k_avx2_multiply(int64_t n)
 {
@@ -34,24 +35,5 @@ uint64_t k_avx2_multiply(int64_t n)
 	return (uint64_t)n * CHAINS * LENGTH * 32;
 }
 
-uint64_t k_avx2_fma(int64_t n)
-{
-	enum { CHAINS = 12, LENGTH = 8 };
-	__m256 w = _mm256_set1_ps(0.5f), x = _mm256_set1_ps(1);
-	__m256 sum[CHAINS];
-
-	for (int c = 0; c < CHAINS; c++)
-		sum[c] = _mm256_setzero_ps();
-	for (int64_t i = 0; i < n; i++)
-#pragma GCC unroll 8
-		for (int k = 0; k < LENGTH; k++)
-#pragma GCC unroll 12
-			for (int c = 0; c < CHAINS; c++) {
-				sum[c] = _mm256_fmadd_ps(sum[c], w, x);
-				__asm__("" : "+x"(sum[c])); /* forces the sum here, in this order */
-			}
-	for (int c = 0; c < CHAINS; c++)
-		__asm__ volatile("" ::"x"(sum[c])); /* keeps the sum alive */
-	return (uint64_t)n * CHAINS * LENGTH * 8;
-}
+MEASURE_CHAINS(k_avx2_fma, __m256, 8, _mm256_fmadd_ps, _mm256_set1_ps(0.5f), _mm256_set1_ps(1))
 #endif

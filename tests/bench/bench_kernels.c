@@ -142,7 +142,7 @@ int main(int argc, char **argv)
 	madvise(arena, ARENA, MADV_HUGEPAGE);
 	bytes[0] = fill_program(ctx, type, op, out);
 	bytes[1] = fill_head(ctx, &op[OPS - 1], out);
-	read = k_measure_read(ctx, 256u << 20, NULL);
+	read = k_measure_read(ctx, 256u << 20, 16, NULL);
 	printf("%s, %d threads, blocks in %s %.1f MB, head in Q8_0 %.1f MB, plain read %.1f GB/s\n",
 		k_isa_name(ctx), k_n_threads(ctx), k_types[type].name, bytes[0] / 1e6, bytes[1] / 1e6,
 		read / 1e9);

@@ -319,7 +319,7 @@ static void test_choice(void **state)
 	assert_int_equal(k_open(&c, "auto", NULL, 1, &e), 0);
 	assert_string_equal(k_backend_name(c), "cuda");
 	assert_string_equal(k_fallback(c), "");
-	assert_true(k_measure_read(c, 1 << 20, NULL) > 0);
+	assert_true(k_measure_read(c, 1 << 20, 16, NULL) > 0);
 	k_close(c);
 	assert_true((shim->fail)("cuModuleLoadData:1=209"));
 	assert_int_equal(k_open(&c, "auto", NULL, 1, &e), 0);

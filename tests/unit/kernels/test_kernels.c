@@ -469,7 +469,7 @@ static void test_open(void **state)
 	assert_string_equal(k_backend_name(c), "cpu");
 	assert_string_equal(k_isa_name(c), k_isas()[0]);
 	assert_int_equal(k_n_threads(c), 2);
-	double least = 0, best = k_measure_read(c, 1 << 20, &least);
+	double least = 0, best = k_measure_read(c, 1 << 20, 16, &least);
 
 	assert_true(least > 0 && best >= least);
 	assert_true(k_measure_int(c) > 0);
