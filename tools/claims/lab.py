@@ -89,7 +89,7 @@ def shown(words, text):
 
 
 def execute(words, text):
-    if words[0] in ("run", "bench", "score", "compare") and "--backend" not in words and gpu():
+    if words[0] in ("run", "bench", "score", "compare", "formulas") and "--backend" not in words and gpu():
         words = [*words, "--backend", "cpu"]  # what is said of a GPU is asked for
     done = subprocess.run([PROGRAM, *words], input=text.encode(), capture_output=True, env={**os.environ, **HOME}, cwd=ROOT)
     if done.returncode:

@@ -14,8 +14,8 @@ from drafts import (chain, drafter, drafters, files, guessed_and_rejected, itsel
 from lab import merge
 from memory import (activations, best_of, cache_formats, certificate, document, e4m3, few_pages, lossy, needle, no_cache,
                     other_model, page_sizes, passages, prefix, scored, window_pages, windows)
-from steps import (contiguous, cuda_modes, depths, formats, groups, load, loads, paged, pause, predictions, replicas, roofs,
-                   row_costs, shapes, sizes, static_batches, threads)
+from steps import (contiguous, cuda_modes, depths, formats, groups, load, loads, memory_sheet, paged, pause, predictions,
+                   prompts_together, replicas, roofs, row_costs, shapes, sizes, static_batches, threads)
 
 
 @dataclass
@@ -245,11 +245,10 @@ ROWS = [
     Row("1.23", "Batching decode uses the spare compute.", loads,
         "1, 4, 16, 32 sequences: {at[1].tok_s:.0f}, {at[4].tok_s:.0f}, {at[16].tok_s:.0f}, {at[32].tok_s:.0f} tok/s in "
         "full steps", lambda m: m.at[16].tok_s > 2 * m.at[1].tok_s, "16 sequences are {gain:.2f} times one"),
-    Row("1.24", "Memory limits the batch.", few_pages,
+    Row("1.24", "Memory limits the batch.", lambda: merge(few_pages(), memory_sheet()),
         "8 requests on {wide.peak_pages} pages: {wide.steps} steps; on 24: {few.preemptions} preemptions, "
-        "{few.recomputed} rows recomputed, {few.steps} steps",
-        lambda m: m.few.preemptions > 0 and m.few.steps > m.wide.steps, "24 pages were enough",
-        lacks="the largest batch by formula"),
+        "{few.recomputed} rows recomputed, {few.steps} steps; by formula 80 GB hold {fits:,} sequences of 4,096 tokens",
+        lambda m: m.few.preemptions > 0 and m.few.steps > m.wide.steps, "24 pages were enough"),
     Row("1.24b", "What is compute-bound is parallelised over instances.", threads,
         "2 threads against 1: prompts {prompt:.2f}, decoding {decode:.2f} times as fast",
         lambda m: m.prompt.median > m.decode.median, "prompts gain no more from a second thread than decoding",
@@ -444,9 +443,10 @@ ROWS = [
         "decoding: {decode.bytes:.0%} of reads, {decode.ops:.0%} of multiply-adds; prompt {prompt.bytes:.0%}, "
         "{prompt.ops:.0%}", lambda m: m.decode.bytes > m.decode.ops and m.prompt.ops > m.prompt.bytes,
         "the roofs say otherwise"),
-    Row("4.8", "Memory = B·kv + parameters; kv = S·K·H·L·2·2.", shapes,
-        "kv by formula {kv_formula:,}, counted {kv_token:,.0f} B a token; weights {weights_mb:.2f} MB",
-        lambda m: m.kv_formula == m.kv_token, "counted otherwise", lacks="a panel with sliders"),
+    Row("4.8", "Memory = B·kv + parameters; kv = S·K·H·L·2·2.", lambda: merge(shapes(), memory_sheet()),
+        "kv by formula {kv_formula:,}, counted {kv_token:,.0f} B a token; weights {weights_mb:.2f} MB; with 8 requests of 256 "
+        "tokens {formula_mb:.1f} by formula, {counted_mb:.1f} MB counted",
+        lambda m: m.kv_formula == m.kv_token and m.apart < 0.1, "pages are not full: {apart:.0%} more is held"),
     Row("4.9", "Latency = memory / bandwidth; throughput = B / latency.", predictions,
         "predicted {by[1]:.1f} ms at batch 1 ({reads:.0f} GB/s), measured {at[1].ms:.1f}; at 32 {by[32]:.1f}, measured "
         "{at[32].ms:.1f}", lambda m: m.at[1].ms.median < 1.5 * m.by[1] and m.at[32].ms.median < 1.5 * m.by[32],
@@ -462,10 +462,12 @@ ROWS = [
         "replicas of one machine share its memory's bandwidth: M times needs M memories"),
     Row("4.12", "Model and cache can be sharded, which is harder.", missing="as row 1.27"),
     Row("4.13", "Time to first token wants small prefill batches, decoding large ones.",
-        lambda: merge(chunked=pause(128), whole=pause(0)),
-        "longest wait for a token {chunked.longest:.0f} ms with chunks of 128, {whole.longest:,.0f} ms whole",
-        lambda m: m.chunked.longest < m.whole.longest, "chunks do not help",
-        lacks="TTFT and inter-token latency over budget and chunk"),
+        lambda: merge(chunked=pause(128), whole=pause(0), few=prompts_together(256), many=prompts_together(2048), load=loads()),
+        "8 prompts at once: first token after {few.ttft:.0f} ms on average with {few.most} rows a step, {many.ttft:.0f} with "
+        "{many.most}; decoding 16 at once gives {load.gain:.2f} times the tokens of one; a prompt of 1,500 tokens makes others "
+        "wait {chunked.longest:.0f} ms in chunks of 128, {whole.longest:,.0f} whole",
+        lambda m: m.few.ttft < m.many.ttft and m.load.gain > 1 and m.chunked.longest < m.whole.longest,
+        "prompts are no sooner answered in smaller batches"),
     Row("4.14", "GQA is much faster up to 8 groups.", groups,
         "4,096 tokens deep, 16 heads: attention with 1, 2, 4, 8, 16 K, V heads {at[1].attention_ms:.2f}, "
         "{at[2].attention_ms:.2f}, {at[4].attention_ms:.2f}, {at[8].attention_ms:.2f}, {at[16].attention_ms:.2f} ms a "

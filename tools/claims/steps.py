@@ -212,6 +212,30 @@ def pause(chunk):
     return m
 
 
+@measure("ttft")
+def prompts_together(budget):
+    """Eight different prompts of about 200 tokens that come at once, in steps of at most so many rows: waits for the first token."""
+    text = lab.text_of(1600)
+    lines = [text[i * len(text) // 8:(i + 1) * len(text) // 8].replace("\n", " ") for i in range(8)]
+    r = batch(lines, "--raw", "--greedy", "--slots", "8", "--max-tokens", "8", "--prefill-chunk", "0", "--budget", str(budget),
+              "--no-prefix-cache")
+    return Numbers(ttft=r.one("SELECT avg(first_token_ns) / 1e6 FROM finish"),
+                   most=r.one("SELECT max(prefill_rows) FROM step"))
+
+
+def formulas(*options):
+    """The sheet of formulas, a line by its name."""
+    return {line["what"]: Numbers(**line) for line in lab.report("formulas", *options)["formulas"]}
+
+
+@measure()
+def memory_sheet():
+    """Memory by formula, beside what is counted of 8 requests; and what a published machine would hold."""
+    sheet, large = formulas("--sequences", "8", "--depth", "256"), formulas("--machine", "h100", "--sequences", "8", "--depth", "4096")
+    used, fits = sheet["memory in use"], large["largest batch that fits"]
+    return Numbers(formula_mb=used.value / 1e6, counted_mb=used.seen / 1e6, apart=abs(used.seen / used.value - 1), fits=int(fits.value))
+
+
 def shape(dim, layers, heads, kv_heads, ffn, vocab, kind="Q4_1", head="Q8_0"):
     return ["--dim", str(dim), "--layers", str(layers), "--heads", str(heads), "--kv-heads", str(kv_heads), "--ffn", str(ffn),
             "--vocab", str(vocab), "--type", kind, "--embd-type", head, "--ctx", "8192", "--repeat"]
