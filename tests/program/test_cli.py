@@ -14,7 +14,8 @@ import sys
 import time
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from tap import ROOT, check, finish
+
 TMP = tempfile.TemporaryDirectory(prefix="cutaway-cli-")
 PROGRAM = os.path.join(TMP.name, "cutaway")  # a copy, so that no model lies beside it
 TINY = os.path.join(TMP.name, "tiny.gguf")
@@ -23,17 +24,6 @@ VERBS = ["chat", "run", "replay", "tokenize", "sessions", "score", "bench", "cer
 HOMES = {name: os.path.join(TMP.name, name) for name in
          ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}
 HOMES["TMPDIR"] = TMP.name
-count = failures = 0
-
-
-def check(name, good, more=""):
-    global count, failures
-    count += 1
-    print(f"{'ok' if good else 'not ok'} {count} - {name}")
-    if not good:
-        failures += 1
-        for line in str(more).splitlines()[:20]:
-            print("# " + line)
 
 
 def cutaway(*args, stdin=b"", env=None, cwd=TMP.name, stdout=subprocess.PIPE, **more):
@@ -708,8 +698,7 @@ def main():
                  test_limit, test_stop, test_batch, test_score, test_recording, test_cache, test_pipes, test_terminal, test_whatif_and_why, test_search, test_verify, test_diff,
                  test_certify, test_sentencepiece, test_formulas, test_bench, test_bench_tools):
         test()
-    print(f"1..{count}")
-    return failures > 0
+    return finish()
 
 
 if __name__ == "__main__":

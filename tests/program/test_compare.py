@@ -8,22 +8,11 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PROGRAM = os.path.join(ROOT, "cutaway")
+from tap import PROGRAM, ROOT, check, finish
+
 TMP = tempfile.TemporaryDirectory(prefix="cutaway-compare-")
 TINY, OTHER = os.path.join(TMP.name, "tiny.gguf"), os.path.join(TMP.name, "other.gguf")
 HOMES = {name: os.path.join(TMP.name, name) for name in ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}
-count = failures = 0
-
-
-def check(name, good, more=""):
-    global count, failures
-    count += 1
-    print(f"{'ok' if good else 'not ok'} {count} - {name}", flush=True)
-    if not good:
-        failures += 1
-        for line in str(more).splitlines()[:20]:
-            print("# " + line)
 
 
 def compare(*args):
@@ -135,8 +124,7 @@ def main():
         return 1
     for test in (test_equal_sides, test_recordings, test_differences, test_shipped_prompts, test_errors, test_interrupt):
         test()
-    print(f"1..{count}")
-    return failures > 0
+    return finish()
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from tap import ROOT, check, finish
+
 F32, Q4_1, Q8_0 = 0, 3, 8
 ROW_BYTES = {F32: lambda n: 4 * n, Q4_1: lambda n: n // 32 * 20, Q8_0: lambda n: n // 32 * 34}
 VOCAB, DIM, HEADS, KV_HEADS, HEAD_DIM, FFN = 49152, 576, 9, 3, 64, 1536  # SmolLM2-135M's
@@ -21,16 +22,6 @@ LAYER = {"attn_norm": (DIM,), "attn_q": (DIM, HEADS * HEAD_DIM), "attn_k": (DIM,
          "attn_v": (DIM, KV_HEADS * HEAD_DIM), "attn_output": (HEADS * HEAD_DIM, DIM), "ffn_norm": (DIM,),
          "ffn_gate": (DIM, FFN), "ffn_up": (DIM, FFN), "ffn_down": (FFN, DIM)}
 MODEL = os.path.join(ROOT, "models/SmolLM2-135M-Instruct.Q4_1.gguf")
-failures = count = 0
-
-
-def check(name, good, more=""):
-    global failures, count
-    count += 1
-    failures += not good
-    print(f"{'ok' if good else 'not ok'} {count} - {name}")
-    if not good:
-        print("#", more)
 
 
 class Reader:
@@ -196,8 +187,7 @@ def main():
             shutil.copy(os.path.join(ROOT, "cutaway"), folder)
             for path, kind in zip(paths, kinds):
                 test_agreement(path, kind, tokens, folder)
-    print(f"1..{count}")
-    return failures > 0
+    return finish()
 
 
 if __name__ == "__main__":

@@ -14,22 +14,11 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from tap import PROGRAM, ROOT, check, finish
+
 TMP = tempfile.TemporaryDirectory(prefix="cutaway-export-")
-PROGRAM = os.path.join(ROOT, "cutaway")
 TINY, FILE = (os.path.join(TMP.name, name) for name in ("tiny.gguf", "session.db"))
 NASTY = 'a "quote", a <b>tag</b>, </script><script>document.title="broken"</script> <!-- =1+1 \x1b[31m \u202e é'
-count = failures = 0
-
-
-def check(name, good, more=""):
-    global count, failures
-    count += 1
-    print(f"{'ok' if good else 'not ok'} {count} - {name}")
-    if not good:
-        failures += 1
-        for line in str(more).splitlines()[:20]:
-            print("# " + line)
 
 
 def skip(name, why):
@@ -374,8 +363,7 @@ def main():
     for test in (test_perfetto, test_csv, test_jsonl, test_html, test_html_search, test_html_drafters, test_html_limits,
                  test_asciicast, test_errors):
         test()
-    print(f"1..{count}")
-    return failures > 0
+    return finish()
 
 
 if __name__ == "__main__":

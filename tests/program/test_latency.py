@@ -8,19 +8,10 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from tap import ROOT, check, finish
+
 TMP = tempfile.TemporaryDirectory(prefix="cutaway-latency-")
 TINY = os.path.join(TMP.name, "tiny.gguf")
-count = failures = 0
-
-
-def check(name, good, more=""):
-    global count, failures
-    count += 1
-    print(f"{'ok' if good else 'not ok'} {count} - {name}")
-    if not good:
-        failures += 1
-        print("# " + str(more)[:2000])
 
 
 def record(name, *args):
@@ -72,5 +63,4 @@ check("with drafts, some tokens came together", compare("with drafts", record("d
 short = record("short", "--slots", "6", "--pages", "14", "--page-size", "16")
 compare("with few pages", short)
 check("some were preempted", short.execute("SELECT count(*) FROM preempt").fetchone()[0] > 0)
-print(f"1..{count}")
-sys.exit(failures > 0)
+sys.exit(finish())

@@ -11,20 +11,10 @@ import tempfile
 
 import locales
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from tap import ROOT, check, finish
+
 TMP = tempfile.TemporaryDirectory(prefix="cutaway-locale-")
 COMMA = "de_DE.UTF-8"
-count = failures = 0
-
-
-def check(name, good, more=""):
-    global count, failures
-    count += 1
-    print(f"{'ok' if good else 'not ok'} {count} - {name}")
-    if not good:
-        failures += 1
-        for line in str(more).splitlines()[:20]:
-            print("# " + line[:300])
 
 
 def cutaway(locale, *args):
@@ -109,8 +99,7 @@ def main():
         f.write("The cat sat on the mat.\n")
     test_commands()
     test_recordings()
-    print(f"1..{count}")
-    return failures > 0
+    return finish()
 
 
 if __name__ == "__main__":

@@ -10,11 +10,10 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PROGRAM = os.path.join(ROOT, "cutaway")
+from tap import PROGRAM, ROOT, check, finish, skip
+
 DATA = os.path.join(ROOT, "tests", "data")
 MARGIN = 0.02  # between the best two logits; below it either may win
-count = failures = 0
 
 
 class Model:
@@ -29,16 +28,6 @@ class Model:
 MODELS = [Model("SmolLM2-135M-Instruct.Q4_1.gguf", "", (0.015, 0.10), "model"),
           # llama.cpp on the file itself: 0.9 % and 0.072
           Model("gemma-3-270m-q4_k_m.gguf", "zoo/gemma-3-270m.", (0.015, 0.10), "gemma")]
-
-
-def check(name, good, more=""):
-    global count, failures
-    count += 1
-    failures += not good
-    print(f"{'ok' if good else 'not ok'} {count} - {name}", flush=True)
-    if not good:
-        for line in str(more).splitlines()[:20]:
-            print("# " + line)
 
 
 def cutaway(verb, *args, model, stdin=b""):
@@ -115,7 +104,6 @@ def test_f32(real):
 
 
 def main():
-    global count
     if not os.path.exists(MODELS[0].path):
         print("Bail out! there is no model: call make model")
         return 1
@@ -124,10 +112,8 @@ def main():
             if os.path.exists(model.path):
                 test(model)
             else:
-                count += 1
-                print(f"ok {count} - {model.name}: {test.__name__} # SKIP it is not there: make {model.how}")
-    print(f"1..{count}")
-    return failures > 0
+                skip(f"{model.name}: {test.__name__}", f"it is not there: make {model.how}")
+    return finish()
 
 
 if __name__ == "__main__":

@@ -10,23 +10,12 @@ import tempfile
 import unicodedata
 import xml.etree.ElementTree as xml
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from tap import PROGRAM, ROOT, check, finish, skip
+
 TMP = tempfile.TemporaryDirectory(prefix="cutaway-picture-")
-PROGRAM = os.path.join(ROOT, "cutaway")
 TINY, FILE = (os.path.join(TMP.name, name) for name in ("tiny.gguf", "session.db"))
 NASTY = "<b>&amp;</b> ]]> \x1b[31m \u202e \x9b <script>x</script> 日本 é"
 SVG = "{http://www.w3.org/2000/svg}"
-count = failures = 0
-
-
-def check(name, good, more=""):
-    global count, failures
-    count += 1
-    print(f"{'ok' if good else 'not ok'} {count} - {name}")
-    if not good:
-        failures += 1
-        for line in str(more).splitlines()[:20]:
-            print("# " + line)
 
 
 def cutaway(*args, **env):
@@ -130,8 +119,8 @@ def test_png():
         check("if rsvg-convert fails, its error is said, and the old file is kept", status == 4 and "fonts" in err and
               "\x1b" not in err and f.read() == b"old", err)
     if not shutil.which("rsvg-convert"):
-        print(f"ok {count + 1} - png # SKIP rsvg-convert is not installed")
-        return 1
+        skip("png", "rsvg-convert is not installed")
+        return
     for args, size in (((), (2440, 1640)), (("--view", "pages"), (1640, 1000)), (("--size", "200x50"), (4040, 2040))):
         path = os.path.join(TMP.name, "picture.png")
         status, _, err = cutaway("export", FILE, "-o", path, *args)
@@ -141,7 +130,6 @@ def test_png():
               struct.unpack(">II", head[16:24]) == size, err or head)
     status, out, err = cutaway("export", FILE, "--to", "png", "--view", "next")
     check("png on standard output", status == 0 and out[:4] == b"\x89PNG" and out.endswith(b"IEND\xaeB`\x82"), err)
-    return 0
 
 
 def main():
@@ -155,9 +143,8 @@ def main():
     test_texts()
     test_steps()
     test_sizes()
-    skipped = test_png()
-    print(f"1..{count + skipped}")
-    return failures > 0
+    test_png()
+    return finish()
 
 
 if __name__ == "__main__":

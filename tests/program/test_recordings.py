@@ -13,25 +13,14 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from tap import PROGRAM, ROOT, check, finish
+
 DATA = os.path.join(ROOT, "tests/data/recordings")
 TMP = tempfile.TemporaryDirectory(prefix="cutaway-recordings-")
-PROGRAM = os.path.join(ROOT, "cutaway")
 MODEL, TODAY = (os.path.join(TMP.name, name) for name in ("tiny.gguf", "today.db"))
 PROMPT = "the cat sat on the mat. the cat sat on"
 ANSWERED = "99999"  # part of what a random model says to that
 ROWS = 32
-count = failures = 0
-
-
-def check(name, good, more=""):
-    global count, failures
-    count += 1
-    print(f"{'ok' if good else 'not ok'} {count} - {name}")
-    if not good:
-        failures += 1
-        for line in str(more).splitlines()[:20]:
-            print("# " + line)
 
 
 def unpack(path, to):
@@ -85,8 +74,7 @@ def main():
     check("today's program records the answer", status == 0, err)
     found = sorted(test_format(packed) for packed in glob.glob(os.path.join(DATA, "format*.db.gz")))
     check("there is a recording of every format before today's", found == list(range(1, format_of(TODAY))), found)
-    print(f"1..{count}")
-    return failures > 0
+    return finish()
 
 
 if __name__ == "__main__":

@@ -15,24 +15,13 @@ import termios
 import threading
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from tap import PROGRAM, ROOT, check, finish
+
 TMP = tempfile.TemporaryDirectory(prefix="cutaway-files-")
-PROGRAM = os.path.join(ROOT, "cutaway")
 TINY, FILE = (os.path.join(TMP.name, name) for name in ("tiny.gguf", "session.db"))
 ENV = {**os.environ, **{name: os.path.join(TMP.name, name) for name in
                         ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}}
 ESCAPES = "\x1b[31m\x1b]0;owned\x07\x9b31m\u202e\x7f"
-count = failures = 0
-
-
-def check(name, good, more=""):
-    global count, failures
-    count += 1
-    print(f"{'ok' if good else 'not ok'} {count} - {name}", flush=True)
-    if not good:
-        failures += 1
-        for line in str(more).splitlines()[:20]:
-            print("# " + line)
 
 
 def below(name):
@@ -492,8 +481,7 @@ def main():
                  test_endless_files, test_whatif_contradiction, test_no_tensors, test_cut_shared_memory, test_score_command):
         if not words or any(word in test.__name__ for word in words):
             test()
-    print(f"1..{count}")
-    return failures > 0
+    return finish()
 
 
 if __name__ == "__main__":

@@ -11,24 +11,13 @@ import sys
 import tempfile
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from tap import PROGRAM, ROOT, check, finish
+
 TMP = tempfile.TemporaryDirectory(prefix="cutaway-sessions-")
-PROGRAM = os.path.join(ROOT, "cutaway")
 TINY = os.path.join(TMP.name, "tiny.gguf")
 FOLDER = os.path.join(TMP.name, "cutaway", "sessions")
 ENV = {**os.environ, **{name: TMP.name for name in ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")},
        "TZ": "UTC"}
-count = failures = 0
-
-
-def check(name, good, more=""):
-    global count, failures
-    count += 1
-    print(f"{'ok' if good else 'not ok'} {count} - {name}")
-    if not good:
-        failures += 1
-        for line in str(more).splitlines()[:20]:
-            print("# " + line)
 
 
 def cutaway(*args, stdin=""):
@@ -191,5 +180,4 @@ subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), TINY], check=True)
 for name, test in list(globals().items()):
     if name.startswith("test_") and (len(sys.argv) < 2 or name[5:] in sys.argv[1:]):
         test()
-print(f"1..{count}")
-sys.exit(failures > 0)
+sys.exit(finish())
