@@ -192,27 +192,39 @@ static void draw_trail(struct pen *in, const struct chart *c, const struct timel
 	}
 }
 
+struct place {
+	int x, y;
+};
+
+static bool is_taken(const struct place *taken, int n, struct place at)
+{
+	while (n-- > 0)
+		if (taken[n].x == at.x && taken[n].y == at.y)
+			return true;
+	return false;
+}
+
 /* Two points in one cell stand side by side. */
 static void draw_points(struct pen *in, const struct chart *c)
 {
-	bool taken[256] = { false };
+	struct place taken[N_PHASES * N_MARKS];
+	int n = 0;
 
+	in->attr = ATTR_BOLD;
 	for (int phase = 0; phase < N_PHASES; phase++)
 		for (int i = 0; i < N_MARKS; i++) {
 			const struct point *p = &c->point[phase][i];
-			int x, y;
+			struct place at;
 
 			if (!(p->rate > 0))
 				continue;
-			x = column_of(c, in->r.w, p->intensity);
-			y = row_of(c, in->r.h, p->rate);
-			while (x < in->r.w - 1 && taken[(x * 31 + y) & 255])
-				x++;
-			taken[(x * 31 + y) & 255] = true;
-			in->attr = ATTR_BOLD;
-			view_put(in, x, y, phase_ink[phase], "%c", marks[i].mark[phase]);
-			in->attr = 0;
+			at = (struct place){ column_of(c, in->r.w, p->intensity), row_of(c, in->r.h, p->rate) };
+			while (at.x < in->r.w - 1 && is_taken(taken, n, at))
+				at.x++;
+			taken[n++] = at;
+			view_put(in, at.x, at.y, phase_ink[phase], "%c", marks[i].mark[phase]);
 		}
+	in->attr = 0;
 }
 
 /* ---- legend, table, notes ---- */
