@@ -224,8 +224,7 @@ struct setting {
 #define ANSWER_SETTINGS(X)                                                                           \
 	X(INT, max_tokens, 0, NULL, .name = "max-tokens", .group = "Answer", .arg = "N",                 \
 		.high = 1 << 20, .when = SETTING_ANY, .unit = "tokens", SETTING_WORDS("0", "64", "256"),     \
-		.doc =                                                                                       \
-			"longest answer; 0: until the context is full; without it run has 512") \
+		.doc = "longest answer; 0: until the context is full; without it run has 512")               \
 	X(STOPS, stop, { { NULL } }, NULL, .name = "stop", .group = "Answer", .arg = "TEXT",             \
 		.when = SETTING_ANY, SETTING_WORDS("off"),                                                   \
 		.doc =                                                                                       \
