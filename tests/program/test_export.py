@@ -274,7 +274,7 @@ def test_html_drafters():
     name, times, proposed, verified, kept, tokens, first, last = data["drafters"][0][:8]
     row = next((r for r in shown.rows if r[0] == name), None)
     check("html: acceptance rate and tokens a step", row and row[1:8] == [str(n) for n in (times, proposed, verified, kept)] + [
-        f"{100 * kept / proposed:.1f} %", f"{kept / times:.2f}", f"{tokens / times:.2f}"] and row[-1] == f"{first} to {last}", shown.rows)
+        f"{100 * kept / verified:.1f} %", f"{kept / times:.2f}", f"{tokens / times:.2f}"] and row[-1] == f"{first} to {last}", shown.rows)
     n, share = rows[-1][3], bytes.fromhex(rows[-1][5])
     layers = [[(v / 255) ** 2 for v in share[at:at + n]] for at in range(0, len(share), n)]
     sink = sum(l[0] for l in layers) / sum(map(sum, layers))
