@@ -157,8 +157,10 @@ void compare_print(const struct compare *c, const struct compare_table *t, FILE 
 		print_clean(out, s->machine, 60);
 		fputs(")\n", out);
 	}
-	fprintf(out, "%d pairs of answers to %d prompt%s\n\n", t->n_pairs, t->n_prompts,
+	fprintf(out, "%d pairs of answers to %d prompt%s\n", t->n_pairs, t->n_prompts,
 		t->n_prompts == 1 ? "" : "s");
+	fputs(
+		"with a range: medians, and of the ratios of the pairs, not the ratio of medians\n\n", out);
 	print_rows(t, out);
 	fputc('\n', out);
 	print_texts(c, t, out);
