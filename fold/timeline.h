@@ -434,7 +434,7 @@ int64_t timeline_turn_before(const struct timeline *t, int64_t request);
 /* The latencies of a request so far: exact, of the tokens that it has now. */
 struct tl_latencies timeline_latencies(const struct timeline *t, const struct tl_request *r);
 /* Tokens a second of one request or (0) of all, over the last second of engine time; of one that
- * ended before the steps that are kept, its mean. NaN without data. */
+ * ended 1 / TPOT, as the log has it. NaN without data. */
 double timeline_rate(const struct timeline *t, int64_t request);
 /* The bandwidth of plain reads by the readings so far, else by that of the start; 0: not measured.
  * A faster step says that the readings were wrong, or that weights stay in caches: it has no share

@@ -91,15 +91,6 @@ static int32_t tokens_since(const struct tl_request *r, int64_t first)
 	return n;
 }
 
-/* From its first token to its end. */
-static double mean_rate(const struct ev_finish *f)
-{
-	double ns = (double)f->total_ns - (double)f->first_token_ns;
-
-	return f->first_token_ns > 0 && ns > 0 ? (double)(f->generated - 1) * SECOND_NS / ns
-										   : (double)NAN;
-}
-
 double timeline_rate(const struct timeline *t, int64_t request)
 {
 	const struct tl_request *r = request ? timeline_request(t, request) : NULL;
@@ -108,11 +99,11 @@ double timeline_rate(const struct timeline *t, int64_t request)
 
 	if (request && !r)
 		return (double)NAN;
+	if (r && r->finished)
+		return SECOND_NS / timeline_latencies(t, r).tpot;
 	for (int32_t i = t->n_steps; i-- > 0 && ns < SECOND_NS;) {
 		const struct tl_step *s = &t->step[i];
 
-		if (r && r->n_tokens && s->s.step > r->token[r->n_tokens - 1].step)
-			continue; /* it had ended: its last second counts */
 		if (r && r->admitted_ns != EV_NULL_I && s->t_ns < r->admitted_ns)
 			break;
 		if (r && !step_has(t, s, request))
@@ -123,8 +114,6 @@ double timeline_rate(const struct timeline *t, int64_t request)
 	}
 	if (r)
 		tokens = tokens_since(r, first);
-	if (r && ns <= 0 && r->finished && r->finish.generated > 1)
-		return mean_rate(&r->finish);
 	return ns > 0 ? tokens * SECOND_NS / ns : (double)NAN;
 }
 

@@ -398,7 +398,8 @@ const struct view view_batch = {
 		"queue: time until a slot. TTFT: from the arrival to the first token. ITL: time between consecutive "
 		"tokens; p50 and p99 by nearest rank, exact for a request. With speculation a step may give several tokens, "
 		"which come together: the ones after the first have 0, so a low p50 beside a high p99 is normal, and TPOT, "
-		"(e2e - TTFT) / (tokens - 1), says what a token costs. e2e: from the arrival to the end. The rows of the "
+		"(e2e - TTFT) / (tokens - 1), says what a token costs. e2e: from the arrival to the end. speed: of the last second of its steps, and once it "
+		"has ended 1 / TPOT. The rows of the "
 		"session are of all its tokens and requests, within 1.6 %; e2e of those that ended by themselves. A pause counts.",
 	.min_w = 20,
 	.min_h = 2,

@@ -177,8 +177,15 @@ void view_batch_gantt(
 
 	a.x = x;
 	a.w = p->r.w - x < MOST_W ? p->r.w - x : MOST_W;
-	if (a.to <= a.from || a.w < 8)
+	if (a.w < 8)
 		return;
+	if (a.to <= a.from) {
+		if (chosen->finished)
+			view_put(p, 0, y, INK_DIM,
+				"%s over time: its steps lie too far back; look back at them",
+				view_label(chosen->id).text);
+		return;
+	}
 	draw_legend(p, &a, y++);
 	for (int32_t i = 0; i < t->n_requests; i++)
 		n += was_there(&t->request[i]) && t->request[i].arrival_ns <= a.to &&

@@ -152,6 +152,7 @@ static void life_of_a_request(void **state)
 	struct feed f;
 	const struct tl_request *r;
 	int32_t size;
+	double rate;
 
 	(void)state;
 	feed_session(&f);
@@ -199,6 +200,10 @@ static void life_of_a_request(void **state)
 	assert_int_equal(size, 0);
 	feed_finish(&f, 1, EV_FINISH_end);
 	assert_int_equal(r->state, TL_FINISHED);
+	rate = timeline_rate(&f.t, 1);
+	assert_true(fabs(rate * timeline_latencies(&f.t, r).tpot - 1e9) < 1);
+	feed_step(&f, 3, 5000000000, 0); /* what comes later does not make it slower */
+	assert_true(timeline_rate(&f.t, 1) == rate);
 	assert_ptr_equal(timeline_chat(&f.t), r);
 	assert_int_equal(f.t.n_odd, 0);
 	assert_int_equal(f.t.n_lost, 0);

@@ -544,6 +544,22 @@ static void batch_tells_of_what_does_not_fit(void **state)
 	timeline_free(&t);
 }
 
+static void batch_tells_why_a_request_has_no_time_line(void **state)
+{
+	struct timeline t = demo_timeline(DEMO_CHAT_STEPS);
+	struct view_state s = fresh;
+
+	(void)state;
+	s.zoomed = s.focused = true;
+	s.request = t.request[0].id;
+	assert_true(t.request[0].finished);
+	assert_shows(&view_batch, &t, &s, 110, 40, "too far back", false);
+	t.step[0].s.step = 2; /* the first that is kept, and after its end */
+	t.step[0].t_ns = t.last_t_ns;
+	assert_shows(&view_batch, &t, &s, 110, 40, "a over time: its steps lie too far back", true);
+	timeline_free(&t);
+}
+
 static void batch_says_that_it_shows_not_all_slots(void **state)
 {
 	struct timeline t = demo_timeline(DEMO_CHAT_STEPS);
@@ -712,6 +728,7 @@ int main(void)
 		cmocka_unit_test(controls_never_arrive),
 		cmocka_unit_test(batch_tells_of_what_does_not_fit),
 		cmocka_unit_test(batch_chooses_a_request),
+		cmocka_unit_test(batch_tells_why_a_request_has_no_time_line),
 		cmocka_unit_test(batch_says_that_it_shows_not_all_slots),
 		cmocka_unit_test(greedy_has_no_race),
 		cmocka_unit_test(bits_and_bars_say_of_which_distribution_they_are),
