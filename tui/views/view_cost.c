@@ -105,13 +105,17 @@ static int table(struct pen *p, int y, const struct side *a, const struct side *
 	bool known[2] = { with, without };
 
 	put_row(p, y++, "", "with cache", "without", "grows with T as");
-	put_counts(p, y++, "newest: rows", known,
+	put_counts(p, y++, "newest: T", known,
+		(int64_t[2]){ with ? with->pos : 0, without ? without->pos : 0 }, "tokens before it");
+	put_counts(p, y++, "  rows", known,
 		(int64_t[2]){ with ? with->rows : 0, without ? without->rows : 0 }, "1 and T");
 	put_counts(p, y++, "  pairs", known,
 		(int64_t[2]){ with ? with->pairs : 0, without ? without->pairs : 0 }, "T and T\xc2\xb2/2");
 	put_times(p, y++, "  time", known,
 		(double[2]){ with ? (double)with->ns : 0, without ? (double)without->ns : 0 });
-	put_counts(p, y++, "all: rows", known, (int64_t[2]){ a->rows, b->rows }, "T and T\xc2\xb2/2");
+	put_counts(p, y++, "all: tokens", known,
+		(int64_t[2]){ with ? a->r->n_tokens : 0, without ? b->r->n_tokens : 0 }, "of the answer");
+	put_counts(p, y++, "  rows", known, (int64_t[2]){ a->rows, b->rows }, "T and T\xc2\xb2/2");
 	put_counts(p, y++, "  pairs", known, (int64_t[2]){ a->pairs, b->pairs },
 		"T\xc2\xb2/2 and T\xc2\xb3/6");
 	put_times(p, y++, "  time", known, (double[2]){ a->ns, b->ns });
@@ -210,7 +214,7 @@ const struct view view_cost = {
 		"Try: ask something with /temp 0, then /kv-cache off, /new and ask the same again.\n",
 	.min_w = LABEL + 2 * COLUMN,
 	.min_h = 4,
-	.want_h = 9,
+	.want_h = 11,
 	.draw = draw,
 	.index = VIEW_COST,
 };
