@@ -11,6 +11,12 @@
 #define ABSENT ((double)NAN)
 #define NS 1e9
 
+static const char *const stage_name[] = {
+#define X(value, name, doc) [value] = #name,
+	EV_CODES_stage(X)
+#undef X
+};
+
 /* What the lines are made from. */
 struct numbers {
 	const struct timeline *t;
@@ -137,24 +143,49 @@ static void memory_lines(struct numbers *n)
 
 /* ---- a step ---- */
 
-static double step_seconds(const struct numbers *n)
+/* What a stage takes at its roof; 0: it has no products and is not attention. */
+static double stage_seconds(const struct numbers *n, int stage)
 {
 	const struct formula_sheet *s = n->s;
 	const struct formula_machine *m = &s->machine;
-	double seconds = formula_roofline(
-		s->rows * formula_attention_ops(n->t, s->depth), s->batch * n->kv, m->floats, m->reads);
+	const struct formula_stage g = formula_stage(n->t, stage);
+
+	if (stage == EV_STAGE_attention)
+		return formula_roofline(
+			s->rows * formula_attention_ops(n->t, s->depth), s->batch * n->kv, m->floats, m->reads);
+	if (!(g.weights > 0))
+		return 0;
+	return formula_roofline(2 * s->rows * g.weights, rows_bytes(&g, s->rows),
+		g.ints && m->ints > 0 ? m->ints
+		: m->halves > 0       ? m->halves
+							  : m->floats,
+		m->reads);
+}
+
+static double step_seconds(const struct numbers *n)
+{
+	double seconds = 0;
+
+	for (int i = 0; i < EV_N_stage; i++)
+		seconds += stage_seconds(n, i);
+	return seconds;
+}
+
+/* The stage that takes most time beyond its roof. */
+static int slowest_stage(const struct numbers *n)
+{
+	double most = 0;
+	int stage = 0;
 
 	for (int i = 0; i < EV_N_stage; i++) {
-		const struct formula_stage g = formula_stage(n->t, i);
+		const double roof = stage_seconds(n, i), over = n->s->sample.stage[i].ns / NS - roof;
 
-		if (g.weights > 0)
-			seconds += formula_roofline(2 * s->rows * g.weights, rows_bytes(&g, s->rows),
-				g.ints && m->ints > 0 ? m->ints
-				: m->halves > 0       ? m->halves
-									  : m->floats,
-				m->reads);
+		if (roof > 0 && over > most) {
+			most = over;
+			stage = i;
+		}
 	}
-	return seconds;
+	return stage;
 }
 
 static void work_lines(struct numbers *n)
@@ -181,6 +212,7 @@ static void speed_lines(struct numbers *n)
 	const double latency = formula_latency(bytes, reads), roof = step_seconds(n);
 	const double tokens = s->batch * (s->drafts > 0 ? formula_expected(s->accept, s->drafts) : 1);
 	const struct tl_sample *m = &s->sample;
+	const int slow = slowest_stage(n);
 	struct formula_line *l;
 
 	if (!(reads > 0)) {
@@ -194,7 +226,8 @@ static void speed_lines(struct numbers *n)
 		(m->wall - m->kernels.ns) / 1e6);
 	l = line(s, FORMULA_NS, "Σ max(bytes / BW, ops / peak)", roof * NS, or_absent(m->wall),
 		"latency under both roofs");
-	note(l, "work that is not at a roof: barriers between ops, unpacking of weights; and planning");
+	note(l, "%s: %.2f ms, its roof allows %.2f; unpacking, barriers, planning", stage_name[slow],
+		m->stage[slow].ns / 1e6, stage_seconds(n, slow) * 1e3);
 	l = line(s, FORMULA_TOKENS_S, s->drafts > 0 ? "B·E / latency" : "B / latency",
 		formula_throughput(tokens, latency), m->wall > 0 ? m->tokens / m->wall * NS : ABSENT,
 		"throughput");
@@ -203,12 +236,6 @@ static void speed_lines(struct numbers *n)
 }
 
 /* ---- intensity ---- */
-
-static const char *const stage_name[] = {
-#define X(value, name, doc) [value] = #name,
-	EV_CODES_stage(X)
-#undef X
-};
 
 static void stage_line(struct numbers *n, int stage)
 {
@@ -271,7 +298,7 @@ static void speculation_lines(struct numbers *n)
 	line(s, FORMULA_NUMBER, "accepted / verified", s->accept, ABSENT, "acceptance rate a");
 	l = line(s, FORMULA_NUMBER, "(1 − a^(k+1)) / (1 − a)",
 		s->drafts > 0 ? formula_expected(s->accept, s->drafts) : 1,
-		m->members > 0 ? m->tokens / m->members : ABSENT, "tokens a step, k = %.1f", s->drafts);
+		m->members > 0 ? m->tokens / m->members : ABSENT, "tokens a step, k = %.3g", s->drafts);
 	note(l, "a is not the same at each depth of a draft, and drafts are not all k long");
 }
 
@@ -300,14 +327,14 @@ static void cache_lines(struct numbers *n, int64_t request)
 		seen[cached][0] += r->token[i].rows >= 0 ? (double)r->token[i].rows : ABSENT;
 		seen[cached][1] += r->token[i].pairs >= 0 ? (double)r->token[i].pairs : ABSENT;
 	}
-	line(n->s, FORMULA_COUNT, "P + (P + 1) + … + (P + T − 1)", formula_rows(prompt, tokens, 0),
+	line(n->s, FORMULA_COUNT, "p + (p + 1) + … + (p + T − 1)", formula_rows(prompt, tokens, 0),
 		seen[0][0], "rows without a cache");
-	l = line(n->s, FORMULA_COUNT, "P + T − 1", formula_rows(prompt, tokens, 1), seen[1][0],
+	l = line(n->s, FORMULA_COUNT, "p + T − 1", formula_rows(prompt, tokens, 1), seen[1][0],
 		"rows of a request");
 	note(l, "tokens that the prefix cache spared; drafts that were rejected; rows computed again");
 	line(n->s, FORMULA_COUNT, "Σ t·(t + 1) / 2", formula_pairs(prompt, tokens, 0), seen[0][1],
 		"pairs without a cache");
-	l = line(n->s, FORMULA_COUNT, "(P + T − 1)·(P + T) / 2", formula_pairs(prompt, tokens, 1),
+	l = line(n->s, FORMULA_COUNT, "(p + T − 1)·(p + T) / 2", formula_pairs(prompt, tokens, 1),
 		seen[1][1], "query-key pairs");
 	note(l, "the same rows; a window that shows a row fewer positions");
 }

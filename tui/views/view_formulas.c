@@ -58,7 +58,7 @@ static void sheet_take(
 const char view_formula_letters[] =
 	"P, W: weights of the model, of its products · L layers · N, K heads of queries, of keys and values · "
 	"H width of a head · b bytes of an element · B sequences of S tokens · k drafts a step · "
-	"rows = B·(k + 1)";
+	"rows = B·(k + 1) · act: bytes of activations a row · a request has a prompt of p tokens and an answer of T";
 
 const char *view_formula_number(char *buf, enum formula_unit unit, double v)
 {
@@ -106,7 +106,7 @@ static void draw_knobs(struct pen *p, const struct formula_sheet *f, const struc
 	snprintf(text, sizeof text, "%.4g", f->batch);
 	x = put_knob(p, x, s->focused && k.chosen == KNOB_BATCH, "B", text);
 	x = put_knob(
-		p, x, s->focused && k.chosen == KNOB_DEPTH, "S", view_count(text, (int64_t)f->depth));
+		p, x, s->focused && k.chosen == KNOB_DEPTH, "S", view_count(text, llround(f->depth)));
 	snprintf(text, sizeof text, "%.3g", f->drafts);
 	x = put_knob(p, x, s->focused && k.chosen == KNOB_DRAFTS, "k", text);
 	x = put_knob(p, x, s->focused && k.chosen == KNOB_MACHINE, "on", f->machine.name);
@@ -291,7 +291,8 @@ const struct view view_formulas = {
 		"Without a cache every token computes the whole sequence again.\n"
 		"\n"
 		"P, W: weights of the model, of its products; L layers; N, K heads of queries, of keys and values; H width of a head; b bytes "
-		"of an element; B sequences of S tokens; k drafts a step; rows = B (k + 1); act: bytes of activations a row.\n"
+		"of an element; B sequences of S tokens; k drafts a step; rows = B (k + 1); act: bytes of activations a row; p, T: tokens of a "
+		"request's prompt and answer.\n"
 		"\n"
 		"Try: up and down choose B, S, k or the machine, left and right change it: what is shown then is a prediction, and says so. "
 		"Set B to 64 and the machine to an H200. Home goes back to what was measured. /load 8 and watch the intensities grow.",
@@ -301,6 +302,6 @@ const struct view view_formulas = {
 	.draw = formulas_draw,
 	.key = formulas_key,
 	.hints = (const struct hint[]){ { "↑ ↓", "B, S, k, machine" }, { "← →", "change it" },
-		{ "Home", "as measured" }, { NULL, NULL } },
+		{ "PgDn", "more lines" }, { "Home", "as measured" }, { NULL, NULL } },
 	.index = VIEW_FORMULAS,
 };
