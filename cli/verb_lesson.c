@@ -66,7 +66,7 @@ static int list(void)
 		else if (p.parts)
 			snprintf(mark, sizeof mark, "%d %%", (int)(100 * (int64_t)p.part / p.parts));
 		title_of(name, title, sizeof title);
-		printf("%2d  %-22s %5s  %s\n", i + 1, name, mark, title);
+		printf("%2d  %-26s %5s  %s\n", i + 1, name, mark, title);
 	}
 	printf("\ncutaway lesson NAME begins one; cutaway lesson new NAME makes your own\n");
 	return 0;

@@ -28,6 +28,8 @@ static const struct setting sessions_own[] = {
 
 /* ---- the list ---- */
 
+enum { TEXT_W = 44 }; /* a row then fits 120 columns */
+
 static void add_json(struct json *j, int32_t number, const struct recordings *r,
 	const struct recording_file *f, const struct listed *l)
 {
@@ -60,6 +62,8 @@ static void print_text(const char *text, int width)
 static void print_row(int32_t number, const struct recording_file *f, const struct listed *l)
 {
 	time_t began = (time_t)((l->unix_ns ? l->unix_ns : f->mtime_ns) / 1000000000);
+	const char *text = *l->text ? l->text : f->name;
+	size_t next, n;
 	char when[32] = "";
 	struct tm local;
 
@@ -71,7 +75,8 @@ static void print_row(int32_t number, const struct recording_file *f, const stru
 		(double)f->bytes / 1e6);
 	if (l->state != LISTED_CLOSED)
 		printf("%s%s%s · ", listed_states[l->state], *l->why ? ": " : "", l->why);
-	printf("%s\n", *l->text ? l->text : f->name);
+	n = text_line(text, TEXT_W, false, &next);
+	printf("%.*s%s\n", (int)n, text, text[n] ? "…" : "");
 }
 
 static int print_list(const struct cli *c, struct err *e)
@@ -100,7 +105,8 @@ static int print_list(const struct cli *c, struct err *e)
 			out_flush(e); /* the newest are there at once, however many follow */
 	}
 	if (!c->json)
-		printf("%d recording%s in %s\n", (int)r.n, r.n == 1 ? "" : "s", r.folder);
+		printf(
+			"%d recording%s in %s, last written first\n", (int)r.n, r.n == 1 ? "" : "s", r.folder);
 	recordings_close(&r);
 	return c->json ? json_print(&j, e) : 0;
 }
@@ -270,7 +276,7 @@ const struct verb verb_sessions = {
 	.operands = "[name|delete|open …]",
 	.summary = "the recordings: list, name, delete, open",
 	.doc =
-		"Lists the recordings of the default folder, the newest first: when it began, model, turns, tokens, "
+		"Lists the recordings of the default folder, the last written first: when it began, model, turns, tokens, "
 		"size, the first question, and whether it is being written, was cut off or is damaged. `sessions "
 		"name FILE NEW` names one, `sessions delete FILE …` deletes after asking (never one that is being "
 		"written), `sessions open [FILE]` replays it. FILE is a file, a number of the list, or the beginning "
