@@ -193,8 +193,20 @@ static void arrange_three(struct layout *l, const struct layout_ask *ask, struct
 	column_fill(l, ask, &three_right, (struct rect){ r.x + r.w - side, r.y, side, r.h });
 }
 
-/* The lesson at the left; what it looks at above the chat. Where that is too narrow, the lesson
- * above the chat. */
+/* A view that is too wide to stand beside the lesson: over the full width. */
+static bool look_below(struct layout *l, const struct layout_ask *ask, struct rect r)
+{
+	const struct view *v = ask->views[ask->look];
+	int h = r.h * 2 / 5 > v->min_h ? r.h * 2 / 5 : v->min_h;
+
+	if (v->min_w <= (r.w - GUTTER) * 53 / 100 || v->min_w > r.w || h > r.h / 2)
+		return false;
+	l->view[ask->look] = (struct rect){ r.x, r.y + r.h - h, r.w, h };
+	return true;
+}
+
+/* The lesson at the left; what it looks at above the chat, or, where it is too wide for that, below
+ * both. Where that is too narrow, the lesson above the chat. */
 static void arrange_lesson(struct layout *l, const struct layout_ask *ask, struct rect r)
 {
 	int lesson = view_find(ask, "lesson"), chat = view_find(ask, "chat");
@@ -205,6 +217,10 @@ static void arrange_lesson(struct layout *l, const struct layout_ask *ask, struc
 		l->view[lesson] = (struct rect){ r.x, r.y, r.w, r.h * 3 / 5 };
 		l->view[chat] = (struct rect){ r.x, r.y + r.h * 3 / 5, r.w, r.h - r.h * 3 / 5 };
 		return;
+	}
+	if (top > 0 && look_below(l, ask, r)) {
+		r.h = side.h = l->view[ask->look].y - 1 - r.y;
+		top = 0;
 	}
 	l->view[lesson] = (struct rect){ r.x, r.y, left, r.h };
 	if (top < 1 || ask->look == chat || ask->look == lesson ||

@@ -131,12 +131,32 @@ static void batch_shows_slots(void **state)
 	assert_in_range(l.view[4].h, 4, 24);
 }
 
+/* What a lesson looks at is shown at 80x24, also where it is too wide to stand beside the text. */
+static void lesson_shows_wide_view(void **state)
+{
+	static const struct view wide = { .id = "wide", .min_w = 60, .min_h = 6, .want_h = 9 };
+	const struct view *with[N_FAKE + 2] = { 0 };
+	struct layout_ask ask = { .w = 80, .h = 24, .zoom = -1, .prompt_lines = 1, .views = with };
+	struct layout l;
+
+	(void)state;
+	memcpy(with, fakes, N_FAKE * sizeof *with);
+	with[N_FAKE] = &wide;
+	ask.lesson = true;
+	ask.look = N_FAKE;
+	layout_make(&l, &ask);
+	assert_in_range(l.view[N_FAKE].w, 60, 80);
+	assert_in_range(l.view[N_FAKE].h, 6, 12);
+	assert_int_equal(l.view[0].y, l.view[N_FAKE - 1].y); /* chat and lesson side by side above */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sweep),
 		cmocka_unit_test(named_sizes),
 		cmocka_unit_test(batch_shows_slots),
+		cmocka_unit_test(lesson_shows_wide_view),
 	};
 
 	return cmocka_run_group_tests_name("layout", tests, NULL, NULL);
