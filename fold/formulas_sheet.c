@@ -205,6 +205,19 @@ static void work_lines(struct numbers *n)
 	note(l, "norms, positions, activations, scans and convolutions, statistics of the logits");
 }
 
+/* Other programs on the same CPUs make threads wait, and a barrier waits for all of them. */
+static void note_slowest(const struct numbers *n, struct formula_line *l)
+{
+	const struct tl_sample *m = &n->s->sample;
+	const int slow = slowest_stage(n);
+	char delay[64] = "unpacking, barriers, planning";
+
+	if (m->delay > 0.1 * m->wall)
+		snprintf(delay, sizeof delay, "a thread waited %.1f ms for a CPU", m->delay / 1e6);
+	note(l, "%s: %.2f ms, its roof allows %.2f; %s", stage_name[slow], m->stage[slow].ns / 1e6,
+		stage_seconds(n, slow) * 1e3, delay);
+}
+
 static void speed_lines(struct numbers *n)
 {
 	struct formula_sheet *s = n->s;
@@ -212,7 +225,6 @@ static void speed_lines(struct numbers *n)
 	const double latency = formula_latency(bytes, reads), roof = step_seconds(n);
 	const double tokens = s->batch * (s->drafts > 0 ? formula_expected(s->accept, s->drafts) : 1);
 	const struct tl_sample *m = &s->sample;
-	const int slow = slowest_stage(n);
 	struct formula_line *l;
 
 	if (!(reads > 0)) {
@@ -226,8 +238,7 @@ static void speed_lines(struct numbers *n)
 		(m->wall - m->kernels.ns) / 1e6);
 	l = line(s, FORMULA_NS, "Σ max(bytes / BW, ops / peak)", roof * NS, or_absent(m->wall),
 		"latency under both roofs");
-	note(l, "%s: %.2f ms, its roof allows %.2f; unpacking, barriers, planning", stage_name[slow],
-		m->stage[slow].ns / 1e6, stage_seconds(n, slow) * 1e3);
+	note_slowest(n, l);
 	l = line(s, FORMULA_TOKENS_S, s->drafts > 0 ? "B·E / latency" : "B / latency",
 		formula_throughput(tokens, latency), m->wall > 0 ? m->tokens / m->wall * NS : ABSENT,
 		"throughput");

@@ -468,7 +468,8 @@ struct tl_sample {
 	double rows, tokens, members, depth; /* a step; depth: positions of a member, its own rows too
 										  */
 	double wall, drafters;               /* ns a step */
-	bool untold; /* tokens were drafted, and how long that took is not recorded */
+	double delay; /* ns a step that a thread had no CPU, of the one with most; 0 if not known */
+	bool untold;  /* tokens were drafted, and how long that took is not recorded */
 	struct tl_cost kernels, stage[EV_N_stage];
 };
 struct tl_sample timeline_sample(const struct timeline *t, unsigned phases);

@@ -97,6 +97,7 @@ static void sample_add(struct tl_sample *m, const struct timeline *t, const stru
 		m->depth += (double)t->batch[s->batch_at + i].pos + t->batch[s->batch_at + i].rows;
 	m->wall += (double)s->s.ns;
 	m->drafters += (double)s->s.drafters_ns;
+	m->delay += s->s.run_delay_ns > 0 ? (double)s->s.run_delay_ns : 0;
 	m->untold = m->untold || (!s->drafters_known && s->s.draft_rows > 0);
 	for (int i = 0; i < EV_N_stage; i++) {
 		m->stage[i].ns += (double)s->time[i].ns;
@@ -115,6 +116,7 @@ static void sample_divide(struct tl_sample *m)
 	m->members /= n;
 	m->wall /= n;
 	m->drafters /= n;
+	m->delay /= n;
 	for (int i = 0; i < EV_N_stage; i++) {
 		struct tl_cost *c = &m->stage[i];
 

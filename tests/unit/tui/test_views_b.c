@@ -585,6 +585,21 @@ static void formulas_predict_what_was_not_run(void **state)
 	timeline_free(&k.t);
 }
 
+static void formulas_say_where_a_step_lost_time(void **state)
+{
+	struct script k;
+
+	(void)state;
+	formulas_script(&k);
+	product_step(&k, 2, 0, 1999000); /* mean of both steps: 1 ms, and 0.25 us at the roof */
+	has(drawn(&k, &view_formulas, 84, 60),
+		"down: 1.00 ms, its roof allows 0.00; unpacking, barriers, planning");
+	k.t.step[1].s.run_delay_ns = 1000000;
+	has(drawn(&k, &view_formulas, 84, 60),
+		"down: 1.00 ms, its roof allows 0.00; a thread waited 0.5 ms for a CPU");
+	timeline_free(&k.t);
+}
+
 /* A step faster than the roof says that the roof was wrong, and is no share of it; the newest
  * reading counts. */
 static void time_is_no_more_than_the_roof(void **state)
@@ -738,6 +753,7 @@ int main(void)
 		cmocka_unit_test(time_is_no_more_than_the_roof),
 		cmocka_unit_test(roofline_has_points_under_roofs),
 		cmocka_unit_test(formulas_predict_what_was_not_run),
+		cmocka_unit_test(formulas_say_where_a_step_lost_time),
 		cmocka_unit_test(time_claims_no_fraction_without_a_measurement),
 		cmocka_unit_test(time_zoomed_says_what_each_stage_reached),
 		cmocka_unit_test(time_has_a_part_for_drafters),
