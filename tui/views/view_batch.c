@@ -151,8 +151,9 @@ static int draw_queue(struct pen *p, const struct timeline *t, int y)
 
 static const char *state_words(const struct timeline *t, const struct tl_request *r, char *buf)
 {
-	static const char *const ends[EV_N_finish] = { "done", "token limit", "stop string",
-		"context full", "stopped", "refused", "failed" };
+	static const char *const ends[] = { "done", "token limit", "stop string", "context full",
+		"stopped", "refused", "failed", "pruned" };
+	_Static_assert(sizeof ends / sizeof *ends == EV_N_finish, "a word for each code");
 	const struct tl_step *last = timeline_last_step(t);
 
 	if (r->state == TL_WAITING)

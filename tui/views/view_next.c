@@ -89,8 +89,9 @@ static void figure(char *out, size_t cap, const struct timeline *t, const struct
 
 static const char *cut_words(uint32_t cut)
 {
-	static const char *const words[EV_N_cut] = { "", "cut by top-k", "cut by top-p", "cut by min-p",
+	static const char *const words[] = { "", "cut by top-k", "cut by top-p", "cut by min-p",
 		"not the first" };
+	_Static_assert(sizeof words / sizeof *words == EV_N_cut, "a word for each code");
 
 	return words[cut < EV_N_cut ? cut : 0];
 }

@@ -345,8 +345,9 @@ enum {
 static void draw_near_row(
 	struct pen *p, const struct timeline *t, const struct tl_token *k, int y, bool chosen)
 {
-	static const char *const from[EV_N_source] = { "", "drafted", "corrects a draft",
-		"after a draft", "put there", "chosen", "of a search" };
+	static const char *const from[] = { "", "drafted", "corrects a draft", "after a draft",
+		"put there", "chosen", "of a search", "of the session before" };
+	_Static_assert(sizeof from / sizeof *from == EV_N_source, "a word for each code");
 	char n[VIEW_NUM];
 	struct pen in = *p;
 

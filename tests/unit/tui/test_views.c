@@ -544,6 +544,23 @@ static void batch_tells_of_what_does_not_fit(void **state)
 	timeline_free(&t);
 }
 
+static void batch_has_a_word_for_each_end(void **state)
+{
+	struct timeline t = demo_timeline(DEMO_CHAT_STEPS);
+	struct view_state s = fresh;
+
+	(void)state;
+	s.zoomed = s.focused = true;
+	s.request = t.request[0].id;
+	assert_true(t.request[0].finished);
+	for (int i = 0; i < EV_N_finish; i++) {
+		t.request[0].finish.reason = i;
+		assert_shows(&view_batch, &t, &s, 110, 40, "(null)", false);
+	}
+	assert_shows(&view_batch, &t, &s, 110, 40, "pruned", true); /* a branch of a search */
+	timeline_free(&t);
+}
+
 static void batch_tells_why_a_request_has_no_time_line(void **state)
 {
 	struct timeline t = demo_timeline(DEMO_CHAT_STEPS);
@@ -728,6 +745,7 @@ int main(void)
 		cmocka_unit_test(controls_never_arrive),
 		cmocka_unit_test(batch_tells_of_what_does_not_fit),
 		cmocka_unit_test(batch_chooses_a_request),
+		cmocka_unit_test(batch_has_a_word_for_each_end),
 		cmocka_unit_test(batch_tells_why_a_request_has_no_time_line),
 		cmocka_unit_test(batch_says_that_it_shows_not_all_slots),
 		cmocka_unit_test(greedy_has_no_race),
