@@ -116,6 +116,18 @@ static const struct ev_step *step_with_pages(const struct timeline *t)
 	return NULL;
 }
 
+static void note_pages(const struct numbers *n, struct formula_line *l, const struct ev_step *last)
+{
+	const char *visible = timeline_setting(n->t, "visible");
+
+	if (visible && strcmp(visible, "full") != 0)
+		note(l, "visible %.48s: pages that no later row sees are given back", visible);
+	else
+		note(l,
+			"pages are whole: %.0f KB of the last ones are not used yet; shared ones count once",
+			last ? (double)last->tail_waste_bytes / 1e3 : 0);
+}
+
 static void memory_lines(struct numbers *n)
 {
 	struct formula_sheet *s = n->s;
@@ -126,11 +138,10 @@ static void memory_lines(struct numbers *n)
 	struct formula_line *l;
 
 	l = line(s, FORMULA_BYTES, "kv·S, by memory group", n->kv, pages / running, "KV of a sequence");
-	note(l, "pages are whole: %.0f KB of the last ones are not used yet; shared ones count once",
-		last ? (double)last->tail_waste_bytes / 1e3 : 0);
+	note_pages(n, l, last);
 	l = line(s, FORMULA_BYTES, "B·kv·S + weights", formula_memory(s->batch, n->kv, n->weights),
 		n->weights + pages, "memory in use");
-	note(l, "pages are whole, and shared ones count once");
+	note_pages(n, l, last);
 	l = line(s, FORMULA_COUNT, "(memory − weights) / (kv·S)",
 		s->machine.memory > 0 ? formula_largest_batch(s->machine.memory, n->weights, n->kv)
 							  : ABSENT,
@@ -218,6 +229,18 @@ static void note_slowest(const struct numbers *n, struct formula_line *l)
 		stage_seconds(n, slow) * 1e3, delay);
 }
 
+static void note_latency(
+	const struct tl_sample *m, double latency, double reads, struct formula_line *l)
+{
+	if (m->wall < latency * NS)
+		note(l, "faster than the roof: it was read while the machine was busy (/roof measure)");
+	else
+		note(l,
+			"arithmetic; kernels take %.2f ms, %.0f %% of the roof's bandwidth; %.2f ms are no kernel",
+			m->kernels.ns / 1e6, 100 * m->kernels.bytes / fmax(m->kernels.ns, 1) * NS / reads,
+			(m->wall - m->kernels.ns) / 1e6);
+}
+
 static void speed_lines(struct numbers *n)
 {
 	struct formula_sheet *s = n->s;
@@ -232,13 +255,13 @@ static void speed_lines(struct numbers *n)
 		return;
 	}
 	l = line(s, FORMULA_NS, "bytes / bandwidth", latency * NS, or_absent(m->wall), "latency");
-	note(l,
-		"arithmetic; kernels take %.2f ms, %.0f %% of the roof's bandwidth; %.2f ms are no kernel",
-		m->kernels.ns / 1e6, 100 * m->kernels.bytes / fmax(m->kernels.ns, 1) * NS / reads,
-		(m->wall - m->kernels.ns) / 1e6);
+	note_latency(m, latency, reads, l);
 	l = line(s, FORMULA_NS, "Σ max(bytes / BW, ops / peak)", roof * NS, or_absent(m->wall),
 		"latency under both roofs");
-	note_slowest(n, l);
+	if (m->wall < roof * NS)
+		note_latency(m, roof, reads, l);
+	else
+		note_slowest(n, l);
 	l = line(s, FORMULA_TOKENS_S, s->drafts > 0 ? "B·E / latency" : "B / latency",
 		formula_throughput(tokens, latency), m->wall > 0 ? m->tokens / m->wall * NS : ABSENT,
 		"throughput");

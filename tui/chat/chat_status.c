@@ -31,9 +31,9 @@ static void fields_measured(struct app *a, struct app_status *s)
 		l = timeline_latencies(t, r);
 	if (!isnan(l.ttft))
 		app_field(s, INK_TEXT, "TTFT %.0f ms", l.ttft / 1e6);
-	if (!isnan(l.itl_p50) && a->canvas.w >= 120)
-		app_field(s, INK_TEXT, "p99 %.1f ms", l.itl_p99 / 1e6);
-	if (!isnan(l.itl_p50))
+	if (!isnan(l.itl_p50) && a->canvas.w >= 120) /* one field: p99 alone would have no name */
+		app_field(s, INK_TEXT, "ITL p50 %.1f ms   p99 %.1f ms", l.itl_p50 / 1e6, l.itl_p99 / 1e6);
+	else if (!isnan(l.itl_p50))
 		app_field(s, INK_TEXT, "ITL p50 %.1f ms", l.itl_p50 / 1e6);
 	if (isfinite(rate))
 		app_field(s, INK_TEXT, "%4.0f tok/s", rate);

@@ -313,7 +313,10 @@ static int note_roofs(struct pen *p, int y, const struct timeline *t, const stru
 				: "no roof was measured: a chat does so at its start, and /roof measure");
 	snprintf(text, sizeof text, "memory roof: %s, best of %d reading%s from %s, the last %s ago%s",
 		view_rate(best, r->reads), r->n, r->n == 1 ? "" : "s", view_rate(least, r->least),
-		view_ns(ago, age), c->beaten || age > OLD_NS ? ": old (/roof measure)" : "");
+		view_ns(ago, age),
+		c->beaten      ? ": too low (/roof measure)"
+		: age > OLD_NS ? ": old (/roof measure)"
+					   : "");
 	return note_flat(p, note_flat(p, put_note(p, y, text), c, c->machine.ints, "int8"), c,
 		c->machine.floats, "f32");
 }

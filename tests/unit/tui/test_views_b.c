@@ -597,6 +597,9 @@ static void formulas_say_where_a_step_lost_time(void **state)
 	k.t.step[1].s.run_delay_ns = 1000000;
 	has(drawn(&k, &view_formulas, 84, 60),
 		"down: 1.00 ms, its roof allows 0.00; a thread waited 0.5 ms for a CPU");
+	k.t.roof.reads = 1e5; /* 5 ms */
+	has(drawn(&k, &view_formulas, 84, 60),
+		"faster than the roof: it was read while the machine was busy (/roof measure)");
 	timeline_free(&k.t);
 }
 
