@@ -289,7 +289,8 @@ struct tl_answer {
 struct tl_lesson {
 	char *name, *text; /* Markdown (sessions/lesson/lesson.h); NULL: no lesson was begun, or it
 						  ended */
-	int64_t part;      /* parts that are shown */
+	int64_t part;      /* where the reader stands; -1: at no part yet */
+	bool typing;       /* the lines at the reader's place are being typed */
 	struct tl_answer *answer; /* by part */
 	int32_t n_answers, cap_answers;
 };
@@ -405,7 +406,9 @@ const struct tl_shadow *timeline_shadow(const struct timeline *t, const char *dr
 /* or NULL; 0: the newest */
 const struct tl_search *timeline_search(const struct timeline *t, int64_t search);
 const struct tl_node *timeline_search_node(const struct tl_search *s, int32_t node); /* or NULL */
-const char *timeline_setting(const struct timeline *t, const char *name);            /* or NULL */
+/* What is known of the question at this part of the lesson; NULL: nothing. */
+const struct tl_answer *timeline_answer(const struct timeline *t, int64_t part);
+const char *timeline_setting(const struct timeline *t, const char *name); /* or NULL */
 bool timeline_exact(const struct timeline *t); /* false: the setting `exact` is off */
 /* The same token, with all that is known of it; NULL for NULL. */
 const struct tl_token *timeline_whole(const struct timeline *t, const struct tl_token *k);

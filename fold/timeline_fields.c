@@ -297,7 +297,7 @@ static SHAPE(answer, ANY);
 
 #define STRUCT struct tl_lesson
 static const struct tl_field lesson_fields[] = {
-	F(name), F(text), F(part), { GROWING(answer, answer, n_answers, cap_answers) }, END
+	F(name), F(text), F(part), F(typing), { GROWING(answer, answer, n_answers, cap_answers) }, END
 };
 static SHAPE(lesson, 1);
 #undef STRUCT

@@ -31,18 +31,30 @@ bool tl_fold_lesson(struct timeline *t, const struct event *ev)
 		l->name = tl_text(t, e->name);
 		l->text = tl_text(t, e->text);
 	}
-	l->part = e->part;
+	/* The reader's place is told once more when Enter types what stands there. */
+	l->typing = e->action == EV_LESSON_go_on && e->part == l->part;
+	l->part = e->action == EV_LESSON_begin ? -1 : e->part;
 	return true;
+}
+
+const struct tl_answer *timeline_answer(const struct timeline *t, int64_t part)
+{
+	const struct tl_lesson *l = &t->lesson;
+
+	for (int32_t i = 0; i < l->n_answers; i++)
+		if (l->answer[i].part == part)
+			return &l->answer[i];
+	return NULL;
 }
 
 static struct tl_answer *answer_of(struct timeline *t, int64_t part)
 {
 	struct tl_lesson *l = &t->lesson;
+	const struct tl_answer *known = timeline_answer(t, part);
 	struct tl_answer *a;
 
-	for (int32_t i = 0; i < l->n_answers; i++)
-		if (l->answer[i].part == part)
-			return &l->answer[i];
+	if (known)
+		return &l->answer[known - l->answer];
 	a = tl_add(t, &l->answer, &l->n_answers, &l->cap_answers, sizeof *a);
 	if (a)
 		a->part = part;

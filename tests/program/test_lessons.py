@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 
 from terminal import Failure, Terminal
 
@@ -115,6 +116,28 @@ def test_load():
     check("a check waits for background requests", status == 0 and "ok - load: It said five. (1)" in out, out + err)
 
 
+def child_that_catches(pid, signal_number):
+    """Waits for the child of that process in which a handler of the signal is set."""
+    while True:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+            for child in f.read().split():
+                with open(f"/proc/{child}/status", encoding="utf-8") as status:
+                    caught = int(re.search(r"SigCgt:\s*(\w+)", status.read())[1], 16)
+                if caught >> (signal_number - 1) & 1:
+                    return int(child)
+        time.sleep(0.02)
+
+
+def test_hangs():
+    write("hangs", LESSON.replace("/max-tokens 5\ntwo times two", "/max-tokens 5\n/load 100000"))
+    p = subprocess.Popen([PROGRAM, "lesson", "--test", "hangs", "--model", TINY], stdin=subprocess.DEVNULL,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=TMP.name, env=ENV)
+    os.kill(child_that_catches(p.pid, signal.SIGALRM), signal.SIGALRM)
+    out = p.communicate()[0].decode()
+    check("a line that never ends is named", p.returncode == 1 and re.search(
+        r'not ok - hangs, line 2[34]: "/.*" has not ended after \d+ s', out), out)
+
+
 def test_wrong():
     write("false", LESSON.replace("count(*) = 5", "count(*) = 6"))
     status, out, err = cutaway("lesson", "--test", "false", "--model", TINY)
@@ -205,7 +228,7 @@ def main():
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     mktiny = os.path.join(ROOT, "build", "tests", "mktiny")
     subprocess.run([mktiny, TINY], check=True, stdout=subprocess.DEVNULL)
-    for test in (test_own, test_load, test_paused, test_wrong, test_by_hand, test_report, test_shipped):
+    for test in (test_own, test_load, test_paused, test_hangs, test_wrong, test_by_hand, test_report, test_shipped):
         try:
             test()
         except Failure as e:

@@ -8,6 +8,7 @@
 #include "tui/app/app.h"
 #include "tui/chat/prompt.h"
 #include "tui/views/view_lesson.h"
+#include "tui/views/views.h"
 #include "tui/views/view_util.h"
 
 enum { MESSAGE_ROWS = 4, AGE_W = 12, MATCH_ROWS = 10 };
@@ -137,9 +138,14 @@ static void draw_message(struct app *a, struct pen *p)
  * on. */
 static void draw_message_above(struct app *a, struct rect r)
 {
+	const struct rect *lesson = &a->layout.view[VIEW_LESSON], *chat = &a->layout.view[VIEW_CHAT];
 	int rows = message_rows(a->message, message_width(a, r.w), a->canvas.ascii);
 	struct pen p;
 
+	if (rows > 1 && lesson->h > 0 && chat->x > lesson->x) { /* its end is what is read */
+		r = (struct rect){ chat->x, r.y, chat->w, r.h };
+		rows = message_rows(a->message, message_width(a, r.w), a->canvas.ascii);
+	}
 	rows = rows > 1 + a->layout.body.h / 4 ? 1 + a->layout.body.h / 4 : rows;
 	p = pen_ink(a, (struct rect){ r.x, r.y - rows + 1, r.w, rows }, INK_TEXT);
 	pen_fill(&p, (struct rect){ 0, 0, r.w, rows });
@@ -157,11 +163,12 @@ static void draw_rule(struct app *a, struct rect r)
 	if (*hint) {
 		p.ink = INK_DIM;
 		pen_clip(&p, 1, 0, r.w - 2, hint, -1);
-	} else if (a->message_ns) {
-		draw_message_above(a, r);
-	} else if (a->canvas.h >= 14) {
-		pen_hline(&p, 0, 0, r.w);
+		return;
 	}
+	if (a->canvas.h >= 14)
+		pen_hline(&p, 0, 0, r.w);
+	if (a->message_ns)
+		draw_message_above(a, r);
 }
 
 /* Where there is no line for them, messages take that of the prompt. */

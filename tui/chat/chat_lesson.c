@@ -1,11 +1,17 @@
 /* See chat_lesson.h. */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "event/stream.h"
 #include "tui/chat/chat.h"
+#include "tui/views/view_lesson.h"
 #include "tui/views/views.h"
+
+/* Of a line in a test. The slowest of the shipped ones take seconds, so a busy machine has room. */
+enum { TEST_LINE_S = 600 };
 
 /* ---- events ---- */
 
@@ -67,20 +73,10 @@ static void emit_answer(struct app *a, int32_t part, const struct answer *w)
 
 /* ---- asking the log ---- */
 
-static const struct tl_answer *answer_at(const struct app *a, int32_t part)
-{
-	const struct tl_lesson *l = &a->timeline.lesson;
-
-	for (int32_t i = 0; i < l->n_answers; i++)
-		if (l->answer[i].part == part)
-			return &l->answer[i];
-	return NULL;
-}
-
 static void ask(struct app *a, int32_t part, const char *path)
 {
 	const struct lesson_part *p = &((struct chat *)a->mode_data)->lesson.l->part[part];
-	const struct tl_answer *old = answer_at(a, part);
+	const struct tl_answer *old = timeline_answer(&a->timeline, part);
 	struct lesson_found found;
 	struct err e = { 0 };
 	struct answer w = { .said = old ? old->said : NULL, .value = NAN };
@@ -108,7 +104,7 @@ static void ask_all(struct app *a, int32_t also)
 	const char *path = a->mode->recording(a, &e);
 
 	for (int32_t i = 0; path && i < k->l->n && i <= k->part; i++) {
-		const struct tl_answer *old = answer_at(a, i);
+		const struct tl_answer *old = timeline_answer(&a->timeline, i);
 
 		if (i == also || (k->l->part[i].kind == LESSON_PREDICT && i < k->part && old &&
 							 old->verdict == EV_ANSWER_open))
@@ -129,7 +125,6 @@ static void go_on(struct app *a, int32_t from)
 		 k->part < k->l->n && k->l->part[k->part].kind == LESSON_CHECK;
 		 k->part = lesson_stop(k->l, k->part + 1))
 		ask_all(a, k->part);
-	a->state.cursor[VIEW_LESSON] = 0;
 	emit_lesson(a, EV_LESSON_go_on, NULL);
 	lesson_progress_put(k->name, k->part, k->l->n);
 	a->dirty = true;
@@ -234,6 +229,7 @@ static void enter(struct app *a)
 	if (p->kind == LESSON_DO) {
 		k->next = p->text;
 		k->said_ns = a->message_ns;
+		emit_lesson(a, EV_LESSON_go_on, NULL);
 		return;
 	}
 	if (p->kind == LESSON_PREDICT)
@@ -252,8 +248,22 @@ static void predict(struct app *a, const char *line)
 		app_say(a, SAY_ERROR, "%s", e.text);
 		return;
 	}
+	a->message_ns = 0; /* that a number was needed */
 	emit_answer(a, k->part, &w);
 	go_on(a, k->part + 1);
+}
+
+/* A long text is read before anything is done. false: its end is shown. */
+static bool turn_over(struct app *a)
+{
+	int64_t *below = &a->state.cursor[VIEW_LESSON];
+	int rows = a->layout.view[VIEW_LESSON].h - 3; /* head, count of the rest, a line seen already */
+
+	if (*below <= 0 || rows < 1)
+		return false;
+	*below = *below > rows ? *below - rows : 0;
+	a->dirty = true;
+	return true;
 }
 
 bool chat_lesson_line(struct app *a, const char *line)
@@ -261,6 +271,8 @@ bool chat_lesson_line(struct app *a, const char *line)
 	const struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
 	bool empty = !line[strspn(line, " \t\n")];
 
+	if (k->l && empty && turn_over(a))
+		return true;
 	if (!k->l || k->next || k->part >= k->l->n || *line == '/')
 		return false;
 	if (empty)
@@ -293,15 +305,46 @@ static bool all_quiet(struct app *a)
 	return true;
 }
 
+static char hung[300];
+
+static void tell_hung(int signal)
+{
+	ssize_t ignored = write(STDERR_FILENO, hung, strlen(hung));
+
+	(void)signal, (void)ignored;
+	_exit(1);
+}
+
+/* Without a reader nobody sees that a line never ends, whatever it is that hangs. */
+static void limit_line(const struct chat_lesson *k, const char *line)
+{
+	const struct lesson_part *p = &k->l->part[k->part];
+	int at = p->line + 1;
+
+	alarm(0);
+	for (const char *c = p->text; c < k->next; c++)
+		at += *c == '\n';
+	snprintf(hung, sizeof hung, "\ncutaway: %.60s, line %d: \"%.100s\" has not ended after %d s\n",
+		k->name, at, line, TEST_LINE_S);
+	signal(SIGALRM, tell_hung);
+	alarm(TEST_LINE_S);
+}
+
 static void type_line(struct app *a)
 {
-	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	struct chat *c = a->mode_data;
+	struct chat_lesson *k = &c->lesson;
 	size_t n = strcspn(k->next, "\n");
 	char *line = strndup(k->next, n);
+	int focus = a->focus;
 
+	if (line && c->options->lesson_test)
+		limit_line(k, line);
 	k->next += n + (k->next[n] == '\n');
 	if (line && *line)
 		a->mode->line(a, line);
+	if (focus == FOCUS_PROMPT && a->focus != focus)
+		app_focus(a, focus); /* /view gave the keys away, and the next Enter is the lesson's */
 	free(line);
 }
 
@@ -342,6 +385,10 @@ void chat_lesson_work(struct app *a)
 		chat_lesson(a, c->options->lesson, &e))
 		app_say(a, SAY_ERROR, "%s", e.text);
 	c->lesson_begun = true;
+	if (k->l && k->shown != a->timeline.lesson.part) {
+		k->shown = a->timeline.lesson.part;
+		a->state.cursor[VIEW_LESSON] = VIEW_LESSON_NEWEST;
+	}
 	if (k->next)
 		note_refusal(a);
 	if (k->next && all_quiet(a)) {

@@ -12,7 +12,9 @@
 struct sheet {
 	struct pen *p; /* NULL: only measured */
 	int w, x, y, top;
-	const struct tl_lesson *now;
+	const struct timeline *t;
+	int32_t newest; /* the first part that the reader has not seen, and its line */
+	int newest_y;
 };
 
 static bool shown(const struct sheet *s)
@@ -101,14 +103,6 @@ static void paragraph(
 
 /* ---- parts ---- */
 
-static const struct tl_answer *answer_at(const struct tl_lesson *l, int64_t part)
-{
-	for (int32_t i = 0; i < l->n_answers; i++)
-		if (l->answer[i].part == part)
-			return &l->answer[i];
-	return NULL;
-}
-
 static void item(struct sheet *s, const struct lesson_part *p)
 {
 	char mark[16] = "• ";
@@ -139,7 +133,7 @@ static void verdict(struct sheet *s, const struct lesson_part *p, const struct t
 	if (a->found && a->verdict != EV_ANSWER_failed)
 		snprintf(line + strlen(line), sizeof line - strlen(line), "%smeasured %s",
 			*line ? ", " : "", a->found);
-	if (judged && !p->n_choices && !right)
+	if (judged && !p->n_choices && !right && p->tolerance > 0)
 		snprintf(line + strlen(line), sizeof line - strlen(line), " (not within %g %%)",
 			100 * p->tolerance);
 	if (a->verdict == EV_ANSWER_failed)
@@ -169,7 +163,7 @@ static void hint(struct sheet *s, const char *text)
 /* at: the reader stands here. */
 static void part(struct sheet *s, const struct lesson_part *p, int32_t i, bool at)
 {
-	const struct tl_answer *a = answer_at(s->now, i);
+	const struct tl_answer *a = timeline_answer(s->t, i);
 
 	if (s->y && (p->kind != LESSON_ITEM || p[-1].kind != LESSON_ITEM))
 		new_line(s, 0);
@@ -187,7 +181,8 @@ static void part(struct sheet *s, const struct lesson_part *p, int32_t i, bool a
 	case LESSON_DO:
 		paragraph(s, 0, INK_BRIGHT, "▸ ", p->text);
 		if (at)
-			hint(s, "Enter types these lines");
+			hint(
+				s, s->t->lesson.typing ? "these lines are being typed" : "Enter types these lines");
 		break;
 	case LESSON_LOOK: paragraph(s, 0, INK_DIM, "look at ", p->view); break;
 	case LESSON_PREDICT:
@@ -204,9 +199,14 @@ static void part(struct sheet *s, const struct lesson_part *p, int32_t i, bool a
 
 static int sheet_draw(struct sheet *s, const struct lesson *l)
 {
-	for (int32_t i = 0; i < l->n && i <= s->now->part; i++)
-		part(s, &l->part[i], i, i == s->now->part);
-	if (s->now->part >= l->n) {
+	const struct tl_lesson *now = &s->t->lesson;
+
+	for (int32_t i = 0; i < l->n && i <= now->part; i++) {
+		if (i == s->newest)
+			s->newest_y = s->y ? s->y + 1 : 0; /* below the blank line */
+		part(s, &l->part[i], i, i == now->part);
+	}
+	if (now->part >= l->n) {
 		new_line(s, 0);
 		hint(s, "the end of the lesson: /lesson off closes it");
 	}
@@ -276,12 +276,68 @@ void view_lesson_point(struct pen *p, const char *text)
 
 /* ---- the view ---- */
 
+/* The last part before part i at which the reader stood; -1: none. */
+static int32_t stop_before(const struct lesson *l, int32_t i)
+{
+	enum lesson_kind kind;
+
+	do
+		kind = --i < 0 ? LESSON_PAGE : l->part[i].kind;
+	while (kind != LESSON_PAGE && kind != LESSON_DO && kind != LESSON_PREDICT);
+	return i;
+}
+
+/* The first part that came, or was answered, when the reader went on to part `at`. */
+static int32_t newest_part(const struct lesson *l, int64_t at)
+{
+	int32_t i = stop_before(l, at < 0 ? 0 : at < l->n ? (int32_t)at : l->n), asked = i;
+
+	if (i < 0 || l->part[i].kind == LESSON_PAGE)
+		return i + 1;
+	if (l->part[i].kind == LESSON_DO)
+		while ((asked = stop_before(l, asked)) >= 0 && l->part[asked].kind == LESSON_PREDICT)
+			i = asked;
+	return i;
+}
+
+/* Lines above the first that is shown. The cursor counts those below the last one. */
+static int place(struct sheet *s, const struct lesson *l, int rows, int64_t *below)
+{
+	int most = 0;
+
+	s->newest = newest_part(l, s->t->lesson.part);
+	if (sheet_draw(s, l) > rows)
+		most = s->y - rows;
+	if (*below == VIEW_LESSON_NEWEST)
+		*below = s->newest_y < most ? most - s->newest_y : 0;
+	if (*below > most)
+		*below = most;
+	return most - (int)*below;
+}
+
+static void draw_sheet(
+	struct pen *p, const struct timeline *t, const struct lesson *l, int64_t *below)
+{
+	struct sheet measured = { .w = p->r.w - 1, .t = t };
+	int top = place(&measured, l, p->r.h - 1, below);
+	struct pen in = *p;
+	struct sheet s = { .p = &in, .w = p->r.w - 1, .t = t, .top = top };
+	char head[128];
+
+	snprintf(head, sizeof head, top ? "%d lines above · " : "", top);
+	snprintf(head + strlen(head), sizeof head - strlen(head), "%s",
+		t->lesson.name ? t->lesson.name : "");
+	pen_head(p, "lesson", head);
+	in.r.h -= *below > 0;
+	sheet_draw(&s, l);
+	if (*below > 0)
+		view_put(p, 0, p->r.h - 1, INK_DIM, "%d more lines: Enter", (int)*below + 1);
+}
+
 static void draw(struct pen *p, const struct timeline *t, struct view_state *s)
 {
-	struct sheet sheet = { .w = p->r.w - 1, .now = &t->lesson };
 	struct lesson *l = NULL;
 	struct err e = { 0 };
-	int lines, most;
 
 	pen_head(p, "lesson", t->lesson.name ? t->lesson.name : "");
 	if (!t->lesson.text) {
@@ -292,16 +348,7 @@ static void draw(struct pen *p, const struct timeline *t, struct view_state *s)
 		pen_wrap(p, 0, 1, p->r.w, p->r.h - 1, e.text);
 		return;
 	}
-	lines = sheet_draw(&sheet, l);
-	most = lines - (p->r.h - 1) > 0 ? lines - (p->r.h - 1) : 0;
-	if (s->cursor[VIEW_LESSON] > most)
-		s->cursor[VIEW_LESSON] = most;
-	sheet = (struct sheet){ .p = p, .w = p->r.w - 1, .now = &t->lesson };
-	sheet.top = most - (int)s->cursor[VIEW_LESSON];
-	sheet_draw(&sheet, l);
-	if (s->cursor[VIEW_LESSON])
-		view_put_right(
-			p, p->r.w, p->r.h - 1, INK_DIM, " %d more below", (int)s->cursor[VIEW_LESSON]);
+	draw_sheet(p, t, l, &s->cursor[VIEW_LESSON]);
 	lesson_free(l);
 }
 
@@ -319,7 +366,7 @@ const struct view view_lesson = {
 	.help =
 		"A lesson: text that goes on as you do, beside the live views.\n"
 		"\n"
-		"Enter on an empty line goes on: to the next page, or it types the lines marked with ▸ for you. "
+		"Enter on an empty line goes on: to the rest of a long page, to the next page, or it types the lines marked with ▸ for you. "
 		"Where it asks (?), type the number or the word that you expect before anything runs; Enter alone "
 		"leaves the question out. After the run your prediction stands beside what was measured: the answer "
 		"is a query over what this session just logged, so it is of this run and this machine.\n"
