@@ -321,7 +321,7 @@ int lesson_parse(
 	if (size > LESSON_BYTES)
 		bad = err_set(e, ERR_INPUT, "%s: a lesson has at most %d kB", name, LESSON_BYTES >> 10);
 	else if (md_parse(text, (MD_SIZE)size, &parser, &r))
-		bad = err_set(e, ERR_INPUT, "%s: too long, or no memory", name);
+		bad = err_set(e, ERR_INPUT, "%s: more than %d parts, or no memory", name, PARTS);
 	else
 		bad = check(r.l, name, e);
 	if (bad) {
