@@ -143,7 +143,7 @@ static void draw_message_above(struct app *a, struct rect r)
 	struct pen p;
 
 	if (rows > 1 && lesson->h > 0 && chat->x > lesson->x) { /* its end is what is read */
-		r = (struct rect){ chat->x, r.y, chat->w, r.h };
+		r = (struct rect){ chat->x, r.y, r.x + r.w - chat->x, r.h };
 		rows = message_rows(a->message, message_width(a, r.w), a->canvas.ascii);
 	}
 	rows = rows > 1 + a->layout.body.h / 4 ? 1 + a->layout.body.h / 4 : rows;

@@ -339,12 +339,13 @@ static void draw(struct pen *p, const struct timeline *t, struct view_state *s)
 	struct lesson *l = NULL;
 	struct err e = { 0 };
 
-	pen_head(p, "lesson", t->lesson.name ? t->lesson.name : "");
 	if (!t->lesson.text) {
+		pen_head(p, "lesson", "");
 		view_nothing(p, "no lesson is read: /lesson lists them");
 		return;
 	}
 	if (lesson_parse(&l, "lesson", t->lesson.text, strlen(t->lesson.text), &e)) {
+		pen_head(p, "lesson", t->lesson.name ? t->lesson.name : "");
 		pen_wrap(p, 0, 1, p->r.w, p->r.h - 1, e.text);
 		return;
 	}
