@@ -145,6 +145,9 @@ def test_wrong():
     write("command", LESSON.replace("/max-tokens 5", "/max-tokens many\n/max-tokens 5"))
     status, out, err = cutaway("lesson", "--test", "command", "--model", TINY)
     check("a command that is refused is found", status == 1 and "not ok - command" in out and "max-tokens" in out, out + err)
+    write("itself", LESSON.replace("/max-tokens 5", "/lesson itself\n/max-tokens 5"))
+    status, out, err = cutaway("lesson", "--test", "itself", "--model", TINY)
+    check("a lesson cannot begin itself", status == 1 and "cannot begin" in out, out + err)
     for name, sql in (("writes", "DELETE FROM token"), ("attaches", "ATTACH 'x.db' AS x"),
                       ("endless", "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n")):
         write(name, LESSON.replace("SELECT count(*) = 5 FROM token", sql))

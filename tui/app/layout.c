@@ -10,7 +10,8 @@
 
 #include <string.h>
 
-enum { MARGIN = 1, GUTTER = 2, COLUMN_VIEWS = 8, ROOMY_H = 46 };
+/* LESSON_H: rows of a lesson above a wide view. */
+enum { MARGIN = 1, GUTTER = 2, COLUMN_VIEWS = 8, ROOMY_H = 46, LESSON_H = 8 };
 
 /* STRETCH: takes the remaining rows. ROOMY: left out in a live chat unless the screen is tall,
  * because the chat needs the rows. */
@@ -199,7 +200,7 @@ static bool look_below(struct layout *l, const struct layout_ask *ask, struct re
 	const struct view *v = ask->views[ask->look];
 	int h = r.h * 2 / 5 > v->min_h ? r.h * 2 / 5 : v->min_h;
 
-	if (v->min_w <= (r.w - GUTTER) * 53 / 100 || v->min_w > r.w || h > r.h / 2)
+	if (v->min_w <= (r.w - GUTTER) * 53 / 100 || v->min_w > r.w || h + 1 + LESSON_H > r.h)
 		return false;
 	l->view[ask->look] = (struct rect){ r.x, r.y + r.h - h, r.w, h };
 	return true;

@@ -190,6 +190,8 @@ int chat_lesson(struct app *a, const char *name, struct err *e)
 
 	if (!*name)
 		return list(a);
+	if (k->typing)
+		return err_set(e, ERR_USAGE, "a line of a lesson cannot begin or end one");
 	if (!strcmp(name, "off")) {
 		leave(a);
 		return 0;
@@ -341,8 +343,10 @@ static void type_line(struct app *a)
 	if (line && c->options->lesson_test)
 		limit_line(k, line);
 	k->next += n + (k->next[n] == '\n');
+	k->typing = true;
 	if (line && *line)
 		a->mode->line(a, line);
+	k->typing = false;
 	if (focus == FOCUS_PROMPT && a->focus != focus)
 		app_focus(a, focus); /* /view gave the keys away, and the next Enter is the lesson's */
 	free(line);

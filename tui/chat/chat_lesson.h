@@ -15,6 +15,7 @@ struct chat_lesson {
 	int32_t part;     /* where the reader stands; l->n: at the end */
 	int64_t shown;    /* where the reader stood when the text was last placed */
 	const char *next; /* the next line to type; NULL: none is typed now */
+	bool typing;      /* the line that runs is the lesson's */
 	int64_t said_ns;  /* time of the newest error that was seen while lines were typed */
 };
 

@@ -142,9 +142,12 @@ static void draw_axes(struct pen *p, const struct pen *in, const struct chart *c
 		view_put_right(p, AXIS_W - 1, 1 + row, INK_DIM, "%s", decade(text, y));
 		pen_hline(&(struct pen){ in->c, in->r, INK_RULE, 0, 0 }, 0, row, in->r.w);
 	}
-	for (double x = ceil(c->x0); x < c->x1; x++)
-		view_put(p, AXIS_W + column_of(c, in->r.w, pow(10, x)), 1 + in->r.h, INK_DIM,
-			x < 0 ? "%.1f" : "%.0f", pow(10, x));
+	for (double x = ceil(c->x0); x < c->x1; x++) {
+		const int at = column_of(c, in->r.w, pow(10, x));
+
+		if (at + (x < 1 ? 3 : (int)x + 1) + 7 < in->r.w) /* the unit stands at the end */
+			view_put(p, AXIS_W + at, 1 + in->r.h, INK_DIM, x < 0 ? "%.1f" : "%.0f", pow(10, x));
+	}
 	view_put_right(p, p->r.w, 1 + in->r.h, INK_DIM, "op/byte");
 }
 
