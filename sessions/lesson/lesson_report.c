@@ -9,6 +9,8 @@
 #include "sessions/lesson/lesson.h"
 #include "trace/foreign.h"
 
+enum { MOST = 10000 }; /* answers: the table compares each with each; and marks of a recording */
+
 struct answer {
 	char *lesson, *question, *said, *found;
 	char reader[64];
@@ -45,18 +47,38 @@ static double real_of(sqlite3_stmt *s, int column)
 														 : sqlite3_column_double(s, column);
 }
 
+/* Of the answers to a question the newest (bare columns are those of the row with the maximum). */
 static const char sql[] =
 	"SELECT lesson, question, said, found, ask, verdict, value, measured, "
-	"(SELECT reader FROM lesson WHERE lesson.seq < a.seq AND reader IS NOT NULL "
-	"ORDER BY lesson.seq DESC LIMIT 1) FROM answer a "
-	"WHERE seq = (SELECT max(seq) FROM answer b WHERE b.lesson = a.lesson AND b.part = a.part) "
-	"AND lesson IS NOT NULL AND question IS NOT NULL ORDER BY seq";
+	"(SELECT reader FROM lesson WHERE lesson.seq < newest AND reader IS NOT NULL "
+	"ORDER BY lesson.seq DESC LIMIT 1) FROM (SELECT *, max(seq) AS newest FROM answer "
+	"WHERE lesson IS NOT NULL AND question IS NOT NULL GROUP BY lesson, part) ORDER BY newest";
+static const char count_sql[] =
+	"SELECT (SELECT count(*) FROM answer) + (SELECT count(*) FROM lesson)";
+
+/* A longer one is no class's, and the query above would take long. */
+static int check_size(struct foreign *f, const char *path, struct err *e)
+{
+	sqlite3_stmt *s = NULL;
+	int rc = sqlite3_prepare_v2(f->db, count_sql, -1, &s, NULL);
+
+	rc = rc || sqlite3_step(s) != SQLITE_ROW ? foreign_fail(f->db, path, e)
+		 : sqlite3_column_int64(s, 0) > MOST
+			 ? err_set(e, ERR_INPUT, "%s: more than %d answers and marks of lessons", path, MOST)
+			 : 0;
+	sqlite3_finalize(s);
+	return rc;
+}
 
 static int take_row(struct answers *a, sqlite3_stmt *s, int file, struct err *e)
 {
 	char *reader = text_of(s, 8);
 	struct answer *row;
 
+	if (a->n == MOST) {
+		free(reader);
+		return err_set(e, ERR_INPUT, "more than %d answers: give fewer recordings", MOST);
+	}
 	if (!ARRAY_ROOM(a->at, a->cap, a->n + 1)) {
 		free(reader);
 		return err_set(e, ERR_MEMORY, "no memory for the answers");
@@ -90,9 +112,10 @@ static int read_file(struct answers *a, const char *path, int file, struct err *
 		foreign_close(&f);
 		return 0;
 	}
-	if (sqlite3_prepare_v2(f.db, sql, -1, &s, NULL))
+	rc = check_size(&f, path, e);
+	if (!rc && sqlite3_prepare_v2(f.db, sql, -1, &s, NULL))
 		rc = foreign_fail(f.db, path, e);
-	else {
+	else if (!rc) {
 		while ((rc = sqlite3_step(s)) == SQLITE_ROW && !take_row(a, s, file, e))
 			;
 		rc = rc == SQLITE_DONE ? 0 : rc == SQLITE_ROW ? -1 : foreign_fail(f.db, path, e);
@@ -176,7 +199,7 @@ static void print_who(const struct answers *a, const struct answer *like, FILE *
 
 		if (!same(b, like) || like->ask == EV_ASK_check)
 			continue;
-		fprintf(out, "    %-20s %s -> %s  %s\n", b->reader, b->said ? b->said : "nothing",
+		fprintf(out, "    %-20s %s -> %s  %s\n", b->reader, b->said ? b->said : "left out",
 			b->found ? b->found : "not measured",
 			b->verdict == EV_ANSWER_right   ? "right"
 			: b->verdict == EV_ANSWER_wrong ? "wrong"
@@ -200,8 +223,11 @@ static void print_table(const struct answers *a, FILE *out)
 		print_spread(out, "predicted", spread_of(a, q, false));
 		if (q->ask == EV_ASK_predict)
 			print_spread(out, "measured", spread_of(a, q, true));
-		fprintf(out, "  %s %d of %d\n", q->ask == EV_ASK_check ? "holds in" : "right",
-			count_of(a, q, true), count_of(a, q, false));
+		if (count_of(a, q, false))
+			fprintf(out, "  %s %d of %d\n", q->ask == EV_ASK_check ? "holds in" : "right",
+				count_of(a, q, true), count_of(a, q, false));
+		else
+			fputs("  nobody predicted it\n", out);
 		print_who(a, q, out);
 	}
 }

@@ -11,11 +11,10 @@ import sys
 import tempfile
 import time
 
+from tap import PROGRAM, ROOT, check, finish
 from terminal import Failure, Terminal
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TMP = tempfile.TemporaryDirectory(prefix="cutaway-lessons-")
-PROGRAM = os.path.join(ROOT, "cutaway")
 TINY = os.path.join(TMP.name, "tiny.gguf")
 OWN = os.path.join(TMP.name, "cutaway", "lessons")
 ENV = {**os.environ, **{name: TMP.name for name in ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")},
@@ -54,17 +53,6 @@ SELECT count(*) = 5 FROM token
 
 The end.
 """
-count = failures = 0
-
-
-def check(name, good, more=""):
-    global count, failures
-    count += 1
-    print(f"{'ok' if good else 'not ok'} {count} - {name}", flush=True)
-    if not good:
-        failures += 1
-        for line in str(more).splitlines()[:30]:
-            print("# " + line)
 
 
 def cutaway(*args):
@@ -223,6 +211,17 @@ def test_report():
     status, out, err = cutaway("lesson", "report", "--json", *records)
     answers = json.loads(out)
     check("and as JSON", len(answers) == 6 and answers[0]["reader"] == "Ada" and answers[0]["right"], out + err)
+    skipped = os.path.join(TMP.name, "skipped.db")
+    read_by_hand(skipped, "", "")
+    status, out, err = cutaway("lesson", "report", skipped)
+    check("where nobody predicted it says so", status == 0 and "measured 5  nobody predicted it" in out and
+          "left out -> 5" in out, out + err)
+    with sqlite3.connect(skipped) as db:
+        db.execute("WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 20000) "
+                   "INSERT INTO lesson (seq, t_ns, action) SELECT 1000000 + i, 0, 1 FROM n")
+    db.close()
+    status, out, err = cutaway("lesson", "report", skipped)
+    check("a recording of more marks than any class makes", status == 3 and "more than 10000 answers" in err, err)
     status, out, err = cutaway("lesson", "report", TINY)
     check("what is no recording", status == 3 and "not a recording" in err, err)
 
@@ -236,8 +235,7 @@ def main():
             test()
         except Failure as e:
             check(test.__name__, False, e)
-    print(f"1..{count}")
-    return failures > 0
+    return finish()
 
 
 if __name__ == "__main__":
