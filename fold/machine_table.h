@@ -21,7 +21,7 @@
 	X(a100, "A100 SXM 80 GB", 2039, 624000, 312000, 19500, 80,                                     \
 		"NVIDIA A100 Tensor Core GPU data sheet")                                                  \
 	X(h100, "H100 SXM", 3350, 1979000, 989000, 67000, 80,                                          \
-		"NVIDIA H100 Tensor Core GPU data sheet; its peaks are with sparsity: half of them")                                          \
+		"NVIDIA H100 Tensor Core GPU data sheet; its peaks are with sparsity: half of them")       \
 	X(h200, "H200 SXM", 4800, 1979000, 989000, 67000, 141,                                         \
 		"NVIDIA H200 Tensor Core GPU data sheet; its peaks are with sparsity: half of them")
 /* clang-format on */

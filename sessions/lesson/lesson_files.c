@@ -1,6 +1,7 @@
 /* See lesson.h: where lessons are, and how far the reader came in each. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -80,12 +81,17 @@ static int no_such(const char *name, struct err *e)
 
 static int read_file(const char *path, char **text, size_t *size, struct err *e)
 {
-	FILE *in = fopen(path, "rbe");
-	int rc = -1;
+	/* O_NONBLOCK: a FIFO of that name must not hang the program; files ignore it. */
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC), rc = -1;
+	FILE *in = fd < 0 ? NULL : fdopen(fd, "rb");
 
 	*text = in ? malloc(LESSON_BYTES + 2) : NULL;
-	if (!in)
-		return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+	if (!in) {
+		err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		return -1;
+	}
 	if (*text) {
 		*size = fread(*text, 1, LESSON_BYTES + 1, in);
 		(*text)[*size] = '\0';

@@ -136,6 +136,10 @@ def test_wrong():
     write("itself", LESSON.replace("/max-tokens 5", "/lesson itself\n/max-tokens 5"))
     status, out, err = cutaway("lesson", "--test", "itself", "--model", TINY)
     check("a lesson cannot begin itself", status == 1 and "cannot begin" in out, out + err)
+    os.mkfifo(os.path.join(OWN, "pipe.md"))
+    status, out, err = cutaway("lesson", "--test", "pipe", "--model", TINY)
+    check("a FIFO is no lesson, and hangs nothing", status and "pipe" in out + err and "pipe" in cutaway("lesson")[1], out + err)
+    os.unlink(os.path.join(OWN, "pipe.md"))
     for name, sql in (("writes", "DELETE FROM token"), ("attaches", "ATTACH 'x.db' AS x"),
                       ("endless", "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n")):
         write(name, LESSON.replace("SELECT count(*) = 5 FROM token", sql))
