@@ -14,17 +14,11 @@ import subprocess
 import sys
 import tempfile
 
-from tap import PROGRAM, ROOT, check, finish
+from tap import PROGRAM, ROOT, check, finish, skip
 
 TMP = tempfile.TemporaryDirectory(prefix="cutaway-export-")
 TINY, FILE = (os.path.join(TMP.name, name) for name in ("tiny.gguf", "session.db"))
 NASTY = 'a "quote", a <b>tag</b>, </script><script>document.title="broken"</script> <!-- =1+1 \x1b[31m \u202e é'
-
-
-def skip(name, why):
-    global count
-    count += 1
-    print(f"ok {count} - {name} # SKIP {why}")
 
 
 def cutaway(*args):
