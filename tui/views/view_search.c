@@ -287,6 +287,19 @@ static void draw_row(struct pen *p, int y, const struct timeline *t, const struc
 
 /* ---- all of it ---- */
 
+/* In the line of the heads, as long as there is room before them. */
+static void draw_hidden(struct pen *p, const struct tl_search *s, int n)
+{
+	const char *why = search_sort(s) == SEARCH_OF_TREE ? "tried once" : "pruned";
+	const int x = GUTTER + 10, room = p->r.w - columns_w(p, s) - x;
+	char text[64];
+
+	if (snprintf(text, sizeof text, "a shows %d more that were %s", n, why) > room)
+		snprintf(text, sizeof text, "a: %d more", n);
+	p->ink = INK_DIM;
+	pen_clip(p, x, TOP - 1, room, text, -1);
+}
+
 static void draw_rows(
 	struct pen *p, const struct timeline *t, struct view_state *v, const struct tl_search *s)
 {
@@ -299,8 +312,7 @@ static void draw_rows(
 	if (!search_rows_make(&g, s, shows_all(v, s)))
 		return;
 	if (g.n_hidden)
-		view_put(p, GUTTER + 10, TOP - 1, INK_DIM, "a shows %d more that were %s", g.n_hidden,
-			search_sort(s) == SEARCH_OF_TREE ? "tried once" : "pruned");
+		draw_hidden(p, s, g.n_hidden);
 	at = chosen_row(&g, s, v);
 	first = at >= rows ? at - rows + 1 : 0;
 	for (int i = first; i < g.n && i < first + rows; i++) {

@@ -322,6 +322,8 @@ static void a_tree_has_uct(void **state)
 	shows("(any answer)", true);
 	shows("deep", true); /* what the simulation says by now */
 	shows("3 answers", true);
+	for (int w = 56; w < 130; w++) /* what is not shown is said beside the heads */
+		assert_shows(&view_search, &k.t, &k.s, w, 7, "visits    value", true);
 	won(5, 2, 1, log(0.6), log(0.6));
 	shows("the best answer, 0.600 = exp(score -0.511), begins so", true);
 	timeline_free(&k.t);
