@@ -98,7 +98,6 @@ static int run_model(struct timeline *t, const struct cli *c, struct err *e)
 		return err_set(
 			e, ERR_USAGE, "%d sequences at most can run; --machine predicts more", MOST_RUN);
 	quiet.no_record = true;
-	quiet.engine.measure = true;
 	if (run && batch > quiet.engine.slots)
 		quiet.engine.slots = batch;
 	if (run && !cli_given(c, "pages")) /* all at once, and what they draw */
@@ -108,7 +107,7 @@ static int run_model(struct timeline *t, const struct cli *c, struct err *e)
 		engine_observe(s.engine, true);
 		rc = run_batch(s.engine, t, batch, depth, e);
 	}
-	if (!rc) /* the arithmetic, too */
+	if (!rc)
 		rc = engine_set(s.engine, "roof", "measure", e);
 	return session_close(&s, rc ? NULL : e) || rc ? -1 : 0;
 }

@@ -11,12 +11,6 @@
 #define ABSENT ((double)NAN)
 #define NS 1e9
 
-static const char *const stage_name[] = {
-#define X(value, name, doc) [value] = #name,
-	EV_CODES_stage(X)
-#undef X
-};
-
 /* What the lines are made from. */
 struct numbers {
 	const struct timeline *t;
@@ -225,8 +219,8 @@ static void note_slowest(const struct numbers *n, struct formula_line *l)
 
 	if (m->delay > 0.1 * m->wall)
 		snprintf(delay, sizeof delay, "a thread waited %.1f ms for a CPU", m->delay / 1e6);
-	note(l, "%s: %.2f ms, its roof allows %.2f; %s", stage_name[slow], m->stage[slow].ns / 1e6,
-		stage_seconds(n, slow) * 1e3, delay);
+	note(l, "%s: %.2f ms, its roof allows %.2f; %s", ev_code_name("stage", slow),
+		m->stage[slow].ns / 1e6, stage_seconds(n, slow) * 1e3, delay);
 }
 
 static void note_latency(
@@ -281,8 +275,9 @@ static void stage_line(struct numbers *n, int stage)
 		return;
 	l = line(n->s, FORMULA_INTENSITY, "2·rows·w / (bytes + rows·act)",
 		formula_intensity(n->s->rows, g.weights, g.bytes, g.each_bytes + g.row_bytes),
-		c->bytes > 0 && c->ops > 0 ? c->ops / c->bytes : ABSENT, "%s %s %dx%d", stage_name[stage],
-		g.widest->format, (int)g.widest->inputs, (int)g.widest->outputs);
+		c->bytes > 0 && c->ops > 0 ? c->ops / c->bytes : ABSENT, "%s %s %dx%d",
+		ev_code_name("stage", stage), g.widest->format, (int)g.widest->inputs,
+		(int)g.widest->outputs);
 	note(l, "ops of this stage that are no product, or steps of different numbers of rows");
 }
 

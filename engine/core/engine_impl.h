@@ -180,7 +180,8 @@ void engine_emit_settings(struct engine *e);
 void engine_emit_setting(struct engine *e, const char *name);
 
 /* roof.c */
-void engine_roof_read(struct engine *e);
+/* whole: the arithmetic, too, and more passes over memory. */
+void engine_roof_read(struct engine *e, bool whole);
 void engine_emit_roof(struct engine *e); /* nothing if it was not measured */
 
 /* engine_draft.c: speculation. */

@@ -110,7 +110,7 @@ static void fill_info(struct engine *e, const struct engine_options *o)
 	if (k_is_host(e->kernels))
 		i->memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * (int64_t)sysconf(_SC_PAGESIZE);
 	if (o->measure)
-		engine_roof_read(e);
+		engine_roof_read(e, false);
 	i->read_bandwidth = e->measure.roof.best;
 }
 

@@ -15,15 +15,14 @@
 enum { MOST_BY_ITSELF = 8, SHORT_PASSES = 4, PASSES = 16 };
 static const size_t bytes_read = (size_t)256 << 20;
 
-void engine_roof_read(struct engine *e)
+void engine_roof_read(struct engine *e, bool whole)
 {
 	struct engine_roof *r = &e->measure.roof;
-	const bool first = !r->n;
 
-	r->read = k_measure_read(e->kernels, bytes_read, first ? SHORT_PASSES : PASSES, &r->worst);
+	r->read = k_measure_read(e->kernels, bytes_read, whole ? PASSES : SHORT_PASSES, &r->worst);
 	if (r->read <= 0)
 		return;
-	if (!first) {
+	if (whole) {
 		r->ints = 2 * k_measure_int(e->kernels);
 		r->floats = 2 * k_measure_float(e->kernels);
 	}
@@ -31,7 +30,7 @@ void engine_roof_read(struct engine *e)
 	r->least = r->n ? fmin(r->least, r->worst) : r->worst;
 	r->n++;
 	r->step = e->n_steps;
-	r->due = first;
+	r->due = !whole;
 	snprintf(r->words, sizeof r->words,
 		"%.2f GB/s, best of %d reading%s from %.2f, the last after step %lld", r->best / 1e9, r->n,
 		r->n == 1 ? "" : "s", r->least / 1e9, (long long)r->step);
@@ -65,7 +64,7 @@ static void roof_emitted(struct engine *e, void *state, const struct ev_step *s)
 		r->due = true;
 	if (!r->due || r->n > MOST_BY_ITSELF || !engine_idle(e))
 		return;
-	engine_roof_read(e);
+	engine_roof_read(e, true);
 	engine_emit_setting(e, "roof");
 	engine_emit_roof(e);
 }
@@ -79,7 +78,7 @@ int engine_apply_roof(struct engine *e, struct engine_options *to, struct err *e
 	if (strcmp(to->roof, "measure") != 0)
 		return err_set(err, ERR_USAGE,
 			"roof %.40s: it is measured, not set: measure reads it again", to->roof);
-	engine_roof_read(e);
+	engine_roof_read(e, true);
 	engine_emit_roof(e);
 	to->roof = e->measure.roof.words;
 	return 0;

@@ -182,7 +182,6 @@ static struct engine_options options_for(const struct engine_options *o, const c
 	used.slots = used.slots < least ? least : used.slots;
 	used.pages = used.pages ? used.pages : 8192 / used.page_size;
 	used.spec = "off";
-	used.measure = true;
 	return used;
 }
 
@@ -262,7 +261,6 @@ int bench_turns(const struct engine_options *o, const char *figure,
 {
 	struct engine_options used = options_for(o, figure);
 	const struct bench_case *c = bench_cases;
-	used.measure = false;
 	if (!strcmp(figure, "start_to_first_token_ms"))
 		return take_starts(&used, turn, arg, e);
 	while (c->what && !wanted(c->names, figure))

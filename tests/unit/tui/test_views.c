@@ -544,15 +544,24 @@ static void batch_tells_of_what_does_not_fit(void **state)
 	timeline_free(&t);
 }
 
-static void batch_has_a_word_for_each_end(void **state)
+/* Zoomed on the first request, which has ended. */
+static struct timeline first_ended(struct view_state *s)
 {
 	struct timeline t = demo_timeline(DEMO_CHAT_STEPS);
-	struct view_state s = fresh;
+
+	*s = fresh;
+	s->zoomed = s->focused = true;
+	s->request = t.request[0].id;
+	assert_true(t.request[0].finished);
+	return t;
+}
+
+static void batch_has_a_word_for_each_end(void **state)
+{
+	struct view_state s;
+	struct timeline t = first_ended(&s);
 
 	(void)state;
-	s.zoomed = s.focused = true;
-	s.request = t.request[0].id;
-	assert_true(t.request[0].finished);
 	for (int i = 0; i < EV_N_finish; i++) {
 		t.request[0].finish.reason = i;
 		assert_shows(&view_batch, &t, &s, 110, 40, "(null)", false);
@@ -563,13 +572,10 @@ static void batch_has_a_word_for_each_end(void **state)
 
 static void batch_tells_why_a_request_has_no_time_line(void **state)
 {
-	struct timeline t = demo_timeline(DEMO_CHAT_STEPS);
-	struct view_state s = fresh;
+	struct view_state s;
+	struct timeline t = first_ended(&s);
 
 	(void)state;
-	s.zoomed = s.focused = true;
-	s.request = t.request[0].id;
-	assert_true(t.request[0].finished);
 	assert_shows(&view_batch, &t, &s, 110, 40, "too far back", false);
 	t.step[0].s.step = 2; /* the first that is kept, and after its end */
 	t.step[0].t_ns = t.last_t_ns;
