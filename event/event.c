@@ -44,6 +44,8 @@ const struct ev_code ev_codes[] = { EV_CODE_LISTS(X){ NULL, NULL, NULL, 0 } };
 
 int ev_since(enum ev_kind kind)
 {
+	if (kind == EV_price)
+		return 10;
 	if (kind == EV_lesson || kind == EV_answer || kind == EV_product || kind == EV_roof)
 		return 9;
 	if (kind == EV_memory)
@@ -79,6 +81,10 @@ static const struct {
 	{ EV_finish, "itl_p99_ns", 9 },
 	{ EV_session, "params", 9 },
 	{ EV_session, "memory_bytes", 9 },
+	{ EV_step, "twin_rows", 10 },
+	{ EV_step, "twin_ns", 10 },
+	{ EV_step, "twin_bytes", 10 },
+	{ EV_step, "twin_ops", 10 },
 };
 
 int ev_field_since(enum ev_kind kind, int field)

@@ -183,6 +183,21 @@
 	R(logp, "nats", "log-probability given the tokens before it")                                  \
 	I(hash, "", "hash of the row of logits that its log-probability is from (signed)")
 
+#define EV_FIELDS_price(I, R, T, B)                                                                \
+	I(step, "", "step that computed it")                                                           \
+	I(request, "", "request")                                                                      \
+	I(pos, "", "position of the token")                                                            \
+	I(id, "", "token id")                                                                          \
+	R(kl, "nats",                                                                                  \
+		"Kullback-Leibler divergence of the lossy row from the exact one, before penalties, "      \
+		"temperature and cuts: sum of p log(p / q), p exact")                                      \
+	R(logp, "nats", "log-probability of the token in the lossy row")                               \
+	R(exact_logp, "nats", "in the exact row")                                                      \
+	I(rank, "", "rank of the token in the exact row; 1: its most probable")                        \
+	I(best, "", "most probable token id of the lossy row")                                         \
+	I(exact_best, "", "of the exact row")                                                          \
+	I(hash, "", "64-bit hash of the exact row (signed)")
+
 #define EV_FIELDS_draft(I, R, T, B)                                                                       \
 	I(step, "", "step that verified it")                                                                  \
 	I(request, "", "request")                                                                             \
@@ -307,7 +322,11 @@
 	I(reserve_waste_bytes, "bytes",                                                                                      \
 		"what reserving the longest sequence for each running request would leave unused")                               \
 	I(bytes, "bytes", "all kernels: read and written, counted from shapes")                                              \
-	I(ops, "ops", "all kernels: arithmetic operations, counted from shapes")
+	I(ops, "ops", "all kernels: arithmetic operations, counted from shapes") \
+	I(twin_rows, "", "rows that the exact twin computed; absent: there is none")  \
+	I(twin_ns, "ns", "time of its kernels: part of ns, not of kernel_ns")  \
+	I(twin_bytes, "bytes", "its kernels: read and written, counted from shapes") \
+	I(twin_ops, "ops", "its kernels: arithmetic operations, counted from shapes")
 
 #define EV_FIELDS_finish(I, R, T, B)                                                               \
 	I(request, "", "request")                                                                      \
@@ -389,6 +408,7 @@
 	EVENT(batch, "membership of a request in the batch of a step")                                                                                                \
 	EVENT(token, "a token was generated")                                                                                                                         \
 	EVENT(score, "log-probability of a given token")                                                                                                              \
+	EVENT(price, "a token by its exact twin: what the lossy settings cost at it")                                                                                 \
 	EVENT(draft, "a drafted token was verified")                                                                                                                  \
 	EVENT(window, "state of a Jacobi or lookahead window in a step")                                                                                              \
 	EVENT(cost, "what a step of so many rows takes on this machine, measured by dummy steps")                                                                     \

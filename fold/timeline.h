@@ -47,9 +47,16 @@ enum { TL_SLIDE = 128, TL_WINDOW = 256, TL_REQUESTS = 48, TL_TOKENS = 8192, TL_M
 
 enum tl_state { TL_WAITING, TL_RUNNING, TL_PREEMPTED, TL_FINISHED, TL_N_STATES };
 
+/* Of the event price, in 1e-9 nats: whole numbers are short in a keyframe. lossy, exact: -log p of
+ * the token in either row. EV_NULL_I: the token has no twin. */
+struct tl_price {
+	int64_t kl, lossy, exact;
+	int32_t best, exact_best, rank;
+};
 struct tl_token {
 	int64_t step, seq, pos, hash;
 	int64_t rows, pairs, ns; /* of the event; EV_NULL_I: not known */
+	struct tl_price price;
 	int32_t id;
 	float p, p_draw, entropy; /* NaN: absent */
 	uint8_t source;           /* enum ev_code_source */

@@ -66,9 +66,14 @@ static const void *whole_token(const struct timeline *t, const void *token)
 	return timeline_whole(t, token);
 }
 
+#define STRUCT struct tl_price
+static const struct tl_field price_fields[] = { K(kl), K(lossy), K(exact), K(best), K(exact_best), K(rank), END };
+static SHAPE(price, 1);
+#undef STRUCT
+
 #define STRUCT struct tl_token
 static const struct tl_field token_fields[] = {
-	K(seq), K(step), K(pos), K(id), K(source), K(is_end), K(p), K(rows), K(pairs), K(ns), F(hash), F(p_draw), F(entropy),
+	K(seq), K(step), K(pos), K(id), K(source), K(is_end), K(p), K(rows), K(pairs), K(ns), { ITEMS_OF(price, price), KEPT }, F(hash), F(p_draw), F(entropy),
 	F(staged), F(survivors), F(draft), HIDDEN(light),
 	{ INLINE(candidate, candidate, n_candidates) }, { ITEMS_OF(stage, stage) }, END
 };

@@ -54,6 +54,7 @@ void tl_unpack_token(struct tl_token *k, const struct ev_token *e, int64_t seq)
 		.rows = e->rows,
 		.pairs = e->pairs,
 		.ns = e->ns,
+		.price = { EV_NULL_I, EV_NULL_I, EV_NULL_I, -1, -1, -1 },
 		.id = (int32_t)e->id,
 		.p = tl_part(e->p),
 		.p_draw = tl_part(e->p_draw),
@@ -100,6 +101,27 @@ bool tl_fold_token(struct timeline *t, const struct event *ev)
 	tl_note_token(t, r, k, ev->t_ns);
 	t->n_tokens++;
 	return true;
+}
+
+/* A divergence of 0 may be a rounding below it. */
+static int64_t nano(double nats)
+{
+	return nats >= -1e-6 && nats < 1e6 ? llround(fmax(nats, 0) * 1e9) : EV_NULL_I;
+}
+
+bool tl_fold_price(struct timeline *t, const struct event *ev)
+{
+	const struct ev_price *e = &ev->u.price;
+	struct tl_request *r = tl_request_find(t, e->request);
+
+	if (!r || e->pos < 0 || !tl_step_is_open(t, e->step))
+		return false;
+	/* in the step of its token: a keyframe has those of the steps before as they were */
+	for (int32_t i = r->n_tokens; i-- > 0 && r->token[i].step == e->step;)
+		if (r->token[i].pos == e->pos && r->token[i].id == e->id)
+			r->token[i].price = (struct tl_price){ nano(e->kl), nano(-e->logp), nano(-e->exact_logp),
+				tl_int32(e->best), tl_int32(e->exact_best), tl_int32(e->rank) };
+	return true; /* of a score or a verification there is no token */
 }
 
 static void count_draft(struct timeline *t, struct tl_request *r, const struct tl_draft *d)

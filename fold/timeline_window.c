@@ -174,6 +174,7 @@ void tl_slide(struct timeline *t, int64_t step)
 const struct tl_token *timeline_whole(const struct timeline *t, const struct tl_token *k)
 {
 	struct tl_token *mine = (struct tl_token *)k;
+	const struct tl_price price = k ? k->price : (struct tl_price){ 0 };
 	const int64_t ns = k ? k->ns : 0;
 	struct event ev;
 
@@ -184,6 +185,7 @@ const struct tl_token *timeline_whole(const struct timeline *t, const struct tl_
 		return k;
 	tl_unpack_token(mine, &ev.u.token, k->seq);
 	mine->ns = ns; /* known also where the row has none: see tl_note_token() */
+	mine->price = price;
 	return k;
 }
 

@@ -108,6 +108,7 @@ struct engine {
 	struct sample_result drawn;
 	struct err lost; /* why nothing can be computed any more; code 0: no failure */
 	bool begun;
+	bool whole_rows; /* a hook reads the logits of every output */
 	int64_t n_requests, n_steps;
 	int64_t step_start_ns, kernel_ns;
 	struct engine_counts counts;
@@ -175,7 +176,7 @@ setting_apply engine_apply_chunk, engine_apply_budget, engine_apply_prefix, engi
 	engine_apply_policy, engine_apply_spec, engine_apply_shadow, engine_apply_rule,
 	engine_apply_page_size, engine_apply_every, engine_apply_visible, engine_apply_cache_format,
 	engine_apply_give_back, engine_apply_layer, engine_apply_head, engine_apply_cuda_mode,
-	engine_apply_roof;
+	engine_apply_roof, engine_apply_twin;
 void engine_emit_settings(struct engine *e);
 void engine_emit_setting(struct engine *e, const char *name);
 

@@ -228,6 +228,7 @@ int engine_check_options(
 	out->spec = o->spec ? o->spec : defaults.spec;
 	out->shadow = o->shadow ? o->shadow : defaults.shadow;
 	out->visible = o->visible ? o->visible : defaults.visible;
+	out->twin = o->twin ? o->twin : defaults.twin;
 	return 0;
 }
 

@@ -27,9 +27,17 @@ void engine_finish(struct engine *e, struct request *r, enum ev_code_finish reas
 
 /* ---- draws ---- */
 
-static void append(struct engine *e, struct request *r, const struct k_logit_stats *stats,
-	enum ev_code_source source)
+static void tell_drawn(
+	struct engine *e, const struct request *r, int32_t pos, int32_t id, int32_t out)
 {
+	for_hooks(e, h, drawn) h->ops->drawn(e, h->state, r, pos, id, out);
+}
+
+static void append(
+	struct engine *e, struct request *r, int32_t out, enum ev_code_source source)
+{
+	const struct k_logit_stats *stats = &e->stats[out];
+
 	r->ids[r->n_ids++] = e->drawn.id;
 	e->counts.tokens++;
 	if (r->first_token_ns == EV_NULL_I)
@@ -37,6 +45,7 @@ static void append(struct engine *e, struct request *r, const struct k_logit_sta
 	if (r->owner)
 		r->owner->drawn(r, &e->drawn, stats);
 	engine_emit_token(e, r, e->drawn.id, r->n_ids - 1, &e->drawn, stats, source);
+	tell_drawn(e, r, r->n_ids - 1, e->drawn.id, out);
 }
 
 /* The owner chooses the token: nothing is drawn, and the request waits. */
@@ -84,7 +93,7 @@ static void after_decode(struct engine *e, const struct plan_item *item)
 			break; /* the newest token's row is computed again */
 		r->computed++;
 		next = item->n_drafts ? engine_verify_draft(e, item, node, emitted) : -1;
-		append(e, r, &e->stats[out], source_of(item, node, next >= 0));
+		append(e, r, out, source_of(item, node, next >= 0));
 		end = e->compute->end(e, r, &why);
 		if (next < 0 || end >= 0)
 			break;
@@ -115,6 +124,7 @@ static void after_score(struct engine *e, const struct plan_item *item)
 		ev.u.score.logp = e->compute->logp(e, item->out + i, id);
 		ev.u.score.hash = (int64_t)e->stats[item->out + i].hash;
 		stream_emit(&e->stream, &ev);
+		tell_drawn(e, r, item->pos + i + 1, id, item->out + i);
 	}
 	r->computed += item->n_rows;
 	if (r->computed == r->n_ids - 1)
@@ -157,7 +167,7 @@ static void after_prefill(struct engine *e, const struct plan_item *item)
 	if (item->n_out && !e->compute->draw(e, r, r->n_ids, item->out)) {
 		r->computed--; /* the newest token's row is computed again */
 	} else if (item->n_out) {
-		append(e, r, &e->stats[item->out], EV_SOURCE_plain);
+		append(e, r, item->out, EV_SOURCE_plain);
 		end = e->compute->end(e, r, &why);
 		if (end >= 0) {
 			engine_finish(e, r, (enum ev_code_finish)end, why);

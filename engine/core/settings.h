@@ -162,6 +162,11 @@ struct setting {
 		.group = "Exactness", .when = SETTING_IDLE, .effect = SETTING_LOSSY,                                   \
 		.words = (const char *const[]){ K_CACHES(SETTING_CACHE_WORD) NULL },                                   \
 		.doc = "format of cached keys and values: 16 bits, as computed, its upper half, 8 bits")               \
+	X(TEXT, twin, "off", engine_apply_twin, .name = "twin", .group = "Exactness",                              \
+		.arg = "off|on|FILE", .when = SETTING_IDLE, SETTING_WORDS("off", "on"),                                \
+		.doc =                                                                                                 \
+			"compute each token a second time with exact settings, to see what the lossy ones cost; "         \
+			"FILE: with the weights of this model")                                                            \
 	X(SWITCH, give_back, true, engine_apply_give_back, .name = "give-back", .group = "Scheduler",              \
 		.when = SETTING_IDLE,                                                                                  \
 		.doc = "whether keys and values that no token to come will see give back their pages")                 \

@@ -20,6 +20,7 @@
 struct engine;
 struct plan_item;
 struct draft_seen;
+struct request;
 
 struct step_hooks {
 	const char *name;
@@ -53,6 +54,10 @@ struct step_hooks {
 	void (*row)(struct engine *e, void *state, struct plan_item *item);
 	/* All rows are computed, nothing is drawn: requests are as they were planned. */
 	void (*computed)(struct engine *e, void *state);
+	/* Output `out` of the step gave the token at pos of r, drawn or (score, verify) given, and
+	 * e->forward.logits has its whole row if e->whole_rows is set. r has not ended yet. */
+	void (*drawn)(struct engine *e, void *state, const struct request *r, int32_t pos, int32_t id,
+		int32_t out);
 	/* All tokens are drawn; requests may have ended. May submit and end requests and emit
 	 * events. */
 	void (*done)(struct engine *e, void *state);

@@ -39,6 +39,7 @@ static void ask(struct engine *e, const struct plan_item *item)
 			f->whole[out] = false;
 			f->ask[out].id = r->ids[key.pos];
 		}
+		f->whole[out] = f->whole[out] || e->whole_rows;
 	}
 }
 
@@ -47,7 +48,7 @@ static bool must_fetch(const struct engine *e, const struct request *r, int32_t 
 	const struct forward *f = &e->forward;
 
 	if (r->kind == EV_REQUEST_KIND_score)
-		return false;
+		return f->whole[out];
 	return f->whole[out] || !sampler_can_do(e->sampler, &r->params, &f->stats[out], &f->reply[out],
 								f->list + (size_t)out * K_DRAW_LIST);
 }

@@ -24,7 +24,8 @@
 	X(LESSON, lesson)                                                                              \
 	X(COST, cost)                                                                                  \
 	X(FORMULAS, formulas)                                                                          \
-	X(ROOFLINE, roofline)
+	X(ROOFLINE, roofline)                                                                          \
+	X(PRICE, price)
 
 /* Index in views[] and in the arrays of struct view_state. */
 enum view_index {

@@ -234,6 +234,18 @@ static void mend_token(struct source *s, struct ev_token *e)
 		e->request = r->id;
 }
 
+/* Mostly of the newest token of a request. */
+static void mend_price(struct source *s, struct ev_price *e)
+{
+	const struct tl_request *r = any_request(s);
+
+	if (!r || !r->n_tokens || !any(s, 5))
+		return;
+	e->request = r->id;
+	e->pos = r->token[r->n_tokens - 1].pos;
+	e->id = r->token[r->n_tokens - 1].id;
+}
+
 /* Now and then the one that has the answer of a search. */
 static void mend_request(struct source *s, struct ev_request *e)
 {
@@ -273,6 +285,7 @@ static void mend(struct source *s, struct event *ev)
 	case EV_rewind: mend_rewind(s, &ev->u.rewind); break;
 	case EV_sharing: ev->u.sharing.search = s->n_searches; break;
 	case EV_token: mend_token(s, &ev->u.token); break;
+	case EV_price: mend_price(s, &ev->u.price); break;
 	case EV_request: mend_request(s, &ev->u.request); break;
 	case EV_finish: ev->u.finish.reason %= EV_N_finish; break;
 	default: break;

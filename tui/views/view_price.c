@@ -1,0 +1,331 @@
+/* The price view: what the lossy settings cost at each token of an answer, against its exact twin,
+ * and what they save in a decode step. All of it is the events price and step.
+ * Thread: the UI's. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/lossy.h"
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+#define NANO 1e-9
+
+enum { LABEL = 22, COLUMN = 12, CHART_MIN = 6, AXIS = 8, POS_W = 6, TOKEN_W = 18 };
+
+/* Of the tokens of an answer that have a twin. */
+struct sums {
+	int32_t n, equal, most; /* most: index of the token of the largest kl */
+	double kl, lossy, exact;
+};
+/* Means of the decode steps in which the twin computed as many rows. */
+struct step_sums {
+	int n;
+	double bytes[2], ops[2], ns[2]; /* lossy, exact */
+};
+
+static bool has_twin(const struct tl_token *k)
+{
+	return k->price.kl != EV_NULL_I && k->price.lossy != EV_NULL_I && k->price.exact != EV_NULL_I;
+}
+
+static bool parts(const struct tl_token *k)
+{
+	return has_twin(k) && k->price.best != k->price.exact_best;
+}
+
+static struct sums sums_of(const struct tl_request *r)
+{
+	struct sums s = { .most = -1 };
+
+	for (int32_t i = 0; i < r->n_tokens; i++) {
+		const struct tl_token *k = &r->token[i];
+
+		if (!has_twin(k))
+			continue;
+		s.n++;
+		s.equal += !parts(k);
+		s.kl += (double)k->price.kl * NANO;
+		s.lossy += (double)k->price.lossy * NANO;
+		s.exact += (double)k->price.exact * NANO;
+		if (s.most < 0 || k->price.kl > r->token[s.most].price.kl)
+			s.most = i;
+	}
+	return s;
+}
+
+static struct step_sums steps_of(const struct timeline *t)
+{
+	struct step_sums m = { 0 };
+
+	for (int32_t i = 0; i < t->n_steps; i++) {
+		const struct ev_step *s = &t->step[i].s;
+
+		if (timeline_phase(&t->step[i]) != TL_DECODE || s->twin_rows != s->rows)
+			continue;
+		m.n++;
+		m.bytes[0] += (double)s->bytes;
+		m.bytes[1] += (double)s->twin_bytes;
+		m.ops[0] += (double)s->ops;
+		m.ops[1] += (double)s->twin_ops;
+		m.ns[0] += (double)s->kernel_ns;
+		m.ns[1] += (double)s->twin_ns;
+	}
+	for (int i = 0; i < 2 && m.n; i++) {
+		m.bytes[i] /= m.n;
+		m.ops[i] /= m.n;
+		m.ns[i] /= m.n;
+	}
+	return m;
+}
+
+/* ---- the table ---- */
+
+static void put_row(struct pen *p, int y, const char *label, const char *lossy, const char *exact,
+	const char *more)
+{
+	view_put(p, 0, y, INK_DIM, "%s", label);
+	view_put_right(p, LABEL + COLUMN, y, INK_BRIGHT, "%s", lossy);
+	view_put_right(p, LABEL + 2 * COLUMN, y, INK_TEXT, "%s", exact);
+	view_put(p, LABEL + 2 * COLUMN + 2, y, INK_DIM, "%s", more);
+}
+
+static void put_cost(struct pen *p, int y, const char *label, const double v[2],
+	const char *(*format)(char *buf, double v))
+{
+	char lossy[VIEW_NUM], exact[VIEW_NUM], part[VIEW_NUM], more[VIEW_NUM + 16] = "";
+
+	if (v[1] > 0)
+		snprintf(more, sizeof more, "%s of the exact", view_percent(part, v[0] / v[1]));
+	put_row(p, y, label, format(lossy, v[0]), format(exact, v[1]), more);
+}
+
+static const char *format_ops(char *buf, double ops)
+{
+	snprintf(buf, VIEW_NUM, "%.4g Gop", ops / 1e9);
+	return buf;
+}
+
+static int table(struct pen *p, int y, const struct timeline *t, const struct sums *s)
+{
+	const struct step_sums m = steps_of(t);
+	char lossy[VIEW_NUM], exact[VIEW_NUM], n[VIEW_NUM], more[64];
+
+	put_row(p, y++, "", "lossy", "exact", "");
+	snprintf(lossy, sizeof lossy, "%.4g", exp(s->lossy / s->n));
+	snprintf(exact, sizeof exact, "%.4g", exp(s->exact / s->n));
+	snprintf(more, sizeof more, "of the %s tokens that were drawn", view_count(n, s->n));
+	put_row(p, y++, "perplexity", lossy, exact, more);
+	if (!m.n)
+		return y;
+	put_cost(p, y++, "a decode step: bytes", m.bytes, view_bytes);
+	put_cost(p, y++, "  operations", m.ops, format_ops);
+	put_cost(p, y++, "  time of kernels", m.ns, view_ns);
+	return y;
+}
+
+/* ---- the chart: kl of each token, and both perplexities up to there ---- */
+
+/* Tokens first to end share column x. */
+static void column_range(const struct tl_request *r, int w, int x, int32_t *first, int32_t *end)
+{
+	*first = (int32_t)((int64_t)x * r->n_tokens / w);
+	*end = (int32_t)((int64_t)(x + 1) * r->n_tokens / w);
+	if (*end <= *first)
+		*end = *first + 1;
+}
+
+/* A bar of so many eighths of a cell, from the bottom. */
+static void draw_column(struct pen *p, struct rect c, int x, int eighths, enum ink ink)
+{
+	for (int i = 0; i < c.h && eighths > 0; i++, eighths -= 8) {
+		const char block[] = { '\xe2', '\x96', (char)(0x80 + (eighths > 8 ? 8 : eighths)), '\0' };
+
+		view_put(p, c.x + x, c.y + c.h - 1 - i, ink, "%s", p->c->ascii ? "#" : block);
+	}
+}
+
+static void draw_kl(struct pen *p, struct rect c, const struct tl_request *r, double most)
+{
+	for (int x = 0; x < c.w; x++) {
+		int32_t first, end;
+		double kl = 0;
+		bool differ = false;
+
+		column_range(r, c.w, x, &first, &end);
+		for (int32_t i = first; i < end && i < r->n_tokens; i++) {
+			kl = has_twin(&r->token[i]) ? fmax(kl, (double)r->token[i].price.kl * NANO) : kl;
+			differ |= parts(&r->token[i]);
+		}
+		draw_column(p, c, x, most > 0 ? (int)ceil(8 * kl / most * c.h) : 0,
+			differ ? INK_REJECTED : INK_BAR);
+	}
+}
+
+static void draw_curves(
+	struct pen *p, struct rect c, const struct tl_request *r, double least, double most)
+{
+	double lossy = 0, exact = 0;
+	int32_t n = 0, i = 0;
+
+	for (int x = 0; x < c.w; x++) {
+		int32_t first, end;
+
+		column_range(r, c.w, x, &first, &end);
+		for (; i < end && i < r->n_tokens; i++)
+			if (has_twin(&r->token[i])) {
+				lossy += (double)r->token[i].price.lossy * NANO;
+				exact += (double)r->token[i].price.exact * NANO;
+				n++;
+			}
+		for (int side = 0; n && side < 2; side++) {
+			const double v = ((side ? lossy : exact) / n - least) / (most - least);
+
+			view_put(p, c.x + x, c.y + c.h - 1 - (int)(v * (c.h - 1) + 0.5),
+				side ? INK_BRIGHT : INK_TEXT, "%s", side ? "\xc3\x97" : "\xe2\x80\xa2");
+		}
+	}
+}
+
+/* Of both curves. */
+static void curve_range(const struct tl_request *r, double *least, double *most)
+{
+	double lossy = 0, exact = 0;
+	int32_t n = 0;
+
+	*least = INFINITY;
+	*most = -INFINITY;
+	for (int32_t i = 0; i < r->n_tokens; i++) {
+		if (!has_twin(&r->token[i]))
+			continue;
+		lossy += (double)r->token[i].price.lossy * NANO;
+		exact += (double)r->token[i].price.exact * NANO;
+		n++;
+		*least = fmin(*least, fmin(lossy, exact) / n);
+		*most = fmax(*most, fmax(lossy, exact) / n);
+	}
+	if (!(*most > *least))
+		*most = *least + 1;
+}
+
+static int chart(struct pen *p, int y, int h, const struct tl_request *r, const struct sums *s)
+{
+	const int top = (h - 3) / 2;
+	const struct rect curves = { AXIS, y + 1, p->r.w - AXIS - 1, top };
+	const struct rect kl = { AXIS, y + 2 + top, p->r.w - AXIS - 1, h - 3 - top };
+	const double peak = (double)r->token[s->most].price.kl * NANO;
+	double least, most;
+
+	if (h < CHART_MIN || curves.w < 20)
+		return y;
+	curve_range(r, &least, &most);
+	view_put(p, 0, y, INK_DIM, "perplexity up to each token:  ");
+	view_put(p, 30, y, INK_TEXT, "\xe2\x80\xa2 exact");
+	view_put(p, 39, y, INK_BRIGHT, "\xc3\x97 lossy");
+	view_put_right(p, AXIS - 1, curves.y, INK_DIM, "%.3g", exp(most));
+	view_put_right(p, AXIS - 1, curves.y + curves.h - 1, INK_DIM, "%.3g", exp(least));
+	draw_curves(p, curves, r, least, most);
+	view_put(p, 0, kl.y - 1, INK_DIM, "KL of each token, nats:  ");
+	view_put(p, 25, kl.y - 1, INK_REJECTED, "best token differs");
+	view_put_right(p, AXIS - 1, kl.y, INK_DIM, "%.3g", peak);
+	view_put_right(p, AXIS - 1, kl.y + kl.h - 1, INK_DIM, "0");
+	draw_kl(p, kl, r, peak);
+	view_put(p, kl.x, kl.y + kl.h, INK_DIM, "1st");
+	view_put_right(p, kl.x + kl.w, kl.y + kl.h, INK_DIM, "token %d", (int)r->n_tokens);
+	return y + h;
+}
+
+/* ---- where they part: the newest last ---- */
+
+static void draw_parting(
+	struct pen *p, int y, const struct timeline *t, const struct tl_token *k)
+{
+	int x = POS_W + 1;
+
+	view_put_right(p, POS_W, y, INK_DIM, "%lld", (long long)k->pos);
+	view_put_token(p, x, y, TOKEN_W, t, k->id);
+	x += TOKEN_W + 1;
+	view_put_token(p, x, y, TOKEN_W, t, k->price.best);
+	x += TOKEN_W + 1;
+	view_put_token(p, x, y, TOKEN_W, t, k->price.exact_best);
+	x += TOKEN_W + 1;
+	view_put_right(p, x + 6, y, INK_TEXT, "%.3g", (double)k->price.kl * NANO);
+	view_put_right(p, x + 12, y, INK_TEXT, "%d", (int)k->price.rank);
+}
+
+static void partings(struct pen *p, int y, const struct timeline *t, const struct tl_request *r)
+{
+	const int x = POS_W + 1;
+	int rows = p->r.h - y - 1;
+
+	if (rows < 1 || p->r.w < x + 3 * (TOKEN_W + 1) + 12)
+		return;
+	view_put_right(p, POS_W, y, INK_DIM, "at");
+	view_put(p, x, y, INK_DIM, "drawn");
+	view_put(p, x + TOKEN_W + 1, y, INK_DIM, "lossy best");
+	view_put(p, x + 2 * (TOKEN_W + 1), y, INK_DIM, "exact best");
+	view_put(p, x + 3 * (TOKEN_W + 1) + 4, y, INK_DIM, "KL  rank");
+	for (int32_t i = r->n_tokens; i-- > 0 && rows > 0;)
+		if (parts(&r->token[i])) {
+			draw_parting(p, y + rows, t, &r->token[i]);
+			rows--;
+		}
+}
+
+/* ---- all of it ---- */
+
+static const char *value_of(void *t, const char *name)
+{
+	return timeline_setting(t, name);
+}
+
+static void price_draw(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	const struct lossy_settings l = lossy_ask(value_of, (void *)t);
+	const struct tl_request *r = view_request(t, s);
+	const struct sums sums = r ? sums_of(r) : (struct sums){ .n = 0 };
+	char names[64], figure[192] = "";
+	int y, room;
+
+	if (!sums.n) {
+		pen_head(p, "price", NULL);
+		view_nothing(p, "no twin: /twin on, then a lossy setting (/cache-format e4m3), and ask");
+		return;
+	}
+	snprintf(figure, sizeof figure, "%s \xc2\xb7 KL %.3g nats a token \xc2\xb7 best equal in %d of %d",
+		*lossy_print(&l, names, sizeof names) ? names : "exact", sums.kl / sums.n,
+		(int)sums.equal, (int)sums.n);
+	pen_head(p, "price", figure);
+	y = table(p, 1, t, &sums) + 1;
+	room = p->r.h - y;
+	y = chart(p, y, room > 24 ? room * 3 / 5 : room > 14 ? room - 5 : room, r, &sums);
+	partings(p, y + 1, t, r);
+}
+
+const struct view view_price = {
+	.name = "price",
+	.id = "price",
+	.help =
+		"What lossy settings cost at each token, and what they save. /twin on lets an exact twin compute the same tokens: "
+		"exact weights, keys and values in 16 bits, full visibility. Both rows of logits are compared before temperature and cuts.\n"
+		"\n"
+		"KL: the Kullback-Leibler divergence, in nats: how much worse, on average over what the exact model expects, the lossy "
+		"model predicts. 0: equal. Red: the most probable tokens differ, so greedy decoding would say something else from here "
+		"on.\n"
+		"\n"
+		"Perplexity is of the text that was drawn, and the lossy model drew it: its own text is likelier to it than to the exact "
+		"model. So a loop that a window causes has a low perplexity on the lossy side, and a high one on the exact one. For a "
+		"text that neither of them wrote: cutaway score FILE --twin on.\n"
+		"\n"
+		"Rank: which place the drawn token has in the exact row.\n"
+		"\n"
+		"A decode step: means of those steps of the last 256 in which both computed as many rows; bytes and operations are counted, "
+		"times measured. The twin's time is part of the step's, so everything is slower while it runs.\n"
+		"\n"
+		"Try: /twin on, /cache-format e4m3, ask; then /visible window:64 and ask for a long story.",
+	.min_w = 44,
+	.min_h = 4,
+	.want_h = 18,
+	.draw = price_draw,
+	.index = VIEW_PRICE,
+};
