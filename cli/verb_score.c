@@ -13,6 +13,9 @@ struct score {
 	double *logp;   /* [n - 1], of the token at position i + 1 */
 	int32_t n;      /* tokens of the text */
 	int32_t n_seen; /* score events */
+	/* with a twin: sums over its tokens */
+	int32_t n_priced, n_equal;
+	double kl, exact_logp;
 	bool finished;
 	enum ev_code_finish reason;
 	char why[256];
@@ -24,6 +27,12 @@ static void on_event(void *arg, const struct event *ev)
 	if (ev->kind == EV_score && ev->u.score.pos > 0 && ev->u.score.pos < s->n) {
 		s->logp[ev->u.score.pos - 1] = ev->u.score.logp;
 		s->n_seen++;
+	}
+	if (ev->kind == EV_price) {
+		s->n_priced++;
+		s->n_equal += ev->u.price.best == ev->u.price.exact_best;
+		s->kl += ev->u.price.kl;
+		s->exact_logp += ev->u.price.exact_logp;
 	}
 	if (ev->kind == EV_finish) {
 		s->finished = true;
@@ -77,6 +86,11 @@ static int print_json(const struct score *s, const int32_t *ids, struct err *e)
 		json_real(&j, NULL, s->logp[i], 7);
 	json_end(&j);
 	json_real(&j, "perplexity", perplexity(s), 9);
+	if (s->n_priced) {
+		json_real(&j, "exact_perplexity", exp(-s->exact_logp / s->n_priced), 9);
+		json_real(&j, "mean_kl", s->kl / s->n_priced, 9);
+		json_int(&j, "best_equal", s->n_equal);
+	}
 	return json_print(&j, e);
 }
 
@@ -92,6 +106,10 @@ static void print_table(const struct score *s, const int32_t *ids, const struct 
 		putchar('\n');
 	}
 	printf("\n%d tokens, perplexity %.4f\n", s->n, perplexity(s));
+	if (s->n_priced)
+		printf(
+			"exact: perplexity %.4f; KL %.6f nats a token; most probable token equal in %d of %d\n",
+			exp(-s->exact_logp / s->n_priced), s->kl / s->n_priced, s->n_equal, s->n_priced);
 }
 
 static int score_verb(const struct cli *c, struct err *e)
@@ -138,8 +156,9 @@ const struct verb verb_score = {
 	.summary = "log-probability of each token of a text, perplexity",
 	.doc =
 		"Log-probability (natural) of each token of FILE after the first, given those before it, and the "
-		"perplexity of the whole. The text must fit the context.",
-	.example = "cutaway score --json text.txt",
+		"perplexity of the whole. The text must fit the context. With --twin on, what lossy settings (--visible, "
+		"--cache-format) change in it: both perplexities, and the Kullback-Leibler divergence a token.",
+	.example = "cutaway score --cache-format e4m3 --twin on text.txt",
 	.takes = "Model|Kernels|Exactness|json",
 	.min_operands = 1,
 	.max_operands = 1,

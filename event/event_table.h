@@ -322,10 +322,10 @@
 	I(reserve_waste_bytes, "bytes",                                                                                      \
 		"what reserving the longest sequence for each running request would leave unused")                               \
 	I(bytes, "bytes", "all kernels: read and written, counted from shapes")                                              \
-	I(ops, "ops", "all kernels: arithmetic operations, counted from shapes") \
-	I(twin_rows, "", "rows that the exact twin computed; absent: there is none")  \
-	I(twin_ns, "ns", "time of its kernels: part of ns, not of kernel_ns")  \
-	I(twin_bytes, "bytes", "its kernels: read and written, counted from shapes") \
+	I(ops, "ops", "all kernels: arithmetic operations, counted from shapes")                                             \
+	I(twin_rows, "", "rows that the exact twin computed; absent: there is none")                                         \
+	I(twin_ns, "ns", "time of its kernels: part of ns, not of kernel_ns")                                                \
+	I(twin_bytes, "bytes", "its kernels: read and written, counted from shapes")                                         \
 	I(twin_ops, "ops", "its kernels: arithmetic operations, counted from shapes")
 
 #define EV_FIELDS_finish(I, R, T, B)                                                               \

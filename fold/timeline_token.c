@@ -119,8 +119,9 @@ bool tl_fold_price(struct timeline *t, const struct event *ev)
 	/* in the step of its token: a keyframe has those of the steps before as they were */
 	for (int32_t i = r->n_tokens; i-- > 0 && r->token[i].step == e->step;)
 		if (r->token[i].pos == e->pos && r->token[i].id == e->id)
-			r->token[i].price = (struct tl_price){ nano(e->kl), nano(-e->logp), nano(-e->exact_logp),
-				tl_int32(e->best), tl_int32(e->exact_best), tl_int32(e->rank) };
+			r->token[i].price =
+				(struct tl_price){ nano(e->kl), nano(-e->logp), nano(-e->exact_logp),
+					tl_int32(e->best), tl_int32(e->exact_best), tl_int32(e->rank) };
 	return true; /* of a score or a verification there is no token */
 }
 

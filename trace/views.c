@@ -100,6 +100,12 @@ const struct schema_view
 				"\t\t(f.total_ns - f.first_token_ns) / 1e6 / (f.generated - 1) END AS tpot_ms,\n"
 				"\tf.total_ns / 1e6 AS e2e_ms\n"
 				"FROM request r LEFT JOIN finish f ON f.request = r.request" },
+			{ "prices",
+				"what the lossy settings cost each answer, by its exact twin; exp(-mean_logp) is the perplexity of what was drawn",
+				"SELECT request, count(*) AS tokens, avg(kl) AS mean_kl, max(kl) AS max_kl,\n"
+				"\tsum(best = exact_best) AS best_equal, sum(rank = 1) AS first_rank,\n"
+				"\tavg(logp) AS mean_logp, avg(exact_logp) AS exact_mean_logp\n"
+				"FROM price GROUP BY request" },
 			{ "prompt_tokens", "the prompt of each request, token by token",
 				"WITH RECURSIVE " COUNT("n",
 					"(SELECT max(length(prompt) / 4) FROM request)") "\n"
@@ -111,36 +117,28 @@ const struct schema_view
 																						"LEFT JOIN vocab v ON v.id = p.id" },
 			{ "candidates",
 				"the best tokens before each draw, by rank; arrival is NULL where one was cut",
-				"WITH RECURSIVE " COUNT("n",
-					"256") ",\n" EXPONENTS "\n"
-						   "SELECT c.seq, c.step, c.request, c.pos, c.rank, c.id, CAST(v.bytes AS TEXT) AS text,\n"
-						   "\t" F32("c.logit",
-							   "l") " AS logit,\n"
-									"\t" F32("c.p",
-										"q") " AS p,\n"
-											 "\t" F32("c.arrival",
-												 "a") " AS arrival,\n"
-													  "\t" CODE("cut",
-														  "c.cut") " AS cut, c.id = c.drawn AS drawn\n"
-																   "FROM (SELECT t.seq, t.step, t.request, t.pos, t.id AS drawn, n.i + 1 AS rank,\n"
-																   "\t\t" U32("t.candidates",
-																	   "20 * n.i + 1") " AS id,\n"
-																					   "\t\t" U32(
-																						   "t.candidates",
-																						   "20 * n.i + 5") " AS logit,\n"
-																										   "\t\t" U32(
-																											   "t.candidates",
-																											   "20 * n.i + 9") " AS p,\n"
-																															   "\t\t" U32(
-																																   "t.candidates",
-																																   "20 * n.i + 13") " AS arrival,\n"
-																																					"\t\t" U32("t.candidates", "20 * n.i + 17") " AS cut\n"
-																																																"\tFROM token t CROSS JOIN n ON n.i < length(t.candidates) / 20) c\n"
-																																																"LEFT JOIN exponent l ON l.e = " EXPONENT("c.logit") "\n"
-																																																													 "LEFT JOIN exponent q ON q.e = " EXPONENT("c.p") "\n"
-																																																																									  "LEFT JOIN exponent a ON a.e = " EXPONENT(
-																																																																										  "c.arrival") "\n"
-																																																																													   "LEFT JOIN vocab v ON v.id = c.id" },
+				"WITH RECURSIVE " COUNT("n", "256") ",\n" EXPONENTS "\n"
+													"SELECT c.seq, c.step, c.request, c.pos, c.rank, c.id, CAST(v.bytes AS TEXT) AS text,\n"
+													"\t" F32("c.logit", "l") " AS logit,\n"
+																			 "\t" F32("c.p", "q") " AS p,\n"
+																								  "\t" F32("c.arrival", "a") " AS arrival,\n"
+																															 "\t" CODE(
+																																 "cut", "c.cut") " AS cut, c.id = c.drawn AS drawn\n"
+																																				 "FROM (SELECT t.seq, t.step, t.request, t.pos, t.id AS drawn, n.i + 1 AS rank,\n"
+																																				 "\t\t" U32("t.candidates", "20 * n.i + 1") " AS id,\n"
+																																															"\t\t" U32("t.candidates", "20 * n.i + 5") " AS logit,\n"
+																																																									   "\t\t" U32("t.candidates", "20 * n.i + 9") " AS p,\n"
+																																																																				  "\t\t" U32(
+																																																																					  "t.candidates",
+																																																																					  "20 * n.i + 13") " AS arrival,\n"
+																																																																									   "\t\t" U32(
+																																																																										   "t.candidates", "20 * n.i + 17") " AS cut\n"
+																																																																																			"\tFROM token t CROSS JOIN n ON n.i < length(t.candidates) / 20) c\n"
+																																																																																			"LEFT JOIN exponent l ON l.e = " EXPONENT("c.logit") "\n"
+																																																																																																 "LEFT JOIN exponent q ON q.e = " EXPONENT("c.p") "\n"
+																																																																																																												  "LEFT JOIN exponent a ON a.e = " EXPONENT(
+																																																																																																													  "c.arrival") "\n"
+																																																																																																																   "LEFT JOIN vocab v ON v.id = c.id" },
 			{ "sampler_stages", "what each stage of the sampler left, token by token",
 				"WITH RECURSIVE n(i, stage) AS (VALUES (0, 'penalties'), (1, 'temperature'), (2, 'top_k'),\n"
 				"\t(3, 'top_p'), (4, 'min_p')),\n" EXPONENTS "\n"

@@ -33,8 +33,7 @@ static void tell_drawn(
 	for_hooks(e, h, drawn) h->ops->drawn(e, h->state, r, pos, id, out);
 }
 
-static void append(
-	struct engine *e, struct request *r, int32_t out, enum ev_code_source source)
+static void append(struct engine *e, struct request *r, int32_t out, enum ev_code_source source)
 {
 	const struct k_logit_stats *stats = &e->stats[out];
 

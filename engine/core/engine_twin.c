@@ -14,8 +14,8 @@ struct twinned {
 	int32_t pos, id, out;
 };
 struct twinning {
-	struct twin *twin; /* NULL: off */
-	char name[512];    /* text of the setting */
+	struct twin *twin;             /* NULL: off */
+	char name[512];                /* text of the setting */
 	struct twinned *drawn, *ended; /* [most] of the step */
 	int32_t n_drawn, n_ended, most;
 	struct twin_cost cost;
@@ -91,8 +91,8 @@ static void twinning_begin(struct engine *e, void *state)
 		forget_ended(s);
 }
 
-static void twinning_drawn(struct engine *e, void *state, const struct request *r, int32_t pos,
-	int32_t id, int32_t out)
+static void twinning_drawn(
+	struct engine *e, void *state, const struct request *r, int32_t pos, int32_t id, int32_t out)
 {
 	struct twinning *s = state;
 

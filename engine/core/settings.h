@@ -165,7 +165,7 @@ struct setting {
 	X(TEXT, twin, "off", engine_apply_twin, .name = "twin", .group = "Exactness",                              \
 		.arg = "off|on|FILE", .when = SETTING_IDLE, SETTING_WORDS("off", "on"),                                \
 		.doc =                                                                                                 \
-			"compute each token a second time with exact settings, to see what the lossy ones cost; "         \
+			"compute each token a second time with exact settings, to see what the lossy ones cost; "          \
 			"FILE: with the weights of this model")                                                            \
 	X(SWITCH, give_back, true, engine_apply_give_back, .name = "give-back", .group = "Scheduler",              \
 		.when = SETTING_IDLE,                                                                                  \

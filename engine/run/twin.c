@@ -31,8 +31,7 @@ struct twin {
 
 /* ---- opening ---- */
 
-static int open_model(
-	struct twin *t, const struct draft_env *env, const char *path, struct err *e)
+static int open_model(struct twin *t, const struct draft_env *env, const char *path, struct err *e)
 {
 	struct model_options o = { .cache = WEIGHTS_CACHE_AUTO };
 	struct gguf *g = NULL, *engines = NULL;
@@ -43,8 +42,7 @@ static int open_model(
 	if (!path)
 		return 0;
 	failed = gguf_open(&g, path, e) || gguf_open(&engines, env->model_path, e) ||
-			 draft_same_vocab(g, engines, e) ||
-			 model_open(&t->own, g, env->kernels, &o, &ctx, e);
+			 draft_same_vocab(g, engines, e) || model_open(&t->own, g, env->kernels, &o, &ctx, e);
 	t->model = t->own;
 	gguf_close(g);
 	gguf_close(engines);
@@ -53,9 +51,9 @@ static int open_model(
 
 static int open_parts(struct twin *t, const struct draft_env *env, const char *path, struct err *e)
 {
-	const struct forward_sizes most = { .rows = t->most > ROWS ? t->most : ROWS,
-		.out = t->most,
-		.ctx = env->ctx };
+	const struct forward_sizes most = {
+		.rows = t->most > ROWS ? t->most : ROWS, .out = t->most, .ctx = env->ctx
+	};
 
 	if (!env->model)
 		return err_set(e, ERR_USAGE, "a twin computes beside a model, and there is no model here");
@@ -73,8 +71,8 @@ static int open_parts(struct twin *t, const struct draft_env *env, const char *p
 			   : 0;
 }
 
-int twin_open(struct twin **out, const struct draft_env *env, const char *path, int32_t most,
-	struct err *e)
+int twin_open(
+	struct twin **out, const struct draft_env *env, const char *path, int32_t most, struct err *e)
 {
 	struct twin *t = calloc(1, sizeof *t);
 	struct err own = { 0 };
@@ -140,8 +138,7 @@ static void add_row(struct twin *t, struct slot *slot, bool out)
 	slot->at[slot->n++] = pos;
 }
 
-static int run_pass(
-	struct twin *t, twin_fn *fn, void *arg, struct twin_cost *cost, struct err *e)
+static int run_pass(struct twin *t, twin_fn *fn, void *arg, struct twin_cost *cost, struct err *e)
 {
 	struct forward *f = &t->forward;
 	const int64_t start = now_ns();
@@ -211,11 +208,11 @@ struct price price_of(const float *exact, const struct k_logit_stats *of_exact, 
 		const float p_depth = k_logit_depth(exact[i], of_exact->max);
 		const float q_depth = k_logit_depth(lossy[i], of_lossy->max);
 
-		sum += (double)k_exp(p_depth) *
-			   (((double)p_depth - p_mass) - ((double)q_depth - q_mass));
+		sum += (double)k_exp(p_depth) * (((double)p_depth - p_mass) - ((double)q_depth - q_mass));
 		out.rank += exact[i] > exact[id] || (exact[i] == exact[id] && i < id);
 	}
-	out.kl = sum / ldexp((double)of_exact->mass, -40);
+	sum /= ldexp((double)of_exact->mass, -40);
+	out.kl = sum > 0 ? sum : 0; /* roundings may leave a little less */
 	out.exact_logp = (double)(exact[id] - of_exact->max) - p_mass;
 	out.logp = (double)(lossy[id] - of_lossy->max) - q_mass;
 	return out;

@@ -14,8 +14,8 @@ struct twin;
 
 /* path: of the file with the exact weights, of the same vocabulary; NULL: the engine's own model.
  * most: tokens that a step may give. ERR_USAGE for a model that keeps states. */
-int twin_open(struct twin **out, const struct draft_env *env, const char *path, int32_t most,
-	struct err *e);
+int twin_open(
+	struct twin **out, const struct draft_env *env, const char *path, int32_t most, struct err *e);
 void twin_close(struct twin *t); /* NULL is fine */
 
 /* The row that gives the token at pos is wanted; ids [pos] are the tokens before it. Of a request,
@@ -32,12 +32,12 @@ int twin_run(struct twin *t, twin_fn *fn, void *arg, struct twin_cost *cost, str
 void twin_forget(struct twin *t, int64_t request);
 
 /* What separates a lossy row from the exact one, before penalties, temperature and cuts; natural
- * logarithms. All sums are in the order of ids, so the figures are the same on any machine with the
- * same logits; equal rows give a kl of exactly 0. */
+ * logarithms. The sum is in the order of ids and of our own exp, so the figures are the same on any
+ * machine; equal rows give a kl of exactly 0. */
 struct price {
-	double kl;                /* sum of p log(p / q), p exact, q lossy (Kullback and Leibler 1951) */
-	double logp, exact_logp;  /* of the token: lossy, exact */
-	int32_t rank;             /* of the token in the exact row; 1: most probable */
+	double kl;               /* sum of p log(p / q), p exact, q lossy (Kullback and Leibler 1951) */
+	double logp, exact_logp; /* of the token: lossy, exact */
+	int32_t rank;            /* of the token in the exact row; 1: most probable */
 };
 struct price price_of(const float *exact, const struct k_logit_stats *of_exact, const float *lossy,
 	const struct k_logit_stats *of_lossy, int32_t vocab, int32_t id);

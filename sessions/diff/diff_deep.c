@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/run/probe.h"
+#include "engine/run/twin.h"
 #include "sessions/diff/diff_impl.h"
 
 struct deep {
@@ -37,32 +38,6 @@ static bool stretch_of(const struct diff *d, const struct diff_pair *p, struct s
 	return s->n > 0 && s->first[0] >= 0 && s->first[1] >= 0;
 }
 
-static double log_mass(const float *logits, int32_t n, double max)
-{
-	double sum = 0;
-
-	for (int32_t i = 0; i < n; i++)
-		sum += exp((double)logits[i] - max);
-	return max + log(sum);
-}
-
-static double divergence(const float *a, const struct k_logit_stats *sa, const float *b,
-	const struct k_logit_stats *sb, int32_t n)
-{
-	double za, zb, kl = 0;
-
-	if (sa->hash == sb->hash)
-		return 0;
-	za = log_mass(a, n, (double)sa->max);
-	zb = log_mass(b, n, (double)sb->max);
-	for (int32_t i = 0; i < n; i++) {
-		double lp = (double)a[i] - za;
-
-		kl += exp(lp) * (lp - ((double)b[i] - zb));
-	}
-	return kl > 0 ? kl : 0;
-}
-
 static int compare_rows(struct deep *k, struct probe_rows *a, struct probe_rows *b, int32_t n,
 	struct diff_distance *out, struct err *e)
 {
@@ -77,7 +52,7 @@ static int compare_rows(struct deep *k, struct probe_rows *a, struct probe_rows 
 			return -1;
 		if (k->o->stop && atomic_load(k->o->stop))
 			return err_set(e, ERR_INTERRUPTED, "stopped");
-		kl = divergence(la, &sa, lb, &sb, vocab);
+		kl = sa.hash == sb.hash ? 0 : price_of(la, &sa, lb, &sb, vocab, 0).kl;
 		out->n++;
 		out->n_top++;
 		out->top += sa.argmax == sb.argmax;

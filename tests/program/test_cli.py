@@ -112,7 +112,7 @@ def test_every_setting():
                 status, _, err = cutaway(verb, f"--{name}={wrong:g}")
                 check(f"{verb} --{name} {wrong:g} is refused", status == 2 and f"--{name} {wrong:g}" in err and
                       re.search(r"from \S+ to \S", err), err)
-        elif arg and "|" in arg and "[" not in arg and "+" not in arg:
+        elif arg and "|" in arg and not re.search(r"[A-Z+]", arg):  # words alone, no NAME
             status, _, err = cutaway(verb, f"--{name}=nonsense")
             check(f"{verb} --{name} nonsense is refused", status == 2 and f"--{name} nonsense: one of {arg}" in err, err)
     check("options have ranges", numbers > 15, numbers)
@@ -313,6 +313,15 @@ def test_score():
     mean = sum(score["logp"]) / len(score["logp"])
     check("perplexity is exp of the mean", abs(2.718281828459045 ** -mean / score["perplexity"] - 1) < 1e-4, score)
     check("log-probabilities are negative", all(x <= 0 for x in score["logp"]))
+    twin = json.loads(tiny("score", "--json", "--twin", "on", path)[1])
+    check("an exact text by its exact twin: no divergence", twin["mean_kl"] == 0 and twin["exact_perplexity"] == twin["perplexity"]
+          and twin["best_equal"] == len(twin["logp"]) and twin["logp"] == score["logp"], twin)
+    lossy = json.loads(tiny("score", "--json", "--twin", "on", "--cache-format", "e4m3", path)[1])
+    check("a lossy one: some, and the exact perplexity beside it", lossy["mean_kl"] > 0 and lossy["logp"] != score["logp"] and
+          abs(lossy["exact_perplexity"] / score["perplexity"] - 1) < 1e-7, lossy)
+    check("and in words", b"exact: perplexity" in tiny("score", "--twin", "on", path)[1])
+    status, _, err = tiny("score", "--twin", os.path.join(TMP.name, "none.gguf"), path)
+    check("a twin that is not there: exit 4", status == 4 and "none.gguf" in err, f"{status} {err}")
     check("the table", tiny("score", path)[1].decode().count("\n") == len(score["ids"]) + 1)
     with open(path, "w") as f:
         f.write("word " * 3000)

@@ -81,8 +81,8 @@ static struct step_sums steps_of(const struct timeline *t)
 
 /* ---- the table ---- */
 
-static void put_row(struct pen *p, int y, const char *label, const char *lossy, const char *exact,
-	const char *more)
+static void put_row(
+	struct pen *p, int y, const char *label, const char *lossy, const char *exact, const char *more)
 {
 	view_put(p, 0, y, INK_DIM, "%s", label);
 	view_put_right(p, LABEL + COLUMN, y, INK_BRIGHT, "%s", lossy);
@@ -237,8 +237,7 @@ static int chart(struct pen *p, int y, int h, const struct tl_request *r, const 
 
 /* ---- where they part: the newest last ---- */
 
-static void draw_parting(
-	struct pen *p, int y, const struct timeline *t, const struct tl_token *k)
+static void draw_parting(struct pen *p, int y, const struct timeline *t, const struct tl_token *k)
 {
 	int x = POS_W + 1;
 
@@ -292,9 +291,10 @@ static void price_draw(struct pen *p, const struct timeline *t, struct view_stat
 		view_nothing(p, "no twin: /twin on, then a lossy setting (/cache-format e4m3), and ask");
 		return;
 	}
-	snprintf(figure, sizeof figure, "%s \xc2\xb7 KL %.3g nats a token \xc2\xb7 best equal in %d of %d",
-		*lossy_print(&l, names, sizeof names) ? names : "exact", sums.kl / sums.n,
-		(int)sums.equal, (int)sums.n);
+	snprintf(figure, sizeof figure,
+		"%s \xc2\xb7 KL %.3g nats a token \xc2\xb7 best equal in %d of %d",
+		*lossy_print(&l, names, sizeof names) ? names : "exact", sums.kl / sums.n, (int)sums.equal,
+		(int)sums.n);
 	pen_head(p, "price", figure);
 	y = table(p, 1, t, &sums) + 1;
 	room = p->r.h - y;

@@ -40,9 +40,8 @@ static void on_event(void *arg, const struct event *ev)
 
 	if (ev->kind == EV_token && ev->u.token.source != EV_SOURCE_forced) {
 		const struct ev_token *k = &ev->u.token;
-		w->token[w->n_tokens++ % MOST] = (struct row){
-			.request = k->request, .pos = k->pos, .id = k->id, .hash = k->hash
-		};
+		w->token[w->n_tokens++ % MOST] =
+			(struct row){ .request = k->request, .pos = k->pos, .id = k->id, .hash = k->hash };
 	} else if (ev->kind == EV_price) {
 		const struct ev_price *k = &ev->u.price;
 		w->price[w->n_prices++ % MOST] = (struct row){ k->request, k->pos, k->id, k->hash, k->kl,
@@ -201,10 +200,9 @@ static void without_cache_too(void **state)
 static void score(struct world *w, const struct world *lossy, int64_t request, int which)
 {
 	int32_t ids[128], n = 9 + which * 3;
-	struct engine_request q = { .kind = EV_REQUEST_KIND_score,
-		.ids = ids,
-		.params = SAMPLE_DEFAULTS,
-		.text = "test" };
+	struct engine_request q = {
+		.kind = EV_REQUEST_KIND_score, .ids = ids, .params = SAMPLE_DEFAULTS, .text = "test"
+	};
 	struct err err = { 0 };
 
 	for (int i = 0; i < n; i++)
@@ -240,7 +238,8 @@ static void check_lossy(const struct world *lossy, const struct world *exact, in
 
 static void lossy_rows_have_the_exact_ones(void **state)
 {
-	static const char *const setting[][2] = { { "cache-format", "e4m3" }, { "visible", "window:16" } };
+	static const char *const setting[][2] = { { "cache-format", "e4m3" },
+		{ "visible", "window:16" } };
 	static struct world w, exact;
 	struct engine_options o = options();
 
