@@ -477,7 +477,8 @@ struct tl_sample {
 	bool prefill;                        /* of steps with prompt rows */
 	double rows, tokens, members, depth; /* a step; depth: positions of a member, its own rows too
 										  */
-	double wall, drafters;               /* ns a step */
+	double wall, drafters;               /* ns a step; wall without the kernels of its twin */
+	double twin;                         /* ns a step of those; 0: there is none */
 	double delay; /* ns a step that a thread had no CPU, of the one with most; 0 if not known */
 	bool untold;  /* tokens were drafted, and how long that took is not recorded */
 	struct tl_cost kernels, stage[EV_N_stage];

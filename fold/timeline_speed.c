@@ -95,7 +95,8 @@ static void sample_add(struct tl_sample *m, const struct timeline *t, const stru
 	m->members += s->n_batch;
 	for (int32_t i = 0; i < s->n_batch; i++)
 		m->depth += (double)t->batch[s->batch_at + i].pos + t->batch[s->batch_at + i].rows;
-	m->wall += (double)s->s.ns;
+	m->wall += (double)s->s.ns - (double)s->s.twin_ns;
+	m->twin += (double)s->s.twin_ns;
 	m->drafters += (double)s->s.drafters_ns;
 	m->delay += s->s.run_delay_ns > 0 ? (double)s->s.run_delay_ns : 0;
 	m->untold = m->untold || (!s->drafters_known && s->s.draft_rows > 0);
@@ -116,6 +117,7 @@ static void sample_divide(struct tl_sample *m)
 	m->members /= n;
 	m->wall /= n;
 	m->drafters /= n;
+	m->twin /= n;
 	m->delay /= n;
 	for (int i = 0; i < EV_N_stage; i++) {
 		struct tl_cost *c = &m->stage[i];

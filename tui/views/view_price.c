@@ -255,8 +255,10 @@ static void draw_parting(struct pen *p, int y, const struct timeline *t, const s
 static void partings(struct pen *p, int y, const struct timeline *t, const struct tl_request *r)
 {
 	const int x = POS_W + 1;
-	int rows = p->r.h - y - 1;
+	int rows = 0;
 
+	for (int32_t i = r->n_tokens; i-- > 0 && rows < p->r.h - y - 1;)
+		rows += parts(&r->token[i]);
 	if (rows < 1 || p->r.w < x + 3 * (TOKEN_W + 1) + 12)
 		return;
 	view_put_right(p, POS_W, y, INK_DIM, "at");

@@ -344,6 +344,10 @@ static void draw_notes(struct pen *p, int y, const struct timeline *t, const str
 	else if (m->untold)
 		view_put(p, 0, y++, INK_DIM,
 			"no kernel: drafters are in it; this recording is of before they were timed");
+	if (m->twin > 0)
+		view_put(p, 0, y++, INK_DIM,
+			"the exact twin's kernels take %s more, which are left out here (/view price)",
+			view_ns(a, m->twin));
 	view_put(p, 0, y, INK_DIM, "left, right: decode steps or prompt steps");
 }
 
