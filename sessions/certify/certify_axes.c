@@ -149,7 +149,7 @@ void axes_fill(struct axes *a)
 		[AXIS_DRAFTS] = { "drafts", 9, 2, { "0", "4", "8", "1", "2", "3", "5", "6", "7" } },
 		[AXIS_DRAFTER] = { "drafter", 0, 0, { 0 } },
 		[AXIS_RULE] = { "rule", 2, 2, { "race", "rejection" } },
-		[AXIS_WATCHED] = { "watched", 3, 3, { "no", "attention", "recorded" } },
+		[AXIS_WATCHED] = { "watched", 4, 4, { "no", "attention", "recorded", "twin" } },
 	};
 	memset(a, 0, sizeof *a);
 	memcpy(a->axis, constant, sizeof constant);
@@ -377,6 +377,7 @@ struct engine_options axes_options(const struct certify_plan *p)
 	o.cache_format = axes_chosen(p, AXIS_CACHE);
 	o.spec = p->choice[AXIS_PREEMPTION] || !*p->spec ? "off" : p->spec;
 	o.rule = axes_chosen(p, AXIS_RULE);
+	o.twin = strcmp(axes_chosen(p, AXIS_WATCHED), "twin") != 0 ? "off" : "on";
 	trial_of(axes_chosen(p, AXIS_DRAFTER), &ops);
 	o.counted_cost = ops->weighed ? p->axes->row_ns : NULL;
 	o.slots = CERTIFY_SLOTS;

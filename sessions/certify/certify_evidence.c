@@ -47,6 +47,8 @@ static bool case_has(const struct certify_plan *p, const struct evidence *ev, en
 	case AXIS_DRAFTER: return ev->verified > 0;
 	case AXIS_RULE: return ev->by_rejection > 0;
 	case AXIS_WATCHED:
+		if (!strcmp(axes_chosen(p, a), "twin"))
+			return ev->twins > 0 && !ev->apart_twins;
 		return (ev->watched > 0 || p->axes->states) &&
 			   (strcmp(axes_chosen(p, a), "recorded") || ev->recorded > 0);
 	case AXIS_BATCH:
@@ -146,6 +148,9 @@ void evidence_say(
 				 (a == AXIS_DRAFTER || (a == AXIS_RULE && !p->choice[AXIS_DRAFTER]))))
 		say(seen, cap, "%lld drafts verified, %lld accepted", (long long)ev->verified,
 			(long long)ev->accepted);
+	else if (a == AXIS_WATCHED && !strcmp(axes_chosen(p, a), "twin"))
+		say(seen, cap, "%lld rows of the exact twin%s", (long long)ev->twins,
+			ev->apart_twins ? ", which differ" : "");
 	else if (a == AXIS_WATCHED)
 		say(seen, cap, "%lld looks at attention", (long long)ev->watched);
 	if (a == AXIS_WATCHED && !strcmp(axes_chosen(p, a), "recorded"))

@@ -10,7 +10,7 @@
 
 #include "sessions/certify/certify_private.h"
 
-enum { CANDIDATES = 40, MOST_TRIES = 3 };
+enum { CANDIDATES = 40, MOST_TRIES = 8 };
 
 /* Seconds on two cores, for a model of 135 million weights. Only their proportions matter. */
 static const double OPENING = 0.07, FAST_ROW = 0.0008, FAST_STEP = 0.004, SLOW_ROW = 0.12;

@@ -105,6 +105,8 @@ struct evidence {
 	int64_t reordered;          /* requests that overtook ours or that ours overtook */
 	int64_t verified, accepted, by_rejection; /* the last: of those verified, by that rule */
 	int64_t watched, recorded;                /* attention events; events in a recording's file */
+	int64_t twins, apart_twins; /* rows that the exact twin computed, too; those that differ, where
+								   nothing is lossy */
 };
 
 /* One choice of a value for each axis, all 0 in the base, on one workload. */

@@ -157,6 +157,22 @@ static void see_setting(struct run *r, const struct ev_setting *s)
 			(const char *)s->value.data);
 }
 
+/* In the step of its token, so the newest rows are looked at first. */
+static void see_price(struct run *r, const struct ev_price *p)
+{
+	const bool exact = !r->plan->choice[AXIS_CACHE] && !r->plan->axes->visible;
+
+	if (p->request != r->request)
+		return;
+	r->ev->twins++;
+	r->ev->apart_twins += exact && p->kl != 0;
+	for (int32_t i = r->trail ? r->trail->n : 0; exact && i-- > 0;)
+		if (r->trail->row[i].pos == p->pos && r->trail->row[i].request == p->request) {
+			r->ev->apart_twins += r->trail->row[i].hash != p->hash;
+			break;
+		}
+}
+
 static void on_event(void *arg, const struct event *ev)
 {
 	struct run *r = arg;
@@ -188,6 +204,8 @@ static void on_event(void *arg, const struct event *ev)
 		r->begun = true;
 		if (ev->u.token.source != EV_SOURCE_forced)
 			keep(r, ev->u.token.pos, ev->u.token.id, ev->u.token.hash);
+	} else if (ev->kind == EV_price) {
+		see_price(r, &ev->u.price);
 	} else if (ev->kind == EV_score && ev->u.score.request == r->request) {
 		keep(r, ev->u.score.pos, ev->u.score.id, ev->u.score.hash);
 	}

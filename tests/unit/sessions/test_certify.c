@@ -86,6 +86,7 @@ static void test_equal(void **state)
 		{ "drafts", "4" },
 		{ "watched", "attention" },
 		{ "watched", "recorded" },
+		{ "watched", "twin" },
 		{ "drafter", "ngram tree" },
 		{ "drafter", "jacobi" },
 		{ "drafter", "lookahead" },
