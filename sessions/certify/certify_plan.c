@@ -10,7 +10,7 @@
 
 #include "sessions/certify/certify_private.h"
 
-enum { CANDIDATES = 40, MOST_TRIES = 8 };
+enum { CANDIDATES = 40, MOST_TRIES = 4 };
 
 /* Seconds on two cores, for a model of 135 million weights. Only their proportions matter. */
 static const double OPENING = 0.07, FAST_ROW = 0.0008, FAST_STEP = 0.004, SLOW_ROW = 0.12;
@@ -96,6 +96,7 @@ struct planner {
 	const struct workload *work;
 	certify_grid open; /* pairs that no case of the list covers yet */
 	int n_open;
+	const uint8_t (*tries)[CERTIFY_MAX_VALUES];
 	uint64_t *random;
 };
 
@@ -161,6 +162,15 @@ static bool can_be(const struct axes *axes, const int *choice)
 	return !choice[AXIS_PREEMPTION] || !choice[AXIS_BATCH] || !choice[AXIS_ROW] || batch == row + 1;
 }
 
+/* Other values may have kept an open pair from taking effect: it is then tried alone. */
+static bool is_alone(const struct planner *pl, int a, int i, int b, int j)
+{
+	const int x = pl->axes->first[a] + i, y = pl->axes->first[b] + j;
+
+	return (a < b ? pl->open[x][y] : pl->open[y][x]) &&
+		   (a < b ? pl->tries[x][y] : pl->tries[y][x]) > 1;
+}
+
 /* Open pairs of value i of axis a with the values chosen so far; -1: impossible. */
 static int gain(struct planner *pl, int *choice, int a, int i)
 {
@@ -169,14 +179,16 @@ static int gain(struct planner *pl, int *choice, int a, int i)
 	if (!can_be(pl->axes, choice))
 		n = -1;
 	for (int b = 0; n >= 0 && b < N_AXES; b++)
-		if (b != a && choice[b])
+		if (b != a && choice[b] && is_alone(pl, a, i, b, choice[b]))
+			n = -1;
+		else if (b != a && choice[b])
 			n += *cell(pl->open, pl->axes, a, i, b, choice[b]);
 	choice[a] = 0;
 	return n;
 }
 
-/* Starts a choice from the k-th open pair. */
-static void begin(struct planner *pl, int *choice, int k)
+/* Starts a choice from the k-th open pair. True: other values may join it. */
+static bool begin(struct planner *pl, int *choice, int k)
 {
 	for (int a = 0; a < N_AXES; a++)
 		for (int b = a + 1; b < N_AXES; b++)
@@ -185,8 +197,9 @@ static void begin(struct planner *pl, int *choice, int k)
 					if (*cell(pl->open, pl->axes, a, i, b, j) && !k--) {
 						choice[a] = i;
 						choice[b] = j;
-						return;
+						return !is_alone(pl, a, i, b, j);
 					}
+	return true;
 }
 
 static double worth(struct planner *pl, const int *choice)
@@ -228,8 +241,8 @@ static void choose(struct planner *pl, struct mixed_case *out)
 	double most = 0;
 	for (int i = 0; i < CANDIDATES; i++) {
 		int choice[N_AXES] = { 0 };
-		begin(pl, choice, draw(pl, pl->n_open));
-		extend(pl, choice);
+		if (begin(pl, choice, draw(pl, pl->n_open)))
+			extend(pl, choice);
 		double w = worth(pl, choice);
 		if (w > most) {
 			memcpy(out->choice, choice, sizeof out->choice);
@@ -259,7 +272,7 @@ static void open_pairs(struct planner *pl, const certify_grid pair, const certif
 void plan_mixed(const struct axes *axes, const struct workload *work, const certify_grid pair,
 	const certify_grid tries, int most, uint64_t *random, struct mixed_list *list)
 {
-	struct planner pl = { .axes = axes, .work = work, .random = random };
+	struct planner pl = { .axes = axes, .work = work, .tries = tries, .random = random };
 	open_pairs(&pl, pair, tries);
 	list->n = 0;
 	while (pl.n_open && list->n < CERTIFY_MAX_PLANNED && (!most || list->n < most)) {
