@@ -57,6 +57,10 @@ int engine_apply_twin(struct engine *e, struct engine_options *to, struct err *e
 	const char *name = to->twin && *to->twin ? to->twin : "off";
 	struct twin *opened = NULL;
 
+	if (!s) /* a table of hooks without this one */
+		return strcmp(name, "off") != 0
+				   ? err_set(err, ERR_USAGE, "twin %.40s: this program has no twin", name)
+				   : 0;
 	if (strlen(name) >= sizeof s->name)
 		return err_set(err, ERR_USAGE, "the name of the twin's file is too long");
 	if (strcmp(name, "off") != 0 &&

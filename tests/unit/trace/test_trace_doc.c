@@ -59,6 +59,7 @@ static void record_engine(const char *file)
 	o.threads = 1;
 	o.ctx = 128;
 	o.spec = "ngram:3";
+	o.twin = "on";
 	if (ring_open(&ring, 1 << 22, &err) || writer_open(&w, file, ring, &err) ||
 		engine_open(&e, &o, &err))
 		fail_msg("%s", err.text);
@@ -155,7 +156,9 @@ static void test_views(void **state)
 		for (int i = 0; i < 2; i++) {
 			char *sql = sqlite3_mprintf("SELECT * FROM \"%w\"", v->name);
 
-			if (!count_rows(db[i], sql) && strcmp(v->name, "settings"))
+			/* the made-up session has no exact twin */
+			if (!count_rows(db[i], sql) && strcmp(v->name, "settings") &&
+				(!i || strcmp(v->name, "prices")))
 				fail_msg("the view %s shows nothing of %s", v->name, path[i]);
 			sqlite3_free(sql);
 		}
