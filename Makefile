@@ -43,6 +43,7 @@ $(BUILD)/libcutaway.a: $(OBJECTS)
 
 # Kernels of one instruction set each are compiled for it; which one runs is chosen at run time.
 $(BUILD)/kernels/%.o: OPT = $(KERNEL_CFLAGS)
+$(BUILD)/engine/quant/%.o: OPT = $(KERNEL_CFLAGS)
 # Shares of attention are summed over heads here, in every step.
 $(BUILD)/engine/core/engine_observe.o: OPT = $(KERNEL_CFLAGS)
 $(BUILD)/kernels/%_avx2.o: ISA = -mavx2 -mfma -mf16c

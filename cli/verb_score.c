@@ -76,10 +76,11 @@ static double perplexity(const struct score *s)
 	return exp(-sum / (s->n - 1));
 }
 
-static int print_json(const struct score *s, const int32_t *ids, struct err *e)
+static int print_json(const struct score *s, const int32_t *ids, const char *model, struct err *e)
 {
 	struct json j = { 0 };
 	json_object(&j, NULL);
+	json_text(&j, "model", model);
 	json_ids(&j, "ids", ids, (size_t)s->n);
 	json_array(&j, "logp");
 	for (int32_t i = 0; i < s->n - 1; i++)
@@ -94,8 +95,10 @@ static int print_json(const struct score *s, const int32_t *ids, struct err *e)
 	return json_print(&j, e);
 }
 
-static void print_table(const struct score *s, const int32_t *ids, const struct tokenizer *t)
+static void print_table(const struct score *s, const int32_t *ids, const struct engine *engine)
 {
+	const struct tokenizer *t = engine_tokenizer(engine);
+
 	for (int32_t i = 1; i < s->n; i++) {
 		struct gguf_text bytes = tokenizer_bytes(t, ids[i]);
 		printf("%6d %7d %10.4f  ", i, ids[i], s->logp[i - 1]);
@@ -105,7 +108,7 @@ static void print_table(const struct score *s, const int32_t *ids, const struct 
 		}
 		putchar('\n');
 	}
-	printf("\n%d tokens, perplexity %.4f\n", s->n, perplexity(s));
+	printf("\n%d tokens, perplexity %.4f by %s\n", s->n, perplexity(s), engine_info(engine)->name);
 	if (s->n_priced)
 		printf(
 			"exact: perplexity %.4f; KL %.6f nats a token; most probable token equal in %d of %d\n",
@@ -137,9 +140,9 @@ static int score_verb(const struct cli *c, struct err *e)
 		err_set(e, ERR_MEMORY, "out of memory for %zu tokens", n);
 	else if (!score_text(&s, session.engine, ids, text, e)) {
 		if (c->json)
-			print_json(&s, ids, e);
+			print_json(&s, ids, engine_info(session.engine)->name, e);
 		else
-			print_table(&s, ids, t);
+			print_table(&s, ids, session.engine);
 		out_flush(e);
 	}
 out:

@@ -20,7 +20,8 @@
 	X(verify)                                                                                      \
 	X(diff)                                                                                        \
 	X(devices)                                                                                     \
-	X(formulas)
+	X(formulas)                                                                                    \
+	X(quantize)
 
 #define X(name) extern const struct verb verb_##name;
 VERBS(X)

@@ -59,6 +59,16 @@ int gguf_array_f32(const struct gguf *g, const char *key, float *out, int64_t n,
 int gguf_array_text(
 	const struct gguf *g, const char *key, struct gguf_text *out, int64_t n, struct err *e);
 
+/* Pair i of the metadata, by ascending key, as its bytes stand in the file (for writing another);
+ * after the last one, key is NULL. */
+struct gguf_pair {
+	const char *key; /* [key_size] */
+	size_t key_size;
+	const uint8_t *bytes; /* [size] key, type and value */
+	size_t size;
+};
+struct gguf_pair gguf_pair_at(const struct gguf *g, size_t i);
+
 int32_t gguf_n_tensors(const struct gguf *g);
 const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, int32_t i);
 const struct gguf_tensor *gguf_find(const struct gguf *g, const char *name); /* NULL if absent */

@@ -84,7 +84,10 @@ static int take_pair(struct gguf *g, struct gguf_kv *kv, struct err *e)
 				g->path, g->pos);
 	}
 	kv->at = g->pos;
-	return skip_items(g, kv, e);
+	if (skip_items(g, kv, e))
+		return -1;
+	kv->end = g->pos;
+	return 0;
 }
 
 static int compare_bytes(const uint8_t *a, size_t n_a, const uint8_t *b, size_t n_b)
@@ -341,4 +344,16 @@ int gguf_array_text(
 	for (int64_t i = 0; i < n; i++)
 		at = text_at(g, at, &out[i]);
 	return 0;
+}
+
+struct gguf_pair gguf_pair_at(const struct gguf *g, size_t i)
+{
+	const struct gguf_kv *kv = i < g->n_kv ? &g->kv[i] : NULL;
+
+	if (!kv)
+		return (struct gguf_pair){ 0 };
+	return (struct gguf_pair){ .key = (const char *)g->head + kv->key,
+		.key_size = kv->key_size,
+		.bytes = g->head + kv->key - sizeof(uint64_t),
+		.size = kv->end - kv->key + sizeof(uint64_t) };
 }

@@ -31,7 +31,7 @@ struct gguf_kv {
 	enum gguf_value type;
 	enum gguf_value item; /* of an array; else the same as type */
 	uint64_t n;           /* items; 1 if it is no array */
-	size_t at;            /* offset in head of the first item */
+	size_t at, end;       /* offsets in head of the first item, and of what follows the last */
 };
 
 struct gguf {

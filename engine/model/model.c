@@ -7,6 +7,7 @@
 
 #include "engine/arch/arch.h"
 #include "engine/model/model_tensors.h"
+#include "engine/quant/quant.h"
 
 static bool counts_for_decode(const struct model *m, const struct gguf_tensor *t)
 {
@@ -93,8 +94,7 @@ static void plan_tensors(struct model *m, const struct gguf *g, struct err *e)
 		model_load_layer(&l, &m->layer[i], i);
 }
 
-/* The type of most of the layers' weights. */
-static const char *weight_type(const struct gguf *g)
+enum k_type model_weight_type(const struct gguf *g)
 {
 	size_t bytes[K_N_TYPES] = { 0 };
 	int most = 0;
@@ -107,15 +107,17 @@ static const char *weight_type(const struct gguf *g)
 	}
 	for (int i = 1; i < K_N_TYPES; i++)
 		most = bytes[i] > bytes[most] ? i : most;
-	return k_types[most].name;
+	return (enum k_type)most;
 }
 
-/* "SmolLM2-135M-Instruct Q4_1": the file's own name without its extension reads best. */
+/* "SmolLM2-135M-Instruct Q4_1": the file's own name without its extension reads best. What
+ * `cutaway quantize` made says itself what it is, and from what. */
 static void name_model(struct model *m, const struct gguf *g)
 {
 	const char *path = gguf_path(g), *slash = strrchr(path, '/');
 	const char *base = slash ? slash + 1 : path;
-	const char *type = weight_type(g);
+	const char *type = k_types[model_weight_type(g)].name;
+	struct gguf_text said = { type, strlen(type) };
 	size_t n = strlen(base);
 
 	if (n > 5 && !strcmp(base + n - 5, ".gguf"))
@@ -123,7 +125,9 @@ static void name_model(struct model *m, const struct gguf *g)
 	size_t t = strlen(type);
 	if (n > t + 1 && !strncmp(base + n - t, type, t) && strchr(".-_", base[n - t - 1]))
 		n -= t + 1;
-	snprintf(m->name, sizeof m->name, "%.*s %s", (int)(n < 80 ? n : 80), base, type);
+	gguf_opt_text(g, QUANT_SUMMARY_KEY, &said, NULL);
+	snprintf(m->name, sizeof m->name, "%.*s %.*s", (int)(n < 50 ? n : 50), base,
+		(int)(said.size < 44 ? said.size : 44), said.data);
 }
 
 int32_t model_context(const struct gguf *g, struct err *e)

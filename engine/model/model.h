@@ -67,6 +67,8 @@ int model_open(struct model **m, const struct gguf *g, struct k_ctx *kernels,
 void model_close(struct model *m);
 /* Fills in m->memory: the layers join memory groups. Called again when the layers change. */
 int model_join_memory(struct model *m, struct err *e);
+/* The type of most of the layers' weights in a file. */
+enum k_type model_weight_type(const struct gguf *g);
 /* The context that a file's model was made for, without opening it; 0 with an error. */
 int32_t model_context(const struct gguf *g, struct err *e);
 

@@ -20,7 +20,7 @@ TMP = tempfile.TemporaryDirectory(prefix="cutaway-cli-")
 PROGRAM = os.path.join(TMP.name, "cutaway")  # a copy, so that no model lies beside it
 TINY = os.path.join(TMP.name, "tiny.gguf")
 VERBS = ["chat", "run", "replay", "tokenize", "sessions", "score", "bench", "certify", "cache", "why", "export", "whatif", "verify",
-         "diff", "compare", "devices"]
+         "diff", "compare", "devices", "formulas", "quantize"]
 HOMES = {name: os.path.join(TMP.name, name) for name in
          ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}
 HOMES["TMPDIR"] = TMP.name
@@ -309,7 +309,7 @@ def test_score():
     status, out, err = tiny("score", "--json", path)
     score = json.loads(out)
     check("score --json: ids, logp one fewer, perplexity", status == 0 and set(score) ==
-          {"ids", "logp", "perplexity"} and len(score["logp"]) == len(score["ids"]) - 1, err)
+          {"model", "ids", "logp", "perplexity"} and len(score["logp"]) == len(score["ids"]) - 1, err)
     mean = sum(score["logp"]) / len(score["logp"])
     check("perplexity is exp of the mean", abs(2.718281828459045 ** -mean / score["perplexity"] - 1) < 1e-4, score)
     check("log-probabilities are negative", all(x <= 0 for x in score["logp"]))

@@ -1,0 +1,29 @@
+/* A file that grows under the name PATH.partial and gets its own name when it is whole. What is in
+ * it can be taken up again by a later process that wants the same file. Locked: one process at a
+ * time. Thread: any one. */
+#ifndef CUTAWAY_ENGINE_QUANT_PARTIAL_H
+#define CUTAWAY_ENGINE_QUANT_PARTIAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct partial {
+	const char *path; /* final; must outlive this */
+	char *name;       /* of the file until then */
+	int fd;
+	uint64_t size; /* bytes that it had, of the same beginning; 0: it is new */
+};
+
+/* head [n]: the first bytes, which tell one work from another. ERR_USAGE if path is there already,
+ * or a partial file with another head. */
+int partial_open(struct partial *p, const char *path, const uint8_t *head, size_t n, struct err *e);
+int partial_write(struct partial *p, uint64_t at, const void *data, size_t n, struct err *e);
+int partial_read(struct partial *p, uint64_t at, void *data, size_t n, struct err *e);
+/* All that was written is on the disk when it returns. */
+int partial_sync(struct partial *p, struct err *e);
+/* Renames it, unless `failed`: then it stays as it is. */
+int partial_close(struct partial *p, int failed, struct err *e);
+
+#endif
