@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
@@ -13,20 +14,53 @@
 #include "engine/quant/quant.h"
 
 static struct quantize_said {
-	const char *format, *otherwise, *keep;
-} said = { .format = "q4_0" };
+	const char *format, *otherwise, *keep, *method, *group, *calibrate;
+	int32_t bits;
+	bool zero_point, nf4, twice, act_order;
+	float alpha, damping;
+} said = { .method = "rtn", .group = "128", .alpha = 0.5f, .damping = 0.01f };
+
+#define X(name, word, reads, does) word "|"
+static const char methods[] = QUANT_METHODS(X);
+#undef X
+#define X(name, word, reads, does) word " (" does "), "
+static const char methods_doc[] =
+	"how values are chosen: " QUANT_METHODS(X) "all but rtn with a text";
+#undef X
 
 static const struct setting quantize_own[] = {
 	OWN(TEXT, quantize_said, format, .name = "format", .group = "Quantise", .arg = "FORMAT",
 		.doc =
-			"format of the matrices: f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 (the default), iq4_nl, mxfp4, or, with "
-			"rows of whole 256, q6_k, q5_k, q4_k, iq4_xs, q3_k, q2_k"),
+			"format of the matrices: f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 (without this option), iq4_nl, mxfp4, or, "
+			"with rows of whole 256, q6_k, q5_k, q4_k, iq4_xs, q3_k, q2_k; with --bits f16 or f32, in which the values are kept"),
 	OWN(TEXT, quantize_said, otherwise, .name = "else", .group = "Quantise", .arg = "FORMAT",
 		.doc =
 			"format of matrices whose rows the blocks of the first do not divide; without it that is an error"),
 	OWN(TEXT, quantize_said, keep, .name = "keep", .group = "Quantise", .arg = "WORDS",
 		.doc =
 			"leave tensors as they are that have one of these words in their name: token_embd,ffn_down"),
+	OWN(TEXT, quantize_said, method, .name = "method", .group = "Quantise", .arg = "METHOD",
+		.doc = methods_doc),
+	OWN(INT, quantize_said, bits, .name = "bits", .group = "Grid", .arg = "N", .low = 2, .high = 8,
+		.doc =
+			"no format but a grid of so many bits, for the layers; the file has the values as floats"),
+	OWN(TEXT, quantize_said, group, .name = "group", .group = "Grid", .arg = "COLUMNS",
+		.doc = "how many columns share a scale: 32, 64, 128 …, row, or tensor"),
+	OWN(FLAG, quantize_said, zero_point, .name = "zero-point", .group = "Grid",
+		.doc = "from the least weight to the greatest, not as far below zero as above"),
+	OWN(FLAG, quantize_said, nf4, .name = "nf4", .group = "Grid",
+		.doc = "4 bits: the quantiles of a normal distribution"),
+	OWN(FLAG, quantize_said, twice, .name = "double-quant", .group = "Grid",
+		.doc = "scales in 8 bits, with one of 32 for each 256"),
+	OWN(TEXT, quantize_said, calibrate, .name = "calibrate", .group = "Calibration", .arg = "FILE",
+		.doc = "text whose inputs decide; without it the model writes one, by --seed"),
+	OWN(FLOAT, quantize_said, damping, .name = "damping", .group = "Calibration", .arg = "D",
+		.high = 1,
+		.doc = "of gptq: part of the mean of the Hessian's diagonal that is added to it"),
+	OWN(FLAG, quantize_said, act_order, .name = "act-order", .group = "Calibration",
+		.doc = "of gptq: columns of the largest inputs first"),
+	OWN(FLOAT, quantize_said, alpha, .name = "alpha", .group = "Calibration", .arg = "A", .high = 1,
+		.doc = "of smoothquant: how much of the inputs' extremes the weights take"),
 	{ 0 },
 };
 
@@ -44,16 +78,17 @@ struct shown {
 };
 
 /* A bar on a terminal, after the first second. */
-static bool progress(void *arg, int64_t done, int64_t all)
+static bool progress(void *arg, const char *what, int64_t done, int64_t all)
 {
 	static const char bar[] = "########################################";
 	struct shown *s = arg;
 	const int64_t now = now_ns();
-	const int full = (int)(40 * done / (all > 0 ? all : 1));
+	const double part = all > 0 && done < all ? (double)done / (double)all : 1;
+	const int full = (int)(40 * part);
 
 	if (isatty(STDERR_FILENO) && now - s->began_ns > 1000000000 && now - s->told_ns > 200000000) {
-		fprintf(stderr, "\r[%.*s%*s] %3.0f %%", full, bar, 40 - full, "",
-			100.0 * (double)done / (double)(all > 0 ? all : 1));
+		fprintf(
+			stderr, "\r\033[K[%.*s%*s] %3.0f %% %s", full, bar, 40 - full, "", 100 * part, what);
 		s->told_ns = now;
 		s->told = true;
 	}
@@ -71,6 +106,72 @@ static int read_type(const char *name, const char *option, enum k_type *out, str
 		e, ERR_USAGE, "%s %.40s: no such format; cutaway quantize --help lists them", option, name);
 }
 
+static int read_method(enum quant_method *out, struct err *e)
+{
+	for (int m = 0; m < QUANT_N_METHODS; m++)
+		if (!strcasecmp(said.method, quant_method_name((enum quant_method)m))) {
+			*out = (enum quant_method)m;
+			return 0;
+		}
+	return err_set(e, ERR_USAGE, "--method %.40s: %.*s is possible", said.method,
+		(int)sizeof methods - 2, methods);
+}
+
+static int read_group(int32_t *out, struct err *e)
+{
+	char *end;
+	const long n = strtol(said.group, &end, 10);
+
+	*out = !strcmp(said.group, "row") ? FORM_ROW : !strcmp(said.group, "tensor") ? FORM_TENSOR : 0;
+	if (*out || !strcmp(said.group, "row"))
+		return 0;
+	*out = (int32_t)n;
+	return !*end && n >= 1 && n <= 1 << 20
+			   ? 0
+			   : err_set(
+					 e, ERR_USAGE, "--group %.40s: a number of columns, row or tensor", said.group);
+}
+
+/* What has no meaning for a form is refused, not ignored. */
+static int check_given(const struct cli *c, bool grid, const struct quant_options *o, struct err *e)
+{
+	static const char *const of_grids[] = { "group", "zero-point", "double-quant" };
+
+	for (size_t i = 0; i < sizeof of_grids / sizeof *of_grids && !grid; i++)
+		if (cli_given(c, of_grids[i]))
+			return err_set(e, ERR_USAGE, "--%s is for a grid: --bits N or --nf4", of_grids[i]);
+	if (said.calibrate && !quant_method_reads(o->method))
+		return err_set(e, ERR_USAGE, "--calibrate: %s reads no text", said.method);
+	if (o->method == QUANT_LLM_INT8 && (said.format || grid))
+		return err_set(e, ERR_USAGE, "llm.int8 has a grid of its own: 8 bits, a scale a row");
+	return 0;
+}
+
+static int read_form(const struct cli *c, struct quant_options *o, struct err *e)
+{
+	const bool grid = said.bits || said.nf4;
+
+	if (read_method(&o->method, e) || check_given(c, grid, o, e))
+		return -1;
+	if (o->method == QUANT_LLM_INT8) {
+		o->to = (struct quant_form){ .type = K_F16, .bits = 8, .group = FORM_ROW };
+		return 0;
+	}
+	if (read_type(said.format ? said.format
+				  : grid      ? "f16"
+							  : "q4_0",
+			"--format", &o->to.type, e) ||
+		(said.otherwise && read_type(said.otherwise, "--else", &o->otherwise, e)))
+		return -1;
+	if (!grid)
+		return 0;
+	o->to.bits = said.bits ? said.bits : 4;
+	o->to.zero_point = said.zero_point;
+	o->to.nf4 = said.nf4;
+	o->to.twice = said.twice;
+	return read_group(&o->to.group, e);
+}
+
 static int print_json(const struct quant_result *r, double seconds, struct err *e)
 {
 	struct json j = { 0 };
@@ -81,6 +182,8 @@ static int print_json(const struct quant_result *r, double seconds, struct err *
 	json_int(&j, "weights", r->n_weights);
 	json_int(&j, "tensors", r->n_tensors);
 	json_int(&j, "kept", r->n_kept);
+	json_int(&j, "calibration_tokens", r->n_calibration);
+	json_int(&j, "outliers", r->n_outliers);
 	json_int(&j, "otherwise", r->n_otherwise);
 	json_int(&j, "resumed", r->n_resumed);
 	json_real(&j, "bits_a_weight", r->bits, 6);
@@ -99,6 +202,11 @@ static void print_result(const struct quant_result *r, double seconds)
 	if (r->n_otherwise)
 		printf("%d of them in %s, since their rows are no whole blocks\n", r->n_otherwise,
 			said.otherwise);
+	if (r->n_calibration)
+		printf("by %d tokens of %s text\n", r->n_calibration,
+			said.calibrate ? "the calibration" : "the model's own");
+	if (r->n_outliers)
+		printf("%lld weights in columns of outliers stayed in f16\n", (long long)r->n_outliers);
 	if (r->n_kept)
 		printf("%d stayed as they were\n", r->n_kept);
 	if (r->n_resumed)
@@ -109,27 +217,42 @@ static void print_result(const struct quant_result *r, double seconds)
 		(double)r->source_bytes / 1e6, seconds);
 }
 
+static int run(const struct cli *c, struct quant_options *o, struct shown *s,
+	struct quant_result *r, struct err *e)
+{
+	struct k_ctx *kernels = NULL;
+	char *text = NULL;
+	int rc = -1;
+
+	if (said.calibrate && in_read(said.calibrate, &text, &o->size, e))
+		return -1;
+	o->text = text;
+	if (!k_open(&kernels, "cpu", NULL, o->threads, e)) {
+		signal(SIGINT, on_sigint);
+		rc = quantize_file(c->operand[0], c->operand[1], o, kernels, progress, s, r, e);
+		signal(SIGINT, SIG_DFL);
+	}
+	k_close(kernels);
+	free(text);
+	if (s->told)
+		fputs("\r\033[K", stderr);
+	return rc;
+}
+
 static int quantize_verb(const struct cli *c, struct err *e)
 {
 	struct shown s = { .began_ns = now_ns() };
-	struct quant_options o = { .otherwise = K_N_TYPES, .keep = said.keep };
+	struct quant_options o = { .otherwise = K_N_TYPES,
+		.keep = said.keep,
+		.alpha = (double)said.alpha,
+		.damping = (double)said.damping,
+		.act_order = said.act_order,
+		.seed = c->answer.params.seed,
+		.threads = c->engine.threads ? c->engine.threads : (int)sysconf(_SC_NPROCESSORS_ONLN) };
 	struct quant_result r;
-	struct k_ctx *kernels = NULL;
-	const int threads = c->engine.threads ? c->engine.threads : (int)sysconf(_SC_NPROCESSORS_ONLN);
 	double seconds;
-	int rc;
 
-	if (read_type(said.format, "--format", &o.to, e) ||
-		(said.otherwise && read_type(said.otherwise, "--else", &o.otherwise, e)) ||
-		k_open(&kernels, "cpu", NULL, threads, e))
-		return -1;
-	signal(SIGINT, on_sigint);
-	rc = quantize_file(c->operand[0], c->operand[1], &o, kernels, progress, &s, &r, e);
-	signal(SIGINT, SIG_DFL);
-	k_close(kernels);
-	if (s.told)
-		fputs("\r\033[K", stderr);
-	if (rc)
+	if (read_form(c, &o, e) || run(c, &o, &s, &r, e))
 		return -1;
 	seconds = (double)(now_ns() - s.began_ns) * 1e-9;
 	if (c->json)
@@ -141,13 +264,13 @@ static int quantize_verb(const struct cli *c, struct err *e)
 const struct verb verb_quantize = {
 	.name = "quantize",
 	.operands = "IN OUT",
-	.summary = "a model file whose matrices are rounded to another format",
+	.summary = "a model file rounded to another format or grid, by GPTQ, AWQ …",
 	.doc =
-		"Rounds the matrices of the GGUF file IN, each weight to the nearest, and writes the GGUF file OUT; norms, biases and "
-		"metadata stay as they are. If IN was quantised already, OUT says so wherever its name is shown. OUT gets its name when it "
+		"Rounds the matrices of the GGUF file IN to another format or to a grid and writes the GGUF file OUT; biases, metadata and, "
+		"but for factors that a method moves into them, norms stay as they are. If IN was quantised already, OUT says so wherever its name is shown. OUT gets its name when it "
 		"is whole; until then it is OUT.partial, from which the same command goes on after a kill or a full disk.",
 	.example = "cutaway quantize --format q8_0 model-f16.gguf model-q8_0.gguf",
-	.takes = "threads|json",
+	.takes = "threads|seed|json",
 	.min_operands = 2,
 	.max_operands = 2,
 	.run = quantize_verb,

@@ -77,14 +77,20 @@ static int open_file(struct partial *p, const uint8_t *head, size_t n, struct er
 							   : partial_write(p, 0, head, n, e);
 }
 
-int partial_open(struct partial *p, const char *path, const uint8_t *head, size_t n, struct err *e)
+int partial_is_free(const char *path, struct err *e)
 {
 	struct stat st;
 
+	return lstat(path, &st) ? 0
+							: err_set(e, ERR_USAGE,
+								  "%s is there already: delete it, or choose another name", path);
+}
+
+int partial_open(struct partial *p, const char *path, const uint8_t *head, size_t n, struct err *e)
+{
 	*p = (struct partial){ .path = path, .fd = -1 };
-	if (!lstat(path, &st))
-		return err_set(
-			e, ERR_USAGE, "%s is there already: delete it, or choose another name", path);
+	if (partial_is_free(path, e))
+		return -1;
 	if (asprintf(&p->name, "%s.partial", path) < 0)
 		return err_set(e, ERR_MEMORY, "no memory for a path");
 	if (!open_file(p, head, n, e))

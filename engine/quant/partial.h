@@ -16,6 +16,8 @@ struct partial {
 	uint64_t size; /* bytes that it had, of the same beginning; 0: it is new */
 };
 
+/* ERR_USAGE if there is a file of this name. */
+int partial_is_free(const char *path, struct err *e);
 /* head [n]: the first bytes, which tell one work from another. ERR_USAGE if path is there already,
  * or a partial file with another head. */
 int partial_open(struct partial *p, const char *path, const uint8_t *head, size_t n, struct err *e);

@@ -9,6 +9,20 @@
 
 #define OWN_KEYS "cutaway.quantize."
 
+const char *quant_method_name(enum quant_method m)
+{
+#define X(method, name, ...) m == QUANT_##method ? name:
+	return QUANT_METHODS(X) "";
+#undef X
+}
+
+bool quant_method_reads(enum quant_method m)
+{
+#define X(method, name, reads, ...) m == QUANT_##method ? reads:
+	return QUANT_METHODS(X) false;
+#undef X
+}
+
 /* ---- which tensors ---- */
 
 static bool ends_with(const char *name, const char *end)
@@ -51,16 +65,18 @@ static int32_t layer_of(const char *name)
 	return sscanf(name, "blk.%6d.", &layer) == 1 ? layer : -1;
 }
 
-static int choose_type(
+/* Columns that `form` takes together divide the rows, or `otherwise` does. */
+static int choose_form(
 	struct quant_tensor *t, const struct quant_options *o, struct quant_result *r, struct err *e)
 {
 	const struct gguf_tensor *from = t->from;
 
-	t->type = o->to;
-	if (from->dim[0] % k_types[t->type].block && o->otherwise < K_N_TYPES) {
-		t->type = o->otherwise;
+	t->form = o->to;
+	if (from->dim[0] % k_types[t->form.type].block && o->otherwise < K_N_TYPES) {
+		t->form = (struct quant_form){ .type = o->otherwise };
 		r->n_otherwise++;
 	}
+	t->type = t->form.type;
 	if (!(from->dim[0] % k_types[t->type].block))
 		return 0;
 	return err_set(e, ERR_USAGE,
@@ -72,20 +88,22 @@ static int choose_type(
 static int plan_tensor(struct quant_tensor *t, const struct gguf_tensor *from,
 	const struct quant_options *o, struct quant_result *r, struct err *e)
 {
+	const int64_t n = quant_count(from);
+
 	*t = (struct quant_tensor){ .from = from, .type = from->type, .layer = layer_of(from->name) };
 	if (!is_matrix(from))
 		return 0;
-	t->rounded = !is_kept(from->name, o->keep);
+	t->rounded = !is_kept(from->name, o->keep) && (!o->to.bits || t->layer >= 0);
 	r->from_quantised |= k_types[from->type].block > 1;
 	if (!t->rounded) {
 		r->n_kept++;
 		return 0;
 	}
-	if (choose_type(t, o, r, e))
+	if (choose_form(t, o, r, e))
 		return -1;
 	r->n_tensors++;
-	r->n_weights += quant_count(from);
-	r->bits += 8.0 * (double)gguf_tensor_bytes(from, t->type);
+	r->n_weights += n;
+	r->bits += (double)n * form_bits(&t->form, n / from->dim[0], from->dim[0]);
 	return 0;
 }
 
@@ -137,22 +155,48 @@ static void put_pairs(struct quant_plan *p, const struct gguf *g)
 			gguf_head_copy(&p->head, &pair);
 }
 
+/* "3-bit/128 gptq from Q4_1"; what goes without saying is left out. */
+static void summarise(const struct quant_options *o, const struct quant_result *r, char buf[96])
+{
+	char name[32];
+	const bool plain = o->method == QUANT_RTN && !o->to.bits;
+
+	snprintf(buf, 96, "%s%s%s%s%s", form_name(&o->to, name), plain ? "" : " ",
+		plain ? "" : quant_method_name(o->method), r->from_quantised ? " from " : "",
+		r->from_quantised ? r->source : "");
+}
+
 static void put_own(struct quant_plan *p, const struct quant_options *o, const char *sha256,
-	const struct quant_result *r)
+	const char *text, const struct quant_result *r)
 {
 	struct gguf_head *h = &p->head;
-	char summary[64];
+	char summary[96], name[32];
 
-	snprintf(summary, sizeof summary, "%s%s%s", k_types[o->to].name,
-		r->from_quantised ? " from " : "", r->from_quantised ? r->source : "");
-	gguf_head_u32(h, "general.file_type", file_type_of(o->to));
-	gguf_head_text(h, OWN_KEYS "method", "rtn");
-	gguf_head_text(h, OWN_KEYS "to", k_types[o->to].name);
+	summarise(o, r, summary);
+	gguf_head_u32(h, "general.file_type", file_type_of(o->to.type));
+	gguf_head_text(h, OWN_KEYS "method", quant_method_name(o->method));
+	gguf_head_text(h, OWN_KEYS "to", form_name(&o->to, name));
 	gguf_head_f32(h, OWN_KEYS "bits", (float)r->bits);
+	p->at_bits = h->size - sizeof(float);
+	if (*text)
+		gguf_head_text(h, OWN_KEYS "calibration", text);
+	if (o->method == QUANT_GPTQ) {
+		gguf_head_f32(h, OWN_KEYS "damping", (float)o->damping);
+		gguf_head_bool(h, OWN_KEYS "act_order", o->act_order);
+	}
+	if (o->method == QUANT_SMOOTHQUANT)
+		gguf_head_f32(h, OWN_KEYS "alpha", (float)o->alpha);
 	gguf_head_text(h, OWN_KEYS "source_sha256", sha256);
 	gguf_head_text(h, OWN_KEYS "source_type", r->source);
 	gguf_head_bool(h, OWN_KEYS "from_quantised", r->from_quantised);
 	gguf_head_text(h, QUANT_SUMMARY_KEY, summary);
+}
+
+void quant_plan_set_bits(struct quant_plan *p, double bits)
+{
+	const float value = (float)bits;
+
+	memcpy(p->head.data + p->at_bits, &value, sizeof value);
 }
 
 /* What the source says of itself, or the type of most of its weights. */
@@ -169,14 +213,14 @@ static void name_source(const struct gguf *g, struct quant_result *r)
 }
 
 static int put_head(struct quant_plan *p, const struct gguf *g, const struct quant_options *o,
-	const char *sha256, struct quant_result *r, struct err *e)
+	const char *sha256, const char *text, struct quant_result *r, struct err *e)
 {
 	int64_t align = GGUF_ALIGN;
 
 	gguf_opt_i64(g, "general.alignment", &align, e);
 	gguf_head_begin(&p->head, (size_t)align);
 	put_pairs(p, g);
-	put_own(p, o, sha256, r);
+	put_own(p, o, sha256, text, r);
 	for (int32_t i = 0; i < p->n; i++) {
 		struct quant_tensor *t = &p->tensor[i];
 
@@ -187,7 +231,7 @@ static int put_head(struct quant_plan *p, const struct gguf *g, const struct qua
 }
 
 int quant_plan_make(struct quant_plan *p, const struct gguf *g, const struct quant_options *o,
-	const char *sha256, struct quant_result *r, struct err *e)
+	const char *sha256, const char *text, struct quant_result *r, struct err *e)
 {
 	const int32_t n = gguf_n_tensors(g);
 
@@ -203,7 +247,7 @@ int quant_plan_make(struct quant_plan *p, const struct gguf *g, const struct qua
 			r->n_kept ? ": --keep leaves all as they are" : "");
 	r->bits /= (double)r->n_weights;
 	qsort(p->tensor, (size_t)n, sizeof *p->tensor, by_layer);
-	if (put_head(p, g, o, sha256, r, e))
+	if (put_head(p, g, o, sha256, text, r, e))
 		return -1;
 	r->bytes = (int64_t)(p->head.size + p->head.offset);
 	return 0;

@@ -1,4 +1,4 @@
-/* Quantising a model file: its matrices rounded to another format of GGUF files.
+/* Quantising a model file: its matrices rounded to another format of GGUF files, or to a grid.
  *
  * The result is written under OUT.partial and renamed when it is whole, so nothing half-written
  * ever has the final name. A run that was killed, or that found a full disk, leaves OUT.partial,
@@ -12,14 +12,41 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "engine/quant/form.h"
 #include "kernels/kernels.h"
 
+/* How values are chosen: name, whether a text is needed, what it does. */
+#define QUANT_METHODS(X)                                                                           \
+	X(RTN, "rtn", false, "each weight to the nearest value")                                       \
+	X(GPTQ, "gptq", true, "columns in turn; the rest makes up for each one's error")               \
+	X(AWQ, "awq", true, "columns that meet large inputs are enlarged before")                      \
+	X(SMOOTHQUANT, "smoothquant", true, "inputs and weights share their extremes")                 \
+	X(LLM_INT8, "llm.int8", true, "8 bits a row; columns whose inputs pass 6 stay in f16")
+
+enum quant_method {
+#define X(name, ...) QUANT_##name,
+	QUANT_METHODS(X)
+#undef X
+		QUANT_N_METHODS
+};
+const char *quant_method_name(enum quant_method m);
+bool quant_method_reads(enum quant_method m); /* a calibration text */
+
 struct quant_options {
-	enum k_type to;
+	enum quant_method method;
+	struct quant_form to; /* a grid is for the layers alone: embedding and output stay */
 	/* for rows that the blocks of `to` do not divide; K_N_TYPES: such a tensor is an error */
 	enum k_type otherwise;
 	/* words with commas between them: tensors with one of them in their name stay as they are */
 	const char *keep;
+	double alpha;   /* SmoothQuant's */
+	double damping; /* GPTQ's, of the mean of the Hessian's diagonal */
+	bool act_order; /* GPTQ's: columns of the largest inputs first */
+	/* of a method that needs one: text [size], or NULL: the model writes its own, by seed */
+	const char *text;
+	size_t size;
+	uint64_t seed;
+	int32_t threads; /* of the engine that reads it */
 };
 
 struct quant_result {
@@ -30,11 +57,14 @@ struct quant_result {
 	int32_t n_tensors, n_kept;   /* rounded; matrices that stayed as they were */
 	int32_t n_resumed, n_otherwise; /* of those: found in OUT.partial; rounded to `otherwise` */
 	bool from_quantised;            /* the source had been rounded before */
-	char source[32];                /* the type of most of its layers' weights */
+	char source[32];                /* the type of most of its layers' weights, or its summary */
+	int32_t n_calibration;          /* tokens of the calibration text; 0: none */
+	int64_t n_outliers;             /* weights that LLM.int8() left in f16 */
 };
 
-/* Called between pieces of work; false stops with ERR_INTERRUPTED, and OUT.partial stays. */
-typedef bool quant_progress(void *arg, int64_t done, int64_t all);
+/* Called between pieces of work (`what` it is: "rounding"); false stops with ERR_INTERRUPTED, and
+ * OUT.partial stays. */
+typedef bool quant_progress(void *arg, const char *what, int64_t done, int64_t all);
 
 /* kernels: any; for its threads. */
 int quantize_file(const char *in, const char *out, const struct quant_options *o,

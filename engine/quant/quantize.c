@@ -2,12 +2,13 @@
  * strips of rows are split over the threads. */
 #include <math.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "engine/quant/layer_job.h"
 #include "engine/quant/partial.h"
-#include "engine/quant/plan.h"
 #include "kernels/format/encode.h"
 
 enum { STRIP_WEIGHTS = 64 << 10, PIECE_STRIPS = 64 };
@@ -17,6 +18,8 @@ struct work {
 	struct k_ctx *kernels;
 	struct quant_plan plan;
 	struct partial file;
+	const struct quant_options *o;
+	struct calibration text; /* of a method that needs one */
 	struct quant_result *r;
 	quant_progress *progress;
 	void *arg;
@@ -35,6 +38,7 @@ struct strip_sums {
 struct piece {
 	const struct work *w;
 	const struct quant_tensor *t;
+	struct form_scales scales;
 	int64_t first, n, strip; /* rows of the piece, rows of a strip */
 	struct strip_sums sums[PIECE_STRIPS];
 	atomic_bool failed;
@@ -85,7 +89,9 @@ static int round_strip(struct piece *p, int64_t i, uint8_t *scratch, struct err 
 	k_decode(from->type, raw, n, x);
 	if (check_finite(from, x, n, p->first + at, e))
 		return -1;
-	k_encode(p->t->type, x, n, out);
+	for (int64_t r = 0; r < rows; r++)
+		form_row(&p->t->form, &p->scales, p->first + at + r, x + r * from->dim[0],
+			(int32_t)from->dim[0], out + row_bytes(from, p->t->type, r));
 	k_decode(p->t->type, out, n, y);
 	p->sums[i] = compare(x, y, n);
 	return 0;
@@ -117,7 +123,7 @@ static int room(struct work *w, size_t bytes, struct err *e)
 static int step(struct work *w, int64_t n, struct err *e)
 {
 	w->done += n;
-	if (w->progress && !w->progress(w->arg, w->done, w->all))
+	if (w->progress && !w->progress(w->arg, "rounding", w->done, w->all))
 		return err_set(e, ERR_INTERRUPTED,
 			"stopped; %s holds what is done, and the same command goes on from it", w->file.name);
 	return 0;
@@ -141,18 +147,16 @@ static int round_piece(struct work *w, const struct quant_tensor *t, struct piec
 		row_bytes(t->from, t->type, p->n), e);
 }
 
-static int round_tensor(struct work *w, const struct quant_tensor *t, struct err *e)
+static int round_pieces(struct work *w, const struct quant_tensor *t, int64_t strip,
+	const struct form_scales *scales, struct err *e)
 {
 	const int64_t rows = quant_count(t->from) / t->from->dim[0];
-	const int64_t strip = t->from->dim[0] < STRIP_WEIGHTS ? STRIP_WEIGHTS / t->from->dim[0] : 1;
 
-	if (t->from->dim[0] * 12 > (int64_t)K_SCRATCH_BYTES)
-		return err_set(e, ERR_INPUT, "tensor %s has rows of %lld weights; %zu are the most",
-			t->from->name, (long long)t->from->dim[0], K_SCRATCH_BYTES / 12);
 	for (int64_t at = 0; at < rows; at += strip * PIECE_STRIPS) {
 		const int64_t left = rows - at;
 		struct piece p = { .w = w,
 			.t = t,
+			.scales = *scales,
 			.first = at,
 			.n = left < strip * PIECE_STRIPS ? left : strip * PIECE_STRIPS,
 			.strip = strip };
@@ -161,6 +165,51 @@ static int round_tensor(struct work *w, const struct quant_tensor *t, struct err
 			return -1;
 	}
 	return 0;
+}
+
+/* Reads a tensor as floats. */
+static int read_weights(struct work *w, const struct quant_tensor *t, float *x, struct err *e)
+{
+	if (room(w, t->from->bytes, e) || gguf_read_tensor(w->g, t->from, w->piece, e))
+		return -1;
+	k_decode(t->from->type, w->piece, quant_count(t->from), x);
+	return check_finite(t->from, x, quant_count(t->from), 0, e);
+}
+
+/* The scales of a grid that need the whole matrix. */
+static int whole_scales(
+	struct work *w, const struct quant_tensor *t, struct form_scales *s, struct err *e)
+{
+	const int64_t n = quant_count(t->from);
+	float *x;
+	int rc;
+
+	*s = (struct form_scales){ 0 };
+	if (!form_needs_all(&t->form))
+		return 0;
+	x = malloc((size_t)n * sizeof *x);
+	if (!x)
+		return err_set(e, ERR_MEMORY, "no memory for tensor %s", t->from->name);
+	rc = read_weights(w, t, x, e) ||
+		 form_scales_make(&t->form, s, x, n / t->from->dim[0], t->from->dim[0], e);
+	free(x);
+	return rc ? -1 : 0;
+}
+
+static int round_tensor(struct work *w, const struct quant_tensor *t, struct err *e)
+{
+	const int64_t strip = t->from->dim[0] < STRIP_WEIGHTS ? STRIP_WEIGHTS / t->from->dim[0] : 1;
+	struct form_scales scales;
+	int rc;
+
+	if (t->from->dim[0] * 12 > (int64_t)K_SCRATCH_BYTES)
+		return err_set(e, ERR_INPUT, "tensor %s has rows of %lld weights; %zu are the most",
+			t->from->name, (long long)t->from->dim[0], K_SCRATCH_BYTES / 12);
+	if (whole_scales(w, t, &scales, e))
+		return -1;
+	rc = round_pieces(w, t, strip, &scales, e);
+	free(scales.unit);
+	return rc;
 }
 
 static int copy_tensor(struct work *w, const struct quant_tensor *t, struct err *e)
@@ -181,6 +230,93 @@ static int pad(struct work *w, const struct quant_tensor *t, struct err *e)
 		(size_t)(gguf_aligned(end, w->plan.head.align) - end), e);
 }
 
+/* ---- a layer, with a calibration text ---- */
+
+static void parts_free(struct layer_part *p, int32_t n)
+{
+	for (int32_t i = 0; p && i < n; i++) {
+		free(p[i].w);
+		free(p[i].out);
+	}
+	free(p);
+}
+
+/* done: the result's weights, from the file that an earlier run left. */
+static int read_part(
+	struct work *w, struct layer_part *p, const struct quant_tensor *t, bool done, struct err *e)
+{
+	const int64_t n = quant_count(t->from);
+
+	layer_part_init(p, t);
+	p->w = malloc((size_t)n * sizeof *p->w);
+	p->out = malloc(t->bytes);
+	if (!p->w || !p->out)
+		return err_set(e, ERR_MEMORY, "no memory for tensor %s", t->from->name);
+	if (!done && read_weights(w, t, p->w, e))
+		return -1;
+	if (done) {
+		if (partial_read(&w->file, w->plan.head.size + t->offset, p->out, t->bytes, e))
+			return -1;
+		k_decode(t->type, p->out, n, p->w);
+	} else if (!t->rounded) {
+		memcpy(p->out, w->piece, t->bytes);
+	}
+	return 0;
+}
+
+static struct layer_part *parts_read(
+	struct work *w, const struct quant_tensor *t, int32_t n, bool done, struct err *e)
+{
+	struct layer_part *p = calloc((size_t)n, sizeof *p);
+
+	if (!p)
+		err_set(e, ERR_MEMORY, "no memory for a layer");
+	for (int32_t i = 0; i < n && !e->code; i++)
+		read_part(w, &p[i], &t[i], done, e);
+	if (!e->code)
+		return p;
+	parts_free(p, n);
+	return NULL;
+}
+
+static int write_part(struct work *w, const struct layer_part *p, const float *was, struct err *e)
+{
+	const int64_t n = p->rows * p->cols;
+
+	if (p->t->rounded) {
+		const struct strip_sums s = compare(was, p->w, n);
+
+		w->sum_error += s.error;
+		w->sum_weights += s.weights;
+	}
+	w->r->n_outliers += p->kept;
+	if (partial_write(&w->file, w->plan.head.size + p->t->offset, p->out, p->t->bytes, e))
+		return -1;
+	return pad(w, p->t, e) || step(w, n, e) ? -1 : 0;
+}
+
+/* The n tensors of a layer from t on. */
+static int round_layer(struct work *w, const struct quant_tensor *t, int32_t n, struct err *e)
+{
+	struct layer_part *p = parts_read(w, t, n, false, e), *was = parts_read(w, t, n, false, e);
+	int rc = !p || !was ? -1 : layer_job_run(&w->text, w->o, t->layer, p, n, e);
+
+	for (int32_t i = 0; i < n && !rc; i++)
+		rc = write_part(w, &p[i], was[i].w, e);
+	parts_free(p, n);
+	parts_free(was, n);
+	return rc;
+}
+
+static int skip_layer(struct work *w, const struct quant_tensor *t, int32_t n, struct err *e)
+{
+	struct layer_part *p = parts_read(w, t, n, true, e);
+	int rc = p ? layer_job_skip(&w->text, t->layer, p, n, e) : -1;
+
+	parts_free(p, n);
+	return rc;
+}
+
 /* ---- the file ---- */
 
 /* The first tensor to write: a file that an earlier run left has all before the last layer that it
@@ -197,38 +333,92 @@ static int32_t found(const struct work *w)
 	return i;
 }
 
+/* Tensors from t on of the same layer. */
+static int32_t of_layer(const struct quant_plan *p, int32_t i)
+{
+	int32_t end = i;
+
+	while (end < p->n && p->tensor[end].layer == p->tensor[i].layer)
+		end++;
+	return end - i;
+}
+
+static int write_layer(struct work *w, const struct quant_tensor *t, int32_t n, struct err *e)
+{
+	if (t->layer >= 0 && quant_method_reads(w->o->method))
+		return round_layer(w, t, n, e);
+	for (int32_t i = 0; i < n; i++)
+		if ((t[i].rounded ? round_tensor(w, &t[i], e) : copy_tensor(w, &t[i], e)) ||
+			pad(w, &t[i], e))
+			return -1;
+	return 0;
+}
+
+/* A layer that is there from an earlier run. */
+static int take_layer(struct work *w, const struct quant_tensor *t, int32_t n, struct err *e)
+{
+	for (int32_t i = 0; i < n; i++) {
+		w->done += quant_count(t[i].from);
+		w->r->n_resumed += t[i].rounded;
+	}
+	return t->layer >= 0 && quant_method_reads(w->o->method) ? skip_layer(w, t, n, e) : 0;
+}
+
 static int write_tensors(struct work *w, struct err *e)
 {
-	const int32_t from = found(w);
+	const struct quant_plan *p = &w->plan;
+	/* the file does not say which columns LLM.int8() left as they were */
+	const int32_t from = w->o->method == QUANT_LLM_INT8 ? 0 : found(w);
 
-	for (int32_t i = 0; i < w->plan.n; i++)
-		w->all += quant_count(w->plan.tensor[i].from);
-	for (int32_t i = 0; i < from; i++) {
-		w->done += quant_count(w->plan.tensor[i].from);
-		w->r->n_resumed += w->plan.tensor[i].rounded;
-	}
-	for (int32_t i = from; i < w->plan.n; i++) {
-		const struct quant_tensor *t = &w->plan.tensor[i];
-
-		if (i > from && t->layer != t[-1].layer && partial_sync(&w->file, e))
+	for (int32_t i = 0; i < p->n; i++)
+		w->all += quant_count(p->tensor[i].from);
+	for (int32_t i = 0, n; i < p->n; i += n) {
+		n = of_layer(p, i);
+		if (i < from ? take_layer(w, &p->tensor[i], n, e) : write_layer(w, &p->tensor[i], n, e))
 			return -1;
-		if ((t->rounded ? round_tensor(w, t, e) : copy_tensor(w, t, e)) || pad(w, t, e))
+		if (i >= from && partial_sync(&w->file, e))
 			return -1;
 	}
 	return gguf_unchanged(w->g, e);
 }
 
-static int run(
-	struct work *w, const char *in, const char *out, const struct quant_options *o, struct err *e)
+/* What LLM.int8() left in f16 is known at the end. */
+static int correct_bits(struct work *w, struct err *e)
 {
-	char sha256[SHA256_HEX];
+	if (w->o->method != QUANT_LLM_INT8)
+		return 0;
+	w->r->bits += (16 - w->o->to.bits) * (double)w->r->n_outliers / (double)w->r->n_weights;
+	quant_plan_set_bits(&w->plan, w->r->bits);
+	return partial_write(&w->file, 0, w->plan.head.data, w->plan.head.size, e);
+}
+
+static int open_text(struct work *w, const char *in, char text[96], struct err *e)
+{
+	const struct calibration_options o = { w->o->text, w->o->size, w->o->seed, w->o->threads,
+		w->progress, w->arg };
+
+	text[0] = 0;
+	if (!quant_method_reads(w->o->method))
+		return 0;
+	if (calibration_open(&w->text, in, &o, e))
+		return -1;
+	w->r->n_calibration = w->text.n * w->text.length;
+	snprintf(text, 96, "%d tokens %s, hash %016llx", w->r->n_calibration,
+		o.text ? "of a text" : "written by the model", (unsigned long long)w->text.hash);
+	return 0;
+}
+
+static int run(struct work *w, const char *in, const char *out, struct err *e)
+{
+	char sha256[SHA256_HEX], text[96];
 	int failed;
 
-	if (file_sha256_of(in, gguf_stamp(w->g), NULL, sha256, e) ||
-		quant_plan_make(&w->plan, w->g, o, sha256, w->r, e) ||
+	if (form_check(&w->o->to, e) || open_text(w, in, text, e) ||
+		file_sha256_of(in, gguf_stamp(w->g), NULL, sha256, e) ||
+		quant_plan_make(&w->plan, w->g, w->o, sha256, text, w->r, e) ||
 		partial_open(&w->file, out, w->plan.head.data, w->plan.head.size, e))
 		return -1;
-	failed = write_tensors(w, e);
+	failed = write_tensors(w, e) || correct_bits(w, e) ? -1 : 0;
 	return partial_close(&w->file, failed, e);
 }
 
@@ -236,7 +426,7 @@ int quantize_file(const char *in, const char *out, const struct quant_options *o
 	struct k_ctx *kernels, quant_progress *progress, void *arg, struct quant_result *r,
 	struct err *e)
 {
-	struct work w = { .kernels = kernels, .r = r, .progress = progress, .arg = arg };
+	struct work w = { .kernels = kernels, .o = o, .r = r, .progress = progress, .arg = arg };
 	struct stat a, b;
 	struct gguf *g = NULL;
 	int rc;
@@ -244,12 +434,13 @@ int quantize_file(const char *in, const char *out, const struct quant_options *o
 	*r = (struct quant_result){ 0 };
 	if (!stat(in, &a) && !stat(out, &b) && a.st_ino == b.st_ino && a.st_dev == b.st_dev)
 		return err_set(e, ERR_USAGE, "%s is the source itself: choose another name", out);
-	if (gguf_open(&g, in, e))
+	if (partial_is_free(out, e) || gguf_open(&g, in, e))
 		return -1;
 	w.g = g;
 	r->source_bytes = (int64_t)gguf_file_bytes(g);
-	rc = run(&w, in, out, o, e);
+	rc = run(&w, in, out, e);
 	r->error = w.sum_weights > 0 ? sqrt(w.sum_error / w.sum_weights) : 0;
+	calibration_close(&w.text);
 	quant_plan_free(&w.plan);
 	free(w.piece);
 	gguf_close(g);

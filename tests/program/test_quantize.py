@@ -94,6 +94,82 @@ def test_kill():
     check("and the file is that of an undisturbed run with other threads", digest("large-q.gguf") == digest("again.gguf"))
 
 
+def quantise(name, *args, source="f32.gguf"):
+    status, out, err = cutaway("quantize", "--json", *args, source, name)
+    check(f"quantize {' '.join(args)}", status == 0 and not err, err)
+    return json.loads(out) if status == 0 else {}
+
+
+def distance(name):
+    """Mean |difference of log-probability| from the source."""
+    ours, exact = score(name)["logp"], score("f32.gguf")["logp"]
+    return sum(abs(a - b) for a, b in zip(ours, exact)) / len(exact)
+
+
+def test_grids():
+    told = quantise("g3.gguf", "--bits", "3", "--group", "32")
+    check("bits are counted with the scales, not in the file", told["bits_a_weight"] == 3.5 and told["kept"] == 1, told)
+    check("the name has the grid", score("g3.gguf")["model"] == "g3 3-bit/32 rtn", score("g3.gguf")["model"])
+    told = quantise("g3z.gguf", "--bits", "3", "--group", "32", "--zero-point")
+    check("a zero point costs its bits", abs(told["bits_a_weight"] - (3 + 19 / 32)) < 1e-5, told)
+    told = quantise("nf4d.gguf", "--nf4", "--group", "64", "--double-quant")
+    check("scales of scales are counted", 4.125 < told["bits_a_weight"] < 4.15, told)
+    errors = [quantise(f"g{group}.gguf", "--bits", "4", "--group", group)["relative_error"]
+              for group in ("tensor", "row", "48", "32")]
+    check("smaller groups lose less", errors == sorted(errors, reverse=True), errors)
+    errors = [quantise(f"b{bits}.gguf", "--bits", str(bits), "--format", "f32")["relative_error"] for bits in range(2, 9)]
+    check("so do more bits, by half each", all(b < 0.6 * a for a, b in zip(errors, errors[1:])), errors)
+
+
+def test_methods():
+    text = ("--calibrate", os.path.join(ROOT, "README.md"))
+    quantise("rtn.gguf", "--bits", "3", "--group", "32")
+    quantise("gptq.gguf", "--bits", "3", "--group", "32", "--method", "gptq", *text)
+    quantise("order.gguf", "--bits", "3", "--group", "32", "--method", "gptq", "--act-order", *text)
+    far = {name: distance(name + ".gguf") for name in ("rtn", "gptq", "order")}
+    check("GPTQ's logits are nearer to the source's, in either order", far["gptq"] < 0.9 * far["rtn"] and
+          far["order"] < 0.9 * far["rtn"], far)
+    quantise("smooth.gguf", "--format", "f32", "--method", "smoothquant", *text)
+    check("factors of columns change no logits but by rounding", distance("smooth.gguf") < 0.001 and
+          digest("smooth.gguf") != digest("f32.gguf"), distance("smooth.gguf"))
+    quantise("awq.gguf", "--format", "q8_0", "--method", "awq", *text)
+    check("nor do AWQ's, in values and inner columns", distance("awq.gguf") < 0.1, distance("awq.gguf"))
+    told = quantise("int8.gguf", "--method", "llm.int8", *text)
+    check("LLM.int8() counts what stays in f16", told["outliers"] > 0 and abs(
+        told["bits_a_weight"] - (8 + 16 * 1024 / told["weights"] + 8 * told["outliers"] / told["weights"])) < 1e-4, told)
+    told = quantise("own.gguf", "--method", "gptq", "--seed", "5")
+    check("without a text the model writes one", told["calibration_tokens"] == 8192, told)
+
+
+def test_resumed_method():
+    args = ("--method", "gptq", "--calibrate", os.path.join(ROOT, "README.md"))
+    quantise("whole.gguf", *args)
+    with open(at("whole.gguf"), "rb") as f:
+        data = f.read()
+    with open(at("part.gguf.partial"), "wb") as f:  # as a kill in the last layer leaves it
+        f.write(data[:-20000])
+    told = quantise("part.gguf", *args)
+    check("a calibrated run goes on after the layers that are there", told["resumed"] > 1 and
+          digest("part.gguf") == digest("whole.gguf"), told)
+
+
+def test_words():
+    def refused(words, *args):
+        status, out, err = cutaway("quantize", *args, "f32.gguf", "x.gguf")
+        check(f"quantize {' '.join(args)} is refused", status == 2 and words in err and not out, err)
+
+    refused("needed: give a longer one", "--method", "gptq", "--calibrate", at("text"))
+    refused("rtn reads no text", "--calibrate", at("text"))
+    refused("is for a grid", "--group", "32")
+    refused("kept as f16 or f32", "--bits", "4", "--format", "q8_0")
+    refused("no zero point", "--nf4", "--zero-point")
+    refused("--group 64", "--bits", "4", "--group", "row", "--double-quant")
+    refused("a number of columns", "--bits", "4", "--group", "many")
+    refused("a grid of its own", "--method", "llm.int8", "--bits", "4")
+    refused("is possible", "--method", "magic")
+    refused("--bits", "--bits", "9")
+
+
 def main():
     make("f32.gguf", "--type", "F32", "--embd-type", "F32")
     with open(at("text"), "w", encoding="ascii") as f:
@@ -101,6 +177,10 @@ def main():
     test_result()
     test_refusals()
     test_kill()
+    test_grids()
+    test_methods()
+    test_resumed_method()
+    test_words()
     return finish()
 
 

@@ -107,7 +107,7 @@ static void check_metadata(const struct gguf *a, const struct gguf *b)
 static void test_formats(void **state)
 {
 	for (enum k_type t = 0; t < K_N_TYPES; t++) {
-		const struct quant_options o = { .to = t, .otherwise = K_N_TYPES };
+		const struct quant_options o = { .to = { .type = t }, .otherwise = K_N_TYPES };
 		struct quant_result r;
 		struct err e = { 0 };
 		struct gguf *a, *b;
@@ -137,8 +137,8 @@ static void test_formats(void **state)
 /* A file that was quantised twice says so in its name, which screens and logs show. */
 static void test_lineage(void **state)
 {
-	const struct quant_options first = { .to = K_Q5_1, .otherwise = K_N_TYPES },
-							   second = { .to = K_Q8_0, .otherwise = K_N_TYPES };
+	const struct quant_options first = { .to = { .type = K_Q5_1 }, .otherwise = K_N_TYPES },
+							   second = { .to = { .type = K_Q8_0 }, .otherwise = K_N_TYPES };
 	struct engine_options o = ENGINE_DEFAULTS;
 	char again[300];
 	struct quant_result r;
@@ -161,7 +161,7 @@ static void test_lineage(void **state)
 
 static void test_keep_and_else(void **state)
 {
-	struct quant_options o = { .to = K_Q4_K, .otherwise = K_N_TYPES };
+	struct quant_options o = { .to = { .type = K_Q4_K }, .otherwise = K_N_TYPES };
 	struct quant_result r;
 	struct err e = { 0 };
 	struct gguf *g;
@@ -197,15 +197,16 @@ static uint8_t *read_whole(const char *path, size_t *size)
 	return data;
 }
 
-static bool stop_at(void *arg, int64_t done, int64_t all)
+static bool stop_at(void *arg, const char *what, int64_t done, int64_t all)
 {
+	(void)what;
 	(void)all;
 	return done < *(int64_t *)arg;
 }
 
 static void test_resume(void **state)
 {
-	const struct quant_options o = { .to = K_Q4_0, .otherwise = K_N_TYPES };
+	const struct quant_options o = { .to = { .type = K_Q4_0 }, .otherwise = K_N_TYPES };
 	struct quant_result r;
 	struct err e = { 0 };
 	size_t n, m;
@@ -234,14 +235,14 @@ static void test_resume(void **state)
 /* What another run began is not written over. */
 static void test_other_options(void **state)
 {
-	struct quant_options o = { .to = K_Q4_0, .otherwise = K_N_TYPES };
+	struct quant_options o = { .to = { .type = K_Q4_0 }, .otherwise = K_N_TYPES };
 	struct quant_result r;
 	struct err e = { 0 };
 	int64_t at = 30000;
 
 	drop(state);
 	assert_int_equal(quantize_file(source, result, &o, kernels, stop_at, &at, &r, &e), -1);
-	o.to = K_Q8_0;
+	o.to.type = K_Q8_0;
 	e.code = 0;
 	assert_int_equal(quantize(&o, &r, &e), -1);
 	assert_int_equal(e.code, ERR_USAGE);
@@ -251,7 +252,7 @@ static void test_other_options(void **state)
 /* A limit on the size of files is to the program what a full disk is. */
 static void test_full_disk(void **state)
 {
-	const struct quant_options o = { .to = K_Q8_0, .otherwise = K_N_TYPES };
+	const struct quant_options o = { .to = { .type = K_Q8_0 }, .otherwise = K_N_TYPES };
 	struct rlimit old, small;
 	struct quant_result r;
 	struct err e = { 0 };
@@ -276,7 +277,7 @@ static void test_full_disk(void **state)
 
 static void test_names(void **state)
 {
-	const struct quant_options o = { .to = K_Q8_0, .otherwise = K_N_TYPES };
+	const struct quant_options o = { .to = { .type = K_Q8_0 }, .otherwise = K_N_TYPES };
 	struct quant_result r;
 	struct err e = { 0 };
 
@@ -302,7 +303,7 @@ static void put_weight(const char *path, long at, float value)
 
 static void test_not_finite(void **state)
 {
-	const struct quant_options o = { .to = K_Q8_0, .otherwise = K_N_TYPES };
+	const struct quant_options o = { .to = { .type = K_Q8_0 }, .otherwise = K_N_TYPES };
 	struct gguf *g = open_good(source);
 	const struct gguf_tensor *t = gguf_find(g, "blk.1.attn_k.weight");
 	const struct gguf_tensor *last = gguf_tensor_at(g, gguf_n_tensors(g) - 1);
