@@ -10,7 +10,10 @@
 #include "kernels/format/cache.h"
 #include "kernels/format/encode.h"
 
-enum { TWICE = 256 /* scales that share one */ };
+enum {
+	TWICE = 256, /* scales that share one */
+	STRIP = 128, /* columns stored at once */
+};
 
 /* bitsandbytes' table: quantiles of a normal distribution, scaled to -1 … 1, with a 0. */
 static const float nf4[16] = { -1.0f, -0.6961928009986877f, -0.5250730514526367f,
@@ -175,7 +178,9 @@ int form_scales_make(const struct quant_form *f, struct form_scales *s, const fl
 static void grid_row(const struct quant_form *f, const struct form_scales *s, int64_t r,
 	const float *x, int32_t cols, uint8_t *out)
 {
-	const int32_t unit = form_unit(f, cols), bytes = k_types[f->type].block_bytes;
+	const int32_t unit = form_unit(f, cols);
+	const size_t bytes = (size_t)k_types[f->type].block_bytes;
+	float value[STRIP];
 
 	for (int32_t at = 0; at < cols; at += unit) {
 		const int32_t end = at + unit < cols ? at + unit : cols;
@@ -185,10 +190,11 @@ static void grid_row(const struct quant_form *f, const struct form_scales *s, in
 			u = s->unit[s->n == 1 ? 0 : r * form_units(unit, cols) + at / unit];
 		else
 			form_fit(f, &u, x + at, end - at);
-		for (int32_t k = at; k < end; k++) {
-			const float value = form_round(f, &u, k - at, x[k]);
-
-			k_encode(f->type, &value, 1, out + (size_t)k * (size_t)bytes);
+		for (int32_t from = at, n; from < end; from += n) {
+			n = end - from < STRIP ? end - from : STRIP;
+			for (int32_t k = 0; k < n; k++)
+				value[k] = form_round(f, &u, from - at + k, x[from + k]);
+			k_encode(f->type, value, n, out + (size_t)from * bytes);
 		}
 	}
 }

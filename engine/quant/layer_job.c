@@ -164,23 +164,28 @@ static struct layer_part *find(struct layer_part *p, int32_t n, const char *name
 	return NULL;
 }
 
+static struct layer_part *norm_of(struct layer_part *p, int32_t columns)
+{
+	return p && p->rows == 1 && p->cols == columns ? p : NULL;
+}
+
 /* What writes the columns of an input: a norm, or the last rows of a matrix, with its bias. NULL:
  * nothing that could take the factors. */
 static struct layer_part *writer_of(
-	const struct calibration *c, struct layer_part *p, int32_t n, int32_t input)
+	const struct calibration *c, struct layer_part *p, int32_t n, int32_t input, int32_t columns)
 {
 	const struct engine_info *info = engine_info(c->engine);
 	struct layer_part *w;
 
 	switch (input) {
-	case INPUT_QKV: return find(p, n, "attn_norm.weight");
-	case INPUT_GATE_UP: return find(p, n, "ffn_norm.weight");
+	case INPUT_QKV: return norm_of(find(p, n, "attn_norm.weight"), columns);
+	case INPUT_GATE_UP: return norm_of(find(p, n, "ffn_norm.weight"), columns);
 	case INPUT_OUT: /* heads that share a value would need factors in common */
 		w = info->n_heads == info->n_kv_heads ? find(p, n, "attn_v.weight") : NULL;
 		break;
 	default: w = find(p, n, "ffn_up.weight"); break;
 	}
-	return w && w->t->rounded ? w : NULL;
+	return w && w->t->rounded && w->rows >= columns ? w : NULL;
 }
 
 static void divide(struct layer_part *w, const float *s, int32_t n)
@@ -194,20 +199,17 @@ static void divide(struct layer_part *w, const float *s, int32_t n)
 			last[(int64_t)j * w->cols + k] /= s[j];
 }
 
-static void fold(
-	struct layer_part *p, int32_t n, int32_t input, struct layer_part *writer, const float *s)
+static void fold(struct layer_part *p, int32_t n, int32_t input, struct layer_part *writer,
+	const float *s, int32_t columns)
 {
 	struct layer_part *bias = input == INPUT_OUT ? find(p, n, "attn_v.bias") : NULL;
 
 	for (int32_t i = 0; i < n; i++)
 		for (int64_t k = 0; p[i].input == input && k < p[i].rows * p[i].cols; k++)
 			p[i].w[k] *= s[k % p[i].cols];
-	divide(writer, s,
-		input == INPUT_QKV || input == INPUT_GATE_UP ? writer->cols
-		: input == INPUT_OUT                         ? (int32_t)writer->rows
-													 : find(p, n, "ffn_down.weight")->cols);
-	if (bias)
-		divide(bias, s, bias->cols);
+	divide(writer, s, columns);
+	if (norm_of(bias, columns))
+		divide(bias, s, columns);
 }
 
 /* The factors of one input, applied. Where a matrix that reads it stays as it is, there are none.
@@ -215,7 +217,7 @@ static void fold(
 static int scale_input(struct calibration *c, const struct quant_options *o, struct layer_part *p,
 	int32_t n, const struct quant_input *in, int32_t input, struct err *e)
 {
-	struct layer_part *writer = writer_of(c, p, n, input);
+	struct layer_part *writer = writer_of(c, p, n, input, in->n);
 	struct quant_reader readers[CALIBRATION_INPUTS];
 	float *s = malloc((size_t)in->n * sizeof *s);
 	double error = 0, plain = 0;
@@ -234,7 +236,7 @@ static int scale_input(struct calibration *c, const struct quant_options *o, str
 	else if (all)
 		smooth_scales(in, readers, n_readers, o->alpha, s);
 	if (all && !e->code)
-		fold(p, n, input, writer, s);
+		fold(p, n, input, writer, s, in->n);
 	free(s);
 	return e->code ? -1 : 0;
 }
@@ -251,18 +253,47 @@ static int scale_inputs(struct calibration *c, const struct quant_options *o, st
 	return 0;
 }
 
+/* A matrix of another width is none of those that the model reads. */
+static void check_inputs(struct layer_part *p, int32_t n, const struct quant_input *in)
+{
+	for (int32_t i = 0; i < n; i++)
+		if (p[i].input >= 0 && p[i].cols != in[p[i].input].n)
+			p[i].input = -1;
+}
+
+/* The weights become those of the result. */
+static int take_result(struct layer_part *p, struct err *e)
+{
+	const int64_t n = p->rows * p->cols;
+	float *w = malloc((size_t)n * sizeof *w);
+
+	if (!w)
+		return err_set(e, ERR_MEMORY, "no memory for tensor %s", p->t->from->name);
+	k_decode(p->t->type, p->out, n, w);
+	for (int64_t i = 0; i < n && p->t->rounded; i++) {
+		const double d = (double)w[i] - (double)p->w[i];
+
+		p->error += d * d;
+		p->size += (double)p->w[i] * (double)p->w[i];
+	}
+	free(p->w);
+	p->w = w;
+	return 0;
+}
+
 int layer_job_run(struct calibration *c, const struct quant_options *o, int32_t layer,
 	struct layer_part *p, int32_t n, struct err *e)
 {
 	struct quant_input in[CALIBRATION_INPUTS] = { 0 };
 	const bool hessians = o->method == QUANT_GPTQ || o->method == QUANT_AWQ;
-	int rc = pass(c, layer, p, n, in, hessians, e) || scale_inputs(c, o, p, n, in, e) ||
-					 round_parts(c, o, p, n, in, e)
-				 ? -1
-				 : 0;
+	int rc = pass(c, layer, p, n, in, hessians, e);
 
+	if (!rc) {
+		check_inputs(p, n, in);
+		rc = scale_inputs(c, o, p, n, in, e) || round_parts(c, o, p, n, in, e) ? -1 : 0;
+	}
 	calibration_free(in);
 	for (int32_t i = 0; i < n && !rc; i++)
-		k_decode(p[i].t->type, p[i].out, p[i].rows * p[i].cols, p[i].w);
+		rc = take_result(&p[i], e);
 	return rc ? -1 : pass(c, layer, p, n, NULL, false, e);
 }

@@ -15,6 +15,9 @@ struct layer_part {
 	int32_t cols;
 	int32_t input; /* enum calibration_input; -1: it is no matrix that reads one */
 	int64_t kept;  /* weights in columns that stay in f16 (LLM.int8()) */
+	/* of a rounded one: sums of squares of what rounding changed (after factors of columns), and of
+	 * the weights */
+	double error, size;
 };
 
 /* Sets rows, columns and input, by the tensor. */

@@ -279,32 +279,25 @@ static struct layer_part *parts_read(
 	return NULL;
 }
 
-static int write_part(struct work *w, const struct layer_part *p, const float *was, struct err *e)
+static int write_part(struct work *w, const struct layer_part *p, struct err *e)
 {
-	const int64_t n = p->rows * p->cols;
-
-	if (p->t->rounded) {
-		const struct strip_sums s = compare(was, p->w, n);
-
-		w->sum_error += s.error;
-		w->sum_weights += s.weights;
-	}
+	w->sum_error += p->error;
+	w->sum_weights += p->size;
 	w->r->n_outliers += p->kept;
 	if (partial_write(&w->file, w->plan.head.size + p->t->offset, p->out, p->t->bytes, e))
 		return -1;
-	return pad(w, p->t, e) || step(w, n, e) ? -1 : 0;
+	return pad(w, p->t, e) || step(w, p->rows * p->cols, e) ? -1 : 0;
 }
 
 /* The n tensors of a layer from t on. */
 static int round_layer(struct work *w, const struct quant_tensor *t, int32_t n, struct err *e)
 {
-	struct layer_part *p = parts_read(w, t, n, false, e), *was = parts_read(w, t, n, false, e);
-	int rc = !p || !was ? -1 : layer_job_run(&w->text, w->o, t->layer, p, n, e);
+	struct layer_part *p = parts_read(w, t, n, false, e);
+	int rc = p ? layer_job_run(&w->text, w->o, t->layer, p, n, e) : -1;
 
 	for (int32_t i = 0; i < n && !rc; i++)
-		rc = write_part(w, &p[i], was[i].w, e);
+		rc = write_part(w, &p[i], e);
 	parts_free(p, n);
-	parts_free(was, n);
 	return rc;
 }
 
@@ -343,9 +336,17 @@ static int32_t of_layer(const struct quant_plan *p, int32_t i)
 	return end - i;
 }
 
+/* Whether the layer's inputs are collected: a file may have tensors of layers that the model has
+ * not. */
+static bool reads_text(const struct work *w, int32_t layer)
+{
+	return quant_method_reads(w->o->method) && layer >= 0 &&
+		   layer < engine_info(w->text.engine)->n_layers;
+}
+
 static int write_layer(struct work *w, const struct quant_tensor *t, int32_t n, struct err *e)
 {
-	if (t->layer >= 0 && quant_method_reads(w->o->method))
+	if (reads_text(w, t->layer))
 		return round_layer(w, t, n, e);
 	for (int32_t i = 0; i < n; i++)
 		if ((t[i].rounded ? round_tensor(w, &t[i], e) : copy_tensor(w, &t[i], e)) ||
@@ -361,7 +362,7 @@ static int take_layer(struct work *w, const struct quant_tensor *t, int32_t n, s
 		w->done += quant_count(t[i].from);
 		w->r->n_resumed += t[i].rounded;
 	}
-	return t->layer >= 0 && quant_method_reads(w->o->method) ? skip_layer(w, t, n, e) : 0;
+	return reads_text(w, t->layer) ? skip_layer(w, t, n, e) : 0;
 }
 
 static int write_tensors(struct work *w, struct err *e)

@@ -327,6 +327,76 @@ static void test_not_finite(void **state)
 	put_weight(source, at, was);
 }
 
+/* A copy of the source with two more tensors: of a layer that the model has not, and of a name that
+ * it would read, in another width, if it were of another family. */
+static void write_odd(const char *path)
+{
+	const struct gguf_tensor more[] = {
+		{ .name = "blk.900000.attn_q.weight", .n_dims = 2, .dim = { 64, 32, 1, 1 } },
+		{ .name = "blk.0.attn_qkv.weight", .n_dims = 2, .dim = { 160, 32, 1, 1 } },
+	};
+	struct gguf *g = open_good(source);
+	struct gguf_head h;
+	struct err e = { 0 };
+	FILE *f = fopen(path, "wb");
+	static const uint8_t zeros[160 * 32 * 4];
+
+	gguf_head_begin(&h, GGUF_ALIGN);
+	for (size_t i = 0; gguf_pair_at(g, i).key; i++) {
+		const struct gguf_pair p = gguf_pair_at(g, i);
+
+		gguf_head_copy(&h, &p);
+	}
+	for (int32_t i = 0; i < gguf_n_tensors(g); i++)
+		gguf_head_tensor(&h, gguf_tensor_at(g, i), K_F32);
+	for (int i = 0; i < 2; i++)
+		gguf_head_tensor(&h, &more[i], K_F32);
+	assert_int_equal(gguf_head_end(&h, &e), 0);
+	fwrite(h.data, 1, h.size, f);
+	for (int32_t i = 0; i < gguf_n_tensors(g); i++) {
+		const struct gguf_tensor *t = gguf_tensor_at(g, i);
+
+		assert_int_equal(t->bytes % GGUF_ALIGN, 0);
+		fwrite(t->data, 1, t->bytes, f);
+	}
+	for (int i = 0; i < 2; i++)
+		fwrite(zeros, 1, gguf_tensor_bytes(&more[i], K_F32), f);
+	assert_int_equal(fclose(f), 0);
+	gguf_head_free(&h);
+	gguf_close(g);
+}
+
+static void test_odd_tensors(void **state)
+{
+	static char text[40000];
+	struct quant_options o = { .to = { .type = K_Q4_0 },
+		.otherwise = K_N_TYPES,
+		.damping = 0.01,
+		.alpha = 0.5,
+		.text = text,
+		.threads = 1 };
+	char odd[300];
+	struct quant_result r;
+
+	for (size_t i = 0; i + 1 < sizeof text; i++)
+		text[i] = "The fox, and 7 lazy dogs. "[(i * 7 + i / 11) % 26];
+	o.size = sizeof text - 1;
+	snprintf(odd, sizeof odd, "%s.odd", source);
+	write_odd(odd);
+	for (int m = 0; m < QUANT_N_METHODS; m++) {
+		struct err e = { 0 };
+
+		drop(state);
+		o.method = (enum quant_method)m;
+		o.to = (struct quant_form){ .type = m == QUANT_LLM_INT8 ? K_F16 : K_Q4_0,
+			.bits = m == QUANT_LLM_INT8 ? 8 : 0 };
+		if (quantize_file(odd, result, &o, kernels, NULL, NULL, &r, &e))
+			fail_msg("%s: %s", quant_method_name(o.method), e.text);
+		assert_int_equal(r.n_tensors, o.to.bits ? 16 : 17);
+	}
+	unlink(odd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -338,6 +408,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_full_disk, drop),
 		cmocka_unit_test_teardown(test_names, drop),
 		cmocka_unit_test_teardown(test_not_finite, drop),
+		cmocka_unit_test_teardown(test_odd_tensors, drop),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
