@@ -56,13 +56,13 @@ const char *lossy_print(const struct lossy_settings *l, char *buf, size_t cap)
 
 	*buf = '\0';
 	for (int i = 0; i < l->n && n < cap; i++) {
-		/* a choice's word is unclear without the setting's name */
-		const bool choice = l->row[i]->type == SETTING_CHOICE;
+		/* a text says itself what it is */
+		const bool named = l->row[i]->type != SETTING_TEXT;
 
 		default_of(l->row[i], exact);
 		if (strcmp(l->value[i], exact) != 0)
 			n += (size_t)snprintf(buf + n, cap - n, "%s%s%s%s", n ? ", " : "",
-				choice ? l->row[i]->name : "", choice ? " " : "", l->value[i]);
+				named ? l->row[i]->name : "", named ? " " : "", l->value[i]);
 	}
 	return buf;
 }

@@ -40,6 +40,18 @@
 	X(0, paged, "keys and values of all positions")                                                \
 	X(1, window, "keys and values of the last positions; pages out of sight go back")              \
 	X(2, recurrent, "one state of a fixed size; a page is the state at the end of its positions")
+#define EV_CODES_sparse(X)                                                                         \
+	X(0, output_1, "of what attention gives: values below a tenth of the row's largest")           \
+	X(1, output_2, "the same, below a hundredth")                                                  \
+	X(2, output_3, "below a thousandth")                                                           \
+	X(3, output_4, "below a ten-thousandth")                                                       \
+	X(4, inner_1, "of the feed-forward's inner values: those below a tenth of the row's largest")  \
+	X(5, inner_2, "the same, below a hundredth")                                                   \
+	X(6, inner_3, "below a thousandth")                                                            \
+	X(7, inner_4, "below a ten-thousandth")                                                        \
+	X(8, kept, "of the inner values: those of at least `mark` of the row's largest")               \
+	X(9, overlap, "of these and those of the row `since` tokens before: those of both, of all")    \
+	X(10, together, "of the inner values: those that any of the `rows` keeps")
 #define EV_CODES_prefix(X)                                                                         \
 	X(0, hit, "all whole pages of the prompt were found (the last token is always computed)")      \
 	X(1, empty, "nothing cached begins like this prompt")                                          \
@@ -117,6 +129,7 @@
 	X(source)                                                                                      \
 	X(verdict)                                                                                     \
 	X(rule)                                                                                        \
+	X(sparse)                                                                                      \
 	X(cut) X(stage) X(search_action) X(memory_kind) X(lesson_action) X(ask) X(answer_verdict)
 
 #define EV_X_ENUM(list) enum ev_code_##list{ EV_CODES_##list(EV_X_##list) EV_N_##list };
@@ -131,6 +144,7 @@
 #define EV_X_cut(v, n, d) EV_CUT_##n = v,
 #define EV_X_stage(v, n, d) EV_STAGE_##n = v,
 #define EV_X_search_action(v, n, d) EV_SEARCH_##n = v,
+#define EV_X_sparse(v, n, d) EV_SPARSE_##n = v,
 #define EV_X_memory_kind(v, n, d) EV_MEMORY_KIND_##n = v,
 #define EV_X_lesson_action(v, n, d) EV_LESSON_##n = v,
 #define EV_X_ask(v, n, d) EV_ASK_##n = v,

@@ -34,6 +34,7 @@ const struct ev_info ev_info[EV_N_KINDS] = {
 #define C_cut(...) CODE(cut, __VA_ARGS__)
 #define C_stage(...) CODE(stage, __VA_ARGS__)
 #define C_search_action(...) CODE(search_action, __VA_ARGS__)
+#define C_sparse(...) CODE(sparse, __VA_ARGS__)
 #define C_memory_kind(...) CODE(memory_kind, __VA_ARGS__)
 #define C_lesson_action(...) CODE(lesson_action, __VA_ARGS__)
 #define C_ask(...) CODE(ask, __VA_ARGS__)
@@ -44,7 +45,7 @@ const struct ev_code ev_codes[] = { EV_CODE_LISTS(X){ NULL, NULL, NULL, 0 } };
 
 int ev_since(enum ev_kind kind)
 {
-	if (kind == EV_price)
+	if (kind == EV_price || kind == EV_sparsity)
 		return 10;
 	if (kind == EV_lesson || kind == EV_answer || kind == EV_product || kind == EV_roof)
 		return 9;

@@ -281,6 +281,16 @@
 	R(threshold, "p", "attention values below it count as near zero")                                \
 	B(near_zero, "", "u16 [layers]: share of all values of all heads below it, in 1/65535")
 
+#define EV_FIELDS_sparsity(I, R, T, B)                                                             \
+	I(step, "", "step")                                                                            \
+	I(request, "", "request")                                                                      \
+	I(pos, "", "position of the row")                                                              \
+	I(since, "tokens", "since the row before of this request that was counted")                    \
+	I(rows, "", "rows of the step that were counted, of this and of other requests")               \
+	R(mark, "", "share of the row's largest inner value from which one is kept")                   \
+	B(share, "",                                                                                   \
+		"u16 [layers][11]: shares in 1/65534 by the codes of `sparse`; 65535: the layer has none")
+
 #define EV_FIELDS_head(I, R, T, B)                                                                 \
 	I(step, "", "step")                                                                            \
 	I(request, "", "request")                                                                      \
@@ -416,6 +426,7 @@
 	EVENT(choice, "the drafter `auto` chose another one")                                                                                                         \
 	EVENT(attention,                                                                                                                                              \
 		"where a row looked, by layer and page: every `attention-every` tokens of a request")                                                                     \
+	EVENT(sparsity, "how many values of an observed row are near zero, by layer")                                                                                 \
 	EVENT(head, "the same for one head")                                                                                                                          \
 	EVENT(time, "time, bytes and operations of the kernel stages in a step")                                                                                      \
 	EVENT(step, "a step ends")                                                                                                                                    \

@@ -293,6 +293,7 @@ static bool get_state(struct timeline *t, const struct key_row *row, int64_t *ol
 		t->request[i].finished_ns = EV_NULL_I;
 		t->request[i].attention =
 			(struct tl_attention){ .step = EV_NULL_I, .head_layer = -1, .head = -1 };
+		t->request[i].sparsity.step = EV_NULL_I;
 	}
 	for (int32_t i = 0; i < t->n_pages; i++)
 		t->page[i].n_unfolded = t->page[i].n_story;

@@ -82,6 +82,14 @@ struct tl_attention { /* the newest observed row of a request */
 	int32_t head_pages;
 };
 
+struct tl_sparsity { /* the newest counted row of a request */
+	int64_t step, pos;
+	int64_t since, rows; /* as in the event */
+	double mark;
+	int32_t n_layers;
+	float *share; /* [n_layers][EV_N_sparse], NaN: absent */
+};
+
 /* A branch of the session up to a position: what a request has now, or a future that it left. */
 struct tl_stem {
 	int64_t request; /* 0: none */
@@ -122,6 +130,7 @@ struct tl_request {
 	int32_t n_drafted, n_accepted, n_preempted;
 	int32_t trimmed_tokens, trimmed_turns; /* dropped from the conversation before it */
 	struct tl_attention attention;
+	struct tl_sparsity sparsity;
 };
 
 /* Tokens that a request had drawn and let go of when it went back. They are a branch of their

@@ -96,6 +96,18 @@ static const struct tl_field attention_fields[] = {
 static SHAPE(attention, 1);
 #undef STRUCT
 
+static int32_t n_sparse(const void *sparsity)
+{
+	return ((const struct tl_sparsity *)sparsity)->n_layers * EV_N_sparse;
+}
+
+#define STRUCT struct tl_sparsity
+static const struct tl_field sparsity_fields[] = {
+	F(step), F(pos), F(since), F(rows), F(mark), F(n_layers), { COUNTED(share, f32, n_sparse) }, END
+};
+static SHAPE(sparsity, 1);
+#undef STRUCT
+
 #define STRUCT struct tl_request
 static const struct tl_field request_fields[] = {
 	K(id), K(parent), F(sample), K(request_seq), K(lookup_seq), K(finish_seq), K(rewind_seq),
@@ -106,7 +118,8 @@ static const struct tl_field request_fields[] = {
 	EVENT(rewind, rewind), HIDDEN(cycle), K(period), K(computed),
 	{ GROWING(pages, i32, n_pages, cap_pages), KEPT }, K(n_drafted), K(n_accepted),
 	K(n_preempted), K(trimmed_tokens), K(trimmed_turns),
-	{ GROWING(token, token, n_tokens, cap_tokens) }, { ITEMS_OF(attention, attention) }, END
+	{ GROWING(token, token, n_tokens, cap_tokens) }, { ITEMS_OF(attention, attention) },
+	{ ITEMS_OF(sparsity, sparsity) }, END
 };
 SHAPE(request, 1 << 16);
 #undef STRUCT

@@ -232,6 +232,32 @@ bool tl_fold_attention(struct timeline *t, const struct event *ev)
 	return true;
 }
 
+bool tl_fold_sparsity(struct timeline *t, const struct event *ev)
+{
+	const struct ev_sparsity *e = &ev->u.sparsity;
+	struct tl_request *r = tl_request_find(t, e->request);
+	const size_t n = e->share.size / 2, layers = n / EV_N_sparse;
+	const unsigned char *p = e->share.data;
+	float *share;
+
+	if (!r || !tl_step_is_now(t, e->step) || !p || !n || e->share.size % (2 * EV_N_sparse) ||
+		layers > TL_MAX_LAYERS)
+		return false;
+	share = realloc(r->sparsity.share, n * sizeof *share);
+	if (!share) {
+		t->full = true;
+		return true;
+	}
+	for (size_t i = 0; i < n; i++) {
+		const int v = p[2 * i] | p[2 * i + 1] << 8;
+
+		share[i] = v == 65535 ? NAN : (float)v / 65534.0f;
+	}
+	r->sparsity =
+		(struct tl_sparsity){ e->step, e->pos, e->since, e->rows, e->mark, (int32_t)layers, share };
+	return true;
+}
+
 bool tl_fold_head(struct timeline *t, const struct event *ev)
 {
 	const struct ev_head *e = &ev->u.head;

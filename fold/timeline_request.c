@@ -56,7 +56,8 @@ bool tl_fold_request(struct timeline *t, const struct event *ev)
 		.slot = -1,
 		.fork_pos = -1,
 		.stem = { .future = -1 },
-		.attention = { .step = EV_NULL_I, .head_layer = -1, .head = -1 } };
+		.attention = { .step = EV_NULL_I, .head_layer = -1, .head = -1 },
+		.sparsity = { .step = EV_NULL_I } };
 	tl_take_request(t, r, ev);
 	t->n_turns += tl_of_conversation(r->kind);
 	if (r->kind == EV_REQUEST_KIND_chat || r->kind == EV_REQUEST_KIND_fork)

@@ -95,6 +95,14 @@ static void drop_attention(struct tl_attention *a, int64_t before)
 	}
 }
 
+static void drop_sparsity(struct tl_sparsity *s, int64_t before)
+{
+	if (s->step > before)
+		return;
+	free(s->share);
+	*s = (struct tl_sparsity){ .step = EV_NULL_I };
+}
+
 static void drop_future(struct timeline *t, int32_t at)
 {
 	tl_free(&tl_shape_future, &t->future[at]);
@@ -158,8 +166,10 @@ void tl_slide(struct timeline *t, int64_t step)
 	drop_steps(t, before);
 	drop_requests(t);
 	tl_drop_shadows(t, before);
-	for (int32_t i = 0; i < t->n_requests; i++)
+	for (int32_t i = 0; i < t->n_requests; i++) {
 		drop_attention(&t->request[i].attention, before);
+		drop_sparsity(&t->request[i].sparsity, before);
+	}
 	for (int32_t i = 0; i < t->n_pages; i++)
 		if (t->page[i].heat_step <= before)
 			t->page[i].heat = 0;

@@ -10,6 +10,7 @@
 #include "kernels/context.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/image.h"
+#include "kernels/format/columns.h"
 #include "kernels/measure.h"
 #include "kernels/pool.h"
 #include "kernels/selfcheck.h"
@@ -301,7 +302,8 @@ size_t k_packed_bytes(const struct k_ctx *ctx, enum k_type type, int32_t n_rows,
 
 size_t k_matrix_bytes(const struct k_ctx *ctx, const struct k_matrix *m)
 {
-	return k_packed_bytes(ctx, m->type, m->n_rows, m->n_cols);
+	return m->by_column ? k_columns_bytes(m->type, m->n_rows, m->n_cols)
+						: k_packed_bytes(ctx, m->type, m->n_rows, m->n_cols);
 }
 
 /* ---- work of other kinds than a program's ---- */
@@ -339,35 +341,40 @@ int32_t k_pack_unit(const struct k_ctx *ctx)
 void k_pack_rows(
 	const struct k_ctx *ctx, struct k_matrix *m, const void *raw, int32_t first, int32_t n)
 {
-	ctx->isa->pack(m, raw, first, n);
+	if (m->by_column)
+		k_columns_pack(m, raw, first, n);
+	else
+		ctx->isa->pack(m, raw, first, n);
 }
 
 struct packing {
-	const struct k_isa *isa;
+	const struct k_ctx *ctx;
 	struct k_matrix *m;
 	const uint8_t *raw;
 	size_t row_bytes;
+	int32_t unit;
 };
 
 static void pack(void *arg, int64_t i, void *scratch)
 {
 	const struct packing *p = arg;
-	int32_t first = (int32_t)i * p->isa->pack_unit, left = p->m->n_rows - first;
+	int32_t first = (int32_t)i * p->unit, left = p->m->n_rows - first;
 
 	(void)scratch;
-	p->isa->pack(p->m, p->raw + (size_t)first * p->row_bytes, first,
-		left < p->isa->pack_unit ? left : p->isa->pack_unit);
+	k_pack_rows(p->ctx, p->m, p->raw + (size_t)first * p->row_bytes, first,
+		left < p->unit ? left : p->unit);
 }
 
 void k_pack(struct k_ctx *ctx, struct k_matrix *m, const void *raw)
 {
 	const struct k_type_info *t = &k_types[m->type];
-	struct packing p = { .isa = ctx->isa,
+	struct packing p = { .ctx = ctx,
 		.m = m,
 		.raw = raw,
-		.row_bytes = (size_t)(m->n_cols / t->block) * (size_t)t->block_bytes };
+		.row_bytes = (size_t)(m->n_cols / t->block) * (size_t)t->block_bytes,
+		.unit = m->by_column ? K_STRIP : ctx->isa->pack_unit };
 
-	k_deal(ctx, (m->n_rows + ctx->isa->pack_unit - 1) / ctx->isa->pack_unit, pack, &p);
+	k_deal(ctx, (m->n_rows + p.unit - 1) / p.unit, pack, &p);
 }
 
 const char *k_layout_name(const struct k_ctx *ctx)

@@ -54,6 +54,7 @@ struct k_matrix {
 	enum k_type type;
 	int32_t n_rows; /* outputs */
 	int32_t n_cols; /* inputs, a multiple of the type's block */
+	bool by_column; /* read by the op columns, and in its layout; set before it is packed */
 	void *data;
 };
 
@@ -83,14 +84,6 @@ static inline void *k_kv_at(const struct k_kv *kv, int32_t page, int32_t layer, 
 
 	return kv->base + (size_t)page * kv->page_bytes + index * k_kv_head_bytes(kv);
 }
-
-/* One row of a step: the token at `pos` of sequence `seq`, whose positions are found through the
- * sequence's block table. */
-struct k_row {
-	int32_t pos;
-	int32_t seq;
-	int32_t observe; /* index into the observation buffers of an attention op, or -1 */
-};
 
 /* Positions first … end - 1 of a sequence. What a row sees is a list of ranges: ascending, none
  * touches the one before; the last non-empty one ends at pos + 1; only empty ones (first = end)
@@ -356,8 +349,8 @@ const char *const *k_isas(void);
 size_t k_packed_bytes(const struct k_ctx *ctx, enum k_type type, int32_t n_rows, int32_t n_cols);
 void k_pack(struct k_ctx *ctx, struct k_matrix *m, const void *raw);
 /* The same for rows [first, first + n); only these are at `raw`. first is a multiple of
- * k_pack_unit(), and so is n unless the matrix ends there. Any thread; different rows may be packed
- * at once. */
+ * k_pack_unit() (by_column: K_STRIP), and so is n unless the matrix ends there. Any thread;
+ * different rows may be packed at once. */
 void k_pack_rows(
 	const struct k_ctx *ctx, struct k_matrix *m, const void *raw, int32_t first, int32_t n);
 int32_t k_pack_unit(const struct k_ctx *ctx);

@@ -253,6 +253,15 @@ const struct schema_view
 							"\t" U16("a.near_zero",
 								"2 * n.i + 1") " / 65535.0 AS share\n"
 											   "FROM attention a CROSS JOIN n ON n.i < length(a.near_zero) / 2" },
+			{ "near_zero_values",
+				"values of an observed row that are near zero, by layer: see codes `sparse`",
+				"WITH RECURSIVE " COUNT("l", "1024") ",\n" COUNT("k",
+					"11") "\n"
+						  "SELECT a.seq, a.step, a.request, a.pos, l.i AS layer, " CODE("sparse",
+							  "k.i") " AS what, a.since, a.rows, a.mark,\n"
+									 "\tnullif(" U16("a.share",
+										 "22 * l.i + 2 * k.i + 1") ", 65535) / 65534.0 AS share\n"
+																   "FROM sparsity a CROSS JOIN l ON l.i < length(a.share) / 22 CROSS JOIN k" },
 			{ "settings", "settings as they stand at the end; setting has every change",
 				"SELECT name, value, max(seq) AS since_seq FROM setting GROUP BY name" },
 			{ NULL, NULL, NULL },

@@ -161,6 +161,31 @@ int engine_apply_visible(struct engine *e, struct engine_options *to, struct err
 	return 0;
 }
 
+/* The matrices are kept in both layouts, so that 0 costs nothing and switches back at once. */
+int engine_apply_skip(struct engine *e, struct engine_options *to, struct err *err)
+{
+	struct gguf *g = NULL;
+
+	if (to->skip_below > 0 && e->model && !e->model->columns) {
+		if (!gguf_open(&g, e->model_path, err))
+			model_add_columns(e->model, g, err);
+		gguf_close(g);
+		if (err->code)
+			return -1;
+	}
+	if (to->skip_below != e->forward.least)
+		prefix_clear(&e->prefix);
+	e->forward.least = to->skip_below;
+	return 0;
+}
+
+int engine_apply_near_zero(struct engine *e, struct engine_options *to, struct err *err)
+{
+	(void)err;
+	e->forward.threshold = to->near_zero;
+	return 0;
+}
+
 /* Observing a row costs about the same time in any model, so the slower a token, the more of them
  * are observed: all where reading the weights takes some 20 ms a token, and every eighth of a small
  * model's, dozens a second. */

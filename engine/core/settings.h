@@ -162,6 +162,12 @@ struct setting {
 		.group = "Exactness", .when = SETTING_IDLE, .effect = SETTING_LOSSY,                                   \
 		.words = (const char *const[]){ K_CACHES(SETTING_CACHE_WORD) NULL },                                   \
 		.doc = "format of cached keys and values: 16 bits, as computed, its upper half, 8 bits")               \
+	X(FLOAT, skip_below, 0, engine_apply_skip, .name = "skip-below", .group = "Exactness",                     \
+		.arg = "X", .high = 1, .when = SETTING_IDLE, .effect = SETTING_LOSSY,                                  \
+		SETTING_WORDS("0", "0.01", "0.05"),                                                                    \
+		.doc =                                                                                                 \
+			"inner values of a feed-forward below X of a token's largest count as 0, and the columns of its "  \
+			"last matrix that only they use are not read; 0: none")                                            \
 	X(TEXT, twin, "off", engine_apply_twin, .name = "twin", .group = "Exactness",                              \
 		.arg = "off|on|FILE", .when = SETTING_IDLE, SETTING_WORDS("off", "on"),                                \
 		.doc =                                                                                                 \
@@ -175,6 +181,9 @@ struct setting {
 		SETTING_WORDS("1", "4", "8", "16"),                                                                    \
 		.doc =                                                                                                 \
 			"tokens from one whose attention is recorded to the next; 0: 1 to 8, by the model's size")         \
+	X(FLOAT, near_zero, 1e-3f, engine_apply_near_zero, .name = "near-zero", .group = "Watching",               \
+		.arg = "X", .high = 1, .when = SETTING_ANY, SETTING_WORDS("0.01", "0.001", "0.0001"),                  \
+		.doc = "attention values below it count as near zero")                                                 \
 	X(INT, observe_layer, -1, engine_apply_layer, .name = "observe-layer", .group = "Watching",                \
 		.arg = "N", .low = -1, .high = 1 << 16, .when = SETTING_ANY,                                           \
 		.doc = "layer of the head whose attention is recorded alone; -1: none")                                \

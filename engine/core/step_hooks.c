@@ -4,10 +4,12 @@
 
 #include "engine/core/step_hooks.h"
 
-extern const struct step_hooks observe_hooks, shadow_hooks, twin_hooks, search_hooks, roof_hooks;
+extern const struct step_hooks observe_hooks, sparsity_hooks, shadow_hooks, twin_hooks,
+	search_hooks, roof_hooks;
 
 const struct step_hooks *const step_hooks_table[] = {
 	&observe_hooks,
+	&sparsity_hooks,
 	&shadow_hooks,
 	&twin_hooks,
 	&search_hooks,

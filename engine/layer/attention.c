@@ -43,7 +43,7 @@ static void attention_need(const void *params, struct forward_needs *n)
 {
 	const struct attention *a = params;
 
-	n->ops += 5 + 2 * a->head_norms + (a->post != NULL);
+	n->ops += 6 + 2 * a->head_norms + (a->post != NULL);
 	forward_widen(&n->q, a->n_heads * a->head_dim);
 	forward_widen(&n->kv, a->n_kv_heads * a->head_dim);
 	forward_sees(n, a->window);
@@ -128,6 +128,8 @@ static void attention_write(struct forward *f, const void *params)
 	q = add_head_norm(f, a->q_norm, f->q, f->q_normed, a->n_heads, a->head_dim);
 	add_rope(f, a, q, add_head_norm(f, a->k_norm, f->k, f->k_normed, a->n_kv_heads, a->head_dim));
 	add_attention(f, a, q, mixed);
+	if (f->n_observed)
+		forward_add_sparse(f, mixed, 0, false);
 	forward_add_product(f, K_STAGE_out, mixed, &a->out, a->out_bias, a->post_norm);
 }
 

@@ -25,18 +25,21 @@ static void feed_forward_need(const void *params, struct forward_needs *n)
 {
 	const struct feed_forward *w = params;
 
-	n->ops += 4 + (w->post != NULL);
+	n->ops += 5 + (w->post != NULL);
 	n->added |= w->post != NULL;
 	forward_widen(&n->wide, w->width);
 	forward_reads(&n->normed, &w->gate);
 	forward_reads(&n->normed, &w->up);
 	forward_reads(&n->act, &w->down);
+	n->act.x = true; /* to be counted */
+	forward_widen(&n->masked, w->width);
 }
 
 static void feed_forward_write(struct forward *f, const void *params)
 {
 	const struct feed_forward *w = params;
 	struct k_acts act = program_acts_of(f->act, w->width);
+	const bool counted = f->least > 0 || f->n_observed;
 	struct k_program *p = &f->program;
 	struct k_matmul *m;
 
@@ -44,8 +47,13 @@ static void feed_forward_write(struct forward *f, const void *params)
 	m = program_matmul(p, K_STAGE_gate_up, f->normed, f->n_rows);
 	program_part(m, &w->gate, NULL, NULL, f->gate);
 	program_part(m, &w->up, NULL, NULL, f->up);
+	if (!counted && !program_wants_floats(&w->down))
+		act.x = NULL;
 	program_glu(p, w->act, f->gate, f->up, act, f->n_rows);
-	forward_add_product(f, K_STAGE_down, act, &w->down, NULL, w->post_norm);
+	if (counted)
+		forward_add_sparse(f, act, f->least, true);
+	forward_add_product(
+		f, K_STAGE_down, act, f->least > 0 ? &w->down_columns : &w->down, NULL, w->post_norm);
 }
 
 const struct block_kind layer_feed_forward = {

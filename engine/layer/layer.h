@@ -73,6 +73,7 @@ struct feed_forward {
 	const char *post;              /* as in attention */
 	const float *norm, *post_norm; /* [dim] */
 	struct k_matrix gate, up, down;
+	struct k_matrix down_columns; /* the same by columns; data NULL: it is not there */
 };
 extern const struct block_kind layer_feed_forward;
 

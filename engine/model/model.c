@@ -193,6 +193,7 @@ void model_close(struct model *m)
 	if (!m)
 		return;
 	weights_close(&m->weights);
+	k_free(m->kernels, m->columns);
 	for (int32_t i = 0; i < m->n_ropes; i++)
 		k_free(m->kernels, m->rope[i].cos);
 	for (int32_t i = 0; m->layer && i < m->config.n_layers; i++)

@@ -1,8 +1,8 @@
 /* A model: configuration, weights, and a list of layers, each a mixer and a feed-forward.
  *
  * Weights live once, in the back end's own layout, in one arena; the file is not kept in memory
- * beside it. Constant after model_open. Ownership: who opens closes; the kernel context must
- * outlive the model. */
+ * beside it. Constant after model_open but for model_add_columns. Ownership: who opens closes; the
+ * kernel context must outlive the model. */
 #ifndef CUTAWAY_ENGINE_MODEL_H
 #define CUTAWAY_ENGINE_MODEL_H
 
@@ -53,6 +53,7 @@ struct model {
 	size_t weight_bytes;
 	struct k_ctx *kernels;
 	struct weights weights;
+	void *columns; /* of model_add_columns(), or NULL */
 };
 
 struct model_options {
@@ -65,6 +66,9 @@ struct model_options {
 int model_open(struct model **m, const struct gguf *g, struct k_ctx *kernels,
 	const struct model_options *o, int32_t *ctx, struct err *e);
 void model_close(struct model *m);
+/* Reads the last product of each feed-forward once more, for products by columns (down_columns,
+ * layer.h); g is the file that was opened. Between steps; nothing is done if they are there. */
+int model_add_columns(struct model *m, const struct gguf *g, struct err *e);
 /* Fills in m->memory: the layers join memory groups. Called again when the layers change. */
 int model_join_memory(struct model *m, struct err *e);
 /* The type of most of the layers' weights in a file. */

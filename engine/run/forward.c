@@ -71,10 +71,14 @@ static void write_block(struct forward *f, const struct block *b)
 void forward_add_product(struct forward *f, enum k_stage stage, struct k_acts in,
 	const struct k_matrix *w, const float *bias, const float *norm)
 {
-	struct k_matmul *m = program_matmul(&f->program, stage, in, f->n_rows);
 	struct k_acts x = { .x = f->x, .dim = f->model->config.dim };
+	float *out = norm ? f->added : f->x;
 
-	program_part(m, w, bias, norm ? NULL : f->x, norm ? f->added : f->x);
+	if (w->by_column)
+		forward_add_columns(f, stage, in, w, out);
+	else
+		program_part(
+			program_matmul(&f->program, stage, in, f->n_rows), w, bias, norm ? NULL : f->x, out);
 	if (norm)
 		program_norm(&f->program, f->added, NULL, norm, f->model->config.norm_eps, x, f->n_rows)
 			->residual = f->x;
@@ -148,7 +152,7 @@ static bool same_shape(const struct forward_shape *a, const struct forward_shape
 {
 	return a->rows == b->rows && a->out == b->out && a->observed == b->observed &&
 		   a->stride == b->stride && a->threshold == b->threshold && a->also == b->also &&
-		   a->layers == b->layers && visible_same(&a->visible, &b->visible);
+		   a->layers == b->layers && a->least == b->least && visible_same(&a->visible, &b->visible);
 }
 
 static uint64_t version_of(struct forward *f, struct forward_shape s)
@@ -172,6 +176,7 @@ static void prepare(struct forward *f)
 		.also = f->n_also,
 		.layers = f->n_layers,
 		.threshold = f->threshold,
+		.least = f->least,
 		.visible = f->visible };
 
 	for (int32_t i = 0; i < f->needs.n_windows; i++)
@@ -179,8 +184,8 @@ static void prepare(struct forward *f)
 	set_share_stride(f);
 	s.stride = f->share_stride;
 	if (!f->program.version || s.rows != f->built.rows || s.out != f->built.out ||
-		s.also != f->built.also || s.layers != f->built.layers ||
-		!visible_same(&s.visible, &f->built.visible))
+		s.also != f->built.also || s.layers != f->built.layers || s.least != f->built.least ||
+		!s.observed != !f->built.observed || !visible_same(&s.visible, &f->built.visible))
 		write_program(f);
 	for (int32_t i = 0; i < f->program.n_ops; i++) {
 		struct k_op *op = &f->program.op[i];
@@ -188,6 +193,8 @@ static void prepare(struct forward *f)
 		if (op->kind == K_OP_attention) {
 			aim(f, op);
 			forward_count(f, op);
+		} else if (op->kind == K_OP_sparse) {
+			forward_aim_sparse(f, op);
 		}
 	}
 	if (!f->program.version || !same_shape(&s, &f->built))
@@ -216,7 +223,10 @@ int forward_run(struct forward *f, bool timed, struct err *e)
 		return -1;
 	memset(f->stage, 0, sizeof f->stage);
 	for (int32_t i = 0; i < f->program.n_ops; i++) {
-		const struct k_op *op = &f->program.op[i];
+		struct k_op *op = &f->program.op[i];
+
+		if (op->kind == K_OP_columns) /* only now it is known what was read */
+			forward_count(f, op);
 		f->stage[op->stage].ns += timed ? op->ns : 0;
 		f->stage[op->stage].bytes += op->bytes;
 		f->stage[op->stage].ops += op->ops;
@@ -317,6 +327,11 @@ static void cut_shared(struct forward *f, struct cutter *c)
 	f->stats = program_cut(c, out, sizeof *f->stats);
 	f->share = program_cut(c, observed * (size_t)f->max_groups, sizeof *f->share);
 	f->near_zero = program_cut(c, observed, sizeof *f->near_zero);
+	f->mixed_near =
+		program_cut(c, layers * (size_t)f->max_observed * K_NEAR, sizeof *f->mixed_near);
+	f->inner_near =
+		program_cut(c, layers * (size_t)f->max_observed * K_NEAR, sizeof *f->inner_near);
+	f->mask = program_cut(c, layers * rows * (size_t)(f->needs.masked / 32), sizeof *f->mask);
 	f->nan_row = program_cut(c, 1, sizeof *f->nan_row);
 	f->program.op = program_cut(c, (size_t)f->needs.ops, sizeof *f->program.op);
 	if (k_is_host(f->model->kernels))
@@ -427,6 +442,7 @@ int forward_grow(struct forward *f, int32_t max_rows, struct err *e)
 	}
 	larger.threshold = f->threshold;
 	larger.visible = f->visible;
+	larger.least = f->least;
 	larger.n_layers = f->n_layers;
 	larger.begin = f->begin;
 	larger.begin_arg = f->begin_arg;

@@ -25,6 +25,7 @@ struct forward_stage {
  * unobserved steps alternate. */
 struct forward_shape {
 	int32_t rows, out, observed, stride, also, layers;
+	float least;
 	struct visible visible;
 	float threshold;
 	uint64_t version;
@@ -39,6 +40,7 @@ struct forward_needs {
 	int32_t ops;                                   /* of all layers */
 	int32_t window[FORWARD_SIGHTS + 1], n_windows; /* more are too many */
 	int32_t q, kv, wide;
+	int32_t masked; /* widest activations of which `mask` has the bits */
 	int32_t q_normed, k_normed;
 	bool added; /* a layer normalises its result before it is added */
 	struct forward_acts normed, mixed, act, head;
@@ -54,6 +56,18 @@ int32_t forward_n_ranges(const struct forward *f, int32_t window);
 /* x += W in + bias, or, with a norm [dim], x += norm(W in + bias). */
 void forward_add_product(struct forward *f, enum k_stage stage, struct k_acts in,
 	const struct k_matrix *w, const float *bias, const float *norm);
+
+/* Counts the small ones of these activations and, with least > 0, makes those below that share of a
+ * row's largest 0. masked: of these f->mask has the bits. */
+void forward_add_sparse(struct forward *f, struct k_acts a, float least, bool masked);
+/* out = W in, by columns, of which f->mask has those that are read; where out is x, it is added. */
+void forward_add_columns(
+	struct forward *f, enum k_stage stage, struct k_acts in, const struct k_matrix *w, float *out);
+/* Where this step's counts of an op sparse go. */
+void forward_aim_sparse(const struct forward *f, struct k_op *op);
+
+/* Share of a row's largest from which a value counts in f->mask, where nothing is left out. */
+#define FORWARD_MARK 1e-2f
 
 enum {
 	FORWARD_RECENT = 8,
@@ -88,6 +102,9 @@ struct forward {
 	int32_t *item_row;      /* [max_rows] and their first rows */
 	struct visible visible; /* the policy of the run; full unless the caller sets another */
 	float threshold;        /* attention values below it count as near zero */
+	/* Inputs of the feed-forwards' last product that are below this share of a row's largest are 0,
+	 * and their columns are not read (the model must have them: model_add_columns); 0: none. */
+	float least;
 	/* Writes the ops that fill x, a function of n_rows alone. NULL: x are the rows `ids` of the
 	 * embedding. */
 	void (*begin)(void *arg, struct forward *f);
@@ -109,6 +126,10 @@ struct forward {
 	float *share;       /* [layers][n_observed][heads][share_stride] by group of 16 */
 	int32_t *near_zero; /* [layers][n_observed][heads] */
 	int32_t share_stride;
+	/* [layers][n_observed][K_NEAR] of what attention gives, and of the inner values of a
+	 * feed-forward: how many are below a tenth … of a row's largest */
+	int32_t *mixed_near, *inner_near;
+	uint32_t *mask; /* [layers][n_rows][needs.masked / 32] bits of those that are not small */
 	k_atomic_int *nan_row; /* r + 1 of a row whose keys or values were not numbers */
 	struct forward_stage stage[K_N_STAGES];
 	struct forward_sight sight[FORWARD_SIGHTS]; /* [needs.n_windows] */

@@ -123,6 +123,13 @@ int32_t forward_add_products(const struct forward *f, const struct k_op *op,
 		if ((p = product_of(out, &n, most, op, w)) != NULL)
 			add_matrix(f, p, w, 1, i == 0);
 	}
+	if (op->kind == K_OP_columns) {
+		const struct k_matrix w = { (enum k_type)op->u.columns.type, op->u.columns.n_rows,
+			op->u.columns.n_cols, true, NULL };
+
+		if ((p = product_of(out, &n, most, op, &w)) != NULL)
+			add_matrix(f, p, &w, 1, true);
+	}
 	if (op->kind == K_OP_experts && (p = product_of(out, &n, most, op, e->w)) != NULL) {
 		p->each_row = true;
 		add_matrix(f, p, e->w, e->k, true);

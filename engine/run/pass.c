@@ -49,6 +49,18 @@ static const struct model *open_again(struct engine *e, struct err *err)
 	return e->look.model;
 }
 
+/* A second model has the columns of the engine's, too. */
+static int add_columns(struct engine *e, struct err *err)
+{
+	struct gguf *g = NULL;
+	int failed = 0;
+
+	if (e->look.model && !e->look.model->columns)
+		failed = gguf_open(&g, e->model_path, err) || model_add_columns(e->look.model, g, err);
+	gguf_close(g);
+	return failed ? -1 : 0;
+}
+
 int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *err)
 {
 	const struct model_config *c = &e->model->config;
@@ -59,7 +71,7 @@ int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *err)
 	if (n < 1 || n > e->info.ctx)
 		return err_set(err, ERR_USAGE, "a look at %d tokens: 1 to %d are possible", n, e->info.ctx);
 	p->model = k_is_host(e->kernels) ? e->model : open_again(e, err);
-	if (!p->model)
+	if (!p->model || (e->forward.least > 0 && add_columns(e, err)))
 		return -1;
 	p->n = n;
 	p->n_pages = (n + PAGE - 1) / PAGE;
@@ -81,6 +93,7 @@ int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *err)
 		return -1;
 	}
 	p->f.visible = e->forward.visible;
+	p->f.least = e->forward.least;
 	return 0;
 }
 

@@ -172,7 +172,7 @@ const struct k_isa k_isa_avx512 = {
 		[K_OP_glu] = k_avx2_glu,
 		[K_OP_stats] = k_avx2_stats,
 		[K_OP_experts] = k_avx512_experts,
-		K_PLAIN_KINDS(K_PLAIN_FN) },
+		K_PLAIN_FAST(K_AVX2_FN) K_PLAIN_ALONE(K_PLAIN_FN) },
 	.together = { [K_OP_attention] = true, [K_OP_stats] = true },
 	.packed_bytes = packed_bytes,
 	.pack_unit = LANES,

@@ -74,6 +74,14 @@ K_INLINE struct k_acts k_floats(float *x, int32_t dim)
 	return a;
 }
 
+/* One row of a step: the token at `pos` of sequence `seq`, whose positions are found through the
+ * sequence's block table. */
+struct k_row {
+	int32_t pos;
+	int32_t seq;
+	int32_t observe; /* index into the observation buffers of an op, or -1 */
+};
+
 /* Where a row's recurrent state is read and written: pages of a group whose page is the whole state
  * of a sequence. Rows of a sequence are neighbours in a step, in the order of their positions. */
 enum {

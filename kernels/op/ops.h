@@ -4,17 +4,26 @@
 #ifndef CUTAWAY_KERNELS_OP_OPS_H
 #define CUTAWAY_KERNELS_OP_OPS_H
 
+#include "kernels/op/columns.h"
 #include "kernels/op/combine.h"
 #include "kernels/op/conv.h"
 #include "kernels/op/glu.h"
 #include "kernels/op/route.h"
 #include "kernels/op/scan.h"
+#include "kernels/op/sparse.h"
 
-#define K_PLAIN_KINDS(X)                                                                           \
+/* Those of K_PLAIN_FAST have kernels for instruction sets as well. */
+#define K_PLAIN_FAST(X)                                                                            \
+	X(sparse, SPARSE)                                                                              \
+	X(columns, COLUMNS)
+
+#define K_PLAIN_ALONE(X)                                                                           \
 	X(route, ROUTE)                                                                                \
 	X(combine, COMBINE)                                                                            \
 	X(conv, CONV)                                                                                  \
 	X(scan, SCAN)
+
+#define K_PLAIN_KINDS(X) K_PLAIN_FAST(X) K_PLAIN_ALONE(X)
 
 #define K_KINDS(X)                                                                                 \
 	X(embed)                                                                                       \

@@ -364,6 +364,7 @@ struct engine_options axes_options(const struct certify_plan *p)
 	o.model = p->model;
 	if (p->axes->visible)
 		o.visible = p->axes->visible;
+	o.skip_below = p->axes->skip_below;
 	o.backend = kernels->backend;
 	o.isa = kernels->isa;
 	o.cuda_mode = kernels->mode;

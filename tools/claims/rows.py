@@ -14,6 +14,7 @@ from drafts import (chain, drafter, drafters, files, guessed_and_rejected, itsel
 from lab import merge
 from memory import (activations, best_of, cache_formats, certificate, document, e4m3, few_pages, lossy, needle, no_cache,
                     other_model, page_sizes, passages, prefix, scored, window_pages, windows)
+from prices import skips, zeros, zeros_together
 from steps import (contiguous, cuda_modes, depths, formats, groups, load, loads, memory_sheet, paged, pause, predictions,
                    prompts_together, replicas, roofs, row_costs, shapes, sizes, static_batches, threads)
 
@@ -136,23 +137,32 @@ ROWS = [
     Row("0.20", "Attention is a softmax over all positions, and most of its values are tiny.", depths,
         "{at[1024].near_zero:.0%} of values below 1/1000 at {at[1024].tokens} tokens", lambda m: m.at[1024].near_zero > 0.5,
         "most are not"),
-    Row("0.21", "Up to 97 % of attention's output is near zero.", depths,
-        "softmax values below 1/1000: {at[64].near_zero:.0%} at {at[64].tokens} tokens, {at[1024].near_zero:.0%} at "
-        "{at[1024].tokens}, {at[8000].near_zero:.0%} at {at[8000].tokens}", lambda m: m.at[64].near_zero > 0.9,
-        "these are softmax weights, whose mean is 1/length",
+    Row("0.21", "Up to 97 % of attention's output is near zero.", lambda: merge(depths(), zeros=zeros()),
+        "softmax weights below 1/1000: {at[64].near_zero:.0%} at {at[64].tokens} tokens, {at[1024].near_zero:.0%} at "
+        "{at[1024].tokens}, {at[8000].near_zero:.0%} at {at[8000].tokens}; of attention's output below 1/10, 1/100, 1/1000 of "
+        "its largest value: {zeros.output[0]:.0%}, {zeros.output[1]:.1%}, {zeros.output[2]:.2%}",
+        lambda m: m.zeros.output[2] > 0.9, "the weights are; the output is an average of value vectors",
         where=(lambda m: m.at[8000].near_zero > 0.9,
-               "long contexts, and of softmax weights: their mean is 1/length, so even uniform attention is near zero "
-               "beyond 1,000 tokens"), lacks="zeros of the outputs, other thresholds, mass of the largest k"),
-    Row("0.22", "After ReLU, too, many activations of the feed-forward are zero.",
-        missing="a counter of near-zero activations in every step (the deep look counts one token), and a model with ReLU"),
+               "long contexts, and of softmax weights alone: their mean is 1/length, so even uniform attention is near zero "
+               "beyond 1,000 tokens; the output is an average of value vectors, of which few are small")),
+    Row("0.22", "After ReLU, too, many activations of the feed-forward are zero.", zeros,
+        "of SwiGLU's inner values {inner[0]:.0%} are below 1/10 of their row's largest, {inner[1]:.0%} below 1/100, "
+        "{inner[2]:.0%} below 1/1000", lambda m: m.inner[1] > 0.9,
+        "this gate is no ReLU: its small values are not zero", lacks="a model with ReLU"),
     Row("0.23", "Structured (2:4) weight sparsity can be used.",
         missing="a 2:4 file, kernels that skip, sparse tensor cores"),
-    Row("0.23b", "It is open how much sparsity systems can use at all.",
-        missing="skipping kernels, to find the share of zeros that pays"),
-    Row("0.24", "Weights of zero activations need not be read; mainstream software does not do it.",
-        missing="a down product that skips columns below a threshold, with bytes, time and KL"),
+    Row("0.23b", "It is open how much sparsity systems can use at all.", skips,
+        "reading the last matrix by rows {rows_ms:.2f} ms a token, all of it by columns {all_columns_ms:.2f} ms; {table}",
+        lambda m: m.faster, "a column is a few lines of memory that no processor guesses: even {least_mb:.1f} MB of them take "
+        "longer than all rows", lacks="2:4 weights, a GPU"),
+    Row("0.24", "Weights of zero activations need not be read; mainstream software does not do it.", skips,
+        "{rows.down_mb:.1f} MB of the last matrix a token; {table}", lambda m: m.kl[1] < 0.1 and m.at[1].down_mb < m.rows.down_mb,
+        "what is left out costs more than it saves"),
     Row("0.25", "Sparsity is random over tokens, so batches cannot use it.",
-        missing="the sets of zero activations, token by token"),
+        lambda: merge(zeros(), batch=zeros_together(8)),
+        "inner values of at least 1/100 of the largest: {kept:.0%}; of those of two neighbouring tokens {overlap:.0%} are both's, "
+        "by chance {chance:.0%}; at 1/20 a token keeps {batch.one:.0%}, {batch.rows} of a step together {batch.any:.0%}",
+        lambda m: m.overlap < m.chance + 0.1 and m.batch.any > 1.5 * m.batch.one, "the same ones matter again"),
     Row("0.26", "GPTQ quantises 175B in 4 GPU hours to 3 or 4 bits at negligible loss (arXiv:2210.17323).",
         missing="a quantiser of our own (round-to-nearest, then GPTQ) from the F16 file"),
     Row("0.27", "k-bit laws: N weights at b bits equal 2N at b/2, with no penalty down to 4 bits (arXiv:2212.09720).",

@@ -25,7 +25,8 @@
 	X(COST, cost)                                                                                  \
 	X(FORMULAS, formulas)                                                                          \
 	X(ROOFLINE, roofline)                                                                          \
-	X(PRICE, price)
+	X(PRICE, price)                                                                                \
+	X(SPARSITY, sparsity)
 
 /* Index in views[] and in the arrays of struct view_state. */
 enum view_index {

@@ -268,7 +268,8 @@ static void lossy_life(struct engine *e)
 {
 	static const char *const set[][2] = { { "visible", "full" }, { "visible", "sinks:2+window:9" },
 		{ "visible", "window:20" }, { "cache-format", "e4m3" }, { "visible", "full" },
-		{ "cache-format", "bf16" }, { "cache-format", "f32" }, { "cache-format", "f16" } };
+		{ "skip-below", "0.2" }, { "skip-below", "0" }, { "cache-format", "bf16" },
+		{ "cache-format", "f32" }, { "cache-format", "f16" } };
 	int32_t ids[64];
 	struct err err = { 0 };
 
@@ -294,13 +295,17 @@ static void test_lossy(void **state)
 	o = again(lossy);
 	assert_string_equal(o.err.text, "");
 	assert_int_equal(o.sum.rows, n_drawn);
-	assert_int_equal(o.n_told, 16);
+	assert_int_equal(o.n_told, 20);
 	change(
 		lossy, "UPDATE setting SET value = 'sinks:2+window:10' WHERE value = 'sinks:2+window:9'");
 	o = again(copy);
 	assert_int_equal(o.err.code, ERR_DIFFERS);
 	assert_int_equal(o.sum.n_differ, 2);
 	change(lossy, "UPDATE setting SET value = 'f16' WHERE value = 'bf16'");
+	o = again(copy);
+	assert_int_equal(o.err.code, ERR_DIFFERS);
+	assert_int_equal(o.sum.n_differ, 2);
+	change(lossy, "UPDATE setting SET value = '0.3' WHERE value = '0.2'");
 	o = again(copy);
 	assert_int_equal(o.err.code, ERR_DIFFERS);
 	assert_int_equal(o.sum.n_differ, 2);

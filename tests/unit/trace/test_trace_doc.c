@@ -156,9 +156,9 @@ static void test_views(void **state)
 		for (int i = 0; i < 2; i++) {
 			char *sql = sqlite3_mprintf("SELECT * FROM \"%w\"", v->name);
 
-			/* the made-up session has no exact twin */
+			/* the made-up session has no exact twin, and counts no small values */
 			if (!count_rows(db[i], sql) && strcmp(v->name, "settings") &&
-				(!i || strcmp(v->name, "prices")))
+				(!i || (strcmp(v->name, "prices") && strcmp(v->name, "near_zero_values"))))
 				fail_msg("the view %s shows nothing of %s", v->name, path[i]);
 			sqlite3_free(sql);
 		}

@@ -1,0 +1,105 @@
+/* The last product of each feed-forward in a second layout, by columns. See model.h. Only
+ * feed-forwards of one file tensor have one; experts read few weights already. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "engine/model/model.h"
+#include "kernels/format/columns.h"
+
+enum { ALIGN = 64 };
+
+static struct feed_forward *feed_forward_of(const struct model *m, int32_t layer)
+{
+	const struct block *b = &m->layer[layer].ffn;
+
+	return b->kind == &layer_feed_forward ? b->params : NULL;
+}
+
+/* Its tensor as it was when the model was opened, or NULL. */
+static const struct gguf_tensor *tensor_of(
+	const struct gguf *g, int32_t layer, const struct k_matrix *down, struct err *e)
+{
+	const struct gguf_tensor *t;
+	char name[64];
+
+	snprintf(name, sizeof name, "blk.%d.ffn_down.weight", layer);
+	t = gguf_find(g, name);
+	if (!t || t->type != down->type || t->dim[0] != down->n_cols || t->dim[1] != down->n_rows) {
+		err_set(e, ERR_INPUT, "%s: it was changed since it was opened", gguf_path(g));
+		return NULL;
+	}
+	if (!k_columns_fit(t->type)) {
+		err_set(e, ERR_USAGE,
+			"skip-below: tensor %s is %s, which cannot be read by columns; formats with one scale for "
+			"32 weights can be, such as Q4_0, Q4_1 and Q8_0 (see cutaway quantize)",
+			name, k_types[t->type].name);
+		return NULL;
+	}
+	return t;
+}
+
+static size_t whole(size_t bytes)
+{
+	return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+/* Bytes of all of them; 0: an error, or there are none. */
+static size_t plan(struct model *m, const struct gguf *g, struct err *e)
+{
+	size_t bytes = 0;
+
+	for (int32_t i = 0; i < m->config.n_layers; i++) {
+		struct feed_forward *w = feed_forward_of(m, i);
+
+		if (!w)
+			continue;
+		if (!tensor_of(g, i, &w->down, e))
+			return 0;
+		w->down_columns = w->down;
+		w->down_columns.by_column = true;
+		bytes += whole(k_matrix_bytes(m->kernels, &w->down_columns));
+	}
+	if (!bytes)
+		err_set(e, ERR_USAGE, "skip-below: this model has no gated feed-forward to read less of");
+	return bytes;
+}
+
+static int fill(struct model *m, const struct gguf *g, int32_t layer, uint8_t *to, struct err *e)
+{
+	struct k_matrix *c = &feed_forward_of(m, layer)->down_columns;
+	const struct gguf_tensor *t = tensor_of(g, layer, c, e);
+	const size_t bytes = k_matrix_bytes(m->kernels, c);
+	uint8_t *raw = t ? malloc(t->bytes) : NULL, *packed = raw ? malloc(bytes) : NULL;
+	int failed = !t ? -1 : !packed ? err_set(e, ERR_MEMORY, "no memory for columns") : 0;
+
+	if (!failed && !(failed = gguf_read_part(g, t, 0, t->bytes, raw, e))) {
+		c->data = packed;
+		k_pack(m->kernels, c, raw);
+		failed = k_upload(m->kernels, to, packed, bytes, e);
+	}
+	c->data = failed ? NULL : to;
+	free(raw);
+	free(packed);
+	return failed;
+}
+
+int model_add_columns(struct model *m, const struct gguf *g, struct err *e)
+{
+	const size_t bytes = m->columns ? 0 : plan(m, g, e);
+	uint8_t *at;
+
+	if (m->columns || e->code)
+		return e->code ? -1 : 0;
+	m->columns = at = k_alloc(m->kernels, bytes, K_WEIGHTS, "the columns of skip-below", e);
+	for (int32_t i = 0; at && i < m->config.n_layers; i++) {
+		if (!feed_forward_of(m, i))
+			continue;
+		if (fill(m, g, i, at, e)) {
+			k_free(m->kernels, m->columns);
+			m->columns = at = NULL;
+			break;
+		}
+		at += whole(k_matrix_bytes(m->kernels, &feed_forward_of(m, i)->down_columns));
+	}
+	return at ? 0 : -1;
+}

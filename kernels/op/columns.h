@@ -1,0 +1,150 @@
+/* A matrix product that reads its weights by columns (rule 5), and of a column whose activation is
+ * 0 nothing: the bits are those of the product by rows. With `skip` a block of 32 columns that are
+ * all 0 is left out whole, with its scales. A unit is a strip of 64 outputs of a row.
+ *
+ * Of each block of 32 columns: the scale of each output, then (has_min) the minima, all f16, then
+ * the columns one after the other, a code for each output. n_pad is the outputs rounded up to
+ * strips. Codes of 4 bits: 64 of a strip are 32 bytes, in the order in which a vector wants them.
+ * AVX2 has a kernel of its own for it. */
+#ifndef CUTAWAY_KERNELS_OP_COLUMNS_H
+#define CUTAWAY_KERNELS_OP_COLUMNS_H
+
+#include "kernels/op/op.h"
+
+#define K_STRIP 64
+
+struct k_columns {
+	struct k_acts in; /* [n, n_cols], q filled */
+	const uint8_t *w;
+	int32_t type;           /* enum k_type of the matrix, for what counts products */
+	int32_t n_rows, n_cols; /* outputs; inputs, a multiple of 32 */
+	int32_t bits, bias; /* of a code: 4 or 8; what is taken off it. Codes of 8 bits are signed */
+	bool has_min, skip;
+	const float *residual; /* [n, n_rows] or NULL; may equal out */
+	float *out;            /* [n, n_rows] */
+	const uint32_t *mask; /* [n, n_cols / 32] of the op sparse, for counting; NULL: there is none */
+	int32_t n;
+};
+#define K_COLUMNS_INPUTS(PLAIN, a)
+
+K_INLINE int32_t k_columns_pad(int32_t n_rows)
+{
+	return (n_rows + K_STRIP - 1) / K_STRIP * K_STRIP;
+}
+K_INLINE size_t k_columns_entries(const struct k_columns *a) /* bytes of a block before its columns
+															  */
+{
+	return (size_t)k_columns_pad(a->n_rows) * (a->has_min ? 4 : 2);
+}
+K_INLINE size_t k_column_bytes(const struct k_columns *a)
+{
+	return (size_t)(k_columns_pad(a->n_rows) * a->bits / 8);
+}
+K_INLINE const uint8_t *k_columns_block(const struct k_columns *a, int32_t block)
+{
+	return a->w + (size_t)block * (k_columns_entries(a) + K_QBLOCK * k_column_bytes(a));
+}
+/* Where the code of output i of a strip is, in bytes from the strip's part of a column; of 4 bits,
+ * the high half has i >= 32. */
+K_INLINE int32_t k_column_at(int32_t bits, int32_t i)
+{
+	return bits == 8 ? i : (i & 7) | (i & 8) << 1 | (i & 16) >> 1;
+}
+
+/* Blocks and columns that a step's rows read together: all, unless some are left out. Of the
+ * columns of all other blocks only the scales are not read either. */
+K_INLINE struct k_count k_columns_count(const struct k_columns *a)
+{
+	const uint64_t pad = (uint64_t)k_columns_pad(a->n_rows);
+	const uint64_t values = (uint64_t)a->n * (uint64_t)(a->n_rows + a->n_cols) * 4;
+	struct k_count c = { values, 0 };
+
+	for (int32_t b = 0; b < a->n_cols / K_QBLOCK; b++) {
+		uint32_t any = a->skip && a->mask ? 0 : 0xffffffffu;
+
+		for (int32_t r = 0; a->skip && a->mask && r < a->n; r++)
+			any |= a->mask[(size_t)r * (size_t)(a->n_cols / K_QBLOCK) + (size_t)b];
+		for (uint32_t left = any; left; left &= left - 1) {
+			c.bytes += k_column_bytes(a);
+			c.ops += 2 * pad * (uint64_t)a->n;
+		}
+		c.bytes += any ? k_columns_entries(a) : 0;
+	}
+	return c;
+}
+
+K_INLINE struct k_acts k_columns_result(const struct k_columns *a)
+{
+	return k_floats(a->out, a->n_rows);
+}
+
+K_INLINE int64_t k_columns_units(const struct k_columns *a)
+{
+	return (int64_t)a->n * (k_columns_pad(a->n_rows) / K_STRIP);
+}
+
+K_INLINE bool k_is_zero_block(const int8_t *q)
+{
+	uint64_t w[4];
+
+	memcpy(w, q, sizeof w);
+	return !(w[0] | w[1] | w[2] | w[3]);
+}
+
+/* The exact sums of a block for the 64 outputs of a strip. */
+K_INLINE void k_columns_sums(
+	const struct k_columns *a, const uint8_t *column, const int8_t *q, int32_t sum[K_STRIP])
+{
+	int32_t sum_q = 0;
+
+	for (int32_t i = 0; i < K_STRIP; i++)
+		sum[i] = 0;
+	for (int32_t k = 0; k < K_QBLOCK; k++, column += k_column_bytes(a)) {
+		for (int32_t i = 0; q[k] && i < K_STRIP; i++) {
+			const uint8_t byte =
+				column[k_column_at(a->bits, i % 32) + (a->bits == 8 ? i / 32 * 32 : 0)];
+			const int32_t code = a->bits == 8 ? (int8_t)byte : byte >> i / 32 * 4 & 15;
+
+			sum[i] += code * q[k];
+		}
+		sum_q += q[k];
+	}
+	for (int32_t i = 0; i < K_STRIP; i++)
+		sum[i] -= a->bias * sum_q;
+}
+
+K_INLINE void k_columns_end(const struct k_columns *a, int32_t r, int32_t first, const float *sum)
+{
+	for (int32_t i = 0; i < K_STRIP && first + i < a->n_rows; i++) {
+		const size_t at = (size_t)r * (size_t)a->n_rows + (size_t)(first + i);
+
+		a->out[at] = a->residual ? sum[i] + a->residual[at] : sum[i];
+	}
+}
+
+K_INLINE void k_columns_unit(const struct k_columns *a, int64_t unit)
+{
+	const int32_t r = (int32_t)(unit % a->n), first = (int32_t)(unit / a->n) * K_STRIP;
+	const struct k_acts in = k_acts_row(&a->in, r);
+	float acc[K_STRIP] = { 0 };
+
+	for (int32_t b = 0; b < a->n_cols / K_QBLOCK; b++) {
+		const uint8_t *block = k_columns_block(a, b);
+		const uint16_t *dw = (const uint16_t *)(const void *)block + first;
+		const uint16_t *mw = dw + k_columns_pad(a->n_rows);
+		int32_t sum[K_STRIP];
+
+		if (a->skip && k_is_zero_block(in.q + b * K_QBLOCK))
+			continue;
+		k_columns_sums(a, block + k_columns_entries(a) + (size_t)(first * a->bits / 8),
+			in.q + b * K_QBLOCK, sum);
+		for (int32_t i = 0; i < K_STRIP; i++) {
+			acc[i] = k_fma(in.d[b], k_f16_to_f32(dw[i]) * (float)sum[i], acc[i]);
+			if (a->has_min)
+				acc[i] = k_fma(k_f16_to_f32(mw[i]), in.sx[b], acc[i]);
+		}
+	}
+	k_columns_end(a, r, first, acc);
+}
+
+#endif

@@ -1,0 +1,218 @@
+/* The sparsity view: how much of a token's computation is near zero, by layer, and whether it is
+ * the same from token to token. All of it is the events sparsity and attention of the newest
+ * observed row. Thread: the UI's. */
+#include <math.h>
+#include <stdio.h>
+
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+enum { LABEL = 22, COLUMN = 9, LAYER = 7, BAR_LEAST = 4, FIGURE = 6, SUMS = 6, COLUMNS = 5 };
+
+/* Means over the layers that have it; NaN: none has. */
+static double mean_of(const struct tl_sparsity *s, int what)
+{
+	double sum = 0;
+	int n = 0;
+
+	for (int32_t l = 0; l < s->n_layers; l++) {
+		const float v = s->share[l * EV_N_sparse + what];
+
+		sum += isnan(v) ? 0 : (double)v;
+		n += !isnan(v);
+	}
+	return n ? sum / n : (double)NAN;
+}
+
+static double weights_mean(const struct tl_request *r)
+{
+	const struct tl_attention *a = &r->attention;
+	double sum = 0;
+
+	for (int32_t l = 0; l < a->n_layers; l++)
+		sum += (double)a->near_zero[l];
+	return a->step == r->sparsity.step && a->n_layers ? sum / a->n_layers : (double)NAN;
+}
+
+/* Two independent sets of this share of all have in common, of all that are in either. */
+static double by_chance(const struct tl_sparsity *s)
+{
+	double sum = 0;
+	int n = 0;
+
+	for (int32_t l = 0; l < s->n_layers; l++) {
+		const double p = (double)s->share[l * EV_N_sparse + EV_SPARSE_kept];
+
+		if (p > 0) {
+			sum += p / (2 - p);
+			n++;
+		}
+	}
+	return n ? sum / n : (double)NAN;
+}
+
+static const char *part(char *buf, double v)
+{
+	return isnan(v) ? "\xe2\x80\x93" : view_percent(buf, v);
+}
+
+static void put_shares(
+	struct pen *p, int y, const char *label, const struct tl_sparsity *s, int first)
+{
+	char buf[VIEW_NUM];
+
+	view_put(p, 0, y, INK_DIM, "%s", label);
+	for (int k = 0; k < 4; k++)
+		view_put_right(
+			p, LABEL + COLUMN * (k + 1), y, INK_BRIGHT, "%s", part(buf, mean_of(s, first + k)));
+}
+
+/* ---- the sums ---- */
+
+static void put_thresholds(struct pen *p, const struct tl_request *r)
+{
+	static const char *const below[] = { "1/10", "1/100", "1/1,000", "1/10,000" };
+	char buf[VIEW_NUM];
+
+	view_put(p, 0, 1, INK_DIM, "smaller than");
+	for (int k = 0; k < 4; k++)
+		view_put_right(p, LABEL + COLUMN * (k + 1), 1, INK_DIM, "%s", below[k]);
+	view_put(p, LABEL + 4 * COLUMN + 2, 1, INK_DIM, "of the largest");
+	put_shares(p, 2, "attention's output", &r->sparsity, EV_SPARSE_output_1);
+	put_shares(p, 3, "feed-forward's inner", &r->sparsity, EV_SPARSE_inner_1);
+	view_put(p, 0, 4, INK_DIM, "attention's weights");
+	view_put_right(p, LABEL + COLUMN, 4, INK_BRIGHT, "%s", part(buf, weights_mean(r)));
+	view_put(p, LABEL + COLUMN + 2, 4, INK_DIM, "are below %g", r->attention.threshold);
+}
+
+static void put_kept(struct pen *p, int y, const struct tl_sparsity *s)
+{
+	char kept[VIEW_NUM], same[VIEW_NUM], chance[VIEW_NUM], any[VIEW_NUM];
+	const double overlap = mean_of(s, EV_SPARSE_overlap);
+	int x = view_put(p, 0, y, INK_DIM, "inner, at least %.3g: ", s->mark);
+
+	x += view_put(p, x, y, INK_BRIGHT, "%s", part(kept, mean_of(s, EV_SPARSE_kept)));
+	if (!isnan(overlap)) {
+		x += view_put(p, x, y, INK_DIM,
+			s->since == 1 ? " \xc2\xb7 as one token before: " : " \xc2\xb7 as %lld before: ",
+			(long long)s->since);
+		x += view_put(p, x, y, INK_BRIGHT, "%s", part(same, overlap));
+		x += view_put(p, x, y, INK_DIM, " (by chance %s)", part(chance, by_chance(s)));
+	}
+	if (s->rows > 1) {
+		x += view_put(p, x, y, INK_DIM, " \xc2\xb7 any of %lld rows: ", (long long)s->rows);
+		view_put(p, x, y, INK_BRIGHT, "%s", part(any, mean_of(s, EV_SPARSE_together)));
+	}
+}
+
+/* ---- by layer ---- */
+
+struct column {
+	const char *label;
+	int what; /* -1: attention's weights */
+};
+static const struct column columns[COLUMNS] = {
+	{ "weights", -1 },
+	{ "output 1/100", EV_SPARSE_output_2 },
+	{ "inner 1/100", EV_SPARSE_inner_2 },
+	{ "kept", EV_SPARSE_kept },
+	{ "as before", EV_SPARSE_overlap },
+};
+
+static double layer_value(const struct tl_request *r, int32_t layer, int what)
+{
+	if (what >= 0)
+		return (double)r->sparsity.share[layer * EV_N_sparse + what];
+	return layer < r->attention.n_layers ? (double)r->attention.near_zero[layer] : (double)NAN;
+}
+
+/* Mean of layers first to end - 1. */
+static double group_value(const struct tl_request *r, int32_t first, int32_t end, int what)
+{
+	double sum = 0;
+	int n = 0;
+
+	for (int32_t l = first; l < end; l++) {
+		const double v = layer_value(r, l, what);
+
+		sum += isnan(v) ? 0 : v;
+		n += !isnan(v);
+	}
+	return n ? sum / n : (double)NAN;
+}
+
+static void put_layers(struct pen *p, int y, const struct tl_request *r)
+{
+	const int width = (p->r.w - LAYER) / COLUMNS, bar = width - FIGURE - 2, rows = p->r.h - y - 1;
+	const int32_t n = r->sparsity.n_layers, per_row = rows > 0 ? (n + rows - 1) / rows : 0;
+	char buf[VIEW_NUM];
+
+	if (rows < 2 || bar < BAR_LEAST)
+		return;
+	view_put_right(p, LAYER - 2, y, INK_DIM, "layer");
+	for (int c = 0; c < COLUMNS; c++)
+		view_put(p, LAYER + c * width, y, INK_DIM, "%.*s", width - 1, columns[c].label);
+	for (int32_t first = 0; first < n; first += per_row) {
+		const int32_t end = first + per_row < n ? first + per_row : n;
+
+		y++;
+		if (per_row == 1)
+			view_put_right(p, LAYER - 2, y, INK_DIM, "%d", (int)first);
+		else
+			view_put_right(p, LAYER - 2, y, INK_DIM, "%d\xe2\x80\x93%d", (int)first, (int)end - 1);
+		for (int c = 0; c < COLUMNS; c++) {
+			const double v = group_value(r, first, end, columns[c].what);
+			const int x = LAYER + c * width;
+
+			if (!isnan(v))
+				view_bar(p, x, y, bar, v);
+			view_put_right(p, x + bar + FIGURE, y, INK_TEXT, "%s", part(buf, v));
+		}
+	}
+}
+
+static void sparsity_draw(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	const struct tl_request *r = view_request(t, s);
+	char figure[96];
+
+	if (!r || r->sparsity.step == EV_NULL_I || !r->sparsity.share) {
+		pen_head(p, "sparsity", NULL);
+		view_nothing(
+			p, "nothing counted yet: tokens whose attention is observed are (attention-every)");
+		return;
+	}
+	snprintf(figure, sizeof figure, "request %s, position %lld", view_label(r->id).text,
+		(long long)r->sparsity.pos);
+	pen_head(p, "sparsity", figure);
+	put_thresholds(p, r);
+	put_kept(p, SUMS - 1, &r->sparsity);
+	put_layers(p, SUMS + 1, r);
+}
+
+const struct view view_sparsity = {
+	.name = "sparsity",
+	.id = "sparsity",
+	.help =
+		"How much of a token's work is near zero, in the newest token whose attention was observed (every one with "
+		"/set attention-every 1).\n"
+		"\n"
+		"The upper table has means over the layers: which share of the values is smaller than a tenth, a hundredth … of the "
+		"largest of its row. What attention gives (its output) is an average of value vectors, so few are small. Its weights "
+		"are another matter: a softmax over hundreds of positions must be small nearly everywhere (/set near-zero X changes "
+		"the threshold). The feed-forward's inner values are act(gate) times up: an activation that is no ReLU leaves few exact "
+		"zeros.\n"
+		"\n"
+		"Kept: the inner values that are at least a hundredth of the largest or, with skip-below X, at least X of it. Of the "
+		"others the columns of the feed-forward's last matrix need not be read: /skip-below 0.02 does that, and /twin on says "
+		"what it costs. As before: of the values kept now or then, those kept both times (Jaccard index). Near the value by "
+		"chance, nobody can guess which columns the next token needs. With several requests at once: the columns that any of "
+		"them needs, which is what a batch must read.\n"
+		"\n"
+		"Try: /set attention-every 1, ask; then /skip-below 0.02 with /twin on; then /load 8.",
+	.min_w = 60,
+	.min_h = 7,
+	.want_h = 24,
+	.index = VIEW_SPARSITY,
+	.draw = sparsity_draw,
+};
