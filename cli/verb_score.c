@@ -2,12 +2,25 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/out.h"
 #include "cli/open.h"
 #include "cli/prompt.h"
+#include "sessions/price/apart.h"
+
+static struct score_said {
+	bool apart;
+} said;
+
+static const struct setting score_own[] = {
+	OWN(FLAG, score_said, apart, .name = "apart", .group = "Score",
+		.doc =
+			"with several lossy settings: what each of them costs alone, and all but each, beside the exact twin"),
+	{ 0 },
+};
 
 struct score {
 	double *logp;   /* [n - 1], of the token at position i + 1 */
@@ -16,6 +29,7 @@ struct score {
 	/* with a twin: sums over its tokens */
 	int32_t n_priced, n_equal;
 	double kl, exact_logp;
+	struct apart apart; /* with --apart */
 	bool finished;
 	enum ev_code_finish reason;
 	char why[256];
@@ -24,7 +38,8 @@ struct score {
 static void on_event(void *arg, const struct event *ev)
 {
 	struct score *s = arg;
-	if (ev->kind == EV_score && ev->u.score.pos > 0 && ev->u.score.pos < s->n) {
+	apart_see(&s->apart, ev);
+	if (ev->kind == EV_score && s->logp && ev->u.score.pos > 0 && ev->u.score.pos < s->n) {
 		s->logp[ev->u.score.pos - 1] = ev->u.score.logp;
 		s->n_seen++;
 	}
@@ -53,6 +68,9 @@ static int score_text(
 		.text = text,
 	};
 	int more = 1;
+	s->logp = calloc((size_t)s->n, sizeof *s->logp);
+	if (!s->logp)
+		return err_set(e, ERR_MEMORY, "out of memory for %d tokens", s->n);
 	if (engine_submit(engine, &q, e) < 0)
 		return -1;
 	while (!s->finished && more > 0)
@@ -115,6 +133,54 @@ static void print_table(const struct score *s, const int32_t *ids, const struct 
 			exp(-s->exact_logp / s->n_priced), s->kl / s->n_priced, s->n_equal, s->n_priced);
 }
 
+/* What each of several lossy settings costs in the text. */
+static int score_apart(struct score *s, struct engine *engine, const int32_t *ids, struct err *e)
+{
+	struct apart *a = &s->apart;
+	int more = 1;
+	if (apart_begin(a, engine, ids, s->n, e))
+		return -1;
+	while ((more = apart_next(a, engine, e)) > 0) {
+		if (isatty(STDERR_FILENO))
+			fprintf(
+				stderr, "\r\033[Kscoring %d of %d: %.60s", a->next, a->n, a->one[a->next - 1].name);
+		for (s->finished = false; !s->finished && more > 0;)
+			more = engine_step(engine, e);
+		if (more >= 0 && (s->reason == EV_FINISH_refused || s->reason == EV_FINISH_context ||
+							 s->reason == EV_FINISH_failed))
+			more = err_set(
+				e, ERR_USAGE, "the text could not be scored: %s", *s->why ? s->why : "see --ctx");
+		if (more < 0)
+			break;
+	}
+	if (isatty(STDERR_FILENO))
+		fprintf(stderr, "\r\033[K");
+	return more;
+}
+
+static int print_apart(const struct apart *a, bool as_json, struct err *e)
+{
+	struct json j = { 0 };
+	if (!as_json) {
+		apart_print(a, stdout);
+		return 0;
+	}
+	json_object(&j, NULL);
+	json_array(&j, "cases");
+	for (int i = 0; i < a->n; i++) {
+		const struct apart_case *c = &a->one[i];
+		json_object(&j, NULL);
+		json_text(&j, "settings", c->name);
+		json_real(&j, "mean_kl", c->kl / c->n, 9);
+		json_real(&j, "perplexity", exp(-c->logp / c->n), 9);
+		json_real(&j, "exact_perplexity", exp(-c->exact_logp / c->n), 9);
+		json_int(&j, "best_equal", c->n_equal);
+		json_end(&j);
+	}
+	json_end(&j);
+	return json_print(&j, e);
+}
+
 static int score_verb(const struct cli *c, struct err *e)
 {
 	struct score s = { 0 };
@@ -135,16 +201,16 @@ static int score_verb(const struct cli *c, struct err *e)
 		goto out;
 	}
 	s.n = (int32_t)n;
-	s.logp = calloc(n, sizeof *s.logp);
-	if (!s.logp)
-		err_set(e, ERR_MEMORY, "out of memory for %zu tokens", n);
-	else if (!score_text(&s, session.engine, ids, text, e)) {
-		if (c->json)
-			print_json(&s, ids, engine_info(session.engine)->name, e);
-		else
-			print_table(&s, ids, session.engine);
-		out_flush(e);
-	}
+	if (said.apart ? score_apart(&s, session.engine, ids, e)
+				   : score_text(&s, session.engine, ids, text, e))
+		goto out;
+	if (said.apart)
+		print_apart(&s.apart, c->json, e);
+	else if (c->json)
+		print_json(&s, ids, engine_info(session.engine)->name, e);
+	else
+		print_table(&s, ids, session.engine);
+	out_flush(e);
 out:
 	cli_close(&session, &quiet, e);
 	free(s.logp);
@@ -160,11 +226,14 @@ const struct verb verb_score = {
 	.doc =
 		"Log-probability (natural) of each token of FILE after the first, given those before it, and the "
 		"perplexity of the whole. The text must fit the context. With --twin on, what lossy settings (--visible, "
-		"--cache-format) change in it: both perplexities, and the Kullback-Leibler divergence a token.",
+		"--cache-format) change in it: both perplexities, and the Kullback-Leibler divergence a token. With "
+		"--apart, what each of several lossy settings costs, alone and all but each.",
 	.example = "cutaway score --cache-format e4m3 --twin on text.txt",
 	.takes = "Model|Kernels|Exactness|json",
 	.min_operands = 1,
 	.max_operands = 1,
 	.run = score_verb,
+	.own = score_own,
+	.said = &said,
 	.completes = "FILE",
 };

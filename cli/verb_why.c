@@ -41,7 +41,8 @@ const struct verb verb_why = {
 		"Answers from the log, without a model. WHAT is miss (why the prefix cache had not all of a "
 		"prompt), evict (why a cached page was dropped), preempt (why a request lost its pages), wait "
 		"(why a first token took its time), reject (why a drafted token was not kept), token (why this "
-		"token and not another) or slow (where the time of a step went). WHERE is a REQUEST for miss, "
+		"token and not another), slow (where the time of a step went) or price (what lossy settings cost "
+		"beside the exact twin). WHERE is a REQUEST for miss, price, "
 		"preempt and wait, a PAGE for evict, a STEP for slow, a POS or REQUEST:POS for reject and token; "
 		"without it, what is most worth asking.",
 	.example = "cutaway why slow --file session.db",
@@ -49,7 +50,7 @@ const struct verb verb_why = {
 	.min_operands = 1,
 	.max_operands = 2,
 	.run = why_verb,
-	.completes = "miss evict preempt wait reject token slow",
+	.completes = "miss evict preempt wait reject token slow price",
 	.own = why_own,
 	.said = &said,
 };

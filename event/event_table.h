@@ -285,7 +285,7 @@
 	I(step, "", "step")                                                                            \
 	I(request, "", "request")                                                                      \
 	I(pos, "", "position of the row")                                                              \
-	I(since, "tokens", "since the row before of this request that was counted")                    \
+	I(since, "", "tokens since the row before of this request that was counted")                   \
 	I(rows, "", "rows of the step that were counted, of this and of other requests")               \
 	R(mark, "", "share of the row's largest inner value from which one is kept")                   \
 	B(share, "",                                                                                   \

@@ -18,11 +18,13 @@ const struct why_kind why_kinds[] = {
 	{ "reject", "[REQUEST:]POS", "why a drafted token was not kept (the newest)" },
 	{ "token", "[REQUEST:]POS", "why this token and not another (the newest)" },
 	{ "slow", "STEP", "why a step took its time (the slowest)" },
+	{ "price", "REQUEST",
+		"what lossy settings cost beside the exact twin, and where (the newest)" },
 	{ NULL, NULL, NULL },
 };
 
 static why_fn *const answers[] = { why_miss, why_evict, why_preempt, why_wait, why_reject,
-	why_token, why_slow };
+	why_token, why_slow, why_price };
 
 int why_open(struct why **out, const char *path, struct err *e)
 {
@@ -70,7 +72,8 @@ static int find_kind(const char *what, struct err *e)
 	if (n == 1)
 		return found;
 	return err_set(e, ERR_USAGE,
-		"why \"%.40s\"? It answers miss, evict, preempt, wait, reject, token and slow", what);
+		"why \"%.40s\"? It answers miss, evict, preempt, wait, reject, token, slow and price",
+		what);
 }
 
 static bool read_number(const char **text, int64_t *out)

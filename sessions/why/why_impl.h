@@ -31,7 +31,7 @@ struct why {
 };
 
 typedef void why_fn(struct why *w);
-why_fn why_miss, why_evict, why_preempt, why_wait, why_reject, why_token, why_slow;
+why_fn why_miss, why_evict, why_preempt, why_wait, why_reject, why_token, why_slow, why_price;
 
 /* Prepares sql with up to four integers for ?1 … ?4 (n of them); ?9 is w->until. NULL, and the
  * error, if that fails. */

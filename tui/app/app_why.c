@@ -154,7 +154,7 @@ void app_why_here(struct app *a)
 		int view;
 		const char *what;
 	} of_view[] = { { VIEW_PAGES, "evict" }, { VIEW_BATCH, "wait" }, { VIEW_SPECULATION, "reject" },
-		{ VIEW_PREFIX, "miss" }, { VIEW_TIME, "slow" } };
+		{ VIEW_PREFIX, "miss" }, { VIEW_TIME, "slow" }, { VIEW_PRICE, "price" } };
 	const char *what = "token";
 	struct err e = { 0 };
 

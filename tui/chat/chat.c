@@ -176,7 +176,16 @@ static const char *what_turns_wait_for(const struct chat *c)
 		return "waiting: paused, F5 goes on";
 	return c->search.running    ? "waiting for the end of the search"
 		   : c->compare.running ? "waiting for the end of the comparison"
+		   : c->price.running   ? "waiting for the end of /price"
 								: "waiting for the answer";
+}
+
+bool chat_busy(struct app *a)
+{
+	struct chat *c = a->mode_data;
+
+	return c->search.running || c->compare.running || c->price.running ||
+		   conversation_busy(c->live.conversation);
 }
 
 static void work(struct app *a)
@@ -206,6 +215,7 @@ static void work(struct app *a)
 	actor_answers(s->session.actor, a);
 	chat_search_work(a);
 	chat_compare_work(a);
+	chat_price_work(a);
 	ask_waiting(a);
 	run_script(a);
 	chat_lesson_work(a);
@@ -436,6 +446,7 @@ int tui_chat(const struct tui_options *o, bool *recorded, struct err *e)
 	breaks_close(a.breaks); /* the engine fed it until it was closed */
 	forget_waiting(&c);
 	chat_compare_free(&c.compare);
+	chat_price_free(&c.price);
 	script_close(c.script);
 	chat_lesson_close(&c.lesson);
 	free(c.copy_to);

@@ -6,6 +6,7 @@
 
 #include "tui/app/app.h"
 #include "tui/chat/chat_compare.h"
+#include "tui/chat/chat_price.h"
 #include "tui/chat/chat_search.h"
 #include "tui/app/live.h"
 #include "tui/chat/chat_lesson.h"
@@ -26,6 +27,7 @@ struct chat {
 	char *copy_to;               /* /save FILE.db: where the recording is copied when it is whole */
 	struct chat_search search;
 	struct chat_compare compare;
+	struct chat_price price;
 	struct chat_lesson lesson;
 	bool lesson_begun; /* that of the command line */
 	int next_load;

@@ -216,7 +216,8 @@ int chat_stop(struct app *a, bool all)
 	struct chat *c = a->mode_data;
 	int64_t id[CANCEL_MAX];
 	int n = conversation_running(c->live.conversation, id, CANCEL_MAX);
-	bool search = chat_search_cancel(a, true), compare = chat_compare_cancel(a);
+	bool search = chat_search_cancel(a, true),
+		 compare = chat_compare_cancel(a) | chat_price_cancel(a);
 
 	n = n < CANCEL_MAX ? n : CANCEL_MAX;
 	for (int32_t i = 0; (all || (!n && !search)) && i < a->timeline.n_requests && n < CANCEL_MAX;
@@ -236,13 +237,6 @@ void chat_cancel(struct app *a)
 	if (!chat_search_stop(a) || conversation_busy(c->live.conversation))
 		chat_stop(a, false);
 	actor_call(c->live.session.actor, NULL, NULL);
-}
-
-bool chat_busy(struct app *a)
-{
-	struct chat *c = a->mode_data;
-
-	return c->search.running || c->compare.running || conversation_busy(c->live.conversation);
 }
 
 /* --- settings of the engine --- */
@@ -449,6 +443,7 @@ static int act(struct app *a, enum command_act act, const char *text, double num
 	switch (act) {
 	case ACT_SAVE: return save(a, text, e);
 	case ACT_COMPARE: return chat_compare(a, text, e);
+	case ACT_PRICE: return chat_price(a, e);
 	case ACT_NEW: return chat_begin_anew(a, e);
 	case ACT_RETRY: return repeat(a, 0, e);
 	case ACT_FORK:

@@ -62,6 +62,8 @@ const struct command commands[] = {
 		.doc = "N background requests from the shipped prompts, so that the batch fills"),
 	ACT(TEXT, COMPARE, LIVE, .name = "compare", .arg = "'A' 'B' [PROMPT]",
 		.doc = "the last turn or PROMPT under two sets of settings, by turns: speed, bytes, texts"),
+	ACT(NONE, PRICE, LIVE, .name = "price",
+		.doc = "scores the text in focus beside the exact twin: which lossy setting costs most"),
 	ACT(NONE, STOP_ANSWER, LIVE, .name = "cancel",
 		.doc = "stops the answer and the background requests"),
 	ACT(TEXT, SET, LIVE, .name = "set", .arg = "NAME VALUE",

@@ -49,6 +49,7 @@ enum command_act {
 	ACT_LENS,
 	ACT_PRINT,
 	ACT_COMPARE,
+	ACT_PRICE,
 	ACT_SET,
 	ACT_EXPORT,
 	ACT_LESSON,

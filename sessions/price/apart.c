@@ -1,0 +1,138 @@
+/* See apart.h. */
+#include "sessions/price/apart.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *value_of(void *engine, const char *name)
+{
+	static _Thread_local char value[LOSSY_VALUE];
+
+	return engine_get(engine, name, value, sizeof value) ? NULL : value;
+}
+
+static const char *none(void *of, const char *name)
+{
+	(void)of;
+	(void)name;
+	return NULL;
+}
+
+static struct apart_case *add(struct apart *a, struct lossy_settings set, const char *how)
+{
+	struct apart_case *c = &a->one[a->n++];
+	char names[96];
+
+	*c = (struct apart_case){ .set = set };
+	lossy_print(&set, names, sizeof names);
+	snprintf(c->name, sizeof c->name, "%s%s", how, *names ? names : "no setting");
+	return c;
+}
+
+/* With setting i as `from` has it, the others as `rest` has them. */
+static struct lossy_settings mixed(
+	const struct lossy_settings *rest, const struct lossy_settings *from, int i)
+{
+	struct lossy_settings s = *rest;
+
+	memcpy(s.value[i], from->value[i], sizeof s.value[i]);
+	return s;
+}
+
+int apart_begin(
+	struct apart *a, struct engine *e, const int32_t *ids, int32_t n_ids, struct err *err)
+{
+	const struct lossy_settings exact = lossy_ask(none, NULL);
+	int lossy[LOSSY_SETTINGS], n = 0;
+	bool weights;
+
+	*a = (struct apart){ .before = lossy_ask(value_of, e), .ids = ids, .n_ids = n_ids };
+	engine_get(e, "twin", a->twin, sizeof a->twin);
+	weights = strcmp(a->twin, "on") != 0 && strcmp(a->twin, "off") != 0;
+	for (int i = 0; i < exact.n; i++)
+		if (strcmp(exact.value[i], a->before.value[i]) != 0)
+			lossy[n++] = i;
+	if (!n && !weights)
+		return err_set(err, ERR_USAGE,
+			"nothing lossy is set, so there is nothing to take apart: see --cache-format, --visible");
+	add(a, a->before, "all: ");
+	for (int i = 0; n > 1 - weights && i < n; i++)
+		add(a, mixed(&exact, &a->before, lossy[i]), "alone: ");
+	if (weights && n)
+		add(a, exact, "weights alone: ");
+	for (int i = 0; n > 2 && i < n; i++)
+		add(a, mixed(&a->before, &exact, lossy[i]), "all but one: ");
+	return 0;
+}
+
+int apart_end(struct apart *a, struct engine *e, struct err *err)
+{
+	const int failed = lossy_apply(&a->before, e, err);
+
+	return engine_set(e, "twin", a->twin, err) || failed ? -1 : 0;
+}
+
+int apart_next(struct apart *a, struct engine *e, struct err *err)
+{
+	struct engine_request q = { .kind = EV_REQUEST_KIND_score,
+		.ids = a->ids,
+		.n_ids = a->n_ids,
+		.params = SAMPLE_DEFAULTS,
+		.text = "price" };
+	struct apart_case *c = &a->one[a->next];
+	struct err undo = { 0 };
+
+	if (a->next == a->n)
+		return apart_end(a, e, err) ? -1 : 0;
+	if ((!a->next && !strcmp(a->twin, "off") && engine_set(e, "twin", "on", err)) ||
+		lossy_apply(&c->set, e, err) || (c->request = engine_submit(e, &q, err)) < 0) {
+		apart_end(a, e, &undo);
+		return -1;
+	}
+	a->next++;
+	return 1;
+}
+
+void apart_see(struct apart *a, const struct event *ev)
+{
+	const struct ev_price *p = &ev->u.price;
+
+	if (ev->kind != EV_price)
+		return;
+	for (int i = 0; i < a->n; i++) {
+		struct apart_case *c = &a->one[i];
+
+		if (!c->request || c->request != p->request)
+			continue;
+		c->n++;
+		c->n_equal += p->best == p->exact_best;
+		c->kl += p->kl;
+		c->logp += p->logp;
+		c->exact_logp += p->exact_logp;
+	}
+}
+
+static int by_kl(const void *a, const void *b)
+{
+	const struct apart_case *const *x = a, *const *y = b;
+
+	return ((*x)->kl < (*y)->kl) - ((*x)->kl > (*y)->kl);
+}
+
+void apart_print(const struct apart *a, FILE *out)
+{
+	const struct apart_case *order[APART_CASES];
+	int n = 0;
+
+	for (int i = 0; i < a->n; i++)
+		if (a->one[i].n)
+			order[n++] = &a->one[i];
+	if (n > 1) /* the first is all of them */
+		qsort(order + 1, (size_t)(n - 1), sizeof *order, by_kl);
+	fprintf(out, "%10s %10s %10s %6s\n", "KL, nats", "perplexity", "exact", "best");
+	for (int i = 0; i < n; i++)
+		fprintf(out, "%10.5f %10.4f %10.4f %4.0f %%  %s\n", order[i]->kl / order[i]->n,
+			exp(-order[i]->logp / order[i]->n), exp(-order[i]->exact_logp / order[i]->n),
+			100.0 * order[i]->n_equal / order[i]->n, order[i]->name);
+}
