@@ -271,15 +271,18 @@
 	R(speed, "x", "predicted against plain decoding")                                              \
 	R(speed_before, "x", "the same of what it used until now")
 
-#define EV_FIELDS_attention(I, R, T, B)                                                              \
-	I(step, "", "step")                                                                              \
-	I(request, "", "request")                                                                        \
-	I(pos, "", "position of the query")                                                              \
-	I(pages, "", "pages it saw")                                                                     \
-	B(share, "",                                                                                     \
-		"u8 [layers][pages], mean of all heads: share = (v / 255)^2, so that small shares are seen") \
-	R(threshold, "p", "attention values below it count as near zero")                                \
-	B(near_zero, "", "u16 [layers]: share of all values of all heads below it, in 1/65535")
+#define EV_FIELDS_attention(I, R, T, B)                                                                 \
+	I(step, "", "step")                                                                                 \
+	I(request, "", "request")                                                                           \
+	I(pos, "", "position of the query")                                                                 \
+	I(pages, "", "pages it saw")                                                                        \
+	B(share, "",                                                                                        \
+		"u8 [layers][pages], mean of all heads: share = (v / 255)^2, so that small shares are seen")    \
+	R(threshold, "p", "attention values below it count as near zero")                                   \
+	B(near_zero, "", "u16 [layers]: share of all values of all heads below it, in 1/65535")             \
+	B(read, "",                                                                                         \
+		"u8 [pages]: share of the page's keys that the row read, over all layers and heads, in 1/255; " \
+		"absent: it read all of them, or older than format 10")
 
 #define EV_FIELDS_sparsity(I, R, T, B)                                                             \
 	I(step, "", "step")                                                                            \
@@ -336,7 +339,11 @@
 	I(twin_rows, "", "rows that the exact twin computed; absent: there is none")                                         \
 	I(twin_ns, "ns", "time of its kernels: part of ns, not of kernel_ns")                                                \
 	I(twin_bytes, "bytes", "its kernels: read and written, counted from shapes")                                         \
-	I(twin_ops, "ops", "its kernels: arithmetic operations, counted from shapes")
+	I(twin_ops, "ops", "its kernels: arithmetic operations, counted from shapes")                                        \
+	I(kv_bytes, "bytes",                                                                                                 \
+		"keys and values that attention read: of each request what any of its rows reads")                               \
+	I(kv_whole_bytes, "bytes",                                                                                           \
+		"what it would have read if rows saw all that their layers let them see")
 
 #define EV_FIELDS_finish(I, R, T, B)                                                               \
 	I(request, "", "request")                                                                      \

@@ -115,7 +115,7 @@ static void note_pages(const struct numbers *n, struct formula_line *l, const st
 	const char *visible = timeline_setting(n->t, "visible");
 
 	if (visible && strcmp(visible, "full") != 0)
-		note(l, "visible %.48s: pages that no later row sees are given back", visible);
+		note(l, "visible %.48s: pages that no later row can see are given back", visible);
 	else
 		note(l,
 			"pages are whole: %.0f KB of the last ones are not used yet; shared ones count once",

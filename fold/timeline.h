@@ -72,9 +72,10 @@ struct tl_token {
 
 struct tl_attention { /* the newest observed row of a request */
 	int64_t step, pos;
-	int32_t n_layers, n_pages;
+	int32_t n_layers, n_pages, n_read;
 	float *share;     /* [n_layers][n_pages] sums to about 1 a layer */
 	float *near_zero; /* [n_layers] */
+	float *read;      /* [n_read] of each page the share that was read; n_read 0: all of all */
 	double threshold;
 	int32_t head_layer, head; /* the selected head, or -1 */
 	int64_t head_step;
@@ -151,12 +152,12 @@ struct tl_page_event {
 };
 struct tl_page {
 	int32_t refs;
-	bool cached;
-	int64_t owner; /* request that took it; 0: free */
-	int32_t block; /* index in the owner's block table */
+	bool cached, picked; /* picked: the newest observed row did not read all that it saw */
+	int64_t owner;       /* request that took it; 0: free */
+	int32_t block;       /* index in the owner's block table */
 	int64_t last_used_step;
-	float heat;        /* share of attention it got in the newest observed row, mean over layers */
-	int64_t heat_step; /* of that row */
+	float heat, skipped; /* in that row: attention that it got, its keys that were not read */
+	int64_t heat_step;   /* of that row */
 	struct tl_page_event story[TL_PAGE_STORY]; /* the newest ones, a ring */
 	int32_t n_story;                           /* ever */
 	int32_t n_unfolded; /* of them, the first ones were not folded: see timeline_page() */

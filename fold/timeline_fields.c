@@ -90,7 +90,7 @@ static int32_t n_shares(const void *attention)
 #define STRUCT struct tl_attention
 static const struct tl_field attention_fields[] = {
 	F(step), F(pos), F(n_layers), F(n_pages), { COUNTED(share, f32, n_shares) },
-	{ ARRAY(near_zero, f32, n_layers) }, F(threshold), F(head_layer), F(head), F(head_step),
+	{ ARRAY(near_zero, f32, n_layers) }, { ARRAY(read, f32, n_read) }, F(threshold), F(head_layer), F(head), F(head_step),
 	{ ARRAY(head_share, f32, head_pages) }, END
 };
 static SHAPE(attention, 1);
@@ -148,7 +148,7 @@ static const void *whole_page(const struct timeline *t, const void *page)
 
 #define STRUCT struct tl_page
 static const struct tl_field page_fields[] = {
-	K(n_story), K(refs), K(cached), K(owner), K(block), K(last_used_step), F(heat),
+	K(n_story), K(refs), K(cached), K(owner), K(block), K(last_used_step), F(heat), F(picked), F(skipped),
 	HIDDEN(heat_step), HIDDEN(n_unfolded), { ITEMS_OF(story, page_event) }, END
 };
 static SHAPE(page, TL_MEMORY * TL_PAGES_MAX, .sparse = true, .whole = whole_page);

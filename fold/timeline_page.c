@@ -144,7 +144,7 @@ bool tl_fold_page(struct timeline *t, const struct event *ev)
 	p->refs = e->refs > 0 ? tl_int32(e->refs) : 0;
 	p->cached = e->cached == 1;
 	if (!p->refs)
-		p->heat = 0; /* nobody looks at it */
+		p->heat = p->skipped = p->picked = 0; /* nobody looks at it */
 	p->story[p->n_story % TL_PAGE_STORY] = (struct tl_page_event){ .step = t->last_step + 1,
 		.t_ns = ev->t_ns,
 		.request = e->request > 0 ? e->request : 0,
@@ -180,6 +180,8 @@ static void heat_pages(struct timeline *t, const struct tl_request *r)
 		for (int32_t l = 0; l < a->n_layers; l++)
 			sum += a->share[(size_t)l * (size_t)a->n_pages + (size_t)b];
 		t->page[r->pages[b]].heat = sum / (float)a->n_layers;
+		t->page[r->pages[b]].picked = a->n_read > 0;
+		t->page[r->pages[b]].skipped = b < a->n_read ? 1 - a->read[b] : 0;
 		t->page[r->pages[b]].heat_step = a->step;
 	}
 }
@@ -196,6 +198,19 @@ static bool attention_room(struct tl_attention *a, size_t n_shares, size_t n_lay
 	return share && near_zero;
 }
 
+static bool take_reads(struct tl_attention *a, const struct ev_span *read)
+{
+	float *to = read->size ? realloc(a->read, read->size * sizeof *to) : a->read;
+
+	if (!to && read->size)
+		return false;
+	a->read = to;
+	a->n_read = (int32_t)read->size;
+	for (int32_t p = 0; p < a->n_read; p++)
+		to[p] = (float)((const unsigned char *)read->data)[p] / 255.0f;
+	return true;
+}
+
 bool tl_fold_attention(struct timeline *t, const struct event *ev)
 {
 	const struct ev_attention *e = &ev->u.attention;
@@ -207,11 +222,12 @@ bool tl_fold_attention(struct timeline *t, const struct event *ev)
 		n_pages > e->share.size || e->share.size % n_pages)
 		return false;
 	n_layers = e->share.size / n_pages;
-	if (n_layers > TL_MAX_LAYERS || n_pages > INT32_MAX)
+	if (n_layers > TL_MAX_LAYERS || n_pages > INT32_MAX ||
+		(e->read.size && (e->read.size != n_pages || !e->read.data)))
 		return false;
 	a = &r->attention;
-	if (!attention_room(a, e->share.size, n_layers)) {
-		a->n_layers = a->n_pages = 0;
+	if (!attention_room(a, e->share.size, n_layers) || !take_reads(a, &e->read)) {
+		a->n_layers = a->n_pages = a->n_read = 0;
 		t->full = true;
 		return true;
 	}

@@ -80,7 +80,9 @@ static void drop_attention(struct tl_attention *a, int64_t before)
 	if (a->step <= before) {
 		free(a->share);
 		free(a->near_zero);
-		a->share = a->near_zero = NULL;
+		free(a->read);
+		a->share = a->near_zero = a->read = NULL;
+		a->n_read = 0;
 		a->step = EV_NULL_I;
 		a->pos = 0;
 		a->n_layers = a->n_pages = 0;
@@ -172,7 +174,7 @@ void tl_slide(struct timeline *t, int64_t step)
 	}
 	for (int32_t i = 0; i < t->n_pages; i++)
 		if (t->page[i].heat_step <= before)
-			t->page[i].heat = 0;
+			t->page[i].heat = t->page[i].skipped = t->page[i].picked = 0;
 	while (n < t->n_preempts && t->preempt[n].step <= before)
 		n++;
 	t->n_preempts -= n;

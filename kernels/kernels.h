@@ -60,22 +60,37 @@ struct k_matrix {
 
 /* The KV cache of a memory group of layers. A page holds page_size positions of all of them. Within
  * a page: [layer][K then V][kv head], K as [page_size/16 groups][head_dim][16 tokens], V as
- * [token][head_dim]. All in one format; values are finite (rule 10). */
+ * [token][head_dim], all in one format; then, if it has them, the extents of keys in f16:
+ * [layer][kv head][group][least, then greatest][head_dim]. Values are finite (rule 10). */
 struct k_kv {
 	uint8_t *base;
 	size_t page_bytes;
 	int32_t page_size; /* tokens, a multiple of 16 */
 	int32_t n_layers, n_kv_heads, head_dim;
 	enum k_cache format;
+	bool extents;
 };
 
 static inline size_t k_kv_head_bytes(const struct k_kv *kv)
 {
 	return (size_t)kv->page_size * (size_t)kv->head_dim * (size_t)k_cache_bytes(kv->format);
 }
-static inline size_t k_kv_page_bytes(const struct k_kv *kv)
+/* Of all layers, without extents. */
+static inline size_t k_kv_keys_bytes(const struct k_kv *kv)
 {
 	return (size_t)kv->n_layers * 2 * (size_t)kv->n_kv_heads * k_kv_head_bytes(kv);
+}
+/* Of the extents of one group and head. */
+static inline size_t k_kv_extent_bytes(const struct k_kv *kv)
+{
+	return kv->extents ? (size_t)kv->head_dim * 2 * sizeof(uint16_t) : 0;
+}
+static inline size_t k_kv_page_bytes(const struct k_kv *kv)
+{
+	const size_t groups =
+		(size_t)kv->n_layers * (size_t)kv->n_kv_heads * (size_t)(kv->page_size / K_GROUP);
+
+	return k_kv_keys_bytes(kv) + groups * k_kv_extent_bytes(kv);
 }
 /* First element of K (v = 0) or V (v = 1) of one head in one page. */
 static inline void *k_kv_at(const struct k_kv *kv, int32_t page, int32_t layer, int v, int32_t head)
@@ -85,11 +100,28 @@ static inline void *k_kv_at(const struct k_kv *kv, int32_t page, int32_t layer, 
 	return kv->base + (size_t)page * kv->page_bytes + index * k_kv_head_bytes(kv);
 }
 
+/* The least and then the greatest keys of a group of one head, [2][head_dim] in f16. */
+static inline uint16_t *k_kv_extent_at(
+	const struct k_kv *kv, int32_t page, int32_t layer, int32_t head, int32_t group)
+{
+	const size_t heads = (size_t)layer * (size_t)kv->n_kv_heads + (size_t)head;
+	const size_t index = heads * (size_t)(kv->page_size / K_GROUP) + (size_t)group;
+
+	return (uint16_t *)(void *)(kv->base + (size_t)page * kv->page_bytes + k_kv_keys_bytes(kv) +
+								index * k_kv_extent_bytes(kv));
+}
+
 /* Positions first … end - 1 of a sequence. What a row sees is a list of ranges: ascending, none
  * touches the one before; the last non-empty one ends at pos + 1; only empty ones (first = end)
  * follow it. */
 struct k_range {
 	int32_t first, end;
+};
+
+/* Of a row's positions before `end` only those with (position + phase) % period < width are read;
+ * period 0: all. */
+struct k_comb {
+	int32_t period, phase, width, end;
 };
 
 /* Each row sees all positions up to its own: one range for each row. */
@@ -163,6 +195,13 @@ struct k_attention {   /* rule 11; out is quantised for the output matrix (rule 
 	const struct k_row *rows;
 	const struct k_range *ranges; /* [n, n_ranges] what each row sees */
 	int32_t n_ranges;
+	/* On a CPU alone, else NULL. Of what a row sees: the groups that its heads read, as k_pick
+	 * writes them; the positions that all of them read */
+	const uint8_t *picked; /* [n, n_kv_heads, picked_stride] */
+	int32_t picked_stride;
+	const struct k_comb *comb; /* [n] */
+	const float *sink_q;       /* as q: the query for the first n_sinks positions; NULL: q */
+	int32_t n_sinks;
 	const int32_t *const *pages; /* block tables; an entry that no row sees may be -1 */
 	const struct k_kv *kv;
 	float softcap; /* 0: none */
@@ -240,10 +279,12 @@ struct k_stats {
 
 enum k_kind {
 #define X(name, ...) K_OP_##name,
-	K_KINDS(X)
+	K_KINDS(X) K_HOST_KINDS(X)
 #undef X
 		K_N_KINDS
 };
+/* Kinds from here on have no kernels on a device. */
+enum { K_HOST_FIRST = K_OP_extent };
 
 /* What an op is for: the unit in which time is shown. name, label on the screen, what it does. */
 #define K_STAGES(X)                                                                                \
@@ -278,6 +319,7 @@ struct k_op {
 	union {
 #define X(name, ...) struct k_##name name;
 		K_KINDS(X)
+		K_HOST_KINDS(X)
 #undef X
 	} u;
 	/* Fields that a walk writes are together, after those that all threads read: else each step
@@ -408,6 +450,10 @@ double k_measure_int(struct k_ctx *ctx);
 /* The same of f32, as attention and weights that are floats use them; 0: not measured, as on a
  * device. */
 double k_measure_float(struct k_ctx *ctx);
+
+/* Adds the positions that a row's kv head reads to those in bits [pos / 16 + 1]: 16 of a group,
+ * from the lowest bit on. */
+void k_attention_reads(const struct k_attention *a, int32_t r, int32_t kv_head, uint16_t *bits);
 
 /* The probabilities of one row and head over positions 0 … pos, p [pos + 1], as rule 11 scales
  * them, 0 for positions it does not see: computed by the reference on the calling thread, from

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "kernels/format/cache.h"
-#include "kernels/format/formats.h"
+#include "kernels/selfcheck_data.h"
 
 enum {
 	ROWS = 6,   /* kernels differ for one, a few and many rows */
@@ -39,6 +39,9 @@ static const uint64_t known[K_N_KINDS] = {
 	[K_OP_conv] = 0x8296cb3a655a1bda,
 	[K_OP_scan] = 0xaab211538d613962,
 	[K_OP_stats] = 0xc0f61c6f7be2acea,
+	[K_OP_extent] = 0xe9205eded8bf5b36,
+	[K_OP_pick] = 0x8d44b75f98a140f1,
+	[K_OP_turn] = 0x7bb22bcf13373726,
 };
 
 /* Aligned like the memory of a step. */
@@ -65,76 +68,6 @@ struct data {
 	struct err *e;
 	bool failed;
 };
-
-/* count numbers of either sign, mostly below 2, a few tiny. */
-static void fill(float *x, size_t count, uint32_t stream)
-{
-	uint32_t w[4];
-
-	for (size_t i = 0; i < count; i++) {
-		if (i % 4 == 0)
-			k_draw_words(0, (uint32_t)(i / 4), stream, 0, 0, w);
-		x[i] = k_fma(k_uniform(w[i % 4]), 4.0f, -2.0f) * (w[i % 4] % 32 == 0 ? 0x1p-130f : 1.0f);
-	}
-}
-
-/* Writes x at p, as a number of a format. */
-static void put_number(uint8_t *p, int32_t number, float x)
-{
-	const uint32_t bits = k_bits(x);
-	const uint16_t h = number == K_NUM_BF16 ? (uint16_t)(bits >> 16) : k_f32_to_f16(x);
-
-	if (number == K_NUM_F32)
-		memcpy(p, &x, sizeof x);
-	else if (number == K_NUM_E8M0)
-		*p = (uint8_t)(bits >> 23);
-	else
-		memcpy(p, &h, sizeof h);
-}
-
-/* Sets the floats in a block of weights (all of it, or its scales) to moderate values. */
-static void put_floats(uint8_t *block, enum k_type type, const float *x)
-{
-	const struct k_facts f = k_facts_of(type);
-
-	put_number(block + f.at, f.number, x[0]);
-	if (k_has_min(type))
-		put_number(block + f.min_at, f.number, x[1]);
-}
-
-/* Random bits for weights, except that their floats are moderate. */
-static void fill_weights(uint8_t *raw, enum k_type type, size_t count)
-{
-	const struct k_type_info *t = &k_types[type];
-	uint32_t w[4];
-	float scale[4];
-
-	for (size_t i = 0; i < count / (size_t)t->block; i++) {
-		uint8_t *block = raw + i * (size_t)t->block_bytes;
-
-		for (int at = 0; at < t->block_bytes; at++) {
-			if (at % 16 == 0)
-				k_draw_words(1, (uint32_t)i, (uint32_t)t->gguf_id, (uint32_t)at, 0, w);
-			block[at] = (uint8_t)(w[at % 16 / 4] >> at % 4 * 8);
-		}
-		for (int f = 0; f < 4; f++)
-			scale[f] = k_uniform(w[f]) - 0.5f;
-		put_floats(block, type, scale);
-	}
-}
-
-static void fold(uint64_t *hash, const void *data, size_t bytes)
-{
-	uint64_t h = 0;
-
-	for (size_t i = 0; i < bytes / 4; i++) {
-		uint32_t word;
-
-		memcpy(&word, (const uint8_t *)data + i * 4, sizeof word);
-		h += k_hash_term(word, (uint32_t)i);
-	}
-	*hash = (*hash ^ h) * 0x9E3779B97F4A7C15u;
-}
 
 /* After a failure no op runs any more: the error is checked at the end. */
 static void selfcheck_run(struct k_ctx *ctx, struct data *d, enum k_kind kind, struct k_op *op)
@@ -280,6 +213,51 @@ static void check_attention(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 	fold_acts(&hash[K_OP_attention], d);
 }
 
+/* What a device does not run. */
+static void check_pick(struct k_ctx *ctx, struct data *d, uint64_t *hash)
+{
+	struct k_kv kv = cache_of(d);
+	const int32_t *tables[1] = { d->table };
+	const int32_t budget[] = { 3, 4 };
+	struct k_row row[GROUPS];
+	struct k_op op;
+
+	if (!k_is_host(ctx))
+		return;
+	kv.extents = true;
+	kv.format = K_CACHE_bf16;
+	for (int32_t g = 0; g < GROUPS; g++)
+		row[g] = (struct k_row){ .pos = g * K_GROUP + K_GROUP - 1 };
+	fill_cache(d, K_CACHE_f32);
+	op = (struct k_op){ .u.extent = { .n = GROUPS, .rows = row, .pages = tables, .kv = &kv } };
+	selfcheck_run(ctx, d, K_OP_extent, &op);
+	fold(&hash[K_OP_extent], d->kv, sizeof d->kv);
+	op = (struct k_op){ .u.pick = { .q = d->q,
+							.out = (uint8_t *)d->ids,
+							.stride = 2,
+							.n_heads = HEADS,
+							.n = 2,
+							.rows = d->row,
+							.budget = budget,
+							.pages = tables,
+							.kv = &kv } };
+	memset(d->ids, 0, sizeof d->ids);
+	selfcheck_run(ctx, d, K_OP_pick, &op);
+	fold(&hash[K_OP_pick], d->ids, sizeof d->ids);
+	op = (struct k_op){ .u.turn = { .q = d->q,
+							.out = d->out,
+							.cos = d->cos,
+							.sin = d->sin,
+							.pos = d->table,
+							.rope_dim = HEAD_DIM,
+							.n_heads = HEADS,
+							.head_dim = HEAD_DIM,
+							.n = PAGES,
+							.scale = 0.5f } };
+	selfcheck_run(ctx, d, K_OP_turn, &op);
+	fold(&hash[K_OP_turn], d->out, PAGES * DIM * sizeof *d->out);
+}
+
 static void check_rows(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 {
 	struct k_op op = { .u.norm = { .x = d->x,
@@ -417,6 +395,7 @@ int k_selfcheck_hashes(struct k_ctx *ctx, uint64_t hash[K_N_KINDS], struct err *
 	status = check_weights(ctx, d, hash, e);
 	check_rope(ctx, d, hash);
 	check_attention(ctx, d, hash);
+	check_pick(ctx, d, hash);
 	check_rows(ctx, d, hash);
 	check_recurrence(ctx, d, hash);
 	check_mixture(ctx, d, hash);
@@ -429,16 +408,17 @@ int k_selfcheck(struct k_ctx *ctx, struct err *e)
 {
 	static const char *const names[K_N_KINDS] = {
 #define X(name, ...) #name,
-		K_KINDS(X)
+		K_KINDS(X) K_HOST_KINDS(X)
 #undef X
 	};
+	const int n = k_is_host(ctx) ? K_N_KINDS : K_HOST_FIRST;
 	uint64_t hash[K_N_KINDS];
 
 	if (K_FREE) /* a build without a fixed order has no known answers */
 		return 0;
 	if (k_selfcheck_hashes(ctx, hash, e))
 		return -1;
-	for (int i = 0; i < K_N_KINDS; i++)
+	for (int i = 0; i < n; i++)
 		if (hash[i] != known[i])
 			return err_set(e, ERR_DEVICE,
 				"the %s kernel (%s) does not give the known answers of arithmetic %d "

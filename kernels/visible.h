@@ -153,9 +153,50 @@ K_INLINE void k_hull_add(struct k_hull *h, struct k_range r)
 	}
 }
 
+/* Which groups of a span a row's kv head reads, of those that its ranges have: a bit each. */
+K_INLINE uint32_t k_picked(const struct k_attention *a, int32_t r, int32_t kv_head, int32_t span)
+{
+	return a->picked ? a->picked[((size_t)r * (size_t)a->kv->n_kv_heads + (size_t)kv_head) *
+									 (size_t)a->picked_stride +
+								 (size_t)span]
+					 : 0xff;
+}
+
 K_INLINE const struct k_range *k_row_ranges(const struct k_attention *a, int32_t r)
 {
 	return a->ranges + (size_t)r * (size_t)a->n_ranges;
+}
+
+/* Of 32 positions from `base` on, those that a comb has. */
+K_INLINE uint32_t k_comb_word(const struct k_comb *c, int32_t base)
+{
+	uint32_t word = 0;
+	int32_t at = (base + c->phase) % c->period;
+
+	if (base >= c->end)
+		return ~0u;
+	/* from tooth to tooth: the next one that ends after base */
+	for (int32_t t = -at; t < 32; t += c->period) {
+		const int32_t lo = t < 0 ? 0 : t, hi = t + c->width < 32 ? t + c->width : 32;
+
+		if (lo < hi)
+			word |= (~0u >> (32 - (hi - lo))) << lo;
+	}
+	return c->end - base >= 32 ? word : word | ~0u << (c->end - base);
+}
+
+/* The bits of span `span` that a row's kv head reads. */
+K_INLINE struct k_bits k_row_bits(
+	const struct k_attention *a, int32_t r, int32_t kv_head, int32_t span)
+{
+	struct k_bits b = k_bits_of(k_row_ranges(a, r), a->n_ranges, span);
+	const uint32_t picked = k_picked(a, r, kv_head, span);
+
+	for (int32_t w = 0; w < K_BITS && picked != 0xff; w++)
+		b.word[w] &= (picked >> 2 * w & 1) * 0xffffu | (picked >> (2 * w + 1) & 1) * 0xffff0000u;
+	for (int32_t w = 0; w < K_BITS && a->comb && a->comb[r].period; w++)
+		b.word[w] &= k_comb_word(&a->comb[r], span * K_SPAN + w * 32);
+	return b;
 }
 
 /* Adds what row r sees. */

@@ -262,6 +262,14 @@ const struct schema_view
 									 "\tnullif(" U16("a.share",
 										 "22 * l.i + 2 * k.i + 1") ", 65535) / 65534.0 AS share\n"
 																   "FROM sparsity a CROSS JOIN l ON l.i < length(a.share) / 22 CROSS JOIN k" },
+			{ "pages_read",
+				"share of a page's keys that a row read, over all layers and heads, where that is not all",
+				"WITH RECURSIVE " COUNT("n",
+					"8192") "\n"
+							"SELECT a.seq, a.step, a.request, a.pos, n.i AS page_of_sequence,\n"
+							"\t" U8("a.read",
+								"n.i + 1") " / 255.0 AS share\n"
+										   "FROM attention a CROSS JOIN n ON n.i < length(a.read)" },
 			{ "settings", "settings as they stand at the end; setting has every change",
 				"SELECT name, value, max(seq) AS since_seq FROM setting GROUP BY name" },
 			{ NULL, NULL, NULL },

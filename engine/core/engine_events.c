@@ -251,6 +251,8 @@ void engine_emit_step(struct engine *e)
 	s->pages_shared = use.shared;
 	count_waste(e, s);
 	s->bytes = s->ops = 0;
+	s->kv_bytes = (int64_t)e->forward.kv_bytes;
+	s->kv_whole_bytes = (int64_t)e->forward.kv_whole_bytes;
 	for (int i = 0; i < K_N_STAGES; i++) {
 		s->bytes += (int64_t)e->forward.stage[i].bytes;
 		s->ops += (int64_t)e->forward.stage[i].ops;

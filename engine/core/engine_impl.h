@@ -57,9 +57,11 @@ struct engine_drafting {
 /* engine_observe.c: what is observed beside what a step needs. */
 struct engine_observing {
 	bool on;
-	bool once;         /* all rows of the next step are observed */
-	uint8_t *packed;   /* shares of attention, packed for the event */
-	float *page_share; /* [pages of the longest sequence] */
+	bool once;       /* all rows of the next step are observed */
+	uint8_t *packed; /* shares of attention, packed for the event */
+	/* [pages of the longest sequence, of 16] */
+	float *page_share, *page_read;
+	uint16_t *reads; /* positions of each group */
 	struct waits waits;
 };
 

@@ -15,8 +15,12 @@ static int observe_open(struct engine *e, void **state, struct err *err)
 	*state = NULL;
 	o->on = true;
 	o->page_share = calloc(blocks, sizeof *o->page_share);
-	o->packed = malloc((size_t)e->info.n_layers * (blocks + sizeof(uint16_t)));
-	return o->page_share && o->packed ? 0 : err_set(err, ERR_MEMORY, "no memory for attention");
+	o->page_read = calloc(blocks, sizeof *o->page_read);
+	o->reads = calloc(blocks, sizeof *o->reads);
+	o->packed = malloc((size_t)e->info.n_layers * (blocks + sizeof(uint16_t)) + blocks);
+	return o->page_share && o->page_read && o->reads && o->packed
+			   ? 0
+			   : err_set(err, ERR_MEMORY, "no memory for attention");
 }
 
 static void observe_close(struct engine *e, void *state)
@@ -24,6 +28,8 @@ static void observe_close(struct engine *e, void *state)
 	(void)state;
 	waits_close(&e->observe.waits);
 	free(e->observe.page_share);
+	free(e->observe.page_read);
+	free(e->observe.reads);
 	free(e->observe.packed);
 }
 
@@ -109,17 +115,65 @@ static void pack_heads(struct engine *e, const struct observed *o, const struct 
 		packed[p] = pack_share(e->observe.page_share[p] / (float)n);
 }
 
-/* Share of the positions visible to the row in this layer, in 1/65535. */
-static uint16_t pack_near_zero(const struct observed *o, const struct k_attention *a)
+/* Returns how many layers have attention. */
+static int32_t begin_reads(struct engine *e, const struct observed *o)
 {
-	const struct k_range *ranges = a->ranges + o->row * a->n_ranges;
-	int64_t seen = 0, near = 0;
+	int32_t n = 0;
 
-	for (int32_t i = 0; i < a->n_ranges; i++)
-		seen += ranges[i].end - ranges[i].first;
+	memset(e->observe.page_read, 0, (size_t)o->n_pages * sizeof *e->observe.page_read);
+	for (int32_t i = 0; i < e->forward.program.n_ops; i++)
+		n += e->forward.program.op[i].kind == K_OP_attention;
+	return n;
+}
+
+/* Marks the positions of each group that a kv head reads; returns how many. */
+static int64_t mark_reads(
+	struct engine *e, const struct observed *o, const struct k_attention *a, int32_t kv_head)
+{
+	const int32_t n_groups = o->pos / K_GROUP + 1;
+	int64_t n = 0;
+
+	memset(e->observe.reads, 0, (size_t)n_groups * sizeof *e->observe.reads);
+	k_attention_reads(a, o->row, kv_head, e->observe.reads);
+	for (int32_t g = 0; g < n_groups; g++)
+		n += __builtin_popcount(e->observe.reads[g]);
+	return n;
+}
+
+/* Adds what a layer's heads read of each page to e->observe.page_share, as a share of n_layers.
+ * Returns the share of all those positions, of all heads, whose attention is near zero, in 1/65535.
+ */
+static uint16_t add_reads(
+	struct engine *e, const struct observed *o, const struct k_attention *a, int32_t n_layers)
+{
+	const int32_t per_page = e->memory.page_size / K_GROUP, n_kv = a->kv->n_kv_heads;
+	int64_t read = 0, near = 0;
+
+	for (int32_t h = 0; h < n_kv; h++) {
+		read += mark_reads(e, o, a, h);
+		for (int32_t g = 0; g <= o->pos / K_GROUP; g++)
+			e->observe.page_read[g / per_page] +=
+				(float)__builtin_popcount(e->observe.reads[g]) / (float)(n_layers * n_kv);
+	}
 	for (int32_t h = 0; h < a->n_heads; h++)
 		near += a->near_zero[o->at * a->n_heads + h];
-	return (uint16_t)(near * 65535 / (a->n_heads * seen));
+	return (uint16_t)(near * 65535 / (a->n_heads / n_kv * read));
+}
+
+/* Of each page, the share of its positions that were read, into packed [n_pages]; returns whether
+ * some were not. */
+static bool pack_reads(const struct engine *e, const struct observed *o, uint8_t *packed)
+{
+	bool some = false;
+
+	for (int32_t p = 0; p < o->n_pages; p++) {
+		const int32_t left = o->pos + 1 - p * e->memory.page_size;
+		const int32_t held = left < e->memory.page_size ? left : e->memory.page_size;
+
+		packed[p] = (uint8_t)(255 * e->observe.page_read[p] / (float)held + 0.5f);
+		some |= packed[p] < 255;
+	}
+	return some;
 }
 
 static void emit_head(struct engine *e, const struct observed *o, const struct k_attention *a)
@@ -146,7 +200,8 @@ static void emit_attention(struct engine *e, const struct plan_item *item)
 		pos / e->memory.page_size + 1 };
 	const size_t pages = (size_t)o.n_pages, layers = (size_t)e->info.n_layers;
 	const struct k_attention *chosen = NULL;
-	uint8_t *near = e->observe.packed + layers * pages;
+	uint8_t *near = e->observe.packed + layers * pages, *read = near + layers * sizeof(uint16_t);
+	const int32_t n_attention = begin_reads(e, &o);
 	struct event ev;
 
 	memset(e->observe.packed, 0, layers * (pages + sizeof(uint16_t)));
@@ -157,8 +212,8 @@ static void emit_attention(struct engine *e, const struct plan_item *item)
 		if (f->program.op[i].kind != K_OP_attention)
 			continue;
 		pack_heads(e, &o, a, 0, a->n_heads, e->observe.packed + (size_t)layer * pages);
-		memcpy(near + sizeof(uint16_t) * (size_t)layer, &(uint16_t){ pack_near_zero(&o, a) },
-			sizeof(uint16_t));
+		memcpy(near + sizeof(uint16_t) * (size_t)layer,
+			&(uint16_t){ add_reads(e, &o, a, n_attention) }, sizeof(uint16_t));
 		if (layer == e->set.observe_layer && e->set.observe_head >= 0)
 			chosen = a;
 	}
@@ -170,6 +225,8 @@ static void emit_attention(struct engine *e, const struct plan_item *item)
 		.share = { e->observe.packed, layers * pages },
 		.threshold = (double)f->threshold,
 		.near_zero = { near, layers * sizeof(uint16_t) } };
+	if (pack_reads(e, &o, read))
+		ev.u.attention.read = (struct ev_span){ read, pages };
 	stream_emit(&e->stream, &ev);
 	if (chosen)
 		emit_head(e, &o, chosen);

@@ -134,6 +134,21 @@ int engine_apply_cache_format(struct engine *e, struct engine_options *to, struc
 	return 0;
 }
 
+/* Pages have the extents of keys only where rows choose by them. */
+static int set_extents(struct engine *e, bool extents, struct err *err)
+{
+	const struct memory_specs old = e->specs;
+	bool same = true;
+
+	memory_set_extents(&e->specs, extents);
+	for (int32_t g = 0; g < old.n; g++)
+		same &= e->specs.group[g].kv.extents == old.group[g].kv.extents;
+	if (same || !remake_pages(e, e->memory.page_size, err))
+		return 0;
+	e->specs = old;
+	return -1;
+}
+
 /* A policy that hides nothing from this model in its longest sequences is `full`. Cached pages were
  * computed under another policy and are dropped. */
 int engine_apply_visible(struct engine *e, struct engine_options *to, struct err *err)
@@ -152,8 +167,14 @@ int engine_apply_visible(struct engine *e, struct engine_options *to, struct err
 		lossy |= visible_is_lossy(&v, e->forward.needs.window[i], e->info.ctx);
 	if (e->model && !lossy)
 		v = full;
+	if (e->kernels && !k_is_host(e->kernels) && !visible_is_plain(&v))
+		return err_set(err, ERR_USAGE,
+			"visible %s: a GPU's kernels read all positions in sight; use --backend cpu",
+			to->visible);
 	if (!visible_same(&v, &e->forward.visible))
 		prefix_clear(&e->prefix);
+	if (set_extents(e, visible_picks(&v), err))
+		return -1;
 	e->forward.visible = v;
 	memory_set_visible(&e->memory, &v);
 	visible_print(&v, e->visible, sizeof e->visible);

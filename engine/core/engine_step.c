@@ -249,13 +249,12 @@ static void begin(struct engine *e)
 static int64_t pairs_of(const struct engine *e, const struct plan_item *item)
 {
 	const int32_t plain = item->n_rows - item->n_drafts;
-	struct k_range seen[VISIBLE_RANGES];
 	int64_t pairs = 0;
 
 	for (int32_t i = 0; e->info.n_heads && i < item->n_rows; i++) {
 		int32_t ahead = i < plain ? i : plain - 1 + draft_depth(&item->r->draft, i - plain);
 
-		pairs += visible_ranges(&e->forward.visible, 0, item->pos + ahead, seen);
+		pairs += visible_reads(&e->forward.visible, 0, item->pos + ahead);
 	}
 	return pairs;
 }

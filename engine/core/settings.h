@@ -157,7 +157,8 @@ struct setting {
 	X(TEXT, visible, "full", engine_apply_visible, .name = "visible", .group = "Exactness",                    \
 		.arg = "POLICY", .when = SETTING_IDLE, .effect = SETTING_LOSSY, .more = visible_offer,                 \
 		.doc =                                                                                                 \
-			"positions that a token sees of those before it: all, the last N, or the first N and the last N")  \
+			"positions that a token sees of those before it: all, the last N, the first N and the last N "     \
+			"(stream: counted inside the cache), a pattern with gaps, or those that matter most to it")        \
 	X(CHOICE, cache_format, "f16", engine_apply_cache_format, .name = "cache-format",                          \
 		.group = "Exactness", .when = SETTING_IDLE, .effect = SETTING_LOSSY,                                   \
 		.words = (const char *const[]){ K_CACHES(SETTING_CACHE_WORD) NULL },                                   \

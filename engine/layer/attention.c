@@ -43,7 +43,8 @@ static void attention_need(const void *params, struct forward_needs *n)
 {
 	const struct attention *a = params;
 
-	n->ops += 6 + 2 * a->head_norms + (a->post != NULL);
+	n->ops += 9 + 2 * a->head_norms + (a->post != NULL);
+	forward_widen(&n->kv_heads, a->n_kv_heads);
 	forward_widen(&n->q, a->n_heads * a->head_dim);
 	forward_widen(&n->kv, a->n_kv_heads * a->head_dim);
 	forward_sees(n, a->window);
@@ -94,9 +95,61 @@ static void add_rope(struct forward *f, const struct attention *a, float *q, con
 		.n_also = f->n_also };
 }
 
-static void add_attention(
-	struct forward *f, const struct attention *a, const float *q, struct k_acts out)
+/* A second query for the first positions, made of q before it is rotated; NULL: there is none. */
+static const float *add_turn(struct forward *f, const struct attention *a, const float *q)
 {
+	const struct model_rope *t = &f->model->rope[a->rope];
+
+	if (!visible_policy_of(&f->visible)->turned)
+		return NULL;
+	program_add(&f->program, K_OP_turn, K_STAGE_rope)->u.turn = (struct k_turn){ .q = q,
+		.out = f->sink_q,
+		.cos = t->cos,
+		.sin = t->sin,
+		.pos = f->turned,
+		.rope_dim = t->dim,
+		.n_heads = a->n_heads,
+		.head_dim = a->head_dim,
+		.n = f->n_rows,
+		.neox = t->halves,
+		.scale = a->scale };
+	return f->sink_q;
+}
+
+/* Returns where the choice will be; NULL: rows read all that they see. */
+static const uint8_t *add_pick(struct forward *f, const struct attention *a, const float *q)
+{
+	const size_t row = (size_t)f->needs.kv_heads * (size_t)f->picked_stride;
+	const struct k_kv *kv = &f->store[a->group].kv;
+	uint8_t *out = f->picked + (size_t)f->program.layer * (size_t)f->n_rows * row;
+
+	if (!visible_picks(&f->visible) || a->window)
+		return NULL;
+	program_add(&f->program, K_OP_extent, K_STAGE_rope)->u.extent =
+		(struct k_extent){ .layer = a->kv_layer,
+			.n = f->n_rows,
+			.rows = f->rows,
+			.also = f->also,
+			.n_also = f->n_also,
+			.pages = f->pages[a->group],
+			.kv = kv };
+	program_add(&f->program, K_OP_pick, K_STAGE_attention)->u.pick = (struct k_pick){ .q = q,
+		.out = out,
+		.stride = f->picked_stride,
+		.n_heads = a->n_heads,
+		.layer = a->kv_layer,
+		.n = f->n_rows,
+		.rows = f->rows,
+		.budget = f->budget,
+		.pages = f->pages[a->group],
+		.kv = kv };
+	return out;
+}
+
+static void add_attention(struct forward *f, const struct attention *a, const float *q,
+	const float *sink_q, struct k_acts out)
+{
+	const uint8_t *picked = add_pick(f, a, q);
 	struct k_op *op = program_add(&f->program, K_OP_attention, K_STAGE_attention);
 
 	op->u.attention = (struct k_attention){ .q = q,
@@ -107,6 +160,11 @@ static void add_attention(
 		.rows = f->rows,
 		.ranges = forward_sight(f, a->window)->ranges,
 		.n_ranges = forward_n_ranges(f, a->window),
+		.picked = picked,
+		.picked_stride = f->picked_stride,
+		.comb = visible_policy_of(&f->visible)->comb ? f->comb : NULL,
+		.sink_q = sink_q,
+		.n_sinks = f->visible.arg[0],
 		.pages = f->pages[a->group],
 		.kv = &f->store[a->group].kv,
 		.softcap = a->softcap };
@@ -118,6 +176,7 @@ static void attention_write(struct forward *f, const void *params)
 	struct k_acts mixed = program_acts_of(f->mixed, a->n_heads * a->head_dim);
 	struct k_program *p = &f->program;
 	struct k_matmul *m;
+	const float *sink_q;
 	float *q;
 
 	program_norm(p, f->x, NULL, a->norm, f->model->config.norm_eps, f->normed, f->n_rows);
@@ -126,8 +185,9 @@ static void attention_write(struct forward *f, const void *params)
 	program_part(m, &a->k, a->k_bias, NULL, f->k);
 	program_part(m, &a->v, a->v_bias, NULL, f->v);
 	q = add_head_norm(f, a->q_norm, f->q, f->q_normed, a->n_heads, a->head_dim);
+	sink_q = add_turn(f, a, q);
 	add_rope(f, a, q, add_head_norm(f, a->k_norm, f->k, f->k_normed, a->n_kv_heads, a->head_dim));
-	add_attention(f, a, q, mixed);
+	add_attention(f, a, q, sink_q, mixed);
 	if (f->n_observed)
 		forward_add_sparse(f, mixed, 0, false);
 	forward_add_product(f, K_STAGE_out, mixed, &a->out, a->out_bias, a->post_norm);

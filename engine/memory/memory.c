@@ -58,6 +58,12 @@ void memory_set_format(struct memory_specs *m, enum k_cache format)
 		m->group[g].kv.format = format;
 }
 
+void memory_set_extents(struct memory_specs *m, bool extents)
+{
+	for (int32_t g = 0; g < m->n; g++)
+		m->group[g].kv.extents = extents && !m->group[g].kind->is_state && !m->group[g].window;
+}
+
 bool memory_has_states(const struct memory_specs *m)
 {
 	for (int32_t g = 0; g < m->n; g++)

@@ -54,6 +54,8 @@ struct memory_specs {
 };
 /* The format of all keys and values. */
 void memory_set_format(struct memory_specs *m, enum k_cache format);
+/* Whether pages have the extents of keys, where rows of a layer without a window choose. */
+void memory_set_extents(struct memory_specs *m, bool extents);
 /* The group that a layer of this spec belongs to, made if it is new. Groups are of one kind, one
  * shape of keys and values and one window; all recurrent layers are one. *layer: index of the layer
  * in its group; *at: where its state begins in the group's. -1 and an error: too many groups. */

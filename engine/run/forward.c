@@ -34,9 +34,11 @@ int32_t forward_n_ranges(const struct forward *f, int32_t window)
 /* A request reads the positions that its first row sees, and one more for each further row. */
 static void sight_fill(struct forward *f, struct forward_sight *s)
 {
+	const struct visible full = { 0 };
 	const int32_t n = forward_n_ranges(f, s->window);
+	struct k_range all[VISIBLE_RANGES];
 
-	s->positions = s->pairs = 0;
+	s->positions = s->pairs = s->whole = 0;
 	for (int32_t r = 0, item = 0; r < f->n_rows; r++) {
 		int32_t seen = visible_ranges(
 			&f->visible, s->window, f->rows[r].pos, s->ranges + (size_t)r * (size_t)n);
@@ -44,7 +46,26 @@ static void sight_fill(struct forward *f, struct forward_sight *s)
 
 		s->pairs += (uint64_t)seen;
 		s->positions += first ? (uint64_t)seen : 1;
+		s->whole += first ? (uint64_t)visible_ranges(&full, s->window, f->rows[r].pos, all) : 1;
 		item += first;
+	}
+}
+
+/* What rows read of it. */
+static void fill_reads(struct forward *f)
+{
+	const struct visible_policy *p = visible_policy_of(&f->visible);
+	const int32_t *arg = f->visible.arg;
+
+	for (int32_t r = 0; r < f->n_rows; r++) {
+		const int32_t pos = f->rows[r].pos;
+
+		if (p->groups)
+			f->budget[r] = p->groups(arg, pos);
+		if (p->comb)
+			f->comb[r] = p->comb(arg, pos);
+		if (p->turned)
+			f->turned[r] = p->turned(arg, pos);
 	}
 }
 
@@ -181,6 +202,7 @@ static void prepare(struct forward *f)
 
 	for (int32_t i = 0; i < f->needs.n_windows; i++)
 		sight_fill(f, &f->sight[i]);
+	fill_reads(f);
 	set_share_stride(f);
 	s.stride = f->share_stride;
 	if (!f->program.version || s.rows != f->built.rows || s.out != f->built.out ||
@@ -221,6 +243,7 @@ int forward_run(struct forward *f, bool timed, struct err *e)
 	f->program.timed = timed;
 	if (k_run(f->model->kernels, &f->program, e) || (!f->ask && forward_fetch(f, 0, f->n_out, e)))
 		return -1;
+	forward_count_read(f);
 	memset(f->stage, 0, sizeof f->stage);
 	for (int32_t i = 0; i < f->program.n_ops; i++) {
 		struct k_op *op = &f->program.op[i];
@@ -306,6 +329,14 @@ static struct forward_needs find_needs(const struct model *m)
 	return n;
 }
 
+static void cut_reads(struct forward *f, struct cutter *c, size_t rows)
+{
+	f->budget = program_cut(c, rows, sizeof *f->budget);
+	f->comb = program_cut(c, rows, sizeof *f->comb);
+	f->turned = program_cut(c, rows, sizeof *f->turned);
+	f->reads = program_cut(c, (size_t)f->max_groups, sizeof *f->reads);
+}
+
 static void cut_shared(struct forward *f, struct cutter *c)
 {
 	const struct model_config *m = &f->model->config;
@@ -314,6 +345,7 @@ static void cut_shared(struct forward *f, struct cutter *c)
 
 	f->ids = program_cut(c, rows, sizeof *f->ids);
 	f->rows = program_cut(c, rows, sizeof *f->rows);
+	cut_reads(f, c, rows);
 	f->also = program_cut(c, (size_t)f->max_also, sizeof *f->also);
 	for (int32_t i = 0; i < f->needs.n_windows; i++)
 		f->sight[i].ranges = program_cut(c, rows * VISIBLE_RANGES, sizeof *f->sight[i].ranges);
@@ -370,8 +402,13 @@ static void cut_work(struct forward *f, struct cutter *c)
 	f->act = cut_acts(c, f->max_rows, &n->act);
 	f->head = cut_acts(c, f->max_out, &n->head);
 	f->computed_logits = program_cut(c, out * (size_t)m->vocab, sizeof *f->logits);
-	if (k_is_host(f->model->kernels))
-		f->logits = f->computed_logits;
+	if (!k_is_host(f->model->kernels))
+		return;
+	f->logits = f->computed_logits;
+	f->sink_q = program_cut(c, rows * (size_t)n->q, sizeof *f->sink_q);
+	f->picked_stride = f->max_groups / (K_SPAN / K_GROUP) + 1;
+	f->picked =
+		program_cut(c, (size_t)m->n_layers * rows, (size_t)n->kv_heads * (size_t)f->picked_stride);
 }
 
 /* Counts, takes, hands out. */

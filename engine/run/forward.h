@@ -39,7 +39,7 @@ enum { FORWARD_SIGHTS = 4 /* windows of one model that differ */ };
 struct forward_needs {
 	int32_t ops;                                   /* of all layers */
 	int32_t window[FORWARD_SIGHTS + 1], n_windows; /* more are too many */
-	int32_t q, kv, wide;
+	int32_t q, kv, kv_heads, wide;
 	int32_t masked; /* widest activations of which `mask` has the bits */
 	int32_t q_normed, k_normed;
 	bool added; /* a layer normalises its result before it is added */
@@ -81,6 +81,7 @@ struct forward_sight {
 	/* for counting: positions of the cache that attention reads; pairs of query and visible
 	 * position */
 	uint64_t positions, pairs;
+	uint64_t whole; /* positions that attention would read if rows saw all */
 };
 
 struct forward {
@@ -90,10 +91,18 @@ struct forward {
 
 	/* what the caller fills in for a step, in memory shared with the kernels */
 	int32_t n_rows, n_out, n_observed, n_also;
-	int32_t n_layers;    /* layers to run; all of the model's, unless the caller sets fewer */
-	int32_t *ids;        /* [max_rows] */
-	struct k_row *rows;  /* [max_rows] */
-	struct k_also *also; /* [max_also] */
+	int32_t n_layers; /* layers to run; all of the model's, unless the caller sets fewer */
+	int32_t *ids;     /* [max_rows] */
+	/* what rows read of what they see, by the policy: how many groups, and which, as k_pick writes
+	 * them; positions; the position by which the query for the first ones is rotated */
+	int32_t *budget; /* [max_rows] */
+	uint8_t *picked; /* [layers][n_rows][needs.kv_heads][picked_stride]; NULL on a device */
+	int32_t picked_stride;
+	struct k_comb *comb;                      /* [max_rows] */
+	int32_t *turned;                          /* [max_rows] */
+	uint16_t *reads;                          /* [max_groups] for counting alone */
+	struct k_row *rows;                       /* [max_rows] */
+	struct k_also *also;                      /* [max_also] */
 	const int32_t **pages[MEMORY_GROUPS];     /* [max_rows] block tables, by rows[].seq */
 	struct k_state_row *state[MEMORY_GROUPS]; /* [max_rows]; groups of states alone */
 	int32_t *out_row;                         /* [max_out] rows whose logits are wanted */
@@ -132,12 +141,15 @@ struct forward {
 	uint32_t *mask; /* [layers][n_rows][needs.masked / 32] bits of those that are not small */
 	k_atomic_int *nan_row; /* r + 1 of a row whose keys or values were not numbers */
 	struct forward_stage stage[K_N_STAGES];
+	/* keys and values that attention read in the step, and would have read if rows saw all */
+	uint64_t kv_bytes, kv_whole_bytes;
 	struct forward_sight sight[FORWARD_SIGHTS]; /* [needs.n_windows] */
 
 	/* the kernels' own */
 	/* [max_rows, …]: scratch of the layers, except x, the residual stream */
 	float *x;         /* [dim] */
 	float *q, *k, *v; /* [needs.q], [needs.kv], [needs.kv] */
+	float *sink_q;    /* [needs.q]; NULL on a device */
 	float *gate, *up; /* [needs.wide] */
 	float *q_normed, *k_normed;
 	float *added; /* [dim] if needs.added */
@@ -179,6 +191,8 @@ struct forward_product {
 	uint64_t bytes, row_values; /* of all: packed; values read and written for each row */
 	bool each_row;              /* a mixture of experts: each row reads weights of its own */
 };
+/* After a run: counts what attention read, also where rows chose. */
+void forward_count_read(struct forward *f);
 /* Sets an op's bytes and operations, by its shapes and what the step's rows see. */
 void forward_count(const struct forward *f, struct k_op *op);
 /* Adds the products of an op to the n ones at out; returns how many there are then. */

@@ -1,6 +1,8 @@
 /* See forward.h: bytes moved and operations done, from shapes. */
 #include "engine/run/forward.h"
 
+#include <string.h>
+
 static void count_matmul(const struct forward *f, struct k_op *op)
 {
 	const struct k_matmul *m = &op->u.matmul;
@@ -27,6 +29,48 @@ static void count_attention(const struct forward *f, struct k_op *op)
 	op->ops = s->pairs * width * 4;
 }
 
+/* Bytes that the rows of a step read of the cache where they do not read all that they see: of each
+ * request, by head, those of all its rows together; keys by the group, values by the position. */
+static uint64_t bytes_read(const struct forward *f, const struct k_attention *a)
+{
+	const uint64_t cell = (uint64_t)(a->kv->head_dim * k_cache_bytes(a->kv->format));
+	uint64_t n = 0;
+
+	for (int32_t i = 0; i < f->n_items * a->kv->n_kv_heads; i++) {
+		const int32_t item = i / a->kv->n_kv_heads, head = i % a->kv->n_kv_heads;
+		const int32_t end = item + 1 < f->n_items ? f->item_row[item + 1] : f->n_rows;
+		const int32_t groups = f->rows[end - 1].pos / K_GROUP + 1;
+
+		memset(f->reads, 0, (size_t)groups * sizeof *f->reads);
+		for (int32_t r = f->item_row[item]; r < end; r++)
+			k_attention_reads(a, r, head, f->reads);
+		for (int32_t g = 0; g < groups; g++)
+			n += f->reads[g] ? (uint64_t)(K_GROUP + __builtin_popcount(f->reads[g])) : 0;
+	}
+	return n * cell;
+}
+
+void forward_count_read(struct forward *f)
+{
+	f->kv_bytes = f->kv_whole_bytes = 0;
+	for (int32_t i = 0; i < f->program.n_ops; i++) {
+		struct k_op *op = &f->program.op[i];
+		const struct k_attention *a = &op->u.attention;
+		const struct forward_sight *s = f->sight;
+		uint64_t kv, read;
+
+		if (op->kind != K_OP_attention)
+			continue;
+		while (s->ranges != a->ranges)
+			s++;
+		kv = 2 * (uint64_t)(a->kv->n_kv_heads * a->kv->head_dim * k_cache_bytes(a->kv->format));
+		read = a->picked || a->comb ? bytes_read(f, a) : s->positions * kv;
+		op->bytes = op->bytes - s->positions * kv + read;
+		f->kv_bytes += read;
+		f->kv_whole_bytes += s->whole * kv;
+	}
+}
+
 static void count_rope(struct k_op *op)
 {
 	const struct k_rope *a = &op->u.rope;
@@ -35,6 +79,25 @@ static void count_rope(struct k_op *op)
 
 	op->bytes = n * (q * 8 + kv * (8 + 2 * (uint64_t)k_cache_bytes(a->kv->format)));
 	op->ops = n * (q * 4 + kv * 3);
+}
+
+/* Keys of a group are read when it is full, and its extents by each row after it. */
+static void count_pick(const struct forward *f, struct k_op *op)
+{
+	const struct k_kv *kv = op->kind == K_OP_pick ? op->u.pick.kv : op->u.extent.kv;
+	const uint64_t values = (uint64_t)(kv->n_kv_heads * kv->head_dim);
+
+	for (int32_t r = 0; r < f->n_rows; r++) {
+		const int32_t pos = f->rows[r].pos;
+
+		if (op->kind == K_OP_extent && pos % K_GROUP == K_GROUP - 1) {
+			op->bytes += values * (uint64_t)(K_GROUP * k_cache_bytes(kv->format) + 4);
+			op->ops += values * 2 * K_GROUP;
+		} else if (op->kind == K_OP_pick && f->budget[r] <= pos / K_GROUP) {
+			op->bytes += values * 4 * (uint64_t)(pos / K_GROUP);
+			op->ops += (uint64_t)(op->u.pick.n_heads * kv->head_dim * 2 * (pos / K_GROUP));
+		}
+	}
 }
 
 static void count_values(struct k_op *op, struct k_count c)
@@ -64,6 +127,12 @@ void forward_count(const struct forward *f, struct k_op *op)
 	case K_OP_attention: count_attention(f, op); break;
 	case K_OP_rope: count_rope(op); break;
 	case K_OP_experts: count_experts(op); break;
+	case K_OP_extent:
+	case K_OP_pick: count_pick(f, op); break;
+	case K_OP_turn:
+		count_values(
+			op, k_count_values(op->u.turn.n, op->u.turn.n_heads * op->u.turn.head_dim, 8, 4));
+		break;
 	case K_OP_embed:
 		count_values(op, k_count_values(op->u.embed.n, op->u.embed.w->n_cols, 5, 1));
 		break;

@@ -68,6 +68,7 @@ int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *err)
 
 	memset(p, 0, sizeof *p);
 	memory_set_format(&specs, e->specs.group[0].kv.format);
+	memory_set_extents(&specs, visible_picks(&e->forward.visible));
 	if (n < 1 || n > e->info.ctx)
 		return err_set(err, ERR_USAGE, "a look at %d tokens: 1 to %d are possible", n, e->info.ctx);
 	p->model = k_is_host(e->kernels) ? e->model : open_again(e, err);

@@ -302,6 +302,9 @@ static bool probe_walk(void *arg, const struct k_op *op, int32_t layer)
 #undef X
 		more = probe_report_plain(w, op, layer);
 		break;
+	case K_OP_extent:
+	case K_OP_pick:
+	case K_OP_turn: /* what they choose shows in what attention gives */
 	case K_OP_stats:
 	case K_N_KINDS: break;
 	}

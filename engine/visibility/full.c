@@ -8,5 +8,8 @@ static int32_t full_see(const int32_t *arg, int32_t pos, struct k_range *out)
 	return 1;
 }
 
-const struct visible_policy visible_full = { "full", { NULL }, "all positions up to its own",
-	"full", 1, full_see };
+const struct visible_policy visible_full = { .name = "full",
+	.doc = "all positions up to its own",
+	.offer = "full",
+	.n_ranges = 1,
+	.see = full_see };

@@ -3,4 +3,5 @@
 #include "engine/visibility/visibility.h"
 
 const struct visible_policy *const visible_policies[] = { &visible_full, &visible_window,
-	&visible_sinks, NULL };
+	&visible_sinks, &visible_stream, &visible_dilated, &visible_strided, &visible_fixed,
+	&visible_top, &visible_share, NULL };

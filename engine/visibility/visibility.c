@@ -5,9 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct visible_policy *policy_of(const struct visible *v)
+const struct visible_policy *visible_policy_of(const struct visible *v)
 {
 	return v->policy ? v->policy : &visible_full;
+}
+
+static const char *unit_of(const struct visible_policy *p, int i)
+{
+	return !i && p->unit ? p->unit : "";
 }
 
 /* Reads "PART:NUMBER" for each part of the policy, joined by +; "full" has none. */
@@ -17,6 +22,7 @@ static bool parse_parts(const struct visible_policy *p, const char *spec, int32_
 		return !strcmp(spec, p->name);
 	for (int i = 0; i < VISIBLE_ARGS && p->part[i]; i++) {
 		const size_t n = strlen(p->part[i]);
+		const char *unit = unit_of(p, i);
 		char *end;
 		long value;
 
@@ -26,10 +32,10 @@ static bool parse_parts(const struct visible_policy *p, const char *spec, int32_
 			spec[n + 1] > '9')
 			return false;
 		value = strtol(spec + n + 1, &end, 10);
-		if (value < 1 || value > INT32_MAX / 2)
+		if (strncmp(end, unit, strlen(unit)) != 0 || value < 1 || value > INT32_MAX / 2)
 			return false;
 		arg[i] = (int32_t)value;
-		spec = end;
+		spec = end + strlen(unit);
 	}
 	return !*spec;
 }
@@ -42,19 +48,19 @@ static size_t print_parts(const struct visible_policy *p, const int32_t *arg, ch
 	if (!p->part[0])
 		return (size_t)snprintf(buf, cap, "%s", p->name);
 	for (int i = 0; i < VISIBLE_ARGS && p->part[i]; i++) {
-		n += (size_t)snprintf(
-			n < cap ? buf + n : NULL, n < cap ? cap - n : 0, "%s%s:", i ? "+" : "", p->part[i]);
+		char number[16] = "N";
+
 		if (arg)
-			n += (size_t)snprintf(n < cap ? buf + n : NULL, n < cap ? cap - n : 0, "%d", arg[i]);
-		else
-			n += (size_t)snprintf(n < cap ? buf + n : NULL, n < cap ? cap - n : 0, "N");
+			snprintf(number, sizeof number, "%d", arg[i]);
+		n += (size_t)snprintf(n < cap ? buf + n : NULL, n < cap ? cap - n : 0, "%s%s:%s%s",
+			i ? "+" : "", p->part[i], number, unit_of(p, i));
 	}
 	return n;
 }
 
 int visible_parse(struct visible *v, const char *spec, struct err *e)
 {
-	char forms[128] = "";
+	char forms[160] = "";
 	size_t n = 0;
 
 	for (int i = 0; visible_policies[i]; i++) {
@@ -82,12 +88,12 @@ const char *visible_offer(int i)
 
 bool visible_same(const struct visible *a, const struct visible *b)
 {
-	return policy_of(a) == policy_of(b) && !memcmp(a->arg, b->arg, sizeof a->arg);
+	return visible_policy_of(a) == visible_policy_of(b) && !memcmp(a->arg, b->arg, sizeof a->arg);
 }
 
 void visible_print(const struct visible *v, char *buf, size_t cap)
 {
-	print_parts(policy_of(v), v->arg, buf, cap);
+	print_parts(visible_policy_of(v), v->arg, buf, cap);
 }
 
 struct visible visible_of_layer(int32_t window)
@@ -98,8 +104,8 @@ struct visible visible_of_layer(int32_t window)
 
 int32_t visible_n_ranges(const struct visible *v, int32_t window)
 {
-	return policy_of(v)->n_ranges + (window > 0 ? visible_window.n_ranges : visible_full.n_ranges) -
-		   1;
+	return visible_policy_of(v)->n_ranges +
+		   (window > 0 ? visible_window.n_ranges : visible_full.n_ranges) - 1;
 }
 
 int32_t visible_ranges(const struct visible *v, int32_t window, int32_t pos, struct k_range *out)
@@ -107,7 +113,8 @@ int32_t visible_ranges(const struct visible *v, int32_t window, int32_t pos, str
 	const struct visible own = visible_of_layer(window);
 	const int32_t cap = visible_n_ranges(v, window);
 	struct k_range a[VISIBLE_RANGES], b[VISIBLE_RANGES];
-	int32_t n_a = policy_of(v)->see(v->arg, pos, a), n_b = policy_of(&own)->see(own.arg, pos, b);
+	int32_t n_a = visible_policy_of(v)->see(v->arg, pos, a),
+			n_b = visible_policy_of(&own)->see(own.arg, pos, b);
 	int32_t n = 0, sum = 0;
 
 	for (int32_t i = 0, j = 0; i < n_a && j < n_b;) {
@@ -128,12 +135,50 @@ int32_t visible_ranges(const struct visible *v, int32_t window, int32_t pos, str
 	return sum;
 }
 
+bool visible_picks(const struct visible *v)
+{
+	return visible_policy_of(v)->groups != NULL;
+}
+
+bool visible_is_plain(const struct visible *v)
+{
+	const struct visible_policy *p = visible_policy_of(v);
+
+	return !p->comb && !p->groups && !p->turned;
+}
+
+/* Positions of first … end - 1 that a comb has. */
+static int32_t comb_count(const struct k_comb *c, struct k_range r)
+{
+	int32_t n = 0;
+
+	for (int32_t p = r.first; p < r.end; p++)
+		n += p >= c->end || (p + c->phase) % c->period < c->width;
+	return n;
+}
+
+int32_t visible_reads(const struct visible *v, int32_t window, int32_t pos)
+{
+	const struct visible_policy *p = visible_policy_of(v);
+	const int32_t after = K_GROUP - 1 - pos % K_GROUP;
+	struct k_range seen[VISIBLE_RANGES];
+	int32_t n = visible_ranges(v, window, pos, seen), most = 0;
+
+	if (p->comb) {
+		const struct k_comb comb = p->comb(v->arg, pos);
+
+		for (int32_t i = 0; i < visible_n_ranges(v, window); i++)
+			most += comb_count(&comb, seen[i]);
+	} else {
+		most = p->groups && !window ? p->groups(v->arg, pos) * K_GROUP - after : n;
+	}
+	return most < n ? most : n;
+}
+
 /* Checks the last position only: what is hidden from an earlier one is hidden from it too. */
 bool visible_is_lossy(const struct visible *v, int32_t window, int32_t ctx)
 {
 	const struct visible full = { 0 };
-	struct k_range out[VISIBLE_RANGES];
 
-	return ctx > 0 &&
-		   visible_ranges(v, window, ctx - 1, out) < visible_ranges(&full, window, ctx - 1, out);
+	return ctx > 0 && visible_reads(v, window, ctx - 1) < visible_reads(&full, window, ctx - 1);
 }

@@ -6,9 +6,15 @@
  * hidden from a row is hidden from all later rows, so the pages of such positions are released
  * (memory.h).
  *
+ * Of the positions that a row sees a policy may let it read only some: teeth of a comb, by
+ * position, or groups that are chosen by the row's query and the keys that are stored (rule 18).
+ * What a row does not read of those a later one may: their pages stay. Both choices depend on the
+ * tokens alone, too. A policy may also give the first positions a query of their own (rule 19).
+ *
  * A model's own layers may have windows (Beltagy et al. 2020, "Longformer"; Jiang et al. 2023,
  * "Mistral 7B"): there a row sees the positions that both the layer and the policy of the run
- * allow. A policy that hides positions from a layer is lossy. Thread: any; no state. */
+ * allow; such layers read all of it. A policy that hides positions from a layer is lossy. Thread:
+ * any; no state. */
 #ifndef CUTAWAY_ENGINE_VISIBILITY_H
 #define CUTAWAY_ENGINE_VISIBILITY_H
 
@@ -28,12 +34,22 @@ struct visible_policy {
 	const char *name;
 	/* names of its numbers: "sinks:4+window:512"; unused: NULL */
 	const char *part[VISIBLE_ARGS];
+	const char *unit; /* after the first number; NULL: none */
 	const char *doc;
 	const char *offer; /* what completion offers */
 	int32_t n_ranges;  /* the most that `see` writes */
 	int32_t (*see)(const int32_t *arg, int32_t pos, struct k_range *out); /* how many it wrote */
+	/* What a row reads of what it sees; each NULL: all. Positions of a comb: */
+	struct k_comb (*comb)(const int32_t *arg, int32_t pos);
+	/* so many groups of 16 positions, at least 3, in layers without a window of their own; rows see
+	 * all positions up to their own: */
+	int32_t (*groups)(const int32_t *arg, int32_t pos);
+	/* The position by which a row's query is rotated for the first arg[0] positions, at most pos;
+	 * NULL: its own, for all. */
+	int32_t (*turned)(const int32_t *arg, int32_t pos);
 };
-extern const struct visible_policy visible_full, visible_window, visible_sinks;
+extern const struct visible_policy visible_full, visible_window, visible_sinks, visible_stream,
+	visible_dilated, visible_strided, visible_fixed, visible_top, visible_share;
 extern const struct visible_policy *const visible_policies[]; /* NULL-terminated, full first */
 
 /* A policy with its numbers. All zero: full. */
@@ -58,6 +74,14 @@ int32_t visible_n_ranges(const struct visible *v, int32_t window);
 /* What a row at pos sees in a layer with this window (0: none): exactly visible_n_ranges() ranges,
  * empty ones last. Returns the number of positions. */
 int32_t visible_ranges(const struct visible *v, int32_t window, int32_t pos, struct k_range *out);
+/* The policy with its functions: full if there is none. */
+const struct visible_policy *visible_policy_of(const struct visible *v);
+/* Whether rows choose groups, in some layer: then pages need the extents of keys. */
+bool visible_picks(const struct visible *v);
+/* Whether rows read all that they see, by their own position: what the kernels of a GPU know. */
+bool visible_is_plain(const struct visible *v);
+/* Positions that a row at pos reads in a layer with this window. */
+int32_t visible_reads(const struct visible *v, int32_t window, int32_t pos);
 /* Whether the policy hides positions from such a layer, in a sequence of at most ctx positions. */
 bool visible_is_lossy(const struct visible *v, int32_t window, int32_t ctx);
 

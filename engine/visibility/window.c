@@ -7,5 +7,9 @@ static int32_t window_see(const int32_t *arg, int32_t pos, struct k_range *out)
 	return 1;
 }
 
-const struct visible_policy visible_window = { "window", { "window" }, "the last W positions",
-	"window:512", 1, window_see };
+const struct visible_policy visible_window = { .name = "window",
+	.part = { "window" },
+	.doc = "the last W positions",
+	.offer = "window:512",
+	.n_ranges = 1,
+	.see = window_see };

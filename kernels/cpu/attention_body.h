@@ -27,7 +27,7 @@ struct work {
 	bool ahead; /* next is known */
 };
 
-/* Finds the groups of a span of an item, within its hull. */
+/* Finds the groups of a span of an item, within its hull, that some row reads. */
 static void find_groups(
 	const struct attend_plan *p, const struct attend_item *item, int32_t span, struct groups *out)
 {
@@ -36,10 +36,13 @@ static void find_groups(
 	const size_t bytes = (size_t)(kv->head_dim * k_cache_bytes(kv->format)); /* of a token */
 	int32_t block = span * K_SPAN / kv->page_size, token = span * K_SPAN % kv->page_size, at = -1;
 	const unsigned char *key = NULL, *value = NULL; /* of the page of block `at` */
+	uint32_t picked = 0;
 
+	for (int32_t r = item->row; r < item->row + item->n_rows; r++)
+		picked |= k_picked(p->a, r, item->kv_head, span);
 	for (int32_t g = 0; g < K_SPAN_GROUPS; g++) {
 		const int32_t pos = span * K_SPAN + g * K_GROUP;
-		const bool met = k_hull_meets(&item->seen, pos, pos + K_GROUP);
+		const bool met = picked >> g & 1 && k_hull_meets(&item->seen, pos, pos + K_GROUP);
 
 		if (met && at != block) {
 			at = block;
@@ -68,39 +71,13 @@ static void fill_seen(struct work *w, int32_t span)
 
 	w->seen.any = (struct k_bits){ { 0 } };
 	for (int32_t r = 0; r < w->item->n_rows; r++) {
-		w->seen.row[r] = k_bits_of(k_row_ranges(a, w->item->row + r), a->n_ranges, span);
+		w->seen.row[r] = k_row_bits(a, w->item->row + r, w->item->kv_head, span);
 		for (int i = 0; i < K_BITS; i++)
 			w->seen.any.word[i] |= w->seen.row[r].word[i];
 	}
 }
 
-/* Scores of nq queries (at most ATTEND_QUERIES) with the groups of the span that rows see in part
- * or whole. s: [nq, 128]. */
-static void span_scores(const struct work *w, int32_t query, int32_t nq, float *s)
-{
-	const int32_t head_dim = w->plan->a->kv->head_dim;
-	const float *q = w->store.q + (size_t)query * (size_t)head_dim;
-	struct mix_lanes b;
-
-	b.n_runs = 1;
-	b.stride = K_GROUP;
-	b.at[0].k = 0;
-	b.at[0].n = head_dim;
-	for (int32_t g = 0, n; g < K_SPAN_GROUPS; g += n) {
-		int32_t left = 0;
-
-		while (g + left < K_SPAN_GROUPS && k_bits_group(&w->seen.any, g + left))
-			left++;
-		n = left ? tile_of(left, nq) : 1;
-		if (!left)
-			continue;
-		for (int32_t i = 0; i < n; i++) {
-			b.at[0].ptr[i] = w->here.key[g + i];
-			b.at[0].ahead[i] = w->here.value[g + i];
-		}
-		mix_table[w->plan->a->kv->format][nq][n](&b, q, (size_t)head_dim, s + g * K_GROUP, K_SPAN);
-	}
-}
+#include "kernels/cpu/attention_scores.h"
 
 /* The span's values that rows see: runs within groups, and for each where its values begin, and
  * what is read next. */
@@ -228,9 +205,9 @@ static inline __attribute__((always_inline)) float span_softmax(float *s, const 
 	return l;
 }
 
-/* Computes the current span for all queries of the item: m, l, o (and p) at index `at` of the
- * store. */
-static void do_span(const struct work *w, int32_t at, int32_t at_part)
+/* Computes the current span, `span`, for all queries of the item: m, l, o (and p) at index `at` of
+ * the store. */
+static void do_span(const struct work *w, int32_t span, int32_t at, int32_t at_part)
 {
 	const struct attend_plan *p = w->plan;
 	const struct attend_store *st = &w->store;
@@ -244,6 +221,7 @@ static void do_span(const struct work *w, int32_t at, int32_t at_part)
 			w->item->n_queries - q < ATTEND_QUERIES ? w->item->n_queries - q : ATTEND_QUERIES;
 
 		span_scores(w, q, nq, s + q * K_SPAN);
+		sink_scores(w, span, q, nq, s + q * K_SPAN);
 		for (int32_t i = q; i < q + nq; i++) {
 			const struct k_bits *seen = &w->seen.row[i / p->n_rep], *any = &w->seen.any;
 			float *sums = st->sums ? st->sums + (at * p->max_queries + i) * K_SPAN_GROUPS : NULL;
@@ -357,9 +335,11 @@ static void take_queries(const struct work *w)
 	for (int32_t q = 0; q < w->item->n_queries; q++) {
 		size_t r = (size_t)attend_row_of(w->plan, w->item, q);
 		size_t head = (size_t)attend_head_of(w->plan, w->item, q);
+		size_t from = (r * (size_t)a->n_heads + head) * head_dim, to = (size_t)q * head_dim;
 
-		memcpy(w->store.q + (size_t)q * head_dim, a->q + (r * (size_t)a->n_heads + head) * head_dim,
-			head_dim * sizeof(float));
+		memcpy(w->store.q + to, a->q + from, head_dim * sizeof(float));
+		if (a->sink_q)
+			memcpy(w->store.sink_q + to, a->sink_q + from, head_dim * sizeof(float));
 	}
 }
 
@@ -397,7 +377,7 @@ static void do_piece(struct work *w, struct attend_piece piece, void *scratch)
 		w->here = w->next;
 		plan_ahead(w, piece, unit);
 		fill_seen(w, attend_span(item, unit));
-		do_span(w, at, tail ? at : 0);
+		do_span(w, attend_span(item, unit), at, tail ? at : 0);
 		if (!tail)
 			merge_span(p, item, &w->store, &w->store, at, 0);
 	}

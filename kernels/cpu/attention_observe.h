@@ -29,10 +29,11 @@ static int32_t *near_zero_of(
 
 /* The observation of one query. */
 struct watch {
-	const struct k_range *list; /* ranges that its row sees; NULL: it is not observed */
-	int32_t n_groups;           /* up to its row's own */
-	float inv_l, *share;        /* NULL: no shares */
-	__m256i low;                /* visible probabilities below the threshold, by lane */
+	int32_t row; /* -1: it is not observed */
+	int32_t kv_head;
+	int32_t n_groups;    /* up to its row's own */
+	float inv_l, *share; /* NULL: no shares */
+	__m256i low;         /* visible probabilities below the threshold, by lane */
 };
 
 /* Adds the visible probabilities of a span that stay below the threshold. */
@@ -82,9 +83,9 @@ static inline void observe_span(const struct attend_plan *p, const struct attend
 		struct watch *w = watch + i;
 		struct k_bits seen;
 
-		if (!w->list)
+		if (w->row < 0)
 			continue;
-		seen = k_bits_of(w->list, p->a->n_ranges, span);
+		seen = k_row_bits(p->a, w->row, w->kv_head, span);
 		if (!k_bits_any(&seen))
 			continue;
 		count_low(w, st->p + (first + (size_t)i) * K_SPAN, &seen, e[i], p->a->threshold);
@@ -100,7 +101,6 @@ static void observe_begin(
 {
 	const struct k_attention *a = p->a;
 	const int32_t r = attend_row_of(p, item, query);
-	const struct k_range *list = k_row_ranges(a, r);
 	float *share;
 
 	if (!is_observed(p, item, query))
@@ -108,9 +108,12 @@ static void observe_begin(
 	if (a->near_zero)
 		*near_zero_of(p, item, query) = 0;
 	share = share_of(p, item, query);
-	for (int32_t span = 0; share && span < a->rows[r].pos / K_SPAN; span++)
-		if (!k_sees_span(list, a->n_ranges, span))
+	for (int32_t span = 0; share && span < a->rows[r].pos / K_SPAN; span++) {
+		const struct k_bits seen = k_row_bits(a, r, item->kv_head, span);
+
+		if (!k_bits_any(&seen))
 			memset(share + span * K_SPAN_GROUPS, 0, K_SPAN_GROUPS * sizeof *share);
+	}
 }
 
 /* Observes a thread's part of an item that is merged. */
@@ -129,7 +132,8 @@ static void observe_piece(const struct attend_plan *p, const struct attend_item 
 			bool watched = is_observed(p, item, q0 + i);
 
 			n_watched += watched;
-			watch[i] = (struct watch){ .list = watched ? k_row_ranges(p->a, r) : NULL,
+			watch[i] = (struct watch){ .row = watched ? r : -1,
+				.kv_head = item->kv_head,
 				.n_groups = p->a->rows[r].pos / K_GROUP + 1,
 				.inv_l = 1.0f / merged->l[q0 + i],
 				.share = share_of(p, item, q0 + i) };
@@ -137,7 +141,7 @@ static void observe_piece(const struct attend_plan *p, const struct attend_item 
 		for (int32_t unit = piece.lo; n_watched && unit < piece.hi; unit++)
 			observe_span(p, &st, attend_span(item, unit), unit - piece.lo, q0, n, merged, watch);
 		for (int32_t i = 0; i < n && p->a->near_zero; i++)
-			if (watch[i].list) /* threads that share an item add to the same count */
+			if (watch[i].row >= 0) /* threads that share an item add to the same count */
 				__atomic_fetch_add(
 					near_zero_of(p, item, q0 + i), v_sum_epi32(watch[i].low), __ATOMIC_RELAXED);
 	}

@@ -86,6 +86,7 @@ static struct attend_store lay_out(const struct attend_plan *p, float **at, bool
 	struct attend_store s;
 
 	s.q = take(at, queries * head_dim);
+	s.sink_q = p->a->sink_q ? take(at, queries * head_dim) : NULL;
 	s.s = take(at, queries * K_SPAN);
 	s.o = take(at, queries * head_dim);
 	s.max = take(at, stride);
@@ -112,7 +113,7 @@ static double floats_needed(const struct attend_plan *p)
 	double q = p->max_queries, d = p->a->kv->head_dim, spans = p->max_spans, tail = p->max_tail;
 	double kept = p->stride + (p->observed ? q * (K_SPAN + K_SPAN / K_GROUP) : 0);
 
-	return 2 * (q * (2 * d + K_SPAN) + 2 * p->stride + 10 * 16) + q * d + p->stride + spans * kept +
+	return 2 * (q * (3 * d + K_SPAN) + 2 * p->stride + 10 * 16) + q * d + p->stride + spans * kept +
 		   tail * (q * d + p->stride + kept);
 }
 

@@ -49,6 +49,7 @@ struct attend_piece {
 /* What a thread keeps of an item, in its scratch. Queries are numbered row by row, head by head. */
 struct attend_store {
 	float *q;       /* [max_queries, head_dim] */
+	float *sink_q;  /* likewise, for the first positions; NULL: q */
 	float *s;       /* [max_queries, 128] scores of the current span, where p is not kept */
 	float *o;       /* [max_queries, head_dim] merged so far */
 	float *max, *l; /* [stride] */

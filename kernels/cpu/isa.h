@@ -56,9 +56,9 @@ static inline void k_embed_scale(const struct k_embed *a, float *x)
 		x[i] *= a->scale;
 }
 
-/* ref.c, ref_matmul.c, ref_attention.c */
+/* ref.c, ref_matmul.c, ref_attention.c, ref_pick.c */
 k_fn k_ref_embed, k_ref_norm, k_ref_matmul, k_ref_rope, k_ref_attention, k_ref_glu, k_ref_stats,
-	k_ref_experts;
+	k_ref_experts, k_ref_extent, k_ref_pick, k_ref_turn;
 #define X(name, NAME) k_fn k_ref_##name;
 K_PLAIN_KINDS(X)
 #undef X
@@ -96,7 +96,7 @@ double k_ref_entropy(double s, double w);
 k_fn k_avx2_embed, k_avx2_matmul, k_avx512_embed, k_avx512_matmul;
 k_fn k_avx2_attention, k_avx512_attention;
 /* These use vectors of 8 floats; AVX-512 uses them where wider ones are not faster. */
-k_fn k_avx2_norm, k_avx2_rope, k_avx2_glu, k_avx2_stats, k_avx2_sparse, k_avx2_columns;
+k_fn k_avx2_norm, k_avx2_rope, k_avx2_glu, k_avx2_stats, k_avx2_pick, k_avx2_sparse, k_avx2_columns;
 #define K_AVX2_FN(name, NAME) [K_OP_##name] = k_avx2_##name,
 #endif
 

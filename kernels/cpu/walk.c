@@ -50,6 +50,11 @@ static bool is_small(const struct k_op *op)
 	case K_OP_sparse: return op->u.sparse.n * op->u.sparse.a.dim <= K_SMALL_VALUES;
 	case K_OP_rope:
 		return op->u.rope.n * op->u.rope.n_heads * op->u.rope.kv->head_dim <= K_SMALL_VALUES;
+	case K_OP_turn:
+		return op->u.turn.n * op->u.turn.n_heads * op->u.turn.head_dim <= K_SMALL_VALUES;
+	case K_OP_extent:
+		return op->u.extent.n * op->u.extent.kv->n_kv_heads * op->u.extent.kv->head_dim <=
+			   K_SMALL_VALUES / K_GROUP;
 	default: return false;
 	}
 }

@@ -320,7 +320,7 @@ static int load_kernels(struct cu_device *c, struct err *e)
 			"this build has kernels for %s, and none for %s (%s): build with `make "
 			"cuda CUDA_ARCHS=%s`, or use --backend cpu",
 			*cu_image.archs ? cu_image.archs : "no GPU", c->name, c->isa, c->isa + 3);
-	for (int i = 0; i < K_N_KINDS && !r; i++) {
+	for (int i = 0; i < K_HOST_FIRST && !r; i++) {
 		c->kernel[i] = find_kernel(c, names[i], &r);
 		c->most_blocks[i] = r ? 0 : room_for(c, c->kernel[i], &r);
 		if (!r && !c->most_blocks[i])

@@ -47,6 +47,9 @@ CU_FN void run_stage(const struct cu_part *p)
 	case K_OP_##name: cu_##name(p); break;
 		K_KINDS(X)
 #undef X
+#define X(name, ...) case K_OP_##name:
+		K_HOST_KINDS(X)
+#undef X
 	case K_N_KINDS: break;
 	}
 }

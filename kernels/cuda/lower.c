@@ -231,6 +231,9 @@ static void move_op(struct lowering *l, struct k_op *op)
 		K_PLAIN_KINDS(X)
 #undef X
 #undef PLACE
+#define X(name, ...) case K_OP_##name:
+		K_HOST_KINDS(X)
+#undef X
 	case K_OP_glu:
 	case K_N_KINDS: break;
 	}

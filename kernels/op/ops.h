@@ -1,6 +1,7 @@
 /* The list of ops. Those of K_PLAIN_KINDS run their definition (op/<name>.h) on every back end; the
  * others have kernels of their own, for an instruction set or a GPU, that are compared with the
- * reference by memcmp. An X for K_KINDS takes one argument and `...`. */
+ * reference by memcmp. Those of K_HOST_KINDS run on a CPU alone: nothing may give them to a device.
+ * An X for K_KINDS takes one argument and `...`. */
 #ifndef CUTAWAY_KERNELS_OP_OPS_H
 #define CUTAWAY_KERNELS_OP_OPS_H
 
@@ -8,6 +9,7 @@
 #include "kernels/op/combine.h"
 #include "kernels/op/conv.h"
 #include "kernels/op/glu.h"
+#include "kernels/op/pick.h"
 #include "kernels/op/route.h"
 #include "kernels/op/scan.h"
 #include "kernels/op/sparse.h"
@@ -35,5 +37,10 @@
 	X(stats)                                                                                       \
 	X(experts)                                                                                     \
 	K_PLAIN_KINDS(X)
+
+#define K_HOST_KINDS(X)                                                                            \
+	X(extent)                                                                                      \
+	X(pick)                                                                                        \
+	X(turn)
 
 #endif

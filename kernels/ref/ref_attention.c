@@ -11,9 +11,8 @@
 struct view {
 	const struct k_attention *a;
 	const int32_t *pages;
-	const struct k_range *ranges;
-	const float *q;
-	int32_t kv_head, pos;
+	const float *q, *sink_q;
+	int32_t row, kv_head, pos;
 };
 
 /* Dimension i of the key (want_v = 0) or the value at pos. */
@@ -30,10 +29,11 @@ static float cached(const struct view *v, int32_t pos, int want_v, int32_t i)
 
 static float score(const struct view *v, int32_t pos)
 {
+	const float *q = v->a->sink_q && pos < v->a->n_sinks ? v->sink_q : v->q;
 	float s = 0;
 
 	for (int32_t i = 0; i < v->a->kv->head_dim; i++)
-		s = k_fma(v->q[i], cached(v, pos, 0, i), s);
+		s = k_fma(q[i], cached(v, pos, 0, i), s);
 	return v->a->softcap > 0 ? k_softcap(s, v->a->softcap) : s;
 }
 
@@ -50,7 +50,7 @@ struct span {
 static bool span_scores(const struct view *v, int32_t first, struct span *s)
 {
 	s->first = first;
-	s->seen = k_bits_of(v->ranges, v->a->n_ranges, first / K_SPAN);
+	s->seen = k_row_bits(v->a, v->row, v->kv_head, first / K_SPAN);
 	s->m = -INFINITY;
 	s->l = 0;
 	if (!k_bits_any(&s->seen))
@@ -124,13 +124,14 @@ static void observe(const struct view *v, float max, float inv_l, float *share, 
 static struct view view_of(const struct k_attention *a, int32_t r, int32_t head)
 {
 	const struct k_row *row = a->rows + r;
-	const int32_t head_dim = a->kv->head_dim;
+	const size_t at = ((size_t)r * (size_t)a->n_heads + (size_t)head) * (size_t)a->kv->head_dim;
 
 	return (struct view){
 		.a = a,
 		.pages = a->pages[row->seq],
-		.ranges = k_row_ranges(a, r),
-		.q = a->q + ((size_t)r * (size_t)a->n_heads + (size_t)head) * (size_t)head_dim,
+		.row = r,
+		.q = a->q + at,
+		.sink_q = a->sink_q + (a->sink_q ? at : 0),
 		.kv_head = head / (a->n_heads / a->kv->n_kv_heads),
 		.pos = row->pos,
 	};
@@ -165,6 +166,18 @@ static void merge_spans(const struct view *v, struct merged *to)
 
 		if (span_scores(v, first, &s))
 			merge(v, &s, to);
+	}
+}
+
+void k_attention_reads(const struct k_attention *a, int32_t r, int32_t kv_head, uint16_t *bits)
+{
+	const int32_t n = a->rows[r].pos / K_GROUP + 1;
+
+	for (int32_t first = 0; first < n; first += K_SPAN_GROUPS) {
+		const struct k_bits b = k_row_bits(a, r, kv_head, first / K_SPAN_GROUPS);
+
+		for (int32_t g = 0; g < K_SPAN_GROUPS && first + g < n; g++)
+			bits[first + g] |= (uint16_t)k_bits_group(&b, g);
 	}
 }
 

@@ -8,5 +8,9 @@ static int32_t chunk_see(const int32_t *arg, int32_t pos, struct k_range *out)
 	return 1;
 }
 
-static const struct visible_policy visible_chunk = { "chunk", { "chunk" },
-	"the positions of its own chunk of C", "chunk:512", 1, chunk_see };
+static const struct visible_policy visible_chunk = { .name = "chunk",
+	.part = { "chunk" },
+	.doc = "the positions of its own chunk of C",
+	.offer = "chunk:512",
+	.n_ranges = 1,
+	.see = chunk_see };

@@ -488,8 +488,13 @@ static void tell_attention(struct demo *d, struct demo_request *r, int32_t rows)
 		zero[2 * l + 1] = (unsigned char)(0xd0 + 30 * draw(d));
 	}
 	ev_init(&ev, EV_attention);
-	ev.u.attention = (struct ev_attention){ d->step, r->s->id, rows - 1, n,
-		{ share, (size_t)(LAYERS * n) }, 1e-4, { zero, sizeof zero } };
+	ev.u.attention = (struct ev_attention){ .step = d->step,
+		.request = r->s->id,
+		.pos = rows - 1,
+		.pages = n,
+		.share = { share, (size_t)(LAYERS * n) },
+		.threshold = 1e-4,
+		.near_zero = { zero, sizeof zero } };
 	send(d, &ev);
 }
 

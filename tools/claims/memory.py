@@ -112,15 +112,35 @@ def windows():
 
 
 @measure()
+def patterns():
+    """Perplexity of the same text where a token reads a pattern of what is before it, and bytes of the cache that it reads."""
+    m = Numbers(full=perplexity(), read={})
+    for name, policy in (("dilated", "window:128+dilation:4"), ("strided", "stride:16+window:64"),
+                         ("fixed", "block:64+last:16"), ("top", "top:25%")):
+        m[name] = perplexity("--visible", policy)
+        r = run("--raw", "--greedy", "--max-tokens", "8", "--visible", policy, text=lab.text_of(1024))
+        m.read[name] = r.one("SELECT 1.0 * kv_bytes / kv_whole_bytes FROM step ORDER BY step DESC LIMIT 1 OFFSET 1")
+    return m
+
+
+PLACES = (0, 0.25, 0.5, 0.75, 1)
+
+
+@measure()
 def needle():
-    """A number at the beginning, asked for some 500 tokens later."""
-    filler = "The grass is green. The sky is blue. The sun is bright. Here we go, there and back again. "
-    text = "Remember this: the secret number is 7421. " + filler * 25 + "What is the secret number? Answer with the number."
+    """A number at five depths of a text of some 900 tokens, asked for at its end: which of them are found, by what tokens see."""
+    filler = ["The grass is green. The sky is blue. The sun is bright. Here we go, there and back again. "] * 40
     found = {}
-    for name, options in (("full", ()), ("window", ("--visible", "window:128")), ("sinks", ("--visible", "sinks:4+window:128"))):
-        r = run("--greedy", "--max-tokens", "16", *options, text=text)
-        found[name] = "7421" in "".join(line["text"] for line in r.lines)
-    return Numbers(**found)
+    for name, policy in (("full", "full"), ("window", "window:128"), ("sinks", "sinks:4+window:124"),
+                         ("stream", "stream:4+window:124"), ("strided", "stride:16+window:64"), ("top", "top:25%")):
+        found[name] = []
+        for place in PLACES:
+            text = list(filler)
+            text.insert(round(place * len(filler)), "Remember this: the secret number is 7421. ")
+            r = run("--greedy", "--max-tokens", "16", "--visible", policy,
+                    text="".join(text) + "What is the secret number? Answer with the number.")
+            found[name].append("7421" in "".join(line["text"] for line in r.lines))
+    return Numbers(found=found, count={name: sum(found[name]) for name in found})
 
 
 @measure()

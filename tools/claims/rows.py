@@ -13,7 +13,7 @@ from drafts import (chain, drafter, drafters, files, guessed_and_rejected, itsel
                     softness, window)
 from lab import merge
 from memory import (activations, best_of, cache_formats, certificate, document, e4m3, few_pages, lossy, needle, no_cache,
-                    other_model, page_sizes, passages, prefix, scored, window_pages, windows)
+                    other_model, page_sizes, passages, patterns, prefix, scored, window_pages, windows)
 from prices import skips, zeros, zeros_together
 from steps import (contiguous, cuda_modes, depths, formats, groups, load, loads, memory_sheet, paged, pause, predictions,
                    prompts_together, replicas, roofs, row_costs, shapes, sizes, static_batches, threads)
@@ -495,12 +495,18 @@ ROWS = [
     Row("4.18", "Local attention: the cache is independent of length, and accuracy can suffer.",
         lambda: merge(windows(), pages=window_pages(), needle=needle()),
         "pages of a request {pages.full} in full, {pages.window} with a window of 128; perplexity {full:.1f} and "
-        "{window:.1f}; a number 500 tokens back is found: {needle.full} and {needle.window}",
+        "{window:.1f}; a number at five depths of 900 tokens is found {needle.count[full]} times in full, "
+        "{needle.count[window]} with a window of 128, {needle.count[sinks]} with sinks, {needle.count[stream]} with positions "
+        "in the cache, {needle.count[strided]} with strides of 16, {needle.count[top]} by keys (a quarter)",
         lambda m: m.pages.window < m.pages.full and m.window > m.full, "the window costs nothing"),
     Row("4.18b", "Longformer, Sparse Transformer, Mistral 7B: patterns of sight (arXiv:2004.05150, 1904.10509, "
-                 "2310.06825).", lambda: other_model("gemma3"),
-        "a tiny Gemma 3: {groups[0].layers} layers see {groups[0].window} positions, {groups[1].layers} all",
-        lambda m: m.groups[0].window is not None, "no layer has a window", lacks="strided and dilated patterns"),
+                 "2310.06825).", lambda: merge(other_model("gemma3"), patterns=patterns()),
+        "a tiny Gemma 3: {groups[0].layers} layers see {groups[0].window} positions, {groups[1].layers} all; SmolLM2 "
+        "forced into patterns it was not trained on: perplexity {patterns.full:.1f} in full, dilated {patterns.dilated:.1f}, "
+        "strided {patterns.strided:.1f}, fixed {patterns.fixed:.1f}, by keys {patterns.top:.1f}; of the cache they read "
+        "{patterns.read[dilated]:.0%}, {patterns.read[strided]:.0%}, {patterns.read[fixed]:.0%}, {patterns.read[top]:.0%}",
+        lambda m: m.groups[0].window is not None and all(m.patterns.read[n] < 1 for n in m.patterns.read),
+        "no layer has a window, or a pattern reads all"),
     Row("4.19", "Hybrid: local layers with one global of 6 (character.ai).", lambda: other_model("gemma3"),
         "a tiny Gemma 3: {groups[0].layers} window and {groups[1].layers} full layers; pages of a request from {early} "
         "to {late} over {steps} steps", lambda m: len(m.groups) == 2, "all layers are alike",

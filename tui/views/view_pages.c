@@ -121,6 +121,10 @@ static int put_summary(struct pen *p, int y, const struct timeline *t, int32_t p
 	}
 	if (g->cached)
 		x += view_put(p, x, y, INK_DIM, g->refs ? "%s cached " : "%s cached, no reader ", dot);
+	if (g->refs && g->skipped > 0)
+		x += g->skipped < 1 ? view_put(p, x, y, INK_DIM, "%s %s read ", dot,
+								  view_percent(part, 1 - (double)g->skipped))
+							: view_put(p, x, y, INK_DIM, "%s not read ", dot);
 	if (g->refs && g->heat > 0 && x + 17 <= p->r.w)
 		x +=
 			view_put(p, x, y, INK_DIM, "%s attention %s", dot, view_percent(part, (double)g->heat));
@@ -412,6 +416,7 @@ const struct view view_pages = {
 		"◆: just evicted. Pages were short, and the cache gave up what was unused for longest.\n"
 		"states: what a recurrent model (Mamba) keeps instead of keys and values: a page is the state after the last of its tokens, as large after ten tokens as after ten thousand. The newest is enough to go on; earlier ones are kept as places to go back to.\n"
 		"window of 512: layers that see the last 512 positions only. Their pages before those are given back: dim while the prefix cache has room for them. Layers with the same memory are a group with pages of their own, and the block tables are those of the layers that keep all.\n"
+		"a▃: where rows do not read all that they see (/visible top:25%, /visible stride:64+window:64): how many of the layers and heads read the page for the newest token; an empty mark: none. Nothing is given back then: the next token may read it again.\n"
 		"·: free. Where not all pages fit, free ones are left out, then those that only the cache keeps, and counted at the end.\n"
 		"\n"
 		"Why it matters: memory for the KV cache limits how many requests fit. In pages, only "

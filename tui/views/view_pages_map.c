@@ -1,7 +1,8 @@
 /* Part of the KV pages view: the map of the pool.
  *
  * A page is a cell: the label of the request that wrote it, on the heat of the attention it got,
- * and the number of its readers, if there are several. All cells are as wide as the longest label
+ * and the number of its readers, if there are several; else, where rows do not read all that they
+ * see, a bar for how much of it was read. All cells are as wide as the longest label
  * needs. Where not all pages fit, free ones are left out and counted, then those that only the
  * prefix cache keeps: pages in use matter most. Thread: the UI's. */
 #include "tui/views/view_pages_map.h"
@@ -70,6 +71,10 @@ static void draw_page(
 	x += pen_printf(&in, x, y, "%s", view_label(page->owner).text);
 	in.ink = flash ? INK_BRIGHT : INK_TEXT;
 	in.attr = 0;
+	if (!flash && page->refs == 1 && page->picked) {
+		pen_spark(&in, x, y, 1 - (double)page->skipped);
+		return;
+	}
 	pen_text(&in, x, y, flash && page->refs < 2 ? glyph(p->c, GLYPH_MARK_EVICTED) : mark, -1);
 }
 

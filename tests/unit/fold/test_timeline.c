@@ -294,7 +294,8 @@ static void settings_and_the_pool(void **state)
 /* Squares of bytes; heat goes to the pages by the block table, as a mean over the layers. */
 static void attention_heats_pages(void **state)
 {
-	static const unsigned char share[] = { 255, 0, 0, 255 }, zero[] = { 0xff, 0xff, 0, 0 };
+	static const unsigned char share[] = { 255, 0, 0, 255 }, zero[] = { 0xff, 0xff, 0, 0 },
+							   read[] = { 51, 255, 255 };
 	struct event ev;
 	struct feed f;
 	const struct tl_attention *a;
@@ -305,8 +306,18 @@ static void attention_heats_pages(void **state)
 	feed_page(&f, EV_PAGE_alloc, 2, 1, 0, 1);
 	feed_page(&f, EV_PAGE_alloc, 4, 1, 1, 1);
 	ev_init(&ev, EV_attention);
-	ev.u.attention = (struct ev_attention){ 1, 1, 20, 2, { share, 4 }, 1e-4, { zero, 4 } };
+	ev.u.attention = (struct ev_attention){ .step = 1,
+		.request = 1,
+		.pos = 20,
+		.pages = 2,
+		.share = { share, 4 },
+		.threshold = 1e-4,
+		.near_zero = { zero, 4 } };
 	feed(&f, &ev);
+	assert_true(f.t.page[2].skipped == 0);
+	ev.u.attention.read = (struct ev_span){ read, 2 };
+	feed(&f, &ev);
+	assert_true(f.t.page[2].skipped == 0.8f && f.t.page[4].skipped == 0);
 	a = &f.t.request[0].attention;
 	assert_int_equal(a->n_layers, 2);
 	assert_true(a->share[0] == 1 && a->share[1] == 0 && a->share[3] == 1);
@@ -314,11 +325,14 @@ static void attention_heats_pages(void **state)
 	assert_true(f.t.page[2].heat == 0.5f && f.t.page[4].heat == 0.5f);
 	feed_page(&f, EV_PAGE_release, 4, 1, 1, 0);
 	assert_true(f.t.page[4].heat == 0);
+	ev.u.attention.read.size = 3; /* not a page each */
+	feed(&f, &ev);
+	ev.u.attention.read.size = 0;
 	ev.u.attention.pages = 3; /* does not divide the bytes */
 	feed(&f, &ev);
 	ev.u.attention.pages = 0;
 	feed(&f, &ev);
-	assert_int_equal(f.t.n_odd, 2);
+	assert_int_equal(f.t.n_odd, 3);
 	assert_int_equal(a->n_pages, 2);
 	timeline_free(&f.t);
 }

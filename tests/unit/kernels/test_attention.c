@@ -16,7 +16,17 @@
 #include "tests/support/isa_rig.h"
 
 /* What rows see. */
-enum see { SEE_ALL, SEE_WINDOW, SEE_SINKS, SEE_RANDOM, SEE_ONE, N_SEES };
+enum see {
+	SEE_ALL,
+	SEE_WINDOW,
+	SEE_SINKS,
+	SEE_RANDOM,
+	SEE_ONE,
+	SEE_PICKED,
+	SEE_COMB,
+	SEE_TURNED,
+	N_SEES
+};
 enum { MAX_RANGES = 5 };
 
 struct shape {
@@ -81,7 +91,11 @@ static void make_ranges(enum see see, int32_t pos, struct k_range *out)
 
 	for (int i = 0; i < MAX_RANGES; i++)
 		out[i] = (struct k_range){ pos + 1, pos + 1 };
-	if (see == SEE_RANDOM)
+	if (see == SEE_TURNED)
+		see = SEE_SINKS;
+	if (see == SEE_PICKED || (see == SEE_COMB && rig_next() % 2))
+		see = SEE_ALL;
+	if (see == SEE_RANDOM || see == SEE_COMB)
 		random_ranges(pos, out);
 	else if (see == SEE_ONE)
 		out[0] = (struct k_range){ pos, pos + 1 };
@@ -95,9 +109,42 @@ static void make_ranges(enum see see, int32_t pos, struct k_range *out)
 	}
 }
 
-static bool sees(const struct k_attention *a, int32_t r, int32_t pos)
+/* What a row reads beside its ranges: any groups, with its own; any teeth before any position; and
+ * sinks with another query. */
+static void make_reads(enum see see, struct k_attention *a, uint8_t *picked, struct k_comb *comb)
+{
+	const size_t heads = (size_t)a->kv->n_kv_heads, stride = (size_t)a->picked_stride;
+
+	for (int32_t r = 0; r < a->n; r++) {
+		const int32_t own = a->rows[r].pos / K_GROUP;
+
+		for (size_t at = 0; at < heads * stride; at++)
+			picked[(size_t)r * heads * stride + at] =
+				(uint8_t)(rig_next() % 3 ? rig_next() & rig_next() : 0);
+		for (size_t h = 0; h < heads; h++)
+			picked[((size_t)r * heads + h) * stride + (size_t)(own / 8)] |= (uint8_t)(1 << own % 8);
+		comb[r].period = 1 + (int32_t)(rig_next() % (rig_next() % 2 ? 9 : 200));
+		comb[r].width = 1 + (int32_t)(rig_next() % (uint32_t)comb[r].period);
+		comb[r].phase = (int32_t)(rig_next() % (uint32_t)comb[r].period);
+		comb[r].end = (int32_t)(rig_next() % (uint32_t)(a->rows[r].pos + 1));
+	}
+	a->picked = see == SEE_PICKED ? picked : NULL;
+	a->comb = see == SEE_COMB ? comb : NULL;
+	a->n_sinks = 4;
+}
+
+static bool sees(const struct k_attention *a, int32_t r, int32_t kv_head, int32_t pos)
 {
 	bool seen = false;
+
+	if (a->picked &&
+		!(a->picked[(r * a->kv->n_kv_heads + kv_head) * a->picked_stride + pos / K_SPAN] >>
+				pos % K_SPAN / K_GROUP &
+			1))
+		return false;
+	if (a->comb && pos < a->comb[r].end &&
+		(pos + a->comb[r].phase) % a->comb[r].period >= a->comb[r].width)
+		return false;
 
 	for (int32_t i = 0; i < a->n_ranges; i++) {
 		const struct k_range *g = &a->ranges[r * a->n_ranges + i];
@@ -139,7 +186,7 @@ static bool masked_span(const struct k_attention *a, int32_t r, int32_t head, in
 	float *m, float *l, float *o)
 {
 	const int32_t dim = a->kv->head_dim, kv_head = head / (a->n_heads / a->kv->n_kv_heads);
-	const float *q = a->q + (r * a->n_heads + head) * dim;
+	const size_t at = (size_t)((r * a->n_heads + head) * dim);
 	float p[K_SPAN];
 	bool any = false;
 
@@ -147,17 +194,19 @@ static bool masked_span(const struct k_attention *a, int32_t r, int32_t head, in
 	*l = 0;
 	memset(o, 0, (size_t)dim * sizeof *o);
 	for (int32_t t = 0; t < K_SPAN; t++) {
+		const float *q = (a->sink_q && first + t < a->n_sinks ? a->sink_q : a->q) + at;
+
 		p[t] = 0;
 		for (int32_t d = 0; d < dim && first + t <= a->rows[r].pos; d++)
 			p[t] = k_fma(q[d], cached(a, r, first + t, 0, kv_head, d), p[t]);
 		p[t] = a->softcap > 0 ? k_softcap(p[t], a->softcap) : p[t];
-		if (sees(a, r, first + t)) {
+		if (sees(a, r, kv_head, first + t)) {
 			any = true;
 			*m = p[t] > *m ? p[t] : *m;
 		}
 	}
 	for (int32_t t = 0; t < K_SPAN; t++)
-		p[t] = sees(a, r, first + t) ? k_exp(p[t] - *m) : 0;
+		p[t] = sees(a, r, kv_head, first + t) ? k_exp(p[t] - *m) : 0;
 	for (int32_t t = 0; t < K_SPAN && first + t <= a->rows[r].pos; t++)
 		for (int32_t d = 0; d < dim; d++)
 			o[d] = k_fma(p[t], cached(a, r, first + t, 1, kv_head, d), o[d]);
@@ -209,14 +258,15 @@ static void poison(const struct k_attention *a, struct cache *c)
 				longest = c->n_blocks * a->kv->page_size - 1;
 			}
 		for (int32_t pos = 0; pos <= longest; pos++) {
-			bool seen = false;
+			for (int32_t h = 0; h < a->kv->n_kv_heads; h++) {
+				bool seen = false;
 
-			for (int32_t i = 0; i < a->n; i++)
-				seen = seen || (a->rows[i].seq == s && sees(a, i, pos));
-			seen_block = seen ? pos / a->kv->page_size : seen_block;
-			for (int32_t e = 0; e < 2 * a->kv->n_kv_heads * a->kv->head_dim && !seen; e++)
-				put(a, r, pos, e & 1, e / 2 % a->kv->n_kv_heads, e / 2 / a->kv->n_kv_heads,
-					nans[a->kv->format]);
+				for (int32_t i = 0; i < a->n; i++)
+					seen = seen || (a->rows[i].seq == s && sees(a, i, h, pos));
+				seen_block = seen ? pos / a->kv->page_size : seen_block;
+				for (int32_t e = 0; e < 2 * a->kv->head_dim && !seen; e++)
+					put(a, r, pos, e & 1, h, e / 2, nans[a->kv->format]);
+			}
 			if ((pos + 1) % a->kv->page_size == 0 && seen_block != pos / a->kv->page_size)
 				c->table[s * c->n_blocks + pos / a->kv->page_size] = -1;
 		}
@@ -275,7 +325,10 @@ static void try_seen(const struct shape *shape, struct k_row *rows, int32_t n, f
 {
 	const int32_t dim = shape->n_heads * shape->head_dim;
 	float *q = rig_get((size_t)n * (size_t)dim * 4), *x = rig_get((size_t)n * (size_t)dim * 4);
+	float *sink_q = rig_get((size_t)n * (size_t)dim * 4);
 	struct k_range *ranges = rig_get((size_t)n * MAX_RANGES * sizeof *ranges);
+	struct k_comb *comb = rig_get((size_t)n * sizeof *comb);
+	uint8_t *picked;
 	struct k_op op = { .kind = K_OP_attention };
 	struct k_attention *a = &op.u.attention;
 	int32_t n_observed = 0, longest = 1;
@@ -287,6 +340,7 @@ static void try_seen(const struct shape *shape, struct k_row *rows, int32_t n, f
 	cache_open(
 		&c, rig_format(), shape->page_size, 2, shape->n_kv_heads, shape->head_dim, 3, longest);
 	rig_fill(q, (size_t)n * (size_t)dim, 1.5f);
+	rig_fill(sink_q, (size_t)n * (size_t)dim, 1.5f);
 	if (extreme)
 		make_extreme(&c, q, (size_t)n * (size_t)dim);
 	for (int32_t r = 0; r < n; r++) {
@@ -305,7 +359,11 @@ static void try_seen(const struct shape *shape, struct k_row *rows, int32_t n, f
 		.kv = &c.kv,
 		.softcap = softcap,
 		.share_stride = longest / K_GROUP + 3,
-		.threshold = 1e-3f };
+		.threshold = 1e-3f,
+		.sink_q = see == SEE_TURNED ? sink_q : NULL,
+		.picked_stride = longest / K_SPAN + 2 };
+	picked = rig_get((size_t)(n * shape->n_kv_heads * a->picked_stride));
+	make_reads(see, a, picked, comb);
 	own = seen_new(a, n_observed, true);
 	use(&op, &own);
 	for (int32_t r = 0; r < n; r++)
@@ -317,7 +375,7 @@ static void try_seen(const struct shape *shape, struct k_row *rows, int32_t n, f
 	compare(&op, n_observed);
 	seen_free(&own);
 	cache_close(&c);
-	rig_free_all((void *[]){ q, x, ranges, NULL });
+	rig_free_all((void *[]){ q, sink_q, x, ranges, comb, picked, NULL });
 }
 
 /* All that is before a row. */
@@ -471,7 +529,7 @@ static void test_attention_pages(void **state)
 static void test_ranges(void **state)
 {
 	(void)state;
-	for (int i = 0; i < 120; i++) {
+	for (int i = 0; i < 160; i++) {
 		const int see = i % N_SEES, s = i % 7 == 6 ? 8 : i % 3 ? 1 : i % 5;
 		const int32_t first = (int32_t)(rig_next() % 500);
 		const int32_t n = i % 4 ? 1 + (int32_t)(rig_next() % 7) : 33;

@@ -40,6 +40,7 @@
 #define k_ref_note_nan fma_ref_note_nan
 #define k_ref_attend fma_ref_attend
 #define k_attention_row fma_attention_row
+#define k_attention_reads fma_attention_reads
 #define k_ref_stats_row fma_ref_stats_row
 #define k_ref_draw_row fma_ref_draw_row
 #define k_ref_entropy fma_ref_entropy

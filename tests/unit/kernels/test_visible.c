@@ -73,12 +73,78 @@ static void test_policies(void **state)
 	}
 }
 
+/* The definitions of what rows read of what they see. */
+static bool comb_sees(const char *name, const int32_t *arg, int32_t pos, int32_t other)
+{
+	const int32_t ago = pos - other;
+
+	if (!strcmp(name, "dilated"))
+		return ago % arg[1] == 0 && ago / arg[1] < arg[0];
+	if (!strcmp(name, "strided"))
+		return ago < arg[1] || ago % arg[0] == 0;
+	return other / arg[0] == pos / arg[0] || other % arg[0] >= arg[0] - arg[1];
+}
+
+static void check_comb(const char *spec)
+{
+	const struct visible v = parse(spec);
+
+	for (int32_t own = 0; own < 60; own += 29)
+		for (int32_t pos = 0; pos < 150; pos++) {
+			const struct k_comb c = v.policy->comb(v.arg, pos);
+			struct k_range out[VISIBLE_RANGES];
+			int32_t sum = 0;
+
+			visible_ranges(&v, own, pos, out);
+			for (int32_t other = 0; other <= pos; other++) {
+				bool in = false;
+
+				for (int32_t i = 0; i < visible_n_ranges(&v, own); i++)
+					in |= out[i].first <= other && other < out[i].end;
+				in &= other >= c.end || (other + c.phase) % c.period < c.width;
+				assert_int_equal(in,
+					comb_sees(v.policy->name, v.arg, pos, other) && (!own || pos - other < own));
+				sum += in;
+			}
+			assert_int_equal(visible_reads(&v, own, pos), sum);
+		}
+}
+
+static void test_reads(void **state)
+{
+	struct visible v;
+
+	(void)state;
+	check_comb("window:5+dilation:3");
+	check_comb("window:40+dilation:1");
+	check_comb("stride:7+window:9");
+	check_comb("stride:1+window:1");
+	check_comb("block:16+last:4");
+	check_comb("block:10+last:30");
+	v = parse("top:100");
+	assert_int_equal(visible_reads(&v, 0, 111), 112);
+	assert_int_equal(visible_reads(&v, 0, 112), 6 * 16 + 1); /* 7 groups, the last has one */
+	assert_int_equal(visible_reads(&v, 0, 127), 7 * 16);
+	assert_int_equal(visible_reads(&v, 30, 500), 30); /* a layer with a window reads all of it */
+	v = parse("top:25%");
+	assert_int_equal(visible_reads(&v, 0, 8191), 2048);
+	assert_int_equal(visible_reads(&v, 0, 8192), 128 * 16 + 1);
+	assert_int_equal(visible_reads(&v, 0, 90), 3 * 16 + 11);
+	v = parse("stream:4+window:20");
+	assert_int_equal(v.policy->turned(v.arg, 23), 23);
+	assert_int_equal(v.policy->turned(v.arg, 24), 23);
+	assert_int_equal(v.policy->turned(v.arg, 5000), 23);
+}
+
 static void test_text(void **state)
 {
-	static const char *const good[] = { "full", "window:7", "sinks:4+window:512" };
+	static const char *const good[] = { "full", "window:7", "sinks:4+window:512",
+		"stream:4+window:508", "window:9+dilation:2", "stride:5+window:4", "block:6+last:2",
+		"top:64", "top:25%" };
 	static const char *const bad[] = { "", "ful", "full:1", "window", "window:0", "window:-3",
 		"window:1x", "sinks:4", "window:9999999999", "sinks:4+window:", "sinks:4window:5",
-		"sinks:4+window:5+window:6", "window: 5" };
+		"sinks:4+window:5+window:6", "window: 5", "top:", "top:%", "top:25%%", "window:5%",
+		"top:0%", "window:9+dilation:0" };
 	struct visible v;
 
 	(void)state;
@@ -93,7 +159,7 @@ static void test_text(void **state)
 		struct err e = { 0 };
 
 		assert_int_equal(visible_parse(&v, bad[i], &e), -1);
-		assert_non_null(strstr(e.text, "full, window:N or sinks:N+window:N"));
+		assert_non_null(strstr(e.text, "top:N or top:N%"));
 	}
 }
 
@@ -190,7 +256,9 @@ static void test_engine(void **state)
 {
 	static const char *const lossy[][2] = { { "window:20", "f16" }, { "sinks:3+window:17", "f16" },
 		{ "sinks:4+window:1", "f16" }, { "full", "f32" }, { "full", "bf16" }, { "full", "e4m3" },
-		{ "window:20", "e4m3" } };
+		{ "window:20", "e4m3" }, { "stream:3+window:17", "f16" }, { "window:9+dilation:3", "f16" },
+		{ "stride:5+window:7", "bf16" }, { "block:16+last:4", "f16" }, { "top:64", "f16" },
+		{ "top:70%", "e4m3" } };
 	struct engine_options o = ENGINE_DEFAULTS;
 	struct drawn full = drawn_with(&o, EV_REQUEST_KIND_load, 1), before = full;
 
@@ -405,6 +473,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_policies),
+		cmocka_unit_test(test_reads),
 		cmocka_unit_test(test_text),
 		cmocka_unit_test(test_lossy),
 		cmocka_unit_test(test_engine),

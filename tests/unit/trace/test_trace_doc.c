@@ -60,6 +60,7 @@ static void record_engine(const char *file)
 	o.ctx = 128;
 	o.spec = "ngram:3";
 	o.twin = "on";
+	o.visible = "sinks:2+window:20";
 	if (ring_open(&ring, 1 << 22, &err) || writer_open(&w, file, ring, &err) ||
 		engine_open(&e, &o, &err))
 		fail_msg("%s", err.text);
@@ -156,9 +157,10 @@ static void test_views(void **state)
 		for (int i = 0; i < 2; i++) {
 			char *sql = sqlite3_mprintf("SELECT * FROM \"%w\"", v->name);
 
-			/* the made-up session has no exact twin, and counts no small values */
+			/* the made-up session has no exact twin, counts no small values, and reads all */
 			if (!count_rows(db[i], sql) && strcmp(v->name, "settings") &&
-				(!i || (strcmp(v->name, "prices") && strcmp(v->name, "near_zero_values"))))
+				(!i || (strcmp(v->name, "prices") && strcmp(v->name, "near_zero_values") &&
+						   strcmp(v->name, "pages_read"))))
 				fail_msg("the view %s shows nothing of %s", v->name, path[i]);
 			sqlite3_free(sql);
 		}

@@ -266,6 +266,43 @@ static void attention_adds_up_shares(void **state)
 	timeline_free(&k.t);
 }
 
+/* Where rows read only some of what they see: how much of each page, and bytes. */
+static void what_was_not_read_is_drawn(void **state)
+{
+	static const unsigned char share[2][8] = { { 255 }, { 255 } };
+	static const unsigned char read[8] = { 255, 0, 128, 0, 64, 0, 255, 255 };
+	struct script k;
+	struct event ev;
+
+	(void)state;
+	attention_script(&k);
+	has_not(drawn(&k, &view_attention, 90, 20), "read");
+	has_not(drawn(&k, &view_pages, 60, 6), "▄");
+	ev_init(&ev, EV_attention);
+	ev.u.attention = (struct ev_attention){ .step = 1,
+		.request = 1,
+		.pos = 119,
+		.pages = 8,
+		.share = { share, sizeof share },
+		.threshold = 0.001,
+		.read = { read, sizeof read } };
+	tell(&k, &ev);
+	has(drawn(&k, &view_pages, 60, 6), "a█a a▄a a▂a a█a█");
+	k.s.page = 1;
+	has(drawn(&k, &view_pages, 90, 10), "page 1 · tokens 16-31 · read by a · not read");
+	k.s.page = 2;
+	has(drawn(&k, &view_pages, 90, 10), "read by a · 50 % read");
+	ev_init(&ev, EV_step);
+	ev.u.step.step = 1;
+	ev.u.step.kv_bytes = 12000000;
+	ev.u.step.kv_whole_bytes = 47000000;
+	tell(&k, &ev);
+	has(drawn(&k, &view_attention, 90, 4), "KV read 12.0 MB of 47.0 MB");
+	k.s.zoomed = true;
+	has(drawn(&k, &view_attention, 90, 20), " read");
+	timeline_free(&k.t);
+}
+
 static void attention_shows_a_head_once_it_was_observed(void **state)
 {
 	static const unsigned char share[8] = { 0, 255, 0, 0, 0, 0, 0, 0 };
@@ -743,6 +780,7 @@ int main(void)
 		cmocka_unit_test(a_turn_that_goes_on_is_one_line),
 		cmocka_unit_test(only_what_is_cached_is_in_the_tree),
 		cmocka_unit_test(attention_adds_up_shares),
+		cmocka_unit_test(what_was_not_read_is_drawn),
 		cmocka_unit_test(attention_shows_a_head_once_it_was_observed),
 		cmocka_unit_test(attention_keys_choose_layer_and_head),
 		cmocka_unit_test(attention_zoomed_has_all_layers),

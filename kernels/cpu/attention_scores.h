@@ -1,0 +1,50 @@
+/* The scores of a span with the queries of an item. Part of attention_body.h. Thread: as there. */
+
+/* Scores of nq queries (at most ATTEND_QUERIES) with the groups of the span that rows see in part
+ * or whole. s: [nq, 128]. */
+static void span_scores(const struct work *w, int32_t query, int32_t nq, float *s)
+{
+	const int32_t head_dim = w->plan->a->kv->head_dim;
+	const float *q = w->store.q + (size_t)query * (size_t)head_dim;
+	struct mix_lanes b;
+
+	b.n_runs = 1;
+	b.stride = K_GROUP;
+	b.at[0].k = 0;
+	b.at[0].n = head_dim;
+	for (int32_t g = 0, n; g < K_SPAN_GROUPS; g += n) {
+		int32_t left = 0;
+
+		while (g + left < K_SPAN_GROUPS && k_bits_group(&w->seen.any, g + left))
+			left++;
+		n = left ? tile_of(left, nq) : 1;
+		if (!left)
+			continue;
+		for (int32_t i = 0; i < n; i++) {
+			b.at[0].ptr[i] = w->here.key[g + i];
+			b.at[0].ahead[i] = w->here.value[g + i];
+		}
+		mix_table[w->plan->a->kv->format][nq][n](&b, q, (size_t)head_dim, s + g * K_GROUP, K_SPAN);
+	}
+}
+
+/* The first positions' scores again, with the query that is for them. */
+static void sink_scores(const struct work *w, int32_t span, int32_t query, int32_t nq, float *s)
+{
+	const struct k_attention *a = w->plan->a;
+	const int32_t dim = a->kv->head_dim, left = a->n_sinks - span * K_SPAN;
+	struct mix_lanes b = { .n_runs = 1, .stride = K_GROUP, .at[0].n = dim };
+
+	for (int32_t g = 0; a->sink_q && g < K_SPAN_GROUPS && g * K_GROUP < left; g++) {
+		const int32_t n = left - g * K_GROUP < K_GROUP ? left - g * K_GROUP : K_GROUP;
+		float sinks[ATTEND_QUERIES * K_GROUP];
+
+		if (!k_bits_group(&w->seen.any, g))
+			continue;
+		b.at[0].ptr[0] = b.at[0].ahead[0] = w->here.key[g];
+		mix_table[a->kv->format][nq][1](
+			&b, w->store.sink_q + (size_t)query * (size_t)dim, (size_t)dim, sinks, K_GROUP);
+		for (int32_t q = 0; q < nq; q++)
+			memcpy(s + q * K_SPAN + g * K_GROUP, sinks + q * K_GROUP, (size_t)n * sizeof *s);
+	}
+}
