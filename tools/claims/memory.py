@@ -117,7 +117,7 @@ def patterns():
     m = Numbers(full=perplexity(), read={})
     for name, policy in (("dilated", "window:128+dilation:4"), ("strided", "stride:16+window:64"),
                          ("fixed", "block:64+last:16"), ("top", "top:25%")):
-        m[name] = perplexity("--visible", policy)
+        setattr(m, name, perplexity("--visible", policy))
         r = run("--raw", "--greedy", "--max-tokens", "8", "--visible", policy, text=lab.text_of(1024))
         m.read[name] = r.one("SELECT 1.0 * kv_bytes / kv_whole_bytes FROM step ORDER BY step DESC LIMIT 1 OFFSET 1")
     return m
