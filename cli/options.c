@@ -93,6 +93,24 @@ bool option_taken(const struct option *o, const struct verb *v)
 		   (!o->own && (has_word(v->takes, group) || has_word(v->takes, o->s->name)));
 }
 
+/* Verbs may have options of one name: then it is that of the verb that was named, and before it
+ * was, none. */
+static bool find_option(struct cli *c, const char *name, struct option *out)
+{
+	struct option o;
+	int n = 0;
+
+	for (int i = 0; option_at(c, i, &o); i++) {
+		if (strcmp(o.s->name, name) != 0)
+			continue;
+		*out = o;
+		n++;
+		if (c->verb && option_taken(&o, c->verb))
+			return true;
+	}
+	return n == 1 || (n && c->verb);
+}
+
 /* *value: the value that its alias sets, or NULL. */
 static bool option_named(struct cli *c, const char *name, struct option *out, const char **value)
 {
@@ -103,10 +121,7 @@ static bool option_named(struct cli *c, const char *name, struct option *out, co
 			*value = a->value;
 			break;
 		}
-	for (int i = 0; option_at(c, i, out); i++)
-		if (!strcmp(out->s->name, name))
-			return true;
-	return false;
+	return find_option(c, name, out);
 }
 
 bool cli_given(const struct cli *c, const char *name)
@@ -234,10 +249,10 @@ static int find_recordings(struct cli *c, struct err *e)
 static int check_whole(struct cli *c, struct err *e)
 {
 	const struct verb *v = c->verb;
-	struct option o;
+	struct option o, p;
 
 	for (int i = 0; option_at(c, i, &o); i++)
-		if (cli_given(c, o.s->name) && !option_taken(&o, v))
+		if (cli_given(c, o.s->name) && find_option(c, o.s->name, &p) && !option_taken(&p, v))
 			return err_set(e, ERR_USAGE, "%s does not take --%s; see cutaway %s --help", v->name,
 				o.s->name, v->name);
 	if (c->n_operands < v->min_operands)

@@ -21,7 +21,8 @@
 	X(diff)                                                                                        \
 	X(devices)                                                                                     \
 	X(formulas)                                                                                    \
-	X(quantize)
+	X(quantize)                                                                                    \
+	X(curve)
 
 #define X(name) extern const struct verb verb_##name;
 VERBS(X)

@@ -170,6 +170,26 @@ def test_words():
     refused("--bits", "--bits", "9")
 
 
+def test_curve():
+    """`cutaway curve` of the same model."""
+    before = sorted(os.listdir(TMP.name))
+    status, out, err = cutaway("curve", "--bits", "8,2", "--methods", "rtn", "--formats", "q8_0", "--svg", "c.svg", "--csv",
+                               "c.csv", "f32.gguf", at("text"))
+    rows = [line.split() for line in out.splitlines() if line.startswith("rtn ")]
+    check("a curve: a line a point, a chart", status == 0 and not err and [r[1] for r in rows] == ["Q8_0", "8-bit/128", "2-bit/128"]
+          and "bits a weight" in out, out + err)
+    check("fewer bits cost more, and only a file's format has a speed", float(rows[1][3]) < float(rows[2][3]) and
+          rows[1][-2] == "-" and float(rows[0][-2]) > 0, rows)
+    check("as a picture and a table", sorted(set(os.listdir(TMP.name)) - set(before)) == ["c.csv", "c.svg"] and
+          open(at("c.csv"), encoding="ascii").read().count("\n") == 4 and "</svg>" in open(at("c.svg"), encoding="utf-8").read())
+    told = json.loads(cutaway("curve", "--json", "--bits", "off", "--formats", "q4_0", "f32.gguf", at("text"))[1])
+    check("--json", [p["form"] for p in told["points"]] == ["Q4_0"] and told["points"][0]["mean_kl"] > 0, told)
+    for words, args in (("2 to 8", ("--bits", "9")), ("no such format", ("--formats", "q9")), ("awq", ("--methods", "magic")),
+                        ("no points", ("--bits", "off", "--formats", "off")), ("row or tensor", ("--group", "many"))):
+        status, out, err = cutaway("curve", *args, "f32.gguf", at("text"))
+        check(f"curve {' '.join(args)} is refused", status == 2 and words in err and not out, err)
+
+
 def main():
     make("f32.gguf", "--type", "F32", "--embd-type", "F32")
     with open(at("text"), "w", encoding="ascii") as f:
@@ -181,6 +201,7 @@ def main():
     test_methods()
     test_resumed_method()
     test_words()
+    test_curve()
     return finish()
 
 

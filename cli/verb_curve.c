@@ -1,0 +1,301 @@
+/* cutaway curve: what a model loses by fewer bits, method beside method. Thread: main's. */
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/whole_file.h"
+#include "cli/cli.h"
+#include "cli/out.h"
+#include "sessions/curve/curve.h"
+
+enum { CHART_W = 60, CHART_H = 16 };
+
+static struct curve_said {
+	const char *bits, *methods, *formats, *group, *calibrate, *svg, *csv;
+	bool zero_point;
+} said = {
+	.bits = "8,6,5,4,3,2", .methods = "rtn,gptq", .formats = "q8_0,q5_0,q4_0", .group = "128"
+};
+
+static const struct setting curve_own[] = {
+	OWN(TEXT, curve_said, bits, .name = "bits", .group = "Curve", .arg = "LIST",
+		.doc = "of the grids, 2 to 8; off: none"),
+	OWN(TEXT, curve_said, methods, .name = "methods", .group = "Curve", .arg = "LIST",
+		.doc = "of the grids: rtn, gptq, awq, smoothquant (see cutaway quantize)"),
+	OWN(TEXT, curve_said, group, .name = "group", .group = "Curve", .arg = "COLUMNS",
+		.doc = "of the grids: how many columns share a scale: 32, 64, 128 …, row or tensor"),
+	OWN(FLAG, curve_said, zero_point, .name = "zero-point", .group = "Curve",
+		.doc = "of the grids: from the least weight to the greatest"),
+	OWN(TEXT, curve_said, formats, .name = "formats", .group = "Curve", .arg = "LIST",
+		.doc = "formats of files, rounded to nearest, whose speed is measured as well; off: none"),
+	OWN(TEXT, curve_said, calibrate, .name = "calibrate", .group = "Curve", .arg = "FILE",
+		.doc = "text by which methods choose; without it the model writes one"),
+	OWN(TEXT, curve_said, svg, .name = "svg", .group = "Curve", .arg = "FILE",
+		.doc = "the curve as a picture"),
+	OWN(TEXT, curve_said, csv, .name = "csv", .group = "Curve", .arg = "FILE",
+		.doc = "the points as a table"),
+	{ 0 },
+};
+
+struct curve {
+	struct curve_point point[CURVE_POINTS];
+	int n, at;
+	int64_t told_ns;
+	bool told;
+};
+
+static atomic_bool interrupted;
+
+static void on_sigint(int signal)
+{
+	(void)signal;
+	atomic_store(&interrupted, true);
+}
+
+/* ---- the points ---- */
+
+/* The next word of a list with commas; false after the last. */
+static bool next_word(const char **list, char word[32])
+{
+	const size_t n = strcspn(*list, ",");
+
+	if (!**list || !strcmp(*list, "off"))
+		return false;
+	snprintf(word, 32, "%.*s", (int)(n < 31 ? n : 31), *list);
+	*list += n + ((*list)[n] == ',');
+	return true;
+}
+
+static struct curve_point *add(struct curve *v, struct err *e)
+{
+	if (v->n < CURVE_POINTS)
+		return &v->point[v->n++];
+	err_set(e, ERR_USAGE, "a curve has at most %d points: shorten the lists", CURVE_POINTS);
+	return NULL;
+}
+
+static int add_formats(struct curve *v, struct err *e)
+{
+	const char *list = said.formats;
+	char word[32];
+
+	while (next_word(&list, word)) {
+		struct curve_point *p;
+		int t = 0;
+
+		while (t < K_N_TYPES && strcasecmp(word, k_types[t].name))
+			t++;
+		if (t == K_N_TYPES)
+			return err_set(e, ERR_USAGE,
+				"--formats %s: no such format; cutaway quantize --help lists them", word);
+		if (!(p = add(v, e)))
+			return -1;
+		p->form.type = (enum k_type)t;
+	}
+	return 0;
+}
+
+static int read_group(int32_t *out, struct err *e)
+{
+	char *end;
+	const long n = strtol(said.group, &end, 10);
+
+	*out = !strcmp(said.group, "tensor") ? FORM_TENSOR : (int32_t)n;
+	if (!strcmp(said.group, "row") || !strcmp(said.group, "tensor") ||
+		(!*end && n >= 1 && n <= 1 << 20))
+		return 0;
+	return err_set(e, ERR_USAGE, "--group %.40s: a number of columns, row or tensor", said.group);
+}
+
+static int add_grid(struct curve *v, enum quant_method method, const char *bits, struct err *e)
+{
+	struct curve_point *p = add(v, e);
+
+	if (!p)
+		return -1;
+	p->method = method;
+	p->form = (struct quant_form){ .type = K_F16, .bits = (int32_t)strtol(bits, NULL, 10) };
+	p->form.zero_point = said.zero_point;
+	if (p->form.bits < 2 || p->form.bits > 8)
+		return err_set(e, ERR_USAGE, "--bits %s: 2 to 8 are possible", bits);
+	return read_group(&p->form.group, e);
+}
+
+static int add_grids(struct curve *v, struct err *e)
+{
+	const char *methods = said.methods;
+	char method[32], bits[32];
+
+	while (next_word(&methods, method)) {
+		const char *list = said.bits;
+		int m = 0;
+
+		while (m < QUANT_LLM_INT8 && strcasecmp(method, quant_method_name((enum quant_method)m)))
+			m++;
+		if (m == QUANT_LLM_INT8)
+			return err_set(
+				e, ERR_USAGE, "--methods %s: rtn, gptq, awq and smoothquant are possible", method);
+		while (next_word(&list, bits))
+			if (add_grid(v, (enum quant_method)m, bits, e))
+				return -1;
+	}
+	return v->n ? 0 : err_set(e, ERR_USAGE, "no points: give --bits and --methods, or --formats");
+}
+
+/* ---- measuring and telling ---- */
+
+static bool progress(void *arg, const char *what, int64_t done, int64_t all)
+{
+	struct curve *v = arg;
+	const int64_t now = now_ns();
+
+	if (isatty(STDERR_FILENO) && now - v->told_ns > 200000000) {
+		const struct curve_point *p = &v->point[v->at];
+		char name[32];
+
+		fprintf(stderr, "\r\033[K%d of %d, %s %s: %s %.0f %%", v->at + 1, v->n,
+			quant_method_name(p->method), form_name(&p->form, name), what,
+			all > 0 ? 100.0 * (double)done / (double)all : 0.0);
+		v->told_ns = now;
+		v->told = true;
+	}
+	return !atomic_load(&interrupted);
+}
+
+static void print_head(void)
+{
+	printf("%-12s %-12s %7s %10s %10s %7s %9s %7s\n", "method", "form", "bits", "KL", "perplexity",
+		"best =", "tokens/s", "s");
+}
+
+static void print_point(const struct curve_point *p)
+{
+	char name[32], speed[16] = "-";
+
+	if (p->tok_s > 0)
+		snprintf(speed, sizeof speed, "%.1f", p->tok_s);
+	printf("%-12s %-12s %7.3f %10.5f %10.3f %5.1f %% %9s %7.1f\n", quant_method_name(p->method),
+		form_name(&p->form, name), p->bits, p->kl, p->ppl, 100.0 * p->n_equal / p->n, speed,
+		p->seconds);
+	fflush(stdout);
+}
+
+static int measure_all(struct curve *v, const struct curve_options *o, bool json, struct err *e)
+{
+	int rc = 0;
+
+	signal(SIGINT, on_sigint);
+	for (v->at = 0; !rc && v->at < v->n; v->at++) {
+		rc = curve_measure(&v->point[v->at], o, e);
+		if (v->told)
+			fputs("\r\033[K", stderr);
+		v->told = false;
+		if (!rc && !json && !v->at)
+			print_head();
+		if (!rc && !json)
+			print_point(&v->point[v->at]);
+	}
+	signal(SIGINT, SIG_DFL);
+	return rc;
+}
+
+static int write_file(const struct curve *v, const char *path, const char *title, struct err *e)
+{
+	struct whole_file f;
+
+	if (!path)
+		return 0;
+	if (whole_file_open(&f, path, e))
+		return -1;
+	if (title)
+		curve_svg(v->point, v->n, title, f.out);
+	else
+		curve_csv(v->point, v->n, f.out);
+	return whole_file_close(&f, 0, e);
+}
+
+static int print_json(const struct curve *v, struct err *e)
+{
+	struct json j = { 0 };
+	char name[32];
+
+	json_object(&j, NULL);
+	json_array(&j, "points");
+	for (int i = 0; i < v->n; i++) {
+		const struct curve_point *p = &v->point[i];
+
+		json_object(&j, NULL);
+		json_text(&j, "method", quant_method_name(p->method));
+		json_text(&j, "form", form_name(&p->form, name));
+		json_real(&j, "bits", p->bits, 6);
+		json_real(&j, "mean_kl", p->kl, 9);
+		json_real(&j, "perplexity", p->ppl, 9);
+		json_real(&j, "model_perplexity", p->model_ppl, 9);
+		json_int(&j, "best_equal", p->n_equal);
+		json_int(&j, "tokens", p->n);
+		json_real(&j, "relative_error", p->error, 6);
+		json_real(&j, "tokens_s", p->tok_s, 6);
+		json_end(&j);
+	}
+	json_end(&j);
+	return json_print(&j, e);
+}
+
+static int tell(const struct curve *v, const struct cli *c, struct err *e)
+{
+	const char *slash = strrchr(c->operand[0], '/'), *name = slash ? slash + 1 : c->operand[0];
+
+	if (write_file(v, said.svg, name, e) || write_file(v, said.csv, NULL, e))
+		return -1;
+	if (c->json)
+		return print_json(v, e);
+	printf("\nperplexity of the model itself: %.3f over %d tokens\n\n", v->point[0].model_ppl,
+		(int)v->point[0].n);
+	curve_draw(v->point, v->n, CHART_W, CHART_H, stdout);
+	return out_flush(e);
+}
+
+static int curve_verb(const struct cli *c, struct err *e)
+{
+	static struct curve v;
+	struct curve_options o = { .model = c->operand[0],
+		.seed = c->answer.params.seed,
+		.threads = c->engine.threads ? c->engine.threads : (int)sysconf(_SC_NPROCESSORS_ONLN),
+		.progress = progress,
+		.arg = &v };
+	char *text = NULL, *calibrate = NULL;
+	int rc = add_formats(&v, e) || add_grids(&v, e) || in_read(c->operand[1], &text, &o.size, e) ||
+			 (said.calibrate && in_read(said.calibrate, &calibrate, &o.calibrate_size, e));
+
+	o.text = text;
+	o.calibrate = calibrate;
+	rc = rc || measure_all(&v, &o, c->json, e) || tell(&v, c, e);
+	free(text);
+	free(calibrate);
+	return rc ? -1 : 0;
+}
+
+const struct verb verb_curve = {
+	.name = "curve",
+	.operands = "MODEL TEXT",
+	.summary = "what fewer bits cost: KL, perplexity and speed of a model rounded in many ways",
+	.doc =
+		"Rounds MODEL to each format and grid of the lists, one after the other in a temporary file (TMPDIR), and scores TEXT, which "
+		"should be none that a method chose by, beside MODEL itself: Kullback-Leibler divergence a token, perplexity, how often "
+		"the most probable token is the same. Bits are those of a weight with its share of the scales. A grid's values are kept "
+		"as floats, so only formats of files have a speed: of decoding, after a few tokens, on this machine as it is.",
+	.example = "cutaway curve --svg bits.svg model.gguf text.txt",
+	.takes = "threads|seed|json",
+	.min_operands = 2,
+	.max_operands = 2,
+	.run = curve_verb,
+	.completes = "FILE",
+	.own = curve_own,
+	.said = &said,
+};
