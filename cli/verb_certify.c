@@ -134,10 +134,10 @@ static void print_text(
 			s->n_idle);
 	if (s->out_of_time)
 		printf("time was up: %d cases that were planned were not begun\n", s->n_untried);
-	printf(
-		"hash of all logits: %016llx (arithmetic %d, this model, visible %s, skip-below %g, %s texts)\n",
+	printf("hash of all logits: %016llx (arithmetic %d, this model, visible %s, skip-below %g, "
+		   "activations %s, %s texts)\n",
 		(unsigned long long)s->hash, K_ARITH_VERSION, c->engine.visible,
-		(double)c->engine.skip_below, said.quick ? "quick" : "full");
+		(double)c->engine.skip_below, c->engine.activations, said.quick ? "quick" : "full");
 	if (s->n_differ)
 		printf("%s\n%d of %d cases differ\n", e->text, s->n_differ, s->n_cases);
 	else
@@ -203,6 +203,7 @@ static void add_certificate(struct json *j, const struct certify_summary *s, con
 	json_text(j, "formats", s->formats);
 	json_text(j, "visible", c->engine.visible);
 	json_real(j, "skip_below", (double)c->engine.skip_below, 9);
+	json_text(j, "activations", c->engine.activations);
 	json_text(j, "memory", s->memory);
 	json_text(j, "sha256", sha);
 	json_text(j, "version", CUTAWAY_VERSION);
@@ -281,6 +282,17 @@ static int print_all_json(struct all *all, struct err *e)
 	return json_print(&all->json, e);
 }
 
+static struct certify_options options_of(const struct cli *c, const char *path, double seconds)
+{
+	return (struct certify_options){ .model = path,
+		.visible = c->engine.visible,
+		.skip_below = c->engine.skip_below,
+		.activations = c->engine.activations,
+		.quick = said.quick,
+		.seed = c->answer.params.seed,
+		.seconds = seconds };
+}
+
 static int certify_model(
 	const struct cli *c, const char *path, double seconds, struct all *all, struct err *e)
 {
@@ -295,12 +307,7 @@ static int certify_model(
 		json_object(r.json, NULL);
 		json_array(r.json, "cases");
 	}
-	struct certify_options o = { .model = path,
-		.visible = c->engine.visible,
-		.skip_below = c->engine.skip_below,
-		.quick = said.quick,
-		.seed = c->answer.params.seed,
-		.seconds = seconds };
+	const struct certify_options o = options_of(c, path, seconds);
 	int status = certify_run(&o, certify_progress, &r, &sum, &differs);
 	if (r.progress)
 		fprintf(stderr, "\r\033[K");
@@ -372,10 +379,10 @@ const struct verb verb_certify = {
 		"threads, page size, order of pages, prefill chunks, size of the batch, row in it, prefix cache, "
 		"preemption, policy, pages out of sight, drafts, drafters, watching and recording), then in mixed cases until every pair of values has "
 		"met or time is up, and compares every id and every hash of logits. What had no occasion to "
-		"matter is said to be idle and does not count. With --visible or --skip-below all of it is proven under that setting. Several models, one of each weight format that "
+		"matter is said to be idle and does not count. With --visible, --skip-below or --activations all of it is proven under that setting. Several models, one of each weight format that "
 		"matters to you, share the time. Exit status 0 only if all are equal.",
 	.example = "cutaway certify --quick",
-	.takes = "model|seed|visible|skip-below|json",
+	.takes = "model|seed|visible|skip-below|activations|json",
 	.min_operands = 0,
 	.max_operands = CLI_MAX_OPERANDS,
 	.run = certify_verb,

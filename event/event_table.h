@@ -59,6 +59,18 @@
 	R(ints, "ops/s", "8-bit multiply-adds, each two operations; absent: not measured")             \
 	R(floats, "ops/s", "the same of 32-bit floats")
 
+#define EV_FIELDS_outliers(I, R, T, B)                                                             \
+	I(nth, "", "of the inputs of one measurement, from 0")                                         \
+	I(layer, "", "layer")                                                                          \
+	I(stage, "stage", "of the product that reads them")                                            \
+	I(channels, "", "how many there are")                                                          \
+	R(largest, "", "largest magnitude of any channel over the calibration text")                   \
+	R(median, "", "of the channels' largest magnitudes")                                           \
+	R(smoothed, "x",                                                                               \
+		"largest over median after SmoothQuant with alpha 0.5; largest / median before")           \
+	I(above_six, "", "channels that reach 6, which LLM.int8() computes apart")                     \
+	B(top, "", "u32 channel, f32 magnitude: the largest, at most 8")
+
 #define EV_FIELDS_setting(I, R, T, B)                                                              \
 	T(name, "", "as on the command line, without dashes")                                          \
 	T(value, "", "its new value")
@@ -411,6 +423,7 @@
 		"matrix products of one kernel stage, weight format and width; told at the start")                                                                        \
 	EVENT(roof,                                                                                                                                                   \
 		"a reading of what this machine can do, by the threads and instructions of the session")                                                                  \
+	EVENT(outliers, "channels of what a product reads, by their largest magnitudes")                                                                              \
 	EVENT(setting, "a setting given at the start or changed later")                                                                                               \
 	EVENT(vocab, "text of a token id, at its first use")                                                                                                          \
 	EVENT(request, "a request arrives: all its inputs")                                                                                                           \

@@ -33,6 +33,7 @@
 #include "base/cycle.h"
 #include "base/histogram.h"
 #include "event/event.h"
+#include "fold/timeline_machine.h"
 
 enum {
 	TL_CANDIDATES = 8,
@@ -279,20 +280,6 @@ enum tl_latency { TL_QUEUE, TL_TTFT, TL_ITL, TL_E2E, TL_N_LATENCIES };
 struct tl_latencies { /* of one request, ns; NaN: not known (yet) */
 	double queue, ttft, itl_p50, itl_p99, tpot, e2e;
 };
-/* Matrix products of the model, and readings of the machine: see the events. */
-enum { TL_PRODUCTS = 64 };
-struct tl_product {
-	int32_t stage, inputs, outputs, n;
-	double weights; /* of all n */
-	int64_t bytes, row_bytes;
-	bool each_row;
-	char format[12];
-};
-struct tl_roof { /* the best of n readings; 0: not measured */
-	double reads, least, ints, floats;
-	int32_t n;
-	int64_t t_ns; /* of the newest reading */
-};
 struct tl_setting {
 	char name[32], value[256];
 	int64_t seq;
@@ -348,6 +335,8 @@ struct timeline {
 	int32_t n_memory;
 	struct tl_product product[TL_PRODUCTS];
 	int32_t n_products;
+	struct tl_outliers *outliers; /* of the newest measurement */
+	int32_t n_outliers, cap_outliers;
 	struct tl_roof roof;
 	struct tl_page *page; /* [n_pages], those of group 0 first */
 	int32_t n_pages;

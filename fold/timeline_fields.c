@@ -216,6 +216,13 @@ static const struct tl_field memory_fields[] = {
 static SHAPE(memory, TL_MEMORY);
 #undef STRUCT
 
+#define STRUCT struct tl_outliers
+static const struct tl_field outliers_fields[] = { F(layer), F(stage), F(channels), F(above_six),
+	F(largest), F(median), F(smoothed), { INLINE(channel, i32, n_top) }, { INLINE(size, f32, n_top) },
+	END };
+static SHAPE(outliers, ANY);
+#undef STRUCT
+
 #define STRUCT struct tl_product
 static const struct tl_field product_fields[] = {
 	F(stage), F(inputs), F(outputs), F(n), F(weights), F(bytes), F(row_bytes), F(each_row),
@@ -333,6 +340,7 @@ static const struct tl_field timeline_fields[] = {
 	{ GROWING(future, future, n_futures, cap_futures), KEPT },
 	{ INLINE(memory, memory, n_memory) },
 	{ INLINE(product, product, n_products) },
+	{ GROWING(outliers, outliers, n_outliers, cap_outliers) },
 	{ ITEMS_OF(roof, roof) },
 	{ ARRAY(page, page, n_pages), KEPT },
 	{ GROWING(step, step, n_steps, cap_steps) },

@@ -31,6 +31,46 @@ bool tl_fold_product(struct timeline *t, const struct event *ev)
 	return true;
 }
 
+static void take_top(struct tl_outliers *o, struct ev_span top)
+{
+	const unsigned char *p = top.data;
+
+	for (o->n_top = 0; p && o->n_top < TL_TOP && (size_t)(o->n_top + 1) * 8 <= top.size; p += 8) {
+		uint32_t channel;
+		float size;
+
+		memcpy(&channel, p, sizeof channel);
+		memcpy(&size, p + 4, sizeof size);
+		o->channel[o->n_top] = tl_int32((int64_t)channel);
+		o->size[o->n_top++] = size;
+	}
+}
+
+bool tl_fold_outliers(struct timeline *t, const struct event *ev)
+{
+	const struct ev_outliers *e = &ev->u.outliers;
+	struct tl_outliers *o;
+
+	if (e->nth < 0 || e->layer < 0 || e->stage < 0 || e->stage >= EV_N_stage || e->channels < 1)
+		return false;
+	if (!e->nth)
+		t->n_outliers = 0;
+	if (t->n_outliers == TL_MOST_OUTLIERS)
+		return true;
+	o = tl_add(t, &t->outliers, &t->n_outliers, &t->cap_outliers, sizeof *o);
+	if (!o)
+		return true;
+	*o = (struct tl_outliers){ .layer = tl_int32(e->layer),
+		.stage = (int32_t)e->stage,
+		.channels = tl_int32(e->channels),
+		.above_six = tl_int32(e->above_six),
+		.largest = e->largest,
+		.median = e->median,
+		.smoothed = e->smoothed };
+	take_top(o, e->top);
+	return true;
+}
+
 static double rate_or_0(double v)
 {
 	return v > 0 && v < 1e18 ? v : 0;

@@ -102,7 +102,8 @@ struct engine {
 	struct prefix prefix;
 	struct sched sched;
 	struct forward forward;
-	char visible[64]; /* what set.visible points to */
+	struct floats *floats; /* of the setting `activations`; NULL: weights as they are */
+	char visible[64];      /* what set.visible points to */
 	struct sampler *sampler;
 	struct k_logit_stats *stats; /* [outputs] of the step that runs */
 	struct stream stream;
@@ -177,11 +178,14 @@ int engine_apply_settings(struct engine *e, struct err *err);
 setting_apply engine_apply_chunk, engine_apply_budget, engine_apply_prefix, engine_apply_evict,
 	engine_apply_policy, engine_apply_spec, engine_apply_shadow, engine_apply_rule,
 	engine_apply_page_size, engine_apply_every, engine_apply_visible, engine_apply_skip,
-	engine_apply_near_zero, engine_apply_cache_format, engine_apply_give_back, engine_apply_layer,
-	engine_apply_head, engine_apply_cuda_mode, engine_apply_roof, engine_apply_twin;
+	engine_apply_near_zero, engine_apply_activations, engine_apply_outliers,
+	engine_apply_cache_format, engine_apply_give_back, engine_apply_layer, engine_apply_head,
+	engine_apply_cuda_mode, engine_apply_roof, engine_apply_twin;
 void engine_emit_settings(struct engine *e);
 void engine_emit_setting(struct engine *e, const char *name);
 
+/* engine_outliers.c: measures them, if the options said so; a failure leaves the event out. */
+void engine_begin_outliers(struct engine *e);
 /* roof.c */
 /* whole: the arithmetic, too, and more passes over memory. */
 void engine_roof_read(struct engine *e, bool whole);

@@ -86,6 +86,7 @@ struct setting {
 	}
 
 #define SETTING_CACHE_WORD(name, ...) #name,
+#define SETTING_ROUND_WORD(name, word, ...) word,
 
 /* X(type, field, default, apply, row's other fields): fields of struct engine_options, in the order
  * of the log. */
@@ -169,6 +170,12 @@ struct setting {
 		.doc =                                                                                                 \
 			"inner values of a feed-forward below X of a token's largest count as 0, and the columns of its "  \
 			"last matrix that only they use are not read; 0: none")                                            \
+	X(CHOICE, activations, "model", engine_apply_activations, .name = "activations",                           \
+		.group = "Exactness", .when = SETTING_IDLE, .effect = SETTING_LOSSY,                                   \
+		.words = (const char *const[]){ "model", K_ROUNDS(SETTING_ROUND_WORD) NULL },                          \
+		.doc =                                                                                                 \
+			"what the products of the layers read: as the weights' format wants it, or weights as floats and " \
+			"activations of this format")                                                                      \
 	X(TEXT, twin, "off", engine_apply_twin, .name = "twin", .group = "Exactness",                              \
 		.arg = "off|on|FILE", .when = SETTING_IDLE, SETTING_WORDS("off", "on"),                                \
 		.doc =                                                                                                 \
@@ -195,6 +202,11 @@ struct setting {
 		.when = SETTING_ANY, SETTING_WORDS("launches", "graph", "persistent"),                                 \
 		.doc =                                                                                                 \
 			"how a GPU runs a step: a launch a stage, one graph, or one kernel that stays (the default)")      \
+	X(TEXT, outliers, "", engine_apply_outliers, .name = "outliers", .group = "Measuring",                     \
+		.arg = "measure", .when = SETTING_IDLE, SETTING_WORDS("measure"),                                      \
+		.doc =                                                                                                 \
+			"channels of activations whose values are far larger than the others', over the shipped prompts: " \
+			"see /view outliers")                                                                              \
 	X(TEXT, roof, "", engine_apply_roof, .name = "roof", .group = "Measuring", .arg = "measure",               \
 		.when = SETTING_ANY, SETTING_WORDS("measure"),                                                         \
 		.doc =                                                                                                 \

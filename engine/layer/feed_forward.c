@@ -47,13 +47,13 @@ static void feed_forward_write(struct forward *f, const void *params)
 	m = program_matmul(p, K_STAGE_gate_up, f->normed, f->n_rows);
 	program_part(m, &w->gate, NULL, NULL, f->gate);
 	program_part(m, &w->up, NULL, NULL, f->up);
-	if (!counted && !program_wants_floats(&w->down))
+	if (!counted && !f->floats && !program_wants_floats(&w->down))
 		act.x = NULL;
 	program_glu(p, w->act, f->gate, f->up, act, f->n_rows);
 	if (counted)
 		forward_add_sparse(f, act, f->least, true);
-	forward_add_product(
-		f, K_STAGE_down, act, f->least > 0 ? &w->down_columns : &w->down, NULL, w->post_norm);
+	forward_add_product(f, K_STAGE_down, act,
+		f->least > 0 && !f->floats ? &w->down_columns : &w->down, NULL, w->post_norm);
 }
 
 const struct block_kind layer_feed_forward = {

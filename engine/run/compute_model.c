@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "engine/run/compute.h"
+#include "engine/run/floats.h"
 #include "engine/core/engine_impl.h"
 
 /* The tokenizer cannot be built in parallel: a thread of its own opens it beside the weights. */
@@ -151,6 +152,7 @@ static void model_compute_close(struct engine *e)
 	sampler_close(e->sampler);
 	model_close(e->look.model);
 	k_close(e->look.kernels);
+	floats_close(e->floats);
 	model_close(e->model);
 	k_close(e->kernels);
 	tokenizer_close(e->tokenizer);

@@ -17,6 +17,7 @@
 
 struct forward;
 struct forward_sight;
+struct floats;
 struct forward_stage {
 	uint64_t ns, bytes, ops;
 };
@@ -114,6 +115,7 @@ struct forward {
 	/* Inputs of the feed-forwards' last product that are below this share of a row's largest are 0,
 	 * and their columns are not read (the model must have them: model_add_columns); 0: none. */
 	float least;
+	const struct floats *floats; /* see forward_set_floats() */
 	/* Writes the ops that fill x, a function of n_rows alone. NULL: x are the rows `ids` of the
 	 * embedding. */
 	void (*begin)(void *arg, struct forward *f);
@@ -156,6 +158,7 @@ struct forward {
 	/* [max_out, vocab]; `logits` itself where the host can read it */
 	float *computed_logits;
 	struct k_acts normed, mixed, act, head;
+	float *normed_x; /* room for normed.x, which is NULL where no product reads it */
 	struct k_program program;
 	struct forward_needs needs;
 	struct forward_shape built; /* what the program was written for */
@@ -164,6 +167,11 @@ struct forward {
 	void *work, *shared;
 };
 
+/* Floats that fill whole cache lines. */
+static inline int32_t forward_whole_lines(int32_t n)
+{
+	return (n + 15) / 16 * 16;
+}
 struct forward_sizes {
 	int32_t rows, out, observed, also, ctx; /* the most of a step; ctx: the longest sequence */
 	/* the caller fills `ask` before a step, and fetches the rows it needs; else all are fetched */
@@ -198,6 +206,10 @@ void forward_count(const struct forward *f, struct k_op *op);
 /* Adds the products of an op to the n ones at out; returns how many there are then. */
 int32_t forward_add_products(const struct forward *f, const struct k_op *op,
 	struct forward_product *out, int32_t n, int32_t most);
+/* The program of one row, as layers write it: for who wants to know its products. Between steps. */
+const struct k_program *forward_program_of_one(struct forward *f);
+/* From the next step on its program is rewritten (floats.h); NULL: it is as layers write it. */
+void forward_set_floats(struct forward *f, const struct floats *s);
 /* Between steps. Returns how many there are, at most `most`. */
 int32_t forward_products(struct forward *f, struct forward_product *out, int32_t most);
 /* Fails only as k_run() does. */

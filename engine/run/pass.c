@@ -95,6 +95,7 @@ int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *err)
 	}
 	p->f.visible = e->forward.visible;
 	p->f.least = e->forward.least;
+	p->f.floats = e->forward.floats;
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 /* See program.h. */
 #include "engine/run/program.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct k_op *program_add(struct k_program *p, enum k_kind kind, enum k_stage stage)
@@ -122,4 +123,21 @@ struct k_acts program_acts_from(struct k_acts a, int32_t row)
 bool program_wants_floats(const struct k_matrix *w)
 {
 	return k_types[w->type].block == 1;
+}
+
+int program_read_matrix(struct k_ctx *kernels, const struct k_matrix *m, float *out, struct err *e)
+{
+	int32_t *ids = malloc((size_t)m->n_rows * sizeof *ids);
+	struct k_op op = { .kind = K_OP_embed };
+	struct k_program p = { .op = &op, .n_ops = 1, .version = k_new_version() };
+	int failed;
+
+	if (!ids)
+		return err_set(e, ERR_MEMORY, "no memory for weights as floats");
+	for (int32_t i = 0; i < m->n_rows; i++)
+		ids[i] = i;
+	op.u.embed = (struct k_embed){ .w = m, .ids = ids, .x = out, .n = m->n_rows };
+	failed = k_run(kernels, &p, e);
+	free(ids);
+	return failed;
 }

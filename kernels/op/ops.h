@@ -10,6 +10,7 @@
 #include "kernels/op/conv.h"
 #include "kernels/op/glu.h"
 #include "kernels/op/pick.h"
+#include "kernels/op/round.h"
 #include "kernels/op/route.h"
 #include "kernels/op/scan.h"
 #include "kernels/op/sparse.h"
@@ -20,6 +21,7 @@
 	X(columns, COLUMNS)
 
 #define K_PLAIN_ALONE(X)                                                                           \
+	X(round, ROUND)                                                                                \
 	X(route, ROUTE)                                                                                \
 	X(combine, COMBINE)                                                                            \
 	X(conv, CONV)                                                                                  \

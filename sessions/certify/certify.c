@@ -450,6 +450,7 @@ static int prove(struct certify *c, struct err *e)
 	axes_fill(&c->axes);
 	c->axes.visible = c->o->visible;
 	c->axes.skip_below = c->o->skip_below;
+	c->axes.activations = c->o->activations;
 	if (learn_subject(c, e))
 		return -1;
 	list_values(c);

@@ -365,6 +365,8 @@ struct engine_options axes_options(const struct certify_plan *p)
 	if (p->axes->visible)
 		o.visible = p->axes->visible;
 	o.skip_below = p->axes->skip_below;
+	if (p->axes->activations)
+		o.activations = p->axes->activations;
 	o.backend = kernels->backend;
 	o.isa = kernels->isa;
 	o.cuda_mode = kernels->mode;

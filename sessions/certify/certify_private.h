@@ -62,6 +62,7 @@ struct axes {
 	double row_ns[CERTIFY_ROWS + 1];
 	const char *visible; /* of all cases; NULL: full */
 	float skip_below;    /* of all cases */
+	const char *activations;
 	int32_t layers;      /* of the model */
 	int32_t unseen_from; /* see engine_state */
 	bool states;         /* recurrent states: a sequence has few pages, see engine_info */

@@ -15,6 +15,7 @@
 	X(jacobi, "jacobi-and-lookahead")                                                              \
 	X(search, "search")                                                                            \
 	X(attention, "attention")                                                                      \
+	X(outliers, "outliers")                                                                        \
 	X(near_zero, "near-zero")                                                                      \
 	X(equal_bits, "equal-bits")                                                                    \
 	X(side_by_side, "side-by-side")                                                                \

@@ -67,3 +67,32 @@ def skips():
     m.table = "; ".join(f"below {one.threshold}: {one.down_mb:.1f} MB, {one.down_ms:.2f} ms, KL {kl:.3f}"
                         for one, kl in zip(m.at, m.kl))
     return m
+
+
+ROUNDED = ("f32", "bf16", "e4m3", "e5m2", "int8-block", "int8-token", "int8-tensor")
+
+
+@measure()
+def rounded():
+    """The same weights, as floats, with activations of each format, beside the model's own way (8 bits in blocks)."""
+    at = {name: price("--activations", name) for name in ROUNDED}
+    return Numbers(at=at, best8=min(at[n].kl for n in ROUNDED[2:]), exact=at["f32"].exact, f32=at["f32"].lossy,
+                   token=at["int8-token"].kl, tensor=at["int8-tensor"].kl, block=at["int8-block"].kl, e4m3=at["e4m3"].kl,
+                   tensor_ppl=at["int8-tensor"].lossy, block_more=at["int8-block"].lossy / at["f32"].lossy - 1)
+
+
+@measure()
+def outliers():
+    """Channels of activations over the shipped prompts."""
+    r = run("--greedy", "--max-tokens", "1", "--outliers", "measure", text=lab.prompts()[0][1])
+    m = Numbers(inputs=r.one("SELECT count(*) FROM outliers"))
+    m.worst, m.layer, m.stage, m.smoothed = r.rows(
+        "SELECT largest / median AS x, layer, (SELECT name FROM code WHERE list = 'stage' AND value = stage), smoothed FROM outliers "
+        "ORDER BY x DESC LIMIT 1")[0]
+    for name in ("qkv", "out", "gate_up", "down"):
+        ratios = r.values("SELECT largest / median FROM outliers JOIN code ON list = 'stage' AND value = stage WHERE name = ? "
+                          "ORDER BY 1", name)
+        setattr(m, name, ratios[len(ratios) // 2])
+    m.milder = r.one("SELECT avg(smoothed < largest / median) FROM outliers")
+    m.apart = r.one("SELECT 1.0 * sum(above_six) / sum(channels) FROM outliers")
+    return m

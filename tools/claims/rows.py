@@ -14,7 +14,7 @@ from drafts import (chain, drafter, drafters, files, guessed_and_rejected, itsel
 from lab import merge
 from memory import (activations, best_of, cache_formats, certificate, document, e4m3, few_pages, lossy, needle, no_cache,
                     other_model, page_sizes, passages, patterns, prefix, scored, window_pages, windows)
-from prices import skips, zeros, zeros_together
+from prices import outliers, rounded, skips, zeros, zeros_together
 from steps import (contiguous, cuda_modes, depths, formats, groups, load, loads, memory_sheet, paged, pause, predictions,
                    prompts_together, replicas, roofs, row_costs, shapes, sizes, static_batches, threads)
 
@@ -175,8 +175,11 @@ ROWS = [
         "times Q8_0", lambda m: abs(m.decode16 / m.bytes16 - 1) < 0.15 and m.prompt > 1.5, "bits bound neither phase here",
         where=(lambda m: m.decode16 > 1.5,
                "decoding, which reads weights; prompts are bound by arithmetic")),
-    Row("0.30", "FP8 is the lowest native float and strictly better than INT8; it is the lowest for production.",
-        missing="FP8 and INT8 weights by tensor, channel and block from one F16 file, with perplexity and KL"),
+    Row("0.30", "FP8 is the lowest native float and strictly better than INT8; it is the lowest for production.", rounded,
+        "KL of activations, weights the same: e4m3 {at[e4m3].kl:.3f}, e5m2 {at[e5m2].kl:.3f}; int8 {block:.3f} with a scale for 32 "
+        "values, {token:.3f} for a token, {tensor:.3f} for a tensor", lambda m: m.e4m3 < m.block,
+        "3 bits of mantissa are fewer than 7: only with one scale for a whole tensor does int8 lose to it",
+        lacks="native FP8 products, on a GPU that has them"),
     Row("0.31", "The literature is of models below the state of the art, and hobbyists are misled by it.",
         untestable="it is an opinion on a literature; this page measures what it names"),
     # Text 1
@@ -186,10 +189,10 @@ ROWS = [
         "{at[Q4_0].ms:.1f} ms", lambda m: m.smaller > 4, "4 bits are no smaller"),
     Row("1.2", "Quantisation-aware training is more resilient than quantisation after training.",
         missing="training of the target with rounding (the drafters' heads are trained so: docs/training.md)"),
-    Row("1.3", "Precision of weights and of activations are chosen apart.", activations,
-        "the same weights: perplexity {a8:.2f} with activations of 8 bits, {a32:.2f} with 32; a token's log-probability "
-        "differs by {difference:.3f}", lambda m: abs(m.more) < 0.02, "activations of 8 bits cost {more:.1%}",
-        lacks="activation precision as a setting"),
+    Row("1.3", "Precision of weights and of activations are chosen apart.", rounded,
+        "the same 4-bit weights: perplexity {f32:.2f} with activations in 32 bits, {at[bf16].lossy:.2f} in bf16, "
+        "{at[int8-block].lossy:.2f}, {at[int8-token].lossy:.2f} and {tensor_ppl:.2f} in 8 bits by block, token and tensor",
+        lambda m: abs(m.block_more) < 0.02 and m.tensor_ppl > 1.02 * m.f32, "the choice makes no difference"),
     Row("1.4", "Granularity: scales by tensor, channel or group are a choice.",
         missing="a quantiser with scales by tensor, row and group"),
     Row("1.5", "Quantisation makes larger models fit.", formats,
@@ -365,9 +368,10 @@ ROWS = [
         "Q4_0 against F16: {bytes16:.2f} times fewer bytes, decoding {decode16:.2f} times as fast",
         lambda m: m.decode16 > 1.5, "decoding is {decode16:.2f} times as fast",
         lacks="kernels with 4-bit weights and 16-bit activations; time to open"),
-    Row("3.8", "Quantised activations compress more, but outliers amplify their error.", activations,
-        "blocks of 32 activations, 8 bits: perplexity {more:+.2%} against 32 bits", lambda m: m.more > 0.01,
-        "a block of 32 keeps an outlier from the rest", lacks="scales by tensor, where outliers would amplify"),
+    Row("3.8", "Quantised activations compress more, but outliers amplify their error.", lambda: merge(rounded(), out=outliers()),
+        "KL in 8 bits {block:.3f} by blocks of 32, {token:.3f} by token, {tensor:.3f} by tensor; the largest channel is "
+        "{out.worst:,.0f} times the median one (layer {out.layer}, {out.stage})",
+        lambda m: m.tensor > 10 * m.block, "a block of 32 keeps an outlier from the rest"),
     Row("3.9", "Weight-only is the better balance.",
         missing="a weight-only path (4-bit weights, 16-bit activations) to time beside ours"),
     Row("3.10", "FP8 is an alternative (Transformer Engine).", missing="FP8 products, on a GPU that has them"),
@@ -376,8 +380,10 @@ ROWS = [
         lambda m: m.smaller > 2 and m.decode > 1.5, "they are not faster", lacks="a quantiser of our own"),
     Row("3.11b", "Quantisation-aware training is better and more complex (arXiv:1712.05877).",
         missing="that training for the target"),
-    Row("3.12", "SmoothQuant moves activation outliers, which grow with model size, into weights (arXiv:2211.10438).",
-        missing="outliers by channel, the scaling, and 8-bit products with scales by tensor"),
+    Row("3.12", "SmoothQuant moves activation outliers, which grow with model size, into weights (arXiv:2211.10438).", outliers,
+        "largest over median channel, median of the layers: q, k, v {qkv:.1f}, out {out:.1f}, gate and up {gate_up:.1f}, down "
+        "{down:.1f}; worst {worst:,.0f}, {smoothed:.0f} after smoothing with alpha 0.5; it is milder in {milder:.0%} of the "
+        "{inputs} inputs", lambda m: m.milder > 0.8, "smoothing does not help", lacks="a second size of model"),
     Row("3.13", "AWQ (arXiv:2306.00978).", missing="as row 4.34"),
     Row("3.14", "Distillation: soft targets at high temperature and labels of low weight (arXiv:1503.02531).",
         missing="temperature and label weight as options of tools/train, and their curves"),
@@ -532,8 +538,10 @@ ROWS = [
     Row("4.27", "Less precision, less latency.", formats, "F16 to Q4_0: a token {at[F16].ms:.1f} to {at[Q4_0].ms:.1f} ms",
         lambda m: m.decode16 > 1.2, "4 bits are no faster"),
     Row("4.28", "Quantisation-aware training does not scale up.", missing="that training, and its cost"),
-    Row("4.29", "Post-training quantisation: sample data give scale and zero point by layer or tensor.",
-        missing="static scales from sample data"),
+    Row("4.29", "Post-training quantisation: sample data give scale and zero point by layer or tensor.", rounded,
+        "activations in 8 bits with one scale a tensor, from the shipped prompts: KL {tensor:.3f}, perplexity {tensor_ppl:.2f} "
+        "against {f32:.2f}; with a scale of its own for each token {token:.3f}", lambda m: m.tensor < 0.05,
+        "one outlier of the sample takes the steps of all others"),
     Row("4.30", "fp32 has 4 bytes and is for training; bf16 with 2 is the default.", formats,
         "{at[F32].mb:.1f} MB a token in F32, {at[F16].mb:.1f} in 16 bits",
         lambda m: 1.99 < m.at["F32"].mb / m.at["F16"].mb < 2.01, "16 bits are not half"),
@@ -541,8 +549,10 @@ ROWS = [
         "greatest of the 256 codes {greatest:.0f}; as format of the cache: perplexity {at[e4m3].ppl:.2f} against "
         "{at[f16].ppl:.2f}", lambda m: m.greatest == 240,
         "e4m3 as NVIDIA has it has no infinities: 240 is the IEEE-like kind", lacks="weights in e4m3"),
-    Row("4.32", "int8 is less accurate and cheaper than fp8, for inference only.",
-        missing="fp8 and int8 weights from one F16 file"),
+    Row("4.32", "int8 is less accurate and cheaper than fp8, for inference only.", rounded,
+        "activations: int8 by blocks KL {block:.3f}, e4m3 {e4m3:.3f}", lambda m: m.block > m.e4m3,
+        "a scale for each 32 values gives 7 bits where e4m3 has 3", where=(lambda m: m.tensor > m.e4m3,
+        "one scale for a whole tensor ({tensor:.3f})"), lacks="its cost on a GPU"),
     Row("4.32b", "int4, half a byte: cheaper, even less accurate.", formats,
         "Q4_0 {at[Q4_0].mb:.1f}, Q8_0 {at[Q8_0].mb:.1f} MB a token", lambda m: m.at["Q8_0"].mb / m.at["Q4_0"].mb > 1.7,
         "it is no smaller", lacks="accuracy from an F16 source"),

@@ -26,7 +26,8 @@
 	X(FORMULAS, formulas)                                                                          \
 	X(ROOFLINE, roofline)                                                                          \
 	X(PRICE, price)                                                                                \
-	X(SPARSITY, sparsity)
+	X(SPARSITY, sparsity)                                                                          \
+	X(OUTLIERS, outliers)
 
 /* Index in views[] and in the arrays of struct view_state. */
 enum view_index {

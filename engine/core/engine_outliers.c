@@ -1,0 +1,145 @@
+/* The setting `outliers`: measures the channels of what products read (engine/run/channels.h) and
+ * tells of each input (event outliers). Dettmers et al. 2022, "LLM.int8()", found few channels that
+ * reach 20 times the others and take the scale of the whole row; Xiao et al. 2022, "SmoothQuant",
+ * divide them by max|X|^a / max|W|^(1-a), which the weights take over. Thread: the engine's. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/core/engine_impl.h"
+#include "engine/run/channels.h"
+#include "engine/run/program.h"
+
+enum { TOP = 8 };
+#define APART 6.0f /* LLM.int8(), section 3.2 */
+
+static int by_size(const void *a, const void *b)
+{
+	const float x = *(const float *)a, y = *(const float *)b;
+
+	return (x > y) - (x < y);
+}
+
+static float median_of(const float *v, int32_t n, float *sorted)
+{
+	memcpy(sorted, v, (size_t)n * sizeof *v);
+	qsort(sorted, (size_t)n, sizeof *v, by_size);
+	return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+}
+
+static float largest_of(const float *v, int32_t n)
+{
+	float most = 0;
+
+	for (int32_t i = 0; i < n; i++)
+		most = fmaxf(most, v[i]);
+	return most;
+}
+
+/* The largest weight of each column of all matrices that read the input, into of [dim]. */
+static int weights_by_column(
+	const struct engine *e, const struct channel_input *in, float *of, struct err *err)
+{
+	memset(of, 0, (size_t)in->dim * sizeof *of);
+	for (int32_t k = 0; k < in->n_w; k++) {
+		const struct k_matrix *m = in->w[k];
+		float *w = malloc((size_t)m->n_rows * (size_t)m->n_cols * sizeof *w);
+		const int failed = w ? program_read_matrix(e->kernels, m, w, err)
+							 : err_set(err, ERR_MEMORY, "no memory for weights as floats");
+
+		for (int32_t r = 0; !failed && r < m->n_rows; r++)
+			for (int32_t i = 0; i < m->n_cols; i++)
+				of[i] = fmaxf(of[i], fabsf(w[(size_t)r * (size_t)m->n_cols + (size_t)i]));
+		free(w);
+		if (failed)
+			return -1;
+	}
+	return 0;
+}
+
+struct top {
+	uint32_t channel;
+	float largest;
+};
+
+/* The largest channels, descending; how many. */
+static int32_t top_of(const struct channel_input *in, struct top *top)
+{
+	int32_t n = 0;
+
+	for (int32_t i = 0; i < in->dim; i++) {
+		int32_t at = n < TOP ? n : TOP;
+
+		while (at > 0 && top[at - 1].largest < in->largest[i])
+			at--;
+		if (at == TOP)
+			continue;
+		n += n < TOP;
+		memmove(top + at + 1, top + at, (size_t)(n - 1 - at) * sizeof *top);
+		top[at] = (struct top){ (uint32_t)i, in->largest[i] };
+	}
+	return n;
+}
+
+static int tell(struct engine *e, const struct channel_input *in, int32_t nth, struct err *err)
+{
+	float *w = malloc(2 * (size_t)in->dim * sizeof *w), *sorted = w + in->dim;
+	struct top top[TOP + 1];
+	struct event ev;
+	float median;
+
+	if (!w || weights_by_column(e, in, w, err)) {
+		free(w);
+		return err->code ? -1
+						 : err_set(err, ERR_MEMORY, "no memory for the channels of activations");
+	}
+	ev_init(&ev, EV_outliers);
+	ev.u.outliers =
+		(struct ev_outliers){ .nth = nth, .layer = in->layer, .stage = (int64_t)in->stage };
+	ev.u.outliers.channels = in->dim;
+	ev.u.outliers.largest = (double)largest_of(in->largest, in->dim);
+	ev.u.outliers.median = (double)median_of(in->largest, in->dim, sorted);
+	ev.u.outliers.top = (struct ev_span){ top, (size_t)top_of(in, top) * sizeof *top };
+	for (int32_t i = 0; i < in->dim; i++) {
+		ev.u.outliers.above_six += in->largest[i] >= APART;
+		w[i] = sqrtf(in->largest[i] * w[i]); /* x / s, with s = sqrt(x / w) */
+	}
+	median = median_of(w, in->dim, sorted);
+	ev.u.outliers.smoothed = median > 0 ? (double)(largest_of(w, in->dim) / median) : (double)NAN;
+	stream_emit(&e->stream, &ev);
+	free(w);
+	return 0;
+}
+
+int engine_apply_outliers(struct engine *e, struct engine_options *to, struct err *err)
+{
+	struct channels c;
+	int failed = 0;
+
+	if (!to->outliers || !*to->outliers)
+		return 0;
+	if (strcmp(to->outliers, "measure") != 0)
+		return err_set(err, ERR_USAGE,
+			"outliers %.40s: they are measured, not set: measure does it", to->outliers);
+	if (!e->begun) /* its events would come before the session's */
+		return 0;
+	to->outliers = "";
+	if (!e->model)
+		return 0;
+	if (!k_is_host(e->kernels))
+		return err_set(
+			err, ERR_USAGE, "outliers: only the CPU's kernels can be looked into (--backend cpu)");
+	if (channels_measure(&c, e, err))
+		return -1;
+	for (int32_t i = 0; !failed && i < c.n; i++)
+		failed = tell(e, &c.input[i], i, err);
+	channels_free(&c);
+	return failed;
+}
+
+void engine_begin_outliers(struct engine *e)
+{
+	struct err ignored = { 0 };
+
+	engine_apply_outliers(e, &e->set, &ignored);
+}

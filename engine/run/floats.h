@@ -1,0 +1,25 @@
+/* Weights and activations set apart (setting `activations`): a model's block matrices once more,
+ * each weight as a float of the same value, and the program rewritten to multiply by them what an
+ * op has rounded (kernels/op/round.h). The output matrix is not part of it. What remains is what
+ * the rounding of activations costs, alone. Thread: the engine's. */
+#ifndef CUTAWAY_ENGINE_FLOATS_H
+#define CUTAWAY_ENGINE_FLOATS_H
+
+#include "engine/run/forward.h"
+#include "kernels/op/round.h"
+
+struct floats;
+
+/* Of all matrix products that a program of f has in its layers. ERR_USAGE where the kernels' memory
+ * is not the host's, or a layer has experts; ERR_MEMORY. */
+int floats_open(struct floats **out, struct forward *f, struct err *e);
+void floats_close(struct floats *s); /* NULL is fine */
+size_t floats_bytes(const struct floats *s);
+/* Sets what inputs are rounded to. largest [n_inputs]: of int8_tensor, the largest value of each
+ * product's input in the order of the program; copied. */
+void floats_round(struct floats *s, enum k_round_to to, const float *largest);
+int32_t floats_n_inputs(const struct floats *s);
+/* Rewrites a program as it was written for the layers: it has room for twice its ops. */
+void floats_rewrite(const struct floats *s, struct k_program *p);
+
+#endif

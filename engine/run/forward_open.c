@@ -1,0 +1,204 @@
+/* See forward.h: what the layers need of a step, and its memory. */
+#include "engine/run/forward.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+void forward_widen(int32_t *width, int32_t n)
+{
+	*width = n > *width ? n : *width;
+}
+
+void forward_reads(struct forward_acts *a, const struct k_matrix *w)
+{
+	forward_widen(&a->dim, w->n_cols);
+	a->x |= program_wants_floats(w);
+	a->q |= !program_wants_floats(w);
+}
+
+static struct forward_needs find_needs(const struct model *m)
+{
+	struct forward_needs n = { .ops = FORWARD_BEGIN_OPS + 3, .normed.dim = m->config.dim };
+
+	forward_reads(&n.head, &m->output);
+	for (int32_t i = 0; i < m->config.n_layers; i++) {
+		const struct block *const block[] = { &m->layer[i].mixer, &m->layer[i].ffn };
+
+		for (int b = 0; b < 2; b++)
+			if (block[b]->kind)
+				block[b]->kind->need(block[b]->params, &n);
+	}
+	return n;
+}
+
+static void cut_reads(struct forward *f, struct cutter *c, size_t rows)
+{
+	f->budget = program_cut(c, rows, sizeof *f->budget);
+	f->comb = program_cut(c, rows, sizeof *f->comb);
+	f->turned = program_cut(c, rows, sizeof *f->turned);
+	f->reads = program_cut(c, (size_t)f->max_groups, sizeof *f->reads);
+}
+
+static void cut_shared(struct forward *f, struct cutter *c)
+{
+	const struct model_config *m = &f->model->config;
+	size_t rows = (size_t)f->max_rows, out = (size_t)f->max_out, layers = (size_t)m->n_layers;
+	size_t observed = layers * (size_t)f->max_observed * (size_t)m->n_heads;
+
+	f->ids = program_cut(c, rows, sizeof *f->ids);
+	f->rows = program_cut(c, rows, sizeof *f->rows);
+	cut_reads(f, c, rows);
+	f->also = program_cut(c, (size_t)f->max_also, sizeof *f->also);
+	for (int32_t i = 0; i < f->needs.n_windows; i++)
+		f->sight[i].ranges = program_cut(c, rows * VISIBLE_RANGES, sizeof *f->sight[i].ranges);
+	f->item_row = program_cut(c, rows, sizeof *f->item_row);
+	for (int32_t g = 0; g < f->model->memory.n; g++) {
+		f->pages[g] = program_cut(c, rows, sizeof *f->pages[g]);
+		if (f->model->memory.group[g].kind->is_state)
+			f->state[g] = program_cut(c, rows, sizeof *f->state[g]);
+	}
+	f->out_row = program_cut(c, out, sizeof *f->out_row);
+	f->stats = program_cut(c, out, sizeof *f->stats);
+	f->share = program_cut(c, observed * (size_t)f->max_groups, sizeof *f->share);
+	f->near_zero = program_cut(c, observed, sizeof *f->near_zero);
+	f->mixed_near =
+		program_cut(c, layers * (size_t)f->max_observed * K_NEAR, sizeof *f->mixed_near);
+	f->inner_near =
+		program_cut(c, layers * (size_t)f->max_observed * K_NEAR, sizeof *f->inner_near);
+	f->mask = program_cut(c, layers * rows * (size_t)(f->needs.masked / 32), sizeof *f->mask);
+	f->nan_row = program_cut(c, 1, sizeof *f->nan_row);
+	/* twice, for floats_rewrite() */
+	f->program.op = program_cut(c, 2 * (size_t)f->needs.ops, sizeof *f->program.op);
+	if (k_is_host(f->model->kernels))
+		return;
+	f->logits = program_cut(c, out * (size_t)m->vocab, sizeof *f->logits);
+	if (!f->asks)
+		return;
+	f->ask = program_cut(c, out, sizeof *f->ask);
+	f->reply = program_cut(c, out, sizeof *f->reply);
+	f->list = program_cut(c, out * K_DRAW_LIST, sizeof *f->list);
+	f->whole = program_cut(c, out, sizeof *f->whole);
+}
+
+static struct k_acts cut_acts(struct cutter *c, int32_t rows, const struct forward_acts *a)
+{
+	return program_cut_acts(c, (size_t)rows, a->dim, a->x, a->q);
+}
+
+static void cut_work(struct forward *f, struct cutter *c)
+{
+	const struct model_config *m = &f->model->config;
+	const struct forward_needs *n = &f->needs;
+	size_t rows = (size_t)f->max_rows, out = (size_t)f->max_out;
+
+	f->x = program_cut(c, rows * (size_t)m->dim, sizeof *f->x);
+	f->q = program_cut(c, rows * (size_t)n->q, sizeof *f->q);
+	f->k = program_cut(c, rows * (size_t)n->kv, sizeof *f->k);
+	f->v = program_cut(c, rows * (size_t)n->kv, sizeof *f->v);
+	f->gate = program_cut(c, rows * (size_t)n->wide, sizeof *f->gate);
+	f->up = program_cut(c, rows * (size_t)n->wide, sizeof *f->up);
+	f->q_normed = program_cut(c, rows * (size_t)n->q_normed, sizeof *f->q_normed);
+	f->k_normed = program_cut(c, rows * (size_t)n->k_normed, sizeof *f->k_normed);
+	f->added = program_cut(c, n->added ? rows * (size_t)m->dim : 0, sizeof *f->added);
+	f->normed_x = program_cut(c, rows * (size_t)n->normed.dim, sizeof *f->normed_x);
+	f->normed = program_cut_acts(c, rows, n->normed.dim, false, n->normed.q);
+	f->mixed = cut_acts(c, f->max_rows, &n->mixed);
+	f->act = cut_acts(c, f->max_rows, &n->act);
+	f->head = cut_acts(c, f->max_out, &n->head);
+	f->computed_logits = program_cut(c, out * (size_t)m->vocab, sizeof *f->logits);
+	if (!k_is_host(f->model->kernels))
+		return;
+	f->logits = f->computed_logits;
+	f->sink_q = program_cut(c, rows * (size_t)n->q, sizeof *f->sink_q);
+	f->picked_stride = f->max_groups / (K_SPAN / K_GROUP) + 1;
+	f->picked =
+		program_cut(c, (size_t)m->n_layers * rows, (size_t)n->kv_heads * (size_t)f->picked_stride);
+}
+
+/* Counts, takes, hands out. */
+static void *take(struct forward *f, void (*cut_all)(struct forward *, struct cutter *),
+	enum k_memory where, struct err *e)
+{
+	struct cutter c = { 0 };
+	char what[64];
+
+	snprintf(what, sizeof what, "steps of %d rows; try a smaller --budget", f->max_rows);
+	cut_all(f, &c);
+	c.base = k_alloc(f->model->kernels, c.used, where, what, e);
+	c.used = 0;
+	cut_all(f, &c);
+	return c.base;
+}
+
+int forward_open(struct forward *f, const struct model *m, const struct memory_store *store,
+	struct forward_sizes most, struct err *e)
+{
+	memset(f, 0, sizeof *f);
+	f->model = m;
+	f->store = store;
+	f->n_layers = m->config.n_layers;
+	f->needs = find_needs(m);
+	if (f->needs.n_windows > FORWARD_SIGHTS)
+		return err_set(
+			e, ERR_INPUT, "the model's layers have more than %d different windows", FORWARD_SIGHTS);
+	for (int32_t i = 0; i < f->needs.n_windows; i++)
+		f->sight[i].window = f->needs.window[i];
+	f->max_rows = most.rows;
+	f->max_out = most.out;
+	f->max_observed = most.observed;
+	f->max_also = most.also;
+	f->asks = most.asks;
+	f->max_groups = forward_whole_lines((most.ctx + K_GROUP - 1) / K_GROUP);
+	f->threshold = 1e-3f;
+	f->shared = take(f, cut_shared, K_SHARED, e);
+	f->work = f->shared ? take(f, cut_work, K_WORK, e) : NULL;
+	return f->work ? 0 : -1;
+}
+
+int32_t forward_widest(const struct forward *f)
+{
+	int32_t widest = f->needs.normed.dim;
+
+	forward_widen(&widest, f->needs.mixed.dim);
+	forward_widen(&widest, f->needs.act.dim);
+	return widest;
+}
+
+int forward_grow(struct forward *f, int32_t max_rows, struct err *e)
+{
+	struct forward larger;
+
+	if (max_rows <= f->max_rows)
+		return 0;
+	if (forward_open(&larger, f->model, f->store,
+			(struct forward_sizes){ .rows = max_rows,
+				.out = f->max_out,
+				.observed = f->max_observed,
+				.also = f->max_also,
+				.ctx = f->max_groups * K_GROUP,
+				.asks = f->asks },
+			e)) {
+		forward_close(&larger);
+		return -1;
+	}
+	larger.threshold = f->threshold;
+	larger.visible = f->visible;
+	larger.least = f->least;
+	larger.floats = f->floats;
+	larger.n_layers = f->n_layers;
+	larger.begin = f->begin;
+	larger.begin_arg = f->begin_arg;
+	forward_close(f);
+	*f = larger;
+	return 0;
+}
+
+void forward_close(struct forward *f)
+{
+	if (f->model) {
+		k_free(f->model->kernels, f->work);
+		k_free(f->model->kernels, f->shared);
+	}
+	memset(f, 0, sizeof *f);
+}

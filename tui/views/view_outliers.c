@@ -1,0 +1,147 @@
+/* The outliers view: channels of activations by their largest magnitudes, layer by layer, before
+ * and after SmoothQuant. All of it is the event outliers. Thread: the UI's. */
+#include <math.h>
+#include <stdio.h>
+
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+enum { LAYER = 7, INPUTS = 4, HEADS = 3, WIDTH = 18 };
+
+static const struct {
+	int stage;
+	const char *label;
+} inputs[INPUTS] = { { EV_STAGE_qkv, "q, k, v" }, { EV_STAGE_out, "attention out" },
+	{ EV_STAGE_gate_up, "gate, up" }, { EV_STAGE_down, "down" } };
+
+static double ratio_of(const struct tl_outliers *o)
+{
+	return o->median > 0 ? o->largest / o->median : (double)NAN;
+}
+
+/* The input of this stage with the greatest ratio in layers first to end - 1; NULL: none. */
+static const struct tl_outliers *worst_of(
+	const struct timeline *t, int32_t first, int32_t end, int stage)
+{
+	const struct tl_outliers *worst = NULL;
+
+	for (int32_t i = 0; i < t->n_outliers; i++) {
+		const struct tl_outliers *o = &t->outliers[i];
+
+		if (o->layer >= first && o->layer < end && (stage < 0 || o->stage == stage) &&
+			(!worst || ratio_of(o) > ratio_of(worst)))
+			worst = o;
+	}
+	return worst;
+}
+
+static int32_t n_layers(const struct timeline *t)
+{
+	int32_t n = 0;
+
+	for (int32_t i = 0; i < t->n_outliers; i++)
+		n = t->outliers[i].layer >= n ? t->outliers[i].layer + 1 : n;
+	return n;
+}
+
+static void put_cell(struct pen *p, int x, int y, const struct tl_outliers *o)
+{
+	const double before = ratio_of(o);
+	char apart[16] = "";
+
+	view_put_right(p, x + 5, y, before >= 20 ? INK_REJECTED : INK_BRIGHT,
+		before < 100 ? "%.1f" : "%.0f", before);
+	view_put_right(p, x + 12, y, INK_DIM, o->smoothed < 100 ? "%.1f" : "%.0f", o->smoothed);
+	if (o->above_six)
+		snprintf(apart, sizeof apart, "%d", (int)o->above_six);
+	view_put_right(p, x + 16, y, INK_TEXT, "%s", apart);
+}
+
+static void put_heads(struct pen *p)
+{
+	view_put_right(p, LAYER - 2, 2, INK_DIM, "layer");
+	for (int i = 0; i < INPUTS; i++) {
+		view_put(p, LAYER + i * WIDTH + 2, 1, INK_TEXT, "%s", inputs[i].label);
+		view_put_right(p, LAYER + i * WIDTH + 5, 2, INK_DIM, "ratio");
+		view_put_right(p, LAYER + i * WIDTH + 12, 2, INK_DIM, "smooth");
+		view_put_right(p, LAYER + i * WIDTH + 16, 2, INK_DIM,
+			"\xe2\x89\xa5"
+			"6");
+	}
+}
+
+static void put_layers(struct pen *p, const struct timeline *t, int rows)
+{
+	const int32_t n = n_layers(t), per_row = rows > 0 ? (n + rows - 1) / rows : 0;
+	int y = HEADS;
+
+	for (int32_t first = 0; per_row && first < n; first += per_row, y++) {
+		const int32_t end = first + per_row < n ? first + per_row : n;
+
+		if (per_row == 1)
+			view_put_right(p, LAYER - 2, y, INK_DIM, "%d", (int)first);
+		else
+			view_put_right(p, LAYER - 2, y, INK_DIM, "%d\xe2\x80\x93%d", (int)first, (int)end - 1);
+		for (int i = 0; i < INPUTS; i++) {
+			const struct tl_outliers *o = worst_of(t, first, end, inputs[i].stage);
+
+			if (o)
+				put_cell(p, LAYER + i * WIDTH, y, o);
+		}
+	}
+}
+
+/* The widest of all, with its channels. */
+static void put_worst(struct pen *p, int y, const struct tl_outliers *o)
+{
+	int x = view_put(p, 0, y, INK_DIM, "widest: layer %d %s, of %d channels ", (int)o->layer,
+		ev_code_name("stage", o->stage), (int)o->channels);
+
+	for (int i = 0; i < o->n_top && x + 14 < p->r.w; i++)
+		x += view_put(p, x, y, i ? INK_TEXT : INK_REJECTED, "%s%d: %.3g", i ? ", " : "",
+			(int)o->channel[i], (double)o->size[i]);
+}
+
+static void outliers_draw(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	const struct tl_outliers *worst = worst_of(t, 0, INT32_MAX, -1);
+	char figure[96];
+
+	(void)s;
+	if (!worst) {
+		pen_head(p, "outliers", NULL);
+		view_nothing(
+			p, "not measured: /outliers measure runs the shipped prompts, which takes seconds");
+		return;
+	}
+	snprintf(figure, sizeof figure, "largest channel over the median one \xc2\xb7 up to %.3g",
+		ratio_of(worst));
+	pen_head(p, "outliers", figure);
+	put_heads(p);
+	put_layers(p, t, p->r.h - HEADS - 1);
+	put_worst(p, p->r.h - 1, worst);
+}
+
+const struct view view_outliers = {
+	.name = "outliers",
+	.id = "outliers",
+	.help =
+		"Channels of what the products of each layer read, by the largest magnitude that each reached over the shipped prompts "
+		"(/outliers measure).\n"
+		"\n"
+		"Ratio: the largest channel over the median one. With one scale for a whole row or tensor of 8-bit integers the largest "
+		"becomes 127, so a ratio of 100 leaves one step for a median channel: 7 of 8 bits are lost on it. Red: 20 and more. A "
+		"scale for each 32 values, as this engine's own products have, confines that to one block.\n"
+		"\n"
+		"Smooth: the ratio after SmoothQuant (alpha 0.5), which divides each channel by a factor that the weights take over. "
+		"\xe2\x89\xa5"
+		"6: channels that LLM.int8() would compute apart, in 16 bits. Where several layers share a line, it is the one with "
+		"the greatest ratio.\n"
+		"\n"
+		"Try: /outliers measure; then /twin on and /activations int8-token, int8-tensor, e4m3, and ask.",
+	.min_w = LAYER + INPUTS * WIDTH - 1,
+	.min_h = 7,
+	.want_h = 24,
+	.index = VIEW_OUTLIERS,
+	.draw = outliers_draw,
+};
