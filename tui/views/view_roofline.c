@@ -65,6 +65,12 @@ static struct point point_of(const struct timeline *t, const struct formula_mach
 	return p;
 }
 
+/* A stranger's recording may say anything of a machine; the chart ends at what none reaches. */
+#define LEAST_X 1e-6
+#define MOST_X 1e9
+#define LEAST_Y 1.0
+#define MOST_Y 1e21
+
 /* The edges are whole and half decades around points and ridges. */
 static void chart_frame(struct chart *c)
 {
@@ -88,10 +94,10 @@ static void chart_frame(struct chart *c)
 			y1 = fmax(y1, p->rate);
 			c->beaten = c->beaten || (p->roof > 0 && p->rate > p->roof);
 		}
-	c->x0 = floor(2 * log10(x0)) / 2;
-	c->x1 = ceil(2 * log10(x1)) / 2;
-	c->y0 = floor(2 * log10(y0)) / 2;
-	c->y1 = ceil(2 * log10(y1) + 0.1) / 2;
+	c->x0 = floor(2 * log10(fmax(x0, LEAST_X))) / 2;
+	c->x1 = ceil(2 * log10(fmin(x1, MOST_X))) / 2;
+	c->y0 = floor(2 * log10(fmax(y0, LEAST_Y))) / 2;
+	c->y1 = ceil(2 * log10(fmin(y1, MOST_Y)) + 0.1) / 2;
 }
 
 static struct chart chart_of(const struct timeline *t)
@@ -114,12 +120,16 @@ static struct chart chart_of(const struct timeline *t)
 
 static int column_of(const struct chart *c, int w, double x)
 {
-	return (int)((log10(x) - c->x0) / (c->x1 - c->x0) * (w - 1) + 0.5);
+	const double at = fmin(fmax(log10(x), c->x0 - 1), c->x1 + 1);
+
+	return (int)floor((at - c->x0) / (c->x1 - c->x0) * (w - 1) + 0.5);
 }
 
 static int row_of(const struct chart *c, int h, double y)
 {
-	return h - 1 - (int)((log10(y) - c->y0) / (c->y1 - c->y0) * (h - 1) + 0.5);
+	const double at = fmin(fmax(log10(y), c->y0 - 1), c->y1 + 1);
+
+	return h - 1 - (int)floor((at - c->y0) / (c->y1 - c->y0) * (h - 1) + 0.5);
 }
 
 static const char *decade(char buf[VIEW_NUM], double power)
