@@ -51,7 +51,8 @@ bool tl_fold_outliers(struct timeline *t, const struct event *ev)
 	const struct ev_outliers *e = &ev->u.outliers;
 	struct tl_outliers *o;
 
-	if (e->nth < 0 || e->layer < 0 || e->stage < 0 || e->stage >= EV_N_stage || e->channels < 1)
+	if (e->nth < 0 || e->layer < 0 || e->layer >= TL_MAX_LAYERS || e->stage < 0 ||
+		e->stage >= EV_N_stage || e->channels < 1)
 		return false;
 	if (!e->nth)
 		t->n_outliers = 0;
