@@ -1,15 +1,13 @@
 /* cutaway curve: what a model loses by fewer bits, method beside method. Thread: main's. */
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/json.h"
 #include "base/whole_file.h"
+#include "cli/change.h"
 #include "cli/cli.h"
 #include "cli/out.h"
 #include "sessions/curve/curve.h"
@@ -45,18 +43,8 @@ static const struct setting curve_own[] = {
 
 struct curve {
 	struct curve_point point[CURVE_POINTS];
-	int n, at;
-	int64_t told_ns;
-	bool told;
+	int n;
 };
-
-static atomic_bool interrupted;
-
-static void on_sigint(int signal)
-{
-	(void)signal;
-	atomic_store(&interrupted, true);
-}
 
 /* ---- the points ---- */
 
@@ -86,17 +74,10 @@ static int add_formats(struct curve *v, struct err *e)
 	char word[32];
 
 	while (next_word(&list, word)) {
-		struct curve_point *p;
-		int t = 0;
+		struct curve_point *p = add(v, e);
 
-		while (t < K_N_TYPES && strcasecmp(word, k_types[t].name))
-			t++;
-		if (t == K_N_TYPES)
-			return err_set(e, ERR_USAGE,
-				"--formats %s: no such format; cutaway quantize --help lists them", word);
-		if (!(p = add(v, e)))
+		if (!p || format_by_name(word, "--formats", &p->form.type, e))
 			return -1;
-		p->form.type = (enum k_type)t;
 	}
 	return 0;
 }
@@ -150,24 +131,6 @@ static int add_grids(struct curve *v, struct err *e)
 
 /* ---- measuring and telling ---- */
 
-static bool progress(void *arg, const char *what, int64_t done, int64_t all)
-{
-	struct curve *v = arg;
-	const int64_t now = now_ns();
-
-	if (isatty(STDERR_FILENO) && now - v->told_ns > 200000000) {
-		const struct curve_point *p = &v->point[v->at];
-		char name[32];
-
-		fprintf(stderr, "\r\033[K%d of %d, %s %s: %s %.0f %%", v->at + 1, v->n,
-			quant_method_name(p->method), form_name(&p->form, name), what,
-			all > 0 ? 100.0 * (double)done / (double)all : 0.0);
-		v->told_ns = now;
-		v->told = true;
-	}
-	return !atomic_load(&interrupted);
-}
-
 static void print_head(void)
 {
 	printf("%-12s %-12s %7s %10s %10s %7s %9s %7s\n", "method", "form", "bits", "KL", "perplexity",
@@ -186,22 +149,26 @@ static void print_point(const struct curve_point *p)
 	fflush(stdout);
 }
 
-static int measure_all(struct curve *v, const struct curve_options *o, bool json, struct err *e)
+static int measure_all(
+	struct curve *v, const struct curve_options *o, struct bar *b, bool json, struct err *e)
 {
+	char name[32];
 	int rc = 0;
 
-	signal(SIGINT, on_sigint);
-	for (v->at = 0; !rc && v->at < v->n; v->at++) {
-		rc = curve_measure(&v->point[v->at], o, e);
-		if (v->told)
-			fputs("\r\033[K", stderr);
-		v->told = false;
-		if (!rc && !json && !v->at)
+	bar_begin(b);
+	for (int i = 0; !rc && i < v->n; i++) {
+		struct curve_point *p = &v->point[i];
+
+		snprintf(b->title, sizeof b->title, "%d of %d, %s %s", i + 1, v->n,
+			quant_method_name(p->method), form_name(&p->form, name));
+		rc = curve_measure(p, o, e);
+		bar_wipe(b);
+		if (!rc && !json && !i)
 			print_head();
 		if (!rc && !json)
-			print_point(&v->point[v->at]);
+			print_point(p);
 	}
-	signal(SIGINT, SIG_DFL);
+	bar_end(b);
 	return rc;
 }
 
@@ -264,18 +231,19 @@ static int tell(const struct curve *v, const struct cli *c, struct err *e)
 static int curve_verb(const struct cli *c, struct err *e)
 {
 	static struct curve v;
+	struct bar b = { 0 };
 	struct curve_options o = { .model = c->operand[0],
 		.seed = c->answer.params.seed,
 		.threads = c->engine.threads ? c->engine.threads : (int)sysconf(_SC_NPROCESSORS_ONLN),
-		.progress = progress,
-		.arg = &v };
+		.progress = bar_progress,
+		.arg = &b };
 	char *text = NULL, *calibrate = NULL;
 	int rc = add_formats(&v, e) || add_grids(&v, e) || in_read(c->operand[1], &text, &o.size, e) ||
 			 (said.calibrate && in_read(said.calibrate, &calibrate, &o.calibrate_size, e));
 
 	o.text = text;
 	o.calibrate = calibrate;
-	rc = rc || measure_all(&v, &o, c->json, e) || tell(&v, c, e);
+	rc = rc || measure_all(&v, &o, &b, c->json, e) || tell(&v, c, e);
 	free(text);
 	free(calibrate);
 	return rc ? -1 : 0;

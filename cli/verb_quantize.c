@@ -1,6 +1,4 @@
 /* cutaway quantize: a model file whose matrices are rounded to another format. Thread: main's. */
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "cli/change.h"
 #include "cli/cli.h"
 #include "cli/out.h"
 #include "engine/quant/quant.h"
@@ -64,48 +63,6 @@ static const struct setting quantize_own[] = {
 	{ 0 },
 };
 
-static atomic_bool interrupted;
-
-static void on_sigint(int signal)
-{
-	(void)signal;
-	atomic_store(&interrupted, true);
-}
-
-struct shown {
-	int64_t began_ns, told_ns;
-	bool told;
-};
-
-/* A bar on a terminal, after the first second. */
-static bool progress(void *arg, const char *what, int64_t done, int64_t all)
-{
-	static const char bar[] = "########################################";
-	struct shown *s = arg;
-	const int64_t now = now_ns();
-	const double part = all > 0 && done < all ? (double)done / (double)all : 1;
-	const int full = (int)(40 * part);
-
-	if (isatty(STDERR_FILENO) && now - s->began_ns > 1000000000 && now - s->told_ns > 200000000) {
-		fprintf(
-			stderr, "\r\033[K[%.*s%*s] %3.0f %% %s", full, bar, 40 - full, "", 100 * part, what);
-		s->told_ns = now;
-		s->told = true;
-	}
-	return !atomic_load(&interrupted);
-}
-
-static int read_type(const char *name, const char *option, enum k_type *out, struct err *e)
-{
-	for (int t = 0; t < K_N_TYPES; t++)
-		if (!strcasecmp(name, k_types[t].name)) {
-			*out = (enum k_type)t;
-			return 0;
-		}
-	return err_set(
-		e, ERR_USAGE, "%s %.40s: no such format; cutaway quantize --help lists them", option, name);
-}
-
 static int read_method(enum quant_method *out, struct err *e)
 {
 	for (int m = 0; m < QUANT_N_METHODS; m++)
@@ -157,11 +114,11 @@ static int read_form(const struct cli *c, struct quant_options *o, struct err *e
 		o->to = (struct quant_form){ .type = K_F16, .bits = 8, .group = FORM_ROW };
 		return 0;
 	}
-	if (read_type(said.format ? said.format
-				  : grid      ? "f16"
-							  : "q4_0",
+	if (format_by_name(said.format ? said.format
+					   : grid      ? "f16"
+								   : "q4_0",
 			"--format", &o->to.type, e) ||
-		(said.otherwise && read_type(said.otherwise, "--else", &o->otherwise, e)))
+		(said.otherwise && format_by_name(said.otherwise, "--else", &o->otherwise, e)))
 		return -1;
 	if (!grid)
 		return 0;
@@ -217,8 +174,8 @@ static void print_result(const struct quant_result *r, double seconds)
 		(double)r->source_bytes / 1e6, seconds);
 }
 
-static int run(const struct cli *c, struct quant_options *o, struct shown *s,
-	struct quant_result *r, struct err *e)
+static int run(const struct cli *c, struct quant_options *o, struct bar *b, struct quant_result *r,
+	struct err *e)
 {
 	struct k_ctx *kernels = NULL;
 	char *text = NULL;
@@ -228,20 +185,19 @@ static int run(const struct cli *c, struct quant_options *o, struct shown *s,
 		return -1;
 	o->text = text;
 	if (!k_open(&kernels, "cpu", NULL, o->threads, e)) {
-		signal(SIGINT, on_sigint);
-		rc = quantize_file(c->operand[0], c->operand[1], o, kernels, progress, s, r, e);
-		signal(SIGINT, SIG_DFL);
+		bar_begin(b);
+		rc = quantize_file(c->operand[0], c->operand[1], o, kernels, bar_progress, b, r, e);
+		bar_end(b);
 	}
 	k_close(kernels);
 	free(text);
-	if (s->told)
-		fputs("\r\033[K", stderr);
 	return rc;
 }
 
 static int quantize_verb(const struct cli *c, struct err *e)
 {
-	struct shown s = { .began_ns = now_ns() };
+	struct bar b = { 0 };
+	const int64_t began = now_ns();
 	struct quant_options o = { .otherwise = K_N_TYPES,
 		.keep = said.keep,
 		.alpha = (double)said.alpha,
@@ -252,9 +208,9 @@ static int quantize_verb(const struct cli *c, struct err *e)
 	struct quant_result r;
 	double seconds;
 
-	if (read_form(c, &o, e) || run(c, &o, &s, &r, e))
+	if (read_form(c, &o, e) || run(c, &o, &b, &r, e))
 		return -1;
-	seconds = (double)(now_ns() - s.began_ns) * 1e-9;
+	seconds = (double)(now_ns() - began) * 1e-9;
 	if (c->json)
 		return print_json(&r, seconds, e);
 	print_result(&r, seconds);

@@ -22,6 +22,7 @@
 	X(devices)                                                                                     \
 	X(formulas)                                                                                    \
 	X(quantize)                                                                                    \
+	X(prune)                                                                                       \
 	X(curve)
 
 #define X(name) extern const struct verb verb_##name;

@@ -71,7 +71,7 @@ struct engine_request {
 
 /* What is fixed once an engine is open. Any thread may read it. */
 struct engine_info {
-	char name[96]; /* "SmolLM2-135M-Instruct Q4_1" */
+	char name[192]; /* "SmolLM2-135M-Instruct Q4_1" */
 	const char *backend, *isa;
 	const char *device;   /* "NVIDIA H200"; "" on a CPU */
 	const char *fallback; /* why "auto" took the CPU, or "" */

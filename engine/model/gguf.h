@@ -28,6 +28,11 @@ struct gguf_tensor {
 	size_t bytes;
 };
 
+static inline int64_t gguf_tensor_weights(const struct gguf_tensor *t)
+{
+	return t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3];
+}
+
 /* A text value that may hold NULs. */
 struct gguf_text {
 	const char *data;

@@ -7,7 +7,7 @@
 
 #include "engine/arch/arch.h"
 #include "engine/model/model_tensors.h"
-#include "engine/quant/quant.h"
+#include "engine/quant/prune.h"
 
 static bool counts_for_decode(const struct model *m, const struct gguf_tensor *t)
 {
@@ -111,13 +111,13 @@ enum k_type model_weight_type(const struct gguf *g)
 }
 
 /* "SmolLM2-135M-Instruct Q4_1": the file's own name without its extension reads best. What
- * `cutaway quantize` made says itself what it is, and from what. */
+ * `cutaway quantize` or `cutaway prune` made says itself what it is, and from what. */
 static void name_model(struct model *m, const struct gguf *g)
 {
 	const char *path = gguf_path(g), *slash = strrchr(path, '/');
 	const char *base = slash ? slash + 1 : path;
 	const char *type = k_types[model_weight_type(g)].name;
-	struct gguf_text said = { type, strlen(type) };
+	struct gguf_text said = { type, strlen(type) }, pruned = { "", 0 };
 	size_t n = strlen(base);
 
 	if (n > 5 && !strcmp(base + n - 5, ".gguf"))
@@ -126,8 +126,10 @@ static void name_model(struct model *m, const struct gguf *g)
 	if (n > t + 1 && !strncmp(base + n - t, type, t) && strchr(".-_", base[n - t - 1]))
 		n -= t + 1;
 	gguf_opt_text(g, QUANT_SUMMARY_KEY, &said, NULL);
-	snprintf(m->name, sizeof m->name, "%.*s %.*s", (int)(n < 50 ? n : 50), base,
-		(int)(said.size < 44 ? said.size : 44), said.data);
+	gguf_opt_text(g, PRUNE_SUMMARY_KEY, &pruned, NULL);
+	snprintf(m->name, sizeof m->name, "%.*s %.*s%s%.*s", (int)(n < 50 ? n : 50), base,
+		(int)(said.size < 44 ? said.size : 44), said.data, pruned.size ? " pruned " : "",
+		(int)(pruned.size < 80 ? pruned.size : 80), pruned.data);
 }
 
 int32_t model_context(const struct gguf *g, struct err *e)

@@ -39,7 +39,7 @@ struct model_rope {
 
 struct model {
 	struct model_config config;
-	char name[96];
+	char name[192];
 	struct k_matrix embed;
 	struct k_matrix output; /* shares embed.data if tied */
 	bool tied;

@@ -72,7 +72,7 @@ static int one_open(struct one_layer *o, const struct calibration *c, int32_t i,
 struct seeing {
 	struct quant_input *in;
 	struct k_ctx *kernels;
-	bool hessians;
+	unsigned hessians; /* a bit for each input */
 	struct err *e;
 };
 
@@ -90,9 +90,10 @@ static int input_open(struct quant_input *in, int32_t n, bool hessian, struct er
 
 	in->n = n;
 	in->sum_abs = calloc(cols, sizeof *in->sum_abs);
+	in->sum_squares = calloc(cols, sizeof *in->sum_squares);
 	in->max_abs = calloc(cols, sizeof *in->max_abs);
 	in->hessian = hessian ? calloc(cols * cols, sizeof *in->hessian) : NULL;
-	if (in->sum_abs && in->max_abs && (in->hessian || !hessian))
+	if (in->sum_abs && in->sum_squares && in->max_abs && (in->hessian || !hessian))
 		return 0;
 	return err_set(e, ERR_MEMORY, "no memory for a Hessian of %d columns", n);
 }
@@ -101,6 +102,7 @@ void calibration_free(struct quant_input in[CALIBRATION_INPUTS])
 {
 	for (int i = 0; i < CALIBRATION_INPUTS; i++) {
 		free(in[i].sum_abs);
+		free(in[i].sum_squares);
 		free(in[i].max_abs);
 		free(in[i].hessian);
 		in[i] = (struct quant_input){ 0 };
@@ -144,6 +146,7 @@ static int input_add(struct k_ctx *kernels, struct quant_input *in, const float 
 			const float v = x[(size_t)r * (size_t)in->n + (size_t)j], a = fabsf(v);
 
 			in->sum_abs[j] += (double)a;
+			in->sum_squares[j] += (double)a * (double)a;
 			in->max_abs[j] = a > in->max_abs[j] ? a : in->max_abs[j];
 			if (t)
 				t[(size_t)j * (size_t)rows + (size_t)r] = v;
@@ -159,14 +162,14 @@ static bool see(void *arg, const struct k_op *op, int32_t layer)
 {
 	struct seeing *s = arg;
 	const struct k_matmul *m = &op->u.matmul;
-	struct quant_input *in;
+	const int input = input_of(op->stage);
+	const bool hessian = s->hessians >> input & 1;
 
 	if (op->kind != K_OP_matmul || layer < 0)
 		return true;
-	in = &s->in[input_of(op->stage)];
-	if (!in->n && input_open(in, m->in.dim, s->hessians, s->e))
+	if (!s->in[input].n && input_open(&s->in[input], m->in.dim, hessian, s->e))
 		return false;
-	return !input_add(s->kernels, in, m->in.x, m->n, s->hessians, s->e);
+	return !input_add(s->kernels, &s->in[input], m->in.x, m->n, hessian, s->e);
 }
 
 /* ---- the text ---- */
@@ -192,7 +195,7 @@ static int run_sequence(struct calibration *c, struct one_layer *o, int32_t i, s
 }
 
 static int run_all(struct calibration *c, int32_t layer, const struct gguf *g,
-	struct quant_input *in, bool hessians, bool keep, struct err *e)
+	struct quant_input *in, unsigned hessians, bool keep, struct err *e)
 {
 	struct seeing s = { in, c->engine->kernels, hessians, e };
 	struct one_layer o;
@@ -207,7 +210,7 @@ static int run_all(struct calibration *c, int32_t layer, const struct gguf *g,
 }
 
 int calibration_run(struct calibration *c, int32_t layer, const struct gguf *g,
-	struct quant_input *in, bool hessians, bool keep, struct err *e)
+	struct quant_input *in, unsigned hessians, bool keep, struct err *e)
 {
 	return run_all(c, layer, g, in, hessians, keep, e);
 }
@@ -304,7 +307,8 @@ static int check_layers(const struct model *m, struct err *e)
 		if (m->layer[i].mixer.kind != &layer_attention ||
 			m->layer[i].ffn.kind != &layer_feed_forward)
 			return err_set(e, ERR_USAGE,
-				"layer %d is not one of attention and a gated feed-forward: --method rtn rounds it",
+				"layer %d is not one of attention and a gated feed-forward, so no text can go through "
+				"it alone: choose a method that reads none",
 				i);
 	return 0;
 }
@@ -351,7 +355,7 @@ int calibration_open(
 		engine_begin(c->engine, NULL);
 		engine_observe(c->engine, false);
 		if (!(o->text ? read_text(c, o, e) : write_text(c, o, e)) &&
-			!run_all(c, -1, NULL, NULL, false, true, e)) {
+			!run_all(c, -1, NULL, NULL, 0, true, e)) {
 			c->hash = XXH64(c->ids, (size_t)c->n * (size_t)c->length * sizeof *c->ids, 0);
 			return 0;
 		}

@@ -47,10 +47,10 @@ void calibration_close(struct calibration *c);
 struct k_ctx *calibration_kernels(const struct calibration *c);
 
 /* Runs the text through layer i, whose tensors are those of g. in [CALIBRATION_INPUTS] or NULL:
- * what its matrices read is added up there; hessians: with their products, too. keep: x is then
- * what leaves the layer. */
+ * what its matrices read is added up there; hessians: a bit for each input whose products are, too.
+ * keep: x is then what leaves the layer. */
 int calibration_run(struct calibration *c, int32_t layer, const struct gguf *g,
-	struct quant_input *in, bool hessians, bool keep, struct err *e);
+	struct quant_input *in, unsigned hessians, bool keep, struct err *e);
 void calibration_free(struct quant_input in[CALIBRATION_INPUTS]);
 
 #endif

@@ -3,98 +3,11 @@
 #include "engine/quant/layer_job.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/model/gguf_write.h"
 #include "engine/quant/gptq.h"
 #include "kernels/format/encode.h"
-
-static bool is_part(const struct layer_part *p, const char *name)
-{
-	const char *dot = strchr(p->t->from->name + strlen("blk."), '.');
-
-	return dot && !strcmp(dot + 1, name);
-}
-
-void layer_part_init(struct layer_part *p, const struct quant_tensor *t)
-{
-	static const struct {
-		const char *name;
-		int32_t input;
-	} reads[] = { { "attn_q.weight", INPUT_QKV }, { "attn_k.weight", INPUT_QKV },
-		{ "attn_v.weight", INPUT_QKV }, { "attn_qkv.weight", INPUT_QKV },
-		{ "attn_output.weight", INPUT_OUT }, { "ffn_gate.weight", INPUT_GATE_UP },
-		{ "ffn_up.weight", INPUT_GATE_UP }, { "ffn_down.weight", INPUT_DOWN } };
-
-	*p = (struct layer_part){ .t = t, .cols = (int32_t)t->from->dim[0], .input = -1 };
-	p->rows = quant_count(t->from) / p->cols;
-	for (size_t i = 0; i < sizeof reads / sizeof *reads; i++)
-		if (is_part(p, reads[i].name))
-			p->input = reads[i].input;
-}
-
-/* ---- the layer as a file in memory ---- */
-
-struct memory_file {
-	struct gguf_head head;
-	struct gguf *g;
-};
-
-static int put_weights(struct memory_file *m, const struct layer_part *p, int32_t n, struct err *e)
-{
-	const size_t start = m->head.size;
-	uint8_t *data = realloc(m->head.data, start + m->head.offset);
-	uint64_t at = start;
-
-	if (!data)
-		return err_set(
-			e, ERR_MEMORY, "no memory for a layer of %zu MB", (size_t)m->head.offset >> 20);
-	m->head.data = data;
-	memset(data + start, 0, m->head.offset);
-	for (int32_t i = 0; i < n; i++) {
-		const size_t bytes = (size_t)p[i].rows * (size_t)p[i].cols * sizeof(float);
-
-		memcpy(data + at, p[i].w, bytes);
-		at = gguf_aligned(at + bytes, m->head.align);
-	}
-	return gguf_open_memory(&m->g, data, start + m->head.offset, e);
-}
-
-static int memory_file_open(
-	struct memory_file *m, const struct layer_part *p, int32_t n, struct err *e)
-{
-	*m = (struct memory_file){ 0 };
-	gguf_head_begin(&m->head, GGUF_ALIGN);
-	for (int32_t i = 0; i < n; i++)
-		gguf_head_tensor(&m->head, p[i].t->from, K_F32);
-	return gguf_head_end(&m->head, e) || put_weights(m, p, n, e) ? -1 : 0;
-}
-
-static void memory_file_close(struct memory_file *m)
-{
-	gguf_close(m->g);
-	gguf_head_free(&m->head);
-}
-
-static int pass(struct calibration *c, int32_t layer, const struct layer_part *p, int32_t n,
-	struct quant_input *in, bool hessians, struct err *e)
-{
-	struct memory_file m;
-	int rc = memory_file_open(&m, p, n, e);
-
-	if (!rc)
-		rc = calibration_run(c, layer, m.g, in, hessians, !in, e);
-	memory_file_close(&m);
-	return rc;
-}
-
-int layer_job_skip(
-	struct calibration *c, int32_t layer, const struct layer_part *p, int32_t n, struct err *e)
-{
-	return pass(c, layer, p, n, NULL, false, e);
-}
 
 /* ---- rounding ---- */
 
@@ -109,7 +22,7 @@ static void round_row(void *arg, int64_t r, void *scratch)
 	const struct rows_job *j = arg;
 	struct layer_part *p = j->p;
 	const float *w = p->w + r * p->cols;
-	uint8_t *out = p->out + (size_t)r * (p->t->bytes / (size_t)p->rows);
+	uint8_t *out = p->out + (size_t)r * (p->t->to.bytes / (size_t)p->rows);
 
 	if (j->max_abs)
 		form_row_outliers(&p->t->form, j->max_abs, w, p->cols, scratch, out);
@@ -118,7 +31,7 @@ static void round_row(void *arg, int64_t r, void *scratch)
 }
 
 static int round_part(struct k_ctx *kernels, const struct quant_options *o, struct layer_part *p,
-	const struct quant_input *in, const struct gptq *g, struct err *e)
+	const struct quant_input *in, const struct gptq *g, struct layer_sums *sums, struct err *e)
 {
 	const bool outliers = o->method == QUANT_LLM_INT8 && p->input >= 0;
 	struct form_scales scales;
@@ -130,13 +43,13 @@ static int round_part(struct k_ctx *kernels, const struct quant_options *o, stru
 	else if (!rc)
 		k_deal(kernels, p->rows, round_row, &j);
 	for (int32_t c = 0; j.max_abs && c < p->cols; c++)
-		p->kept += j.max_abs[c] > FORM_OUTLIER ? p->rows : 0;
+		sums->kept += j.max_abs[c] > FORM_OUTLIER ? p->rows : 0;
 	free(scales.unit);
 	return rc;
 }
 
 static int round_parts(struct calibration *c, const struct quant_options *o, struct layer_part *p,
-	int32_t n, const struct quant_input *in, struct err *e)
+	int32_t n, const struct quant_input *in, struct layer_sums *sums, struct err *e)
 {
 	struct gptq g[CALIBRATION_INPUTS] = { 0 };
 	struct k_ctx *kernels = calibration_kernels(c);
@@ -144,10 +57,10 @@ static int round_parts(struct calibration *c, const struct quant_options *o, str
 	for (int i = 0; i < CALIBRATION_INPUTS && o->method == QUANT_GPTQ && !e->code; i++)
 		gptq_open(&g[i], kernels, in[i].hessian, in[i].n, o->damping, o->act_order, e);
 	for (int32_t i = 0; i < n && !e->code; i++) {
-		if (p[i].t->rounded)
-			round_part(kernels, o, &p[i], in, g, e);
-		else if (p[i].t->type == K_F32) /* a norm may have taken factors of columns */
-			memcpy(p[i].out, p[i].w, p[i].t->bytes);
+		if (p[i].t->changed)
+			round_part(kernels, o, &p[i], in, g, sums, e);
+		else if (p[i].t->to.type == K_F32) /* a norm may have taken factors of columns */
+			memcpy(p[i].out, p[i].w, p[i].t->to.bytes);
 	}
 	for (int i = 0; i < CALIBRATION_INPUTS; i++)
 		gptq_close(&g[i]);
@@ -155,14 +68,6 @@ static int round_parts(struct calibration *c, const struct quant_options *o, str
 }
 
 /* ---- factors of columns ---- */
-
-static struct layer_part *find(struct layer_part *p, int32_t n, const char *name)
-{
-	for (int32_t i = 0; i < n; i++)
-		if (is_part(&p[i], name))
-			return &p[i];
-	return NULL;
-}
 
 static struct layer_part *norm_of(struct layer_part *p, int32_t columns)
 {
@@ -178,14 +83,14 @@ static struct layer_part *writer_of(
 	struct layer_part *w;
 
 	switch (input) {
-	case INPUT_QKV: return norm_of(find(p, n, "attn_norm.weight"), columns);
-	case INPUT_GATE_UP: return norm_of(find(p, n, "ffn_norm.weight"), columns);
+	case INPUT_QKV: return norm_of(layer_part_find(p, n, "attn_norm.weight"), columns);
+	case INPUT_GATE_UP: return norm_of(layer_part_find(p, n, "ffn_norm.weight"), columns);
 	case INPUT_OUT: /* heads that share a value would need factors in common */
-		w = info->n_heads == info->n_kv_heads ? find(p, n, "attn_v.weight") : NULL;
+		w = info->n_heads == info->n_kv_heads ? layer_part_find(p, n, "attn_v.weight") : NULL;
 		break;
-	default: w = find(p, n, "ffn_up.weight"); break;
+	default: w = layer_part_find(p, n, "ffn_up.weight"); break;
 	}
-	return w && w->t->rounded && w->rows >= columns ? w : NULL;
+	return w && w->t->changed && w->rows >= columns ? w : NULL;
 }
 
 static void divide(struct layer_part *w, const float *s, int32_t n)
@@ -202,7 +107,7 @@ static void divide(struct layer_part *w, const float *s, int32_t n)
 static void fold(struct layer_part *p, int32_t n, int32_t input, struct layer_part *writer,
 	const float *s, int32_t columns)
 {
-	struct layer_part *bias = input == INPUT_OUT ? find(p, n, "attn_v.bias") : NULL;
+	struct layer_part *bias = input == INPUT_OUT ? layer_part_find(p, n, "attn_v.bias") : NULL;
 
 	for (int32_t i = 0; i < n; i++)
 		for (int64_t k = 0; p[i].input == input && k < p[i].rows * p[i].cols; k++)
@@ -228,7 +133,7 @@ static int scale_input(struct calibration *c, const struct quant_options *o, str
 		return err_set(e, ERR_MEMORY, "no memory for %d factors", in->n);
 	for (int32_t i = 0; i < n; i++)
 		if (p[i].input == input) {
-			all = all && p[i].t->rounded;
+			all = all && p[i].t->changed;
 			readers[n_readers++] = (struct quant_reader){ p[i].w, p[i].rows, &p[i].t->form };
 		}
 	if (all && o->method == QUANT_AWQ)
@@ -262,38 +167,39 @@ static void check_inputs(struct layer_part *p, int32_t n, const struct quant_inp
 }
 
 /* The weights become those of the result. */
-static int take_result(struct layer_part *p, struct err *e)
+static int take_result(struct layer_part *p, struct layer_sums *sums, struct err *e)
 {
 	const int64_t n = p->rows * p->cols;
-	float *w = malloc((size_t)n * sizeof *w);
+	float *before = p->w;
 
-	if (!w)
-		return err_set(e, ERR_MEMORY, "no memory for tensor %s", p->t->from->name);
-	k_decode(p->t->type, p->out, n, w);
-	for (int64_t i = 0; i < n && p->t->rounded; i++) {
-		const double d = (double)w[i] - (double)p->w[i];
-
-		p->error += d * d;
-		p->size += (double)p->w[i] * (double)p->w[i];
+	p->w = NULL;
+	if (layer_part_take(p, e)) {
+		p->w = before;
+		return -1;
 	}
-	free(p->w);
-	p->w = w;
+	for (int64_t i = 0; i < n && p->t->changed; i++) {
+		const double d = (double)p->w[i] - (double)before[i];
+
+		sums->error += d * d;
+		sums->size += (double)before[i] * (double)before[i];
+	}
+	free(before);
 	return 0;
 }
 
 int layer_job_run(struct calibration *c, const struct quant_options *o, int32_t layer,
-	struct layer_part *p, int32_t n, struct err *e)
+	struct layer_part *p, int32_t n, struct layer_sums *sums, struct err *e)
 {
 	struct quant_input in[CALIBRATION_INPUTS] = { 0 };
 	const bool hessians = o->method == QUANT_GPTQ || o->method == QUANT_AWQ;
-	int rc = pass(c, layer, p, n, in, hessians, e);
+	int rc = layer_pass(c, layer, p, n, in, hessians ? ~0u : 0, e);
 
 	if (!rc) {
 		check_inputs(p, n, in);
-		rc = scale_inputs(c, o, p, n, in, e) || round_parts(c, o, p, n, in, e) ? -1 : 0;
+		rc = scale_inputs(c, o, p, n, in, e) || round_parts(c, o, p, n, in, sums, e) ? -1 : 0;
 	}
 	calibration_free(in);
 	for (int32_t i = 0; i < n && !rc; i++)
-		rc = take_result(&p[i], e);
-	return rc ? -1 : pass(c, layer, p, n, NULL, false, e);
+		rc = take_result(&p[i], sums, e);
+	return rc ? -1 : layer_pass(c, layer, p, n, NULL, 0, e);
 }

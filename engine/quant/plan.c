@@ -25,26 +25,6 @@ bool quant_method_reads(enum quant_method m)
 
 /* ---- which tensors ---- */
 
-static bool ends_with(const char *name, const char *end)
-{
-	const size_t n = strlen(name), m = strlen(end);
-
-	return n >= m && !strcmp(name + n - m, end);
-}
-
-/* The matrices of products; not small ones that decide much or must be floats: a router's, those of
- * a recurrence. */
-static bool is_matrix(const struct gguf_tensor *t)
-{
-	static const char *const not [] = { "ffn_gate_inp.weight", "ssm_conv1d.weight",
-		"ssm_dt.weight" };
-
-	for (size_t i = 0; i < sizeof not / sizeof *not ; i++)
-		if (ends_with(t->name, not [i]))
-			return false;
-	return t->n_dims > 1 && ends_with(t->name, ".weight");
-}
-
 /* Whether one of the words, with commas between them, is in the name. */
 static bool is_kept(const char *name, const char *words)
 {
@@ -58,16 +38,9 @@ static bool is_kept(const char *name, const char *words)
 	return false;
 }
 
-static int32_t layer_of(const char *name)
-{
-	int layer = -1;
-
-	return sscanf(name, "blk.%6d.", &layer) == 1 ? layer : -1;
-}
-
 /* Columns that `form` takes together divide the rows, or `otherwise` does. */
 static int choose_form(
-	struct quant_tensor *t, const struct quant_options *o, struct quant_result *r, struct err *e)
+	struct change_tensor *t, const struct quant_options *o, struct quant_result *r, struct err *e)
 {
 	const struct gguf_tensor *from = t->from;
 
@@ -76,26 +49,25 @@ static int choose_form(
 		t->form = (struct quant_form){ .type = o->otherwise };
 		r->n_otherwise++;
 	}
-	t->type = t->form.type;
-	if (!(from->dim[0] % k_types[t->type].block))
+	t->to.type = t->form.type;
+	if (!(from->dim[0] % k_types[t->to.type].block))
 		return 0;
 	return err_set(e, ERR_USAGE,
 		"tensor %s has rows of %lld weights, and %s has blocks of %d: give such tensors another "
 		"format with --else, or leave them as they are with --keep",
-		from->name, (long long)from->dim[0], k_types[t->type].name, k_types[t->type].block);
+		from->name, (long long)from->dim[0], k_types[t->to.type].name, k_types[t->to.type].block);
 }
 
-static int plan_tensor(struct quant_tensor *t, const struct gguf_tensor *from,
-	const struct quant_options *o, struct quant_result *r, struct err *e)
+static int plan_tensor(
+	struct change_tensor *t, const struct quant_options *o, struct quant_result *r, struct err *e)
 {
-	const int64_t n = quant_count(from);
+	const int64_t n = gguf_tensor_weights(t->from);
 
-	*t = (struct quant_tensor){ .from = from, .type = from->type, .layer = layer_of(from->name) };
-	if (!is_matrix(from))
+	if (!change_is_matrix(t->from))
 		return 0;
-	t->rounded = !is_kept(from->name, o->keep) && (!o->to.bits || t->layer >= 0);
-	r->from_quantised |= k_types[from->type].block > 1;
-	if (!t->rounded) {
+	t->changed = !is_kept(t->from->name, o->keep) && (!o->to.bits || t->layer >= 0);
+	r->from_quantised |= k_types[t->from->type].block > 1;
+	if (!t->changed) {
 		r->n_kept++;
 		return 0;
 	}
@@ -103,57 +75,11 @@ static int plan_tensor(struct quant_tensor *t, const struct gguf_tensor *from,
 		return -1;
 	r->n_tensors++;
 	r->n_weights += n;
-	r->bits += (double)n * form_bits(&t->form, n / from->dim[0], from->dim[0]);
+	r->bits += (double)n * form_bits(&t->form, n / t->from->dim[0], t->from->dim[0]);
 	return 0;
 }
 
-static int by_layer(const void *a, const void *b)
-{
-	const struct quant_tensor *x = a, *y = b;
-
-	if (x->layer != y->layer)
-		return x->layer < y->layer ? -1 : 1;
-	return x->from < y->from ? -1 : x->from > y->from;
-}
-
 /* ---- the head ---- */
-
-/* general.file_type as llama.cpp numbers it. */
-static uint32_t file_type_of(enum k_type type)
-{
-	static const uint32_t number[K_N_TYPES] = { [K_F16] = 1,
-		[K_Q4_0] = 2,
-		[K_Q4_1] = 3,
-		[K_Q8_0] = 7,
-		[K_Q5_0] = 8,
-		[K_Q5_1] = 9,
-		[K_Q2_K] = 10,
-		[K_Q3_K] = 11,
-		[K_Q4_K] = 14,
-		[K_Q5_K] = 16,
-		[K_Q6_K] = 18,
-		[K_IQ4_NL] = 25,
-		[K_IQ4_XS] = 30,
-		[K_BF16] = 32,
-		[K_MXFP4] = 38 };
-
-	return number[type];
-}
-
-static bool is_key(const struct gguf_pair *p, const char *key)
-{
-	return p->key_size == strlen(key) && !memcmp(p->key, key, p->key_size);
-}
-
-static void put_pairs(struct quant_plan *p, const struct gguf *g)
-{
-	struct gguf_pair pair;
-
-	for (size_t i = 0; (pair = gguf_pair_at(g, i)).key; i++)
-		if (!is_key(&pair, "general.file_type") &&
-			!(pair.key_size > strlen(OWN_KEYS) && !memcmp(pair.key, OWN_KEYS, strlen(OWN_KEYS))))
-			gguf_head_copy(&p->head, &pair);
-}
 
 /* "3-bit/128 gptq from Q4_1"; what goes without saying is left out. */
 static void summarise(const struct quant_options *o, const struct quant_result *r, char buf[96])
@@ -166,18 +92,17 @@ static void summarise(const struct quant_options *o, const struct quant_result *
 		r->from_quantised ? r->source : "");
 }
 
-static void put_own(struct quant_plan *p, const struct quant_options *o, const char *sha256,
-	const char *text, const struct quant_result *r)
+static void put_own(struct gguf_head *h, const struct quant_options *o, const char *sha256,
+	const char *text, const struct quant_result *r, size_t *at_bits)
 {
-	struct gguf_head *h = &p->head;
 	char summary[96], name[32];
 
 	summarise(o, r, summary);
-	gguf_head_u32(h, "general.file_type", file_type_of(o->to.type));
+	gguf_head_u32(h, CHANGE_FILE_TYPE_KEY, change_file_type(o->to.type));
 	gguf_head_text(h, OWN_KEYS "method", quant_method_name(o->method));
 	gguf_head_text(h, OWN_KEYS "to", form_name(&o->to, name));
 	gguf_head_f32(h, OWN_KEYS "bits", (float)r->bits);
-	p->at_bits = h->size - sizeof(float);
+	*at_bits = h->size - sizeof(float);
 	if (*text)
 		gguf_head_text(h, OWN_KEYS "calibration", text);
 	if (o->method == QUANT_GPTQ) {
@@ -192,69 +117,43 @@ static void put_own(struct quant_plan *p, const struct quant_options *o, const c
 	gguf_head_text(h, QUANT_SUMMARY_KEY, summary);
 }
 
-void quant_plan_set_bits(struct quant_plan *p, double bits)
+void quant_plan_set_bits(struct change_plan *p, size_t at_bits, double bits)
 {
 	const float value = (float)bits;
 
-	memcpy(p->head.data + p->at_bits, &value, sizeof value);
+	memcpy(p->head.data + at_bits, &value, sizeof value);
 }
 
-/* What the source says of itself, or the type of most of its weights. */
-static void name_source(const struct gguf *g, struct quant_result *r)
+bool quant_source_name(const struct gguf *g, char name[32])
 {
 	struct gguf_text said = { 0 };
+	const enum k_type type = model_weight_type(g);
 
-	snprintf(r->source, sizeof r->source, "%s", k_types[model_weight_type(g)].name);
-	if (gguf_opt_text(g, QUANT_SUMMARY_KEY, &said, NULL) && said.size) {
-		snprintf(
-			r->source, sizeof r->source, "%.*s", (int)(said.size < 31 ? said.size : 31), said.data);
-		r->from_quantised = true;
-	}
+	snprintf(name, 32, "%s", k_types[type].name);
+	if (!gguf_opt_text(g, QUANT_SUMMARY_KEY, &said, NULL) || !said.size)
+		return k_types[type].block > 1;
+	snprintf(name, 32, "%.*s", (int)(said.size < 31 ? said.size : 31), said.data);
+	return true;
 }
 
-static int put_head(struct quant_plan *p, const struct gguf *g, const struct quant_options *o,
-	const char *sha256, const char *text, struct quant_result *r, struct err *e)
+int quant_plan_make(struct change_plan *p, const struct gguf *g, const struct quant_options *o,
+	const char *sha256, const char *text, struct quant_result *r, size_t *at_bits, struct err *e)
 {
-	int64_t align = GGUF_ALIGN;
+	static const char *const replaced[] = { CHANGE_FILE_TYPE_KEY, NULL };
 
-	gguf_opt_i64(g, "general.alignment", &align, e);
-	gguf_head_begin(&p->head, (size_t)align);
-	put_pairs(p, g);
-	put_own(p, o, sha256, text, r);
-	for (int32_t i = 0; i < p->n; i++) {
-		struct quant_tensor *t = &p->tensor[i];
-
-		t->offset = gguf_head_tensor(&p->head, t->from, t->type);
-		t->bytes = gguf_tensor_bytes(t->from, t->type);
-	}
-	return gguf_head_end(&p->head, e);
-}
-
-int quant_plan_make(struct quant_plan *p, const struct gguf *g, const struct quant_options *o,
-	const char *sha256, const char *text, struct quant_result *r, struct err *e)
-{
-	const int32_t n = gguf_n_tensors(g);
-
-	*p = (struct quant_plan){ .tensor = calloc((size_t)n + 1, sizeof *p->tensor), .n = n };
-	if (!p->tensor)
-		return err_set(e, ERR_MEMORY, "no memory for %d tensors", n);
-	name_source(g, r);
-	for (int32_t i = 0; i < n; i++)
-		if (plan_tensor(&p->tensor[i], gguf_tensor_at(g, i), o, r, e))
+	if (change_plan_open(p, g, e))
+		return -1;
+	r->from_quantised = quant_source_name(g, r->source);
+	for (int32_t i = 0; i < p->n; i++)
+		if (plan_tensor(&p->tensor[i], o, r, e))
 			return -1;
 	if (!r->n_tensors)
 		return err_set(e, ERR_USAGE, "%s has no matrix to round%s", gguf_path(g),
 			r->n_kept ? ": --keep leaves all as they are" : "");
 	r->bits /= (double)r->n_weights;
-	qsort(p->tensor, (size_t)n, sizeof *p->tensor, by_layer);
-	if (put_head(p, g, o, sha256, text, r, e))
+	if (change_plan_head(p, g, OWN_KEYS, replaced, e))
 		return -1;
-	r->bytes = (int64_t)(p->head.size + p->head.offset);
-	return 0;
-}
-
-void quant_plan_free(struct quant_plan *p)
-{
-	gguf_head_free(&p->head);
-	free(p->tensor);
+	put_own(&p->head, o, sha256, text, r, at_bits);
+	r->bytes = change_plan_end(p, e);
+	return e->code ? -1 : 0;
 }

@@ -12,10 +12,10 @@
 /* What is known of an input of n columns. */
 struct quant_input {
 	int32_t n;
-	int64_t rows;    /* that were seen */
-	float *hessian;  /* [n, n] sum of x transpose(x); NULL: not collected */
-	double *sum_abs; /* [n] */
-	float *max_abs;  /* [n] */
+	int64_t rows;                  /* that were seen */
+	float *hessian;                /* [n, n] sum of x transpose(x); NULL: not collected */
+	double *sum_abs, *sum_squares; /* [n] */
+	float *max_abs;                /* [n] */
 };
 
 /* A matrix that reads it. */

@@ -61,7 +61,7 @@ struct certify_rule {
 };
 
 struct certify_summary {
-	char model[96], formats[128]; /* of its matrices and vectors: "Q4_1 Q8_0 F32" */
+	char model[192], formats[128]; /* of its matrices and vectors: "Q4_1 Q8_0 F32" */
 	char memory[128];             /* its memory groups: "paged 2 layers, window 10 layers" */
 	char isa[16];                 /* of the base: the best of this machine */
 	int32_t threads;              /* of the base */

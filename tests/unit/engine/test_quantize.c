@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "engine/core/engine.h"
-#include "engine/quant/plan.h"
+#include "engine/model/gguf_write.h"
 #include "engine/quant/quant.h"
 #include "kernels/format/encode.h"
 #include "tests/support/tiny.h"
@@ -73,7 +73,7 @@ static struct gguf *open_good(const char *path)
 static void check_tensor(
 	const struct gguf_tensor *from, const struct gguf_tensor *to, enum k_type t)
 {
-	const int64_t n = quant_count(from);
+	const int64_t n = gguf_tensor_weights(from);
 	uint8_t *bytes = malloc((size_t)n * 4);
 
 	assert_int_equal(from->n_dims, to->n_dims);

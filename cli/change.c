@@ -1,0 +1,66 @@
+/* See change.h. */
+#include "cli/change.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+static atomic_bool interrupted;
+
+static void on_sigint(int signal)
+{
+	(void)signal;
+	atomic_store(&interrupted, true);
+}
+
+void bar_begin(struct bar *b)
+{
+	b->began_ns = now_ns();
+	signal(SIGINT, on_sigint);
+}
+
+bool bar_progress(void *bar, const char *what, int64_t done, int64_t all)
+{
+	static const char full[] = "########################################";
+	struct bar *b = bar;
+	const int64_t now = now_ns();
+	const double part = all > 0 && done < all ? (double)done / (double)all : 1;
+	const int n = (int)(40 * part);
+
+	if (isatty(STDERR_FILENO) && now - b->began_ns > 1000000000 && now - b->told_ns > 200000000) {
+		fprintf(stderr, "\r\033[K[%.*s%*s] %3.0f %% %s%s%s", n, full, 40 - n, "", 100 * part,
+			b->title, b->title[0] ? ": " : "", what);
+		b->told_ns = now;
+		b->told = true;
+	}
+	return !atomic_load(&interrupted);
+}
+
+void bar_wipe(struct bar *b)
+{
+	if (b->told)
+		fputs("\r\033[K", stderr);
+	b->told = false;
+}
+
+void bar_end(struct bar *b)
+{
+	signal(SIGINT, SIG_DFL);
+	bar_wipe(b);
+}
+
+int format_by_name(const char *name, const char *option, enum k_type *out, struct err *e)
+{
+	for (int t = 0; t < K_N_TYPES; t++)
+		if (!strcasecmp(name, k_types[t].name)) {
+			*out = (enum k_type)t;
+			return 0;
+		}
+	return err_set(
+		e, ERR_USAGE, "%s %.40s: no such format; cutaway quantize --help lists them", option, name);
+}

@@ -1,0 +1,28 @@
+/* What the verbs share that write changed models: a progress bar, which Ctrl-C ends, and formats by
+ * name. Thread: main's. */
+#ifndef CUTAWAY_CLI_CHANGE_H
+#define CUTAWAY_CLI_CHANGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/kernels.h"
+
+struct bar {
+	char title[64]; /* in front of what is being done; "": nothing */
+	int64_t began_ns, told_ns;
+	bool told;
+};
+
+/* From here on Ctrl-C makes bar_progress() say false. */
+void bar_begin(struct bar *b);
+/* A quant_progress: drawn on a terminal, after the first second. */
+bool bar_progress(void *bar, const char *what, int64_t done, int64_t all);
+/* Wipes what is drawn. */
+void bar_wipe(struct bar *b);
+void bar_end(struct bar *b);
+
+/* A format by its name; `option` is for the error. */
+int format_by_name(const char *name, const char *option, enum k_type *out, struct err *e);
+
+#endif

@@ -1,0 +1,232 @@
+/* cutaway prune: a model file with zeros for weights, or without some of its layers, heads or
+ * channels. Thread: main's. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "cli/change.h"
+#include "cli/cli.h"
+#include "cli/out.h"
+#include "engine/quant/prune.h"
+
+static struct prune_said {
+	const char *method, *pattern, *format, *calibrate;
+	float sparsity;
+	int32_t remove, unit;
+} said = { .method = "wanda", .sparsity = 0.5f, .remove = 1, .unit = 1 };
+
+static const struct setting prune_own[] = {
+	OWN(TEXT, prune_said, method, .name = "method", .group = "Prune", .arg = "METHOD",
+		.doc =
+			"zeros: wanda (of each row, those with the smallest |w| times norm of the input), magnitude (of each matrix, the smallest, "
+			"without a text); or what is removed: layers, heads, kv-heads, channels, those that do least"),
+	OWN(FLOAT, prune_said, sparsity, .name = "sparsity", .group = "Prune", .arg = "S", .high = 1,
+		.doc = "of zeros: their share"),
+	OWN(TEXT, prune_said, pattern, .name = "pattern", .group = "Prune", .arg = "N:M",
+		.doc = "of zeros: N of each M columns stay; 2:4 is what sparse tensor cores read"),
+	OWN(TEXT, prune_said, format, .name = "format", .group = "Prune", .arg = "FORMAT",
+		.doc =
+			"of zeros: the matrices' format in OUT; without it the source's, or f16 where that holds no zero (q4_1, q5_1, q2_k, "
+			"q4_k, q5_k, iq4_nl, iq4_xs)"),
+	OWN(INT, prune_said, remove, .name = "remove", .group = "Prune", .arg = "N", .low = 1,
+		.high = 1 << 20, .doc = "of layers: how many; of the others: how many of each layer"),
+	OWN(INT, prune_said, unit, .name = "unit", .group = "Prune", .arg = "N", .low = 1,
+		.high = 1 << 20, .doc = "of channels: neighbours that go together"),
+	OWN(TEXT, prune_said, calibrate, .name = "calibrate", .group = "Calibration", .arg = "FILE",
+		.doc = "text that decides; without it the model writes one, by --seed"),
+	{ 0 },
+};
+
+/* ---- options ---- */
+
+static int read_method(const struct prune_method **out, struct err *e)
+{
+	char names[128] = "";
+
+	for (int i = 0; prune_table[i]; i++) {
+		*out = prune_table[i];
+		if (!strcasecmp(said.method, prune_table[i]->name))
+			return 0;
+		snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "",
+			prune_table[i]->name);
+	}
+	return err_set(e, ERR_USAGE, "--method %.40s: %s are possible", said.method, names);
+}
+
+/* What has no meaning for a method is refused, not ignored. */
+static int check_given(const struct cli *c, const struct prune_method *m, struct err *e)
+{
+	static const char *const of_zeros[] = { "sparsity", "pattern", "format" };
+
+	for (size_t i = 0; i < sizeof of_zeros / sizeof *of_zeros; i++)
+		if (m->kind != PRUNE_ZEROS && cli_given(c, of_zeros[i]))
+			return err_set(e, ERR_USAGE, "--%s is for wanda and magnitude; %s has --remove",
+				of_zeros[i], m->name);
+	if (m->kind == PRUNE_ZEROS && cli_given(c, "remove"))
+		return err_set(
+			e, ERR_USAGE, "--remove is for layers, heads and channels; %s has --sparsity", m->name);
+	if (cli_given(c, "unit") && strcmp(m->name, "channels") != 0)
+		return err_set(e, ERR_USAGE, "--unit is for channels");
+	if (said.pattern && cli_given(c, "sparsity"))
+		return err_set(e, ERR_USAGE, "--sparsity and --pattern are two ways of saying how many");
+	if (said.calibrate && !m->reads)
+		return err_set(e, ERR_USAGE, "--calibrate: %s reads no text", m->name);
+	return 0;
+}
+
+static int read_options(const struct cli *c, struct prune_options *o, struct err *e)
+{
+	char end;
+
+	if (read_method(&o->method, e) || check_given(c, o->method, e))
+		return -1;
+	if (said.pattern &&
+		(sscanf(said.pattern, "%6d:%6d%c", &o->keep, &o->of, &end) != 2 || o->of < 2))
+		return err_set(e, ERR_USAGE, "--pattern %.40s: N:M, such as 2:4", said.pattern);
+	return said.format ? format_by_name(said.format, "--format", &o->to, e) : 0;
+}
+
+/* ---- the result ---- */
+
+static void put_layers(struct json *j, const struct prune_result *r)
+{
+	json_array(j, "influence");
+	for (int32_t i = 0; i < r->n_layers; i++)
+		json_real(j, NULL, (double)r->influence[i], 6);
+	json_end(j);
+	json_array(j, "removed");
+	for (int32_t i = 0; i < r->n_layers; i++)
+		if (r->removed[i])
+			json_int(j, NULL, i);
+	json_end(j);
+}
+
+static int print_json(const struct prune_result *r, double seconds, struct err *e)
+{
+	struct json j = { 0 };
+
+	json_object(&j, NULL);
+	json_text(&j, "what", r->what);
+	json_text(&j, "source", r->source);
+	json_bool(&j, "from_quantised", r->from_quantised);
+	json_int(&j, "weights", r->n_weights);
+	json_int(&j, "gone", r->n_gone);
+	json_int(&j, "converted", r->n_converted);
+	json_int(&j, "resumed", r->n_resumed);
+	json_int(&j, "calibration_tokens", r->n_calibration);
+	json_int(&j, "dense_bytes", r->dense_bytes);
+	json_int(&j, "mask_bytes", r->mask_bytes);
+	json_int(&j, "pattern_bytes", r->pattern_bytes);
+	json_real(&j, "lost", r->lost, 6);
+	put_layers(&j, r);
+	json_int(&j, "source_bytes", r->source_bytes);
+	json_int(&j, "bytes", r->bytes);
+	json_real(&j, "seconds", seconds, 4);
+	return json_print(&j, e);
+}
+
+static void print_zeros(const struct prune_result *r)
+{
+	printf(
+		"a zero takes as much room as a weight here: those matrices take %.1f MB; with a mask of "
+		"a bit a weight they would take %.1f",
+		(double)r->dense_bytes / 1e6, (double)r->mask_bytes / 1e6);
+	if (r->pattern_bytes)
+		printf(", as sparse tensor cores read them %.1f", (double)r->pattern_bytes / 1e6);
+	puts("");
+}
+
+static void print_layers(const struct prune_result *r)
+{
+	fputs("influence of layers (1 - cosine of what enters and what leaves):", stdout);
+	for (int32_t i = 0; i < r->n_layers; i++)
+		printf("%s%3d %.4f%s", i % 6 ? "" : "\n ", i, (double)r->influence[i],
+			r->removed[i] ? " removed" : "        ");
+	puts("");
+}
+
+static void print_result(const struct prune_result *r, enum prune_kind kind, double seconds)
+{
+	printf("%s: %.1f M of %.1f M weights of the layers %s\n", r->what, (double)r->n_gone / 1e6,
+		(double)r->n_weights / 1e6, kind == PRUNE_ZEROS ? "are zero" : "are gone");
+	if (r->n_converted)
+		printf("%d matrices in another format than the source's, %s\n", r->n_converted, r->source);
+	if (kind == PRUNE_ZEROS)
+		print_zeros(r);
+	else if (kind == PRUNE_LAYERS)
+		print_layers(r);
+	else
+		printf("they added %.3g %% of the squares of what such parts add to the stream\n",
+			100 * r->lost);
+	if (r->n_calibration)
+		printf("by %d tokens of %s text\n", r->n_calibration,
+			said.calibrate ? "the calibration" : "the model's own");
+	if (r->n_resumed)
+		printf("%d matrices were there from an earlier run\n", r->n_resumed);
+	printf("%.1f MB, from %.1f MB, in %.1f s\n", (double)r->bytes / 1e6,
+		(double)r->source_bytes / 1e6, seconds);
+}
+
+static int run(const struct cli *c, struct prune_options *o, struct prune_result *r, struct err *e)
+{
+	struct bar b = { 0 };
+	struct k_ctx *kernels = NULL;
+	char *text = NULL;
+	int rc = -1;
+
+	if (said.calibrate && in_read(said.calibrate, &text, &o->size, e))
+		return -1;
+	o->text = text;
+	if (!k_open(&kernels, "cpu", NULL, o->threads, e)) {
+		bar_begin(&b);
+		rc = prune_file(c->operand[0], c->operand[1], o, kernels, bar_progress, &b, r, e);
+		bar_end(&b);
+	}
+	k_close(kernels);
+	free(text);
+	return rc;
+}
+
+static int prune_verb(const struct cli *c, struct err *e)
+{
+	static struct prune_result r;
+	const int64_t began = now_ns();
+	struct prune_options o = { .to = K_N_TYPES,
+		.sparsity = (double)said.sparsity,
+		.remove = said.remove,
+		.unit = said.unit,
+		.seed = c->answer.params.seed,
+		.threads = c->engine.threads ? c->engine.threads : (int)sysconf(_SC_NPROCESSORS_ONLN) };
+	double seconds;
+
+	if (read_options(c, &o, e) || run(c, &o, &r, e))
+		return -1;
+	seconds = (double)(now_ns() - began) * 1e-9;
+	if (c->json)
+		return print_json(&r, seconds, e);
+	print_result(&r, o.method->kind, seconds);
+	return out_flush(e);
+}
+
+const struct verb verb_prune = {
+	.name = "prune",
+	.operands = "IN OUT",
+	.summary = "a model file with zeros for weights, or without layers, heads, channels",
+	.doc =
+		"Writes the GGUF file OUT, which is IN with zeros in place of the weights of its layers that matter least, or without its least "
+		"important layers, attention heads or inner channels of the feed-forward: then OUT is smaller and its steps are shorter. "
+		"Any program that reads IN reads OUT, whose name says what was pruned. OUT gets its name when it is whole; until then it "
+		"is OUT.partial, from which the same command goes on.",
+	.example = "cutaway prune --method layers --remove 3 model.gguf model-27-layers.gguf",
+	.takes = "threads|seed|json",
+	.min_operands = 2,
+	.max_operands = 2,
+	.run = prune_verb,
+	.completes = "FILE",
+	.own = prune_own,
+	.said = &said,
+};

@@ -1,0 +1,72 @@
+/* Pruning a model file: weights that become zeros, or layers, heads and inner channels of the
+ * feed-forward that are no longer there, so that the file and its products are smaller.
+ *
+ * Written as change.h says; the bytes are a function of the source and the options. A method is a
+ * file and a line in prune_table.c. Thread: any one. */
+#ifndef CUTAWAY_ENGINE_QUANT_PRUNE_H
+#define CUTAWAY_ENGINE_QUANT_PRUNE_H
+
+#include "engine/quant/quant.h"
+
+enum prune_kind {
+	PRUNE_ZEROS,  /* weights become zeros: --sparsity or --pattern */
+	PRUNE_LAYERS, /* --remove: layers of the model */
+	PRUNE_PARTS,  /* --remove: parts of every layer */
+};
+
+struct prune_method {
+	const char *name, *doc;
+	enum prune_kind kind;
+	bool reads;        /* a calibration text */
+	unsigned hessians; /* see calibration_run() */
+	const struct prune_does *does;
+};
+extern const struct prune_method *const prune_table[]; /* ends with NULL */
+
+struct prune_options {
+	const struct prune_method *method;
+	double sparsity;  /* of zeros: the share of each matrix */
+	int32_t keep, of; /* or, of > 0: `keep` of each `of` columns stay */
+	int32_t remove;   /* of the others: how many */
+	int32_t unit;     /* of channels: neighbours that go together */
+	enum k_type to; /* of zeros: the matrices' type in the result; K_N_TYPES: the source's where it
+					 * holds a zero, else F16 */
+	/* as in struct quant_options */
+	const char *text;
+	size_t size;
+	uint64_t seed;
+	int32_t threads;
+};
+
+enum { PRUNE_MOST_LAYERS = 256 };
+
+struct prune_result {
+	int64_t n_weights;           /* of the layers' matrices */
+	int64_t n_gone;              /* of these: zero, or no longer there */
+	int64_t source_bytes, bytes; /* of the files */
+	/* of zeros, bytes of these matrices: as they are; with a bit for each weight and the codes of
+	 * those that stay; of 2:4 as sparse tensor cores read it, 2 bits for each that stays (0: no
+	 * such pattern) */
+	int64_t dense_bytes, mask_bytes, pattern_bytes;
+	int32_t n_converted;                /* matrices in another type than in the source */
+	int32_t n_resumed;                  /* matrices found in OUT.partial */
+	int32_t n_layers;                   /* of the source; 0: not measured */
+	float influence[PRUNE_MOST_LAYERS]; /* of PRUNE_LAYERS: of each layer of the source */
+	bool removed[PRUNE_MOST_LAYERS];
+	/* of PRUNE_PARTS: of the squares of what the parts add to the stream, the share that went */
+	double lost;
+	char source[32], what[96]; /* what it was; what was done: "wanda 50%" */
+	bool from_quantised;
+	int32_t n_calibration; /* tokens */
+};
+
+int prune_file(const char *in, const char *out, const struct prune_options *o,
+	struct k_ctx *kernels, quant_progress *progress, void *arg, struct prune_result *r,
+	struct err *e);
+
+/* Whether weights of this type can be exactly zero: not where a block has a minimum. */
+bool prune_holds_zero(enum k_type type);
+/* What a file says of its pruning, after what it is: "wanda 50%". */
+#define PRUNE_SUMMARY_KEY "cutaway.prune.summary"
+
+#endif

@@ -1,0 +1,60 @@
+/* Inside of pruning: what methods are made of. */
+#ifndef CUTAWAY_ENGINE_QUANT_PRUNE_IMPL_H
+#define CUTAWAY_ENGINE_QUANT_PRUNE_IMPL_H
+
+#include "engine/quant/layer_part.h"
+#include "engine/quant/prune.h"
+
+/* A number of the metadata, <arch>.<name>, that the result has in place of the source's. */
+struct prune_number {
+	char key[96];
+	uint32_t value;
+};
+
+struct prune {
+	const struct prune_options *o;
+	struct prune_result *r;
+	struct change *c;
+	struct prune_number number[8];
+	int32_t n_numbers;
+	int32_t heads, kv_heads, channels; /* of PRUNE_PARTS: how many of each layer go */
+	double lost, all;                  /* see struct prune_result */
+};
+
+/* What goes of the parts of a layer. */
+struct prune_gone {
+	bool *head, *kv_head, *channel; /* [of the model's configuration] each; all of one allocation */
+};
+
+struct prune_does {
+	/* Checks the options, and says of p->c->plan what becomes of its tensors. */
+	int (*plan)(struct prune *p, struct err *e);
+	/* PRUNE_ZEROS: zeros in part->w. in [CALIBRATION_INPUTS]: what matrices read; NULL: no text */
+	int (*zeros)(
+		struct prune *p, struct layer_part *part, const struct quant_input *in, struct err *e);
+	/* PRUNE_PARTS: marks as many as the plan says */
+	int (*parts)(struct prune *p, struct layer_part *part, int32_t n, const struct quant_input *in,
+		struct prune_gone *gone, struct err *e);
+};
+extern const struct prune_method prune_magnitude, prune_wanda, prune_layers, prune_heads,
+	prune_kv_heads, prune_channels;
+
+/* Marks the k least of n scores, among equals the first ones. scratch [n] */
+void prune_least(const float *score, int64_t n, int64_t k, bool *gone, float *scratch);
+/* ERR_INPUT if not exactly k are marked: a score was no number. */
+int prune_check_marks(const bool *gone, int64_t n, int64_t k, struct err *e);
+/* The result's <arch>.<name>. */
+int prune_set_number(struct prune *p, const char *name, uint32_t value, struct err *e);
+const struct model_config *prune_config(const struct prune *p);
+
+/* prune_parts.c: so many of each layer's go; shapes and metadata follow. ERR_USAGE where blocks of
+ * a type do not divide what is left. */
+int prune_plan_parts(
+	struct prune *p, int32_t heads, int32_t kv_heads, int32_t channels, struct err *e);
+/* Writes what is left into part->out; w has zeros, or what rounding made of the rest. */
+int prune_cut(
+	struct prune *p, struct layer_part *part, const struct prune_gone *gone, struct err *e);
+int prune_gone_open(struct prune_gone *g, const struct prune *p, struct err *e);
+void prune_gone_free(struct prune_gone *g);
+
+#endif

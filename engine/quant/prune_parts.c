@@ -1,0 +1,198 @@
+/* Parts of every layer: heads and inner channels. What the same number of each layer's leave is a
+ * smaller model of the same family, in which tensors have fewer rows or columns. Rows, and whole
+ * blocks of columns, keep their bytes; other columns are rounded again. Thread: any one. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/core/engine_impl.h"
+#include "engine/quant/prune_impl.h"
+#include "kernels/format/encode.h"
+
+/* What the places along one dimension of a tensor belong to: all query heads so many times, then
+ * all heads of keys and values, then all channels. */
+struct axis {
+	const char *name;
+	int dim; /* of a tensor: 0: its columns */
+	int heads, kv_heads, channels;
+};
+
+static const struct axis axes[] = { { "attn_q.weight", 1, 1, 0, 0 }, { "attn_q.bias", 0, 1, 0, 0 },
+	{ "attn_k.weight", 1, 0, 1, 0 }, { "attn_k.bias", 0, 0, 1, 0 }, { "attn_v.weight", 1, 0, 1, 0 },
+	{ "attn_v.bias", 0, 0, 1, 0 }, { "attn_qkv.weight", 1, 1, 2, 0 },
+	{ "attn_qkv.bias", 0, 1, 2, 0 }, { "attn_output.weight", 0, 1, 0, 0 },
+	{ "ffn_gate.weight", 1, 0, 0, 1 }, { "ffn_gate.bias", 0, 0, 0, 1 },
+	{ "ffn_up.weight", 1, 0, 0, 1 }, { "ffn_up.bias", 0, 0, 0, 1 },
+	{ "ffn_down.weight", 0, 0, 0, 1 } };
+
+/* Of a tensor "blk.N.name"; false: it has no such parts. */
+static bool find_axis(const struct gguf_tensor *t, const struct model_config *m, struct axis *out)
+{
+	const char *dot = strchr(t->name + strlen("blk."), '.');
+
+	for (size_t i = 0; dot && i < sizeof axes / sizeof *axes; i++)
+		if (!strcmp(dot + 1, axes[i].name)) {
+			*out = axes[i];
+			if (out->channels && t->dim[out->dim] == 2 * (int64_t)m->ffn)
+				out->channels = 2; /* gate and up in one */
+			return true;
+		}
+	return false;
+}
+
+static int64_t places(
+	const struct axis *a, int64_t heads, int64_t kv_heads, int64_t channels, int64_t head_dim)
+{
+	return (a->heads * heads + a->kv_heads * kv_heads) * head_dim + a->channels * channels;
+}
+
+/* ---- the plan ---- */
+
+static int plan_tensor(struct prune *p, struct change_tensor *t, struct err *e)
+{
+	const struct model_config *m = prune_config(p);
+	struct axis a;
+	int64_t gone;
+
+	if (!change_reads(p->c, t->layer))
+		return 0;
+	p->r->n_weights += change_is_matrix(t->from) ? gguf_tensor_weights(t->from) : 0;
+	if (!find_axis(t->from, m, &a))
+		return 0;
+	gone = places(&a, p->heads, p->kv_heads, p->channels, m->head_dim);
+	if (t->from->dim[a.dim] != places(&a, m->n_heads, m->n_kv_heads, m->ffn, m->head_dim))
+		return err_set(
+			e, ERR_INPUT, "tensor %s has another shape than the model's others", t->from->name);
+	t->changed = gone > 0;
+	t->to.dim[a.dim] -= gone;
+	if (t->to.dim[0] % k_types[t->to.type].block)
+		return err_set(e, ERR_USAGE,
+			"tensor %s would have rows of %lld weights, and %s has blocks of %d: remove a number that "
+			"leaves whole blocks",
+			t->from->name, (long long)t->to.dim[0], k_types[t->to.type].name,
+			k_types[t->to.type].block);
+	p->r->n_gone += gguf_tensor_weights(t->from) - gguf_tensor_weights(&t->to);
+	return 0;
+}
+
+int prune_plan_parts(
+	struct prune *p, int32_t heads, int32_t kv_heads, int32_t channels, struct err *e)
+{
+	p->heads = heads;
+	p->kv_heads = kv_heads;
+	p->channels = channels;
+	for (int32_t i = 0; i < p->c->plan.n; i++)
+		if (plan_tensor(p, &p->c->plan.tensor[i], e))
+			return -1;
+	return 0;
+}
+
+/* ---- a layer ---- */
+
+int prune_gone_open(struct prune_gone *g, const struct prune *p, struct err *e)
+{
+	const struct model_config *m = prune_config(p);
+
+	g->head = calloc((size_t)(m->n_heads + m->n_kv_heads + m->ffn), sizeof *g->head);
+	if (!g->head)
+		return err_set(e, ERR_MEMORY, "no memory for the parts of a layer");
+	g->kv_head = g->head + m->n_heads;
+	g->channel = g->kv_head + m->n_kv_heads;
+	return 0;
+}
+
+void prune_gone_free(struct prune_gone *g)
+{
+	free(g->head);
+	g->head = NULL;
+}
+
+static bool *mark(bool *to, const bool *gone, int32_t n, int32_t unit, int times)
+{
+	for (int64_t i = 0; i < (int64_t)times * n; i++)
+		for (int32_t k = 0; k < unit; k++)
+			*to++ = gone[i % n];
+	return to;
+}
+
+/* Row r without the columns that are gone; buf [cols]. */
+static void cut_row(struct layer_part *p, int64_t r, const bool *gone, float *buf)
+{
+	const struct k_type_info *type = &k_types[p->t->to.type];
+	const size_t bytes = (size_t)type->block_bytes;
+	const uint8_t *raw = p->raw + (size_t)r * (p->t->from->bytes / (size_t)p->rows);
+	uint8_t *out = p->out + (size_t)r * (p->t->to.bytes / (size_t)p->rows);
+	int32_t n = 0, same = 0;
+
+	for (int32_t at = 0; at < p->cols; at += type->block)
+		same += !memcmp(gone + at, gone + at + 1, (size_t)(type->block - 1) * sizeof *gone);
+	for (int32_t at = 0; same * type->block == p->cols && at < p->cols; at += type->block)
+		if (!gone[at]) {
+			memcpy(out, raw + (size_t)(at / type->block) * bytes, bytes);
+			out += bytes;
+		}
+	if (same * type->block == p->cols)
+		return;
+	for (int32_t i = 0; i < p->cols; i++)
+		if (!gone[i])
+			buf[n++] = p->w[r * p->cols + i];
+	k_encode(p->t->to.type, buf, n, out);
+}
+
+/* The layer for the text: columns that are gone are zero, the others as the result has them. */
+static void spread_row(struct layer_part *p, int64_t r, const bool *gone, float *buf)
+{
+	const int32_t kept = (int32_t)p->t->to.dim[0];
+	float *w = p->w + r * p->cols;
+
+	k_decode(p->t->to.type, p->out + (size_t)r * (p->t->to.bytes / (size_t)p->rows), kept, buf);
+	for (int32_t i = 0; i < p->cols; i++)
+		w[i] = gone[i] ? 0 : *buf++;
+}
+
+static void cut_columns(struct layer_part *p, const bool *gone, float *buf)
+{
+	for (int64_t r = 0; r < p->rows; r++) {
+		cut_row(p, r, gone, buf);
+		spread_row(p, r, gone, buf);
+	}
+}
+
+static void cut_rows(struct layer_part *p, const bool *gone)
+{
+	const size_t bytes = p->t->from->bytes / (size_t)p->rows;
+	uint8_t *out = p->out;
+
+	for (int64_t r = 0; r < p->rows; r++)
+		if (!gone[r]) {
+			memcpy(out, p->raw + (size_t)r * bytes, bytes);
+			out += bytes;
+		}
+}
+
+int prune_cut(
+	struct prune *p, struct layer_part *part, const struct prune_gone *gone, struct err *e)
+{
+	const struct model_config *m = prune_config(p);
+	struct axis a = { 0 };
+	bool *marks, *end;
+	float *buf;
+
+	if (!part->t->changed || !find_axis(part->t->from, m, &a))
+		return 0;
+	marks = malloc((size_t)part->t->from->dim[a.dim] * sizeof *marks);
+	buf = malloc((size_t)part->cols * sizeof *buf);
+	if (marks && buf) {
+		end = mark(marks, gone->head, m->n_heads, m->head_dim, a.heads);
+		end = mark(end, gone->kv_head, m->n_kv_heads, m->head_dim, a.kv_heads);
+		mark(end, gone->channel, m->ffn, 1, a.channels);
+		if (a.dim)
+			cut_rows(part, marks);
+		else
+			cut_columns(part, marks, buf);
+	} else {
+		err_set(e, ERR_MEMORY, "no memory for tensor %s", part->t->from->name);
+	}
+	free(marks);
+	free(buf);
+	return e->code ? -1 : 0;
+}
