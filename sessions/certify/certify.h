@@ -62,9 +62,9 @@ struct certify_rule {
 
 struct certify_summary {
 	char model[192], formats[128]; /* of its matrices and vectors: "Q4_1 Q8_0 F32" */
-	char memory[128];             /* its memory groups: "paged 2 layers, window 10 layers" */
-	char isa[16];                 /* of the base: the best of this machine */
-	int32_t threads;              /* of the base */
+	char memory[128];              /* its memory groups: "paged 2 layers, window 10 layers" */
+	char isa[16];                  /* of the base: the best of this machine */
+	int32_t threads;               /* of the base */
 	int32_t n_axes, n_cases, n_mixed, n_differ, n_idle;
 	int32_t pairs_met, pairs_possible; /* pairs of values of two axes, the bases left out */
 	uint8_t pair[CERTIFY_MAX_VALUES][CERTIFY_MAX_VALUES]; /* enum certify_pair; [i][j] with i < j */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`cutaway quantize` from outside: what it says, files it refuses, a run that is killed, and that the result is used and
-named. Runs on tiny random models. TAP; Python's standard library alone."""
+"""`cutaway quantize`, `curve` and `prune` from outside: what they say, files they refuse, a run that is killed, and that the
+result is used and named. Runs on tiny random models. TAP; Python's standard library alone."""
 import hashlib
 import json
 import os
@@ -190,6 +190,47 @@ def test_curve():
         check(f"curve {' '.join(args)} is refused", status == 2 and words in err and not out, err)
 
 
+def test_prune():
+    text = ("--calibrate", os.path.join(ROOT, "README.md"))
+
+    def prune(name, *args):
+        status, out, err = cutaway("prune", "--json", *args, "f32.gguf", name)
+        check(f"prune {' '.join(args)}", status == 0 and not err, err)
+        return json.loads(out)
+
+    told = prune("p-mag.gguf", "--method", "magnitude", "--pattern", "2:4", "--format", "q8_0")
+    # a row of 32 weights: 2 bytes of scale and 32 codes; 16 codes and 4 bytes of places; 16 codes and 16 * 2 bits
+    check("zeros are counted, and what they would save", told["gone"] >= told["weights"] / 2 and told["weights"] * 34 // 32 ==
+          told["dense_bytes"] and told["weights"] * 22 // 32 == told["pattern_bytes"] and told["mask_bytes"] <=
+          told["weights"] * 22 // 32, told)
+    prune("p-wanda.gguf", *text)
+    prune("p-magnitude.gguf", "--method", "magnitude")
+    check("Wanda's logits are nearer to the source's", distance("p-wanda.gguf") < distance("p-magnitude.gguf"),
+          (distance("p-wanda.gguf"), distance("p-magnitude.gguf")))
+    names = {"p-wanda.gguf": "p-wanda F32 pruned wanda 50%"}
+    for method, args, what in (("layers", ("--remove", "1"), "1 of 2 layers"), ("heads", ("--remove", "2"), "2 of 4 heads"),
+                               ("kv-heads", (), "1 of 2 kv-heads"),
+                               ("channels", ("--remove", "32", "--unit", "32"), "32 of 128 channels by 32")):
+        told = prune(f"p-{method}.gguf", "--method", method, *args, *text)
+        names[f"p-{method}.gguf"] = f"p-{method} F32 pruned {what}"
+        check(f"without some {method} the file is smaller, by what is told", told["bytes"] == os.path.getsize(
+            at(f"p-{method}.gguf")) and abs(told["source_bytes"] - told["bytes"] - 4 * told["gone"]) < 2000, told)
+    shown = {name: score(name)["model"] for name in names}
+    check("what was pruned is named where the file is used", shown == names, shown)
+    cutaway("prune", "--method", "magnitude", "--sparsity", "0.1", "p-layers.gguf", "p-twice.gguf")
+    check("twice, too", score("p-twice.gguf")["model"].endswith("F32 pruned 1 of 2 layers, magnitude 10%"))
+    check("and after quantising", cutaway("quantize", "p-layers.gguf", "p-q.gguf")[0] == 0 and
+          score("p-q.gguf")["model"] == "p-q Q4_0 pruned 1 of 2 layers", score("p-q.gguf")["model"])
+    for words, args in (("are possible", ("--method", "magic")), ("--sparsity", ("--sparsity", "2")),
+                        ("two ways", ("--sparsity", "0.3", "--pattern", "2:4")), ("N:M", ("--pattern", "half")),
+                        ("is for layers", ("--remove", "2")), ("has --remove", ("--method", "layers", "--sparsity", "0.3")),
+                        ("is for channels", ("--unit", "8")), ("no text", ("--method", "magnitude", *text)),
+                        ("no such format", ("--format", "q9")), ("so that one is left", ("--method", "layers", "--remove", "2")),
+                        ("needed: give a longer one", ("--calibrate", at("text")))):
+        status, out, err = cutaway("prune", *args, "f32.gguf", "x.gguf")
+        check(f"prune {' '.join(args[:3])} is refused", status == 2 and words in err and not out, err)
+
+
 def main():
     make("f32.gguf", "--type", "F32", "--embd-type", "F32")
     with open(at("text"), "w", encoding="ascii") as f:
@@ -202,6 +243,7 @@ def main():
     test_resumed_method()
     test_words()
     test_curve()
+    test_prune()
     return finish()
 
 

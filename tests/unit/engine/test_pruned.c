@@ -130,8 +130,7 @@ static void test_importance(void **state)
 		(double)data.influence);
 	for (int i = 0; i < COLS / HEAD; i++)
 		near("a head",
-			columns_importance(
-				data.w, ROWS, COLS, i * HEAD, HEAD, h + (COLS + 1) * i * HEAD, COLS),
+			columns_importance(data.w, ROWS, COLS, i * HEAD, HEAD, h + (COLS + 1) * i * HEAD, COLS),
 			(double)data.heads[i]);
 	for (int i = 0; i < COLS; i++)
 		near("a channel", columns_importance(data.w, ROWS, COLS, i, 1, &h[(COLS + 1) * i], 1),
@@ -247,7 +246,8 @@ static void test_types(void **state)
 static void zero_columns(const char *name, int at, int n)
 {
 	struct gguf *g = open_good(source);
-	const struct gguf_tensor *t = gguf_find(g, name), *last = gguf_tensor_at(g, gguf_n_tensors(g) - 1);
+	const struct gguf_tensor *t = gguf_find(g, name),
+							 *last = gguf_tensor_at(g, gguf_n_tensors(g) - 1);
 	const long start = (long)gguf_file_bytes(g) - (last->data + last->bytes - t->data);
 	const float zeros[FFN] = { 0 };
 	FILE *f = fopen(source, "r+b");
@@ -273,7 +273,9 @@ static void on_price(void *arg, const struct event *ev)
 static double divergence(char name[192])
 {
 	struct engine_options o = ENGINE_DEFAULTS;
-	struct engine_request q = { .kind = EV_REQUEST_KIND_score, .params = SAMPLE_DEFAULTS, .text = "t" };
+	struct engine_request q = {
+		.kind = EV_REQUEST_KIND_score, .params = SAMPLE_DEFAULTS, .text = "t"
+	};
 	double kl[2] = { 0 };
 	struct engine *engine;
 	struct err e = { 0 };
@@ -447,8 +449,7 @@ static void test_stopped(void **state)
 		must(&o, &r);
 		whole = read_whole(&n);
 		drop(NULL);
-		assert_int_equal(
-			prune_file(source, result, &o, kernels, stop_at, &at, &again, &e), -1);
+		assert_int_equal(prune_file(source, result, &o, kernels, stop_at, &at, &again, &e), -1);
 		assert_int_equal(e.code, ERR_INTERRUPTED);
 		assert_int_equal(access(result, F_OK), -1);
 		e.code = 0;
