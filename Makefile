@@ -87,8 +87,8 @@ $(BUILD)/kernels/cuda/image.o: ALL_CFLAGS += -DCUTAWAY_CUDA_IMAGE='"$(CUDA_IMAGE
 	-DCUTAWAY_CUDA_ARCHS='"$(foreach a,$(CUDA_ARCHS),sm_$(a)) compute_$(CUDA_PTX)"'
 endif
 
-# The prompts of /load are part of the program.
-$(BUILD)/tui/app/load.o: demos/prompts.txt
+# The shipped prompts are part of the program.
+$(BUILD)/base/prompts.o: demos/prompts.txt
 $(BUILD)/sessions/lesson/lesson_shipped.o: $(wildcard demos/lessons/*.md)
 # The page of `export --to html` likewise.
 $(BUILD)/sessions/export/export_html.o: sessions/export/export_page.html

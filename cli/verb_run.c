@@ -103,22 +103,9 @@ static size_t undecided(const char *const *stop, const char *text, size_t size)
 	return most;
 }
 
-/* For lossy_ask(). */
-struct now {
-	const struct engine *engine;
-	char value[LOSSY_VALUE];
-};
-
-static const char *setting_now(void *of, const char *name)
-{
-	struct now *n = of;
-	engine_get(n->engine, name, n->value, sizeof n->value);
-	return n->value;
-}
-
 static void name_lossy(struct run *r, const struct engine *engine)
 {
-	struct lossy_settings l = lossy_ask(setting_now, &(struct now){ engine, "" });
+	struct lossy_settings l = lossy_of(engine);
 	lossy_print(&l, r->lossy, sizeof r->lossy);
 }
 

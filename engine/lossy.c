@@ -19,7 +19,7 @@ struct lossy_settings lossy_ask(const char *(*value)(void *of, const char *name)
 	struct lossy_settings l = { 0 };
 
 	for (const struct setting *s = engine_settings; s->name; s++) {
-		const char *chosen = s->effect == SETTING_LOSSY ? value(of, s->name) : NULL;
+		const char *chosen = value && s->effect == SETTING_LOSSY ? value(of, s->name) : NULL;
 
 		if (s->effect != SETTING_LOSSY)
 			continue;
@@ -31,6 +31,23 @@ struct lossy_settings lossy_ask(const char *(*value)(void *of, const char *name)
 		l.row[l.n++] = s;
 	}
 	return l;
+}
+
+struct asking {
+	const struct engine *engine;
+	char value[LOSSY_VALUE];
+};
+
+static const char *value_now(void *of, const char *name)
+{
+	struct asking *a = of;
+
+	return engine_get(a->engine, name, a->value, sizeof a->value) ? NULL : a->value;
+}
+
+struct lossy_settings lossy_of(const struct engine *e)
+{
+	return lossy_ask(value_now, &(struct asking){ e, "" });
 }
 
 bool lossy_same(const struct lossy_settings *a, const struct lossy_settings *b)

@@ -5,6 +5,8 @@
 
 #include "engine/core/settings.h"
 
+struct engine;
+
 enum { LOSSY_SETTINGS = 8, LOSSY_VALUE = 64 };
 
 struct lossy_settings {
@@ -13,8 +15,10 @@ struct lossy_settings {
 	char value[LOSSY_SETTINGS][LOSSY_VALUE];
 };
 
-/* Reads each by value(); "" or NULL: not given, so it has its default. */
+/* Reads each by value(); "" or NULL: not given, so it has its default. No value(): all have. */
 struct lossy_settings lossy_ask(const char *(*value)(void *of, const char *name), void *of);
+/* What is in force in an engine. */
+struct lossy_settings lossy_of(const struct engine *e);
 bool lossy_same(const struct lossy_settings *a, const struct lossy_settings *b);
 /* Applies them to an idle engine. */
 int lossy_apply(const struct lossy_settings *l, struct engine *e, struct err *err);

@@ -6,34 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/median.h"
 #include "engine/core/engine_impl.h"
+#include "engine/quant/form.h"
 #include "engine/run/channels.h"
 #include "engine/run/program.h"
 
 enum { TOP = 8 };
-#define APART 6.0f /* LLM.int8(), section 3.2 */
 
-static int by_size(const void *a, const void *b)
+static double median_of_channels(const float *v, int32_t n, double *room)
 {
-	const float x = *(const float *)a, y = *(const float *)b;
-
-	return (x > y) - (x < y);
-}
-
-static float median_of(const float *v, int32_t n, float *sorted)
-{
-	memcpy(sorted, v, (size_t)n * sizeof *v);
-	qsort(sorted, (size_t)n, sizeof *v, by_size);
-	return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
-}
-
-static float largest_of(const float *v, int32_t n)
-{
-	float most = 0;
-
 	for (int32_t i = 0; i < n; i++)
-		most = fmaxf(most, v[i]);
-	return most;
+		room[i] = (double)v[i];
+	return median_of(room, n).value;
 }
 
 /* The largest weight of each column of all matrices that read the input, into of [dim]. */
@@ -83,31 +68,35 @@ static int32_t top_of(const struct channel_input *in, struct top *top)
 
 static int tell(struct engine *e, const struct channel_input *in, int32_t nth, struct err *err)
 {
-	float *w = malloc(2 * (size_t)in->dim * sizeof *w), *sorted = w + in->dim;
+	const int32_t n = in->dim;
+	float *w = malloc((size_t)n * sizeof *w);
+	double *room = malloc((size_t)n * sizeof *room), median;
 	struct top top[TOP + 1];
 	struct event ev;
-	float median;
 
-	if (!w || weights_by_column(e, in, w, err)) {
+	if (!w || !room)
+		err_set(err, ERR_MEMORY, "no memory for the channels of activations");
+	if (err->code || weights_by_column(e, in, w, err)) {
 		free(w);
-		return err->code ? -1
-						 : err_set(err, ERR_MEMORY, "no memory for the channels of activations");
+		free(room);
+		return -1;
 	}
 	ev_init(&ev, EV_outliers);
 	ev.u.outliers =
 		(struct ev_outliers){ .nth = nth, .layer = in->layer, .stage = (int64_t)in->stage };
-	ev.u.outliers.channels = in->dim;
-	ev.u.outliers.largest = (double)largest_of(in->largest, in->dim);
-	ev.u.outliers.median = (double)median_of(in->largest, in->dim, sorted);
+	ev.u.outliers.channels = n;
+	ev.u.outliers.largest = (double)k_largest(in->largest, n);
+	ev.u.outliers.median = median_of_channels(in->largest, n, room);
 	ev.u.outliers.top = (struct ev_span){ top, (size_t)top_of(in, top) * sizeof *top };
-	for (int32_t i = 0; i < in->dim; i++) {
-		ev.u.outliers.above_six += in->largest[i] >= APART;
+	for (int32_t i = 0; i < n; i++) {
+		ev.u.outliers.above_six += in->largest[i] > FORM_OUTLIER;
 		w[i] = sqrtf(in->largest[i] * w[i]); /* x / s, with s = sqrt(x / w) */
 	}
-	median = median_of(w, in->dim, sorted);
-	ev.u.outliers.smoothed = median > 0 ? (double)(largest_of(w, in->dim) / median) : (double)NAN;
+	median = median_of_channels(w, n, room);
+	ev.u.outliers.smoothed = median > 0 ? (double)k_largest(w, n) / median : (double)NAN;
 	stream_emit(&e->stream, &ev);
 	free(w);
+	free(room);
 	return 0;
 }
 
@@ -121,14 +110,14 @@ int engine_apply_outliers(struct engine *e, struct engine_options *to, struct er
 	if (strcmp(to->outliers, "measure") != 0)
 		return err_set(err, ERR_USAGE,
 			"outliers %.40s: they are measured, not set: measure does it", to->outliers);
+	if (e->model && !k_is_host(e->kernels))
+		return err_set(
+			err, ERR_USAGE, "outliers: only the CPU's kernels can be looked into (--backend cpu)");
 	if (!e->begun) /* its events would come before the session's */
 		return 0;
 	to->outliers = "";
 	if (!e->model)
 		return 0;
-	if (!k_is_host(e->kernels))
-		return err_set(
-			err, ERR_USAGE, "outliers: only the CPU's kernels can be looked into (--backend cpu)");
 	if (channels_measure(&c, e, err))
 		return -1;
 	for (int32_t i = 0; !failed && i < c.n; i++)

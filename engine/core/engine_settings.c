@@ -188,32 +188,26 @@ int engine_apply_visible(struct engine *e, struct engine_options *to, struct err
 /* The matrices are kept in both layouts, so that 0 costs nothing and switches back at once. */
 int engine_apply_skip(struct engine *e, struct engine_options *to, struct err *err)
 {
-	struct gguf *g = NULL;
-
-	if (to->skip_below > 0 && e->model && !e->model->columns) {
-		if (!gguf_open(&g, e->model_path, err))
-			model_add_columns(e->model, g, err);
-		gguf_close(g);
-		if (err->code)
-			return -1;
-	}
+	if (to->skip_below > 0 && e->model && model_add_columns(e->model, e->model_path, err))
+		return -1;
 	if (to->skip_below != e->forward.least)
 		prefix_clear(&e->prefix);
 	e->forward.least = to->skip_below;
 	return 0;
 }
 
-/* What the largest value of each input is, over the calibration text. */
-static float *measure_largest(struct engine *e, struct err *err)
+/* What the largest value of each of *n inputs is, over the shipped prompts. */
+static float *measure_largest(struct engine *e, int32_t *n, struct err *err)
 {
 	struct channels c;
 	float *largest;
 
 	if (channels_measure(&c, e, err))
 		return NULL;
+	*n = c.n;
 	largest = calloc((size_t)c.n + 1, sizeof *largest);
 	for (int32_t i = 0; largest && i < c.n; i++)
-		largest[i] = k_size_of(c.input[i].largest, c.input[i].dim);
+		largest[i] = k_largest(c.input[i].largest, c.input[i].dim);
 	channels_free(&c);
 	if (!largest)
 		err_set(err, ERR_MEMORY, "no memory for the scales of activations");
@@ -225,16 +219,17 @@ int engine_apply_activations(struct engine *e, struct engine_options *to, struct
 {
 	const int choice = setting_choice(&engine_settings[ENGINE_AT_activations], to);
 	float *largest = NULL;
+	int32_t n = 0;
 
 	if (!e->model || (!choice && !e->floats))
 		return 0;
 	if (choice && !e->floats && floats_open(&e->floats, &e->forward, err))
 		return -1;
-	if (choice - 1 == K_ROUND_int8_tensor && !(largest = measure_largest(e, err)))
+	if (choice - 1 == K_ROUND_int8_tensor && !(largest = measure_largest(e, &n, err)))
 		return -1;
 	prefix_clear(&e->prefix);
 	if (choice)
-		floats_round(e->floats, (enum k_round_to)(choice - 1), largest);
+		floats_round(e->floats, (enum k_round_to)(choice - 1), largest, n);
 	forward_set_floats(&e->forward, choice ? e->floats : NULL);
 	if (!choice) {
 		floats_close(e->floats);

@@ -121,10 +121,11 @@ static const uint8_t *add_pick(struct forward *f, const struct attention *a, con
 {
 	const size_t row = (size_t)f->needs.kv_heads * (size_t)f->picked_stride;
 	const struct k_kv *kv = &f->store[a->group].kv;
-	uint8_t *out = f->picked + (size_t)f->program.layer * (size_t)f->n_rows * row;
+	uint8_t *out;
 
 	if (!visible_picks(&f->visible) || a->window)
 		return NULL;
+	out = f->picked + (size_t)f->program.layer * (size_t)f->n_rows * row;
 	program_add(&f->program, K_OP_extent, K_STAGE_rope)->u.extent =
 		(struct k_extent){ .layer = a->kv_layer,
 			.n = f->n_rows,

@@ -67,8 +67,8 @@ int model_open(struct model **m, const struct gguf *g, struct k_ctx *kernels,
 	const struct model_options *o, int32_t *ctx, struct err *e);
 void model_close(struct model *m);
 /* Reads the last product of each feed-forward once more, for products by columns (down_columns,
- * layer.h); g is the file that was opened. Between steps; nothing is done if they are there. */
-int model_add_columns(struct model *m, const struct gguf *g, struct err *e);
+ * layer.h); path is the file that was opened. Between steps; nothing is done if they are there. */
+int model_add_columns(struct model *m, const char *path, struct err *e);
 /* Fills in m->memory: the layers join memory groups. Called again when the layers change. */
 int model_join_memory(struct model *m, struct err *e);
 /* The type of most of the layers' weights in a file. */

@@ -83,13 +83,13 @@ static int fill(struct model *m, const struct gguf *g, int32_t layer, uint8_t *t
 	return failed;
 }
 
-int model_add_columns(struct model *m, const struct gguf *g, struct err *e)
+static int add_columns(struct model *m, const struct gguf *g, struct err *e)
 {
-	const size_t bytes = m->columns ? 0 : plan(m, g, e);
+	const size_t bytes = plan(m, g, e);
 	uint8_t *at;
 
-	if (m->columns || e->code)
-		return e->code ? -1 : 0;
+	if (e->code)
+		return -1;
 	m->columns = at = k_alloc(m->kernels, bytes, K_WEIGHTS, "the columns of skip-below", e);
 	for (int32_t i = 0; at && i < m->config.n_layers; i++) {
 		if (!feed_forward_of(m, i))
@@ -102,4 +102,15 @@ int model_add_columns(struct model *m, const struct gguf *g, struct err *e)
 		at += whole(k_matrix_bytes(m->kernels, &feed_forward_of(m, i)->down_columns));
 	}
 	return at ? 0 : -1;
+}
+
+int model_add_columns(struct model *m, const char *path, struct err *e)
+{
+	struct gguf *g = NULL;
+	int failed = 0;
+
+	if (!m->columns)
+		failed = gguf_open(&g, path, e) || add_columns(m, g, e);
+	gguf_close(g);
+	return failed ? -1 : 0;
 }

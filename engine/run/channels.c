@@ -6,18 +6,11 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/prompts.h"
 #include "engine/core/engine_impl.h"
 #include "engine/run/pass.h"
 
 enum { TOKENS = 512 };
-
-__asm__(".section .rodata\n"
-		".global channels_text\n"
-		"channels_text:\n"
-		".incbin \"demos/prompts.txt\"\n"
-		".byte 0\n"
-		".previous\n");
-extern const char channels_text[];
 
 /* The inputs of products of the layers, one after the other, in each chunk of the text again. */
 static struct channel_input *input_at(struct channels *c, const struct k_op *op)
@@ -54,7 +47,6 @@ static void see_rows(struct channel_input *in, const struct k_acts *a, int32_t n
 
 struct seeing {
 	struct channels *c;
-	struct k_acts before; /* input of the product before */
 	struct err *err;
 };
 
@@ -64,12 +56,8 @@ static bool see(void *arg, const struct k_op *op, int32_t layer)
 	const struct k_acts *a = &op->u.matmul.in;
 	struct channel_input *in;
 
-	if (op->kind != K_OP_matmul || layer < 0 || (a->x == s->before.x && a->q == s->before.q)) {
-		if (op->kind != K_OP_matmul)
-			s->before = (struct k_acts){ 0 };
+	if (op->kind != K_OP_matmul || layer < 0)
 		return true;
-	}
-	s->before = *a;
 	in = input_at(s->c, op);
 	if (in)
 		see_rows(in, a, op->u.matmul.n);
@@ -108,7 +96,7 @@ int channels_measure(struct channels *c, struct engine *e, struct err *err)
 
 	*c = (struct channels){ 0 };
 	failed = tokenizer_encode(
-		e->tokenizer, channels_text, strlen(channels_text), false, &ids, &n, &cap, err);
+		e->tokenizer, shipped_prompts, strlen(shipped_prompts), false, &ids, &n, &cap, err);
 	c->n_tokens = (int32_t)n < most ? (int32_t)n : most;
 	failed = failed || see_text(c, e, ids, err);
 	free(ids);

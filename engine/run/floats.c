@@ -1,6 +1,7 @@
 /* See floats.h. */
 #include "engine/run/floats.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,19 +17,11 @@ struct floats {
 	int32_t n, cap, n_inputs;
 	enum k_round_to to;
 	float *largest; /* [n_inputs] */
-	size_t bytes;
 };
 
 static bool in_layers(const struct k_op *op)
 {
 	return op->kind == K_OP_matmul && op->layer >= 0;
-}
-
-/* Whether the op before read the same input, which is rounded already. */
-static bool same_input(const struct k_op *before, const struct k_op *op)
-{
-	return before && in_layers(before) && before->u.matmul.in.x == op->u.matmul.in.x &&
-		   before->u.matmul.in.q == op->u.matmul.in.q;
 }
 
 /* ---- the copies ---- */
@@ -49,7 +42,6 @@ static int add_copy(struct floats *s, const struct k_matrix *m, struct err *e)
 	failed = !c->is.data || program_read_matrix(s->kernels, m, raw, e);
 	if (!failed)
 		k_pack(s->kernels, &c->is, raw);
-	s->bytes += k_matrix_bytes(s->kernels, &c->is);
 	free(raw);
 	return failed ? -1 : 0;
 }
@@ -64,7 +56,7 @@ static int add_products(struct floats *s, const struct k_program *p, struct err 
 				"activations: this model's layers have experts, of which each row reads other weights");
 		if (!in_layers(op))
 			continue;
-		s->n_inputs += !same_input(i ? op - 1 : NULL, op);
+		s->n_inputs++;
 		for (int32_t k = 0; k < op->u.matmul.n_parts; k++)
 			if (add_copy(s, op->u.matmul.part[k].w, e))
 				return -1;
@@ -107,19 +99,10 @@ void floats_close(struct floats *s)
 	free(s);
 }
 
-size_t floats_bytes(const struct floats *s)
-{
-	return s->bytes;
-}
-
-int32_t floats_n_inputs(const struct floats *s)
-{
-	return s->n_inputs;
-}
-
-void floats_round(struct floats *s, enum k_round_to to, const float *largest)
+void floats_round(struct floats *s, enum k_round_to to, const float *largest, int32_t n)
 {
 	s->to = to;
+	assert(!largest || n == s->n_inputs);
 	if (largest)
 		memcpy(s->largest, largest, (size_t)s->n_inputs * sizeof *largest);
 }
@@ -151,17 +134,16 @@ void floats_rewrite(const struct floats *s, struct k_program *p)
 	int32_t n = 0, at = 0, to;
 
 	for (int32_t i = 0; i < was; i++)
-		n += in_layers(&p->op[i]) && !same_input(i ? &p->op[i - 1] : NULL, &p->op[i]);
+		n += in_layers(&p->op[i]);
 	p->n_ops = to = was + n;
 	for (int32_t i = was; i-- > 0;) {
 		const bool mine = in_layers(&p->op[i]);
-		const bool rounds = mine && !same_input(i ? &p->op[i - 1] : NULL, &p->op[i]);
 		struct k_op *op = &p->op[--to];
 
 		*op = p->op[i];
 		for (int32_t k = 0; mine && k < op->u.matmul.n_parts; k++)
 			op->u.matmul.part[k].w = copy_of(s, op->u.matmul.part[k].w, &at);
-		if (rounds)
+		if (mine)
 			put_round(s, &p->op[--to], op, --n);
 	}
 }

@@ -14,11 +14,9 @@ struct floats;
  * is not the host's, or a layer has experts; ERR_MEMORY. */
 int floats_open(struct floats **out, struct forward *f, struct err *e);
 void floats_close(struct floats *s); /* NULL is fine */
-size_t floats_bytes(const struct floats *s);
-/* Sets what inputs are rounded to. largest [n_inputs]: of int8_tensor, the largest value of each
- * product's input in the order of the program; copied. */
-void floats_round(struct floats *s, enum k_round_to to, const float *largest);
-int32_t floats_n_inputs(const struct floats *s);
+/* Sets what inputs are rounded to. largest [n]: of int8_tensor, the largest value of each product's
+ * input in the order of the program; copied. */
+void floats_round(struct floats *s, enum k_round_to to, const float *largest, int32_t n);
 /* Rewrites a program as it was written for the layers: it has room for twice its ops. */
 void floats_rewrite(const struct floats *s, struct k_program *p);
 

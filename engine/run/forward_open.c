@@ -1,7 +1,6 @@
 /* See forward.h: what the layers need of a step, and its memory. */
 #include "engine/run/forward.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

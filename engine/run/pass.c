@@ -25,7 +25,7 @@ static bool same_shape(const struct model_config *a, const struct model_config *
 
 /* The same file on the CPU, beside a device's engine: the first probe opens it, later ones reuse
  * it. */
-static const struct model *open_again(struct engine *e, struct err *err)
+static struct model *open_again(struct engine *e, struct err *err)
 {
 	const struct model_options o = { .cache = WEIGHTS_CACHE_OFF };
 	struct gguf *g = NULL;
@@ -49,30 +49,19 @@ static const struct model *open_again(struct engine *e, struct err *err)
 	return e->look.model;
 }
 
-/* A second model has the columns of the engine's, too. */
-static int add_columns(struct engine *e, struct err *err)
-{
-	struct gguf *g = NULL;
-	int failed = 0;
-
-	if (e->look.model && !e->look.model->columns)
-		failed = gguf_open(&g, e->model_path, err) || model_add_columns(e->look.model, g, err);
-	gguf_close(g);
-	return failed ? -1 : 0;
-}
-
 int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *err)
 {
 	const struct model_config *c = &e->model->config;
 	struct memory_specs specs = e->model->memory;
+	struct model *m;
 
 	memset(p, 0, sizeof *p);
 	memory_set_format(&specs, e->specs.group[0].kv.format);
 	memory_set_extents(&specs, visible_picks(&e->forward.visible));
 	if (n < 1 || n > e->info.ctx)
 		return err_set(err, ERR_USAGE, "a look at %d tokens: 1 to %d are possible", n, e->info.ctx);
-	p->model = k_is_host(e->kernels) ? e->model : open_again(e, err);
-	if (!p->model || (e->forward.least > 0 && add_columns(e, err)))
+	p->model = m = k_is_host(e->kernels) ? e->model : open_again(e, err);
+	if (!m || (e->forward.least > 0 && model_add_columns(m, e->model_path, err)))
 		return -1;
 	p->n = n;
 	p->n_pages = (n + PAGE - 1) / PAGE;

@@ -31,8 +31,8 @@ K_INLINE int32_t k_columns_pad(int32_t n_rows)
 {
 	return (n_rows + K_STRIP - 1) / K_STRIP * K_STRIP;
 }
-K_INLINE size_t k_columns_entries(const struct k_columns *a) /* bytes of a block before its columns
-															  */
+/* Bytes of a block before its columns. */
+K_INLINE size_t k_columns_entries(const struct k_columns *a)
 {
 	return (size_t)k_columns_pad(a->n_rows) * (a->has_min ? 4 : 2);
 }
@@ -51,8 +51,8 @@ K_INLINE int32_t k_column_at(int32_t bits, int32_t i)
 	return bits == 8 ? i : (i & 7) | (i & 8) << 1 | (i & 16) >> 1;
 }
 
-/* Blocks and columns that a step's rows read together: all, unless some are left out. Of the
- * columns of all other blocks only the scales are not read either. */
+/* Blocks and columns that a step's rows read together: all, unless some are left out. The
+ * scales of a block are read as soon as one of its columns is. */
 K_INLINE struct k_count k_columns_count(const struct k_columns *a)
 {
 	const uint64_t pad = (uint64_t)k_columns_pad(a->n_rows);

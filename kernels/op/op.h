@@ -36,6 +36,20 @@ K_INLINE struct k_acts k_acts_row(const struct k_acts *a, int32_t r)
 	return row;
 }
 
+/* The largest magnitude. Its bits are compared as an integer, so that the order does not matter and
+ * a NaN is the largest. */
+K_INLINE float k_largest(const float *x, int32_t n)
+{
+	uint32_t most = 0;
+
+	for (int32_t i = 0; i < n; i++) {
+		const uint32_t b = k_bits(x[i]) & 0x7fffffffu;
+
+		most = b > most ? b : most;
+	}
+	return k_float(most);
+}
+
 /* Writes `count` values of row r from column `at` in the forms that out has: x, and q, d, sx (then
  * both are multiples of 32). */
 K_INLINE void k_put(const struct k_acts *out, int32_t r, int32_t at, const float *y, int32_t count)

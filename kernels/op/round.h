@@ -86,26 +86,19 @@ K_INLINE void k_round_integers(float *x, int32_t n, float largest)
 	}
 }
 
-K_INLINE float k_size_of(const float *x, int32_t n)
-{
-	uint32_t most = 0;
-
-	for (int32_t i = 0; i < n; i++)
-		most = (k_bits(x[i]) & 0x7fffffffu) > most ? k_bits(x[i]) & 0x7fffffffu : most;
-	return k_float(most);
-}
-
 K_INLINE void k_round_unit(const struct k_round *a, int64_t unit)
 {
 	float *x = a->x + (size_t)unit * (size_t)a->dim;
 
 	if (a->to == K_ROUND_int8_token)
-		k_round_integers(x, a->dim, k_size_of(x, a->dim));
+		k_round_integers(x, a->dim, k_largest(x, a->dim));
 	else if (a->to == K_ROUND_int8_tensor)
 		k_round_integers(x, a->dim, a->largest);
-	for (int32_t i = 0; a->to == K_ROUND_int8_block && i < a->dim; i += K_QBLOCK)
-		k_round_integers(x + i, K_QBLOCK, k_size_of(x + i, K_QBLOCK)); /* a product's width is whole
-																		  blocks */
+	for (int32_t i = 0; a->to == K_ROUND_int8_block && i < a->dim; i += K_QBLOCK) {
+		const int32_t n = a->dim - i < K_QBLOCK ? a->dim - i : K_QBLOCK;
+
+		k_round_integers(x + i, n, k_largest(x + i, n));
+	}
 #define X(name, word, mantissa, least, most, doc)                                                  \
 	for (int32_t i = 0; mantissa && a->to == K_ROUND_##name && i < a->dim; i++)                    \
 		x[i] = k_round_float(x[i], mantissa, least, most);

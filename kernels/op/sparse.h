@@ -35,19 +35,6 @@ K_INLINE int64_t k_sparse_units(const struct k_sparse *a)
 	return a->n;
 }
 
-/* Its bits as an integer, so that the order does not matter and a NaN is the largest. */
-K_INLINE float k_largest(const float *x, int32_t n)
-{
-	uint32_t most = 0;
-
-	for (int32_t i = 0; i < n; i++) {
-		const uint32_t b = k_bits(x[i]) & 0x7fffffffu;
-
-		most = b > most ? b : most;
-	}
-	return k_float(most);
-}
-
 K_INLINE void k_count_near_zero(const float *x, int32_t n, float largest, int32_t count[K_NEAR])
 {
 	const float share[K_NEAR] = { 1e-1f, 1e-2f, 1e-3f, 1e-4f };

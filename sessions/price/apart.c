@@ -5,20 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *value_of(void *engine, const char *name)
-{
-	static _Thread_local char value[LOSSY_VALUE];
-
-	return engine_get(engine, name, value, sizeof value) ? NULL : value;
-}
-
-static const char *none(void *of, const char *name)
-{
-	(void)of;
-	(void)name;
-	return NULL;
-}
-
 static struct apart_case *add(struct apart *a, struct lossy_settings set, const char *how)
 {
 	struct apart_case *c = &a->one[a->n++];
@@ -43,11 +29,11 @@ static struct lossy_settings mixed(
 int apart_begin(
 	struct apart *a, struct engine *e, const int32_t *ids, int32_t n_ids, struct err *err)
 {
-	const struct lossy_settings exact = lossy_ask(none, NULL);
+	const struct lossy_settings exact = lossy_ask(NULL, NULL);
 	int lossy[LOSSY_SETTINGS], n = 0;
 	bool weights;
 
-	*a = (struct apart){ .before = lossy_ask(value_of, e), .ids = ids, .n_ids = n_ids };
+	*a = (struct apart){ .before = lossy_of(e), .ids = ids, .n_ids = n_ids };
 	engine_get(e, "twin", a->twin, sizeof a->twin);
 	weights = strcmp(a->twin, "on") != 0 && strcmp(a->twin, "off") != 0;
 	for (int i = 0; i < exact.n; i++)

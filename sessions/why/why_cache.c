@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "engine/core/settings.h"
 #include "sessions/why/why_impl.h"
 
 /* ---- miss ---- */
@@ -87,23 +88,40 @@ static bool find_dropped(
 	return found;
 }
 
+/* What was cached under another value of a lossy setting is not what this one computes. */
+static bool empties(const char *name)
+{
+	static const char *const others[] = { "page-size", "give-back", "prefix-cache", "kv-cache",
+		NULL };
+	const struct setting *s = name ? setting_find(engine_settings, name) : NULL;
+
+	if (s && s->effect == SETTING_LOSSY)
+		return true;
+	for (const char *const *o = others; s && *o; o++)
+		if (!strcmp(name, *o))
+			return true;
+	return false;
+}
+
 /* The setting that emptied the cache between two steps: its row follows the evictions. */
 static void emptied_by(struct why *w, int64_t seq, char *out, size_t cap)
 {
 	sqlite3_stmt *s = why_query(w,
-		"SELECT name, value FROM setting WHERE seq > ?1 AND name IN ('cache-format', 'visible',"
-		" 'page-size', 'give-back', 'prefix-cache', 'kv-cache')"
+		"SELECT name, value FROM setting WHERE seq > ?1"
 		" AND seq < ifnull((SELECT min(seq) FROM step WHERE seq > ?1), 1 << 62)"
-		" ORDER BY seq LIMIT 1",
+		" ORDER BY seq",
 		1, seq, 0, 0, 0);
 
 	snprintf(out, cap, "a setting");
-	if (why_row(w, &s)) {
+	while (why_row(w, &s)) {
 		const char *name = (const char *)sqlite3_column_text(s, 0),
 				   *value = (const char *)sqlite3_column_text(s, 1);
-		char *clean = value ? text_clean(value, strlen(value), false, NULL) : NULL;
+		char *clean;
 
-		snprintf(out, cap, "/%s %s", name ? name : "", clean ? clean : "");
+		if (!empties(name))
+			continue;
+		clean = value ? text_clean(value, strlen(value), false, NULL) : NULL;
+		snprintf(out, cap, "/%s %s", name, clean ? clean : "");
 		free(clean);
 		why_done(&s);
 	}

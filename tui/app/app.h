@@ -11,7 +11,6 @@
 #include <sys/poll.h>
 
 #include "base/err.h"
-#include "engine/lossy.h"
 #include "tui/app/breaks.h"
 #include "tui/term/canvas.h"
 #include "tui/chat/commands.h"
@@ -121,8 +120,7 @@ int app_act(struct app *a, enum command_act act, const char *text, struct err *e
 int app_why(struct app *a, const char *question, struct err *e);
 void app_why_here(struct app *a); /* the question that fits the view in focus */
 
-/* app_info.c: the present lossy settings; those in use as a title, "LOSSY window:512 ", or "". */
-struct lossy_settings app_lossy(const struct timeline *t);
+/* app_info.c: the lossy settings in use as a title, "LOSSY window:512 ", or "". */
 const char *app_lossy_title(const struct timeline *t, char *buf, size_t cap);
 /* /info, and in gdb's words "/info break", "/info watch". */
 int app_info(struct app *a, const char *what, struct err *e);

@@ -8,23 +8,9 @@
 #include "tui/app/app.h"
 #include "tui/views/view_util.h"
 
-struct asked {
-	const struct timeline *t;
-};
-
-static const char *value_of(void *of, const char *name)
-{
-	return timeline_setting(((struct asked *)of)->t, name);
-}
-
-struct lossy_settings app_lossy(const struct timeline *t)
-{
-	return lossy_ask(value_of, &(struct asked){ t });
-}
-
 const char *app_lossy_title(const struct timeline *t, char *buf, size_t cap)
 {
-	const struct lossy_settings l = app_lossy(t);
+	const struct lossy_settings l = view_lossy(t);
 	char names[64];
 
 	snprintf(buf, cap, "%s", *lossy_print(&l, names, sizeof names) ? "LOSSY " : "");

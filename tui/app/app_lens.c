@@ -56,7 +56,7 @@ static int ask(
 	const struct tl_token *k =
 		timeline_whole(t, timeline_branch_token(t, (struct tl_stem){ r->id, -1, 0 }, pos));
 	struct lens_ask q = {
-		.n = pos, .request = r->id, .hash = k ? k->hash : EV_NULL_I, .lossy = app_lossy(t)
+		.n = pos, .request = r->id, .hash = k ? k->hash : EV_NULL_I, .lossy = view_lossy(t)
 	};
 	int32_t *ids = tokens_to(t, r, pos, e);
 	int result;

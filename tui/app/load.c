@@ -1,17 +1,10 @@
-/* See load.h. The file is embedded in the program, so that an installed cutaway needs no data
- * folder. */
+/* See load.h. */
 #include "tui/app/load.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-__asm__(".section .rodata\n"
-		".global load_file\n"
-		"load_file:\n"
-		".incbin \"demos/prompts.txt\"\n"
-		".byte 0\n"
-		".previous\n");
-extern const char load_file[];
+#include "base/prompts.h"
 
 struct found {
 	const char *line, *passage;
@@ -25,7 +18,7 @@ static int load_walk(int wanted, struct found *out)
 	size_t passage_size = 0;
 	int n = 0;
 
-	for (const char *line = load_file; *line;) {
+	for (const char *line = shipped_prompts; *line;) {
 		size_t size = strcspn(line, "\n");
 
 		if (!size) {

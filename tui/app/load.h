@@ -1,4 +1,4 @@
-/* The shipped prompts for /load: demos/prompts.txt, part of the program. Thread: any; no state. */
+/* The shipped prompts for /load (base/prompts.h). Thread: any; no state. */
 #ifndef CUTAWAY_TUI_LOAD_H
 #define CUTAWAY_TUI_LOAD_H
 

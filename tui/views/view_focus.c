@@ -225,6 +225,16 @@ int32_t view_pages_held(const struct tl_request *r)
 	return n;
 }
 
+static const char *setting_now(void *t, const char *name)
+{
+	return timeline_setting(t, name);
+}
+
+struct lossy_settings view_lossy(const struct timeline *t)
+{
+	return lossy_ask(setting_now, (void *)(uintptr_t)t);
+}
+
 bool view_no_attention(const struct timeline *t)
 {
 	return t->session.n_layers > 0 && !t->session.n_heads;

@@ -275,14 +275,9 @@ static void partings(struct pen *p, int y, const struct timeline *t, const struc
 
 /* ---- all of it ---- */
 
-static const char *value_of(void *t, const char *name)
-{
-	return timeline_setting(t, name);
-}
-
 static void price_draw(struct pen *p, const struct timeline *t, struct view_state *s)
 {
-	const struct lossy_settings l = lossy_ask(value_of, (void *)t);
+	const struct lossy_settings l = view_lossy(t);
 	const struct tl_request *r = view_request(t, s);
 	const struct sums sums = r ? sums_of(r) : (struct sums){ .n = 0 };
 	char names[64], figure[192] = "";

@@ -3,6 +3,7 @@
 #ifndef CUTAWAY_TUI_VIEW_UTIL_H
 #define CUTAWAY_TUI_VIEW_UTIL_H
 
+#include "engine/lossy.h"
 #include "tui/views/view.h"
 
 enum { VIEW_NUM = 32, VIEW_TOKEN = 96 };
@@ -55,6 +56,8 @@ int32_t view_pages_held(const struct tl_request *r);
 /* Whether a request's settings include penalties on earlier tokens. */
 bool view_penalised(const struct ev_request *q);
 
+/* The lossy settings as they stand. */
+struct lossy_settings view_lossy(const struct timeline *t);
 /* The session's model has no attention at all: its layers keep recurrent states. */
 bool view_no_attention(const struct timeline *t);
 #define VIEW_NO_ATTENTION                                                                          \

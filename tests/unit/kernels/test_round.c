@@ -76,8 +76,6 @@ static void formats_of_eight_bits(void **state)
 	check_format(4, 3, 7, 448, K_ROUND_e4m3);
 	check_format(5, 2, 15, 57344, K_ROUND_e5m2);
 	for (int to = 0; to < K_N_ROUNDS; to++) {
-		if (to == K_ROUND_int8_block)
-			continue;
 		x = NAN;
 		k_round_unit(
 			&(struct k_round){ .x = &x, .dim = 1, .n = 1, .to = (enum k_round_to)to, .largest = 1 },
@@ -116,13 +114,32 @@ static void integers(void **state)
 		for (int i = 0; i < DIM; i++) {
 			const float largest = k == 2   ? 50
 								  : k == 1 ? 90
-										   : k_size_of(was + i / K_QBLOCK * K_QBLOCK, K_QBLOCK);
+										   : k_largest(was + i / K_QBLOCK * K_QBLOCK, K_QBLOCK);
 			const double step = (double)largest / 127, steps = (double)x[i] / step;
 
 			assert_true(fabs(steps - nearbyint(steps)) < 1e-4);
 			assert_true(fabs((double)x[i] - (double)fminf(was[i], largest)) <= step * 0.5001);
 		}
 	}
+}
+
+/* A width that is no whole number of blocks, as that of a narrow input: its last block is short,
+ * and the next row is not touched. */
+static void a_short_last_block(void **state)
+{
+	enum { WIDTH = K_QBLOCK + 16 };
+	float x[2 * WIDTH], was[2 * WIDTH], tail[K_QBLOCK] = { 0 };
+
+	(void)state;
+	rig_fill(x, 2 * WIDTH, 3);
+	x[WIDTH] = 90;
+	memcpy(was, x, sizeof x);
+	memcpy(tail, x + K_QBLOCK, 16 * sizeof *x);
+	k_round_unit(&(struct k_round){ .x = x, .dim = WIDTH, .n = 2, .to = K_ROUND_int8_block }, 0);
+	k_round_unit(
+		&(struct k_round){ .x = tail, .dim = K_QBLOCK, .n = 1, .to = K_ROUND_int8_block }, 0);
+	assert_memory_equal(x + K_QBLOCK, tail, 16 * sizeof *x);
+	assert_memory_equal(x + WIDTH, was + WIDTH, WIDTH * sizeof *x);
 }
 
 static void equal_on_all_instruction_sets(void **state)
@@ -154,6 +171,7 @@ int main(void)
 		cmocka_unit_test(formats_of_eight_bits),
 		cmocka_unit_test(bf16_is_that_of_the_cache),
 		cmocka_unit_test(integers),
+		cmocka_unit_test(a_short_last_block),
 		cmocka_unit_test(equal_on_all_instruction_sets),
 	};
 
