@@ -15,6 +15,7 @@
 	X(jacobi, "jacobi-and-lookahead")                                                              \
 	X(search, "search")                                                                            \
 	X(attention, "attention")                                                                      \
+	X(price, "price")                                                                              \
 	X(outliers, "outliers")                                                                        \
 	X(near_zero, "near-zero")                                                                      \
 	X(equal_bits, "equal-bits")                                                                    \
