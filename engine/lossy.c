@@ -58,6 +58,14 @@ bool lossy_same(const struct lossy_settings *a, const struct lossy_settings *b)
 	return a->n == b->n;
 }
 
+int lossy_put(const struct lossy_settings *l, struct engine_options *to, struct err *err)
+{
+	for (int i = 0; i < l->n; i++)
+		if (setting_put(l->row[i], to, l->value[i], err))
+			return -1;
+	return 0;
+}
+
 int lossy_apply(const struct lossy_settings *l, struct engine *e, struct err *err)
 {
 	for (int i = 0; i < l->n; i++)

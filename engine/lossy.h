@@ -20,6 +20,8 @@ struct lossy_settings lossy_ask(const char *(*value)(void *of, const char *name)
 /* What is in force in an engine. */
 struct lossy_settings lossy_of(const struct engine *e);
 bool lossy_same(const struct lossy_settings *a, const struct lossy_settings *b);
+/* Puts them into the options of an engine to open, where texts point to l's. */
+int lossy_put(const struct lossy_settings *l, struct engine_options *to, struct err *err);
 /* Applies them to an idle engine. */
 int lossy_apply(const struct lossy_settings *l, struct engine *e, struct err *err);
 /* Prints those that are not at their default, as "window:512, cache-format e4m3"; "" if there are

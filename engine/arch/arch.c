@@ -82,16 +82,16 @@ static void check_heads(struct arch_file *f, const struct model_config *c)
 			gguf_path(f->g), c->head_dim);
 }
 
-static int choose_ctx(const struct model_config *c, int32_t *ctx, struct err *e)
+static void choose_ctx(struct arch_file *f, const struct model_config *c)
 {
-	if (*ctx == 0)
-		*ctx = c->ctx_train < 8192 ? c->ctx_train : 8192;
-	if (*ctx > c->ctx_train)
-		return err_set(e, ERR_USAGE,
-			"a context of %d is more than the %d tokens this model was made for: ask for at most "
-			"that with --ctx, or for 0, which is the model's own",
-			*ctx, c->ctx_train);
-	return 0;
+	if (f->ctx == 0)
+		f->ctx = c->ctx_train < 8192 ? c->ctx_train : 8192;
+	if (f->ctx > c->ctx_train && !f->beyond)
+		err_set(f->e, ERR_USAGE,
+			"a context of %d is more than the %d tokens this model was made for: ask for at most that with "
+			"--ctx, or for 0, which is the model's own, or for --visible stream:4+window:508, which counts "
+			"positions inside the cache",
+			f->ctx, c->ctx_train);
 }
 
 void arch_read_stream(struct arch_file *f, struct model *m)
@@ -108,7 +108,7 @@ void arch_read_stream(struct arch_file *f, struct model *m)
 		return;
 	if (c->norm_eps < 0)
 		err_set(f->e, ERR_INPUT, "%s: the norms' epsilon is negative", gguf_path(f->g));
-	choose_ctx(c, &f->ctx, f->e);
+	choose_ctx(f, c);
 	m->layer = calloc((size_t)c->n_layers, sizeof *m->layer);
 	if (!m->layer)
 		err_set(f->e, ERR_MEMORY, "no memory for %d layers", c->n_layers);
@@ -243,9 +243,9 @@ void arch_read_dense(struct arch_file *f, struct model *m, bool halves)
 	}
 }
 
-int arch_read(const struct gguf *g, struct model *m, int32_t *ctx, struct err *e)
+int arch_read(const struct gguf *g, struct model *m, int32_t *ctx, bool beyond, struct err *e)
 {
-	struct arch_file f = { .g = g, .e = e, .ctx = *ctx };
+	struct arch_file f = { .g = g, .e = e, .ctx = *ctx, .beyond = beyond };
 
 	f.arch = arch_find(g, e);
 	if (f.arch)

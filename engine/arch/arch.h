@@ -13,6 +13,7 @@ struct arch_file {
 	const struct gguf *g;
 	const struct arch *arch;
 	int32_t ctx;   /* the requested one, or the model's own */
+	bool beyond;   /* it may be longer than what the model was made for */
 	struct err *e; /* clear at first */
 };
 
@@ -26,7 +27,7 @@ extern const struct arch *const arch_table[]; /* ends with NULL */
 
 /* Reads g into m, for sequences of *ctx tokens (0: the model's own, at most 8192; set to the
  * result). Fails with the list of the known families. */
-int arch_read(const struct gguf *g, struct model *m, int32_t *ctx, struct err *e);
+int arch_read(const struct gguf *g, struct model *m, int32_t *ctx, bool beyond, struct err *e);
 
 /* ---- for the families ---- */
 

@@ -152,6 +152,22 @@ static int set_extents(struct engine *e, bool extents, struct err *err)
 	return -1;
 }
 
+/* Beyond the context that a model was made for, positions are counted inside the cache. */
+static int check_reach(const struct engine *e, const struct visible *v, struct err *err)
+{
+	const int32_t most = e->model ? e->model->config.ctx_train : INT32_MAX;
+	const int32_t reach = visible_reach(v);
+	char spec[64];
+
+	if (e->info.ctx <= most || (reach > 0 && reach <= most))
+		return 0;
+	visible_print(v, spec, sizeof spec);
+	return err_set(err, ERR_USAGE,
+		"visible %s: this session's context of %d is longer than the %d tokens the model was made for: only "
+		"stream:S+window:W, of together at most that, counts positions inside the cache",
+		spec, e->info.ctx, most);
+}
+
 /* A policy that hides nothing from this model in its longest sequences is `full`. Cached pages were
  * computed under another policy and are dropped. */
 int engine_apply_visible(struct engine *e, struct engine_options *to, struct err *err)
@@ -168,6 +184,8 @@ int engine_apply_visible(struct engine *e, struct engine_options *to, struct err
 			to->visible);
 	for (int32_t i = 0; i < e->forward.needs.n_windows; i++)
 		lossy |= visible_is_lossy(&v, e->forward.needs.window[i], e->info.ctx);
+	if (check_reach(e, &v, err))
+		return -1;
 	if (e->model && !lossy)
 		v = full;
 	if (e->kernels && !k_is_host(e->kernels) && !visible_is_plain(&v))

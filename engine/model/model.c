@@ -159,7 +159,7 @@ int model_open(struct model **out, const struct gguf *g, struct k_ctx *kernels,
 	if (!m)
 		return err_set(e, ERR_MEMORY, "no memory for the model");
 	m->kernels = kernels;
-	if (arch_read(g, m, ctx, e))
+	if (arch_read(g, m, ctx, o->beyond, e))
 		goto fail;
 	m->tied = !gguf_find(g, "output.weight");
 	count_weights(m, g);

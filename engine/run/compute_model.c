@@ -26,11 +26,21 @@ static void *open_tokenizer(void *arg)
 	return NULL;
 }
 
+static bool counts_inside(const char *visible)
+{
+	struct visible v = { 0 };
+	struct err ignored = { 0 }; /* it is told when the setting is applied */
+
+	return visible && !visible_parse(&v, visible, &ignored) && visible_reach(&v) > 0;
+}
+
 /* Kernels and weights of the open file. */
 static int open_weights(struct engine *e, const struct engine_options *o, const struct gguf *g,
 	int32_t *ctx, struct err *err)
 {
-	struct model_options m = { .cache = WEIGHTS_CACHE_AUTO, .abandon = o->abandon };
+	struct model_options m = {
+		.cache = WEIGHTS_CACHE_AUTO, .abandon = o->abandon, .beyond = counts_inside(o->visible)
+	};
 	char backend[32];
 	int32_t threads = o->threads ? o->threads : (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
 

@@ -27,7 +27,7 @@ static bool same_shape(const struct model_config *a, const struct model_config *
  * it. */
 static struct model *open_again(struct engine *e, struct err *err)
 {
-	const struct model_options o = { .cache = WEIGHTS_CACHE_OFF };
+	const struct model_options o = { .cache = WEIGHTS_CACHE_OFF, .beyond = true };
 	struct gguf *g = NULL;
 	int32_t ctx = e->info.ctx;
 

@@ -39,6 +39,10 @@ static int open_model(struct twin *t, const struct draft_env *env, const char *p
 	int failed;
 
 	t->model = env->model;
+	if (!path && ctx > t->model->config.ctx_train)
+		return err_set(e, ERR_USAGE,
+			"no exact twin in a context of %d: beyond %d tokens this model is not what it was made to be",
+			ctx, t->model->config.ctx_train);
 	if (!path)
 		return 0;
 	failed = gguf_open(&g, path, e) || gguf_open(&engines, env->model_path, e) ||

@@ -135,6 +135,13 @@ int32_t visible_ranges(const struct visible *v, int32_t window, int32_t pos, str
 	return sum;
 }
 
+int32_t visible_reach(const struct visible *v)
+{
+	const struct visible_policy *p = visible_policy_of(v);
+
+	return p->turned ? p->turned(v->arg, INT32_MAX) + 1 : 0;
+}
+
 bool visible_picks(const struct visible *v)
 {
 	return visible_policy_of(v)->groups != NULL;

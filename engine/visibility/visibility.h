@@ -61,6 +61,9 @@ struct visible {
 /* "full", "window:512", "sinks:4+window:512": each number at least 1. ERR_USAGE lists the
  * policies. */
 int visible_parse(struct visible *v, const char *spec, struct err *e);
+/* Positions between which a row's rotations stay, whatever the length of its sequence; 0: of the
+ * whole sequence. */
+int32_t visible_reach(const struct visible *v);
 bool visible_same(const struct visible *a, const struct visible *b);
 /* What completion offers of the i-th policy; NULL after the last. */
 const char *visible_offer(int i);

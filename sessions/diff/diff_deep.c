@@ -91,6 +91,7 @@ static int compare_pair(
 static int open_engines(struct deep *k, int32_t longest, struct err *e)
 {
 	for (int i = 0; i < (k->d->same_model ? 1 : 2); i++) {
+		const struct lossy_settings l = history_lossy(k->d->h[i], NULL);
 		struct engine_options o = k->o->engine[i];
 
 		o.ctx = longest + 1;
@@ -99,7 +100,7 @@ static int open_engines(struct deep *k, int32_t longest, struct err *e)
 		o.pages = 4; /* a probe allocates its own */
 		o.spec = "off";
 		o.abandon = k->o->stop;
-		if (engine_open(&k->engine[i], &o, e))
+		if (lossy_put(&l, &o, e) || engine_open(&k->engine[i], &o, e))
 			return -1;
 	}
 	if (k->d->same_model)

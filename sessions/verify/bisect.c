@@ -94,11 +94,8 @@ static struct engine *open_end(const struct run *r, const struct bisect_end *end
 	o.prefill_chunk = 0;
 	o.spec = "off";
 	o.abandon = r->o->stop;
-	engine_open(&engine, &o, e);
-	if (engine && lossy_apply(&r->o->lossy, engine, e)) {
-		engine_close(engine);
-		return NULL;
-	}
+	if (!lossy_put(&r->o->lossy, &o, e))
+		engine_open(&engine, &o, e);
 	return engine;
 }
 

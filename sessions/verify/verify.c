@@ -207,9 +207,8 @@ static int open_engine(struct run *r)
 	struct session_options o = { .engine = r->o->engine, .sink = on_event, .arg = r };
 	int64_t start = now_ns();
 
-	jobs_size(&r->jobs, r->h, &o.engine);
 	o.engine.abandon = r->o->stop;
-	if (session_open(&r->session, &o, r->e))
+	if (jobs_size(&r->jobs, r->h, &o.engine, r->e) || session_open(&r->session, &o, r->e))
 		return -1;
 	snprintf(
 		r->sum->backend, sizeof r->sum->backend, "%s", engine_info(r->session.engine)->backend);

@@ -64,14 +64,17 @@ void jobs_free(struct jobs *j)
 	free(j->job);
 }
 
-void jobs_size(const struct jobs *j, const struct history *h, struct engine_options *o)
+int jobs_size(struct jobs *j, struct history *h, struct engine_options *o, struct err *e)
 {
+	const struct history_request *whose = NULL;
 	int64_t longest = 0, pages = 0, page_bytes = 1;
 	const int64_t shape[] = { h->n_layers, h->n_kv_heads, h->head_dim };
 
 	for (int32_t i = 0; i < j->n; i++) {
-		int64_t n = h->request[j->job[i].request].longest;
+		const struct history_request *r = &h->request[j->job[i].request];
+		int64_t n = r->longest;
 
+		whose = n > longest ? r : whose;
 		longest = n > longest ? n : longest;
 		pages += n / PAGE + 2;
 	}
@@ -92,6 +95,8 @@ void jobs_size(const struct jobs *j, const struct history *h, struct engine_opti
 	o->prefix_cache = true;
 	o->spec = "off";
 	o->rule = "race";
+	j->lossy = history_lossy(h, whose);
+	return lossy_put(&j->lossy, o, e);
 }
 
 /* ---- running ---- */

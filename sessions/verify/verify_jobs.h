@@ -33,8 +33,8 @@ struct jobs {
 /* Rows of the steps from … to. */
 int jobs_make(struct jobs *j, const struct history *h, int64_t from, int64_t to, struct err *e);
 void jobs_free(struct jobs *j);
-/* Options of an engine with room for many at once. */
-void jobs_size(const struct jobs *j, const struct history *h, struct engine_options *o);
+/* Options of an engine with room for many at once, and the settings of the longest request. */
+int jobs_size(struct jobs *j, struct history *h, struct engine_options *o, struct err *e);
 /* Sets the lossy settings under which request r was recorded. 1: done; 0: only after the running
  * jobs have ended; -1: impossible. */
 int jobs_compute_as(struct jobs *j, struct history *h, const struct history_request *r,

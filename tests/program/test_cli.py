@@ -262,6 +262,30 @@ def test_limit():
           status == 0 and period and f"repeat {period} token" in err and "--temp" in err, (period, err))
 
 
+def test_beyond():
+    """Longer than what the model was made for, with positions counted inside the cache."""
+    short, db = os.path.join(TMP.name, "short.gguf"), os.path.join(TMP.name, "beyond.db")
+    subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), "--ctx", "64", short], check=True)
+    beyond = ("run", "--model", short, "--ctx", "512", "--max-tokens", "40", "--greedy", "one two three " * 25)
+    stream = ("--visible", "stream:4+window:28")
+    for refused, why in (((), "made for"), (("--visible", "sinks:4+window:28"), "made for"), (("--visible", "window:28"), "made for"),
+                         (("--visible", "stream:4+window:61"), "together at most"), ((*stream, "--twin", "on"), "no exact twin")):
+        status, out, err = cutaway(*beyond, *refused)
+        check(f"a context that is too long is refused with {refused}", status == 2 and why in err and not out, f"{status} {err}")
+    check("stream:4+window:60 is the longest of a model made for 64",
+          cutaway(*beyond, "--visible", "stream:4+window:60")[0] == 0)
+    status, out, err = cutaway(*beyond, *stream, "--record", db)
+    check("stream goes beyond it", status == 0 and out, f"{status} {err}")
+    check("with the same text on the reference", cutaway(*beyond, *stream, "--backend", "ref")[1] == out)
+    check("and with drafts, pages of another size and chunks",
+          cutaway(*beyond, *stream, "--spec", "ngram", "--page-size", "32", "--prefill-chunk", "16")[1] == out)
+    with sqlite3.connect(db) as log:
+        far, most = log.execute("SELECT max(pos), max(pairs) FROM token WHERE rows = 1").fetchone()
+    check("past four times its length a row reads 32 positions", far > 256 and most <= 32, (far, most))
+    status, out, err = cutaway("verify", db)
+    check("verify computes it again", status == 0 and b"all equal" in out, f"{status} {out} {err}")
+
+
 def test_stop():
     text = run("--raw", "--temp", "1.5", "--max-tokens", "60", "--seed", "3", "Hello")[1]
     at = len(text) // 2
@@ -706,7 +730,7 @@ def main():
         print("Bail out! build/tests/mktiny failed:", made.stderr.decode())
         return 1
     for test in (test_help, test_completion, test_every_setting, test_usage_errors, test_file_errors, test_tokenize, test_run, test_instruction_sets,
-                 test_limit, test_stop, test_batch, test_score, test_recording, test_cache, test_pipes, test_terminal, test_whatif_and_why, test_search, test_verify, test_diff,
+                 test_limit, test_beyond, test_stop, test_batch, test_score, test_recording, test_cache, test_pipes, test_terminal, test_whatif_and_why, test_search, test_verify, test_diff,
                  test_certify, test_sentencepiece, test_formulas, test_bench, test_bench_tools):
         test()
     return finish()
