@@ -45,7 +45,7 @@ const struct ev_code ev_codes[] = { EV_CODE_LISTS(X){ NULL, NULL, NULL, 0 } };
 
 int ev_since(enum ev_kind kind)
 {
-	if (kind == EV_price || kind == EV_sparsity || kind == EV_outliers)
+	if (kind == EV_price || kind == EV_sparsity || kind == EV_outliers || kind == EV_importance)
 		return 10;
 	if (kind == EV_lesson || kind == EV_answer || kind == EV_product || kind == EV_roof)
 		return 9;

@@ -71,6 +71,17 @@
 	I(above_six, "", "channels that reach 6, which LLM.int8() computes apart")                     \
 	B(top, "", "u32 channel, f32 magnitude: the largest, at most 8")
 
+#define EV_FIELDS_importance(I, R, T, B)                                                           \
+	I(nth, "", "of the layers of one measurement, from 0")                                         \
+	I(layer, "", "layer")                                                                          \
+	R(influence, "",                                                                               \
+		"1 less the cosine between what enters the layer and what leaves it, mean over the text")  \
+	B(heads, "",                                                                                   \
+		"f32 for each query head: its share of the squares that the heads add to the stream")      \
+	I(channels, "", "inner channels of the feed-forward; 0: it has another kind")                  \
+	B(least, "",                                                                                   \
+		"16 f32: share of the squares that channels add, of the least 1/16 of them, 2/16 ...")
+
 #define EV_FIELDS_setting(I, R, T, B)                                                              \
 	T(name, "", "as on the command line, without dashes")                                          \
 	T(value, "", "its new value")
@@ -424,6 +435,7 @@
 	EVENT(roof,                                                                                                                                                   \
 		"a reading of what this machine can do, by the threads and instructions of the session")                                                                  \
 	EVENT(outliers, "channels of what a product reads, by their largest magnitudes")                                                                              \
+	EVENT(importance, "how much a layer, its heads and its channels do, over the shipped prompts")                                                                \
 	EVENT(setting, "a setting given at the start or changed later")                                                                                               \
 	EVENT(vocab, "text of a token id, at its first use")                                                                                                          \
 	EVENT(request, "a request arrives: all its inputs")                                                                                                           \

@@ -112,8 +112,8 @@ static int fold_begin(struct timeline *t, int64_t seq)
 	const struct tl_older *o = &t->older;
 
 	return o->rows(o->arg,
-			   BIT(session) | BIT(memory) | BIT(product) | BIT(outliers) | BIT(roof) |
-				   BIT(setting) | BIT(cost) | BIT(lesson) | BIT(answer),
+			   BIT(session) | BIT(memory) | BIT(product) | BIT(outliers) | BIT(importance) |
+				   BIT(roof) | BIT(setting) | BIT(cost) | BIT(lesson) | BIT(answer),
 			   1, seq, fold_past, t) ||
 		   o->rows(o->arg, BIT(vocab), t->vocab_seq + 1, INT64_MAX, fold_text, t);
 }

@@ -337,6 +337,8 @@ struct timeline {
 	int32_t n_products;
 	struct tl_outliers *outliers; /* of the newest measurement */
 	int32_t n_outliers, cap_outliers;
+	struct tl_importance *importance; /* of the newest measurement */
+	int32_t n_importance, cap_importance;
 	struct tl_roof roof;
 	struct tl_page *page; /* [n_pages], those of group 0 first */
 	int32_t n_pages;

@@ -223,6 +223,12 @@ static const struct tl_field outliers_fields[] = { F(layer), F(stage), F(channel
 static SHAPE(outliers, ANY);
 #undef STRUCT
 
+#define STRUCT struct tl_importance
+static const struct tl_field importance_fields[] = { F(layer), F(channels), F(influence),
+	{ INLINE(head, f32, n_heads) }, { INLINE(least, f32, n_least) }, END };
+static SHAPE(importance, ANY);
+#undef STRUCT
+
 #define STRUCT struct tl_product
 static const struct tl_field product_fields[] = {
 	F(stage), F(inputs), F(outputs), F(n), F(weights), F(bytes), F(row_bytes), F(each_row),
@@ -341,6 +347,7 @@ static const struct tl_field timeline_fields[] = {
 	{ INLINE(memory, memory, n_memory) },
 	{ INLINE(product, product, n_products) },
 	{ GROWING(outliers, outliers, n_outliers, cap_outliers) },
+	{ GROWING(importance, importance, n_importance, cap_importance) },
 	{ ITEMS_OF(roof, roof) },
 	{ ARRAY(page, page, n_pages), KEPT },
 	{ GROWING(step, step, n_steps, cap_steps) },

@@ -15,6 +15,15 @@ struct tl_outliers {
 	float size[TL_TOP];
 };
 
+/* A layer, as it was measured last: see the event importance. */
+enum { TL_IMPORTANT_HEADS = 64, TL_SIXTEENTHS = 16 };
+struct tl_importance {
+	int32_t layer, channels, n_heads, n_least;
+	double influence;
+	float head[TL_IMPORTANT_HEADS]; /* [n_heads] the first ones */
+	float least[TL_SIXTEENTHS];     /* [n_least] */
+};
+
 /* Matrix products of the model, and readings of the machine: see the events. */
 enum { TL_PRODUCTS = 64 };
 struct tl_product {

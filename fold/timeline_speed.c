@@ -72,6 +72,39 @@ bool tl_fold_outliers(struct timeline *t, const struct event *ev)
 	return true;
 }
 
+/* The numbers of a span, of which at most `most` are taken. */
+static int32_t take_floats(float *to, int32_t most, struct ev_span span)
+{
+	const size_t n = span.data ? span.size / sizeof *to : 0;
+	const int32_t taken = n < (size_t)most ? (int32_t)n : most;
+
+	if (taken)
+		memcpy(to, span.data, (size_t)taken * sizeof *to);
+	return taken;
+}
+
+bool tl_fold_importance(struct timeline *t, const struct event *ev)
+{
+	const struct ev_importance *e = &ev->u.importance;
+	struct tl_importance *i;
+
+	if (e->nth < 0 || e->layer < 0 || e->layer >= TL_MAX_LAYERS)
+		return false;
+	if (!e->nth)
+		t->n_importance = 0;
+	if (t->n_importance == TL_MAX_LAYERS)
+		return true;
+	i = tl_add(t, &t->importance, &t->n_importance, &t->cap_importance, sizeof *i);
+	if (!i)
+		return true;
+	*i = (struct tl_importance){
+		.layer = tl_int32(e->layer), .channels = tl_int32(e->channels), .influence = e->influence
+	};
+	i->n_heads = take_floats(i->head, TL_IMPORTANT_HEADS, e->heads);
+	i->n_least = take_floats(i->least, TL_SIXTEENTHS, e->least);
+	return true;
+}
+
 static double rate_or_0(double v)
 {
 	return v > 0 && v < 1e18 ? v : 0;

@@ -251,6 +251,7 @@ void engine_begin(struct engine *e, const char *model_sha256)
 	engine_emit_roof(e);
 	engine_emit_cost(e);
 	engine_begin_outliers(e);
+	engine_begin_importance(e);
 }
 
 int engine_hash_model(

@@ -179,13 +179,18 @@ setting_apply engine_apply_chunk, engine_apply_budget, engine_apply_prefix, engi
 	engine_apply_policy, engine_apply_spec, engine_apply_shadow, engine_apply_rule,
 	engine_apply_page_size, engine_apply_every, engine_apply_visible, engine_apply_skip,
 	engine_apply_near_zero, engine_apply_activations, engine_apply_outliers,
-	engine_apply_cache_format, engine_apply_give_back, engine_apply_layer, engine_apply_head,
-	engine_apply_cuda_mode, engine_apply_roof, engine_apply_twin;
+	engine_apply_importance, engine_apply_cache_format, engine_apply_give_back, engine_apply_layer,
+	engine_apply_head, engine_apply_cuda_mode, engine_apply_roof, engine_apply_twin;
 void engine_emit_settings(struct engine *e);
 void engine_emit_setting(struct engine *e, const char *name);
 
 /* engine_outliers.c: measures them, if the options said so; a failure leaves the event out. */
 void engine_begin_outliers(struct engine *e);
+/* What such a setting does: its value is "measure", or "" for nothing, which it is afterwards. */
+int engine_apply_measuring(struct engine *e, const char **value, const char *name,
+	int (*measure_fn)(struct engine *e, struct err *err), struct err *err);
+/* engine_importance.c: the same. */
+void engine_begin_importance(struct engine *e);
 /* roof.c */
 /* whole: the arithmetic, too, and more passes over memory. */
 void engine_roof_read(struct engine *e, bool whole);

@@ -100,30 +100,39 @@ static int tell(struct engine *e, const struct channel_input *in, int32_t nth, s
 	return 0;
 }
 
-int engine_apply_outliers(struct engine *e, struct engine_options *to, struct err *err)
+static int measure(struct engine *e, struct err *err)
 {
 	struct channels c;
 	int failed = 0;
 
-	if (!to->outliers || !*to->outliers)
-		return 0;
-	if (strcmp(to->outliers, "measure") != 0)
-		return err_set(err, ERR_USAGE,
-			"outliers %.40s: they are measured, not set: measure does it", to->outliers);
-	if (e->model && !k_is_host(e->kernels))
-		return err_set(
-			err, ERR_USAGE, "outliers: only the CPU's kernels can be looked into (--backend cpu)");
-	if (!e->begun) /* its events would come before the session's */
-		return 0;
-	to->outliers = "";
-	if (!e->model)
-		return 0;
 	if (channels_measure(&c, e, err))
 		return -1;
 	for (int32_t i = 0; !failed && i < c.n; i++)
 		failed = tell(e, &c.input[i], i, err);
 	channels_free(&c);
 	return failed;
+}
+
+int engine_apply_measuring(struct engine *e, const char **value, const char *name,
+	int (*measure_fn)(struct engine *e, struct err *err), struct err *err)
+{
+	if (!*value || !**value)
+		return 0;
+	if (strcmp(*value, "measure") != 0)
+		return err_set(
+			err, ERR_USAGE, "%s %.40s: this is measured, not set: measure does it", name, *value);
+	if (e->model && !k_is_host(e->kernels))
+		return err_set(
+			err, ERR_USAGE, "%s: only the CPU's kernels can be looked into (--backend cpu)", name);
+	if (!e->begun) /* its events would come before the session's */
+		return 0;
+	*value = "";
+	return e->model ? measure_fn(e, err) : 0;
+}
+
+int engine_apply_outliers(struct engine *e, struct engine_options *to, struct err *err)
+{
+	return engine_apply_measuring(e, &to->outliers, "outliers", measure, err);
 }
 
 void engine_begin_outliers(struct engine *e)

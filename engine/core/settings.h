@@ -209,6 +209,10 @@ struct setting {
 		.doc =                                                                                                        \
 			"channels of activations whose values are far larger than the others', over the shipped prompts: "        \
 			"see /view outliers")                                                                                     \
+	X(TEXT, importance, "", engine_apply_importance, .name = "importance", .group = "Measuring",                      \
+		.arg = "measure", .when = SETTING_IDLE, SETTING_WORDS("measure"),                                             \
+		.doc =                                                                                                        \
+			"how much each layer, head and channel does, over the shipped prompts: see /view importance")             \
 	X(TEXT, roof, "", engine_apply_roof, .name = "roof", .group = "Measuring", .arg = "measure",                      \
 		.when = SETTING_ANY, SETTING_WORDS("measure"),                                                                \
 		.doc =                                                                                                        \

@@ -66,43 +66,64 @@ static bool see(void *arg, const struct k_op *op, int32_t layer)
 	return in;
 }
 
-static int see_text(struct channels *c, struct engine *e, const int32_t *ids, struct err *err)
+/* One text of the shipped prompts, chunk by chunk. */
+static int run_text(struct engine *e, const int32_t *ids, int32_t n,
+	const struct shipped_pass *with, struct err *err)
 {
-	struct seeing s = { .c = c, .err = err };
 	struct pass p;
-	int failed = pass_open(&p, e, c->n_tokens, err);
+	int failed = pass_open(&p, e, n, err);
 
 	if (failed)
 		return -1;
 	p.f.floats = NULL;
 	p.f.least = 0;
-	for (int32_t pos = 0; !failed && pos < c->n_tokens; pos += PASS_ROWS) {
-		const int32_t left = c->n_tokens - pos;
+	for (int32_t pos = 0; !failed && pos < n; pos += PASS_ROWS) {
+		const int32_t rows = n - pos < PASS_ROWS ? n - pos : PASS_ROWS;
 
-		pass_rows(&p, ids, pos, left < PASS_ROWS ? left : PASS_ROWS, false);
-		c->next = 0;
-		failed = forward_run_each(&p.f, see, &s, err) || err->code;
+		pass_rows(&p, ids, pos, rows, false);
+		with->begin(with->arg, &p.f, rows);
+		failed = forward_run_each(&p.f, with->see, with->arg, err) || err->code;
+		if (!failed && with->end)
+			with->end(with->arg);
 	}
 	pass_close(&p);
 	return failed ? -1 : 0;
 }
 
-int channels_measure(struct channels *c, struct engine *e, struct err *err)
+int32_t shipped_text_run(struct engine *e, const struct shipped_pass *with, struct err *err)
 {
 	const int32_t most = e->info.ctx < TOKENS ? e->info.ctx : TOKENS;
 	size_t n = 0, cap = 0;
 	int32_t *ids = NULL;
-	int failed;
+	int failed = tokenizer_encode(
+		e->tokenizer, shipped_prompts, strlen(shipped_prompts), false, &ids, &n, &cap, err);
+
+	n = (int32_t)n < most ? n : (size_t)most;
+	failed = failed || run_text(e, ids, (int32_t)n, with, err);
+	free(ids);
+	return failed ? -1 : (int32_t)n;
+}
+
+static void begin(void *arg, struct forward *f, int32_t rows)
+{
+	struct seeing *s = arg;
+
+	(void)f;
+	(void)rows;
+	s->c->next = 0;
+}
+
+int channels_measure(struct channels *c, struct engine *e, struct err *err)
+{
+	struct seeing s = { .c = c, .err = err };
+	const struct shipped_pass with = { begin, NULL, see, &s };
 
 	*c = (struct channels){ 0 };
-	failed = tokenizer_encode(
-		e->tokenizer, shipped_prompts, strlen(shipped_prompts), false, &ids, &n, &cap, err);
-	c->n_tokens = (int32_t)n < most ? (int32_t)n : most;
-	failed = failed || see_text(c, e, ids, err);
-	free(ids);
-	if (failed)
-		channels_free(c);
-	return failed ? -1 : 0;
+	c->n_tokens = shipped_text_run(e, &with, err);
+	if (c->n_tokens >= 0)
+		return 0;
+	channels_free(c);
+	return -1;
 }
 
 void channels_free(struct channels *c)

@@ -3,10 +3,20 @@
 #ifndef CUTAWAY_ENGINE_CHANNELS_H
 #define CUTAWAY_ENGINE_CHANNELS_H
 
-#include "base/err.h"
-#include "kernels/kernels.h"
+#include "engine/run/forward.h"
 
 struct engine;
+
+/* What is done in a pass over the shipped prompts (demos/prompts.txt), at most a context of them,
+ * with exact settings but for what rows see and the format of the cache. */
+struct shipped_pass {
+	void (*begin)(void *arg, struct forward *f, int32_t rows); /* of a chunk */
+	void (*end)(void *arg);                                    /* of it; NULL: nothing */
+	forward_op_fn *see;                                        /* after each op */
+	void *arg;
+};
+/* The number of tokens; -1 after an error. */
+int32_t shipped_text_run(struct engine *e, const struct shipped_pass *with, struct err *err);
 
 struct channel_input {
 	int32_t layer;
@@ -22,8 +32,7 @@ struct channels {
 	int32_t n_tokens;
 };
 
-/* Computes the shipped prompts (demos/prompts.txt), at most a context of them, with exact settings
- * but for what rows see and the format of the cache. */
+/* Over the shipped prompts. */
 int channels_measure(struct channels *c, struct engine *e, struct err *err);
 void channels_free(struct channels *c);
 

@@ -17,6 +17,7 @@
 	X(attention, "attention")                                                                      \
 	X(price, "price")                                                                              \
 	X(outliers, "outliers")                                                                        \
+	X(pruning, "pruning")                                                                          \
 	X(near_zero, "near-zero")                                                                      \
 	X(equal_bits, "equal-bits")                                                                    \
 	X(side_by_side, "side-by-side")                                                                \

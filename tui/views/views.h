@@ -27,7 +27,8 @@
 	X(ROOFLINE, roofline)                                                                          \
 	X(PRICE, price)                                                                                \
 	X(SPARSITY, sparsity)                                                                          \
-	X(OUTLIERS, outliers)
+	X(OUTLIERS, outliers)                                                                          \
+	X(IMPORTANCE, importance)
 
 /* Index in views[] and in the arrays of struct view_state. */
 enum view_index {

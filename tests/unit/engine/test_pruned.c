@@ -382,6 +382,62 @@ static void test_channels_of_nothing(void **state)
 	must_not_matter(&o, "pruned 32 of 128 channels");
 }
 
+/* ---- the setting importance ---- */
+
+struct told {
+	double influence[LAYERS];
+	float head[LAYERS][HEADS], least[LAYERS][16];
+	int n;
+};
+
+static void on_importance(void *arg, const struct event *ev)
+{
+	const struct ev_importance *i = &ev->u.importance;
+	struct told *t = arg;
+
+	if (ev->kind != EV_importance)
+		return;
+	assert_int_equal(i->layer, t->n);
+	assert_int_equal(i->heads.size, sizeof t->head[0]);
+	assert_int_equal(i->least.size, sizeof t->least[0]);
+	assert_int_equal(i->channels, FFN);
+	t->influence[t->n] = i->influence;
+	memcpy(t->head[t->n], i->heads.data, i->heads.size);
+	memcpy(t->least[t->n++], i->least.data, i->least.size);
+}
+
+/* What is known of it: a layer of nothing, a head of nothing, half of the channels of nothing. */
+static void test_measured(void **state)
+{
+	struct engine_options o = ENGINE_DEFAULTS;
+	struct told t = { .n = 0 };
+	struct engine *engine;
+	struct err e = { 0 };
+
+	(void)state;
+	make(K_F32);
+	zero_columns("blk.1.attn_output.weight", 0, DIM);
+	zero_columns("blk.1.ffn_down.weight", 0, FFN);
+	zero_columns("blk.2.attn_output.weight", 3 * HEAD_DIM, HEAD_DIM);
+	zero_columns("blk.3.ffn_down.weight", FFN / 4, FFN / 2);
+	o.model = source;
+	o.threads = 2;
+	assert_int_equal(engine_open(&engine, &o, &e), 0);
+	assert_int_equal(engine_add_sink(engine, on_importance, &t), 0);
+	engine_begin(engine, NULL);
+	assert_int_equal(engine_set(engine, "importance", "much", &e), -1);
+	e.code = 0;
+	assert_int_equal(engine_set(engine, "importance", "measure", &e), 0);
+	engine_close(engine);
+	assert_int_equal(t.n, LAYERS);
+	assert_true(fabs(t.influence[1]) < 1e-9 && t.influence[0] > 0.001);
+	assert_true(t.influence[2] > 0.001 && t.influence[LAYERS - 1] > 0.001);
+	assert_true(t.head[2][3] == 0);
+	near("shares of heads", (double)(t.head[2][0] + t.head[2][1] + t.head[2][2]), 1);
+	assert_true(t.least[3][7] == 0 && t.least[3][8] > 0 && t.least[3][14] < 1);
+	near("all channels", (double)t.least[3][15], 1);
+}
+
 /* Whole blocks of a quantised matrix keep their bytes. */
 static void test_blocks(void **state)
 {
@@ -525,6 +581,7 @@ int main(void)
 		cmocka_unit_test(test_layer_of_nothing),
 		cmocka_unit_test(test_heads_of_nothing),
 		cmocka_unit_test(test_channels_of_nothing),
+		cmocka_unit_test(test_measured),
 		cmocka_unit_test(test_blocks),
 		cmocka_unit_test(test_stopped),
 		cmocka_unit_test(test_refused),

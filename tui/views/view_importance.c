@@ -1,0 +1,146 @@
+/* The importance view: how much each layer turns the stream, how a layer's heads share what they
+ * add, and how few channels add nearly all. All of it is the event importance. Thread: the UI's. */
+#include <math.h>
+#include <stdio.h>
+
+#include "tui/views/view_heat.h"
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+enum { HEADS = 2, LAYER = 6, BAR = 8, AT_HEADS = LAYER + BAR + 9, HEAD = 3, CHANNELS = 23 };
+
+static double known(double v)
+{
+	return v > 0 ? v : 0; /* a recording's may be no number */
+}
+
+static double largest(const struct timeline *t)
+{
+	double most = 0;
+
+	for (int32_t i = 0; i < t->n_importance; i++)
+		most = fmax(most, known(t->importance[i].influence));
+	return most;
+}
+
+/* Of items first to end - 1 the one of the least influence. */
+static const struct tl_importance *least_of(const struct timeline *t, int32_t first, int32_t end)
+{
+	const struct tl_importance *least = &t->importance[first];
+
+	for (int32_t i = first + 1; i < end; i++)
+		if (t->importance[i].influence < least->influence)
+			least = &t->importance[i];
+	return least;
+}
+
+static void put_share(struct pen *p, int right, int y, enum ink ink, double share)
+{
+	const double percent = 100 * known(share);
+
+	if (percent < 0.01)
+		view_put_right(p, right, y, ink, "<.01%%");
+	else
+		view_put_right(p, right, y, ink, percent < 1 ? "%.2f%%" : "%.0f%%", fmin(percent, 100));
+}
+
+static void put_heads(struct pen *p, int y, const struct tl_importance *l)
+{
+	const int end = p->r.w - CHANNELS, room = (end - AT_HEADS) / HEAD;
+	const int n = l->n_heads > room ? room - 1 : l->n_heads;
+
+	for (int i = 0; i < n; i++) {
+		const double share = fmin(known((double)l->head[i]), 1);
+
+		view_put_right(p, AT_HEADS + (i + 1) * HEAD - 1, y,
+			share < 0.08 ? INK_DIM : view_heat_ink(share), "%.0f", fmin(100 * share, 99));
+	}
+	if (l->n_heads > n)
+		view_put(p, AT_HEADS + n * HEAD + 1, y, INK_DIM, "+%d", l->n_heads - n);
+}
+
+/* The least half of the channels, and the sixteenth that adds most. */
+static void put_channels(struct pen *p, int y, const struct tl_importance *l)
+{
+	const int right = p->r.w - 1;
+
+	if (l->n_least < TL_SIXTEENTHS)
+		return;
+	put_share(p, right - 11, y, INK_TEXT, (double)l->least[TL_SIXTEENTHS / 2 - 1]);
+	put_share(p, right, y, INK_BRIGHT, 1 - (double)l->least[TL_SIXTEENTHS - 2]);
+}
+
+static void put_line(
+	struct pen *p, int y, const struct tl_importance *l, double most, bool is_least)
+{
+	const enum ink ink = is_least ? INK_REJECTED : INK_TEXT;
+
+	view_put_right(p, LAYER - 2, y, ink, "%d", (int)l->layer);
+	view_bar(p, LAYER, y, BAR, most > 0 ? sqrt(fmin(known(l->influence) / most, 1)) : 0);
+	view_put_right(p, LAYER + BAR + 7, y, ink, "%.4f", fmin(known(l->influence), 2));
+	put_heads(p, y, l);
+	put_channels(p, y, l);
+}
+
+static void put_titles(struct pen *p)
+{
+	const int right = p->r.w - 1;
+
+	view_put(p, 0, 1, INK_DIM, "layer");
+	view_put(p, LAYER, 1, INK_DIM, "influence");
+	view_put(p, AT_HEADS, 1, INK_DIM, "heads, %% of what they add");
+	view_put_right(p, right - 11, 1, INK_DIM, "least half");
+	view_put_right(p, right, 1, INK_DIM, "top 1/16");
+}
+
+static void importance_draw(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	const int32_t n = t->n_importance;
+	const int rows = p->r.h - HEADS;
+	const struct tl_importance *least;
+	char figure[96];
+	int y = HEADS;
+
+	(void)s;
+	if (!n) {
+		pen_head(p, "importance", NULL);
+		view_nothing(
+			p, "not measured: /importance measure runs the shipped prompts, which takes seconds");
+		return;
+	}
+	least = least_of(t, 0, n);
+	snprintf(figure, sizeof figure, "layer %d does least: it turns the stream by %.4f",
+		(int)least->layer, fmin(known(least->influence), 2));
+	pen_head(p, "importance", figure);
+	put_titles(p);
+	for (int32_t first = 0, each = rows > 0 ? (n + rows - 1) / rows : n; rows > 0 && first < n;
+		 first += each, y++)
+		put_line(p, y, least_of(t, first, first + each < n ? first + each : n), largest(t),
+			least == least_of(t, first, first + each < n ? first + each : n));
+}
+
+const struct view view_importance = {
+	.name = "importance",
+	.id = "importance",
+	.help =
+		"How much each part of the model does, over the shipped prompts (/importance measure): what cutaway prune goes by.\n"
+		"\n"
+		"Influence: 1 less the cosine between the vector that enters a layer and the one that leaves it, the mean over all tokens. "
+		"0: the layer only lengthens what comes in, and the model may do without it. The bar is its square root, so that small ones differ. Red: the least of all. Where there are more "
+		"layers than lines, a line shows the one with the least influence of its few.\n"
+		"\n"
+		"Heads: how the query heads of a layer share what attention adds to the stream (sums of squares, in percent). An even share of "
+		"nine heads is 11.\n"
+		"\n"
+		"Least half, top 1/16: what the least half of the inner channels of the feed-forward adds, and what the sixteenth adds that "
+		"adds most. A few channels with huge values at the first tokens can add nearly all squares, so little here does not "
+		"say that the rest does not matter: only removing it and measuring (cutaway score --twin) does.\n"
+		"\n"
+		"Try: /importance measure; then, in a shell, cutaway prune --method layers --remove 1, and the same question with both "
+		"files.",
+	.min_w = 70,
+	.min_h = 6,
+	.want_h = 34,
+	.index = VIEW_IMPORTANCE,
+	.draw = importance_draw,
+};
