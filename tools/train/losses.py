@@ -1,4 +1,5 @@
-"""What a drafter learns from: the target's distribution at the places of answers, at each guessed depth."""
+"""What a model learns from. A drafter: the target's distribution at the places of answers, at each guessed depth. A student
+(repair.py): all of its teacher's distribution, or the text."""
 import torch
 import torch.nn.functional as F
 
@@ -104,3 +105,21 @@ def loss_of(drafter, target, head, rows, batch, args, depth):
             goal = rms(ahead, target.norm, drafter.c.eps)
             total = total + F.smooth_l1_loss(normed, goal) * (args.feature_weight * args.later ** j)
     return total, losses
+
+
+def divergence(p, q):
+    """Mean over places of the Kullback-Leibler divergence of the softmax of logits p from that of q, nats."""
+    p, q = p.log_softmax(-1), q.log_softmax(-1)
+    return (p.exp() * (p - q)).sum(-1).mean()
+
+
+def student_loss(student, teacher, labels, temperature=1.0, hard=0.0, reverse=False):
+    """Hinton et al. 2015 over logits [places, vocab]: `hard` of the cross-entropy with the labels, the rest of the divergence
+    of the softened distributions, times T², since its gradient shrinks as 1/T². reverse: from the student to the teacher."""
+    loss = 0.0
+    if hard > 0:
+        loss = hard * F.cross_entropy(student, labels)
+    if hard < 1:
+        t, s = teacher / temperature, student / temperature
+        loss = loss + (1 - hard) * temperature ** 2 * (divergence(s, t) if reverse else divergence(t, s))
+    return loss

@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""tools/train/repair.py: its losses against plain numpy, its grid against the file that `cutaway quantize` writes, its files
+against what was trained. On tiny random models. Needs the trainers' environment (tools/train/setup.sh); skipped without. TAP."""
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+
+from tap import PROGRAM, ROOT, check, finish, skip
+
+PYTHON = os.path.join(os.environ.get("VENV", os.path.join(ROOT, "build/train/venv")), "bin/python")
+sys.path.insert(0, os.path.join(ROOT, "tools/train"))
+TMP = tempfile.TemporaryDirectory(prefix="cutaway-repair-")
+
+
+def at(name):
+    return os.path.join(TMP.name, name)
+
+
+def softmax(x):
+    x = np.exp(x - x.max(-1, keepdims=True))
+    return x / x.sum(-1, keepdims=True)
+
+
+def plain(s, t, labels, temperature, hard, reverse):
+    """Loss and its gradient by s, as Hinton et al. 2015 have them, in float64."""
+    n, one, ps, pt = len(s), np.eye(s.shape[1])[labels], softmax(s / temperature), softmax(t / temperature)
+    loss = -hard * np.log((softmax(s) * one).sum(-1)).mean()
+    gradient = hard * (softmax(s) - one) / n
+    if reverse:
+        each = (ps * np.log(ps / pt)).sum(-1, keepdims=True)
+        soft, by = each.mean(), ps * (np.log(ps / pt) - each) / temperature
+    else:
+        soft, by = (pt * np.log(pt / ps)).sum(-1).mean(), (ps - pt) / temperature
+    return loss + (1 - hard) * temperature ** 2 * soft, gradient + (1 - hard) * temperature ** 2 * by / n
+
+
+def test_losses():
+    draw = np.random.default_rng(1)
+    s, t, labels = 3 * draw.normal(size=(7, 50)), 3 * draw.normal(size=(7, 50)), draw.integers(0, 50, 7)
+    for temperature, hard, reverse in ((1, 0, False), (1, 1, False), (4, 0.1, False), (2, 0.5, False), (1, 0, True), (3, 0.2, True)):
+        x = torch.tensor(s, requires_grad=True)
+        loss = losses.student_loss(x, torch.tensor(t), torch.tensor(labels), temperature, hard, reverse)
+        loss.backward()
+        wanted, gradient = plain(s, t, labels, temperature, hard, reverse)
+        gap = max(abs(loss.item() - wanted) / wanted, np.abs(x.grad.numpy() - gradient).max() / np.abs(gradient).max())
+        check(f"loss and gradient are numpy's: temperature {temperature}, labels {hard}, {'reverse' if reverse else 'forward'}",
+              gap < 1e-10, gap)
+
+
+def test_grid():
+    for bits, zero_point in ((2, False), (3, False), (4, False), (2, True), (5, True)):
+        subprocess.run([PROGRAM, "quantize", "--bits", str(bits), "--group", "32", "--format", "f32",
+                        *["--zero-point"] * zero_point, at("f32.gguf"), at(f"{bits}{zero_point}.gguf")], check=True,
+                       stdout=subprocess.DEVNULL)
+        exact, rounded = (target.read_gguf(at(f))[1] for f in ("f32.gguf", f"{bits}{zero_point}.gguf"))
+        names = [n for n in exact if n.startswith("blk.") and exact[n].dim() == 2]
+        equal = all(torch.equal(narrow.on_grid(exact[n], bits, 32, zero_point), rounded[n]) for n in names)
+        check(f"{bits} bits{' with a zero point' * zero_point}: the trained values are the file's, bit for bit",
+              len(names) == 14 and equal)
+    w = torch.randn(4, 64, requires_grad=True)
+    (narrow.StraightThrough.apply(w, 3, 32, False) * 2).sum().backward()
+    check("rounding passes the gradient on", bool((w.grad == 2).all()))
+
+
+def train(name, *options, begin="f32.gguf", wait=True):
+    process = subprocess.Popen([PYTHON, os.path.join(ROOT, "tools/train/repair.py"), at(begin), at("teacher.gguf"),
+                                at("stories.json"), at(name), "--batch", "1", *options], stdout=subprocess.PIPE)
+    if wait:
+        process.communicate()
+    return process
+
+
+def score(name):
+    told = subprocess.run([PROGRAM, "score", "--json", "--model", at(name), "--twin", at("teacher.gguf"), at("text")],
+                          stdout=subprocess.PIPE, check=True)
+    return json.loads(told.stdout)["mean_kl"]
+
+
+def test_training():
+    train("before.gguf", "--steps", "0")
+    check("a training of no steps changes nothing that the engine sees", score("before.gguf") == score("f32.gguf"))
+    train("whole.gguf", "--steps", "60")
+    before, after = score("before.gguf"), score("whole.gguf")
+    check("a training brings the student nearer to its teacher, says the engine", 0 < after < before, (before, after))
+    process = train("stopped.gguf", "--steps", "60", wait=False)
+    while process.poll() is None and not os.path.exists(at("stopped.ckpt")):
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    check("a killed training leaves no file of that name", not os.path.exists(at("stopped.gguf")))
+    train("stopped.gguf", "--steps", "60")
+    with open(at("whole.gguf"), "rb") as one, open(at("stopped.gguf"), "rb") as other:
+        check("and goes on to the same bytes", one.read() == other.read())
+
+
+def test_narrow():
+    train("adapters.gguf", "--steps", "2", "--rank", "2")
+    with open(at("adapters.json")) as file:
+        trained = json.load(file)["trained"]
+    exact, merged = (target.read_gguf(at(f))[1] for f in ("f32.gguf", "adapters.gguf"))
+    check("of an adapter of rank 2 so many numbers are trained", trained == sum(
+        2 * sum(p.shape) for n, p in exact.items() if n.startswith("blk.") and p.dim() == 2), trained)
+    ranks = [torch.linalg.matrix_rank(merged[n] - exact[n], rtol=1e-3).item() for n in exact if n.endswith("ffn_up.weight")]
+    check("the file has the matrices with their adapters", ranks == [2, 2], ranks)
+    check("and all else as it was", all(torch.equal(exact[n], merged[n]) for n in exact if exact[n].dim() == 1 or
+                                        not n.startswith("blk.")))
+    masked = {n: p * (torch.arange(p.shape[-1]) % 4 < 2) if n.endswith("attn_q.weight") else p for n, p in exact.items()}
+    model_file.write(at("masked.gguf"), at("f32.gguf"), masked)
+    train("repaired.gguf", "--steps", "2", begin="masked.gguf")
+    after = target.read_gguf(at("repaired.gguf"))[1]
+    check("zeros of a pruned file stay zeros, and no others are made", all(
+        torch.equal(after[n] == 0, masked[n] == 0) for n in masked if n.endswith("attn_q.weight")))
+
+
+def test_own_text():
+    model = repair.Student(at("f32.gguf"))
+    ids = torch.arange(20, 30)[None]
+    out = repair.written(model, ids, 40, torch.Generator().manual_seed(3))
+    draw, again = torch.Generator().manual_seed(3), ids
+    with torch.no_grad():
+        while again.shape[1] < 40:
+            p = model(again)[:, -1].softmax(-1)
+            again = torch.cat([again, torch.multinomial(p, 1, generator=draw)], 1)
+    check("text that a student writes is what it writes without a cache", torch.equal(out, again), (out, again))
+
+
+def main():
+    for name, more in (("f32", ["--seed", "1"]), ("teacher", ["--seed", "2"])):
+        subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), "--type", "F32", "--embd-type", "F32", *more,
+                        at(f"{name}.gguf")], check=True)
+    draw = random.Random(1)
+    with open(at("stories.json"), "w") as file:
+        json.dump({"seen": [[draw.randrange(512) for _ in range(300)] for _ in range(4)]}, file)
+    with open(at("text"), "w") as file:
+        file.write("The quick brown fox jumps over the lazy dog, and then it sleeps. " * 4)
+    test_losses()
+    test_grid()
+    test_training()
+    test_narrow()
+    test_own_text()
+    return finish()
+
+
+if __name__ == "__main__":
+    try:
+        import numpy as np
+        import torch
+        import losses
+        import model_file
+        import narrow
+        import repair
+        import target
+    except ImportError:
+        if os.path.exists(PYTHON) and os.path.realpath(sys.prefix) != os.path.realpath(os.path.dirname(os.path.dirname(PYTHON))):
+            os.execv(PYTHON, [PYTHON, *sys.argv])
+        skip("repair", "no torch: tools/train/setup.sh")
+        sys.exit(finish())
+    torch.set_num_threads(1)
+    sys.exit(main())
