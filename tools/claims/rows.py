@@ -17,6 +17,7 @@ from memory import (activations, best_of, cache_formats, certificate, document, 
 from prices import outliers, rounded, skips, zeros, zeros_together
 from steps import (contiguous, cuda_modes, depths, formats, groups, load, loads, memory_sheet, paged, pause, predictions,
                    prompts_together, replicas, roofs, row_costs, shapes, sizes, static_batches, threads)
+from trained import repairs, sweep
 
 
 @dataclass
@@ -187,8 +188,10 @@ ROWS = [
         "F32 {at[F32].mb:.0f}, F16 {at[F16].mb:.0f}, Q8_0 {at[Q8_0].mb:.0f}, Q4_1 {at[Q4_1].mb:.0f}, Q4_0 "
         "{at[Q4_0].mb:.0f} MB a token; {at[F32].ms:.1f}, {at[F16].ms:.1f}, {at[Q8_0].ms:.1f}, {at[Q4_1].ms:.1f}, "
         "{at[Q4_0].ms:.1f} ms", lambda m: m.smaller > 4, "4 bits are no smaller"),
-    Row("1.2", "Quantisation-aware training is more resilient than quantisation after training.",
-        missing="training of the target with rounding (the drafters' heads are trained so: docs/training.md)"),
+    Row("1.2", "Quantisation-aware training is more resilient than quantisation after training.", repairs,
+        "a small Llama, KL at 4, 3, 2 bits: nearest {kl[rtn-4]:.3f}, {kl[rtn-3]:.3f}, {kl[rtn-2]:.3f}; GPTQ {kl[gptq-4]:.3f}, "
+        "{kl[gptq-3]:.3f}, {kl[gptq-2]:.3f}; trained with the rounding {kl[qat-4]:.3f}, {kl[qat-3]:.3f}, {kl[qat-2]:.3f}",
+        lambda m: all(m.high[f"qat-{b}"] < m.low[f"gptq-{b}"] for b in (2, 3, 4)), "GPTQ does as well without training"),
     Row("1.3", "Precision of weights and of activations are chosen apart.", rounded,
         "the same 4-bit weights: perplexity {f32:.2f} with activations in 32 bits, {at[bf16].lossy:.2f} in bf16, "
         "{at[int8-block].lossy:.2f}, {at[int8-token].lossy:.2f} and {tensor_ppl:.2f} in 8 bits by block, token and tensor",
@@ -207,14 +210,22 @@ ROWS = [
         "Q8_0 against F32: decoding {decode8:.2f} times; 8-bit activations cost {act.more:+.1%} perplexity",
         lambda m: m.decode8 > 2 and m.act.more < 0.02, "decoding is {decode8:.2f} times faster",
         lacks="a task with a score, an F16 source"),
-    Row("1.9", "Distillation: a student of a larger teacher beats one trained on the same data alone.",
-        missing="a student trained with and without its teacher (demos/models/draft.gguf is distilled only)"),
+    Row("1.9", "Distillation: a student of a larger teacher beats one trained on the same data alone.", sweep,
+        "a student with a fifth of the numbers, from scratch, the same text: perplexity of text held out {alone[0]:.2f} and "
+        "{alone[1]:.2f} (two seeds) by labels alone, {taught[0]:.2f} and {taught[1]:.2f} with the teacher's distribution, too",
+        lambda m: max(m.taught) < min(m.alone), "the labels teach as much"),
     Row("1.10", "Data can be distilled: synthetic text of the teacher trains the student, and bad data harms.",
         untestable="a training takes an hour; measured once: first guesses 40.8 % to 59.3 % with questions like people's "
                    "(docs/training.md)"),
-    Row("1.11", "Logits teach more than sampled text does.", missing="the same student on soft and on hard targets"),
-    Row("1.12", "On-policy distillation: the student writes, the teacher grades.",
-        missing="a training loop around `cutaway score`"),
+    Row("1.11", "Logits teach more than sampled text does.", repairs,
+        "a pruned Llama (KL {kl[layers]:.3f}) repaired by as many tokens of its teacher's text: KL {kl[teacher-labels]:.3f} by the "
+        "tokens alone, {kl[teacher-soft]:.3f} by the distributions at them",
+        lambda m: m.high["teacher-soft"] < m.low["teacher-labels"], "a token drawn says as much as the distribution"),
+    Row("1.12", "On-policy distillation: the student writes, the teacher grades.", repairs,
+        "a pruned Llama (KL {kl[layers]:.3f}) after as many steps on its own text: KL {kl[own-forward]:.3f} by the divergence from "
+        "the teacher, {kl[own-reverse]:.3f} by the reverse; on the given text {kl[full]:.3f} and {kl[corpus-reverse]:.3f}",
+        lambda m: min(m.kl["own-forward"], m.kl["own-reverse"]) < min(m.kl["full"], m.kl["corpus-reverse"]),
+        "text that is held out is met as it was given: what the student would write by itself is other text"),
     Row("1.13", "Attention is quadratic in length.", depths,
         "operations of attention in a prompt grow with length to the power {power:.2f} from {at[1024].tokens} to "
         "{at[8000].tokens} tokens; a token of the prompt takes {prompt_slower:.1f} times as long",
@@ -335,7 +346,7 @@ ROWS = [
     Row("2.17", "Medusa: further heads, checked at once (arXiv:2401.10774).", lambda: drafter("medusa"),
         "{tokens:.2f} tokens a step; chat {kind[chat]:.2f}, code {kind[code]:.2f} times plain; {equal} of {n} equal",
         lambda m: m.tokens > 1.2 and m.equal == m.n, "its heads gave {tokens:.2f} tokens a step"),
-    Row("2.18", "Medusa-1 trains on 60k samples in 5 hours on one A100, the model frozen (QLoRA).", lacks="LoRA and QLoRA",
+    Row("2.18", "Medusa-1 trains on 60k samples in 5 hours on one A100, the model frozen (QLoRA).",
         untestable="a training takes longer than this table; ours: 5,499 chats, 12 minutes, one thread (docs/training.md)"),
     Row("2.19", "Medusa-2 trains the heads with the model.", missing="training of the target, and the KL that it changes by"),
     Row("2.20", "Continuous batching gave 23x throughput and a lower p50 (Anyscale).", static_batches,
@@ -378,15 +389,22 @@ ROWS = [
     Row("3.11", "Post-training quantisation needs no training, is cheap, smaller and faster.", formats,
         "files made so: {smaller:.1f} times smaller and {decode:.1f} times as fast as F32",
         lambda m: m.smaller > 2 and m.decode > 1.5, "they are not faster", lacks="a quantiser of our own"),
-    Row("3.11b", "Quantisation-aware training is better and more complex (arXiv:1712.05877).",
-        missing="that training for the target"),
+    Row("3.11b", "Quantisation-aware training is better and more complex (arXiv:1712.05877).", repairs,
+        "at 2 bits KL {kl[gptq-2]:.3f} by GPTQ, {kl[qat-2]:.3f} by training with the rounding, which took {seconds[qat-2]:.0f} s of "
+        "processor time, {tokens[qat-2]:,.0f} tokens and the teacher beside it",
+        lambda m: m.high["qat-2"] < m.low["gptq-2"], "it is no better"),
     Row("3.12", "SmoothQuant moves activation outliers, which grow with model size, into weights (arXiv:2211.10438).", outliers,
         "largest over median channel, median of the layers: q, k, v {qkv:.1f}, out {out:.1f}, gate and up {gate_up:.1f}, down "
         "{down:.1f}; worst {worst:,.0f}, {smoothed:.0f} after smoothing with alpha 0.5; it is milder in {milder:.0%} of the "
         "{inputs} inputs", lambda m: m.milder > 0.8, "smoothing does not help", lacks="a second size of model"),
     Row("3.13", "AWQ (arXiv:2306.00978).", missing="as row 4.34"),
-    Row("3.14", "Distillation: soft targets at high temperature and labels of low weight (arXiv:1503.02531).",
-        missing="temperature and label weight as options of tools/train, and their curves"),
+    Row("3.14", "Distillation: soft targets at high temperature and labels of low weight (arXiv:1503.02531).", sweep,
+        "perplexity of a small student by temperature 1, 2, 4: {at[t1-labels0-seed1]:.2f}, {at[t2-labels0-seed1]:.2f}, "
+        "{at[t4-labels0-seed1]:.2f} without labels, {at[t1-labels0.1-seed1]:.2f}, {at[t2-labels0.1-seed1]:.2f}, "
+        "{at[t4-labels0.1-seed1]:.2f} with a tenth of them, {at[t1-labels0.5-seed1]:.2f}, {at[t2-labels0.5-seed1]:.2f}, "
+        "{at[t4-labels0.5-seed1]:.2f} with half; the same with another seed differs by {noise:.2f}",
+        lambda m: m.best.temperature > 1 and m.best.labels < 0.5, "the best has temperature {best.temperature} and labels of "
+        "{best.labels}"),
     Row("3.15", "A higher temperature softens the distribution.", softness,
         "tokens that make up 90 % of the same position: T 0.5 {low:,}, T 1 {one:,}, T 2 {high:,}",
         lambda m: m.low < m.one < m.high, "it does not"),
@@ -537,7 +555,10 @@ ROWS = [
         missing="a denoising model and its loop"),
     Row("4.27", "Less precision, less latency.", formats, "F16 to Q4_0: a token {at[F16].ms:.1f} to {at[Q4_0].ms:.1f} ms",
         lambda m: m.decode16 > 1.2, "4 bits are no faster"),
-    Row("4.28", "Quantisation-aware training does not scale up.", missing="that training, and its cost"),
+    Row("4.28", "Quantisation-aware training does not scale up.", repairs,
+        "a step with rounding takes {rounding:.2f} times one without; 3 bits by {tokens[qat-3]:,.0f} tokens: KL {kl[gptq-3]:.3f} to "
+        "{kl[qat-3]:.3f}", lambda m: m.rounding > 2,
+        "rounding is little beside the products: it costs what training costs", lacks="the tokens that larger models need"),
     Row("4.29", "Post-training quantisation: sample data give scale and zero point by layer or tensor.", rounded,
         "activations in 8 bits with one scale a tensor, from the shipped prompts: KL {tensor:.3f}, perplexity {tensor_ppl:.2f} "
         "against {f32:.2f}; with a scale of its own for each token {token:.3f}", lambda m: m.tensor < 0.05,

@@ -4,7 +4,7 @@ import os
 import gguf
 import numpy as np
 
-OWN = ("GGUF.", "cutaway.")  # what the reader adds, and what `cutaway` says of how a file was made
+OWN = ("GGUF.", "cutaway.quantize.")  # what the reader adds, and what trained values are no longer
 LEFT_OUT = ("general.architecture", "general.file_type", "general.quantization_version")
 
 

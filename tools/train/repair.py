@@ -2,10 +2,10 @@
 """Trains a model's file to give another one's distribution: the repair of what was rounded, pruned, or begun small.
 
     repair.py BEGIN.gguf TEACHER.gguf STORIES OUT.gguf [--temperature T] [--hard WEIGHT] [--writer WHO] [--reverse]
-              [--bits N --group N [--zero-point] | --rank R] [--layers I,J] [--steps N] …
+              [--bits N --group N [--zero-point] | --rank R] [--steps N] …
 
-BEGIN is a Llama of any shape with the teacher's vocabulary, as `cutaway quantize` or `cutaway prune` wrote it; of its layers
-those of --layers stay. Zeros in its matrices stay zeros. TEACHER may be - with --hard 1: so the teacher itself is made. WHO writes the text:
+BEGIN is a Llama of any shape with the teacher's vocabulary, as `cutaway quantize` or `cutaway prune` wrote it. Zeros
+in its matrices stay zeros. TEACHER may be - with --hard 1: so the teacher itself is made. WHO writes the text:
 corpus (the stories), teacher, or student, by itself as it is then (on-policy). --bits trains with matrices rounded as
 `cutaway quantize` rounds them, and writes what is below; --rank trains adapters, and writes the matrices with them.
 OUT.gguf is F32; beside it OUT.csv, loss of the text and divergence by step, OUT.json, and until then OUT.ckpt, every 50 steps,
@@ -68,8 +68,6 @@ class Training:
         if unknown:
             raise SystemExit(f"{args.begin} is no plain Llama: it has {sorted(unknown)[0]}")
         self.teacher = Target(args.teacher) if args.teacher != "-" else None
-        if args.layers:
-            self.student.blocks = torch.nn.ModuleList(self.student.blocks[int(i)] for i in args.layers.split(","))
         narrow(self.student, (args.bits, args.group, args.zero_point) if args.bits else None, args.rank, args.seed)
         with open(args.stories) as file:
             self.text = torch.tensor([i for story in json.load(file)["seen"] for i in [END, *story]])
@@ -136,9 +134,8 @@ class Training:
         log.close()
 
     def write(self):
-        kept = {"llama.block_count": len(self.student.blocks)}
         with torch.no_grad():
-            model_file.write(self.args.out, self.args.begin, values(self.student, below=bool(self.args.bits)), kept)
+            model_file.write(self.args.out, self.args.begin, values(self.student, below=bool(self.args.bits)))
         with open(self.path + ".json", "w") as out:
             json.dump({"args": vars(self.args), "trained": sum(p.numel() for p in self.trained), "seconds": self.seconds,
                        "tokens": self.args.steps * self.args.batch * LENGTH}, out, indent=1)
@@ -158,7 +155,6 @@ def options():
     parser.add_argument("--group", type=int, default=32)
     parser.add_argument("--zero-point", action="store_true")
     parser.add_argument("--rank", type=int, default=0)
-    parser.add_argument("--layers", default="")
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--batch", type=int, default=8, help=f"rows of {LENGTH} tokens a step")
     parser.add_argument("--lr", type=float, default=2e-3)

@@ -13,14 +13,15 @@ import os
 import random
 import subprocess
 import sys
+import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DRAWS = 2000
 GRID = "--group 32 --format f32"
 
 
-def trained(begin, *options):
-    return {"begin": begin, "options": [o for part in options for o in part.split()]}
+def trained(begin, options=""):
+    return {"begin": begin, "options": options.split()}
 
 
 def made(verb, begin, options):
@@ -29,31 +30,31 @@ def made(verb, begin, options):
 
 def sweep():
     """Hinton's loss: a small student from scratch, by temperature, weight of the labels, and seed."""
-    common, out = "--steps 200 --lr 4e-3", {}
-    for seed in (1, 2):
-        out[f"labels-{seed}"] = trained("student", common, f"--hard 1 --seed {seed}")
-        for t in (1, 2, 4, 8):
-            for hard in (0, 0.1, 0.5):
-                if seed == 1 or hard == 0.1 and t < 8:
-                    out[f"soft-t{t}-h{hard:g}-{seed}"] = trained("student", common, f"--temperature {t} --hard {hard} --seed {seed}")
-    return out
+    cells = [(t, hard, 1) for t in (1, 2, 4) for hard in (0, 0.1, 0.5)] + [(1, 1, 1), (1, 0.1, 2), (2, 0.1, 2), (1, 1, 2)]
+    return {f"t{t}-labels{hard:g}-seed{seed}": trained("student", f"--steps 150 --lr 4e-3 --temperature {t} --hard {hard} --seed {seed}")
+            for t, hard, seed in cells}
 
 
-FOUR = "--layers 0,1,4,5"  # of six
+CALIBRATE, SHORT = "--calibrate calibrate.txt", "--steps 60 "
 STUDIES = {
     "bits": {f"rtn-{b}": made("quantize", "teacher", f"--bits {b} {GRID}") for b in (4, 3, 2)}
-    | {f"gptq-{b}": made("quantize", "teacher", f"--method gptq --calibrate calibrate.txt --bits {b} {GRID}") for b in (4, 3, 2)}
+    | {f"gptq-{b}": made("quantize", "teacher", f"--method gptq {CALIBRATE} --bits {b} {GRID}") for b in (4, 3, 2)}
     | {f"qat-{b}": trained("teacher", f"--bits {b} --lr 1e-3") for b in (4, 3, 2)}
-    | {"qat-2-labels": trained("teacher", "--bits 2 --lr 1e-3 --hard 1"),
-       "unrounded": trained("teacher", "--lr 1e-3"), "unrounded-labels": trained("teacher", "--lr 1e-3 --hard 1")},
-    "writer": {"layers": trained("teacher", FOUR, "--steps 0"), "full": trained("teacher", FOUR),
-               "corpus-labels": trained("teacher", FOUR, "--hard 1"), "corpus-reverse": trained("teacher", FOUR, "--reverse"),
-               "teacher-labels": trained("teacher", FOUR, "--hard 1 --writer teacher"),
-               "teacher-soft": trained("teacher", FOUR, "--writer teacher"),
-               "own-forward": trained("teacher", FOUR, "--writer student"),
-               "own-reverse": trained("teacher", FOUR, "--writer student --reverse")},
-    "rank": {f"rank-{r}": trained("teacher", FOUR, f"--rank {r} --lr 1e-2") for r in (1, 4, 16)}
-    | {"nf4": made("quantize", "layers", "--bits 4 --nf4 --group 32 --format f32"), "nf4-rank-4": trained("nf4", "--rank 4 --lr 1e-2")},
+    | {"qat-2-labels": trained("teacher", "--bits 2 --lr 1e-3 --hard 1"), "unrounded-labels": trained("teacher", "--lr 1e-3 --hard 1")},
+    "writer": {"layers": made("prune", "teacher", f"--method layers --remove 2 {CALIBRATE}"),
+               "full": trained("layers", SHORT), "corpus-labels": trained("layers", SHORT + "--hard 1"),
+               "corpus-reverse": trained("layers", SHORT + "--reverse"),
+               "teacher-labels": trained("layers", SHORT + "--hard 1 --writer teacher"),
+               "teacher-soft": trained("layers", SHORT + "--writer teacher"),
+               "own-forward": trained("layers", SHORT + "--writer student"),
+               "own-reverse": trained("layers", SHORT + "--writer student --reverse")},
+    "rank": {f"rank-{r}": trained("layers", SHORT + f"--rank {r} --lr 1e-2") for r in (1, 4, 16)}
+    | {"nf4": made("quantize", "layers", "--bits 4 --nf4 --group 32 --format f32"),
+       "nf4-rank-4": trained("nf4", SHORT + "--rank 4 --lr 1e-2")},
+    "pruned": {"channels": made("prune", "teacher", f"--method channels --remove 128 {CALIBRATE}"),
+               "channels-full": trained("channels", SHORT),
+               "zeros": made("prune", "teacher", f"--method wanda --pattern 2:4 {CALIBRATE}"),
+               "zeros-full": trained("zeros", SHORT)},
     "labels": sweep(),
 }
 RUNS = {name: run for study in STUDIES.values() for name, run in study.items()}
@@ -62,7 +63,7 @@ RUNS = {name: run for study in STUDIES.values() for name, run in study.items()}
 class Maker:
     def __init__(self, out, cutaway):
         self.out, self.cutaway = os.path.abspath(out), os.path.abspath(cutaway)
-        self.lock = {name: multiprocessing.Lock() for name in RUNS}
+        self.lock = {name: threading.Lock() for name in RUNS}
 
     def at(self, name):
         return os.path.join(self.out, name)

@@ -1,0 +1,35 @@
+"""What trainings found that take longer than a row may: a table in docs, and the command that makes it again."""
+import csv
+import os
+import re
+
+import lab
+from lab import Numbers, measure
+
+
+def table():
+    lab.STACK[-1].add("tools/train/repair.sh")
+    with open(os.path.join(lab.ROOT, "docs/repair.csv"), encoding="utf-8") as f:
+        return list(csv.DictReader(f))
+
+
+@measure("seconds rounding")
+def repairs():
+    """A small model's compressed files and their repairs, each held against the teacher by the engine, by run: divergence and
+    where it lies with 95 % confidence, perplexity, how many numbers were trained by how many tokens in how many seconds."""
+    rows = table()
+    m = Numbers(**{name: {r["run"]: float(r[name]) for r in rows} for name in ("kl", "low", "high", "trained", "tokens", "seconds")})
+    m.rounding = m.seconds["qat-2-labels"] / m.seconds["unrounded-labels"]
+    return m
+
+
+@measure()
+def sweep():
+    """Hinton's loss: perplexity of a small student by temperature, weight of the labels, and seed."""
+    m = Numbers(at={r["run"]: float(r["perplexity"]) for r in table() if r["study"] == "labels"})
+    m.alone = [m.at[f"t1-labels1-seed{seed}"] for seed in (1, 2)]
+    m.taught = [m.at[f"t1-labels0.1-seed{seed}"] for seed in (1, 2)]
+    m.noise = max(abs(m.at[f"t{t}-labels0.1-seed1"] - m.at[f"t{t}-labels0.1-seed2"]) for t in (1, 2))
+    best = min((name for name in m.at if name.endswith("seed1")), key=m.at.get)
+    m.best = Numbers(**dict(zip(("temperature", "labels"), map(float, re.findall(r"[0-9.]+", best)))))
+    return m
