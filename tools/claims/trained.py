@@ -29,7 +29,7 @@ def sweep():
     m = Numbers(at={r["run"]: float(r["perplexity"]) for r in table() if r["study"] == "labels"})
     m.alone = [m.at[f"t1-labels1-seed{seed}"] for seed in (1, 2)]
     m.taught = [m.at[f"t1-labels0.1-seed{seed}"] for seed in (1, 2)]
-    m.noise = max(abs(m.at[f"t{t}-labels0.1-seed1"] - m.at[f"t{t}-labels0.1-seed2"]) for t in (1, 2))
+    m.noise = max(abs(m.at[f"t1-labels{w}-seed1"] - m.at[f"t1-labels{w}-seed2"]) for w in ("0.1", "1"))
     best = min((name for name in m.at if name.endswith("seed1")), key=m.at.get)
     m.best = Numbers(**dict(zip(("temperature", "labels"), map(float, re.findall(r"[0-9.]+", best)))))
     return m
