@@ -403,8 +403,9 @@ ROWS = [
         "{at[t4-labels0-seed1]:.2f} without labels, {at[t1-labels0.1-seed1]:.2f}, {at[t2-labels0.1-seed1]:.2f}, "
         "{at[t4-labels0.1-seed1]:.2f} with a tenth of them; at temperature 1 {at[t1-labels0.5-seed1]:.2f} with half, "
         "{at[t1-labels1-seed1]:.2f} with labels alone; another seed differs by up to {noise:.2f}",
-        lambda m: m.best.temperature > 1 and m.best.labels < 0.5, "the best has temperature {best.temperature} and labels of "
-        "{best.labels}"),
+        lambda m: m.best.temperature > 1 and m.best.labels < 0.5,
+        "a high temperature makes all logits alike the goal, and a short training has no steps for those of tokens that do not come "
+        "(the best has {best.temperature:.0f}, with {best.labels:g} of labels)", lacks="long trainings"),
     Row("3.15", "A higher temperature softens the distribution.", softness,
         "tokens that make up 90 % of the same position: T 0.5 {low:,}, T 1 {one:,}, T 2 {high:,}",
         lambda m: m.low < m.one < m.high, "it does not"),
