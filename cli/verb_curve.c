@@ -144,8 +144,8 @@ static void print_point(const struct curve_point *p)
 	if (p->tok_s > 0)
 		snprintf(speed, sizeof speed, "%.1f", p->tok_s);
 	printf("%-12s %-12s %7.3f %10.5f %10.3f %5.1f %% %9s %7.1f\n", quant_method_name(p->method),
-		form_name(&p->form, name), p->bits, p->kl, p->ppl, 100.0 * p->n_equal / p->n, speed,
-		p->seconds);
+		form_name(&p->form, name), p->bits, prices_kl(&p->prices), prices_perplexity(&p->prices),
+		100.0 * p->prices.n_equal / p->prices.n, speed, p->seconds);
 	fflush(stdout);
 }
 
@@ -201,11 +201,11 @@ static int print_json(const struct curve *v, struct err *e)
 		json_text(&j, "method", quant_method_name(p->method));
 		json_text(&j, "form", form_name(&p->form, name));
 		json_real(&j, "bits", p->bits, 6);
-		json_real(&j, "mean_kl", p->kl, 9);
-		json_real(&j, "perplexity", p->ppl, 9);
-		json_real(&j, "model_perplexity", p->model_ppl, 9);
-		json_int(&j, "best_equal", p->n_equal);
-		json_int(&j, "tokens", p->n);
+		json_real(&j, "mean_kl", prices_kl(&p->prices), 9);
+		json_real(&j, "perplexity", prices_perplexity(&p->prices), 9);
+		json_real(&j, "model_perplexity", prices_exact_perplexity(&p->prices), 9);
+		json_int(&j, "best_equal", p->prices.n_equal);
+		json_int(&j, "tokens", p->prices.n);
 		json_real(&j, "relative_error", p->error, 6);
 		json_real(&j, "tokens_s", p->tok_s, 6);
 		json_end(&j);
@@ -222,8 +222,8 @@ static int tell(const struct curve *v, const struct cli *c, struct err *e)
 		return -1;
 	if (c->json)
 		return print_json(v, e);
-	printf("\nperplexity of the model itself: %.3f over %d tokens\n\n", v->point[0].model_ppl,
-		(int)v->point[0].n);
+	printf("\nperplexity of the model itself: %.3f over %d tokens\n\n",
+		prices_exact_perplexity(&v->point[0].prices), (int)v->point[0].prices.n);
 	curve_draw(v->point, v->n, CHART_W, CHART_H, stdout);
 	return out_flush(e);
 }

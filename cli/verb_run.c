@@ -55,7 +55,8 @@ struct run {
 	bool terminal;
 	/* Filled by the sink, emptied after each step. */
 	struct ev_token token[2 * DRAFT_MAX]; /* spans are not valid */
-	int n_tokens;
+	struct ev_price price[2 * DRAFT_MAX]; /* with a twin: of the same tokens */
+	int n_tokens, n_prices;
 	bool finished;
 	enum ev_code_finish reason;
 	char why[256];
@@ -74,6 +75,8 @@ static void on_event(void *arg, const struct event *ev)
 	struct run *r = arg;
 	if (ev->kind == EV_token && r->n_tokens < 2 * DRAFT_MAX)
 		r->token[r->n_tokens++] = ev->u.token;
+	if (ev->kind == EV_price && r->n_prices < 2 * DRAFT_MAX)
+		r->price[r->n_prices++] = ev->u.price;
 	if (ev->kind == EV_finish) {
 		r->finished = true;
 		r->reason = (enum ev_code_finish)ev->u.finish.reason;
@@ -141,6 +144,12 @@ static int emit_json(struct run *r, const struct ev_token *t, struct gguf_text b
 	json_bytes(&j, "text", whole, utf8_stream_feed(&r->stream, bytes.data, bytes.size, whole, cap));
 	json_real(&j, "p", t->p, 9);
 	json_hash(&j, "hash", (uint64_t)t->hash);
+	for (int i = 0; i < r->n_prices; i++)
+		if (r->price[i].pos == t->pos) {
+			json_real(&j, "kl", r->price[i].kl, 9);
+			json_real(&j, "exact_logp", r->price[i].exact_logp, 9);
+			json_int(&j, "exact_best", r->price[i].exact_best);
+		}
 	if (*r->lossy)
 		json_text(&j, "lossy", r->lossy);
 	free(whole);
@@ -162,7 +171,7 @@ static int emit(struct run *r, struct err *e)
 					   : !r->stopped && emit_text(r, bytes.data, bytes.size, e))
 			return -1;
 	}
-	r->n_tokens = 0;
+	r->n_tokens = r->n_prices = 0;
 	return out_flush(e);
 }
 

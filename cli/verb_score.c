@@ -23,13 +23,11 @@ static const struct setting score_own[] = {
 };
 
 struct score {
-	double *logp;   /* [n - 1], of the token at position i + 1 */
-	int32_t n;      /* tokens of the text */
-	int32_t n_seen; /* score events */
-	/* with a twin: sums over its tokens */
-	int32_t n_priced, n_equal;
-	double kl, exact_logp;
-	struct apart apart; /* with --apart */
+	double *logp;         /* [n - 1], of the token at position i + 1 */
+	int32_t n;            /* tokens of the text */
+	int32_t n_seen;       /* score events */
+	struct prices prices; /* with a twin */
+	struct apart apart;   /* with --apart */
 	bool finished;
 	enum ev_code_finish reason;
 	char why[256];
@@ -43,12 +41,7 @@ static void on_event(void *arg, const struct event *ev)
 		s->logp[ev->u.score.pos - 1] = ev->u.score.logp;
 		s->n_seen++;
 	}
-	if (ev->kind == EV_price) {
-		s->n_priced++;
-		s->n_equal += ev->u.price.best == ev->u.price.exact_best;
-		s->kl += ev->u.price.kl;
-		s->exact_logp += ev->u.price.exact_logp;
-	}
+	prices_add(&s->prices, ev);
 	if (ev->kind == EV_finish) {
 		s->finished = true;
 		s->reason = (enum ev_code_finish)ev->u.finish.reason;
@@ -94,6 +87,15 @@ static double perplexity(const struct score *s)
 	return exp(-sum / (s->n - 1));
 }
 
+static void json_prices(struct json *j, const struct prices *p)
+{
+	if (!p->n)
+		return;
+	json_real(j, "exact_perplexity", prices_exact_perplexity(p), 9);
+	json_real(j, "mean_kl", prices_kl(p), 9);
+	json_int(j, "best_equal", p->n_equal);
+}
+
 static int print_json(const struct score *s, const int32_t *ids, const char *model, struct err *e)
 {
 	struct json j = { 0 };
@@ -105,11 +107,7 @@ static int print_json(const struct score *s, const int32_t *ids, const char *mod
 		json_real(&j, NULL, s->logp[i], 7);
 	json_end(&j);
 	json_real(&j, "perplexity", perplexity(s), 9);
-	if (s->n_priced) {
-		json_real(&j, "exact_perplexity", exp(-s->exact_logp / s->n_priced), 9);
-		json_real(&j, "mean_kl", s->kl / s->n_priced, 9);
-		json_int(&j, "best_equal", s->n_equal);
-	}
+	json_prices(&j, &s->prices);
 	return json_print(&j, e);
 }
 
@@ -127,10 +125,11 @@ static void print_table(const struct score *s, const int32_t *ids, const struct 
 		putchar('\n');
 	}
 	printf("\n%d tokens, perplexity %.4f by %s\n", s->n, perplexity(s), engine_info(engine)->name);
-	if (s->n_priced)
+	if (s->prices.n)
 		printf(
 			"exact: perplexity %.4f; KL %.6f nats a token; most probable token equal in %d of %d\n",
-			exp(-s->exact_logp / s->n_priced), s->kl / s->n_priced, s->n_equal, s->n_priced);
+			prices_exact_perplexity(&s->prices), prices_kl(&s->prices), s->prices.n_equal,
+			s->prices.n);
 }
 
 /* What each of several lossy settings costs in the text. */
@@ -171,10 +170,8 @@ static int print_apart(const struct apart *a, bool as_json, struct err *e)
 		const struct apart_case *c = &a->one[i];
 		json_object(&j, NULL);
 		json_text(&j, "settings", c->name);
-		json_real(&j, "mean_kl", c->kl / c->n, 9);
-		json_real(&j, "perplexity", exp(-c->logp / c->n), 9);
-		json_real(&j, "exact_perplexity", exp(-c->exact_logp / c->n), 9);
-		json_int(&j, "best_equal", c->n_equal);
+		json_real(&j, "perplexity", prices_perplexity(&c->sum), 9);
+		json_prices(&j, &c->sum);
 		json_end(&j);
 	}
 	json_end(&j);

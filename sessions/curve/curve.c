@@ -1,7 +1,6 @@
 /* See curve.h. */
 #include "sessions/curve/curve.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -12,8 +11,8 @@
 enum { WARM = 4, TIMED = 16 };
 
 struct scoring {
+	const struct curve_options *o;
 	struct curve_point *p;
-	double kl, logp, exact_logp;
 	double step_ns[WARM + TIMED];
 	int n_steps;
 	bool finished;
@@ -24,13 +23,8 @@ static void on_event(void *arg, const struct event *ev)
 {
 	struct scoring *s = arg;
 
-	if (ev->kind == EV_price) {
-		s->p->n++;
-		s->p->n_equal += ev->u.price.best == ev->u.price.exact_best;
-		s->kl += ev->u.price.kl;
-		s->logp += ev->u.price.logp;
-		s->exact_logp += ev->u.price.exact_logp;
-	} else if (ev->kind == EV_step && ev->u.step.rows == 1 && s->n_steps < WARM + TIMED) {
+	prices_add(&s->p->prices, ev);
+	if (ev->kind == EV_step && ev->u.step.rows == 1 && s->n_steps < WARM + TIMED) {
 		s->step_ns[s->n_steps++] = (double)ev->u.step.ns;
 	} else if (ev->kind == EV_finish) {
 		s->finished = true;
@@ -46,8 +40,11 @@ static int run(
 	s->finished = false;
 	if (engine_submit(engine, q, e) < 0)
 		return -1;
-	while (!s->finished && more > 0)
+	while (!s->finished && more > 0) {
+		if (s->o->progress && !s->o->progress(s->o->arg, "scoring", s->p->prices.n, q->n_ids))
+			return err_set(e, ERR_INTERRUPTED, "stopped while scoring");
 		more = engine_step(engine, e);
+	}
 	if (more < 0)
 		return -1;
 	if (s->reason == EV_FINISH_refused || s->reason == EV_FINISH_context)
@@ -74,12 +71,7 @@ static int score(
 	q.n_ids = (int32_t)n;
 	failed = failed || run(engine, s, &q, e);
 	free(ids);
-	if (failed || !s->p->n)
-		return -1;
-	s->p->kl = s->kl / s->p->n;
-	s->p->ppl = exp(-s->logp / s->p->n);
-	s->p->model_ppl = exp(-s->exact_logp / s->p->n);
-	return 0;
+	return failed || !s->p->prices.n ? -1 : 0;
 }
 
 /* The median decode step, without the twin. */
@@ -106,7 +98,7 @@ static int measure_file(
 	struct curve_point *p, const struct curve_options *o, const char *path, struct err *e)
 {
 	struct engine_options options = ENGINE_DEFAULTS;
-	struct scoring s = { .p = p };
+	struct scoring s = { .o = o, .p = p };
 	struct engine *engine = NULL;
 	int failed;
 

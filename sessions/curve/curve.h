@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "engine/quant/quant.h"
+#include "sessions/price/prices.h"
 
 enum { CURVE_POINTS = 64 };
 
@@ -16,12 +17,11 @@ struct curve_point {
 	struct quant_form form;
 	/* what it costs */
 	bool done;
-	double bits;        /* of a rounded weight, with its share of the scales */
-	double error;       /* see struct quant_result */
-	int32_t n, n_equal; /* tokens scored; those whose most probable next one is the model's */
-	double kl, ppl, model_ppl; /* mean, nats; perplexities of the text */
-	double tok_s;              /* decoding; 0: not measured (values of a grid are kept as floats) */
-	double seconds;            /* of rounding */
+	double bits;          /* of a rounded weight, with its share of the scales */
+	double error;         /* see struct quant_result */
+	struct prices prices; /* of the text, beside the model itself */
+	double tok_s;         /* decoding; 0: not measured (values of a grid are kept as floats) */
+	double seconds;       /* of rounding */
 };
 
 struct curve_options {

@@ -15,7 +15,7 @@ struct span {
 
 static double height_of(const struct curve_point *p)
 {
-	return log10(fmax(p->kl, 1e-6));
+	return log10(fmax(prices_kl(&p->prices), 1e-6));
 }
 
 static struct span span_of(const struct curve_point *p, int n)
@@ -80,9 +80,10 @@ void curve_csv(const struct curve_point *p, int n, FILE *out)
 	for (int i = 0; i < n; i++)
 		if (p[i].done)
 			fprintf(out, "%s,%s,%.6g,%.9g,%.9g,%.9g,%d,%d,%.6g,%.6g,%.4g\n",
-				quant_method_name(p[i].method), form_name(&p[i].form, name), p[i].bits, p[i].kl,
-				p[i].ppl, p[i].model_ppl, (int)p[i].n_equal, (int)p[i].n, p[i].error, p[i].tok_s,
-				p[i].seconds);
+				quant_method_name(p[i].method), form_name(&p[i].form, name), p[i].bits,
+				prices_kl(&p[i].prices), prices_perplexity(&p[i].prices),
+				prices_exact_perplexity(&p[i].prices), (int)p[i].prices.n_equal, (int)p[i].prices.n,
+				p[i].error, p[i].tok_s, p[i].seconds);
 }
 
 /* ---- SVG ---- */

@@ -144,6 +144,19 @@ static void on_token(struct exporter *x, struct html *h, const struct ev_token *
 	putc(']', out);
 }
 
+/* Step, request, position, KL in nats, whether the exact twin's most probable token is the same. */
+static void on_price(struct html *h, const struct ev_price *p)
+{
+	FILE *out = html_row(&h->list[HTML_prices], MOST_TOKENS);
+
+	if (!out)
+		return;
+	fprintf(out, "[%lld,%lld,%lld,", html_number(p->step), html_number(p->request),
+		html_number(p->pos));
+	export_json_real(out, p->kl);
+	fprintf(out, ",%d]", p->best == p->exact_best);
+}
+
 static void on_step(struct html *h, const struct ev_step *s, int64_t t_ns)
 {
 	const int64_t v[] = { s->step, s->ns, s->rows, s->prefill_rows, s->draft_rows, s->tokens,
@@ -193,6 +206,7 @@ static void event(struct exporter *x, const struct event *ev)
 	case EV_session: on_session(x, h, &ev->u.session); break;
 	case EV_request: on_request(x, h, &ev->u.request, ev->t_ns); break;
 	case EV_token: on_token(x, h, &ev->u.token, ev->t_ns); break;
+	case EV_price: on_price(h, &ev->u.price); break;
 	case EV_step: on_step(h, &ev->u.step, ev->t_ns); break;
 	case EV_time: on_time(h, ev->u.time.stages); break;
 	case EV_page:

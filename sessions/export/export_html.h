@@ -10,7 +10,8 @@
 	X(requests)                                                                                    \
 	X(tokens)                                                                                      \
 	X(steps)                                                                                       \
-	X(pages) X(session) X(finishes) X(searches) X(sharing) X(attention) X(drafters) X(shadows)
+	X(pages)                                                                                       \
+	X(session) X(finishes) X(searches) X(sharing) X(attention) X(drafters) X(shadows) X(prices)
 
 enum html_list_id {
 #define X(name) HTML_##name,

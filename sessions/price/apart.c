@@ -1,7 +1,6 @@
 /* See apart.h. */
 #include "sessions/price/apart.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,28 +81,16 @@ int apart_next(struct apart *a, struct engine *e, struct err *err)
 
 void apart_see(struct apart *a, const struct event *ev)
 {
-	const struct ev_price *p = &ev->u.price;
-
-	if (ev->kind != EV_price)
-		return;
-	for (int i = 0; i < a->n; i++) {
-		struct apart_case *c = &a->one[i];
-
-		if (!c->request || c->request != p->request)
-			continue;
-		c->n++;
-		c->n_equal += p->best == p->exact_best;
-		c->kl += p->kl;
-		c->logp += p->logp;
-		c->exact_logp += p->exact_logp;
-	}
+	for (int i = 0; ev->kind == EV_price && i < a->n; i++)
+		if (a->one[i].request && a->one[i].request == ev->u.price.request)
+			prices_add(&a->one[i].sum, ev);
 }
 
 static int by_kl(const void *a, const void *b)
 {
 	const struct apart_case *const *x = a, *const *y = b;
 
-	return ((*x)->kl < (*y)->kl) - ((*x)->kl > (*y)->kl);
+	return ((*x)->sum.kl < (*y)->sum.kl) - ((*x)->sum.kl > (*y)->sum.kl);
 }
 
 void apart_print(const struct apart *a, FILE *out)
@@ -112,13 +99,15 @@ void apart_print(const struct apart *a, FILE *out)
 	int n = 0;
 
 	for (int i = 0; i < a->n; i++)
-		if (a->one[i].n)
+		if (a->one[i].sum.n)
 			order[n++] = &a->one[i];
 	if (n > 1) /* the first is all of them */
 		qsort(order + 1, (size_t)(n - 1), sizeof *order, by_kl);
 	fprintf(out, "%10s %10s %10s %6s\n", "KL, nats", "perplexity", "exact", "best");
-	for (int i = 0; i < n; i++)
-		fprintf(out, "%10.5f %10.4f %10.4f %4.0f %%  %s\n", order[i]->kl / order[i]->n,
-			exp(-order[i]->logp / order[i]->n), exp(-order[i]->exact_logp / order[i]->n),
-			100.0 * order[i]->n_equal / order[i]->n, order[i]->name);
+	for (int i = 0; i < n; i++) {
+		const struct prices *s = &order[i]->sum;
+
+		fprintf(out, "%10.5f %10.4f %10.4f %4.0f %%  %s\n", prices_kl(s), prices_perplexity(s),
+			prices_exact_perplexity(s), 100.0 * s->n_equal / s->n, order[i]->name);
+	}
 }

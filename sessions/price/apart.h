@@ -9,15 +9,15 @@
 
 #include "engine/core/engine.h"
 #include "engine/lossy.h"
+#include "sessions/price/prices.h"
 
 enum { APART_CASES = 2 * LOSSY_SETTINGS + 2 };
 
 struct apart_case {
 	struct lossy_settings set;
-	char name[128];              /* "all: …", "window:64 alone", "all but …" */
-	int64_t request;             /* 0: not begun */
-	int32_t n, n_equal;          /* tokens; those whose most probable one is the exact row's */
-	double kl, logp, exact_logp; /* sums */
+	char name[128];  /* "all: …", "window:64 alone", "all but …" */
+	int64_t request; /* 0: not begun */
+	struct prices sum;
 };
 struct apart {
 	struct lossy_settings before;

@@ -206,6 +206,17 @@ def absent(*columns):
     return ", ".join(f"coalesce({c}, -1)" for c in columns)
 
 
+def test_html_prices():
+    file = os.path.join(TMP.name, "prices.db")
+    status, _, err = cutaway("run", "--model", TINY, "--record", file, "--max-tokens", "12", "--visible", "window:4", "--twin", "on", NASTY)
+    check("html: a session beside its exact twin is recorded", status == 0, err)
+    rows = query("SELECT step, request, pos, kl, best = exact_best FROM price ORDER BY seq", file)
+    check("html: what each token cost", rows and same(page_of(file)["prices"], rows))
+    shown = browse(file, "of prices")
+    chart = "What the lossy settings cost: KL of the newest tokens to the exact twin, in nats, by step"
+    check("html: a chart shows it", not shown or chart in shown.charts, shown and list(shown.charts))
+
+
 def test_html_search():
     file = os.path.join(TMP.name, "search.db")
     status, _, err = cutaway("run", "--model", TINY, "--record", file, "--max-tokens", "24", "--beam", "3", NASTY)
@@ -354,7 +365,7 @@ def main():
     db.execute(f"INSERT INTO request VALUES ({','.join('?' * len(columns))})", [row[c] for c in columns])
     db.commit()
     db.close()
-    for test in (test_perfetto, test_csv, test_jsonl, test_html, test_html_search, test_html_drafters, test_html_limits,
+    for test in (test_perfetto, test_csv, test_jsonl, test_html, test_html_prices, test_html_search, test_html_drafters, test_html_limits,
                  test_asciicast, test_errors):
         test()
     return finish()

@@ -94,13 +94,13 @@ static void fewer_bits_cost_more(void **state)
 
 		if (curve_measure(&p[i], &o, &e))
 			fail_msg("%s", e.text);
-		assert_true(p[i].done && p[i].n > 10 && p[i].kl > 0 && p[i].error > 0);
-		assert_true(p[i].model_ppl == p[0].model_ppl);
+		assert_true(p[i].done && p[i].prices.n > 10 && p[i].prices.kl > 0 && p[i].error > 0);
+		assert_true(p[i].prices.exact_logp == p[0].prices.exact_logp);
 		assert_true((p[i].tok_s > 0) == (p[i].form.bits == 0)); /* a file's format has a speed */
 		nothing_is_left();
 	}
 	assert_true(p[0].bits == 8.5 && p[3].bits == 2.5);
-	assert_true(p[1].kl < p[2].kl && p[2].kl < p[3].kl);
+	assert_true(p[1].prices.kl < p[2].prices.kl && p[2].prices.kl < p[3].prices.kl);
 }
 
 static void a_stop_leaves_nothing(void **state)
@@ -155,8 +155,7 @@ static void points_stand_where_they_belong(void **state)
 	for (int i = 0; i < 4; i++) {
 		p[i].done = i < 3; /* the last one was not measured */
 		p[i].bits = bits[i];
-		p[i].kl = kl[i];
-		p[i].n = 9;
+		p[i].prices = (struct prices){ .n = 1, .kl = kl[i] };
 	}
 	out = drawn(0, p, 4);
 	has(out, "      1 |g");

@@ -111,14 +111,15 @@ static void three_settings_are_taken_apart(struct engine *e)
 	assert_int_equal(more, 0);
 	assert_int_equal(n, 7); /* all, three alone, three all but one */
 	for (int i = 0; i < n; i++) {
-		assert_int_equal(apart.one[i].n, n_ids - 1);
-		assert_true(apart.one[i].kl > 0);
-		assert_true(apart.one[i].exact_logp == apart.one[0].exact_logp);
+		assert_int_equal(apart.one[i].sum.n, n_ids - 1);
+		assert_true(apart.one[i].sum.kl > 0);
+		assert_true(apart.one[i].sum.exact_logp == apart.one[0].sum.exact_logp);
 	}
 	assert_string_equal(apart.one[0].name, "all: window:16, cache-format e4m3, skip-below 0.2");
 	assert_string_equal(apart.one[2].name, "alone: cache-format e4m3");
 	assert_string_equal(apart.one[4].name, "all but one: cache-format e4m3, skip-below 0.2");
-	assert_true(apart.one[1].kl > apart.one[2].kl); /* a window of 16 costs more than 8 bits */
+	assert_true(apart.one[1].sum.kl > apart.one[2].sum.kl); /* a window of 16 costs more than 8 bits
+															 */
 	is(e, "visible", "window:16");
 	is(e, "cache-format", "e4m3");
 	is(e, "twin", "on");
