@@ -96,3 +96,23 @@ def outliers():
     m.milder = r.one("SELECT avg(smoothed < largest / median) FROM outliers")
     m.apart = r.one("SELECT 1.0 * sum(above_six) / sum(channels) FROM outliers")
     return m
+
+
+@measure()
+def pruned(*options):
+    """The model pruned, calibrated by README.md, beside itself."""
+    path = os.path.join(lab.FOLDER.name, "pruned-" + "-".join(o.strip("-").replace(":", "") for o in options) + ".gguf")
+    text = () if "magnitude" in options else ("--calibrate", os.path.join(lab.ROOT, "README.md"))
+    made = lab.report("prune", *options, *text, lab.MODEL, path)
+    s = lab.report("score", os.path.join(lab.ROOT, "tests/data/score.txt"), "--model", path, "--twin", lab.MODEL)
+    os.unlink(path)
+    return Numbers(kl=s["mean_kl"], lossy=s["perplexity"], exact=s["exact_perplexity"], gone=made["gone"] / made["weights"],
+                   mb=made["bytes"] / 1e6, source_mb=made["source_bytes"] / 1e6, dense_mb=made["dense_bytes"] / 1e6,
+                   pattern_mb=made["pattern_bytes"] / 1e6)
+
+
+@measure()
+def connections():
+    """Weights that become zero, by method and share."""
+    return Numbers(tenth=pruned("--sparsity", "0.1"), half=pruned("--sparsity", "0.5"),
+                   plain=pruned("--method", "magnitude", "--sparsity", "0.5"))

@@ -14,7 +14,7 @@ from drafts import (chain, drafter, drafters, files, guessed_and_rejected, itsel
 from lab import merge
 from memory import (activations, best_of, cache_formats, certificate, document, e4m3, few_pages, lossy, needle, no_cache,
                     other_model, page_sizes, passages, patterns, prefix, scored, window_pages, windows)
-from prices import outliers, rounded, skips, zeros, zeros_together
+from prices import connections, outliers, pruned, rounded, skips, zeros, zeros_together
 from steps import (contiguous, cuda_modes, depths, formats, groups, load, loads, memory_sheet, paged, pause, predictions,
                    prompts_together, replicas, roofs, row_costs, shapes, sizes, static_batches, threads)
 from trained import repairs, sweep
@@ -150,8 +150,10 @@ ROWS = [
         "of SwiGLU's inner values {inner[0]:.0%} are below 1/10 of their row's largest, {inner[1]:.0%} below 1/100, "
         "{inner[2]:.0%} below 1/1000", lambda m: m.inner[1] > 0.9,
         "this gate is no ReLU: its small values are not zero", lacks="a model with ReLU"),
-    Row("0.23", "Structured (2:4) weight sparsity can be used.",
-        missing="a 2:4 file, kernels that skip, sparse tensor cores"),
+    Row("0.23", "Structured (2:4) weight sparsity can be used.", lambda: pruned("--pattern", "2:4"),
+        "by Wanda, not trained further: KL {kl:.2f}, perplexity {lossy:.1f} for {exact:.1f}; the layers' matrices take {dense_mb:.0f} "
+        "MB as F16 and would take {pattern_mb:.0f} as 2:4", lambda m: m.kl < 0.1, "half of each four weights are too many without "
+        "training afterwards", lacks="kernels that skip, sparse tensor cores"),
     Row("0.23b", "It is open how much sparsity systems can use at all.", skips,
         "reading the last matrix by rows {rows_ms:.2f} ms a token, all of it by columns {all_columns_ms:.2f} ms; {table}",
         lambda m: m.faster, "a column is a few lines of memory that no processor guesses: even {least_mb:.1f} MB of them take "
@@ -411,8 +413,10 @@ ROWS = [
     Row("3.15", "A higher temperature softens the distribution.", softness,
         "tokens that make up 90 % of the same position: T 0.5 {low:,}, T 1 {one:,}, T 2 {high:,}",
         lambda m: m.low < m.one < m.high, "it does not"),
-    Row("3.16", "Pruning removes unnecessary connections.",
-        missing="pruning by magnitude, unstructured and 2:4, with perplexity by share"),
+    Row("3.16", "Pruning removes unnecessary connections.", connections,
+        "a tenth of the weights by Wanda: KL {tenth.kl:.3f}; half: {half.kl:.2f}, perplexity {half.lossy:.1f} for {half.exact:.1f}; half by "
+        "magnitude: {plain.kl:.2f}, {plain.lossy:.0f}", lambda m: m.half.kl < 0.1, "half is too much",
+        where=(lambda m: m.tenth.kl < 0.02, "a tenth; of a half many are needed, and magnitude does not tell which")),
     Row("3.17", "MQA (one K and V head) is too aggressive and degrades (arXiv:1911.02150).",
         missing="tiny models trained on the same data with K = N, 3, 1"),
     Row("3.17b", "GQA trades size for quality; Llama 3 uses it (arXiv:2305.13245).", shapes,
