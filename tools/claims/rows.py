@@ -15,6 +15,7 @@ from lab import merge
 from memory import (activations, best_of, cache_formats, certificate, document, e4m3, few_pages, lossy, needle, no_cache,
                     other_model, page_sizes, passages, patterns, prefix, scored, window_pages, windows)
 from prices import connections, outliers, pruned, rounded, skips, zeros, zeros_together
+from quants import apart, fewer_bits, granularity, salient, second_order
 from steps import (contiguous, cuda_modes, depths, formats, groups, load, loads, memory_sheet, paged, pause, predictions,
                    prompts_together, replicas, roofs, row_costs, shapes, sizes, static_batches, threads)
 from trained import repairs, sweep
@@ -167,9 +168,17 @@ ROWS = [
         "by chance {chance:.0%}; at 1/20 a token keeps {batch.one:.0%}, {batch.rows} of a step together {batch.any:.0%}",
         lambda m: m.overlap < m.chance + 0.1 and m.batch.any > 1.5 * m.batch.one, "the same ones matter again"),
     Row("0.26", "GPTQ quantises 175B in 4 GPU hours to 3 or 4 bits at negligible loss (arXiv:2210.17323).",
-        missing="a quantiser of our own (round-to-nearest, then GPTQ) from the F16 file"),
+        second_order, "3 bits in groups of 128: perplexity {rtn3.ppl:.1f} to the nearest, {gptq3.ppl:.1f} by GPTQ (source "
+        "{rtn3.source:.1f}); 4 bits: {rtn4.ppl:.1f} and {gptq4.ppl:.1f}; KL of GPTQ {gptq3.kl:.3f} and {gptq4.kl:.3f}; "
+        "{gptq3.minutes:.1f} minutes", lambda m: m.gptq3.ppl < 1.1 * m.rtn3.source,
+        "a small model has little to spare: GPTQ loses {gptq3.kl:.2f} nats a token at 3 bits, where the nearest loses "
+        "{rtn3.kl:.2f}", where=(lambda m: m.gptq4.ppl < 1.1 * m.rtn4.source, "4 bits"), lacks="an F16 source"),
     Row("0.27", "k-bit laws: N weights at b bits equal 2N at b/2, with no penalty down to 4 bits (arXiv:2212.09720).",
-        missing="a quantiser from F16 to 8 … 2 bits, and a second size of one family"),
+        fewer_bits, "groups of 32: perplexity {at[8].ppl:.1f}, {at[6].ppl:.1f}, {at[5].ppl:.1f}, {at[4].ppl:.1f}, {at[3].ppl:.1f}, "
+        "{at[2].ppl:.1f} in 8, 6, 5, 4, 3, 2 bits (source {source:.1f}); KL {at[8].kl:.4f}, {at[4].kl:.4f}, {at[3].kl:.3f}, "
+        "{at[2].kl:.2f}", lambda m: m.at[4].ppl < 1.05 * m.source, "4 bits cost {at[4].kl:.3f} nats a token here",
+        where=(lambda m: m.at[5].ppl < 1.05 * m.source, "5 bits and more"),
+        lacks="an F16 source, and a second size of one family"),
     Row("0.28", "Quantised weights are 4 times smaller without a significant drop.", formats,
         "F16 {at[F16].mb:.1f} MB a token, this file {file:.1f}: {bytes4:.2f} times smaller", lambda m: m.bytes4 > 3.8,
         "scales, minima and a head of 8 bits make {bits:.2f} bits a weight", lacks="perplexity of the F16 file"),
@@ -200,7 +209,10 @@ ROWS = [
         "{at[int8-block].lossy:.2f}, {at[int8-token].lossy:.2f} and {tensor_ppl:.2f} in 8 bits by block, token and tensor",
         lambda m: abs(m.block_more) < 0.02 and m.tensor_ppl > 1.02 * m.f32, "the choice makes no difference"),
     Row("1.4", "Granularity: scales by tensor, channel or group are a choice.",
-        missing="a quantiser with scales by tensor, row and group"),
+        granularity, "4 bits: perplexity {at[tensor].ppl:.1f} with a scale a tensor, {at[row].ppl:.1f} a row, {at[128].ppl:.1f} "
+        "a group of 128, {at[32].ppl:.1f} of 32 (source {source:.1f}), in {at[tensor].bits:.2f}, {at[row].bits:.2f}, "
+        "{at[128].bits:.2f} and {at[32].bits:.2f} bits a weight", lambda m: m.spread > 2,
+        "the choice changes little: {spread:.1f} times the divergence"),
     Row("1.5", "Quantisation makes larger models fit.", formats,
         "the same shape: {at[F32].mb:.0f} MB in F32, {at[Q4_0].mb:.0f} MB in Q4_0: {smaller:.1f} times",
         lambda m: m.smaller > 4, "it is only {smaller:.1f} times smaller"),
@@ -392,7 +404,7 @@ ROWS = [
     Row("3.10", "FP8 is an alternative (Transformer Engine).", missing="FP8 products, on a GPU that has them"),
     Row("3.11", "Post-training quantisation needs no training, is cheap, smaller and faster.", formats,
         "files made so: {smaller:.1f} times smaller and {decode:.1f} times as fast as F32",
-        lambda m: m.smaller > 2 and m.decode > 1.5, "they are not faster", lacks="a quantiser of our own"),
+        lambda m: m.smaller > 2 and m.decode > 1.5, "they are not faster"),
     Row("3.11b", "Quantisation-aware training is better and more complex (arXiv:1712.05877).", repairs,
         "at 2 bits KL {kl[gptq-2]:.3f} by GPTQ, {kl[qat-2]:.3f} by training with the rounding, which took {seconds[qat-2]:.0f} s of "
         "processor time, {tokens[qat-2]:,.0f} tokens and the teacher beside it",
@@ -401,7 +413,9 @@ ROWS = [
         "largest over median channel, median of the layers: q, k, v {qkv:.1f}, out {out:.1f}, gate and up {gate_up:.1f}, down "
         "{down:.1f}; worst {worst:,.0f}, {smoothed:.0f} after smoothing with alpha 0.5; it is milder in {milder:.0%} of the "
         "{inputs} inputs", lambda m: m.milder > 0.8, "smoothing does not help", lacks="a second size of model"),
-    Row("3.13", "AWQ (arXiv:2306.00978).", missing="as row 4.34"),
+    Row("3.13", "AWQ (arXiv:2306.00978).", salient, "with a zero point, groups of 128: 3 bits KL {rtn3.kl:.3f} to the nearest, "
+        "{awq3.kl:.3f} by AWQ; 4 bits {rtn4.kl:.3f} and {awq4.kl:.3f}", lambda m: m.awq3.kl < m.rtn3.kl,
+        "factors of columns win nothing here", lacks="an F16 source"),
     Row("3.14", "Distillation: soft targets at high temperature and labels of low weight (arXiv:1503.02531).", sweep,
         "perplexity of a small student by temperature 1, 2, 4: {at[t1-labels0-seed1]:.2f}, {at[t2-labels0-seed1]:.2f}, "
         "{at[t4-labels0-seed1]:.2f} without labels, {at[t1-labels0.1-seed1]:.2f}, {at[t2-labels0.1-seed1]:.2f}, "
@@ -581,13 +595,19 @@ ROWS = [
         "activations: int8 by blocks KL {block:.3f}, e4m3 {e4m3:.3f}", lambda m: m.block > m.e4m3,
         "a scale for each 32 values gives 7 bits where e4m3 has 3", where=(lambda m: m.tensor > m.e4m3,
         "one scale for a whole tensor ({tensor:.3f})"), lacks="its cost on a GPU"),
-    Row("4.32b", "int4, half a byte: cheaper, even less accurate.", formats,
-        "Q4_0 {at[Q4_0].mb:.1f}, Q8_0 {at[Q8_0].mb:.1f} MB a token", lambda m: m.at["Q8_0"].mb / m.at["Q4_0"].mb > 1.7,
-        "it is no smaller", lacks="accuracy from an F16 source"),
+    Row("4.32b", "int4, half a byte: cheaper, even less accurate.", lambda: merge(formats(), bits=fewer_bits()),
+        "Q4_0 {at[Q4_0].mb:.1f}, Q8_0 {at[Q8_0].mb:.1f} MB a token; in groups of 32 KL {bits.at[4].kl:.3f} in 4 bits, "
+        "{bits.at[8].kl:.4f} in 8", lambda m: m.at["Q8_0"].mb / m.at["Q4_0"].mb > 1.7 and m.bits.at[4].kl > 2 * m.bits.at[8].kl,
+        "it is no smaller, or as accurate", lacks="an F16 source"),
     Row("4.33", "LLM.int8(): outliers go in fp16; 15 to 23 % slower (arXiv:2208.07339).",
-        missing="outliers by channel, and the split product"),
+        apart, "8 bits with a scale a row: KL {row.kl:.4f}; with {apart.apart:.1%} of the weights, those of channels that pass 6, "
+        "in 16 bits: {apart.kl:.4f}, in {apart.bits:.2f} bits a weight", lambda m: m.apart.kl < 0.9 * m.row.kl,
+        "they cost no more with the rest", lacks="the split product at run time, with its time"),
     Row("4.34", "AWQ: 0.1 to 1 % of weights matter, by activations; 3 bits 4x smaller, 3.2x faster (arXiv:2306.00978).",
-        missing="salient channels, and their scaling before rounding to 4 and 3 bits"),
+        salient, "with a zero point, groups of 128: perplexity in 3 bits {rtn3.ppl:.1f} to the nearest, {awq3.ppl:.1f} by AWQ "
+        "(source {rtn3.source:.1f}); 4 bits {rtn4.ppl:.1f} and {awq4.ppl:.1f}; {awq3.bits:.2f} bits a weight",
+        lambda m: m.awq3.ppl < 0.8 * m.rtn3.ppl, "the factors win nothing here",
+        lacks="products in 3 bits, whose time could be told"),
     Row("4.35", "Pruning by importance on 1,024 samples: layers, heads, widths; distil back (arXiv:2407.14679).", repairs,
         "KL of a small Llama, pruned and repaired by 92,160 tokens: 2 of 6 layers {kl[layers]:.3f}, {kl[full]:.3f}; half of the "
         "channels {kl[channels]:.3f}, {kl[channels-full]:.3f}; 2:4 zeros {kl[zeros]:.3f}, {kl[zeros-full]:.3f}",
