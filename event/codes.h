@@ -39,7 +39,8 @@
 #define EV_CODES_memory_kind(X)                                                                    \
 	X(0, paged, "keys and values of all positions")                                                \
 	X(1, window, "keys and values of the last positions; pages out of sight go back")              \
-	X(2, recurrent, "one state of a fixed size; a page is the state at the end of its positions")
+	X(2, recurrent, "one state of a fixed size; a page is the state at the end of its positions")  \
+	X(3, recent, "the last positions of another group in f16, beside its codes")
 #define EV_CODES_sparse(X)                                                                         \
 	X(0, output_1, "of what attention gives: values below a tenth of the row's largest")           \
 	X(1, output_2, "the same, below a hundredth")                                                  \

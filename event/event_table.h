@@ -38,7 +38,7 @@
 	I(memory, "", "number of the group, from 0")                                                   \
 	I(kind, "memory_kind", "what its layers keep")                                                 \
 	I(layers, "", "layers of the group")                                                           \
-	I(window, "", "window: positions that a row sees; else absent")                                \
+	I(window, "", "window, recent: positions that a row sees; else absent")                        \
 	I(pages, "", "pages of its pool")                                                              \
 	I(page_size, "", "tokens a page")                                                              \
 	I(page_bytes, "bytes", "memory of one page, all layers of the group")

@@ -107,7 +107,7 @@ double formula_attention_ops(const struct timeline *t, double depth)
 	double ops = 0;
 
 	for (int i = 0; i < n; i++)
-		if (g[i].kind != EV_MEMORY_KIND_recurrent)
+		if (g[i].kind != EV_MEMORY_KIND_recurrent && g[i].kind != EV_MEMORY_KIND_recent)
 			ops += 4 * width * (double)g[i].layers * formula_kept(depth, (double)g[i].window);
 	return ops;
 }

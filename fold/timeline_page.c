@@ -23,7 +23,7 @@ bool tl_fold_memory(struct timeline *t, const struct event *ev)
 		e->pages > TL_PAGES_MAX || e->kind < 0 || e->kind >= EV_N_memory_kind)
 		return false;
 	t->memory[e->memory] = *e;
-	t->n_memory = e->memory == t->n_memory ? t->n_memory + 1 : t->n_memory;
+	t->n_memory = (int32_t)e->memory + 1; /* they come in order, all of them if one changed */
 	tl_pages_reset(t);
 	return true;
 }

@@ -19,8 +19,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "kernels/format/cache_table.h"
 #include "kernels/format/format_table.h"
+#include "kernels/format/kv.h"
 #include "kernels/op/ops.h"
 
 /* CUDA files are compiled as C++: they see the same layout and use atomics of their own. */
@@ -39,8 +39,7 @@ enum { K_FREE = 1, K_ARITH_VERSION = 0 };
 enum { K_FREE = 0, K_ARITH_VERSION = 1 };
 #define K_ORDER_NAME ""
 #endif
-#define K_GROUP 16 /* attention: lanes of a group, tokens (rule 11) */
-#define K_SPAN 128 /* attention: tokens of a span (rule 11) */
+#define K_MAX_HEAD_DIM 512
 
 struct k_type_info {
 	const char *name;
@@ -57,59 +56,6 @@ struct k_matrix {
 	bool by_column; /* read by the op columns, and in its layout; set before it is packed */
 	void *data;
 };
-
-/* The KV cache of a memory group of layers. A page holds page_size positions of all of them. Within
- * a page: [layer][K then V][kv head], K as [page_size/16 groups][head_dim][16 tokens], V as
- * [token][head_dim], all in one format; then, if it has them, the extents of keys in f16:
- * [layer][kv head][group][least, then greatest][head_dim]. Values are finite (rule 10). */
-struct k_kv {
-	uint8_t *base;
-	size_t page_bytes;
-	int32_t page_size; /* tokens, a multiple of 16 */
-	int32_t n_layers, n_kv_heads, head_dim;
-	enum k_cache format;
-	bool extents;
-};
-
-static inline size_t k_kv_head_bytes(const struct k_kv *kv)
-{
-	return (size_t)kv->page_size * (size_t)kv->head_dim * (size_t)k_cache_bytes(kv->format);
-}
-/* Of all layers, without extents. */
-static inline size_t k_kv_keys_bytes(const struct k_kv *kv)
-{
-	return (size_t)kv->n_layers * 2 * (size_t)kv->n_kv_heads * k_kv_head_bytes(kv);
-}
-/* Of the extents of one group and head. */
-static inline size_t k_kv_extent_bytes(const struct k_kv *kv)
-{
-	return kv->extents ? (size_t)kv->head_dim * 2 * sizeof(uint16_t) : 0;
-}
-static inline size_t k_kv_page_bytes(const struct k_kv *kv)
-{
-	const size_t groups =
-		(size_t)kv->n_layers * (size_t)kv->n_kv_heads * (size_t)(kv->page_size / K_GROUP);
-
-	return k_kv_keys_bytes(kv) + groups * k_kv_extent_bytes(kv);
-}
-/* First element of K (v = 0) or V (v = 1) of one head in one page. */
-static inline void *k_kv_at(const struct k_kv *kv, int32_t page, int32_t layer, int v, int32_t head)
-{
-	size_t index = ((size_t)layer * 2 + (size_t)v) * (size_t)kv->n_kv_heads + (size_t)head;
-
-	return kv->base + (size_t)page * kv->page_bytes + index * k_kv_head_bytes(kv);
-}
-
-/* The least and then the greatest keys of a group of one head, [2][head_dim] in f16. */
-static inline uint16_t *k_kv_extent_at(
-	const struct k_kv *kv, int32_t page, int32_t layer, int32_t head, int32_t group)
-{
-	const size_t heads = (size_t)layer * (size_t)kv->n_kv_heads + (size_t)head;
-	const size_t index = heads * (size_t)(kv->page_size / K_GROUP) + (size_t)group;
-
-	return (uint16_t *)(void *)(kv->base + (size_t)page * kv->page_bytes + k_kv_keys_bytes(kv) +
-								index * k_kv_extent_bytes(kv));
-}
 
 /* Positions first … end - 1 of a sequence. What a row sees is a list of ranges: ascending, none
  * touches the one before; the last non-empty one ends at pos + 1; only empty ones (first = end)
@@ -188,6 +134,17 @@ struct k_rope {
 	k_atomic_int *nan_row; /* set to r + 1 for a row that held a NaN (the request then fails) */
 };
 
+/* Makes the codes of each group of 16 positions that a row of the step ends, from the keys and
+ * values that rope stored in f16 (rule 10). Of a format by channel alone. */
+struct k_encode {
+	int32_t layer, n;
+	const struct k_row *rows;  /* [n] */
+	const struct k_also *also; /* [n_also] */
+	int32_t n_also;
+	const int32_t *const *recent_pages, *const *pages; /* [n_seqs] block tables */
+	const struct k_kv *recent, *kv;
+};
+
 struct k_attention {   /* rule 11; out is quantised for the output matrix (rule 4) */
 	const float *q;    /* [n, n_heads, head_dim], rotated and scaled */
 	struct k_acts out; /* [n, n_heads * head_dim]; out.x is never NULL */
@@ -204,6 +161,9 @@ struct k_attention {   /* rule 11; out is quantised for the output matrix (rule 
 	int32_t n_sinks;
 	const int32_t *const *pages; /* block tables; an entry that no row sees may be -1 */
 	const struct k_kv *kv;
+	/* kv's format is by channel: where the last positions are, in f16; else NULL */
+	const struct k_kv *recent;
+	const int32_t *const *recent_pages;
 	float softcap; /* 0: none */
 	/* For rows with observe >= 0, NULL otherwise: */
 	float *share; /* [n_observed, n_heads, share_stride] share of each group of 16 positions up to

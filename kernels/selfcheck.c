@@ -42,6 +42,7 @@ static const uint64_t known[K_N_KINDS] = {
 	[K_OP_extent] = 0xe9205eded8bf5b36,
 	[K_OP_pick] = 0x8d44b75f98a140f1,
 	[K_OP_turn] = 0x7bb22bcf13373726,
+	[K_OP_encode] = 0xbfe54ce9a01e5820, /* and all else of formats of codes */
 };
 
 /* Aligned like the memory of a step. */
@@ -145,8 +146,8 @@ static void check_rope(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 	const int32_t *tables[1] = { d->table };
 	struct k_op op;
 
-	for (int turn = 0; turn <= K_N_CACHES; turn++) {
-		kv.format = (enum k_cache)(turn % K_N_CACHES);
+	for (int turn = 0; turn <= K_N_UNCODED; turn++) {
+		kv.format = (enum k_cache)(turn % K_N_UNCODED);
 		op = (struct k_op){ .u.rope = { .q = d->q,
 								.k = d->kv_in[0],
 								.v = d->kv_in[1],
@@ -199,7 +200,7 @@ static void check_attention(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 							.near_zero = d->near_zero,
 							.share_stride = GROUPS,
 							.threshold = 0.004f } };
-	for (kv.format = 0; kv.format < K_N_CACHES; kv.format++) {
+	for (kv.format = 0; kv.format < K_N_UNCODED; kv.format++) {
 		fill_cache(d, (int32_t)kv.format);
 		selfcheck_run(ctx, d, K_OP_attention, &op);
 		fold_acts(&hash[K_OP_attention], d);
@@ -257,6 +258,8 @@ static void check_pick(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 	selfcheck_run(ctx, d, K_OP_turn, &op);
 	fold(&hash[K_OP_turn], d->out, PAGES * DIM * sizeof *d->out);
 }
+
+#include "kernels/selfcheck_codes.h"
 
 static void check_rows(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 {
@@ -396,6 +399,8 @@ int k_selfcheck_hashes(struct k_ctx *ctx, uint64_t hash[K_N_KINDS], struct err *
 	check_rope(ctx, d, hash);
 	check_attention(ctx, d, hash);
 	check_pick(ctx, d, hash);
+	if (k_is_host(ctx))
+		check_codes(ctx, d, hash);
 	check_rows(ctx, d, hash);
 	check_recurrence(ctx, d, hash);
 	check_mixture(ctx, d, hash);

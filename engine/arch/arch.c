@@ -76,7 +76,7 @@ static void check_heads(struct arch_file *f, const struct model_config *c)
 	if (c->n_heads % c->n_kv_heads)
 		err_set(f->e, ERR_INPUT, "%s: %d query heads cannot share %d key-value heads",
 			gguf_path(f->g), c->n_heads, c->n_kv_heads);
-	else if (c->head_dim % 8 || c->head_dim > 512)
+	else if (c->head_dim % 8 || c->head_dim > K_MAX_HEAD_DIM)
 		err_set(f->e, ERR_INPUT,
 			"%s: heads of %d dimensions are not supported (a multiple of 8, at most 512)",
 			gguf_path(f->g), c->head_dim);

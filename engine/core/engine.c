@@ -82,8 +82,7 @@ static int open_parts(struct engine *e, const struct engine_options *o, struct e
 		o->pages ? o->pages : memory_default_pages(&e->specs, o->page_size, e->info.ctx, o->slots);
 
 	e->prefix.on = engine_keeps_prefixes(o);
-	memory_set_format(&e->specs, engine_cache_format(o));
-	if (engine_open_pages(e, o->page_size, pages, err) ||
+	if (engine_set_format(e, o, err) || engine_open_pages(e, o->page_size, pages, err) ||
 		stream_open(&e->stream, e->tokenizer ? e->info.vocab : 0, vocab_text, e->tokenizer, err) ||
 		sched_open(&e->sched, &e->memory, &e->prefix, &e->stream, o->slots, err))
 		return -1;
@@ -100,7 +99,7 @@ static int open_parts(struct engine *e, const struct engine_options *o, struct e
 	e->draft.seen_row = calloc(ENGINE_MAX_BUDGET, sizeof *e->draft.seen_row);
 	e->draft.seen_top = calloc((size_t)o->slots, (DRAFT_NODES + 1) * sizeof *e->draft.seen_top);
 	for (int i = 0; e->draft.branch && i < ENGINE_SPARE_PAGES; i++)
-		if (memory_table_open(&e->draft.branch[i], e->specs.n, max_blocks + DRAFT_MAX))
+		if (memory_table_open(&e->draft.branch[i], max_blocks + DRAFT_MAX))
 			return err_set(err, ERR_MEMORY, "no memory for block tables");
 	if (!e->plan.item || !e->draft.jobs || !e->draft.seen || !e->draft.branch ||
 		!e->draft.seen_row || !e->draft.seen_top)

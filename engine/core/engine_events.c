@@ -66,7 +66,7 @@ void engine_emit_memory(struct engine *e)
 		ev.u.memory = (struct ev_memory){ .memory = g,
 			.kind = s->kind->code,
 			.layers = s->n_layers,
-			.window = s->kind == &memory_window ? s->window : EV_NULL_I,
+			.window = s->window ? s->window : EV_NULL_I,
 			.pages = e->memory.pages[g].n_pages,
 			.page_size = e->memory.page_size,
 			.page_bytes = (int64_t)e->memory.pages[g].page_bytes };

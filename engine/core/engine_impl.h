@@ -229,6 +229,10 @@ int64_t engine_submit_owned(struct engine *e, const struct engine_request *q,
 /* The format that the option names. */
 bool engine_keeps_prefixes(const struct engine_options *o);
 enum k_cache engine_cache_format(const struct engine_options *o);
+/* Sets it in e->specs; refused where the kernels do not read it. */
+int engine_set_format(struct engine *e, const struct engine_options *o, struct err *err);
+/* What "auto" takes the CPU for; "": nothing that is asked for needs it. */
+const char *engine_needs_host(const struct engine_options *o);
 /* engine.c: allocates the pools of pages, at the start and for a new page size or format. */
 int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, struct err *err);
 void engine_close_pages(struct engine *e);

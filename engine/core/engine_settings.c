@@ -115,6 +115,39 @@ enum k_cache engine_cache_format(const struct engine_options *o)
 	return (enum k_cache)setting_choice(&engine_settings[ENGINE_AT_cache_format], o);
 }
 
+const char *engine_needs_host(const struct engine_options *o)
+{
+	return k_cache_bits((int32_t)engine_cache_format(o))
+			   ? "a cache format of codes, which the kernels of a GPU do not read"
+			   : "";
+}
+
+/* What chooses among keys or turns them against a query reads them as numbers. */
+static int check_codes(enum k_cache format, const struct visible *v, struct err *err)
+{
+	char policy[64];
+
+	if (!k_cache_bits((int32_t)format) || (!visible_picks(v) && !visible_policy_of(v)->turned))
+		return 0;
+	visible_print(v, policy, sizeof policy);
+	return err_set(err, ERR_USAGE,
+		"visible %s with cache-format %s: it reads keys as numbers, and these are codes; use one of "
+		"f16, f32, bf16 and e4m3, or another of full, window:N, sinks:N+window:N and the patterns",
+		policy, k_cache_name((int)format));
+}
+
+int engine_set_format(struct engine *e, const struct engine_options *o, struct err *err)
+{
+	if (e->kernels && !k_is_host(e->kernels) && *engine_needs_host(o))
+		return err_set(err, ERR_USAGE,
+			"cache-format %s: the kernels of a GPU do not read it; use --backend cpu, or one of f16, "
+			"f32, bf16 and e4m3",
+			o->cache_format);
+	if (check_codes(engine_cache_format(o), &e->forward.visible, err))
+		return -1;
+	return memory_set_format(&e->specs, engine_cache_format(o), err);
+}
+
 /* Keeps the number of pages and tokens; only the bytes of a page change. */
 int engine_apply_cache_format(struct engine *e, struct engine_options *to, struct err *err)
 {
@@ -127,8 +160,9 @@ int engine_apply_cache_format(struct engine *e, struct engine_options *to, struc
 		return err_set(err, ERR_USAGE,
 			"cache-format %s: this model has no keys and values: its layers keep states",
 			to->cache_format);
-	memory_set_format(&e->specs, engine_cache_format(to));
-	if (e->specs.group[0].kv.format == old.group[0].kv.format)
+	if (engine_set_format(e, to, err))
+		return -1;
+	if (memory_format(&e->specs) == memory_format(&old))
 		return 0;
 	if (remake_pages(e, e->memory.page_size, err)) {
 		e->specs = old;
@@ -192,6 +226,8 @@ int engine_apply_visible(struct engine *e, struct engine_options *to, struct err
 		return err_set(err, ERR_USAGE,
 			"visible %s: a GPU's kernels read all positions in sight; use --backend cpu",
 			to->visible);
+	if (check_codes(memory_format(&e->specs), &v, err))
+		return -1;
 	if (!visible_same(&v, &e->forward.visible))
 		prefix_clear(&e->prefix);
 	if (set_extents(e, visible_picks(&v), err))

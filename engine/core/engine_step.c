@@ -128,6 +128,8 @@ static void after_score(struct engine *e, const struct plan_item *item)
 	r->computed += item->n_rows;
 	if (r->computed == r->n_ids - 1)
 		engine_finish(e, r, EV_FINISH_end, NULL);
+	else
+		sched_register(&e->sched, r);
 }
 
 /* Repeats the draws of a recorded sequence: the tokens emitted are those drawn now. */

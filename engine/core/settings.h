@@ -164,8 +164,11 @@ struct setting {
 			"(stream: counted inside the cache), a pattern with gaps, or those that matter most to it")               \
 	X(CHOICE, cache_format, "f16", engine_apply_cache_format, .name = "cache-format",                                 \
 		.group = "Exactness", .when = SETTING_IDLE, .effect = SETTING_LOSSY,                                          \
-		.words = (const char *const[]){ K_CACHES(SETTING_CACHE_WORD) NULL },                                          \
-		.doc = "format of cached keys and values: 16 bits, as computed, its upper half, 8 bits")                      \
+		.words = (const char *const[]){ K_CACHES(SETTING_CACHE_WORD) K_CODED(SETTING_CACHE_WORD)                      \
+				NULL },                                                                                               \
+		.doc =                                                                                                        \
+			"format of cached keys and values: 16 bits, as computed, its upper half, 8 bits as a float or "           \
+			"with a scale, 4 and 2 bits with the newest tokens in 16")                                                \
 	X(FLOAT, skip_below, 0, engine_apply_skip, .name = "skip-below", .group = "Exactness",                            \
 		.arg = "X", .high = 1, .when = SETTING_IDLE, .effect = SETTING_LOSSY,                                         \
 		SETTING_WORDS("0", "0.01", "0.05"),                                                                           \

@@ -121,14 +121,14 @@ void net_begin(struct net *net)
 
 int32_t net_seq(struct net *net, const int32_t *table)
 {
-	for (int32_t g = 0; g < net->model.memory.n; g++)
+	for (int32_t g = 0; g < MEMORY_GROUPS; g++)
 		net->forward.pages[g][net->n_seqs] = table;
 	return net->n_seqs++;
 }
 
 int32_t net_seq_of(struct net *net, const struct memory_table *table)
 {
-	for (int32_t g = 0; g < net->model.memory.n; g++)
+	for (int32_t g = 0; g < MEMORY_GROUPS; g++)
 		net->forward.pages[g][net->n_seqs] = table->page[g];
 	return net->n_seqs++;
 }

@@ -43,7 +43,7 @@ static void attention_need(const void *params, struct forward_needs *n)
 {
 	const struct attention *a = params;
 
-	n->ops += 9 + 2 * a->head_norms + (a->post != NULL);
+	n->ops += 10 + 2 * a->head_norms + (a->post != NULL);
 	forward_widen(&n->kv_heads, a->n_kv_heads);
 	forward_widen(&n->q, a->n_heads * a->head_dim);
 	forward_widen(&n->kv, a->n_kv_heads * a->head_dim);
@@ -71,9 +71,19 @@ static float *add_head_norm(
 	return to;
 }
 
+/* Where the keys and values of the newest tokens are stored: in their group, or, where that is of
+ * codes by channel, in the one beside it. */
+static int32_t stored_in(const struct forward *f, const struct attention *a)
+{
+	const int32_t recent = f->store[a->group].recent;
+
+	return recent ? recent : a->group;
+}
+
 static void add_rope(struct forward *f, const struct attention *a, float *q, const float *k)
 {
 	const struct model_rope *t = &f->model->rope[a->rope];
+	const int32_t to = stored_in(f, a);
 	struct k_op *op = program_add(&f->program, K_OP_rope, K_STAGE_rope);
 
 	op->u.rope = (struct k_rope){ .q = q,
@@ -88,11 +98,29 @@ static void add_rope(struct forward *f, const struct attention *a, float *q, con
 		.layer = a->kv_layer,
 		.n = f->n_rows,
 		.rows = f->rows,
-		.pages = f->pages[a->group],
-		.kv = &f->store[a->group].kv,
+		.pages = f->pages[to],
+		.kv = &f->store[to].kv,
 		.nan_row = f->nan_row,
 		.also = f->also,
 		.n_also = f->n_also };
+}
+
+static void add_encode(struct forward *f, const struct attention *a)
+{
+	const int32_t from = stored_in(f, a);
+
+	if (from == a->group)
+		return;
+	program_add(&f->program, K_OP_encode, K_STAGE_rope)->u.encode =
+		(struct k_encode){ .layer = a->kv_layer,
+			.n = f->n_rows,
+			.rows = f->rows,
+			.also = f->also,
+			.n_also = f->n_also,
+			.recent_pages = f->pages[from],
+			.pages = f->pages[a->group],
+			.recent = &f->store[from].kv,
+			.kv = &f->store[a->group].kv };
 }
 
 /* A second query for the first positions, made of q before it is rotated; NULL: there is none. */
@@ -169,6 +197,10 @@ static void add_attention(struct forward *f, const struct attention *a, const fl
 		.pages = f->pages[a->group],
 		.kv = &f->store[a->group].kv,
 		.softcap = a->softcap };
+	if (stored_in(f, a) != a->group) {
+		op->u.attention.recent = &f->store[stored_in(f, a)].kv;
+		op->u.attention.recent_pages = f->pages[stored_in(f, a)];
+	}
 }
 
 static void attention_write(struct forward *f, const void *params)
@@ -188,6 +220,7 @@ static void attention_write(struct forward *f, const void *params)
 	q = add_head_norm(f, a->q_norm, f->q, f->q_normed, a->n_heads, a->head_dim);
 	sink_q = add_turn(f, a, q);
 	add_rope(f, a, q, add_head_norm(f, a->k_norm, f->k, f->k_normed, a->n_kv_heads, a->head_dim));
+	add_encode(f, a);
 	add_attention(f, a, q, sink_q, mixed);
 	if (f->n_observed)
 		forward_add_sparse(f, mixed, 0, false);

@@ -52,10 +52,46 @@ struct memory_specs memory_paged_specs(int32_t n_layers, int32_t n_kv_heads, int
 			.kv = { .n_kv_heads = n_kv_heads, .head_dim = head_dim } } };
 }
 
-void memory_set_format(struct memory_specs *m, enum k_cache format)
+/* The last positions of group g, in f16. What a row reads of them begins with a span. */
+static int32_t add_recent(struct memory_specs *m, int32_t g)
+{
+	struct memory_spec s = m->group[g];
+
+	s.kind = &memory_recent;
+	s.kv.format = K_CACHE_f16;
+	if (!s.window || s.window > K_RECENT + K_SPAN - 1)
+		s.window = K_RECENT + K_SPAN - 1;
+	m->group[m->n] = s;
+	return m->n++;
+}
+
+int memory_set_format(struct memory_specs *m, enum k_cache format, struct err *e)
+{
+	const bool by_channel = k_cache_by_channel((int32_t)format);
+	int32_t own = 0, keys = 0;
+
+	for (; own < m->n && m->group[own].kind != &memory_recent; own++)
+		keys += !m->group[own].kind->is_state;
+	if (by_channel && own + keys > MEMORY_GROUPS)
+		return err_set(e, ERR_USAGE,
+			"cache-format %s: the layers of this model keep %d kinds of memory, and with the last "
+			"tokens of each they are more than %d; q8 needs none",
+			k_cache_name((int)format), own, MEMORY_GROUPS);
+	m->n = own;
+	for (int32_t g = 0; g < own; g++)
+		if (!m->group[g].kind->is_state) {
+			m->group[g].kv.format = format;
+			m->group[g].recent = by_channel ? add_recent(m, g) : 0;
+		}
+	return 0;
+}
+
+enum k_cache memory_format(const struct memory_specs *m)
 {
 	for (int32_t g = 0; g < m->n; g++)
-		m->group[g].kv.format = format;
+		if (!m->group[g].kind->is_state)
+			return m->group[g].kv.format;
+	return K_CACHE_f16;
 }
 
 void memory_set_extents(struct memory_specs *m, bool extents)
@@ -85,6 +121,7 @@ static void store_fill(
 	s->kv.page_bytes = bytes;
 	s->kv.base = base;
 	s->state = (struct k_state){ .base = base, .page_bytes = bytes };
+	s->recent = spec->recent;
 }
 
 int memory_stores_open(struct memory_store *s, const struct memory_specs *specs,

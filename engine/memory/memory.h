@@ -43,17 +43,21 @@ struct memory_kind;
 struct memory_spec {
 	const struct memory_kind *kind;
 	int32_t n_layers;
-	struct k_kv kv;     /* paged, window: heads and their dimensions */
-	int32_t window;     /* window: positions that a row sees, its own the last */
+	struct k_kv kv;     /* of kinds that are no states: heads and their dimensions */
+	int32_t window;     /* window, recent: positions that a row sees, its own the last */
 	size_t state_bytes; /* recurrent: of all its layers */
+	/* where its format is by channel: the group that keeps its last positions in f16; else 0 */
+	int32_t recent;
 };
 struct memory_specs {
 	struct memory_spec group[MEMORY_GROUPS];
-	int32_t n;
+	int32_t n; /* those that layers joined, then those of memory_recent */
 	bool keep; /* keys and values stay until their sequence ends, seen or not */
 };
-/* The format of all keys and values. */
-void memory_set_format(struct memory_specs *m, enum k_cache format);
+/* The format of all keys and values. A format by channel adds a group to each that has any; -1 and
+ * an error: they are too many, and nothing was changed. */
+int memory_set_format(struct memory_specs *m, enum k_cache format, struct err *e);
+enum k_cache memory_format(const struct memory_specs *m);
 /* Whether pages have the extents of keys, where rows of a layer without a window choose. */
 void memory_set_extents(struct memory_specs *m, bool extents);
 /* The group that a layer of this spec belongs to, made if it is new. Groups are of one kind, one
@@ -64,8 +68,9 @@ int32_t memory_join(struct memory_specs *m, const struct memory_spec *layer, int
 
 /* The pages of a group, as kernels are given them. */
 struct memory_store {
-	struct k_kv kv;       /* paged, window */
+	struct k_kv kv;       /* of kinds that are no states */
 	struct k_state state; /* recurrent */
+	int32_t recent;       /* as in its memory_spec */
 };
 
 /* Without pools and readers: so many pages in each group, for whoever keeps track of them
@@ -120,8 +125,8 @@ int32_t memory_default_pages(
 /* One group of keys and values, for tests and for what counts pages alone. */
 struct memory_specs memory_paged_specs(int32_t n_layers, int32_t n_kv_heads, int32_t head_dim);
 
-/* Room for so many blocks; -1 if memory ran out. */
-int memory_table_open(struct memory_table *t, int32_t groups, int32_t most_blocks);
+/* Room for so many blocks of any group; -1 if memory ran out. */
+int memory_table_open(struct memory_table *t, int32_t most_blocks);
 void memory_table_close(struct memory_table *t);
 
 /* Pages of group g that a sequence of so many tokens has at once when a step computes `rows` of
@@ -214,7 +219,7 @@ struct memory_kind {
 size_t memory_keys_bytes(const struct memory_spec *s, int32_t page_size);
 int32_t memory_keys_see(
 	const struct memory_spec *s, const struct visible *v, int32_t pos, struct k_range *out);
-extern const struct memory_kind memory_paged, memory_window, memory_recurrent;
+extern const struct memory_kind memory_paged, memory_window, memory_recent, memory_recurrent;
 /* The table; ends with NULL. */
 extern const struct memory_kind *const memory_kinds[];
 /* By the code in the log; NULL: there is none. */

@@ -5,12 +5,12 @@
 
 #include "engine/memory/memory.h"
 
-int memory_table_open(struct memory_table *t, int32_t groups, int32_t most_blocks)
+int memory_table_open(struct memory_table *t, int32_t most_blocks)
 {
-	int32_t *all = malloc((size_t)groups * (size_t)most_blocks * sizeof *all);
+	int32_t *all = malloc(MEMORY_GROUPS * (size_t)most_blocks * sizeof *all);
 
 	memset(t, 0, sizeof *t);
-	for (int32_t g = 0; all && g < groups; g++)
+	for (int32_t g = 0; all && g < MEMORY_GROUPS; g++)
 		t->page[g] = all + (size_t)g * (size_t)most_blocks;
 	return all ? 0 : -1;
 }

@@ -341,8 +341,7 @@ static int open_memory(struct calibration *c, struct err *e)
 		return err_set(e, ERR_MEMORY, "no memory for %zu tokens of calibration", tokens);
 	for (int32_t i = 0; i < n_pages; i++)
 		c->pages[i] = i;
-	c->specs = m->memory;
-	memory_set_format(&c->specs, c->engine->specs.group[0].kv.format);
+	c->specs = c->engine->specs;
 	return memory_stores_open(
 		c->store, &c->specs, m->kernels, PAGE, n_pages, "the pages of a calibration text", e);
 }

@@ -33,22 +33,36 @@ int32_t forward_n_ranges(const struct forward *f, int32_t window)
 	return visible_n_ranges(&f->visible, window);
 }
 
+/* Positions of a list that are not before `from`. */
+static int32_t seen_from(const struct k_range *list, int32_t n, int32_t from)
+{
+	int32_t seen = 0;
+
+	for (int32_t i = 0; i < n; i++)
+		if (list[i].end > from)
+			seen += list[i].end - (list[i].first > from ? list[i].first : from);
+	return seen;
+}
+
 /* A request reads the positions that its first row sees, and one more for each further row. */
 static void sight_fill(struct forward *f, struct forward_sight *s)
 {
 	const struct visible full = { 0 };
-	const int32_t n = forward_n_ranges(f, s->window);
+	const int32_t n = forward_n_ranges(f, s->window), n_all = visible_n_ranges(&full, s->window);
 	struct k_range all[VISIBLE_RANGES];
 
-	s->positions = s->pairs = s->whole = 0;
+	s->positions = s->pairs = s->whole = s->recent = s->whole_recent = 0;
 	for (int32_t r = 0, item = 0; r < f->n_rows; r++) {
-		int32_t seen = visible_ranges(
-			&f->visible, s->window, f->rows[r].pos, s->ranges + (size_t)r * (size_t)n);
+		struct k_range *range = s->ranges + (size_t)r * (size_t)n;
+		const int32_t pos = f->rows[r].pos, from = k_coded_end(pos);
+		int32_t seen = visible_ranges(&f->visible, s->window, pos, range);
 		bool first = item < f->n_items && f->item_row[item] == r;
 
 		s->pairs += (uint64_t)seen;
 		s->positions += first ? (uint64_t)seen : 1;
-		s->whole += first ? (uint64_t)visible_ranges(&full, s->window, f->rows[r].pos, all) : 1;
+		s->whole += first ? (uint64_t)visible_ranges(&full, s->window, pos, all) : 1;
+		s->recent += first ? (uint64_t)seen_from(range, n, from) : 1;
+		s->whole_recent += first ? (uint64_t)seen_from(all, n_all, from) : 1;
 		item += first;
 	}
 }
@@ -172,7 +186,8 @@ static bool same_shape(const struct forward_shape *a, const struct forward_shape
 {
 	return a->rows == b->rows && a->out == b->out && a->observed == b->observed &&
 		   a->stride == b->stride && a->threshold == b->threshold && a->also == b->also &&
-		   a->layers == b->layers && a->least == b->least && visible_same(&a->visible, &b->visible);
+		   a->layers == b->layers && a->least == b->least && a->format == b->format &&
+		   visible_same(&a->visible, &b->visible);
 }
 
 static uint64_t version_of(struct forward *f, struct forward_shape s)
@@ -186,6 +201,17 @@ static uint64_t version_of(struct forward *f, struct forward_shape s)
 	return s.version;
 }
 
+/* Of all keys and values; some have more ops. */
+static enum k_cache format_of(const struct forward *f)
+{
+	enum k_cache format = K_CACHE_f16;
+
+	for (int32_t g = 0; g < f->model->memory.n; g++)
+		if (!f->model->memory.group[g].kind->is_state)
+			format = f->store[g].kv.format;
+	return format;
+}
+
 /* A program is kept while the shape of the step is the same: only the inputs and observations of
  * attention change. */
 static void prepare(struct forward *f)
@@ -195,6 +221,7 @@ static void prepare(struct forward *f)
 		.observed = f->n_observed,
 		.also = f->n_also,
 		.layers = f->n_layers,
+		.format = format_of(f),
 		.threshold = f->threshold,
 		.least = f->least,
 		.visible = f->visible };
@@ -206,7 +233,8 @@ static void prepare(struct forward *f)
 	s.stride = f->share_stride;
 	if (!f->program.version || s.rows != f->built.rows || s.out != f->built.out ||
 		s.also != f->built.also || s.layers != f->built.layers || s.least != f->built.least ||
-		!s.observed != !f->built.observed || !visible_same(&s.visible, &f->built.visible))
+		s.format != f->built.format || !s.observed != !f->built.observed ||
+		!visible_same(&s.visible, &f->built.visible))
 		write_program(f);
 	for (int32_t i = 0; i < f->program.n_ops; i++) {
 		struct k_op *op = &f->program.op[i];
@@ -228,7 +256,7 @@ void forward_chain(
 {
 	for (int32_t i = 0; i < n; i++)
 		f->rows[row + i] = (struct k_row){ .pos = pos + i, .seq = seq, .observe = -1 };
-	for (int32_t g = 0; g < f->model->memory.n; g++) {
+	for (int32_t g = 0; g < MEMORY_GROUPS; g++) {
 		f->pages[g][seq] = table;
 		if (f->state[g])
 			memory_chain(f->store[g].kv.page_size, table, pos, n, f->state[g] + row);

@@ -26,6 +26,7 @@ struct forward_stage {
  * unobserved steps alternate. */
 struct forward_shape {
 	int32_t rows, out, observed, stride, also, layers;
+	enum k_cache format;
 	float least;
 	struct visible visible;
 	float threshold;
@@ -83,11 +84,13 @@ struct forward_sight {
 	 * position */
 	uint64_t positions, pairs;
 	uint64_t whole; /* positions that attention would read if rows saw all */
+	/* of these positions, those that formats by channel keep in f16 */
+	uint64_t recent, whole_recent;
 };
 
 struct forward {
 	const struct model *model;
-	const struct memory_store *store; /* [model->memory.n] */
+	const struct memory_store *store; /* [MEMORY_GROUPS] */
 	int32_t max_rows, max_out, max_observed, max_also, max_groups;
 
 	/* what the caller fills in for a step, in memory shared with the kernels */

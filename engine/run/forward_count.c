@@ -16,16 +16,37 @@ static void count_matmul(const struct forward *f, struct k_op *op)
 	}
 }
 
-static void count_attention(const struct forward *f, struct k_op *op)
+/* Of 16 positions of all heads. */
+static uint64_t group_bytes(const struct k_kv *kv)
 {
-	const struct k_attention *a = &op->u.attention;
-	uint64_t width = (uint64_t)a->out.dim, kv = (uint64_t)(a->kv->n_kv_heads * a->kv->head_dim);
+	return (uint64_t)kv->n_kv_heads * (k_kv_group_bytes(kv, 0) + k_kv_group_bytes(kv, 1));
+}
+
+/* Of so many positions, `recent` of them at the end where formats by channel keep f16. */
+static uint64_t cache_bytes(const struct k_attention *a, uint64_t positions, uint64_t recent)
+{
+	const uint64_t coded = a->recent ? positions - recent : positions;
+
+	return (coded * group_bytes(a->kv) + (a->recent ? recent * group_bytes(a->recent) : 0)) /
+		   K_GROUP;
+}
+
+static const struct forward_sight *sight_of(const struct forward *f, const struct k_attention *a)
+{
 	const struct forward_sight *s = f->sight;
 
 	while (s->ranges != a->ranges)
 		s++;
-	kv *= 2 * (uint64_t)k_cache_bytes(a->kv->format);
-	op->bytes = s->positions * kv + (uint64_t)f->n_rows * width * 8;
+	return s;
+}
+
+static void count_attention(const struct forward *f, struct k_op *op)
+{
+	const struct k_attention *a = &op->u.attention;
+	const uint64_t width = (uint64_t)a->out.dim;
+	const struct forward_sight *s = sight_of(f, a);
+
+	op->bytes = cache_bytes(a, s->positions, s->recent) + (uint64_t)f->n_rows * width * 8;
 	op->ops = s->pairs * width * 4;
 }
 
@@ -33,21 +54,26 @@ static void count_attention(const struct forward *f, struct k_op *op)
  * request, by head, those of all its rows together; keys by the group, values by the position. */
 static uint64_t bytes_read(const struct forward *f, const struct k_attention *a)
 {
-	const uint64_t cell = (uint64_t)(a->kv->head_dim * k_cache_bytes(a->kv->format));
 	uint64_t n = 0;
 
 	for (int32_t i = 0; i < f->n_items * a->kv->n_kv_heads; i++) {
 		const int32_t item = i / a->kv->n_kv_heads, head = i % a->kv->n_kv_heads;
 		const int32_t end = item + 1 < f->n_items ? f->item_row[item + 1] : f->n_rows;
 		const int32_t groups = f->rows[end - 1].pos / K_GROUP + 1;
+		const int32_t coded_end = k_coded_end(f->rows[f->item_row[item]].pos);
 
 		memset(f->reads, 0, (size_t)groups * sizeof *f->reads);
 		for (int32_t r = f->item_row[item]; r < end; r++)
 			k_attention_reads(a, r, head, f->reads);
-		for (int32_t g = 0; g < groups; g++)
-			n += f->reads[g] ? (uint64_t)(K_GROUP + __builtin_popcount(f->reads[g])) : 0;
+		for (int32_t g = 0; g < groups; g++) {
+			const struct k_kv *kv = a->recent && g * K_GROUP >= coded_end ? a->recent : a->kv;
+			const uint64_t values = (uint64_t)__builtin_popcount(f->reads[g]);
+
+			if (values)
+				n += k_kv_group_bytes(kv, 0) + values * k_kv_group_bytes(kv, 1) / K_GROUP;
+		}
 	}
-	return n * cell;
+	return n;
 }
 
 void forward_count_read(struct forward *f)
@@ -56,18 +82,17 @@ void forward_count_read(struct forward *f)
 	for (int32_t i = 0; i < f->program.n_ops; i++) {
 		struct k_op *op = &f->program.op[i];
 		const struct k_attention *a = &op->u.attention;
-		const struct forward_sight *s = f->sight;
-		uint64_t kv, read;
+		const struct forward_sight *s;
+		uint64_t seen, read;
 
 		if (op->kind != K_OP_attention)
 			continue;
-		while (s->ranges != a->ranges)
-			s++;
-		kv = 2 * (uint64_t)(a->kv->n_kv_heads * a->kv->head_dim * k_cache_bytes(a->kv->format));
-		read = a->picked || a->comb ? bytes_read(f, a) : s->positions * kv;
-		op->bytes = op->bytes - s->positions * kv + read;
+		s = sight_of(f, a);
+		seen = cache_bytes(a, s->positions, s->recent);
+		read = a->picked || a->comb ? bytes_read(f, a) : seen;
+		op->bytes = op->bytes - seen + read;
 		f->kv_bytes += read;
-		f->kv_whole_bytes += s->whole * kv;
+		f->kv_whole_bytes += cache_bytes(a, s->whole, s->whole_recent);
 	}
 }
 
@@ -77,7 +102,7 @@ static void count_rope(struct k_op *op)
 	uint64_t n = (uint64_t)a->n, q = (uint64_t)a->n_heads * (uint64_t)a->kv->head_dim;
 	uint64_t kv = (uint64_t)(a->kv->n_kv_heads * a->kv->head_dim);
 
-	op->bytes = n * (q * 8 + kv * (8 + 2 * (uint64_t)k_cache_bytes(a->kv->format)));
+	op->bytes = n * (q * 8 + kv * 8 + group_bytes(a->kv) / K_GROUP);
 	op->ops = n * (q * 4 + kv * 3);
 }
 
@@ -98,6 +123,18 @@ static void count_pick(const struct forward *f, struct k_op *op)
 			op->ops += (uint64_t)(op->u.pick.n_heads * kv->head_dim * 2 * (pos / K_GROUP));
 		}
 	}
+}
+
+/* Groups of 16 positions that rows of the step end are read and written. */
+static void count_encode(struct k_op *op)
+{
+	const struct k_encode *a = &op->u.encode;
+	uint64_t n = 0;
+
+	for (int32_t r = 0; r < a->n; r++)
+		n += a->rows[r].pos % K_GROUP == K_GROUP - 1;
+	op->bytes = n * (group_bytes(a->recent) + group_bytes(a->kv));
+	op->ops = n * K_GROUP * 8 * (uint64_t)(a->kv->n_kv_heads * a->kv->head_dim);
 }
 
 static void count_values(struct k_op *op, struct k_count c)
@@ -145,6 +182,7 @@ void forward_count(const struct forward *f, struct k_op *op)
 	case K_OP_##name: count_values(op, k_##name##_count(&op->u.name)); break;
 		K_PLAIN_KINDS(X)
 #undef X
+	case K_OP_encode: count_encode(op); break;
 	case K_N_KINDS: break;
 	}
 }

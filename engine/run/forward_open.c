@@ -52,9 +52,9 @@ static void cut_shared(struct forward *f, struct cutter *c)
 	for (int32_t i = 0; i < f->needs.n_windows; i++)
 		f->sight[i].ranges = program_cut(c, rows * VISIBLE_RANGES, sizeof *f->sight[i].ranges);
 	f->item_row = program_cut(c, rows, sizeof *f->item_row);
-	for (int32_t g = 0; g < f->model->memory.n; g++) {
+	for (int32_t g = 0; g < MEMORY_GROUPS; g++) {
 		f->pages[g] = program_cut(c, rows, sizeof *f->pages[g]);
-		if (f->model->memory.group[g].kind->is_state)
+		if (g < f->model->memory.n && f->model->memory.group[g].kind->is_state)
 			f->state[g] = program_cut(c, rows, sizeof *f->state[g]);
 	}
 	f->out_row = program_cut(c, out, sizeof *f->out_row);

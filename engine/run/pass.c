@@ -12,7 +12,7 @@ void pass_close(struct pass *p)
 {
 	forward_close(&p->f);
 	if (p->model)
-		memory_stores_close(p->store, &p->model->memory, p->model->kernels);
+		memory_stores_close(p->store, &p->specs, p->model->kernels);
 	free(p->pages);
 }
 
@@ -52,12 +52,10 @@ static struct model *open_again(struct engine *e, struct err *err)
 int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *err)
 {
 	const struct model_config *c = &e->model->config;
-	struct memory_specs specs = e->model->memory;
 	struct model *m;
 
 	memset(p, 0, sizeof *p);
-	memory_set_format(&specs, e->specs.group[0].kv.format);
-	memory_set_extents(&specs, visible_picks(&e->forward.visible));
+	p->specs = e->specs;
 	if (n < 1 || n > e->info.ctx)
 		return err_set(err, ERR_USAGE, "a look at %d tokens: 1 to %d are possible", n, e->info.ctx);
 	p->model = m = k_is_host(e->kernels) ? e->model : open_again(e, err);
@@ -71,7 +69,7 @@ int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *err)
 	for (int32_t i = 0; i < p->n_pages; i++)
 		p->pages[i] = i;
 	p->table = p->pages;
-	if (memory_stores_open(p->store, &specs, p->model->kernels, PAGE, p->n_pages,
+	if (memory_stores_open(p->store, &p->specs, p->model->kernels, PAGE, p->n_pages,
 			"the pages of a deep look; look at an earlier position", err) ||
 		forward_open(&p->f, p->model, p->store,
 			(struct forward_sizes){ .rows = PASS_ROWS,

@@ -13,6 +13,7 @@ struct pass {
 	const struct model *model;
 	struct forward f;
 	struct memory_store store[MEMORY_GROUPS];
+	struct memory_specs specs;
 	int32_t *pages, n_pages;
 	const int32_t *table;
 	int32_t n;

@@ -87,7 +87,7 @@ struct request *request_new(
 	r->itl = malloc(((size_t)r->limit + 1) * sizeof *r->itl);
 	r->first_token_ns = r->queue_ns = EV_NULL_I;
 	if (!r->ids || !r->itl || !r->text ||
-		memory_table_open(&r->table, memory->spec.n, r->limit / memory->page_size + 2) ||
+		memory_table_open(&r->table, r->limit / memory->page_size + 2) ||
 		!copy_stops(r, spec->stop)) {
 		request_free(r);
 		return NULL;

@@ -36,32 +36,73 @@ static inline __m256 vec_e4m3(const uint8_t *b)
 	return _mm256_mul_ps(_mm256_cvtph_ps(_mm_or_si128(sign, rest)), _mm256_set1_ps(256));
 }
 
+static inline __m256 vec_q8(const int8_t *b)
+{
+	return _mm256_cvtepi32_ps(
+		_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)b)));
+}
+
+#define VEC_CODES __m256i
+
+static inline __m256i key_words_4(const unsigned char *at)
+{
+	return _mm256_loadu_si256((const __m256i *)(const void *)at);
+}
+
+static inline __m256i key_words_2(const unsigned char *at)
+{
+	return _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)at));
+}
+
+static inline __m256 vec_key_code(__m256i words, int j, int bits)
+{
+	const __m256i code = _mm256_srli_epi32(words, j * bits);
+
+	return _mm256_cvtepi32_ps(_mm256_and_si256(code, _mm256_set1_epi32((1 << bits) - 1)));
+}
+
+static inline __m256i value_words_4(const unsigned char *at, int shift)
+{
+	return _mm256_srl_epi32(key_words_4(at), _mm_cvtsi32_si128(shift));
+}
+
+static inline __m256i value_words_2(const unsigned char *at, int shift)
+{
+	return _mm256_srl_epi32(key_words_2(at), _mm_cvtsi32_si128(shift));
+}
+
+#define vec_value_code vec_key_code
+
 #include "kernels/cpu/attention_mix.h"
 
-#define MIXES(form, bytes, doc)                                                                    \
-	MIX(form, 1, 2)                                                                                \
-	MIX(form, 1, 4)                                                                                \
-	MIX(form, 1, 8)                                                                                \
-	MIX(form, 2, 2)                                                                                \
-	MIX(form, 2, 4)                                                                                \
-	MIX(form, 3, 2)                                                                                \
-	MIX(form, 3, 4)                                                                                \
-	MIX(form, 4, 2)                                                                                \
-	MIX(form, 5, 2)                                                                                \
-	MIX(form, 6, 2)
+/* Queries and vectors of the tiles that registers hold. */
+#define TILES(DO, form)                                                                            \
+	DO(form, 1, 2)                                                                                 \
+	DO(form, 1, 4)                                                                                 \
+	DO(form, 1, 8)                                                                                 \
+	DO(form, 2, 2)                                                                                 \
+	DO(form, 2, 4)                                                                                 \
+	DO(form, 3, 2)                                                                                 \
+	DO(form, 3, 4)                                                                                 \
+	DO(form, 4, 2)                                                                                 \
+	DO(form, 5, 2)                                                                                 \
+	DO(form, 6, 2)
+#define MIXES(form, bytes, doc) TILES(MIX, form)
 K_CACHES(MIXES)
+MIXES(q8, , )
+TILES(VALUES, 4)
+TILES(VALUES, 2)
+ALL_KEYS(4)
+ALL_KEYS(2)
 
-/* By format, queries, and lanes / 16. */
-#define TABLE(form, bytes, doc)                                                                    \
-	[K_CACHE_##form] = {                                                                           \
-		[1] = { NULL, mix_##form##_1_2, mix_##form##_1_4, NULL, mix_##form##_1_8 },                \
-		[2] = { NULL, mix_##form##_2_2, mix_##form##_2_4 },                                        \
-		[3] = { NULL, mix_##form##_3_2, mix_##form##_3_4 },                                        \
-		[4] = { NULL, mix_##form##_4_2 },                                                          \
-		[5] = { NULL, mix_##form##_5_2 },                                                          \
-		[6] = { NULL, mix_##form##_6_2 },                                                          \
-	},
-static mix_fn *const mix_table[K_N_CACHES][7][5] = { K_CACHES(TABLE) };
+/* By format or bits, queries, and lanes / 16. */
+#define ROWS(fn, form)                                                                             \
+	{                                                                                              \
+		[1] = { NULL, fn##_##form##_1_2, fn##_##form##_1_4, NULL, fn##_##form##_1_8 },             \
+		[2] = { NULL, fn##_##form##_2_2, fn##_##form##_2_4 },                                      \
+		[3] = { NULL, fn##_##form##_3_2, fn##_##form##_3_4 }, [4] = { NULL, fn##_##form##_4_2 },   \
+		[5] = { NULL, fn##_##form##_5_2 }, [6] = { NULL, fn##_##form##_6_2 },                      \
+	}
 static const int32_t mix_widths[7] = { 0, 64, 32, 32, 16, 16, 16 };
 
 #include "kernels/cpu/attention_body.h"

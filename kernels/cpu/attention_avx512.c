@@ -37,20 +37,83 @@ static inline __m512 vec_e4m3(const uint8_t *b)
 	return _mm512_mul_ps(_mm512_cvtph_ps(_mm256_or_si256(sign, rest)), _mm512_set1_ps(256));
 }
 
+static inline __m512 vec_q8(const int8_t *b)
+{
+	return _mm512_cvtepi32_ps(
+		_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)b)));
+}
+
+#define VEC_CODES __m512i
+
+static inline __m512i key_words_4(const unsigned char *at)
+{
+	return _mm512_loadu_si512(at);
+}
+
+static inline __m512i key_words_2(const unsigned char *at)
+{
+	return _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)at));
+}
+
+static inline __m512 vec_key_code(__m512i words, int j, int bits)
+{
+	const __m512i code = _mm512_srli_epi32(words, (unsigned)(j * bits));
+
+	return _mm512_cvtepi32_ps(_mm512_and_si512(code, _mm512_set1_epi32((1 << bits) - 1)));
+}
+
+/* Eight words twice: the lower half gives one code of each, the upper half the next. */
+static inline __m512i two_of(__m256i words, int bits, int shift)
+{
+	const __m512i low = _mm512_set1_epi32(shift), high = _mm512_set1_epi32(shift + bits);
+
+	return _mm512_srlv_epi32(
+		_mm512_broadcast_i64x4(words), _mm512_mask_mov_epi32(low, 0xff00, high));
+}
+
+static inline __m512i value_words_4(const unsigned char *at, int shift)
+{
+	return two_of(_mm256_loadu_si256((const __m256i *)(const void *)at), 4, shift);
+}
+
+static inline __m512i value_words_2(const unsigned char *at, int shift)
+{
+	return two_of(
+		_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)at)), 2, shift);
+}
+
+static inline __m512 vec_value_code(__m512i words, int v, int bits)
+{
+	return vec_key_code(words, 2 * v, bits);
+}
+
 #include "kernels/cpu/attention_mix.h"
 
-#define MIXES(form, nq) MIX(form, nq, 1) MIX(form, nq, 2) MIX(form, nq, 4)
-#define ALL(form, bytes, doc)                                                                      \
-	MIXES(form, 1) MIXES(form, 2) MIXES(form, 3) MIXES(form, 4) MIXES(form, 5) MIXES(form, 6)
-K_CACHES(ALL)
+/* Queries and vectors of the tiles that registers hold. */
+#define TILES_OF(DO, form, nq) DO(form, nq, 1) DO(form, nq, 2) DO(form, nq, 4)
+#define TILES(DO, form)                                                                            \
+	TILES_OF(DO, form, 1)                                                                          \
+	TILES_OF(DO, form, 2)                                                                          \
+	TILES_OF(DO, form, 3)                                                                          \
+	TILES_OF(DO, form, 4)                                                                          \
+	TILES_OF(DO, form, 5)                                                                          \
+	TILES_OF(DO, form, 6)
+#define MIXES(form, bytes, doc) TILES(MIX, form)
+K_CACHES(MIXES)
+MIXES(q8, , )
+TILES(VALUES, 4)
+TILES(VALUES, 2)
+ALL_KEYS(4)
+ALL_KEYS(2)
 
-/* By format, queries, and lanes / 16. */
-#define ROW(form, nq)                                                                              \
-	[nq] = { NULL, mix_##form##_##nq##_1, mix_##form##_##nq##_2, NULL, mix_##form##_##nq##_4 }
-#define TABLE(form, bytes, doc)                                                                    \
-	[K_CACHE_##form] = { ROW(form, 1), ROW(form, 2), ROW(form, 3), ROW(form, 4), ROW(form, 5),     \
-		ROW(form, 6) },
-static mix_fn *const mix_table[K_N_CACHES][7][5] = { K_CACHES(TABLE) };
+/* By format or bits, queries, and lanes / 16. */
+#define ROW(fn, form, nq)                                                                          \
+	[nq] = { NULL, fn##_##form##_##nq##_1, fn##_##form##_##nq##_2, NULL, fn##_##form##_##nq##_4 }
+#define ROWS(fn, form)                                                                             \
+	{                                                                                              \
+		ROW(fn, form, 1), ROW(fn, form, 2), ROW(fn, form, 3), ROW(fn, form, 4), ROW(fn, form, 5),  \
+			ROW(fn, form, 6),                                                                      \
+	}
 static const int32_t mix_widths[7] = { 0, 64, 64, 64, 64, 64, 64 };
 
 #include "kernels/cpu/attention_body.h"

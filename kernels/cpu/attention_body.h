@@ -1,18 +1,23 @@
 /* Attention (rule 11) for one instruction set: included after the definitions that attention_mix.h
- * needs, and those of mix_table (by format, queries and lanes / 16) and mix_widths (the most lanes
- * a tile of nq queries takes). attention_plan.h assigns work to threads. Thread: called by all
+ * needs, and those of ROWS (the tiles by queries and lanes / 16) and mix_widths (the most lanes a
+ * tile of nq queries takes). attention_plan.h assigns work to threads. Thread: called by all
  * threads of a pool; op->ticket counts those that have ended, and then the merge. */
 #include "kernels/cpu/attention_plan.h"
 #include "kernels/cpu/avx2.h"
+#include "kernels/format/codes.h"
+
+#define TABLE(form, bytes, doc) [K_CACHE_##form] = ROWS(mix, form),
+static mix_fn *const mix_table[K_N_CACHES][7][5] = { K_CACHES(TABLE) TABLE(q8, , ) };
 
 /* The positions of a span that the rows of an item see. */
 struct seen {
 	struct k_bits row[ATTEND_QUERIES], any;
 };
 
-/* Where the keys and the values of a span's groups are. NULL: no row sees a position of the
- * group. */
+/* Where the keys and the values of a span's groups are, all in one cache. NULL: no row sees a
+ * position of the group. */
 struct groups {
+	const struct k_kv *kv;
 	const unsigned char *key[K_SPAN_GROUPS], *value[K_SPAN_GROUPS];
 };
 
@@ -27,33 +32,37 @@ struct work {
 	bool ahead; /* next is known */
 };
 
-/* Finds the groups of a span of an item, within its hull, that some row reads. */
+/* Finds the groups of a span of an item, within its hull, that some row reads. A span is either
+ * before coded_end or not: that is a multiple of spans. */
 static void find_groups(
 	const struct attend_plan *p, const struct attend_item *item, int32_t span, struct groups *out)
 {
-	const struct k_kv *kv = p->a->kv;
-	const int32_t *pages = p->a->pages[p->a->rows[item->row].seq];
-	const size_t bytes = (size_t)(kv->head_dim * k_cache_bytes(kv->format)); /* of a token */
-	int32_t block = span * K_SPAN / kv->page_size, token = span * K_SPAN % kv->page_size, at = -1;
-	const unsigned char *key = NULL, *value = NULL; /* of the page of block `at` */
+	const struct k_attention *a = p->a;
+	const bool recent = a->recent && span * K_SPAN >= item->coded_end;
+	const struct k_kv *kv = recent ? a->recent : a->kv;
+	const int32_t *pages = (recent ? a->recent_pages : a->pages)[a->rows[item->row].seq];
+	const size_t k_bytes = k_kv_group_bytes(kv, 0), v_bytes = k_kv_group_bytes(kv, 1);
+	int32_t block = span * K_SPAN / kv->page_size, at = -1;
+	int32_t in = span * K_SPAN % kv->page_size / K_GROUP; /* group of the page */
+	const unsigned char *key = NULL, *value = NULL;       /* of the page of block `at` */
 	uint32_t picked = 0;
 
+	out->kv = kv;
 	for (int32_t r = item->row; r < item->row + item->n_rows; r++)
-		picked |= k_picked(p->a, r, item->kv_head, span);
+		picked |= k_picked(a, r, item->kv_head, span);
 	for (int32_t g = 0; g < K_SPAN_GROUPS; g++) {
 		const int32_t pos = span * K_SPAN + g * K_GROUP;
 		const bool met = picked >> g & 1 && k_hull_meets(&item->seen, pos, pos + K_GROUP);
 
 		if (met && at != block) {
 			at = block;
-			key = pages[at] < 0 ? NULL : k_kv_at(kv, pages[at], p->a->layer, 0, item->kv_head);
-			value = pages[at] < 0 ? NULL : k_kv_at(kv, pages[at], p->a->layer, 1, item->kv_head);
+			key = pages[at] < 0 ? NULL : k_kv_at(kv, pages[at], a->layer, 0, item->kv_head);
+			value = pages[at] < 0 ? NULL : k_kv_at(kv, pages[at], a->layer, 1, item->kv_head);
 		}
-		out->key[g] = met && key ? key + (size_t)token * bytes : NULL;
-		out->value[g] = met && value ? value + (size_t)token * bytes : NULL;
-		token += K_GROUP;
-		block += token == kv->page_size;
-		token = token == kv->page_size ? 0 : token;
+		out->key[g] = met && key ? key + (size_t)in * k_bytes : NULL;
+		out->value[g] = met && value ? value + (size_t)in * v_bytes : NULL;
+		in = (in + 1) % (kv->page_size / K_GROUP);
+		block += !in;
 	}
 }
 
@@ -86,12 +95,22 @@ struct value_runs {
 	const unsigned char *value[MIX_RUNS], *next[MIX_RUNS];
 };
 
+/* Bytes of a token's values, or of their codes. */
+static size_t value_bytes(const struct k_kv *kv)
+{
+	const int32_t bits = k_cache_bits(kv->format), dim = kv->head_dim;
+
+	return (size_t)(k_cache_by_channel(kv->format) ? k_up(dim, K_CODED_DIMS) / 8 * bits
+					: bits                         ? dim
+												   : dim * k_cache_bytes(kv->format));
+}
+
 static void find_runs(const struct work *w, struct value_runs *v)
 {
-	const size_t bytes = (size_t)k_cache_bytes(w->plan->a->kv->format);
+	const size_t bytes = value_bytes(w->here.kv);
 
 	v->b.n_runs = 0;
-	v->b.stride = (size_t)w->plan->a->kv->head_dim;
+	v->b.stride = (size_t)w->here.kv->head_dim;
 	for (int32_t g = 0; g < K_SPAN_GROUPS; g++) {
 		const uint32_t seen = k_bits_group(&w->seen.any, g);
 		const unsigned char *next = w->ahead && w->next.key[g] ? w->next.key[g] : w->here.value[g];
@@ -103,22 +122,22 @@ static void find_runs(const struct work *w, struct value_runs *v)
 			n = __builtin_ctz(~(seen >> t));
 			v->b.at[i].k = g * K_GROUP + t;
 			v->b.at[i].n = n;
-			v->value[i] = w->here.value[g] + (size_t)t * v->b.stride * bytes;
+			v->value[i] = w->here.value[g] + (size_t)t * bytes;
 			v->next[i] = next;
 		}
 	}
 }
 
-/* o [nq, head_dim] = the span's weighted sums of values; p: [nq, 128]. Where one row sees a
- * position that another does not, the other's p is +0, which changes at most the sign of a zero
- * (rule 11). */
-static void span_values(
-	struct value_runs *v, const struct k_kv *kv, int32_t nq, const float *p, float *o)
+/* o [nq, head_dim] = the span's weighted sums of values, from dimension `first` on; p: [nq, 128].
+ * Where one row sees a position that another does not, the other's p is +0, which changes at most
+ * the sign of a zero (rule 11). */
+static void span_values(struct value_runs *v, const struct k_kv *kv, int32_t nq, int32_t first,
+	int32_t n_dims, const float *p, float *o)
 {
-	const int32_t head_dim = kv->head_dim, bytes = k_cache_bytes(kv->format);
+	const int32_t head_dim = kv->head_dim, bytes = mix_bytes(kv);
 
-	for (int32_t d = 0, n; d < head_dim; d += 16 * n) {
-		n = tile_of((head_dim - d) / 16, nq);
+	for (int32_t d = first, n; d < first + n_dims; d += 16 * n) {
+		n = tile_of((first + n_dims - d) / 16, nq);
 		for (int32_t r = 0; r < v->b.n_runs; r++)
 			for (int32_t i = 0; i < n; i++) {
 				v->b.at[r].ptr[i] = v->value[r] + (d + 16 * i) * bytes;
@@ -205,6 +224,8 @@ static inline __attribute__((always_inline)) float span_softmax(float *s, const 
 	return l;
 }
 
+#include "kernels/cpu/attention_codes.h"
+
 /* Computes the current span, `span`, for all queries of the item: m, l, o (and p) at index `at` of
  * the store. */
 static void do_span(const struct work *w, int32_t span, int32_t at, int32_t at_part)
@@ -220,7 +241,7 @@ static void do_span(const struct work *w, int32_t span, int32_t at, int32_t at_p
 		int32_t nq =
 			w->item->n_queries - q < ATTEND_QUERIES ? w->item->n_queries - q : ATTEND_QUERIES;
 
-		span_scores(w, q, nq, s + q * K_SPAN);
+		any_scores(w, q, nq, s + q * K_SPAN);
 		sink_scores(w, span, q, nq, s + q * K_SPAN);
 		for (int32_t i = q; i < q + nq; i++) {
 			const struct k_bits *seen = &w->seen.row[i / p->n_rep], *any = &w->seen.any;
@@ -232,76 +253,12 @@ static void do_span(const struct work *w, int32_t span, int32_t at, int32_t at_p
 					? span_softmax(s + i * K_SPAN, seen, any, true, p->a->softcap, m, sums)
 					: span_softmax(s + i * K_SPAN, seen, any, false, p->a->softcap, m, sums);
 		}
-		span_values(&runs, p->a->kv, nq, s + q * K_SPAN,
+		any_values(w, &runs, nq, s + q * K_SPAN,
 			st->part_o + ((size_t)at_part * (size_t)p->max_queries + (size_t)q) * head_dim);
 	}
 }
 
-/* Rule 11's merge of eight queries' sums: the new maxima and L, and the factors of both sides. */
-static inline void merge_sums(
-	float *max, float *l, const float *m, const float *part_l, float *c, float *e)
-{
-	__m256 vmax = _mm256_loadu_ps(max), vm = _mm256_loadu_ps(m), n = _mm256_max_ps(vmax, vm);
-	__m256 vc = v_exp(_mm256_sub_ps(vmax, n)), ve = v_exp(_mm256_sub_ps(vm, n));
-
-	_mm256_storeu_ps(
-		l, _mm256_fmadd_ps(vc, _mm256_loadu_ps(l), _mm256_mul_ps(ve, _mm256_loadu_ps(part_l))));
-	_mm256_storeu_ps(max, n);
-	_mm256_storeu_ps(c, vc);
-	_mm256_storeu_ps(e, ve);
-}
-
-static inline void merge_values(float *o, const float *part, float c, float e, int32_t head_dim)
-{
-	for (int32_t i = 0; i < head_dim; i += 8) {
-		__m256 v = _mm256_mul_ps(_mm256_set1_ps(e), _mm256_loadu_ps(part + i));
-
-		_mm256_storeu_ps(o + i, _mm256_fmadd_ps(_mm256_set1_ps(c), _mm256_loadu_ps(o + i), v));
-	}
-}
-
-/* Merges eight queries from q0 on. The sum of a span that a row sees is at least 1, or NaN, and so
- * is any merged sum: 0 means that the row sees nothing of the span, or has seen nothing yet; then
- * the other side is copied. */
-static void merge_eight(const struct attend_plan *p, const struct attend_item *item,
-	const struct attend_store *to, const struct attend_store *from, int32_t at, int32_t at_part,
-	int32_t q0)
-{
-	const int32_t head_dim = p->a->kv->head_dim;
-	const float *m = from->m + at * p->stride + q0,
-				*part_l = from->part_l + at_part * p->stride + q0;
-	float max[8], l[8], c[8], e[8];
-
-	memcpy(max, to->max + q0, sizeof max);
-	memcpy(l, to->l + q0, sizeof l);
-	merge_sums(max, l, m, part_l, c, e);
-	for (int32_t q = q0; q < item->n_queries && q < q0 + 8; q++) {
-		const float *part = from->part_o + ((size_t)at_part * (size_t)p->max_queries + (size_t)q) *
-											   (size_t)head_dim;
-		float *o = to->o + (size_t)q * (size_t)head_dim;
-
-		if (part_l[q - q0] == 0)
-			continue;
-		if (to->l[q] == 0) {
-			memcpy(o, part, (size_t)head_dim * sizeof *o);
-			to->max[q] = m[q - q0];
-			to->l[q] = part_l[q - q0];
-		} else {
-			merge_values(o, part, c[q - q0], e[q - q0], head_dim);
-			to->max[q] = max[q - q0];
-			to->l[q] = l[q - q0];
-		}
-	}
-}
-
-/* Merges the span at index `at` (its sums: at_part) of `from`. */
-static void merge_span(const struct attend_plan *p, const struct attend_item *item,
-	const struct attend_store *to, const struct attend_store *from, int32_t at, int32_t at_part)
-{
-	for (int32_t q = 0; q < item->n_queries; q += 8)
-		merge_eight(p, item, to, from, at, at_part, q);
-}
-
+#include "kernels/cpu/attention_merge.h"
 #include "kernels/cpu/attention_observe.h"
 
 /* All spans of the item are merged in `st`: writes the results except the observations. */

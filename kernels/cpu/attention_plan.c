@@ -1,5 +1,12 @@
 /* See attention_plan.h. Thread: called by all threads of a pool; no state. */
 #include "kernels/cpu/attention_plan.h"
+#include "kernels/format/codes.h"
+
+/* Positions that row r reads as codes by channel, from 0 on. */
+static int32_t coded_end(const struct attend_plan *p, int32_t r)
+{
+	return p->a->recent ? k_coded_end(p->a->rows[r].pos) : 0;
+}
 
 /* Rows of the tile that begins at row r. */
 static int32_t tile_rows(const struct attend_plan *p, int32_t r)
@@ -7,7 +14,8 @@ static int32_t tile_rows(const struct attend_plan *p, int32_t r)
 	const struct k_row *rows = p->a->rows;
 	int32_t n = 1;
 
-	while (n < p->rows_per_tile && r + n < p->a->n && rows[r + n].seq == rows[r].seq)
+	while (n < p->rows_per_tile && r + n < p->a->n && rows[r + n].seq == rows[r].seq &&
+		   coded_end(p, r + n) == coded_end(p, r))
 		n++;
 	return n;
 }
@@ -16,6 +24,7 @@ static void fill_item(const struct attend_plan *p, struct attend_item *item)
 {
 	item->n_rows = tile_rows(p, item->row);
 	item->n_queries = item->n_rows * p->n_rep;
+	item->coded_end = coded_end(p, item->row);
 	item->seen = (struct k_hull){ 0 };
 	for (int32_t r = item->row; r < item->row + item->n_rows; r++)
 		k_hull_row(&item->seen, p->a, r);
@@ -77,6 +86,14 @@ static float *take(float **at, size_t n)
 	return p;
 }
 
+/* Floats that a tile's queries or probabilities take with scales of codes in them. */
+static int32_t fold_floats(const struct attend_plan *p)
+{
+	const int32_t dim = p->a->kv->head_dim;
+
+	return k_cache_bits(p->a->kv->format) ? ATTEND_QUERIES * (dim > K_SPAN ? dim : K_SPAN) : 0;
+}
+
 /* Lays out one store from *at on. */
 static struct attend_store lay_out(const struct attend_plan *p, float **at, bool tail)
 {
@@ -88,6 +105,7 @@ static struct attend_store lay_out(const struct attend_plan *p, float **at, bool
 	s.q = take(at, queries * head_dim);
 	s.sink_q = p->a->sink_q ? take(at, queries * head_dim) : NULL;
 	s.s = take(at, queries * K_SPAN);
+	s.fold = take(at, (size_t)fold_floats(p));
 	s.o = take(at, queries * head_dim);
 	s.max = take(at, stride);
 	s.l = take(at, stride);
@@ -113,8 +131,8 @@ static double floats_needed(const struct attend_plan *p)
 	double q = p->max_queries, d = p->a->kv->head_dim, spans = p->max_spans, tail = p->max_tail;
 	double kept = p->stride + (p->observed ? q * (K_SPAN + K_SPAN / K_GROUP) : 0);
 
-	return 2 * (q * (3 * d + K_SPAN) + 2 * p->stride + 10 * 16) + q * d + p->stride + spans * kept +
-		   tail * (q * d + p->stride + kept);
+	return 2 * (q * (3 * d + K_SPAN) + 2 * p->stride + fold_floats(p) + 10 * 16) + q * d +
+		   p->stride + spans * kept + tail * (q * d + p->stride + kept);
 }
 
 bool attend_plan(struct attend_plan *p, const struct k_attention *a, int n_threads)

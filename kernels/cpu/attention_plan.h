@@ -38,6 +38,7 @@ struct attend_item {
 	int32_t n_spans;
 	int64_t first_unit;
 	struct k_hull seen; /* by its rows */
+	int32_t coded_end;  /* positions that its rows read as codes by channel */
 };
 
 /* A thread's share of one item: units lo … hi - 1. */
@@ -51,6 +52,7 @@ struct attend_store {
 	float *q;       /* [max_queries, head_dim] */
 	float *sink_q;  /* likewise, for the first positions; NULL: q */
 	float *s;       /* [max_queries, 128] scores of the current span, where p is not kept */
+	float *fold;    /* [queries of a tile, head_dim or 128] with scales of codes */
 	float *o;       /* [max_queries, head_dim] merged so far */
 	float *max, *l; /* [stride] */
 	float *part_o;  /* [spans, max_queries, head_dim]: 1 span at the head of an item, all of a tail

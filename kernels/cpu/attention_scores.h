@@ -1,17 +1,26 @@
 /* The scores of a span with the queries of an item. Part of attention_body.h. Thread: as there. */
 
-/* Scores of nq queries (at most ATTEND_QUERIES) with the groups of the span that rows see in part
- * or whole. s: [nq, 128]. */
-static void span_scores(const struct work *w, int32_t query, int32_t nq, float *s)
+/* Bytes of what the tiles of mix_table read at a time. */
+static int32_t mix_bytes(const struct k_kv *kv)
 {
-	const int32_t head_dim = w->plan->a->kv->head_dim;
+	return kv->format == K_CACHE_q8 ? 1 : k_cache_bytes(kv->format);
+}
+
+/* Scores of nq queries (at most ATTEND_QUERIES) with the groups of the span that rows see in part
+ * or whole, by the dimensions from `first` on. s: [nq, 128]. */
+static void span_scores(
+	const struct work *w, int32_t query, int32_t nq, int32_t first, int32_t n_dims, float *s)
+{
+	const struct k_kv *kv = w->here.kv;
+	const int32_t head_dim = kv->head_dim;
+	const size_t before = (size_t)(first * K_GROUP) * (size_t)mix_bytes(kv);
 	const float *q = w->store.q + (size_t)query * (size_t)head_dim;
 	struct mix_lanes b;
 
 	b.n_runs = 1;
 	b.stride = K_GROUP;
-	b.at[0].k = 0;
-	b.at[0].n = head_dim;
+	b.at[0].k = first;
+	b.at[0].n = n_dims;
 	for (int32_t g = 0, n; g < K_SPAN_GROUPS; g += n) {
 		int32_t left = 0;
 
@@ -21,10 +30,10 @@ static void span_scores(const struct work *w, int32_t query, int32_t nq, float *
 		if (!left)
 			continue;
 		for (int32_t i = 0; i < n; i++) {
-			b.at[0].ptr[i] = w->here.key[g + i];
-			b.at[0].ahead[i] = w->here.value[g + i];
+			b.at[0].ptr[i] = w->here.key[g + i] + before;
+			b.at[0].ahead[i] = w->here.value[g + i] + before;
 		}
-		mix_table[w->plan->a->kv->format][nq][n](&b, q, (size_t)head_dim, s + g * K_GROUP, K_SPAN);
+		mix_table[kv->format][nq][n](&b, q, (size_t)head_dim, s + g * K_GROUP, K_SPAN);
 	}
 }
 

@@ -52,11 +52,11 @@ static inline __attribute__((always_inline)) void k_rope_walk(const struct k_op 
 }
 
 /* A head of a row, as computed and in the cache: dimension i of the key is element k_at + i *
- * K_GROUP of k_out, that of the value v_at + i of v_out. */
+ * K_GROUP of the group at k_out, that of the value v_at + i of v_out. */
 struct k_rope_slot {
 	const float *k, *v; /* [head_dim] */
 	void *k_out, *v_out;
-	size_t k_at, v_at;
+	size_t k_at, v_at; /* k_at: the token's place in the group */
 };
 
 static inline struct k_rope_slot k_rope_slot(
@@ -65,15 +65,16 @@ static inline struct k_rope_slot k_rope_slot(
 	const struct k_row *row = a->rows + r;
 	const size_t head_dim = (size_t)a->kv->head_dim;
 	const int32_t page = a->pages[seq][row->pos / a->kv->page_size];
-	const size_t token = (size_t)(row->pos % a->kv->page_size);
+	const int32_t group = row->pos % a->kv->page_size / K_GROUP;
+	const size_t token = (size_t)(row->pos % K_GROUP);
 	const size_t from = ((size_t)r * (size_t)a->kv->n_kv_heads + (size_t)head) * head_dim;
 
 	return (struct k_rope_slot){
 		.k = a->k + from,
 		.v = a->v + from,
-		.k_out = k_kv_at(a->kv, page, a->layer, 0, head),
-		.v_out = k_kv_at(a->kv, page, a->layer, 1, head),
-		.k_at = token / K_GROUP * head_dim * K_GROUP + token % K_GROUP,
+		.k_out = k_kv_group(a->kv, page, a->layer, 0, head, group),
+		.v_out = k_kv_group(a->kv, page, a->layer, 1, head, group),
+		.k_at = token,
 		.v_at = token * head_dim,
 	};
 }

@@ -42,6 +42,16 @@ static bool claim(struct walk *w, unsigned op, unsigned n, int *part)
 #ifndef K_SMALL_VALUES
 #define K_SMALL_VALUES 4096
 #endif
+/* No row ends a group: there is nothing to encode. */
+static bool ends_none(const struct k_encode *a)
+{
+	bool none = true;
+
+	for (int32_t r = 0; r < a->n; r++)
+		none = none && a->rows[r].pos % K_GROUP != K_GROUP - 1;
+	return none;
+}
+
 static bool is_small(const struct k_op *op)
 {
 	switch (op->kind) {
@@ -55,6 +65,7 @@ static bool is_small(const struct k_op *op)
 	case K_OP_extent:
 		return op->u.extent.n * op->u.extent.kv->n_kv_heads * op->u.extent.kv->head_dim <=
 			   K_SMALL_VALUES / K_GROUP;
+	case K_OP_encode: return ends_none(&op->u.encode);
 	default: return false;
 	}
 }

@@ -43,6 +43,7 @@
 #define K_HOST_KINDS(X)                                                                            \
 	X(extent)                                                                                      \
 	X(pick)                                                                                        \
-	X(turn)
+	X(turn)                                                                                        \
+	X(encode)
 
 #endif

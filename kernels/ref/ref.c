@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "kernels/arith.h"
-#include "kernels/format/cache.h"
+#include "kernels/format/codes.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/rope_walk.h"
 
@@ -14,11 +14,23 @@ const char *k_cache_name(int format)
 {
 	static const char *const names[] = {
 #define X(name, bytes, doc) #name,
-		K_CACHES(X)
+		K_CACHES(X) K_CODED(X)
 #undef X
 	};
 
 	return format >= 0 && format < K_N_CACHES ? names[format] : NULL;
+}
+
+size_t k_kv_group_bytes(const struct k_kv *kv, int v)
+{
+	const int32_t bits = k_cache_bits(kv->format), dim = kv->head_dim;
+
+	if (!bits)
+		return (size_t)(K_GROUP * dim * k_cache_bytes(kv->format));
+	if (!k_cache_by_channel(kv->format))
+		return (size_t)(K_GROUP * (dim + 2 * (k_up(dim, K_Q8_DIMS) / K_Q8_DIMS)));
+	return v ? (size_t)(k_up(dim, K_CODED_DIMS) / K_CODED_DIMS * K_GROUP * (8 * bits + 4))
+			 : (size_t)(k_up(dim, 8) * (2 * bits + 4));
 }
 
 const struct k_type_info k_types[K_N_TYPES] = {
@@ -145,13 +157,43 @@ void k_ref_note_nan(k_atomic_int *nan_row, int32_t r)
 		;
 }
 
+/* A head's codes of q8, of which those of neighbours are `stride` apart; true: x has a NaN, for
+ * which 0 is stored. */
+static bool append_q8(
+	const float *x, int32_t n, void *group, int32_t token, int32_t from, int32_t stride)
+{
+	bool nan = false;
+
+	for (int32_t first = 0; first < n; first += K_Q8_DIMS) {
+		const int32_t size = n - first < K_Q8_DIMS ? n - first : K_Q8_DIMS;
+		int8_t code[K_Q8_DIMS];
+		float y[K_Q8_DIMS];
+
+		for (int32_t i = 0; i < size; i++) {
+			const float z = x[first + i];
+
+			nan = nan || z != z;
+			y[i] = z != z ? 0 : z;
+		}
+		k_q8_scales(group, n, first / K_Q8_DIMS)[token] = k_q8_round(y, size, code);
+		for (int32_t i = 0; i < size; i++)
+			((int8_t *)group)[from + (first + i) * stride] = code[i];
+	}
+	return nan;
+}
+
 void k_ref_append(
 	const struct k_rope *a, int32_t r, const struct k_rope_slot *at, const float *rotated)
 {
 	const enum k_cache format = a->kv->format;
+	const int32_t n = a->kv->head_dim, token = (int32_t)at->k_at;
 	bool nan = false;
 
-	for (int32_t i = 0; i < a->kv->head_dim; i++) {
+	if (format == K_CACHE_q8) {
+		nan = append_q8(rotated, n, at->k_out, token, token, K_GROUP);
+		nan = append_q8(at->v, n, at->v_out, token, token * n, 1) || nan;
+	}
+	for (int32_t i = 0; i < n && format < K_N_UNCODED; i++) {
 		const float k = rotated[i], v = at->v[i];
 
 		nan = nan || k != k || v != v;

@@ -3,37 +3,80 @@
  * position, so the bits depend only on the visible tokens. Thread: called by all threads of a pool;
  * no state. */
 #include "kernels/arith.h"
-#include "kernels/format/cache.h"
+#include "kernels/format/codes.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/visible.h"
 
-/* Where the keys and values of one row's kv head are, and what the row sees. */
+/* What one row's head reads, and what the row sees. */
 struct view {
 	const struct k_attention *a;
-	const int32_t *pages;
 	const float *q, *sink_q;
-	int32_t row, kv_head, pos;
+	int32_t row, kv_head, pos, seq;
+	int32_t coded_end; /* positions before it are read as codes by channel */
 };
 
-/* Dimension i of the key (want_v = 0) or the value at pos. */
-static float cached(const struct view *v, int32_t pos, int want_v, int32_t i)
-{
-	const struct k_kv *kv = v->a->kv;
-	const size_t token = (size_t)(pos % kv->page_size), dim = (size_t)kv->head_dim;
-	const void *at = k_kv_at(kv, v->pages[pos / kv->page_size], v->a->layer, want_v, v->kv_head);
+/* The group of a position. */
+struct group {
+	const struct k_kv *kv;
+	void *k, *v;
+};
 
-	return k_cache_get(kv->format, at,
-		want_v ? token * dim + (size_t)i
-			   : (token / K_GROUP * dim + (size_t)i) * K_GROUP + token % K_GROUP);
+static struct group group_of(const struct view *v, int32_t pos)
+{
+	const struct k_attention *a = v->a;
+	const bool recent = a->recent && pos >= v->coded_end;
+	const struct k_kv *kv = recent ? a->recent : a->kv;
+	const int32_t *pages = recent ? a->recent_pages[v->seq] : a->pages[v->seq];
+	const int32_t page = pages[pos / kv->page_size], in = pos % kv->page_size / K_GROUP;
+
+	return (struct group){ kv, k_kv_group(kv, page, a->layer, 0, v->kv_head, in),
+		k_kv_group(kv, page, a->layer, 1, v->kv_head, in) };
+}
+
+/* Keys by channel: the scales go into the query, the minima into one sum for the group. */
+static float score_by_channel(const struct view *v, const struct group *g, int32_t token)
+{
+	const int32_t bits = k_cache_bits(g->kv->format), dim = g->kv->head_dim;
+	const struct k_code_scales c = k_key_scales(g->k, dim, bits);
+	float s = k_code_dot(v->q, c.min, dim);
+
+	for (int32_t i = 0; i < dim; i++)
+		s = k_fma(v->q[i] * k_f16_to_f32(c.scale[i]), (float)k_key_code(g->k, token, i, bits), s);
+	return s;
+}
+
+/* A chain for each scale. */
+static float score_q8(const struct view *v, const struct group *g, int32_t token)
+{
+	const int32_t dim = g->kv->head_dim;
+	float s = 0;
+
+	for (int32_t first = 0; first < dim; first += K_Q8_DIMS) {
+		const uint16_t *scale = k_q8_scales(g->k, dim, first / K_Q8_DIMS);
+		float part = 0;
+
+		for (int32_t i = first; i < dim && i < first + K_Q8_DIMS; i++)
+			part = k_fma(v->q[i], ((const int8_t *)g->k)[i * K_GROUP + token], part);
+		s = k_fma(k_f16_to_f32(scale[token]), part, s);
+	}
+	return s;
 }
 
 static float score(const struct view *v, int32_t pos)
 {
+	const struct group g = group_of(v, pos);
+	const int32_t token = pos % K_GROUP, dim = g.kv->head_dim;
 	const float *q = v->a->sink_q && pos < v->a->n_sinks ? v->sink_q : v->q;
 	float s = 0;
 
-	for (int32_t i = 0; i < v->a->kv->head_dim; i++)
-		s = k_fma(q[i], cached(v, pos, 0, i), s);
+	if (k_cache_by_channel(g.kv->format))
+		s = score_by_channel(v, &g, token);
+	else if (g.kv->format == K_CACHE_q8)
+		s = score_q8(v, &g, token);
+	else {
+		for (int32_t i = 0; i < dim; i++)
+			s = k_fma(q[i], k_cache_get(g.kv->format, g.k, (size_t)(i * K_GROUP + token)), s);
+	}
 	return v->a->softcap > 0 ? k_softcap(s, v->a->softcap) : s;
 }
 
@@ -72,16 +115,57 @@ static bool span_scores(const struct view *v, int32_t first, struct span *s)
 	return true;
 }
 
+/* Dimension i of the value at pos times p, added to o. A scale of the token goes into p. */
+static float add_value(const struct view *v, int32_t pos, float p, int32_t i, float o)
+{
+	const struct group g = group_of(v, pos);
+	const int32_t token = pos % K_GROUP, dim = g.kv->head_dim, bits = k_cache_bits(g.kv->format);
+
+	if (k_cache_by_channel(g.kv->format)) {
+		const struct k_code_scales c = k_value_scales(g.v, dim, bits, i / K_CODED_DIMS);
+
+		return k_fma(
+			p * k_f16_to_f32(c.scale[token]), (float)k_value_code(g.v, dim, token, i, bits), o);
+	}
+	if (g.kv->format == K_CACHE_q8)
+		return k_fma(p * k_f16_to_f32(k_q8_scales(g.v, dim, i / K_Q8_DIMS)[token]),
+			((const int8_t *)g.v)[token * dim + i], o);
+	return k_fma(p, k_cache_get(g.kv->format, g.v, (size_t)(token * dim + i)), o);
+}
+
+/* Values by token: what their minima add to channels 64 i …, in lanes and a tree (rule 11). */
+static float span_minima(const struct view *v, const struct span *s, int32_t i)
+{
+	float lane[K_GROUP] = { 0 };
+
+	for (int32_t t = 0; t < K_SPAN; t++) {
+		if (k_bits_has(&s->seen, t)) {
+			const struct group g = group_of(v, s->first + t);
+			const struct k_code_scales c =
+				k_value_scales(g.v, g.kv->head_dim, k_cache_bits(g.kv->format), i);
+
+			lane[t % K_GROUP] = k_fma(s->p[t], k_f16_to_f32(c.min[t % K_GROUP]), lane[t % K_GROUP]);
+		}
+	}
+	return k_tree_sum(lane, K_GROUP);
+}
+
 /* o = the span's weighted sum of the visible values. */
 static void span_values(const struct view *v, const struct span *s, float *o)
 {
 	const int32_t head_dim = v->a->kv->head_dim;
+	const bool minima = v->a->recent && s->first < v->coded_end;
+	float m = 0;
 
 	for (int32_t i = 0; i < head_dim; i++)
 		o[i] = 0;
 	for (int32_t t = 0; t < K_SPAN; t++) {
 		for (int32_t i = 0; i < head_dim && k_bits_has(&s->seen, t); i++)
-			o[i] = k_fma(s->p[t], cached(v, s->first + t, 1, i), o[i]);
+			o[i] = add_value(v, s->first + t, s->p[t], i, o[i]);
+	}
+	for (int32_t i = 0; i < head_dim && minima; i++) {
+		m = i % K_CODED_DIMS ? m : span_minima(v, s, i / K_CODED_DIMS);
+		o[i] += m;
 	}
 }
 
@@ -128,12 +212,13 @@ static struct view view_of(const struct k_attention *a, int32_t r, int32_t head)
 
 	return (struct view){
 		.a = a,
-		.pages = a->pages[row->seq],
 		.row = r,
 		.q = a->q + at,
 		.sink_q = a->sink_q + (a->sink_q ? at : 0),
 		.kv_head = head / (a->n_heads / a->kv->n_kv_heads),
 		.pos = row->pos,
+		.seq = row->seq,
+		.coded_end = a->recent ? k_coded_end(row->pos) : 0,
 	};
 }
 

@@ -242,8 +242,9 @@ static struct certify_plan plan_alone(
 	bool slow = axes_slow(&c->axes, choice);
 	bool defines =
 		!strcmp(c->axes.axis[AXIS_KERNELS].value[choice[AXIS_KERNELS]], "ref") && !c->o->quick;
-	*size = defines ? TEXT_MIDDLE
-			: slow  ? TEXT_SHORT
+	const bool coded = k_cache_by_channel(choice[AXIS_CACHE]); /* it has TEXT_DEEP, then */
+	*size = defines && !coded ? TEXT_MIDDLE
+			: slow && !coded  ? TEXT_SHORT
 			: plan_tokens(&c->axes, choice) > c->work[TEXT_LONG].n_ids && c->work[TEXT_DEEP].n_ids
 				? TEXT_DEEP
 				: TEXT_LONG;
@@ -437,6 +438,7 @@ static int learn_subject(struct certify *c, struct err *e)
 	if (c->o->quick || info->ctx < CERTIFY_LONGEST + c->work[TEXT_DEEP].n_generated) {
 		c->work[TEXT_DEEP] = (struct workload){ 0, 0 };
 		c->axes.axis[AXIS_CHUNK].n--;
+		c->axes.axis[AXIS_CACHE].n = c->axes.axis[AXIS_CACHE].n_quick;
 		axes_number_values(&c->axes);
 	}
 	axes_fit_model(&c->axes, engine, c->o->model,

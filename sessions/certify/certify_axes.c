@@ -112,9 +112,10 @@ static void fill_caches(struct axes *axes)
 {
 	struct axis_values *a = &axes->axis[AXIS_CACHE];
 
-	for (int i = 0; k_cache_name(i); i++)
+	for (int i = 0; k_cache_name(i); i++) {
 		add_value(a, k_cache_name(i));
-	a->n_quick = a->n;
+		a->n_quick += !k_cache_by_channel(i); /* the last ones; they need the deep text */
+	}
 }
 
 static void fill_drafters(struct axes *axes)

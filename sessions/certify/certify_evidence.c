@@ -43,7 +43,9 @@ static bool case_has(const struct certify_plan *p, const struct evidence *ev, en
 	case AXIS_PREEMPTION: return ev->preempted > 0;
 	case AXIS_UNSEEN: return ev->reach >= ev->unseen_from && !ev->unseen;
 	case AXIS_POLICY: return ev->reordered > 0;
-	case AXIS_CACHE: return !strcmp(ev->cache, axes_chosen(p, a));
+	case AXIS_CACHE:
+		return !strcmp(ev->cache, axes_chosen(p, a)) &&
+			   (!k_cache_by_channel(p->choice[a]) || ev->reach >= CERTIFY_CODED);
 	case AXIS_DRAFTER: return ev->verified > 0;
 	case AXIS_RULE: return ev->by_rejection > 0;
 	case AXIS_WATCHED:

@@ -35,6 +35,7 @@ enum {
 	AXIS_VALUES = 20, /* maximum of one axis */
 	CERTIFY_SLOTS = 18,
 	CERTIFY_BUDGET = 1024,
+	CERTIFY_CODED = K_RECENT + K_SPAN + 2, /* from here on rows read codes of keys by channel */
 	CERTIFY_LONGEST = 520, /* tokens of the longest prompt: more than the largest chunk */
 	CERTIFY_SPEC = 256,
 	CERTIFY_ROWS = 64,

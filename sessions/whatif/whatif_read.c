@@ -138,15 +138,20 @@ static void on_step(struct reading *g, const struct ev_step *s, double kv)
 	g->n_tokens = 0;
 }
 
+static bool has_window(const struct ev_memory *m)
+{
+	return m->kind == EV_MEMORY_KIND_window || m->kind == EV_MEMORY_KIND_recent;
+}
+
 static void on_memory(struct recorded *r, const struct ev_memory *m)
 {
 	if (m->memory != r->memory.n || r->memory.n == MEMORY_GROUPS || !memory_kind_of(m->kind) ||
-		(m->kind == EV_MEMORY_KIND_window && (m->window < 1 || m->window > INT32_MAX)))
+		(has_window(m) && (m->window < 1 || m->window > INT32_MAX)))
 		return;
 	r->memory.group[r->memory.n++] = (struct memory_spec){ .kind = memory_kind_of(m->kind),
 		.n_layers = 1,
 		.kv = { .n_kv_heads = 1, .head_dim = 1 },
-		.window = m->kind == EV_MEMORY_KIND_window ? (int32_t)m->window : 0,
+		.window = has_window(m) ? (int32_t)m->window : 0,
 		.state_bytes = 1 };
 }
 

@@ -238,7 +238,7 @@ static bool is_seen(
 static void poison(
 	struct rig *g, const struct k_row *rows, int32_t seq, int32_t block, int32_t *page)
 {
-	static const uint32_t nans[K_N_CACHES] = { [K_CACHE_f16] = 0x7e00,
+	static const uint32_t nans[K_N_UNCODED] = { [K_CACHE_f16] = 0x7e00,
 		[K_CACHE_f32] = 0x7fc00000,
 		[K_CACHE_bf16] = 0x7fc0,
 		[K_CACHE_e4m3] = 0x7f };
@@ -452,7 +452,7 @@ static void try_format(const struct shim *s, const struct shape *shape, enum k_c
 static void try_rows(
 	const struct shim *s, const struct shape *shape, const struct k_row *rows, int32_t n)
 {
-	try_format(s, shape, next() % 2 ? K_CACHE_f16 : (enum k_cache)(next() % K_N_CACHES), rows, n);
+	try_format(s, shape, next() % 2 ? K_CACHE_f16 : (enum k_cache)(next() % K_N_UNCODED), rows, n);
 }
 
 /* ---- the cases ---- */
@@ -560,7 +560,7 @@ static void test_formats(void **state)
 	EACH(s)
 	for (int32_t n = 1; n < 40; n += 22)
 		for (int i = 0; i < (s->checked ? 1 : 3); i++)
-			for (enum k_cache format = 0; format < K_N_CACHES; format++) {
+			for (enum k_cache format = 0; format < K_N_UNCODED; format++) {
 				for (int32_t r = 0; r < n; r++)
 					rows[r] =
 						(struct k_row){ .pos = 140 + r, .seq = 0, .observe = r == n - 1 ? 0 : -1 };
@@ -606,7 +606,7 @@ static void test_hostile(void **state)
 
 	(void)state;
 	EACH(s)
-	for (int form = 0; form < 2 * K_N_CACHES; form++) {
+	for (int form = 0; form < 2 * K_N_UNCODED; form++) {
 		const int folded = form % 2;
 		const struct way w = { .folded = folded, .n_blocks = 3, .seed = 7 };
 		float *k, *v;

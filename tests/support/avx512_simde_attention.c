@@ -7,7 +7,7 @@
 
 #define k_avx512_attention simde_attention
 
-/* SIMDe 0.7 has no conversion of 16 halves, and does not widen them. */
+/* SIMDe 0.7 does not convert or widen 16 numbers at once: both halves by AVX2. */
 #undef _mm512_cvtph_ps
 #define _mm512_cvtph_ps emulate_cvtph_ps
 static inline __m512 emulate_cvtph_ps(__m256i halves)
@@ -28,6 +28,33 @@ static inline __m512i emulate_cvtepu16_epi32(__m256i halves)
 		_mm256_cvtepu16_epi32(_mm256_extracti128_si256(halves, 1)) };
 	__m512i v;
 
+	memcpy(&v, part, sizeof v);
+	return v;
+}
+
+#undef _mm512_cvtepi8_epi32
+#define _mm512_cvtepi8_epi32 emulate_cvtepi8_epi32
+static inline __m512i emulate_cvtepi8_epi32(__m128i bytes)
+{
+	__m256i part[2] = { _mm256_cvtepi8_epi32(bytes),
+		_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)) };
+	__m512i v;
+
+	memcpy(&v, part, sizeof v);
+	return v;
+}
+
+#undef _mm512_cvtepi32_ps
+#define _mm512_cvtepi32_ps emulate_cvtepi32_ps
+static inline __m512 emulate_cvtepi32_ps(__m512i words)
+{
+	__m256i in[2];
+	__m256 part[2];
+	__m512 v;
+
+	memcpy(in, &words, sizeof in);
+	for (int i = 0; i < 2; i++)
+		part[i] = _mm256_cvtepi32_ps(in[i]);
 	memcpy(&v, part, sizeof v);
 	return v;
 }

@@ -138,7 +138,20 @@ void acts_same(const struct k_acts *a, const struct k_acts *b, int32_t n)
 
 enum k_cache rig_format(void)
 {
-	return rig_next() % 2 ? K_CACHE_f16 : (enum k_cache)(rig_next() % K_N_CACHES);
+	return rig_next() % 2 ? K_CACHE_f16 : (enum k_cache)(rig_next() % K_N_UNCODED);
+}
+
+/* Any bytes are codes; as scales they are finite: small ones, and any for every fourth. */
+static void fill_codes(struct cache *c)
+{
+	uint16_t *at = (uint16_t *)(void *)c->kv.base;
+
+	for (size_t i = 0; i < c->bytes / 2; i++) {
+		const uint32_t bits = rig_next();
+
+		at[i] = (uint16_t)(bits >> 16 &
+						   (bits & 3 || (bits >> 16 & 0x7c00) == 0x7c00 ? 0xafff : 0xffff));
+	}
 }
 
 void cache_open(struct cache *c, enum k_cache format, int32_t page_size, int32_t n_layers,
@@ -167,7 +180,10 @@ void cache_open(struct cache *c, enum k_cache format, int32_t page_size, int32_t
 	}
 	for (int32_t s = 0; s < n_seqs; s++)
 		c->pages[s] = c->table + s * c->n_blocks;
-	for (size_t i = 0; i < c->bytes / (size_t)k_cache_bytes(format); i++)
+	if (k_cache_bits((int32_t)format))
+		fill_codes(c);
+	for (size_t i = 0;
+		 !k_cache_bits((int32_t)format) && i < c->bytes / (size_t)k_cache_bytes(format); i++)
 		k_cache_put(format, c->kv.base, i, k_cache_code(format, rig_number(3)));
 }
 

@@ -45,11 +45,28 @@ static bool pages_are_states(const struct timeline *t)
 	return t->n_memory == 1 && t->memory[0].kind == EV_MEMORY_KIND_recurrent;
 }
 
+/* What a token takes in the format of the cache, if that is not f16, and how many there is room
+ * for. */
+static void put_format(const struct timeline *t, char *out, size_t cap)
+{
+	const char *format = timeline_setting(t, "cache-format");
+	const struct ev_memory *m = t->memory;
+	char bytes[VIEW_NUM], n[VIEW_NUM];
+
+	*out = 0;
+	if (!format || !strcmp(format, "f16") || !t->n_memory || m->page_size < 1)
+		return;
+	snprintf(out, cap, " · %.8s: %s a token, %s fit", format,
+		view_bytes(bytes, (double)m->page_bytes / (double)m->page_size),
+		view_count(n, m->pages * m->page_size));
+}
+
 static void figure_of(const struct timeline *t, char *out, size_t cap)
 {
 	int32_t used = 0, shared = 0, cached = 0;
 	char a[VIEW_NUM], b[VIEW_NUM], c[VIEW_NUM], parts[2 * VIEW_NUM + 32] = "",
 																	 groups[VIEW_NUM] = "";
+	char format[3 * VIEW_NUM + 16];
 
 	for (int32_t i = 0; i < t->n_pages; i++) {
 		used += t->page[i].refs > 0;
@@ -64,10 +81,12 @@ static void figure_of(const struct timeline *t, char *out, size_t cap)
 			view_count(c, cached));
 	if (t->n_memory > 1)
 		snprintf(groups, sizeof groups, " in %d groups", t->n_memory);
+	put_format(t, format, sizeof format);
 	snprintf(out, cap,
-		pages_are_states(t) ? "%s of %s%s%s · one every %lld tokens"
-							: "%s of %s%s%s · %lld tokens each",
-		view_count(a, used), view_count(b, t->n_pages), groups, parts, (long long)page_size_of(t));
+		pages_are_states(t) ? "%s of %s%s%s%s · one every %lld tokens"
+							: "%s of %s%s%s%s · %lld tokens each",
+		view_count(a, used), view_count(b, t->n_pages), groups, parts, format,
+		(long long)page_size_of(t));
 }
 
 /* The history of a page. */
@@ -356,7 +375,7 @@ static void draw_small(struct pen *p, const struct timeline *t, struct view_stat
 static void pages_draw(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	int32_t shown = t->n_pages ? page_in_focus(t, s) : -1;
-	char figure[128];
+	char figure[224];
 
 	if (!t->n_pages) {
 		pen_head(p, view_pages.name, NULL);
@@ -417,6 +436,7 @@ const struct view view_pages = {
 		"states: what a recurrent model (Mamba) keeps instead of keys and values: a page is the state after the last of its tokens, as large after ten tokens as after ten thousand. The newest is enough to go on; earlier ones are kept as places to go back to.\n"
 		"window of 512: layers that see the last 512 positions only. Their pages before those are given back: dim while the prefix cache has room for them. Layers with the same memory are a group with pages of their own, and the block tables are those of the layers that keep all.\n"
 		"a▃: where rows do not read all that they see (/visible top:25%, /visible stride:64+window:64): how many of the layers and heads read the page for the newest token; an empty mark: none. Nothing is given back then: the next token may read it again.\n"
+		"recent of 255: with /cache-format kivi4 or kivi2, the last positions in 16 bits beside the codes of all others. What a token takes and how many tokens there is room for stand at the head, where the format is not f16.\n"
 		"·: free. Where not all pages fit, free ones are left out, then those that only the cache keeps, and counted at the end.\n"
 		"\n"
 		"Why it matters: memory for the KV cache limits how many requests fit. In pages, only "

@@ -252,7 +252,7 @@ static void draw_group_name(
 
 	for (int32_t i = first; i < first + m->pages; i++)
 		used += t->page[i].refs > 0;
-	if (m->kind == EV_MEMORY_KIND_window)
+	if (m->window > 0)
 		x += view_put(p, x, 0, INK_DIM, " of %lld", (long long)m->window);
 	view_put(p, x, 0, INK_DIM, ": %lld layer%s, %d of %s %s, %s each", (long long)m->layers,
 		m->layers == 1 ? "" : "s", used, view_count(n, m->pages),

@@ -404,7 +404,7 @@ static void world_open(
 	w->prefix.on = seed % 5 != 0;
 	w->plan.item = calloc(SLOTS, sizeof *w->plan.item);
 	for (int i = 0; i < 64; i++)
-		assert_int_equal(memory_table_open(&w->branch[i], specs->n, CTX / SIZE + 4), 0);
+		assert_int_equal(memory_table_open(&w->branch[i], CTX / SIZE + 4), 0);
 	memory_listen(&w->memory, on_change, w);
 	stream_add(&w->stream, on_event, w);
 	stream_begin(&w->stream);

@@ -244,7 +244,7 @@ static void masked_row(const struct k_attention *a, int32_t r, int32_t head, flo
  * none sees become absent. */
 static void poison(const struct k_attention *a, struct cache *c)
 {
-	static const uint32_t nans[K_N_CACHES] = { [K_CACHE_f16] = 0x7e00,
+	static const uint32_t nans[K_N_UNCODED] = { [K_CACHE_f16] = 0x7e00,
 		[K_CACHE_f32] = 0x7fc00000,
 		[K_CACHE_bf16] = 0x7fc0,
 		[K_CACHE_e4m3] = 0x7f };
@@ -614,7 +614,7 @@ static void test_every_code(void **state)
 		rows[r] = (struct k_row){ .pos = r, .seq = 0, .observe = -1 };
 		ranges[r] = (struct k_range){ r, r + 1 };
 	}
-	for (enum k_cache format = 0; format < K_N_CACHES; format++) {
+	for (enum k_cache format = 0; format < K_N_UNCODED; format++) {
 		struct k_op op = { .kind = K_OP_attention };
 		struct k_attention *a = &op.u.attention;
 		struct cache c;

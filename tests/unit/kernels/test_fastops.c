@@ -228,7 +228,7 @@ static void test_rope(void **state)
 
 	(void)state;
 	for (int s = 0; s < 9; s++)
-		for (int form = 0; form < 4 * K_N_CACHES; form++)
+		for (int form = 0; form < 4 * K_N_UNCODED; form++)
 			try_rope((enum k_cache)(form / 4), shapes[s][0], shapes[s][1], form & 1, form & 2);
 }
 

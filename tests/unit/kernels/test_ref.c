@@ -29,6 +29,8 @@
 #define k_ref_glu fma_ref_glu
 #define k_ref_stats fma_ref_stats
 #define k_ref_experts fma_ref_experts
+#define k_ref_encode fma_ref_encode
+#define k_kv_group_bytes fma_kv_group_bytes
 #define K_REF_PLAIN(name) fma_ref_##name
 #define k_each_expert fma_each_expert
 #define k_ref_packed_bytes fma_ref_packed_bytes
@@ -57,6 +59,7 @@
 #include "kernels/cpu/isa.h" /* with the definitions of kernels/op/ */
 #include "kernels/ref/ref.c"
 #include "kernels/ref/ref_attention.c"
+#include "kernels/ref/ref_encode.c"
 #include "kernels/ref/ref_matmul.c"
 #include "kernels/rope_table.c"
 #ifdef HAS_FMA_BUILD
@@ -75,10 +78,11 @@
 #undef k_ref_glu
 #undef k_ref_stats
 #undef k_ref_experts
+#undef k_ref_encode
 #undef k_rope_freqs
 #undef k_rope_table
 k_fn k_ref_embed, k_ref_norm, k_ref_matmul, k_ref_rope, k_ref_attention, k_ref_glu, k_ref_stats,
-	k_ref_experts;
+	k_ref_experts, k_ref_encode;
 void k_rope_table(
 	const double *freq, int32_t n_freqs, int32_t n_pos, float *cos_out, float *sin_out);
 void k_rope_freqs(double theta, int32_t rope_dim, double *freq);
@@ -101,6 +105,7 @@ static const struct pair pairs[K_N_KINDS] = {
 #define X(name, ...) { k_ref_##name, fma_ref_##name },
 	K_KINDS(X)
 #undef X
+		[K_OP_encode] = { k_ref_encode, fma_ref_encode },
 };
 
 static void *scratch;
@@ -243,6 +248,7 @@ static void test_sequence(void **state)
 		.n_layers = 1,
 		.n_kv_heads = 1,
 		.head_dim = HEAD_DIM };
+	const struct k_kv recent = kv;
 	const int32_t table[PAGES] = { 2, 0, 1, 6, 5, 4, 3 }, *tables[1] = { table };
 	const struct k_row row[ROWS] = { { 0, 0, 0 }, { 127, 0, 1 }, { 128, 0, 2 }, { 200, 0, -1 },
 		{ 300, 0, 4 } };
@@ -277,7 +283,7 @@ static void test_sequence(void **state)
 	fill(k, ROWS * HEAD_DIM, 6);
 	fill(v, ROWS * HEAD_DIM, 7);
 	both(K_OP_rope, &op, heads, sizeof heads);
-	for (kv.format = 0; kv.format < K_N_CACHES; kv.format++) {
+	for (kv.format = 0; kv.format <= K_CACHE_q8; kv.format++) {
 		memset(cache, 0, sizeof cache);
 		both(K_OP_rope, &op, cache, sizeof cache);
 	}
@@ -296,7 +302,7 @@ static void test_sequence(void **state)
 		.share_stride = 21,
 		.threshold = 1e-4f,
 		.out = { .x = out.x, .q = out.q, .d = out.d, .sx = out.sx, .dim = DIM } };
-	for (kv.format = 0; kv.format < K_N_CACHES; kv.format++) {
+	for (kv.format = 0; kv.format < K_N_UNCODED; kv.format++) {
 		for (size_t i = 0; i < sizeof cache / (size_t)k_cache_bytes(kv.format); i++)
 			k_cache_put(kv.format, cache, i,
 				k_cache_code(kv.format, (float)(i * 2654435761u % 8191) * 0x1p-12f - 1));
@@ -305,6 +311,22 @@ static void test_sequence(void **state)
 	kv.format = K_CACHE_e4m3;
 	op.u.attention.softcap = 20;
 	both(K_OP_attention, &op, &out, sizeof out);
+	for (kv.format = K_N_UNCODED; kv.format < K_N_CACHES; kv.format++) {
+		struct k_op make = { .u.encode = { .n = ROWS,
+								 .rows = row,
+								 .recent_pages = tables,
+								 .pages = tables,
+								 .recent = &recent,
+								 .kv = &kv } };
+
+		for (size_t i = 0; i < sizeof cache / 2; i++)
+			((uint16_t *)(void *)cache)[i] = (uint16_t)(i * 2654435761u >> 13 & 0xbfff);
+		op.u.attention.recent = kv.format == K_CACHE_q8 ? NULL : &recent;
+		op.u.attention.recent_pages = tables;
+		both(K_OP_attention, &op, &out, sizeof out);
+		if (kv.format != K_CACHE_q8)
+			both(K_OP_encode, &make, cache, sizeof cache);
+	}
 }
 
 int main(void)

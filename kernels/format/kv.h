@@ -1,0 +1,88 @@
+/* Where keys and values lie in the pages of a cache. Plain C that CUDA files include too. Part of
+ * kernels.h. Thread: any; no state. */
+#ifndef CUTAWAY_KERNELS_KV_H
+#define CUTAWAY_KERNELS_KV_H
+
+#include <stddef.h>
+
+#include "kernels/format/cache_table.h"
+
+#define K_GROUP 16 /* attention: lanes of a group, tokens (rule 11) */
+#define K_SPAN 128 /* attention: tokens of a span (rule 11) */
+/* Of formats by channel: the last tokens that a row reads in f16, at least (rule 10). */
+#define K_RECENT 128
+
+/* The KV cache of a memory group of layers. A page holds page_size positions of all of them. Within
+ * a page: [layer][K then V][kv head][page_size/16 groups]. A group's K is [head_dim][16 tokens],
+ * its V [16 tokens][head_dim]; of formats with codes see format/codes.h. All in one format; then,
+ * if it has them, the extents of keys in f16: [layer][kv head][group][least, then
+ * greatest][head_dim]. Values are finite (rule 10). */
+struct k_kv {
+	uint8_t *base;
+	size_t page_bytes;
+	int32_t page_size; /* tokens, a multiple of 16 */
+	int32_t n_layers, n_kv_heads, head_dim;
+	enum k_cache format;
+	bool extents;
+};
+
+/* Bytes of 16 tokens of one head: of K (v = 0) or V (v = 1). */
+size_t k_kv_group_bytes(const struct k_kv *kv, int v);
+static inline size_t k_kv_head_bytes(const struct k_kv *kv, int v)
+{
+	return (size_t)(kv->page_size / K_GROUP) * k_kv_group_bytes(kv, v);
+}
+/* Of all layers, without extents. */
+static inline size_t k_kv_keys_bytes(const struct k_kv *kv)
+{
+	return (size_t)kv->n_layers * (size_t)kv->n_kv_heads *
+		   (k_kv_head_bytes(kv, 0) + k_kv_head_bytes(kv, 1));
+}
+/* Of the extents of one group and head. */
+static inline size_t k_kv_extent_bytes(const struct k_kv *kv)
+{
+	return kv->extents ? (size_t)kv->head_dim * 2 * sizeof(uint16_t) : 0;
+}
+static inline size_t k_kv_page_bytes(const struct k_kv *kv)
+{
+	const size_t groups =
+		(size_t)kv->n_layers * (size_t)kv->n_kv_heads * (size_t)(kv->page_size / K_GROUP);
+
+	return k_kv_keys_bytes(kv) + groups * k_kv_extent_bytes(kv);
+}
+/* First group of K (v = 0) or V (v = 1) of one head in one page. */
+static inline void *k_kv_at(const struct k_kv *kv, int32_t page, int32_t layer, int v, int32_t head)
+{
+	const size_t k = k_kv_head_bytes(kv, 0), both = k + k_kv_head_bytes(kv, 1);
+	const size_t heads = (size_t)kv->n_kv_heads, before = v ? heads * k : 0;
+
+	return kv->base + (size_t)page * kv->page_bytes + (size_t)layer * heads * both + before +
+		   (size_t)head * (v ? both - k : k);
+}
+
+/* Group `group` of that page. */
+static inline void *k_kv_group(
+	const struct k_kv *kv, int32_t page, int32_t layer, int v, int32_t head, int32_t group)
+{
+	return (uint8_t *)k_kv_at(kv, page, layer, v, head) + (size_t)group * k_kv_group_bytes(kv, v);
+}
+
+/* The least and then the greatest keys of a group of one head, [2][head_dim] in f16. */
+static inline uint16_t *k_kv_extent_at(
+	const struct k_kv *kv, int32_t page, int32_t layer, int32_t head, int32_t group)
+{
+	const size_t heads = (size_t)layer * (size_t)kv->n_kv_heads + (size_t)head;
+	const size_t index = heads * (size_t)(kv->page_size / K_GROUP) + (size_t)group;
+
+	return (uint16_t *)(void *)(kv->base + (size_t)page * kv->page_bytes + k_kv_keys_bytes(kv) +
+								index * k_kv_extent_bytes(kv));
+}
+
+/* Of a format by channel: positions before this one are read as codes by a row at pos, the others
+ * in f16 (rule 10). */
+static inline int32_t k_coded_end(int32_t pos)
+{
+	return pos + 1 < K_RECENT ? 0 : (pos + 1 - K_RECENT) / K_SPAN * K_SPAN;
+}
+
+#endif
