@@ -99,6 +99,19 @@ double formula_sequence_bytes(const struct timeline *t, double depth)
 	return bytes;
 }
 
+double formula_token_bytes(const struct timeline *t)
+{
+	struct ev_memory g[TL_MEMORY];
+	const int n = groups_of(t, g);
+	double bytes = 0;
+
+	for (int i = 0; i < n; i++)
+		if (g[i].kind != EV_MEMORY_KIND_recurrent && g[i].kind != EV_MEMORY_KIND_recent &&
+			g[i].page_size > 0)
+			bytes += (double)g[i].page_bytes / (double)g[i].page_size;
+	return bytes;
+}
+
 double formula_attention_ops(const struct timeline *t, double depth)
 {
 	const double width = (double)t->session.n_heads * (double)t->session.head_dim;

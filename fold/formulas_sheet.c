@@ -80,7 +80,7 @@ static void weight_lines(struct numbers *n)
 
 static double counted_kv(const struct numbers *n)
 {
-	return or_absent(formula_sequence_bytes(n->t, 1) - formula_sequence_bytes(n->t, 0));
+	return or_absent(formula_token_bytes(n->t));
 }
 
 static void kv_lines(struct numbers *n)
@@ -409,7 +409,7 @@ static struct numbers numbers_of(const struct timeline *t, struct formula_sheet 
 	n.kv_heads = (double)e->n_kv_heads;
 	n.head_dim = (double)e->head_dim;
 	n.kv = formula_sequence_bytes(t, s->depth);
-	n.element = counted_kv(&n) / formula_kv(n.layers, n.kv_heads, n.head_dim, 1);
+	n.element = formula_token_bytes(t) / formula_kv(n.layers, n.kv_heads, n.head_dim, 1);
 	n.room =
 		t->n_memory == 1 ? (double)t->memory[0].pages * (double)t->memory[0].page_bytes : ABSENT;
 	for (int i = 0; i < EV_N_stage; i++) {

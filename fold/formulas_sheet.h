@@ -28,6 +28,8 @@ struct formula_stage formula_stage(const struct timeline *t, int stage);
 /* Bytes of keys, values and states that a sequence of this depth keeps, and operations of attention
  * for its newest row. */
 double formula_sequence_bytes(const struct timeline *t, double depth);
+/* Of keys and values, what one more token keeps for as long as its sequence does, or its window. */
+double formula_token_bytes(const struct timeline *t);
 double formula_attention_ops(const struct timeline *t, double depth);
 
 struct formula_knobs { /* 0: as in the last steps; drafts -1 likewise */

@@ -242,6 +242,20 @@ static int32_t slots_need(int32_t most, int32_t slots)
 	return n < INT32_MAX / 2 ? (int32_t)n : INT32_MAX / 2;
 }
 
+/* Of a group beside the lead one. Recent positions, which are large beside codes, have what the
+ * slots need between two blocks, and a chunk of one prompt. */
+static int32_t pool_pages(
+	const struct memory_specs *m, int32_t g, int32_t page_size, int32_t lead_pages, int32_t slots)
+{
+	const int32_t most = own_blocks(m, g, page_size, MEMORY_ROWS);
+	const int32_t between = own_blocks(m, g, page_size, 1);
+	int64_t n = slots_need(most, slots);
+
+	if (m->group[g].kind == &memory_recent)
+		n = (int64_t)slots * between + most - between;
+	return n < lead_pages ? (int32_t)n : lead_pages;
+}
+
 int32_t memory_default_pages(
 	const struct memory_specs *specs, int32_t page_size, int32_t ctx, int32_t slots)
 {
@@ -321,10 +335,8 @@ int memory_open(struct memory *m, struct k_ctx *kernels, const struct memory_spe
 	m->lead = lead_group(specs);
 	for (int32_t g = 0; g < specs->n; g++) {
 		const struct memory_spec *s = &specs->group[g];
-		int32_t n = n_pages;
+		const int32_t n = g == m->lead ? n_pages : pool_pages(specs, g, page_size, n_pages, slots);
 
-		if (g != m->lead && slots_need(own_blocks(specs, g, page_size, MEMORY_ROWS), slots) < n)
-			n = slots_need(own_blocks(specs, g, page_size, MEMORY_ROWS), slots);
 		if (check_pages(specs, g, page_size, n, n_pages, e) ||
 			pages_open(
 				&m->pages[g], g, kernels, s->kind->page_bytes(s, page_size), n, n_spare, e)) {
