@@ -19,6 +19,7 @@
 	X(outliers, "outliers")                                                                        \
 	X(pruning, "pruning")                                                                          \
 	X(near_zero, "near-zero")                                                                      \
+	X(kv_bits, "kv-bits")                                                                          \
 	X(equal_bits, "equal-bits")                                                                    \
 	X(side_by_side, "side-by-side")                                                                \
 	X(recording, "reading-a-recording")                                                            \
