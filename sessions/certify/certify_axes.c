@@ -212,6 +212,8 @@ const char *axes_clash(const struct axes *axes, int a, int i, int b, int j)
 	if (axes->states && b == AXIS_PREEMPTION && (a == AXIS_BATCH || a == AXIS_ROW) &&
 		x <= STATES_ELDERS)
 		return "a state is taken from nobody but by many others, who are in the batch too";
+	if (a == AXIS_CHUNK && b == AXIS_CACHE && x > MEMORY_ROWS && k_cache_by_channel(j))
+		return "beside codes a step has no more rows of a prompt than the recent f16 has room for";
 	if (a == AXIS_PREFIX && b == AXIS_KV)
 		return "without a KV cache nothing is found in it";
 	if (a == AXIS_KV && b == AXIS_PREEMPTION)
