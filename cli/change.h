@@ -1,12 +1,12 @@
-/* What the verbs share that write changed models: a progress bar, which Ctrl-C ends, and formats by
- * name. Thread: main's. */
+/* What the verbs share that write changed models: a progress bar, which Ctrl-C ends, and formats
+ * and groups by name. Thread: main's. */
 #ifndef CUTAWAY_CLI_CHANGE_H
 #define CUTAWAY_CLI_CHANGE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kernels/kernels.h"
+#include "engine/quant/form.h"
 
 struct bar {
 	char title[64]; /* in front of what is being done; "": nothing */
@@ -24,5 +24,7 @@ void bar_end(struct bar *b);
 
 /* A format by its name; `option` is for the error. */
 int format_by_name(const char *name, const char *option, enum k_type *out, struct err *e);
+/* --group: a number of columns, row or tensor. */
+int group_by_name(const char *name, int32_t *out, struct err *e);
 
 #endif

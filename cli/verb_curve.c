@@ -82,18 +82,6 @@ static int add_formats(struct curve *v, struct err *e)
 	return 0;
 }
 
-static int read_group(int32_t *out, struct err *e)
-{
-	char *end;
-	const long n = strtol(said.group, &end, 10);
-
-	*out = !strcmp(said.group, "tensor") ? FORM_TENSOR : (int32_t)n;
-	if (!strcmp(said.group, "row") || !strcmp(said.group, "tensor") ||
-		(!*end && n >= 1 && n <= 1 << 20))
-		return 0;
-	return err_set(e, ERR_USAGE, "--group %.40s: a number of columns, row or tensor", said.group);
-}
-
 static int add_grid(struct curve *v, enum quant_method method, const char *bits, struct err *e)
 {
 	struct curve_point *p = add(v, e);
@@ -105,7 +93,7 @@ static int add_grid(struct curve *v, enum quant_method method, const char *bits,
 	p->form.zero_point = said.zero_point;
 	if (p->form.bits < 2 || p->form.bits > 8)
 		return err_set(e, ERR_USAGE, "--bits %s: 2 to 8 are possible", bits);
-	return read_group(&p->form.group, e);
+	return group_by_name(said.group, &p->form.group, e);
 }
 
 static int add_grids(struct curve *v, struct err *e)

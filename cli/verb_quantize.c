@@ -74,21 +74,6 @@ static int read_method(enum quant_method *out, struct err *e)
 		(int)sizeof methods - 2, methods);
 }
 
-static int read_group(int32_t *out, struct err *e)
-{
-	char *end;
-	const long n = strtol(said.group, &end, 10);
-
-	*out = !strcmp(said.group, "row") ? FORM_ROW : !strcmp(said.group, "tensor") ? FORM_TENSOR : 0;
-	if (*out || !strcmp(said.group, "row"))
-		return 0;
-	*out = (int32_t)n;
-	return !*end && n >= 1 && n <= 1 << 20
-			   ? 0
-			   : err_set(
-					 e, ERR_USAGE, "--group %.40s: a number of columns, row or tensor", said.group);
-}
-
 /* What has no meaning for a form is refused, not ignored. */
 static int check_given(const struct cli *c, bool grid, const struct quant_options *o, struct err *e)
 {
@@ -126,7 +111,7 @@ static int read_form(const struct cli *c, struct quant_options *o, struct err *e
 	o->to.zero_point = said.zero_point;
 	o->to.nf4 = said.nf4;
 	o->to.twice = said.twice;
-	return read_group(&o->to.group, e);
+	return group_by_name(said.group, &o->to.group, e);
 }
 
 static int print_json(const struct quant_result *r, double seconds, struct err *e)

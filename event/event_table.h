@@ -68,7 +68,7 @@
 	R(median, "", "of the channels' largest magnitudes")                                           \
 	R(smoothed, "x",                                                                               \
 		"largest over median after SmoothQuant with alpha 0.5; largest / median before")           \
-	I(above_six, "", "channels that reach 6, which LLM.int8() computes apart")                     \
+	I(above_six, "", "channels above 6, which LLM.int8() computes apart")                          \
 	B(top, "", "u32 channel, f32 magnitude: the largest, at most 8")
 
 #define EV_FIELDS_importance(I, R, T, B)                                                           \

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/median.h"
 #include "engine/core/engine_impl.h"
 #include "engine/quant/importance.h"
 #include "engine/run/channels.h"
@@ -56,15 +57,6 @@ static void end(void *arg)
 	enter(arg, -1);
 }
 
-/* Row r of what a product reads, into x [dim]. */
-static void row_of(const struct k_acts *a, int32_t r, float *x)
-{
-	const struct k_acts row = k_acts_row(a, r);
-
-	for (int32_t i = 0; i < a->dim; i++)
-		x[i] = row.x ? row.x[i] : row.d[i / K_QBLOCK] * (float)row.q[i];
-}
-
 static void add_heads(struct one *o, const float *x)
 {
 	for (int32_t h = 0; h < o->n_heads; h++, x += o->head_dim) {
@@ -105,7 +97,10 @@ static int add_product(struct measuring *m, struct one *o, const struct k_op *op
 		return m->err->code ? -1 : err_set(m->err, ERR_MEMORY, "no memory for a row");
 	}
 	for (int32_t r = 0; r < op->u.matmul.n; r++) {
-		row_of(in, r, x);
+		const struct k_acts row = k_acts_row(in, r);
+
+		for (int32_t i = 0; i < in->dim; i++)
+			x[i] = k_acts_value(&row, i);
 		for (int32_t i = 0; op->stage == K_STAGE_down && i < in->dim; i++)
 			o->squares[i] += (double)x[i] * (double)x[i];
 		if (op->stage == K_STAGE_out)
@@ -130,22 +125,10 @@ static bool see(void *arg, const struct k_op *op, int32_t layer)
 
 /* ---- what it says ---- */
 
-static float *read_weights(struct engine *e, const struct k_matrix *m, struct err *err)
-{
-	float *w = malloc((size_t)m->n_rows * (size_t)m->n_cols * sizeof *w);
-
-	if (!w)
-		err_set(err, ERR_MEMORY, "no memory for weights as floats");
-	else if (!program_read_matrix(e->kernels, m, w, err))
-		return w;
-	free(w);
-	return NULL;
-}
-
 /* Shares [n_heads] of the squares. */
 static int tell_heads(struct engine *e, const struct one *o, float *share, struct err *err)
 {
-	float *w = o->out ? read_weights(e, o->out, err) : NULL;
+	float *w = o->out ? program_read_matrix(e->kernels, o->out, err) : NULL;
 	double all = 0;
 
 	for (int32_t h = 0; w && h < o->n_heads; h++) {
@@ -161,17 +144,10 @@ static int tell_heads(struct engine *e, const struct one *o, float *share, struc
 	return err->code ? -1 : 0;
 }
 
-static int by_size(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* squares become what each channel adds, ascending; least [SIXTEENTHS]: see the event. */
 static int tell_channels(struct engine *e, const struct one *o, float *least, struct err *err)
 {
-	float *w = read_weights(e, o->down, err);
+	float *w = program_read_matrix(e->kernels, o->down, err);
 	const int32_t n = o->down->n_cols;
 	double all = 0, sum = 0;
 
@@ -183,7 +159,7 @@ static int tell_channels(struct engine *e, const struct one *o, float *least, st
 		o->squares[i] = columns_importance(w, o->down->n_rows, n, i, 1, &h, 1);
 		all += o->squares[i];
 	}
-	qsort(o->squares, (size_t)n, sizeof *o->squares, by_size);
+	sorted_of(o->squares, n);
 	for (int32_t i = 0, k = 0; k < SIXTEENTHS; k++) {
 		for (; i < (int64_t)n * (k + 1) / SIXTEENTHS; i++)
 			sum += o->squares[i];

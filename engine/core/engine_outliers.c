@@ -28,16 +28,14 @@ static int weights_by_column(
 	memset(of, 0, (size_t)in->dim * sizeof *of);
 	for (int32_t k = 0; k < in->n_w; k++) {
 		const struct k_matrix *m = in->w[k];
-		float *w = malloc((size_t)m->n_rows * (size_t)m->n_cols * sizeof *w);
-		const int failed = w ? program_read_matrix(e->kernels, m, w, err)
-							 : err_set(err, ERR_MEMORY, "no memory for weights as floats");
+		float *w = program_read_matrix(e->kernels, m, err);
 
-		for (int32_t r = 0; !failed && r < m->n_rows; r++)
+		if (!w)
+			return -1;
+		for (int32_t r = 0; r < m->n_rows; r++)
 			for (int32_t i = 0; i < m->n_cols; i++)
 				of[i] = fmaxf(of[i], fabsf(w[(size_t)r * (size_t)m->n_cols + (size_t)i]));
 		free(w);
-		if (failed)
-			return -1;
 	}
 	return 0;
 }

@@ -111,16 +111,6 @@ static int32_t found(const struct change *c)
 	return i;
 }
 
-/* Tensors from i on of the same layer. */
-static int32_t of_layer(const struct change_plan *p, int32_t i)
-{
-	int32_t end = i;
-
-	while (end < p->n && p->tensor[end].layer == p->tensor[i].layer)
-		end++;
-	return end - i;
-}
-
 static int write_tensors(struct change *c, struct err *e)
 {
 	const struct change_plan *p = &c->plan;
@@ -131,7 +121,7 @@ static int write_tensors(struct change *c, struct err *e)
 	for (int32_t i = 0, n; i < p->n; i += n) {
 		const struct change_tensor *t = &p->tensor[i];
 
-		n = of_layer(p, i);
+		n = change_plan_layer(p, i);
 		for (int32_t k = 0; i < from && k < n; k++)
 			c->done += gguf_tensor_weights(t[k].from);
 		if (i < from ? c->ops->take(c->self, c, t, n, e)

@@ -78,6 +78,15 @@ int change_plan_open(struct change_plan *p, const struct gguf *g, struct err *e)
 	return 0;
 }
 
+int32_t change_plan_layer(const struct change_plan *p, int32_t i)
+{
+	int32_t end = i;
+
+	while (end < p->n && p->tensor[end].layer == p->tensor[i].layer)
+		end++;
+	return end - i;
+}
+
 static bool is_key(const struct gguf_pair *p, const char *key)
 {
 	return p->key_size == strlen(key) && !memcmp(p->key, key, p->key_size);

@@ -33,6 +33,9 @@ int change_plan_head(struct change_plan *p, const struct gguf *g, const char *ow
 int64_t change_plan_end(struct change_plan *p, struct err *e);
 void change_plan_free(struct change_plan *p);
 
+/* How many tensors from the i-th on are of the same layer (or of none) as it. */
+int32_t change_plan_layer(const struct change_plan *p, int32_t i);
+
 /* blk.N.…: N; -1: of no layer. */
 int32_t change_layer_of(const char *name);
 /* The matrix of a product; not a small one that decides much or must be floats: a router's, those

@@ -32,15 +32,6 @@ static int measure_layer(
 	return rc;
 }
 
-static int of_layer(const struct change_plan *p, int32_t i, int32_t layer)
-{
-	int32_t n = 0;
-
-	while (i + n < p->n && p->tensor[i + n].layer == layer)
-		n++;
-	return n;
-}
-
 static int measure(struct prune *p, struct err *e)
 {
 	const struct calibration *text = &p->c->text;
@@ -54,7 +45,7 @@ static int measure(struct prune *p, struct err *e)
 	for (int32_t i = 0, n; i < plan->n && !e->code; i += n) {
 		const int32_t layer = plan->tensor[i].layer;
 
-		n = of_layer(plan, i, layer);
+		n = change_plan_layer(plan, i);
 		if (!change_reads(p->c, layer))
 			continue;
 		if (p->c->progress &&

@@ -114,24 +114,36 @@ static bool *mark(bool *to, const bool *gone, int32_t n, int32_t unit, int times
 	return to;
 }
 
-/* Row r without the columns that are gone; buf [cols]. */
-static void cut_row(struct layer_part *p, int64_t r, const bool *gone, float *buf)
+/* Whether each block of a row goes or stays as a whole. */
+static bool whole_blocks(const struct layer_part *p, const bool *gone)
+{
+	const int32_t block = k_types[p->t->to.type].block;
+
+	for (int32_t at = 0; at < p->cols; at += block)
+		if (memcmp(gone + at, gone + at + 1, (size_t)(block - 1) * sizeof *gone) != 0)
+			return false;
+	return true;
+}
+
+static void copy_blocks(const struct layer_part *p, int64_t r, const bool *gone, uint8_t *out)
 {
 	const struct k_type_info *type = &k_types[p->t->to.type];
 	const size_t bytes = (size_t)type->block_bytes;
 	const uint8_t *raw = p->raw + (size_t)r * (p->t->from->bytes / (size_t)p->rows);
-	uint8_t *out = p->out + (size_t)r * (p->t->to.bytes / (size_t)p->rows);
-	int32_t n = 0, same = 0;
 
-	for (int32_t at = 0; at < p->cols; at += type->block)
-		same += !memcmp(gone + at, gone + at + 1, (size_t)(type->block - 1) * sizeof *gone);
-	for (int32_t at = 0; same * type->block == p->cols && at < p->cols; at += type->block)
+	for (int32_t at = 0; at < p->cols; at += type->block, raw += bytes)
 		if (!gone[at]) {
-			memcpy(out, raw + (size_t)(at / type->block) * bytes, bytes);
+			memcpy(out, raw, bytes);
 			out += bytes;
 		}
-	if (same * type->block == p->cols)
-		return;
+}
+
+/* buf [cols]. */
+static void round_again(
+	const struct layer_part *p, int64_t r, const bool *gone, float *buf, uint8_t *out)
+{
+	int32_t n = 0;
+
 	for (int32_t i = 0; i < p->cols; i++)
 		if (!gone[i])
 			buf[n++] = p->w[r * p->cols + i];
@@ -139,21 +151,28 @@ static void cut_row(struct layer_part *p, int64_t r, const bool *gone, float *bu
 }
 
 /* The layer for the text: columns that are gone are zero, the others as the result has them. */
-static void spread_row(struct layer_part *p, int64_t r, const bool *gone, float *buf)
+static void spread_row(
+	struct layer_part *p, int64_t r, const bool *gone, float *buf, const uint8_t *out)
 {
-	const int32_t kept = (int32_t)p->t->to.dim[0];
 	float *w = p->w + r * p->cols;
 
-	k_decode(p->t->to.type, p->out + (size_t)r * (p->t->to.bytes / (size_t)p->rows), kept, buf);
+	k_decode(p->t->to.type, out, (int32_t)p->t->to.dim[0], buf);
 	for (int32_t i = 0; i < p->cols; i++)
 		w[i] = gone[i] ? 0 : *buf++;
 }
 
 static void cut_columns(struct layer_part *p, const bool *gone, float *buf)
 {
+	const bool whole = whole_blocks(p, gone);
+
 	for (int64_t r = 0; r < p->rows; r++) {
-		cut_row(p, r, gone, buf);
-		spread_row(p, r, gone, buf);
+		uint8_t *out = p->out + (size_t)r * (p->t->to.bytes / (size_t)p->rows);
+
+		if (whole)
+			copy_blocks(p, r, gone, out);
+		else
+			round_again(p, r, gone, buf, out);
+		spread_row(p, r, gone, buf, out);
 	}
 }
 

@@ -37,11 +37,8 @@ static void see_rows(struct channel_input *in, const struct k_acts *a, int32_t n
 	for (int32_t r = 0; r < n; r++) {
 		const struct k_acts row = k_acts_row(a, r);
 
-		for (int32_t i = 0; i < in->dim; i++) {
-			const float v = row.x ? row.x[i] : row.d[i / K_QBLOCK] * (float)row.q[i];
-
-			in->largest[i] = fmaxf(in->largest[i], fabsf(v));
-		}
+		for (int32_t i = 0; i < in->dim; i++)
+			in->largest[i] = fmaxf(in->largest[i], fabsf(k_acts_value(&row, i)));
 	}
 }
 

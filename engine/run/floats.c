@@ -28,22 +28,20 @@ static bool in_layers(const struct k_op *op)
 
 static int add_copy(struct floats *s, const struct k_matrix *m, struct err *e)
 {
-	const size_t bytes = (size_t)m->n_rows * (size_t)m->n_cols * sizeof(float);
 	struct copy *c;
 	float *raw;
-	int failed;
 
-	if (!ARRAY_ROOM(s->copy, s->cap, s->n + 1) || !(raw = malloc(bytes)))
+	if (!ARRAY_ROOM(s->copy, s->cap, s->n + 1))
 		return err_set(e, ERR_MEMORY, "no memory for weights as floats");
 	c = &s->copy[s->n++];
 	*c = (struct copy){ m, { .type = K_F32, .n_rows = m->n_rows, .n_cols = m->n_cols } };
 	c->is.data = k_alloc(s->kernels, k_matrix_bytes(s->kernels, &c->is), K_WEIGHTS,
 		"weights as floats; try --activations model", e);
-	failed = !c->is.data || program_read_matrix(s->kernels, m, raw, e);
-	if (!failed)
+	raw = c->is.data ? program_read_matrix(s->kernels, m, e) : NULL;
+	if (raw)
 		k_pack(s->kernels, &c->is, raw);
 	free(raw);
-	return failed ? -1 : 0;
+	return raw ? 0 : -1;
 }
 
 static int add_products(struct floats *s, const struct k_program *p, struct err *e)

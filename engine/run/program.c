@@ -125,19 +125,22 @@ bool program_wants_floats(const struct k_matrix *w)
 	return k_types[w->type].block == 1;
 }
 
-int program_read_matrix(struct k_ctx *kernels, const struct k_matrix *m, float *out, struct err *e)
+float *program_read_matrix(struct k_ctx *kernels, const struct k_matrix *m, struct err *e)
 {
 	int32_t *ids = malloc((size_t)m->n_rows * sizeof *ids);
+	float *out = malloc((size_t)m->n_rows * (size_t)m->n_cols * sizeof *out);
 	struct k_op op = { .kind = K_OP_embed };
 	struct k_program p = { .op = &op, .n_ops = 1, .version = k_new_version() };
-	int failed;
 
-	if (!ids)
-		return err_set(e, ERR_MEMORY, "no memory for weights as floats");
-	for (int32_t i = 0; i < m->n_rows; i++)
+	if (!ids || !out)
+		err_set(e, ERR_MEMORY, "no memory for weights as floats");
+	for (int32_t i = 0; ids && i < m->n_rows; i++)
 		ids[i] = i;
 	op.u.embed = (struct k_embed){ .w = m, .ids = ids, .x = out, .n = m->n_rows };
-	failed = k_run(kernels, &p, e);
+	if (e->code || k_run(kernels, &p, e)) {
+		free(out);
+		out = NULL;
+	}
 	free(ids);
-	return failed;
+	return out;
 }

@@ -37,8 +37,9 @@ struct k_acts program_cut_acts(struct cutter *c, size_t rows, int32_t dim, bool 
 struct k_acts program_acts_of(struct k_acts a, int32_t dim);
 /* The rows of `a` from row on. */
 struct k_acts program_acts_from(struct k_acts a, int32_t row);
-/* Its weights as floats (rule 5), rows of n_cols. Between steps; where memory is the host's. */
-int program_read_matrix(struct k_ctx *kernels, const struct k_matrix *m, float *out, struct err *e);
+/* Its weights as floats (rule 5) [n_rows, n_cols], to be freed; NULL after an error. Between steps;
+ * where memory is the host's. */
+float *program_read_matrix(struct k_ctx *kernels, const struct k_matrix *m, struct err *e);
 /* Whether a matrix of such weights is multiplied by floats. */
 bool program_wants_floats(const struct k_matrix *w);
 

@@ -36,6 +36,12 @@ K_INLINE struct k_acts k_acts_row(const struct k_acts *a, int32_t r)
 	return row;
 }
 
+/* Value i of a row as a product reads it: rounded to 8 bits where x is not kept. */
+K_INLINE float k_acts_value(const struct k_acts *row, int32_t i)
+{
+	return row->x ? row->x[i] : row->d[i / K_QBLOCK] * (float)row->q[i];
+}
+
 /* The largest magnitude. Its bits are compared as an integer, so that the order does not matter and
  * a NaN is the largest. */
 K_INLINE float k_largest(const float *x, int32_t n)

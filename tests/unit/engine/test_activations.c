@@ -39,7 +39,7 @@ static void check_outliers(struct seen *s, const struct ev_outliers *e)
 		assert_true(top[i].size <= top[i - 1].size && top[i].channel < e->channels);
 	assert_int_equal(e->channels, e->nth % 4 == 3 ? 128 : 64);
 	assert_true(e->smoothed > 1 && e->above_six >= 0 && e->above_six <= e->channels);
-	assert_true((e->above_six > 0) == (e->largest >= 6));
+	assert_true((e->above_six > 0) == (e->largest > 6));
 }
 
 static void on_event(void *arg, const struct event *ev)
