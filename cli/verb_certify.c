@@ -115,9 +115,18 @@ static void print_left(const struct certify_summary *s)
 		print_left_of(s, i);
 }
 
+static const char *lossy_said(const struct cli *c, char buf[LOSSY_VALUE])
+{
+	const struct lossy_settings l = lossy_of_options(&c->engine);
+
+	return lossy_print(&l, buf, LOSSY_VALUE);
+}
+
 static void print_text(
 	const struct certify_summary *s, const char *sha, const struct cli *c, const struct err *e)
 {
+	char lossy[LOSSY_VALUE];
+
 	print_coverage(s);
 	printf(
 		"\nmodel:    %s (%s)\nmemory:   %s\nsha256:   %s\nbuild:    cutaway %s, %s\nmachine:  %s, base of %d threads\n",
@@ -134,10 +143,9 @@ static void print_text(
 			s->n_idle);
 	if (s->out_of_time)
 		printf("time was up: %d cases that were planned were not begun\n", s->n_untried);
-	printf("hash of all logits: %016llx (arithmetic %d, this model, visible %s, skip-below %g, "
-		   "activations %s, %s texts)\n",
-		(unsigned long long)s->hash, K_ARITH_VERSION, c->engine.visible,
-		(double)c->engine.skip_below, c->engine.activations, said.quick ? "quick" : "full");
+	printf("hash of all logits: %016llx (arithmetic %d, this model, %s, %s texts)\n",
+		(unsigned long long)s->hash, K_ARITH_VERSION, *lossy_said(c, lossy) ? lossy : "exact",
+		said.quick ? "quick" : "full");
 	if (s->n_differ)
 		printf("%s\n%d of %d cases differ\n", e->text, s->n_differ, s->n_cases);
 	else
@@ -192,7 +200,7 @@ static void add_values(struct json *j, const struct certify_summary *s)
 static void add_certificate(struct json *j, const struct certify_summary *s, const char *sha,
 	const struct cli *c, const struct err *e)
 {
-	char seed[24];
+	char seed[24], lossy[LOSSY_VALUE];
 	snprintf(seed, sizeof seed, "%llu", (unsigned long long)c->answer.params.seed);
 	json_bool(j, "equal", !s->n_differ);
 	json_text(j, "difference", s->n_differ ? e->text : "");
@@ -201,9 +209,7 @@ static void add_certificate(struct json *j, const struct certify_summary *s, con
 	json_text(j, "texts", said.quick ? "quick" : "full");
 	json_text(j, "model", s->model);
 	json_text(j, "formats", s->formats);
-	json_text(j, "visible", c->engine.visible);
-	json_real(j, "skip_below", (double)c->engine.skip_below, 9);
-	json_text(j, "activations", c->engine.activations);
+	json_text(j, "lossy", lossy_said(c, lossy));
 	json_text(j, "memory", s->memory);
 	json_text(j, "sha256", sha);
 	json_text(j, "version", CUTAWAY_VERSION);
@@ -285,9 +291,7 @@ static int print_all_json(struct all *all, struct err *e)
 static struct certify_options options_of(const struct cli *c, const char *path, double seconds)
 {
 	return (struct certify_options){ .model = path,
-		.visible = c->engine.visible,
-		.skip_below = c->engine.skip_below,
-		.activations = c->engine.activations,
+		.lossy = lossy_of_options(&c->engine),
 		.quick = said.quick,
 		.seed = c->answer.params.seed,
 		.seconds = seconds };
@@ -379,10 +383,10 @@ const struct verb verb_certify = {
 		"threads, page size, order of pages, prefill chunks, size of the batch, row in it, prefix cache, "
 		"preemption, policy, pages out of sight, drafts, drafters, watching and recording), then in mixed cases until every pair of values has "
 		"met or time is up, and compares every id and every hash of logits. What had no occasion to "
-		"matter is said to be idle and does not count. With --visible, --skip-below or --activations all of it is proven under that setting. Several models, one of each weight format that "
+		"matter is said to be idle and does not count. With a lossy setting (--visible, --weights …) all of it is proven under that setting. Several models, one of each weight format that "
 		"matters to you, share the time. Exit status 0 only if all are equal.",
 	.example = "cutaway certify --quick",
-	.takes = "model|seed|visible|skip-below|activations|json",
+	.takes = "model|seed|visible|skip-below|weights|activations|json",
 	.min_operands = 0,
 	.max_operands = CLI_MAX_OPERANDS,
 	.run = certify_verb,

@@ -50,6 +50,15 @@ struct lossy_settings lossy_of(const struct engine *e)
 	return lossy_ask(value_now, &(struct asking){ e, "" });
 }
 
+struct lossy_settings lossy_of_options(const struct engine_options *o)
+{
+	struct lossy_settings l = lossy_ask(NULL, NULL);
+
+	for (int i = 0; i < l.n; i++)
+		setting_text(l.row[i], o, l.value[i], LOSSY_VALUE);
+	return l;
+}
+
 bool lossy_same(const struct lossy_settings *a, const struct lossy_settings *b)
 {
 	for (int i = 0; i < a->n && i < b->n; i++)
@@ -81,8 +90,8 @@ const char *lossy_print(const struct lossy_settings *l, char *buf, size_t cap)
 
 	*buf = '\0';
 	for (int i = 0; i < l->n && n < cap; i++) {
-		/* a text says itself what it is */
-		const bool named = l->row[i]->type != SETTING_TEXT;
+		/* window:128 says itself what it is */
+		const bool named = !strchr(l->value[i], ':');
 
 		default_of(l->row[i], exact);
 		if (strcmp(l->value[i], exact) != 0)

@@ -19,6 +19,8 @@ struct lossy_settings {
 struct lossy_settings lossy_ask(const char *(*value)(void *of, const char *name), void *of);
 /* What is in force in an engine. */
 struct lossy_settings lossy_of(const struct engine *e);
+/* What an engine opened with these options would have. */
+struct lossy_settings lossy_of_options(const struct engine_options *o);
 bool lossy_same(const struct lossy_settings *a, const struct lossy_settings *b);
 /* Puts them into the options of an engine to open, where texts point to l's. */
 int lossy_put(const struct lossy_settings *l, struct engine_options *to, struct err *err);

@@ -4,9 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/run/channels.h"
 #include "engine/run/compute.h"
-#include "engine/run/floats.h"
 #include "engine/core/engine_impl.h"
 
 int engine_apply_chunk(struct engine *e, struct engine_options *to, struct err *err)
@@ -247,49 +245,6 @@ int engine_apply_skip(struct engine *e, struct engine_options *to, struct err *e
 	if (to->skip_below != e->forward.least)
 		prefix_clear(&e->prefix);
 	e->forward.least = to->skip_below;
-	return 0;
-}
-
-/* What the largest value of each of *n inputs is, over the shipped prompts. */
-static float *measure_largest(struct engine *e, int32_t *n, struct err *err)
-{
-	struct channels c;
-	float *largest;
-
-	if (channels_measure(&c, e, err))
-		return NULL;
-	*n = c.n;
-	largest = calloc((size_t)c.n + 1, sizeof *largest);
-	for (int32_t i = 0; largest && i < c.n; i++)
-		largest[i] = k_largest(c.input[i].largest, c.input[i].dim);
-	channels_free(&c);
-	if (!largest)
-		err_set(err, ERR_MEMORY, "no memory for the scales of activations");
-	return largest;
-}
-
-/* 0: the model's own way; else a format's number and 1. */
-int engine_apply_activations(struct engine *e, struct engine_options *to, struct err *err)
-{
-	const int choice = setting_choice(&engine_settings[ENGINE_AT_activations], to);
-	float *largest = NULL;
-	int32_t n = 0;
-
-	if (!e->model || (!choice && !e->floats))
-		return 0;
-	if (choice && !e->floats && floats_open(&e->floats, &e->forward, err))
-		return -1;
-	if (choice - 1 == K_ROUND_int8_tensor && !(largest = measure_largest(e, &n, err)))
-		return -1;
-	prefix_clear(&e->prefix);
-	if (choice)
-		floats_round(e->floats, (enum k_round_to)(choice - 1), largest, n);
-	forward_set_floats(&e->forward, choice ? e->floats : NULL);
-	if (!choice) {
-		floats_close(e->floats);
-		e->floats = NULL;
-	}
-	free(largest);
 	return 0;
 }
 

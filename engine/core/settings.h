@@ -175,6 +175,12 @@ struct setting {
 		.doc =                                                                                                        \
 			"inner values of a feed-forward below X of a token's largest count as 0, and the columns of its "         \
 			"last matrix that only they use are not read; 0: none")                                                   \
+	X(TEXT, weights, "model", engine_apply_weights, .name = "weights", .group = "Exactness",                          \
+		.arg = "GRID", .when = SETTING_IDLE, .effect = SETTING_LOSSY,                                                 \
+		SETTING_WORDS("model", "8/32", "4/32", "4/128z", "3/128", "2/32", "nf4/64", "q4_0"),                          \
+		.doc =                                                                                                        \
+			"the layers' matrices rounded to nearest: BITS/GROUP, with z from the least weight to the greatest, "     \
+			"nf4/64, or a file's format; kept as floats, so it shows the price and not the speed")                    \
 	X(CHOICE, activations, "model", engine_apply_activations, .name = "activations",                                  \
 		.group = "Exactness", .when = SETTING_IDLE, .effect = SETTING_LOSSY,                                          \
 		.words = (const char *const[]){ "model", K_ROUNDS(SETTING_ROUND_WORD) NULL },                                 \

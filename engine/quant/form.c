@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "kernels/arith.h"
 #include "kernels/format/cache.h"
@@ -53,6 +54,58 @@ const char *form_name(const struct quant_form *f, char buf[32])
 								  : group,
 		f->zero_point ? "z" : "", f->twice ? "d" : "");
 	return buf;
+}
+
+/* "/32zd" or "": the group and its marks; false: not so. */
+static bool parse_group(const char *s, struct quant_form *f)
+{
+	char *end;
+
+	f->group = 128;
+	if (!*s)
+		return true;
+	if (!strncasecmp(s, "/row", 4) || !strncasecmp(s, "/tensor", 7)) {
+		f->group = s[1] == 'r' || s[1] == 'R' ? FORM_ROW : FORM_TENSOR;
+		s += f->group == FORM_ROW ? 4 : 7;
+	} else {
+		const long n = *s == '/' ? strtol(s + 1, &end, 10) : 0;
+
+		if (n < 1 || n > 1 << 20)
+			return false;
+		f->group = (int32_t)n;
+		s = end;
+	}
+	f->zero_point = *s == 'z';
+	s += f->zero_point;
+	f->twice = *s == 'd';
+	return !s[f->twice];
+}
+
+int form_parse(const char *text, struct quant_form *out, struct err *e)
+{
+	const char *s = text;
+	char *end;
+
+	for (int t = 0; t < K_N_TYPES; t++)
+		if (!strcasecmp(text, k_types[t].name)) {
+			*out = (struct quant_form){ .type = (enum k_type)t };
+			return 0;
+		}
+	*out = (struct quant_form){ .type = K_F16, .bits = 4, .nf4 = !strncasecmp(text, "nf4", 3) };
+	if (out->nf4) {
+		s += 3;
+	} else {
+		const long bits = strtol(text, &end, 10);
+
+		out->bits = bits >= 2 && bits <= 8 ? (int32_t)bits : 0;
+		s = end + (strncasecmp(end, "-bit", 4) ? 0 : 4);
+	}
+	if (!out->bits || !parse_group(s, out))
+		return err_set(e, ERR_USAGE,
+			"weights %.40s: a grid as 4/32 (2 to 8 bits; a group of columns, row or tensor; z: with a zero "
+			"point), nf4/64, or a format as q4_0 is needed",
+			text);
+	return form_check(out, e);
 }
 
 int form_check(const struct quant_form *f, struct err *e)

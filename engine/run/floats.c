@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "kernels/format/encode.h"
 
 struct copy {
 	const struct k_matrix *of;
@@ -13,7 +14,8 @@ struct copy {
 };
 struct floats {
 	struct k_ctx *kernels;
-	struct copy *copy; /* [n], in the order of the program */
+	struct copy *copy;             /* [n], in the order of the program */
+	const struct quant_form *form; /* while it is opened */
 	int32_t n, cap, n_inputs;
 	enum k_round_to to;
 	float *largest; /* [n_inputs] */
@@ -26,6 +28,30 @@ static bool in_layers(const struct k_op *op)
 
 /* ---- the copies ---- */
 
+/* Each row of w [rows, cols] becomes what a file of that form would hold. */
+static int round_rows(
+	const struct quant_form *form, float *w, int32_t rows, int32_t cols, struct err *e)
+{
+	const struct k_type_info *type = &k_types[form->type];
+	uint8_t *row = malloc((size_t)(cols / type->block) * (size_t)type->block_bytes);
+	struct form_scales scales = { 0 };
+
+	if (cols % type->block)
+		err_set(e, ERR_USAGE, "weights %s: a matrix has rows of %d weights, no whole blocks of %d",
+			type->name, cols, type->block);
+	else if (!row)
+		err_set(e, ERR_MEMORY, "no memory for weights as floats");
+	else
+		form_scales_make(form, &scales, w, rows, cols, e);
+	for (int32_t r = 0; !e->code && r < rows; r++, w += cols) {
+		form_row(form, &scales, r, w, cols, row);
+		k_decode(form->type, row, cols, w);
+	}
+	free(scales.unit);
+	free(row);
+	return e->code ? -1 : 0;
+}
+
 static int add_copy(struct floats *s, const struct k_matrix *m, struct err *e)
 {
 	struct copy *c;
@@ -36,12 +62,12 @@ static int add_copy(struct floats *s, const struct k_matrix *m, struct err *e)
 	c = &s->copy[s->n++];
 	*c = (struct copy){ m, { .type = K_F32, .n_rows = m->n_rows, .n_cols = m->n_cols } };
 	c->is.data = k_alloc(s->kernels, k_matrix_bytes(s->kernels, &c->is), K_WEIGHTS,
-		"weights as floats; try --activations model", e);
+		"weights as floats; try --weights model and --activations model", e);
 	raw = c->is.data ? program_read_matrix(s->kernels, m, e) : NULL;
-	if (raw)
+	if (raw && !(s->form && round_rows(s->form, raw, m->n_rows, m->n_cols, e)))
 		k_pack(s->kernels, &c->is, raw);
 	free(raw);
-	return raw ? 0 : -1;
+	return e->code ? -1 : 0;
 }
 
 static int add_products(struct floats *s, const struct k_program *p, struct err *e)
@@ -51,7 +77,7 @@ static int add_products(struct floats *s, const struct k_program *p, struct err 
 
 		if (op->kind == K_OP_experts)
 			return err_set(e, ERR_USAGE,
-				"activations: this model's layers have experts, of which each row reads other weights");
+				"weights and activations cannot be set apart: this model's layers have experts, of which each row reads other weights");
 		if (!in_layers(op))
 			continue;
 		s->n_inputs++;
@@ -62,7 +88,8 @@ static int add_products(struct floats *s, const struct k_program *p, struct err 
 	return 0;
 }
 
-int floats_open(struct floats **out, struct forward *f, struct err *e)
+int floats_open(
+	struct floats **out, struct forward *f, const struct quant_form *form, struct err *e)
 {
 	struct floats *s = calloc(1, sizeof *s);
 
@@ -70,9 +97,10 @@ int floats_open(struct floats **out, struct forward *f, struct err *e)
 	if (!s)
 		return err_set(e, ERR_MEMORY, "no memory for weights as floats");
 	s->kernels = f->model->kernels;
+	s->form = form;
 	if (!k_is_host(s->kernels))
 		err_set(e, ERR_USAGE,
-			"activations: only the CPU's kernels can set them apart from the weights (--backend cpu)");
+			"only the CPU's kernels can set weights and activations apart (--backend cpu)");
 	else
 		add_products(s, forward_program_of_one(f), e);
 	s->largest = calloc((size_t)s->n_inputs + 1, sizeof *s->largest);
@@ -82,6 +110,7 @@ int floats_open(struct floats **out, struct forward *f, struct err *e)
 		floats_close(s);
 		return -1;
 	}
+	s->form = NULL;
 	*out = s;
 	return 0;
 }
@@ -100,7 +129,7 @@ void floats_close(struct floats *s)
 void floats_round(struct floats *s, enum k_round_to to, const float *largest, int32_t n)
 {
 	s->to = to;
-	assert(!largest || n == s->n_inputs);
+	assert(to == K_ROUND_int8_tensor ? n == s->n_inputs : !largest);
 	if (largest)
 		memcpy(s->largest, largest, (size_t)s->n_inputs * sizeof *largest);
 }
@@ -114,14 +143,19 @@ static const struct k_matrix *copy_of(const struct floats *s, const struct k_mat
 	return &s->copy[*at].is;
 }
 
-static void put_round(
-	const struct floats *s, struct k_op *to, const struct k_op *product, int32_t i)
+static enum k_round_to own_round(const struct k_matrix *w)
+{
+	return program_wants_floats(w) ? K_ROUND_f32 : K_ROUND_int8_block;
+}
+
+static void put_round(const struct floats *s, struct k_op *to, const struct k_op *product,
+	const struct k_matrix *own, int32_t i)
 {
 	*to = (struct k_op){ .kind = K_OP_round, .stage = product->stage, .layer = product->layer };
 	to->u.round = (struct k_round){ .x = product->u.matmul.in.x,
 		.dim = product->u.matmul.in.dim,
 		.n = product->u.matmul.n,
-		.to = s->to,
+		.to = s->to == K_N_ROUNDS ? own_round(own) : s->to,
 		.largest = s->largest[i] };
 }
 
@@ -136,12 +170,13 @@ void floats_rewrite(const struct floats *s, struct k_program *p)
 	p->n_ops = to = was + n;
 	for (int32_t i = was; i-- > 0;) {
 		const bool mine = in_layers(&p->op[i]);
+		const struct k_matrix *own = mine ? p->op[i].u.matmul.part[0].w : NULL;
 		struct k_op *op = &p->op[--to];
 
 		*op = p->op[i];
 		for (int32_t k = 0; mine && k < op->u.matmul.n_parts; k++)
 			op->u.matmul.part[k].w = copy_of(s, op->u.matmul.part[k].w, &at);
 		if (mine)
-			put_round(s, &p->op[--to], op, --n);
+			put_round(s, &p->op[--to], op, own, --n);
 	}
 }

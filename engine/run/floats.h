@@ -1,20 +1,24 @@
-/* Weights and activations set apart (setting `activations`): a model's block matrices once more,
- * each weight as a float of the same value, and the program rewritten to multiply by them what an
- * op has rounded (kernels/op/round.h). The output matrix is not part of it. What remains is what
- * the rounding of activations costs, alone. Thread: the engine's. */
+/* Weights and activations set apart (settings `weights` and `activations`): the matrices of a
+ * model's layers once more as floats, of the same values or rounded ones, and the program rewritten
+ * to multiply by them what an op has rounded (kernels/op/round.h). The output matrix is not part of
+ * it. What remains is what either rounding costs, alone. Thread: the engine's. */
 #ifndef CUTAWAY_ENGINE_FLOATS_H
 #define CUTAWAY_ENGINE_FLOATS_H
 
+#include "engine/quant/form.h"
 #include "engine/run/forward.h"
 #include "kernels/op/round.h"
 
 struct floats;
 
-/* Of all matrix products that a program of f has in its layers. ERR_USAGE where the kernels' memory
- * is not the host's, or a layer has experts; ERR_MEMORY. */
-int floats_open(struct floats **out, struct forward *f, struct err *e);
+/* Of all matrix products that a program of f has in its layers, each weight rounded to the nearest
+ * value of `form`; NULL: as it is. ERR_USAGE where the kernels' memory is not the host's, a layer
+ * has experts, or rows are no whole blocks of the form; ERR_MEMORY. */
+int floats_open(
+	struct floats **out, struct forward *f, const struct quant_form *form, struct err *e);
 void floats_close(struct floats *s); /* NULL is fine */
-/* Sets what inputs are rounded to. largest [n]: of int8_tensor, the largest value of each product's
+/* Sets what inputs are rounded to; K_N_ROUNDS: to what the model's own matrix of the product reads,
+ * blocks of 8 bits or floats. largest [n]: of int8_tensor, the largest value of each product's
  * input in the order of the program; copied. */
 void floats_round(struct floats *s, enum k_round_to to, const float *largest, int32_t n);
 /* Rewrites a program as it was written for the layers: it has room for twice its ops. */

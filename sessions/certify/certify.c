@@ -450,9 +450,7 @@ static int learn_subject(struct certify *c, struct err *e)
 static int prove(struct certify *c, struct err *e)
 {
 	axes_fill(&c->axes);
-	c->axes.visible = c->o->visible;
-	c->axes.skip_below = c->o->skip_below;
-	c->axes.activations = c->o->activations;
+	c->axes.lossy = c->o->lossy;
 	if (learn_subject(c, e))
 		return -1;
 	list_values(c);

@@ -10,15 +10,14 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "engine/lossy.h"
 
 struct certify_options {
 	const char *model;
-	/* lossy settings of all cases, the base too; of the cache format there is an axis */
-	const char *visible; /* NULL: full */
-	float skip_below;
-	const char *activations; /* NULL: the model's own */
-	bool quick;              /* shorter texts, fewer values alone */
-	uint64_t seed;           /* of the choice of mixed cases and of the order of pages */
+	struct lossy_settings lossy; /* of all cases, the base too; of the cache format there is an axis
+								  */
+	bool quick;                  /* shorter texts, fewer values alone */
+	uint64_t seed;               /* of the choice of mixed cases and of the order of pages */
 	double seconds; /* time limit: no case begins that is predicted to end later; 0: none */
 	int32_t mixed;  /* most mixed cases; 0: until every pair has met, or time is up */
 };

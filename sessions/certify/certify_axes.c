@@ -364,12 +364,9 @@ struct engine_options axes_options(const struct certify_plan *p)
 	struct engine_options o = ENGINE_DEFAULTS;
 	const struct axis_engine *kernels = &p->axes->engine[p->choice[AXIS_KERNELS]];
 	const struct draft_ops *ops;
+	struct err ignored = { 0 }; /* what was an option is one */
 	o.model = p->model;
-	if (p->axes->visible)
-		o.visible = p->axes->visible;
-	o.skip_below = p->axes->skip_below;
-	if (p->axes->activations)
-		o.activations = p->axes->activations;
+	lossy_put(&p->axes->lossy, &o, &ignored);
 	o.backend = kernels->backend;
 	o.isa = kernels->isa;
 	o.cuda_mode = kernels->mode;

@@ -61,12 +61,10 @@ struct axes {
 	char base_threads[16];
 	/* fixed row costs for the drafter auto: reproducible, and cheap enough for it to draft */
 	double row_ns[CERTIFY_ROWS + 1];
-	const char *visible; /* of all cases; NULL: full */
-	float skip_below;    /* of all cases */
-	const char *activations;
-	int32_t layers;      /* of the model */
-	int32_t unseen_from; /* see engine_state */
-	bool states;         /* recurrent states: a sequence has few pages, see engine_info */
+	struct lossy_settings lossy; /* of all cases */
+	int32_t layers;              /* of the model */
+	int32_t unseen_from;         /* see engine_state */
+	bool states;                 /* recurrent states: a sequence has few pages, see engine_info */
 	/* what $f means in a drafter's pattern: "" (the trained one) or a model's path and a comma */
 	char draft_file[CERTIFY_SPEC - 32];
 };

@@ -160,9 +160,9 @@ static void see_setting(struct run *r, const struct ev_setting *s)
 /* In the step of its token, so the newest rows are looked at first. */
 static void see_price(struct run *r, const struct ev_price *p)
 {
-	const struct axes *a = r->plan->axes;
-	const bool exact = !r->plan->choice[AXIS_CACHE] && !a->visible && !(a->skip_below > 0) &&
-					   (!a->activations || !strcmp(a->activations, "model"));
+	char lossy[LOSSY_VALUE];
+	const bool exact =
+		!r->plan->choice[AXIS_CACHE] && !*lossy_print(&r->plan->axes->lossy, lossy, sizeof lossy);
 
 	if (p->request != r->request)
 		return;

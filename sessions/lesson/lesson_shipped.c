@@ -15,7 +15,9 @@
 	X(jacobi, "jacobi-and-lookahead")                                                              \
 	X(search, "search")                                                                            \
 	X(attention, "attention")                                                                      \
+	X(row_sees, "what-a-row-sees")                                                                 \
 	X(price, "price")                                                                              \
+	X(fewer_bits, "fewer-bits")                                                                    \
 	X(outliers, "outliers")                                                                        \
 	X(pruning, "pruning")                                                                          \
 	X(near_zero, "near-zero")                                                                      \

@@ -1,4 +1,5 @@
-/* The settings activations and outliers: what is rounded, what comes back, and what is measured.
+/* The settings weights, activations and outliers: what is rounded, what comes back, and what is
+ * measured.
  * (Equal bits on every path: test_certify.c; the price: test_twin.c.) */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,11 +8,13 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "engine/core/engine.h"
+#include "engine/quant/quant.h"
 #include "event/event.h"
 #include "tests/support/tiny.h"
 
@@ -148,6 +151,88 @@ static void floats_are_what_they_were(void **state)
 	free(path);
 }
 
+static void forms_are_read_as_they_are_printed(void **state)
+{
+	static const char *const good[][2] = { { "4/32", "4-bit/32" }, { "3", "3-bit/128" },
+		{ "8-BIT/row", "8-bit/row" }, { "2-bit/tensor", "2-bit/tensor" },
+		{ "4/128z", "4-bit/128z" }, { "NF4/64d", "nf4/64d" }, { "q4_0", "Q4_0" } };
+	static const char *const bad[] = { "", "1/32", "9/32", "4/", "4/0", "4/-1", "4/32x", "4/32zz",
+		"4 /32", "nf4/64z", "4/row d", "4/rowd", "Q4_9", "four" };
+	struct quant_form f;
+	struct err err = { 0 };
+	char name[32];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+		for (int k = 0; k < 2; k++) {
+			assert_int_equal(form_parse(good[i][k], &f, &err), 0);
+			assert_string_equal(form_name(&f, name), good[i][1]);
+		}
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		assert_int_equal(form_parse(bad[i], &f, &err), -1);
+		assert_int_equal(err.code, ERR_USAGE);
+		err = (struct err){ 0 };
+	}
+}
+
+static uint64_t of_file_in(const char *source, const char *form)
+{
+	struct quant_options o = { .otherwise = K_N_TYPES, .threads = 2 };
+	struct quant_result r;
+	struct k_ctx *kernels = NULL;
+	struct err err = { 0 };
+	char path[96];
+	struct seen s;
+	struct engine *e;
+	uint64_t hash;
+
+	snprintf(path, sizeof path, "%s.rounded", source);
+	if (form_parse(form, &o.to, &err) || k_open(&kernels, "cpu", NULL, 2, &err) ||
+		quantize_file(source, path, &o, kernels, NULL, NULL, &r, &err))
+		fail_msg("%s: %s", form, err.text);
+	k_close(kernels);
+	e = opened(path, &s);
+	hash = run(e, &s);
+	engine_close(e);
+	unlink(path);
+	return hash;
+}
+
+/* A model of floats under `weights` has the bits of the file that quantize makes of it. */
+static void weights_are_those_of_the_rounded_file(void **state)
+{
+	static const char *const forms[] = { "4-bit/32", "3-bit/row", "2-bit/64z", "nf4/64d",
+		"8-bit/tensor" };
+	struct tiny_options t = TINY_DEFAULTS;
+	struct err err = { 0 };
+	struct seen s;
+	struct engine *e;
+	uint64_t exact;
+	char *path;
+
+	(void)state;
+	t.type = t.embd_type = K_F32;
+	path = tiny_temp(&t, &err);
+	e = opened(path, &s);
+	exact = run(e, &s);
+	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+		set(e, "weights", forms[i]);
+		assert_true(run(e, &s) == of_file_in(path, forms[i]));
+		assert_true(run(e, &s) != exact);
+	}
+	set(e, "activations", "int8-tensor");
+	assert_int_equal(engine_set(e, "weights", "q4_k", &err), -1); /* blocks of 256 */
+	assert_non_null(strstr(err.text, "blocks of 256"));
+	assert_int_equal(engine_set(e, "weights", "5 bits", &err), -1);
+	set(e, "activations", "model");
+	assert_true(run(e, &s) == of_file_in(path, forms[4])); /* what was refused changed nothing */
+	set(e, "weights", "model");
+	assert_true(run(e, &s) == exact);
+	engine_close(e);
+	unlink(path);
+	free(path);
+}
+
 static void experts_are_refused(void **state)
 {
 	struct seen s;
@@ -157,6 +242,7 @@ static void experts_are_refused(void **state)
 	(void)state;
 	assert_int_equal(engine_set(e, "activations", "bf16", &err), -1);
 	assert_non_null(strstr(err.text, "experts"));
+	assert_int_equal(engine_set(e, "weights", "4/32", &err), -1);
 	run(e, &s);
 	engine_close(e);
 }
@@ -188,6 +274,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_format_is_another_and_the_models_comes_back),
 		cmocka_unit_test(floats_are_what_they_were),
+		cmocka_unit_test(forms_are_read_as_they_are_printed),
+		cmocka_unit_test(weights_are_those_of_the_rounded_file),
 		cmocka_unit_test(experts_are_refused),
 		cmocka_unit_test(outliers_of_each_input),
 	};

@@ -232,6 +232,20 @@ static void test_values(void **state)
 	free(path);
 }
 
+/* Some of the formats are proven under a lossy setting. */
+static struct lossy_settings lossy_of_format(enum k_type type)
+{
+	struct engine_options o = ENGINE_DEFAULTS;
+
+	if (k_columns_fit(type)) /* with columns that are not read */
+		o.skip_below = 0.2f;
+	if (type == K_Q6_K || type == K_F16)
+		o.activations = type == K_F16 ? "e4m3" : "int8-tensor";
+	if (type == K_Q8_0)
+		o.weights = "3-bit/64z";
+	return lossy_of_options(&o);
+}
+
 /* Each weight format has kernels of its own. */
 static void test_formats(void **state)
 {
@@ -250,10 +264,7 @@ static void test_formats(void **state)
 		struct certify_options o = {
 			.model = path, .quick = true, .seed = (uint64_t)type, .mixed = 3
 		};
-		if (k_columns_fit((enum k_type)type)) /* those are proven with columns that are not read */
-			o.skip_below = 0.2f;
-		if (type == K_Q6_K || type == K_F16)
-			o.activations = type == K_F16 ? "e4m3" : "int8-tensor";
+		o.lossy = lossy_of_format((enum k_type)type);
 		if (certify_run(&o, tell, &s, &sum, &e))
 			fail_msg("%s: %s", k_types[type].name, e.text);
 		assert_non_null(strstr(sum.formats, k_types[type].name));

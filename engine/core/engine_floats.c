@@ -1,0 +1,96 @@
+/* The settings `weights` and `activations`: products of the layers by floats (engine/run/floats.h).
+ * Thread: the engine's. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/core/engine_impl.h"
+#include "engine/run/channels.h"
+#include "engine/run/floats.h"
+
+/* What the largest value of each of *n inputs is, over the shipped prompts. */
+static float *measure_largest(struct engine *e, int32_t *n, struct err *err)
+{
+	struct channels c;
+	float *largest;
+
+	if (channels_measure(&c, e, err))
+		return NULL;
+	*n = c.n;
+	largest = calloc((size_t)c.n + 1, sizeof *largest);
+	for (int32_t i = 0; largest && i < c.n; i++)
+		largest[i] = k_largest(c.input[i].largest, c.input[i].dim);
+	channels_free(&c);
+	if (!largest)
+		err_set(err, ERR_MEMORY, "no memory for the scales of activations");
+	return largest;
+}
+
+/* From the next step on; s NULL: no floats. */
+static int use(struct engine *e, struct floats *s, int choice, struct err *err)
+{
+	float *largest = NULL;
+	int32_t n = 0;
+
+	if (choice - 1 == K_ROUND_int8_tensor && !(largest = measure_largest(e, &n, err)))
+		return -1;
+	if (s)
+		floats_round(s, choice ? (enum k_round_to)(choice - 1) : K_N_ROUNDS, largest, n);
+	if (s || e->floats)
+		prefix_clear(&e->prefix);
+	forward_set_floats(&e->forward, s);
+	if (s != e->floats)
+		floats_close(e->floats);
+	e->floats = s;
+	free(largest);
+	return 0;
+}
+
+/* form NULL: the model's own weights. again: even if there are copies. */
+static int apply(struct engine *e, const struct engine_options *to, const struct quant_form *form,
+	bool again, struct err *err)
+{
+	/* 0: the model's own way; else a format's number and 1 */
+	const int choice = setting_choice(&engine_settings[ENGINE_AT_activations], to);
+	struct floats *s = again ? NULL : e->floats;
+
+	if (!e->model)
+		return 0;
+	if (!choice && !form)
+		return use(e, NULL, 0, err);
+	if (!s && floats_open(&s, &e->forward, form, err))
+		return -1;
+	if (!use(e, s, choice, err))
+		return 0;
+	if (s != e->floats)
+		floats_close(s);
+	return -1;
+}
+
+static bool is_own(const char *weights)
+{
+	return !strcmp(weights, "model");
+}
+
+int engine_apply_weights(struct engine *e, struct engine_options *to, struct err *err)
+{
+	const bool own = is_own(to->weights);
+	struct quant_form form;
+	char name[32];
+
+	if ((!own && form_parse(to->weights, &form, err)) ||
+		apply(e, to, own ? NULL : &form, true, err))
+		return -1;
+	snprintf(e->weights, sizeof e->weights, "%s", own ? "model" : form_name(&form, name));
+	to->weights = e->weights;
+	return 0;
+}
+
+int engine_apply_activations(struct engine *e, struct engine_options *to, struct err *err)
+{
+	struct quant_form form;
+
+	if (is_own(to->weights))
+		return apply(e, to, NULL, false, err);
+	return form_parse(to->weights, &form, err) ? -1 : apply(e, to, &form, false, err);
+}
