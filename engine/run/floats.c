@@ -88,6 +88,16 @@ static int add_products(struct floats *s, const struct k_program *p, struct err 
 	return 0;
 }
 
+/* A product by floats reads whole rows, so the layout by columns is not what it replaces. */
+static void add_all_products(struct floats *s, struct forward *f, struct err *e)
+{
+	const float least = f->least;
+
+	f->least = 0;
+	add_products(s, forward_program_of_one(f), e);
+	f->least = least;
+}
+
 int floats_open(
 	struct floats **out, struct forward *f, const struct quant_form *form, struct err *e)
 {
@@ -102,7 +112,7 @@ int floats_open(
 		err_set(e, ERR_USAGE,
 			"only the CPU's kernels can set weights and activations apart (--backend cpu)");
 	else
-		add_products(s, forward_program_of_one(f), e);
+		add_all_products(s, f, e);
 	s->largest = calloc((size_t)s->n_inputs + 1, sizeof *s->largest);
 	if (!e->code && !s->largest)
 		err_set(e, ERR_MEMORY, "no memory for weights as floats");

@@ -135,6 +135,30 @@ static void each_format_is_another_and_the_models_comes_back(void **state)
 	free(path);
 }
 
+/* Whichever of the two comes first, and after either is gone. */
+static void small_values_are_left_out_of_products_by_floats(void **state)
+{
+	char *path = model_of(K_Q4_1);
+	struct seen s;
+	struct engine *e = opened(path, &s);
+	uint64_t plain, both;
+
+	(void)state;
+	set(e, "activations", "bf16");
+	plain = run(e, &s);
+	set(e, "skip-below", "0.3");
+	both = run(e, &s);
+	assert_true(both != plain);
+	set(e, "activations", "model");
+	set(e, "activations", "bf16");
+	assert_true(run(e, &s) == both);
+	set(e, "skip-below", "0");
+	assert_true(run(e, &s) == plain);
+	engine_close(e);
+	unlink(path);
+	free(path);
+}
+
 /* Weights that are floats are multiplied by floats anyway. */
 static void floats_are_what_they_were(void **state)
 {
@@ -273,6 +297,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_format_is_another_and_the_models_comes_back),
+		cmocka_unit_test(small_values_are_left_out_of_products_by_floats),
 		cmocka_unit_test(floats_are_what_they_were),
 		cmocka_unit_test(forms_are_read_as_they_are_printed),
 		cmocka_unit_test(weights_are_those_of_the_rounded_file),
