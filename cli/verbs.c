@@ -23,7 +23,8 @@
 	X(formulas)                                                                                    \
 	X(quantize)                                                                                    \
 	X(prune)                                                                                       \
-	X(curve)
+	X(curve)                                                                                       \
+	X(passkey)
 
 #define X(name) extern const struct verb verb_##name;
 VERBS(X)

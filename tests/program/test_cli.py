@@ -20,7 +20,7 @@ TMP = tempfile.TemporaryDirectory(prefix="cutaway-cli-")
 PROGRAM = os.path.join(TMP.name, "cutaway")  # a copy, so that no model lies beside it
 TINY = os.path.join(TMP.name, "tiny.gguf")
 VERBS = ["chat", "run", "replay", "tokenize", "sessions", "score", "bench", "certify", "cache", "why", "export", "whatif", "verify",
-         "diff", "compare", "devices", "formulas", "quantize", "prune", "curve"]
+         "diff", "compare", "devices", "formulas", "quantize", "prune", "curve", "passkey"]
 HOMES = {name: os.path.join(TMP.name, name) for name in
          ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}
 HOMES["TMPDIR"] = TMP.name
