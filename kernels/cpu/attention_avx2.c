@@ -2,6 +2,7 @@
  * threads of a pool; no state. */
 #ifdef __x86_64__
 #include "kernels/cpu/avx2.h"
+#include "kernels/format/codes.h"
 
 #define VEC __m256
 #define LANES 8
@@ -42,36 +43,47 @@ static inline __m256 vec_q8(const int8_t *b)
 		_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)b)));
 }
 
-#define VEC_CODES __m256i
+#define VEC_INT __m256i
+#define CODE_QUERIES 3                    /* for so many 16 tokens' sums stay in registers */
+#define CODE_WIDTH(nq) ((nq) < 3 ? 2 : 1) /* times 16 lanes of a tile, at most */
+#define vec_zero _mm256_setzero_si256
 
-static inline __m256i key_words_4(const unsigned char *at)
+static inline __m256i vec_int_load(const unsigned char *at)
 {
 	return _mm256_loadu_si256((const __m256i *)(const void *)at);
 }
 
-static inline __m256i key_words_2(const unsigned char *at)
+static inline __m256i vec_codes(__m256i words, int j, int bits)
 {
-	return _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)at));
+	return _mm256_and_si256(
+		_mm256_srli_epi16(words, j * bits), _mm256_set1_epi8((char)((1 << bits) - 1)));
 }
 
-static inline __m256 vec_key_code(__m256i words, int j, int bits)
+static inline __m256i vec_quad(const int8_t *q)
 {
-	const __m256i code = _mm256_srli_epi32(words, j * bits);
+	int32_t quad;
 
-	return _mm256_cvtepi32_ps(_mm256_and_si256(code, _mm256_set1_epi32((1 << bits) - 1)));
+	memcpy(&quad, q, sizeof quad);
+	return _mm256_set1_epi32(quad);
 }
 
-static inline __m256i value_words_4(const unsigned char *at, int shift)
+static inline __m256i vec_dot(__m256i sum, __m256i codes, __m256i q)
 {
-	return _mm256_srl_epi32(key_words_4(at), _mm_cvtsi32_si128(shift));
+	return _mm256_add_epi16(sum, _mm256_maddubs_epi16(codes, q));
 }
 
-static inline __m256i value_words_2(const unsigned char *at, int shift)
+static inline __m256i vec_total(__m256i total, __m256i sum)
 {
-	return _mm256_srl_epi32(key_words_2(at), _mm_cvtsi32_si128(shift));
+	return _mm256_add_epi32(total, _mm256_madd_epi16(sum, _mm256_set1_epi16(1)));
 }
 
-#define vec_value_code vec_key_code
+static inline __m256 vec_code_sum(const struct k_code_factor *f, __m256i sum)
+{
+	const __m256i i = _mm256_sub_epi32(sum, _mm256_set1_epi32(f->sum));
+
+	return _mm256_fmadd_ps(
+		_mm256_set1_ps(f->step), _mm256_cvtepi32_ps(i), _mm256_set1_ps(f->middles));
+}
 
 #include "kernels/cpu/attention_mix.h"
 

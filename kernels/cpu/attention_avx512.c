@@ -2,6 +2,7 @@
  * vectors of 8. Thread: called by all threads of a pool; no state. */
 #ifdef __x86_64__
 #include "kernels/cpu/avx2.h"
+#include "kernels/format/codes.h"
 
 #define VEC __m512
 #define LANES 16
@@ -43,48 +44,34 @@ static inline __m512 vec_q8(const int8_t *b)
 		_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)b)));
 }
 
-#define VEC_CODES __m512i
+#define VEC_INT __m512i
+#define CODE_QUERIES 6
+#define CODE_WIDTH(nq) 4
+#define vec_zero _mm512_setzero_si512
+#define vec_int_load _mm512_loadu_si512
+#define vec_dot _mm512_dpbusd_epi32
+#define vec_total _mm512_add_epi32
 
-static inline __m512i key_words_4(const unsigned char *at)
+static inline __m512i vec_codes(__m512i words, int j, int bits)
 {
-	return _mm512_loadu_si512(at);
+	return _mm512_and_si512(_mm512_srli_epi32(words, (unsigned)(j * bits)),
+		_mm512_set1_epi32(((1 << bits) - 1) * 0x01010101));
 }
 
-static inline __m512i key_words_2(const unsigned char *at)
+static inline __m512i vec_quad(const int8_t *q)
 {
-	return _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)at));
+	int32_t quad;
+
+	memcpy(&quad, q, sizeof quad);
+	return _mm512_set1_epi32(quad);
 }
 
-static inline __m512 vec_key_code(__m512i words, int j, int bits)
+static inline __m512 vec_code_sum(const struct k_code_factor *f, __m512i sum)
 {
-	const __m512i code = _mm512_srli_epi32(words, (unsigned)(j * bits));
+	const __m512i i = _mm512_sub_epi32(sum, _mm512_set1_epi32(f->sum));
 
-	return _mm512_cvtepi32_ps(_mm512_and_si512(code, _mm512_set1_epi32((1 << bits) - 1)));
-}
-
-/* Eight words twice: the lower half gives one code of each, the upper half the next. */
-static inline __m512i two_of(__m256i words, int bits, int shift)
-{
-	const __m512i low = _mm512_set1_epi32(shift), high = _mm512_set1_epi32(shift + bits);
-
-	return _mm512_srlv_epi32(
-		_mm512_broadcast_i64x4(words), _mm512_mask_mov_epi32(low, 0xff00, high));
-}
-
-static inline __m512i value_words_4(const unsigned char *at, int shift)
-{
-	return two_of(_mm256_loadu_si256((const __m256i *)(const void *)at), 4, shift);
-}
-
-static inline __m512i value_words_2(const unsigned char *at, int shift)
-{
-	return two_of(
-		_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)at)), 2, shift);
-}
-
-static inline __m512 vec_value_code(__m512i words, int v, int bits)
-{
-	return vec_key_code(words, 2 * v, bits);
+	return _mm512_fmadd_ps(
+		_mm512_set1_ps(f->step), _mm512_cvtepi32_ps(i), _mm512_set1_ps(f->middles));
 }
 
 #include "kernels/cpu/attention_mix.h"

@@ -95,19 +95,9 @@ struct value_runs {
 	const unsigned char *value[MIX_RUNS], *next[MIX_RUNS];
 };
 
-/* Bytes of a token's values, or of their codes. */
-static size_t value_bytes(const struct k_kv *kv)
-{
-	const int32_t bits = k_cache_bits(kv->format), dim = kv->head_dim;
-
-	return (size_t)(k_cache_by_channel(kv->format) ? k_up(dim, K_CODED_DIMS) / 8 * bits
-					: bits                         ? dim
-												   : dim * k_cache_bytes(kv->format));
-}
-
 static void find_runs(const struct work *w, struct value_runs *v)
 {
-	const size_t bytes = value_bytes(w->here.kv);
+	const size_t bytes = (size_t)(w->here.kv->head_dim * mix_bytes(w->here.kv));
 
 	v->b.n_runs = 0;
 	v->b.stride = (size_t)w->here.kv->head_dim;

@@ -1,7 +1,7 @@
 /* Attention over codes with scales (rules 10 and 11, format/codes.h): what is done before and after
  * the inner loops of attention_mix.h. A channel's scale goes into the query, a token's into the
- * score or the probability; what the minima add is a sum of its own. Part of attention_body.h.
- * Thread: as there. */
+ * score or the probability; by channel these become integers of 8 bits, and what the middles of
+ * the ranges add is a sum of its own. Part of attention_body.h. Thread: as there. */
 
 static keys_fn *const keys_table[5][ATTEND_QUERIES + 1] = { [4] = KEYS_ROW(4), [2] = KEYS_ROW(2) };
 static values_fn *const values_table[5][ATTEND_QUERIES + 1][5] = {
@@ -20,49 +20,112 @@ static inline void fold_scales(const float *x, const uint16_t *scale, int32_t n,
 		_mm256_storeu_ps(out + i, _mm256_mul_ps(_mm256_loadu_ps(x + i), f16_eight(scale + i)));
 }
 
-/* The lanes of k_code_dot(). */
-struct dot {
-	__m256 low, high;
-};
-static inline void dot_add(struct dot *d, const float *x, const uint16_t *min, int32_t n)
-{
-	for (int32_t i = 0; i < n; i += K_GROUP) {
-		d->low = _mm256_fmadd_ps(_mm256_loadu_ps(x + i), f16_eight(min + i), d->low);
-		d->high = _mm256_fmadd_ps(_mm256_loadu_ps(x + i + 8), f16_eight(min + i + 8), d->high);
-	}
-}
-static inline float dot_sum(const struct dot *d)
-{
-	return v_tree8(_mm256_add_ps(d->low, d->high));
-}
-
 static unsigned char *code_group(const unsigned char *group)
 {
 	return (unsigned char *)(uintptr_t)group;
 }
 
-/* As span_scores(), of keys by channel. */
+/* Scratch of a span: scales and middles that meet n numbers, integers of all queries. */
+struct by_channel {
+	float *scale, *middle;
+	int8_t *q;
+	int32_t n;
+};
+static struct by_channel by_channel(const struct work *w, int32_t n)
+{
+	return (struct by_channel){ w->store.fold, w->store.fold + n, (int8_t *)(w->store.fold + 2 * n),
+		n };
+}
+
+/* Scales and middles of n numbers from the i-th on. */
+static void read_scales(
+	const struct by_channel *c, int32_t i, struct k_code_scales s, int32_t n, int32_t bits)
+{
+	const __m256 middle = _mm256_set1_ps((float)k_code_middle(bits));
+
+	for (int32_t j = 0; j < n; j += 8) {
+		const __m256 scale = f16_eight(s.scale + j);
+
+		_mm256_storeu_ps(c->scale + i + j, scale);
+		_mm256_storeu_ps(c->middle + i + j, _mm256_fmadd_ps(scale, middle, f16_eight(s.min + j)));
+	}
+}
+
+/* The integers of 16 numbers times their scales; returns lanes of their sum. */
+static inline __m256i round_group(const float *x, const float *scale, __m256 id, int8_t *q)
+{
+	const __m256i base = _mm256_set1_epi32(0x4B400000);
+	__m256i b[2], m;
+
+	for (int i = 0; i < 2; i++) {
+		const __m256 y = _mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), _mm256_loadu_ps(scale + 8 * i));
+
+		b[i] = _mm256_sub_epi32(
+			_mm256_castps_si256(_mm256_fmadd_ps(y, id, _mm256_set1_ps(0x1.8p23f))), base);
+	}
+	m = _mm256_packs_epi32(b[0], b[1]);
+	m = _mm256_permutevar8x32_epi32(
+		_mm256_packs_epi16(m, m), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+	_mm_storeu_si128((__m128i *)(void *)q, _mm256_castsi256_si128(m));
+	return _mm256_add_epi32(b[0], b[1]);
+}
+
+/* k_code_factor() of a multiple of 16 numbers. */
+static struct k_code_factor code_factor(
+	const struct by_channel *c, const float *x, int32_t bits, int8_t *q)
+{
+	const __m256i abs = _mm256_set1_epi32(0x7fffffff);
+	__m256i most = _mm256_setzero_si256(), sum = most;
+	__m256 low = _mm256_setzero_ps(), high = low, id;
+	struct k_code_factor f = { 0 };
+	uint32_t a;
+
+	_Pragma("GCC unroll 4") for (int32_t i = 0; i < c->n; i += K_GROUP)
+	{
+		const __m256 x0 = _mm256_loadu_ps(x + i), x1 = _mm256_loadu_ps(x + i + 8);
+		const __m256 y0 = _mm256_mul_ps(x0, _mm256_loadu_ps(c->scale + i));
+		const __m256 y1 = _mm256_mul_ps(x1, _mm256_loadu_ps(c->scale + i + 8));
+
+		most = _mm256_max_epi32(most, _mm256_and_si256(_mm256_castps_si256(y0), abs));
+		most = _mm256_max_epi32(most, _mm256_and_si256(_mm256_castps_si256(y1), abs));
+		low = _mm256_fmadd_ps(x0, _mm256_loadu_ps(c->middle + i), low);
+		high = _mm256_fmadd_ps(x1, _mm256_loadu_ps(c->middle + i + 8), high);
+	}
+	f.middles = v_tree8(_mm256_add_ps(low, high));
+	a = (uint32_t)v_max_epi32(most);
+	if (a < 0x0d800000u || a >= 0x7f800000u) {
+		memset(q, 0, (size_t)c->n);
+		f.step = a < 0x0d800000u ? 0 : k_float(0x7fc00000u);
+		return f;
+	}
+	f.step = k_float(a) * 0x1.020408p-7f;
+	id = _mm256_set1_ps(127.0f / k_float(a));
+	_Pragma("GCC unroll 4") for (int32_t i = 0; i < c->n; i += K_GROUP) sum =
+		_mm256_add_epi32(sum, round_group(x + i, c->scale + i, id, q + i));
+	f.sum = v_sum_epi32(sum) * k_code_middle(bits);
+	return f;
+}
+
+/* As span_scores(), of keys by channel. What is not seen scores 0. */
 static void channel_scores(const struct work *w, int32_t query, int32_t nq, float *s)
 {
 	const int32_t dim = w->here.kv->head_dim, bits = k_cache_bits(w->here.kv->format);
 	const float *q = w->store.q + (size_t)query * (size_t)dim;
-	float z[ATTEND_QUERIES];
+	const struct by_channel c = by_channel(w, dim);
+	struct code_factors f;
 
+	f.q = c.q;
+	f.stride = (size_t)dim;
 	for (int32_t g = 0; g < K_SPAN_GROUPS; g++) {
-		struct k_code_scales c;
-
-		if (!k_bits_group(&w->seen.any, g))
+		if (!k_bits_group(&w->seen.any, g)) {
+			for (int32_t i = 0; i < nq; i++)
+				memset(s + i * K_SPAN + g * K_GROUP, 0, K_GROUP * sizeof *s);
 			continue;
-		c = k_key_scales(code_group(w->here.key[g]), dim, bits);
-		for (int32_t i = 0; i < nq; i++) {
-			struct dot d = { _mm256_setzero_ps(), _mm256_setzero_ps() };
-
-			fold_scales(q + i * dim, c.scale, dim, w->store.fold + i * dim);
-			dot_add(&d, q + i * dim, c.min, dim);
-			z[i] = dot_sum(&d);
 		}
-		keys_table[bits][nq](
-			w->here.key[g], w->here.value[g], dim, w->store.fold, z, s + g * K_GROUP);
+		read_scales(&c, 0, k_key_scales(code_group(w->here.key[g]), dim, bits), dim, bits);
+		for (int32_t i = 0; i < nq; i++)
+			f.of[i] = code_factor(&c, q + i * dim, bits, c.q + i * dim);
+		keys_table[bits][nq](w->here.key[g], w->here.value[g], dim, &f, s + g * K_GROUP);
 	}
 }
 
@@ -104,61 +167,75 @@ static void any_scores(const struct work *w, int32_t query, int32_t nq, float *s
 		span_scores(w, query, nq, 0, kv->head_dim, s);
 }
 
-/* Probabilities times the scales of the tokens, those of the i-th part of the channels; z: [nq]
- * what the minima add, NULL: there are none. */
-static void fold_tokens(const struct work *w, int32_t nq, int32_t part, const float *p, float *z)
+/* Scales and middles of a span's values, those of the i-th 64 channels; 0 of what is not seen. */
+static void read_tokens(const struct work *w, int32_t i, const struct by_channel *c)
 {
-	const struct k_kv *kv = w->here.kv;
+	const int32_t dim = w->here.kv->head_dim, bits = k_cache_bits(w->here.kv->format);
 
-	for (int32_t i = 0; i < nq; i++) {
-		struct dot d = { _mm256_setzero_ps(), _mm256_setzero_ps() };
-
-		for (int32_t g = 0; g < K_SPAN_GROUPS; g++) {
-			unsigned char *group = code_group(w->here.value[g]);
-			const int32_t at = i * K_SPAN + g * K_GROUP;
-			struct k_code_scales c;
-
-			if (!k_bits_group(&w->seen.any, g))
-				continue;
-			c = z ? k_value_scales(group, kv->head_dim, k_cache_bits(kv->format), part)
-				  : (struct k_code_scales){ .scale = k_q8_scales(group, kv->head_dim, part) };
-			fold_scales(p + at, c.scale, K_GROUP, w->store.fold + at);
-			if (z)
-				dot_add(&d, p + at, c.min, K_GROUP);
+	for (int32_t g = 0; g < K_SPAN_GROUPS; g++) {
+		if (k_bits_group(&w->seen.any, g)) {
+			read_scales(c, g * K_GROUP, k_value_scales(code_group(w->here.value[g]), dim, bits, i),
+				K_GROUP, bits);
+		} else {
+			memset(c->scale + g * K_GROUP, 0, K_GROUP * sizeof *c->scale);
+			memset(c->middle + g * K_GROUP, 0, K_GROUP * sizeof *c->middle);
 		}
-		if (z)
-			z[i] = dot_sum(&d);
 	}
 }
 
-static void add_minimum(float *o, int32_t n, float z)
+/* The groups of the span that rows see, as runs of whole groups. */
+static void code_runs(const struct work *w, struct mix_lanes *b)
 {
-	for (int32_t i = 0; i < n; i += 8)
-		_mm256_storeu_ps(o + i, _mm256_add_ps(_mm256_loadu_ps(o + i), _mm256_set1_ps(z)));
+	b->n_runs = 0;
+	b->stride = (size_t)w->here.kv->head_dim * 4;
+	for (int32_t g = 0; g < K_SPAN_GROUPS; g++)
+		if (k_bits_group(&w->seen.any, g))
+			b->at[b->n_runs++].k = g * K_GROUP;
 }
 
 /* As span_values(), of values by token. */
 static void token_values(
-	const struct work *w, struct value_runs *v, int32_t nq, const float *p, float *o)
+	const struct work *w, struct mix_lanes *b, int32_t nq, const float *p, float *o)
 {
 	const int32_t dim = w->here.kv->head_dim, bits = k_cache_bits(w->here.kv->format);
-	float z[ATTEND_QUERIES];
+	const struct by_channel c = by_channel(w, K_SPAN);
+	struct code_factors f;
 
-	v->b.stride = value_bytes(w->here.kv);
+	f.q = c.q;
+	f.stride = K_SPAN;
+	code_runs(w, b);
 	for (int32_t d = 0, n; d < dim; d += 16 * n) {
 		const int32_t piece = d / K_CODED_DIMS, end = (piece + 1) * K_CODED_DIMS;
 
-		if (d % K_CODED_DIMS == 0)
-			fold_tokens(w, nq, piece, p, z);
-		n = tile_of(((end < dim ? end : dim) - d) / 16, nq);
-		for (int32_t r = 0; r < v->b.n_runs; r++) {
-			v->b.at[r].ptr[0] = v->value[r] + piece * 8 * bits;
-			v->b.at[r].ahead[0] = v->next[r] + piece * K_CODED_DIMS * K_GROUP;
+		if (d % K_CODED_DIMS == 0) {
+			read_tokens(w, piece, &c);
+			for (int32_t i = 0; i < nq; i++)
+				f.of[i] = code_factor(&c, p + i * K_SPAN, bits, c.q + i * K_SPAN);
 		}
-		values_table[bits][nq][n](
-			&v->b, d % K_CODED_DIMS / 8 * bits, w->store.fold, o + d, (size_t)dim);
-		for (int32_t i = 0; i < nq; i++)
-			add_minimum(o + i * dim + d, 16 * n, z[i]);
+		n = tile_of(((end < dim ? end : dim) - d) / 16, nq);
+		n = n > CODE_WIDTH(nq) ? CODE_WIDTH(nq) : n;
+		for (int32_t r = 0; r < b->n_runs; r++) {
+			const int32_t g = b->at[r].k / K_GROUP;
+
+			b->at[r].ptr[0] = w->here.value[g] + d * 4;
+			b->at[r].ahead[0] = (w->ahead && w->next.key[g] ? w->next.key[g] : w->here.value[g]) +
+								d * (2 * bits + 4);
+		}
+		values_table[bits][nq][n](b, &f, o + d, (size_t)dim);
+	}
+}
+
+/* Probabilities times the scales of the tokens, those of the i-th 32 channels. */
+static void fold_tokens(const struct work *w, int32_t nq, int32_t i, const float *p)
+{
+	const int32_t dim = w->here.kv->head_dim;
+
+	for (int32_t at = 0; at < nq * K_SPAN; at += K_GROUP) {
+		const int32_t g = at % K_SPAN / K_GROUP;
+
+		if (k_bits_group(&w->seen.any, g))
+			fold_scales(p + at, k_q8_scales(code_group(w->here.value[g]), dim, i), K_GROUP,
+				w->store.fold + at);
 	}
 }
 
@@ -169,7 +246,7 @@ static void q8_values(
 	const int32_t dim = w->here.kv->head_dim;
 
 	for (int32_t first = 0; first < dim; first += K_Q8_DIMS) {
-		fold_tokens(w, nq, first / K_Q8_DIMS, p, NULL);
+		fold_tokens(w, nq, first / K_Q8_DIMS, p);
 		span_values(v, w->here.kv, nq, first, dim - first < K_Q8_DIMS ? dim - first : K_Q8_DIMS,
 			w->store.fold, o);
 	}
@@ -181,7 +258,7 @@ static void any_values(
 	const struct k_kv *kv = w->here.kv;
 
 	if (k_cache_by_channel(kv->format))
-		token_values(w, v, nq, p, o);
+		token_values(w, &v->b, nq, p, o);
 	else if (kv->format == K_CACHE_q8)
 		q8_values(w, v, nq, p, o);
 	else

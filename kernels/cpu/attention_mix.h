@@ -7,10 +7,11 @@
  * which loads LANES of its numbers. A tile of queries by vectors stays in registers; b is converted
  * once for all queries of the tile.
  *
- * For codes (format/codes.h) it also defines VEC_CODES, a vector of words, key_words_<bits>, which
- * loads those of LANES tokens, value_words_<bits>, those of a token's 64 channels, of which the
- * first `shift` / bits * 8 are not wanted; and vec_key_code, vec_value_code, which give vector v of
- * their codes. */
+ * For codes (format/codes.h) it also defines VEC_INT, a vector of 32-bit lanes or of what leads to
+ * them, vec_int_load, vec_zero, vec_codes, which gives the j-th code of each byte, vec_quad, four
+ * integers in every lane, vec_dot(sum, codes, integers), which adds products of bytes to a sum that
+ * holds those of EXACT bits of codes, vec_total, which adds it to sums of 32 bits, and
+ * vec_float. */
 
 /* A number in each format of the cache. */
 typedef uint16_t cell_f16, cell_bf16;
@@ -85,43 +86,75 @@ struct mix_lanes {
 typedef void mix_fn(
 	const struct mix_lanes *b, const float *a, size_t a_stride, float *out, size_t out_stride);
 
-/* Codes of a group's keys with nq queries. fold: [nq, head_dim] the queries times the scales; z:
- * [nq] the queries times the minima, where the chains begin. out: [nq, K_SPAN]. */
-typedef void keys_fn(const unsigned char *group, const unsigned char *ahead, int32_t head_dim,
-	const float *fold, const float *z, float *out);
-#define KEYS(bits, nq)                                                                             \
-	static void keys_##bits##_##nq(const unsigned char *group, const unsigned char *ahead,         \
-		int32_t head_dim, const float *fold, const float *z, float *out)                           \
+/* Products of codes with integers: of a group's keys with nq queries, of a span's values with as
+ * many rows of probabilities. */
+struct code_factors {
+	const int8_t *q; /* [nq], each `stride` after the one before */
+	size_t stride;
+	struct k_code_factor of[6];
+};
+
+/* A word has four neighbouring k in each of 8 / bits places. One step of a word of `nv` vectors;
+ * x: the integers of the first query's first k. Whichever takes fewer registers is loaded first. */
+#define CODE_STEP(bits, nq, nv, at, x, stride, acc)                                                \
+	_Pragma("GCC unroll 4") for (int j = 0; j < 8 / (bits); j++)                                   \
 	{                                                                                              \
-		enum { NV = K_GROUP / LANES };                                                             \
-		VEC acc[nq][NV];                                                                           \
+		VEC_INT quad[nq], code[nv];                                                                \
                                                                                                    \
-		for (int q = 0; q < (nq); q++)                                                             \
-			for (int v = 0; v < NV; v++)                                                           \
-				acc[q][v] = vec_set1(z[q]);                                                        \
-		for (int32_t c = 0; c < head_dim; c += 8) {                                                \
-			VEC_CODES word[NV];                                                                    \
-                                                                                                   \
-			__builtin_prefetch(ahead + c * 8, 0, MIX_HINT);                                        \
-			for (int v = 0; v < NV; v++)                                                           \
-				word[v] = key_words_##bits(group + (c / 8 * K_GROUP + v * LANES) * (bits));        \
-			_Pragma("GCC unroll 8") for (int j = 0; j < 8; j++)                                    \
-			{                                                                                      \
-				VEC k[NV];                                                                         \
-                                                                                                   \
-				for (int v = 0; v < NV; v++)                                                       \
-					k[v] = vec_key_code(word[v], j, bits);                                         \
-				for (int q = 0; q < (nq); q++) {                                                   \
-					const VEC x = vec_set1(fold[q * head_dim + c + j]);                            \
-                                                                                                   \
-					for (int v = 0; v < NV; v++)                                                   \
-						acc[q][v] = vec_fma(x, k[v], acc[q][v]);                                   \
-				}                                                                                  \
+		if ((nq) < (nv)) {                                                                         \
+			for (int q = 0; q < (nq); q++)                                                         \
+				quad[q] = vec_quad((x) + (size_t)q * (stride) + 4 * j);                            \
+			for (int v = 0; v < (nv); v++) {                                                       \
+				code[0] = vec_codes(vec_int_load((at) + v * LANES * 4), j, bits);                  \
+				for (int q = 0; q < (nq); q++)                                                     \
+					(acc)[q][v] = vec_dot((acc)[q][v], code[0], quad[q]);                          \
+			}                                                                                      \
+		} else {                                                                                   \
+			for (int v = 0; v < (nv); v++)                                                         \
+				code[v] = vec_codes(vec_int_load((at) + v * LANES * 4), j, bits);                  \
+			for (int q = 0; q < (nq); q++) {                                                       \
+				quad[0] = vec_quad((x) + (size_t)q * (stride) + 4 * j);                            \
+				for (int v = 0; v < (nv); v++)                                                     \
+					(acc)[q][v] = vec_dot((acc)[q][v], code[v], quad[0]);                          \
 			}                                                                                      \
 		}                                                                                          \
-		for (int q = 0; q < (nq); q++)                                                             \
-			for (int v = 0; v < NV; v++)                                                           \
-				vec_store(out + q * K_SPAN + v * LANES, acc[q][v]);                                \
+	}
+#define CODE_EACH(nq, nv)                                                                          \
+	for (int q = 0; q < (nq); q++)                                                                 \
+		for (int v = 0; v < (nv); v++)
+
+/* k after which a sum is added up: its lanes of 16 bits hold half as many codes times integers, 16
+ * * 15 * 127 < 2^15. */
+#define CODE_EXACT(bits) ((bits) == 4 ? 32 : 128)
+
+/* out: [nq, K_SPAN]. Lanes are tokens, of which nv vectors are done at a time, k are channels. */
+typedef void keys_fn(const unsigned char *group, const unsigned char *ahead, int32_t head_dim,
+	const struct code_factors *f, float *out);
+#define KEYS(bits, nq)                                                                             \
+	static void keys_##bits##_##nq(const unsigned char *group, const unsigned char *ahead,         \
+		int32_t head_dim, const struct code_factors *f, float *out)                                \
+	{                                                                                              \
+		enum { NV = (nq) <= CODE_QUERIES ? K_GROUP / LANES : 1, K = 32 / (bits) };                 \
+                                                                                                   \
+		for (int32_t t = 0; t < K_GROUP; t += NV * LANES) {                                        \
+			VEC_INT total[nq][NV];                                                                 \
+                                                                                                   \
+			CODE_EACH(nq, NV) total[q][v] = vec_zero();                                            \
+			for (int32_t c = 0; c < head_dim; c += CODE_EXACT(bits)) {                             \
+				VEC_INT acc[nq][NV];                                                               \
+                                                                                                   \
+				CODE_EACH(nq, NV) acc[q][v] = vec_zero();                                          \
+				for (int32_t i = c; i < c + CODE_EXACT(bits) && i < head_dim; i += K) {            \
+					const unsigned char *at = group + (i / K * K_GROUP + t) * 4;                   \
+                                                                                                   \
+					__builtin_prefetch(ahead + i * 2 * (bits), 0, MIX_HINT);                       \
+					CODE_STEP(bits, nq, NV, at, f->q + i, f->stride, acc)                          \
+				}                                                                                  \
+				CODE_EACH(nq, NV) total[q][v] = vec_total(total[q][v], acc[q][v]);                 \
+			}                                                                                      \
+			CODE_EACH(nq, NV)                                                                      \
+			vec_store(out + q * K_SPAN + t + v * LANES, vec_code_sum(&f->of[q], total[q][v]));     \
+		}                                                                                          \
 	}
 #define ALL_KEYS(bits)                                                                             \
 	KEYS(bits, 1) KEYS(bits, 2) KEYS(bits, 3) KEYS(bits, 4) KEYS(bits, 5) KEYS(bits, 6)
@@ -131,40 +164,33 @@ typedef void keys_fn(const unsigned char *group, const unsigned char *ahead, int
 			keys_##bits##_6                                                                        \
 	}
 
-/* Codes of values, weighted by a[q][k], as MIX has it: ptr[0] is the words of 64 channels of which
- * the wanted ones begin at bit `shift`. */
+/* The weighted sums of a span's values: lanes are channels from ptr[0] on, k are the tokens of the
+ * groups that are the runs of b; b's stride is of words, in bytes. */
 typedef void values_fn(
-	const struct mix_lanes *b, int32_t shift, const float *a, float *out, size_t out_stride);
+	const struct mix_lanes *b, const struct code_factors *f, float *out, size_t out_stride);
 #define VALUES(bits, nq, nv)                                                                       \
 	static void values_##bits##_##nq##_##nv(                                                       \
-		const struct mix_lanes *b, int32_t shift, const float *a, float *out, size_t out_stride)   \
+		const struct mix_lanes *b, const struct code_factors *f, float *out, size_t out_stride)    \
 	{                                                                                              \
-		VEC acc[nq][nv];                                                                           \
+		enum { K = 32 / (bits), RUNS = CODE_EXACT(bits) / K_GROUP };                               \
+		VEC_INT total[nq][nv];                                                                     \
                                                                                                    \
-		for (int q = 0; q < (nq); q++)                                                             \
-			for (int v = 0; v < (nv); v++)                                                         \
-				acc[q][v] = vec_set1(0);                                                           \
-		for (const struct mix_run *r = b->at; r < b->at + b->n_runs; r++) {                        \
-			const unsigned char *at = r->ptr[0];                                                   \
-			const float *p = a + r->k;                                                             \
+		CODE_EACH(nq, nv) total[q][v] = vec_zero();                                                \
+		for (int32_t first = 0; first < b->n_runs; first += RUNS) {                                \
+			VEC_INT acc[nq][nv];                                                                   \
                                                                                                    \
-			for (int32_t k = 0; k < r->n; k++, p++, at += b->stride) {                             \
-				const VEC_CODES word = value_words_##bits(at, shift);                              \
-				VEC x[nq];                                                                         \
+			CODE_EACH(nq, nv) acc[q][v] = vec_zero();                                              \
+			for (int32_t i = first; i < first + RUNS && i < b->n_runs; i++) {                      \
+				const unsigned char *at = b->at[i].ptr[0];                                         \
+				const int8_t *x = f->q + b->at[i].k;                                               \
                                                                                                    \
-				__builtin_prefetch(r->ahead[0] + k * 64, 0, MIX_HINT);                             \
-				for (int q = 0; q < (nq); q++)                                                     \
-					x[q] = vec_set1(p[q * K_SPAN]);                                                \
-				_Pragma("GCC unroll 8") for (int v = 0; v < (nv); v++)                             \
-				{                                                                                  \
-					const VEC y = vec_value_code(word, v, bits);                                   \
-                                                                                                   \
-					for (int q = 0; q < (nq); q++)                                                 \
-						acc[q][v] = vec_fma(x[q], y, acc[q][v]);                                   \
-				}                                                                                  \
+				for (int line = 0; line < (nv)*LANES * ((bits) + 2) / 32; line++)                  \
+					__builtin_prefetch(b->at[i].ahead[0] + line * 64, 0, MIX_HINT);                \
+				for (int32_t k = 0; k < K_GROUP; k += K, at += b->stride)                          \
+					CODE_STEP(bits, nq, nv, at, x + k, f->stride, acc)                             \
 			}                                                                                      \
+			CODE_EACH(nq, nv) total[q][v] = vec_total(total[q][v], acc[q][v]);                     \
 		}                                                                                          \
-		for (int q = 0; q < (nq); q++)                                                             \
-			for (int v = 0; v < (nv); v++)                                                         \
-				vec_store(out + (size_t)q * out_stride + v * LANES, acc[q][v]);                    \
+		CODE_EACH(nq, nv)                                                                          \
+		vec_store(out + (size_t)q * out_stride + v * LANES, vec_code_sum(&f->of[q], total[q][v])); \
 	}

@@ -6,12 +6,13 @@
  *   tokens] int8, V [16 tokens][head_dim] int8, both followed by [head_dim/32][16 tokens] f16
  * scales.
  *
- * By channel, of b bits: x = min + scale * code, 0 <= code < 2^b. Eight codes are a word of 8 b
- * bits, the first in its lowest bits. K: a scale and a minimum for each channel. [head_dim/8][16
- * tokens] words of eight channels, then [head_dim] f16 scales, [head_dim] f16 minima; head_dim
- * rounded up to a multiple of 8. V: a scale and a minimum for each token and 64 channels. [16
- * tokens][head_dim/64][8] words, word i of channels i, i + 8, … i + 56; then for each 64 channels
- * [16] f16 scales, [16] f16 minima; head_dim rounded up to a multiple of 64. */
+ * By channel, of b bits: x = min + scale * code, 0 <= code < 2^b; to be read as middle + scale *
+ * (code - 2^(b-1)). Both lie as integer products of bytes want them: a word of 4 bytes has 32 / b
+ * codes, and code i is at bit i / 4 * b of byte i % 4. K: a scale and a minimum for each channel.
+ * [head_dim * b / 32][16 tokens] words of neighbouring channels, then [head_dim] f16 scales,
+ * [head_dim] f16 minima. V: a scale and a minimum for each token and 64 channels. [16 * b /
+ * 32][head_dim] words of neighbouring tokens; then for each 64 channels [16] f16 scales, [16] f16
+ * minima. head_dim rounded up to a multiple of 16. */
 #ifndef CUTAWAY_KERNELS_CODES_H
 #define CUTAWAY_KERNELS_CODES_H
 
@@ -28,10 +29,10 @@ static inline int32_t k_up(int32_t n, int32_t unit)
 	return (n + unit - 1) / unit * unit;
 }
 
-/* Word i of eight codes. */
-static inline uint32_t k_code_word(const void *at, size_t i, int32_t bits)
+/* Channels of a group by channel, of which the last ones may be unused. */
+static inline int32_t k_coded_dim(int32_t head_dim)
 {
-	return bits == 4 ? ((const uint32_t *)at)[i] : ((const uint16_t *)at)[i];
+	return k_up(head_dim, 16);
 }
 
 /* ---- q8 ---- */
@@ -83,7 +84,7 @@ struct k_code_scales {
 };
 static inline struct k_code_scales k_key_scales(void *group, int32_t head_dim, int32_t bits)
 {
-	const int32_t dim = k_up(head_dim, 8);
+	const int32_t dim = k_coded_dim(head_dim);
 	uint16_t *scale = (uint16_t *)(void *)((uint8_t *)group + 2 * (size_t)dim * (size_t)bits);
 
 	return (struct k_code_scales){ scale, scale + dim };
@@ -92,27 +93,36 @@ static inline struct k_code_scales k_key_scales(void *group, int32_t head_dim, i
 static inline struct k_code_scales k_value_scales(
 	void *group, int32_t head_dim, int32_t bits, int32_t i)
 {
-	const int32_t dim = k_up(head_dim, K_CODED_DIMS);
-	uint16_t *scale =
-		(uint16_t *)(void *)((uint8_t *)group + 2 * (size_t)dim * (size_t)bits) + 2 * K_GROUP * i;
+	uint16_t *scale = k_key_scales(group, head_dim, bits).scale + 2 * K_GROUP * i;
 
 	return (struct k_code_scales){ scale, scale + K_GROUP };
 }
 
-static inline uint32_t k_key_code(const void *group, int32_t token, int32_t channel, int32_t bits)
+/* Where a code is: in which byte of the group, and from which bit on. */
+struct k_code_at {
+	size_t byte;
+	int32_t bit;
+};
+static inline struct k_code_at k_code_at(int32_t word, int32_t i, int32_t bits)
 {
-	return k_code_word(group, (size_t)(channel / 8 * K_GROUP + token), bits) >> channel % 8 * bits &
-		   ((1u << bits) - 1);
+	return (struct k_code_at){ 4 * (size_t)word + (size_t)(i % 4), i / 4 * bits };
 }
-static inline uint32_t k_value_code(
-	const void *group, int32_t head_dim, int32_t token, int32_t channel, int32_t bits)
+static inline struct k_code_at k_key_at(int32_t token, int32_t channel, int32_t bits)
 {
-	const int32_t pieces = k_up(head_dim, K_CODED_DIMS) / K_CODED_DIMS;
-	const int32_t piece = channel / K_CODED_DIMS, in = channel % K_CODED_DIMS;
+	const int32_t many = 32 / bits;
 
-	return k_code_word(group, (size_t)((token * pieces + piece) * 8 + in % 8), bits) >>
-			   in / 8 * bits &
-		   ((1u << bits) - 1);
+	return k_code_at(channel / many * K_GROUP + token, channel % many, bits);
+}
+static inline struct k_code_at k_value_at(
+	int32_t head_dim, int32_t token, int32_t channel, int32_t bits)
+{
+	const int32_t many = 32 / bits;
+
+	return k_code_at(token / many * k_coded_dim(head_dim) + channel, token % many, bits);
+}
+static inline int32_t k_code_get(const void *group, struct k_code_at at, int32_t bits)
+{
+	return ((const uint8_t *)group)[at.byte] >> at.bit & ((1 << bits) - 1);
 }
 
 /* Codes of n numbers in f16 that share a scale. */
@@ -133,14 +143,54 @@ static inline void k_codes_round(
 		code[i] = (uint8_t)k_code(x[i] - low, inverse, 0, most);
 }
 
-/* The sum over i < n of a[i] * b[i]: lane j chains over i = j mod 16, then tree(16) (rule 11). */
-static inline float k_code_dot(const float *a, const uint16_t *b, int32_t n)
-{
-	float lane[K_GROUP] = { 0 };
+/* ---- products (rule 11) ---- */
 
-	for (int32_t i = 0; i < n; i++)
-		lane[i % K_GROUP] = k_fma(a[i], k_f16_to_f32(b[i]), lane[i % K_GROUP]);
-	return k_tree_sum(lane, K_GROUP);
+static inline int32_t k_code_middle(int32_t bits)
+{
+	return 1 << (bits - 1);
+}
+
+/* What meets the codes: numbers times their scales as integers of a step (rule 4's rounding). */
+struct k_code_factor {
+	float step, middles; /* middles: the numbers times the middles of their ranges */
+	int32_t sum;         /* of the integers, times the middle code */
+};
+
+/* q[i] is x[i] * scale[i] as an integer, i < n. */
+static inline struct k_code_factor k_code_factor(
+	const float *x, const uint16_t *scale, const uint16_t *min, int32_t n, int32_t bits, int8_t *q)
+{
+	const float middle = (float)k_code_middle(bits);
+	struct k_code_factor f = { 0 };
+	float lane[K_GROUP] = { 0 };
+	uint32_t most = 0;
+
+	for (int32_t i = 0; i < n; i++) {
+		const float by = k_f16_to_f32(scale[i]), low = k_f16_to_f32(min[i]);
+		const uint32_t size = k_bits(x[i] * by) & 0x7fffffffu;
+
+		most = size > most ? size : most;
+		lane[i % K_GROUP] = k_fma(x[i], k_fma(by, middle, low), lane[i % K_GROUP]);
+	}
+	f.middles = k_tree_sum(lane, K_GROUP);
+	memset(q, 0, (size_t)n);
+	if (most < 0x0d800000u || most >= 0x7f800000u) {
+		f.step = most < 0x0d800000u ? 0 : k_float(0x7fc00000u);
+		return f;
+	}
+	f.step = k_float(most) * 0x1.020408p-7f;
+	for (int32_t i = 0; i < n; i++) {
+		q[i] = (int8_t)k_code(x[i] * k_f16_to_f32(scale[i]), 127.0f / k_float(most), -127, 127);
+		f.sum += q[i] * k_code_middle(bits);
+	}
+	return f;
+}
+
+/* The sum of codes times integers, of which `sum` is the integers' own part, and what the middles
+ * add. */
+static inline float k_code_sum(const struct k_code_factor *f, int32_t sum)
+{
+	return k_fma(f->step, (float)(sum - f->sum), f->middles);
 }
 
 #endif

@@ -29,8 +29,8 @@ size_t k_kv_group_bytes(const struct k_kv *kv, int v)
 		return (size_t)(K_GROUP * dim * k_cache_bytes(kv->format));
 	if (!k_cache_by_channel(kv->format))
 		return (size_t)(K_GROUP * (dim + 2 * (k_up(dim, K_Q8_DIMS) / K_Q8_DIMS)));
-	return v ? (size_t)(k_up(dim, K_CODED_DIMS) / K_CODED_DIMS * K_GROUP * (8 * bits + 4))
-			 : (size_t)(k_up(dim, 8) * (2 * bits + 4));
+	return (size_t)(2 * k_coded_dim(dim) * bits) +
+		   4 * (size_t)(v ? k_up(dim, K_CODED_DIMS) / K_CODED_DIMS * K_GROUP : k_coded_dim(dim));
 }
 
 const struct k_type_info k_types[K_N_TYPES] = {

@@ -33,16 +33,18 @@ static struct group group_of(const struct view *v, int32_t pos)
 		k_kv_group(kv, page, a->layer, 1, v->kv_head, in) };
 }
 
-/* Keys by channel: the scales go into the query, the minima into one sum for the group. */
+/* Keys by channel: the scales go into the query. */
 static float score_by_channel(const struct view *v, const struct group *g, int32_t token)
 {
 	const int32_t bits = k_cache_bits(g->kv->format), dim = g->kv->head_dim;
 	const struct k_code_scales c = k_key_scales(g->k, dim, bits);
-	float s = k_code_dot(v->q, c.min, dim);
+	int8_t q[K_MAX_HEAD_DIM];
+	const struct k_code_factor f = k_code_factor(v->q, c.scale, c.min, dim, bits, q);
+	int32_t sum = 0;
 
 	for (int32_t i = 0; i < dim; i++)
-		s = k_fma(v->q[i] * k_f16_to_f32(c.scale[i]), (float)k_key_code(g->k, token, i, bits), s);
-	return s;
+		sum += q[i] * k_code_get(g->k, k_key_at(token, i, bits), bits);
+	return k_code_sum(&f, sum);
 }
 
 /* A chain for each scale. */
@@ -119,53 +121,56 @@ static bool span_scores(const struct view *v, int32_t first, struct span *s)
 static float add_value(const struct view *v, int32_t pos, float p, int32_t i, float o)
 {
 	const struct group g = group_of(v, pos);
-	const int32_t token = pos % K_GROUP, dim = g.kv->head_dim, bits = k_cache_bits(g.kv->format);
+	const int32_t token = pos % K_GROUP, dim = g.kv->head_dim;
 
-	if (k_cache_by_channel(g.kv->format)) {
-		const struct k_code_scales c = k_value_scales(g.v, dim, bits, i / K_CODED_DIMS);
-
-		return k_fma(
-			p * k_f16_to_f32(c.scale[token]), (float)k_value_code(g.v, dim, token, i, bits), o);
-	}
 	if (g.kv->format == K_CACHE_q8)
 		return k_fma(p * k_f16_to_f32(k_q8_scales(g.v, dim, i / K_Q8_DIMS)[token]),
 			((const int8_t *)g.v)[token * dim + i], o);
 	return k_fma(p, k_cache_get(g.kv->format, g.v, (size_t)(token * dim + i)), o);
 }
 
-/* Values by token: what their minima add to channels 64 i …, in lanes and a tree (rule 11). */
-static float span_minima(const struct view *v, const struct span *s, int32_t i)
+/* Values by token, channels `first` … of 64 that share the tokens' scales: these go into p. */
+static void span_codes(const struct view *v, const struct span *s, int32_t first, float *o)
 {
-	float lane[K_GROUP] = { 0 };
+	const int32_t dim = v->a->kv->head_dim, bits = k_cache_bits(v->a->kv->format);
+	const int32_t end = first + K_CODED_DIMS < dim ? first + K_CODED_DIMS : dim;
+	uint16_t scale[K_SPAN] = { 0 }, min[K_SPAN] = { 0 };
+	struct k_code_factor f;
+	int8_t p[K_SPAN];
 
-	for (int32_t t = 0; t < K_SPAN; t++) {
+	for (int32_t t = 0; t < K_SPAN; t++)
 		if (k_bits_has(&s->seen, t)) {
-			const struct group g = group_of(v, s->first + t);
-			const struct k_code_scales c =
-				k_value_scales(g.v, g.kv->head_dim, k_cache_bits(g.kv->format), i);
+			const struct k_code_scales c = k_value_scales(
+				group_of(v, s->first + t).v, dim, bits, first / K_CODED_DIMS);
 
-			lane[t % K_GROUP] = k_fma(s->p[t], k_f16_to_f32(c.min[t % K_GROUP]), lane[t % K_GROUP]);
+			scale[t] = c.scale[t % K_GROUP];
+			min[t] = c.min[t % K_GROUP];
 		}
+	f = k_code_factor(s->p, scale, min, K_SPAN, bits, p);
+	for (int32_t i = first; i < end; i++) {
+		int32_t sum = 0;
+
+		for (int32_t t = 0; t < K_SPAN; t++)
+			if (k_bits_has(&s->seen, t))
+				sum += p[t] * k_code_get(group_of(v, s->first + t).v,
+								  k_value_at(dim, t % K_GROUP, i, bits), bits);
+		o[i] = k_code_sum(&f, sum);
 	}
-	return k_tree_sum(lane, K_GROUP);
 }
 
 /* o = the span's weighted sum of the visible values. */
 static void span_values(const struct view *v, const struct span *s, float *o)
 {
 	const int32_t head_dim = v->a->kv->head_dim;
-	const bool minima = v->a->recent && s->first < v->coded_end;
-	float m = 0;
+	const bool coded = v->a->recent && s->first < v->coded_end;
 
 	for (int32_t i = 0; i < head_dim; i++)
 		o[i] = 0;
-	for (int32_t t = 0; t < K_SPAN; t++) {
+	for (int32_t i = 0; i < head_dim && coded; i += K_CODED_DIMS)
+		span_codes(v, s, i, o);
+	for (int32_t t = 0; t < K_SPAN && !coded; t++) {
 		for (int32_t i = 0; i < head_dim && k_bits_has(&s->seen, t); i++)
 			o[i] = add_value(v, s->first + t, s->p[t], i, o[i]);
-	}
-	for (int32_t i = 0; i < head_dim && minima; i++) {
-		m = i % K_CODED_DIMS ? m : span_minima(v, s, i / K_CODED_DIMS);
-		o[i] += m;
 	}
 }
 

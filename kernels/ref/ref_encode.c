@@ -11,58 +11,41 @@ struct coded {
 	int32_t head_dim, bits;
 };
 
-/* Puts eight codes, of word i. */
-static void put_word(void *at, size_t i, int32_t bits, const uint8_t *code, size_t stride)
+static void put_code(void *group, struct k_code_at at, uint8_t code)
 {
-	uint32_t word = 0;
-
-	for (int32_t j = 0; j < 8; j++)
-		word |= (uint32_t)code[(size_t)j * stride] << j * bits;
-	if (bits == 4)
-		((uint32_t *)at)[i] = word;
-	else
-		((uint16_t *)at)[i] = (uint16_t)word;
+	((uint8_t *)group)[at.byte] |= (uint8_t)(code << at.bit);
 }
 
 static void encode_keys(const struct coded *g)
 {
 	const struct k_code_scales s = k_key_scales(g->k_out, g->head_dim, g->bits);
 
-	for (int32_t first = 0; first < g->head_dim; first += 8) {
-		uint8_t code[8][K_GROUP] = { { 0 } };
+	for (int32_t c = 0; c < g->head_dim; c++) {
+		uint8_t code[K_GROUP];
+		float x[K_GROUP];
 
-		for (int32_t c = first; c < first + 8 && c < g->head_dim; c++) {
-			float x[K_GROUP];
-
-			for (int32_t t = 0; t < K_GROUP; t++)
-				x[t] = k_f16_to_f32(g->k[c * K_GROUP + t]);
-			k_codes_round(x, K_GROUP, g->bits, code[c - first], &s.scale[c], &s.min[c]);
-		}
 		for (int32_t t = 0; t < K_GROUP; t++)
-			put_word(g->k_out, (size_t)(first / 8 * K_GROUP + t), g->bits, &code[0][t], K_GROUP);
+			x[t] = k_f16_to_f32(g->k[c * K_GROUP + t]);
+		k_codes_round(x, K_GROUP, g->bits, code, &s.scale[c], &s.min[c]);
+		for (int32_t t = 0; t < K_GROUP; t++)
+			put_code(g->k_out, k_key_at(t, c, g->bits), code[t]);
 	}
 }
 
-static void encode_values(const struct coded *g)
+/* Channels `first` … of a token, which share a scale. */
+static void encode_values(const struct coded *g, int32_t t, int32_t first)
 {
-	const int32_t pieces = k_up(g->head_dim, K_CODED_DIMS) / K_CODED_DIMS;
+	const int32_t left = g->head_dim - first, n = left < K_CODED_DIMS ? left : K_CODED_DIMS;
+	const struct k_code_scales s =
+		k_value_scales(g->v_out, g->head_dim, g->bits, first / K_CODED_DIMS);
+	uint8_t code[K_CODED_DIMS];
+	float x[K_CODED_DIMS];
 
-	for (int32_t i = 0; i < pieces; i++) {
-		const struct k_code_scales s = k_value_scales(g->v_out, g->head_dim, g->bits, i);
-		const int32_t first = i * K_CODED_DIMS, left = g->head_dim - first;
-		const int32_t n = left < K_CODED_DIMS ? left : K_CODED_DIMS;
-
-		for (int32_t t = 0; t < K_GROUP; t++) {
-			uint8_t code[K_CODED_DIMS] = { 0 };
-			float x[K_CODED_DIMS] = { 0 };
-
-			for (int32_t d = 0; d < n; d++)
-				x[d] = k_f16_to_f32(g->v[t * g->head_dim + first + d]);
-			k_codes_round(x, n, g->bits, code, &s.scale[t], &s.min[t]);
-			for (int32_t w = 0; w < 8; w++)
-				put_word(g->v_out, (size_t)((t * pieces + i) * 8 + w), g->bits, code + w, 8);
-		}
-	}
+	for (int32_t i = 0; i < n; i++)
+		x[i] = k_f16_to_f32(g->v[t * g->head_dim + first + i]);
+	k_codes_round(x, n, g->bits, code, &s.scale[t], &s.min[t]);
+	for (int32_t i = 0; i < n; i++)
+		put_code(g->v_out, k_value_at(g->head_dim, t, first + i, g->bits), code[i]);
 }
 
 static void encode(const struct k_encode *a, int32_t pos, int32_t seq, int32_t head)
@@ -78,8 +61,12 @@ static void encode(const struct k_encode *a, int32_t pos, int32_t seq, int32_t h
 		.bits = k_cache_bits(a->kv->format),
 	};
 
+	memset(g.k_out, 0, k_kv_group_bytes(a->kv, 0));
+	memset(g.v_out, 0, k_kv_group_bytes(a->kv, 1));
 	encode_keys(&g);
-	encode_values(&g);
+	for (int32_t t = 0; t < K_GROUP; t++)
+		for (int32_t first = 0; first < g.head_dim; first += K_CODED_DIMS)
+			encode_values(&g, t, first);
 }
 
 void k_ref_encode(struct k_op *op, int tid, int n_threads, void *scratch)

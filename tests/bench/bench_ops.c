@@ -1,5 +1,6 @@
 /* Speed of everything but the matrix products, on the shapes of SmolLM2-135M: `make
- * build/tests/bench_ops`, then build/tests/bench_ops [isa [threads [rows [position [observed]]]]].
+ * build/tests/bench_ops`, then build/tests/bench_ops [isa [threads [rows [position [observed
+ * [cache-format]]]]]].
  * Prints microseconds a step for each kind of op, and of a draw, the best of some runs for each op.
  * Not a test: machines differ. */
 #include <stdio.h>
@@ -40,11 +41,15 @@ static struct k_acts acts(int32_t n, int32_t dim)
 		.dim = dim };
 }
 
-static void cache_open(struct k_kv *kv, int32_t **table)
+static enum k_cache format; /* of the keys and values */
+
+static void cache_open(struct k_kv *kv, enum k_cache of, int32_t **table)
 {
 	int32_t n = MAX_POS / PAGE;
 
-	*kv = (struct k_kv){ .page_size = PAGE, .n_layers = LAYERS, .n_kv_heads = KV, .head_dim = HD };
+	*kv = (struct k_kv){
+		.page_size = PAGE, .n_layers = LAYERS, .n_kv_heads = KV, .head_dim = HD, .format = of
+	};
 	kv->page_bytes = k_kv_page_bytes(kv);
 	kv->base = mmap(NULL, kv->page_bytes * (size_t)n, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -65,12 +70,14 @@ static struct k_op *write_program(int32_t n, struct k_row *rows, int32_t n_obser
 	float *gate = floats((size_t)n * FFN, 4), *up = floats((size_t)n * FFN, 4);
 	float *share = floats((size_t)LAYERS * (size_t)(n_observed + 1) * HEADS * STRIDE, 0);
 	int32_t *near_zero = calloc((size_t)LAYERS * (size_t)(n_observed + 1) * HEADS, 4), *pages;
+	const bool coded = k_cache_by_channel((int32_t)format);
 	static atomic_int nan_row;
-	static struct k_kv kv;
+	static struct k_kv kv, recent;
 	const int32_t **tables = malloc(sizeof *tables);
 	struct k_range *ranges = malloc((size_t)n * sizeof *ranges);
 
-	cache_open(&kv, &pages);
+	cache_open(&kv, format, &pages);
+	cache_open(&recent, K_CACHE_f16, &pages);
 	tables[0] = pages;
 	k_see_all(rows, n, ranges);
 	for (int32_t l = 0; l < LAYERS; l++) {
@@ -91,7 +98,7 @@ static struct k_op *write_program(int32_t n, struct k_row *rows, int32_t n_obser
 				.n = n,
 				.rows = rows,
 				.pages = tables,
-				.kv = &kv,
+				.kv = coded ? &recent : &kv,
 				.nan_row = &nan_row } };
 		*at++ = (struct k_op){ .kind = K_OP_attention,
 			.u.attention = { .q = q,
@@ -104,6 +111,8 @@ static struct k_op *write_program(int32_t n, struct k_row *rows, int32_t n_obser
 				.n_ranges = 1,
 				.pages = tables,
 				.kv = &kv,
+				.recent = coded ? &recent : NULL,
+				.recent_pages = tables,
 				.share_stride = STRIDE,
 				.threshold = 1e-4f,
 				.share = n_observed ? share + seen * STRIDE : NULL,
@@ -160,6 +169,7 @@ int main(int argc, char **argv)
 	const char *isa = argc > 1 ? argv[1] : NULL;
 	int threads = argc > 2 ? atoi(argv[2]) : 2, n = argc > 3 ? atoi(argv[3]) : 1;
 	int pos = argc > 4 ? atoi(argv[4]) : 1023, observed = argc > 5 ? atoi(argv[5]) : 0;
+	const char *cache = argc > 6 ? argv[6] : "f16";
 	struct k_row *rows = calloc((size_t)n, sizeof *rows);
 	double best[K_N_KINDS] = { 0 };
 	uint64_t *least;
@@ -169,6 +179,12 @@ int main(int argc, char **argv)
 
 	if (pos + n > MAX_POS || k_open(&ctx, "cpu", isa, threads, &e)) {
 		fprintf(stderr, "%s\n", e.text);
+		return 1;
+	}
+	while (format < K_N_CACHES && strcmp(cache, k_cache_name((int)format)))
+		format++;
+	if (format == K_N_CACHES) {
+		fprintf(stderr, "no format %s\n", cache);
 		return 1;
 	}
 	for (int i = 0; i < n; i++)
@@ -184,8 +200,8 @@ int main(int argc, char **argv)
 	}
 	for (int32_t i = 0; i < p.n_ops; i++)
 		best[p.op[i].kind] += (double)least[i] * 1e-3;
-	printf("%s, %d threads, %d rows from position %d, %d observed\n", k_isa_name(ctx), threads, n,
-		pos, observed);
+	printf("%s, %d threads, %d rows from position %d, %d observed, %s\n", k_isa_name(ctx), threads,
+		n, pos, observed, cache);
 	for (int k = 0; k < K_N_KINDS; k++)
 		if (best[k] > 0)
 			printf("%-10s %9.1f us\n", name[k], best[k]);

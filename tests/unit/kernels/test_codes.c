@@ -117,10 +117,10 @@ static double stored(
 	if (v) {
 		const struct k_code_scales s = k_value_scales(at, dim, bits, i / K_CODED_DIMS);
 
-		return f16(s.min[t]) + f16(s.scale[t]) * k_value_code(at, dim, t, i, bits);
+		return f16(s.min[t]) + f16(s.scale[t]) * k_code_get(at, k_value_at(dim, t, i, bits), bits);
 	}
 	return f16(k_key_scales(at, dim, bits).min[i]) +
-		   f16(k_key_scales(at, dim, bits).scale[i]) * k_key_code(at, t, i, bits);
+		   f16(k_key_scales(at, dim, bits).scale[i]) * k_code_get(at, k_key_at(t, i, bits), bits);
 }
 
 static void put_f16(
