@@ -55,6 +55,7 @@ static void check_codes(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 
 	for (int i = 0; i <= DEEP / PAGE; i++)
 		pages[i] = i % PAGES;
+	kv.residual = K_RECENT;
 	k_see_all(row, 2, range);
 	for (kv.format = K_N_UNCODED; kv.format < K_N_CACHES; kv.format++) {
 		fill_codes(d);

@@ -141,9 +141,13 @@ int engine_set_format(struct engine *e, const struct engine_options *o, struct e
 			"cache-format %s: the kernels of a GPU do not read it; use --backend cpu, or one of f16, "
 			"f32, bf16 and e4m3",
 			o->cache_format);
+	if (o->cache_residual != K_RECENT && !k_cache_by_channel((int32_t)engine_cache_format(o)))
+		return err_set(err, ERR_USAGE,
+			"cache-residual %d: cache-format %s keeps all tokens alike; it is for kivi4 and kivi2",
+			o->cache_residual, o->cache_format);
 	if (check_codes(engine_cache_format(o), &e->forward.visible, err))
 		return -1;
-	return memory_set_format(&e->specs, engine_cache_format(o), err);
+	return memory_set_format(&e->specs, engine_cache_format(o), o->cache_residual, err);
 }
 
 /* Keeps the number of pages and tokens; only the bytes of a page change. */
@@ -158,9 +162,12 @@ int engine_apply_cache_format(struct engine *e, struct engine_options *to, struc
 		return err_set(err, ERR_USAGE,
 			"cache-format %s: this model has no keys and values: its layers keep states",
 			to->cache_format);
+	if (!k_cache_by_channel((int32_t)engine_cache_format(to)) &&
+		to->cache_residual == e->set.cache_residual)
+		to->cache_residual = K_RECENT;
 	if (engine_set_format(e, to, err))
 		return -1;
-	if (memory_format(&e->specs) == memory_format(&old))
+	if (!memcmp(&e->specs, &old, sizeof old))
 		return 0;
 	if (remake_pages(e, e->memory.page_size, err)) {
 		e->specs = old;
@@ -358,6 +365,7 @@ int engine_set(struct engine *e, const char *name, const char *value, struct err
 {
 	const struct setting *s = setting_find(engine_settings, name);
 	struct engine_options to = e->set;
+	int32_t residual;
 
 	if (!s)
 		return err_set(err, ERR_USAGE, "there is no setting \"%s\"", name);
@@ -370,7 +378,10 @@ int engine_set(struct engine *e, const char *name, const char *value, struct err
 		return err_set(err, ERR_USAGE, "%s can only change while nothing runs or waits", name);
 	if (s->apply && s->apply(e, &to, err))
 		return -1;
+	residual = e->set.cache_residual;
 	e->set = to;
+	if (to.cache_residual != residual && s != &engine_settings[ENGINE_AT_cache_residual])
+		engine_emit_setting(e, "cache-residual"); /* goes with a format of codes */
 	if (s == &engine_settings[ENGINE_AT_page_size])
 		engine_emit_setting(e, "pages"); /* first: the pool is made of this many pages of the new
 											size */

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "kernels/format/cache_table.h"
+#include "kernels/format/kv.h"
 
 struct engine;
 struct engine_options;
@@ -71,6 +71,7 @@ struct setting {
 	bool bare; /* as an option it may stand without a value: "" */
 	enum setting_when when;
 	enum setting_effect effect;
+	bool part;        /* of a lossy one: it says more of the one before it */
 	const char *unit; /* of a number, or NULL */
 	/* Of a choice, all its values; else the values that completion offers. more(0), more(1) …
 	 * follow; NULL ends them. */
@@ -169,6 +170,11 @@ struct setting {
 		.doc =                                                                                                        \
 			"format of cached keys and values: 16 bits, as computed, its upper half, 8 bits as a float or "           \
 			"with a scale, 4 and 2 bits with the newest tokens in 16")                                                \
+	X(INT, cache_residual, K_RECENT, engine_apply_cache_format, .name = "cache-residual",                             \
+		.group = "Exactness", .arg = "N", .low = K_RECENT, .high = 1 << 20, .step = K_SPAN,                           \
+		.when = SETTING_IDLE, .effect = SETTING_LOSSY, .part = true, .unit = "tokens",                                \
+		SETTING_WORDS("128", "256", "512"),                                                                           \
+		.doc = "with --cache-format kivi4 or kivi2: newest tokens in 16 bits, at least")                              \
 	X(FLOAT, skip_below, 0, engine_apply_skip, .name = "skip-below", .group = "Exactness",                            \
 		.arg = "X", .high = 1, .when = SETTING_IDLE, .effect = SETTING_LOSSY,                                         \
 		SETTING_WORDS("0", "0.01", "0.05"),                                                                           \

@@ -59,13 +59,13 @@ static int32_t add_recent(struct memory_specs *m, int32_t g)
 
 	s.kind = &memory_recent;
 	s.kv.format = K_CACHE_f16;
-	if (!s.window || s.window > K_RECENT + K_SPAN - 1)
-		s.window = K_RECENT + K_SPAN - 1;
+	if (!s.window || s.window > s.kv.residual + K_SPAN - 1)
+		s.window = s.kv.residual + K_SPAN - 1;
 	m->group[m->n] = s;
 	return m->n++;
 }
 
-int memory_set_format(struct memory_specs *m, enum k_cache format, struct err *e)
+int memory_set_format(struct memory_specs *m, enum k_cache format, int32_t residual, struct err *e)
 {
 	const bool by_channel = k_cache_by_channel((int32_t)format);
 	int32_t own = 0, keys = 0;
@@ -81,6 +81,7 @@ int memory_set_format(struct memory_specs *m, enum k_cache format, struct err *e
 	for (int32_t g = 0; g < own; g++)
 		if (!m->group[g].kind->is_state) {
 			m->group[g].kv.format = format;
+			m->group[g].kv.residual = residual;
 			m->group[g].recent = by_channel ? add_recent(m, g) : 0;
 		}
 	return 0;

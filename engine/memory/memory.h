@@ -54,9 +54,10 @@ struct memory_specs {
 	int32_t n; /* those that layers joined, then those of memory_recent */
 	bool keep; /* keys and values stay until their sequence ends, seen or not */
 };
-/* The format of all keys and values. A format by channel adds a group to each that has any; -1 and
- * an error: they are too many, and nothing was changed. */
-int memory_set_format(struct memory_specs *m, enum k_cache format, struct err *e);
+/* The format of all keys and values. A format by channel adds a group to each that has any, of the
+ * last `residual` tokens that rows read in f16; -1 and an error: the groups are too many, and
+ * nothing was changed. */
+int memory_set_format(struct memory_specs *m, enum k_cache format, int32_t residual, struct err *e);
 enum k_cache memory_format(const struct memory_specs *m);
 /* Whether pages have the extents of keys, where rows of a layer without a window choose. */
 void memory_set_extents(struct memory_specs *m, bool extents);

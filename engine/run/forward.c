@@ -44,9 +44,20 @@ static int32_t seen_from(const struct k_range *list, int32_t n, int32_t from)
 	return seen;
 }
 
+/* The keys of a group that has recent ones beside it; all have the same format. */
+static const struct k_kv *coded_keys(const struct forward *f)
+{
+	int g = 0;
+
+	while (g < MEMORY_GROUPS - 1 && !f->store[g].recent)
+		g++;
+	return &f->store[g].kv;
+}
+
 /* A request reads the positions that its first row sees, and one more for each further row. */
 static void sight_fill(struct forward *f, struct forward_sight *s)
 {
+	const struct k_kv *coded = coded_keys(f);
 	const struct visible full = { 0 };
 	const int32_t n = forward_n_ranges(f, s->window), n_all = visible_n_ranges(&full, s->window);
 	struct k_range all[VISIBLE_RANGES];
@@ -54,7 +65,7 @@ static void sight_fill(struct forward *f, struct forward_sight *s)
 	s->positions = s->pairs = s->whole = s->recent = s->whole_recent = 0;
 	for (int32_t r = 0, item = 0; r < f->n_rows; r++) {
 		struct k_range *range = s->ranges + (size_t)r * (size_t)n;
-		const int32_t pos = f->rows[r].pos, from = k_coded_end(pos);
+		const int32_t pos = f->rows[r].pos, from = k_coded_end(coded, pos);
 		int32_t seen = visible_ranges(&f->visible, s->window, pos, range);
 		bool first = item < f->n_items && f->item_row[item] == r;
 

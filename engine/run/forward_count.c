@@ -60,7 +60,7 @@ static uint64_t bytes_read(const struct forward *f, const struct k_attention *a)
 		const int32_t item = i / a->kv->n_kv_heads, head = i % a->kv->n_kv_heads;
 		const int32_t end = item + 1 < f->n_items ? f->item_row[item + 1] : f->n_rows;
 		const int32_t groups = f->rows[end - 1].pos / K_GROUP + 1;
-		const int32_t coded_end = k_coded_end(f->rows[f->item_row[item]].pos);
+		const int32_t coded_end = k_coded_end(a->kv, f->rows[f->item_row[item]].pos);
 
 		memset(f->reads, 0, (size_t)groups * sizeof *f->reads);
 		for (int32_t r = f->item_row[item]; r < end; r++)

@@ -5,7 +5,7 @@
 /* Positions that row r reads as codes by channel, from 0 on. */
 static int32_t coded_end(const struct attend_plan *p, int32_t r)
 {
-	return p->a->recent ? k_coded_end(p->a->rows[r].pos) : 0;
+	return p->a->recent ? k_coded_end(p->a->kv, p->a->rows[r].pos) : 0;
 }
 
 /* Rows of the tile that begins at row r. */

@@ -9,7 +9,8 @@
 
 #define K_GROUP 16 /* attention: lanes of a group, tokens (rule 11) */
 #define K_SPAN 128 /* attention: tokens of a span (rule 11) */
-/* Of formats by channel: the last tokens that a row reads in f16, at least (rule 10). */
+/* Of formats by channel: the last tokens that a row reads in f16, at least (rule 10), unless it is
+ * set. Fewer would make codes of positions that a node of a tree of drafts has for itself. */
 #define K_RECENT 128
 
 /* The KV cache of a memory group of layers. A page holds page_size positions of all of them. Within
@@ -23,6 +24,7 @@ struct k_kv {
 	int32_t page_size; /* tokens, a multiple of 16 */
 	int32_t n_layers, n_kv_heads, head_dim;
 	enum k_cache format;
+	int32_t residual; /* of a format by channel: K_RECENT or more, a multiple of K_SPAN */
 	bool extents;
 };
 
@@ -80,9 +82,9 @@ static inline uint16_t *k_kv_extent_at(
 
 /* Of a format by channel: positions before this one are read as codes by a row at pos, the others
  * in f16 (rule 10). */
-static inline int32_t k_coded_end(int32_t pos)
+static inline int32_t k_coded_end(const struct k_kv *kv, int32_t pos)
 {
-	return pos + 1 < K_RECENT ? 0 : (pos + 1 - K_RECENT) / K_SPAN * K_SPAN;
+	return pos + 1 < kv->residual ? 0 : (pos + 1 - kv->residual) / K_SPAN * K_SPAN;
 }
 
 #endif

@@ -140,8 +140,8 @@ static void span_codes(const struct view *v, const struct span *s, int32_t first
 
 	for (int32_t t = 0; t < K_SPAN; t++)
 		if (k_bits_has(&s->seen, t)) {
-			const struct k_code_scales c = k_value_scales(
-				group_of(v, s->first + t).v, dim, bits, first / K_CODED_DIMS);
+			const struct k_code_scales c =
+				k_value_scales(group_of(v, s->first + t).v, dim, bits, first / K_CODED_DIMS);
 
 			scale[t] = c.scale[t % K_GROUP];
 			min[t] = c.min[t % K_GROUP];
@@ -223,7 +223,7 @@ static struct view view_of(const struct k_attention *a, int32_t r, int32_t head)
 		.kv_head = head / (a->n_heads / a->kv->n_kv_heads),
 		.pos = row->pos,
 		.seq = row->seq,
-		.coded_end = a->recent ? k_coded_end(row->pos) : 0,
+		.coded_end = a->recent ? k_coded_end(a->kv, row->pos) : 0,
 	};
 }
 

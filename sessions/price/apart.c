@@ -15,13 +15,15 @@ static struct apart_case *add(struct apart *a, struct lossy_settings set, const 
 	return c;
 }
 
-/* With setting i as `from` has it, the others as `rest` has them. */
+/* With setting i, and what says more of it, as `from` has it, the others as `rest` has them. */
 static struct lossy_settings mixed(
 	const struct lossy_settings *rest, const struct lossy_settings *from, int i)
 {
 	struct lossy_settings s = *rest;
 
-	memcpy(s.value[i], from->value[i], sizeof s.value[i]);
+	do
+		memcpy(s.value[i], from->value[i], sizeof s.value[i]);
+	while (++i < s.n && s.row[i]->part);
 	return s;
 }
 
@@ -36,7 +38,7 @@ int apart_begin(
 	engine_get(e, "twin", a->twin, sizeof a->twin);
 	weights = strcmp(a->twin, "on") != 0 && strcmp(a->twin, "off") != 0;
 	for (int i = 0; i < exact.n; i++)
-		if (strcmp(exact.value[i], a->before.value[i]) != 0)
+		if (strcmp(exact.value[i], a->before.value[i]) != 0 && !exact.row[i]->part)
 			lossy[n++] = i;
 	if (!n && !weights)
 		return err_set(err, ERR_USAGE,

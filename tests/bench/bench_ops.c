@@ -47,9 +47,12 @@ static void cache_open(struct k_kv *kv, enum k_cache of, int32_t **table)
 {
 	int32_t n = MAX_POS / PAGE;
 
-	*kv = (struct k_kv){
-		.page_size = PAGE, .n_layers = LAYERS, .n_kv_heads = KV, .head_dim = HD, .format = of
-	};
+	*kv = (struct k_kv){ .page_size = PAGE,
+		.n_layers = LAYERS,
+		.n_kv_heads = KV,
+		.head_dim = HD,
+		.format = of,
+		.residual = K_RECENT };
 	kv->page_bytes = k_kv_page_bytes(kv);
 	kv->base = mmap(NULL, kv->page_bytes * (size_t)n, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

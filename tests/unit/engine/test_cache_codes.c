@@ -324,6 +324,46 @@ static void test_setting(void **state)
 	finish(e);
 }
 
+/* More tokens in f16: a row of codes is that much later, on any path; of other formats the setting
+ * is refused, and goes when its format does. */
+static void test_residual(void **state)
+{
+	struct engine_options o = options("kivi4"), more = o;
+	const struct engine_options exact = options("f16");
+	const struct drawn f16 = drawn_with(&exact, EV_REQUEST_KIND_load, 1);
+	const struct drawn least = drawn_with(&o, EV_REQUEST_KIND_load, 1);
+	struct drawn want, d;
+	struct err err = { 0 };
+	struct engine *e;
+	char value[16];
+
+	(void)state;
+	more.cache_residual = 2 * K_RECENT;
+	want = drawn_with(&more, EV_REQUEST_KIND_load, 1);
+	/* the hash at a position is that of the row before it */
+	assert_memory_equal(want.hash, f16.hash, (FIRST_CODED + K_RECENT + 1) * sizeof *f16.hash);
+	assert_true(want.hash[FIRST_CODED + K_RECENT + 1] != f16.hash[FIRST_CODED + K_RECENT + 1]);
+	assert_true(want.hash[PROMPT + 1] != least.hash[PROMPT + 1]);
+	more.prefill_chunk = 50;
+	more.spec = "ngram";
+	more.isa = "scalar";
+	d = drawn_with(&more, EV_REQUEST_KIND_load, 3);
+	same(&want, &d);
+	e = open_with(&o, &d);
+	assert_int_equal(engine_set(e, "cache-residual", "100", &err), -1);
+	assert_int_equal(engine_set(e, "cache-residual", "0", &err), -1);
+	assert_int_equal(engine_set(e, "cache-residual", "256", &err), 0);
+	d.request = submit(e, EV_REQUEST_KIND_load, 0, PROMPT);
+	while (!engine_idle(e))
+		assert_true(engine_step(e, &err) >= 0);
+	same(&want, &d);
+	assert_int_equal(engine_set(e, "cache-format", "q8", &err), 0);
+	assert_int_equal(engine_get(e, "cache-residual", value, sizeof value), 0);
+	assert_string_equal(value, "128");
+	assert_int_equal(engine_set(e, "cache-residual", "256", &err), -1);
+	finish(e);
+}
+
 static int setup(void **state)
 {
 	struct tiny_options t = TINY_DEFAULTS;
@@ -352,6 +392,7 @@ int main(void)
 		cmocka_unit_test(test_rewind),
 		cmocka_unit_test(test_watched),
 		cmocka_unit_test(test_setting),
+		cmocka_unit_test(test_residual),
 	};
 
 	return cmocka_run_group_tests_name("cache codes", tests, setup, teardown);

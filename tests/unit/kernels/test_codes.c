@@ -323,6 +323,7 @@ static void scene_open(struct scene *s, enum k_cache format, const struct shape 
 	}
 	cache_open(&s->codes, format, shape->page_size, LAYERS, shape->n_kv_heads, shape->head_dim, 3,
 		longest);
+	s->codes.kv.residual = K_SPAN * (int32_t)(rig_next() % 3);
 	cache_open(&s->recent, K_CACHE_f16, shape->page_size, LAYERS, shape->n_kv_heads,
 		shape->head_dim, 3, longest);
 	rig_fill(s->q, (size_t)n * (size_t)dim, 1);
@@ -367,7 +368,7 @@ static void naive(const struct scene *s, int32_t r, int32_t head, double *o)
 
 	memset(o, 0, (size_t)dim * sizeof *o);
 	for (int32_t pos = 0; pos <= row->pos; pos++) {
-		const bool coded = !a->recent || pos < (row->pos + 1 - 128) / 128 * 128;
+		const bool coded = !a->recent || pos < (row->pos + 1 - a->kv->residual) / 128 * 128;
 
 		p[pos] = 0;
 		for (int32_t i = 0; i < dim; i++)
@@ -379,7 +380,7 @@ static void naive(const struct scene *s, int32_t r, int32_t head, double *o)
 	for (int32_t pos = 0; pos <= row->pos; pos++)
 		sum += p[pos] = sees(a->ranges + 2 * r, pos) ? exp(p[pos] - max) : 0;
 	for (int32_t pos = 0; pos <= row->pos; pos++) {
-		const bool coded = !a->recent || pos < (row->pos + 1 - 128) / 128 * 128;
+		const bool coded = !a->recent || pos < (row->pos + 1 - a->kv->residual) / 128 * 128;
 
 		for (int32_t i = 0; i < dim; i++)
 			o[i] +=
