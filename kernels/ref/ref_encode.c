@@ -39,7 +39,7 @@ static void encode_values(const struct coded *g, int32_t t, int32_t first)
 	const struct k_code_scales s =
 		k_value_scales(g->v_out, g->head_dim, g->bits, first / K_CODED_DIMS);
 	uint8_t code[K_CODED_DIMS];
-	float x[K_CODED_DIMS];
+	float x[K_CODED_DIMS] = { 0 };
 
 	for (int32_t i = 0; i < n; i++)
 		x[i] = k_f16_to_f32(g->v[t * g->head_dim + first + i]);
