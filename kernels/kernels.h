@@ -171,6 +171,9 @@ struct k_attention {   /* rule 11; out is quantised for the output matrix (rule 
 	int32_t *near_zero; /* [n_observed, n_heads] visible probabilities below `threshold` */
 	int32_t share_stride;
 	float threshold;
+	/* On a CPU alone, else NULL: as share, of every row, and only of groups that it reads */
+	float *account; /* [n, n_heads, account_stride] */
+	int32_t account_stride;
 };
 
 /* Product of a mixture of experts: slot s of row r by the matrix of expert ids[r, s]. Each slot is

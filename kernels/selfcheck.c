@@ -43,6 +43,8 @@ static const uint64_t known[K_N_KINDS] = {
 	[K_OP_pick] = 0x8d44b75f98a140f1,
 	[K_OP_turn] = 0x7bb22bcf13373726,
 	[K_OP_encode] = 0x5349334d7611df4e, /* and all else of formats of codes */
+	[K_OP_recall] = 0x1ef47a5f69770e73,
+	[K_OP_account] = 0xf7f168bc79170cc6,
 };
 
 /* Aligned like the memory of a step. */
@@ -260,6 +262,7 @@ static void check_pick(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 }
 
 #include "kernels/selfcheck_codes.h"
+#include "kernels/selfcheck_heavy.h"
 
 static void check_rows(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 {
@@ -399,8 +402,10 @@ int k_selfcheck_hashes(struct k_ctx *ctx, uint64_t hash[K_N_KINDS], struct err *
 	check_rope(ctx, d, hash);
 	check_attention(ctx, d, hash);
 	check_pick(ctx, d, hash);
-	if (k_is_host(ctx))
+	if (k_is_host(ctx)) {
 		check_codes(ctx, d, hash);
+		check_heavy(ctx, d, hash);
+	}
 	check_rows(ctx, d, hash);
 	check_recurrence(ctx, d, hash);
 	check_mixture(ctx, d, hash);

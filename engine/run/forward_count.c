@@ -166,6 +166,14 @@ void forward_count(const struct forward *f, struct k_op *op)
 	case K_OP_experts: count_experts(op); break;
 	case K_OP_extent:
 	case K_OP_pick: count_pick(f, op); break;
+	case K_OP_recall:
+		count_values(op, k_count_values(op->u.recall.of.n, op->u.recall.of.n_kv_heads,
+							 4 * (uint64_t)op->u.recall.of.most, 0));
+		break;
+	case K_OP_account:
+		count_values(op, k_count_values(op->u.account.of.n, op->u.account.n_heads,
+							 8 * (uint64_t)op->u.account.of.most, (uint64_t)op->u.account.of.most));
+		break;
 	case K_OP_turn:
 		count_values(
 			op, k_count_values(op->u.turn.n, op->u.turn.n_heads * op->u.turn.head_dim, 8, 4));

@@ -13,6 +13,16 @@ static float *share_of(const struct attend_plan *p, const struct attend_item *it
 			   (size_t)a->share_stride;
 }
 
+/* Of every row, where there is an account; else NULL. */
+static float *account_of(const struct attend_plan *p, const struct attend_item *item, int32_t query)
+{
+	const struct k_attention *a = p->a;
+	const size_t head = (size_t)attend_row_of(p, item, query) * (size_t)a->n_heads +
+						(size_t)attend_head_of(p, item, query);
+
+	return a->account ? a->account + head * (size_t)a->account_stride : NULL;
+}
+
 static bool is_observed(const struct attend_plan *p, const struct attend_item *item, int32_t query)
 {
 	return p->observed && p->a->rows[attend_row_of(p, item, query)].observe >= 0;
@@ -29,11 +39,12 @@ static int32_t *near_zero_of(
 
 /* The observation of one query. */
 struct watch {
-	int32_t row; /* -1: it is not observed */
+	int32_t row;
+	bool observed; /* else there is only an account, if any */
 	int32_t kv_head;
-	int32_t n_groups;    /* up to its row's own */
-	float inv_l, *share; /* NULL: no shares */
-	__m256i low;         /* visible probabilities below the threshold, by lane */
+	int32_t n_groups;              /* up to its row's own */
+	float inv_l, *share, *account; /* NULL: none */
+	__m256i low;                   /* visible probabilities below the threshold, by lane */
 };
 
 /* Adds the visible probabilities of a span that stay below the threshold. */
@@ -83,15 +94,20 @@ static inline void observe_span(const struct attend_plan *p, const struct attend
 		struct watch *w = watch + i;
 		struct k_bits seen;
 
-		if (w->row < 0)
+		if (!w->observed && !w->account)
 			continue;
 		seen = k_row_bits(p->a, w->row, w->kv_head, span);
 		if (!k_bits_any(&seen))
 			continue;
-		count_low(w, st->p + (first + (size_t)i) * K_SPAN, &seen, e[i], p->a->threshold);
-		if (w->share)
-			scale_sums(st->sums + (first + (size_t)i) * K_SPAN_GROUPS, w->n_groups - first_group,
-				e[i], w->inv_l, w->share + first_group);
+		if (w->observed)
+			count_low(w, st->p + (first + (size_t)i) * K_SPAN, &seen, e[i], p->a->threshold);
+		for (int k = 0; k < 2; k++) {
+			float *to = k ? w->account : w->share;
+
+			if (to)
+				scale_sums(st->sums + (first + (size_t)i) * K_SPAN_GROUPS,
+					w->n_groups - first_group, e[i], w->inv_l, to + first_group);
+		}
 	}
 }
 
@@ -131,17 +147,19 @@ static void observe_piece(const struct attend_plan *p, const struct attend_item 
 			const int32_t r = attend_row_of(p, item, q0 + i);
 			bool watched = is_observed(p, item, q0 + i);
 
-			n_watched += watched;
-			watch[i] = (struct watch){ .row = watched ? r : -1,
+			n_watched += watched || p->a->account;
+			watch[i] = (struct watch){ .row = r,
+				.observed = watched,
 				.kv_head = item->kv_head,
 				.n_groups = p->a->rows[r].pos / K_GROUP + 1,
 				.inv_l = 1.0f / merged->l[q0 + i],
-				.share = share_of(p, item, q0 + i) };
+				.share = share_of(p, item, q0 + i),
+				.account = account_of(p, item, q0 + i) };
 		}
 		for (int32_t unit = piece.lo; n_watched && unit < piece.hi; unit++)
 			observe_span(p, &st, attend_span(item, unit), unit - piece.lo, q0, n, merged, watch);
 		for (int32_t i = 0; i < n && p->a->near_zero; i++)
-			if (watch[i].row >= 0) /* threads that share an item add to the same count */
+			if (watch[i].observed) /* threads that share an item add to the same count */
 				__atomic_fetch_add(
 					near_zero_of(p, item, q0 + i), v_sum_epi32(watch[i].low), __ATOMIC_RELAXED);
 	}

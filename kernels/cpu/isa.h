@@ -56,9 +56,9 @@ static inline void k_embed_scale(const struct k_embed *a, float *x)
 		x[i] *= a->scale;
 }
 
-/* ref.c, ref_matmul.c, ref_attention.c, ref_pick.c, ref_encode.c */
+/* ref.c, ref_matmul.c, ref_attention.c, ref_pick.c, ref_encode.c, ref_heavy.c */
 k_fn k_ref_embed, k_ref_norm, k_ref_matmul, k_ref_rope, k_ref_attention, k_ref_glu, k_ref_stats,
-	k_ref_experts, k_ref_extent, k_ref_pick, k_ref_turn, k_ref_encode;
+	k_ref_experts, k_ref_extent, k_ref_pick, k_ref_turn, k_ref_encode, k_ref_recall, k_ref_account;
 #define X(name, NAME) k_fn k_ref_##name;
 K_PLAIN_KINDS(X)
 #undef X

@@ -176,6 +176,8 @@ const struct k_isa k_isa_avx512 = {
 		[K_OP_pick] = k_avx2_pick,
 		[K_OP_turn] = k_ref_turn,
 		[K_OP_encode] = k_ref_encode,
+		[K_OP_recall] = k_ref_recall,
+		[K_OP_account] = k_ref_account,
 		K_PLAIN_FAST(K_AVX2_FN) K_PLAIN_ALONE(K_PLAIN_FN) },
 	.together = { [K_OP_attention] = true, [K_OP_stats] = true },
 	.packed_bytes = packed_bytes,

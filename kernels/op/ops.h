@@ -9,6 +9,7 @@
 #include "kernels/op/combine.h"
 #include "kernels/op/conv.h"
 #include "kernels/op/glu.h"
+#include "kernels/op/heavy.h"
 #include "kernels/op/pick.h"
 #include "kernels/op/round.h"
 #include "kernels/op/route.h"
@@ -44,6 +45,8 @@
 	X(extent)                                                                                      \
 	X(pick)                                                                                        \
 	X(turn)                                                                                        \
-	X(encode)
+	X(encode)                                                                                      \
+	X(recall)                                                                                      \
+	X(account)
 
 #endif

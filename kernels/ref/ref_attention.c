@@ -307,6 +307,11 @@ void k_ref_attend(const struct k_attention *a, int32_t r, int32_t head, float *o
 		o[i] = o[i] * inv_l + 0.0f; /* turns -0 into +0 */
 	if (share || near_zero)
 		observe(&v, all.max, inv_l, share, near_zero);
+	if (a->account)
+		observe(&v, all.max, inv_l,
+			a->account +
+				((size_t)r * (size_t)a->n_heads + (size_t)head) * (size_t)a->account_stride,
+			NULL);
 }
 
 void k_ref_attention(struct k_op *op, int tid, int n_threads, void *scratch)

@@ -287,6 +287,47 @@ static void make_extreme(struct cache *c, float *q, size_t n)
 				c->kv.format, c->kv.base, i, rig_next() % 2 << (8 * bytes - 1) | rig_next() % 3);
 }
 
+/* The account: of each row what an observed one's shares are, of the groups that it reads. */
+static void compare_accounts(const struct k_attention *a, const float *want, const float *got)
+{
+	const size_t stride = (size_t)a->account_stride, heads = (size_t)a->n_heads;
+	uint16_t *reads = rig_get(stride * sizeof *reads);
+
+	for (int32_t r = 0; r < a->n; r++)
+		for (size_t h = 0; h < heads; h++) {
+			const size_t at = ((size_t)r * heads + h) * stride;
+			const int32_t observe = a->rows[r].observe;
+
+			memset(reads, 0, stride * sizeof *reads);
+			k_attention_reads(a, r, (int32_t)h / (a->n_heads / a->kv->n_kv_heads), reads);
+			for (size_t g = 0; g <= (size_t)(a->rows[r].pos / K_GROUP); g++) {
+				if (reads[g])
+					assert_memory_equal(want + at + g, got + at + g, sizeof *got);
+				if (reads[g] && observe >= 0)
+					assert_memory_equal(want + at + g,
+						a->share + ((size_t)observe * heads + h) * (size_t)a->share_stride + g,
+						sizeof *got);
+			}
+		}
+	free(reads);
+}
+
+static void check_accounts(struct k_op *op)
+{
+	struct k_attention *a = &op->u.attention;
+	const size_t n = (size_t)a->n * (size_t)a->n_heads * (size_t)a->share_stride;
+	float *want = rig_get(n * sizeof *want), *got = rig_get(n * sizeof *got);
+
+	a->account_stride = a->share_stride;
+	for (int i = -1; i < n_fast; i++) {
+		a->account = i < 0 ? want : got;
+		rig_run(i < 0 ? ref : fast[i], op);
+		compare_accounts(a, want, a->account);
+	}
+	a->account = NULL;
+	rig_free_all((void *[]){ want, got, NULL });
+}
+
 static void compare(struct k_op *op, int32_t n_observed)
 {
 	struct k_attention *a = &op->u.attention;
@@ -306,6 +347,7 @@ static void compare(struct k_op *op, int32_t n_observed)
 			assert_memory_equal(want.near_zero, got.near_zero, heads * 4);
 		}
 	}
+	check_accounts(op);
 	for (int32_t r = 0; r < a->n; r++)
 		rows[r].observe = -1;
 	use(op, &plain);
