@@ -40,7 +40,8 @@
 	X(0, paged, "keys and values of all positions")                                                \
 	X(1, window, "keys and values of the last positions; pages out of sight go back")              \
 	X(2, recurrent, "one state of a fixed size; a page is the state at the end of its positions")  \
-	X(3, recent, "the last positions of another group in f16, beside its codes")
+	X(3, recent, "the last positions of another group in f16, beside its codes")                   \
+	X(4, kept, "which groups of 16 positions each head keeps, and what attention they got")
 #define EV_CODES_sparse(X)                                                                         \
 	X(0, output_1, "of what attention gives: values below a tenth of the row's largest")           \
 	X(1, output_2, "the same, below a hundredth")                                                  \

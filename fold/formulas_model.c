@@ -82,6 +82,11 @@ static int groups_of(const struct timeline *t, struct ev_memory out[TL_MEMORY])
 	return s->page_size > 0 && s->page_bytes > 0;
 }
 
+static bool is_state(const struct ev_memory *m)
+{
+	return m->kind == EV_MEMORY_KIND_recurrent || m->kind == EV_MEMORY_KIND_kept;
+}
+
 double formula_sequence_bytes(const struct timeline *t, double depth)
 {
 	struct ev_memory g[TL_MEMORY];
@@ -91,7 +96,7 @@ double formula_sequence_bytes(const struct timeline *t, double depth)
 	for (int i = 0; i < n; i++) {
 		const double page = (double)g[i].page_bytes;
 
-		if (g[i].kind == EV_MEMORY_KIND_recurrent)
+		if (is_state(&g[i]))
 			bytes += page;
 		else if (g[i].page_size > 0)
 			bytes += formula_kept(depth, (double)g[i].window) * page / (double)g[i].page_size;
@@ -106,8 +111,7 @@ double formula_token_bytes(const struct timeline *t)
 	double bytes = 0;
 
 	for (int i = 0; i < n; i++)
-		if (g[i].kind != EV_MEMORY_KIND_recurrent && g[i].kind != EV_MEMORY_KIND_recent &&
-			g[i].page_size > 0)
+		if (!is_state(&g[i]) && g[i].kind != EV_MEMORY_KIND_recent && g[i].page_size > 0)
 			bytes += (double)g[i].page_bytes / (double)g[i].page_size;
 	return bytes;
 }
@@ -120,7 +124,7 @@ double formula_attention_ops(const struct timeline *t, double depth)
 	double ops = 0;
 
 	for (int i = 0; i < n; i++)
-		if (g[i].kind != EV_MEMORY_KIND_recurrent && g[i].kind != EV_MEMORY_KIND_recent)
+		if (!is_state(&g[i]) && g[i].kind != EV_MEMORY_KIND_recent)
 			ops += 4 * width * (double)g[i].layers * formula_kept(depth, (double)g[i].window);
 	return ops;
 }

@@ -22,9 +22,10 @@
 static void fill_job(struct engine *e, struct request *r, int32_t nodes, struct draft_job *job)
 {
 	int32_t depth = r->limit - r->n_ids - 1; /* the step itself yields one token */
+	const int32_t ahead = visible_most_rows(&e->memory.visible, r->n_ids - 1) - 1;
 
+	depth = depth < ahead ? depth : ahead;
 	r->draft.by = NULL;
-
 	*job = (struct draft_job){ .request = r->id,
 		.ids = r->ids,
 		.n = r->n_ids,
@@ -185,7 +186,7 @@ void engine_draft_rows(struct engine *e, struct plan_item *item, int32_t seq, in
 			.observe = -1 };
 	}
 	for (int32_t g = 0; g < e->memory.spec.n; g++)
-		if (f->state[g])
+		if (f->store[g].is_state)
 			memory_tree(&e->memory, g, t, f->state[g] + item->row + 1);
 }
 
@@ -197,7 +198,7 @@ void engine_draft_settle(struct engine *e, const struct plan_item *item, int32_t
 	if (node < 0 || !e->kernels)
 		return;
 	for (int32_t g = 0; g < e->memory.spec.n; g++)
-		if (e->forward.state[g])
+		if (e->memory.spec.group[g].kind->is_state)
 			memory_take_states(&e->memory, g, &r->table, &r->draft, node, item->pos,
 				e->forward.state[g] + item->row + 1);
 	draft_branches(&r->draft, branch);

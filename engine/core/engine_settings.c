@@ -115,8 +115,13 @@ enum k_cache engine_cache_format(const struct engine_options *o)
 
 const char *engine_needs_host(const struct engine_options *o)
 {
-	return k_cache_bits((int32_t)engine_cache_format(o))
-			   ? "a cache format of codes, which the kernels of a GPU do not read"
+	struct visible v = { 0 };
+	struct err ignored = { 0 }; /* it is told when the setting is applied */
+
+	if (k_cache_bits((int32_t)engine_cache_format(o)))
+		return "a cache format of codes, which the kernels of a GPU do not read";
+	return o->visible && !visible_parse(&v, o->visible, &ignored) && !visible_is_plain(&v)
+			   ? "a visibility of which the kernels of a GPU know nothing"
 			   : "";
 }
 
@@ -125,7 +130,8 @@ static int check_codes(enum k_cache format, const struct visible *v, struct err 
 {
 	char policy[64];
 
-	if (!k_cache_bits((int32_t)format) || (!visible_picks(v) && !visible_policy_of(v)->turned))
+	if (!k_cache_bits((int32_t)format) ||
+		(!visible_picks(v) && !visible_most_kept(v, 1) && !visible_policy_of(v)->turned))
 		return 0;
 	visible_print(v, policy, sizeof policy);
 	return err_set(err, ERR_USAGE,
@@ -136,7 +142,7 @@ static int check_codes(enum k_cache format, const struct visible *v, struct err 
 
 int engine_set_format(struct engine *e, const struct engine_options *o, struct err *err)
 {
-	if (e->kernels && !k_is_host(e->kernels) && *engine_needs_host(o))
+	if (e->kernels && !k_is_host(e->kernels) && k_cache_bits((int32_t)engine_cache_format(o)))
 		return err_set(err, ERR_USAGE,
 			"cache-format %s: the kernels of a GPU do not read it; use --backend cpu, or one of f16, "
 			"f32, bf16 and e4m3",
@@ -176,15 +182,21 @@ int engine_apply_cache_format(struct engine *e, struct engine_options *to, struc
 	return 0;
 }
 
-/* Pages have the extents of keys only where rows choose by them. */
-static int set_extents(struct engine *e, bool extents, struct err *err)
+/* Pages have the extents of keys, and what heads keep its group, only where rows choose by them. */
+static int set_choice(struct engine *e, const struct visible *v, struct err *err)
 {
 	const struct memory_specs old = e->specs;
-	bool same = true;
+	bool same;
 
-	memory_set_extents(&e->specs, extents);
-	for (int32_t g = 0; g < old.n; g++)
-		same &= e->specs.group[g].kv.extents == old.group[g].kv.extents;
+	memory_set_extents(&e->specs, visible_picks(v));
+	if (memory_set_kept(&e->specs, visible_most_kept(v, e->info.ctx), err)) {
+		e->specs = old;
+		return -1;
+	}
+	same = e->specs.n == old.n;
+	for (int32_t g = 0; same && g < old.n; g++)
+		same = e->specs.group[g].kv.extents == old.group[g].kv.extents &&
+			   e->specs.group[g].state_bytes == old.group[g].state_bytes;
 	if (same || !remake_pages(e, e->memory.page_size, err))
 		return 0;
 	e->specs = old;
@@ -235,9 +247,8 @@ int engine_apply_visible(struct engine *e, struct engine_options *to, struct err
 		return -1;
 	if (!visible_same(&v, &e->forward.visible))
 		prefix_clear(&e->prefix);
-	if (set_extents(e, visible_picks(&v), err))
+	if (set_choice(e, &v, err) || forward_set_visible(&e->forward, &v, err))
 		return -1;
-	e->forward.visible = v;
 	memory_set_visible(&e->memory, &v);
 	visible_print(&v, e->visible, sizeof e->visible);
 	to->visible = e->visible;

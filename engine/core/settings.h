@@ -162,7 +162,8 @@ struct setting {
 		.arg = "POLICY", .when = SETTING_IDLE, .effect = SETTING_LOSSY, .more = visible_offer,                        \
 		.doc =                                                                                                        \
 			"positions that a token sees of those before it: all, the last N, the first N and the last N "            \
-			"(stream: counted inside the cache), a pattern with gaps, or those that matter most to it")               \
+			"(stream: counted inside the cache), a pattern with gaps, those that matter most to it, or that "         \
+			"got most attention so far (h2o)")                                                                        \
 	X(CHOICE, cache_format, "f16", engine_apply_cache_format, .name = "cache-format",                                 \
 		.group = "Exactness", .when = SETTING_IDLE, .effect = SETTING_LOSSY,                                          \
 		.words = (const char *const[]){ K_CACHES(SETTING_CACHE_WORD) K_CODED(SETTING_CACHE_WORD)                      \

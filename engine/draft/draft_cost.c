@@ -57,7 +57,7 @@ int draft_cost_run(struct forward *f, struct memory *memory, int32_t rows, int32
 		for (int32_t b = 0; b < MAX_BLOCKS; b++)
 			table[g][b] = memory->pages[g].n_pages + (b < n ? b % memory->pages[g].n_spare : 0);
 		f->pages[g][0] = table[g];
-		if (f->state[g])
+		if (memory->spec.group[g].kind->is_state)
 			memory_chain(memory->page_size, table[g], depth, rows, f->state[g]);
 	}
 	fill_sequence(f, rows, depth);

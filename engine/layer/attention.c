@@ -44,6 +44,7 @@ static void attention_need(const void *params, struct forward_needs *n)
 	const struct attention *a = params;
 
 	n->ops += 10 + 2 * a->head_norms + (a->post != NULL);
+	forward_widen(&n->heads, a->n_heads);
 	forward_widen(&n->kv_heads, a->n_kv_heads);
 	forward_widen(&n->q, a->n_heads * a->head_dim);
 	forward_widen(&n->kv, a->n_kv_heads * a->head_dim);
@@ -144,16 +145,65 @@ static const float *add_turn(struct forward *f, const struct attention *a, const
 	return f->sink_q;
 }
 
+/* What this layer's heads keep by their attention. */
+static struct k_heavy heavy_of(const struct forward *f, const struct attention *a)
+{
+	const int32_t group = f->store[a->group].kept, most = f->store[group].most_kept;
+	const size_t layer = (size_t)a->n_kv_heads * k_heavy_floats(most);
+
+	return (struct k_heavy){ .rows = f->rows,
+		.states = f->state[group],
+		.state = &f->store[group].state,
+		.at = (size_t)a->kv_layer * layer,
+		.n_kv_heads = a->n_kv_heads,
+		.most = most,
+		.n = f->n_rows };
+}
+
+static bool keeps(const struct forward *f, const struct attention *a)
+{
+	return visible_policy_of(&f->visible)->keeps && !a->window;
+}
+
+/* Where the choice of the layer that is written will be. */
+static uint8_t *picked_here(const struct forward *f)
+{
+	const size_t row = (size_t)f->needs.kv_heads * (size_t)f->picked_stride;
+
+	return f->picked + (size_t)f->program.layer * (size_t)f->n_rows * row;
+}
+
+static const uint8_t *add_recall(struct forward *f, const struct attention *a)
+{
+	uint8_t *out = picked_here(f);
+
+	program_add(&f->program, K_OP_recall, K_STAGE_attention)->u.recall = (struct k_recall){
+		.of = heavy_of(f, a), .begins = f->begins, .out = out, .stride = f->picked_stride
+	};
+	return out;
+}
+
+static void add_account(struct forward *f, const struct attention *a)
+{
+	program_add(&f->program, K_OP_account, K_STAGE_attention)->u.account =
+		(struct k_account){ .of = heavy_of(f, a),
+			.share = f->account,
+			.share_stride = f->max_groups,
+			.keep = f->budget,
+			.n_heads = a->n_heads };
+}
+
 /* Returns where the choice will be; NULL: rows read all that they see. */
 static const uint8_t *add_pick(struct forward *f, const struct attention *a, const float *q)
 {
-	const size_t row = (size_t)f->needs.kv_heads * (size_t)f->picked_stride;
 	const struct k_kv *kv = &f->store[a->group].kv;
 	uint8_t *out;
 
+	if (keeps(f, a))
+		return add_recall(f, a);
 	if (!visible_picks(&f->visible) || a->window)
 		return NULL;
-	out = f->picked + (size_t)f->program.layer * (size_t)f->n_rows * row;
+	out = picked_here(f);
 	program_add(&f->program, K_OP_extent, K_STAGE_rope)->u.extent =
 		(struct k_extent){ .layer = a->kv_layer,
 			.n = f->n_rows,
@@ -196,11 +246,15 @@ static void add_attention(struct forward *f, const struct attention *a, const fl
 		.n_sinks = f->visible.arg[0],
 		.pages = f->pages[a->group],
 		.kv = &f->store[a->group].kv,
-		.softcap = a->softcap };
+		.softcap = a->softcap,
+		.account = keeps(f, a) ? f->account : NULL,
+		.account_stride = f->max_groups };
 	if (stored_in(f, a) != a->group) {
 		op->u.attention.recent = &f->store[stored_in(f, a)].kv;
 		op->u.attention.recent_pages = f->pages[stored_in(f, a)];
 	}
+	if (keeps(f, a))
+		add_account(f, a);
 }
 
 static void attention_write(struct forward *f, const void *params)

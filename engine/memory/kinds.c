@@ -5,4 +5,4 @@
 #include "engine/memory/memory.h"
 
 const struct memory_kind *const memory_kinds[] = { &memory_paged, &memory_window, &memory_recent,
-	&memory_recurrent, NULL };
+	&memory_recurrent, &memory_kept, NULL };

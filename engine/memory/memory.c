@@ -101,6 +101,36 @@ void memory_set_extents(struct memory_specs *m, bool extents)
 		m->group[g].kv.extents = extents && !m->group[g].kind->is_state && !m->group[g].window;
 }
 
+static int32_t add_kept(struct memory_specs *m, int32_t g, int32_t most)
+{
+	const struct memory_spec *of = &m->group[g];
+
+	m->group[m->n] = (struct memory_spec){ .kind = &memory_kept,
+		.n_layers = of->n_layers,
+		.most_kept = most,
+		.state_bytes = (size_t)of->n_layers * (size_t)of->kv.n_kv_heads * k_heavy_floats(most) *
+					   sizeof(float) };
+	return m->n++;
+}
+
+int memory_set_kept(struct memory_specs *m, int32_t most, struct err *e)
+{
+	int32_t own = 0, keys = 0;
+
+	for (; own < m->n && m->group[own].kind != &memory_kept; own++)
+		keys += m->group[own].kind == &memory_paged;
+	if (most && own + keys > MEMORY_GROUPS)
+		return err_set(e, ERR_USAGE,
+			"visible h2o: the layers of this model keep %d kinds of memory, and with what heads keep "
+			"they are more than %d",
+			own, MEMORY_GROUPS);
+	m->n = own;
+	for (int32_t g = 0; g < own; g++)
+		if (m->group[g].kind == &memory_paged)
+			m->group[g].kept = most ? add_kept(m, g, most) : 0;
+	return 0;
+}
+
 bool memory_has_states(const struct memory_specs *m)
 {
 	for (int32_t g = 0; g < m->n; g++)
@@ -122,7 +152,10 @@ static void store_fill(
 	s->kv.page_bytes = bytes;
 	s->kv.base = base;
 	s->state = (struct k_state){ .base = base, .page_bytes = bytes };
+	s->is_state = spec->kind->is_state;
 	s->recent = spec->recent;
+	s->kept = spec->kept;
+	s->most_kept = spec->most_kept;
 }
 
 int memory_stores_open(struct memory_store *s, const struct memory_specs *specs,

@@ -45,13 +45,15 @@ struct memory_spec {
 	int32_t n_layers;
 	struct k_kv kv;     /* of kinds that are no states: heads and their dimensions */
 	int32_t window;     /* window, recent: positions that a row sees, its own the last */
-	size_t state_bytes; /* recurrent: of all its layers */
+	size_t state_bytes; /* recurrent, kept: of all its layers */
 	/* where its format is by channel: the group that keeps its last positions in f16; else 0 */
 	int32_t recent;
+	int32_t kept;      /* where heads keep by attention: the group of what they keep; else 0 */
+	int32_t most_kept; /* kept: groups that a head has room for */
 };
 struct memory_specs {
 	struct memory_spec group[MEMORY_GROUPS];
-	int32_t n; /* those that layers joined, then those of memory_recent */
+	int32_t n; /* those that layers joined, then those of memory_recent or memory_kept */
 	bool keep; /* keys and values stay until their sequence ends, seen or not */
 };
 /* The format of all keys and values. A format by channel adds a group to each that has any, of the
@@ -61,6 +63,10 @@ int memory_set_format(struct memory_specs *m, enum k_cache format, int32_t resid
 enum k_cache memory_format(const struct memory_specs *m);
 /* Whether pages have the extents of keys, where rows of a layer without a window choose. */
 void memory_set_extents(struct memory_specs *m, bool extents);
+/* Where rows of a layer without a window keep the groups with most attention: a state beside its
+ * keys and values with room for so many; 0: none. -1 and an error: the groups are too many, and
+ * nothing was changed. Never with a format by channel. */
+int memory_set_kept(struct memory_specs *m, int32_t most, struct err *e);
 /* The group that a layer of this spec belongs to, made if it is new. Groups are of one kind, one
  * shape of keys and values and one window; all recurrent layers are one. *layer: index of the layer
  * in its group; *at: where its state begins in the group's. -1 and an error: too many groups. */
@@ -70,8 +76,10 @@ int32_t memory_join(struct memory_specs *m, const struct memory_spec *layer, int
 /* The pages of a group, as kernels are given them. */
 struct memory_store {
 	struct k_kv kv;       /* of kinds that are no states */
-	struct k_state state; /* recurrent */
-	int32_t recent;       /* as in its memory_spec */
+	struct k_state state; /* recurrent, kept */
+	bool is_state;
+	int32_t recent, kept; /* as in its memory_spec */
+	int32_t most_kept;    /* kept: groups of a head there is room for */
 };
 
 /* Without pools and readers: so many pages in each group, for whoever keeps track of them
@@ -220,7 +228,8 @@ struct memory_kind {
 size_t memory_keys_bytes(const struct memory_spec *s, int32_t page_size);
 int32_t memory_keys_see(
 	const struct memory_spec *s, const struct visible *v, int32_t pos, struct k_range *out);
-extern const struct memory_kind memory_paged, memory_window, memory_recent, memory_recurrent;
+extern const struct memory_kind memory_paged, memory_window, memory_recent, memory_recurrent,
+	memory_kept;
 /* The table; ends with NULL. */
 extern const struct memory_kind *const memory_kinds[];
 /* By the code in the log; NULL: there is none. */

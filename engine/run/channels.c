@@ -74,9 +74,8 @@ static int run_text(struct engine *e, const int32_t *ids, int32_t n,
 		return -1;
 	p.f.floats = NULL;
 	p.f.least = 0;
-	for (int32_t pos = 0; !failed && pos < n; pos += PASS_ROWS) {
-		const int32_t rows = n - pos < PASS_ROWS ? n - pos : PASS_ROWS;
-
+	for (int32_t pos = 0, rows; !failed && pos < n; pos += rows) {
+		rows = pass_most(&p, pos, n);
 		pass_rows(&p, ids, pos, rows, false);
 		with->begin(with->arg, &p.f, rows);
 		failed = forward_run_each(&p.f, with->see, with->arg, err) || err->code;

@@ -89,7 +89,7 @@ static void fill_rows(struct engine *e, struct plan_item *item, int32_t *n_seqs)
 
 	for (int32_t g = 0; g < e->memory.spec.n; g++) {
 		f->pages[g][seq] = r->table.page[g];
-		if (f->state[g])
+		if (f->store[g].is_state)
 			memory_chain(
 				e->memory.page_size, r->table.page[g], item->pos, known, f->state[g] + item->row);
 	}

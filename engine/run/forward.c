@@ -78,6 +78,15 @@ static void sight_fill(struct forward *f, struct forward_sight *s)
 	}
 }
 
+static void fill_begins(struct forward *f)
+{
+	for (int32_t r = 0, item = 0; r < f->n_rows; r++) {
+		while (item + 1 < f->n_items && f->item_row[item + 1] <= r)
+			item++;
+		f->begins[r] = f->item_row[item];
+	}
+}
+
 /* What rows read of it. */
 static void fill_reads(struct forward *f)
 {
@@ -89,6 +98,8 @@ static void fill_reads(struct forward *f)
 
 		if (p->groups)
 			f->budget[r] = p->groups(arg, pos);
+		if (p->keeps)
+			f->budget[r] = p->keeps(arg, pos / K_SPAN + 1);
 		if (p->comb)
 			f->comb[r] = p->comb(arg, pos);
 		if (p->turned)
@@ -240,6 +251,8 @@ static void prepare(struct forward *f)
 	for (int32_t i = 0; i < f->needs.n_windows; i++)
 		sight_fill(f, &f->sight[i]);
 	fill_reads(f);
+	if (f->account)
+		fill_begins(f);
 	set_share_stride(f);
 	s.stride = f->share_stride;
 	if (!f->program.version || s.rows != f->built.rows || s.out != f->built.out ||
@@ -269,7 +282,7 @@ void forward_chain(
 		f->rows[row + i] = (struct k_row){ .pos = pos + i, .seq = seq, .observe = -1 };
 	for (int32_t g = 0; g < MEMORY_GROUPS; g++) {
 		f->pages[g][seq] = table;
-		if (f->state[g])
+		if (f->store[g].is_state)
 			memory_chain(f->store[g].kv.page_size, table, pos, n, f->state[g] + row);
 	}
 }

@@ -41,7 +41,7 @@ enum { FORWARD_SIGHTS = 4 /* windows of one model that differ */ };
 struct forward_needs {
 	int32_t ops;                                   /* of all layers */
 	int32_t window[FORWARD_SIGHTS + 1], n_windows; /* more are too many */
-	int32_t q, kv, kv_heads, wide;
+	int32_t q, kv, heads, kv_heads, wide;          /* heads, kv_heads: of attention */
 	int32_t masked; /* widest activations of which `mask` has the bits */
 	int32_t q_normed, k_normed;
 	bool added; /* a layer normalises its result before it is added */
@@ -98,22 +98,28 @@ struct forward {
 	int32_t n_layers; /* layers to run; all of the model's, unless the caller sets fewer */
 	int32_t *ids;     /* [max_rows] */
 	/* what rows read of what they see, by the policy: how many groups, and which, as k_pick writes
-	 * them; positions; the position by which the query for the first ones is rotated */
+	 * them; positions; the position by which the query for the first ones is rotated. Where heads
+	 * keep groups, the budget is of the span after the row's */
 	int32_t *budget; /* [max_rows] */
 	uint8_t *picked; /* [layers][n_rows][needs.kv_heads][picked_stride]; NULL on a device */
 	int32_t picked_stride;
-	struct k_comb *comb;                      /* [max_rows] */
-	int32_t *turned;                          /* [max_rows] */
-	uint16_t *reads;                          /* [max_groups] for counting alone */
+	struct k_comb *comb; /* [max_rows] */
+	int32_t *turned;     /* [max_rows] */
+	uint16_t *reads;     /* [max_groups] for counting alone */
+	/* where heads keep groups: the first row of each row's request; what rows gave to each group of
+	 * 16, in the layer that runs; else NULL */
+	int32_t *begins;                          /* [max_rows] */
+	float *account;                           /* [max_rows][needs.heads][max_groups] */
 	struct k_row *rows;                       /* [max_rows] */
 	struct k_also *also;                      /* [max_also] */
 	const int32_t **pages[MEMORY_GROUPS];     /* [max_rows] block tables, by rows[].seq */
-	struct k_state_row *state[MEMORY_GROUPS]; /* [max_rows]; groups of states alone */
+	struct k_state_row *state[MEMORY_GROUPS]; /* [max_rows]; used by groups of states */
 	int32_t *out_row;                         /* [max_out] rows whose logits are wanted */
-	/* for counting alone: the requests of the rows, contiguous and ascending */
+	/* the requests of the rows, contiguous and ascending; for counting, and where heads keep
+	 * groups */
 	int32_t n_items;
 	int32_t *item_row;      /* [max_rows] and their first rows */
-	struct visible visible; /* the policy of the run; full unless the caller sets another */
+	struct visible visible; /* the policy of the run: forward_set_visible() */
 	float threshold;        /* attention values below it count as near zero */
 	/* Inputs of the feed-forwards' last product that are below this share of a row's largest are 0,
 	 * and their columns are not read (the model must have them: model_add_columns); 0: none. */
@@ -189,6 +195,9 @@ int32_t forward_widest(const struct forward *f);
 /* Makes room for steps of so many rows; called between steps. If it fails with ERR_MEMORY, nothing
  * changes. */
 int forward_grow(struct forward *f, int32_t max_rows, struct err *e);
+/* What rows see from the next step on; full without it. If it fails with ERR_MEMORY, nothing
+ * changes. */
+int forward_set_visible(struct forward *f, const struct visible *v, struct err *e);
 /* Sets rows row … row + n - 1 to positions pos … of sequence seq, whose block table is the same for
  * all groups. */
 void forward_chain(

@@ -34,6 +34,7 @@ static struct forward_needs find_needs(const struct model *m)
 static void cut_reads(struct forward *f, struct cutter *c, size_t rows)
 {
 	f->budget = program_cut(c, rows, sizeof *f->budget);
+	f->begins = program_cut(c, rows, sizeof *f->begins);
 	f->comb = program_cut(c, rows, sizeof *f->comb);
 	f->turned = program_cut(c, rows, sizeof *f->turned);
 	f->reads = program_cut(c, (size_t)f->max_groups, sizeof *f->reads);
@@ -54,8 +55,7 @@ static void cut_shared(struct forward *f, struct cutter *c)
 	f->item_row = program_cut(c, rows, sizeof *f->item_row);
 	for (int32_t g = 0; g < MEMORY_GROUPS; g++) {
 		f->pages[g] = program_cut(c, rows, sizeof *f->pages[g]);
-		if (g < f->model->memory.n && f->model->memory.group[g].kind->is_state)
-			f->state[g] = program_cut(c, rows, sizeof *f->state[g]);
+		f->state[g] = program_cut(c, rows, sizeof *f->state[g]);
 	}
 	f->out_row = program_cut(c, out, sizeof *f->out_row);
 	f->stats = program_cut(c, out, sizeof *f->stats);
@@ -155,6 +155,25 @@ int forward_open(struct forward *f, const struct model *m, const struct memory_s
 	return f->work ? 0 : -1;
 }
 
+int forward_set_visible(struct forward *f, const struct visible *v, struct err *e)
+{
+	const size_t row = (size_t)f->needs.heads * (size_t)f->max_groups;
+	float *account = NULL;
+
+	if (f->model && visible_policy_of(v)->keeps) {
+		account = k_alloc(f->model->kernels, (size_t)f->max_rows * row * sizeof *account, K_WORK,
+			"the attention that groups of positions get", e);
+		if (!account)
+			return -1;
+	}
+	if (f->model)
+		k_free(f->model->kernels, f->account);
+	f->account = account;
+	f->program.version = 0;
+	f->visible = *v;
+	return 0;
+}
+
 int32_t forward_widest(const struct forward *f)
 {
 	int32_t widest = f->needs.normed.dim;
@@ -181,8 +200,11 @@ int forward_grow(struct forward *f, int32_t max_rows, struct err *e)
 		forward_close(&larger);
 		return -1;
 	}
+	if (forward_set_visible(&larger, &f->visible, e)) {
+		forward_close(&larger);
+		return -1;
+	}
 	larger.threshold = f->threshold;
-	larger.visible = f->visible;
 	larger.least = f->least;
 	larger.floats = f->floats;
 	larger.n_layers = f->n_layers;
@@ -196,6 +218,7 @@ int forward_grow(struct forward *f, int32_t max_rows, struct err *e)
 void forward_close(struct forward *f)
 {
 	if (f->model) {
+		k_free(f->model->kernels, f->account);
 		k_free(f->model->kernels, f->work);
 		k_free(f->model->kernels, f->shared);
 	}

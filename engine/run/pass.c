@@ -76,11 +76,11 @@ int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *err)
 				.out = c->n_layers > 1 ? c->n_layers : 1,
 				.observed = 1,
 				.ctx = e->info.ctx },
-			err)) {
+			err) ||
+		forward_set_visible(&p->f, &e->forward.visible, err)) {
 		pass_close(p);
 		return -1;
 	}
-	p->f.visible = e->forward.visible;
 	p->f.least = e->forward.least;
 	p->f.floats = e->forward.floats;
 	return 0;
@@ -91,6 +91,8 @@ void pass_rows(struct pass *p, const int32_t *ids, int32_t pos, int32_t n, bool 
 	struct forward *f = &p->f;
 
 	f->n_rows = n;
+	f->n_items = 1;
+	f->item_row[0] = 0;
 	f->n_out = wanted;
 	f->n_observed = 0;
 	forward_chain(f, 0, p->table, 0, pos, n);
@@ -99,12 +101,19 @@ void pass_rows(struct pass *p, const int32_t *ids, int32_t pos, int32_t n, bool 
 	f->out_row[0] = n - 1;
 }
 
+int32_t pass_most(const struct pass *p, int32_t pos, int32_t end)
+{
+	const int32_t most = visible_most_rows(&p->f.visible, pos);
+	const int32_t n = end - pos < PASS_ROWS ? end - pos : PASS_ROWS;
+
+	return n < most ? n : most;
+}
+
 int pass_prefill(
 	struct pass *p, const int32_t *ids, probe_progress *progress, void *arg, struct err *err)
 {
-	for (int32_t pos = 0; pos < p->n - 1; pos += PASS_ROWS) {
-		int32_t n = p->n - 1 - pos < PASS_ROWS ? p->n - 1 - pos : PASS_ROWS;
-
+	for (int32_t pos = 0, n; pos < p->n - 1; pos += n) {
+		n = pass_most(p, pos, p->n - 1);
 		pass_rows(p, ids, pos, n, false);
 		if (forward_run(&p->f, false, err))
 			return -1;

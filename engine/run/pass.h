@@ -24,6 +24,8 @@ int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *err);
 void pass_close(struct pass *p);
 /* Sets up a step: n rows of the text from `pos` on; wanted: the logits of the last. */
 void pass_rows(struct pass *p, const int32_t *ids, int32_t pos, int32_t n, bool wanted);
+/* Rows that a step may compute at once, of those from pos on. */
+int32_t pass_most(const struct pass *p, int32_t pos, int32_t end);
 /* Computes all rows but the last, and sets that up. ERR_INTERRUPTED if progress returns false. */
 int pass_prefill(
 	struct pass *p, const int32_t *ids, probe_progress *progress, void *arg, struct err *err);

@@ -29,8 +29,9 @@ int probe_rows_open(struct probe_rows **out, struct engine *e, const int32_t *id
 		free(r);
 		return -1;
 	}
-	for (int32_t pos = 0; pos < first; pos += PASS_ROWS) {
-		pass_rows(&r->pass, r->ids, pos, first - pos < PASS_ROWS ? first - pos : PASS_ROWS, false);
+	for (int32_t pos = 0, rows; pos < first; pos += rows) {
+		rows = pass_most(&r->pass, pos, first);
+		pass_rows(&r->pass, r->ids, pos, rows, false);
 		if (forward_run(&r->pass.f, false, err)) {
 			probe_rows_close(r);
 			return -1;
@@ -44,7 +45,8 @@ int probe_rows_open(struct probe_rows **out, struct engine *e, const int32_t *id
 static int compute_more(struct probe_rows *r, struct err *err)
 {
 	struct forward *f = &r->pass.f;
-	int32_t left = r->pass.n - r->end, n = left < f->max_out ? left : f->max_out;
+	int32_t left = pass_most(&r->pass, r->end, r->pass.n),
+			n = left < f->max_out ? left : f->max_out;
 
 	pass_rows(&r->pass, r->ids, r->end, n, true);
 	f->n_out = n;

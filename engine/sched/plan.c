@@ -59,7 +59,7 @@ static void plan_prefill(struct sched *s, struct plan *p, struct request *r)
 		silent = 0;
 	if (s->chunk)
 		n = min32(n, s->chunk);
-	n = min32(n, s->memory->most_rows);
+	n = min32(n, min32(s->memory->most_rows, visible_most_rows(&s->memory->visible, r->computed)));
 	n = min32(n, silent + s->max_out - p->n_out);
 	n_out = n > silent ? n - silent : 0;
 	if (n <= 0)

@@ -60,7 +60,7 @@ static size_t print_parts(const struct visible_policy *p, const int32_t *arg, ch
 
 int visible_parse(struct visible *v, const char *spec, struct err *e)
 {
-	char forms[160] = "";
+	char forms[240] = "";
 	size_t n = 0;
 
 	for (int i = 0; visible_policies[i]; i++) {
@@ -151,7 +151,28 @@ bool visible_is_plain(const struct visible *v)
 {
 	const struct visible_policy *p = visible_policy_of(v);
 
-	return !p->comb && !p->groups && !p->turned;
+	return !p->comb && !p->groups && !p->keeps && !p->turned;
+}
+
+int32_t visible_most_kept(const struct visible *v, int32_t ctx)
+{
+	const struct visible_policy *p = visible_policy_of(v);
+
+	return p->keeps ? p->keeps(v->arg, (ctx + K_SPAN - 1) / K_SPAN) : 0;
+}
+
+int32_t visible_most_rows(const struct visible *v, int32_t pos)
+{
+	return visible_policy_of(v)->keeps ? K_SPAN - pos % K_SPAN : INT32_MAX;
+}
+
+/* Positions of the groups that a row's head keeps, and of those that are newest. */
+static int32_t count_kept(const struct visible *v, int32_t pos)
+{
+	const int32_t span = pos / K_SPAN, newest = span > 0 ? (span - 1) * K_SPAN : 0;
+	const int64_t kept = (int64_t)visible_policy_of(v)->keeps(v->arg, span) * K_GROUP;
+
+	return pos + 1 - newest + (int32_t)(kept < newest ? kept : newest);
 }
 
 /* Positions of first … end - 1 that a comb has. */
@@ -176,6 +197,8 @@ int32_t visible_reads(const struct visible *v, int32_t window, int32_t pos)
 
 		for (int32_t i = 0; i < visible_n_ranges(v, window); i++)
 			most += comb_count(&comb, seen[i]);
+	} else if (p->keeps && !window) {
+		most = count_kept(v, pos);
 	} else {
 		most = p->groups && !window ? p->groups(v->arg, pos) * K_GROUP - after : n;
 	}

@@ -8,8 +8,10 @@
  *
  * Of the positions that a row sees a policy may let it read only some: teeth of a comb, by
  * position, or groups that are chosen by the row's query and the keys that are stored (rule 18).
- * What a row does not read of those a later one may: their pages stay. Both choices depend on the
- * tokens alone, too. A policy may also give the first positions a query of their own (rule 19).
+ * What a row does not read of those a later one may: their pages stay. Or each head keeps the
+ * groups that got most attention so far, and forgets the others (rule 22). All these choices depend
+ * on the tokens alone, too. A policy may also give the first positions a query of their own (rule
+ * 19).
  *
  * A model's own layers may have windows (Beltagy et al. 2020, "Longformer"; Jiang et al. 2023,
  * "Mistral 7B"): there a row sees the positions that both the layer and the policy of the run
@@ -44,12 +46,17 @@ struct visible_policy {
 	/* so many groups of 16 positions, at least 3, in layers without a window of their own; rows see
 	 * all positions up to their own: */
 	int32_t (*groups)(const int32_t *arg, int32_t pos);
+	/* the newest, and of the groups of 16 before them those that got most attention so far: how
+	 * many of these the rows of a span of 128 read, at least 1; in layers as above. The newest are
+	 * those of its own span and the one before. It never falls from span to span. */
+	int32_t (*keeps)(const int32_t *arg, int32_t span);
 	/* The position by which a row's query is rotated for the first arg[0] positions, at most pos;
 	 * NULL: its own, for all. */
 	int32_t (*turned)(const int32_t *arg, int32_t pos);
 };
 extern const struct visible_policy visible_full, visible_window, visible_sinks, visible_stream,
-	visible_dilated, visible_strided, visible_fixed, visible_top, visible_share;
+	visible_dilated, visible_strided, visible_fixed, visible_top, visible_share, visible_h2o,
+	visible_h2o_share;
 extern const struct visible_policy *const visible_policies[]; /* NULL-terminated, full first */
 
 /* A policy with its numbers. All zero: full. */
@@ -81,6 +88,12 @@ int32_t visible_ranges(const struct visible *v, int32_t window, int32_t pos, str
 const struct visible_policy *visible_policy_of(const struct visible *v);
 /* Whether rows choose groups, in some layer: then pages need the extents of keys. */
 bool visible_picks(const struct visible *v);
+/* Whether heads keep groups by their attention: then each layer without a window has a state, with
+ * room for the most of them in a sequence of ctx positions; 0: they do not. */
+int32_t visible_most_kept(const struct visible *v, int32_t ctx);
+/* Rows of one sequence, from pos on, that a step may compute at once: what heads keep changes
+ * between two spans. */
+int32_t visible_most_rows(const struct visible *v, int32_t pos);
 /* Whether rows read all that they see, by their own position: what the kernels of a GPU know. */
 bool visible_is_plain(const struct visible *v);
 /* Positions that a row at pos reads in a layer with this window. */

@@ -436,6 +436,7 @@ const struct view view_pages = {
 		"states: what a recurrent model (Mamba) keeps instead of keys and values: a page is the state after the last of its tokens, as large after ten tokens as after ten thousand. The newest is enough to go on; earlier ones are kept as places to go back to.\n"
 		"window of 512: layers that see the last 512 positions only. Their pages before those are given back: dim while the prefix cache has room for them. Layers with the same memory are a group with pages of their own, and the block tables are those of the layers that keep all.\n"
 		"a▃: where rows do not read all that they see (/visible top:25%, /visible stride:64+window:64): how many of the layers and heads read the page for the newest token; an empty mark: none. Nothing is given back then: the next token may read it again.\n"
+		"kept: under /visible h2o:512 each head keeps the newest groups of 16 tokens and those that got most attention so far. What it forgets it never reads again, so the mark of a page falls and does not rise; empty: all heads forgot it. What they keep is a state beside the pages.\n"
 		"recent of 255: with /cache-format kivi4 or kivi2, the last positions in 16 bits beside the codes of all others (/cache-residual N: N + 127). What a token takes and how many tokens there is room for stand at the head, where the format is not f16.\n"
 		"·: free. Where not all pages fit, free ones are left out, then those that only the cache keeps, and counted at the end.\n"
 		"\n"

@@ -130,7 +130,21 @@ static void test_reads(void **state)
 	assert_int_equal(visible_reads(&v, 0, 8191), 2048);
 	assert_int_equal(visible_reads(&v, 0, 8192), 128 * 16 + 1);
 	assert_int_equal(visible_reads(&v, 0, 90), 3 * 16 + 11);
+	v = parse("h2o:300"); /* 19 groups, 16 of them the newest */
+	assert_int_equal(visible_reads(&v, 0, 255), 256);
+	assert_int_equal(visible_reads(&v, 0, 256), 129 + 3 * 16);
+	assert_int_equal(visible_reads(&v, 0, 1279), 256 + 3 * 16);
+	assert_int_equal(visible_reads(&v, 50, 1279), 50);
+	assert_int_equal(visible_most_kept(&v, 5000), 3);
+	assert_int_equal(visible_most_rows(&v, 255), 1);
+	assert_int_equal(visible_most_rows(&v, 256), 128);
+	v = parse("h2o:20%");
+	assert_int_equal(visible_reads(&v, 0, 8191), 256 + (103 - 16) * 16);
+	assert_int_equal(visible_reads(&v, 0, 400), 401 - 256 + 16);
+	assert_int_equal(visible_most_kept(&v, 8192), 104 - 16);
 	v = parse("stream:4+window:20");
+	assert_int_equal(visible_most_kept(&v, 5000), 0);
+	assert_int_equal(visible_most_rows(&v, 255), INT32_MAX);
 	assert_int_equal(v.policy->turned(v.arg, 23), 23);
 	assert_int_equal(v.policy->turned(v.arg, 24), 23);
 	assert_int_equal(v.policy->turned(v.arg, 5000), 23);
@@ -140,11 +154,11 @@ static void test_text(void **state)
 {
 	static const char *const good[] = { "full", "window:7", "sinks:4+window:512",
 		"stream:4+window:508", "window:9+dilation:2", "stride:5+window:4", "block:6+last:2",
-		"top:64", "top:25%" };
+		"top:64", "top:25%", "h2o:512", "h2o:20%" };
 	static const char *const bad[] = { "", "ful", "full:1", "window", "window:0", "window:-3",
 		"window:1x", "sinks:4", "window:9999999999", "sinks:4+window:", "sinks:4window:5",
 		"sinks:4+window:5+window:6", "window: 5", "top:", "top:%", "top:25%%", "window:5%",
-		"top:0%", "window:9+dilation:0" };
+		"top:0%", "window:9+dilation:0", "h2o:", "h2o:4+window:4" };
 	struct visible v;
 
 	(void)state;
@@ -159,7 +173,7 @@ static void test_text(void **state)
 		struct err e = { 0 };
 
 		assert_int_equal(visible_parse(&v, bad[i], &e), -1);
-		assert_non_null(strstr(e.text, "top:N or top:N%"));
+		assert_non_null(strstr(e.text, "h2o:N or h2o:N%"));
 	}
 }
 
