@@ -434,13 +434,17 @@ static int learn_subject(struct certify *c, struct err *e)
 	snprintf(s->model, sizeof s->model, "%s", info->name);
 	snprintf(s->isa, sizeof s->isa, "%s", info->isa);
 	s->threads = info->threads;
-	/* the largest chunk, which is the last value, needs a text that is longer */
-	if (c->o->quick || info->ctx < CERTIFY_LONGEST + c->work[TEXT_DEEP].n_generated) {
+	bool long_enough = info->ctx >= CERTIFY_LONGEST + c->work[TEXT_DEEP].n_generated;
+
+	c->axes.kept = axes_kept(o.visible);
+	if (!long_enough || (c->o->quick && !c->axes.kept))
 		c->work[TEXT_DEEP] = (struct workload){ 0, 0 };
+	/* the largest chunk, which is the last value, needs a text that is longer */
+	if (!long_enough || c->o->quick || c->axes.kept)
 		c->axes.axis[AXIS_CHUNK].n--;
+	if (!long_enough || c->o->quick)
 		c->axes.axis[AXIS_CACHE].n = c->axes.axis[AXIS_CACHE].n_quick;
-		axes_number_values(&c->axes);
-	}
+	axes_number_values(&c->axes);
 	axes_fit_model(&c->axes, engine, c->o->model,
 		c->work[c->work[TEXT_DEEP].n_ids ? TEXT_DEEP : TEXT_LONG].n_ids);
 	engine_close(engine);

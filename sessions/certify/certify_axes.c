@@ -331,6 +331,24 @@ static bool opens_by_itself(
 	return opens(a, engine, drafter);
 }
 
+/* Codes are the last formats; what rows see may exclude them. */
+static void fit_caches(struct axis_values *a, struct engine *engine)
+{
+	struct err ignored = { 0 };
+
+	if (a->n > K_N_UNCODED && engine_set(engine, "cache-format", a->value[K_N_UNCODED], &ignored))
+		a->n = a->n_quick = K_N_UNCODED;
+	engine_set(engine, "cache-format", a->value[0], &ignored);
+}
+
+bool axes_kept(const char *visible)
+{
+	struct visible v = { 0 };
+	struct err ignored = { 0 }; /* it is told when the engine opens */
+
+	return visible && !visible_parse(&v, visible, &ignored) && visible_most_kept(&v, 1) > 0;
+}
+
 void axes_fit_model(struct axes *a, struct engine *engine, const char *model, int32_t longest)
 {
 	struct axis_values *v = &a->axis[AXIS_DRAFTER], all = *v;
@@ -344,6 +362,7 @@ void axes_fit_model(struct axes *a, struct engine *engine, const char *model, in
 		a->axis[AXIS_WATCHED].value[1] = "recorded";
 		a->axis[AXIS_WATCHED].n = a->axis[AXIS_WATCHED].n_quick = 2;
 	}
+	fit_caches(&a->axis[AXIS_CACHE], engine);
 	a->unseen_from = engine_state(engine).unseen_from;
 	if (a->unseen_from > longest)
 		a->axis[AXIS_UNSEEN].n = a->axis[AXIS_UNSEEN].n_quick = 1;

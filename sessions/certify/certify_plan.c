@@ -59,7 +59,8 @@ int32_t plan_tokens(const struct axes *axes, const int *choice)
 	int32_t need = chunk + 2;
 	if ((choice[AXIS_PREFIX] || choice[AXIS_PAGE_ORDER]) && need < size + 2)
 		need = size + 2; /* one whole page for a prefix hit, and part of a second */
-	if (k_cache_by_channel(choice[AXIS_CACHE]) && need < CERTIFY_CODED)
+	if ((k_cache_by_channel(choice[AXIS_CACHE]) || (axes->kept && !axes_slow(axes, choice))) &&
+		need < CERTIFY_CODED)
 		need = CERTIFY_CODED;
 	/* of pages of 16; sinks take one more */
 	if (choice[AXIS_UNSEEN] && need < axes->unseen_from + 2 * (size - 16))

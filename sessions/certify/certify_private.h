@@ -35,7 +35,8 @@ enum {
 	AXIS_VALUES = 20, /* maximum of one axis */
 	CERTIFY_SLOTS = 18,
 	CERTIFY_BUDGET = 1024,
-	CERTIFY_CODED = K_RECENT + K_SPAN + 2, /* from here on rows read codes of keys by channel */
+	/* from here on rows read codes of keys by channel, and heads forget what got least attention */
+	CERTIFY_CODED = K_RECENT + K_SPAN + 2,
 	CERTIFY_LONGEST = 520, /* tokens of the longest prompt: more than the largest chunk */
 	CERTIFY_SPEC = 256,
 	CERTIFY_ROWS = 64,
@@ -64,7 +65,8 @@ struct axes {
 	struct lossy_settings lossy; /* of all cases */
 	int32_t layers;              /* of the model */
 	int32_t unseen_from;         /* see engine_state */
-	bool states;                 /* recurrent states: a sequence has few pages, see engine_info */
+	bool kept;   /* under `visible` heads keep by attention: its rows come by spans of 128 */
+	bool states; /* recurrent states: a sequence has few pages, see engine_info */
 	/* what $f means in a drafter's pattern: "" (the trained one) or a model's path and a comma */
 	char draft_file[CERTIFY_SPEC - 32];
 };
@@ -124,6 +126,8 @@ struct certify_plan {
 
 /* certify_axes.c */
 void axes_fill(struct axes *a);
+/* Whether heads keep by attention under this policy; NULL: full. */
+bool axes_kept(const char *visible);
 /* Leaves out the drafters that do not open on this model, and values without effect on its memory
  * in texts of at most this many tokens. engine: an open, idle one. */
 void axes_fit_model(struct axes *a, struct engine *engine, const char *model, int32_t longest);
