@@ -115,17 +115,17 @@ static void print_left(const struct certify_summary *s)
 		print_left_of(s, i);
 }
 
-static const char *lossy_said(const struct cli *c, char buf[LOSSY_VALUE])
+static const char *lossy_said(const struct cli *c, char buf[128])
 {
 	const struct lossy_settings l = lossy_of_options(&c->engine);
 
-	return lossy_print(&l, buf, LOSSY_VALUE);
+	return lossy_print(&l, buf, 128);
 }
 
 static void print_text(
 	const struct certify_summary *s, const char *sha, const struct cli *c, const struct err *e)
 {
-	char lossy[LOSSY_VALUE];
+	char lossy[128];
 
 	print_coverage(s);
 	printf(
@@ -200,7 +200,7 @@ static void add_values(struct json *j, const struct certify_summary *s)
 static void add_certificate(struct json *j, const struct certify_summary *s, const char *sha,
 	const struct cli *c, const struct err *e)
 {
-	char seed[24], lossy[LOSSY_VALUE];
+	char seed[24], lossy[128];
 	snprintf(seed, sizeof seed, "%llu", (unsigned long long)c->answer.params.seed);
 	json_bool(j, "equal", !s->n_differ);
 	json_text(j, "difference", s->n_differ ? e->text : "");

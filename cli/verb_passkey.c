@@ -212,7 +212,7 @@ static void print_miss(const struct passkey *p, int32_t i)
 static void print_table(const struct passkey *p, const struct engine *engine)
 {
 	const struct lossy_settings l = lossy_of(engine);
-	char lossy[LOSSY_VALUE];
+	char lossy[128];
 
 	printf("depth    found   instead\n");
 	for (int32_t i = 0; i < p->n; i += said.keys) {

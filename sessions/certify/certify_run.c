@@ -160,7 +160,7 @@ static void see_setting(struct run *r, const struct ev_setting *s)
 /* In the step of its token, so the newest rows are looked at first. */
 static void see_price(struct run *r, const struct ev_price *p)
 {
-	char lossy[LOSSY_VALUE];
+	char lossy[128];
 	const bool exact =
 		!r->plan->choice[AXIS_CACHE] && !*lossy_print(&r->plan->axes->lossy, lossy, sizeof lossy);
 

@@ -139,7 +139,8 @@ static void make_attention(struct maker *m, int64_t pos)
 		share[i] = (unsigned char)any(m, 60);
 	ev_init(&ev, EV_attention);
 	ev.u.attention = (struct ev_attention){ m->step, m->request, pos, m->n_blocks,
-		{ share, (size_t)(LAYERS * m->n_blocks) }, 1e-3, { near_zero, sizeof near_zero } };
+		{ share, (size_t)(LAYERS * m->n_blocks) }, 1e-3, { near_zero, sizeof near_zero },
+		{ NULL, 0 } };
 	emit(m, &ev);
 }
 

@@ -123,24 +123,14 @@ def patterns():
     return m
 
 
-PLACES = (0, 0.25, 0.5, 0.75, 1)
-
-
 @measure()
 def needle():
-    """A number at five depths of a text of some 900 tokens, asked for at its end: which of them are found, by what tokens see."""
-    filler = ["The grass is green. The sky is blue. The sun is bright. Here we go, there and back again. "] * 40
-    found = {}
-    for name, policy in (("full", "full"), ("window", "window:128"), ("sinks", "sinks:4+window:124"),
+    """A key at five depths of a text of 900 tokens, asked for at its end: how many are found, by what tokens see."""
+    count = {}
+    for name, policy in (("full", "full"), ("window", "window:128"), ("sinks", "sinks:4+window:124"), ("h2o", "h2o:25%"),
                          ("stream", "stream:4+window:124"), ("strided", "stride:16+window:64"), ("top", "top:25%")):
-        found[name] = []
-        for place in PLACES:
-            text = list(filler)
-            text.insert(round(place * len(filler)), "Remember this: the secret number is 7421. ")
-            r = run("--greedy", "--max-tokens", "16", "--visible", policy,
-                    text="".join(text) + "What is the secret number? Answer with the number.")
-            found[name].append("7421" in "".join(line["text"] for line in r.lines))
-    return Numbers(found=found, count={name: sum(found[name]) for name in found})
+        count[name] = lab.report("passkey", "--tokens", "900", "--depths", "5", "--keys", "1", "--seed", "7", "--visible", policy)["found"]
+    return Numbers(count=count)
 
 
 @measure()

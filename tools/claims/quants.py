@@ -7,6 +7,7 @@ from lab import Numbers, measure
 
 HELD_OUT = os.path.join(lab.ROOT, "docs/search.md")
 CALIBRATION = os.path.join(lab.ROOT, "README.md")
+GEMMA = os.path.join(lab.ROOT, "models/gemma-3-270m-q4_k_m.gguf")  # make gemma
 
 
 @measure("minutes")
@@ -53,7 +54,14 @@ def apart():
 
 
 @measure()
+def rounded_live(model, bits):
+    """A model whose layers were rounded when it was opened, in groups of 32, beside its exact twin."""
+    score = lab.report("score", "--model", model, "--weights", f"{bits}/32", "--twin", "on", HELD_OUT)
+    return Numbers(ppl=score["perplexity"], source=score["exact_perplexity"], kl=score["mean_kl"])
+
+
+@measure()
 def fewer_bits():
-    """Groups of 32 in 8 … 2 bits."""
-    at = {bits: quantised("--bits", str(bits), "--group", "32") for bits in (8, 6, 5, 4, 3, 2)}
-    return Numbers(at=at, source=at[8].source)
+    """Groups of 32 in 8 … 2 bits, two models."""
+    at, gemma = ({bits: rounded_live(model, bits) for bits in (8, 6, 5, 4, 3, 2)} for model in (lab.MODEL, GEMMA))
+    return Numbers(at=at, source=at[8].source, gemma=gemma, gemma_source=gemma[8].source)
