@@ -272,7 +272,8 @@ static void lossy_life(struct engine *e)
 		{ "cache-format", "e4m3" }, { "visible", "full" }, { "activations", "int8-token" },
 		{ "weights", "nf4/64" }, { "activations", "model" }, { "weights", "model" },
 		{ "skip-below", "0.2" }, { "skip-below", "0" }, { "cache-format", "bf16" },
-		{ "cache-format", "f32" }, { "cache-format", "f16" } };
+		{ "cache-format", "f32" }, { "cache-format", "kivi4" },
+		{ "cache-residual", "256" }, { "cache-format", "f16" } };
 	int32_t ids[64];
 	struct err err = { 0 };
 
@@ -298,7 +299,7 @@ static void test_lossy(void **state)
 	o = again(lossy);
 	assert_string_equal(o.err.text, "");
 	assert_int_equal(o.sum.rows, n_drawn);
-	assert_int_equal(o.n_told, 36);
+	assert_int_equal(o.n_told, 40);
 	change(
 		lossy, "UPDATE setting SET value = 'sinks:2+window:10' WHERE value = 'sinks:2+window:9'");
 	o = again(copy);
