@@ -113,13 +113,26 @@ static struct trial *trial_of(struct passkey *p, int64_t request)
 	return NULL;
 }
 
+/* Whether digits of the text are this number, and no others beside them. */
+static bool has_number(const char *text, const char *number)
+{
+	const size_t n = strlen(number);
+
+	for (size_t run; *text; text += run + !run) {
+		run = strspn(text, "0123456789");
+		if (run == n && !memcmp(text, number, n))
+			return true;
+	}
+	return false;
+}
+
 static void see_token(struct trial *t, const struct passkey *p, int32_t id)
 {
 	const struct gguf_text bytes = tokenizer_bytes(p->tokenizer, id);
 	const size_t n = strlen(t->answer), room = sizeof t->answer - n;
 
-	snprintf(t->answer + n, room, "%.*s", (int)bytes.size, bytes.data);
-	t->found = strstr(t->answer, t->key);
+	snprintf(t->answer + n, room, "%.*s", (int)bytes.size, bytes.size ? bytes.data : "");
+	t->found = has_number(t->answer, t->key);
 }
 
 static void on_event(void *arg, const struct event *ev)

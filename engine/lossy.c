@@ -77,8 +77,16 @@ int lossy_put(const struct lossy_settings *l, struct engine_options *to, struct 
 
 int lossy_apply(const struct lossy_settings *l, struct engine *e, struct err *err)
 {
+	bool refused[LOSSY_SETTINGS] = { false };
+
+	for (int i = 0; i < l->n; i++) {
+		struct err ignored = { 0 };
+
+		refused[i] = engine_set(e, l->row[i]->name, l->value[i], &ignored);
+	}
+	/* beside the old value of a later one, perhaps */
 	for (int i = 0; i < l->n; i++)
-		if (engine_set(e, l->row[i]->name, l->value[i], err))
+		if (refused[i] && engine_set(e, l->row[i]->name, l->value[i], err))
 			return -1;
 	return 0;
 }

@@ -76,12 +76,17 @@ int engine_apply_weights(struct engine *e, struct engine_options *to, struct err
 {
 	const bool own = is_own(to->weights);
 	struct quant_form form;
-	char name[32];
+	const char *name = "model";
+	char room[32];
 
-	if ((!own && form_parse(to->weights, &form, err)) ||
+	if (!own && form_parse(to->weights, &form, err))
+		return -1;
+	name = own ? name : form_name(&form, room);
+	/* what is there stays, and copies of the own weights are made for activations alone */
+	if (strcmp(name, e->weights) != 0 && !(own && !e->floats) &&
 		apply(e, to, own ? NULL : &form, true, err))
 		return -1;
-	snprintf(e->weights, sizeof e->weights, "%s", own ? "model" : form_name(&form, name));
+	snprintf(e->weights, sizeof e->weights, "%s", name);
 	to->weights = e->weights;
 	return 0;
 }

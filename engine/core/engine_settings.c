@@ -219,6 +219,21 @@ static int check_reach(const struct engine *e, const struct visible *v, struct e
 		spec, e->info.ctx, most);
 }
 
+static int set_sight(struct engine *e, const struct visible *v, struct err *err)
+{
+	const struct visible was = e->forward.visible;
+	struct err ignored = { 0 }; /* there is room for what was */
+
+	if (forward_set_visible(&e->forward, v, err))
+		return -1;
+	if (!visible_same(v, &was))
+		prefix_clear(&e->prefix);
+	if (!set_choice(e, v, err))
+		return 0;
+	forward_set_visible(&e->forward, &was, &ignored);
+	return -1;
+}
+
 /* A policy that hides nothing from this model in its longest sequences is `full`. Cached pages were
  * computed under another policy and are dropped. */
 int engine_apply_visible(struct engine *e, struct engine_options *to, struct err *err)
@@ -245,9 +260,7 @@ int engine_apply_visible(struct engine *e, struct engine_options *to, struct err
 			to->visible);
 	if (check_codes(memory_format(&e->specs), &v, err))
 		return -1;
-	if (!visible_same(&v, &e->forward.visible))
-		prefix_clear(&e->prefix);
-	if (set_choice(e, &v, err) || forward_set_visible(&e->forward, &v, err))
+	if (set_sight(e, &v, err))
 		return -1;
 	memory_set_visible(&e->memory, &v);
 	visible_print(&v, e->visible, sizeof e->visible);
@@ -340,6 +353,7 @@ int engine_check_options(
 	out->spec = o->spec ? o->spec : defaults.spec;
 	out->shadow = o->shadow ? o->shadow : defaults.shadow;
 	out->visible = o->visible ? o->visible : defaults.visible;
+	out->weights = o->weights ? o->weights : defaults.weights;
 	out->twin = o->twin ? o->twin : defaults.twin;
 	return 0;
 }

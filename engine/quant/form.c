@@ -119,7 +119,7 @@ int form_check(const struct quant_form *f, struct err *e)
 		return err_set(e, ERR_USAGE, "nf4 has 4 bits and no zero point");
 	if (f->twice && (f->zero_point || f->group <= 0))
 		return err_set(e, ERR_USAGE,
-			"--double-quant is for the scales of groups without a zero point: --group 64");
+			"double quantisation is for the scales of groups of columns without a zero point");
 	return 0;
 }
 

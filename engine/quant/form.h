@@ -36,7 +36,8 @@ static inline int32_t form_units(int32_t unit, int32_t n_cols)
 double form_bits(const struct quant_form *f, int64_t rows, int64_t cols);
 /* "Q4_0"; "3-bit/128", "4-bit/32z", "8-bit/row", "nf4/64d". */
 const char *form_name(const struct quant_form *f, char buf[32]);
-/* What form_name() prints, in any case, "-bit" left out or not; without a group 128. ERR_USAGE. */
+/* What form_name() prints, names in any case, "-bit" left out or not; without a group 128.
+ * ERR_USAGE. */
 int form_parse(const char *text, struct quant_form *out, struct err *e);
 /* ERR_USAGE for a grid that there is not. */
 int form_check(const struct quant_form *f, struct err *e);

@@ -251,7 +251,7 @@ static void prepare(struct forward *f)
 	for (int32_t i = 0; i < f->needs.n_windows; i++)
 		sight_fill(f, &f->sight[i]);
 	fill_reads(f);
-	if (f->account)
+	if (visible_policy_of(&f->visible)->keeps)
 		fill_begins(f);
 	set_share_stride(f);
 	s.stride = f->share_stride;

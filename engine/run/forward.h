@@ -196,7 +196,7 @@ int32_t forward_widest(const struct forward *f);
  * changes. */
 int forward_grow(struct forward *f, int32_t max_rows, struct err *e);
 /* What rows see from the next step on; full without it. If it fails with ERR_MEMORY, nothing
- * changes. */
+ * changes; back to a policy that there was it does not fail. */
 int forward_set_visible(struct forward *f, const struct visible *v, struct err *e);
 /* Sets rows row … row + n - 1 to positions pos … of sequence seq, whose block table is the same for
  * all groups. */

@@ -158,17 +158,13 @@ int forward_open(struct forward *f, const struct model *m, const struct memory_s
 int forward_set_visible(struct forward *f, const struct visible *v, struct err *e)
 {
 	const size_t row = (size_t)f->needs.heads * (size_t)f->max_groups;
-	float *account = NULL;
 
-	if (f->model && visible_policy_of(v)->keeps) {
-		account = k_alloc(f->model->kernels, (size_t)f->max_rows * row * sizeof *account, K_WORK,
-			"the attention that groups of positions get", e);
-		if (!account)
+	if (f->model && visible_policy_of(v)->keeps && !f->account) {
+		f->account = k_alloc(f->model->kernels, (size_t)f->max_rows * row * sizeof *f->account,
+			K_WORK, "the attention that groups of positions get", e);
+		if (!f->account)
 			return -1;
 	}
-	if (f->model)
-		k_free(f->model->kernels, f->account);
-	f->account = account;
 	f->program.version = 0;
 	f->visible = *v;
 	return 0;
@@ -196,11 +192,8 @@ int forward_grow(struct forward *f, int32_t max_rows, struct err *e)
 				.also = f->max_also,
 				.ctx = f->max_groups * K_GROUP,
 				.asks = f->asks },
-			e)) {
-		forward_close(&larger);
-		return -1;
-	}
-	if (forward_set_visible(&larger, &f->visible, e)) {
+			e) ||
+		forward_set_visible(&larger, &f->visible, e)) {
 		forward_close(&larger);
 		return -1;
 	}

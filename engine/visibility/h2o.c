@@ -21,8 +21,9 @@ static int32_t h2o_keeps(const int32_t *arg, int32_t span)
 static int32_t share_keeps(const int32_t *arg, int32_t span)
 {
 	const int64_t all = ((int64_t)span + 1) * K_SPAN / K_GROUP;
+	const int64_t n = (all * arg[0] + 99) / 100;
 
-	return beside_newest((all * arg[0] + 99) / 100);
+	return beside_newest(n < all ? n : all);
 }
 
 static int32_t see_all(const int32_t *arg, int32_t pos, struct k_range *out)
@@ -35,7 +36,8 @@ static int32_t see_all(const int32_t *arg, int32_t pos, struct k_range *out)
 const struct visible_policy visible_h2o = { .name = "h2o",
 	.part = { "h2o" },
 	.doc =
-		"the newest and the groups of 16 positions with most attention so far, N positions in all",
+		"the newest and the groups of 16 positions with most attention so far, N positions in all, "
+		"at least 272",
 	.offer = "h2o:512",
 	.n_ranges = 1,
 	.see = see_all,

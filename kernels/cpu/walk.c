@@ -67,10 +67,11 @@ static bool is_small(const struct k_op *op)
 			   K_SMALL_VALUES / K_GROUP;
 	case K_OP_encode: return ends_none(&op->u.encode);
 	case K_OP_recall:
-		return op->u.recall.of.n * op->u.recall.of.n_kv_heads * op->u.recall.of.most <=
+		return (int64_t)op->u.recall.of.n * op->u.recall.of.n_kv_heads * op->u.recall.of.most <=
 			   K_SMALL_VALUES;
 	case K_OP_account:
-		return op->u.account.of.n * op->u.account.n_heads * op->u.account.of.most <= K_SMALL_VALUES;
+		return (int64_t)op->u.account.of.n * op->u.account.n_heads * op->u.account.of.most <=
+			   K_SMALL_VALUES;
 	default: return false;
 	}
 }

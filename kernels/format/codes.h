@@ -2,9 +2,9 @@
  * a group of 16 tokens of one head, and the rounding. Private to kernels/ and its tests. Thread:
  * any; no state.
  *
- * q8: x = scale * code, |code| <= 127, with a scale for each token and 32 channels. K [head_dim][16
- *   tokens] int8, V [16 tokens][head_dim] int8, both followed by [head_dim/32][16 tokens] f16
- * scales.
+ * q8: x = scale * code, |code| <= 127, with a scale for each token and 32 channels. K:
+ * [head_dim][16 tokens] int8. V: [16 tokens][head_dim] int8. Both are followed by [head_dim /
+ * 32][16 tokens] f16 scales.
  *
  * By channel, of b bits: x = min + scale * code, 0 <= code < 2^b; to be read as middle + scale *
  * (code - 2^(b-1)). Both lie as integer products of bytes want them: a word of 4 bytes has 32 / b

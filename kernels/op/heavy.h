@@ -7,7 +7,8 @@
 
 #include "kernels/op/op.h"
 
-/* What the kv heads of a layer keep, and where. All rows of a sequence in a step are of one span.
+/* What the kv heads of a layer keep, and where. All rows of a sequence in a step are of one span
+ * (but for those of which only the time is wanted).
  * A head's state: how many groups it keeps; which, ascending; what attention they got; what the
  * groups of the span before and of its own got. */
 struct k_heavy {

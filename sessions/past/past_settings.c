@@ -39,7 +39,7 @@ static int put(
 	const char *kept;
 	struct err why;
 
-	if (s->given(s->arg, name))
+	if (s->given(s->arg, name) || (row->part && s->given(s->arg, row[-1].name)))
 		return 0;
 	kept = keep(s, value);
 	if (!kept)

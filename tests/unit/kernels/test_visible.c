@@ -142,6 +142,8 @@ static void test_reads(void **state)
 	assert_int_equal(visible_reads(&v, 0, 8191), 256 + (103 - 16) * 16);
 	assert_int_equal(visible_reads(&v, 0, 400), 401 - 256 + 16);
 	assert_int_equal(visible_most_kept(&v, 8192), 104 - 16);
+	v = parse("h2o:1000000000%"); /* as much as there is */
+	assert_int_equal(visible_most_kept(&v, 8192), 65 * 8 - 16);
 	v = parse("stream:4+window:20");
 	assert_int_equal(visible_most_kept(&v, 5000), 0);
 	assert_int_equal(visible_most_rows(&v, 255), INT32_MAX);
