@@ -154,7 +154,7 @@ static int changed(const struct command_host *h, const struct command *c)
 		return 0;
 	if (c->kind == COMMAND_ANSWER) /* the engine emits the events of its own settings */
 		h->note(h->arg, c->s->name, value);
-	if (!strcmp(c->s->group, "Measuring")) /* what was measured is no value */
+	if (c->s->group && !strcmp(c->s->group, "Measuring")) /* what was measured is no value */
 		snprintf(text, sizeof text, "%s: measured   (%s)", c->s->name, c->s->doc);
 	else
 		snprintf(text, sizeof text, "%s is now %s   (%s)", c->s->name, value, c->s->doc);
