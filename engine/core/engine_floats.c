@@ -27,15 +27,15 @@ static float *measure_largest(struct engine *e, int32_t *n, struct err *err)
 }
 
 /* From the next step on; s NULL: no floats. */
-static int use(struct engine *e, struct floats *s, int choice, struct err *err)
+static int use(struct engine *e, struct floats *s, enum k_round_to to, struct err *err)
 {
 	float *largest = NULL;
 	int32_t n = 0;
 
-	if (choice - 1 == K_ROUND_int8_tensor && !(largest = measure_largest(e, &n, err)))
+	if (to == K_ROUND_int8_tensor && !(largest = measure_largest(e, &n, err)))
 		return -1;
 	if (s)
-		floats_round(s, choice ? (enum k_round_to)(choice - 1) : K_N_ROUNDS, largest, n);
+		floats_round(s, to, largest, n);
 	if (s || e->floats)
 		prefix_clear(&e->prefix);
 	forward_set_floats(&e->forward, s);
@@ -52,15 +52,16 @@ static int apply(struct engine *e, const struct engine_options *to, const struct
 {
 	/* 0: the model's own way; else a format's number and 1 */
 	const int choice = setting_choice(&engine_settings[ENGINE_AT_activations], to);
+	const enum k_round_to round = choice ? (enum k_round_to)(choice - 1) : K_N_ROUNDS;
 	struct floats *s = again ? NULL : e->floats;
 
-	if (!e->model)
+	if (!e->model || (s && (choice || form) && floats_rounding(s) == round))
 		return 0;
 	if (!choice && !form)
-		return use(e, NULL, 0, err);
+		return use(e, NULL, round, err);
 	if (!s && floats_open(&s, &e->forward, form, err))
 		return -1;
-	if (!use(e, s, choice, err))
+	if (!use(e, s, round, err))
 		return 0;
 	if (s != e->floats)
 		floats_close(s);

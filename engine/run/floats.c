@@ -144,6 +144,11 @@ void floats_round(struct floats *s, enum k_round_to to, const float *largest, in
 		memcpy(s->largest, largest, (size_t)s->n_inputs * sizeof *largest);
 }
 
+enum k_round_to floats_rounding(const struct floats *s)
+{
+	return s->to;
+}
+
 /* ---- the program ---- */
 
 static const struct k_matrix *copy_of(const struct floats *s, const struct k_matrix *m, int32_t *at)

@@ -21,6 +21,7 @@ void floats_close(struct floats *s); /* NULL is fine */
  * blocks of 8 bits or floats. largest [n]: of int8_tensor, the largest value of each product's
  * input in the order of the program; copied. */
 void floats_round(struct floats *s, enum k_round_to to, const float *largest, int32_t n);
+enum k_round_to floats_rounding(const struct floats *s);
 /* Rewrites a program as it was written for the layers: it has room for twice its ops. */
 void floats_rewrite(const struct floats *s, struct k_program *p);
 
