@@ -4,9 +4,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -57,23 +54,17 @@ void bar_end(struct bar *b)
 
 int format_by_name(const char *name, const char *option, enum k_type *out, struct err *e)
 {
-	for (int t = 0; t < K_N_TYPES; t++)
-		if (!strcasecmp(name, k_types[t].name)) {
-			*out = (enum k_type)t;
-			return 0;
-		}
+	if (form_type(name, out))
+		return 0;
 	return err_set(
 		e, ERR_USAGE, "%s %.40s: no such format; cutaway quantize --help lists them", option, name);
 }
 
 int group_by_name(const char *name, int32_t *out, struct err *e)
 {
-	char *end;
-	const long n = strtol(name, &end, 10);
-	const bool row = !strcmp(name, "row"), tensor = !strcmp(name, "tensor");
+	const char *end = form_group(name, out);
 
-	*out = row ? FORM_ROW : tensor ? FORM_TENSOR : (int32_t)n;
-	if (row || tensor || (!*end && n >= 1 && n <= 1 << 20))
-		return 0;
-	return err_set(e, ERR_USAGE, "--group %.40s: a number of columns, row or tensor", name);
+	return end && !*end
+			   ? 0
+			   : err_set(e, ERR_USAGE, "--group %.40s: a number of columns, row or tensor", name);
 }

@@ -52,10 +52,10 @@ struct passkey {
 
 /* ---- the texts ---- */
 
-/* t NULL: without a key. malloc'd; NULL without memory. */
+/* malloc'd; NULL without memory. */
 static char *text_of(int32_t n_filler, const struct trial *t, size_t *size)
 {
-	const int64_t at = t ? (int64_t)n_filler * t->depth / 100 : -1;
+	const int64_t at = (int64_t)n_filler * t->depth / 100;
 	char *text = NULL;
 	FILE *out = open_memstream(&text, size);
 

@@ -228,6 +228,10 @@ struct memory_kind {
 size_t memory_keys_bytes(const struct memory_spec *s, int32_t page_size);
 int32_t memory_keys_see(
 	const struct memory_spec *s, const struct visible *v, int32_t pos, struct k_range *out);
+/* page_bytes and see of kinds that are states. */
+size_t memory_state_bytes(const struct memory_spec *s, int32_t page_size);
+int32_t memory_state_see(
+	const struct memory_spec *s, const struct visible *v, int32_t pos, struct k_range *out);
 extern const struct memory_kind memory_paged, memory_window, memory_recent, memory_recurrent,
 	memory_kept;
 /* The table; ends with NULL. */

@@ -9,14 +9,14 @@
  * again: the same sums in the same order, so the same bits (rule 13). */
 #include "engine/memory/memory.h"
 
-static size_t recurrent_page_bytes(const struct memory_spec *s, int32_t page_size)
+size_t memory_state_bytes(const struct memory_spec *s, int32_t page_size)
 {
 	(void)page_size;
 	return s->state_bytes;
 }
 
 /* A row reads the state after the one before. */
-static int32_t recurrent_see(
+int32_t memory_state_see(
 	const struct memory_spec *s, const struct visible *v, int32_t pos, struct k_range *out)
 {
 	(void)s, (void)v;
@@ -29,6 +29,6 @@ const struct memory_kind memory_recurrent = {
 	.doc = "one state of a fixed size, with a snapshot at the end of each block",
 	.code = EV_MEMORY_KIND_recurrent,
 	.is_state = true,
-	.page_bytes = recurrent_page_bytes,
-	.see = recurrent_see,
+	.page_bytes = memory_state_bytes,
+	.see = memory_state_see,
 };

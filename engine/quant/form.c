@@ -56,25 +56,40 @@ const char *form_name(const struct quant_form *f, char buf[32])
 	return buf;
 }
 
+bool form_type(const char *name, enum k_type *out)
+{
+	for (int t = 0; t < K_N_TYPES; t++)
+		if (!strcasecmp(name, k_types[t].name)) {
+			*out = (enum k_type)t;
+			return true;
+		}
+	return false;
+}
+
+const char *form_group(const char *s, int32_t *out)
+{
+	char *end;
+	const long n = strtol(s, &end, 10);
+
+	*out = FORM_ROW;
+	if (!strncmp(s, "row", 3))
+		return s + 3;
+	*out = FORM_TENSOR;
+	if (!strncmp(s, "tensor", 6))
+		return s + 6;
+	*out = (int32_t)n;
+	return n >= 1 && n <= 1 << 20 ? end : NULL;
+}
+
 /* "/32zd" or "": the group and its marks; false: not so. */
 static bool parse_group(const char *s, struct quant_form *f)
 {
-	char *end;
-
 	f->group = 128;
 	if (!*s)
 		return true;
-	if (!strncasecmp(s, "/row", 4) || !strncasecmp(s, "/tensor", 7)) {
-		f->group = s[1] == 'r' || s[1] == 'R' ? FORM_ROW : FORM_TENSOR;
-		s += f->group == FORM_ROW ? 4 : 7;
-	} else {
-		const long n = *s == '/' ? strtol(s + 1, &end, 10) : 0;
-
-		if (n < 1 || n > 1 << 20)
-			return false;
-		f->group = (int32_t)n;
-		s = end;
-	}
+	s = *s == '/' ? form_group(s + 1, &f->group) : NULL;
+	if (!s)
+		return false;
 	f->zero_point = *s == 'z';
 	s += f->zero_point;
 	f->twice = *s == 'd';
@@ -86,11 +101,9 @@ int form_parse(const char *text, struct quant_form *out, struct err *e)
 	const char *s = text;
 	char *end;
 
-	for (int t = 0; t < K_N_TYPES; t++)
-		if (!strcasecmp(text, k_types[t].name)) {
-			*out = (struct quant_form){ .type = (enum k_type)t };
-			return 0;
-		}
+	*out = (struct quant_form){ 0 };
+	if (form_type(text, &out->type))
+		return 0;
 	*out = (struct quant_form){ .type = K_F16, .bits = 4, .nf4 = !strncasecmp(text, "nf4", 3) };
 	if (out->nf4) {
 		s += 3;

@@ -36,6 +36,10 @@ static inline int32_t form_units(int32_t unit, int32_t n_cols)
 double form_bits(const struct quant_form *f, int64_t rows, int64_t cols);
 /* "Q4_0"; "3-bit/128", "4-bit/32z", "8-bit/row", "nf4/64d". */
 const char *form_name(const struct quant_form *f, char buf[32]);
+/* A format by its name, in any case. */
+bool form_type(const char *name, enum k_type *out);
+/* Reads a number of columns, "row" or "tensor". Returns what follows; NULL: none of these. */
+const char *form_group(const char *s, int32_t *out);
 /* What form_name() prints, names in any case, "-bit" left out or not; without a group 128.
  * ERR_USAGE. */
 int form_parse(const char *text, struct quant_form *out, struct err *e);

@@ -1,7 +1,7 @@
 /* All positions up to the row's own: plain causal attention. */
 #include "engine/visibility/visibility.h"
 
-static int32_t full_see(const int32_t *arg, int32_t pos, struct k_range *out)
+int32_t visible_see_all(const int32_t *arg, int32_t pos, struct k_range *out)
 {
 	(void)arg;
 	out[0] = (struct k_range){ 0, pos + 1 };
@@ -12,4 +12,4 @@ const struct visible_policy visible_full = { .name = "full",
 	.doc = "all positions up to its own",
 	.offer = "full",
 	.n_ranges = 1,
-	.see = full_see };
+	.see = visible_see_all };

@@ -26,13 +26,6 @@ static int32_t share_keeps(const int32_t *arg, int32_t span)
 	return beside_newest(n < all ? n : all);
 }
 
-static int32_t see_all(const int32_t *arg, int32_t pos, struct k_range *out)
-{
-	(void)arg;
-	out[0] = (struct k_range){ 0, pos + 1 };
-	return 1;
-}
-
 const struct visible_policy visible_h2o = { .name = "h2o",
 	.part = { "h2o" },
 	.doc =
@@ -40,7 +33,7 @@ const struct visible_policy visible_h2o = { .name = "h2o",
 		"at least 272",
 	.offer = "h2o:512",
 	.n_ranges = 1,
-	.see = see_all,
+	.see = visible_see_all,
 	.keeps = h2o_keeps };
 
 const struct visible_policy visible_h2o_share = { .name = "h2o-share",
@@ -49,5 +42,5 @@ const struct visible_policy visible_h2o_share = { .name = "h2o-share",
 	.doc = "the same, a share of all positions",
 	.offer = "h2o:20%",
 	.n_ranges = 1,
-	.see = see_all,
+	.see = visible_see_all,
 	.keeps = share_keeps };

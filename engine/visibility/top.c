@@ -22,19 +22,12 @@ static int32_t share_groups(const int32_t *arg, int32_t pos)
 	return n < LEAST ? LEAST : n < all ? (int32_t)n : (int32_t)all;
 }
 
-static int32_t see_all(const int32_t *arg, int32_t pos, struct k_range *out)
-{
-	(void)arg;
-	out[0] = (struct k_range){ 0, pos + 1 };
-	return 1;
-}
-
 const struct visible_policy visible_top = { .name = "top",
 	.part = { "top" },
 	.doc = "of groups of 16 positions those that matter most to the query, N positions in all",
 	.offer = "top:1024",
 	.n_ranges = 1,
-	.see = see_all,
+	.see = visible_see_all,
 	.groups = top_groups };
 
 const struct visible_policy visible_share = { .name = "share",
@@ -43,5 +36,5 @@ const struct visible_policy visible_share = { .name = "share",
 	.doc = "the same, a share of all positions",
 	.offer = "top:25%",
 	.n_ranges = 1,
-	.see = see_all,
+	.see = visible_see_all,
 	.groups = share_groups };

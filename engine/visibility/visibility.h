@@ -54,6 +54,8 @@ struct visible_policy {
 	 * NULL: its own, for all. */
 	int32_t (*turned)(const int32_t *arg, int32_t pos);
 };
+/* The `see` of policies that hide nothing. */
+int32_t visible_see_all(const int32_t *arg, int32_t pos, struct k_range *out);
 extern const struct visible_policy visible_full, visible_window, visible_sinks, visible_stream,
 	visible_dilated, visible_strided, visible_fixed, visible_top, visible_share, visible_h2o,
 	visible_h2o_share;

@@ -11,7 +11,7 @@
  * them, vec_int_load, vec_zero, vec_codes, which gives the j-th code of each byte, vec_quad, four
  * integers in every lane, vec_dot(sum, codes, integers), which adds products of bytes to a sum that
  * holds those of EXACT bits of codes, vec_total, which adds it to sums of 32 bits, and
- * vec_float. */
+ * vec_code_sum, k_code_sum() of these. */
 
 /* A number in each format of the cache. */
 typedef uint16_t cell_f16, cell_bf16;

@@ -226,6 +226,14 @@ static void test_score(void **state)
 	}
 }
 
+/* What is wanted of the text under these options, and the text with what is drawn after it. */
+static void want_text(const struct engine_options *o, int32_t ids[CTX])
+{
+	run_with(&want, o, 1);
+	text(ids, 0);
+	memcpy(ids + N, want.of[1].id + N, DRAWN * sizeof *ids);
+}
+
 /* Found in the prefix cache, forked in the middle of a block, taken back over the end of a span and
  * into a block, preempted. */
 static void test_memory(void **state)
@@ -236,9 +244,7 @@ static void test_memory(void **state)
 	int32_t ids[CTX];
 
 	(void)state;
-	run_with(&want, &o, 1);
-	text(ids, 0);
-	memcpy(ids + N, want.of[1].id + N, DRAWN * sizeof *ids);
+	want_text(&o, ids);
 	for (int size = 16; size <= 48; size += 32) {
 		o.page_size = size;
 		o.prefix_cache = true;
@@ -283,9 +289,7 @@ static void test_probe(void **state)
 	int32_t ids[CTX];
 
 	(void)state;
-	run_with(&want, &o, 1);
-	text(ids, 0);
-	memcpy(ids + N, want.of[1].id + N, DRAWN * sizeof *ids);
+	want_text(&o, ids);
 	world_open(&got, &o);
 	for (int32_t n = N; n < CTX; n += 37) {
 		assert_int_equal(probe_open(&p, got.e, ids, n, -1, NULL, NULL, &err), 0);
