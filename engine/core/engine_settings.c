@@ -1,5 +1,6 @@
 /* Applies the settings of settings.h to an engine: a function for each that is more than a number
  * to be read, and the calls that get and set. Thread: the engine's. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,21 +61,32 @@ int engine_apply_rule(struct engine *e, struct engine_options *to, struct err *e
 	return 0;
 }
 
-/* Makes the pools again, by e->specs, with room for the same number of tokens, and empties the
- * prefix cache. */
+/* Pages of this size for as many tokens as the pool has, or as find room in its bytes if e->specs
+ * have another format by now. */
+static int32_t pages_again(const struct engine *e, int32_t page_size)
+{
+	const struct memory *m = &e->memory;
+	const int64_t tokens = (int64_t)m->pages[m->lead].n_pages * m->page_size;
+	const double more = memory_gain(&e->specs, page_size) / memory_gain(&m->spec, page_size);
+	const double pages = round((double)(tokens / page_size) * more);
+
+	return pages < INT32_MAX ? (int32_t)pages : INT32_MAX;
+}
+
+/* Makes the pools again, by e->specs, and empties the prefix cache. */
 static int remake_pages(struct engine *e, int32_t page_size, struct err *err)
 {
-	int64_t tokens = (int64_t)e->memory.pages[e->memory.lead].n_pages * e->memory.page_size;
+	const int32_t pages = pages_again(e, page_size);
 	struct prefix old_prefix;
 	struct memory old_memory;
 
-	if (tokens < page_size)
+	if (!pages)
 		return err_set(err, ERR_USAGE, "page-size %d: the whole pool has only %lld tokens",
-			page_size, (long long)tokens);
+			page_size, (long long)e->memory.pages[e->memory.lead].n_pages * e->memory.page_size);
 	prefix_clear(&e->prefix); /* emits the evictions */
 	old_memory = e->memory;
 	old_prefix = e->prefix;
-	if (engine_open_pages(e, page_size, (int32_t)(tokens / page_size), err)) {
+	if (engine_open_pages(e, page_size, pages, err)) {
 		e->memory = old_memory;
 		e->prefix = old_prefix;
 		return -1;
@@ -156,7 +168,7 @@ int engine_set_format(struct engine *e, const struct engine_options *o, struct e
 	return memory_set_format(&e->specs, engine_cache_format(o), o->cache_residual, err);
 }
 
-/* Keeps the number of pages and tokens; only the bytes of a page change. */
+/* The pool keeps its bytes: of smaller pages it has more. */
 int engine_apply_cache_format(struct engine *e, struct engine_options *to, struct err *err)
 {
 	const struct memory_specs old = e->specs;
@@ -179,6 +191,7 @@ int engine_apply_cache_format(struct engine *e, struct engine_options *to, struc
 		e->specs = old;
 		return -1;
 	}
+	to->pages = e->memory.pages[e->memory.lead].n_pages;
 	return 0;
 }
 

@@ -2,6 +2,7 @@
 #include "engine/memory/memory.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -290,14 +291,27 @@ static int32_t pool_pages(
 	return n < lead_pages ? (int32_t)n : lead_pages;
 }
 
+double memory_gain(const struct memory_specs *specs, int32_t page_size)
+{
+	const struct memory_spec *lead = &specs->group[lead_group(specs)];
+	struct memory_spec plain = *lead;
+	double gain;
+
+	plain.kv.format = K_CACHE_f16;
+	gain = (double)plain.kind->page_bytes(&plain, page_size) /
+		   (double)lead->kind->page_bytes(lead, page_size);
+	return gain > 1 ? gain : 1;
+}
+
 int32_t memory_default_pages(
 	const struct memory_specs *specs, int32_t page_size, int32_t ctx, int32_t slots)
 {
 	int32_t longest = (ctx + page_size - 1) / page_size,
 			n = longest > 4 * slots ? longest : 4 * slots;
 	int32_t most = slots_need(own_blocks(specs, lead_group(specs), page_size, MEMORY_ROWS), slots);
+	double wanted = round(n * memory_gain(specs, page_size));
 
-	return n < most ? n : most;
+	return wanted < most ? (int32_t)wanted : most;
 }
 
 /* A request alone must always be able to go on. Beside a lead group that keeps all positions, as

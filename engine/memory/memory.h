@@ -127,8 +127,11 @@ void memory_set_visible(struct memory *m, const struct visible *v);
 int32_t memory_unseen_from(const struct memory *m);
 void memory_listen(
 	struct memory *m, void (*on_change)(void *arg, const struct page_change *c), void *arg);
-/* Pages of the lead group where the user does not say: a longest sequence, at least four a slot,
- * and no more than can be in use. */
+/* What times the tokens of f16 the bytes of the lead group's pool hold in its format: 1 or more,
+ * for a pool of a wider format keeps its tokens. */
+double memory_gain(const struct memory_specs *specs, int32_t page_size);
+/* Pages of the lead group where the user does not say: the bytes of a longest sequence in f16, at
+ * least four pages of f16 a slot, and no more than can be in use. */
 int32_t memory_default_pages(
 	const struct memory_specs *specs, int32_t page_size, int32_t ctx, int32_t slots);
 /* One group of keys and values, for tests and for what counts pages alone. */

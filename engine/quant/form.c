@@ -132,7 +132,7 @@ int form_check(const struct quant_form *f, struct err *e)
 		return err_set(e, ERR_USAGE, "nf4 has 4 bits and no zero point");
 	if (f->twice && (f->zero_point || f->group <= 0))
 		return err_set(e, ERR_USAGE,
-			"double quantisation is for the scales of groups of columns without a zero point");
+			"double quantisation is for the scales of groups of columns, as 64, without a zero point");
 	return 0;
 }
 

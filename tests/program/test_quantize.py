@@ -163,7 +163,7 @@ def test_words():
     refused("is for a grid", "--group", "32")
     refused("kept as f16 or f32", "--bits", "4", "--format", "q8_0")
     refused("no zero point", "--nf4", "--zero-point")
-    refused("--group 64", "--bits", "4", "--group", "row", "--double-quant")
+    refused("groups of columns, as 64", "--bits", "4", "--group", "row", "--double-quant")
     refused("a number of columns", "--bits", "4", "--group", "many")
     refused("a grid of its own", "--method", "llm.int8", "--bits", "4")
     refused("is possible", "--method", "magic")

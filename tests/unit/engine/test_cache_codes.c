@@ -293,15 +293,20 @@ static void test_watched(void **state)
 	}
 }
 
-/* In a running program: bytes of a page, groups, and an answer afterwards like that of an engine
- * that was opened so. */
+static int64_t pool_bytes(const struct engine *e)
+{
+	return engine_state(e).pages * (int64_t)engine_state(e).page_bytes;
+}
+
+/* In a running program: bytes of a page, groups, a pool of the same bytes, and an answer afterwards
+ * like that of an engine that was opened so. */
 static void test_setting(void **state)
 {
 	struct engine_options o = options("f16");
 	struct err err = { 0 };
 	struct drawn d;
 	struct engine *e = open_with(&o, &d);
-	const int64_t page = (int64_t)engine_state(e).page_bytes;
+	const int64_t page = (int64_t)engine_state(e).page_bytes, bytes = pool_bytes(e);
 
 	(void)state;
 	EACH(f)
@@ -312,6 +317,7 @@ static void test_setting(void **state)
 		assert_int_equal(engine_set(e, "cache-format", *f, &err), 0);
 		assert_int_equal(e->memory.spec.n, f == formats ? 1 : 2);
 		assert_true((int64_t)engine_state(e).page_bytes < page);
+		assert_true(llabs(pool_bytes(e) - bytes) <= page);
 		memset(&d, 0, sizeof d);
 		d.request = submit(e, EV_REQUEST_KIND_load, 0, PROMPT);
 		while (!engine_idle(e))
@@ -321,6 +327,16 @@ static void test_setting(void **state)
 	assert_int_equal(engine_set(e, "cache-format", "f16", &err), 0);
 	assert_int_equal((int64_t)engine_state(e).page_bytes, page);
 	assert_int_equal(e->memory.spec.n, 1);
+	assert_int_equal(engine_set(e, "cache-format", "f32", &err), 0); /* its pages are of as many
+																		tokens */
+	assert_int_equal(pool_bytes(e), 2 * bytes);
+	assert_int_equal(engine_set(e, "cache-format", "q8", &err), 0);
+	assert_int_equal(engine_set(e, "cache-format", "f16", &err), 0);
+	assert_int_equal(pool_bytes(e), bytes);
+	finish(e);
+	o = options("q8");
+	e = open_with(&o, &d);
+	assert_true(llabs(pool_bytes(e) - bytes) <= page);
 	finish(e);
 }
 
