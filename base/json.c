@@ -92,6 +92,20 @@ void json_hash(struct json *j, const char *key, uint64_t value)
 		fprintf(j->out, "\"%016" PRIx64 "\"", value);
 }
 
+void json_null(struct json *j, const char *key)
+{
+	if (json_begin(j, key))
+		fputs("null", j->out);
+}
+
+void json_named(struct json *j, const char *key, size_t size)
+{
+	json_bytes(j, NULL, key, size);
+	if (!j->failed)
+		putc(':', j->out);
+	j->follows = false;
+}
+
 void json_ids(struct json *j, const char *key, const int32_t *ids, size_t n)
 {
 	json_array(j, key);
@@ -119,6 +133,17 @@ int json_print(struct json *j, struct err *e)
 	free(j->text);
 	*j = (struct json){ 0 };
 	return whole ? 0 : err_set(e, ERR_MEMORY, "no memory for the JSON");
+}
+
+char *json_take(struct json *j, size_t *size)
+{
+	char *text = json_finish(j) ? j->text : NULL;
+
+	*size = text ? j->size : 0;
+	if (!text)
+		free(j->text);
+	*j = (struct json){ 0 };
+	return text;
 }
 
 void json_drop(struct json *j)

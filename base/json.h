@@ -1,5 +1,5 @@
-/* The one writer of JSON for what verbs print: values in the order of the calls, kept in memory
- * until json_print(). Keys are plain words and go out as they are; in arrays, and for the outermost
+/* The one writer of JSON: values in the order of the calls, kept in memory until json_print() or
+ * json_take(). Keys are plain words and go out as they are; in arrays, and for the outermost
  * value, the key is NULL.
  *
  * Once memory ran out everything is ignored, and json_print() says so. Thread: any one. */
@@ -33,6 +33,9 @@ void json_int(struct json *j, const char *key, int64_t value);
 /* digits: significant digits; null if not finite */
 void json_real(struct json *j, const char *key, double value, int digits);
 void json_bool(struct json *j, const char *key, bool value);
+void json_null(struct json *j, const char *key);
+/* The key of the next value, which is given NULL as its key: any text. */
+void json_named(struct json *j, const char *key, size_t size);
 /* 16 hexadecimal digits, as text */
 void json_hash(struct json *j, const char *key, uint64_t value);
 void json_ids(struct json *j, const char *key, const int32_t *ids, size_t n);
@@ -40,6 +43,8 @@ void json_ids(struct json *j, const char *key, const int32_t *ids, size_t n);
 /* Ends all open objects and arrays and writes everything as one line to standard output; *j is then
  * all zero. */
 int json_print(struct json *j, struct err *e);
+/* The same as text of *size bytes, malloc'd, in place of printing it. NULL: no memory. */
+char *json_take(struct json *j, size_t *size);
 /* Frees everything without writing it. */
 void json_drop(struct json *j);
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/text/held.h"
+
 int prompt_encode(const struct tokenizer *t, const char *text, size_t size, int32_t **ids,
 	size_t *n, struct err *e)
 {
@@ -45,17 +47,6 @@ int prompt_ids(const struct cli *c, const struct engine *engine, const char *tex
 	return template_user(info->chat, t, text, size, ids, n, &cap, e);
 }
 
-size_t prompt_find_stop(const char *const *stop, const char *text, size_t size)
-{
-	size_t first = size;
-	for (; *stop; stop++) {
-		const char *at = memmem(text, size, *stop, strlen(*stop));
-		if (at && (size_t)(at - text) < first)
-			first = (size_t)(at - text);
-	}
-	return first;
-}
-
 char *prompt_answer(
 	const struct cli *c, const struct tokenizer *t, const int32_t *ids, size_t n, size_t *size)
 {
@@ -71,6 +62,6 @@ char *prompt_answer(
 		memcpy(text + used, b.data, b.size);
 		used += b.size;
 	}
-	*size = text ? prompt_find_stop(setting_stops(&c->answer.stop), text, used) : 0;
+	*size = text ? held_find_stop(setting_stops(&c->answer.stop), text, used) : 0;
 	return text;
 }

@@ -18,9 +18,6 @@ void prompt_note_template(const struct cli *c, const struct engine *engine);
 int prompt_ids(const struct cli *c, const struct engine *engine, const char *text, size_t size,
 	int32_t **ids, size_t *n, struct err *e);
 
-/* First offset in text where one of the stop strings (NULL-terminated) begins, size if there is
- * none. */
-size_t prompt_find_stop(const char *const *stop, const char *text, size_t size);
 /* The text of an answer's tokens: without control tokens, and cut at the first stop string.
  * malloc'd; NULL without memory. */
 char *prompt_answer(

@@ -17,6 +17,7 @@
 #include "cli/prompt.h"
 #include "engine/draft/draft.h"
 #include "engine/lossy.h"
+#include "engine/text/held.h"
 
 static struct run_options said;
 
@@ -62,10 +63,8 @@ struct run {
 	char why[256];
 	struct utf8_stream stream; /* of --json */
 	char lossy[128];           /* lossy settings that the hashes depend on; "": none */
-	/* Bytes that may begin a stop string are held back here. */
-	char *held;
-	size_t n_held, cap_held;
-	bool begun, stopped, newline; /* a token, a stop string came; the last byte was a newline */
+	struct held_text held;
+	bool begun, newline; /* a token came; the last byte was a newline */
 	struct cycle cycle;
 	int period; /* tokens that the answer repeats at its end, 0: it does not */
 };
@@ -93,19 +92,6 @@ static void show(struct run *r, const char *bytes, size_t size)
 	fwrite(bytes, 1, size, stdout);
 }
 
-/* Length of the longest suffix of text that is a prefix of a stop string. */
-static size_t undecided(const char *const *stop, const char *text, size_t size)
-{
-	size_t most = 0;
-	for (; *stop; stop++) {
-		size_t n = strlen(*stop) - 1;
-		for (n = n < size ? n : size; n > most; n--)
-			if (!memcmp(text + size - n, *stop, n))
-				most = n;
-	}
-	return most;
-}
-
 static void name_lossy(struct run *r, const struct engine *engine)
 {
 	struct lossy_settings l = lossy_of(engine);
@@ -114,20 +100,11 @@ static void name_lossy(struct run *r, const struct engine *engine)
 
 static int emit_text(struct run *r, const char *bytes, size_t size, struct err *e)
 {
-	if (!ARRAY_ROOM(r->held, r->cap_held, r->n_held + size))
-		return err_set(e, ERR_MEMORY, "out of memory for the answer");
-	if (size)
-		memcpy(r->held + r->n_held, bytes, size);
-	r->n_held += size;
-	size_t cut = prompt_find_stop(setting_stops(&r->c->answer.stop), r->held, r->n_held);
-	r->stopped |= cut < r->n_held;
-	size_t ready =
-		r->stopped ? cut
-				   : r->n_held - undecided(setting_stops(&r->c->answer.stop), r->held, r->n_held);
-	show(r, r->held, ready);
-	r->n_held = r->stopped ? 0 : r->n_held - ready;
-	if (r->n_held)
-		memmove(r->held, r->held + ready, r->n_held);
+	struct gguf_text ready;
+
+	if (held_add(&r->held, setting_stops(&r->c->answer.stop), bytes, size, &ready, e))
+		return -1;
+	show(r, ready.data, ready.size);
 	return 0;
 }
 
@@ -167,8 +144,7 @@ static int emit(struct run *r, struct err *e)
 		r->begun = true;
 		if (tokenizer_is_special(r->tokenizer, (int32_t)t->id) || t->is_end)
 			bytes.size = 0; /* control tokens have a name, but no text */
-		if (r->c->json ? emit_json(r, t, bytes, e)
-					   : !r->stopped && emit_text(r, bytes.data, bytes.size, e))
+		if (r->c->json ? emit_json(r, t, bytes, e) : emit_text(r, bytes.data, bytes.size, e))
 			return -1;
 	}
 	r->n_tokens = r->n_prices = 0;
@@ -180,8 +156,8 @@ static void emit_rest(struct run *r)
 {
 	if (r->c->json)
 		return;
-	if (!r->stopped)
-		show(r, r->held, r->n_held);
+	const struct gguf_text rest = held_rest(&r->held);
+	show(r, rest.data, rest.size);
 	if (!r->newline && (r->terminal || !r->c->raw))
 		putchar('\n');
 }
@@ -311,7 +287,7 @@ static int run_verb(const struct cli *c, struct err *e)
 	cli_close(&s, c, e);
 	free(ids);
 	free(read);
-	free(r.held);
+	free(r.held.text);
 	return e->code ? -1 : 0;
 }
 
