@@ -22,7 +22,7 @@ endif
 
 ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -I. -ffp-contract=off -fno-math-errno -Wall -Wextra -Wshadow \
 	-Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -pthread $(CFLAGS) $(EXTRA_CFLAGS)
-LDLIBS = -lncursesw -ltinfo -lreadline -lsqlite3 -lutf8proc -lnettle -lxxhash -lmd4c -lm -pthread
+LDLIBS = -lncursesw -ltinfo -lreadline -lsqlite3 -lutf8proc -lnettle -lxxhash -lmd4c -lmicrohttpd -lcjson -lm -pthread
 
 # Every .c in these folders, at any depth, belongs to the program; cli/main.c alone has main().
 FOLDERS = base kernels event engine fold trace sessions tui cli

@@ -6,6 +6,7 @@
 	X(chat)                                                                                        \
 	X(lesson)                                                                                      \
 	X(run)                                                                                         \
+	X(serve)                                                                                       \
 	X(replay)                                                                                      \
 	X(tokenize)                                                                                    \
 	X(sessions)                                                                                    \

@@ -13,7 +13,8 @@
 	X(4, score, "log-probabilities of a given text")                                               \
 	X(5, verify,                                                                                   \
 		"a recorded sequence computed again: its tokens are given, its draws are made anew")       \
-	X(6, search, "a branch of a search")
+	X(6, search, "a branch of a search")                                                           \
+	X(7, served, "a client of `cutaway serve`")
 #define EV_CODES_work(X)                                                                           \
 	X(0, prefill, "rows of the prompt (or of a preempted request, recomputed)")                    \
 	X(1, decode, "one row: the newest token")                                                      \

@@ -54,7 +54,7 @@ bool timeline_exact(const struct timeline *t)
 bool tl_of_conversation(enum ev_code_request_kind kind)
 {
 	return kind == EV_REQUEST_KIND_chat || kind == EV_REQUEST_KIND_fork ||
-		   kind == EV_REQUEST_KIND_run;
+		   kind == EV_REQUEST_KIND_run || kind == EV_REQUEST_KIND_served;
 }
 
 const struct tl_request *timeline_chat(const struct timeline *t)

@@ -106,7 +106,7 @@ const struct tl_token *view_drawn(const struct timeline *t, const struct tl_requ
 bool view_is_chat(const struct tl_request *r)
 {
 	return r->kind == EV_REQUEST_KIND_chat || r->kind == EV_REQUEST_KIND_fork ||
-		   r->kind == EV_REQUEST_KIND_run;
+		   r->kind == EV_REQUEST_KIND_run || r->kind == EV_REQUEST_KIND_served;
 }
 
 /* The next request of the conversation that has tokens and is shown, before or after r; NULL:

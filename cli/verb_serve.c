@@ -1,0 +1,165 @@
+/* cutaway serve: the OpenAI interface over HTTP. Thread: main's. */
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/model.h"
+#include "cli/open.h"
+#include "cli/out.h"
+#include "sessions/serve/serve.h"
+
+static struct serve_said {
+	const char *host, *api_key;
+	int32_t port, queue, connections, idle, body, drain;
+} said = { .host = "127.0.0.1",
+	.port = 8080,
+	.queue = 64,
+	.connections = 256,
+	.idle = 30,
+	.body = 1024,
+	.drain = 30 };
+
+static const struct setting serve_own[] = {
+	OWN(TEXT, serve_said, host, .name = "host", .group = "Server", .arg = "ADDRESS",
+		.doc = "address to listen at; 0.0.0.0: all of this machine's"),
+	OWN(INT, serve_said, port, .name = "port", .group = "Server", .arg = "N", .high = 65535,
+		.doc = "port to listen at; 0: a free one, which is printed"),
+	OWN(TEXT, serve_said, api_key, .name = "api-key", .group = "Server", .arg = "KEY",
+		.doc =
+			"ask for this key; better in the variable CUTAWAY_API_KEY, since others see a command line"),
+	OWN(INT, serve_said, queue, .name = "queue", .group = "Server", .arg = "N", .low = 0,
+		.high = 1 << 16,
+		.doc = "answers that may wait for a slot; more are refused with status 429"),
+	OWN(INT, serve_said, connections, .name = "connections", .group = "Server", .arg = "N",
+		.low = 1, .high = 1 << 14, .doc = "connections at once"),
+	OWN(INT, serve_said, idle, .name = "idle", .group = "Server", .arg = "SECONDS", .low = 1,
+		.high = 86400, .doc = "close a connection that neither sends nor takes for so long"),
+	OWN(INT, serve_said, body, .name = "body", .group = "Server", .arg = "KIB", .low = 1,
+		.high = 1 << 20, .doc = "largest body of a request"),
+	OWN(INT, serve_said, drain, .name = "drain", .group = "Server", .arg = "SECONDS", .low = 0,
+		.high = 86400,
+		.doc = "on SIGTERM or Ctrl-C, how long requests that run may take to end; 0: none"),
+	{ 0 },
+};
+
+static atomic_bool interrupted; /* checked while the model is opened, too */
+static atomic_bool stopped;     /* the engine cannot go on */
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	atomic_store(&interrupted, true);
+}
+
+static void on_stop(void *arg, const struct err *err)
+{
+	*(struct err *)arg = *err;
+	atomic_store(&stopped, true);
+}
+
+/* A line a request, without a word of its text. */
+static void note(void *arg, const char *line)
+{
+	struct tm tm;
+	char at[24];
+	const time_t now = time(NULL);
+
+	(void)arg;
+	strftime(at, sizeof at, "%H:%M:%S", localtime_r(&now, &tm));
+	fprintf(stderr, "%s %s\n", at, line);
+}
+
+static struct serve_options options(const struct cli *c)
+{
+	const char *key = said.api_key ? said.api_key : getenv("CUTAWAY_API_KEY");
+
+	return (struct serve_options){ .host = said.host,
+		.port = said.port,
+		.api_key = key && *key ? key : NULL,
+		.queue = said.queue,
+		.connections = said.connections,
+		.idle_s = said.idle,
+		.body_kib = said.body,
+		.answer = &c->answer,
+		.note = note };
+}
+
+static void wait_for_end(void)
+{
+	const struct timespec tick = { .tv_nsec = 50000000 };
+
+	while (!atomic_load(&interrupted) && !atomic_load(&stopped))
+		nanosleep(&tick, NULL);
+}
+
+static int run(struct serve *s, struct session *session, const struct serve_options *o,
+	struct err *why, struct err *e)
+{
+	if (session_begin(session, on_stop, why, e) || serve_start(s, session, e))
+		return -1;
+	printf("serving http://%s:%d/v1\n", o->host, serve_port(s));
+	if (out_flush(e))
+		return -1;
+	wait_for_end();
+	serve_drain(s, said.drain);
+	return atomic_load(&stopped) ? err_set(e, why->code, "%s", why->text) : 0;
+}
+
+/* Recordings of others' requests are made only where they are asked for. */
+static int open_session(
+	struct session *session, const struct cli *c, struct serve *s, struct err *e)
+{
+	struct session_options o = {
+		.engine = c->engine, .sink = serve_sink, .arg = s, .record = c->record
+	};
+	char *model = NULL;
+	int rc;
+
+	if (model_find(c, &model, e))
+		return -1;
+	o.engine.model = model;
+	o.engine.abandon = &interrupted;
+	rc = session_open(session, &o, e);
+	free(model);
+	return rc;
+}
+
+static int serve_verb(const struct cli *c, struct err *e)
+{
+	const struct serve_options o = options(c);
+	const struct sigaction act = { .sa_handler = on_signal };
+	struct session session = { 0 };
+	struct serve *s = NULL;
+	struct err why = { 0 };
+
+	sigaction(SIGINT, &act, NULL);
+	sigaction(SIGTERM, &act, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	if (!serve_open(&s, &o, e) && !open_session(&session, c, s, e)) {
+		run(s, &session, &o, &why, e);
+		cli_close(&session, c, e);
+	}
+	serve_close(s);
+	return e->code ? -1 : 0;
+}
+
+const struct verb verb_serve = {
+	.name = "serve",
+	.operands = "",
+	.summary = "answer requests over HTTP, as OpenAI's interface has them",
+	.doc =
+		"Serves /v1/chat/completions, /v1/completions, /v1/models, /tokenize, /detokenize, /score, /health "
+		"and /metrics until Ctrl-C or SIGTERM, which lets running requests end. Any client of that interface "
+		"may be pointed at it. Requests share the engine's batch; with a seed the answer is the same under any "
+		"load, and each says the hash of its last row of logits. A line is printed for each request, without "
+		"its text, and nothing is recorded without --record.",
+	.example = "cutaway serve --port 8080",
+	.takes = "Model|Kernels|Exactness|Sampling|max-tokens|stop|system|Scheduler|Speculation|record",
+	.run = serve_verb,
+	.own = serve_own,
+	.said = &said,
+};

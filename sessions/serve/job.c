@@ -1,0 +1,397 @@
+/* The life of a job: handed to the engine, filled by its events, taken by its connection. See
+ * serve_impl.h. */
+#include "sessions/serve/serve_impl.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "base/array.h"
+#include "engine/lossy.h"
+
+struct job *job_new(struct serve *s, struct MHD_Connection *c)
+{
+	struct job *j = calloc(1, sizeof *j);
+	const union MHD_ConnectionInfo *fd =
+		MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+	if (!j)
+		return NULL;
+	j->s = s;
+	j->connection = c;
+	j->fd = fd ? fd->connect_fd : -1;
+	j->refs = 1;
+	j->created = (int64_t)time(NULL);
+	pthread_mutex_lock(&s->lock);
+	j->number = ++s->n_jobs;
+	j->next = s->jobs;
+	j->at = &s->jobs;
+	if (j->next)
+		j->next->at = &j->next;
+	s->jobs = j;
+	pthread_mutex_unlock(&s->lock);
+	return j;
+}
+
+static void free_choice(struct choice *c)
+{
+	free(c->come);
+	free(c->token);
+	free(c->held.text);
+	free(c->text);
+}
+
+void job_unref(struct job *j)
+{
+	struct serve *s = j->s;
+	bool last;
+
+	pthread_mutex_lock(&s->lock);
+	last = !--j->refs;
+	if (last) {
+		*j->at = j->next;
+		if (j->next)
+			j->next->at = j->at;
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (!last)
+		return;
+	for (int32_t i = 0; i < j->n_choices; i++)
+		free_choice(&j->choice[i]);
+	free(j->choice);
+	ask_free(&j->ask);
+	free(j->body);
+	free(j->out);
+	free(j);
+}
+
+/* Under the lock: its connection has something to do. */
+static void wake(struct job *j)
+{
+	if (!j->suspended)
+		return;
+	j->suspended = false;
+	MHD_resume_connection(j->connection);
+}
+
+/* Under the lock. */
+static void end_choice(struct choice *c, enum ev_code_finish reason)
+{
+	struct serve *s = c->job->s;
+
+	c->finished = true;
+	c->reason = reason;
+	s->n_open--;
+	for (size_t i = 0; i < s->n_live; i++)
+		if (s->live[i] == c)
+			s->live[i] = s->live[--s->n_live];
+	if (!--c->job->n_open || c->job->ask.stream)
+		wake(c->job);
+}
+
+/* ---- events, on the engine's thread ---- */
+
+static struct choice *choice_of(const struct serve *s, int64_t request)
+{
+	for (size_t i = 0; i < s->n_live; i++)
+		if (s->live[i]->request == request)
+			return s->live[i];
+	return NULL;
+}
+
+/* Out of memory, the token is lost and the answer fails rather than lacks it. */
+static struct served *new_token(struct choice *c)
+{
+	if (!ARRAY_ROOM(c->come, c->cap_come, c->n_come + 1)) {
+		c->job->failed = true;
+		return NULL;
+	}
+	memset(&c->come[c->n_come], 0, sizeof *c->come);
+	return &c->come[c->n_come++];
+}
+
+static void add_token(struct choice *c, const struct ev_token *t)
+{
+	struct served *n = new_token(c);
+	const size_t have = t->candidates.size / sizeof(struct ev_candidate);
+
+	if (!n)
+		return;
+	n->id = (int32_t)t->id;
+	n->p = (float)t->p;
+	n->hash = (uint64_t)t->hash;
+	n->is_end = t->is_end == 1;
+	if (c->job->ask.top) {
+		n->n_candidates = (int32_t)(have < SAMPLE_CANDIDATES ? have : SAMPLE_CANDIDATES);
+		memcpy(n->candidate, t->candidates.data, (size_t)n->n_candidates * sizeof *n->candidate);
+	}
+	if (c->generated++)
+		metrics_add_gap(&c->job->s->metrics, t->ns);
+	if (c->job->ask.stream)
+		wake(c->job);
+}
+
+static void add_score(struct choice *c, const struct ev_score *sc)
+{
+	struct served *n = new_token(c);
+
+	if (n)
+		*n = (struct served){
+			.id = (int32_t)sc->id, .p = (float)sc->logp, .hash = (uint64_t)sc->hash
+		};
+}
+
+static void add_finish(struct choice *c, const struct ev_finish *f)
+{
+	c->hit = f->hit == EV_NULL_I ? 0 : f->hit;
+	c->generated = f->generated;
+	snprintf(c->why, sizeof c->why, "%.*s", (int)f->why.size,
+		f->why.data ? (const char *)f->why.data : "");
+	end_choice(c, (enum ev_code_finish)f->reason);
+}
+
+static int64_t request_of(const struct event *ev)
+{
+	switch (ev->kind) {
+	case EV_lookup: return ev->u.lookup.request;
+	case EV_preempt: return ev->u.preempt.request;
+	case EV_token: return ev->u.token.request;
+	case EV_score: return ev->u.score.request;
+	case EV_finish: return ev->u.finish.request;
+	default: return 0;
+	}
+}
+
+void serve_sink(void *serve, const struct event *ev)
+{
+	struct serve *s = serve;
+	const int64_t request = request_of(ev);
+	struct choice *c;
+
+	if (!request && ev->kind != EV_request && ev->kind != EV_step && ev->kind != EV_memory)
+		return;
+	pthread_mutex_lock(&s->lock);
+	if (ev->kind == EV_request && s->submitting)
+		s->submitting->request = ev->u.request.request;
+	c = request ? choice_of(s, request) : NULL;
+	if (c || ev->kind == EV_step || ev->kind == EV_memory ||
+		(ev->kind == EV_request && s->submitting))
+		metrics_add(&s->metrics, ev);
+	if (c && ev->kind == EV_token)
+		add_token(c, &ev->u.token);
+	if (c && ev->kind == EV_score)
+		add_score(c, &ev->u.score);
+	if (c && ev->kind == EV_finish)
+		add_finish(c, &ev->u.finish);
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- calls that run on the engine's thread ---- */
+
+static int submit_choice(struct engine *engine, struct choice *c, struct err *e)
+{
+	const struct job *j = c->job;
+	const struct ask *a = &j->ask;
+	const struct ask_prompt *p = &a->prompt[c->index / a->best_of];
+	const struct engine_request q = {
+		.kind = a->kind == ASK_SCORE ? EV_REQUEST_KIND_score : EV_REQUEST_KIND_served,
+		.ids = p->ids,
+		.n_ids = (int32_t)p->n,
+		.max_tokens = a->set.max_tokens,
+		.params = a->set.params,
+		.sample = a->seeded ? c->index % a->best_of : (j->number << 16) + c->index,
+		.text = a->label,
+		.stop = setting_stops(&a->set.stop),
+	};
+
+	return engine_submit(engine, &q, e) < 0 ? -1 : 0;
+}
+
+/* Under the lock but for engine_submit(), whose events come back here. */
+static void submit(struct engine *engine, void *arg)
+{
+	struct job *j = *(struct job **)arg;
+	struct serve *s = j->s;
+	const struct lossy_settings lossy = lossy_of(engine);
+	struct err e = { 0 };
+
+	pthread_mutex_lock(&s->lock);
+	lossy_print(&lossy, j->lossy, sizeof j->lossy);
+	for (int32_t i = 0; i < j->n_choices; i++) {
+		struct choice *c = &j->choice[i];
+		bool ok = !e.code && !j->gone && ARRAY_ROOM(s->live, s->cap_live, s->n_live + 1);
+
+		if (ok) {
+			s->live[s->n_live++] = s->submitting = c;
+			pthread_mutex_unlock(&s->lock);
+			ok = !submit_choice(engine, c, &e);
+			pthread_mutex_lock(&s->lock);
+			s->submitting = NULL;
+		}
+		if (!ok && !c->finished)
+			end_choice(c, EV_FINISH_failed);
+	}
+	j->error = e;
+	j->settled = true;
+	if (!j->n_open || j->ask.stream)
+		wake(j);
+	pthread_mutex_unlock(&s->lock);
+	job_unref(j);
+}
+
+static void cancel(struct engine *engine, void *arg)
+{
+	struct job *j = *(struct job **)arg;
+
+	for (int32_t i = 0; i < j->n_choices; i++) /* this thread alone finishes choices */
+		if (!j->choice[i].finished && j->choice[i].request)
+			engine_cancel(engine, j->choice[i].request);
+	job_unref(j);
+}
+
+/* The call has a reference of its own. False: the engine takes no more calls. */
+static bool post(struct job *j, void (*fn)(struct engine *e, void *arg))
+{
+	pthread_mutex_lock(&j->s->lock);
+	j->refs++;
+	pthread_mutex_unlock(&j->s->lock);
+	if (actor_post(j->s->session->actor, fn, NULL, &j, sizeof(struct job *)))
+		return true;
+	job_unref(j);
+	return false;
+}
+
+/* ---- the HTTP thread ---- */
+
+static bool open_choices(struct job *j)
+{
+	const int32_t n = j->ask.n_prompts * j->ask.best_of;
+
+	j->choice = calloc((size_t)n, sizeof *j->choice);
+	for (int32_t i = 0; j->choice && i < n; i++)
+		j->choice[i] = (struct choice){ .job = j, .index = i };
+	j->n_choices = j->choice ? n : 0;
+	return j->choice;
+}
+
+bool job_submit(struct job *j)
+{
+	struct serve *s = j->s;
+	const int32_t n = j->ask.n_prompts * j->ask.best_of;
+	bool room;
+
+	pthread_mutex_lock(&s->lock);
+	room = s->n_open + n <= s->info->slots + s->o.queue || (!s->n_open && n <= ASK_CHOICES);
+	s->metrics.refused += !room;
+	if (room)
+		s->n_open += n;
+	pthread_mutex_unlock(&s->lock);
+	if (!room)
+		return false;
+	j->submitted = true;
+	if (!open_choices(j)) {
+		pthread_mutex_lock(&s->lock);
+		s->n_open -= n;
+		err_set(&j->error, ERR_MEMORY, "out of memory for %d answers", n);
+		j->settled = true;
+		pthread_mutex_unlock(&s->lock);
+		return true;
+	}
+	j->n_open = n;
+	if (!post(j, submit)) {
+		pthread_mutex_lock(&s->lock);
+		for (int32_t i = 0; i < n; i++)
+			end_choice(&j->choice[i], EV_FINISH_failed);
+		err_set(&j->error, ERR_DEVICE, "the engine has stopped");
+		j->settled = true;
+		pthread_mutex_unlock(&s->lock);
+	}
+	return true;
+}
+
+void job_leave(struct job *j)
+{
+	bool runs;
+
+	pthread_mutex_lock(&j->s->lock);
+	runs = !j->gone && j->n_open;
+	j->gone = true;
+	pthread_mutex_unlock(&j->s->lock);
+	if (runs)
+		post(j, cancel);
+}
+
+/* Under the lock: whether there is something for its connection to do. */
+static bool is_ready(const struct job *j, bool stream)
+{
+	if (!j->n_open && j->settled)
+		return true;
+	if (!stream || !j->settled)
+		return false;
+	for (int32_t i = 0; i < j->n_choices; i++)
+		if (j->choice[i].n_come)
+			return true;
+	return false;
+}
+
+bool job_wait(struct job *j, bool stream)
+{
+	bool wait;
+
+	pthread_mutex_lock(&j->s->lock);
+	wait = !is_ready(j, stream);
+	if (wait) {
+		j->suspended = true;
+		MHD_suspend_connection(j->connection);
+	}
+	pthread_mutex_unlock(&j->s->lock);
+	return wait;
+}
+
+static void take_tokens(struct choice *c)
+{
+	if (!ARRAY_ROOM(c->token, c->cap, c->n + c->n_come)) {
+		c->job->failed = true;
+		return;
+	}
+	for (size_t i = 0; i < c->n_come; i++)
+		c->token[c->n++] = c->come[i];
+	c->n_come = 0;
+}
+
+bool job_take(struct job *j)
+{
+	bool all;
+
+	pthread_mutex_lock(&j->s->lock);
+	for (int32_t i = 0; i < j->n_choices; i++)
+		if (j->choice[i].n_come)
+			take_tokens(&j->choice[i]);
+	all = !j->n_open && j->settled;
+	pthread_mutex_unlock(&j->s->lock);
+	return all;
+}
+
+/* A suspended connection is not polled: whether its client is still there is asked here. */
+void serve_look(struct serve *s)
+{
+	struct job *left[64];
+	size_t n = 0;
+	char byte;
+
+	pthread_mutex_lock(&s->lock);
+	for (struct job *j = s->jobs; j && n < sizeof left / sizeof *left; j = j->next)
+		if (j->suspended && !j->gone && j->fd >= 0 &&
+			(!recv(j->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT))) {
+			j->refs++;
+			left[n++] = j;
+		}
+	pthread_mutex_unlock(&s->lock);
+	for (size_t i = 0; i < n; i++) {
+		job_leave(left[i]);
+		job_unref(left[i]);
+	}
+}

@@ -1,0 +1,147 @@
+/* Paths of the interface, and those that are answered at once. See serve_impl.h. */
+#include "sessions/serve/serve_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static char *take(struct json *j, size_t *size, struct err *e)
+{
+	char *text = json_take(j, size);
+
+	if (!text)
+		err_set(e, ERR_MEMORY, "out of memory for the answer");
+	return text;
+}
+
+static char *models(struct job *job, size_t *size, struct err *e)
+{
+	struct json j = { 0 };
+
+	json_object(&j, NULL);
+	json_text(&j, "object", "list");
+	json_array(&j, "data");
+	json_object(&j, NULL);
+	json_text(&j, "id", job->s->info->name);
+	json_text(&j, "object", "model");
+	json_int(&j, "created", job->s->started);
+	json_text(&j, "owned_by", "cutaway");
+	json_int(&j, "max_model_len", job->s->info->ctx);
+	return take(&j, size, e);
+}
+
+static char *health(struct job *job, size_t *size, struct err *e)
+{
+	struct json j = { 0 };
+
+	if (job->s->draining) {
+		err_set(e, ERR_INTERRUPTED, "the server ends");
+		return NULL;
+	}
+	json_object(&j, NULL);
+	json_text(&j, "status", "ok");
+	return take(&j, size, e);
+}
+
+static char *metrics(struct job *job, size_t *size, struct err *e)
+{
+	char *text;
+
+	pthread_mutex_lock(&job->s->lock);
+	text = metrics_text(&job->s->metrics, size);
+	pthread_mutex_unlock(&job->s->lock);
+	if (!text)
+		err_set(e, ERR_MEMORY, "out of memory for the answer");
+	return text;
+}
+
+/* Ids of a prompt, or of a conversation in the model's template. */
+static char *tokenize(struct job *job, size_t *size, struct err *e)
+{
+	cJSON *o = ask_object(job->body, job->n_body, e);
+	struct ask a = { .kind = cJSON_HasObjectItem(o, "messages") ? ASK_CHAT : ASK_TEXT };
+	const cJSON *content = cJSON_GetObjectItemCaseSensitive(o, "content");
+	struct json j = { 0 };
+	char *text = NULL;
+
+	if (content && !cJSON_HasObjectItem(o, "prompt")) /* llama-server's name */
+		cJSON_AddItemReferenceToObject(o, "prompt", (cJSON *)content);
+	if (o && !ask_prompts(&a, o, job->s, e)) {
+		json_object(&j, NULL);
+		json_int(&j, "count", (int64_t)a.prompt[0].n);
+		json_int(&j, "max_model_len", job->s->info->ctx);
+		json_ids(&j, "tokens", a.prompt[0].ids, a.prompt[0].n);
+		text = take(&j, size, e);
+	}
+	cJSON_Delete(o);
+	ask_free(&a);
+	return text;
+}
+
+static char *join(const struct job *job, const struct ask_prompt *p, size_t *size, struct err *e)
+{
+	const struct tokenizer *t = job->s->tokenizer;
+	char *text;
+
+	*size = 0;
+	for (size_t i = 0; i < p->n; i++)
+		*size += tokenizer_bytes(t, p->ids[i]).size;
+	text = malloc(*size + 1);
+	if (!text)
+		err_set(e, ERR_MEMORY, "out of memory for the text");
+	*size = 0;
+	for (size_t i = 0; text && i < p->n; i++) {
+		const struct gguf_text b = tokenizer_bytes(t, p->ids[i]);
+
+		if (b.size)
+			memcpy(text + *size, b.data, b.size);
+		*size += b.size;
+	}
+	return text;
+}
+
+static char *detokenize(struct job *job, size_t *size, struct err *e)
+{
+	cJSON *o = ask_object(job->body, job->n_body, e);
+	const cJSON *tokens = cJSON_GetObjectItemCaseSensitive(o, "tokens");
+	struct ask_prompt p = { 0 };
+	struct json j = { 0 };
+	char *text = NULL, *reply = NULL;
+
+	if (o && !cJSON_IsArray(tokens))
+		err_set(e, ERR_USAGE, "tokens: a list of token ids is needed");
+	else if (o && !ask_ids(&p, tokens, job->s, e))
+		text = join(job, &p, size, e);
+	if (text) {
+		json_object(&j, NULL);
+		json_bytes(&j, "prompt", text, *size);
+		json_bytes(&j, "content", text, *size);
+		reply = take(&j, size, e);
+	}
+	free(text);
+	free(p.ids);
+	cJSON_Delete(o);
+	return reply;
+}
+
+#define JSON "application/json"
+static const struct route routes[] = {
+	{ "POST", "/v1/chat/completions", false, ASK_CHAT, NULL, JSON },
+	{ "POST", "/v1/completions", false, ASK_TEXT, NULL, JSON },
+	{ "POST", "/score", false, ASK_SCORE, NULL, JSON },
+	{ "GET", "/v1/models", false, 0, models, JSON },
+	{ "POST", "/tokenize", false, 0, tokenize, JSON },
+	{ "POST", "/detokenize", false, 0, detokenize, JSON },
+	{ "GET", "/health", true, 0, health, JSON },
+	{ "GET", "/metrics", false, 0, metrics, "text/plain; version=0.0.4" },
+};
+
+const struct route *route_find(const char *method, const char *path, const char **allowed)
+{
+	*allowed = NULL;
+	for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
+		if (!strcmp(path, routes[i].path)) {
+			*allowed = routes[i].method;
+			return !strcmp(method, routes[i].method) ? &routes[i] : NULL;
+		}
+	return NULL;
+}

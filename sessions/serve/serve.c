@@ -1,0 +1,138 @@
+/* See serve.h. */
+#include "sessions/serve/serve_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "kernels/arith.h"
+
+enum { LOOK_MS = 50 };
+
+static void pause_ms(int ms)
+{
+	const struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
+
+	nanosleep(&t, NULL);
+}
+
+static void *watch(void *arg)
+{
+	struct serve *s = arg;
+
+	while (!atomic_load(&s->closing)) {
+		serve_look(s);
+		pause_ms(LOOK_MS);
+	}
+	return NULL;
+}
+
+int serve_open(struct serve **out, const struct serve_options *o, struct err *e)
+{
+	struct serve *s = *out = calloc(1, sizeof *s);
+
+	if (!s)
+		return err_set(e, ERR_MEMORY, "no memory for the server");
+	s->o = *o;
+	s->started = (int64_t)time(NULL);
+	snprintf(
+		s->session_id, sizeof s->session_id, "%08llx", (unsigned long long)now_ns() & 0xffffffff);
+	pthread_mutex_init(&s->lock, NULL);
+	return 0;
+}
+
+/* The arithmetic and the model: with them a seed gives one text. */
+static int name_session(struct serve *s, struct err *e)
+{
+	char *hash = s->session->sha256;
+
+	if (!*hash && engine_hash_model(s->session->engine, NULL, hash, e))
+		return -1;
+	snprintf(s->fingerprint, sizeof s->fingerprint, "cutaway-%d-%.16s", K_ARITH_VERSION, hash);
+	return 0;
+}
+
+int serve_start(struct serve *s, struct session *session, struct err *e)
+{
+	s->session = session;
+	s->info = engine_info(session->engine);
+	s->tokenizer = engine_tokenizer(session->engine);
+	if (name_session(s, e) || http_start(s, e))
+		return -1;
+	s->watching = !pthread_create(&s->watch, NULL, watch, s);
+	return s->watching ? 0 : err_set(e, ERR_MEMORY, "no thread for the server");
+}
+
+int32_t serve_port(const struct serve *s)
+{
+	const union MHD_DaemonInfo *i =
+		s->daemon ? MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_BIND_PORT) : NULL;
+
+	return i ? i->port : s->o.port;
+}
+
+static int32_t open_jobs(struct serve *s)
+{
+	int32_t n = 0;
+
+	pthread_mutex_lock(&s->lock);
+	for (const struct job *j = s->jobs; j; j = j->next)
+		n += j->submitted && (j->n_open || !j->gone);
+	pthread_mutex_unlock(&s->lock);
+	return n;
+}
+
+/* Until no job is left, or that long. */
+static void await_jobs(struct serve *s, int64_t ms)
+{
+	const int64_t until = now_ns() + ms * 1000000;
+
+	while (open_jobs(s) && now_ns() < until)
+		pause_ms(LOOK_MS);
+}
+
+static void leave_all(struct serve *s)
+{
+	struct job *left[64];
+	size_t n = 0;
+
+	pthread_mutex_lock(&s->lock);
+	for (struct job *j = s->jobs; j && n < sizeof left / sizeof *left; j = j->next)
+		if (j->submitted && j->n_open && !j->gone) {
+			j->refs++;
+			left[n++] = j;
+		}
+	pthread_mutex_unlock(&s->lock);
+	for (size_t i = 0; i < n; i++) {
+		job_leave(left[i]);
+		job_unref(left[i]);
+	}
+}
+
+void serve_drain(struct serve *s, int32_t seconds)
+{
+	if (!s->daemon)
+		return;
+	atomic_store(&s->draining, true);
+	await_jobs(s, (int64_t)seconds * 1000);
+	for (int i = 0; i < 100 && open_jobs(s); i++) {
+		leave_all(s);
+		await_jobs(s, LOOK_MS);
+	}
+	atomic_store(&s->closing, true);
+	if (s->watching)
+		pthread_join(s->watch, NULL);
+	s->watching = false;
+	MHD_stop_daemon(s->daemon);
+	s->daemon = NULL;
+}
+
+void serve_close(struct serve *s)
+{
+	if (!s)
+		return;
+	free(s->live);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}

@@ -1,0 +1,285 @@
+#!/usr/bin/env python3
+"""`cutaway serve`: the interface field by field, streams, seeds under load, clients that go away, send nonsense or too much, the
+end by a signal, and the recording. TAP; standard library alone."""
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from tap import PROGRAM, ROOT, check, finish
+
+TMP = tempfile.TemporaryDirectory(prefix="cutaway-serve-")
+ENV = {**os.environ, **{name: TMP.name for name in ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}}
+TINY = os.path.join(TMP.name, "tiny.gguf")
+CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
+HELLO = [{"role": "user", "content": "Hello there"}]
+
+
+class Server:
+    def __init__(self, *args, env=None):
+        self.log = tempfile.TemporaryFile(dir=TMP.name)
+        self.process = subprocess.Popen([PROGRAM, "serve", "--port", "0", "--model", TINY, "--ctx", "256", "--threads", "1", *args],
+                                        stdout=subprocess.PIPE, stderr=self.log, env={**ENV, **(env or {})}, cwd=TMP.name)
+        line = self.process.stdout.readline().decode()
+        assert line.startswith("serving http://127.0.0.1:"), line + self.told()
+        self.port = int(line.split(":")[2].split("/")[0])
+
+    def told(self):
+        self.log.seek(0)
+        return self.log.read().decode()
+
+    def ask(self, method, path, body=None, headers=None, raw=False):
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        text = body if body is None or isinstance(body, (bytes, str)) else json.dumps(body)
+        c.request(method, path, text, {"Content-Type": "application/json", **(headers or {})})
+        r = c.getresponse()
+        data = r.read()
+        c.close()
+        return r.status, data.decode() if raw else json.loads(data), r
+
+    def post(self, path, **fields):
+        status, told, _ = self.ask("POST", path, fields)
+        assert status == 200, told
+        return told
+
+    def stream(self, path, **fields):
+        status, told, r = self.ask("POST", path, {**fields, "stream": True}, raw=True)
+        assert status == 200 and r.getheader("Content-Type") == "text/event-stream", told
+        events = [line[6:] for line in told.split("\n\n") if line]
+        assert events[-1] == "[DONE]", events
+        return [json.loads(e) for e in events[:-1]]
+
+    def metric(self, name):
+        text = self.ask("GET", "/metrics", raw=True)[1]
+        return next(float(line.split()[-1]) for line in text.splitlines() if line.startswith(f"cutaway:{name} "))
+
+    def end(self, how=signal.SIGTERM):
+        self.process.send_signal(how)
+        status = self.process.wait(120)
+        self.process.stdout.close()
+        return status
+
+
+def until(good):
+    """Whether it comes true within a minute: other work may run on the machine."""
+    end = time.monotonic() + 60
+    while not good() and time.monotonic() < end:
+        time.sleep(0.05)
+    return good()
+
+
+def test_whole(s):
+    status, told, _ = s.ask("GET", "/v1/models")
+    check("the model's name", status == 200 and len(told["data"]) == 1 and told["data"][0]["object"] == "model", told)
+    check("health", s.ask("GET", "/health")[1] == {"status": "ok"})
+    one = s.post(CHAT, messages=HELLO, max_tokens=12, seed=5)
+    choice = one["choices"][0]
+    check("a chat's answer", one["object"] == "chat.completion" and choice["message"]["role"] == "assistant" and
+          choice["finish_reason"] in ("stop", "length") and one["system_fingerprint"].startswith("cutaway-"), one)
+    usage = one["usage"]
+    check("its usage", usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"] and
+          0 < usage["completion_tokens"] <= 12 and usage["prompt_tokens"] > 4, usage)
+    again = s.post(CHAT, messages=HELLO, max_tokens=12, seed=5, model="any")
+    check("the same seed: the same text and hash", again["choices"][0]["message"] == choice["message"] and
+          again["choices"][0]["hash"] == choice["hash"], (one, again))
+    check("the prompt's pages were found again", again["usage"]["prompt_tokens_details"]["cached_tokens"] > 0 and
+          usage["prompt_tokens_details"]["cached_tokens"] == 0, again["usage"])
+    texts = {s.post(CHAT, messages=HELLO, max_tokens=12, temperature=1.5)["choices"][0]["message"]["content"] for _ in range(4)}
+    check("without a seed every answer is another", len(texts) > 1, texts)
+    cold = s.post(CHAT, messages=HELLO, max_completion_tokens=6, temperature=0)
+    check("limits by either name", cold["usage"]["completion_tokens"] <= 6, cold)
+
+
+def test_texts(s):
+    ids = s.post("/tokenize", prompt="Once upon a time")["tokens"]
+    check("tokens and back", s.post("/detokenize", tokens=ids)["prompt"] == "Once upon a time", ids)
+    a = s.post(TEXT, prompt="Once upon a time", max_tokens=8, temperature=0)
+    b = s.post(TEXT, prompt=ids, max_tokens=8, temperature=0)
+    check("a text and its ids", a["choices"][0]["hash"] == b["choices"][0]["hash"] and a["object"] == "text_completion", (a, b))
+    both = s.post(TEXT, prompt=["Once upon a time", ids], max_tokens=8, temperature=0)
+    check("several prompts", [c["index"] for c in both["choices"]] == [0, 1] and
+          {c["hash"] for c in both["choices"]} == {a["choices"][0]["hash"]}, both)
+    many = s.post(TEXT, prompt="Once", n=3, max_tokens=6, seed=1, temperature=1.2)
+    check("n answers", len({c["text"] for c in many["choices"]}) > 1 and len(many["choices"]) == 3, many)
+    best = s.post(TEXT, prompt="Once", n=1, best_of=3, max_tokens=6, seed=1, temperature=1.2, logprobs=1)
+    check("the best of them is one of them", best["choices"][0]["text"] in [c["text"] for c in many["choices"]], (best, many))
+    text = a["choices"][0]["text"]
+    stop = re.search("[^\ufffd]{2}", text[1:])[0]
+    cut = s.post(TEXT, prompt="Once upon a time", max_tokens=8, temperature=0, stop=[stop])["choices"][0]
+    check("a stop string ends it, and is no part of it", cut["text"] == text[:text.index(stop)] and cut["finish_reason"] == "stop",
+          (text, cut))
+    told = s.post("/score", prompt=ids)
+    done = subprocess.run([PROGRAM, "score", "--json", "--model", TINY, "--ctx", "256", "-"], input=b"Once upon a time", capture_output=True,
+                          env=ENV, check=False)
+    check("log-probabilities of a text", len(told["logprobs"]) == len(ids) - 1 and all(p < 0 for p in told["logprobs"]) and
+          abs(sum(told["logprobs"]) - told["sum"]) < 1e-6, (told, done.stderr))
+
+
+def test_logprobs(s):
+    chat = s.post(CHAT, messages=HELLO, max_tokens=5, temperature=0, logprobs=True, top_logprobs=4)["choices"][0]
+    content = chat["logprobs"]["content"]
+    check("log-probabilities, the four best beside", len(content) > 0 and all(len(t["top_logprobs"]) == 4 and
+          t["logprob"] == t["top_logprobs"][0]["logprob"] and t["bytes"] for t in content), content)
+    old = s.post(TEXT, prompt="Once", max_tokens=5, temperature=0, logprobs=2)["choices"][0]
+    check("the older form", len(old["logprobs"]["tokens"]) == len(old["logprobs"]["token_logprobs"]) ==
+          len(old["logprobs"]["text_offset"]) and "".join(old["logprobs"]["tokens"]) == old["text"], old)
+
+
+def test_streams(s):
+    whole = s.post(CHAT, messages=HELLO, max_tokens=20, seed=9, temperature=1.1)
+    pieces = s.stream(CHAT, messages=HELLO, max_tokens=20, seed=9, temperature=1.1, stream_options={"include_usage": True})
+    text = "".join(p["choices"][0]["delta"].get("content", "") for p in pieces if p["choices"])
+    last = [p for p in pieces if p["choices"] and p["choices"][0]["finish_reason"]]
+    check("a stream's pieces are the answer", text == whole["choices"][0]["message"]["content"] and len(pieces) > 3, (text, whole))
+    check("its end says why, and the hash", len(last) == 1 and last[0]["choices"][0]["hash"] == whole["choices"][0]["hash"], last)
+    check("usage comes last, and null before", pieces[-1]["usage"]["completion_tokens"] == whole["usage"]["completion_tokens"] and
+          not pieces[-1]["choices"] and all(p["usage"] is None for p in pieces[:-1]), pieces[-1])
+    two = s.stream(TEXT, prompt="Once", n=2, max_tokens=8, seed=3, temperature=1.2)
+    flat = s.post(TEXT, prompt="Once", n=2, max_tokens=8, seed=3, temperature=1.2)
+    check("two answers in one stream", ["".join(c["text"] for p in two for c in p["choices"] if c["index"] == i) for i in (0, 1)] ==
+          [c["text"] for c in flat["choices"]], two)
+
+
+def test_refusals(s):
+    def refused(name, status, words, method, path, body=None, headers=None):
+        got, told, _ = s.ask(method, path, body, headers)
+        check(name, got == status and words in told["error"]["message"], (got, told))
+
+    refused("no such path", 404, "no such path", "GET", "/v2")
+    refused("a path names no file", 404, "no such path", "GET", "/../../etc/passwd")
+    refused("another method", 405, "another method", "GET", CHAT)
+    refused("no JSON", 400, "no JSON", "POST", CHAT, "{broken")
+    refused("no body", 400, "no JSON", "POST", CHAT, "")
+    refused("no object", 400, "no JSON object", "POST", CHAT, "[1]")
+    refused("nested without end", 400, "no JSON", "POST", CHAT, "[" * 100000)
+    refused("no messages", 400, "messages", "POST", CHAT, {})
+    refused("the assistant last", 400, "last one", "POST", CHAT, {"messages": HELLO + [{"role": "assistant", "content": "x"}]})
+    refused("two users", 400, "alternate", "POST", CHAT, {"messages": HELLO + HELLO})
+    refused("a picture", 400, "type text", "POST", CHAT, {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]})
+    refused("a temperature out of range", 400, "temp", "POST", CHAT, {"messages": HELLO, "temperature": -1})
+    refused("n out of range", 400, "n:", "POST", CHAT, {"messages": HELLO, "n": 1000})
+    refused("half a token", 400, "whole number", "POST", CHAT, {"messages": HELLO, "max_tokens": 1.5})
+    refused("what is not served is refused, not ignored", 400, "tools", "POST", CHAT, {"messages": HELLO, "tools": [{"type": "function"}]})
+    refused("ids beyond the vocabulary", 400, "token ids", "POST", TEXT, {"prompt": [1, 10**9]})
+    refused("an empty prompt", 400, "empty", "POST", TEXT, {"prompt": []})
+    refused("a prompt that does not fit", 400, "256", "POST", TEXT, {"prompt": [5] * 300})
+    refused("a body that is too large", 413, "too large", "POST", CHAT, {"messages": HELLO, "user": "x" * (2 << 20)})
+    got, told, _ = s.ask("POST", CHAT, {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hello there"}]}],
+                                        "max_tokens": 3, "tools": [], "response_format": {"type": "text"}, "logit_bias": {}})
+    check("fields that ask for nothing are no error", got == 200, told)
+
+
+def test_load(s):
+    """What a seed gives does not depend on what else runs."""
+    def answer(i):
+        return s.post(CHAT, messages=[{"role": "user", "content": f"Question {i % 7}"}], max_tokens=10 + i % 9, seed=i)["choices"][0]["hash"]
+
+    alone = [answer(i) for i in range(24)]
+    beside = [None] * 24
+
+    def run(i):
+        beside[i] = answer(i)
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(24)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    check("24 seeds alone and together: the same hashes", alone == beside, [i for i in range(24) if alone[i] != beside[i]])
+
+
+def raw(s, data):
+    c = socket.create_connection(("127.0.0.1", s.port), timeout=60)
+    c.sendall(data)
+    return c
+
+
+def request(body):
+    return (f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n{body}").encode()
+
+
+def test_gone(s):
+    """Clients that go away while they wait, while they read, or before their body is whole."""
+    long = json.dumps({"messages": HELLO, "max_tokens": 200, "n": 4, "temperature": 1.5, "stop": "\u0001"})
+    for body in (long, long[:-1] + ', "stream": true}'):
+        c = raw(s, request(body))
+        until(lambda: s.metric("num_requests_running") + s.metric("generation_tokens_total") > 0)
+        c.close()
+    raw(s, request(long)[:-20]).close()
+    raw(s, b"\x16\x03\x01 this is no HTTP\r\n\r\n").close()
+    check("nothing runs for clients that went away", until(lambda: s.metric("num_requests_running") == 0 and
+          s.metric("num_requests_waiting") == 0))
+    two = raw(s, request(json.dumps({"messages": HELLO, "max_tokens": 2, "seed": 1})) * 2)
+    got = b""
+    while got.count(b'"usage"') < 2:
+        part = two.recv(65536)
+        if not part:
+            break
+        got += part
+    check("two requests at once on one connection are both answered", got.count(b"HTTP/1.1 200") == 2, got)
+    two.close()
+
+
+def test_limits():
+    s = Server("--slots", "1", "--queue", "1", "--api-key", "secret", "--idle", "1")
+    key = {"Authorization": "Bearer secret"}
+    check("without the key nothing but health", s.ask("GET", "/v1/models")[0] == 401 and s.ask("GET", "/health")[0] == 200 and
+          s.ask("GET", "/v1/models", headers={"Authorization": "Bearer secre"})[0] == 401 and
+          s.ask("GET", "/v1/models", headers=key)[0] == 200)
+    got = []
+
+    def run():
+        got.append(s.ask("POST", CHAT, {"messages": HELLO, "max_tokens": 150, "ignore": 1}, key))
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    full = [r for status, _, r in got if status == 429]
+    check("a full queue: 429, and when to come again", full and all(r.getheader("Retry-After") == "1" for r in full) and
+          all(status in (200, 429) for status, _, _ in got), [g[0] for g in got])
+    slow = raw(s, b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Le")
+    slow.settimeout(60)
+    check("a client that sends no more is closed", b"200" not in slow.recv(100))
+    slow.close()
+    check("Ctrl-C ends it", s.end(signal.SIGINT) in (0, 130), s.told())
+    check("a line a request, without its text or the key", "prompt tokens" in s.told() and "Hello" not in s.told() and "secret" not in s.told(),
+          s.told())
+
+
+def test_end():
+    record = os.path.join(TMP.name, "served.db")
+    s = Server("--record", record)
+    done = []
+    thread = threading.Thread(target=lambda: done.append(s.post(CHAT, messages=HELLO, max_tokens=60, seed=2)))
+    thread.start()
+    until(lambda: s.metric("num_requests_running") > 0 or done)
+    status = s.end()
+    thread.join()
+    check("SIGTERM lets what runs end", status == 0 and len(done) == 1 and done[0]["choices"], s.told())
+    check("the recording is private", os.stat(record).st_mode & 0o077 == 0, oct(os.stat(record).st_mode))
+    told = subprocess.run([PROGRAM, "verify", "--model", TINY, record], capture_output=True, env=ENV, check=False)
+    check("and is verified like any other", told.returncode == 0, told.stdout.decode() + told.stderr.decode())
+
+
+def main():
+    subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), TINY], check=True)
+    s = Server()
+    try:
+        for test in (test_whole, test_texts, test_logprobs, test_streams, test_refusals, test_load, test_gone):
+            test(s)
+    finally:
+        check("SIGTERM ends it", s.end() == 0, s.told())
+    test_limits()
+    test_end()
+    return finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
