@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""`cutaway serve` used by clients that nobody here wrote: the openai package, the llm program, curl. TAP."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+
+from tap import PROGRAM, ROOT, check, finish, skip
+
+MODEL = os.path.join(ROOT, "models/SmolLM2-135M-Instruct.Q4_1.gguf")
+BIN = os.path.join(ROOT, "build/clients/bin")
+TMP = tempfile.TemporaryDirectory(prefix="cutaway-clients-")
+ENV = {**os.environ, **{name: TMP.name for name in ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "LLM_USER_PATH")}}
+
+OPENAI = """
+    import json, sys, openai
+    client = openai.OpenAI(base_url=sys.argv[1], api_key="secret")
+    told = {}
+    model = client.models.list().data[0].id
+    messages = [{"role": "system", "content": "You are brief."}, {"role": "user", "content": "Name a colour. 月亮, привет, Größe"}]
+    same = dict(model=model, messages=messages, max_tokens=16, seed=7, temperature=0.8)
+    whole = client.chat.completions.create(**same, n=2, logprobs=True, top_logprobs=3, stop=["\\n\\n"])
+    told["texts"] = [c.message.content for c in whole.choices]
+    told["top"] = [len(t.top_logprobs) for t in whole.choices[0].logprobs.content]
+    told["fingerprint"] = whole.system_fingerprint
+    pieces = list(client.chat.completions.create(**same, stream=True, stop=["\\n\\n"], stream_options={"include_usage": True}))
+    told["streamed"] = "".join(p.choices[0].delta.content or "" for p in pieces if p.choices)
+    told["usage"] = pieces[-1].usage.completion_tokens
+    told["cached"] = pieces[-1].usage.prompt_tokens_details.cached_tokens
+    told["text"] = client.completions.create(model=model, prompt="The sea was", max_tokens=6, logprobs=2).choices[0].text
+    told["many"] = len(client.completions.create(model=model, prompt=["a", "b"], max_tokens=2).choices)
+    for name, call in {"bad": dict(model=model, messages=[]), "long": dict(model=model, messages=[{"role": "user", "content": "a b c " * 9000}])}.items():
+        try:
+            client.chat.completions.create(**call)
+        except openai.BadRequestError as e:
+            told[name] = e.message
+    try:
+        openai.OpenAI(base_url=sys.argv[1], api_key="wrong").models.list()
+    except openai.AuthenticationError as e:
+        told["key"] = e.message
+    with client.chat.completions.create(**{**same, "max_tokens": 400}, stream=True) as left:
+        for _ in zip(left, range(3)):
+            pass
+    print(json.dumps(told))
+"""
+
+
+def run(*args, data=None):
+    done = subprocess.run(args, capture_output=True, text=True, env=ENV, cwd=TMP.name, input=data, check=False, timeout=600)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_openai(url):
+    status, out, err = run(os.path.join(BIN, "python"), "-c", textwrap.dedent(OPENAI), url)
+    check("openai: every call came back", status == 0, err)
+    told = json.loads(out) if status == 0 else {}
+    check("openai: n, log-probabilities, fingerprint", len(told["texts"]) == 2 and set(told["top"]) == {3} and
+          told["fingerprint"].startswith("cutaway-"), told)
+    check("openai: the stream is the first answer, with its usage", told["streamed"] == told["texts"][0] and told["usage"] > 0 and
+          told["cached"] > 0, told)
+    check("openai: texts", told["text"] and told["many"] == 2, told)
+    check("openai: errors are of its kinds, in words", "messages" in told["bad"] and "8192" in told["long"] and "key" in told["key"], told)
+
+
+def test_llm(url):
+    with open(os.path.join(TMP.name, "extra-openai-models.yaml"), "w", encoding="ascii") as f:
+        f.write(f"- model_id: here\n  model_name: here\n  api_base: {url}\n  api_key_name: here\n")
+    run(os.path.join(BIN, "llm"), "keys", "set", "here", "--value", "secret")
+    args = [os.path.join(BIN, "llm"), "-m", "here", "-o", "max_tokens", "12", "-o", "seed", "3", "Name a river."]
+    flat, piece = run(*args, "--no-stream"), run(*args)
+    check("llm: an answer, whole and streamed alike", flat[0] == 0 and flat[1].strip() and flat[1] == piece[1], (flat, piece))
+    more = run(os.path.join(BIN, "llm"), "-c", "-o", "max_tokens", "12", "And another?")
+    check("llm: the conversation goes on", more[0] == 0 and more[1].strip(), more)
+
+
+def test_curl(url):
+    body = '{"messages": [{"role": "user", "content": "Name a tree."}], "max_tokens": 8, "seed": 1'
+    key = ("-H", "Authorization: Bearer secret")
+    whole = run("curl", "-sS", *key, url + "/chat/completions", "-d", body + "}")
+    stream = run("curl", "-sSN", *key, url + "/chat/completions", "-d", "@-", data=body + ', "stream": true}')
+    check("curl: whole, and as a stream", '"finish_reason":' in whole[1] and stream[1].rstrip().endswith("data: [DONE]"), (whole, stream))
+    chunked = run("curl", "-sS", *key, "-H", "Transfer-Encoding: chunked", url + "/chat/completions", "-d", body + "}")
+    check("curl: a body in chunks", '"finish_reason":' in chunked[1], chunked)
+    head = run("curl", "-sS", "-o", "/dev/null", "-w", "%{http_code}", *key, "-X", "DELETE", url + "/models")
+    check("curl: another method is 405", head[1] == "405", head)
+
+
+def main():
+    if not os.path.exists(MODEL):
+        skip("clients", "the model is not here: make model")
+        return finish()
+    made = subprocess.run([os.path.join(ROOT, "tools/clients.sh")], capture_output=True, text=True, check=False)
+    server = subprocess.Popen([PROGRAM, "serve", "--port", "0", "--model", MODEL], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              env={**ENV, "CUTAWAY_API_KEY": "secret"})
+    url = server.stdout.readline().decode().split()[1]
+    try:
+        test_curl(url)
+        if made.returncode:
+            skip("openai and llm", "they cannot be installed here: " + made.stderr.strip().splitlines()[-1][:200])
+        else:
+            test_openai(url)
+            test_llm(url)
+    finally:
+        server.send_signal(signal.SIGTERM)
+        told = server.communicate()[1].decode()
+        check("the server ends by itself", server.returncode == 0, told)
+    return finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
