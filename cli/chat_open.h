@@ -3,12 +3,14 @@
 #define CUTAWAY_CLI_CHAT_OPEN_H
 
 #include "cli/cli.h"
+#include "tui/app/tui.h"
 
 /* What a verb adds to the options of the command line; all zero: nothing. */
 struct chat_extra {
 	const char *lesson, *reader; /* see struct tui_options */
 	bool lesson_test;
 	const char *record; /* in place of --record, or NULL */
+	const struct tui_guest *guest;
 };
 /* Until the user quits; then it prints where the session was recorded. */
 int chat_open(const struct cli *c, const struct chat_extra *extra, struct err *e);

@@ -112,6 +112,7 @@ static void take_options(struct tui_options *o, const struct cli *c, const struc
 	o->lesson = extra->lesson;
 	o->lesson_test = extra->lesson_test;
 	o->reader = extra->reader;
+	o->guest = extra->guest;
 }
 
 int chat_open(const struct cli *given, const struct chat_extra *extra, struct err *e)

@@ -3,9 +3,11 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/chat_open.h"
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "cli/open.h"
@@ -15,6 +17,7 @@
 static struct serve_said {
 	const char *host, *api_key;
 	int32_t port, queue, connections, idle, body, drain;
+	bool headless;
 } said = { .host = "127.0.0.1",
 	.port = 8080,
 	.queue = 64,
@@ -42,7 +45,9 @@ static const struct setting serve_own[] = {
 		.high = 1 << 20, .doc = "largest body of a request"),
 	OWN(INT, serve_said, drain, .name = "drain", .group = "Server", .arg = "SECONDS", .low = 0,
 		.high = 86400,
-		.doc = "on SIGTERM or Ctrl-C, how long requests that run may take to end; 0: none"),
+		.doc = "on SIGTERM or at the end, how long requests that run may take to end; 0: none"),
+	OWN(FLAG, serve_said, headless, .name = "headless", .group = "Server",
+		.doc = "a line a request in place of the chat's screens; so it is without a terminal"),
 	{ 0 },
 };
 
@@ -84,8 +89,7 @@ static struct serve_options options(const struct cli *c)
 		.connections = said.connections,
 		.idle_s = said.idle,
 		.body_kib = said.body,
-		.answer = &c->answer,
-		.note = note };
+		.answer = &c->answer };
 }
 
 static void wait_for_end(void)
@@ -96,12 +100,22 @@ static void wait_for_end(void)
 		nanosleep(&tick, NULL);
 }
 
-static int run(struct serve *s, struct session *session, const struct serve_options *o,
-	struct err *why, struct err *e)
+static void say_where(const struct serve *s, char *says, size_t cap)
 {
+	const bool six = strchr(said.host, ':');
+
+	snprintf(says, cap, "serving http://%s%s%s:%d/v1", six ? "[" : "", said.host, six ? "]" : "",
+		serve_port(s));
+}
+
+static int run(struct serve *s, struct session *session, struct err *why, struct err *e)
+{
+	char says[TUI_SAYS];
+
 	if (session_begin(session, on_stop, why, e) || serve_start(s, session, e))
 		return -1;
-	printf("serving http://%s:%d/v1\n", o->host, serve_port(s));
+	say_where(s, says, sizeof says);
+	puts(says);
 	if (out_flush(e))
 		return -1;
 	wait_for_end();
@@ -128,23 +142,61 @@ static int open_session(
 	return rc;
 }
 
-static int serve_verb(const struct cli *c, struct err *e)
+static int serve_lines(const struct cli *c, struct serve *s, struct err *e)
 {
-	const struct serve_options o = options(c);
 	const struct sigaction act = { .sa_handler = on_signal };
 	struct session session = { 0 };
-	struct serve *s = NULL;
 	struct err why = { 0 };
 
 	sigaction(SIGINT, &act, NULL);
 	sigaction(SIGTERM, &act, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	if (!serve_open(&s, &o, e) && !open_session(&session, c, s, e)) {
-		run(s, &session, &o, &why, e);
-		cli_close(&session, c, e);
-	}
-	serve_close(s);
+	if (open_session(&session, c, s, e))
+		return -1;
+	run(s, &session, &why, e);
+	cli_close(&session, c, e);
 	return e->code ? -1 : 0;
+}
+
+/* ---- the chat's screens, with clients in the batch ---- */
+
+static int guest_begin(void *arg, struct session *session, char says[TUI_SAYS], struct err *e)
+{
+	if (serve_start(arg, session, e))
+		return -1;
+	say_where(arg, says, TUI_SAYS);
+	return 0;
+}
+
+static void guest_end(void *arg)
+{
+	serve_drain(arg, said.drain);
+}
+
+static int serve_screens(const struct cli *c, struct serve *s, struct err *e)
+{
+	const struct tui_guest guest = {
+		.sink = serve_sink, .begin = guest_begin, .end = guest_end, .arg = s
+	};
+	struct cli own = *c;
+
+	own.no_record = !c->record;
+	return chat_open(&own, &(struct chat_extra){ .guest = &guest }, e);
+}
+
+static int serve_verb(const struct cli *c, struct err *e)
+{
+	const bool lines = said.headless || !isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO);
+	struct serve_options o = options(c);
+	struct serve *s = NULL;
+	int rc;
+
+	o.note = lines ? note : NULL;
+	if (serve_open(&s, &o, e))
+		return -1;
+	rc = lines ? serve_lines(c, s, e) : serve_screens(c, s, e);
+	serve_close(s);
+	return rc;
 }
 
 const struct verb verb_serve = {
@@ -155,10 +207,12 @@ const struct verb verb_serve = {
 		"Serves /v1/chat/completions, /v1/completions, /v1/models, /tokenize, /detokenize, /score, /health "
 		"and /metrics until Ctrl-C or SIGTERM, which lets running requests end. Any client of that interface "
 		"may be pointed at it. Requests share the engine's batch; with a seed the answer is the same under any "
-		"load, and each says the hash of its last row of logits. A line is printed for each request, without "
-		"its text, and nothing is recorded without --record.",
+		"load, and each says the hash of its last row of logits. On a terminal the chat's screens show the "
+		"clients' requests beside one's own; else, or with --headless, a line is printed for each request, "
+		"without its text. Nothing is recorded without --record.",
 	.example = "cutaway serve --port 8080",
-	.takes = "Model|Kernels|Exactness|Sampling|max-tokens|stop|system|Scheduler|Speculation|record",
+	.takes =
+		"Model|Kernels|Exactness|Sampling|max-tokens|stop|system|Scheduler|Speculation|Watching|record|ascii|theme",
 	.run = serve_verb,
 	.own = serve_own,
 	.said = &said,

@@ -14,6 +14,7 @@ import threading
 import time
 
 from tap import PROGRAM, ROOT, check, finish
+from terminal import Failure, Terminal
 
 TMP = tempfile.TemporaryDirectory(prefix="cutaway-serve-")
 ENV = {**os.environ, **{name: TMP.name for name in ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}}
@@ -268,6 +269,27 @@ def test_end():
     check("and is verified like any other", told.returncode == 0, told.stdout.decode() + told.stderr.decode())
 
 
+def test_screens():
+    """On a terminal: the chat's screens, with the clients' requests in them."""
+    t = Terminal([PROGRAM, "serve", "--port", "0", "--model", TINY, "--ctx", "256"], {**ENV, "TERM": "xterm-256color", "LANG": "C.UTF-8"}, 120, 40)
+    try:
+        t.wait(r"serving http://127.0.0.1:\d+")
+        port = int(re.search(r"127.0.0.1:(\d+)", t.grid.text())[1])
+        c = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+        c.request("POST", CHAT, json.dumps({"messages": [{"role": "user", "content": "Is anybody there?"}], "max_tokens": 20}))
+        told = json.loads(c.getresponse().read())
+        c.close()
+        check("a client is answered", told["usage"]["completion_tokens"] > 0, told)
+        t.wait("you Is anybody there[?]")
+        check("and seen on the screen", True)
+        t.send("/quit\r")
+        check("/quit ends both", t.wait_end() == 0)
+    except Failure as e:
+        check("the screens of a server", False, e)
+    finally:
+        t.close()
+
+
 def main():
     subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), TINY], check=True)
     s = Server()
@@ -278,6 +300,7 @@ def main():
         check("SIGTERM ends it", s.end() == 0, s.told())
     test_limits()
     test_end()
+    test_screens()
     return finish()
 
 

@@ -32,6 +32,7 @@ static int open_all(struct live *s, struct err *e)
 		.record_or_not = true,
 		.viewer = true,
 		.ring_bytes = s->options->ring_bytes };
+	const struct tui_guest *guest = s->options->guest;
 	const struct engine_info *info;
 
 	o.engine.abandon = &s->abandon;
@@ -43,9 +44,13 @@ static int open_all(struct live *s, struct err *e)
 		return -1;
 	s->event = malloc(RING_EVENT_MAX);
 	if (!s->event || engine_add_sink(s->session.engine, conversation_sink, s->conversation) ||
-		(s->breaks && engine_add_sink(s->session.engine, breaks_feed, s->breaks)))
+		(s->breaks && engine_add_sink(s->session.engine, breaks_feed, s->breaks)) ||
+		(guest && engine_add_sink(s->session.engine, guest->sink, guest->arg)))
 		return err_set(e, ERR_MEMORY, "no memory for the way of the events");
-	return session_begin(&s->session, on_stop, s, e);
+	if (session_begin(&s->session, on_stop, s, e))
+		return -1;
+	s->guest_began = guest && !guest->begin(guest->arg, &s->session, s->guest_says, e);
+	return guest && !s->guest_began ? -1 : 0;
 }
 
 static void *opening(void *arg)
@@ -106,6 +111,8 @@ int live_close(struct live *s, struct err *e)
 
 	atomic_store(&s->abandon, true);
 	join(s);
+	if (s->guest_began)
+		s->options->guest->end(s->options->guest->arg);
 	result = session_close(&s->session, e);
 	conversation_close(s->conversation);
 	free(s->event);

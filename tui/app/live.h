@@ -24,6 +24,8 @@ struct live {
 	struct conversation *conversation;
 	void *event; /* [RING_EVENT_MAX] the event being folded */
 	struct err open_err, stop_err;
+	char guest_says[TUI_SAYS];
+	bool guest_began;
 	bool stopped; /* the engine cannot go on: stop_err */
 	bool ready;
 	struct breaks *breaks; /* fed on the engine's thread, and stops it; may be NULL */

@@ -12,18 +12,30 @@
 #include "engine/core/engine.h"
 #include "sessions/past/past.h"
 
+/* Somebody else who uses the session of a chat: a server. */
+struct session;
+enum { TUI_SAYS = 120 };
+struct tui_guest {
+	ev_sink *sink;
+	/* The session has begun: it may be used, from any thread. says: a line for the screen. */
+	int (*begin)(void *arg, struct session *s, char says[TUI_SAYS], struct err *e);
+	void (*end)(void *arg); /* the session is about to be closed */
+	void *arg;
+};
+
 struct tui_options {
 	struct engine_options engine;
 	struct answer_settings answer;
-	const struct past *past;  /* chat: the conversation that goes on, or NULL */
-	const char *record;       /* path of the recording, or NULL: none */
-	bool newest;              /* replay: the recording was chosen by default, so show its name */
-	const char *commands;     /* file of / commands and turns to begin with, or NULL */
-	const char *lesson;       /* to begin with (sessions/lesson/lesson.h), or NULL */
-	const char *reader;       /* name for its report, or NULL */
-	bool lesson_test;         /* it is read to its end without a reader; then the chat ends */
-	const char *history;      /* readline history file, or NULL */
-	const char *not_recorded; /* why recording failed, or NULL */
+	const struct past *past; /* chat: the conversation that goes on, or NULL */
+	const char *record;      /* path of the recording, or NULL: none */
+	bool newest;             /* replay: the recording was chosen by default, so show its name */
+	const char *commands;    /* file of / commands and turns to begin with, or NULL */
+	const char *lesson;      /* to begin with (sessions/lesson/lesson.h), or NULL */
+	const char *reader;      /* name for its report, or NULL */
+	bool lesson_test;        /* it is read to its end without a reader; then the chat ends */
+	const struct tui_guest *guest; /* or NULL */
+	const char *history;           /* readline history file, or NULL */
+	const char *not_recorded;      /* why recording failed, or NULL */
 	/* forced; otherwise found out from locale, terminal, NO_COLOR */
 	bool ascii, no_color, light, dark;
 	size_t ring_bytes; /* size of the event ring; 0: RING_BYTES. Tests let a small one overflow */

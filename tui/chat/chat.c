@@ -147,6 +147,8 @@ static void greet(struct app *a)
 		app_say(a, SAY_ERROR, "not recorded: %s", c->live.session.record_err.text);
 	else if (c->options->not_recorded)
 		app_say(a, SAY_ERROR, "not recorded: %s", c->options->not_recorded);
+	else if (*c->live.guest_says)
+		app_say(a, SAY_INFO, "%s", c->live.guest_says);
 	else if (!info->chat_known)
 		app_say(a, SAY_ERROR,
 			"the chat template of this model is not known: plain text is used, and the "
