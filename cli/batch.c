@@ -131,6 +131,9 @@ static int submit(struct batch *b, struct engine *engine, char *line, size_t siz
 		.sample = b->line - 1,
 		.text = line,
 		.stop = setting_stops(&b->c->answer.stop),
+		.user = b->c->answer.user,
+		.priority = b->c->answer.priority,
+		.deadline = b->c->answer.deadline,
 	};
 	a->line = b->line;
 	int64_t request = engine_submit(engine, &q, e);

@@ -246,6 +246,9 @@ static void run_answer(struct run *r, struct session *s, const char *text, const
 		.params = r->c->answer.params,
 		.text = text,
 		.stop = setting_stops(&r->c->answer.stop),
+		.user = r->c->answer.user,
+		.priority = r->c->answer.priority,
+		.deadline = r->c->answer.deadline,
 	};
 
 	if (run_search_wanted(&said))

@@ -43,6 +43,11 @@
 	X(2, recurrent, "one state of a fixed size; a page is the state at the end of its positions")  \
 	X(3, recent, "the last positions of another group in f16, beside its codes")                   \
 	X(4, kept, "which groups of 16 positions each head keeps, and what attention they got")
+#define EV_CODES_hold(X)                                                                           \
+	X(0, slot, "every slot was taken")                                                             \
+	X(1, policy, "the policy was not open")                                                        \
+	X(2, pages, "the first in order lacked pages")                                                 \
+	X(3, sibling, "the first in order let another compute the prompt that they share")
 #define EV_CODES_sparse(X)                                                                         \
 	X(0, output_1, "of what attention gives: values below a tenth of the row's largest")           \
 	X(1, output_2, "the same, below a hundredth")                                                  \
@@ -133,7 +138,8 @@
 	X(verdict)                                                                                     \
 	X(rule)                                                                                        \
 	X(sparse)                                                                                      \
-	X(cut) X(stage) X(search_action) X(memory_kind) X(lesson_action) X(ask) X(answer_verdict)
+	X(cut)                                                                                         \
+	X(stage) X(search_action) X(memory_kind) X(lesson_action) X(ask) X(answer_verdict) X(hold)
 
 #define EV_X_ENUM(list) enum ev_code_##list{ EV_CODES_##list(EV_X_##list) EV_N_##list };
 #define EV_X_request_kind(v, n, d) EV_REQUEST_KIND_##n = v,
@@ -145,6 +151,7 @@
 #define EV_X_verdict(v, n, d) EV_VERDICT_##n = v,
 #define EV_X_rule(v, n, d) EV_RULE_##n = v,
 #define EV_X_cut(v, n, d) EV_CUT_##n = v,
+#define EV_X_hold(v, n, d) EV_HOLD_##n = v,
 #define EV_X_stage(v, n, d) EV_STAGE_##n = v,
 #define EV_X_search_action(v, n, d) EV_SEARCH_##n = v,
 #define EV_X_sparse(v, n, d) EV_SPARSE_##n = v,

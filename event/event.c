@@ -38,6 +38,7 @@ const struct ev_info ev_info[EV_N_KINDS] = {
 #define C_memory_kind(...) CODE(memory_kind, __VA_ARGS__)
 #define C_lesson_action(...) CODE(lesson_action, __VA_ARGS__)
 #define C_ask(...) CODE(ask, __VA_ARGS__)
+#define C_hold(...) CODE(hold, __VA_ARGS__)
 #define C_answer_verdict(...) CODE(answer_verdict, __VA_ARGS__)
 #define X(list) EV_CODES_##list(C_##list)
 const struct ev_code ev_codes[] = { EV_CODE_LISTS(X){ NULL, NULL, NULL, 0 } };
@@ -89,6 +90,13 @@ static const struct {
 	{ EV_step, "twin_ns", 10 },
 	{ EV_step, "twin_bytes", 10 },
 	{ EV_step, "twin_ops", 10 },
+	{ EV_request, "user", 11 },
+	{ EV_request, "priority", 11 },
+	{ EV_request, "deadline", 11 },
+	{ EV_step, "hold", 11 },
+	{ EV_step, "hold_first", 11 },
+	{ EV_admit, "rank", 11 },
+	{ EV_preempt, "rank", 11 },
 };
 
 int ev_field_since(enum ev_kind kind, int field)

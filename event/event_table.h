@@ -110,13 +110,18 @@
 	I(penalty_window, "", "tokens that the penalties look back on")                                \
 	I(seed, "", "key of the draws")                                                                \
 	T(stop, "", "stop strings, JSON array; absent if none")                                        \
-	T(spec, "", "drafter and its arguments, or off")
+	T(spec, "", "drafter and its arguments, or off")                                               \
+	T(user, "", "whose it is: the policy fair shares out by it; absent: nobody's")                 \
+	I(priority, "", "class: the policy priority takes the lower first")                            \
+	I(deadline, "",                                                                                \
+		"steps from its arrival to when it should end: for the policy deadline; 0: none")
 
 #define EV_FIELDS_admit(I, R, T, B)                                                                \
 	I(request, "", "request that leaves the queue")                                                \
 	I(slot, "", "slot it takes")                                                                   \
 	I(waited_ns, "ns", "time in the queue")                                                        \
-	I(readmitted, "flag", "1: it had been preempted and is recomputed")
+	I(readmitted, "flag", "1: it had been preempted and is recomputed")                            \
+	I(rank, "", "by the policy; of those that may enter the least does")
 
 #define EV_FIELDS_lookup(I, R, T, B)                                                               \
 	I(request, "", "request whose prompt was looked up in the prefix cache")                       \
@@ -144,7 +149,8 @@
 	I(request, "", "request that lost its pages and waits again")                                  \
 	I(pages, "", "pages it gave up")                                                               \
 	I(tokens, "", "tokens to recompute, at most")                                                  \
-	I(favour, "", "request that needed a page")
+	I(favour, "", "request that needed a page")                                                    \
+	I(rank, "", "by the policy; of those that may lose their pages the greatest does")
 
 #define EV_FIELDS_cancel(I, R, T, B) I(request, "", "request the user stopped")
 
@@ -366,7 +372,9 @@
 	I(kv_bytes, "bytes",                                                                                                 \
 		"keys and values that attention read: of each request what any of its rows reads")                               \
 	I(kv_whole_bytes, "bytes",                                                                                           \
-		"what it would have read if rows saw all that their layers let them see")
+		"what it would have read if rows saw all that their layers let them see")                                        \
+	I(hold, "hold", "why its plan left requests in the queue; absent: it left none")                                     \
+	I(hold_first, "", "pages, sibling: the request that was first in order")
 
 #define EV_FIELDS_finish(I, R, T, B)                                                               \
 	I(request, "", "request")                                                                      \

@@ -67,6 +67,9 @@ struct engine_request {
 	const char *text; /* label: what the user typed */
 	const char *const *stop; /* stop strings, NULL-terminated, or NULL */
 	bool ignore_end;         /* go on past end-of-turn tokens (benchmarks) */
+	const char *user;        /* whose it is, for the policy fair; NULL: as "" */
+	int32_t priority;        /* for the policy priority: the lower goes first, as in vLLM */
+	int32_t deadline; /* for the policy deadline: steps from its arrival to its end; 0: none */
 };
 
 /* What is fixed once an engine is open. Any thread may read it. */

@@ -246,6 +246,8 @@ void engine_emit_step(struct engine *e)
 	s->evicted = c->evicted;
 	s->running = e->sched.n_running;
 	s->waiting = e->sched.n_queue;
+	s->hold = e->sched.hold;
+	s->hold_first = e->sched.hold_first;
 	s->pages_used = use.used;
 	s->pages_cached = use.cached;
 	s->pages_shared = use.shared;

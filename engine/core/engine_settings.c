@@ -54,6 +54,14 @@ int engine_apply_policy(struct engine *e, struct engine_options *to, struct err 
 	return e->sched.policy ? 0 : -1;
 }
 
+int engine_apply_joining(struct engine *e, struct engine_options *to, struct err *err)
+{
+	(void)err;
+	e->sched.served_ratio = to->waiting_served_ratio;
+	e->sched.waiting_tokens = to->max_waiting_tokens;
+	return 0;
+}
+
 int engine_apply_rule(struct engine *e, struct engine_options *to, struct err *err)
 {
 	(void)err;

@@ -242,8 +242,7 @@ static void begin(struct engine *e)
 	for_hooks(e, h, begin) h->ops->begin(e, h->state);
 	e->step_start_ns = stream_now(&e->stream);
 	memset(&e->counts, 0, sizeof e->counts);
-	e->n_steps++;
-	e->sched.step = e->n_steps;
+	e->sched.step = ++e->n_steps;
 	e->draft.n_seen = e->draft.n_seen_rows = 0;
 }
 
@@ -309,7 +308,7 @@ int engine_step(struct engine *e, struct err *err)
 	sched_plan(&e->sched, &e->plan); /* a drafter may lose the device */
 	end_starved(e);
 	if (!e->plan.n_items) {
-		e->n_steps--; /* nothing was computed: not a step */
+		e->sched.step = --e->n_steps; /* nothing was computed: not a step */
 		for_hooks(e, h, stuck) h->ops->stuck(e, h->state);
 		return 1;
 	}

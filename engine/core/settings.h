@@ -137,7 +137,16 @@ struct setting {
 	X(CHOICE, policy, "fcfs", engine_apply_policy, .name = "policy", .group = "Scheduler",                            \
 		.when = SETTING_ANY, .more = sched_policy_name,                                                               \
 		.doc =                                                                                                        \
-			"who is admitted, computed and preempted first: first come, or the shortest prompt")                      \
+			"who is admitted, computed and preempted first: first come, or as docs/scheduling.md says")               \
+	X(FLOAT, waiting_served_ratio, 0.3f, engine_apply_joining, .name = "waiting-served-ratio",                        \
+		.group = "Scheduler", .arg = "X", .high = 1000, .when = SETTING_ANY,                                          \
+		SETTING_WORDS("0.3", "1.2", "2"),                                                                             \
+		.doc = "policy tgi: those that wait join the batch when they are X times as many as run")                     \
+	X(INT, max_waiting_tokens, 20, engine_apply_joining, .name = "max-waiting-tokens",                                \
+		.group = "Scheduler", .arg = "N", .high = 1 << 20, .when = SETTING_ANY, .unit = "tokens",                     \
+		SETTING_WORDS("4", "20", "64"),                                                                               \
+		.doc =                                                                                                        \
+			"policy tgi: fewer join, too, when each answer has grown by N tokens since the last joined")              \
 	X(TEXT, spec, "off", engine_apply_spec, .name = "spec", .group = "Speculation", .bare = true,                     \
 		.arg = "off|NAME[:ARGS]", .when = SETTING_ANY, SETTING_WORDS("off"), .more = draft_offer,                     \
 		.doc =                                                                                                        \
@@ -283,7 +292,16 @@ struct setting {
 		.doc = "a full context stops the conversation, or drops its oldest turns")                   \
 	X(TEXT, system, NULL, NULL, .name = "system", .group = "Answer", .arg = "TEXT",                  \
 		.when = SETTING_ANY, SETTING_WORDS("default", "off"),                                        \
-		.doc = "begins a conversation with this system text; default: the model's own; off: none")
+		.doc = "begins a conversation with this system text; default: the model's own; off: none")   \
+	X(TEXT, user, NULL, NULL, .name = "user", .group = "Answer", .arg = "NAME",                      \
+		.when = SETTING_ANY, SETTING_WORDS("alice", "bob"),                                          \
+		.doc = "whose requests these are: the policy fair shares out by user")                       \
+	X(INT, priority, 0, NULL, .name = "priority", .group = "Answer", .arg = "N", .low = -1000,       \
+		.high = 1000, .when = SETTING_ANY, SETTING_WORDS("-1", "0", "1"),                            \
+		.doc = "class of the requests: the policy priority takes the lower first")                   \
+	X(INT, deadline, 0, NULL, .name = "deadline", .group = "Answer", .arg = "N", .high = 1 << 30,    \
+		.when = SETTING_ANY, .unit = "steps", SETTING_WORDS("0", "50", "500"),                       \
+		.doc = "steps until a request should have ended, for the policy deadline; 0: any number")
 
 /* C types of the fields that X makes. */
 #define SETTING_C_SWITCH bool

@@ -26,6 +26,15 @@ int32_t sched_uncomputed(const struct sched *s, const struct request *r)
 	return n > 1 ? n : 1; /* the last is always computed */
 }
 
+int32_t sched_n_waiting(const struct sched *s)
+{
+	int32_t n = 0;
+
+	for (int32_t i = 0; i < s->n_queue; i++)
+		n += !s->queue[i]->resting;
+	return n;
+}
+
 int32_t sched_next_waiting(const struct sched *s)
 {
 	int64_t best_rank = 0;
@@ -34,9 +43,9 @@ int32_t sched_next_waiting(const struct sched *s)
 	for (int32_t i = 0; i < s->n_queue; i++) {
 		int64_t rank;
 
-		if (s->queue[i]->resting)
+		if (s->queue[i]->resting || (!s->open && !s->queue[i]->was_running))
 			continue;
-		rank = s->policy->admission(s, s->queue[i]);
+		rank = sched_rank(s->policy->admission, s, s->queue[i]);
 		if (best < 0 || rank < best_rank) {
 			best = i;
 			best_rank = rank;
@@ -75,7 +84,8 @@ static bool may_enter(const struct sched *s, const struct request *r, const stru
 	for (int32_t g = 0; s->n_running && g < s->memory->spec.n; g++) {
 		struct sched_need need = admission_need(s, r, g, m);
 
-		if (!s->policy->admits(s, r, &need))
+		if (s->policy->admits ? !s->policy->admits(s, r, &need)
+							  : need.own + need.running > need.available)
 			return false;
 	}
 	return true;
@@ -119,6 +129,7 @@ static void emit_lookup(struct sched *s, const struct request *r, const struct p
 
 static void enter_slot(struct sched *s, struct request *r)
 {
+	const int64_t rank = sched_rank(s->policy->admission, s, r); /* as one that waits */
 	struct event ev;
 	int32_t slot = 0;
 
@@ -129,6 +140,7 @@ static void enter_slot(struct sched *s, struct request *r)
 	r->slot = slot;
 	r->state = REQUEST_RUNNING;
 	r->admitted = ++s->n_admitted;
+	s->n_decodes = 0;
 	ev_init(&ev, EV_admit);
 	ev.u.admit.request = r->id;
 	ev.u.admit.slot = slot;
@@ -136,6 +148,7 @@ static void enter_slot(struct sched *s, struct request *r)
 	if (r->queue_ns == EV_NULL_I)
 		r->queue_ns = ev.u.admit.waited_ns;
 	ev.u.admit.readmitted = r->was_running;
+	ev.u.admit.rank = rank;
 	stream_emit(s->stream, &ev);
 }
 
@@ -224,9 +237,20 @@ static void note_overtaken(struct sched *s, int32_t at)
 		s->queue[i]->overtaken += !s->queue[i]->resting;
 }
 
-bool sched_admit(struct sched *s)
+/* Requests wait on, because of this. */
+static bool hold(struct sched *s, enum ev_code_hold why, const struct request *first)
 {
-	int32_t at = s->n_running < s->n_slots ? sched_next_waiting(s) : -1;
+	if (sched_n_waiting(s)) {
+		s->hold = why;
+		s->hold_first = first ? first->id : EV_NULL_I;
+	}
+	return false;
+}
+
+static bool admit(struct sched *s)
+{
+	const bool full = s->n_running == s->n_slots;
+	int32_t at = full ? -1 : sched_next_waiting(s);
 	struct request *r = at < 0 ? NULL : s->queue[at], *sibling = NULL;
 	struct prefix_match m = { .reason = EV_PREFIX_off,
 		.nearest = EV_NULL_I,
@@ -235,19 +259,31 @@ bool sched_admit(struct sched *s)
 		.got = EV_NULL_I };
 
 	if (!r)
-		return false;
+		return hold(s, full ? EV_HOLD_slot : EV_HOLD_policy, NULL);
 	if (uses_cache(r)) {
 		prefix_find(s->prefix, r->ids, asked(r), asked(r) - 1, s->step, &m);
 		sibling = request_is_given(r) ? NULL : find_sibling(s, r);
-		/* the sibling will compute the same tokens: wait for it rather than compute them twice */
-		if (sibling && sibling->computed < sibling->n_prompt)
-			return false;
+		/* the sibling will compute the same tokens: wait for it rather than compute them twice,
+		 * unless the policy may have closed by then */
+		if (sibling && sibling->computed < sibling->n_prompt && !s->policy->opens)
+			return hold(s, EV_HOLD_sibling, r);
 	}
 	if (!may_enter(s, r, &m))
-		return false;
+		return hold(s, EV_HOLD_pages, r);
 	note_overtaken(s, at);
 	sched_queue_remove(s, at);
 	enter_slot(s, r);
+	if (!r->was_running)
+		sched_user_admit(s, r);
 	take_prefix(s, r, &m, sibling);
 	return true;
+}
+
+void sched_admit(struct sched *s)
+{
+	sched_users_count(s);
+	s->open = !s->n_running || !s->policy->opens || s->policy->opens(s);
+	s->hold = s->hold_first = EV_NULL_I;
+	while (admit(s))
+		;
 }

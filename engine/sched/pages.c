@@ -13,6 +13,7 @@ static void give_up(struct sched *s, struct request *r, const struct request *fa
 	ev.u.preempt.pages = pages;
 	ev.u.preempt.tokens = r->computed;
 	ev.u.preempt.favour = favour->id;
+	ev.u.preempt.rank = sched_rank(s->policy->victim, s, r);
 	stream_emit(s->stream, &ev);
 	sched_leave_slot(s, r);
 	s->n_preempted++;
@@ -54,7 +55,7 @@ static struct request *choose_victim(
 
 		if (!v || v->admitted <= r->admitted || is_planned(p, v))
 			continue;
-		rank = s->policy->victim(s, v);
+		rank = sched_rank(s->policy->victim, s, v);
 		if (!best || rank > best_rank || (rank == best_rank && v->admitted > best->admitted)) {
 			best = v;
 			best_rank = rank;

@@ -57,7 +57,7 @@ static void plan_prefill(struct sched *s, struct plan *p, struct request *r)
 
 	if (silent < 0)
 		silent = 0;
-	if (s->chunk)
+	if (s->chunk && s->policy->turn == SCHED_TOGETHER)
 		n = min32(n, s->chunk);
 	n = min32(n, min32(s->memory->most_rows, visible_most_rows(&s->memory->visible, r->computed)));
 	n = min32(n, silent + s->max_out - p->n_out);
@@ -135,7 +135,7 @@ static struct request *next_prompt(
 
 		if (!r || lacks_only_newest(r))
 			continue;
-		at = s->policy->prompt(s, r);
+		at = sched_rank(s->policy->prompt, s, r);
 		if (at < rank || (at == rank && r->admitted <= admitted))
 			continue;
 		if (!best || at < *found || (at == *found && r->admitted < best->admitted)) {
@@ -177,16 +177,27 @@ static void plan_prompts(struct sched *s, struct plan *p)
 	note_overtaken(s, p);
 }
 
-void sched_plan(struct sched *s, struct plan *p)
+static void plan_newest(struct sched *s, struct plan *p)
 {
 	struct request *r;
 
-	p->n_items = p->n_rows = p->n_out = 0;
-	while (sched_admit(s))
-		;
 	plan_drafts(s, p);
 	for (int64_t at = 0; (r = next_oldest(s, at)); at = r->admitted)
 		if (lacks_only_newest(r) && p->n_rows < s->budget && p->n_out < s->max_out)
 			plan_decode(s, p, r);
-	plan_prompts(s, p);
+	s->n_decodes += p->n_items > 0;
+}
+
+void sched_plan(struct sched *s, struct plan *p)
+{
+	const enum sched_turn turn = s->policy->turn;
+
+	p->n_items = p->n_rows = p->n_out = 0;
+	sched_admit(s);
+	if (turn == SCHED_PROMPTS_ALONE)
+		plan_prompts(s, p);
+	if (turn != SCHED_PROMPTS_ALONE || !p->n_items)
+		plan_newest(s, p);
+	if (turn == SCHED_TOGETHER || (turn == SCHED_NEWEST_ALONE && !p->n_items))
+		plan_prompts(s, p);
 }

@@ -4,6 +4,10 @@
 
 #include "engine/sched/policy.h"
 
-extern const struct sched_policy policy_fcfs, policy_shortest;
+extern const struct sched_policy policy_fcfs, policy_static, policy_prefill_first,
+	policy_decode_first, policy_tgi, policy_shortest, policy_shortest_job, policy_priority,
+	policy_fair, policy_deadline;
 
-const struct sched_policy *const sched_policies[] = { &policy_fcfs, &policy_shortest, NULL };
+const struct sched_policy *const sched_policies[] = { &policy_fcfs, &policy_static,
+	&policy_prefill_first, &policy_decode_first, &policy_tgi, &policy_shortest,
+	&policy_shortest_job, &policy_priority, &policy_fair, &policy_deadline, NULL };

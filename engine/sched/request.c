@@ -74,6 +74,9 @@ struct request *request_new(
 	r->sample = spec->sample;
 	r->params = spec->params;
 	r->ignore_end = spec->ignore_end;
+	r->user = spec->user ? strdup(spec->user) : NULL;
+	r->priority = spec->priority;
+	r->deadline = spec->deadline;
 	r->slot = -1;
 	r->n_ids = r->n_prompt = spec->n_ids;
 	if (spec->kind == EV_REQUEST_KIND_verify)
@@ -86,7 +89,7 @@ struct request *request_new(
 	r->text = strdup(spec->text ? spec->text : "");
 	r->itl = malloc(((size_t)r->limit + 1) * sizeof *r->itl);
 	r->first_token_ns = r->queue_ns = EV_NULL_I;
-	if (!r->ids || !r->itl || !r->text ||
+	if (!r->ids || !r->itl || !r->text || (spec->user && !r->user) ||
 		memory_table_open(&r->table, r->limit / memory->page_size + 2) ||
 		!copy_stops(r, spec->stop)) {
 		request_free(r);
@@ -106,6 +109,7 @@ void request_free(struct request *r)
 	free(r->stop_json);
 	free(r->tail);
 	free(r->text);
+	free(r->user);
 	free(r->itl);
 	free(r->ids);
 	memory_table_close(&r->table);
@@ -205,4 +209,8 @@ void request_event(const struct request *r, const char *spec, struct event *ev)
 	if (r->stop_json)
 		q->stop = (struct ev_span){ r->stop_json, strlen(r->stop_json) };
 	q->spec = (struct ev_span){ spec, strlen(spec) };
+	if (r->user)
+		q->user = (struct ev_span){ r->user, strlen(r->user) };
+	q->priority = r->priority;
+	q->deadline = r->deadline;
 }

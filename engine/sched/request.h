@@ -50,6 +50,12 @@ struct request {
 	int64_t admitted;  /* order of admission, from 1; 0: not yet */
 	int32_t overtaken; /* times that a later request was served before it */
 
+	char *user;                 /* NULL: nobody's */
+	int32_t priority, deadline; /* see struct engine_request */
+	int64_t arrived;            /* step after which it came */
+	struct sched_user *account; /* of its user, from sched_add() to sched_remove() */
+	int32_t charged;            /* of n_ids: those that its account has paid for */
+
 	const struct request_owner *owner; /* NULL: it was submitted by engine_submit() */
 	void *owner_data;
 	struct draft draft; /* guesses to verify in the coming step */

@@ -14,6 +14,8 @@ int sched_open(struct sched *s, struct memory *memory, struct prefix *prefix, st
 	s->prefix = prefix;
 	s->stream = stream;
 	s->policy = sched_policies[0];
+	s->open = true;
+	s->hold = s->hold_first = EV_NULL_I;
 	s->n_slots = n_slots;
 	s->slot = calloc((size_t)n_slots, sizeof *s->slot);
 	s->ready = calloc((size_t)n_slots, sizeof *s->ready);
@@ -33,6 +35,7 @@ void sched_close(struct sched *s)
 	free(s->slot);
 	free(s->queue);
 	free(s->ready);
+	sched_users_free(s);
 	memset(s, 0, sizeof *s);
 }
 
@@ -57,8 +60,9 @@ void sched_queue_remove(struct sched *s, int32_t at)
 int sched_add(struct sched *s, struct request *r, struct err *e)
 {
 	/* room also for every running request, so that preemption cannot fail */
-	if (!ARRAY_ROOM(s->queue, s->cap_queue, s->n_queue + s->n_slots + 1))
+	if (!ARRAY_ROOM(s->queue, s->cap_queue, s->n_queue + s->n_slots + 1) || sched_user_open(s, r))
 		return err_set(e, ERR_MEMORY, "no memory for another waiting request");
+	r->arrived = s->step;
 	return sched_queue_insert(s, s->n_queue, r);
 }
 
@@ -81,6 +85,7 @@ void sched_remove(struct sched *s, struct request *r)
 				sched_queue_remove(s, i);
 				break;
 			}
+	sched_user_close(r);
 	r->state = REQUEST_DONE;
 }
 

@@ -2,12 +2,13 @@
  *
  * Continuous batching by iteration (Yu et al. 2022) with chunked prefill (Agrawal et al. 2024). In
  * order:
- *   1. waiting requests take free slots, in the policy's order (policy.h); preempted ones go to the
- * head of the queue;
+ *   1. waiting requests take free slots, in the policy's order and when it opens (policy.h);
+ * preempted ones go to the head of the queue;
  *   2. every running request that only lacks its newest token gets one row, and rows to verify its
  * draft, the one admitted first before the others;
  *   3. what is left of the budget goes to prompts, in the policy's order, at most `chunk` rows
- * each. Pages come from the free list, then from the prefix cache, then from a running request that
+ * each. A policy may let newest tokens pause for prompts, or prompts for newest tokens (its turn).
+ * Pages come from the free list, then from the prefix cache, then from a running request that
  * was admitted later, which is preempted and recomputed.
  *
  * Invariants (sched_check): (1) a request is in a slot or in the queue, never both; (2) the pages
@@ -24,6 +25,10 @@
 #include "engine/sched/request.h"
 #include "engine/sched/policy.h"
 #include "event/stream.h"
+
+/* A policy that lets later requests go first ends that for a request that was overtaken so often.
+ */
+enum { SCHED_PATIENCE = 8 };
 
 struct plan_item {
 	struct request *r;
@@ -42,6 +47,13 @@ struct plan {
 	int32_t n_items, n_rows, n_out;
 };
 
+/* What a user was served: tokens of prompts, and twice those drawn (users.c). */
+struct sched_user {
+	char *name; /* "": of requests that are nobody's */
+	int64_t served;
+	int32_t n_live; /* its requests that wait or run */
+};
+
 struct sched {
 	const struct sched_policy *policy;
 	struct memory *memory;
@@ -55,6 +67,16 @@ struct sched {
 	int32_t budget, chunk; /* rows; chunk 0: whole prompts */
 	int32_t max_out;       /* outputs a step can have */
 	int32_t n_preempted;   /* ever */
+	bool open;             /* whether the step may admit requests that never ran */
+	int32_t n_decodes;     /* steps with newest tokens since a request was last admitted */
+	/* why the newest plan left requests waiting (enum ev_code_hold), and the one that was first in
+	 * order; EV_NULL_I: none was left; nobody was asked for */
+	int64_t hold, hold_first;
+	struct sched_user **user;
+	int32_t n_users, cap_users;
+	struct sched_user *last; /* whose request left the queue last */
+	float served_ratio;      /* of the policy tgi, as settings.h says */
+	int32_t waiting_tokens;  /* the same */
 	/* Proposes drafts of at most `nodes` tokens into r[i]->draft, for requests that lack only their
 	 * newest token, oldest first. NULL: no speculation. */
 	void (*propose)(void *arg, struct request **r, int32_t n, int32_t nodes);
@@ -75,6 +97,9 @@ struct request *sched_find(const struct sched *s, int64_t id);
 
 /* Plans the next step (s->step). Emits admissions, lookups, page changes and preemptions. */
 void sched_plan(struct sched *s, struct plan *p);
+
+/* Requests in the queue that could be admitted: not those that rest. */
+int32_t sched_n_waiting(const struct sched *s);
 
 /* Tokens that r, which waits or runs, has to compute before it can draw; for one that waits, those
  * that the prefix cache lacks. */

@@ -9,12 +9,27 @@ int sched_queue_insert(struct sched *s, int32_t at, struct request *r);
 void sched_queue_remove(struct sched *s, int32_t at);
 void sched_leave_slot(struct sched *s, struct request *r);
 
-/* admit.c: the queue index of the next request by the policy, or -1; one admission, if possible. */
+static inline int64_t sched_rank(int64_t (*rank)(const struct sched *s, const struct request *r),
+	const struct sched *s, const struct request *r)
+{
+	return rank ? rank(s, r) : 0;
+}
+
+/* admit.c: the queue index of the next request by the policy, or -1; all admissions of a step. */
 int32_t sched_next_waiting(const struct sched *s);
-bool sched_admit(struct sched *s);
+void sched_admit(struct sched *s);
 /* r has no pages: it gets those of a match that rows from pos on read. */
 void sched_take_blocks(
 	struct sched *s, struct request *r, const struct prefix_match *m, int32_t pos);
+
+/* users.c: r, which is about to wait, gets its user's account; 0, or -1 if memory ran out. */
+int sched_user_open(struct sched *s, struct request *r);
+void sched_user_close(struct request *r);
+void sched_users_free(struct sched *s);
+/* The account pays for the prompt of r, which was just admitted from the queue; for what those that
+ * run drew since the last call. */
+void sched_user_admit(struct sched *s, struct request *r);
+void sched_users_count(struct sched *s);
 
 /* pages.c: takes pages for positions up to `end`, writable from `pos` on. False: that would preempt
  * a request admitted before r, or a planned one. */

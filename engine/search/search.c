@@ -142,6 +142,7 @@ static void free_search(struct search *s)
 	free((void *)(uintptr_t)s->q.stop);
 	free((void *)(uintptr_t)s->q.ids);
 	free((void *)(uintptr_t)s->q.text);
+	free((void *)(uintptr_t)s->q.user);
 	free((void *)(uintptr_t)s->options.method);
 	free((void *)(uintptr_t)s->options.scorer);
 	free(s->waiting);
@@ -172,14 +173,15 @@ static bool copy_request(
 {
 	int32_t *ids = malloc((size_t)q->n_ids * sizeof *ids);
 	char *text = strdup(q->text ? q->text : ""), *method = strdup(o->method),
-		 *scorer = o->scorer ? strdup(o->scorer) : NULL;
+		 *scorer = o->scorer ? strdup(o->scorer) : NULL, *user = q->user ? strdup(q->user) : NULL;
 	bool copied = copy_stops(s, q->stop);
 
 	s->q.ids = ids;
 	s->q.text = text;
+	s->q.user = user;
 	s->options.method = method;
 	s->options.scorer = scorer;
-	if (!ids || !text || !method || (o->scorer && !scorer) || !copied)
+	if (!ids || !text || !method || (o->scorer && !scorer) || (q->user && !user) || !copied)
 		return false;
 	memcpy(ids, q->ids, (size_t)q->n_ids * sizeof *ids);
 	return true;
@@ -211,7 +213,7 @@ static int open_search(
 	s->q = *q;
 	s->options = *o;
 	s->q.ids = NULL;
-	s->q.text = s->options.method = s->options.scorer = NULL;
+	s->q.text = s->q.user = s->options.method = s->options.scorer = NULL;
 	if (!copy_request(s, o, q))
 		return err_set(e, ERR_MEMORY, "no memory for a search");
 	s->ops = method_of(s->options.method, &args, e);

@@ -30,6 +30,8 @@ struct script { /* one request */
 	int32_t *ids, n_ids;
 	int32_t max_tokens;
 	struct sample_params params;
+	char *user; /* or NULL */
+	int32_t priority, deadline;
 	struct moment arrival;
 	bool refused;
 	struct act *act;

@@ -65,8 +65,11 @@ static void on_request(struct reading *g, const struct ev_request *q)
 		.max_tokens = q->max_tokens > 0 && q->max_tokens < INT32_MAX ? (int32_t)q->max_tokens : 0,
 		.arrival = g->now };
 	s->params = sample_params_of(q);
+	s->priority = q->priority != EV_NULL_I ? (int32_t)q->priority : 0;
+	s->deadline = q->deadline > 0 && q->deadline <= INT32_MAX ? (int32_t)q->deadline : 0;
+	s->user = q->user.data ? strndup(q->user.data, q->user.size) : NULL;
 	s->ids = malloc(n * sizeof *s->ids);
-	if (!s->ids) {
+	if (!s->ids || (q->user.data && !s->user)) {
 		g->no_memory = true;
 		s->n_ids = 0;
 		return;
@@ -226,9 +229,13 @@ int whatif_read(const char *path, struct recorded *r, struct err *e)
 	int rc;
 
 	memset(r, 0, sizeof *r);
-	r->settings = (struct engine_options){
-		.prefill_chunk = -1, .evict = "lru", .policy = "fcfs", .spec = "off", .give_back = true
-	};
+	r->settings = (struct engine_options){ .prefill_chunk = -1,
+		.evict = "lru",
+		.policy = "fcfs",
+		.spec = "off",
+		.give_back = true,
+		.waiting_served_ratio = 0.3f,
+		.max_waiting_tokens = 20 };
 	g.counter.counts = &r->counts;
 	if (reader_open(&reader, path, e))
 		return -1;
@@ -249,6 +256,7 @@ void whatif_free(struct recorded *r)
 {
 	for (int32_t i = 0; i < r->n; i++) {
 		free(r->script[i].ids);
+		free(r->script[i].user);
 		free(r->script[i].act);
 	}
 	free(r->script);

@@ -126,7 +126,10 @@ static int submit(struct rerun *w, int32_t which, struct err *e)
 		.max_tokens = q->max_tokens,
 		.params = q->params,
 		.sample = q->sample,
-		.text = "" };
+		.text = "",
+		.user = q->user,
+		.priority = q->priority,
+		.deadline = q->deadline };
 
 	q->at = 0;
 	q->running = q->overdrawn = false;

@@ -9,24 +9,49 @@ static double ms(int64_t ns)
 	return (double)ns / 1e6;
 }
 
-/* The scheduler's policy at event `seq`, or the default of a log without it. */
-static const char *policy_at(struct why *w, int64_t seq, char out[24])
+/* Since format 11 steps say why requests waited, and admissions and preemptions by what rank. */
+enum { HOLDS_SINCE = 11 };
+
+/* The scheduler's policy at event `seq`, or the default of a log without it. NULL: an untrusted
+ * file may name any. */
+static const struct sched_policy *policy_of(struct why *w, int64_t seq)
 {
+	const struct sched_policy *known = sched_policies[0];
 	sqlite3_stmt *s = why_query(w,
 		"SELECT value FROM setting WHERE name = 'policy' AND seq < ?1 ORDER BY seq"
 		" DESC LIMIT 1",
 		1, seq, 0, 0, 0);
 
-	snprintf(out, 24, "fcfs");
 	if (why_row(w, &s)) {
 		const char *name = (const char *)sqlite3_column_text(s, 0);
-		const struct sched_policy *known = name ? sched_policy_find(name, NULL) : NULL;
 
-		/* an untrusted file may name any policy */
-		snprintf(out, 24, "%s", known ? known->name : "of no known name");
+		known = name ? sched_policy_find(name, NULL) : NULL;
 		why_done(&s);
 	}
-	return out;
+	return known;
+}
+
+static const char *policy_at(struct why *w, int64_t seq)
+{
+	const struct sched_policy *p = policy_of(w, seq);
+
+	return p ? p->name : "of no known name";
+}
+
+/* The rank that an admission or a preemption went by. */
+static void say_rank(struct why *w, int64_t seq, const char *sql, bool victim)
+{
+	const struct sched_policy *p = policy_of(w, seq);
+	int64_t rank;
+
+	if (w->format < HOLDS_SINCE || !p || !p->rank_is || (victim && !p->victim))
+		return;
+	rank = why_int(w, EV_NULL_I, sql, 1, seq, 0, 0);
+	if (rank == INT64_MAX)
+		why_say(w, "  its rank: none, so after all that have one (%s)", p->rank_is);
+	else if (rank != EV_NULL_I)
+		why_say(w, "  its rank, of which the %s goes first: %lld, %s",
+			victim ? "greatest" : "least", (long long)rank, p->rank_is);
 }
 
 /* ---- preempt ---- */
@@ -61,17 +86,17 @@ static void say_cost(struct why *w, int64_t request, int64_t seq, int64_t tokens
 
 static void say_victim(struct why *w, int64_t seq, int64_t request, int64_t favour)
 {
-	char policy[24];
-
 	if (request != favour)
 		why_say(w,
 			"  the policy, %s, chose it of those admitted after request %lld: that was in step %lld, it came "
 			"in step %lld",
-			policy_at(w, seq, policy), (long long)favour,
+			policy_at(w, seq), (long long)favour,
 			(long long)why_step_of(w, admitted_at(w, favour, seq)),
 			(long long)why_step_of(w, admitted_at(w, request, seq)));
 	else
 		why_say(w, "  every other request that ran was older, or had rows in that step already");
+	if (request != favour)
+		say_rank(w, seq, "SELECT rank FROM preempt WHERE seq = ?1", true);
 }
 
 void why_preempt(struct why *w)
@@ -138,7 +163,6 @@ static bool read_wait(struct why *w, struct wait *t)
 /* Says which requests overtook it, and which it overtook. */
 static void say_policy(struct why *w, const struct wait *t)
 {
-	char policy[24];
 	int64_t later = why_int(w, 0,
 		"SELECT count(DISTINCT a.request) FROM admit a JOIN request r ON r.request ="
 		" a.request WHERE r.seq > ?1 AND a.seq < ?2",
@@ -152,7 +176,55 @@ static void say_policy(struct why *w, const struct wait *t)
 	why_say(w,
 		"  the policy, %s, admitted %lld requests before it that came later, and it before %lld that came "
 		"earlier",
-		policy_at(w, t->admit_seq, policy), (long long)later, (long long)earlier);
+		policy_at(w, t->admit_seq), (long long)later, (long long)earlier);
+	say_rank(w, t->admit_seq, "SELECT rank FROM admit WHERE seq = ?1", false);
+}
+
+/* While the policy was not open: its rule, and how many ran in the first and the last such step. */
+static void say_closed(struct why *w, const struct wait *t, int64_t steps)
+{
+	static const char running[] = "SELECT running FROM step WHERE hold = ?1 AND seq > ?2 AND seq <"
+								  " ?3 ORDER BY seq %s LIMIT 1";
+	char first[sizeof running + 4], last[sizeof running + 4];
+	const struct sched_policy *p = policy_of(w, t->admit_seq);
+
+	snprintf(first, sizeof first, running, "ASC");
+	snprintf(last, sizeof last, running, "DESC");
+	why_say(w,
+		"    %lld steps: %s waited for %s; %lld ran after the first of them, %lld after the last",
+		(long long)steps, p ? p->name : "the policy",
+		p && p->closed_until ? p->closed_until : "what the log does not say",
+		(long long)why_int(w, 0, first, 3, EV_HOLD_policy, t->arrived_seq, t->admit_seq),
+		(long long)why_int(w, 0, last, 3, EV_HOLD_policy, t->arrived_seq, t->admit_seq));
+}
+
+/* Of each step that it waited through the plan's reason. False: there is none. */
+static bool say_holds(struct why *w, const struct wait *t)
+{
+	static const char *const lacked[] = { [EV_HOLD_pages] = "lacked pages",
+		[EV_HOLD_sibling] = "let another compute the prompt they share" };
+	sqlite3_stmt *s = why_query(w,
+		"SELECT hold, hold_first, count(*) FROM step WHERE seq > ?1 AND seq < ?2 AND hold IS NOT"
+		" NULL GROUP BY hold, hold_first ORDER BY min(seq)",
+		2, t->arrived_seq, t->admit_seq, 0, 0);
+	bool any = false;
+
+	while (why_row(w, &s)) {
+		const int64_t hold = sqlite3_column_int64(s, 0), first = sqlite3_column_int64(s, 1);
+		const int64_t n = sqlite3_column_int64(s, 2);
+
+		if (!any)
+			why_say(w, "  what it waited for, step by step:");
+		any = true;
+		if (hold == EV_HOLD_slot)
+			why_say(w, "    %lld steps: every slot was taken", (long long)n);
+		else if (hold == EV_HOLD_policy)
+			say_closed(w, t, n);
+		else if (hold == EV_HOLD_pages || hold == EV_HOLD_sibling)
+			why_say(w, "    %lld steps: %s %lld, first in the policy's order, %s", (long long)n,
+				first == t->request ? "it, request" : "request", (long long)first, lacked[hold]);
+	}
+	return any;
 }
 
 /* Says what it waited for: requests ahead of it, and slots in use at its arrival. */
@@ -167,6 +239,8 @@ static void say_waited_for(
 	int64_t parent =
 		why_int(w, 0, "SELECT parent FROM request WHERE request = ?1", 1, t->request, 0, 0);
 
+	if (w->format >= HOLDS_SINCE && say_holds(w, t))
+		return;
 	if (ahead)
 		why_say(w, "  what it waited for: its turn, after those; %lld requests ended meanwhile%s",
 			(long long)n_ended, ended ? ", the last of them made room for it" : "");
@@ -208,6 +282,37 @@ static void say_queue(struct why *w, const struct wait *t)
 	say_waited_for(w, t, ahead, running, slots);
 }
 
+/* Steps from its slot to its first token in which it had no row. */
+static void say_pause(struct why *w, const struct wait *t, int64_t with_rows)
+{
+	const struct sched_policy *p = policy_of(w, t->first_seq);
+	/* the row of the last step comes after its token */
+	const int64_t steps = 1 + why_int(w, 0, "SELECT count(*) FROM step WHERE seq > ?1 AND seq < ?2",
+								  2, t->admit_seq, t->first_seq, 0);
+
+	if (steps > with_rows)
+		why_say(w, "  %lld steps in between had no row of it: %s", (long long)(steps - with_rows),
+			p && p->turn == SCHED_NEWEST_ALONE
+				? "the policy computes prompts only while nothing decodes"
+				: "others had the rows of the budget");
+}
+
+/* Whether it ended when it should have. */
+static void say_deadline(struct why *w, const struct wait *t)
+{
+	const int64_t steps =
+		w->format < HOLDS_SINCE
+			? 0
+			: why_int(w, 0, "SELECT deadline FROM request WHERE request = ?1", 1, t->request, 0, 0);
+	const int64_t due = why_step_of(w, t->arrived_seq) - 1 + steps;
+	const int64_t end =
+		why_int(w, 0, "SELECT step FROM finish WHERE request = ?1", 1, t->request, 0, 0);
+
+	if (steps > 0 && end)
+		why_say(
+			w, "  it was due in step %lld and ended in step %lld", (long long)due, (long long)end);
+}
+
 static void say_prefill(struct why *w, const struct wait *t)
 {
 	sqlite3_stmt *s;
@@ -228,6 +333,7 @@ static void say_prefill(struct why *w, const struct wait *t)
 		ms(t->first_ns) - ms(t->arrived_ns) - ms(t->waited_ns),
 		(long long)sqlite3_column_int64(s, 1), (long long)sqlite3_column_int64(s, 0),
 		ms(sqlite3_column_int64(s, 2)), (long long)sqlite3_column_int64(s, 3));
+	say_pause(w, t, sqlite3_column_int64(s, 0));
 	if (sqlite3_column_int64(s, 3) > sqlite3_column_int64(s, 1))
 		why_say(w, "  the other %.0f rows were of requests in the same batch",
 			(double)sqlite3_column_int64(s, 3) - (double)sqlite3_column_int64(s, 1));
@@ -255,5 +361,6 @@ void why_wait(struct why *w)
 			w, "Request %lld waited %.1f ms in the queue.", (long long)t.request, ms(t.waited_ns));
 	say_queue(w, &t);
 	say_prefill(w, &t);
+	say_deadline(w, &t);
 	why_say(w, "  in the log: SELECT * FROM requests WHERE request = %lld", (long long)t.request);
 }

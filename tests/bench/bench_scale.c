@@ -214,7 +214,7 @@ static void make_turn(struct maker *m, int64_t last_step)
 		EV_NULL_I, EV_NULL_I };
 	emit(m, &ev);
 	ev_init(&ev, EV_admit);
-	ev.u.admit = (struct ev_admit){ m->request, 0, 1000, 0 };
+	ev.u.admit = (struct ev_admit){ m->request, 0, 1000, 0, 0 };
 	emit(m, &ev);
 	make_step(m, 0, n);
 	for (int64_t i = 0; i < answer && m->step < last_step; i++)

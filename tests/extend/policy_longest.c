@@ -8,18 +8,10 @@ static int64_t longest_rank(const struct sched *s, const struct request *r)
 	return -(int64_t)sched_uncomputed(s, r);
 }
 
-static bool longest_admits(
-	const struct sched *s, const struct request *r, const struct sched_need *need)
-{
-	(void)s, (void)r;
-	return need->own + need->running <= need->available;
-}
-
 const struct sched_policy policy_longest = {
 	.name = "longest",
 	.doc = "longest prompt first",
 	.admission = longest_rank,
-	.admits = longest_admits,
 	.prompt = longest_rank,
 	.victim = longest_rank,
 };

@@ -345,7 +345,7 @@ static void admit(struct demo *d, struct demo_request *r)
 		r->slot++;
 	d->slot[r->slot] = r->running = true;
 	ev_init(&ev, EV_admit);
-	ev.u.admit = (struct ev_admit){ r->s->id, r->slot, d->t_ns - r->arrival_ns, r->preempted };
+	ev.u.admit = (struct ev_admit){ r->s->id, r->slot, d->t_ns - r->arrival_ns, r->preempted, 0 };
 	r->preempted = false;
 	send(d, &ev);
 	lookup(d, r);
@@ -604,7 +604,8 @@ static void incidents(struct demo *d)
 			}
 	if (d->step == 58 && victim->running) {
 		ev_init(&ev, EV_preempt);
-		ev.u.preempt = (struct ev_preempt){ victim->s->id, victim->n_table, victim->computed, 2 };
+		ev.u.preempt =
+			(struct ev_preempt){ victim->s->id, victim->n_table, victim->computed, 2, 0 };
 		table_release(d, victim);
 		d->slot[victim->slot] = victim->running = false;
 		victim->preempted = true;

@@ -83,7 +83,7 @@ void say_begin(struct said *d, const char *text)
 	ev.u.request.text = (struct ev_span){ text, strlen(text) };
 	say_event(d, &ev);
 	ev_init(&ev, EV_admit);
-	ev.u.admit = (struct ev_admit){ 1, 0, 0, 0 };
+	ev.u.admit = (struct ev_admit){ 1, 0, 0, 0, 0 };
 	say_event(d, &ev);
 }
 

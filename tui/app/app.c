@@ -195,9 +195,9 @@ static void show_commands(struct app *a)
 		if (!commands_usable(&a->host, c))
 			continue;
 		setting_arg(c->s, arg, sizeof arg);
-		fprintf(out, "/%-17s %-14s ", c->s->name, arg);
+		fprintf(out, "/%-20s %-14s ", c->s->name, arg);
 		if (strlen(arg) > 14) /* the text stays in its column */
-			fprintf(out, "\n%34s", "");
+			fprintf(out, "\n%37s", "");
 		fputs(c->s->doc, out);
 		add_aliases(out, c);
 		if (commands_value(&a->host, c, value, sizeof value))

@@ -410,10 +410,21 @@ static const struct app_mode chat_mode = {
 	.open_lens = open_lens,
 };
 
+int chat_set_user(struct app *a, const char *text)
+{
+	struct chat *c = a->mode_data;
+
+	free(c->user);
+	c->settings.user = c->user = strdup(text);
+	chat_note(a, "user", text);
+	return 0;
+}
+
 static int copy_settings(struct chat *c, const struct answer_settings *from, struct err *e)
 {
 	c->settings = *from;
 	c->settings.system = c->system = from->system ? strdup(from->system) : NULL;
+	c->settings.user = c->user = from->user ? strdup(from->user) : NULL;
 	return setting_stops_copy(&c->settings.stop, &from->stop, e);
 }
 
@@ -454,5 +465,6 @@ int tui_chat(const struct tui_options *o, bool *recorded, struct err *e)
 	free(c.copy_to);
 	setting_stops_free(&c.settings.stop);
 	free(c.system);
+	free(c.user);
 	return result;
 }

@@ -19,7 +19,7 @@ struct chat {
 	const struct tui_options *options;
 	struct live live;
 	struct answer_settings settings;
-	char *system;                /* the text of settings.system */
+	char *system, *user;         /* the texts of settings.system and settings.user */
 	struct view_waiting waiting; /* turns not submitted yet */
 	struct script *script;       /* of --commands, until its end */
 	bool script_goes_on;         /* there may be another line */
@@ -97,6 +97,7 @@ int chat_copy_recording(struct chat *c, struct err *e);
 int chat_engine_set(void *arg, const char *name, const char *value, struct err *e);
 int chat_engine_get(void *arg, const char *name, char *buf, size_t cap);
 void chat_note(void *arg, const char *name, const char *value);
+int chat_set_user(struct app *a, const char *text);
 void chat_say(void *arg, const char *text);
 int chat_act(void *arg, enum command_act act, const char *text, double number, struct err *e);
 

@@ -49,7 +49,10 @@ struct engine_request chat_request(struct chat *c, enum ev_code_request_kind kin
 		.params = c->settings.params,
 		.sample = sample,
 		.text = p->text,
-		.stop = setting_stops(&c->settings.stop) };
+		.stop = setting_stops(&c->settings.stop),
+		.user = c->settings.user,
+		.priority = c->settings.priority,
+		.deadline = c->settings.deadline };
 }
 
 static void follow_newest(struct app *a)
@@ -143,11 +146,10 @@ static int load_one(struct chat *c, const char *system, int i, struct engine_req
 	*text = load_prompt(i, &label);
 	if (!*text)
 		return err_set(e, ERR_MEMORY, "no memory for background requests");
-	*out = (struct engine_request){ .kind = EV_REQUEST_KIND_load,
-		.params = c->settings.params,
-		.max_tokens = c->settings.max_tokens ? c->settings.max_tokens : LOAD_TOKENS,
-		.sample = i,
-		.text = label };
+	*out = chat_request(c, EV_REQUEST_KIND_load, &(struct conversation_prompt){ .text = label }, i);
+	out->stop = NULL;
+	if (!out->max_tokens)
+		out->max_tokens = LOAD_TOKENS;
 	if (template_begin(info->chat, t, system, &ids, &n, &cap, e) < 0 ||
 		template_user(info->chat, t, *text, strlen(*text), &ids, &n, &cap, e) < 0) {
 		free(ids);
@@ -459,6 +461,7 @@ static int act(struct app *a, enum command_act act, const char *text, double num
 	case ACT_LESSON: return chat_lesson(a, text, e);
 	case ACT_LOAD: return load(a, (int)number, e);
 	case ACT_SYSTEM: return set_system(a, text, e);
+	case ACT_USER: return chat_set_user(a, text);
 	case ACT_STOP_ANSWER:
 		number = chat_stop(a, true);
 		app_say(a, SAY_INFO, number == 1 ? "1 request was stopped" : "%.0f requests were stopped",

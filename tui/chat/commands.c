@@ -220,6 +220,8 @@ static int put_value(
 
 	if (c->s == &answer_settings[ANSWER_AT_system])
 		return h->act(h->arg, ACT_SYSTEM, value, 0, e);
+	if (c->s == &answer_settings[ANSWER_AT_user])
+		return h->act(h->arg, ACT_USER, value, 0, e);
 	if (c->kind == COMMAND_ANSWER)
 		return setting_put(c->s, h->settings, value, e) ? -1 : changed(h, c);
 	if (setting_check(c->s, value, e))

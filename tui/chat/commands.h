@@ -30,6 +30,7 @@ enum command_act {
 	ACT_GOTO,
 	ACT_SPEED,
 	ACT_SYSTEM,
+	ACT_USER,
 	ACT_LAYER,
 	ACT_HEAD,
 	ACT_STOP_ANSWER,

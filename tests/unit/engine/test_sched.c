@@ -1,165 +1,54 @@
-/* The scheduler without a model: pages are only counted, and a token is drawn by adding one.
- * Policies: what order they give, and that none starves anybody; invariants after every step. */
+/* The scheduler without a model: what order policies give, that none starves whom its doc does not
+ * name, and invariants after every step. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-#include "engine/sched/sched.h"
+#include "tests/support/sched_toy.h"
 
-enum { CTX = 512, MOST = 400 };
-
-struct world {
-	struct memory memory;
-	struct prefix prefix;
-	struct stream stream;
-	struct sched sched;
-	struct plan plan;
-	int64_t n, step;
-	int32_t preempted;
-	int64_t admitted[MOST], n_admitted; /* requests, in order of admission */
-	int64_t prompts[MOST], n_prompts;   /* requests of prefill items of the newest plan, in order */
-	int64_t done[MOST];                 /* step in which each ended, 0: not yet */
-	int32_t most_overtaken;
-};
-
-static void on_event(void *arg, const struct event *ev)
+static int64_t submit(struct toy *w, int32_t first, int32_t n, int32_t drawn)
 {
-	struct world *w = arg;
-
-	if (ev->kind == EV_admit && w->n_admitted < MOST)
-		w->admitted[w->n_admitted++] = ev->u.admit.request;
-	w->preempted += ev->kind == EV_preempt;
-}
-
-static void world_open_memory(struct world *w, const char *policy, int32_t slots, int32_t pages,
-	const struct memory_specs *specs)
-{
-	struct err e = { 0 };
-
-	memset(w, 0, sizeof *w);
-	assert_int_equal(memory_open(&w->memory, NULL, specs, 16, pages, slots, 0, &e), 0);
-	assert_int_equal(prefix_open(&w->prefix, &w->memory, CTX / 16 + 1, &e), 0);
-	assert_int_equal(stream_open(&w->stream, 0, NULL, NULL, &e), 0);
-	assert_int_equal(sched_open(&w->sched, &w->memory, &w->prefix, &w->stream, slots, &e), 0);
-	w->sched.policy = sched_policy_find(policy, &e);
-	assert_non_null(w->sched.policy);
-	w->sched.budget = 64;
-	w->sched.chunk = 32;
-	w->sched.max_out = 64;
-	w->plan.item = calloc((size_t)slots, sizeof *w->plan.item);
-	stream_add(&w->stream, on_event, w);
-	stream_begin(&w->stream);
-}
-
-static void world_open(struct world *w, const char *policy, int32_t slots, int32_t pages)
-{
-	const struct memory_specs specs = memory_paged_specs(1, 1, 1);
-
-	world_open_memory(w, policy, slots, pages, &specs);
-}
-
-static void world_close(struct world *w)
-{
-	sched_close(&w->sched);
-	prefix_close(&w->prefix);
-	memory_close(&w->memory);
-	stream_close(&w->stream);
-	free(w->plan.item);
-}
-
-/* A prompt of n tokens that begin with `first` and of as many to draw. Prompts of the same `first`
- * share. */
-static int64_t submit(struct world *w, int32_t first, int32_t n, int32_t drawn)
-{
-	int32_t ids[CTX];
-	struct engine_request q = {
-		.kind = EV_REQUEST_KIND_run, .ids = ids, .n_ids = n, .max_tokens = drawn
-	};
-	struct request *r;
-	struct err e = { 0 };
-
-	for (int32_t i = 0; i < n; i++)
-		ids[i] = first + i;
-	r = request_new(&q, CTX, &w->memory);
-	assert_non_null(r);
-	r->id = ++w->n;
-	assert_true(w->n < MOST);
-	assert_int_equal(sched_add(&w->sched, r, &e), 0);
-	return r->id;
-}
-
-static void compute(struct world *w, const struct plan_item *item)
-{
-	struct request *r = item->r;
-
-	r->computed += item->n_rows;
-	if (item->n_out) {
-		r->ids[r->n_ids] = r->ids[r->n_ids - 1] + 1;
-		r->n_ids++;
-	}
-	sched_register(&w->sched, r);
-	w->most_overtaken = r->overtaken > w->most_overtaken ? r->overtaken : w->most_overtaken;
-	if (r->n_ids == r->limit) {
-		w->done[r->id] = w->step;
-		sched_remove(&w->sched, r);
-		request_free(r);
-	}
-}
-
-static void step(struct world *w)
-{
-	w->sched.step = ++w->step;
-	w->n_prompts = 0;
-	sched_plan(&w->sched, &w->plan);
-	assert_true(w->plan.n_rows <= w->sched.budget);
-	for (int32_t i = 0; i < w->plan.n_items; i++) {
-		if (w->plan.item[i].work == EV_WORK_prefill)
-			w->prompts[w->n_prompts++] = w->plan.item[i].r->id;
-		assert_false(w->plan.item[i].r->starved);
-		compute(w, &w->plan.item[i]);
-	}
-	memory_check(&w->memory);
-	prefix_check(&w->prefix);
-	sched_check(&w->sched);
+	return toy_submit(w, (struct toy_ask){ first, n, drawn, NULL, 0, 0 });
 }
 
 static void test_fcfs(void **state)
 {
-	struct world w;
+	struct toy w;
 
 	(void)state;
-	world_open(&w, "fcfs", 2, 64);
+	toy_open(&w, "fcfs", 2, 64);
 	submit(&w, 1000, 100, 2);
 	submit(&w, 2000, 60, 2);
 	submit(&w, 3000, 3, 2);
-	step(&w);
+	toy_step(&w);
 	assert_int_equal(w.n_admitted, 2);
 	assert_int_equal(w.prompts[0], 1); /* a chunk each, and the budget is spent */
 	assert_int_equal(w.prompts[1], 2);
 	for (int i = 0; i < 10; i++)
-		step(&w);
+		toy_step(&w);
 	for (int64_t i = 0; i < 3; i++)
 		assert_int_equal(w.admitted[i], i + 1);
 	assert_int_equal(w.most_overtaken, 0);
-	world_close(&w);
+	toy_close(&w);
 }
 
 static void test_shortest(void **state)
 {
-	struct world w;
+	struct toy w;
 
 	(void)state;
-	world_open(&w, "shortest", 3, 64);
+	toy_open(&w, "shortest", 3, 64);
 	submit(&w, 1000, 100, 40);
 	submit(&w, 2000, 60, 40);
 	submit(&w, 3000, 3, 40);
 	submit(&w, 4000, 60, 40); /* as short as the second: later */
-	step(&w);
+	toy_step(&w);
 	assert_int_equal(w.n_admitted, 3);
 	assert_int_equal(w.admitted[0], 3);
 	assert_int_equal(w.admitted[1], 2);
@@ -170,111 +59,495 @@ static void test_shortest(void **state)
 	assert_int_equal(w.prompts[0], 3);
 	assert_int_equal(w.prompts[1], 2);
 	assert_int_equal(w.plan.item[2].n_rows, 29);
-	world_close(&w);
+	toy_close(&w);
 }
 
 /* The tokens that count are those that the cache lacks. */
 static void test_shortest_by_cache(void **state)
 {
-	struct world w;
+	struct toy w;
 
 	(void)state;
-	world_open(&w, "shortest", 1, 64);
+	toy_open(&w, "shortest", 1, 64);
 	submit(&w, 1000, 100, 2);
 	for (int i = 0; i < 8; i++)
-		step(&w);
-	assert_true(w.done[1] > 0);
+		toy_step(&w);
+	assert_true(w.request[1].done > 0);
 	submit(&w, 2000, 60, 2);
 	submit(&w, 1000, 110, 2); /* 96 of them are cached */
-	step(&w);
+	toy_step(&w);
 	assert_int_equal(w.admitted[1], 3);
-	world_close(&w);
+	toy_close(&w);
 }
 
 /* Short prompts come in every step, for ever: the long one is served all the same, overtaken 8
  * times. */
 static void test_nobody_starves(void **state)
 {
-	struct world w;
+	struct toy w;
 	int64_t patient;
 
 	(void)state;
-	world_open(&w, "shortest", 2, 64);
+	toy_open(&w, "shortest", 2, 64);
 	submit(&w, 9000, 4, 20);
 	submit(&w, 9500, 4, 20);
-	step(&w);
+	toy_step(&w);
 	patient = submit(&w, 20000, 200, 4);
-	for (int i = 0; i < 150 && !w.done[patient]; i++) {
+	for (int i = 0; i < 150 && !w.request[patient].done; i++) {
 		submit(&w, 100 * i, 5, 3);
 		submit(&w, 100 * i + 50, 40, 3);
-		step(&w);
+		toy_step(&w);
 	}
-	assert_true(w.done[patient] > 0);
+	assert_true(w.request[patient].done > 0);
 	assert_int_equal(w.most_overtaken, 8);
-	world_close(&w);
+	toy_close(&w);
 }
 
 /* The same where it runs already, and others take the budget. */
 static void test_nobody_starves_running(void **state)
 {
-	struct world w;
+	struct toy w;
 	int64_t patient;
 
 	(void)state;
-	world_open(&w, "shortest", 8, 200);
+	toy_open(&w, "shortest", 8, 200);
 	w.sched.budget = 20;
 	patient = submit(&w, 20000, 200, 4);
-	step(&w);
+	toy_step(&w);
 	assert_int_equal(w.admitted[0], patient);
-	for (int i = 0; i < 60 && !w.done[patient]; i++) {
+	for (int i = 0; i < 60 && !w.request[patient].done; i++) {
 		for (int k = 0; k < 4; k++)
 			submit(&w, 1000 * i + 200 * k, 30, 2);
-		step(&w);
+		toy_step(&w);
 	}
-	assert_true(w.done[patient] > 0);
+	assert_true(w.request[patient].done > 0);
 	assert_true(w.most_overtaken > 0 && w.most_overtaken <= 8);
-	world_close(&w);
+	toy_close(&w);
 }
 
-static uint32_t next_random(uint32_t *s)
+static bool is_patient(const struct sched_policy *p)
 {
-	*s ^= *s << 13;
-	*s ^= *s >> 17;
-	*s ^= *s << 5;
-	return *s;
+	return !strncmp(p->name, "shortest", 8);
+}
+
+/* 40 requests of any shape on few pages. Returns how many were preempted. */
+static int32_t run_all(const char *policy, uint32_t seed)
+{
+	struct toy w;
+	uint32_t random = seed * 2654435761u;
+	int32_t preempted;
+
+	toy_open(&w, policy, 4, 10 + (int32_t)(seed % 7));
+	for (int i = 0; i < 1200 && w.ended < 40; i++) {
+		if (w.n < 40 && toy_random(&random, 3) > 1)
+			toy_submit(&w, (struct toy_ask){ toy_random(&random, 3) * 1000, toy_random(&random, 90),
+							   toy_random(&random, 60), toy_random(&random, 2) > 1 ? "one" : NULL,
+							   toy_random(&random, 3), 50 * (toy_random(&random, 3) - 1) });
+		toy_step(&w);
+	}
+	if (w.ended != 40)
+		fail_msg("%s, seed %u: %lld of 40 ended", policy, seed, (long long)w.ended);
+	assert_true(w.most_overtaken <= SCHED_PATIENCE || !is_patient(w.sched.policy));
+	preempted = w.preempted;
+	toy_close(&w);
+	return preempted;
 }
 
 /* Few pages, many requests: whatever the policy, all end, and every invariant holds. */
 static void test_all_end(void **state)
 {
-	int32_t preempted = 0;
+	(void)state;
+	for (int p = 0; sched_policies[p]; p++) {
+		int32_t preempted = 0;
+
+		for (uint32_t seed = 1; seed <= 40; seed++)
+			preempted += run_all(sched_policies[p]->name, seed);
+		assert_true(preempted > 20);
+	}
+}
+
+/* ---- when the policy is not open ---- */
+
+static void test_static(void **state)
+{
+	struct toy w;
 
 	(void)state;
-	for (int p = 0; sched_policies[p]; p++)
-		for (uint32_t seed = 1; seed <= 40; seed++) {
-			struct world w;
-			uint32_t random = seed * 2654435761u;
-			int64_t ended = 0;
+	toy_open(&w, "static", 3, 64);
+	submit(&w, 1000, 20, 9);
+	submit(&w, 1000, 20, 3); /* the same prompt: it does not wait for it, or would miss the batch */
+	toy_step(&w);
+	submit(&w, 3000, 20, 3);
+	while (!w.request[1].done) {
+		assert_int_equal(w.n_admitted, 2);
+		assert_int_equal(w.sched.hold, w.step > 1 ? EV_HOLD_policy : EV_NULL_I);
+		toy_step(&w);
+	}
+	toy_step(&w);
+	assert_int_equal(w.request[3].admitted, w.request[1].done + 1);
+	assert_false(w.joined);
+	toy_close(&w);
+}
 
-			world_open(&w, sched_policies[p]->name, 4, 10 + (int32_t)(seed % 7));
-			for (int i = 0; i < 800 && ended < 40; i++) {
-				if (w.n < 40 && next_random(&random) % 3)
-					submit(&w, (int32_t)(next_random(&random) % 3) * 1000,
-						1 + (int32_t)(next_random(&random) % 90),
-						1 + (int32_t)(next_random(&random) % 60));
-				step(&w);
-				ended = 0;
-				for (int64_t r = 1; r <= w.n; r++)
-					ended += w.done[r] > 0;
-			}
-			if (ended != 40)
-				fail_msg("%s, seed %u: %lld of 40 ended", sched_policies[p]->name, seed,
-					(long long)ended);
-			assert_true(w.most_overtaken <= 8 || w.sched.policy == sched_policies[0]);
-			preempted += w.preempted;
-			world_close(&w);
+/* A batch is what waits when nothing runs, whatever comes later. */
+static void test_static_never_joins(void **state)
+{
+	(void)state;
+	for (uint32_t seed = 1; seed <= 30; seed++) {
+		struct toy w;
+		uint32_t random = seed;
+
+		toy_open(&w, "static", 4, 12 + (int32_t)(seed % 5));
+		for (int i = 0; i < 300; i++) {
+			if (toy_random(&random, 8) == 1)
+				submit(&w, toy_random(&random, 3) * 1000, toy_random(&random, 60),
+					toy_random(&random, 40));
+			toy_step(&w);
 		}
-	assert_true(preempted > 40);
+		assert_true(w.n_admitted > 9);
+		assert_false(w.joined);
+		toy_close(&w);
+	}
+}
+
+/* Ten run; those that wait join when they are floor(10 · 0.3) = 3, or after 20 tokens. */
+static void test_tgi(void **state)
+{
+	struct toy w;
+
+	(void)state;
+	toy_open(&w, "tgi", 16, 400);
+	w.sched.budget = 256;
+	for (int i = 0; i < 10; i++)
+		submit(&w, 1000 * i, 5, 200);
+	toy_step(&w);
+	assert_int_equal(w.n_admitted, 10);
+	submit(&w, 20000, 70, 2);
+	submit(&w, 21000, 5, 2);
+	toy_step(&w);
+	assert_int_equal(w.n_admitted, 10);
+	assert_int_equal(w.sched.hold, EV_HOLD_policy);
+	submit(&w, 22000, 5, 2);
+	toy_step(&w);
+	assert_int_equal(w.n_admitted, 13);
+	assert_int_equal(w.plan.n_items, 3); /* the ten pause; prompts are whole */
+	assert_int_equal(w.plan.n_rows, 80);
+	submit(&w, 23000, 5, 2);
+	for (int i = 0; i < 19; i++) { /* counted from 1 */
+		toy_step(&w);
+		assert_int_equal(w.n_admitted, 13);
+	}
+	toy_step(&w);
+	assert_int_equal(w.n_admitted, 14);
+	toy_close(&w);
+}
+
+/* A ratio above 1, and one that slots leave no room for. */
+static void test_tgi_ratio(void **state)
+{
+	struct toy w;
+
+	(void)state;
+	toy_open(&w, "tgi", 3, 100);
+	w.sched.served_ratio = 1.5f;
+	submit(&w, 1000, 5, 9);
+	submit(&w, 2000, 5, 90);
+	toy_step(&w);
+	for (int i = 0; i < 3; i++)
+		submit(&w, 3000 + 1000 * i, 5, 9);
+	while (!w.request[1].done) {
+		toy_step(&w);
+		assert_int_equal(w.n_admitted, 2); /* three wait, one slot is free */
+	}
+	toy_step(&w);
+	assert_int_equal(w.n_admitted, 4); /* floor(1.5) */
+	toy_close(&w);
+}
+
+/* ---- whose turn ---- */
+
+/* Rows of prompts, and of newest tokens, in the newest step. */
+static int32_t rows_of(const struct toy *w, bool prompts)
+{
+	int32_t n = 0;
+
+	for (int32_t i = 0; i < w->plan.n_items; i++)
+		if (prompts == (w->plan.item[i].work == EV_WORK_prefill))
+			n += w->plan.item[i].n_rows;
+	return n;
+}
+
+/* Two requests decode when a prompt of 100 comes, at 64 rows a step and chunks of 32. */
+static void test_turns(void **state)
+{
+	static const struct {
+		const char *policy;
+		int32_t prompts[4], newest[4]; /* rows in the steps after its arrival */
+	} expected[] = {
+		{ "fcfs", { 32, 32, 32, 4 }, { 2, 2, 2, 2 } },
+		{ "prefill-first", { 64, 36, 0, 0 }, { 0, 0, 3, 3 } },
+		{ "decode-first", { 0, 0, 64, 36 }, { 2, 2, 0, 0 } },
+		{ "static", { 0, 0, 64, 36 }, { 2, 2, 0, 0 } },
+	};
+
+	(void)state;
+	for (size_t p = 0; p < sizeof expected / sizeof *expected; p++) {
+		struct toy w;
+		const bool long_run = p < 2;
+
+		toy_open(&w, expected[p].policy, 4, 64);
+		submit(&w, 1000, 5, long_run ? 50 : 4);
+		submit(&w, 2000, 5, long_run ? 50 : 4);
+		toy_step(&w);
+		toy_step(&w);
+		submit(&w, 3000, 100, 5);
+		for (int i = 0; i < 4; i++) {
+			toy_step(&w);
+			assert_int_equal(rows_of(&w, true), expected[p].prompts[i]);
+			assert_int_equal(rows_of(&w, false), expected[p].newest[i]);
+		}
+		toy_close(&w);
+	}
+}
+
+/* Prompts come without end. Decoding pauses where prompts go first and end with their answers, and
+ * no longer. */
+static int64_t longest_gap(const char *policy, int32_t drawn)
+{
+	struct toy w;
+	int64_t gap;
+
+	toy_open(&w, policy, 4, 100);
+	submit(&w, 1000, 5, 30);
+	toy_step(&w);
+	for (int i = 0; i < 120; i++) {
+		submit(&w, 2000 + 100 * i, 60, drawn);
+		toy_step(&w);
+	}
+	gap = w.request[1].gap;
+	if (!w.request[1].done && w.step - w.request[1].newest > gap)
+		gap = w.step - w.request[1].newest;
+	toy_close(&w);
+	return gap;
+}
+
+static void test_gaps(void **state)
+{
+	(void)state;
+	assert_int_equal(longest_gap("fcfs", 1), 1);
+	assert_int_equal(longest_gap("prefill-first", 1), 120); /* starved, as its file says */
+	assert_int_equal(longest_gap("prefill-first", 8), 4);   /* the slots are taken soon */
+	assert_int_equal(longest_gap("decode-first", 8), 1);
+	assert_int_equal(longest_gap("static", 8), 1);
+}
+
+static void test_shortest_job(void **state)
+{
+	struct toy w;
+
+	(void)state;
+	toy_open(&w, "shortest-job", 1, 64);
+	submit(&w, 1000, 10, 90);
+	submit(&w, 2000, 60, 5);
+	submit(&w, 3000, 30, 50);
+	while (w.ended < 3)
+		toy_step(&w);
+	assert_int_equal(w.admitted[0], 2); /* 65, 80, 100 */
+	assert_int_equal(w.admitted[1], 3);
+	assert_int_equal(w.admitted[2], 1);
+	toy_close(&w);
+}
+
+/* ---- classes, users, deadlines ---- */
+
+static int64_t ask(struct toy *w, int32_t first, const char *user, int32_t priority, int32_t due)
+{
+	return toy_submit(w, (struct toy_ask){ first, 20, 6, user, priority, due });
+}
+
+static void test_priority(void **state)
+{
+	struct toy w;
+
+	(void)state;
+	toy_open(&w, "priority", 1, 64);
+	ask(&w, 1000, NULL, 0, 0);
+	ask(&w, 2000, NULL, 1, 0);
+	ask(&w, 3000, NULL, -1, 0);
+	ask(&w, 4000, NULL, 0, 0);
+	while (w.ended < 4)
+		toy_step(&w);
+	assert_int_equal(w.admitted[0], 3);
+	assert_int_equal(w.admitted[1], 1);
+	assert_int_equal(w.admitted[2], 4);
+	assert_int_equal(w.admitted[3], 2);
+	toy_close(&w);
+}
+
+/* Three run that pages cannot hold together. The highest class of those admitted later gives up its
+ * pages, not the youngest. */
+static void test_priority_victim(void **state)
+{
+	struct toy w;
+
+	(void)state;
+	toy_open(&w, "priority", 3, 9);
+	toy_submit(&w, (struct toy_ask){ 1000, 30, 60, NULL, 0, 0 });
+	toy_step(&w);
+	toy_submit(&w, (struct toy_ask){ 2000, 30, 60, NULL, 5, 0 });
+	toy_step(&w);
+	toy_submit(&w, (struct toy_ask){ 3000, 30, 60, NULL, 1, 0 });
+	while (!w.preempted)
+		toy_step(&w);
+	assert_int_equal(w.n_admitted, 3);
+	assert_int_equal(w.sched.queue[0]->id, 2);
+	toy_close(&w);
+}
+
+/* Served as its class allows: never, as long as lower ones come. Those without a deadline likewise.
+ */
+static void test_classes_starve(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct toy w;
+		int64_t patient;
+
+		toy_open(&w, i ? "deadline" : "priority", 1, 64);
+		ask(&w, 1000, NULL, 0, 10);
+		toy_step(&w);
+		patient = ask(&w, 2000, NULL, 1, 0);
+		for (int k = 0; k < 100; k++) {
+			if (k % 4 == 0)
+				ask(&w, 3000 + 100 * k, NULL, 0, 100);
+			toy_step(&w);
+		}
+		assert_int_equal(w.request[patient].admitted, 0);
+		while (w.ended < w.n)
+			toy_step(&w);
+		assert_int_equal(w.request[patient].done, w.step);
+		toy_close(&w);
+	}
+}
+
+/* Of those that wait the one that is due first, whenever it came. */
+static void test_deadline(void **state)
+{
+	(void)state;
+	for (uint32_t seed = 1; seed <= 20; seed++) {
+		struct toy w;
+		uint32_t random = seed;
+		int64_t due[TOY_MOST] = { 0 };
+
+		toy_open(&w, "deadline", 2, 64);
+		for (int i = 0; i < 200; i++) {
+			const int64_t before = w.n_admitted;
+
+			if (toy_random(&random, 3) == 1) {
+				const int32_t in = toy_random(&random, 100);
+				const int64_t id = ask(&w, 100 * i, NULL, 0, in);
+
+				due[id] = w.step + in;
+			}
+			toy_step(&w);
+			for (int64_t a = before; a < w.n_admitted; a++)
+				for (int32_t q = 0; q < w.sched.n_queue; q++)
+					assert_true(due[w.admitted[a]] <= due[w.sched.queue[q]->id]);
+		}
+		assert_true(w.n_admitted > 20);
+		toy_close(&w);
+	}
+}
+
+static bool waits(const struct toy *w, const char *user)
+{
+	for (int32_t i = 0; i < w->sched.n_queue; i++)
+		if (!strcmp(w->sched.queue[i]->account->name, user))
+			return true;
+	return false;
+}
+
+static int64_t served(const struct toy *w, const char *user)
+{
+	for (int32_t i = 0; i < w->sched.n_users; i++)
+		if (!strcmp(w->sched.user[i]->name, user))
+			return w->sched.user[i]->served;
+	return -1;
+}
+
+/* Lemma of Sheng et al. (2024) behind their theorem 4.4: counters of users who wait differ by at
+ * most the larger of the longest prompt and twice the tokens of a batch. One sends many short
+ * requests, the other few long ones. */
+static void test_fair_bound(void **state)
+{
+	enum { LONGEST = 120, SLOTS = 4, DRAWN = 60 };
+	int64_t most = 0;
+
+	(void)state;
+	for (uint32_t seed = 1; seed <= 20; seed++) {
+		struct toy w;
+		uint32_t random = seed;
+
+		toy_open(&w, "fair", SLOTS, 60);
+		for (int i = 0; i < 500; i++) {
+			toy_submit(&w, (struct toy_ask){ 100 * i, toy_random(&random, 10), 5, "short", 0, 0 });
+			if (i % 12 == 0)
+				toy_submit(&w, (struct toy_ask){ 100 * i, LONGEST, DRAWN, "long", 0, 0 });
+			toy_step(&w);
+			if (waits(&w, "short") && waits(&w, "long")) {
+				const int64_t apart = llabs(served(&w, "short") - served(&w, "long"));
+
+				most = apart > most ? apart : most;
+			}
+		}
+		assert_true(served(&w, "long") > 1000);
+		toy_close(&w);
+	}
+	assert_true(most > 0);
+	assert_true(most <= 2 * SLOTS * (LONGEST + DRAWN));
+}
+
+/* Who was away gets no credit for it, and who sends more gets no more. */
+static void test_fair_lift(void **state)
+{
+	struct toy w;
+	int64_t busy = 0, late = 0;
+
+	(void)state;
+	toy_open(&w, "fair", 1, 64);
+	ask(&w, 1, "late", 0, 0);
+	for (int i = 0; i < 100; i++)
+		ask(&w, 100 * i, "busy", 0, 0);
+	while (w.ended < 30)
+		toy_step(&w);
+	for (int i = 0; i < 20; i++)
+		ask(&w, 20000 + 100 * i, "late", 0, 0);
+	assert_true(llabs(served(&w, "late") - served(&w, "busy")) <= 2 * (20 + 2 * 6));
+	for (int64_t at = w.n_admitted; w.n_admitted < at + 20;)
+		toy_step(&w);
+	for (int64_t a = w.n_admitted - 20; a < w.n_admitted; a++)
+		*(w.admitted[a] > 101 ? &late : &busy) += 1;
+	assert_true(late >= 9 && late <= 11);
+	toy_close(&w);
+}
+
+/* Users who would be lifted if they came back are forgotten. */
+static void test_fair_forgets(void **state)
+{
+	struct toy w;
+
+	(void)state;
+	toy_open(&w, "fair", 2, 64);
+	for (int i = 0; i < 300; i++) {
+		char name[16];
+
+		snprintf(name, sizeof name, "user %d", i);
+		ask(&w, 100 * i, name, 0, 0);
+		for (int k = 0; k < 8; k++)
+			toy_step(&w);
+	}
+	assert_true(w.sched.n_users <= 4);
+	toy_close(&w);
 }
 
 static void test_unknown(void **state)
@@ -284,7 +557,9 @@ static void test_unknown(void **state)
 	(void)state;
 	assert_null(sched_policy_find("longest", &e));
 	assert_int_equal(e.code, ERR_USAGE);
-	assert_string_equal(e.text, "policy longest: there are fcfs, shortest");
+	assert_string_equal(e.text,
+		"policy longest: there are fcfs, static, prefill-first, decode-first, tgi, shortest, "
+		"shortest-job, priority, fair, deadline");
 }
 
 int main(void)
@@ -296,6 +571,20 @@ int main(void)
 		cmocka_unit_test(test_nobody_starves),
 		cmocka_unit_test(test_nobody_starves_running),
 		cmocka_unit_test(test_all_end),
+		cmocka_unit_test(test_static),
+		cmocka_unit_test(test_static_never_joins),
+		cmocka_unit_test(test_tgi),
+		cmocka_unit_test(test_tgi_ratio),
+		cmocka_unit_test(test_turns),
+		cmocka_unit_test(test_gaps),
+		cmocka_unit_test(test_shortest_job),
+		cmocka_unit_test(test_priority),
+		cmocka_unit_test(test_priority_victim),
+		cmocka_unit_test(test_classes_starve),
+		cmocka_unit_test(test_deadline),
+		cmocka_unit_test(test_fair_bound),
+		cmocka_unit_test(test_fair_lift),
+		cmocka_unit_test(test_fair_forgets),
 		cmocka_unit_test(test_unknown),
 	};
 

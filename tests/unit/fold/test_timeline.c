@@ -70,7 +70,7 @@ static void feed_admit(struct feed *f, int64_t request, int64_t slot)
 	struct event ev;
 
 	ev_init(&ev, EV_admit);
-	ev.u.admit = (struct ev_admit){ request, slot, 0, 0 };
+	ev.u.admit = (struct ev_admit){ request, slot, 0, 0, 0 };
 	feed(f, &ev);
 }
 

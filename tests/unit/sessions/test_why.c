@@ -268,7 +268,8 @@ static void test_wait(void **state)
 			longest = &told[i].u.admit;
 	says(ask("wait", NULL), "Request %lld waited", (long long)longest->request);
 	says(ask("wait", NULL), "%.1f ms in the queue", (double)longest->waited_ns / 1e6);
-	says(ask("wait", NULL), "what it waited for: its turn, after those");
+	says(ask("wait", NULL), "what it waited for, step by step:");
+	says(ask("wait", NULL), " steps: every slot was taken");
 	says(ask("wait", "1"), "nothing, it came while nothing ran");
 }
 
