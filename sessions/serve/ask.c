@@ -159,6 +159,19 @@ static int read_stops(struct ask *a, const cJSON *o, struct err *e)
 	return 0;
 }
 
+static int read_user(struct ask *a, const cJSON *o, struct err *e)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, "user");
+
+	if (!v || cJSON_IsNull(v))
+		return 0;
+	if (!cJSON_IsString(v) || strlen(v->valuestring) >= sizeof a->user)
+		return err_set(
+			e, ERR_USAGE, "user: a text of less than %zu bytes is needed", sizeof a->user);
+	strcpy(a->user, v->valuestring);
+	return 0;
+}
+
 static int read_amounts(struct ask *a, const cJSON *o, struct err *e)
 {
 	const cJSON *options = cJSON_GetObjectItemCaseSensitive(o, "stream_options"), *top;
@@ -196,7 +209,7 @@ int ask_read(struct ask *a, enum ask_kind kind, const struct serve *s, const cha
 		return -1;
 	}
 	rc = refuse_unserved(o, e) || read_settings(a, o, e) || read_stops(a, o, e) ||
-				 read_amounts(a, o, e) || ask_prompts(a, o, s, e)
+				 read_user(a, o, e) || read_amounts(a, o, e) || ask_prompts(a, o, s, e)
 			 ? -1
 			 : 0;
 	if (!rc && (int64_t)a->n_prompts * a->best_of > ASK_CHOICES)

@@ -205,6 +205,9 @@ static int submit_choice(struct engine *engine, struct choice *c, struct err *e)
 		.sample = a->seeded ? c->index % a->best_of : (j->number << 16) + c->index,
 		.text = a->label,
 		.stop = setting_stops(&a->set.stop),
+		.user = *a->user ? a->user : a->set.user,
+		.priority = a->set.priority,
+		.deadline = a->set.deadline,
 	};
 
 	return engine_submit(engine, &q, e) < 0 ? -1 : 0;

@@ -35,6 +35,7 @@ struct ask {
 	bool seeded, logprobs, stream, usage;
 	int32_t n, best_of, top; /* of each prompt; top: candidates to tell with each token */
 	char label[64];          /* first words, for the views */
+	char user[64];           /* "": as the settings say */
 };
 /* -1 with ERR_USAGE: what is wrong, in words for the client. free with ask_free() in any case. */
 int ask_read(struct ask *a, enum ask_kind kind, const struct serve *s, const char *body,

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -172,6 +173,8 @@ def test_refusals(s):
     refused("an empty prompt", 400, "empty", "POST", TEXT, {"prompt": []})
     refused("a prompt that does not fit", 400, "256", "POST", TEXT, {"prompt": [5] * 300})
     refused("a body that is too large", 413, "too large", "POST", CHAT, {"messages": HELLO, "user": "x" * (2 << 20)})
+    refused("a user without end", 400, "user:", "POST", CHAT, {"messages": HELLO, "user": "x" * 100})
+    refused("a priority that is no number", 400, "priority", "POST", CHAT, {"messages": HELLO, "priority": "high"})
     got, told, _ = s.ask("POST", CHAT, {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hello there"}]}],
                                         "max_tokens": 3, "tools": [], "response_format": {"type": "text"}, "logit_bias": {}})
     check("fields that ask for nothing are no error", got == 200, told)
@@ -256,7 +259,8 @@ def test_limits():
 
 def test_end():
     record = os.path.join(TMP.name, "served.db")
-    s = Server("--record", record)
+    s = Server("--record", record, "--policy", "fair")
+    s.post(CHAT, messages=HELLO, max_tokens=2, user="Größe", priority=-3, deadline=50)
     done = []
     thread = threading.Thread(target=lambda: done.append(s.post(CHAT, messages=HELLO, max_tokens=60, seed=2)))
     thread.start()
@@ -265,6 +269,9 @@ def test_end():
     thread.join()
     check("SIGTERM lets what runs end", status == 0 and len(done) == 1 and done[0]["choices"], s.told())
     check("the recording is private", os.stat(record).st_mode & 0o077 == 0, oct(os.stat(record).st_mode))
+    db = sqlite3.connect(record)
+    check("whose it was is recorded", db.execute("SELECT user, priority, deadline FROM request LIMIT 1").fetchall() == [("Größe", -3, 50)])
+    db.close()
     told = subprocess.run([PROGRAM, "verify", "--model", TINY, record], capture_output=True, env=ENV, check=False)
     check("and is verified like any other", told.returncode == 0, told.stdout.decode() + told.stderr.decode())
 
