@@ -190,7 +190,7 @@ static const struct {
 } cases[] = {
 	{ "another program's file", "PRAGMA application_id = 1", "not a recording of cutaway", 0 },
 	{ "no application", "PRAGMA application_id = 0", "not a recording of cutaway", 0 },
-	{ "a newer format", "PRAGMA user_version = 11", "upgrade cutaway", 0 },
+	{ "a newer format", "PRAGMA user_version = 12", "upgrade cutaway", 0 },
 	{ "no format", "PRAGMA user_version = 0", "its format is 0", 0 },
 	{ "a format below all", "PRAGMA user_version = -2147483648", "its format is -", 0 },
 	{ "a file of format 1",
@@ -221,6 +221,11 @@ static const struct {
 		"DROP VIEW slow_steps; DROP VIEW steps; DROP VIEW prices; DROP TABLE price;"
 		"ALTER TABLE step DROP COLUMN twin_rows; PRAGMA user_version = 9",
 		NULL, NINE },
+	{ "a file of format 10",
+		"DROP VIEW slow_steps; DROP VIEW steps; ALTER TABLE request DROP COLUMN user;"
+		"ALTER TABLE request DROP COLUMN priority; ALTER TABLE step DROP COLUMN hold;"
+		"PRAGMA user_version = 10",
+		NULL, ALL },
 	{ "a table missing that format 9 had not", "DROP TABLE price", "no table price", 0 },
 	{ "a table missing that format 8 had not", "DROP TABLE lesson", "no table lesson", 0 },
 	{ "a table missing that format 7 had not", "DROP TABLE memory", "no table memory", 0 },
