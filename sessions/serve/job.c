@@ -177,6 +177,8 @@ void serve_sink(void *serve, const struct event *ev)
 	if (ev->kind == EV_request && s->submitting)
 		s->submitting->request = ev->u.request.request;
 	c = request ? choice_of(s, request) : NULL;
+	if (ev->kind == EV_request || ev->kind == EV_finish)
+		metrics_count(&s->metrics, ev);
 	if (c || ev->kind == EV_step || ev->kind == EV_memory ||
 		(ev->kind == EV_request && s->submitting))
 		metrics_add(&s->metrics, ev);

@@ -55,6 +55,13 @@ void metrics_add(struct metrics *m, const struct event *ev)
 	}
 }
 
+void metrics_count(struct metrics *m, const struct event *ev)
+{
+	m->open += (ev->kind == EV_request) - (ev->kind == EV_finish);
+	if (!m->open)
+		m->running = m->waiting = m->pages_used = 0;
+}
+
 void metrics_add_gap(struct metrics *m, int64_t ns)
 {
 	add_time(&m->between, ns);

@@ -15,6 +15,7 @@ struct metrics_times {
 	double sum;                         /* seconds */
 };
 struct metrics {
+	int64_t open; /* requests that have not ended */
 	int64_t running, waiting, pages[METRICS_GROUPS], pages_used, preemptions;
 	int64_t prompt_tokens, generated_tokens, asked_tokens, hit_tokens;
 	int64_t finished[METRICS_REASONS];
@@ -23,6 +24,9 @@ struct metrics {
 };
 
 void metrics_add(struct metrics *m, const struct event *ev);
+/* Of any request: that it came or ended. Steps say how many run, but none follows the end of the
+ * last. */
+void metrics_count(struct metrics *m, const struct event *ev);
 /* From a token of a request to its next. */
 void metrics_add_gap(struct metrics *m, int64_t ns);
 /* malloc'd; NULL: no memory. */
