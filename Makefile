@@ -22,7 +22,7 @@ endif
 
 ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -I. -ffp-contract=off -fno-math-errno -Wall -Wextra -Wshadow \
 	-Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -pthread $(CFLAGS) $(EXTRA_CFLAGS)
-LDLIBS = -lncursesw -ltinfo -lreadline -lsqlite3 -lutf8proc -lnettle -lxxhash -lmd4c -lmicrohttpd -lcjson -lm -pthread
+LDLIBS = -lncursesw -ltinfo -lreadline -lsqlite3 -lutf8proc -lnettle -lxxhash -lmd4c -lmicrohttpd -lcjson -lcurl -lm -pthread
 
 # Every .c in these folders, at any depth, belongs to the program; cli/main.c alone has main().
 FOLDERS = base kernels event engine fold trace sessions tui cli
@@ -208,6 +208,10 @@ bench-peer:
 	@tools/fetch_model.sh
 	@tools/bench/peer.py $(ARGS)
 
+# A server that is not ours, which tests of `cutaway attach` chat through: build/peer/llama-server.
+peer-server:
+	@tools/llama_server.sh
+
 # The picture in the README, from a real session.
 screenshot: cutaway
 	@tools/fetch_model.sh
@@ -267,6 +271,7 @@ help:
 	@echo 'make install     PREFIX=/usr/local DESTDIR=; `make uninstall` takes it away again'
 	@echo 'make bench       speed of the engine against the limits of this machine'
 	@echo 'make bench-peer  the same beside llama.cpp (compiles it first, about 15 minutes)'
+	@echo 'make peer-server compiles llama-server, for tests of cutaway attach (about 20 minutes)'
 	@echo 'make bench-exactness  what the fixed order costs: by turns with a build that is free of it'
 	@echo 'make claims      what texts on inference claim, measured: writes docs/claims.md (half an hour)'
 	@echo 'make cuda        the kernels for NVIDIA GPUs (needs nvcc, and minutes)'
@@ -279,7 +284,7 @@ help:
 	@echo 'make V=1 …       show whole commands'
 	@echo 'make clean       remove what was built (the model stays)'
 
-.PHONY: claims lint barriers cuda test-gpu free-order free-order-cuda bench-exactness tests-build chat model gemma test asan fuzz bench bench-peer screenshot install uninstall clean help
+.PHONY: claims lint barriers cuda test-gpu free-order free-order-cuda bench-exactness tests-build chat model gemma test asan fuzz bench bench-peer peer-server screenshot install uninstall clean help
 .PRECIOUS: $(BUILD)/%.o
 -include $(CUDA_IMAGE:.fatbin=.d)
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

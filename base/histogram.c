@@ -19,7 +19,7 @@ static int bucket_of(int64_t value)
 }
 
 /* Bucket b has the values from low on, `width` of them. */
-static double middle_of(int b)
+double histogram_middle(int b)
 {
 	const int up = b < 2 * PER ? 0 : b / PER - 1;
 	const int64_t low = (int64_t)(b - up * PER) << up, width = INT64_C(1) << up;
@@ -51,7 +51,7 @@ double histogram_quantile(const struct histogram *h, double q)
 	for (int b = 0; b < HISTOGRAM_BUCKETS; b++) {
 		before += h->count[b];
 		if (before >= rank)
-			return middle_of(b);
+			return histogram_middle(b);
 	}
 	return (double)NAN;
 }

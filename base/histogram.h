@@ -18,6 +18,8 @@ struct histogram {
 
 /* A negative value counts as 0. */
 void histogram_add(struct histogram *h, int64_t value);
+/* The middle of the values that are counted in bucket b. */
+double histogram_middle(int b);
 int64_t histogram_n(const struct histogram *h);
 /* By nearest rank: the middle of the bucket of the least value that a share of at least q does not
  * exceed; NaN without values. */

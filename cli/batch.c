@@ -122,19 +122,13 @@ static int submit(struct batch *b, struct engine *engine, char *line, size_t siz
 	if (prompt_ids(b->c, engine, line, size, &a->prompt, &a->n_prompt, e))
 		return -1;
 	line[size] = 0; /* where the newline was, or before; in_read() has room after the last */
-	struct engine_request q = {
-		.kind = EV_REQUEST_KIND_run,
-		.ids = a->prompt,
-		.n_ids = (int32_t)a->n_prompt,
-		.max_tokens = b->c->answer.max_tokens,
-		.params = b->c->answer.params,
-		.sample = b->line - 1,
-		.text = line,
-		.stop = setting_stops(&b->c->answer.stop),
-		.user = b->c->answer.user,
-		.priority = b->c->answer.priority,
-		.deadline = b->c->answer.deadline,
-	};
+	struct engine_request q = engine_answer_request(&b->c->answer);
+
+	q.kind = EV_REQUEST_KIND_run;
+	q.ids = a->prompt;
+	q.n_ids = (int32_t)a->n_prompt;
+	q.sample = b->line - 1;
+	q.text = line;
 	a->line = b->line;
 	int64_t request = engine_submit(engine, &q, e);
 	if (request < 0)

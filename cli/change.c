@@ -30,7 +30,8 @@ bool bar_progress(void *bar, const char *what, int64_t done, int64_t all)
 	const double part = all > 0 && done < all ? (double)done / (double)all : 1;
 	const int n = (int)(40 * part);
 
-	if (isatty(STDERR_FILENO) && now - b->began_ns > 1000000000 && now - b->told_ns > 200000000) {
+	if (!b->quiet && isatty(STDERR_FILENO) && now - b->began_ns > 1000000000 &&
+		now - b->told_ns > 200000000) {
 		fprintf(stderr, "\r\033[K[%.*s%*s] %3.0f %% %s%s%s", n, full, 40 - n, "", 100 * part,
 			b->title, b->title[0] ? ": " : "", what);
 		b->told_ns = now;

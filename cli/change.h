@@ -12,6 +12,7 @@ struct bar {
 	char title[64]; /* in front of what is being done; "": nothing */
 	int64_t began_ns, told_ns;
 	bool told;
+	bool quiet; /* only Ctrl-C is asked for */
 };
 
 /* From here on Ctrl-C makes bar_progress() say false. */

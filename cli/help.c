@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 
 enum { WIDTH = 79 };
+static const char help_group[] = "Help";
 
 /* Exit statuses, in order of their numbers. */
 static const struct exit_code {
@@ -99,8 +100,24 @@ static bool is_taken(const struct option *o, const struct verb *v)
 	return false;
 }
 
+/* Calls `tell` for each option of a group that v takes. */
+static void tell_group(const struct verb *v, const char *group, int from,
+	void (*tell)(const struct option *o, bool first))
+{
+	struct option o;
+	struct cli c;
+	bool first = true;
+
+	cli_init(&c);
+	for (int i = from; option_at(&c, i, &o); i++)
+		if (o.s->group && !strcmp(o.s->group, group) && is_taken(&o, v)) {
+			tell(&o, first);
+			first = false;
+		}
+}
+
 /* Calls `tell` for each option that v takes (NULL: any verb), group by group, in the order in which
- * the groups first occur. */
+ * the groups first occur, but Help last. */
 static void each_option(const struct verb *v, void (*tell)(const struct option *o, bool first))
 {
 	struct option o, p;
@@ -108,16 +125,14 @@ static void each_option(const struct verb *v, void (*tell)(const struct option *
 
 	cli_init(&c);
 	for (int i = 0; option_at(&c, i, &o); i++) {
-		bool seen = !o.s->group, first = true;
+		bool seen = !o.s->group || !strcmp(o.s->group, help_group);
 
 		for (int j = 0; j < i && !seen && option_at(&c, j, &p); j++)
 			seen = p.s->group && !strcmp(p.s->group, o.s->group);
-		for (int j = i; !seen && option_at(&c, j, &p); j++)
-			if (p.s->group && !strcmp(p.s->group, o.s->group) && is_taken(&p, v)) {
-				tell(&p, first);
-				first = false;
-			}
+		if (!seen)
+			tell_group(v, o.s->group, i, tell);
 	}
+	tell_group(v, help_group, 0, tell);
 }
 
 static void print_grouped(const struct option *o, bool first)

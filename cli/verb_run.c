@@ -238,19 +238,12 @@ static const char *read_prompt(const struct cli *c, char **read, size_t *size, s
 static void run_answer(struct run *r, struct session *s, const char *text, const int32_t *ids,
 	size_t n_ids, struct err *e)
 {
-	const struct engine_request q = {
-		.kind = EV_REQUEST_KIND_run,
-		.ids = ids,
-		.n_ids = (int32_t)n_ids,
-		.max_tokens = r->c->answer.max_tokens,
-		.params = r->c->answer.params,
-		.text = text,
-		.stop = setting_stops(&r->c->answer.stop),
-		.user = r->c->answer.user,
-		.priority = r->c->answer.priority,
-		.deadline = r->c->answer.deadline,
-	};
+	struct engine_request q = engine_answer_request(&r->c->answer);
 
+	q.kind = EV_REQUEST_KIND_run;
+	q.ids = ids;
+	q.n_ids = (int32_t)n_ids;
+	q.text = text;
 	if (run_search_wanted(&said))
 		run_search(r->c, &said, s->engine, &q, &interrupted, e);
 	else

@@ -100,22 +100,20 @@ static void wait_for_end(void)
 		nanosleep(&tick, NULL);
 }
 
-static void say_where(const struct serve *s, char *says, size_t cap)
-{
-	const bool six = strchr(said.host, ':');
-
-	snprintf(says, cap, "serving http://%s%s%s:%d/v1", six ? "[" : "", said.host, six ? "]" : "",
-		serve_port(s));
-}
+static const char open_words[] =
+	"whoever reaches this machine may use the server: it listens beyond 127.0.0.1 and asks for no "
+	"key (CUTAWAY_API_KEY)";
 
 static int run(struct serve *s, struct session *session, struct err *why, struct err *e)
 {
-	char says[TUI_SAYS];
+	char url[80];
 
 	if (session_begin(session, on_stop, why, e) || serve_start(s, session, e))
 		return -1;
-	say_where(s, says, sizeof says);
-	puts(says);
+	serve_url(s, url, sizeof url);
+	printf("serving %s\n", url);
+	if (serve_is_open(s))
+		fprintf(stderr, "cutaway: warning: %s\n", open_words);
 	if (out_flush(e))
 		return -1;
 	wait_for_end();
@@ -160,11 +158,14 @@ static int serve_lines(const struct cli *c, struct serve *s, struct err *e)
 
 /* ---- the chat's screens, with clients in the batch ---- */
 
-static int guest_begin(void *arg, struct session *session, char says[TUI_SAYS], struct err *e)
+static int guest_begin(void *arg, struct session *session, struct tui_says *says, struct err *e)
 {
 	if (serve_start(arg, session, e))
 		return -1;
-	say_where(arg, says, TUI_SAYS);
+	serve_url(arg, says->where, sizeof says->where);
+	says->mark = "open: no key";
+	if (serve_is_open(arg))
+		snprintf(says->warning, sizeof says->warning, "%s", open_words);
 	return 0;
 }
 

@@ -6,7 +6,11 @@
 	X(chat)                                                                                        \
 	X(lesson)                                                                                      \
 	X(run)                                                                                         \
+	X(attach)                                                                                      \
 	X(serve)                                                                                       \
+	X(pin)                                                                                         \
+	X(load)                                                                                        \
+	X(simulate)                                                                                    \
 	X(replay)                                                                                      \
 	X(tokenize)                                                                                    \
 	X(sessions)                                                                                    \

@@ -14,7 +14,8 @@
 	X(5, verify,                                                                                   \
 		"a recorded sequence computed again: its tokens are given, its draws are made anew")       \
 	X(6, search, "a branch of a search")                                                           \
-	X(7, served, "a client of `cutaway serve`")
+	X(7, served, "a client of `cutaway serve`")                                                    \
+	X(8, pin, "a prefix to pin: it is computed, and nothing is drawn")
 #define EV_CODES_work(X)                                                                           \
 	X(0, prefill, "rows of the prompt (or of a preempted request, recomputed)")                    \
 	X(1, decode, "one row: the newest token")                                                      \
@@ -27,7 +28,10 @@
 	X(4, cancelled, "stopped by the user")                                                         \
 	X(5, refused, "can never fit: see the numbers in `why`")                                       \
 	X(6, failed, "the arithmetic gave a NaN")                                                      \
-	X(7, dropped, "a branch of a search: others were better")
+	X(7, dropped, "a branch of a search: others were better")                                      \
+	X(8, ended,                                                                                    \
+		"another server ended it: the end of the turn or a stop string, it does not say which")    \
+	X(9, lost, "another server refused it, went away or made no sense: see `why`")
 #define EV_CODES_page_action(X)                                                                    \
 	X(0, alloc, "taken from the free list")                                                        \
 	X(1, share, "one more request reads it")                                                       \
@@ -36,7 +40,19 @@
 	X(4, cache, "full and registered in the prefix cache")                                         \
 	X(5, evict, "dropped from the prefix cache, least recently used")                              \
 	X(6, free, "back on the free list")                                                            \
-	X(7, unseen, "one request less reads it: out of sight of all rows that it may still compute")
+	X(7, unseen, "one request less reads it: out of sight of all rows that it may still compute")  \
+	X(8, pin, "a pin keeps it in the prefix cache: it is not evicted")                             \
+	X(9, unpin, "no pin keeps it any more")
+#define EV_CODES_pin_action(X)                                                                              \
+	X(0, asked,                                                                                             \
+		"a request declared the beginning of its prompt stable; what is cached of it is kept from here on") \
+	X(1, kept, "all its pages are computed and kept")                                                       \
+	X(2, renewed, "asked for again: its time begins anew")                                                  \
+	X(3, refused, "`why` has the numbers")                                                                  \
+	X(4, expired, "its time is over")                                                                       \
+	X(5, removed, "by the user")                                                                            \
+	X(6, cleared, "a setting emptied the prefix cache")                                                     \
+	X(7, unfinished, "the request that computed it ended before all its pages were")
 #define EV_CODES_memory_kind(X)                                                                    \
 	X(0, paged, "keys and values of all positions")                                                \
 	X(1, window, "keys and values of the last positions; pages out of sight go back")              \
@@ -66,7 +82,8 @@
 	X(2, diverged, "a cached sequence parts from the prompt at `diverge_pos`")                     \
 	X(3, evicted, "the next page had been cached and was evicted")                                 \
 	X(4, tail, "the cached sequence ends before the prompt does")                                  \
-	X(5, off, "the prefix cache is off")
+	X(5, off, "the prefix cache is off")                                                           \
+	X(6, untold, "another server does not tell")
 #define EV_CODES_source(X)                                                                                   \
 	X(0, plain, "drawn with no draft")                                                                       \
 	X(1, accepted, "drafted, and the draft was kept")                                                        \
@@ -77,7 +94,9 @@
 	X(6, taken,                                                                                              \
 		"of the best answer of a search: computed in its branches, and emitted again as the conversation's") \
 	X(7, recorded,                                                                                           \
-		"of the session that this one continues (setting `continues`): computed there, and emitted again")
+		"of the session that this one continues (setting `continues`): computed there, and emitted again")   \
+	X(8, told, "drawn by another server")                                                                    \
+	X(9, piece, "not a token, but a piece of a stream: another server did not tell its tokens")
 #define EV_CODES_verdict(X)                                                                        \
 	X(0, accepted, "kept")                                                                         \
 	X(1, rejected, "lost the draw")                                                                \
@@ -90,7 +109,8 @@
 	X(1, top_k, "cut by top-k")                                                                    \
 	X(2, top_p, "cut by top-p")                                                                    \
 	X(3, min_p, "cut by min-p")                                                                    \
-	X(4, greedy, "temperature 0: only the first counts")
+	X(4, greedy, "temperature 0: only the first counts")                                           \
+	X(5, untold, "another server does not tell whether it took part")
 #define EV_CODES_stage(X)                                                                          \
 	X(0, embed, "reads the rows of the embedding")                                                 \
 	X(1, norm, "root-mean-square norms, and rounding to 8 bits")                                   \
@@ -139,7 +159,8 @@
 	X(rule)                                                                                        \
 	X(sparse)                                                                                      \
 	X(cut)                                                                                         \
-	X(stage) X(search_action) X(memory_kind) X(lesson_action) X(ask) X(answer_verdict) X(hold)
+	X(stage)                                                                                       \
+	X(search_action) X(memory_kind) X(lesson_action) X(ask) X(answer_verdict) X(hold) X(pin_action)
 
 #define EV_X_ENUM(list) enum ev_code_##list{ EV_CODES_##list(EV_X_##list) EV_N_##list };
 #define EV_X_request_kind(v, n, d) EV_REQUEST_KIND_##n = v,
@@ -158,6 +179,7 @@
 #define EV_X_memory_kind(v, n, d) EV_MEMORY_KIND_##n = v,
 #define EV_X_lesson_action(v, n, d) EV_LESSON_##n = v,
 #define EV_X_ask(v, n, d) EV_ASK_##n = v,
+#define EV_X_pin_action(v, n, d) EV_PIN_##n = v,
 #define EV_X_answer_verdict(v, n, d) EV_ANSWER_##n = v,
 EV_CODE_LISTS(EV_X_ENUM)
 

@@ -39,6 +39,7 @@ const struct ev_info ev_info[EV_N_KINDS] = {
 #define C_lesson_action(...) CODE(lesson_action, __VA_ARGS__)
 #define C_ask(...) CODE(ask, __VA_ARGS__)
 #define C_hold(...) CODE(hold, __VA_ARGS__)
+#define C_pin_action(...) CODE(pin_action, __VA_ARGS__)
 #define C_answer_verdict(...) CODE(answer_verdict, __VA_ARGS__)
 #define X(list) EV_CODES_##list(C_##list)
 const struct ev_code ev_codes[] = { EV_CODE_LISTS(X){ NULL, NULL, NULL, 0 } };
@@ -46,6 +47,9 @@ const struct ev_code ev_codes[] = { EV_CODE_LISTS(X){ NULL, NULL, NULL, 0 } };
 
 int ev_since(enum ev_kind kind)
 {
+	if (kind == EV_queue || kind == EV_attached || kind == EV_polled || kind == EV_slot ||
+		kind == EV_pin)
+		return 12;
 	if (kind == EV_price || kind == EV_sparsity || kind == EV_outliers || kind == EV_importance)
 		return 10;
 	if (kind == EV_lesson || kind == EV_answer || kind == EV_product || kind == EV_roof)
@@ -97,6 +101,13 @@ static const struct {
 	{ EV_step, "hold_first", 11 },
 	{ EV_admit, "rank", 11 },
 	{ EV_preempt, "rank", 11 },
+	{ EV_request, "logit_bias", EV_BIAS_SINCE },
+	{ EV_request, "top", 12 },
+	{ EV_score, "candidates", 12 },
+	{ EV_finish, "prompt", 12 },
+	{ EV_lookup, "pin", 12 },
+	{ EV_lookup, "pinned", 12 },
+	{ EV_step, "pages_pinned", 12 },
 };
 
 int ev_field_since(enum ev_kind kind, int field)

@@ -83,7 +83,8 @@ extern const struct ev_info ev_info[EV_N_KINDS];
 int ev_since(enum ev_kind kind);
 /* The same for a column that was added to its table later. */
 int ev_field_since(enum ev_kind kind, int field);
-enum { EV_DRAFTERS_SINCE = 5, EV_RUN_DELAY_SINCE = 7 }; /* step.drafters_ns, step.run_delay_ns */
+/* step.drafters_ns, step.run_delay_ns, request.logit_bias */
+enum { EV_DRAFTERS_SINCE = 5, EV_RUN_DELAY_SINCE = 7, EV_BIAS_SINCE = 12 };
 
 static inline size_t ev_field_size(enum ev_type type)
 {
@@ -98,6 +99,9 @@ extern const struct ev_code ev_codes[]; /* ends with list == NULL */
 /* Name of a value in a list, or "?". */
 const char *ev_code_name(const char *list, int64_t value);
 
+/* Ids from here on are none of a model's: texts have them that another server told without ids. */
+enum { EV_OWN_IDS = 1 << 19 };
+
 /* Sets every field of kind's struct to absent. */
 void ev_init(struct event *ev, enum ev_kind kind);
 /* The bytes of a C string; NULL: absent. */
@@ -111,7 +115,8 @@ static inline struct ev_span ev_text(const char *s)
 size_t ev_pack(const struct event *ev, void *buf, size_t cap);
 int ev_unpack(struct event *ev, const void *buf, size_t size);
 
-/* A candidate and a sampler stage, as packed in ev_token; a kernel stage, as packed in ev_time. */
+/* A candidate and a sampler stage, as packed in ev_token; a kernel stage, as packed in ev_time; a
+ * logit bias, as packed in ev_request. */
 struct ev_candidate {
 	uint32_t id;
 	float logit, p, arrival;
@@ -124,6 +129,17 @@ struct ev_stage {
 struct ev_stage_time {
 	uint64_t stage, ns, bytes, ops;
 };
-enum { EV_N_STAGES = 5 }; /* of the sampler */
+/* One that waits, as packed in ev_queue. */
+struct ev_queued {
+	int64_t request, rank;
+};
+enum { EV_QUEUE_MOST = 32 };
+struct ev_bias {
+	uint32_t id;
+	float bias;
+};
+/* Of the sampler. The stage of logit bias comes first in a draw and last in the list, where it is
+ * only if the request has one: ordinary rows are no longer for it. */
+enum { EV_N_STAGES = 5, EV_AT_BIAS = EV_N_STAGES, EV_MOST_STAGES };
 
 #endif

@@ -4,6 +4,9 @@
 #ifndef CUTAWAY_EVENT_TABLE_H
 #define CUTAWAY_EVENT_TABLE_H
 
+#include "event/event_attached.h"
+#include "event/event_traffic.h"
+
 #define EV_FIELDS_session(I, R, T, B)                                                              \
 	I(unix_ns, "ns", "wall clock at the start, since 1970 UTC")                                    \
 	T(version, "", "version of cutaway")                                                           \
@@ -87,7 +90,9 @@
 	T(value, "", "its new value")
 
 #define EV_FIELDS_vocab(I, R, T, B)                                                                \
-	I(id, "", "token id; logged when the id first occurs in this session")                         \
+	I(id, "",                                                                                      \
+		"token id; logged when the id first occurs in this session; from 524,288 on: not the "     \
+		"model's, but of a text that another server told without one")                             \
 	B(bytes, "", "what the token decodes to; part of a UTF-8 character is possible")               \
 	I(special, "flag", "1: a control token, shown as a name and never sent to a terminal")
 
@@ -114,7 +119,10 @@
 	T(user, "", "whose it is: the policy fair shares out by it; absent: nobody's")                 \
 	I(priority, "", "class: the policy priority takes the lower first")                            \
 	I(deadline, "",                                                                                \
-		"steps from its arrival to when it should end: for the policy deadline; 0: none")
+		"steps from its arrival to when it should end: for the policy deadline; 0: none")          \
+	B(logit_bias, "", "8 bytes each, by id: u32 token id, f32 added to its logit; absent: none")   \
+	I(top, "",                                                                                     \
+		"tokens of greatest logit that its rows tell, at least: see candidates; 0: the usual 8")
 
 #define EV_FIELDS_admit(I, R, T, B)                                                                \
 	I(request, "", "request that leaves the queue")                                                \
@@ -132,25 +140,20 @@
 	I(nearest, "", "request that wrote the cached page nearest to a match")                        \
 	I(diverge_pos, "", "position where the nearest cached sequence parts from the prompt")         \
 	I(expected, "", "token id cached there")                                                       \
-	I(got, "", "token id of the prompt there")
+	I(got, "", "token id of the prompt there")                                                     \
+	I(pin, "", "the pin that kept most of what was found; absent: none did")                       \
+	I(pinned, "", "of the tokens found, those that pins kept")
 
-#define EV_FIELDS_page(I, R, T, B)                                                                 \
-	I(page, "", "number of the page; those of memory group 0 come first, then those of group 1 …") \
-	I(action, "page_action", "what happened")                                                      \
-	I(request, "", "request it happened for")                                                      \
-	I(block, "", "index of the page in the request's block table")                                 \
-	I(refs, "", "requests that read the page afterwards")                                          \
-	I(cached, "flag", "1: the prefix cache keeps it")                                              \
-	I(other, "",                                                                                   \
-		"copy: the page it was copied from; evict: idle steps; none: a setting emptied it")        \
+#define EV_FIELDS_page(I, R, T, B)                                                                                 \
+	I(page, "", "number of the page; those of memory group 0 come first, then those of group 1 …")                 \
+	I(action, "page_action", "what happened")                                                                      \
+	I(request, "", "request it happened for")                                                                      \
+	I(block, "", "index of the page in the request's block table")                                                 \
+	I(refs, "", "requests that read the page afterwards")                                                          \
+	I(cached, "flag", "1: the prefix cache keeps it")                                                              \
+	I(other, "",                                                                                                   \
+		"copy: the page it was copied from; evict: idle steps; none: a setting emptied it; pin or unpin: the pin") \
 	I(memory, "", "memory group that the page is of: see the table memory")
-
-#define EV_FIELDS_preempt(I, R, T, B)                                                              \
-	I(request, "", "request that lost its pages and waits again")                                  \
-	I(pages, "", "pages it gave up")                                                               \
-	I(tokens, "", "tokens to recompute, at most")                                                  \
-	I(favour, "", "request that needed a page")                                                    \
-	I(rank, "", "by the policy; of those that may lose their pages the greatest does")
 
 #define EV_FIELDS_cancel(I, R, T, B) I(request, "", "request the user stopped")
 
@@ -194,10 +197,12 @@
 	I(survivors, "", "tokens that took part in the draw")                                            \
 	B(candidates, "",                                                                                \
 		"20 bytes each, by rank: u32 id, f32 logit, f32 p before the cuts, f32 arrival in the race " \
-		"(NaN if cut), u32 cut (code list cut)")                                                     \
+		"(NaN if cut), u32 cut (code list cut); after the usual 8 those that `top` of its request "  \
+		"adds, by logit and without arrival")                                                        \
 	B(stages, "",                                                                                    \
 		"12 bytes each, in order penalties, temperature, top-k, top-p, min-p: u32 tokens left, f32 " \
-		"mass left of what came in, f32 value of the drawn token after it (logit, then p)")          \
+		"mass left of what came in, f32 value of the drawn token after it (logit, then p); a "       \
+		"sixth where its request has logit bias, which applies before them")                         \
 	I(is_end, "flag", "1: it ended the turn and is not shown")                                       \
 	I(rows, "",                                                                                      \
 		"rows computed for its request since the token before; absent if it was not drawn")          \
@@ -210,7 +215,9 @@
 	I(pos, "", "position of the token")                                                            \
 	I(id, "", "token id")                                                                          \
 	R(logp, "nats", "log-probability given the tokens before it")                                  \
-	I(hash, "", "hash of the row of logits that its log-probability is from (signed)")
+	I(hash, "", "hash of the row of logits that its log-probability is from (signed)")             \
+	B(candidates, "",                                                                              \
+		"as in `token`: the `top` of its request, by logit, and the token; absent: none asked for")
 
 #define EV_FIELDS_price(I, R, T, B)                                                                \
 	I(step, "", "step that computed it")                                                           \
@@ -374,7 +381,8 @@
 	I(kv_whole_bytes, "bytes",                                                                                           \
 		"what it would have read if rows saw all that their layers let them see")                                        \
 	I(hold, "hold", "why its plan left requests in the queue; absent: it left none")                                     \
-	I(hold_first, "", "pages, sibling: the request that was first in order")
+	I(hold_first, "", "pages, sibling: the request that was first in order")                                             \
+	I(pages_pinned, "", "pages kept by pins, read or not")
 
 #define EV_FIELDS_finish(I, R, T, B)                                                               \
 	I(request, "", "request")                                                                      \
@@ -388,7 +396,8 @@
 	I(queue_ns, "ns", "from its arrival until it first left the queue; absent: it never did")      \
 	I(itl_p50_ns, "ns",                                                                            \
 		"inter-token latency of its tokens after the first, median by nearest rank, exact")        \
-	I(itl_p99_ns, "ns", "the same, 99th percentile")
+	I(itl_p99_ns, "ns", "the same, 99th percentile")                                               \
+	I(prompt, "", "tokens of its prompt as another server counts them; absent: see `request`")
 
 #define EV_FIELDS_search(I, R, T, B)                                                               \
 	I(step, "", "step")                                                                            \
@@ -450,7 +459,10 @@
 	EVENT(admit, "a request leaves the queue for a slot")                                                                                                         \
 	EVENT(lookup, "a prompt is looked up in the prefix cache")                                                                                                    \
 	EVENT(page, "a KV page changes hands")                                                                                                                        \
+	EVENT(pin, "a declared prefix: asked for, kept, refused, ended")                                                                                              \
 	EVENT(preempt, "pages ran out and a request gave up its own")                                                                                                 \
+	EVENT(queue,                                                                                                                                                  \
+		"who waits, in the policy's order: told by the plan of a step when a request came or left since it was told last")                                        \
 	EVENT(cancel, "the user stopped a request")                                                                                                                   \
 	EVENT(rewind, "a running request went back to an earlier token")                                                                                              \
 	EVENT(fork, "a request continues another from a position of its own")                                                                                         \
@@ -475,6 +487,10 @@
 	EVENT(sharing, "pages that the branches of a search share, after each step")                                                                                  \
 	EVENT(lesson, "a reader goes on in a lesson")                                                                                                                 \
 	EVENT(answer, "a lesson asked: what was predicted, and what was measured")                                                                                    \
+	EVENT(attached,                                                                                                                                               \
+		"the answers are those of another server. At the start, where they are; steps are then what arrived together")                                            \
+	EVENT(polled, "what another server says of itself, when that changed")                                                                                        \
+	EVENT(slot, "a slot of another server, when it changed")                                                                                                      \
 	EVENT(closed, "the session ends in order; absent after a crash")
 
 #endif

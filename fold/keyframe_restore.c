@@ -47,6 +47,27 @@ static bool request_is_sound(const struct timeline *t, const struct tl_request *
 	return true;
 }
 
+static bool group_is_sound(const struct tl_group *g)
+{
+	return g->seq > 0 && g->arrived > 0 && g->admitted >= 0 && g->ns >= 0 && g->most_ns >= 0 &&
+		   g->steps >= 0 && g->most_steps >= 0;
+}
+
+static bool waits_are_sound(const struct timeline *t)
+{
+	const struct tl_slo *s = &t->slo;
+
+	for (int32_t i = 0; i < t->n_users; i++)
+		if (!group_is_sound(&t->user[i]))
+			return false;
+	for (int32_t i = 0; i < t->n_priorities; i++)
+		if (!group_is_sound(&t->priority[i]))
+			return false;
+	return s->ended >= 0 && s->met >= 0 && s->met <= s->ended && s->late >= 0 &&
+		   s->late <= s->ended && s->slow >= 0 && s->slow <= s->ended && s->since_ns >= 0 &&
+		   s->last_ns >= 0;
+}
+
 static bool requests_are_sound(const struct timeline *t)
 {
 	for (int32_t i = 1; i < t->n_requests; i++)
@@ -113,7 +134,8 @@ static int fold_begin(struct timeline *t, int64_t seq)
 
 	return o->rows(o->arg,
 			   BIT(session) | BIT(memory) | BIT(product) | BIT(outliers) | BIT(importance) |
-				   BIT(roof) | BIT(setting) | BIT(cost) | BIT(lesson) | BIT(answer),
+				   BIT(roof) | BIT(setting) | BIT(cost) | BIT(lesson) | BIT(answer) |
+				   BIT(attached) | BIT(polled) | BIT(slot),
 			   1, seq, fold_past, t) ||
 		   o->rows(o->arg, BIT(vocab), t->vocab_seq + 1, INT64_MAX, fold_text, t);
 }
@@ -167,6 +189,31 @@ static int read_requests(struct timeline *t)
 		if (r->state != TL_FINISHED) /* it may get more tokens */
 			tl_find_cycle(r);
 	}
+	return got;
+}
+
+static int read_group(struct timeline *t, struct tl_group *g)
+{
+	struct event ev;
+	int got = one_row(t, EV_request, g->seq, &ev);
+
+	if (got == 1)
+		tl_name_group(t, g, &ev.u.request);
+	return got;
+}
+
+/* Who waits, and whose requests waited. */
+static int read_waits(struct timeline *t)
+{
+	struct event ev;
+	int got = t->queue.seq > 0 ? one_row(t, EV_queue, t->queue.seq, &ev) : 1;
+
+	if (got == 1 && t->queue.seq > 0)
+		got = tl_take_queue(t, &ev);
+	for (int32_t i = 0; got == 1 && i < t->n_users; i++)
+		got = read_group(t, &t->user[i]);
+	for (int32_t i = 0; got == 1 && i < t->n_priorities; i++)
+		got = read_group(t, &t->priority[i]);
 	return got;
 }
 
@@ -299,7 +346,7 @@ static bool get_state(struct timeline *t, const struct key_row *row, int64_t *ol
 		t->page[i].n_unfolded = t->page[i].n_story;
 	return !in.bad && in.at == in.end && t->n_pages == n_pages && t->last_seq == row->seq &&
 		   t->last_step == row->step && counts_are_sound(t) && pages_are_sound(t) &&
-		   requests_are_sound(t) && futures_are_sound(t);
+		   requests_are_sound(t) && futures_are_sound(t) && waits_are_sound(t);
 }
 
 int timeline_restore(struct timeline *t, const struct key_row *row)
@@ -317,6 +364,8 @@ int timeline_restore(struct timeline *t, const struct key_row *row)
 		got = !tokens.bad && !has_empty_future(t);
 	if (got == 1)
 		got = read_requests(t);
+	if (got == 1)
+		got = read_waits(t);
 	if (got == 1 && fold_searches(t, row->seq))
 		got = -1;
 	if (got != 1 || t->full)

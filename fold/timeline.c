@@ -83,6 +83,20 @@ float tl_get_float(const unsigned char *p)
 	return f;
 }
 
+/* A player goes back with the texts that it knows. */
+void tl_vocab_room(struct timeline *t, int32_t n)
+{
+	if (n <= 0 || n == t->n_vocab)
+		return;
+	for (int32_t i = 0; i < t->n_vocab; i++)
+		free(t->vocab[i].bytes);
+	free(t->vocab);
+	t->vocab = calloc((size_t)n, sizeof *t->vocab);
+	t->full |= !t->vocab;
+	t->n_vocab = t->vocab ? n : 0;
+	t->vocab_seq = 0;
+}
+
 bool tl_fold_session(struct timeline *t, const struct event *ev)
 {
 	const struct ev_session *e = &ev->u.session;
@@ -99,16 +113,7 @@ bool tl_fold_session(struct timeline *t, const struct event *ev)
 	t->model_path = tl_text(t, e->model_path);
 	t->model_name = tl_text(t, e->model_name);
 	t->model_sha256 = tl_text(t, e->model_sha256);
-	/* a player goes back with the texts that it knows */
-	if (n_vocab > 0 && n_vocab != t->n_vocab) {
-		for (int32_t i = 0; i < t->n_vocab; i++)
-			free(t->vocab[i].bytes);
-		free(t->vocab);
-		t->vocab = calloc((size_t)n_vocab, sizeof *t->vocab);
-		t->full |= !t->vocab;
-		t->n_vocab = t->vocab ? n_vocab : 0;
-		t->vocab_seq = 0;
-	}
+	tl_vocab_room(t, n_vocab);
 	tl_pages_reset(t);
 	return true;
 }
@@ -153,6 +158,7 @@ bool tl_fold_setting(struct timeline *t, const struct event *ev)
 	if (i == t->n_settings &&
 		!tl_add(t, &t->setting, &t->n_settings, &t->cap_settings, sizeof *t->setting))
 		return true;
+	tl_slo_set(t, &s);
 	t->setting[i] = s;
 	pool_changed(t, &s);
 	return true;
@@ -174,10 +180,11 @@ bool tl_fold_vocab(struct timeline *t, const struct event *ev)
 	return true;
 }
 
-/* Hashes, seeds and sample numbers may be any; everything else that is a number has bounds. */
+/* Hashes, seeds, sample numbers and ranks may be any; everything else that is a number has bounds.
+ */
 static bool may_be_any(const char *name)
 {
-	static const char *const any[] = { "hash", "seed", "sample", "unix_ns" };
+	static const char *const any[] = { "hash", "seed", "sample", "unix_ns", "priority", "rank" };
 	size_t i = 0;
 
 	while (i < sizeof any / sizeof *any && strcmp(name, any[i]) != 0)

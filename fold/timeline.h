@@ -5,11 +5,11 @@
  *
  * Events from a file are not trusted. One that makes no sense (a page out of range, an unknown
  * request, a sequence number that does not grow) is counted in n_odd and skipped. What is kept
- * obeys bounds that views may rely on: integers that are not hashes, seeds or sample numbers lie in
- * -1 … TL_INT_MAX or are EV_NULL_I where the event may leave them out; probabilities and shares lie
- * in 0 … 1 or are NaN; codes are of their list; indexes point into their arrays. Token ids of
- * prompts and candidates may be anything: timeline_token_bytes() takes all. Sums over steps belong
- * into doubles.
+ * obeys bounds that views may rely on: integers that are not hashes, seeds, sample numbers,
+ * priorities or ranks lie in -1 … TL_INT_MAX or are EV_NULL_I where the event may leave them out;
+ * probabilities and shares lie in 0 … 1 or are NaN; codes are of their list; indexes point into
+ * their arrays. Token ids of prompts and candidates may be anything: timeline_token_bytes() takes
+ * all. Sums over steps belong into doubles.
  *
  * Memory is bounded: at every TL_SLIDE-th step, steps and what belongs to them (batches, drafts,
  * rows of attention and the heat of pages) are dropped when they are TL_WINDOW steps old, and so is
@@ -33,13 +33,18 @@
 #include "base/cycle.h"
 #include "base/histogram.h"
 #include "event/event.h"
+#include "fold/timeline_attached.h"
 #include "fold/timeline_machine.h"
+#include "fold/timeline_pin.h"
+#include "fold/timeline_search.h"
+#include "fold/timeline_traffic.h"
 
 enum {
 	TL_CANDIDATES = 8,
 	TL_PAGE_STORY = 12,
 	TL_MAX_LAYERS = 256,
 	TL_MEMORY = 4,
+	TL_PINS = 64,
 	TL_PAGES_MAX = 1 << 18
 };
 enum { TL_SLIDE = 128, TL_WINDOW = 256, TL_REQUESTS = 48, TL_TOKENS = 8192, TL_MEAN = 16 };
@@ -67,7 +72,7 @@ struct tl_token {
 	int32_t survivors; /* -1: absent */
 	uint8_t n_candidates;
 	struct ev_candidate candidate[TL_CANDIDATES]; /* .p in 0 … 1 or NaN, .cut of its list */
-	struct ev_stage stage[EV_N_STAGES];           /* .mass in 0 … 1 or NaN */
+	struct ev_stage stage[EV_MOST_STAGES]; /* .mass in 0 … 1 or NaN; EV_AT_BIAS: left 0 if absent */
 	int32_t draft; /* index in drafts of the draft verified at this position, or -1 */
 };
 
@@ -110,11 +115,17 @@ struct tl_request {
 	enum tl_state state;
 	int64_t arrival_ns, admitted_ns, first_token_ns, finished_ns; /* EV_NULL_I: not yet */
 	int64_t newest_ns; /* of its newest token, or when it was rewound; EV_NULL_I: neither */
-	int32_t slot;      /* -1: none */
-	char *text;        /* label */
+	/* the newest step that had ended when it came, was admitted first, and got its first token;
+	 * EV_NULL_I: not yet */
+	int64_t arrived_step, admitted_step, first_step;
+	int32_t slot; /* -1: none */
+	char *user;   /* NULL: nobody's */
+	char *text;   /* label */
 	int32_t *prompt;
 	int32_t n_prompt;
-	struct ev_request params; /* spans are not valid: use text, prompt, stop, spec here */
+	struct ev_request params; /* spans are not valid: use text, prompt, stop, spec, bias here */
+	int32_t *bias;            /* as packed in the event, [n_bias]: see timeline_params() */
+	int32_t n_bias;
 	char *stop, *spec;
 	bool looked_up;
 	struct ev_lookup lookup;
@@ -153,9 +164,10 @@ struct tl_page_event {
 };
 struct tl_page {
 	int32_t refs;
-	bool cached, picked; /* picked: the newest observed row did not read all that it saw */
-	int64_t owner;       /* request that took it; 0: free */
-	int32_t block;       /* index in the owner's block table */
+	bool cached, pinned;
+	bool picked;   /* the newest observed row did not read all that it saw */
+	int64_t owner; /* request that took it; 0: free */
+	int32_t block; /* index in the owner's block table */
 	int64_t last_used_step;
 	float heat, skipped; /* in that row: attention that it got, its keys that were not read */
 	int64_t heat_step;   /* of that row */
@@ -173,11 +185,12 @@ struct tl_time {
 	int64_t ns, bytes, ops;
 };
 struct tl_step {
-	struct ev_step s; /* what is absent is 0 */
+	struct ev_step s; /* what is absent is 0, but of hold and hold_first EV_NULL_I */
 	int64_t t_ns, seq;
-	int32_t batch_at, n_batch;   /* in timeline.batch */
-	int32_t draft_at, n_draft;   /* in timeline.draft */
-	int32_t window_at, n_window; /* in timeline.window */
+	int32_t batch_at, n_batch;                   /* in timeline.batch */
+	int32_t draft_at, n_draft;                   /* in timeline.draft */
+	int32_t window_at, n_window;                 /* in timeline.window */
+	int32_t arrived, admitted, preempted, ended; /* requests since the step before */
 	bool timed;
 	bool drafters_known; /* s.drafters_ns is known: older recordings lack it */
 	struct tl_time time[EV_N_stage];
@@ -223,63 +236,6 @@ static inline int32_t tl_window_ids(const struct tl_window *w)
 {
 	return (w->levels + 1) * w->columns + w->n_entered * w->gram;
 }
-/* A search: its tree and who runs for it. Of a branch its own tokens are kept, those after its
- * parent's, for as long as the search is one of the newest TL_SEARCHES; when there are too many
- * nodes, the oldest that were given up go. */
-enum { TL_SEARCHES = 4, TL_NODES = 4096, TL_MEMBERS = 64, TL_SHARES = 96 };
-enum tl_node_state { TL_NODE_LIVE, TL_NODE_ENDED, TL_NODE_DROPPED };
-struct tl_node {
-	int64_t node;         /* the search's own number */
-	int32_t parent;       /* -1: a root */
-	int32_t from, tokens; /* it has the tokens from … tokens - 1 after the search's prompt */
-	int32_t *id, cap;     /* [tokens - from] */
-	enum tl_node_state state;
-	int64_t request, born, last; /* born, last: steps */
-	int32_t visits;              /* mcts; -1: there are none */
-	double logp;                 /* nats, of all tokens up to its own end */
-	double score;                /* mcts: mean value; NaN: none yet */
-	int32_t n_answers;           /* that ended here */
-	int64_t answer;              /* request of the best of them */
-	double answer_logp, answer_score;
-	/* own: what of them are its tokens: the end of the turn may be none */
-	int32_t answer_tokens, answer_own;
-};
-struct tl_member { /* a branch that runs */
-	int64_t request;
-	int32_t node;
-	int32_t *id, n, cap; /* its tokens after the search's prompt */
-	double logp;         /* of those that it drew itself */
-	/* a simulation whose value has not gone up yet: those before it have not ended */
-	bool ended;
-};
-struct tl_search {
-	int64_t id, step, last_step; /* begun; the newest that told of it */
-	int64_t begin_seq, last_seq; /* of the first and the newest event that names it */
-	char *method, *text, *why;   /* why it was stopped, or NULL */
-	char *judge;                 /* the command that gives the scores; NULL: log-probabilities do */
-	bool over, stopped;
-	int32_t n_prompt;
-	struct tl_node *node;
-	int32_t n_nodes, cap_nodes;
-	struct tl_member member[TL_MEMBERS];
-	int32_t n_members;
-	int64_t n_made, n_dropped, n_answers; /* nodes ever; branches given up; answers */
-	/* the request of the best answer, and that as which it was told; 0: none */
-	int64_t winner, taken;
-	double won_score, won_logp;
-	int32_t won_tokens;
-	double least, most, value; /* mcts: of the values of simulations; their sum */
-	int64_t steps, sum_pages, sum_unshared;
-	int32_t pages, unshared, most_pages, most_unshared;
-	/* of the newest steps: what sharing saved, in 255th parts; the newest last */
-	uint8_t share[TL_SHARES];
-	int32_t n_shares;
-};
-/* Latencies, by the field's names; docs/trace.md defines them. */
-enum tl_latency { TL_QUEUE, TL_TTFT, TL_ITL, TL_E2E, TL_N_LATENCIES };
-struct tl_latencies { /* of one request, ns; NaN: not known (yet) */
-	double queue, ttft, itl_p50, itl_p99, tpot, e2e;
-};
 struct tl_setting {
 	char name[32], value[256];
 	int64_t seq;
@@ -297,10 +253,6 @@ struct tl_lesson {
 	bool typing;       /* the lines at the reader's place are being typed */
 	struct tl_answer *answer; /* by part */
 	int32_t n_answers, cap_answers;
-};
-struct tl_preempt {
-	int64_t step;
-	struct ev_preempt p;
 };
 
 struct timeline;
@@ -342,6 +294,8 @@ struct timeline {
 	struct tl_roof roof;
 	struct tl_page *page; /* [n_pages], those of group 0 first */
 	int32_t n_pages;
+	struct tl_pin pin[TL_PINS]; /* all that live, in the order in which they came, and others */
+	int32_t n_pins;
 
 	struct tl_step *step; /* by number; step[i].s.step == i + 1 unless events are missing */
 	int32_t n_steps, cap_steps;
@@ -356,8 +310,14 @@ struct timeline {
 	struct tl_setting *setting; /* by name, newest value */
 	int32_t n_settings, cap_settings;
 	struct tl_lesson lesson; /* the newest */
+	struct tl_attached attached;
 	struct tl_preempt *preempt;
 	int32_t n_preempts, cap_preempts;
+
+	struct tl_queue queue;
+	struct tl_group user[TL_GROUPS], priority[TL_GROUPS]; /* in order of their first requests */
+	int32_t n_users, n_priorities;
+	struct tl_slo slo;
 
 	struct tl_shadow shadow[TL_SHADOWS]; /* by name */
 	int32_t n_shadows;
@@ -393,7 +353,8 @@ struct timeline {
 
 	/* of all requests of the session that were to generate; e2e of those that ended by themselves
 	 */
-	struct histogram latency[TL_N_LATENCIES];
+	struct histogram latency[TL_N_LATENCIES]; /* ns */
+	struct histogram latency_steps[TL_N_LATENCIES];
 
 	/* Where events that were not folded are had from. */
 	struct tl_older older;
@@ -416,6 +377,8 @@ const struct tl_search *timeline_search(const struct timeline *t, int64_t search
 const struct tl_node *timeline_search_node(const struct tl_search *s, int32_t node); /* or NULL */
 /* What is known of the question at this part of the lesson; NULL: nothing. */
 const struct tl_answer *timeline_answer(const struct timeline *t, int64_t part);
+/* Its parameters with logit bias, whose span points into r; all other spans are not valid. */
+struct ev_request timeline_params(const struct tl_request *r);
 const char *timeline_setting(const struct timeline *t, const char *name); /* or NULL */
 bool timeline_exact(const struct timeline *t); /* false: the setting `exact` is off */
 /* The same token, with all that is known of it; NULL for NULL. */
@@ -444,6 +407,12 @@ bool timeline_within_answer(const struct timeline *t, const struct tl_request *r
 int64_t timeline_turn_before(const struct timeline *t, int64_t request);
 /* The latencies of a request so far: exact, of the tokens that it has now. */
 struct tl_latencies timeline_latencies(const struct timeline *t, const struct tl_request *r);
+/* The same counted in steps: of its wait those that ran without it, of others those from the
+ * arrival, or from the token before, up to the one that gave the token. The machine's speed has no
+ * part in them. */
+struct tl_latencies timeline_latency_steps(const struct timeline *t, const struct tl_request *r);
+struct tl_target timeline_target(const struct timeline *t);
+struct tl_missed timeline_missed(const struct timeline *t, const struct tl_latencies *l);
 /* Tokens a second of one request or (0) of all, over the last second of engine time; of one that
  * ended 1 / TPOT, as the log has it. NaN without data. */
 double timeline_rate(const struct timeline *t, int64_t request);

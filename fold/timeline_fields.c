@@ -112,8 +112,8 @@ static SHAPE(sparsity, 1);
 static const struct tl_field request_fields[] = {
 	K(id), K(parent), F(sample), K(request_seq), K(lookup_seq), K(finish_seq), K(rewind_seq),
 	K(fork_pos), K(n_rewinds), { ITEMS_OF(stem, stem), KEPT }, K(kind), K(state), F(arrival_ns),
-	K(admitted_ns), K(first_token_ns), F(finished_ns), K(newest_ns), K(slot), F(text),
-	{ ARRAY(prompt, i32, n_prompt) }, EVENT(params, request), F(stop), F(spec), F(looked_up),
+	K(admitted_ns), K(first_token_ns), F(finished_ns), K(newest_ns), K(arrived_step), K(admitted_step), K(first_step), K(slot), F(user), F(text),
+	{ ARRAY(prompt, i32, n_prompt) }, { ARRAY(bias, i32, n_bias) }, EVENT(params, request), F(stop), F(spec), F(looked_up),
 	EVENT(lookup, lookup), F(finished), EVENT(finish, finish), F(finish_why),
 	EVENT(rewind, rewind), HIDDEN(cycle), K(period), K(computed),
 	{ GROWING(pages, i32, n_pages, cap_pages), KEPT }, K(n_drafted), K(n_accepted),
@@ -148,10 +148,17 @@ static const void *whole_page(const struct timeline *t, const void *page)
 
 #define STRUCT struct tl_page
 static const struct tl_field page_fields[] = {
-	K(n_story), K(refs), K(cached), K(owner), K(block), K(last_used_step), F(heat), F(picked), F(skipped),
+	K(n_story), K(refs), K(cached), K(pinned), K(owner), K(block), K(last_used_step), F(heat), F(picked), F(skipped),
 	HIDDEN(heat_step), HIDDEN(n_unfolded), { ITEMS_OF(story, page_event) }, END
 };
 static SHAPE(page, TL_MEMORY * TL_PAGES_MAX, .sparse = true, .whole = whole_page);
+#undef STRUCT
+
+#define STRUCT struct tl_pin
+static const struct tl_field pin_fields[] = {
+	K(pin), K(last), K(t_ns), K(ttl_ns), K(asked), K(tokens), K(pages), K(bytes), K(prompts), K(given), END
+};
+static SHAPE(pin, TL_PINS);
 #undef STRUCT
 
 /* ---- steps ---- */
@@ -164,7 +171,7 @@ static SHAPE(time, ANY);
 #define STRUCT struct tl_step
 static const struct tl_field step_fields[] = {
 	EVENT(s, step), F(t_ns), F(seq), F(batch_at), F(n_batch), F(draft_at), F(n_draft),
-	F(window_at), F(n_window), F(timed), F(drafters_known), { ITEMS_OF(time, time) }, END
+	F(window_at), F(n_window), F(arrived), F(admitted), F(preempted), F(ended), F(timed), F(drafters_known), { ITEMS_OF(time, time) }, END
 };
 static SHAPE(step, ANY);
 #undef STRUCT
@@ -196,6 +203,34 @@ static SHAPE(window, ANY);
 #define STRUCT struct tl_preempt
 static const struct tl_field preempt_fields[] = { F(step), EVENT(p, preempt), END };
 static SHAPE(preempt, ANY);
+#undef STRUCT
+
+/* ---- who waits ---- */
+
+#define STRUCT struct ev_queued
+static const struct tl_field queued_fields[] = { F(request), F(rank), END };
+static SHAPE(queued, EV_QUEUE_MOST);
+#undef STRUCT
+
+#define STRUCT struct tl_queue
+static const struct tl_field queue_fields[] = {
+	K(seq), F(step), F(waiting), { INLINE(order, queued, n) }, END
+};
+static SHAPE(queue, 1);
+#undef STRUCT
+
+#define STRUCT struct tl_group
+static const struct tl_field group_fields[] = {
+	K(seq), F(user), F(priority), K(arrived), K(admitted), K(ns), K(most_ns), K(steps), K(most_steps), END
+};
+static SHAPE(group, TL_GROUPS);
+#undef STRUCT
+
+#define STRUCT struct tl_slo
+static const struct tl_field slo_fields[] = {
+	K(ended), K(met), K(late), K(slow), K(since_ns), K(last_ns), END
+};
+static SHAPE(slo, 1);
 #undef STRUCT
 
 /* ---- drafters beside the run ---- */
@@ -333,6 +368,22 @@ static const struct tl_field lesson_fields[] = {
 static SHAPE(lesson, 1);
 #undef STRUCT
 
+#define STRUCT struct tl_server_slot
+static const struct tl_field server_slot_fields[] = {
+	F(slot), F(busy), F(task), F(ctx), F(tokens), F(generated), END
+};
+static SHAPE(server_slot, TL_SERVER_SLOTS);
+#undef STRUCT
+
+#define STRUCT struct tl_attached
+static const struct tl_field attached_fields[] = {
+	F(on), F(url), F(server), F(version), F(model), F(p), F(slots), F(ctx), F(pages), F(page_size),
+	F(running), F(waiting), F(kv_tokens), F(prompt_tokens), F(generated), F(asked), F(hit),
+	F(preempted), F(kv_used), F(error), { GROWING(slot, server_slot, n_slots, cap_slots) }, END
+};
+static SHAPE(attached, 1);
+#undef STRUCT
+
 #define STRUCT struct timeline
 static const struct tl_field timeline_fields[] = {
 	F(begun), K(closed), F(full), EVENT(session, session), F(version), F(build), F(backend), F(isa), F(model_path),
@@ -342,6 +393,7 @@ static const struct tl_field timeline_fields[] = {
 	HIDDEN(older),
 	{ GROWING(setting, setting, n_settings, cap_settings) },
 	{ ITEMS_OF(lesson, lesson) },
+	{ ITEMS_OF(attached, attached) },
 	{ GROWING(request, request, n_requests, cap_requests), KEPT },
 	{ GROWING(future, future, n_futures, cap_futures), KEPT },
 	{ INLINE(memory, memory, n_memory) },
@@ -349,7 +401,7 @@ static const struct tl_field timeline_fields[] = {
 	{ GROWING(outliers, outliers, n_outliers, cap_outliers) },
 	{ GROWING(importance, importance, n_importance, cap_importance) },
 	{ ITEMS_OF(roof, roof) },
-	{ ARRAY(page, page, n_pages), KEPT },
+	{ ARRAY(page, page, n_pages), KEPT }, { INLINE(pin, pin, n_pins), KEPT },
 	{ GROWING(step, step, n_steps, cap_steps) },
 	{ ITEMS_OF(open, step) },
 	{ GROWING(batch, batch, n_batch, cap_batch) },
@@ -357,6 +409,10 @@ static const struct tl_field timeline_fields[] = {
 	{ GROWING(window, window, n_windows, cap_windows) },
 	{ GROWING(window_id, i32, n_window_ids, cap_window_ids) },
 	{ GROWING(preempt, preempt, n_preempts, cap_preempts) },
+	{ ITEMS_OF(queue, queue), KEPT },
+	{ INLINE(user, group, n_users), KEPT },
+	{ INLINE(priority, group, n_priorities), KEPT },
+	{ ITEMS_OF(slo, slo), KEPT },
 	{ INLINE(shadow, shadow, n_shadows) },
 	{ INLINE(cost, cost, n_costs) },
 	{ INLINE(choice, choice, n_choices) },
@@ -364,6 +420,7 @@ static const struct tl_field timeline_fields[] = {
 	{ ITEMS_OF(search_new, member) },
 	{ ARRAY(vocab, vocab, n_vocab) },
 	{ ITEMS_OF(latency, histogram), KEPT },
+	{ ITEMS_OF(latency_steps, histogram), KEPT },
 	END
 };
 SHAPE(timeline, 1);

@@ -31,13 +31,13 @@ struct tl_shape;
 struct tl_field {
 	const char *name; /* "": of an array of plain numbers; NULL: after the last */
 	enum tl_type type;
-	uint16_t at, size; /* bytes; size of the whole member */
+	uint32_t at, size; /* bytes; size of the whole member */
 	bool kept;         /* in a keyframe */
 	enum ev_kind event;
 	const struct tl_shape *of; /* of items */
 	bool pointed;              /* the items lie where a pointer points to */
-	uint16_t at_n, size_n;     /* their number; size_n 0: as many as the member has room for */
-	uint16_t at_cap;           /* of an array that may grow; 0: it may not */
+	uint32_t at_n, size_n;     /* their number; size_n 0: as many as the member has room for */
+	uint32_t at_cap;           /* of an array that may grow; 0: it may not */
 	int32_t (*count)(const void *of); /* their number, where it is no member */
 };
 

@@ -36,6 +36,8 @@ bool tl_of_conversation(enum ev_code_request_kind kind);
 /* What a request takes from its events, and from their rows when it is restored. */
 void tl_take_request(struct timeline *t, struct tl_request *r, const struct event *ev);
 void tl_take_finish(struct timeline *t, struct tl_request *r, const struct event *ev);
+/* timeline_pin.c: a prompt was looked up for the first time. */
+void tl_pin_gives(struct timeline *t, const struct ev_lookup *e);
 void tl_take_lookup(struct tl_request *r, const struct event *ev);
 bool tl_lookup_is_sound(const struct ev_lookup *e);
 
@@ -46,6 +48,18 @@ bool tl_token_fits(const struct timeline *t, const struct tl_token *last, const 
 /* The tokens that r has are not those that it had. */
 void tl_find_cycle(struct tl_request *r);
 
+/* timeline_queue.c: a request has come, it was admitted for the first time; what a keyframe leaves
+ * to the row that it names. */
+void tl_note_arrived(struct timeline *t, const struct tl_request *r, const struct event *ev);
+void tl_note_wait(struct timeline *t, const struct tl_request *r);
+bool tl_take_queue(struct timeline *t, const struct event *ev);
+void tl_name_group(struct timeline *t, struct tl_group *g, const struct ev_request *e);
+/* Whether its latencies count: given tokens (score, verify) come as they are computed. */
+bool tl_waits_count(const struct tl_request *r);
+/* timeline_slo.c: a request has ended by itself; a target was set. */
+void tl_note_served(struct timeline *t, const struct tl_request *r);
+void tl_slo_set(struct timeline *t, const struct tl_setting *s);
+
 /* timeline_latency.c: what an event adds to the latencies of the session. */
 void tl_note_admitted(struct timeline *t, const struct tl_request *r);
 /* k: the newest of its tokens, whose ns is that of the event; settles what that is. */
@@ -53,6 +67,9 @@ void tl_note_token(struct timeline *t, struct tl_request *r, struct tl_token *k,
 void tl_note_finished(struct timeline *t, const struct tl_request *r);
 
 void tl_drop_shadows(struct timeline *t, int64_t before);
+
+/* Room for the texts of n token ids. */
+void tl_vocab_room(struct timeline *t, int32_t n);
 
 /* All pages free (a new session, or a pool made anew). */
 void tl_pages_reset(struct timeline *t);

@@ -7,30 +7,46 @@
 #include "base/median.h"
 #include "fold/timeline_fold.h"
 
-/* Given tokens (score, verify) come as they are computed: nobody waits for them. */
-static bool counts(const struct tl_request *r)
+/* Nobody waits for given tokens. */
+bool tl_waits_count(const struct tl_request *r)
 {
 	return r->kind != EV_REQUEST_KIND_score && r->kind != EV_REQUEST_KIND_verify;
 }
 
-static void note(struct timeline *t, const struct tl_request *r, enum tl_latency which, int64_t ns)
+static void note(struct timeline *t, const struct tl_request *r, enum tl_latency which, int64_t ns,
+	int64_t steps)
 {
-	if (counts(r))
-		histogram_add(&t->latency[which], ns);
+	if (!tl_waits_count(r))
+		return;
+	histogram_add(&t->latency[which], ns);
+	histogram_add(&t->latency_steps[which], steps);
 }
 
 void tl_note_admitted(struct timeline *t, const struct tl_request *r)
 {
-	note(t, r, TL_QUEUE, r->admitted_ns - r->arrival_ns);
+	note(t, r, TL_QUEUE, r->admitted_ns - r->arrival_ns, r->admitted_step - r->arrived_step);
+	if (tl_waits_count(r))
+		tl_note_wait(t, r);
+}
+
+static bool was_drawn(const struct tl_token *k)
+{
+	return (k->source != EV_SOURCE_forced && k->source <= EV_SOURCE_chosen) ||
+		   k->source == EV_SOURCE_told;
 }
 
 /* Between token i and the one before, i > 0. Those of one step come together. NaN: it was not
  * drawn. */
 static double itl_of(const struct tl_token *k)
 {
-	if (k->source == EV_SOURCE_forced || k->source > EV_SOURCE_chosen)
+	if (!was_drawn(k))
 		return (double)NAN;
 	return k[-1].step == k->step && k[-1].source != EV_SOURCE_forced ? 0 : fmax(0, (double)k->ns);
+}
+
+static double steps_of(const struct tl_token *k)
+{
+	return was_drawn(k) ? fmax(0, (double)(k->step - k[-1].step)) : (double)NAN;
 }
 
 /* Formats before 9 have no column for the time since the token before. */
@@ -41,23 +57,35 @@ void tl_note_token(struct timeline *t, struct tl_request *r, struct tl_token *k,
 	r->newest_ns = t_ns;
 	if (r->first_token_ns == EV_NULL_I) {
 		r->first_token_ns = t_ns;
-		note(t, r, TL_TTFT, t_ns - r->arrival_ns);
-	} else if (r->n_tokens > 1 && !isnan(itl_of(k))) {
-		note(t, r, TL_ITL, (int64_t)itl_of(k));
+		r->first_step = k->step;
+		note(t, r, TL_TTFT, t_ns - r->arrival_ns, k->step - r->arrived_step);
+	} else if (r->n_tokens > 1 && was_drawn(k)) {
+		note(t, r, TL_ITL, (int64_t)itl_of(k), (int64_t)steps_of(k));
 	}
+}
+
+static double steps_from_arrival(const struct tl_request *r, int64_t step)
+{
+	return step == EV_NULL_I ? (double)NAN : fmax(0, (double)(step - r->arrived_step));
 }
 
 /* Who was refused, stopped or given up did not take its own time. */
 static bool ended_itself(enum ev_code_finish reason)
 {
-	return reason == EV_FINISH_end || reason == EV_FINISH_length || reason == EV_FINISH_stop ||
-		   reason == EV_FINISH_context;
+	return reason == EV_FINISH_ended || reason == EV_FINISH_end || reason == EV_FINISH_length ||
+		   reason == EV_FINISH_stop || reason == EV_FINISH_context;
 }
 
 void tl_note_finished(struct timeline *t, const struct tl_request *r)
 {
-	if (r->admitted_ns != EV_NULL_I && ended_itself((enum ev_code_finish)r->finish.reason))
-		note(t, r, TL_E2E, r->finished_ns - r->arrival_ns);
+	if ((r->admitted_ns == EV_NULL_I && !t->attached.on) ||
+		!ended_itself((enum ev_code_finish)r->finish.reason))
+		return;
+	note(t, r, TL_E2E, r->finished_ns - r->arrival_ns,
+		(int64_t)steps_from_arrival(
+			r, r->finish.step == EV_NULL_I ? t->last_step : r->finish.step));
+	if (tl_waits_count(r) && r->first_token_ns != EV_NULL_I)
+		tl_note_served(t, r);
 }
 
 /* ---- one request ---- */
@@ -72,22 +100,31 @@ static bool take_recorded(const struct tl_request *r, struct tl_latencies *l)
 	return true;
 }
 
-static void take_itl(const struct tl_request *r, struct tl_latencies *l)
+static void take_itl(
+	const struct tl_request *r, double (*of)(const struct tl_token *k), struct tl_latencies *l)
 {
-	double *ns;
+	double *each;
 	int n = 0;
 
-	if (r->n_tokens < 2 || take_recorded(r, l))
+	if (r->n_tokens < 2)
 		return;
-	ns = malloc((size_t)r->n_tokens * sizeof *ns);
-	for (int32_t i = 1; ns && i < r->n_tokens; i++)
-		if (!isnan(itl_of(&r->token[i])))
-			ns[n++] = itl_of(&r->token[i]);
+	each = malloc((size_t)r->n_tokens * sizeof *each);
+	for (int32_t i = 1; each && i < r->n_tokens; i++)
+		if (was_drawn(&r->token[i]))
+			each[n++] = of(&r->token[i]);
 	if (n) {
-		l->itl_p50 = quantile_of(sorted_of(ns, n), n, 0.5);
-		l->itl_p99 = quantile_of(ns, n, 0.99);
+		l->itl_p50 = quantile_of(sorted_of(each, n), n, 0.5);
+		l->itl_p99 = quantile_of(each, n, 0.99);
 	}
-	free(ns);
+	free(each);
+}
+
+static void take_tpot(const struct tl_request *r, struct tl_latencies *l)
+{
+	const int64_t n = r->finished && r->finish.generated > 0 ? r->finish.generated : r->n_tokens;
+
+	if (n > 1 && !isnan(l->e2e) && !isnan(l->ttft))
+		l->tpot = (l->e2e - l->ttft) / (double)(n - 1);
 }
 
 static double from_arrival(const struct tl_request *r, int64_t t_ns)
@@ -100,16 +137,32 @@ struct tl_latencies timeline_latencies(const struct timeline *t, const struct tl
 	const int64_t queued = r->admitted_ns != EV_NULL_I ? r->admitted_ns
 						   : r->finished               ? r->finished_ns
 													   : t->last_t_ns;
-	struct tl_latencies l = { .queue = fmax(0, from_arrival(r, queued)),
+	struct tl_latencies l = { .queue =
+								  t->attached.on ? (double)NAN : fmax(0, from_arrival(r, queued)),
 		.ttft = from_arrival(r, r->first_token_ns),
 		.itl_p50 = (double)NAN,
 		.itl_p99 = (double)NAN,
 		.tpot = (double)NAN,
 		.e2e = from_arrival(r, r->finished_ns) };
-	const int64_t n = r->finished && r->finish.generated > 0 ? r->finish.generated : r->n_tokens;
 
-	take_itl(r, &l);
-	if (n > 1 && !isnan(l.e2e) && !isnan(l.ttft))
-		l.tpot = (l.e2e - l.ttft) / (double)(n - 1);
+	if (!take_recorded(r, &l))
+		take_itl(r, itl_of, &l);
+	take_tpot(r, &l);
+	return l;
+}
+
+struct tl_latencies timeline_latency_steps(const struct timeline *t, const struct tl_request *r)
+{
+	const int64_t end = r->finished ? r->finish.step : t->last_step;
+	struct tl_latencies l = { .queue = steps_from_arrival(
+								  r, r->admitted_step == EV_NULL_I ? end : r->admitted_step),
+		.ttft = steps_from_arrival(r, r->first_step),
+		.itl_p50 = (double)NAN,
+		.itl_p99 = (double)NAN,
+		.tpot = (double)NAN,
+		.e2e = steps_from_arrival(r, r->finished ? r->finish.step : EV_NULL_I) };
+
+	take_itl(r, steps_of, &l);
+	take_tpot(r, &l);
 	return l;
 }

@@ -125,6 +125,8 @@ static bool page_act(struct timeline *t, struct tl_page *p, const struct ev_page
 			t->cleared = t->request[t->n_requests - 1].id;
 		break;
 	case EV_PAGE_free: p->owner = 0; break;
+	case EV_PAGE_pin:
+	case EV_PAGE_unpin: p->pinned = e->action == EV_PAGE_pin; break;
 	case EV_PAGE_cache:
 	case EV_N_page_action: break;
 	}

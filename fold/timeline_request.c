@@ -4,20 +4,32 @@
 
 #include "fold/timeline_fold.h"
 
-static void copy_prompt(struct timeline *t, struct tl_request *r, struct ev_span ids)
+/* malloc'd; NULL: there are none, or no memory. */
+static int32_t *copy_words(struct timeline *t, struct ev_span s, int32_t *n_words)
 {
-	size_t n = ids.data ? ids.size / 4 : 0;
+	size_t n = s.data ? s.size / 4 : 0;
+	int32_t *out;
 
+	*n_words = 0;
 	if (!n || n > TL_POS_MAX)
-		return;
-	r->prompt = malloc(n * sizeof *r->prompt);
-	if (!r->prompt) {
+		return NULL;
+	out = malloc(n * sizeof *out);
+	if (!out) {
 		t->full = true;
-		return;
+		return NULL;
 	}
-	r->n_prompt = (int32_t)n;
+	*n_words = (int32_t)n;
 	for (size_t i = 0; i < n; i++)
-		r->prompt[i] = (int32_t)tl_get32((const unsigned char *)ids.data + 4 * i);
+		out[i] = (int32_t)tl_get32((const unsigned char *)s.data + 4 * i);
+	return out;
+}
+
+struct ev_request timeline_params(const struct tl_request *r)
+{
+	struct ev_request q = r->params;
+
+	q.logit_bias = (struct ev_span){ r->bias, (size_t)r->n_bias * sizeof *r->bias };
+	return q;
 }
 
 void tl_take_request(struct timeline *t, struct tl_request *r, const struct event *ev)
@@ -29,9 +41,11 @@ void tl_take_request(struct timeline *t, struct tl_request *r, const struct even
 	r->sample = e->sample;
 	r->params = *e;
 	r->text = tl_text(t, e->text);
+	r->user = tl_text(t, e->user);
 	r->stop = tl_text(t, e->stop);
 	r->spec = tl_text(t, e->spec);
-	copy_prompt(t, r, e->prompt);
+	r->prompt = copy_words(t, e->prompt, &r->n_prompt);
+	r->bias = copy_words(t, e->logit_bias, &r->n_bias);
 }
 
 bool tl_fold_request(struct timeline *t, const struct event *ev)
@@ -53,12 +67,16 @@ bool tl_fold_request(struct timeline *t, const struct event *ev)
 		.first_token_ns = EV_NULL_I,
 		.newest_ns = EV_NULL_I,
 		.finished_ns = EV_NULL_I,
+		.arrived_step = t->last_step,
+		.admitted_step = EV_NULL_I,
+		.first_step = EV_NULL_I,
 		.slot = -1,
 		.fork_pos = -1,
 		.stem = { .future = -1 },
 		.attention = { .step = EV_NULL_I, .head_layer = -1, .head = -1 },
 		.sparsity = { .step = EV_NULL_I } };
 	tl_take_request(t, r, ev);
+	tl_note_arrived(t, r, ev);
 	t->n_turns += tl_of_conversation(r->kind);
 	if (r->kind == EV_REQUEST_KIND_chat || r->kind == EV_REQUEST_KIND_fork)
 		tl_find_stem(t, r, 0);
@@ -74,9 +92,11 @@ bool tl_fold_admit(struct timeline *t, const struct event *ev)
 		return false;
 	r->state = TL_RUNNING;
 	r->slot = tl_int32(e->slot);
-	if (r->admitted_ns != EV_NULL_I)
+	t->open.admitted++;
+	if (r->admitted_ns != EV_NULL_I || e->waited_ns == EV_NULL_I)
 		return true;
 	r->admitted_ns = ev->t_ns;
+	r->admitted_step = t->last_step;
 	tl_note_admitted(t, r);
 	return true;
 }
@@ -90,8 +110,8 @@ void tl_take_lookup(struct tl_request *r, const struct event *ev)
 
 bool tl_lookup_is_sound(const struct ev_lookup *e)
 {
-	return e->reason >= 0 && e->reason < EV_N_prefix && e->asked >= 0 && e->hit >= 0 &&
-		   e->hit <= e->asked;
+	return e->reason >= 0 && e->reason < EV_N_prefix && e->asked >= 0 && e->asked <= TL_POS_MAX &&
+		   e->hit >= 0 && e->hit <= e->asked;
 }
 
 bool tl_fold_lookup(struct timeline *t, const struct event *ev)
@@ -105,6 +125,7 @@ bool tl_fold_lookup(struct timeline *t, const struct event *ev)
 	if (!r->looked_up) {
 		t->n_prompt_tokens += e->asked;
 		t->n_hit_tokens += e->hit;
+		tl_pin_gives(t, e);
 	}
 	tl_take_lookup(r, ev);
 	r->computed = tl_int32(e->hit);
@@ -123,6 +144,7 @@ bool tl_fold_preempt(struct timeline *t, const struct event *ev)
 	r->slot = -1;
 	r->computed = 0;
 	r->n_preempted++;
+	t->open.preempted++;
 	p = tl_add(t, &t->preempt, &t->n_preempts, &t->cap_preempts, sizeof *p);
 	if (p)
 		*p = (struct tl_preempt){ .step = t->last_step + 1, .p = *e };
@@ -191,6 +213,7 @@ bool tl_fold_finish(struct timeline *t, const struct event *ev)
 	r->state = TL_FINISHED;
 	r->slot = -1;
 	tl_take_finish(t, r, ev);
+	t->open.ended++;
 	tl_note_finished(t, r);
 	return true;
 }

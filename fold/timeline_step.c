@@ -122,6 +122,8 @@ bool tl_fold_step(struct timeline *t, const struct event *ev)
 		return true;
 	*s = t->open;
 	s->s = step_numbers(e);
+	s->s.hold = e->hold >= 0 && e->hold < EV_N_hold ? e->hold : EV_NULL_I;
+	s->s.hold_first = e->hold_first > 0 ? e->hold_first : EV_NULL_I;
 	s->drafters_known = e->drafters_ns >= 0;
 	t->last_step = e->step;
 	s->seq = ev->seq;

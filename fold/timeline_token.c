@@ -38,8 +38,11 @@ static void unpack_stages(struct tl_token *k, struct ev_span s)
 {
 	const unsigned char *p = s.data;
 
-	k->staged = p && s.size == EV_N_STAGES * sizeof(struct ev_stage);
-	for (int i = 0; k->staged && i < EV_N_STAGES; i++, p += sizeof(struct ev_stage))
+	const int n = (int)(s.size / sizeof(struct ev_stage));
+
+	k->staged =
+		p && s.size % sizeof(struct ev_stage) == 0 && n >= EV_N_STAGES && n <= EV_MOST_STAGES;
+	for (int i = 0; k->staged && i < n; i++, p += sizeof(struct ev_stage))
 		k->stage[i] = (struct ev_stage){ .left = tl_get32(p),
 			.mass = tl_part((double)tl_get_float(p + 4)),
 			.value = tl_get_float(p + 8) };

@@ -293,6 +293,27 @@ bool foreign_has(const struct foreign *f, enum ev_kind kind)
 	return ev_since(kind) <= f->version;
 }
 
+int foreign_ours(const struct foreign *f, const char *path, struct err *e)
+{
+	sqlite3_stmt *s = NULL;
+	const char *server, *url;
+	int rc = 0;
+
+	if (!foreign_has(f, EV_attached))
+		return 0;
+	if (!sqlite3_prepare_v2(f->db, "SELECT server, url FROM attached LIMIT 1", -1, &s, NULL) &&
+		sqlite3_step(s) == SQLITE_ROW) {
+		server = (const char *)sqlite3_column_text(s, 0);
+		url = (const char *)sqlite3_column_text(s, 1);
+		rc = err_set(e, ERR_INPUT,
+			"%s: its answers were computed by another server (%.20s at %.100s), which told neither logits nor why: "
+			"cutaway replay shows what it told",
+			path, server ? server : "?", url ? url : "?");
+	}
+	sqlite3_finalize(s);
+	return rc;
+}
+
 static int check_pages(struct foreign *f, const char *path, struct err *e)
 {
 	int64_t size = 0, count = 0;

@@ -33,6 +33,10 @@ void foreign_close(struct foreign *f);
 /* The file's format has a table for this kind of event. */
 bool foreign_has(const struct foreign *f, enum ev_kind kind);
 
+/* -1: its answers are another server's (event attached), so that there is nothing of ours in it to
+ * compute again or to explain; the error says whose. */
+int foreign_ours(const struct foreign *f, const char *path, struct err *e);
+
 /* Checks that a name in the schema is an ordinary table, and its pages if the file's are
  * checked. */
 int foreign_check_plain(

@@ -16,8 +16,10 @@ enum {
 	SCHEMA_APPLICATION_ID = 0x63757477, /* "cutw" at offset 68 of the file */
 	/* user_version; 2: rewind, fork; 3: trees of drafts; 4: times packed (times.h); 5: drafters'
 	 * time in a step; 6: the command that scores a search; 7: run delays; 8: memory groups; 9: what
-	 * each token cost; 10: the exact twin; 11: why requests wait */
-	SCHEMA_VERSION = 11,
+	 * each token cost; 10: the exact twin; 11: why requests wait; 12: logit bias, more candidates,
+	 * who waits, what other servers tell,
+	 * pins */
+	SCHEMA_VERSION = 12,
 };
 
 struct schema_view {

@@ -141,7 +141,7 @@ const struct schema_view
 																																																																																																																   "LEFT JOIN vocab v ON v.id = c.id" },
 			{ "sampler_stages", "what each stage of the sampler left, token by token",
 				"WITH RECURSIVE n(i, stage) AS (VALUES (0, 'penalties'), (1, 'temperature'), (2, 'top_k'),\n"
-				"\t(3, 'top_p'), (4, 'min_p')),\n" EXPONENTS "\n"
+				"\t(3, 'top_p'), (4, 'min_p'), (5, 'logit_bias')),\n" EXPONENTS "\n"
 				"SELECT c.seq, c.step, c.request, c.pos, c.id, c.stage, c.tokens_left,\n"
 				"\t" F32("c.mass",
 					"m") " AS mass_left,\n"

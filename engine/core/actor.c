@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 struct call {
@@ -113,6 +114,35 @@ static void run_step(struct actor *a)
 		a->failed = true;
 }
 
+/* With the lock held. */
+static bool may_step(const struct actor *a)
+{
+	return !a->failed && (!a->paused || a->todo > 0) && !engine_idle(a->engine);
+}
+
+/* Until it is woken, or until the time of a pin is over. */
+static void wait_for_work(struct actor *a)
+{
+	struct timespec until;
+	int64_t left;
+
+	pthread_mutex_unlock(&a->lock);
+	left = engine_expire_pins(a->engine);
+	pthread_mutex_lock(&a->lock);
+	if (a->asked.first || a->stop || may_step(a))
+		return;
+	if (left == INT64_MAX) {
+		pthread_cond_wait(&a->wake, &a->lock);
+		return;
+	}
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += left / 1000000000;
+	until.tv_nsec += left % 1000000000;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	pthread_cond_timedwait(&a->wake, &a->lock, &until);
+}
+
 static void *actor_main(void *arg)
 {
 	struct actor *a = arg;
@@ -122,12 +152,12 @@ static void *actor_main(void *arg)
 		run_calls(a);
 		if (a->stop)
 			break;
-		if (!a->failed && (!a->paused || a->todo > 0) && !engine_idle(a->engine)) {
+		if (may_step(a)) {
 			run_step(a);
 			continue;
 		}
 		a->todo = 0; /* steps requested while there was nothing to do are dropped */
-		pthread_cond_wait(&a->wake, &a->lock);
+		wait_for_work(a);
 	}
 	pthread_mutex_unlock(&a->lock);
 	return NULL;
@@ -137,6 +167,7 @@ int actor_start(struct actor **out, struct engine *e,
 	void (*on_stop)(void *arg, const struct err *err), void *arg, struct err *err)
 {
 	struct actor *a = calloc(1, sizeof *a);
+	pthread_condattr_t clock;
 
 	*out = NULL;
 	if (!a)
@@ -150,7 +181,10 @@ int actor_start(struct actor **out, struct engine *e,
 	a->on_stop = on_stop;
 	a->on_stop_arg = arg;
 	pthread_mutex_init(&a->lock, NULL);
-	pthread_cond_init(&a->wake, NULL);
+	pthread_condattr_init(&clock);
+	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+	pthread_cond_init(&a->wake, &clock);
+	pthread_condattr_destroy(&clock);
 	pthread_cond_init(&a->done, NULL);
 	if (pthread_create(&a->thread, NULL, actor_main, a)) {
 		close(a->fd);

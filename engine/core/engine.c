@@ -280,7 +280,9 @@ static bool never_fits(const struct engine *e, const struct request *r, char why
 {
 	const struct pages *pool = &e->memory.pages[e->memory.lead];
 	int32_t need = request_is_given(r) ? r->n_ids : r->n_ids + 1;
-	int32_t pages = memory_need(&e->memory, e->memory.lead, need - 2, 1);
+	int32_t pinned = pins_pages(&e->prefix, e->memory.lead, NULL);
+	int32_t shared = pins_shared(&e->prefix, e->memory.lead, NULL, r->ids, r->n_ids);
+	int32_t pages = sched_least_pages(&e->sched, r);
 
 	if (e->lost.code)
 		snprintf(why, ENGINE_WHY, "%s", e->lost.text);
@@ -290,18 +292,41 @@ static bool never_fits(const struct engine *e, const struct request *r, char why
 	else if (pages > pool->n_pages)
 		snprintf(why, ENGINE_WHY, "%d tokens need %d pages of %d; the pool has %d; see --pages",
 			need, pages, e->memory.page_size, pool->n_pages);
+	else if (pages - shared > pool->n_pages - pinned)
+		snprintf(why, ENGINE_WHY,
+			"%d tokens need %d pages of %d; of the pool's %d, %d are pinned; see --pages, --pin-limit",
+			need, pages - shared, e->memory.page_size, pool->n_pages, pinned);
 	else
 		return false;
 	return true;
+}
+
+static int check_sampling(const struct engine *e, const struct engine_request *q, struct err *err)
+{
+	const struct sample_bias *b = &q->params.logit_bias;
+
+	for (int32_t i = 0; i < b->n; i++)
+		if (b->entry[i].id >= (uint32_t)e->info.vocab)
+			return err_set(err, ERR_USAGE, "logit-bias: token id %u is not in the vocabulary of %d",
+				b->entry[i].id, e->info.vocab);
+	if (q->top < 0 || q->top > SAMPLE_TOP)
+		return err_set(err, ERR_USAGE, "at most %d candidates of a row can be told", SAMPLE_TOP);
+	return 0;
 }
 
 static int check_ids(const struct engine *e, const struct engine_request *q, struct err *err)
 {
 	if (q->n_ids < 1)
 		return err_set(err, ERR_USAGE, "the prompt is empty; a request needs at least one token");
+	if (q->kind == EV_REQUEST_KIND_score && q->n_ids < 2)
+		return err_set(err, ERR_USAGE,
+			"a text of one token has nothing to score: its first token follows nothing");
 	if (q->kind == EV_REQUEST_KIND_verify && (q->n_prompt < 1 || q->n_prompt >= q->n_ids))
 		return err_set(err, ERR_USAGE, "a prompt of %d of %d tokens leaves nothing to verify",
 			q->n_prompt, q->n_ids);
+	if (q->pin < (q->kind == EV_REQUEST_KIND_pin) || q->pin > q->n_ids || q->pin_ttl_ns < 0 ||
+		(q->pin && q->kind == EV_REQUEST_KIND_score))
+		return err_set(err, ERR_USAGE, "a pin of %d tokens of %d", q->pin, q->n_ids);
 	if (q->parent && (q->fork_pos < 0 || q->fork_pos + q->forced > q->n_ids))
 		return err_set(err, ERR_USAGE, "a fork at position %d of %d tokens", q->fork_pos, q->n_ids);
 	for (int32_t i = 0; i < q->n_ids; i++)
@@ -336,11 +361,12 @@ int64_t engine_submit_owned(struct engine *e, const struct engine_request *q,
 	struct event ev;
 	char why[ENGINE_WHY];
 
-	if (check_ids(e, q, err))
+	if (check_ids(e, q, err) || check_sampling(e, q, err))
 		return -1;
 	r = request_new(q, e->info.ctx, &e->memory);
 	if (!r)
 		return err_set(err, ERR_MEMORY, "no memory for a request of %d tokens", q->n_ids);
+	sched_pins_expire(&e->sched);
 	r->id = ++e->n_requests;
 	r->arrival_ns = stream_now(&e->stream);
 	for (int32_t i = 0; i < r->n_prompt; i++)
@@ -363,6 +389,7 @@ int64_t engine_submit_owned(struct engine *e, const struct engine_request *q,
 	r->owner_data = data;
 	if (out)
 		*out = r;
+	engine_pin_declared(e, r, q);
 	return e->n_requests;
 }
 

@@ -70,7 +70,27 @@ struct engine_request {
 	const char *user;        /* whose it is, for the policy fair; NULL: as "" */
 	int32_t priority;        /* for the policy priority: the lower goes first, as in vLLM */
 	int32_t deadline; /* for the policy deadline: steps from its arrival to its end; 0: none */
+	int32_t top;      /* tokens of greatest logit to tell of each row, at most SAMPLE_TOP */
+	/* The first so many tokens are declared stable: once computed, whole pages of them are kept for
+	 * so long (0: until engine_unpin()); 0: none. A request of kind pin does nothing else. */
+	int32_t pin;
+	int64_t pin_ttl_ns;
 };
+
+/* A declared prefix that is kept, or is being computed. */
+struct engine_pin {
+	int64_t pin;           /* its number: that of the request that asked for it */
+	int32_t asked, tokens; /* declared; kept, in whole pages */
+	int32_t pages;         /* that it keeps, some of them maybe with other pins */
+	int64_t bytes;
+	bool whole;              /* all of it is computed */
+	int64_t ttl_ns, left_ns; /* INT64_MAX: until engine_unpin() */
+	int64_t prompts, given;  /* that began with it; tokens that it gave them */
+};
+
+/* A request with what settings say of it; the stops stay theirs. The caller adds kind, ids and the
+ * rest. */
+struct engine_request engine_answer_request(const struct answer_settings *a);
 
 /* What is fixed once an engine is open. Any thread may read it. */
 struct engine_info {
@@ -127,6 +147,14 @@ bool engine_cancel(struct engine *e, int64_t request);
  * a token id to put after them, or -1; it may end the request. Takes effect before the next
  * step. */
 int engine_rewind(struct engine *e, int64_t request, int32_t keep, int32_t forced, struct err *err);
+
+/* At most `cap` of the pins, the oldest first; returns how many there are, at most 64. */
+int32_t engine_pins(struct engine *e, struct engine_pin *out, int32_t cap);
+/* False: there is no such pin. */
+bool engine_unpin(struct engine *e, int64_t pin);
+/* Pins whose time is over end; every step does that, too. Nanoseconds until the next one's;
+ * INT64_MAX: there is none. */
+int64_t engine_expire_pins(struct engine *e);
 
 /* Runs one step. 1: done; 0: nothing to do; -1: the engine cannot go on: its device failed, and all
  * requests have ended with reason failed. */

@@ -138,7 +138,7 @@ void engine_emit_token(struct engine *e, struct request *r, int32_t id, int32_t 
 	if (e->observe.on) {
 		t->candidates =
 			(struct ev_span){ s->candidate, (size_t)s->n_candidates * sizeof s->candidate[0] };
-		t->stages = (struct ev_span){ s->stage, sizeof s->stage };
+		t->stages = (struct ev_span){ s->stage, (size_t)s->n_stages * sizeof s->stage[0] };
 	}
 	t->is_end = engine_is_end(e, id);
 	request_charge(r, t, stream_now(&e->stream));
@@ -251,6 +251,7 @@ void engine_emit_step(struct engine *e)
 	s->pages_used = use.used;
 	s->pages_cached = use.cached;
 	s->pages_shared = use.shared;
+	s->pages_pinned = use.pinned;
 	count_waste(e, s);
 	s->bytes = s->ops = 0;
 	s->kv_bytes = (int64_t)e->forward.kv_bytes;

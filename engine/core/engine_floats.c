@@ -37,7 +37,7 @@ static int use(struct engine *e, struct floats *s, enum k_round_to to, struct er
 	if (s)
 		floats_round(s, to, largest, n);
 	if (s || e->floats)
-		prefix_clear(&e->prefix);
+		engine_clear_prefix(e);
 	forward_set_floats(&e->forward, s);
 	if (s != e->floats)
 		floats_close(e->floats);

@@ -37,7 +37,7 @@ int engine_apply_prefix(struct engine *e, struct engine_options *to, struct err 
 	(void)err;
 	e->prefix.on = engine_keeps_prefixes(to);
 	if (!e->prefix.on)
-		prefix_clear(&e->prefix);
+		engine_clear_prefix(e);
 	return 0;
 }
 
@@ -45,6 +45,13 @@ int engine_apply_evict(struct engine *e, struct engine_options *to, struct err *
 {
 	(void)err;
 	e->prefix.policy = (enum prefix_policy)setting_choice(&engine_settings[ENGINE_AT_evict], to);
+	return 0;
+}
+
+int engine_apply_pin_limit(struct engine *e, struct engine_options *to, struct err *err)
+{
+	(void)err;
+	e->sched.pin_limit = to->pin_limit;
 	return 0;
 }
 
@@ -91,7 +98,7 @@ static int remake_pages(struct engine *e, int32_t page_size, struct err *err)
 	if (!pages)
 		return err_set(err, ERR_USAGE, "page-size %d: the whole pool has only %lld tokens",
 			page_size, (long long)e->memory.pages[e->memory.lead].n_pages * e->memory.page_size);
-	prefix_clear(&e->prefix); /* emits the evictions */
+	engine_clear_prefix(e); /* emits the evictions */
 	old_memory = e->memory;
 	old_prefix = e->prefix;
 	if (engine_open_pages(e, page_size, pages, err)) {
@@ -248,7 +255,7 @@ static int set_sight(struct engine *e, const struct visible *v, struct err *err)
 	if (forward_set_visible(&e->forward, v, err))
 		return -1;
 	if (!visible_same(v, &was))
-		prefix_clear(&e->prefix);
+		engine_clear_prefix(e);
 	if (!set_choice(e, v, err))
 		return 0;
 	forward_set_visible(&e->forward, &was, &ignored);
@@ -295,7 +302,7 @@ int engine_apply_skip(struct engine *e, struct engine_options *to, struct err *e
 	if (to->skip_below > 0 && e->model && model_add_columns(e->model, e->model_path, err))
 		return -1;
 	if (to->skip_below != e->forward.least)
-		prefix_clear(&e->prefix);
+		engine_clear_prefix(e);
 	e->forward.least = to->skip_below;
 	return 0;
 }

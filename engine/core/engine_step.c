@@ -1,5 +1,6 @@
 /* One step: plan, compute, draws, events. See engine.h; compute.h computes its rows, and
  * step_hooks.h lists what else takes part. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,6 +34,15 @@ static void tell_drawn(
 	for_hooks(e, h, drawn) h->ops->drawn(e, h->state, r, pos, id, out);
 }
 
+/* The candidates that the request asked for. */
+static void add_top(struct engine *e, const struct request *r, int32_t out)
+{
+	struct k_draw_entry top[SAMPLE_TOP + 1];
+
+	if (e->sampler && !sampler_has_top(e->sampler, r->top))
+		sampler_add_top(e->sampler, top, e->compute->top(e, out, r->top, -1, top), &e->drawn);
+}
+
 static void append(struct engine *e, struct request *r, int32_t out, enum ev_code_source source)
 {
 	const struct k_logit_stats *stats = &e->stats[out];
@@ -43,6 +53,8 @@ static void append(struct engine *e, struct request *r, int32_t out, enum ev_cod
 		r->first_token_ns = stream_now(&e->stream);
 	if (r->owner)
 		r->owner->drawn(r, &e->drawn, stats);
+	if (r->top && e->observe.on)
+		add_top(e, r, out);
 	engine_emit_token(e, r, e->drawn.id, r->n_ids - 1, &e->drawn, stats, source);
 	tell_drawn(e, r, r->n_ids - 1, e->drawn.id, out);
 }
@@ -107,6 +119,23 @@ static void after_decode(struct engine *e, const struct plan_item *item)
 	engine_keep(e, r);
 }
 
+static struct ev_span score_candidates(struct engine *e, const struct request *r, int32_t out,
+	int32_t id, struct ev_candidate to[SAMPLE_TOP + 1])
+{
+	struct k_draw_entry top[SAMPLE_TOP + 1];
+	const int32_t n = r->top ? e->compute->top(e, out, r->top, id, top) : 0;
+
+	for (int32_t i = 0; i < n; i++)
+		to[i] = (struct ev_candidate){ .id = (uint32_t)top[i].id,
+			.logit = top[i].logit,
+			.p = (float)exp(compute_share(&e->stats[out], top[i].logit)),
+			.arrival = NAN,
+			.cut = EV_CUT_kept };
+	for (int32_t i = 0; i < n; i++)
+		stream_vocab(&e->stream, top[i].id);
+	return (struct ev_span){ n ? to : NULL, (size_t)n * sizeof *to };
+}
+
 /* Emits the log-probabilities of the given tokens. */
 static void after_score(struct engine *e, const struct plan_item *item)
 {
@@ -115,6 +144,8 @@ static void after_score(struct engine *e, const struct plan_item *item)
 
 	for (int32_t i = 0; i < item->n_rows; i++) {
 		int32_t id = r->ids[item->pos + i + 1];
+		struct ev_candidate to[SAMPLE_TOP + 1];
+		const struct ev_span candidates = score_candidates(e, r, item->out + i, id, to);
 
 		ev_init(&ev, EV_score);
 		ev.u.score.request = r->id;
@@ -122,6 +153,7 @@ static void after_score(struct engine *e, const struct plan_item *item)
 		ev.u.score.id = id;
 		ev.u.score.logp = e->compute->logp(e, item->out + i, id);
 		ev.u.score.hash = (int64_t)e->stats[item->out + i].hash;
+		ev.u.score.candidates = candidates;
 		stream_emit(&e->stream, &ev);
 		tell_drawn(e, r, item->pos + i + 1, id, item->out + i);
 	}
@@ -176,7 +208,9 @@ static void after_prefill(struct engine *e, const struct plan_item *item)
 		}
 	}
 	engine_note_seen(e, item, -1);
-	if (item->n_out)
+	if (r->kind == EV_REQUEST_KIND_pin && r->computed == r->n_ids)
+		engine_finish(e, r, EV_FINISH_end, NULL);
+	else if (item->n_out)
 		engine_keep(e, r);
 	else
 		sched_register(&e->sched, r);
@@ -212,14 +246,17 @@ void engine_end_if_due(struct engine *e, struct request *r)
 
 static void end_starved(struct engine *e)
 {
-	char why[128];
+	const int32_t pinned = pins_pages(&e->prefix, e->memory.lead, NULL);
+	char why[128], pins[48] = "";
 
+	if (pinned)
+		snprintf(pins, sizeof pins, ", %d of them pinned", pinned);
 	for (int32_t i = 0; i < e->sched.n_slots; i++) {
 		struct request *r = e->sched.slot[i];
 		if (!r || !r->starved)
 			continue;
-		snprintf(why, sizeof why, "all %d pages of %d tokens are full; see --pages",
-			e->memory.pages[e->memory.lead].n_pages, e->memory.page_size);
+		snprintf(why, sizeof why, "all %d pages of %d tokens are full%s; see --pages",
+			e->memory.pages[e->memory.lead].n_pages, e->memory.page_size, pins);
 		engine_finish(e, r, EV_FINISH_context, why);
 	}
 }
@@ -239,6 +276,7 @@ static int lose(struct engine *e, struct err *err)
 
 static void begin(struct engine *e)
 {
+	sched_pins_expire(&e->sched);
 	for_hooks(e, h, begin) h->ops->begin(e, h->state);
 	e->step_start_ns = stream_now(&e->stream);
 	memset(&e->counts, 0, sizeof e->counts);

@@ -216,6 +216,7 @@ int setting_put(const struct setting *s, void *base, const char *value, struct e
 	case SETTING_SWITCH:
 	case SETTING_CHOICE: return read_word(s, value, at) ? 0 : not_in_range(s, value, e);
 	case SETTING_STOPS: return add_stop(s, at, value, e);
+	case SETTING_BIAS: return sample_bias_read(value, at, e);
 	case SETTING_FILE:
 		if (!*value && !s->bare)
 			return err_set(e, ERR_USAGE, "%s: a file must be named", s->name);
@@ -235,6 +236,7 @@ void setting_copy(const struct setting *s, void *to, const void *from)
 		[SETTING_CHOICE] = sizeof(char *),
 		[SETTING_TEXT] = sizeof(char *),
 		[SETTING_FILE] = sizeof(char *),
+		[SETTING_BIAS] = sizeof(struct sample_bias),
 	};
 
 	memcpy((char *)to + s->at, (const char *)from + s->at, size[s->type]);
@@ -242,15 +244,30 @@ void setting_copy(const struct setting *s, void *to, const void *from)
 
 int setting_check(const struct setting *s, const char *value, struct err *e)
 {
-	struct setting_stops scratch = { { NULL } }; /* the largest of all fields */
+	union {
+		struct setting_stops stops;
+		struct sample_bias bias;
+	} scratch = { .stops = { { NULL } } }; /* the largest of all fields */
 	struct setting at_once = *s;
 	int rc;
 
 	at_once.at = 0;
 	rc = setting_put(&at_once, &scratch, value, e);
 	if (s->type == SETTING_STOPS)
-		setting_stops_free(&scratch);
+		setting_stops_free(&scratch.stops);
 	return rc;
+}
+
+bool setting_same(const struct setting *s, const void *a, const void *b)
+{
+	char x[64], y[64];
+
+	if (s->type == SETTING_BIAS)
+		return sample_bias_same(
+			(const void *)((const char *)a + s->at), (const void *)((const char *)b + s->at));
+	setting_text(s, a, x, sizeof x);
+	setting_text(s, b, y, sizeof y);
+	return !strcmp(x, y);
 }
 
 static void stops_text(const struct setting_stops *stops, char *buf, size_t cap)
@@ -272,6 +289,7 @@ void setting_text(const struct setting *s, const void *base, char *buf, size_t c
 	case SETTING_FLOAT: snprintf(buf, cap, "%g", (double)*(const float *)at); break;
 	case SETTING_SWITCH: snprintf(buf, cap, "%s", *(const bool *)at ? "on" : "off"); break;
 	case SETTING_STOPS: stops_text(at, buf, cap); break;
+	case SETTING_BIAS: sample_bias_text(at, buf, cap); break;
 	case SETTING_CHOICE:
 	case SETTING_TEXT:
 	case SETTING_FILE:
@@ -289,7 +307,7 @@ static size_t more_text(const struct setting *s, char *buf, size_t cap)
 	const char *word, *last = "";
 	size_t n = 0, size = 0;
 
-	for (int i = 0; s->type == SETTING_TEXT && s->more && (word = s->more(i)) && n < cap; i++) {
+	for (int i = 0; s->arg && s->more && (word = s->more(i)) && n < cap; i++) {
 		if (!strncmp(word, last, size) && size == strcspn(word, ":"))
 			continue;
 		size = strcspn(word, ":");
@@ -346,16 +364,40 @@ const char *answer_system(const struct answer_settings *a, const char *own)
 	return strcmp(a->system, "off") ? a->system : "";
 }
 
+struct engine_request engine_answer_request(const struct answer_settings *a)
+{
+	return (struct engine_request){ .max_tokens = a->max_tokens,
+		.params = a->params,
+		.stop = setting_stops(&a->stop),
+		.user = a->user,
+		.priority = a->priority,
+		.deadline = a->deadline };
+}
+
+#define OF_INT(v) (int32_t)(v)
+#define OF_U64(v) (uint64_t)(v)
+#define OF_FLOAT(v) (float)(v)
+#define OF_BIAS(v) sample_bias_of(v)
+#define TELL_INT(v) (v)
+#define TELL_U64(v) (int64_t)(v)
+#define TELL_FLOAT(v) (double)(v)
+#define TELL_BIAS(v) bias_span(&(v))
+
+static struct ev_span bias_span(const struct sample_bias *b)
+{
+	return (struct ev_span){ b->n ? b->entry : NULL, (size_t)b->n * sizeof *b->entry };
+}
+
 struct sample_params sample_params_of(const struct ev_request *q)
 {
-#define X(type, field, ...) .field = (SETTING_C_##type)q->field,
+#define X(type, field, ...) .field = OF_##type(q->field),
 	return (struct sample_params){ SAMPLE_SETTINGS(X) };
 #undef X
 }
 
 void sample_params_tell(const struct sample_params *p, struct ev_request *q)
 {
-#define X(type, field, ...) q->field = (SETTING_EV_##type)p->field;
+#define X(type, field, ...) q->field = TELL_##type(p->field);
 	SAMPLE_SETTINGS(X)
 #undef X
 }

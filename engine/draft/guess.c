@@ -167,7 +167,7 @@ static int32_t rank_arrivals(const struct sample_result *r, int32_t fan, struct 
 	return n < fan ? n : fan;
 }
 
-/* Greedy with penalties. */
+/* Greedy with bias or penalties. */
 static int32_t rank_values(const struct sample_result *r, int32_t fan, struct draft_guess *out)
 {
 	int32_t n = 0;
@@ -215,7 +215,7 @@ int32_t guess_row(struct guesser *g, const struct draft_job *job, const int32_t 
 	if (!isfinite(stats->max))
 		return 0;
 	fan = job->rejection ? 1 : fan < SAMPLE_CANDIDATES ? fan : SAMPLE_CANDIDATES;
-	if (greedy && !has_penalties(job->params)) {
+	if (greedy && !has_penalties(job->params) && !job->params->logit_bias.n) {
 		n = guess_likeliest(g, logits, stats, fan, out);
 	} else {
 		pick(g, job, path, depth, logits, stats, &r);

@@ -29,13 +29,16 @@ static bool sooner(const struct prefix *p, int32_t g, bool leaf, const struct pr
 int32_t prefix_evictable(const struct prefix *p, int32_t g, bool leaf, int32_t from)
 {
 	const struct pages *pages = &p->memory->pages[g];
+	const bool whole = leaf || from < p->memory->sight[g].always; /* the node goes */
 	int32_t best = -1;
 
+	if (from == INT32_MAX) /* all rows read all of it: there are none */
+		return -1;
 	for (int32_t i = 0; i < p->n_nodes; i++) {
 		const struct prefix_node *n = &p->node[i];
 
 		if (!n->live || !n->n_children != leaf || n->depth < from || n->page[g] < 0 ||
-			pages->page[n->page[g]].refs)
+			pages->page[n->page[g]].refs || pages->page[n->page[g]].pins || (n->pins && whole))
 			continue;
 		if (best < 0 || sooner(p, g, leaf, n, &p->node[best]))
 			best = i;

@@ -456,7 +456,7 @@ int32_t memory_available(const struct memory *m, int32_t g)
 	int32_t n = p->n_free;
 
 	for (int32_t i = 0; i < p->n_pages; i++)
-		n += p->page[i].cached && !p->page[i].refs;
+		n += p->page[i].cached && !p->page[i].refs && !p->page[i].pins;
 	return n;
 }
 
@@ -470,6 +470,7 @@ struct memory_use memory_use(const struct memory *m)
 		u.used += p->n_used;
 		u.shared += p->n_shared;
 		u.cached += p->n_pages - p->n_free - p->n_used;
+		u.pinned += p->n_pinned;
 	}
 	return u;
 }

@@ -147,11 +147,11 @@ void memory_table_close(struct memory_table *t);
 int32_t memory_need(const struct memory *m, int32_t g, int32_t tokens, int32_t rows);
 /* Pages that the table has in group g, from block `from` on. */
 int32_t memory_held(const struct memory_table *t, int32_t g, int32_t from);
-/* Free pages, and those that the prefix cache alone keeps. */
+/* Free pages, and those that the prefix cache alone keeps and no pin. */
 int32_t memory_available(const struct memory *m, int32_t g);
 struct memory_use { /* pages, of all groups */
-	/* read by a sequence; by several; kept by the prefix cache alone */
-	int32_t used, shared, cached;
+	/* read by a sequence; by several; kept by the prefix cache alone; kept by pins */
+	int32_t used, shared, cached, pinned;
 };
 struct memory_use memory_use(const struct memory *m);
 size_t memory_most_pages(const struct memory *m); /* of the largest pool */

@@ -163,30 +163,50 @@ void pages_evict(struct pages *pool, int32_t page, int64_t other)
 {
 	struct page *p = &pool->page[page];
 
-	assert(p->cached);
+	assert(p->cached && !p->pins);
 	p->cached = false;
 	emit_change(pool, EV_PAGE_evict, page, EV_NULL_I, -1, other);
 	if (!p->refs)
 		put_free(pool, page);
 }
 
+void pages_pin(struct pages *pool, int32_t page, int64_t pin, int32_t block)
+{
+	assert(pool->page[page].cached);
+	if (pool->page[page].pins++)
+		return;
+	pool->n_pinned++;
+	emit_change(pool, EV_PAGE_pin, page, EV_NULL_I, block, pin);
+}
+
+void pages_unpin(struct pages *pool, int32_t page, int64_t pin, int32_t block)
+{
+	assert(pool->page[page].pins > 0);
+	if (--pool->page[page].pins)
+		return;
+	pool->n_pinned--;
+	emit_change(pool, EV_PAGE_unpin, page, EV_NULL_I, block, pin);
+}
+
 void pages_check(const struct pages *pool)
 {
-	int32_t n_free = 0, n_used = 0, n_shared = 0, on_list = 0;
+	int32_t n_free = 0, n_used = 0, n_shared = 0, n_pinned = 0, on_list = 0;
 
 	for (int32_t i = 0; i < pool->n_pages; i++) {
 		const struct page *p = &pool->page[i];
 		assert(p->refs >= 0);
 		assert(p->is_free == (p->refs == 0 && !p->cached));
+		assert(!p->pins || p->cached);
 		n_free += p->is_free;
 		n_used += p->refs > 0;
 		n_shared += p->refs > 1;
+		n_pinned += p->pins > 0;
 	}
 	for (int32_t i = pool->free_head; i >= 0; i = pool->page[i].next) {
 		assert(pool->page[i].is_free && on_list < pool->n_pages);
 		on_list++;
 	}
 	assert(n_free == pool->n_free && on_list == n_free);
-	assert(n_used == pool->n_used && n_shared == pool->n_shared);
-	(void)n_free, (void)n_used, (void)n_shared, (void)on_list;
+	assert(n_used == pool->n_used && n_shared == pool->n_shared && n_pinned == pool->n_pinned);
+	(void)n_free, (void)n_used, (void)n_shared, (void)n_pinned, (void)on_list;
 }

@@ -4,7 +4,8 @@
  * Invariants (pages_check): (1) a page is free, or it has readers (refs > 0), or the prefix cache
  * keeps it, or both; (2) a free page is on the free list exactly once; (3) a page with more than
  * one reader, or kept by the cache, is never written: pages_writable() copies it first; (4) counts
- * agree with the pages. Every change is told through `on_change`. Thread: the engine's. After open
+ * agree with the pages; (5) what a pin keeps the cache keeps. Every change is told through
+ * `on_change`. Thread: the engine's. After open
  * nothing is allocated. */
 #ifndef CUTAWAY_ENGINE_MEMORY_PAGES_H
 #define CUTAWAY_ENGINE_MEMORY_PAGES_H
@@ -19,6 +20,7 @@
 struct page {
 	int32_t refs; /* block tables that hold it */
 	int32_t next; /* free list */
+	int32_t pins; /* pins that keep it (pin.h); then the prefix cache does, too */
 	bool cached;  /* kept by the prefix cache */
 	bool is_free;
 };
@@ -39,6 +41,7 @@ struct pages {
 	int32_t n_pages, n_free, free_head;
 	int32_t n_used;   /* pages with readers */
 	int32_t n_shared; /* pages with more than one */
+	int32_t n_pinned; /* pages with pins */
 	int32_t n_spare;  /* pages from n_pages on, beyond the pool, for the tails of draft trees: they
 					   * outlive no step, have no  readers and are never told */
 	void (*on_change)(void *arg, const struct page_change *c);
@@ -66,6 +69,9 @@ bool pages_needs_copy(const struct pages *p, int32_t page);
  * page). */
 void pages_cache(struct pages *p, int32_t page, int64_t request, int32_t block);
 void pages_evict(struct pages *p, int32_t page, int64_t other);
+/* One pin more, or one less, keeps a page that the cache has; told at the first and the last. */
+void pages_pin(struct pages *p, int32_t page, int64_t pin, int32_t block);
+void pages_unpin(struct pages *p, int32_t page, int64_t pin, int32_t block);
 
 /* The contents of one page to another. */
 void pages_copy(struct pages *p, int32_t to, int32_t from);

@@ -34,9 +34,11 @@ int prefix_open(struct prefix *p, struct memory *memory, int32_t most_blocks, st
 	p->node = calloc(n, sizeof *p->node);
 	p->tokens = calloc(n * (size_t)memory->page_size, sizeof *p->tokens);
 	p->table = malloc(slots * sizeof *p->table);
+	p->holder = calloc((size_t)memory->pages[memory->lead].n_pages, sizeof *p->holder);
 	p->walked = malloc(((size_t)most_blocks + 1) * sizeof *p->walked);
 	p->ghost = calloc(N_GHOSTS, sizeof *p->ghost);
-	if (!p->node || !p->tokens || !p->table || !p->walked || !p->ghost) {
+	p->pin = calloc(PINS_MOST, sizeof *p->pin);
+	if (!p->node || !p->tokens || !p->table || !p->holder || !p->walked || !p->ghost || !p->pin) {
 		prefix_close(p);
 		return err_set(e, ERR_MEMORY, "no memory for the prefix cache of %zu pages", n);
 	}
@@ -49,8 +51,12 @@ void prefix_close(struct prefix *p)
 	free(p->node);
 	free(p->tokens);
 	free(p->table);
+	free(p->holder);
 	free(p->walked);
 	free(p->ghost);
+	for (int32_t i = 0; i < p->n_pins; i++)
+		free(p->pin[i].ids);
+	free(p->pin);
 	memset(p, 0, sizeof *p);
 }
 
@@ -156,20 +162,27 @@ static void explain(struct prefix *p, int32_t parent, uint64_t parent_key, const
 	out->got = ids[at + best_n];
 }
 
+int32_t prefix_next(const struct prefix *p, int32_t parent, const int32_t *ids, uint64_t *key)
+{
+	const uint64_t next = key_of(*key, ids, p->memory->page_size);
+	const int32_t node = lookup(p, next, parent, ids);
+
+	if (node >= 0)
+		*key = next;
+	return node;
+}
+
 /* Nodes of the longest match, to p->walked. *key: of the last one. */
 static int32_t prefix_walk(const struct prefix *p, const int32_t *ids, int32_t n, uint64_t *key)
 {
-	int32_t size = p->memory->page_size, parent = -1, found = 0;
+	int32_t size = p->memory->page_size, node = -1, found = 0;
 
 	*key = 0;
 	for (int32_t at = 0; p->on && n - at >= size; at += size) {
-		uint64_t next = key_of(*key, ids + at, size);
-		int32_t node = lookup(p, next, parent, ids + at);
-
+		node = prefix_next(p, node, ids + at, key);
 		if (node < 0)
 			break;
-		p->walked[found++] = parent = node;
-		*key = next;
+		p->walked[found++] = node;
 	}
 	return found;
 }
@@ -261,8 +274,15 @@ static void take_pages(
 		if (page < 0 || p->node[node].page[g] >= 0 || p->memory->pages[g].page[page].cached)
 			continue;
 		p->node[node].page[g] = page;
+		if (g == p->memory->lead)
+			p->holder[page] = node;
 		pages_cache(&p->memory->pages[g], page, request, block);
 	}
+}
+
+static bool is_cached(const struct prefix *p, int32_t page)
+{
+	return page >= 0 && p->memory->pages[p->memory->lead].page[page].cached;
 }
 
 static bool known(const struct prefix *p, int32_t block, const struct memory_table *t)
@@ -302,8 +322,13 @@ void prefix_add(struct prefix *p, const int32_t *ids, int32_t block, const struc
 
 	if (!p->on || known(p, block, t))
 		return;
-	/* The ancestors are those with equal tokens, which need not be this request's own pages. */
-	for (int32_t b = 0; b < block; b++) {
+	/* The ancestors are those with equal tokens, which need not be this request's own pages. If the
+	 * last one is, there is no need to look for it. */
+	if (block && is_cached(p, t->page[p->memory->lead][block - 1])) {
+		parent = p->holder[t->page[p->memory->lead][block - 1]];
+		key = p->node[parent].key;
+	}
+	for (int32_t b = parent < 0 ? 0 : block; b < block; b++) {
 		key = key_of(key, ids + (size_t)b * (size_t)size, size);
 		parent = lookup(p, key, parent, ids + (size_t)b * (size_t)size);
 		if (parent < 0)
@@ -368,17 +393,25 @@ static bool has_page(const struct prefix *p, int32_t node)
 	return false;
 }
 
+void prefix_tidy(struct prefix *p, int32_t node)
+{
+	while (node >= 0 && !p->node[node].n_children && !p->node[node].pins && !has_page(p, node)) {
+		const int32_t parent = p->node[node].parent;
+
+		unlink_node(p, node);
+		node = parent;
+	}
+}
+
 static void evict_leaf(struct prefix *p, int32_t node, int64_t step)
 {
-	int32_t parent = p->node[node].parent;
+	const int32_t parent = p->node[node].parent;
 
 	add_ghost(p, node);
 	unlink_node(p, node);
 	for (int32_t g = 0; g < p->memory->spec.n; g++)
 		drop_page(p, node, g, step);
-	for (; parent >= 0 && !p->node[parent].n_children && !has_page(p, parent);
-		 parent = p->node[parent].parent)
-		unlink_node(p, parent);
+	prefix_tidy(p, parent);
 }
 
 bool prefix_evict(struct prefix *p, int32_t g, int64_t step)
@@ -408,6 +441,7 @@ bool prefix_evict(struct prefix *p, int32_t g, int64_t step)
 
 void prefix_clear(struct prefix *p)
 {
+	assert(!p->n_pins);
 	for (int32_t i = 0; i < p->n_nodes; i++)
 		if (p->node[i].live)
 			add_ghost(p, i);
@@ -426,48 +460,4 @@ void prefix_keep_ghosts(struct prefix *p, struct prefix *old)
 	p->n_ghosts = old->n_ghosts;
 	p->ghost_at = old->ghost_at;
 	old->ghost = own;
-}
-
-static int32_t count_children(const struct prefix *p, int32_t node)
-{
-	int32_t n = 0;
-
-	for (int32_t c = p->node[node].first_child; c >= 0; c = p->node[c].next_sibling) {
-		assert(p->node[c].live && p->node[c].parent == node);
-		n++;
-	}
-	return n;
-}
-
-void prefix_check(const struct prefix *p)
-{
-	const struct memory *m = p->memory;
-	int32_t live = 0, cached[MEMORY_GROUPS] = { 0 };
-
-	for (int32_t i = 0; i < p->n_nodes; i++) {
-		const struct prefix_node *n = &p->node[i];
-		int32_t pages = 0;
-
-		if (!n->live)
-			continue;
-		live++;
-		assert(n->parent < 0 || p->node[n->parent].live);
-		assert(count_children(p, i) == n->n_children);
-		assert(lookup(p, n->key, n->parent, tokens_of(p, i)) == i);
-		for (int32_t g = 0; g < m->spec.n; g++) {
-			assert(n->page[g] < 0 || m->pages[g].page[n->page[g]].cached);
-			assert(n->page[g] >= 0 || n->depth >= m->sight[g].always);
-			cached[g] += n->page[g] >= 0;
-			pages += n->page[g] >= 0;
-		}
-		assert(pages || n->n_children);
-		(void)pages;
-	}
-	assert(live == p->n_live);
-	for (int32_t g = 0; g < m->spec.n; g++) {
-		for (int32_t page = 0; page < m->pages[g].n_pages; page++)
-			cached[g] -= m->pages[g].page[page].cached;
-		assert(!cached[g]);
-	}
-	(void)live, (void)cached;
 }

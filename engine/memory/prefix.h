@@ -7,12 +7,13 @@
  * states the pages of nodes that others follow go before, since a match that ends further on needs
  * none of them. Keys of evicted nodes are remembered for a while, so that a miss can say "evicted".
  *
- * A match is usable as far as every group can go on from its end (memory.h).
+ * A match is usable as far as every group can go on from its end (memory.h). What a pin keeps is
+ * not evicted (pin.h).
  *
  * Invariants (prefix_check): (1) a node's pages are marked cached in their pools and no others are;
  * (2) a node's parent is a node; n_children counts; (3) every node is found by its key; (4) a node
- * whose block all rows of a group read has a page of it, and every node has one of some group or a
- * child. Thread: the engine's. After open nothing is allocated. */
+ * whose block all rows of a group read has a page of it, and every node has one of some group, a
+ * child or a pin. Thread: the engine's. After open nothing is allocated. */
 #ifndef CUTAWAY_ENGINE_MEMORY_PREFIX_H
 #define CUTAWAY_ENGINE_MEMORY_PREFIX_H
 
@@ -22,6 +23,7 @@
 #include "base/err.h"
 #include "event/event.h"
 #include "engine/memory/memory.h"
+#include "engine/memory/pin.h"
 
 /* Which leaf without readers goes first when a page is needed. */
 enum prefix_policy {
@@ -43,6 +45,7 @@ struct prefix_node {
 	int32_t parent;              /* node, -1: the root */
 	/* next_sibling: of one that is not live, the next free one */
 	int32_t first_child, next_sibling, n_children;
+	int32_t pins; /* that end here or further on: it stays */
 	bool live;
 };
 
@@ -51,6 +54,7 @@ struct prefix {
 	struct prefix_node *node; /* [n_nodes] */
 	int32_t *tokens;          /* [n_nodes][page_size] */
 	int32_t *table;           /* open addressing: node or -1 */
+	int32_t *holder;          /* of each page of the lead group that is cached: its node */
 	int32_t *walked;          /* [most_blocks] scratch: nodes of a match */
 	uint32_t mask;
 	int32_t n_nodes, first_free, first_root, n_live;
@@ -58,6 +62,8 @@ struct prefix {
 	int32_t n_ghosts, ghost_at;
 	bool on;
 	enum prefix_policy policy;
+	struct pin *pin; /* [n_pins], in the order in which they came; room for PINS_MOST */
+	int32_t n_pins;
 };
 
 struct prefix_match {
@@ -96,7 +102,12 @@ bool prefix_evict(struct prefix *p, int32_t g, int64_t step);
 /* evict.c: the node with an unreferenced page of group g, of the leaves or of the others, to be
  * evicted first; -1: none. Of the others those whose blocks all rows read are before `from`. */
 int32_t prefix_evictable(const struct prefix *p, int32_t g, bool leaf, int32_t from);
-/* Drops everything (readers keep their pages). */
+/* The node of the block ids [page_size] that follows `parent` (-1: the first), whose key is *key
+ * (0); *key becomes its own. -1: it is not cached. */
+int32_t prefix_next(const struct prefix *p, int32_t parent, const int32_t *ids, uint64_t *key);
+/* The node goes, and its ancestors, as long as they have neither pages nor children nor pins. */
+void prefix_tidy(struct prefix *p, int32_t node);
+/* Drops everything (readers keep their pages). Pins must have ended. */
 void prefix_clear(struct prefix *p);
 /* Takes over what `old` evicted, so that a miss in a cache that was made anew is still explained.
  */

@@ -66,6 +66,17 @@ static double given_logp(const struct engine *e, int32_t out, int32_t id)
 	return (double)NAN;
 }
 
+static int32_t given_top(
+	const struct engine *e, int32_t out, int32_t most, int32_t given, struct k_draw_entry *top)
+{
+	(void)e;
+	(void)out;
+	(void)most;
+	(void)given;
+	(void)top;
+	return 0;
+}
+
 static int given_end(const struct engine *e, struct request *r, const char **why)
 {
 	int end = e->given->end(e->given->arg, r->id);
@@ -84,5 +95,6 @@ const struct engine_compute compute_given = {
 	.run = given_run,
 	.draw = given_draw,
 	.logp = given_logp,
+	.top = given_top,
 	.end = given_end,
 };

@@ -221,5 +221,6 @@ const struct engine_compute compute_model = {
 	.failed = model_compute_failed,
 	.draw = compute_draw,
 	.logp = compute_logp,
+	.top = compute_top,
 	.end = model_compute_end,
 };

@@ -39,6 +39,8 @@ static void ask(struct engine *e, const struct plan_item *item)
 			f->whole[out] = false;
 			f->ask[out].id = r->ids[key.pos];
 		}
+		if (r->top > f->ask[out].best)
+			f->ask[out].best = r->top;
 		f->whole[out] = f->whole[out] || e->whole_rows;
 	}
 }
@@ -48,7 +50,7 @@ static bool must_fetch(const struct engine *e, const struct request *r, int32_t 
 	const struct forward *f = &e->forward;
 
 	if (r->kind == EV_REQUEST_KIND_score)
-		return f->whole[out];
+		return f->whole[out] || (r->top && f->reply[out].n > K_DRAW_LIST);
 	return f->whole[out] || !sampler_can_do(e->sampler, &r->params, &f->stats[out], &f->reply[out],
 								f->list + (size_t)out * K_DRAW_LIST);
 }
@@ -144,11 +146,33 @@ bool compute_draw(struct engine *e, const struct request *r, int32_t pos, int32_
 	return true;
 }
 
-/* Softmax by the integer mass of rule 15. */
+static float logit_of(const struct engine *e, int32_t out, int32_t given)
+{
+	return e->forward.ask ? e->forward.reply[out].logit : row_of(e, out)[given];
+}
+
+double compute_share(const struct k_logit_stats *s, float logit)
+{
+	return (double)(logit - s->max) - log(ldexp((double)s->mass, -40));
+}
+
 double compute_logp(const struct engine *e, int32_t out, int32_t id)
 {
-	const struct k_logit_stats *s = &e->stats[out];
-	float logit = e->forward.ask ? e->forward.reply[out].logit : row_of(e, out)[id];
+	return compute_share(&e->stats[out], logit_of(e, out, id));
+}
 
-	return (double)(logit - s->max) - log(ldexp((double)s->mass, -40));
+int32_t compute_top(
+	const struct engine *e, int32_t out, int32_t most, int32_t given, struct k_draw_entry *top)
+{
+	const struct forward *f = &e->forward;
+	int32_t n = f->ask && !f->whole[out] ? sampler_top_listed(f->list + (size_t)out * K_DRAW_LIST,
+											   f->reply[out].n, most, top)
+										 : sampler_top(row_of(e, out), e->info.vocab, most, top);
+
+	for (int32_t i = 0; i < n; i++)
+		if (top[i].id == given)
+			return n;
+	if (given >= 0)
+		top[n++] = (struct k_draw_entry){ given, logit_of(e, out, given) };
+	return n;
 }

@@ -1,5 +1,6 @@
-/* A row of logits to a token: penalties, temperature, the sampling race, and what is emitted about
- * them. The cuts are in sampler_cuts.c, modified rejection in sampler_reject.c. See sampler.h. */
+/* A row of logits to a token: bias, penalties, temperature, the sampling race, and what is emitted
+ * about them. The cuts are in sampler_cuts.c, modified rejection in sampler_reject.c. See
+ * sampler.h. */
 #include "engine/sample/sampler_impl.h"
 
 #include <assert.h>
@@ -28,11 +29,12 @@ int sampler_open(struct sampler **out, int32_t vocab, struct err *e)
 	s->list = malloc((n + 1) * sizeof *s->list);
 	s->scratch = malloc((n + 1) * sizeof *s->scratch);
 	s->count = calloc(n, sizeof *s->count);
-	s->touched = malloc(n * sizeof *s->touched);
+	s->bias = calloc(n, sizeof *s->bias);
+	s->touched = malloc((n + SAMPLE_BIAS_MAX) * sizeof *s->touched);
 	s->rest = malloc(n * sizeof *s->rest);
 	s->bucket = malloc(SAMPLER_BUCKETS * sizeof *s->bucket);
 	if (!s->y || !s->e || !s->own || !s->block_max || !s->list || !s->scratch || !s->count ||
-		!s->touched || !s->bucket || !s->rest) {
+		!s->bias || !s->touched || !s->bucket || !s->rest) {
 		sampler_close(s);
 		return err_set(e, ERR_MEMORY, "no memory for a sampler of %d tokens", vocab);
 	}
@@ -51,6 +53,7 @@ void sampler_close(struct sampler *s)
 	free(s->list);
 	free(s->scratch);
 	free(s->count);
+	free(s->bias);
 	free(s->touched);
 	free(s->bucket);
 	free(s->rest);
@@ -62,8 +65,7 @@ static void count_history(struct sampler *s, const int32_t *history, int64_t n)
 	const struct sample_params *p = &s->params;
 	int64_t from = p->penalty_window < n ? n - p->penalty_window : 0;
 
-	if (p->penalty_window <= 0 ||
-		(p->repeat_penalty == 1 && p->frequency_penalty == 0 && p->presence_penalty == 0))
+	if (!sampler_has_penalties(p))
 		return;
 	for (int64_t i = from; i < n; i++) {
 		int32_t id = history[i];
@@ -75,10 +77,29 @@ static void count_history(struct sampler *s, const int32_t *history, int64_t n)
 	}
 }
 
+static void take_bias(struct sampler *s)
+{
+	const struct sample_bias *b = &s->params.logit_bias;
+
+	for (int32_t i = 0; i < b->n; i++) {
+		const int32_t id = (int32_t)b->entry[i].id;
+
+		assert(id >= 0 && id < s->vocab);
+		s->bias[id] = b->entry[i].bias;
+		s->touched[s->n_touched++] = id;
+	}
+}
+
+/* A logit without bias stays as it is, also -0. */
+static float biased(const struct sampler *s, int32_t id)
+{
+	return s->bias[id] != 0 ? s->logits[id] + s->bias[id] : s->logits[id];
+}
+
 static float penalised(const struct sampler *s, int32_t id)
 {
 	const struct sample_params *p = &s->params;
-	float l = s->logits[id];
+	float l = biased(s, id);
 
 	if (!s->count[id])
 		return l;
@@ -121,7 +142,8 @@ static void scale_row(struct sampler *s, float factor)
 		s->max = s->block_max[b] > s->max ? s->block_max[b] : s->max;
 }
 
-/* Penalties, temperature, masses. A temperature that would leave no finite maximum counts as 0. */
+/* Bias, penalties, temperature, masses. A temperature that would leave no finite maximum counts as
+ * 0. */
 static void weigh_row(struct sampler *s)
 {
 	float t = s->params.temperature;
@@ -216,15 +238,24 @@ void sampler_race(struct sampler *s)
 	race_blocks(s);
 }
 
-static uint32_t cut_of(const struct sampler *s, int32_t rank, int32_t id)
+static uint32_t cut_of(const struct sampler *s, int32_t id)
 {
 	if (sampler_survives(s, id))
 		return EV_CUT_kept;
 	if (s->greedy)
 		return EV_CUT_greedy;
-	if (rank >= s->left[STAGE_TOP_K])
+	if (!sampler_in_prefix(s, id, s->top_k.y, s->top_k.id))
 		return EV_CUT_top_k;
-	return rank >= s->left[STAGE_TOP_P] ? EV_CUT_top_p : EV_CUT_min_p;
+	return sampler_in_prefix(s, id, s->cut_y, s->cut_id) ? EV_CUT_min_p : EV_CUT_top_p;
+}
+
+struct ev_candidate sampler_candidate(const struct sampler *s, int32_t id)
+{
+	return (struct ev_candidate){ .id = (uint32_t)id,
+		.logit = s->logits[id],
+		.p = sampler_share(sampler_weight(s, id), s->mass[STAGE_PENALTIES]),
+		.arrival = NAN,
+		.cut = cut_of(s, id) };
 }
 
 static void fill_candidates(const struct sampler *s, int32_t id, struct sample_result *out)
@@ -233,22 +264,17 @@ static void fill_candidates(const struct sampler *s, int32_t id, struct sample_r
 
 	out->n_candidates = s->n_best;
 	for (int32_t rank = 0; rank < s->n_best; rank++) {
-		struct ev_candidate *c = &out->candidate[rank];
 		int32_t at = s->best[rank];
 
 		if (rank == s->n_best - 1 && !found)
 			at = id;
 		found = found || at == id;
-		c->id = (uint32_t)at;
-		c->logit = s->logits[at];
-		c->p = sampler_share(sampler_weight(s, at), s->mass[STAGE_PENALTIES]);
-		c->cut = cut_of(s, rank, at);
-		c->arrival = NAN;
+		out->candidate[rank] = sampler_candidate(s, at);
 	}
 }
 
-/* The probability before penalties and temperature; for a drawn token also where its mass is below
- * the smallest unit. */
+/* The probability before bias, penalties and temperature; for a drawn token also where its mass is
+ * below the smallest unit. */
 static float raw_share(const struct sampler *s, int32_t id)
 {
 	float weight = k_exp(k_logit_depth(s->logits[id], s->stats.max));
@@ -276,6 +302,10 @@ void sampler_finish(const struct sampler *s, int32_t id, float arrival, struct s
 	}
 	out->stage[STAGE_PENALTIES].value = penalised(s, id);
 	out->stage[STAGE_TEMPERATURE].value = s->y[id];
+	out->n_stages = EV_N_STAGES;
+	if (s->params.logit_bias.n)
+		out->stage[out->n_stages++] =
+			(struct ev_stage){ .left = (uint32_t)s->vocab, .mass = 1, .value = biased(s, id) };
 	fill_candidates(s, id, out);
 }
 
@@ -301,8 +331,10 @@ void sampler_begin(struct sampler *s, const float *logits, const struct k_logit_
 	s->params = *params;
 	s->key =
 		(struct k_draw_key){ params->seed, (uint32_t)key.pos, (uint32_t)key.sample, key.purpose };
-	for (int32_t i = 0; i < s->n_touched; i++)
+	for (int32_t i = 0; i < s->n_touched; i++) {
 		s->count[s->touched[i]] = 0;
+		s->bias[s->touched[i]] = 0;
+	}
 	s->n_touched = 0;
 }
 
@@ -311,6 +343,7 @@ void sampler_pick(struct sampler *s, const float *logits, const struct k_logit_s
 	struct sample_key key, struct sample_result *out)
 {
 	sampler_begin(s, logits, stats, params, key);
+	take_bias(s);
 	count_history(s, history, n_history);
 	weigh_row(s);
 	sampler_draw(s, out);

@@ -1,9 +1,9 @@
 /* From a row of logits to a token: docs/arithmetic.md rule 15.
  *
- * Penalties on the logits, then a factor (float)(1/T), then top-k, top-p, min-p, then the keyed
- * race. The result has what each stage did. The result is a function of (logits, params, history,
- * key) bit for bit. Thread: a struct sampler belongs to one thread. sampler_pick allocates
- * nothing. */
+ * Logit bias and then penalties on the logits, then a factor (float)(1/T), then top-k, top-p,
+ * min-p, then the keyed race. The result has what each stage did. The result is a function of
+ * (logits, params, history, key) bit for bit. Thread: a struct sampler belongs to one thread.
+ * sampler_pick allocates nothing. */
 #ifndef CUTAWAY_ENGINE_SAMPLER_H
 #define CUTAWAY_ENGINE_SAMPLER_H
 
@@ -29,28 +29,31 @@ struct sample_key {
 	enum sample_purpose purpose; /* of sampler_pick: drafters may draw for a purpose of their own */
 };
 
-enum { SAMPLE_CANDIDATES = 8 };
+/* Candidates of every draw; how many of greatest logit a request may ask for (OpenAI's limit). */
+enum { SAMPLE_CANDIDATES = 8, SAMPLE_TOP = 20, SAMPLE_MOST = SAMPLE_CANDIDATES + SAMPLE_TOP };
 
 struct sample_result {
 	int32_t id;
 	float p;        /* softmax of the raw logits at id */
-	float p_draw;   /* its probability among the survivors, after penalties, temperature and cuts */
+	float p_draw;   /* its probability among the survivors, after bias, penalties, temperature, cuts
+					 */
 	float arrival;  /* of the winner in the race; NaN when greedy */
 	double entropy; /* bits, raw */
 	int32_t survivors;
-	int32_t n_candidates;
-	struct ev_candidate candidate[SAMPLE_CANDIDATES]; /* the best by rank; the drawn one is always
-														 in */
-	struct ev_stage stage[EV_N_STAGES];
+	int32_t n_candidates, n_stages;
+	/* the best SAMPLE_CANDIDATES by rank, the drawn one always among them; then those of
+	 * sampler_add_top() */
+	struct ev_candidate candidate[SAMPLE_MOST];
+	struct ev_stage stage[EV_MOST_STAGES];
 };
 
 struct sampler; /* scratch for one vocabulary */
 int sampler_open(struct sampler **s, int32_t vocab, struct err *e);
 void sampler_close(struct sampler *s);
 
-/* logits [vocab] are not changed, and must stay valid until the last sampler_reject on the row.
- * stats are those of the row (kernels.h). history: the ids at positions 0 … key.pos - 1, of which
- * the last penalty_window are used. */
+/* Ids of params.logit_bias are below vocab. logits [vocab] are not changed, and must stay valid
+ * until the last sampler_reject on the row. stats are those of the row (kernels.h). history: the
+ * ids at positions 0 … key.pos - 1, of which the last penalty_window are used. */
 void sampler_pick(struct sampler *s, const float *logits, const struct k_logit_stats *stats,
 	const struct sample_params *params, const int32_t *history, int64_t n_history,
 	struct sample_key key, struct sample_result *out);
@@ -68,6 +71,17 @@ bool sampler_can_do(const struct sampler *s, const struct sample_params *params,
 void sampler_pick_listed(struct sampler *s, const struct k_logit_stats *stats,
 	const struct k_draw_reply *reply, const struct k_draw_entry *list,
 	const struct sample_params *params, struct sample_key key, struct sample_result *out);
+
+/* The `most` entries of greatest logit, in rule 15's order: of a row [vocab] of logits, or of the n
+ * listed ones (by id), which must include them. Returns how many. */
+int32_t sampler_top(const float *logits, int32_t vocab, int32_t most, struct k_draw_entry *out);
+int32_t sampler_top_listed(
+	const struct k_draw_entry *list, int32_t n, int32_t most, struct k_draw_entry *out);
+/* After a pick. Whether the candidates have the `most` of greatest logit as they are; appends those
+ * of top [n] that they lack, with arrival NaN. */
+bool sampler_has_top(const struct sampler *s, int32_t most);
+void sampler_add_top(
+	const struct sampler *s, const struct k_draw_entry *top, int32_t n, struct sample_result *out);
 
 /* About a drafted token, after sampler_pick on the same row: its probability and arrival in that
  * draw (p = 0 and arrival = +inf if it was cut; arrival = NaN for the best token of a greedy

@@ -281,15 +281,21 @@ static void gather_for(struct sampler *s, bool by_k, bool by_p, bool by_min)
 		gather(s, floor);
 }
 
+static void cut_nothing(struct sampler *s)
+{
+	s->cut_y = -INFINITY;
+	s->cut_id = INT32_MAX;
+	s->top_k = (struct sampler_prefix){ s->cut_y, s->cut_id };
+	s->min_mass = 0;
+}
+
 void sampler_cut(struct sampler *s)
 {
 	const struct sample_params *p = &s->params;
 	uint64_t part = sampler_to_fixed(p->top_p), light = sampler_to_fixed(p->min_p);
 	bool by_k = p->top_k > 0 && p->top_k < s->vocab, by_p = p->top_p<1, by_min = light> 0;
 
-	s->cut_y = -INFINITY;
-	s->cut_id = INT32_MAX;
-	s->min_mass = 0;
+	cut_nothing(s);
 	if (s->greedy) {
 		cut_greedy(s);
 		return;
@@ -301,6 +307,7 @@ void sampler_cut(struct sampler *s)
 	keep_stage(s, STAGE_TOP_K);
 	if (by_k) {
 		cut_prefix(s, NULL, (uint64_t)p->top_k);
+		s->top_k = (struct sampler_prefix){ s->cut_y, s->cut_id };
 		s->mass[STAGE_TOP_K] = filter(s);
 		s->left[STAGE_TOP_K] = s->n_list;
 	}

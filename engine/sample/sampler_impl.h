@@ -1,12 +1,14 @@
 /* Private to sampler*.c: the current row. Thread: the sampler's.
  *
  * Between two calls of sampler_pick:
- * 1. y [n_blocks * 64] are the row's logits after penalties and temperature, -Inf after the
+ * 1. y [n_blocks * 64] are the row's logits after bias, penalties and temperature, -Inf after the
  * vocabulary; block_max their maximum by block; max the maximum of all.
- * 2. e = exp(y - max), unless the row is greedy and has no penalties: then e is not filled.
+ * 2. e = exp(y - max), unless the row is greedy and has neither bias nor penalties: then e is not
+ * filled.
  * 3. The survivors are the ids that survives() holds for; there are n_survivors of them, of mass
  * kept_mass, and they are list[0 … n_list - 1], ascending, unless n_list is -1.
- * 4. count[id] > 0 exactly for the ids of touched. */
+ * 4. count[id] > 0 or bias[id] != 0 only for the ids of touched, some of which may be in it twice.
+ */
 #ifndef CUTAWAY_ENGINE_SAMPLER_IMPL_H
 #define CUTAWAY_ENGINE_SAMPLER_IMPL_H
 
@@ -17,11 +19,18 @@
 enum { STAGE_PENALTIES, STAGE_TEMPERATURE, STAGE_TOP_K, STAGE_TOP_P, STAGE_MIN_P };
 enum { SAMPLER_DIGIT = 11, SAMPLER_BUCKETS = 1 << SAMPLER_DIGIT, SAMPLER_GONE = 64 };
 
+/* The last entry of a prefix. */
+struct sampler_prefix {
+	float y;
+	int32_t id;
+};
+
 struct sampler {
 	const struct k_draw_passes *pass;
 	int32_t vocab, n_blocks;
 	float *y, *e, *block_max;
-	float *own; /* logits of the listed ids; untouched without a list */
+	float *own;  /* logits of the listed ids; untouched without a list */
+	float *bias; /* by id; 0: none */
 	int32_t *list, *scratch, *count, *touched;
 	uint64_t *bucket;
 
@@ -40,6 +49,7 @@ struct sampler {
 	 * cut_id), and of it the ids of at least min_mass. */
 	float cut_y;
 	int32_t cut_id;
+	struct sampler_prefix top_k; /* of top-k alone */
 	uint64_t min_mass;
 	int32_t n_survivors, n_list;
 	uint64_t kept_mass;
@@ -57,12 +67,6 @@ struct sampler {
 	int32_t gone[SAMPLER_GONE], n_gone;
 	const float *gone_dense[SAMPLER_GONE];
 	uint32_t reject_pos, reject_sample;
-};
-
-/* The last entry of a prefix. */
-struct sampler_prefix {
-	float y;
-	int32_t id;
 };
 
 /* exp(y - max) of one id. */
@@ -122,11 +126,20 @@ static inline float sampler_floor_of_min_p(float min_p, float max)
 	return max + (k_log(weight > 1e-30f ? weight : 1e-30f) - SAMPLER_SLACK);
 }
 
+/* What moves logits of their own: a draw without it needs no row (sampler_listed.c). */
+static inline bool sampler_has_penalties(const struct sample_params *p)
+{
+	return p->penalty_window > 0 &&
+		   (p->repeat_penalty != 1 || p->frequency_penalty != 0 || p->presence_penalty != 0);
+}
+
 /* sampler.c: drops the row before. The caller counts for the penalties. */
 void sampler_begin(struct sampler *s, const float *logits, const struct k_logit_stats *stats,
 	const struct sample_params *params, struct sample_key key);
 /* Draws a token from the weighed row or list. */
 void sampler_draw(struct sampler *s, struct sample_result *out);
+/* What is logged of an id, whose arrival it leaves NaN. */
+struct ev_candidate sampler_candidate(const struct sampler *s, int32_t id);
 /* sampler_listed.c: whether an id, listed or not, survives the cuts. */
 bool sampler_listed_survives(const struct sampler *s, int32_t id);
 

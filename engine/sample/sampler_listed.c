@@ -6,12 +6,6 @@
 #include <assert.h>
 #include <math.h>
 
-static bool has_penalties(const struct sample_params *p)
-{
-	return p->penalty_window > 0 &&
-		   (p->repeat_penalty != 1 || p->frequency_penalty != 0 || p->presence_penalty != 0);
-}
-
 /* The cuts as sampler_cut applies them. */
 struct cuts {
 	bool greedy, by_k, by_p, by_min;
@@ -54,7 +48,7 @@ bool sampler_ask(const struct sampler *s, const struct sample_params *p, struct 
 		.pos = (uint32_t)key.pos,
 		.sample = (uint32_t)key.sample,
 		.seed = p->seed };
-	if (!usual || key.purpose != PURPOSE_TARGET || has_penalties(p) ||
+	if (!usual || key.purpose != PURPOSE_TARGET || sampler_has_penalties(p) || p->logit_bias.n ||
 		(c.by_k && p->top_k > K_DRAW_BEST) || (ask->race && drafted))
 		return false;
 	if (c.by_k)

@@ -54,7 +54,8 @@ int32_t sched_next_waiting(const struct sched *s)
 	return best;
 }
 
-/* Pages that r finds in the cache and that no request reads count as available. */
+/* Pages that r finds in the cache and that neither a request reads nor a pin keeps count as
+ * available. */
 static struct sched_need admission_need(
 	const struct sched *s, const struct request *r, int32_t g, const struct prefix_match *m)
 {
@@ -64,8 +65,9 @@ static struct sched_need admission_need(
 	need.own = memory_need(mem, g, r->n_ids, r->n_ids - m->n_blocks * mem->page_size);
 	for (int32_t b = 0; b < m->n_blocks; b++) {
 		int32_t page = s->prefix->node[m->node[b]].page[g];
+		const struct page *p = page < 0 ? NULL : &mem->pages[g].page[page];
 
-		need.own -= page >= 0 && mem->pages[g].page[page].refs > 0 &&
+		need.own -= p && (p->refs > 0 || p->pins > 0) &&
 					memory_reads_block(mem, g, m->n_blocks * mem->page_size, b);
 	}
 	for (int32_t i = 0; i < s->n_slots; i++) {
@@ -106,7 +108,7 @@ static struct request *find_sibling(const struct sched *s, const struct request 
 }
 
 static void emit_lookup(struct sched *s, const struct request *r, const struct prefix_match *m,
-	int32_t hit, int32_t pages)
+	int32_t hit, int32_t pages, bool cached)
 {
 	struct event ev;
 
@@ -123,7 +125,9 @@ static void emit_lookup(struct sched *s, const struct request *r, const struct p
 		.nearest = m->nearest,
 		.diverge_pos = m->diverge_pos,
 		.expected = m->expected,
-		.got = m->got };
+		.got = m->got,
+		.pin = EV_NULL_I };
+	sched_pin_note(s, r, cached ? pages : 0, hit, &ev.u.lookup);
 	stream_emit(s->stream, &ev);
 }
 
@@ -198,7 +202,7 @@ static void take_prefix(
 		sched_take_blocks(s, r, m, r->computed);
 	else if (sibling)
 		memory_fork(s->memory, &r->table, r->id, &sibling->table, m->n_blocks);
-	emit_lookup(s, r, m, r->computed, m->n_blocks);
+	emit_lookup(s, r, m, r->computed, m->n_blocks, m->node);
 	if (!r->was_running)
 		r->hit = r->computed;
 	r->was_running = true;
@@ -225,7 +229,7 @@ int32_t sched_fork(struct sched *s, const struct request *parent, struct request
 	r->registered = parent->registered;
 	r->hit = r->computed;
 	r->was_running = true;
-	emit_lookup(s, r, &m, r->computed, m.n_blocks);
+	emit_lookup(s, r, &m, r->computed, m.n_blocks, false);
 	return r->computed;
 }
 
@@ -247,6 +251,18 @@ static bool hold(struct sched *s, enum ev_code_hold why, const struct request *f
 	return false;
 }
 
+/* What the cache has of r's prompt, and can give to it. */
+static void look_up(struct sched *s, const struct request *r, struct prefix_match *m)
+{
+	const int32_t size = s->memory->page_size;
+	int32_t most;
+
+	prefix_find(s->prefix, r->ids, asked(r), asked(r) - 1, s->step, m);
+	most = sched_pin_asks(s, r, m->n_blocks);
+	if (most < m->n_blocks)
+		prefix_find(s->prefix, r->ids, most * size, most * size, s->step, m);
+}
+
 static bool admit(struct sched *s)
 {
 	const bool full = s->n_running == s->n_slots;
@@ -261,7 +277,7 @@ static bool admit(struct sched *s)
 	if (!r)
 		return hold(s, full ? EV_HOLD_slot : EV_HOLD_policy, NULL);
 	if (uses_cache(r)) {
-		prefix_find(s->prefix, r->ids, asked(r), asked(r) - 1, s->step, &m);
+		look_up(s, r, &m);
 		sibling = request_is_given(r) ? NULL : find_sibling(s, r);
 		/* the sibling will compute the same tokens: wait for it rather than compute them twice,
 		 * unless the policy may have closed by then */
@@ -279,6 +295,68 @@ static bool admit(struct sched *s)
 	return true;
 }
 
+/* ---- the event `queue` ---- */
+
+enum { TOLD = EV_QUEUE_MOST };
+struct queued {
+	const struct request *r;
+	bool shut; /* the policy is not open for it */
+	int64_t rank;
+};
+
+static bool goes_before(const struct queued *a, const struct queued *b)
+{
+	return a->shut != b->shut ? b->shut : a->rank < b->rank;
+}
+
+/* The first TOLD that wait, in the order of sched_next_waiting(). Returns how many. */
+static int32_t first_in_order(const struct sched *s, struct queued *first)
+{
+	int32_t n = 0;
+
+	for (int32_t i = 0; i < s->n_queue; i++) {
+		const struct request *r = s->queue[i];
+		struct queued q = { r, !s->open && !r->was_running, 0 };
+		int32_t at = n;
+
+		if (r->resting)
+			continue;
+		q.rank = sched_rank(s->policy->admission, s, r);
+		while (at > 0 && goes_before(&q, &first[at - 1]))
+			at--;
+		if (at == TOLD)
+			continue;
+		n += n < TOLD;
+		memmove(first + at + 1, first + at, (size_t)(n - 1 - at) * sizeof *first);
+		first[at] = q;
+	}
+	return n;
+}
+
+/* Told when a request came or left, since ranks of all that wait cost more than a plan. Where
+ * nobody waits and nobody did, or nobody listens, nothing is told. */
+static void tell_queue(struct sched *s)
+{
+	struct queued first[TOLD];
+	struct ev_queued told[TOLD];
+	const int32_t n_waiting = sched_n_waiting(s);
+	struct event ev;
+	int32_t n;
+
+	if (!s->queue_changed || (!n_waiting && !s->queue_told) || !s->stream->n_sinks)
+		return;
+	n = first_in_order(s, first);
+	ev_init(&ev, EV_queue);
+	ev.u.queue.step = s->step;
+	ev.u.queue.waiting = n_waiting;
+	for (int32_t i = 0; i < n; i++)
+		told[i] = (struct ev_queued){ first[i].r->id, first[i].rank };
+	ev.u.queue.order = (struct ev_span){ told, (size_t)n * sizeof *told };
+	stream_emit(s->stream, &ev);
+	s->queue_changed = false;
+	s->queue_told = n_waiting > 0;
+}
+
 void sched_admit(struct sched *s)
 {
 	sched_users_count(s);
@@ -286,4 +364,5 @@ void sched_admit(struct sched *s)
 	s->hold = s->hold_first = EV_NULL_I;
 	while (admit(s))
 		;
+	tell_queue(s);
 }

@@ -40,6 +40,8 @@ static int32_t first_output(const struct request *r)
 {
 	if (r->kind == EV_REQUEST_KIND_score)
 		return 0;
+	if (r->kind == EV_REQUEST_KIND_pin)
+		return r->n_ids; /* none */
 	return (r->kind == EV_REQUEST_KIND_verify ? r->n_prompt : r->n_ids) - 1;
 }
 

@@ -77,6 +77,7 @@ struct request *request_new(
 	r->user = spec->user ? strdup(spec->user) : NULL;
 	r->priority = spec->priority;
 	r->deadline = spec->deadline;
+	r->top = spec->top;
 	r->slot = -1;
 	r->n_ids = r->n_prompt = spec->n_ids;
 	if (spec->kind == EV_REQUEST_KIND_verify)
@@ -213,4 +214,5 @@ void request_event(const struct request *r, const char *spec, struct event *ev)
 		q->user = (struct ev_span){ r->user, strlen(r->user) };
 	q->priority = r->priority;
 	q->deadline = r->deadline;
+	q->top = r->top;
 }

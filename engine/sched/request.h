@@ -45,16 +45,17 @@ struct request {
 	int32_t computed;   /* positions 0 … computed - 1 are in the KV cache */
 	int32_t registered; /* blocks offered to the prefix cache */
 	struct memory_table table; /* room for the context */
+	int64_t pin;               /* that it asked for (pin.h); 0: none */
 	int32_t hit;       /* tokens of the prompt that came from the cache, at first admission */
 	int32_t slot;      /* -1: none */
 	int64_t admitted;  /* order of admission, from 1; 0: not yet */
 	int32_t overtaken; /* times that a later request was served before it */
 
-	char *user;                 /* NULL: nobody's */
-	int32_t priority, deadline; /* see struct engine_request */
-	int64_t arrived;            /* step after which it came */
-	struct sched_user *account; /* of its user, from sched_add() to sched_remove() */
-	int32_t charged;            /* of n_ids: those that its account has paid for */
+	char *user;                      /* NULL: nobody's */
+	int32_t priority, deadline, top; /* see struct engine_request */
+	int64_t arrived;                 /* step after which it came */
+	struct sched_user *account;      /* of its user, from sched_add() to sched_remove() */
+	int32_t charged;                 /* of n_ids: those that its account has paid for */
 
 	const struct request_owner *owner; /* NULL: it was submitted by engine_submit() */
 	void *owner_data;

@@ -46,6 +46,7 @@ int sched_queue_insert(struct sched *s, int32_t at, struct request *r)
 	memmove(s->queue + at + 1, s->queue + at, (size_t)(s->n_queue - at) * sizeof *s->queue);
 	s->queue[at] = r;
 	s->n_queue++;
+	s->queue_changed = true;
 	r->state = REQUEST_WAITING;
 	r->queued_ns = stream_now(s->stream);
 	return 0;
@@ -54,6 +55,7 @@ int sched_queue_insert(struct sched *s, int32_t at, struct request *r)
 void sched_queue_remove(struct sched *s, int32_t at)
 {
 	s->n_queue--;
+	s->queue_changed = true;
 	memmove(s->queue + at, s->queue + at + 1, (size_t)(s->n_queue - at) * sizeof *s->queue);
 }
 
@@ -77,6 +79,7 @@ void sched_leave_slot(struct sched *s, struct request *r)
 
 void sched_remove(struct sched *s, struct request *r)
 {
+	sched_pin_leave(s, r);
 	if (r->slot >= 0)
 		sched_leave_slot(s, r);
 	else
@@ -141,6 +144,7 @@ void sched_register(struct sched *s, struct request *r)
 	if (r->kind != EV_REQUEST_KIND_score)
 		for (; r->registered < full; r->registered++)
 			prefix_add(s->prefix, r->ids, r->registered, &r->table, r->id, s->step);
+	sched_pin_extend(s, r); /* before pages that it keeps are given back */
 	memory_give_back(s->memory, &r->table, r->id, r->computed);
 }
 

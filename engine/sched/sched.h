@@ -28,7 +28,7 @@
 
 /* A policy that lets later requests go first ends that for a request that was overtaken so often.
  */
-enum { SCHED_PATIENCE = 8 };
+enum { SCHED_PATIENCE = 8, SCHED_WHY = 160 };
 
 struct plan_item {
 	struct request *r;
@@ -72,9 +72,12 @@ struct sched {
 	/* why the newest plan left requests waiting (enum ev_code_hold), and the one that was first in
 	 * order; EV_NULL_I: none was left; nobody was asked for */
 	int64_t hold, hold_first;
+	/* since the event `queue` was emitted last a request came or left; that event told of one */
+	bool queue_changed, queue_told;
 	struct sched_user **user;
 	int32_t n_users, cap_users;
 	struct sched_user *last; /* whose request left the queue last */
+	float pin_limit;         /* share of each group's pages that pins may keep */
 	float served_ratio;      /* of the policy tgi, as settings.h says */
 	int32_t waiting_tokens;  /* the same */
 	/* Proposes drafts of at most `nodes` tokens into r[i]->draft, for requests that lack only their
@@ -124,6 +127,21 @@ void sched_rest(struct sched *s, struct request *r);
  * and shares its pages. Returns the number of tokens shared; 0: no slot is free, or parent waits
  * itself. */
 int32_t sched_fork(struct sched *s, const struct request *parent, struct request *r);
+
+/* ---- pins (pins.c) ---- */
+
+/* r, which waits, declares the first `tokens` of its prompt stable: whole blocks of them are kept
+ * for so long, once they are computed; ttl_ns 0: until they are given up. One that is there already
+ * is renewed. Refused (r->pin is 0) with its numbers in `why`, beyond pin_limit, or where a request
+ * that waits or runs would no longer fit. */
+void sched_pin(
+	struct sched *s, struct request *r, int32_t tokens, int64_t ttl_ns, char why[SCHED_WHY]);
+/* The pin ends; the pointers to others move. */
+void sched_unpin(struct sched *s, struct pin *p, enum ev_code_pin_action action);
+void sched_pins_end(struct sched *s, enum ev_code_pin_action action); /* all */
+void sched_pins_expire(struct sched *s);                              /* those whose time is over */
+/* Pages of the lead group without which r could not run even alone. */
+int32_t sched_least_pages(const struct sched *s, const struct request *r);
 
 void sched_check(const struct sched *s);
 

@@ -31,6 +31,15 @@ void sched_users_free(struct sched *s);
 void sched_user_admit(struct sched *s, struct request *r);
 void sched_users_count(struct sched *s);
 
+/* pins.c: r's pin keeps what was registered since; r goes, and its pin with it if it is not whole
+ * and nobody else computes it; of so many blocks found those that r may use; a lookup says what
+ * pins gave, for a prompt with a match of n_blocks. */
+void sched_pin_extend(struct sched *s, const struct request *r);
+void sched_pin_leave(struct sched *s, const struct request *r);
+int32_t sched_pin_asks(const struct sched *s, const struct request *r, int32_t found);
+void sched_pin_note(
+	struct sched *s, const struct request *r, int32_t n_blocks, int32_t hit, struct ev_lookup *l);
+
 /* pages.c: takes pages for positions up to `end`, writable from `pos` on. False: that would preempt
  * a request admitted before r, or a planned one. */
 bool sched_ensure_pages(

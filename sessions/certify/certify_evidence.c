@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/sched/policy.h"
 #include "sessions/certify/certify_private.h"
 
 static bool by_step(int a)
@@ -28,6 +29,12 @@ static bool kernels_at_work(const struct axis_engine *want, const struct evidenc
 	return !strcmp(ev->backend, want->backend) && (!isa || !strcmp(ev->isa, isa));
 }
 
+/* It ordered requests otherwise than they came, or it kept prompts and newest tokens apart. */
+static bool policy_at_work(const struct sched_policy *policy, const struct evidence *ev)
+{
+	return policy->turn == SCHED_TOGETHER ? ev->reordered > 0 : ev->paused > 0;
+}
+
 /* Evidence of an axis that holds for the whole case. */
 static bool case_has(const struct certify_plan *p, const struct evidence *ev, enum axis a)
 {
@@ -42,7 +49,7 @@ static bool case_has(const struct certify_plan *p, const struct evidence *ev, en
 	case AXIS_KV: return ev->again > 0;
 	case AXIS_PREEMPTION: return ev->preempted > 0;
 	case AXIS_UNSEEN: return ev->reach >= ev->unseen_from && !ev->unseen;
-	case AXIS_POLICY: return ev->reordered > 0;
+	case AXIS_POLICY: return policy_at_work(sched_policies[p->choice[a]], ev);
 	case AXIS_CACHE:
 		return !strcmp(ev->cache, axes_chosen(p, a)) &&
 			   (!k_cache_by_channel(p->choice[a]) || ev->reach >= CERTIFY_CODED);
@@ -143,8 +150,10 @@ void evidence_say(
 	else if (a == AXIS_UNSEEN)
 		say(seen, cap, "%lld positions, unseen from %lld", (long long)ev->reach,
 			(long long)ev->unseen_from);
-	else if (a == AXIS_POLICY)
+	else if (a == AXIS_POLICY && sched_policies[p->choice[a]]->turn == SCHED_TOGETHER)
 		say(seen, cap, "%lld admitted out of turn", (long long)ev->reordered);
+	else if (a == AXIS_POLICY)
+		say(seen, cap, "paused in %lld steps", (long long)ev->paused);
 	else if (a == AXIS_DRAFTS ||
 			 (!p->choice[AXIS_DRAFTS] &&
 				 (a == AXIS_DRAFTER || (a == AXIS_RULE && !p->choice[AXIS_DRAFTER]))))

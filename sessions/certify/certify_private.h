@@ -9,7 +9,9 @@
 #define CUTAWAY_SESSIONS_CERTIFY_PRIVATE_H
 
 #include "engine/core/engine.h"
+#include "engine/memory/memory.h"
 #include "sessions/certify/certify.h"
+#include "sessions/session.h"
 
 enum axis {
 	AXIS_KERNELS,
@@ -106,6 +108,8 @@ struct evidence {
 	int64_t preempted;          /* times that ours was preempted */
 	int64_t again;              /* tokens of ours for which all rows were computed again */
 	int64_t reordered;          /* requests that overtook ours or that ours overtook */
+	int64_t paused; /* steps in which the policy kept ours in the queue, or gave no row to ours or
+					   to one that ran before it */
 	int64_t verified, accepted, by_rejection; /* the last: of those verified, by that rule */
 	int64_t watched, recorded;                /* attention events; events in a recording's file */
 	int64_t twins, apart_twins; /* rows that the exact twin computed, too; those that differ, where
@@ -195,5 +199,31 @@ int certify_run_case(
 	const struct certify_plan *p, struct trail *trail, struct evidence *ev, struct err *e);
 
 uint64_t certify_random(uint64_t *state);
+
+/* While a case runs. */
+struct certify_run {
+	const struct certify_plan *plan;
+	struct trail *trail; /* NULL: not kept */
+	struct evidence *ev;
+	int64_t request;               /* the number of ours, as the sink knows it; 0: none yet */
+	int64_t members, mine, drafts; /* of the step in progress: requests so far, those before ours or
+									  -1, drafts */
+	int64_t last_page;
+	bool is_state[MEMORY_GROUPS];
+	int64_t company[CERTIFY_SLOTS]; /* others, in order of arrival */
+	int n_company, ahead;           /* ahead: came before ours */
+	int64_t earlier; /* a request that came before ours and is not admitted yet; 0: none */
+	int64_t pacer;   /* one that ran before ours came; 0: none, or it has ended */
+	bool paced;      /* it has rows in the step in progress */
+	bool answering, waiting, begun, finished, failed; /* waiting: ours was not admitted yet */
+	bool repeated;                                    /* ours was rewound to its prompt once */
+	struct session session;
+	struct engine *engine; /* the session's */
+	int32_t *ids;
+	int32_t n_ids, next; /* next: token after what the prompt repeats */
+};
+
+/* certify_seen.c: the sink of a case; run: its struct certify_run. */
+void certify_see(void *run, const struct event *ev);
 
 #endif

@@ -1,36 +1,13 @@
 /* One case of certify: an engine with the options of the plan, a text scored token by token, then
  * continued, with the other requests of the plan. See certify_private.h.
  *
- * Thread: the caller's. All evidence comes from events, through a sink: nothing here reads the
- * engine's internals. */
+ * Thread: the caller's. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/memory/memory.h"
+#include "engine/sched/policy.h"
 #include "sessions/certify/certify_private.h"
-#include "sessions/session.h"
-
-/* While a case runs. */
-struct run {
-	const struct certify_plan *plan;
-	struct trail *trail; /* NULL: not kept */
-	struct evidence *ev;
-	int64_t request;               /* the number of ours, as the sink knows it; 0: none yet */
-	int64_t members, mine, drafts; /* of the step in progress: requests so far, those before ours or
-									  -1, drafts */
-	int64_t last_page;
-	bool is_state[MEMORY_GROUPS];
-	int64_t company[CERTIFY_SLOTS]; /* others, in order of arrival */
-	int n_company, ahead;           /* ahead: came before ours */
-	int64_t earlier; /* a request that came before ours and is not admitted yet; 0: none */
-	bool answering, waiting, begun, finished, failed; /* waiting: ours was not admitted yet */
-	bool repeated;                                    /* ours was rewound to its prompt once */
-	struct session session;
-	struct engine *engine; /* the session's */
-	int32_t *ids;
-	int32_t n_ids, next; /* next: token after what the prompt repeats */
-};
 
 /* Ids after the text that do not repeat: each of 17 requests takes 128, each from another
  * position. */
@@ -55,168 +32,10 @@ uint64_t certify_random(uint64_t *state) /* splitmix64 (Steele, Lea, Flood 2014)
 	return z ^ (z >> 31);
 }
 
-/* ---- what is seen ---- */
-
-static void most(int64_t *of, int64_t x)
-{
-	*of = x > *of ? x : *of;
-}
-
-static void keep(struct run *r, int64_t pos, int64_t id, int64_t hash)
-{
-	struct trail *t = r->trail;
-	most(&r->ev->reach, pos);
-	if (!t || t->n == (int32_t)(sizeof t->row / sizeof *t->row))
-		return;
-	t->row[t->n].request = r->request;
-	t->row[t->n].pos = pos;
-	t->row[t->n].id = id;
-	t->row[t->n++].hash = hash;
-}
-
-static void see_batch(struct run *r, const struct ev_batch *b)
-{
-	if (b->request == r->request) {
-		r->mine = r->members;
-		r->drafts = b->work == EV_WORK_verify ? b->rows - 1 : 0;
-		if (b->work == EV_WORK_prefill && !r->begun)
-			most(&r->ev->most_rows, b->rows);
-	}
-	r->members++;
-}
-
-static void see_step(struct run *r)
-{
-	struct evidence *ev = r->ev;
-	struct seen_step s = { (int8_t)r->members, (int8_t)r->mine, (int8_t)r->drafts };
-	bool news = r->answering && r->mine >= 0;
-	for (int i = 0; news && i < ev->n_steps; i++)
-		news = memcmp(&ev->step[i], &s, sizeof s) != 0;
-	if (news && ev->n_steps < (int)(sizeof ev->step / sizeof *ev->step))
-		ev->step[ev->n_steps++] = s;
-	r->members = r->drafts = 0;
-	r->mine = -1;
-}
-
-static void see_page(struct run *r, const struct ev_page *p)
-{
-	r->ev->unseen +=
-		p->request == r->request && p->action == EV_PAGE_unseen && !r->is_state[p->memory];
-	if (p->request != r->request || p->action != EV_PAGE_alloc)
-		return;
-	r->ev->taken++;
-	r->ev->apart += p->block > 0 && p->page != r->last_page + 1;
-	r->last_page = p->page;
-}
-
-static void see_draft(struct run *r, const struct ev_draft *d)
-{
-	if (d->request != r->request || d->verdict == EV_VERDICT_unread)
-		return;
-	r->ev->verified++;
-	r->ev->by_rejection += d->rule == EV_RULE_rejection;
-	r->ev->accepted += d->verdict == EV_VERDICT_accepted;
-}
-
-static void see_admit(struct run *r, const struct ev_admit *a)
-{
-	if (a->request == r->request) {
-		r->ev->reordered += r->earlier != 0;
-		r->waiting = false;
-	}
-	if (a->request == r->earlier)
-		r->earlier = 0;
-	r->ev->reordered += r->waiting && r->request && a->request > r->request;
-}
-
-static void see_finish(struct run *r, const struct ev_finish *f)
-{
-	if (f->request != r->request)
-		return;
-	r->finished = true;
-	r->failed = f->reason == EV_FINISH_failed;
-}
-
-static void see_memory(struct run *r, const struct ev_memory *m)
-{
-	char *to = r->ev->memory;
-	size_t n = strlen(to);
-
-	if (m->memory >= 0 && m->memory < MEMORY_GROUPS)
-		r->is_state[m->memory] = memory_kind_of(m->kind)->is_state;
-	snprintf(to + n, sizeof r->ev->memory - n, "%s%s %lld layer%s", n ? ", " : "",
-		memory_kind_of(m->kind)->name, (long long)m->layers, m->layers == 1 ? "" : "s");
-}
-
-static void see_setting(struct run *r, const struct ev_setting *s)
-{
-	static const char name[] = "cache-format";
-
-	if (s->name.size == sizeof name - 1 && !memcmp(s->name.data, name, s->name.size))
-		snprintf(r->ev->cache, sizeof r->ev->cache, "%.*s", (int)s->value.size,
-			(const char *)s->value.data);
-}
-
-/* In the step of its token, so the newest rows are looked at first. */
-static void see_price(struct run *r, const struct ev_price *p)
-{
-	char lossy[128];
-	const bool exact =
-		!r->plan->choice[AXIS_CACHE] && !*lossy_print(&r->plan->axes->lossy, lossy, sizeof lossy);
-
-	if (p->request != r->request)
-		return;
-	r->ev->twins++;
-	r->ev->apart_twins += exact && p->kl != 0;
-	for (int32_t i = r->trail ? r->trail->n : 0; exact && i-- > 0;)
-		if (r->trail->row[i].pos == p->pos && r->trail->row[i].request == p->request) {
-			r->ev->apart_twins += r->trail->row[i].hash != p->hash;
-			break;
-		}
-}
-
-static void on_event(void *arg, const struct event *ev)
-{
-	struct run *r = arg;
-	if (ev->kind == EV_batch) {
-		see_batch(r, &ev->u.batch);
-	} else if (ev->kind == EV_step) {
-		see_step(r);
-	} else if (ev->kind == EV_page) {
-		see_page(r, &ev->u.page);
-	} else if (ev->kind == EV_memory) {
-		see_memory(r, &ev->u.memory);
-	} else if (ev->kind == EV_setting) {
-		see_setting(r, &ev->u.setting);
-	} else if (ev->kind == EV_admit) {
-		see_admit(r, &ev->u.admit);
-	} else if (ev->kind == EV_draft) {
-		see_draft(r, &ev->u.draft);
-	} else if (ev->kind == EV_finish) {
-		see_finish(r, &ev->u.finish);
-	} else if (ev->kind == EV_lookup && ev->u.lookup.request == r->request) {
-		most(&r->ev->hit, ev->u.lookup.hit);
-	} else if (ev->kind == EV_preempt && ev->u.preempt.request == r->request) {
-		r->ev->preempted++;
-		r->begun = r->repeated = false; /* it is recomputed, and will be rewound again */
-	} else if (ev->kind == EV_attention && ev->u.attention.request == r->request) {
-		r->ev->watched++;
-	} else if (ev->kind == EV_token && ev->u.token.request == r->request) {
-		r->ev->again += r->begun && ev->u.token.rows == ev->u.token.pos;
-		r->begun = true;
-		if (ev->u.token.source != EV_SOURCE_forced)
-			keep(r, ev->u.token.pos, ev->u.token.id, ev->u.token.hash);
-	} else if (ev->kind == EV_price) {
-		see_price(r, &ev->u.price);
-	} else if (ev->kind == EV_score && ev->u.score.request == r->request) {
-		keep(r, ev->u.score.pos, ev->u.score.id, ev->u.score.hash);
-	}
-}
-
 /* ---- requests ---- */
 
-static int64_t submit(struct run *r, enum ev_code_request_kind kind, int32_t at, int32_t n,
-	int32_t n_generated, struct err *e)
+static struct engine_request request_of(const struct certify_run *r, enum ev_code_request_kind kind,
+	int32_t at, int32_t n, int32_t n_generated)
 {
 	struct engine_request q = {
 		.kind = kind,
@@ -225,17 +44,26 @@ static int64_t submit(struct run *r, enum ev_code_request_kind kind, int32_t at,
 		.max_tokens = n_generated,
 		.params = SAMPLE_DEFAULTS,
 		.text = "certify",
+		.deadline = 1 << 20,
 		.ignore_end = true,
 	};
 	q.params.seed = 7;
 	/* modified rejection draws other tokens, except with greedy choice */
 	if (r->plan->choice[AXIS_RULE])
 		q.params.temperature = 0;
+	return q;
+}
+
+static int64_t submit(struct certify_run *r, enum ev_code_request_kind kind, int32_t at, int32_t n,
+	int32_t n_generated, struct err *e)
+{
+	const struct engine_request q = request_of(r, kind, at, n, n_generated);
+
 	return engine_submit(r->engine, &q, e);
 }
 
 /* Cancels the elders once they have preempted ours, so that it can end. */
-static void dismiss_elders(struct run *r)
+static void dismiss_elders(struct certify_run *r)
 {
 	if (r->plan->choice[AXIS_PREEMPTION] && r->ev->preempted)
 		while (r->n_company)
@@ -243,7 +71,7 @@ static void dismiss_elders(struct run *r)
 }
 
 /* Cancels the newest other request. False if the batch does not shrink any more. */
-static bool shrink(struct run *r)
+static bool shrink(struct certify_run *r)
 {
 	const int *choice = r->plan->choice;
 	if (!choice[AXIS_BATCH] || choice[AXIS_PREEMPTION] || r->n_company <= r->ahead)
@@ -255,7 +83,7 @@ static bool shrink(struct run *r)
 /* Rewinds ours to its prompt and forces the token with which the repeated text goes on: so there is
  * something to draft, whatever the model would draw. With a batch this repeats at every batch size,
  * and must compute the same each time. */
-static int repeat(struct run *r, struct err *e)
+static int repeat(struct certify_run *r, struct err *e)
 {
 	const struct workload *w = &r->plan->work;
 	if (!r->answering || !r->begun || r->finished || (r->repeated && !shrink(r)))
@@ -268,7 +96,7 @@ static int repeat(struct run *r, struct err *e)
 }
 
 /* Whether a brief case has all its evidence. */
-static bool enough(const struct run *r)
+static bool enough(const struct certify_run *r)
 {
 	const int *choice = r->plan->choice;
 	bool shrinks = choice[AXIS_BATCH] && !choice[AXIS_PREEMPTION] && r->n_company > r->ahead;
@@ -277,7 +105,7 @@ static bool enough(const struct run *r)
 }
 
 /* One step, and what follows it. 1: done; 0: nothing to do; -1: failed. */
-static int go_on(struct run *r, struct err *e)
+static int go_on(struct certify_run *r, struct err *e)
 {
 	int more = engine_step(r->engine, e);
 	dismiss_elders(r);
@@ -285,7 +113,7 @@ static int go_on(struct run *r, struct err *e)
 }
 
 /* Steps until ours is finished. */
-static int finish(struct run *r, struct err *e)
+static int finish(struct certify_run *r, struct err *e)
 {
 	int more = 1;
 	while (!r->finished && more > 0 && !enough(r))
@@ -300,14 +128,14 @@ static int finish(struct run *r, struct err *e)
 }
 
 /* Resets the state before ours is submitted. */
-static void expect(struct run *r)
+static void expect(struct certify_run *r)
 {
 	r->finished = r->begun = false;
 	r->waiting = true;
 	r->request = 0;
 }
 
-static int score(struct run *r, struct err *e)
+static int score(struct certify_run *r, struct err *e)
 {
 	expect(r);
 	r->request = submit(r, EV_REQUEST_KIND_score, 0, r->plan->work.n_ids, 0, e);
@@ -316,7 +144,7 @@ static int score(struct run *r, struct err *e)
 
 /* Submits other requests, of other lengths, that run as long as ours does. The text of elders gives
  * no drafts: they grow by one token a step, whatever the drafter. */
-static int submit_company(struct run *r, int from, int to, struct err *e)
+static int submit_company(struct certify_run *r, int from, int to, struct err *e)
 {
 	bool preempt = r->plan->choice[AXIS_PREEMPTION];
 	bool slow = axes_slow(r->plan->axes, r->plan->choice);
@@ -333,7 +161,7 @@ static int submit_company(struct run *r, int from, int to, struct err *e)
 
 /* Steps before ours is submitted, so that it joins a running batch. Elders must have computed their
  * prompts. */
-static int32_t steps_ahead(const struct run *r, int ahead)
+static int32_t steps_ahead(const struct certify_run *r, int ahead)
 {
 	int32_t chunk = axes_number(r->plan, AXIS_CHUNK), n = axes_elder_tokens(r->plan);
 	if (!ahead)
@@ -345,15 +173,46 @@ static int32_t steps_ahead(const struct run *r, int ahead)
 	return 1 + (by_chunk > by_budget ? by_chunk : by_budget);
 }
 
-/* Evidence for a policy: a request of one token comes before ours and another one after it. Unless
- * requests are admitted in order of arrival, ours overtakes one of them or is overtaken. Both end
- * after a step. */
-static int64_t submit_short(struct run *r, struct err *e)
+/* Evidence for a policy. If it keeps prompts and newest tokens apart, a request decodes when ours
+ * comes: one of the two pauses, or ours waits. Otherwise two of a busy user come before ours and
+ * one after it, shorter and less urgent: unless requests are admitted in order of arrival, ours
+ * overtakes one of them or is overtaken. All end after a few steps. */
+static int64_t submit_short(struct certify_run *r, int32_t n_generated, struct err *e)
 {
-	return r->plan->choice[AXIS_POLICY] ? submit(r, EV_REQUEST_KIND_load, 1, 1, 1, e) : 0;
+	struct engine_request q = request_of(r, EV_REQUEST_KIND_load, 1, 1, n_generated);
+
+	q.user = "busy";
+	q.priority = 1;
+	q.deadline = 0;
+	return engine_submit(r->engine, &q, e);
 }
 
-static int answer(struct run *r, int company, int ahead, int32_t n_generated, struct err *e)
+enum { PACER_TOKENS = 4 };
+
+static int submit_before(struct certify_run *r, struct err *e)
+{
+	const int policy = r->plan->choice[AXIS_POLICY];
+
+	if (!policy)
+		return 0;
+	if (sched_policies[policy]->turn != SCHED_TOGETHER) {
+		r->pacer = submit_short(r, PACER_TOKENS, e);
+		return r->pacer < 0 || engine_step(r->engine, e) < 0 ? -1 : 0;
+	}
+	if (submit_short(r, 1, e) < 0)
+		return -1;
+	r->earlier = submit_short(r, 1, e);
+	return r->earlier < 0 ? -1 : 0;
+}
+
+static int submit_after(struct certify_run *r, struct err *e)
+{
+	if (!r->plan->choice[AXIS_POLICY])
+		return 0;
+	return submit_short(r, 1, e) < 0 || go_on(r, e) < 0 ? -1 : 0;
+}
+
+static int answer(struct certify_run *r, int company, int ahead, int32_t n_generated, struct err *e)
 {
 	const struct workload *w = &r->plan->work;
 	expect(r);
@@ -364,17 +223,16 @@ static int answer(struct run *r, int company, int ahead, int32_t n_generated, st
 	for (int32_t i = steps_ahead(r, ahead); i > 0; i--)
 		if (engine_step(r->engine, e) < 0)
 			return -1;
-	if ((r->earlier = submit_short(r, e)) < 0)
+	if (submit_before(r, e))
 		return -1;
 	r->request = submit(r, EV_REQUEST_KIND_run, 0, w->n_ids, n_generated, e);
-	if (r->request < 0 || submit_short(r, e) < 0 || (r->earlier && go_on(r, e) < 0) ||
-		submit_company(r, ahead, company, e))
+	if (r->request < 0 || submit_after(r, e) || submit_company(r, ahead, company, e))
 		return -1;
 	return finish(r, e);
 }
 
 /* Puts the free list in a seeded order: requests take one page each and free them in that order. */
-static int shuffle_pages(struct run *r, struct err *e)
+static int shuffle_pages(struct certify_run *r, struct err *e)
 {
 	int64_t id[CERTIFY_SLOTS];
 	uint64_t random = r->plan->seed;
@@ -396,7 +254,7 @@ static int shuffle_pages(struct run *r, struct err *e)
 /* ---- a case ---- */
 
 /* Ends with the text's beginning again, so that lookup is likely to draft what follows. */
-static int fill_ids(struct run *r, struct err *e)
+static int fill_ids(struct certify_run *r, struct err *e)
 {
 	int32_t *once = NULL, n = r->plan->work.n_ids;
 	size_t n_once = 0, cap = 0;
@@ -424,11 +282,11 @@ static int fill_ids(struct run *r, struct err *e)
 	return 0;
 }
 
-static int open_case(struct run *r, struct err *e)
+static int open_case(struct certify_run *r, struct err *e)
 {
 	const struct certify_plan *p = r->plan;
 	const struct session_options o = { .engine = axes_options(p),
-		.sink = on_event,
+		.sink = certify_see,
 		.arg = r,
 		.temporary = !strcmp(axes_chosen(p, AXIS_WATCHED), "recorded") };
 	if (session_open(&r->session, &o, e))
@@ -452,7 +310,7 @@ static int open_case(struct run *r, struct err *e)
 	return fill_ids(r, e);
 }
 
-static int close_case(struct run *r, int status, struct err *e)
+static int close_case(struct certify_run *r, int status, struct err *e)
 {
 	struct err failed = { 0 };
 	if (r->session.writer) {
@@ -467,7 +325,7 @@ static int close_case(struct run *r, int status, struct err *e)
 	return status;
 }
 
-static int compute(struct run *r, struct err *e)
+static int compute(struct certify_run *r, struct err *e)
 {
 	const struct certify_plan *p = r->plan;
 	int ahead, company = axes_company(p, &ahead);
@@ -492,7 +350,7 @@ static int compute(struct run *r, struct err *e)
 int certify_run_case(
 	const struct certify_plan *p, struct trail *trail, struct evidence *ev, struct err *e)
 {
-	struct run r = { .plan = p, .trail = trail, .ev = ev, .mine = -1 };
+	struct certify_run r = { .plan = p, .trail = trail, .ev = ev, .mine = -1 };
 	memset(ev, 0, sizeof *ev);
 	trail->n = 0;
 	int status = open_case(&r, e) || compute(&r, e) ? -1 : 0;

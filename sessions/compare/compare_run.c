@@ -98,14 +98,12 @@ static int answer(
 {
 	struct engine *engine = p->session[side]->engine;
 	const struct compare_prompt *t = &p->prompt[prompt];
-	const struct engine_request q = { .kind = EV_REQUEST_KIND_run,
-		.ids = t->ids[side],
-		.n_ids = (int32_t)t->n_ids[side],
-		.max_tokens = p->answer[side]->max_tokens,
-		.params = p->answer[side]->params,
-		.stop = setting_stops(&p->answer[side]->stop),
-		.text = t->text };
+	struct engine_request q = engine_answer_request(p->answer[side]);
 
+	q.kind = EV_REQUEST_KIND_run;
+	q.ids = t->ids[side];
+	q.n_ids = (int32_t)t->n_ids[side];
+	q.text = t->text;
 	if (compare_fresh(engine, e))
 		return -1;
 	compare_mark(engine, side, run < 0 ? COMPARE_WARM_UP : COMPARE_RUN, 0, p->label[side]);

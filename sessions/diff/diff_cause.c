@@ -140,7 +140,7 @@ static void compare_settings(struct diff_pair *p)
 
 		setting_text(&answer_settings[i], &a, x, sizeof x);
 		setting_text(&answer_settings[i], &b, y, sizeof y);
-		if (strcmp(x, y) != 0 && matters(i, &a.params, &b.params))
+		if (!setting_same(&answer_settings[i], &a, &b) && matters(i, &a.params, &b.params))
 			cause_say(p, "%s %s and %s", answer_settings[i].name, x, y);
 	}
 	if (matters(ANSWER_AT_seed, &a.params, &b.params))

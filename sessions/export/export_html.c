@@ -270,5 +270,5 @@ static void end(struct exporter *x)
 }
 
 const struct export_ops export_html = {
-	.name = "html", .begin = begin, .event = event, .end = end
+	.name = "html", .engine = true, .begin = begin, .event = event, .end = end
 };

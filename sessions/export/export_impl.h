@@ -20,6 +20,7 @@ struct exporter {
 
 struct export_ops {
 	const char *name;
+	bool engine; /* it draws what an engine of ours tells: steps, pages, kernels */
 	/* Each may be NULL. begin: -1 with the error. end is called whatever happened. */
 	int (*begin)(struct exporter *x, struct err *e);
 	void (*event)(struct exporter *x, const struct event *ev);

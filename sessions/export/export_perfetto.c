@@ -297,5 +297,5 @@ static void event(struct exporter *x, const struct event *ev)
 }
 
 const struct export_ops export_perfetto = {
-	.name = "perfetto", .begin = begin, .event = event, .end = end
+	.name = "perfetto", .engine = true, .begin = begin, .event = event, .end = end
 };

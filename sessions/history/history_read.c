@@ -94,12 +94,14 @@ static bool copy_prompt(
 	return true;
 }
 
-static const char request_sql[] =
-	"SELECT seq, request, kind, parent, sample, text, prompt, max_tokens, stop, spec, n_prompt"
-#define X(type, field, ...) ", " #field
-	SAMPLE_SETTINGS(X)
-#undef X
-		" FROM request ORDER BY seq";
+#define REQUEST_SQL(bias)                                                                                        \
+	"SELECT seq, request, kind, parent, sample, text, prompt, max_tokens, stop, spec, n_prompt" SAMPLE_SETTINGS( \
+		PARAM_COLUMN) " FROM " bias " ORDER BY seq"
+#define PARAM_COLUMN(type, field, ...) ", " #field
+
+static const char request_sql[] = REQUEST_SQL("request");
+/* of a file that is older than the column */
+static const char unbiased_sql[] = REQUEST_SQL("(SELECT *, NULL AS logit_bias FROM request)");
 
 static int32_t clamp32(int64_t v, int32_t max)
 {
@@ -109,6 +111,14 @@ static int32_t clamp32(int64_t v, int32_t max)
 #define READ_INT(s, column, row) clamp32(sqlite3_column_int64(s, column), (int32_t)(row)->high)
 #define READ_FLOAT(s, column, row) (float)sqlite3_column_double(s, column)
 #define READ_U64(s, column, row) (uint64_t) sqlite3_column_int64(s, column)
+#define READ_BIAS(s, column, row) sample_bias_of(blob_of(s, column))
+
+static struct ev_span blob_of(sqlite3_stmt *s, int column)
+{
+	const void *data = sqlite3_column_blob(s, column);
+
+	return (struct ev_span){ data, data ? (size_t)sqlite3_column_bytes(s, column) : 0 };
+}
 
 /* Reads the columns of request_sql from this one on, in their order. */
 static void read_params(struct sample_params *p, sqlite3_stmt *s, int column)
@@ -380,7 +390,10 @@ static int merge(struct loading *l, const struct foreign *f)
 		seq[i] = INT64_MAX;
 		if (!foreign_has(f, sources[i].kind))
 			continue;
-		s[i] = history_prepare(l->h, sources[i].sql, l->e);
+		s[i] = history_prepare(l->h,
+			sources[i].kind == EV_request && f->version < EV_BIAS_SINCE ? unbiased_sql
+																		: sources[i].sql,
+			l->e);
 		if (s[i])
 			seq[i] = advance(l, s[i]);
 	}
@@ -456,7 +469,7 @@ int history_load(struct history *h, const struct foreign *f, struct err *e)
 {
 	struct loading loading = { .h = h, .e = e }, *l = &loading;
 
-	if (load_session(l) || load_rest(l))
+	if (foreign_ours(f, h->path, e) || load_session(l) || load_rest(l))
 		return -1;
 	l->step_of = history_prepare(
 		l->h, "SELECT seq, step FROM step WHERE seq > ?1 ORDER BY seq LIMIT 1", l->e);

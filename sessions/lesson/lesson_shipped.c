@@ -9,7 +9,10 @@
 	X(roofline, "roofline-and-batch")                                                              \
 	X(paging, "paging")                                                                            \
 	X(continuous, "continuous-batching")                                                           \
+	X(gap, "longest-gap")                                                                          \
+	X(knee, "the-knee")                                                                            \
 	X(prefix, "prefix-caching")                                                                    \
+	X(declared, "declared-prefixes")                                                               \
 	X(guessing, "guessing-ahead")                                                                  \
 	X(trees, "trees-and-trained-drafters")                                                         \
 	X(jacobi, "jacobi-and-lookahead")                                                              \

@@ -18,8 +18,8 @@ static const struct {
 static const struct {
 	const char *name;
 	double none;
-} unserved[] = { { "logit_bias", 0 }, { "tools", 0 }, { "functions", 0 }, { "response_format", 0 },
-	{ "echo", 0 }, { "suffix", 0 }, { "audio", 0 }, { "prediction", 0 } };
+} unserved[] = { { "tools", 0 }, { "functions", 0 }, { "response_format", 0 }, { "suffix", 0 },
+	{ "audio", 0 }, { "prediction", 0 } };
 
 cJSON *ask_object(const char *body, size_t size, struct err *e)
 {
@@ -97,7 +97,8 @@ static const struct setting *setting_of(const char *field)
 	for (char *c = name; *c; c++)
 		*c = *c == '_' ? '-' : *c;
 	s = setting_find(answer_settings, name);
-	return s && s->type != SETTING_TEXT && s->type != SETTING_STOPS && s->type != SETTING_CHOICE
+	return s && s->type != SETTING_TEXT && s->type != SETTING_STOPS && s->type != SETTING_CHOICE &&
+				   s->type != SETTING_BIAS
 			   ? s
 			   : NULL;
 }
@@ -119,6 +120,8 @@ static int read_setting(struct ask *a, const struct setting *s, const cJSON *v, 
 		return err_set(e, ERR_USAGE, "%s: a whole number up to %.0f is needed", v->string, most);
 	if (!strcmp(s->name, "seed"))
 		a->seeded = true;
+	if (s == &answer_settings[ANSWER_AT_max_tokens])
+		a->silent = v->valuedouble == 0;
 	return setting_put(s, &a->set, value, e);
 }
 
@@ -159,6 +162,46 @@ static int read_stops(struct ask *a, const cJSON *o, struct err *e)
 	return 0;
 }
 
+/* {"15": 5, "27": -100} */
+static int read_bias(struct ask *a, const cJSON *o, struct err *e)
+{
+	const cJSON *list = cJSON_GetObjectItemCaseSensitive(o, "logit_bias"), *v;
+	struct sample_bias *b = &a->set.params.logit_bias;
+
+	if (!list || cJSON_IsNull(list))
+		return 0;
+	if (!cJSON_IsObject(list))
+		return err_set(e, ERR_USAGE, "logit_bias: an object of token ids and numbers is needed");
+	b->n = 0;
+	cJSON_ArrayForEach(v, list)
+	{
+		char *end;
+		const long long id = strtoll(v->string, &end, 10);
+
+		if (end == v->string || *end || !cJSON_IsNumber(v))
+			return err_set(e, ERR_USAGE,
+				"logit_bias: \"%.40s\": a token id and a number are needed", v->string);
+		if (sample_bias_add(b, id, v->valuedouble, e))
+			return -1;
+	}
+	return 0;
+}
+
+/* With a prompt that is told again nothing need follow. */
+static int read_echo(struct ask *a, const cJSON *o, struct err *e)
+{
+	if (read_bool(o, "echo", &a->echo, e))
+		return -1;
+	if (a->echo && a->kind != ASK_TEXT)
+		return err_set(e, ERR_USAGE, "echo is served by /v1/completions alone");
+	if (a->silent && !a->echo)
+		return err_set(e, ERR_USAGE, "max_tokens: 0 is for echo; at least 1 is needed");
+	if (a->stream && ask_scores(a))
+		return err_set(e, ERR_USAGE,
+			"echo with logprobs, or with max_tokens 0, is known as a whole only: not with stream");
+	return 0;
+}
+
 static int read_user(struct ask *a, const cJSON *o, struct err *e)
 {
 	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, "user");
@@ -168,7 +211,8 @@ static int read_user(struct ask *a, const cJSON *o, struct err *e)
 	if (!cJSON_IsString(v) || strlen(v->valuestring) >= sizeof a->user)
 		return err_set(
 			e, ERR_USAGE, "user: a text of less than %zu bytes is needed", sizeof a->user);
-	strcpy(a->user, v->valuestring);
+	if (*v->valuestring)
+		a->set.user = strcpy(a->user, v->valuestring);
 	return 0;
 }
 
@@ -178,6 +222,7 @@ static int read_amounts(struct ask *a, const cJSON *o, struct err *e)
 
 	a->n = 1;
 	if (read_int(o, "n", 1, ASK_CHOICES, &a->n, e) || read_bool(o, "stream", &a->stream, e) ||
+		read_bool(o, "ignore_eos", &a->ignore_end, e) ||
 		(cJSON_IsObject(options) && read_bool(options, "include_usage", &a->usage, e)))
 		return -1;
 	a->best_of = a->n;
@@ -185,6 +230,8 @@ static int read_amounts(struct ask *a, const cJSON *o, struct err *e)
 		return -1;
 	if (a->stream && a->best_of > a->n)
 		return err_set(e, ERR_USAGE, "best_of: it is known at the end only, so not with stream");
+	if (a->kind == ASK_PIN && (a->n > 1 || a->stream))
+		return err_set(e, ERR_USAGE, "a pin has no answer, so neither n nor stream");
 	if (a->kind == ASK_CHAT)
 		return read_bool(o, "logprobs", &a->logprobs, e) ||
 					   read_int(o, "top_logprobs", 0, ASK_TOP, &a->top, e)
@@ -209,7 +256,8 @@ int ask_read(struct ask *a, enum ask_kind kind, const struct serve *s, const cha
 		return -1;
 	}
 	rc = refuse_unserved(o, e) || read_settings(a, o, e) || read_stops(a, o, e) ||
-				 read_user(a, o, e) || read_amounts(a, o, e) || ask_prompts(a, o, s, e)
+				 read_bias(a, o, e) || read_user(a, o, e) || read_amounts(a, o, e) ||
+				 read_echo(a, o, e) || ask_prompts(a, o, s, e) || ask_pins(a, o, s, e)
 			 ? -1
 			 : 0;
 	if (!rc && (int64_t)a->n_prompts * a->best_of > ASK_CHOICES)

@@ -8,8 +8,29 @@
 
 #include "base/array.h"
 
+/* What a message declares stable: so many bytes of its text; 0: nothing. */
+struct mark {
+	size_t bytes;
+	int64_t ttl_ns;
+};
+
+/* The text of a part, which may be declared stable up to its end. */
+static void read_part(FILE *f, const cJSON *part, const char *name, const size_t *size,
+	struct mark *mark, struct err *e)
+{
+	const char *t = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(part, "text"));
+
+	if (!t)
+		err_set(e, ERR_USAGE, "%s: only parts of type text can be read", name);
+	else
+		fputs(t, f);
+	if (!e->code && ask_cache_control(part, &mark->ttl_ns, e) > 0 && !fflush(f))
+		mark->bytes = *size;
+}
+
 /* Of a string, or of a list of text parts; malloc'd. */
-static char *read_text(const cJSON *value, const char *name, size_t *size, struct err *e)
+static char *read_text(
+	const cJSON *value, const char *name, size_t *size, struct mark *mark, struct err *e)
 {
 	char *text = NULL;
 	FILE *f = open_memstream(&text, size);
@@ -24,15 +45,7 @@ static char *read_text(const cJSON *value, const char *name, size_t *size, struc
 	else if (!cJSON_IsArray(value))
 		err_set(e, ERR_USAGE, "%s: a text is needed", name);
 	else
-		cJSON_ArrayForEach(part, value)
-		{
-			const char *t = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(part, "text"));
-
-			if (t)
-				fputs(t, f);
-			else
-				err_set(e, ERR_USAGE, "%s: only parts of type text can be read", name);
-		}
+		cJSON_ArrayForEach(part, value) read_part(f, part, name, size, mark, e);
 	if (fclose(f) || e->code) {
 		err_set(e, ERR_MEMORY, "out of memory for the text");
 		free(text);
@@ -57,7 +70,7 @@ int ask_encode(const struct tokenizer *t, const char *text, struct ask_prompt *p
 	if (!ARRAY_ROOM(p->ids, p->cap, p->n + 1))
 		return err_set(e, ERR_MEMORY, "out of memory for the prompt");
 	if (!p->n && tokenizer_adds_bos(t) && tokenizer_bos(t) >= 0)
-		p->ids[p->n++] = tokenizer_bos(t);
+		p->ids[p->n++] = tokenizer_bos(t), p->begun = true;
 	return tokenizer_encode(t, text, strlen(text), true, &p->ids, &p->n, &p->cap, e);
 }
 
@@ -106,31 +119,99 @@ static int add_message(struct talk *t, const char *role, const char *text, struc
 				: add_answer(t, text, e);
 }
 
+/* The conversation with this message, of which only the first bytes are known, to *to: what it has
+ * in common with the whole is stable. */
+static int add_beginning(const struct talk *t, const char *role, const char *text, size_t bytes,
+	struct ask_prompt *to, struct err *e)
+{
+	struct talk begun = *t;
+	char *known = strndup(text, bytes);
+	int rc;
+
+	to->n = 0;
+	begun.p = to;
+	if (!known || !ARRAY_ROOM(to->ids, to->cap, t->p->n + 1)) {
+		free(known);
+		return err_set(e, ERR_MEMORY, "out of memory for the prompt");
+	}
+	if (t->p->n)
+		memcpy(to->ids, t->p->ids, t->p->n * sizeof *to->ids);
+	to->n = t->p->n;
+	rc = add_message(&begun, role, known, e);
+	free(known);
+	return rc;
+}
+
+/* A pin ends where its last message might go on. */
+static int add_longer(
+	struct talk *t, const char *role, const char *text, struct ask_prompt *to, struct err *e)
+{
+	static const char more[] = "\n\nMore";
+	const size_t n = strlen(text);
+	char *longer = malloc(n + sizeof more);
+	int rc;
+
+	if (!longer)
+		return err_set(e, ERR_MEMORY, "out of memory for the prompt");
+	memcpy(longer, text, n);
+	memcpy(longer + n, more, sizeof more);
+	rc = add_beginning(t, role, longer, n + sizeof more - 1, to, e);
+	free(longer);
+	return rc;
+}
+
+static int read_message(
+	struct ask *a, struct talk *t, const cJSON *m, struct ask_prompt *stable, struct err *e)
+{
+	const char *role = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(m, "role"));
+	struct mark mark = { 0 };
+	size_t size = 0;
+	char *text = !role ? NULL
+					   : read_text(cJSON_GetObjectItemCaseSensitive(m, "content"), "content", &size,
+							 &mark, e);
+	int rc = text ? 0 : err_set(e, ERR_USAGE, "messages: role and content are needed");
+
+	if (!rc && ask_cache_control(m, &mark.ttl_ns, e) > 0)
+		mark.bytes = size;
+	rc = rc || e->code ? -1 : 0;
+	if (!rc && a->kind == ASK_PIN && !m->next)
+		rc = add_longer(t, role, text, stable, e);
+	else if (!rc && mark.bytes) {
+		a->pin_ttl_ns = mark.ttl_ns;
+		rc = add_beginning(t, role, text, mark.bytes, stable, e);
+	}
+	if (!rc)
+		rc = add_message(t, role, text, e);
+	if (!rc && (t->asked || a->kind == ASK_PIN))
+		label(a, text);
+	free(text);
+	return rc;
+}
+
 static int read_messages(struct ask *a, const cJSON *list, const struct serve *s, struct err *e)
 {
 	struct talk t = { .s = s, .p = &a->prompt[0] };
+	struct ask_prompt stable = { 0 };
 	const cJSON *m;
+	int rc = 0;
 
 	a->n_prompts = 1;
 	if (!cJSON_IsArray(list) || !list->child)
 		return err_set(e, ERR_USAGE, "messages: a list of messages is needed");
 	cJSON_ArrayForEach(m, list)
 	{
-		const char *role = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(m, "role"));
-		size_t size;
-		char *text =
-			role ? read_text(cJSON_GetObjectItemCaseSensitive(m, "content"), "content", &size, e)
-				 : NULL;
-		int rc = text ? add_message(&t, role, text, e)
-					  : err_set(e, ERR_USAGE, "messages: role and content are needed");
-
-		if (!rc && t.asked)
-			label(a, text);
-		free(text);
+		rc = read_message(a, &t, m, &stable, e);
 		if (rc)
-			return -1;
+			break;
 	}
-	return t.asked ? 0 : err_set(e, ERR_USAGE, "messages: the last one must be the user's");
+	if (!rc)
+		a->pin[0] = ask_common(&stable, t.p);
+	if (!rc && a->kind == ASK_PIN)
+		t.p->n = (size_t)a->pin[0];
+	free(stable.ids);
+	if (rc || t.asked || a->kind == ASK_PIN)
+		return rc;
+	return err_set(e, ERR_USAGE, "messages: the last one must be the user's");
 }
 
 /* ---- texts and ids ---- */
@@ -177,10 +258,12 @@ int ask_prompts(struct ask *a, const cJSON *o, const struct serve *s, struct err
 {
 	const cJSON *prompt = cJSON_GetObjectItemCaseSensitive(o, "prompt"), *v;
 
-	if (a->kind == ASK_CHAT)
+	if (a->kind == ASK_CHAT || (a->kind == ASK_PIN && !prompt))
 		return read_messages(a, cJSON_GetObjectItemCaseSensitive(o, "messages"), s, e);
 	if (!prompt)
 		return err_set(e, ERR_USAGE, "prompt: it is missing");
+	if (a->kind == ASK_PIN && cJSON_IsArray(prompt) && !cJSON_IsNumber(prompt->child))
+		return err_set(e, ERR_USAGE, "prompt: one text, or a list of token ids, can be pinned");
 	if (!cJSON_IsArray(prompt) || !prompt->child || cJSON_IsNumber(prompt->child))
 		return read_prompt(a, prompt, s, e);
 	cJSON_ArrayForEach(v, prompt) if (read_prompt(a, v, s, e)) return -1;

@@ -111,7 +111,7 @@ static enum MHD_Result begin_stream(struct job *j)
 
 static const struct choice *refused(const struct job *j)
 {
-	for (int32_t i = 0; i < j->n_choices; i++)
+	for (int32_t i = 0; i < j->n_all; i++)
 		if (j->choice[i].finished && j->choice[i].reason == EV_FINISH_refused)
 			return &j->choice[i];
 	return NULL;
@@ -127,14 +127,18 @@ static enum MHD_Result answer(struct job *j)
 	if (j->error.code)
 		return send_err(j, &j->error);
 	if (refused(j))
-		return send_error(j, MHD_HTTP_BAD_REQUEST, "context_length_exceeded", refused(j)->why);
+		return send_error(j, MHD_HTTP_BAD_REQUEST,
+			j->ask.kind == ASK_PIN ? "pin_refused" : "context_length_exceeded", refused(j)->why);
 	if (j->ask.stream)
 		return begin_stream(j);
-	for (int32_t i = 0; i < j->n_choices; i++)
+	for (int32_t i = 0; i < j->n_all; i++)
 		if (j->failed || j->choice[i].reason == EV_FINISH_failed)
 			return send_error(j, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL,
 				"the arithmetic gave a NaN, or memory ran out");
-	text = !all ? NULL : j->ask.kind == ASK_SCORE ? reply_score(j, &size) : reply_whole(j, &size);
+	text = !all                       ? NULL
+		   : j->ask.kind == ASK_SCORE ? reply_score(j, &size)
+		   : j->ask.kind == ASK_PIN   ? pins_made(j, &size)
+									  : reply_whole(j, &size);
 	return text ? send_text(j, MHD_HTTP_OK, j->route->type, text, size)
 				: send_error(
 					  j, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory for the answer");
@@ -196,7 +200,7 @@ static enum MHD_Result check(struct job *j, const char *method, const char *path
 {
 	const char *allowed;
 
-	j->route = route_find(method, path, &allowed);
+	j->route = route_find(method, path, &allowed, &j->number_of_path);
 	if (!j->route)
 		return send_error(j, allowed ? MHD_HTTP_METHOD_NOT_ALLOWED : MHD_HTTP_NOT_FOUND, NULL,
 			allowed ? "this path takes another method" : "there is no such path here");
@@ -302,16 +306,15 @@ static int address(const struct serve *s, struct sockaddr_storage *to, struct er
 
 int http_start(struct serve *s, struct err *e)
 {
-	struct sockaddr_storage at = { 0 };
 	unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
 
-	if (address(s, &at, e))
+	if (address(s, &s->at, e))
 		return -1;
-	if (at.ss_family == AF_INET6)
+	if (s->at.ss_family == AF_INET6)
 		flags |= MHD_USE_IPv6;
 	errno = 0;
 	s->daemon = MHD_start_daemon(flags, 0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER,
-		quiet, NULL, MHD_OPTION_SOCK_ADDR, &at, MHD_OPTION_NOTIFY_COMPLETED, on_end, NULL,
+		quiet, NULL, MHD_OPTION_SOCK_ADDR, &s->at, MHD_OPTION_NOTIFY_COMPLETED, on_end, NULL,
 		MHD_OPTION_CONNECTION_LIMIT, (unsigned)s->o.connections, MHD_OPTION_CONNECTION_TIMEOUT,
 		(unsigned)s->o.idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES,
 		MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);

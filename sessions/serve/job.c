@@ -3,6 +3,7 @@
 #include "sessions/serve/serve_impl.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,17 +13,23 @@
 #include "base/array.h"
 #include "engine/lossy.h"
 
+#define LEAST (-9999.0) /* of no probability, as OpenAI has it: JSON has no infinity */
+
 struct job *job_new(struct serve *s, struct MHD_Connection *c)
 {
 	struct job *j = calloc(1, sizeof *j);
 	const union MHD_ConnectionInfo *fd =
 		MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+	const union MHD_ConnectionInfo *peer =
+		MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 
 	if (!j)
 		return NULL;
 	j->s = s;
 	j->connection = c;
 	j->fd = fd ? fd->connect_fd : -1;
+	if (peer)
+		where_told(peer->client_addr, j->peer);
 	j->refs = 1;
 	j->created = (int64_t)time(NULL);
 	pthread_mutex_lock(&s->lock);
@@ -59,7 +66,7 @@ void job_unref(struct job *j)
 	pthread_mutex_unlock(&s->lock);
 	if (!last)
 		return;
-	for (int32_t i = 0; i < j->n_choices; i++)
+	for (int32_t i = 0; i < j->n_all; i++)
 		free_choice(&j->choice[i]);
 	free(j->choice);
 	ask_free(&j->ask);
@@ -68,13 +75,29 @@ void job_unref(struct job *j)
 	free(j);
 }
 
-/* Under the lock: its connection has something to do. */
+/* Under the lock: its connection has something to do, and is resumed by unlock_wake(), since its
+ * thread would only wait for the lock. One call of this file wakes one job. */
 static void wake(struct job *j)
 {
 	if (!j->suspended)
 		return;
 	j->suspended = false;
-	MHD_resume_connection(j->connection);
+	j->s->waking = j->connection;
+}
+
+/* A suspended connection, and so its job, stays until it is resumed; the daemon, until `resuming`
+ * is 0. */
+static void unlock_wake(struct serve *s)
+{
+	struct MHD_Connection *c = s->waking;
+
+	s->waking = NULL;
+	atomic_fetch_add(&s->resuming, c != NULL);
+	pthread_mutex_unlock(&s->lock);
+	if (!c)
+		return;
+	MHD_resume_connection(c);
+	atomic_fetch_sub(&s->resuming, 1);
 }
 
 /* Under the lock. */
@@ -113,21 +136,39 @@ static struct served *new_token(struct choice *c)
 	return &c->come[c->n_come++];
 }
 
+/* Of the candidates those of greatest logit, which a row with bias or penalties has not first. */
+static void take_top(struct served *n, struct ev_span candidates, int32_t most)
+{
+	struct ev_candidate c;
+
+	for (size_t i = 0; i < candidates.size / sizeof c; i++) {
+		int32_t at = n->n_top;
+
+		memcpy(&c, (const char *)candidates.data + i * sizeof c, sizeof c);
+		if (c.id == (uint32_t)n->id)
+			n->logit = c.logit;
+		while (at && (n->top[at - 1].logit < c.logit ||
+						 (n->top[at - 1].logit == c.logit && n->top[at - 1].id > (int32_t)c.id)))
+			at--;
+		if (at == most)
+			continue;
+		n->n_top += n->n_top < most;
+		memmove(n->top + at + 1, n->top + at, (size_t)(n->n_top - 1 - at) * sizeof *n->top);
+		n->top[at] = (struct k_draw_entry){ (int32_t)c.id, c.logit };
+	}
+}
+
 static void add_token(struct choice *c, const struct ev_token *t)
 {
 	struct served *n = new_token(c);
-	const size_t have = t->candidates.size / sizeof(struct ev_candidate);
 
 	if (!n)
 		return;
 	n->id = (int32_t)t->id;
-	n->p = (float)t->p;
+	n->logp = t->p > 0 ? log(t->p) : LEAST;
 	n->hash = (uint64_t)t->hash;
 	n->is_end = t->is_end == 1;
-	if (c->job->ask.top) {
-		n->n_candidates = (int32_t)(have < SAMPLE_CANDIDATES ? have : SAMPLE_CANDIDATES);
-		memcpy(n->candidate, t->candidates.data, (size_t)n->n_candidates * sizeof *n->candidate);
-	}
+	take_top(n, t->candidates, c->job->ask.top);
 	if (c->generated++)
 		metrics_add_gap(&c->job->s->metrics, t->ns);
 	if (c->job->ask.stream)
@@ -138,10 +179,10 @@ static void add_score(struct choice *c, const struct ev_score *sc)
 {
 	struct served *n = new_token(c);
 
-	if (n)
-		*n = (struct served){
-			.id = (int32_t)sc->id, .p = (float)sc->logp, .hash = (uint64_t)sc->hash
-		};
+	if (!n)
+		return;
+	*n = (struct served){ .id = (int32_t)sc->id, .logp = sc->logp, .hash = (uint64_t)sc->hash };
+	take_top(n, sc->candidates, c->job->ask.top);
 }
 
 static void add_finish(struct choice *c, const struct ev_finish *f)
@@ -157,6 +198,7 @@ static int64_t request_of(const struct event *ev)
 {
 	switch (ev->kind) {
 	case EV_lookup: return ev->u.lookup.request;
+	case EV_pin: return ev->u.pin.request == EV_NULL_I ? 0 : ev->u.pin.request;
 	case EV_preempt: return ev->u.preempt.request;
 	case EV_token: return ev->u.token.request;
 	case EV_score: return ev->u.score.request;
@@ -165,13 +207,20 @@ static int64_t request_of(const struct event *ev)
 	}
 }
 
+static bool is_pinning(const struct event *ev)
+{
+	return ev->kind == EV_page &&
+		   (ev->u.page.action == EV_PAGE_pin || ev->u.page.action == EV_PAGE_unpin);
+}
+
 void serve_sink(void *serve, const struct event *ev)
 {
 	struct serve *s = serve;
 	const int64_t request = request_of(ev);
 	struct choice *c;
 
-	if (!request && ev->kind != EV_request && ev->kind != EV_step && ev->kind != EV_memory)
+	if (!request && ev->kind != EV_request && ev->kind != EV_step && ev->kind != EV_memory &&
+		ev->kind != EV_pin && !is_pinning(ev))
 		return;
 	pthread_mutex_lock(&s->lock);
 	if (ev->kind == EV_request && s->submitting)
@@ -179,16 +228,18 @@ void serve_sink(void *serve, const struct event *ev)
 	c = request ? choice_of(s, request) : NULL;
 	if (ev->kind == EV_request || ev->kind == EV_finish)
 		metrics_count(&s->metrics, ev);
-	if (c || ev->kind == EV_step || ev->kind == EV_memory ||
+	if (c || ev->kind == EV_step || ev->kind == EV_page || ev->kind == EV_memory ||
 		(ev->kind == EV_request && s->submitting))
 		metrics_add(&s->metrics, ev);
 	if (c && ev->kind == EV_token)
 		add_token(c, &ev->u.token);
 	if (c && ev->kind == EV_score)
 		add_score(c, &ev->u.score);
+	if (ev->kind == EV_pin || ev->kind == EV_lookup)
+		pins_add(s, c, ev);
 	if (c && ev->kind == EV_finish)
 		add_finish(c, &ev->u.finish);
-	pthread_mutex_unlock(&s->lock);
+	unlock_wake(s);
 }
 
 /* ---- calls that run on the engine's thread ---- */
@@ -197,22 +248,29 @@ static int submit_choice(struct engine *engine, struct choice *c, struct err *e)
 {
 	const struct job *j = c->job;
 	const struct ask *a = &j->ask;
-	const struct ask_prompt *p = &a->prompt[c->index / a->best_of];
-	const struct engine_request q = {
-		.kind = a->kind == ASK_SCORE ? EV_REQUEST_KIND_score : EV_REQUEST_KIND_served,
-		.ids = p->ids,
-		.n_ids = (int32_t)p->n,
-		.max_tokens = a->set.max_tokens,
-		.params = a->set.params,
-		.sample = a->seeded ? c->index % a->best_of : (j->number << 16) + c->index,
-		.text = a->label,
-		.stop = setting_stops(&a->set.stop),
-		.user = *a->user ? a->user : a->set.user,
-		.priority = a->set.priority,
-		.deadline = a->set.deadline,
-	};
+	const struct ask_prompt *p = choice_prompt(c);
+	struct engine_request q = engine_answer_request(&a->set);
 
+	q.kind = a->kind == ASK_SCORE || c->scores ? EV_REQUEST_KIND_score
+			 : a->kind == ASK_PIN              ? EV_REQUEST_KIND_pin
+											   : EV_REQUEST_KIND_served;
+	if (!c->scores) {
+		q.pin = a->pin[p - a->prompt];
+		q.pin_ttl_ns = a->pin_ttl_ns;
+	}
+	q.ids = p->ids;
+	q.n_ids = (int32_t)p->n;
+	q.sample = a->seeded ? c->index % a->best_of : (j->number << 16) + c->index;
+	q.text = a->label;
+	q.user = q.user ? q.user : j->peer;
+	q.top = a->top;
+	q.ignore_end = a->ignore_end;
 	return engine_submit(engine, &q, e) < 0 ? -1 : 0;
+}
+
+static bool computes_nothing(const struct choice *c)
+{
+	return c->scores ? choice_prompt(c)->n < 2 : c->job->ask.silent;
 }
 
 /* Under the lock but for engine_submit(), whose events come back here. */
@@ -225,13 +283,15 @@ static void submit(struct engine *engine, void *arg)
 
 	pthread_mutex_lock(&s->lock);
 	lossy_print(&lossy, j->lossy, sizeof j->lossy);
-	for (int32_t i = 0; i < j->n_choices; i++) {
+	for (int32_t i = 0; i < j->n_all; i++) {
 		struct choice *c = &j->choice[i];
 		bool ok = !e.code && !j->gone && ARRAY_ROOM(s->live, s->cap_live, s->n_live + 1);
 
-		if (ok) {
+		if (ok && computes_nothing(c)) {
+			end_choice(c, EV_FINISH_length);
+		} else if (ok) {
 			s->live[s->n_live++] = s->submitting = c;
-			pthread_mutex_unlock(&s->lock);
+			unlock_wake(s);
 			ok = !submit_choice(engine, c, &e);
 			pthread_mutex_lock(&s->lock);
 			s->submitting = NULL;
@@ -243,7 +303,7 @@ static void submit(struct engine *engine, void *arg)
 	j->settled = true;
 	if (!j->n_open || j->ask.stream)
 		wake(j);
-	pthread_mutex_unlock(&s->lock);
+	unlock_wake(s);
 	job_unref(j);
 }
 
@@ -251,7 +311,7 @@ static void cancel(struct engine *engine, void *arg)
 {
 	struct job *j = *(struct job **)arg;
 
-	for (int32_t i = 0; i < j->n_choices; i++) /* this thread alone finishes choices */
+	for (int32_t i = 0; i < j->n_all; i++) /* this thread alone finishes choices */
 		if (!j->choice[i].finished && j->choice[i].request)
 			engine_cancel(engine, j->choice[i].request);
 	job_unref(j);
@@ -271,25 +331,34 @@ static bool post(struct job *j, void (*fn)(struct engine *e, void *arg))
 
 /* ---- the HTTP thread ---- */
 
+static int32_t count_choices(const struct ask *a)
+{
+	return a->n_prompts * (a->best_of + ask_scores(a));
+}
+
 static bool open_choices(struct job *j)
 {
-	const int32_t n = j->ask.n_prompts * j->ask.best_of;
+	const struct ask *a = &j->ask;
+	const int32_t answers = a->n_prompts * a->best_of, n = count_choices(a);
 
 	j->choice = calloc((size_t)n, sizeof *j->choice);
 	for (int32_t i = 0; j->choice && i < n; i++)
-		j->choice[i] = (struct choice){ .job = j, .index = i };
-	j->n_choices = j->choice ? n : 0;
+		j->choice[i] = (struct choice){
+			.job = j, .index = i < answers ? i : (i - answers) * a->best_of, .scores = i >= answers
+		};
+	j->n_choices = j->choice ? answers : 0;
+	j->n_all = j->choice ? n : 0;
 	return j->choice;
 }
 
 bool job_submit(struct job *j)
 {
 	struct serve *s = j->s;
-	const int32_t n = j->ask.n_prompts * j->ask.best_of;
+	const int32_t n = count_choices(&j->ask);
 	bool room;
 
 	pthread_mutex_lock(&s->lock);
-	room = s->n_open + n <= s->info->slots + s->o.queue || (!s->n_open && n <= ASK_CHOICES);
+	room = s->n_open + n <= s->info->slots + s->o.queue || (!s->n_open && n <= 2 * ASK_CHOICES);
 	s->metrics.refused += !room;
 	if (room)
 		s->n_open += n;
@@ -312,7 +381,7 @@ bool job_submit(struct job *j)
 			end_choice(&j->choice[i], EV_FINISH_failed);
 		err_set(&j->error, ERR_DEVICE, "the engine has stopped");
 		j->settled = true;
-		pthread_mutex_unlock(&s->lock);
+		unlock_wake(s);
 	}
 	return true;
 }
@@ -336,7 +405,7 @@ static bool is_ready(const struct job *j, bool stream)
 		return true;
 	if (!stream || !j->settled)
 		return false;
-	for (int32_t i = 0; i < j->n_choices; i++)
+	for (int32_t i = 0; i < j->n_all; i++)
 		if (j->choice[i].n_come)
 			return true;
 	return false;
@@ -372,7 +441,7 @@ bool job_take(struct job *j)
 	bool all;
 
 	pthread_mutex_lock(&j->s->lock);
-	for (int32_t i = 0; i < j->n_choices; i++)
+	for (int32_t i = 0; i < j->n_all; i++)
 		if (j->choice[i].n_come)
 			take_tokens(&j->choice[i]);
 	all = !j->n_open && j->settled;

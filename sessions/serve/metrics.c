@@ -45,6 +45,10 @@ void metrics_add(struct metrics *m, const struct event *ev)
 		m->asked_tokens += ev->u.lookup.asked;
 		m->hit_tokens += ev->u.lookup.hit;
 		break;
+	case EV_page:
+		m->pages_pinned +=
+			(ev->u.page.action == EV_PAGE_pin) - (ev->u.page.action == EV_PAGE_unpin);
+		break;
 	case EV_preempt: m->preemptions++; break;
 	case EV_memory:
 		if (ev->u.memory.memory >= 0 && ev->u.memory.memory < METRICS_GROUPS)
@@ -106,6 +110,12 @@ static void put_counters(FILE *f, const struct metrics *m)
 	put(f, "counter", "prefix_cache_queries_total", "Tokens looked up in the prefix cache.",
 		m->asked_tokens);
 	put(f, "counter", "prefix_cache_hits_total", "Tokens found there.", m->hit_tokens);
+	put(f, "gauge", "prefix_pins", "Declared prefixes that live.", m->pins);
+	put(f, "gauge", "prefix_pages_pinned", "Pages that they keep.", m->pages_pinned);
+	put(f, "counter", "prefix_pinned_hits_total",
+		"Of the tokens found in the prefix cache, those that pins kept.", m->pinned_tokens);
+	put(f, "counter", "prefix_pins_refused_total", "Pins refused for want of room.",
+		m->pins_refused);
 	put(f, "counter", "requests_refused_total", "Requests refused because the queue was full.",
 		m->refused);
 }

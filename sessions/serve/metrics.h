@@ -20,6 +20,7 @@ struct metrics {
 	int64_t prompt_tokens, generated_tokens, asked_tokens, hit_tokens;
 	int64_t finished[METRICS_REASONS];
 	int64_t refused; /* with 429: the queue was full */
+	int64_t pins, pages_pinned, pinned_tokens, pins_refused;
 	struct metrics_times first_token, between, whole, queue;
 };
 

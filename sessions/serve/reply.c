@@ -9,6 +9,9 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/text.h"
+
+enum { DIGITS = 9 };
 
 static void add_text(struct choice *c, struct gguf_text t, bool flush)
 {
@@ -34,16 +37,36 @@ static struct gguf_text bytes_of(const struct choice *c, size_t i)
 											 : tokenizer_first_bytes(t, id);
 }
 
+/* Of the prompt: control tokens by name, as they stand in its text, but for the model's own. */
+static struct gguf_text prompt_bytes(const struct choice *c, size_t i)
+{
+	const struct tokenizer *t = c->job->s->tokenizer;
+	const struct ask_prompt *p = choice_prompt(c);
+
+	if (p->begun && !i)
+		return (struct gguf_text){ "", 0 };
+	return i == p->begun ? tokenizer_first_bytes(t, p->ids[i]) : tokenizer_bytes(t, p->ids[i]);
+}
+
+static void add_prompt(struct choice *c)
+{
+	for (size_t i = 0; i < choice_prompt(c)->n; i++)
+		add_text(c, prompt_bytes(c, i), false);
+	c->echoed = true;
+}
+
 void reply_grow(struct choice *c, bool last)
 {
 	const char *const *stop = setting_stops(&c->job->ask.set.stop);
 	struct err ignored = { 0 };
 	struct gguf_text ready;
 
+	if (c->job->ask.echo && !c->echoed)
+		add_prompt(c);
 	for (; c->told < c->n; c->told++) {
 		const struct gguf_text b = bytes_of(c, c->told);
 
-		c->logp += log((double)c->token[c->told].p);
+		c->logp += c->token[c->told].logp;
 		c->hash = c->token[c->told].hash;
 		if (held_add(&c->held, stop, b.data, b.size, &ready, &ignored))
 			c->job->failed = true;
@@ -82,32 +105,43 @@ void reply_head(struct json *j, const struct job *job, const char *object)
 void reply_usage(struct json *j, const struct job *job)
 {
 	const struct ask *a = &job->ask;
-	int64_t prompt = 0, generated = 0, hit = 0;
+	int64_t prompt = 0, generated = 0, hit = 0, pinned = 0, made = 0;
 
 	for (int32_t i = 0; i < a->n_prompts; i++) {
 		prompt += (int64_t)a->prompt[i].n;
 		hit += job->choice[i * a->best_of].hit;
+		pinned += job->choice[i * a->best_of].pinned;
 	}
 	for (int32_t i = 0; i < job->n_choices; i++)
 		generated += job->choice[i].generated;
+	for (int32_t i = 0; i < job->n_choices; i++)
+		made += job->choice[i].pin.renewed ? 0 : job->choice[i].pin.tokens;
 	json_object(j, "usage");
 	json_int(j, "prompt_tokens", prompt);
 	json_int(j, "completion_tokens", generated);
 	json_int(j, "total_tokens", prompt + generated);
 	json_object(j, "prompt_tokens_details");
 	json_int(j, "cached_tokens", hit);
+	json_int(j, "pinned_tokens", pinned);
 	json_end(j);
+	json_int(j, "cache_creation_input_tokens", made);
+	json_int(j, "cache_read_input_tokens", pinned);
 	json_end(j);
 }
 
 /* ---- log-probabilities ---- */
 
-static void put_token(struct json *j, const struct choice *c, int32_t id, double p)
+static double logp_of(const struct served *t, const struct k_draw_entry *k)
+{
+	return t->logp + ((double)k->logit - (double)t->logit);
+}
+
+static void put_token(struct json *j, const struct choice *c, int32_t id, double logp)
 {
 	const struct gguf_text b = tokenizer_bytes(c->job->s->tokenizer, id);
 
 	json_bytes(j, "token", b.data, b.size);
-	json_real(j, "logprob", p > 0 ? log(p) : -9999, 9);
+	json_real(j, "logprob", logp, DIGITS);
 	json_array(j, "bytes");
 	for (size_t i = 0; i < b.size; i++)
 		json_int(j, NULL, (unsigned char)b.data[i]);
@@ -123,11 +157,11 @@ static void put_chat(struct json *j, const struct choice *c, size_t from, size_t
 		const struct served *t = &c->token[i];
 
 		json_object(j, NULL);
-		put_token(j, c, t->id, t->p);
+		put_token(j, c, t->id, t->logp);
 		json_array(j, "top_logprobs");
-		for (int32_t k = 0; k < t->n_candidates && k < c->job->ask.top; k++) {
+		for (int32_t k = 0; k < t->n_top; k++) {
 			json_object(j, NULL);
-			put_token(j, c, (int32_t)t->candidate[k].id, t->candidate[k].p);
+			put_token(j, c, t->top[k].id, logp_of(t, &t->top[k]));
 			json_end(j);
 		}
 		json_end(j);
@@ -137,43 +171,107 @@ static void put_chat(struct json *j, const struct choice *c, size_t from, size_t
 	json_end(j);
 }
 
-/* Keys of an object are texts here, so tokens with equal bytes share one, as the interface has
- * it. */
+/* Adds a text to those there are; false: it is among them, or there is no memory. */
+static bool add_key(char **key, int32_t *n, struct gguf_text b)
+{
+	key[*n] = text_json(b.data, b.size);
+	for (int32_t i = 0; key[*n] && i < *n; i++)
+		if (!strcmp(key[i], key[*n])) {
+			free(key[*n]);
+			return false;
+		}
+	return key[*n] && ++*n;
+}
+
+/* Keys of an object are texts here, so of tokens that look alike the likeliest is in it; and the
+ * token itself is, so that there may be one more than was asked for. */
 static void put_top(struct json *j, const struct choice *c, const struct served *t)
 {
-	json_object(j, NULL);
-	for (int32_t k = 0; k < t->n_candidates && k < c->job->ask.top; k++) {
-		const struct gguf_text b =
-			tokenizer_bytes(c->job->s->tokenizer, (int32_t)t->candidate[k].id);
+	char *key[ASK_TOP + 1];
+	int32_t n = 0;
 
+	json_object(j, NULL);
+	for (int32_t k = 0; k <= t->n_top; k++) {
+		const int32_t id = k < t->n_top ? t->top[k].id : t->id;
+		const struct gguf_text b = tokenizer_bytes(c->job->s->tokenizer, id);
+
+		if (!add_key(key, &n, b))
+			continue;
 		json_named(j, b.data, b.size);
-		json_real(j, NULL, log((double)t->candidate[k].p), 9);
+		json_real(j, NULL, k < t->n_top ? logp_of(t, &t->top[k]) : t->logp, DIGITS);
 	}
 	json_end(j);
+	while (n)
+		free(key[--n]);
+}
+
+/* Columns of the older interface: the prompt where it is told again, then the answer. */
+struct column {
+	struct gguf_text bytes;
+	const struct served *t; /* NULL: of the first token, which follows nothing */
+};
+
+/* What scored the prompt of a choice, or NULL. */
+static const struct choice *scorer_of(const struct choice *c)
+{
+	const struct job *job = c->job;
+
+	return ask_scores(&job->ask) ? &job->choice[job->n_choices + c->index / job->ask.best_of]
+								 : NULL;
+}
+
+static size_t count_prompt(const struct choice *c)
+{
+	return c->job->ask.echo ? choice_prompt(c)->n : 0;
+}
+
+static struct column column_at(const struct choice *c, size_t i)
+{
+	const size_t n = count_prompt(c);
+
+	if (i >= n)
+		return (struct column){ bytes_of(c, i - n), &c->token[i - n] };
+	return (struct column){ prompt_bytes(c, i), i ? &scorer_of(c)->token[i - 1] : NULL };
+}
+
+/* Characters, but for those that begin in a column before. */
+static int64_t count_chars(struct gguf_text b)
+{
+	int64_t n = 0;
+
+	for (size_t i = 0; i < b.size; i++)
+		n += ((unsigned char)b.data[i] & 0xc0) != 0x80;
+	return n;
 }
 
 /* Of the older interface: columns, one of them of objects. */
 static void put_text(struct json *j, const struct choice *c, size_t from, size_t to)
 {
-	size_t offset = 0;
+	int64_t offset = 0;
 
 	json_object(j, "logprobs");
 	json_array(j, "tokens");
 	for (size_t i = from; i < to; i++)
-		json_bytes(j, NULL, bytes_of(c, i).data, bytes_of(c, i).size);
+		json_bytes(j, NULL, column_at(c, i).bytes.data, column_at(c, i).bytes.size);
 	json_end(j);
 	json_array(j, "token_logprobs");
 	for (size_t i = from; i < to; i++)
-		json_real(j, NULL, log((double)c->token[i].p), 9);
+		if (column_at(c, i).t)
+			json_real(j, NULL, column_at(c, i).t->logp, DIGITS);
+		else
+			json_null(j, NULL);
 	json_end(j);
 	json_array(j, "top_logprobs");
 	for (size_t i = from; i < to; i++)
-		put_top(j, c, &c->token[i]);
+		if (column_at(c, i).t)
+			put_top(j, c, column_at(c, i).t);
+		else
+			json_null(j, NULL);
 	json_end(j);
 	json_array(j, "text_offset");
-	for (size_t i = 0; i < to; offset += bytes_of(c, i++).size)
+	for (size_t i = 0; i < to; offset += count_chars(column_at(c, i++).bytes))
 		if (i >= from)
-			json_int(j, NULL, (int64_t)offset);
+			json_int(j, NULL, offset);
 	json_end(j);
 	json_end(j);
 }
@@ -200,6 +298,8 @@ static int by_logp(const void *a, const void *b)
 
 static void put_choice(struct json *j, const struct choice *c, int32_t index)
 {
+	const struct choice *computed = c->job->ask.silent ? scorer_of(c) : c;
+
 	json_object(j, NULL);
 	json_int(j, "index", index);
 	if (c->job->ask.kind == ASK_CHAT) {
@@ -211,10 +311,12 @@ static void put_choice(struct json *j, const struct choice *c, int32_t index)
 	} else {
 		json_bytes(j, "text", c->text ? c->text : "", c->n_text);
 	}
-	reply_logprobs(j, c, 0, c->n);
+	reply_logprobs(j, c, 0, count_prompt(c) + c->n);
 	json_text(j, "finish_reason", reply_reason(c));
-	json_hash(j, "hash", c->hash);
-	json_int(j, "request", c->request);
+	if (computed->request) {
+		json_hash(j, "hash", computed->n ? computed->token[computed->n - 1].hash : 0);
+		json_int(j, "request", computed->request);
+	}
 	json_end(j);
 }
 
@@ -240,6 +342,7 @@ char *reply_whole(struct job *job, size_t *size)
 	}
 	json_end(&j);
 	reply_usage(&j, job);
+	reply_pin(&j, job);
 	return json_take(&j, size);
 }
 
@@ -253,8 +356,8 @@ char *reply_score(struct job *job, size_t *size)
 	json_object(&j, NULL);
 	json_ids(&j, "ids", job->ask.prompt[0].ids, job->ask.prompt[0].n);
 	json_array(&j, "logprobs");
-	for (size_t i = 0; i < c->n; sum += (double)c->token[i++].p)
-		json_real(&j, NULL, (double)c->token[i].p, 9);
+	for (size_t i = 0; i < c->n; sum += c->token[i++].logp)
+		json_real(&j, NULL, c->token[i].logp, 9);
 	json_end(&j);
 	json_real(&j, "sum", sum, 9);
 	json_real(&j, "perplexity", c->n ? exp(-sum / (double)c->n) : NAN, 9);

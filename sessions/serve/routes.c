@@ -128,6 +128,10 @@ static const struct route routes[] = {
 	{ "POST", "/v1/chat/completions", false, ASK_CHAT, NULL, JSON },
 	{ "POST", "/v1/completions", false, ASK_TEXT, NULL, JSON },
 	{ "POST", "/score", false, ASK_SCORE, NULL, JSON },
+	{ "POST", "/pin", false, ASK_PIN, NULL, JSON },
+	{ "GET", "/pins", false, 0, pins_list, JSON },
+	{ "DELETE", "/pins", false, 0, pins_delete, JSON },
+	{ "DELETE", "/pins/N", false, 0, pins_delete, JSON },
 	{ "GET", "/v1/models", false, 0, models, JSON },
 	{ "POST", "/tokenize", false, 0, tokenize, JSON },
 	{ "POST", "/detokenize", false, 0, detokenize, JSON },
@@ -135,13 +139,31 @@ static const struct route routes[] = {
 	{ "GET", "/metrics", false, 0, metrics, "text/plain; version=0.0.4" },
 };
 
-const struct route *route_find(const char *method, const char *path, const char **allowed)
+/* A path that ends with "/N" takes any number there. */
+static bool is_path(const char *of, const char *path, int64_t *number)
+{
+	const size_t n = strlen(of);
+	const bool numbered = n > 2 && !strcmp(of + n - 2, "/N");
+	char *end;
+
+	*number = 0;
+	if (!numbered)
+		return !strcmp(path, of);
+	if (strncmp(path, of, n - 1) || path[n - 1] < '1' || path[n - 1] > '9')
+		return false;
+	*number = strtoll(path + n - 1, &end, 10);
+	return !*end;
+}
+
+const struct route *route_find(
+	const char *method, const char *path, const char **allowed, int64_t *number)
 {
 	*allowed = NULL;
 	for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
-		if (!strcmp(path, routes[i].path)) {
+		if (is_path(routes[i].path, path, number)) {
+			if (!strcmp(method, routes[i].method))
+				return &routes[i];
 			*allowed = routes[i].method;
-			return !strcmp(method, routes[i].method) ? &routes[i] : NULL;
 		}
 	return NULL;
 }

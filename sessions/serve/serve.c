@@ -72,11 +72,13 @@ int32_t serve_port(const struct serve *s)
 	return i ? i->port : s->o.port;
 }
 
+/* And connections that are being resumed. */
 static int32_t open_jobs(struct serve *s)
 {
-	int32_t n = 0;
+	int32_t n;
 
 	pthread_mutex_lock(&s->lock);
+	n = atomic_load(&s->resuming);
 	for (const struct job *j = s->jobs; j; j = j->next)
 		n += j->submitted && (j->n_open || !j->gone);
 	pthread_mutex_unlock(&s->lock);

@@ -8,6 +8,7 @@
 #define CUTAWAY_SESSIONS_SERVE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -35,6 +36,10 @@ void serve_sink(void *serve, const struct event *ev);
 /* The session has begun, with an actor: connections are taken from now on. */
 int serve_start(struct serve *s, struct session *session, struct err *e);
 int32_t serve_port(const struct serve *s);
+/* where.c: "http://ADDRESS:PORT/v1", with an address of this machine where it listens at all. */
+void serve_url(const struct serve *s, char *out, size_t cap);
+/* Other machines can reach it, and it asks for no key. */
+bool serve_is_open(const struct serve *s);
 /* Takes no more requests, and waits for those that run; after so many seconds they are cancelled.
  * The session must still be open. */
 void serve_drain(struct serve *s, int32_t seconds);

@@ -6,6 +6,7 @@
 #ifndef CUTAWAY_SESSIONS_SERVE_IMPL_H
 #define CUTAWAY_SESSIONS_SERVE_IMPL_H
 
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -17,26 +18,35 @@
 #include "sessions/serve/metrics.h"
 #include "sessions/serve/serve.h"
 
-enum { ASK_PROMPTS = 64, ASK_CHOICES = 64, ASK_TOP = SAMPLE_CANDIDATES - 1 };
+enum { ASK_PROMPTS = 64, ASK_CHOICES = 64, ASK_TOP = SAMPLE_TOP };
 
 /* ---- what a request asks for (ask.c) ---- */
 
 struct ask_prompt {
 	int32_t *ids; /* malloc'd */
 	size_t n, cap;
+	bool begun; /* the first id is the model's own, before the text */
 };
-enum ask_kind { ASK_CHAT, ASK_TEXT, ASK_SCORE };
+enum ask_kind { ASK_CHAT, ASK_TEXT, ASK_SCORE, ASK_PIN };
 
 struct ask {
 	enum ask_kind kind;
 	struct ask_prompt prompt[ASK_PROMPTS];
 	int32_t n_prompts;
+	int32_t pin[ASK_PROMPTS]; /* tokens of each that are declared stable */
+	int64_t pin_ttl_ns;
 	struct answer_settings set; /* its stops are malloc'd */
-	bool seeded, logprobs, stream, usage;
+	bool seeded, logprobs, stream, usage, ignore_end;
+	bool echo, silent;       /* echo: the prompt comes first; silent: and nothing after it */
 	int32_t n, best_of, top; /* of each prompt; top: candidates to tell with each token */
 	char label[64];          /* first words, for the views */
-	char user[64];           /* "": as the settings say */
+	char user[64];           /* what set.user points to, if the request says whose it is */
 };
+/* Whether log-probabilities of the prompts are computed, each by a request of its own. */
+static inline bool ask_scores(const struct ask *a)
+{
+	return a->echo && (a->logprobs || a->silent);
+}
 /* -1 with ERR_USAGE: what is wrong, in words for the client. free with ask_free() in any case. */
 int ask_read(struct ask *a, enum ask_kind kind, const struct serve *s, const char *body,
 	size_t size, struct err *e);
@@ -46,23 +56,42 @@ int ask_prompts(struct ask *a, const cJSON *o, const struct serve *s, struct err
 int ask_ids(struct ask_prompt *p, const cJSON *list, const struct serve *s, struct err *e);
 /* Ids of a text as a prompt of /v1/completions has them; `ids` has room for more. */
 int ask_encode(const struct tokenizer *t, const char *text, struct ask_prompt *ids, struct err *e);
+/* ask_pin.c: what it declares stable, after its prompts. */
+int ask_pins(struct ask *a, const cJSON *o, const struct serve *s, struct err *e);
+/* cache_control of o: 1, and *ttl_ns is set; 0: it has none; -1 with the error. */
+int ask_cache_control(const cJSON *o, int64_t *ttl_ns, struct err *e);
+int32_t ask_common(const struct ask_prompt *a, const struct ask_prompt *b); /* first tokens */
 /* The body as an object; NULL with the error. */
 cJSON *ask_object(const char *body, size_t size, struct err *e);
 
 /* ---- jobs (job.c) ---- */
 
+/* A token, drawn or of the prompt. logp: before bias, penalties, temperature and cuts; that of
+ * another token of its row is logp + (its logit - logit). */
 struct served {
 	int32_t id;
-	float p; /* score: log-probability */
+	float logit;
+	double logp;
 	uint64_t hash;
 	bool is_end;
-	int32_t n_candidates;
-	struct ev_candidate candidate[SAMPLE_CANDIDATES];
+	int32_t n_top;
+	struct k_draw_entry top[ASK_TOP]; /* the greatest logits of the row, in order */
 };
+
+/* A pin, as the events have it. */
+struct served_pin {
+	int64_t pin; /* 0: none */
+	int64_t asked, tokens, pages, bytes;
+	int64_t ttl_ns, ends_ns; /* ends_ns: by now_ns(); INT64_MAX: never */
+	int64_t prompts, given;
+	bool whole, renewed;
+};
+enum { SERVED_PINS = 64 };
 
 struct choice {
 	struct job *job;
 	int32_t index;
+	bool scores; /* no answer: its tokens are those of the prompt after the first */
 	/* under the lock: */
 	int64_t request;     /* 0: not submitted */
 	struct served *come; /* tokens that the connection has not taken yet */
@@ -70,7 +99,9 @@ struct choice {
 	bool finished;
 	enum ev_code_finish reason;
 	char why[160];
-	int64_t generated, hit;
+	int64_t generated, hit, pinned;
+	struct served_pin pin; /* that it asked for */
+	char refused[160];     /* why it has none */
 	/* the HTTP thread's: */
 	struct served *token; /* all that were taken */
 	size_t n, cap, told;  /* told: of them in pieces of the stream */
@@ -80,7 +111,8 @@ struct choice {
 	size_t n_text, cap_text, text_told;
 	double logp; /* of all tokens */
 	uint64_t hash;
-	bool ended; /* its last piece was made */
+	bool echoed; /* the prompt is in its text */
+	bool ended;  /* its last piece was made */
 };
 
 struct job {
@@ -90,9 +122,10 @@ struct job {
 	char *body;
 	size_t n_body, cap_body, n_come; /* n_come: bytes of it that came, kept or dropped */
 	bool too_large, replied;
+	int64_t number_of_path; /* /pins/N; 0: none */
 	struct ask ask;
-	struct choice *choice;
-	int32_t n_choices;
+	struct choice *choice; /* the answers, then of each prompt the one that scores it */
+	int32_t n_choices, n_all;
 	int64_t number, created; /* created: seconds since 1970 */
 	char id[48], lossy[128];
 	/* under the lock: */
@@ -102,6 +135,7 @@ struct job {
 	bool suspended, gone, failed; /* gone: the client went away */
 	struct err error;
 	int fd;
+	char peer[INET6_ADDRSTRLEN]; /* address of the client; "": this machine */
 	/* the HTTP thread's, of a stream: */
 	char *out;
 	size_t n_out, cap_out, at_out;
@@ -114,6 +148,7 @@ struct serve {
 	const struct engine_info *info;
 	const struct tokenizer *tokenizer;
 	struct MHD_Daemon *daemon;
+	struct sockaddr_storage at;
 	char fingerprint[48]; /* arithmetic and model */
 	char session_id[12];  /* part of each answer's id */
 	int64_t started;      /* seconds since 1970 */
@@ -124,10 +159,14 @@ struct serve {
 	struct job *jobs;
 	struct choice **live; /* those that the engine has and that have not finished */
 	size_t n_live, cap_live;
-	struct choice *submitting; /* engine_submit() runs for it */
-	int32_t n_open;            /* choices of all jobs that have not finished */
+	struct choice *submitting;     /* engine_submit() runs for it */
+	struct MHD_Connection *waking; /* to be resumed once the lock is free */
+	atomic_int resuming;           /* calls that do so now */
+	int32_t n_open;                /* choices of all jobs that have not finished */
 	int64_t n_jobs, n_unseeded;
 	struct metrics metrics;
+	struct served_pin pin[SERVED_PINS]; /* [n_pins], those that live */
+	int32_t n_pins;
 };
 
 struct job *job_new(struct serve *s, struct MHD_Connection *c);
@@ -145,6 +184,10 @@ void serve_look(struct serve *s); /* for clients that went away while they wait 
 
 /* ---- replies (reply.c, stream.c) ---- */
 
+static inline const struct ask_prompt *choice_prompt(const struct choice *c)
+{
+	return &c->job->ask.prompt[c->index / c->job->ask.best_of];
+}
 /* Makes a choice's text of the tokens that were taken since; last: what was held back, too. */
 void reply_grow(struct choice *c, bool last);
 char *reply_whole(struct job *j, size_t *size);
@@ -155,6 +198,15 @@ void reply_logprobs(struct json *j, const struct choice *c, size_t from, size_t 
 void reply_head(struct json *j, const struct job *job, const char *object);
 void reply_usage(struct json *j, const struct job *job);
 const char *reply_reason(const struct choice *c); /* the interface's word for why it ended */
+
+/* ---- pins (pins.c) ---- */
+
+/* Under the lock: of all requests, and of the choice that asked (or NULL). */
+void pins_add(struct serve *s, struct choice *c, const struct event *ev);
+void reply_pin(struct json *j, const struct job *job); /* of an answer */
+char *pins_made(struct job *j, size_t *size);          /* the answer to POST /pin */
+char *pins_list(struct job *j, size_t *size, struct err *e);
+char *pins_delete(struct job *j, size_t *size, struct err *e);
 
 /* ---- routes (routes.c) ---- */
 
@@ -167,10 +219,16 @@ struct route {
 	char *(*answer)(struct job *j, size_t *size, struct err *e);
 	const char *type; /* of what it answers */
 };
-/* NULL: *allowed is the method that the path takes, or NULL if there is no such path. */
-const struct route *route_find(const char *method, const char *path, const char **allowed);
+/* NULL: *allowed is the method that the path takes, or NULL if there is no such path. *number: of
+ * a path that ends with one. */
+const struct route *route_find(
+	const char *method, const char *path, const char **allowed, int64_t *number);
 
 /* ---- HTTP (http.c) ---- */
 int http_start(struct serve *s, struct err *e);
+
+/* ---- addresses (where.c) ---- */
+/* In figures; "" for one of this machine alone. An IPv4 address in an IPv6 one is told as IPv4. */
+void where_told(const struct sockaddr *a, char out[INET6_ADDRSTRLEN]);
 
 #endif

@@ -52,6 +52,21 @@ static int check_drafters(const char *path, const struct recorded *r,
 	return 0;
 }
 
+/* Of a few steps only the mean says something. */
+static void fit_steps(struct cost *c, const struct cost_rows *steps, struct whatif *out)
+{
+	if (cost_fit(c, steps, NULL)) {
+		memset(c, 0, sizeof *c);
+		for (int32_t i = 0; i < steps->n; i++)
+			c->ns[COST_step] += steps->row[i].ns / steps->n;
+		cost_check(c, steps);
+	}
+	out->step_error = c->error;
+	out->time_error = c->bias;
+	for (int32_t i = 0; i < steps->n; i++)
+		out->predicted += cost_step_s(c, &steps->row[i].shape);
+}
+
 int whatif_run(const char *path, const struct whatif_settings *s, struct whatif *out, struct err *e)
 {
 	struct whatif_settings as_recorded = { 0 };
@@ -62,7 +77,7 @@ int whatif_run(const char *path, const struct whatif_settings *s, struct whatif 
 	memset(out, 0, sizeof *out);
 	if (whatif_read(path, &r, e))
 		return -1;
-	cost_fit(&cost, &r, out);
+	fit_steps(&cost, &r.steps, out);
 	out->recorded = r.counts;
 	rc = check_drafters(path, &r, s, out, e);
 	if (!rc && out->unchecked)

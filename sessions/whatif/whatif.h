@@ -56,6 +56,7 @@ struct whatif {
 	bool verified;
 	/* seconds, for the settings as recorded: what changed.seconds compares with */
 	double predicted;
+	/* of steps that the cost was not fitted to, if there are enough: */
 	double step_error; /* median |predicted / recorded - 1| of a step's time */
 	double time_error; /* error of the sum of times, signed */
 	/* recorded with `exact off`: other settings may have drawn other tokens; cannot be verified */

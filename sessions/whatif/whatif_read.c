@@ -111,7 +111,7 @@ static bool changes_sight(const char *name)
 static void on_setting(struct reading *g, const struct ev_setting *v)
 {
 	struct recorded *r = g->r;
-	struct change c = { .at = g->now };
+	struct change c = { .at = g->now, .after = r->n };
 
 	if (!v->name.data || !v->value.data)
 		return;
@@ -126,13 +126,28 @@ static void on_setting(struct reading *g, const struct ev_setting *v)
 		r->change[r->n_changes++] = c;
 }
 
-static void on_step(struct reading *g, const struct ev_step *s, double kv)
+/* What was asked for is a part of its request. Its end is an input, too, unless a setting is why:
+ * the log has it, and not the clock. */
+static void on_pin(struct reading *g, const struct ev_pin *p)
 {
 	struct recorded *r = g->r;
+	struct script *q = script_find(r, p->request);
 
-	if (ROOM(g, r->cost, r->cap_cost, r->n_cost))
-		r->cost[r->n_cost++] =
-			(struct cost_row){ (double)s->ns, (double)s->rows, (double)s->prefill_rows, kv };
+	if (p->action == EV_PIN_expired || p->action == EV_PIN_removed) {
+		if (ROOM(g, r->change, r->cap_changes, r->n_changes))
+			r->change[r->n_changes++] =
+				(struct change){ .at = g->now, .after = r->n, .unpin = p->pin };
+	} else if (p->action != EV_PIN_kept && q && p->asked > 0 && p->asked <= q->n_ids) {
+		q->pin = (int32_t)p->asked;
+	}
+}
+
+static void on_step(struct reading *g, const struct ev_step *s, struct step_shape shape)
+{
+	struct cost_rows *steps = &g->r->steps;
+
+	if (s->ns > 0 && ROOM(g, steps->row, steps->cap, steps->n))
+		steps->row[steps->n++] = (struct cost_row){ shape, (double)s->ns };
 	g->now.steps++;
 	if (g->n_tokens) {
 		g->now.tokens += g->n_tokens;
@@ -160,9 +175,10 @@ static void on_memory(struct recorded *r, const struct ev_memory *m)
 
 static void on_event(struct reading *g, const struct event *ev)
 {
-	const double kv = g->counter.kv;
+	struct step_shape shape = g->counter.shape;
 	struct script *s;
 
+	step_shape_event(&shape, ev);
 	whatif_count(&g->counter, ev);
 	switch (ev->kind) {
 	case EV_session:
@@ -171,6 +187,7 @@ static void on_event(struct reading *g, const struct event *ev)
 		g->r->settings.pages = (int32_t)ev->u.session.pages;
 		g->r->ctx = (int32_t)ev->u.session.ctx;
 		break;
+	case EV_attached: g->r->attached = true; break;
 	case EV_memory: on_memory(g->r, &ev->u.memory); break;
 	case EV_setting: on_setting(g, &ev->u.setting); break;
 	case EV_request: on_request(g, &ev->u.request); break;
@@ -183,6 +200,7 @@ static void on_event(struct reading *g, const struct event *ev)
 		add_act(g, ev->u.token.request,
 			ev->u.token.source == EV_SOURCE_forced ? ACT_FORCED : ACT_DRAWN, ev->u.token.id);
 		break;
+	case EV_pin: on_pin(g, &ev->u.pin); break;
 	case EV_search: g->r->searched = true; break;
 	case EV_rewind: add_act(g, ev->u.rewind.request, ACT_REWIND, ev->u.rewind.kept); break;
 	case EV_cancel: add_act(g, ev->u.cancel.request, ACT_CANCEL, 0); break;
@@ -192,7 +210,7 @@ static void on_event(struct reading *g, const struct event *ev)
 			s->refused = ev->u.finish.reason == EV_FINISH_refused;
 		add_act(g, ev->u.finish.request, ACT_END, ev->u.finish.reason);
 		break;
-	case EV_step: on_step(g, &ev->u.step, kv); break;
+	case EV_step: on_step(g, &ev->u.step, shape); break;
 	default: break;
 	}
 }
@@ -202,6 +220,11 @@ static int whatif_check(const char *path, const struct recorded *r, struct err *
 	char value[64];
 	struct err why;
 
+	if (r->attached)
+		return err_set(e, ERR_INPUT,
+			"%s: its answers were computed by another server, which did not tell how it scheduled them: "
+			"nothing can be scheduled anew",
+			path);
 	for (const struct setting *s = engine_settings; s->name; s++) {
 		setting_text(s, &r->settings, value, sizeof value);
 		if (whatif_setting(s->name) && setting_check(s, value, &why))
@@ -231,6 +254,7 @@ int whatif_read(const char *path, struct recorded *r, struct err *e)
 	memset(r, 0, sizeof *r);
 	r->settings = (struct engine_options){ .prefill_chunk = -1,
 		.evict = "lru",
+		.pin_limit = 0.5f,
 		.policy = "fcfs",
 		.spec = "off",
 		.give_back = true,
@@ -261,7 +285,7 @@ void whatif_free(struct recorded *r)
 	}
 	free(r->script);
 	free(r->change);
-	free(r->cost);
+	cost_rows_free(&r->steps);
 	memset(r, 0, sizeof *r);
 }
 
@@ -341,6 +365,7 @@ void whatif_count(struct counter *c, const struct event *ev)
 {
 	struct whatif_counts *n = c->counts;
 
+	step_shape_event(&c->shape, ev);
 	switch (ev->kind) {
 	case EV_lookup:
 		if (first_lookup(c, ev->u.lookup.request)) {
@@ -355,7 +380,6 @@ void whatif_count(struct counter *c, const struct event *ev)
 		n->copies += ev->u.page.action == EV_PAGE_copy;
 		break;
 	case EV_preempt: n->preemptions++; break;
-	case EV_batch: c->kv += (double)ev->u.batch.pos + (double)ev->u.batch.rows; break;
 	case EV_step:
 		n->steps++;
 		n->prefill_rows += count_of(ev->u.step.prefill_rows);
@@ -364,11 +388,9 @@ void whatif_count(struct counter *c, const struct event *ev)
 		n->accepted += count_of(ev->u.step.accepted);
 		if (count_of(ev->u.step.pages_used) > n->peak_pages)
 			n->peak_pages = count_of(ev->u.step.pages_used);
-		n->seconds += (c->cost ? cost_of(c->cost, (double)ev->u.step.rows,
-									 (double)ev->u.step.prefill_rows, c->kv)
-							   : (double)count_of(ev->u.step.ns)) /
-					  1e9;
-		c->kv = 0;
+		n->seconds +=
+			c->cost ? cost_step_s(c->cost, &c->shape) : (double)count_of(ev->u.step.ns) * 1e-9;
+		c->shape = (struct step_shape){ 0 };
 		break;
 	default: break;
 	}

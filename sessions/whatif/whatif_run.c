@@ -129,7 +129,8 @@ static int submit(struct rerun *w, int32_t which, struct err *e)
 		.text = "",
 		.user = q->user,
 		.priority = q->priority,
-		.deadline = q->deadline };
+		.deadline = q->deadline,
+		.pin = q->pin };
 
 	q->at = 0;
 	q->running = q->overdrawn = false;
@@ -143,16 +144,25 @@ static int submit(struct rerun *w, int32_t which, struct err *e)
 	return engine_submit(w->e, &spec, e) < 0 ? -1 : 0;
 }
 
-/* Inputs of the same moment come in the order of the log, settings first. */
+static void unpin(struct rerun *w, int64_t recorded)
+{
+	for (int32_t i = 0; i < w->next; i++)
+		if (w->r->script[i].id == recorded && w->r->script[i].pin)
+			engine_unpin(w->e, w->r->script[i].now);
+}
+
+/* Inputs of the same moment come in the order of the log. */
 static int let_in(struct rerun *w, struct err *e)
 {
 	for (;;) {
 		const struct change *c =
 			w->next_change < w->r->n_changes ? &w->r->change[w->next_change] : NULL;
 
-		if (c && moment_has_come(&w->now, c->at)) {
+		if (c && w->next >= c->after && (moment_has_come(&w->now, c->at) || !w->n_open)) {
 			w->next_change++;
-			if (whatif_changes(w->asked, c))
+			if (c->unpin)
+				unpin(w, c->unpin);
+			else if (whatif_changes(w->asked, c))
 				engine_set(w->e, c->name, c->value, NULL); /* or this version lacks the setting */
 		} else if (w->next == w->r->n ||
 				   (w->n_open && !moment_has_come(&w->now, w->r->script[w->next].arrival))) {
@@ -178,7 +188,8 @@ static int go_back(struct rerun *w, struct script *q, struct err *e)
 static int follow(struct rerun *w, struct script *q, struct err *e)
 {
 	const struct act *a = next_act(q);
-	bool given = q->kind == EV_REQUEST_KIND_score; /* it ends by itself */
+	/* it ends by itself */
+	bool given = q->kind == EV_REQUEST_KIND_score || q->kind == EV_REQUEST_KIND_pin;
 
 	for (; a && a->kind != ACT_DRAWN; a = next_act(q)) {
 		bool due = moment_has_come(&w->now, a->at);

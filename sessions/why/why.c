@@ -42,6 +42,10 @@ int why_open(struct why **out, const char *path, struct err *e)
 	}
 	w->db = f.db;
 	w->format = f.version;
+	if (foreign_ours(&f, path, e)) {
+		why_close(w);
+		return -1;
+	}
 	*out = w;
 	return 0;
 }

@@ -202,6 +202,19 @@ static void say_reason(struct why *w, const struct miss *m)
 	}
 }
 
+/* What a pin had kept of it. */
+static void say_pin(struct why *w, const struct miss *m)
+{
+	const int64_t pin =
+		w->format < PINS_SINCE
+			? EV_NULL_I
+			: why_int(w, EV_NULL_I, "SELECT pin FROM lookup WHERE seq = ?1", 1, m->seq, 0, 0);
+
+	if (pin > 0)
+		why_say(w, "  pin %lld had kept the first %lld of these tokens", (long long)pin,
+			(long long)why_int(w, 0, "SELECT pinned FROM lookup WHERE seq = ?1", 1, m->seq, 0, 0));
+}
+
 static void say_needed(struct why *w, const struct miss *m)
 {
 	/* the last token is always computed, so a page that only it would complete saves nothing */
@@ -210,6 +223,7 @@ static void say_needed(struct why *w, const struct miss *m)
 	why_say(w, "  from the cache: %lld of %lld tokens, %lld pages of %lld; computed: %lld tokens",
 		(long long)m->hit, (long long)m->asked, (long long)m->hit_pages, (long long)m->size,
 		(long long)(m->asked - m->hit));
+	say_pin(w, m);
 	if (m->closest)
 		why_say(w, "  closest in this session: request %lld, which begins with the same %d tokens",
 			(long long)m->closest, m->shared);
@@ -313,6 +327,21 @@ static void say_missed(struct why *w, const struct evict *v)
 		why_say(w, "  nobody missed it: no later prompt of this log began with its tokens");
 }
 
+/* Pages that pins kept then: they were not to be had. */
+static void say_pinned(struct why *w, const struct evict *v)
+{
+	const int64_t n = w->format < PINS_SINCE
+						  ? 0
+						  : why_int(w, 0,
+								"SELECT (SELECT count(*) FROM page WHERE action = 8 AND seq < ?1) -"
+								" (SELECT count(*) FROM page WHERE action = 9 AND seq < ?1)",
+								1, v->seq, 0, 0);
+
+	if (n > 0)
+		why_say(w, "  %lld pages were pinned and stayed, however long unread: SELECT * FROM pin",
+			(long long)n);
+}
+
 static void say_for_room(struct why *w, const struct evict *v)
 {
 	why_say(w, "Page %lld was dropped from the prefix cache in step %lld, because %s.",
@@ -323,6 +352,7 @@ static void say_for_room(struct why *w, const struct evict *v)
 			(long long)v->taker_block);
 	why_say(w, "  of the unreferenced pages without children, it was the one least recently used:");
 	why_say(w, "  nobody had read it for %lld steps", (long long)v->idle);
+	say_pinned(w, v);
 	why_say(w, "  the pool then: %lld pages, %lld read by requests, %lld kept by the cache alone",
 		(long long)why_int(w, 0, "SELECT pages FROM session LIMIT 1", 0, 0, 0, 0),
 		(long long)why_int(w, 0, "SELECT pages_used FROM step WHERE step = ?1", 1, v->step, 0, 0),

@@ -13,7 +13,7 @@ struct drawn {
 	double p, p_draw, entropy;
 	int n_candidates, n_stages;
 	struct ev_candidate candidate[MOST];
-	struct ev_stage stage[EV_N_STAGES];
+	struct ev_stage stage[EV_MOST_STAGES];
 };
 
 /* The packed columns are little-endian, as all supported machines are. */
@@ -58,7 +58,7 @@ static bool read_drawn(struct why *w, struct drawn *t)
 	t->p_draw = real_or_nan(s, 8);
 	t->entropy = real_or_nan(s, 9);
 	t->n_candidates = unpack(s, 10, t->candidate, sizeof t->candidate[0], MOST);
-	t->n_stages = unpack(s, 11, t->stage, sizeof t->stage[0], EV_N_STAGES);
+	t->n_stages = unpack(s, 11, t->stage, sizeof t->stage[0], EV_MOST_STAGES);
 	why_done(&s);
 	return true;
 }
@@ -82,6 +82,18 @@ static const char *setting_of(
 
 /* ---- the drawn token through the stages ---- */
 
+/* The first stage, and the last in the list. */
+static void say_bias(struct why *w, const struct drawn *t, const struct ev_candidate *own)
+{
+	const double after = (double)t->stage[EV_AT_BIAS].value;
+
+	if (t->n_stages > EV_AT_BIAS && after != (double)own->logit)
+		why_say(w, "  %-17s logit %9.4f   %+.4g by the request", "logit bias", after,
+			after - (double)own->logit);
+	else if (t->n_stages > EV_AT_BIAS)
+		why_say(w, "  %-17s logit %9.4f   none for this token", "logit bias", after);
+}
+
 static void say_stages(struct why *w, const struct drawn *t)
 {
 	static const struct {
@@ -91,10 +103,12 @@ static void say_stages(struct why *w, const struct drawn *t)
 	char value[32], named[64];
 
 	for (int i = 0; i < t->n_candidates; i++)
-		if ((int64_t)t->candidate[i].id == t->id)
+		if ((int64_t)t->candidate[i].id == t->id) {
 			why_say(w, "  %-17s logit %9.4f   rank %d, p %.4f", "the model",
 				(double)t->candidate[i].logit, i + 1, t->p);
-	for (int i = 0; i < t->n_stages; i++) {
+			say_bias(w, t, &t->candidate[i]);
+		}
+	for (int i = 0; i < t->n_stages && i < EV_N_STAGES; i++) {
 		const struct ev_stage *g = &t->stage[i];
 
 		setting_of(w, t->request, stage[i].column, value, sizeof value);

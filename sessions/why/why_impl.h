@@ -30,6 +30,8 @@ struct why {
 	int64_t step;  /* the step in view; 0: none */
 };
 
+enum { PINS_SINCE = 12 }; /* format: pins, and what they gave */
+
 typedef void why_fn(struct why *w);
 why_fn why_miss, why_evict, why_preempt, why_wait, why_reject, why_token, why_slow, why_price;
 

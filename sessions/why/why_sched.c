@@ -201,6 +201,11 @@ static void say_closed(struct why *w, const struct wait *t, int64_t steps)
 /* Of each step that it waited through the plan's reason. False: there is none. */
 static bool say_holds(struct why *w, const struct wait *t)
 {
+	const int64_t pinned = w->format < PINS_SINCE ? 0
+												  : why_int(w, 0,
+														"SELECT max(pages_pinned) FROM step WHERE"
+														" seq > ?1 AND seq < ?2 AND hold = 2",
+														2, t->arrived_seq, t->admit_seq, 0);
 	static const char *const lacked[] = { [EV_HOLD_pages] = "lacked pages",
 		[EV_HOLD_sibling] = "let another compute the prompt they share" };
 	sqlite3_stmt *s = why_query(w,
@@ -224,6 +229,8 @@ static bool say_holds(struct why *w, const struct wait *t)
 			why_say(w, "    %lld steps: %s %lld, first in the policy's order, %s", (long long)n,
 				first == t->request ? "it, request" : "request", (long long)first, lacked[hold]);
 	}
+	if (pinned > 0)
+		why_say(w, "    of the pool, pins kept up to %lld pages meanwhile", (long long)pinned);
 	return any;
 }
 

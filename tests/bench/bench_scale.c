@@ -211,7 +211,7 @@ static void make_turn(struct maker *m, int64_t last_step)
 	emit(m, &ev);
 	ev_init(&ev, EV_lookup);
 	ev.u.lookup = (struct ev_lookup){ m->request, n, 0, 0, EV_PREFIX_empty, EV_NULL_I, EV_NULL_I,
-		EV_NULL_I, EV_NULL_I };
+		EV_NULL_I, EV_NULL_I, EV_NULL_I, 0 };
 	emit(m, &ev);
 	ev_init(&ev, EV_admit);
 	ev.u.admit = (struct ev_admit){ m->request, 0, 1000, 0, 0 };

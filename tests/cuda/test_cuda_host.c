@@ -54,6 +54,8 @@ static void listen(void *arg, const struct event *ev)
 			h->attention = h->attention * 31 + p[i];
 	} else if (ev->kind == EV_score) {
 		h->score = h->score * 31 + k_bits64(ev->u.score.logp);
+		for (size_t i = 0; i < ev->u.score.candidates.size; i++)
+			h->score = h->score * 31 + ((const uint8_t *)ev->u.score.candidates.data)[i];
 	} else if (ev->kind == EV_page) {
 		h->n_copied += ev->u.page.action == EV_PAGE_copy;
 	} else if (ev->kind == EV_time) {
@@ -108,8 +110,9 @@ static int submit(struct engine *e, int which, struct err *err)
 		q.params.top_p = 1; /* a race of all */
 	else if (which == 1)
 		q.params.temperature = 0;
-	else if (which == 2)
-		q.params.repeat_penalty = 1.1f; /* which needs rows of logits whole */
+	else if (which == 2) /* these need rows of logits whole */
+		sample_bias_add(&q.params.logit_bias, 7, 12, NULL);
+	q.top = which % 2 ? SAMPLE_TOP : 0;
 	return engine_submit(e, &q, err) < 0 ? -1 : 0;
 }
 
@@ -368,7 +371,8 @@ static void test_rows_stay(void **state)
 		.ids = ids,
 		.n_ids = 11,
 		.params = SAMPLE_DEFAULTS,
-		.text = "" };
+		.text = "",
+		.top = SAMPLE_TOP };
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {

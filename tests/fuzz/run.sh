@@ -40,7 +40,7 @@ for target; do
 	mkdir -p $build/found/$target tests/fuzz/corpus/$target
 	if ! clang -std=c11 -D_GNU_SOURCE -I. -O1 -g $sanitize,fuzzer -fno-sanitize-recover=undefined \
 		-o $build/fuzz_$target "$source" $build/libfuzz.a -lncursesw -ltinfo -lreadline -lsqlite3 \
-		-lutf8proc -lnettle -lxxhash -lmd4c -lm -pthread -no-pie -Wl,--unresolved-symbols=ignore-all >"$log" 2>&1; then
+		-lutf8proc -lnettle -lxxhash -lmd4c -lmicrohttpd -lcjson -lm -pthread -no-pie -Wl,--unresolved-symbols=ignore-all >"$log" 2>&1; then
 		echo "not ok $n - $target (does not build)"
 		tail -n 12 "$log" | sed 's/^/# /'
 		failed=1

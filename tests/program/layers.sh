@@ -34,7 +34,9 @@ check "views ask neither engine nor log" \
 check "only tui/term sees ncurses" "$(includes '-r $all' '(ncurses|curses|term)\.h|ncursesw/' 'tui/term/')"
 check "only tui/chat/prompt.c sees readline" "$(includes '-r $all' 'readline/' 'tui/chat/prompt\.c')"
 check "only trace and sessions see sqlite" "$(includes '-r base kernels engine tui cli' 'sqlite3\.h')"
-check "only sessions/serve sees libmicrohttpd and cJSON" "$(includes '-r $all' 'microhttpd\.h|cjson/' 'sessions/serve/')"
+check "only sessions/serve sees libmicrohttpd" "$(includes '-r $all' 'microhttpd\.h' 'sessions/serve/')"
+check "only sessions/client sees libcurl" "$(includes '-r $all' 'curl/' 'sessions/client/')"
+check "only sessions sees cJSON" "$(includes '-r base kernels event fold engine trace tui cli' 'cjson/')"
 check "only kernels/cuda includes CUDA's headers or the kernels' own" \
 	"grep -rnE '^#include [\"<](cuda|cuda_[a-z_]*|nvrtc|device_launch_parameters)\.h|^#include .*\.cuh?\"' $all | grep -vE '^kernels/cuda/'"
 check "nothing of the program includes the CUDA shim but device.cuh" \

@@ -78,7 +78,7 @@ def verified(suite, screen, name):
 
 
 SAID = ("--temp", "0.9", "--seed", "5", "--system", "Be brief.", "--spec", "ngram:3", "--stop", 'q"\\n',
-        "--visible", "sinks:4+window:64")
+        "--visible", "sinks:4+window:64", "--logit-bias", "40:2.5,300:-100")
 
 
 def test_goes_on(suite):
@@ -89,7 +89,7 @@ def test_goes_on(suite):
         talk(suite, s, "a.db", ("one two one two", "/temp 0.6", "three", "/top-k 30"), *SAID)
         talk(suite, s, "b.db", ("four",), "--continue", "a.db", model="")
         same(newest(file(s, "whole.db")), newest(file(s, "b.db")), "the third turn")
-        for sql in ("SELECT temperature, top_k, seed, stop, spec, max_tokens FROM request ORDER BY seq DESC LIMIT 1",
+        for sql in ("SELECT temperature, top_k, seed, stop, spec, max_tokens, logit_bias FROM request ORDER BY seq DESC LIMIT 1",
                     "SELECT value FROM setting WHERE name = 'visible' ORDER BY seq DESC LIMIT 1"):
             same(rows(file(s, "whole.db"), sql), rows(file(s, "b.db"), sql), sql)
         same(rows(file(s, "b.db"), "SELECT value FROM setting WHERE name = 'continues'"),

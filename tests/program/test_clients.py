@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`cutaway serve` used by clients that nobody here wrote: the openai package, the llm program, curl. TAP."""
+"""`cutaway serve` used by clients that nobody here wrote: the openai package, LangChain, the llm program, curl. TAP."""
 import json
 import os
 import signal
@@ -31,6 +31,10 @@ OPENAI = """
     told["usage"] = pieces[-1].usage.completion_tokens
     told["cached"] = pieces[-1].usage.prompt_tokens_details.cached_tokens
     told["text"] = client.completions.create(model=model, prompt="The sea was", max_tokens=6, logprobs=2).choices[0].text
+    forced = client.chat.completions.create(**{**same, "max_tokens": 4}, logit_bias={"28": 100}, logprobs=True, top_logprobs=20).choices[0]
+    told["forced"] = [forced.message.content, [len(t.top_logprobs) for t in forced.logprobs.content]]
+    scored = client.completions.create(model=model, prompt="The sea was blue", max_tokens=0, echo=True, logprobs=1).choices[0]
+    told["scored"] = [scored.text, scored.logprobs.token_logprobs]
     told["many"] = len(client.completions.create(model=model, prompt=["a", "b"], max_tokens=2).choices)
     for name, call in {"bad": dict(model=model, messages=[]), "long": dict(model=model, messages=[{"role": "user", "content": "a b c " * 9000}])}.items():
         try:
@@ -44,6 +48,27 @@ OPENAI = """
     with client.chat.completions.create(**{**same, "max_tokens": 400}, stream=True) as left:
         for _ in zip(left, range(3)):
             pass
+    print(json.dumps(told))
+"""
+
+LANGCHAIN = """
+    import json, sys
+    from langchain_openai import ChatOpenAI
+    from pydantic import BaseModel
+    class River(BaseModel):
+        name: str
+    told = {}
+    chat = ChatOpenAI(base_url=sys.argv[1], api_key="secret", model="here", max_tokens=12, seed=7, temperature=0.8, max_retries=0)
+    one = chat.invoke([("system", "Be brief."), ("human", "Name a river.")])
+    told["text"], told["usage"], told["end"] = one.content, one.usage_metadata["output_tokens"], one.response_metadata["finish_reason"]
+    told["pieces"] = [c.content for c in chat.stream([("system", "Be brief."), ("human", "Name a river.")])]
+    told["batch"] = [m.content for m in chat.batch(["Name a river.", "Name a tree.", "Name a river."])]
+    told["refused"] = []
+    for method in "json_schema", "function_calling", "json_mode":
+        try:
+            chat.with_structured_output(River, method=method).invoke("Name a river.")
+        except Exception as e:
+            told["refused"].append(str(e))
     print(json.dumps(told))
 """
 
@@ -62,7 +87,21 @@ def test_openai(url):
     check("openai: the stream is the first answer, with its usage", told["streamed"] == told["texts"][0] and told["usage"] > 0 and
           told["cached"] > 0, told)
     check("openai: texts", told["text"] and told["many"] == 2, told)
+    check("openai: logit_bias, and twenty candidates", told["forced"] == [",,,,", [20] * 4], told["forced"])
+    check("openai: a prompt scored by echo", told["scored"][0] == "The sea was blue" and told["scored"][1][0] is None and
+          all(p < 0 for p in told["scored"][1][1:]) and len(told["scored"][1]) > 3, told["scored"])
     check("openai: errors are of its kinds, in words", "messages" in told["bad"] and "8192" in told["long"] and "key" in told["key"], told)
+
+
+def test_langchain(url):
+    status, out, err = run(os.path.join(BIN, "python"), "-c", textwrap.dedent(LANGCHAIN), url)
+    check("langchain: every call came back", status == 0, err)
+    told = json.loads(out) if status == 0 else {}
+    check("langchain: an answer, and its stream", told["text"] and "".join(told["pieces"]) == told["text"] and len(told["pieces"]) > 3 and
+          0 < told["usage"] <= 12 and told["end"] in ("stop", "length"), told)
+    check("langchain: a batch", told["batch"][0] == told["batch"][2] != told["batch"][1], told)
+    check("langchain: structured output is refused in words", len(told["refused"]) == 3 and
+          all("is not served here" in t for t in told["refused"]), told["refused"])
 
 
 def test_llm(url):
@@ -99,9 +138,10 @@ def main():
     try:
         test_curl(url)
         if made.returncode:
-            skip("openai and llm", "they cannot be installed here: " + made.stderr.strip().splitlines()[-1][:200])
+            skip("openai, langchain and llm", "they cannot be installed here: " + made.stderr.strip().splitlines()[-1][:200])
         else:
             test_openai(url)
+            test_langchain(url)
             test_llm(url)
     finally:
         server.send_signal(signal.SIGTERM)

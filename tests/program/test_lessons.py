@@ -102,6 +102,10 @@ def test_load():
     write("load", LESSON.replace("two times two", "/load 3").replace("count(*) = 5 FROM token", "count(*) = 3 FROM finish"))
     status, out, err = cutaway("lesson", "--test", "load", "--model", TINY)
     check("a check waits for background requests", status == 0 and "ok - load: It said five. (1)" in out, out + err)
+    write("kinds", LESSON.replace("two times two", "/load 2 chat\n/load 1 edit").replace(
+        "count(*) = 5 FROM token", "group_concat(text, '+') = 'chat 1+chat 2+edit 3' FROM request"))
+    status, out, err = cutaway("lesson", "--test", "kinds", "--model", TINY)
+    check("background requests are of the kind that was asked for", "ok - kinds: It said five. (1)" in out, out + err)
 
 
 def child_that_catches(pid, signal_number):

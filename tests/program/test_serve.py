@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 import sqlite3
+import struct
 import subprocess
 import sys
 import tempfile
@@ -134,6 +135,79 @@ def test_logprobs(s):
           len(old["logprobs"]["text_offset"]) and "".join(old["logprobs"]["tokens"]) == old["text"], old)
 
 
+def test_top(s):
+    """Up to twenty candidates: of the model's own distribution, whatever the draw did to it."""
+    def tops(**fields):
+        content = s.post(CHAT, messages=HELLO, max_tokens=6, seed=4, logprobs=True, **fields)["choices"][0]["logprobs"]["content"]
+        return [(t["logprob"], [k["logprob"] for k in t["top_logprobs"]]) for t in content]
+    many, few = tops(top_logprobs=20), tops(top_logprobs=5)
+    check("twenty candidates, in order", many and all(len(top) == 20 and top == sorted(top, reverse=True) for _, top in many), many)
+    check("fewer are the first of them", [top[:5] for _, top in many] == [top for _, top in few], (many, few))
+    hot = tops(top_logprobs=20, temperature=3.0, logit_bias={"7": 3})
+    check("temperature and bias change the draw, not the probabilities", all(abs(a - b) < 1e-6 for a, b in zip(hot[0][1], many[0][1])),
+          (hot[0], many[0]))
+    check("what is drawn has one log-probability", all(own in top or own < top[-1] for own, top in many + hot), (many, hot))
+    old = s.post(TEXT, prompt="Once", max_tokens=5, temperature=3, seed=2, logprobs=1)["choices"][0]["logprobs"]
+    check("the older form has the token itself, too, or a likelier one that looks alike", all(name in top and own <= top[name] <= max(top.values())
+          for name, own, top in zip(old["tokens"], old["token_logprobs"], old["top_logprobs"])), old)
+
+
+def test_bias(s):
+    def text(**fields):
+        return s.post(TEXT, **{"prompt": "Once", "max_tokens": 8, "temperature": 0, **fields})["choices"][0]
+    plain = text(logprobs=0)
+    a = s.post("/tokenize", prompt="a")["tokens"][-1]
+    forced = text(logit_bias={str(a): 100}, temperature=1, seed=3)
+    check("100 forces a token", forced["text"] == "a" * 8, forced)
+    check("no bias is the bits of none", text(logit_bias={})["hash"] == text(logit_bias={str(a): 0})["hash"] == plain["hash"], plain)
+    order = sorted(((text(logit_bias={str(i): 100}, max_tokens=1, logprobs=0)["logprobs"]["token_logprobs"][0], i) for i in range(512)),
+                   reverse=True)
+    check("the likeliest is what no bias draws", order[0][0] == plain["logprobs"]["token_logprobs"][0], (order[:3], plain))
+    banned = text(logit_bias={str(i): -100 for _, i in order[:3]}, max_tokens=1, logprobs=0)
+    check("-100 bans: the next in order is taken", banned["logprobs"]["token_logprobs"][0] == order[3][0], (banned, order[:5]))
+    streamed = "".join(p["choices"][0]["text"] for p in s.stream(TEXT, prompt="Once", max_tokens=8, logit_bias={str(a): 100}))
+    check("in a stream, too", streamed == "a" * 8, streamed)
+    for wrong, words in (({"x": 1}, "token id"), ({"5": "much"}, "token id"), ({"5": 101}, "-100 to 100"), ({"100000": 1}, "vocabulary"),
+                         ([5], "object"), ({str(i): 1 for i in range(301)}, "300"), ({"5": 1, "05": 2}, "two")):
+        status, told, _ = s.ask("POST", TEXT, {"prompt": "Once", "logit_bias": wrong})
+        check(f"a bias that is wrong is refused: {words}", status == 400 and words in told["error"]["message"], told)
+
+
+def test_echo(s):
+    """As lm-eval asks: a batch of prompts as ids, scored, with one token or none after them."""
+    ids = s.post("/tokenize", prompt="Once upon a time")["tokens"]
+    text = "Once upon a time"
+    scored = s.post("/score", prompt=ids)["logprobs"]
+    for more in (0, 1):
+        both = s.post(TEXT, prompt=[ids, ids[:4]], max_tokens=more, temperature=0, logprobs=1, echo=True)
+        for choice, of in zip(both["choices"], (ids, ids[:4])):
+            told = choice["logprobs"]
+            own = told["token_logprobs"]
+            check(f"the prompt's log-probabilities, and {more} more", own[0] is None and told["top_logprobs"][0] is None and
+                  own[1:len(of)] == scored[:len(of) - 1] and len(own) == len(told["tokens"]) == len(told["text_offset"]) == len(of) + more, told)
+            check("each beside the likeliest", all(len(top) in (1, 2) and one in top.values() and one <= max(top.values())
+                  for one, top in zip(own[1:], told["top_logprobs"][1:])), told)
+            check("the text begins with the prompt", "".join(told["tokens"]) == choice["text"] and choice["text"].startswith(text[:4]), choice)
+        check("usage counts each prompt once", both["usage"]["prompt_tokens"] == len(ids) + 4 and
+              both["usage"]["completion_tokens"] == 2 * more, both["usage"])
+    plain = s.post(TEXT, prompt=text, max_tokens=6, seed=8)["choices"][0]
+    echoed = s.post(TEXT, prompt=text, max_tokens=6, seed=8, echo=True)["choices"][0]
+    check("echo changes no draw", echoed["text"] == text + plain["text"] and echoed["hash"] == plain["hash"], (echoed, plain))
+    pieces = s.stream(TEXT, prompt=text, max_tokens=6, seed=8, echo=True)
+    check("a stream begins with the prompt", "".join(p["choices"][0]["text"] for p in pieces) == echoed["text"], pieces)
+    check("a prompt alone", s.post(TEXT, prompt=text, max_tokens=0, echo=True)["choices"][0]["text"] == text)
+    one = s.post(TEXT, prompt=ids[:1], max_tokens=0, echo=True, logprobs=2)["choices"][0]
+    check("a prompt of one token", one["logprobs"]["token_logprobs"] == [None] and one["finish_reason"] == "length", one)
+    for body, words in (({"max_tokens": 0}, "at least 1"), ({"echo": True, "logprobs": 1, "stream": True}, "not with stream"),
+                        ({"suffix": "x"}, "suffix")):
+        status, told, _ = s.ask("POST", TEXT, {"prompt": text, **body})
+        check(f"refused: {words}", status == 400 and words in told["error"]["message"], told)
+    status, told, _ = s.ask("POST", CHAT, {"messages": HELLO, "echo": True})
+    check("echo of a conversation is refused", status == 400 and "/v1/completions" in told["error"]["message"], told)
+    status, told, _ = s.ask("POST", "/score", {"prompt": ids[:1]})
+    check("one token has nothing to score", status == 400 and "one token" in told["error"]["message"], told)
+
+
 def test_streams(s):
     whole = s.post(CHAT, messages=HELLO, max_tokens=20, seed=9, temperature=1.1)
     pieces = s.stream(CHAT, messages=HELLO, max_tokens=20, seed=9, temperature=1.1, stream_options={"include_usage": True})
@@ -239,15 +313,18 @@ def test_limits():
     got = []
 
     def run():
-        got.append(s.ask("POST", CHAT, {"messages": HELLO, "max_tokens": 150, "ignore": 1}, key))
-    threads = [threading.Thread(target=run) for _ in range(8)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    full = [r for status, _, r in got if status == 429]
-    check("a full queue: 429, and when to come again", full and all(r.getheader("Retry-After") == "1" for r in full) and
-          all(status in (200, 429) for status, _, _ in got), [g[0] for g in got])
+        got.append(s.ask("POST", CHAT, {"messages": HELLO, "max_tokens": 150, "n": 64, "temperature": 1.5, "ignore": 1}, key)[0])
+
+    def runs():
+        return got or not re.search("running 0", s.ask("GET", "/metrics", headers=key, raw=True)[1])
+    thread = threading.Thread(target=run)
+    thread.start()
+    until(runs)
+    full, told, r = 200, "", None
+    while full == 200 and not got:
+        full, told, r = s.ask("POST", CHAT, {"messages": HELLO, "max_tokens": 1}, key)
+    thread.join()
+    check("a full queue: 429, and when to come again", full == 429 and r.getheader("Retry-After") == "1" and got == [200], (full, told, got))
     slow = raw(s, b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Le")
     slow.settimeout(60)
     check("a client that sends no more is closed", b"200" not in slow.recv(100))
@@ -261,6 +338,8 @@ def test_end():
     record = os.path.join(TMP.name, "served.db")
     s = Server("--record", record, "--policy", "fair")
     s.post(CHAT, messages=HELLO, max_tokens=2, user="Größe", priority=-3, deadline=50)
+    s.post(CHAT, messages=HELLO, max_tokens=30, logit_bias={"300": 9.5, "9": -100}, temperature=1.2, logprobs=True, top_logprobs=20)
+    s.post(TEXT, prompt="Once upon a time", max_tokens=0, echo=True, logprobs=5)
     done = []
     thread = threading.Thread(target=lambda: done.append(s.post(CHAT, messages=HELLO, max_tokens=60, seed=2)))
     thread.start()
@@ -271,24 +350,62 @@ def test_end():
     check("the recording is private", os.stat(record).st_mode & 0o077 == 0, oct(os.stat(record).st_mode))
     db = sqlite3.connect(record)
     check("whose it was is recorded", db.execute("SELECT user, priority, deadline FROM request LIMIT 1").fetchall() == [("Größe", -3, 50)])
+    bias = db.execute("SELECT logit_bias, top FROM request WHERE logit_bias IS NOT NULL").fetchall()
+    check("a bias is an input, recorded with its request", bias == [(struct.pack("<IfIf", 9, -100, 300, 9.5), 20)], bias)
+    size = "SELECT DISTINCT length(candidates), length(stages) FROM token WHERE request %s 2"
+    check("only who asks has longer rows", db.execute(size % "<>").fetchall() == [(160, 60)] and
+          all(20 * 20 <= c <= 28 * 20 and n == 72 for c, n in db.execute(size % "=")), db.execute(size % "=").fetchall())
+    at = db.execute("SELECT max(pos) FROM token WHERE request = 2 AND id = 300").fetchone()[0]
     db.close()
-    told = subprocess.run([PROGRAM, "verify", "--model", TINY, record], capture_output=True, env=ENV, check=False)
-    check("and is verified like any other", told.returncode == 0, told.stdout.decode() + told.stderr.decode())
+
+    def run(*args):
+        done = subprocess.run([PROGRAM, *args], capture_output=True, env=ENV, check=False)
+        return done.returncode, (done.stdout + done.stderr).decode()
+    status, told = run("verify", "--model", TINY, record)
+    check("and is verified like any other", status == 0, told)
+    status, told = run("whatif", "--slots", "1", "--verify", "--model", TINY, record)
+    check("what-if computes the same tokens", status == 0, told)
+    why = run("why", "token", f"2:{at}", "--file", record)[1]
+    check("why names the stage", "logit bias" in why and "+9.5 by the request" in why, why)
+    blind = sqlite3.connect(record)
+    blind.execute("UPDATE request SET logit_bias = NULL")
+    blind.commit()
+    blind.close()
+    status, told = run("verify", "--model", TINY, record)
+    check("without the bias other tokens are drawn", status != 0 and "request 2" in told, told)
+
+
+def test_open():
+    """A server for other machines says so, unless it asks for a key."""
+    for key in (None, "secret"):
+        p = subprocess.Popen([PROGRAM, "serve", "--port", "0", "--host", "0.0.0.0", "--model", TINY], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             env={**ENV, **({"CUTAWAY_API_KEY": key} if key else {})}, cwd=TMP.name)
+        line = p.stdout.readline().decode()
+        p.send_signal(signal.SIGTERM)
+        told = p.communicate()[1].decode()
+        check("it says where others reach it" + (", with a key" if key else ""),
+              re.match(r"serving http://[\d.]+:\d+/v1\n", line) and ("asks for no key" in told) == (not key), (line, told))
 
 
 def test_screens():
     """On a terminal: the chat's screens, with the clients' requests in them."""
-    t = Terminal([PROGRAM, "serve", "--port", "0", "--model", TINY, "--ctx", "256"], {**ENV, "TERM": "xterm-256color", "LANG": "C.UTF-8"}, 120, 40)
+    t = Terminal([PROGRAM, "serve", "--port", "0", "--host", "0.0.0.0", "--model", TINY, "--ctx", "256"],
+                 {**ENV, "TERM": "xterm-256color", "LANG": "C.UTF-8"}, 80, 24)
     try:
-        t.wait(r"serving http://127.0.0.1:\d+")
-        port = int(re.search(r"127.0.0.1:(\d+)", t.grid.text())[1])
+        t.wait(r"asks for no")
+        check("an open server says so, and where it is", re.search(r"cutaway +http://[\d.]+:\d+/v1 .*open: no key", t.grid.text()), t.grid.text())
+        port = int(re.search(r"http://[\d.]+:(\d+)", t.grid.text())[1])
         c = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-        c.request("POST", CHAT, json.dumps({"messages": [{"role": "user", "content": "Is anybody there?"}], "max_tokens": 20}))
+        c.request("POST", CHAT, json.dumps({"messages": [{"role": "user", "content": "Is anybody there?"}], "max_tokens": 20,
+                                             "user": "anna"}))
         told = json.loads(c.getresponse().read())
         c.close()
         check("a client is answered", told["usage"]["completion_tokens"] > 0, told)
-        t.wait("you Is anybody there[?]")
+        t.wait("a   anna: Is anybody there[?]")
         check("and seen on the screen", True)
+        t.send("/load 1\r")
+        t.wait(r"0 of \d+ slots")
+        check("the address stays", re.search(r"http://[\d.]+:\d+/v1 .*open: no key", t.grid.text().splitlines()[0]), t.grid.text())
         t.send("/quit\r")
         check("/quit ends both", t.wait_end() == 0)
     except Failure as e:
@@ -301,12 +418,13 @@ def main():
     subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), TINY], check=True)
     s = Server()
     try:
-        for test in (test_whole, test_texts, test_logprobs, test_streams, test_refusals, test_load, test_gone):
+        for test in (test_whole, test_texts, test_logprobs, test_top, test_bias, test_echo, test_streams, test_refusals, test_load, test_gone):
             test(s)
     finally:
         check("SIGTERM ends it", s.end() == 0, s.told())
     test_limits()
     test_end()
+    test_open()
     test_screens()
     return finish()
 

@@ -71,7 +71,7 @@ static struct ev_span random_span(struct demo_random *d, const char *name)
 	if (!strcmp(name, "candidates"))
 		size -= size % sizeof(struct ev_candidate);
 	if (!strcmp(name, "stages"))
-		size = EV_N_STAGES * sizeof(struct ev_stage);
+		size = (EV_N_STAGES + size % 2) * sizeof(struct ev_stage);
 	if (!strcmp(name, "share"))
 		size = LAYERS * (1 + size % 20);
 	for (size_t i = 0; i < size; i++)

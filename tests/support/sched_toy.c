@@ -22,36 +22,68 @@ static void on_event(void *arg, const struct event *ev)
 	w->preempted += ev->kind == EV_preempt;
 }
 
+static void note_token(void *arg, struct request *r)
+{
+	struct toy *w = arg;
+	struct toy_request *t = &w->request[r->id];
+
+	if (!t->first)
+		t->first = w->step;
+	else if (w->step - t->newest > t->gap)
+		t->gap = w->step - t->newest;
+	t->newest = w->step;
+	w->most_overtaken = r->overtaken > w->most_overtaken ? r->overtaken : w->most_overtaken;
+}
+
+static void note_end(void *arg, struct request *r)
+{
+	struct toy *w = arg;
+
+	assert_false(r->starved);
+	w->request[r->id].done = w->step;
+	w->ended++;
+}
+
+static void note_plan(void *arg)
+{
+	struct toy *w = arg;
+	const struct plan *plan = &w->replica.plan;
+
+	if (w->planned)
+		w->planned(w->arg, plan);
+	w->slot_steps += w->replica.sched.n_running;
+	w->rows += plan->n_rows;
+	for (int32_t i = 0; i < plan->n_items; i++)
+		if (plan->item[i].work == EV_WORK_prefill)
+			w->prompts[w->n_prompts++] = plan->item[i].r->id;
+}
+
 void toy_open(struct toy *w, const char *policy, int32_t slots, int32_t pages)
 {
 	const struct memory_specs specs = memory_paged_specs(1, 1, 1);
+	struct engine_options o = ENGINE_DEFAULTS;
 	struct err e = { 0 };
 
 	memset(w, 0, sizeof *w);
-	assert_int_equal(memory_open(&w->memory, NULL, &specs, 16, pages, slots, 0, &e), 0);
-	assert_int_equal(prefix_open(&w->prefix, &w->memory, TOY_CTX / 16 + 1, &e), 0);
-	assert_int_equal(stream_open(&w->stream, 0, NULL, NULL, &e), 0);
-	assert_int_equal(sched_open(&w->sched, &w->memory, &w->prefix, &w->stream, slots, &e), 0);
-	w->sched.policy = sched_policy_find(policy, &e);
-	assert_non_null(w->sched.policy);
-	w->sched.budget = 64;
-	w->sched.chunk = 32;
-	w->sched.max_out = 64;
-	w->sched.served_ratio = 0.3f;
-	w->sched.waiting_tokens = 20;
-	w->plan.item = calloc((size_t)slots, sizeof *w->plan.item);
-	assert_non_null(w->plan.item);
-	stream_add(&w->stream, on_event, w);
-	stream_begin(&w->stream);
+	o.policy = policy;
+	o.slots = slots;
+	o.pages = pages;
+	o.page_size = 16;
+	o.ctx = TOY_CTX;
+	o.budget = 64;
+	o.prefill_chunk = 32;
+	assert_int_equal(replica_open(&w->replica, &o, &specs, &e), 0);
+	w->replica.sched.max_out = 64;
+	w->replica.planned = note_plan;
+	w->replica.drawn = note_token;
+	w->replica.ended = note_end;
+	w->replica.arg = w;
+	stream_add(&w->replica.stream, on_event, w);
 }
 
 void toy_close(struct toy *w)
 {
-	sched_close(&w->sched);
-	prefix_close(&w->prefix);
-	memory_close(&w->memory);
-	stream_close(&w->stream);
-	free(w->plan.item);
+	replica_close(&w->replica);
 }
 
 int64_t toy_submit(struct toy *w, struct toy_ask ask)
@@ -64,74 +96,34 @@ int64_t toy_submit(struct toy *w, struct toy_ask ask)
 		.user = ask.user,
 		.priority = ask.priority,
 		.deadline = ask.deadline };
-	struct request *r;
 	struct err e = { 0 };
 
-	for (int32_t i = 0; i < ask.n; i++)
+	for (int32_t i = 0; i < TOY_CTX; i++)
 		ids[i] = ask.first + i;
-	r = request_new(&q, TOY_CTX, &w->memory);
-	assert_non_null(r);
-	r->id = ++w->n;
-	assert_true(w->n < TOY_MOST);
-	w->request[r->id].arrived = w->step;
-	assert_int_equal(sched_add(&w->sched, r, &e), 0);
-	return r->id;
-}
-
-static void note_token(struct toy *w, int64_t id)
-{
-	struct toy_request *t = &w->request[id];
-
-	if (!t->first)
-		t->first = w->step;
-	else if (w->step - t->newest > t->gap)
-		t->gap = w->step - t->newest;
-	t->newest = w->step;
-}
-
-static void compute(struct toy *w, const struct plan_item *item)
-{
-	struct request *r = item->r;
-
-	r->computed += item->n_rows;
-	if (item->n_out) {
-		r->ids[r->n_ids] = r->ids[r->n_ids - 1] + 1;
-		r->n_ids++;
-		note_token(w, r->id);
-	}
-	sched_register(&w->sched, r);
-	w->most_overtaken = r->overtaken > w->most_overtaken ? r->overtaken : w->most_overtaken;
-	if (r->n_ids == r->limit) {
-		w->request[r->id].done = w->step;
-		w->ended++;
-		sched_remove(&w->sched, r);
-		request_free(r);
-	}
+	assert_int_equal(replica_submit(&w->replica, &q, NULL, &e), 1);
+	assert_true(++w->n < TOY_MOST);
+	w->request[w->n].arrived = w->step;
+	return w->n;
 }
 
 void toy_step(struct toy *w)
 {
-	const bool idle = !w->sched.n_running;
+	const struct sched *s = &w->replica.sched;
+	const struct plan *plan = &w->replica.plan;
+	const bool idle = !s->n_running, nothing = replica_idle(&w->replica);
 	const int64_t n_admitted = w->n_admitted;
 
-	w->sched.step = ++w->step;
+	++w->step;
 	w->n_prompts = 0;
-	sched_plan(&w->sched, &w->plan);
+	replica_step(&w->replica);
+	w->replica.step = w->step; /* here a step without a request is one, too */
 	w->joined |= !idle && w->n_admitted > n_admitted;
-	assert_true(w->plan.n_rows <= w->sched.budget);
+	assert_true(plan->n_rows <= s->budget);
 	/* whoever runs or waits, somebody goes on */
-	assert_true(w->plan.n_items > 0 || !(w->sched.n_running + w->sched.n_queue));
-	w->slot_steps += w->sched.n_running;
-	w->rows += w->plan.n_rows;
-	for (int32_t i = 0; i < w->plan.n_items; i++) {
-		if (w->plan.item[i].work == EV_WORK_prefill)
-			w->prompts[w->n_prompts++] = w->plan.item[i].r->id;
-		assert_false(w->plan.item[i].r->starved);
-		compute(w, &w->plan.item[i]);
-	}
-	memory_check(&w->memory);
-	prefix_check(&w->prefix);
-	sched_check(&w->sched);
+	assert_true(plan->n_items > 0 || nothing);
+	memory_check(&w->replica.memory);
+	prefix_check(&w->replica.prefix);
+	sched_check(s);
 }
 
 int32_t toy_random(uint32_t *seed, int32_t n)

@@ -1,9 +1,10 @@
 /* The scheduler without a model, for tests: pages are only counted, and a token is drawn by adding
- * one. Every invariant is checked after every step, and time is counted in steps. */
+ * one: a replica of `cutaway simulate`. Every invariant is checked after every step, and time is
+ * counted in steps. */
 #ifndef CUTAWAY_TESTS_SCHED_TOY_H
 #define CUTAWAY_TESTS_SCHED_TOY_H
 
-#include "engine/sched/sched.h"
+#include "sessions/simulate/replica.h"
 
 enum { TOY_CTX = 512, TOY_MOST = 1024 };
 
@@ -13,11 +14,7 @@ struct toy_request { /* steps; 0: not yet */
 };
 
 struct toy {
-	struct memory memory;
-	struct prefix prefix;
-	struct stream stream;
-	struct sched sched;
-	struct plan plan;
+	struct replica replica;
 	int64_t n, step; /* requests submitted, numbered from 1; the newest step */
 	int32_t preempted;
 	int64_t admitted[TOY_MOST], n_admitted; /* requests, in order of admission */
@@ -26,6 +23,9 @@ struct toy {
 	int64_t slot_steps, rows, ended; /* slots in use, summed over steps; rows; requests that ended
 									  */
 	int32_t most_overtaken;
+	/* told of each plan before it is computed; or NULL */
+	void (*planned)(void *arg, const struct plan *p);
+	void *arg;
 	bool joined; /* a request was admitted that never ran before, while others ran */
 };
 

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,4 +120,43 @@ void say_finish(struct said *d, enum ev_code_finish reason, const char *why)
 	if (why)
 		ev.u.finish.why = (struct ev_span){ why, strlen(why) };
 	say_event(d, &ev);
+}
+
+static char *file_read(const char *path)
+{
+	FILE *f = fopen(path, "rb");
+	char *text = calloc(1, 1 << 16);
+
+	assert_non_null(text);
+	if (f) {
+		text[fread(text, 1, (1 << 16) - 1, f)] = '\0';
+		fclose(f);
+	}
+	return text;
+}
+
+static void file_write(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "wb");
+
+	assert_non_null(f);
+	fputs(text, f);
+	assert_int_equal(fclose(f), 0);
+}
+
+int golden_differs(const char *name, char *text)
+{
+	char path[128], *expected;
+	int result;
+
+	snprintf(path, sizeof path, "tests/data/views/%s.txt", name);
+	if (getenv("UPDATE_GOLDEN"))
+		file_write(path, text);
+	expected = file_read(path);
+	result = strcmp(text, expected) != 0;
+	if (result)
+		print_error("%s: expected\n%s\nbut drawn is\n%s\n", path, expected, text);
+	free(text);
+	free(expected);
+	return result;
 }

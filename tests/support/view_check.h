@@ -27,4 +27,8 @@ void say_token(struct said *d, const char *bytes);
 void say_again(struct said *d, int32_t id); /* a token that was said before */
 void say_finish(struct said *d, enum ev_code_finish reason, const char *why /* or NULL */);
 
+/* Frees text. 1: it is not what its file in tests/data/views has, and says so; with UPDATE_GOLDEN=1
+ * it is written there first. */
+int golden_differs(const char *name, char *text);
+
 #endif

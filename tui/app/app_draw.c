@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "tui/app/app.h"
 #include "tui/chat/prompt.h"
+#include "tui/views/view_attached.h"
 #include "tui/views/view_lesson.h"
 #include "tui/views/views.h"
 #include "tui/views/view_util.h"
@@ -69,8 +70,8 @@ static void draw_name(struct pen *p, int x, int w, char *name)
 static void draw_status(struct app *a, struct rect r)
 {
 	struct pen p = pen_ink(a, r, INK_BRIGHT);
-	char name[128];
-	int end, used;
+	char name[192];
+	int end, used, keep;
 
 	if (r.h < 1)
 		return;
@@ -78,7 +79,9 @@ static void draw_status(struct app *a, struct rect r)
 	pen_fill(&p, (struct rect){ 0, 0, r.w, 1 });
 	a->mode->name(a, name, sizeof name);
 	used = 10 + text_width(name, strlen(name), a->canvas.ascii);
-	end = draw_fields(a, &p, r.w < 40 ? 1 : used < r.w / 2 ? used : r.w / 2);
+	keep = 10 + text_width(name, strcspn(name, " "), a->canvas.ascii);
+	keep = r.w >= 60 && keep > r.w / 2 ? keep : r.w / 2;
+	end = draw_fields(a, &p, r.w < 40 ? 1 : used < keep ? used : keep);
 	p.ink = INK_BRIGHT;
 	p.attr = ATTR_BOLD;
 	used = pen_clip(&p, 1, 0, end - 1, "cutaway", -1) + 3;
@@ -282,7 +285,7 @@ static void draw_views(struct app *a, int look, const char *points)
 			continue;
 		a->state.focused = a->focus == i;
 		a->state.zoomed = a->zoom == i;
-		views[i]->draw(&p, app_timeline(a), &a->state);
+		view_draw(i, &p, app_timeline(a), &a->state);
 		if (i == look)
 			view_lesson_point(&p, points);
 		draw_focus(a, i);
@@ -366,6 +369,7 @@ void app_draw(struct app *a)
 		.zoom = a->zoom,
 		.scrubber = a->mode->scrubber || a->past,
 		.lesson = app_timeline(a)->lesson.text,
+		.empty = view_untold(app_timeline(a)),
 		.views = views };
 	char points[400];
 

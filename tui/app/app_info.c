@@ -30,6 +30,13 @@ static void say_model(FILE *out, const struct timeline *t)
 	const struct ev_session *s = &t->session;
 
 	say_text(out, "model", t->model_name);
+	if (t->attached.on) {
+		say_text(out, "computed by", t->attached.server);
+		say_text(out, "version", t->attached.version);
+		say_text(out, "at", t->attached.url);
+		say_text(out, "p is", t->attached.p);
+		return;
+	}
 	say_text(out, "file", t->model_path);
 	say_text(out, "sha256", t->model_sha256);
 	fprintf(out, "%-16s%" PRId64 " layers, %" PRId64 " heads\n", "", s->n_layers, s->n_heads);
@@ -52,6 +59,8 @@ static void say_counts(FILE *out, const struct timeline *t)
 	fprintf(out, "%-16s%s\n", "step", view_count(n, t->last_step));
 	fprintf(out, "%-16s%d run, %d wait\n", "requests", running, waiting);
 	fprintf(out, "%-16s%s drawn\n", "tokens", view_count(n, t->n_tokens));
+	if (t->attached.on) /* the rest was not told */
+		return;
 	fprintf(out, "%-16s%s of %s prompt tokens from the cache, %s pages evicted\n", "prefix cache",
 		view_count(n, t->n_hit_tokens), view_count(m, t->n_prompt_tokens),
 		view_count((char[VIEW_NUM]){ 0 }, t->n_evicted));

@@ -91,6 +91,8 @@ static int column_members(
 
 		if ((c->place[i].flags & ROOMY) && !ask->scrubber && ask->h < ROOMY_H)
 			continue;
+		if (v >= 0 && (ask->empty >> v & 1) && ask->h < ROOMY_H)
+			continue;
 		if (v >= 0 && ask->views[v]->min_w <= r.w)
 			m[n++] = (struct member){ .view = v,
 				.rank = c->place[i].rank,

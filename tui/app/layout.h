@@ -13,10 +13,12 @@
 
 struct layout_ask {
 	int w, h;
-	int zoom;                        /* index of the view that fills the screen, or -1 */
-	int prompt_lines;                /* wanted; gets at most a third of the screen */
-	bool scrubber;                   /* replay: three lines above the prompt */
-	bool lesson;                     /* one is read: it stands beside what it looks at */
+	int zoom;         /* index of the view that fills the screen, or -1 */
+	int prompt_lines; /* wanted; gets at most a third of the screen */
+	bool scrubber;    /* replay: three lines above the prompt */
+	bool lesson;      /* one is read: it stands beside what it looks at */
+	/* views without anything to show (bit i: view i), which a small screen leaves out */
+	uint32_t empty;
 	int look;                        /* index of the view that the lesson looks at, or -1 */
 	const struct view *const *views; /* ends with NULL */
 };

@@ -49,7 +49,7 @@ static int open_all(struct live *s, struct err *e)
 		return err_set(e, ERR_MEMORY, "no memory for the way of the events");
 	if (session_begin(&s->session, on_stop, s, e))
 		return -1;
-	s->guest_began = guest && !guest->begin(guest->arg, &s->session, s->guest_says, e);
+	s->guest_began = guest && !guest->begin(guest->arg, &s->session, &s->guest_says, e);
 	return guest && !s->guest_began ? -1 : 0;
 }
 

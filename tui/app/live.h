@@ -24,7 +24,7 @@ struct live {
 	struct conversation *conversation;
 	void *event; /* [RING_EVENT_MAX] the event being folded */
 	struct err open_err, stop_err;
-	char guest_says[TUI_SAYS];
+	struct tui_says guest_says;
 	bool guest_began;
 	bool stopped; /* the engine cannot go on: stop_err */
 	bool ready;

@@ -16,6 +16,7 @@
 #include "base/whole_file.h"
 #include "tui/app/offscreen.h"
 #include "tui/term/svg.h"
+#include "tui/views/view_attached.h"
 #include "tui/views/views.h"
 
 enum { SCREEN = -1, SCREEN_W = 120, SCREEN_H = 40, VIEW_W = 80, VIEW_H = 24 };
@@ -80,7 +81,7 @@ static void draw(struct app *a, int view)
 	}
 	a->state.focused = false;
 	a->state.zoomed = true;
-	views[view]->draw(&p, app_timeline(a), &a->state);
+	view_draw(view, &p, app_timeline(a), &a->state);
 }
 
 /* The picture as SVG; malloc'd. NULL: no memory. */

@@ -14,11 +14,15 @@
 
 /* Somebody else who uses the session of a chat: a server. */
 struct session;
-enum { TUI_SAYS = 120 };
+struct tui_says {
+	char where[80];    /* stays in the status line */
+	char warning[160]; /* "": none; else the status line has `mark`, too */
+	const char *mark;
+};
 struct tui_guest {
 	ev_sink *sink;
-	/* The session has begun: it may be used, from any thread. says: a line for the screen. */
-	int (*begin)(void *arg, struct session *s, char says[TUI_SAYS], struct err *e);
+	/* The session has begun: it may be used, from any thread. says: for the screen. */
+	int (*begin)(void *arg, struct session *s, struct tui_says *says, struct err *e);
 	void (*end)(void *arg); /* the session is about to be closed */
 	void *arg;
 };

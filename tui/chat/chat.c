@@ -147,8 +147,10 @@ static void greet(struct app *a)
 		app_say(a, SAY_ERROR, "not recorded: %s", c->live.session.record_err.text);
 	else if (c->options->not_recorded)
 		app_say(a, SAY_ERROR, "not recorded: %s", c->options->not_recorded);
-	else if (*c->live.guest_says)
-		app_say(a, SAY_INFO, "%s", c->live.guest_says);
+	else if (*c->live.guest_says.warning)
+		app_say(a, SAY_ERROR, "%s", c->live.guest_says.warning);
+	else if (*c->live.guest_says.where)
+		app_say(a, SAY_INFO, "serving %s", c->live.guest_says.where);
 	else if (!info->chat_known)
 		app_say(a, SAY_ERROR,
 			"the chat template of this model is not known: plain text is used, and the "

@@ -75,6 +75,9 @@ int chat_move_all(struct app *a, const struct timeline *t, struct err *e);
 /* Makes the conversation end after this branch, or a part of it; nothing is computed. */
 int chat_stand_at(struct app *a, const struct timeline *from, struct tl_stem b, struct err *e);
 
+/* chat_load.c: background requests, "N [KIND]". */
+int chat_load(struct app *a, const char *text, struct err *e);
+
 /* chat_travel.c: going back with the engine. */
 int chat_go_on(struct app *a, struct err *e);       /* from the step shown */
 int chat_step(struct app *a, int n, struct err *e); /* while an earlier step is shown: moves that */
@@ -82,6 +85,9 @@ int chat_step(struct app *a, int n, struct err *e); /* while an earlier step is 
 int chat_stand_here(struct app *a, struct err *e);
 int chat_rewind(struct app *a, const char *where, struct err *e);
 int chat_fork_at(struct app *a, const char *where, struct err *e);
+/* chat_pin.c */
+int chat_pin(struct app *a, const char *arg, struct err *e);
+int chat_unpin(struct app *a, int64_t number, struct err *e);
 int chat_try(struct app *a, const char *token, struct err *e);
 int chat_undo(struct app *a, struct err *e);
 void chat_wish(struct app *a, const struct view_wish *w);

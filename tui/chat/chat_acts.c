@@ -7,16 +7,14 @@
 
 #include "trace/recording.h"
 #include "tui/chat/chat.h"
-#include "tui/app/load.h"
 
-enum { LOAD_TOKENS = 128, ROOM_TOKENS = 256, FORKS_MAX = 64, CANCEL_MAX = 1024 };
+enum { ROOM_TOKENS = 256, FORKS_MAX = 64, CANCEL_MAX = 1024 };
 
 /* --- requests --- */
 
 /* Several requests submitted between the same two steps. */
 struct batch {
 	struct engine_request *request;
-	char **text; /* of a background request: the text of its ids */
 	int n, n_accepted;
 	int64_t first;
 	struct conversation_prompt *prompt; /* its trim is noted with the first request */
@@ -42,17 +40,14 @@ static void submit(struct engine *engine, void *arg)
 struct engine_request chat_request(struct chat *c, enum ev_code_request_kind kind,
 	const struct conversation_prompt *p, int64_t sample)
 {
-	return (struct engine_request){ .kind = kind,
-		.ids = p->ids,
-		.n_ids = p->n_ids,
-		.max_tokens = c->settings.max_tokens,
-		.params = c->settings.params,
-		.sample = sample,
-		.text = p->text,
-		.stop = setting_stops(&c->settings.stop),
-		.user = c->settings.user,
-		.priority = c->settings.priority,
-		.deadline = c->settings.deadline };
+	struct engine_request q = engine_answer_request(&c->settings);
+
+	q.kind = kind;
+	q.ids = p->ids;
+	q.n_ids = p->n_ids;
+	q.sample = sample;
+	q.text = p->text;
+	return q;
 }
 
 static void follow_newest(struct app *a)
@@ -70,18 +65,17 @@ static void say_trimmed(struct app *a, const struct conversation_prompt *p)
 			p->trimmed_turns, p->trimmed_turns == 1 ? "" : "s", p->trimmed_tokens);
 }
 
-/* n answers to one prompt. */
+/* n answers to one prompt. parent: of forks, the answer that they stand beside; or 0. */
 static int submit_answers(struct app *a, struct conversation_prompt *p,
-	enum ev_code_request_kind kind, int n, struct err *e)
+	enum ev_code_request_kind kind, int n, int64_t parent, struct err *e)
 {
 	struct chat *c = a->mode_data;
-	const struct tl_request *last = timeline_chat(&a->timeline);
 	struct engine_request request[FORKS_MAX];
 	struct batch b = { .request = request, .n = n, .prompt = p };
 
 	for (int i = 0; i < n; i++) {
 		request[i] = chat_request(c, kind, p, p->sample + i);
-		request[i].parent = kind == EV_REQUEST_KIND_fork && last ? last->id : 0;
+		request[i].parent = parent;
 	}
 	conversation_expect(c->live.conversation, n);
 	actor_call(c->live.session.actor, submit, &b);
@@ -97,7 +91,7 @@ static int answer(struct app *a, struct conversation_prompt *p, struct err *e)
 	struct chat *c = a->mode_data;
 
 	if (!c->search.method[0])
-		return submit_answers(a, p, EV_REQUEST_KIND_chat, 1, e);
+		return submit_answers(a, p, EV_REQUEST_KIND_chat, 1, 0, e);
 	if (chat_search_begin(a, p, e) < 0)
 		return -1;
 	follow_newest(a);
@@ -126,76 +120,16 @@ static int repeat(struct app *a, int n_forks, struct err *e)
 {
 	struct chat *c = a->mode_data;
 	struct conversation_prompt p;
+	int64_t newest;
 
 	chat_past_leave(a);
 	chat_cancel(a);
+	/* its own: requests of the server's clients are in the timeline, too */
+	newest = conversation_newest(c->live.conversation);
 	if (conversation_repeat(c->live.conversation, &p, e) < 0)
 		return -1;
-	return n_forks ? submit_answers(a, &p, EV_REQUEST_KIND_fork, n_forks, e) : answer(a, &p, e);
-}
-
-static int load_one(struct chat *c, const char *system, int i, struct engine_request *out,
-	char **text, struct err *e)
-{
-	const struct engine_info *info = engine_info(c->live.session.engine);
-	const struct tokenizer *t = engine_tokenizer(c->live.session.engine);
-	size_t n = 0, cap = 0;
-	int32_t *ids = NULL;
-	const char *label;
-
-	*text = load_prompt(i, &label);
-	if (!*text)
-		return err_set(e, ERR_MEMORY, "no memory for background requests");
-	*out = chat_request(c, EV_REQUEST_KIND_load, &(struct conversation_prompt){ .text = label }, i);
-	out->stop = NULL;
-	if (!out->max_tokens)
-		out->max_tokens = LOAD_TOKENS;
-	if (template_begin(info->chat, t, system, &ids, &n, &cap, e) < 0 ||
-		template_user(info->chat, t, *text, strlen(*text), &ids, &n, &cap, e) < 0) {
-		free(ids);
-		return -1;
-	}
-	out->ids = ids;
-	out->n_ids = (int32_t)n;
-	return 0;
-}
-
-/* Frees a batch of background requests, submitted or not. */
-static void loaded(void *app, void *batch)
-{
-	struct batch *b = batch;
-
-	for (int i = 0; b->request && b->text && i < b->n; i++) {
-		free((void *)(uintptr_t)b->request[i].ids);
-		free(b->text[i]);
-	}
-	free(b->request);
-	free(b->text);
-	if (app && b->err.code)
-		app_say(app, SAY_ERROR, "%s", b->err.text);
-}
-
-static int load(struct app *a, int n, struct err *e)
-{
-	struct chat *c = a->mode_data;
-	const char *system =
-		answer_system(&c->settings, engine_info(c->live.session.engine)->default_system);
-	struct engine_request *request = calloc((size_t)n, sizeof *request);
-	char **text = calloc((size_t)n, sizeof *text);
-	struct batch b = { .request = request, .text = text };
-	int result = request && text ? 0 : err_set(e, ERR_MEMORY, "no memory for background requests");
-
-	for (; !result && b.n < n; b.n += !result)
-		result = load_one(c, system, c->next_load + b.n, &request[b.n], &text[b.n], e);
-	c->next_load += b.n;
-	if (!result && !actor_post(c->live.session.actor, submit, loaded, &b, sizeof b))
-		result = err_set(e, ERR_MEMORY, "no memory for background requests");
-	else if (!result)
-		return 0;
-	if (text && b.n < n)
-		free(text[b.n]); /* text of the one that failed */
-	loaded(NULL, &b);
-	return result;
+	return n_forks ? submit_answers(a, &p, EV_REQUEST_KIND_fork, n_forks, newest, e)
+				   : answer(a, &p, e);
 }
 
 /* ---- stopping ---- */
@@ -446,6 +380,8 @@ static int act(struct app *a, enum command_act act, const char *text, double num
 	case ACT_SAVE: return save(a, text, e);
 	case ACT_COMPARE: return chat_compare(a, text, e);
 	case ACT_PRICE: return chat_price(a, e);
+	case ACT_PIN: return chat_pin(a, text, e);
+	case ACT_UNPIN: return chat_unpin(a, (int64_t)number, e);
 	case ACT_NEW: return chat_begin_anew(a, e);
 	case ACT_RETRY: return repeat(a, 0, e);
 	case ACT_FORK:
@@ -459,7 +395,7 @@ static int act(struct app *a, enum command_act act, const char *text, double num
 	case ACT_BACK: return chat_past_by(a, -(int64_t)number, e);
 	case ACT_GOTO: return chat_past_go(a, (int64_t)number, e);
 	case ACT_LESSON: return chat_lesson(a, text, e);
-	case ACT_LOAD: return load(a, (int)number, e);
+	case ACT_LOAD: return chat_load(a, text, e);
 	case ACT_SYSTEM: return set_system(a, text, e);
 	case ACT_USER: return chat_set_user(a, text);
 	case ACT_STOP_ANSWER:

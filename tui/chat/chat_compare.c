@@ -135,16 +135,14 @@ static int begin(struct chat_compare *c, struct engine *engine, struct err *e)
 {
 	const bool scores = c->turn >= TURNS;
 	const int run = c->turn / 2 - 1, side = scores ? c->turn & 1 : (c->turn + run + 1) & 1;
-	const struct engine_request q = {
-		.kind = scores ? EV_REQUEST_KIND_score : EV_REQUEST_KIND_load,
-		.ids = scores ? c->scored : c->ids,
-		.n_ids = c->n_ids + (scores ? c->n_scored : 0),
-		.max_tokens = scores ? 0 : c->answer[side].max_tokens,
-		.params = c->answer[side].params,
-		.text = c->text,
-		.stop = setting_stops(&c->answer[side].stop),
-	};
+	struct engine_request q = engine_answer_request(&c->answer[side]);
 
+	q.kind = scores ? EV_REQUEST_KIND_score : EV_REQUEST_KIND_load;
+	q.ids = scores ? c->scored : c->ids;
+	q.n_ids = c->n_ids + (scores ? c->n_scored : 0);
+	q.text = c->text;
+	if (scores)
+		q.max_tokens = 0;
 	if (apply(c, engine, side, e) || compare_fresh(engine, e))
 		return -1;
 	compare_mark(engine, side,

@@ -53,6 +53,8 @@ void chat_status(struct app *a, struct app_status *s)
 		app_field(s, INK_TEXT, "opening the model  %.1f s", (double)(now_ns() - c->began_ns) / 1e9);
 		return;
 	}
+	if (*c->live.guest_says.warning)
+		app_field(s, INK_REJECTED, "%s", c->live.guest_says.mark);
 	field_rec(a, s);
 	if (a->past) {
 		app_field(s, INK_REJECTED, "the past: step %lld of %lld", (long long)player_at(c->past),
@@ -71,18 +73,19 @@ void chat_status(struct app *a, struct app_status *s)
 void chat_name(struct app *a, char *out, size_t cap)
 {
 	const struct timeline *t = &a->timeline;
-	const char *dot = glyph(&a->canvas, GLYPH_DOT);
+	const struct chat *c = a->mode_data;
+	const char *dot = glyph(&a->canvas, GLYPH_DOT),
+			   *where = c->live.ready ? c->live.guest_says.where : "";
 	char lossy[80];
 
 	if (!t->begun) {
-		const struct chat *c = a->mode_data;
 		const char *path = c->options->engine.model, *base = path ? strrchr(path, '/') : NULL;
 
 		snprintf(out, cap, "%s", base ? base + 1 : path ? path : "");
 		return;
 	}
-	snprintf(out, cap, "%s%s %s %s%s%s %s%lld", app_lossy_title(t, lossy, sizeof lossy),
-		t->model_name, dot, t->backend, strcmp(t->isa, t->backend) ? " " : "",
-		strcmp(t->isa, t->backend) ? t->isa : "", glyph(&a->canvas, GLYPH_TIMES),
-		(long long)t->session.threads);
+	snprintf(out, cap, "%s%s%s%s%s%s %s %s%s%s %s%lld", where, *where ? " " : "", *where ? dot : "",
+		*where ? " " : "", app_lossy_title(t, lossy, sizeof lossy), t->model_name, dot, t->backend,
+		strcmp(t->isa, t->backend) ? " " : "", strcmp(t->isa, t->backend) ? t->isa : "",
+		glyph(&a->canvas, GLYPH_TIMES), (long long)t->session.threads);
 }

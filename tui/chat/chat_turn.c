@@ -2,6 +2,7 @@
 #include "tui/chat/chat_turn.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -19,13 +20,24 @@ static const struct tl_request *previous(const struct timeline *t, const struct 
 	return NULL;
 }
 
+/* Another choice of the request before it: a server counts them by their samples. */
+static bool next_choice(const struct tl_request *before, const struct tl_request *r)
+{
+	return before->kind == EV_REQUEST_KIND_served && before->finished == r->finished &&
+		   r->id == before->id + 1 && r->sample == before->sample + 1 &&
+		   r->params.seed == before->params.seed && r->text && before->text &&
+		   !strcmp(before->text, r->text);
+}
+
 static bool same_question(const struct timeline *t, const struct tl_request *r)
 {
-	const struct tl_request *before = r->kind == EV_REQUEST_KIND_fork ? previous(t, r) : NULL;
+	const struct tl_request *before = previous(t, r);
 
-	return before && !timeline_within_answer(t, r) && !timeline_within_answer(t, before) &&
-		   before->kind == EV_REQUEST_KIND_fork && before->parent == r->parent && before->text &&
-		   r->text && !strcmp(before->text, r->text);
+	if (r->kind == EV_REQUEST_KIND_served)
+		return before && next_choice(before, r);
+	return r->kind == EV_REQUEST_KIND_fork && before && !timeline_within_answer(t, r) &&
+		   !timeline_within_answer(t, before) && before->kind == EV_REQUEST_KIND_fork &&
+		   before->parent == r->parent && before->text && r->text && !strcmp(before->text, r->text);
 }
 
 static bool begins_alike(const struct tl_request *a, const struct tl_request *b)
@@ -68,8 +80,11 @@ static void end_words(struct turn *n, const struct tl_request *r)
 	case EV_FINISH_length: words = limit; break;
 	case EV_FINISH_stop: words = "stop string"; break;
 	case EV_FINISH_context: words = "the context is full"; break;
-	case EV_FINISH_cancelled: words = "stopped by you"; break;
+	case EV_FINISH_cancelled:
+		words = r->kind == EV_REQUEST_KIND_served ? "its client went away" : "stopped by you";
+		break;
 	case EV_FINISH_refused: words = "refused"; break;
+	case EV_FINISH_lost: words = "lost"; break;
 	case EV_FINISH_failed: words = "failed: the arithmetic gave a NaN"; break;
 	}
 	snprintf(
@@ -102,6 +117,11 @@ static void state_words(struct turn *n, const struct tl_request *r)
 
 	if (r->finished)
 		end_words(n, r);
+	else if (n->t->attached.on && !r->n_tokens)
+		snprintf(n->after, sizeof n->after,
+			r->state == TL_RUNNING ? "the server reads the prompt" : "waiting for the server");
+	else if (n->t->attached.on)
+		; /* it has begun, whether the server said so or not */
 	else if (r->state == TL_WAITING)
 		snprintf(n->after, sizeof n->after, "waiting for %s",
 			has_free_slot(n->t) ? "the next step" : "a slot");
@@ -115,7 +135,7 @@ static void state_words(struct turn *n, const struct tl_request *r)
 	loop_words(n, r);
 }
 
-/* Number of consecutive forks of the same question from r on. */
+/* Number of consecutive forks, or choices, of the same question from r on. */
 static int n_futures(const struct timeline *t, const struct tl_request *r)
 {
 	int n = 1;
@@ -151,15 +171,42 @@ static void side_words(struct turn *n, const struct timeline *t, const struct tl
 		snprintf(n->futures, sizeof n->futures, "%d futures of one prompt", futures);
 }
 
+static bool is_choice(const struct timeline *t, const struct tl_request *r)
+{
+	const struct tl_request *end = t->request + t->n_requests;
+
+	return r->kind == EV_REQUEST_KIND_served &&
+		   (same_question(t, r) || (r + 1 < end && next_choice(r, r + 1)));
+}
+
+/* The name of the client, on one line. */
+static void add_who(struct turn *n, const struct tl_request *r)
+{
+	size_t size = 0;
+	char *who = r->kind == EV_REQUEST_KIND_served && r->user && *r->user
+					? text_clean(r->user, strlen(r->user), false, &size)
+					: NULL;
+
+	if (who) {
+		wrap_add_text(&n->asked, who, size);
+		wrap_add_text(&n->asked, ": ", 2);
+		n->n_who = size + 1;
+	}
+	free(who);
+}
+
 void turn_of_request(
 	struct turn *n, const struct timeline *t, const struct tl_request *r, int width, bool ascii)
 {
 	*n = (struct turn){
 		.t = t, .r = r, .same_question = same_question(t, r), .anew = begins_anew(t, r)
 	};
+	n->is_choice = is_choice(t, r);
 	side_words(n, t, r);
-	if (r->text && !n->same_question)
+	if (r->text && !n->same_question) {
+		add_who(n, r);
 		wrap_add_text(&n->asked, r->text, strlen(r->text));
+	}
 	if (timeline_within_answer(t, r))
 		wrap_add_given(&n->answer, t, r, answer_begin(t, r));
 	wrap_add_tokens(&n->answer, t, r);
@@ -233,6 +280,14 @@ void turn_of_search(
 			s->method ? s->method : "", search_running(s), wait, view_count(answers, s->n_answers),
 			s->n_answers == 1 ? "" : "s", leads ? "; the best begins so" : "");
 	n->n_lines = 1 + n->asked.n_lines + n->answer.n_lines + 1;
+}
+
+void turn_shorten(struct turn *n, int32_t lines)
+{
+	if (n->marked || n->answer.n_lines <= lines)
+		return;
+	n->skip = n->answer.n_lines - lines;
+	n->n_lines -= n->skip;
 }
 
 void turn_free(struct turn *n)

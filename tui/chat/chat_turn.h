@@ -16,8 +16,11 @@ struct turn {
 	const struct tl_token *marked; /* under the cursor, or NULL */
 	struct wrap asked, answer;
 	char trimmed[96], futures[128], after[200];
+	size_t n_who;    /* bytes of `asked` that say which client asks, with its colon */
 	int32_t n_lines; /* including the blank line before it */
 	bool same_question, anew, waits;
+	int32_t skip;   /* lines of the answer that are not shown, its first ones */
+	bool is_choice; /* one of several that a client asked for */
 };
 
 extern const struct tl_request turn_nobody; /* placeholder request of turns without one */
@@ -34,6 +37,8 @@ const struct tl_search *turn_searching(const struct timeline *t);
 /* A turn that a search answers: shows the leading branch so far. */
 void turn_of_search(
 	struct turn *n, const struct timeline *t, const struct tl_search *s, int width, bool ascii);
+/* Shows only so many lines of the answer, its newest, unless the cursor is in it. */
+void turn_shorten(struct turn *n, int32_t lines);
 void turn_free(struct turn *n);
 
 /* The token under the cursor, if this turn shows it, is marked. */

@@ -57,9 +57,16 @@ const struct command commands[] = {
 		.doc = "puts another token under the cursor, or after the newest, and goes on from it"),
 	ACT(NONE, UNDO, LIVE, .name = "undo",
 		.doc = "back to the branch that was left last by going back"),
-	ACT(NUMBER, LOAD, LIVE, .name = "load", .arg = "N", .low = 1, .high = 256, .step = 1,
-		SETTING_WORDS("4", "8", "16"),
-		.doc = "N background requests from the shipped prompts, so that the batch fills"),
+	ACT(TEXT, LOAD, LIVE, .name = "load", .arg = "N [KIND]",
+		SETTING_WORDS("4", "8", "16", "8 chat", "8 document", "8 edit", "8 system"),
+		.doc =
+			"N background requests, so that the batch fills: of the shipped prompts, or of a kind "
+			"of load"),
+	ACT(TEXT, PIN, LIVE, .name = "pin", .arg = "FILE [TIME]",
+		.doc =
+			"keeps the pages of FILE, as the beginning of a first turn, for 5m, 1h …; alone: lists"),
+	ACT(NUMBER, UNPIN, LIVE, .name = "unpin", .arg = "N", .low = 1, .high = 1e12, .step = 1,
+		.doc = "ends pin N: its pages may be evicted again"),
 	ACT(TEXT, COMPARE, LIVE, .name = "compare", .arg = "'A' 'B' [PROMPT]",
 		.doc = "the last turn or PROMPT under two sets of settings, by turns: speed, bytes, texts"),
 	ACT(NONE, PRICE, LIVE, .name = "price",
@@ -148,7 +155,7 @@ static int say_value(const struct command_host *h, const struct command *c)
 
 static int changed(const struct command_host *h, const struct command *c)
 {
-	char value[256], text[640];
+	char value[SAMPLE_BIAS_TEXT], text[640];
 
 	if (!commands_value(h, c, value, sizeof value))
 		return 0;
@@ -157,7 +164,7 @@ static int changed(const struct command_host *h, const struct command *c)
 	if (c->s->group && !strcmp(c->s->group, "Measuring")) /* what was measured is no value */
 		snprintf(text, sizeof text, "%s: measured   (%s)", c->s->name, c->s->doc);
 	else
-		snprintf(text, sizeof text, "%s is now %s   (%s)", c->s->name, value, c->s->doc);
+		snprintf(text, sizeof text, "%s is now %.256s   (%s)", c->s->name, value, c->s->doc);
 	h->say(h->arg, text);
 	return 0;
 }
@@ -218,6 +225,8 @@ static int put_value(
 {
 	int rc;
 
+	if (c->kind == COMMAND_ANSWER && h->refuses && h->refuses(h->arg, c->s, e))
+		return -1;
 	if (c->s == &answer_settings[ANSWER_AT_system])
 		return h->act(h->arg, ACT_SYSTEM, value, 0, e);
 	if (c->s == &answer_settings[ANSWER_AT_user])

@@ -54,6 +54,8 @@ enum command_act {
 	ACT_SET,
 	ACT_EXPORT,
 	ACT_LESSON,
+	ACT_PIN,
+	ACT_UNPIN,
 };
 
 struct command_host {
@@ -65,6 +67,8 @@ struct command_host {
 	 * or the error follows. engine_get returns -1 while there is no engine. */
 	int (*engine_set)(void *arg, const char *name, const char *value, struct err *e);
 	int (*engine_get)(void *arg, const char *name, char *buf, size_t cap);
+	/* NULL: none is. 0: the setting may be changed; else the error says why not */
+	int (*refuses)(void *arg, const struct setting *s, struct err *e);
 	/* a setting of the user's changed */
 	void (*note)(void *arg, const char *name, const char *value);
 	void (*say)(void *arg, const char *text);

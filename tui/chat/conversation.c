@@ -415,6 +415,16 @@ int conversation_running(struct conversation *c, int64_t *request, int cap)
 	return n;
 }
 
+int64_t conversation_newest(struct conversation *c)
+{
+	int64_t request;
+
+	pthread_mutex_lock(&c->lock);
+	request = c->n_answers ? c->answer[c->n_answers - 1].request : 0;
+	pthread_mutex_unlock(&c->lock);
+	return request;
+}
+
 bool conversation_busy(struct conversation *c)
 {
 	return conversation_running(c, NULL, 0) > 0;

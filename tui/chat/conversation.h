@@ -63,6 +63,8 @@ void conversation_expect(struct conversation *c, int32_t n_requests);
  * NULL: the answer stays as it is, and the next turn follows it. */
 int conversation_resume(struct conversation *c, int64_t request, const int32_t *ids, int32_t n_ids,
 	struct conversation_prompt *out, struct err *e);
+/* The newest answer to the last turn; 0: it has none. */
+int64_t conversation_newest(struct conversation *c);
 /* Whether a request is an answer to the last turn. */
 bool conversation_has(struct conversation *c, int64_t request);
 /* Position at which the answers to the turn of this request begin; -1: it is not of this

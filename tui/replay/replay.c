@@ -286,7 +286,11 @@ static void name(struct app *a, char *out, size_t cap)
 	struct replay *r = a->mode_data;
 	char lossy[80];
 
-	if (t->begun)
+	if (t->attached.on)
+		snprintf(out, cap, "%s %s %s %s", t->attached.model ? t->attached.model : "",
+			glyph(&a->canvas, GLYPH_DOT), t->attached.server,
+			t->attached.version ? t->attached.version : "");
+	else if (t->begun)
 		snprintf(out, cap, "%s%s%s %s %s %s", app_lossy_title(t, lossy, sizeof lossy),
 			timeline_exact(t) ? "" : "NOT EXACT ", t->model_name, glyph(&a->canvas, GLYPH_DOT),
 			t->backend, t->isa);

@@ -183,7 +183,7 @@ static void differs(struct changes *c, const struct setting *s, const void *was,
 
 	setting_text(s, was, a, sizeof a);
 	setting_text(s, is, b, sizeof b);
-	if (strcmp(a, b) != 0)
+	if (!setting_same(s, was, is))
 		add(c, s->name, a, b);
 }
 
@@ -191,8 +191,8 @@ bool travel_changed(const struct tl_request *r, int32_t open, const struct answe
 	int32_t ctx, char *out, size_t cap)
 {
 	struct changes c = { .out = out, .cap = cap };
-	struct answer_settings was = { .params = sample_params_of(&r->params) },
-						   is = { .params = s->params };
+	const struct ev_request q = timeline_params(r);
+	struct answer_settings was = { .params = sample_params_of(&q) }, is = { .params = s->params };
 	int64_t limit = s->max_tokens ? open + (int64_t)s->max_tokens : ctx;
 
 	*out = '\0';

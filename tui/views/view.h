@@ -36,7 +36,7 @@ enum view_key { /* keys as a view sees them, decoded by term.c */
 	KEY_MOUSE_,
 };
 
-enum { LAYOUT_VIEWS = 24 }; /* maximum; views.h checks the table against it */
+enum { LAYOUT_VIEWS = 32 }; /* maximum; views.h checks the table against it */
 
 struct lens_look; /* tui/inspect/lens.h */
 

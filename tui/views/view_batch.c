@@ -5,25 +5,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tui/views/view_batch.h"
+#include "tui/views/view_attached.h"
+#include "tui/views/view_requests.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
-enum { MAX_SLOTS = 64, MAX_QUEUE = 64, TABLE_HEAD = 2, LEAST_PART = 6 };
+enum { MAX_SLOTS = 64, MAX_QUEUE = 64, LEAST_TABLE = 8 };
 
 struct slots {
 	int n, n_running;
 	int number[MAX_SLOTS];      /* slot number */
 	int64_t request[MAX_SLOTS]; /* the newest one in it, within the steps that are shown */
 };
-
-/* Width of the row labels: the newest request has the longest. */
-static int label_w(const struct timeline *t)
-{
-	int w = t->n_requests ? view_label_width(t->request[t->n_requests - 1].id) + 1 : 0;
-
-	return w < 3 ? 3 : w;
-}
 
 static int slot_row(const struct slots *s, int number)
 {
@@ -108,7 +101,7 @@ static double height(const struct tl_batch *m)
 
 static void draw_chart(struct pen *p, const struct timeline *t, const struct slots *s, int y0)
 {
-	int columns = p->r.w - label_w(t);
+	int columns = p->r.w - view_requests_indent(t);
 	struct pen in = *p;
 
 	for (int32_t i = first_step(t, columns), x = p->r.w - (t->n_steps - i); i < t->n_steps;
@@ -134,7 +127,7 @@ static void draw_chart(struct pen *p, const struct timeline *t, const struct slo
 static int draw_queue(struct pen *p, const struct timeline *t, int y)
 {
 	const struct tl_request *queue[MAX_QUEUE];
-	int n = view_queue(t, queue, MAX_QUEUE), x;
+	int n = view_waits(t, queue, MAX_QUEUE), x;
 
 	if (!n || y >= p->r.h)
 		return 0;
@@ -149,130 +142,6 @@ static int draw_queue(struct pen *p, const struct timeline *t, int y)
 	return 1;
 }
 
-static const char *state_words(const struct timeline *t, const struct tl_request *r, char *buf)
-{
-	static const char *const ends[] = { "done", "token limit", "stop string", "context full",
-		"stopped", "refused", "failed", "pruned" };
-	_Static_assert(sizeof ends / sizeof *ends == EV_N_finish, "a word for each code");
-	const struct tl_step *last = timeline_last_step(t);
-
-	if (r->state == TL_WAITING)
-		return "waiting";
-	if (r->state == TL_PREEMPTED)
-		return "preempted";
-	if (r->finished)
-		return ends[r->finish.reason];
-	for (int32_t b = 0; last && b < last->n_batch; b++) {
-		const struct tl_batch *m = &t->batch[last->batch_at + b];
-
-		if (m->request == r->id) {
-			snprintf(buf, VIEW_NUM, "%s %d", ev_code_name("work", m->work), m->rows);
-			return buf;
-		}
-	}
-	return "running";
-}
-
-/* Columns of the table, by their right ends, on less than WIDE columns and from there on (0: not
- * there); text is left. */
-static const struct {
-	const char *name;
-	int narrow, wide;
-} table_column[] = { { "prompt", 26, 24 }, { "cached", 33, 31 }, { "tokens", 40, 38 },
-	{ "queue", 60, 46 }, { "TTFT", 69, 54 }, { "ITL p50", 0, 62 }, { "ITL p99", 0, 70 },
-	{ "TPOT", 0, 86 }, { "e2e", 0, 78 }, { "speed", 51, 98 } };
-enum { N_TABLE = sizeof table_column / sizeof *table_column, LATENCY = 3, WIDE = 78, TEXT_X = 101 };
-
-/* Right end of a column; 0: it is not shown. */
-static int column_end(const struct pen *p, int column)
-{
-	const int end = p->r.w < WIDE ? table_column[column].narrow : table_column[column].wide;
-
-	return end <= p->r.w ? end : 0;
-}
-
-static void table_cell(
-	char out[N_TABLE][VIEW_NUM], const struct timeline *t, const struct tl_request *r)
-{
-	const struct tl_latencies l = timeline_latencies(t, r);
-	const double ns[] = { l.queue, l.ttft, l.itl_p50, l.itl_p99, l.tpot, l.e2e };
-
-	view_count(out[0], r->params.n_prompt);
-	view_count(out[1], r->looked_up ? r->lookup.hit : EV_NULL_I);
-	view_count(out[2], r->n_tokens);
-	for (size_t i = 0; i < sizeof ns / sizeof *ns; i++)
-		view_ns(out[LATENCY + i], ns[i]);
-	view_tokens_s(out[N_TABLE - 1], timeline_rate(t, r->id));
-}
-
-/* Of all requests of the session: a row for each quantile. */
-static void draw_session_row(struct pen *p, const struct timeline *t, int y, int percent)
-{
-	static const struct {
-		enum tl_latency of;
-		int column, percent; /* 0: either */
-	} cell[] = { { TL_QUEUE, LATENCY, 0 }, { TL_TTFT, LATENCY + 1, 0 }, { TL_ITL, LATENCY + 2, 50 },
-		{ TL_ITL, LATENCY + 3, 99 }, { TL_E2E, LATENCY + 5, 0 } };
-	char number[VIEW_NUM];
-
-	view_put(p, label_w(t), y, INK_TEXT, "session p%d", percent);
-	for (size_t i = 0; i < sizeof cell / sizeof *cell; i++)
-		if (column_end(p, cell[i].column) && (!cell[i].percent || cell[i].percent == percent))
-			view_put_right(p, column_end(p, cell[i].column), y, INK_TEXT, "%s",
-				view_ns(number, histogram_quantile(&t->latency[cell[i].of], percent / 100.0)));
-}
-
-static void draw_table_row(
-	struct pen *p, const struct timeline *t, const struct tl_request *r, int y, bool chosen)
-{
-	char cell[N_TABLE][VIEW_NUM], buf[VIEW_NUM];
-	bool over = r->state == TL_FINISHED;
-
-	table_cell(cell, t, r);
-	view_put_label(p, 0, y, r->id);
-	view_put(p, label_w(t), y, over ? INK_DIM : INK_TEXT, "%s", state_words(t, r, buf));
-	for (int i = 0; i < N_TABLE; i++)
-		if (column_end(p, i))
-			view_put_right(p, column_end(p, i), y, over ? INK_DIM : INK_TEXT, "%s", cell[i]);
-	if (r->text && p->r.w > TEXT_X + 8) {
-		struct pen in = *p;
-
-		in.ink = INK_DIM;
-		pen_clip(&in, TEXT_X, y, p->r.w - TEXT_X, r->text, -1);
-	}
-	if (chosen)
-		view_mark_row(p, y);
-}
-
-/* The requests, the newest last; the chosen one is always among them. */
-static void draw_table(struct pen *p, const struct timeline *t, const struct view_state *s, int y)
-{
-	int room = p->r.h - y - 1;
-	const struct tl_request *chosen = view_request(t, s);
-	bool session = t->n_requests > 1 && room > 8 && column_end(p, LATENCY);
-	int32_t first, last;
-
-	room -= 2 * session;
-
-	room -= t->n_requests > room; /* a line counts what does not fit */
-	first = t->n_requests > room ? t->n_requests - room : 0;
-	if (chosen && chosen - t->request < first)
-		first = (int32_t)(chosen - t->request);
-	view_put(p, label_w(t), y, INK_DIM, "now");
-	for (int i = 0; i < N_TABLE; i++)
-		if (column_end(p, i))
-			view_put_right(p, column_end(p, i), y, INK_DIM, "%s", table_column[i].name);
-	for (last = first; last < t->n_requests && room-- > 0; last++)
-		draw_table_row(p, t, &t->request[last], ++y, s->focused && &t->request[last] == chosen);
-	if (session) {
-		draw_session_row(p, t, ++y, 50);
-		draw_session_row(p, t, ++y, 99);
-	}
-	if (first || last < t->n_requests)
-		view_put(p, label_w(t), y + 1, INK_DIM, "%s %d more before, %d after: up and down choose",
-			glyph(p->c, GLYPH_ELLIPSIS), first, t->n_requests - last);
-}
-
 /* One line about the request in focus, where there is no room for the table. */
 static void draw_line(struct pen *p, const struct timeline *t, const struct tl_request *r, int y)
 {
@@ -280,9 +149,10 @@ static void draw_line(struct pen *p, const struct timeline *t, const struct tl_r
 	char speed[VIEW_NUM], wait[VIEW_NUM], buf[VIEW_NUM], itl[VIEW_NUM];
 
 	view_put_label(p, 0, y, r->id);
-	view_put(p, label_w(t), y, INK_DIM, "%s · %d tokens · %s · queue time %s · ITL p99 %s",
-		state_words(t, r, buf), r->n_tokens, view_tokens_s(speed, timeline_rate(t, r->id)),
-		view_ns(wait, l.queue), view_ns(itl, l.itl_p99));
+	view_put(p, view_requests_indent(t), y, INK_DIM,
+		"%s · %d tokens · %s · queue time %s · ITL p99 %s", view_requests_state(t, r, buf),
+		r->n_tokens, view_tokens_s(speed, timeline_rate(t, r->id)), view_ns(wait, l.queue),
+		view_ns(itl, l.itl_p99));
 }
 
 static void draw_head(struct pen *p, const struct timeline *t, const struct slots *s, int columns)
@@ -302,31 +172,30 @@ static void draw_head(struct pen *p, const struct timeline *t, const struct slot
 	pen_head(p, "batch", t->n_requests ? figure : NULL);
 }
 
-/* The table, and below it, where the view is zoomed and there is room, the same over time. */
-static void draw_requests(
-	struct pen *p, const struct timeline *t, const struct view_state *s, int y)
+/* Of another server: its slots in place of what each step had. */
+static void draw_attached(struct pen *p, const struct timeline *t, const struct view_state *s)
 {
-	const int room = p->r.h - y, whole = t->n_requests + TABLE_HEAD + 2;
 	const struct tl_request *r = view_request(t, s);
-	struct pen table = *p;
+	int y = view_attached_slots(p, t);
 
-	if (s->zoomed && r && room >= 2 * LEAST_PART) {
-		const int part = room / 2 < LEAST_PART ? LEAST_PART : room / 2;
-
-		table.r.h = y + (whole < part ? whole : part);
-		view_batch_gantt(p, t, r, label_w(t), table.r.h + 1);
-	}
-	draw_table(&table, t, s, y);
+	if (r && p->r.h - y == 1)
+		draw_line(p, t, r, y);
+	else if (r && p->r.h - y > VIEW_TABLE_HEAD)
+		view_requests_draw(p, t, s, y + (p->r.h - y > VIEW_TABLE_HEAD + 1));
 }
 
 static void draw_batch(struct pen *p, const struct timeline *t, struct view_state *s)
 {
-	int columns = p->r.w - label_w(t), room = p->r.h - 1, y = 1;
+	int columns = p->r.w - view_requests_indent(t), room = p->r.h - 1, y = 1;
 	const struct tl_request *r = view_request(t, s);
 	struct slots slots = find_slots(t, columns);
-	bool queue = view_queue(t, NULL, 0) > 0;
+	bool queue = view_waits(t, NULL, 0) > 0;
 	bool line = s->focused && !s->zoomed && r && room > 2;
 
+	if (t->attached.on) {
+		draw_attached(p, t, s);
+		return;
+	}
 	room -= (queue && room > 1) + line;
 	fit_slots(t, &slots, room);
 	draw_head(p, t, &slots, columns);
@@ -339,36 +208,10 @@ static void draw_batch(struct pen *p, const struct timeline *t, struct view_stat
 	y += draw_queue(p, t, y);
 	if (line && y < p->r.h)
 		draw_line(p, t, r, y);
-	if (!line && p->r.h - y > TABLE_HEAD + 1 &&
-		(s->zoomed || p->r.h - y > TABLE_HEAD + t->n_requests))
-		draw_requests(p, t, s, y + 1);
-}
-
-static bool key_batch(int key, const struct timeline *t, struct view_state *s)
-{
-	const struct tl_request *r = view_request(t, s);
-	int32_t at = r ? (int32_t)(r - t->request) : 0, to = at;
-
-	if (!r)
-		return false;
-	switch (key) {
-	case KEY_UP_: to = at - 1; break;
-	case KEY_DOWN_: to = at + 1; break;
-	case KEY_HOME_: to = 0; break;
-	case KEY_END_: to = t->n_requests - 1; break;
-	case KEY_ESC:
-		if (!s->request)
-			return false;
-		s->request = 0;
-		s->token = -1;
-		return true;
-	default: return view_walk_tokens(key, t, s);
-	}
-	if (to >= 0 && to < t->n_requests && to != at) {
-		s->request = t->request[to].id;
-		s->token = -1;
-	}
-	return true;
+	if (!line && p->r.h - y > VIEW_TABLE_HEAD + 1 &&
+		(s->zoomed || p->r.h - y > VIEW_TABLE_HEAD +
+									   (t->n_requests < LEAST_TABLE ? t->n_requests : LEAST_TABLE)))
+		view_requests_draw(p, t, s, y + 1);
 }
 
 const struct view view_batch = {
@@ -401,11 +244,13 @@ const struct view view_batch = {
 		"which come together: the ones after the first have 0, so a low p50 beside a high p99 is normal, and TPOT, "
 		"(e2e - TTFT) / (tokens - 1), says what a token costs. e2e: from the arrival to the end. speed: of the last second of its steps, and once it "
 		"has ended 1 / TPOT. The rows of the "
-		"session are of all its tokens and requests, within 1.6 %; e2e of those that ended by themselves. A pause counts.",
+		"session are of all its tokens and requests, within 1.6 %; e2e of those that ended by themselves. A pause counts.\n"
+		"\n"
+		"Attached to another server (cutaway attach): its slots and its queue as it tells them, in place of steps; times are measured at this end.",
 	.min_w = 20,
 	.min_h = 2,
 	.want_h = 6,
 	.draw = draw_batch,
-	.key = key_batch,
+	.key = view_requests_key,
 	.index = VIEW_BATCH,
 };

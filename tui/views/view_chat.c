@@ -12,7 +12,12 @@
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
-enum { MAX_TURNS = 4096, PAGE_LINES = 10, KEEP_CURSOR = -1 };
+enum {
+	MAX_TURNS = 4096,
+	PAGE_LINES = 10,
+	KEEP_CURSOR = -1,
+	TURN_HEAD = 3 /* blank, question, note */
+};
 
 #define TYPE_BELOW                                                                                 \
 	"nothing said yet: type below, for example \"List the first five prime numbers.\""
@@ -59,7 +64,7 @@ static int draw_line(struct pen *p, int y, const struct turn *n, const struct wr
 
 		if (!g.used)
 			break;
-		in.ink = owner_ink(n, owner, k);
+		in.ink = w == &n->asked && at < n->n_who ? view_ink(n->r->id) : owner_ink(n, owner, k);
 		in.attr = k && k == n->marked ? ATTR_REVERSE | ATTR_BOLD : 0;
 		if (!g.newline)
 			x += pen_text(&in, x, y, w->text + at, (long)g.used);
@@ -72,7 +77,7 @@ static int draw_line(struct pen *p, int y, const struct turn *n, const struct wr
 
 static void draw_label(struct pen *p, int y, const struct turn *n)
 {
-	if (n->r->kind == EV_REQUEST_KIND_fork)
+	if (n->r->kind == EV_REQUEST_KIND_fork || n->is_choice)
 		view_put_label(p, 0, y, n->r->id);
 	else
 		view_put(p, 0, y, INK_DIM, "ai");
@@ -94,7 +99,9 @@ static void draw_turn(struct pen *p, int y, int top, const struct turn *n, bool 
 	y += !n->same_question;
 	if (n->trimmed[0])
 		view_put(&in, TURN_LABEL_W, y++, INK_DIM, "%s", n->trimmed);
-	if (n->asked.n_lines)
+	if (n->asked.n_lines && n->r->kind == EV_REQUEST_KIND_served)
+		view_put_label(&in, 0, y, n->r->id);
+	else if (n->asked.n_lines)
 		view_put(&in, 0, y, INK_DIM, "you");
 	for (int32_t i = 0; i < n->asked.n_lines; i++)
 		draw_line(&in, y++, n, &n->asked, i);
@@ -102,7 +109,9 @@ static void draw_turn(struct pen *p, int y, int top, const struct turn *n, bool 
 		view_put(&in, TURN_LABEL_W, y++, INK_DIM, "%s", n->futures);
 	if ((n->answer.n_lines || n->after[0]) && !n->waits)
 		draw_label(&in, y, n);
-	for (int32_t i = 0; i < n->answer.n_lines; i++)
+	if (n->skip)
+		view_put(&in, 2, y, INK_DIM, "%s", glyph(p->c, GLYPH_ELLIPSIS));
+	for (int32_t i = n->skip; i < n->answer.n_lines; i++)
 		x = draw_line(&in, y++, n, &n->answer, i);
 	if (last && n->r->state == TL_RUNNING && n->answer.n_lines) {
 		struct pen block = in;
@@ -117,6 +126,11 @@ static void draw_turn(struct pen *p, int y, int top, const struct turn *n, bool 
 	}
 }
 
+struct page_room {
+	int64_t want; /* lines */
+	int rows, width;
+	bool ascii;
+};
 struct page { /* turns, from the newest backwards, that fill the window */
 	struct turn *turn;
 	int32_t n, lines;
@@ -142,34 +156,63 @@ static void unanswered(
 		g->lines += g->turn[i].n_lines;
 }
 
+/* Of what is asked of a server many answers run at once: these stand last, each with its newest
+ * lines. Forks of one turn stay together. */
+static bool stands_last(const struct tl_request *r)
+{
+	return !r->finished && (r->kind == EV_REQUEST_KIND_served || r->kind == EV_REQUEST_KIND_chat);
+}
+
+/* Lines that each of those may have for its answer. */
+static int32_t lines_each(const struct timeline *t, const bool *shown, int32_t rows)
+{
+	int32_t n = 0, each;
+
+	for (int32_t i = 0; i < t->n_requests; i++)
+		n += shown[i] && stands_last(&t->request[i]);
+	each = n > 1 ? rows / n - TURN_HEAD : INT32_MAX;
+	return each > 1 ? each : 1;
+}
+
+static void page_add(struct page *g, const struct timeline *t, const struct view_state *s,
+	const struct tl_request *r, int32_t lines, const struct page_room *room)
+{
+	struct turn *n = &g->turn[g->n++];
+	int32_t at;
+
+	turn_of_request(n, t, r, room->width, room->ascii);
+	turn_mark(n, t, s);
+	turn_shorten(n, lines);
+	at = turn_cursor_line(n, s);
+	if (at >= 0)
+		g->cursor = g->lines + at;
+	g->lines += n->n_lines;
+}
+
 /* Enough turns to fill `want` lines, and to have the cursor. */
 static void page_make(struct page *g, const struct timeline *t, const struct view_state *s,
-	int64_t want, int width, bool ascii, bool find_cursor)
+	const struct page_room *room, bool find_cursor)
 {
 	bool *shown;
+	int32_t each;
 
 	*g = (struct page){ .cursor = -1 };
 	shown = view_shown(t, s, &g->n_left);
+	each = shown ? lines_each(t, shown, room->rows) : 0;
 	g->turn = calloc(MAX_TURNS, sizeof *g->turn);
 	if (g->turn)
-		unanswered(g, t, s, width, ascii);
-	for (int32_t i = t->n_requests; shown && g->turn && i-- > 0;) {
-		struct turn *n = &g->turn[g->n];
-		int32_t at;
+		unanswered(g, t, s, room->width, room->ascii);
+	for (int last = 1; last >= 0; last--)
+		for (int32_t i = t->n_requests; shown && g->turn && !g->more && i-- > 0;) {
+			const struct tl_request *r = &t->request[i];
 
-		if (!shown[i])
-			continue;
-		g->more = g->n == MAX_TURNS || (g->lines >= want && !(find_cursor && g->cursor < 0));
-		if (g->more)
-			break;
-		turn_of_request(n, t, &t->request[i], width, ascii);
-		turn_mark(n, t, s);
-		at = turn_cursor_line(n, s);
-		if (at >= 0)
-			g->cursor = g->lines + at;
-		g->lines += n->n_lines;
-		g->n++;
-	}
+			if (!shown[i] || stands_last(r) != last)
+				continue;
+			g->more =
+				g->n == MAX_TURNS || (g->lines >= room->want && !(find_cursor && g->cursor < 0));
+			if (!g->more)
+				page_add(g, t, s, r, last ? each : INT32_MAX, room);
+		}
 	free(shown);
 }
 
@@ -250,8 +293,12 @@ static void draw_turns(struct pen *p, const struct timeline *t, struct view_stat
 
 	if (rows < 1)
 		return;
-	page_make(&g, t, s, (int64_t)s->scroll[VIEW_CHAT] + rows + PAGE_LINES, width < 1 ? 1 : width,
-		p->c->ascii, keep);
+	page_make(&g, t, s,
+		&(struct page_room){ .want = (int64_t)s->scroll[VIEW_CHAT] + rows + PAGE_LINES,
+			.rows = rows,
+			.width = width < 1 ? 1 : width,
+			.ascii = p->c->ascii },
+		keep);
 	/* no blank line above the very first turn */
 	if (g.n && !g.more)
 		g.lines--;
@@ -331,7 +378,7 @@ const struct view view_chat = {
 		"said while an answer runs waits below it; Esc takes it back into the prompt.\n"
 		"\n"
 		"Letters at the left instead of 'ai' are forks: several answers to the same prompt at once, "
-		"sharing its pages.\n"
+		"sharing its pages. A letter instead of 'you' is a client of the server, with its name if it said one.\n"
 		"\n"
 		"Try: /retry for another answer with other draws, /fork 3, /temp 1.2 and look how many tokens turn "
 		"dim.",

@@ -6,6 +6,19 @@
 
 #include "tui/views/view_util.h"
 
+/* The newest of the conversation; if that was a client's and has ended, the newest of a client that
+ * runs. */
+static const struct tl_request *followed(const struct timeline *t)
+{
+	const struct tl_request *r = timeline_chat(t);
+
+	for (int32_t i = t->n_requests;
+		 r && r->finished && r->kind == EV_REQUEST_KIND_served && i-- > 0;)
+		if (t->request[i].kind == EV_REQUEST_KIND_served && t->request[i].state == TL_RUNNING)
+			return &t->request[i];
+	return r;
+}
+
 const struct tl_request *view_request(const struct timeline *t, const struct view_state *s)
 {
 	const struct tl_request *r = s->request > 0 ? timeline_request(t, s->request) : NULL;
@@ -13,7 +26,7 @@ const struct tl_request *view_request(const struct timeline *t, const struct vie
 	if (!r && s->branch > 0)
 		r = timeline_request(t, s->branch);
 	if (!r)
-		r = timeline_chat(t);
+		r = followed(t);
 	if (!r && t->n_requests)
 		r = &t->request[t->n_requests - 1];
 	return r;
@@ -194,19 +207,33 @@ bool view_walk_tokens(int key, const struct timeline *t, struct view_state *s)
 	return true;
 }
 
-int view_queue(const struct timeline *t, const struct tl_request **out, int n)
+static bool waits(const struct tl_request *r)
+{
+	return r && (r->state == TL_WAITING || r->state == TL_PREEMPTED);
+}
+
+static bool was_told(const struct timeline *t, int64_t request)
+{
+	int32_t i = 0;
+
+	while (i < t->queue.n && t->queue.order[i].request != request)
+		i++;
+	return i < t->queue.n;
+}
+
+int view_waits(const struct timeline *t, const struct tl_request **out, int n)
 {
 	int total = 0;
 
-	for (int32_t i = 0; i < t->n_requests; i++) {
-		const struct tl_request *r = &t->request[i];
+	for (int32_t i = 0; i < t->queue.n; i++) {
+		const struct tl_request *r = timeline_request(t, t->queue.order[i].request);
 
-		if (r->state != TL_WAITING && r->state != TL_PREEMPTED)
-			continue;
-		if (total < n)
-			out[total] = r;
-		total++;
+		if (waits(r) && total++ < n)
+			out[total - 1] = r;
 	}
+	for (int32_t i = 0; i < t->n_requests; i++)
+		if (waits(&t->request[i]) && !was_told(t, t->request[i].id) && total++ < n)
+			out[total - 1] = &t->request[i];
 	return total;
 }
 

@@ -40,17 +40,20 @@ static bool is_tempered(const struct ev_request *q)
 	return q->temperature > 0 && q->temperature != 1;
 }
 
-/* "before penalties, temp 0.7", or with "after"; empty: nothing changed it. */
-static const char *changed(char buf[VIEW_NUM * 2], const struct ev_request *q, const char *when)
+/* " before bias, penalties, temp 0.7", or with "after"; empty: nothing changed it. */
+static const char *changed(char buf[VIEW_NUM * 2], const struct tl_request *r, const char *when)
 {
+	const struct ev_request *q = &r->params;
+	const bool biased = r->n_bias > 0, penalised = view_penalised(q);
 	int n = 0;
 
 	buf[0] = '\0';
-	if (view_penalised(q) || is_tempered(q))
-		n = snprintf(buf, VIEW_NUM * 2, " %s %s", when, view_penalised(q) ? "penalties" : "");
+	if (biased || penalised || is_tempered(q))
+		n = snprintf(buf, VIEW_NUM * 2, " %s %s%s%s", when, biased ? "bias" : "",
+			biased && penalised ? ", " : "", penalised ? "penalties" : "");
 	if (is_tempered(q))
-		snprintf(buf + n, VIEW_NUM * 2 - (size_t)n, view_penalised(q) ? ", temp %.3g" : "temp %.3g",
-			q->temperature);
+		snprintf(buf + n, VIEW_NUM * 2 - (size_t)n,
+			biased || penalised ? ", temp %.3g" : "temp %.3g", q->temperature);
 	return buf;
 }
 
@@ -65,7 +68,14 @@ static void figure(char *out, size_t cap, const struct timeline *t, const struct
 	out[0] = '\0';
 	if (!isnan(k->entropy))
 		n += (size_t)snprintf(
-			out, cap, "%.2f bits%s · ", (double)k->entropy, changed(words, q, "before"));
+			out, cap, "%.2f bits%s · ", (double)k->entropy, changed(words, r, "before"));
+	if (t->attached.on) {
+		snprintf(out, cap, "%s",
+			k->source == EV_SOURCE_piece
+				? "unknown: a piece of the stream, whose tokens are not told"
+				: "as the server tells it");
+		return;
+	}
 	if (k->source >= EV_SOURCE_chosen) {
 		snprintf(out + n, cap - n, "%s",
 			k->source == EV_SOURCE_taken      ? "taken from a search"
@@ -90,7 +100,7 @@ static void figure(char *out, size_t cap, const struct timeline *t, const struct
 static const char *cut_words(uint32_t cut)
 {
 	static const char *const words[] = { "", "cut by top-k", "cut by top-p", "cut by min-p",
-		"not the first" };
+		"not the first", "" };
 	_Static_assert(sizeof words / sizeof *words == EV_N_cut, "a word for each code");
 
 	return words[cut < EV_N_cut ? cut : 0];
@@ -107,7 +117,9 @@ static void draw_race(
 		view_put_right(p, c->race, y, INK_DIM, "%s", cut_words(k->cut));
 	else if (!isnan(k->arrival) && fabsf(k->arrival) < 1000)
 		view_put_right(p, c->race, y, ink, "%.2f", (double)k->arrival);
-	if (won)
+	if (won && k->cut == EV_CUT_untold)
+		view_put_right(p, c->race, y, INK_BRIGHT, "%s taken", glyph(p->c, GLYPH_WON));
+	else if (won)
 		view_put(p, c->race - RACE_W + 2, y, INK_BRIGHT, "%s won", glyph(p->c, GLYPH_WON));
 }
 
@@ -115,7 +127,8 @@ static void draw_candidate(struct pen *p, const struct timeline *t, const struct
 	const struct tl_token *k, int i, int y, const struct next_columns *c)
 {
 	const struct ev_candidate *it = &k->candidate[i];
-	bool won = it->id == (uint32_t)k->id, cut = it->cut != EV_CUT_kept && !won;
+	bool won = it->id == (uint32_t)k->id;
+	bool cut = it->cut != EV_CUT_kept && it->cut != EV_CUT_untold && !won;
 	struct pen in = *p;
 
 	in.ink = cut ? INK_DIM : won ? INK_BRIGHT : INK_TEXT;
@@ -133,20 +146,21 @@ static void draw_candidate(struct pen *p, const struct timeline *t, const struct
 }
 
 static void draw_heads(
-	struct pen *p, const struct next_columns *c, const struct ev_request *q, int y)
+	struct pen *p, const struct next_columns *c, const struct tl_request *r, bool told, int y)
 {
 	char words[VIEW_NUM * 2];
 
 	view_put(p, 0, y, INK_DIM, "token");
-	changed(words, q, "after");
+	changed(words, r, "after");
 	view_put(p, c->p, y, INK_DIM,
-		c->bar_w >= 36   ? "p%s%s before cuts"
+		told             ? "p"
+		: c->bar_w >= 36 ? "p%s%s before cuts"
 		: c->bar_w >= 26 ? "p%s"
 						 : "p",
 		words, *words ? "," : "");
-	if (c->logit)
+	if (c->logit && !told)
 		view_put_right(p, c->logit, y, INK_DIM, "logit");
-	if (c->race)
+	if (c->race && !told)
 		view_put_right(p, c->race, y, INK_DIM, "arrival");
 }
 
@@ -172,6 +186,14 @@ static void draw_notes(struct pen *p, const struct timeline *t, const struct tl_
 			(double)k->p, (double)k->p_draw);
 	}
 	view_put(p, 0, y, INK_DIM, "logits");
+	if (t->attached.on)
+		view_put(p, x, y++, INK_TEXT, "unknown: the server does not tell them");
+	if (t->attached.on && t->attached.p) {
+		view_put(p, 0, y, INK_DIM, "p is");
+		view_put(p, x, y, INK_TEXT, "%s", t->attached.p);
+	}
+	if (t->attached.on)
+		return;
 	view_put(p, x, y, INK_TEXT, "hash %016" PRIx64, (uint64_t)k->hash);
 }
 
@@ -205,9 +227,10 @@ static void draw_next(struct pen *p, const struct timeline *t, struct view_state
 				? "a branch of a search drew this token: its candidates are in the recording"
 			: k->source == EV_SOURCE_recorded
 				? "the session that this one continues drew this token: its recording has the candidates"
-				: "the candidates of this token were not recorded");
+			: t->attached.on ? "unknown: the server tells no candidates"
+							 : "the candidates of this token were not recorded");
 	if (k->n_candidates && p->r.h > k->n_candidates + 2)
-		draw_heads(p, &c, &r->params, y++);
+		draw_heads(p, &c, r, t->attached.on, y++);
 	for (int i = 0, won = winner(k); i < k->n_candidates && y < p->r.h; i++, y++) {
 		/* the winner is always shown: if it is below the visible rows, in the last one */
 		draw_candidate(p, t, r, k, y == p->r.h - 1 && won > i ? won : i, y, &c);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "tui/views/view_attached.h"
 #include "tui/views/view_heat.h"
 #include "tui/views/view_pages_map.h"
 #include "tui/views/view_util.h"
@@ -63,8 +64,8 @@ static void put_format(const struct timeline *t, char *out, size_t cap)
 
 static void figure_of(const struct timeline *t, char *out, size_t cap)
 {
-	int32_t used = 0, shared = 0, cached = 0;
-	char a[VIEW_NUM], b[VIEW_NUM], c[VIEW_NUM], parts[2 * VIEW_NUM + 32] = "",
+	int32_t used = 0, shared = 0, cached = 0, pinned = 0;
+	char a[VIEW_NUM], b[VIEW_NUM], c[VIEW_NUM], parts[3 * VIEW_NUM + 48] = "",
 																	 groups[VIEW_NUM] = "";
 	char format[3 * VIEW_NUM + 16];
 
@@ -72,6 +73,7 @@ static void figure_of(const struct timeline *t, char *out, size_t cap)
 		used += t->page[i].refs > 0;
 		shared += t->page[i].refs > 1;
 		cached += !t->page[i].refs && !page_is_free(&t->page[i]);
+		pinned += t->page[i].pinned;
 	}
 	/* without readers, only cached pages are left to show */
 	if (shared || !cached)
@@ -79,6 +81,9 @@ static void figure_of(const struct timeline *t, char *out, size_t cap)
 	if (cached)
 		snprintf(parts + strlen(parts), sizeof parts - strlen(parts), " · %s cached",
 			view_count(c, cached));
+	if (pinned)
+		snprintf(parts + strlen(parts), sizeof parts - strlen(parts), " · %s pinned",
+			view_count(c, pinned));
 	if (t->n_memory > 1)
 		snprintf(groups, sizeof groups, " in %d groups", t->n_memory);
 	put_format(t, format, sizeof format);
@@ -140,6 +145,8 @@ static int put_summary(struct pen *p, int y, const struct timeline *t, int32_t p
 	}
 	if (g->cached)
 		x += view_put(p, x, y, INK_DIM, g->refs ? "%s cached " : "%s cached, no reader ", dot);
+	if (g->pinned)
+		x += view_put(p, x, y, INK_DIM, "%s pinned ", dot);
 	if (g->refs && g->skipped > 0)
 		x += g->skipped < 1 ? view_put(p, x, y, INK_DIM, "%s %s read ", dot,
 								  view_percent(part, 1 - (double)g->skipped))
@@ -179,6 +186,8 @@ static void event_words(char *out, size_t cap, const struct tl_page_event *e)
 			snprintf(out, cap, "evicted: the cache was emptied");
 		break;
 	case EV_PAGE_free: snprintf(out, cap, "free"); break;
+	case EV_PAGE_pin: snprintf(out, cap, "pinned, for request %lld", (long long)e->other); break;
+	case EV_PAGE_unpin: snprintf(out, cap, "pinned no more"); break;
 	case EV_N_page_action: *out = '\0'; break;
 	}
 }
@@ -377,6 +386,10 @@ static void pages_draw(struct pen *p, const struct timeline *t, struct view_stat
 	int32_t shown = t->n_pages ? page_in_focus(t, s) : -1;
 	char figure[224];
 
+	if (t->attached.on) {
+		view_attached_cache(p, t);
+		return;
+	}
 	if (!t->n_pages) {
 		pen_head(p, view_pages.name, NULL);
 		view_nothing(p, "nothing yet: the pool of pages is made with the session");
@@ -432,6 +445,7 @@ const struct view view_pages = {
 		"page got from the newest token (full amber: 30 % of it or more).\n"
 		"a³: three requests read the same page, because they begin with the same tokens.\n"
 		"dim a: no request reads it; the prefix cache keeps it for reuse.\n"
+		"underlined a: a pin keeps it (/pin FILE, or a client's cache_control): it is not evicted until its time is over. The price stands at the head, in pages.\n"
 		"◆: just evicted. Pages were short, and the cache gave up what was unused for longest.\n"
 		"states: what a recurrent model (Mamba) keeps instead of keys and values: a page is the state after the last of its tokens, as large after ten tokens as after ten thousand. The newest is enough to go on; earlier ones are kept as places to go back to.\n"
 		"window of 512: layers that see the last 512 positions only. Their pages before those are given back: dim while the prefix cache has room for them. Layers with the same memory are a group with pages of their own, and the block tables are those of the layers that keep all.\n"
@@ -447,7 +461,9 @@ const struct view view_pages = {
 		"\n"
 		"Try: the arrows move a cursor, and the page under it tells its story (Esc leaves it). "
 		"/fork 4 shares a prompt among four; /load 8 fills the pool. Ask something new in the "
-		"same conversation and see that the old pages are read again instead of computed.",
+		"same conversation and see that the old pages are read again instead of computed.\n"
+		"\n"
+		"Attached to another server (cutaway attach): its cache as it sums it up; which page is whose it does not tell.",
 	.min_w = 24,
 	.min_h = 2,
 	.want_h = 8,

@@ -2,9 +2,9 @@
  *
  * A page is a cell: the label of the request that wrote it, on the heat of the attention it got,
  * and the number of its readers, if there are several; else, where rows do not read all that they
- * see, a bar for how much of it was read. All cells are as wide as the longest label
- * needs. Where not all pages fit, free ones are left out and counted, then those that only the
- * prefix cache keeps: pages in use matter most. Thread: the UI's. */
+ * see, a bar for how much of it was read. What a pin keeps is underlined. All cells are as wide as
+ * the longest label needs. Where not all pages fit, free ones are left out and counted, then those
+ * that only the prefix cache keeps: pages in use matter most. Thread: the UI's. */
 #include "tui/views/view_pages_map.h"
 
 #include <stdio.h>
@@ -66,7 +66,7 @@ static void draw_page(
 		return;
 	}
 	in.ink = page->refs ? (uint8_t)view_ink(page->owner) : INK_DIM;
-	in.attr = page->refs ? ATTR_BOLD : 0;
+	in.attr = (page->refs ? ATTR_BOLD : 0) | (page->pinned ? ATTR_UNDERLINE : 0);
 	in.paper = page->refs ? (uint8_t)view_heat_ink((double)page->heat) : p->paper;
 	x += pen_printf(&in, x, y, "%s", view_label(page->owner).text);
 	in.ink = flash ? INK_BRIGHT : INK_TEXT;

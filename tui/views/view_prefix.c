@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tui/views/view_prefix.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
@@ -298,11 +299,11 @@ static void draw_leaf(struct pen *p, int y, const struct timeline *t, const stru
 	int reason_x = p->r.w < 44 ? p->r.w * 5 / 9 : p->r.w * REASON_X / 50;
 	int x = draw_branch(p, y, line), end = reason_x - PAGES_W - 2;
 	struct pen in = *p;
-	char words[VIEW_TOKEN + 48];
+	char words[VIEW_TOKEN + 48], asks[VIEW_ASKS];
 
 	x += view_put_label(p, x, y, r->id) + 1;
 	in.ink = is_live(r) ? (uint8_t)view_ink(r->id) : INK_DIM;
-	pen_clip(&in, x, y, end - x - (line->pages > 99), r->text ? r->text : "", -1);
+	pen_clip(&in, x, y, end - x - (line->pages > 99), view_asks(r, asks, sizeof asks), -1);
 	view_put_right(p, end + 3, y, INK_DIM, "%lld", (long long)line->pages);
 	view_put(p, end + 4, y, INK_DIM, line->pages == 1 ? "page" : "pages");
 	in.ink = INK_DIM;
@@ -335,83 +336,6 @@ static void draw_newest(struct pen *p, int y, const struct timeline *t, const st
 	view_put(p, view_put_label(p, 0, y, r->id) + 1, y, INK_DIM, "%s", words);
 }
 
-/* The table of all lookups, newest last. */
-
-static const struct columns { /* numbers end there, words begin */
-	int text_w, asked, hit, pages, part, why;
-} wide = { 24, 36, 44, 52, 60, 63 }, narrow = { 16, 26, 33, 40, 47, 49 };
-
-static const struct columns *columns_for(const struct pen *p)
-{
-	return p->r.w < 96 ? &narrow : &wide;
-}
-
-static void long_reason(char *out, size_t cap, const struct timeline *t, const struct ev_lookup *l)
-{
-	char got[VIEW_TOKEN], expected[VIEW_TOKEN], pos[VIEW_NUM];
-
-	*out = '\0';
-	if (l->reason == EV_PREFIX_diverged && l->got != EV_NULL_I && l->expected != EV_NULL_I) {
-		snprintf(out, cap, "at %s it says %s, %s said %s", view_count(pos, l->diverge_pos),
-			view_quote(got, t, (int32_t)l->got), l->nearest > 0 ? view_label(l->nearest).text : "?",
-			view_quote(expected, t, (int32_t)l->expected));
-		return;
-	}
-	for (const struct ev_code *c = ev_codes; c->list; c++)
-		if (!strcmp(c->list, "prefix") && c->value == l->reason)
-			snprintf(out, cap, "%s", c->doc);
-}
-
-static void draw_lookup(struct pen *p, int y, const struct timeline *t, const struct tl_request *r)
-{
-	const struct columns *c = columns_for(p);
-	const struct ev_lookup *l = &r->lookup;
-	char words[3 * VIEW_TOKEN], n[VIEW_NUM];
-	struct pen in = *p;
-
-	int label_w = view_put_label(p, 0, y, r->id);
-
-	in.ink = is_live(r) ? (uint8_t)view_ink(r->id) : INK_DIM;
-	pen_clip(&in, label_w + 1, y, c->text_w + 1 - label_w, r->text ? r->text : "", -1);
-	view_put_right(p, c->asked, y, INK_TEXT, "%s", view_count(n, l->asked));
-	view_put_right(p, c->hit, y, INK_TEXT, "%s", view_count(n, l->hit));
-	view_put_right(p, c->pages, y, INK_TEXT, "%s", view_count(n, l->hit_pages));
-	view_put_right(p, c->part, y, INK_BRIGHT, "%s",
-		view_percent(n, l->asked > 0 ? (double)l->hit / (double)l->asked : (double)NAN));
-	long_reason(words, sizeof words, t, l);
-	in.ink = INK_DIM;
-	pen_clip(&in, c->why, y, p->r.w - c->why, words, -1);
-}
-
-static void draw_heads(struct pen *p, int y)
-{
-	const struct columns *c = columns_for(p);
-
-	view_put(p, 0, y, INK_DIM, "request");
-	view_put_right(p, c->asked, y, INK_DIM, "prompt");
-	view_put_right(p, c->hit, y, INK_DIM, "found");
-	view_put_right(p, c->pages, y, INK_DIM, "pages");
-	view_put_right(p, c->part, y, INK_DIM, "part");
-	view_put(p, c->why, y, INK_DIM, "why it ended there");
-}
-
-static void draw_lookups(struct pen *p, const struct timeline *t, struct view_state *s)
-{
-	int rows = p->r.h - 1, n = 0, skip, y = rows;
-	int64_t *below = &s->cursor[VIEW_PREFIX];
-
-	for (int32_t i = 0; i < t->n_requests; i++)
-		n += t->request[i].looked_up;
-	*below = *below > n - rows ? n - rows : *below;
-	*below = *below < 0 ? 0 : *below;
-	skip = (int)*below;
-	y = n < rows ? n : rows;
-	draw_heads(p, 0);
-	for (int32_t i = t->n_requests; i-- > 0 && y > 0;)
-		if (t->request[i].looked_up && skip-- <= 0)
-			draw_lookup(p, y--, t, &t->request[i]);
-}
-
 static void draw_rate(struct pen *p, int y, const struct timeline *t)
 {
 	char hit[VIEW_NUM], all[VIEW_NUM], part[VIEW_NUM];
@@ -425,20 +349,23 @@ static void draw_rate(struct pen *p, int y, const struct timeline *t)
 
 static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_state *s)
 {
-	int half = (p->r.h - 5) / 2;
+	const int pins = view_put_pins(NULL, 0, 8, t), half = (p->r.h - 5 - pins) / 2;
 	struct pen tree = pen_sub(p, (struct rect){ 0, 2, p->r.w > 90 ? 90 : p->r.w, half });
-	struct pen table = pen_sub(p, (struct rect){ 0, 5 + half, p->r.w, p->r.h - 5 - half });
+	struct pen table =
+		pen_sub(p, (struct rect){ 0, 5 + half + pins, p->r.w, p->r.h - 5 - half - pins });
 
 	draw_tree(&tree, t, s);
-	draw_rate(p, 3 + half, t);
-	draw_lookups(&table, t, s);
+	view_put_pins(p, 3 + half, pins, t);
+	draw_rate(p, 3 + half + pins, t);
+	view_put_lookups(&table, t, s);
 }
 
 static void prefix_draw(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	const struct tl_request *r = view_request(t, s);
-	char figure[96], a[VIEW_NUM], b[VIEW_NUM];
-	struct pen tree = pen_sub(p, (struct rect){ 0, 1, p->r.w, p->r.h - 1 });
+	char figure[128], a[VIEW_NUM], b[VIEW_NUM], c[VIEW_NUM];
+	const int pins = view_put_pins(NULL, 0, (p->r.h - 1) / 3, t);
+	struct pen tree = pen_sub(p, (struct rect){ 0, 1, p->r.w, p->r.h - 1 - pins });
 
 	if (!t->n_requests) {
 		pen_head(p, view_prefix.name, NULL);
@@ -453,13 +380,18 @@ static void prefix_draw(struct pen *p, const struct timeline *t, struct view_sta
 	if (r && r->looked_up)
 		snprintf(figure, sizeof figure, "hit %s of %s tokens", view_count(a, r->lookup.hit),
 			view_count(b, r->lookup.asked));
+	if (r && r->looked_up && r->lookup.pinned > 0)
+		snprintf(figure + strlen(figure), sizeof figure - strlen(figure), " · %s of them pinned",
+			view_count(c, r->lookup.pinned));
 	pen_head(p, view_prefix.name, figure);
 	if (s->zoomed && p->r.h >= 14 && p->r.w >= 60)
 		draw_zoomed(p, t, s);
 	else if (p->r.h == 2 && r && r->looked_up)
 		draw_newest(p, 1, t, r);
-	else
+	else {
 		draw_tree(&tree, t, s);
+		view_put_pins(p, p->r.h - pins, pins, t);
+	}
 }
 
 static bool prefix_key(int key, const struct timeline *t, struct view_state *s)
@@ -483,6 +415,7 @@ const struct view view_prefix = {
 		"new from 48 on: the cached text ends there. This is what was just typed.\n"
 		"evicted from 48 on: it was there once, but pages were short, or a setting emptied the cache.\n"
 		"nothing alike: no cached text begins like this prompt.\n"
+		"pin b: a beginning that was declared stable (/pin FILE, or a client's cache_control): pages that it costs, its time left, what it gave to prompts so far. It is not evicted before its time is over.\n"
 		"\n"
 		"Why it matters: the first token comes sooner (TTFT), because only what is new is computed. "
 		"Every turn of a chat begins with the whole conversation so far, so nearly all of it is "

@@ -9,7 +9,7 @@
 #include "tui/views/views.h"
 
 enum {
-	N_ROWS = 8,
+	N_ROWS = 9,
 	ROW_W = 200,
 	BARS_FROM_W = 100,
 	BARS_W = 30,
@@ -111,11 +111,33 @@ static void row_logit(struct row *w, const struct timeline *t, const struct tl_t
 	}
 }
 
+static bool is_biased(const struct tl_token *k)
+{
+	return k->stage[EV_AT_BIAS].left > 0;
+}
+
+static void row_bias(struct row *w, const struct tl_token *k)
+{
+	const struct ev_candidate *own = candidate_of(k, (uint32_t)k->id);
+	const double after = (double)k->stage[EV_AT_BIAS].value;
+	const double by = own ? after - (double)own->logit : 0;
+
+	SAY(w->label, "logit bias");
+	real(w->value, sizeof w->value, after);
+	if (isnan(by) || by == 0)
+		SAY(w->words, "none for it");
+	else
+		SAY(w->words, "%+.4g: the request moves it", by);
+}
+
 static void row_penalties(struct row *w, const struct ev_request *q, const struct tl_token *k)
 {
 	const struct ev_candidate *own = candidate_of(k, (uint32_t)k->id);
 	double after = (double)k->stage[STAGE_PENALTIES].value;
-	double by = own ? after - (double)own->logit : 0;
+	double before = is_biased(k) ? (double)k->stage[EV_AT_BIAS].value
+					: own        ? (double)own->logit
+								 : (double)NAN;
+	double by = after - before;
 	bool set = view_penalised(q);
 
 	SAY(w->label, "penalties");
@@ -258,16 +280,15 @@ static void row_draft(struct row *w, const struct timeline *t, const struct tl_t
 	}
 }
 
-/* Cuts apply one after the other, so the remaining probability is the product. */
-static void add_bars(struct row *w, int n, const struct tl_token *k)
+/* Cuts apply one after the other, so the remaining probability is the product. first: the row of
+ * the penalties. */
+static void add_bars(struct row *w, int first, const struct tl_token *k)
 {
 	double left = 1;
 
-	for (int i = 0; i < n && i < STAGE_MIN_P + 2; i++) {
-		int stage = i - 1; /* row 0 is the logit */
-
-		if (stage >= STAGE_TOP_K)
-			left *= (double)k->stage[stage].mass;
+	for (int i = 0; i <= first + STAGE_MIN_P; i++) {
+		if (i >= first + STAGE_TOP_K)
+			left *= (double)k->stage[i - first].mass;
 		w[i].left = left;
 	}
 }
@@ -278,11 +299,14 @@ static int make_rows(
 	const struct ev_request *q = &r->params;
 	bool greedy = q->temperature == 0;
 	char setting[VIEW_NUM];
-	int n = 0;
+	int n = 0, first;
 
 	for (int i = 0; i < N_ROWS; i++)
 		w[i] = (struct row){ .ink = INK_BRIGHT, .left = (double)NAN };
 	row_logit(&w[n++], t, k);
+	if (k->staged && is_biased(k))
+		row_bias(&w[n++], k);
+	first = n;
 	if (k->staged) {
 		row_penalties(&w[n++], q, k);
 		row_temperature(&w[n++], q, k);
@@ -293,7 +317,7 @@ static int make_rows(
 		snprintf(setting, sizeof setting, "%.3g", q->min_p);
 		row_cut(&w[n++], k, STAGE_MIN_P, "min-p", q->min_p > 0 && !greedy, setting);
 		if (!greedy)
-			add_bars(w, n, k);
+			add_bars(w, first, k);
 	}
 	row_race(&w[n++], t, r, k);
 	row_draft(&w[n++], t, k);
@@ -346,7 +370,7 @@ static void draw_near_row(
 	struct pen *p, const struct timeline *t, const struct tl_token *k, int y, bool chosen)
 {
 	static const char *const from[] = { "", "drafted", "corrects a draft", "after a draft",
-		"put there", "chosen", "of a search", "of the session before" };
+		"put there", "chosen", "of a search", "of the session before", "of the server", "a piece" };
 	_Static_assert(sizeof from / sizeof *from == EV_N_source, "a word for each code");
 	char n[VIEW_NUM];
 	struct pen in = *p;
@@ -432,7 +456,7 @@ const struct view view_sampler = {
 		"How the sampler came from the model's numbers to one token, stage by stage. Left the stage and its "
 		"setting, then the token's own value, then what the stage did to all.\n"
 		"\n"
-		"logit: the score the model gave it. penalties: less for what was said before. temperature: the "
+		"logit: the score the model gave it. logit bias: what the request adds to it, where it has one. penalties: less for what was said before. temperature: the "
 		"score is divided by it: below 1 the best gain, above 1 all come closer. top-k, top-p, min-p: how "
 		"many tokens are left, and how much of the probability they have; on wide screens a bar shows it. race: when it arrived; the first "
 		"to arrive is taken. draft: what a cheap guesser had said, and whether it was right.\n"

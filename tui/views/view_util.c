@@ -299,6 +299,14 @@ void view_bar(struct pen *p, int x, int y, int w, double part)
 		pen_spark(p, x + i, y, 0.75);
 }
 
+const char *view_asks(const struct tl_request *r, char *buf, size_t cap)
+{
+	if (r->kind != EV_REQUEST_KIND_served || !r->user || !*r->user)
+		return r->text ? r->text : "";
+	snprintf(buf, cap, "%s: %s", r->user, r->text ? r->text : "");
+	return buf;
+}
+
 int view_put_label(struct pen *p, int x, int y, int64_t request)
 {
 	struct pen in = *p;

@@ -6,7 +6,7 @@
 #include "engine/lossy.h"
 #include "tui/views/view.h"
 
-enum { VIEW_NUM = 32, VIEW_TOKEN = 96 };
+enum { VIEW_NUM = 32, VIEW_TOKEN = 96, VIEW_ASKS = 160 };
 
 /* A request's label and colour: the same in every view, live and in a replay. a … z, aa … zz, aaa
  * …: no two requests have the same; 8 colours. */
@@ -47,8 +47,9 @@ bool view_walk_tokens(int key, const struct timeline *t, struct view_state *s);
 bool *view_shown(const struct timeline *t, const struct view_state *s, int *n_left);
 /* Is it part of the conversation, which the chat shows? Background requests are not. */
 bool view_is_chat(const struct tl_request *r);
-/* Waiting and preempted requests, in order of arrival, at most n; returns how many there are. */
-int view_queue(const struct timeline *t, const struct tl_request **out, int n);
+/* Waiting and preempted requests, at most n; returns how many there are. In the policy's order, as
+ * the log told it; then those that it has not told of, in order of arrival. */
+int view_waits(const struct timeline *t, const struct tl_request **out, int n);
 
 /* Pages in a request's block table: fewer than its blocks where pages out of sight went back. */
 int32_t view_pages_held(const struct tl_request *r);
@@ -95,6 +96,8 @@ int view_put_right(struct pen *p, int x, int y, enum ink ink, const char *fmt, .
  * apart. A part above 0 is at least one cell. */
 void view_bar(struct pen *p, int x, int y, int w, double part);
 /* Label of a request in its colour, bold. Returns the columns used. */
+/* What a request asks, on one line: a client's with its name before. Into buf, or its text. */
+const char *view_asks(const struct tl_request *r, char *buf, size_t cap);
 int view_put_label(struct pen *p, int x, int y, int64_t request);
 /* The lines of a tree before a row of `depth`, 3 columns a level, up to column `end`: bit d of
  * rails: a line continues at depth d; parts: the row itself is a child, the last one or not.

@@ -28,7 +28,10 @@
 	X(PRICE, price)                                                                                \
 	X(SPARSITY, sparsity)                                                                          \
 	X(OUTLIERS, outliers)                                                                          \
-	X(IMPORTANCE, importance)
+	X(IMPORTANCE, importance)                                                                      \
+	X(QUEUE, queue)                                                                                \
+	X(LATENCY, latency)                                                                            \
+	X(REQUESTS, requests)
 
 /* Index in views[] and in the arrays of struct view_state. */
 enum view_index {

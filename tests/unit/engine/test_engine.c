@@ -182,6 +182,8 @@ static struct sample_params params_of(int which)
 		p.repeat_penalty = 1.2f;
 	if (which % 5 == 2)
 		p.top_k = 7;
+	for (uint32_t id = 0; which % 5 == 3 && id < 250; id += 11)
+		sample_bias_add(&p.logit_bias, id, id % 3 ? 2 : -5, NULL);
 	return p;
 }
 

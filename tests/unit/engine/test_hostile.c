@@ -190,7 +190,7 @@ static const struct {
 } cases[] = {
 	{ "another program's file", "PRAGMA application_id = 1", "not a recording of cutaway", 0 },
 	{ "no application", "PRAGMA application_id = 0", "not a recording of cutaway", 0 },
-	{ "a newer format", "PRAGMA user_version = 12", "upgrade cutaway", 0 },
+	{ "a newer format", "PRAGMA user_version = 13", "upgrade cutaway", 0 },
 	{ "no format", "PRAGMA user_version = 0", "its format is 0", 0 },
 	{ "a format below all", "PRAGMA user_version = -2147483648", "its format is -", 0 },
 	{ "a file of format 1",
@@ -226,6 +226,11 @@ static const struct {
 		"ALTER TABLE request DROP COLUMN priority; ALTER TABLE step DROP COLUMN hold;"
 		"PRAGMA user_version = 10",
 		NULL, ALL },
+	{ "a file of format 11",
+		"DROP TABLE queue; DROP TABLE pin; DROP TABLE attached; DROP TABLE polled; DROP TABLE slot;"
+		"ALTER TABLE lookup DROP COLUMN pin; PRAGMA user_version = 11",
+		NULL, ALL },
+	{ "a table missing that format 11 had not", "DROP TABLE pin", "no table pin", 0 },
 	{ "a table missing that format 9 had not", "DROP TABLE price", "no table price", 0 },
 	{ "a table missing that format 8 had not", "DROP TABLE lesson", "no table lesson", 0 },
 	{ "a table missing that format 7 had not", "DROP TABLE memory", "no table memory", 0 },

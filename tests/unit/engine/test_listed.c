@@ -70,6 +70,19 @@ static void same_drafts(const struct sampler *a, const struct sampler *b, int32_
 	}
 }
 
+/* More candidates: from the row, and from the list. */
+static void add_top(const struct sampler *whole, const struct sampler *listed, int32_t vocab,
+	struct sample_result *a, struct sample_result *b)
+{
+	struct k_draw_entry top[2][SAMPLE_TOP];
+	const int32_t n = sampler_top(row, vocab, SAMPLE_TOP, top[0]);
+
+	assert_int_equal(sampler_top_listed(list, reply.n, SAMPLE_TOP, top[1]), n);
+	assert_memory_equal(top[0], top[1], (size_t)n * sizeof top[0][0]);
+	sampler_add_top(whole, top[0], n, a);
+	sampler_add_top(listed, top[1], n, b);
+}
+
 static int n_listed, n_raced, n_whole, n_not_enough;
 
 static void try_row(
@@ -78,12 +91,14 @@ static void try_row(
 	static struct sample_result a, b;
 	const struct sample_key key = { .pos = next() % 5000, .sample = next() % 3 };
 	const bool drafted = next() % 2;
+	const int32_t most = next() % 2 ? SAMPLE_TOP : 0;
 	struct k_draw_ask ask;
 
 	if (!sampler_ask(listed, &p, key, drafted, &ask)) {
 		n_whole++;
 		return;
 	}
+	ask.best = most > ask.best ? most : ask.best;
 	ask_ref(vocab, &ask);
 	if (!sampler_can_do(listed, &p, &stats, &reply, list)) {
 		n_not_enough++;
@@ -95,6 +110,8 @@ static void try_row(
 	memset(&b, 0, sizeof b);
 	sampler_pick(whole, row, &stats, &p, NULL, 0, key, &a);
 	sampler_pick_listed(listed, &stats, &reply, list, &p, key, &b);
+	if (most)
+		add_top(whole, listed, vocab, &a, &b);
 	if (memcmp(&a, &b, sizeof a))
 		fail_msg(
 			"vocabulary of %d, temperature %g, top-k %d, top-p %g, min-p %g: %d of %d survivors, not %d of %d",
@@ -160,6 +177,9 @@ static void test_enough(void **state)
 	}
 	assert_int_equal(n, 20);
 	p.repeat_penalty = 1.1f;
+	assert_false(sampler_ask(s, &p, key, false, &ask));
+	p = SAMPLE_DEFAULTS;
+	assert_int_equal(sample_bias_add(&p.logit_bias, 5, 1, NULL), 0);
 	assert_false(sampler_ask(s, &p, key, false, &ask));
 	sampler_close(s);
 }

@@ -37,6 +37,7 @@ struct world {
 	int32_t n_branches;
 	int64_t n, step, n_done;
 	uint32_t random;
+	int n_pinned, n_refused, n_given;
 	int n_preempted, n_hits, n_accepted, n_rewound, n_from_cache, n_forked, n_unseen, n_copies;
 };
 
@@ -279,6 +280,8 @@ static void propose(void *arg, struct request **r, int32_t n, int32_t nodes)
 	}
 }
 
+static void check_pins(struct world *w);
+
 static void step(struct world *w)
 {
 	w->sched.step = ++w->step;
@@ -292,6 +295,7 @@ static void step(struct world *w)
 	memory_check(&w->memory);
 	prefix_check(&w->prefix);
 	sched_check(&w->sched);
+	check_pins(w);
 }
 
 /* ---- what comes from outside ---- */
@@ -315,13 +319,38 @@ static void submit_any(struct world *w)
 {
 	int32_t ids[CTX], n = 1 + (int32_t)below(w, 120), family = (int32_t)below(w, 3),
 					  own = (int32_t)below(w, 60);
+	struct request *r;
 	uint64_t h = 0;
 
 	for (int32_t i = 0; i < n; i++) {
 		ids[i] = i < 4 ? family : i > n - own ? (int32_t)below(w, 4) : next_id(h);
 		h = mix(h, ids[i]);
 	}
-	submit(w, ids, n, 1 + (int32_t)below(w, 90));
+	r = submit(w, ids, n, 1 + (int32_t)below(w, 90));
+	if (below(w, 3) == 0)
+		sched_pin(&w->sched, r, 1 + (int32_t)below(w, (uint32_t)n), 0, (char[SCHED_WHY]){ 0 });
+}
+
+/* Whatever came since, who begins like a pin and goes on finds all of it. */
+static void check_pins(struct world *w)
+{
+	for (int32_t i = 0; i < w->prefix.n_pins; i++) {
+		const struct pin *p = &w->prefix.pin[i];
+		int32_t ids[CTX + 1], n = p->n_blocks * SIZE;
+
+		memcpy(ids, p->ids, (size_t)n * sizeof *ids);
+		ids[n] = -7; /* nobody's */
+		if (p->reached == p->n_blocks)
+			assert_int_equal(prefix_length(&w->prefix, ids, n + 1, n), n);
+	}
+}
+
+static void unpin_any(struct world *w)
+{
+	const int32_t n = w->prefix.n_pins;
+
+	if (n)
+		sched_unpin(&w->sched, &w->prefix.pin[below(w, (uint32_t)n)], EV_PIN_removed);
 }
 
 static struct request *any_running(struct world *w)
@@ -368,6 +397,9 @@ static void on_event(void *arg, const struct event *ev)
 	struct world *w = arg;
 
 	w->n_preempted += ev->kind == EV_preempt;
+	w->n_pinned += ev->kind == EV_pin && ev->u.pin.action == EV_PIN_kept;
+	w->n_refused += ev->kind == EV_pin && ev->u.pin.action == EV_PIN_refused;
+	w->n_given += ev->kind == EV_lookup && ev->u.lookup.pinned > 0;
 	w->n_hits += ev->kind == EV_lookup && ev->u.lookup.hit > 0;
 }
 
@@ -399,6 +431,7 @@ static void world_open(
 	w->sched.budget = 96;
 	w->sched.chunk = seed % 3 ? 40 : 0;
 	w->sched.max_out = 64;
+	w->sched.pin_limit = 0.4f; /* what is left has room for the longest request */
 	w->sched.propose = seed % 4 ? propose : NULL;
 	w->sched.arg = w;
 	w->prefix.on = seed % 5 != 0;
@@ -432,8 +465,11 @@ static void run_world(struct world *w, uint32_t seed)
 			fork_any(w);
 		if (steps < 1500 && below(w, 10) == 0)
 			rewind_any(w);
+		if (below(w, 8) == 0)
+			unpin_any(w);
 		step(w);
 	}
+	sched_pins_end(&w->sched, EV_PIN_cleared);
 	if (w->n_done < w->n)
 		fail_msg("seed %u: %lld of %lld ended", seed, (long long)w->n_done, (long long)w->n);
 	if (w->prefix.on)
@@ -455,6 +491,9 @@ static void run_all(const struct memory_specs *specs, int32_t pages, bool unseen
 		run_world(&world, seed);
 		sum.n_preempted += world.n_preempted;
 		sum.n_hits += world.n_hits;
+		sum.n_pinned += world.n_pinned;
+		sum.n_refused += world.n_refused;
+		sum.n_given += world.n_given;
 		sum.n_accepted += world.n_accepted;
 		sum.n_rewound += world.n_rewound;
 		sum.n_from_cache += world.n_from_cache;
@@ -468,6 +507,9 @@ static void run_all(const struct memory_specs *specs, int32_t pages, bool unseen
 		"# %d preempted, %d hits, %d accepted, %d rewound (%d from the cache), %d forked, %d unseen, %d copied\n",
 		sum.n_preempted, sum.n_hits, sum.n_accepted, sum.n_rewound, sum.n_from_cache, sum.n_forked,
 		sum.n_unseen, sum.n_copies);
+	print_message("# %d pins kept, %d refused, %d prompts began with one\n", sum.n_pinned,
+		sum.n_refused, sum.n_given);
+	assert_true(sum.n_pinned && sum.n_refused && sum.n_given);
 	assert_true(sum.n_hits && sum.n_accepted && sum.n_rewound && sum.n_forked && sum.n_copies);
 	assert_int_equal(sum.n_unseen > 0, unseen);
 	assert_true(sum.n_preempted > 0);

@@ -40,9 +40,18 @@ static int by_rank(const void *va, const void *vb)
 	return a->id < b->id ? -1 : 1;
 }
 
-static float plain_penalty(
-	float l, const struct sample_params *p, const int32_t *history, int64_t n, int32_t id)
+static float plain_bias(float l, const struct sample_params *p, int32_t id)
 {
+	for (int32_t i = 0; i < p->logit_bias.n; i++)
+		if (p->logit_bias.entry[i].id == (uint32_t)id)
+			return p->logit_bias.entry[i].bias != 0 ? l + p->logit_bias.entry[i].bias : l;
+	return l;
+}
+
+static float plain_penalty(
+	float raw, const struct sample_params *p, const int32_t *history, int64_t n, int32_t id)
+{
+	float l = plain_bias(raw, p, id);
 	int32_t count = 0;
 
 	for (int64_t i = n - 1; i >= 0 && i >= n - p->penalty_window; i--)
@@ -157,6 +166,11 @@ static void check_result(const struct sampler *s, const struct sample_result *go
 		assert_true(got->stage[i].mass == (float)((double)want->mass[i] / (double)before));
 	}
 	assert_true(got->stage[STAGE_PENALTIES].value == want->logit);
+	assert_int_equal(got->n_stages, p->logit_bias.n ? EV_MOST_STAGES : EV_N_STAGES);
+	if (p->logit_bias.n) {
+		assert_int_equal(got->stage[EV_AT_BIAS].left, n);
+		assert_true(got->stage[EV_AT_BIAS].value == plain_bias(l[got->id], p, got->id));
+	}
 	assert_true(got->stage[STAGE_TEMPERATURE].value == w->y);
 	if (p->temperature > 0)
 		for (int i = STAGE_TOP_K; i < EV_N_STAGES; i++)
@@ -190,7 +204,65 @@ static void check_result(const struct sampler *s, const struct sample_result *go
 	}
 }
 
-static void make_params(struct sample_params *p)
+static int by_logit(const void *va, const void *vb)
+{
+	const int32_t a = *(const int32_t *)va, b = *(const int32_t *)vb;
+
+	if (row[a] != row[b])
+		return row[a] > row[b] ? -1 : 1;
+	return a < b ? -1 : 1;
+}
+
+static const struct ev_candidate *candidate_of(const struct sample_result *r, int32_t id)
+{
+	for (int32_t i = 0; i < r->n_candidates; i++)
+		if (r->candidate[i].id == (uint32_t)id)
+			return &r->candidate[i];
+	return NULL;
+}
+
+/* All of the greatest logits are told, each once, and the first eight stay as they were. */
+static void check_top(const struct sampler *s, struct sample_result *got, const struct plain *want,
+	int32_t n, int32_t most)
+{
+	static int32_t order[MOST];
+	struct k_draw_entry top[SAMPLE_TOP];
+	const struct sample_result before = *got;
+	const int32_t n_top = sampler_top(row, n, most, top);
+
+	for (int32_t i = 0; i < n; i++)
+		order[i] = i;
+	qsort(order, (size_t)n, sizeof *order, by_logit);
+	assert_int_equal(n_top, most < n ? most : n);
+	if (!sampler_has_top(s, most))
+		sampler_add_top(s, top, n_top, got);
+	assert_memory_equal(
+		before.candidate, got->candidate, (size_t)before.n_candidates * sizeof *got->candidate);
+	for (int32_t i = 0; i < n_top; i++) {
+		assert_int_equal(top[i].id, order[i]);
+		assert_non_null(candidate_of(got, order[i]));
+	}
+	for (int32_t i = 0; i < got->n_candidates; i++)
+		assert_ptr_equal(candidate_of(got, (int32_t)got->candidate[i].id), &got->candidate[i]);
+	for (int32_t i = 0; i < n; i++) {
+		const struct ev_candidate *c = candidate_of(got, want->t[i].id);
+
+		if (c)
+			assert_int_equal(c->cut, want->t[i].cut);
+	}
+}
+
+/* No bias, a few tokens, or as many as there may be; whole numbers make ties. */
+static void make_bias(struct sample_bias *b, int32_t vocab)
+{
+	const int n = next() % 3 ? 0 : next() % 5 ? (int)(next() % 4) : SAMPLE_BIAS_MAX;
+
+	for (int i = 0; i < n; i++)
+		sample_bias_add(b, next() % (uint32_t)vocab,
+			next() % 4 ? (double)(next() % 201) - 100 : (double)(next() % 9) / 4 - 1, NULL);
+}
+
+static void make_params(struct sample_params *p, int32_t vocab)
 {
 	static const float temperatures[] = { 0, 0.05f, 0.7f, 1, 1.5f, 10 };
 	static const float top_ps[] = { 1, 0.9f, 0.5f, 0.999f, 0, 0.99999994f, 0.1f };
@@ -198,6 +270,7 @@ static void make_params(struct sample_params *p)
 	static const int32_t top_ks[] = { 0, 0, 1, 2, 7, 40, 1000, 1 << 30 };
 
 	*p = SAMPLE_DEFAULTS;
+	make_bias(&p->logit_bias, vocab);
 	p->temperature = temperatures[next() % 6];
 	p->top_p = top_ps[next() % 7];
 	p->min_p = min_ps[next() % 6];
@@ -227,12 +300,13 @@ static void try_vocab(int32_t n, int rounds)
 			history[i] = (int32_t)(next() % (uint32_t)(n + n / 10)) - n / 20; /* some no token at
 																				 all */
 		make_row(row, n, round % 9);
-		make_params(&p);
+		make_params(&p, n);
 		stats = stats_of(row, n);
 		plain_pick(&plain, row, n, &p, history, n_history, key);
 		s->pass = round & 1 ? &k_draw_scalar : k_draw_passes();
 		sampler_pick(s, row, &stats, &p, history, n_history, key, &got);
 		check_result(s, &got, &plain, row, n, &p);
+		check_top(s, &got, &plain, n, 1 + (int32_t)(next() % SAMPLE_TOP));
 	}
 	sampler_close(s);
 }
@@ -316,6 +390,71 @@ static void test_top_p_fraction(void **state)
 	sampler_close(s);
 }
 
+/* -0 without bias stays -0, and a bias of 0 is none. */
+static void test_no_bias(void **state)
+{
+	struct sample_params p = SAMPLE_DEFAULTS;
+	struct sample_result got;
+	struct k_logit_stats stats;
+	struct sampler *s;
+	struct err e = { 0 };
+
+	(void)state;
+	p.temperature = 0;
+	assert_int_equal(sampler_open(&s, 100, &e), 0);
+	for (int32_t i = 0; i < 100; i++)
+		row[i] = i == 7 ? -0.0f : -1;
+	stats = stats_of(row, 100);
+	assert_int_equal(sample_bias_add(&p.logit_bias, 7, 0, NULL), 0);
+	sampler_pick(s, row, &stats, &p, NULL, 0, (struct sample_key){ .pos = 1 }, &got);
+	assert_int_equal(got.id, 7);
+	assert_int_equal(k_bits(got.stage[EV_AT_BIAS].value), k_bits(-0.0f));
+	assert_int_equal(sample_bias_add(&p.logit_bias, 9, 1.5, NULL), 0);
+	sampler_pick(s, row, &stats, &p, NULL, 0, (struct sample_key){ .pos = 1 }, &got);
+	assert_int_equal(got.id, 9);
+	p = SAMPLE_DEFAULTS; /* what the request before had is gone */
+	p.temperature = 0;
+	sampler_pick(s, row, &stats, &p, NULL, 0, (struct sample_key){ .pos = 1 }, &got);
+	assert_int_equal(got.id, 7);
+	assert_int_equal(got.n_stages, EV_N_STAGES);
+	sampler_close(s);
+}
+
+static void test_bias_setting(void **state)
+{
+	static const char *const wrong[] = { "", "5", "5:", ":5", "5:1,", "5:1;6:1", "5:101",
+		"5:-100.5", "-1:5", "5:1,5:2", "5:nan", "4294967296:1", "x:1" };
+	const struct setting *s = setting_find(answer_settings, "logit-bias");
+	struct answer_settings a = ANSWER_DEFAULTS, b;
+	char text[SAMPLE_BIAS_TEXT];
+	struct err e = { 0 };
+
+	(void)state;
+	assert_int_equal(setting_put(s, &a, "77:-100,15:0.1, 3:2.5", &e), 0);
+	setting_text(s, &a, text, sizeof text);
+	assert_string_equal(text, "3:2.5,15:0.1,77:-100");
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		e = (struct err){ 0 };
+		assert_int_equal(setting_put(s, &a, wrong[i], &e), -1);
+		assert_int_equal(e.code, ERR_USAGE);
+	}
+	b = a;
+	assert_true(setting_same(s, &a, &b));
+	e = (struct err){ 0 };
+	assert_int_equal(setting_put(s, &a, "off", &e), 0);
+	assert_int_equal(a.params.logit_bias.n, 0);
+	assert_false(setting_same(s, &a, &b));
+	for (int32_t i = 0; i < SAMPLE_BIAS_MAX; i++)
+		assert_int_equal(
+			sample_bias_add(&a.params.logit_bias, INT32_MAX - i, -(double)i / 7, &e), 0);
+	assert_int_equal(sample_bias_add(&a.params.logit_bias, 1, 1, &e), -1);
+	setting_text(s, &a, text, sizeof text);
+	assert_int_equal(setting_put(s, &b, text, NULL), 0);
+	assert_true(setting_same(s, &a, &b));
+	setting_text(s, &a, text, 64);
+	assert_string_equal(text, "300 tokens");
+}
+
 /* Rows that hold nothing to draw from do not break anything. */
 static void test_degenerate(void **state)
 {
@@ -358,6 +497,8 @@ int main(void)
 		cmocka_unit_test(test_against_plain),
 		cmocka_unit_test(test_top_p_boundary),
 		cmocka_unit_test(test_top_p_fraction),
+		cmocka_unit_test(test_no_bias),
+		cmocka_unit_test(test_bias_setting),
 		cmocka_unit_test(test_degenerate),
 	};
 

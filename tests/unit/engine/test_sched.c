@@ -58,7 +58,7 @@ static void test_shortest(void **state)
 	assert_int_equal(w.n_prompts, 3);
 	assert_int_equal(w.prompts[0], 3);
 	assert_int_equal(w.prompts[1], 2);
-	assert_int_equal(w.plan.item[2].n_rows, 29);
+	assert_int_equal(w.replica.plan.item[2].n_rows, 29);
 	toy_close(&w);
 }
 
@@ -111,7 +111,7 @@ static void test_nobody_starves_running(void **state)
 
 	(void)state;
 	toy_open(&w, "shortest", 8, 200);
-	w.sched.budget = 20;
+	w.replica.sched.budget = 20;
 	patient = submit(&w, 20000, 200, 4);
 	toy_step(&w);
 	assert_int_equal(w.admitted[0], patient);
@@ -147,7 +147,7 @@ static int32_t run_all(const char *policy, uint32_t seed)
 	}
 	if (w.ended != 40)
 		fail_msg("%s, seed %u: %lld of 40 ended", policy, seed, (long long)w.ended);
-	assert_true(w.most_overtaken <= SCHED_PATIENCE || !is_patient(w.sched.policy));
+	assert_true(w.most_overtaken <= SCHED_PATIENCE || !is_patient(w.replica.sched.policy));
 	preempted = w.preempted;
 	toy_close(&w);
 	return preempted;
@@ -180,7 +180,7 @@ static void test_static(void **state)
 	submit(&w, 3000, 20, 3);
 	while (!w.request[1].done) {
 		assert_int_equal(w.n_admitted, 2);
-		assert_int_equal(w.sched.hold, w.step > 1 ? EV_HOLD_policy : EV_NULL_I);
+		assert_int_equal(w.replica.sched.hold, w.step > 1 ? EV_HOLD_policy : EV_NULL_I);
 		toy_step(&w);
 	}
 	toy_step(&w);
@@ -217,7 +217,7 @@ static void test_tgi(void **state)
 
 	(void)state;
 	toy_open(&w, "tgi", 16, 400);
-	w.sched.budget = 256;
+	w.replica.sched.budget = 256;
 	for (int i = 0; i < 10; i++)
 		submit(&w, 1000 * i, 5, 200);
 	toy_step(&w);
@@ -226,12 +226,12 @@ static void test_tgi(void **state)
 	submit(&w, 21000, 5, 2);
 	toy_step(&w);
 	assert_int_equal(w.n_admitted, 10);
-	assert_int_equal(w.sched.hold, EV_HOLD_policy);
+	assert_int_equal(w.replica.sched.hold, EV_HOLD_policy);
 	submit(&w, 22000, 5, 2);
 	toy_step(&w);
 	assert_int_equal(w.n_admitted, 13);
-	assert_int_equal(w.plan.n_items, 3); /* the ten pause; prompts are whole */
-	assert_int_equal(w.plan.n_rows, 80);
+	assert_int_equal(w.replica.plan.n_items, 3); /* the ten pause; prompts are whole */
+	assert_int_equal(w.replica.plan.n_rows, 80);
 	submit(&w, 23000, 5, 2);
 	for (int i = 0; i < 19; i++) { /* counted from 1 */
 		toy_step(&w);
@@ -249,7 +249,7 @@ static void test_tgi_ratio(void **state)
 
 	(void)state;
 	toy_open(&w, "tgi", 3, 100);
-	w.sched.served_ratio = 1.5f;
+	w.replica.sched.served_ratio = 1.5f;
 	submit(&w, 1000, 5, 9);
 	submit(&w, 2000, 5, 90);
 	toy_step(&w);
@@ -271,9 +271,9 @@ static int32_t rows_of(const struct toy *w, bool prompts)
 {
 	int32_t n = 0;
 
-	for (int32_t i = 0; i < w->plan.n_items; i++)
-		if (prompts == (w->plan.item[i].work == EV_WORK_prefill))
-			n += w->plan.item[i].n_rows;
+	for (int32_t i = 0; i < w->replica.plan.n_items; i++)
+		if (prompts == (w->replica.plan.item[i].work == EV_WORK_prefill))
+			n += w->replica.plan.item[i].n_rows;
 	return n;
 }
 
@@ -400,7 +400,7 @@ static void test_priority_victim(void **state)
 	while (!w.preempted)
 		toy_step(&w);
 	assert_int_equal(w.n_admitted, 3);
-	assert_int_equal(w.sched.queue[0]->id, 2);
+	assert_int_equal(w.replica.sched.queue[0]->id, 2);
 	toy_close(&w);
 }
 
@@ -451,8 +451,8 @@ static void test_deadline(void **state)
 			}
 			toy_step(&w);
 			for (int64_t a = before; a < w.n_admitted; a++)
-				for (int32_t q = 0; q < w.sched.n_queue; q++)
-					assert_true(due[w.admitted[a]] <= due[w.sched.queue[q]->id]);
+				for (int32_t q = 0; q < w.replica.sched.n_queue; q++)
+					assert_true(due[w.admitted[a]] <= due[w.replica.sched.queue[q]->id]);
 		}
 		assert_true(w.n_admitted > 20);
 		toy_close(&w);
@@ -461,17 +461,17 @@ static void test_deadline(void **state)
 
 static bool waits(const struct toy *w, const char *user)
 {
-	for (int32_t i = 0; i < w->sched.n_queue; i++)
-		if (!strcmp(w->sched.queue[i]->account->name, user))
+	for (int32_t i = 0; i < w->replica.sched.n_queue; i++)
+		if (!strcmp(w->replica.sched.queue[i]->account->name, user))
 			return true;
 	return false;
 }
 
 static int64_t served(const struct toy *w, const char *user)
 {
-	for (int32_t i = 0; i < w->sched.n_users; i++)
-		if (!strcmp(w->sched.user[i]->name, user))
-			return w->sched.user[i]->served;
+	for (int32_t i = 0; i < w->replica.sched.n_users; i++)
+		if (!strcmp(w->replica.sched.user[i]->name, user))
+			return w->replica.sched.user[i]->served;
 	return -1;
 }
 
@@ -546,7 +546,7 @@ static void test_fair_forgets(void **state)
 		for (int k = 0; k < 8; k++)
 			toy_step(&w);
 	}
-	assert_true(w.sched.n_users <= 4);
+	assert_true(w.replica.sched.n_users <= 4);
 	toy_close(&w);
 }
 

@@ -261,6 +261,22 @@ static void mend_request(struct source *s, struct ev_request *e)
 	}
 }
 
+/* Requests that are there, and some that are not. */
+static void mend_queue(struct source *s, struct ev_queue *e)
+{
+	static struct ev_queued order[4];
+	const uint32_t n = any(s, 5);
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct tl_request *r = any_request(s);
+
+		order[i] =
+			(struct ev_queued){ r && any(s, 5) ? r->id : 1 + any(s, 40), (int64_t)any(s, 3) - 1 };
+	}
+	e->order = (struct ev_span){ order, n * sizeof *order };
+	e->step = s->random.step;
+}
+
 /* Steps follow each other: a number far ahead would be the last one that counts. */
 static void mend_step(const struct source *s, struct event *ev)
 {
@@ -286,6 +302,7 @@ static void mend(struct source *s, struct event *ev)
 	case EV_sharing: ev->u.sharing.search = s->n_searches; break;
 	case EV_token: mend_token(s, &ev->u.token); break;
 	case EV_price: mend_price(s, &ev->u.price); break;
+	case EV_queue: mend_queue(s, &ev->u.queue); break;
 	case EV_request: mend_request(s, &ev->u.request); break;
 	case EV_finish: ev->u.finish.reason %= EV_N_finish; break;
 	default: break;
@@ -382,7 +399,7 @@ static void forget_stories(struct timeline *t)
 
 static void a_keyframe_is_the_timeline(void **state)
 {
-	struct source s = { .random = { .state = 11 }, .state = 5 };
+	struct source s = { .random = { .state = 14 }, .state = 5 };
 	struct keyframer *keyframer = keyframer_open();
 	struct restored restored[COPIES] = { 0 };
 	struct timeline live;

@@ -177,10 +177,11 @@ static void test_equal(void **state)
 static void test_settings(void **state)
 {
 	static const char *const words[] = { "seed 7 and 8", "temp 0.9 and 2", "top-k 0 and 1",
-		"top-p 1 and 0.05", "min-p 0 and 0.9", "repeat-penalty 1 and 5" };
+		"top-p 1 and 0.05", "min-p 0 and 0.9", "repeat-penalty 1 and 5",
+		"logit-bias off and 7:100" };
 
 	(void)state;
-	for (int i = 0; i < 6; i++) {
+	for (int i = 0; i < 7; i++) {
 		struct variant a = plain(), b = plain();
 		const struct diff_pair *p;
 		struct diff *d;
@@ -191,6 +192,8 @@ static void test_settings(void **state)
 		b.params.top_p = i == 3 ? 0.05f : 1;
 		b.params.min_p = i == 4 ? 0.9f : 0;
 		b.params.repeat_penalty = i == 5 ? 5 : 1;
+		if (i == 6)
+			sample_bias_add(&b.params.logit_bias, 7, 100, NULL);
 		d = compare(&a, &b);
 		p = check_pair(d, DIFF_SETTING);
 		expect(d, words[i]);

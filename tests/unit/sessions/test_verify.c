@@ -52,6 +52,8 @@ static struct engine_request request(int which, int32_t *ids, int32_t n)
 	q.params.temperature = which % 3 ? 0.4f * (float)which : 0;
 	q.params.top_k = which % 2 ? 20 : 0;
 	q.params.repeat_penalty = which % 4 == 3 ? 1.2f : 1;
+	for (uint32_t id = 0; which % 3 == 1 && id < 200; id += 7)
+		sample_bias_add(&q.params.logit_bias, id, id % 2 ? 3.5 : -2, NULL);
 	q.params.seed = 7;
 	return q;
 }

@@ -55,6 +55,8 @@ static int64_t submit(struct engine *e, uint32_t *seed, int which)
 	q.max_tokens = 5 + (int32_t)(next(seed) % 30);
 	q.params.temperature = which % 2 ? 0.8f : 0;
 	q.sample = which;
+	for (uint32_t token = 0; which % 5 == 4 && token < 100; token += 9)
+		sample_bias_add(&q.params.logit_bias, token, 2.5, NULL);
 	if (which % 7 == 3) {
 		q.kind = EV_REQUEST_KIND_score;
 		q.max_tokens = 0;

@@ -133,7 +133,7 @@ static void test_nothing_waits_for_a_step(void **state)
 	chat_observe(&a);
 	assert_int_equal(chat_engine_set(&a, "budget", "64", &e), 1);
 	assert_int_equal(chat_engine_set(&a, "spec", "no such drafter", &e), 1);
-	assert_int_equal(chat_act(&a, ACT_LOAD, "", 2, &e), 0);
+	assert_int_equal(chat_act(&a, ACT_LOAD, "2", 0, &e), 0);
 	assert_int_equal(chat_stop(&a, true), 1);
 	live_feed(&c.live, &a.timeline, INT64_MAX / 2);
 	assert_int_equal(timeline_request(&a.timeline, id)->state == TL_FINISHED, 0);

@@ -288,6 +288,15 @@ static void what_changed(void **state)
 	assert_string_equal(out, "temp 0.7 to 1.5, seed 0 to 18446744073709551615");
 	assert_true(travel_changed(&r, 10, &s, 256, out, 12));
 	assert_int_equal(strlen(out), 11);
+	s = ANSWER_DEFAULTS;
+	s.max_tokens = 20;
+	sample_bias_add(&s.params.logit_bias, 7, -2.5, NULL);
+	assert_true(travel_changed(&r, 10, &s, 256, out, sizeof out));
+	assert_string_equal(out, "logit-bias off to 7:-2.5");
+	r.bias = (int32_t[]){ 7, (int32_t)0xc0200000 }; /* -2.5f */
+	r.n_bias = 2;
+	assert_false(travel_changed(&r, 10, &s, 256, out, sizeof out));
+	r.n_bias = 0;
 	s = ANSWER_DEFAULTS; /* until the context is full */
 	assert_true(travel_changed(&r, 10, &s, 256, out, sizeof out));
 	assert_string_equal(out, "max-tokens 20 to 246");

@@ -11,6 +11,7 @@
 
 #include "tests/support/demo_events.h"
 #include "tests/support/view_check.h"
+#include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
 static void characters_over_two_tokens(void **state)
@@ -158,6 +159,111 @@ static void background_is_counted_not_shown(void **state)
 	timeline_free(&t);
 }
 
+/* ---- clients of a server ---- */
+
+static void client_asks(struct said *d, int64_t request, const char *user, int64_t sample)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_request);
+	ev.u.request.request = request;
+	ev.u.request.kind = EV_REQUEST_KIND_served;
+	ev.u.request.sample = sample;
+	ev.u.request.text = (struct ev_span){ "why?", 4 };
+	if (user)
+		ev.u.request.user = (struct ev_span){ user, strlen(user) };
+	say_event(d, &ev);
+	ev_init(&ev, EV_admit);
+	ev.u.admit = (struct ev_admit){ request, request, 0, 0, 0 };
+	say_event(d, &ev);
+}
+
+static void client_gets(struct said *d, int64_t request, const char *bytes)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_vocab);
+	ev.u.vocab = (struct ev_vocab){ d->pos, { bytes, strlen(bytes) }, 0 };
+	say_event(d, &ev);
+	ev_init(&ev, EV_token);
+	ev.u.token.request = request;
+	ev.u.token.id = ev.u.token.step = ev.u.token.pos = d->pos++;
+	ev.u.token.source = EV_SOURCE_plain;
+	say_event(d, &ev);
+}
+
+static void client_ends(struct said *d, int64_t request, enum ev_code_finish reason)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_finish);
+	ev.u.finish.request = request;
+	ev.u.finish.reason = reason;
+	say_event(d, &ev);
+}
+
+static void clients_are_named(void **state)
+{
+	struct said d;
+
+	(void)state;
+	say_begin(&d, "q");
+	client_asks(&d, 2,
+		"Gr\xc3\xb6\xc3\x9f"
+		"e\x1b[2J\n",
+		0);
+	client_gets(&d, 2, "so");
+	assert_shows(&view_chat, &d.t, &fresh, 60, 12,
+		"b   Gr\xc3\xb6\xc3\x9f"
+		"e",
+		true);
+	assert_shows(&view_chat, &d.t, &fresh, 60, 12, ": why?\nai  so\n", true);
+	client_asks(&d, 3, NULL, 0);
+	client_gets(&d, 3, "thus");
+	client_ends(&d, 3, EV_FINISH_cancelled);
+	assert_shows(
+		&view_chat, &d.t, &fresh, 60, 16, "c   why?\nai  thus\n    its client went away\n", true);
+	timeline_free(&d.t);
+}
+
+/* Of several choices the question stands once, and each answer has its letter. */
+static void choices_of_a_client(void **state)
+{
+	struct said d;
+
+	(void)state;
+	say_begin(&d, "q");
+	client_asks(&d, 2, "eva", 0);
+	client_asks(&d, 3, "eva", 1);
+	client_gets(&d, 2, "one");
+	client_gets(&d, 3, "two");
+	assert_shows(&view_chat, &d.t, &fresh, 60, 12, "b   eva: why?\nb   one\nc   two\n", true);
+	client_ends(&d, 2, EV_FINISH_end);
+	assert_shows(&view_chat, &d.t, &fresh, 60, 16, "c   eva: why?\n", true);
+	timeline_free(&d.t);
+}
+
+/* Answers that run stand last, whenever they were asked for, and share the lines. */
+static void running_clients_stand_last(void **state)
+{
+	struct said d;
+
+	(void)state;
+	say_begin(&d, "q");
+	say_finish(&d, EV_FINISH_end, NULL);
+	client_asks(&d, 2, "eva", 0);
+	for (int i = 0; i < 30; i++)
+		client_gets(&d, 2, i < 29 ? "line\n" : "newest");
+	client_asks(&d, 3, "ben", 0);
+	client_gets(&d, 3, "over");
+	assert_shows(&view_chat, &d.t, &fresh, 60, 14, "newest\n\nc   ben: why?\nai  over\n", true);
+	assert_shows(&view_chat, &d.t, &fresh, 60, 14, "b   eva: why?\nai", true);
+	client_ends(&d, 3, EV_FINISH_end);
+	assert_shows(&view_chat, &d.t, &fresh, 60, 50, "over\n\nb   eva: why?\nai  line\n", true);
+	assert_int_equal(view_request(&d.t, &fresh)->id, 2);
+	timeline_free(&d.t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -168,6 +274,9 @@ int main(void)
 		cmocka_unit_test(chat_follows_and_scrolls),
 		cmocka_unit_test(cursor_walks_over_tokens),
 		cmocka_unit_test(background_is_counted_not_shown),
+		cmocka_unit_test(clients_are_named),
+		cmocka_unit_test(choices_of_a_client),
+		cmocka_unit_test(running_clients_stand_last),
 	};
 
 	return cmocka_run_group_tests_name("view_chat", tests, NULL, NULL);

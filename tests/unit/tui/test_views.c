@@ -64,46 +64,6 @@ static const struct golden goldens[] = {
 	{ "sampler-60x6-nothing", &view_sampler, 60, 6, 0, false, false, 0, -1 },
 };
 
-static char *file_read(const char *path)
-{
-	FILE *f = fopen(path, "rb");
-	char *text = calloc(1, 1 << 16);
-
-	assert_non_null(text);
-	if (f) {
-		text[fread(text, 1, (1 << 16) - 1, f)] = '\0';
-		fclose(f);
-	}
-	return text;
-}
-
-static void file_write(const char *path, const char *text)
-{
-	FILE *f = fopen(path, "wb");
-
-	assert_non_null(f);
-	fputs(text, f);
-	assert_int_equal(fclose(f), 0);
-}
-
-/* Frees text. 1: it is not what the file has. */
-static int differs(const char *name, char *text)
-{
-	char path[128], *expected;
-	int result;
-
-	snprintf(path, sizeof path, "tests/data/views/%s.txt", name);
-	if (getenv("UPDATE_GOLDEN"))
-		file_write(path, text);
-	expected = file_read(path);
-	result = strcmp(text, expected) != 0;
-	if (result)
-		print_error("%s: expected\n%s\nbut drawn is\n%s\n", path, expected, text);
-	free(text);
-	free(expected);
-	return result;
-}
-
 static void golden_texts(void **state)
 {
 	int differ = 0;
@@ -117,7 +77,7 @@ static void golden_texts(void **state)
 		s.zoomed = s.focused = g->zoomed;
 		s.request = g->request;
 		s.token = g->token;
-		differ += differs(g->name, text_of(g->view, &t, &s, g->w, g->h, g->ascii));
+		differ += golden_differs(g->name, text_of(g->view, &t, &s, g->w, g->h, g->ascii));
 		timeline_free(&t);
 	}
 	assert_int_equal(differ, 0);
@@ -212,18 +172,19 @@ static void golden_drafters(void **state)
 
 	(void)state;
 	zoomed.zoomed = zoomed.focused = true;
-	differ += differs("drafters-78x8", text_of(&view_drafters, &shadows, &small, 78, 8, false));
 	differ +=
-		differs("drafters-44x6-ascii", text_of(&view_drafters, &shadows, &small, 44, 6, true));
-	differ +=
-		differs("drafters-110x20", text_of(&view_drafters, &shadows, &zoomed, 110, 20, false));
-	differ +=
-		differs("drafters-78x20-auto", text_of(&view_drafters, &chosen, &zoomed, 78, 20, false));
+		golden_differs("drafters-78x8", text_of(&view_drafters, &shadows, &small, 78, 8, false));
+	differ += golden_differs(
+		"drafters-44x6-ascii", text_of(&view_drafters, &shadows, &small, 44, 6, true));
+	differ += golden_differs(
+		"drafters-110x20", text_of(&view_drafters, &shadows, &zoomed, 110, 20, false));
+	differ += golden_differs(
+		"drafters-78x20-auto", text_of(&view_drafters, &chosen, &zoomed, 78, 20, false));
 	timeline_free(&shadows);
 	timeline_free(&chosen);
 	shadows = demo_timeline(0);
-	differ +=
-		differs("drafters-60x4-nothing", text_of(&view_drafters, &shadows, &small, 60, 4, false));
+	differ += golden_differs(
+		"drafters-60x4-nothing", text_of(&view_drafters, &shadows, &small, 60, 4, false));
 	timeline_free(&shadows);
 	assert_int_equal(differ, 0);
 }
@@ -566,6 +527,7 @@ static void batch_has_a_word_for_each_end(void **state)
 		t.request[0].finish.reason = i;
 		assert_shows(&view_batch, &t, &s, 110, 40, "(null)", false);
 	}
+	t.request[0].finish.reason = EV_FINISH_dropped;
 	assert_shows(&view_batch, &t, &s, 110, 40, "pruned", true); /* a branch of a search */
 	timeline_free(&t);
 }
@@ -697,6 +659,42 @@ static void small_probabilities_are_no_zeros(void **state)
 	ev.u.token.stages = (struct ev_span){ stages, sizeof stages };
 	say_event(&d, &ev);
 	assert_shows(&view_sampler, &d.t, &fresh, 80, 9, "probability 0.0031 becomes 0.0042", true);
+	assert_shows(&view_sampler, &d.t, &fresh, 80, 10, "logit bias", false);
+	timeline_free(&d.t);
+}
+
+static void logit_bias_is_a_stage(void **state)
+{
+	struct ev_candidate c[1] = { { 0, 1.5f, 0.9f, 0.1f, EV_CUT_kept } };
+	struct ev_stage stages[EV_MOST_STAGES] = { { 272, 1, 3.5f }, { 272, 1, 3.5f }, { 40, 0.5f, 1 },
+		{ 40, 1, 1 }, { 40, 1, 1 }, { 272, 1, 4 } };
+	struct ev_bias bias = { 0, 2.5f };
+	struct event ev;
+	struct said d;
+
+	(void)state;
+	say_begin(&d, "q");
+	d.t.request[0].params.temperature = 1;
+	d.t.request[0].params.top_k = 40;
+	d.t.request[0].params.presence_penalty = 0.5;
+	d.t.request[0].bias = malloc(sizeof bias);
+	memcpy(d.t.request[0].bias, &bias, sizeof bias);
+	d.t.request[0].n_bias = 2;
+	say_token(&d, " yes");
+	ev_init(&ev, EV_token);
+	ev.u.token.request = 1;
+	ev.u.token.step = ev.u.token.pos = 5;
+	ev.u.token.id = 0;
+	ev.u.token.source = EV_SOURCE_plain;
+	ev.u.token.entropy = 3.9;
+	ev.u.token.candidates = (struct ev_span){ c, sizeof c };
+	ev.u.token.stages = (struct ev_span){ stages, sizeof stages };
+	say_event(&d, &ev);
+	assert_shows(&view_sampler, &d.t, &fresh, 80, 10, "logit bias       4.00", true);
+	assert_shows(&view_sampler, &d.t, &fresh, 80, 10, "+2.5: the request moves it", true);
+	assert_shows(&view_sampler, &d.t, &fresh, 80, 10, "-0.50: it was there within", true);
+	assert_shows(&view_sampler, &d.t, &fresh, 80, 10, "40 left, 50.0 % of the mass", true);
+	assert_shows(&view_next, &d.t, &fresh, 80, 8, "3.90 bits before bias, penalties", true);
 	timeline_free(&d.t);
 }
 
@@ -758,6 +756,7 @@ int main(void)
 		cmocka_unit_test(bits_and_bars_say_of_which_distribution_they_are),
 		cmocka_unit_test(rejection_is_told),
 		cmocka_unit_test(small_probabilities_are_no_zeros),
+		cmocka_unit_test(logit_bias_is_a_stage),
 	};
 
 	return cmocka_run_group_tests_name("views", tests, tiny_model_make, tiny_model_drop);

@@ -1,4 +1,4 @@
-/* Part of the view "batch", when it is zoomed: each request over time, and what it did: waited,
+/* Part of the view "requests": each request over time, and what it did: waited,
  * read its prompt, generated, had lost its pages. A row a request, the time from left to right.
  *
  * The time shown is the busy period of the chosen request: as long as one request or another was
@@ -6,7 +6,7 @@
  * steps that the timeline keeps; what lies before them is not shown. */
 #include <string.h>
 
-#include "tui/views/view_batch.h"
+#include "tui/views/view_requests.h"
 #include "tui/views/view_util.h"
 
 enum did { NOTHING, QUEUED, HELD, PREFILL, DECODE, PREEMPTED, N_DID };
@@ -32,9 +32,9 @@ static int64_t end_of(const struct timeline *t, const struct tl_request *r)
 }
 
 /* An answer that came from elsewhere never was in the queue. */
-static bool was_there(const struct tl_request *r)
+static bool was_there(const struct timeline *t, const struct tl_request *r)
 {
-	return !r->finished || r->admitted_ns != EV_NULL_I;
+	return t->attached.on || !r->finished || r->admitted_ns != EV_NULL_I;
 }
 
 static struct axis busy_period(const struct timeline *t, const struct tl_request *chosen)
@@ -47,7 +47,7 @@ static struct axis busy_period(const struct timeline *t, const struct tl_request
 			const struct tl_request *r = &t->request[i];
 			const int64_t end = end_of(t, r);
 
-			if (!was_there(r) || r->arrival_ns > a.to || end < a.from ||
+			if (!was_there(t, r) || r->arrival_ns > a.to || end < a.from ||
 				(r->arrival_ns >= a.from && end <= a.to))
 				continue;
 			a.from = r->arrival_ns < a.from ? r->arrival_ns : a.from;
@@ -98,6 +98,16 @@ static bool loses_pages(const struct timeline *t, int64_t step, const struct tl_
 		if (t->preempt[i].step == step && t->preempt[i].p.request == r->id)
 			return true;
 	return false;
+}
+
+/* Of another server's it is known when it was asked and when tokens came, and no more. */
+static void paint_told(
+	const struct timeline *t, const struct axis *a, const struct tl_request *r, cover c)
+{
+	const int64_t first = r->first_token_ns == EV_NULL_I ? end_of(t, r) : r->first_token_ns;
+
+	paint(a, c, r->arrival_ns, first, QUEUED);
+	paint(a, c, first, end_of(t, r), DECODE);
 }
 
 /* From the end of one step to that of the next it did one thing, but for the queue before. */
@@ -158,18 +168,25 @@ static int draw_did(struct pen *p, int x, int y, enum did did)
 
 /* ---- all ---- */
 
-static void draw_legend(struct pen *p, const struct axis *a, int y)
+static void draw_legend(struct pen *p, const struct timeline *t, const struct axis *a, int y)
 {
 	char ns[VIEW_NUM];
 	int x = view_put(p, 0, y, INK_DIM, "over %s  ", view_ns(ns, (double)(a->to - a->from)));
 
+	if (t->attached.on) {
+		x += draw_did(p, x, y, QUEUED) + 1;
+		x += view_put(p, x, y, INK_DIM, "asked  ");
+		x += draw_did(p, x, y, DECODE) + 1;
+		view_put(p, x, y, INK_DIM, "tokens come");
+		return;
+	}
 	for (int d = QUEUED; d < N_DID && x + 14 < p->r.w; d++) {
 		x += draw_did(p, x, y, (enum did)d) + 1;
 		x += view_put(p, x, y, INK_DIM, "%s  ", how[d].name);
 	}
 }
 
-void view_batch_gantt(
+void view_requests_gantt(
 	struct pen *p, const struct timeline *t, const struct tl_request *chosen, int x, int y)
 {
 	struct axis a = busy_period(t, chosen);
@@ -186,18 +203,18 @@ void view_batch_gantt(
 				view_label(chosen->id).text);
 		return;
 	}
-	draw_legend(p, &a, y++);
+	draw_legend(p, t, &a, y++);
 	for (int32_t i = 0; i < t->n_requests; i++)
-		n += was_there(&t->request[i]) && t->request[i].arrival_ns <= a.to &&
+		n += was_there(t, &t->request[i]) && t->request[i].arrival_ns <= a.to &&
 			 end_of(t, &t->request[i]) >= a.from;
 	skip = n > p->r.h - y ? n - (p->r.h - y) : 0; /* the newest stay */
 	for (int32_t i = 0; i < t->n_requests && y < p->r.h; i++) {
 		const struct tl_request *r = &t->request[i];
 		cover c = { { 0 } };
 
-		if (!was_there(r) || r->arrival_ns > a.to || end_of(t, r) < a.from || skip-- > 0)
+		if (!was_there(t, r) || r->arrival_ns > a.to || end_of(t, r) < a.from || skip-- > 0)
 			continue;
-		paint_request(t, &a, r, c);
+		(t->attached.on ? paint_told : paint_request)(t, &a, r, c);
 		view_put_label(p, 0, y, r->id);
 		for (int k = 0; k < a.w; k++)
 			draw_did(p, a.x + k, y, most(c[k]));

@@ -1,0 +1,180 @@
+/* cutaway attach: the screens and the recorder over a server that is not ours. Thread: main's. */
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/paths.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/out.h"
+#include "sessions/attach/attach.h"
+#include "tui/attach/attached.h"
+
+static struct attach_said {
+	const char *api_key, *served_model;
+	int32_t idle, poll;
+} said = { .idle = 120, .poll = 1000 };
+
+static const struct setting attach_own[] = {
+	OWN(TEXT, attach_said, api_key, .name = "api-key", .group = "Server", .arg = "KEY",
+		.doc =
+			"the server's key; better in the variable CUTAWAY_API_KEY, since others see a command line"),
+	OWN(TEXT, attach_said, served_model, .name = "served-model", .group = "Server", .arg = "NAME",
+		.doc = "which of the server's models; without it the first that it names"),
+	OWN(INT, attach_said, idle, .name = "idle", .group = "Server", .arg = "SECONDS", .low = 1,
+		.high = 86400, .doc = "give up an answer after so long without a byte"),
+	OWN(INT, attach_said, poll, .name = "poll", .group = "Server", .arg = "MS", .high = 3600000,
+		.doc =
+			"from asking for the server's figures (/metrics, /slots) to asking again; 0: at the start alone"),
+	{ 0 },
+};
+
+static atomic_bool interrupted;
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	atomic_store(&interrupted, true);
+}
+
+/* ---- answers on standard output ---- */
+
+static void print(void *arg, const char *bytes, size_t size)
+{
+	(void)arg;
+	fwrite(bytes, 1, size, stdout);
+	fflush(stdout);
+}
+
+static int answer(struct attach *a, const struct cli *c, const char *prompt, struct err *e)
+{
+	const struct timespec tick = { .tv_nsec = 5000000 };
+	char why[240], *clean;
+
+	if (attach_ask(a, prompt, EV_REQUEST_KIND_run, &c->answer, e))
+		return -1;
+	while (attach_busy(a) && !atomic_load(&interrupted))
+		nanosleep(&tick, NULL);
+	putchar('\n');
+	if (out_flush(e))
+		return -1;
+	if (atomic_load(&interrupted))
+		return err_set(e, ERR_INTERRUPTED, "stopped");
+	if (attach_ended(a, why, sizeof why) == EV_FINISH_lost) {
+		clean = text_clean(why, strlen(why), false, NULL);
+		err_set(e, ERR_IO, "%s", clean ? clean : "the answer was lost");
+		free(clean);
+		return -1;
+	}
+	return 0;
+}
+
+static int answers(struct attach *a, const struct cli *c, struct err *e)
+{
+	const struct sigaction act = { .sa_handler = on_signal };
+
+	sigaction(SIGINT, &act, NULL);
+	sigaction(SIGTERM, &act, NULL);
+	for (int i = 1; i < c->n_operands; i++)
+		if (answer(a, c, c->operand[i], e))
+			return -1;
+	return 0;
+}
+
+/* ---- all ---- */
+
+/* The server decides on all that does not travel with a request. */
+static int check(const struct attach *a, const struct cli *c, struct err *e)
+{
+	for (const struct setting *s = answer_settings; s->name; s++)
+		if (cli_given(c, s->name) && attach_takes(a, s, e))
+			return -1;
+	return 0;
+}
+
+static int run(struct attach *a, const struct cli *c, struct err *e)
+{
+	const struct tui_options o = { .answer = c->answer,
+		.ascii = c->ascii,
+		.no_color = !strcmp(c->theme, "mono"),
+		.light = !strcmp(c->theme, "light"),
+		.dark = !strcmp(c->theme, "dark") };
+	char *history = NULL;
+	struct tui_options own = o;
+	int rc;
+
+	if (check(a, c, e))
+		return -1;
+	if (c->n_operands > 1)
+		return answers(a, c, e);
+	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+		return err_set(
+			e, ERR_USAGE, "without a terminal attach needs prompts: cutaway attach URL 'PROMPT'");
+	if (paths_history(&history, NULL))
+		history = NULL; /* the prompt works without a history */
+	own.history = history;
+	rc = tui_attach(a, &own, e);
+	free(history);
+	return rc;
+}
+
+static const char *key(void)
+{
+	const char *k = said.api_key ? said.api_key : getenv("CUTAWAY_API_KEY");
+
+	return k && *k ? k : NULL;
+}
+
+static int attach_verb(const struct cli *c, struct err *e)
+{
+	struct attach_options o = { .url = c->operand[0],
+		.api_key = key(),
+		.model = said.served_model,
+		.idle_s = said.idle,
+		.poll_ms = said.poll,
+		.system = answer_system(&c->answer, NULL),
+		.record = c->no_record ? NULL : c->record };
+	struct err why = { 0 };
+	struct attach *a = NULL;
+	char *record = NULL;
+
+	o.text = c->n_operands > 1 ? print : NULL;
+	if (!c->no_record && !c->record) {
+		if (paths_new_recording(&record, &why))
+			out_complain("not recorded: %s", why.text);
+		o.record = record;
+	}
+	if (!attach_open(&a, &o, e)) {
+		run(a, c, e);
+		attach_close(a, e);
+		if (record && c->n_operands == 1)
+			out_last("recorded in %s\nsee it again:  cutaway replay %s\n", record, record);
+	} else if (record) {
+		paths_drop_recording(record);
+	}
+	free(record);
+	return e->code ? -1 : 0;
+}
+
+const struct verb verb_attach = {
+	.name = "attach",
+	.operands = "URL [PROMPT…]",
+	.summary = "the same screens and recording over another server: llama-server, vLLM, SGLang",
+	.doc =
+		"Chats through a server of the OpenAI interface that is not this program's engine: llama-server, vLLM, "
+		"SGLang, cutaway serve or any other, and shows and records what it tells: tokens and their "
+		"probabilities, latencies as they are measured here, slots, queue and cache as it reports them. "
+		"What it does not tell is shown as unknown. With prompts the answers go to standard output, without "
+		"screens. docs/attach.md says what each server tells.",
+	.example = "cutaway attach http://127.0.0.1:8080",
+	.takes = "temp|top-p|top-k|min-p|seed|max-tokens|stop|system|Recording|ascii|theme",
+	.min_operands = 1,
+	.max_operands = CLI_MAX_OPERANDS,
+	.run = attach_verb,
+	.own = attach_own,
+	.said = &said,
+};

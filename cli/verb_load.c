@@ -1,0 +1,405 @@
+/* cutaway load: requests put on the engine inside, or on a server. Thread: main's. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/whole_file.h"
+#include "cli/change.h"
+#include "cli/cli.h"
+#include "cli/load_words.h"
+#include "cli/model.h"
+#include "cli/out.h"
+#include "engine/sched/policy.h"
+#include "sessions/load/load.h"
+
+enum { POINTS = 64, SWEEP = 10, WIDTH = 79, ROWS = 24, CHART_H = 16, KEEP = 100000 };
+
+static struct load_said {
+	const char *url, *arrivals, *rate, *kind, *users, *policies, *slo, *cost, *svg, *csv, *table;
+	int32_t requests, live, longest;
+	float think, scale;
+	bool completions, counted, sweep, natural, quiet;
+} said = {
+	.arrivals = "poisson", .rate = "1", .kind = "chat", .requests = 40, .live = 8, .scale = 1
+};
+
+static const struct setting load_own[] = {
+	OWN(TEXT, load_said, url, .name = "url", .group = "Load", .arg = "URL",
+		.doc = "ask this server of the OpenAI interface, and not the engine inside; its key is "
+			   "read from the variable CUTAWAY_API_KEY"),
+	OWN(FLAG, load_said, completions, .name = "completions", .group = "Load",
+		.doc = "with --url: ask /v1/completions, with prompts as one text"),
+	OWN(INT, load_said, requests, .name = "requests", .group = "Load", .arg = "N", .high = 1 << 24,
+		.doc = "how many requests; of a trace 0: all"),
+	OWN(TEXT, load_said, arrivals, .name = "arrivals", .group = "Load",
+		.arg = "poisson|uniform|gamma:CV|onoff:S,S|trace:FILE",
+		.doc = "gaps between requests: exponential, equal, of a Gamma distribution with this "
+			   "coefficient of variation, Poisson in bursts with pauses between (mean seconds of "
+			   "both), or times and lengths of a CSV file in the form of the Azure LLM traces"),
+	OWN(TEXT, load_said, rate, .name = "rate", .group = "Load", .arg = "R[,R…]",
+		.doc =
+			"requests a second, of a trace how many times as fast as it was; several: a run each, "
+			"and a curve"),
+	OWN(FLAG, load_said, sweep, .name = "sweep", .group = "Load",
+		.doc = "doubles the last rate, or users, until throughput rises by less than a tenth"),
+	OWN(TEXT, load_said, users, .name = "users", .group = "Load", .arg = "N[,N…]",
+		.doc = "in place of a rate: so many users, who each wait for the answer before they ask "
+			   "again"),
+	OWN(FLOAT, load_said, think, .name = "think", .group = "Load", .arg = "S", .high = 86400,
+		.unit = "seconds",
+		.doc = "with --users: time from an answer to the next question, mean of "
+			   "an exponential"),
+	OWN(TEXT, load_said, kind, .name = "kind", .group = "Load", .arg = "LIST",
+		SETTING_WORDS("chat", "document", "edit", "system"),
+		.doc = "what is asked: chat, document, edit, system, or several with commas, equally "
+			   "often"),
+	OWN(INT, load_said, live, .name = "live", .group = "Load", .arg = "N", .low = 1,
+		.high = WORKLOAD_MOST,
+		.doc = "conversations, documents or system prompts in use at a time, of each kind"),
+	OWN(FLOAT, load_said, scale, .name = "scale", .group = "Load", .arg = "X", .low = 0.001,
+		.high = 1000, .doc = "factor of all lengths but a trace's"),
+	OWN(INT, load_said, longest, .name = "longest", .group = "Load", .arg = "N", .high = 1 << 24,
+		.unit = "tokens",
+		.doc = "prompt and answer together; longer ones are cut; 0: what the context holds, of a "
+			   "server 4032"),
+	OWN(FLAG, load_said, natural, .name = "natural", .group = "Load",
+		.doc = "answers end where the model ends them, not after the load's length"),
+	OWN(TEXT, load_said, policies, .name = "policies", .group = "Load", .arg = "LIST",
+		.doc = "run the load under each of these policies (see --policy), and compare"),
+	OWN(FLAG, load_said, counted, .name = "counted", .group = "Load",
+		.doc = "by counted time: nothing is computed, a step takes what --cost says, and every run "
+			   "gives the same"),
+	OWN(TEXT, load_said, cost, .name = "cost", .group = "Load", .arg = "FILE",
+		.doc =
+			"with --counted: prices of a step (cutaway simulate), or a recording to fit them to"),
+	OWN(TEXT, load_said, slo, .name = "slo", .group = "Load", .arg = "ttft=T,itl=T,tpot=T,e2e=T",
+		.doc = "target of each request, for the goodput: 99th percentile of its gaps (itl), their "
+			   "mean (tpot); times as in 500ms"),
+	OWN(TEXT, load_said, svg, .name = "svg", .group = "Load", .arg = "FILE",
+		.doc = "the curve, or of one run its requests over time, as a picture"),
+	OWN(TEXT, load_said, csv, .name = "csv", .group = "Load", .arg = "FILE",
+		.doc = "a row for each run"),
+	OWN(TEXT, load_said, table, .name = "table", .group = "Load", .arg = "FILE",
+		.doc = "a row for each request, of the first 100000 of each run"),
+	OWN(FLAG, load_said, quiet, .name = "quiet", .group = "Load", .doc = "no progress"),
+	{ 0 },
+};
+
+struct runs {
+	struct load_options o;
+	struct load_engine inside;
+	struct load_server server;
+	struct cost cost;
+	double load[POINTS];
+	const char *policy[POINTS];
+	char policies[256];         /* their names */
+	int n_loads, n_policies, n; /* n: points that ran */
+	struct load_point point[POINTS];
+	struct bar bar;
+};
+
+/* ---- the command line ---- */
+
+static int read_loads(struct runs *r, struct err *e)
+{
+	const char *option = said.users ? "users" : "rate", *at = said.users ? said.users : said.rate;
+
+	do {
+		if (r->n_loads == POINTS)
+			return err_set(e, ERR_USAGE, "--%s: at most %d", option, POINTS);
+		if (words_number(&at, option, &r->load[r->n_loads], e))
+			return -1;
+		if (said.users && (r->load[r->n_loads] != floor(r->load[r->n_loads]) ||
+							  r->load[r->n_loads] > WORKLOAD_MOST))
+			return err_set(e, ERR_USAGE, "--users: whole numbers up to %d", WORKLOAD_MOST);
+		r->n_loads++;
+	} while (*at);
+	return 0;
+}
+
+static int read_policies(struct runs *r, const char *one, struct err *e)
+{
+	r->n_policies = 1;
+	r->policy[0] = said.url ? "server" : one;
+	if (!said.policies)
+		return 0;
+	if (said.url)
+		return err_set(e, ERR_USAGE, "--policies is of the engine inside: a server has its own");
+	snprintf(r->policies, sizeof r->policies, "%s", said.policies);
+	r->n_policies = 0;
+	for (char *at = strtok(r->policies, ","); at; at = strtok(NULL, ",")) {
+		const struct sched_policy *p = sched_policy_find(at, e);
+
+		if (!p || r->n_policies == POINTS)
+			return err_set(e, ERR_USAGE, "--policies: at most %d", POINTS);
+		r->policy[r->n_policies++] = p->name;
+	}
+	return r->n_policies ? 0 : err_set(e, ERR_USAGE, "--policies: at least one is needed");
+}
+
+static int read_cost(struct runs *r, struct err *e)
+{
+	static const char sqlite[16] = "SQLite format 3";
+	struct cost_rows rows = { 0 };
+	char head[16] = "";
+	FILE *in = said.cost ? fopen(said.cost, "re") : NULL;
+	int rc;
+
+	r->cost = load_cost;
+	if (in && fread(head, 1, sizeof head, in) < sizeof head)
+		head[0] = '\0';
+	if (in)
+		fclose(in);
+	if (!said.cost)
+		return 0;
+	if (memcmp(head, sqlite, sizeof head))
+		return cost_read(&r->cost, said.cost, e);
+	rc = cost_take_recording(&rows, said.cost, e) || cost_fit(&r->cost, &rows, e) ? -1 : 0;
+	cost_rows_free(&rows);
+	return rc;
+}
+
+static int check_together(const struct cli *c, const struct runs *r, struct err *e)
+{
+	const bool several = r->n_loads * r->n_policies > 1 || said.sweep;
+
+	if (r->n_loads * r->n_policies > POINTS)
+		return err_set(e, ERR_USAGE, "at most %d runs", POINTS);
+	if (said.url && (said.counted || c->record))
+		return err_set(
+			e, ERR_USAGE, "--counted and --record are of the engine inside, not of --url");
+	if (said.cost && !said.counted)
+		return err_set(e, ERR_USAGE, "--cost is of --counted");
+	if (said.completions && !said.url)
+		return err_set(e, ERR_USAGE, "--completions is of --url");
+	if (c->record && (several || said.counted))
+		return err_set(e, ERR_USAGE, "--record takes one run, by the machine's clock");
+	if (said.counted && strcmp(c->engine.spec, "off") != 0)
+		return err_set(e, ERR_USAGE, "--counted knows no price of guessing: use --spec off");
+	return 0;
+}
+
+static int read_all(struct runs *r, const struct cli *c, struct err *e)
+{
+	struct workload_options *w = &r->o.workload;
+
+	w->n = said.requests;
+	w->think_s = (double)said.think;
+	w->scale = (double)said.scale;
+	w->live = said.live;
+	w->limit = said.longest;
+	w->max_output = c->answer.max_tokens;
+	w->seed = c->answer.params.seed;
+	r->o.answer = &c->answer;
+	r->o.natural = said.natural;
+	r->o.tally.keep = KEEP;
+	r->inside.engine = c->engine;
+	r->inside.record = c->record;
+	r->inside.counted = said.counted ? &r->cost : NULL;
+	r->server = (struct load_server){
+		.url = said.url, .api_key = getenv("CUTAWAY_API_KEY"), .completions = said.completions
+	};
+	if (said.longest && said.longest < 8)
+		return err_set(e, ERR_USAGE, "--longest: at least 8 tokens");
+	return read_loads(r, e) || words_kinds(said.kind, &w->kinds, e) ||
+				   words_arrivals(said.arrivals, said.users != NULL, w, e) ||
+				   read_policies(r, c->engine.policy, e) || check_together(c, r, e) ||
+				   (said.slo && tally_slo_read(said.slo, &r->o.tally.slo, e)) || read_cost(r, e)
+			   ? -1
+			   : 0;
+}
+
+/* ---- the runs ---- */
+
+static bool progress(void *arg, const struct tally *t, double now_s)
+{
+	struct runs *r = arg;
+	char what[120];
+
+	snprintf(what, sizeof what, "%.0f s: %lld ended, %lld run, %lld wait, %.0f tokens/s", now_s,
+		(long long)t->n_ended, (long long)t->running.now, (long long)t->waiting.now,
+		now_s > 0 ? (double)t->output_tokens / now_s : 0);
+	return bar_progress(&r->bar, what, t->n_ended, r->o.workload.n);
+}
+
+static int run_one(struct runs *r, int policy, int load, struct err *e)
+{
+	struct load_point *p = &r->point[r->n];
+	int rc;
+
+	r->n++;
+	p->policy = r->policy[policy];
+	p->load = r->load[load];
+	r->o.workload.rate = p->load;
+	r->o.workload.users = said.users ? (int32_t)p->load : 0;
+	r->inside.engine.policy = p->policy;
+	snprintf(r->bar.title, sizeof r->bar.title, "%s %.4g", p->policy, p->load);
+	rc = said.url ? load_http(&r->o, &r->server, p, e) : load_inside(&r->o, &r->inside, p, e);
+	bar_wipe(&r->bar);
+	return rc;
+}
+
+/* Whether the newest point of a sweep still had more throughput than the one before. */
+static bool rises(const struct runs *r, int load)
+{
+	const struct load_point *p = &r->point[r->n - 1];
+
+	return !load || p->result.requests_s > 1.1 * p[-1].result.requests_s;
+}
+
+static int run_all(struct runs *r, const struct cli *c, bool *stopped, struct err *e)
+{
+	const bool rows = !c->json && (said.sweep || r->n_loads * r->n_policies > 1);
+
+	if (rows)
+		load_print_head(&r->o, stdout);
+	for (int k = 0; k < r->n_policies && !*stopped; k++)
+		for (int i = 0; i < r->n_loads && !*stopped; i++) {
+			const double next = 2 * r->load[i];
+
+			if (run_one(r, k, i, e))
+				return -1;
+			*stopped = r->point[r->n - 1].stopped;
+			if (rows)
+				load_print_row(&r->point[r->n - 1], &r->o, stdout);
+			fflush(stdout);
+			/* the first policy says how far the sweep goes */
+			if (said.sweep && !k && i + 1 == r->n_loads && r->n_loads < SWEEP && rises(r, i) &&
+				(r->n_loads + 1) * r->n_policies <= POINTS &&
+				(!said.users || next <= WORKLOAD_MOST))
+				r->load[r->n_loads++] = next;
+		}
+	return 0;
+}
+
+/* ---- telling ---- */
+
+static bool is_curve(const struct runs *r)
+{
+	return r->n_loads > 1 && r->n == r->n_loads * r->n_policies;
+}
+
+static void write_svg(const struct runs *r, FILE *out)
+{
+	if (is_curve(r))
+		load_curve_svg(r->point, r->n_policies, r->n_loads, out);
+	else
+		load_gantt_svg(&r->point[0], out);
+}
+
+static void write_csv(const struct runs *r, FILE *out)
+{
+	load_csv_head(out);
+	for (int i = 0; i < r->n; i++)
+		load_csv(&r->point[i], out);
+}
+
+static void write_table(const struct runs *r, FILE *out)
+{
+	load_requests_head(out);
+	for (int i = 0; i < r->n; i++)
+		load_requests(&r->point[i], out);
+}
+
+static int write_file(const struct runs *r, const char *path,
+	void (*write)(const struct runs *r, FILE *out), struct err *e)
+{
+	struct whole_file f;
+
+	if (!path)
+		return 0;
+	if (whole_file_open(&f, path, e))
+		return -1;
+	write(r, f.out);
+	return whole_file_close(&f, 0, e);
+}
+
+static int print_json(const struct runs *r, struct err *e)
+{
+	struct json j = { 0 };
+
+	json_object(&j, NULL);
+	json_array(&j, "runs");
+	for (int i = 0; i < r->n; i++)
+		load_json(&r->point[i], &r->o, &j);
+	json_end(&j);
+	json_array(&j, "knees");
+	for (int k = 0; is_curve(r) && k < r->n_policies; k++) {
+		const int knee = load_knee(&r->point[k * r->n_loads], r->n_loads);
+
+		json_object(&j, NULL);
+		json_text(&j, "policy", r->policy[k]);
+		if (knee >= 0)
+			json_real(&j, "load", r->load[knee], 9);
+		json_end(&j);
+	}
+	return json_print(&j, e);
+}
+
+static int tell(const struct runs *r, const struct cli *c, struct err *e)
+{
+	if (write_file(r, said.svg, write_svg, e) || write_file(r, said.csv, write_csv, e) ||
+		write_file(r, said.table, write_table, e))
+		return -1;
+	if (c->json)
+		return print_json(r, e);
+	if (r->n == 1) {
+		load_print_point(&r->point[0], &r->o, stdout);
+		putchar('\n');
+		load_gantt(&r->point[0], WIDTH, ROWS, stdout);
+	}
+	if (is_curve(r)) {
+		putchar('\n');
+		load_curve(r->point, r->n_policies, r->n_loads, WIDTH, CHART_H, stdout);
+	}
+	return out_flush(e);
+}
+
+static int load_verb(const struct cli *c, struct err *e)
+{
+	struct runs *r = calloc(1, sizeof *r);
+	char *model = NULL;
+	bool stopped = false;
+	int rc;
+
+	if (!r)
+		return err_set(e, ERR_MEMORY, "no memory for a load");
+	r->bar.quiet = said.quiet;
+	r->o.progress = progress;
+	r->o.arg = r;
+	rc = read_all(r, c, e) || (!said.url && !said.counted && model_find(c, &model, e)) ? -1 : 0;
+	r->inside.engine.model = model;
+	if (!rc) {
+		bar_begin(&r->bar);
+		rc = run_all(r, c, &stopped, e) || tell(r, c, e) ? -1 : 0;
+		bar_end(&r->bar);
+	}
+	for (int i = 0; i < r->n; i++)
+		load_close(&r->point[i]);
+	free(model);
+	free(r);
+	if (!rc && stopped)
+		return err_set(e, ERR_INTERRUPTED, "stopped: the figures are of what was done");
+	return rc;
+}
+
+const struct verb verb_load = {
+	.name = "load",
+	.operands = "",
+	.summary = "requests put on the engine, or on a server: latency, throughput, goodput, curves",
+	.doc =
+		"Requests arrive by a seeded plan, as from many users, and each answer's time to the first "
+		"token (TTFT), gaps between tokens (ITL) and time to the end are tallied, from when the "
+		"request was due. The engine inside answers, or with --url any server of the OpenAI "
+		"interface, by the same client. Several rates, users or policies are a run each, with a "
+		"table; several rates draw the curve of throughput and latency, with its knee. Nothing is "
+		"recorded without --record. docs/load.md has the formulas and the sources of the lengths.",
+	.example = "cutaway load --rate 0.5,1,2,4 --scale 0.2 --slo ttft=1s,itl=100ms --svg curve.svg",
+	.takes = "Model|Kernels|Exactness|Sampling|max-tokens|deadline|Scheduler|Speculation|Watching|"
+			 "record|json",
+	.run = load_verb,
+	.own = load_own,
+	.said = &said,
+};

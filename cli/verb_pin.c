@@ -1,0 +1,113 @@
+/* cutaway pin: declares a text stable at a server that runs, so that its pages are kept. Thread:
+ * main's. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/duration.h"
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/out.h"
+#include "sessions/client/pins.h"
+
+enum { WAIT_S = 3600 }; /* a long text takes its time, in which no byte comes */
+
+static struct pin_said {
+	const char *url, *ttl, *role, *api_key;
+	int32_t remove;
+	bool list;
+} said = { .url = "http://127.0.0.1:8080", .ttl = "5m", .role = "user" };
+
+static const char *const roles[] = { "user", "system", "text", NULL };
+
+static const struct setting pin_own[] = {
+	OWN(TEXT, pin_said, ttl, .name = "ttl", .group = "Pin", .arg = "TIME",
+		.doc = "how long its pages are kept, from 1s to 24h: 90s, 5m, 1h"),
+	OWN(CHOICE, pin_said, role, .name = "role", .group = "Pin", .words = roles,
+		.doc =
+			"FILE is the beginning of the first turn, the system text, or a text without a chat"),
+	OWN(FLAG, pin_said, list, .name = "list", .group = "Pin", .doc = "lists what is pinned"),
+	OWN(INT, pin_said, remove, .name = "remove", .group = "Pin", .arg = "N", .low = 1,
+		.high = INT32_MAX, .doc = "ends pin N"),
+	OWN(TEXT, pin_said, url, .name = "url", .group = "Pin", .arg = "URL",
+		.doc = "the server: what cutaway serve printed"),
+	OWN(TEXT, pin_said, api_key, .name = "api-key", .group = "Pin", .arg = "KEY",
+		.doc = "its key; better in the variable CUTAWAY_API_KEY, since others see a command line"),
+	{ 0 },
+};
+
+/* The body of POST /pin; NULL with the error. */
+static char *body_of(const char *file, struct err *e)
+{
+	struct json j = { 0 };
+	size_t size;
+	char *text, *body;
+
+	if (in_read(file, &text, &size, e))
+		return NULL;
+	json_object(&j, NULL);
+	if (!strcmp(said.role, "text")) {
+		json_bytes(&j, "prompt", text, size);
+	} else {
+		json_array(&j, "messages");
+		json_object(&j, NULL);
+		json_text(&j, "role", said.role);
+		json_bytes(&j, "content", text, size);
+		json_end(&j);
+		json_end(&j);
+	}
+	json_text(&j, "ttl", said.ttl);
+	body = json_take(&j, &size);
+	free(text);
+	if (!body)
+		err_set(e, ERR_MEMORY, "no memory for the text");
+	return body;
+}
+
+static int pin_verb(const struct cli *c, struct err *e)
+{
+	const char *key = said.api_key ? said.api_key : getenv("CUTAWAY_API_KEY");
+	const struct client_options o = {
+		.url = said.url, .api_key = key && *key ? key : NULL, .idle_s = WAIT_S
+	};
+	char path[32] = "/pins", *body = NULL, *told;
+
+	if (duration_parse(said.ttl) < 0)
+		return err_set(
+			e, ERR_USAGE, "--ttl %.40s: a time from 1s to 24h is needed: 90s, 5m, 1h", said.ttl);
+	if (c->n_operands != !(said.list || said.remove) || (said.list && said.remove))
+		return err_set(e, ERR_USAGE, "one of FILE, --list and --remove N is needed");
+	if (said.remove)
+		snprintf(path, sizeof path, "/pins/%d", said.remove);
+	else if (!said.list && !(body = body_of(c->operand[0], e)))
+		return -1;
+	told = pins_ask(&o,
+		said.remove ? "DELETE"
+		: body      ? "POST"
+					: "GET",
+		body ? "/pin" : path, body, c->json, e);
+	free(body);
+	if (told)
+		fputs(told, stdout);
+	free(told);
+	return e->code ? -1 : out_flush(e);
+}
+
+const struct verb verb_pin = {
+	.name = "pin",
+	.operands = "[FILE]",
+	.max_operands = 1,
+	.completes = "FILE",
+	.summary = "keep a text's pages in a server's prefix cache for a while",
+	.doc =
+		"Declares FILE stable at a running `cutaway serve`: its pages are computed, if the prefix cache lacks "
+		"them, and kept until --ttl is over, whatever else needs room. Prompts that begin with it then begin at its "
+		"end. It is the beginning of the first turn of a chat, after the server's own system text; with --role "
+		"system that text, with --role text the beginning of a plain prompt. Whole pages count; what it costs "
+		"in pages is printed. At most the share --pin-limit of the server's pages can be pinned.",
+	.example = "cutaway pin report.txt --ttl 1h",
+	.takes = "json",
+	.run = pin_verb,
+	.own = pin_own,
+	.said = &said,
+};

@@ -1,0 +1,394 @@
+/* cutaway simulate: a load on replicas of the engine, in simulated time. Thread: main's. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/whole_file.h"
+#include "cli/change.h"
+#include "cli/cli.h"
+#include "cli/load_words.h"
+#include "cli/out.h"
+#include "sessions/simulate/router.h"
+#include "sessions/simulate/simulate.h"
+
+enum { KEEP = 100000 };
+
+static struct simulate_said {
+	const char *arrivals, *kind, *slo, *cost, *fit, *save_cost, *against, *csv, *table, *router;
+	int32_t requests, users, live, longest, replicas, prefill, decode;
+	double rate, bandwidth;
+	float think, scale;
+	bool quiet;
+} said = { .arrivals = "poisson",
+	.kind = "chat",
+	.router = "round-robin",
+	.requests = 1000,
+	.live = 8,
+	.replicas = 1,
+	.rate = 1,
+	.bandwidth = 10,
+	.scale = 1 };
+
+#define GROUP .group = "Simulation"
+static const struct setting simulate_own[] = {
+	OWN(INT, simulate_said, requests, .name = "requests", GROUP, .arg = "N", .high = 1 << 24,
+		.doc = "how many requests; of a trace 0: all"),
+	OWN(TEXT, simulate_said, arrivals, .name = "arrivals", GROUP,
+		.arg = "poisson|uniform|gamma:CV|onoff:S,S|trace:FILE",
+		.doc = "gaps between requests, as of cutaway load"),
+	OWN(NUMBER, simulate_said, rate, .name = "rate", GROUP, .arg = "R", .low = 1e-6, .high = 1e6,
+		.doc = "requests a second, of all replicas together; of a trace how many times as fast as "
+			   "it was"),
+	OWN(INT, simulate_said, users, .name = "users", GROUP, .arg = "N", .high = WORKLOAD_MOST,
+		.doc = "in place of a rate: so many users, who each wait for the answer before they ask "
+			   "again"),
+	OWN(FLOAT, simulate_said, think, .name = "think", GROUP, .arg = "S", .high = 1e5,
+		.unit = "seconds", .doc = "with --users: mean time from an answer to the next question"),
+	OWN(TEXT, simulate_said, kind, .name = "kind", GROUP, .arg = "LIST",
+		SETTING_WORDS("chat", "document", "edit", "system"),
+		.doc = "what is asked: chat, document, edit, system, or several with commas"),
+	OWN(INT, simulate_said, live, .name = "live", GROUP, .arg = "N", .low = 1,
+		.high = WORKLOAD_MOST,
+		.doc = "conversations, documents or system prompts in use at a time, of each kind"),
+	OWN(FLOAT, simulate_said, scale, .name = "scale", GROUP, .arg = "X", .low = 0.001, .high = 1000,
+		.doc = "factor of all lengths but a trace's"),
+	OWN(INT, simulate_said, longest, .name = "longest", GROUP, .arg = "N", .high = 1 << 24,
+		.unit = "tokens",
+		.doc = "prompt and answer together; longer ones are cut; 0: what the context holds"),
+	OWN(INT, simulate_said, replicas, .name = "replicas", GROUP, .arg = "N", .low = 1,
+		.high = 10000, .doc = "engines behind the router"),
+	OWN(CHOICE, simulate_said, router, .name = "router", GROUP, .more = router_name,
+		.doc = "which replica gets a request: see docs/simulate.md"),
+	OWN(INT, simulate_said, prefill, .name = "prefill-replicas", GROUP, .arg = "N", .high = 10000,
+		.doc = "in place of --replicas: so many for prompts, and --decode-replicas for answers"),
+	OWN(INT, simulate_said, decode, .name = "decode-replicas", GROUP, .arg = "N", .high = 10000,
+		.doc = "replicas that get the pages of prompts that others computed"),
+	OWN(NUMBER, simulate_said, bandwidth, .name = "bandwidth", GROUP, .arg = "X", .low = 1e-6,
+		.high = 1e6, .unit = "GB/s", .doc = "of the link from each prefill replica, for its pages"),
+	OWN(FILE, simulate_said, cost, .name = "cost", GROUP, .arg = "FILE",
+		.doc = "prices of a step, from --save-cost (without it and --fit: those of cutaway load "
+			   "--counted)"),
+	OWN(FILE, simulate_said, fit, .name = "fit", GROUP, .arg = "FILE",
+		.doc = "fit the prices to the steps of this recording"),
+	OWN(FILE, simulate_said, save_cost, .name = "save-cost", GROUP, .arg = "FILE",
+		.doc = "write the prices into this file"),
+	OWN(FILE, simulate_said, against, .name = "against", GROUP, .arg = "FILE",
+		.doc = "simulate the requests of this recording in place of a load, and print both with "
+			   "the error"),
+	OWN(TEXT, simulate_said, slo, .name = "slo", GROUP, .arg = "ttft=T,itl=T,tpot=T,e2e=T",
+		.doc = "target of each request, for the goodput, as of cutaway load"),
+	OWN(FILE, simulate_said, csv, .name = "csv", GROUP, .arg = "FILE",
+		.doc = "the figures, as of cutaway load"),
+	OWN(FILE, simulate_said, table, .name = "table", GROUP, .arg = "FILE",
+		.doc = "a row for each request, of the first 100000"),
+	OWN(FLAG, simulate_said, quiet, .name = "quiet", GROUP, .doc = "no progress"),
+	{ 0 },
+};
+
+struct run {
+	struct simulation s;
+	struct cost cost;
+	struct measured measured;
+	struct bar bar;
+};
+
+/* ---- the command line ---- */
+
+static int read_cost(struct run *r, struct err *e)
+{
+	struct cost_rows rows = { 0 };
+	const char *fit = said.fit ? said.fit : said.cost ? NULL : said.against;
+	int rc;
+
+	r->cost = load_cost;
+	r->s.fleet.cost = &r->cost;
+	if (said.cost && said.fit)
+		return err_set(e, ERR_USAGE, "--cost and --fit exclude each other");
+	if (said.cost)
+		rc = cost_read(&r->cost, said.cost, e);
+	else if (fit)
+		rc = cost_take_recording(&rows, fit, e) || cost_fit(&r->cost, &rows, e);
+	else
+		rc = 0;
+	cost_rows_free(&rows);
+	if (!rc && said.save_cost)
+		rc = cost_write(&r->cost, said.save_cost, e);
+	return rc ? -1 : 0;
+}
+
+static int check_together(const struct cli *c, const struct run *r, struct err *e)
+{
+	const bool apart = said.prefill || said.decode;
+
+	if (apart && (!said.prefill || !said.decode || cli_given(c, "replicas")))
+		return err_set(e, ERR_USAGE,
+			"--prefill-replicas and --decode-replicas go together, in place of --replicas");
+	if (apart && !r->cost.token_bytes)
+		return err_set(e, ERR_USAGE,
+			"pages are moved, and how many bytes a token has is not known: the cost needs "
+			"token_bytes (--fit, or a line of --cost)");
+	if (apart && !c->engine.prefix_cache)
+		return err_set(e, ERR_USAGE, "pages are moved into the prefix cache: leave it on");
+	if (said.longest && said.longest < 8)
+		return err_set(e, ERR_USAGE, "--longest: at least 8 tokens");
+	if (strcmp(c->engine.spec, "off") != 0)
+		return err_set(e, ERR_USAGE, "what a drafter guesses is not simulated: use --spec off");
+	if (!c->engine.kv_cache)
+		return err_set(e, ERR_USAGE, "a run without --kv-cache is not simulated");
+	return 0;
+}
+
+static int read_all(struct run *r, const struct cli *c, struct err *e)
+{
+	struct workload_options *w = &r->s.load.workload;
+	struct fleet_options *f = &r->s.fleet;
+	const bool apart = said.prefill || said.decode;
+
+	*w = (struct workload_options){ .n = said.requests,
+		.rate = said.rate,
+		.users = said.users,
+		.think_s = (double)said.think,
+		.scale = (double)said.scale,
+		.live = said.live,
+		.limit = said.longest,
+		.max_output = c->answer.max_tokens,
+		.seed = c->answer.params.seed };
+	f->replicas = apart ? 0 : said.replicas;
+	f->prefill = said.prefill;
+	f->decode = said.decode;
+	f->bandwidth = said.bandwidth * 1e9;
+	f->router = said.router;
+	f->seed = w->seed;
+	r->s.engine = c->engine;
+	r->s.load.tally.keep = said.table ? KEEP : 0;
+	r->s.point.policy = c->engine.policy;
+	r->s.point.load = said.users ? said.users : said.rate;
+	return words_kinds(said.kind, &w->kinds, e) ||
+				   words_arrivals(said.arrivals, said.users > 0, w, e) || read_cost(r, e) ||
+				   (said.slo && tally_slo_read(said.slo, &r->s.load.tally.slo, e)) ||
+				   check_together(c, r, e)
+			   ? -1
+			   : 0;
+}
+
+/* ---- telling ---- */
+
+static bool progress(void *arg, const struct tally *t, double now_s)
+{
+	struct run *r = arg;
+	char what[120];
+
+	snprintf(what, sizeof what, "%.0f s simulated: %lld of %lld ended, %lld run, %lld wait", now_s,
+		(long long)t->n_ended, (long long)r->s.load.workload.n, (long long)t->running.now,
+		(long long)t->waiting.now);
+	return bar_progress(&r->bar, what, t->n_ended, r->s.load.workload.n);
+}
+
+static void print_fleet(const struct run *r)
+{
+	const struct fleet_counts *n = &r->s.counts;
+	const int32_t all = said.prefill ? said.prefill + said.decode : said.replicas;
+
+	printf("replicas     %d%s, %s; %.0f %% busy\n", all,
+		said.prefill ? ", prefill and decode apart" : "", said.router,
+		n->now_s > 0 ? 100 * n->busy_s / n->now_s / all : 0.0);
+	printf("steps        %lld of %.1f rows and %.2f ms; %lld preemptions\n", (long long)n->steps,
+		n->steps ? (double)n->rows / (double)n->steps : 0.0,
+		n->steps ? 1e3 * n->busy_s / (double)n->steps : 0.0, (long long)n->preempted);
+	if (said.prefill)
+		printf("moved        %.4g GB of pages; %lld rows of prompts computed again\n",
+			(double)n->moved_bytes * 1e-9, (long long)n->recomputed);
+	printf("simulated    %.2f hours in %.1f s\n", n->now_s / 3600, r->s.wall_s);
+}
+
+static void print_cost(const struct run *r)
+{
+	if (r->cost.n_steps)
+		printf("cost         fitted to %lld steps; on steps held out: median error %.1f %% of a "
+			   "step, %+.1f %% of all together\n",
+			(long long)r->cost.n_steps, 100 * r->cost.error, 100 * r->cost.bias);
+}
+
+/* X(name, unit factor, value): p is a point. */
+#define COMPARED(X)                                                                                \
+	X("tokens a second", 1, p->result.tokens_s)                                                    \
+	X("requests a second", 1, p->result.requests_s)                                                \
+	X("TTFT mean, ms", 1e3, p->result.ttft.mean)                                                   \
+	X("TTFT p50", 1e3, p->result.ttft.p50)                                                         \
+	X("TTFT p90", 1e3, p->result.ttft.p90)                                                         \
+	X("TTFT p99", 1e3, p->result.ttft.p99)                                                         \
+	X("ITL mean, ms", 1e3, p->result.itl.mean)                                                     \
+	X("ITL p50", 1e3, p->result.itl.p50)                                                           \
+	X("ITL p99", 1e3, p->result.itl.p99)                                                           \
+	X("end to end p50, ms", 1e3, p->result.e2e.p50)                                                \
+	X("end to end p99", 1e3, p->result.e2e.p99)                                                    \
+	X("waiting, mean", 1, p->result.queue_mean)                                                    \
+	X("tokens cached", 1, (double)p->result.cached_tokens)
+
+static const char *const compared[] = {
+#define X(name, unit, value) name,
+	COMPARED(X)
+#undef X
+};
+enum { N_COMPARED = sizeof compared / sizeof *compared };
+
+static void values_of(const struct load_point *p, double out[N_COMPARED])
+{
+	int i = 0;
+
+#define X(name, unit, value) out[i++] = (unit) * (value);
+	COMPARED(X)
+#undef X
+}
+
+static int print_against(const struct run *r, bool json, struct err *e)
+{
+	double was[N_COMPARED], is[N_COMPARED];
+	struct json j = { 0 };
+
+	values_of(&r->measured.point, was);
+	values_of(&r->s.point, is);
+	if (!json)
+		printf("%lld requests of %s\n\n%-22s%12s%12s%10s\n",
+			(long long)r->s.point.result.n_requests, said.against, "", "measured", "simulated",
+			"error");
+	else
+		json_array(&j, NULL);
+	for (int i = 0; i < N_COMPARED; i++) {
+		const double error = was[i] > 0 ? 100 * (is[i] / was[i] - 1) : (double)NAN;
+
+		if (!json) {
+			printf("%-22s%12.5g%12.5g", compared[i], was[i], is[i]);
+			isnan(error) ? puts("") : printf("%+8.1f %%\n", error);
+			continue;
+		}
+		json_object(&j, NULL);
+		json_text(&j, "figure", compared[i]);
+		json_real(&j, "measured", was[i], 9);
+		json_real(&j, "simulated", is[i], 9);
+		json_end(&j);
+	}
+	if (json)
+		return json_print(&j, e);
+	printf("%-22s%12lld%12lld\n\n", "steps", (long long)r->measured.counts.steps,
+		(long long)r->s.counts.steps);
+	print_cost(r);
+	return out_flush(e);
+}
+
+static int print_json(const struct run *r, struct err *e)
+{
+	const struct fleet_counts *n = &r->s.counts;
+	struct json j = { 0 };
+
+	json_object(&j, NULL);
+	json_int(&j, "steps", n->steps);
+	json_int(&j, "rows", n->rows);
+	json_int(&j, "preemptions", n->preempted);
+	json_real(&j, "busy_s", n->busy_s, 9);
+	json_real(&j, "simulated_s", n->now_s, 9);
+	json_int(&j, "moved_bytes", n->moved_bytes);
+	json_int(&j, "recomputed_rows", n->recomputed);
+	json_real(&j, "cost_error", r->cost.error, 4);
+	json_real(&j, "cost_bias", r->cost.bias, 4);
+	json_array(&j, "runs");
+	load_json(&r->s.point, &r->s.load, &j);
+	json_end(&j);
+	return json_print(&j, e);
+}
+
+static int write_file(const struct run *r, const char *path, void (*head)(FILE *out),
+	void (*rows)(const struct load_point *p, FILE *out), struct err *e)
+{
+	struct whole_file f;
+
+	if (!path)
+		return 0;
+	if (whole_file_open(&f, path, e))
+		return -1;
+	head(f.out);
+	rows(&r->s.point, f.out);
+	return whole_file_close(&f, 0, e);
+}
+
+static int tell(const struct run *r, const struct cli *c, struct err *e)
+{
+	if (write_file(r, said.csv, load_csv_head, load_csv, e) ||
+		write_file(r, said.table, load_requests_head, load_requests, e))
+		return -1;
+	if (said.against)
+		return print_against(r, c->json, e);
+	if (c->json)
+		return print_json(r, e);
+	load_print_point(&r->s.point, &r->s.load, stdout);
+	print_fleet(r);
+	print_cost(r);
+	return out_flush(e);
+}
+
+/* ---- the runs ---- */
+
+static bool was_given(const void *arg, const char *name)
+{
+	return cli_given(arg, name);
+}
+
+static int run_it(struct run *r, const struct cli *c, struct err *e)
+{
+	if (!said.against) {
+		snprintf(r->s.point.model, sizeof r->s.point.model, "simulated");
+		return simulate_run(&r->s, e);
+	}
+	return measured_read(&r->measured, said.against, e) ||
+				   simulate_against(&r->s, &r->measured, was_given, c, e)
+			   ? -1
+			   : 0;
+}
+
+static int simulate_verb(const struct cli *c, struct err *e)
+{
+	struct run *r = calloc(1, sizeof *r);
+	bool stopped;
+	int rc;
+
+	if (!r)
+		return err_set(e, ERR_MEMORY, "no memory for a simulation");
+	r->bar.quiet = said.quiet;
+	r->s.fleet.progress = progress;
+	r->s.fleet.arg = r;
+	rc = read_all(r, c, e);
+	if (!rc) {
+		bar_begin(&r->bar);
+		rc = run_it(r, c, e);
+		bar_wipe(&r->bar);
+		rc = rc || tell(r, c, e) ? -1 : 0;
+		bar_end(&r->bar);
+	}
+	stopped = r->s.point.stopped;
+	measured_close(&r->measured);
+	load_close(&r->s.point);
+	free(r);
+	if (!rc && stopped)
+		return err_set(e, ERR_INTERRUPTED, "stopped: the figures are of what was done");
+	return rc;
+}
+
+const struct verb verb_simulate = {
+	.name = "simulate",
+	.operands = "",
+	.summary = "a load on up to thousands of replicas, in simulated time",
+	.doc =
+		"Runs the engine's own scheduler, pages and prefix cache for each replica, without a model: "
+		"a step takes what prices fitted to measured steps say (--fit, --cost), and a router sends "
+		"each request to a replica. The load and the figures are those of cutaway load. --against "
+		"simulates the requests of a recording and prints both, with the error. Nothing depends on "
+		"the machine: the same options give the same figures. docs/simulate.md has method and "
+		"limits.",
+	.example = "cutaway simulate --fit session.db --replicas 100 --rate 500 --requests 100000",
+	.takes = "ctx|Scheduler|spec|seed|max-tokens|json",
+	.run = simulate_verb,
+	.own = simulate_own,
+	.said = &said,
+};

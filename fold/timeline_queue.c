@@ -1,0 +1,116 @@
+/* Part of the timeline: who waits and in which order, and how long requests of each user and of
+ * each priority class waited. */
+#include <string.h>
+
+#include "fold/timeline_fold.h"
+
+/* Whole entries. The requests need not be known: one that ended since may be gone. */
+static bool order_makes_sense(struct ev_span s)
+{
+	struct ev_queued q;
+
+	if (s.size % sizeof q || s.size > EV_QUEUE_MOST * sizeof q)
+		return false;
+	for (size_t at = 0; s.data && at < s.size; at += sizeof q) {
+		memcpy(&q, (const char *)s.data + at, sizeof q);
+		if (q.request < 1)
+			return false;
+	}
+	return true;
+}
+
+bool tl_take_queue(struct timeline *t, const struct event *ev)
+{
+	const struct ev_queue *e = &ev->u.queue;
+	struct tl_queue *q = &t->queue;
+
+	if (e->step < 1 || e->waiting < 0 || !order_makes_sense(e->order))
+		return false;
+	*q = (struct tl_queue){ .seq = ev->seq,
+		.step = e->step,
+		.waiting = tl_int32(e->waiting),
+		.n = e->order.data ? (int32_t)(e->order.size / sizeof *q->order) : 0 };
+	if (q->n)
+		memcpy(q->order, e->order.data, (size_t)q->n * sizeof *q->order);
+	return true;
+}
+
+bool tl_fold_queue(struct timeline *t, const struct event *ev)
+{
+	return tl_take_queue(t, ev);
+}
+
+/* ---- waits ---- */
+
+static bool same_text(const char *a, const char *b)
+{
+	return a && b ? !strcmp(a, b) : a == b;
+}
+
+static struct tl_group *user_group(struct timeline *t, const struct tl_request *r)
+{
+	int32_t i = 0;
+
+	while (i < t->n_users && i < TL_GROUPS - 1 && !same_text(t->user[i].user, r->user))
+		i++;
+	return &t->user[i];
+}
+
+static struct tl_group *priority_group(struct timeline *t, const struct tl_request *r)
+{
+	const int64_t priority = r->params.priority == EV_NULL_I ? 0 : r->params.priority;
+	int32_t i = 0;
+
+	while (i < t->n_priorities && i < TL_GROUPS - 1 && t->priority[i].priority != priority)
+		i++;
+	return &t->priority[i];
+}
+
+void tl_name_group(struct timeline *t, struct tl_group *g, const struct ev_request *e)
+{
+	g->user = tl_text(t, e->user);
+	g->priority = e->priority == EV_NULL_I ? 0 : e->priority;
+}
+
+static void add_arrival(struct timeline *t, struct tl_group *g, int32_t *n, const struct event *ev)
+{
+	if (!g->seq) {
+		g->seq = ev->seq;
+		tl_name_group(t, g, &ev->u.request);
+		++*n;
+	}
+	g->arrived++;
+}
+
+void tl_note_arrived(struct timeline *t, const struct tl_request *r, const struct event *ev)
+{
+	t->open.arrived++;
+	if (!tl_waits_count(r))
+		return;
+	add_arrival(t, user_group(t, r), &t->n_users, ev);
+	add_arrival(t, priority_group(t, r), &t->n_priorities, ev);
+}
+
+/* A file's times may be any within the bounds; so are the sums. */
+static int64_t bounded_sum(int64_t a, int64_t b)
+{
+	return a + b < TL_INT_MAX ? a + b : TL_INT_MAX;
+}
+
+static void add_wait(struct tl_group *g, int64_t ns, int64_t steps)
+{
+	g->admitted++;
+	g->ns = bounded_sum(g->ns, ns);
+	g->steps = bounded_sum(g->steps, steps);
+	g->most_ns = ns > g->most_ns ? ns : g->most_ns;
+	g->most_steps = steps > g->most_steps ? steps : g->most_steps;
+}
+
+void tl_note_wait(struct timeline *t, const struct tl_request *r)
+{
+	const int64_t ns = r->admitted_ns > r->arrival_ns ? r->admitted_ns - r->arrival_ns : 0;
+	const int64_t steps = r->admitted_step - r->arrived_step;
+
+	add_wait(user_group(t, r), ns, steps);
+	add_wait(priority_group(t, r), ns, steps);
+}

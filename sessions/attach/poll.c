@@ -1,0 +1,312 @@
+/* What a server says of itself: at the start who it is, then its figures. See attach_impl.h. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "sessions/attach/attach_impl.h"
+
+/* ---- who it is ---- */
+
+/* malloc'd; NULL: it did not answer so. */
+static char *ask(struct attach *a, const char *path, int *status, struct err *e)
+{
+	struct client_answer answer = { 0 };
+
+	*status = 0;
+	if (client_fetch(a->client, NULL, path, NULL, ATTACH_BODY, &answer, e))
+		return NULL;
+	*status = answer.status;
+	return answer.text;
+}
+
+static int refused(struct attach *a, int status, const char *text, struct err *e)
+{
+	char *clean = text_clean(text, strnlen(text, 160), false, NULL);
+
+	if (status == 401 || status == 403)
+		err_set(
+			e, ERR_USAGE, "%s asks for another key: --api-key, or CUTAWAY_API_KEY", a->told.url);
+	else
+		err_set(e, ERR_IO, "%s/v1/models answers with status %d: %s", a->told.url, status,
+			clean ? clean : "");
+	free(clean);
+	return -1;
+}
+
+/* The model that was asked for, or the first. */
+static const cJSON *model_of(struct attach *a, const cJSON *list, struct err *e)
+{
+	const cJSON *m;
+	char id[ATTACH_WHY], first[ATTACH_WHY] = "";
+
+	cJSON_ArrayForEach(m, cJSON_GetObjectItemCaseSensitive(list, "data"))
+	{
+		attach_word(m, "id", id, sizeof id);
+		if (!*first)
+			snprintf(first, sizeof first, "%s", id);
+		if (*id && (!a->o.model || !strcmp(a->o.model, id)))
+			return m;
+	}
+	if (*first)
+		err_set(
+			e, ERR_USAGE, "%s has no model %.80s; it has %.80s", a->told.url, a->o.model, first);
+	else
+		err_set(e, ERR_INPUT,
+			"%s/v1/models is no list of models: is that URL the root of an OpenAI interface?",
+			a->told.url);
+	return NULL;
+}
+
+static int read_models(struct attach *a, char *owner, size_t cap, struct err *e)
+{
+	int status, rc = -1;
+	char *text = ask(a, "/v1/models", &status, e);
+	cJSON *list = text && status < 400 ? cJSON_Parse(text) : NULL;
+	const cJSON *m;
+
+	if (text && status >= 400) {
+		refused(a, status, text, e);
+	} else if (text && (m = model_of(a, list, e))) {
+		const cJSON *meta = cJSON_GetObjectItemCaseSensitive(m, "meta");
+
+		attach_word(m, "id", a->told.model, sizeof a->told.model);
+		attach_word(m, "owned_by", owner, cap);
+		a->told.ctx = attach_int(m, "max_model_len");
+		if (a->told.ctx == EV_NULL_I)
+			a->told.ctx = attach_int(meta, "n_ctx");
+		rc = 0;
+	}
+	cJSON_Delete(list);
+	free(text);
+	return rc;
+}
+
+/* What was read to know the server is its first figures, too. */
+static void keep(struct attach_body *b, char *text, bool good)
+{
+	if (good)
+		*b = (struct attach_body){ .text = text, .n = strlen(text) };
+	else
+		free(text);
+}
+
+static void read_info(struct attach *a)
+{
+	int status;
+	char *text = a->server->info ? ask(a, a->server->info, &status, NULL) : NULL;
+	cJSON *o = text && status < 400 ? cJSON_Parse(text) : NULL;
+
+	if (cJSON_IsObject(o))
+		a->server->learn(&a->told, o);
+	cJSON_Delete(o);
+	free(text);
+	text = a->server->slots ? ask(a, a->server->slots, &status, NULL) : NULL;
+	a->told.has_slots = text && status < 400;
+	keep(&a->slots, text, a->told.has_slots);
+}
+
+/* The URL without "user:password@". */
+static void put_url(struct attach *a)
+{
+	const char *root = client_root(a->client), *host = strstr(root, "://");
+	const char *at, *end;
+
+	host = host ? host + 3 : root;
+	end = host + strcspn(host, "/");
+	at = memrchr(host, '@', (size_t)(end - host));
+	snprintf(
+		a->told.url, sizeof a->told.url, "%.*s%s", (int)(host - root), root, at ? at + 1 : host);
+}
+
+int attach_meet(struct attach *a, struct err *e)
+{
+	char owner[ATTACH_WORD] = "", *metrics;
+	int status;
+
+	a->told.ctx = a->told.slots = a->told.pages = a->told.page_size = EV_NULL_I;
+	put_url(a);
+	if (read_models(a, owner, sizeof owner, e))
+		return -1;
+	metrics = ask(a, "/metrics", &status, NULL);
+	a->server = attach_which(owner, metrics && status < 400 ? metrics : NULL);
+	a->told.has_metrics = metrics && status < 400 && a->server->poll;
+	if (a->told.has_metrics && a->server->learn_metrics)
+		a->server->learn_metrics(&a->told, metrics);
+	keep(&a->metrics, metrics, a->told.has_metrics);
+	read_info(a);
+	snprintf(a->says, sizeof a->says, "%s%s%s", a->server->name, *a->told.version ? " " : "",
+		a->told.version);
+	return 0;
+}
+
+/* ---- its figures ---- */
+
+static bool same_slot(const struct ev_slot *a, const struct ev_slot *b)
+{
+	return a->busy == b->busy && a->task == b->task && a->ctx == b->ctx && a->tokens == b->tokens &&
+		   a->generated == b->generated;
+}
+
+/* True: it changed, and was told. */
+static bool tell_slot(struct attach *a, const cJSON *o)
+{
+	struct event ev;
+	int32_t i = 0;
+
+	ev_init(&ev, EV_slot);
+	a->server->slot(&ev.u.slot, o);
+	ev.u.slot.step = a->step;
+	if (ev.u.slot.slot < 0)
+		return false;
+	while (i < a->n_slots && a->slot[i].slot != ev.u.slot.slot)
+		i++;
+	if (i == a->n_slots) {
+		if (!ARRAY_ROOM(a->slot, a->cap_slots, a->n_slots + 1))
+			return false;
+		a->slot[a->n_slots++].slot = ev.u.slot.slot;
+	} else if (same_slot(&a->slot[i], &ev.u.slot)) {
+		return false;
+	}
+	a->slot[i] = ev.u.slot;
+	stream_emit(&a->stream, &ev);
+	return true;
+}
+
+static bool tell_slots(struct attach *a)
+{
+	cJSON *list = a->slots.text ? cJSON_ParseWithLength(a->slots.text, a->slots.n) : NULL;
+	const cJSON *o;
+	bool any = false;
+
+	if (a->slots.text && !cJSON_IsArray(list))
+		snprintf(a->poll_error, sizeof a->poll_error, "%s is no JSON array", a->server->slots);
+	cJSON_ArrayForEach(o, list) any |= cJSON_IsArray(list) && tell_slot(a, o);
+	cJSON_Delete(list);
+	return any;
+}
+
+static bool same_polled(const struct ev_polled *a, const struct ev_polled *b)
+{
+	return a->running == b->running && a->waiting == b->waiting && a->kv_tokens == b->kv_tokens &&
+		   a->prompt_tokens == b->prompt_tokens && a->generated == b->generated &&
+		   a->asked == b->asked && a->hit == b->hit && a->preempted == b->preempted &&
+		   (isnan(a->kv_used) ? isnan(b->kv_used) : fabs(a->kv_used - b->kv_used) < 1e-9);
+}
+
+static bool tell_polled(struct attach *a)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_polled);
+	if (a->metrics.text && !a->poll_error[0])
+		a->server->poll(&ev.u.polled, a->metrics.text);
+	if (!(ev.u.polled.kv_used >= 0 && ev.u.polled.kv_used <= 1))
+		ev.u.polled.kv_used = (double)NAN;
+	if (a->polled_once && same_polled(&ev.u.polled, &a->polled) &&
+		!strcmp(a->poll_error, a->poll_told))
+		return false;
+	a->polled_once = true;
+	ev.u.polled.step = a->step;
+	if (a->poll_error[0])
+		ev.u.polled.error = ev_text(a->poll_error);
+	a->polled = ev.u.polled;
+	strcpy(a->poll_told, a->poll_error);
+	stream_emit(&a->stream, &ev);
+	return true;
+}
+
+static void drop_body(struct attach_body *b)
+{
+	free(b->text);
+	*b = (struct attach_body){ 0 };
+}
+
+/* All that was asked has been answered, or not. */
+static void end_poll(struct attach *a)
+{
+	bool any;
+
+	if (a->metrics.open || a->slots.open)
+		return;
+	any = tell_slots(a);
+	if (tell_polled(a) | any)
+		attach_tell_step(a, 0);
+	drop_body(&a->metrics);
+	drop_body(&a->slots);
+	a->poll_at_ns = now_ns() + (int64_t)a->o.poll_ms * 1000000;
+}
+
+static bool take(struct attach_body *b, int status, const char *bytes, size_t size)
+{
+	if (status >= 400)
+		return true;
+	if (b->n + size > ATTACH_BODY || !ARRAY_ROOM(b->text, b->cap, b->n + size + 1))
+		return false;
+	memcpy(b->text + b->n, bytes, size);
+	b->n += size;
+	b->text[b->n] = '\0';
+	return true;
+}
+
+static void close_body(
+	struct attach *a, struct attach_body *b, const char *path, const struct client_end *end)
+{
+	b->open = false;
+	if (end->status >= 400)
+		snprintf(
+			a->poll_error, sizeof a->poll_error, "%s answers with status %d", path, end->status);
+	else if (end->error)
+		snprintf(a->poll_error, sizeof a->poll_error, "%s: %s", path, end->error);
+	end_poll(a);
+}
+
+static bool metrics_piece(void *who, int status, const char *bytes, size_t size)
+{
+	return take(&((struct attach *)who)->metrics, status, bytes, size);
+}
+
+static void metrics_end(void *who, const struct client_end *end)
+{
+	close_body(who, &((struct attach *)who)->metrics, "/metrics", end);
+}
+
+static bool slots_piece(void *who, int status, const char *bytes, size_t size)
+{
+	return take(&((struct attach *)who)->slots, status, bytes, size);
+}
+
+static void slots_end(void *who, const struct client_end *end)
+{
+	close_body(who, &((struct attach *)who)->slots, "/slots", end);
+}
+
+void attach_poll_first(struct attach *a)
+{
+	if (a->told.has_metrics || a->told.has_slots)
+		end_poll(a);
+}
+
+void attach_poll(struct attach *a)
+{
+	if (!a->o.poll_ms || (!a->told.has_metrics && !a->told.has_slots) || a->metrics.open ||
+		a->slots.open || now_ns() < a->poll_at_ns)
+		return;
+	a->poll_error[0] = '\0';
+	a->metrics.open =
+		a->told.has_metrics && client_begin(a->client, "/metrics", NULL,
+								   (struct client_handler){ a, metrics_piece, metrics_end });
+	a->slots.open = a->told.has_slots && client_begin(a->client, a->server->slots, NULL,
+											 (struct client_handler){ a, slots_piece, slots_end });
+}
+
+void attach_poll_free(struct attach *a)
+{
+	drop_body(&a->metrics);
+	drop_body(&a->slots);
+	free(a->slot);
+}

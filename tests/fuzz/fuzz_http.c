@@ -1,0 +1,77 @@
+/* Any bytes on a connection: heads, addresses, bodies, pipelined requests. Each is answered or
+ * closed, and without the key nothing but /health is. What needs an engine is refused here
+ * (fuzz_ask reads those bodies). FUZZ_OPTIONS: -max_len=8192 */
+#include <poll.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "tests/fuzz/serve_fixture.h"
+
+/* A head that is not whole is waited for as long as --idle says; here no longer than this. */
+enum { PATIENCE_MS = 10 };
+static const char rest[] = "\r\n\r\nGET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+
+static struct serve *server(void)
+{
+	struct serve *s = fuzz_serve("k3y");
+	struct err e = { 0 };
+
+	s->draining = true;
+	FUZZ_CHECK(!http_start(s, &e));
+	return s;
+}
+
+/* What the server says until it closes, or says no more; size in *n. */
+static char *exchange(struct serve *s, const uint8_t *data, size_t size, size_t *n)
+{
+	static char reply[1 << 20];
+	const struct sockaddr_un from = { .sun_family = AF_UNIX };
+	int fd[2];
+	ssize_t got;
+
+	FUZZ_CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, fd));
+	FUZZ_CHECK(write(fd[0], data, size) == (ssize_t)size);
+	FUZZ_CHECK(write(fd[0], rest, sizeof rest - 1) == sizeof rest - 1);
+	MHD_add_connection(s->daemon, fd[1], (const struct sockaddr *)&from, sizeof from);
+	for (*n = 0; *n < sizeof reply - 1; *n += (size_t)got) {
+		struct pollfd p = { .fd = fd[0], .events = POLLIN };
+
+		if (poll(&p, 1, PATIENCE_MS) != 1)
+			break;
+		got = read(fd[0], reply + *n, sizeof reply - 1 - *n);
+		if (got <= 0)
+			break;
+	}
+	close(fd[0]);
+	reply[*n] = '\0';
+	return reply;
+}
+
+static bool has(const uint8_t *data, size_t size, const char *word)
+{
+	return memmem(data, size, word, strlen(word));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct serve *s;
+	size_t n;
+	const char *reply;
+
+	if (!s)
+		s = server();
+	if (!size)
+		return 0;
+	reply = exchange(s, data, size, &n);
+	FUZZ_CHECK(!n || !strncmp(reply, "HTTP/1.", 7));
+	if (strstr(reply, "HTTP/1.1 200") == reply)
+		FUZZ_CHECK(has(data, size, "k3y"));
+	FUZZ_CHECK(!strstr(reply, "k3y"));
+	pthread_mutex_lock(&s->lock);
+	FUZZ_CHECK(!s->n_open && !s->n_live);
+	pthread_mutex_unlock(&s->lock);
+	return 0;
+}

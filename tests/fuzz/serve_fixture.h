@@ -1,0 +1,43 @@
+/* A server without an engine, for the fuzz targets of requests: a tiny vocabulary, a template of
+ * chats, and the settings of `cutaway serve`. */
+#ifndef CUTAWAY_TESTS_FUZZ_SERVE_FIXTURE_H
+#define CUTAWAY_TESTS_FUZZ_SERVE_FIXTURE_H
+
+#include "engine/core/settings.h"
+#include "sessions/serve/serve_impl.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/support/tiny.h"
+
+static inline struct serve *fuzz_serve(const char *api_key)
+{
+	static struct answer_settings answer = ANSWER_DEFAULTS;
+	static struct engine_info info = { .name = "tiny", .ctx = 256, .slots = 4 };
+	const struct serve_options o = { .host = "127.0.0.1",
+		.api_key = api_key,
+		.queue = 8,
+		.connections = 16,
+		.idle_s = 5,
+		.body_kib = 4,
+		.answer = &answer };
+	struct tiny_options tiny = TINY_DEFAULTS;
+	struct tokenizer *t;
+	struct serve *s;
+	struct err e = { 0 };
+	struct gguf *g;
+	uint8_t *data;
+	size_t size;
+	int known;
+
+	tiny.layers = 1;
+	FUZZ_CHECK(!tiny_make(&tiny, &data, &size, &e) && !gguf_open_memory(&g, data, size, &e) &&
+			   !tokenizer_open(&t, g, &e) && !serve_open(&s, &o, &e));
+	info.chat = template_of(g, &known);
+	info.vocab = tokenizer_n_vocab(t);
+	s->info = &info;
+	s->tokenizer = t;
+	gguf_close(g);
+	free(data);
+	return s;
+}
+
+#endif

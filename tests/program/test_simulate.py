@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""`cutaway simulate`: the same twice, what its options do, a recording beside its simulation, and bad input. TAP;
+standard library alone."""
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+
+from tap import PROGRAM, ROOT, check, finish
+
+TMP = tempfile.TemporaryDirectory(prefix="cutaway-simulate-")
+ENV = {**os.environ, **{name: TMP.name for name in ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}}
+COST = "cutaway cost 1\nstep 2e6\nrequest 0\nrow 25e4\nfirst_rows 0\nlogits 2e5\nposition 800\npair 300\ntoken_bytes 23040\n"
+
+
+def path(name):
+    return os.path.join(TMP.name, name)
+
+
+def cutaway(*args):
+    done = subprocess.run([PROGRAM, *args], capture_output=True, cwd=TMP.name, env=ENV, stdin=subprocess.DEVNULL, check=False)
+    return done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+
+
+def simulate(*args):
+    status, out, err = cutaway("simulate", "--json", "--cost", "cost", "--scale", "0.3", "--ctx", "2048", *args)
+    assert status == 0, err
+    return json.loads(out)
+
+
+def figures(*args):
+    return simulate(*args)["runs"][0]
+
+
+def test_load():
+    args = ["--replicas", "5", "--rate", "30", "--requests", "3000", "--router", "two-choices", "--seed", "9"]
+    one, again = simulate(*args), simulate(*args)
+    check("the same options give the same figures", one == again, one)
+    check("another seed another load", simulate(*args[:-1], "10") != one)
+    check("all requests ended", one["runs"][0]["requests"] == 3000 and not one["runs"][0]["failed"], one)
+    check("steps took the time that replicas were busy", 0 < one["busy_s"] < 5 * one["simulated_s"] and
+          one["rows"] > one["steps"] > 3000, one)
+    by_router = {name: figures("--replicas", "8", "--rate", "50", "--requests", "3000", "--kind", "system", "--router", name)
+                 for name in ("round-robin", "random", "two-choices", "least-loaded", "prefix")}
+    check("every router has a result of its own", len({f["ttft_mean_s"] for f in by_router.values()}) == 5, by_router)
+    check("two choices wait less than one (Mitzenmacher 2001)",
+          by_router["two-choices"]["ttft_p99_s"] < by_router["random"]["ttft_p99_s"], by_router)
+    slow, fast = (figures("--rate", "8", "--requests", "800", "--slots", "8", "--policy", policy) for policy in ("static", "fcfs"))
+    check("batching by the step gives earlier first tokens than by the request", fast["ttft_p50_s"] < slow["ttft_p50_s"], slow)
+    status, out, _ = cutaway("simulate", "--requests", "50", "--csv", "f.csv", "--table", "t.csv", "--slo", "ttft=1s")
+    with open(path("f.csv"), encoding="utf-8") as f, open(path("t.csv"), encoding="utf-8") as t:
+        check("text and tables", status == 0 and "goodput" in out and "simulated" in out and len(list(f)) == 2 and
+              len(list(t)) == 51, out)
+
+
+def test_apart():
+    args = ["--prefill-replicas", "2", "--decode-replicas", "2", "--rate", "10", "--requests", "500"]
+    near, far = simulate(*args, "--bandwidth", "100"), simulate(*args, "--bandwidth", "0.001")
+    tokens = near["moved_bytes"] / 23040
+    check("whole pages of prompts move", tokens % 16 == 0 and 0 < tokens <= near["runs"][0]["prompt_tokens"], near)
+    check("a slow link costs time after the first token alone", far["moved_bytes"] == near["moved_bytes"] and
+          far["runs"][0]["ttft_p50_s"] == near["runs"][0]["ttft_p50_s"] and
+          far["runs"][0]["e2e_p50_s"] > near["runs"][0]["e2e_p50_s"], far)
+
+
+def test_recording():
+    subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), path("tiny.gguf")], check=True)
+    status, _, err = cutaway("load", "--model", "tiny.gguf", "--requests", "40", "--rate", "100", "--scale", "0.05", "--record",
+                             "a.db", "--quiet")
+    check("a real run is recorded", status == 0, err)
+    status, out, err = cutaway("simulate", "--against", "a.db", "--json")
+    rows = {r["figure"]: r for r in json.loads(out or "[]")}
+    db = sqlite3.connect(path("a.db"))
+    (tokens,), (cached,) = db.execute("SELECT count(*) FROM token").fetchone(), db.execute("SELECT sum(hit) FROM finish").fetchone()
+    first = db.execute("SELECT avg(first_token_ns) / 1e6 FROM finish").fetchone()[0]
+    check("what was measured is the recording's", status == 0 and rows["tokens cached"]["measured"] == cached and
+          abs(rows["TTFT mean, ms"]["measured"] / first - 1) < 0.02, out + err)
+    check("every figure is simulated, too", all(r["simulated"] > 0 for r in rows.values() if r["measured"] > 0 and
+                                                not r["figure"].startswith(("waiting", "tokens cached"))), out)
+    status, out, err = cutaway("simulate", "--against", "a.db", "--fit", "a.db", "--save-cost", "fitted")
+    check("and printed with the error", status == 0 and f"{tokens}" and "measured" in out and " %" in out and "held out" in out,
+          out + err)
+    again, once = (cutaway("simulate", "--against", "a.db", "--cost", "fitted", "--json")[1] for _ in range(2))
+    check("the saved prices give the same again", once == again and json.loads(once)[0]["simulated"] > 0, once)
+    with open(path("fitted"), encoding="utf-8") as f:
+        check("prices are text, none below 0", all(float(line.split()[1]) >= 0 for line in list(f)[3:]))
+    db.executescript("CREATE TABLE keep AS SELECT 1; DELETE FROM finish;")
+    db.commit()
+    db.close()
+    status, out, err = cutaway("simulate", "--against", "a.db", "--cost", "cost")
+    check("a recording without ends is refused", status == 3 and "ended" in err and not out, err)
+
+
+def test_refusals():
+    bad = {"junk": b"\x00\xff" * 400, "empty": b"", "nan": COST.replace("2e6", "nan").encode(),
+           "minus": COST.replace("2e6", "-1").encode(), "still": COST.replace("2e6", "0").replace("25e4", "0").encode(),
+           "twice": (COST + "row 1\n").encode(), "long": COST.encode() + b"row " + b"9" * 5000,
+           "short": COST.rsplit("pair", 1)[0].encode()}
+    with open(path("nobytes"), "w", encoding="utf-8") as f:
+        f.write(COST.rsplit("token_bytes", 1)[0])
+    for name, text in bad.items():
+        with open(path(name), "wb") as f:
+            f.write(text)
+        status, out, err = cutaway("simulate", "--cost", name)
+        check(f"a cost file that is {name} is refused", status == 3 and name in err and not out, err)
+    for args in (["--cost", "nowhere"], ["--against", "nowhere.db"], ["--fit", "cost"]):
+        status, out, err = cutaway("simulate", *args)
+        check(f"{' '.join(args)}: no such file", status in (3, 4) and err and not out, err)
+    for args in (["--replicas", "0"], ["--rate", "0"], ["--rate", "nan"], ["--router", "best"], ["--prefill-replicas", "2"],
+                 ["--prefill-replicas", "1", "--decode-replicas", "1", "--cost", "nobytes"], ["--users", "3", "--arrivals", "uniform"],
+                 ["--kind", "song"], ["--spec", "ngram"], ["--longest", "3"], ["--slo", "soon"], ["--cost", "cost", "--fit", "cost"],
+                 ["more"]):
+        status, out, err = cutaway("simulate", *args)
+        check(f"{' '.join(args)} is refused", status == 2 and err and not out, err)
+
+
+with open(path("cost"), "w", encoding="utf-8") as cost:
+    cost.write(COST)
+test_load()
+test_apart()
+test_recording()
+test_refusals()
+sys.exit(finish())

@@ -1,0 +1,150 @@
+/* The views queue, latency and requests, of made-up traffic under a real policy: their text against
+ * files at the three sizes of screens, and what they say where nothing came yet, without targets,
+ * and of a preempted request. UPDATE_GOLDEN=1 writes the files anew: look at what changed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/traffic.h"
+#include "tests/support/view_check.h"
+#include "tui/views/views.h"
+
+static const char *const targets[] = { "slo-ttft", "150", "slo-itl", "25", NULL };
+
+static void fold_sink(void *arg, const struct event *ev)
+{
+	timeline_fold(arg, ev);
+}
+
+static struct timeline traffic(const char *policy, int steps, const char *const *settings)
+{
+	struct timeline t;
+
+	timeline_init(&t);
+	traffic_play(policy, steps, settings, fold_sink, &t);
+	assert_int_equal(t.n_odd, 0);
+	return t;
+}
+
+static void golden_texts(void **state)
+{
+	static const struct {
+		const char *name, *policy;
+		const struct view *view;
+		int w, h, steps;
+		bool ascii, zoomed;
+	} goldens[] = {
+		{ "queue-80x24", "shortest", &view_queue, 80, 24, 440, false, true },
+		{ "queue-120x40", "priority", &view_queue, 120, 40, 440, false, true },
+		{ "queue-200x50", "deadline", &view_queue, 200, 50, 440, false, true },
+		{ "queue-80x24-static-ascii", "static", &view_queue, 80, 24, 440, true, true },
+		{ "queue-49x8", "fcfs", &view_queue, 49, 8, 440, false, false },
+		{ "latency-80x24", "shortest", &view_latency, 80, 24, 440, false, true },
+		{ "latency-120x40", "fcfs", &view_latency, 120, 40, 440, false, true },
+		{ "latency-200x50", "fcfs", &view_latency, 200, 50, 440, false, true },
+		{ "latency-80x24-ascii", "static", &view_latency, 80, 24, 440, true, true },
+		{ "latency-49x6", "fcfs", &view_latency, 49, 6, 440, false, false },
+		{ "requests-80x24", "shortest", &view_requests, 80, 24, 440, false, true },
+		{ "requests-120x40", "shortest", &view_requests, 120, 40, 440, false, true },
+		{ "requests-200x50", "prefill-first", &view_requests, 200, 50, 440, false, true },
+		{ "requests-80x24-ascii", "static", &view_requests, 80, 24, 440, true, true },
+	};
+	int differ = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++) {
+		struct timeline t = traffic(goldens[i].policy, goldens[i].steps, targets);
+		struct view_state s = fresh;
+
+		s.zoomed = s.focused = goldens[i].zoomed;
+		differ += golden_differs(goldens[i].name,
+			text_of(goldens[i].view, &t, &s, goldens[i].w, goldens[i].h, goldens[i].ascii));
+		timeline_free(&t);
+	}
+	assert_int_equal(differ, 0);
+}
+
+static void without_anything_they_say_what_will_be_there(void **state)
+{
+	struct timeline t = { 0 };
+
+	(void)state;
+	assert_shows(&view_queue, &t, &fresh, 80, 24, "no request yet", true);
+	assert_shows(&view_latency, &t, &fresh, 80, 24, "no request was admitted yet", true);
+	assert_shows(&view_requests, &t, &fresh, 80, 24, "no request yet", true);
+}
+
+static void without_a_target_nothing_is_missed(void **state)
+{
+	struct timeline t = traffic("fcfs", 440, NULL);
+	struct view_state s = fresh;
+
+	(void)state;
+	s.zoomed = true;
+	assert_shows(&view_latency, &t, &s, 120, 40, "no target: /slo-ttft", true);
+	assert_shows(&view_latency, &t, &s, 120, 40, "goodput", false);
+	assert_shows(&view_requests, &t, &s, 120, 40, "✗", false);
+	assert_shows(&view_requests, &t, &s, 120, 40, "✓", false);
+	timeline_free(&t);
+}
+
+/* Each reason of the plan has its words, and a log without them none. */
+static void the_queue_says_what_it_waits_for(void **state)
+{
+	static const char *const words[] = { [EV_HOLD_slot] = "every slot is taken",
+		[EV_HOLD_policy] = "static waits for every request of the batch that ran to end",
+		[EV_HOLD_pages] = "c, the first in order, lacks pages",
+		[EV_HOLD_sibling] = "c lets another compute the prompt they share" };
+	struct timeline t = traffic("static", 440, NULL);
+	struct tl_step *last = &t.step[t.n_steps - 1];
+
+	(void)state;
+	assert_true(view_queue.min_w < 80);
+	for (int i = 0; i < EV_N_hold; i++) {
+		last->s.hold = i;
+		last->s.hold_first = 3;
+		for (int k = 0; k < EV_N_hold; k++)
+			assert_shows(&view_queue, &t, &fresh, 80, 24, words[k], k == i);
+	}
+	last->s.hold = EV_NULL_I;
+	for (int k = 0; k < EV_N_hold; k++)
+		assert_shows(&view_queue, &t, &fresh, 80, 24, words[k], false);
+	timeline_free(&t);
+}
+
+static void keys_choose_who_waits(void **state)
+{
+	struct timeline t = traffic("shortest", 440, NULL);
+	struct view_state s = fresh;
+
+	(void)state;
+	assert_true(t.queue.n > 2);
+	assert_true(view_queue.key(KEY_DOWN_, &t, &s));
+	assert_int_equal(s.request, t.queue.order[0].request);
+	assert_true(view_queue.key(KEY_DOWN_, &t, &s));
+	assert_int_equal(s.request, t.queue.order[1].request);
+	assert_true(view_queue.key(KEY_UP_, &t, &s));
+	assert_int_equal(s.request, t.queue.order[0].request);
+	assert_true(view_queue.key(KEY_ESC, &t, &s));
+	assert_int_equal(s.request, 0);
+	timeline_free(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(golden_texts),
+		cmocka_unit_test(without_anything_they_say_what_will_be_there),
+		cmocka_unit_test(without_a_target_nothing_is_missed),
+		cmocka_unit_test(the_queue_says_what_it_waits_for),
+		cmocka_unit_test(keys_choose_who_waits),
+	};
+
+	return cmocka_run_group_tests_name("views_traffic", tests, NULL, NULL);
+}

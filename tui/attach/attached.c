@@ -1,0 +1,387 @@
+/* See attached.h. A mode of the program (tui/app/app.h) like the chat and the replay: turns go to
+ * the server, events come from its ring. Nothing here can hold, rewind or set an engine: it is not
+ * ours. */
+#include "tui/attach/attached.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "trace/reader.h"
+#include "trace/ring.h"
+#include "tui/app/app.h"
+#include "tui/chat/prompt.h"
+
+enum { FEED_NS = 15000000, BETWEEN_LOOKS = 64, KEY_ESC_BYTE = 27 };
+
+struct attached {
+	struct attach *server;
+	struct answer_settings settings;
+	char *system;                /* text of settings.system */
+	void *event;                 /* [RING_EVENT_MAX] the event being folded */
+	struct view_waiting waiting; /* turns that wait for the end of the answer */
+	bool record_failed;
+};
+
+/* ---- events ---- */
+
+/* Events that the ring dropped are in the recording, if there is one. */
+static void catch_up(struct attached *m, struct timeline *t, int64_t from)
+{
+	struct writer *w = attach_writer(m->server);
+	struct reader *r = NULL;
+	struct event ev;
+
+	if (!w || writer_flush(w) || reader_open(&r, writer_path(w), NULL))
+		return;
+	if (!reader_seek(r, from, NULL))
+		while (reader_next(r, &ev, NULL) == 1)
+			if (ev.seq > t->last_seq)
+				timeline_fold(t, &ev);
+	reader_close(r);
+}
+
+static void feed(struct app *a)
+{
+	struct attached *m = a->mode_data;
+	const int64_t until = now_ns() + FEED_NS;
+	struct event ev;
+	int64_t lost;
+	uint64_t count;
+	int got;
+
+	if (read(ring_fd(attach_ring(m->server)), &count, sizeof count) < 0)
+		count = 0;
+	for (int i = 1;
+		 (got = ring_next(attach_viewer(m->server), &ev, m->event, RING_EVENT_MAX, &lost)) != 0;
+		 i++) {
+		a->dirty = true;
+		if (got < 0)
+			catch_up(m, &a->timeline, lost);
+		else if (ev.seq > a->timeline.last_seq)
+			timeline_fold(&a->timeline, &ev);
+		if (i % BETWEEN_LOOKS == 0 && now_ns() > until) {
+			ring_cursor_postpone(attach_viewer(m->server));
+			return;
+		}
+	}
+}
+
+static void follow_newest(struct app *a)
+{
+	a->state.request = a->state.branch = 0;
+	a->state.token = -1;
+}
+
+static void ask_waiting(struct app *a)
+{
+	struct attached *m = a->mode_data;
+	struct err e = { 0 };
+	char *text = m->waiting.text[0];
+
+	if (!m->waiting.n || attach_busy(m->server))
+		return;
+	memmove(m->waiting.text, m->waiting.text + 1, (size_t)--m->waiting.n * sizeof *m->waiting.text);
+	if (attach_ask(m->server, text, EV_REQUEST_KIND_chat, &m->settings, &e))
+		app_say(a, SAY_ERROR, "%s", e.text);
+	free(text);
+	follow_newest(a);
+	a->dirty = true;
+}
+
+static void forget_waiting(struct attached *m)
+{
+	while (m->waiting.n)
+		free(m->waiting.text[--m->waiting.n]);
+}
+
+static void work(struct app *a)
+{
+	struct attached *m = a->mode_data;
+	struct writer_status status;
+
+	feed(a);
+	ask_waiting(a);
+	if (!attach_writer(m->server) || m->record_failed)
+		return;
+	writer_status(attach_writer(m->server), &status);
+	if (status.recording)
+		return;
+	m->record_failed = true;
+	app_say(a, SAY_ERROR, "recording stopped: %s (the chat goes on)", status.err.text);
+}
+
+static int fds(struct app *a, struct pollfd *p)
+{
+	p[0] = (struct pollfd){ .fd = ring_fd(attach_ring(((struct attached *)a->mode_data)->server)),
+		.events = POLLIN };
+	return 1;
+}
+
+static int timeout_ms(struct app *a)
+{
+	return ((struct attached *)a->mode_data)->waiting.n ? 50 : 1000;
+}
+
+/* ---- what is typed ---- */
+
+static void line(struct app *a, const char *text)
+{
+	struct attached *m = a->mode_data;
+
+	a->dirty = true;
+	if (*text == '/') {
+		app_command(a, text);
+	} else if (text[strspn(text, " \t\n")]) {
+		if (m->waiting.n == VIEW_WAITING || !(m->waiting.text[m->waiting.n] = strdup(text)))
+			app_say(a, SAY_ERROR, "%d turns are waiting already", m->waiting.n);
+		else
+			m->waiting.n++;
+		ask_waiting(a);
+	}
+}
+
+static void stop(struct app *a)
+{
+	struct attached *m = a->mode_data;
+	const bool busy = attach_busy(m->server);
+
+	forget_waiting(m);
+	attach_stop(m->server, NULL);
+	app_say(a, SAY_INFO,
+		busy                       ? "stopped; Ctrl-C again quits"
+		: attach_writer(m->server) ? "Ctrl-C again quits; the session is saved"
+								   : "Ctrl-C again quits; nothing was recorded");
+}
+
+static int begin_anew(struct app *a, struct err *e)
+{
+	struct attached *m = a->mode_data;
+	const struct tl_request *last = timeline_chat(&a->timeline);
+
+	if (attach_stop(m->server, e) || attach_new(m->server, answer_system(&m->settings, NULL), e))
+		return -1;
+	follow_newest(a);
+	a->state.anew = last ? last->id : 0;
+	app_say(a, SAY_INFO, "a new conversation begins");
+	return 0;
+}
+
+static int set_system(struct app *a, const char *text, struct err *e)
+{
+	struct attached *m = a->mode_data;
+
+	free(m->system);
+	m->settings.system = m->system = !strcmp(text, "default") ? NULL : strdup(text);
+	return attach_note(m->server, "system", text, e) ? -1 : begin_anew(a, e);
+}
+
+static int act(void *arg, enum command_act what, const char *text, double number, struct err *e)
+{
+	struct app *a = arg;
+	struct attached *m = a->mode_data;
+	const int done = app_act(a, what, text, e);
+
+	(void)number;
+	if (done)
+		return done < 0 ? -1 : 0;
+	switch (what) {
+	case ACT_NEW: return begin_anew(a, e);
+	case ACT_SYSTEM: return set_system(a, text, e);
+	case ACT_RETRY: follow_newest(a); return attach_retry(m->server, &m->settings, e);
+	case ACT_STOP_ANSWER: return attach_stop(m->server, e);
+	case ACT_PAUSE:
+	case ACT_STEP:
+	case ACT_BACK:
+	case ACT_GOTO:
+	case ACT_CONTINUE:
+		return err_set(e, ERR_USAGE,
+			"%s decides when it computes, and is not held; cutaway replay steps through the recording",
+			attach_says(m->server));
+	default:
+		return err_set(e, ERR_USAGE, "this needs an engine of one's own, and %s computes here",
+			attach_says(m->server));
+	}
+}
+
+static int refuses(void *arg, const struct setting *s, struct err *e)
+{
+	return attach_takes(((struct attached *)((struct app *)arg)->mode_data)->server, s, e);
+}
+
+static int get(void *arg, const char *name, char *buf, size_t cap)
+{
+	(void)arg, (void)name, (void)buf, (void)cap;
+	return -1;
+}
+
+static int no_set(void *arg, const char *name, const char *value, struct err *e)
+{
+	(void)value;
+	return err_set(e, ERR_USAGE, "%s: this server decides (%s)", name,
+		attach_says(((struct attached *)((struct app *)arg)->mode_data)->server));
+}
+
+static void note(void *arg, const char *name, const char *value)
+{
+	attach_note(((struct attached *)((struct app *)arg)->mode_data)->server, name, value, NULL);
+}
+
+static void say(void *arg, const char *text)
+{
+	app_say(arg, SAY_INFO, "%s", text);
+}
+
+/* Esc in an empty prompt takes the newest waiting turn back. */
+static bool key(struct app *a, int code)
+{
+	struct attached *m = a->mode_data;
+	char *text;
+
+	if (code != KEY_ESC_BYTE || a->focus >= 0 || !m->waiting.n || prompt_busy() || *prompt_text())
+		return false;
+	text = m->waiting.text[--m->waiting.n];
+	prompt_set(text);
+	free(text);
+	return true;
+}
+
+static void wish(struct app *a, const struct view_wish *w)
+{
+	(void)w;
+	app_say(a, SAY_ERROR, "this needs an engine of one's own, and %s computes here",
+		attach_says(((struct attached *)a->mode_data)->server));
+}
+
+/* ---- the status line ---- */
+
+static void status(struct app *a, struct app_status *s)
+{
+	struct attached *m = a->mode_data;
+	const struct timeline *t = &a->timeline;
+	const struct tl_request *r = timeline_chat(t);
+	struct tl_latencies l;
+
+	if (!attach_writer(m->server))
+		app_field(s, INK_DIM, "not recorded");
+	else if (m->record_failed)
+		app_field(s, INK_REJECTED, "%s rec failed", glyph(&a->canvas, GLYPH_CROSS));
+	else
+		app_field(s, INK_REJECTED, "%s rec", glyph(&a->canvas, GLYPH_RECORD));
+	if (t->attached.error)
+		app_field(s, INK_REJECTED, "%s no answer", glyph(&a->canvas, GLYPH_CROSS));
+	if (!r)
+		return;
+	l = timeline_latencies(t, r);
+	if (!isnan(l.ttft))
+		app_field(s, INK_TEXT, "TTFT %.0f ms", l.ttft / 1e6);
+	if (!isnan(l.itl_p50))
+		app_field(s, INK_TEXT, "ITL p50 %.1f ms", l.itl_p50 / 1e6);
+	if (l.tpot > 0)
+		app_field(s, INK_TEXT, "%4.0f tok/s", 1e9 / l.tpot);
+}
+
+static void name(struct app *a, char *out, size_t cap)
+{
+	const struct tl_attached *s = &a->timeline.attached;
+	const char *base = s->model ? strrchr(s->model, '/') : NULL;
+
+	snprintf(out, cap, "%s %s %s",
+		base && base[1] ? base + 1
+		: s->model      ? s->model
+						: "",
+		glyph(&a->canvas, GLYPH_DOT), attach_says(((struct attached *)a->mode_data)->server));
+}
+
+static const char *recording(struct app *a, struct err *e)
+{
+	struct writer *w = attach_writer(((struct attached *)a->mode_data)->server);
+
+	if (w && !writer_flush(w))
+		return writer_path(w);
+	err_set(e, ERR_USAGE, w ? "recording has stopped" : "this session is not recorded");
+	return NULL;
+}
+
+static int open_lens(struct app *a, struct lens **l, struct err *e)
+{
+	(void)l;
+	return err_set(e, ERR_USAGE, "a deep look needs the model, and %s computes it",
+		attach_says(((struct attached *)a->mode_data)->server));
+}
+
+static const struct hint hints[] = { { "F1", "explain" }, { "^O", "views" }, { "/", "commands" },
+	{ "^C", "stop" }, { NULL, NULL } };
+
+static const char help[] =
+	"You are talking to a model that another server computes. What you see is what it tells: its tokens, their "
+	"probabilities, its slots, queue and cache; times are measured here, so that they include the way there and "
+	"back. What it does not tell is unknown, and stands so (docs/attach.md has who tells what). All of it is "
+	"recorded (● rec), and 'cutaway replay' shows it again; there is nothing in it to verify, since the logits "
+	"are not told.\n"
+	"\n"
+	"Type and press Enter to ask. Alt-Enter makes a new line.\n"
+	"\n"
+	"Ctrl-O   to the views and back; there 1 to 9 choose one, Enter zooms, Esc goes one step back\n"
+	"F1       explains the view in focus\n"
+	"Ctrl-C   stops the answer; twice quits\n"
+	"PgUp     scrolls the chat\n"
+	"/        commands; Tab completes them: /temp, /top-p, /max-tokens, /retry, /new, /system, /export, /quit …\n"
+	"\n"
+	"Settings that travel with a request are temp, top-p, seed, max-tokens, stop, and, where the server takes "
+	"them, top-k and min-p. All others are the server's.\n";
+
+static const struct app_mode mode = {
+	.label = "you ›",
+	.hints = hints,
+	.past_hints = hints,
+	.help = help,
+	.fds = fds,
+	.timeout_ms = timeout_ms,
+	.work = work,
+	.line = line,
+	.key = key,
+	.wish = wish,
+	.stop = stop,
+	.status = status,
+	.name = name,
+	.recording = recording,
+	.open_lens = open_lens,
+};
+
+int tui_attach(struct attach *server, const struct tui_options *o, struct err *e)
+{
+	struct attached m = {
+		.server = server, .settings = o->answer, .waiting = { .why = "waiting for the answer" }
+	};
+	struct app a = { .mode_data = &m };
+	int rc = -1;
+
+	a.signal_fd = -1;
+	a.state.waiting = &m.waiting;
+	m.settings.stop = (struct setting_stops){ { NULL } };
+	m.settings.system = m.system = o->answer.system ? strdup(o->answer.system) : NULL;
+	a.host = (struct command_host){ .settings = &m.settings,
+		.arg = &a,
+		.engine_set = no_set,
+		.engine_get = get,
+		.refuses = refuses,
+		.note = note,
+		.say = say,
+		.act = act };
+	m.event = malloc(RING_EVENT_MAX);
+	if (m.event && !setting_stops_copy(&m.settings.stop, &o->answer.stop, e) &&
+		!app_open(&a, &mode, &m, o, e))
+		rc = app_run(&a, e);
+	app_end(&a, attach_writer(server) ? "saving the recording …" : "ending …");
+	app_close(&a);
+	breaks_close(a.breaks);
+	forget_waiting(&m);
+	setting_stops_free(&m.settings.stop);
+	free(m.system);
+	free(m.event);
+	return m.event ? rc : err_set(e, ERR_MEMORY, "no memory for the screens");
+}

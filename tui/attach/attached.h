@@ -1,0 +1,13 @@
+/* cutaway attach on the screens: the chat's views over another server. */
+#ifndef CUTAWAY_TUI_ATTACHED_H
+#define CUTAWAY_TUI_ATTACHED_H
+
+#include "base/err.h"
+#include "sessions/attach/attach.h"
+#include "tui/app/tui.h"
+
+/* Until the user quits. Uses only answer, history, ascii, no_color, light and dark of the options.
+ * Thread: main's, which is the UI's. */
+int tui_attach(struct attach *a, const struct tui_options *o, struct err *e);
+
+#endif

@@ -1,0 +1,225 @@
+/* /pin and /unpin: a file as the beginning of a first turn, kept in the prefix cache. Thread: the
+ * UI's; what is submitted runs on the engine's. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/duration.h"
+#include "engine/text/template.h"
+#include "tui/chat/chat.h"
+#include "tui/views/view_util.h"
+
+enum { MOST_BYTES = 1 << 20, PINS = 64 };
+
+static const char default_ttl[] = "5m";
+
+/* ---- the file as ids ---- */
+
+struct ids {
+	int32_t *id;
+	size_t n, cap;
+};
+
+static char *read_file(const char *path, struct err *e)
+{
+	FILE *f = fopen(path, "r");
+	char *text = f ? malloc(MOST_BYTES + 1) : NULL;
+	size_t n = text ? fread(text, 1, MOST_BYTES + 1, f) : 0;
+
+	if (!f || ferror(f))
+		err_set(e, ERR_INPUT, "/pin %.200s: %s", path, strerror(errno));
+	else if (n > MOST_BYTES || !n)
+		err_set(e, ERR_INPUT, "/pin %.200s: a text of 1 to %d bytes is needed", path, MOST_BYTES);
+	else
+		text[n] = '\0';
+	if (f)
+		fclose(f);
+	if (!e->code)
+		return text;
+	free(text);
+	return NULL;
+}
+
+/* The first turn of a conversation. */
+static int turn_of(struct chat *c, const char *text, struct ids *to, struct err *e)
+{
+	const struct engine_info *i = engine_info(c->live.session.engine);
+	const struct tokenizer *t = engine_tokenizer(c->live.session.engine);
+	const char *system = answer_system(&c->settings, i->default_system);
+
+	if (template_begin(i->chat, t, system, &to->id, &to->n, &to->cap, e))
+		return -1;
+	return template_user(i->chat, t, text, strlen(text), &to->id, &to->n, &to->cap, e);
+}
+
+/* What it has in common with one that goes on. */
+static int stable_ids(struct chat *c, const char *text, struct ids *to, struct err *e)
+{
+	struct ids longer = { 0 };
+	char *more;
+	size_t n = 0;
+	int rc;
+
+	if (asprintf(&more, "%s\n\nMore", text) < 0)
+		return err_set(e, ERR_MEMORY, "no memory for the text");
+	rc = turn_of(c, text, to, e) || turn_of(c, more, &longer, e) ? -1 : 0;
+	while (!rc && n < to->n && n < longer.n && to->id[n] == longer.id[n])
+		n++;
+	to->n = n;
+	free(longer.id);
+	free(more);
+	return rc;
+}
+
+/* ---- /pin FILE [TTL] ---- */
+
+struct pinning {
+	struct ids ids;
+	int64_t ttl_ns, request;
+	char name[64];
+	struct engine_pin made; /* pin 0: refused */
+	struct err err;
+};
+
+static void ask_pin(struct engine *engine, void *arg)
+{
+	struct pinning *p = arg;
+	struct engine_pin pin[PINS];
+	const struct engine_request q = { .kind = EV_REQUEST_KIND_pin,
+		.ids = p->ids.id,
+		.n_ids = (int32_t)p->ids.n,
+		.params = SAMPLE_DEFAULTS,
+		.text = p->name,
+		.pin = (int32_t)p->ids.n,
+		.pin_ttl_ns = p->ttl_ns };
+	int32_t n, size;
+
+	p->request = engine_submit(engine, &q, &p->err);
+	n = engine_pins(engine, pin, PINS);
+	size = engine_state(engine).page_size;
+	for (int32_t i = 0; i < n; i++) /* its own, or one that it renewed */
+		if (pin[i].pin == p->request || pin[i].tokens == q.n_ids / size * size)
+			p->made = pin[i];
+}
+
+static void pin_asked(void *app, void *arg)
+{
+	struct pinning *p = arg;
+	struct app *a = app;
+	const struct tl_request *r;
+	char tokens[VIEW_NUM], bytes[VIEW_NUM];
+
+	free(p->ids.id);
+	if (!a)
+		return;
+	a->dirty = true;
+	live_feed(&((struct chat *)a->mode_data)->live, &a->timeline, INT64_MAX / 2);
+	r = p->request > 0 ? timeline_request(&a->timeline, p->request) : NULL;
+	if (p->err.code)
+		app_say(a, SAY_ERROR, "/pin %s: %s", p->name, p->err.text);
+	else if (r && r->finished && r->finish.reason == EV_FINISH_refused)
+		app_say(a, SAY_ERROR, "/pin %s: %s", p->name, r->finish_why ? r->finish_why : "refused");
+	else
+		app_say(a, SAY_INFO, "pin %" PRId64 ": %s tokens in %d pages, %s, for %lld s; /view prefix",
+			p->made.pin, view_count(tokens, p->made.tokens), p->made.pages,
+			view_bytes(bytes, (double)p->made.bytes), (long long)(p->ttl_ns / 1000000000));
+}
+
+/* The last word is a time to live, if it is one. */
+static void split_ttl(char *text, int64_t *ttl_ns)
+{
+	char *word = strrchr(text, ' ');
+
+	*ttl_ns = duration_parse(default_ttl);
+	if (!word || duration_parse(word + 1) < 0)
+		return;
+	*ttl_ns = duration_parse(word + 1);
+	*word = '\0';
+}
+
+static int pin_file(struct app *a, const char *arg, struct err *e)
+{
+	struct chat *c = a->mode_data;
+	char *path = strdup(arg), *text = NULL;
+	struct pinning p = { 0 };
+	int rc = -1;
+
+	if (!path)
+		return err_set(e, ERR_MEMORY, "no memory for a name");
+	split_ttl(path, &p.ttl_ns);
+	snprintf(p.name, sizeof p.name, "%.60s", strrchr(path, '/') ? strrchr(path, '/') + 1 : path);
+	text = read_file(path, e);
+	if (text && !stable_ids(c, text, &p.ids, e))
+		rc = actor_post(c->live.session.actor, ask_pin, pin_asked, &p, sizeof p)
+				 ? 0
+				 : err_set(e, ERR_MEMORY, "no memory for a pin");
+	if (rc)
+		free(p.ids.id);
+	free(text);
+	free(path);
+	return rc;
+}
+
+/* ---- the list, and /unpin ---- */
+
+static void list_pins(struct app *a)
+{
+	char text[PINS * 120], tokens[VIEW_NUM], given[VIEW_NUM], bytes[VIEW_NUM], *at = text;
+
+	for (int32_t i = 0; i < a->timeline.n_pins; i++) {
+		const struct tl_pin *p = &a->timeline.pin[i];
+		const struct tl_request *r = timeline_request(&a->timeline, p->pin);
+
+		if (timeline_pin_lives(p))
+			at += snprintf(at, 120, "%4" PRId64 "  %-20.20s %s tokens, +%d pages, %s; gave %s\n",
+				p->pin, r && r->text ? r->text : "", view_count(tokens, p->tokens),
+				(int)(p->pages < 1 << 20 ? p->pages : 1 << 20), view_bytes(bytes, (double)p->bytes),
+				view_count(given, p->given));
+	}
+	if (at == text)
+		snprintf(text, sizeof text, "nothing is pinned: /pin FILE 1h keeps a file's pages\n");
+	app_show(a, "pins", text);
+}
+
+int chat_pin(struct app *a, const char *arg, struct err *e)
+{
+	if (*arg)
+		return pin_file(a, arg, e);
+	list_pins(a);
+	return 0;
+}
+
+struct unpinning {
+	int64_t pin;
+	bool removed;
+};
+
+static void remove_pin(struct engine *engine, void *arg)
+{
+	struct unpinning *u = arg;
+
+	u->removed = engine_unpin(engine, u->pin);
+}
+
+static void pin_removed(void *app, void *arg)
+{
+	const struct unpinning *u = arg;
+
+	if (app)
+		app_say(app, u->removed ? SAY_INFO : SAY_ERROR,
+			u->removed ? "pin %" PRId64 " has ended"
+					   : "there is no pin %" PRId64 "; /pin lists them",
+			u->pin);
+}
+
+int chat_unpin(struct app *a, int64_t number, struct err *e)
+{
+	struct chat *c = a->mode_data;
+	const struct unpinning u = { .pin = number };
+
+	return actor_post(c->live.session.actor, remove_pin, pin_removed, &u, sizeof u)
+			   ? 0
+			   : err_set(e, ERR_MEMORY, "no memory for a call");
+}

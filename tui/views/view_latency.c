@@ -1,0 +1,362 @@
+/* The view "latency": how TTFT, inter-token latency, the time to the end and the queue are
+ * distributed over the session, in time as measured and in steps as counted, with the targets; and
+ * what the slowest are made of. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/histogram.h"
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+enum { GAP = 3, TITLE_W = 6, MOST_W = 256, LEAST_BARS_W = 24, FOOT = 2, ONE_LINE_W = 112 };
+
+static const struct {
+	enum tl_latency of;
+	const char *name;
+} panels[] = { { TL_TTFT, "TTFT" }, { TL_ITL, "ITL" }, { TL_E2E, "e2e" }, { TL_QUEUE, "queue" } };
+enum { N_PANELS = sizeof panels / sizeof *panels };
+
+/* ---- one histogram ---- */
+
+struct scale { /* of values to columns */
+	double low, high;
+	bool linear;
+	int x, w;
+};
+
+static int column_of(const struct scale *s, double v)
+{
+	double at;
+
+	if (s->high <= s->low)
+		return s->x;
+	if (s->linear)
+		at = (v - s->low) / (s->high - s->low);
+	else
+		at = log(fmax(v, 1) / fmax(s->low, 1)) / log(s->high / fmax(s->low, 1));
+	at = at < 0 ? 0 : at > 1 ? 1 : at;
+	return s->x + (int)(at * (s->w - 1) + 0.5);
+}
+
+/* Few different counts are apart by equal differences; else columns are equal ratios. */
+static struct scale scale_of(const struct histogram *h, int x, int w)
+{
+	struct scale s = { (double)NAN, 0, false, x, w };
+
+	for (int b = 0; b < HISTOGRAM_BUCKETS; b++)
+		if (h->count[b]) {
+			s.high = histogram_middle(b);
+			s.low = isnan(s.low) ? s.high : s.low;
+		}
+	s.linear = s.high - s.low < w;
+	return s;
+}
+
+static const char *value_words(char *buf, double v, bool steps)
+{
+	if (!steps)
+		return view_ns(buf, v);
+	return view_count(buf, isnan(v) ? EV_NULL_I : (int64_t)(v + 0.5));
+}
+
+/* Counts by column; what is beyond the target has the colour of a rejection. */
+static void draw_bars(
+	struct pen *p, const struct histogram *h, const struct scale *s, double target, int y, int rows)
+{
+	double sum[MOST_W] = { 0 }, most = 0;
+	struct pen in = *p;
+
+	for (int b = 0; b < HISTOGRAM_BUCKETS; b++)
+		if (h->count[b])
+			sum[column_of(s, histogram_middle(b)) - s->x] += h->count[b];
+	for (int x = 0; x < s->w; x++)
+		most = sum[x] > most ? sum[x] : most;
+	for (int x = 0; x < s->w; x++) {
+		double part = most > 0 ? sum[x] / most * rows : 0;
+
+		in.ink = target > 0 && s->x + x > column_of(s, target) ? INK_REJECTED : INK_BAR;
+		for (int row = rows; row-- > 0 && part > 0; part -= 1)
+			pen_spark(&in, s->x + x, y + row, part > 1 ? 1 : part < 0.125 ? 0.125 : part);
+	}
+}
+
+/* The rule below the bars: the ends of what it shows, and the quantiles where they lie, the last
+ * one first where two would cover each other. */
+static void draw_axis(
+	struct pen *p, const struct histogram *h, const struct scale *s, double target, int y)
+{
+	static const int quantile[] = { 99, 90, 50 };
+	bool taken[MOST_W + 4] = { false };
+
+	for (int x = 0; x < s->w; x++)
+		view_put(p, s->x + x, y, INK_RULE, "%s", glyph(p->c, GLYPH_HRULE));
+	for (int i = 0; i < 3; i++) {
+		int at = column_of(s, histogram_quantile(h, quantile[i] / 100.0)) - s->x;
+
+		at = at > s->w - 2 ? s->w - 2 : at;
+		if (at < 0 || taken[at] || taken[at + 1] || taken[at + 2])
+			continue;
+		view_put(p, s->x + at, y, INK_BRIGHT, "%d", quantile[i]);
+		taken[at] = taken[at + 1] = true;
+	}
+	if (target > s->low && target < s->high)
+		view_put(p, column_of(s, target), y, INK_REJECTED, "%s", glyph(p->c, GLYPH_TREE_DOWN));
+}
+
+static void draw_title(
+	struct pen *p, const struct histogram *h, const char *name, bool steps, int y)
+{
+	static const int percent[] = { 50, 90, 99 };
+	const int first = TITLE_W + (steps ? 6 : 0), roomy = p->r.w >= first + 36;
+	char n[VIEW_NUM];
+	int x = view_put(p, 0, y, INK_BRIGHT, "%s", name);
+
+	view_put(p, x, y, INK_DIM, "%s", steps ? " steps" : "");
+	/* without room for all three the median and the worst of a hundred stay */
+	for (int i = 0, k = 0; i < 3; i += roomy || steps ? 1 : 2, k++) {
+		x = first + k * (steps ? 9 : 12);
+		x += view_put(p, x, y, INK_DIM, "p%d ", percent[i]);
+		view_put(p, x, y, INK_TEXT, "%s",
+			value_words(n, histogram_quantile(h, percent[i] / 100.0), steps));
+	}
+}
+
+static void draw_ends(struct pen *p, const struct scale *s, bool steps, int y)
+{
+	char low[VIEW_NUM], high[VIEW_NUM];
+
+	view_put(p, 0, y, INK_DIM, "%s", value_words(low, s->low, steps));
+	if (s->high > s->low)
+		view_put_right(p, p->r.w, y, INK_DIM, "%s", value_words(high, s->high, steps));
+}
+
+/* In the rectangle of p: title, bars, axis, the ends. */
+static void draw_panel(
+	struct pen *p, const struct histogram *h, const char *name, double target, bool steps)
+{
+	const int w = p->r.w < MOST_W ? p->r.w : MOST_W, rows = p->r.h - 1 - FOOT;
+	const struct scale s = scale_of(h, 0, w);
+
+	draw_title(p, h, name, steps, 0);
+	if (rows < 1 || w < LEAST_BARS_W || isnan(s.low))
+		return;
+	draw_bars(p, h, &s, target, 1, rows);
+	draw_axis(p, h, &s, target, 1 + rows);
+	draw_ends(p, &s, steps, 2 + rows);
+}
+
+/* ---- the targets ---- */
+
+/* From (x, y): how many met it, and by which part the others missed it. */
+static void draw_goodput(struct pen *p, const struct timeline *t, int x, int y)
+{
+	const struct tl_slo *slo = &t->slo;
+	const double s = (double)(slo->last_ns - slo->since_ns) / 1e9;
+	char met[VIEW_NUM], all[VIEW_NUM], part[VIEW_NUM];
+
+	if (!slo->ended)
+		return;
+	x += view_put(p, x, y, INK_DIM, "met by ");
+	x += view_put(p, x, y, INK_BRIGHT, "%s of %s, %s", view_count(met, slo->met),
+		view_count(all, slo->ended), view_percent(part, (double)slo->met / (double)slo->ended));
+	if (s > 0)
+		x += view_put(p, x, y, INK_DIM, " · goodput %.3g of %.3g a second", (double)slo->met / s,
+			(double)slo->ended / s);
+	if (slo->late + slo->slow > 0)
+		view_put(p, x, y, INK_REJECTED, " · missed: TTFT %s, ITL %s", view_count(met, slo->late),
+			view_count(all, slo->slow));
+}
+
+static bool has_target(const struct timeline *t)
+{
+	const struct tl_target target = timeline_target(t);
+
+	return target.ttft > 0 || target.itl > 0;
+}
+
+static void draw_target(struct pen *p, const struct timeline *t, int y)
+{
+	const struct tl_target target = timeline_target(t);
+	char ns[VIEW_NUM];
+	int x;
+
+	if (!has_target(t)) {
+		view_put(p, 0, y, INK_DIM, "no target: /slo-ttft 500 and /slo-itl 50 set one, in ms");
+		return;
+	}
+	x = view_put(p, 0, y, INK_DIM, "target ");
+	if (target.ttft > 0)
+		x += view_put(p, x, y, INK_TEXT, "TTFT %s ", view_ns(ns, target.ttft));
+	if (target.itl > 0)
+		x += view_put(p, x, y, INK_TEXT, "%sITL p99 %s ", target.ttft > 0 ? "and " : "",
+			view_ns(ns, target.itl));
+	draw_goodput(p, t, p->r.w < ONE_LINE_W ? 0 : x, y + (p->r.w < ONE_LINE_W));
+}
+
+/* ---- the slowest ---- */
+
+/* Of the requests that are kept: whose first token took longest. */
+static void draw_slowest(struct pen *p, const struct timeline *t, int y)
+{
+	const struct tl_request *r = NULL;
+	struct tl_latencies worst = { .ttft = -1 }, steps;
+	char a[VIEW_NUM], b[VIEW_NUM], c[VIEW_NUM];
+	int x;
+
+	for (int32_t i = 0; i < t->n_requests; i++) {
+		const struct tl_latencies l = timeline_latencies(t, &t->request[i]);
+
+		if (l.ttft > worst.ttft) {
+			worst = l;
+			r = &t->request[i];
+		}
+	}
+	if (!r)
+		return;
+	steps = timeline_latency_steps(t, r);
+	x = view_put(p, 0, y, INK_DIM, "slowest TTFT ");
+	x += view_put_label(p, x, y, r->id);
+	x += view_put(p, x, y, INK_TEXT, " %s = %s queue + %s prompt", view_ns(a, worst.ttft),
+		view_ns(b, worst.queue), view_ns(c, worst.ttft - worst.queue));
+	view_put(p, x, y, INK_DIM, " · steps %.0f = %.0f + %.0f", steps.ttft, steps.queue,
+		steps.ttft - steps.queue);
+}
+
+struct gap {
+	const struct tl_request *r;
+	const struct tl_token *k;
+};
+
+/* Of the tokens of steps that are kept: the one that came latest after the one before it. */
+static struct gap longest_gap(const struct timeline *t)
+{
+	const int64_t first = t->n_steps ? t->step[0].s.step : 0;
+	struct gap g = { NULL, NULL };
+
+	for (int32_t i = 0; i < t->n_requests; i++) {
+		const struct tl_request *r = &t->request[i];
+
+		for (int32_t k = r->n_tokens - 1; k > 0 && r->token[k].step >= first; k--)
+			if (r->token[k - 1].step < r->token[k].step && r->token[k].source <= EV_SOURCE_chosen &&
+				r->token[k].source != EV_SOURCE_forced && (!g.k || r->token[k].ns > g.k->ns))
+				g = (struct gap){ r, &r->token[k] };
+	}
+	return g;
+}
+
+/* What the engine did in the steps of a gap. */
+static void gap_words(const struct timeline *t, const struct gap *g, char *out, size_t size)
+{
+	const int64_t from = g->k[-1].step + 1, to = g->k->step;
+	int64_t rows = 0;
+	bool lost = false;
+
+	for (int32_t i = 0; i < t->n_steps; i++)
+		if (t->step[i].s.step >= from && t->step[i].s.step <= to)
+			rows += t->step[i].s.prefill_rows;
+	for (int32_t i = 0; i < t->n_preempts; i++)
+		lost |= t->preempt[i].p.request == g->r->id && t->preempt[i].step >= from &&
+				t->preempt[i].step <= to;
+	if (from == to)
+		snprintf(out, size, "step %" PRId64 ", with %" PRId64 " rows of prompts", to, rows);
+	else
+		snprintf(out, size, "%ssteps %" PRId64 " to %" PRId64 ", with %" PRId64 " rows of prompts",
+			lost ? "preempted, " : "", from, to, rows);
+}
+
+static void draw_gap(struct pen *p, const struct timeline *t, int y)
+{
+	const struct gap g = longest_gap(t);
+	char a[VIEW_NUM], words[96];
+	int x;
+
+	if (!g.k)
+		return;
+	gap_words(t, &g, words, sizeof words);
+	x = view_put(p, 0, y, INK_DIM, "longest gap  ");
+	x += view_put_label(p, x, y, g.r->id);
+	view_put(p, x, y, INK_TEXT, " %s before its token %d: %s", view_ns(a, (double)g.k->ns),
+		(int)(g.k - g.r->token), words);
+}
+
+/* ---- all ---- */
+
+static void draw_head(struct pen *p, const struct timeline *t)
+{
+	const int64_t tokens = (int64_t)histogram_n(&t->latency[TL_TTFT]);
+	char figure[96], n[VIEW_NUM];
+
+	snprintf(figure, sizeof figure, "%s first token%s · time measured, steps counted",
+		view_count(n, tokens), tokens == 1 ? "" : "s");
+	pen_head(p, "latency", figure);
+}
+
+static void draw_latency(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	const bool both = p->r.w >= 2 * LEAST_BARS_W + GAP + 24, foot = p->r.h >= 9;
+	const int w = both ? (p->r.w - GAP) / 2 : p->r.w;
+	const int lines = has_target(t) && p->r.w < ONE_LINE_W ? 2 : 1;
+	const int room = p->r.h - 1 - (foot ? lines + 3 : 0), least = 1 + FOOT + 1;
+	const int n = room / N_PANELS >= least || room < least ? N_PANELS : room / least;
+	const int h = room / n < 1 ? 1 : room / n > 10 ? 10 : room / n;
+	const struct tl_target target = timeline_target(t);
+	int y = 1;
+
+	(void)s;
+	draw_head(p, t);
+	if (!histogram_n(&t->latency[TL_QUEUE])) {
+		view_nothing(
+			p, "no request was admitted yet: TTFT, ITL, e2e and queue, in time and in steps");
+		return;
+	}
+	if (foot) {
+		draw_target(p, t, y);
+		y += lines;
+	}
+	for (int i = 0; i < n; i++, y += h) {
+		const double line = panels[i].of == TL_TTFT  ? target.ttft
+							: panels[i].of == TL_ITL ? target.itl
+													 : 0;
+		struct pen left = pen_sub(p, (struct rect){ 0, y, w, h });
+		struct pen right = pen_sub(p, (struct rect){ w + GAP, y, w, h });
+
+		draw_panel(&left, &t->latency[panels[i].of], panels[i].name, line, false);
+		if (both)
+			draw_panel(&right, &t->latency_steps[panels[i].of], panels[i].name, 0, true);
+	}
+	if (!foot)
+		return;
+	draw_slowest(p, t, p->r.h - 2);
+	draw_gap(p, t, p->r.h - 1);
+}
+
+const struct view view_latency = {
+	.name = "latency",
+	.id = "latency",
+	.help =
+		"How long requests of this session waited, as histograms: the time to the first token (TTFT), between tokens (ITL), to the end "
+		"(e2e), and in the queue. At the left in time, as this machine measured it; at the right in steps of the engine, as they were "
+		"counted: the machine's speed and noise have no part in those, so a recording gives the same again.\n"
+		"\n"
+		"50, 90, 99 on the rule are the percentiles, by nearest rank and within 1.6 %. Columns are equal ratios of time, so that a "
+		"slow tail is seen beside a fast middle; few steps have a column each. An ITL of 0 steps: tokens that came together, by "
+		"speculation.\n"
+		"\n"
+		"target: /slo-ttft and /slo-itl, in ms, set a service level objective, and what lies beyond it has the colour of a rejection. "
+		"A request meets it if its TTFT and the 99th percentile of its own ITL do; goodput is how many such requests ended a second, "
+		"of all that ended by themselves since the target was set.\n"
+		"\n"
+		"Below: what the slowest are made of. A late first token is its time in the queue and its prompt; a long gap is the steps in "
+		"it, and the rows of others' prompts that they computed (/prefill-chunk bounds them) or a preemption.\n"
+		"\n"
+		"Why it matters: the mean hides who waited. Users feel the p99, throughput does not, and goodput has both.\n"
+		"\n"
+		"Try: /load 16, /slo-ttft 300, then /policy prefill-first: the gaps grow and first tokens come sooner.",
+	.min_w = 24,
+	.min_h = 3,
+	.want_h = 6,
+	.draw = draw_latency,
+	.index = VIEW_LATENCY,
+};

@@ -1,0 +1,466 @@
+/* The view "queue": how many waited at each step, who came, entered and lost its slot; who waits
+ * now, in the policy's order with the rank that it goes by, and what for; how long users and
+ * classes waited. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/sched/policy.h"
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+enum { MOST = 256, NAME_W = 10, LEAST_CHART_W = 8 };
+
+/* ---- the steps ---- */
+
+struct lane {
+	const char *name;
+	enum ink ink;
+	int64_t (*of)(const struct tl_step *s);
+};
+
+static int64_t n_waiting(const struct tl_step *s)
+{
+	return s->s.waiting;
+}
+static int64_t n_arrived(const struct tl_step *s)
+{
+	return s->arrived;
+}
+static int64_t n_admitted(const struct tl_step *s)
+{
+	return s->admitted;
+}
+static int64_t n_preempted(const struct tl_step *s)
+{
+	return s->preempted;
+}
+
+static const struct lane lanes[] = { { "arrived", INK_BRIGHT, n_arrived },
+	{ "admitted", INK_ACCEPTED, n_admitted }, { "preempted", INK_REJECTED, n_preempted } };
+enum { N_LANES = sizeof lanes / sizeof *lanes };
+
+static int32_t first_step(const struct timeline *t, int columns)
+{
+	return t->n_steps > columns ? t->n_steps - columns : 0;
+}
+
+static int64_t most_waiting(const struct timeline *t, int columns)
+{
+	int64_t most = 0;
+
+	for (int32_t i = first_step(t, columns); i < t->n_steps; i++)
+		most = n_waiting(&t->step[i]) > most ? n_waiting(&t->step[i]) : most;
+	return most;
+}
+
+/* Columns of `rows` rows, the newest at the right; the largest fills them. */
+static void draw_length(struct pen *p, const struct timeline *t, int y, int rows)
+{
+	const int columns = p->r.w - NAME_W;
+	const int64_t most = most_waiting(t, columns);
+	struct pen in = *p;
+	char n[VIEW_NUM];
+
+	in.ink = INK_BAR;
+	view_put(p, 0, y, INK_DIM, "waiting");
+	if (rows > 1)
+		view_put(p, 0, y + 1, INK_DIM, "to %s", view_count(n, most));
+	for (int32_t i = first_step(t, columns), x = p->r.w - (t->n_steps - i); i < t->n_steps;
+		 i++, x++) {
+		double part = most ? (double)n_waiting(&t->step[i]) / (double)most * rows : 0;
+
+		for (int row = rows; row-- > 0 && part > 0; part -= 1)
+			pen_spark(&in, x, y + row, part > 1 ? 1 : part < 0.125 ? 0.125 : part);
+	}
+}
+
+static void draw_lane(struct pen *p, const struct timeline *t, const struct lane *lane, int y)
+{
+	const int columns = p->r.w - NAME_W;
+
+	view_put(p, 0, y, INK_DIM, "%s", lane->name);
+	for (int32_t i = first_step(t, columns), x = p->r.w - (t->n_steps - i); i < t->n_steps;
+		 i++, x++) {
+		const int64_t n = lane->of(&t->step[i]);
+
+		if (n > 0)
+			view_put(p, x, y, lane->ink, "%c", n > 9 ? '+' : (char)('0' + n));
+	}
+}
+
+/* ---- who waits ---- */
+
+/* Its rank as told last; EV_NULL_I: it was not. */
+static int64_t rank_of(const struct timeline *t, int64_t request)
+{
+	for (int32_t i = 0; i < t->queue.n; i++)
+		if (t->queue.order[i].request == request)
+			return t->queue.order[i].rank;
+	return EV_NULL_I;
+}
+
+static const struct sched_policy *policy_of(const struct timeline *t)
+{
+	const char *name = timeline_setting(t, "policy");
+
+	return name ? sched_policy_find(name, NULL) : NULL;
+}
+
+/* Steps, up to the newest, whose plans left requests waiting for the same reason. */
+static int32_t held_for(const struct timeline *t)
+{
+	int32_t n = 0;
+
+	while (n < t->n_steps && t->step[t->n_steps - 1 - n].s.hold == t->step[t->n_steps - 1].s.hold)
+		n++;
+	return n;
+}
+
+/* Why nobody else was admitted in the newest step. */
+static void hold_words(const struct timeline *t, char *out, size_t size)
+{
+	const struct tl_step *last = timeline_last_step(t);
+	const struct sched_policy *p = policy_of(t);
+	const char *first =
+		last && last->s.hold_first > 0 ? view_label(last->s.hold_first).text : "the first";
+	char who[16];
+
+	snprintf(who, sizeof who, "%s", first);
+	out[0] = '\0';
+	if (!last || last->s.hold == EV_NULL_I)
+		return;
+	switch ((enum ev_code_hold)last->s.hold) {
+	case EV_HOLD_slot: snprintf(out, size, "every slot is taken"); break;
+	case EV_HOLD_policy:
+		snprintf(out, size, "%s waits for %s", p ? p->name : "the policy",
+			p && p->closed_until ? p->closed_until : "what the log does not say");
+		break;
+	case EV_HOLD_pages: snprintf(out, size, "%s, the first in order, lacks pages", who); break;
+	case EV_HOLD_sibling:
+		snprintf(out, size, "%s lets another compute the prompt they share", who);
+		break;
+	case EV_N_hold: break;
+	}
+}
+
+static int draw_hold(struct pen *p, const struct timeline *t, int y)
+{
+	const int32_t n = held_for(t);
+	char words[160];
+
+	hold_words(t, words, sizeof words);
+	if (!words[0])
+		return 0;
+	view_put(p, 0, y, INK_TEXT, "%s (%s%d step%s)", words, n == t->n_steps && n > 1 ? "over " : "",
+		n, n == 1 ? "" : "s");
+	return 1;
+}
+
+/* Right ends of the columns; words are left. */
+enum { NTH_END = 3, LABEL_X = 4, WAIT_END = 18, STEPS_END = 26, PROMPT_END = 34, RANK_END = 44 };
+enum { USER_X = 46, USER_W = 12, CLASS_END = 64, WHY_X = 66 };
+
+static void draw_order_head(struct pen *p, const struct timeline *t, int y)
+{
+	const struct sched_policy *policy = policy_of(t);
+	const bool ranked = policy && policy->rank_is;
+
+	view_put(p, LABEL_X, y, INK_DIM, "who");
+	view_put_right(p, WAIT_END, y, INK_DIM, "waits");
+	view_put_right(p, STEPS_END, y, INK_DIM, "steps");
+	view_put_right(p, PROMPT_END, y, INK_DIM, "prompt");
+	if (ranked)
+		view_put_right(p, RANK_END, y, INK_DIM, "rank");
+	if (p->r.w > CLASS_END) {
+		view_put(p, USER_X, y, INK_DIM, "user");
+		view_put_right(p, CLASS_END, y, INK_DIM, "class");
+	}
+	if (p->r.w > WHY_X + 16)
+		view_put(p, WHY_X, y, INK_DIM, "%s%s",
+			ranked ? "least rank first: " : "in order of arrival", ranked ? policy->rank_is : "");
+}
+
+static void rank_words(char *buf, const struct sched_policy *policy, int64_t rank)
+{
+	if (!policy || !policy->rank_is)
+		buf[0] = '\0';
+	else if (rank == INT64_MAX)
+		snprintf(buf, VIEW_NUM, "none");
+	else
+		view_count(buf, rank);
+}
+
+static void draw_waiter(
+	struct pen *p, const struct timeline *t, const struct tl_request *r, int nth, int y)
+{
+	char buf[VIEW_NUM];
+	struct pen in = *p;
+
+	view_put_right(p, NTH_END, y, INK_DIM, "%d", nth);
+	view_put_label(p, LABEL_X, y, r->id);
+	if (r->state == TL_PREEMPTED) {
+		view_put_right(
+			p, STEPS_END, y, INK_REJECTED, "%s preempted", glyph(p->c, GLYPH_MARK_REJECTED));
+	} else {
+		view_put_right(
+			p, WAIT_END, y, INK_TEXT, "%s", view_ns(buf, timeline_latencies(t, r).queue));
+		view_put_right(p, STEPS_END, y, INK_TEXT, "%s",
+			view_count(buf, (int64_t)timeline_latency_steps(t, r).queue));
+	}
+	view_put_right(p, PROMPT_END, y, INK_TEXT, "%s", view_count(buf, r->params.n_prompt));
+	rank_words(buf, policy_of(t), rank_of(t, r->id));
+	view_put_right(p, RANK_END, y, INK_TEXT, "%s", buf);
+	if (p->r.w <= CLASS_END)
+		return;
+	in.ink = INK_TEXT;
+	pen_clip(&in, USER_X, y, USER_W, r->user ? r->user : "", -1);
+	if (r->params.priority != EV_NULL_I)
+		view_put_right(p, CLASS_END, y, INK_TEXT, "%" PRId64, r->params.priority);
+	if (r->text && p->r.w > WHY_X + 8) {
+		in.ink = INK_DIM;
+		pen_clip(&in, WHY_X, y, p->r.w - WHY_X, r->text, -1);
+	}
+}
+
+/* Returns the lines used, of at most `room`. */
+static int draw_order(
+	struct pen *p, const struct timeline *t, const struct view_state *s, int y, int room)
+{
+	const struct tl_request *w[MOST];
+	const int total = view_waits(t, w, MOST), n = total < MOST ? total : MOST;
+	const int shown = n < room - 1 ? n : total > room - 1 ? room - 2 : room - 1;
+	const struct tl_request *chosen = view_request(t, s);
+
+	if (room < 2 || !n)
+		return 0;
+	draw_order_head(p, t, y);
+	for (int i = 0; i < shown; i++) {
+		draw_waiter(p, t, w[i], i + 1, y + 1 + i);
+		if (s->focused && w[i] == chosen)
+			view_mark_row(p, y + 1 + i);
+	}
+	if (shown < total && shown >= 0)
+		view_put(p, LABEL_X, y + 1 + shown, INK_DIM, "%s %d more", glyph(p->c, GLYPH_ELLIPSIS),
+			total - shown);
+	return 1 + shown + (shown < total);
+}
+
+/* ---- users and classes ---- */
+
+static int waits_of(const struct timeline *t, const struct tl_group *g, bool by_user)
+{
+	int n = 0;
+
+	for (int32_t i = 0; i < t->n_requests; i++) {
+		const struct tl_request *r = &t->request[i];
+		const int64_t class = r->params.priority == EV_NULL_I ? 0 : r->params.priority;
+
+		if (r->state != TL_WAITING && r->state != TL_PREEMPTED)
+			continue;
+		n += by_user ? (r->user && g->user ? !strcmp(r->user, g->user) : r->user == g->user)
+					 : class == g->priority;
+	}
+	return n;
+}
+
+enum { GROUP_W = 16, CAME_END = 24, NOW_END = 33, MEAN_END = 44, LONGEST_END = 55 };
+enum { MEAN_STEPS_END = 66, MOST_STEPS_END = 79 };
+
+static void group_name(char *buf, const struct tl_group *g, bool by_user, bool rest)
+{
+	if (rest)
+		snprintf(buf, VIEW_TOKEN, "all others");
+	else if (by_user)
+		snprintf(buf, VIEW_TOKEN, "%.40s", g->user ? g->user : "without a user");
+	else
+		snprintf(buf, VIEW_TOKEN, "class %" PRId64, g->priority);
+}
+
+static void draw_group(struct pen *p, const struct timeline *t, const struct tl_group *g,
+	bool by_user, bool rest, int y)
+{
+	const double n = g->admitted > 0 ? (double)g->admitted : (double)NAN;
+	char name[VIEW_TOKEN], buf[VIEW_NUM];
+	struct pen in = *p;
+
+	group_name(name, g, by_user, rest);
+	in.ink = INK_TEXT;
+	pen_clip(&in, 0, y, GROUP_W, name, -1);
+	view_put_right(p, CAME_END, y, INK_TEXT, "%s", view_count(buf, g->arrived));
+	if (!rest)
+		view_put_right(p, NOW_END, y, INK_TEXT, "%d", waits_of(t, g, by_user));
+	view_put_right(p, MEAN_END, y, INK_TEXT, "%s", view_ns(buf, (double)g->ns / n));
+	view_put_right(p, LONGEST_END, y, INK_TEXT, "%s", view_ns(buf, (double)g->most_ns * n / n));
+	if (p->r.w < MOST_STEPS_END || !g->admitted)
+		return;
+	view_put_right(p, MEAN_STEPS_END, y, INK_TEXT, "%.1f", (double)g->steps / n);
+	view_put_right(p, MOST_STEPS_END, y, INK_TEXT, "%s", view_count(buf, g->most_steps));
+}
+
+static int draw_groups(struct pen *p, const struct timeline *t, bool by_user, int y, int room)
+{
+	const struct tl_group *g = by_user ? t->user : t->priority;
+	const int n = by_user ? t->n_users : t->n_priorities;
+
+	if (n < 2 || room < 2)
+		return 0;
+	view_put(p, 0, y, INK_DIM, "%s", by_user ? "user" : "priority");
+	view_put_right(p, CAME_END, y, INK_DIM, "came");
+	view_put_right(p, NOW_END, y, INK_DIM, "waiting");
+	view_put_right(p, MEAN_END, y, INK_DIM, "mean wait");
+	view_put_right(p, LONGEST_END, y, INK_DIM, "longest");
+	if (p->r.w >= MOST_STEPS_END) {
+		view_put_right(p, MEAN_STEPS_END, y, INK_DIM, "mean steps");
+		view_put_right(p, MOST_STEPS_END, y, INK_DIM, "most steps");
+	}
+	for (int i = 0; i < n && i < room - 1; i++)
+		draw_group(p, t, &g[i], by_user, i == TL_GROUPS - 1, y + 1 + i);
+	return 1 + (n < room - 1 ? n : room - 1);
+}
+
+/* Which tables there is room for beside the list: that which the policy goes by before the other.
+ */
+struct tables {
+	bool user, priority;
+	int h;
+};
+
+static int table_height(int n)
+{
+	return n > 1 ? n + 2 : 0;
+}
+
+static struct tables tables_in(const struct timeline *t, int room)
+{
+	const char *policy = timeline_setting(t, "policy");
+	const bool class_first = policy && !strcmp(policy, "priority");
+	const int user = table_height(t->n_users), priority = table_height(t->n_priorities);
+
+	if (user + priority <= room)
+		return (struct tables){ user > 0, priority > 0, user + priority };
+	if (priority > 0 && priority <= room && (class_first || user > room || !user))
+		return (struct tables){ false, true, priority };
+	if (user > 0 && user <= room)
+		return (struct tables){ true, false, user };
+	return (struct tables){ false, false, 0 };
+}
+
+/* ---- all ---- */
+
+static void draw_head(struct pen *p, const struct timeline *t)
+{
+	const struct tl_step *last = timeline_last_step(t);
+	const char *policy = timeline_setting(t, "policy");
+	char figure[160];
+
+	snprintf(figure, sizeof figure, "%d waiting · %" PRId64 " of %" PRId64 " slots%s%s",
+		view_waits(t, NULL, 0), last ? last->s.running : 0, t->session.slots, policy ? " · " : "",
+		policy ? policy : "");
+	pen_head(p, "queue", t->n_requests ? figure : NULL);
+}
+
+/* Rows of the list that it gets before any table. */
+static int list_rows(const struct timeline *t)
+{
+	const int n = view_waits(t, NULL, 0);
+
+	return n < 8 ? n + 3 : 11;
+}
+
+/* Where the list begins. */
+static int draw_steps(struct pen *p, const struct timeline *t, int y)
+{
+	const int lanes_h = p->r.h > 8 ? N_LANES + 1 : 0, left = p->r.h - 2 - lanes_h - list_rows(t);
+	const int rows = p->r.h < 12    ? 1
+					 : left < 3     ? 3
+					 : left / 2 > 6 ? 6
+					 : left / 2 < 3 ? 3
+									: left / 2;
+
+	if (p->r.w <= NAME_W + LEAST_CHART_W)
+		return y;
+	draw_length(p, t, y, rows);
+	y += rows;
+	for (int i = 0; lanes_h && i < N_LANES; i++)
+		draw_lane(p, t, &lanes[i], y++);
+	return y + (lanes_h > 0);
+}
+
+static void draw_queue(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	struct tables tables;
+	int y;
+
+	draw_head(p, t);
+	if (!t->n_requests) {
+		view_nothing(p, "no request yet: who waits, in the policy's order, and how long");
+		return;
+	}
+	y = draw_steps(p, t, 1);
+	tables = tables_in(t, p->r.h - y - list_rows(t));
+	if (!view_waits(t, NULL, 0) && y < p->r.h)
+		view_put(p, 0, y++, INK_DIM, "nobody waits");
+	else
+		y += draw_hold(p, t, y);
+	y += 1 + draw_order(p, t, s, y, p->r.h - y - tables.h);
+	if (tables.user)
+		y += 1 + draw_groups(p, t, true, y, p->r.h - y);
+	if (tables.priority)
+		draw_groups(p, t, false, y, p->r.h - y);
+}
+
+/* Up and down choose among those that wait. */
+static bool key_queue(int key, const struct timeline *t, struct view_state *s)
+{
+	const struct tl_request *w[MOST];
+	const int total = view_waits(t, w, MOST), n = total < MOST ? total : MOST;
+	int at = -1;
+
+	for (int i = 0; i < n; i++)
+		if (w[i]->id == s->request)
+			at = i;
+	if (key == KEY_ESC && s->request) {
+		s->request = 0;
+		s->token = -1;
+		return true;
+	}
+	if (!n || (key != KEY_UP_ && key != KEY_DOWN_))
+		return view_walk_tokens(key, t, s);
+	at += key == KEY_DOWN_ ? 1 : at > 0 ? -1 : 0;
+	s->request = w[at < 0 ? 0 : at < n ? at : n - 1]->id;
+	s->token = -1;
+	return true;
+}
+
+const struct view view_queue = {
+	.name = "queue",
+	.id = "queue",
+	.help =
+		"Requests that have no slot yet, or lost their pages. Above: a column for each step, the newest at the right: how many waited "
+		"when the step ended, and below it how many came, entered a slot, and were preempted (a digit; +: more than nine).\n"
+		"\n"
+		"The sentence says why the newest step admitted nobody else, and for how many steps that has been so: every slot is "
+		"taken; the policy is not open (static, tgi); the first in order lacks pages; or it lets another compute the prompt that both "
+		"begin with.\n"
+		"\n"
+		"The list has the policy's order: the first enters next. rank: what the policy orders by (tokens to compute, priority, what the "
+		"user was served, the step in which it is due), as of when a request last came or left; those of the same rank enter in the order of arrival, and "
+		"fcfs and others have no rank at all. waits: since it came, measured in time and counted in steps.\n"
+		"\n"
+		"By user and by priority class (fields user and priority of a request): how many came, how many wait now, and how long those that were admitted "
+		"had waited, on average and at most. That is where fair and priority differ from fcfs.\n"
+		"\n"
+		"Why it matters: a queue that grows means that more arrives than is served, whatever the policy; one that comes and goes is a burst. "
+		"The policy decides who pays for it.\n"
+		"\n"
+		"Try: /load 32, and /policy shortest while it waits. Up and down choose one that waits; all views follow. /why wait says the same "
+		"of one request in words.",
+	.min_w = 24,
+	.min_h = 3,
+	.want_h = 8,
+	.draw = draw_queue,
+	.key = key_queue,
+	.index = VIEW_QUEUE,
+};

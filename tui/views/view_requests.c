@@ -1,0 +1,274 @@
+/* The view "requests": a table of all requests with their latencies, and below it each over time.
+ * The batch shows both, too, when it fills the screen. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tui/views/view_requests.h"
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+enum { LEAST_PART = 6 };
+
+/* The newest request has the longest label. */
+int view_requests_indent(const struct timeline *t)
+{
+	int w = t->n_requests ? view_label_width(t->request[t->n_requests - 1].id) + 1 : 0;
+
+	return w < 3 ? 3 : w;
+}
+
+const char *view_requests_state(const struct timeline *t, const struct tl_request *r, char *buf)
+{
+	static const char *const ends[] = { "done", "token limit", "stop string", "context full",
+		"stopped", "refused", "failed", "pruned", "ended", "lost" };
+	_Static_assert(sizeof ends / sizeof *ends == EV_N_finish, "a word for each code");
+	const struct tl_step *last = timeline_last_step(t);
+
+	if (r->state == TL_WAITING)
+		return t->attached.on ? "asked" : "waiting";
+	if (r->state == TL_PREEMPTED)
+		return "preempted";
+	if (r->finished)
+		return ends[r->finish.reason];
+	for (int32_t b = 0; last && b < last->n_batch; b++) {
+		const struct tl_batch *m = &t->batch[last->batch_at + b];
+
+		if (m->request == r->id) {
+			snprintf(buf, VIEW_NUM, "%s %d", ev_code_name("work", m->work), m->rows);
+			return buf;
+		}
+	}
+	return "running";
+}
+
+/* Columns of the table, by their right ends, on less than WIDE columns and from there on (0: not
+ * there); text is left. */
+static const struct {
+	const char *name;
+	int narrow, wide;
+} table_column[] = { { "prompt", 26, 24 }, { "cached", 33, 31 }, { "tokens", 40, 38 },
+	{ "queue", 60, 46 }, { "TTFT", 69, 54 }, { "ITL p50", 0, 62 }, { "ITL p99", 0, 70 },
+	{ "TPOT", 0, 86 }, { "e2e", 0, 78 }, { "speed", 51, 98 }, { "slot", 0, 104 } };
+enum { N_TABLE = sizeof table_column / sizeof *table_column, LATENCY = 3, SPEED = 9, SLOT };
+enum { MARK_X = 17, USER_X = 106, USER_W = 10, TEXT_X = 118, WIDE = 78 };
+
+/* Right end of a column; 0: it is not shown. */
+static int column_end(const struct pen *p, int column)
+{
+	const int end = p->r.w < WIDE ? table_column[column].narrow : table_column[column].wide;
+
+	return end <= p->r.w ? end : 0;
+}
+
+static void table_cell(
+	char out[N_TABLE][VIEW_NUM], const struct timeline *t, const struct tl_request *r)
+{
+	const struct tl_latencies l = timeline_latencies(t, r);
+	const double ns[] = { l.queue, l.ttft, l.itl_p50, l.itl_p99, l.tpot, l.e2e };
+
+	view_count(out[0], !t->attached.on ? r->params.n_prompt
+					   : r->looked_up  ? r->lookup.asked
+					   : r->finished   ? r->finish.prompt
+									   : EV_NULL_I);
+	view_count(out[1], r->looked_up ? r->lookup.hit : EV_NULL_I);
+	view_count(out[2], r->n_tokens);
+	for (size_t i = 0; i < sizeof ns / sizeof *ns; i++)
+		view_ns(out[LATENCY + i], ns[i]);
+	view_tokens_s(out[SPEED], timeline_rate(t, r->id));
+	view_count(out[SLOT], r->slot >= 0 ? r->slot : EV_NULL_I);
+}
+
+/* Whether it met the targets (slo-ttft, slo-itl): a mark beside its state, and the ink of what
+ * missed one. */
+static void draw_missed(struct pen *p, const struct timeline *t, const struct tl_request *r, int y,
+	enum ink ink[N_TABLE])
+{
+	const struct tl_target target = timeline_target(t);
+	const struct tl_latencies l = timeline_latencies(t, r);
+	const struct tl_missed missed = timeline_missed(t, &l);
+
+	if (missed.ttft)
+		ink[LATENCY + 1] = INK_REJECTED;
+	if (missed.itl)
+		ink[LATENCY + 3] = INK_REJECTED;
+	if (missed.ttft || missed.itl)
+		view_put(p, MARK_X, y, INK_REJECTED, "%s", glyph(p->c, GLYPH_CROSS));
+	else if ((target.ttft > 0 || target.itl > 0) && r->finished && !isnan(l.ttft))
+		view_put(p, MARK_X, y, INK_ACCEPTED, "%s", glyph(p->c, GLYPH_CHECK));
+}
+
+static bool has_users(const struct timeline *t)
+{
+	return t->n_users > 1 || (t->n_users && t->user[0].user);
+}
+
+/* Of all requests of the session: a row for each quantile. */
+static void draw_session_row(struct pen *p, const struct timeline *t, int y, int percent)
+{
+	static const struct {
+		enum tl_latency of;
+		int column, percent; /* 0: either */
+	} cell[] = { { TL_QUEUE, LATENCY, 0 }, { TL_TTFT, LATENCY + 1, 0 }, { TL_ITL, LATENCY + 2, 50 },
+		{ TL_ITL, LATENCY + 3, 99 }, { TL_E2E, LATENCY + 5, 0 } };
+	char number[VIEW_NUM];
+
+	view_put(p, view_requests_indent(t), y, INK_TEXT, "session p%d", percent);
+	for (size_t i = 0; i < sizeof cell / sizeof *cell; i++)
+		if (column_end(p, cell[i].column) && (!cell[i].percent || cell[i].percent == percent))
+			view_put_right(p, column_end(p, cell[i].column), y, INK_TEXT, "%s",
+				view_ns(number, histogram_quantile(&t->latency[cell[i].of], percent / 100.0)));
+}
+
+static void draw_table_row(
+	struct pen *p, const struct timeline *t, const struct tl_request *r, int y, bool chosen)
+{
+	char cell[N_TABLE][VIEW_NUM], buf[VIEW_NUM];
+	const enum ink plain = r->state == TL_FINISHED ? INK_DIM : INK_TEXT;
+	const int text_x = has_users(t) ? TEXT_X : USER_X;
+	enum ink ink[N_TABLE];
+	struct pen in = *p;
+
+	for (int i = 0; i < N_TABLE; i++)
+		ink[i] = plain;
+	table_cell(cell, t, r);
+	view_put_label(p, 0, y, r->id);
+	view_put(p, view_requests_indent(t), y, plain, "%s", view_requests_state(t, r, buf));
+	draw_missed(p, t, r, y, ink);
+	for (int i = 0; i < N_TABLE; i++)
+		if (column_end(p, i))
+			view_put_right(p, column_end(p, i), y, ink[i], "%s", cell[i]);
+	in.ink = (uint8_t)plain;
+	if (r->user && p->r.w > USER_X + USER_W)
+		pen_clip(&in, USER_X, y, USER_W, r->user, -1);
+	in.ink = INK_DIM;
+	if (r->text && p->r.w > text_x + 8)
+		pen_clip(&in, text_x, y, p->r.w - text_x, r->text, -1);
+	if (chosen)
+		view_mark_row(p, y);
+}
+
+/* The requests, the newest last; the chosen one is always among them. */
+static void draw_table(struct pen *p, const struct timeline *t, const struct view_state *s, int y)
+{
+	int room = p->r.h - y - 1;
+	const struct tl_request *chosen = view_request(t, s);
+	bool session = t->n_requests > 1 && room > 8 && column_end(p, LATENCY);
+	int32_t first, last;
+
+	room -= 2 * session;
+
+	room -= t->n_requests > room; /* a line counts what does not fit */
+	first = t->n_requests > room ? t->n_requests - room : 0;
+	if (chosen && chosen - t->request < first)
+		first = (int32_t)(chosen - t->request);
+	view_put(p, view_requests_indent(t), y, INK_DIM, "now");
+	for (int i = 0; i < N_TABLE; i++)
+		if (column_end(p, i))
+			view_put_right(p, column_end(p, i), y, INK_DIM, "%s", table_column[i].name);
+	if (has_users(t) && p->r.w > USER_X + USER_W)
+		view_put(p, USER_X, y, INK_DIM, "user");
+	for (last = first; last < t->n_requests && room-- > 0; last++)
+		draw_table_row(p, t, &t->request[last], ++y, s->focused && &t->request[last] == chosen);
+	if (session) {
+		draw_session_row(p, t, ++y, 50);
+		draw_session_row(p, t, ++y, 99);
+	}
+	if (first || last < t->n_requests)
+		view_put(p, view_requests_indent(t), y + 1, INK_DIM,
+			"%s %d more before, %d after: up and down choose", glyph(p->c, GLYPH_ELLIPSIS), first,
+			t->n_requests - last);
+}
+
+/* The table, and below it, where the view is zoomed and there is room, the same over time. */
+void view_requests_draw(struct pen *p, const struct timeline *t, const struct view_state *s, int y)
+{
+	const int room = p->r.h - y, whole = t->n_requests + VIEW_TABLE_HEAD + 2;
+	const struct tl_request *r = view_request(t, s);
+	struct pen table = *p;
+
+	if (s->zoomed && r && room >= 2 * LEAST_PART) {
+		const int part = room / 2 < LEAST_PART ? LEAST_PART : room / 2;
+
+		table.r.h = y + (whole < part ? whole : part);
+		view_requests_gantt(p, t, r, view_requests_indent(t), table.r.h + 1);
+	}
+	draw_table(&table, t, s, y);
+}
+
+bool view_requests_key(int key, const struct timeline *t, struct view_state *s)
+{
+	const struct tl_request *r = view_request(t, s);
+	int32_t at = r ? (int32_t)(r - t->request) : 0, to = at;
+
+	if (!r)
+		return false;
+	switch (key) {
+	case KEY_UP_: to = at - 1; break;
+	case KEY_DOWN_: to = at + 1; break;
+	case KEY_HOME_: to = 0; break;
+	case KEY_END_: to = t->n_requests - 1; break;
+	case KEY_ESC:
+		if (!s->request)
+			return false;
+		s->request = 0;
+		s->token = -1;
+		return true;
+	default: return view_walk_tokens(key, t, s);
+	}
+	if (to >= 0 && to < t->n_requests && to != at) {
+		s->request = t->request[to].id;
+		s->token = -1;
+	}
+	return true;
+}
+
+/* ---- the view ---- */
+
+static void draw_view(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	const struct tl_target target = timeline_target(t);
+	const char *policy = timeline_setting(t, "policy");
+	char figure[160], n[2][VIEW_NUM], met[64] = "";
+	int32_t live = 0;
+
+	for (int32_t i = 0; i < t->n_requests; i++)
+		live += t->request[i].state != TL_FINISHED;
+	if (target.ttft > 0 || target.itl > 0)
+		snprintf(met, sizeof met, " · %s of %s met the target", view_count(n[0], t->slo.met),
+			view_count(n[1], t->slo.ended));
+	snprintf(figure, sizeof figure, "%d live%s%s%s", live, met, policy ? " · " : "",
+		policy ? policy : "");
+	pen_head(p, "requests", t->n_requests ? figure : NULL);
+	if (t->n_requests)
+		view_requests_draw(p, t, s, 1);
+	else
+		view_nothing(p, "no request yet: a row for each, with what it waited for");
+}
+
+const struct view view_requests = {
+	.name = "requests",
+	.id = "requests",
+	.help =
+		"A row for each request, the oldest first: what it does now or how it ended, its sizes and its latencies, as measured. "
+		"Where a target is set (/slo-ttft 500, /slo-itl 50, in ms), a mark says whether the request met it, and what missed it is in "
+		"the colour of a rejection. The rows of the session are of all its requests, also of those that are no longer shown.\n"
+		"\n"
+		"Below, when the view fills the screen: the same requests over time, for as long as one was there without a break. "
+		"Dots: in the queue. High bars: its prompt was computed. Low bars: it decoded. A line: it had a slot and no row, because the "
+		"policy or the budget gave the rows to others. Crosses: it had lost its pages and waited again.\n"
+		"\n"
+		"Why it matters: a slow first token is either a queue or a long prompt, and a gap between tokens is a step that others filled, "
+		"or a preemption. The picture says which, request by request; /why wait says it in words.\n"
+		"\n"
+		"queue: until it first had a slot. TTFT: from arrival to first token. ITL: between two tokens. TPOT: (e2e - TTFT) / (tokens - 1). "
+		"e2e: from arrival to end. slot: where it runs; user: whose it is (field user of a request).\n"
+		"\n"
+		"Try: /load 16, then /policy static, and compare the lines. Up and down choose a request; all views follow.",
+	.min_w = 40,
+	.min_h = 4,
+	.want_h = 10,
+	.draw = draw_view,
+	.key = view_requests_key,
+	.index = VIEW_REQUESTS,
+};
