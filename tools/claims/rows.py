@@ -12,12 +12,14 @@ from typing import Callable, Optional
 from drafts import (chain, drafter, drafters, files, guessed_and_rejected, itself, lengths, overlap, same_law, search,
                     softness, window)
 from lab import merge
-from memory import (activations, best_of, cache_formats, certificate, document, e4m3, few_pages, lossy, needle, no_cache,
+from memory import (activations, best_of, cache_formats, certificate, declared, document, e4m3, few_pages, lossy, needle, no_cache,
                     other_model, page_sizes, passages, patterns, prefix, scored, window_pages, windows)
 from prices import connections, outliers, pruned, rounded, skips, zeros, zeros_together
 from quants import apart, fewer_bits, granularity, salient, second_order
 from steps import (contiguous, cuda_modes, depths, formats, groups, load, loads, memory_sheet, paged, pause, predictions,
                    prompts_together, replicas, roofs, row_costs, shapes, sizes, static_batches, threads)
+from traffic import (apart as phases_apart, budgets, classes, engines, lengths_of_load, padded, pauses, rates, routed, served,
+                     served_ratios, static_arrivals)
 from trained import repairs, sweep
 
 
@@ -261,10 +263,11 @@ ROWS = [
     Row("1.17", "Many questions about one document: the document is computed once.", document,
         "ten questions: first token after {first:.0f} ms, then {others:.0f} ms; {share:.0%} of the later prompts found",
         lambda m: m.share > 0.8, "only {share:.0%} was found"),
-    Row("1.18", "The application must say what is stable; the LLM cannot decide.", document,
-        "nothing was declared, and {hit} of {asked} tokens of nine prompts were found", lambda m: m.share < 0.5,
-        "whole pages are matched token by token, which finds the stable part itself",
-        lacks="a declared prefix: pinned, with a price and a time to live"),
+    Row("1.18", "The application must say what is stable; the LLM cannot decide.", lambda: merge(document(), held=declared()),
+        "nothing was declared, and {hit} of {asked} tokens of nine prompts were found; with other prompts in between, which need the "
+        "pages: {held.automatic.rows:,} rows of ten prompts computed undeclared, {held.declared.rows:,} declared, for "
+        "{held.declared.pinned} pages pinned", lambda m: m.share < 0.5,
+        "whole pages are matched token by token, which finds the stable part itself; a declaration buys that they stay"),
     Row("1.19", "Prefill is compute-bound, decoding memory-bound.", roofs,
         "decoding: {decode.bytes:.0%} of reads, {decode.ops:.0%} of 8-bit multiply-adds; prompt: {prompt.bytes:.0%} and "
         "{prompt.ops:.0%}", lambda m: m.decode.bytes > m.decode.ops and m.prompt.ops > m.prompt.bytes,
@@ -321,23 +324,32 @@ ROWS = [
     Row("2.5", "The cache has 2·2·B·S·L·E bytes at 16 bits.", shapes,
         "formula {kv_heads_all:,.0f} B a token, counted {kv_token:,.0f}", lambda m: m.kv_heads_all == m.kv_token,
         "the formula is of one K and V per query head; with groups it is N/K = {over:.0f} times too large"),
-    Row("2.6", "Lengths vary, which makes batching hard.", lambda: load(8),
-        "16 answers of {lengths[0]} to {lengths[15]} tokens (limit 32)", lambda m: m.lengths[0] < m.lengths[-1],
-        "all are equally long"),
-    Row("2.7", "Static batching waits for the longest answer and uses the hardware little.", static_batches,
+    Row("2.6", "Lengths vary, which makes batching hard.", lengths_of_load,
+        "4,000 chats: answers of {answers[0]}, {answers[1]}, {answers[2]} tokens at the first decile, the median and the last ({below:.0%} "
+        "below 32; {histogram}), prompts of {prompts[0]}, {prompts[1]}, {prompts[2]}; {padding:.0%} of batches of 8 padded to rectangles "
+        "would be empty", lambda m: m.padding > 0.2, "rectangles of 8 are nearly full: {padding:.0%} is padding"),
+    Row("2.7", "Static batching waits for the longest answer and uses the hardware little.",
+        lambda: merge(static_batches(), load=static_arrivals()),
         "24 requests, 8 slots: {steps_static} steps in three batches that wait, {busy_static:.0%} of slots busy; {steps} "
-        "steps and {busy:.0%} as they end", lambda m: m.steps_static > 1.05 * m.steps,
-        "waiting for the longest costs no steps",
-        lacks="a static policy of the scheduler, and arrivals over time (the batches are runs of their own)"),
+        "steps and {busy:.0%} as they end. Chats, 3 a second, by counted time: first token after {load.static.ttft_p50_s:.2f} s (p99 "
+        "{load.static.ttft_p99_s:.1f} s) and {load.static.queue_mean:.1f} waiting under the policy static, "
+        "{load.flow.ttft_p50_s:.3f} s ({load.flow.ttft_p99_s:.1f} s) and {load.flow.queue_mean:.1f} by the step",
+        lambda m: m.steps_static > 1.05 * m.steps and m.load.slower > 1.05, "waiting for the longest costs nothing"),
     Row("2.8", "Continuous batching replaces what has ended and keeps use high.", lambda: load(4),
         "4 slots, 16 requests of {lengths[0]} to {lengths[15]} tokens: {busy:.0%} of slots busy while others wait",
         lambda m: m.busy > 0.9, "slots stood idle"),
-    Row("2.9", "Generation must pause for the prefill of others.", lambda: merge(chunked=pause(128), whole=pause(0)),
+    Row("2.9", "Generation must pause for the prefill of others.",
+        lambda: merge(pauses(), chunked=pause(128), whole=pause(0)),
         "{chunked.both} steps had rows of a prompt and new tokens; longest wait for a token {chunked.longest:.0f} ms in "
-        "chunks of 128, {whole.longest:,.0f} ms with whole prompts, usually {chunked.usual:.0f} ms",
-        lambda m: m.chunked.both == 0, "rows of a prompt ride in the same steps as new tokens: chunks bound the wait"),
-    Row("2.10", "waiting_served_ratio decides how many may wait before the running ones are paused.",
-        missing="that policy, arrivals over time, TTFT and starvation by ratio"),
+        "chunks of 128, {whole.longest:,.0f} ms with whole prompts, usually {chunked.usual:.0f} ms. Chats and edits by counted time: "
+        "p99 of gaps {first.itl_p99_s:.3f} s and the longest {first.itl_max_s:.1f} s where prompts pause all, {mixed.itl_p99_s:.3f} s and "
+        "{mixed.itl_max_s:.2f} s mixed; first token after {first.ttft_p50_s:.2f} s and {mixed.ttft_p50_s:.2f} s",
+        lambda m: m.chunked.both == 0 or m.mixed.itl_max_s >= m.first.itl_max_s,
+        "rows of a prompt ride in the same steps as new tokens: chunks bound the wait, and a pause is one policy of several"),
+    Row("2.10", "waiting_served_ratio decides how many may wait before the running ones are paused.", served_ratios,
+        "chats, 3 a second, 8 slots, ratio: p50 and p99 of the first token, p99 of gaps. {table}. With max_waiting_tokens 20, at ratio 4: "
+        "{limited[3].ttft_p50_s:.2f} s and {limited[3].ttft_p99_s:.1f} s, {limited[3].itl_p99_s:.3f} s",
+        lambda m: m.decides, "the first token comes as soon at any ratio"),
     Row("2.11", "Plain decoding is memory-bound with idle compute.", roofs,
         "{decode.bytes:.0%} of reads, {decode.ops:.0%} of multiply-adds",
         lambda m: m.decode.bytes > 0.5 and m.decode.ops < 0.5, "neither roof is near"),
@@ -366,20 +378,36 @@ ROWS = [
     Row("2.18", "Medusa-1 trains on 60k samples in 5 hours on one A100, the model frozen (QLoRA).",
         untestable="a training takes longer than this table; ours: 5,499 chats, 12 minutes, one thread (docs/training.md)"),
     Row("2.19", "Medusa-2 trains the heads with the model.", missing="training of the target, and the KL that it changes by"),
-    Row("2.20", "Continuous batching gave 23x throughput and a lower p50 (Anyscale).", static_batches,
-        "one at a time {naive:.0f}, static batches of 8 {rate_static:.0f}, continuous {rate:.0f} tok/s: {gain:.2f} times",
-        lambda m: m.gain > 20,
-        "23x was against naive serving on a GPU with idle arithmetic; a CPU's arithmetic bounds 8 sequences to "
-        "{gain:.1f} times one", lacks="p50 and p99 on a trace of arrivals"),
+    Row("2.20", "Continuous batching gave 23x throughput and a lower p50 (Anyscale).", lambda: merge(engines(), here=static_batches()),
+        "1,000 prompts of 512 tokens at prices predicted of an A100 and 13 B weights, tok/s and end to end p50, p99: one at a time "
+        "{one.tokens_s:.0f}, {one.e2e_p50_s:.0f} s, {one.e2e_p99_s:.0f} s; static batches of 8 {static.tokens_s:.0f}, "
+        "{static.e2e_p50_s:.0f} s, {static.e2e_p99_s:.0f} s; 8 slots by the step {flow.tokens_s:.0f}, {flow.e2e_p50_s:.0f} s, "
+        "{flow.e2e_p99_s:.0f} s; as many as pages hold {paged.tokens_s:.0f}, {paged.e2e_p50_s:.0f} s, {paged.e2e_p99_s:.0f} s (no prompt "
+        "shares a beginning). Here, 24 questions: one at a time {here.naive:.0f}, static {here.rate_static:.0f}, continuous {here.rate:.0f} "
+        "tok/s", lambda m: m.over_static > 20 and m.lower,
+        "scheduling and pages give {over_static:.1f} times static batches and {over_one:.1f} times one at a time, at a lower p50; the "
+        "rest of the 23 is that the baseline was another program; on a CPU a row of a batch is not free: {here.gain:.1f} times"),
     # Text 3
     Row("3.1", "Two phases; matrix-vector products can be parallel, too, and long inputs gain.", threads,
         "2 threads against 1: prompt of 512 {prompt:.2f}, decoding {decode:.2f} times",
         lambda m: m.prompt.median > m.decode.median > 1, "a second thread does not help"),
-    Row("3.2", "A server has a queue scheduler and an engine with dynamic batches.", lambda: load(4),
-        "16 requests, 4 slots: first token after {waited:.0f} ms; {busy:.0%} of slots busy", lambda m: m.busy > 0.5,
-        "slots stood idle", lacks="a server, priorities"),
-    Row("3.3", "Prefill and decode are optimised separately.",
-        missing="a prefill engine that hands its pages to a decode engine"),
+    Row("3.2", "A server has a queue scheduler and an engine with dynamic batches.",
+        lambda: merge(load(4), web=served(), by=classes()),
+        "16 requests, 4 slots: first token after {waited:.0f} ms; {busy:.0%} of slots busy. Over HTTP, 8 users on 4 slots: {web.answered} of "
+        "{web.requests} answered, up to {web.waiting:.0f} without a first token. More chats and batch work than there is room for, by "
+        "counted time: chats get their first token after {by.fcfs.chat:.1f} s first come, first served and {by.priority.chat:.2f} s by "
+        "priority (batch {by.fcfs.batch:.1f} s and {by.priority.batch:.1f} s)",
+        lambda m: m.busy > 0.5 and m.web.answered == m.web.requests and m.by.priority.chat < m.by.fcfs.chat,
+        "slots stood idle, answers failed, or priorities changed nothing"),
+    Row("3.3", "Prefill and decode are optimised separately.", phases_apart,
+        "simulated, four A100s: first token p50 and gap p99 {both.ttft_p50_s:.3f} s and {both.itl_p99_s:.3f} s in chunks of 128 on all, "
+        "{fast.ttft_p50_s:.3f} s and {fast.itl_p99_s:.3f} s with two for prompts and two for answers; within 1 s and 50 ms "
+        "{both.within:.0%} in chunks, apart {fast.within:.0%} over links of 300 GB/s, {middle.within:.0%} over 100, {slow.within:.0%} over 25",
+        lambda m: m.fast.ttft_p50_s < m.both.ttft_p50_s and m.fast.itl_p99_s < m.both.itl_p99_s and m.middle.within >= m.both.within,
+        "chunks give both as well",
+        where=(lambda m: m.fast.ttft_p50_s < m.both.ttft_p50_s and m.fast.itl_p99_s < m.both.itl_p99_s,
+               "medians of first tokens and p99 of gaps as the aim; of requests within both targets chunks on all have more, since pages "
+               "take time on a link"), lacks="two real engines, one of which hands its pages to the other"),
     Row("3.4", "The cache has B·L·(d/N)·K·2·2·S bytes.", shapes, "formula {kv_formula:,} B a token, counted {kv_token:,.0f}",
         lambda m: m.kv_formula == m.kv_token, "counted otherwise"),
     Row("3.5", "Very long contexts strain storage and compute.", depths,
@@ -509,19 +537,30 @@ ROWS = [
         "a CPU's arithmetic bounds large batches, and much of a short step is neither",
         where=(lambda m: m.at[1].ms.median < 1.5 * m.by[1],
                "small batches: arithmetic bounds large ones")),
-    Row("4.10", "Latency against throughput: small batches for one, large for the other.", loads,
-        "1 sequence {at[1].ms:.1f} ms a token, {at[1].tok_s:.0f} tok/s; 32: {at[32].ms:.1f} ms, {at[32].tok_s:.0f} tok/s",
+    Row("4.10", "Latency against throughput: small batches for one, large for the other.", lambda: merge(loads(), curve=rates()),
+        "1 sequence {at[1].ms:.1f} ms a token, {at[1].tok_s:.0f} tok/s; 32: {at[32].ms:.1f} ms, {at[32].tok_s:.0f} tok/s. Chats by counted "
+        "time, by rate: {curve.curve}; knee at {curve.knee:g}",
         lambda m: m.at[32].ms.median > m.at[1].ms.median and m.at[32].tok_s > m.at[1].tok_s, "there is no trade"),
-    Row("4.11", "M replicas: the same latency, M times the throughput.", replicas,
+    Row("4.11", "M replicas: the same latency, M times the throughput.", lambda: merge(replicas(), fleet=routed()),
         "two processes of one thread: {gain:.2f} times the tokens a second of one alone, {against:.2f} times those of "
-        "one process with two threads", lambda m: m.gain.median > 1.9,
-        "replicas of one machine share its memory's bandwidth: M times needs M memories"),
+        "one process with two threads. Simulated, four with four times the chats: {fleet.by[round-robin].times:.2f} times the "
+        "tokens a second, p99 of the first token {fleet.by[round-robin].ttft_p99_s:.2f} s in turn, {fleet.by[least-loaded].ttft_p99_s:.2f} s to "
+        "the least loaded, {fleet.by[prefix].ttft_p99_s:.2f} s by prefix, {fleet.one.ttft_p99_s:.2f} s of one; of prompts cached "
+        "{fleet.by[round-robin].cached:.0%}, {fleet.by[least-loaded].cached:.0%}, {fleet.by[prefix].cached:.0%}, {fleet.one.cached:.0%}",
+        lambda m: m.gain.median > 1.9, "replicas of one machine share its memory's bandwidth: M times needs M memories",
+        where=(lambda m: m.fleet.by["prefix"].times > 3.9 and m.fleet.by["prefix"].ttft_p99_s <= m.fleet.one.ttft_p99_s,
+               "a memory each and a router that keeps shared beginnings together (simulated); two of one machine give {gain.median:.2f} "
+               "times")),
     Row("4.12", "Model and cache can be sharded, which is harder.", missing="as row 1.27"),
     Row("4.13", "Time to first token wants small prefill batches, decoding large ones.",
-        lambda: merge(chunked=pause(128), whole=pause(0), few=prompts_together(256), many=prompts_together(2048), load=loads()),
+        lambda: merge(chunked=pause(128), whole=pause(0), few=prompts_together(256), many=prompts_together(2048), load=loads(),
+                      rows=budgets()),
         "8 prompts at once: first token after {few.ttft:.0f} ms on average with {few.most} rows a step, {many.ttft:.0f} with "
         "{many.most}; decoding 16 at once gives {load.gain:.2f} times the tokens of one; a prompt of 1,500 tokens makes others "
-        "wait {chunked.longest:.0f} ms in chunks of 128, {whole.longest:,.0f} whole",
+        "wait {chunked.longest:.0f} ms in chunks of 128, {whole.longest:,.0f} whole. Chats and edits by counted time, steps of at most 64, "
+        "256, 2048 rows: first token p50 {rows.small.ttft_p50_s:.2f} s, {rows.middle.ttft_p50_s:.2f} s, {rows.large.ttft_p50_s:.2f} s; gap p99 "
+        "{rows.small.itl_p99_s:.3f} s, {rows.middle.itl_p99_s:.3f} s, {rows.large.itl_p99_s:.3f} s, the longest "
+        "{rows.small.itl_max_s:.3f} s, {rows.middle.itl_max_s:.3f} s, {rows.large.itl_max_s:.3f} s",
         lambda m: m.few.ttft < m.many.ttft and m.load.gain > 1 and m.chunked.longest < m.whole.longest,
         "prompts are no sooner answered in smaller batches"),
     Row("4.14", "GQA is much faster up to 8 groups.", groups,
@@ -636,11 +675,17 @@ ROWS = [
     Row("4.40", "Checking is faster than generating.", row_costs, "4 rows cost {at[4]:.2f}, 8 rows {at[8]:.2f} times 1 row",
         lambda m: m.at[4].median < 4 and m.at[8].median < 8, "rows cost as much as steps"),
     Row("4.41", "Live traffic arrives over time; waiting for a batch is bad for the early ones.",
-        missing="arrivals by a law or a trace, and fairness"),
+        lambda: merge(static_arrivals(), by=classes()),
+        "Poisson arrivals, chats, counted time: one a second get their first token after {few_static.ttft_p50_s:.3f} s where they wait for "
+        "a batch to end, {few.ttft_p50_s:.3f} s by the step (p99 {few_static.ttft_p99_s:.2f} s, {few.ttft_p99_s:.2f} s). Overloaded by an "
+        "application's prompts, chats wait {by.fcfs.chat:.1f} s first come, first served and {by.fair.chat:.1f} s by fair share "
+        "(the others {by.fcfs.batch:.1f} s, {by.fair.batch:.1f} s)",
+        lambda m: m.later > 1.2, "who comes early waits no longer"),
     Row("4.42", "Shared prefixes, ragged lengths and padding make batches inefficient.",
-        lambda: merge(passages(), load=load(8)),
+        lambda: merge(passages(), load=load(8), rect=padded()),
         "{load.rows} rows computed in batches that padding would have made {load.padded}; {hit} of {asked} prompt tokens "
-        "of a shared passage not computed again", lambda m: m.load.rows == m.load.padded or m.hit == 0,
+        "of a shared passage not computed again. 2,000 questions and tasks that arrive: {rect.padding:.0%} of rectangles of 8 would be "
+        "padding, {rect.cached:.0%} of prompt tokens were found", lambda m: m.load.rows == m.load.padded or m.hit == 0,
         "rows of all requests are packed into one matrix without padding, and a shared page is computed once"),
     Row("4.43", "Orca: schedule step by step, not request by request.", lambda: load(4),
         "{busy:.0%} of slots busy while others wait", lambda m: m.busy > 0.9, "slots stood idle"),
