@@ -16,6 +16,7 @@ enum {
 	ROUNDS = 10000, /* of coordinate descent, at most */
 	N = N_COST_TERMS,
 };
+#define LEAST 1e-3 /* of a step's measured time, that it is taken to cost */
 
 /* ---- steps ---- */
 
@@ -102,7 +103,8 @@ static bool is_in(enum part part, int32_t i)
 
 /* The normal equations, each step weighed by 1 / its predicted time, squared: that minimises
  * relative errors, and yet aims at the mean of equal steps, which a weight by the measured time
- * would miss on the low side. */
+ * would miss on the low side. A step that so far costs next to nothing has no weight without
+ * bound. */
 static void normal_equations(
 	const struct cost *c, const struct cost_rows *r, enum part part, double a[N][N], double b[N])
 {
@@ -114,6 +116,7 @@ static void normal_equations(
 		if (!is_in(part, i))
 			continue;
 		terms_of(&r->row[i].shape, x);
+		ns = fmax(ns, LEAST * r->row[i].ns);
 		w = 1 / (ns * ns);
 		for (int j = 0; j < N; j++) {
 			for (int k = 0; k < N; k++)

@@ -104,6 +104,27 @@ static void test_known_prices(void **state)
 	cost_rows_free(&noisy);
 }
 
+/* Steps that the prices of a round say to take no time at all keep a weight that is a number. */
+static void test_free_steps(void **state)
+{
+	struct cost_rows r = { .row = calloc(200, sizeof *r.row), .n = 200 };
+	struct cost c;
+
+	(void)state;
+	assert_non_null(r.row);
+	for (int i = 0; i < r.n; i++) {
+		const int outs = i % 40 ? 1 + i % 3 : 0;
+
+		step_shape_add(&r.row[i].shape, 4, 4, outs);
+		r.row[i].ns = outs ? (outs * outs * 5 - 4) * 1e4 : 1e4;
+	}
+	assert_int_equal(cost_fit(&c, &r, NULL), 0);
+	for (int i = 0; i < N_COST_TERMS; i++)
+		assert_true(isfinite(c.ns[i]) && c.ns[i] >= 0);
+	assert_true(c.ns[COST_logits] > 0 && isfinite(c.error) && isfinite(c.bias));
+	cost_rows_free(&r);
+}
+
 static void test_too_few(void **state)
 {
 	struct cost_rows r = steps(31, 0);
@@ -183,8 +204,9 @@ static void test_hostile_files(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_shape), cmocka_unit_test(test_events),
-		cmocka_unit_test(test_known_prices), cmocka_unit_test(test_too_few),
-		cmocka_unit_test(test_file), cmocka_unit_test(test_hostile_files) };
+		cmocka_unit_test(test_known_prices), cmocka_unit_test(test_free_steps),
+		cmocka_unit_test(test_too_few), cmocka_unit_test(test_file),
+		cmocka_unit_test(test_hostile_files) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
