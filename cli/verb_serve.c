@@ -134,6 +134,7 @@ static int open_session(
 	if (model_find(c, &model, e))
 		return -1;
 	o.engine.model = model;
+	o.engine.roomy = true;
 	o.engine.abandon = &interrupted;
 	rc = session_open(session, &o, e);
 	free(model);
@@ -182,6 +183,7 @@ static int serve_screens(const struct cli *c, struct serve *s, struct err *e)
 	struct cli own = *c;
 
 	own.no_record = !c->record;
+	own.engine.roomy = true;
 	return chat_open(&own, &(struct chat_extra){ .guest = &guest }, e);
 }
 

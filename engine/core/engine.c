@@ -77,12 +77,13 @@ static void vocab_text(const void *tokenizer, int64_t id, struct ev_vocab *out)
 static int open_parts(struct engine *e, const struct engine_options *o, struct err *err)
 {
 	int32_t max_blocks = (e->info.ctx + K_GROUP - 1) / K_GROUP + 1, max_out, pages;
+	const int64_t room = o->roomy ? e->info.memory_bytes / 4 : 0;
 
 	e->prefix.on = engine_keeps_prefixes(o);
 	if (engine_set_format(e, o, err))
 		return -1;
-	pages =
-		o->pages ? o->pages : memory_default_pages(&e->specs, o->page_size, e->info.ctx, o->slots);
+	pages = o->pages ? o->pages
+					 : memory_default_pages(&e->specs, o->page_size, e->info.ctx, o->slots, room);
 	if (engine_open_pages(e, o->page_size, pages, err) ||
 		stream_open(&e->stream, e->tokenizer ? e->info.vocab : 0, vocab_text, e->tokenizer, err) ||
 		sched_open(&e->sched, &e->memory, &e->prefix, &e->stream, o->slots, err))

@@ -185,7 +185,8 @@ struct setting {
 		SETTING_WORDS("16", "32", "64"), .doc = "tokens of a KV page, a multiple of 16")                                  \
 	X(INT, pages, 0, NULL, .name = "pages", .group = "Scheduler", .arg = "N", .high = 1 << 24,                            \
 		.when = SETTING_FOLLOWS, .unit = "pages",                                                                         \
-		.doc = "KV pages; 0: room for a longest sequence, at least four a slot")                                          \
+		.doc = "KV pages; 0: room for a longest sequence, at least four a slot; in serve "                                \
+			   "for one of each slot, within a quarter of the memory")                                                    \
 	X(TEXT, visible, "full", engine_apply_visible, .name = "visible", .group = "Exactness",                               \
 		.arg = "POLICY", .when = SETTING_IDLE, .effect = SETTING_LOSSY, .more = visible_offer,                            \
 		.doc =                                                                                                            \

@@ -304,13 +304,17 @@ double memory_gain(const struct memory_specs *specs, int32_t page_size)
 }
 
 int32_t memory_default_pages(
-	const struct memory_specs *specs, int32_t page_size, int32_t ctx, int32_t slots)
+	const struct memory_specs *specs, int32_t page_size, int32_t ctx, int32_t slots, int64_t room)
 {
-	int32_t longest = (ctx + page_size - 1) / page_size,
-			n = longest > 4 * slots ? longest : 4 * slots;
-	int32_t most = slots_need(own_blocks(specs, lead_group(specs), page_size, MEMORY_ROWS), slots);
-	double wanted = round(n * memory_gain(specs, page_size));
+	const int32_t lead = lead_group(specs), longest = (ctx + page_size - 1) / page_size,
+				  n = longest > 4 * slots ? longest : 4 * slots,
+				  most = slots_need(own_blocks(specs, lead, page_size, MEMORY_ROWS), slots);
+	const struct memory_spec *of = &specs->group[lead];
+	double wanted = round(n * memory_gain(specs, page_size)), all = (double)slots * longest;
 
+	if (room)
+		wanted = fmax(
+			wanted, fmin(all, floor((double)room / (double)of->kind->page_bytes(of, page_size))));
 	return wanted < most ? (int32_t)wanted : most;
 }
 

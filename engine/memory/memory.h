@@ -131,9 +131,10 @@ void memory_listen(
  * for a pool of a wider format keeps its tokens. */
 double memory_gain(const struct memory_specs *specs, int32_t page_size);
 /* Pages of the lead group where the user does not say: the bytes of a longest sequence in f16, at
- * least four pages of f16 a slot, and no more than can be in use. */
+ * least four pages of f16 a slot, and no more than can be in use. With room, in bytes, as many of
+ * the slots' longest sequences as it holds, if that is more. */
 int32_t memory_default_pages(
-	const struct memory_specs *specs, int32_t page_size, int32_t ctx, int32_t slots);
+	const struct memory_specs *specs, int32_t page_size, int32_t ctx, int32_t slots, int64_t room);
 /* One group of keys and values, for tests and for what counts pages alone. */
 struct memory_specs memory_paged_specs(int32_t n_layers, int32_t n_kv_heads, int32_t head_dim);
 

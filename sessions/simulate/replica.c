@@ -26,7 +26,7 @@ int replica_open(struct replica *p, const struct engine_options *o,
 	const struct memory_specs *specs, struct err *e)
 {
 	const int32_t pages =
-		o->pages ? o->pages : memory_default_pages(specs, o->page_size, o->ctx, o->slots);
+		o->pages ? o->pages : memory_default_pages(specs, o->page_size, o->ctx, o->slots, 0);
 
 	memset(p, 0, sizeof *p);
 	p->ctx = o->ctx;

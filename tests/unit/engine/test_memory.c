@@ -647,6 +647,22 @@ static void test_few_pages(void **arg)
 	assert_int_equal(e.code, ERR_USAGE);
 }
 
+/* Where the user says nothing: a longest sequence; with room, one for each slot that it holds. */
+static void test_default_pages(void **arg)
+{
+	struct memory_specs specs = memory_paged_specs(4, 2, 64);
+	const int64_t page = (int64_t)specs.group[0].kind->page_bytes(&specs.group[0], 16);
+
+	(void)arg;
+	assert_int_equal(memory_default_pages(&specs, 16, 2048, 8, 0), 128);
+	assert_int_equal(memory_default_pages(&specs, 16, 2048, 64, 0), 256);
+	assert_int_equal(memory_default_pages(&specs, 16, 2048, 8, 5000 * page), 1024);
+	assert_int_equal(memory_default_pages(&specs, 16, 2048, 8, 300 * page + 1), 300);
+	assert_int_equal(memory_default_pages(&specs, 16, 2048, 8, 1), 128);
+	specs.group[0] = window(64); /* no more than twice what the slots can need */
+	assert_in_range(memory_default_pages(&specs, 16, 1 << 20, 2, INT64_MAX), 8, 1000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -660,6 +676,7 @@ int main(void)
 		cmocka_unit_test(test_kept),
 		cmocka_unit_test(test_sinks_in_the_cache),
 		cmocka_unit_test(test_few_pages),
+		cmocka_unit_test(test_default_pages),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
