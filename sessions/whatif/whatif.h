@@ -6,9 +6,10 @@
  * Requests arrive when as many tokens have been generated as at their recorded arrival (and as many
  * steps have passed since), so that they come earlier under a faster setting, as from a client that
  * waits for its answers. Tokens that speculation drew by modified rejection are taken as recorded.
- * Where a user stopped or rewound a request, a faster run may already be further; it is stopped
- * where the log ends, so the number of kept drafts may be off by a few. Thread: any one; no state
- * is kept. */
+ * Where a user stopped or rewound a request, a faster run may already be further: that is done
+ * again so many steps after its newest token as in the log, and at the latest when it has drawn
+ * beyond the log, so the number of kept drafts may be off by a few. Requests that a log leaves
+ * running are stopped where it ends. Thread: any one; no state is kept. */
 #ifndef CUTAWAY_SESSIONS_WHATIF_H
 #define CUTAWAY_SESSIONS_WHATIF_H
 

@@ -18,6 +18,7 @@ struct act {
 	enum act_kind kind;
 	int32_t value; /* token id; tokens kept; reason of the end */
 	struct moment at;
+	int64_t after; /* steps since the act before it */
 };
 
 struct change { /* of a setting, after the start */
@@ -40,8 +41,8 @@ struct script { /* one request */
 	bool refused;
 	struct act *act;
 	int32_t n_acts, cap_acts, at; /* at: the next act */
+	int64_t acted;                /* step of its newest act */
 	int64_t now;                  /* its request number in the run */
-	bool running;                 /* it has a slot */
 	bool overdrawn;               /* it drew a token beyond the log: its cancel comes late */
 };
 

@@ -42,7 +42,9 @@ static void add_act(struct reading *g, int64_t request, enum act_kind kind, int6
 	if (!s || value < 0 || value > INT32_MAX)
 		return;
 	if (ROOM(g, s->act, s->cap_acts, s->n_acts))
-		s->act[s->n_acts++] = (struct act){ kind, (int32_t)value, g->now };
+		s->act[s->n_acts++] =
+			(struct act){ kind, (int32_t)value, g->now, g->r->counts.steps - s->acted };
+	s->acted = g->r->counts.steps;
 }
 
 static void on_request(struct reading *g, const struct ev_request *q)
@@ -63,7 +65,8 @@ static void on_request(struct reading *g, const struct ev_request *q)
 		.kind = (enum ev_code_request_kind)q->kind,
 		.n_ids = (int32_t)n,
 		.max_tokens = q->max_tokens > 0 && q->max_tokens < INT32_MAX ? (int32_t)q->max_tokens : 0,
-		.arrival = g->now };
+		.arrival = g->now,
+		.acted = r->counts.steps };
 	s->params = sample_params_of(q);
 	s->priority = q->priority != EV_NULL_I ? (int32_t)q->priority : 0;
 	s->deadline = q->deadline > 0 && q->deadline <= INT32_MAX ? (int32_t)q->deadline : 0;
@@ -215,6 +218,17 @@ static void on_event(struct reading *g, const struct event *ev)
 	}
 }
 
+/* The log ends before some requests do: it was killed, or still grows. */
+static void end_all(struct reading *g)
+{
+	for (int32_t i = 0; i < g->r->n; i++) {
+		const struct script *s = &g->r->script[i];
+
+		if (!s->n_acts || s->act[s->n_acts - 1].kind != ACT_END)
+			add_act(g, s->id, ACT_CANCEL, 0);
+	}
+}
+
 static int whatif_check(const char *path, const struct recorded *r, struct err *e)
 {
 	char value[64];
@@ -265,6 +279,7 @@ int whatif_read(const char *path, struct recorded *r, struct err *e)
 		return -1;
 	while ((rc = reader_next(reader, &ev, e)) > 0 && !g.no_memory)
 		on_event(&g, &ev);
+	end_all(&g);
 	reader_close(reader);
 	free(g.counter.seen);
 	if (g.no_memory)

@@ -43,6 +43,13 @@ static bool is_next(const struct script *q, enum act_kind kind)
 	return a && a->kind == kind;
 }
 
+static void done(const struct rerun *w, struct script *q)
+{
+	q->at++;
+	q->acted = w->counter.counts->steps;
+	q->overdrawn = false;
+}
+
 /* ---- tokens from the log ---- */
 
 static bool next_token(void *arg, int64_t request, int32_t *id)
@@ -75,7 +82,7 @@ static void on_token(struct rerun *w, const struct ev_token *t)
 	w->drawn++;
 	if (next_act(q)->value != t->id && !w->differs)
 		w->differs = q;
-	q->at++;
+	done(w, q);
 }
 
 static void on_finish(struct rerun *w, const struct ev_finish *f)
@@ -102,8 +109,6 @@ static void on_event(void *arg, const struct event *ev)
 	whatif_count(&w->counter, ev);
 	switch (ev->kind) {
 	case EV_token: on_token(w, &ev->u.token); break;
-	case EV_admit: script_of(w, ev->u.admit.request)->running = true; break;
-	case EV_preempt: script_of(w, ev->u.preempt.request)->running = false; break;
 	case EV_finish: on_finish(w, &ev->u.finish); break;
 	case EV_step:
 		w->now.steps = w->drawn ? 0 : w->now.steps + 1;
@@ -133,7 +138,8 @@ static int submit(struct rerun *w, int32_t which, struct err *e)
 		.pin = q->pin };
 
 	q->at = 0;
-	q->running = q->overdrawn = false;
+	q->acted = w->counter.counts->steps;
+	q->overdrawn = false;
 	/* an end-of-turn token ends it here, too; after a stop string it is cancelled by the script */
 	spec.ignore_end = !last || last->kind != ACT_END || last->value != EV_FINISH_end;
 	if (q->refused || q->kind == EV_REQUEST_KIND_verify)
@@ -177,14 +183,21 @@ static int go_back(struct rerun *w, struct script *q, struct err *e)
 {
 	int32_t keep = next_act(q)->value, forced = -1;
 
-	q->at++;
+	done(w, q);
 	if (is_next(q, ACT_FORCED))
 		forced = q->act[q->at++].value;
 	return engine_rewind(w->e, q->now, keep, forced, e);
 }
 
-/* Repeats what the user did between two steps: at the recorded moment, and at the latest before the
- * request would draw beyond the log. */
+/* At the recorded moment; as many steps after what the request did before; and at the latest when
+ * it would have drawn beyond the log. Until it has done something it waits, as it may have then. */
+static bool is_due(const struct rerun *w, const struct script *q, const struct act *a)
+{
+	return moment_has_come(&w->now, a->at) || q->overdrawn ||
+		   (q->at > 0 && w->counter.counts->steps - q->acted >= a->after);
+}
+
+/* Repeats what the user did between two steps. */
 static int follow(struct rerun *w, struct script *q, struct err *e)
 {
 	const struct act *a = next_act(q);
@@ -192,10 +205,7 @@ static int follow(struct rerun *w, struct script *q, struct err *e)
 	bool given = q->kind == EV_REQUEST_KIND_score || q->kind == EV_REQUEST_KIND_pin;
 
 	for (; a && a->kind != ACT_DRAWN; a = next_act(q)) {
-		bool due = moment_has_come(&w->now, a->at);
-
-		if ((a->kind == ACT_END && given) || (a->kind == ACT_REWIND && !due && !q->running) ||
-			(a->kind == ACT_CANCEL && !due && !q->overdrawn && !(q->running && q->at > 0)))
+		if ((a->kind == ACT_END && given) || !is_due(w, q, a))
 			return 0;
 		if (a->kind == ACT_FORCED)
 			q->at++;
@@ -204,8 +214,6 @@ static int follow(struct rerun *w, struct script *q, struct err *e)
 		else if (go_back(w, q, e))
 			return -1;
 	}
-	if (!a && !given) /* the log ends here: it was killed, or still grows */
-		engine_cancel(w->e, q->now);
 	return 0;
 }
 

@@ -70,6 +70,10 @@ static int64_t submit(struct engine *e, uint32_t *seed, int which)
 static ev_sink *extra;
 static bool sight_changes;
 
+enum { STEPS = 4000 };
+static uint32_t cancel_each = 40, rewind_each = 30; /* so many steps, about */
+static int last_step = STEPS;                       /* killed there */
+
 /* A session of its own for each seed. */
 static void record(uint32_t seed, const struct engine_options *given, bool goes_back)
 {
@@ -86,15 +90,15 @@ static void record(uint32_t seed, const struct engine_options *given, bool goes_
 	if (extra)
 		engine_add_sink(e, extra, NULL);
 	engine_begin(e, NULL);
-	for (int step = 0; step < 4000 && (which < 16 || !engine_idle(e)); step++) {
+	for (int step = 0; step < last_step && (which < 16 || !engine_idle(e)); step++) {
 		if (sight_changes && engine_idle(e))
 			engine_set(e, "visible", which % 2 ? "window:24" : "full", &err);
 		if (which < 16 && (engine_idle(e) || next(&seed) % 6 == 0))
 			for (int n = (int)(next(&seed) % 3); n >= 0; n--)
 				submit(e, &seed, which++);
-		if (next(&seed) % 40 == 0)
+		if (next(&seed) % cancel_each == 0)
 			engine_cancel(e, 1 + (int64_t)(next(&seed) % 16));
-		if (goes_back && next(&seed) % 30 == 0)
+		if (goes_back && next(&seed) % rewind_each == 0)
 			engine_rewind(e, 1 + (int64_t)(next(&seed) % 16), (int32_t)(20 + next(&seed) % 40),
 				next(&seed) % 2 ? (int32_t)(next(&seed) % 5) : -1, NULL);
 		if (next(&seed) % 50 == 0)
@@ -165,18 +169,19 @@ static void test_as_recorded(void **state)
 	struct whatif_counts all = { 0 };
 
 	(void)state;
-	for (uint32_t seed = 1; seed <= 25; seed++) {
+	for (uint32_t seed = 1; seed <= 100; seed++) {
 		struct engine_options o = options();
 		struct err e = { 0 };
 		struct whatif w;
 
+		cancel_each = rewind_each = 4 + seed % 9 * 5;
 		o.pages = 9 + (int32_t)(seed % 4) * 6;
 		o.spec = seed % 3 == 2 ? "ngram:3,1,4,3,pool" : seed % 3 ? "ngram:3,1,4" : "off";
 		o.policy = seed % 2 ? "shortest" : NULL;
 		o.evict = seed % 5 == 0 ? "fifo" : seed % 5 == 1 ? "lfu" : NULL;
 		record(seed, &o, true);
 		if (whatif_run(file, &s, &w, &e))
-			fail_msg("%s", e.text);
+			fail_msg("seed %u: %s", seed, e.text);
 		same("again", &w.again, &w.recorded);
 		same("changed by nothing", &w.changed, &w.recorded);
 		assert_true(w.recorded.seconds > 0 && w.changed.seconds > 0);
@@ -197,6 +202,30 @@ static void test_as_recorded(void **state)
 				all.recomputed);
 }
 
+/* The log ends before its requests do. */
+static void test_killed(void **state)
+{
+	const struct whatif_settings s = { 0 };
+	int64_t preempted = 0;
+
+	(void)state;
+	for (uint32_t seed = 1; seed <= 40; seed++) {
+		struct engine_options o = options();
+		struct err e = { 0 };
+		struct whatif w;
+
+		last_step = 10 + (int)seed;
+		o.pages = 9;
+		record(seed, &o, true);
+		if (whatif_run(file, &s, &w, &e))
+			fail_msg("seed %u: %s", seed, e.text);
+		same("killed", &w.again, &w.recorded);
+		preempted += w.recorded.preemptions;
+	}
+	last_step = STEPS;
+	assert_true(preempted > 0);
+}
+
 static int n_unseen;
 
 static void count_unseen(void *arg, const struct event *ev)
@@ -213,20 +242,21 @@ static void test_memory_groups(void **state)
 
 	(void)state;
 	extra = count_unseen;
-	for (uint32_t seed = 1; seed <= 10; seed++) {
+	for (uint32_t seed = 1; seed <= 100; seed++) {
 		struct whatif_settings s = { 0 };
 		struct engine_options o = options();
 		struct err e = { 0 };
 		struct whatif w;
 
+		cancel_each = rewind_each = seed % 3 ? 4 + seed % 9 * 5 : 40;
 		o.model = "tests/data/zoo/gemma3.gguf";
-		o.pages = 10 + (int32_t)(seed % 4) * 6;
+		o.pages = 10 + (int32_t)(seed % 7) * 3;
 		record(seed, &o, seed % 3 != 0);
 		if (whatif_run(file, &none, &w, &e))
 			fail_msg("%s", e.text);
 		same("again", &w.again, &w.recorded);
 		preempted += w.recorded.preemptions;
-		if (seed % 3)
+		if (seed % 3 || seed > 12)
 			continue;
 		ask(&s, "slots", "2");
 		if (whatif_run(file, &s, &w, &e) || whatif_verify(file, &s, &o, NULL, NULL, &w, &e))
@@ -235,6 +265,8 @@ static void test_memory_groups(void **state)
 		same("for real", &w.changed, &w.real);
 	}
 	extra = NULL;
+	cancel_each = 40;
+	rewind_each = 30;
 	assert_true(n_unseen > 100 && preempted > 0);
 }
 
@@ -357,6 +389,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_as_recorded),
+		cmocka_unit_test(test_killed),
 		cmocka_unit_test(test_memory_groups),
 		cmocka_unit_test(test_sight_changes),
 		cmocka_unit_test(test_other_settings),
