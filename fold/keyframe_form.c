@@ -189,6 +189,7 @@ static void get_items(struct key_in *in, const struct tl_field *f, char *of)
 		i += by;
 		key_get_struct(in, f->of, items + (size_t)i * f->of->size, before);
 		before = items + (size_t)i * f->of->size;
+		in->bad |= f->of->read && !f->of->read(before);
 	}
 }
 

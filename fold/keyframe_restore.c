@@ -92,18 +92,6 @@ static bool futures_are_sound(const struct timeline *t)
 	return true;
 }
 
-static bool pages_are_sound(const struct timeline *t)
-{
-	for (int32_t i = 0; i < t->n_pages; i++) {
-		const struct tl_page *p = &t->page[i];
-
-		if (p->refs < 0 || p->owner < 0 || p->last_used_step < 0 || p->n_story < 0 ||
-			p->n_story > INT32_MAX / 2)
-			return false;
-	}
-	return true;
-}
-
 static bool counts_are_sound(const struct timeline *t)
 {
 	for (const struct tl_field *f = tl_shape_timeline.field; f->name; f++)
@@ -342,11 +330,9 @@ static bool get_state(struct timeline *t, const struct key_row *row, int64_t *ol
 			(struct tl_attention){ .step = EV_NULL_I, .head_layer = -1, .head = -1 };
 		t->request[i].sparsity.step = EV_NULL_I;
 	}
-	for (int32_t i = 0; i < t->n_pages; i++)
-		t->page[i].n_unfolded = t->page[i].n_story;
 	return !in.bad && in.at == in.end && t->n_pages == n_pages && t->last_seq == row->seq &&
-		   t->last_step == row->step && counts_are_sound(t) && pages_are_sound(t) &&
-		   requests_are_sound(t) && futures_are_sound(t) && waits_are_sound(t);
+		   t->last_step == row->step && counts_are_sound(t) && requests_are_sound(t) &&
+		   futures_are_sound(t) && waits_are_sound(t);
 }
 
 int timeline_restore(struct timeline *t, const struct key_row *row)

@@ -151,7 +151,16 @@ static const struct tl_field page_fields[] = {
 	K(n_story), K(refs), K(cached), K(pinned), K(owner), K(block), K(last_used_step), F(heat), F(picked), F(skipped),
 	HIDDEN(heat_step), HIDDEN(n_unfolded), { ITEMS_OF(story, page_event) }, END
 };
-static SHAPE(page, TL_MEMORY * TL_PAGES_MAX, .sparse = true, .whole = whole_page);
+static bool read_page(void *page)
+{
+	struct tl_page *p = page;
+
+	p->n_unfolded = p->n_story;
+	return p->refs >= 0 && p->owner >= 0 && p->last_used_step >= 0 && p->n_story >= 0 &&
+		   p->n_story <= INT32_MAX / 2;
+}
+static SHAPE(
+	page, TL_MEMORY * TL_PAGES_MAX, .sparse = true, .whole = whole_page, .read = read_page);
 #undef STRUCT
 
 #define STRUCT struct tl_pin

@@ -48,6 +48,9 @@ struct tl_shape {
 	bool sparse;  /* most items have nothing in them */
 	/* The item with all that is known of it; NULL: as it is. */
 	const void *(*whole)(const struct timeline *t, const void *item);
+	/* Completes an item that was read from a keyframe; false: it is not sound. NULL: nothing to do.
+	 * Of a sparse array those with nothing in them are not touched. */
+	bool (*read)(void *item);
 };
 
 extern const struct tl_shape tl_shape_timeline, tl_shape_request, tl_shape_future, tl_shape_token,
