@@ -40,7 +40,7 @@ def hostile(make):
 
 def loose(db, table):
     """The same table without types, so that anything can stand in it."""
-    columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
+    columns = [f'"{row[1]}"' for row in db.execute(f"PRAGMA table_info({table})")]
     names = ", ".join(columns)
     db.execute(f"ALTER TABLE {table} RENAME TO strict_{table}")
     db.execute(f"CREATE TABLE {table}(seq INTEGER PRIMARY KEY, {', '.join(columns[1:])})")
