@@ -141,6 +141,27 @@ def test_log():
     check("why miss knows them", re.search(r"pin \d+ had kept the first \d+", why.stdout), why)
 
 
+def test_replay():
+    """The pins of a step are those of the log then: gone where it goes back to before them, back where it goes on."""
+    db = sqlite3.connect(RECORD)
+    kept = "(SELECT min(seq) FROM pin, code WHERE list = 'pin_action' AND name = 'kept' AND action = value)"
+    step, pages = db.execute(f"SELECT step, pages_pinned FROM step WHERE seq > {kept} ORDER BY seq LIMIT 1").fetchone()
+    t = Terminal([PROGRAM, "replay", RECORD], {**ENV, "TERM": "xterm-256color", "LANG": "C.UTF-8"}, 120, 40)
+    try:
+        t.wait("step ")
+        for name, at, there in (("after it", step + 1, True), ("before it", step - 1, False), ("after it again", step, True)):
+            t.send(f"/goto {at}\r")
+            t.wait(f"step {at} of")
+            t.wait(rf"\b{pages} pinned", gone=not there)
+            check(f"replay, {name}: {pages} pages are {'' if there else 'not '}pinned", True)
+        t.send("/quit\r")
+        check("the replay ends", t.wait_end() == 0)
+    except Failure as e:
+        check("pins in a replay", False, e)
+    finally:
+        t.close()
+
+
 def test_chat():
     t = Terminal([PROGRAM, "chat", "--model", TINY, "--ctx", "512", "--no-record"], {**ENV, "TERM": "xterm-256color", "LANG": "C.UTF-8"}, 120, 40)
     try:
@@ -182,6 +203,7 @@ def main():
     finally:
         check("SIGTERM ends it", s.end() == 0, s.told())
     test_log()
+    test_replay()
     s = Server("--pages", "40", "--pin-limit", "0.25")
     try:
         test_refused(s)
