@@ -141,7 +141,7 @@ void axes_fill(struct axes *a)
 			{ "1", "4", "17", "2", "3", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15",
 				"16" } },
 		[AXIS_ROW] = { "row", 6, 2, { "0", "5", "1", "2", "11", "16" } },
-		[AXIS_PREFIX] = { "prefix", 2, 2, { "cold", "hit" } },
+		[AXIS_PREFIX] = { "prefix", 3, 3, { "cold", "hit", "pinned" } },
 		[AXIS_KV] = { "kv cache", 2, 2, { "on", "off" } },
 		[AXIS_PREEMPTION] = { "preemption", 2, 2, { "never", "forced" } },
 		[AXIS_POLICY] = { "policy", 0, 0, { 0 } },

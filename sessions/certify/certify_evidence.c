@@ -45,7 +45,7 @@ static bool case_has(const struct certify_plan *p, const struct evidence *ev, en
 	case AXIS_PAGE_SIZE: return ev->page_size == want && ev->taken;
 	case AXIS_PAGE_ORDER: return ev->apart > 0;
 	case AXIS_CHUNK: return ev->most_rows == want;
-	case AXIS_PREFIX: return ev->hit > 0;
+	case AXIS_PREFIX: return (p->choice[a] == CERTIFY_PINNED ? ev->pinned : ev->hit) > 0;
 	case AXIS_KV: return ev->again > 0;
 	case AXIS_PREEMPTION: return ev->preempted > 0;
 	case AXIS_UNSEEN: return ev->reach >= ev->unseen_from && !ev->unseen;
@@ -141,6 +141,9 @@ void evidence_say(
 		say_batch(ev, seen, cap);
 	else if (a == AXIS_ROW && evidence_has(p, ev, a, p->choice[a]))
 		say(seen, cap, "after %d others", axes_number(p, a));
+	else if (a == AXIS_PREFIX && p->choice[a] == CERTIFY_PINNED)
+		say(seen, cap, "%lld tokens from the cache, a pin kept %lld", (long long)ev->hit,
+			(long long)ev->pinned);
 	else if (a == AXIS_PREFIX)
 		say(seen, cap, "%lld tokens from the cache", (long long)ev->hit);
 	else if (a == AXIS_KV)

@@ -21,7 +21,7 @@ enum axis {
 	AXIS_CHUNK,
 	AXIS_BATCH,
 	AXIS_ROW,
-	AXIS_PREFIX,
+	AXIS_PREFIX, /* cold, hit, CERTIFY_PINNED */
 	AXIS_KV,
 	AXIS_PREEMPTION,
 	AXIS_POLICY,
@@ -34,7 +34,8 @@ enum axis {
 	N_AXES,
 };
 enum {
-	AXIS_VALUES = 20, /* maximum of one axis */
+	AXIS_VALUES = 20,   /* maximum of one axis */
+	CERTIFY_PINNED = 2, /* of AXIS_PREFIX: ours declares its first page, and finds it again */
 	CERTIFY_SLOTS = 18,
 	CERTIFY_BUDGET = 1024,
 	/* from here on rows read codes of keys by channel, and heads forget what got least attention */
@@ -101,7 +102,7 @@ struct evidence {
 	struct seen_step step[128]; /* those that differ */
 	int n_steps;
 	int64_t most_rows;          /* of ours in a step, before its first token */
-	int64_t hit;                /* tokens from the prefix cache */
+	int64_t hit, pinned;        /* tokens from the prefix cache; of them those that a pin kept */
 	int64_t taken, apart;       /* pages ours took; those not adjacent to its previous page */
 	int64_t unseen;             /* pages that ours freed because no later row attends to them */
 	int64_t reach, unseen_from; /* its last position; the first one with such pages */

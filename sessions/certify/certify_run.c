@@ -48,6 +48,8 @@ static struct engine_request request_of(const struct certify_run *r, enum ev_cod
 		.ignore_end = true,
 	};
 	q.params.seed = 7;
+	if (kind == EV_REQUEST_KIND_run && r->plan->choice[AXIS_PREFIX] == CERTIFY_PINNED)
+		q.pin = axes_number(r->plan, AXIS_PAGE_SIZE);
 	/* modified rejection draws other tokens, except with greedy choice */
 	if (r->plan->choice[AXIS_RULE])
 		q.params.temperature = 0;

@@ -159,6 +159,7 @@ void certify_see(void *arg, const struct event *ev)
 		see_finish(r, &ev->u.finish);
 	} else if (ev->kind == EV_lookup && ev->u.lookup.request == r->request) {
 		most(&r->ev->hit, ev->u.lookup.hit);
+		most(&r->ev->pinned, ev->u.lookup.pinned);
 	} else if (ev->kind == EV_preempt && ev->u.preempt.request == r->request) {
 		r->ev->preempted++;
 		r->begun = r->repeated = false; /* it is recomputed, and will be rewound again */
