@@ -1,9 +1,9 @@
 /* Fair share between users: the virtual token counter (VTC) of Sheng et al. (2024). Who was served
  * least is admitted next, counted in tokens of prompts and, twice, tokens drawn; users.c keeps the
- * counters. Two users who both have requests waiting are never further apart than the larger of the
- * longest prompt and what one batch can draw (theorem 4.4), however many requests one of them
- * sends; nobody starves, since counters of others only grow. Among requests of one user it is first
- * come, first served. */
+ * counters. Those of two users who both have requests waiting are never further apart than the
+ * longest prompt and twice what one batch can draw, which is less than the paper's bound (lemma
+ * 4.3), however many requests one of them sends; nobody starves, since counters of others only
+ * grow. Among requests of one user it is first come, first served. */
 #include "engine/sched/policy.h"
 #include "engine/sched/sched.h"
 
