@@ -15,8 +15,8 @@
 #include <sqlite3.h>
 
 #include "engine/core/engine.h"
-#include "sessions/why/why.h"
 #include "tests/support/tiny.h"
+#include "tests/support/why_answer.h"
 #include "trace/recording.h"
 
 enum { MAX_EVENTS = 1 << 15 };
@@ -124,25 +124,9 @@ static int clean(void **state)
 	return unlink(file);
 }
 
-/* The answer, or the error if there is one; static. */
 static const char *ask_from(const char *what, const char *where, const struct why_here *here)
 {
-	static char *text;
-	struct err e = { 0 };
-	struct why *w;
-	size_t size;
-	FILE *out;
-
-	free(text);
-	out = open_memstream(&text, &size);
-	assert_non_null(out);
-	if (why_open(&w, file, &e))
-		fail_msg("%s", e.text);
-	if (why_ask(w, what, where, here, out, &e))
-		fprintf(out, "error: %s", e.text);
-	why_close(w);
-	fclose(out);
-	return text;
+	return why_answer(file, what, where, here);
 }
 
 static const char *ask(const char *what, const char *where)
@@ -161,18 +145,7 @@ static const char *at(int64_t a, int64_t b)
 	return text;
 }
 
-static void says(const char *answer, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void says(const char *answer, const char *fmt, ...)
-{
-	char want[200];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(want, sizeof want, fmt, ap);
-	va_end(ap);
-	if (!strstr(answer, want))
-		fail_msg("\"%s\" is not in:\n%s", want, answer);
-}
+#define says(answer, ...) why_says(answer, true, __VA_ARGS__)
 
 static void test_miss(void **state)
 {

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "engine/core/engine.h"
-#include "sessions/why/why.h"
 #include "tests/support/tiny.h"
+#include "tests/support/why_answer.h"
 #include "trace/recording.h"
 
 enum { REQUESTS = 7, PROMPT = 24, MOST = 4096 };
@@ -116,39 +116,12 @@ static void forget(struct session *s)
 	unlink(s->file);
 }
 
-/* static */
 static const char *ask(const struct session *s, int64_t request)
 {
-	static char *text;
 	char where[24];
-	struct err e = { 0 };
-	struct why *w;
-	size_t size;
-	FILE *out;
 
-	free(text);
-	out = open_memstream(&text, &size);
-	assert_non_null(out);
 	snprintf(where, sizeof where, "%lld", (long long)request);
-	assert_int_equal(why_open(&w, s->file, &e), 0);
-	assert_int_equal(why_ask(w, "wait", where, NULL, out, &e), 0);
-	why_close(w);
-	fclose(out);
-	return text;
-}
-
-static void says(const char *answer, bool does, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-static void says(const char *answer, bool does, const char *fmt, ...)
-{
-	char want[200];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(want, sizeof want, fmt, ap);
-	va_end(ap);
-	if ((strstr(answer, want) != NULL) != does)
-		fail_msg("\"%s\" is %sin:\n%s", want, does ? "not " : "", answer);
+	return why_answer(s->file, "wait", where, NULL);
 }
 
 static void who_waits_for_a_batch_hears_its_rule(void **state)
@@ -159,10 +132,10 @@ static void who_waits_for_a_batch_hears_its_rule(void **state)
 	(void)state;
 	record(&s, "static");
 	for (int64_t r = 1; r <= REQUESTS; r++) {
-		says(ask(&s, r), s.closed[r] > 0,
+		why_says(ask(&s, r), s.closed[r] > 0,
 			"static waited for every request of the batch that ran to end");
 		if (s.closed[r])
-			says(ask(&s, r), true, "    %lld steps: static waited", (long long)s.closed[r]);
+			why_says(ask(&s, r), true, "    %lld steps: static waited", (long long)s.closed[r]);
 		n += s.closed[r] > 0;
 	}
 	assert_int_equal(n, 3);
@@ -177,7 +150,7 @@ static void who_joins_late_hears_the_ratio(void **state)
 	(void)state;
 	record(&s, "tgi");
 	for (int64_t r = 1; r <= REQUESTS; r++) {
-		says(ask(&s, r), s.closed[r] > 0, "tgi waited for waiting-served-ratio times as many");
+		why_says(ask(&s, r), s.closed[r] > 0, "tgi waited for waiting-served-ratio times as many");
 		n += s.closed[r] > 0;
 	}
 	assert_true(n > 0);
@@ -194,10 +167,10 @@ static void a_prompt_that_pauses_hears_for_whom(void **state)
 	for (int64_t r = 1; r <= REQUESTS; r++) {
 		const int64_t idle = s.first[r] - s.admitted[r] + 1 - s.rows_of[r];
 
-		says(ask(&s, r), idle > 0,
+		why_says(ask(&s, r), idle > 0,
 			"had no row of it: the policy computes prompts only while nothing decodes");
 		if (idle)
-			says(ask(&s, r), true, "  %lld steps in between", (long long)idle);
+			why_says(ask(&s, r), true, "  %lld steps in between", (long long)idle);
 		n += idle > 0;
 	}
 	assert_true(n > 0);
@@ -212,9 +185,9 @@ static void a_deadline_is_told_with_its_end(void **state)
 	record(&s, "deadline");
 	for (int64_t r = 1; r <= REQUESTS; r++)
 		if (r % 2)
-			says(ask(&s, r), false, "it was due");
+			why_says(ask(&s, r), false, "it was due");
 		else
-			says(ask(&s, r), true, "it was due in step %lld and ended in step %lld\n",
+			why_says(ask(&s, r), true, "it was due in step %lld and ended in step %lld\n",
 				(long long)s.arrived[r] + 9, (long long)s.ended[r]);
 	forget(&s);
 }
