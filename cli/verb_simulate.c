@@ -386,7 +386,7 @@ const struct verb verb_simulate = {
 		"simulates the requests of a recording and prints both, with the error. Nothing depends on "
 		"the machine: the same options give the same figures. docs/simulate.md has method and "
 		"limits.",
-	.example = "cutaway simulate --fit session.db --replicas 100 --rate 500 --requests 100000",
+	.example = "cutaway simulate --fit session.db --replicas 100 --rate 150 --requests 100000",
 	.takes = "ctx|Scheduler|spec|seed|max-tokens|json",
 	.run = simulate_verb,
 	.own = simulate_own,
