@@ -171,7 +171,7 @@ static int draw_did(struct pen *p, int x, int y, enum did did)
 static void draw_legend(struct pen *p, const struct timeline *t, const struct axis *a, int y)
 {
 	char ns[VIEW_NUM];
-	int x = view_put(p, 0, y, INK_DIM, "over %s  ", view_ns(ns, (double)(a->to - a->from)));
+	int x = view_put(p, 0, y, INK_DIM, "%s wide:  ", view_ns(ns, (double)(a->to - a->from)));
 
 	if (t->attached.on) {
 		x += draw_did(p, x, y, QUEUED) + 1;
