@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/whole_file.h"
+
 int words_number(const char **at, const char *option, double *out, struct err *e)
 {
 	char *end;
@@ -17,7 +19,7 @@ int words_number(const char **at, const char *option, double *out, struct err *e
 	return 0;
 }
 
-int words_kinds(const char *text, uint32_t *kinds, struct err *e)
+static int read_kinds(const char *text, uint32_t *kinds, struct err *e)
 {
 	for (const char *at = text; *at; at += *at == ',') {
 		const size_t n = strcspn(at, ",");
@@ -35,7 +37,7 @@ int words_kinds(const char *text, uint32_t *kinds, struct err *e)
 	return *kinds ? 0 : err_set(e, ERR_USAGE, "--kind: at least one is needed");
 }
 
-int words_arrivals(const char *text, bool users, struct workload_options *w, struct err *e)
+static int read_arrivals(const char *text, bool users, struct workload_options *w, struct err *e)
 {
 	const char *colon = strchr(text, ':'), *rest = colon ? colon + 1 : "";
 	const size_t n = colon ? (size_t)(colon - text) : strlen(text);
@@ -66,4 +68,48 @@ int words_arrivals(const char *text, bool users, struct workload_options *w, str
 				   ? -1
 				   : 0;
 	return 0;
+}
+
+int words_read(const struct load_words *said, const struct cli *c, bool users,
+	struct load_options *o, struct err *e)
+{
+	struct workload_options *w = &o->workload;
+
+	w->n = said->requests;
+	w->think_s = (double)said->think;
+	w->scale = (double)said->scale;
+	w->live = said->live;
+	w->limit = said->longest;
+	w->max_output = c->answer.max_tokens;
+	w->seed = c->answer.params.seed;
+	if (said->longest && said->longest < 8)
+		return err_set(e, ERR_USAGE, "--longest: at least 8 tokens");
+	return read_kinds(said->kind, &w->kinds, e) || read_arrivals(said->arrivals, users, w, e) ||
+				   (said->slo && tally_slo_read(said->slo, &o->tally.slo, e))
+			   ? -1
+			   : 0;
+}
+
+static int write_rows(const char *path, const struct load_point *point, int n,
+	void (*head)(FILE *out), void (*rows)(const struct load_point *p, FILE *out), struct err *e)
+{
+	struct whole_file f;
+
+	if (!path)
+		return 0;
+	if (whole_file_open(&f, path, e))
+		return -1;
+	head(f.out);
+	for (int i = 0; i < n; i++)
+		rows(&point[i], f.out);
+	return whole_file_close(&f, 0, e);
+}
+
+int words_write(const struct load_words *said, const struct load_point *point, int n, struct err *e)
+{
+	return write_rows(said->csv, point, n, load_csv_head, load_csv, e) ||
+				   write_rows(said->table, point, n, load_requests_head, load_requests, e) ||
+				   write_rows(said->queue, point, n, load_queue_head, load_queue, e)
+			   ? -1
+			   : 0;
 }

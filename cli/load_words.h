@@ -1,17 +1,71 @@
-/* Options of a load as words, for the verbs load and simulate. Thread: main's. */
+/* Options of a load that the verbs load and simulate share, and their words. Thread: main's. */
 #ifndef CUTAWAY_CLI_LOAD_WORDS_H
 #define CUTAWAY_CLI_LOAD_WORDS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/err.h"
-#include "sessions/load/workload.h"
+#include "cli/cli.h"
+#include "sessions/load/load.h"
 
+struct load_words {
+	const char *arrivals, *kind, *slo, *csv, *table, *queue;
+	int32_t requests, live, longest;
+	float think, scale;
+	bool quiet;
+};
+#define LOAD_WORDS .arrivals = "poisson", .kind = "chat", .live = 8, .scale = 1
+
+/* Rows of the struct `home`, which has the words as its member `load`. */
+#define LOAD_OPTIONS(home, group_)                                                                 \
+	OWN(INT, home, load.requests, .name = "requests", .group = group_, .arg = "N",                 \
+		.high = 1 << 24, .doc = "how many requests; of a trace 0: all"),                           \
+		OWN(TEXT, home, load.arrivals, .name = "arrivals", .group = group_,                        \
+			.arg = "poisson|uniform|gamma:CV|onoff:S,S|trace:FILE",                                \
+			.doc = "gaps between requests: exponential, equal, of a Gamma distribution with this " \
+				   "coefficient of variation, Poisson in bursts with pauses between (mean "        \
+				   "seconds of both), or times and lengths of a CSV file in the form of the "      \
+				   "Azure LLM traces"),                                                            \
+		OWN(FLOAT, home, load.think, .name = "think", .group = group_, .arg = "S", .high = 86400,  \
+			.unit = "seconds",                                                                     \
+			.doc = "with --users: time from an answer to the next question, mean of an "           \
+				   "exponential"),                                                                 \
+		OWN(TEXT, home, load.kind, .name = "kind", .group = group_, .arg = "LIST",                 \
+			SETTING_WORDS("chat", "document", "edit", "system"),                                   \
+			.doc = "what is asked: chat, document, edit, system, or several with commas, equally " \
+				   "often"),                                                                       \
+		OWN(INT, home, load.live, .name = "live", .group = group_, .arg = "N", .low = 1,           \
+			.high = WORKLOAD_MOST,                                                                 \
+			.doc = "conversations, documents or system prompts in use at a time, of each kind"),   \
+		OWN(FLOAT, home, load.scale, .name = "scale", .group = group_, .arg = "X", .low = 0.001,   \
+			.high = 1000, .doc = "factor of all lengths but a trace's"),                           \
+		OWN(INT, home, load.longest, .name = "longest", .group = group_, .arg = "N",               \
+			.high = 1 << 24, .unit = "tokens",                                                     \
+			.doc = "prompt and answer together; longer ones are cut; 0: what the context holds, "  \
+				   "of a server 4032"),                                                            \
+		OWN(TEXT, home, load.slo, .name = "slo", .group = group_,                                  \
+			.arg = "ttft=T,itl=T,tpot=T,e2e=T",                                                    \
+			.doc = "target of each request, for the goodput: 99th percentile of its gaps (itl), "  \
+				   "their mean (tpot); times as in 500ms"),                                        \
+		OWN(FILE, home, load.csv, .name = "csv", .group = group_, .arg = "FILE",                   \
+			.doc = "a row for each run"),                                                          \
+		OWN(FILE, home, load.table, .name = "table", .group = group_, .arg = "FILE",               \
+			.doc = "a row for each request, of the first 100000 of each run"),                     \
+		OWN(FILE, home, load.queue, .name = "queue-csv", .group = group_, .arg = "FILE",           \
+			.doc = "a row for each time at which the queue's length changed, of as many "          \
+				   "requests"),                                                                    \
+		OWN(FLAG, home, load.quiet, .name = "quiet", .group = group_, .doc = "no progress")
+
+enum { LOAD_KEEP = 100000 }; /* requests of which --table and --queue-csv tell */
+
+/* What they say. users: a closed loop was asked for. The words outlive *o. */
+int words_read(const struct load_words *said, const struct cli *c, bool users,
+	struct load_options *o, struct err *e);
+/* --csv, --table and --queue-csv of n points. */
+int words_write(
+	const struct load_words *said, const struct load_point *point, int n, struct err *e);
 /* The number up to the next comma, above 0; *at: after that. option: for the error. */
 int words_number(const char **at, const char *option, double *out, struct err *e);
-/* "chat,edit": a set of 1 << enum workload_kind. */
-int words_kinds(const char *text, uint32_t *kinds, struct err *e);
-/* "gamma:2"; users: a closed loop was asked for. w->trace then points into text. */
-int words_arrivals(const char *text, bool users, struct workload_options *w, struct err *e);
 
 #endif

@@ -14,30 +14,21 @@
 #include "engine/sched/policy.h"
 #include "sessions/load/load.h"
 
-enum { POINTS = 64, SWEEP = 10, WIDTH = 79, ROWS = 24, CHART_H = 16, KEEP = 100000 };
+enum { POINTS = 64, SWEEP = 10, WIDTH = 79, ROWS = 24, CHART_H = 16 };
 
 static struct load_said {
-	const char *url, *arrivals, *rate, *kind, *users, *policies, *slo, *cost, *svg, *csv, *table;
-	int32_t requests, live, longest;
-	float think, scale;
-	bool completions, counted, sweep, natural, quiet;
-} said = {
-	.arrivals = "poisson", .rate = "1", .kind = "chat", .requests = 40, .live = 8, .scale = 1
-};
+	struct load_words load;
+	const char *url, *rate, *users, *policies, *cost, *svg;
+	bool completions, counted, sweep, natural;
+} said = { .load = { LOAD_WORDS, .requests = 40 }, .rate = "1" };
 
 static const struct setting load_own[] = {
+	LOAD_OPTIONS(load_said, "Load"),
 	OWN(TEXT, load_said, url, .name = "url", .group = "Load", .arg = "URL",
 		.doc = "ask this server of the OpenAI interface, and not the engine inside; its key is "
 			   "read from the variable CUTAWAY_API_KEY"),
 	OWN(FLAG, load_said, completions, .name = "completions", .group = "Load",
 		.doc = "with --url: ask /v1/completions, with prompts as one text"),
-	OWN(INT, load_said, requests, .name = "requests", .group = "Load", .arg = "N", .high = 1 << 24,
-		.doc = "how many requests; of a trace 0: all"),
-	OWN(TEXT, load_said, arrivals, .name = "arrivals", .group = "Load",
-		.arg = "poisson|uniform|gamma:CV|onoff:S,S|trace:FILE",
-		.doc = "gaps between requests: exponential, equal, of a Gamma distribution with this "
-			   "coefficient of variation, Poisson in bursts with pauses between (mean seconds of "
-			   "both), or times and lengths of a CSV file in the form of the Azure LLM traces"),
 	OWN(TEXT, load_said, rate, .name = "rate", .group = "Load", .arg = "R[,R…]",
 		.doc =
 			"requests a second, of a trace how many times as fast as it was; several: a run each, "
@@ -47,23 +38,6 @@ static const struct setting load_own[] = {
 	OWN(TEXT, load_said, users, .name = "users", .group = "Load", .arg = "N[,N…]",
 		.doc = "in place of a rate: so many users, who each wait for the answer before they ask "
 			   "again"),
-	OWN(FLOAT, load_said, think, .name = "think", .group = "Load", .arg = "S", .high = 86400,
-		.unit = "seconds",
-		.doc = "with --users: time from an answer to the next question, mean of "
-			   "an exponential"),
-	OWN(TEXT, load_said, kind, .name = "kind", .group = "Load", .arg = "LIST",
-		SETTING_WORDS("chat", "document", "edit", "system"),
-		.doc = "what is asked: chat, document, edit, system, or several with commas, equally "
-			   "often"),
-	OWN(INT, load_said, live, .name = "live", .group = "Load", .arg = "N", .low = 1,
-		.high = WORKLOAD_MOST,
-		.doc = "conversations, documents or system prompts in use at a time, of each kind"),
-	OWN(FLOAT, load_said, scale, .name = "scale", .group = "Load", .arg = "X", .low = 0.001,
-		.high = 1000, .doc = "factor of all lengths but a trace's"),
-	OWN(INT, load_said, longest, .name = "longest", .group = "Load", .arg = "N", .high = 1 << 24,
-		.unit = "tokens",
-		.doc = "prompt and answer together; longer ones are cut; 0: what the context holds, of a "
-			   "server 4032"),
 	OWN(FLAG, load_said, natural, .name = "natural", .group = "Load",
 		.doc = "answers end where the model ends them, not after the load's length"),
 	OWN(TEXT, load_said, policies, .name = "policies", .group = "Load", .arg = "LIST",
@@ -74,16 +48,8 @@ static const struct setting load_own[] = {
 	OWN(TEXT, load_said, cost, .name = "cost", .group = "Load", .arg = "FILE",
 		.doc =
 			"with --counted: prices of a step (cutaway simulate), or a recording to fit them to"),
-	OWN(TEXT, load_said, slo, .name = "slo", .group = "Load", .arg = "ttft=T,itl=T,tpot=T,e2e=T",
-		.doc = "target of each request, for the goodput: 99th percentile of its gaps (itl), their "
-			   "mean (tpot); times as in 500ms"),
 	OWN(TEXT, load_said, svg, .name = "svg", .group = "Load", .arg = "FILE",
 		.doc = "the curve, or of one run its requests over time, as a picture"),
-	OWN(TEXT, load_said, csv, .name = "csv", .group = "Load", .arg = "FILE",
-		.doc = "a row for each run"),
-	OWN(TEXT, load_said, table, .name = "table", .group = "Load", .arg = "FILE",
-		.doc = "a row for each request, of the first 100000 of each run"),
-	OWN(FLAG, load_said, quiet, .name = "quiet", .group = "Load", .doc = "no progress"),
 	{ 0 },
 };
 
@@ -183,30 +149,18 @@ static int check_together(const struct cli *c, const struct runs *r, struct err 
 
 static int read_all(struct runs *r, const struct cli *c, struct err *e)
 {
-	struct workload_options *w = &r->o.workload;
-
-	w->n = said.requests;
-	w->think_s = (double)said.think;
-	w->scale = (double)said.scale;
-	w->live = said.live;
-	w->limit = said.longest;
-	w->max_output = c->answer.max_tokens;
-	w->seed = c->answer.params.seed;
 	r->o.answer = &c->answer;
 	r->o.natural = said.natural;
-	r->o.tally.keep = KEEP;
+	r->o.tally.keep = LOAD_KEEP;
 	r->inside.engine = c->engine;
 	r->inside.record = c->record;
 	r->inside.counted = said.counted ? &r->cost : NULL;
 	r->server = (struct load_server){
 		.url = said.url, .api_key = getenv("CUTAWAY_API_KEY"), .completions = said.completions
 	};
-	if (said.longest && said.longest < 8)
-		return err_set(e, ERR_USAGE, "--longest: at least 8 tokens");
-	return read_loads(r, e) || words_kinds(said.kind, &w->kinds, e) ||
-				   words_arrivals(said.arrivals, said.users != NULL, w, e) ||
+	return read_loads(r, e) || words_read(&said.load, c, said.users != NULL, &r->o, e) ||
 				   read_policies(r, c->engine.policy, e) || check_together(c, r, e) ||
-				   (said.slo && tally_slo_read(said.slo, &r->o.tally.slo, e)) || read_cost(r, e)
+				   read_cost(r, e)
 			   ? -1
 			   : 0;
 }
@@ -281,38 +235,18 @@ static bool is_curve(const struct runs *r)
 	return r->n_loads > 1 && r->n == r->n_loads * r->n_policies;
 }
 
-static void write_svg(const struct runs *r, FILE *out)
-{
-	if (is_curve(r))
-		load_curve_svg(r->point, r->n_policies, r->n_loads, out);
-	else
-		load_gantt_svg(&r->point[0], out);
-}
-
-static void write_csv(const struct runs *r, FILE *out)
-{
-	load_csv_head(out);
-	for (int i = 0; i < r->n; i++)
-		load_csv(&r->point[i], out);
-}
-
-static void write_table(const struct runs *r, FILE *out)
-{
-	load_requests_head(out);
-	for (int i = 0; i < r->n; i++)
-		load_requests(&r->point[i], out);
-}
-
-static int write_file(const struct runs *r, const char *path,
-	void (*write)(const struct runs *r, FILE *out), struct err *e)
+static int write_svg(const struct runs *r, struct err *e)
 {
 	struct whole_file f;
 
-	if (!path)
+	if (!said.svg)
 		return 0;
-	if (whole_file_open(&f, path, e))
+	if (whole_file_open(&f, said.svg, e))
 		return -1;
-	write(r, f.out);
+	if (is_curve(r))
+		load_curve_svg(r->point, r->n_policies, r->n_loads, f.out);
+	else
+		load_gantt_svg(&r->point[0], f.out);
 	return whole_file_close(&f, 0, e);
 }
 
@@ -340,8 +274,7 @@ static int print_json(const struct runs *r, struct err *e)
 
 static int tell(const struct runs *r, const struct cli *c, struct err *e)
 {
-	if (write_file(r, said.svg, write_svg, e) || write_file(r, said.csv, write_csv, e) ||
-		write_file(r, said.table, write_table, e))
+	if (write_svg(r, e) || words_write(&said.load, r->point, r->n, e))
 		return -1;
 	if (c->json)
 		return print_json(r, e);
@@ -366,7 +299,7 @@ static int load_verb(const struct cli *c, struct err *e)
 
 	if (!r)
 		return err_set(e, ERR_MEMORY, "no memory for a load");
-	r->bar.quiet = said.quiet;
+	r->bar.quiet = said.load.quiet;
 	r->o.progress = progress;
 	r->o.arg = r;
 	rc = read_all(r, c, e) || (!said.url && !said.counted && model_find(c, &model, e)) ? -1 : 0;

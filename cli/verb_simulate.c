@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/whole_file.h"
 #include "cli/change.h"
 #include "cli/cli.h"
 #include "cli/load_words.h"
@@ -13,50 +12,26 @@
 #include "sessions/simulate/router.h"
 #include "sessions/simulate/simulate.h"
 
-enum { KEEP = 100000 };
-
 static struct simulate_said {
-	const char *arrivals, *kind, *slo, *cost, *fit, *save_cost, *against, *csv, *table, *router;
-	int32_t requests, users, live, longest, replicas, prefill, decode;
+	struct load_words load;
+	const char *cost, *fit, *save_cost, *against, *router;
+	int32_t users, replicas, prefill, decode;
 	double rate, bandwidth;
-	float think, scale;
-	bool quiet;
-} said = { .arrivals = "poisson",
-	.kind = "chat",
+} said = { .load = { LOAD_WORDS, .requests = 1000 },
 	.router = "round-robin",
-	.requests = 1000,
-	.live = 8,
 	.replicas = 1,
 	.rate = 1,
-	.bandwidth = 10,
-	.scale = 1 };
+	.bandwidth = 10 };
 
 #define GROUP .group = "Simulation"
 static const struct setting simulate_own[] = {
-	OWN(INT, simulate_said, requests, .name = "requests", GROUP, .arg = "N", .high = 1 << 24,
-		.doc = "how many requests; of a trace 0: all"),
-	OWN(TEXT, simulate_said, arrivals, .name = "arrivals", GROUP,
-		.arg = "poisson|uniform|gamma:CV|onoff:S,S|trace:FILE",
-		.doc = "gaps between requests, as of cutaway load"),
+	LOAD_OPTIONS(simulate_said, "Simulation"),
 	OWN(NUMBER, simulate_said, rate, .name = "rate", GROUP, .arg = "R", .low = 1e-6, .high = 1e6,
 		.doc = "requests a second, of all replicas together; of a trace how many times as fast as "
 			   "it was"),
 	OWN(INT, simulate_said, users, .name = "users", GROUP, .arg = "N", .high = WORKLOAD_MOST,
 		.doc = "in place of a rate: so many users, who each wait for the answer before they ask "
 			   "again"),
-	OWN(FLOAT, simulate_said, think, .name = "think", GROUP, .arg = "S", .high = 1e5,
-		.unit = "seconds", .doc = "with --users: mean time from an answer to the next question"),
-	OWN(TEXT, simulate_said, kind, .name = "kind", GROUP, .arg = "LIST",
-		SETTING_WORDS("chat", "document", "edit", "system"),
-		.doc = "what is asked: chat, document, edit, system, or several with commas"),
-	OWN(INT, simulate_said, live, .name = "live", GROUP, .arg = "N", .low = 1,
-		.high = WORKLOAD_MOST,
-		.doc = "conversations, documents or system prompts in use at a time, of each kind"),
-	OWN(FLOAT, simulate_said, scale, .name = "scale", GROUP, .arg = "X", .low = 0.001, .high = 1000,
-		.doc = "factor of all lengths but a trace's"),
-	OWN(INT, simulate_said, longest, .name = "longest", GROUP, .arg = "N", .high = 1 << 24,
-		.unit = "tokens",
-		.doc = "prompt and answer together; longer ones are cut; 0: what the context holds"),
 	OWN(INT, simulate_said, replicas, .name = "replicas", GROUP, .arg = "N", .low = 1,
 		.high = 10000, .doc = "engines behind the router"),
 	OWN(CHOICE, simulate_said, router, .name = "router", GROUP, .more = router_name,
@@ -77,13 +52,6 @@ static const struct setting simulate_own[] = {
 	OWN(FILE, simulate_said, against, .name = "against", GROUP, .arg = "FILE",
 		.doc = "simulate the requests of this recording in place of a load, and print both with "
 			   "the error"),
-	OWN(TEXT, simulate_said, slo, .name = "slo", GROUP, .arg = "ttft=T,itl=T,tpot=T,e2e=T",
-		.doc = "target of each request, for the goodput, as of cutaway load"),
-	OWN(FILE, simulate_said, csv, .name = "csv", GROUP, .arg = "FILE",
-		.doc = "the figures, as of cutaway load"),
-	OWN(FILE, simulate_said, table, .name = "table", GROUP, .arg = "FILE",
-		.doc = "a row for each request, of the first 100000"),
-	OWN(FLAG, simulate_said, quiet, .name = "quiet", GROUP, .doc = "no progress"),
 	{ 0 },
 };
 
@@ -131,8 +99,6 @@ static int check_together(const struct cli *c, const struct run *r, struct err *
 			"token_bytes (--fit, or a line of --cost)");
 	if (apart && !c->engine.prefix_cache)
 		return err_set(e, ERR_USAGE, "pages are moved into the prefix cache: leave it on");
-	if (said.longest && said.longest < 8)
-		return err_set(e, ERR_USAGE, "--longest: at least 8 tokens");
 	if (strcmp(c->engine.spec, "off") != 0)
 		return err_set(e, ERR_USAGE, "what a drafter guesses is not simulated: use --spec off");
 	if (!c->engine.kv_cache)
@@ -146,28 +112,19 @@ static int read_all(struct run *r, const struct cli *c, struct err *e)
 	struct fleet_options *f = &r->s.fleet;
 	const bool apart = said.prefill || said.decode;
 
-	*w = (struct workload_options){ .n = said.requests,
-		.rate = said.rate,
-		.users = said.users,
-		.think_s = (double)said.think,
-		.scale = (double)said.scale,
-		.live = said.live,
-		.limit = said.longest,
-		.max_output = c->answer.max_tokens,
-		.seed = c->answer.params.seed };
+	w->rate = said.rate;
+	w->users = said.users;
 	f->replicas = apart ? 0 : said.replicas;
 	f->prefill = said.prefill;
 	f->decode = said.decode;
 	f->bandwidth = said.bandwidth * 1e9;
 	f->router = said.router;
-	f->seed = w->seed;
+	f->seed = c->answer.params.seed;
 	r->s.engine = c->engine;
-	r->s.load.tally.keep = said.table ? KEEP : 0;
+	r->s.load.tally.keep = said.load.table || said.load.queue ? LOAD_KEEP : 0;
 	r->s.point.policy = c->engine.policy;
 	r->s.point.load = said.users ? said.users : said.rate;
-	return words_kinds(said.kind, &w->kinds, e) ||
-				   words_arrivals(said.arrivals, said.users > 0, w, e) || read_cost(r, e) ||
-				   (said.slo && tally_slo_read(said.slo, &r->s.load.tally.slo, e)) ||
+	return words_read(&said.load, c, said.users > 0, &r->s.load, e) || read_cost(r, e) ||
 				   check_together(c, r, e)
 			   ? -1
 			   : 0;
@@ -299,24 +256,9 @@ static int print_json(const struct run *r, struct err *e)
 	return json_print(&j, e);
 }
 
-static int write_file(const struct run *r, const char *path, void (*head)(FILE *out),
-	void (*rows)(const struct load_point *p, FILE *out), struct err *e)
-{
-	struct whole_file f;
-
-	if (!path)
-		return 0;
-	if (whole_file_open(&f, path, e))
-		return -1;
-	head(f.out);
-	rows(&r->s.point, f.out);
-	return whole_file_close(&f, 0, e);
-}
-
 static int tell(const struct run *r, const struct cli *c, struct err *e)
 {
-	if (write_file(r, said.csv, load_csv_head, load_csv, e) ||
-		write_file(r, said.table, load_requests_head, load_requests, e))
+	if (words_write(&said.load, &r->s.point, 1, e))
 		return -1;
 	if (said.against)
 		return print_against(r, c->json, e);
@@ -355,7 +297,7 @@ static int simulate_verb(const struct cli *c, struct err *e)
 
 	if (!r)
 		return err_set(e, ERR_MEMORY, "no memory for a simulation");
-	r->bar.quiet = said.quiet;
+	r->bar.quiet = said.load.quiet;
 	r->s.fleet.progress = progress;
 	r->s.fleet.arg = r;
 	rc = read_all(r, c, e);

@@ -85,7 +85,10 @@ void load_csv(const struct load_point *p, FILE *out);
 /* A row for each request that was kept. */
 void load_requests_head(FILE *out);
 void load_requests(const struct load_point *p, FILE *out);
-/* Requests over time: w columns and at most h rows of them. */
+/* A row for each change of the queue, while its requests were kept. */
+void load_queue_head(FILE *out);
+void load_queue(const struct load_point *p, FILE *out);
+/* Requests over time, w columns and at most h rows of them, and below them the queue's length. */
 void load_gantt(const struct load_point *p, int w, int h, FILE *out);
 void load_gantt_svg(const struct load_point *p, FILE *out);
 /* Throughput and latency of curves of points, one after the other: n_each points a policy. */

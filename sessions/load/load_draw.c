@@ -5,7 +5,7 @@
 
 #include "sessions/load/load.h"
 
-enum { MOST_W = 200, MOST_H = 60, AXIS = 10 };
+enum { MOST_W = 200, MOST_H = 60, AXIS = 10, MOST_COLUMNS = 512, QUEUE_ROWS = 4 };
 
 /* Okabe and Ito's colours, which colour-blind eyes tell apart. */
 static const char *const colour[] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00",
@@ -111,6 +111,28 @@ static int by_number(const void *a, const void *b)
 	return ((*x)->number > (*y)->number) - ((*x)->number < (*y)->number);
 }
 
+/* The longest queue in each of w columns from from_s on, `per` columns a second, over times at
+ * which it did not change; returns the longest of all. */
+static int64_t queue_columns(
+	const struct load_point *p, double from_s, double per, int w, int64_t column[MOST_COLUMNS])
+{
+	const bool all = p->tally.n_changes < 2 * p->tally.o.keep;
+	struct tally_change *c;
+	const int64_t n = tally_queue(&p->tally, &c);
+	int64_t most = 0;
+
+	memset(column, 0, (size_t)w * sizeof *column);
+	for (int64_t i = 0; i + !all < n; i++) {
+		const double end = i + 1 < n ? ceil((c[i + 1].at_s - from_s) * per) : w;
+
+		for (int x = within((int)((c[i].at_s - from_s) * per), 0, w); x < fmin(end, w); x++)
+			column[x] = c[i].waiting > column[x] ? c[i].waiting : column[x];
+		most = c[i].waiting > most ? c[i].waiting : most;
+	}
+	free(c);
+	return most;
+}
+
 /* At most `most` of those kept, evenly, in order of arrival; malloc'd, NULL without memory. */
 static const struct tally_request **chosen(const struct load_point *p, int64_t most, int64_t *n)
 {
@@ -147,6 +169,26 @@ static void draw_row(const struct tally_request *r, double from, double per, int
 		cell[within((int)((r->ended_s - from) * per), 0, w - 1)] = '!';
 }
 
+static void draw_queue(const struct load_point *p, double from, double per, int w, FILE *out)
+{
+	int64_t column[MOST_COLUMNS];
+	const int64_t most = queue_columns(p, from, per, w, column);
+	const int h = within((int)most, 0, QUEUE_ROWS);
+
+	if (!most)
+		fprintf(out, "%17s nobody waited\n", "queue:");
+	for (int y = h; y > 0; y--) {
+		char label[32] = "";
+
+		if (y == h)
+			snprintf(label, sizeof label, "queue up to %lld", (long long)most);
+		fprintf(out, "%17s |", label);
+		for (int x = 0; x < w; x++)
+			fputc(column[x] * h > (y - 1) * most ? '=' : ' ', out);
+		fputc('\n', out);
+	}
+}
+
 void load_gantt(const struct load_point *p, int w, int h, FILE *out)
 {
 	char cell[MOST_W + 1];
@@ -162,6 +204,8 @@ void load_gantt(const struct load_point *p, int w, int h, FILE *out)
 		fprintf(out, "%6lld %4d+%-4d |%s\n", (long long)r[i]->number, r[i]->n_prompt,
 			r[i]->n_output, cell);
 	}
+	if (n && r && to > from)
+		draw_queue(p, from, w / (to - from), w, out);
 	if (n)
 		fprintf(out,
 			"%17s %-*.4g%*.4g s\n%17s . waits, : its prompt is computed, # answers, ! failed\n",
@@ -171,7 +215,17 @@ void load_gantt(const struct load_point *p, int w, int h, FILE *out)
 
 /* ---- SVG ---- */
 
-enum { W = 720, H = 420, LEFT = 80, TOP = 30, BOTTOM = 60, RIGHT = 150, ROW = 6, MOST_ROWS = 400 };
+enum {
+	W = 720,
+	H = 420,
+	LEFT = 80,
+	TOP = 30,
+	BOTTOM = 60,
+	RIGHT = 150,
+	ROW = 6,
+	MOST_ROWS = 400,
+	QUEUE_H = 60
+};
 
 static void svg_begin(int h, FILE *out)
 {
@@ -268,6 +322,23 @@ static void svg_request(const struct tally_request *r, double from, double per, 
 		r->failed ? colour[1] : colour[0], out);
 }
 
+/* Below the requests, in their columns. */
+static void svg_queue(const struct load_point *p, double from, double per, double y, FILE *out)
+{
+	int64_t column[MOST_COLUMNS];
+	const int64_t most = queue_columns(p, from, per, W - LEFT - RIGHT, column);
+	char text[64];
+
+	snprintf(text, sizeof text, "queue, at most %lld", (long long)most);
+	svg_text(W - RIGHT + 14, y + QUEUE_H, "start", text, out);
+	fprintf(out, "<path fill=\"#999999\" d=\"M%d %.1f", LEFT, y + QUEUE_H);
+	for (int x = 0; x < W - LEFT - RIGHT; x++)
+		if (!x || column[x] != column[x - 1])
+			fprintf(out, "H%dV%.1f", LEFT + x,
+				y + QUEUE_H * (1 - (double)column[x] / (double)(most ? most : 1)));
+	fprintf(out, "H%dV%.1fZ\"/>\n", W - RIGHT, y + QUEUE_H);
+}
+
 void load_gantt_svg(const struct load_point *p, FILE *out)
 {
 	static const char *const legend[] = { "waits", "its prompt", "answers", "failed" };
@@ -280,13 +351,15 @@ void load_gantt_svg(const struct load_point *p, FILE *out)
 	n = r ? n : 0;
 	for (int64_t i = 0; i < n; i++)
 		to = fmax(to, r[i]->ended_s);
-	svg_begin((int)(TOP + ROW * n + BOTTOM), out);
+	svg_begin((int)(TOP + ROW * n + QUEUE_H + BOTTOM), out);
 	for (int64_t i = 0; i < n && to > from; i++)
 		svg_request(r[i], from, (W - LEFT - RIGHT) / (to - from), (double)(TOP + ROW * i), out);
+	if (to > from)
+		svg_queue(p, from, (W - LEFT - RIGHT) / (to - from), (double)(TOP + ROW * n), out);
 	for (int i = 0; i <= 5; i++) {
 		snprintf(text, sizeof text, "%.4g s", from + (to - from) * i / 5);
-		svg_text(
-			LEFT + (W - LEFT - RIGHT) * i / 5.0, (double)(TOP + ROW * n + 20), "middle", text, out);
+		svg_text(LEFT + (W - LEFT - RIGHT) * i / 5.0, (double)(TOP + ROW * n + QUEUE_H + 20),
+			"middle", text, out);
 	}
 	for (int i = 0; i < 4; i++) {
 		svg_bar(W - RIGHT + 14, W - RIGHT + 24, TOP + 20 * i, fill[i], out);

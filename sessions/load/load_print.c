@@ -1,5 +1,6 @@
 /* What came of a load, in words and numbers: see load.h. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sessions/load/load.h"
@@ -215,6 +216,22 @@ void load_csv(const struct load_point *p, FILE *out)
 	FIGURES(X)
 #undef X
 	fputc('\n', out);
+}
+
+void load_queue_head(FILE *out)
+{
+	fputs("policy,load,at_s,waiting\n", out);
+}
+
+void load_queue(const struct load_point *p, FILE *out)
+{
+	struct tally_change *c;
+	const int64_t n = tally_queue(&p->tally, &c);
+
+	for (int64_t i = 0; i < n; i++)
+		fprintf(
+			out, "%s,%.9g,%.12g,%lld\n", p->policy, p->load, c[i].at_s, (long long)c[i].waiting);
+	free(c);
 }
 
 void load_requests_head(FILE *out)

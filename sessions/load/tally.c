@@ -74,6 +74,45 @@ static double mean_level(const struct tally_level *l, double from_s, double to_s
 	return to_s > from_s ? (l->area + (double)l->now * (to_s - l->since_s)) / (to_s - from_s) : 0;
 }
 
+/* ---- the queue over time ---- */
+
+static void wait_changes(struct tally *t, int by, double now_s)
+{
+	move(&t->waiting, by, now_s);
+	if (t->n_changes >= 2 * t->o.keep)
+		return;
+	if (ARRAY_ROOM(t->change, t->cap_changes, t->n_changes + 1))
+		t->change[t->n_changes++] = (struct tally_change){ now_s, by };
+	else
+		t->no_memory = true;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct tally_change *x = a, *y = b;
+
+	return (x->at_s > y->at_s) - (x->at_s < y->at_s);
+}
+
+int64_t tally_queue(const struct tally *t, struct tally_change **out)
+{
+	struct tally_change *c = malloc((size_t)(t->n_changes + 1) * sizeof *c);
+	int64_t n = 0, level = 0;
+
+	*out = c;
+	if (!c)
+		return -1;
+	for (int64_t i = 0; i < t->n_changes; i++)
+		c[i] = t->change[i];
+	qsort(c, (size_t)t->n_changes, sizeof *c, by_time);
+	for (int64_t i = 0; i < t->n_changes; i++) {
+		level += c[i].waiting;
+		n += !n || c[i].at_s > c[n - 1].at_s;
+		c[n - 1] = (struct tally_change){ c[i].at_s, level };
+	}
+	return n;
+}
+
 /* ---- what happens ---- */
 
 void tally_open(struct tally *t, const struct tally_options *o)
@@ -93,6 +132,7 @@ void tally_close(struct tally *t)
 	}
 	free(t->batch);
 	free(t->kept);
+	free(t->change);
 	*t = (struct tally){ 0 };
 }
 
@@ -110,7 +150,7 @@ void tally_arrived(struct tally *t, struct tally_request *r, int64_t number, dou
 		.slot = -1 };
 	if (!t->n_arrived++)
 		t->first_s = t->waiting.since_s = t->running.since_s = at_s;
-	move(&t->waiting, 1, at_s);
+	wait_changes(t, 1, at_s);
 }
 
 void tally_admitted(struct tally *t, struct tally_request *r, double now_s)
@@ -118,7 +158,7 @@ void tally_admitted(struct tally *t, struct tally_request *r, double now_s)
 	if (!isnan(r->admitted_s))
 		return;
 	r->admitted_s = now_s;
-	move(&t->waiting, -1, now_s);
+	wait_changes(t, -1, now_s);
 	move(&t->running, 1, now_s);
 }
 
@@ -193,7 +233,10 @@ void tally_ended(struct tally *t, struct tally_request *r, bool failed, double n
 	r->ended_s = now_s;
 	r->failed = failed;
 	r->good = !failed && r->n_output && meets(&t->o.slo, r);
-	move(isnan(r->admitted_s) ? &t->waiting : &t->running, -1, now_s);
+	if (isnan(r->admitted_s))
+		wait_changes(t, -1, now_s);
+	else
+		move(&t->running, -1, now_s);
 	t->last_s = now_s;
 	t->n_ended++;
 	t->n_failed += failed;

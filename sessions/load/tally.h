@@ -59,6 +59,11 @@ struct tally_level {
 	double since_s, area; /* of the past: sum of number x seconds */
 };
 
+struct tally_change {
+	double at_s;
+	int64_t waiting;
+};
+
 struct tally {
 	struct tally_options o;
 	struct tally_values ttft, itl, e2e;  /* s; of requests that ended well, itl: of all tokens */
@@ -74,6 +79,10 @@ struct tally {
 	int64_t reserved, paged, used;
 	struct tally_request *kept; /* [n_kept] in order of their ends; never more than o.keep */
 	int64_t n_kept, cap_kept;
+	/* Who began (1) or ceased (-1) to wait, as told: what is due while a step computes is told
+	 * after it. [n_changes], never more than two for each of o.keep. */
+	struct tally_change *change;
+	int64_t n_changes, cap_changes;
 	bool no_memory; /* something could not be kept: tally_result() reports it */
 };
 
@@ -88,6 +97,10 @@ void tally_tokens(struct tally *t, struct tally_request *r, int32_t n, double no
 /* It ended. r has its n_prompt, n_cached, user and slot by now. failed: refused, cut off, or an
  * error; its latencies do not count, its tokens do. */
 void tally_ended(struct tally *t, struct tally_request *r, bool failed, double now_s);
+
+/* The queue over time: how many wait from each time on, in order of time; *out is malloc'd and the
+ * caller's. Returns how many; -1: no memory. */
+int64_t tally_queue(const struct tally *t, struct tally_change **out);
 
 struct tally_quantiles {
 	double mean, p50, p90, p99, max; /* NAN without values */

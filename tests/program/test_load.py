@@ -66,6 +66,25 @@ def test_counted():
           latency[:3] == sorted(latency[:3]) and latency[3:] == sorted(latency[3:]) and all(a < b for a, b in zip(latency, latency[3:])), latency)
 
 
+def test_queue():
+    files = {name: path("q." + name) for name in ("svg", "csv", "table")}
+    r = load("--counted", "--requests", "60", "--rate", "8", "--scale", "0.3", "--svg", files["svg"], "--queue-csv", files["csv"], "--table", files["table"])
+    svg = xml.etree.ElementTree.parse(files["svg"]).getroot()
+    with open(files["csv"], encoding="utf-8") as f:
+        queue = [(float(row["at_s"]), int(row["waiting"])) for row in csv.DictReader(f)]
+    with open(files["table"], encoding="utf-8") as f:
+        waits = [(float(row["arrived_s"]), float(row["admitted_s"])) for row in csv.DictReader(f)]
+    most = max(n for _, n in queue)
+    check("the queue over time is of those who came and were not yet admitted", r.returncode == 0 and most > 1 and
+          all(n == sum(came <= at < admitted for came, admitted in waits) for at, n in queue), queue)
+    text = [t.text for t in svg.iter("{http://www.w3.org/2000/svg}text")]
+    check("it is drawn below the requests, as text and as SVG", f"queue up to {most} |" in r.stdout and f"queue, at most {most}" in text and
+          len(list(svg.iter("{http://www.w3.org/2000/svg}path"))) == 1, r.stdout)
+    r = load("--counted", "--requests", "1", "--svg", files["svg"])
+    xml.etree.ElementTree.parse(files["svg"])
+    check("where nobody waits it says so", r.returncode == 0 and "queue: nobody waited" in r.stdout, r.stdout)
+
+
 def test_cost():
     with open(path("cost"), "w", encoding="utf-8") as f:
         f.write("cutaway cost 1\nstep 1000000\nrequest 0\nrow 0\nfirst_rows 0\nlogits 0\nposition 0\npair 0\ntoken_bytes 1\n")
@@ -255,7 +274,7 @@ def test_bad_input():
 
 def main():
     subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), "--ctx", "1024", TINY], check=True, stdout=subprocess.DEVNULL)
-    for test in (test_counted, test_cost, test_inside, test_record, test_trace, test_documents, test_serve, test_broken_server, test_interrupt,
+    for test in (test_counted, test_queue, test_cost, test_inside, test_record, test_trace, test_documents, test_serve, test_broken_server, test_interrupt,
                  test_progress, test_bad_input):
         try:
             test()

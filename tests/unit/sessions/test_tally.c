@@ -220,6 +220,39 @@ static void test_queue(void **state)
 	tally_close(&t);
 }
 
+/* Its length from each time on is how many have arrived and are not admitted. */
+static void test_queue_over_time(void **state)
+{
+	struct tally_options o = plain;
+	struct tally_change *c;
+	struct tally_result r;
+	struct tally t;
+	int64_t n, most = 0;
+
+	(void)state;
+	o.keep = N;
+	play(&t, &o, &r);
+	n = tally_queue(&t, &c);
+	assert_true(n > N);
+	for (int64_t k = 0; k < n; k++) {
+		int64_t waits = 0;
+
+		for (int i = 0; i < N; i++)
+			waits += plan[i].arrives <= c[k].at_s && plan[i].admitted > c[k].at_s;
+		assert_int_equal(c[k].waiting, waits);
+		assert_true(!k || c[k].at_s > c[k - 1].at_s);
+		most = waits > most ? waits : most;
+	}
+	assert_true(most > 1 && c[n - 1].waiting == 0);
+	free(c);
+	tally_close(&t);
+	o.keep = 50;
+	play(&t, &o, &r);
+	assert_in_range(tally_queue(&t, &c), 50, 100);
+	free(c);
+	tally_close(&t);
+}
+
 static void test_goodput(void **state)
 {
 	static const struct tally_slo slo[] = { { 0 }, { .ttft_s = 1 }, { .itl_s = 0.055 },
@@ -331,6 +364,7 @@ int main(void)
 		cmocka_unit_test(test_latencies),
 		cmocka_unit_test(test_buckets),
 		cmocka_unit_test(test_queue),
+		cmocka_unit_test(test_queue_over_time),
 		cmocka_unit_test(test_goodput),
 		cmocka_unit_test(test_room),
 		cmocka_unit_test(test_early),
