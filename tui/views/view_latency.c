@@ -82,25 +82,45 @@ static void draw_bars(
 	}
 }
 
-/* The rule below the bars: the ends of what it shows, and the quantiles where they lie, the last
- * one first where two would cover each other. */
+struct label { /* of one quantile, or of several that lie in its columns */
+	int x, n;
+	char text[16];
+};
+
+/* Moves the last of k labels into w columns, and joins it to the one before where they touch;
+ * returns how many are left. */
+static int settle(struct label *l, int k, int w)
+{
+	struct label *last = &l[k - 1];
+
+	last->x = last->x > w - last->n ? w - last->n : last->x;
+	if (k < 2 || last->x > l[k - 2].x + l[k - 2].n)
+		return k;
+	snprintf(l[k - 2].text + l[k - 2].n, sizeof l->text - (size_t)l[k - 2].n, "/%s", last->text);
+	l[k - 2].n = (int)strlen(l[k - 2].text);
+	return settle(l, k - 1, w);
+}
+
+/* The rule below the bars: the ends of what it shows, and the quantiles where they lie: 50/90/99
+ * where all are in one place. */
 static void draw_axis(
 	struct pen *p, const struct histogram *h, const struct scale *s, double target, int y)
 {
-	static const int quantile[] = { 99, 90, 50 };
-	bool taken[MOST_W + 4] = { false };
+	static const int quantile[] = { 50, 90, 99 };
+	struct label label[3];
+	int n = 0;
 
 	for (int x = 0; x < s->w; x++)
 		view_put(p, s->x + x, y, INK_RULE, "%s", glyph(p->c, GLYPH_HRULE));
 	for (int i = 0; i < 3; i++) {
-		int at = column_of(s, histogram_quantile(h, quantile[i] / 100.0)) - s->x;
+		const int at = column_of(s, histogram_quantile(h, quantile[i] / 100.0)) - s->x;
 
-		at = at > s->w - 2 ? s->w - 2 : at;
-		if (at < 0 || taken[at] || taken[at + 1] || taken[at + 2])
-			continue;
-		view_put(p, s->x + at, y, INK_BRIGHT, "%d", quantile[i]);
-		taken[at] = taken[at + 1] = true;
+		label[n] = (struct label){ .x = at, .n = 2 };
+		snprintf(label[n].text, sizeof label[n].text, "%d", quantile[i]);
+		n = settle(label, n + 1, s->w);
 	}
+	for (int i = 0; i < n; i++)
+		view_put(p, s->x + label[i].x, y, INK_BRIGHT, "%s", label[i].text);
 	if (target > s->low && target < s->high)
 		view_put(p, column_of(s, target), y, INK_REJECTED, "%s", glyph(p->c, GLYPH_TREE_DOWN));
 }
@@ -340,7 +360,8 @@ const struct view view_latency = {
 		"(e2e), and in the queue. At the left in time, as this machine measured it; at the right in steps of the engine, as they were "
 		"counted: the machine's speed and noise have no part in those, so a recording gives the same again.\n"
 		"\n"
-		"50, 90, 99 on the rule are the percentiles, by nearest rank and within 1.6 %. Columns are equal ratios of time, so that a "
+		"50, 90, 99 on the rule are the percentiles, by nearest rank and within 1.6 %; 50/90/99: they "
+		"lie in one place. Columns are equal ratios of time, so that a "
 		"slow tail is seen beside a fast middle; few steps have a column each. An ITL of 0 steps: tokens that came together, by "
 		"speculation.\n"
 		"\n"
