@@ -181,6 +181,11 @@ def test_chat():
         t.send("/pin /nowhere\r")
         t.wait("/pin /nowhere: No such file")
         check("a file that is not there", True)
+        t.send('/pin "One and two, three and four, five and six, seven and eight" 1h\r')
+        t.wait(r"pin \d+: \d+ tokens in \d+ pages")
+        t.send('/pin "open\r')
+        t.wait("a text stands between double quotes")
+        check("a text in place of a file", True)
         t.send("/quit\r")
         check("it ends", t.wait_end() == 0)
     except Failure as e:

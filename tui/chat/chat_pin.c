@@ -42,6 +42,20 @@ static char *read_file(const char *path, struct err *e)
 	return NULL;
 }
 
+/* A file, or itself between double quotes. */
+static char *read_text(const char *what, struct err *e)
+{
+	const size_t n = strlen(what);
+	char *text;
+
+	if (*what != '"')
+		return read_file(what, e);
+	text = n > 2 && what[n - 1] == '"' ? strndup(what + 1, n - 2) : NULL;
+	if (!text)
+		err_set(e, ERR_USAGE, "/pin: a text stands between double quotes");
+	return text;
+}
+
 /* The first turn of a conversation. */
 static int turn_of(struct chat *c, const char *text, struct ids *to, struct err *e)
 {
@@ -73,7 +87,7 @@ static int stable_ids(struct chat *c, const char *text, struct ids *to, struct e
 	return rc;
 }
 
-/* ---- /pin FILE [TTL] ---- */
+/* ---- /pin FILE|"TEXT" [TTL] ---- */
 
 struct pinning {
 	struct ids ids;
@@ -139,18 +153,20 @@ static void split_ttl(char *text, int64_t *ttl_ns)
 	*word = '\0';
 }
 
-static int pin_file(struct app *a, const char *arg, struct err *e)
+static int pin_text(struct app *a, const char *arg, struct err *e)
 {
 	struct chat *c = a->mode_data;
 	char *path = strdup(arg), *text = NULL;
+	const char *name;
 	struct pinning p = { 0 };
 	int rc = -1;
 
 	if (!path)
 		return err_set(e, ERR_MEMORY, "no memory for a name");
 	split_ttl(path, &p.ttl_ns);
-	snprintf(p.name, sizeof p.name, "%.60s", strrchr(path, '/') ? strrchr(path, '/') + 1 : path);
-	text = read_file(path, e);
+	name = *path != '"' ? strrchr(path, '/') : NULL;
+	snprintf(p.name, sizeof p.name, "%.60s", name ? name + 1 : path);
+	text = read_text(path, e);
 	if (text && !stable_ids(c, text, &p.ids, e))
 		rc = actor_post(c->live.session.actor, ask_pin, pin_asked, &p, sizeof p)
 				 ? 0
@@ -186,7 +202,7 @@ static void list_pins(struct app *a)
 int chat_pin(struct app *a, const char *arg, struct err *e)
 {
 	if (*arg)
-		return pin_file(a, arg, e);
+		return pin_text(a, arg, e);
 	list_pins(a);
 	return 0;
 }

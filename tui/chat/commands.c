@@ -62,9 +62,9 @@ const struct command commands[] = {
 		.doc =
 			"N background requests, so that the batch fills: of the shipped prompts, or of a kind "
 			"of load"),
-	ACT(TEXT, PIN, LIVE, .name = "pin", .arg = "FILE [TIME]",
-		.doc =
-			"keeps the pages of FILE, as the beginning of a first turn, for 5m, 1h …; alone: lists"),
+	ACT(TEXT, PIN, LIVE, .name = "pin", .arg = "FILE|\"TEXT\" [TIME]",
+		.doc = "keeps the pages of a file or text, as the beginning of a first turn, for 5m, 1h …; "
+			   "alone: lists"),
 	ACT(NUMBER, UNPIN, LIVE, .name = "unpin", .arg = "N", .low = 1, .high = 1e12, .step = 1,
 		.doc = "ends pin N: its pages may be evicted again"),
 	ACT(TEXT, COMPARE, LIVE, .name = "compare", .arg = "'A' 'B' [PROMPT]",
