@@ -82,6 +82,8 @@ int words_read(const struct load_words *said, const struct cli *c, bool users,
 	w->limit = said->longest;
 	w->max_output = c->answer.max_tokens;
 	w->seed = c->answer.params.seed;
+	if (users && cli_given(c, "rate"))
+		return err_set(e, ERR_USAGE, "--users and --rate exclude each other");
 	if (said->longest && said->longest < 8)
 		return err_set(e, ERR_USAGE, "--longest: at least 8 tokens");
 	return read_kinds(said->kind, &w->kinds, e) || read_arrivals(said->arrivals, users, w, e) ||

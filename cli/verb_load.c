@@ -274,20 +274,19 @@ static int print_json(const struct runs *r, struct err *e)
 
 static int tell(const struct runs *r, const struct cli *c, struct err *e)
 {
-	if (write_svg(r, e) || words_write(&said.load, r->point, r->n, e))
+	if (c->json && print_json(r, e))
 		return -1;
-	if (c->json)
-		return print_json(r, e);
-	if (r->n == 1) {
+	if (r->n == 1 && !c->json) {
 		load_print_point(&r->point[0], &r->o, stdout);
 		putchar('\n');
 		load_gantt(&r->point[0], WIDTH, ROWS, stdout);
 	}
-	if (is_curve(r)) {
+	if (is_curve(r) && !c->json) {
 		putchar('\n');
 		load_curve(r->point, r->n_policies, r->n_loads, WIDTH, CHART_H, stdout);
 	}
-	return out_flush(e);
+	/* files come last: one that cannot be written takes no figure along */
+	return out_flush(e) || write_svg(r, e) || words_write(&said.load, r->point, r->n, e) ? -1 : 0;
 }
 
 static int load_verb(const struct cli *c, struct err *e)

@@ -86,10 +86,24 @@ static int read_cost(struct run *r, struct err *e)
 	return rc ? -1 : 0;
 }
 
+static int check_against(const struct cli *c, struct err *e)
+{
+	static const char *const load[] = { "requests", "arrivals", "rate", "users", "think", "kind",
+		"live", "scale", "longest" };
+
+	for (size_t i = 0; said.against && i < sizeof load / sizeof *load; i++)
+		if (cli_given(c, load[i]))
+			return err_set(e, ERR_USAGE,
+				"--against has the requests of its recording: --%s is of a load", load[i]);
+	return 0;
+}
+
 static int check_together(const struct cli *c, const struct run *r, struct err *e)
 {
 	const bool apart = said.prefill || said.decode;
 
+	if (check_against(c, e))
+		return -1;
 	if (apart && (!said.prefill || !said.decode || cli_given(c, "replicas")))
 		return err_set(e, ERR_USAGE,
 			"--prefill-replicas and --decode-replicas go together, in place of --replicas");
@@ -256,10 +270,8 @@ static int print_json(const struct run *r, struct err *e)
 	return json_print(&j, e);
 }
 
-static int tell(const struct run *r, const struct cli *c, struct err *e)
+static int print_all(const struct run *r, const struct cli *c, struct err *e)
 {
-	if (words_write(&said.load, &r->s.point, 1, e))
-		return -1;
 	if (said.against)
 		return print_against(r, c->json, e);
 	if (c->json)
@@ -268,6 +280,12 @@ static int tell(const struct run *r, const struct cli *c, struct err *e)
 	print_fleet(r);
 	print_cost(r);
 	return out_flush(e);
+}
+
+/* Files come last: one that cannot be written takes no figure along. */
+static int tell(const struct run *r, const struct cli *c, struct err *e)
+{
+	return print_all(r, c, e) || words_write(&said.load, &r->s.point, 1, e) ? -1 : 0;
 }
 
 /* ---- the runs ---- */

@@ -136,8 +136,13 @@ int trace_file_next(struct trace_file *t, struct trace_row *out, struct err *e)
 {
 	char line[LINE], *cell[COLUMNS];
 	double s;
-	int n, rc = read_line(t, line, e);
+	int n, rc;
 
+	do
+		rc = read_line(t, line, e);
+	while (rc > 0 && !*line);
+	if (!rc && isnan(t->start_s))
+		return err_set(e, ERR_INPUT, "%s: no request follows the first line", t->path);
 	if (rc <= 0)
 		return rc;
 	n = cut_columns(line, cell);

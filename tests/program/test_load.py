@@ -255,7 +255,7 @@ def test_progress():
 def test_bad_input():
     for args, says in [
         (["--rate", "0"], "--rate 0"), (["--rate", "1,x"], "--rate x"), (["--rate", "nan"], "--rate"), (["--rate", "1,,2"], "--rate"),
-        (["--users", "1.5"], "whole numbers"), (["--users", "9999"], "whole numbers"), (["--users", "2", "--arrivals", "uniform"], "exclude"),
+        (["--users", "1.5"], "whole numbers"), (["--users", "9999"], "whole numbers"), (["--users", "2", "--arrivals", "uniform"], "exclude"), (["--users", "2", "--rate", "3"], "exclude"),
         (["--kind", "poem"], "chat, document, edit and system"), (["--kind", ""], "--kind"), (["--arrivals", "gamma"], "gamma:CV"),
         (["--arrivals", "gamma:99"], "coefficient"), (["--arrivals", "onoff:1"], "onoff"), (["--arrivals", "trace:/nowhere"], "/nowhere"),
         (["--arrivals", "storm"], "poisson, uniform"), (["--slo", "ttft=soon"], "ttft=500ms"), (["--policies", "fcfs,best"], "best"),
@@ -270,6 +270,8 @@ def test_bad_input():
             check("bad input: " + " ".join(args), False, f"{r.returncode} {r.stderr}")
             return
     check("bad input is an error of one line that says what is possible", True)
+    r = load("--counted", "--requests", "5", "--csv", "/nowhere/x.csv")
+    check("a file that cannot be written takes no figure along", r.returncode not in (0, 130) and "TTFT" in r.stdout and "/nowhere/x.csv" in r.stderr, r)
 
 
 def main():

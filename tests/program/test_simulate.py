@@ -111,7 +111,7 @@ def test_refusals():
     for args in (["--replicas", "0"], ["--rate", "0"], ["--rate", "nan"], ["--router", "best"], ["--prefill-replicas", "2"],
                  ["--prefill-replicas", "1", "--decode-replicas", "1", "--cost", "nobytes"], ["--users", "3", "--arrivals", "uniform"],
                  ["--kind", "song"], ["--spec", "ngram"], ["--longest", "3"], ["--slo", "soon"], ["--cost", "cost", "--fit", "cost"],
-                 ["more"]):
+                 ["--users", "3", "--rate", "2"], ["--against", "a.db", "--kind", "edit"], ["more"]):
         status, out, err = cutaway("simulate", *args)
         check(f"{' '.join(args)} is refused", status == 2 and err and not out, err)
 

@@ -36,7 +36,7 @@ static void test_trace(void **state)
 	static const char text[] = "\xef\xbb\xbfTIMESTAMP,NumImages,ContextTokens,GeneratedTokens\r\n"
 							   "2024-02-28 23:59:59.7500000,0,374,44\r\n"
 							   "2024-02-29 01:00:00.2500000+01:00,1,396,0\r\n"
-							   "2024-03-01T00:00:00Z,2,\"7\",12\r\n";
+							   "2024-03-01T00:00:00Z,2,\"7\",12\r\n\r\n\n";
 	static const double at[] = { 0, 0.5, 86400.25 };
 	struct trace_row row[4];
 	struct err e = { 0 };
@@ -82,7 +82,8 @@ static void test_hostile_traces(void **state)
 		{ "\n", "no column TIMESTAMP" },
 		{ "TIMESTAMP,ContextTokens\n", "no column GeneratedTokens" },
 		{ "TIMESTAMP,ContextTokens,GeneratedTokens\n1,2\n", "line 2: it has fewer columns" },
-		{ "TIMESTAMP,ContextTokens,GeneratedTokens\n\n", "line 2: it has fewer columns" },
+		{ "TIMESTAMP,ContextTokens,GeneratedTokens\n", "no request follows" },
+		{ "TIMESTAMP,ContextTokens,GeneratedTokens\n\r\n\n", "no request follows" },
 		{ "TIMESTAMP,ContextTokens,GeneratedTokens\nx,2,3\n", "line 2: TIMESTAMP is neither" },
 		{ "TIMESTAMP,ContextTokens,GeneratedTokens\nnan,2,3\n", "line 2: TIMESTAMP is neither" },
 		{ "TIMESTAMP,ContextTokens,GeneratedTokens\n1e300,2,3\n", "line 2: TIMESTAMP is neither" },
