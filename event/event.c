@@ -101,7 +101,7 @@ static const struct {
 	{ EV_step, "hold_first", 11 },
 	{ EV_admit, "rank", 11 },
 	{ EV_preempt, "rank", 11 },
-	{ EV_request, "logit_bias", EV_BIAS_SINCE },
+	{ EV_request, "logit_bias", 12 },
 	{ EV_request, "top", 12 },
 	{ EV_score, "candidates", 12 },
 	{ EV_finish, "prompt", 12 },

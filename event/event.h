@@ -84,7 +84,7 @@ int ev_since(enum ev_kind kind);
 /* The same for a column that was added to its table later. */
 int ev_field_since(enum ev_kind kind, int field);
 /* step.drafters_ns, step.run_delay_ns, request.logit_bias */
-enum { EV_DRAFTERS_SINCE = 5, EV_RUN_DELAY_SINCE = 7, EV_BIAS_SINCE = 12 };
+enum { EV_DRAFTERS_SINCE = 5, EV_RUN_DELAY_SINCE = 7 };
 
 static inline size_t ev_field_size(enum ev_type type)
 {

@@ -65,6 +65,7 @@ void history_close(struct history *h)
 		free(r->row);
 		free(r->take);
 		free(r->text);
+		free(r->user);
 		free(r->spec);
 		free(r->stop);
 		free(r->why);

@@ -45,13 +45,14 @@ struct history_request {
 	int32_t n_rows, cap_rows;
 	struct history_take *take; /* n_takes >= 1 */
 	int32_t n_takes, cap_takes;
-	int32_t n;                /* tokens at the end, prompt included */
-	int32_t longest;          /* longest of all takes */
-	int finish;               /* EV_FINISH_x, or -1: it had not ended */
-	int64_t forced_pos;       /* fork: position of the token that the user forced, or -1 */
-	char *text, *spec, *stop; /* as recorded; "" if absent */
-	char *why;                /* details of `finish` */
-	char broken[96];          /* "": complete */
+	int32_t n;          /* tokens at the end, prompt included */
+	int32_t longest;    /* longest of all takes */
+	int finish;         /* EV_FINISH_x, or -1: it had not ended */
+	int64_t forced_pos; /* fork: position of the token that the user forced, or -1 */
+	int32_t priority, deadline;
+	char *text, *user, *spec, *stop; /* as recorded; "" if absent */
+	char *why;                       /* details of `finish` */
+	char broken[96];                 /* "": complete */
 };
 
 struct history_piece { /* what a token decodes to */

@@ -94,21 +94,35 @@ static bool copy_prompt(
 	return true;
 }
 
-#define REQUEST_SQL(bias)                                                                                        \
-	"SELECT seq, request, kind, parent, sample, text, prompt, max_tokens, stop, spec, n_prompt" SAMPLE_SETTINGS( \
-		PARAM_COLUMN) " FROM " bias " ORDER BY seq"
 #define PARAM_COLUMN(type, field, ...) ", " #field
 
-static const char request_sql[] = REQUEST_SQL("request");
-/* of a file that is older than the column */
-static const char unbiased_sql[] = REQUEST_SQL("(SELECT *, NULL AS logit_bias FROM request)");
+/* The columns that the file is too old to have are NULL. */
+static void request_sql(int version, char *out, size_t cap)
+{
+	const struct ev_info *table = &ev_info[EV_request];
+	size_t n = (size_t)snprintf(out, cap,
+		"SELECT seq, request, kind, parent, sample, text, prompt, max_tokens, stop, spec, n_prompt,"
+		" user, priority, deadline" SAMPLE_SETTINGS(PARAM_COLUMN) " FROM (SELECT *");
+
+	for (int i = 0; i < table->n_fields; i++)
+		if (ev_field_since(EV_request, i) > version)
+			n += (size_t)snprintf(out + n, cap - n, ", NULL AS %s", table->fields[i].name);
+	snprintf(out + n, cap - n, " FROM request) ORDER BY seq");
+}
 
 static int32_t clamp32(int64_t v, int32_t max)
 {
 	return v < 0 ? 0 : v > max ? max : (int32_t)v;
 }
 
-#define READ_INT(s, column, row) clamp32(sqlite3_column_int64(s, column), (int32_t)(row)->high)
+static int32_t int_in_range(sqlite3_stmt *s, int column, const struct setting *row)
+{
+	const int64_t v = sqlite3_column_int64(s, column);
+
+	return (int32_t)(v < row->low ? row->low : v > row->high ? row->high : v);
+}
+
+#define READ_INT(s, column, row) int_in_range(s, column, row)
 #define READ_FLOAT(s, column, row) (float)sqlite3_column_double(s, column)
 #define READ_U64(s, column, row) (uint64_t) sqlite3_column_int64(s, column)
 #define READ_BIAS(s, column, row) sample_bias_of(blob_of(s, column))
@@ -120,7 +134,7 @@ static struct ev_span blob_of(sqlite3_stmt *s, int column)
 	return (struct ev_span){ data, data ? (size_t)sqlite3_column_bytes(s, column) : 0 };
 }
 
-/* Reads the columns of request_sql from this one on, in their order. */
+/* Reads the columns of request_sql() from this one on, in their order. */
 static void read_params(struct sample_params *p, sqlite3_stmt *s, int column)
 {
 #define X(type, field, ...)                                                                        \
@@ -149,13 +163,16 @@ static int on_request(struct loading *l, sqlite3_stmt *s)
 		.parent = parent > 0 ? parent : 0,
 		.sample = sqlite3_column_int64(s, 4),
 		.max_tokens = sqlite3_column_int64(s, 7),
-		.forced_pos = -1 };
-	read_params(&r->params, s, 11);
+		.forced_pos = -1,
+		.priority = int_in_range(s, 12, &answer_settings[ANSWER_AT_priority]),
+		.deadline = int_in_range(s, 13, &answer_settings[ANSWER_AT_deadline]) };
+	read_params(&r->params, s, 14);
 	r->text = text_of(s, 5);
+	r->user = text_of(s, 11);
 	r->stop = text_of(s, 8);
 	r->spec = text_of(s, 9);
 	r->why = strdup("");
-	if (!copy_prompt(h, r, s, 6) || !r->text || !r->stop || !r->spec || !r->why)
+	if (!copy_prompt(h, r, s, 6) || !r->text || !r->user || !r->stop || !r->spec || !r->why)
 		return no_memory(l);
 	if (sqlite3_column_int64(s, 10) != r->n_prompt)
 		broke(r, "its prompt is not of the length it says", r->n_prompt);
@@ -355,10 +372,10 @@ static int on_vocab(struct loading *l, sqlite3_stmt *s)
 
 static const struct source {
 	enum ev_kind kind;
-	const char *sql;
+	const char *sql; /* NULL: request_sql() */
 	int (*on_row)(struct loading *l, sqlite3_stmt *s);
 } sources[] = {
-	{ EV_request, request_sql, on_request },
+	{ EV_request, NULL, on_request },
 	{ EV_token, token_sql, on_token },
 	{ EV_draft, draft_sql, on_draft },
 	{ EV_score, score_sql, on_score },
@@ -384,16 +401,15 @@ static int merge(struct loading *l, const struct foreign *f)
 {
 	sqlite3_stmt *s[N_SOURCES] = { NULL };
 	int64_t seq[N_SOURCES];
+	char requests[1024];
 	int rc = 0;
 
+	request_sql(f->version, requests, sizeof requests);
 	for (int i = 0; i < N_SOURCES; i++) {
 		seq[i] = INT64_MAX;
 		if (!foreign_has(f, sources[i].kind))
 			continue;
-		s[i] = history_prepare(l->h,
-			sources[i].kind == EV_request && f->version < EV_BIAS_SINCE ? unbiased_sql
-																		: sources[i].sql,
-			l->e);
+		s[i] = history_prepare(l->h, sources[i].sql ? sources[i].sql : requests, l->e);
 		if (s[i])
 			seq[i] = advance(l, s[i]);
 	}

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <cjson/cJSON.h>
+
 #include "base/array.h"
 #include "base/find.h"
 
@@ -79,17 +81,51 @@ static struct ev_token token_of(const struct history_row *row, int32_t id)
 	return ev.u.token;
 }
 
+static int32_t max_tokens_of(const struct past *p, const struct past_turn *t)
+{
+	const int64_t most = INT64_C(1) << 20, tokens = t->r->max_tokens;
+
+	return tokens <= 0 || tokens > most || t->r->n_prompt + tokens >= p->h->ctx
+			   ? 0
+			   : (int32_t)tokens + t->r->n_prompt - t->n_prompt;
+}
+
+/* A text that is no list of strings has none. */
+static bool read_stops(struct setting_stops *stops, const char *json)
+{
+	cJSON *list = cJSON_Parse(json);
+	const cJSON *one;
+	bool read = true;
+	int n = 0;
+
+	cJSON_ArrayForEach(one, list)
+	{
+		if (cJSON_IsString(one) && *one->valuestring && n < SETTING_STOPS_MAX)
+			read = (stops->text[n++] = strdup(one->valuestring)) && read;
+	}
+	cJSON_Delete(list);
+	return read;
+}
+
+static void turn_free(struct past_turn *t)
+{
+	setting_stops_free(&t->stop);
+	free(t->token);
+	free(t->ids);
+}
+
 /* Adds the turn that r answered, with its tokens up to n. Takes ids. */
 static int add_turn(
 	struct past *p, const struct history_request *r, int32_t *ids, int32_t n, struct err *e)
 {
 	struct past_turn t = { .r = r, .ids = ids, .n_prompt = opening(p->h, r), .n = n };
 
+	t.max_tokens = max_tokens_of(p, &t);
 	t.reason = n == r->n && r->finish >= 0 ? (enum ev_code_finish)r->finish : EV_FINISH_cancelled;
 	t.token = malloc((size_t)(n - t.n_prompt) * sizeof *t.token + 1);
-	if (!t.token || !ARRAY_ROOM(p->turn, p->cap_turns, p->n_turns + 1)) {
-		free(t.token);
-		free(ids);
+	if (!t.token || !read_stops(&t.stop, r->stop) ||
+		!ARRAY_ROOM(p->turn, p->cap_turns, p->n_turns + 1)) {
+		turn_free(&t);
 		return err_set(e, ERR_MEMORY, "no memory for the conversation of %s", p->path);
 	}
 	for (int32_t i = t.n_prompt; i < n; i++)
@@ -225,10 +261,8 @@ void past_close(struct past *p)
 {
 	if (!p)
 		return;
-	for (int32_t i = 0; i < p->n_turns; i++) {
-		free(p->turn[i].ids);
-		free(p->turn[i].token);
-	}
+	for (int32_t i = 0; i < p->n_turns; i++)
+		turn_free(&p->turn[i]);
 	for (int32_t i = 0; i < p->n_texts; i++)
 		free(p->text[i]);
 	free(p->text);

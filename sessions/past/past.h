@@ -19,7 +19,9 @@ struct past_turn {
 	const struct history_request *r; /* the history's: params, sample, text */
 	int32_t *ids;                    /* prompt and answer */
 	int32_t n_prompt, n;             /* up to the opening of the answer; all */
-	struct ev_token *token;          /* [n - n_prompt] as engine_note_answer() takes them */
+	int32_t max_tokens;              /* of its answer from there on; 0: the context was the limit */
+	struct setting_stops stop;
+	struct ev_token *token; /* [n - n_prompt] as engine_note_answer() takes them */
 	enum ev_code_finish reason;
 };
 

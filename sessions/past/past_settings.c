@@ -58,6 +58,12 @@ static bool is_kept(const struct setting *row)
 		   strcmp(row->group, "Watching") && strcmp(row->group, "Measuring");
 }
 
+/* A field of struct engine_request. */
+static bool is_of_request(const struct setting *row)
+{
+	return strcmp(row->group, "Chat") != 0 && row != &answer_settings[ANSWER_AT_system];
+}
+
 static int on_setting(struct restore *s, const char *name, const char *value, bool later)
 {
 	const struct setting *row = setting_find(engine_settings, name);
@@ -66,8 +72,7 @@ static int on_setting(struct restore *s, const char *name, const char *value, bo
 		return is_kept(row) && strcmp(value, "-") ? put(s, row, s->engine, name, value) : 0;
 	row = setting_find(answer_settings, name);
 	/* before the newest request, that has what was drawn with; stops add up */
-	if (!row || row->type == SETTING_STOPS ||
-		(!later && strcmp(row->group, "Chat") && row != &answer_settings[ANSWER_AT_system]))
+	if (!row || row->type == SETTING_STOPS || (!later && is_of_request(row)))
 		return 0;
 	return put(s, row, s->answer, name, value);
 }
@@ -91,74 +96,27 @@ static int read_settings(struct restore *s)
 	return s->e->code ? -1 : 0;
 }
 
-/* Those that are columns of a request. */
-static void take_params(struct restore *s, const struct history_request *r)
+/* Those that are columns of a request; the stops are of its list. */
+static int take_request(struct restore *s, const struct past_turn *t)
 {
-	const int64_t room = s->p->h->ctx - r->n_prompt;
-	struct answer_settings own = { .params = r->params };
+	const struct answer_settings own = { .params = t->r->params,
+		.max_tokens = t->max_tokens,
+		.user = *t->r->user ? t->r->user : NULL,
+		.priority = t->r->priority,
+		.deadline = t->r->deadline };
 
-	if (r->max_tokens > 0 && r->max_tokens < room && r->max_tokens <= 1 << 20)
-		own.max_tokens = (int32_t)r->max_tokens; /* else the context was the limit */
-	for (int i = 0; i <= ANSWER_AT_max_tokens; i++)
-		if (!s->given(s->arg, answer_settings[i].name))
-			setting_copy(&answer_settings[i], s->answer, &own);
-}
-
-/* The next string of a JSON array as request_new() writes it, in the form that the setting reads
- * (\n, \t, \\). NULL: there is none, or it has an escape that the setting does not know. */
-static char *next_stop(const char **at)
-{
-	const char *p = strchr(*at, '"');
-	char *out = p ? malloc(strlen(p) + 1) : NULL;
-	size_t n = 0;
-
-	if (!out)
-		return NULL;
-	for (p++; *p && *p != '"'; p++) {
-		if (*p == '\\' && p[1] != '"' && p[1] != '/' && !strchr("\\nt", p[1])) {
-			free(out);
-			return NULL;
-		}
-		if (*p == '\\' && (p[1] == '"' || p[1] == '/'))
-			p++;
-		else if (*p == '\\')
-			out[n++] = *p++;
-		if (!*p)
-			break;
-		out[n++] = *p;
-	}
-	out[n] = '\0';
-	*at = *p ? p + 1 : p;
-	return out;
-}
-
-static int take_stops(struct restore *s, const char *json)
-{
-	const struct setting *row = &answer_settings[ANSWER_AT_stop];
-	int rc = 0;
-
-	if (s->given(s->arg, "stop"))
-		return 0;
-	while (!rc && strchr(json, '"')) {
-		char *stop = next_stop(&json);
-
-		rc = stop ? put(s, row, s->answer, "stop", stop)
-				  : err_set(s->e, ERR_INPUT,
-						"%s: its stop strings cannot be taken up; give --stop (or --stop off)",
-						s->p->path);
-		free(stop);
-	}
-	return rc;
+	for (const struct setting *row = answer_settings; row->name; row++)
+		if (is_of_request(row) && row->type != SETTING_STOPS && !s->given(s->arg, row->name))
+			setting_copy(row, s->answer, &own);
+	return s->given(s->arg, "stop") ? 0 : setting_stops_copy(&s->answer->stop, &t->stop, s->e);
 }
 
 int past_settings(struct past *p, struct engine_options *engine, struct answer_settings *answer,
 	bool (*given)(void *arg, const char *name), void *arg, struct err *e)
 {
 	struct restore s = { p, engine, answer, given, arg, e };
-	const struct history_request *r = p->turn[p->n_turns - 1].r;
 
 	if (!given(arg, "ctx") && p->h->ctx > 0 && p->h->ctx <= 1 << 24)
 		engine->ctx = (int32_t)p->h->ctx;
-	take_params(&s, r);
-	return take_stops(&s, r->stop) || read_settings(&s) ? -1 : 0;
+	return take_request(&s, &p->turn[p->n_turns - 1]) || read_settings(&s) ? -1 : 0;
 }

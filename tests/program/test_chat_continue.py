@@ -22,11 +22,12 @@ def rows(path, sql):
         db.close()
 
 
-def talk(suite, screen, record, lines, *args, model=None):
+def talk(suite, screen, record, lines, *args, model=None, limit=True):
     """A chat that says these lines, one after the other, and ends; what the terminal has then."""
     with open(os.path.join(screen.folder, "lines"), "w", encoding="utf-8") as f:
         f.write("".join(line + "\n" for line in (*lines, "/quit")))
-    screen.type("clear; " + suite.command("chat", "--commands", "lines", "--max-tokens", "9", "--record", record,
+    screen.type("clear; " + suite.command("chat", "--commands", "lines", "--record", record,
+                                          *(["--max-tokens", "9"] if limit else []),
                                           *(["--model", model or suite.model] if model != "" else []), *args)
                 + "; echo status $?")
     screen.keys("Enter")
@@ -77,20 +78,30 @@ def verified(suite, screen, name):
     return done.stdout
 
 
-SAID = ("--temp", "0.9", "--seed", "5", "--system", "Be brief.", "--spec", "ngram:3", "--stop", 'q"\\n',
-        "--visible", "sinks:4+window:64", "--logit-bias", "40:2.5,300:-100")
+SAID = ("--temp", "0.9", "--seed", "5", "--system", "Be brief.", "--spec", "ngram:3", "--stop", 'q"\\n', "--stop", "Größe\x02",
+        "--visible", "sinks:4+window:64", "--logit-bias", "40:2.5,300:-100", "--user", "Größe", "--priority", "-3",
+        "--deadline", "400")
+TURNS = ("SELECT temperature, top_k, seed, stop, spec, max_tokens, logit_bias, user, priority, deadline FROM request"
+         " ORDER BY seq DESC")
+OF_REQUEST = TURNS + " LIMIT 1"
 
 
 def test_goes_on(suite):
     """a conversation in two sessions has the prompt, tokens, hashes and settings of one that never stopped"""
     s = suite.screen(100, 30)
     try:
-        talk(suite, s, "whole.db", ("one two one two", "/temp 0.6", "three", "/top-k 30", "four"), *SAID)
-        talk(suite, s, "a.db", ("one two one two", "/temp 0.6", "three", "/top-k 30"), *SAID)
-        talk(suite, s, "b.db", ("four",), "--continue", "a.db", model="")
+        lines = ("one two one two", "/temp 0.6", "three", "/top-k 30", "/user al", "/deadline 70")
+        talk(suite, s, "whole.db", (*lines, "four"), *SAID)
+        talk(suite, s, "a.db", lines, *SAID)
+        talk(suite, s, "quiet.db", (), "--continue", "a.db", model="", limit=False)
+        expect("a session in which nothing was said has the settings of each turn",
+               rows(file(s, "quiet.db"), TURNS) == rows(file(s, "a.db"), TURNS))
+        talk(suite, s, "later.db", ("four",), "--continue", "quiet.db", "--user", "al", "--deadline", "70", "--top-k", "30",
+             model="", limit=False)
+        same(newest(file(s, "whole.db")), newest(file(s, "later.db")), "the third turn, two sessions later")
+        talk(suite, s, "b.db", ("four",), "--continue", "a.db", model="", limit=False)
         same(newest(file(s, "whole.db")), newest(file(s, "b.db")), "the third turn")
-        for sql in ("SELECT temperature, top_k, seed, stop, spec, max_tokens, logit_bias FROM request ORDER BY seq DESC LIMIT 1",
-                    "SELECT value FROM setting WHERE name = 'visible' ORDER BY seq DESC LIMIT 1"):
+        for sql in (OF_REQUEST, "SELECT value FROM setting WHERE name = 'visible' ORDER BY seq DESC LIMIT 1"):
             same(rows(file(s, "whole.db"), sql), rows(file(s, "b.db"), sql), sql)
         same(rows(file(s, "b.db"), "SELECT value FROM setting WHERE name = 'continues'"),
              [(os.path.realpath(file(s, "a.db")),)], "names the one before")

@@ -412,14 +412,13 @@ static const struct app_mode chat_mode = {
 	.open_lens = open_lens,
 };
 
-int chat_set_user(struct app *a, const char *text)
+int chat_set_user(struct app *a, const char *text, struct err *e)
 {
 	struct chat *c = a->mode_data;
 
 	free(c->user);
 	c->settings.user = c->user = strdup(text);
-	chat_note(a, "user", text);
-	return 0;
+	return c->user ? 0 : err_set(e, ERR_MEMORY, "no memory for a user's name");
 }
 
 static int copy_settings(struct chat *c, const struct answer_settings *from, struct err *e)

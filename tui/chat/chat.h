@@ -103,7 +103,7 @@ int chat_copy_recording(struct chat *c, struct err *e);
 int chat_engine_set(void *arg, const char *name, const char *value, struct err *e);
 int chat_engine_get(void *arg, const char *name, char *buf, size_t cap);
 void chat_note(void *arg, const char *name, const char *value);
-int chat_set_user(struct app *a, const char *text);
+int chat_set_user(struct app *a, const char *text, struct err *e);
 void chat_say(void *arg, const char *text);
 int chat_act(void *arg, enum command_act act, const char *text, double number, struct err *e);
 

@@ -397,7 +397,7 @@ static int act(struct app *a, enum command_act act, const char *text, double num
 	case ACT_LESSON: return chat_lesson(a, text, e);
 	case ACT_LOAD: return chat_load(a, text, e);
 	case ACT_SYSTEM: return set_system(a, text, e);
-	case ACT_USER: return chat_set_user(a, text);
+	case ACT_USER: return chat_set_user(a, text, e);
 	case ACT_STOP_ANSWER:
 		number = chat_stop(a, true);
 		app_say(a, SAY_INFO, number == 1 ? "1 request was stopped" : "%.0f requests were stopped",

@@ -25,10 +25,14 @@ static void note_turn(struct engine *engine, void *arg)
 	q = (struct engine_request){ .kind = EV_REQUEST_KIND_chat,
 		.ids = t->ids,
 		.n_ids = t->n_prompt,
-		.max_tokens = t->n - t->n_prompt,
+		.max_tokens = t->max_tokens,
 		.params = t->r->params,
 		.sample = t->r->sample,
-		.text = t->r->text };
+		.text = t->r->text,
+		.stop = setting_stops(&t->stop),
+		.user = *t->r->user ? t->r->user : NULL,
+		.priority = t->r->priority,
+		.deadline = t->r->deadline };
 	engine_note_answer(engine, &q, t->token, t->n - t->n_prompt, t->reason, EV_NULL_I, &n->err);
 }
 

@@ -230,7 +230,7 @@ static int put_value(
 	if (c->s == &answer_settings[ANSWER_AT_system])
 		return h->act(h->arg, ACT_SYSTEM, value, 0, e);
 	if (c->s == &answer_settings[ANSWER_AT_user])
-		return h->act(h->arg, ACT_USER, value, 0, e);
+		return h->act(h->arg, ACT_USER, value, 0, e) ? -1 : changed(h, c);
 	if (c->kind == COMMAND_ANSWER)
 		return setting_put(c->s, h->settings, value, e) ? -1 : changed(h, c);
 	if (setting_check(c->s, value, e))
@@ -305,8 +305,9 @@ static int command_run(
 		return set_any(h, arg, e);
 	if (!*arg && c->kind != COMMAND_ACT)
 		return say_value(h, c);
-	whole = c->s->type == SETTING_CHOICE || c->kind != COMMAND_ACT ? whole_value(c->s, arg, e)
-																   : strdup(arg);
+	/* a name or a stop text is what was typed, however a word of completion begins */
+	whole = c->s->type == SETTING_CHOICE || c->kind == COMMAND_ENGINE ? whole_value(c->s, arg, e)
+																	  : strdup(arg);
 	if (!whole)
 		return -1;
 	rc = c->kind == COMMAND_ACT ? act(h, c, whole, e) : put_value(h, c, whole, e);

@@ -113,9 +113,9 @@ static void settings_are_set_and_noted(void **state)
 	works("/full drop");
 	assert_string_equal(settings.full, "drop");
 	works("/stop a\\nb");
-	works("/stop c");
+	works("/stop of");
 	assert_string_equal(settings.stop.text[0], "a\nb");
-	assert_string_equal(settings.stop.text[1], "c");
+	assert_string_equal(settings.stop.text[1], "of"); /* the beginning of off */
 	assert_null(settings.stop.text[2]);
 	works("/stop off");
 	assert_null(settings.stop.text[0]);
