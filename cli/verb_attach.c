@@ -9,6 +9,7 @@
 
 #include "base/paths.h"
 #include "base/text.h"
+#include "cli/chat_open.h"
 #include "cli/cli.h"
 #include "cli/out.h"
 #include "sessions/attach/attach.h"
@@ -96,7 +97,7 @@ static int check(const struct attach *a, const struct cli *c, struct err *e)
 	return 0;
 }
 
-static int run(struct attach *a, const struct cli *c, struct err *e)
+static int run(struct attach *a, const struct cli *c, struct tui_end *end, struct err *e)
 {
 	const struct tui_options o = { .answer = c->answer,
 		.ascii = c->ascii,
@@ -117,7 +118,7 @@ static int run(struct attach *a, const struct cli *c, struct err *e)
 	if (paths_history(&history, NULL))
 		history = NULL; /* the prompt works without a history */
 	own.history = history;
-	rc = tui_attach(a, &own, e);
+	rc = tui_attach(a, &own, end, e);
 	free(history);
 	return rc;
 }
@@ -139,6 +140,7 @@ static int attach_verb(const struct cli *c, struct err *e)
 		.system = answer_system(&c->answer, NULL),
 		.record = c->no_record ? NULL : c->record };
 	struct err why = { 0 };
+	struct tui_end end = { 0 };
 	struct attach *a = NULL;
 	char *record = NULL;
 
@@ -149,10 +151,9 @@ static int attach_verb(const struct cli *c, struct err *e)
 		o.record = record;
 	}
 	if (!attach_open(&a, &o, e)) {
-		run(a, c, e);
+		run(a, c, &end, e);
 		attach_close(a, e);
-		if (record && c->n_operands == 1)
-			out_last("recorded in %s\nsee it again:  cutaway replay %s\n", record, record);
+		chat_tell_end(o.record, &end);
 	} else if (record) {
 		paths_drop_recording(record);
 	}

@@ -44,16 +44,16 @@ static struct tui_options screen_options(const struct cli *c)
 	};
 }
 
-/* Prints the path of the recording and how to replay it, after the terminal was restored. A
- * reserved file without a recording is deleted. */
-static void tell_recording(const char *path, bool recorded)
+void chat_tell_end(const char *record, const struct tui_end *end)
 {
-	char *clean = text_clean(path, strlen(path), false, NULL), *word = text_shell(path);
+	char *clean = record ? text_clean(record, strlen(record), false, NULL) : NULL;
+	char *word = record ? text_shell(record) : NULL;
 
-	if (recorded && clean && word && !access(path, F_OK)) /* it may have been deleted */
+	if (end->unsent)
+		out_last("%d turn%s not sent; the up key has %s\n", end->unsent,
+			end->unsent == 1 ? " was" : "s were", end->unsent == 1 ? "it" : "them");
+	if (end->recorded && clean && word && !access(record, F_OK)) /* it may have been deleted */
 		out_last("recorded in %s\nsee it again:  cutaway replay %s\n", clean, word);
-	else if (!recorded)
-		paths_drop_recording(path);
 	free(clean);
 	free(word);
 }
@@ -123,7 +123,7 @@ int chat_open(const struct cli *given, const struct chat_extra *extra, struct er
 	struct err why = { 0 };
 	char *model = NULL, *history = NULL, *record = NULL;
 	struct past *past = NULL;
-	bool recorded = false;
+	struct tui_end end = { 0 };
 
 	own.answer.stop = (struct setting_stops){ { NULL } };
 	if (setting_stops_copy(&own.answer.stop, &given->answer.stop, e) ||
@@ -138,9 +138,10 @@ int chat_open(const struct cli *given, const struct chat_extra *extra, struct er
 	o.past = past;
 	o.record = c->no_record ? NULL : asked ? asked : record;
 	o.history = history;
-	tui_chat(&o, &recorded, e);
-	if (o.record && (recorded || o.record == record))
-		tell_recording(o.record, recorded);
+	tui_chat(&o, &end, e);
+	chat_tell_end(o.record, &end);
+	if (record && !end.recorded) /* reserved, and without a recording */
+		paths_drop_recording(record);
 out:
 	past_close(past);
 	setting_stops_free(&own.answer.stop);

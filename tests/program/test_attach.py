@@ -359,8 +359,10 @@ def test_screens():
         t.send("\x03")
         t.wait("stopped by you")
         check("Ctrl-C stops an answer", True)
-        t.send("\x03\x03")
-        check("and twice ends it", t.wait_end() == 0)
+        t.send("\x15And crows?\rAnd jays?\r")
+        t.wait("waiting for the answer . Esc")
+        t.send("/quit\r")
+        check("what waited at the end is told", t.wait_end() == 0 and "1 turn was not sent; the up key has it" in t.grid.text())
     except Failure as e:
         check("Ctrl-C", False, e)
     finally:

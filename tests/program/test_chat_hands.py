@@ -179,7 +179,7 @@ def test_who_has_the_keys(suite):
 
 
 def test_waiting_turns(suite):
-    """turns that wait are seen at once, with what they wait for; Esc takes the newest back into the prompt"""
+    """turns that wait are seen at once, with what they wait for; Esc takes the newest back; after the end the history has them"""
     s = suite.screen(120, 40)
     try:
         large = os.path.join(s.folder, "large.gguf")
@@ -221,6 +221,19 @@ def test_waiting_turns(suite):
         s.wait("step 40")
         if re.search("waiting:|waiting for|takes", s.text()) or not re.search(r"you +second turn", s.text()):
             raise Failure(s.text())
+        s.keys("F5")
+        s.wait("paused")
+        turns = ["asked at once", "zum Mond 月亮", "привет"]
+        for turn in turns:
+            enter(s, turn)
+            s.wait("you +" + turn)
+        enter(s, "/quit")
+        s.wait("^2 turns were not sent; the up key has them")
+        suite.chat(s, "--no-record")
+        for line in ["/quit", *reversed(turns)]:
+            s.keys("Up")
+            expect_prompt(s, line)
+        s.keys("C-u")
         suite.quit(s)
     finally:
         s.close()

@@ -49,9 +49,13 @@ struct tui_options {
 	bool follow; /* replay: stays at the end of a recording that is being written */
 };
 
-/* Runs until the user quits. Returns 0, or -1 with the error; the terminal is restored. *recorded:
- * o->record holds this session. */
-int tui_chat(const struct tui_options *o, bool *recorded, struct err *e);
+struct tui_end {
+	bool recorded; /* o->record holds this session */
+	int unsent;    /* turns that still waited; o->history has those that were typed */
+};
+
+/* Runs until the user quits. Returns 0, or -1 with the error; the terminal is restored. */
+int tui_chat(const struct tui_options *o, struct tui_end *end, struct err *e);
 /* Plays a recording on the same screens. Needs no model. Uses only ascii, no_color, light, dark,
  * follow, and for deep looks engine.model and model_else. */
 int tui_replay(const char *path, const struct tui_options *o, struct err *e);

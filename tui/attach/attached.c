@@ -14,6 +14,7 @@
 #include "trace/ring.h"
 #include "tui/app/app.h"
 #include "tui/chat/prompt.h"
+#include "tui/chat/waiting.h"
 
 enum { FEED_NS = 15000000, BETWEEN_LOOKS = 64, KEY_ESC_BYTE = 27 };
 
@@ -80,22 +81,15 @@ static void ask_waiting(struct app *a)
 {
 	struct attached *m = a->mode_data;
 	struct err e = { 0 };
-	char *text = m->waiting.text[0];
+	char *text = attach_busy(m->server) ? NULL : waiting_take(&m->waiting);
 
-	if (!m->waiting.n || attach_busy(m->server))
+	if (!text)
 		return;
-	memmove(m->waiting.text, m->waiting.text + 1, (size_t)--m->waiting.n * sizeof *m->waiting.text);
 	if (attach_ask(m->server, text, EV_REQUEST_KIND_chat, &m->settings, &e))
 		app_say(a, SAY_ERROR, "%s", e.text);
 	free(text);
 	follow_newest(a);
 	a->dirty = true;
-}
-
-static void forget_waiting(struct attached *m)
-{
-	while (m->waiting.n)
-		free(m->waiting.text[--m->waiting.n]);
 }
 
 static void work(struct app *a)
@@ -136,10 +130,7 @@ static void line(struct app *a, const char *text)
 	if (*text == '/') {
 		app_command(a, text);
 	} else if (text[strspn(text, " \t\n")]) {
-		if (m->waiting.n == VIEW_WAITING || !(m->waiting.text[m->waiting.n] = strdup(text)))
-			app_say(a, SAY_ERROR, "%d turns are waiting already", m->waiting.n);
-		else
-			m->waiting.n++;
+		waiting_push(a, &m->waiting, text);
 		ask_waiting(a);
 	}
 }
@@ -149,12 +140,8 @@ static void stop(struct app *a)
 	struct attached *m = a->mode_data;
 	const bool busy = attach_busy(m->server);
 
-	forget_waiting(m);
 	attach_stop(m->server, NULL);
-	app_say(a, SAY_INFO,
-		busy                       ? "stopped; Ctrl-C again quits"
-		: attach_writer(m->server) ? "Ctrl-C again quits; the session is saved"
-								   : "Ctrl-C again quits; nothing was recorded");
+	waiting_stop(a, &m->waiting, busy, attach_writer(m->server));
 }
 
 static int begin_anew(struct app *a, struct err *e)
@@ -239,14 +226,9 @@ static void say(void *arg, const char *text)
 static bool key(struct app *a, int code)
 {
 	struct attached *m = a->mode_data;
-	char *text;
 
-	if (code != KEY_ESC_BYTE || a->focus >= 0 || !m->waiting.n || prompt_busy() || *prompt_text())
-		return false;
-	text = m->waiting.text[--m->waiting.n];
-	prompt_set(text);
-	free(text);
-	return true;
+	return code == KEY_ESC_BYTE && a->focus < 0 && !prompt_busy() && !*prompt_text() &&
+		   waiting_take_back(&m->waiting);
 }
 
 static void wish(struct app *a, const struct view_wish *w)
@@ -352,7 +334,8 @@ static const struct app_mode mode = {
 	.open_lens = open_lens,
 };
 
-int tui_attach(struct attach *server, const struct tui_options *o, struct err *e)
+int tui_attach(
+	struct attach *server, const struct tui_options *o, struct tui_end *end, struct err *e)
 {
 	struct attached m = {
 		.server = server, .settings = o->answer, .waiting = { .why = "waiting for the answer" }
@@ -379,7 +362,7 @@ int tui_attach(struct attach *server, const struct tui_options *o, struct err *e
 	app_end(&a, attach_writer(server) ? "saving the recording …" : "ending …");
 	app_close(&a);
 	breaks_close(a.breaks);
-	forget_waiting(&m);
+	*end = (struct tui_end){ attach_writer(server) != NULL, waiting_forget(&m.waiting) };
 	setting_stops_free(&m.settings.stop);
 	free(m.system);
 	free(m.event);

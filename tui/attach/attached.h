@@ -8,6 +8,6 @@
 
 /* Until the user quits. Uses only answer, history, ascii, no_color, light and dark of the options.
  * Thread: main's, which is the UI's. */
-int tui_attach(struct attach *a, const struct tui_options *o, struct err *e);
+int tui_attach(struct attach *a, const struct tui_options *o, struct tui_end *end, struct err *e);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "tui/inspect/lens.h"
 #include "tui/chat/prompt.h"
+#include "tui/chat/waiting.h"
 #include "tui/replay/scrubber.h"
 
 enum { FEED_NS = 15000000, SCRIPT_NS = 15000000, ESCAPE = 27 };
@@ -43,17 +44,8 @@ static void run_line(struct app *a, const char *line)
 		return;
 	if (*line == '/' && !waits_for_model(a, line))
 		app_command(a, line);
-	else if (c->waiting.n == VIEW_WAITING || !(c->waiting.text[c->waiting.n] = strdup(line)))
-		app_say(a, SAY_ERROR, "%d turns are waiting already", c->waiting.n);
 	else
-		c->waiting.n++;
-	a->dirty = true;
-}
-
-static void forget_waiting(struct chat *c)
-{
-	while (c->waiting.n)
-		free(c->waiting.text[--c->waiting.n]);
+		waiting_push(a, &c->waiting, line);
 }
 
 static bool stand_here(struct app *a)
@@ -66,7 +58,7 @@ static bool stand_here(struct app *a)
 		return true;
 	}
 	app_say(a, SAY_ERROR, "%s", e.text);
-	forget_waiting(c);
+	waiting_forget(&c->waiting);
 	return false;
 }
 
@@ -81,9 +73,7 @@ static void ask_waiting(struct app *a)
 			return;
 		if (chat_busy(a))
 			return;
-		line = c->waiting.text[0];
-		memmove(
-			c->waiting.text, c->waiting.text + 1, (size_t)--c->waiting.n * sizeof *c->waiting.text);
+		line = waiting_take(&c->waiting);
 		if (*line == '/')
 			app_command(a, line);
 		else
@@ -255,15 +245,6 @@ static int timeout_ms(struct app *a)
 
 /* --- keys --- */
 
-/* Puts the newest waiting turn back into the prompt. */
-static void take_back(struct chat *c)
-{
-	char *text = c->waiting.text[--c->waiting.n];
-
-	prompt_set(text);
-	free(text);
-}
-
 /* Keys while an earlier step is shown: in the prompt Enter on an empty line continues from it, and
  * Esc or End leaves it; views have more. */
 static bool past_key(struct app *a, int key)
@@ -291,11 +272,7 @@ static bool key(struct app *a, int key)
 		return past_key(a, key);
 	if (key != ESCAPE || *prompt_text())
 		return false;
-	if (c->waiting.n)
-		take_back(c);
-	else
-		return chat_search_cancel(a, false);
-	return true;
+	return waiting_take_back(&c->waiting) || chat_search_cancel(a, false);
 }
 
 static void scrub(struct app *a, struct pen *p)
@@ -312,17 +289,9 @@ static void scrub(struct app *a, struct pen *p)
 static void stop(struct app *a)
 {
 	struct chat *c = a->mode_data;
-	int dropped = c->waiting.n;
+	const bool stopped = c->live.ready && chat_stop(a, false) > 0;
 
-	forget_waiting(c);
-	if (c->live.ready && chat_stop(a, false) + dropped > 0)
-		app_say(a, SAY_INFO,
-			dropped ? "stopped, and what waited with it (the up key has it); Ctrl-C again quits"
-					: "stopped; Ctrl-C again quits");
-	else
-		app_say(a, SAY_INFO,
-			c->live.session.writer ? "Ctrl-C again quits; the session is saved"
-								   : "Ctrl-C again quits; nothing was recorded");
+	waiting_stop(a, &c->waiting, stopped, c->live.session.writer);
 }
 
 /* --- all of it --- */
@@ -429,7 +398,7 @@ static int copy_settings(struct chat *c, const struct answer_settings *from, str
 	return setting_stops_copy(&c->settings.stop, &from->stop, e);
 }
 
-int tui_chat(const struct tui_options *o, bool *recorded, struct err *e)
+int tui_chat(const struct tui_options *o, struct tui_end *end, struct err *e)
 {
 	struct chat c = { .options = o, .began_ns = now_ns() };
 	struct app a = { .mode_data = &c };
@@ -451,14 +420,14 @@ int tui_chat(const struct tui_options *o, bool *recorded, struct err *e)
 		result = app_run(&a, e);
 	chat_past_leave(&a);
 	app_end(&a, c.live.session.writer ? "saving the recording …" : "ending …");
-	*recorded = c.live.session.writer != NULL;
+	end->recorded = c.live.session.writer != NULL;
 	if (live_close(&c.live, e) < 0)
 		result = -1;
 	if (chat_copy_recording(&c, e) < 0)
 		result = -1;
 	app_close(&a);          /* only now: keys and signals before this point cannot prevent saving */
 	breaks_close(a.breaks); /* the engine fed it until it was closed */
-	forget_waiting(&c);
+	end->unsent = waiting_forget(&c.waiting);
 	chat_compare_free(&c.compare);
 	chat_price_free(&c.price);
 	script_close(c.script);
