@@ -95,7 +95,7 @@ static int take_prompt(struct app *a, struct chat_compare *c, const char *typed,
 	const struct live *l = &((struct chat *)a->mode_data)->live;
 	const struct engine_info *info = engine_info(l->session.engine);
 	const struct tokenizer *t = engine_tokenizer(l->session.engine);
-	const struct tl_request *last = timeline_chat(&a->timeline);
+	const struct tl_request *last = chat_newest(a, &a->timeline);
 	size_t n = 0, cap = 0;
 
 	typed += strspn(typed, " \t\n");

@@ -177,11 +177,22 @@ static void push_left(struct chat *c, const struct timeline *t, struct tl_stem b
 	c->left[c->n_left++] = b;
 }
 
+const struct tl_request *chat_newest(struct app *a, const struct timeline *t)
+{
+	struct conversation *own = ((struct chat *)a->mode_data)->live.conversation;
+
+	for (int32_t i = t->n_requests; i-- > 0;)
+		if (conversation_open_pos(own, t->request[i].id) >= 0)
+			return &t->request[i];
+	return NULL;
+}
+
 /* The request that the conversation ends with now. */
 static int64_t stands_at(struct app *a)
 {
-	const struct tl_request *r = view_active(&a->timeline, &a->state);
+	const struct tl_request *r = timeline_request(&a->timeline, a->state.branch);
 
+	r = r ? r : chat_newest(a, &a->timeline);
 	return r ? r->id : 0;
 }
 

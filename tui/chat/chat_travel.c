@@ -7,13 +7,16 @@ int chat_stand_here(struct app *a, struct err *e)
 {
 	struct chat *c = a->mode_data;
 	const struct timeline *t = app_timeline(a);
-	const struct tl_request *r = a->past ? timeline_chat(t) : view_active(t, &a->state);
-	struct tl_stem b = { r ? r->id : 0, -1, 0 };
+	const struct tl_request *r;
+	struct tl_stem b = { 0, -1, 0 };
 
 	chat_hold(a);
 	c->standing = false;
+	r = a->past ? NULL : timeline_request(t, a->state.branch);
+	r = r ? r : chat_newest(a, t);
 	if (!r)
 		return a->past ? chat_begin_anew(a, e) : 0;
+	b.request = r->id;
 	b.pos = timeline_branch_length(t, b);
 	if (chat_stand_at(a, t, b, e) < 0)
 		return -1;
@@ -93,7 +96,9 @@ static int focused(struct app *a, struct travel_from *out, struct err *e)
 		return err_set(e, ERR_USAGE,
 			"a search runs, whose branches do not go back: Esc stops it, and its best answer stands");
 	chat_hold(a);
-	r = view_request(app_timeline(a), &a->state);
+	r = a->state.request || a->state.branch || a->state.token >= 0
+			? view_request(app_timeline(a), &a->state)
+			: chat_newest(a, app_timeline(a));
 	if (!r || !view_is_chat(r))
 		return err_set(e, ERR_USAGE, "nothing is said yet: there is nowhere to go back to");
 	*out = (struct travel_from){ .t = app_timeline(a),

@@ -18,6 +18,7 @@
 #include "tests/support/tiny.h"
 #include "tui/chat/chat.h"
 #include "tests/support/actor_submit.h"
+#include "tests/support/open_chat.h"
 
 enum { PATIENCE_S = 50, PATIENCE_MS = 20000 };
 
@@ -59,27 +60,6 @@ static void let_go(struct held *h)
 	pthread_join(h->caller, NULL);
 	sem_destroy(&h->begun);
 	sem_destroy(&h->go_on);
-}
-
-static void open_chat(struct app *a, struct chat *c, struct tui_options *o)
-{
-	struct pollfd p;
-	struct err e = { 0 };
-
-	a->mode_data = c;
-	a->host = (struct command_host){ .settings = &c->settings,
-		.arg = a,
-		.engine_set = chat_engine_set,
-		.engine_get = chat_engine_get,
-		.note = chat_note,
-		.say = chat_say };
-	a->state.token = a->state.layer = a->state.head = -1;
-	timeline_init(&a->timeline);
-	if (live_open(&c->live, o, NULL, &e))
-		fail_msg("%s", e.text);
-	p = (struct pollfd){ .fd = c->live.fd, .events = POLLIN };
-	while (!live_ready(&c->live))
-		assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
 }
 
 static int64_t begin_answer(struct app *a, struct chat *c)
