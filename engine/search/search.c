@@ -145,6 +145,7 @@ static void free_search(struct search *s)
 	free((void *)(uintptr_t)s->q.user);
 	free((void *)(uintptr_t)s->options.method);
 	free((void *)(uintptr_t)s->options.scorer);
+	free(s->biased);
 	free(s->waiting);
 	free(s->answer);
 	free(s);
@@ -222,6 +223,9 @@ static int open_search(
 	if (s->ops->chooses && s->width > s->engine->info.slots)
 		return err_set(e, ERR_USAGE, "%s needs %d slots, the engine has %d: see --slots",
 			s->options.method, s->width, s->engine->info.slots);
+	if (s->ops->chooses && s->q.params.logit_bias.n &&
+		!(s->biased = malloc((size_t)s->engine->info.vocab * sizeof *s->biased)))
+		return err_set(e, ERR_MEMORY, "no memory for a row with logit bias");
 	return 0;
 }
 

@@ -11,7 +11,8 @@ enum { SEARCH_WIDTH = 64 }; /* members at once */
 struct search_choice { /* a token that could come next */
 	int32_t id;
 	float logit;
-	double logp; /* nats */
+	double p;    /* of the row as it is, as token events have it */
+	double logp; /* nats, of the row with logit bias */
 };
 
 /* What the token event of the branch reported. */
@@ -62,6 +63,7 @@ struct search {
 	struct search_options options;
 	struct search_member *member[SEARCH_WIDTH];
 	int32_t n_members;
+	float *biased; /* [vocab]: a row with logit bias; NULL: there is none, or tokens are drawn */
 	struct search_answer *answer;
 	int32_t n_answers, cap_answers;
 	struct search_waiting *waiting; /* the oldest first */

@@ -100,10 +100,35 @@ struct search_member *search_start(struct search *s, const int32_t *ids, int32_t
 
 /* ---- choices ---- */
 
-/* The best 2 * width by logit, ties to the lowest id. */
-static void best_choices(struct search_member *m, const float *logits, int32_t vocab)
+/* The row with logit bias, and its maximum and mass: rule 15. */
+static void bias_row(struct search *s, const float *logits, struct k_logit_stats *stats)
 {
-	int32_t most = 2 * m->search->width, n = 0;
+	const struct sample_bias *b = &s->q.params.logit_bias;
+	const int32_t vocab = s->engine->info.vocab;
+
+	memcpy(s->biased, logits, (size_t)vocab * sizeof *logits);
+	for (int32_t i = 0; i < b->n; i++)
+		if (b->entry[i].bias != 0)
+			s->biased[b->entry[i].id] += b->entry[i].bias;
+	stats->max = -INFINITY;
+	stats->mass = 0;
+	for (int32_t id = 0; id < vocab; id++)
+		stats->max = s->biased[id] > stats->max ? s->biased[id] : stats->max;
+	for (int32_t id = 0; id < vocab; id++)
+		stats->mass += k_mass(k_exp(k_logit_depth(s->biased[id], stats->max)));
+}
+
+static double log_mass(const struct k_logit_stats *stats)
+{
+	return k_log64((double)stats->mass * 0x1p-40);
+}
+
+/* The best 2 * width of a row, ties to the lowest id. */
+static void best_choices(
+	struct search_member *m, const float *logits, const struct k_logit_stats *stats)
+{
+	const int32_t most = 2 * m->search->width, vocab = m->search->engine->info.vocab;
+	int32_t n = 0;
 
 	for (int32_t id = 0; id < vocab; id++) {
 		int32_t at = n;
@@ -119,16 +144,25 @@ static void best_choices(struct search_member *m, const float *logits, int32_t v
 		m->choice[at] = (struct search_choice){ .id = id, .logit = logits[id] };
 	}
 	m->n_choices = n;
+	for (int32_t i = 0; i < n; i++)
+		m->choice[i].logp = (double)(m->choice[i].logit - stats->max) - log_mass(stats);
 }
 
 static void on_row(struct request *r, const float *logits, const struct k_logit_stats *stats)
 {
 	struct search_member *m = r->owner_data;
-	double log_mass = k_log64((double)stats->mass * 0x1p-40); /* rule 15 */
+	struct search *s = m->search;
+	struct k_logit_stats with = *stats;
 
-	best_choices(m, logits, m->search->engine->info.vocab);
-	for (int32_t i = 0; i < m->n_choices; i++)
-		m->choice[i].logp = (double)(m->choice[i].logit - stats->max) - log_mass;
+	if (s->biased)
+		bias_row(s, logits, &with);
+	best_choices(m, s->biased ? s->biased : logits, &with);
+	for (int32_t i = 0; i < m->n_choices; i++) {
+		struct search_choice *c = &m->choice[i];
+
+		c->logit = logits[c->id];
+		c->p = k_exp64((double)(c->logit - stats->max) - log_mass(stats));
+	}
 	m->hash = (int64_t)stats->hash;
 	m->entropy = stats->entropy;
 	m->held = true;
@@ -147,7 +181,7 @@ static void emit_chosen(struct search_member *m, struct request *r, int32_t choi
 		stream_vocab(&e->stream, c->id);
 		kept[i] = (struct ev_candidate){ .id = (uint32_t)c->id,
 			.logit = c->logit,
-			.p = (float)k_exp64(c->logp),
+			.p = (float)c->p,
 			.arrival = NAN,
 			.cut = EV_CUT_kept };
 	}
@@ -157,7 +191,7 @@ static void emit_chosen(struct search_member *m, struct request *r, int32_t choi
 	ev.u.token.request = r->id;
 	ev.u.token.pos = r->n_ids - 1;
 	ev.u.token.id = m->choice[choice].id;
-	ev.u.token.p = k_exp64(m->choice[choice].logp);
+	ev.u.token.p = m->choice[choice].p;
 	ev.u.token.entropy = m->entropy;
 	ev.u.token.hash = m->hash;
 	ev.u.token.source = EV_SOURCE_chosen;
@@ -170,9 +204,9 @@ static void emit_chosen(struct search_member *m, struct request *r, int32_t choi
 
 static struct search_token token_of(const struct search_member *m, int32_t choice)
 {
-	double logp = m->choice[choice].logp;
+	const struct search_choice *c = &m->choice[choice];
 
-	return (struct search_token){ k_exp64(logp), m->entropy, m->hash, (float)logp };
+	return (struct search_token){ c->p, m->entropy, m->hash, (float)c->logp };
 }
 
 static void take_choice(

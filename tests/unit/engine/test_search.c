@@ -200,6 +200,22 @@ static int32_t n_own(const struct hypothesis *h)
 	return h->n - PROMPT;
 }
 
+static struct sample_bias bias; /* of the beam searches */
+
+static void take_bias(float *logits, struct k_logit_stats *stats)
+{
+	if (!bias.n)
+		return;
+	for (int i = 0; i < bias.n; i++)
+		logits[bias.entry[i].id] += bias.entry[i].bias;
+	stats->max = -INFINITY;
+	for (int id = 0; id < VOCAB; id++)
+		stats->max = fmaxf(stats->max, logits[id]);
+	stats->mass = 0;
+	for (int id = 0; id < VOCAB; id++)
+		stats->mass += k_mass(k_exp(k_logit_depth(logits[id], stats->max)));
+}
+
 static void extend(struct engine *e, const struct hypothesis *h, int from, struct next *out)
 {
 	struct probe *p;
@@ -207,6 +223,7 @@ static void extend(struct engine *e, const struct hypothesis *h, int from, struc
 
 	if (probe_open(&p, e, h->id, h->n, -1, NULL, NULL, &err))
 		fail_msg("%s", err.text);
+	take_bias(p->logits, &p->stats);
 	for (int id = 0; id < VOCAB; id++)
 		out[id] = (struct next){ from, id,
 			h->logp + ((double)(p->logits[id] - p->stats.max) -
@@ -265,8 +282,10 @@ static void compare_beam(
 	int32_t ids[PROMPT];
 	struct engine_request q = request_of(ids, max_tokens);
 	struct engine *e = open_engine(8, pages, &t);
-	struct search_view v = run(e, begin(e, method, &q), 5000);
+	struct search_view v;
 
+	q.params.logit_bias = bias;
+	v = run(e, begin(e, method, &q), 5000);
 	assert_true(v.done);
 	assert_told(&t, &v);
 	slow_beam(e, &q, width, alpha, &slow);
@@ -297,6 +316,40 @@ static void test_beam(void **state)
 	}
 	assert_true(n_ended > 5);
 	assert_true(n_preempted > 5);
+}
+
+/* The tokens of the best answer without bias, each once: the next search bans one and brings on
+ * another. */
+static void test_beam_with_bias(void **state)
+{
+	static struct told t;
+	int32_t ids[PROMPT];
+	struct engine_request q = request_of(ids, 20);
+
+	(void)state;
+	for (int round = 0; round < 6; round++) {
+		struct engine *e = open_engine(8, 64, &t);
+		struct search_view v;
+		bool banned = false, brought = false;
+
+		q.params.logit_bias = bias;
+		v = run(e, begin(e, "beam:4", &q), 5000);
+		assert_true(v.done && v.n_answers);
+		for (int a = 0; a < v.n_answers; a++)
+			for (int32_t i = 0; i < v.answer[a].n; i++) {
+				banned |= round && v.answer[a].ids[i] == (int32_t)bias.entry[0].id;
+				brought |= round && v.answer[a].ids[i] == (int32_t)bias.entry[1].id;
+			}
+		assert_false(banned);
+		assert_true(!round || brought);
+		bias = (struct sample_bias){ .n = 2,
+			.entry = { { (uint32_t)v.answer[0].ids[0], -100 },
+				{ (uint32_t)(v.answer[0].ids[0] + 7) % (VOCAB - 16) + 8, 9 + (float)round } } };
+		engine_close(e);
+		compare_beam("beam:4", 4, 1, 20, 64);
+		compare_beam("beam:3,0.5", 3, 0.5, 30, 6);
+	}
+	bias.n = 0;
 }
 
 static void test_mcts(void **state)
@@ -655,6 +708,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_best),
 		cmocka_unit_test(test_beam),
+		cmocka_unit_test(test_beam_with_bias),
 		cmocka_unit_test(test_mcts),
 		cmocka_unit_test(test_nothing_else_matters),
 		cmocka_unit_test(test_ends),
