@@ -12,7 +12,7 @@ int sample_bias_add(struct sample_bias *b, int64_t id, double bias, struct err *
 
 	if (id < 0 || id > INT32_MAX)
 		return err_set(
-			e, ERR_USAGE, "logit-bias: %lld is no token id: see /tokenize", (long long)id);
+			e, ERR_USAGE, "logit-bias: %lld is no token id: see cutaway tokenize", (long long)id);
 	if (!(bias >= -SAMPLE_BIAS_MOST && bias <= SAMPLE_BIAS_MOST))
 		return err_set(e, ERR_USAGE, "logit-bias: a number from -%d to %d is needed for token %lld",
 			SAMPLE_BIAS_MOST, SAMPLE_BIAS_MOST, (long long)id);

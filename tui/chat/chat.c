@@ -127,6 +127,7 @@ static void greet(struct app *a)
 	struct chat *c = a->mode_data;
 	const struct engine_info *info = engine_info(c->live.session.engine);
 
+	a->host.vocab = info->vocab;
 	if (c->settings.system)
 		chat_note(a, "system", c->settings.system);
 	if (c->options->past && chat_continue(a, &a->fatal)) {

@@ -161,6 +161,8 @@ static int changed(const struct command_host *h, const struct command *c)
 		return 0;
 	if (c->kind == COMMAND_ANSWER) /* the engine emits the events of its own settings */
 		h->note(h->arg, c->s->name, value);
+	if (c->s->type == SETTING_BIAS) /* what does not fit the line is counted */
+		setting_text(c->s, h->settings, value, 60);
 	if (c->s->group && !strcmp(c->s->group, "Measuring")) /* what was measured is no value */
 		snprintf(text, sizeof text, "%s: measured   (%s)", c->s->name, c->s->doc);
 	else
@@ -220,6 +222,19 @@ static char *whole_value(const struct setting *s, const char *arg, struct err *e
 	return NULL;
 }
 
+/* The engine would refuse the next turn. */
+static int check_bias(const struct command_host *h, const char *value, struct err *e)
+{
+	struct sample_bias b;
+
+	if (sample_bias_read(value, &b, e))
+		return -1;
+	if (!h->vocab || !b.n || b.entry[b.n - 1].id < (uint32_t)h->vocab)
+		return 0;
+	return err_set(e, ERR_USAGE, "logit-bias: token %u is not in the vocabulary, 0 to %d",
+		b.entry[b.n - 1].id, h->vocab - 1);
+}
+
 static int put_value(
 	const struct command_host *h, const struct command *c, const char *value, struct err *e)
 {
@@ -231,6 +246,8 @@ static int put_value(
 		return h->act(h->arg, ACT_SYSTEM, value, 0, e);
 	if (c->s == &answer_settings[ANSWER_AT_user])
 		return h->act(h->arg, ACT_USER, value, 0, e) ? -1 : changed(h, c);
+	if (c->s->type == SETTING_BIAS && check_bias(h, value, e))
+		return -1;
 	if (c->kind == COMMAND_ANSWER)
 		return setting_put(c->s, h->settings, value, e) ? -1 : changed(h, c);
 	if (setting_check(c->s, value, e))

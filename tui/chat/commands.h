@@ -62,6 +62,7 @@ struct command_host {
 	struct answer_settings *settings;
 	bool replay; /* no engine: only the commands that make sense there */
 	const struct view *const *views;
+	int32_t vocab; /* of the model; 0: not known */
 	void *arg;
 	/* The engine's own settings. engine_set returns 1 if the change is pending: commands_say_set()
 	 * or the error follows. engine_get returns -1 while there is no engine. */

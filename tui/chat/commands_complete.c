@@ -90,6 +90,31 @@ static void add_settings(struct list *l, const struct command_host *h, const cha
 			list_add(l, "", c->s->name, strlen(c->s->name));
 }
 
+/* Values are completed where they stand: the first word after the name of a setting, the second
+ * after /set. */
+static void add_values(
+	struct list *l, const struct command_host *h, const char *line, const char *begun, size_t n)
+{
+	const char *word = line + strcspn(line, " \t\n");
+	const struct command *c = commands_find(h, line);
+	char name[64];
+	size_t size;
+
+	word += strspn(word, " \t\n");
+	if (c->act == ACT_SET && word == begun) {
+		add_settings(l, h, begun, n);
+		return;
+	}
+	if (c->act == ACT_SET) {
+		size = strcspn(word, " \t\n");
+		snprintf(name, sizeof name, "/%.*s", size < 60 ? (int)size : 0, word);
+		c = commands_find(h, name);
+		word += size + strspn(word + size, " \t\n");
+	}
+	if (c && (c->kind == COMMAND_ACT || word == begun))
+		add_words(l, c->s, begun, n);
+}
+
 char **commands_complete(void *host, const char *line, int start, int end, bool *files)
 {
 	const struct command_host *h = host;
@@ -113,10 +138,8 @@ char **commands_complete(void *host, const char *line, int start, int end, bool 
 	*files = c->s->type == SETTING_FILE && !picture_named(c, line, start);
 	if (c->act == ACT_VIEW || (c->act == ACT_EXPORT && !*files))
 		add_known(&l, &known, begun, n);
-	else if (c->act == ACT_SET)
-		add_settings(&l, h, begun, n);
 	else
-		add_words(&l, c->s, begun, n);
+		add_values(&l, h, line, begun, n);
 	if (c->act == ACT_BREAK || c->act == ACT_TBREAK || c->act == ACT_WATCH || c->act == ACT_FIND ||
 		c->act == ACT_RFIND || c->act == ACT_PRINT)
 		add_columns(&l, begun, n);

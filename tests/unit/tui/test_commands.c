@@ -382,12 +382,43 @@ static void completion_knows_the_table(void **state)
 		"fcfs static prefill-first decode-first tgi shortest shortest-job priority fair deadline");
 	expect_matches("/slots ", "");
 	expect_matches("/prefix-cache o", "on off");
+	expect_matches("/logit-bias o", "off");
+	expect_matches("/logit-bias off ", ""); /* it takes one value */
+	expect_matches("/set full ", "stop drop");
+	expect_matches("/set full drop ", "");
+	expect_matches("/set nonsense o", "");
 	expect_matches("/view p", "pages prefix");
 	expect_matches("/view speculat", "spec");
 	expect_matches("/save x", "FILES");
 	expect_matches("/score python3 ju", "FILES");
 	expect_matches("hello /to", "");
 	expect_matches("/nonsense x", "");
+}
+
+/* As many as OpenAI's interface takes: all of them are noted, and what is said stays a line. */
+static void many_biases_are_one_value(void **state)
+{
+	char line[SAMPLE_BIAS_TEXT] = "/logit-bias ";
+	size_t n = strlen(line);
+
+	(void)state;
+	for (int i = 0; i < SAMPLE_BIAS_MAX; i++)
+		n += (size_t)sprintf(line + n, "%s%d:%g", i ? "," : "", 1000 + i, i % 2 ? -100 : 2.5);
+	works(line);
+	assert_int_equal(settings.params.logit_bias.n, SAMPLE_BIAS_MAX);
+	assert_non_null(strstr(said, "logit-bias is now 300 tokens   (added"));
+	strcat(line, ",5:1");
+	fails(line, "at most 300 tokens");
+	assert_int_equal(settings.params.logit_bias.n, SAMPLE_BIAS_MAX);
+	works("/logit-bias off");
+	assert_string_equal(noted, "logit-bias=off");
+	works("/logit-bias 999999:5"); /* no model is known */
+	host.vocab = 100;
+	fails("/logit-bias 99:1,100:1", "token 100 is not in the vocabulary, 0 to 99");
+	assert_int_equal(settings.params.logit_bias.entry[0].id, 999999);
+	works("/logit-bias 99:1");
+	host.vocab = 0;
+	works("/logit-bias off");
 }
 
 static void hints_tell_what_is_typed(void **state)
@@ -471,6 +502,7 @@ int main(void)
 		TEST(completion_knows_the_table),
 		TEST(hints_tell_what_is_typed),
 		TEST(the_table_is_sound),
+		TEST(many_biases_are_one_value),
 		TEST(settings_refuse_and_complete),
 	};
 
