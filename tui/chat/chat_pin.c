@@ -2,6 +2,7 @@
  * UI's; what is submitted runs on the engine's. */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,7 +124,7 @@ static void pin_asked(void *app, void *arg)
 	struct pinning *p = arg;
 	struct app *a = app;
 	const struct tl_request *r;
-	char tokens[VIEW_NUM], bytes[VIEW_NUM];
+	char tokens[VIEW_NUM], bytes[VIEW_NUM], ttl[VIEW_NUM];
 
 	free(p->ids.id);
 	if (!a)
@@ -136,9 +137,9 @@ static void pin_asked(void *app, void *arg)
 	else if (r && r->finished && r->finish.reason == EV_FINISH_refused)
 		app_say(a, SAY_ERROR, "/pin %s: %s", p->name, r->finish_why ? r->finish_why : "refused");
 	else
-		app_say(a, SAY_INFO, "pin %" PRId64 ": %s tokens in %d pages, %s, for %lld s; /view prefix",
+		app_say(a, SAY_INFO, "pin %" PRId64 ": %s tokens in %d pages, %s, for %s; /view prefix",
 			p->made.pin, view_count(tokens, p->made.tokens), p->made.pages,
-			view_bytes(bytes, (double)p->made.bytes), (long long)(p->ttl_ns / 1000000000));
+			view_bytes(bytes, (double)p->made.bytes), view_ns(ttl, (double)p->ttl_ns));
 }
 
 /* The last word is a time to live, if it is one. */
@@ -180,23 +181,32 @@ static int pin_text(struct app *a, const char *arg, struct err *e)
 
 /* ---- the list, and /unpin ---- */
 
+/* The name comes last: it may be of any width. */
+static void list_pin(FILE *out, const struct timeline *t, const struct tl_pin *p)
+{
+	const struct tl_request *r = timeline_request(t, p->pin);
+	char tokens[VIEW_NUM], pages[VIEW_NUM], bytes[VIEW_NUM], given[VIEW_NUM], left[VIEW_NUM] = "";
+
+	if (p->ttl_ns != EV_NULL_I)
+		view_ns(left, fmax(0, (double)(p->t_ns + p->ttl_ns - t->last_t_ns)));
+	fprintf(out, "%4" PRId64 " %-3s %7s tokens  +%s pages, %s  %s%s  gave %s  %s\n", p->pin,
+		view_label(p->pin).text, view_count(tokens, p->tokens), view_count(pages, p->pages),
+		view_bytes(bytes, (double)p->bytes), *left ? left : "until it is removed",
+		*left ? " left" : "", view_count(given, p->given), r && r->text ? r->text : "");
+}
+
 static void list_pins(struct app *a)
 {
-	char text[PINS * 120], tokens[VIEW_NUM], given[VIEW_NUM], bytes[VIEW_NUM], *at = text;
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
 
-	for (int32_t i = 0; i < a->timeline.n_pins; i++) {
-		const struct tl_pin *p = &a->timeline.pin[i];
-		const struct tl_request *r = timeline_request(&a->timeline, p->pin);
-
-		if (timeline_pin_lives(p))
-			at += snprintf(at, 120, "%4" PRId64 "  %-20.20s %s tokens, +%d pages, %s; gave %s\n",
-				p->pin, r && r->text ? r->text : "", view_count(tokens, p->tokens),
-				(int)(p->pages < 1 << 20 ? p->pages : 1 << 20), view_bytes(bytes, (double)p->bytes),
-				view_count(given, p->given));
-	}
-	if (at == text)
-		snprintf(text, sizeof text, "nothing is pinned: /pin FILE 1h keeps a file's pages\n");
-	app_show(a, "pins", text);
+	for (int32_t i = 0; out && i < a->timeline.n_pins; i++)
+		if (timeline_pin_lives(&a->timeline.pin[i]))
+			list_pin(out, &a->timeline, &a->timeline.pin[i]);
+	if (out && !fclose(out))
+		app_show(a, "pins", size ? text : "nothing is pinned: /pin FILE 1h keeps a file's pages\n");
+	free(text);
 }
 
 int chat_pin(struct app *a, const char *arg, struct err *e)
