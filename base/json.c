@@ -3,33 +3,54 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/text.h"
 
-/* Writes the comma and the key before a value. False: out of memory. */
-static bool json_begin(struct json *j, const char *key)
+static void put(struct json *j, const char *text, size_t size)
 {
-	if (!j->out && !j->failed)
-		j->failed = !(j->out = open_memstream(&j->text, &j->size));
+	j->failed = j->failed || !ARRAY_ROOM(j->text, j->cap, j->size + size + 1);
 	if (j->failed)
-		return false;
+		return;
+	memcpy(j->text + j->size, text, size);
+	j->size += size;
+	j->text[j->size] = '\0';
+}
+
+static void put_word(struct json *j, const char *word)
+{
+	put(j, word, strlen(word));
+}
+
+/* The comma and the key before a value. */
+static void json_begin(struct json *j, const char *key)
+{
 	if (j->follows)
-		putc(',', j->out);
-	if (key)
-		fprintf(j->out, "\"%s\":", key);
+		put(j, ",", 1);
+	if (key) {
+		put(j, "\"", 1);
+		put_word(j, key);
+		put(j, "\":", 2);
+	}
 	j->follows = true;
-	return true;
 }
 
 static void json_open(struct json *j, const char *key, const char *brackets)
 {
-	if (!json_begin(j, key))
-		return;
-	putc(brackets[0], j->out);
+	json_begin(j, key);
+	put(j, brackets, 1);
 	j->close[j->depth++] = brackets[1];
 	j->follows = false;
+}
+
+/* A value whose text needs no escape. */
+static void json_word(struct json *j, const char *key, const char *word)
+{
+	json_begin(j, key);
+	put_word(j, word);
 }
 
 void json_object(struct json *j, const char *key)
@@ -44,8 +65,7 @@ void json_array(struct json *j, const char *key)
 
 void json_end(struct json *j)
 {
-	if (!j->failed)
-		putc(j->close[--j->depth], j->out);
+	put(j, &j->close[--j->depth], 1);
 	j->follows = true;
 }
 
@@ -53,8 +73,9 @@ void json_bytes(struct json *j, const char *key, const char *text, size_t size)
 {
 	char *escaped = text_json(text, size);
 
-	if (json_begin(j, key) && escaped)
-		fputs(escaped, j->out);
+	json_begin(j, key);
+	if (escaped)
+		put_word(j, escaped);
 	j->failed |= !escaped;
 	free(escaped);
 }
@@ -66,43 +87,43 @@ void json_text(struct json *j, const char *key, const char *text)
 
 void json_int(struct json *j, const char *key, int64_t value)
 {
-	if (json_begin(j, key))
-		fprintf(j->out, "%" PRId64, value);
+	char text[24];
+
+	snprintf(text, sizeof text, "%" PRId64, value);
+	json_word(j, key, text);
 }
 
 void json_real(struct json *j, const char *key, double value, int digits)
 {
-	if (!json_begin(j, key))
-		return;
+	char text[64] = "null";
+
 	if (isfinite(value))
-		fprintf(j->out, "%.*g", digits, value);
-	else
-		fputs("null", j->out);
+		snprintf(text, sizeof text, "%.*g", digits, value);
+	json_word(j, key, text);
 }
 
 void json_bool(struct json *j, const char *key, bool value)
 {
-	if (json_begin(j, key))
-		fputs(value ? "true" : "false", j->out);
+	json_word(j, key, value ? "true" : "false");
 }
 
 void json_hash(struct json *j, const char *key, uint64_t value)
 {
-	if (json_begin(j, key))
-		fprintf(j->out, "\"%016" PRIx64 "\"", value);
+	char text[24];
+
+	snprintf(text, sizeof text, "\"%016" PRIx64 "\"", value);
+	json_word(j, key, text);
 }
 
 void json_null(struct json *j, const char *key)
 {
-	if (json_begin(j, key))
-		fputs("null", j->out);
+	json_word(j, key, "null");
 }
 
 void json_named(struct json *j, const char *key, size_t size)
 {
 	json_bytes(j, NULL, key, size);
-	if (!j->failed)
-		putc(':', j->out);
+	put(j, ":", 1);
 	j->follows = false;
 }
 
@@ -117,21 +138,18 @@ void json_ids(struct json *j, const char *key, const int32_t *ids, size_t n)
 /* True: all of it is in j->text. */
 static bool json_finish(struct json *j)
 {
-	while (j->depth && !j->failed)
+	while (j->depth)
 		json_end(j);
-	if (j->out && fclose(j->out))
-		j->failed = true;
 	return !j->failed && j->text;
 }
 
 int json_print(struct json *j, struct err *e)
 {
-	bool whole = json_finish(j);
+	const bool whole = json_finish(j);
 
 	if (whole)
 		puts(j->text);
-	free(j->text);
-	*j = (struct json){ 0 };
+	json_drop(j);
 	return whole ? 0 : err_set(e, ERR_MEMORY, "no memory for the JSON");
 }
 
@@ -148,7 +166,6 @@ char *json_take(struct json *j, size_t *size)
 
 void json_drop(struct json *j)
 {
-	json_finish(j);
 	free(j->text);
 	*j = (struct json){ 0 };
 }

@@ -9,14 +9,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "base/err.h"
 
 struct json {
-	FILE *out; /* a memory stream; NULL: no memory, or nothing was written yet */
-	char *text;
-	size_t size;
+	char *text; /* [size], then a NUL; NULL: nothing was written yet */
+	size_t size, cap;
 	int depth;
 	char close[12]; /* what ends the value at each depth */
 	bool follows;   /* the next value needs a comma before it */

@@ -57,6 +57,8 @@ static struct look text_look(const char *text, size_t size)
 	utf8proc_int32_t c;
 	utf8proc_ssize_t n;
 
+	if (*text >= ' ' && *text <= '~')
+		return (struct look){ SHOWN, *text, 1, 1 };
 	n = utf8proc_iterate((const utf8proc_uint8_t *)text, size < 4 ? (utf8proc_ssize_t)size : 4, &c);
 	if (n <= 0)
 		return (struct look){ HIDDEN, -1, 1, 1 };
