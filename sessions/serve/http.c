@@ -1,5 +1,5 @@
 /* HTTP, by libmicrohttpd: one thread for all connections. A connection that waits for the engine is
- * suspended. See serve_impl.h. */
+ * suspended, and meanwhile the engine's thread may send to it (stream.c). See serve_impl.h. */
 #include "sessions/serve/serve_impl.h"
 
 #include <arpa/inet.h>
@@ -231,10 +231,12 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 {
 	struct job *j = *state;
 
-	(void)version;
 	if (!j) {
 		*state = j = job_new(arg, c);
-		return j ? check(j, method, path) : MHD_NO;
+		if (!j)
+			return MHD_NO;
+		j->chunked = !strcmp(version, MHD_HTTP_VERSION_1_1);
+		return check(j, method, path);
 	}
 	if (*size) {
 		const bool go_on = j->replied || read_body(j, data, *size);

@@ -2,16 +2,16 @@
  * serve_impl.h. */
 #include "sessions/serve/serve_impl.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
 
 #include "base/array.h"
 #include "engine/lossy.h"
+
+enum { FEW = 4 };
 
 #define LEAST (-9999.0) /* of no probability, as OpenAI has it: JSON has no infinity */
 
@@ -72,6 +72,7 @@ void job_unref(struct job *j)
 	ask_free(&j->ask);
 	free(j->body);
 	free(j->out);
+	free(j->lead);
 	free(j);
 }
 
@@ -171,8 +172,6 @@ static void add_token(struct choice *c, const struct ev_token *t)
 	take_top(n, t->candidates, c->job->ask.top);
 	if (c->generated++)
 		metrics_add_gap(&c->job->s->metrics, t->ns);
-	if (c->job->ask.stream)
-		wake(c->job);
 }
 
 static void add_score(struct choice *c, const struct ev_score *sc)
@@ -207,6 +206,34 @@ static int64_t request_of(const struct event *ev)
 	}
 }
 
+/* Under the lock: a stream that waits for tokens, and has some. */
+static struct job *untold(const struct serve *s)
+{
+	for (size_t i = 0; i < s->n_live; i++)
+		if (s->live[i]->n_come && s->live[i]->job->suspended && s->live[i]->job->ask.stream)
+			return s->live[i]->job;
+	return NULL;
+}
+
+/* The tokens of a step are told at its end. Of few answers the pieces are sent here; of many the
+ * HTTP thread makes and sends them beside the next step. */
+static void unlock_tell(struct serve *s)
+{
+	const bool few = s->n_live <= FEW;
+	struct job *j;
+
+	while ((j = untold(s))) {
+		pthread_mutex_unlock(&s->lock);
+		if (!few || !stream_send(j)) {
+			pthread_mutex_lock(&s->lock);
+			wake(j);
+			unlock_wake(s);
+		}
+		pthread_mutex_lock(&s->lock);
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
 static bool is_pinning(const struct event *ev)
 {
 	return ev->kind == EV_page &&
@@ -239,7 +266,10 @@ void serve_sink(void *serve, const struct event *ev)
 		pins_add(s, c, ev);
 	if (c && ev->kind == EV_finish)
 		add_finish(c, &ev->u.finish);
-	unlock_wake(s);
+	if (ev->kind == EV_step)
+		unlock_tell(s);
+	else
+		unlock_wake(s);
 }
 
 /* ---- calls that run on the engine's thread ---- */
@@ -447,25 +477,4 @@ bool job_take(struct job *j)
 	all = !j->n_open && j->settled;
 	pthread_mutex_unlock(&j->s->lock);
 	return all;
-}
-
-/* A suspended connection is not polled: whether its client is still there is asked here. */
-void serve_look(struct serve *s)
-{
-	struct job *left[64];
-	size_t n = 0;
-	char byte;
-
-	pthread_mutex_lock(&s->lock);
-	for (struct job *j = s->jobs; j && n < sizeof left / sizeof *left; j = j->next)
-		if (j->suspended && !j->gone && j->fd >= 0 &&
-			(!recv(j->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT))) {
-			j->refs++;
-			left[n++] = j;
-		}
-	pthread_mutex_unlock(&s->lock);
-	for (size_t i = 0; i < n; i++) {
-		job_leave(left[i]);
-		job_unref(left[i]);
-	}
 }

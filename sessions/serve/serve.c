@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -17,12 +18,33 @@ static void pause_ms(int ms)
 	nanosleep(&t, NULL);
 }
 
+/* A suspended connection is not polled: whether its client is still there is asked here. */
+static void look(struct serve *s)
+{
+	struct job *left[64];
+	size_t n = 0;
+	char byte;
+
+	pthread_mutex_lock(&s->lock);
+	for (struct job *j = s->jobs; j && n < sizeof left / sizeof *left; j = j->next)
+		if (j->suspended && !j->gone && j->fd >= 0 &&
+			(!recv(j->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT))) {
+			j->refs++;
+			left[n++] = j;
+		}
+	pthread_mutex_unlock(&s->lock);
+	for (size_t i = 0; i < n; i++) {
+		job_leave(left[i]);
+		job_unref(left[i]);
+	}
+}
+
 static void *watch(void *arg)
 {
 	struct serve *s = arg;
 
 	while (!atomic_load(&s->closing)) {
-		serve_look(s);
+		look(s);
 		pause_ms(LOOK_MS);
 	}
 	return NULL;

@@ -3,7 +3,8 @@
  * Any request becomes requests of the engine (kind served), whose tokens a sink collects; so all is
  * recorded, shown, verified and explained as in any session. An answer depends on its tokens and
  * its seed, and never on what else runs. Threads: the HTTP library's one thread reads and writes;
- * the engine's thread calls serve_sink(); one more looks for clients that went away. */
+ * the engine's thread calls serve_sink(), which sends pieces of streams; one more looks for clients
+ * that went away. */
 #ifndef CUTAWAY_SESSIONS_SERVE_H
 #define CUTAWAY_SESSIONS_SERVE_H
 

@@ -102,7 +102,7 @@ struct choice {
 	int64_t generated, hit, pinned;
 	struct served_pin pin; /* that it asked for */
 	char refused[160];     /* why it has none */
-	/* the HTTP thread's: */
+	/* the HTTP thread's; while its connection is suspended, the engine's thread's: */
 	struct served *token; /* all that were taken */
 	size_t n, cap, told;  /* told: of them in pieces of the stream */
 	struct held_text held;
@@ -136,8 +136,10 @@ struct job {
 	struct err error;
 	int fd;
 	char peer[INET6_ADDRSTRLEN]; /* address of the client; "": this machine */
-	/* the HTTP thread's, of a stream: */
-	char *out;
+	/* as the choices' text, of a stream: */
+	bool chunked;     /* its client speaks HTTP/1.1 */
+	char *out, *lead; /* lead: what each piece begins with */
+	size_t n_lead;
 	size_t n_out, cap_out, at_out;
 	bool greeted, done;
 };
@@ -180,7 +182,6 @@ void job_leave(struct job *j);
 bool job_wait(struct job *j, bool stream);
 /* Takes what has come; true: all choices have finished. */
 bool job_take(struct job *j);
-void serve_look(struct serve *s); /* for clients that went away while they wait */
 
 /* ---- replies (reply.c, stream.c) ---- */
 
@@ -194,6 +195,9 @@ char *reply_whole(struct job *j, size_t *size);
 char *reply_score(struct job *j, size_t *size);
 /* Appends to job.out what can be told by now. */
 int stream_grow(struct job *j, bool last);
+/* The engine's thread, of a suspended connection, without the lock: makes and sends what can be
+ * told by now. False: the connection is to be resumed and does the rest. */
+bool stream_send(struct job *j);
 void reply_logprobs(struct json *j, const struct choice *c, size_t from, size_t to);
 void reply_head(struct json *j, const struct job *job, const char *object);
 void reply_usage(struct json *j, const struct job *job);

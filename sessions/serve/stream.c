@@ -1,10 +1,23 @@
-/* Answers as they grow: server-sent events, a piece of JSON each. See serve_impl.h. */
+/* Answers as they grow: server-sent events, a piece of JSON each. See serve_impl.h.
+ *
+ * The engine's thread sends a piece itself where it can: a packet of its own costs a token less
+ * than waking the HTTP thread, which on a busy machine takes the processor from the engine. It may,
+ * since a connection that is suspended after the greeting has been written out, and only the
+ * engine's thread resumes it. What does not fit the socket at once is the library's to send. */
 #include "sessions/serve/serve_impl.h"
 
+#include <linux/sockios.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
 
 #include "base/array.h"
+
+/* Bytes that any socket's buffer takes as a whole. */
+enum { SURE_BYTES = 4096 };
 
 static int append(struct job *job, const char *text, size_t size)
 {
@@ -15,40 +28,51 @@ static int append(struct job *job, const char *text, size_t size)
 	return 0;
 }
 
-static int send_event(struct job *job, struct json *j)
+static int append_word(struct job *job, const char *word)
+{
+	return append(job, word, strlen(word));
+}
+
+static const char *object_name(const struct job *job)
+{
+	return job->ask.kind == ASK_CHAT ? "chat.completion.chunk" : "text_completion";
+}
+
+/* What all pieces begin with is made once. */
+static int make_lead(struct job *job)
+{
+	struct json j = { 0 };
+
+	reply_head(&j, job, object_name(job));
+	json_array(&j, "choices");
+	job->lead = json_take(&j, &job->n_lead);
+	if (!job->lead)
+		return -1;
+	job->n_lead -= 2; /* "]}", which follow the choice */
+	return 0;
+}
+
+/* A piece with one choice. */
+static int send_choice(struct job *job, struct json *choice)
 {
 	size_t size;
-	char *text = json_take(j, &size);
-	const int rc =
-		!text || append(job, "data: ", 6) || append(job, text, size) || append(job, "\n\n", 2) ? -1
-																							   : 0;
+	char *text = json_take(choice, &size);
+	const bool failed = !text || append_word(job, "data: ") ||
+						append(job, job->lead, job->n_lead) || append(job, text, size) ||
+						append_word(job, job->ask.usage ? "],\"usage\":null}\n\n" : "]}\n\n");
 
 	free(text);
-	return rc;
-}
-
-static void head(struct json *j, const struct job *job)
-{
-	reply_head(j, job, job->ask.kind == ASK_CHAT ? "chat.completion.chunk" : "text_completion");
-	json_array(j, "choices");
-}
-
-/* After the list of choices. */
-static int end(struct json *j, struct job *job)
-{
-	json_end(j);
-	if (job->ask.usage)
-		json_null(j, "usage");
-	return send_event(job, j);
+	return failed ? -1 : 0;
 }
 
 static int greet(struct job *job)
 {
 	job->greeted = true;
+	if (make_lead(job))
+		return -1;
 	for (int32_t i = 0; job->ask.kind == ASK_CHAT && i < job->n_choices; i++) {
 		struct json j = { 0 };
 
-		head(&j, job);
 		json_object(&j, NULL);
 		json_int(&j, "index", i);
 		json_object(&j, "delta");
@@ -58,7 +82,7 @@ static int greet(struct job *job)
 		json_null(&j, "logprobs");
 		json_null(&j, "finish_reason");
 		json_end(&j);
-		if (end(&j, job))
+		if (send_choice(job, &j))
 			return -1;
 	}
 	return 0;
@@ -71,7 +95,6 @@ static int send_piece(struct choice *c, size_t from)
 	const char *text = c->text ? c->text + c->text_told : "";
 	const size_t size = c->n_text - c->text_told;
 
-	head(&j, c->job);
 	json_object(&j, NULL);
 	json_int(&j, "index", c->index);
 	if (c->job->ask.kind == ASK_CHAT) {
@@ -85,7 +108,7 @@ static int send_piece(struct choice *c, size_t from)
 	json_null(&j, "finish_reason");
 	json_end(&j);
 	c->text_told = c->n_text;
-	return end(&j, c->job);
+	return send_choice(c->job, &j);
 }
 
 static int send_last(struct choice *c)
@@ -93,7 +116,6 @@ static int send_last(struct choice *c)
 	struct json j = { 0 };
 
 	c->ended = true;
-	head(&j, c->job);
 	json_object(&j, NULL);
 	json_int(&j, "index", c->index);
 	if (c->job->ask.kind == ASK_CHAT) {
@@ -107,7 +129,7 @@ static int send_last(struct choice *c)
 	json_hash(&j, "hash", c->hash);
 	json_int(&j, "request", c->request);
 	json_end(&j);
-	return end(&j, c->job);
+	return send_choice(c->job, &j);
 }
 
 static int grow(struct choice *c, bool last)
@@ -123,11 +145,19 @@ static int grow(struct choice *c, bool last)
 static int send_usage(struct job *job)
 {
 	struct json j = { 0 };
+	size_t size;
+	char *text;
+	bool failed;
 
-	head(&j, job);
+	reply_head(&j, job, object_name(job));
+	json_array(&j, "choices");
 	json_end(&j);
 	reply_usage(&j, job);
-	return send_event(job, &j);
+	text = json_take(&j, &size);
+	failed =
+		!text || append_word(job, "data: ") || append(job, text, size) || append_word(job, "\n\n");
+	free(text);
+	return failed ? -1 : 0;
 }
 
 int stream_grow(struct job *job, bool last)
@@ -142,5 +172,37 @@ int stream_grow(struct job *job, bool last)
 	job->done = true;
 	if (job->ask.usage && send_usage(job))
 		return -1;
-	return append(job, "data: [DONE]\n\n", 14);
+	return append_word(job, "data: [DONE]\n\n");
+}
+
+/* As one chunk of HTTP/1.1. False: nothing was sent. */
+static bool send_chunk(const struct job *job)
+{
+	char head[24];
+	const int n = snprintf(head, sizeof head, "%zx\r\n", job->n_out), end = 2;
+	struct iovec part[] = { { head, (size_t)n }, { job->out, job->n_out },
+		{ "\r\n", (size_t)end } };
+	const struct msghdr m = { .msg_iov = part, .msg_iovlen = 3 };
+	int queued;
+	ssize_t sent;
+
+	if (ioctl(job->fd, SIOCOUTQ, &queued) || queued + job->n_out > SURE_BYTES)
+		return false;
+	sent = sendmsg(job->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (sent > 0 && (size_t)sent < n + job->n_out + end)
+		shutdown(job->fd, SHUT_RDWR); /* out of memory: the rest of a chunk cannot be made up for */
+	return sent > 0;
+}
+
+bool stream_send(struct job *job)
+{
+	if (!job->chunked || !job->greeted)
+		return false;
+	job_take(job);
+	if (stream_grow(job, false))
+		job->failed = true;
+	if (job->failed || (job->n_out && !send_chunk(job)))
+		return false;
+	job->n_out = 0;
+	return true;
 }

@@ -282,6 +282,56 @@ def request(body):
     return (f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n{body}").encode()
 
 
+def read_all(c):
+    got = b""
+    while part := c.recv(65536):
+        got += part
+    return got
+
+
+def unchunked(body):
+    """The text of chunks; strict."""
+    text = b""
+    while True:
+        size, _, body = body.partition(b"\r\n")
+        n = int(size, 16)
+        assert body[n:n + 2] == b"\r\n", body[:n + 2][-80:]
+        if not n:
+            assert body == b"\r\n", body
+            return text
+        text, body = text + body[:n], body[n + 2:]
+
+
+def pieces(text):
+    """What a stream says, by choice."""
+    told = {}
+    for line in text.decode().split("\n\n")[:-2]:
+        for choice in json.loads(line[6:])["choices"]:
+            told[choice["index"]] = told.get(choice["index"], "") + (choice["delta"].get("content") or "")
+    return told
+
+
+def test_ways(s):
+    """A stream is the same whoever sends its pieces: the engine's thread, or the HTTP library where the client reads late or speaks
+    HTTP/1.0, and whatever it asks for."""
+    for n, fields in ((1, {}), (4, {"logprobs": True, "top_logprobs": 20})):
+        asked = {"messages": HELLO, "max_tokens": 150, "n": n, "temperature": 1.2, "seed": 3, **fields}
+        whole = {c["index"]: c["message"]["content"] for c in s.post(CHAT, **asked)["choices"]}
+        said = request(json.dumps({**asked, "stream": True}))
+        close = said.replace(b"Host: x", b"Host: x\r\nConnection: close")
+        at_once, old = (read_all(raw(s, text)) for text in (close, said.replace(b"HTTP/1.1", b"HTTP/1.0")))
+        late = socket.socket()
+        late.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        late.settimeout(60)
+        late.connect(("127.0.0.1", s.port))
+        late.sendall(close)
+        done = until(lambda: s.metric("num_requests_running") == 0)
+        slow = read_all(late)
+        check(f"{n} at once: the stream and the whole", pieces(unchunked(at_once.split(b"\r\n\r\n", 1)[1])) == whole and done, at_once[-300:])
+        check("to one that reads late", pieces(unchunked(slow.split(b"\r\n\r\n", 1)[1])) == whole, slow[-300:])
+        check("without chunks in HTTP/1.0", pieces(old.split(b"\r\n\r\n", 1)[1]) == whole, old[-300:])
+
+
 def test_gone(s):
     """Clients that go away while they wait, while they read, or before their body is whole."""
     long = json.dumps({"messages": HELLO, "max_tokens": 200, "n": 4, "temperature": 1.5, "stop": "\u0001"})
@@ -418,7 +468,7 @@ def main():
     subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), TINY], check=True)
     s = Server()
     try:
-        for test in (test_whole, test_texts, test_logprobs, test_top, test_bias, test_echo, test_streams, test_refusals, test_load, test_gone):
+        for test in (test_whole, test_texts, test_logprobs, test_top, test_bias, test_echo, test_streams, test_refusals, test_load, test_ways, test_gone):
             test(s)
     finally:
         check("SIGTERM ends it", s.end() == 0, s.told())
