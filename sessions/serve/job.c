@@ -169,7 +169,8 @@ static void add_token(struct choice *c, const struct ev_token *t)
 	n->logp = t->p > 0 ? log(t->p) : LEAST;
 	n->hash = (uint64_t)t->hash;
 	n->is_end = t->is_end == 1;
-	take_top(n, t->candidates, c->job->ask.top);
+	if (c->job->ask.top)
+		take_top(n, t->candidates, c->job->ask.top);
 	if (c->generated++)
 		metrics_add_gap(&c->job->s->metrics, t->ns);
 }

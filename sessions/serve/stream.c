@@ -16,8 +16,9 @@
 
 #include "base/array.h"
 
-/* Bytes that any socket's buffer takes as a whole. */
-enum { SURE_BYTES = 4096 };
+/* Bytes that are a segment of their own in any network: a socket where none waits to be sent takes
+ * them as a whole, or nothing. */
+enum { SEGMENT = 1200 };
 
 static int append(struct job *job, const char *text, size_t size)
 {
@@ -183,10 +184,10 @@ static bool send_chunk(const struct job *job)
 	struct iovec part[] = { { head, (size_t)n }, { job->out, job->n_out },
 		{ "\r\n", (size_t)end } };
 	const struct msghdr m = { .msg_iov = part, .msg_iovlen = 3 };
-	int queued;
+	int unsent;
 	ssize_t sent;
 
-	if (ioctl(job->fd, SIOCOUTQ, &queued) || queued + job->n_out > SURE_BYTES)
+	if (job->n_out > SEGMENT || ioctl(job->fd, SIOCOUTQNSD, &unsent) || unsent)
 		return false;
 	sent = sendmsg(job->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (sent > 0 && (size_t)sent < n + job->n_out + end)
