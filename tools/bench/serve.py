@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""What serving adds, on an otherwise idle server: the first token over HTTP against the same request's first token in the engine
-(the client's clock less what the recording says of the request), and the CPU time that the HTTP thread spends on a streamed token
-against the time of a token. The client is Python on the same machine, and its time counts as the server's. Python's standard
-library alone."""
+"""What serving adds to a request: the first token over HTTP against the engine's own first token, and a streamed token against the same
+token of an answer that is not streamed, which differs from one in process by nothing that a token has (streamed and whole answers by
+turns). Of several streams, which begin together, the first tokens count from the beginning of the round on both sides, as who gives the
+engine eight prompts waits, in process too, for the step that the first of them began. The client is Python on the same machine; after
+its first piece it sleeps until the answer is whole, so that only the server's time counts. Python's standard library alone."""
 import argparse
 import concurrent.futures
 import http.client
 import json
 import os
+import socket
 import sqlite3
 import statistics
 import subprocess
@@ -16,15 +18,18 @@ import time
 
 import turns
 
+SLEEP = 1 << 17  # bytes that wake the client after its first piece; more than an answer has
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def http_thread(pid):
-    """The file in which the kernel counts the nanoseconds of the HTTP library's thread."""
-    for tid in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{tid}/comm", encoding="ascii") as f:
-            if f.read().startswith("MHD"):
-                return f"/proc/{pid}/task/{tid}/schedstat"
+    """The file in which the kernel counts the nanoseconds of the HTTP library's thread, which names itself once it runs."""
+    for _ in range(100):
+        for tid in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{tid}/comm", encoding="ascii") as f:
+                if f.read().startswith("MHD"):
+                    return f"/proc/{pid}/task/{tid}/schedstat"
+        time.sleep(0.05)
     raise SystemExit("the HTTP library's thread has no name of its own here")
 
 
@@ -33,35 +38,60 @@ def busy_ns(path):
         return int(f.read().split()[0])
 
 
-def ask(c, question, tokens):
-    """Seconds to the first piece with a token; tokens after it, and seconds from it to the last; number of its request."""
-    begin, first, last, n, request = time.monotonic(), 0, 0, 0, 0
-    c.request("POST", "/v1/chat/completions", json.dumps({"messages": [{"role": "user", "content": question}], "max_tokens": tokens,
-                                                          "temperature": 0, "stream": True}))
-    for line in c.getresponse():
+def process_ns(pid):
+    return sum(busy_ns(f"/proc/{pid}/task/{tid}/schedstat") for tid in os.listdir(f"/proc/{pid}/task"))
+
+
+def ask(port, question, tokens, stream):
+    """Number of the request, and the time of its first piece with a token, or 0."""
+    c, first, request = http.client.HTTPConnection("127.0.0.1", port, timeout=600), 0, 0
+    body = json.dumps({"messages": [{"role": "user", "content": question}], "max_tokens": tokens, "temperature": 0, "stream": stream})
+    c.request("POST", "/v1/chat/completions", body, {"Connection": "close"})
+    sock, told = c.sock, c.getresponse()  # the connection gives its socket to the response
+    for line in told if stream else [b"data: " + told.read()]:
         if not line.startswith(b"data: {"):
             continue
         choice = json.loads(line[6:])["choices"][0]
-        if choice["delta"].get("content"):
-            last = time.monotonic()
-            first, n = first or last, n + 1
         request = choice.get("request", request)
-    return first - begin, n - 1, last - first, request
+        if not first and choice.get("delta", {}).get("content"):
+            first = time.monotonic_ns()
+            with socket.socket(fileno=os.dup(sock.fileno() if sock else told.fp.fileno())) as s:
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, SLEEP)
+    c.close()
+    return request, first
 
 
-def measure(s, port, n, tokens, streams):
-    """Rounds of as many streams at once: of each answer seconds to its first token, the thread's ns a token of the round, ns from
-    token to token, number of its request."""
-    client = [http.client.HTTPConnection("127.0.0.1", port, timeout=600) for _ in range(streams)]
+def ask_round(s, port, clock, i, args, stream):
+    """Of one round: when it began, its requests and their first pieces, ns of the HTTP thread and of all threads."""
+    with concurrent.futures.ThreadPoolExecutor(args.streams) as pool:
+        http_ns, all_ns, begin = busy_ns(clock), process_ns(s.pid), time.monotonic_ns()
+        told = list(pool.map(lambda k: ask(port, f"Tell me something about the number {args.streams * i + k}.", args.tokens, stream),
+                             range(args.streams)))
+        return begin, told, busy_ns(clock) - http_ns, process_ns(s.pid) - all_ns
+
+
+def measure(s, port, args):
+    """Pairs of rounds: streamed, whole."""
     clock, got = http_thread(s.pid), []
-    with concurrent.futures.ThreadPoolExecutor(streams) as pool:
-        for i in range(n + 2):
-            before = busy_ns(clock)
-            told = list(pool.map(lambda c: ask(c, f"Tell me something about the number {i}.", tokens), client))
-            cost = (busy_ns(clock) - before) / sum(count + 1 for _, count, _, _ in told)
-            if i > 1:  # the first ones find pages and memory new
-                got += [(first, cost, 1e9 * seconds / count, request) for first, count, seconds, request in told if count > 4]
+    for i in range(args.n + 2):
+        both = {stream: ask_round(s, port, clock, i, args, stream) for stream in ((True, False) if i % 2 else (False, True))}
+        if i > 1:  # the first ones find pages and memory new
+            got.append((both[True], both[False]))
     return got
+
+
+def token_times(round_, engine):
+    """Of a round, a token: ns from one to the next, ns of the HTTP thread, ns of all threads."""
+    of = [engine[request] for request, _ in round_[1]]
+    generated = sum(n for _, _, _, n in of)
+    return (sum(total - first for _, first, total, _ in of) / max(1, generated - len(of)), round_[2] / generated, round_[3] / generated)
+
+
+def first_tokens(round_, engine):
+    """(ns over HTTP, ns in the engine) of each request."""
+    begin, told, _, _ = round_
+    arrived = min(engine[request][0] for request, _ in told)
+    return [(first - begin, engine[request][0] + engine[request][1] - arrived) for request, first in told if first]
 
 
 def tell(what, values, unit):
@@ -69,30 +99,43 @@ def tell(what, values, unit):
     print(f"{what:58} {statistics.median(values):8.3f} {unit}  ({low:.3f} … {high:.3f})")
 
 
+def report(got, engine, args):
+    first = [pair for streamed, _ in got for pair in first_tokens(streamed, engine)]
+    times = [(token_times(streamed, engine), token_times(whole, engine)) for streamed, whole in got]
+    print(f"{len(got)} pairs of rounds, {args.streams} at once, {args.tokens} tokens at most: median (middle eight tenths)")
+    tell("first token over HTTP", [http / 1e6 for http, _ in first], "ms")
+    tell("  more than in the engine", [(http - inside) / 1e6 for http, inside in first], "ms")
+    for name, k in (("streamed", 0), ("whole", 1)):
+        tell(f"a token, {name}", [pair[k][0] / 1e6 for pair in times], "ms")
+        tell("  CPU time of the HTTP thread", [pair[k][1] / 1e3 for pair in times], "us")
+        tell("  CPU time of all threads", [pair[k][2] / 1e3 for pair in times], "us")
+    for what, k in (("time", 0), ("CPU time of all threads", 2)):
+        more = [100 * (streamed[k] / whole[k] - 1) for streamed, whole in times]
+        tell(f"a streamed token takes more {what}", more, "%")
+        print("  with 95 % confidence {:57.2f} … {:.2f} %".format(*turns.interval(more)))
+    tell("the HTTP thread's part of a token's time", [100 * streamed[1] / streamed[0] for streamed, _ in times], "%")
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("-n", type=int, default=40, help="requests, or rounds of them")
+    p.add_argument("-n", type=int, default=40, help="pairs of rounds")
     p.add_argument("--streams", type=int, default=1, help="at once")
     p.add_argument("--tokens", type=int, default=64)
+    p.add_argument("--program", default=os.path.join(ROOT, "cutaway"), help="another build of it")
     p.add_argument("options", nargs="*", help="of cutaway serve, after --")
     args = p.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         record = os.path.join(folder, "served.db")
-        s = subprocess.Popen([os.path.join(ROOT, "cutaway"), "serve", "--port", "0", "--record", record, *args.options],
+        s = subprocess.Popen([args.program, "serve", "--port", "0", "--record", record, *args.options],
                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        port = int(s.stdout.readline().split(":")[2].split("/")[0])
-        got = measure(s, port, args.n, args.tokens, args.streams)
+        got = measure(s, int(s.stdout.readline().split(":")[2].split("/")[0]), args)
         s.terminate()
         s.wait()
         db = sqlite3.connect(record)
-        inside = dict(db.execute("SELECT request, first_token_ns FROM finish"))
+        engine = {row[0]: row[1:] for row in db.execute("SELECT finish.request, request.t_ns, first_token_ns, total_ns, generated FROM finish "
+                                                        "JOIN request ON request.request = finish.request")}
         db.close()
-    print(f"{len(got)} requests of {args.tokens} tokens at most, {args.streams} at once: median (middle eight tenths)")
-    tell("first token over HTTP", [1000 * f for f, _, _, _ in got], "ms")
-    tell("  more than in the engine", [1000 * f - inside[r] / 1e6 for f, _, _, r in got], "ms")
-    tell("a token", [t / 1e6 for _, _, t, _ in got], "ms")
-    tell("  CPU time of the HTTP thread", [cost / 1e3 for _, cost, _, _ in got], "us")
-    tell("  of a token's time", [100 * cost / t for _, cost, t, _ in got], "%")
+    report(got, engine, args)
 
 
 if __name__ == "__main__":
