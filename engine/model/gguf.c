@@ -140,9 +140,10 @@ static int take_header(struct gguf *g, uint64_t *n_tensors, uint64_t *n_kv, stru
 	if (version && !(version & 0xffff))
 		return err_set(e, ERR_INPUT,
 			"%s is a big-endian GGUF file; only little-endian ones are read", g->path);
-	if (version != 3)
-		return err_set(e, ERR_INPUT, "%s has version %u of GGUF; only version 3 is read%s", g->path,
-			version, version < 3 ? ": convert the model anew" : "");
+	/* Version 3 differs from 2 in that files may be big-endian; in version 1 counts had 32 bits. */
+	if (version != 3 && version != 2)
+		return err_set(e, ERR_INPUT, "%s has version %u of GGUF; only 2 and 3 are read%s", g->path,
+			version, version < 2 ? ": convert the model anew" : "");
 	if (gguf_take_u64(g, n_tensors, "the number of tensors", e))
 		return -1;
 	return gguf_take_u64(g, n_kv, "the number of metadata entries", e);

@@ -1,4 +1,4 @@
-/* Reader of GGUF files (version 3): metadata and the positions of tensors.
+/* Reader of GGUF files (versions 2 and 3): metadata and the positions of tensors.
  *
  * The file is not trusted: every count, length and offset is checked against the file's size before
  * it is used or allocated for; a file that shrinks while it is mapped is a clear error, not a crash
