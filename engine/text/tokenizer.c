@@ -24,7 +24,8 @@ static const char *const end_names[] = {
 	"<EOT>",
 };
 
-static const struct tokenizer_ops *const kinds[] = { &tokenizer_bpe, &tokenizer_spm };
+static const struct tokenizer_ops *const kinds[] = { &tokenizer_bpe, &tokenizer_spm,
+	&tokenizer_gemma4 };
 
 /* --- words by their bytes --- */
 
@@ -92,8 +93,8 @@ static int read_kind(struct tokenizer *t, const struct gguf *g, struct err *e)
 			t->ops = kinds[i];
 	if (!t->ops)
 		return err_set(e, ERR_INPUT,
-			"%s has a vocabulary of kind \"%s\"; supported are \"gpt2\" (byte-level BPE) "
-			"and \"llama\" (SentencePiece with scores)",
+			"%s has a vocabulary of kind \"%s\" (tokenizer.ggml.model); supported are \"gpt2\" (byte-level "
+			"BPE), \"llama\" (SentencePiece with scores) and \"gemma4\" (BPE over characters)",
 			gguf_path(g), tokenizer_quoted(model, name));
 	return t->ops->read_settings(t, g, e);
 }
@@ -103,7 +104,9 @@ static bool is_one_of(const struct tokenizer *t, int32_t id, uint32_t token_kind
 	return token_kinds >> t->kind[id] & 1;
 }
 
-/* Fills bytes, start and the single-byte tokens. Text that has no such bytes is kept as it is. */
+/* Fills bytes, start and the single-byte tokens. Text that has no such bytes is kept as it is, but
+ * no word becomes that token: Command-R has U+200D in the byte alphabet and, beside it, as it is.
+ */
 static void spell_tokens(struct tokenizer *t, const struct gguf_text *text)
 {
 	uint32_t at = 0;
@@ -116,6 +119,8 @@ static void spell_tokens(struct tokenizer *t, const struct gguf_text *text)
 		if (n < 0) {
 			n = (int64_t)text[id].size;
 			memcpy(t->bytes + at, text[id].data, text[id].size);
+			if (is_one_of(t, id, t->ops->word_kinds))
+				t->kind[id] = TOKEN_MUTE;
 		} else if (n == 1 && is_one_of(t, id, t->ops->byte_kinds) &&
 				   t->byte[(unsigned char)t->bytes[at]] < 0) {
 			t->byte[(unsigned char)t->bytes[at]] = id;
@@ -337,6 +342,7 @@ void tokenizer_close(struct tokenizer *t)
 	free(t->kind);
 	free(t->end);
 	free(t->word_slot);
+	free(t->pre);
 	free(t->merge);
 	free(t->merge_slot);
 	free(t->order);

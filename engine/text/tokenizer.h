@@ -1,8 +1,8 @@
-/* Text to token ids and back, from the file's own vocabulary. Two kinds (tokenizer.ggml.model):
+/* Text to token ids and back, from the file's own vocabulary. Three kinds (tokenizer.ggml.model):
  *
- * "gpt2"   byte-level BPE by merges; pre-tokenizers smollm, llama-bpe, qwen2, gpt-2
- * (tokenizer.ggml.pre) "llama"  SentencePiece by scores, with byte fallback: Llama 2, Mistral,
- * TinyLlama, Gemma, Phi-3
+ *   "gpt2"    byte-level BPE by merges, in words (tokenizer.ggml.pre, see tokenizer_rules.c)
+ *   "llama"   SentencePiece by scores, with byte fallback: Llama 2, Mistral, TinyLlama, Gemma,
+ * Phi-3 "gemma4"  BPE by merges over the characters of a line, with byte fallback
  *
  * Input is bytes: invalid UTF-8 is tokenised byte by byte, never refused. Ownership: who opens
  * closes; thread: read-only after open, so any number of threads. */

@@ -1,8 +1,13 @@
-/* Encoding by byte-level BPE: words, byte pairs (Sennrich et al. 2016). See tokenizer.h.
+/* Encoding by BPE: words, pairs of bytes or of characters (Sennrich et al. 2016). See tokenizer.h.
+ *
+ * The words of gemma4 are lines, with spaces in them; its symbols are characters, and the bytes of
+ * those that are no token. Newlines in a row are one token, if there is one of so many.
  *
  * A word's pairs wait in a heap ordered by (rank, position), its symbols in a linked list: n log n
  * also for a megabyte without a space. A pair in the heap may be out of date; that is checked when
  * it is taken. */
+#include <utf8proc.h>
+
 #include "engine/text/tokenizer_heap.h"
 
 struct symbol {
@@ -22,15 +27,34 @@ static void push_pair(struct encoder *c, int32_t i)
 		heap_push(c, (uint64_t)rank << 32 | (uint32_t)i);
 }
 
-/* Makes one symbol of each byte; bytes without a token are left out. */
+/* The token of the character that text begins with, and its size; -1 if there is none. */
+static int32_t first_character(const struct tokenizer *t, const char *text, size_t size, size_t *n)
+{
+	utf8proc_int32_t point;
+	utf8proc_ssize_t used =
+		utf8proc_iterate((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, &point);
+
+	*n = used > 0 ? (size_t)used : 1;
+	return used > 0 ? tokenizer_find_word(t, text, *n) : -1;
+}
+
+/* Makes one symbol of each character that is a token (gemma4) or else of each byte; bytes without
+ * a token are left out. */
 static int32_t split_word(struct encoder *c, const char *word, size_t size)
 {
 	struct symbol *symbol = c->symbol;
 	int32_t n = 0;
 
-	for (size_t i = 0; i < size; i++) {
-		int32_t id = c->t->byte[(unsigned char)word[i]];
+	for (size_t i = 0, used; i < size; i += used) {
+		int32_t id = -1;
 
+		used = 1;
+		if (c->t->ops->rule)
+			id = first_character(c->t, word + i, size - i, &used);
+		if (id < 0) {
+			used = 1;
+			id = c->t->byte[(unsigned char)word[i]];
+		}
 		if (id < 0)
 			continue;
 		symbol[n] = (struct symbol){ id, n - 1, n + 1 };
@@ -67,7 +91,7 @@ static int encode_word(struct encoder *c, const char *word, size_t size)
 	const struct symbol *symbol;
 	int32_t n, id = -1;
 
-	if (c->t->whole_words)
+	if (c->t->whole_words || (c->t->ops->rule && *word == '\n'))
 		id = tokenizer_find_word(c->t, word, size);
 	if (id >= 0)
 		return encoder_push(c, id);
@@ -86,12 +110,19 @@ static int encode_word(struct encoder *c, const char *word, size_t size)
 
 static int encode_words(struct encoder *c, const char *text, size_t size)
 {
-	for (size_t at = 0, n; at < size; at += n) {
-		n = pre_next(c->t->pre, text + at, size - at);
-		if (encode_word(c, text + at, n))
+	struct pre_words w = { .pre = c->t->pre, .text = text, .size = size };
+
+	for (size_t n; (n = pre_next(&w));)
+		if (encode_word(c, text + w.at - n, n))
 			return -1;
-	}
 	return 0;
+}
+
+static int encode_marked(struct encoder *c, const char *text, size_t size)
+{
+	int64_t n = size ? encoder_copy_text(c, text, size) : 0;
+
+	return n < 0 ? -1 : encode_words(c, c->text, (size_t)n);
 }
 
 #define TEXTUAL (1u << TOKEN_NORMAL | 1u << TOKEN_UNKNOWN | 1u << TOKEN_UNUSED | 1u << TOKEN_BYTE)
@@ -104,4 +135,15 @@ const struct tokenizer_ops tokenizer_bpe = {
 	.spell = tokenizer_spell_bpe,
 	.read_rules = tokenizer_read_merges,
 	.encode = encode_words,
+};
+
+const struct tokenizer_ops tokenizer_gemma4 = {
+	.model = "gemma4",
+	.rule = &pre_lines,
+	.word_kinds = 1u << TOKEN_NORMAL | 1u << TOKEN_USER,
+	.byte_kinds = 1u << TOKEN_BYTE,
+	.read_settings = tokenizer_read_pre,
+	.spell = tokenizer_spell_marked,
+	.read_rules = tokenizer_read_merges,
+	.encode = encode_marked,
 };

@@ -1,7 +1,7 @@
-/* What byte-level BPE reads from the file: pre-tokenizer, byte alphabet, merges. See tokenizer.h.
+/* What BPE reads from the file: pre-tokenizer, byte alphabet, merges. See tokenizer.h.
  *
- * The file writes every byte as a printable character (Radford et al. 2019, encoder.py); tokens and
- * merges are turned back into bytes here. */
+ * A "gpt2" file writes every byte as a printable character (Radford et al. 2019, encoder.py), a
+ * "gemma4" file a space as U+2581; tokens and merges are turned back into bytes here. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,17 +57,23 @@ int64_t tokenizer_spell_bpe(const struct tokenizer *t, int32_t id, struct gguf_t
 int tokenizer_read_pre(struct tokenizer *t, const struct gguf *g, struct err *e)
 {
 	struct gguf_text pre = { "default", 7 };
+	const struct pre_rule *rule;
 	struct err bad = { 0 };
-	char name[48];
-	int kind;
+	char name[48], known[512];
 
 	gguf_opt_text(g, "tokenizer.ggml.pre", &pre, &bad);
-	kind = pre_by_name(pre.data, pre.size);
-	if (bad.code || kind < 0)
-		return err_set(e, ERR_INPUT, "%s needs the pre-tokenizer \"%s\"; supported are %s",
-			gguf_path(g), tokenizer_quoted(pre, name), pre_names);
-	t->pre = (enum pre_kind)kind;
-	t->adds_bos = t->whole_words = t->pre == PRE_LLAMA3;
+	rule = t->ops->rule ? t->ops->rule : pre_by_name(pre.data, pre.size);
+	if (bad.code || !rule)
+		return err_set(e, ERR_INPUT,
+			"%s has the vocabulary \"%s\" with the pre-tokenizer \"%s\" (tokenizer.ggml.pre); "
+			"supported are %s",
+			gguf_path(g), t->ops->model, tokenizer_quoted(pre, name),
+			pre_known(known, sizeof known));
+	t->pre = pre_compile(rule);
+	if (!t->pre)
+		return err_set(e, ERR_MEMORY, "no memory for the pre-tokenizer");
+	t->adds_bos = rule->adds_bos;
+	t->whole_words = rule->whole_words;
 	make_alphabet(t->back);
 	return 0;
 }
@@ -91,7 +97,12 @@ int32_t tokenizer_find_merge(const struct tokenizer *t, int32_t left, int32_t ri
 	}
 }
 
-/* "left right" in the byte alphabet, where no token holds a space. buf has room for the text. */
+static int64_t spell_half(const struct tokenizer *t, struct gguf_text text, char *out)
+{
+	return t->ops->rule ? tokenizer_unmark(text.data, text.size, out) : spell(t->back, text, out);
+}
+
+/* "left right" in the form of the file, where no token holds a space. buf has room for the text. */
 static int parse_merge(const struct tokenizer *t, struct gguf_text text, char *buf, struct merge *m)
 {
 	const char *gap = text.size > 2 ? memchr(text.data + 1, ' ', text.size - 2) : NULL;
@@ -102,8 +113,8 @@ static int parse_merge(const struct tokenizer *t, struct gguf_text text, char *b
 		return -1;
 	left = (struct gguf_text){ text.data, (size_t)(gap - text.data) };
 	right = (struct gguf_text){ gap + 1, text.size - left.size - 1 };
-	a = spell(t->back, left, buf);
-	b = a < 0 ? -1 : spell(t->back, right, buf + a);
+	a = spell_half(t, left, buf);
+	b = a < 0 ? -1 : spell_half(t, right, buf + a);
 	if (b < 0)
 		return -1;
 	m->left = tokenizer_find_word(t, buf, (size_t)a);

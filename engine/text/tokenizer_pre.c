@@ -1,208 +1,203 @@
-/* See tokenizer_pre.h. The expressions, each tried from left to right where the last one ended:
+/* Matching, see tokenizer_pre.h: as Perl does, the first alternative that matches, each run as long
+ * as it can be.
  *
- * gpt-2      's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
- *            (Radford et al. 2019, encoder.py)
- * smollm     every \p{N} alone, then gpt-2 in what lies between them
- * llama-bpe  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|
- *            ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+     (with a space before that "?")
- * qwen2      the same with \p{N} in place of \p{N}{1,3} */
-#include "engine/text/tokenizer_pre.h"
-
-#include <stdbool.h>
-#include <stdint.h>
+ * The language has no nested repetition, so the depth of the recursion is at most the length of the
+ * expression. In the published expressions a run that is given up after a long scan is taken by a
+ * later alternative, so the time is linear in the text; the one that is not so (\s+$) has `skips`.
+ */
 #include <string.h>
-#include <utf8proc.h>
 
-enum sort {
-	END,
-	LETTER,
-	NUMBER,
-	SPACE,
-	OTHER,
+#include "engine/text/tokenizer_pre_private.h"
+
+#define NONE SIZE_MAX
+
+/* A piece of a text that an expression is applied to. */
+struct text {
+	struct pre_words *w;
+	const unsigned char *bytes;
+	size_t end;
 };
 
-struct look {
-	enum sort sort;
-	int32_t c; /* code point; -1: a byte that is not UTF-8 */
-	size_t size;
-};
-
-static const struct {
-	const char *name;
-	enum pre_kind kind;
-} names[] = {
-	{ "gpt-2", PRE_GPT2 },
-	{ "gpt2", PRE_GPT2 },
-	{ "default", PRE_GPT2 },
-	{ "phi-2", PRE_GPT2 },
-	{ "olmo", PRE_GPT2 },
-	{ "mpt", PRE_GPT2 },
-	{ "smollm", PRE_SMOLLM },
-	{ "starcoder", PRE_SMOLLM },
-	{ "refact", PRE_SMOLLM },
-	{ "llama-bpe", PRE_LLAMA3 },
-	{ "llama3", PRE_LLAMA3 },
-	{ "llama-v3", PRE_LLAMA3 },
-	{ "falcon3", PRE_LLAMA3 },
-	{ "qwen2", PRE_QWEN2 },
-	{ "deepseek-r1-qwen", PRE_QWEN2 },
-};
-
-const char pre_names[] = "smollm, llama-bpe, qwen2, gpt-2";
-
-int pre_by_name(const char *name, size_t size)
+uint32_t pre_sorts(int32_t point)
 {
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (strlen(names[i].name) == size && !memcmp(names[i].name, name, size))
-			return (int)names[i].kind;
-	return -1;
-}
+	const uint32_t control = 1u << UTF8PROC_CATEGORY_CC;
+	uint32_t bit = point < 0 ? 0 : 1u << utf8proc_category(point);
 
-static enum sort sort_of(int32_t c)
-{
-	switch (utf8proc_category(c)) {
-	case UTF8PROC_CATEGORY_LU:
-	case UTF8PROC_CATEGORY_LL:
-	case UTF8PROC_CATEGORY_LT:
-	case UTF8PROC_CATEGORY_LM:
-	case UTF8PROC_CATEGORY_LO: return LETTER;
-	case UTF8PROC_CATEGORY_ND:
-	case UTF8PROC_CATEGORY_NL:
-	case UTF8PROC_CATEGORY_NO: return NUMBER;
-	case UTF8PROC_CATEGORY_ZS:
-	case UTF8PROC_CATEGORY_ZL:
-	case UTF8PROC_CATEGORY_ZP: return SPACE;
-	default:
-		/* White_Space beyond the separators: tab to carriage return, and next line. */
-		return (c >= 9 && c <= 13) || c == 0x85 ? SPACE : OTHER;
-	}
+	if (!(bit & (control | PRE_SEPARATORS)))
+		return bit;
+	/* White_Space is the separators, tab to carriage return, and next line. */
+	return bit != control || (point >= 9 && point <= 13) || point == 0x85 ? bit | PRE_SPACE : bit;
 }
 
 bool pre_is_space(int32_t point)
 {
-	return sort_of(point) == SPACE;
+	return pre_sorts(point) & PRE_SPACE;
 }
 
-static struct look pre_look(const char *text, size_t size, size_t at)
+bool pre_class_has(const struct pre *p, const struct pre_class *c, int32_t point, uint32_t sorts)
 {
-	utf8proc_int32_t c;
+	bool in = c->sorts & sorts;
+
+	for (int i = c->range; i < c->range + c->n_ranges && !in; i++)
+		in = point >= p->range[i].first && point <= p->range[i].last;
+	return in != c->negated && (c->also < 0 || pre_class_has(p, &p->class[c->also], point, sorts));
+}
+
+/* The character that s begins with, of *size bytes; -1: none, of one byte. Most have two or three
+ * bytes, and need no call to the library. */
+static int32_t decode(const unsigned char *s, size_t left, size_t *size)
+{
+	utf8proc_int32_t point;
 	utf8proc_ssize_t n;
 
-	if (at >= size)
-		return (struct look){ END, -1, 0 };
-	n = utf8proc_iterate((const utf8proc_uint8_t *)text + at, (utf8proc_ssize_t)(size - at), &c);
-	if (n <= 0)
-		return (struct look){ OTHER, -1, 1 };
-	return (struct look){ sort_of(c), c, (size_t)n };
-}
-
-/* The end of the run of that sort from `at`. */
-static size_t pre_run(const char *text, size_t size, size_t at, enum sort sort)
-{
-	for (struct look c; (c = pre_look(text, size, at)).sort == sort;)
-		at += c.size;
-	return at;
-}
-
-static bool is_newline(const char *text, size_t size, size_t at)
-{
-	return at < size && (text[at] == '\n' || text[at] == '\r');
-}
-
-/* After an apostrophe: the end of the contraction, or 0. Case folding includes the long s (U+017F),
- * whose simple fold is 's'. */
-static size_t contraction(const char *text, size_t size, bool fold)
-{
-	int mask = fold ? ~0x20 : ~0, a, b;
-
-	if (fold && size >= 3 && !memcmp(text + 1, "\xc5\xbf", 2))
-		return 3;
-	if (size < 2)
-		return 0;
-	a = text[1] & mask;
-	if (a == ('s' & mask) || a == ('t' & mask) || a == ('m' & mask) || a == ('d' & mask))
-		return 2;
-	if (size < 3)
-		return 0;
-	b = text[2] & mask;
-	if (b == ('e' & mask) && (a == ('r' & mask) || a == ('v' & mask)))
-		return 3;
-	return a == ('l' & mask) && b == a ? 3 : 0;
-}
-
-/* A run of spaces from the start: \s*[\r\n]+ (if newlines) or \s+(?!\S) or \s+. The run is followed
- * by the end of the text, or of smollm's segment, or by something the last space belongs to. */
-static size_t spaces(enum pre_kind kind, const char *text, size_t size)
-{
-	size_t at = 0, last = 0, newline = 0;
-	struct look c;
-
-	while ((c = pre_look(text, size, at)).sort == SPACE) {
-		last = at;
-		at += c.size;
-		if (c.c == '\n' || c.c == '\r')
-			newline = at;
+	if (left >= 2 && s[0] >= 0xc2 && s[0] < 0xe0 && (s[1] & 0xc0) == 0x80) {
+		*size = 2;
+		return (s[0] & 0x1f) << 6 | (s[1] & 0x3f);
 	}
-	if (newline && (kind == PRE_LLAMA3 || kind == PRE_QWEN2))
-		return newline;
-	if (c.sort == END || (kind == PRE_SMOLLM && c.sort == NUMBER))
-		return at;
-	return last ? last : at;
-}
-
-static size_t next_gpt2(enum pre_kind kind, const char *text, size_t size)
-{
-	struct look c = pre_look(text, size, 0), d = c;
-	size_t n;
-
-	if (c.c == '\'' && (n = contraction(text, size, false)))
-		return n;
-	if (c.c == ' ')
-		d = pre_look(text, size, c.size);
-	if (d.sort == SPACE || d.sort == END)
-		return spaces(kind, text, size);
-	if (kind == PRE_SMOLLM && d.sort == NUMBER)
-		return c.size; /* the number, or the space that may not join it */
-	return pre_run(text, size, c.c == ' ' ? c.size : 0, d.sort);
-}
-
-static size_t digits(const char *text, size_t size, int most)
-{
-	size_t at = 0;
-
-	for (struct look c; most-- > 0 && (c = pre_look(text, size, at)).sort == NUMBER;)
-		at += c.size;
-	return at;
-}
-
-static size_t next_llama3(enum pre_kind kind, const char *text, size_t size)
-{
-	struct look c = pre_look(text, size, 0), d;
-	size_t n;
-
-	if (c.c == '\'' && (n = contraction(text, size, true)))
-		return n;
-	if (c.sort == LETTER)
-		return pre_run(text, size, 0, LETTER);
-	if (c.sort == NUMBER)
-		return digits(text, size, kind == PRE_LLAMA3 ? 3 : 1);
-	d = pre_look(text, size, c.size);
-	if (d.sort == LETTER && !is_newline(text, size, 0))
-		return pre_run(text, size, c.size, LETTER);
-	if (c.sort == OTHER || (c.c == ' ' && d.sort == OTHER)) {
-		n = pre_run(text, size, c.sort == OTHER ? 0 : c.size, OTHER);
-		while (is_newline(text, size, n))
-			n++;
-		return n;
+	if (left >= 3 && s[0] > 0xe0 && s[0] < 0xed && (s[1] & 0xc0) == 0x80 && (s[2] & 0xc0) == 0x80) {
+		*size = 3;
+		return (s[0] & 0xf) << 12 | (s[1] & 0x3f) << 6 | (s[2] & 0x3f);
 	}
-	return spaces(kind, text, size);
+	n = utf8proc_iterate(s, (utf8proc_ssize_t)left, &point);
+	*size = n > 0 ? (size_t)n : 1;
+	return n > 0 ? point : -1;
 }
 
-size_t pre_next(enum pre_kind kind, const char *text, size_t size)
+/* The size of the character at `at`, which is before the end of the text. */
+static inline size_t look(struct pre_words *w, size_t at)
 {
-	if (!size)
+	if (!w->seen_size || w->seen != at) {
+		w->point = decode((const unsigned char *)w->text + at, w->size - at, &w->seen_size);
+		w->sorts = pre_sorts(w->point);
+		w->seen = at;
+	}
+	return w->seen_size;
+}
+
+/* The size of the character at `at` if it is of the class, or 0. */
+static inline size_t take(struct text *x, const struct pre_class *c, size_t at)
+{
+	unsigned char b;
+	size_t size;
+
+	if (at >= x->end)
 		return 0;
-	if (kind == PRE_LLAMA3 || kind == PRE_QWEN2)
-		return next_llama3(kind, text, size);
-	return next_gpt2(kind, text, size);
+	b = x->bytes[at];
+	if (b < 0x80)
+		return c->ascii[b >> 6] >> (b & 63) & 1;
+	size = look(x->w, at);
+	return pre_class_has(x->w->pre, c, x->w->point, x->w->sorts) ? size : 0;
+}
+
+/* Where the character begins that ends at `at`. */
+static size_t step_back(const struct text *x, size_t at)
+{
+	utf8proc_int32_t point;
+
+	for (size_t n = 2; n <= 4 && n <= at && (x->bytes[at - n + 1] & 0xc0) == 0x80; n++)
+		if (utf8proc_iterate(x->bytes + at - n, (utf8proc_ssize_t)n, &point) == (utf8proc_ssize_t)n)
+			return at - n;
+	return at - 1;
+}
+
+/* The end of what the code at pc matches from `at`, or NONE. */
+static size_t match(struct text *x, int32_t pc, size_t at)
+{
+	for (const struct pre_code *code = &x->w->pre->code[pc];; code++) {
+		const struct pre_class *class = &x->w->pre->class[code->class];
+		size_t n, end;
+		uint32_t count;
+
+		switch (code->op) {
+		case PRE_DONE: return at;
+		case PRE_NOT:
+			if (take(x, class, at))
+				return NONE;
+			break;
+		case PRE_LAST:
+			if (at < x->end)
+				return NONE;
+			break;
+		case PRE_GOTO: code = &x->w->pre->code[code->other - 1]; break;
+		case PRE_TRY:
+			end = match(x, (int32_t)(code - x->w->pre->code) + 1, at);
+			if (end != NONE || code->other < 0)
+				return end;
+			code = &x->w->pre->code[code->other - 1];
+			break;
+		case PRE_RUN:
+			for (count = 0; count < code->most && (n = take(x, class, at)); count++)
+				at += n;
+			if (count < code->least)
+				return NONE;
+			if (code[1].op == PRE_DONE)
+				return at;
+			for (; count > code->least; count--) {
+				end = match(x, (int32_t)(code - x->w->pre->code) + 1, at);
+				if (end != NONE)
+					return end;
+				at = step_back(x, at);
+			}
+			break;
+		}
+	}
+}
+
+/* The end of the match that begins at `at`, or NONE. */
+static size_t match_step(struct text *x, const struct pre_step *s, size_t at)
+{
+	uint32_t b = x->bytes[at];
+
+	if (b >= 0x80) {
+		look(x->w, at);
+		b = 128 + (x->w->point < 0 ? PRE_NO_CHARACTER : (uint32_t)__builtin_ctz(x->w->sorts));
+	}
+	for (uint32_t first = s->first[b]; first; first &= first - 1) {
+		size_t end = match(x, s->branch[__builtin_ctz(first)], at);
+
+		if (end != NONE && end > at)
+			return end;
+	}
+	return NONE;
+}
+
+/* The first match in [at, x->end): its end, or x->end; *at becomes its beginning, or x->end. */
+static size_t search(struct text *x, const struct pre_step *s, size_t *at)
+{
+	for (;;) {
+		size_t end, n;
+
+		while (*at < x->end && x->bytes[*at] < 0x80 && !s->first[x->bytes[*at]])
+			++*at;
+		if (*at == x->end)
+			return x->end;
+		end = match_step(x, s, *at);
+		if (end != NONE)
+			return end;
+		do
+			n = s->skips < 0 ? 0 : take(x, &x->w->pre->class[s->skips], *at);
+		while ((*at += n) < x->end && n);
+		if (*at < x->end)
+			*at += x->bytes[*at] < 0x80 ? 1 : look(x->w, *at);
+	}
+}
+
+size_t pre_next(struct pre_words *w)
+{
+	struct text x = { w, (const unsigned char *)w->text, w->size };
+	size_t begin = w->at;
+
+	for (int i = 0; i < w->pre->n_steps; i++) {
+		if (w->step[i].end <= begin && w->step[i].match > begin) {
+			w->step[i].end = w->step[i].match;
+		} else if (w->step[i].end <= begin) {
+			size_t at = begin;
+
+			w->step[i].match = search(&x, &w->pre->step[i], &at);
+			w->step[i].end = at > begin ? at : w->step[i].match;
+		}
+		x.end = w->step[i].end;
+	}
+	w->at = x.end;
+	return w->at - begin;
 }

@@ -2,8 +2,8 @@
  *
  *   tokenizer.c         the vocabulary: opening, look-ups
  *   tokenizer_encode.c  special tokens, and what lies between them
- *   tokenizer_bpe.c     byte-level BPE: encoding; tokenizer_merges.c reads it; tokenizer_pre.c:
- * words tokenizer_spm.c     SentencePiece: reading and encoding
+ *   tokenizer_bpe.c     BPE: encoding; tokenizer_merges.c reads it; tokenizer_pre.h cuts words
+ *   tokenizer_spm.c     SentencePiece: reading and encoding
  *
  * Invariants: every id in a merge, a slot or a list is in [0, n_vocab); slots tables are never
  * full. */
@@ -23,6 +23,7 @@ enum token_kind {
 	TOKEN_USER = 4, /* added by the model's authors, searched for in every text */
 	TOKEN_UNUSED = 5,
 	TOKEN_BYTE = 6,
+	TOKEN_MUTE = 7, /* ours: no text becomes it */
 };
 
 struct merge {
@@ -36,6 +37,8 @@ struct tokenizer_ops {
 	const char *model;
 	uint32_t word_kinds; /* bits of enum token_kind: found by their bytes */
 	uint32_t byte_kinds; /* tokens of one byte that stand for that byte */
+	/* BPE over characters: where it cuts the text; NULL: over bytes, cut as the file says. */
+	const struct pre_rule *rule;
 	/* Called before the tokens are read. */
 	int (*read_settings)(struct tokenizer *t, const struct gguf *g, struct err *e);
 	/* Writes the bytes a token stands for, at most text.size of them; -1: its text is used as it
@@ -47,7 +50,7 @@ struct tokenizer_ops {
 	int (*encode)(struct encoder *c, const char *text, size_t size);
 };
 
-extern const struct tokenizer_ops tokenizer_bpe, tokenizer_spm;
+extern const struct tokenizer_ops tokenizer_bpe, tokenizer_gemma4, tokenizer_spm;
 
 struct tokenizer {
 	const struct tokenizer_ops *ops;
@@ -70,10 +73,9 @@ struct tokenizer {
 	int32_t n_special;
 	int32_t special_first[257]; /* special[special_first[b]] … begin with byte b */
 
-	/* Byte-level BPE. */
-	enum pre_kind pre;
-	bool whole_words; /* a word that is a token becomes that token, whatever the merges (llama-bpe)
-					   */
+	/* BPE. */
+	struct pre *pre;
+	bool whole_words; /* see struct pre_rule */
 	int16_t back[TOKENIZER_ALPHABET];
 	struct merge *merge; /* [n_merges] by rank */
 	int32_t n_merges;
@@ -98,7 +100,7 @@ struct encoder {
 	void *symbol;   /* [room] of the kind's own */
 	uint64_t *heap; /* [3 * room], see tokenizer_heap.h */
 	size_t room, n_heap;
-	char *text; /* SentencePiece: [text_room] the text being encoded, in the form of the tokens */
+	char *text; /* with U+2581: [text_room] the text being encoded, in the form of the tokens */
 	size_t text_room;
 };
 
@@ -117,8 +119,15 @@ const char *tokenizer_quoted(struct gguf_text text, char out[48]);
 
 /* Of byte-level BPE, see struct tokenizer_ops. */
 int tokenizer_read_pre(struct tokenizer *t, const struct gguf *g, struct err *e);
+int tokenizer_read_merges(struct tokenizer *t, const struct gguf *g, struct err *e);
 int64_t tokenizer_spell_bpe(
 	const struct tokenizer *t, int32_t id, struct gguf_text text, char *out);
-int tokenizer_read_merges(struct tokenizer *t, const struct gguf *g, struct err *e);
+/* Of tokens that write a space as U+2581: "<0x0A>" and marks become what they stand for. */
+int64_t tokenizer_spell_marked(
+	const struct tokenizer *t, int32_t id, struct gguf_text text, char *out);
+/* Copies text with spaces for U+2581; returns the size of the copy. */
+int64_t tokenizer_unmark(const char *text, size_t size, char *out);
+/* The same into c->text, with the space that stands before a text; -1 on error. */
+int64_t encoder_copy_text(struct encoder *c, const char *text, size_t size);
 
 #endif

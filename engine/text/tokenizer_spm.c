@@ -63,10 +63,22 @@ static bool is_space_mark(const char *text, size_t size)
 	return size >= 3 && !memcmp(text, SPACE, 3);
 }
 
-/* Copies text to c->text in the form of the tokens; returns its size, or -1. */
-static int64_t copy_text(struct encoder *c, const char *text, size_t size)
+int64_t tokenizer_unmark(const char *text, size_t size, char *out)
 {
-	size_t n = 0;
+	int64_t n = 0;
+
+	for (size_t i = 0; i < size; i++) {
+		bool mark = is_space_mark(text + i, size - i);
+
+		out[n++] = mark ? ' ' : text[i];
+		i += mark ? 2 : 0;
+	}
+	return n;
+}
+
+int64_t encoder_copy_text(struct encoder *c, const char *text, size_t size)
+{
+	bool space = c->t->adds_space && follows_special(c);
 
 	if (size + 1 > c->text_room) {
 		free(c->text);
@@ -76,15 +88,8 @@ static int64_t copy_text(struct encoder *c, const char *text, size_t size)
 			return err_set(c->e, ERR_MEMORY, "no memory to tokenise a text of %zu bytes", size);
 		c->text_room = size + 1;
 	}
-	if (c->t->adds_space && follows_special(c))
-		c->text[n++] = ' ';
-	for (size_t i = 0; i < size; i++) {
-		bool mark = is_space_mark(text + i, size - i);
-
-		c->text[n++] = mark ? ' ' : text[i];
-		i += mark ? 2 : 0;
-	}
-	return (int64_t)n;
+	*c->text = ' ';
+	return space + tokenizer_unmark(text, size, c->text + space);
 }
 
 /* Makes one symbol of each character; bytes that are not UTF-8 are characters of their own. */
@@ -196,7 +201,7 @@ static int encode_text(struct encoder *c, const char *text, size_t size)
 
 	if (eaten == size)
 		return 0;
-	n = copy_text(c, text + eaten, size - eaten);
+	n = encoder_copy_text(c, text + eaten, size - eaten);
 	if (n < 0 || encoder_make_room(c, (size_t)n, sizeof(struct symbol)))
 		return -1;
 	n_symbols = split_text(c, (int32_t)n);
@@ -246,11 +251,10 @@ static int hex_digit(char c)
 	return at ? (int)(at - digits) : -1;
 }
 
-/* "<0x0A>", and U+2581 for spaces; a byte token of another form keeps its text. */
-static int64_t spell(const struct tokenizer *t, int32_t id, struct gguf_text text, char *out)
+/* A byte token of another form keeps its text. */
+int64_t tokenizer_spell_marked(
+	const struct tokenizer *t, int32_t id, struct gguf_text text, char *out)
 {
-	int64_t n = 0;
-
 	if (t->kind[id] == TOKEN_CONTROL || t->kind[id] == TOKEN_UNKNOWN)
 		return -1;
 	if (t->kind[id] == TOKEN_BYTE) {
@@ -262,13 +266,7 @@ static int64_t spell(const struct tokenizer *t, int32_t id, struct gguf_text tex
 		*out = (char)(high << 4 | low);
 		return 1;
 	}
-	for (size_t i = 0; i < text.size; i++) {
-		bool mark = is_space_mark(text.data + i, text.size - i);
-
-		out[n++] = mark ? ' ' : text.data[i];
-		i += mark ? 2 : 0;
-	}
-	return n;
+	return tokenizer_unmark(text.data, text.size, out);
 }
 
 /* The order of a score: it falls as the score rises. */
@@ -312,7 +310,7 @@ const struct tokenizer_ops tokenizer_spm = {
 	.word_kinds = 1u << TOKEN_NORMAL,
 	.byte_kinds = 1u << TOKEN_BYTE,
 	.read_settings = read_settings,
-	.spell = spell,
+	.spell = tokenizer_spell_marked,
 	.read_rules = read_scores,
 	.encode = encode_text,
 };

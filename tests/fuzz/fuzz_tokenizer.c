@@ -8,13 +8,16 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/tiny.h"
 
-enum { N_BPE = 4, SPM = N_BPE, SPM_BARE, N };
+enum { N_BPE = 4, SPM = N_BPE, SPM_BARE, GEMMA4, N };
+
+#define MOST_RULES 64
+static struct pre *pre[MOST_RULES]; /* all rules that stand, and lines */
 
 static struct tokenizer *tokenizers[N];
 
 static void open_all(void)
 {
-	static const char *const pre[N_BPE] = { "gpt-2", "smollm", "llama-bpe", "qwen2" };
+	static const char *const names[N_BPE] = { "gpt-2", "smollm", "llama-bpe", "qwen2" };
 
 	for (int i = 0; i < N; i++) {
 		struct tiny_options o = TINY_DEFAULTS;
@@ -24,9 +27,9 @@ static void open_all(void)
 		size_t size;
 
 		if (i < N_BPE)
-			o.pre = pre[i];
+			o.pre = names[i];
 		else
-			o.tokenizer = "spm";
+			o.tokenizer = i == GEMMA4 ? "gemma4" : "spm";
 		o.space_prefix = i == SPM;
 		o.layers = 1;
 		FUZZ_CHECK(!tiny_make(&o, &data, &size, &e) && !gguf_open_memory(&g, data, size, &e) &&
@@ -36,13 +39,23 @@ static void open_all(void)
 	}
 }
 
+static void open_rules(void)
+{
+	FUZZ_CHECK(n_pre_rules < MOST_RULES);
+	for (size_t i = 0; i <= n_pre_rules; i++)
+		FUZZ_CHECK(pre[i] = pre_compile(i < n_pre_rules ? &pre_rules[i] : &pre_lines));
+}
+
 static void check_words(const char *text, size_t size)
 {
-	for (int kind = PRE_GPT2; kind <= PRE_QWEN2; kind++)
-		for (size_t at = 0, n; at < size; at += n) {
-			n = pre_next((enum pre_kind)kind, text + at, size - at);
-			FUZZ_CHECK(n >= 1 && n <= size - at);
-		}
+	for (size_t i = 0; i <= n_pre_rules; i++) {
+		struct pre_words w = { .pre = pre[i], .text = text, .size = size };
+		size_t at = 0;
+
+		for (size_t n; (n = pre_next(&w)); at += n)
+			FUZZ_CHECK(w.at == at + n && w.at <= size);
+		FUZZ_CHECK(at == size);
+	}
 }
 
 /* The text as SentencePiece has it, where U+2581 is a space; malloc'd. */
@@ -107,8 +120,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const char *text = (const char *)data;
 	char *bare;
 
-	if (!tokenizers[0])
+	if (!tokenizers[0]) {
 		open_all();
+		open_rules();
+	}
 	check_words(text, size);
 	for (int i = 0; i < N_BPE; i++) {
 		check_ids(tokenizers[i], text, size, false, false);

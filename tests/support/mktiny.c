@@ -16,8 +16,8 @@ static const char usage[] =
 	"  --repeat         a tensor's first million numbers over and over: large files in seconds\n"
 	"  --bias           biases on Q, K and V\n"
 	"  --arch NAME      llama (default), qwen2\n"
-	"  --tokenizer T    bpe (byte-level, default), spm (SentencePiece; template zephyr)\n"
-	"  --pre NAME       smollm (default), llama-bpe, qwen2, gpt-2\n"
+	"  --tokenizer T    bpe (byte-level, default), spm (SentencePiece; template zephyr), gemma4\n"
+	"  --pre NAME       of bpe: smollm (default), llama-bpe, qwen2, gpt-2 …\n"
 	"  --template NAME  chatml (default), zephyr, llama2, none\n";
 
 static const struct option options[] = {

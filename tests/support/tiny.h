@@ -26,9 +26,9 @@ struct tiny_options {
 	bool repeat;
 	bool mix;              /* attn_v and ffn_down are Q6_K whatever the type, as in Q4_K_M files */
 	const char *arch;      /* "llama", "qwen2" */
-	const char *tokenizer; /* "bpe" (byte-level) or "spm" (SentencePiece) */
+	const char *tokenizer; /* "bpe" (byte-level), "spm" (SentencePiece) or "gemma4" */
 	const char *pre;       /* tokenizer.ggml.pre, of "bpe" */
-	bool space_prefix;     /* of "spm" */
+	bool space_prefix;     /* of "spm" and "gemma4" */
 	const char *chat;      /* "chatml", "zephyr", "llama2" or "none" */
 };
 #define TINY_DEFAULTS                                                                              \

@@ -1,5 +1,5 @@
-/* The vocabularies of tiny models: trained on a sample, as byte-level BPE or as SentencePiece. See
- * tiny.h. */
+/* The vocabularies of tiny models: trained on a sample, as byte-level BPE, as SentencePiece or as
+ * BPE over the pieces of the latter. See tiny.h. */
 #include "tests/support/tiny.h"
 
 #include <stdio.h>
@@ -219,7 +219,23 @@ static uint32_t name_piece(struct bytes *b, const struct pair *merge, int32_t n_
 	return id < N_FIRST ? 6 : 5;
 }
 
-static void put_spm_vocabulary(struct bytes *b, int32_t vocab)
+/* Merge k makes the token after the characters and the k pieces before it. */
+static void put_piece_merges(struct bytes *b, const struct pair *merge, int32_t n)
+{
+	struct bytes text = { 0 };
+
+	gguf_put_kv_array(b, "tokenizer.ggml.merges", 8, (uint64_t)n);
+	for (int32_t i = 0; i < n; i++) {
+		text.size = 0;
+		put_piece(&text, merge, merge[i].left);
+		bytes_put(&text, " ", 1);
+		put_piece(&text, merge, merge[i].right);
+		gguf_put_string(b, (char *)text.data, text.size);
+	}
+	bytes_free(&text);
+}
+
+static void put_spm_vocabulary(struct bytes *b, int32_t vocab, bool merges)
 {
 	int32_t room = vocab > N_FIRST + N_CHARS ? vocab - N_FIRST - N_CHARS : 0, n = 0;
 	struct pair *merge = calloc((size_t)room + 1, sizeof *merge);
@@ -246,6 +262,8 @@ static void put_spm_vocabulary(struct bytes *b, int32_t vocab)
 	gguf_put_kv_array(b, "tokenizer.ggml.token_type", 5, (uint64_t)vocab);
 	for (int32_t id = 0; id < vocab; id++)
 		bytes_u32(b, type[id]);
+	if (merges)
+		put_piece_merges(b, merge, n);
 	free(merge);
 	free(type);
 	bytes_free(&text);
@@ -261,15 +279,20 @@ static const struct chat *find_chat(const char *name)
 	return NULL;
 }
 
+static bool is_gemma4(const struct tiny_options *o)
+{
+	return !strcmp(o->tokenizer, "gemma4");
+}
+
 static bool is_spm(const struct tiny_options *o)
 {
-	return !strcmp(o->tokenizer, "spm");
+	return !strcmp(o->tokenizer, "spm") || is_gemma4(o);
 }
 
 int tiny_check_tokenizer(const struct tiny_options *o, struct err *e)
 {
 	if (!is_spm(o) && strcmp(o->tokenizer, "bpe"))
-		return err_set(e, ERR_USAGE, "tokenizer must be bpe or spm");
+		return err_set(e, ERR_USAGE, "tokenizer must be bpe, spm or gemma4");
 	if (!find_chat(o->chat))
 		return err_set(e, ERR_USAGE, "template must be chatml, zephyr, llama2 or none");
 	return 0;
@@ -277,14 +300,17 @@ int tiny_check_tokenizer(const struct tiny_options *o, struct err *e)
 
 uint64_t tiny_n_tokenizer_kv(const struct tiny_options *o)
 {
-	return 8 + (find_chat(o->chat)->jinja ? 1 : 0);
+	return 8 + is_gemma4(o) + (find_chat(o->chat)->jinja ? 1 : 0);
 }
 
 void tiny_put_tokenizer(struct bytes *b, const struct tiny_options *o)
 {
 	const char *jinja = find_chat(o->chat)->jinja;
 
-	gguf_put_kv_text(b, "tokenizer.ggml.model", is_spm(o) ? "llama" : "gpt2");
+	gguf_put_kv_text(b, "tokenizer.ggml.model",
+		is_gemma4(o) ? "gemma4"
+		: is_spm(o)  ? "llama"
+					 : "gpt2");
 	if (is_spm(o))
 		gguf_put_kv_bool(b, "tokenizer.ggml.add_space_prefix", o->space_prefix);
 	else
@@ -293,7 +319,7 @@ void tiny_put_tokenizer(struct bytes *b, const struct tiny_options *o)
 	gguf_put_kv_u32(b, "tokenizer.ggml.eos_token_id", 2);
 	gguf_put_kv_bool(b, "tokenizer.ggml.add_bos_token", is_spm(o));
 	if (is_spm(o))
-		put_spm_vocabulary(b, o->vocab);
+		put_spm_vocabulary(b, o->vocab, is_gemma4(o));
 	else
 		put_bpe_vocabulary(b, o->vocab);
 	if (jinja)
