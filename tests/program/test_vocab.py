@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""The vocabularies of llama.cpp (models/ggml-vocab-*.gguf, in the source archive of llama-cpp-python) with the ids that come with
+them: every line of every file whose kind is read, and plain words for the others. The archive is fetched once, into build/vocab.
+TAP; Python's standard library alone."""
+import glob
+import os
+import subprocess
+import sys
+import tarfile
+
+from tap import ROOT, check, finish, skip
+
+VERSION = "0.3.36"  # as tools/llama_server.sh
+FOLDER = os.path.join(ROOT, "build/vocab")
+IDS = os.path.join(ROOT, "build/tests/vocab_ids")
+BETWEEN = "\n__ggml_vocab_test__\n"
+# No ids come with these; GPT-NeoX has the tokens of MPT.
+SAME = {"gpt-neox": "mpt"}
+REFUSED = {"bert-bge": '"bert"', "nomic-bert-moe": '"t5"'}
+
+
+def fetch():
+    """None, or why there are no files."""
+    if glob.glob(os.path.join(FOLDER, "*.out")):
+        return None
+    os.makedirs(FOLDER, exist_ok=True)
+    pip = subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary",
+                          "llama-cpp-python", "--dest", FOLDER,
+                          f"llama-cpp-python=={VERSION}"], capture_output=True, text=True)
+    archive = os.path.join(FOLDER, f"llama_cpp_python-{VERSION}.tar.gz")
+    if not os.path.exists(archive):
+        return "pip could not fetch the archive: " + " ".join((pip.stderr or "no pip").split())[-300:]
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            if member.isfile() and "/vendor/llama.cpp/models/ggml-vocab-" in member.name:
+                # .out last: it says that all are there
+                name = os.path.basename(member.name)
+                with open(os.path.join(FOLDER, name + ".part"), "wb") as out:
+                    out.write(tar.extractfile(member).read())
+    for part in sorted(glob.glob(os.path.join(FOLDER, "*.part")), key=lambda name: name.endswith(".out.part")):
+        os.rename(part, part[:-5])
+    os.remove(archive)
+    return None
+
+
+def read(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        return file.read()
+
+
+def test_ids(name, path, texts):
+    got = subprocess.run([IDS, path, texts + ".inp"], capture_output=True, text=True)
+    # After the last text comes one more mark.
+    wanted, said = [read(texts + ".inp").split(BETWEEN), read(texts + ".out").split("\n")[:-1]], got.stdout.split("\n")[:-1]
+    lines = [(line.split(), ids.split(), text) for text, line, ids in zip(wanted[0], wanted[1], said)]
+    bad = [f"{text!r}: {' '.join(ids)}, not {' '.join(line)}" for line, ids, text in lines if line != ids]
+    whole = not got.returncode and len(lines) == len(wanted[1]) and len(said) >= len(lines) > 40
+    check(f"{name}: {len(lines)} texts have the ids that come with it", whole and not bad, got.stderr + "\n".join(bad))
+
+
+def test_file(path):
+    name = os.path.basename(path)[len("ggml-vocab-"):-len(".gguf")]
+    texts = os.path.join(FOLDER, f"ggml-vocab-{SAME.get(name, name)}.gguf")
+    if name not in REFUSED and os.path.exists(texts + ".inp"):
+        return test_ids(name, path, texts)
+    got = subprocess.run([IDS, path], capture_output=True, text=True)
+    if name in REFUSED:
+        why = f'kind {REFUSED[name]} (tokenizer.ggml.model); supported are "gpt2"'
+        return check(f"{name} is refused with the kinds that are read", got.returncode == 1 and why in got.stderr, got.stderr)
+    return check(f"{name} opens; no ids come with it", not got.returncode, got.stderr)
+
+
+def main():
+    why = fetch()
+    if why:
+        skip("the vocabularies of llama.cpp", why)
+    files = sorted(glob.glob(os.path.join(FOLDER, "*.gguf")))
+    for path in files:
+        test_file(path)
+    if not why:
+        check("the archive has the files that are known", len(files) >= 19, files)
+    return finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
