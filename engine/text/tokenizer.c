@@ -22,6 +22,12 @@ static const char *const end_names[] = {
 	"<eos>",
 	"<|end_of_turn|>",
 	"<EOT>",
+	"[EOT]",
+	"<turn|>",
+	"<|return|>",
+	"<|call|>",
+	"<\xef\xbd\x9c"
+	"end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>", /* DeepSeek */
 };
 
 static const struct tokenizer_ops *const kinds[] = { &tokenizer_bpe, &tokenizer_spm,
@@ -285,6 +291,19 @@ static int read_id(struct tokenizer *t, const struct gguf *g, const char *key, b
 	return 0;
 }
 
+/* Where an answer ends with <|return|>, <|end|> is between its parts (Harmony). */
+static void find_ends(struct tokenizer *t)
+{
+	bool parts = tokenizer_id_of(t, "<|return|>") >= 0;
+
+	for (size_t i = 0; i < sizeof end_names / sizeof *end_names; i++) {
+		int32_t id = tokenizer_id_of(t, end_names[i]);
+
+		if (id >= 0 && !(parts && !strcmp(end_names[i], "<|end|>")))
+			t->end[id] = true;
+	}
+}
+
 static int read_ids(struct tokenizer *t, const struct gguf *g, struct err *e)
 {
 	bool typed = gguf_array_length(g, "tokenizer.ggml.token_type") >= 0;
@@ -308,12 +327,7 @@ static int read_ids(struct tokenizer *t, const struct gguf *g, struct err *e)
 		if (id >= 0)
 			t->end[id] = true;
 	}
-	for (size_t i = 0; i < sizeof end_names / sizeof *end_names; i++) {
-		int32_t id = tokenizer_id_of(t, end_names[i]);
-
-		if (id >= 0)
-			t->end[id] = true;
-	}
+	find_ends(t);
 	return 0;
 }
 

@@ -435,6 +435,27 @@ static void test_kinds(void **state)
 	tokenizer_close(t);
 }
 
+/* What ends a turn though the file names it nowhere; not what is between the parts of an answer. */
+static void test_ends(void **state)
+{
+	static const char *const token[] = { "a", "<|end|>", "<|return|>", "<turn|>", NULL };
+	static const char *const phi[] = { "a", "<|end|>", NULL };
+	static const uint32_t kind[] = { 1, 3, 3, 3 };
+	struct vocabulary v = { token, kind, (const char *const[]){ NULL }, "gpt2", "gpt-4o", -1 };
+	struct tokenizer *t;
+	struct err e = { 0 };
+
+	(void)state;
+	assert_int_equal(open_made(&v, &t, &e), 0);
+	for (int32_t id = 0; id < 4; id++)
+		assert_int_equal(tokenizer_is_end(t, id), id >= 2);
+	tokenizer_close(t);
+	v.token = phi;
+	assert_int_equal(open_made(&v, &t, &e), 0);
+	assert_true(tokenizer_is_end(t, 1));
+	tokenizer_close(t);
+}
+
 /* The definition: at each place the longest that stands there, of equals the first; else a byte. */
 static size_t by_definition(
 	const struct vocabulary *v, const char *text, bool control, int32_t *out)
@@ -646,6 +667,7 @@ int main(void)
 		cmocka_unit_test(test_gemma4),
 		cmocka_unit_test(test_mute),
 		cmocka_unit_test(test_kinds),
+		cmocka_unit_test(test_ends),
 		cmocka_unit_test(test_special_definition),
 		cmocka_unit_test(test_many_special),
 		cmocka_unit_test(test_lies),
