@@ -1,5 +1,6 @@
 /* The table of pre-tokenizers, see tokenizer_pre.h: the expressions as the models' authors publish
- * them in tokenizer.json. A family is a row; a name whose rule stands is a word in its row. */
+ * them in tokenizer.json. A family is a row; a name whose rule stands is a word in its row. A file
+ * without a name has "default": such are GPT-2 and GPT-NeoX as they were first converted. */
 #include <stdio.h>
 #include <string.h>
 

@@ -40,8 +40,7 @@ static bool follows_eater(const struct encoder *c)
 {
 	int32_t last = *c->n ? (*c->ids)[*c->n - 1] : -1;
 
-	return c->t->eats_space && last >= 0 && last < c->t->n_vocab &&
-		   c->t->kind[last] == TOKEN_CONTROL && last != c->t->bos &&
+	return c->t->eats_space && last >= 0 && follows_special(c) && last != c->t->bos &&
 		   last != tokenizer_id_of(c->t, "<|endoftext|>");
 }
 

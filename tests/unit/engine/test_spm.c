@@ -310,6 +310,28 @@ static void test_eaten_space(void **state)
 	tokenizer_close(t);
 }
 
+/* In its own files </s> is a user token; it takes white space as well, in every text. */
+static void test_eaten_after_user(void **state)
+{
+	static const struct piece piece[] = { { "<unk>", 5, 0, UNKNOWN }, { "<s>", 3, 0, CONTROL },
+		{ "</s>", 4, 0, USER }, { "\xe2\x96\x81", 3, 0, NORMAL }, { "a", 1, 0, NORMAL },
+		{ "<0x0A>", 6, 0, BYTE } };
+	struct tokenizer *t =
+		open_good(&(struct file){ .piece = piece, .n = 6, .n_scores = 6, .arch = "phi3" });
+	struct err e = { 0 };
+	int32_t *ids = NULL;
+	size_t n = 0, cap = 0;
+
+	(void)state;
+	assert_int_equal(tokenizer_encode(t, "</s> \na", 7, false, &ids, &n, &cap, &e), 0);
+	assert_int_equal(n, 3);
+	assert_int_equal(ids[0], 2);
+	assert_int_equal(ids[1], 3);
+	assert_int_equal(ids[2], 4);
+	free(ids);
+	tokenizer_close(t);
+}
+
 /* --- property: the heap gives what the definition gives --- */
 
 #define P(text, score, type)                                                                       \
@@ -606,6 +628,7 @@ int main(void)
 		cmocka_unit_test(test_golden_ids),
 		cmocka_unit_test(test_chats),
 		cmocka_unit_test(test_eaten_space),
+		cmocka_unit_test(test_eaten_after_user),
 		cmocka_unit_test(test_heap_equals_definition),
 		cmocka_unit_test(test_round_trip),
 		cmocka_unit_test(test_spaces),
