@@ -151,6 +151,21 @@ K_INLINE float k_gelu(float x)
 	return (0.5f * x) * (1.0f + k_tanh(u));
 }
 
+/* The erf form: x/2 (1 + erf(x / sqrt 2)), erfc by Abramowitz and Stegun 7.1.26, within 1.5e-7. */
+K_INLINE float k_gelu_erf(float x)
+{
+	const float z = k_float(k_bits(x) & 0x7fffffffu) * 0x1.6a09e6p-1f;
+	const float t = 1.0f / k_fma(0x1.4f740ap-2f, z, 1.0f);
+	float tail = 0x1.0fb844p+0f;
+
+	tail = k_fma(tail, t, -0x1.7401c6p+0f);
+	tail = k_fma(tail, t, 0x1.6be1c6p+0f);
+	tail = k_fma(tail, t, -0x1.23531cp-2f);
+	tail = k_fma(tail, t, 0x1.04f20cp-2f);
+	tail = tail * t * k_exp(-(z * z)) * 0.5f;
+	return x * (x > 0.0f ? 1.0f - tail : tail);
+}
+
 /* log(1 + exp(x)): log1p(e) is e where 1 + e rounds to 1, else log(1 + e) e / ((1 + e) - 1), whose
  * two errors cancel (Goldberg 1991, theorem 4). */
 K_INLINE float k_softplus(float x)

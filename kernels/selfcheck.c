@@ -38,6 +38,12 @@ static const uint64_t known[K_N_KINDS] = {
 	[K_OP_combine] = 0xa6bb23fcd9fe1f4c,
 	[K_OP_conv] = 0x8296cb3a655a1bda,
 	[K_OP_scan] = 0xaab211538d613962,
+	[K_OP_centre] = 0x3420bc553ca2861e,
+	[K_OP_activate] = 0x6dc855d7670d7e28,
+	[K_OP_place] = 0xca8394468620efd0,
+	[K_OP_rotary] = 0xc8e50582b98ee1a4,
+	[K_OP_add] = 0xbc8b0482c4ae07e4,
+	[K_OP_cap] = 0x6100919e30a98b28,
 	[K_OP_stats] = 0xc0f61c6f7be2acea,
 	[K_OP_extent] = 0xe9205eded8bf5b36,
 	[K_OP_pick] = 0x8d44b75f98a140f1,
@@ -263,6 +269,7 @@ static void check_pick(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 
 #include "kernels/selfcheck_codes.h"
 #include "kernels/selfcheck_heavy.h"
+#include "kernels/selfcheck_stream.h"
 
 static void check_rows(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 {
@@ -409,6 +416,7 @@ int k_selfcheck_hashes(struct k_ctx *ctx, uint64_t hash[K_N_KINDS], struct err *
 	check_rows(ctx, d, hash);
 	check_recurrence(ctx, d, hash);
 	check_mixture(ctx, d, hash);
+	check_stream(ctx, d, hash);
 	status = d->failed ? -1 : status;
 	k_free(ctx, d);
 	return status;

@@ -9,6 +9,7 @@ struct k_combine {
 	const float *y;       /* [n, k, dim] */
 	const float *weights; /* [n, k] */
 	float *x;             /* [n, dim], added to */
+	float scale;          /* factor of the sum; 0: none */
 	int32_t dim, k, n;
 };
 #define K_COMBINE_INPUTS(PLAIN, a)
@@ -34,6 +35,8 @@ K_INLINE void k_combine_unit(const struct k_combine *a, int64_t unit)
 				  first = (int32_t)(unit % blocks) * 32;
 	const int32_t end = first + 32 < a->dim ? first + 32 : a->dim;
 
+	float *x = a->x + (size_t)r * (size_t)a->dim;
+
 	for (int32_t i = first; i < end; i++) {
 		float sum = 0;
 
@@ -42,7 +45,7 @@ K_INLINE void k_combine_unit(const struct k_combine *a, int64_t unit)
 
 			sum = k_fma(a->weights[slot], a->y[slot * (size_t)a->dim + (size_t)i], sum);
 		}
-		a->x[(size_t)r * (size_t)a->dim + (size_t)i] += sum;
+		x[i] = k_fma(a->scale != 0 ? a->scale : 1.0f, sum, x[i]);
 	}
 }
 

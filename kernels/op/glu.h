@@ -5,7 +5,8 @@
 
 #include "kernels/op/op.h"
 
-enum k_act { K_ACT_silu, K_ACT_gelu };
+/* Of a gate the first two; the others belong to k_activate. */
+enum k_act { K_ACT_silu, K_ACT_gelu, K_ACT_gelu_erf, K_ACT_relu2, K_ACT_none };
 
 struct k_glu {
 	const float *gate, *up; /* [n, dim] */

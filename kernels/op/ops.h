@@ -5,12 +5,18 @@
 #ifndef CUTAWAY_KERNELS_OP_OPS_H
 #define CUTAWAY_KERNELS_OP_OPS_H
 
+#include "kernels/op/activate.h"
+#include "kernels/op/add.h"
+#include "kernels/op/cap.h"
+#include "kernels/op/centre.h"
 #include "kernels/op/columns.h"
 #include "kernels/op/combine.h"
 #include "kernels/op/conv.h"
 #include "kernels/op/glu.h"
 #include "kernels/op/heavy.h"
 #include "kernels/op/pick.h"
+#include "kernels/op/place.h"
+#include "kernels/op/rotary.h"
 #include "kernels/op/round.h"
 #include "kernels/op/route.h"
 #include "kernels/op/scan.h"
@@ -26,7 +32,13 @@
 	X(route, ROUTE)                                                                                \
 	X(combine, COMBINE)                                                                            \
 	X(conv, CONV)                                                                                  \
-	X(scan, SCAN)
+	X(scan, SCAN)                                                                                  \
+	X(centre, CENTRE)                                                                              \
+	X(activate, ACTIVATE)                                                                          \
+	X(place, PLACE)                                                                                \
+	X(rotary, ROTARY)                                                                              \
+	X(add, ADD)                                                                                    \
+	X(cap, CAP)
 
 #define K_PLAIN_KINDS(X) K_PLAIN_FAST(X) K_PLAIN_ALONE(X)
 

@@ -1,0 +1,48 @@
+/* Rotary positions (rule 9) of heads, in place, for norms that come after them; what else the op
+ * rope does is done afterwards, with nothing left to rotate. A unit is a head of a row. */
+#ifndef CUTAWAY_KERNELS_OP_ROTARY_H
+#define CUTAWAY_KERNELS_OP_ROTARY_H
+
+#include "kernels/op/op.h"
+
+struct k_rotary {
+	float *x;               /* [n, n_heads, head_dim] */
+	const float *cos, *sin; /* [.., rope_dim / 2], by position */
+	int32_t rope_dim, head_dim, n_heads, n;
+	bool neox;
+	const struct k_row *rows; /* [n] */
+};
+#define K_ROTARY_INPUTS(PLAIN, a) PLAIN(a->rows, a->n)
+
+K_INLINE struct k_count k_rotary_count(const struct k_rotary *a)
+{
+	return k_count_values(a->n * a->n_heads, a->rope_dim, 12, 3);
+}
+
+K_INLINE struct k_acts k_rotary_result(const struct k_rotary *a)
+{
+	return k_floats(a->x, a->n_heads * a->head_dim);
+}
+
+K_INLINE int64_t k_rotary_units(const struct k_rotary *a)
+{
+	return (int64_t)a->n * a->n_heads;
+}
+
+K_INLINE void k_rotary_unit(const struct k_rotary *a, int64_t unit)
+{
+	const int32_t half = a->rope_dim / 2, row = (int32_t)(unit / a->n_heads);
+	const size_t at = (size_t)a->rows[row].pos * (size_t)half;
+	float *x = a->x + (size_t)unit * (size_t)a->head_dim;
+
+	for (int32_t i = 0; i < half; i++) {
+		const int32_t p = a->neox ? i : 2 * i, q = a->neox ? i + half : 2 * i + 1;
+		const float c = a->cos[at + (size_t)i], s = a->sin[at + (size_t)i];
+		const float even = k_fma(x[p], c, -(x[q] * s)), odd = k_fma(x[p], s, x[q] * c);
+
+		x[p] = even;
+		x[q] = odd;
+	}
+}
+
+#endif
