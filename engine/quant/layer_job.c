@@ -3,9 +3,11 @@
 #include "engine/quant/layer_job.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/core/engine_impl.h"
 #include "engine/quant/gptq.h"
 #include "kernels/format/encode.h"
 
@@ -69,60 +71,79 @@ static int round_parts(struct calibration *c, const struct quant_options *o, str
 
 /* ---- factors of columns ---- */
 
-static struct layer_part *norm_of(struct layer_part *p, int32_t columns)
+static struct layer_part *norm_of(
+	struct layer_part *p, int32_t n, const char *name, int32_t columns)
 {
-	return p && p->rows == 1 && p->cols == columns ? p : NULL;
+	struct layer_part *norm = name ? layer_part_find(p, n, name) : NULL;
+
+	return norm && norm->rows == 1 && norm->cols == columns ? norm : NULL;
 }
 
-/* What writes the columns of an input: a norm, or the last rows of a matrix, with its bias. NULL:
- * nothing that could take the factors. */
-static struct layer_part *writer_of(
-	const struct calibration *c, struct layer_part *p, int32_t n, int32_t input, int32_t columns)
+/* What writes the columns of an input: a norm that no other input reads, or the last rows of a
+ * matrix. NULL: nothing that could take the factors. */
+static struct layer_part *writer_of(const struct calibration *c, int32_t layer,
+	struct layer_part *p, int32_t n, int32_t input, int32_t columns)
 {
-	const struct engine_info *info = engine_info(c->engine);
-	struct layer_part *w;
+	const struct layer *l = &c->engine->model->layer[layer];
+	const struct attention *a = l->mixer.params;
+	const struct feed_forward *f = l->ffn.params;
+	const bool shared = a->on.pre && f->on.pre && !strcmp(a->on.pre, f->on.pre);
+	struct layer_part *w = NULL;
 
-	switch (input) {
-	case INPUT_QKV: return norm_of(layer_part_find(p, n, "attn_norm.weight"), columns);
-	case INPUT_GATE_UP: return norm_of(layer_part_find(p, n, "ffn_norm.weight"), columns);
-	case INPUT_OUT: /* heads that share a value would need factors in common */
-		w = info->n_heads == info->n_kv_heads ? layer_part_find(p, n, "attn_v.weight") : NULL;
-		break;
-	default: w = layer_part_find(p, n, "ffn_up.weight"); break;
-	}
+	if (input == INPUT_QKV || input == INPUT_GATE_UP)
+		return shared ? NULL : norm_of(p, n, input == INPUT_QKV ? a->on.pre : f->on.pre, columns);
+	if (input == INPUT_OUT ? a->on.inner : f->on.inner)
+		return norm_of(p, n, input == INPUT_OUT ? a->on.inner : f->on.inner, columns);
+	if (input == INPUT_OUT && a->n_heads == a->n_kv_heads) /* else heads share a value */
+		w = layer_part_find(p, n, "attn_v.weight");
+	if (input == INPUT_DOWN && !f->plain)
+		w = layer_part_find(p, n, "ffn_up.weight");
 	return w && w->t->changed && w->rows >= columns ? w : NULL;
 }
 
+/* The last n rows of a matrix, the last n values of a vector. */
 static void divide(struct layer_part *w, const float *s, int32_t n)
 {
-	float *last = w->w + (w->rows > 1 ? (w->rows - n) * w->cols : 0);
+	const int64_t cols = w->rows > 1 ? w->cols : 1;
+	float *last = w->w + w->rows * w->cols - n * cols;
 
-	for (int32_t j = 0; j < n && w->rows == 1; j++)
-		last[j] /= s[j];
-	for (int32_t j = 0; j < n && w->rows > 1; j++)
-		for (int32_t k = 0; k < w->cols; k++)
-			last[(int64_t)j * w->cols + k] /= s[j];
+	for (int64_t j = 0; j < n; j++)
+		for (int64_t k = 0; k < cols; k++)
+			last[j * cols + k] /= s[j];
+}
+
+/* "attn_v.bias" of "attn_v.weight". */
+static struct layer_part *bias_of(
+	struct layer_part *p, int32_t n, const struct layer_part *writer, int32_t columns)
+{
+	const char *name = strchr(strchr(writer->t->from->name, '.') + 1, '.') + 1;
+	struct layer_part *bias;
+	char buf[64];
+
+	snprintf(buf, sizeof buf, "%.*sbias", (int)(strlen(name) - strlen("weight")), name);
+	bias = layer_part_find(p, n, buf);
+	return bias && bias->rows == 1 && bias->cols >= columns ? bias : NULL;
 }
 
 static void fold(struct layer_part *p, int32_t n, int32_t input, struct layer_part *writer,
 	const float *s, int32_t columns)
 {
-	struct layer_part *bias = input == INPUT_OUT ? layer_part_find(p, n, "attn_v.bias") : NULL;
+	struct layer_part *bias = bias_of(p, n, writer, columns);
 
 	for (int32_t i = 0; i < n; i++)
 		for (int64_t k = 0; p[i].input == input && k < p[i].rows * p[i].cols; k++)
 			p[i].w[k] *= s[k % p[i].cols];
 	divide(writer, s, columns);
-	if (norm_of(bias, columns))
+	if (bias)
 		divide(bias, s, columns);
 }
 
 /* The factors of one input, applied. Where a matrix that reads it stays as it is, there are none.
  */
-static int scale_input(struct calibration *c, const struct quant_options *o, struct layer_part *p,
-	int32_t n, const struct quant_input *in, int32_t input, struct err *e)
+static int scale_input(struct calibration *c, const struct quant_options *o, int32_t layer,
+	struct layer_part *p, int32_t n, const struct quant_input *in, int32_t input, struct err *e)
 {
-	struct layer_part *writer = writer_of(c, p, n, input, in->n);
+	struct layer_part *writer = writer_of(c, layer, p, n, input, in->n);
 	struct quant_reader readers[CALIBRATION_INPUTS];
 	float *s = malloc((size_t)in->n * sizeof *s);
 	double error = 0, plain = 0;
@@ -147,13 +168,13 @@ static int scale_input(struct calibration *c, const struct quant_options *o, str
 }
 
 /* SmoothQuant takes the inputs that a norm writes; AWQ all that something can take factors for. */
-static int scale_inputs(struct calibration *c, const struct quant_options *o, struct layer_part *p,
-	int32_t n, const struct quant_input *in, struct err *e)
+static int scale_inputs(struct calibration *c, const struct quant_options *o, int32_t layer,
+	struct layer_part *p, int32_t n, const struct quant_input *in, struct err *e)
 {
 	for (int32_t i = 0; i < CALIBRATION_INPUTS; i++)
 		if ((o->method == QUANT_AWQ ||
 				(o->method == QUANT_SMOOTHQUANT && (i == INPUT_QKV || i == INPUT_GATE_UP))) &&
-			scale_input(c, o, p, n, &in[i], i, e))
+			scale_input(c, o, layer, p, n, &in[i], i, e))
 			return -1;
 	return 0;
 }
@@ -196,7 +217,8 @@ int layer_job_run(struct calibration *c, const struct quant_options *o, int32_t 
 
 	if (!rc) {
 		check_inputs(p, n, in);
-		rc = scale_inputs(c, o, p, n, in, e) || round_parts(c, o, p, n, in, sums, e) ? -1 : 0;
+		rc =
+			scale_inputs(c, o, layer, p, n, in, e) || round_parts(c, o, p, n, in, sums, e) ? -1 : 0;
 	}
 	calibration_free(in);
 	for (int32_t i = 0; i < n && !rc; i++)

@@ -22,7 +22,9 @@ static const struct axis axes[] = { { "attn_q.weight", 1, 1, 0, 0 }, { "attn_q.b
 	{ "attn_qkv.bias", 0, 1, 2, 0 }, { "attn_output.weight", 0, 1, 0, 0 },
 	{ "ffn_gate.weight", 1, 0, 0, 1 }, { "ffn_gate.bias", 0, 0, 0, 1 },
 	{ "ffn_up.weight", 1, 0, 0, 1 }, { "ffn_up.bias", 0, 0, 0, 1 },
-	{ "ffn_down.weight", 0, 0, 0, 1 } };
+	{ "ffn_down.weight", 0, 0, 0, 1 }, { "attn_q_norm.weight", 0, 1, 0, 0 },
+	{ "attn_k_norm.weight", 0, 0, 1, 0 }, { "attn_sub_norm.weight", 0, 1, 0, 0 },
+	{ "ffn_sub_norm.weight", 0, 0, 0, 1 } };
 
 /* Of a tensor "blk.N.name"; false: it has no such parts. */
 static bool find_axis(const struct gguf_tensor *t, const struct model_config *m, struct axis *out)
@@ -34,7 +36,8 @@ static bool find_axis(const struct gguf_tensor *t, const struct model_config *m,
 			*out = axes[i];
 			if (out->channels && t->dim[out->dim] == 2 * (int64_t)m->ffn)
 				out->channels = 2; /* gate and up in one */
-			return true;
+			/* norms of one head each are common to all heads */
+			return t->n_dims > 1 || t->dim[0] != m->head_dim;
 		}
 	return false;
 }
