@@ -71,6 +71,15 @@ double arch_real(struct arch_file *f, const char *key, double fallback)
 	return v;
 }
 
+bool arch_bool(struct arch_file *f, const char *key, bool fallback)
+{
+	char name[96];
+	bool v = fallback;
+
+	gguf_opt_bool(f->g, key_of(f, key, name), &v, f->e);
+	return v;
+}
+
 static void check_heads(struct arch_file *f, const struct model_config *c)
 {
 	if (c->n_heads % c->n_kv_heads)
@@ -135,6 +144,14 @@ void arch_read_config(struct arch_file *f, struct model *m)
 	check_heads(f, c);
 }
 
+void arch_centre(struct arch_file *f, struct model *m)
+{
+	m->config.centred = true;
+	m->config.norm_eps = (float)arch_real(f, "attention.layer_norm_epsilon", 1e-5);
+	if (m->config.norm_eps < 0)
+		err_set(f->e, ERR_INPUT, "%s: the norms' epsilon is negative", gguf_path(f->g));
+}
+
 int32_t arch_add_rope(struct arch_file *f, struct model *m, double theta, bool halves, bool scaled)
 {
 	struct model_rope *r = &m->rope[m->n_ropes];
@@ -174,6 +191,7 @@ struct attention *arch_add_attention(struct arch_file *f, struct model *m, int32
 	a->n_kv_heads = c->n_kv_heads;
 	a->head_dim = c->head_dim;
 	a->scale = 1.0f / sqrtf((float)c->head_dim);
+	a->on.pre = "attn_norm.weight";
 	return a;
 }
 
@@ -185,6 +203,7 @@ static struct experts *add_experts(struct arch_file *f, struct model *m, int32_t
 	if (!x)
 		return NULL;
 	x->n = n;
+	x->on.pre = "ffn_norm.weight";
 	x->used = arch_int(f, "expert_used_count", -1, n);
 	x->width = arch_int(f, "expert_feed_forward_length", m->config.ffn, 1 << 20);
 	return x;
@@ -194,8 +213,10 @@ struct feed_forward *arch_add_feed_forward(struct arch_file *f, struct model *m,
 {
 	struct feed_forward *w = arch_add_block(f, &m->layer[i].ffn, &layer_feed_forward);
 
-	if (w)
-		w->width = m->config.ffn;
+	if (!w)
+		return NULL;
+	w->width = m->config.ffn;
+	w->on.pre = "ffn_norm.weight";
 	return w;
 }
 
@@ -219,13 +240,12 @@ static bool add_feed_forward(struct arch_file *f, struct model *m, int32_t i, in
 					 : arch_add_feed_forward(f, m, i) != NULL;
 }
 
-void arch_read_dense(struct arch_file *f, struct model *m, bool halves)
+static void add_layers(struct arch_file *f, struct model *m)
 {
 	float softcap = (float)arch_real(f, "attn_logit_softcapping", 0);
 	int64_t n_experts = 0;
 	char key[96];
 
-	arch_read_config(f, m);
 	if (softcap < 0)
 		err_set(f->e, ERR_INPUT, "%s: a soft cap of %g is out of range", gguf_path(f->g),
 			(double)softcap);
@@ -233,14 +253,37 @@ void arch_read_dense(struct arch_file *f, struct model *m, bool halves)
 	if (n_experts < 0 || n_experts > 1024)
 		err_set(f->e, ERR_INPUT, "%s: %lld experts; 0 to 1024 are possible", gguf_path(f->g),
 			(long long)n_experts);
-	if (!f->e->code)
-		arch_add_rope(f, m, arch_real(f, "rope.freq_base", 10000), halves, true);
 	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i++) {
 		struct attention *a = arch_add_attention(f, m, i);
 
 		if (a && add_feed_forward(f, m, i, (int32_t)n_experts))
 			a->softcap = softcap;
 	}
+}
+
+void arch_read_unturned(struct arch_file *f, struct model *m)
+{
+	arch_read_config(f, m);
+	if (!f->e->code)
+		add_layers(f, m);
+	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i++)
+		arch_attention(m, i)->rope = ATTENTION_NO_ROPE;
+}
+
+void arch_read_dense(struct arch_file *f, struct model *m, bool halves)
+{
+	arch_read_config(f, m);
+	if (!f->e->code)
+		arch_add_rope(f, m, arch_real(f, "rope.freq_base", 10000), halves, true);
+	if (!f->e->code)
+		add_layers(f, m);
+}
+
+void arch_each_layer(struct arch_file *f, struct model *m,
+	void (*set)(struct arch_file *f, struct model *m, int32_t i))
+{
+	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i++)
+		set(f, m, i);
 }
 
 int arch_read(const struct gguf *g, struct model *m, int32_t *ctx, bool beyond, struct err *e)

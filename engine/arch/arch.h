@@ -36,12 +36,16 @@ int32_t arch_int(struct arch_file *f, const char *key, int64_t fallback, int64_t
 /* A finite number. */
 double arch_real(struct arch_file *f, const char *key, double fallback);
 
+bool arch_bool(struct arch_file *f, const char *key, bool fallback);
+
 /* Reads what all families have: width, layers, context, vocabulary, the norms' epsilon;
  * arch_read_config() also reads heads and feed-forward. */
 void arch_read_stream(struct arch_file *f, struct model *m);
 void arch_read_config(struct arch_file *f, struct model *m);
 /* Gives a block zeroed parameters; NULL after a failure. */
 void *arch_add_block(struct arch_file *f, struct block *b, const struct block_kind *kind);
+/* Norms of the stream are layer norms, with an epsilon of their own. */
+void arch_centre(struct arch_file *f, struct model *m);
 /* Adds a table of rotary frequencies; scaled: as <arch>.rope.scaling says (arch/rope.c). Returns
  * its number. */
 int32_t arch_add_rope(struct arch_file *f, struct model *m, double theta, bool halves, bool scaled);
@@ -55,6 +59,12 @@ struct feed_forward *arch_feed_forward(struct arch_file *f, struct model *m, int
 /* A decoder with pre-norms, as Llama: configuration, one rotary table, in each layer attention and
  * SwiGLU, or, where the file counts experts, a mixture of them as Mixtral has it. */
 void arch_read_dense(struct arch_file *f, struct model *m, bool halves);
+
+/* The same without a rotary table. */
+void arch_read_unturned(struct arch_file *f, struct model *m);
+/* Calls set for each layer until something fails. */
+void arch_each_layer(struct arch_file *f, struct model *m,
+	void (*set)(struct arch_file *f, struct model *m, int32_t i));
 
 /* Scaling of frequencies [rope->dim / 2]: none, linear (Chen et al. 2023), YaRN (Peng et al. 2023),
  * LongRoPE (Ding et al. 2024), or one factor a frequency (Llama 3: the tensor rope_freqs.weight).

@@ -1,40 +1,62 @@
-/* Gemma 3 (Gemma team 2025, section 2; Hugging Face's modeling_gemma3.py): norms before and after
- * each block and of each head, GELU, an embedding times sqrt(dim); of six layers five see a window,
- * with a rotary base of their own. */
+/* Gemma 2 and 3 (Gemma team 2024; 2025, section 2; Hugging Face's modeling_gemma2.py and
+ * modeling_gemma3.py): norms before and after each block, GELU, an embedding times sqrt(dim). Of
+ * Gemma 2 every second layer sees a window, and scores and logits have soft caps; of Gemma 3 five
+ * layers of six, with a rotary base of their own, and heads have norms. */
 #include <math.h>
 
 #include "engine/arch/arch.h"
 
 enum { GLOBAL_EVERY = 6 };
 
-static void gemma3_layer(
-	struct attention *a, struct feed_forward *w, int32_t i, int32_t window, int32_t local)
+static void gemma_layer(struct arch_file *f, struct model *m, int32_t i)
 {
-	a->head_norms = true;
-	a->post = "post_attention_norm.weight";
-	w->post = "post_ffw_norm.weight";
+	struct feed_forward *w = arch_feed_forward(f, m, i);
+
+	arch_attention(m, i)->on.post = "post_attention_norm.weight";
+	if (!w)
+		return;
+	w->on.post = "post_ffw_norm.weight";
 	w->act = K_ACT_gelu;
-	if ((i + 1) % GLOBAL_EVERY) {
-		a->window = window;
-		a->rope = local;
-	}
 }
+
+static int32_t gemma_read(struct arch_file *f, struct model *m)
+{
+	arch_read_dense(f, m, true);
+	m->embed_scale = sqrtf((float)m->config.dim);
+	arch_each_layer(f, m, gemma_layer);
+	return arch_int(f, "attention.sliding_window", -1, 1 << 24);
+}
+
+static void gemma2_read(struct arch_file *f, struct model *m)
+{
+	const int32_t window = gemma_read(f, m);
+
+	m->logit_cap = (float)arch_real(f, "final_logit_softcapping", 0);
+	if (m->logit_cap < 0)
+		err_set(f->e, ERR_INPUT, "%s: a soft cap of %g is out of range", gguf_path(f->g),
+			(double)m->logit_cap);
+	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i += 2)
+		arch_attention(m, i)->window = window;
+}
+
+const struct arch arch_gemma2 = { "gemma2", gemma2_read };
 
 static void gemma3_read(struct arch_file *f, struct model *m)
 {
-	int32_t window, local;
+	const int32_t window = gemma_read(f, m);
+	int32_t local;
 
-	arch_read_dense(f, m, true);
-	window = arch_int(f, "attention.sliding_window", -1, 1 << 24);
 	if (f->e->code)
 		return;
-	m->embed_scale = sqrtf((float)m->config.dim);
 	local = arch_add_rope(f, m, arch_real(f, "rope.freq_base_swa", 10000), true, false);
 	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i++) {
-		struct feed_forward *w = arch_feed_forward(f, m, i);
+		struct attention *a = arch_attention(m, i);
 
-		if (w)
-			gemma3_layer(arch_attention(m, i), w, i, window, local);
+		a->norms = ATTENTION_HEAD_NORMS;
+		if ((i + 1) % GLOBAL_EVERY) {
+			a->window = window;
+			a->rope = local;
+		}
 	}
 }
 

@@ -3,6 +3,7 @@
 
 static void mamba_layer(struct arch_file *f, struct mamba *a)
 {
+	a->on.pre = "attn_norm.weight";
 	a->inner = arch_int(f, "ssm.inner_size", -1, 1 << 16);
 	a->n_states = arch_int(f, "ssm.state_size", -1, K_SCAN_STATES);
 	a->rank = arch_int(f, "ssm.time_step_rank", -1, 1 << 12);

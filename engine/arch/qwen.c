@@ -9,11 +9,16 @@ static void qwen2_read(struct arch_file *f, struct model *m)
 
 const struct arch arch_qwen2 = { "qwen2", qwen2_read };
 
+static void qwen3_layer(struct arch_file *f, struct model *m, int32_t i)
+{
+	(void)f;
+	arch_attention(m, i)->norms = ATTENTION_HEAD_NORMS;
+}
+
 static void qwen3_read(struct arch_file *f, struct model *m)
 {
 	arch_read_dense(f, m, true);
-	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i++)
-		arch_attention(m, i)->head_norms = true;
+	arch_each_layer(f, m, qwen3_layer);
 }
 
 const struct arch arch_qwen3 = { "qwen3", qwen3_read };

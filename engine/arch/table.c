@@ -1,14 +1,27 @@
 /* The table of known families, a line each (arch.h). */
 #include "engine/arch/arch.h"
 
-extern const struct arch arch_gemma3, arch_llama, arch_mamba, arch_phi3, arch_qwen2, arch_qwen3;
+extern const struct arch arch_bitnet, arch_cohere2, arch_gemma2, arch_gemma3, arch_glm4, arch_gpt2,
+	arch_gptneox, arch_granite, arch_granitemoe, arch_hunyuan, arch_llama, arch_mamba, arch_olmo2,
+	arch_phi3, arch_qwen2, arch_qwen3, arch_smollm3;
 
 const struct arch *const arch_table[] = {
+	&arch_bitnet,
+	&arch_cohere2,
+	&arch_gemma2,
 	&arch_gemma3,
+	&arch_glm4,
+	&arch_gpt2,
+	&arch_gptneox,
+	&arch_granite,
+	&arch_granitemoe,
+	&arch_hunyuan,
 	&arch_llama,
 	&arch_mamba,
+	&arch_olmo2,
 	&arch_phi3,
 	&arch_qwen2,
 	&arch_qwen3,
+	&arch_smollm3,
 	NULL,
 };

@@ -238,9 +238,14 @@ static int check_reach(const struct engine *e, const struct visible *v, struct e
 	const int32_t reach = visible_reach(v);
 	char spec[64];
 
+	visible_print(v, spec, sizeof spec);
+	if (e->model && visible_policy_of(v)->turned && !model_turns(e->model))
+		return err_set(err, ERR_USAGE,
+			"visible %s: this model's queries cannot be turned to another position (it learned a row for "
+			"each, or has norms after the rotation); sinks:S+window:W leaves them as they are",
+			spec);
 	if (e->info.ctx <= most || (reach > 0 && reach <= most))
 		return 0;
-	visible_print(v, spec, sizeof spec);
 	return err_set(err, ERR_USAGE,
 		"visible %s: this session's context of %d is longer than the %d tokens the model was made for: only "
 		"stream:S+window:W, of together at most that, counts positions inside the cache",

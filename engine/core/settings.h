@@ -102,8 +102,7 @@ struct setting {
 #define ENGINE_SETTINGS(X)                                                                                                \
 	X(FILE, model, NULL, NULL, .name = "model", .group = "Model", .arg = "FILE",                                          \
 		.doc =                                                                                                            \
-			"GGUF file whose architecture is gemma3, llama (Mixtral is one too), mamba, phi3, qwen2 or "                  \
-			"qwen3 (without it: the model that `make model` fetches)")                                                    \
+			"GGUF file of an architecture that README.md lists (without it: the model that `make model` fetches)")        \
 	X(INT, ctx, 0, NULL, .name = "ctx", .group = "Model", .arg = "N", .high = 1 << 20,                                    \
 		.unit = "tokens",                                                                                                 \
 		.doc =                                                                                                            \

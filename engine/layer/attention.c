@@ -2,16 +2,27 @@
 #include "engine/run/forward.h"
 #include "engine/model/model_tensors.h"
 
+static void load_biases(struct model_loader *l, struct attention *a, int64_t q, int64_t kv)
+{
+	const float *all = a->fused ? layer_vector(l, "attn_qkv.bias", q + 2 * kv, false) : NULL;
+
+	a->q_bias = all ? all : layer_vector(l, "attn_q.bias", q, false);
+	a->k_bias = all ? all + q : layer_vector(l, "attn_k.bias", kv, false);
+	a->v_bias = all ? all + q + kv : layer_vector(l, "attn_v.bias", kv, false);
+}
+
 static void attention_load(struct model_loader *l, void *params)
 {
 	struct attention *a = params;
 	int64_t dim = l->config->dim, q = (int64_t)a->n_heads * a->head_dim;
 	int64_t kv = (int64_t)a->n_kv_heads * a->head_dim;
+	bool whole = a->norms == ATTENTION_WHOLE_NORMS;
 
-	a->norm = layer_vector(l, "attn_norm.weight", dim, true);
-	a->post_norm = a->post ? layer_vector(l, a->post, dim, true) : NULL;
-	a->q_norm = a->head_norms ? layer_vector(l, "attn_q_norm.weight", a->head_dim, true) : NULL;
-	a->k_norm = a->head_norms ? layer_vector(l, "attn_k_norm.weight", a->head_dim, true) : NULL;
+	residual_load(l, &a->on, q);
+	if (a->norms) {
+		a->q_norm = layer_vector(l, "attn_q_norm.weight", whole ? q : a->head_dim, true);
+		a->k_norm = layer_vector(l, "attn_k_norm.weight", whole ? kv : a->head_dim, true);
+	}
 	if (a->fused) {
 		layer_rows(l, &a->q, "attn_qkv.weight", (struct row_slice){ 0, q, q + 2 * kv }, dim);
 		layer_rows(l, &a->k, "attn_qkv.weight", (struct row_slice){ q, kv, q + 2 * kv }, dim);
@@ -22,9 +33,7 @@ static void attention_load(struct model_loader *l, void *params)
 		layer_matrix(l, &a->v, "attn_v.weight", kv, dim);
 	}
 	layer_matrix(l, &a->out, "attn_output.weight", dim, q);
-	a->q_bias = layer_vector(l, "attn_q.bias", q, false);
-	a->k_bias = layer_vector(l, "attn_k.bias", kv, false);
-	a->v_bias = layer_vector(l, "attn_v.bias", kv, false);
+	load_biases(l, a, q, kv);
 	a->out_bias = layer_vector(l, "attn_output.bias", dim, false);
 }
 
@@ -43,7 +52,8 @@ static void attention_need(const void *params, struct forward_needs *n)
 {
 	const struct attention *a = params;
 
-	n->ops += 10 + 2 * a->head_norms + (a->post != NULL);
+	n->ops += 10 + (a->norms ? 2 : 0) + (a->norms == ATTENTION_LATE_NORMS ? 2 : 0);
+	residual_need(&a->on, a->n_heads * a->head_dim, n);
 	forward_widen(&n->heads, a->n_heads);
 	forward_widen(&n->kv_heads, a->n_kv_heads);
 	forward_widen(&n->q, a->n_heads * a->head_dim);
@@ -54,22 +64,57 @@ static void attention_need(const void *params, struct forward_needs *n)
 	forward_reads(&n->normed, &a->v);
 	forward_reads(&n->mixed, &a->out);
 	n->mixed.x = true; /* attention writes floats in any case */
-	if (a->head_norms) {
+	if (a->norms) {
 		forward_widen(&n->q_normed, a->n_heads * a->head_dim);
 		forward_widen(&n->k_normed, a->n_kv_heads * a->head_dim);
 	}
-	n->added |= a->post != NULL;
 }
 
-/* RMS norm of each head: each head of a row is a row of the op. */
-static float *add_head_norm(
-	struct forward *f, const float *w, float *x, float *to, int32_t heads, int32_t head_dim)
+/* RMS norms of rows of width dim: heads, or all heads as one. */
+static float *add_norms(
+	struct forward *f, const float *w, float *x, float *to, int32_t n, int32_t dim)
 {
 	if (!w)
 		return x;
 	program_norm(&f->program, x, NULL, w, f->model->config.norm_eps,
-		(struct k_acts){ .x = to, .dim = head_dim }, f->n_rows * heads);
+		(struct k_acts){ .x = to, .dim = dim }, n);
 	return to;
+}
+
+static float *add_head_norms(struct forward *f, const struct attention *a, const float *w, float *x,
+	float *to, int32_t heads)
+{
+	const bool whole = a->norms == ATTENTION_WHOLE_NORMS;
+
+	return add_norms(f, w, x, to, whole ? f->n_rows : f->n_rows * heads,
+		whole ? heads * a->head_dim : a->head_dim);
+}
+
+/* For norms after the rotation, which is then done here. */
+static void add_rotation(struct forward *f, const struct attention *a, float *x, int32_t heads)
+{
+	const struct model_rope *t = &f->model->rope[a->rope];
+
+	program_add(&f->program, K_OP_rotary, K_STAGE_rope)->u.rotary = (struct k_rotary){ .x = x,
+		.cos = t->cos,
+		.sin = t->sin,
+		.rope_dim = t->dim,
+		.head_dim = a->head_dim,
+		.n_heads = heads,
+		.n = f->n_rows,
+		.neox = t->halves,
+		.rows = f->rows };
+}
+
+/* The rotation that is left for the op rope, and for a second query. */
+static struct model_rope rope_of(const struct forward *f, const struct attention *a)
+{
+	const bool none = a->rope == ATTENTION_NO_ROPE;
+	struct model_rope t = f->model->rope[none ? 0 : a->rope];
+
+	if (none || a->norms == ATTENTION_LATE_NORMS)
+		t.dim = 0;
+	return t;
 }
 
 /* Where the keys and values of the newest tokens are stored: in their group, or, where that is of
@@ -83,17 +128,17 @@ static int32_t stored_in(const struct forward *f, const struct attention *a)
 
 static void add_rope(struct forward *f, const struct attention *a, float *q, const float *k)
 {
-	const struct model_rope *t = &f->model->rope[a->rope];
+	const struct model_rope t = rope_of(f, a);
 	const int32_t to = stored_in(f, a);
 	struct k_op *op = program_add(&f->program, K_OP_rope, K_STAGE_rope);
 
 	op->u.rope = (struct k_rope){ .q = q,
 		.k = k,
 		.v = f->v,
-		.cos = t->cos,
-		.sin = t->sin,
-		.rope_dim = t->dim,
-		.neox = t->halves,
+		.cos = t.cos,
+		.sin = t.sin,
+		.rope_dim = t.dim,
+		.neox = t.halves,
 		.scale = a->scale,
 		.n_heads = a->n_heads,
 		.layer = a->kv_layer,
@@ -127,9 +172,9 @@ static void add_encode(struct forward *f, const struct attention *a)
 /* A second query for the first positions, made of q before it is rotated; NULL: there is none. */
 static const float *add_turn(struct forward *f, const struct attention *a, const float *q)
 {
-	const struct model_rope *t = &f->model->rope[a->rope];
+	const struct model_rope *t = &f->model->rope[a->rope == ATTENTION_NO_ROPE ? 0 : a->rope];
 
-	if (!visible_policy_of(&f->visible)->turned)
+	if (!visible_policy_of(&f->visible)->turned || a->rope == ATTENTION_NO_ROPE)
 		return NULL;
 	program_add(&f->program, K_OP_turn, K_STAGE_rope)->u.turn = (struct k_turn){ .q = q,
 		.out = f->sink_q,
@@ -257,28 +302,38 @@ static void add_attention(struct forward *f, const struct attention *a, const fl
 		add_account(f, a);
 }
 
+/* The query and the key as the op rope takes them; *q also as a second query begins. */
+static const float *add_query_key(struct forward *f, const struct attention *a, float **q)
+{
+	if (a->norms == ATTENTION_LATE_NORMS) {
+		add_rotation(f, a, f->q, a->n_heads);
+		add_rotation(f, a, f->k, a->n_kv_heads);
+	}
+	*q = add_head_norms(f, a, a->q_norm, f->q, f->q_normed, a->n_heads);
+	return add_head_norms(f, a, a->k_norm, f->k, f->k_normed, a->n_kv_heads);
+}
+
 static void attention_write(struct forward *f, const void *params)
 {
 	const struct attention *a = params;
 	struct k_acts mixed = program_acts_of(f->mixed, a->n_heads * a->head_dim);
-	struct k_program *p = &f->program;
 	struct k_matmul *m;
-	const float *sink_q;
+	const float *sink_q, *k;
 	float *q;
 
-	program_norm(p, f->x, NULL, a->norm, f->model->config.norm_eps, f->normed, f->n_rows);
-	m = program_matmul(p, K_STAGE_qkv, f->normed, f->n_rows);
+	residual_enter(f, &a->on, false);
+	m = program_matmul(&f->program, K_STAGE_qkv, f->normed, f->n_rows);
 	program_part(m, &a->q, a->q_bias, NULL, f->q);
 	program_part(m, &a->k, a->k_bias, NULL, f->k);
 	program_part(m, &a->v, a->v_bias, NULL, f->v);
-	q = add_head_norm(f, a->q_norm, f->q, f->q_normed, a->n_heads, a->head_dim);
+	k = add_query_key(f, a, &q);
 	sink_q = add_turn(f, a, q);
-	add_rope(f, a, q, add_head_norm(f, a->k_norm, f->k, f->k_normed, a->n_kv_heads, a->head_dim));
+	add_rope(f, a, q, k);
 	add_encode(f, a);
 	add_attention(f, a, q, sink_q, mixed);
 	if (f->n_observed)
 		forward_add_sparse(f, mixed, 0, false);
-	forward_add_product(f, K_STAGE_out, mixed, &a->out, a->out_bias, a->post_norm);
+	residual_leave(f, &a->on, K_STAGE_out, residual_inner(f, &a->on, mixed), &a->out, a->out_bias);
 }
 
 const struct block_kind layer_attention = {

@@ -25,7 +25,7 @@ static void experts_load(struct model_loader *l, void *params)
 	}
 	x->up = x->gate + x->n;
 	x->down = x->up + x->n;
-	x->norm = layer_vector(l, "ffn_norm.weight", dim, true);
+	residual_load(l, &x->on, 0);
 	layer_matrix(l, &x->router, "ffn_gate_inp.weight", x->n, dim);
 	load_each(l, x->gate, "ffn_gate_exps.weight", x, x->width, dim);
 	load_each(l, x->up, "ffn_up_exps.weight", x, x->width, dim);
@@ -39,6 +39,7 @@ static void experts_need(const void *params, struct forward_needs *n)
 	int32_t dim = x->router.n_cols, widest = x->width > dim ? x->width : dim;
 
 	n->ops += 8;
+	residual_need(&x->on, 0, n);
 	forward_widen(&n->q, x->n);
 	forward_widen(&n->kv, x->used);
 	forward_widen(&n->wide, x->used * widest);
@@ -72,8 +73,7 @@ static void experts_write(struct forward *f, const void *params)
 	int32_t *ids = (int32_t *)(void *)f->k; /* no keys are needed here any more */
 	struct k_op *op;
 
-	program_norm(p, f->x, NULL, x->norm, f->model->config.norm_eps, f->normed, f->n_rows)->kept =
-		true;
+	residual_enter(f, &x->on, true);
 	program_part(
 		program_matmul(p, K_STAGE_route, f->normed, f->n_rows), &x->router, NULL, NULL, f->q);
 	op = program_add(p, K_OP_route, K_STAGE_route);
@@ -88,6 +88,7 @@ static void experts_write(struct forward *f, const void *params)
 	op->u.combine = (struct k_combine){ .y = f->gate,
 		.weights = f->v,
 		.x = f->x,
+		.scale = x->on.scale,
 		.dim = f->model->config.dim,
 		.k = x->used,
 		.n = f->n_rows };

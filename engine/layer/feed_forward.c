@@ -2,37 +2,60 @@
 #include "engine/run/forward.h"
 #include "engine/model/model_tensors.h"
 
+static void load_gate(struct model_loader *l, struct feed_forward *w, int64_t dim)
+{
+	if (w->fused)
+		layer_rows(
+			l, &w->gate, "ffn_up.weight", (struct row_slice){ 0, w->width, 2 * w->width }, dim);
+	else if (!w->plain)
+		layer_matrix(l, &w->gate, "ffn_gate.weight", w->width, dim);
+	w->gate_bias = w->plain ? NULL : layer_vector(l, "ffn_gate.bias", w->width, false);
+}
+
 static void feed_forward_load(struct model_loader *l, void *params)
 {
 	struct feed_forward *w = params;
 	int64_t dim = l->config->dim;
 
-	w->norm = layer_vector(l, "ffn_norm.weight", dim, true);
-	w->post_norm = w->post ? layer_vector(l, w->post, dim, true) : NULL;
-	if (w->fused) {
-		layer_rows(
-			l, &w->gate, "ffn_up.weight", (struct row_slice){ 0, w->width, 2 * w->width }, dim);
+	residual_load(l, &w->on, w->width);
+	load_gate(l, w, dim);
+	if (w->fused)
 		layer_rows(l, &w->up, "ffn_up.weight",
 			(struct row_slice){ w->width, w->width, 2 * w->width }, dim);
-	} else {
-		layer_matrix(l, &w->gate, "ffn_gate.weight", w->width, dim);
+	else
 		layer_matrix(l, &w->up, "ffn_up.weight", w->width, dim);
-	}
+	w->up_bias = layer_vector(l, "ffn_up.bias", w->width, false);
 	layer_matrix(l, &w->down, "ffn_down.weight", dim, w->width);
+	w->down_bias = layer_vector(l, "ffn_down.bias", dim, false);
 }
 
 static void feed_forward_need(const void *params, struct forward_needs *n)
 {
 	const struct feed_forward *w = params;
 
-	n->ops += 5 + (w->post != NULL);
-	n->added |= w->post != NULL;
+	n->ops += 5;
+	residual_need(&w->on, w->width, n);
 	forward_widen(&n->wide, w->width);
-	forward_reads(&n->normed, &w->gate);
+	if (!w->plain)
+		forward_reads(&n->normed, &w->gate);
 	forward_reads(&n->normed, &w->up);
 	forward_reads(&n->act, &w->down);
-	n->act.x = true; /* to be counted */
+	n->act.x = true; /* to be counted, or normalised */
 	forward_widen(&n->masked, w->width);
+}
+
+static void add_expansion(struct forward *f, const struct feed_forward *w, struct k_acts act)
+{
+	struct k_matmul *m = program_matmul(&f->program, K_STAGE_gate_up, f->normed, f->n_rows);
+
+	if (!w->plain)
+		program_part(m, &w->gate, w->gate_bias, NULL, f->gate);
+	program_part(m, &w->up, w->up_bias, NULL, f->up);
+	if (!w->plain)
+		program_glu(&f->program, w->act, f->gate, f->up, act, f->n_rows);
+	else
+		program_add(&f->program, K_OP_activate, K_STAGE_act)->u.activate =
+			(struct k_activate){ .x = f->up, .out = act, .act = w->act, .n = f->n_rows };
 }
 
 static void feed_forward_write(struct forward *f, const void *params)
@@ -40,20 +63,16 @@ static void feed_forward_write(struct forward *f, const void *params)
 	const struct feed_forward *w = params;
 	struct k_acts act = program_acts_of(f->act, w->width);
 	const bool counted = f->least > 0 || f->n_observed;
-	struct k_program *p = &f->program;
-	struct k_matmul *m;
+	const bool columns = f->least > 0 && !f->floats && w->down_columns.data;
 
-	program_norm(p, f->x, NULL, w->norm, f->model->config.norm_eps, f->normed, f->n_rows);
-	m = program_matmul(p, K_STAGE_gate_up, f->normed, f->n_rows);
-	program_part(m, &w->gate, NULL, NULL, f->gate);
-	program_part(m, &w->up, NULL, NULL, f->up);
-	if (!counted && !f->floats && !program_wants_floats(&w->down))
+	residual_enter(f, &w->on, false);
+	if (!counted && !f->floats && !w->on.inner && !program_wants_floats(&w->down))
 		act.x = NULL;
-	program_glu(p, w->act, f->gate, f->up, act, f->n_rows);
+	add_expansion(f, w, act);
 	if (counted)
 		forward_add_sparse(f, act, f->least, true);
-	forward_add_product(f, K_STAGE_down, act,
-		f->least > 0 && !f->floats ? &w->down_columns : &w->down, NULL, w->post_norm);
+	residual_leave(f, &w->on, K_STAGE_down, residual_inner(f, &w->on, act),
+		columns ? &w->down_columns : &w->down, w->down_bias);
 }
 
 const struct block_kind layer_feed_forward = {

@@ -43,36 +43,68 @@ struct layer {
 	struct block mixer, ffn;
 };
 
+/* How a block reads the residual stream and adds to it: x += scale * post(W inner(f(norm(x)))). All
+ * but `pre` may be NULL, 0 or false; names are of tensors. */
+struct residual {
+	const char *pre;   /* norm of what it reads; NULL: it reads the stream as it is */
+	const char *inner; /* norm of what its last product reads */
+	const char *post;  /* norm of its result */
+	float scale;       /* factor of its result; 0: none. Not with post */
+	/* Two blocks that read the same stream: the sum of the first and the stream is put aside, and
+	 * what the second gives is added to that. Without post and scale */
+	bool aside, joins;
+	/* tensors */
+	const float *norm, *norm_bias, *inner_norm, *post_norm;
+};
+/* inner: width of what the last product reads. */
+void residual_load(struct model_loader *l, struct residual *r, int64_t inner);
+void residual_need(const struct residual *r, int32_t inner, struct forward_needs *n);
+/* Appends the norm of f->x, to f->normed; kept: more than one op reads it. */
+void residual_enter(struct forward *f, const struct residual *r, bool kept);
+/* Appends the norm of in.x, if there is one, and returns what the last product reads; then that
+ * product and what is done with its result; bias NULL: none. */
+struct k_acts residual_inner(struct forward *f, const struct residual *r, struct k_acts in);
+void residual_leave(struct forward *f, const struct residual *r, enum k_stage stage,
+	struct k_acts in, const struct k_matrix *w, const float *bias);
+
+/* Norms of q and k (Dehghani et al. 2023), RMS. */
+enum attention_norms {
+	ATTENTION_NO_NORMS,
+	ATTENTION_HEAD_NORMS,  /* of each head, before the rotation */
+	ATTENTION_LATE_NORMS,  /* of each head, after it */
+	ATTENTION_WHOLE_NORMS, /* of all heads as one row, before it */
+};
+enum { ATTENTION_NO_ROPE = -1 };
+
 /* Grouped-query attention (Ainslie et al. 2023): n_kv_heads = n_heads is multi-head, 1 is
  * multi-query. */
 struct attention {
 	int32_t n_heads, n_kv_heads, head_dim;
 	int32_t group;    /* of the model's memory */
 	int32_t kv_layer; /* of the layers of that group */
-	int32_t rope;     /* index in the model's tables */
+	int32_t rope;     /* index in the model's tables, or ATTENTION_NO_ROPE */
 	int32_t window;   /* positions that a row sees, with its own; 0: all */
 	float scale;      /* of a score */
 	float softcap;    /* of a score; 0: none */
-	/* RMS norms of each head of q and k, before the rotation (Dehghani et al. 2023) */
-	bool head_norms;
 	bool fused;       /* the file keeps q, k and v in one tensor, attn_qkv */
-	const char *post; /* name of the norm before the result is added to the stream; NULL: none */
+	enum attention_norms norms;
+	struct residual on;
 	/* tensors; NULL: not there */
-	const float *norm, *post_norm; /* [dim] */
-	const float *q_norm, *k_norm;  /* [head_dim] */
+	const float *q_norm, *k_norm; /* [head_dim]; of all heads: of all */
 	struct k_matrix q, k, v, out;
 	const float *q_bias, *k_bias, *v_bias, *out_bias;
 };
 extern const struct block_kind layer_attention;
 
-/* Gated feed-forward (Shazeer 2020): down(act(gate x) * up x). */
+/* Gated feed-forward (Shazeer 2020): down(act(gate x) * up x); plain: down(act(up x)). */
 struct feed_forward {
 	int32_t width;
 	enum k_act act;
-	bool fused;                    /* the file keeps gate and up in one tensor, ffn_up */
-	const char *post;              /* as in attention */
-	const float *norm, *post_norm; /* [dim] */
+	bool fused; /* the file keeps gate and up in one tensor, ffn_up */
+	bool plain; /* there is no gate */
+	struct residual on;
 	struct k_matrix gate, up, down;
+	const float *gate_bias, *up_bias, *down_bias; /* NULL: not there */
 	struct k_matrix down_columns; /* the same by columns; data NULL: it is not there */
 };
 extern const struct block_kind layer_feed_forward;
@@ -81,7 +113,7 @@ extern const struct block_kind layer_feed_forward;
 struct experts {
 	int32_t width, n, used;
 	enum k_act act;
-	const float *norm; /* [dim] */
+	struct residual on;
 	struct k_matrix router;
 	struct k_matrix *gate, *up, *down; /* [n] each, in one piece of memory: the layer's own */
 };
@@ -90,9 +122,9 @@ extern const struct block_kind layer_experts;
 /* A selective state-space block (Gu and Dao 2023, figure 3). */
 struct mamba {
 	int32_t inner, n_states, rank, taps;
-	int32_t group;                  /* of the model's memory */
-	size_t at;                      /* offset of its bytes in a state */
-	const float *norm;              /* [dim] */
+	int32_t group; /* of the model's memory */
+	size_t at;     /* offset of its bytes in a state */
+	struct residual on;
 	struct k_matrix in_x, in_z;     /* [inner, dim] */
 	const float *conv, *conv_bias;  /* [inner, taps], [inner] or NULL */
 	struct k_matrix x_dt, x_b, x_c; /* [rank, inner], [n_states, inner] twice */

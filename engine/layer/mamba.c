@@ -9,7 +9,7 @@ static void mamba_load(struct model_loader *l, void *params)
 	struct mamba *a = params;
 	int64_t dim = l->config->dim, inner = a->inner, x = a->rank + 2 * a->n_states;
 
-	a->norm = layer_vector(l, "attn_norm.weight", dim, true);
+	residual_load(l, &a->on, inner);
 	layer_rows(l, &a->in_x, "ssm_in.weight", (struct row_slice){ 0, inner, 2 * inner }, dim);
 	layer_rows(l, &a->in_z, "ssm_in.weight", (struct row_slice){ inner, inner, 2 * inner }, dim);
 	a->conv = layer_floats(l, "ssm_conv1d.weight", a->taps, inner);
@@ -48,6 +48,7 @@ static void mamba_need(const void *params, struct forward_needs *n)
 	const struct mamba *a = params;
 
 	n->ops += 8;
+	residual_need(&a->on, 0, n);
 	forward_widen(&n->q, a->rank);
 	forward_widen(&n->kv, a->n_states);
 	forward_widen(&n->wide, a->inner);
@@ -99,7 +100,7 @@ static void mamba_write(struct forward *f, const void *params)
 	struct k_program *p = &f->program;
 	struct k_matmul *m;
 
-	program_norm(p, f->x, NULL, a->norm, f->model->config.norm_eps, f->normed, f->n_rows);
+	residual_enter(f, &a->on, false);
 	m = program_matmul(p, K_STAGE_qkv, f->normed, f->n_rows);
 	program_part(m, &a->in_x, NULL, NULL, f->gate);
 	program_part(m, &a->in_z, NULL, NULL, f->up);
@@ -110,7 +111,7 @@ static void mamba_write(struct forward *f, const void *params)
 	program_part(m, &a->x_c, NULL, NULL, f->v);
 	program_part(program_matmul(p, K_STAGE_qkv, dt, f->n_rows), &a->dt, a->dt_bias, NULL, f->gate);
 	add_scan(f, a, x.x, out);
-	forward_add_product(f, K_STAGE_out, out, &a->out, NULL, NULL);
+	residual_leave(f, &a->on, K_STAGE_out, out, &a->out, NULL);
 }
 
 const struct block_kind layer_mamba = {

@@ -89,9 +89,25 @@ static void plan_tensors(struct model *m, const struct gguf *g, struct err *e)
 		m->output = m->embed;
 	else
 		model_matrix(&l, &m->output, "output.weight", c->vocab, c->dim);
+	if (m->learned_positions)
+		m->positions = model_floats(&l, "position_embd.weight", c->dim, c->ctx_train, true);
 	m->output_norm = model_vector(&l, "output_norm.weight", c->dim, true);
+	if (c->centred)
+		m->output_norm_bias = model_vector(&l, "output_norm.bias", c->dim, false);
 	for (int32_t i = 0; i < c->n_layers && !e->code; i++)
 		model_load_layer(&l, &m->layer[i], i);
+}
+
+bool model_turns(const struct model *m)
+{
+	for (int32_t i = 0; i < m->config.n_layers; i++) {
+		const struct block *b = &m->layer[i].mixer;
+
+		if (b->kind == &layer_attention &&
+			((const struct attention *)b->params)->norms == ATTENTION_LATE_NORMS)
+			return false;
+	}
+	return !m->learned_positions;
 }
 
 enum k_type model_weight_type(const struct gguf *g)

@@ -23,6 +23,7 @@ struct model_config {
 	int32_t dim, n_layers, n_heads, n_kv_heads, head_dim, ffn, vocab;
 	int32_t ctx_train; /* context length the model was made for */
 	float norm_eps;
+	bool centred; /* norms of the stream are layer norms, else RMS norms */
 };
 
 enum { MODEL_ROPES = 2, MODEL_FREQS = 256 };
@@ -43,10 +44,13 @@ struct model {
 	struct k_matrix embed;
 	struct k_matrix output; /* shares embed.data if tied */
 	bool tied;
-	float embed_scale;          /* factor of the embedding's rows; 0: none */
-	const float *output_norm;   /* [dim] */
-	struct layer *layer;        /* [config.n_layers] */
-	struct memory_specs memory; /* memory groups of a sequence */
+	float embed_scale;      /* factor of the embedding's rows; 0: none */
+	bool learned_positions; /* the file has a row for each position */
+	const float *positions; /* [ctx_train, dim], added to the embedding; NULL: none */
+	const float *output_norm, *output_norm_bias; /* [dim] */
+	float logit_scale, logit_cap;                /* of logits; 0: none */
+	struct layer *layer;                         /* [config.n_layers] */
+	struct memory_specs memory;                  /* memory groups of a sequence */
 	struct model_rope rope[MODEL_ROPES];
 	int32_t n_ropes;
 	/* bytes in the file that one decoded token reads: all layers and the output */
@@ -73,6 +77,8 @@ void model_close(struct model *m);
 int model_add_columns(struct model *m, const char *path, struct err *e);
 /* Fills in m->memory: the layers join memory groups. Called again when the layers change. */
 int model_join_memory(struct model *m, struct err *e);
+/* Whether a row's queries may be rotated by another position than its own. */
+bool model_turns(const struct model *m);
 /* The type of most of the layers' weights in a file. */
 enum k_type model_weight_type(const struct gguf *g);
 /* The context that a file's model was made for, without opening it; 0 with an error. */

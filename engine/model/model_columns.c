@@ -12,7 +12,9 @@ static struct feed_forward *feed_forward_of(const struct model *m, int32_t layer
 {
 	const struct block *b = &m->layer[layer].ffn;
 
-	return b->kind == &layer_feed_forward ? b->params : NULL;
+	struct feed_forward *w = b->kind == &layer_feed_forward ? b->params : NULL;
+
+	return w && !w->down_bias ? w : NULL; /* a product by columns adds no bias */
 }
 
 /* Its tensor as it was when the model was opened, or NULL. */

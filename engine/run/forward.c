@@ -127,34 +127,48 @@ static void write_block(struct forward *f, const struct block *b)
 		b->kind->write(f, b->params);
 }
 
-void forward_add_product(struct forward *f, enum k_stage stage, struct k_acts in,
-	const struct k_matrix *w, const float *bias, const float *norm)
+struct k_op *forward_add_norm(struct forward *f, const float *x, const int32_t *pick,
+	const float *w, const float *bias, struct k_acts out, int32_t n)
 {
-	struct k_acts x = { .x = f->x, .dim = f->model->config.dim };
-	float *out = norm ? f->added : f->x;
+	const struct model_config *c = &f->model->config;
+	struct k_program *p = &f->program;
 
-	if (w->by_column)
-		forward_add_columns(f, stage, in, w, out);
+	if (!c->centred)
+		program_norm(p, x, pick, w, c->norm_eps, out, n);
 	else
-		program_part(
-			program_matmul(&f->program, stage, in, f->n_rows), w, bias, norm ? NULL : f->x, out);
-	if (norm)
-		program_norm(&f->program, f->added, NULL, norm, f->model->config.norm_eps, x, f->n_rows)
-			->residual = f->x;
+		program_add(p, K_OP_centre, K_STAGE_norm)->u.centre = (struct k_centre){
+			.x = x, .pick = pick, .w = w, .b = bias, .eps = c->norm_eps, .out = out, .n = n
+		};
+	return &p->op[p->n_ops - 1];
+}
+
+static void add_cap(struct forward *f)
+{
+	const struct model *m = f->model;
+
+	program_add(&f->program, K_OP_cap, K_STAGE_head)->u.cap =
+		(struct k_cap){ .x = f->computed_logits,
+			.scale = m->logit_scale != 0 ? m->logit_scale : 1,
+			.most = m->logit_cap,
+			.dim = m->config.vocab,
+			.n = f->n_out };
 }
 
 static void add_head(struct forward *f)
 {
+	const struct model *model = f->model;
 	struct k_program *p = &f->program;
 	struct k_matmul *m;
 
 	if (!f->n_out)
 		return;
-	program_norm(
-		p, f->x, f->out_row, f->model->output_norm, f->model->config.norm_eps, f->head, f->n_out);
+	forward_add_norm(
+		f, f->x, f->out_row, model->output_norm, model->output_norm_bias, f->head, f->n_out);
 	m = program_matmul(p, K_STAGE_head, f->head, f->n_out);
-	program_part(m, &f->model->output, NULL, NULL, f->computed_logits);
-	program_stats(p, f->computed_logits, f->model->config.vocab, f->n_out, f->stats);
+	program_part(m, &model->output, NULL, NULL, f->computed_logits);
+	if (model->logit_scale != 0 || model->logit_cap > 0)
+		add_cap(f);
+	program_stats(p, f->computed_logits, model->config.vocab, f->n_out, f->stats);
 	if (f->ask)
 		program_ask(p, f->ask, f->reply, f->list);
 }
@@ -171,6 +185,17 @@ int forward_fetch(struct forward *f, int32_t first, int32_t n, struct err *e)
 		(size_t)n * vocab * sizeof *f->logits, e);
 }
 
+static void add_embedding(struct forward *f)
+{
+	const struct model *m = f->model;
+
+	program_embed(&f->program, &m->embed, f->ids, f->x, f->n_rows)->scale = m->embed_scale;
+	if (m->positions)
+		program_add(&f->program, K_OP_place, K_STAGE_embed)->u.place = (struct k_place){
+			.table = m->positions, .x = f->x, .dim = m->config.dim, .n = f->n_rows, .rows = f->rows
+		};
+}
+
 static void write_program(struct forward *f)
 {
 	f->program.n_ops = 0;
@@ -179,8 +204,7 @@ static void write_program(struct forward *f)
 	if (f->begin)
 		f->begin(f->begin_arg, f);
 	else
-		program_embed(&f->program, &f->model->embed, f->ids, f->x, f->n_rows)->scale =
-			f->model->embed_scale;
+		add_embedding(f);
 	for (int32_t i = 0; i < f->n_layers; i++) {
 		f->program.layer = i;
 		write_block(f, &f->model->layer[i].mixer);

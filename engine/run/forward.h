@@ -43,8 +43,8 @@ struct forward_needs {
 	int32_t window[FORWARD_SIGHTS + 1], n_windows; /* more are too many */
 	int32_t q, kv, heads, kv_heads, wide;          /* heads, kv_heads: of attention */
 	int32_t masked; /* widest activations of which `mask` has the bits */
-	int32_t q_normed, k_normed;
-	bool added; /* a layer normalises its result before it is added */
+	int32_t q_normed, k_normed, inner;
+	bool added; /* a layer's result is put aside before it is added */
 	struct forward_acts normed, mixed, act, head;
 };
 /* For layers: raises *width to n; w reads these activations. */
@@ -55,16 +55,16 @@ void forward_reads(struct forward_acts *a, const struct k_matrix *w);
 void forward_sees(struct forward_needs *n, int32_t window);
 const struct forward_sight *forward_sight(const struct forward *f, int32_t window);
 int32_t forward_n_ranges(const struct forward *f, int32_t window);
-/* x += W in + bias, or, with a norm [dim], x += norm(W in + bias). */
-void forward_add_product(struct forward *f, enum k_stage stage, struct k_acts in,
-	const struct k_matrix *w, const float *bias, const float *norm);
+/* The norm that the model's stream has; bias NULL: none. */
+struct k_op *forward_add_norm(struct forward *f, const float *x, const int32_t *pick,
+	const float *w, const float *bias, struct k_acts out, int32_t n);
 
 /* Counts the small ones of these activations and, with least > 0, makes those below that share of a
  * row's largest 0. masked: of these f->mask has the bits. */
 void forward_add_sparse(struct forward *f, struct k_acts a, float least, bool masked);
-/* out = W in, by columns, of which f->mask has those that are read; where out is x, it is added. */
-void forward_add_columns(
-	struct forward *f, enum k_stage stage, struct k_acts in, const struct k_matrix *w, float *out);
+/* out = W in + residual (NULL: none), by columns, of which f->mask has those that are read. */
+void forward_add_columns(struct forward *f, enum k_stage stage, struct k_acts in,
+	const struct k_matrix *w, const float *residual, float *out);
 /* Where this step's counts of an op sparse go. */
 void forward_aim_sparse(const struct forward *f, struct k_op *op);
 
@@ -164,6 +164,7 @@ struct forward {
 	float *gate, *up; /* [needs.wide] */
 	float *q_normed, *k_normed;
 	float *added; /* [dim] if needs.added */
+	float *inner; /* [needs.inner] normalised input of a block's last product */
 	/* [max_out, vocab]; `logits` itself where the host can read it */
 	float *computed_logits;
 	struct k_acts normed, mixed, act, head;

@@ -18,7 +18,7 @@ void forward_reads(struct forward_acts *a, const struct k_matrix *w)
 
 static struct forward_needs find_needs(const struct model *m)
 {
-	struct forward_needs n = { .ops = FORWARD_BEGIN_OPS + 3, .normed.dim = m->config.dim };
+	struct forward_needs n = { .ops = FORWARD_BEGIN_OPS + 4, .normed.dim = m->config.dim };
 
 	forward_reads(&n.head, &m->output);
 	for (int32_t i = 0; i < m->config.n_layers; i++) {
@@ -100,6 +100,7 @@ static void cut_work(struct forward *f, struct cutter *c)
 	f->q_normed = program_cut(c, rows * (size_t)n->q_normed, sizeof *f->q_normed);
 	f->k_normed = program_cut(c, rows * (size_t)n->k_normed, sizeof *f->k_normed);
 	f->added = program_cut(c, n->added ? rows * (size_t)m->dim : 0, sizeof *f->added);
+	f->inner = program_cut(c, rows * (size_t)n->inner, sizeof *f->inner);
 	f->normed_x = program_cut(c, rows * (size_t)n->normed.dim, sizeof *f->normed_x);
 	f->normed = program_cut_acts(c, rows, n->normed.dim, false, n->normed.q);
 	f->mixed = cut_acts(c, f->max_rows, &n->mixed);

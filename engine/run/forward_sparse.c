@@ -22,8 +22,8 @@ void forward_add_sparse(struct forward *f, struct k_acts a, float least, bool ma
 		.n = f->n_rows };
 }
 
-void forward_add_columns(
-	struct forward *f, enum k_stage stage, struct k_acts in, const struct k_matrix *w, float *out)
+void forward_add_columns(struct forward *f, enum k_stage stage, struct k_acts in,
+	const struct k_matrix *w, const float *residual, float *out)
 {
 	struct k_columns *c = &program_add(&f->program, K_OP_columns, stage)->u.columns;
 
@@ -31,7 +31,7 @@ void forward_add_columns(
 	c->in = in;
 	c->skip = true;
 	c->mask = mask_of(f, f->program.layer);
-	c->residual = out == f->x ? out : NULL;
+	c->residual = residual;
 	c->out = out;
 	c->n = f->n_rows;
 }

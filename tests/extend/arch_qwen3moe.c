@@ -7,7 +7,7 @@ static void qwen3moe_read(struct arch_file *f, struct model *m)
 {
 	arch_read_dense(f, m, true);
 	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i++)
-		arch_attention(m, i)->head_norms = true;
+		arch_attention(m, i)->norms = ATTENTION_HEAD_NORMS;
 }
 
 static const struct arch arch_qwen3moe = { "qwen3moe", qwen3moe_read };

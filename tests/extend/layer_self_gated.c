@@ -5,7 +5,7 @@
 
 struct self_gated {
 	int32_t width;
-	const float *norm; /* [dim] */
+	struct residual on;
 	struct k_matrix up, down;
 };
 
@@ -14,7 +14,8 @@ static void self_gated_load(struct model_loader *l, void *params)
 	struct self_gated *w = params;
 	int64_t dim = l->config->dim;
 
-	w->norm = layer_vector(l, "ffn_norm.weight", dim, true);
+	w->on.pre = "ffn_norm.weight";
+	residual_load(l, &w->on, 0);
 	layer_matrix(l, &w->up, "ffn_up.weight", w->width, dim);
 	layer_matrix(l, &w->down, "ffn_down.weight", dim, w->width);
 }
@@ -23,7 +24,8 @@ static void self_gated_need(const void *params, struct forward_needs *n)
 {
 	const struct self_gated *w = params;
 
-	n->ops += 4; /* norm, product, glu, product */
+	n->ops += 2; /* product, glu */
+	residual_need(&w->on, 0, n);
 	forward_widen(&n->wide, w->width);
 	forward_reads(&n->normed, &w->up);
 	forward_reads(&n->act, &w->down);
@@ -35,11 +37,11 @@ static void self_gated_write(struct forward *f, const void *params)
 	struct k_acts act = program_acts_of(f->act, w->width);
 	struct k_program *p = &f->program;
 
-	program_norm(p, f->x, NULL, w->norm, f->model->config.norm_eps, f->normed, f->n_rows);
+	residual_enter(f, &w->on, false);
 	program_part(
 		program_matmul(p, K_STAGE_gate_up, f->normed, f->n_rows), &w->up, NULL, NULL, f->up);
 	program_glu(p, K_ACT_silu, f->up, f->up, act, f->n_rows);
-	forward_add_product(f, K_STAGE_down, act, &w->down, NULL, NULL);
+	residual_leave(f, &w->on, K_STAGE_down, act, &w->down, NULL);
 }
 
 static const struct block_kind layer_self_gated = {

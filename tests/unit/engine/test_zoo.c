@@ -16,7 +16,8 @@ static void test_model(void **state)
 int main(void)
 {
 	static char *const names[] = { "llama3-rope", "qwen3", "phi3", "phi3-longrope", "mixtral",
-		"gemma3", "mamba" };
+		"gemma3", "mamba", "gemma2", "olmo2", "hunyuan", "glm4", "cohere2", "smollm3", "granitemoe",
+		"gpt2", "gptneox", "bitnet" };
 	struct CMUnitTest tests[sizeof names / sizeof *names];
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
