@@ -1,0 +1,172 @@
+/* Calls: builtins get their arguments in the order of their parameters; macros are run. */
+#include "engine/text/jinja/jinja_private.h"
+
+const struct jbuiltin *jinja_find(const struct jbuiltin *table, const char *name, size_t size)
+{
+	for (; table->name; table++)
+		if (strlen(table->name) == size && !memcmp(table->name, name, size))
+			return table;
+	return NULL;
+}
+
+const struct jbuiltin *jinja_filter(const char *name, size_t size)
+{
+	const struct jbuiltin *f = jinja_find(filters_text, name, size);
+
+	return f ? f : jinja_find(filters_list, name, size);
+}
+
+/* The number of a parameter's name, or -1. */
+static int parameter(const char *params, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (int i = 0; *params; i++) {
+		size_t size = strcspn(params, " ");
+
+		if (size == n && !memcmp(params, name, n))
+			return i;
+		params += size + (params[size] == ' ');
+	}
+	return -1;
+}
+
+static size_t count_parameters(const char *params)
+{
+	size_t n = *params != '\0';
+
+	for (; *params; params++)
+		n += *params == ' ';
+	return n;
+}
+
+static void bind(
+	struct jinja *j, const struct jbuiltin *f, const struct jargs *args, struct jcall *c)
+{
+	size_t n = count_parameters(f->params);
+
+	if (args->n > n)
+		jinja_fail(j, "%s takes %zu arguments, not %zu", f->name, n, args->n);
+	for (size_t i = 0; i < args->n; i++)
+		c->arg[i] = &args->at[i];
+	for (size_t i = 0; i < args->n_kw; i++) {
+		int at = parameter(f->params, args->kw[i].name);
+
+		if (at < 0 || c->arg[at])
+			jinja_fail(j, "%s has no argument '%s', or has it twice", f->name, args->kw[i].name);
+		c->arg[at] = &args->kw[i].v;
+	}
+	for (size_t i = 0; i < f->needed; i++)
+		if (!c->arg[i])
+			jinja_fail(j, "%s needs %zu arguments", f->name, f->needed);
+}
+
+/* What a builtin may go through without saying so. */
+static size_t weight(struct jval v)
+{
+	return v.type == J_STR ? v.u.s.n / 16 : v.type == J_LIST ? v.u.list->n / 4 : 0;
+}
+
+struct jval jinja_builtin(
+	struct jinja *j, const struct jbuiltin *f, struct jval self, const struct jargs *args)
+{
+	struct jcall c = { .self = self, .all = args };
+
+	jinja_step(j, 1 + weight(self));
+	for (size_t i = 0; i < args->n; i++)
+		jinja_step(j, weight(args->at[i]));
+	if (strcmp(f->params, "*"))
+		bind(j, f, args, &c);
+	else if (args->n < f->needed)
+		jinja_fail(j, "%s needs %zu arguments", f->name, f->needed);
+	return f->call(j, &c);
+}
+
+/* --- macros --- */
+
+/* Keyword arguments that no parameter has: kwargs, if the macro uses it. */
+static void bind_rest(struct jinja *j, const struct jnode *n, const struct jargs *args, size_t used)
+{
+	struct jval rest = jv_list(j, LIST_TUPLE), named = jv_dict(j);
+
+	for (size_t i = used; i < args->n; i++)
+		jv_add(j, rest.u.list, args->at[i]);
+	for (size_t i = 0; i < args->n_kw; i++) {
+		const struct jnode *p = n->a;
+
+		if (!strcmp(args->kw[i].name, "caller"))
+			continue;
+		for (; p && p->name != args->kw[i].name; p = p->next)
+			;
+		if (!p)
+			jv_put(j, named.u.dict, jv_const(args->kw[i].name), args->kw[i].v);
+	}
+	if (rest.u.list->n && !(n->op & MACRO_VARARGS))
+		jinja_fail(j, "the macro '%s' takes %zu arguments, not %zu", n->name, used, args->n);
+	if (named.u.dict->n && !(n->op & MACRO_KWARGS))
+		jinja_fail(
+			j, "the macro '%s' has no argument '%s'", n->name, named.u.dict->at[0].key.u.s.at);
+	if (n->op & MACRO_VARARGS)
+		jinja_assign(j, jinja_intern(j, "varargs", 7), rest);
+	if (n->op & MACRO_KWARGS)
+		jinja_assign(j, jinja_intern(j, "kwargs", 6), named);
+}
+
+static struct jval *keyword(const struct jargs *args, const char *name)
+{
+	for (size_t i = 0; i < args->n_kw; i++)
+		if (args->kw[i].name == name)
+			return &args->kw[i].v;
+	return NULL;
+}
+
+/* Into the current scope, which is the macro's. */
+static void bind_macro(struct jinja *j, const struct jnode *n, const struct jargs *args)
+{
+	const char *caller = jinja_intern(j, "caller", 6);
+	size_t used = 0;
+
+	for (const struct jnode *p = n->a; p; p = p->next) {
+		const struct jval *v = used < args->n ? &args->at[used] : NULL,
+						  *named = keyword(args, p->name);
+
+		if (v && named)
+			jinja_fail(j, "the argument '%s' comes twice", p->name);
+		v = v ? v : named;
+		used += used < args->n;
+		jinja_assign(j, p->name, v ? *v : p->a ? jinja_eval(j, p->a) : jv_undef(p->name));
+	}
+	bind_rest(j, n, args, used);
+	if (keyword(args, caller))
+		jinja_assign(j, caller, *keyword(args, caller));
+}
+
+struct jval jinja_run_macro(struct jinja *j, const struct jmacro *m, const struct jargs *args)
+{
+	struct jscope *mine = jinja_alloc(j, sizeof *mine), *theirs = j->scope;
+	size_t mark = j->n_out;
+
+	mine->up = m->scope;
+	j->scope = mine;
+	bind_macro(j, m->node, args);
+	jinja_run(j, m->node->b);
+	j->scope = theirs;
+	return jinja_cut(j, mark);
+}
+
+struct jval jinja_call(struct jinja *j, struct jval f, const struct jargs *args)
+{
+	switch (f.type) {
+	case J_FUNC: return jinja_builtin(j, f.u.func, jv_none(), args);
+	case J_METHOD: return jinja_builtin(j, f.u.method->f, f.u.method->self, args);
+	case J_MACRO: return jinja_run_macro(j, f.u.macro, args);
+	case J_LOOP:
+		if (!f.u.loop->node->op || args->n != 1)
+			jinja_fail(j, "a loop is called with one argument, and only if it is recursive");
+		return jinja_run_loop(j, f.u.loop, args->at[0]);
+	case J_UNDEF:
+		jinja_fail(
+			j, "'%s' is undefined, or not known or not allowed here", f.u.what ? f.u.what : "it");
+	default: jinja_fail(j, "%s cannot be called", jv_type(f));
+	}
+}

@@ -1,0 +1,426 @@
+/* Filters that go through lists and dicts. */
+#include "engine/text/jinja/jinja_private.h"
+
+static struct jval list_of(struct jinja *j, struct jlist items, enum jlist_kind kind)
+{
+	struct jval v = jv_list(j, kind);
+
+	*v.u.list = items;
+	v.u.list->kind = kind;
+	return v;
+}
+
+/* An attribute such as "function.name" or "0"; NULL: the value itself. */
+static struct jval dotted(struct jinja *j, struct jval v, const struct jval *path)
+{
+	struct jstr s;
+
+	if (!path || path->type == J_NONE)
+		return v;
+	if (path->type == J_INT)
+		return jinja_attribute(j, v, *path, true);
+	s = jv_text(j, *path, "an attribute");
+	for (;;) {
+		const char *dot = memchr(s.at, '.', s.n);
+		size_t n = dot ? (size_t)(dot - s.at) : s.n;
+		bool digits = n && n < 18 && strspn(s.at, "0123456789") >= n;
+		struct jval name = digits ? jinja_number(j, s.at, n) : jv_view(s.at, n);
+
+		v = jinja_attribute(j, v, name, true);
+		if (!dot)
+			return v;
+		s.n -= n + 1;
+		s.at += n + 1;
+	}
+}
+
+static struct jval folded(struct jinja *j, struct jval v)
+{
+	struct jcall c = { .self = v };
+
+	return v.type == J_STR ? jinja_find(methods_str, "lower", 5)->call(j, &c) : v;
+}
+
+/* --- order --- */
+
+struct keyed {
+	struct jval key, v;
+};
+
+static void merge(struct jinja *j, const struct keyed *from, struct keyed *to, size_t a, size_t b,
+	size_t end, bool reverse)
+{
+	size_t left = a, right = b;
+
+	for (size_t i = a; i < end; i++) {
+		bool take_left = left < b;
+
+		if (left < b && right < end) {
+			int order = jv_compare(j, from[right].key, from[left].key);
+
+			take_left = reverse ? order == 2 || order <= 0 : order >= 0;
+		}
+		to[i] = take_left ? from[left++] : from[right++];
+	}
+}
+
+/* Stable, as Python's; equal ones keep their order when reversed, too. */
+static struct jlist sorted(
+	struct jinja *j, struct jlist items, const struct jval *by, bool fold, bool reverse)
+{
+	struct keyed *k = jinja_alloc(j, items.n * sizeof *k),
+				 *other = jinja_alloc(j, items.n * sizeof *k);
+	struct jlist out = { 0 };
+
+	for (size_t i = 0; i < items.n; i++) {
+		struct jval key = dotted(j, items.at[i], by);
+
+		k[i] = (struct keyed){ fold ? folded(j, key) : key, items.at[i] };
+	}
+	for (size_t width = 1; width < items.n; width *= 2) {
+		for (size_t a = 0; a < items.n; a += 2 * width) {
+			size_t b = a + width < items.n ? a + width : items.n,
+				   end = b + width < items.n ? b + width : items.n;
+
+			merge(j, k, other, a, b, end, reverse);
+		}
+		struct keyed *swap = k;
+
+		k = other;
+		other = swap;
+	}
+	for (size_t i = 0; i < items.n; i++)
+		jv_add(j, &out, k[i].v);
+	return out;
+}
+
+static bool is_on(const struct jval *v)
+{
+	return v && jv_true(*v);
+}
+
+static struct jval filter_sort(struct jinja *j, const struct jcall *c)
+{
+	return list_of(j,
+		sorted(j, jv_items(j, c->self), c->arg[2], !is_on(c->arg[1]), is_on(c->arg[0])),
+		LIST_PLAIN);
+}
+
+static struct jval pairs_of(struct jinja *j, struct jval v)
+{
+	struct jcall c = { .self = v };
+
+	if (v.type == J_UNDEF)
+		return jv_list(j, LIST_VIEW);
+	if (v.type != J_DICT)
+		jinja_fail(j, "%s has no pairs", jv_type(v));
+	return jinja_find(methods_dict, "items", 5)->call(j, &c);
+}
+
+static struct jval filter_items(struct jinja *j, const struct jcall *c)
+{
+	struct jval v = pairs_of(j, c->self);
+
+	v.u.list->kind = LIST_GENERATOR;
+	return v;
+}
+
+static struct jval filter_dictsort(struct jinja *j, const struct jcall *c)
+{
+	struct jval by = jv_of_int(c->arg[1] && jstr_is(jv_text(j, *c->arg[1], "by"), "value"));
+
+	if (c->self.type != J_DICT)
+		jinja_fail(j, "%s cannot be sorted as a dict", jv_type(c->self));
+	return list_of(j,
+		sorted(j, *pairs_of(j, c->self).u.list, &by, !is_on(c->arg[0]), is_on(c->arg[2])),
+		LIST_PLAIN);
+}
+
+static struct jval extreme(struct jinja *j, const struct jcall *c, bool largest)
+{
+	struct jlist l = sorted(j, jv_items(j, c->self), c->arg[1], !is_on(c->arg[0]), largest);
+
+	return l.n ? l.at[0] : jv_undef("the first of nothing");
+}
+
+static struct jval filter_min(struct jinja *j, const struct jcall *c)
+{
+	return extreme(j, c, false);
+}
+
+static struct jval filter_max(struct jinja *j, const struct jcall *c)
+{
+	return extreme(j, c, true);
+}
+
+static struct jval filter_unique(struct jinja *j, const struct jcall *c)
+{
+	struct jlist items = jv_items(j, c->self), out = { 0 };
+	struct jval seen = jv_dict(j);
+
+	for (size_t i = 0; i < items.n; i++) {
+		struct jval key = dotted(j, items.at[i], c->arg[1]);
+
+		key = is_on(c->arg[0]) ? key : folded(j, key);
+		if (jv_get(j, seen.u.dict, key))
+			continue;
+		jv_put(j, seen.u.dict, key, jv_none());
+		jv_add(j, &out, items.at[i]);
+	}
+	return list_of(j, out, LIST_GENERATOR);
+}
+
+static struct jval filter_groupby(struct jinja *j, const struct jcall *c)
+{
+	struct jlist items = sorted(j, jv_items(j, c->self), c->arg[0], !is_on(c->arg[2]), false);
+	struct jval groups = jv_list(j, LIST_PLAIN), last = jv_none(), list = last;
+
+	for (size_t i = 0; i < items.n; i++) {
+		struct jval key = dotted(j, items.at[i], c->arg[0]),
+					same = is_on(c->arg[2]) ? key : folded(j, key);
+
+		if (!i || !jv_equal(j, same, last)) {
+			struct jval pair = jv_list(j, LIST_TUPLE);
+
+			list = jv_list(j, LIST_PLAIN);
+			jv_add(j, pair.u.list, key);
+			jv_add(j, pair.u.list, list);
+			jv_add(j, groups.u.list, pair);
+		}
+		last = same;
+		jv_add(j, list.u.list, items.at[i]);
+	}
+	return groups;
+}
+
+/* --- one value, or a list of another form --- */
+
+static struct jval filter_first(struct jinja *j, const struct jcall *c)
+{
+	struct jlist items = jv_items(j, c->self);
+
+	return items.n ? items.at[0] : jv_undef("the first of nothing");
+}
+
+static struct jval filter_last(struct jinja *j, const struct jcall *c)
+{
+	struct jlist items = jv_items(j, c->self);
+
+	return items.n ? items.at[items.n - 1] : jv_undef("the last of nothing");
+}
+
+static struct jval filter_length(struct jinja *j, const struct jcall *c)
+{
+	return jv_of_int((int64_t)jv_length(j, c->self));
+}
+
+static struct jval filter_list(struct jinja *j, const struct jcall *c)
+{
+	return list_of(j, jv_items(j, c->self), LIST_PLAIN);
+}
+
+static struct jval filter_reverse(struct jinja *j, const struct jcall *c)
+{
+	struct jval part[3] = { jv_none(), jv_none(), jv_of_int(-1) };
+
+	if (c->self.type == J_STR)
+		return jinja_slice(j, c->self, part);
+	return list_of(j, *jinja_slice(j, list_of(j, jv_items(j, c->self), LIST_PLAIN), part).u.list,
+		LIST_GENERATOR);
+}
+
+static struct jval filter_join(struct jinja *j, const struct jcall *c)
+{
+	struct jlist items = jv_items(j, c->self);
+	size_t mark = j->n_out;
+
+	for (size_t i = 0; i < items.n; i++) {
+		if (i && c->arg[0])
+			jt_put(j, *c->arg[0]);
+		jt_put(j, dotted(j, items.at[i], c->arg[1]));
+	}
+	return jinja_cut(j, mark);
+}
+
+static struct jval filter_sum(struct jinja *j, const struct jcall *c)
+{
+	struct jlist items = jv_items(j, c->self);
+	struct jval sum = c->arg[1] ? *c->arg[1] : jv_of_int(0);
+
+	for (size_t i = 0; i < items.n; i++)
+		sum = jinja_binary(j, OP_ADD, sum, dotted(j, items.at[i], c->arg[0]));
+	return sum;
+}
+
+static struct jval filter_attr(struct jinja *j, const struct jcall *c)
+{
+	if (c->self.type == J_DICT)
+		return jv_undef("an attribute of a dict");
+	return jinja_attribute(j, c->self, *c->arg[0], false);
+}
+
+static struct jval filter_batch(struct jinja *j, const struct jcall *c)
+{
+	struct jlist items = jv_items(j, c->self);
+	struct jval out = jv_list(j, LIST_GENERATOR), row = out;
+	int64_t n = jv_int(j, *c->arg[0], "a batch's size");
+
+	if (n < 1)
+		jinja_fail(j, "a batch has 1 value or more");
+	for (size_t i = 0; i < items.n; i++) {
+		if (i % (size_t)n == 0) {
+			row = jv_list(j, LIST_PLAIN);
+			jv_add(j, out.u.list, row);
+		}
+		jv_add(j, row.u.list, items.at[i]);
+	}
+	while (items.n && c->arg[1] && c->arg[1]->type != J_NONE && (int64_t)row.u.list->n < n)
+		jv_add(j, row.u.list, *c->arg[1]);
+	return out;
+}
+
+static struct jval filter_slice(struct jinja *j, const struct jcall *c)
+{
+	struct jlist items = jv_items(j, c->self);
+	struct jval out = jv_list(j, LIST_GENERATOR);
+	int64_t n = jv_int(j, *c->arg[0], "the number of slices");
+
+	if (n < 1)
+		jinja_fail(j, "there is 1 slice or more");
+	for (size_t i = 0, at = 0; i < (size_t)n; i++) {
+		struct jval row = jv_list(j, LIST_PLAIN);
+		size_t size = items.n / (size_t)n + (i < items.n % (size_t)n);
+
+		for (size_t k = 0; k < size; k++)
+			jv_add(j, row.u.list, items.at[at++]);
+		if (c->arg[1] && c->arg[1]->type != J_NONE && items.n % (size_t)n &&
+			i >= items.n % (size_t)n)
+			jv_add(j, row.u.list, *c->arg[1]);
+		jv_add(j, out.u.list, row);
+	}
+	return out;
+}
+
+/* --- filters and tests given by their names --- */
+
+static struct jargs rest_of(const struct jargs *a, size_t from)
+{
+	return (struct jargs){ .at = a->at + from, .n = a->n - from, .kw = a->kw, .n_kw = a->n_kw };
+}
+
+static struct jval map_attribute(struct jinja *j, const struct jargs *a, struct jlist items)
+{
+	const struct jval *none = NULL;
+	struct jlist out = { 0 };
+
+	for (size_t i = 1; i < a->n_kw; i++)
+		if (!strcmp(a->kw[i].name, "default"))
+			none = &a->kw[i].v;
+	for (size_t i = 0; i < items.n; i++) {
+		struct jval v = dotted(j, items.at[i], &a->kw[0].v);
+
+		jv_add(j, &out, v.type == J_UNDEF && none ? *none : v);
+	}
+	return list_of(j, out, LIST_GENERATOR);
+}
+
+/* As in Jinja, where nothing, 0 and none are empty to map and select. */
+static struct jlist items_if_any(struct jinja *j, struct jval v)
+{
+	return jv_items(j, jv_true(v) ? v : jv_undef(NULL));
+}
+
+static struct jval filter_map(struct jinja *j, const struct jcall *c)
+{
+	struct jlist items = items_if_any(j, c->self), out = { 0 };
+	const struct jbuiltin *f;
+	struct jargs rest;
+	struct jstr name;
+
+	if (!c->all->n && c->all->n_kw && !strcmp(c->all->kw[0].name, "attribute"))
+		return map_attribute(j, c->all, items);
+	if (!c->all->n)
+		jinja_fail(j, "map needs a filter or attribute=");
+	name = jv_text(j, c->all->at[0], "a filter's name");
+	f = jinja_filter(name.at, name.n);
+	if (!f)
+		jinja_fail(j, "the filter '%.*s' is not known", name.n > 60 ? 60 : (int)name.n, name.at);
+	rest = rest_of(c->all, 1);
+	for (size_t i = 0; i < items.n; i++)
+		jv_add(j, &out, jinja_builtin(j, f, items.at[i], &rest));
+	return list_of(j, out, LIST_GENERATOR);
+}
+
+/* The values for which a test is `wanted`; by_attribute: of an attribute, the first argument. */
+static struct jval choose(struct jinja *j, const struct jcall *c, bool wanted, bool by_attribute)
+{
+	struct jlist items = items_if_any(j, c->self), out = { 0 };
+	const struct jargs *a = c->all;
+	const struct jbuiltin *f = NULL;
+	struct jargs rest = { 0 };
+
+	if (by_attribute && !a->n)
+		jinja_fail(j, "it needs an attribute's name");
+	if (a->n > by_attribute) {
+		struct jstr name = jv_text(j, a->at[by_attribute], "a test's name");
+
+		f = jinja_find(jinja_tests, name.at, name.n);
+		if (!f)
+			jinja_fail(j, "the test '%.*s' is not known", name.n > 60 ? 60 : (int)name.n, name.at);
+		rest = rest_of(a, (size_t)by_attribute + 1);
+	}
+	for (size_t i = 0; i < items.n; i++) {
+		struct jval v = dotted(j, items.at[i], by_attribute ? &a->at[0] : NULL);
+
+		if (jv_true(f ? jinja_builtin(j, f, v, &rest) : v) == wanted)
+			jv_add(j, &out, items.at[i]);
+	}
+	return list_of(j, out, LIST_GENERATOR);
+}
+
+static struct jval filter_select(struct jinja *j, const struct jcall *c)
+{
+	return choose(j, c, true, false);
+}
+
+static struct jval filter_reject(struct jinja *j, const struct jcall *c)
+{
+	return choose(j, c, false, false);
+}
+
+static struct jval filter_selectattr(struct jinja *j, const struct jcall *c)
+{
+	return choose(j, c, true, true);
+}
+
+static struct jval filter_rejectattr(struct jinja *j, const struct jcall *c)
+{
+	return choose(j, c, false, true);
+}
+
+const struct jbuiltin filters_list[] = {
+	{ "attr", "name", 1, filter_attr },
+	{ "batch", "linecount fill_with", 1, filter_batch },
+	{ "count", "", 0, filter_length },
+	{ "dictsort", "case_sensitive by reverse", 0, filter_dictsort },
+	{ "first", "", 0, filter_first },
+	{ "groupby", "attribute default case_sensitive", 1, filter_groupby },
+	{ "items", "", 0, filter_items },
+	{ "join", "d attribute", 0, filter_join },
+	{ "last", "", 0, filter_last },
+	{ "length", "", 0, filter_length },
+	{ "list", "", 0, filter_list },
+	{ "map", "*", 0, filter_map },
+	{ "max", "case_sensitive attribute", 0, filter_max },
+	{ "min", "case_sensitive attribute", 0, filter_min },
+	{ "reject", "*", 0, filter_reject },
+	{ "rejectattr", "*", 0, filter_rejectattr },
+	{ "reverse", "", 0, filter_reverse },
+	{ "select", "*", 0, filter_select },
+	{ "selectattr", "*", 0, filter_selectattr },
+	{ "slice", "slices fill_with", 1, filter_slice },
+	{ "sort", "reverse case_sensitive attribute", 0, filter_sort },
+	{ "sum", "attribute start", 0, filter_sum },
+	{ "unique", "case_sensitive attribute", 0, filter_unique },
+	{ NULL, "", 0, NULL },
+};

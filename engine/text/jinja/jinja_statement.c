@@ -1,0 +1,331 @@
+/* Statements. Each parse_… below begins after its tag's first word. */
+#include "engine/text/jinja/jinja_private.h"
+
+static struct jnode *parse_body(struct jinja *j, const char *const *ends, const char **ended);
+
+/* Statements up to {% end … %}; what stands after the word is the caller's. */
+static struct jnode *body_until(struct jinja *j, const char *end)
+{
+	const char *const ends[] = { end, NULL };
+	const char *ended;
+
+	parse_expect(j, T_BLOCK_END, NULL);
+	return parse_body(j, ends, &ended);
+}
+
+static void expect_close(struct jinja *j)
+{
+	parse_expect(j, T_BLOCK_END, NULL);
+}
+
+static struct jnode *parse_if(struct jinja *j)
+{
+	static const char *const ends[] = { "elif", "else", "endif", NULL };
+	static const char *const last_ends[] = { "endif", NULL };
+	struct jnode *first = NULL, **at = &first;
+	const char *ended;
+
+	do {
+		*at = parse_node(j, S_IF, parse_tuple(j, false, false), NULL);
+		expect_close(j);
+		(*at)->b = parse_body(j, ends, &ended);
+		at = &(*at)->c;
+	} while (!strcmp(ended, "elif"));
+	if (!strcmp(ended, "else")) {
+		expect_close(j);
+		*at = parse_node(j, S_GROUP, parse_body(j, last_ends, &ended), NULL);
+	}
+	expect_close(j);
+	return first;
+}
+
+/* A name, a tuple of targets, or an attribute of a namespace. */
+static struct jnode *parse_target_one(struct jinja *j)
+{
+	struct jnode *n, *tuple;
+
+	if (parse_skip(j, T_OP, "(")) {
+		jinja_deeper(j);
+		struct jnode **last;
+
+		tuple = parse_node(j, N_TUPLE, NULL, NULL);
+		for (last = &tuple->a; !parse_is(j, T_OP, ")"); last = &(*last)->next) {
+			*last = parse_target_one(j);
+			if (!parse_skip(j, T_OP, ","))
+				break;
+		}
+		parse_expect(j, T_OP, ")");
+		j->depth--;
+		return tuple;
+	}
+	n = parse_node(j, N_NAME, NULL, NULL);
+	n->name = parse_name(j);
+	if (parse_skip(j, T_OP, ".")) {
+		n = parse_node(j, N_ATTR, n, NULL);
+		n->name = parse_name(j);
+		n->v = jv_const(n->name);
+	}
+	return n;
+}
+
+static struct jnode *parse_target(struct jinja *j)
+{
+	struct jnode *n = parse_target_one(j), *tuple, **last;
+
+	if (!parse_is(j, T_OP, ","))
+		return n;
+	tuple = parse_node(j, N_TUPLE, n, NULL);
+	last = &n->next;
+	while (parse_skip(j, T_OP, ",") && !parse_is(j, T_NAME, "in") && !parse_is(j, T_OP, "=")) {
+		*last = parse_target_one(j);
+		last = &(*last)->next;
+	}
+	return tuple;
+}
+
+static struct jnode *parse_for(struct jinja *j)
+{
+	static const char *const ends[] = { "else", "endfor", NULL };
+	struct jnode *n = parse_node(j, S_FOR, parse_target(j), NULL);
+	const char *ended;
+
+	parse_expect(j, T_NAME, "in");
+	n->b = parse_tuple(j, false, false);
+	if (parse_skip(j, T_NAME, "if"))
+		n->c = parse_expression(j);
+	n->op = parse_skip(j, T_NAME, "recursive");
+	expect_close(j);
+	j->loops++;
+	n->d = parse_body(j, ends, &ended);
+	j->loops--;
+	if (!strcmp(ended, "else"))
+		n->e = body_until(j, "endfor");
+	expect_close(j);
+	return n;
+}
+
+static struct jnode *captured(struct jinja *j)
+{
+	return parse_node(j, N_CAPTURED, NULL, NULL);
+}
+
+static struct jnode *parse_set(struct jinja *j)
+{
+	struct jnode *n = parse_node(j, S_SET, parse_target(j), NULL);
+
+	if (parse_skip(j, T_OP, "=")) {
+		n->b = parse_tuple(j, true, false);
+	} else {
+		n->kind = S_BLOCK;
+		n->b = parse_filters(j, captured(j), false);
+		n->c = body_until(j, "endset");
+	}
+	expect_close(j);
+	return n;
+}
+
+/* After "(", up to and with ")". */
+static struct jnode *parse_parameters(struct jinja *j)
+{
+	struct jnode *first = NULL, **last = &first;
+
+	while (!parse_is(j, T_OP, ")")) {
+		if (first)
+			parse_expect(j, T_OP, ",");
+		*last = parse_node(j, N_KEYWORD, NULL, NULL);
+		(*last)->name = parse_name(j);
+		if (parse_skip(j, T_OP, "="))
+			(*last)->a = parse_expression(j);
+		last = &(*last)->next;
+	}
+	parse_expect(j, T_OP, ")");
+	return first;
+}
+
+/* What a macro's body names counts for it alone, and a loop around it does not reach into it. */
+static struct jnode *macro_body(struct jinja *j, struct jnode *n, const char *end)
+{
+	int loops = j->loops, uses = j->macro_uses;
+
+	j->loops = j->macro_uses = 0;
+	n->b = body_until(j, end);
+	n->op = j->macro_uses;
+	j->loops = loops;
+	j->macro_uses = uses;
+	return n;
+}
+
+static struct jnode *parse_macro(struct jinja *j)
+{
+	struct jnode *n = parse_node(j, S_MACRO, NULL, NULL);
+
+	n->name = parse_name(j);
+	parse_expect(j, T_OP, "(");
+	n->a = parse_parameters(j);
+	macro_body(j, n, "endmacro");
+	expect_close(j);
+	return n;
+}
+
+static struct jnode *parse_call(struct jinja *j)
+{
+	struct jnode *macro = parse_node(j, S_MACRO, NULL, NULL), *n;
+
+	macro->name = jinja_intern(j, "caller", 6);
+	if (parse_skip(j, T_OP, "("))
+		macro->a = parse_parameters(j);
+	n = parse_node(j, S_CALL, parse_expression(j), macro);
+	if (n->a->kind != N_CALL)
+		jinja_fail(j, "{%% call %%} without a call");
+	macro_body(j, macro, "endcall");
+	expect_close(j);
+	return n;
+}
+
+static struct jnode *parse_filter_block(struct jinja *j)
+{
+	struct jnode *n = parse_node(j, S_FILTER, parse_filters(j, captured(j), true), NULL);
+
+	n->b = body_until(j, "endfilter");
+	expect_close(j);
+	return n;
+}
+
+static struct jnode *parse_with(struct jinja *j)
+{
+	struct jnode *n = parse_node(j, S_WITH, NULL, NULL), **last = &n->a;
+
+	while (!parse_is(j, T_BLOCK_END, NULL)) {
+		if (n->a)
+			parse_expect(j, T_OP, ",");
+		*last = parse_node(j, N_KEYWORD, NULL, NULL);
+		(*last)->name = parse_name(j);
+		parse_expect(j, T_OP, "=");
+		(*last)->a = parse_expression(j);
+		last = &(*last)->next;
+	}
+	n->b = body_until(j, "endwith");
+	expect_close(j);
+	return n;
+}
+
+/* Marks what an assistant wrote, for training: here it is its body. */
+static struct jnode *parse_generation(struct jinja *j)
+{
+	struct jnode *n = parse_node(j, S_WITH, NULL, NULL);
+
+	n->b = body_until(j, "endgeneration");
+	expect_close(j);
+	return n;
+}
+
+static struct jnode *leave_loop(struct jinja *j, enum jkind kind)
+{
+	if (!j->loops)
+		jinja_fail(j, "a break or continue stands outside a loop");
+	expect_close(j);
+	return parse_node(j, kind, NULL, NULL);
+}
+
+static struct jnode *parse_break(struct jinja *j)
+{
+	return leave_loop(j, S_BREAK);
+}
+
+static struct jnode *parse_continue(struct jinja *j)
+{
+	return leave_loop(j, S_CONTINUE);
+}
+
+static const struct {
+	const char *word;
+	struct jnode *(*parse)(struct jinja *j);
+} statements[] = {
+	{ "if", parse_if },
+	{ "for", parse_for },
+	{ "set", parse_set },
+	{ "macro", parse_macro },
+	{ "call", parse_call },
+	{ "filter", parse_filter_block },
+	{ "with", parse_with },
+	{ "generation", parse_generation },
+	{ "break", parse_break },
+	{ "continue", parse_continue },
+};
+
+static struct jnode *parse_statement(struct jinja *j, const char *word)
+{
+	for (size_t i = 0; i < sizeof statements / sizeof *statements; i++)
+		if (!strcmp(statements[i].word, word))
+			return statements[i].parse(j);
+	jinja_fail(j, "the statement '%s' is not known, or not expected here", word);
+}
+
+static struct jnode *parse_print(struct jinja *j)
+{
+	struct jnode *n;
+
+	if (parse_is(j, T_DATA, NULL)) {
+		n = parse_node(j, S_DATA, NULL, NULL);
+		n->v = j->token[j->at++].v;
+		return n;
+	}
+	parse_expect(j, T_PRINT, NULL);
+	n = parse_node(j, S_PRINT, parse_tuple(j, true, false), NULL);
+	parse_expect(j, T_PRINT_END, NULL);
+	return n;
+}
+
+static bool among(const char *word, const char *const *ends)
+{
+	while (ends && *ends && strcmp(*ends, word))
+		ends++;
+	return ends && *ends;
+}
+
+/* ends NULL: up to the end of the template. *ended: which word ended it. */
+static struct jnode *parse_body(struct jinja *j, const char *const *ends, const char **ended)
+{
+	struct jnode *first = NULL, **last = &first;
+
+	jinja_deeper(j);
+	for (;;) {
+		if (parse_is(j, T_END, NULL)) {
+			if (ends)
+				jinja_fail(j, "it ends before '%s'", *ends);
+			break;
+		}
+		if (parse_skip(j, T_BLOCK, NULL)) {
+			const char *word = parse_name(j);
+
+			if (among(word, ends)) {
+				*ended = word;
+				break;
+			}
+			*last = parse_statement(j, word);
+		} else {
+			*last = parse_print(j);
+		}
+		last = &(*last)->next;
+	}
+	j->depth--;
+	return first;
+}
+
+struct jnode *jinja_parse(struct jinja *j)
+{
+	const char *ended;
+
+	j->at = 0;
+	return parse_body(j, NULL, &ended);
+}
+
+struct jnode *jinja_parse_expression(struct jinja *j)
+{
+	struct jnode *n;
+
+	j->at = 0;
+	n = parse_expression(j);
+	parse_expect(j, T_END, NULL);
+	return n;
+}
