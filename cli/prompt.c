@@ -22,8 +22,13 @@ int prompt_encode(const struct tokenizer *t, const char *text, size_t size, int3
 
 void prompt_note_template(const struct cli *c, const struct engine *engine)
 {
-	if (!c->raw && !engine_info(engine)->chat_known)
-		fprintf(stderr, "cutaway: the file's chat template is not known; a plain one is used\n");
+	const struct engine_info *i = engine_info(engine);
+
+	if (!c->raw && !i->chat_known)
+		fprintf(stderr, "cutaway: the file's chat template is not known; a plain one is used%s%s\n",
+			i->chat->note ? ": " : "", i->chat->note ? i->chat->note : "");
+	else if (!c->raw && i->chat->note)
+		fprintf(stderr, "cutaway: chat template %s: %s\n", i->chat->name, i->chat->note);
 }
 
 int prompt_ids(const struct cli *c, const struct engine *engine, const char *text, size_t size,

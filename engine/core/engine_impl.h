@@ -116,7 +116,7 @@ struct engine {
 	int64_t n_requests, n_steps;
 	int64_t step_start_ns, kernel_ns;
 	struct engine_counts counts;
-	char *model_path, *default_system, *model_sha256;
+	char *model_path, *model_sha256;
 
 	struct engine_drafting draft;
 	struct engine_observing observe;

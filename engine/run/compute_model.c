@@ -93,7 +93,7 @@ static int open_file(struct engine *e, const struct engine_options *o, struct er
 		e->info.chat = template_of(g, &known);
 		e->info.chat_known = known;
 		e->info.model_bytes = gguf_file_bytes(g);
-		e->info.default_system = e->default_system = template_system(g);
+		e->info.default_system = e->info.chat->default_system;
 		e->info.ctx = ctx;
 	}
 	gguf_close(g);
@@ -171,7 +171,6 @@ static void model_compute_close(struct engine *e)
 	model_close(e->model);
 	k_close(e->kernels);
 	tokenizer_close(e->tokenizer);
-	free(e->default_system);
 	free(e->model_path);
 }
 

@@ -2,10 +2,12 @@
 #include "engine/text/template.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "engine/text/template_probe.h"
 
 /* --- the families --- */
 
@@ -234,48 +236,101 @@ static char *chatml_system(struct gguf_text text)
 	return NULL;
 }
 
-char *template_system(const struct gguf *g)
+/* Its strings. */
+static const char **field(struct chat_template *c, size_t i)
 {
-	struct gguf_text text = file_template(g);
+	const char **all[] = { &c->name, &c->doc, &c->default_system, &c->bos, &c->system_before,
+		&c->system_after, &c->user_before, &c->user_after, &c->answer_before, &c->answer_after,
+		&c->end, &c->note };
 
-	return recognise(text) == &chatml ? chatml_system(text) : NULL;
+	return i < sizeof all / sizeof *all ? all[i] : NULL;
 }
 
-/* A family with a file's own default system text: never freed, and shared by files with the same
- * text, so that what template_of returns is as constant as the families themselves. */
-static const struct chat_template *with_system(const struct chat_template *c, char *system)
+static bool same_template(struct chat_template *a, struct chat_template *b)
+{
+	for (size_t i = 0; field(a, i); i++) {
+		const char *x = *field(a, i), *y = *field(b, i);
+
+		if (!x != !y || (x && strcmp(x, y)))
+			return false;
+	}
+	return a->system_in_user == b->system_in_user && a->system_opens == b->system_opens &&
+		   a->trim == b->trim;
+}
+
+struct kept {
+	struct chat_template c;
+	struct kept *next;
+};
+
+/* A copy with its own strings; NULL: no memory. */
+static struct kept *copy_template(const struct chat_template *c)
+{
+	struct kept *k = malloc(sizeof *k);
+
+	if (!k)
+		return NULL;
+	*k = (struct kept){ .c = *c };
+	for (size_t i = 0; field(&k->c, i); i++) {
+		const char **f = field(&k->c, i);
+
+		*f = *f ? strdup(*f) : NULL;
+		if (!*f && i != 2 && i != 11) /* those that may be NULL */
+			return NULL;
+	}
+	return k;
+}
+
+/* Never freed, and shared by files with the same template, so that what template_of returns is as
+ * constant as the families themselves. */
+static const struct chat_template *keep_template(struct chat_template *c)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static struct kept {
-		struct chat_template c;
-		struct kept *next;
-	} * all;
+	static struct kept *all;
 	struct kept *k;
 
 	pthread_mutex_lock(&lock);
-	for (k = all; k && (k->c.name != c->name || strcmp(k->c.default_system, system));)
+	for (k = all; k && !same_template(&k->c, c);)
 		k = k->next;
-	if (k) {
-		free(system);
-	} else if ((k = malloc(sizeof *k))) {
-		k->c = *c;
-		k->c.default_system = system;
+	if (!k && (k = copy_template(c))) {
 		k->next = all;
 		all = k;
-	} else {
-		free(system);
 	}
 	pthread_mutex_unlock(&lock);
-	return k ? &k->c : c;
+	return k ? &k->c : &plain;
+}
+
+/* The file's own pieces; if there are none to be had, the family's with the reason. */
+static void own_pieces(struct chat_template *c, const struct chat_template *family,
+	struct gguf_text text, char *store, char note[600])
+{
+	struct err e = { 0 };
+
+	*c = *family;
+	if (!text.size || !template_probe(c, store, family, text.data, text.size, &e))
+		return;
+	snprintf(note, 600, "the file's own template is not followed: %s", e.text);
+	*c = *family;
+	c->note = note;
 }
 
 const struct chat_template *template_of(const struct gguf *g, int *known)
 {
-	const struct chat_template *c = recognise(file_template(g));
-	char *system = template_system(g);
+	struct gguf_text text = file_template(g);
+	struct chat_template family = *recognise(text), c;
+	char *system = recognise(text) == &chatml ? chatml_system(text) : NULL;
+	char *store = malloc(TEMPLATE_STORE), note[600];
+	const struct chat_template *out;
 
-	*known = c != &plain;
-	return system ? with_system(c, system) : c;
+	family.default_system = system;
+	c = family;
+	if (store)
+		own_pieces(&c, &family, text, store, note);
+	out = keep_template(&c);
+	*known = strcmp(out->name, plain.name) != 0;
+	free(store);
+	free(system);
+	return out;
 }
 
 /* --- ids ---
@@ -347,9 +402,11 @@ static void write_piece(struct writer *w, const char *piece)
 {
 	const char *brace;
 
-	while ((brace = strchr(piece, '{'))) {
+	for (const char *from = piece; (brace = strchr(from, '{')); from = brace + 1) {
 		bool bos = !strncmp(brace, "{bos}", 5);
 
+		if (!bos && strncmp(brace, "{eos}", 5))
+			continue;
 		write_part(w, piece, (size_t)(brace - piece));
 		write_id(w, bos ? tokenizer_bos(w->t) : tokenizer_eos(w->t));
 		piece = brace + 5;
@@ -388,9 +445,10 @@ int template_begin(const struct chat_template *c, const struct tokenizer *t, con
 
 	if (!system)
 		system = c->default_system;
-	if (c == &plain && tokenizer_adds_bos(t))
+	if (!strcmp(c->name, plain.name) && tokenizer_adds_bos(t))
 		write_id(&w, tokenizer_bos(t));
-	write_piece(&w, c->bos);
+	if (!(system && *system && c->system_opens))
+		write_piece(&w, c->bos);
 	if (system && *system) {
 		write_piece(&w, c->system_before);
 		write_message(&w, c, system, strlen(system));

@@ -146,6 +146,8 @@ static void greet(struct app *a)
 		app_say(a, SAY_ERROR,
 			"the chat template of this model is not known: plain text is used, and the "
 			"answers may suffer");
+	else if (info->chat->note)
+		app_say(a, SAY_INFO, "chat template %s: %s", info->chat->name, info->chat->note);
 	a->dirty = true;
 }
 

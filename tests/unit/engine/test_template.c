@@ -305,6 +305,68 @@ static void test_conversations(void **state)
 	tokenizer_close(k.t);
 }
 
+/* What no family writes is cut out of the file's own template, and a template that cannot be cut
+ * says why. */
+static void test_own_pieces(void **state)
+{
+	static const char own[] =
+		"{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>\n{{ m.content | trim }}<|end|>\n{% endfor %}"
+		"{% if add_generation_prompt %}<|assistant|>\n{% endif %}";
+	static const struct {
+		const char *jinja, *name, *note;
+	} not_cut[] = {
+		{ "{{ messages | length }}{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}",
+			"chatml", "depends on other turns" },
+		{ "{% for m in messages %}{{ m.content }}\n{% endfor %}", "plain",
+			"ends answers without a token" },
+		{ "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "plain", "nested deeper" },
+		{ "{% for m in messages", "plain", "does not end with" },
+		{ "{{ raise_exception('never') }}", "plain", "the template refuses: never" },
+		{ "{{ messages[0].role }}</s>", "plain", "leaves out the text of a turn" },
+	};
+	struct talk k = { .c = template_for(own), .t = open_tokenizer() };
+
+	(void)state;
+	assert_string_equal(k.c->name, "jinja");
+	assert_null(k.c->note);
+	begin(&k, "S");
+	user(&k, " hi ");
+	answer(&k, "yo");
+	close_answer(&k);
+	user(&k, "b");
+	expect_text(&k, "<s><|system|>\nS<|end|>\n<|user|>\nhi<|end|>\n<|assistant|>\nyo<|end|>\n"
+					"<|user|>\nb<|end|>\n<|assistant|>\n");
+	begin(&k, NULL);
+	user(&k, "hi");
+	expect_text(&k, "<s><|user|>\nhi<|end|>\n<|assistant|>\n");
+	free(k.id);
+	tokenizer_close(k.t);
+	for (size_t i = 0; i < sizeof not_cut / sizeof *not_cut; i++) {
+		const struct chat_template *c = template_for(not_cut[i].jinja);
+
+		assert_string_equal(c->name, not_cut[i].name);
+		assert_non_null(strstr(c->note, not_cut[i].note));
+	}
+}
+
+/* A default system text, thoughts that are dropped, and a date, each said. */
+static void test_notes(void **state)
+{
+	static const char jinja[] =
+		"{% if messages[0].role != 'system' %}<|x|>system\nDefault.<|end|>\n{% endif %}"
+		"{% for m in messages %}<|x|>{{ m.role }}\n{{ m.content.split('</think>')[-1] }}<|end|>\n{% endfor %}"
+		"{% if add_generation_prompt %}<|x|>assistant\n{{ strftime_now('%Y') }}{% endif %}";
+	const struct chat_template *c = template_for(jinja);
+
+	(void)state;
+	assert_string_equal(c->name, "jinja");
+	assert_string_equal(c->user_after, "<|end|>\n<|x|>assistant\n2024");
+	assert_non_null(strstr(c->bos, "Default."));
+	assert_non_null(strstr(c->note, "date is fixed"));
+	assert_non_null(strstr(c->note, "thoughts"));
+	assert_non_null(strstr(c->note, "opening"));
+}
+
 /* An answer that ended by itself is not ended twice; one cut off is ended. */
 static void test_close(void **state)
 {
@@ -383,6 +445,8 @@ int main(void)
 		cmocka_unit_test(test_cut_off),
 		cmocka_unit_test(test_many_openings),
 		cmocka_unit_test(test_conversations),
+		cmocka_unit_test(test_own_pieces),
+		cmocka_unit_test(test_notes),
 		cmocka_unit_test(test_close),
 		cmocka_unit_test(test_no_injection),
 		cmocka_unit_test(test_golden_ids),
