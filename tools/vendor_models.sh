@@ -4,6 +4,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=0.3.36 out=build/vendor
+mkdir -p "$out"
+exec 9>"$out/.lock"
+flock 9 # two tests ask for it
 [ ! -e "$out/models/.whole-$version" ] || exit 0
 work=$out/fetch.$$
 trap 'rm -rf "$work"' EXIT

@@ -1,17 +1,15 @@
 #!/usr/bin/env python3
 """The vocabularies of llama.cpp (models/ggml-vocab-*.gguf, in the source archive of llama-cpp-python) with the ids that come with
-them: every line of every file whose kind is read, and plain words for the others. The archive is fetched once, into build/vocab.
+them: every line of every file whose kind is read, and plain words for the others. The archive is fetched once, into build/vendor.
 TAP; Python's standard library alone."""
 import glob
 import os
 import subprocess
 import sys
-import tarfile
 
 from tap import ROOT, check, finish, skip
 
-VERSION = "0.3.36"  # as tools/llama_server.sh
-FOLDER = os.path.join(ROOT, "build/vocab")
+FOLDER = os.path.join(ROOT, "build/vendor/models")
 IDS = os.path.join(ROOT, "build/tests/vocab_ids")
 BETWEEN = "\n__ggml_vocab_test__\n"
 # No ids come with these; GPT-NeoX has the tokens of MPT.
@@ -21,26 +19,8 @@ REFUSED = {"bert-bge": '"bert"', "nomic-bert-moe": '"t5"'}
 
 def fetch():
     """None, or why there are no files."""
-    if glob.glob(os.path.join(FOLDER, "*.out")):
-        return None
-    os.makedirs(FOLDER, exist_ok=True)
-    pip = subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary",
-                          "llama-cpp-python", "--dest", FOLDER,
-                          f"llama-cpp-python=={VERSION}"], capture_output=True, text=True)
-    archive = os.path.join(FOLDER, f"llama_cpp_python-{VERSION}.tar.gz")
-    if not os.path.exists(archive):
-        return "pip could not fetch the archive: " + " ".join((pip.stderr or "no pip").split())[-300:]
-    with tarfile.open(archive) as tar:
-        for member in tar:
-            if member.isfile() and "/vendor/llama.cpp/models/ggml-vocab-" in member.name:
-                # .out last: it says that all are there
-                name = os.path.basename(member.name)
-                with open(os.path.join(FOLDER, name + ".part"), "wb") as out:
-                    out.write(tar.extractfile(member).read())
-    for part in sorted(glob.glob(os.path.join(FOLDER, "*.part")), key=lambda name: name.endswith(".out.part")):
-        os.rename(part, part[:-5])
-    os.remove(archive)
-    return None
+    done = subprocess.run([os.path.join(ROOT, "tools/vendor_models.sh")], capture_output=True, text=True)
+    return None if not done.returncode else (done.stderr.strip() or "tools/vendor_models.sh failed").splitlines()[-1]
 
 
 def read(path):
@@ -74,7 +54,7 @@ def main():
     why = fetch()
     if why:
         skip("the vocabularies of llama.cpp", why)
-    files = sorted(glob.glob(os.path.join(FOLDER, "*.gguf")))
+    files = sorted(glob.glob(os.path.join(FOLDER, "ggml-vocab-*.gguf")))
     for path in files:
         test_file(path)
     if not why:
