@@ -181,6 +181,7 @@ struct k_attention {   /* rule 11; out is quantised for the output matrix (rule 
 struct k_experts {
 	struct k_acts in;         /* [n, n_cols], or [n * k, n_cols] if each slot has a row */
 	const struct k_matrix *w; /* [n_experts], all of one shape and format */
+	const float *bias;        /* [n_experts, n_rows] added to the product; NULL: none */
 	const int32_t *ids;       /* [n, k] */
 	float *out;               /* [n * k, n_rows] */
 	int32_t n_experts, k, n;

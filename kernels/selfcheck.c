@@ -33,9 +33,9 @@ static const uint64_t known[K_N_KINDS] = {
 	[K_OP_matmul] = 0x8568cb7a794db3cc,
 	[K_OP_rope] = 0x5d3354f6ae49a282,
 	[K_OP_attention] = 0x4ae628cdf7491d4c,
-	[K_OP_glu] = 0xc6ba8e90258a37ae,
-	[K_OP_route] = 0x5f639a84bf9dee73,
-	[K_OP_combine] = 0xa6bb23fcd9fe1f4c,
+	[K_OP_glu] = 0xd8f28571e9e173a8,
+	[K_OP_route] = 0x9fb53e75ab591009,
+	[K_OP_combine] = 0xcdcc270feba3455a,
 	[K_OP_conv] = 0x8296cb3a655a1bda,
 	[K_OP_scan] = 0xaab211538d613962,
 	[K_OP_centre] = 0x3420bc553ca2861e,
@@ -287,9 +287,10 @@ static void check_rows(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 	op = (struct k_op){ .u.glu = { .gate = d->x, .up = d->up, .out = acts_out(d), .n = ROWS } };
 	selfcheck_run(ctx, d, K_OP_glu, &op);
 	fold_acts(&hash[K_OP_glu], d);
-	op.u.glu.act = K_ACT_gelu;
-	selfcheck_run(ctx, d, K_OP_glu, &op);
-	fold_acts(&hash[K_OP_glu], d);
+	for (op.u.glu.act = K_ACT_gelu; op.u.glu.act <= K_ACT_clamped; op.u.glu.act++) {
+		selfcheck_run(ctx, d, K_OP_glu, &op);
+		fold_acts(&hash[K_OP_glu], d);
+	}
 	op = (struct k_op){ .u.stats = {
 							.logits = d->x, .vocab = DIM - 1, .n = ROWS, .out = d->stats } };
 	selfcheck_run(ctx, d, K_OP_stats, &op);
@@ -363,12 +364,34 @@ static void check_mixture(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 	selfcheck_run(ctx, d, K_OP_route, &op);
 	fold(&hash[K_OP_route], d->ids, sizeof d->ids);
 	fold(&hash[K_OP_route], d->out2[0], 6 * sizeof(float));
+	for (int kind = K_ROUTE_all; kind <= K_ROUTE_sigmoid; kind++) {
+		memcpy(d->out, d->up, sizeof d->up);
+		op.u.route = (struct k_route){ .logits = d->out,
+			.ids = d->ids,
+			.weights = d->out2[0],
+			.n_experts = 24,
+			.k = 3,
+			.n = ROWS,
+			.kind = (enum k_route_kind)kind,
+			.norm = kind == K_ROUTE_sigmoid,
+			.scale = 2.5f,
+			.bias = kind == K_ROUTE_sigmoid ? d->w : NULL,
+			.n_groups = kind == K_ROUTE_sigmoid ? 4 : 0,
+			.used_groups = 2 };
+		selfcheck_run(ctx, d, K_OP_route, &op);
+		fold(&hash[K_OP_route], d->ids, sizeof d->ids);
+		fold(&hash[K_OP_route], d->out2[0], 3 * ROWS * sizeof(float));
+	}
 	op = (struct k_op){
 		.u.combine = { .y = d->x, .weights = d->up, .x = d->out, .dim = DIM, .k = 2, .n = 3 }
 	};
 	memset(d->out, 0, sizeof d->out);
 	selfcheck_run(ctx, d, K_OP_combine, &op);
 	fold(&hash[K_OP_combine], d->out, sizeof d->out);
+	op.u.combine.shared = d->q;
+	op.u.combine.gate = d->w;
+	selfcheck_run(ctx, d, K_OP_combine, &op);
+	fold(&hash[K_OP_combine], d->out, 3 * DIM * sizeof(float));
 }
 
 static void make(struct data *d)

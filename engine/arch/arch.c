@@ -195,20 +195,6 @@ struct attention *arch_add_attention(struct arch_file *f, struct model *m, int32
 	return a;
 }
 
-/* Mixtral's form; other families change what differs. */
-static struct experts *add_experts(struct arch_file *f, struct model *m, int32_t i, int32_t n)
-{
-	struct experts *x = arch_add_block(f, &m->layer[i].ffn, &layer_experts);
-
-	if (!x)
-		return NULL;
-	x->n = n;
-	x->on.pre = "ffn_norm.weight";
-	x->used = arch_int(f, "expert_used_count", -1, n);
-	x->width = arch_int(f, "expert_feed_forward_length", m->config.ffn, 1 << 20);
-	return x;
-}
-
 struct feed_forward *arch_add_feed_forward(struct arch_file *f, struct model *m, int32_t i)
 {
 	struct feed_forward *w = arch_add_block(f, &m->layer[i].ffn, &layer_feed_forward);
@@ -234,29 +220,23 @@ struct feed_forward *arch_feed_forward(struct arch_file *f, struct model *m, int
 	return NULL;
 }
 
-static bool add_feed_forward(struct arch_file *f, struct model *m, int32_t i, int32_t n_experts)
+static bool add_feed_forward(struct arch_file *f, struct model *m, int32_t i, bool mixture)
 {
-	return n_experts ? add_experts(f, m, i, n_experts) != NULL
-					 : arch_add_feed_forward(f, m, i) != NULL;
+	return mixture ? arch_add_experts(f, m, i) != NULL : arch_add_feed_forward(f, m, i) != NULL;
 }
 
 static void add_layers(struct arch_file *f, struct model *m)
 {
 	float softcap = (float)arch_real(f, "attn_logit_softcapping", 0);
-	int64_t n_experts = 0;
-	char key[96];
+	const bool mixture = arch_n_experts(f) > 0;
 
 	if (softcap < 0)
 		err_set(f->e, ERR_INPUT, "%s: a soft cap of %g is out of range", gguf_path(f->g),
 			(double)softcap);
-	gguf_opt_i64(f->g, key_of(f, "expert_count", key), &n_experts, f->e);
-	if (n_experts < 0 || n_experts > 1024)
-		err_set(f->e, ERR_INPUT, "%s: %lld experts; 0 to 1024 are possible", gguf_path(f->g),
-			(long long)n_experts);
 	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i++) {
 		struct attention *a = arch_add_attention(f, m, i);
 
-		if (a && add_feed_forward(f, m, i, (int32_t)n_experts))
+		if (a && add_feed_forward(f, m, i, mixture))
 			a->softcap = softcap;
 	}
 }

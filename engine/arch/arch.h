@@ -56,6 +56,15 @@ struct feed_forward *arch_add_feed_forward(struct arch_file *f, struct model *m,
  * experts. */
 struct attention *arch_attention(struct model *m, int32_t i);
 struct feed_forward *arch_feed_forward(struct arch_file *f, struct model *m, int32_t i);
+/* NULL, with an error, if it is no mixture. */
+struct experts *arch_experts(struct arch_file *f, struct model *m, int32_t i);
+/* 0 to K_ROUTE_EXPERTS; 0: there is no mixture. */
+int32_t arch_n_experts(struct arch_file *f);
+/* Adds a mixture of experts to layer i, with Mixtral's router; what else the file says of it, with
+ * what the family does where it says nothing (arch/mixture.c). */
+struct experts *arch_add_experts(struct arch_file *f, struct model *m, int32_t i);
+void arch_read_router(
+	struct arch_file *f, struct experts *x, enum k_route_kind kind, bool norm_weights);
 /* A decoder with pre-norms, as Llama: configuration, one rotary table, in each layer attention and
  * SwiGLU, or, where the file counts experts, a mixture of them as Mixtral has it. */
 void arch_read_dense(struct arch_file *f, struct model *m, bool halves);

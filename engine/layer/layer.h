@@ -109,13 +109,25 @@ struct feed_forward {
 };
 extern const struct block_kind layer_feed_forward;
 
-/* Mixture of gated feed-forwards, of which each row uses `used` (Jiang et al. 2024). */
+/* Mixture of gated feed-forwards, of which each row uses `used` (Jiang et al. 2024), and, if it has
+ * a width, of one that all rows use. */
 struct experts {
-	int32_t width, n, used;
+	int32_t width, n, used, shared_width;
 	enum k_act act;
 	struct residual on;
+	/* the router: see k_route */
+	enum k_route_kind route;
+	bool norm_weights;
+	float scale;
+	int32_t n_groups, used_groups;
 	struct k_matrix router;
 	struct k_matrix *gate, *up, *down; /* [n] each, in one piece of memory: the layer's own */
+	/* NULL: not there. Of the logits; of the choice: [n]; of the experts: [n, width] twice, [n,
+	 * dim]
+	 */
+	const float *router_bias, *choice_bias, *gate_bias, *up_bias, *down_bias;
+	struct k_matrix shared_gate, shared_up, shared_down;
+	struct k_matrix shared_weight; /* [1, dim] logit of the shared one's; data NULL: it weighs 1 */
 };
 extern const struct block_kind layer_experts;
 

@@ -81,6 +81,13 @@ static const char *part_name(const struct model_loader *l, char buf[64], const c
 	return buf;
 }
 
+bool layer_has(const struct model_loader *l, const char *part)
+{
+	char name[64];
+
+	return gguf_find(l->g, part_name(l, name, part)) != NULL;
+}
+
 const float *layer_vector(struct model_loader *l, const char *part, int64_t n, bool must)
 {
 	char name[64];

@@ -35,6 +35,8 @@ void layer_rows(
 	struct model_loader *l, struct k_matrix *w, const char *part, struct row_slice s, int64_t cols);
 void layer_matrix(
 	struct model_loader *l, struct k_matrix *w, const char *part, int64_t rows, int64_t cols);
+/* Whether the file has it. */
+bool layer_has(const struct model_loader *l, const char *part);
 /* Of floats, with rows of any length. */
 void layer_narrow(
 	struct model_loader *l, struct k_matrix *w, const char *part, int64_t rows, int64_t cols);

@@ -2,8 +2,22 @@
 #ifdef __x86_64__
 #include "kernels/cpu/avx2.h"
 
+/* k_gate_clamped; a NaN is the second operand, which these instructions return. */
+static inline __m256 v_gate_clamped(__m256 gate, __m256 up)
+{
+	const __m256 one = _mm256_set1_ps(1), most = _mm256_set1_ps(7), least = _mm256_set1_ps(-7);
+	__m256 e;
+
+	gate = _mm256_min_ps(most, gate);
+	up = _mm256_max_ps(least, _mm256_min_ps(most, up));
+	e = v_exp(v_negate(_mm256_mul_ps(_mm256_set1_ps(1.702f), gate)));
+	return _mm256_mul_ps(_mm256_div_ps(gate, _mm256_add_ps(one, e)), _mm256_add_ps(up, one));
+}
+
 static inline __m256 v_gate(enum k_act act, __m256 gate, __m256 up)
 {
+	if (act == K_ACT_clamped)
+		return v_gate_clamped(gate, up);
 	return _mm256_mul_ps(act == K_ACT_gelu ? v_gelu(gate) : v_silu(gate), up);
 }
 

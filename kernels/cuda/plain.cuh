@@ -34,7 +34,9 @@ CU_FN void cu_slot_open(const struct k_experts *a, int32_t slot, struct cu_stage
 	m->n_parts = m->n = 1;
 	m->in = k_acts_row(&a->in, a->each ? slot : slot / a->k);
 	m->part[0].w = a->w + a->ids[slot];
-	m->part[0].bias = m->part[0].residual = (const float *)0;
+	m->part[0].bias =
+		a->bias ? a->bias + (size_t)a->ids[slot] * (size_t)m->part[0].w->n_rows : (const float *)0;
+	m->part[0].residual = (const float *)0;
 	m->part[0].out = a->out + (size_t)slot * (size_t)m->part[0].w->n_rows;
 }
 

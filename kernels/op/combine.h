@@ -1,5 +1,5 @@
-/* Adds the weighted results of a row's experts to the residual stream (rule 17). A unit is 32
- * columns of a row. */
+/* Adds the weighted results of a row's experts, and of one that all rows share, to the residual
+ * stream (rule 17). A unit is 32 columns of a row. */
 #ifndef CUTAWAY_KERNELS_OP_COMBINE_H
 #define CUTAWAY_KERNELS_OP_COMBINE_H
 
@@ -8,6 +8,8 @@
 struct k_combine {
 	const float *y;       /* [n, k, dim] */
 	const float *weights; /* [n, k] */
+	const float *shared;  /* [n, dim] or NULL */
+	const float *gate;    /* [n] logits of its weight; NULL: that is 1 */
 	float *x;             /* [n, dim], added to */
 	float scale;          /* factor of the sum; 0: none */
 	int32_t dim, k, n;
@@ -34,10 +36,10 @@ K_INLINE void k_combine_unit(const struct k_combine *a, int64_t unit)
 	const int32_t blocks = (a->dim + 31) / 32, r = (int32_t)(unit / blocks),
 				  first = (int32_t)(unit % blocks) * 32;
 	const int32_t end = first + 32 < a->dim ? first + 32 : a->dim;
-
-	float *x = a->x + (size_t)r * (size_t)a->dim;
+	const float weight = a->gate ? k_sigmoid(a->gate[r]) : 1.0f;
 
 	for (int32_t i = first; i < end; i++) {
+		const size_t at = (size_t)r * (size_t)a->dim + (size_t)i;
 		float sum = 0;
 
 		for (int32_t s = 0; s < a->k; s++) {
@@ -45,7 +47,9 @@ K_INLINE void k_combine_unit(const struct k_combine *a, int64_t unit)
 
 			sum = k_fma(a->weights[slot], a->y[slot * (size_t)a->dim + (size_t)i], sum);
 		}
-		x[i] = k_fma(a->scale != 0 ? a->scale : 1.0f, sum, x[i]);
+		if (a->shared)
+			sum = k_fma(weight, a->shared[at], sum);
+		a->x[at] = k_fma(a->scale != 0 ? a->scale : 1.0f, sum, a->x[at]);
 	}
 }
 

@@ -121,6 +121,7 @@ void k_each_expert(struct k_op *op, int tid, int n_threads, void *scratch, k_fn 
 
 		one.u.matmul.in = k_acts_row(&a->in, (int32_t)(a->each ? slot : slot / a->k));
 		one.u.matmul.part[0].w = w;
+		one.u.matmul.part[0].bias = a->bias ? a->bias + (int64_t)a->ids[slot] * w->n_rows : NULL;
 		one.u.matmul.part[0].out = a->out + slot * w->n_rows;
 		one.u.matmul.n_parts = one.u.matmul.n = 1;
 		matmul(&one, 0, 1, scratch);

@@ -501,6 +501,7 @@ struct mixture {
 	struct weights w[4];
 	struct k_experts op; /* of the reference */
 	int32_t ids[12];
+	float *bias; /* [4, rows] or NULL */
 	size_t out;
 };
 
@@ -510,6 +511,7 @@ static void mixture_open(struct mixture *m, enum k_type type, int32_t rows, int3
 	struct k_op op = { .kind = K_OP_experts };
 	float *x = random_floats((size_t)(12 * cols), TAME, (size_t)cols);
 
+	m->bias = each ? random_floats((size_t)(4 * rows), TAME, (size_t)rows) : NULL;
 	m->out = (size_t)(12 * rows);
 	for (int i = 0; i < 4; i++) {
 		weights_open(&m->w[i], type, rows, cols, TAME);
@@ -520,6 +522,7 @@ static void mixture_open(struct mixture *m, enum k_type type, int32_t rows, int3
 	m->op =
 		(struct k_experts){ .in = new_acts(12, cols, !k_is_quantised(type), k_is_quantised(type)),
 			.w = w,
+			.bias = m->bias,
 			.ids = m->ids,
 			.out = get(m->out * 4),
 			.n_experts = 4,
@@ -550,6 +553,7 @@ static void mixture_check(
 			s, m->w[i].packed, cu_matrix_bytes((int32_t)w[i].type, w[i].n_rows, w[i].n_cols));
 	}
 	a->w = to_device(s, w, sizeof w);
+	a->bias = m->bias ? to_device(s, m->bias, (size_t)(4 * w[0].n_rows) * 4) : NULL;
 	a->ids = to_device(s, m->ids, sizeof m->ids);
 	a->out = s->alloc(m->out * 4);
 	assert_true(run_shim(s, &stage, n_blocks, seed));
@@ -559,6 +563,7 @@ static void mixture_check(
 	acts_device_free(s, &a->in);
 	s->free((void *)a->w);
 	s->free((void *)a->ids);
+	s->free((void *)a->bias);
 	s->free(a->out);
 }
 
@@ -568,6 +573,7 @@ static void mixture_close(struct mixture *m)
 		weights_close(&m->w[i]);
 	acts_free(&m->op.in);
 	free((void *)m->op.w);
+	free(m->bias);
 	free(m->op.out);
 }
 
@@ -708,7 +714,7 @@ static void small_check(const struct shim *s, enum k_kind kind, int32_t n, int32
 	if (kind == K_OP_norm)
 		op.u.norm.pick = n % 2 ? pick : NULL;
 	else
-		op.u.glu.act = n % 2 ? K_ACT_gelu : K_ACT_silu;
+		op.u.glu.act = (enum k_act)(n % 3);
 	if (kind == K_OP_norm && n % 4 > 1)
 		op.u.norm.residual = p.up;
 	run_ref(&op);

@@ -12,11 +12,11 @@
 
 #include <cmocka.h>
 
+#include "engine/arch/arch.h"
 #include "engine/draft/draft.h"
 #include "engine/search/search_impl.h"
 #include "engine/core/step_hooks.h"
 #include "sessions/certify/certify_private.h"
-#include "tests/extend/arch_qwen3moe.c"
 #include "tests/extend/drafter_repeat.c"
 #include "tests/extend/hook_widest.c"
 #include "tests/extend/layer_self_gated.c"
@@ -26,7 +26,6 @@
 #include "tests/extend/visible_chunk.c"
 #include "tui/app/layout.h"
 #include "tests/support/tiny.h"
-#include "tests/support/zoo.h"
 #include "tests/support/canvas_text.h"
 
 extern const struct draft_ops draft_ngram;
@@ -57,7 +56,7 @@ static void llama_read(struct arch_file *f, struct model *m)
 }
 
 static const struct arch arch_llama_or = { "llama", llama_read };
-const struct arch *const arch_table[] = { &arch_llama_or, &arch_qwen3moe, NULL };
+const struct arch *const arch_table[] = { &arch_llama_or, NULL };
 
 const struct visible_policy *const visible_policies[] = { &visible_full, &visible_chunk, NULL };
 
@@ -235,13 +234,6 @@ static void test_hook(void **state)
 	assert_true(t.n_noted >= 1);
 }
 
-/* Its logits are those of transformers and llama.cpp, on every back end. */
-static void test_arch(void **state)
-{
-	(void)state;
-	zoo_check("qwen3moe");
-}
-
 /* Another model than with the gate, and the same bits on the reference. */
 static void test_layer(void **state)
 {
@@ -373,7 +365,6 @@ static void test_view(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_arch), /* first: it says which driver there is */
 		cmocka_unit_test(test_drafter),
 		cmocka_unit_test(test_search),
 		cmocka_unit_test(test_hook),

@@ -1,0 +1,88 @@
+/* Models of the zoo whose numbers are changed in place: an error that says what is wrong. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "engine/model/model.h"
+
+static uint8_t file[1 << 19];
+
+static size_t load(const char *name)
+{
+	char path[128];
+	FILE *f;
+	size_t size;
+
+	snprintf(path, sizeof path, "tests/data/zoo/%s.gguf", name);
+	f = fopen(path, "rb");
+	assert_non_null(f);
+	size = fread(file, 1, sizeof file, f);
+	fclose(f);
+	assert_in_range(size, 1, sizeof file - 1);
+	return size;
+}
+
+/* Replaces the number, of four bytes, that follows a key and its type. */
+static void set(size_t size, const char *key, const void *value)
+{
+	uint8_t *at = memmem(file, size, key, strlen(key));
+
+	assert_non_null(at);
+	memcpy(at + strlen(key) + 4, value, 4);
+}
+
+static void refused(const char *name, size_t size, const char *words)
+{
+	struct k_ctx *kernels;
+	struct gguf *g;
+	struct model *m = NULL;
+	struct model_options o = { 0 };
+	struct err e = { 0 };
+	int32_t ctx = 64;
+
+	assert_int_equal(k_open(&kernels, "ref", NULL, 1, &e), 0);
+	assert_int_equal(gguf_open_memory(&g, file, size, &e), 0);
+	if (!model_open(&m, g, kernels, &o, &ctx, &e))
+		fail_msg("%s: opened where \"%s\" was expected", name, words);
+	if (!strstr(e.text, words))
+		fail_msg("%s: \"%s\", not \"%s\"", name, e.text, words);
+	gguf_close(g);
+	k_close(kernels);
+}
+
+static void test_numbers(void **state)
+{
+	static const struct {
+		const char *model, *key;
+		uint32_t value;
+		const char *words;
+	} cases[] = {
+		{ "qwen3moe", "qwen3moe.expert_count", 0, "ffn_gate.weight is missing" },
+		{ "qwen3moe", "qwen3moe.expert_count", 10000, "expert_count is 10000" },
+		{ "qwen3moe", "qwen3moe.expert_count", 5, "ffn_gate_inp.weight is 4 x" },
+		{ "qwen3moe", "qwen3moe.expert_used_count", 5, "expert_used_count is 5; 1 to 4" },
+		{ "qwen3moe", "qwen3moe.expert_used_count", 0, "expert_used_count is 0" },
+		{ "qwen3moe", "qwen3moe.expert_feed_forward_length", 64, "ffn_gate_exps.weight is" },
+		{ "olmoe", "olmoe.expert_count", 0, "without experts" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		const size_t size = load(cases[i].model);
+
+		set(size, cases[i].key, &cases[i].value);
+		refused(cases[i].model, size, cases[i].words);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_numbers) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
