@@ -181,6 +181,15 @@ K_INLINE float k_softcap(float s, float cap)
 	return k_tanh(s / cap) * cap;
 }
 
+/* Rule 11: what a sum of values is divided by, as a factor, where a score without a value joins the
+ * maximum and the sum at last. */
+K_INLINE float k_sink_inverse(float max, float sum, float sink)
+{
+	const float n = max > sink ? max : sink, old = k_exp(max - n);
+
+	return old * (1.0f / k_fma(old, sum, k_exp(sink - n)));
+}
+
 K_INLINE float k_bf16_to_f32(uint16_t h)
 {
 	return k_float((uint32_t)h << 16);

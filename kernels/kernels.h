@@ -164,7 +164,8 @@ struct k_attention {   /* rule 11; out is quantised for the output matrix (rule 
 	/* kv's format is by channel: where the last positions are, in f16; else NULL */
 	const struct k_kv *recent;
 	const int32_t *const *recent_pages;
-	float softcap; /* 0: none */
+	float softcap;      /* 0: none */
+	const float *sinks; /* [n_heads] a score without a value, for each head; NULL: none */
 	/* For rows with observe >= 0, NULL otherwise: */
 	float *share; /* [n_observed, n_heads, share_stride] share of each group of 16 positions up to
 				   * the row's own, 0 where it sees none; nothing is written after that */
@@ -175,6 +176,12 @@ struct k_attention {   /* rule 11; out is quantised for the output matrix (rule 
 	float *account; /* [n, n_heads, account_stride] */
 	int32_t account_stride;
 };
+
+/* What a head's sums are multiplied by when all spans are merged. */
+K_INLINE float k_attention_inverse(const struct k_attention *a, int32_t head, float max, float sum)
+{
+	return a->sinks ? k_sink_inverse(max, sum, a->sinks[head]) : 1.0f / sum;
+}
 
 /* Product of a mixture of experts: slot s of row r by the matrix of expert ids[r, s]. Each slot is
  * a row of the output. */

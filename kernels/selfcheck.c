@@ -32,7 +32,7 @@ static const uint64_t known[K_N_KINDS] = {
 	[K_OP_norm] = 0xbd99244ee246ca94,
 	[K_OP_matmul] = 0x8568cb7a794db3cc,
 	[K_OP_rope] = 0x5d3354f6ae49a282,
-	[K_OP_attention] = 0x4ae628cdf7491d4c,
+	[K_OP_attention] = 0x6a5581841f95c16e,
 	[K_OP_glu] = 0xd8f28571e9e173a8,
 	[K_OP_route] = 0x9fb53e75ab591009,
 	[K_OP_combine] = 0xcdcc270feba3455a,
@@ -220,6 +220,10 @@ static void check_attention(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 	op.u.attention.n = 1;
 	selfcheck_run(ctx, d, K_OP_attention, &op);
 	fold_acts(&hash[K_OP_attention], d);
+	op.u.attention.sinks = d->w;
+	selfcheck_run(ctx, d, K_OP_attention, &op);
+	fold_acts(&hash[K_OP_attention], d);
+	fold(&hash[K_OP_attention], d->share, sizeof d->share);
 }
 
 /* What a device does not run. */

@@ -35,6 +35,7 @@ static void attention_load(struct model_loader *l, void *params)
 	layer_matrix(l, &a->out, "attn_output.weight", dim, q);
 	load_biases(l, a, q, kv);
 	a->out_bias = layer_vector(l, "attn_output.bias", dim, false);
+	a->sink = a->sinks ? layer_vector(l, "attn_sinks.weight", a->n_heads, true) : NULL;
 }
 
 static int attention_memory(void *params, struct memory_specs *m, struct err *e)
@@ -294,6 +295,7 @@ static void add_attention(struct forward *f, const struct attention *a, const fl
 		.pages = f->pages[a->group],
 		.kv = &f->store[a->group].kv,
 		.softcap = a->softcap,
+		.sinks = a->sink,
 		.account = keeps(f, a) ? f->account : NULL,
 		.account_stride = f->max_groups };
 	if (stored_in(f, a) != a->group) {

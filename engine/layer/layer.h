@@ -86,6 +86,7 @@ struct attention {
 	int32_t window;   /* positions that a row sees, with its own; 0: all */
 	float scale;      /* of a score */
 	float softcap;    /* of a score; 0: none */
+	bool sinks;       /* each head has a score without a value (Xiao et al. 2023, section 3.3) */
 	bool fused;       /* the file keeps q, k and v in one tensor, attn_qkv */
 	enum attention_norms norms;
 	struct residual on;
@@ -93,6 +94,7 @@ struct attention {
 	const float *q_norm, *k_norm; /* [head_dim]; of all heads: of all */
 	struct k_matrix q, k, v, out;
 	const float *q_bias, *k_bias, *v_bias, *out_bias;
+	const float *sink; /* [n_heads] */
 };
 extern const struct block_kind layer_attention;
 

@@ -262,7 +262,7 @@ static void finish(
 		int32_t r = attend_row_of(p, item, q), head = attend_head_of(p, item, q);
 		size_t at = (size_t)r * (size_t)a->out.dim + (size_t)head * (size_t)head_dim;
 		const float *o = st->o + (size_t)q * (size_t)head_dim;
-		float inv_l = 1.0f / st->l[q];
+		float inv_l = k_attention_inverse(a, head, st->max[q], st->l[q]);
 
 		for (int32_t i = 0; i < head_dim; i += 8)
 			_mm256_storeu_ps(a->out.x + at + i,

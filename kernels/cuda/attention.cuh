@@ -256,6 +256,12 @@ CU_FN void attend_merge(struct attend_shared *s, int32_t q, int32_t number, floa
 	s->fresh[q] = e;
 }
 
+/* Once all spans are merged. */
+CU_FN float attend_inverse(const struct attend *c, int32_t q)
+{
+	return k_attention_inverse(c->a, attend_head(c, q), c->shared->max[q], c->shared->sum[q]);
+}
+
 CU_FN void attend_write_record(
 	float *record, const struct attend_lanes *w, int32_t head_dim, bool observed)
 {
@@ -293,7 +299,7 @@ CU_LARGE_FN void attend_softmax(const struct attend *c, float *p, int32_t span, 
 			if (!attend_number(c, q))
 				attend_blank(c, q, 0, 1);
 			count = attend_observe_lanes(
-				c, &w, q, span, seen, c->shared->max[q], 1.0f / c->shared->sum[q]);
+				c, &w, q, span, seen, c->shared->max[q], attend_inverse(c, q));
 			if (lane == 0 && c->a->near_zero) /* one warp has a query in every span */
 				c->a->near_zero[attend_seen(c, q, row.observe)] = c->shared->near_zero[q] += count;
 			continue;
@@ -325,7 +331,7 @@ CU_FN void attend_put(const struct attend *c, int32_t q, int32_t span, int32_t d
 	}
 	out = attend_out(c, q) + d;
 	o = number ? k_fma(c->shared->old[q], *out, c->shared->fresh[q] * o) : o;
-	*out = span == attend_row(c, q).pos / K_SPAN ? o * (1.0f / c->shared->sum[q]) + 0.0f : o;
+	*out = span == attend_row(c, q).pos / K_SPAN ? o * attend_inverse(c, q) + 0.0f : o;
 }
 
 /* Rule 4, one block for each warp: x is lane i's value, `at` the index of the first in out. */

@@ -97,7 +97,8 @@ CU_FN void attend_observe_batch(const struct attend *c)
 			w.group = sums[lane % K_SPAN_GROUPS];
 			for (int32_t j = 0; j < 4; j++)
 				w.p[j] = sums[K_SPAN_GROUPS + lane + 32 * j];
-			count += attend_observe_lanes(c, &w, q, span, &seen, max, 1.0f / sum);
+			count += attend_observe_lanes(c, &w, q, span, &seen, max,
+				k_attention_inverse(c->a, attend_head(c, q), max, sum));
 		}
 		if (lane == 0)
 			c->shared->counted[warp][q] = count;
@@ -169,7 +170,7 @@ CU_LARGE_FN void attend_merge_records(struct attend *c)
 		float max, sum, o = attend_run_chain(c, q, d, &max, &sum);
 		float *at = attend_out(c, q) + d;
 
-		o = o * (1.0f / sum) + 0.0f;
+		o = o * k_attention_inverse(c->a, attend_head(c, q), max, sum) + 0.0f;
 		if (d + lane < head_dim)
 			at[lane] = o;
 		if (out->q && !c->plan->all_heads)

@@ -282,7 +282,7 @@ void k_attention_row(const struct k_attention *a, int32_t r, int32_t head, float
 		struct span s;
 
 		if (span_scores(&v, first, &s)) {
-			span_scale(&s, all.max, 1.0f / all.l);
+			span_scale(&s, all.max, k_attention_inverse(a, head, all.max, all.l));
 			memcpy(out + first, s.p, (size_t)n * sizeof *out);
 		} else {
 			memset(out + first, 0, (size_t)n * sizeof *out);
@@ -302,7 +302,7 @@ void k_ref_attend(const struct k_attention *a, int32_t r, int32_t head, float *o
 	float inv_l;
 
 	merge_spans(&v, &all);
-	inv_l = 1.0f / all.l;
+	inv_l = k_attention_inverse(a, head, all.max, all.l);
 	for (int32_t i = 0; i < a->kv->head_dim; i++)
 		o[i] = o[i] * inv_l + 0.0f; /* turns -0 into +0 */
 	if (share || near_zero)

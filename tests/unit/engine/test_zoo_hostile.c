@@ -69,6 +69,9 @@ static void test_numbers(void **state)
 		{ "qwen3moe", "qwen3moe.expert_used_count", 0, "expert_used_count is 0" },
 		{ "qwen3moe", "qwen3moe.expert_feed_forward_length", 64, "ffn_gate_exps.weight is" },
 		{ "olmoe", "olmoe.expert_count", 0, "without experts" },
+		{ "gpt-oss", "gpt-oss.expert_count", 0, "without experts" },
+		{ "gpt-oss", "gpt-oss.attention.sliding_window", 0, "sliding_window is 0" },
+		{ "gpt-oss", "gpt-oss.attention.head_count", 5, "cannot share" },
 	};
 
 	(void)state;
