@@ -120,7 +120,7 @@ struct k_matmul {     /* up to three matrices over the same input: Q, K and V; g
 struct k_rope {
 	float *q;               /* [n, n_heads, head_dim] */
 	const float *k;         /* [n, n_kv_heads, head_dim] */
-	const float *v;         /* [n, n_kv_heads, head_dim] */
+	const float *v;         /* [n, n_kv_heads, head_dim]; k where values are part of the keys */
 	const float *cos, *sin; /* [.., rope_dim / 2] rows of the table, by position */
 	int32_t rope_dim;       /* leading dimensions of a head that are rotated, even */
 	bool neox;              /* pairs are (i, i + rope_dim/2); else neighbours (2i, 2i + 1) */
@@ -147,7 +147,7 @@ struct k_encode {
 
 struct k_attention {   /* rule 11; out is quantised for the output matrix (rule 4) */
 	const float *q;    /* [n, n_heads, head_dim], rotated and scaled */
-	struct k_acts out; /* [n, n_heads * head_dim]; out.x is never NULL */
+	struct k_acts out; /* [n, n_heads * k_value_dim()]; out.x is never NULL */
 	int32_t n_heads, layer, n;
 	const struct k_row *rows;
 	const struct k_range *ranges; /* [n, n_ranges] what each row sees */

@@ -36,6 +36,7 @@ static const uint64_t known[K_N_KINDS] = {
 	[K_OP_glu] = 0xd8f28571e9e173a8,
 	[K_OP_route] = 0x9fb53e75ab591009,
 	[K_OP_combine] = 0xcdcc270feba3455a,
+	[K_OP_slice] = 0x19b77f26bda43d1d,
 	[K_OP_conv] = 0x8296cb3a655a1bda,
 	[K_OP_scan] = 0xaab211538d613962,
 	[K_OP_centre] = 0x3420bc553ca2861e,
@@ -48,7 +49,7 @@ static const uint64_t known[K_N_KINDS] = {
 	[K_OP_extent] = 0xe9205eded8bf5b36,
 	[K_OP_pick] = 0x8d44b75f98a140f1,
 	[K_OP_turn] = 0x7bb22bcf13373726,
-	[K_OP_encode] = 0x5349334d7611df4e, /* and all else of formats of codes */
+	[K_OP_encode] = 0x69158a473ea96c50, /* and all else of formats of codes */
 	[K_OP_recall] = 0x1ef47a5f69770e73,
 	[K_OP_account] = 0xf7f168bc79170cc6,
 };
@@ -288,6 +289,18 @@ static void check_rows(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 		d->ids[r] = ROWS - 1 - r;
 	selfcheck_run(ctx, d, K_OP_norm, &op);
 	fold_acts(&hash[K_OP_norm], d);
+	op = (struct k_op){ .u.slice = { .x = d->x,
+							.out = acts_out(d),
+							.ids = d->ids,
+							.stride = 128,
+							.from = 3,
+							.width = 32,
+							.to = 64,
+							.heads = 2,
+							.n = ROWS / 2 } };
+	selfcheck_run(ctx, d, K_OP_slice, &op);
+	fold_acts(&hash[K_OP_slice], d);
+	fold(&hash[K_OP_slice], d->ids, sizeof d->ids);
 	op = (struct k_op){ .u.glu = { .gate = d->x, .up = d->up, .out = acts_out(d), .n = ROWS } };
 	selfcheck_run(ctx, d, K_OP_glu, &op);
 	fold_acts(&hash[K_OP_glu], d);
@@ -352,51 +365,7 @@ static void check_recurrence(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 	fold(&hash[K_OP_scan], d->state, sizeof d->state);
 }
 
-static void check_mixture(struct k_ctx *ctx, struct data *d, uint64_t *hash)
-{
-	struct k_op op = { .u.route = { .logits = d->x,
-						   .ids = d->ids,
-						   .weights = d->out2[0],
-						   .n_experts = 5,
-						   .k = 1,
-						   .n = ROWS } };
-
-	selfcheck_run(ctx, d, K_OP_route, &op);
-	fold(&hash[K_OP_route], d->ids, sizeof d->ids);
-	op.u.route.k = 3;
-	op.u.route.n = 2;
-	selfcheck_run(ctx, d, K_OP_route, &op);
-	fold(&hash[K_OP_route], d->ids, sizeof d->ids);
-	fold(&hash[K_OP_route], d->out2[0], 6 * sizeof(float));
-	for (int kind = K_ROUTE_all; kind <= K_ROUTE_sigmoid; kind++) {
-		memcpy(d->out, d->up, sizeof d->up);
-		op.u.route = (struct k_route){ .logits = d->out,
-			.ids = d->ids,
-			.weights = d->out2[0],
-			.n_experts = 24,
-			.k = 3,
-			.n = ROWS,
-			.kind = (enum k_route_kind)kind,
-			.norm = kind == K_ROUTE_sigmoid,
-			.scale = 2.5f,
-			.bias = kind == K_ROUTE_sigmoid ? d->w : NULL,
-			.n_groups = kind == K_ROUTE_sigmoid ? 4 : 0,
-			.used_groups = 2 };
-		selfcheck_run(ctx, d, K_OP_route, &op);
-		fold(&hash[K_OP_route], d->ids, sizeof d->ids);
-		fold(&hash[K_OP_route], d->out2[0], 3 * ROWS * sizeof(float));
-	}
-	op = (struct k_op){
-		.u.combine = { .y = d->x, .weights = d->up, .x = d->out, .dim = DIM, .k = 2, .n = 3 }
-	};
-	memset(d->out, 0, sizeof d->out);
-	selfcheck_run(ctx, d, K_OP_combine, &op);
-	fold(&hash[K_OP_combine], d->out, sizeof d->out);
-	op.u.combine.shared = d->q;
-	op.u.combine.gate = d->w;
-	selfcheck_run(ctx, d, K_OP_combine, &op);
-	fold(&hash[K_OP_combine], d->out, 3 * DIM * sizeof(float));
-}
+#include "kernels/selfcheck_mixture.h"
 
 static void make(struct data *d)
 {
@@ -438,6 +407,7 @@ int k_selfcheck_hashes(struct k_ctx *ctx, uint64_t hash[K_N_KINDS], struct err *
 	check_pick(ctx, d, hash);
 	if (k_is_host(ctx)) {
 		check_codes(ctx, d, hash);
+		check_latent(ctx, d, hash);
 		check_heavy(ctx, d, hash);
 	}
 	check_rows(ctx, d, hash);

@@ -41,6 +41,30 @@ static void check_stored(struct k_ctx *ctx, struct data *d, struct k_kv *kv, uin
 	fold(&hash[K_OP_encode], d->kv, sizeof d->kv);
 }
 
+/* Values that are a part of their keys, in each format. */
+static void check_latent(struct k_ctx *ctx, struct data *d, uint64_t *hash)
+{
+	const int32_t *tables[1] = { d->table };
+	struct k_kv kv = cache_of(d);
+	struct k_op op;
+
+	kv.value_dim = HEAD_DIM / 2;
+	for (kv.format = 0; kv.format < K_N_UNCODED; kv.format++) {
+		fill_cache(d, (int32_t)kv.format);
+		op = (struct k_op){ .u.attention = { .q = d->q,
+								.out = { .x = d->out, .dim = DIM / 2 },
+								.n_heads = HEADS,
+								.n = ATTEND,
+								.rows = d->row,
+								.ranges = d->range,
+								.n_ranges = 1,
+								.pages = tables,
+								.kv = &kv } };
+		selfcheck_run(ctx, d, K_OP_attention, &op);
+		fold(&hash[K_OP_encode], d->out, ATTEND * DIM / 2 * sizeof *d->out);
+	}
+}
+
 static void check_codes(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 {
 	enum { DEEP = 300 };

@@ -33,6 +33,8 @@ int arch_read(const struct gguf *g, struct model *m, int32_t *ctx, bool beyond, 
 
 /* "<arch>.<key>", from 1 to max; a fallback below 0: the key is required. */
 int32_t arch_int(struct arch_file *f, const char *key, int64_t fallback, int64_t max);
+/* The same from 0 on; the key is never required. */
+int32_t arch_opt_int(struct arch_file *f, const char *key, int32_t fallback, int32_t max);
 /* A finite number. */
 double arch_real(struct arch_file *f, const char *key, double fallback);
 

@@ -3,8 +3,7 @@
 
 #include <stdio.h>
 
-/* 0 to max; `fallback` if the file does not say it. */
-static int32_t opt_int(struct arch_file *f, const char *key, int32_t fallback, int32_t max)
+int32_t arch_opt_int(struct arch_file *f, const char *key, int32_t fallback, int32_t max)
 {
 	char name[96];
 	int64_t v = fallback;
@@ -27,7 +26,7 @@ static int32_t shared_width(struct arch_file *f, int32_t i, int32_t width)
 	snprintf(name, sizeof name, "blk.%d.ffn_gate_shexp.weight", i);
 	if (!gguf_find(f->g, name))
 		return 0;
-	n = opt_int(f, "expert_shared_count", 1, 1024);
+	n = arch_opt_int(f, "expert_shared_count", 1, 1024);
 	if (n > (1 << 20) / width)
 		err_set(f->e, ERR_INPUT, "%s: %d shared experts of width %d are too wide", gguf_path(f->g),
 			n, width);
@@ -37,7 +36,7 @@ static int32_t shared_width(struct arch_file *f, int32_t i, int32_t width)
 
 int32_t arch_n_experts(struct arch_file *f)
 {
-	return opt_int(f, "expert_count", 0, K_ROUTE_EXPERTS);
+	return arch_opt_int(f, "expert_count", 0, K_ROUTE_EXPERTS);
 }
 
 struct experts *arch_add_experts(struct arch_file *f, struct model *m, int32_t i)
@@ -65,8 +64,8 @@ struct experts *arch_experts(struct arch_file *f, struct model *m, int32_t i)
 
 static void read_groups(struct arch_file *f, struct experts *x)
 {
-	int32_t n = opt_int(f, "expert_group_count", 0, K_ROUTE_GROUPS);
-	int32_t used = opt_int(f, "expert_group_used_count", n, K_ROUTE_GROUPS);
+	int32_t n = arch_opt_int(f, "expert_group_count", 0, K_ROUTE_GROUPS);
+	int32_t used = arch_opt_int(f, "expert_group_used_count", n, K_ROUTE_GROUPS);
 
 	if (n < 2 || used == n || f->e->code)
 		return;
@@ -83,7 +82,7 @@ void arch_read_router(
 {
 	static const enum k_route_kind of[] = { K_ROUTE_all, K_ROUTE_all, K_ROUTE_sigmoid,
 		K_ROUTE_chosen };
-	const int32_t func = opt_int(f, "expert_gating_func", 0, 3);
+	const int32_t func = arch_opt_int(f, "expert_gating_func", 0, 3);
 	char key[96];
 
 	x->route = func ? of[func] : kind;

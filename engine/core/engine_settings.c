@@ -167,6 +167,25 @@ static int check_codes(enum k_cache format, const struct visible *v, struct err 
 		policy, k_cache_name((int)format));
 }
 
+/* Latent attention has one key for all heads, whose values are a part of it. */
+static int check_latent(
+	const struct engine *e, enum k_cache format, const struct visible *v, struct err *err)
+{
+	bool latent = false;
+
+	for (int32_t g = 0; g < e->specs.n; g++)
+		latent |= e->specs.group[g].kv.value_dim > 0;
+	if (latent && k_cache_bits((int32_t)format))
+		return err_set(err, ERR_USAGE,
+			"cache-format %s: this model's attention is latent; use one of f16, f32, bf16 and e4m3",
+			k_cache_name((int)format));
+	if (latent && (visible_picks(v) || visible_most_kept(v, 1) || visible_policy_of(v)->turned))
+		return err_set(err, ERR_USAGE,
+			"visible: this model's attention is latent, and cannot choose or turn keys; use one of "
+			"full, window:N, sinks:N+window:N and the patterns");
+	return 0;
+}
+
 int engine_set_format(struct engine *e, const struct engine_options *o, struct err *err)
 {
 	if (e->kernels && !k_is_host(e->kernels) && k_cache_bits((int32_t)engine_cache_format(o)))
@@ -178,7 +197,8 @@ int engine_set_format(struct engine *e, const struct engine_options *o, struct e
 		return err_set(err, ERR_USAGE,
 			"cache-residual %d: cache-format %s keeps all tokens alike; it is for kivi4 and kivi2",
 			o->cache_residual, o->cache_format);
-	if (check_codes(engine_cache_format(o), &e->forward.visible, err))
+	if (check_codes(engine_cache_format(o), &e->forward.visible, err) ||
+		check_latent(e, engine_cache_format(o), &e->forward.visible, err))
 		return -1;
 	return memory_set_format(&e->specs, engine_cache_format(o), o->cache_residual, err);
 }
@@ -291,7 +311,8 @@ int engine_apply_visible(struct engine *e, struct engine_options *to, struct err
 		return err_set(err, ERR_USAGE,
 			"visible %s: a GPU's kernels read all positions in sight; use --backend cpu",
 			to->visible);
-	if (check_codes(memory_format(&e->specs), &v, err))
+	if (check_codes(memory_format(&e->specs), &v, err) ||
+		check_latent(e, memory_format(&e->specs), &v, err))
 		return -1;
 	if (set_sight(e, &v, err))
 		return -1;

@@ -98,6 +98,24 @@ struct attention {
 };
 extern const struct block_kind layer_attention;
 
+/* Latent attention in the absorbed form (DeepSeek-AI 2024, section 2.1): all heads read one key of
+ * rope_dim + rank dimensions, whose last `rank` ones are the value. */
+struct latent {
+	int32_t n_heads, rank, rope_dim;
+	int32_t key, value; /* dimensions of a head before it is absorbed; the last rope_dim turn */
+	int32_t q_rank;     /* 0: queries are made in one step */
+	int32_t group, kv_layer, rope;
+	float scale;
+	struct residual on;
+	const float *q_norm, *c_norm;        /* [q_rank], [rank] */
+	struct k_matrix q_a, q;              /* [q_rank, dim], [n_heads * key, q_rank or dim] */
+	struct k_matrix c, pe;               /* [rank, dim], [rope_dim, dim] */
+	/* by head, in one piece of memory: [rank, key - rope_dim], [value, rank] */
+	struct k_matrix *absorb, *expand;
+	struct k_matrix out; /* [dim, n_heads * value] */
+};
+extern const struct block_kind layer_latent;
+
 /* Gated feed-forward (Shazeer 2020): down(act(gate x) * up x); plain: down(act(up x)). */
 struct feed_forward {
 	int32_t width;

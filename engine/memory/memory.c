@@ -19,8 +19,9 @@ const struct memory_kind *memory_kind_of(int64_t code)
 static bool same_group(const struct memory_spec *a, const struct memory_spec *b)
 {
 	return a->kind == b->kind &&
-		   (a->kind->is_state || (a->window == b->window && a->kv.n_kv_heads == b->kv.n_kv_heads &&
-									 a->kv.head_dim == b->kv.head_dim));
+		   (a->kind->is_state ||
+			   (a->window == b->window && a->kv.n_kv_heads == b->kv.n_kv_heads &&
+				   a->kv.head_dim == b->kv.head_dim && a->kv.value_dim == b->kv.value_dim));
 }
 
 int32_t memory_join(struct memory_specs *m, const struct memory_spec *layer, int32_t *index,

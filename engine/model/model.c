@@ -166,6 +166,13 @@ int32_t model_context(const struct gguf *g, struct err *e)
 	return e->code ? 0 : (int32_t)ctx;
 }
 
+const char *model_needs_host(const struct gguf *g)
+{
+	return gguf_find(g, "blk.0.attn_kv_a_mqa.weight")
+			   ? "its attention is latent, which the kernels of a GPU do not read"
+			   : "";
+}
+
 int model_open(struct model **out, const struct gguf *g, struct k_ctx *kernels,
 	const struct model_options *o, int32_t *ctx, struct err *e)
 {
@@ -175,6 +182,11 @@ int model_open(struct model **out, const struct gguf *g, struct k_ctx *kernels,
 	if (!m)
 		return err_set(e, ERR_MEMORY, "no memory for the model");
 	m->kernels = kernels;
+	m->needs_host = model_needs_host(g);
+	if (*m->needs_host && !k_is_host(kernels)) {
+		err_set(e, ERR_USAGE, "%s: %s; use --backend cpu", gguf_path(g), m->needs_host);
+		goto fail;
+	}
 	if (arch_read(g, m, ctx, o->beyond, e))
 		goto fail;
 	m->tied = !gguf_find(g, "output.weight");

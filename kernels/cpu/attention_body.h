@@ -93,14 +93,41 @@ static void fill_seen(struct work *w, int32_t span)
 struct value_runs {
 	struct mix_lanes b;
 	const unsigned char *value[MIX_RUNS], *next[MIX_RUNS];
+	enum k_cache format;
+	int32_t bytes, n_dims; /* of a value's dimension; of a value */
 };
+
+/* The span's values that are part of the keys, one after the other as f32. All queries of the item
+ * read them: they are turned once. */
+static void turn_values(const struct work *w)
+{
+	const struct k_kv *kv = w->here.kv;
+	const int32_t n = kv->value_dim, first = kv->head_dim - n;
+
+	for (int32_t g = 0; g < K_SPAN_GROUPS; g++)
+		for (int32_t d = 0; d < n && k_bits_group(&w->seen.any, g); d++) {
+			const unsigned char *at =
+				w->here.key[g] + (size_t)((first + d) * K_GROUP * mix_bytes(kv));
+			float x[K_GROUP];
+
+			load_lanes(kv->format, at, x);
+			for (int32_t t = 0; t < K_GROUP; t++)
+				w->store.values[(g * K_GROUP + t) * n + d] = x[t];
+		}
+}
 
 static void find_runs(const struct work *w, struct value_runs *v)
 {
-	const size_t bytes = (size_t)(w->here.kv->head_dim * mix_bytes(w->here.kv));
+	const bool turned = w->here.kv->value_dim > 0;
+	const int32_t dim = k_value_dim(w->here.kv);
+	size_t bytes;
 
+	v->format = turned ? K_CACHE_f32 : w->here.kv->format;
+	v->bytes = turned ? 4 : mix_bytes(w->here.kv);
+	v->n_dims = dim;
 	v->b.n_runs = 0;
-	v->b.stride = (size_t)w->here.kv->head_dim;
+	v->b.stride = (size_t)dim;
+	bytes = (size_t)(dim * v->bytes);
 	for (int32_t g = 0; g < K_SPAN_GROUPS; g++) {
 		const uint32_t seen = k_bits_group(&w->seen.any, g);
 		const unsigned char *next = w->ahead && w->next.key[g] ? w->next.key[g] : w->here.value[g];
@@ -112,7 +139,10 @@ static void find_runs(const struct work *w, struct value_runs *v)
 			n = __builtin_ctz(~(seen >> t));
 			v->b.at[i].k = g * K_GROUP + t;
 			v->b.at[i].n = n;
-			v->value[i] = w->here.value[g] + (size_t)t * bytes;
+			v->value[i] =
+				(turned ? (const unsigned char *)w->store.values + (size_t)(g * K_GROUP) * bytes
+						: w->here.value[g]) +
+				(size_t)t * bytes;
 			v->next[i] = next;
 		}
 	}
@@ -121,10 +151,10 @@ static void find_runs(const struct work *w, struct value_runs *v)
 /* o [nq, head_dim] = the span's weighted sums of values, from dimension `first` on; p: [nq, 128].
  * Where one row sees a position that another does not, the other's p is +0, which changes at most
  * the sign of a zero (rule 11). */
-static void span_values(struct value_runs *v, const struct k_kv *kv, int32_t nq, int32_t first,
-	int32_t n_dims, const float *p, float *o)
+static void span_values(
+	struct value_runs *v, int32_t nq, int32_t first, int32_t n_dims, const float *p, float *o)
 {
-	const int32_t head_dim = kv->head_dim, bytes = mix_bytes(kv);
+	const int32_t bytes = v->bytes;
 
 	for (int32_t d = first, n; d < first + n_dims; d += 16 * n) {
 		n = tile_of((first + n_dims - d) / 16, nq);
@@ -133,7 +163,7 @@ static void span_values(struct value_runs *v, const struct k_kv *kv, int32_t nq,
 				v->b.at[r].ptr[i] = v->value[r] + (d + 16 * i) * bytes;
 				v->b.at[r].ahead[i] = v->next[r] + (d + 16 * i) * K_GROUP * bytes;
 			}
-		mix_table[kv->format][nq][n](&v->b, p, K_SPAN, o + d, (size_t)head_dim);
+		mix_table[v->format][nq][n](&v->b, p, K_SPAN, o + d, (size_t)v->n_dims);
 	}
 }
 
@@ -222,11 +252,13 @@ static void do_span(const struct work *w, int32_t span, int32_t at, int32_t at_p
 {
 	const struct attend_plan *p = w->plan;
 	const struct attend_store *st = &w->store;
-	const size_t head_dim = (size_t)p->a->kv->head_dim;
+	const size_t head_dim = (size_t)k_value_dim(p->a->kv);
 	float *s = st->p ? st->p + (size_t)at * (size_t)p->max_queries * K_SPAN : st->s;
 	struct value_runs runs;
 
 	find_runs(w, &runs);
+	if (p->a->kv->value_dim)
+		turn_values(w);
 	for (int32_t q = 0; q < w->item->n_queries; q += ATTEND_QUERIES) {
 		int32_t nq =
 			w->item->n_queries - q < ATTEND_QUERIES ? w->item->n_queries - q : ATTEND_QUERIES;
@@ -256,7 +288,7 @@ static void finish(
 	const struct attend_plan *p, const struct attend_item *item, const struct attend_store *st)
 {
 	const struct k_attention *a = p->a;
-	const int32_t head_dim = a->kv->head_dim;
+	const int32_t head_dim = k_value_dim(a->kv);
 
 	for (int32_t q = 0; q < item->n_queries; q++) {
 		int32_t r = attend_row_of(p, item, q), head = attend_head_of(p, item, q);
@@ -392,7 +424,7 @@ static void attention(struct k_op *op, int tid, int n_threads, void *scratch)
 	struct attend_item item;
 	struct work w;
 
-	if (a->kv->head_dim % 16 || !attend_plan(&p, a, n_threads)) {
+	if (k_value_dim(a->kv) % 16 || !attend_plan(&p, a, n_threads)) {
 		k_ref_attention(op, tid, n_threads, scratch);
 		return;
 	}
@@ -408,7 +440,7 @@ static void attention(struct k_op *op, int tid, int n_threads, void *scratch)
 	if (atomic_fetch_add(&op->ticket, 1) == n_threads - 1) {
 		if (n_threads > 1)
 			merge_tails(&p, tid, scratch);
-		if (a->out.q && a->kv->head_dim % K_QBLOCK)
+		if (a->out.q && k_value_dim(a->kv) % K_QBLOCK)
 			for (int32_t r = 0; r < a->n; r++)
 				v_quantise(&a->out, (size_t)r * (size_t)a->out.dim, a->out.dim);
 		atomic_fetch_add(&op->ticket, 1);

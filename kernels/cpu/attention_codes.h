@@ -247,8 +247,8 @@ static void q8_values(
 
 	for (int32_t first = 0; first < dim; first += K_Q8_DIMS) {
 		fold_tokens(w, nq, first / K_Q8_DIMS, p);
-		span_values(v, w->here.kv, nq, first, dim - first < K_Q8_DIMS ? dim - first : K_Q8_DIMS,
-			w->store.fold, o);
+		span_values(
+			v, nq, first, dim - first < K_Q8_DIMS ? dim - first : K_Q8_DIMS, w->store.fold, o);
 	}
 }
 
@@ -262,5 +262,5 @@ static void any_values(
 	else if (kv->format == K_CACHE_q8)
 		q8_values(w, v, nq, p, o);
 	else
-		span_values(v, kv, nq, 0, kv->head_dim, p, o);
+		span_values(v, nq, 0, v->n_dims, p, o);
 }

@@ -30,7 +30,7 @@ static void merge_eight(const struct attend_plan *p, const struct attend_item *i
 	const struct attend_store *to, const struct attend_store *from, int32_t at, int32_t at_part,
 	int32_t q0)
 {
-	const int32_t head_dim = p->a->kv->head_dim;
+	const int32_t head_dim = k_value_dim(p->a->kv);
 	const float *m = from->m + at * p->stride + q0,
 				*part_l = from->part_l + at_part * p->stride + q0;
 	float max[8], l[8], c[8], e[8];

@@ -152,8 +152,8 @@ static void observe_piece(const struct attend_plan *p, const struct attend_item 
 				.observed = watched,
 				.kv_head = item->kv_head,
 				.n_groups = p->a->rows[r].pos / K_GROUP + 1,
-				.inv_l = k_attention_inverse(p->a, attend_head_of(p, item, q0 + i),
-					merged->max[q0 + i], merged->l[q0 + i]),
+				.inv_l = k_attention_inverse(
+					p->a, attend_head_of(p, item, q0 + i), merged->max[q0 + i], merged->l[q0 + i]),
 				.share = share_of(p, item, q0 + i),
 				.account = account_of(p, item, q0 + i) };
 		}

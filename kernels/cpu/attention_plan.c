@@ -106,6 +106,7 @@ static struct attend_store lay_out(const struct attend_plan *p, float **at, bool
 	s.sink_q = p->a->sink_q ? take(at, queries * head_dim) : NULL;
 	s.s = take(at, queries * K_SPAN);
 	s.fold = take(at, (size_t)fold_floats(p));
+	s.values = p->a->kv->value_dim ? take(at, K_SPAN * (size_t)p->a->kv->value_dim) : NULL;
 	s.o = take(at, queries * head_dim);
 	s.max = take(at, stride);
 	s.l = take(at, stride);
@@ -131,8 +132,9 @@ static double floats_needed(const struct attend_plan *p)
 	double q = p->max_queries, d = p->a->kv->head_dim, spans = p->max_spans, tail = p->max_tail;
 	double kept = p->stride + (p->observed ? q * (K_SPAN + K_SPAN / K_GROUP) : 0);
 
-	return 2 * (q * (3 * d + K_SPAN) + 2 * p->stride + fold_floats(p) + 10 * 16) + q * d +
-		   p->stride + spans * kept + tail * (q * d + p->stride + kept);
+	return 2 * (q * (3 * d + K_SPAN) + 2 * p->stride + fold_floats(p) + 10 * 16 +
+				   (double)K_SPAN * p->a->kv->value_dim) +
+		   q * d + p->stride + spans * kept + tail * (q * d + p->stride + kept);
 }
 
 bool attend_plan(struct attend_plan *p, const struct k_attention *a, int n_threads)

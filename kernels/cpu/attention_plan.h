@@ -53,6 +53,7 @@ struct attend_store {
 	float *sink_q;  /* likewise, for the first positions; NULL: q */
 	float *s;       /* [max_queries, 128] scores of the current span, where p is not kept */
 	float *fold;    /* [queries of a tile, head_dim or 128] with scales of codes */
+	float *values;  /* [128, value_dim] of a span whose values are part of the keys; else NULL */
 	float *o;       /* [max_queries, head_dim] merged so far */
 	float *max, *l; /* [stride] */
 	float *part_o;  /* [spans, max_queries, head_dim]: 1 span at the head of an item, all of a tail

@@ -6,6 +6,21 @@ static int32_t mix_bytes(const struct k_kv *kv)
 	return kv->format == K_CACHE_q8 ? 1 : k_cache_bytes(kv->format);
 }
 
+/* Sixteen numbers of the cache as f32. */
+static void load_lanes(enum k_cache format, const unsigned char *at, float *x)
+{
+#define LOAD(form, bytes, doc)                                                                     \
+	case K_CACHE_##form:                                                                           \
+		for (int i = 0; i < K_GROUP; i += LANES)                                                   \
+			vec_store(x + i, vec_##form((const cell_##form *)(const void *)at + i));               \
+		break;
+	switch (format) {
+		K_CACHES(LOAD)
+	default: break; /* formats of codes keep values apart */
+	}
+#undef LOAD
+}
+
 /* Scores of nq queries (at most ATTEND_QUERIES) with the groups of the span that rows see in part
  * or whole, by the dimensions from `first` on. s: [nq, 128]. */
 static void span_scores(

@@ -76,7 +76,7 @@ static void store_kv(const struct k_rope *a, int32_t r, int32_t seq, int32_t hea
 	__m256 nan = _mm256_setzero_ps();
 
 	rotate(a, cos, sin, at.k, rotated);
-	if (a->kv->format != K_CACHE_f16 || head_dim % 8) {
+	if (a->kv->format != K_CACHE_f16 || head_dim % 8 || a->kv->value_dim) {
 		k_ref_append(a, r, &at, rotated);
 		return;
 	}

@@ -298,8 +298,8 @@ CU_LARGE_FN void attend_softmax(const struct attend *c, float *p, int32_t span, 
 		if (again) {
 			if (!attend_number(c, q))
 				attend_blank(c, q, 0, 1);
-			count = attend_observe_lanes(
-				c, &w, q, span, seen, c->shared->max[q], attend_inverse(c, q));
+			count =
+				attend_observe_lanes(c, &w, q, span, seen, c->shared->max[q], attend_inverse(c, q));
 			if (lane == 0 && c->a->near_zero) /* one warp has a query in every span */
 				c->a->near_zero[attend_seen(c, q, row.observe)] = c->shared->near_zero[q] += count;
 			continue;

@@ -97,8 +97,8 @@ CU_FN void attend_observe_batch(const struct attend *c)
 			w.group = sums[lane % K_SPAN_GROUPS];
 			for (int32_t j = 0; j < 4; j++)
 				w.p[j] = sums[K_SPAN_GROUPS + lane + 32 * j];
-			count += attend_observe_lanes(c, &w, q, span, &seen, max,
-				k_attention_inverse(c->a, attend_head(c, q), max, sum));
+			count += attend_observe_lanes(
+				c, &w, q, span, &seen, max, k_attention_inverse(c->a, attend_head(c, q), max, sum));
 		}
 		if (lane == 0)
 			c->shared->counted[warp][q] = count;

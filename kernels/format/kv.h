@@ -17,16 +17,24 @@
  * a page: [layer][K then V][kv head][page_size/16 groups]. A group's K is [head_dim][16 tokens],
  * its V [16 tokens][head_dim]; of formats with codes see format/codes.h. All in one format; then,
  * if it has them, the extents of keys in f16: [layer][kv head][group][least, then
- * greatest][head_dim]. Values are finite (rule 10). */
+ * greatest][head_dim]. Values are finite (rule 10).
+ *
+ * With a value_dim there is no V: a value is the last value_dim dimensions of its key (rule 13). */
 struct k_kv {
 	uint8_t *base;
 	size_t page_bytes;
 	int32_t page_size; /* tokens, a multiple of 16 */
 	int32_t n_layers, n_kv_heads, head_dim;
+	int32_t value_dim; /* 0: values are stored, of head_dim; formats of codes have none */
 	enum k_cache format;
 	int32_t residual; /* of a format by channel: K_RECENT or more, a multiple of K_SPAN */
 	bool extents;
 };
+
+static inline int32_t k_value_dim(const struct k_kv *kv)
+{
+	return kv->value_dim ? kv->value_dim : kv->head_dim;
+}
 
 /* Bytes of 16 tokens of one head: of K (v = 0) or V (v = 1). */
 size_t k_kv_group_bytes(const struct k_kv *kv, int v);

@@ -20,6 +20,7 @@
 #include "kernels/op/round.h"
 #include "kernels/op/route.h"
 #include "kernels/op/scan.h"
+#include "kernels/op/slice.h"
 #include "kernels/op/sparse.h"
 
 /* Those of K_PLAIN_FAST have kernels for instruction sets as well. */
@@ -31,6 +32,7 @@
 	X(round, ROUND)                                                                                \
 	X(route, ROUTE)                                                                                \
 	X(combine, COMBINE)                                                                            \
+	X(slice, SLICE)                                                                                \
 	X(conv, CONV)                                                                                  \
 	X(scan, SCAN)                                                                                  \
 	X(centre, CENTRE)                                                                              \

@@ -25,6 +25,8 @@ size_t k_kv_group_bytes(const struct k_kv *kv, int v)
 {
 	const int32_t bits = k_cache_bits(kv->format), dim = kv->head_dim;
 
+	if (v && kv->value_dim)
+		return 0;
 	if (!bits)
 		return (size_t)(K_GROUP * dim * k_cache_bytes(kv->format));
 	if (!k_cache_by_channel(kv->format))
@@ -200,7 +202,9 @@ void k_ref_append(
 		nan = nan || k != k || v != v;
 		k_cache_put(format, at->k_out, at->k_at + (size_t)i * K_GROUP,
 			k != k ? 0 : k_cache_code(format, k));
-		k_cache_put(format, at->v_out, at->v_at + (size_t)i, v != v ? 0 : k_cache_code(format, v));
+		if (!a->kv->value_dim)
+			k_cache_put(
+				format, at->v_out, at->v_at + (size_t)i, v != v ? 0 : k_cache_code(format, v));
 	}
 	if (nan)
 		k_ref_note_nan(a->nan_row, r);

@@ -126,6 +126,10 @@ static float add_value(const struct view *v, int32_t pos, float p, int32_t i, fl
 	if (g.kv->format == K_CACHE_q8)
 		return k_fma(p * k_f16_to_f32(k_q8_scales(g.v, dim, i / K_Q8_DIMS)[token]),
 			((const int8_t *)g.v)[token * dim + i], o);
+	if (g.kv->value_dim)
+		return k_fma(p,
+			k_cache_get(g.kv->format, g.k, (size_t)((dim - g.kv->value_dim + i) * K_GROUP + token)),
+			o);
 	return k_fma(p, k_cache_get(g.kv->format, g.v, (size_t)(token * dim + i)), o);
 }
 
@@ -161,7 +165,7 @@ static void span_codes(const struct view *v, const struct span *s, int32_t first
 /* o = the span's weighted sum of the visible values. */
 static void span_values(const struct view *v, const struct span *s, float *o)
 {
-	const int32_t head_dim = v->a->kv->head_dim;
+	const int32_t head_dim = k_value_dim(v->a->kv);
 	const bool coded = v->a->recent && s->first < v->coded_end;
 
 	for (int32_t i = 0; i < head_dim; i++)
@@ -242,7 +246,7 @@ static void merge(const struct view *v, const struct span *s, struct merged *to)
 
 	if (to->o)
 		span_values(v, s, to->any ? to->part : to->o);
-	for (int32_t i = 0; to->any && to->o && i < v->a->kv->head_dim; i++)
+	for (int32_t i = 0; to->any && to->o && i < k_value_dim(v->a->kv); i++)
 		to->o[i] = k_fma(old, to->o[i], new * to->part[i]);
 	to->l = to->any ? k_fma(old, to->l, new * s->l) : s->l;
 	to->max = n;
@@ -303,7 +307,7 @@ void k_ref_attend(const struct k_attention *a, int32_t r, int32_t head, float *o
 
 	merge_spans(&v, &all);
 	inv_l = k_attention_inverse(a, head, all.max, all.l);
-	for (int32_t i = 0; i < a->kv->head_dim; i++)
+	for (int32_t i = 0; i < k_value_dim(a->kv); i++)
 		o[i] = o[i] * inv_l + 0.0f; /* turns -0 into +0 */
 	if (share || near_zero)
 		observe(&v, all.max, inv_l, share, near_zero);
@@ -317,7 +321,7 @@ void k_ref_attend(const struct k_attention *a, int32_t r, int32_t head, float *o
 void k_ref_attention(struct k_op *op, int tid, int n_threads, void *scratch)
 {
 	const struct k_attention *a = &op->u.attention;
-	const int32_t head_dim = a->kv->head_dim;
+	const int32_t head_dim = k_value_dim(a->kv);
 	/* A block of 32 may cross heads: then one thread computes the whole row. */
 	const int32_t step = !a->out.q || head_dim % K_QBLOCK == 0 ? 1 : a->n_heads;
 	const int32_t n_units = a->n_heads / step;

@@ -352,6 +352,7 @@ static void rig_open(struct rig *g, const struct shim *s, const struct shape *sh
 	g->attention.n = n;
 	g->attention.softcap = shape->softcap;
 	g->attention.threshold = 1e-3f;
+	g->attention.sinks = n % 2 ? hold_floats((size_t)shape->n_heads, 2) : NULL;
 	g->attention.share_stride = g->share_stride;
 	g->attention.out.dim = shape->n_heads * shape->head_dim;
 	g->want = results_new(g);

@@ -70,6 +70,22 @@ static void test_numbers(void **state)
 		{ "qwen3moe", "qwen3moe.expert_feed_forward_length", 64, "ffn_gate_exps.weight is" },
 		{ "olmoe", "olmoe.expert_count", 0, "without experts" },
 		{ "gpt-oss", "gpt-oss.expert_count", 0, "without experts" },
+		{ "deepseek3", "deepseek2.expert_count", 10000, "expert_count is 10000" },
+		{ "deepseek3", "deepseek2.expert_used_count", 5, "no 5 can be chosen" },
+		{ "deepseek3", "deepseek2.expert_group_count", 4, "6 experts in 4 groups" },
+		{ "deepseek3", "deepseek2.expert_group_count", 1000, "expert_group_count is 1000" },
+		{ "deepseek3", "deepseek2.expert_group_used_count", 4, "4 of them used" },
+		{ "deepseek3", "deepseek2.expert_group_used_count", 0, "0 of them used" },
+		{ "deepseek3", "deepseek2.expert_shared_count", 1000, "ffn_gate_shexp.weight is 32" },
+		{ "deepseek3", "deepseek2.expert_shared_count", 2000, "expert_shared_count is 2000" },
+		{ "deepseek3", "deepseek2.leading_dense_block_count", 2, "ffn_gate.weight is missing" },
+		{ "deepseek3", "deepseek2.attention.head_count", 3, "attn_q_b.weight is" },
+		{ "deepseek3", "deepseek2.attention.head_count_kv", 2, "head_count_kv is 2" },
+		{ "deepseek3", "deepseek2.attention.kv_lora_rank", 64, "key_length is 40" },
+		{ "deepseek3", "deepseek2.attention.kv_lora_rank", 100000, "kv_lora_rank is 100000" },
+		{ "deepseek3", "deepseek2.attention.key_length_mla", 8, "rank 32, with heads of 8" },
+		{ "deepseek3", "deepseek2.attention.value_length_mla", 24, "attn_v_b.weight is" },
+		{ "deepseek3", "deepseek2.rope.dimension_count", 0, "dimension_count is 0" },
 		{ "gpt-oss", "gpt-oss.attention.sliding_window", 0, "sliding_window is 0" },
 		{ "gpt-oss", "gpt-oss.attention.head_count", 5, "cannot share" },
 	};
@@ -83,9 +99,37 @@ static void test_numbers(void **state)
 	}
 }
 
+/* Latent attention keeps its latent and the turned part of a key, for all heads, and nothing else.
+ */
+static void test_latent_bytes(void **state)
+{
+	const size_t size = load("deepseek3");
+	const struct model_options o = { 0 };
+	struct err e = { 0 };
+	struct k_ctx *kernels;
+	struct gguf *g;
+	struct model *m;
+	int32_t ctx = 64;
+
+	(void)state;
+	assert_int_equal(k_open(&kernels, "ref", NULL, 1, &e), 0);
+	assert_int_equal(gguf_open_memory(&g, file, size, &e), 0);
+	assert_int_equal(model_open(&m, g, kernels, &o, &ctx, &e), 0);
+	assert_int_equal(m->memory.n, 1);
+	assert_int_equal(m->memory.group[0].n_layers, 2);
+	assert_int_equal(m->memory.group[0].kind->page_bytes(&m->memory.group[0], 16),
+		16 * 2 * (32 + 8) * sizeof(uint16_t));
+	model_close(m);
+	gguf_close(g);
+	k_close(kernels);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_numbers) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_latent_bytes),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

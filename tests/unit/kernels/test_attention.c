@@ -32,6 +32,7 @@ enum { MAX_RANGES = 5 };
 struct shape {
 	int32_t head_dim, n_heads, n_kv_heads, page_size;
 };
+static int32_t value_dim; /* of the shape, if values are a part of the keys; else 0 */
 
 struct seen {
 	struct k_acts out;
@@ -169,6 +170,8 @@ static void *page_of(const struct k_attention *a, int32_t r, int32_t pos, int v,
 static float cached(
 	const struct k_attention *a, int32_t r, int32_t pos, int v, int32_t head, int32_t d)
 {
+	if (v && a->kv->value_dim)
+		return cached(a, r, pos, 0, head, a->kv->head_dim - a->kv->value_dim + d);
 	return k_cache_get(
 		a->kv->format, page_of(a, r, pos, v, head), index_of(a->kv, pos % a->kv->page_size, v, d));
 }
@@ -208,7 +211,7 @@ static bool masked_span(const struct k_attention *a, int32_t r, int32_t head, in
 	for (int32_t t = 0; t < K_SPAN; t++)
 		p[t] = sees(a, r, kv_head, first + t) ? k_exp(p[t] - *m) : 0;
 	for (int32_t t = 0; t < K_SPAN && first + t <= a->rows[r].pos; t++)
-		for (int32_t d = 0; d < dim; d++)
+		for (int32_t d = 0; d < k_value_dim(a->kv); d++)
 			o[d] = k_fma(p[t], cached(a, r, first + t, 1, kv_head, d), o[d]);
 	for (int32_t g = 0; g < K_SPAN / K_GROUP; g++)
 		*l += k_tree_sum(p + g * K_GROUP, K_GROUP);
@@ -218,7 +221,7 @@ static bool masked_span(const struct k_attention *a, int32_t r, int32_t head, in
 /* The naive twin of rule 11: one row and head to x [head_dim]. */
 static void masked_row(const struct k_attention *a, int32_t r, int32_t head, float *x)
 {
-	const int32_t dim = a->kv->head_dim;
+	const int32_t dim = k_value_dim(a->kv);
 	float o[512], m, l, max = 0, sum = 0;
 	bool any = false;
 
@@ -237,7 +240,7 @@ static void masked_row(const struct k_attention *a, int32_t r, int32_t head, flo
 		any = true;
 	}
 	for (int32_t d = 0; d < dim; d++)
-		x[d] = x[d] * (1.0f / sum) + 0.0f;
+		x[d] = x[d] * (a->sinks ? k_sink_inverse(max, sum, a->sinks[head]) : 1.0f / sum) + 0.0f;
 }
 
 /* What no row sees becomes NaN (of e4m3: what would be one, and is never stored), and pages that
@@ -366,6 +369,7 @@ static void try_seen(const struct shape *shape, struct k_row *rows, int32_t n, f
 	enum see see, bool extreme)
 {
 	const int32_t dim = shape->n_heads * shape->head_dim;
+	const int32_t wide = value_dim ? shape->n_heads * value_dim : dim;
 	float *q = rig_get((size_t)n * (size_t)dim * 4), *x = rig_get((size_t)n * (size_t)dim * 4);
 	float *sink_q = rig_get((size_t)n * (size_t)dim * 4);
 	struct k_range *ranges = rig_get((size_t)n * MAX_RANGES * sizeof *ranges);
@@ -381,6 +385,7 @@ static void try_seen(const struct shape *shape, struct k_row *rows, int32_t n, f
 		longest = rows[r].pos + 1 > longest ? rows[r].pos + 1 : longest;
 	cache_open(
 		&c, rig_format(), shape->page_size, 2, shape->n_kv_heads, shape->head_dim, 3, longest);
+	c.kv.value_dim = value_dim; /* V is there, and nothing reads it */
 	rig_fill(q, (size_t)n * (size_t)dim, 1.5f);
 	rig_fill(sink_q, (size_t)n * (size_t)dim, 1.5f);
 	if (extreme)
@@ -390,7 +395,7 @@ static void try_seen(const struct shape *shape, struct k_row *rows, int32_t n, f
 		make_ranges(see, rows[r].pos, ranges + r * MAX_RANGES);
 	}
 	*a = (struct k_attention){ .q = q,
-		.out.dim = dim,
+		.out.dim = wide,
 		.n_heads = shape->n_heads,
 		.layer = 1,
 		.n = n,
@@ -402,6 +407,7 @@ static void try_seen(const struct shape *shape, struct k_row *rows, int32_t n, f
 		.softcap = softcap,
 		.share_stride = longest / K_GROUP + 3,
 		.threshold = 1e-3f,
+		.sinks = n % 2 ? q : NULL,
 		.sink_q = see == SEE_TURNED ? sink_q : NULL,
 		.picked_stride = longest / K_SPAN + 2 };
 	picked = rig_get((size_t)(n * shape->n_kv_heads * a->picked_stride));
@@ -410,14 +416,34 @@ static void try_seen(const struct shape *shape, struct k_row *rows, int32_t n, f
 	use(&op, &own);
 	for (int32_t r = 0; r < n; r++)
 		for (int32_t h = 0; h < a->n_heads; h++)
-			masked_row(a, r, h, x + (r * a->n_heads + h) * shape->head_dim);
+			masked_row(a, r, h, x + (r * a->n_heads + h) * (wide / a->n_heads));
 	poison(a, &c);
 	rig_run(ref, &op);
-	assert_memory_equal(own.out.x, x, (size_t)n * (size_t)dim * 4);
+	assert_memory_equal(own.out.x, x, (size_t)n * (size_t)wide * 4);
 	compare(&op, n_observed);
 	seen_free(&own);
 	cache_close(&c);
 	rig_free_all((void *[]){ q, sink_q, x, ranges, comb, picked, NULL });
+}
+
+/* One key for all heads, of which the value is a part. */
+static void test_latent(void **state)
+{
+	static const struct shape latent[] = { { 40, 2, 1, 16 }, { 144, 16, 1, 32 }, { 24, 4, 1, 16 },
+		{ 80, 7, 1, 64 } };
+	static const int32_t dims[] = { 32, 128, 8, 64 };
+
+	(void)state;
+	for (int i = 0; i < 64; i++) {
+		const int32_t first = (int32_t)(rig_next() % 400), n = 1 + (int32_t)(rig_next() % 9);
+		struct k_row rows[9];
+
+		for (int32_t r = 0; r < n; r++)
+			rows[r] = (struct k_row){ .pos = first + r, .seq = i % 3 ? 1 : r % 3 };
+		value_dim = dims[i % 4];
+		try_seen(&latent[i % 4], rows, n, 0, (enum see)(i / 4 % N_SEES), i % 5 == 4);
+	}
+	value_dim = 0;
 }
 
 /* All that is before a row. */
@@ -706,6 +732,7 @@ static void test_ranges_long(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_latent),
 		cmocka_unit_test(test_attention_positions),
 		cmocka_unit_test(test_attention_long),
 		cmocka_unit_test(test_attention_rows),

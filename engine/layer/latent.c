@@ -1,0 +1,251 @@
+/* Latent attention (DeepSeek-AI 2024, section 2.1; rule 13). See layer.h. Heads are slots of a
+ * mixture whose rows all use all of them: the products by head are the op of experts. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "engine/run/forward.h"
+#include "engine/model/model_tensors.h"
+
+/* The columns of a head that the rotation leaves. */
+static int32_t plain_dim(const struct latent *a)
+{
+	return a->key - a->rope_dim;
+}
+
+static void load_heads(struct model_loader *l, struct k_matrix *w, const char *part,
+	const struct latent *a, int64_t rows, int64_t cols)
+{
+	char name[64];
+
+	snprintf(name, sizeof name, "blk.%d.%s", l->layer, part);
+	for (int32_t i = 0; i < a->n_heads && !l->e->code; i++)
+		model_rows(l, &w[i], name, (struct row_slice){ i * rows, rows, a->n_heads * rows }, cols);
+}
+
+static void load_query(struct model_loader *l, struct latent *a, int64_t dim)
+{
+	const int64_t all = (int64_t)a->n_heads * a->key;
+
+	if (!a->q_rank) {
+		layer_matrix(l, &a->q, "attn_q.weight", all, dim);
+		return;
+	}
+	layer_matrix(l, &a->q_a, "attn_q_a.weight", a->q_rank, dim);
+	a->q_norm = layer_vector(l, "attn_q_a_norm.weight", a->q_rank, true);
+	layer_matrix(l, &a->q, "attn_q_b.weight", all, a->q_rank);
+}
+
+static void latent_load(struct model_loader *l, void *params)
+{
+	struct latent *a = params;
+	const int64_t dim = l->config->dim, all = a->rank + a->rope_dim;
+
+	a->absorb = calloc((size_t)a->n_heads * 2, sizeof *a->absorb);
+	if (!a->absorb) {
+		err_set(l->e, ERR_MEMORY, "no memory for %d heads", a->n_heads);
+		return;
+	}
+	a->expand = a->absorb + a->n_heads;
+	residual_load(l, &a->on, 0);
+	load_query(l, a, dim);
+	layer_rows(l, &a->c, "attn_kv_a_mqa.weight", (struct row_slice){ 0, a->rank, all }, dim);
+	layer_rows(
+		l, &a->pe, "attn_kv_a_mqa.weight", (struct row_slice){ a->rank, a->rope_dim, all }, dim);
+	a->c_norm = layer_vector(l, "attn_kv_a_norm.weight", a->rank, true);
+	load_heads(l, a->absorb, "attn_k_b.weight", a, a->rank, plain_dim(a));
+	load_heads(l, a->expand, "attn_v_b.weight", a, a->value, a->rank);
+	layer_matrix(l, &a->out, "attn_output.weight", dim, (int64_t)a->n_heads * a->value);
+}
+
+static int latent_memory(void *params, struct memory_specs *m, struct err *e)
+{
+	struct latent *a = params;
+	const struct memory_spec spec = { .kind = &memory_paged,
+		.kv = { .n_kv_heads = 1, .head_dim = a->rank + a->rope_dim, .value_dim = a->rank } };
+
+	a->group = memory_join(m, &spec, &a->kv_layer, NULL, e);
+	return a->group < 0 ? -1 : 0;
+}
+
+static void latent_need(const void *params, struct forward_needs *n)
+{
+	const struct latent *a = params;
+	const int32_t h = a->n_heads, all = a->rank + a->rope_dim;
+
+	n->ops += 17;
+	residual_need(&a->on, 0, n);
+	forward_widen(&n->heads, h);
+	forward_widen(&n->kv_heads, 1);
+	forward_widen(&n->q, h * all);
+	forward_widen(&n->kv, all > h ? all : h);
+	forward_widen(&n->q_normed, a->rank);
+	forward_widen(&n->k_normed, a->rope_dim);
+	forward_widen(&n->wide, h * (a->key > a->rank ? a->key : a->rank));
+	forward_widen(&n->wide, h * a->value > a->q_rank ? h * a->value : a->q_rank);
+	forward_sees(n, 0);
+	forward_reads(&n->normed, a->q_rank ? &a->q_a : &a->q);
+	forward_reads(&n->normed, &a->c);
+	if (a->q_rank)
+		forward_reads(&n->act, &a->q);
+	forward_reads(&n->act, &a->absorb[0]);
+	forward_widen(&n->act.dim, h * plain_dim(a));
+	forward_reads(&n->mixed, &a->expand[0]);
+	forward_widen(&n->mixed.dim, h * a->rank);
+	n->mixed.x = true; /* attention writes floats in any case */
+	forward_reads(&n->act, &a->out);
+}
+
+/* Activations of this width, in the form alone that w reads. */
+static struct k_acts acts_for(struct k_acts acts, const struct k_matrix *w, int32_t dim)
+{
+	acts.dim = dim;
+	if (program_wants_floats(w))
+		acts.q = NULL;
+	else
+		acts.x = NULL;
+	return acts;
+}
+
+static struct k_slice *add_slice(struct forward *f, const float *x, struct k_acts out)
+{
+	struct k_op *op = program_add(&f->program, K_OP_slice, K_STAGE_qkv);
+
+	op->u.slice = (struct k_slice){ .x = x, .out = out, .heads = 1, .n = f->n_rows };
+	return &op->u.slice;
+}
+
+/* Columns from … from + width - 1 of heads of `stride` columns, to column `to` of out. */
+static void set_slice(
+	struct k_slice *s, int32_t heads, int32_t stride, int32_t from, int32_t width, int32_t to)
+{
+	s->heads = heads;
+	s->stride = stride;
+	s->from = from;
+	s->width = width;
+	s->to = to;
+}
+
+static void add_heads(struct forward *f, const struct latent *a, enum k_stage stage,
+	struct k_acts in, const struct k_matrix *w, float *out)
+{
+	program_add(&f->program, K_OP_experts, stage)->u.experts = (struct k_experts){ .in = in,
+		.w = w,
+		.ids = (const int32_t *)(const void *)f->v, /* no values are needed */
+		.out = out,
+		.n_experts = a->n_heads,
+		.k = a->n_heads,
+		.n = f->n_rows,
+		.each = true };
+}
+
+/* The projections: queries to f->gate, the key [rope_dim, rank] to f->k. */
+static void add_inputs(struct forward *f, const struct latent *a)
+{
+	const struct k_acts key = { .x = f->k, .dim = a->rope_dim + a->rank };
+	const float eps = f->model->config.norm_eps;
+	struct k_matmul *m = program_matmul(&f->program, K_STAGE_qkv, f->normed, f->n_rows);
+
+	program_part(m, a->q_rank ? &a->q_a : &a->q, NULL, NULL, a->q_rank ? f->up : f->gate);
+	program_part(m, &a->c, NULL, NULL, f->v);
+	program_part(m, &a->pe, NULL, NULL, f->k_normed);
+	if (a->q_rank) {
+		struct k_acts in = acts_for(f->act, &a->q, a->q_rank);
+
+		program_norm(&f->program, f->up, NULL, a->q_norm, eps, in, f->n_rows);
+		m = program_matmul(&f->program, K_STAGE_qkv, in, f->n_rows);
+		program_part(m, &a->q, NULL, NULL, f->gate);
+	}
+	program_norm(&f->program, f->v, NULL, a->c_norm, eps,
+		(struct k_acts){ .x = f->q_normed, .dim = a->rank }, f->n_rows);
+	set_slice(add_slice(f, f->k_normed, key), 1, a->rope_dim, 0, a->rope_dim, 0);
+	set_slice(add_slice(f, f->q_normed, key), 1, a->rank, 0, a->rank, a->rope_dim);
+}
+
+/* The absorbed queries, [heads, rope_dim + rank], to f->q. */
+static void add_queries(struct forward *f, const struct latent *a)
+{
+	const struct k_acts q = { .x = f->q, .dim = a->rope_dim + a->rank };
+	const int32_t plain = plain_dim(a);
+	struct k_acts in = acts_for(f->act, a->absorb, plain);
+	struct k_slice *s = add_slice(f, f->gate, in);
+
+	set_slice(s, a->n_heads, a->key, 0, plain, 0);
+	s->ids = (int32_t *)(void *)f->v;
+	add_heads(f, a, K_STAGE_qkv, in, a->absorb, f->up);
+	set_slice(add_slice(f, f->gate, q), a->n_heads, a->key, plain, a->rope_dim, 0);
+	set_slice(add_slice(f, f->up, q), a->n_heads, a->rank, 0, a->rank, a->rope_dim);
+}
+
+static void add_rope(struct forward *f, const struct latent *a)
+{
+	const struct model_rope *t = &f->model->rope[a->rope];
+
+	program_add(&f->program, K_OP_rope, K_STAGE_rope)->u.rope = (struct k_rope){ .q = f->q,
+		.k = f->k,
+		.v = f->k, /* not stored */
+		.cos = t->cos,
+		.sin = t->sin,
+		.rope_dim = t->dim,
+		.neox = t->halves,
+		.scale = a->scale,
+		.n_heads = a->n_heads,
+		.layer = a->kv_layer,
+		.n = f->n_rows,
+		.rows = f->rows,
+		.pages = f->pages[a->group],
+		.kv = &f->store[a->group].kv,
+		.nan_row = f->nan_row,
+		.also = f->also,
+		.n_also = f->n_also };
+}
+
+static void add_attention(struct forward *f, const struct latent *a, struct k_acts out)
+{
+	program_add(&f->program, K_OP_attention, K_STAGE_attention)->u.attention =
+		(struct k_attention){ .q = f->q,
+			.out = out,
+			.n_heads = a->n_heads,
+			.layer = a->kv_layer,
+			.n = f->n_rows,
+			.rows = f->rows,
+			.ranges = forward_sight(f, 0)->ranges,
+			.n_ranges = forward_n_ranges(f, 0),
+			.comb = visible_policy_of(&f->visible)->comb ? f->comb : NULL,
+			.pages = f->pages[a->group],
+			.kv = &f->store[a->group].kv };
+}
+
+static void latent_write(struct forward *f, const void *params)
+{
+	const struct latent *a = params;
+	const int32_t wide = a->n_heads * a->value;
+	struct k_acts mixed = program_acts_of(f->mixed, a->n_heads * a->rank);
+	struct k_acts out = acts_for(f->act, &a->out, wide);
+
+	if (program_wants_floats(a->expand))
+		mixed.q = NULL;
+	residual_enter(f, &a->on, false);
+	add_inputs(f, a);
+	add_queries(f, a);
+	add_rope(f, a);
+	add_attention(f, a, mixed);
+	mixed.dim = a->rank; /* a head a row */
+	add_heads(f, a, K_STAGE_out, mixed, a->expand, f->gate);
+	set_slice(add_slice(f, f->gate, out), 1, wide, 0, wide, 0);
+	residual_leave(f, &a->on, K_STAGE_out, out, &a->out, NULL);
+}
+
+static void latent_close(void *params)
+{
+	free(((struct latent *)params)->absorb);
+}
+
+const struct block_kind layer_latent = {
+	.name = "latent attention",
+	.size = sizeof(struct latent),
+	.load = latent_load,
+	.memory = latent_memory,
+	.need = latent_need,
+	.write = latent_write,
+	.close = latent_close,
+};

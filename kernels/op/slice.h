@@ -1,0 +1,40 @@
+/* Copies a piece of each head of each row into rows of its own, rounded to 8 bits where `out` has q
+ * (rule 4): between products by head and what lies beside them. A unit is a head of a row. */
+#ifndef CUTAWAY_KERNELS_OP_SLICE_H
+#define CUTAWAY_KERNELS_OP_SLICE_H
+
+#include "kernels/op/op.h"
+
+struct k_slice {
+	const float *x;       /* [n, heads, stride] */
+	struct k_acts out;    /* [n * heads, out.dim] */
+	int32_t *ids;         /* [n, heads] set to the number of the head; NULL: not */
+	int32_t stride, from; /* columns of a head, and the first of the piece */
+	int32_t width, to;    /* of the piece, and its first column in out */
+	int32_t heads, n;
+};
+#define K_SLICE_INPUTS(PLAIN, a)
+
+K_INLINE struct k_count k_slice_count(const struct k_slice *a)
+{
+	return k_count_values(a->n * a->heads, a->width, 8, 0);
+}
+
+K_INLINE struct k_acts k_slice_result(const struct k_slice *a)
+{
+	return a->out;
+}
+
+K_INLINE int64_t k_slice_units(const struct k_slice *a)
+{
+	return (int64_t)a->n * a->heads;
+}
+
+K_INLINE void k_slice_unit(const struct k_slice *a, int64_t unit)
+{
+	if (a->ids)
+		a->ids[unit] = (int32_t)(unit % a->heads);
+	k_put(&a->out, (int32_t)unit, a->to, a->x + unit * a->stride + a->from, a->width);
+}
+
+#endif
