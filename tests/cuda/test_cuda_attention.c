@@ -14,7 +14,7 @@
 #include "kernels/kernels.h"
 #include "tests/cuda/shim/shim.h"
 
-enum { MAX_ROWS = 64, MAX_BUFFERS = 40, LAYER = 1, LAYERS = 2 };
+enum { MAX_ROWS = 64, MAX_BUFFERS = 41, LAYER = 1, LAYERS = 2 };
 
 static struct k_ctx *ref;
 static const struct shim *both[2];
