@@ -34,7 +34,7 @@ static const uint64_t known[K_N_KINDS] = {
 	[K_OP_rope] = 0x5d3354f6ae49a282,
 	[K_OP_attention] = 0x6a5581841f95c16e,
 	[K_OP_glu] = 0xd8f28571e9e173a8,
-	[K_OP_route] = 0x9fb53e75ab591009,
+	[K_OP_route] = 0xb0932cfa390f2d8f,
 	[K_OP_combine] = 0xcdcc270feba3455a,
 	[K_OP_slice] = 0x19b77f26bda43d1d,
 	[K_OP_conv] = 0x8296cb3a655a1bda,
@@ -73,7 +73,7 @@ struct data {
 	_Alignas(64) struct k_row row[ROWS];
 	_Alignas(64) struct k_range range[ROWS];
 	_Alignas(64) struct k_logit_stats stats[ROWS];
-	int32_t table[PAGES], ids[ROWS];
+	int32_t table[PAGES], ids[ROWS], chosen[3 * ROWS];
 	atomic_int nan_row;
 	struct err *e;
 	bool failed;

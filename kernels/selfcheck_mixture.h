@@ -19,7 +19,7 @@ static void check_mixture(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 	for (int kind = K_ROUTE_all; kind <= K_ROUTE_sigmoid; kind++) {
 		memcpy(d->out, d->up, sizeof d->up);
 		op.u.route = (struct k_route){ .logits = d->out,
-			.ids = d->ids,
+			.ids = d->chosen,
 			.weights = d->out2[0],
 			.n_experts = 24,
 			.k = 3,
@@ -31,7 +31,7 @@ static void check_mixture(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 			.n_groups = kind == K_ROUTE_sigmoid ? 4 : 0,
 			.used_groups = 2 };
 		selfcheck_run(ctx, d, K_OP_route, &op);
-		fold(&hash[K_OP_route], d->ids, sizeof d->ids);
+		fold(&hash[K_OP_route], d->chosen, sizeof d->chosen);
 		fold(&hash[K_OP_route], d->out2[0], 3 * ROWS * sizeof(float));
 	}
 	op = (struct k_op){

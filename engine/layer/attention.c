@@ -75,8 +75,6 @@ static void attention_need(const void *params, struct forward_needs *n)
 static float *add_norms(
 	struct forward *f, const float *w, float *x, float *to, int32_t n, int32_t dim)
 {
-	const int32_t rows = a->whole_norms ? 1 : heads, dim = heads / rows * a->head_dim;
-
 	if (!w)
 		return x;
 	program_norm(&f->program, x, NULL, w, f->model->config.norm_eps,

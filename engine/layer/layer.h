@@ -107,9 +107,9 @@ struct latent {
 	int32_t group, kv_layer, rope;
 	float scale;
 	struct residual on;
-	const float *q_norm, *c_norm;        /* [q_rank], [rank] */
-	struct k_matrix q_a, q;              /* [q_rank, dim], [n_heads * key, q_rank or dim] */
-	struct k_matrix c, pe;               /* [rank, dim], [rope_dim, dim] */
+	const float *q_norm, *c_norm; /* [q_rank], [rank] */
+	struct k_matrix q_a, q;       /* [q_rank, dim], [n_heads * key, q_rank or dim] */
+	struct k_matrix c, pe;        /* [rank, dim], [rope_dim, dim] */
 	/* by head, in one piece of memory: [rank, key - rope_dim], [value, rank] */
 	struct k_matrix *absorb, *expand;
 	struct k_matrix out; /* [dim, n_heads * value] */

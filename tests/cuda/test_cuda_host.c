@@ -281,7 +281,7 @@ static void test_lost(void **state)
 	int seen = 0;
 
 	(void)state;
-	for (int n = 5; n < 4000 && seen < 2; n += n / 2) {
+	for (int n = 5; n < 4000 && seen < 2; n += n / 8 + 1) {
 		struct err e = { 0 };
 		char plan[64];
 
