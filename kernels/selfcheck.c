@@ -37,8 +37,11 @@ static const uint64_t known[K_N_KINDS] = {
 	[K_OP_route] = 0xb0932cfa390f2d8f,
 	[K_OP_combine] = 0xcdcc270feba3455a,
 	[K_OP_slice] = 0x19b77f26bda43d1d,
-	[K_OP_conv] = 0x8296cb3a655a1bda,
+	[K_OP_conv] = 0xb3021c0c52dd1e24,
 	[K_OP_scan] = 0xaab211538d613962,
+	[K_OP_rates] = 0x6ca28e1c6cb6d8e6,
+	[K_OP_linear] = 0xfcecab090dc2d580,
+	[K_OP_gated] = 0xbc583d14c6b6db18,
 	[K_OP_centre] = 0x3420bc553ca2861e,
 	[K_OP_activate] = 0x6dc855d7670d7e28,
 	[K_OP_place] = 0xca8394468620efd0,
@@ -322,48 +325,7 @@ static void check_rows(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 	}
 }
 
-/* A recurrence over rows of two sequences: one begins, one resumes from a page, and both write
- * pages. */
-static void check_recurrence(struct k_ctx *ctx, struct data *d, uint64_t *hash)
-{
-	const struct k_state state = { .base = (uint8_t *)d->state,
-		.page_bytes = sizeof d->state / STATE_PAGES };
-	struct k_op op = { .u.conv = { .x = d->x,
-						   .w = d->q,
-						   .bias = d->w,
-						   .out = acts_out(d),
-						   .taps = 4,
-						   .n = ROWS,
-						   .rows = d->state_row,
-						   .state = &state } };
-
-	fill(d->state[0], sizeof d->state / sizeof(float), 9);
-	for (int r = 0; r < ROWS; r++)
-		d->state_row[r] = (struct k_state_row){ r == 0   ? K_STATE_ZERO
-												: r == 4 ? 0
-														 : K_STATE_ROW,
-			r == 3   ? 1
-			: r == 5 ? 2
-					 : -1 };
-	selfcheck_run(ctx, d, K_OP_conv, &op);
-	fold_acts(&hash[K_OP_conv], d);
-	fold(&hash[K_OP_conv], d->state, sizeof d->state);
-	op = (struct k_op){ .u.scan = { .x = d->x,
-							.z = d->up,
-							.delta = d->q,
-							.b = d->kv_in[0],
-							.c = d->kv_in[1],
-							.a = d->residual,
-							.d = d->w,
-							.out = acts_out(d),
-							.n_states = 2,
-							.n = ROWS,
-							.rows = d->state_row,
-							.state = &state } };
-	selfcheck_run(ctx, d, K_OP_scan, &op);
-	fold_acts(&hash[K_OP_scan], d);
-	fold(&hash[K_OP_scan], d->state, sizeof d->state);
-}
+#include "kernels/selfcheck_states.h"
 
 #include "kernels/selfcheck_mixture.h"
 
@@ -412,6 +374,8 @@ int k_selfcheck_hashes(struct k_ctx *ctx, uint64_t hash[K_N_KINDS], struct err *
 	}
 	check_rows(ctx, d, hash);
 	check_recurrence(ctx, d, hash);
+	check_linear(ctx, d, hash);
+	check_gated(ctx, d, hash);
 	check_mixture(ctx, d, hash);
 	check_stream(ctx, d, hash);
 	status = d->failed ? -1 : status;

@@ -80,6 +80,36 @@ bool arch_bool(struct arch_file *f, const char *key, bool fallback)
 	return v;
 }
 
+int32_t arch_kv_heads(struct arch_file *f, const struct model_config *c, int32_t i)
+{
+	int64_t heads[ARCH_LAYERS] = { 0 };
+	char name[96];
+
+	if (gguf_array_length(f->g, key_of(f, "attention.head_count_kv", name)) < 0)
+		return arch_int(f, "attention.head_count_kv", c->n_heads, 1024);
+	if (gguf_array_i64(f->g, name, heads, c->n_layers, f->e))
+		return 0;
+	if (heads[i] < 0 || heads[i] > c->n_heads || (heads[i] && c->n_heads % heads[i]))
+		err_set(f->e, ERR_INPUT, "%s: %s of layer %d is %lld: %d query heads cannot share it",
+			gguf_path(f->g), name, i, (long long)heads[i], c->n_heads);
+	return f->e->code ? 0 : (int32_t)heads[i];
+}
+
+/* Of any layer, the most. */
+static int32_t most_kv_heads(struct arch_file *f, const struct model_config *c)
+{
+	int32_t most = 0;
+
+	for (int32_t i = 0; i < c->n_layers && !f->e->code; i++) {
+		const int32_t n = arch_kv_heads(f, c, i);
+
+		most = n > most ? n : most;
+	}
+	if (!most)
+		err_set(f->e, ERR_INPUT, "%s: no layer has key-value heads", gguf_path(f->g));
+	return most;
+}
+
 static void check_heads(struct arch_file *f, const struct model_config *c)
 {
 	if (c->n_heads % c->n_kv_heads)
@@ -109,7 +139,7 @@ void arch_read_stream(struct arch_file *f, struct model *m)
 	int64_t vocab = gguf_array_length(f->g, "tokenizer.ggml.tokens");
 
 	c->dim = arch_int(f, "embedding_length", -1, 1 << 16);
-	c->n_layers = arch_int(f, "block_count", -1, 256);
+	c->n_layers = arch_int(f, "block_count", -1, ARCH_LAYERS);
 	c->ctx_train = arch_int(f, "context_length", -1, 1 << 24);
 	c->norm_eps = (float)arch_real(f, "attention.layer_norm_rms_epsilon", 1e-5);
 	c->vocab = vocab > 0 ? (int32_t)vocab : arch_int(f, "vocab_size", -1, 1 << 24);
@@ -132,7 +162,7 @@ void arch_read_config(struct arch_file *f, struct model *m)
 	if (f->e->code)
 		return;
 	c->n_heads = arch_int(f, "attention.head_count", -1, 1024);
-	c->n_kv_heads = arch_int(f, "attention.head_count_kv", c->n_heads, 1024);
+	c->n_kv_heads = most_kv_heads(f, c);
 	c->head_dim = arch_int(f, "attention.key_length", c->dim / c->n_heads, 1 << 12);
 	value_dim = arch_int(f, "attention.value_length", c->head_dim, 1 << 12);
 	c->ffn = arch_int(f, "feed_forward_length", -1, 1 << 20);
@@ -175,6 +205,8 @@ int32_t arch_add_rope(struct arch_file *f, struct model *m, double theta, bool h
 
 void *arch_add_block(struct arch_file *f, struct block *b, const struct block_kind *kind)
 {
+	free(b->params); /* of another kind, without tensors yet */
+	b->params = NULL;
 	if (!f->e->code && !block_set(b, kind))
 		err_set(f->e, ERR_MEMORY, "no memory for a layer");
 	return f->e->code ? NULL : b->params;
@@ -188,7 +220,7 @@ struct attention *arch_add_attention(struct arch_file *f, struct model *m, int32
 	if (!a)
 		return NULL;
 	a->n_heads = c->n_heads;
-	a->n_kv_heads = c->n_kv_heads;
+	a->n_kv_heads = arch_kv_heads(f, c, i);
 	a->head_dim = c->head_dim;
 	a->scale = 1.0f / sqrtf((float)c->head_dim);
 	a->on.pre = "attn_norm.weight";

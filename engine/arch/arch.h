@@ -9,6 +9,8 @@
 
 #include "engine/model/model.h"
 
+enum { ARCH_LAYERS = 256 /* most of a model */ };
+
 struct arch_file {
 	const struct gguf *g;
 	const struct arch *arch;
@@ -39,12 +41,15 @@ int32_t arch_opt_int(struct arch_file *f, const char *key, int32_t fallback, int
 double arch_real(struct arch_file *f, const char *key, double fallback);
 
 bool arch_bool(struct arch_file *f, const char *key, bool fallback);
+/* Key-value heads of layer i: attention.head_count_kv, a number or one for each layer; 0: the layer
+ * has no attention. */
+int32_t arch_kv_heads(struct arch_file *f, const struct model_config *c, int32_t i);
 
 /* Reads what all families have: width, layers, context, vocabulary, the norms' epsilon;
  * arch_read_config() also reads heads and feed-forward. */
 void arch_read_stream(struct arch_file *f, struct model *m);
 void arch_read_config(struct arch_file *f, struct model *m);
-/* Gives a block zeroed parameters; NULL after a failure. */
+/* Gives a block zeroed parameters, in place of those it has; NULL after a failure. */
 void *arch_add_block(struct arch_file *f, struct block *b, const struct block_kind *kind);
 /* Norms of the stream are layer norms, with an epsilon of their own. */
 void arch_centre(struct arch_file *f, struct model *m);
@@ -54,6 +59,13 @@ int32_t arch_add_rope(struct arch_file *f, struct model *m, double theta, bool h
 /* Adds the parameters of layer i's attention and feed-forward, by the configuration. */
 struct attention *arch_add_attention(struct arch_file *f, struct model *m, int32_t i);
 struct feed_forward *arch_add_feed_forward(struct arch_file *f, struct model *m, int32_t i);
+/* Of each layer: is it recurrent? By attention.recurrent_layers, else all but every so many-th. */
+void arch_read_recurrent(
+	struct arch_file *f, const struct model *m, int32_t every, int64_t recurrent[ARCH_LAYERS]);
+/* Layer i's mixer becomes Mamba, or Mamba-2, by the file's ssm.* keys; NULL after a failure. The
+ * second into a block of any place. */
+struct mamba *arch_add_mamba(struct arch_file *f, struct model *m, int32_t i);
+struct mamba2 *arch_add_mamba2(struct arch_file *f, struct block *b);
 /* The parameters that layer i has. NULL, with an error, if its feed-forward is a mixture of
  * experts. */
 struct attention *arch_attention(struct model *m, int32_t i);

@@ -102,9 +102,10 @@ struct setting {
 #define ENGINE_SETTINGS(X)                                                                                                \
 	X(FILE, model, NULL, NULL, .name = "model", .group = "Model", .arg = "FILE",                                          \
 		.doc =                                                                                                            \
-			"GGUF file whose architecture is bitnet, cohere2, deepseek2, gemma2, gemma3, glm4, gpt2, gptneox, "           \
-			"gpt-oss, granite, granitemoe, hunyuan-dense, llama (Mixtral is one too), mamba, olmo2, olmoe, phi3, "        \
-			"qwen2, qwen2moe, qwen3, qwen3moe or smollm3 (without it: the model that `make model` fetches)")              \
+			"GGUF file whose architecture is bitnet, cohere2, deepseek2, falcon-h1, gemma2, gemma3, glm4, gpt2, "         \
+			"gptneox, gpt-oss, granite, granitemoe, hunyuan-dense, jamba, lfm2, llama (Mixtral is one too), mamba, "      \
+			"mamba2, minimax-01, olmo2, olmoe, phi3, qwen2, qwen2moe, qwen3, qwen35, qwen3moe or smollm3 (without it: "   \
+			"the model that `make model` fetches)")                                                                       \
 	X(INT, ctx, 0, NULL, .name = "ctx", .group = "Model", .arg = "N", .high = 1 << 20,                                    \
 		.unit = "tokens",                                                                                                 \
 		.doc =                                                                                                            \

@@ -6,7 +6,7 @@ static void load_biases(struct model_loader *l, struct attention *a, int64_t q, 
 {
 	const float *all = a->fused ? layer_vector(l, "attn_qkv.bias", q + 2 * kv, false) : NULL;
 
-	a->q_bias = all ? all : layer_vector(l, "attn_q.bias", q, false);
+	a->q_bias = all ? all : layer_vector(l, "attn_q.bias", a->gated ? 2 * q : q, false);
 	a->k_bias = all ? all + q : layer_vector(l, "attn_k.bias", kv, false);
 	a->v_bias = all ? all + q + kv : layer_vector(l, "attn_v.bias", kv, false);
 }
@@ -28,7 +28,7 @@ static void attention_load(struct model_loader *l, void *params)
 		layer_rows(l, &a->k, "attn_qkv.weight", (struct row_slice){ q, kv, q + 2 * kv }, dim);
 		layer_rows(l, &a->v, "attn_qkv.weight", (struct row_slice){ q + kv, kv, q + 2 * kv }, dim);
 	} else {
-		layer_matrix(l, &a->q, "attn_q.weight", q, dim);
+		layer_matrix(l, &a->q, "attn_q.weight", a->gated ? 2 * q : q, dim);
 		layer_matrix(l, &a->k, "attn_k.weight", kv, dim);
 		layer_matrix(l, &a->v, "attn_v.weight", kv, dim);
 	}
@@ -53,8 +53,12 @@ static void attention_need(const void *params, struct forward_needs *n)
 {
 	const struct attention *a = params;
 
-	n->ops += 10 + (a->norms ? 2 : 0) + (a->norms == ATTENTION_LATE_NORMS ? 2 : 0);
+	n->ops += 11 + (a->norms ? 2 : 0) + (a->norms == ATTENTION_LATE_NORMS ? 2 : 0);
 	residual_need(&a->on, a->n_heads * a->head_dim, n);
+	if (a->gated) {
+		n->ops += 2;
+		forward_widen(&n->wide, 2 * a->n_heads * a->head_dim);
+	}
 	forward_widen(&n->heads, a->n_heads);
 	forward_widen(&n->kv_heads, a->n_kv_heads);
 	forward_widen(&n->q, a->n_heads * a->head_dim);
@@ -315,6 +319,33 @@ static const float *add_query_key(struct forward *f, const struct attention *a, 
 	return add_head_norms(f, a, a->k_norm, f->k, f->k_normed, a->n_kv_heads);
 }
 
+/* Queries apart from the gates beside them, in f->gate. */
+static void add_parting(struct forward *f, const struct attention *a)
+{
+	program_add(&f->program, K_OP_gated, K_STAGE_qkv)->u.gated = (struct k_gated){ .x = f->gate,
+		.x_stride = 2 * a->n_heads * a->head_dim,
+		.x_pitch = 2 * a->head_dim,
+		.groups = a->n_heads,
+		.group = a->head_dim,
+		.out = { .x = f->q, .dim = a->n_heads * a->head_dim },
+		.n = f->n_rows };
+}
+
+static void add_gates(struct forward *f, const struct attention *a, struct k_acts out)
+{
+	program_add(&f->program, K_OP_gated, K_STAGE_attention)->u.gated = (struct k_gated){ .x = out.x,
+		.z = f->gate + a->head_dim,
+		.x_stride = a->n_heads * a->head_dim,
+		.x_pitch = a->head_dim,
+		.z_stride = 2 * a->n_heads * a->head_dim,
+		.z_pitch = 2 * a->head_dim,
+		.groups = a->n_heads,
+		.group = a->head_dim,
+		.by = K_GATE_sigmoid,
+		.out = out,
+		.n = f->n_rows };
+}
+
 static void attention_write(struct forward *f, const void *params)
 {
 	const struct attention *a = params;
@@ -325,14 +356,18 @@ static void attention_write(struct forward *f, const void *params)
 
 	residual_enter(f, &a->on, false);
 	m = program_matmul(&f->program, K_STAGE_qkv, f->normed, f->n_rows);
-	program_part(m, &a->q, a->q_bias, NULL, f->q);
+	program_part(m, &a->q, a->q_bias, NULL, a->gated ? f->gate : f->q);
 	program_part(m, &a->k, a->k_bias, NULL, f->k);
 	program_part(m, &a->v, a->v_bias, NULL, f->v);
+	if (a->gated)
+		add_parting(f, a);
 	k = add_query_key(f, a, &q);
 	sink_q = add_turn(f, a, q);
 	add_rope(f, a, q, k);
 	add_encode(f, a);
 	add_attention(f, a, q, sink_q, mixed);
+	if (a->gated)
+		add_gates(f, a, mixed);
 	if (f->n_observed)
 		forward_add_sparse(f, mixed, 0, false);
 	residual_leave(f, &a->on, K_STAGE_out, residual_inner(f, &a->on, mixed), &a->out, a->out_bias);

@@ -26,7 +26,7 @@ int layer_like(struct layer *l, const struct layer *model)
 	return block_like(&l->mixer, &model->mixer) || block_like(&l->ffn, &model->ffn) ? -1 : 0;
 }
 
-static void block_free(struct block *b)
+void block_free(struct block *b)
 {
 	if (b->params && b->kind->close)
 		b->kind->close(b->params);

@@ -53,6 +53,9 @@ struct residual {
 	/* Two blocks that read the same stream: the sum of the first and the stream is put aside, and
 	 * what the second gives is added to that. Without post and scale */
 	bool aside, joins;
+	/* The stream becomes norm(x) times this, and the block adds to that (MiniMax-01); 0: it does
+	 * not */
+	float normed;
 	/* tensors */
 	const float *norm, *norm_bias, *inner_norm, *post_norm;
 };
@@ -88,6 +91,8 @@ struct attention {
 	float softcap;    /* of a score; 0: none */
 	bool sinks;       /* each head has a score without a value (Xiao et al. 2023, section 3.3) */
 	bool fused;       /* the file keeps q, k and v in one tensor, attn_qkv */
+	/* attn_q has for each head a query and a gate, whose sigmoid multiplies what the head gives */
+	bool gated;
 	enum attention_norms norms;
 	struct residual on;
 	/* tensors; NULL: not there */
@@ -154,21 +159,97 @@ extern const struct block_kind layer_experts;
 /* A selective state-space block (Gu and Dao 2023, figure 3). */
 struct mamba {
 	int32_t inner, n_states, rank, taps;
+	bool normed;   /* norms of dt, b and c (Jamba: Lieber et al. 2024) */
 	int32_t group; /* of the model's memory */
-	size_t at;     /* offset of its bytes in a state */
+	size_t at;     /* offset of its floats in a state */
 	struct residual on;
-	struct k_matrix in_x, in_z;     /* [inner, dim] */
-	const float *conv, *conv_bias;  /* [inner, taps], [inner] or NULL */
-	struct k_matrix x_dt, x_b, x_c; /* [rank, inner], [n_states, inner] twice */
-	struct k_matrix dt;             /* [inner, rank] */
-	const float *dt_bias, *skip;    /* [inner] */
-	const float *decay;             /* [inner, n_states], negative */
-	struct k_matrix out;            /* [dim, inner] */
+	struct k_matrix in_x, in_z;             /* [inner, dim] */
+	const float *conv, *conv_bias;          /* [inner, taps], [inner] or NULL */
+	struct k_matrix x_dt, x_b, x_c;         /* [rank, inner], [n_states, inner] twice */
+	struct k_matrix dt;                     /* [inner, rank] */
+	const float *dt_bias, *skip;            /* [inner] */
+	const float *decay;                     /* [inner, n_states], negative */
+	const float *dt_norm, *b_norm, *c_norm; /* [rank], [n_states] twice, or NULL */
+	struct k_matrix out;                    /* [dim, inner] */
 };
 extern const struct block_kind layer_mamba;
 
+/* A gated short convolution (LFM2, Liquid AI 2025): out(c * conv(b * u)) with b, c, u = in x. */
+struct short_conv {
+	int32_t dim, taps;
+	int32_t group; /* of the model's memory */
+	size_t at;     /* offset of its floats in a state */
+	struct residual on;
+	const float *conv;       /* [dim, taps] */
+	struct k_matrix b, c, u; /* [dim, dim], one tensor */
+	struct k_matrix out;     /* [dim, dim] */
+};
+extern const struct block_kind layer_short_conv;
+
+/* Mamba-2 (Dao and Gu 2024): a state matrix [n_states, inner / heads] a head; groups of heads share
+ * keys and queries. */
+struct mamba2 {
+	int32_t inner, n_states, heads, groups, taps;
+	bool normed;   /* a norm of each group of the gated result */
+	int32_t group; /* of the model's memory */
+	size_t at;     /* offset of its floats in a state */
+	struct residual on;
+	struct k_matrix in_z;                /* [inner, dim] */
+	struct k_matrix in_x;                /* [inner + 2 groups n_states, dim] */
+	struct k_matrix in_dt;               /* [heads, dim]; with the two above one tensor */
+	const float *conv, *conv_bias;       /* of in_x's rows: [taps] each, one each or NULL */
+	const float *dt_bias, *decay, *skip; /* [heads] */
+	const float *out_norm;               /* [inner] or NULL */
+	struct k_matrix out;                 /* [dim, inner] */
+};
+extern const struct block_kind layer_mamba2;
+
+/* The gated delta rule (Yang et al. 2024): a state matrix [n_states, inner / heads] a head, which
+ * takes of a value what it does not say yet; groups of heads share keys and queries. */
+struct delta {
+	int32_t inner, n_states, heads, groups, taps;
+	bool in_turn;  /* head h belongs to group h mod groups; else neighbours do to one */
+	bool together; /* alpha and beta are one tensor, by group */
+	int32_t group; /* of the model's memory */
+	size_t at;     /* offset of its floats in a state */
+	struct residual on;
+	struct k_matrix qkv;          /* [2 groups n_states + inner, dim] */
+	struct k_matrix z;            /* [inner, dim] */
+	struct k_matrix alpha, beta;  /* [heads, dim]; together: alpha is both, beta not there */
+	const float *conv;            /* of qkv's rows, [taps] each */
+	const float *dt_bias, *decay; /* [heads] */
+	const float *out_norm;        /* [inner / heads] */
+	struct k_matrix out;          /* [dim, inner] */
+};
+extern const struct block_kind layer_delta;
+
+/* Lightning attention (Qin et al. 2024): a state matrix [head_dim, head_dim] a head, which forgets
+ * at a rate of its own. */
+struct lightning {
+	int32_t heads, head_dim;
+	double share;  /* of this layer, in the exponents of the rates */
+	int32_t group; /* of the model's memory */
+	size_t at;     /* offset of its floats in a state */
+	float *rates;  /* [heads, 2] decay, 1: the layer's own */
+	struct residual on;
+	const float *out_norm; /* [heads * head_dim] */
+	struct k_matrix qkv;   /* [3 heads head_dim, dim], by head */
+	struct k_matrix z;     /* [heads * head_dim, dim] */
+	struct k_matrix out;   /* [dim, heads * head_dim] */
+};
+extern const struct block_kind layer_lightning;
+
+/* Two mixers that read the same stream; the second's result is added to the sum of stream and
+ * first's. */
+struct pair {
+	struct block first, second;
+};
+extern const struct block_kind layer_pair;
+
 /* Gives the block zeroed parameters of this kind; NULL if memory ran out. */
 void *block_set(struct block *b, const struct block_kind *kind);
+/* Frees its parameters and what they own. */
+void block_free(struct block *b);
 /* Gives a layer the kind and shape of another, for tensors of its own. -1 if memory ran out. */
 int layer_like(struct layer *l, const struct layer *model);
 void layer_free(struct layer *l);

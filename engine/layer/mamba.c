@@ -19,6 +19,9 @@ static void mamba_load(struct model_loader *l, void *params)
 	layer_rows(l, &a->x_c, "ssm_x.weight",
 		(struct row_slice){ a->rank + a->n_states, a->n_states, x }, inner);
 	layer_narrow(l, &a->dt, "ssm_dt.weight", inner, a->rank);
+	a->dt_norm = a->normed ? layer_vector(l, "ssm_dt_norm.weight", a->rank, true) : NULL;
+	a->b_norm = a->normed ? layer_vector(l, "ssm_b_norm.weight", a->n_states, true) : NULL;
+	a->c_norm = a->normed ? layer_vector(l, "ssm_c_norm.weight", a->n_states, true) : NULL;
 	a->dt_bias = layer_vector(l, "ssm_dt.bias", inner, true);
 	a->decay = layer_floats(l, "ssm_a", a->n_states, inner);
 	a->skip = layer_vector(l, "ssm_d", inner, true);
@@ -33,21 +36,16 @@ static size_t conv_floats(const struct mamba *a)
 static int mamba_memory(void *params, struct memory_specs *m, struct err *e)
 {
 	struct mamba *a = params;
-	const struct memory_spec spec = {
-		.kind = &memory_recurrent,
-		.state_bytes = (conv_floats(a) + (size_t)a->inner * (size_t)a->n_states) * sizeof(float),
-	};
-	int32_t layer;
 
-	a->group = memory_join(m, &spec, &layer, &a->at, e);
-	return a->group < 0 ? -1 : 0;
+	return memory_join_state(
+		m, conv_floats(a) + (size_t)a->inner * (size_t)a->n_states, &a->group, &a->at, e);
 }
 
 static void mamba_need(const void *params, struct forward_needs *n)
 {
 	const struct mamba *a = params;
 
-	n->ops += 8;
+	n->ops += 8 + 3 * a->normed;
 	residual_need(&a->on, 0, n);
 	forward_widen(&n->q, a->rank);
 	forward_widen(&n->kv, a->n_states);
@@ -70,7 +68,7 @@ static void add_conv(struct forward *f, const struct mamba *a, struct k_acts out
 		.n = f->n_rows,
 		.rows = f->state[a->group],
 		.state = &f->store[a->group].state,
-		.at = a->at / sizeof(float) };
+		.at = a->at };
 }
 
 static void add_scan(struct forward *f, const struct mamba *a, const float *x, struct k_acts out)
@@ -89,7 +87,23 @@ static void add_scan(struct forward *f, const struct mamba *a, const float *x, s
 		.n = f->n_rows,
 		.rows = f->state[a->group],
 		.state = &f->store[a->group].state,
-		.at = a->at / sizeof(float) + conv_floats(a) };
+		.at = a->at + conv_floats(a) };
+}
+
+/* In place. */
+static void add_norm(struct forward *f, const float *w, float *x, int32_t dim)
+{
+	if (w)
+		program_add(&f->program, K_OP_gated, K_STAGE_norm)->u.gated = (struct k_gated){ .x = x,
+			.x_stride = dim,
+			.w = w,
+			.weights = dim,
+			.groups = 1,
+			.group = dim,
+			.eps = f->model->config.norm_eps,
+			.norm = true,
+			.out = { .x = x, .dim = dim },
+			.n = f->n_rows };
 }
 
 static void mamba_write(struct forward *f, const void *params)
@@ -109,6 +123,9 @@ static void mamba_write(struct forward *f, const void *params)
 	program_part(m, &a->x_dt, NULL, NULL, f->q);
 	program_part(m, &a->x_b, NULL, NULL, f->k);
 	program_part(m, &a->x_c, NULL, NULL, f->v);
+	add_norm(f, a->dt_norm, f->q, a->rank);
+	add_norm(f, a->b_norm, f->k, a->n_states);
+	add_norm(f, a->c_norm, f->v, a->n_states);
 	program_part(program_matmul(p, K_STAGE_qkv, dt, f->n_rows), &a->dt, a->dt_bias, NULL, f->gate);
 	add_scan(f, a, x.x, out);
 	residual_leave(f, &a->on, K_STAGE_out, out, &a->out, NULL);

@@ -25,9 +25,27 @@ void residual_load(struct model_loader *l, struct residual *r, int64_t inner)
 	r->post_norm = r->post ? layer_vector(l, r->post, dim, true) : NULL;
 }
 
+/* The stream becomes its norm, times a factor. */
+static void add_renewal(struct forward *f, const struct residual *r)
+{
+	const int32_t dim = f->model->config.dim;
+
+	program_add(&f->program, K_OP_gated, K_STAGE_norm)->u.gated = (struct k_gated){ .x = f->x,
+		.x_stride = dim,
+		.w = r->norm,
+		.weights = dim,
+		.groups = 1,
+		.group = dim,
+		.eps = f->model->config.norm_eps,
+		.factor = r->normed,
+		.norm = true,
+		.out = { .x = f->x, .dim = dim },
+		.n = f->n_rows };
+}
+
 void residual_need(const struct residual *r, int32_t inner, struct forward_needs *n)
 {
-	n->ops += 2 + (r->inner != NULL) + (r->post || r->scale != 0);
+	n->ops += 2 + (r->normed != 0) + (r->inner != NULL) + (r->post || r->scale != 0);
 	n->added |= r->post || r->scale != 0 || r->aside;
 	if (r->inner)
 		forward_widen(&n->inner, inner);
@@ -40,7 +58,9 @@ void residual_enter(struct forward *f, const struct residual *r, bool kept)
 	if (r->norm) {
 		op = forward_add_norm(f, f->x, NULL, r->norm, r->norm_bias, f->normed, f->n_rows);
 		if (op->kind == K_OP_norm)
-			op->u.norm.kept = kept;
+			op->u.norm.kept = kept || r->normed != 0;
+		if (r->normed != 0)
+			add_renewal(f, r);
 		return;
 	}
 	op = program_add(&f->program, K_OP_activate, K_STAGE_norm);

@@ -135,6 +135,9 @@ double memory_gain(const struct memory_specs *specs, int32_t page_size);
  * the slots' longest sequences as it holds, if that is more. */
 int32_t memory_default_pages(
 	const struct memory_specs *specs, int32_t page_size, int32_t ctx, int32_t slots, int64_t room);
+/* For a layer that keeps so many floats of state: its group, and where they begin in a page. */
+int memory_join_state(
+	struct memory_specs *m, size_t floats, int32_t *group, size_t *at, struct err *e);
 /* One group of keys and values, for tests and for what counts pages alone. */
 struct memory_specs memory_paged_specs(int32_t n_layers, int32_t n_kv_heads, int32_t head_dim);
 

@@ -24,6 +24,20 @@ int32_t memory_state_see(
 	return 1;
 }
 
+int memory_join_state(
+	struct memory_specs *m, size_t floats, int32_t *group, size_t *at, struct err *e)
+{
+	const struct memory_spec spec = { .kind = &memory_recurrent,
+		.state_bytes = floats * sizeof(float) };
+	int32_t layer;
+
+	*group = memory_join(m, &spec, &layer, at, e);
+	if (*group < 0)
+		return -1;
+	*at /= sizeof(float);
+	return 0;
+}
+
 const struct memory_kind memory_recurrent = {
 	.name = "recurrent",
 	.doc = "one state of a fixed size, with a snapshot at the end of each block",

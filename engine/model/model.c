@@ -9,11 +9,15 @@
 #include "engine/model/model_tensors.h"
 #include "engine/quant/prune.h"
 
+static const char *final_norm(const struct model *m)
+{
+	return m->final_norm ? m->final_norm : "output_norm.weight";
+}
+
 static bool counts_for_decode(const struct model *m, const struct gguf_tensor *t)
 {
 	return !strncmp(t->name, "blk.", 4) || !strcmp(t->name, "output.weight") ||
-		   !strcmp(t->name, "output_norm.weight") ||
-		   (m->tied && !strcmp(t->name, "token_embd.weight"));
+		   !strcmp(t->name, final_norm(m)) || (m->tied && !strcmp(t->name, "token_embd.weight"));
 }
 
 static void count_weights(struct model *m, const struct gguf *g)
@@ -91,7 +95,7 @@ static void plan_tensors(struct model *m, const struct gguf *g, struct err *e)
 		model_matrix(&l, &m->output, "output.weight", c->vocab, c->dim);
 	if (m->learned_positions)
 		m->positions = model_floats(&l, "position_embd.weight", c->dim, c->ctx_train, true);
-	m->output_norm = model_vector(&l, "output_norm.weight", c->dim, true);
+	m->output_norm = model_vector(&l, final_norm(m), c->dim, true);
 	if (c->centred)
 		m->output_norm_bias = model_vector(&l, "output_norm.bias", c->dim, false);
 	for (int32_t i = 0; i < c->n_layers && !e->code; i++)

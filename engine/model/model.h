@@ -47,6 +47,7 @@ struct model {
 	float embed_scale;      /* factor of the embedding's rows; 0: none */
 	bool learned_positions; /* the file has a row for each position */
 	const float *positions; /* [ctx_train, dim], added to the embedding; NULL: none */
+	const char *final_norm; /* name of the tensor output_norm; NULL: output_norm.weight */
 	const float *output_norm, *output_norm_bias; /* [dim] */
 	float logit_scale, logit_cap;                /* of logits; 0: none */
 	struct layer *layer;                         /* [config.n_layers] */

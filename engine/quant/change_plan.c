@@ -15,7 +15,7 @@ static bool ends_with(const char *name, const char *end)
 bool change_is_matrix(const struct gguf_tensor *t)
 {
 	static const char *const not [] = { "ffn_gate_inp.weight", "ssm_conv1d.weight", "ssm_dt.weight",
-		"position_embd.weight" };
+		"ssm_norm.weight", "shortconv.conv.weight", "position_embd.weight" };
 
 	for (size_t i = 0; i < sizeof not / sizeof *not ; i++)
 		if (ends_with(t->name, not [i]))

@@ -66,10 +66,20 @@ static int check_kinds(const struct prune *p, struct err *e)
 	const struct model *m = p->c->text.engine->model;
 
 	for (int32_t i = 0, to = 0; i < m->config.n_layers; i++) {
-		const struct attention *a = m->layer[i].mixer.params, *b = m->layer[to].mixer.params;
+		const struct block *from = &m->layer[i].mixer, *at = &m->layer[to].mixer;
+		const struct attention *a = from->params, *b = at->params;
 
 		if (p->r->removed[i])
 			continue;
+		if (from->kind != at->kind)
+			return err_set(e, ERR_USAGE,
+				"layer %d (%s) would become layer %d, which is one of %s in this family: layers go "
+				"there only by whole rounds",
+				i, from->kind->name, to, at->kind->name);
+		if (from->kind != &layer_attention) {
+			to++;
+			continue;
+		}
 		if (a->window != b->window || a->rope != b->rope)
 			return err_set(e, ERR_USAGE,
 				"layer %d would become layer %d, whose window is another in this family (%d and %d "

@@ -44,7 +44,8 @@ struct forward_needs {
 	int32_t q, kv, heads, kv_heads, wide;          /* heads, kv_heads: of attention */
 	int32_t masked; /* widest activations of which `mask` has the bits */
 	int32_t q_normed, k_normed, inner;
-	bool added; /* a layer's result is put aside before it is added */
+	int32_t room; /* floats of a state matrix of one layer, once a step */
+	bool added;   /* a layer's result is put aside before it is added */
 	struct forward_acts normed, mixed, act, head;
 };
 /* For layers: raises *width to n; w reads these activations. */
@@ -165,6 +166,7 @@ struct forward {
 	float *q_normed, *k_normed;
 	float *added; /* [dim] if needs.added */
 	float *inner; /* [needs.inner] normalised input of a block's last product */
+	float *room;  /* [needs.room], not a row */
 	/* [max_out, vocab]; `logits` itself where the host can read it */
 	float *computed_logits;
 	struct k_acts normed, mixed, act, head;

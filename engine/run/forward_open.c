@@ -101,6 +101,7 @@ static void cut_work(struct forward *f, struct cutter *c)
 	f->k_normed = program_cut(c, rows * (size_t)n->k_normed, sizeof *f->k_normed);
 	f->added = program_cut(c, n->added ? rows * (size_t)m->dim : 0, sizeof *f->added);
 	f->inner = program_cut(c, rows * (size_t)n->inner, sizeof *f->inner);
+	f->room = program_cut(c, (size_t)n->room, sizeof *f->room);
 	f->normed_x = program_cut(c, rows * (size_t)n->normed.dim, sizeof *f->normed_x);
 	f->normed = program_cut_acts(c, rows, n->normed.dim, false, n->normed.q);
 	f->mixed = cut_acts(c, f->max_rows, &n->mixed);

@@ -96,7 +96,10 @@ double k_ref_entropy(double s, double w);
 k_fn k_avx2_embed, k_avx2_matmul, k_avx512_embed, k_avx512_matmul;
 k_fn k_avx2_attention, k_avx512_attention;
 /* These use vectors of 8 floats; AVX-512 uses them where wider ones are not faster. */
-k_fn k_avx2_norm, k_avx2_rope, k_avx2_glu, k_avx2_stats, k_avx2_pick, k_avx2_sparse, k_avx2_columns;
+k_fn k_avx2_norm, k_avx2_rope, k_avx2_glu, k_avx2_stats, k_avx2_pick;
+#define X(name, NAME) k_fn k_avx2_##name;
+K_PLAIN_KINDS(X)
+#undef X
 #define K_AVX2_FN(name, NAME) [K_OP_##name] = k_avx2_##name,
 #endif
 

@@ -253,7 +253,7 @@ const struct k_isa k_isa_avx2 = {
 		[K_OP_encode] = k_ref_encode,
 		[K_OP_recall] = k_ref_recall,
 		[K_OP_account] = k_ref_account,
-		K_PLAIN_FAST(K_AVX2_FN) K_PLAIN_ALONE(K_PLAIN_FN) },
+		K_PLAIN_KINDS(K_AVX2_FN) },
 	.together = { [K_OP_attention] = true, [K_OP_stats] = true },
 	.packed_bytes = packed_bytes,
 	.pack_unit = LANES,

@@ -1,6 +1,7 @@
 /* Causal convolution of each channel over its last `taps` inputs, then SiLU (Gu and Dao 2023,
- * section 3.5; rule 16). The state is the last taps - 1 inputs, oldest first. A unit is 32 channels
- * of all rows of the step, in order. */
+ * section 3.5; rule 16), or with an input and a result that are gated in place of it (Poli et al.
+ * 2023). The state is the last taps - 1 inputs, oldest first. A unit is 32 channels of all rows of
+ * the step, in order. */
 #ifndef CUTAWAY_KERNELS_OP_CONV_H
 #define CUTAWAY_KERNELS_OP_CONV_H
 
@@ -9,10 +10,12 @@
 enum { K_CONV_TAPS = 8 }; /* at most */
 
 struct k_conv {
-	const float *x;    /* [n, dim] */
-	const float *w;    /* [dim, taps] */
-	const float *bias; /* [dim] or NULL */
-	struct k_acts out; /* [n, dim] */
+	const float *x;        /* [n, dim] */
+	const float *in, *end; /* [n, dim] factors of the input, of the result; NULL: none */
+	const float *w;        /* [dim, taps] */
+	const float *bias;     /* [dim] or NULL */
+	struct k_acts out;     /* [n, dim]; q only where dim is a multiple of 32 */
+	bool linear;           /* no SiLU */
 	int32_t taps, n;
 	const struct k_state_row *rows; /* [n] */
 	const struct k_state *state;
@@ -32,7 +35,7 @@ K_INLINE struct k_acts k_conv_result(const struct k_conv *a)
 
 K_INLINE int64_t k_conv_units(const struct k_conv *a)
 {
-	return a->out.dim / 32;
+	return (a->out.dim + 31) / 32;
 }
 
 K_INLINE void k_conv_state(const struct k_conv *a, int32_t r, int32_t channel, float *s)
@@ -59,24 +62,29 @@ K_INLINE float k_conv_tap(const struct k_conv *a, int32_t channel, float x, floa
 		s[t] = s[t + 1];
 	if (kept)
 		s[kept - 1] = x;
-	return k_silu(a->bias ? sum + a->bias[channel] : sum);
+	sum = a->bias ? sum + a->bias[channel] : sum;
+	return a->linear ? sum : k_silu(sum);
 }
 
 K_INLINE void k_conv_unit(const struct k_conv *a, int64_t unit)
 {
 	const int32_t first = (int32_t)unit * 32, kept = a->taps - 1;
+	const int32_t count = a->out.dim - first < 32 ? a->out.dim - first : 32;
 	float s[32][K_CONV_TAPS], y[32];
 
 	for (int32_t r = 0; r < a->n; r++) {
-		const float *x = a->x + (size_t)r * (size_t)a->out.dim + (size_t)first;
+		const size_t at = (size_t)r * (size_t)a->out.dim + (size_t)first;
 
-		for (int32_t c = 0; c < 32; c++) {
+		for (int32_t c = 0; c < count; c++) {
+			const size_t i_c = at + (size_t)c;
+
 			k_conv_state(a, r, first + c, s[c]);
-			y[c] = k_conv_tap(a, first + c, x[c], s[c]);
+			y[c] = k_conv_tap(a, first + c, a->in ? a->x[i_c] * a->in[i_c] : a->x[i_c], s[c]);
+			y[c] = a->end ? y[c] * a->end[i_c] : y[c];
 			for (int32_t i = 0; a->rows[r].to >= 0 && i < kept; i++)
 				k_state_at(a->state, a->rows[r].to, a->at)[(first + c) * kept + i] = s[c][i];
 		}
-		k_put(&a->out, r, first, y, 32);
+		k_put(&a->out, r, first, y, count);
 	}
 }
 

@@ -12,10 +12,13 @@
 #include "kernels/op/columns.h"
 #include "kernels/op/combine.h"
 #include "kernels/op/conv.h"
+#include "kernels/op/gated.h"
 #include "kernels/op/glu.h"
 #include "kernels/op/heavy.h"
+#include "kernels/op/linear.h"
 #include "kernels/op/pick.h"
 #include "kernels/op/place.h"
+#include "kernels/op/rates.h"
 #include "kernels/op/rotary.h"
 #include "kernels/op/round.h"
 #include "kernels/op/route.h"
@@ -35,6 +38,9 @@
 	X(slice, SLICE)                                                                                \
 	X(conv, CONV)                                                                                  \
 	X(scan, SCAN)                                                                                  \
+	X(rates, RATES)                                                                                \
+	X(linear, LINEAR)                                                                              \
+	X(gated, GATED)                                                                                \
 	X(centre, CENTRE)                                                                              \
 	X(activate, ACTIVATE)                                                                          \
 	X(place, PLACE)                                                                                \

@@ -362,6 +362,9 @@ void axes_fit_model(struct axes *a, struct engine *engine, const char *model, in
 		a->axis[AXIS_WATCHED].value[1] = "recorded";
 		a->axis[AXIS_WATCHED].n = a->axis[AXIS_WATCHED].n_quick = 2;
 	}
+	if (!a->states && engine_set(engine, "twin", "on", &ignored)) /* some layers keep states */
+		a->axis[AXIS_WATCHED].n = a->axis[AXIS_WATCHED].n_quick = 3;
+	engine_set(engine, "twin", "off", &ignored);
 	fit_caches(&a->axis[AXIS_CACHE], engine);
 	a->unseen_from = engine_state(engine).unseen_from;
 	if (a->unseen_from > longest)

@@ -48,7 +48,6 @@ static void llama_read(struct arch_file *f, struct model *m)
 		struct block *b = &m->layer[i].ffn;
 		struct self_gated *w;
 
-		free(b->params);
 		w = arch_add_block(f, b, &layer_self_gated);
 		if (w)
 			w->width = m->config.ffn;

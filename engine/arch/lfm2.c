@@ -1,0 +1,25 @@
+/* LFM2 (Liquid AI 2025; Hugging Face's modeling_lfm2.py): gated short convolutions, and in some
+ * layers attention with norms of each head. The norm before the output has the name of an
+ * embedding's. */
+#include "engine/arch/arch.h"
+
+static void lfm2_read(struct arch_file *f, struct model *m)
+{
+	arch_read_dense(f, m, true);
+	m->final_norm = "token_embd_norm.weight";
+	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i++) {
+		if (arch_kv_heads(f, &m->config, i)) {
+			arch_attention(m, i)->norms = ATTENTION_HEAD_NORMS;
+		} else {
+			struct short_conv *a = arch_add_block(f, &m->layer[i].mixer, &layer_short_conv);
+
+			if (!a)
+				return;
+			a->on.pre = "attn_norm.weight";
+			a->dim = m->config.dim;
+			a->taps = arch_int(f, "shortconv.l_cache", -1, K_CONV_TAPS);
+		}
+	}
+}
+
+const struct arch arch_lfm2 = { "lfm2", lfm2_read };

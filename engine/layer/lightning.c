@@ -1,0 +1,151 @@
+/* Lightning attention: a state matrix a head that forgets at a rate of its own, in place of softmax
+ * attention (Qin et al. 2024; MiniMax-01: arXiv 2501.08313). See layer.h. */
+#include <stdlib.h>
+
+#include "engine/run/forward.h"
+#include "engine/model/model_tensors.h"
+#include "kernels/arith.h"
+
+static int32_t width(const struct lightning *a)
+{
+	return a->heads * a->head_dim;
+}
+
+/* Decay, and 1, of each head: e^-s with s = 2^(-8 (h + 1) / heads) by the layer's share. */
+static void fill_rates(struct model_loader *l, struct lightning *a)
+{
+	const double ln2 = 0x1.62e42fefa39efp-1;
+
+	a->rates = calloc((size_t)a->heads * 2, sizeof *a->rates);
+	if (!a->rates) {
+		err_set(l->e, ERR_MEMORY, "no memory for %d heads", a->heads);
+		return;
+	}
+	for (int32_t h = 0; h < a->heads; h++) {
+		a->rates[2 * h] = (float)k_exp64(-k_exp64(-8 * ln2 * (h + 1) / a->heads) * a->share);
+		a->rates[2 * h + 1] = 1;
+	}
+}
+
+static void lightning_load(struct model_loader *l, void *params)
+{
+	struct lightning *a = params;
+	const int64_t dim = l->config->dim;
+
+	fill_rates(l, a);
+	residual_load(l, &a->on, 0);
+	a->out_norm = layer_vector(l, "attn_norm_2.weight", width(a), true);
+	layer_matrix(l, &a->qkv, "attn_qkv.weight", 3 * width(a), dim);
+	layer_matrix(l, &a->z, "attn_gate.weight", width(a), dim);
+	layer_matrix(l, &a->out, "attn_output.weight", dim, width(a));
+}
+
+static int lightning_memory(void *params, struct memory_specs *m, struct err *e)
+{
+	struct lightning *a = params;
+
+	return memory_join_state(m, (size_t)width(a) * (size_t)a->head_dim, &a->group, &a->at, e);
+}
+
+static void lightning_need(const void *params, struct forward_needs *n)
+{
+	const struct lightning *a = params;
+
+	n->ops += 7;
+	residual_need(&a->on, 0, n);
+	forward_widen(&n->q, width(a));
+	forward_widen(&n->wide, 3 * width(a));
+	forward_widen(&n->room, width(a) * a->head_dim);
+	forward_reads(&n->normed, &a->qkv);
+	forward_reads(&n->normed, &a->z);
+	forward_reads(&n->act, &a->out);
+}
+
+/* x = silu(x), of f->gate. */
+static void add_silu(struct forward *f, const struct lightning *a)
+{
+	const int32_t dim = 3 * width(a);
+
+	program_add(&f->program, K_OP_gated, K_STAGE_scan)->u.gated = (struct k_gated){ .x = f->gate,
+		.z = f->gate,
+		.x_stride = dim,
+		.x_pitch = a->head_dim,
+		.z_stride = dim,
+		.z_pitch = a->head_dim,
+		.groups = 3 * a->heads,
+		.group = a->head_dim,
+		.by = K_GATE_sigmoid,
+		.out = { .x = f->gate, .dim = dim },
+		.n = f->n_rows };
+}
+
+/* From f->gate, where each head has its query, key and value, to f->q. */
+static void add_states(struct forward *f, const struct lightning *a)
+{
+	const int32_t stride = 3 * width(a), pitch = 3 * a->head_dim;
+	const float *q = f->gate, *k = q + a->head_dim, *v = k + a->head_dim;
+
+	program_add(&f->program, K_OP_linear, K_STAGE_scan)->u.linear =
+		(struct k_linear){ .q = { q, stride, pitch },
+			.k = { k, stride, pitch },
+			.v = { v, stride, pitch },
+			.fixed = a->rates,
+			.out = f->q,
+			.room = f->room,
+			.heads = a->heads,
+			.key_heads = a->heads,
+			.keys = a->head_dim,
+			.values = a->head_dim,
+			.n = f->n_rows,
+			.rows = f->state[a->group],
+			.state = &f->store[a->group].state,
+			.at = a->at };
+}
+
+static void add_gate(struct forward *f, const struct lightning *a, struct k_acts out)
+{
+	program_add(&f->program, K_OP_gated, K_STAGE_scan)->u.gated = (struct k_gated){ .x = f->q,
+		.z = f->up,
+		.x_stride = width(a),
+		.z_stride = width(a),
+		.w = a->out_norm,
+		.weights = width(a),
+		.groups = 1,
+		.group = width(a),
+		.eps = f->model->config.norm_eps,
+		.norm = true,
+		.by = K_GATE_sigmoid,
+		.out = out,
+		.n = f->n_rows };
+}
+
+static void lightning_write(struct forward *f, const void *params)
+{
+	const struct lightning *a = params;
+	struct k_acts out = program_acts_of(f->act, width(a));
+	struct k_matmul *m;
+
+	residual_enter(f, &a->on, true);
+	m = program_matmul(&f->program, K_STAGE_qkv, f->normed, f->n_rows);
+	program_part(m, &a->qkv, NULL, NULL, f->gate);
+	program_part(m, &a->z, NULL, NULL, f->up);
+	add_silu(f, a);
+	add_states(f, a);
+	add_gate(f, a, out);
+	residual_leave(f, &a->on, K_STAGE_out, out, &a->out, NULL);
+}
+
+static void lightning_close(void *params)
+{
+	free(((struct lightning *)params)->rates);
+}
+
+const struct block_kind layer_lightning = {
+	.name = "lightning attention",
+	.size = sizeof(struct lightning),
+	.load = lightning_load,
+	.memory = lightning_memory,
+	.need = lightning_need,
+	.write = lightning_write,
+	.close = lightning_close,
+};

@@ -1,0 +1,72 @@
+/* A gated short convolution in place of attention. See layer.h. A sequence keeps the last inputs of
+ * the convolution. */
+#include "engine/run/forward.h"
+#include "engine/model/model_tensors.h"
+
+static void short_conv_load(struct model_loader *l, void *params)
+{
+	struct short_conv *a = params;
+	const int64_t dim = l->config->dim;
+	struct k_matrix *const part[] = { &a->b, &a->c, &a->u };
+
+	residual_load(l, &a->on, 0);
+	a->conv = layer_floats(l, "shortconv.conv.weight", a->taps, dim);
+	for (int64_t i = 0; i < 3; i++)
+		layer_rows(l, part[i], "shortconv.in_proj.weight",
+			(struct row_slice){ i * dim, dim, 3 * dim }, dim);
+	layer_matrix(l, &a->out, "shortconv.out_proj.weight", dim, dim);
+}
+
+static int short_conv_memory(void *params, struct memory_specs *m, struct err *e)
+{
+	struct short_conv *a = params;
+
+	return memory_join_state(m, (size_t)a->dim * (size_t)a->taps, &a->group, &a->at, e);
+}
+
+static void short_conv_need(const void *params, struct forward_needs *n)
+{
+	const struct short_conv *a = params;
+
+	n->ops += 4;
+	residual_need(&a->on, 0, n);
+	forward_widen(&n->q, a->dim);
+	forward_widen(&n->wide, a->dim);
+	forward_reads(&n->normed, &a->b);
+	forward_reads(&n->act, &a->out);
+}
+
+static void short_conv_write(struct forward *f, const void *params)
+{
+	const struct short_conv *a = params;
+	struct k_acts out = program_acts_of(f->act, a->dim);
+	struct k_program *p = &f->program;
+	struct k_matmul *m;
+
+	residual_enter(f, &a->on, true);
+	m = program_matmul(p, K_STAGE_qkv, f->normed, f->n_rows);
+	program_part(m, &a->b, NULL, NULL, f->gate);
+	program_part(m, &a->c, NULL, NULL, f->q);
+	program_part(m, &a->u, NULL, NULL, f->up);
+	program_add(p, K_OP_conv, K_STAGE_scan)->u.conv = (struct k_conv){ .x = f->up,
+		.in = f->gate,
+		.end = f->q,
+		.w = a->conv,
+		.out = out,
+		.linear = true,
+		.taps = a->taps,
+		.n = f->n_rows,
+		.rows = f->state[a->group],
+		.state = &f->store[a->group].state,
+		.at = a->at };
+	residual_leave(f, &a->on, K_STAGE_out, out, &a->out, NULL);
+}
+
+const struct block_kind layer_short_conv = {
+	.name = "short convolution",
+	.size = sizeof(struct short_conv),
+	.load = short_conv_load,
+	.memory = short_conv_memory,
+	.need = short_conv_need,
+	.write = short_conv_write,
+};
