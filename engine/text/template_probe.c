@@ -23,7 +23,7 @@ struct probe {
 
 struct conversation {
 	bool system;
-	const char *text[TEXTS_MOST]; /* NULL after the last */
+	const char *text[TEXTS_MOST + 1]; /* NULL after the last */
 };
 
 /* --- rendering --- */
