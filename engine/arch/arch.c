@@ -95,6 +95,33 @@ int32_t arch_kv_heads(struct arch_file *f, const struct model_config *c, int32_t
 	return f->e->code ? 0 : (int32_t)heads[i];
 }
 
+int32_t arch_width(struct arch_file *f, const struct model_config *c, int32_t i)
+{
+	int64_t width[ARCH_LAYERS] = { 0 };
+	char name[96];
+
+	if (gguf_array_length(f->g, key_of(f, "feed_forward_length", name)) < 0)
+		return arch_int(f, "feed_forward_length", -1, 1 << 20);
+	if (gguf_array_i64(f->g, name, width, c->n_layers, f->e))
+		return 1;
+	if (width[i] < 1 || width[i] > 1 << 20)
+		err_set(f->e, ERR_INPUT, "%s: %s of layer %d is %lld; 1 to %d is possible", gguf_path(f->g),
+			name, i, (long long)width[i], 1 << 20);
+	return f->e->code ? 1 : (int32_t)width[i];
+}
+
+static int32_t widest(struct arch_file *f, const struct model_config *c)
+{
+	int32_t most = 1;
+
+	for (int32_t i = 0; i < c->n_layers && !f->e->code; i++) {
+		const int32_t n = arch_width(f, c, i);
+
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
 /* Of any layer, the most. */
 static int32_t most_kv_heads(struct arch_file *f, const struct model_config *c)
 {
@@ -165,7 +192,7 @@ void arch_read_config(struct arch_file *f, struct model *m)
 	c->n_kv_heads = most_kv_heads(f, c);
 	c->head_dim = arch_int(f, "attention.key_length", c->dim / c->n_heads, 1 << 12);
 	value_dim = arch_int(f, "attention.value_length", c->head_dim, 1 << 12);
-	c->ffn = arch_int(f, "feed_forward_length", -1, 1 << 20);
+	c->ffn = widest(f, c);
 	if (f->e->code)
 		return;
 	if (value_dim != c->head_dim)
@@ -184,9 +211,17 @@ void arch_centre(struct arch_file *f, struct model *m)
 
 int32_t arch_add_rope(struct arch_file *f, struct model *m, double theta, bool halves, bool scaled)
 {
+	const int32_t dim = arch_int(f, "rope.dimension_count", m->config.head_dim, 1 << 12);
+
+	return arch_add_rope_of(f, m, dim, theta, halves, scaled);
+}
+
+int32_t arch_add_rope_of(
+	struct arch_file *f, struct model *m, int32_t dim, double theta, bool halves, bool scaled)
+{
 	struct model_rope *r = &m->rope[m->n_ropes];
 
-	r->dim = arch_int(f, "rope.dimension_count", m->config.head_dim, 1 << 12);
+	r->dim = dim;
 	r->halves = halves;
 	r->theta = theta;
 	r->scale = 1;
@@ -233,7 +268,7 @@ struct feed_forward *arch_add_feed_forward(struct arch_file *f, struct model *m,
 
 	if (!w)
 		return NULL;
-	w->width = m->config.ffn;
+	w->width = arch_width(f, &m->config, i);
 	w->on.pre = "ffn_norm.weight";
 	return w;
 }

@@ -45,6 +45,9 @@ bool arch_bool(struct arch_file *f, const char *key, bool fallback);
  * has no attention. */
 int32_t arch_kv_heads(struct arch_file *f, const struct model_config *c, int32_t i);
 
+/* Width of layer i's feed-forward: feed_forward_length, a number or one for each layer. */
+int32_t arch_width(struct arch_file *f, const struct model_config *c, int32_t i);
+
 /* Reads what all families have: width, layers, context, vocabulary, the norms' epsilon;
  * arch_read_config() also reads heads and feed-forward. */
 void arch_read_stream(struct arch_file *f, struct model *m);
@@ -56,6 +59,9 @@ void arch_centre(struct arch_file *f, struct model *m);
 /* Adds a table of rotary frequencies; scaled: as <arch>.rope.scaling says (arch/rope.c). Returns
  * its number. */
 int32_t arch_add_rope(struct arch_file *f, struct model *m, double theta, bool halves, bool scaled);
+/* The same, of which so many dimensions turn. */
+int32_t arch_add_rope_of(
+	struct arch_file *f, struct model *m, int32_t dim, double theta, bool halves, bool scaled);
 /* Adds the parameters of layer i's attention and feed-forward, by the configuration. */
 struct attention *arch_add_attention(struct arch_file *f, struct model *m, int32_t i);
 struct feed_forward *arch_add_feed_forward(struct arch_file *f, struct model *m, int32_t i);
@@ -83,7 +89,9 @@ void arch_read_router(
  * SwiGLU, or, where the file counts experts, a mixture of them as Mixtral has it. */
 void arch_read_dense(struct arch_file *f, struct model *m, bool halves);
 
-/* The same without a rotary table. */
+/* What the Gemma family has in common: norms on both sides, GELU, soft caps. Returns the window. */
+int32_t arch_read_gemma(struct arch_file *f, struct model *m);
+/* As arch_read_dense(), without a rotary table. */
 void arch_read_unturned(struct arch_file *f, struct model *m);
 /* Calls set for each layer until something fails. */
 void arch_each_layer(struct arch_file *f, struct model *m,

@@ -19,22 +19,22 @@ static void gemma_layer(struct arch_file *f, struct model *m, int32_t i)
 	w->act = K_ACT_gelu;
 }
 
-static int32_t gemma_read(struct arch_file *f, struct model *m)
+int32_t arch_read_gemma(struct arch_file *f, struct model *m)
 {
 	arch_read_dense(f, m, true);
 	m->embed_scale = sqrtf((float)m->config.dim);
+	m->logit_cap = (float)arch_real(f, "final_logit_softcapping", 0);
+	if (m->logit_cap < 0)
+		err_set(f->e, ERR_INPUT, "%s: a soft cap of %g is out of range", gguf_path(f->g),
+			(double)m->logit_cap);
 	arch_each_layer(f, m, gemma_layer);
 	return arch_int(f, "attention.sliding_window", -1, 1 << 24);
 }
 
 static void gemma2_read(struct arch_file *f, struct model *m)
 {
-	const int32_t window = gemma_read(f, m);
+	const int32_t window = arch_read_gemma(f, m);
 
-	m->logit_cap = (float)arch_real(f, "final_logit_softcapping", 0);
-	if (m->logit_cap < 0)
-		err_set(f->e, ERR_INPUT, "%s: a soft cap of %g is out of range", gguf_path(f->g),
-			(double)m->logit_cap);
 	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i += 2)
 		arch_attention(m, i)->window = window;
 }
@@ -43,7 +43,7 @@ const struct arch arch_gemma2 = { "gemma2", gemma2_read };
 
 static void gemma3_read(struct arch_file *f, struct model *m)
 {
-	const int32_t window = gemma_read(f, m);
+	const int32_t window = arch_read_gemma(f, m);
 	int32_t local;
 
 	if (f->e->code)

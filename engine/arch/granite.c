@@ -1,18 +1,37 @@
-/* Granite 3 (IBM 2024; Hugging Face's modeling_granitemoe.py): Llama, dense or with experts, and
- * four factors: of the embedding, of scores, of what a block gives, and of logits, which are
- * divided by theirs. */
+/* Granite 3 and 4 (IBM 2024, 2025; Hugging Face's modeling_granitemoe.py, -hybrid.py): Llama, dense
+ * or with experts, and four factors: of the embedding, of scores, of what a block gives, and of
+ * logits, which are divided by theirs. Hybrids have Mamba-2 in the layers without key-value heads;
+ * the key rope.scaling.finetuned says whether positions turn anything. */
 #include <math.h>
 
 #include "engine/arch/arch.h"
 
+/* The mixer, of a hybrid too; returns where its result goes, or NULL after a failure. */
+static struct residual *granite_mixer(struct arch_file *f, struct model *m, int32_t i)
+{
+	struct attention *a = arch_attention(m, i);
+	struct mamba2 *s;
+
+	if (arch_kv_heads(f, &m->config, i)) {
+		a->scale = (float)arch_real(f, "attention.scale", (double)a->scale);
+		return &a->on;
+	}
+	s = arch_add_mamba2(f, &m->layer[i].mixer);
+	if (!s)
+		return NULL;
+	s->normed = true;
+	return &s->on;
+}
+
 static void granite_layer(struct arch_file *f, struct model *m, int32_t i)
 {
 	const float scale = (float)arch_real(f, "residual_scale", 1);
-	struct attention *a = arch_attention(m, i);
+	struct residual *on = granite_mixer(f, m, i);
 	struct block *ffn = &m->layer[i].ffn;
 
-	a->scale = (float)arch_real(f, "attention.scale", (double)a->scale);
-	a->on.scale = scale;
+	if (!on)
+		return;
+	on->scale = scale;
 	if (ffn->kind == &layer_experts)
 		((struct experts *)ffn->params)->on.scale = scale;
 	else
@@ -23,7 +42,10 @@ static void granite_read(struct arch_file *f, struct model *m)
 {
 	double divisor;
 
-	arch_read_dense(f, m, false);
+	if (arch_bool(f, "rope.scaling.finetuned", true))
+		arch_read_dense(f, m, false);
+	else
+		arch_read_unturned(f, m);
 	m->embed_scale = (float)arch_real(f, "embedding_scale", 0);
 	divisor = arch_real(f, "logit_scale", 1);
 	if (!(fabs(divisor) >= 1e-6))
@@ -34,4 +56,5 @@ static void granite_read(struct arch_file *f, struct model *m)
 }
 
 const struct arch arch_granite = { "granite", granite_read };
+const struct arch arch_granitehybrid = { "granitehybrid", granite_read };
 const struct arch arch_granitemoe = { "granitemoe", granite_read };

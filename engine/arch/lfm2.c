@@ -1,7 +1,19 @@
 /* LFM2 (Liquid AI 2025; Hugging Face's modeling_lfm2.py): gated short convolutions, and in some
  * layers attention with norms of each head. The norm before the output has the name of an
- * embedding's. */
+ * embedding's. With experts: a router of sigmoids, after a few layers that have none. */
 #include "engine/arch/arch.h"
+
+static void lfm2_experts(struct arch_file *f, struct model *m)
+{
+	const int32_t n_dense = arch_opt_int(f, "leading_dense_block_count", 0, 1 << 12);
+
+	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i++) {
+		if (i < n_dense)
+			arch_add_feed_forward(f, m, i);
+		else if (arch_experts(f, m, i))
+			arch_read_router(f, arch_experts(f, m, i), K_ROUTE_sigmoid, true);
+	}
+}
 
 static void lfm2_read(struct arch_file *f, struct model *m)
 {
@@ -22,4 +34,11 @@ static void lfm2_read(struct arch_file *f, struct model *m)
 	}
 }
 
+static void lfm2moe_read(struct arch_file *f, struct model *m)
+{
+	lfm2_read(f, m);
+	lfm2_experts(f, m);
+}
+
 const struct arch arch_lfm2 = { "lfm2", lfm2_read };
+const struct arch arch_lfm2moe = { "lfm2moe", lfm2moe_read };

@@ -11,6 +11,20 @@ static void load_biases(struct model_loader *l, struct attention *a, int64_t q, 
 	a->v_bias = all ? all + q + kv : layer_vector(l, "attn_v.bias", kv, false);
 }
 
+/* Where a layer reads another's keys and values there are none. */
+static void load_key_value(struct model_loader *l, struct attention *a, int64_t kv, int64_t dim)
+{
+	const bool whole = a->norms == ATTENTION_WHOLE_NORMS;
+
+	if (a->norms)
+		a->k_norm = layer_vector(l, "attn_k_norm.weight", whole ? kv : a->head_dim, true);
+	if (a->fused)
+		return;
+	layer_matrix(l, &a->k, "attn_k.weight", kv, dim);
+	if (!a->value_norm || layer_has(l, "attn_v.weight"))
+		layer_matrix(l, &a->v, "attn_v.weight", kv, dim);
+}
+
 static void attention_load(struct model_loader *l, void *params)
 {
 	struct attention *a = params;
@@ -19,19 +33,17 @@ static void attention_load(struct model_loader *l, void *params)
 	bool whole = a->norms == ATTENTION_WHOLE_NORMS;
 
 	residual_load(l, &a->on, q);
-	if (a->norms) {
+	if (a->norms)
 		a->q_norm = layer_vector(l, "attn_q_norm.weight", whole ? q : a->head_dim, true);
-		a->k_norm = layer_vector(l, "attn_k_norm.weight", whole ? kv : a->head_dim, true);
-	}
 	if (a->fused) {
 		layer_rows(l, &a->q, "attn_qkv.weight", (struct row_slice){ 0, q, q + 2 * kv }, dim);
 		layer_rows(l, &a->k, "attn_qkv.weight", (struct row_slice){ q, kv, q + 2 * kv }, dim);
 		layer_rows(l, &a->v, "attn_qkv.weight", (struct row_slice){ q + kv, kv, q + 2 * kv }, dim);
 	} else {
 		layer_matrix(l, &a->q, "attn_q.weight", a->gated ? 2 * q : q, dim);
-		layer_matrix(l, &a->k, "attn_k.weight", kv, dim);
-		layer_matrix(l, &a->v, "attn_v.weight", kv, dim);
 	}
+	if (!a->from)
+		load_key_value(l, a, kv, dim);
 	layer_matrix(l, &a->out, "attn_output.weight", dim, q);
 	load_biases(l, a, q, kv);
 	a->out_bias = layer_vector(l, "attn_output.bias", dim, false);
@@ -45,6 +57,11 @@ static int attention_memory(void *params, struct memory_specs *m, struct err *e)
 		.window = a->window,
 		.kv = { .n_kv_heads = a->n_kv_heads, .head_dim = a->head_dim } };
 
+	if (a->from) { /* which joined before */
+		a->group = a->from->group;
+		a->kv_layer = a->from->kv_layer;
+		return 0;
+	}
 	a->group = memory_join(m, &spec, &a->kv_layer, NULL, e);
 	return a->group < 0 ? -1 : 0;
 }
@@ -53,7 +70,7 @@ static void attention_need(const void *params, struct forward_needs *n)
 {
 	const struct attention *a = params;
 
-	n->ops += 11 + (a->norms ? 2 : 0) + (a->norms == ATTENTION_LATE_NORMS ? 2 : 0);
+	n->ops += 12 + (a->norms ? 2 : 0) + (a->norms == ATTENTION_LATE_NORMS ? 2 : 0);
 	residual_need(&a->on, a->n_heads * a->head_dim, n);
 	if (a->gated) {
 		n->ops += 2;
@@ -65,8 +82,10 @@ static void attention_need(const void *params, struct forward_needs *n)
 	forward_widen(&n->kv, a->n_kv_heads * a->head_dim);
 	forward_sees(n, a->window);
 	forward_reads(&n->normed, &a->q);
-	forward_reads(&n->normed, &a->k);
-	forward_reads(&n->normed, &a->v);
+	if (!a->from)
+		forward_reads(&n->normed, &a->k);
+	if (a->v.data)
+		forward_reads(&n->normed, &a->v);
 	forward_reads(&n->mixed, &a->out);
 	n->mixed.x = true; /* attention writes floats in any case */
 	if (a->norms) {
@@ -95,7 +114,24 @@ static float *add_head_norms(struct forward *f, const struct attention *a, const
 		whole ? heads * a->head_dim : a->head_dim);
 }
 
-/* For norms after the rotation, which is then done here. */
+/* Norms of values, to f->v. */
+static void add_value_norm(struct forward *f, const struct attention *a)
+{
+	const int32_t dim = a->n_kv_heads * a->head_dim;
+
+	program_add(&f->program, K_OP_gated, K_STAGE_norm)->u.gated =
+		(struct k_gated){ .x = a->v.data ? f->v : f->k,
+			.x_stride = dim,
+			.x_pitch = a->head_dim,
+			.groups = a->n_kv_heads,
+			.group = a->head_dim,
+			.eps = f->model->config.norm_eps,
+			.norm = true,
+			.out = { .x = f->v, .dim = dim },
+			.n = f->n_rows };
+}
+
+/* Where the op rope does not rotate: before a norm, or where there is no key to store. */
 static void add_rotation(struct forward *f, const struct attention *a, float *x, int32_t heads)
 {
 	const struct model_rope *t = &f->model->rope[a->rope];
@@ -195,6 +231,19 @@ static const float *add_turn(struct forward *f, const struct attention *a, const
 	return f->sink_q;
 }
 
+/* Rotates the query, and the key, which is stored with its value. */
+static void add_key_value(struct forward *f, const struct attention *a, float *q, const float *k)
+{
+	if (!a->from) {
+		if (a->value_norm)
+			add_value_norm(f, a);
+		add_rope(f, a, q, k);
+		add_encode(f, a);
+	} else if (a->rope != ATTENTION_NO_ROPE) {
+		add_rotation(f, a, q, a->n_heads);
+	}
+}
+
 /* What this layer's heads keep by their attention. */
 static struct k_heavy heavy_of(const struct forward *f, const struct attention *a)
 {
@@ -215,17 +264,17 @@ static bool keeps(const struct forward *f, const struct attention *a)
 	return visible_policy_of(&f->visible)->keeps && !a->window;
 }
 
-/* Where the choice of the layer that is written will be. */
-static uint8_t *picked_here(const struct forward *f)
+/* Where the choice of a layer will be. */
+static uint8_t *picked_of(const struct forward *f, int32_t layer)
 {
 	const size_t row = (size_t)f->needs.kv_heads * (size_t)f->picked_stride;
 
-	return f->picked + (size_t)f->program.layer * (size_t)f->n_rows * row;
+	return f->picked + (size_t)layer * (size_t)f->n_rows * row;
 }
 
 static const uint8_t *add_recall(struct forward *f, const struct attention *a)
 {
-	uint8_t *out = picked_here(f);
+	uint8_t *out = picked_of(f, f->program.layer);
 
 	program_add(&f->program, K_OP_recall, K_STAGE_attention)->u.recall = (struct k_recall){
 		.of = heavy_of(f, a), .begins = f->begins, .out = out, .stride = f->picked_stride
@@ -249,19 +298,20 @@ static const uint8_t *add_pick(struct forward *f, const struct attention *a, con
 	const struct k_kv *kv = &f->store[a->group].kv;
 	uint8_t *out;
 
-	if (keeps(f, a))
-		return add_recall(f, a);
+	if (keeps(f, a)) /* a layer that reads another's keys reads those that this one keeps */
+		return a->from ? picked_of(f, a->from_layer) : add_recall(f, a);
 	if (!visible_picks(&f->visible) || a->window)
 		return NULL;
-	out = picked_here(f);
-	program_add(&f->program, K_OP_extent, K_STAGE_rope)->u.extent =
-		(struct k_extent){ .layer = a->kv_layer,
-			.n = f->n_rows,
-			.rows = f->rows,
-			.also = f->also,
-			.n_also = f->n_also,
-			.pages = f->pages[a->group],
-			.kv = kv };
+	out = picked_of(f, f->program.layer);
+	if (!a->from)
+		program_add(&f->program, K_OP_extent, K_STAGE_rope)->u.extent =
+			(struct k_extent){ .layer = a->kv_layer,
+				.n = f->n_rows,
+				.rows = f->rows,
+				.also = f->also,
+				.n_also = f->n_also,
+				.pages = f->pages[a->group],
+				.kv = kv };
 	program_add(&f->program, K_OP_pick, K_STAGE_attention)->u.pick = (struct k_pick){ .q = q,
 		.out = out,
 		.stride = f->picked_stride,
@@ -298,13 +348,13 @@ static void add_attention(struct forward *f, const struct attention *a, const fl
 		.kv = &f->store[a->group].kv,
 		.softcap = a->softcap,
 		.sinks = a->sink,
-		.account = keeps(f, a) ? f->account : NULL,
+		.account = keeps(f, a) && !a->from ? f->account : NULL,
 		.account_stride = f->max_groups };
 	if (stored_in(f, a) != a->group) {
 		op->u.attention.recent = &f->store[stored_in(f, a)].kv;
 		op->u.attention.recent_pages = f->pages[stored_in(f, a)];
 	}
-	if (keeps(f, a))
+	if (keeps(f, a) && !a->from)
 		add_account(f, a);
 }
 
@@ -316,6 +366,8 @@ static const float *add_query_key(struct forward *f, const struct attention *a, 
 		add_rotation(f, a, f->k, a->n_kv_heads);
 	}
 	*q = add_head_norms(f, a, a->q_norm, f->q, f->q_normed, a->n_heads);
+	if (a->from)
+		return NULL;
 	return add_head_norms(f, a, a->k_norm, f->k, f->k_normed, a->n_kv_heads);
 }
 
@@ -357,14 +409,15 @@ static void attention_write(struct forward *f, const void *params)
 	residual_enter(f, &a->on, false);
 	m = program_matmul(&f->program, K_STAGE_qkv, f->normed, f->n_rows);
 	program_part(m, &a->q, a->q_bias, NULL, a->gated ? f->gate : f->q);
-	program_part(m, &a->k, a->k_bias, NULL, f->k);
-	program_part(m, &a->v, a->v_bias, NULL, f->v);
+	if (!a->from)
+		program_part(m, &a->k, a->k_bias, NULL, f->k);
+	if (a->v.data)
+		program_part(m, &a->v, a->v_bias, NULL, f->v);
 	if (a->gated)
 		add_parting(f, a);
 	k = add_query_key(f, a, &q);
 	sink_q = add_turn(f, a, q);
-	add_rope(f, a, q, k);
-	add_encode(f, a);
+	add_key_value(f, a, q, k);
 	add_attention(f, a, q, sink_q, mixed);
 	if (a->gated)
 		add_gates(f, a, mixed);

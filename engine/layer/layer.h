@@ -93,7 +93,14 @@ struct attention {
 	bool fused;       /* the file keeps q, k and v in one tensor, attn_qkv */
 	/* attn_q has for each head a query and a gate, whose sigmoid multiplies what the head gives */
 	bool gated;
+	/* Each head of v has an RMS norm without weights; v is k, before its own norm, where the file
+	 * has no attn_v (Gemma 4) */
+	bool value_norm;
 	enum attention_norms norms;
+	/* Reads the keys and values of this layer, the model's layer from_layer, and has none: scale is
+	 * then 1, and norms are not late (cross-layer attention, Brandon et al. 2024). NULL: its own */
+	const struct attention *from;
+	int32_t from_layer;
 	struct residual on;
 	/* tensors; NULL: not there */
 	const float *q_norm, *k_norm; /* [head_dim]; of all heads: of all */
@@ -239,8 +246,19 @@ struct lightning {
 };
 extern const struct block_kind layer_lightning;
 
-/* Two mixers that read the same stream; the second's result is added to the sum of stream and
- * first's. */
+/* What a token says to one layer alone (Gemma 3n and 4; model.h, struct model_inputs): gated by the
+ * stream, it is added to it, and the stream is then scaled. */
+struct layer_input {
+	int32_t width, stride, first; /* of its input, 0: none; of all layers'; its first column */
+	float scale;                  /* of the stream; 0: none */
+	struct residual on;
+	struct k_matrix gate; /* [width, dim] */
+	struct k_matrix out;  /* [dim, width] */
+};
+extern const struct block_kind layer_layer_input;
+
+/* Two blocks, one after the other; of mixers that read the same stream, the second's result is
+ * added to the sum of stream and first's (struct residual, aside and joins). */
 struct pair {
 	struct block first, second;
 };

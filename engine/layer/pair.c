@@ -1,4 +1,4 @@
-/* Two mixers side by side. See layer.h. Each normalises the stream for itself. */
+/* Two blocks as one. See layer.h. Each normalises the stream for itself. */
 #include <stdlib.h>
 
 #include "engine/run/forward.h"

@@ -17,7 +17,8 @@ static const char *final_norm(const struct model *m)
 static bool counts_for_decode(const struct model *m, const struct gguf_tensor *t)
 {
 	return !strncmp(t->name, "blk.", 4) || !strcmp(t->name, "output.weight") ||
-		   !strcmp(t->name, final_norm(m)) || (m->tied && !strcmp(t->name, "token_embd.weight"));
+		   !strcmp(t->name, "per_layer_model_proj.weight") || !strcmp(t->name, final_norm(m)) ||
+		   (m->tied && !strcmp(t->name, "token_embd.weight"));
 }
 
 static void count_weights(struct model *m, const struct gguf *g)
@@ -82,6 +83,15 @@ static int ropes_open(struct model *m, int32_t ctx, struct err *e)
 	return 0;
 }
 
+static void plan_inputs(struct model_loader *l, struct model_inputs *in)
+{
+	if (!in->width)
+		return;
+	model_matrix(l, &in->table, "per_layer_token_embd.weight", l->config->vocab, in->width);
+	model_matrix(l, &in->proj, "per_layer_model_proj.weight", in->width, l->config->dim);
+	in->norm = model_vector(l, "per_layer_proj_norm.weight", in->each, true);
+}
+
 /* Plans the memory of every tensor. */
 static void plan_tensors(struct model *m, const struct gguf *g, struct err *e)
 {
@@ -95,6 +105,7 @@ static void plan_tensors(struct model *m, const struct gguf *g, struct err *e)
 		model_matrix(&l, &m->output, "output.weight", c->vocab, c->dim);
 	if (m->learned_positions)
 		m->positions = model_floats(&l, "position_embd.weight", c->dim, c->ctx_train, true);
+	plan_inputs(&l, &m->inputs);
 	m->output_norm = model_vector(&l, final_norm(m), c->dim, true);
 	if (c->centred)
 		m->output_norm_bias = model_vector(&l, "output_norm.bias", c->dim, false);

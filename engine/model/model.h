@@ -38,6 +38,15 @@ struct model_rope {
 	float *cos, *sin;         /* [ctx, dim / 2] */
 };
 
+/* What tokens say to each layer alone (Gemma 3n and 4), [rows, width]: the norm of a product of the
+ * embedding, for each layer, plus a row of a table. engine/layer/layer_input.c reads it. */
+struct model_inputs {
+	int32_t width;               /* of all layers; 0: there are none */
+	int32_t each;                /* of one */
+	struct k_matrix table, proj; /* [vocab, width], [width, dim] */
+	const float *norm;           /* [each] */
+};
+
 struct model {
 	struct model_config config;
 	char name[192];
@@ -47,6 +56,7 @@ struct model {
 	float embed_scale;      /* factor of the embedding's rows; 0: none */
 	bool learned_positions; /* the file has a row for each position */
 	const float *positions; /* [ctx_train, dim], added to the embedding; NULL: none */
+	struct model_inputs inputs;
 	const char *final_norm; /* name of the tensor output_norm; NULL: output_norm.weight */
 	const float *output_norm, *output_norm_bias; /* [dim] */
 	float logit_scale, logit_cap;                /* of logits; 0: none */

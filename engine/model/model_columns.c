@@ -11,8 +11,12 @@ enum { ALIGN = 64 };
 static struct feed_forward *feed_forward_of(const struct model *m, int32_t layer)
 {
 	const struct block *b = &m->layer[layer].ffn;
+	const struct pair *pair = b->params;
+	struct feed_forward *w;
 
-	struct feed_forward *w = b->kind == &layer_feed_forward ? b->params : NULL;
+	if (b->kind == &layer_pair)
+		b = &pair->first;
+	w = b->kind == &layer_feed_forward ? b->params : NULL;
 
 	return w && !w->down_bias ? w : NULL; /* a product by columns adds no bias */
 }

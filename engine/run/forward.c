@@ -185,6 +185,22 @@ int forward_fetch(struct forward *f, int32_t first, int32_t n, struct err *e)
 		(size_t)n * vocab * sizeof *f->logits, e);
 }
 
+/* The norm is of a product divided by sqrt(dim), so its epsilon grows by dim instead. */
+static void add_inputs(struct forward *f, const struct model_inputs *in)
+{
+	const struct model_config *c = &f->model->config;
+	struct k_program *p = &f->program;
+
+	program_embed(p, &in->table, f->ids, f->inputs, f->n_rows)->scale = sqrtf((float)in->each);
+	program_add(p, K_OP_activate, K_STAGE_embed)->u.activate =
+		(struct k_activate){ .x = f->x, .out = f->normed, .act = K_ACT_none, .n = f->n_rows };
+	program_part(
+		program_matmul(p, K_STAGE_embed, f->normed, f->n_rows), &in->proj, NULL, NULL, f->gate);
+	program_norm(p, f->gate, NULL, in->norm, c->norm_eps * (float)c->dim,
+		(struct k_acts){ .x = f->inputs, .dim = in->each }, f->n_rows * (in->width / in->each))
+		->residual = f->inputs;
+}
+
 static void add_embedding(struct forward *f)
 {
 	const struct model *m = f->model;
@@ -194,6 +210,8 @@ static void add_embedding(struct forward *f)
 		program_add(&f->program, K_OP_place, K_STAGE_embed)->u.place = (struct k_place){
 			.table = m->positions, .x = f->x, .dim = m->config.dim, .n = f->n_rows, .rows = f->rows
 		};
+	if (m->inputs.width)
+		add_inputs(f, &m->inputs);
 }
 
 static void write_program(struct forward *f)

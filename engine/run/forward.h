@@ -164,9 +164,10 @@ struct forward {
 	float *sink_q;    /* [needs.q]; NULL on a device */
 	float *gate, *up; /* [needs.wide] */
 	float *q_normed, *k_normed;
-	float *added; /* [dim] if needs.added */
-	float *inner; /* [needs.inner] normalised input of a block's last product */
-	float *room;  /* [needs.room], not a row */
+	float *added;  /* [dim] if needs.added */
+	float *inputs; /* [model->inputs.width] of each layer, from add_embedding() */
+	float *inner;  /* [needs.inner] normalised input of a block's last product */
+	float *room;   /* [needs.room], not a row */
 	/* [max_out, vocab]; `logits` itself where the host can read it */
 	float *computed_logits;
 	struct k_acts normed, mixed, act, head;

@@ -21,6 +21,10 @@ static struct forward_needs find_needs(const struct model *m)
 	struct forward_needs n = { .ops = FORWARD_BEGIN_OPS + 4, .normed.dim = m->config.dim };
 
 	forward_reads(&n.head, &m->output);
+	if (m->inputs.width) {
+		forward_widen(&n.wide, m->inputs.width);
+		forward_reads(&n.normed, &m->inputs.proj);
+	}
 	for (int32_t i = 0; i < m->config.n_layers; i++) {
 		const struct block *const block[] = { &m->layer[i].mixer, &m->layer[i].ffn };
 
@@ -100,6 +104,7 @@ static void cut_work(struct forward *f, struct cutter *c)
 	f->q_normed = program_cut(c, rows * (size_t)n->q_normed, sizeof *f->q_normed);
 	f->k_normed = program_cut(c, rows * (size_t)n->k_normed, sizeof *f->k_normed);
 	f->added = program_cut(c, n->added ? rows * (size_t)m->dim : 0, sizeof *f->added);
+	f->inputs = program_cut(c, rows * (size_t)f->model->inputs.width, sizeof *f->inputs);
 	f->inner = program_cut(c, rows * (size_t)n->inner, sizeof *f->inner);
 	f->room = program_cut(c, (size_t)n->room, sizeof *f->room);
 	f->normed_x = program_cut(c, rows * (size_t)n->normed.dim, sizeof *f->normed_x);

@@ -1,13 +1,13 @@
 /* Values times a gate and an RMS norm of groups of them, in either order (rules 7, 8): what follows
  * a state matrix (Mamba-2: gate, then norm; gated delta rule: norm, then gate), gated attention,
- * and with neither weight nor gate the length of keys. A unit is a group of a row, or a row where
- * groups are not of whole blocks. */
+ * and with neither weight nor gate the length of keys or values. A unit is a group of a row, or a
+ * row where groups are not of whole blocks. */
 #ifndef CUTAWAY_KERNELS_OP_GATED_H
 #define CUTAWAY_KERNELS_OP_GATED_H
 
 #include "kernels/op/op.h"
 
-enum k_gate_by { K_GATE_silu, K_GATE_sigmoid };
+enum k_gate_by { K_GATE_silu, K_GATE_sigmoid, K_GATE_gelu };
 
 struct k_gated {
 	const float *x, *z; /* [n, groups, group] in wider rows; z NULL: no gate */
@@ -46,7 +46,7 @@ K_INLINE int64_t k_gated_units(const struct k_gated *a)
 
 K_INLINE float k_gated_by(const struct k_gated *a, float z)
 {
-	return a->by == K_GATE_silu ? k_silu(z) : k_sigmoid(z);
+	return a->by == K_GATE_silu ? k_silu(z) : a->by == K_GATE_gelu ? k_gelu(z) : k_sigmoid(z);
 }
 
 /* Factor of the norm of a group. */

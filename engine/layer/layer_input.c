@@ -1,0 +1,89 @@
+/* A token's input of one layer (Gemma 3n and 4; Hugging Face's modeling_gemma4.py). See layer.h. */
+#include "engine/run/forward.h"
+#include "engine/model/model_tensors.h"
+
+static void layer_input_load(struct model_loader *l, void *params)
+{
+	struct layer_input *a = params;
+
+	if (!a->width)
+		return;
+	residual_load(l, &a->on, 0);
+	layer_matrix(l, &a->gate, "inp_gate.weight", a->width, l->config->dim);
+	layer_narrow(l, &a->out, "proj.weight", l->config->dim, a->width);
+}
+
+static void layer_input_need(const void *params, struct forward_needs *n)
+{
+	const struct layer_input *a = params;
+
+	n->ops += 4;
+	if (!a->width)
+		return;
+	residual_need(&a->on, 0, n);
+	forward_widen(&n->wide, a->width);
+	forward_reads(&n->normed, &a->gate);
+	forward_reads(&n->act, &a->out);
+	n->act.x = true;
+}
+
+/* The row's input, which is the sum of two, times the gate. The sum's variance is halved here. */
+static void add_gate(struct forward *f, const struct layer_input *a, struct k_acts out)
+{
+	program_add(&f->program, K_OP_gated, K_STAGE_act)->u.gated =
+		(struct k_gated){ .x = f->inputs + a->first,
+			.z = f->gate,
+			.x_stride = a->stride,
+			.z_stride = a->width,
+			.groups = 1,
+			.group = a->width,
+			.factor = 0x1.6a09e6p-1f, /* 1 / sqrt 2 */
+			.by = K_GATE_gelu,
+			.out = out,
+			.n = f->n_rows };
+}
+
+static void add_scale(struct forward *f, float scale)
+{
+	const int32_t dim = f->model->config.dim;
+
+	program_add(&f->program, K_OP_gated, K_STAGE_norm)->u.gated = (struct k_gated){ .x = f->x,
+		.x_stride = dim,
+		.groups = 1,
+		.group = dim,
+		.factor = scale,
+		.out = { .x = f->x, .dim = dim },
+		.n = f->n_rows };
+}
+
+static void add_input(struct forward *f, const struct layer_input *a)
+{
+	struct k_acts act = program_acts_of(f->act, a->width);
+	struct k_matmul *m;
+
+	if (program_wants_floats(&a->out)) /* of any width */
+		act.q = NULL;
+	residual_enter(f, &a->on, false);
+	m = program_matmul(&f->program, K_STAGE_gate_up, f->normed, f->n_rows);
+	program_part(m, &a->gate, NULL, NULL, f->gate);
+	add_gate(f, a, act);
+	residual_leave(f, &a->on, K_STAGE_down, act, &a->out, NULL);
+}
+
+static void layer_input_write(struct forward *f, const void *params)
+{
+	const struct layer_input *a = params;
+
+	if (a->width)
+		add_input(f, a);
+	if (a->scale != 0)
+		add_scale(f, a->scale);
+}
+
+const struct block_kind layer_layer_input = {
+	.name = "layer input",
+	.size = sizeof(struct layer_input),
+	.load = layer_input_load,
+	.need = layer_input_need,
+	.write = layer_input_write,
+};
