@@ -42,6 +42,8 @@ static void find_groups(
 	const struct k_kv *kv = recent ? a->recent : a->kv;
 	const int32_t *pages = (recent ? a->recent_pages : a->pages)[a->rows[item->row].seq];
 	const size_t k_bytes = k_kv_group_bytes(kv, 0), v_bytes = k_kv_group_bytes(kv, 1);
+	const unsigned char *keys = k_kv_at(kv, 0, a->layer, 0, item->kv_head); /* of the first page */
+	const unsigned char *values = k_kv_at(kv, 0, a->layer, 1, item->kv_head);
 	int32_t block = span * K_SPAN / kv->page_size, at = -1;
 	int32_t in = span * K_SPAN % kv->page_size / K_GROUP; /* group of the page */
 	const unsigned char *key = NULL, *value = NULL;       /* of the page of block `at` */
@@ -56,8 +58,8 @@ static void find_groups(
 
 		if (met && at != block) {
 			at = block;
-			key = pages[at] < 0 ? NULL : k_kv_at(kv, pages[at], a->layer, 0, item->kv_head);
-			value = pages[at] < 0 ? NULL : k_kv_at(kv, pages[at], a->layer, 1, item->kv_head);
+			key = pages[at] < 0 ? NULL : keys + (size_t)pages[at] * kv->page_bytes;
+			value = pages[at] < 0 ? NULL : values + (size_t)pages[at] * kv->page_bytes;
 		}
 		out->key[g] = met && key ? key + (size_t)in * k_bytes : NULL;
 		out->value[g] = met && value ? value + (size_t)in * v_bytes : NULL;

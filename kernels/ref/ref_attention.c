@@ -15,13 +15,13 @@ struct view {
 	int32_t coded_end; /* positions before it are read as codes by channel */
 };
 
-/* The group of a position. */
+/* The keys of a position's group, or its values. */
 struct group {
 	const struct k_kv *kv;
-	void *k, *v;
+	void *data;
 };
 
-static struct group group_of(const struct view *v, int32_t pos)
+static struct group group_of(const struct view *v, int32_t pos, bool values)
 {
 	const struct k_attention *a = v->a;
 	const bool recent = a->recent && pos >= v->coded_end;
@@ -29,21 +29,20 @@ static struct group group_of(const struct view *v, int32_t pos)
 	const int32_t *pages = recent ? a->recent_pages[v->seq] : a->pages[v->seq];
 	const int32_t page = pages[pos / kv->page_size], in = pos % kv->page_size / K_GROUP;
 
-	return (struct group){ kv, k_kv_group(kv, page, a->layer, 0, v->kv_head, in),
-		k_kv_group(kv, page, a->layer, 1, v->kv_head, in) };
+	return (struct group){ kv, k_kv_group(kv, page, a->layer, values, v->kv_head, in) };
 }
 
 /* Keys by channel: the scales go into the query. */
 static float score_by_channel(const struct view *v, const struct group *g, int32_t token)
 {
 	const int32_t bits = k_cache_bits(g->kv->format), dim = g->kv->head_dim;
-	const struct k_code_scales c = k_key_scales(g->k, dim, bits);
+	const struct k_code_scales c = k_key_scales(g->data, dim, bits);
 	int8_t q[K_MAX_HEAD_DIM];
 	const struct k_code_factor f = k_code_factor(v->q, c.scale, c.min, dim, bits, q);
 	int32_t sum = 0;
 
 	for (int32_t i = 0; i < dim; i++)
-		sum += q[i] * k_code_get(g->k, k_key_at(token, i, bits), bits);
+		sum += q[i] * k_code_get(g->data, k_key_at(token, i, bits), bits);
 	return k_code_sum(&f, sum);
 }
 
@@ -54,11 +53,11 @@ static float score_q8(const struct view *v, const struct group *g, int32_t token
 	float s = 0;
 
 	for (int32_t first = 0; first < dim; first += K_Q8_DIMS) {
-		const uint16_t *scale = k_q8_scales(g->k, dim, first / K_Q8_DIMS);
+		const uint16_t *scale = k_q8_scales(g->data, dim, first / K_Q8_DIMS);
 		float part = 0;
 
 		for (int32_t i = first; i < dim && i < first + K_Q8_DIMS; i++)
-			part = k_fma(v->q[i], ((const int8_t *)g->k)[i * K_GROUP + token], part);
+			part = k_fma(v->q[i], ((const int8_t *)g->data)[i * K_GROUP + token], part);
 		s = k_fma(k_f16_to_f32(scale[token]), part, s);
 	}
 	return s;
@@ -66,7 +65,7 @@ static float score_q8(const struct view *v, const struct group *g, int32_t token
 
 static float score(const struct view *v, int32_t pos)
 {
-	const struct group g = group_of(v, pos);
+	const struct group g = group_of(v, pos, false);
 	const int32_t token = pos % K_GROUP, dim = g.kv->head_dim;
 	const float *q = v->a->sink_q && pos < v->a->n_sinks ? v->sink_q : v->q;
 	float s = 0;
@@ -77,7 +76,7 @@ static float score(const struct view *v, int32_t pos)
 		s = score_q8(v, &g, token);
 	else {
 		for (int32_t i = 0; i < dim; i++)
-			s = k_fma(q[i], k_cache_get(g.kv->format, g.k, (size_t)(i * K_GROUP + token)), s);
+			s = k_fma(q[i], k_cache_get(g.kv->format, g.data, (size_t)(i * K_GROUP + token)), s);
 	}
 	return v->a->softcap > 0 ? k_softcap(s, v->a->softcap) : s;
 }
@@ -117,20 +116,20 @@ static bool span_scores(const struct view *v, int32_t first, struct span *s)
 	return true;
 }
 
-/* Dimension i of the value at pos times p, added to o. A scale of the token goes into p. */
-static float add_value(const struct view *v, int32_t pos, float p, int32_t i, float o)
+/* Dimension i of the token's value times p, added to o. A scale of the token goes into p. */
+static float add_value(const struct group *g, int32_t token, float p, int32_t i, float o)
 {
-	const struct group g = group_of(v, pos);
-	const int32_t token = pos % K_GROUP, dim = g.kv->head_dim;
+	const int32_t dim = g->kv->head_dim;
 
-	if (g.kv->format == K_CACHE_q8)
-		return k_fma(p * k_f16_to_f32(k_q8_scales(g.v, dim, i / K_Q8_DIMS)[token]),
-			((const int8_t *)g.v)[token * dim + i], o);
-	if (g.kv->value_dim)
+	if (g->kv->format == K_CACHE_q8)
+		return k_fma(p * k_f16_to_f32(k_q8_scales(g->data, dim, i / K_Q8_DIMS)[token]),
+			((const int8_t *)g->data)[token * dim + i], o);
+	if (g->kv->value_dim) /* the group is of keys */
 		return k_fma(p,
-			k_cache_get(g.kv->format, g.k, (size_t)((dim - g.kv->value_dim + i) * K_GROUP + token)),
+			k_cache_get(
+				g->kv->format, g->data, (size_t)((dim - g->kv->value_dim + i) * K_GROUP + token)),
 			o);
-	return k_fma(p, k_cache_get(g.kv->format, g.v, (size_t)(token * dim + i)), o);
+	return k_fma(p, k_cache_get(g->kv->format, g->data, (size_t)(token * dim + i)), o);
 }
 
 /* Values by token, channels `first` … of 64 that share the tokens' scales: these go into p. */
@@ -139,14 +138,16 @@ static void span_codes(const struct view *v, const struct span *s, int32_t first
 	const int32_t dim = v->a->kv->head_dim, bits = k_cache_bits(v->a->kv->format);
 	const int32_t end = first + K_CODED_DIMS < dim ? first + K_CODED_DIMS : dim;
 	uint16_t scale[K_SPAN] = { 0 }, min[K_SPAN] = { 0 };
+	void *data[K_SPAN] = { NULL };
 	struct k_code_factor f;
 	int8_t p[K_SPAN];
 
 	for (int32_t t = 0; t < K_SPAN; t++)
 		if (k_bits_has(&s->seen, t)) {
-			const struct k_code_scales c =
-				k_value_scales(group_of(v, s->first + t).v, dim, bits, first / K_CODED_DIMS);
+			struct k_code_scales c;
 
+			data[t] = group_of(v, s->first + t, true).data;
+			c = k_value_scales(data[t], dim, bits, first / K_CODED_DIMS);
 			scale[t] = c.scale[t % K_GROUP];
 			min[t] = c.min[t % K_GROUP];
 		}
@@ -156,8 +157,7 @@ static void span_codes(const struct view *v, const struct span *s, int32_t first
 
 		for (int32_t t = 0; t < K_SPAN; t++)
 			if (k_bits_has(&s->seen, t))
-				sum += p[t] * k_code_get(group_of(v, s->first + t).v,
-								  k_value_at(dim, t % K_GROUP, i, bits), bits);
+				sum += p[t] * k_code_get(data[t], k_value_at(dim, t % K_GROUP, i, bits), bits);
 		o[i] = k_code_sum(&f, sum);
 	}
 }
@@ -173,8 +173,13 @@ static void span_values(const struct view *v, const struct span *s, float *o)
 	for (int32_t i = 0; i < head_dim && coded; i += K_CODED_DIMS)
 		span_codes(v, s, i, o);
 	for (int32_t t = 0; t < K_SPAN && !coded; t++) {
-		for (int32_t i = 0; i < head_dim && k_bits_has(&s->seen, t); i++)
-			o[i] = add_value(v, s->first + t, s->p[t], i, o[i]);
+		struct group g;
+
+		if (!k_bits_has(&s->seen, t))
+			continue;
+		g = group_of(v, s->first + t, !v->a->kv->value_dim);
+		for (int32_t i = 0; i < head_dim; i++)
+			o[i] = add_value(&g, t % K_GROUP, s->p[t], i, o[i]);
 	}
 }
 

@@ -182,6 +182,34 @@ static void test_lies(void **state)
 		{ "qwen35", "qwen35.ssm.group_count", 3, "do not divide" },
 		{ "qwen35", "qwen35.ssm.state_size", 1024, "blk.0.attn_qkv" },
 		{ "qwen35", "qwen35.ssm.inner_size", 48, "blk.0" },
+		{ "granitehybrid", "granitehybrid.ssm.time_step_rank", 3, "do not divide" },
+		{ "granitehybrid", "granitehybrid.ssm.group_count", 0, "group_count is 0" },
+		{ "granitehybrid", "granitehybrid.attention.head_count_kv", 2, "blk.0.attn" },
+		{ "granitehybrid", "granitehybrid.expert_used_count", 4, "1 to 3 is possible" },
+		{ "granitehybrid", "granitehybrid.expert_shared_feed_forward_length", 64, "shexp.weight" },
+		{ "granitehybrid", "granitehybrid.logit_scale", 0, "divided by 0" },
+		{ "lfm2moe", "lfm2moe.leading_dense_block_count", 0,
+			"blk.0.ffn_gate_inp.weight is missing" },
+		{ "lfm2moe", "lfm2moe.leading_dense_block_count", 2, "blk.1.ffn_gate.weight is missing" },
+		{ "lfm2moe", "lfm2moe.leading_dense_block_count", 9999, "block_count is 9999" },
+		{ "lfm2moe", "lfm2moe.expert_count", 0, "without experts" },
+		{ "lfm2moe", "lfm2moe.expert_count", 1000000, "expert_count is 1000000" },
+		{ "gemma4", "gemma4.feed_forward_length", 0, "of layer 0 is 0" },
+		{ "gemma4", "gemma4.feed_forward_length", 0x7fffffff, "of layer 0 is 2147483647" },
+		{ "gemma4", "gemma4.feed_forward_length", 64, "blk.0.ffn_gate" },
+		{ "gemma4", "gemma4.attention.shared_kv_layers", 4, "0 to 3 is possible" },
+		{ "gemma4", "gemma4.attention.shared_kv_layers", 3, "for layer 1 to share" },
+		{ "gemma4", "gemma4.attention.shared_kv_layers", 0, "blk.2.attn_k" },
+		{ "gemma4", "gemma4.attention.key_length_swa", 24, "values of 16" },
+		{ "gemma4", "gemma4.attention.key_length_swa", 1024, "key_length_swa is 1024" },
+		{ "gemma4", "gemma4.rope.dimension_count_swa", 64, "does not fit" },
+		{ "gemma4", "gemma4.embedding_length_per_layer_input", 12, "multiple of 8" },
+		{ "gemma4", "gemma4.embedding_length_per_layer_input", 16,
+			"per_layer_token_embd.weight is" },
+		{ "gemma4", "gemma4.embedding_length_per_layer_input", 0x40000000, "is possible" },
+		{ "gemma4", "gemma4.attention.sliding_window", 0, "sliding_window is 0" },
+		{ "gemma4", "gemma4.attention.sliding_window_pattern", 0, "blk.0.attn_q" },
+		{ "gemma4", "gemma4.final_logit_softcapping", 0xc0000000, "soft cap of -2" },
 	};
 
 	(void)state;
@@ -209,7 +237,8 @@ static void test_lies(void **state)
 
 int main(void)
 {
-	static char *const names[] = { "lfm2", "mamba2", "falcon-h1", "qwen35", "minimax" };
+	static char *const names[] = { "lfm2", "mamba2", "falcon-h1", "qwen35", "minimax",
+		"granitehybrid", "lfm2moe", "gemma4" };
 	enum { N = sizeof names / sizeof *names };
 	struct CMUnitTest tests[N + 1] = { cmocka_unit_test(test_lies) };
 

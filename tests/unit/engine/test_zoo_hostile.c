@@ -99,11 +99,10 @@ static void test_numbers(void **state)
 	}
 }
 
-/* Latent attention keeps its latent and the turned part of a key, for all heads, and nothing else.
- */
-static void test_latent_bytes(void **state)
+/* The groups of a model have so many layers, which keep so many values a position. */
+static void keeps(const char *name, int n, const int layers[], const int values[])
 {
-	const size_t size = load("deepseek3");
+	const size_t size = load(name);
 	const struct model_options o = { 0 };
 	struct err e = { 0 };
 	struct k_ctx *kernels;
@@ -111,17 +110,36 @@ static void test_latent_bytes(void **state)
 	struct model *m;
 	int32_t ctx = 64;
 
-	(void)state;
 	assert_int_equal(k_open(&kernels, "ref", NULL, 1, &e), 0);
 	assert_int_equal(gguf_open_memory(&g, file, size, &e), 0);
 	assert_int_equal(model_open(&m, g, kernels, &o, &ctx, &e), 0);
-	assert_int_equal(m->memory.n, 1);
-	assert_int_equal(m->memory.group[0].n_layers, 2);
-	assert_int_equal(m->memory.group[0].kind->page_bytes(&m->memory.group[0], 16),
-		16 * 2 * (32 + 8) * sizeof(uint16_t));
+	assert_int_equal(m->memory.n, n);
+	for (int i = 0; i < n; i++) {
+		const struct memory_spec *s = &m->memory.group[i];
+
+		assert_int_equal(s->n_layers, layers[i]);
+		assert_int_equal(
+			s->kind->page_bytes(s, 16), 16 * (size_t)(layers[i] * values[i]) * sizeof(uint16_t));
+	}
 	model_close(m);
 	gguf_close(g);
 	k_close(kernels);
+}
+
+/* Latent attention keeps its latent and the turned part of a key, for all heads, and nothing else.
+ */
+static void test_latent_bytes(void **state)
+{
+	(void)state;
+	keeps("deepseek3", 1, (int[]){ 2 }, (int[]){ 32 + 8 });
+}
+
+/* Of Gemma 4's four layers the last two keep nothing: key and value of one local head of 16, and of
+ * one global head of 32. */
+static void test_shared_bytes(void **state)
+{
+	(void)state;
+	keeps("gemma4", 2, (int[]){ 1, 1 }, (int[]){ 2 * 16, 2 * 32 });
 }
 
 int main(void)
@@ -129,6 +147,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_latent_bytes),
+		cmocka_unit_test(test_shared_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
