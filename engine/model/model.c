@@ -21,13 +21,27 @@ static bool counts_for_decode(const struct model *m, const struct gguf_tensor *t
 		   (m->tied && !strcmp(t->name, "token_embd.weight"));
 }
 
+/* Bytes of a tensor that a token reads: of experts, of those that it uses. */
+static size_t bytes_read(const struct model *m, const struct gguf_tensor *t)
+{
+	const long layer = strncmp(t->name, "blk.", 4) ? -1 : strtol(t->name + 4, NULL, 10);
+	const struct block *ffn;
+	const struct experts *x;
+
+	if (layer < 0 || layer >= m->config.n_layers || !strstr(t->name, "_exps."))
+		return t->bytes;
+	ffn = &m->layer[layer].ffn;
+	x = ffn->params;
+	return ffn->kind == &layer_experts ? t->bytes / (size_t)x->n * (size_t)x->used : t->bytes;
+}
+
 static void count_weights(struct model *m, const struct gguf *g)
 {
 	for (int32_t i = 0; i < gguf_n_tensors(g); i++) {
 		const struct gguf_tensor *t = gguf_tensor_at(g, i);
 
 		if (counts_for_decode(m, t))
-			m->weight_bytes += t->bytes;
+			m->weight_bytes += bytes_read(m, t);
 	}
 }
 

@@ -9,8 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/model/gguf.h"
-
 static double resident_bytes(void)
 {
 	long pages = 0;
@@ -23,24 +21,6 @@ static double resident_bytes(void)
 }
 
 /* ---- setting up ---- */
-
-/* Bytes of the file's weights that one decoded token needs: all tensors but an embedding of which
- * only one row is read. */
-static int count_weights(const char *model, double *bytes, struct err *e)
-{
-	struct gguf *g = NULL;
-	if (gguf_open(&g, model, e))
-		return -1;
-	bool tied = !gguf_find(g, "output.weight");
-	*bytes = 0;
-	for (int32_t i = 0; i < gguf_n_tensors(g); i++) {
-		const struct gguf_tensor *t = gguf_tensor_at(g, i);
-		if (tied || strcmp(t->name, "token_embd.weight"))
-			*bytes += (double)t->bytes;
-	}
-	gguf_close(g);
-	return 0;
-}
 
 static int make_text(struct bench *b, struct err *e)
 {
@@ -189,6 +169,7 @@ static int measure_figures(
 	struct bench *b, const char *only, struct bench_report *out, struct err *e)
 {
 	out->info = *engine_info(b->engine);
+	out->weight_bytes = b->weight_bytes = (double)out->info.weight_bytes;
 	out->state = engine_state(b->engine);
 	snprintf(out->isa, sizeof out->isa, "%s", out->info.isa);
 	snprintf(out->backend, sizeof out->backend, "%s", out->info.backend);
@@ -210,14 +191,11 @@ int bench_run(const struct engine_options *o, const char *only,
 #undef X
 	if (only && !bench_knows(only))
 		return err_set(e, ERR_USAGE, "bench has no figure of this name: see `cutaway bench`");
-	if (count_weights(o->model, &out->weight_bytes, e))
-		return -1;
 	struct bench *b = calloc(1, sizeof *b);
 	if (!b)
 		return err_set(e, ERR_MEMORY, "no memory for the bench");
 	b->tell = tell;
 	b->arg = arg;
-	b->weight_bytes = out->weight_bytes;
 	bench_say(b, "starting");
 	int status =
 		wanted(" start_ms start_to_first_token_ms ", only) ? bench_measure_start(&used, out, e) : 0;

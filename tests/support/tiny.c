@@ -54,6 +54,26 @@ struct plan {
 	float mean, spread;
 };
 
+/* The feed-forward becomes one of experts, whose matrices lie one after the other, with a router.
+ */
+static int32_t plan_experts(
+	const struct tiny_options *o, struct plan *p, int32_t n, int32_t first, int32_t layer)
+{
+	for (int32_t i = first; o->experts && i < n; i++) {
+		char *end = strstr(p[i].name, ".weight");
+
+		if (!strstr(p[i].name, ".ffn_") || !p[i].rows)
+			continue;
+		p[i].rows *= (uint64_t)o->experts;
+		snprintf(end, sizeof p->name - (size_t)(end - p[i].name), "_exps.weight");
+	}
+	if (!o->experts)
+		return n;
+	p[n] = (struct plan){ "", K_F32, (uint64_t)o->dim, (uint64_t)o->experts, 0, 1 };
+	snprintf(p[n].name, sizeof p->name, "blk.%d.ffn_gate_inp.weight", layer);
+	return n + 1;
+}
+
 /* Rows of embedding and output have length 2.5, so that logits (dot products with a vector of rms
  * 1) spread by 2.5; the blocks outweigh the embedding, or a tied model would just repeat. */
 static int32_t plan_tensors(const struct tiny_options *o, struct plan *p)
@@ -86,6 +106,7 @@ static int32_t plan_tensors(const struct tiny_options *o, struct plan *p)
 			p[n] = layer[i];
 			snprintf(p[n++].name, sizeof p->name, "blk.%d.%.40s", l, layer[i].name);
 		}
+		n = plan_experts(o, p, n, n - n_layer, l);
 	}
 	p[n++] = (struct plan){ "output_norm.weight", K_F32, dim, 0, 1, 0.1f };
 	if (!o->tied)
@@ -120,6 +141,12 @@ static void put_arch(struct bytes *b, const struct tiny_options *o)
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
 		snprintf(key, sizeof key, "%s.%s", o->arch, keys[i].key);
 		gguf_put_kv_u32(b, key, (uint32_t)keys[i].value);
+	}
+	if (o->experts) {
+		snprintf(key, sizeof key, "%s.expert_count", o->arch);
+		gguf_put_kv_u32(b, key, (uint32_t)o->experts);
+		snprintf(key, sizeof key, "%s.expert_used_count", o->arch);
+		gguf_put_kv_u32(b, key, (uint32_t)o->used);
 	}
 	snprintf(key, sizeof key, "%s.rope.freq_base", o->arch);
 	gguf_put_kv_f32(b, key, 10000.0f);
@@ -243,11 +270,11 @@ static int make(
 
 	if (check_options(o, e))
 		return -1;
-	p = calloc((size_t)o->layers * 12 + 3, sizeof *p);
+	p = calloc((size_t)o->layers * 13 + 3, sizeof *p);
 	if (!p)
 		abort();
 	n = plan_tensors(o, p);
-	gguf_put_header(b, 3, (uint64_t)n, N_ARCH_KV + tiny_n_tokenizer_kv(o));
+	gguf_put_header(b, 3, (uint64_t)n, N_ARCH_KV + (o->experts ? 2 : 0) + tiny_n_tokenizer_kv(o));
 	put_arch(b, o);
 	tiny_put_tokenizer(b, o);
 	rc = put_tensors(b, o, p, n, fd, path, e);

@@ -20,6 +20,7 @@ struct tiny_options {
 	int32_t dim, layers, heads, kv_heads, ffn, vocab, ctx;
 	enum k_type type;      /* of the matrices */
 	enum k_type embd_type; /* of the embedding, and of the output matrix if it is separate */
+	int32_t experts, used; /* a mixture, of ffn wide experts, in each layer; 0: none */
 	bool tied;             /* no separate output matrix */
 	bool bias;             /* biases on Q, K and V */
 	/* a tensor's first million numbers over and over: for large files, in seconds */
