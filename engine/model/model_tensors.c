@@ -142,9 +142,11 @@ void model_load_layer(struct model_loader *l, struct layer *layer, int32_t i)
 void model_load_layers(
 	struct model_loader *l, const struct layer *like, struct layer *layer, int32_t n)
 {
-	if (like->mixer.kind != &layer_attention && !l->e->code)
+	const bool fits = like->mixer.kind == &layer_attention && like->ffn.kind != &layer_pair;
+
+	if (!fits && !l->e->code)
 		err_set(l->e, ERR_USAGE,
-			"%s: a drafter of attention layers, beside a model whose layers are others",
+			"%s: a drafter of layers of attention and feed-forward, beside a model whose layers are others",
 			gguf_path(l->g));
 	for (int32_t i = 0; i < n && !l->e->code; i++) {
 		if (layer_like(&layer[i], like)) {
