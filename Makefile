@@ -10,6 +10,8 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 # For `make chat`: what follows `./cutaway chat`.
 ARGS ?=
+# For `make model`: a name that `make models` lists.
+MODEL ?= smollm2
 
 # V=1 shows whole commands.
 V ?=
@@ -156,14 +158,13 @@ chat:
 	@tools/fetch_model.sh
 	@./cutaway chat $(ARGS)
 
+# MODEL=gemma: a second one, of another architecture, which tests/program/test_oracle.py tests where it is there.
 model:
 	@tools/setup.sh model
-	@tools/fetch_model.sh
+	@tools/fetch_model.sh $(MODEL)
 
-# A second real model, of another architecture, for `--model models/gemma-3-270m-q4_k_m.gguf` and tests/program/test_oracle.py.
-gemma:
-	@tools/setup.sh model
-	@tools/fetch_model.sh gemma
+models:
+	@tools/fetch_model.sh --list
 
 test:
 	@tools/setup.sh build model test
@@ -266,8 +267,8 @@ help:
 	@echo 'make             build ./cutaway'
 	@echo 'make chat        install what is missing, build, fetch the model, start the chat (ARGS="…")'
 	@echo 'make test        install what is missing, build, fetch the model, run every test'
-	@echo 'make model       fetch the model into models/ (98 MB, once)'
-	@echo 'make gemma       fetch Gemma 3 270M beside it (253 MB, once; its own terms of use)'
+	@echo 'make model       fetch the model into models/ (98 MB, once); MODEL=NAME another'
+	@echo 'make models      which there are, with their sizes and what each is for'
 	@echo 'make install     PREFIX=/usr/local DESTDIR=; `make uninstall` takes it away again'
 	@echo 'make bench       speed of the engine against the limits of this machine'
 	@echo 'make bench-peer  the same beside llama.cpp (compiles it first, about 15 minutes)'
@@ -284,7 +285,7 @@ help:
 	@echo 'make V=1 …       show whole commands'
 	@echo 'make clean       remove what was built (the model stays)'
 
-.PHONY: claims lint barriers cuda test-gpu free-order free-order-cuda bench-exactness tests-build chat model gemma test asan fuzz bench bench-peer peer-server screenshot install uninstall clean help
+.PHONY: claims lint barriers cuda test-gpu free-order free-order-cuda bench-exactness tests-build chat model models test asan fuzz bench bench-peer peer-server screenshot install uninstall clean help
 .PRECIOUS: $(BUILD)/%.o
 -include $(CUDA_IMAGE:.fatbin=.d)
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

