@@ -5,9 +5,8 @@
 #include "base/err.h"
 #include "cli/cli.h"
 
-/* The path that --model gave, or of the fetched model: beside the program, where `make install`
- * would look, in the current directory, under XDG data. malloc'd. -1: there is none, and the error
- * says how to get it. */
+/* The path that --model names, or of the fetched model (base/models.h). malloc'd. -1: there is
+ * none, and the error says how to get it. */
 int model_find(const struct cli *c, char **path, struct err *e);
 
 #endif

@@ -52,7 +52,11 @@ void chat_tell_end(const char *record, const struct tui_end *end)
 	if (end->unsent)
 		out_last("%d turn%s not sent; the up key has %s\n", end->unsent,
 			end->unsent == 1 ? " was" : "s were", end->unsent == 1 ? "it" : "them");
-	if (end->recorded && clean && word && !access(record, F_OK)) /* it may have been deleted */
+	if (end->recorded && end->last)
+		out_last("recorded in %s\n", clean ? clean : "?");
+	if (end->recorded && end->last)
+		chat_tell_end(end->last, &(struct tui_end){ .recorded = true });
+	else if (end->recorded && clean && word && !access(record, F_OK)) /* it may have been deleted */
 		out_last("recorded in %s\nsee it again:  cutaway replay %s\n", clean, word);
 	free(clean);
 	free(word);
@@ -136,10 +140,12 @@ int chat_open(const struct cli *given, const struct chat_extra *extra, struct er
 	take_options(&o, c, extra);
 	o.engine.model = model;
 	o.past = past;
+	o.record_named = asked;
 	o.record = c->no_record ? NULL : asked ? asked : record;
 	o.history = history;
 	tui_chat(&o, &end, e);
 	chat_tell_end(o.record, &end);
+	free(end.last);
 	if (record && !end.recorded) /* reserved, and without a recording */
 		paths_drop_recording(record);
 out:

@@ -108,6 +108,8 @@ static const char *note_of(const struct verify_result *v)
 
 	if (q->broken[0])
 		return q->broken;
+	if (q->n_rows && q->row[0].source == EV_SOURCE_carried)
+		return "of another model";
 	if (v->outside)
 		return "outside the range";
 	if (q->kind == EV_REQUEST_KIND_verify)

@@ -96,7 +96,9 @@
 	X(7, recorded,                                                                                           \
 		"of the session that this one continues (setting `continues`): computed there, and emitted again")   \
 	X(8, told, "drawn by another server")                                                                    \
-	X(9, piece, "not a token, but a piece of a stream: another server did not tell its tokens")
+	X(9, piece, "not a token, but a piece of a stream: another server did not tell its tokens")              \
+	X(10, carried,                                                                                           \
+		"of an answer of another model, whose text stands in this one's tokens (`/model`): never computed")
 #define EV_CODES_verdict(X)                                                                        \
 	X(0, accepted, "kept")                                                                         \
 	X(1, rejected, "lost the draw")                                                                \

@@ -21,6 +21,7 @@
 #define CUTAWAY_EVENT_EVENT_H
 
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -138,6 +139,17 @@ struct ev_bias {
 	uint32_t id;
 	float bias;
 };
+/* Whether a token (its source) was there before the session began, which continues a conversation.
+ */
+static inline bool ev_is_earlier(int64_t source)
+{
+	return source == EV_SOURCE_recorded || source == EV_SOURCE_carried;
+}
+/* Whether it is an input: no row of logits that this model computed says anything of it. */
+static inline bool ev_is_given(int64_t source)
+{
+	return source == EV_SOURCE_forced || source == EV_SOURCE_carried;
+}
 /* Of the sampler. The stage of logit bias comes first in a draw and last in the list, where it is
  * only if the request has one: ordinary rows are no longer for it. */
 enum { EV_N_STAGES = 5, EV_AT_BIAS = EV_N_STAGES, EV_MOST_STAGES };

@@ -99,7 +99,7 @@ bool tl_fold_token(struct timeline *t, const struct event *ev)
 	k->draft = draft_verified_at(t, r->id, k->pos);
 	r->computed = (int32_t)k->pos; /* a token's own row is computed in the next step */
 	/* made, and counted, in a branch of a search, or in another session */
-	if (k->source == EV_SOURCE_taken || k->source == EV_SOURCE_recorded)
+	if (k->source == EV_SOURCE_taken || ev_is_earlier(k->source))
 		return true;
 	tl_note_token(t, r, k, ev->t_ns);
 	t->n_tokens++;

@@ -170,8 +170,7 @@ static int32_t first_hash(const struct diff_pair *p, int32_t until)
 		const struct history_row *a = diff_row(p, 0, p->from[0] + i),
 								 *b = diff_row(p, 1, p->from[1] + i);
 
-		if (a && b && a->hash != b->hash && a->source != EV_SOURCE_forced &&
-			b->source != EV_SOURCE_forced)
+		if (a && b && a->hash != b->hash && !ev_is_given(a->source) && !ev_is_given(b->source))
 			return i;
 	}
 	return INT32_MAX;
@@ -185,7 +184,7 @@ static bool is_chosen(const struct history_row *row)
 static enum diff_cause cause_of_draw(
 	struct diff_pair *p, const struct history_row *a, const struct history_row *b)
 {
-	if (a->source == EV_SOURCE_forced || b->source == EV_SOURCE_forced)
+	if (ev_is_given(a->source) || ev_is_given(b->source))
 		return DIFF_FORCED;
 	if (a->hash != b->hash)
 		return DIFF_LOGITS;

@@ -115,8 +115,10 @@ void diff_describe_draw(struct diff *d, const struct diff_pair *p, int side, cha
 	if (!row)
 		return;
 	quoted(d->h[side], row->id, text, sizeof text);
-	if (row->source == EV_SOURCE_forced) {
-		snprintf(buf, cap, "%s, put there by the user", text);
+	if (ev_is_given(row->source)) {
+		snprintf(buf, cap, "%s, %s", text,
+			row->source == EV_SOURCE_forced ? "put there by the user"
+											: "of another model's answer");
 		return;
 	}
 	if (p->side[side].request->kind == EV_REQUEST_KIND_score) {

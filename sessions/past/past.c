@@ -69,8 +69,8 @@ static struct ev_token token_of(const struct history_row *row, int32_t id)
 	ev_init(&ev, EV_token);
 	ev.u.token.id = id;
 	ev.u.token.source = EV_SOURCE_recorded;
-	if (row && row->source == EV_SOURCE_forced)
-		ev.u.token.source = EV_SOURCE_forced;
+	if (row && ev_is_given(row->source))
+		ev.u.token.source = row->source;
 	else if (row) {
 		ev.u.token.p = row->p;
 		ev.u.token.p_draw = row->p_draw;

@@ -98,7 +98,7 @@ static void compare_token(struct run *r, struct job *j, const struct ev_token *t
 	const struct history_row *row = i < 0 ? NULL : &q->row[i];
 	bool raced;
 
-	if (!row || row->source == EV_SOURCE_forced)
+	if (!row || ev_is_given(row->source))
 		return;
 	raced = is_raced(q, row);
 	j->n_compared++;

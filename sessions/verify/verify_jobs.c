@@ -20,10 +20,9 @@ static int add(struct jobs *j, const struct job *job, struct err *e)
 	return 0;
 }
 
-/* Forced tokens are inputs. */
 static bool is_wanted(const struct history_row *row, int64_t from, int64_t to)
 {
-	return row->source != EV_SOURCE_forced && row->step >= from && row->step <= to;
+	return !ev_is_given(row->source) && row->step >= from && row->step <= to;
 }
 
 static int add_take(struct jobs *j, const struct history_request *r, int32_t request, int32_t take,

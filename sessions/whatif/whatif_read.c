@@ -195,7 +195,7 @@ static void on_event(struct reading *g, const struct event *ev)
 	case EV_setting: on_setting(g, &ev->u.setting); break;
 	case EV_request: on_request(g, &ev->u.request); break;
 	case EV_token:
-		if (ev->u.token.source == EV_SOURCE_recorded) {
+		if (ev_is_earlier(ev->u.token.source)) {
 			drop_noted(g->r, ev->u.token.request);
 			break;
 		}

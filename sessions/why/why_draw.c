@@ -233,6 +233,9 @@ void why_token(struct why *w)
 			why_so_far(w));
 	else if (t.source == EV_SOURCE_forced)
 		say_token(w, t.id, t.pos, t.request, "was not drawn: the user put it there.");
+	else if (t.source == EV_SOURCE_carried)
+		say_token(w, t.id, t.pos, t.request,
+			"was not drawn: it is of another model's answer, whose text stands in this one's tokens.");
 	else if (t.source >= EV_SOURCE_chosen)
 		say_elsewhere(w, &t);
 	else

@@ -25,25 +25,19 @@ static void on_stop(void *arg, const struct err *err)
 		return; /* writing to an eventfd fails only when it is readable already */
 }
 
-static int open_all(struct live *s, struct err *e)
+/* On the engine's thread, within the step, which is the last before the pause. */
+static void pause_engine(void *arg)
 {
-	struct session_options o = { .engine = s->options->engine,
-		.record = s->options->record,
-		.record_or_not = true,
-		.viewer = true,
-		.ring_bytes = s->options->ring_bytes };
-	const struct tui_guest *guest = s->options->guest;
-	const struct engine_info *info;
+	actor_pause(((struct live *)arg)->session.actor);
+}
 
-	o.engine.abandon = &s->abandon;
-	if (session_open(&s->session, &o, e))
-		return -1;
-	info = engine_info(s->session.engine);
-	if (conversation_open(&s->conversation, info->chat, engine_tokenizer(s->session.engine),
-			info->ctx, answer_system(&s->options->answer, info->default_system), e) < 0)
-		return -1;
-	s->event = malloc(RING_EVENT_MAX);
-	if (!s->event || engine_add_sink(s->session.engine, conversation_sink, s->conversation) ||
+int live_begin(struct live *s, struct err *e)
+{
+	const struct tui_guest *guest = s->options->guest;
+
+	if (s->breaks)
+		breaks_on_stop(s->breaks, pause_engine, s);
+	if (engine_add_sink(s->session.engine, conversation_sink, s->conversation) ||
 		(s->breaks && engine_add_sink(s->session.engine, breaks_feed, s->breaks)) ||
 		(guest && engine_add_sink(s->session.engine, guest->sink, guest->arg)))
 		return err_set(e, ERR_MEMORY, "no memory for the way of the events");
@@ -51,6 +45,28 @@ static int open_all(struct live *s, struct err *e)
 		return -1;
 	s->guest_began = guest && !guest->begin(guest->arg, &s->session, &s->guest_says, e);
 	return guest && !s->guest_began ? -1 : 0;
+}
+
+static int open_all(struct live *s, struct err *e)
+{
+	struct session_options o = { .engine = s->options->engine,
+		.record = s->options->record,
+		.record_or_not = true,
+		.viewer = true,
+		.ring_bytes = s->options->ring_bytes };
+	const struct engine_info *info;
+
+	o.engine.abandon = s->abandon;
+	if (session_open(&s->session, &o, e))
+		return -1;
+	info = engine_info(s->session.engine);
+	if (conversation_open(&s->conversation, info->chat, engine_tokenizer(s->session.engine),
+			info->ctx, answer_system(&s->options->answer, info->default_system), e) < 0)
+		return -1;
+	s->event = malloc(RING_EVENT_MAX);
+	if (!s->event)
+		return err_set(e, ERR_MEMORY, "no memory for the way of the events");
+	return s->later ? s->later(s->later_arg, s, e) : live_begin(s, e);
 }
 
 static void *opening(void *arg)
@@ -64,19 +80,14 @@ static void *opening(void *arg)
 	return NULL;
 }
 
-/* On the engine's thread, within the step, which is the last before the pause. */
-static void pause_engine(void *arg)
+int live_open_later(struct live *s, const struct tui_options *o, struct breaks *breaks,
+	int (*later)(void *arg, struct live *s, struct err *e), void *arg, struct err *e)
 {
-	actor_pause(((struct live *)arg)->session.actor);
-}
-
-int live_open(struct live *s, const struct tui_options *o, struct breaks *breaks, struct err *e)
-{
-	memset(s, 0, sizeof *s);
-	s->options = o;
-	s->breaks = breaks;
-	if (breaks)
-		breaks_on_stop(breaks, pause_engine, s);
+	*s =
+		(struct live){ .options = o, .breaks = breaks, .later = later, .later_arg = arg, .fd = -1 };
+	s->abandon = calloc(1, sizeof *s->abandon);
+	if (!s->abandon)
+		return err_set(e, ERR_MEMORY, "no memory for a session");
 	s->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (s->fd < 0)
 		return err_set(e, ERR_IO, "eventfd: %s", strerror(errno));
@@ -84,6 +95,11 @@ int live_open(struct live *s, const struct tui_options *o, struct breaks *breaks
 		return err_set(e, ERR_IO, "the system refused a thread to open the model");
 	s->thread_started = true;
 	return 0;
+}
+
+int live_open(struct live *s, const struct tui_options *o, struct breaks *breaks, struct err *e)
+{
+	return live_open_later(s, o, breaks, NULL, NULL, e);
 }
 
 static void join(struct live *s)
@@ -109,13 +125,15 @@ int live_close(struct live *s, struct err *e)
 {
 	int result;
 
-	atomic_store(&s->abandon, true);
+	if (s->abandon)
+		atomic_store(s->abandon, true);
 	join(s);
 	if (s->guest_began)
 		s->options->guest->end(s->options->guest->arg);
 	result = session_close(&s->session, e);
 	conversation_close(s->conversation);
 	free(s->event);
+	free(s->abandon);
 	if (s->fd >= 0)
 		close(s->fd);
 	return result;

@@ -29,13 +29,22 @@ struct live {
 	bool stopped; /* the engine cannot go on: stop_err */
 	bool ready;
 	struct breaks *breaks; /* fed on the engine's thread, and stops it; may be NULL */
-	atomic_bool abandon;   /* cancels the opening */
+	/* cancels the opening; not in this struct, which may move until it begins */
+	atomic_bool *abandon;
+	int (*later)(void *arg, struct live *s, struct err *e); /* see live_open() */
+	void *later_arg;
 	int fd;
 	bool thread_started;
 	pthread_t thread;
 };
 
 int live_open(struct live *s, const struct tui_options *o, struct breaks *breaks, struct err *e);
+/* The same, but the session does not begin: no event is emitted until live_begin(), and the struct
+ * may be copied before it. later: called at the end of the opening, on its thread; -1 is its error.
+ */
+int live_open_later(struct live *s, const struct tui_options *o, struct breaks *breaks,
+	int (*later)(void *arg, struct live *s, struct err *e), void *arg, struct err *e);
+int live_begin(struct live *s, struct err *e);
 /* Cancels the opening, if it still runs, within about 100 ms, then closes everything; the recording
  * is complete afterwards. -1: the recording had failed. */
 int live_close(struct live *s, struct err *e);

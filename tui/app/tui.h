@@ -30,13 +30,15 @@ struct tui_guest {
 struct tui_options {
 	struct engine_options engine;
 	struct answer_settings answer;
-	const struct past *past; /* chat: the conversation that goes on, or NULL */
-	const char *record;      /* path of the recording, or NULL: none */
-	bool newest;             /* replay: the recording was chosen by default, so show its name */
-	const char *commands;    /* file of / commands and turns to begin with, or NULL */
-	const char *lesson;      /* to begin with (sessions/lesson/lesson.h), or NULL */
-	const char *reader;      /* name for its report, or NULL */
-	bool lesson_test;        /* it is read to its end without a reader; then the chat ends */
+	const struct past *past;  /* chat: the conversation that goes on, or NULL */
+	const char *record;       /* path of the recording, or NULL: none */
+	bool record_named;        /* the user named it; those that continue it then lie beside it */
+	const char *first_record; /* of those that it continues in this chat; NULL: it is the first */
+	bool newest;              /* replay: the recording was chosen by default, so show its name */
+	const char *commands;     /* file of / commands and turns to begin with, or NULL */
+	const char *lesson;       /* to begin with (sessions/lesson/lesson.h), or NULL */
+	const char *reader;       /* name for its report, or NULL */
+	bool lesson_test;         /* it is read to its end without a reader; then the chat ends */
 	const struct tui_guest *guest; /* or NULL */
 	const char *history;           /* readline history file, or NULL */
 	const char *not_recorded;      /* why recording failed, or NULL */
@@ -51,6 +53,7 @@ struct tui_options {
 
 struct tui_end {
 	bool recorded; /* o->record holds this session */
+	char *last;    /* that recording, if /model began another than o->record; malloc'd */
 	int unsent;    /* turns that still waited; o->history has those that were typed */
 };
 

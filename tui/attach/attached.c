@@ -362,7 +362,8 @@ int tui_attach(
 	app_end(&a, attach_writer(server) ? "saving the recording …" : "ending …");
 	app_close(&a);
 	breaks_close(a.breaks);
-	*end = (struct tui_end){ attach_writer(server) != NULL, waiting_forget(&m.waiting) };
+	*end = (struct tui_end){ .recorded = attach_writer(server) != NULL,
+		.unsent = waiting_forget(&m.waiting) };
 	setting_stops_free(&m.settings.stop);
 	free(m.system);
 	free(m.event);

@@ -20,7 +20,8 @@ enum { FEED_NS = 15000000, SCRIPT_NS = 15000000, ESCAPE = 27 };
 static bool waits_for_model(struct app *a, const char *line)
 {
 	const struct chat *c = a->mode_data;
-	const struct command *command = c->live.ready ? NULL : commands_find(&a->host, line);
+	const struct command *command =
+		c->live.ready && !c->model ? NULL : commands_find(&a->host, line);
 
 	if (!command || command->kind != COMMAND_ACT)
 		return command;
@@ -67,7 +68,7 @@ static void ask_waiting(struct app *a)
 	struct chat *c = a->mode_data;
 	char *line;
 
-	while (c->live.ready && c->waiting.n) {
+	while (c->live.ready && !c->model && c->waiting.n) {
 		/* a turn entered while an earlier step is shown, or after a rewind, continues from there */
 		if ((a->past || c->standing) && !stand_here(a))
 			return;
@@ -88,7 +89,7 @@ static bool wants_line(struct app *a)
 {
 	struct chat *c = a->mode_data;
 
-	return c->script && c->live.ready && !a->quit && !c->waiting.n &&
+	return c->script && c->live.ready && !c->model && !a->quit && !c->waiting.n &&
 		   (!chat_busy(a) || (c->script_paused && actor_paused(c->live.session.actor)));
 }
 
@@ -167,7 +168,7 @@ static void look_at_recording(struct app *a)
 
 static const char *what_turns_wait_for(const struct chat *c)
 {
-	if (!c->live.ready)
+	if (!c->live.ready || c->model)
 		return "waiting for the model";
 	if (actor_paused(c->live.session.actor))
 		return "waiting: paused, F5 goes on";
@@ -209,6 +210,7 @@ static void work(struct app *a)
 		app_say(a, SAY_ERROR, "the engine stopped: %s", s->stop_err.text);
 	}
 	look_at_recording(a);
+	chat_model_work(a);
 	actor_answers(s->session.actor, a);
 	chat_search_work(a);
 	chat_compare_work(a);
@@ -237,7 +239,7 @@ static int timeout_ms(struct app *a)
 {
 	struct chat *c = a->mode_data;
 
-	if (!c->live.ready)
+	if (!c->live.ready || c->model)
 		return 100;
 	if (c->script_goes_on && wants_line(a))
 		return 0;
@@ -292,7 +294,7 @@ static void scrub(struct app *a, struct pen *p)
 static void stop(struct app *a)
 {
 	struct chat *c = a->mode_data;
-	const bool stopped = c->live.ready && chat_stop(a, false) > 0;
+	const bool stopped = chat_model_stop(a) || (c->live.ready && chat_stop(a, false) > 0);
 
 	waiting_stop(a, &c->waiting, stopped, c->live.session.writer);
 }
@@ -401,6 +403,13 @@ static int copy_settings(struct chat *c, const struct answer_settings *from, str
 	return setting_stops_copy(&c->settings.stop, &from->stop, e);
 }
 
+static void free_settings(struct chat *c)
+{
+	setting_stops_free(&c->settings.stop);
+	free(c->system);
+	free(c->user);
+}
+
 int tui_chat(const struct tui_options *o, struct tui_end *end, struct err *e)
 {
 	struct chat c = { .options = o, .began_ns = now_ns() };
@@ -428,6 +437,7 @@ int tui_chat(const struct tui_options *o, struct tui_end *end, struct err *e)
 		result = -1;
 	if (chat_copy_recording(&c, e) < 0)
 		result = -1;
+	end->last = chat_model_end(&c);
 	app_close(&a);          /* only now: keys and signals before this point cannot prevent saving */
 	breaks_close(a.breaks); /* the engine fed it until it was closed */
 	end->unsent = waiting_forget(&c.waiting);
@@ -436,8 +446,6 @@ int tui_chat(const struct tui_options *o, struct tui_end *end, struct err *e)
 	script_close(c.script);
 	chat_lesson_close(&c.lesson);
 	free(c.copy_to);
-	setting_stops_free(&c.settings.stop);
-	free(c.system);
-	free(c.user);
+	free_settings(&c);
 	return result;
 }

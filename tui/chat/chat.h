@@ -39,6 +39,7 @@ struct chat {
 	int n_left;
 	bool standing; /* rewound and not continued since */
 	int64_t began_ns;
+	struct chat_model *model, *model_now; /* being opened; that of /model, which options are of */
 };
 
 void chat_ask(struct app *a, const char *text);
@@ -55,6 +56,13 @@ int chat_begin_anew(struct app *a, struct err *e);
 
 /* chat_continue.c: before the first turn, if options->past is given. */
 int chat_continue(struct app *a, struct err *e);
+
+/* chat_model.c: another model, by file or name; chat_model_work() goes on with it. */
+int chat_model(struct app *a, const char *what, struct err *e);
+void chat_model_work(struct app *a);
+bool chat_model_stop(struct app *a); /* false: none is being opened */
+/* After the session is closed: path of its recording, if /model began it; malloc'd, or NULL. */
+char *chat_model_end(struct chat *c);
 
 /* chat_past.c: shows an earlier step. The engine is paused meanwhile. */
 int chat_past_go(struct app *a, int64_t step, struct err *e);  /* beyond the last: the present */

@@ -382,6 +382,7 @@ static int act(struct app *a, enum command_act act, const char *text, double num
 	case ACT_PRICE: return chat_price(a, e);
 	case ACT_PIN: return chat_pin(a, text, e);
 	case ACT_UNPIN: return chat_unpin(a, (int64_t)number, e);
+	case ACT_MODEL: return chat_model(a, text, e);
 	case ACT_NEW: return chat_begin_anew(a, e);
 	case ACT_RETRY: return repeat(a, 0, e);
 	case ACT_FORK:
@@ -404,10 +405,7 @@ static int act(struct app *a, enum command_act act, const char *text, double num
 			number);
 		return 0;
 	case ACT_PAUSE:
-		if (a->past || actor_paused(actor))
-			return chat_go_on(a, e);
-		actor_pause(actor);
-		return 0;
+		return a->past || actor_paused(actor) ? chat_go_on(a, e) : (actor_pause(actor), 0);
 	case ACT_CONTINUE: return chat_go_on(a, e);
 	case ACT_STEP: return chat_step(a, (int)number, e);
 	default: return err_set(e, ERR_USAGE, "this command has no meaning in a chat");

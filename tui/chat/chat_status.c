@@ -61,6 +61,8 @@ void chat_status(struct app *a, struct app_status *s)
 			(long long)player_n_steps(c->past));
 		return;
 	}
+	if (c->model)
+		app_field(s, INK_BRIGHT, "opening another model");
 	if (actor_paused(c->live.session.actor))
 		app_field(s, INK_BRIGHT, "%s paused", glyph(&a->canvas, GLYPH_PAUSE));
 	if (t->n_lost)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/models.h"
 #include "sessions/lesson/lesson.h"
 
 #define LIVE COMMAND_LIVE
@@ -44,6 +45,9 @@ const struct command commands[] = {
 		.doc = "the layer that the attention view shows"),
 	ACT(TEXT, HEAD, BOTH, .name = "head", .arg = "N|mean", SETTING_WORDS("mean", "0"),
 		.doc = "the head that the attention view shows, of that layer"),
+	ACT(FILE, MODEL, LIVE, .name = "model", .arg = "FILE|NAME", .more = models_name,
+		.doc =
+			"goes on with another model: the texts so far in its template and tokens, in a recording of its own"),
 	ACT(NONE, NEW, LIVE, .name = "new", .doc = "forgets the conversation and begins anew"),
 	ACT(NONE, RETRY, LIVE, .name = "retry",
 		.doc = "answers the last turn again, with another draw"),

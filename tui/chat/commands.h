@@ -56,6 +56,7 @@ enum command_act {
 	ACT_LESSON,
 	ACT_PIN,
 	ACT_UNPIN,
+	ACT_MODEL,
 };
 
 struct command_host {

@@ -180,10 +180,13 @@ static bool is_name(const char *name, const char *text, size_t n)
 
 static const struct command *named(const char *name, size_t n)
 {
+	const struct command *found = NULL;
+
+	/* what acts goes before a setting that only the command line has: /model */
 	for (const struct command *c = commands; c->s; c++)
-		if (is_name(c->s->name, name, n))
-			return c;
-	return NULL;
+		if (is_name(c->s->name, name, n) && (!found || c->kind == COMMAND_ACT))
+			found = c;
+	return found;
 }
 
 static const struct command_alias *alias(const char *name, size_t n)

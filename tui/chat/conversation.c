@@ -8,11 +8,8 @@
 #include "base/array.h"
 #include "tui/chat/conversation_impl.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 void conv_answers_clear(struct conversation *c)
 {
@@ -437,47 +434,4 @@ void conversation_choose(struct conversation *c, int64_t request)
 		if (c->answer[i].request == request)
 			c->chosen = i;
 	pthread_mutex_unlock(&c->lock);
-}
-
-/* --- saving --- */
-
-static void write_ids(FILE *f, const struct tokenizer *t, const int32_t *ids, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		struct gguf_text bytes = i ? tokenizer_bytes(t, ids[i]) : tokenizer_first_bytes(t, ids[i]);
-
-		if (!tokenizer_is_special(t, ids[i]))
-			fwrite(bytes.data, 1, bytes.size, f);
-	}
-}
-
-static void write_turn(FILE *f, struct conversation *c, int i)
-{
-	size_t end = i + 1 < c->n_turns ? c->turn[i + 1].begin : c->n;
-
-	fprintf(f, "you: %s\n\nai: ", c->turn[i].text);
-	write_ids(f, c->tokenizer, c->ids + c->turn[i].open, end - c->turn[i].open);
-	if (i + 1 == c->n_turns && c->n_answers)
-		write_ids(f, c->tokenizer, c->answer[c->chosen].ids, (size_t)c->answer[c->chosen].n);
-	fprintf(f, "\n\n");
-}
-
-int conversation_save(struct conversation *c, const char *path, struct err *e)
-{
-	FILE *f = fopen(path, "wx");
-	int failed;
-
-	if (!f)
-		return err_set(e, ERR_IO, errno == EEXIST ? "%s exists already: %s" : "%s: %s", path,
-			errno == EEXIST ? "choose another name" : strerror(errno));
-	pthread_mutex_lock(&c->lock);
-	for (int i = 0; i < c->n_turns; i++)
-		write_turn(f, c, i);
-	pthread_mutex_unlock(&c->lock);
-	failed = ferror(f);
-	if (!fclose(f) && !failed)
-		return 0;
-	err_set(e, ERR_IO, "%s could not be written: %s", path, strerror(errno));
-	unlink(path); /* an incomplete file would prevent the next attempt */
-	return -1;
 }

@@ -77,6 +77,10 @@ int conversation_running(struct conversation *c, int64_t *request, int cap);
 /* Continues the conversation with this request's answer, if it answers the last turn. */
 void conversation_choose(struct conversation *c, int64_t request);
 
+/* Turn i, the oldest first: what was typed, and the text of the answer that the conversation goes
+ * on with, "" if there is none; malloc'd. 0: there is no such turn; -1: no memory. */
+int conversation_turn(struct conversation *c, int i, char **text, char **answer, size_t *size);
+
 /* Writes the turns as text; existing files are not overwritten. */
 int conversation_save(struct conversation *c, const char *path, struct err *e);
 

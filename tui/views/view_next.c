@@ -80,6 +80,7 @@ static void figure(char *out, size_t cap, const struct timeline *t, const struct
 		snprintf(out + n, cap - n, "%s",
 			k->source == EV_SOURCE_taken      ? "taken from a search"
 			: k->source == EV_SOURCE_recorded ? "of the session before"
+			: k->source == EV_SOURCE_carried  ? "of another model's answer"
 											  : "chosen by a search");
 		return;
 	}
@@ -227,6 +228,8 @@ static void draw_next(struct pen *p, const struct timeline *t, struct view_state
 				? "a branch of a search drew this token: its candidates are in the recording"
 			: k->source == EV_SOURCE_recorded
 				? "the session that this one continues drew this token: its recording has the candidates"
+			: k->source == EV_SOURCE_carried
+				? "another model's answer, in this one's tokens: its recording has what that drew"
 			: t->attached.on ? "unknown: the server tells no candidates"
 							 : "the candidates of this token were not recorded");
 	if (k->n_candidates && p->r.h > k->n_candidates + 2)

@@ -373,10 +373,10 @@ static void prefix_draw(struct pen *p, const struct timeline *t, struct view_sta
 		return;
 	}
 	snprintf(figure, sizeof figure, "%s",
-		!r || r->state != TL_FINISHED                             ? "waits to be looked up"
-		: r->n_tokens && r->token[0].source == EV_SOURCE_taken    ? "taken from a search"
-		: r->n_tokens && r->token[0].source == EV_SOURCE_recorded ? "of the session before"
-																  : "was not looked up");
+		!r || r->state != TL_FINISHED                          ? "waits to be looked up"
+		: r->n_tokens && r->token[0].source == EV_SOURCE_taken ? "taken from a search"
+		: r->n_tokens && ev_is_earlier(r->token[0].source)     ? "of the session before"
+															   : "was not looked up");
 	if (r && r->looked_up)
 		snprintf(figure, sizeof figure, "hit %s of %s tokens", view_count(a, r->lookup.hit),
 			view_count(b, r->lookup.asked));

@@ -370,7 +370,8 @@ static void draw_near_row(
 	struct pen *p, const struct timeline *t, const struct tl_token *k, int y, bool chosen)
 {
 	static const char *const from[] = { "", "drafted", "corrects a draft", "after a draft",
-		"put there", "chosen", "of a search", "of the session before", "of the server", "a piece" };
+		"put there", "chosen", "of a search", "of the session before", "of the server", "a piece",
+		"of another model" };
 	_Static_assert(sizeof from / sizeof *from == EV_N_source, "a word for each code");
 	char n[VIEW_NUM];
 	struct pen in = *p;
@@ -436,6 +437,8 @@ static void draw_sampler(struct pen *p, const struct timeline *t, struct view_st
 				? "it was not drawn here: a search chose it"
 			: k->source == EV_SOURCE_recorded
 				? "it was not drawn here: the session that this one continues drew it"
+			: k->source == EV_SOURCE_carried
+				? "it was not drawn: another model's answer, in this one's tokens"
 				: "the sampler's stages were not recorded");
 	if (s->zoomed && p->r.h - n > 6 && p->r.w > FROM_X)
 		draw_near(p, t, r, view_token_index(r, s), n + 3);

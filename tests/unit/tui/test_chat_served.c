@@ -158,6 +158,18 @@ static int set_up(void **state)
 	return 0;
 }
 
+static void test_a_server_keeps_its_model(void **state)
+{
+	struct tui_guest guest = { 0 };
+	struct err e = { 0 };
+
+	o.guest = &guest;
+	assert_int_equal(chat_act(&a, ACT_MODEL, *state, 0, &e), -1);
+	assert_non_null(strstr(e.text, "a server keeps its model"));
+	assert_null(c.model);
+	o.guest = NULL;
+}
+
 static int tear_down(void **state)
 {
 	timeline_free(&a.timeline);
@@ -174,6 +186,7 @@ int main(void)
 		cmocka_unit_test(test_compares_the_chats_turn),
 		cmocka_unit_test(test_goes_back_in_the_chats_answer),
 		cmocka_unit_test(test_stands_after_the_chats_turn),
+		cmocka_unit_test(test_a_server_keeps_its_model),
 	};
 
 	return cmocka_run_group_tests_name("chat_served", tests, set_up, tear_down);

@@ -451,8 +451,8 @@ static void the_table_is_sound(void **state)
 		struct err e = { 0 };
 
 		assert_true(*c->s->doc && c->where && strlen(c->s->name) <= 20);
-		for (const struct command *d = c + 1; d->s; d++)
-			assert_string_not_equal(c->s->name, d->s->name);
+		for (const struct command *d = c + 1; d->s; d++) /* /model, and --model */
+			assert_true(strcmp(c->s->name, d->s->name) || c->s->when < SETTING_IDLE);
 		host.replay = !(c->where & COMMAND_LIVE);
 		if (!commands_usable(&host, c)) {
 			assert_true(c->s->when < SETTING_IDLE);
