@@ -20,7 +20,7 @@ list() {
 	while IFS='|' read -r name file bytes _ _ licence _ purpose; do
 		printf '  %-8s %4s MB  %s\n    %s; %s\n' "$name" $((bytes / 1000000)) "$file" "$purpose" "$licence"
 	done < <(table)
-	echo "Any other GGUF file of an architecture in README.md works too: cutaway chat --model FILE"
+	echo "Any other GGUF file of a family in docs/models.md works too: cutaway chat --model FILE"
 }
 
 wanted=${1:-smollm2} name=

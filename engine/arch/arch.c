@@ -22,7 +22,7 @@ static void list_names(char *buf, size_t cap)
 static const struct arch *arch_find(const struct gguf *g, struct err *e)
 {
 	struct gguf_text name;
-	char known[256];
+	char known[400];
 
 	if (gguf_get_text(g, "general.architecture", &name, e))
 		return NULL;
