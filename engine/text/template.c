@@ -7,156 +7,10 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "engine/text/template_families.h"
 #include "engine/text/template_probe.h"
 
-/* --- the families --- */
-
-static const struct chat_template chatml = {
-	.name = "chatml",
-	.doc = "<|im_start|>role … <|im_end|>: SmolLM2, Qwen2, and most of what is fine-tuned today",
-	.bos = "",
-	.system_before = "<|im_start|>system\n",
-	.system_after = "<|im_end|>\n",
-	.user_before = "<|im_start|>user\n",
-	.user_after = "<|im_end|>\n",
-	.answer_before = "<|im_start|>assistant\n",
-	.answer_after = "\n",
-	.end = "<|im_end|>",
-};
-
-static const struct chat_template llama3 = {
-	.name = "llama3",
-	.doc = "<|start_header_id|>role<|end_header_id|> … <|eot_id|>: Llama 3",
-	.bos = "{bos}",
-	.system_before = "<|start_header_id|>system<|end_header_id|>\n\n",
-	.system_after = "<|eot_id|>",
-	.user_before = "<|start_header_id|>user<|end_header_id|>\n\n",
-	.user_after = "<|eot_id|>",
-	.answer_before = "<|start_header_id|>assistant<|end_header_id|>\n\n",
-	.answer_after = "",
-	.end = "<|eot_id|>",
-	.trim = true,
-};
-
-static const struct chat_template llama2 = {
-	.name = "llama2",
-	.doc = "[INST] <<SYS>> … <</SYS>> … [/INST] …: Llama 2",
-	.bos = "{bos}",
-	.system_before = "[INST] <<SYS>>\n",
-	.system_after = "\n<</SYS>>\n\n",
-	.user_before = "[INST] ",
-	.user_after = " [/INST]",
-	.answer_before = "",
-	.answer_after = "{bos}",
-	.end = "</s>",
-	.system_in_user = true,
-	.trim = true,
-};
-
-static const struct chat_template mistral = {
-	.name = "mistral",
-	.doc = "[INST] … [/INST] …: Mistral 7B Instruct, first versions",
-	.bos = "{bos}",
-	.system_before = "[INST] ",
-	.system_after = "\n\n",
-	.user_before = "[INST] ",
-	.user_after = " [/INST]",
-	.answer_before = "",
-	.answer_after = "",
-	.end = "</s>",
-	.system_in_user = true,
-};
-
-static const struct chat_template mistral_v3 = {
-	.name = "mistral-v3",
-	.doc = "[INST] …[/INST] …: Mistral 7B Instruct, version 3",
-	.bos = "{bos}",
-	.system_before = "[INST] ",
-	.system_after = "\n\n",
-	.user_before = "[INST] ",
-	.user_after = "[/INST]",
-	.answer_before = "",
-	.answer_after = "",
-	.end = "</s>",
-	.system_in_user = true,
-};
-
-static const struct chat_template zephyr = {
-	.name = "zephyr",
-	.doc = "<|user|> … end of text, <|assistant|> …: Zephyr, TinyLlama, StableLM",
-	.bos = "",
-	.system_before = "<|system|>\n",
-	.system_after = "{eos}\n",
-	.user_before = "<|user|>\n",
-	.user_after = "{eos}\n",
-	.answer_before = "<|assistant|>\n",
-	.answer_after = "\n",
-	.end = "</s>",
-};
-
-static const struct chat_template gemma = {
-	.name = "gemma",
-	.doc = "<start_of_turn>user … <end_of_turn>: Gemma",
-	.bos = "{bos}",
-	.system_before = "<start_of_turn>user\n",
-	.system_after = "\n\n",
-	.user_before = "<start_of_turn>user\n",
-	.user_after = "<end_of_turn>\n",
-	.answer_before = "<start_of_turn>model\n",
-	.answer_after = "\n",
-	.end = "<end_of_turn>",
-	.system_in_user = true,
-	.trim = true,
-};
-
-static const struct chat_template phi3 = {
-	.name = "phi3",
-	.doc = "<|user|> … <|end|>: Phi-3",
-	.bos = "",
-	.system_before = "<|system|>\n",
-	.system_after = "<|end|>\n",
-	.user_before = "<|user|>\n",
-	.user_after = "<|end|>\n",
-	.answer_before = "<|assistant|>\n",
-	.answer_after = "\n",
-	.end = "<|end|>",
-};
-
-static const struct chat_template plain = {
-	.name = "plain",
-	.doc = "User: … Assistant: …: the file's own template is none that is known",
-	.bos = "",
-	.system_before = "",
-	.system_after = "\n\n",
-	.user_before = "User: ",
-	.user_after = "\n",
-	.answer_before = "Assistant:",
-	.answer_after = "\n\n",
-	.end = "",
-};
-
-/* What a family's Jinja text holds, and what it must not hold. The first row that fits is taken. */
-static const struct {
-	const struct chat_template *c;
-	const char *has[3], *lacks;
-} marks[] = {
-	{ &chatml, { "<|im_start|>", "<|im_end|>" }, "<|im_sep|>" },
-	{ &llama3, { "<|start_header_id|>", "<|end_header_id|>" }, NULL },
-	{ &llama2, { "[INST]", "<<SYS>>" }, NULL },
-	{ &mistral, { "[INST]", " [/INST]" }, "[SYSTEM_PROMPT]" },
-	{ &mistral_v3, { "[INST]", "[/INST]" }, "[SYSTEM_PROMPT]" },
-	{ &gemma, { "<start_of_turn>", "<end_of_turn>" }, NULL },
-	{ &phi3, { "<|user|>", "<|assistant|>", "<|end|>" }, NULL },
-	{ &zephyr, { "<|user|>", "<|assistant|>", "eos_token" }, "[gMASK]" },
-	{ &zephyr, { "<|user|>", "<|assistant|>", "<|endoftext|>" }, "[gMASK]" },
-};
-
 /* --- which one a file has --- */
-
-static const char *template_find(struct gguf_text text, const char *needle)
-{
-	return memmem(text.data, text.size, needle, strlen(needle));
-}
 
 static struct gguf_text file_template(const struct gguf *g)
 {
@@ -165,19 +19,6 @@ static struct gguf_text file_template(const struct gguf *g)
 
 	gguf_opt_text(g, "tokenizer.chat_template", &text, &ignored);
 	return text;
-}
-
-static const struct chat_template *recognise(struct gguf_text text)
-{
-	for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
-		bool fits = !marks[i].lacks || !template_find(text, marks[i].lacks);
-
-		for (int k = 0; k < 3 && fits; k++)
-			fits = !marks[i].has[k] || template_find(text, marks[i].has[k]);
-		if (fits)
-			return marks[i].c;
-	}
-	return &plain;
 }
 
 /* Copies a piece of a Jinja string literal up to `stop`, which must come before the quote that ends
@@ -241,7 +82,7 @@ static const char **field(struct chat_template *c, size_t i)
 {
 	const char **all[] = { &c->name, &c->doc, &c->default_system, &c->bos, &c->system_before,
 		&c->system_after, &c->user_before, &c->user_after, &c->answer_before, &c->answer_after,
-		&c->end, &c->note };
+		&c->end, &c->note, &c->end_before };
 
 	return i < sizeof all / sizeof *all ? all[i] : NULL;
 }
@@ -275,7 +116,7 @@ static struct kept *copy_template(const struct chat_template *c)
 		const char **f = field(&k->c, i);
 
 		*f = *f ? strdup(*f) : NULL;
-		if (!*f && i != 2 && i != 11) /* those that may be NULL */
+		if (!*f && i != 2 && i < 11) /* those that may be NULL */
 			return NULL;
 	}
 	return k;
@@ -297,17 +138,40 @@ static const struct chat_template *keep_template(struct chat_template *c)
 		all = k;
 	}
 	pthread_mutex_unlock(&lock);
-	return k ? &k->c : &plain;
+	return k ? &k->c : &template_plain;
+}
+
+enum { EOS_BYTES = 64 };
+
+/* The vocabulary's name of the token that ends a text, or "". Returns buf. */
+static const char *eos_name(const struct gguf *g, char buf[EOS_BYTES])
+{
+	const int64_t n = gguf_array_length(g, "tokenizer.ggml.tokens");
+	struct gguf_text *all = n > 0 ? malloc((size_t)n * sizeof *all) : NULL;
+	struct err ignored = { 0 };
+	int64_t eos = -1;
+
+	*buf = '\0';
+	gguf_opt_i64(g, "tokenizer.ggml.eos_token_id", &eos, &ignored);
+	if (all && eos >= 0 && eos < n &&
+		!gguf_array_text(g, "tokenizer.ggml.tokens", all, n, &ignored) &&
+		all[eos].size < EOS_BYTES && !memchr(all[eos].data, '\0', all[eos].size)) {
+		memcpy(buf, all[eos].data, all[eos].size);
+		buf[all[eos].size] = '\0';
+	}
+	free(all);
+	return buf;
 }
 
 /* The file's own pieces; if there are none to be had, the family's with the reason. */
 static void own_pieces(struct chat_template *c, const struct chat_template *family,
-	struct gguf_text text, char *store, char note[600])
+	const struct gguf *g, struct gguf_text text, char *store, char note[600])
 {
 	struct err e = { 0 };
+	char eos[EOS_BYTES];
 
 	*c = *family;
-	if (!text.size || !template_probe(c, store, family, text.data, text.size, &e))
+	if (!text.size || !template_probe(c, store, family, text.data, text.size, eos_name(g, eos), &e))
 		return;
 	snprintf(note, 600, "the file's own template is not followed: %s", e.text);
 	*c = *family;
@@ -317,17 +181,17 @@ static void own_pieces(struct chat_template *c, const struct chat_template *fami
 const struct chat_template *template_of(const struct gguf *g, int *known)
 {
 	struct gguf_text text = file_template(g);
-	struct chat_template family = *recognise(text), c;
-	char *system = recognise(text) == &chatml ? chatml_system(text) : NULL;
+	struct chat_template family = *template_family(text), c;
+	char *system = template_family(text) == &template_chatml ? chatml_system(text) : NULL;
 	char *store = malloc(TEMPLATE_STORE), note[600];
 	const struct chat_template *out;
 
 	family.default_system = system;
 	c = family;
 	if (store)
-		own_pieces(&c, &family, text, store, note);
+		own_pieces(&c, &family, g, text, store, note);
 	out = keep_template(&c);
-	*known = strcmp(out->name, plain.name) != 0;
+	*known = strcmp(out->name, template_plain.name) != 0;
 	free(store);
 	free(system);
 	return out;
@@ -445,7 +309,7 @@ int template_begin(const struct chat_template *c, const struct tokenizer *t, con
 
 	if (!system)
 		system = c->default_system;
-	if (!strcmp(c->name, plain.name) && tokenizer_adds_bos(t))
+	if (!strcmp(c->name, template_plain.name) && tokenizer_adds_bos(t))
 		write_id(&w, tokenizer_bos(t));
 	if (!(system && *system && c->system_opens))
 		write_piece(&w, c->bos);
@@ -490,8 +354,10 @@ int template_close(const struct chat_template *c, const struct tokenizer *t, int
 	struct writer w = { .t = t, .ids = ids, .n = n, .cap = cap, .e = e };
 	int32_t end = tokenizer_id_of(t, c->end);
 
-	if (!*n || !tokenizer_is_end(t, (*ids)[*n - 1]))
+	if (!*n || !tokenizer_is_end(t, (*ids)[*n - 1])) {
+		write_piece(&w, c->end_before ? c->end_before : "");
 		write_id(&w, end >= 0 ? end : tokenizer_eos(t));
+	}
 	write_piece(&w, c->answer_after);
 	return write_end(&w);
 }

@@ -32,6 +32,8 @@ struct chat_template {
 	bool system_opens;   /* system_before stands in place of bos */
 	bool trim;           /* white space around texts is removed */
 	const char *note;    /* where a conversation differs from the file's template, or NULL */
+	/* what a model writes before that token, and an answer that was cut off lacks; NULL: nothing */
+	const char *end_before;
 };
 
 /* Never fails: without a template that can be followed or is known returns the "plain" one and

@@ -15,10 +15,13 @@ struct probe {
 	struct err *e;
 	char *store;
 	size_t used;
+	const char *eos_name; /* or "" */
 	const char *reopened; /* what stands before an earlier answer, in place of user_after */
 	bool differs, dated;
-	bool unopened; /* for now, no answer is to be opened */
-	bool endless;  /* an answer is ended by the next turn's opening alone */
+	const char *first; /* what stands before the first turn */
+	bool moved;        /* its system text is elsewhere, or in the last turn */
+	bool unopened;     /* for now, no answer is to be opened */
+	bool endless;      /* an answer is ended by the next turn's opening alone */
 };
 
 struct conversation {
@@ -126,6 +129,7 @@ static void spell_all(struct spelled *s, const struct probe *p, const struct cha
 	for (int turn = 0; text[turn]; turn++) {
 		if (turn % 2) {
 			spell(s, text[turn], eos);
+			spell(s, c->end_before ? c->end_before : "", eos);
 			spell(s, *c->end ? c->end : p->endless ? "" : "{eos}", eos);
 			spell(s, c->answer_after, eos);
 			continue;
@@ -207,26 +211,31 @@ static int take_apart(struct probe *p, const struct conversation *c, const char 
 	return all && !c->text[i] ? 0 : -1;
 }
 
-/* The end-of-turn token that a text begins with: "{eos}" or a word in angle brackets. */
-static size_t end_token(const char *text)
+/* The end-of-turn token that a text begins with: "{eos}", a word in angle brackets, or the
+ * vocabulary's name, which a template may spell out: MiniMax-M2's is [e~[. */
+static size_t end_token(const struct probe *p, const char *text)
 {
 	const char *close = strchr(text, '>');
+	const size_t n = strlen(p->eos_name);
 
+	if (n && !strncmp(text, p->eos_name, n))
+		return n;
 	return !strncmp(text, "{eos}", 5) ? 5 : *text == '<' && close ? (size_t)(close + 1 - text) : 0;
 }
 
-/* Bytes of the token that ends an answer, at the begin of what follows it; 0: none. endless: the
+/* Bytes of the token that ends an answer, after *before bytes of white space; 0: none. endless: the
  * opening of a user's turn follows at once, which is no end: it opens the first turn, too, and does
  * not follow users' texts. */
 static size_t end_of_answers(
-	struct probe *p, const char *after, const char *first, const char *user_after)
+	struct probe *p, const char *after, const char *first, const char *user_after, size_t *before)
 {
 	const char *mark = after + strspn(after, "\n ");
-	size_t n = end_token(mark);
+	size_t n = end_token(p, mark);
 
 	p->endless = n && *mark == '<' && memmem(first, strlen(first), mark, n) &&
 				 !memmem(user_after, strlen(user_after), mark, n);
-	return p->endless || mark != after ? 0 : n;
+	*before = n && !p->endless ? (size_t)(mark - after) : 0;
+	return p->endless ? 0 : n;
 }
 
 /* Bytes at the ends of both that are the same, and begin outside a word in angle brackets. */
@@ -246,8 +255,15 @@ static size_t same_end(const char *a, const char *b)
 	return (size_t)(a + na - from);
 }
 
+static void system_into_turn(const struct probe *p, struct chat_template *c)
+{
+	c->system_opens = c->system_in_user = true;
+	c->system_before = p->first;
+	c->system_after = "\n\n";
+}
+
 /* With a system text; refused or left out: it goes into the first user's turn. */
-static bool cut_system(struct probe *p, struct chat_template *c, const char *first)
+static bool cut_system(struct probe *p, struct chat_template *c)
 {
 	static const struct conversation of = { true, { "Qs0Z", "Qu1Z" } };
 	const char *part[3];
@@ -260,9 +276,7 @@ static bool cut_system(struct probe *p, struct chat_template *c, const char *fir
 	p->e = e;
 	c->system_opens = true;
 	if (failed) {
-		c->system_in_user = true;
-		c->system_before = first;
-		c->system_after = "\n\n";
+		system_into_turn(p, c);
 		return false;
 	}
 	size = strlen(part[1]);
@@ -291,7 +305,8 @@ static int cut_pieces(struct probe *p, struct chat_template *c, bool *system)
 	static const struct conversation one = { false, { "Qu1Z" } },
 									 three = { false, { "Qu1Z", "Qa2Z", "Qv3Z" } };
 	const char *alone[2], *part[4];
-	size_t n_end, n;
+	size_t n_end, before, n;
+	const char *end, *rest;
 
 	if (take_apart(p, &one, alone) || take_apart(p, &three, part))
 		return -1;
@@ -300,18 +315,22 @@ static int cut_pieces(struct probe *p, struct chat_template *c, bool *system)
 	p->differs = strcmp(part[1], alone[1]);
 	if (p->differs && opens_answers(p, &one, alone[1]))
 		return -1;
-	n_end = end_of_answers(p, part[2], part[0], part[1]);
+	n_end = end_of_answers(p, part[2], part[0], part[1], &before);
+	end = part[2] + before;
+	rest = end + n_end;
 	if (!n_end && !p->endless)
 		return err_set(p->e, ERR_INPUT, "it ends answers without a token");
 	p->reopened = part[1];
-	n = same_end(part[0], part[2] + n_end);
-	c->end = !n_end || part[2][0] == '{' ? "" : store(p, part[2], n_end);
+	n = same_end(part[0], rest);
+	c->end = !n_end || *end == '{' ? "" : store(p, end, n_end);
+	c->end_before = before ? store(p, part[2], before) : NULL;
 	c->user_before = part[0] + strlen(part[0]) - n;
-	c->answer_after = store(p, part[2] + n_end, strlen(part[2] + n_end) - n);
+	c->answer_after = store(p, rest, strlen(rest) - n);
 	c->bos = store(p, part[0], strlen(part[0]) - n);
 	c->user_after = alone[1];
 	c->answer_before = "";
-	*system = cut_system(p, c, part[0]);
+	p->first = part[0];
+	*system = cut_system(p, c);
 	if (c->system_in_user && *c->bos && strcmp(c->bos, "{bos}"))
 		return err_set(p->e, ERR_INPUT, "its first turn is opened in a way of its own");
 	return 0;
@@ -331,9 +350,21 @@ static const char *note_of(
 		!says_the_same(p, c, &thoughts, eos)
 			? "; earlier answers keep thoughts, which it drops or changes"
 			: "",
-		system ? "" : "; it has no system text, which opens the first turn here");
+		p->moved ? "; a system text opens the first turn here, not the last"
+		: system ? ""
+				 : "; it has no system text, which opens the first turn here");
 	n = strlen(text);
 	return n ? store(p, text + 2, n - 2) : NULL;
+}
+
+/* As texts stand, or without the white space around them. */
+static bool fits(struct probe *p, struct chat_template *c, bool system)
+{
+	c->trim = false;
+	if (says_all_the_same(p, c, system, "{eos}"))
+		return true;
+	c->trim = true;
+	return says_all_the_same(p, c, system, "{eos}");
 }
 
 static int probe_pieces(struct probe *p, struct chat_template *out)
@@ -343,9 +374,11 @@ static int probe_pieces(struct probe *p, struct chat_template *out)
 
 	if (cut_pieces(p, &c, &system))
 		return -1;
-	if (!says_all_the_same(p, &c, system, "{eos}")) {
-		c.trim = true;
-		if (!says_all_the_same(p, &c, system, "{eos}"))
+	if (!fits(p, &c, system)) {
+		p->moved = system;
+		system_into_turn(p, &c);
+		system = false;
+		if (!p->moved || !fits(p, &c, false))
 			return err_set(
 				p->e, ERR_INPUT, "it cannot be taken apart into pieces around each turn");
 	}
@@ -355,9 +388,9 @@ static int probe_pieces(struct probe *p, struct chat_template *out)
 }
 
 int template_probe(struct chat_template *out, char *kept, const struct chat_template *family,
-	const char *jinja, size_t size, struct err *e)
+	const char *jinja, size_t size, const char *eos_name, struct err *e)
 {
-	struct probe p = { .e = e, .store = kept };
+	struct probe p = { .e = e, .store = kept, .eos_name = eos_name };
 	const char *eos = *family->end ? family->end : "{eos}";
 	struct err ignored = { 0 };
 	int failed = open_jinja(&p, jinja, size);

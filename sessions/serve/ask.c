@@ -18,8 +18,10 @@ static const struct {
 static const struct {
 	const char *name;
 	double none;
-} unserved[] = { { "tools", 0 }, { "functions", 0 }, { "response_format", 0 }, { "suffix", 0 },
-	{ "audio", 0 }, { "prediction", 0 } };
+	const char *why;
+} unserved[] = { { "tools", 0, SERVE_NO_TOOLS }, { "functions", 0, SERVE_NO_TOOLS },
+	{ "response_format", 0, ": answers are not bound to a form" }, { "suffix", 0, "" },
+	{ "audio", 0, "" }, { "prediction", 0, "" } };
 
 cJSON *ask_object(const char *body, size_t size, struct err *e)
 {
@@ -46,15 +48,27 @@ static bool asks_nothing(const cJSON *v, double none)
 		   (cJSON_IsString(v) && !*v->valuestring) || (type && !strcmp(type, "text"));
 }
 
+/* Without tools "auto" and "none" say the same; any other asks for a call. */
+static int refuse_choice(const cJSON *choice, struct err *e)
+{
+	const char *word = cJSON_GetStringValue(choice);
+
+	if (!choice || cJSON_IsNull(choice) ||
+		(word && (!strcmp(word, "none") || !strcmp(word, "auto"))))
+		return 0;
+	return err_set(e, ERR_USAGE, "tool_choice is not served here%s", SERVE_NO_TOOLS);
+}
+
 static int refuse_unserved(const cJSON *o, struct err *e)
 {
 	for (size_t i = 0; i < sizeof unserved / sizeof *unserved; i++) {
 		const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, unserved[i].name);
 
 		if (v && !asks_nothing(v, unserved[i].none))
-			return err_set(e, ERR_USAGE, "%s is not served here", unserved[i].name);
+			return err_set(
+				e, ERR_USAGE, "%s is not served here%s", unserved[i].name, unserved[i].why);
 	}
-	return 0;
+	return refuse_choice(cJSON_GetObjectItemCaseSensitive(o, "tool_choice"), e);
 }
 
 /* A whole number from low to high; absent or null: *out stays. */

@@ -107,7 +107,8 @@ static int add_message(struct talk *t, const char *role, const char *text, struc
 		return t->begun ? err_set(e, ERR_USAGE, "messages: a system text comes first, and once")
 						: begin(t, text, e);
 	if (!user && strcmp(role, "assistant"))
-		return err_set(e, ERR_USAGE, "messages: role %.40s is not served here", role);
+		return err_set(e, ERR_USAGE, "messages: role %.40s is not served here%s", role,
+			strcmp(role, "tool") ? "" : SERVE_NO_TOOLS);
 	if (t->asked == user)
 		return err_set(e, ERR_USAGE,
 			"messages: the user's and the assistant's turns alternate, the user's first");
@@ -164,8 +165,12 @@ static int read_message(
 	struct ask *a, struct talk *t, const cJSON *m, struct ask_prompt *stable, struct err *e)
 {
 	const char *role = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(m, "role"));
+	const cJSON *calls = cJSON_GetObjectItemCaseSensitive(m, "tool_calls");
 	struct mark mark = { 0 };
 	size_t size = 0;
+
+	if (calls && calls->child)
+		return err_set(e, ERR_USAGE, "messages: tool_calls are not served here%s", SERVE_NO_TOOLS);
 	char *text = !role ? NULL
 					   : read_text(cJSON_GetObjectItemCaseSensitive(m, "content"), "content", &size,
 							 &mark, e);

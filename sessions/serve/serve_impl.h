@@ -18,6 +18,9 @@
 #include "sessions/serve/metrics.h"
 #include "sessions/serve/serve.h"
 
+/* Why tools, and what belongs to them, are refused. */
+#define SERVE_NO_TOOLS ": tools are neither told to the model nor read out of its answers"
+
 enum { ASK_PROMPTS = 64, ASK_CHOICES = 64, ASK_TOP = SAMPLE_TOP };
 
 /* ---- what a request asks for (ask.c) ---- */

@@ -243,6 +243,13 @@ def test_refusals(s):
     refused("n out of range", 400, "n:", "POST", CHAT, {"messages": HELLO, "n": 1000})
     refused("half a token", 400, "whole number", "POST", CHAT, {"messages": HELLO, "max_tokens": 1.5})
     refused("what is not served is refused, not ignored", 400, "tools", "POST", CHAT, {"messages": HELLO, "tools": [{"type": "function"}]})
+    why = "neither told to the model nor read out of its answers"
+    for field, value in (("tools", [{"type": "function", "function": {"name": "f"}}]), ("functions", [{"name": "f"}]),
+                         ("tool_choice", "required"), ("tool_choice", {"type": "function", "function": {"name": "f"}})):
+        refused(f"{field}, with the reason", 400, why, "POST", CHAT, {"messages": HELLO, field: value})
+    for later in ({"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function"}]},
+                  {"role": "tool", "tool_call_id": "1", "content": "x"}):
+        refused(f"a message of {later['role']} with a call", 400, why, "POST", CHAT, {"messages": HELLO + [later]})
     refused("ids beyond the vocabulary", 400, "token ids", "POST", TEXT, {"prompt": [1, 10**9]})
     refused("an empty prompt", 400, "empty", "POST", TEXT, {"prompt": []})
     refused("a prompt that does not fit", 400, "256", "POST", TEXT, {"prompt": [5] * 300})
@@ -250,7 +257,7 @@ def test_refusals(s):
     refused("a user without end", 400, "user:", "POST", CHAT, {"messages": HELLO, "user": "x" * 100})
     refused("a priority that is no number", 400, "priority", "POST", CHAT, {"messages": HELLO, "priority": "high"})
     got, told, _ = s.ask("POST", CHAT, {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hello there"}]}],
-                                        "max_tokens": 3, "tools": [], "response_format": {"type": "text"}, "logit_bias": {}})
+                                        "max_tokens": 3, "tools": [], "tool_choice": "auto", "response_format": {"type": "text"}, "logit_bias": {}})
     check("fields that ask for nothing are no error", got == 200, told)
 
 

@@ -1,6 +1,7 @@
 /* Renders chat templates for tests/program/test_jinja.py: a line of JSON in, a line out.
  * In: {"template": text, "vars": {…}, "now": seconds or absent}. Out: {"text": …} or {"error": …}.
- * Without vars: the pieces that the engine makes of it, {"name": …, "note": …, "user_before": … …}.
+ * Without vars: {"template", "eos": the vocabulary's name of it, or absent}: the pieces that the
+ * engine makes of it, {"name": …, "note": …, "user_before": … …}.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +54,7 @@ static void add_pieces(cJSON *told, const struct chat_template *c)
 		{ "system_before", c->system_before }, { "system_after", c->system_after },
 		{ "user_before", c->user_before }, { "user_after", c->user_after },
 		{ "answer_before", c->answer_before }, { "answer_after", c->answer_after },
-		{ "end", c->end } };
+		{ "end_before", c->end_before ? c->end_before : "" }, { "end", c->end } };
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		cJSON_AddStringToObject(told, all[i].name, all[i].text);
@@ -66,7 +67,14 @@ static void tell_pieces(const cJSON *in, cJSON *told)
 	struct err e = { 0 };
 	int known;
 
-	gguf_put_header(&b, 3, 0, 1);
+	const char *eos = cJSON_GetStringValue(cJSON_GetObjectItem(in, "eos"));
+
+	gguf_put_header(&b, 3, 0, eos ? 3 : 1);
+	if (eos) {
+		gguf_put_kv_u32(&b, "tokenizer.ggml.eos_token_id", 0);
+		gguf_put_kv_array(&b, "tokenizer.ggml.tokens", 8, 1);
+		gguf_put_string(&b, eos, strlen(eos));
+	}
 	gguf_put_kv_text(
 		&b, "tokenizer.chat_template", cJSON_GetStringValue(cJSON_GetObjectItem(in, "template")));
 	if (gguf_open_memory(&g, b.data, b.size, &e))

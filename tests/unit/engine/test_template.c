@@ -349,6 +349,36 @@ static void test_own_pieces(void **state)
 	}
 }
 
+/* The token that ends answers: after a line break, and where only the vocabulary says that it is
+ * one. */
+static void test_ends(void **state)
+{
+	static const char jinja[] =
+		"{% for m in messages %}]~b]{{ m.role }}\n{{ m.content }}\n[e~[\n{% endfor %}"
+		"{% if add_generation_prompt %}]~b]assistant\n{% endif %}";
+	struct bytes b = { 0 };
+	struct gguf *g;
+	int known;
+	const struct chat_template *c;
+
+	(void)state;
+	assert_non_null(strstr(template_for(jinja)->note, "without a token"));
+	gguf_put_header(&b, 3, 0, 3);
+	gguf_put_kv_text(&b, "tokenizer.chat_template", jinja);
+	gguf_put_kv_u32(&b, "tokenizer.ggml.eos_token_id", 1);
+	gguf_put_kv_array(&b, "tokenizer.ggml.tokens", 8, 2);
+	gguf_put_string(&b, "a", 1);
+	gguf_put_string(&b, "[e~[", 4);
+	assert_int_equal(gguf_open_memory(&g, b.data, b.size, NULL), 0);
+	c = template_of(g, &known);
+	gguf_close(g);
+	bytes_free(&b);
+	assert_true(known && !strcmp(c->name, "jinja"));
+	assert_string_equal(c->end, "[e~[");
+	assert_string_equal(c->end_before, "\n");
+	assert_string_equal(c->answer_after, "\n");
+}
+
 /* A default system text, thoughts that are dropped, and a date, each said. */
 static void test_notes(void **state)
 {
@@ -447,6 +477,7 @@ int main(void)
 		cmocka_unit_test(test_conversations),
 		cmocka_unit_test(test_own_pieces),
 		cmocka_unit_test(test_notes),
+		cmocka_unit_test(test_ends),
 		cmocka_unit_test(test_close),
 		cmocka_unit_test(test_no_injection),
 		cmocka_unit_test(test_golden_ids),
