@@ -54,9 +54,12 @@ static int32_t decode(const unsigned char *s, size_t left, size_t *size)
 		*size = 2;
 		return (s[0] & 0x1f) << 6 | (s[1] & 0x3f);
 	}
-	if (left >= 3 && s[0] > 0xe0 && s[0] < 0xed && (s[1] & 0xc0) == 0x80 && (s[2] & 0xc0) == 0x80) {
+	if (left >= 3 && s[0] >= 0xe0 && s[0] <= 0xed && (s[1] & 0xc0) == 0x80 &&
+		(s[2] & 0xc0) == 0x80) {
+		point = (s[0] & 0xf) << 12 | (s[1] & 0x3f) << 6 | (s[2] & 0x3f);
 		*size = 3;
-		return (s[0] & 0xf) << 12 | (s[1] & 0x3f) << 6 | (s[2] & 0x3f);
+		if (point >= 0x800 && point < 0xd800) /* neither too long nor a surrogate: Indic, Hangul */
+			return point;
 	}
 	n = utf8proc_iterate(s, (utf8proc_ssize_t)left, &point);
 	*size = n > 0 ? (size_t)n : 1;
@@ -86,6 +89,8 @@ static inline size_t take(struct text *x, const struct pre_class *c, size_t at)
 	if (b < 0x80)
 		return c->ascii[b >> 6] >> (b & 63) & 1;
 	size = look(x->w, at);
+	if (!c->negated && c->also < 0 && c->sorts & x->w->sorts) /* most letters */
+		return size;
 	return pre_class_has(x->w->pre, c, x->w->point, x->w->sorts) ? size : 0;
 }
 
