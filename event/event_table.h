@@ -6,6 +6,7 @@
 
 #include "event/event_attached.h"
 #include "event/event_traffic.h"
+#include "event/event_watched.h"
 
 #define EV_FIELDS_session(I, R, T, B)                                                              \
 	I(unix_ns, "ns", "wall clock at the start, since 1970 UTC")                                    \
@@ -44,7 +45,8 @@
 	I(window, "", "window, recent: positions that a row sees; else absent")                        \
 	I(pages, "", "pages of its pool")                                                              \
 	I(page_size, "", "tokens a page")                                                              \
-	I(page_bytes, "bytes", "memory of one page, all layers of the group")
+	I(page_bytes, "bytes", "memory of one page, all layers of the group")                          \
+	I(latent, "flag", "1: a layer keeps one vector for a position, which all heads read")
 
 #define EV_FIELDS_product(I, R, T, B)                                                              \
 	I(stage, "stage", "kernel stage that it is part of")                                           \
@@ -480,6 +482,8 @@
 		"where a row looked, by layer and page: every `attention-every` tokens of a request")                                                                     \
 	EVENT(sparsity, "how many values of an observed row are near zero, by layer")                                                                                 \
 	EVENT(head, "the same for one head")                                                                                                                          \
+	EVENT(experts, "which experts a row used, by layer, while `watch-layers` is on")                                                                              \
+	EVENT(state, "what recurrent layers keep and forget, at a row, while `watch-layers` is on")                                                                   \
 	EVENT(time, "time, bytes and operations of the kernel stages in a step")                                                                                      \
 	EVENT(step, "a step ends")                                                                                                                                    \
 	EVENT(finish, "a request ends")                                                                                                                               \

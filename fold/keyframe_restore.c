@@ -328,7 +328,8 @@ static bool get_state(struct timeline *t, const struct key_row *row, int64_t *ol
 		t->request[i].finished_ns = EV_NULL_I;
 		t->request[i].attention =
 			(struct tl_attention){ .step = EV_NULL_I, .head_layer = -1, .head = -1 };
-		t->request[i].sparsity.step = EV_NULL_I;
+		t->request[i].sparsity.step = t->request[i].experts.step = t->request[i].states.step =
+			EV_NULL_I;
 	}
 	return !in.bad && in.at == in.end && t->n_pages == n_pages && t->last_seq == row->seq &&
 		   t->last_step == row->step && counts_are_sound(t) && requests_are_sound(t) &&

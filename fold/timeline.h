@@ -38,6 +38,7 @@
 #include "fold/timeline_pin.h"
 #include "fold/timeline_search.h"
 #include "fold/timeline_traffic.h"
+#include "fold/timeline_watched.h"
 
 enum {
 	TL_CANDIDATES = 8,
@@ -144,6 +145,7 @@ struct tl_request {
 	int32_t trimmed_tokens, trimmed_turns; /* dropped from the conversation before it */
 	struct tl_attention attention;
 	struct tl_sparsity sparsity;
+	struct tl_watched experts, states;
 };
 
 /* Tokens that a request had drawn and let go of when it went back. They are a branch of their

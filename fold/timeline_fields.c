@@ -108,6 +108,13 @@ static const struct tl_field sparsity_fields[] = {
 static SHAPE(sparsity, 1);
 #undef STRUCT
 
+#define STRUCT struct tl_watched
+static const struct tl_field watched_fields[] = {
+	F(step), F(pos), F(rows), F(read), F(whole), F(n_layers), F(n), F(used), { ARRAY(value, f32, n_values) }, END
+};
+static SHAPE(watched, 1);
+#undef STRUCT
+
 #define STRUCT struct tl_request
 static const struct tl_field request_fields[] = {
 	K(id), K(parent), F(sample), K(request_seq), K(lookup_seq), K(finish_seq), K(rewind_seq),
@@ -119,7 +126,7 @@ static const struct tl_field request_fields[] = {
 	{ GROWING(pages, i32, n_pages, cap_pages), KEPT }, K(n_drafted), K(n_accepted),
 	K(n_preempted), K(trimmed_tokens), K(trimmed_turns),
 	{ GROWING(token, token, n_tokens, cap_tokens) }, { ITEMS_OF(attention, attention) },
-	{ ITEMS_OF(sparsity, sparsity) }, END
+	{ ITEMS_OF(sparsity, sparsity) }, { ITEMS_OF(experts, watched) }, { ITEMS_OF(states, watched) }, END
 };
 SHAPE(request, 1 << 16);
 #undef STRUCT

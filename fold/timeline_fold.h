@@ -78,6 +78,8 @@ void tl_pages_reset(struct timeline *t);
 bool tl_step_is_open(struct timeline *t, int64_t step);
 /* … or to the one before it. */
 bool tl_step_is_now(struct timeline *t, int64_t step);
+/* Forgets what was watched at that step or before it. */
+void tl_drop_watched(struct tl_request *r, int64_t before);
 
 /* A step has ended: lets go of what is old. */
 void tl_slide(struct timeline *t, int64_t step);

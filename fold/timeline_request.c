@@ -74,7 +74,9 @@ bool tl_fold_request(struct timeline *t, const struct event *ev)
 		.fork_pos = -1,
 		.stem = { .future = -1 },
 		.attention = { .step = EV_NULL_I, .head_layer = -1, .head = -1 },
-		.sparsity = { .step = EV_NULL_I } };
+		.sparsity = { .step = EV_NULL_I },
+		.experts = { .step = EV_NULL_I },
+		.states = { .step = EV_NULL_I } };
 	tl_take_request(t, r, ev);
 	tl_note_arrived(t, r, ev);
 	t->n_turns += tl_of_conversation(r->kind);

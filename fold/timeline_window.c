@@ -171,6 +171,7 @@ void tl_slide(struct timeline *t, int64_t step)
 	for (int32_t i = 0; i < t->n_requests; i++) {
 		drop_attention(&t->request[i].attention, before);
 		drop_sparsity(&t->request[i].sparsity, before);
+		tl_drop_watched(&t->request[i], before);
 	}
 	for (int32_t i = 0; i < t->n_pages; i++)
 		if (t->page[i].heat_step <= before)

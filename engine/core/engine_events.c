@@ -69,7 +69,8 @@ void engine_emit_memory(struct engine *e)
 			.window = s->window ? s->window : EV_NULL_I,
 			.pages = e->memory.pages[g].n_pages,
 			.page_size = e->memory.page_size,
-			.page_bytes = (int64_t)e->memory.pages[g].page_bytes };
+			.page_bytes = (int64_t)e->memory.pages[g].page_bytes,
+			.latent = s->kv.value_dim > 0 };
 		stream_emit(&e->stream, &ev);
 	}
 }

@@ -247,6 +247,10 @@ struct setting {
 	X(INT, observe_head, -1, engine_apply_head, .name = "observe-head", .group = "Watching",                                                 \
 		.arg = "N", .low = -1, .high = 1 << 16, .when = SETTING_ANY,                                                                         \
 		.doc = "that head, in observe-layer; -1: none")                                                                                      \
+	X(SWITCH, watch_layers, false, engine_apply_watch, .name = "watch-layers",                                                               \
+		.group = "Watching", .when = SETTING_ANY,                                                                                            \
+		.doc =                                                                                                                               \
+			"note for each token which experts ran and what recurrent layers keep: see /view experts, /view state")                          \
 	X(CHOICE, cuda_mode, NULL, engine_apply_cuda_mode, .name = "cuda-mode", .group = "Kernels",                                              \
 		.when = SETTING_ANY, SETTING_WORDS("launches", "graph", "persistent"),                                                               \
 		.doc =                                                                                                                               \

@@ -4,12 +4,13 @@
 
 #include "engine/core/step_hooks.h"
 
-extern const struct step_hooks observe_hooks, sparsity_hooks, shadow_hooks, twin_hooks,
+extern const struct step_hooks observe_hooks, sparsity_hooks, watch_hooks, shadow_hooks, twin_hooks,
 	search_hooks, roof_hooks;
 
 const struct step_hooks *const step_hooks_table[] = {
 	&observe_hooks,
 	&sparsity_hooks,
+	&watch_hooks,
 	&shadow_hooks,
 	&twin_hooks,
 	&search_hooks,

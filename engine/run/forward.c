@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/run/floats.h"
+#include "engine/run/layer_watch.h"
 
 /* ---- what rows see ---- */
 
@@ -232,6 +233,8 @@ static void write_program(struct forward *f)
 	add_head(f);
 	if (f->floats)
 		floats_rewrite(f->floats, &f->program);
+	if (f->watch)
+		layer_watch_rewrite(f->watch, &f->program, f->n_rows);
 	for (int32_t i = 0; i < f->program.n_ops; i++)
 		forward_count(f, &f->program.op[i]);
 }
@@ -398,6 +401,12 @@ void forward_set_floats(struct forward *f, const struct floats *s)
 	f->floats = s;
 	f->program.version = 0;
 	memset(f->recent, 0, sizeof f->recent);
+}
+
+void forward_set_watch(struct forward *f, const struct layer_watch *w)
+{
+	f->watch = w;
+	forward_set_floats(f, f->floats);
 }
 
 int32_t forward_products(struct forward *f, struct forward_product *out, int32_t most)

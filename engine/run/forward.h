@@ -18,6 +18,7 @@
 struct forward;
 struct forward_sight;
 struct floats;
+struct layer_watch;
 struct forward_stage {
 	uint64_t ns, bytes, ops;
 };
@@ -125,7 +126,8 @@ struct forward {
 	/* Inputs of the feed-forwards' last product that are below this share of a row's largest are 0,
 	 * and their columns are not read (the model must have them: model_add_columns); 0: none. */
 	float least;
-	const struct floats *floats; /* see forward_set_floats() */
+	const struct floats *floats;     /* see forward_set_floats() */
+	const struct layer_watch *watch; /* see forward_set_watch() */
 	/* Writes the ops that fill x, a function of n_rows alone. NULL: x are the rows `ids` of the
 	 * embedding. */
 	void (*begin)(void *arg, struct forward *f);
@@ -226,6 +228,8 @@ int32_t forward_add_products(const struct forward *f, const struct k_op *op,
 const struct k_program *forward_program_of_one(struct forward *f);
 /* From the next step on its program is rewritten (floats.h); NULL: it is as layers write it. */
 void forward_set_floats(struct forward *f, const struct floats *s);
+/* The same for what is watched (layer_watch.h). */
+void forward_set_watch(struct forward *f, const struct layer_watch *w);
 /* Between steps. Returns how many there are, at most `most`. */
 int32_t forward_products(struct forward *f, struct forward_product *out, int32_t most);
 /* Fails only as k_run() does. */

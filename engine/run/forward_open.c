@@ -207,6 +207,7 @@ int forward_grow(struct forward *f, int32_t max_rows, struct err *e)
 	larger.threshold = f->threshold;
 	larger.least = f->least;
 	larger.floats = f->floats;
+	larger.watch = f->watch;
 	larger.n_layers = f->n_layers;
 	larger.begin = f->begin;
 	larger.begin_arg = f->begin_arg;

@@ -31,7 +31,10 @@
 	X(IMPORTANCE, importance)                                                                      \
 	X(QUEUE, queue)                                                                                \
 	X(LATENCY, latency)                                                                            \
-	X(REQUESTS, requests)
+	X(REQUESTS, requests)                                                                          \
+	X(EXPERTS, experts)                                                                            \
+	X(MEMORY, memory)                                                                              \
+	X(STATE, state)
 
 /* Index in views[] and in the arrays of struct view_state. */
 enum view_index {

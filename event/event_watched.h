@@ -1,0 +1,36 @@
+/* Columns of the events of what layers do beside attention: experts and state. Part of
+ * event_table.h. */
+#ifndef CUTAWAY_EVENT_WATCHED_H
+#define CUTAWAY_EVENT_WATCHED_H
+
+#define EV_FIELDS_experts(I, R, T, B)                                                              \
+	I(step, "", "step")                                                                            \
+	I(request, "", "request")                                                                      \
+	I(pos, "", "position of the row")                                                              \
+	I(rows, "", "rows of this request that were counted so far, this one the last")                \
+	I(experts, "", "of a layer; the most where layers differ")                                     \
+	I(used, "", "of them a row uses so many; likewise")                                            \
+	I(read, "bytes", "weights of the experts that a row uses, of all layers")                      \
+	I(whole, "bytes", "weights of all experts of all layers")                                      \
+	B(chosen, "",                                                                                  \
+		"u8 [layers][experts]: share of the row's weights, in 1/255, at least 1; 0: not used")     \
+	B(load, "", "u16 [layers][experts]: share of the counted rows that used it, in 1/65535")       \
+	B(lately, "", "likewise, of the last rows: a decayed average, half-life 16 rows")              \
+	B(entropy, "",                                                                                 \
+		"f32 [layers]: of the router's probabilities of all experts, bits; NaN: it has none")
+
+#define EV_FIELDS_state(I, R, T, B)                                                                \
+	I(step, "", "step")                                                                            \
+	I(request, "", "request")                                                                      \
+	I(pos, "", "position of the row")                                                              \
+	B(heads, "", "u32 [layers]: heads or channels that decay by themselves; 0: none")              \
+	B(taps, "", "u32 [layers]: positions that the layer's convolution reads; 0: it has none")      \
+	B(half_life, "tokens",                                                                         \
+		"f32 [layers][16]: by this row's decay of each head, or of a channel's slowest part; "     \
+		"ascending, at 16 evenly spaced ranks; infinite: it keeps all; NaN: there are none")       \
+	B(norm, "", "f32 [layers]: length of the state after the row as a vector; NaN: not known")     \
+	B(past, "",                                                                                    \
+		"f32 [up to 64][2]: of this row and those before, the newest last: length of all states, " \
+		"median over the layers of their median half-life")
+
+#endif

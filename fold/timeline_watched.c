@@ -1,0 +1,132 @@
+/* Part of the timeline: experts and states at the newest watched row. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fold/timeline_fold.h"
+
+static float shared(const unsigned char *p, size_t i)
+{
+	return (float)(p[2 * i] | p[2 * i + 1] << 8) / 65535.0f;
+}
+
+static float float_at(const struct ev_span *s, size_t i)
+{
+	float x;
+
+	memcpy(&x, (const char *)s->data + i * sizeof x, sizeof x);
+	return x;
+}
+
+static bool sizes_fit(const struct ev_experts *e, size_t layers)
+{
+	const size_t cells = layers * (size_t)e->experts;
+
+	return layers && layers <= TL_MAX_LAYERS && e->entropy.size == layers * sizeof(float) &&
+		   e->chosen.size == cells && e->load.size == 2 * cells && e->lately.size == 2 * cells &&
+		   e->chosen.data && e->load.data && e->lately.data && e->entropy.data;
+}
+
+static void unpack_experts(float *value, const struct ev_experts *e, size_t layers)
+{
+	const size_t n = (size_t)e->experts;
+
+	for (size_t l = 0; l < layers; l++, value += 3 * n + 1) {
+		for (size_t i = 0; i < n; i++) {
+			value[i] = (float)((const unsigned char *)e->chosen.data)[l * n + i] / 255.0f;
+			value[n + i] = shared(e->load.data, l * n + i);
+			value[2 * n + i] = shared(e->lately.data, l * n + i);
+		}
+		value[3 * n] = float_at(&e->entropy, l);
+	}
+}
+
+/* Room for so many values, whose old ones go; false: there is none. */
+static bool room_for(struct timeline *t, struct tl_watched *w, size_t n)
+{
+	float *value = realloc(w->value, n * sizeof *value);
+
+	t->full |= !value;
+	if (!value)
+		return false;
+	w->value = value;
+	w->n_values = (int32_t)n;
+	return true;
+}
+
+bool tl_fold_experts(struct timeline *t, const struct event *ev)
+{
+	const struct ev_experts *e = &ev->u.experts;
+	struct tl_request *r = tl_request_find(t, e->request);
+	const size_t layers = e->entropy.size / sizeof(float);
+	struct tl_watched *w = r ? &r->experts : NULL;
+
+	if (!w || !tl_step_is_now(t, e->step) || e->experts < 1 || e->experts > TL_EXPERTS ||
+		!sizes_fit(e, layers))
+		return false;
+	if (!room_for(t, w, layers * (3 * (size_t)e->experts + 1)))
+		return true;
+	*w = (struct tl_watched){ e->step, e->pos, e->rows, e->read, e->whole, (int32_t)layers,
+		(int32_t)e->experts, tl_int32(e->used), w->n_values, w->value };
+	unpack_experts(w->value, e, layers);
+	return true;
+}
+
+static void unpack_layer(float *value, const struct ev_state *e, size_t l)
+{
+	uint32_t n[2];
+
+	memcpy(&n[0], (const char *)e->heads.data + 4 * l, 4);
+	memcpy(&n[1], (const char *)e->taps.data + 4 * l, 4);
+	value[TL_STATE_HEADS] = (float)n[0];
+	value[TL_STATE_TAPS] = (float)n[1];
+	value[TL_STATE_NORM] = float_at(&e->norm, l);
+	for (size_t i = 0; i < TL_RANKS; i++)
+		value[TL_STATE_HALF + i] = float_at(&e->half_life, l * TL_RANKS + i);
+}
+
+static bool state_fits(const struct ev_state *e, size_t layers)
+{
+	return layers && layers <= TL_MAX_LAYERS && e->norm.size == 4 * layers && e->norm.data &&
+		   e->heads.size == 4 * layers && e->heads.data && e->taps.size == 4 * layers &&
+		   e->taps.data && e->half_life.size == 4 * TL_RANKS * layers && e->half_life.data &&
+		   e->past.size <= 8 * TL_PAST && e->past.size % 8 == 0 && e->past.data;
+}
+
+bool tl_fold_state(struct timeline *t, const struct event *ev)
+{
+	const struct ev_state *e = &ev->u.state;
+	struct tl_request *r = tl_request_find(t, e->request);
+	const size_t layers = e->norm.size / 4, past = e->past.size / 8;
+	struct tl_watched *w = r ? &r->states : NULL;
+
+	if (!w || !tl_step_is_now(t, e->step) || !state_fits(e, layers))
+		return false;
+	if (!room_for(t, w, layers * TL_STATE + 2 * past))
+		return true;
+	*w = (struct tl_watched){ .step = e->step,
+		.pos = e->pos,
+		.n_layers = (int32_t)layers,
+		.n = (int32_t)past,
+		.n_values = w->n_values,
+		.value = w->value };
+	for (size_t l = 0; l < layers; l++)
+		unpack_layer(w->value + l * TL_STATE, e, l);
+	for (size_t i = 0; i < 2 * past; i++)
+		w->value[layers * TL_STATE + i] = float_at(&e->past, i);
+	return true;
+}
+
+static void drop(struct tl_watched *w, int64_t before)
+{
+	if (w->step > before)
+		return;
+	free(w->value);
+	*w = (struct tl_watched){ .step = EV_NULL_I };
+}
+
+void tl_drop_watched(struct tl_request *r, int64_t before)
+{
+	drop(&r->experts, before);
+	drop(&r->states, before);
+}

@@ -1,0 +1,212 @@
+/* The experts view: which experts of each layer ran, how evenly, and what their weights are beside
+ * those of a dense model. All of it is the event experts of the newest watched row. Thread: the
+ * UI's. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+enum { SUMS = 5, LAYER = 6, FIGURES = 27, GAP = 2, NEVER = 1, LOAD, LATELY };
+
+static bool has_experts(const struct tl_watched *w, int32_t layer)
+{
+	return !isnan(tl_layer_experts(w, layer)[3 * w->n]);
+}
+
+/* The most of columns `which` of experts first … of a cell. */
+static double cell_of(
+	const struct tl_watched *w, const float *value, int which, int32_t first, int32_t each)
+{
+	double most = 0;
+
+	for (int32_t i = first; i < first + each && i < w->n; i++)
+		most = fmax(most, (double)value[(which == LOAD ? 1 : 2) * w->n + i]);
+	return most;
+}
+
+static bool used_now(const struct tl_watched *w, const float *value, int32_t first, int32_t each)
+{
+	for (int32_t i = first; i < first + each && i < w->n; i++)
+		if (value[i] > 0)
+			return true;
+	return false;
+}
+
+/* Half a cell high: what an expert gets if all get the same. */
+static void put_cells(struct pen *p, int x, int y, const struct tl_watched *w, const float *value,
+	int which, int32_t each)
+{
+	const double even = (double)w->used / w->n;
+	struct pen in = *p;
+
+	for (int32_t i = 0; i < w->n; i += each, x++) {
+		const double share = cell_of(w, value, which, i, each);
+
+		in.ink = used_now(w, value, i, each) ? INK_BRIGHT : INK_BAR;
+		if (share > 0)
+			pen_spark(&in, x, y, fmin(fmax(share / (2 * even), 0.125), 1));
+		else
+			view_put(p, x, y, INK_DIM, "\xc2\xb7");
+	}
+}
+
+/* Times the even share that the busiest expert of all counted rows has; experts that none used. */
+static double busiest(const struct tl_watched *w, const float *value, int *unused)
+{
+	double most = 0;
+
+	*unused = 0;
+	for (int32_t i = 0; i < w->n; i++) {
+		most = fmax(most, (double)value[w->n + i]);
+		*unused += !(value[w->n + i] > 0);
+	}
+	return most * w->n / fmax(w->used, 1);
+}
+
+static void put_layer(struct pen *p, int y, const struct tl_watched *w, int32_t layer, int32_t each)
+{
+	const float *value = tl_layer_experts(w, layer);
+	const int cells = (w->n + each - 1) / each, x = LAYER + 2 * (cells + GAP) + 8;
+	int unused;
+	const double most = busiest(w, value, &unused);
+
+	view_put_right(p, LAYER - 2, y, INK_DIM, "%d", (int)layer);
+	if (!has_experts(w, layer)) {
+		view_put(p, LAYER, y, INK_DIM, "dense: no experts");
+		return;
+	}
+	put_cells(p, LAYER, y, w, value, LATELY, each);
+	put_cells(p, LAYER + cells + GAP, y, w, value, LOAD, each);
+	view_put_right(p, x, y, INK_TEXT, "%.2f", fmax((double)value[3 * w->n], 0));
+	view_put_right(p, x + 9, y, INK_TEXT, "%.1f \xc3\x97", most);
+	view_put_right(p, x + 17, y, unused ? INK_BRIGHT : INK_DIM, "%d", unused);
+}
+
+static void put_titles(struct pen *p, int y, const struct tl_watched *w, int32_t each)
+{
+	const int cells = (w->n + each - 1) / each, x = LAYER + 2 * (cells + GAP) + 8;
+	const char *wide[] = { "last rows", "all rows" }, *narrow[] = { "last", "all" };
+
+	view_put_right(p, LAYER - 1, y, INK_DIM, "layer");
+	for (int i = 0; i < 2; i++)
+		view_put(p, LAYER + i * (cells + GAP), y, INK_DIM, "%.*s", cells + GAP - 1,
+			cells > 8 ? wide[i] : narrow[i]);
+	view_put_right(p, x, y, INK_DIM, "bits");
+	view_put_right(p, x + 9, y, INK_DIM, "busiest");
+	view_put_right(p, x + 17, y, INK_DIM, "unused");
+}
+
+static void put_bytes(struct pen *p, const struct timeline *t, const struct tl_watched *w)
+{
+	const double token = (double)t->session.weight_bytes,
+				 dense = token - (double)w->read + (double)w->whole;
+	char read[VIEW_NUM], whole[VIEW_NUM], all[VIEW_NUM], as_large[VIEW_NUM];
+	int x = view_put(p, 0, 1, INK_DIM, "a token reads ");
+
+	x += view_put(p, x, 1, INK_BRIGHT, "%s", view_bytes(read, (double)w->read));
+	x += view_put(p, x, 1, INK_DIM, " of %s of experts", view_bytes(whole, (double)w->whole));
+	if (token <= 0 || dense < token)
+		return;
+	x += view_put(p, x, 1, INK_DIM, "; with the rest ");
+	view_put(p, x, 1, INK_BRIGHT, "%s", view_bytes(all, token));
+	x = view_put(
+		p, 0, 2, INK_DIM, "a dense model as large reads %s: ", view_bytes(as_large, dense));
+	view_put(p, x, 2, INK_BRIGHT, "%.1f \xc3\x97 as much", dense / token);
+}
+
+static void put_key(struct pen *p, const struct tl_watched *w, int32_t each)
+{
+	char rows[VIEW_NUM];
+	int x = view_put(p, 0, 3, INK_DIM,
+		"half high: the even share, %d of %d \xc2\xb7 bright: this token's", (int)w->used,
+		(int)w->n);
+
+	if (each > 1)
+		x += view_put(p, x, 3, INK_DIM, " \xc2\xb7 a column: the most of %d", (int)each);
+	view_put(p, x, 3, INK_DIM, " \xc2\xb7 %s rows", view_count(rows, w->rows));
+}
+
+static void nothing(struct pen *p, const struct timeline *t)
+{
+	bool routes = false, told = t->n_products > 0;
+	const char *on = timeline_setting(t, "watch-layers");
+
+	for (int32_t i = 0; i < t->n_products; i++)
+		routes |= t->product[i].stage == EV_STAGE_route;
+	pen_head(p, "experts", NULL);
+	view_nothing(
+		p, told && !routes ? "no experts: the feed-forward is dense, every token reads all of it"
+		   : on && !strcmp(on, "on") ? "nothing yet: the next token tells which experts it used"
+									 : "experts are not watched: /watch-layers on, then ask");
+}
+
+static void experts_draw(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	const struct tl_request *r = view_request(t, s);
+	const struct tl_watched *w = r ? &r->experts : NULL;
+	const int rows = p->r.h - SUMS, room = (p->r.w - LAYER - FIGURES - 2 * GAP) / 2;
+	char figure[96];
+	int32_t each, first;
+
+	if (!w || w->step == EV_NULL_I || !w->value || w->n < 1 || room < 1) {
+		nothing(p, t);
+		return;
+	}
+	each = (w->n + room - 1) / room;
+	snprintf(figure, sizeof figure, "request %s, position %lld", view_label(r->id).text,
+		(long long)w->pos);
+	pen_head(p, "experts", figure);
+	put_bytes(p, t, w);
+	put_key(p, w, each);
+	put_titles(p, SUMS - 1, w, each);
+	first = (int32_t)s->cursor[VIEW_EXPERTS];
+	first = first > w->n_layers - rows ? w->n_layers - rows : first;
+	first = first < 0 ? 0 : first;
+	for (int32_t i = 0; i < rows && first + i < w->n_layers; i++)
+		put_layer(p, SUMS + i, w, first + i, each);
+}
+
+static bool experts_key(int key, const struct timeline *t, struct view_state *s)
+{
+	const struct tl_request *r = view_request(t, s);
+	const int32_t layers = r ? r->experts.n_layers : 0;
+
+	/* the list is shown from its start: up and down are the other way about */
+	key = key == KEY_UP_ ? KEY_DOWN_ : key == KEY_DOWN_ ? KEY_UP_ : key;
+	return view_scroll(key, &s->cursor[VIEW_EXPERTS], 8, layers > 1 ? layers - 1 : 0);
+}
+
+static const struct hint hints[] = { { "\xe2\x86\x91\xe2\x86\x93", "layers" }, { NULL, NULL } };
+
+const struct view view_experts = {
+	.name = "experts",
+	.id = "experts",
+	.help =
+		"Which experts ran, in a model whose feed-forward is a mixture of experts, at the newest token (/watch-layers on notes "
+		"them).\n"
+		"\n"
+		"Each line is a layer, each column an expert (or, where there are more experts than columns, the busiest of some "
+		"neighbours). The height says how many of the rows used it: left of the last rows (a decayed average, half-life 16 rows), right of all rows of the "
+		"request that were counted, prompt and answer. Half a cell is the even share, which each would have if all got the same; a full cell is "
+		"twice that or more; a dot: none used it. Bright columns are the experts of this token.\n"
+		"\n"
+		"Bits: the entropy of the router's probabilities over all experts at this token. 0: it is certain of one; 3 bits: as "
+		"undecided as among 8. Busiest: the load of the busiest expert as a multiple of the even share, over all counted rows; 1.0 is perfect balance. "
+		"Unused: experts that no row used. After a few rows many are unused by chance alone: only a longer text says something "
+		"of balance.\n"
+		"\n"
+		"Bytes: a token reads the weights of its experts alone, so a mixture is as fast at one request as a small model and as "
+		"large in memory as a big one. A dense model as large would read all. A batch reads the experts that any of its rows uses: "
+		"with many requests the advantage is gone.\n"
+		"\n"
+		"Try: /watch-layers on, a question about code, then one in another language: do the same experts stand out?",
+	.min_w = 60,
+	.min_h = 7,
+	.want_h = 24,
+	.index = VIEW_EXPERTS,
+	.draw = experts_draw,
+	.key = experts_key,
+	.hints = hints,
+};

@@ -1,0 +1,217 @@
+/* The memory view: what the running requests hold, by what the layers keep, against what plain
+ * multi-head attention would hold. It is the event memory, the pages and the requests. Thread: the
+ * UI's. */
+#include <math.h>
+#include <stdio.h>
+
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+enum { GROUPS = 3, NAME = 20, COLUMN = 11, COLUMNS = 5, BAR_LEAST = 6, F16 = 2 };
+
+struct held { /* of a group */
+	int64_t pages, cached, blocks, refs;
+};
+
+static bool is_state(const struct ev_memory *m)
+{
+	return m->kind == EV_MEMORY_KIND_recurrent || m->kind == EV_MEMORY_KIND_kept;
+}
+
+static struct held held_of(const struct timeline *t, int32_t g)
+{
+	const struct ev_memory *m = &t->memory[g];
+	struct held h = { 0 };
+	int32_t first = 0;
+
+	for (int32_t i = 0; i < g; i++)
+		first += (int32_t)t->memory[i].pages;
+	for (int32_t i = first; i < first + m->pages && i < t->n_pages; i++) {
+		h.pages += t->page[i].refs > 0;
+		h.refs += t->page[i].refs;
+		h.cached += !t->page[i].refs && t->page[i].cached;
+	}
+	for (int32_t i = 0; i < t->n_requests && m->page_size > 0; i++)
+		if (t->request[i].state == TL_RUNNING)
+			h.blocks += (t->request[i].computed + m->page_size - 1) / m->page_size;
+	return h;
+}
+
+static const char *name_of(char *buf, const struct ev_memory *m)
+{
+	switch (m->kind) {
+	case EV_MEMORY_KIND_window:
+		snprintf(buf, VIEW_NUM, "window of %lld", (long long)m->window);
+		return buf;
+	case EV_MEMORY_KIND_recurrent: return "states";
+	case EV_MEMORY_KIND_recent: return "newest, in f16";
+	case EV_MEMORY_KIND_kept: return "what heads keep";
+	default: return m->latent == 1 ? "latents" : "keys and values";
+	}
+}
+
+/* Bytes of one request of so many tokens. */
+static double bytes_at(const struct ev_memory *m, int64_t tokens)
+{
+	const bool bounded = m->kind == EV_MEMORY_KIND_window || m->kind == EV_MEMORY_KIND_recent;
+
+	if (is_state(m))
+		return (double)m->page_bytes;
+	if (bounded && m->window > 0 && tokens > m->window)
+		tokens = m->window;
+	return (double)m->page_bytes / (double)m->page_size * (double)tokens;
+}
+
+/* Of plain multi-head attention as wide as the model (Vaswani et al. 2017), in f16. */
+static double plain_token(const struct timeline *t)
+{
+	return 2.0 * (double)t->session.n_layers * (double)t->session.dim * F16;
+}
+
+static int64_t running_tokens(const struct timeline *t, int *n)
+{
+	int64_t tokens = 0;
+
+	*n = 0;
+	for (int32_t i = 0; i < t->n_requests; i++)
+		if (t->request[i].state == TL_RUNNING) {
+			tokens += t->request[i].computed;
+			++*n;
+		}
+	return tokens;
+}
+
+/* ---- the groups ---- */
+
+static void put_group(struct pen *p, int y, const struct timeline *t, int32_t g, double most)
+{
+	const struct ev_memory *m = &t->memory[g];
+	const struct held h = held_of(t, g);
+	const int x = NAME, bar = p->r.w - NAME - COLUMNS * COLUMN - 2;
+	const double bytes = (double)h.pages * (double)m->page_bytes;
+	char buf[VIEW_NUM];
+
+	view_put(p, 0, y, INK_TEXT, "%s", name_of(buf, m));
+	view_put_right(p, x + COLUMN - 4, y, INK_TEXT, "%lld", (long long)m->layers);
+	if (is_state(m))
+		view_put_right(p, x + 2 * COLUMN, y, INK_TEXT, "0");
+	else
+		view_put_right(p, x + 2 * COLUMN, y, INK_TEXT, "%s", view_bytes(buf, bytes_at(m, 1)));
+	view_put_right(
+		p, x + 3 * COLUMN, y, INK_TEXT, "%s", view_bytes(buf, bytes_at(m, t->session.ctx)));
+	view_put_right(p, x + 4 * COLUMN, y, INK_BRIGHT, "%s", view_bytes(buf, bytes));
+	if (!is_state(m) && h.blocks > h.refs && h.refs)
+		view_put_right(p, x + 5 * COLUMN, y, INK_TEXT, "%s",
+			view_bytes(buf, (double)(h.blocks - h.refs) * (double)m->page_bytes));
+	if (bar >= BAR_LEAST && most > 0)
+		view_bar(p, x + COLUMNS * COLUMN + 2, y, bar, bytes / most);
+}
+
+static void put_titles(struct pen *p, const struct timeline *t)
+{
+	static const char *const title[] = { "layers", "a token", NULL, "held now", "given back" };
+	char buf[VIEW_NUM];
+
+	view_put(p, 0, GROUPS - 1, INK_DIM, "what layers keep");
+	for (int i = 0; i < COLUMNS; i++)
+		view_put_right(p, NAME + (i + 1) * COLUMN - (i ? 0 : 4), GROUPS - 1, INK_DIM, "%.*s",
+			COLUMN - 1, title[i] ? title[i] : view_count(buf, t->session.ctx));
+}
+
+/* ---- against plain attention ---- */
+
+static int put_ratio(struct pen *p, int y, const char *label, double ours, double plain)
+{
+	char a[VIEW_NUM], b[VIEW_NUM];
+	int x;
+
+	view_put(p, 0, y, INK_DIM, "%s", label);
+	x = NAME + 8;
+	x += view_put(p, x, y, INK_BRIGHT, "%s", ours > 0 ? view_bytes(a, ours) : "nothing");
+	x += view_put(p, x, y, INK_DIM, " for %s%s", view_bytes(b, plain), ours > 0 ? ": " : "");
+	if (plain > 0 && ours > 0)
+		view_put(p, x, y, INK_BRIGHT, ours > plain ? "%.2g times" : "1/%.3g",
+			ours > plain ? ours / plain : plain / fmax(ours, 1));
+	return y + 1;
+}
+
+static void put_against(struct pen *p, int y, const struct timeline *t)
+{
+	const double plain = plain_token(t);
+	double token = 0, longest = 0, now = 0;
+	int running;
+	const int64_t tokens = running_tokens(t, &running);
+	char label[64], buf[VIEW_NUM];
+
+	for (int32_t g = 0; g < t->n_memory; g++) {
+		token += is_state(&t->memory[g]) ? 0 : bytes_at(&t->memory[g], 1);
+		longest += bytes_at(&t->memory[g], t->session.ctx);
+		now += (double)held_of(t, g).pages * (double)t->memory[g].page_bytes;
+	}
+	view_put(p, 0, y++, INK_DIM,
+		"for plain multi-head attention: 2 (key, value) \xc3\x97 %lld layers \xc3\x97 width %lld \xc3\x97 2 bytes",
+		(long long)t->session.n_layers, (long long)t->session.dim);
+	y = put_ratio(p, y, "one more token", token, plain);
+	snprintf(label, sizeof label, "a request of %s", view_count(buf, t->session.ctx));
+	y = put_ratio(p, y, label, longest, plain * (double)t->session.ctx);
+	snprintf(label, sizeof label, "%d running, %s tokens", running, view_count(buf, tokens));
+	if (tokens)
+		put_ratio(p, y, label, now, plain * (double)tokens);
+	else
+		view_put(p, 0, y, INK_DIM, "no request runs");
+}
+
+static void memory_draw(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	double most = 0, cached = 0;
+	char figure[96], a[VIEW_NUM], b[VIEW_NUM];
+
+	(void)s;
+	if (!t->n_memory || t->session.dim < 1 || t->session.n_layers < 1) {
+		pen_head(p, "memory", NULL);
+		view_nothing(p,
+			"nothing to show: no layer of this session's model keeps anything, or the recording is older than format 8");
+		return;
+	}
+	for (int32_t g = 0; g < t->n_memory; g++) {
+		const struct held h = held_of(t, g);
+
+		most += (double)h.pages * (double)t->memory[g].page_bytes;
+		cached += (double)h.cached * (double)t->memory[g].page_bytes;
+	}
+	snprintf(figure, sizeof figure, "%s held \xc2\xb7 %s more in the prefix cache",
+		view_bytes(a, most), view_bytes(b, cached));
+	pen_head(p, "memory", figure);
+	put_titles(p, t);
+	for (int32_t g = 0; g < t->n_memory; g++)
+		put_group(p, GROUPS + g, t, g, most);
+	put_against(p, GROUPS + t->n_memory + 1, t);
+}
+
+const struct view view_memory = {
+	.name = "memory",
+	.id = "memory",
+	.help =
+		"What the model keeps for its requests, by what its layers keep, and what plain multi-head attention would keep.\n"
+		"\n"
+		"Keys and values: a pair for each position, for ever; heads that share one (grouped-query attention) make it smaller. Latents: one "
+		"short vector for each position, from which all heads' keys and values follow (DeepSeek-V2). Window: keys and values of the last "
+		"positions alone; pages in front of it are given back. States: one of a fixed size for each request, however long it is "
+		"(Mamba and others), so one more token costs nothing.\n"
+		"\n"
+		"A token: bytes that one more position takes, in all layers of the kind, by the cache format in use. The third column is a request of the longest length "
+		"that this session allows. Held now: pages that some request reads, each counted once however many share it, and whole pages: the last "
+		"one of a request is not full, which counts most in short texts. Given back: what the running requests would hold besides if nothing had "
+		"gone out of sight.\n"
+		"\n"
+		"The comparison is with attention as first published (Vaswani et al. 2017), as wide as the model, in every layer: for each token a key and a value "
+		"of the model's width in each layer, two bytes each. It is a calculation; no such model was run. The saving has a price that is not shown "
+		"here: a window or a state does not see what it let go.\n"
+		"\n"
+		"Try: the same question with a model of another family; /view pages says which page is whose.",
+	.min_w = 76,
+	.min_h = 9,
+	.want_h = 14,
+	.index = VIEW_MEMORY,
+	.draw = memory_draw,
+};

@@ -1,0 +1,198 @@
+/* The state view: how long the recurrent layers keep what they read, and how much they hold. All of
+ * it is the event state of the newest watched row. Thread: the UI's. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+enum { LAYER = 7, STRIP = TL_RANKS + 2, FIGURE = 9, SUMS = 3, PAST_ROWS = 3, DOUBLINGS = 14 };
+
+/* Height of a half-life: a logarithmic scale that never moves, full from 2^14 tokens on. */
+static double height(double half_life)
+{
+	return isinf(half_life) ? 1 : fmin(fmax(log2(1 + half_life) / DOUBLINGS, 0.06), 1);
+}
+
+static const char *tokens(char *buf, double half_life)
+{
+	if (isnan(half_life))
+		return "\xe2\x80\x93";
+	if (isinf(half_life) || half_life >= 1e6)
+		return "all";
+	snprintf(buf, VIEW_NUM, half_life < 9.95 ? "%.1f" : "%.0f", half_life);
+	return buf;
+}
+
+static void put_strip(struct pen *p, int y, const float *half)
+{
+	struct pen in = *p;
+
+	in.ink = INK_BAR;
+	for (int i = 0; i < TL_RANKS; i++)
+		if (!isnan(half[i]))
+			pen_spark(&in, LAYER + i, y, height((double)half[i]));
+}
+
+static double longest(const struct tl_watched *w)
+{
+	double most = 0;
+
+	for (int32_t l = 0; l < w->n_layers; l++)
+		most = fmax(most, (double)tl_layer_state(w, l)[TL_STATE_NORM]);
+	return most;
+}
+
+static void put_layer(struct pen *p, int y, const struct tl_watched *w, int32_t layer, double most)
+{
+	const float *v = tl_layer_state(w, layer), *half = v + TL_STATE_HALF;
+	const int places[] = { 0, TL_RANKS / 2, TL_RANKS - 1 };
+	char buf[VIEW_NUM];
+	int x = LAYER + STRIP;
+
+	view_put_right(p, LAYER - 2, y, INK_DIM, "%d", (int)layer);
+	if (!(v[TL_STATE_HEADS] > 0) && !(v[TL_STATE_TAPS] > 0)) {
+		view_put(p, LAYER, y, INK_DIM, "no state: it reads keys and values, or only its own row");
+		return;
+	}
+	if (v[TL_STATE_HEADS] > 0) {
+		put_strip(p, y, half);
+		for (int i = 0; i < 3; i++)
+			view_put_right(p, x + FIGURE * (i + 1) - 2, y, i == 1 ? INK_BRIGHT : INK_TEXT, "%s",
+				tokens(buf, (double)half[places[i]]));
+	} else {
+		view_put(
+			p, LAYER, y, INK_DIM, "the last %.0f positions, no more", (double)v[TL_STATE_TAPS]);
+	}
+	x += 3 * FIGURE;
+	view_put_right(p, x + 5, y, INK_TEXT, "%.0f", (double)v[TL_STATE_TAPS]);
+	view_put_right(p, x + 15, y, INK_TEXT, isnan(v[TL_STATE_NORM]) ? "\xe2\x80\x93" : "%.3g",
+		(double)v[TL_STATE_NORM]);
+	if (p->r.w > x + 20 && most > 0)
+		view_bar(p, x + 17, y, p->r.w - x - 18, fmax((double)v[TL_STATE_NORM], 0) / most);
+}
+
+static void put_titles(struct pen *p, int y)
+{
+	static const char *const title[] = { "fastest", "median", "slowest" };
+	const int x = LAYER + STRIP;
+
+	view_put_right(p, LAYER - 2, y, INK_DIM, "layer");
+	view_put(p, LAYER, y, INK_DIM, "half-lives");
+	for (int i = 0; i < 3; i++)
+		view_put_right(p, x + FIGURE * (i + 1) - 2, y, INK_DIM, "%s", title[i]);
+	view_put_right(p, x + 3 * FIGURE + 5, y, INK_DIM, "taps");
+	view_put_right(p, x + 3 * FIGURE + 15, y, INK_DIM, "length");
+}
+
+/* ---- the last tokens ---- */
+
+static void put_past(struct pen *p, int y, const struct tl_watched *w, int which)
+{
+	const float *past = tl_state_past(w);
+	const int room = p->r.w - LAYER - STRIP - 12;
+	const int n = w->n < room ? w->n : room;
+	struct pen in = *p;
+	double most = 0;
+	char buf[VIEW_NUM];
+
+	in.ink = INK_BAR;
+	for (int i = 0; i < w->n; i++)
+		most = fmax(most, (double)past[2 * i]);
+	for (int i = 0; i < n; i++) {
+		const double v = (double)past[2 * (w->n - n + i) + which];
+
+		if (!isnan(v))
+			pen_spark(&in, LAYER + STRIP + i, y, which ? height(v) : most > 0 ? v / most : 0);
+	}
+	view_put(p, 0, y, INK_DIM, which ? "median half-life" : "length of all states");
+	if (w->n && n > 0 && !which)
+		view_put(p, LAYER + STRIP + n + 1, y, INK_BRIGHT, "%.3g", (double)past[2 * (w->n - 1)]);
+	else if (w->n && n > 0)
+		view_put(p, LAYER + STRIP + n + 1, y, INK_BRIGHT, "%s",
+			tokens(buf, (double)past[2 * (w->n - 1) + 1]));
+}
+
+static void nothing(struct pen *p, const struct timeline *t)
+{
+	const char *on = timeline_setting(t, "watch-layers");
+	bool states = !t->n_memory;
+
+	for (int32_t g = 0; g < t->n_memory; g++)
+		states |= t->memory[g].kind == EV_MEMORY_KIND_recurrent;
+	pen_head(p, "state", NULL);
+	view_nothing(p,
+		!states
+			? "no state: every layer reads keys and values of the positions it sees, and forgets none"
+		: on && !strcmp(on, "on") ? "nothing yet: the next token tells what its layers keep"
+								  : "states are not watched: /watch-layers on, then ask");
+}
+
+static void state_draw(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	const struct tl_request *r = view_request(t, s);
+	const struct tl_watched *w = r ? &r->states : NULL;
+	const int past = p->r.h >= 12 ? PAST_ROWS : 0, rows = p->r.h - SUMS - past;
+	char figure[96];
+	int32_t first;
+
+	if (!w || w->step == EV_NULL_I || !w->value) {
+		nothing(p, t);
+		return;
+	}
+	snprintf(figure, sizeof figure, "request %s, position %lld", view_label(r->id).text,
+		(long long)w->pos);
+	pen_head(p, "state", figure);
+	view_put(p, 0, 1, INK_DIM,
+		"tokens until half is forgotten, by rank of heads or channels; full: %d on",
+		1 << DOUBLINGS);
+	put_titles(p, 2);
+	first = (int32_t)s->cursor[VIEW_STATE];
+	first = first > w->n_layers - rows ? w->n_layers - rows : first;
+	first = first < 0 ? 0 : first;
+	for (int32_t i = 0; i < rows && first + i < w->n_layers; i++)
+		put_layer(p, SUMS + i, w, first + i, longest(w));
+	for (int i = 0; past && i < 2; i++)
+		put_past(p, p->r.h - 2 + i, w, i);
+}
+
+static bool state_key(int key, const struct timeline *t, struct view_state *s)
+{
+	const struct tl_request *r = view_request(t, s);
+	const int32_t layers = r ? r->states.n_layers : 0;
+
+	/* the list is shown from its start: up and down are the other way about */
+	key = key == KEY_UP_ ? KEY_DOWN_ : key == KEY_DOWN_ ? KEY_UP_ : key;
+	return view_scroll(key, &s->cursor[VIEW_STATE], 8, layers > 1 ? layers - 1 : 0);
+}
+
+static const struct hint hints[] = { { "\xe2\x86\x91\xe2\x86\x93", "layers" }, { NULL, NULL } };
+
+const struct view view_state = {
+	.name = "state",
+	.id = "state",
+	.help =
+		"What recurrent layers keep of all tokens so far, at the newest token (/watch-layers on notes it). Such a layer has no keys "
+		"and values to look up: it has one state of a fixed size, and each token multiplies it by a decay and adds to it.\n"
+		"\n"
+		"Half-life: after so many tokens with this token's decay, half of what the state holds is left; all: after a million and more. The decay is "
+		"of each head, or of each channel (Mamba: its slowest part), and in most models it depends on the token, so the figures change from "
+		"token to token. The cells are 16 of them from the fastest to the slowest, on a logarithmic scale. With the gated delta rule a "
+		"state also loses what new keys overwrite, which a half-life does not say.\n"
+		"\n"
+		"Taps: positions that the layer's convolution reads, its own with them. A layer with nothing but taps (LFM2) reaches no further "
+		"back, except through the layers below it. Length: that of the layer's whole state as a vector, its convolution's inputs with it. It grows "
+		"while a text begins and then stays about level where decay and input balance; it says how much is held, not what.\n"
+		"\n"
+		"The two lines below are the last 64 tokens, the newest at the right: the length of all states together, and the median layer's median half-life.\n"
+		"\n"
+		"Try: /watch-layers on, then a name at the start, a long text, and a question about the name.",
+	.min_w = 68,
+	.min_h = 6,
+	.want_h = 24,
+	.index = VIEW_STATE,
+	.draw = state_draw,
+	.key = state_key,
+	.hints = hints,
+};
