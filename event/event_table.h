@@ -322,16 +322,6 @@
 		"u8 [pages]: share of the page's keys that the row read, over all layers and heads, in 1/255; " \
 		"absent: it read all of them, or older than format 10")
 
-#define EV_FIELDS_sparsity(I, R, T, B)                                                             \
-	I(step, "", "step")                                                                            \
-	I(request, "", "request")                                                                      \
-	I(pos, "", "position of the row")                                                              \
-	I(since, "", "tokens since the row before of this request that was counted")                   \
-	I(rows, "", "rows of the step that were counted, of this and of other requests")               \
-	R(mark, "", "share of the row's largest inner value from which one is kept")                   \
-	B(share, "",                                                                                   \
-		"u16 [layers][11]: shares in 1/65534 by the codes of `sparse`; 65535: the layer has none")
-
 #define EV_FIELDS_head(I, R, T, B)                                                                 \
 	I(step, "", "step")                                                                            \
 	I(request, "", "request")                                                                      \

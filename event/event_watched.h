@@ -1,7 +1,17 @@
-/* Columns of the events of what layers do beside attention: experts and state. Part of
+/* Columns of the events of what layers did at a row: sparsity, experts and state. Part of
  * event_table.h. */
 #ifndef CUTAWAY_EVENT_WATCHED_H
 #define CUTAWAY_EVENT_WATCHED_H
+
+#define EV_FIELDS_sparsity(I, R, T, B)                                                             \
+	I(step, "", "step")                                                                            \
+	I(request, "", "request")                                                                      \
+	I(pos, "", "position of the row")                                                              \
+	I(since, "", "tokens since the row before of this request that was counted")                   \
+	I(rows, "", "rows of the step that were counted, of this and of other requests")               \
+	R(mark, "", "share of the row's largest inner value from which one is kept")                   \
+	B(share, "",                                                                                   \
+		"u16 [layers][11]: shares in 1/65534 by the codes of `sparse`; 65535: the layer has none")
 
 #define EV_FIELDS_experts(I, R, T, B)                                                              \
 	I(step, "", "step")                                                                            \

@@ -262,6 +262,16 @@ const struct schema_view
 									 "\tnullif(" U16("a.share",
 										 "22 * l.i + 2 * k.i + 1") ", 65535) / 65534.0 AS share\n"
 																   "FROM sparsity a CROSS JOIN l ON l.i < length(a.share) / 22 CROSS JOIN k" },
+			{ "expert_use",
+				"experts of a watched row, by layer: its weights, and how many of the rows used each",
+				"WITH RECURSIVE " COUNT("l", "1024") ",\n" COUNT("k",
+					"1024") "\n"
+							"SELECT a.seq, a.step, a.request, a.pos, l.i AS layer, k.i AS expert,\n"
+							"\t" U8("a.chosen",
+								"a.experts * l.i + k.i + 1") " / 255.0 AS weight,\n"
+															 "\t" U16("a.load",
+																 "2 * (a.experts * l.i + k.i) + 1") " / 65535.0 AS share, a.rows\n"
+																									"FROM experts a CROSS JOIN l ON l.i < length(a.entropy) / 4 CROSS JOIN k ON k.i < a.experts" },
 			{ "pages_read",
 				"share of a page's keys that a row read, over all layers and heads, where that is not all",
 				"WITH RECURSIVE " COUNT("n",

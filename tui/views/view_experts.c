@@ -118,14 +118,11 @@ static void put_bytes(struct pen *p, const struct timeline *t, const struct tl_w
 
 static void put_key(struct pen *p, const struct tl_watched *w, int32_t each)
 {
-	char rows[VIEW_NUM];
-	int x = view_put(p, 0, 3, INK_DIM,
-		"half high: the even share, %d of %d \xc2\xb7 bright: this token's", (int)w->used,
-		(int)w->n);
+	const int x = view_put(p, 0, 3, INK_DIM,
+		"half high: even share, %d of %d \xc2\xb7 bright: this token's", (int)w->used, (int)w->n);
 
 	if (each > 1)
-		x += view_put(p, x, 3, INK_DIM, " \xc2\xb7 a column: the most of %d", (int)each);
-	view_put(p, x, 3, INK_DIM, " \xc2\xb7 %s rows", view_count(rows, w->rows));
+		view_put(p, x, 3, INK_DIM, " \xc2\xb7 column: most of %d", (int)each);
 }
 
 static void nothing(struct pen *p, const struct timeline *t)
@@ -147,7 +144,7 @@ static void experts_draw(struct pen *p, const struct timeline *t, struct view_st
 	const struct tl_request *r = view_request(t, s);
 	const struct tl_watched *w = r ? &r->experts : NULL;
 	const int rows = p->r.h - SUMS, room = (p->r.w - LAYER - FIGURES - 2 * GAP) / 2;
-	char figure[96];
+	char figure[96], rows_text[VIEW_NUM];
 	int32_t each, first;
 
 	if (!w || w->step == EV_NULL_I || !w->value || w->n < 1 || room < 1) {
@@ -155,8 +152,8 @@ static void experts_draw(struct pen *p, const struct timeline *t, struct view_st
 		return;
 	}
 	each = (w->n + room - 1) / room;
-	snprintf(figure, sizeof figure, "request %s, position %lld", view_label(r->id).text,
-		(long long)w->pos);
+	snprintf(figure, sizeof figure, "request %s, position %lld \xc2\xb7 %s rows",
+		view_label(r->id).text, (long long)w->pos, view_count(rows_text, w->rows));
 	pen_head(p, "experts", figure);
 	put_bytes(p, t, w);
 	put_key(p, w, each);

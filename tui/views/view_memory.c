@@ -110,12 +110,15 @@ static void put_group(struct pen *p, int y, const struct timeline *t, int32_t g,
 static void put_titles(struct pen *p, const struct timeline *t)
 {
 	static const char *const title[] = { "layers", "a token", NULL, "held now", "given back" };
-	char buf[VIEW_NUM];
+	char buf[VIEW_NUM], longest[VIEW_NUM + 4];
 
+	snprintf(longest, sizeof longest, "at %s", view_count(buf, t->session.ctx));
+	view_put(p, 0, 1, INK_DIM,
+		"bytes of a token, of a request as long as possible, and of all that run now");
 	view_put(p, 0, GROUPS - 1, INK_DIM, "what layers keep");
 	for (int i = 0; i < COLUMNS; i++)
 		view_put_right(p, NAME + (i + 1) * COLUMN - (i ? 0 : 4), GROUPS - 1, INK_DIM, "%.*s",
-			COLUMN - 1, title[i] ? title[i] : view_count(buf, t->session.ctx));
+			COLUMN - 1, title[i] ? title[i] : longest);
 }
 
 /* ---- against plain attention ---- */
@@ -149,7 +152,7 @@ static void put_against(struct pen *p, int y, const struct timeline *t)
 		now += (double)held_of(t, g).pages * (double)t->memory[g].page_bytes;
 	}
 	view_put(p, 0, y++, INK_DIM,
-		"for plain multi-head attention: 2 (key, value) \xc3\x97 %lld layers \xc3\x97 width %lld \xc3\x97 2 bytes",
+		"plain attention holds 2 (key, value) \xc3\x97 %lld layers \xc3\x97 width %lld \xc3\x97 2 bytes",
 		(long long)t->session.n_layers, (long long)t->session.dim);
 	y = put_ratio(p, y, "one more token", token, plain);
 	snprintf(label, sizeof label, "a request of %s", view_count(buf, t->session.ctx));
@@ -199,7 +202,7 @@ const struct view view_memory = {
 		"positions alone; pages in front of it are given back. States: one of a fixed size for each request, however long it is "
 		"(Mamba and others), so one more token costs nothing.\n"
 		"\n"
-		"A token: bytes that one more position takes, in all layers of the kind, by the cache format in use. The third column is a request of the longest length "
+		"A token: bytes that one more position takes, in all layers of the kind, by the cache format in use; in a window only until it is full. The third column is a request of the longest length "
 		"that this session allows. Held now: pages that some request reads, each counted once however many share it, and whole pages: the last "
 		"one of a request is not full, which counts most in short texts. Given back: what the running requests would hold besides if nothing had "
 		"gone out of sight.\n"

@@ -48,9 +48,11 @@ static void put_layer(struct pen *p, int y, const struct tl_watched *w, int32_t 
 {
 	const float *v = tl_layer_state(w, layer), *half = v + TL_STATE_HALF;
 	const int places[] = { 0, TL_RANKS / 2, TL_RANKS - 1 };
+	struct pen in = *p;
 	char buf[VIEW_NUM];
 	int x = LAYER + STRIP;
 
+	in.ink = INK_BAR;
 	view_put_right(p, LAYER - 2, y, INK_DIM, "%d", (int)layer);
 	if (!(v[TL_STATE_HEADS] > 0) && !(v[TL_STATE_TAPS] > 0)) {
 		view_put(p, LAYER, y, INK_DIM, "no state: it reads keys and values, or only its own row");
@@ -70,7 +72,7 @@ static void put_layer(struct pen *p, int y, const struct tl_watched *w, int32_t 
 	view_put_right(p, x + 15, y, INK_TEXT, isnan(v[TL_STATE_NORM]) ? "\xe2\x80\x93" : "%.3g",
 		(double)v[TL_STATE_NORM]);
 	if (p->r.w > x + 20 && most > 0)
-		view_bar(p, x + 17, y, p->r.w - x - 18, fmax((double)v[TL_STATE_NORM], 0) / most);
+		view_bar(&in, x + 17, y, p->r.w - x - 18, fmax((double)v[TL_STATE_NORM], 0) / most);
 }
 
 static void put_titles(struct pen *p, int y)

@@ -44,7 +44,8 @@ static void submit(struct engine *e, int n, int seed, int64_t sample)
 		fail_msg("%s", err.text);
 }
 
-static void record_engine(const char *file)
+/* given NULL: a tiny dense model. */
+static void record_engine(const char *file, const char *given)
 {
 	struct tiny_options tiny = TINY_DEFAULTS;
 	struct engine_options o = ENGINE_DEFAULTS;
@@ -52,10 +53,11 @@ static void record_engine(const char *file)
 	struct engine *e;
 	struct ring *ring;
 	struct writer *w;
-	char *model = tiny_temp(&tiny, &err);
+	char *model = given ? NULL : tiny_temp(&tiny, &err);
 
-	assert_non_null(model);
-	o.model = model;
+	assert_true(given || model);
+	o.model = given ? given : model;
+	o.watch_layers = true;
 	o.threads = 1;
 	o.ctx = 128;
 	o.spec = "ngram:3";
@@ -74,7 +76,8 @@ static void record_engine(const char *file)
 	engine_close(e);
 	assert_int_equal(writer_close(w, &err), 0);
 	ring_close(ring);
-	unlink(model);
+	if (model)
+		unlink(model);
 	free(model);
 }
 
@@ -96,7 +99,7 @@ static int open_all(void **state)
 	assert_non_null(mkdtemp(dir));
 	for (int i = 0; i < 2; i++)
 		snprintf(path[i], sizeof path[i], "%s/%d.db", dir, i);
-	record_engine(path[0]);
+	record_engine(path[0], NULL);
 	assert_int_equal(recording_create(&rec, path[1], &e), 0);
 	demo_play(add, rec, DEMO_STEPS);
 	assert_int_equal(recording_commit(rec, &e), 0);
@@ -159,11 +162,32 @@ static void test_views(void **state)
 
 			/* the made-up session has no exact twin, counts no small values, and reads all */
 			if (!count_rows(db[i], sql) && strcmp(v->name, "settings") &&
+				strcmp(v->name, "expert_use") &&
 				(!i || (strcmp(v->name, "prices") && strcmp(v->name, "near_zero_values") &&
 						   strcmp(v->name, "pages_read"))))
 				fail_msg("the view %s shows nothing of %s", v->name, path[i]);
 			sqlite3_free(sql);
 		}
+}
+
+/* Of each watched row and layer the weights sum to 1, and as many experts as the model uses have
+ * one. */
+static void test_expert_use(void **state)
+{
+	char file[80];
+	sqlite3 *on;
+
+	(void)state;
+	snprintf(file, sizeof file, "%s/experts.db", dir);
+	record_engine(file, "tests/data/zoo/mixtral.gguf");
+	assert_int_equal(sqlite3_open_v2(file, &on, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+	assert_true(count_rows(on, "SELECT 1 FROM expert_use WHERE weight > 0") > 40 * 2 * 2);
+	assert_int_equal(
+		count_rows(on,
+			"SELECT 1 FROM expert_use GROUP BY seq, layer HAVING "
+			"abs(sum(weight) - 1) > 0.02 OR sum(weight > 0) <> 2 OR abs(sum(share) - 2) > 0.001"),
+		0);
+	sqlite3_close(on);
 }
 
 static sqlite3_stmt *prepare(sqlite3 *on, const char *sql)
@@ -424,6 +448,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_document),
 		cmocka_unit_test(test_queries),
 		cmocka_unit_test(test_views),
+		cmocka_unit_test(test_expert_use),
 		cmocka_unit_test(test_kernel_stages),
 		cmocka_unit_test(test_unpacked),
 		cmocka_unit_test(test_floats),
