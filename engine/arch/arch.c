@@ -19,10 +19,35 @@ static void list_names(char *buf, size_t cap)
 			arch_table[i]->name);
 }
 
+/* Why a file whose architecture is in no table cannot run, where its tensors say it; else NULL. */
+static const char *encoder_of(const struct gguf *g)
+{
+	if (gguf_find(g, "dec.blk.0.cross_attn_q.weight"))
+		return "its decoder also reads the output of an encoder, which no request has here; models are "
+			   "decoders alone";
+	if (gguf_find(g, "enc.blk.0.attn_q.weight"))
+		return "it is an encoder alone, which writes no text";
+	return NULL;
+}
+
+static void refuse_architecture(const struct gguf *g, const struct gguf_text *name, struct err *e)
+{
+	const int size = (int)(name->size < 40 ? name->size : 40);
+	const char *why = encoder_of(g);
+	char known[sizeof e->text];
+
+	list_names(known, sizeof known);
+	if (why)
+		err_set(e, ERR_INPUT, "%s: architecture \"%.*s\" is not supported: %s", gguf_path(g), size,
+			name->data, why);
+	else
+		err_set(e, ERR_INPUT, "%s: architecture \"%.*s\" is not supported; supported are %s",
+			gguf_path(g), size, name->data, known);
+}
+
 static const struct arch *arch_find(const struct gguf *g, struct err *e)
 {
 	struct gguf_text name;
-	char known[400];
 
 	if (gguf_get_text(g, "general.architecture", &name, e))
 		return NULL;
@@ -30,9 +55,7 @@ static const struct arch *arch_find(const struct gguf *g, struct err *e)
 		if (strlen(arch_table[i]->name) == name.size &&
 			!memcmp(arch_table[i]->name, name.data, name.size))
 			return arch_table[i];
-	list_names(known, sizeof known);
-	err_set(e, ERR_INPUT, "%s: architecture \"%.*s\" is not supported; supported are %s",
-		gguf_path(g), (int)(name.size < 40 ? name.size : 40), name.data, known);
+	refuse_architecture(g, &name, e);
 	return NULL;
 }
 

@@ -126,6 +126,30 @@ static void keeps(const char *name, int n, const int layers[], const int values[
 	k_close(kernels);
 }
 
+static uint8_t *architecture_at(size_t size)
+{
+	static const char key[] = "general.architecture";
+	uint8_t *at = memmem(file, size, key, sizeof key - 1);
+
+	assert_non_null(at);
+	return at + sizeof key - 1 + 4 + 8; /* the type, the length */
+}
+
+/* An unknown family: all that are known, to the last. One with an encoder: that, by its tensors. */
+static void test_families(void **state)
+{
+	size_t size = load("qwen3");
+
+	(void)state;
+	*architecture_at(size) = 'x';
+	refused("qwen3", size, "\"xwen3\" is not supported; supported are ");
+	refused("qwen3", size, " and smollm3");
+	size = load("t5");
+	refused("t5", size, "\"t5\" is not supported: its decoder also reads the output of an encoder");
+	memcpy(memmem(file, size, "dec.blk.0.cross_attn_q", 22), "xxx", 3);
+	refused("t5", size, "\"t5\" is not supported: it is an encoder alone");
+}
+
 /* Latent attention keeps its latent and the turned part of a key, for all heads, and nothing else.
  */
 static void test_latent_bytes(void **state)
@@ -146,6 +170,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_families),
 		cmocka_unit_test(test_latent_bytes),
 		cmocka_unit_test(test_shared_bytes),
 	};
