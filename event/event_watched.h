@@ -29,18 +29,18 @@
 	B(entropy, "",                                                                                 \
 		"f32 [layers]: of the router's probabilities of all experts, bits; NaN: it has none")
 
-#define EV_FIELDS_state(I, R, T, B)                                                                \
-	I(step, "", "step")                                                                            \
-	I(request, "", "request")                                                                      \
-	I(pos, "", "position of the row")                                                              \
-	B(heads, "", "u32 [layers]: heads or channels that decay by themselves; 0: none")              \
-	B(taps, "", "u32 [layers]: positions that the layer's convolution reads; 0: it has none")      \
-	B(half_life, "tokens",                                                                         \
-		"f32 [layers][16]: by this row's decay of each head, or of a channel's slowest part; "     \
-		"ascending, at 16 evenly spaced ranks; infinite: it keeps all; NaN: there are none")       \
-	B(norm, "", "f32 [layers]: length of the state after the row as a vector; NaN: not known")     \
-	B(past, "",                                                                                    \
-		"f32 [up to 64][2]: of this row and those before, the newest last: length of all states, " \
+#define EV_FIELDS_state(I, R, T, B)                                                                      \
+	I(step, "", "step")                                                                                  \
+	I(request, "", "request")                                                                            \
+	I(pos, "", "position of the row")                                                                    \
+	B(heads, "", "u32 [layers]: heads or channels that decay by themselves; 0: none")                    \
+	B(taps, "", "u32 [layers]: positions that the layer's convolution reads; 0: it has none")            \
+	B(half_life, "",                                                                                     \
+		"f32 [layers][16] in tokens: by this row's decay of each head, or of a channel's slowest part; " \
+		"ascending, at 16 evenly spaced ranks; infinite: it keeps all; NaN: there are none")             \
+	B(norm, "", "f32 [layers]: length of the state after the row as a vector; NaN: not known")           \
+	B(past, "",                                                                                          \
+		"f32 [up to 64][2]: of this row and those before, the newest last: length of all states, "       \
 		"median over the layers of their median half-life")
 
 #endif
