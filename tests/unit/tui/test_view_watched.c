@@ -190,7 +190,7 @@ static void what_is_not_there(void **state)
 
 static void pictures(void **state)
 {
-	const struct view *const views[] = { &view_experts, &view_state, &view_memory };
+	const struct view *const shown[] = { &view_experts, &view_state, &view_memory };
 	const int size[][2] = { { 80, 24 }, { 120, 40 }, { 200, 50 } };
 	struct timeline t = told();
 	int differ = 0;
@@ -200,8 +200,8 @@ static void pictures(void **state)
 	for (int i = 0; i < 9; i++) {
 		const int *at = size[i % 3];
 
-		snprintf(name, sizeof name, "%s-%dx%d", views[i / 3]->id, at[0], at[1]);
-		differ += golden_differs(name, drawn(views[i / 3], &t, at[0], at[1]));
+		snprintf(name, sizeof name, "%s-%dx%d", shown[i / 3]->id, at[0], at[1]);
+		differ += golden_differs(name, drawn(shown[i / 3], &t, at[0], at[1]));
 	}
 	timeline_free(&t);
 	assert_int_equal(differ, 0);
