@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "cli/out.h"
+#include "sessions/verify/verify.h"
 #include "sessions/whatif/whatif.h"
 
 static struct whatif_said {
@@ -138,6 +139,23 @@ static bool progress(void *arg, int64_t done, int64_t all)
 	return true;
 }
 
+/* That of the recording; --model names it where the file has moved. */
+static int model_of(const struct cli *c, char **model, struct err *e)
+{
+	struct history *h;
+	char *fallback = NULL;
+	int rc;
+
+	if (history_open(&h, c->operand[0], e))
+		return -1;
+	if (model_find(c, &fallback, NULL))
+		fallback = NULL;
+	rc = verify_model(h, c->engine.model, fallback, model, e);
+	free(fallback);
+	history_close(h);
+	return rc;
+}
+
 static int run_real(
 	const struct cli *c, const struct whatif_settings *s, struct whatif *w, struct err *e)
 {
@@ -145,7 +163,7 @@ static int run_real(
 	char *model = NULL;
 	int rc;
 
-	if (model_find(c, &model, e))
+	if (model_of(c, &model, e))
 		return -1;
 	o.model = model;
 	rc = whatif_verify(c->operand[0], s, &o, progress, NULL, w, e);

@@ -436,6 +436,7 @@ static int learn_subject(struct certify *c, struct err *e)
 	s->threads = info->threads;
 	bool long_enough = info->ctx >= CERTIFY_LONGEST + c->work[TEXT_DEEP].n_generated;
 
+	axes_fit_context(&c->axes, c->work, info->ctx);
 	c->axes.kept = axes_kept(o.visible);
 	if (!long_enough || (c->o->quick && !c->axes.kept))
 		c->work[TEXT_DEEP] = (struct workload){ 0, 0 };

@@ -381,6 +381,24 @@ void axes_fit_model(struct axes *a, struct engine *engine, const char *model, in
 	axes_number_values(a);
 }
 
+void axes_fit_context(struct axes *a, struct workload work[N_TEXTS], int32_t ctx)
+{
+	struct axis_values *pages = &a->axis[AXIS_PAGE_SIZE];
+
+	for (int i = 0; ctx >= CERTIFY_LEAST && i < TEXT_DEEP; i++) {
+		struct workload *w = &work[i];
+
+		if (w->n_ids + w->n_generated <= ctx)
+			continue;
+		w->n_generated = w->n_generated < ctx / 8 ? w->n_generated : ctx / 8;
+		w->n_ids = ctx - w->n_generated;
+	}
+	while (pages->n > 1 && atoi(pages->value[pages->n - 1]) > ctx / 2)
+		pages->n--;
+	if (pages->n_quick > pages->n)
+		pages->n_quick = pages->n;
+}
+
 struct engine_options axes_options(const struct certify_plan *p)
 {
 	struct engine_options o = ENGINE_DEFAULTS;

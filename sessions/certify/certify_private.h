@@ -40,6 +40,7 @@ enum {
 	CERTIFY_BUDGET = 1024,
 	/* from here on rows read codes of keys by channel, and heads forget what got least attention */
 	CERTIFY_CODED = K_RECENT + K_SPAN + 2,
+	CERTIFY_LEAST = 128,   /* the shortest context; with a shorter one no run begins */
 	CERTIFY_LONGEST = 520, /* tokens of the longest prompt: more than the largest chunk */
 	CERTIFY_SPEC = 256,
 	CERTIFY_ROWS = 64,
@@ -133,6 +134,9 @@ struct certify_plan {
 void axes_fill(struct axes *a);
 /* Whether heads keep by attention under this policy; NULL: full. */
 bool axes_kept(const char *visible);
+/* Texts end before a context that is shorter; no page is longer than half of it, as a request has
+ * to need a second one. */
+void axes_fit_context(struct axes *a, struct workload work[N_TEXTS], int32_t ctx);
 /* Leaves out the drafters that do not open on this model, and values without effect on its memory
  * in texts of at most this many tokens. engine: an open, idle one. */
 void axes_fit_model(struct axes *a, struct engine *engine, const char *model, int32_t longest);

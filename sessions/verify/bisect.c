@@ -86,7 +86,7 @@ static struct engine *open_end(const struct run *r, const struct bisect_end *end
 
 	o.backend = end->backend;
 	o.isa = end->isa[0] ? end->isa : NULL;
-	o.ctx = r->n + 1;
+	o.ctx = o.ctx > r->n ? o.ctx : r->n + 1;
 	o.slots = 1;
 	o.page_size = K_GROUP;
 	o.pages = (r->n + 2) / K_GROUP + 4;

@@ -48,7 +48,7 @@ struct bisect {
 };
 
 struct bisect_options {
-	struct engine_options engine; /* model, threads, device */
+	struct engine_options engine; /* model, threads, device; ctx: 0, or more than n */
 	struct lossy_settings lossy;  /* settings to compute with; n = 0: the engine's defaults */
 	const char *used_backend, *used_isa; /* back end that found the difference; or NULL */
 	const char *recorded_backend, *recorded_isa;

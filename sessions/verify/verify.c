@@ -305,6 +305,7 @@ static int find_cause(struct run *r)
 	if (r->session.engine && jobs_compute_as(&r->jobs, r->h, q, r->session.engine, r->e) < 0)
 		rc = -1;
 	o.lossy = r->jobs.lossy;
+	o.engine.ctx = jobs_ctx(r->h, pos + 1);
 	if (!ids)
 		return err_set(r->e, ERR_MEMORY, "no memory for %d tokens", q->longest);
 	history_ids(q, v->first.take, ids);

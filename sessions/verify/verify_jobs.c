@@ -8,6 +8,7 @@
 
 enum { PAGE = 16, WORTH_WAITING = 2 * PAGE };
 #define MOST_KV_BYTES (INT64_C(2) << 30)
+#define MOST_CTX (1 << 20)
 
 /* ---- making ---- */
 
@@ -63,6 +64,12 @@ void jobs_free(struct jobs *j)
 	free(j->job);
 }
 
+int32_t jobs_ctx(const struct history *h, int32_t n)
+{
+	n = n < 1 ? 1 : n;
+	return h->ctx > n && h->ctx <= MOST_CTX ? (int32_t)h->ctx : n;
+}
+
 int jobs_size(struct jobs *j, struct history *h, struct engine_options *o, struct err *e)
 {
 	const struct history_request *whose = NULL;
@@ -84,8 +91,7 @@ int jobs_size(struct jobs *j, struct history *h, struct engine_options *o, struc
 		pages = MOST_KV_BYTES / page_bytes;
 	if (pages < longest / PAGE + 4)
 		pages = longest / PAGE + 4;
-	/* no more, as the sequence may have filled the model's context */
-	o->ctx = longest ? (int32_t)longest : 1;
+	o->ctx = jobs_ctx(h, (int32_t)longest);
 	o->pages = (int32_t)pages;
 	o->page_size = PAGE;
 	o->slots = JOBS_SLOTS;

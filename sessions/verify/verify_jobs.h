@@ -33,6 +33,9 @@ struct jobs {
 /* Rows of the steps from … to. */
 int jobs_make(struct jobs *j, const struct history *h, int64_t from, int64_t to, struct err *e);
 void jobs_free(struct jobs *j);
+/* The context of an engine that computes n tokens of the recording: the recorded one, since
+ * LongRoPE's factors and the scales of int8-tensor depend on it. */
+int32_t jobs_ctx(const struct history *h, int32_t n);
 /* Options of an engine with room for many at once, and the settings of the longest request. */
 int jobs_size(struct jobs *j, struct history *h, struct engine_options *o, struct err *e);
 /* Sets the lossy settings under which request r was recorded. 1: done; 0: only after the running

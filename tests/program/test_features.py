@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""What cutaway does with a model, on every tiny model of tests/data/zoo: paths through the engine give the same lines, lossy settings
+are recorded and verified, and what a family's memory rules out is refused with the reason. TAP; standard library alone."""
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+from tap import PROGRAM, ROOT, check, finish
+
+MODELS = sorted(glob.glob(os.path.join(ROOT, "tests/data/zoo/*.gguf")))
+PROMPT = "The cat sat on the mat. The dog sat on the log. The cat sat on the"
+TMP = tempfile.TemporaryDirectory(prefix="cutaway-features-")
+LINES, DB = os.path.join(TMP.name, "lines"), os.path.join(TMP.name, "record.db")
+ENV = {**os.environ, "HOME": TMP.name, "XDG_CACHE_HOME": TMP.name, "XDG_DATA_HOME": TMP.name}
+STATES = "keeps? states"
+SAME = {"chunks": ["--prefill-chunk", "7"], "no KV cache": ["--kv-cache", "off"], "long pages": ["--page-size", "64"],
+        "ngram": ["--spec", "ngram:4"], "jacobi": ["--spec", "jacobi:4"], "lookahead": ["--spec", "lookahead"],
+        "skip": ["--spec", "skip:1,3"], "itself": ["--spec", "draft:{model},3"], "shadows": ["--shadow", "all"],
+        "rejection": ["--spec", "ngram:4", "--rule", "rejection"]}
+LOSSY = {"cache-format": ("f32", "bf16", "e4m3", "q8", "kivi4"), "visible": ("window:16", "sinks:4+window:16",
+         "stream:4+window:28", "block:16+last:16", "top:50%", "h2o:32"), "activations": ("int8-tensor",), "weights": ("3/32",)}
+REASONS = {"spec": STATES, "cache-format": "latent|no keys|" + STATES, "visible": "latent|cannot be turned|no keys|" + STATES,
+           "activations": "experts|" + STATES, "weights": "experts|" + STATES}
+SEARCHES = (["--best-of", "2"], ["--beam", "2"], ["--mcts", "4"])
+BATCHES = (["--slots", "6"], ["--slots", "6", "--pages", "16", "--policy", "tgi", "--spec", "ngram:3"])
+
+
+def cutaway(*args):
+    return subprocess.run([PROGRAM, *args], capture_output=True, text=True, errors="replace", env=ENV)
+
+
+def run(model, *args, record=None):
+    if record and os.path.exists(record):
+        os.remove(record)
+    return cutaway("run", "--raw", "--model", model, *(["--record", record] if record else ["--no-record"]), *args)
+
+
+def is_refused(r, setting):
+    return r.returncode == 2 and r.stderr.startswith("cutaway: ") and re.search(REASONS.get(setting, "^$"), r.stderr)
+
+
+def test_same(name, model):
+    base = run(model, "--greedy", "--json", "--max-tokens", "16", PROMPT)
+    check(f"{name}: runs", base.returncode == 0 and base.stdout, base.stderr)
+    for what, args in SAME.items():
+        r = run(model, "--greedy", "--json", "--max-tokens", "16", *(a.format(model=model) for a in args), PROMPT)
+        check(f"{name}: {what}: the same lines, or why not",
+              (r.returncode == 0 and r.stdout == base.stdout) or is_refused(r, args[0][2:]), r.stdout + r.stderr)
+
+
+def test_lossy(name, model):
+    for setting, values in LOSSY.items():
+        for value in values:
+            r = run(model, f"--{setting}", value, "--max-tokens", "12", PROMPT, record=DB)
+            v = r.returncode == 0 and cutaway("verify", DB)
+            check(f"{name}: {setting} {value} is verified, or refused with the reason",
+                  is_refused(r, setting) if r.returncode else v.returncode == 0, r.stderr + (v.stdout + v.stderr if v else ""))
+
+
+def test_batches(name, model):
+    answers = None
+    for args in (["--slots", "1"], *BATCHES):
+        r = run(model, "--greedy", "--max-tokens", "16", "--batch", LINES, *args, record=DB)
+        got = sorted((j["line"], j["finish"], j["ids"]) for j in map(json.loads, r.stdout.splitlines()))
+        answers = answers or got
+        check(f"{name}: batch {' '.join(args)}: each answer as alone", len(got) == 6 and got == answers, r.stderr)
+    v = cutaway("verify", DB)
+    check(f"{name}: few pages are verified", v.returncode == 0, v.stdout + v.stderr)
+    w = cutaway("whatif", DB, "--pages", "64", "--verify")  # with the recorded model, whatever the default one is
+    check(f"{name}: what if there were more", w.returncode == 0, w.stderr)
+
+
+def main():
+    with open(LINES, "w") as f:
+        f.writelines(f"{PROMPT} {i}\n" for i in range(6))
+    for model in MODELS:
+        name = os.path.basename(model)[:-5]
+        test_same(name, model)
+        test_lossy(name, model)
+        test_batches(name, model)
+        for args in SEARCHES:
+            r = run(model, *args, "--max-tokens", "8", PROMPT)
+            check(f"{name}: {' '.join(args)}", r.returncode == 0, r.stderr)
+    r = cutaway("certify", "--quick", "--seconds", "3", "--model", os.path.join(ROOT, "tests/data/zoo/gpt2.gguf"))
+    check("gpt2: a context of 128 tokens can be certified", r.returncode == 0 and "all equal" in r.stdout, r.stderr)
+    return finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
