@@ -48,6 +48,10 @@ static const uint64_t known[K_N_KINDS] = {
 	[K_OP_rotary] = 0xc8e50582b98ee1a4,
 	[K_OP_add] = 0xbc8b0482c4ae07e4,
 	[K_OP_cap] = 0x6100919e30a98b28,
+	[K_OP_bonus] = 0x7ed246945bee1c26,
+	[K_OP_wkv] = 0x9da3f55188d17a7e,
+	[K_OP_erase] = 0x911a28609faa6454,
+	[K_OP_shift] = 0xdf0ec3f10a648ffa,
 	[K_OP_stats] = 0xc0f61c6f7be2acea,
 	[K_OP_extent] = 0xe9205eded8bf5b36,
 	[K_OP_pick] = 0x8d44b75f98a140f1,
@@ -329,6 +333,8 @@ static void check_rows(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 
 #include "kernels/selfcheck_mixture.h"
 
+#include "kernels/selfcheck_shift.h"
+
 static void make(struct data *d)
 {
 	fill(d->x, ROWS * WIDE, 1);
@@ -378,6 +384,7 @@ int k_selfcheck_hashes(struct k_ctx *ctx, uint64_t hash[K_N_KINDS], struct err *
 	check_gated(ctx, d, hash);
 	check_mixture(ctx, d, hash);
 	check_stream(ctx, d, hash);
+	check_shift(ctx, d, hash);
 	status = d->failed ? -1 : status;
 	k_free(ctx, d);
 	return status;

@@ -1,5 +1,6 @@
-/* Qwen 3.5 (Qwen team 2026; Hugging Face's modeling_qwen3_next.py has the layers): gated delta rule
- * in most layers, gated attention with norms of each head in the others. */
+/* Qwen3-Next and Qwen 3.5 (Qwen team 2025, 2026; Hugging Face's modeling_qwen3_next.py): gated
+ * delta rule in most layers, gated attention with norms of each head in the others. The first has
+ * experts and one tensor of rates; the second has reordered its value heads. */
 #include <stdio.h>
 
 #include "engine/arch/arch.h"
@@ -39,32 +40,63 @@ static struct delta *add_delta(struct arch_file *f, struct model *m, int32_t i)
 	return f->e->code ? NULL : a;
 }
 
-static void qwen35_layer(struct arch_file *f, struct model *m, int32_t i, bool recurrent)
+static void add_mixer(struct arch_file *f, struct model *m, int32_t i, bool recurrent, bool next)
 {
-	struct feed_forward *w = arch_feed_forward(f, m, i);
 	struct delta *d;
 
-	if (!w)
-		return;
-	w->on.pre = "post_attention_norm.weight";
 	if (!recurrent) {
 		arch_attention(m, i)->gated = true;
 		arch_attention(m, i)->norms = ATTENTION_HEAD_NORMS;
 		return;
 	}
 	d = add_delta(f, m, i);
-	if (d)
-		d->in_turn = true;
+	if (!d)
+		return;
+	d->together = next;
+	d->in_turn = !next;
 }
 
-static void qwen35_read(struct arch_file *f, struct model *m)
+static void qwen35_layer(struct arch_file *f, struct model *m, int32_t i, bool recurrent)
+{
+	struct feed_forward *w = arch_feed_forward(f, m, i);
+
+	if (!w)
+		return;
+	w->on.pre = "post_attention_norm.weight";
+	add_mixer(f, m, i, recurrent, false);
+}
+
+static void qwen3next_layer(struct arch_file *f, struct model *m, int32_t i, bool recurrent)
+{
+	struct experts *x = arch_experts(f, m, i);
+
+	if (!x)
+		return;
+	x->on.pre = "post_attention_norm.weight";
+	arch_read_router(f, x, K_ROUTE_chosen, true);
+	add_mixer(f, m, i, recurrent, true);
+}
+
+static void read_layers(struct arch_file *f, struct model *m,
+	void (*set)(struct arch_file *f, struct model *m, int32_t i, bool recurrent))
 {
 	int64_t recurrent[ARCH_LAYERS] = { 0 };
 
 	arch_read_dense(f, m, true);
 	arch_read_recurrent(f, m, 4, recurrent);
 	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i++)
-		qwen35_layer(f, m, i, recurrent[i] != 0);
+		set(f, m, i, recurrent[i] != 0);
+}
+
+static void qwen35_read(struct arch_file *f, struct model *m)
+{
+	read_layers(f, m, qwen35_layer);
+}
+
+static void qwen3next_read(struct arch_file *f, struct model *m)
+{
+	read_layers(f, m, qwen3next_layer);
 }
 
 const struct arch arch_qwen35 = { "qwen35", qwen35_read };
+const struct arch arch_qwen3next = { "qwen3next", qwen3next_read };

@@ -64,6 +64,9 @@ void residual_load(struct model_loader *l, struct residual *r, int64_t inner);
 void residual_need(const struct residual *r, int32_t inner, struct forward_needs *n);
 /* Appends the norm of f->x, to f->normed; kept: more than one op reads it. */
 void residual_enter(struct forward *f, const struct residual *r, bool kept);
+/* Appends the norm of f->x, to f->normed_x, and its shift, of which the caller sets all but x and
+ * n. */
+void residual_shift(struct forward *f, const struct residual *r, struct k_shift shift);
 /* Appends the norm of in.x, if there is one, and returns what the last product reads; then that
  * product and what is done with its result; bias NULL: none. */
 struct k_acts residual_inner(struct forward *f, const struct residual *r, struct k_acts in);
@@ -256,6 +259,40 @@ struct layer_input {
 	struct k_matrix out;  /* [dim, width] */
 };
 extern const struct block_kind layer_layer_input;
+
+/* Two products of small rank; what is between them is the layer's. */
+struct low_rank {
+	int32_t rank;
+	struct k_matrix down, up; /* [rank, dim], [dim, rank] */
+	const float *bias;        /* [dim] or NULL */
+};
+
+/* The time mix of RWKV-7 (Peng et al. 2025, section 4): a state matrix [head_dim, head_dim] a head,
+ * whose keys decay each at its own rate, and which erases by keys of its own. */
+struct time_mix {
+	int32_t dim, head_dim;
+	bool first;    /* the model's first layer, whose values the others mix with theirs */
+	int32_t group; /* of the model's memory */
+	size_t at;     /* offset of its floats in a state */
+	struct residual on;
+	const float *shift;                       /* [6, dim] */
+	struct k_matrix r, k, v;                  /* [dim, dim] */
+	struct low_rank decay, rate, share, gate; /* share: of the first layer's values */
+	const float *key_scale, *key_rate, *bonus, *out_norm, *out_bias; /* [dim] */
+	struct k_matrix out;                                             /* [dim, dim] */
+};
+extern const struct block_kind layer_time_mix;
+
+/* The channel mix of RWKV-7: down(relu(up shifted)^2). */
+struct channel_mix {
+	int32_t dim, width;
+	int32_t group; /* of the model's memory */
+	size_t at;     /* offset of its floats in a state */
+	struct residual on;
+	const float *shift; /* [dim] */
+	struct k_matrix up, down;
+};
+extern const struct block_kind layer_channel_mix;
 
 /* Two blocks, one after the other; of mixers that read the same stream, the second's result is
  * added to the sum of stream and first's (struct residual, aside and joins). */

@@ -68,6 +68,16 @@ void residual_enter(struct forward *f, const struct residual *r, bool kept)
 		(struct k_activate){ .x = f->x, .out = f->normed, .act = K_ACT_none, .n = f->n_rows };
 }
 
+void residual_shift(struct forward *f, const struct residual *r, struct k_shift shift)
+{
+	const struct k_acts normed = k_floats(f->normed_x, f->model->config.dim);
+
+	forward_add_norm(f, f->x, NULL, r->norm, r->norm_bias, normed, f->n_rows);
+	shift.x = f->normed_x;
+	shift.n = f->n_rows;
+	program_add(&f->program, K_OP_shift, K_STAGE_scan)->u.shift = shift;
+}
+
 struct k_acts residual_inner(struct forward *f, const struct residual *r, struct k_acts in)
 {
 	struct k_acts out = in;

@@ -117,6 +117,10 @@ static void plan_tensors(struct model *m, const struct gguf *g, struct err *e)
 		m->output = m->embed;
 	else
 		model_matrix(&l, &m->output, "output.weight", c->vocab, c->dim);
+	if (m->normed_embedding) {
+		m->embed_norm = model_vector(&l, "token_embd_norm.weight", c->dim, true);
+		m->embed_norm_bias = model_vector(&l, "token_embd_norm.bias", c->dim, false);
+	}
 	if (m->learned_positions)
 		m->positions = model_floats(&l, "position_embd.weight", c->dim, c->ctx_train, true);
 	plan_inputs(&l, &m->inputs);

@@ -54,9 +54,11 @@ struct model {
 	struct k_matrix output; /* shares embed.data if tied */
 	bool tied;
 	float embed_scale;      /* factor of the embedding's rows; 0: none */
+	bool normed_embedding;  /* the file has a norm of the embedding's rows */
 	bool learned_positions; /* the file has a row for each position */
 	const float *positions; /* [ctx_train, dim], added to the embedding; NULL: none */
 	struct model_inputs inputs;
+	const float *embed_norm, *embed_norm_bias; /* [dim]; NULL: none */
 	const char *final_norm; /* name of the tensor output_norm; NULL: output_norm.weight */
 	const float *output_norm, *output_norm_bias; /* [dim] */
 	float logit_scale, logit_cap;                /* of logits; 0: none */

@@ -17,13 +17,13 @@ static const struct gguf_tensor *tensor_find(
 /* Rows of a tensor as a matrix; matrices of experts lie one after the other. */
 static int64_t n_rows(const struct gguf_tensor *t)
 {
-	return (t->n_dims > 1 ? t->dim[1] : 1) * (t->n_dims > 2 ? t->dim[2] : 1);
+	return t->dim[1] * t->dim[2] * t->dim[3];
 }
 
 static int check_shape(
 	const struct model_loader *l, const struct gguf_tensor *t, int64_t cols, int64_t rows)
 {
-	if (t->dim[0] == cols && n_rows(t) == rows && t->n_dims <= 3)
+	if (t->dim[0] == cols && n_rows(t) == rows)
 		return 0;
 	return err_set(l->e, ERR_INPUT, "%s: tensor %s is %lld x %lld; %lld x %lld was expected",
 		gguf_path(l->g), t->name, (long long)n_rows(t), (long long)t->dim[0], (long long)rows,

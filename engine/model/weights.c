@@ -27,9 +27,9 @@ int weights_open(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
 {
 	for (int32_t i = 0; i < gguf_n_tensors(g); i++) {
 		const struct gguf_tensor *t = gguf_tensor_at(g, i);
-		int64_t rows = t->n_dims > 1 ? t->dim[1] : 1, parts = t->n_dims > 2 ? t->dim[2] : 1;
+		const int64_t rows = t->dim[1], parts = t->dim[2] * t->dim[3]; /* 1 where it has fewer */
 
-		if (t->n_dims > 3 || t->dim[0] > INT32_MAX || rows > INT32_MAX || parts > INT32_MAX / rows)
+		if (t->dim[0] > INT32_MAX || rows > INT32_MAX || parts > INT32_MAX / rows)
 			return err_set(e, ERR_INPUT,
 				"%s: tensor %s has a shape that no layer of this model has", gguf_path(g), t->name);
 		size_t packed = (size_t)parts * align64(k_packed_bytes(

@@ -15,7 +15,8 @@ static bool ends_with(const char *name, const char *end)
 bool change_is_matrix(const struct gguf_tensor *t)
 {
 	static const char *const not [] = { "ffn_gate_inp.weight", "ssm_conv1d.weight", "ssm_dt.weight",
-		"ssm_norm.weight", "shortconv.conv.weight", "position_embd.weight" };
+		"ssm_norm.weight", "shortconv.conv.weight", "position_embd.weight",
+		"time_mix_lerp_fused.weight", "time_mix_r_k.weight", "channel_mix_lerp_k.weight" };
 
 	for (size_t i = 0; i < sizeof not / sizeof *not ; i++)
 		if (ends_with(t->name, not [i]))

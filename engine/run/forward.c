@@ -207,6 +207,9 @@ static void add_embedding(struct forward *f)
 	const struct model *m = f->model;
 
 	program_embed(&f->program, &m->embed, f->ids, f->x, f->n_rows)->scale = m->embed_scale;
+	if (m->embed_norm)
+		forward_add_norm(f, f->x, NULL, m->embed_norm, m->embed_norm_bias,
+			k_floats(f->x, m->config.dim), f->n_rows);
 	if (m->positions)
 		program_add(&f->program, K_OP_place, K_STAGE_embed)->u.place = (struct k_place){
 			.table = m->positions, .x = f->x, .dim = m->config.dim, .n = f->n_rows, .rows = f->rows

@@ -46,6 +46,7 @@ struct forward_needs {
 	int32_t masked; /* widest activations of which `mask` has the bits */
 	int32_t q_normed, k_normed, inner;
 	int32_t room; /* floats of a state matrix of one layer, once a step */
+	bool first;   /* the first layer's values are kept for the step */
 	bool added;   /* a layer's result is put aside before it is added */
 	struct forward_acts normed, mixed, act, head;
 };
@@ -170,6 +171,7 @@ struct forward {
 	float *inputs; /* [model->inputs.width] of each layer, from add_embedding() */
 	float *inner;  /* [needs.inner] normalised input of a block's last product */
 	float *room;   /* [needs.room], not a row */
+	float *first;  /* [dim] if needs.first: of the first layer, for the others */
 	/* [max_out, vocab]; `logits` itself where the host can read it */
 	float *computed_logits;
 	struct k_acts normed, mixed, act, head;

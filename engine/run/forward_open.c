@@ -107,6 +107,7 @@ static void cut_work(struct forward *f, struct cutter *c)
 	f->inputs = program_cut(c, rows * (size_t)f->model->inputs.width, sizeof *f->inputs);
 	f->inner = program_cut(c, rows * (size_t)n->inner, sizeof *f->inner);
 	f->room = program_cut(c, (size_t)n->room, sizeof *f->room);
+	f->first = program_cut(c, n->first ? rows * (size_t)m->dim : 0, sizeof *f->first);
 	f->normed_x = program_cut(c, rows * (size_t)n->normed.dim, sizeof *f->normed_x);
 	f->normed = program_cut_acts(c, rows, n->normed.dim, false, n->normed.q);
 	f->mixed = cut_acts(c, f->max_rows, &n->mixed);

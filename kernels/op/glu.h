@@ -6,7 +6,16 @@
 #include "kernels/op/op.h"
 
 /* Of a gate the first three; the others belong to k_activate. */
-enum k_act { K_ACT_silu, K_ACT_gelu, K_ACT_clamped, K_ACT_gelu_erf, K_ACT_relu2, K_ACT_none };
+enum k_act {
+	K_ACT_silu,
+	K_ACT_gelu,
+	K_ACT_clamped,
+	K_ACT_gelu_erf,
+	K_ACT_relu2,
+	K_ACT_none,
+	K_ACT_tanh,
+	K_ACT_sigmoid,
+};
 
 struct k_glu {
 	const float *gate, *up; /* [n, dim] */

@@ -7,11 +7,13 @@
 
 #include "kernels/op/activate.h"
 #include "kernels/op/add.h"
+#include "kernels/op/bonus.h"
 #include "kernels/op/cap.h"
 #include "kernels/op/centre.h"
 #include "kernels/op/columns.h"
 #include "kernels/op/combine.h"
 #include "kernels/op/conv.h"
+#include "kernels/op/erase.h"
 #include "kernels/op/gated.h"
 #include "kernels/op/glu.h"
 #include "kernels/op/heavy.h"
@@ -23,8 +25,10 @@
 #include "kernels/op/round.h"
 #include "kernels/op/route.h"
 #include "kernels/op/scan.h"
+#include "kernels/op/shift.h"
 #include "kernels/op/slice.h"
 #include "kernels/op/sparse.h"
+#include "kernels/op/wkv.h"
 
 /* Those of K_PLAIN_FAST have kernels for instruction sets as well. */
 #define K_PLAIN_FAST(X)                                                                            \
@@ -46,7 +50,11 @@
 	X(place, PLACE)                                                                                \
 	X(rotary, ROTARY)                                                                              \
 	X(add, ADD)                                                                                    \
-	X(cap, CAP)
+	X(cap, CAP)                                                                                    \
+	X(shift, SHIFT)                                                                                \
+	X(erase, ERASE)                                                                                \
+	X(wkv, WKV)                                                                                    \
+	X(bonus, BONUS)
 
 #define K_PLAIN_KINDS(X) K_PLAIN_FAST(X) K_PLAIN_ALONE(X)
 

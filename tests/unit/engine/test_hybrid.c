@@ -210,6 +210,14 @@ static void test_lies(void **state)
 		{ "gemma4", "gemma4.attention.sliding_window", 0, "sliding_window is 0" },
 		{ "gemma4", "gemma4.attention.sliding_window_pattern", 0, "blk.0.attn_q" },
 		{ "gemma4", "gemma4.final_logit_softcapping", 0xc0000000, "soft cap of -2" },
+		{ "qwen3next", "qwen3next.ssm.time_step_rank", 6, "do not divide" },
+		{ "qwen3next", "qwen3next.ssm.time_step_rank", 8, "blk.0" },
+		{ "qwen3next", "qwen3next.expert_used_count", 4, "is possible" },
+		{ "rwkv7-heads", "rwkv7.wkv.head_size", 0, "head_size is 0" },
+		{ "rwkv7-heads", "rwkv7.wkv.head_size", 24, "no multiple" },
+		{ "rwkv7-heads", "rwkv7.attention.decay_lora_rank", 33, "time_mix_w1.weight" },
+		{ "rwkv7-heads", "rwkv7.attention.gate_lora_rank", 64, "time_mix_g1.weight" },
+		{ "rwkv7-heads", "rwkv7.feed_forward_length", 96, "channel_mix" },
 	};
 
 	(void)state;
@@ -238,7 +246,7 @@ static void test_lies(void **state)
 int main(void)
 {
 	static char *const names[] = { "lfm2", "mamba2", "falcon-h1", "qwen35", "minimax",
-		"granitehybrid", "lfm2moe", "gemma4" };
+		"granitehybrid", "lfm2moe", "gemma4", "jamba", "qwen3next", "rwkv7-heads" };
 	enum { N = sizeof names / sizeof *names };
 	struct CMUnitTest tests[N + 1] = { cmocka_unit_test(test_lies) };
 

@@ -88,6 +88,13 @@ static void test_numbers(void **state)
 		{ "deepseek3", "deepseek2.rope.dimension_count", 0, "dimension_count is 0" },
 		{ "gpt-oss", "gpt-oss.attention.sliding_window", 0, "sliding_window is 0" },
 		{ "gpt-oss", "gpt-oss.attention.head_count", 5, "cannot share" },
+		{ "qwen3next", "qwen3next.expert_count", 0, "without experts" },
+		{ "qwen3next", "qwen3next.expert_shared_feed_forward_length", 64,
+			"ffn_gate_shexp.weight is" },
+		{ "qwen3next", "qwen3next.ssm.state_size", 0, "state_size is 0" },
+		{ "rwkv7-heads", "rwkv7.wkv.head_size", 0x7fffffff, "is possible" },
+		{ "rwkv7-heads", "rwkv7.embedding_length", 64, "token_embd.weight is" },
+		{ "rwkv7-heads", "rwkv7.block_count", 3, "is missing" },
 	};
 
 	(void)state;

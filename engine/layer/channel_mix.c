@@ -1,0 +1,61 @@
+/* The channel mix of RWKV-7: token shift, then a feed-forward with squared ReLU. See layer.h. A
+ * sequence keeps the last normed row. */
+#include "engine/run/forward.h"
+#include "engine/model/model_tensors.h"
+
+static void channel_mix_load(struct model_loader *l, void *params)
+{
+	struct channel_mix *a = params;
+
+	residual_load(l, &a->on, 0);
+	a->shift = layer_floats(l, "channel_mix_lerp_k.weight", a->dim, 1);
+	layer_matrix(l, &a->up, "channel_mix_key.weight", a->width, a->dim);
+	layer_matrix(l, &a->down, "channel_mix_value.weight", a->dim, a->width);
+}
+
+static int channel_mix_memory(void *params, struct memory_specs *m, struct err *e)
+{
+	struct channel_mix *a = params;
+
+	return memory_join_state(m, (size_t)a->dim, &a->group, &a->at, e);
+}
+
+static void channel_mix_need(const void *params, struct forward_needs *n)
+{
+	const struct channel_mix *a = params;
+
+	n->ops += 5;
+	residual_need(&a->on, 0, n);
+	n->mixed.x = n->act.x = true; /* products by floats may read them */
+	forward_widen(&n->wide, a->width);
+	forward_reads(&n->mixed, &a->up);
+	forward_reads(&n->act, &a->down);
+}
+
+static void channel_mix_write(struct forward *f, const void *params)
+{
+	const struct channel_mix *a = params;
+	struct k_acts in = program_acts_of(f->mixed, a->dim), act = program_acts_of(f->act, a->width);
+
+	residual_shift(f, &a->on,
+		(struct k_shift){ .mix = a->shift,
+			.out = in,
+			.ways = 1,
+			.rows = f->state[a->group],
+			.state = &f->store[a->group].state,
+			.at = a->at });
+	program_part(
+		program_matmul(&f->program, K_STAGE_gate_up, in, f->n_rows), &a->up, NULL, NULL, f->up);
+	program_add(&f->program, K_OP_activate, K_STAGE_act)->u.activate =
+		(struct k_activate){ .x = f->up, .out = act, .act = K_ACT_relu2, .n = f->n_rows };
+	residual_leave(f, &a->on, K_STAGE_down, act, &a->down, NULL);
+}
+
+const struct block_kind layer_channel_mix = {
+	.name = "channel mix",
+	.size = sizeof(struct channel_mix),
+	.load = channel_mix_load,
+	.memory = channel_mix_memory,
+	.need = channel_mix_need,
+	.write = channel_mix_write,
+};

@@ -1,0 +1,212 @@
+/* The time mix of RWKV-7 (Peng et al. 2025, section 4; the author's package `rwkv`): token shift, a
+ * state matrix a head, in place of attention. See layer.h. A sequence keeps the last normed row and
+ * the matrices. */
+#include "engine/run/forward.h"
+#include "engine/model/model_tensors.h"
+
+enum { WAYS = 6 };                                 /* how the shift mixes rows: */
+enum { WAY_r, WAY_w, WAY_k, WAY_v, WAY_a, WAY_g }; /* as a file has them */
+enum { PART_w, PART_a, PART_v, PART_g, N_PARTS };  /* of f->gate: results of the small products */
+
+static void load_rank(struct model_loader *l, struct low_rank *r, char part, int32_t dim)
+{
+	char name[32] = "time_mix_?1.weight";
+
+	name[9] = part;
+	layer_matrix(l, &r->down, name, r->rank, dim);
+	name[10] = '2';
+	layer_matrix(l, &r->up, name, dim, r->rank);
+	name[10] = '0';
+	r->bias = part == 'g' ? NULL : layer_vector(l, name, dim, true);
+}
+
+static void load_vectors(struct model_loader *l, struct time_mix *a)
+{
+	a->shift = layer_floats(l, "time_mix_lerp_fused.weight", a->dim, WAYS);
+	a->key_scale = layer_vector(l, "time_mix_k_k.weight", a->dim, true);
+	a->key_rate = layer_vector(l, "time_mix_k_a.weight", a->dim, true);
+	a->bonus = layer_floats(l, "time_mix_r_k.weight", a->dim, 1);
+	a->out_norm = layer_vector(l, "time_mix_ln.weight", a->dim, true);
+	a->out_bias = layer_vector(l, "time_mix_ln.bias", a->dim, true);
+}
+
+static void time_mix_load(struct model_loader *l, void *params)
+{
+	struct time_mix *a = params;
+
+	residual_load(l, &a->on, 0);
+	load_vectors(l, a);
+	layer_matrix(l, &a->r, "time_mix_receptance.weight", a->dim, a->dim);
+	layer_matrix(l, &a->k, "time_mix_key.weight", a->dim, a->dim);
+	layer_matrix(l, &a->v, "time_mix_value.weight", a->dim, a->dim);
+	load_rank(l, &a->decay, 'w', a->dim);
+	load_rank(l, &a->rate, 'a', a->dim);
+	if (!a->first)
+		load_rank(l, &a->share, 'v', a->dim);
+	load_rank(l, &a->gate, 'g', a->dim);
+	layer_matrix(l, &a->out, "time_mix_output.weight", a->dim, a->dim);
+}
+
+static int time_mix_memory(void *params, struct memory_specs *m, struct err *e)
+{
+	struct time_mix *a = params;
+
+	return memory_join_state(
+		m, (size_t)a->dim + (size_t)a->dim * (size_t)a->head_dim, &a->group, &a->at, e);
+}
+
+static void rank_need(const struct low_rank *r, struct forward_needs *n)
+{
+	n->ops += 3;
+	forward_widen(&n->wide, r->rank);
+	forward_reads(&n->mixed, &r->down);
+	forward_reads(&n->act, &r->up);
+}
+
+static void time_mix_need(const void *params, struct forward_needs *n)
+{
+	const struct time_mix *a = params;
+
+	n->ops += 8;
+	residual_need(&a->on, 0, n);
+	n->first = true;
+	n->mixed.x = n->act.x = true; /* products by floats may read them */
+	forward_widen(&n->q, a->dim);
+	forward_widen(&n->kv, a->dim);
+	forward_widen(&n->wide, N_PARTS * a->dim);
+	forward_widen(&n->room, a->dim * a->head_dim);
+	forward_reads(&n->mixed, &a->r);
+	forward_widen(&n->mixed.dim, WAYS * a->dim);
+	forward_reads(&n->act, &a->out);
+	rank_need(&a->decay, n);
+	rank_need(&a->rate, n);
+	if (!a->first)
+		rank_need(&a->share, n);
+	rank_need(&a->gate, n);
+}
+
+/* The rows as the shift mixed them in one of its ways. */
+static struct k_acts way(const struct forward *f, const struct time_mix *a, int32_t of)
+{
+	return program_acts_from(program_acts_of(f->mixed, a->dim), of * f->n_rows);
+}
+
+static float *part(float *x, const struct forward *f, const struct time_mix *a, int32_t of)
+{
+	return x + (size_t)of * (size_t)f->n_rows * (size_t)a->dim;
+}
+
+static void add_product(
+	struct forward *f, const struct time_mix *a, int32_t of, const struct k_matrix *w, float *out)
+{
+	program_part(
+		program_matmul(&f->program, K_STAGE_qkv, way(f, a, of), f->n_rows), w, NULL, NULL, out);
+}
+
+/* Two products of small rank with an activation between them, by f->up and f->act. */
+static void add_rank(struct forward *f, const struct time_mix *a, int32_t of,
+	const struct low_rank *r, enum k_act act, float *out)
+{
+	struct k_acts inner = program_acts_of(f->act, r->rank);
+
+	add_product(f, a, of, &r->down, f->up);
+	program_add(&f->program, K_OP_activate, K_STAGE_act)->u.activate =
+		(struct k_activate){ .x = f->up, .out = inner, .act = act, .n = f->n_rows };
+	program_part(
+		program_matmul(&f->program, K_STAGE_qkv, inner, f->n_rows), &r->up, r->bias, NULL, out);
+}
+
+/* Of the first layer the values stay in f->first: the others mix theirs with them. */
+static void add_products(struct forward *f, const struct time_mix *a)
+{
+	add_product(f, a, WAY_r, &a->r, f->q);
+	add_product(f, a, WAY_k, &a->k, f->k);
+	add_product(f, a, WAY_v, &a->v, a->first ? f->first : f->v);
+	add_rank(f, a, WAY_w, &a->decay, K_ACT_tanh, part(f->gate, f, a, PART_w));
+	add_rank(f, a, WAY_a, &a->rate, K_ACT_none, part(f->gate, f, a, PART_a));
+	if (!a->first)
+		add_rank(f, a, WAY_v, &a->share, K_ACT_none, part(f->gate, f, a, PART_v));
+	add_rank(f, a, WAY_g, &a->gate, K_ACT_sigmoid, part(f->gate, f, a, PART_g));
+}
+
+static void add_erase(struct forward *f, const struct time_mix *a)
+{
+	program_add(&f->program, K_OP_erase, K_STAGE_scan)->u.erase =
+		(struct k_erase){ .w = part(f->gate, f, a, PART_w),
+			.a = part(f->gate, f, a, PART_a),
+			.k = f->k,
+			.v = a->first ? f->first : f->v,
+			.share = a->first ? NULL : part(f->gate, f, a, PART_v),
+			.first = f->first,
+			.key_scale = a->key_scale,
+			.key_rate = a->key_rate,
+			.away = part(f->up, f, a, 1),
+			.back = part(f->up, f, a, 2),
+			.heads = a->dim / a->head_dim,
+			.size = a->head_dim,
+			.n = f->n_rows };
+}
+
+/* To f->up. */
+static void add_states(struct forward *f, const struct time_mix *a)
+{
+	program_add(&f->program, K_OP_wkv, K_STAGE_scan)->u.wkv = (struct k_wkv){ .q = f->q,
+		.k = f->k,
+		.v = a->first ? f->first : f->v,
+		.decay = part(f->gate, f, a, PART_w),
+		.away = part(f->up, f, a, 1),
+		.back = part(f->up, f, a, 2),
+		.out = f->up,
+		.room = f->room,
+		.heads = a->dim / a->head_dim,
+		.size = a->head_dim,
+		.n = f->n_rows,
+		.rows = f->state[a->group],
+		.state = &f->store[a->group].state,
+		.at = a->at + (size_t)a->dim };
+}
+
+static void add_bonus(struct forward *f, const struct time_mix *a, struct k_acts out)
+{
+	program_add(&f->program, K_OP_bonus, K_STAGE_scan)->u.bonus = (struct k_bonus){ .x = f->up,
+		.q = f->q,
+		.k = f->k,
+		.v = a->first ? f->first : f->v,
+		.gate = part(f->gate, f, a, PART_g),
+		.w = a->out_norm,
+		.b = a->out_bias,
+		.weight = a->bonus,
+		.eps = 64e-5f,
+		.heads = a->dim / a->head_dim,
+		.size = a->head_dim,
+		.n = f->n_rows,
+		.out = out };
+}
+
+static void time_mix_write(struct forward *f, const void *params)
+{
+	const struct time_mix *a = params;
+	struct k_acts out = program_acts_of(f->act, a->dim);
+
+	residual_shift(f, &a->on,
+		(struct k_shift){ .mix = a->shift,
+			.out = program_acts_of(f->mixed, a->dim),
+			.ways = WAYS,
+			.rows = f->state[a->group],
+			.state = &f->store[a->group].state,
+			.at = a->at });
+	add_products(f, a);
+	add_erase(f, a);
+	add_states(f, a);
+	add_bonus(f, a, out);
+	residual_leave(f, &a->on, K_STAGE_out, out, &a->out, NULL);
+}
+
+const struct block_kind layer_time_mix = {
+	.name = "time mix",
+	.size = sizeof(struct time_mix),
+	.load = time_mix_load,
+	.memory = time_mix_memory,
+	.need = time_mix_need,
+	.write = time_mix_write,
+};

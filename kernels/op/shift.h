@@ -1,0 +1,70 @@
+/* Token shift (Peng et al. 2023; RWKV-7: Peng et al. 2025, section 4): each row mixed with the row
+ * before it, by channel, in several ways: out_m = fmaf(before - x, mix_m, x). The state is the last
+ * row. A unit is 32 channels of all rows of the step, in order. */
+#ifndef CUTAWAY_KERNELS_OP_SHIFT_H
+#define CUTAWAY_KERNELS_OP_SHIFT_H
+
+#include "kernels/op/op.h"
+
+struct k_shift {
+	const float *x;    /* [n, dim] */
+	const float *mix;  /* [ways, dim] */
+	struct k_acts out; /* [ways * n, dim]: all rows of the first way, then those of the next */
+	int32_t ways, n;
+	const struct k_state_row *rows; /* [n] */
+	const struct k_state *state;
+	size_t at; /* offset in floats of this layer's [dim] in a page */
+};
+#define K_SHIFT_INPUTS(PLAIN, a) PLAIN(a->rows, a->n) PLAIN(a->state, 1)
+
+K_INLINE struct k_count k_shift_count(const struct k_shift *a)
+{
+	return k_count_values(a->n, a->out.dim, 4 + 4 * (uint64_t)a->ways, 1 + 2 * (uint64_t)a->ways);
+}
+
+K_INLINE struct k_acts k_shift_result(const struct k_shift *a)
+{
+	return a->out;
+}
+
+K_INLINE int64_t k_shift_units(const struct k_shift *a)
+{
+	return (a->out.dim + 31) / 32;
+}
+
+/* Where the row before r is, from channel `first` on; NULL: r is a sequence's first one. */
+K_INLINE const float *k_shift_before(const struct k_shift *a, int32_t r, int32_t first)
+{
+	const int32_t from = a->rows[r].from;
+
+	if (from == K_STATE_ROW)
+		return a->x + (size_t)(r - 1) * (size_t)a->out.dim + (size_t)first;
+	return from == K_STATE_ZERO ? NULL : k_state_at(a->state, from, a->at) + first;
+}
+
+K_INLINE void k_shift_unit(const struct k_shift *a, int64_t unit)
+{
+	const int32_t dim = a->out.dim, first = (int32_t)unit * 32;
+	const int32_t count = dim - first < 32 ? dim - first : 32;
+	float step[32], y[32];
+
+	for (int32_t r = 0; r < a->n; r++) {
+		const float *x = a->x + (size_t)r * (size_t)dim + (size_t)first;
+		const float *before = k_shift_before(a, r, first);
+
+		for (int32_t c = 0; c < count; c++)
+			step[c] = (before ? before[c] : 0.0f) - x[c];
+		for (int32_t m = 0; m < a->ways; m++) {
+			const float *mix = a->mix + (size_t)m * (size_t)dim + (size_t)first;
+
+			for (int32_t c = 0; c < count; c++)
+				y[c] = k_fma(step[c], mix[c], x[c]);
+			k_put(&a->out, m * a->n + r, first, y, count);
+		}
+		if (a->rows[r].to >= 0)
+			memcpy(
+				k_state_at(a->state, a->rows[r].to, a->at) + first, x, (size_t)count * sizeof *x);
+	}
+}
+
+#endif

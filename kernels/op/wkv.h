@@ -1,0 +1,100 @@
+/* The state matrices of RWKV-7 (Peng et al. 2025, section 4): each key's row decays by a rate of
+ * its own, and what is erased has keys of its own. Of each head, over the rows of the step in order
+ * (rule 16):   e = S'away;   S = diag(decay) S - back e' + k v';   o = S'q
+ * Columns, units and places are those of linear.h. */
+#ifndef CUTAWAY_KERNELS_OP_WKV_H
+#define CUTAWAY_KERNELS_OP_WKV_H
+
+#include "kernels/op/linear.h"
+
+struct k_wkv {
+	const float *q, *k, *v, *decay, *away, *back; /* [n, heads, size] */
+	float *out;                                   /* [n, heads, size] */
+	float *room;                                  /* [heads, size, size]: see linear.h */
+	int32_t heads, size, n;
+	const struct k_state_row *rows; /* [n] */
+	const struct k_state *state;
+	size_t at; /* offset in floats of this layer's [heads, size, size] in a page */
+};
+#define K_WKV_INPUTS(PLAIN, a) PLAIN(a->rows, a->n) PLAIN(a->state, 1)
+
+K_INLINE struct k_count k_wkv_count(const struct k_wkv *a)
+{
+	return k_count_values(
+		a->n, a->heads * a->size, 8 * (uint64_t)a->size + 28, 9 * (uint64_t)a->size);
+}
+
+K_INLINE struct k_acts k_wkv_result(const struct k_wkv *a)
+{
+	return k_floats(a->out, a->heads * a->size);
+}
+
+/* Its shape as linear.h has it. */
+K_INLINE struct k_linear k_wkv_shape(const struct k_wkv *a)
+{
+	struct k_linear l = { 0 };
+
+	l.room = a->room;
+	l.heads = a->heads;
+	l.keys = l.values = a->size;
+	l.n = a->n;
+	l.rows = a->rows;
+	l.state = a->state;
+	l.at = a->at;
+	return l;
+}
+
+K_INLINE int64_t k_wkv_units(const struct k_wkv *a)
+{
+	const struct k_linear shape = k_wkv_shape(a);
+
+	return k_linear_units(&shape);
+}
+
+/* Of `count` columns from `first` on; of: where the head of this row begins in q, k, v … */
+K_INLINE void k_wkv_columns(const struct k_wkv *a, const struct k_linear_step *s, size_t of,
+	int32_t first, const int32_t count)
+{
+	float e[K_LINEAR_UNIT] = { 0 }, o[K_LINEAR_UNIT] = { 0 }, t[K_LINEAR_UNIT];
+	const size_t bytes = (size_t)count * sizeof *t;
+	const float *v = a->v + of + first;
+
+	for (int32_t i = 0; i < a->size; i++) {
+		memcpy(t, s->from + (size_t)i * (size_t)a->size, bytes);
+		for (int32_t c = 0; c < count; c++)
+			e[c] = k_fma(t[c], a->away[of + (size_t)i], e[c]);
+	}
+	for (int32_t i = 0; i < a->size; i++) {
+		const size_t key = of + (size_t)i, at = (size_t)i * (size_t)a->size;
+
+		memcpy(t, s->from + at, bytes);
+		for (int32_t c = 0; c < count; c++) {
+			t[c] = k_fma(a->k[key], v[c], k_fma(-a->back[key], e[c], a->decay[key] * t[c]));
+			o[c] = k_fma(t[c], a->q[key], o[c]);
+		}
+		memcpy(s->to + at, t, bytes);
+	}
+	memcpy(a->out + of + first, o, bytes);
+}
+
+K_INLINE void k_wkv_unit(const struct k_wkv *a, int64_t unit)
+{
+	const struct k_linear shape = k_wkv_shape(a);
+	const int32_t head = (int32_t)(unit / k_linear_pieces(&shape));
+	const int32_t first = (int32_t)(unit % k_linear_pieces(&shape)) * K_LINEAR_UNIT;
+	const int32_t left = a->size - first, count = left < K_LINEAR_UNIT ? left : K_LINEAR_UNIT;
+	const size_t size = (size_t)a->size, at = (size_t)head * size * size + (size_t)first;
+	struct k_linear_step s = { 0 };
+
+	for (int32_t r = 0; r < a->n; r++) {
+		const size_t of = ((size_t)r * (size_t)a->heads + (size_t)head) * size;
+
+		k_linear_places(&shape, r, at, count, &s);
+		if (count == K_LINEAR_UNIT) /* a number that compilers know */
+			k_wkv_columns(a, &s, of, first, K_LINEAR_UNIT);
+		else
+			k_wkv_columns(a, &s, of, first, count);
+	}
+}
+
+#endif
