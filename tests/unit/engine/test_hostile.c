@@ -190,7 +190,7 @@ static const struct {
 } cases[] = {
 	{ "another program's file", "PRAGMA application_id = 1", "not a recording of cutaway", 0 },
 	{ "no application", "PRAGMA application_id = 0", "not a recording of cutaway", 0 },
-	{ "a newer format", "PRAGMA user_version = 13", "upgrade cutaway", 0 },
+	{ "a newer format", "PRAGMA user_version = 1000000", "upgrade cutaway", 0 },
 	{ "no format", "PRAGMA user_version = 0", "its format is 0", 0 },
 	{ "a format below all", "PRAGMA user_version = -2147483648", "its format is -", 0 },
 	{ "a file of format 1",

@@ -12,19 +12,24 @@
 
 static uint8_t file[1 << 19];
 
-static size_t load(const char *name)
+static size_t load_from(const char *folder, const char *name)
 {
 	char path[128];
 	FILE *f;
 	size_t size;
 
-	snprintf(path, sizeof path, "tests/data/zoo/%s.gguf", name);
+	snprintf(path, sizeof path, "tests/data/%s/%s.gguf", folder, name);
 	f = fopen(path, "rb");
 	assert_non_null(f);
 	size = fread(file, 1, sizeof file, f);
 	fclose(f);
 	assert_in_range(size, 1, sizeof file - 1);
 	return size;
+}
+
+static size_t load(const char *name)
+{
+	return load_from("zoo", name);
 }
 
 /* Replaces the number, of four bytes, that follows a key and its type. */
@@ -151,7 +156,7 @@ static void test_families(void **state)
 	*architecture_at(size) = 'x';
 	refused("qwen3", size, "\"xwen3\" is not supported; supported are ");
 	refused("qwen3", size, " and smollm3");
-	size = load("t5");
+	size = load_from("refused", "t5");
 	refused("t5", size, "\"t5\" is not supported: its decoder also reads the output of an encoder");
 	memcpy(memmem(file, size, "dec.blk.0.cross_attn_q", 22), "xxx", 3);
 	refused("t5", size, "\"t5\" is not supported: it is an encoder alone");
