@@ -88,7 +88,7 @@ const char *setting_arg(const struct setting *s, char *buf, size_t cap)
 static int not_in_range(const struct setting *s, const char *value, struct err *e)
 {
 	const char *unit = s->unit ? s->unit : "", *of = s->unit ? " of " : "";
-	char words[200], step[40] = "";
+	char words[400], step[40] = "";
 
 	if (s->step > 1)
 		snprintf(step, sizeof step, ", a multiple of %d,", s->step);
