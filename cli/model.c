@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/models.h"
+#include "sessions/verify/verify.h"
 
 #define MODEL_NAME "SmolLM2-135M-Instruct.Q4_1.gguf"
 
@@ -19,4 +20,17 @@ int model_find(const struct cli *c, char **path, struct err *e)
 	return err_set(e, ERR_IO,
 		"there is no model yet: `make model` fetches one (98 MB), or name a GGUF file with "
 		"--model FILE");
+}
+
+int model_find_recorded(
+	const struct cli *c, const struct history *h, const char *given, char **path, struct err *e)
+{
+	char *fallback = NULL;
+	int rc;
+
+	if (model_find(c, &fallback, NULL))
+		fallback = NULL;
+	rc = verify_model(h, given, fallback, path, e);
+	free(fallback);
+	return rc;
 }

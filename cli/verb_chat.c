@@ -88,7 +88,7 @@ static bool is_given(void *arg, const char *name)
 /* Sets the options of a chat that goes on with a recorded conversation, and its model. */
 static int go_on(struct cli *c, struct past **p, char **model, struct err *e)
 {
-	char *path = NULL, *fallback = NULL;
+	char *path = NULL;
 	int rc;
 
 	if (*said.go_on ? recordings_find(said.go_on, &path, e) || past_open(p, path, e)
@@ -96,13 +96,10 @@ static int go_on(struct cli *c, struct past **p, char **model, struct err *e)
 		free(path);
 		return -1;
 	}
-	if (model_find(c, &fallback, NULL))
-		fallback = NULL;
-	rc = verify_model((*p)->h, c->engine.model, fallback, model, e) ||
+	rc = model_find_recorded(c, (*p)->h, c->engine.model, model, e) ||
 				 past_settings(*p, &c->engine, &c->answer, is_given, c, e)
 			 ? -1
 			 : 0;
-	free(fallback);
 	free(path);
 	return rc;
 }

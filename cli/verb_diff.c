@@ -136,20 +136,17 @@ static int deep(const struct cli *c, struct diff *d, struct diff_distance *out, 
 	struct diff_deep_options o = {
 		.engine = { c->engine, c->engine }, .stop = &interrupted, .progress = on_progress
 	};
-	char *path[2] = { NULL, NULL }, *fallback = NULL;
+	char *path[2] = { NULL, NULL };
 	int rc = 0;
 
 	sigaction(SIGINT, &action, NULL);
-	if (model_find(c, &fallback, NULL))
-		fallback = NULL;
 	for (int s = 0; !rc && s < 2; s++) {
-		rc = verify_model(d->h[s], d->same_model ? c->engine.model : NULL, fallback, &path[s], e);
+		rc = model_find_recorded(c, d->h[s], d->same_model ? c->engine.model : NULL, &path[s], e);
 		o.engine[s].model = path[s];
 	}
 	rc = rc ? rc : diff_deep(d, &o, out, e);
 	free(path[0]);
 	free(path[1]);
-	free(fallback);
 	return rc;
 }
 

@@ -277,14 +277,12 @@ static int verify_and_report(const struct cli *c, struct report *r, struct err *
 {
 	struct verify_options o = { .engine = c->engine, .stop = &interrupted, .to = INT64_MAX };
 	struct verify_summary sum;
-	char *fallback = NULL, *model = NULL;
+	char *model = NULL;
 	int rc;
 
 	if (said.range && parse_range(said.range, &o.from, &o.to, e))
 		return -1;
-	if (model_find(c, &fallback, NULL))
-		fallback = NULL;
-	rc = verify_arith(r->h, e) || verify_model(r->h, c->engine.model, fallback, &model, e) ? -1 : 0;
+	rc = verify_arith(r->h, e) || model_find_recorded(c, r->h, c->engine.model, &model, e) ? -1 : 0;
 	o.engine.model = model;
 	if (!rc) {
 		rc = verify_run(r->h, &o, on_result, on_progress, r, &sum, e);
@@ -299,7 +297,6 @@ static int verify_and_report(const struct cli *c, struct report *r, struct err *
 			rc = -1;
 	}
 	free(model);
-	free(fallback);
 	return rc;
 }
 

@@ -10,7 +10,6 @@
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "cli/out.h"
-#include "sessions/verify/verify.h"
 #include "sessions/whatif/whatif.h"
 
 static struct whatif_said {
@@ -143,15 +142,11 @@ static bool progress(void *arg, int64_t done, int64_t all)
 static int model_of(const struct cli *c, char **model, struct err *e)
 {
 	struct history *h;
-	char *fallback = NULL;
 	int rc;
 
 	if (history_open(&h, c->operand[0], e))
 		return -1;
-	if (model_find(c, &fallback, NULL))
-		fallback = NULL;
-	rc = verify_model(h, c->engine.model, fallback, model, e);
-	free(fallback);
+	rc = model_find_recorded(c, h, c->engine.model, model, e);
 	history_close(h);
 	return rc;
 }

@@ -133,28 +133,24 @@ int32_t arch_width(struct arch_file *f, const struct model_config *c, int32_t i)
 	return f->e->code ? 1 : (int32_t)width[i];
 }
 
-static int32_t widest(struct arch_file *f, const struct model_config *c)
+/* Of any layer, the most. */
+static int32_t most_of(struct arch_file *f, const struct model_config *c,
+	int32_t (*of)(struct arch_file *f, const struct model_config *c, int32_t i))
 {
-	int32_t most = 1;
+	int32_t most = 0;
 
 	for (int32_t i = 0; i < c->n_layers && !f->e->code; i++) {
-		const int32_t n = arch_width(f, c, i);
+		const int32_t n = of(f, c, i);
 
 		most = n > most ? n : most;
 	}
 	return most;
 }
 
-/* Of any layer, the most. */
 static int32_t most_kv_heads(struct arch_file *f, const struct model_config *c)
 {
-	int32_t most = 0;
+	const int32_t most = most_of(f, c, arch_kv_heads);
 
-	for (int32_t i = 0; i < c->n_layers && !f->e->code; i++) {
-		const int32_t n = arch_kv_heads(f, c, i);
-
-		most = n > most ? n : most;
-	}
 	if (!most)
 		err_set(f->e, ERR_INPUT, "%s: no layer has key-value heads", gguf_path(f->g));
 	return most;
@@ -215,7 +211,7 @@ void arch_read_config(struct arch_file *f, struct model *m)
 	c->n_kv_heads = most_kv_heads(f, c);
 	c->head_dim = arch_int(f, "attention.key_length", c->dim / c->n_heads, 1 << 12);
 	value_dim = arch_int(f, "attention.value_length", c->head_dim, 1 << 12);
-	c->ffn = widest(f, c);
+	c->ffn = most_of(f, c, arch_width);
 	if (f->e->code)
 		return;
 	if (value_dim != c->head_dim)
