@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "cli/out.h"
+#include "sessions/history/history.h"
 #include "sessions/whatif/whatif.h"
 
 static struct whatif_said {

@@ -52,6 +52,7 @@ static const uint64_t known[K_N_KINDS] = {
 	[K_OP_wkv] = 0x9da3f55188d17a7e,
 	[K_OP_erase] = 0x911a28609faa6454,
 	[K_OP_shift] = 0xdf0ec3f10a648ffa,
+	[K_OP_taylor] = 0xea907a9e51823dce,
 	[K_OP_stats] = 0xc0f61c6f7be2acea,
 	[K_OP_extent] = 0xe9205eded8bf5b36,
 	[K_OP_pick] = 0x8d44b75f98a140f1,
@@ -75,6 +76,7 @@ struct data {
 	double freq[HEAD_DIM / 2];
 	_Alignas(64) float cos[(FIRST + ROWS) * HEAD_DIM / 2], sin[(FIRST + ROWS) * HEAD_DIM / 2];
 	_Alignas(64) float share[ROWS * HEADS * GROUPS];
+	_Alignas(64) float room[9 * 32]; /* a state between two pages */
 	int32_t near_zero[ROWS * HEADS];
 	_Alignas(64) uint8_t raw[OUT * DIM * 4];
 	_Alignas(64) struct k_row row[ROWS];

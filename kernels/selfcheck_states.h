@@ -113,7 +113,7 @@ static void check_linear(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 							.rate = d->out2[0],
 							.skip = d->w,
 							.out = d->out,
-							.room = d->share,
+							.room = d->room,
 							.heads = 3,
 							.key_heads = 3,
 							.keys = 8,
@@ -135,6 +135,11 @@ static void check_linear(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 	selfcheck_run(ctx, d, K_OP_linear, &op);
 	fold(&hash[K_OP_linear], d->out, ROWS * 32 * sizeof(float));
 	fold(&hash[K_OP_linear], d->state, sizeof d->state);
+	op = (struct k_op){
+		.u.taylor = { .x = d->x, .out = d->out, .factor = 0.75f, .dim = 7, .heads = 2, .n = ROWS }
+	};
+	selfcheck_run(ctx, d, K_OP_taylor, &op);
+	fold(&hash[K_OP_taylor], d->out, ROWS * 2 * 36 * sizeof(float));
 }
 
 #endif

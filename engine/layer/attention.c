@@ -70,7 +70,7 @@ static void attention_need(const void *params, struct forward_needs *n)
 {
 	const struct attention *a = params;
 
-	n->ops += 12 + (a->norms ? 2 : 0) + (a->norms == ATTENTION_LATE_NORMS ? 2 : 0);
+	n->ops += 13 + (a->norms ? 2 : 0) + (a->norms == ATTENTION_LATE_NORMS ? 2 : 0);
 	residual_need(&a->on, a->n_heads * a->head_dim, n);
 	if (a->gated) {
 		n->ops += 2;
@@ -231,6 +231,20 @@ static const float *add_turn(struct forward *f, const struct attention *a, const
 	return f->sink_q;
 }
 
+/* Where there is no op rope, which does it too. */
+static void add_scale(struct forward *f, const struct attention *a, float *q)
+{
+	if (a->scale == 1)
+		return;
+	program_add(&f->program, K_OP_gated, K_STAGE_rope)->u.gated = (struct k_gated){ .x = q,
+		.x_stride = a->n_heads * a->head_dim,
+		.groups = 1,
+		.group = a->n_heads * a->head_dim,
+		.factor = a->scale,
+		.out = { .x = q, .dim = a->n_heads * a->head_dim },
+		.n = f->n_rows };
+}
+
 /* Rotates the query, and the key, which is stored with its value. */
 static void add_key_value(struct forward *f, const struct attention *a, float *q, const float *k)
 {
@@ -239,9 +253,11 @@ static void add_key_value(struct forward *f, const struct attention *a, float *q
 			add_value_norm(f, a);
 		add_rope(f, a, q, k);
 		add_encode(f, a);
-	} else if (a->rope != ATTENTION_NO_ROPE) {
-		add_rotation(f, a, q, a->n_heads);
+		return;
 	}
+	if (a->rope != ATTENTION_NO_ROPE)
+		add_rotation(f, a, q, a->n_heads);
+	add_scale(f, a, q);
 }
 
 /* What this layer's heads keep by their attention. */

@@ -100,8 +100,8 @@ struct attention {
 	 * has no attn_v (Gemma 4) */
 	bool value_norm;
 	enum attention_norms norms;
-	/* Reads the keys and values of this layer, the model's layer from_layer, and has none: scale is
-	 * then 1, and norms are not late (cross-layer attention, Brandon et al. 2024). NULL: its own */
+	/* Reads the keys and values of this layer, the model's layer from_layer, and has none: norms
+	 * are then not late (cross-layer attention, Brandon et al. 2024). NULL: its own */
 	const struct attention *from;
 	int32_t from_layer;
 	struct residual on;
@@ -293,6 +293,21 @@ struct channel_mix {
 	struct k_matrix up, down;
 };
 extern const struct block_kind layer_channel_mix;
+/* Linear attention whose features are Taylor's terms of exp (BASED: Arora et al. 2024): a state
+ * matrix [features, head_dim] a head, which forgets nothing. */
+struct taylor {
+	int32_t heads, head_dim;
+	int32_t feature; /* dimensions of a query before the terms are made */
+	int32_t group;   /* of the model's memory */
+	size_t at;       /* offset of its floats in a state */
+	float *rates;    /* [heads, 2] ones: the layer's own */
+	struct residual on;
+	const float *out_norm; /* [heads * head_dim] */
+	struct k_matrix q, k;  /* [heads * feature, dim] */
+	struct k_matrix v, z;  /* [heads * head_dim, dim] */
+	struct k_matrix out;   /* [dim, heads * head_dim] */
+};
+extern const struct block_kind layer_taylor;
 
 /* Two blocks, one after the other; of mixers that read the same stream, the second's result is
  * added to the sum of stream and first's (struct residual, aside and joins). */

@@ -1,6 +1,7 @@
 /* See program.h. */
 #include "engine/run/program.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,6 +46,7 @@ struct k_matmul *program_matmul(
 void program_part(struct k_matmul *m, const struct k_matrix *w, const float *bias,
 	const float *residual, float *out)
 {
+	assert(m->n_parts < K_MAX_PARTS);
 	m->part[m->n_parts].w = w;
 	m->part[m->n_parts].bias = bias;
 	m->part[m->n_parts].residual = residual;

@@ -28,6 +28,7 @@
 #include "kernels/op/shift.h"
 #include "kernels/op/slice.h"
 #include "kernels/op/sparse.h"
+#include "kernels/op/taylor.h"
 #include "kernels/op/wkv.h"
 
 /* Those of K_PLAIN_FAST have kernels for instruction sets as well. */
@@ -54,7 +55,8 @@
 	X(shift, SHIFT)                                                                                \
 	X(erase, ERASE)                                                                                \
 	X(wkv, WKV)                                                                                    \
-	X(bonus, BONUS)
+	X(bonus, BONUS)                                                                                \
+	X(taylor, TAYLOR)
 
 #define K_PLAIN_KINDS(X) K_PLAIN_FAST(X) K_PLAIN_ALONE(X)
 

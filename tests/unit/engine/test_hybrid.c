@@ -218,6 +218,12 @@ static void test_lies(void **state)
 		{ "rwkv7-heads", "rwkv7.attention.decay_lora_rank", 33, "time_mix_w1.weight" },
 		{ "rwkv7-heads", "rwkv7.attention.gate_lora_rank", 64, "time_mix_g1.weight" },
 		{ "rwkv7-heads", "rwkv7.feed_forward_length", 96, "channel_mix" },
+		{ "mixed", "cutaway-mixed.linear.feature_length", 0, "feature_length is 0" },
+		{ "mixed", "cutaway-mixed.linear.feature_length", 33, "feature_length is 33" },
+		{ "mixed", "cutaway-mixed.linear.feature_length", 9, "attn_q.weight is" },
+		{ "mixed", "cutaway-mixed.attention.window", 0xffffffff, "window of layer 0 is -1" },
+		{ "mixed", "cutaway-mixed.attention.kv_from", 4, "of layer 4" },
+		{ "mixed", "cutaway-mixed.attention.kv_from", 0x80000000, "of layer -2147483648" },
 	};
 
 	(void)state;
@@ -246,7 +252,7 @@ static void test_lies(void **state)
 int main(void)
 {
 	static char *const names[] = { "lfm2", "mamba2", "falcon-h1", "qwen35", "minimax",
-		"granitehybrid", "lfm2moe", "gemma4", "jamba", "qwen3next", "rwkv7-heads" };
+		"granitehybrid", "lfm2moe", "gemma4", "jamba", "qwen3next", "rwkv7-heads", "mixed" };
 	enum { N = sizeof names / sizeof *names };
 	struct CMUnitTest tests[N + 1] = { cmocka_unit_test(test_lies) };
 

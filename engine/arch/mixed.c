@@ -1,0 +1,127 @@
+/* A decoder like Llama whose layers mix positions in different ways, as the file says for each:
+ * attention, with a window or with an earlier layer's keys and values, Mamba-2, or linear
+ * attention. The models of `make family` are such (docs/family.md). */
+#include "engine/arch/arch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* One number for each layer, all `fallback` if the file has none. */
+static void read_each(struct arch_file *f, const struct model *m, const char *key, int64_t fallback,
+	int64_t out[ARCH_LAYERS])
+{
+	char name[96];
+
+	for (int32_t i = 0; i < m->config.n_layers; i++)
+		out[i] = fallback;
+	snprintf(name, sizeof name, "%s.%s", f->arch->name, key);
+	if (!f->e->code && gguf_array_length(f->g, name) >= 0)
+		gguf_array_i64(f->g, name, out, m->config.n_layers, f->e);
+}
+
+static void add_linear(struct arch_file *f, struct model *m, int32_t i)
+{
+	struct taylor *a = arch_add_block(f, &m->layer[i].mixer, &layer_taylor);
+
+	if (!a)
+		return;
+	a->on.pre = "attn_norm.weight";
+	a->heads = m->config.n_heads;
+	a->head_dim = m->config.head_dim;
+	a->feature = arch_int(f, "linear.feature_length", -1, K_TAYLOR_DIM);
+}
+
+static void add_mamba2(struct arch_file *f, struct model *m, int32_t i)
+{
+	struct mamba2 *a = arch_add_mamba2(f, &m->layer[i].mixer);
+
+	if (a)
+		a->normed = true;
+}
+
+static bool is(const struct gguf_text *t, const char *word)
+{
+	return t->size == strlen(word) && !memcmp(t->data, word, t->size);
+}
+
+/* What the file calls the mixer of layer i. */
+static void set_mixer(struct arch_file *f, struct model *m, int32_t i, const struct gguf_text *kind)
+{
+	if (is(kind, "mamba2"))
+		add_mamba2(f, m, i);
+	else if (is(kind, "linear"))
+		add_linear(f, m, i);
+	else if (!is(kind, "attention"))
+		err_set(f->e, ERR_INPUT,
+			"%s: the mixer of layer %d is \"%.*s\"; attention, linear and mamba2 are possible",
+			gguf_path(f->g), i, (int)(kind->size < 40 ? kind->size : 40), kind->data);
+}
+
+static void set_mixers(struct arch_file *f, struct model *m)
+{
+	struct gguf_text kind[ARCH_LAYERS];
+	char name[96];
+
+	snprintf(name, sizeof name, "%s.mixers", f->arch->name);
+	if (gguf_array_text(f->g, name, kind, m->config.n_layers, f->e))
+		return;
+	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i++)
+		set_mixer(f, m, i, &kind[i]);
+}
+
+static void set_windows(struct arch_file *f, struct model *m)
+{
+	int64_t window[ARCH_LAYERS];
+
+	read_each(f, m, "attention.window", 0, window);
+	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i++) {
+		if (window[i] < 0 || window[i] > 1 << 24)
+			err_set(f->e, ERR_INPUT, "%s: the window of layer %d is %lld", gguf_path(f->g), i,
+				(long long)window[i]);
+		else if (m->layer[i].mixer.kind == &layer_attention)
+			arch_attention(m, i)->window = (int32_t)window[i];
+	}
+}
+
+/* An earlier layer that has keys and values, of the same window. */
+static bool lends(const struct model *m, int32_t i, int64_t from)
+{
+	const struct attention *a = m->layer[i].mixer.params, *b;
+
+	if (from < 0 || from >= i || m->layer[i].mixer.kind != &layer_attention ||
+		m->layer[from].mixer.kind != &layer_attention)
+		return false;
+	b = m->layer[from].mixer.params;
+	return !b->from && b->window == a->window;
+}
+
+/* Whose keys and values layers read: their own, or an earlier layer's. */
+static void set_lenders(struct arch_file *f, struct model *m)
+{
+	int64_t from[ARCH_LAYERS];
+
+	read_each(f, m, "attention.kv_from", -1, from);
+	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i++) {
+		if (from[i] == -1 || from[i] == i)
+			continue;
+		if (!lends(m, i, from[i])) {
+			err_set(f->e, ERR_INPUT, "%s: layer %d cannot read the keys and values of layer %lld",
+				gguf_path(f->g), i, (long long)from[i]);
+			return;
+		}
+		arch_attention(m, i)->from = arch_attention(m, (int32_t)from[i]);
+		arch_attention(m, i)->from_layer = (int32_t)from[i];
+	}
+}
+
+static void mixed_read(struct arch_file *f, struct model *m)
+{
+	arch_read_dense(f, m, false);
+	if (f->e->code)
+		return;
+	set_mixers(f, m);
+	set_windows(f, m);
+	set_lenders(f, m);
+}
+
+const struct arch arch_mixed = { "cutaway-mixed", mixed_read };

@@ -1,0 +1,158 @@
+/* Linear attention by Taylor's terms of exp, in place of softmax attention (BASED: Arora et al.
+ * 2024). See layer.h. A norm of each head is in the place of the denominator: the sum of a row's
+ * weights is a factor of the head, which the norm takes out again. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "engine/run/forward.h"
+#include "engine/model/model_tensors.h"
+
+static int32_t width(const struct taylor *a)
+{
+	return a->heads * a->head_dim;
+}
+
+static int32_t features(const struct taylor *a)
+{
+	return k_taylor_features(a->feature);
+}
+
+static size_t state_floats(const struct taylor *a)
+{
+	return (size_t)width(a) * (size_t)features(a);
+}
+
+/* Nothing is forgotten: decay 1, amount 1 of each head. */
+static void fill_rates(struct model_loader *l, struct taylor *a)
+{
+	a->rates = calloc((size_t)a->heads * 2, sizeof *a->rates);
+	if (!a->rates)
+		err_set(l->e, ERR_MEMORY, "no memory for %d heads", a->heads);
+	for (int32_t i = 0; a->rates && i < 2 * a->heads; i++)
+		a->rates[i] = 1;
+}
+
+static void taylor_load(struct model_loader *l, void *params)
+{
+	struct taylor *a = params;
+	const int64_t dim = l->config->dim, narrow = (int64_t)a->heads * a->feature;
+
+	fill_rates(l, a);
+	residual_load(l, &a->on, 0);
+	a->out_norm = layer_vector(l, "attn_norm_2.weight", width(a), true);
+	layer_matrix(l, &a->q, "attn_q.weight", narrow, dim);
+	layer_matrix(l, &a->k, "attn_k.weight", narrow, dim);
+	layer_matrix(l, &a->v, "attn_v.weight", width(a), dim);
+	layer_matrix(l, &a->z, "attn_gate.weight", width(a), dim);
+	layer_matrix(l, &a->out, "attn_output.weight", dim, width(a));
+}
+
+static int taylor_memory(void *params, struct memory_specs *m, struct err *e)
+{
+	struct taylor *a = params;
+
+	return memory_join_state(m, state_floats(a), &a->group, &a->at, e);
+}
+
+static void taylor_need(const void *params, struct forward_needs *n)
+{
+	const struct taylor *a = params;
+
+	n->ops += 8;
+	residual_need(&a->on, 0, n);
+	forward_widen(&n->q, a->heads * features(a));
+	forward_widen(&n->kv, a->heads * features(a));
+	forward_widen(&n->wide, width(a));
+	forward_widen(&n->mixed.dim, width(a));
+	n->mixed.x = true;
+	forward_widen(&n->room, (int32_t)state_floats(a));
+	forward_reads(&n->normed, &a->q);
+	forward_reads(&n->normed, &a->v);
+	forward_reads(&n->act, &a->out);
+}
+
+static void add_features(struct forward *f, const struct taylor *a, const float *x, float *out)
+{
+	program_add(&f->program, K_OP_taylor, K_STAGE_scan)->u.taylor = (struct k_taylor){ .x = x,
+		.out = out,
+		.factor = 1.0f / sqrtf(sqrtf((float)a->feature)),
+		.dim = a->feature,
+		.heads = a->heads,
+		.n = f->n_rows };
+}
+
+/* From features of queries and keys in f->q and f->k and values in f->v to f->gate. */
+static void add_states(struct forward *f, const struct taylor *a)
+{
+	const int32_t n = features(a), stride = a->heads * n;
+
+	program_add(&f->program, K_OP_linear, K_STAGE_scan)->u.linear =
+		(struct k_linear){ .q = { f->q, stride, n },
+			.k = { f->k, stride, n },
+			.v = { f->v, width(a), a->head_dim },
+			.fixed = a->rates,
+			.out = f->gate,
+			.room = f->room,
+			.heads = a->heads,
+			.key_heads = a->heads,
+			.keys = n,
+			.values = a->head_dim,
+			.n = f->n_rows,
+			.rows = f->state[a->group],
+			.state = &f->store[a->group].state,
+			.at = a->at };
+}
+
+static void add_gate(struct forward *f, const struct taylor *a, struct k_acts out)
+{
+	program_add(&f->program, K_OP_gated, K_STAGE_scan)->u.gated = (struct k_gated){ .x = f->gate,
+		.z = f->mixed.x,
+		.x_stride = width(a),
+		.x_pitch = a->head_dim,
+		.z_stride = width(a),
+		.z_pitch = a->head_dim,
+		.w = a->out_norm,
+		.weights = width(a),
+		.groups = a->heads,
+		.group = a->head_dim,
+		.eps = f->model->config.norm_eps,
+		.norm = true,
+		.by = K_GATE_sigmoid,
+		.out = out,
+		.n = f->n_rows };
+}
+
+static void taylor_write(struct forward *f, const void *params)
+{
+	const struct taylor *a = params;
+	struct k_acts out = program_acts_of(f->act, width(a));
+	struct k_matmul *m;
+
+	residual_enter(f, &a->on, true);
+	m = program_matmul(&f->program, K_STAGE_qkv, f->normed, f->n_rows);
+	program_part(m, &a->q, NULL, NULL, f->gate);
+	program_part(m, &a->k, NULL, NULL, f->up);
+	program_part(m, &a->v, NULL, NULL, f->v);
+	m = program_matmul(&f->program, K_STAGE_qkv, f->normed, f->n_rows);
+	program_part(m, &a->z, NULL, NULL, f->mixed.x);
+	add_features(f, a, f->gate, f->q);
+	add_features(f, a, f->up, f->k);
+	add_states(f, a);
+	add_gate(f, a, out);
+	residual_leave(f, &a->on, K_STAGE_out, out, &a->out, NULL);
+}
+
+static void taylor_close(void *params)
+{
+	free(((struct taylor *)params)->rates);
+}
+
+const struct block_kind layer_taylor = {
+	.name = "linear attention",
+	.size = sizeof(struct taylor),
+	.load = taylor_load,
+	.memory = taylor_memory,
+	.need = taylor_need,
+	.write = taylor_write,
+	.close = taylor_close,
+};

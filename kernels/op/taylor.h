@@ -1,0 +1,56 @@
+/* Features of queries and keys whose product is Taylor's beginning of exp (BASED: Arora et al.
+ * 2024, section 4.1): with s = (factor x)'(factor y), f(x)'f(y) = 1 + s + s^2 / 2. Of each head, in
+ * this order: 1; t = factor x; t_i t_i / sqrt 2 and then t_i t_j for j > i, i by i. A unit is a
+ * head of a row. */
+#ifndef CUTAWAY_KERNELS_OP_TAYLOR_H
+#define CUTAWAY_KERNELS_OP_TAYLOR_H
+
+#include "kernels/op/op.h"
+
+enum { K_TAYLOR_DIM = 32 }; /* most of a head */
+
+struct k_taylor {
+	const float *x; /* [n, heads, dim] */
+	float *out;     /* [n, heads, k_taylor_features(dim)] */
+	float factor;
+	int32_t dim, heads, n;
+};
+#define K_TAYLOR_INPUTS(PLAIN, a)
+
+K_INLINE int32_t k_taylor_features(int32_t dim)
+{
+	return 1 + dim + dim * (dim + 1) / 2;
+}
+
+K_INLINE struct k_count k_taylor_count(const struct k_taylor *a)
+{
+	return k_count_values(a->n, a->heads * k_taylor_features(a->dim), 4, 2);
+}
+
+K_INLINE struct k_acts k_taylor_result(const struct k_taylor *a)
+{
+	return k_floats(a->out, a->heads * k_taylor_features(a->dim));
+}
+
+K_INLINE int64_t k_taylor_units(const struct k_taylor *a)
+{
+	return (int64_t)a->n * a->heads;
+}
+
+K_INLINE void k_taylor_unit(const struct k_taylor *a, int64_t unit)
+{
+	const float *x = a->x + (size_t)unit * (size_t)a->dim;
+	float *out = a->out + (size_t)unit * (size_t)k_taylor_features(a->dim);
+	float t[K_TAYLOR_DIM];
+
+	*out++ = 1;
+	for (int32_t i = 0; i < a->dim; i++)
+		*out++ = t[i] = a->factor * x[i];
+	for (int32_t i = 0; i < a->dim; i++) {
+		*out++ = (t[i] * t[i]) * 0x1.6a09e6p-1f; /* 1 / sqrt 2 */
+		for (int32_t j = i + 1; j < a->dim; j++)
+			*out++ = t[i] * t[j];
+	}
+}
+
+#endif
