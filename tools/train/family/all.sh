@@ -1,0 +1,28 @@
+#!/bin/sh
+# The family of docs/family.md: texts, training, files, table. Two hours of two cores, resumable: what is there is not made
+# again. all.sh [FOLDER]: where the files go, demos/models/family if it is not said.
+set -eu
+cd "$(dirname "$0")/../../.."
+FOLDER=${1:-demos/models/family}
+DATA=${DATA:-build/train/family}
+VENV=${VENV:-build/train/venv}
+HERE=tools/train/family
+JOBS=${JOBS:-$(nproc)}
+VENV="$VENV" tools/train/setup.sh
+mkdir -p "$DATA"
+[ -e "$DATA/text.pt" ] || "$VENV/bin/python" $HERE/text.py "$DATA"
+
+members="multi-head grouped single latent shared window one-global mamba2 based jamba experts diffusion"
+recalling="multi-head single latent shared window one-global mamba2 based jamba experts"
+{
+	for name in $members; do echo "member.py $name $DATA --seed 1"; done
+	for name in $recalling; do echo "recall.py $name $DATA --seed 1"; done
+	# what is close is trained three times
+	for seed in 2 3; do
+		for name in multi-head single window one-global; do echo "member.py $name $DATA --seed $seed"; done
+		for name in $recalling; do echo "recall.py $name $DATA --seed $seed"; done
+	done
+} | OMP_NUM_THREADS=1 xargs -P "$JOBS" -L 1 sh -c '"$0" "$1/$2" "$3" "$4" "$5" "$6"' "$VENV/bin/python" $HERE
+
+"$VENV/bin/python" $HERE/export.py "$DATA" "$FOLDER"
+"$VENV/bin/python" $HERE/table.py "$DATA" "$FOLDER" docs/family.md

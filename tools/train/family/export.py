@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Writes the trained members as GGUF files, and some of the stories held out: export.py DATA FOLDER
+
+They are plain Llamas, DeepSeek's form for latent attention, LLaDA's for diffusion, and `cutaway-mixed`,
+whose file says of each layer what mixes its positions (engine/arch/mixed.c). DATA is where text.py, member.py and recall.py wrote.
+Into FOLDER: NAME.gguf, recall-NAME.gguf, held_out/NNN.txt."""
+import os
+import shutil
+import sys
+
+import gguf
+import numpy as np
+import torch
+
+from model import EPS, EXPERTS, HEAD, MEMBERS, RECALL, TAPS, TEXT, THETA, USED, Family
+from text import MASK
+
+CONTEXT, HELD_OUT = 16384, 32
+ARCH = {"latent": "deepseek2", "diffusion": "llada"}
+PLAIN = ("multi-head", "grouped", "single", "experts")
+
+
+def copied_tokenizer(out, source):
+    """That of the model which wrote the texts, cut to its first ids, as ../stories.py has it."""
+    for key, field in gguf.GGUFReader(source).fields.items():
+        if key.startswith("tokenizer."):
+            inner = field.types[-1] if len(field.types) > 1 else None
+            out.add_key_value(key, field.contents(), field.types[0], inner)
+
+
+def byte_tokenizer(out):
+    """A token a byte, in GPT-2's order; in place of the last one a merge, since readers want one."""
+    own = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    rest = [b for b in range(256) if b not in own]
+    out.add_tokenizer_model("gpt2")
+    out.add_tokenizer_pre("gpt-2")
+    out.add_token_list([chr(b) for b in own] + [chr(256 + i) for i in range(len(rest) - 1)] + ["~~"])
+    out.add_token_types([gguf.TokenType.NORMAL] * 256)
+    out.add_token_merges(["~ ~"])
+    out.add_add_bos_token(False)
+
+
+def numbers(out, name, m):
+    s = m.s
+    out.add_block_count(s.layers)
+    out.add_context_length(CONTEXT)
+    out.add_embedding_length(s.dim)
+    out.add_feed_forward_length(m.width)
+    out.add_head_count(s.heads)
+    out.add_vocab_size(s.vocab)
+    out.add_layer_norm_rms_eps(EPS)
+    out.add_rope_freq_base(THETA)
+    if name == "latent":
+        latent(out, s)
+    else:
+        out.add_head_count_kv(m.kv_heads)
+        out.add_key_length(HEAD)
+        out.add_value_length(HEAD)
+        out.add_rope_dimension_count(HEAD)
+    if m.experts:
+        out.add_expert_count(EXPERTS)
+        out.add_expert_used_count(USED)
+    if name == "diffusion":
+        out.add_causal_attention(False)
+        out.add_uint32("tokenizer.ggml.mask_token_id", MASK)
+    if out.arch == "cutaway-mixed":
+        mixed(out, m)
+
+
+def latent(out, s):
+    out.add_head_count_kv(1)
+    out.add_key_length(s.rank + s.turned)
+    out.add_value_length(s.rank)
+    out.add_rope_dimension_count(s.turned)
+    out.add_kv_lora_rank(s.rank)
+    out.add_key_length_mla(HEAD + s.turned)
+    out.add_value_length_mla(HEAD)
+
+
+def mixed(out, m):
+    out.add_array("cutaway-mixed.mixers", m.mixers)
+    out.add_array("cutaway-mixed.attention.window", m.window)
+    out.add_array("cutaway-mixed.attention.kv_from", m.kv_from)
+    if "linear" in m.mixers:
+        out.add_uint32("cutaway-mixed.linear.feature_length", m.s.features)
+    if "mamba2" in m.mixers:
+        out.add_ssm_inner_size(m.s.dim)
+        out.add_ssm_state_size(m.s.states)
+        out.add_ssm_conv_kernel(TAPS)
+        out.add_ssm_time_step_rank(m.s.heads)
+        out.add_ssm_group_count(1)
+
+
+def named(key, value):
+    """A parameter of model.py as (name in the file, numbers)."""
+    if not key.startswith("layers."):
+        return key + ".weight", value
+    i, word = key.split(".")[1], key.split(".")[-1]
+    if word == "log_a":
+        return f"blk.{i}.ssm_a", -value.exp()[:, None]
+    if word == "ssm_d":
+        return f"blk.{i}.ssm_d", value[:, None]
+    if word.endswith("_b") and word.startswith("ssm"):
+        return f"blk.{i}.{word[:-2]}.bias", value
+    if word == "ssm_norm":
+        return f"blk.{i}.ssm_norm.weight", value[None]
+    return f"blk.{i}.{word}.weight", value
+
+
+def write(path, name, m, source=None, kind=gguf.GGMLQuantizationType.Q8_0):
+    """m: a Family; source: a file whose tokenizer it has, or None: a token a byte. Matrices become `kind`, vectors stay F32."""
+    out = gguf.GGUFWriter(path + ".part", ARCH.get(name, "llama" if name in PLAIN else "cutaway-mixed"))
+    out.add_name(f"family {name}")
+    numbers(out, name, m)
+    copied_tokenizer(out, source) if source else byte_tokenizer(out)
+    for key, p in m.state_dict().items():
+        tensor, values = named(key, p.detach().float())
+        values = np.ascontiguousarray(values.numpy())
+        wide = values.ndim > 1 and values.shape[-1] % 32 == 0 and "ssm_norm" not in tensor
+        if wide:
+            out.add_tensor(tensor, gguf.quants.quantize(values, kind), raw_dtype=kind)
+        else:
+            out.add_tensor(tensor, values)
+    out.write_header_to_file()
+    out.write_kv_data_to_file()
+    out.write_tensors_to_file()
+    out.close()
+    os.rename(path + ".part", path)
+
+
+def main():
+    data, folder = sys.argv[1:]
+    os.makedirs(os.path.join(folder, "held_out"), exist_ok=True)
+    for kind, shape, source in ("", TEXT, os.path.join(data, "begin.gguf")), ("recall-", RECALL, None):
+        for name in MEMBERS:
+            path = os.path.join(data, f"{kind}{name}-1.pt")
+            if os.path.exists(path):
+                model = Family(shape, name, 1)
+                model.load_state_dict(torch.load(path))
+                write(os.path.join(folder, f"{kind}{name}.gguf"), name, model, source)
+    for text in sorted(os.listdir(os.path.join(data, "held_out")))[:HELD_OUT]:
+        shutil.copy(os.path.join(data, "held_out", text), os.path.join(folder, "held_out", text))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Trains one member of the family: member.py NAME OUT [--seed N] [--steps N]
+
+A step reads 16 rows of 256 ids of stories; every member of a seed reads the same rows. The diffusion member is given rows
+whose ids are masked with a probability that is drawn for each row, and learns those (LLaDA: Nie et al. 2025, section 2.2).
+OUT/NAME-SEED.pt, .csv: loss by step; a checkpoint every 50 steps, from which the same command goes on. One thread."""
+import argparse
+import csv
+import os
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+
+from model import MEMBERS, TEXT, Family
+from text import LENGTH, MASK
+
+ROWS, BALANCE = 16, 0.01
+
+
+def rows(text, step, seed):
+    """ids [ROWS, LENGTH], and where more draws of the step come from; all members of a seed get the same."""
+    draw = torch.Generator().manual_seed(seed * 1000000 + step)
+    at = torch.randint(len(text) - LENGTH, (ROWS, 1), generator=draw)
+    return text[at + torch.arange(LENGTH)].long(), draw
+
+
+def autoregressive(model, ids, _):
+    """Loss of the text, and of the routers."""
+    logits, balance = model(ids)
+    return F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), ids[:, 1:].flatten()), balance
+
+
+def masked(model, ids, draw):
+    """The same of a model that fills masks: a bound on the text's loss, a masked id weighing 1 / its row's probability."""
+    p = (torch.arange(len(ids)) + torch.rand(1, generator=draw)) / len(ids) % 1 * 0.98 + 0.02  # evenly spread
+    hidden = torch.rand(ids.shape, generator=draw) < p[:, None]
+    logits, balance = model(torch.where(hidden, MASK, ids))
+    each = F.cross_entropy(logits.flatten(0, 1).float(), ids.flatten(), reduction="none").view(len(ids), -1)
+    return (each * hidden / p[:, None]).mean(), balance
+
+
+def optimizers(model, lr):
+    """Matrices of layers learn by Muon, all else by AdamW, as in ../train.py."""
+    wide = [p for name, p in model.named_parameters() if p.dim() == 2 and name.startswith("layers") and "conv" not in name]
+    mine = {id(p) for p in wide}
+    rest = [p for p in model.parameters() if id(p) not in mine]
+    return [torch.optim.Muon(wide, lr=lr, weight_decay=0, adjust_lr_fn="match_rms_adamw", ns_steps=4),
+            torch.optim.AdamW(rest, lr=lr, weight_decay=0, betas=(0.9, 0.95))]
+
+
+class Training:
+    def __init__(self, args):
+        self.args, self.step, self.seconds = args, 0, 0.0
+        self.text = torch.load(os.path.join(args.out, "text.pt"))["seen"]
+        self.model = Family(TEXT, args.name, args.seed)
+        self.losses = autoregressive if self.model.causal else masked
+        self.opts = optimizers(self.model, args.lr)
+        self.path = os.path.join(args.out, f"{args.name}-{args.seed}")
+        if os.path.exists(self.path + ".ckpt"):
+            saved = torch.load(self.path + ".ckpt")
+            self.model.load_state_dict(saved["model"])
+            for opt, state in zip(self.opts, saved["opts"]):
+                opt.load_state_dict(state)
+            self.step, self.seconds = saved["step"], saved["seconds"]
+
+    def save(self):
+        torch.save({"model": self.model.state_dict(), "opts": [o.state_dict() for o in self.opts], "step": self.step,
+                    "seconds": self.seconds}, self.path + ".ckpt.part")
+        os.rename(self.path + ".ckpt.part", self.path + ".ckpt")
+
+    def one(self):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss, balance = self.losses(self.model, *rows(self.text, self.step, self.args.seed))
+        for opt in self.opts:
+            opt.zero_grad()
+        (loss + BALANCE * balance).backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        rate = min(1, (self.step + 1) / 20) * (1 - self.step / self.args.steps)
+        for opt in self.opts:
+            opt.param_groups[0]["lr"] = self.args.lr * rate
+            opt.step()
+        self.step += 1
+        return loss.item()
+
+    def run(self):
+        """Every 10 steps a line: the means since the line before."""
+        log = open(self.path + ".csv", "a" if self.step else "w", newline="")
+        writer, read, begun = csv.writer(log), [], time.process_time()
+        if not self.step:
+            writer.writerow(["step", "loss", "seconds"])
+        while self.step < self.args.steps:
+            read.append(self.one())
+            if self.step % 10 == 0:
+                self.seconds, begun = self.seconds + time.process_time() - begun, time.process_time()
+                writer.writerow([self.step, f"{sum(read) / len(read):.4f}", f"{self.seconds:.1f}"])
+                log.flush()
+                read = []
+            if self.step % 50 == 0:
+                self.save()
+        log.close()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("name", choices=MEMBERS)
+    parser.add_argument("out")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--lr", type=float, default=5e-3)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    path = os.path.join(args.out, f"{args.name}-{args.seed}.pt")
+    if os.path.exists(path):
+        return
+    training = Training(args)
+    training.run()
+    torch.save(training.model.state_dict(), path + ".part")
+    os.rename(path + ".part", path)
+    os.remove(training.path + ".ckpt")
+    print(f"{path}: {training.step} steps, {training.seconds:.0f} s of processor time", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
