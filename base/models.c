@@ -11,7 +11,7 @@
 
 #include "base/paths.h"
 
-enum { NAMES = 64, NAME_BYTES = 128, FOLDERS = 4, FOLDER_BYTES = 4096 };
+enum { NAMES = 64, NAME_BYTES = 128, FOLDERS = 5, FOLDER_BYTES = 4096 };
 
 struct names {
 	char name[NAMES][NAME_BYTES];
@@ -22,8 +22,8 @@ struct names {
 /* Folder i, with a slash at its end; "" if it is not known. */
 static void folder(int i, char out[FOLDER_BYTES])
 {
-	static const char *const rest[FOLDERS] = { "/models/", "/../share/cutaway/models/", NULL,
-		NULL };
+	static const char *const rest[FOLDERS] = { "/models/", "/../share/cutaway/models/", NULL, NULL,
+		"/demos/models/family/" };
 	char *data = NULL, *slash;
 	ssize_t n;
 
@@ -32,7 +32,7 @@ static void folder(int i, char out[FOLDER_BYTES])
 		snprintf(out, FOLDER_BYTES, "./models/");
 	} else if (i == 3 && !paths_data("models/", &data, NULL)) {
 		snprintf(out, FOLDER_BYTES, "%s", data);
-	} else if (i < 2) {
+	} else if (rest[i]) {
 		n = readlink("/proc/self/exe", out, FOLDER_BYTES - 64);
 		out[n > 0 ? n : 0] = '\0';
 		slash = strrchr(out, '/');

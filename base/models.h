@@ -1,6 +1,6 @@
 /* Model files where they are fetched to: models/ beside the program, where `make install` would
- * look, in the current folder, under XDG data. Reads the folders, never the files. Thread: the main
- * one's alone. */
+ * look, in the current folder, under XDG data; and the small ones of demos/models/family. Reads the
+ * folders, never the files. Thread: the main one's alone. */
 #ifndef CUTAWAY_BASE_MODELS_H
 #define CUTAWAY_BASE_MODELS_H
 

@@ -30,6 +30,28 @@ static const struct setting own[] = {
 	{ 0 },
 };
 
+/* ---- its model ---- */
+
+/* The chat with a lesson, on the lesson's own model if it has one. */
+static int begin(const struct cli *c, const struct chat_extra *extra, struct err *e)
+{
+	struct cli with = *c;
+	struct lesson *l = NULL;
+	char *text = NULL;
+	size_t size;
+	int rc = -1;
+
+	if (!lesson_load(extra->lesson, &text, &size, e) &&
+		!lesson_parse(&l, extra->lesson, text, size, e)) {
+		if (l->model)
+			with.engine.model = l->model;
+		rc = chat_open(&with, extra, e);
+	}
+	lesson_free(l);
+	free(text);
+	return rc;
+}
+
 /* ---- list ---- */
 
 static void title_of(const char *name, char *out, size_t cap)
@@ -84,8 +106,7 @@ static pid_t start(const struct cli *c, const char *name, const char *record, in
 	if (pid)
 		return pid;
 	setenv("TERM", "xterm-256color", 1);
-	if (chat_open(
-			c, &(struct chat_extra){ .lesson = name, .lesson_test = true, .record = record }, &e))
+	if (begin(c, &(struct chat_extra){ .lesson = name, .lesson_test = true, .record = record }, &e))
 		fprintf(stderr, "cutaway: %s\n", e.text);
 	fflush(stderr);
 	_exit(e.code ? 1 : 0);
@@ -203,7 +224,7 @@ static int run(const struct cli *c, struct err *e)
 								 : err_set(e, ERR_USAGE, "lesson report: recordings are needed");
 	if (c->n_operands > 1)
 		return err_set(e, ERR_USAGE, "lesson %s: one lesson at a time", word);
-	return chat_open(c, &(struct chat_extra){ .lesson = word, .reader = said.reader }, e);
+	return begin(c, &(struct chat_extra){ .lesson = word, .reader = said.reader }, e);
 }
 
 const struct verb verb_lesson = {

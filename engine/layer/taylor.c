@@ -62,7 +62,9 @@ static void taylor_need(const void *params, struct forward_needs *n)
 	residual_need(&a->on, 0, n);
 	forward_widen(&n->q, a->heads * features(a));
 	forward_widen(&n->kv, a->heads * features(a));
+	forward_widen(&n->kv, width(a)); /* the values; features may be fewer */
 	forward_widen(&n->wide, width(a));
+	forward_widen(&n->wide, a->heads * a->feature);
 	forward_widen(&n->mixed.dim, width(a));
 	n->mixed.x = true;
 	forward_widen(&n->room, (int32_t)state_floats(a));

@@ -115,6 +115,20 @@ static const struct chat_template phi3 = {
 	.end = "<|end|>",
 };
 
+/* Of a model that was never taught to talk: its answer goes on with what the user wrote. */
+static const struct chat_template text_goes_on = {
+	.name = "text",
+	.doc = "nothing between turns: a text that goes on",
+	.bos = "",
+	.system_before = "",
+	.system_after = "",
+	.user_before = "",
+	.user_after = "",
+	.answer_before = "",
+	.answer_after = "",
+	.end = "",
+};
+
 const struct chat_template template_plain = {
 	.name = "plain",
 	.doc = "User: … Assistant: …: the file's own template is none that is known",
@@ -142,6 +156,7 @@ static const struct {
 	{ &phi3, { "<|user|>", "<|assistant|>", "<|end|>" }, NULL },
 	{ &zephyr, { "<|user|>", "<|assistant|>", "eos_token" }, "[gMASK]" },
 	{ &zephyr, { "<|user|>", "<|assistant|>", "<|endoftext|>" }, "[gMASK]" },
+	{ &text_goes_on, { "{# a text that goes on #}" }, NULL },
 };
 
 static const char *holds(struct gguf_text text, const char *needle)

@@ -89,7 +89,7 @@ static enum lesson_kind kind_of(const char *info)
 		const char *word;
 		enum lesson_kind kind;
 	} kinds[] = { { "do", LESSON_DO }, { "look", LESSON_LOOK }, { "predict", LESSON_PREDICT },
-		{ "check", LESSON_CHECK } };
+		{ "check", LESSON_CHECK }, { "model", LESSON_MODEL } };
 	size_t n = strcspn(info, " ");
 
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
@@ -267,6 +267,9 @@ static int check_part(struct lesson_part *p, const char **why)
 	*why = "a line to type is needed";
 	if (p->kind == LESSON_DO)
 		return p->text && *p->text ? 0 : -1;
+	*why = "a model is needed, on one line";
+	if (p->kind == LESSON_MODEL)
+		return p->text && *p->text && !strchr(p->text, '\n') ? 0 : -1;
 	*why = "a view is needed: look pages";
 	if (p->kind == LESSON_LOOK)
 		return p->view && *p->view ? 0 : -1;
@@ -293,13 +296,16 @@ void lesson_free(struct lesson *l)
 	free(l);
 }
 
-static int check(const struct lesson *l, const char *name, struct err *e)
+static int check(struct lesson *l, const char *name, struct err *e)
 {
 	const char *why = "";
 
-	for (int32_t i = 0; i < l->n; i++)
+	for (int32_t i = 0; i < l->n; i++) {
 		if (check_part(&l->part[i], &why))
 			return err_set(e, ERR_INPUT, "%s, line %d: %s", name, l->part[i].line, why);
+		if (l->part[i].kind == LESSON_MODEL)
+			l->model = l->part[i].text;
+	}
 	return l->n ? 0 : err_set(e, ERR_INPUT, "%s: a lesson without a text", name);
 }
 

@@ -6,6 +6,8 @@
  *     ? the question
  *     = number, 10 %               the answer's form and tolerance; or: = one of yes, no
  *     SELECT …                     its first column of the first row is the answer; NULL: not yet
+ *     ```model                     the lesson's own model: a line, a path or a name of
+ * base/models.h
  *     ```check                     what must hold afterwards: the query gives a number other than 0
  *     ? the statement
  *     SELECT …
@@ -27,7 +29,8 @@ enum lesson_kind {
 	LESSON_PROSE,
 	LESSON_ITEM, /* of a list */
 	LESSON_CODE,
-	LESSON_PAGE, /* the reader goes on by Enter */
+	LESSON_MODEL, /* which file is read with it */
+	LESSON_PAGE,  /* the reader goes on by Enter */
 	LESSON_DO,
 	LESSON_LOOK,
 	LESSON_PREDICT,
@@ -54,7 +57,8 @@ struct lesson_part {
 };
 
 struct lesson {
-	char *title; /* of the first heading; NULL: it has none */
+	char *title;       /* of the first heading; NULL: it has none */
+	const char *model; /* of its part; NULL: any will do */
 	struct lesson_part *part;
 	int32_t n, cap;
 };

@@ -28,7 +28,11 @@
 	X(equal_bits, "equal-bits")                                                                    \
 	X(side_by_side, "side-by-side")                                                                \
 	X(recording, "reading-a-recording")                                                            \
-	X(going_back, "going-back")
+	X(going_back, "going-back")                                                                    \
+	X(latent, "grouped-and-latent-attention")                                                      \
+	X(hybrids, "windows-and-hybrids")                                                              \
+	X(experts, "experts")                                                                          \
+	X(recall, "states-and-recall")
 
 #define X(id, name)                                                                                \
 	__asm__(".section .rodata\n"                                                                   \

@@ -108,7 +108,7 @@ def tool(*args):
 
 
 def test_tool():
-    status, out, err = tool("2.5", "4.19", "4.25")
+    status, out, err = tool("2.5", "3.19", "4.25")
     check("three rows are measured", status == 0 and out.count("  verdict   ") == 3 and out.count("  measured  ") == 3, out + err)
     check("numbers, and a verdict from them", "formula 69,120 B a token, counted 23,040" in out and "3 times too large" in out, out)
     check("with the commands", "cutaway run --greedy" in out and "tests/data/zoo/mamba.gguf" in out, out)

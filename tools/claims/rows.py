@@ -11,6 +11,7 @@ from typing import Callable, Optional
 
 from drafts import (chain, drafter, drafters, files, guessed_and_rejected, itself, lengths, overlap, same_law, search,
                     softness, window)
+from family import deeper, experts, family, full_layers, groups as family_groups, potential
 from lab import merge
 from memory import (activations, best_of, cache_formats, certificate, declared, document, e4m3, few_pages, lossy, needle, no_cache,
                     other_model, page_sizes, passages, patterns, prefix, scored, window_pages, windows)
@@ -460,15 +461,22 @@ ROWS = [
         "a tenth of the weights by Wanda: KL {tenth.kl:.3f}; half: {half.kl:.2f}, perplexity {half.lossy:.1f} for {half.exact:.1f}; half by "
         "magnitude: {plain.kl:.2f}, {plain.lossy:.0f}", lambda m: m.half.kl < 0.1, "half is too much",
         where=(lambda m: m.tenth.kl < 0.02, "a tenth; of a half many are needed, and magnitude does not tell which")),
-    Row("3.17", "MQA (one K and V head) is too aggressive and degrades (arXiv:1911.02150).",
-        missing="tiny models trained on the same data with K = N, 3, 1"),
-    Row("3.17b", "GQA trades size for quality; Llama 3 uses it (arXiv:2305.13245).", shapes,
-        "K, V bytes a token: {kv_heads_all:,.0f} with {n_heads} heads, {kv_token:,.0f} with {n_kv_heads}, "
-        "{kv_one_head:,.0f} with 1", lambda m: m.kv_one_head < m.kv_token < m.kv_heads_all, "sizes do not differ",
-        lacks="quality"),
-    Row("3.18", "Mixture of experts: a router chooses the experts of each token.", lambda: other_model("mixtral"),
-        "a tiny Mixtral: {read:,.0f} B read and written a token, {weights:,} B of weights if every expert's; stage route "
-        "runs", lambda m: "route" in m.stages, "no expert is chosen", lacks="heat of experts, a real model"),
+    Row("3.17", "MQA (one K and V head) is too aggressive and degrades (arXiv:1911.02150).", family_groups,
+        "models of equal numbers, text and steps: loss {at[multi-head].loss:.3f} with 4 heads of K and V, {at[grouped].loss:.3f} with 2, "
+        "{at[single].loss:.3f} with 1 (seeds differ by {noise:.3f}); of 32 pairs {at[multi-head].pairs[32]:.0%}, "
+        "{at[grouped].pairs[32]:.0%}, {at[single].pairs[32]:.0%} recalled", lambda m: m.degrades > m.noise or m.forgets > 0.05,
+        "what one head saves makes the feed-forward wider, and of equal numbers the loss moves by {degrades:+.3f}, recall by "
+        "{forgets:.0%}", lacks="models large enough for the paper's loss; recall by more than one seed"),
+    Row("3.17b", "GQA trades size for quality; Llama 3 uses it (arXiv:2305.13245).", lambda: merge(shapes(), family=family_groups()),
+        "K, V bytes a token: {kv_heads_all:,.0f} with {n_heads} heads, {kv_token:,.0f} with {n_kv_heads}, {kv_one_head:,.0f} with 1; small "
+        "models of equal numbers: {family.at[multi-head].token:,}, {family.at[grouped].token:,}, {family.at[single].token:,} B at a loss "
+        "of {family.at[multi-head].loss:.3f}, {family.at[grouped].loss:.3f}, {family.at[single].loss:.3f}",
+        lambda m: m.kv_one_head < m.kv_token < m.kv_heads_all and m.family.degrades > m.family.noise,
+        "at equal numbers the smaller cache costs {family.degrades:+.3f} nats, where seeds differ by {family.noise:.3f}"),
+    Row("3.18", "Mixture of experts: a router chooses the experts of each token.", experts,
+        "2 of 4 experts: {read:,.0f} B of them read a decoded token of {whole:,} B, the most loaded has {busiest:.2f} times its share; loss "
+        "{at[experts].loss:.3f}, of a dense model with as many numbers {at[multi-head].loss:.3f}",
+        lambda m: m.read < 0.51 * m.whole and m.least > 0, "an expert is never chosen, or all are read", lacks="a real model"),
     Row("3.19", "PagedAttention: a page table for fragmented memory (arXiv:2309.06180).", paged,
         "{apart} of {pairs} pages do not follow the one before them in memory; {tokens} tokens in batches of 1, 4, 8, "
         "16: all hashes equal: {equal}", lambda m: m.equal and m.apart > 0,
@@ -574,9 +582,19 @@ ROWS = [
         "the same pool holds {over:.0f} times the requests that it would with {n_heads} K, V heads",
         lambda m: m.kv_heads_all > 1.5 * m.kv_token, "the pool holds no more", lacks="their throughput"),
     Row("4.16", "MLA: 16,384 values to a latent of 512 and 64 for RoPE (arXiv:2405.04434).",
-        missing="a measurement of its bytes and time; tiny DeepSeeks run"),
+        lambda: merge(family("latent", "single"), deeper("latent", "multi-head")),
+        "small models of equal numbers: {at[latent].token:,} B a token, {at[multi-head].token:,} with all heads' K and V; loss "
+        "{at[latent].loss:.3f} and {at[multi-head].loss:.3f} (1 head of K and V: {at[single].token:,} B, {at[single].loss:.3f}); 8,192 deep a "
+        "token takes {far[latent]:.2f} and {far[multi-head]:.2f} ms",
+        lambda m: m.at["latent"].token < m.at["single"].token and m.at["latent"].loss < m.at["multi-head"].loss + m.noise,
+        "what it saves costs {at[latent].loss:.3f} for {at[multi-head].loss:.3f} nats"),
     Row("4.17", "Cross-layer attention improves the Pareto front (arXiv:2405.12981).",
-        missing="layers that read another's K and V"),
+        lambda: family("shared", "grouped"),
+        "{at[shared].token:,} B a token with K and V shared by two layers, {at[grouped].token:,} with half of the heads: loss "
+        "{at[shared].loss:.3f} and {at[grouped].loss:.3f}, {at[multi-head].loss:.3f} with all (seeds differ by {noise:.3f}); of 32 pairs "
+        "{at[shared].pairs[32]:.0%} and {at[grouped].pairs[32]:.0%} recalled",
+        lambda m: m.at["shared"].loss < m.at["grouped"].loss - m.noise,
+        "as many bytes saved by grouping heads do not cost more"),
     Row("4.18", "Local attention: the cache is independent of length, and accuracy can suffer.",
         lambda: merge(windows(), pages=window_pages(), needle=needle()),
         "pages of a request {pages.full} in full, {pages.window} with a window of 128; perplexity {full:.1f} and "
@@ -593,22 +611,51 @@ ROWS = [
         "{patterns.read[dilated]:.0%}, {patterns.read[strided]:.0%}, {patterns.read[fixed]:.0%}, {patterns.read[top]:.0%}",
         lambda m: m.groups[0].window is not None and all(m.patterns.read[n] < 1 for n in m.patterns.read),
         "no layer has a window, or a pattern reads all"),
-    Row("4.19", "Hybrid: local layers with one global of 6 (character.ai).", lambda: other_model("gemma3"),
+    Row("4.19", "Hybrid: local layers with one global of 6 (character.ai).",
+        lambda: merge(other_model("gemma3"), family("one-global", "window"), deeper("one-global", "window", "multi-head")),
         "a tiny Gemma 3: {groups[0].layers} window and {groups[1].layers} full layers; pages of a request from {early} "
-        "to {late} over {steps} steps", lambda m: len(m.groups) == 2, "all layers are alike",
-        lacks="a real model in a clean clone; CLA"),
-    Row("4.20", "S4: good at synthetic long context, bad at associative recall (arXiv:2111.00396).",
-        missing="the mixer, and a recall task trained small"),
-    Row("4.21", "Mamba: input-dependent state, matches transformers at 1B (arXiv:2312.00752).", lambda: other_model("mamba"),
-        "a tiny Mamba runs; {early} pages of state after 5 tokens, {late} after {steps}",
-        lambda m: "scan" in m.stages and m.late <= 2, "its memory grows", lacks="quality: a trained model"),
+        "to {late} over {steps} steps; small models of equal numbers: loss {at[one-global].loss:.3f} with one global layer of 6, "
+        "{at[window].loss:.3f} with windows of 32 alone, {at[multi-head].loss:.3f} with full attention alone; {at[one-global].token:,} and "
+        "{at[multi-head].token:,} B a token; 8,192 deep {far[one-global]:.2f}, {far[window]:.2f}, {far[multi-head]:.2f} ms",
+        lambda m: len(m.groups) == 2 and m.at["one-global"].loss < m.at["multi-head"].loss + m.noise, "its loss is higher",
+        lacks="CLA with it"),
+    Row("4.20", "S4: good at synthetic long context, bad at associative recall (arXiv:2111.00396).", lambda: family("mamba2"),
+        "pairs recalled of 4, 8, 16, 32 (MQAR, two layers): Mamba-2 {at[mamba2].pairs[4]:.0%}, {at[mamba2].pairs[8]:.0%}, "
+        "{at[mamba2].pairs[16]:.0%}, {at[mamba2].pairs[32]:.0%}; attention {at[multi-head].pairs[4]:.0%}, {at[multi-head].pairs[8]:.0%}, "
+        "{at[multi-head].pairs[16]:.0%}, {at[multi-head].pairs[32]:.0%}",
+        lambda m: m.at["mamba2"].pairs[32] < m.at["multi-head"].pairs[32] - 0.1, "a state of this size recalls as well",
+        lacks="S4's own mixer, whose decay does not depend on the token; synthetic long context"),
+    Row("4.21", "Mamba: input-dependent state, matches transformers at 1B (arXiv:2312.00752).",
+        lambda: merge(family("mamba2"), tiny=other_model("mamba")),
+        "a tiny Mamba: {tiny.early} pages of state after 5 tokens, {tiny.late} after {tiny.steps}; small models of equal numbers, text and "
+        "steps: loss {at[mamba2].loss:.3f} of Mamba-2, {at[multi-head].loss:.3f} of attention; of 32 pairs {at[mamba2].pairs[32]:.0%} and "
+        "{at[multi-head].pairs[32]:.0%} recalled", lambda m: m.at["mamba2"].loss < m.at["multi-head"].loss + m.noise,
+        "its loss is higher", lacks="1B, and Mamba's first form trained"),
     Row("4.22", "Jamba: one attention layer of 8, with experts (arXiv:2403.19887).",
-        missing="a measurement; tiny Jambas run"),
-    Row("4.23", "BASED: linear and local attention (arXiv:2402.18668).", missing="a model with linear and windowed attention, trained small"),
+        lambda: merge(family("jamba", "mamba2"), deeper("jamba", "multi-head")),
+        "Mamba-2 with one attention layer of 8: loss {at[jamba].loss:.3f}, {at[mamba2].loss:.3f} without it, {at[multi-head].loss:.3f} of "
+        "attention alone; {at[jamba].token:,} and {at[multi-head].token:,} B a token; 8,192 deep {far[jamba]:.2f} and {far[multi-head]:.2f} "
+        "ms; of 32 pairs, one layer of two: {at[jamba].pairs[32]:.0%}, without it {at[mamba2].pairs[32]:.0%}",
+        lambda m: m.at["jamba"].loss < m.at["multi-head"].loss + m.noise, "its loss is higher", lacks="experts in it"),
+    Row("4.23", "BASED: linear and local attention (arXiv:2402.18668).", lambda: family("based", "window", "mamba2"),
+        "linear attention (Taylor) and windows of 32 by turns: loss {at[based].loss:.3f}, windows alone {at[window].loss:.3f}, attention "
+        "{at[multi-head].loss:.3f}; a request keeps {at[based].fixed:,} B whatever its length; of 32 pairs {at[based].pairs[32]:.0%} recalled, "
+        "{at[window].pairs[32]:.0%} by windows, {at[mamba2].pairs[32]:.0%} by Mamba-2",
+        lambda m: m.at["based"].pairs[32] > m.at["mamba2"].pairs[32] and m.at["based"].loss < m.at["multi-head"].loss + m.noise,
+        "it recalls less than Mamba-2, or its loss is higher"),
     Row("4.24", "MiniMax-01: linear and full attention, 456B (arXiv:2501.08313).",
-        missing="a measurement; tiny MiniMax-01s run"),
-    Row("4.24b", "Serious models still need some full attention.",
-        missing="recall and perplexity by the share of full layers, trained small"),
+        lambda: merge(family("based"), tiny=other_model("minimax")),
+        "a tiny MiniMax-01 of random weights: {tiny.groups[0].layers} and {tiny.groups[1].layers} layers in two kinds of memory; trained, linear "
+        "attention and windows: loss {at[based].loss:.3f}, full attention {at[multi-head].loss:.3f}",
+        lambda m: len(m.tiny.groups) == 2 and m.at["based"].loss < m.at["multi-head"].loss + m.noise, "its loss is higher",
+        lacks="linear with full attention, trained"),
+    Row("4.24b", "Serious models still need some full attention.", full_layers,
+        "of 32 pairs recalled without full attention: windows {at[window].pairs[32]:.0%}, Mamba-2 {at[mamba2].pairs[32]:.0%}, linear and windows "
+        "{at[based].pairs[32]:.0%}; with one full layer of two: beside a window {at[one-global].pairs[32]:.0%}, beside Mamba-2 "
+        "{at[jamba].pairs[32]:.0%}; loss of stories: {at[window].loss:.3f}, {at[mamba2].loss:.3f}, {at[based].loss:.3f}; "
+        "{at[one-global].loss:.3f}, {at[jamba].loss:.3f}; full alone {at[multi-head].loss:.3f}",
+        lambda m: m.needs > 0.1, "recall without it is as good",
+        lacks="stories long enough that loss needs what a window of 32 does not see"),
     Row("4.25", "An O(T) cache becomes an O(1) state.",
         lambda: merge(mamba=other_model("mamba"), attention=other_model("mixtral")),
         "pages from 5 to {mamba.steps} tokens: state {mamba.early} to {mamba.late}, cache {attention.early} to "
@@ -729,7 +776,10 @@ ROWS = [
         lacks="a loop that trains"),
     Row("4.52", "Recipes: train from scratch, or change an architecture and distil.",
         missing="one changed architecture, repaired by training"),
-    Row("4.52b", "New architectures have huge potential.", missing="rows 4.16 to 4.26, each with bytes, time and loss"),
+    Row("4.52b", "New architectures have huge potential.", potential,
+        "of {n} small models of equal numbers, text and steps these have a lower loss than multi-head attention ({at[multi-head].loss:.3f}), a "
+        "smaller memory at 8,192 tokens, and recall as much of 32 pairs: {better}; with less recall: {forget}",
+        lambda m: m.some > 0, "none is better in all three", lacks="larger models: rows 4.16 to 4.26 are of a million numbers"),
     Row("4.53", "Lossy and lossless techniques must be told apart, and checked.",
         lambda: merge(certificate(), lossy=lossy()),
         "certificate: {cases} cases equal: {equal}; a cache in e4m3 instead of f16: {lossy.equal} of {lossy.pairs} texts "

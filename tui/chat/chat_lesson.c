@@ -179,6 +179,18 @@ static void leave(struct app *a)
 	chat_lesson_close(k);
 }
 
+/* Its queries are of its own model. */
+static int check_model(const struct app *a, const struct lesson *l, const char *name, struct err *e)
+{
+	const char *path = a->timeline.model_path;
+	const size_t n = path ? strlen(path) : 0, k = l->model ? strlen(l->model) : 0;
+
+	if (!l->model || !path || (k <= n && !strcmp(path + n - k, l->model)))
+		return 0;
+	return err_set(
+		e, ERR_USAGE, "this lesson is of the model %s: cutaway lesson %s opens it", l->model, name);
+}
+
 int chat_lesson(struct app *a, const char *name, struct err *e)
 {
 	struct chat *c = a->mode_data;
@@ -200,7 +212,8 @@ int chat_lesson(struct app *a, const char *name, struct err *e)
 		return err_set(e, ERR_USAGE, "a lesson asks the recording, and this session has none");
 	if (lesson_load(name, &text, &size, e))
 		return -1;
-	if (lesson_parse(&l, name, text, size, e) || check_views(l, name, e)) {
+	if (lesson_parse(&l, name, text, size, e) || check_views(l, name, e) ||
+		check_model(a, l, name, e)) {
 		lesson_free(l);
 		free(text);
 		return -1;

@@ -177,6 +177,7 @@ static void part(struct sheet *s, const struct lesson_part *p, int32_t i, bool a
 	case LESSON_PROSE: paragraph(s, 0, INK_TEXT, "", p->text); break;
 	case LESSON_ITEM: item(s, p); break;
 	case LESSON_CODE: paragraph(s, 2, INK_BRIGHT, "", p->text); break;
+	case LESSON_MODEL: paragraph(s, 0, INK_DIM, "model ", p->text); break;
 	case LESSON_PAGE: at ? hint(s, "Enter goes on") : (void)s->y--; break;
 	case LESSON_DO:
 		paragraph(s, 0, INK_BRIGHT, "▸ ", p->text);

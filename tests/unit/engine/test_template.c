@@ -63,6 +63,9 @@ static const struct {
 		"phi3", NULL },
 	{ "{{ message['content'] }}", "plain", NULL },
 	{ "", "plain", NULL },
+	{ "{# a text that goes on #}{% for message in messages %}{{ message['content'] }}"
+	  "{% if message['role'] == 'assistant' %}{{ eos_token }}{% endif %}{% endfor %}",
+		"text", NULL },
 };
 
 static struct gguf *open_jinja(const char *jinja, struct bytes *b)

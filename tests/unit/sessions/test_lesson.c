@@ -72,12 +72,27 @@ static void parts_of_a_text(void **state)
 	lesson_free(l);
 }
 
+static void a_model_of_its_own(void **state)
+{
+	struct lesson *l = parsed("# T\n\n```model\nmamba2.gguf\n```\n\n```do\nHello.\n```\n");
+
+	(void)state;
+	assert_string_equal(l->model, "mamba2.gguf");
+	assert_int_equal(lesson_stop(l, 0), 2);
+	lesson_free(l);
+	l = parsed("# T\n");
+	assert_null(l->model);
+	lesson_free(l);
+}
+
 static void what_is_refused(void **state)
 {
 	(void)state;
 	refused("", "without a text");
 	refused("# T\n\n```do\n```\n", "line 3: a line to type");
 	refused("# T\n\n```look\n```\n", "line 3: a view");
+	refused("# T\n\n```model\n```\n", "line 3: a model");
+	refused("# T\n\n```model\none\ntwo\n```\n", "line 3: a model");
 	refused("```predict\n? Q\nSELECT 1\n```\n", "\"= number");
 	refused("```predict\n? Q\n= number, -3 %\nSELECT 1\n```\n", "tolerance");
 	refused("```predict\n? Q\n= one of yes\nSELECT 1\n```\n", "one of yes, no");
@@ -300,6 +315,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(parts_of_a_text),
+		cmocka_unit_test(a_model_of_its_own),
 		cmocka_unit_test(what_is_refused),
 		cmocka_unit_test(any_bytes),
 		cmocka_unit_test(queries_only_read),

@@ -1,0 +1,170 @@
+"""Measurements of the family: small models of equal numbers, text and steps, which differ in how they mix positions alone
+(docs/family.md, `make family`). Those named recall-… have two layers and were trained on nothing but associative recall."""
+import csv
+import os
+import random
+import statistics
+import struct
+
+import lab
+from lab import Numbers, Range, batch, measure, run
+
+FOLDER = os.environ.get("CUTAWAY_FAMILY", os.path.join(lab.ROOT, "demos/models/family"))
+NAMES = ("multi-head", "grouped", "single", "latent", "shared", "window", "one-global", "mamba2", "based", "jamba", "experts")
+KEYS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+VALUES = "0123456789!#$%&()*+,-/:;<=>?@[]^_{|}~"
+PAIRS, DEPTHS, ASKED = (4, 8, 16, 32), (64, 1024, 8192), 256
+DEEP, SLOTS, ANSWER = 512, 16, 32  # of the batch: tokens of a prompt, requests, tokens of an answer
+
+
+def path(name):
+    return os.path.join(FOLDER, name + ".gguf")
+
+
+@measure()
+def loss(name, file=None):
+    """Nats a token of stories that no training read."""
+    folder = os.path.join(FOLDER, "held_out")
+    logp = [x for text in sorted(os.listdir(folder))
+            for x in lab.report("score", "--model", file or path(name), os.path.join(folder, text))["logp"]]
+    return -sum(logp) / len(logp)
+
+
+def episode(pairs, draw):
+    """What tools/train/family/recall.py trains: a point, pairs of a letter and a sign, then the letters in another order, each to
+    be followed by its sign. Gives what stands before each sign that is asked, and the sign."""
+    keys = draw.sample(KEYS, pairs)
+    value = {key: draw.choice(VALUES) for key in keys}
+    text = "." + "".join(key + value[key] for key in keys)
+    for key in draw.sample(keys, pairs):
+        yield text + key, value[key]
+        text += key + value[key]
+
+
+@measure()
+def recall(name, pairs):
+    """Share of the signs that come as the likeliest token."""
+    draw, name = random.Random(pairs), "single" if name == "grouped" else name  # they have two heads
+    asked = [question for _ in range(ASKED // pairs) for question in episode(pairs, draw)]
+    r = batch([text for text, _ in asked], "--model", path("recall-" + name), "--raw", "--greedy", "--max-tokens", "1", "--slots", "16")
+    return sum(line["text"] == asked[line["line"] - 1][1] for line in r.lines) / len(asked)
+
+
+@measure()
+def kept(name):
+    """Bytes that each position takes, and those of a request however long it is: a window's, and states."""
+    rows = run("--model", path(name), "--raw", "--greedy", "--max-tokens", "2", text=" the").rows("SELECT * FROM memory")
+    each = [(r["kind"], r["page_bytes"] // r["page_size"], r) for r in rows]
+    return Numbers(token=sum(n for kind, n, _ in each if kind == 0),
+                   fixed=sum(n * r["window"] if kind == 1 else r["page_bytes"] for kind, n, r in each if kind != 0))
+
+
+def numbers(name):
+    """That the file has."""
+    return run("--model", path(name), "--raw", "--greedy", "--max-tokens", "2", text=" the").one("SELECT params FROM session")
+
+
+def words(n):
+    """So many tokens, of which each is a word."""
+    return " the" * n
+
+
+@measure()
+def decode(name, deep):
+    """Milliseconds of a token after so many."""
+    r = run("--model", path(name), "--raw", "--greedy", "--ctx", "16384", "--max-tokens", "33",
+            "--no-prefix-cache", text=words(deep))
+    return Range([ns / 1e6 for ns in r.values("SELECT ns FROM token")[1:]])
+
+
+def room(name):
+    """Bytes of a request of the batch."""
+    return kept(name).token * (DEEP + ANSWER) + kept(name).fixed
+
+
+@measure("tok_s")
+def throughput(name):
+    """16 requests in the memory that a quarter of them takes with multi-head attention: how many run at once, and tokens a second."""
+    fit = max(1, min(SLOTS, SLOTS // 4 * room("multi-head") // room(name)))
+    r = batch([words(DEEP)] * SLOTS, "--model", path(name), "--raw", "--greedy", "--ctx", "1024", "--max-tokens",
+              str(ANSWER), "--no-prefix-cache", "--slots", str(fit))
+    ns = r.values("SELECT ns FROM step WHERE prefill_rows = 0 AND rows = ?", fit)
+    return Numbers(fit=fit, tok_s=fit * 1e9 / statistics.median(ns))
+
+
+@measure()
+def seeds(name):
+    """Losses of all trainings of this member, by seed: docs/family.csv has what `make family` found."""
+    lab.STACK[-1].add("make family")
+    with open(os.path.join(lab.ROOT, "docs/family.csv"), encoding="utf-8") as f:
+        return [float(row["loss"]) for row in csv.DictReader(f) if row["name"] == name]
+
+
+@measure()
+def noise():
+    """The widest spread of a member's losses over its seeds: a difference below it says nothing."""
+    return max(max(x) - min(x) for x in map(seeds, NAMES) if len(x) > 1)
+
+
+@measure()
+def member(name):
+    """Its loss is the mean over seeds; that of the shipped file, which is of the first, is measured again."""
+    m = Numbers(loss=statistics.mean(seeds(name)), pairs={n: recall(name, n) for n in PAIRS})
+    if abs(loss(name) - seeds(name)[0]) > 0.002:
+        raise ValueError(f"docs/family.csv is of another file than {path(name)}, whose loss is {loss(name):.4f}")
+    m.token, m.fixed = kept(name).token, kept(name).fixed
+    return m
+
+
+@measure()
+def family(*names):
+    """Members by name with multi-head attention, and what is noise among them."""
+    return Numbers(at={name: member(name) for name in ("multi-head", *names)}, noise=noise())
+
+
+@measure("far")
+def deeper(*names):
+    """Milliseconds of a token 8,192 deep."""
+    return Numbers(far={name: decode(name, 8192).median for name in names})
+
+
+@measure()
+def groups():
+    """Four heads of keys and values, two, one."""
+    m = family("grouped", "single")
+    many, one = m.at["multi-head"], m.at["single"]
+    m.degrades, m.forgets = one.loss - many.loss, many.pairs[32] - one.pairs[32]
+    return m
+
+
+@measure()
+def experts():
+    """What a token reads of the experts, and how even they are used."""
+    r = run("--model", path("experts"), "--raw", "--greedy", "--watch-layers", "on", "--max-tokens", "200", text="Once upon a time")
+    last = r.rows("SELECT * FROM experts ORDER BY step DESC LIMIT 1")[0]
+    loads = struct.unpack(f"<{len(last['load']) // 2}H", last["load"])
+    m = lab.merge(family("experts"), read=last["read"], whole=last["whole"])
+    even = 65535 * last["used"] / last["experts"]
+    m.busiest, m.least = max(loads) / even, min(loads) / even
+    return m
+
+
+@measure()
+def full_layers():
+    """How much the best of models without full attention recalls less than the worst with some."""
+    m = family("window", "mamba2", "based", "one-global", "jamba")
+    without, some = ([m.at[name].pairs[32] for name in names] for names in (("window", "mamba2", "based"), ("one-global", "jamba")))
+    m.needs = min(some) - max(without)
+    return m
+
+
+@measure()
+def potential():
+    """Who is better than multi-head attention in loss and memory, and in recall too."""
+    m = family(*(name for name in NAMES if name != "multi-head"))
+    old, held = m.at["multi-head"], {name: x.token * 8192 + x.fixed for name, x in m.at.items()}
+    better = [name for name, x in m.at.items() if x.loss < old.loss - m.noise and held[name] < held["multi-head"]]
+    keep = [name for name in better if m.at[name].pairs[32] > old.pairs[32] - 0.05]
+    m.n, m.some, m.better = len(m.at), len(keep), ", ".join(keep) or "none"
+    m.forget = ", ".join(name for name in better if name not in keep) or "none"
+    return m
