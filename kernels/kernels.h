@@ -145,6 +145,9 @@ struct k_encode {
 	const struct k_kv *recent, *kv;
 };
 
+/* Distances beyond it are one, in both directions (Raffel et al. 2020, section 2.1). */
+enum { K_DISTANCE = 128 };
+
 struct k_attention {   /* rule 11; out is quantised for the output matrix (rule 4) */
 	const float *q;    /* [n, n_heads, head_dim], rotated and scaled */
 	struct k_acts out; /* [n, n_heads * k_value_dim()]; out.x is never NULL */
@@ -172,6 +175,12 @@ struct k_attention {   /* rule 11; out is quantised for the output matrix (rule 
 	int32_t *near_zero; /* [n_observed, n_heads] visible probabilities below `threshold` */
 	int32_t share_stride;
 	float threshold;
+	/* A layer of an encoder-decoder model, on a CPU alone, whose instruction sets all run the
+	 * reference. Ranges may end before a row's own position. adds: to the share and near_zero of
+	 * the op before */
+	bool relative, adds;
+	const float *bias;     /* [.., n_heads] by bucket, added to a score (rule 24); NULL: none */
+	const int32_t *bucket; /* [2 K_DISTANCE + 1] of each distance from -K_DISTANCE on */
 	/* On a CPU alone, else NULL: as share, of every row, and only of groups that it reads */
 	float *account; /* [n, n_heads, account_stride] */
 	int32_t account_stride;

@@ -22,9 +22,6 @@ static void list_names(char *buf, size_t cap)
 /* Why a file whose architecture is in no table cannot run, where its tensors say it; else NULL. */
 static const char *encoder_of(const struct gguf *g)
 {
-	if (gguf_find(g, "dec.blk.0.cross_attn_q.weight"))
-		return "its decoder also reads the output of an encoder, which no request has here; models are "
-			   "decoders alone";
 	if (gguf_find(g, "enc.blk.0.attn_q.weight"))
 		return "it is an encoder alone, which writes no text";
 	return NULL;

@@ -186,7 +186,8 @@ void engine_draft_rows(struct engine *e, struct plan_item *item, int32_t seq, in
 		f->ids[row] = t->id[i];
 		f->rows[row] = (struct k_row){ .pos = item->pos + draft_depth(t, i),
 			.seq = branch[i] ? first + branch[i] - 1 : seq,
-			.observe = -1 };
+			.observe = -1,
+			.input = item->r->n_input };
 	}
 	for (int32_t g = 0; g < e->memory.spec.n; g++)
 		if (f->store[g].is_state)

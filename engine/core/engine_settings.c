@@ -27,10 +27,12 @@ int engine_apply_budget(struct engine *e, struct engine_options *to, struct err 
 	return 0;
 }
 
-/* What the rows of a diffusion model keep depends on the rows after them. */
+/* What the rows of a diffusion model keep depends on the rows after them, what an encoder keeps on
+ * its whole input; a block is found by the tokens up to its end. */
 bool engine_keeps_prefixes(const struct engine *e, const struct engine_options *o)
 {
-	return o->prefix_cache && o->kv_cache && !(e->model && e->model->diffusion.on);
+	return o->prefix_cache && o->kv_cache &&
+		   !(e->model && (e->model->diffusion.on || e->model->n_encoder));
 }
 
 int engine_apply_prefix(struct engine *e, struct engine_options *to, struct err *err)
@@ -201,6 +203,11 @@ int engine_set_format(struct engine *e, const struct engine_options *o, struct e
 	if (check_codes(engine_cache_format(o), &e->forward.visible, err) ||
 		check_latent(e, engine_cache_format(o), &e->forward.visible, err))
 		return -1;
+	if (e->model && e->model->n_encoder && k_cache_by_channel((int32_t)engine_cache_format(o)))
+		return err_set(err, ERR_USAGE,
+			"cache-format %s: it keeps the newest tokens in 16 bits, but an encoder's rows see all of "
+			"the input; use one of f16, f32, bf16, e4m3 and q8",
+			o->cache_format);
 	if (e->model && e->model->diffusion.on && k_cache_by_channel((int32_t)engine_cache_format(o)))
 		return err_set(err, ERR_USAGE,
 			"cache-format %s: it keeps the newest tokens in 16 bits, but the rows of a diffusion model "
@@ -303,6 +310,10 @@ int engine_apply_visible(struct engine *e, struct engine_options *to, struct err
 
 	if (to->visible && visible_parse(&v, to->visible, err))
 		return -1;
+	if (e->model && e->model->n_encoder && !visible_same(&v, &full))
+		return err_set(err, ERR_USAGE,
+			"visible %s: an encoder's rows see all of the input, and so do the decoder's",
+			to->visible);
 	if (e->model && e->model->diffusion.on && !visible_same(&v, &full))
 		return err_set(err, ERR_USAGE,
 			"visible %s: the rows of a diffusion model see all positions, also those after them",

@@ -296,7 +296,9 @@ static int64_t pairs_of(const struct engine *e, const struct plan_item *item)
 	for (int32_t i = 0; e->info.n_heads && i < item->n_rows; i++) {
 		int32_t ahead = i < plain ? i : plain - 1 + draft_depth(&item->r->draft, i - plain);
 
-		pairs += visible_reads(&e->forward.visible, 0, item->pos + ahead);
+		pairs += item->pos < item->r->n_input
+					 ? item->n_rows
+					 : visible_reads(&e->forward.visible, 0, item->pos + ahead);
 	}
 	return pairs;
 }

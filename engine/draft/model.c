@@ -34,7 +34,7 @@ extern const struct draft_ops draft_model;
 static int load_layers(struct drafter *d, const struct gguf *g, struct err *e)
 {
 	struct model *m = &d->net.model;
-	struct model_loader l = { g, &d->weights, &m->config, m->kernels, e, 0 };
+	struct model_loader l = { g, &d->weights, &m->config, m->kernels, e, 0, NULL };
 	int64_t n = 0;
 
 	if (gguf_get_i64(g, "cutaway.draft.layers", &n, e))
@@ -96,6 +96,10 @@ static int open_whole(
 	own.ctx = own.ctx < env->ctx ? own.ctx : env->ctx;
 	if (model_open(&d->whole, g, env->kernels, &o, &own.ctx, e))
 		return -1;
+	if (d->whole->n_encoder)
+		return err_set(e, ERR_USAGE,
+			"%s: a drafter computes row by row, and this model's encoder its input as a whole",
+			gguf_path(g));
 	own.model = d->whole;
 	return net_open(&d->net, &own, NULL, own.vocab, e);
 }

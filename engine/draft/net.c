@@ -29,7 +29,7 @@ static int load_file(struct net *net, const struct draft_env *env, const char *n
 	if (draft_open_file(g, path, name, env, e) || draft_read_ids(*g, env->vocab, &ids, &n, e) ||
 		net_open(net, env, ids, n, e) || weights_open(&net->weights, *g, env->kernels, e))
 		return -1;
-	l = (struct model_loader){ *g, &net->weights, &net->model.config, env->kernels, e, 0 };
+	l = (struct model_loader){ *g, &net->weights, &net->model.config, env->kernels, e, 0, NULL };
 	load(drafter, *g, &l);
 	return e->code ? -1 : weights_load(&net->weights, *g, env->kernels, WEIGHTS_CACHE_OFF, NULL, e);
 }

@@ -89,6 +89,9 @@ static int skip_open(
 	if (memory_has_states(&env->model->memory))
 		return err_set(e, ERR_USAGE,
 			"skip writes ahead in pages of keys and values, and this model keeps states");
+	if (env->model->n_encoder)
+		return err_set(
+			e, ERR_USAGE, "skip drafts with a decoder alone, and this one reads an encoder");
 	if (read_args(env, args, v, e))
 		return -1;
 	d = calloc(1, sizeof *d);

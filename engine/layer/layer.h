@@ -113,6 +113,31 @@ struct attention {
 };
 extern const struct block_kind layer_attention;
 
+/* Attention of an encoder-decoder model, whose scores get a bias by distance and no scale (T5,
+ * Raffel et al. 2020, section 2.1): in an encoder over all of the input; in a decoder over its own
+ * positions, and then, without a bias, over what the encoder gave. */
+struct relative {
+	int32_t n_heads, head_dim, n_buckets;
+	bool decodes;
+	int32_t group, kv_layer;
+	int32_t bucket[2 * K_DISTANCE + 1]; /* of each distance, from -K_DISTANCE on */
+	const struct relative *like;        /* whose bias it has; NULL: its own */
+	struct residual on, cross_on;
+	const float *bias; /* [n_buckets, n_heads] */
+	struct k_matrix q, k, v, out, cross_q, cross_out;
+};
+extern const struct block_kind layer_relative;
+
+/* After an encoder's last layer: the norm of its result, and of that the keys and values that each
+ * layer of the decoder keeps for cross-attention. */
+struct bridge {
+	int32_t n, width;            /* layers of the decoder; heads times their dimensions */
+	const struct layer *decoder; /* [n] whose mixers are `relative` */
+	const float *norm;           /* [dim] */
+	struct k_matrix *k, *v;      /* [n] each, in one piece of memory: the layer's own */
+};
+extern const struct block_kind layer_bridge;
+
 /* Latent attention in the absorbed form (DeepSeek-AI 2024, section 2.1): all heads read one key of
  * rope_dim + rank dimensions, whose last `rank` ones are the value. */
 struct latent {

@@ -16,9 +16,9 @@ static const char *final_norm(const struct model *m)
 
 static bool counts_for_decode(const struct model *m, const struct gguf_tensor *t)
 {
-	return !strncmp(t->name, "blk.", 4) || !strcmp(t->name, "output.weight") ||
-		   !strcmp(t->name, "per_layer_model_proj.weight") || !strcmp(t->name, final_norm(m)) ||
-		   (m->tied && !strcmp(t->name, "token_embd.weight"));
+	return !strncmp(t->name, "blk.", 4) || !strncmp(t->name, "dec.blk.", 8) ||
+		   !strcmp(t->name, "output.weight") || !strcmp(t->name, "per_layer_model_proj.weight") ||
+		   !strcmp(t->name, final_norm(m)) || (m->tied && !strcmp(t->name, "token_embd.weight"));
 }
 
 /* Bytes of a tensor that a token reads: of experts, of those that it uses. */
@@ -110,7 +110,7 @@ static void plan_inputs(struct model_loader *l, struct model_inputs *in)
 static void plan_tensors(struct model *m, const struct gguf *g, struct err *e)
 {
 	const struct model_config *c = &m->config;
-	struct model_loader l = { g, &m->weights, c, m->kernels, e, 0 };
+	struct model_loader l = { g, &m->weights, c, m->kernels, e, 0, NULL };
 
 	model_matrix(&l, &m->embed, "token_embd.weight", c->vocab, c->dim);
 	if (m->tied)
@@ -127,8 +127,12 @@ static void plan_tensors(struct model *m, const struct gguf *g, struct err *e)
 	m->output_norm = model_vector(&l, final_norm(m), c->dim, true);
 	if (c->centred)
 		m->output_norm_bias = model_vector(&l, "output_norm.bias", c->dim, false);
+	l.stack = m->n_encoder ? "dec." : NULL;
 	for (int32_t i = 0; i < c->n_layers && !e->code; i++)
 		model_load_layer(&l, &m->layer[i], i);
+	l.stack = "enc.";
+	for (int32_t i = 0; i < m->n_encoder && !e->code; i++)
+		model_load_layer(&l, &m->encoder[i], i);
 }
 
 bool model_turns(const struct model *m)
@@ -151,7 +155,7 @@ enum k_type model_weight_type(const struct gguf *g)
 	for (int32_t i = 0; i < gguf_n_tensors(g); i++) {
 		const struct gguf_tensor *t = gguf_tensor_at(g, i);
 
-		if (!strncmp(t->name, "blk.", 4) && t->n_dims > 1)
+		if (strstr(t->name, "blk.") && t->n_dims > 1)
 			bytes[t->type] += t->bytes;
 	}
 	for (int i = 1; i < K_N_TYPES; i++)
@@ -204,6 +208,8 @@ const char *model_needs_host(const struct gguf *g)
 	struct gguf_text arch = { 0 };
 	struct err ignored = { 0 }; /* arch_read() tells it */
 
+	if (gguf_find(g, "dec.blk.0.cross_attn_q.weight"))
+		return "its decoder reads an encoder, as the kernels of a GPU do not";
 	if (gguf_find(g, "blk.0.attn_kv_a_mqa.weight"))
 		return "its attention is latent, which the kernels of a GPU do not read";
 	if (!gguf_get_text(g, "general.architecture", &arch, &ignored) && arch.size == 5 &&
@@ -243,11 +249,10 @@ fail:
 	return -1;
 }
 
-int model_join_memory(struct model *m, struct err *e)
+static int join_layers(struct model *m, struct layer *layer, int32_t n, struct err *e)
 {
-	m->memory.n = 0;
-	for (int32_t i = 0; i < m->config.n_layers; i++) {
-		const struct block *const block[] = { &m->layer[i].mixer, &m->layer[i].ffn };
+	for (int32_t i = 0; i < n; i++) {
+		const struct block *const block[] = { &layer[i].mixer, &layer[i].ffn };
 
 		for (int b = 0; b < 2; b++)
 			if (block[b]->kind && block[b]->kind->memory &&
@@ -255,6 +260,15 @@ int model_join_memory(struct model *m, struct err *e)
 				return -1;
 	}
 	return 0;
+}
+
+int model_join_memory(struct model *m, struct err *e)
+{
+	m->memory.n = 0;
+	return join_layers(m, m->layer, m->config.n_layers, e) ||
+				   join_layers(m, m->encoder, m->n_encoder, e)
+			   ? -1
+			   : 0;
 }
 
 void model_close(struct model *m)
@@ -267,6 +281,9 @@ void model_close(struct model *m)
 		k_free(m->kernels, m->rope[i].cos);
 	for (int32_t i = 0; m->layer && i < m->config.n_layers; i++)
 		layer_free(&m->layer[i]);
+	for (int32_t i = 0; m->encoder && i < m->n_encoder; i++)
+		layer_free(&m->encoder[i]);
+	free(m->encoder);
 	free(m->layer);
 	free(m);
 }

@@ -70,7 +70,12 @@ struct model {
 	const float *output_norm, *output_norm_bias; /* [dim] */
 	float logit_scale, logit_cap;                /* of logits; 0: none */
 	struct model_diffusion diffusion;
-	struct layer *layer;        /* [config.n_layers] */
+	struct layer *layer; /* [config.n_layers] */
+	/* Of an encoder-decoder model: the encoder's layers, and after them one that gives their result
+	 * to the decoder, which `layer` is; n_encoder 0: there is none. The first token `start` of a
+	 * sequence ends the input and begins the answer */
+	struct layer *encoder; /* [n_encoder] */
+	int32_t n_encoder, start;
 	struct memory_specs memory; /* memory groups of a sequence */
 	struct model_rope rope[MODEL_ROPES];
 	int32_t n_ropes;

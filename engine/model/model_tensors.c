@@ -77,7 +77,7 @@ void model_matrix(
 
 static const char *part_name(const struct model_loader *l, char buf[64], const char *part)
 {
-	snprintf(buf, 64, "blk.%d.%s", l->layer, part);
+	snprintf(buf, 64, "%sblk.%d.%s", l->stack ? l->stack : "", l->layer, part);
 	return buf;
 }
 

@@ -37,7 +37,7 @@ static int one_load(struct one_layer *o, const struct calibration *c, int32_t i,
 	const struct gguf *g, struct err *e)
 {
 	const struct model *m = c->engine->model;
-	struct model_loader l = { g, &o->weights, &m->config, m->kernels, e, i };
+	struct model_loader l = { g, &o->weights, &m->config, m->kernels, e, i, NULL };
 
 	if (layer_like(&o->layer, &m->layer[i]))
 		return err_set(e, ERR_MEMORY, "no memory for a layer");

@@ -61,7 +61,7 @@ static int32_t end_seen(const struct forward *f, int32_t r, int32_t item)
 {
 	const int32_t end = item + 1 < f->n_items ? f->item_row[item + 1] : f->n_rows;
 
-	return f->model->diffusion.on ? f->rows[end - 1].pos + 1 : f->rows[r].pos + 1;
+	return f->model->diffusion.on || f->encodes ? f->rows[end - 1].pos + 1 : f->rows[r].pos + 1;
 }
 
 /* A request reads the positions that its first row sees, and one more for each further row. */
@@ -88,6 +88,30 @@ static void sight_fill(struct forward *f, struct forward_sight *s)
 		s->recent += first ? (uint64_t)seen_from(range, n, from) : 1;
 		s->whole_recent += first ? (uint64_t)seen_from(all, n_all, from) : 1;
 		item += first;
+	}
+}
+
+/* A decoder's row sees all of the input, and of its own positions those up to its own. */
+static void parts_fill(struct forward *f)
+{
+	for (int i = 0; i < FORWARD_PARTS; i++) {
+		struct forward_sight *s = &f->part[i];
+
+		s->positions = s->pairs = 0;
+		for (int32_t r = 0, item = 0; r < f->n_rows; r++) {
+			const struct k_row *row = &f->rows[r];
+			const bool first = item < f->n_items && f->item_row[item] == r;
+			const struct k_range seen = i == FORWARD_INPUT
+											? (struct k_range){ 0, row->input }
+											: (struct k_range){ row->input, row->pos + 1 };
+
+			s->ranges[r] = seen;
+			s->pairs += (uint64_t)(seen.end - seen.first);
+			s->positions += first ? (uint64_t)(seen.end - seen.first) : i == FORWARD_INPUT ? 0 : 1;
+			item += first;
+		}
+		s->whole = s->positions;
+		s->recent = s->whole_recent = 0;
 	}
 }
 
@@ -239,7 +263,11 @@ static void write_program(struct forward *f)
 		f->begin(f->begin_arg, f);
 	else
 		add_embedding(f);
-	for (int32_t i = 0; i < f->n_layers; i++) {
+	for (int32_t i = 0; f->encodes && i < f->model->n_encoder; i++) {
+		write_block(f, &f->model->encoder[i].mixer);
+		write_block(f, &f->model->encoder[i].ffn);
+	}
+	for (int32_t i = 0; !f->encodes && i < f->n_layers; i++) {
 		f->program.layer = i;
 		write_block(f, &f->model->layer[i].mixer);
 		write_block(f, &f->model->layer[i].ffn);
@@ -268,8 +296,8 @@ static bool same_shape(const struct forward_shape *a, const struct forward_shape
 {
 	return a->rows == b->rows && a->out == b->out && a->observed == b->observed &&
 		   a->stride == b->stride && a->threshold == b->threshold && a->also == b->also &&
-		   a->layers == b->layers && a->least == b->least && a->format == b->format &&
-		   visible_same(&a->visible, &b->visible);
+		   a->layers == b->layers && a->encodes == b->encodes && a->least == b->least &&
+		   a->format == b->format && visible_same(&a->visible, &b->visible);
 }
 
 static uint64_t version_of(struct forward *f, struct forward_shape s)
@@ -303,11 +331,15 @@ static void prepare(struct forward *f)
 		.observed = f->n_observed,
 		.also = f->n_also,
 		.layers = f->n_layers,
+		.encodes = f->n_rows && f->rows[0].pos < f->rows[0].input,
 		.format = format_of(f),
 		.threshold = f->threshold,
 		.least = f->least,
 		.visible = f->visible };
 
+	f->encodes = s.encodes;
+	if (f->model->n_encoder)
+		parts_fill(f);
 	for (int32_t i = 0; i < f->needs.n_windows; i++)
 		sight_fill(f, &f->sight[i]);
 	fill_reads(f);
@@ -316,9 +348,9 @@ static void prepare(struct forward *f)
 	set_share_stride(f);
 	s.stride = f->share_stride;
 	if (!f->program.version || s.rows != f->built.rows || s.out != f->built.out ||
-		s.also != f->built.also || s.layers != f->built.layers || s.least != f->built.least ||
-		s.format != f->built.format || !s.observed != !f->built.observed ||
-		!visible_same(&s.visible, &f->built.visible))
+		s.also != f->built.also || s.layers != f->built.layers || s.encodes != f->built.encodes ||
+		s.least != f->built.least || s.format != f->built.format ||
+		!s.observed != !f->built.observed || !visible_same(&s.visible, &f->built.visible))
 		write_program(f);
 	for (int32_t i = 0; i < f->program.n_ops; i++) {
 		struct k_op *op = &f->program.op[i];
@@ -403,6 +435,7 @@ const struct k_program *forward_program_of_one(struct forward *f)
 	const struct floats *floats = f->floats;
 
 	f->n_rows = f->n_out = 1;
+	f->encodes = false;
 	f->n_also = f->n_observed = 0;
 	f->floats = NULL;
 	write_program(f);

@@ -27,6 +27,7 @@ struct forward_stage {
  * unobserved steps alternate. */
 struct forward_shape {
 	int32_t rows, out, observed, stride, also, layers;
+	bool encodes;
 	enum k_cache format;
 	float least;
 	struct visible visible;
@@ -39,6 +40,7 @@ struct forward_acts {
 	bool x, q; /* floats, blocks of 8 bits: the forms that the matrices which read it need */
 };
 enum { FORWARD_SIGHTS = 4 /* windows of one model that differ */ };
+enum { FORWARD_INPUT, FORWARD_OWN, FORWARD_PARTS };
 struct forward_needs {
 	int32_t ops;                                   /* of all layers */
 	int32_t window[FORWARD_SIGHTS + 1], n_windows; /* more are too many */
@@ -159,6 +161,10 @@ struct forward {
 	/* keys and values that attention read in the step, and would have read if rows saw all */
 	uint64_t kv_bytes, kv_whole_bytes;
 	struct forward_sight sight[FORWARD_SIGHTS]; /* [needs.n_windows] */
+	/* of an encoder-decoder model: rows are an encoder's; what a decoder's see of it and of their
+	 * own */
+	bool encodes;
+	struct forward_sight part[FORWARD_PARTS];
 
 	/* the kernels' own */
 	/* [max_rows, …]: scratch of the layers, except x, the residual stream */

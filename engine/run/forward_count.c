@@ -35,6 +35,9 @@ static const struct forward_sight *sight_of(const struct forward *f, const struc
 {
 	const struct forward_sight *s = f->sight;
 
+	for (int i = 0; i < FORWARD_PARTS; i++)
+		if (f->part[i].ranges == a->ranges)
+			return &f->part[i];
 	while (s->ranges != a->ranges)
 		s++;
 	return s;

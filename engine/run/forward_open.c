@@ -25,8 +25,10 @@ static struct forward_needs find_needs(const struct model *m)
 		forward_widen(&n.wide, m->inputs.width);
 		forward_reads(&n.normed, &m->inputs.proj);
 	}
-	for (int32_t i = 0; i < m->config.n_layers; i++) {
-		const struct block *const block[] = { &m->layer[i].mixer, &m->layer[i].ffn };
+	for (int32_t i = 0; i < m->config.n_layers + m->n_encoder; i++) {
+		const struct layer *l =
+			i < m->config.n_layers ? &m->layer[i] : &m->encoder[i - m->config.n_layers];
+		const struct block *const block[] = { &l->mixer, &l->ffn };
 
 		for (int b = 0; b < 2; b++)
 			if (block[b]->kind)
@@ -56,6 +58,8 @@ static void cut_shared(struct forward *f, struct cutter *c)
 	f->also = program_cut(c, (size_t)f->max_also, sizeof *f->also);
 	for (int32_t i = 0; i < f->needs.n_windows; i++)
 		f->sight[i].ranges = program_cut(c, rows * VISIBLE_RANGES, sizeof *f->sight[i].ranges);
+	for (int i = 0; f->model->n_encoder && i < FORWARD_PARTS; i++)
+		f->part[i].ranges = program_cut(c, rows, sizeof *f->part[i].ranges);
 	f->item_row = program_cut(c, rows, sizeof *f->item_row);
 	for (int32_t g = 0; g < MEMORY_GROUPS; g++) {
 		f->pages[g] = program_cut(c, rows, sizeof *f->pages[g]);

@@ -61,6 +61,9 @@ int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *err)
 	p->model = m = k_is_host(e->kernels) ? e->model : open_again(e, err);
 	if (!m || (e->forward.least > 0 && model_add_columns(m, e->model_path, err)))
 		return -1;
+	if (m->n_encoder)
+		return err_set(err, ERR_USAGE,
+			"no look at this model: a look computes row by row, an encoder its input as a whole");
 	p->n = n;
 	p->n_pages = (n + PAGE - 1) / PAGE;
 	p->pages = malloc((size_t)p->n_pages * sizeof *p->pages);

@@ -66,6 +66,9 @@ static int open_parts(struct twin *t, const struct draft_env *env, const char *p
 	if (memory_has_states(&t->model->memory))
 		return err_set(e, ERR_USAGE,
 			"no twin for this model: its layers keep states, and a twin keeps keys and values alone");
+	if (t->model->n_encoder)
+		return err_set(e, ERR_USAGE,
+			"no twin for this model: a twin computes row by row, an encoder its input as a whole");
 	t->wanted = calloc((size_t)t->most, sizeof *t->wanted);
 	if (!t->wanted)
 		return err_set(e, ERR_MEMORY, "no memory for a twin");

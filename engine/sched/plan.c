@@ -40,7 +40,7 @@ static void plan_decode(struct sched *s, struct plan *p, struct request *r)
 static int32_t first_output(const struct request *r)
 {
 	if (r->kind == EV_REQUEST_KIND_score)
-		return 0;
+		return r->n_input;
 	if (r->kind == EV_REQUEST_KIND_pin)
 		return r->n_ids; /* none */
 	return (r->kind == EV_REQUEST_KIND_verify ? r->n_prompt : r->n_ids) - 1;
@@ -66,6 +66,35 @@ static void plan_canvas(struct sched *s, struct plan *p, struct request *r)
 		sched_denied(s, p, r);
 }
 
+/* The running request that was admitted first among those after `after`. */
+static struct request *next_oldest(const struct sched *s, int64_t after)
+{
+	struct request *best = NULL;
+
+	for (int32_t i = 0; i < s->n_slots; i++) {
+		struct request *r = s->slot[i];
+		if (r && r->admitted > after && (!best || r->admitted < best->admitted))
+			best = r;
+	}
+	return best;
+}
+
+/* Inputs of encoders, each whole, since all its rows see all of it: a step of their own, in which
+ * one may have more rows than the budget. */
+static void plan_inputs(struct sched *s, struct plan *p)
+{
+	struct request *r;
+
+	for (int64_t at = 0; (r = next_oldest(s, at)); at = r->admitted) {
+		if (r->computed >= r->n_input || (p->n_items && p->n_rows + r->n_input > s->budget))
+			continue;
+		if (sched_ensure_pages(s, p, r, 0, r->n_input))
+			add_item(p, r, EV_WORK_prefill, r->n_input, 0, 0);
+		else
+			sched_denied(s, p, r);
+	}
+}
+
 static void plan_prefill(struct sched *s, struct plan *p, struct request *r)
 {
 	int32_t n = min32(prompt_left(r), s->budget - p->n_rows), n_out;
@@ -79,25 +108,12 @@ static void plan_prefill(struct sched *s, struct plan *p, struct request *r)
 	n = min32(n, min32(s->memory->most_rows, visible_most_rows(&s->memory->visible, r->computed)));
 	n = min32(n, silent + s->max_out - p->n_out);
 	n_out = n > silent ? n - silent : 0;
-	if (n <= 0)
+	if (n <= 0 || r->computed < r->n_input)
 		return;
 	if (sched_ensure_pages(s, p, r, r->computed, r->computed + n))
 		add_item(p, r, EV_WORK_prefill, n, 0, n_out);
 	else
 		sched_denied(s, p, r);
-}
-
-/* The running request that was admitted first among those after `after`. */
-static struct request *next_oldest(const struct sched *s, int64_t after)
-{
-	struct request *best = NULL;
-
-	for (int32_t i = 0; i < s->n_slots; i++) {
-		struct request *r = s->slot[i];
-		if (r && r->admitted > after && (!best || r->admitted < best->admitted))
-			best = r;
-	}
-	return best;
 }
 
 static bool lacks_only_newest(const struct request *r)
@@ -215,6 +231,9 @@ void sched_plan(struct sched *s, struct plan *p)
 
 	p->n_items = p->n_rows = p->n_out = 0;
 	sched_admit(s);
+	plan_inputs(s, p);
+	if (p->n_items)
+		return;
 	if (turn == SCHED_PROMPTS_ALONE)
 		plan_prompts(s, p);
 	if (turn != SCHED_PROMPTS_ALONE || !p->n_items)

@@ -41,10 +41,12 @@ struct request {
 
 	int32_t *ids; /* prompt, then generated; room for limit */
 	int32_t n_ids, n_prompt;
-	int32_t limit;      /* n_ids never exceeds it: prompt + max_tokens, at most the context */
-	bool limit_is_ctx;  /* the context bounds it, not max_tokens */
-	int32_t computed;   /* positions 0 … computed - 1 are in the KV cache */
-	int32_t registered; /* blocks offered to the prefix cache */
+	int32_t n_input;   /* tokens that an encoder reads, before the decoder's first; 0: there is none
+						*/
+	int32_t limit;     /* n_ids never exceeds it: prompt + max_tokens, at most the context */
+	bool limit_is_ctx; /* the context bounds it, not max_tokens */
+	int32_t computed;  /* positions 0 … computed - 1 are in the KV cache */
+	int32_t registered;        /* blocks offered to the prefix cache */
 	struct memory_table table; /* room for the context */
 	int64_t pin;               /* that it asked for (pin.h); 0: none */
 	int32_t hit;       /* tokens of the prompt that came from the cache, at first admission */

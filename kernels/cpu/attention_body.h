@@ -426,7 +426,7 @@ static void attention(struct k_op *op, int tid, int n_threads, void *scratch)
 	struct attend_item item;
 	struct work w;
 
-	if (k_value_dim(a->kv) % 16 || !attend_plan(&p, a, n_threads)) {
+	if (a->relative || k_value_dim(a->kv) % 16 || !attend_plan(&p, a, n_threads)) {
 		k_ref_attention(op, tid, n_threads, scratch);
 		return;
 	}

@@ -36,6 +36,7 @@ K_INLINE float k_activated(enum k_act act, float x)
 	case K_ACT_gelu:
 	case K_ACT_clamped: return k_gate(act, x, 1.0f);
 	case K_ACT_gelu_erf: return k_gelu_erf(x);
+	case K_ACT_relu: return x > 0.0f ? x : 0.0f;
 	case K_ACT_relu2: return x > 0.0f ? x * x : 0.0f;
 	case K_ACT_tanh: return k_tanh(x);
 	case K_ACT_sigmoid: return k_sigmoid(x);

@@ -15,6 +15,7 @@ enum k_act {
 	K_ACT_none,
 	K_ACT_tanh,
 	K_ACT_sigmoid,
+	K_ACT_relu,
 };
 
 struct k_glu {

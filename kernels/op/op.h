@@ -100,6 +100,7 @@ struct k_row {
 	int32_t pos;
 	int32_t seq;
 	int32_t observe; /* index into the observation buffers of an op, or -1 */
+	int32_t input;   /* positions 0 … input - 1 are an encoder's; 0: there is none */
 };
 
 /* Where a row's recurrent state is read and written: pages of a group whose page is the whole state

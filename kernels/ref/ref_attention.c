@@ -11,7 +11,7 @@
 struct view {
 	const struct k_attention *a;
 	const float *q, *sink_q;
-	int32_t row, kv_head, pos, seq;
+	int32_t row, head, kv_head, pos, seq;
 	int32_t coded_end; /* positions before it are read as codes by channel */
 };
 
@@ -63,6 +63,16 @@ static float score_q8(const struct view *v, const struct group *g, int32_t token
 	return s;
 }
 
+/* Of a distance (rule 24). */
+static float bias_of(const struct view *v, int32_t pos)
+{
+	const struct k_attention *a = v->a;
+	int32_t d = pos - v->pos;
+
+	d = d < -K_DISTANCE ? -K_DISTANCE : d > K_DISTANCE ? K_DISTANCE : d;
+	return a->bias[a->bucket[d + K_DISTANCE] * a->n_heads + v->head];
+}
+
 static float score(const struct view *v, int32_t pos)
 {
 	const struct group g = group_of(v, pos, false);
@@ -78,6 +88,8 @@ static float score(const struct view *v, int32_t pos)
 		for (int32_t i = 0; i < dim; i++)
 			s = k_fma(q[i], k_cache_get(g.kv->format, g.data, (size_t)(i * K_GROUP + token)), s);
 	}
+	if (v->a->bias)
+		s += bias_of(v, pos);
 	return v->a->softcap > 0 ? k_softcap(s, v->a->softcap) : s;
 }
 
@@ -202,7 +214,7 @@ static void observe(const struct view *v, float max, float inv_l, float *share, 
 	const int32_t n_groups = v->pos / K_GROUP + 1;
 	int32_t count = 0;
 
-	for (int32_t g = 0; share && g < n_groups; g++)
+	for (int32_t g = 0; share && !v->a->adds && g < n_groups; g++)
 		share[g] = 0;
 	for (int32_t first = 0; first <= v->pos; first += K_SPAN) {
 		struct span s;
@@ -213,10 +225,10 @@ static void observe(const struct view *v, float max, float inv_l, float *share, 
 		for (int32_t t = 0; t < K_SPAN; t++)
 			count += k_bits_has(&s.seen, t) && s.p[t] < v->a->threshold;
 		for (int32_t g = 0; share && g < K_SPAN_GROUPS && first / K_GROUP + g < n_groups; g++)
-			share[first / K_GROUP + g] = s.group[g];
+			share[first / K_GROUP + g] += s.group[g];
 	}
 	if (near_zero)
-		*near_zero = count;
+		*near_zero = count + (v->a->adds ? *near_zero : 0);
 }
 
 static struct view view_of(const struct k_attention *a, int32_t r, int32_t head)
@@ -227,6 +239,7 @@ static struct view view_of(const struct k_attention *a, int32_t r, int32_t head)
 	return (struct view){
 		.a = a,
 		.row = r,
+		.head = head,
 		.q = a->q + at,
 		.sink_q = a->sink_q + (a->sink_q ? at : 0),
 		.kv_head = head / (a->n_heads / a->kv->n_kv_heads),

@@ -18,7 +18,8 @@
 enum { SEQUENCES = 3, MOST = 128, GREEDY = 16 };
 
 struct sequence {
-	int32_t n, ids[MOST], greedy[GREEDY];
+	int32_t n, ids[2 * MOST], greedy[GREEDY];
+	int32_t input; /* of an encoder-decoder model: of ids, those that the encoder reads */
 	double logp[MOST], margin[GREEDY];
 	bool diffusion; /* it has no greedy text */
 };
@@ -34,6 +35,7 @@ struct answer {
 };
 struct world {
 	struct engine *e;
+	int32_t input[SEQUENCES];                /* tokens that an encoder reads */
 	struct answer answer[2 * SEQUENCES + 1]; /* by number of request: scores first */
 };
 
@@ -44,14 +46,19 @@ static void read_sequence(const char *line, struct sequence *s)
 	cJSON *all = cJSON_Parse(line);
 	const cJSON *ids = cJSON_GetObjectItem(all, "ids"), *logp = cJSON_GetObjectItem(all, "logp");
 	const cJSON *greedy = cJSON_GetObjectItem(all, "greedy"),
-				*margin = cJSON_GetObjectItem(all, "margin");
+				*margin = cJSON_GetObjectItem(all, "margin"),
+				*input = cJSON_GetObjectItem(all, "encoder_ids");
 
 	s->diffusion = !margin;
 	s->n = cJSON_GetArraySize(ids);
 	assert_in_range(s->n, 2, MOST);
 	assert_int_equal(cJSON_GetArraySize(greedy), s->diffusion ? 0 : GREEDY);
+	s->input = cJSON_GetArraySize(input); /* 0: there is none */
+	assert_in_range(s->input, 0, MOST);
+	for (int i = 0; i < s->input; i++)
+		s->ids[i] = (int32_t)cJSON_GetArrayItem(input, i)->valuedouble;
 	for (int i = 0; i < s->n; i++)
-		s->ids[i] = (int32_t)cJSON_GetArrayItem(ids, i)->valuedouble;
+		s->ids[s->input + i] = (int32_t)cJSON_GetArrayItem(ids, i)->valuedouble;
 	for (int i = 0; i + 1 < s->n; i++)
 		s->logp[i] = cJSON_GetArrayItem(logp, i)->valuedouble;
 	for (int i = 0; !s->diffusion && i < GREEDY; i++) {
@@ -88,8 +95,10 @@ static void on_event(void *arg, const struct event *ev)
 	if (ev->kind == EV_score) {
 		struct answer *a = &w->answer[ev->u.score.request - 1];
 
-		a->logp[ev->u.score.pos - 1] = ev->u.score.logp;
-		a->hash[ev->u.score.pos - 1] = (uint64_t)ev->u.score.hash;
+		const int64_t at = ev->u.score.pos - 1 - w->input[(ev->u.score.request - 1) % SEQUENCES];
+
+		a->logp[at] = ev->u.score.logp;
+		a->hash[at] = (uint64_t)ev->u.score.hash;
 		a->n++;
 	} else if (ev->kind == EV_token) {
 		struct answer *a = &w->answer[ev->u.token.request - 1];
@@ -107,7 +116,9 @@ static void on_event(void *arg, const struct event *ev)
 
 static void submit(struct engine *e, const struct sequence *s, enum ev_code_request_kind kind)
 {
-	struct engine_request q = { .kind = kind, .ids = s->ids, .n_ids = s->n, .ignore_end = true };
+	struct engine_request q = {
+		.kind = kind, .ids = s->ids, .n_ids = s->input + s->n, .ignore_end = true
+	};
 	struct err err = { 0 };
 
 	q.sees_all = s->diffusion;
@@ -127,6 +138,8 @@ static void run_world(struct world *w, const char *name, const struct engine_opt
 	int status;
 
 	memset(w, 0, sizeof *w);
+	for (int i = 0; i < SEQUENCES; i++)
+		w->input[i] = s[i].input;
 	snprintf(path, sizeof path, "tests/data/zoo/%s.gguf", name);
 	o.model = path;
 	if (engine_open(&w->e, &o, &err))
@@ -217,12 +230,14 @@ static bool is_refused(
 	struct err err = { 0 };
 	char path[128];
 
-	if (strncmp(name, "deepseek", 8) != 0 && !s->diffusion)
+	if (strncmp(name, "deepseek", 8) != 0 && !s->diffusion && !s->input)
 		return false;
 	snprintf(path, sizeof path, "tests/data/zoo/%s.gguf", name);
 	o.model = path;
 	assert_int_equal(engine_open(&e, &o, &err), -1);
-	assert_non_null(strstr(err.text, s->diffusion ? "rows see later ones" : "latent"));
+	assert_non_null(strstr(err.text, s->diffusion ? "rows see later ones"
+									 : s->input   ? "reads an encoder"
+												  : "latent"));
 	return true;
 }
 

@@ -12,24 +12,19 @@
 
 static uint8_t file[1 << 19];
 
-static size_t load_from(const char *folder, const char *name)
+static size_t load(const char *name)
 {
 	char path[128];
 	FILE *f;
 	size_t size;
 
-	snprintf(path, sizeof path, "tests/data/%s/%s.gguf", folder, name);
+	snprintf(path, sizeof path, "tests/data/zoo/%s.gguf", name);
 	f = fopen(path, "rb");
 	assert_non_null(f);
 	size = fread(file, 1, sizeof file, f);
 	fclose(f);
 	assert_in_range(size, 1, sizeof file - 1);
 	return size;
-}
-
-static size_t load(const char *name)
-{
-	return load_from("zoo", name);
 }
 
 /* Replaces the number, of four bytes, that follows a key and its type. */
@@ -155,11 +150,30 @@ static void test_families(void **state)
 	(void)state;
 	*architecture_at(size) = 'x';
 	refused("qwen3", size, "\"xwen3\" is not supported; supported are ");
-	refused("qwen3", size, " and smollm3");
-	size = load_from("refused", "t5");
-	refused("t5", size, "\"t5\" is not supported: its decoder also reads the output of an encoder");
-	memcpy(memmem(file, size, "dec.blk.0.cross_attn_q", 22), "xxx", 3);
-	refused("t5", size, "\"t5\" is not supported: it is an encoder alone");
+	refused("qwen3", size, " and t5");
+	size = load("t5");
+	*architecture_at(size) = 'x';
+	refused("t5", size, "\"x5\" is not supported: it is an encoder alone");
+}
+
+/* An encoder-decoder model without a part of either, and with distances in odd buckets. */
+static void test_encoder(void **state)
+{
+	static const char *const part[] = { "dec.blk.0.cross_attn_q", "dec.blk.1.cross_attn_v",
+		"enc.blk.1.attn_o", "enc.blk.0.attn_rel_b", "dec.blk.0.attn_rel_b", "enc.output_norm" };
+	char why[80];
+	size_t size;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+		size = load("t5");
+		memcpy(memmem(file, size, part[i], strlen(part[i])), "xxx", 3);
+		snprintf(why, sizeof why, "tensor %s.weight is missing", part[i]);
+		refused("t5", size, why);
+	}
+	size = load("t5");
+	set(size, "t5.attention.relative_buckets_count", &(uint32_t){ 18 });
+	refused("t5", size, "18 buckets of distances; a multiple of 4 is needed");
 }
 
 /* Latent attention keeps its latent and the turned part of a key, for all heads, and nothing else.
@@ -183,6 +197,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_families),
+		cmocka_unit_test(test_encoder),
 		cmocka_unit_test(test_latent_bytes),
 		cmocka_unit_test(test_shared_bytes),
 	};
