@@ -179,7 +179,7 @@ struct k_attention {   /* rule 11; out is quantised for the output matrix (rule 
 	 * reference. Ranges may end before a row's own position. adds: to the share and near_zero of
 	 * the op before */
 	bool relative, adds;
-	const float *bias;     /* [.., n_heads] by bucket, added to a score (rule 24); NULL: none */
+	const float *bias;     /* [.., n_heads] by bucket, added to a score (rule 23); NULL: none */
 	const int32_t *bucket; /* [2 K_DISTANCE + 1] of each distance from -K_DISTANCE on */
 	/* On a CPU alone, else NULL: as share, of every row, and only of groups that it reads */
 	float *account; /* [n, n_heads, account_stride] */

@@ -292,10 +292,6 @@ static bool never_fits(const struct engine *e, const struct request *r, char why
 		snprintf(why, ENGINE_WHY, "%s", e->lost.text);
 	else if (*canvas_never_fits(r))
 		snprintf(why, ENGINE_WHY, "%s", canvas_never_fits(r));
-	else if (r->n_input > ENGINE_MAX_BUDGET)
-		snprintf(why, ENGINE_WHY,
-			"an input of %d tokens: an encoder reads all in one step, at most %d", r->n_input,
-			ENGINE_MAX_BUDGET);
 	else if (need > e->info.ctx)
 		snprintf(
 			why, ENGINE_WHY, "%d tokens do not fit a context of %d; see --ctx", need, e->info.ctx);
@@ -364,80 +360,20 @@ int64_t engine_submit(struct engine *e, const struct engine_request *q, struct e
 	return engine_submit_owned(e, q, NULL, NULL, NULL, err);
 }
 
-/* Tokens before the first that begins an answer; n: there is none. */
-static int32_t input_of(const struct engine *e, const int32_t *ids, int32_t n)
-{
-	int32_t i = 0;
-
-	while (i < n && ids[i] != e->model->start)
-		i++;
-	return i;
-}
-
-static int check_input(const struct engine *e, const struct engine_request *q, struct err *err)
-{
-	const int32_t n = input_of(e, q->ids, q->n_ids);
-
-	if (!n)
-		return err_set(err, ERR_USAGE, "the input is empty; an encoder needs at least one token");
-	if (q->kind == EV_REQUEST_KIND_score && n + 1 >= q->n_ids)
-		return err_set(err, ERR_USAGE,
-			"this model answers an input: an input alone has nothing to score; after it must come "
-			"the token that begins an answer (id %d), and the answer",
-			e->model->start);
-	if (q->kind == EV_REQUEST_KIND_pin || q->pin)
-		return err_set(err, ERR_USAGE,
-			"what an encoder keeps of a token depends on its whole input: no prefix can be kept");
-	if ((q->parent && q->fork_pos && q->fork_pos <= n) ||
-		(q->kind == EV_REQUEST_KIND_verify && q->n_prompt <= n))
-		return err_set(err, ERR_USAGE,
-			"position %d is in the input of %d tokens, which an encoder reads as a whole",
-			q->parent ? q->fork_pos : q->n_prompt, n);
-	return 0;
-}
-
-static int64_t submit(struct engine *e, const struct engine_request *q,
-	const struct request_owner *owner, void *data, struct request **out, struct err *err);
-
-/* An input that nothing follows gets the token that begins the answer. */
-int64_t engine_submit_owned(struct engine *e, const struct engine_request *q,
-	const struct request_owner *owner, void *data, struct request **out, struct err *err)
-{
-	struct engine_request closed = *q;
-	int32_t *ids;
-	int64_t id;
-
-	if (!e->model || !e->model->n_encoder || q->n_ids < 1 ||
-		input_of(e, q->ids, q->n_ids) < q->n_ids)
-		return submit(e, q, owner, data, out, err);
-	ids = malloc(((size_t)q->n_ids + 1) * sizeof *ids);
-	if (!ids)
-		return err_set(err, ERR_MEMORY, "no memory for a request of %d tokens", q->n_ids);
-	memcpy(ids, q->ids, (size_t)q->n_ids * sizeof *ids);
-	ids[closed.n_ids++] = e->model->start;
-	closed.ids = ids;
-	id = submit(e, &closed, owner, data, out, err);
-	free(ids);
-	return id;
-}
-
-static int64_t submit(struct engine *e, const struct engine_request *q,
+int64_t engine_submit_closed(struct engine *e, const struct engine_request *q,
 	const struct request_owner *owner, void *data, struct request **out, struct err *err)
 {
 	struct request *r;
-	struct event ev;
 	char why[ENGINE_WHY];
 
 	if (check_ids(e, q, err) || check_sampling(e, q, err))
-		return -1;
-	if (e->model && e->model->n_encoder && check_input(e, q, err))
 		return -1;
 	if (*canvas_refuses(e, q, owner != NULL))
 		return err_set(err, ERR_USAGE, "%s", canvas_refuses(e, q, owner != NULL));
 	r = request_new(q, e->info.ctx, &e->memory);
 	if (!r)
 		return err_set(err, ERR_MEMORY, "no memory for a request of %d tokens", q->n_ids);
-	r->n_input = e->model && e->model->n_encoder ? input_of(e, r->ids, r->n_ids) : 0;
+	r->n_input = engine_input(e, r->ids, r->n_ids);
 	if (canvas_open(e, r, q, err)) {
 		request_free(r);
 		return -1;
@@ -445,10 +381,7 @@ static int64_t submit(struct engine *e, const struct engine_request *q,
 	sched_pins_expire(&e->sched);
 	r->id = ++e->n_requests;
 	r->arrival_ns = stream_now(&e->stream);
-	for (int32_t i = 0; i < r->n_prompt; i++)
-		stream_vocab(&e->stream, r->ids[i]);
-	request_event(r, e->draft.spec, &ev);
-	stream_emit(&e->stream, &ev);
+	engine_emit_request(e, r);
 	if (q->parent && q->fork_pos)
 		emit_fork(e, r, q);
 	if (never_fits(e, r, why)) {
@@ -490,7 +423,6 @@ int64_t engine_note_answer(struct engine *e, const struct engine_request *q,
 	struct err *err)
 {
 	struct request *r;
-	struct event ev;
 
 	for (int32_t i = 0; i < n; i++)
 		if (token[i].id < 0 || token[i].id >= e->info.vocab)
@@ -508,10 +440,7 @@ int64_t engine_note_answer(struct engine *e, const struct engine_request *q,
 	r->id = ++e->n_requests;
 	r->arrival_ns = arrival_ns == EV_NULL_I ? stream_now(&e->stream) : arrival_ns;
 	r->last_step = e->n_steps;
-	for (int32_t i = 0; i < r->n_prompt; i++)
-		stream_vocab(&e->stream, r->ids[i]);
-	request_event(r, e->draft.spec, &ev);
-	stream_emit(&e->stream, &ev);
+	engine_emit_request(e, r);
 	emit_noted(e, r, token, n);
 	engine_emit_finish(e, r, reason, NULL);
 	request_free(r);

@@ -115,6 +115,16 @@ void engine_emit_batch(struct engine *e)
 	}
 }
 
+void engine_emit_request(struct engine *e, const struct request *r)
+{
+	struct event ev;
+
+	for (int32_t i = 0; i < r->n_prompt; i++)
+		stream_vocab(&e->stream, r->ids[i]);
+	request_event(r, e->draft.spec, &ev);
+	stream_emit(&e->stream, &ev);
+}
+
 void engine_emit_token(struct engine *e, struct request *r, int32_t id, int32_t pos,
 	const struct sample_result *s, const struct k_logit_stats *stats, enum ev_code_source source)
 {

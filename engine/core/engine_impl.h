@@ -148,6 +148,7 @@ void engine_emit_products(struct engine *e);
 void engine_emit_batch(struct engine *e);
 /* After a token was appended: r keeps what is computed, or, without a KV cache, gives it up. */
 void engine_keep(struct engine *e, struct request *r);
+void engine_emit_request(struct engine *e, const struct request *r);
 void engine_emit_token(struct engine *e, struct request *r, int32_t id, int32_t pos,
 	const struct sample_result *s, const struct k_logit_stats *stats, enum ev_code_source source);
 /* engine_step.c: ends the request if its newest token requires it. */
@@ -229,6 +230,11 @@ int64_t engine_submit_owned(struct engine *e, const struct engine_request *q,
 	const struct request_owner *owner, void *data, struct request **out, struct err *err);
 
 /* The format that the option names. */
+/* Of these tokens those that an encoder reads; 0: there is none. */
+int32_t engine_input(const struct engine *e, const int32_t *ids, int32_t n);
+/* engine_submit_owned() of a request whose input, if it has one, is closed. */
+int64_t engine_submit_closed(struct engine *e, const struct engine_request *q,
+	const struct request_owner *owner, void *data, struct request **out, struct err *err);
 bool engine_keeps_prefixes(const struct engine *e, const struct engine_options *o);
 enum k_cache engine_cache_format(const struct engine_options *o);
 /* Sets it in e->specs; refused where the kernels do not read it. */

@@ -122,7 +122,8 @@ static int32_t begin_reads(struct engine *e, const struct observed *o)
 
 	memset(e->observe.page_read, 0, (size_t)o->n_pages * sizeof *e->observe.page_read);
 	for (int32_t i = 0; i < e->forward.program.n_ops; i++)
-		n += e->forward.program.op[i].kind == K_OP_attention;
+		n += e->forward.program.op[i].kind == K_OP_attention &&
+			 !e->forward.program.op[i].u.attention.adds;
 	return n;
 }
 
@@ -141,23 +142,24 @@ static int64_t mark_reads(
 }
 
 /* Adds what a layer's heads read of each page to e->observe.page_share, as a share of n_layers.
- * Returns the share of all those positions, of all heads, whose attention is near zero, in 1/65535.
+ * Returns the share of all those positions and the *read ones of the layer's op before, of all
+ * heads, whose attention is near zero, in 1/65535.
  */
-static uint16_t add_reads(
-	struct engine *e, const struct observed *o, const struct k_attention *a, int32_t n_layers)
+static uint16_t add_reads(struct engine *e, const struct observed *o, const struct k_attention *a,
+	int32_t n_layers, int64_t *read)
 {
 	const int32_t per_page = e->memory.page_size / K_GROUP, n_kv = a->kv->n_kv_heads;
-	int64_t read = 0, near = 0;
+	int64_t near = 0;
 
 	for (int32_t h = 0; h < n_kv; h++) {
-		read += mark_reads(e, o, a, h);
+		*read += mark_reads(e, o, a, h);
 		for (int32_t g = 0; g <= o->pos / K_GROUP; g++)
 			e->observe.page_read[g / per_page] +=
 				(float)__builtin_popcount(e->observe.reads[g]) / (float)(n_layers * n_kv);
 	}
 	for (int32_t h = 0; h < a->n_heads; h++)
 		near += a->near_zero[o->at * a->n_heads + h];
-	return (uint16_t)(near * 65535 / (a->n_heads / n_kv * read));
+	return (uint16_t)(near * 65535 / (a->n_heads / n_kv * *read));
 }
 
 /* Of each page, the share of its positions that were read, into packed [n_pages]; returns whether
@@ -202,6 +204,7 @@ static void emit_attention(struct engine *e, const struct plan_item *item)
 	const struct k_attention *chosen = NULL;
 	uint8_t *near = e->observe.packed + layers * pages, *read = near + layers * sizeof(uint16_t);
 	const int32_t n_attention = begin_reads(e, &o);
+	int64_t seen = 0; /* by a layer's ops of attention so far */
 	struct event ev;
 
 	memset(e->observe.packed, 0, layers * (pages + sizeof(uint16_t)));
@@ -211,9 +214,10 @@ static void emit_attention(struct engine *e, const struct plan_item *item)
 
 		if (f->program.op[i].kind != K_OP_attention)
 			continue;
+		seen = a->adds ? seen : 0;
 		pack_heads(e, &o, a, 0, a->n_heads, e->observe.packed + (size_t)layer * pages);
 		memcpy(near + sizeof(uint16_t) * (size_t)layer,
-			&(uint16_t){ add_reads(e, &o, a, n_attention) }, sizeof(uint16_t));
+			&(uint16_t){ add_reads(e, &o, a, n_attention, &seen) }, sizeof(uint16_t));
 		if (layer == e->set.observe_layer && e->set.observe_head >= 0)
 			chosen = a;
 	}

@@ -144,6 +144,15 @@ static void fill_reads(struct forward *f)
 	}
 }
 
+static void fill_sights(struct forward *f)
+{
+	if (f->model->n_encoder)
+		parts_fill(f);
+	for (int32_t i = 0; i < f->needs.n_windows; i++)
+		sight_fill(f, &f->sight[i]);
+	fill_reads(f);
+}
+
 /* ---- the pass ---- */
 
 /* Where this step's observations of a layer go. */
@@ -338,11 +347,7 @@ static void prepare(struct forward *f)
 		.visible = f->visible };
 
 	f->encodes = s.encodes;
-	if (f->model->n_encoder)
-		parts_fill(f);
-	for (int32_t i = 0; i < f->needs.n_windows; i++)
-		sight_fill(f, &f->sight[i]);
-	fill_reads(f);
+	fill_sights(f);
 	if (visible_policy_of(&f->visible)->keeps)
 		fill_begins(f);
 	set_share_stride(f);

@@ -63,7 +63,7 @@ static float score_q8(const struct view *v, const struct group *g, int32_t token
 	return s;
 }
 
-/* Of a distance (rule 24). */
+/* Of a distance (rule 23). */
 static float bias_of(const struct view *v, int32_t pos)
 {
 	const struct k_attention *a = v->a;

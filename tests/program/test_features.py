@@ -16,16 +16,16 @@ PROMPT = "The cat sat on the mat. The dog sat on the log. The cat sat on the"
 TMP = tempfile.TemporaryDirectory(prefix="cutaway-features-")
 LINES, DB = os.path.join(TMP.name, "lines"), os.path.join(TMP.name, "record.db")
 ENV = {**os.environ, "HOME": TMP.name, "XDG_CACHE_HOME": TMP.name, "XDG_DATA_HOME": TMP.name}
-STATES, DIFFUSION = "keeps? states", "diffusion model"
+STATES, DIFFUSION, ENCODER = "keeps? states", "diffusion model", "encoder"
 SAME = {"chunks": ["--prefill-chunk", "7"], "no KV cache": ["--kv-cache", "off"], "long pages": ["--page-size", "64"],
         "ngram": ["--spec", "ngram:4"], "jacobi": ["--spec", "jacobi:4"], "lookahead": ["--spec", "lookahead"],
         "skip": ["--spec", "skip:1,3"], "itself": ["--spec", "draft:{model},3"], "shadows": ["--shadow", "all"],
         "rejection": ["--spec", "ngram:4", "--rule", "rejection"]}
 LOSSY = {"cache-format": ("f32", "bf16", "e4m3", "q8", "kivi4"), "visible": ("window:16", "sinks:4+window:16",
          "stream:4+window:28", "block:16+last:16", "top:50%", "h2o:32"), "activations": ("int8-tensor",), "weights": ("3/32",)}
-REASONS = {"spec": f"{DIFFUSION}|{STATES}", "shadow": DIFFUSION, "cache-format": f"latent|no keys|{DIFFUSION}|{STATES}",
-           "visible": f"latent|cannot be turned|no keys|{DIFFUSION}|{STATES}",
-           "activations": f"experts|{STATES}", "weights": f"experts|{STATES}"}
+REASONS = {"spec": f"{DIFFUSION}|{ENCODER}|{STATES}", "shadow": DIFFUSION, "cache-format": f"latent|no keys|{DIFFUSION}|{ENCODER}|{STATES}",
+           "visible": f"latent|cannot be turned|no keys|{DIFFUSION}|{ENCODER}|{STATES}",
+           "activations": f"experts|{ENCODER}|{STATES}", "weights": f"experts|{STATES}"}
 REFUSES_NEXT = {"llada", "dream"}  # diffusion models have no next token
 SEARCHES = (["--best-of", "2"], ["--beam", "2"], ["--mcts", "4"])
 BATCHES = (["--slots", "6"], ["--slots", "6", "--pages", "16", "--policy", "tgi", "--spec", "ngram:3"])

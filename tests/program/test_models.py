@@ -14,6 +14,8 @@ ZOO = os.path.join(ROOT, "tests", "data", "zoo")
 GROUPS = {  # of settings, by the page's last table
     "diffusion": {"visible stream:4+window:32", "visible top:25%", "visible window:32", "visible h2o:32", "cache-format kivi4",
                   "spec skip", "spec ngram:3", "twin on"},
+    "encoder": {"visible stream:4+window:32", "visible top:25%", "visible window:32", "visible h2o:32", "cache-format kivi4",
+                "spec skip", "twin on", "activations int8-tensor"},
     "experts": {"weights 4/32", "activations int8-tensor"},
     "latent": {"visible stream:4+window:32", "visible top:25%", "cache-format q8", "cache-format kivi4"},
     "no keys": {"visible stream:4+window:32", "visible top:25%", "visible window:32", "visible h2o:32", "cache-format q8",

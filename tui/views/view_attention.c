@@ -476,6 +476,7 @@ const struct view view_attention = {
 		"sink: the first page. It gets a large share whatever it says: heads that have nothing "
 		"to look for rest there (Xiao et al. 2023, StreamingLLM).\n"
 		"recent, last pages: about the last 64 tokens. Most heads look at what was just said.\n"
+		"encoder and decoder (T5): a row of the answer looks twice, at the input (cross-attention) and at the answer so far. The shares of each sum to 1: those of the input's pages and those after; on a page with both they add up, at most to 1 as drawn.\n"
 		"sparsity: attention sparsity, the share of all values below a threshold (0.001). Work that changed nothing.\n"
 		"KV read 12 MB of 47 MB: under a setting of /visible that does not read all: bytes of keys and values that attention read in the newest step; in the zoomed view the line read has the share of each page, over all layers and heads.\n"
 		"91 % in 4 of 13 pages: the fewest pages that hold 90 % or more.\n"

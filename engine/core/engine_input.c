@@ -1,0 +1,71 @@
+/* Requests of an encoder-decoder model: the first token that begins an answer (model.h, start) ends
+ * the input. So what is input follows from the tokens, as logits must. Thread: the engine's. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/core/engine_impl.h"
+
+/* Tokens before the first that begins an answer; n: there is none. */
+static int32_t input_of(const struct engine *e, const int32_t *ids, int32_t n)
+{
+	int32_t i = 0;
+
+	while (i < n && ids[i] != e->model->start)
+		i++;
+	return i;
+}
+
+static int check_input(const struct engine *e, const struct engine_request *q, struct err *err)
+{
+	const int32_t n = input_of(e, q->ids, q->n_ids);
+
+	if (!n)
+		return err_set(err, ERR_USAGE, "the input is empty; an encoder needs at least one token");
+	if (n > ENGINE_MAX_BUDGET)
+		return err_set(err, ERR_USAGE,
+			"an input of %d tokens: an encoder reads all of it in one step, of at most %d", n,
+			ENGINE_MAX_BUDGET);
+	if (q->kind == EV_REQUEST_KIND_score && n + 1 >= q->n_ids)
+		return err_set(err, ERR_USAGE,
+			"this model answers an input: an input alone has nothing to score; after it must come "
+			"the token that begins an answer (id %d), and the answer",
+			e->model->start);
+	if (q->kind == EV_REQUEST_KIND_pin || q->pin)
+		return err_set(err, ERR_USAGE,
+			"what an encoder keeps of a token depends on its whole input: no prefix can be kept");
+	if ((q->parent && q->fork_pos && q->fork_pos <= n) ||
+		(q->kind == EV_REQUEST_KIND_verify && q->n_prompt <= n))
+		return err_set(err, ERR_USAGE,
+			"position %d is in the input of %d tokens, which an encoder reads as a whole",
+			q->parent ? q->fork_pos : q->n_prompt, n);
+	return 0;
+}
+
+/* An input that nothing follows gets the token that begins the answer. */
+int64_t engine_submit_owned(struct engine *e, const struct engine_request *q,
+	const struct request_owner *owner, void *data, struct request **out, struct err *err)
+{
+	struct engine_request closed = *q;
+	int32_t *ids;
+	int64_t id;
+
+	if (!e->model || !e->model->n_encoder || q->n_ids < 1)
+		return engine_submit_closed(e, q, owner, data, out, err);
+	if (input_of(e, q->ids, q->n_ids) < q->n_ids)
+		return check_input(e, q, err) ? -1 : engine_submit_closed(e, q, owner, data, out, err);
+	ids = malloc(((size_t)q->n_ids + 1) * sizeof *ids);
+	if (!ids)
+		return err_set(err, ERR_MEMORY, "no memory for a request of %d tokens", q->n_ids);
+	memcpy(ids, q->ids, (size_t)q->n_ids * sizeof *ids);
+	ids[closed.n_ids++] = e->model->start;
+	closed.ids = ids;
+	id =
+		check_input(e, &closed, err) ? -1 : engine_submit_closed(e, &closed, owner, data, out, err);
+	free(ids);
+	return id;
+}
+
+int32_t engine_input(const struct engine *e, const int32_t *ids, int32_t n)
+{
+	return e->model && e->model->n_encoder ? input_of(e, ids, n) : 0;
+}
