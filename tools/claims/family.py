@@ -22,12 +22,16 @@ def path(name):
 
 
 @measure()
-def loss(name, file=None):
-    """Nats a token of stories that no training read."""
+def stories(name, file=None):
+    """Log-probabilities of stories that no training read, a list of each."""
     folder = os.path.join(FOLDER, "held_out")
-    logp = [x for text in sorted(os.listdir(folder))
-            for x in lab.report("score", "--model", file or path(name), os.path.join(folder, text))["logp"]]
-    return -sum(logp) / len(logp)
+    return [lab.report("score", "--model", file or path(name), os.path.join(folder, text))["logp"] for text in sorted(os.listdir(folder))]
+
+
+def loss(name, file=None):
+    """Nats a token of them."""
+    each = stories(name, file)
+    return -sum(map(sum, each)) / sum(map(len, each))
 
 
 def episode(pairs, draw):
@@ -102,8 +106,13 @@ def seeds(name):
 
 @measure()
 def noise():
-    """The widest spread of a member's losses over its seeds: a difference below it says nothing."""
-    return max(max(x) - min(x) for x in map(seeds, NAMES) if len(x) > 1)
+    """What a difference must exceed to say something, and in words: the widest spread of a member's losses over its seeds; where
+    none was trained twice, two standard errors of the difference of two members over the stories."""
+    spread = [max(x) - min(x) for x in map(seeds, NAMES) if len(x) > 1]
+    if spread:
+        return max(spread), "seeds differ by"
+    apart = [(sum(b) - sum(a)) / len(a) for a, b in zip(stories("multi-head"), stories("single"))]
+    return 2 * statistics.stdev(apart) / len(apart)**0.5, "one seed; two standard errors over stories are"
 
 
 @measure()
@@ -119,7 +128,9 @@ def member(name):
 @measure()
 def family(*names):
     """Members by name with multi-head attention, and what is noise among them."""
-    return Numbers(at={name: member(name) for name in ("multi-head", *names)}, noise=noise())
+    m = Numbers(at={name: member(name) for name in ("multi-head", *names)})
+    m.noise, m.doubt = noise()
+    return m
 
 
 @measure("far")

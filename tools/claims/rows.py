@@ -463,7 +463,7 @@ ROWS = [
         where=(lambda m: m.tenth.kl < 0.02, "a tenth; of a half many are needed, and magnitude does not tell which")),
     Row("3.17", "MQA (one K and V head) is too aggressive and degrades (arXiv:1911.02150).", family_groups,
         "models of equal numbers, text and steps: loss {at[multi-head].loss:.3f} with 4 heads of K and V, {at[grouped].loss:.3f} with 2, "
-        "{at[single].loss:.3f} with 1 (seeds differ by {noise:.3f}); of 32 pairs two layers recall {at[multi-head].pairs[32]:.0%} after 1,200 "
+        "{at[single].loss:.3f} with 1 ({doubt} {noise:.3f}); of 32 pairs two layers recall {at[multi-head].pairs[32]:.0%} after 1,200 "
         "steps with 2 heads of K and V, {at[single].pairs[32]:.0%} with 1", lambda m: m.degrades > m.noise or m.forgets > 0.05,
         "what one head saves makes the feed-forward wider, and of equal numbers the loss moves by {degrades:+.3f}, recall by "
         "{forgets:.0%}", lacks="models large enough for the paper's loss; whether recall comes with more steps"),
@@ -472,7 +472,7 @@ ROWS = [
         "models of equal numbers: {family.at[multi-head].token:,}, {family.at[grouped].token:,}, {family.at[single].token:,} B at a loss "
         "of {family.at[multi-head].loss:.3f}, {family.at[grouped].loss:.3f}, {family.at[single].loss:.3f}",
         lambda m: m.kv_one_head < m.kv_token < m.kv_heads_all and m.family.degrades > m.family.noise,
-        "at equal numbers the smaller cache costs {family.degrades:+.3f} nats, where seeds differ by {family.noise:.3f}"),
+        "at equal numbers the smaller cache costs {family.degrades:+.3f} nats, {family.doubt} {family.noise:.3f}"),
     Row("3.18", "Mixture of experts: a router chooses the experts of each token.", experts,
         "2 of 4 experts: {read:,.0f} B of them read a decoded token of {whole:,} B, the most loaded has {busiest:.2f} times its share; loss "
         "{at[experts].loss:.3f}, of a dense model with as many numbers {at[multi-head].loss:.3f}",
@@ -591,7 +591,7 @@ ROWS = [
     Row("4.17", "Cross-layer attention improves the Pareto front (arXiv:2405.12981).",
         lambda: family("shared", "grouped"),
         "{at[shared].token:,} B a token with K and V shared by two layers, {at[grouped].token:,} with half of the heads: loss "
-        "{at[shared].loss:.3f} and {at[grouped].loss:.3f}, {at[multi-head].loss:.3f} with all (seeds differ by {noise:.3f}); of 32 pairs, "
+        "{at[shared].loss:.3f} and {at[grouped].loss:.3f}, {at[multi-head].loss:.3f} with all ({doubt} {noise:.3f}); of 32 pairs, "
         "after 1,200 steps, {at[shared].pairs[32]:.0%} recalled by two layers that share, {at[multi-head].pairs[32]:.0%} by two that do not",
         lambda m: m.at["shared"].loss < m.at["grouped"].loss - m.noise,
         "as many bytes saved by grouping heads do not cost more"),
