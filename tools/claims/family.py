@@ -75,8 +75,8 @@ def words(n):
 
 @measure()
 def decode(name, deep):
-    """Milliseconds of a token after so many."""
-    r = run("--model", path(name), "--raw", "--greedy", "--ctx", "16384", "--max-tokens", "33",
+    """Milliseconds of a token after so many, by one thread: two wait longer for each other than these models compute."""
+    r = run("--model", path(name), "--raw", "--greedy", "--threads", "1", "--ctx", "16384", "--max-tokens", "33",
             "--no-prefix-cache", text=words(deep))
     return Range([ns / 1e6 for ns in r.values("SELECT ns FROM token")[1:]])
 
@@ -91,8 +91,8 @@ def throughput(name):
     """16 requests in the memory that a quarter of them takes with multi-head attention: how many run at once, and tokens a second.
     What they say is drawn nearly evenly, so that few end early; steps count in which three quarters of those that fit run."""
     fit = max(1, min(SLOTS, SLOTS // 4 * room("multi-head") // room(name)))
-    r = batch([words(DEEP)] * SLOTS, "--model", path(name), "--raw", "--temp", "2", "--ctx", "1024", "--pages", "1024", "--max-tokens",
-              str(ANSWER), "--no-prefix-cache", "--slots", str(fit))
+    r = batch([words(DEEP)] * SLOTS, "--model", path(name), "--raw", "--temp", "2", "--threads", "1", "--ctx", "1024", "--pages", "1024",
+              "--max-tokens", str(ANSWER), "--no-prefix-cache", "--slots", str(fit))
     speed = r.values("SELECT rows * 1e9 / ns FROM step WHERE prefill_rows = 0 AND 4 * rows >= 3 * ?", fit)
     return Numbers(fit=fit, tok_s=statistics.median(speed))
 
