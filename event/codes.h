@@ -88,7 +88,8 @@
 	X(3, evicted, "the next page had been cached and was evicted")                                 \
 	X(4, tail, "the cached sequence ends before the prompt does")                                  \
 	X(5, off, "the prefix cache is off")                                                           \
-	X(6, untold, "another server does not tell")
+	X(6, untold, "another server does not tell")                                                   \
+	X(7, thinned, "known further than a snapshot of its states is kept")
 #define EV_CODES_source(X)                                                                                   \
 	X(0, plain, "drawn with no draft")                                                                       \
 	X(1, accepted, "drafted, and the draft was kept")                                                        \

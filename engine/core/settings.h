@@ -207,6 +207,10 @@ struct setting {
 		.when = SETTING_FOLLOWS, .unit = "pages",                                                                                                \
 		.doc = "KV pages; 0: room for a longest sequence, at least four a slot; in serve "                                                       \
 			   "for one of each slot, within a quarter of the memory")                                                                           \
+	X(FLOAT, state_memory, 0, NULL, .name = "state-memory", .group = "Scheduler", .arg = "MB",                                                   \
+		.high = 1 << 19, .unit = "MB", SETTING_WORDS("0", "256", "1024"),                                                                        \
+		.doc =                                                                                                                                   \
+			"most that snapshots of recurrent states take; 0: a snapshot for each page, within 1024 MB")                                         \
 	X(TEXT, visible, "full", engine_apply_visible, .name = "visible", .group = "Exactness",                                                      \
 		.arg = "POLICY", .when = SETTING_IDLE, .effect = SETTING_LOSSY, .more = visible_offer,                                                   \
 		.doc =                                                                                                                                   \
