@@ -115,25 +115,6 @@ static const struct tl_field watched_fields[] = {
 static SHAPE(watched, 1);
 #undef STRUCT
 
-#define STRUCT struct tl_cell
-static const struct tl_field cell_fields[] = { K(id), K(p), K(entropy), K(fixed), K(changes), END };
-static SHAPE(cell, 1 << 20);
-#undef STRUCT
-
-#define STRUCT struct tl_canvas
-static const struct tl_field canvas_fields[] = {
-	K(step), K(at), K(steps), K(first), K(end), K(masked), K(schedule), { GROWING(cell, cell, n_cells, cap_cells), KEPT }, END
-};
-static bool read_canvas(void *canvas)
-{
-	const struct tl_canvas *c = canvas;
-
-	return c->steps >= 0 && c->masked >= 0 && c->at >= 0 && c->first >= c->at && c->end >= c->first &&
-		   c->schedule < EV_N_schedule;
-}
-static SHAPE(canvas, 1, .read = read_canvas);
-#undef STRUCT
-
 #define STRUCT struct tl_request
 static const struct tl_field request_fields[] = {
 	K(id), K(parent), F(sample), K(request_seq), K(lookup_seq), K(finish_seq), K(rewind_seq),
@@ -145,7 +126,7 @@ static const struct tl_field request_fields[] = {
 	{ GROWING(pages, i32, n_pages, cap_pages), KEPT }, K(n_drafted), K(n_accepted),
 	K(n_preempted), K(trimmed_tokens), K(trimmed_turns),
 	{ GROWING(token, token, n_tokens, cap_tokens) }, { ITEMS_OF(attention, attention) },
-	{ ITEMS_OF(sparsity, sparsity) }, { ITEMS_OF(experts, watched) }, { ITEMS_OF(states, watched) }, { ITEMS_OF(canvas, canvas), KEPT }, END
+	{ ITEMS_OF(sparsity, sparsity) }, { ITEMS_OF(experts, watched) }, { ITEMS_OF(states, watched) }, END
 };
 SHAPE(request, 1 << 16);
 #undef STRUCT

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/diffuse/canvas.h"
 #include "engine/run/compute.h"
 #include "engine/core/engine_impl.h"
 
@@ -143,7 +142,7 @@ static void after_score(struct engine *e, const struct plan_item *item)
 	struct request *r = item->r;
 	struct event ev;
 
-	for (int32_t i = 0; i < item->n_out; i++) {
+	for (int32_t i = 0; i < item->n_rows; i++) {
 		int32_t id = r->ids[item->pos + i + 1];
 		struct ev_candidate to[SAMPLE_TOP + 1];
 		const struct ev_span candidates = score_candidates(e, r, item->out + i, id, to);
@@ -159,7 +158,7 @@ static void after_score(struct engine *e, const struct plan_item *item)
 		tell_drawn(e, r, item->pos + i + 1, id, item->out + i);
 	}
 	r->computed += item->n_rows;
-	if (r->computed >= r->n_ids - 1)
+	if (r->computed == r->n_ids - 1)
 		engine_finish(e, r, EV_FINISH_end, NULL);
 	else
 		sched_register(&e->sched, r);
@@ -228,8 +227,6 @@ static void after(struct engine *e, struct plan_item *item)
 	}
 	if (r->kind == EV_REQUEST_KIND_score)
 		after_score(e, item);
-	else if (r->canvas)
-		canvas_after(e, item);
 	else if (r->kind == EV_REQUEST_KIND_verify)
 		after_verify(e, item);
 	else if (item->work == EV_WORK_prefill)
@@ -308,7 +305,7 @@ static void count_rows(struct engine *e)
 
 		item->r->rows += item->n_rows;
 		item->r->pairs += pairs_of(e, item);
-		if (item->work != EV_WORK_decode && item->work != EV_WORK_verify)
+		if (item->work == EV_WORK_prefill)
 			e->counts.prefill += item->n_rows;
 		else
 			e->counts.decode++;

@@ -55,15 +55,6 @@ static const struct k_kv *coded_keys(const struct forward *f)
 	return &f->store[g].kv;
 }
 
-/* Rows of a diffusion model see what their request computes in the same pass, too: rows r … of the
- * same request end where the next one's begin. */
-static int32_t end_seen(const struct forward *f, int32_t r, int32_t item)
-{
-	const int32_t end = item + 1 < f->n_items ? f->item_row[item + 1] : f->n_rows;
-
-	return f->model->diffusion.on ? f->rows[end - 1].pos + 1 : f->rows[r].pos + 1;
-}
-
 /* A request reads the positions that its first row sees, and one more for each further row. */
 static void sight_fill(struct forward *f, struct forward_sight *s)
 {
@@ -78,10 +69,7 @@ static void sight_fill(struct forward *f, struct forward_sight *s)
 		const int32_t pos = f->rows[r].pos, from = k_coded_end(coded, pos);
 		int32_t seen = visible_ranges(&f->visible, s->window, pos, range);
 		bool first = item < f->n_items && f->item_row[item] == r;
-		const int32_t ahead = end_seen(f, r, first ? item : item - 1) - (pos + 1);
 
-		range[n - 1].end += ahead;
-		seen += ahead;
 		s->pairs += (uint64_t)seen;
 		s->positions += first ? (uint64_t)seen : 1;
 		s->whole += first ? (uint64_t)visible_ranges(&full, s->window, pos, all) : 1;

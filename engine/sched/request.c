@@ -7,7 +7,6 @@
 
 #include "base/median.h"
 #include "base/text.h"
-#include "engine/diffuse/canvas.h"
 
 /* JSON array of the stop strings. */
 static char *stops_json(char *const *stop)
@@ -107,7 +106,6 @@ void request_free(struct request *r)
 		return;
 	for (int i = 0; r->stop && r->stop[i]; i++)
 		free(r->stop[i]);
-	canvas_release(r);
 	free(r->stop);
 	free(r->stop_json);
 	free(r->tail);
@@ -217,6 +215,4 @@ void request_event(const struct request *r, const char *spec, struct event *ev)
 	q->priority = r->priority;
 	q->deadline = r->deadline;
 	q->top = r->top;
-	if (r->canvas)
-		q->denoise = ev_text(r->canvas->says);
 }

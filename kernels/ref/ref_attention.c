@@ -258,15 +258,9 @@ static void merge(const struct view *v, const struct span *s, struct merged *to)
 	to->any = true;
 }
 
-/* Where the last position ends that row r sees: after its own, unless it sees later ones. */
-static int32_t seen_end(const struct k_attention *a, int32_t r)
-{
-	return a->ranges[(size_t)r * (size_t)a->n_ranges + (size_t)a->n_ranges - 1].end;
-}
-
 static void merge_spans(const struct view *v, struct merged *to)
 {
-	for (int32_t first = 0; first < seen_end(v->a, v->row); first += K_SPAN) {
+	for (int32_t first = 0; first <= v->pos; first += K_SPAN) {
 		struct span s;
 
 		if (span_scores(v, first, &s))

@@ -67,7 +67,6 @@ void history_close(struct history *h)
 		free(r->text);
 		free(r->user);
 		free(r->spec);
-		free(r->denoise);
 		free(r->stop);
 		free(r->why);
 	}

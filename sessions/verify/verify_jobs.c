@@ -164,11 +164,6 @@ static int submit(
 
 	if (r->kind == EV_REQUEST_KIND_score)
 		q.kind = EV_REQUEST_KIND_score;
-	if (*r->denoise) { /* all of it is made again, whatever range is asked for */
-		q.n_prompt = r->n_prompt;
-		q.max_tokens = (int32_t)r->max_tokens;
-		q.denoise = r->denoise;
-	}
 	j->under_way[j->n_under_way++] = at;
 	/* the number that engine_submit() will assign: a refusal is emitted before it returns */
 	job->number = ++j->n_submitted;
