@@ -25,6 +25,7 @@ const struct ev_info ev_info[EV_N_KINDS] = {
 #define CODE(list, v, n, d) { #list, #n, d, v },
 #define C_request_kind(...) CODE(request_kind, __VA_ARGS__)
 #define C_work(...) CODE(work, __VA_ARGS__)
+#define C_schedule(...) CODE(schedule, __VA_ARGS__)
 #define C_finish(...) CODE(finish, __VA_ARGS__)
 #define C_page_action(...) CODE(page_action, __VA_ARGS__)
 #define C_prefix(...) CODE(prefix, __VA_ARGS__)

@@ -275,6 +275,24 @@
 	I(own, "", "of them made by the window, which come first; the others are the text's")                                              \
 	I(pool, "", "n-grams in the pool then")
 
+#define EV_FIELDS_denoise(I, R, T, B)                                                              \
+	I(step, "", "step that computed it")                                                           \
+	I(request, "", "request")                                                                      \
+	I(nth, "", "of the request's steps, from 1")                                                   \
+	I(from, "", "position of the first mask of the answer")                                        \
+	I(limit, "", "position after its last")                                                        \
+	I(first, "", "first position of the block under work that was a mask")                         \
+	I(end, "", "position after the block")                                                         \
+	I(fixed, "", "masks that it made tokens")                                                      \
+	I(masked, "", "masks that are left in the canvas")                                             \
+	I(schedule, "schedule", "why these were fixed and not others")                                 \
+	I(steps, "", "setting denoise-steps of the request")                                           \
+	I(block, "", "setting denoise-block")                                                          \
+	R(above, "p", "setting denoise-above")                                                         \
+	B(cells, "",                                                                                   \
+		"the masks of the block, by position, 20 bytes each, little-endian: u32 pos, u32 id "      \
+		"(proposed), f32 p, f32 entropy (bits, of the row), u32 fixed (0, 1)")
+
 #define EV_FIELDS_cost(I, R, T, B)                                                                 \
 	I(rows, "", "rows of the step")                                                                \
 	I(depth, "", "positions of the cache before them")                                             \
@@ -465,6 +483,8 @@
 	EVENT(price, "a token by its exact twin: what the lossy settings cost at it")                                                                                 \
 	EVENT(draft, "a drafted token was verified")                                                                                                                  \
 	EVENT(window, "state of a Jacobi or lookahead window in a step")                                                                                              \
+	EVENT(                                                                                                                                                        \
+		denoise, "a step of a diffusion model: what it proposed for its masks, and what it fixed")                                                                \
 	EVENT(cost, "what a step of so many rows takes on this machine, measured by dummy steps")                                                                     \
 	EVENT(shadow, "what a drafter that guesses without being used would have reached so far")                                                                     \
 	EVENT(choice, "the drafter `auto` chose another one")                                                                                                         \

@@ -115,6 +115,19 @@ static const struct tl_field watched_fields[] = {
 static SHAPE(watched, 1);
 #undef STRUCT
 
+#define STRUCT struct tl_cell
+static const struct tl_field cell_fields[] = { K(nth), K(id), K(p), K(entropy), END };
+static SHAPE(cell, EV_DENOISED_MOST);
+#undef STRUCT
+
+#define STRUCT struct tl_canvas
+static const struct tl_field canvas_fields[] = {
+	K(step), K(nth), K(from), K(first), K(end), K(fixed), K(masked), K(steps), K(block), K(above),
+	K(schedule), { ARRAY(cell, cell, n), KEPT }, END
+};
+static SHAPE(canvas, 1);
+#undef STRUCT
+
 #define STRUCT struct tl_request
 static const struct tl_field request_fields[] = {
 	K(id), K(parent), F(sample), K(request_seq), K(lookup_seq), K(finish_seq), K(rewind_seq),
@@ -126,7 +139,8 @@ static const struct tl_field request_fields[] = {
 	{ GROWING(pages, i32, n_pages, cap_pages), KEPT }, K(n_drafted), K(n_accepted),
 	K(n_preempted), K(trimmed_tokens), K(trimmed_turns),
 	{ GROWING(token, token, n_tokens, cap_tokens) }, { ITEMS_OF(attention, attention) },
-	{ ITEMS_OF(sparsity, sparsity) }, { ITEMS_OF(experts, watched) }, { ITEMS_OF(states, watched) }, END
+	{ ITEMS_OF(sparsity, sparsity) }, { ITEMS_OF(experts, watched) }, { ITEMS_OF(states, watched) },
+	{ ITEMS_OF(canvas, canvas), KEPT }, END
 };
 SHAPE(request, 1 << 16);
 #undef STRUCT
