@@ -278,13 +278,13 @@
 #define EV_FIELDS_denoise(I, R, T, B)                                                              \
 	I(step, "", "step that computed it")                                                           \
 	I(request, "", "request")                                                                      \
-	I(nth, "", "of the request's steps, from 1")                                                   \
-	I(from, "", "position of the first mask of the answer")                                        \
-	I(limit, "", "position after its last")                                                        \
-	I(first, "", "first position of the block under work that was a mask")                         \
-	I(end, "", "position after the block")                                                         \
+	I(nth, "", "of the answer's steps, from 1")                                                    \
+	I(pos, "", "first position of the answer")                                                     \
+	I(tokens, "", "positions of the answer, all masks at first")                                   \
+	I(block_pos, "", "first position of the block under work that was a mask")                     \
+	I(block_end, "", "position after the block")                                                   \
 	I(fixed, "", "masks that it made tokens")                                                      \
-	I(masked, "", "masks that are left in the canvas")                                             \
+	I(masked, "", "masks that are left in the answer")                                             \
 	I(schedule, "schedule", "why these were fixed and not others")                                 \
 	I(steps, "", "setting denoise-steps of the request")                                           \
 	I(block, "", "setting denoise-block")                                                          \

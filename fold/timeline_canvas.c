@@ -6,23 +6,27 @@
 
 static bool is_sound(const struct ev_denoise *e)
 {
-	return e->from >= 0 && e->limit > e->from && e->limit - e->from <= EV_DENOISED_MOST &&
-		   e->limit <= INT32_MAX && e->first >= e->from && e->first <= e->end &&
-		   e->end <= e->limit && e->nth >= 1 && e->schedule >= 0 && e->schedule < EV_N_schedule &&
+	const int64_t end = e->pos + e->tokens;
+
+	if (e->pos < 0 || e->pos > INT32_MAX - EV_DENOISED_MOST || e->tokens < 1 ||
+		e->tokens > EV_DENOISED_MOST)
+		return false;
+	return e->block_pos >= e->pos && e->block_pos <= e->block_end && e->block_end <= end &&
+		   e->nth >= 1 && e->schedule >= 0 && e->schedule < EV_N_schedule &&
 		   e->cells.size % sizeof(struct ev_denoised) == 0 && (e->cells.data || !e->cells.size);
 }
 
 /* The canvas of a request with masks alone; false: there is no memory for it. */
 static bool begin(struct timeline *t, struct tl_canvas *c, const struct ev_denoise *e)
 {
-	const int32_t n = (int32_t)(e->limit - e->from);
+	const int32_t n = (int32_t)e->tokens;
 	struct tl_cell *cell = calloc((size_t)n, sizeof *cell);
 
 	t->full |= !cell;
 	if (!cell)
 		return false;
 	free(c->cell);
-	*c = (struct tl_canvas){ .from = (int32_t)e->from, .n = n, .cell = cell };
+	*c = (struct tl_canvas){ .from = (int32_t)e->pos, .n = n, .cell = cell };
 	for (int32_t i = 0; i < n; i++)
 		cell[i].id = -1;
 	return true;
@@ -36,7 +40,7 @@ static void put_cells(struct tl_canvas *c, const struct ev_denoise *e)
 		struct ev_denoised d;
 
 		memcpy(&d, (const char *)e->cells.data + i * sizeof d, sizeof d);
-		if ((int64_t)d.pos < e->from || (int64_t)d.pos >= e->limit)
+		if ((int64_t)d.pos < e->pos || (int64_t)d.pos >= e->pos + e->tokens)
 			continue;
 		c->cell[d.pos - (uint32_t)c->from] = (struct tl_cell){ d.fixed ? (int32_t)e->nth : 0,
 			d.id <= INT32_MAX ? (int32_t)d.id : -1, d.p, d.entropy };
@@ -51,12 +55,12 @@ bool tl_fold_denoise(struct timeline *t, const struct event *ev)
 
 	if (!c || !is_sound(e) || !tl_step_is_open(t, e->step))
 		return false;
-	if ((!c->cell || c->from != e->from || c->n != e->limit - e->from) && !begin(t, c, e))
+	if ((!c->cell || c->from != e->pos || c->n != e->tokens) && !begin(t, c, e))
 		return true;
 	c->step = e->step;
 	c->nth = tl_int32(e->nth);
-	c->first = (int32_t)e->first;
-	c->end = (int32_t)e->end;
+	c->first = (int32_t)e->block_pos;
+	c->end = (int32_t)e->block_end;
 	c->fixed = tl_int32(e->fixed);
 	c->masked = tl_int32(e->masked);
 	c->steps = tl_int32(e->steps);
