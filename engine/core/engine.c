@@ -283,7 +283,7 @@ int64_t engine_steps(const struct engine *e)
 static bool never_fits(const struct engine *e, const struct request *r, char why[ENGINE_WHY])
 {
 	const struct pages *pool = &e->memory.pages[e->memory.lead];
-	int32_t need = r->canvas ? r->limit : request_is_given(r) ? r->n_ids : r->n_ids + 1;
+	int32_t need = request_is_given(r) ? r->n_ids : r->n_ids + 1;
 	int32_t pinned = pins_pages(&e->prefix, e->memory.lead, NULL);
 	int32_t shared = pins_shared(&e->prefix, e->memory.lead, NULL, r->ids, r->n_ids);
 	int32_t pages = sched_least_pages(&e->sched, r);

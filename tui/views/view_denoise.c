@@ -138,16 +138,16 @@ static void put_cell(
 	struct pen *p, int y, const struct timeline *t, const struct tl_canvas *c, int32_t at)
 {
 	const struct tl_cell *cell = &c->cell[at];
-	char token[VIEW_TOKEN];
+	char token[VIEW_TOKEN], how[48];
 
 	if (cell->id < 0) {
 		view_put(p, 0, y, INK_DIM, "position %d: a mask, and nothing proposed yet", c->from + at);
 		return;
 	}
+	snprintf(how, sizeof how, "was fixed in step %d", cell->nth);
 	view_put(p, 0, y, INK_TEXT, "position %d: %s %s, p %.3g, entropy of its row %.2f bits",
-		c->from + at, view_quote(token, t, cell->id),
-		cell->nth ? "was fixed" : "is proposed, still a mask", (double)cell->p,
-		(double)cell->entropy);
+		c->from + at, view_quote(token, t, cell->id), cell->nth ? how : "is proposed, still a mask",
+		(double)cell->p, (double)cell->entropy);
 }
 
 static const char *why_these(char *buf, size_t cap, const struct tl_canvas *c)
@@ -182,8 +182,8 @@ static void put_head(struct pen *p, const struct tl_request *r)
 	if (c->steps)
 		snprintf(of, sizeof of, " of %d", c->steps);
 	if (c->block && c->block < c->n)
-		snprintf(block, sizeof block, " · blocks of %d", c->block);
-	snprintf(figure, sizeof figure, "request %s, step %d%s · %d masks left%s",
+		snprintf(block, sizeof block, " \xc2\xb7 blocks of %d", c->block);
+	snprintf(figure, sizeof figure, "request %s, step %d%s \xc2\xb7 %d masks left%s",
 		view_label(r->id).text, c->nth, of, c->masked, block);
 	pen_head(p, "denoising", figure);
 }

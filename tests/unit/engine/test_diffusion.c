@@ -361,6 +361,37 @@ static void test_requests(void **state)
 	engine_close(e);
 }
 
+/* A prompt that leaves no room, an answer that is cut to what there is, and one without a limit. */
+static void test_room(void **state)
+{
+	struct engine_options o = ENGINE_DEFAULTS;
+	struct engine *e;
+	struct answer a = { .n = 0 };
+	struct err err = { 0 };
+
+	(void)state;
+	o.ctx = 20;
+	e = open_model("llada", o);
+	engine_add_sink(e, on_event, &a);
+	engine_begin(e, NULL);
+	submit(e, 0, 0);
+	while (!engine_idle(e))
+		assert_true(engine_step(e, &err) >= 0);
+	assert_int_equal(a.finish, EV_FINISH_refused);
+	engine_close(e);
+	o.ctx = 23;
+	e = open_model("llada", o);
+	a = (struct answer){ .n = 0 };
+	engine_add_sink(e, on_event, &a);
+	engine_begin(e, NULL);
+	submit(e, 0, 0);
+	while (!engine_idle(e))
+		assert_true(engine_step(e, &err) >= 0);
+	assert_int_equal(a.finish, EV_FINISH_context);
+	assert_int_equal(a.n, 3);
+	engine_close(e);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -369,6 +400,7 @@ int main(void)
 		cmocka_unit_test(test_schedules),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_requests),
+		cmocka_unit_test(test_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
