@@ -275,24 +275,6 @@
 	I(own, "", "of them made by the window, which come first; the others are the text's")                                              \
 	I(pool, "", "n-grams in the pool then")
 
-#define EV_FIELDS_denoise(I, R, T, B)                                                              \
-	I(step, "", "step that computed it")                                                           \
-	I(request, "", "request")                                                                      \
-	I(nth, "", "of the answer's steps, from 1")                                                    \
-	I(pos, "", "first position of the answer")                                                     \
-	I(tokens, "", "positions of the answer, all masks at first")                                   \
-	I(block_pos, "", "first position of the block under work that was a mask")                     \
-	I(block_end, "", "position after the block")                                                   \
-	I(fixed, "", "masks that it made tokens")                                                      \
-	I(masked, "", "masks that are left in the answer")                                             \
-	I(schedule, "schedule", "why these were fixed and not others")                                 \
-	I(steps, "", "setting denoise-steps of the request")                                           \
-	I(block, "", "setting denoise-block")                                                          \
-	R(above, "p", "setting denoise-above")                                                         \
-	B(cells, "",                                                                                   \
-		"the masks of the block, by position, 20 bytes each, little-endian: u32 pos, u32 id "      \
-		"(proposed), f32 p, f32 entropy (bits, of the row), u32 fixed (0, 1)")
-
 #define EV_FIELDS_cost(I, R, T, B)                                                                 \
 	I(rows, "", "rows of the step")                                                                \
 	I(depth, "", "positions of the cache before them")                                             \

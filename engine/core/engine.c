@@ -367,10 +367,8 @@ int64_t engine_submit_owned(struct engine *e, const struct engine_request *q,
 	struct event ev;
 	char why[ENGINE_WHY];
 
-	if (check_ids(e, q, err) || check_sampling(e, q, err))
+	if (check_ids(e, q, err) || check_sampling(e, q, err) || canvas_check(e, q, owner, err))
 		return -1;
-	if (*canvas_refuses(e, q, owner != NULL))
-		return err_set(err, ERR_USAGE, "%s", canvas_refuses(e, q, owner != NULL));
 	r = request_new(q, e->info.ctx, &e->memory);
 	if (!r)
 		return err_set(err, ERR_MEMORY, "no memory for a request of %d tokens", q->n_ids);

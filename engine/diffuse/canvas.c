@@ -8,7 +8,7 @@
 #include "engine/diffuse/schedule.h"
 #include "engine/run/compute.h"
 
-const char *canvas_refuses(const struct engine *e, const struct engine_request *q, bool owned)
+static const char *refuses(const struct engine *e, const struct engine_request *q, bool owned)
 {
 	if (!e->model || !e->model->diffusion.on)
 		return "";
@@ -21,29 +21,34 @@ const char *canvas_refuses(const struct engine *e, const struct engine_request *
 			   "their tokens alone";
 	if (q->kind == EV_REQUEST_KIND_pin || q->pin)
 		return "the rows of a diffusion model see its answer, so no prefix can be kept";
+	if (q->params.logit_bias.n == SAMPLE_BIAS_MAX)
+		return "a diffusion model needs one of the 300 logit biases to ban its mask";
 	if (e->model->diffusion.mask < 0)
 		return "the file names no mask token (tokenizer.ggml.mask_token_id), so nothing can be "
 			   "generated";
 	return "";
 }
 
-/* The mask is never an answer: its logit gets the least bias. */
-static int exclude(struct sample_bias *b, int32_t mask, struct err *err)
+int canvas_check(
+	const struct engine *e, const struct engine_request *q, bool owned, struct err *err)
+{
+	const char *why = refuses(e, q, owned);
+
+	return *why ? err_set(err, ERR_USAGE, "%s", why) : 0;
+}
+
+/* The mask is never an answer: its logit gets the least bias, for which there is room. */
+static void ban(struct sample_bias *b, int32_t mask)
 {
 	int32_t at = 0;
 
 	while (at < b->n && b->entry[at].id < (uint32_t)mask)
 		at++;
 	if (at == b->n || b->entry[at].id != (uint32_t)mask) {
-		if (b->n == SAMPLE_BIAS_MAX)
-			return err_set(err, ERR_USAGE,
-				"a diffusion model needs one of the %d logit biases to ban its mask",
-				SAMPLE_BIAS_MAX);
 		memmove(b->entry + at + 1, b->entry + at, (size_t)(b->n - at) * sizeof *b->entry);
 		b->n++;
 	}
 	b->entry[at] = (struct ev_bias){ .id = (uint32_t)mask, .bias = -SAMPLE_BIAS_MOST };
-	return 0;
 }
 
 int canvas_open(struct engine *e, struct request *r, struct err *err)
@@ -74,7 +79,7 @@ int canvas_open(struct engine *e, struct request *r, struct err *err)
 	for (int32_t i = 0; i < n; i++)
 		r->ids[r->n_prompt + i] = d->mask;
 	schedule_block(r);
-	return exclude(&r->params.logit_bias, d->mask, err);
+	return 0;
 }
 
 void canvas_release(struct request *r)
@@ -207,6 +212,8 @@ void canvas_after(struct engine *e, const struct plan_item *item)
 	int32_t n_fixed;
 	int end;
 
+	if (!r->canvas->n_steps) /* not before: the log has what was asked for */
+		ban(&r->params.logit_bias, r->canvas->mask);
 	draw(e, item);
 	schedule_choose(r);
 	n_fixed = fix(r);

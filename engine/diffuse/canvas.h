@@ -44,9 +44,10 @@ struct canvas {
 	struct canvas_cell *cell;  /* [limit - n_prompt] */
 };
 
-/* Why a diffusion model cannot do what is asked for; "": it can. */
-const char *canvas_refuses(const struct engine *e, const struct engine_request *q, bool owned);
-/* Gives a request its canvas; nothing for other models. ERR_USAGE, ERR_MEMORY. */
+/* ERR_USAGE where a diffusion model cannot do what is asked for; owned: for a search. */
+int canvas_check(
+	const struct engine *e, const struct engine_request *q, bool owned, struct err *err);
+/* Gives a request its canvas; nothing for other models. ERR_MEMORY. */
 int canvas_open(struct engine *e, struct request *r, struct err *err);
 void canvas_release(struct request *r);
 /* Why it can never be computed; "": it can. */

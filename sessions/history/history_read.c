@@ -49,7 +49,7 @@ static int no_memory(struct loading *l)
 
 /* ---- rows ---- */
 
-static struct history_request *history_request_find(struct history *h, int64_t number)
+struct history_request *history_request_find(struct history *h, int64_t number)
 {
 	return find_number(number, h->request, h->n_requests, sizeof *h->request);
 }
@@ -320,21 +320,6 @@ static int on_fork(struct loading *l, sqlite3_stmt *s)
 	return 0;
 }
 
-static const char denoise_sql[] =
-	"SELECT min(seq), request, max(pos + tokens) FROM denoise GROUP BY request ORDER BY 1";
-
-static int on_denoise(struct loading *l, sqlite3_stmt *s)
-{
-	struct history_request *r = history_request_find(l->h, sqlite3_column_int64(s, 1));
-	const int64_t end = sqlite3_column_int64(s, 2);
-
-	if (!r || end <= r->n_prompt || end > MAX_TOKENS)
-		return 0;
-	r->denoised = true;
-	r->longest = end > r->longest ? (int32_t)end : r->longest;
-	return 0;
-}
-
 static const char finish_sql[] =
 	"SELECT seq, request, reason, generated, why FROM finish ORDER BY seq";
 
@@ -396,7 +381,6 @@ static const struct source {
 	{ EV_score, score_sql, on_score },
 	{ EV_rewind, rewind_sql, on_rewind },
 	{ EV_fork, fork_sql, on_fork },
-	{ EV_denoise, denoise_sql, on_denoise },
 	{ EV_finish, finish_sql, on_finish },
 };
 enum { N_SOURCES = sizeof sources / sizeof *sources };

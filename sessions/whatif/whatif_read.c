@@ -209,8 +209,7 @@ static void on_event(struct reading *g, const struct event *ev)
 	case EV_rewind: add_act(g, ev->u.rewind.request, ACT_REWIND, ev->u.rewind.kept); break;
 	case EV_cancel: add_act(g, ev->u.cancel.request, ACT_CANCEL, 0); break;
 	case EV_finish:
-		s = script_find(g->r, ev->u.finish.request);
-		if (s)
+		if ((s = script_find(g->r, ev->u.finish.request)))
 			s->refused = ev->u.finish.reason == EV_FINISH_refused;
 		add_act(g, ev->u.finish.request, ACT_END, ev->u.finish.reason);
 		break;
