@@ -291,9 +291,11 @@ static void begin(struct engine *e)
 static int64_t pairs_of(const struct engine *e, const struct plan_item *item)
 {
 	const int32_t plain = item->n_rows - item->n_drafts;
-	int64_t pairs = e->forward.ahead ? (int64_t)item->n_rows * item->n_rows : 0;
+	int64_t pairs = 0;
 
-	for (int32_t i = 0; !pairs && e->info.n_heads && i < item->n_rows; i++) {
+	if (e->forward.ahead)
+		return (int64_t)item->n_rows * item->n_rows;
+	for (int32_t i = 0; e->info.n_heads && i < item->n_rows; i++) {
 		int32_t ahead = i < plain ? i : plain - 1 + draft_depth(&item->r->draft, i - plain);
 
 		pairs += visible_reads(&e->forward.visible, 0, item->pos + ahead);
