@@ -19,7 +19,12 @@
 #define EV_CODES_work(X)                                                                           \
 	X(0, prefill, "rows of the prompt (or of a preempted request, recomputed)")                    \
 	X(1, decode, "one row: the newest token")                                                      \
-	X(2, verify, "the newest token and drafted tokens that follow it")
+	X(2, verify, "the newest token and drafted tokens that follow it")                             \
+	X(3, denoise, "a whole prompt and canvas of a diffusion model")
+#define EV_CODES_schedule(X)                                                                       \
+	X(0, confidence, "the greatest probabilities of the drawn tokens")                             \
+	X(1, entropy, "the least entropies of their rows")                                             \
+	X(2, threshold, "probabilities above denoise-above, and the greatest in any case")
 #define EV_CODES_finish(X)                                                                         \
 	X(0, end, "the model ended its turn")                                                          \
 	X(1, length, "the token limit of the request")                                                 \
@@ -154,6 +159,7 @@
 #define EV_CODE_LISTS(X)                                                                           \
 	X(request_kind)                                                                                \
 	X(work)                                                                                        \
+	X(schedule)                                                                                    \
 	X(finish)                                                                                      \
 	X(page_action)                                                                                 \
 	X(prefix)                                                                                      \
@@ -168,6 +174,7 @@
 #define EV_X_ENUM(list) enum ev_code_##list{ EV_CODES_##list(EV_X_##list) EV_N_##list };
 #define EV_X_request_kind(v, n, d) EV_REQUEST_KIND_##n = v,
 #define EV_X_work(v, n, d) EV_WORK_##n = v,
+#define EV_X_schedule(v, n, d) EV_SCHEDULE_##n = v,
 #define EV_X_finish(v, n, d) EV_FINISH_##n = v,
 #define EV_X_page_action(v, n, d) EV_PAGE_##n = v,
 #define EV_X_prefix(v, n, d) EV_PREFIX_##n = v,

@@ -25,6 +25,7 @@ const struct ev_info ev_info[EV_N_KINDS] = {
 #define CODE(list, v, n, d) { #list, #n, d, v },
 #define C_request_kind(...) CODE(request_kind, __VA_ARGS__)
 #define C_work(...) CODE(work, __VA_ARGS__)
+#define C_schedule(...) CODE(schedule, __VA_ARGS__)
 #define C_finish(...) CODE(finish, __VA_ARGS__)
 #define C_page_action(...) CODE(page_action, __VA_ARGS__)
 #define C_prefix(...) CODE(prefix, __VA_ARGS__)
@@ -47,6 +48,8 @@ const struct ev_code ev_codes[] = { EV_CODE_LISTS(X){ NULL, NULL, NULL, 0 } };
 
 int ev_since(enum ev_kind kind)
 {
+	if (kind == EV_denoise)
+		return 14;
 	if (kind == EV_experts || kind == EV_state)
 		return 13;
 	if (kind == EV_queue || kind == EV_attached || kind == EV_polled || kind == EV_slot ||

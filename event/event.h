@@ -116,6 +116,14 @@ static inline struct ev_span ev_text(const char *s)
 size_t ev_pack(const struct event *ev, void *buf, size_t cap);
 int ev_unpack(struct event *ev, const void *buf, size_t size);
 
+/* A mask of a diffusion model's answer and the token proposed for it, as packed in ev_denoise. */
+enum { EV_DENOISED_MOST = 1024 };
+struct ev_denoised {
+	uint32_t pos, id;
+	float p, entropy;
+	uint32_t fixed;
+};
+
 /* A candidate and a sampler stage, as packed in ev_token; a kernel stage, as packed in ev_time; a
  * logit bias, as packed in ev_request. */
 struct ev_candidate {

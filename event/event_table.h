@@ -465,6 +465,8 @@
 	EVENT(price, "a token by its exact twin: what the lossy settings cost at it")                                                                                 \
 	EVENT(draft, "a drafted token was verified")                                                                                                                  \
 	EVENT(window, "state of a Jacobi or lookahead window in a step")                                                                                              \
+	EVENT(                                                                                                                                                        \
+		denoise, "a step of a diffusion model: what it proposed for its masks, and what it fixed")                                                                \
 	EVENT(cost, "what a step of so many rows takes on this machine, measured by dummy steps")                                                                     \
 	EVENT(shadow, "what a drafter that guesses without being used would have reached so far")                                                                     \
 	EVENT(choice, "the drafter `auto` chose another one")                                                                                                         \

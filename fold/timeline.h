@@ -38,6 +38,7 @@
 #include "fold/timeline_pin.h"
 #include "fold/timeline_search.h"
 #include "fold/timeline_traffic.h"
+#include "fold/timeline_canvas.h"
 #include "fold/timeline_watched.h"
 
 enum {
@@ -146,6 +147,7 @@ struct tl_request {
 	struct tl_attention attention;
 	struct tl_sparsity sparsity;
 	struct tl_watched experts, states;
+	struct tl_canvas canvas;
 };
 
 /* Tokens that a request had drawn and let go of when it went back. They are a branch of their

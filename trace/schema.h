@@ -17,9 +17,9 @@ enum {
 	/* user_version; 2: rewind, fork; 3: trees of drafts; 4: times packed (times.h); 5: drafters'
 	 * time in a step; 6: the command that scores a search; 7: run delays; 8: memory groups; 9: what
 	 * each token cost; 10: the exact twin; 11: why requests wait; 12: logit bias, more candidates,
-	 * who waits, what other servers tell, pins; 13: experts, states of recurrent layers, denoising,
-	 * changes of the model */
-	SCHEMA_VERSION = 13,
+	 * who waits, what other servers tell, pins; 13: experts, states of recurrent layers,
+	 * changes of the model; 14: denoising */
+	SCHEMA_VERSION = 14,
 };
 
 struct schema_view {

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/diffuse/canvas.h"
 #include "engine/run/compute.h"
 #include "engine/core/engine_impl.h"
 
@@ -79,7 +80,7 @@ static int open_parts(struct engine *e, const struct engine_options *o, struct e
 	int32_t max_blocks = (e->info.ctx + K_GROUP - 1) / K_GROUP + 1, max_out, pages;
 	const int64_t room = o->roomy ? e->info.memory_bytes / 4 : 0;
 
-	e->prefix.on = engine_keeps_prefixes(o);
+	e->prefix.on = engine_keeps_prefixes(e, o);
 	e->specs.state_room = memory_room_of(o->state_memory);
 	if (engine_set_format(e, o, err))
 		return -1;
@@ -92,6 +93,8 @@ static int open_parts(struct engine *e, const struct engine_options *o, struct e
 	max_out = o->slots * (1 + DRAFT_MAX);
 	if (max_out < ENGINE_SCORE_ROWS)
 		max_out = ENGINE_SCORE_ROWS;
+	if (e->model && e->model->diffusion.on)
+		max_out = CANVAS_MOST;
 	e->sched.max_out = max_out;
 	e->sched.budget = o->budget;
 	e->sched.chunk = o->prefill_chunk;
@@ -288,6 +291,8 @@ static bool never_fits(const struct engine *e, const struct request *r, char why
 
 	if (e->lost.code)
 		snprintf(why, ENGINE_WHY, "%s", e->lost.text);
+	else if (*canvas_never_fits(r))
+		snprintf(why, ENGINE_WHY, "%s", canvas_never_fits(r));
 	else if (need > e->info.ctx)
 		snprintf(
 			why, ENGINE_WHY, "%d tokens do not fit a context of %d; see --ctx", need, e->info.ctx);
@@ -363,11 +368,15 @@ int64_t engine_submit_owned(struct engine *e, const struct engine_request *q,
 	struct event ev;
 	char why[ENGINE_WHY];
 
-	if (check_ids(e, q, err) || check_sampling(e, q, err))
+	if (check_ids(e, q, err) || check_sampling(e, q, err) || canvas_check(e, q, owner, err))
 		return -1;
 	r = request_new(q, e->info.ctx, &e->memory);
 	if (!r)
 		return err_set(err, ERR_MEMORY, "no memory for a request of %d tokens", q->n_ids);
+	if (canvas_open(e, r, err)) {
+		request_free(r);
+		return -1;
+	}
 	sched_pins_expire(&e->sched);
 	r->id = ++e->n_requests;
 	r->arrival_ns = stream_now(&e->stream);

@@ -109,7 +109,8 @@ struct engine_info {
 	double read_bandwidth;  /* bytes a second; 0: not measured */
 	const struct chat_template *chat;
 	bool chat_known;
-	bool states; /* a sequence's memory has a fixed size: no layer has keys and values */
+	bool diffusion; /* it answers by denoising (engine/diffuse/canvas.h): there is no next token */
+	bool states;    /* a sequence's memory has a fixed size: no layer has keys and values */
 	const char *default_system; /* of this file's template, or NULL */
 };
 

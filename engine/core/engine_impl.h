@@ -229,7 +229,7 @@ int64_t engine_submit_owned(struct engine *e, const struct engine_request *q,
 	const struct request_owner *owner, void *data, struct request **out, struct err *err);
 
 /* The format that the option names. */
-bool engine_keeps_prefixes(const struct engine_options *o);
+bool engine_keeps_prefixes(const struct engine *e, const struct engine_options *o);
 enum k_cache engine_cache_format(const struct engine_options *o);
 /* Sets it in e->specs; refused where the kernels do not read it. */
 int engine_set_format(struct engine *e, const struct engine_options *o, struct err *err);

@@ -70,6 +70,9 @@ int engine_rewind(struct engine *e, int64_t request, int32_t keep, int32_t force
 	 * row */
 	int32_t valid = forced >= 0 ? keep : keep - 1;
 
+	if (r && r->canvas)
+		return err_set(err, ERR_USAGE,
+			"a diffusion model's answer has no beginning to go on from: its tokens saw those after them");
 	if (rewind_check(e, r, keep, forced, err))
 		return -1;
 	emit_rewind(e, r, r->n_ids, keep, forced, valid);

@@ -27,15 +27,17 @@ int engine_apply_budget(struct engine *e, struct engine_options *to, struct err 
 	return 0;
 }
 
-bool engine_keeps_prefixes(const struct engine_options *o)
+/* What the rows of a diffusion model keep depends on the rows after them. */
+bool engine_keeps_prefixes(const struct engine *e, const struct engine_options *o)
 {
-	return o->prefix_cache && o->kv_cache;
+	return o->prefix_cache && o->kv_cache && !(e->model && e->model->diffusion.on);
 }
 
 int engine_apply_prefix(struct engine *e, struct engine_options *to, struct err *err)
 {
 	(void)err;
-	e->prefix.on = engine_keeps_prefixes(to);
+	to->prefix_cache = to->prefix_cache && !(e->model && e->model->diffusion.on);
+	e->prefix.on = engine_keeps_prefixes(e, to);
 	if (!e->prefix.on)
 		engine_clear_prefix(e);
 	return 0;
@@ -200,6 +202,11 @@ int engine_set_format(struct engine *e, const struct engine_options *o, struct e
 	if (check_codes(engine_cache_format(o), &e->forward.visible, err) ||
 		check_latent(e, engine_cache_format(o), &e->forward.visible, err))
 		return -1;
+	if (e->model && e->model->diffusion.on && k_cache_by_channel((int32_t)engine_cache_format(o)))
+		return err_set(err, ERR_USAGE,
+			"cache-format %s: it keeps the newest tokens in 16 bits, but the rows of a diffusion model "
+			"see later ones",
+			o->cache_format);
 	return memory_set_format(&e->specs, engine_cache_format(o), o->cache_residual, err);
 }
 
@@ -297,6 +304,10 @@ int engine_apply_visible(struct engine *e, struct engine_options *to, struct err
 
 	if (to->visible && visible_parse(&v, to->visible, err))
 		return -1;
+	if (e->model && e->model->diffusion.on && !visible_same(&v, &full))
+		return err_set(err, ERR_USAGE,
+			"visible %s: the rows of a diffusion model see all positions, also those after them",
+			to->visible);
 	if (e->model && !e->forward.needs.n_windows && !visible_same(&v, &full))
 		return err_set(err, ERR_USAGE,
 			"visible %s: this model has no attention that could see less: its layers keep states",

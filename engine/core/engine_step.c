@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/diffuse/canvas.h"
 #include "engine/run/compute.h"
 #include "engine/core/engine_impl.h"
 
@@ -225,7 +226,9 @@ static void after(struct engine *e, struct plan_item *item)
 		engine_finish(e, r, EV_FINISH_failed, "the model computed something that is not a number");
 		return;
 	}
-	if (r->kind == EV_REQUEST_KIND_score)
+	if (r->canvas)
+		canvas_after(e, item);
+	else if (r->kind == EV_REQUEST_KIND_score)
 		after_score(e, item);
 	else if (r->kind == EV_REQUEST_KIND_verify)
 		after_verify(e, item);
@@ -290,6 +293,8 @@ static int64_t pairs_of(const struct engine *e, const struct plan_item *item)
 	const int32_t plain = item->n_rows - item->n_drafts;
 	int64_t pairs = 0;
 
+	if (e->forward.ahead)
+		return (int64_t)item->n_rows * item->n_rows;
 	for (int32_t i = 0; e->info.n_heads && i < item->n_rows; i++) {
 		int32_t ahead = i < plain ? i : plain - 1 + draft_depth(&item->r->draft, i - plain);
 
@@ -305,7 +310,7 @@ static void count_rows(struct engine *e)
 
 		item->r->rows += item->n_rows;
 		item->r->pairs += pairs_of(e, item);
-		if (item->work == EV_WORK_prefill)
+		if (item->work != EV_WORK_decode && item->work != EV_WORK_verify)
 			e->counts.prefill += item->n_rows;
 		else
 			e->counts.decode++;

@@ -102,7 +102,7 @@ struct setting {
 #define ENGINE_SETTINGS(X)                                                                                                                                              \
 	X(FILE, model, NULL, NULL, .name = "model", .group = "Model", .arg = "FILE",                                                                                        \
 		.doc =                                                                                                                                                          \
-			"GGUF file whose architecture is bitnet, cohere2, deepseek2, dream, falcon-h1, gemma2, gemma3, gemma4, glm4, gpt2, "                                        \
+			"GGUF file whose architecture is bitnet, cohere2, cutaway-mixed, deepseek2, dream, falcon-h1, gemma2, gemma3, gemma4, glm4, gpt2, "                         \
 			"gptneox, gpt-oss, granite, granitehybrid, granitemoe, hunyuan-dense, jamba, lfm2, lfm2moe, llada, llama (Mixtral is one too), mamba, "                     \
 			"mamba2, minimax-01, olmo2, olmoe, phi3, qwen2, qwen2moe, qwen3, qwen3moe, qwen3next, qwen35, rwkv7 or smollm3 (without it: "                               \
 			"the model that `make model` fetches)")                                                                                                                     \
@@ -189,6 +189,10 @@ struct setting {
 		.when = SETTING_FOLLOWS, .unit = "pages",                                                                                                                       \
 		.doc = "KV pages; 0: room for a longest sequence, at least four a slot; in serve "                                                                              \
 			   "for one of each slot, within a quarter of the memory")                                                                                                  \
+	X(FLOAT, state_memory, 0, NULL, .name = "state-memory", .group = "Scheduler", .arg = "MB",                                                                          \
+		.high = 1 << 19, .unit = "MB", SETTING_WORDS("0", "256", "1024"),                                                                                               \
+		.doc =                                                                                                                                                          \
+			"most that snapshots of recurrent states take; 0: a snapshot for each page, within 1024 MB")                                                                \
 	X(TEXT, visible, "full", engine_apply_visible, .name = "visible", .group = "Exactness",                                                                             \
 		.arg = "POLICY", .when = SETTING_IDLE, .effect = SETTING_LOSSY, .more = visible_offer,                                                                          \
 		.doc =                                                                                                                                                          \

@@ -201,9 +201,15 @@ int32_t model_context(const struct gguf *g, struct err *e)
 
 const char *model_needs_host(const struct gguf *g)
 {
-	return gguf_find(g, "blk.0.attn_kv_a_mqa.weight")
-			   ? "its attention is latent, which the kernels of a GPU do not read"
-			   : "";
+	struct gguf_text arch = { 0 };
+	struct err ignored = { 0 }; /* arch_read() tells it */
+
+	if (gguf_find(g, "blk.0.attn_kv_a_mqa.weight"))
+		return "its attention is latent, which the kernels of a GPU do not read";
+	if (!gguf_get_text(g, "general.architecture", &arch, &ignored) && arch.size == 5 &&
+		(!memcmp(arch.data, "llada", 5) || !memcmp(arch.data, "dream", 5)))
+		return "its rows see later ones, whose keys the kernels of a GPU store too late";
+	return "";
 }
 
 int model_open(struct model **out, const struct gguf *g, struct k_ctx *kernels,

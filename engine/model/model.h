@@ -47,6 +47,13 @@ struct model_inputs {
 	const float *norm;           /* [each] */
 };
 
+/* A masked diffusion model: rows see all positions of their sequence up to the last one that the
+ * same pass computes for it. */
+struct model_diffusion {
+	bool on, shift; /* shift: a row's logits are for the position after it, else for its own */
+	int32_t mask;   /* token id of a position that is not known yet; -1: the file names none */
+};
+
 struct model {
 	struct model_config config;
 	char name[192];
@@ -62,8 +69,9 @@ struct model {
 	const char *final_norm; /* name of the tensor output_norm; NULL: output_norm.weight */
 	const float *output_norm, *output_norm_bias; /* [dim] */
 	float logit_scale, logit_cap;                /* of logits; 0: none */
-	struct layer *layer;                         /* [config.n_layers] */
-	struct memory_specs memory;                  /* memory groups of a sequence */
+	struct model_diffusion diffusion;
+	struct layer *layer;        /* [config.n_layers] */
+	struct memory_specs memory; /* memory groups of a sequence */
 	struct model_rope rope[MODEL_ROPES];
 	int32_t n_ropes;
 	/* bytes in the file that one decoded token reads: all layers and the output */

@@ -7,6 +7,7 @@
  * engine's. */
 #include <math.h>
 
+#include "engine/diffuse/canvas.h"
 #include "engine/run/compute.h"
 #include "engine/core/engine_impl.h"
 
@@ -102,7 +103,8 @@ static void fill_rows(struct engine *e, struct plan_item *item, int32_t *n_seqs)
 	if (item->n_drafts)
 		engine_draft_rows(e, item, seq, n_seqs);
 	for (int32_t i = 0; i < item->n_out; i++)
-		f->out_row[item->out + i] = item->row + item->n_rows - item->n_out + i;
+		f->out_row[item->out + i] =
+			(r->canvas ? canvas_first_row(item) : item->row + item->n_rows - item->n_out) + i;
 	f->item_row[f->n_items++] = item->row;
 	for_hooks(e, h, row) h->ops->row(e, h->state, item);
 	ask(e, item);

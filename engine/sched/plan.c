@@ -1,4 +1,5 @@
 /* The plan of a step: rows for newest tokens and their drafts, then for prompts. See sched.h. */
+#include "engine/diffuse/canvas.h"
 #include "engine/sched/sched_impl.h"
 
 static void add_item(struct plan *p, struct request *r, enum ev_code_work work, int32_t n_rows,
@@ -51,6 +52,20 @@ static int32_t prompt_left(const struct request *r)
 	return r->n_ids - request_is_given(r) - r->computed;
 }
 
+/* A pass over prompt and canvas, which is whole: it waits for a step with room for it, or
+ * that is its own. */
+static void plan_canvas(struct sched *s, struct plan *p, struct request *r)
+{
+	const int32_t n_out = canvas_outputs(r);
+
+	if (p->n_rows && (r->limit > s->budget - p->n_rows || n_out > s->max_out - p->n_out))
+		return;
+	if (sched_ensure_pages(s, p, r, 0, r->limit))
+		add_item(p, r, EV_WORK_denoise, r->limit, 0, n_out);
+	else
+		sched_denied(s, p, r);
+}
+
 static void plan_prefill(struct sched *s, struct plan *p, struct request *r)
 {
 	int32_t n = min32(prompt_left(r), s->budget - p->n_rows), n_out;
@@ -88,7 +103,8 @@ static struct request *next_oldest(const struct sched *s, int64_t after)
 static bool lacks_only_newest(const struct request *r)
 {
 	/* a prompt of which only the last token is missing is a prefill of one row */
-	return r->n_ids - r->computed == 1 && r->n_ids > r->n_prompt && !request_is_given(r);
+	return !r->canvas && r->n_ids - r->computed == 1 && r->n_ids > r->n_prompt &&
+		   !request_is_given(r);
 }
 
 /* Free pages for DRAFT_MAX tokens ahead, without preemption or eviction. */
@@ -174,7 +190,10 @@ static void plan_prompts(struct sched *s, struct plan *p)
 
 	while (p->n_rows < s->budget && (r = next_prompt(s, rank, admitted, &rank))) {
 		admitted = r->admitted;
-		plan_prefill(s, p, r);
+		if (r->canvas)
+			plan_canvas(s, p, r);
+		else
+			plan_prefill(s, p, r);
 	}
 	note_overtaken(s, p);
 }

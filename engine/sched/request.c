@@ -7,6 +7,7 @@
 
 #include "base/median.h"
 #include "base/text.h"
+#include "engine/diffuse/canvas.h"
 
 /* JSON array of the stop strings. */
 static char *stops_json(char *const *stop)
@@ -106,6 +107,7 @@ void request_free(struct request *r)
 		return;
 	for (int i = 0; r->stop && r->stop[i]; i++)
 		free(r->stop[i]);
+	canvas_release(r);
 	free(r->stop);
 	free(r->stop_json);
 	free(r->tail);

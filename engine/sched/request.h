@@ -11,6 +11,7 @@
 
 enum request_state { REQUEST_WAITING, REQUEST_RUNNING, REQUEST_DONE };
 
+struct canvas;
 struct request;
 
 /* The owner of a request, which submitted it and takes part in decisions about it: a search. */
@@ -62,7 +63,8 @@ struct request {
 	struct draft draft; /* guesses to verify in the coming step */
 	bool draft_pages;   /* its pages reach far enough for a drafter that writes ahead */
 
-	char **stop; /* NULL-terminated, or NULL */
+	struct canvas *canvas; /* of a diffusion model (engine/diffuse/canvas.h); else NULL */
+	char **stop;           /* NULL-terminated, or NULL */
 	char *stop_json;
 	char *text;
 	/* The last bytes generated, searched for stop strings: no longer than the longest of them

@@ -49,7 +49,7 @@ static int no_memory(struct loading *l)
 
 /* ---- rows ---- */
 
-static struct history_request *history_request_find(struct history *h, int64_t number)
+struct history_request *history_request_find(struct history *h, int64_t number)
 {
 	return find_number(number, h->request, h->n_requests, sizeof *h->request);
 }
