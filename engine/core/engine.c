@@ -81,6 +81,7 @@ static int open_parts(struct engine *e, const struct engine_options *o, struct e
 	const int64_t room = o->roomy ? e->info.memory_bytes / 4 : 0;
 
 	e->prefix.on = engine_keeps_prefixes(e, o);
+	e->specs.state_room = memory_room_of(o->state_memory);
 	if (engine_set_format(e, o, err))
 		return -1;
 	pages = o->pages ? o->pages
@@ -283,7 +284,7 @@ int64_t engine_steps(const struct engine *e)
 static bool never_fits(const struct engine *e, const struct request *r, char why[ENGINE_WHY])
 {
 	const struct pages *pool = &e->memory.pages[e->memory.lead];
-	int32_t need = r->canvas ? r->limit : request_is_given(r) ? r->n_ids : r->n_ids + 1;
+	int32_t need = request_is_given(r) ? r->n_ids : r->n_ids + 1;
 	int32_t pinned = pins_pages(&e->prefix, e->memory.lead, NULL);
 	int32_t shared = pins_shared(&e->prefix, e->memory.lead, NULL, r->ids, r->n_ids);
 	int32_t pages = sched_least_pages(&e->sched, r);
@@ -367,14 +368,12 @@ int64_t engine_submit_owned(struct engine *e, const struct engine_request *q,
 	struct event ev;
 	char why[ENGINE_WHY];
 
-	if (check_ids(e, q, err) || check_sampling(e, q, err))
+	if (check_ids(e, q, err) || check_sampling(e, q, err) || canvas_check(e, q, owner, err))
 		return -1;
-	if (*canvas_refuses(e, q, owner != NULL))
-		return err_set(err, ERR_USAGE, "%s", canvas_refuses(e, q, owner != NULL));
 	r = request_new(q, e->info.ctx, &e->memory);
 	if (!r)
 		return err_set(err, ERR_MEMORY, "no memory for a request of %d tokens", q->n_ids);
-	if (canvas_open(e, r, q, err)) {
+	if (canvas_open(e, r, err)) {
 		request_free(r);
 		return -1;
 	}

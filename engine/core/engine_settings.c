@@ -36,6 +36,7 @@ bool engine_keeps_prefixes(const struct engine *e, const struct engine_options *
 int engine_apply_prefix(struct engine *e, struct engine_options *to, struct err *err)
 {
 	(void)err;
+	to->prefix_cache = to->prefix_cache && !(e->model && e->model->diffusion.on);
 	e->prefix.on = engine_keeps_prefixes(e, to);
 	if (!e->prefix.on)
 		engine_clear_prefix(e);

@@ -13,7 +13,7 @@ from drafts import (chain, drafter, drafters, files, guessed_and_rejected, itsel
                     softness, window)
 from family import deeper, experts, family, full_layers, groups as family_groups, potential
 from lab import merge
-from memory import (activations, best_of, cache_formats, certificate, declared, document, e4m3, few_pages, lossy, needle, no_cache,
+from memory import (activations, best_of, cache_formats, certificate, declared, denoising, document, e4m3, few_pages, lossy, needle, no_cache,
                     other_model, page_sizes, passages, patterns, prefix, scored, window_pages, windows)
 from prices import connections, outliers, pruned, rounded, skips, zeros, zeros_together
 from quants import apart, fewer_bits, granularity, salient, second_order
@@ -660,8 +660,11 @@ ROWS = [
         lambda: merge(mamba=other_model("mamba"), attention=other_model("mixtral")),
         "pages from 5 to {mamba.steps} tokens: state {mamba.early} to {mamba.late}, cache {attention.early} to "
         "{attention.late}", lambda m: m.mamba.late <= 2 < m.attention.late, "the state grows as the cache does"),
-    Row("4.26", "Diffusion language models refine all tokens at once (arXiv:2205.14217).",
-        missing="a denoising model and its loop"),
+    Row("4.26", "Diffusion language models refine all tokens at once (arXiv:2205.14217).", denoising,
+        "the first step proposes for {first} of {tokens} positions, and {back} of 63 neighbours are fixed from right to left; {tokens} tokens in "
+        "{steps[4]}, {steps[16]}, {steps[64]} steps are {rows[4]}, {rows[16]}, {rows[64]} rows; a causal model with a KV cache computes {causal}",
+        lambda m: m.first == m.tokens == 64 and m.back > 0, "a step does not see all positions",
+        lacks="quality by the number of steps: a trained model"),
     Row("4.27", "Less precision, less latency.", formats, "F16 to Q4_0: a token {at[F16].ms:.1f} to {at[Q4_0].ms:.1f} ms",
         lambda m: m.decode16 > 1.2, "4 bits are no faster"),
     Row("4.28", "Quantisation-aware training does not scale up.", repairs,
