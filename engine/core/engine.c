@@ -81,7 +81,6 @@ static int open_parts(struct engine *e, const struct engine_options *o, struct e
 	const int64_t room = o->roomy ? e->info.memory_bytes / 4 : 0;
 
 	e->prefix.on = engine_keeps_prefixes(e, o);
-	e->specs.state_room = memory_room_of(o->state_memory);
 	if (engine_set_format(e, o, err))
 		return -1;
 	pages = o->pages ? o->pages

@@ -207,6 +207,7 @@ int engine_set_format(struct engine *e, const struct engine_options *o, struct e
 			"cache-format %s: it keeps the newest tokens in 16 bits, but the rows of a diffusion model "
 			"see later ones",
 			o->cache_format);
+	e->specs.state_room = memory_room_of(o->state_memory);
 	return memory_set_format(&e->specs, engine_cache_format(o), o->cache_residual, err);
 }
 
