@@ -202,6 +202,13 @@ claims:
 	@tools/fetch_model.sh
 	@tools/claims/claims --write $(ARGS)
 
+# Small models that differ in how they mix positions alone, and docs/family.md: hours, and what is there is not made again.
+family:
+	@tools/setup.sh build model
+	@+$(SUB) cutaway
+	@tools/fetch_model.sh
+	@tools/train/family/all.sh
+
 # llama.cpp on the same file beside it: the first time it compiles that, for about 15 minutes.
 bench-peer:
 	@tools/setup.sh build model peer
@@ -275,6 +282,7 @@ help:
 	@echo 'make peer-server compiles llama-server, for tests of cutaway attach (about 20 minutes)'
 	@echo 'make bench-exactness  what the fixed order costs: by turns with a build that is free of it'
 	@echo 'make claims      what texts on inference claim, measured: writes docs/claims.md (half an hour)'
+	@echo 'make family      small models on the same text, one a kind of mixer: docs/family.md (hours)'
 	@echo 'make cuda        the kernels for NVIDIA GPUs (needs nvcc, and minutes)'
 	@echo 'make test-gpu    on a machine with a GPU: tests, certificate, sanitizers and figures there'
 	@echo 'make lint        who includes whom, sizes, form: what `make test` asks of the sources alone'
@@ -285,7 +293,7 @@ help:
 	@echo 'make V=1 …       show whole commands'
 	@echo 'make clean       remove what was built (the model stays)'
 
-.PHONY: claims lint barriers cuda test-gpu free-order free-order-cuda bench-exactness tests-build chat model models test asan fuzz bench bench-peer peer-server screenshot install uninstall clean help
+.PHONY: claims family lint barriers cuda test-gpu free-order free-order-cuda bench-exactness tests-build chat model models test asan fuzz bench bench-peer peer-server screenshot install uninstall clean help
 .PRECIOUS: $(BUILD)/%.o
 -include $(CUDA_IMAGE:.fatbin=.d)
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

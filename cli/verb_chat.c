@@ -238,7 +238,7 @@ const struct verb verb_chat = {
 		"names the one before.",
 	.example = "cutaway chat --temp 0.7 --spec ngram:4",
 	.takes =
-		"Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Diffusion|Watching|Recording|Screen",
+		"Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|Recording|Screen",
 	.min_operands = 0,
 	.max_operands = 0,
 	.run = chat_verb,

@@ -345,7 +345,7 @@ const struct verb verb_compare = {
 		"give the same table again. On a terminal both answers are shown while they run; q leaves.",
 	.example = "cutaway compare 'spec=off' 'spec=ngram:4' --greedy",
 	.takes =
-		"Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Diffusion|Watching|Recording|Screen|Output",
+		"Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|Screen|Output",
 	.min_operands = 1,
 	.max_operands = CLI_MAX_OPERANDS,
 	.settings = true,

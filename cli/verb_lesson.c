@@ -239,7 +239,7 @@ const struct verb verb_lesson = {
 		"without a terminal, and the exit status says whether everything they state holds on this machine.",
 	.example = "cutaway lesson kv-cache",
 	.takes =
-		"Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Diffusion|Watching|Recording|Screen|json",
+		"Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|Recording|Screen|json",
 	.min_operands = 0,
 	.max_operands = CLI_MAX_OPERANDS,
 	.run = run,

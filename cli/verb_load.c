@@ -329,9 +329,8 @@ const struct verb verb_load = {
 		"table; several rates draw the curve of throughput and latency, with its knee. Nothing is "
 		"recorded without --record. docs/load.md has the formulas and the sources of the lengths.",
 	.example = "cutaway load --rate 0.5,1,2,4 --scale 0.2 --slo ttft=1s,itl=100ms --svg curve.svg",
-	.takes =
-		"Model|Kernels|Exactness|Sampling|max-tokens|deadline|Scheduler|Speculation|Diffusion|Watching|"
-		"record|json",
+	.takes = "Model|Kernels|Exactness|Sampling|max-tokens|deadline|Scheduler|Speculation|Watching|"
+			 "record|json",
 	.run = load_verb,
 	.own = load_own,
 	.said = &said,

@@ -292,7 +292,7 @@ const struct verb verb_passkey = {
 		"setting forgets shows here and in no perplexity: --visible, --cache-format. The answers are greedy. The recording has "
 		"each as a request: replay it, and /view pages draws which positions were read.",
 	.example = "cutaway passkey --tokens 4000 --visible stream:4+window:508",
-	.takes = "Model|Kernels|Exactness|Scheduler|Speculation|Diffusion|Watching|Recording|seed|json",
+	.takes = "Model|Kernels|Exactness|Scheduler|Speculation|Watching|Recording|seed|json",
 	.min_operands = 0,
 	.max_operands = 0,
 	.run = passkey_verb,

@@ -303,7 +303,7 @@ const struct verb verb_run = {
 		"ids) and text. Line n draws with sample n - 1, so an answer depends on its own line alone.",
 	.example = "cutaway run --greedy 'List the first five prime numbers.'",
 	.takes =
-		"Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Diffusion|Watching|Recording|Output|outliers|importance",
+		"Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|Output|outliers|importance",
 	.min_operands = 0,
 	.max_operands = 1,
 	.run = run_verb,

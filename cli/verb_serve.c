@@ -215,7 +215,7 @@ const struct verb verb_serve = {
 		"without its text. Nothing is recorded without --record.",
 	.example = "cutaway serve --port 8080",
 	.takes =
-		"Model|Kernels|Exactness|Sampling|max-tokens|stop|system|Scheduler|Speculation|Diffusion|Watching|record|ascii|theme",
+		"Model|Kernels|Exactness|Sampling|max-tokens|stop|system|Scheduler|Speculation|Watching|record|ascii|theme",
 	.run = serve_verb,
 	.own = serve_own,
 	.said = &said,

@@ -88,7 +88,8 @@
 	X(3, evicted, "the next page had been cached and was evicted")                                 \
 	X(4, tail, "the cached sequence ends before the prompt does")                                  \
 	X(5, off, "the prefix cache is off")                                                           \
-	X(6, untold, "another server does not tell")
+	X(6, untold, "another server does not tell")                                                   \
+	X(7, thinned, "known further than a snapshot of its states is kept")
 #define EV_CODES_source(X)                                                                                   \
 	X(0, plain, "drawn with no draft")                                                                       \
 	X(1, accepted, "drafted, and the draft was kept")                                                        \
@@ -168,13 +169,7 @@
 	X(sparse)                                                                                      \
 	X(cut)                                                                                         \
 	X(stage)                                                                                       \
-	X(search_action)                                                                               \
-	X(memory_kind)                                                                                 \
-	X(lesson_action)                                                                               \
-	X(ask)                                                                                         \
-	X(answer_verdict)                                                                              \
-	X(hold)                                                                                        \
-	X(pin_action)
+	X(search_action) X(memory_kind) X(lesson_action) X(ask) X(answer_verdict) X(hold) X(pin_action)
 
 #define EV_X_ENUM(list) enum ev_code_##list{ EV_CODES_##list(EV_X_##list) EV_N_##list };
 #define EV_X_request_kind(v, n, d) EV_REQUEST_KIND_##n = v,

@@ -48,6 +48,8 @@ const struct ev_code ev_codes[] = { EV_CODE_LISTS(X){ NULL, NULL, NULL, 0 } };
 
 int ev_since(enum ev_kind kind)
 {
+	if (kind == EV_denoise)
+		return 14;
 	if (kind == EV_experts || kind == EV_state)
 		return 13;
 	if (kind == EV_queue || kind == EV_attached || kind == EV_polled || kind == EV_slot ||
@@ -112,7 +114,6 @@ static const struct {
 	{ EV_lookup, "pinned", 12 },
 	{ EV_step, "pages_pinned", 12 },
 	{ EV_memory, "latent", 13 },
-	{ EV_request, "denoise", 14 },
 };
 
 int ev_field_since(enum ev_kind kind, int field)

@@ -124,10 +124,7 @@
 		"steps from its arrival to when it should end: for the policy deadline; 0: none")          \
 	B(logit_bias, "", "8 bytes each, by id: u32 token id, f32 added to its logit; absent: none")   \
 	I(top, "",                                                                                     \
-		"tokens of greatest logit that its rows tell, at least: see candidates; 0: the usual 8")   \
-	T(denoise, "",                                                                                 \
-		"how a diffusion model makes the answer: denoise, denoise-steps, denoise-block and "       \
-		"denoise-above when it was asked, with colons between; absent: another model")
+		"tokens of greatest logit that its rows tell, at least: see candidates; 0: the usual 8")
 
 #define EV_FIELDS_admit(I, R, T, B)                                                                \
 	I(request, "", "request that leaves the queue")                                                \
@@ -277,19 +274,6 @@
 	B(entered, "", "i32 [][gram]: n-grams that were new to the pool in this step, at most 16")                                         \
 	I(own, "", "of them made by the window, which come first; the others are the text's")                                              \
 	I(pool, "", "n-grams in the pool then")
-
-#define EV_FIELDS_denoise(I, R, T, B)                                                              \
-	I(step, "", "step that computed it")                                                           \
-	I(request, "", "request")                                                                      \
-	I(nth, "", "of the request's steps, from 1")                                                   \
-	I(first, "", "first position of the block under work that was a mask")                         \
-	I(end, "", "position after the block")                                                         \
-	I(fixed, "", "masks that it made tokens")                                                      \
-	I(masked, "", "masks that are left in the canvas")                                             \
-	I(schedule, "schedule", "why these were fixed and not others")                                 \
-	B(cells, "",                                                                                   \
-		"the masks of the block, by position, 20 bytes each, little-endian: u32 pos, u32 id "      \
-		"(proposed), f32 p, f32 entropy (bits, of the row), u32 fixed (0, 1)")
 
 #define EV_FIELDS_cost(I, R, T, B)                                                                 \
 	I(rows, "", "rows of the step")                                                                \

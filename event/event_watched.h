@@ -1,5 +1,5 @@
-/* Columns of the events of what layers did at a row: sparsity, experts and state. Part of
- * event_table.h. */
+/* Columns of the events of what layers did at a row: sparsity, experts and state; and of a
+ * diffusion model's steps. Part of event_table.h. */
 #ifndef CUTAWAY_EVENT_WATCHED_H
 #define CUTAWAY_EVENT_WATCHED_H
 
@@ -42,5 +42,23 @@
 	B(past, "",                                                                                          \
 		"f32 [up to 64][2]: of this row and those before, the newest last: length of all states, "       \
 		"median over the layers of their median half-life")
+
+#define EV_FIELDS_denoise(I, R, T, B)                                                              \
+	I(step, "", "step that computed it")                                                           \
+	I(request, "", "request")                                                                      \
+	I(nth, "", "of the answer's steps, from 1")                                                    \
+	I(pos, "", "first position of the answer")                                                     \
+	I(tokens, "", "positions of the answer, all masks at first")                                   \
+	I(block_pos, "", "first position of the block under work that was a mask")                     \
+	I(block_end, "", "position after the block")                                                   \
+	I(fixed, "", "masks that it made tokens")                                                      \
+	I(masked, "", "masks that are left in the answer")                                             \
+	I(schedule, "schedule", "why these were fixed and not others")                                 \
+	I(steps, "", "setting denoise-steps of the request")                                           \
+	I(block, "", "setting denoise-block")                                                          \
+	R(above, "p", "setting denoise-above")                                                         \
+	B(cells, "",                                                                                   \
+		"the masks of the block, by position, 20 bytes each, little-endian: u32 pos, u32 id "      \
+		"(proposed), f32 p, f32 entropy (bits, of the row), u32 fixed (0, 1)")
 
 #endif

@@ -38,6 +38,7 @@
 #include "fold/timeline_pin.h"
 #include "fold/timeline_search.h"
 #include "fold/timeline_traffic.h"
+#include "fold/timeline_canvas.h"
 #include "fold/timeline_watched.h"
 
 enum {
@@ -103,24 +104,6 @@ struct tl_stem {
 	int64_t request; /* 0: none */
 	int32_t future;  /* index in timeline.future, or -1: the request's own tokens */
 	int32_t pos;     /* so many of its first tokens */
-};
-
-/* A position of a diffusion model's answer. */
-struct tl_cell {
-	int32_t id;       /* proposed for it, or its token; -1: nothing yet */
-	float p, entropy; /* when that was proposed; entropy in bits, of the row */
-	int32_t fixed;    /* in which of the request's steps it became a token, from 1; 0: a mask */
-	int32_t changes;  /* times that another token was proposed than in the step before */
-};
-struct tl_canvas {
-	int64_t step;       /* the newest that computed it; EV_NULL_I: none */
-	int32_t at;         /* position of the first cell */
-	int32_t steps;      /* of the request, so far */
-	int32_t first, end; /* positions of the block under work in the newest step */
-	int32_t masked;     /* left in the whole answer */
-	enum ev_code_schedule schedule;
-	struct tl_cell *cell;
-	int32_t n_cells, cap_cells;
 };
 
 struct tl_request {

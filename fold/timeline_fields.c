@@ -50,9 +50,7 @@ static SHAPE(stem, 1);
 /* ---- requests ---- */
 
 #define STRUCT struct ev_candidate
-static const struct tl_field candidate_fields[] = {
-	F(id), F(logit), F(p), F(arrival), F(cut), END
-};
+static const struct tl_field candidate_fields[] = { F(id), F(logit), F(p), F(arrival), F(cut), END };
 static SHAPE(candidate, ANY);
 #undef STRUCT
 
@@ -102,36 +100,18 @@ static int32_t n_sparse(const void *sparsity)
 }
 
 #define STRUCT struct tl_sparsity
-static const struct tl_field sparsity_fields[] = {
-	F(step), F(pos), F(since), F(rows), F(mark), F(n_layers), { COUNTED(share, f32, n_sparse) }, END
-};
+static const struct tl_field sparsity_fields[] = { F(step), F(pos), F(since), F(rows), F(mark), F(n_layers), { COUNTED(share, f32, n_sparse) }, END };
 static SHAPE(sparsity, 1);
 #undef STRUCT
 
 #define STRUCT struct tl_watched
-static const struct tl_field watched_fields[] = {
-	F(step), F(pos), F(rows), F(read), F(whole), F(n_layers), F(n), F(used), { ARRAY(value, f32, n_values) }, END
-};
+static const struct tl_field watched_fields[] = { F(step), F(pos), F(rows), F(read), F(whole), F(n_layers), F(n), F(used), { ARRAY(value, f32, n_values) }, END };
 static SHAPE(watched, 1);
 #undef STRUCT
 
 #define STRUCT struct tl_cell
-static const struct tl_field cell_fields[] = { K(id), K(p), K(entropy), K(fixed), K(changes), END };
-static SHAPE(cell, 1 << 20);
-#undef STRUCT
-
-#define STRUCT struct tl_canvas
-static const struct tl_field canvas_fields[] = {
-	K(step), K(at), K(steps), K(first), K(end), K(masked), K(schedule), { GROWING(cell, cell, n_cells, cap_cells), KEPT }, END
-};
-static bool read_canvas(void *canvas)
-{
-	const struct tl_canvas *c = canvas;
-
-	return c->steps >= 0 && c->masked >= 0 && c->at >= 0 && c->first >= c->at && c->end >= c->first &&
-		   c->schedule < EV_N_schedule;
-}
-static SHAPE(canvas, 1, .read = read_canvas);
+static const struct tl_field cell_fields[] = { K(nth), K(id), K(p), K(entropy), END };
+static SHAPE(cell, EV_DENOISED_MOST);
 #undef STRUCT
 
 #define STRUCT struct tl_request
@@ -145,7 +125,9 @@ static const struct tl_field request_fields[] = {
 	{ GROWING(pages, i32, n_pages, cap_pages), KEPT }, K(n_drafted), K(n_accepted),
 	K(n_preempted), K(trimmed_tokens), K(trimmed_turns),
 	{ GROWING(token, token, n_tokens, cap_tokens) }, { ITEMS_OF(attention, attention) },
-	{ ITEMS_OF(sparsity, sparsity) }, { ITEMS_OF(experts, watched) }, { ITEMS_OF(states, watched) }, { ITEMS_OF(canvas, canvas), KEPT }, END
+	{ ITEMS_OF(sparsity, sparsity) }, { ITEMS_OF(experts, watched) }, { ITEMS_OF(states, watched) },
+	K(canvas.step), K(canvas.nth), K(canvas.from), K(canvas.first), K(canvas.end), K(canvas.fixed), K(canvas.masked), K(canvas.steps),
+	K(canvas.block), K(canvas.above), K(canvas.schedule), { ARRAY(canvas.cell, cell, canvas.n), KEPT }, END
 };
 SHAPE(request, 1 << 16);
 #undef STRUCT

@@ -76,8 +76,7 @@ bool tl_fold_request(struct timeline *t, const struct event *ev)
 		.attention = { .step = EV_NULL_I, .head_layer = -1, .head = -1 },
 		.sparsity = { .step = EV_NULL_I },
 		.experts = { .step = EV_NULL_I },
-		.states = { .step = EV_NULL_I },
-		.canvas = { .step = EV_NULL_I } };
+		.states = { .step = EV_NULL_I } };
 	tl_take_request(t, r, ev);
 	tl_note_arrived(t, r, ev);
 	t->n_turns += tl_of_conversation(r->kind);

@@ -58,8 +58,9 @@ struct k_matrix {
 };
 
 /* Positions first … end - 1 of a sequence. What a row sees is a list of ranges: ascending, none
- * touches the one before; the last non-empty one ends at pos + 1; only empty ones (first = end)
- * follow it. */
+ * touches the one before; the last non-empty one ends at pos + 1, or (on a CPU alone, where keys
+ * and values are stored by an op before) after later positions of the step; only empty ones follow
+ * it, whose first and end are that end. */
 struct k_range {
 	int32_t first, end;
 };

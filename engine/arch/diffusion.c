@@ -1,43 +1,48 @@
 /* Masked diffusion language models: LLaDA (Nie et al. 2025) is Llama and Dream (Ye et al. 2025)
  * Qwen 2, both without a causal mask. A row's logits are for its own position, or, where the model
  * began as a causal one (Dream), for the next. */
-#include "engine/arch/arch.h"
-
 #include <stdlib.h>
 #include <string.h>
 
-/* The token that says of itself that it is one; -1: none does, and nothing can be generated. */
-static int32_t named_mask(struct arch_file *f)
-{
-	static const char key[] = "tokenizer.ggml.tokens", *const names[] = { "<|mask|>",
-		"<|mdm_mask|>", "[MASK]", "<mask>" };
-	const int64_t n = gguf_array_length(f->g, key);
-	struct gguf_text *token = n > 0 ? malloc((size_t)n * sizeof *token) : NULL;
-	int32_t id = -1;
+#include "engine/arch/arch.h"
 
-	if (n > 0 && !token)
-		err_set(f->e, ERR_MEMORY, "no memory for %lld tokens", (long long)n);
-	else if (n > 0 && !gguf_array_text(f->g, key, token, n, f->e))
-		for (int64_t i = n; i-- > 0 && id < 0;)
-			for (size_t k = 0; k < sizeof names / sizeof *names; k++)
-				if (token[i].size == strlen(names[k]) &&
-					!memcmp(token[i].data, names[k], token[i].size))
-					id = (int32_t)i;
-	free(token);
+static bool is_mask(const struct gguf_text *t)
+{
+	static const char *const name[] = { "<|mask|>", "<|mdm_mask|>", "[MASK]" };
+	bool is = false;
+
+	for (size_t i = 0; i < sizeof name / sizeof *name; i++)
+		is |= t->size == strlen(name[i]) && !memcmp(t->data, name[i], t->size);
+	return is;
+}
+
+/* A token by its name, for files that do not say which is the mask. -1: there is none. */
+static int64_t find_mask(struct arch_file *f, const struct model *m)
+{
+	static const char key[] = "tokenizer.ggml.tokens";
+	const int64_t n = gguf_array_length(f->g, key);
+	struct gguf_text *t = n > 0 && n <= m->config.vocab ? calloc((size_t)n, sizeof *t) : NULL;
+	int64_t id = -1;
+
+	if (t && !gguf_array_text(f->g, key, t, n, f->e))
+		for (int64_t i = 0; i < n && id < 0; i++)
+			id = is_mask(&t[i]) ? i : -1;
+	free(t);
 	return id;
 }
 
+/* -1: nothing can be generated. */
 static int32_t read_mask(struct arch_file *f, const struct model *m)
 {
 	static const char key[] = "tokenizer.ggml.mask_token_id";
-	int64_t id;
+	int64_t id = -1;
 
-	if (!gguf_opt_i64(f->g, key, &id, f->e))
-		id = f->e->code ? -1 : named_mask(f);
+	if (!gguf_opt_i64(f->g, key, &id, f->e) && !f->e->code)
+		id = find_mask(f, m);
 	else if (id < 0 || id >= m->config.vocab)
 		err_set(f->e, ERR_INPUT, "%s: %s is %lld; the vocabulary has %d tokens", gguf_path(f->g),
 			key, (long long)id, m->config.vocab);
-	return id < m->config.vocab ? (int32_t)id : -1;
+	return f->e->code ? -1 : (int32_t)id;
 }
 
 static void read_diffusion(struct arch_file *f, struct model *m, bool halves, bool shift)

@@ -283,7 +283,7 @@ int64_t engine_steps(const struct engine *e)
 static bool never_fits(const struct engine *e, const struct request *r, char why[ENGINE_WHY])
 {
 	const struct pages *pool = &e->memory.pages[e->memory.lead];
-	int32_t need = r->canvas ? r->limit : request_is_given(r) ? r->n_ids : r->n_ids + 1;
+	int32_t need = request_is_given(r) ? r->n_ids : r->n_ids + 1;
 	int32_t pinned = pins_pages(&e->prefix, e->memory.lead, NULL);
 	int32_t shared = pins_shared(&e->prefix, e->memory.lead, NULL, r->ids, r->n_ids);
 	int32_t pages = sched_least_pages(&e->sched, r);
@@ -366,15 +366,13 @@ int64_t engine_submit_closed(struct engine *e, const struct engine_request *q,
 	struct request *r;
 	char why[ENGINE_WHY];
 
-	if (check_ids(e, q, err) || check_sampling(e, q, err))
+	if (check_ids(e, q, err) || check_sampling(e, q, err) || canvas_check(e, q, owner, err))
 		return -1;
-	if (*canvas_refuses(e, q, owner != NULL))
-		return err_set(err, ERR_USAGE, "%s", canvas_refuses(e, q, owner != NULL));
 	r = request_new(q, e->info.ctx, &e->memory);
 	if (!r)
 		return err_set(err, ERR_MEMORY, "no memory for a request of %d tokens", q->n_ids);
 	r->n_input = engine_input(e, r->ids, r->n_ids);
-	if (canvas_open(e, r, q, err)) {
+	if (canvas_open(e, r, err)) {
 		request_free(r);
 		return -1;
 	}

@@ -77,12 +77,6 @@ struct engine_request {
 	 * so long (0: until engine_unpin()); 0: none. A request of kind pin does nothing else. */
 	int32_t pin;
 	int64_t pin_ttl_ns;
-	/* of a diffusion model: how its answer is made, as an event request says it; NULL: by the
-	 * settings */
-	const char *denoise;
-	/* score, of a diffusion model: all rows see all tokens. Without it such a model refuses: what a
-	 * row says of the next token is no probability of a text */
-	bool sees_all;
 };
 
 /* A declared prefix that is kept, or is being computed. */
@@ -115,7 +109,8 @@ struct engine_info {
 	double read_bandwidth;  /* bytes a second; 0: not measured */
 	const struct chat_template *chat;
 	bool chat_known;
-	bool states; /* a sequence's memory has a fixed size: no layer has keys and values */
+	bool diffusion; /* it answers by denoising (engine/diffuse/canvas.h): there is no next token */
+	bool states;    /* a sequence's memory has a fixed size: no layer has keys and values */
 	const char *default_system; /* of this file's template, or NULL */
 };
 

@@ -107,7 +107,7 @@ int engine_apply_spec(struct engine *e, struct engine_options *to, struct err *e
 
 	if (spec && *spec && strcmp(spec, "off") != 0 && e->model && e->model->diffusion.on)
 		return err_set(err, ERR_USAGE,
-			"spec %.40s: a diffusion model has no next token to guess; see denoise-tokens", spec);
+			"spec %.40s: a diffusion model has no next token to guess; see denoise-steps", spec);
 	e->draft.env = (struct draft_env){ .kernels = e->kernels,
 		.model = e->model,
 		.forward = &e->forward,

@@ -38,6 +38,7 @@ bool engine_keeps_prefixes(const struct engine *e, const struct engine_options *
 int engine_apply_prefix(struct engine *e, struct engine_options *to, struct err *err)
 {
 	(void)err;
+	to->prefix_cache = to->prefix_cache && !(e->model && e->model->diffusion.on);
 	e->prefix.on = engine_keeps_prefixes(e, to);
 	if (!e->prefix.on)
 		engine_clear_prefix(e);
@@ -213,6 +214,7 @@ int engine_set_format(struct engine *e, const struct engine_options *o, struct e
 			"cache-format %s: it keeps the newest tokens in 16 bits, but the rows of a diffusion model "
 			"see later ones",
 			o->cache_format);
+	e->specs.state_room = memory_room_of(o->state_memory);
 	return memory_set_format(&e->specs, engine_cache_format(o), o->cache_residual, err);
 }
 

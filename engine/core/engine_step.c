@@ -159,7 +159,7 @@ static void after_score(struct engine *e, const struct plan_item *item)
 		tell_drawn(e, r, item->pos + i + 1, id, item->out + i);
 	}
 	r->computed += item->n_rows;
-	if (r->computed >= r->n_ids - 1)
+	if (r->computed == r->n_ids - 1)
 		engine_finish(e, r, EV_FINISH_end, NULL);
 	else
 		sched_register(&e->sched, r);
@@ -226,10 +226,10 @@ static void after(struct engine *e, struct plan_item *item)
 		engine_finish(e, r, EV_FINISH_failed, "the model computed something that is not a number");
 		return;
 	}
-	if (r->kind == EV_REQUEST_KIND_score)
-		after_score(e, item);
-	else if (r->canvas)
+	if (r->canvas)
 		canvas_after(e, item);
+	else if (r->kind == EV_REQUEST_KIND_score)
+		after_score(e, item);
 	else if (r->kind == EV_REQUEST_KIND_verify)
 		after_verify(e, item);
 	else if (item->work == EV_WORK_prefill)
@@ -293,12 +293,12 @@ static int64_t pairs_of(const struct engine *e, const struct plan_item *item)
 	const int32_t plain = item->n_rows - item->n_drafts;
 	int64_t pairs = 0;
 
+	if (e->forward.ahead || item->pos < item->r->n_input)
+		return (int64_t)item->n_rows * item->n_rows;
 	for (int32_t i = 0; e->info.n_heads && i < item->n_rows; i++) {
 		int32_t ahead = i < plain ? i : plain - 1 + draft_depth(&item->r->draft, i - plain);
 
-		pairs += item->pos < item->r->n_input
-					 ? item->n_rows
-					 : visible_reads(&e->forward.visible, 0, item->pos + ahead);
+		pairs += visible_reads(&e->forward.visible, 0, item->pos + ahead);
 	}
 	return pairs;
 }

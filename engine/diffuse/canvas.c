@@ -8,28 +8,37 @@
 #include "engine/diffuse/schedule.h"
 #include "engine/run/compute.h"
 
-const char *canvas_refuses(const struct engine *e, const struct engine_request *q, bool owned)
+static const char *refuses(const struct engine *e, const struct engine_request *q, bool owned)
 {
 	if (!e->model || !e->model->diffusion.on)
 		return "";
 	if (owned)
 		return "a search goes on token by token, but a diffusion model has no next token";
 	if (q->kind == EV_REQUEST_KIND_score)
-		return q->sees_all
-				   ? ""
-				   : "a diffusion model has no next token, whose probability could be scored";
+		return "a diffusion model has no next token, whose probability could be scored";
+	if (q->kind == EV_REQUEST_KIND_verify)
+		return "a diffusion model's tokens depend on its masks, too: its answers are not verified by "
+			   "their tokens alone";
 	if (q->kind == EV_REQUEST_KIND_pin || q->pin)
 		return "the rows of a diffusion model see its answer, so no prefix can be kept";
+	if (q->params.logit_bias.n == SAMPLE_BIAS_MAX)
+		return "a diffusion model needs one of the 300 logit biases to ban its mask";
 	if (e->model->diffusion.mask < 0)
 		return "the file names no mask token (tokenizer.ggml.mask_token_id), so nothing can be "
 			   "generated";
-	if (q->params.logit_bias.n == SAMPLE_BIAS_MAX)
-		return "a diffusion model needs one of the logit biases to keep its mask out of the answer";
 	return "";
 }
 
-/* The mask is never an answer: its logit gets the least bias. */
-static void exclude(struct sample_bias *b, int32_t mask)
+int canvas_check(
+	const struct engine *e, const struct engine_request *q, bool owned, struct err *err)
+{
+	const char *why = refuses(e, q, owned);
+
+	return *why ? err_set(err, ERR_USAGE, "%s", why) : 0;
+}
+
+/* The mask is never an answer: its logit gets the least bias, for which there is room. */
+static void ban(struct sample_bias *b, int32_t mask)
 {
 	int32_t at = 0;
 
@@ -42,51 +51,34 @@ static void exclude(struct sample_bias *b, int32_t mask)
 	b->entry[at] = (struct ev_bias){ .id = (uint32_t)mask, .bias = -SAMPLE_BIAS_MOST };
 }
 
-/* Cells that the request has room for; what it has of its answer (kind verify) is made again. */
-static int32_t size_canvas(struct request *r, const struct engine_request *q)
+int canvas_open(struct engine *e, struct request *r, struct err *err)
 {
-	const int32_t given = r->n_ids - r->n_prompt;
+	const struct model_diffusion *d = e->model ? &e->model->diffusion : NULL;
+	struct canvas *c;
+	int32_t n;
 
-	if (q->kind == EV_REQUEST_KIND_score) {
-		r->limit = r->n_ids;
+	if (!d || !d->on)
 		return 0;
-	}
-	r->n_ids = r->n_prompt;
-	r->limit -= given;
 	if (r->limit_is_ctx && r->limit - r->n_prompt > CANVAS_TOKENS) {
 		r->limit = r->n_prompt + CANVAS_TOKENS;
 		r->limit_is_ctx = false;
 	}
-	return r->limit - r->n_prompt;
-}
-
-int canvas_open(
-	struct engine *e, struct request *r, const struct engine_request *q, struct err *err)
-{
-	const struct model_diffusion *d = e->model ? &e->model->diffusion : NULL;
-	struct canvas *c;
-
-	if (!d || !d->on)
-		return 0;
+	n = r->limit - r->n_prompt;
 	r->canvas = c = calloc(1, sizeof *c);
-	if (!c)
-		return err_set(err, ERR_MEMORY, "no memory for a canvas");
-	c->given = r->n_ids - r->n_prompt;
-	c->n = c->n_masked = size_canvas(r, q);
-	c->cell = calloc((size_t)c->n + 1, sizeof *c->cell);
-	if (!c->cell)
-		return err_set(err, ERR_MEMORY, "no memory for a canvas of %d tokens", c->n);
-	c->how = schedule_of(&e->set);
-	if (q->denoise && schedule_parse(&c->how, q->denoise, err))
-		return -1;
-	schedule_print(&c->how, c->says);
+	if (c)
+		c->cell = calloc((size_t)n + 1, sizeof *c->cell);
+	if (!c || !c->cell)
+		return err_set(err, ERR_MEMORY, "no memory for a canvas of %d tokens", n);
 	c->mask = d->mask;
 	c->shift = d->shift;
-	for (int32_t i = 0; i < c->n; i++)
+	c->schedule = schedule_code(&e->set);
+	c->steps = e->set.denoise_steps;
+	c->block = e->set.denoise_block;
+	c->above = e->set.denoise_above;
+	c->n_masked = n;
+	for (int32_t i = 0; i < n; i++)
 		r->ids[r->n_prompt + i] = d->mask;
-	if (c->n)
-		exclude(&r->params.logit_bias, d->mask);
-	schedule_block(c);
+	schedule_block(r);
 	return 0;
 }
 
@@ -101,7 +93,7 @@ const char *canvas_never_fits(const struct request *r)
 {
 	if (!r->canvas)
 		return "";
-	if (r->canvas->n > CANVAS_MOST)
+	if (r->limit - r->n_prompt > CANVAS_MOST)
 		return "a diffusion model's answer has at most 1024 tokens here; see --max-tokens";
 	if (r->limit > ENGINE_MAX_BUDGET)
 		return "a diffusion model computes prompt and answer in one pass, of at most 4096 rows";
@@ -110,15 +102,14 @@ const char *canvas_never_fits(const struct request *r)
 
 int32_t canvas_outputs(const struct request *r)
 {
-	return r->canvas->n ? r->canvas->end - r->canvas->first : r->n_ids - 1;
+	return r->canvas->end - r->canvas->first;
 }
 
 int32_t canvas_first_row(const struct plan_item *item)
 {
-	const struct request *r = item->r;
-	const struct canvas *c = r->canvas;
+	const struct canvas *c = item->r->canvas;
 
-	return item->row + (c->n ? r->n_prompt + c->first - c->shift : 0);
+	return item->row + c->first - c->shift;
 }
 
 static void draw(struct engine *e, const struct plan_item *item)
@@ -126,32 +117,31 @@ static void draw(struct engine *e, const struct plan_item *item)
 	struct request *r = item->r;
 	struct canvas *c = r->canvas;
 
-	for (int32_t i = c->first; i < c->end; i++) {
-		struct canvas_cell *cell = &c->cell[i];
-		const int32_t out = item->out + i - c->first;
+	for (int32_t i = 0; i < item->n_out; i++) {
+		struct canvas_cell *cell = &c->cell[c->first - r->n_prompt + i];
 
 		cell->chosen = false;
 		if (cell->fixed)
 			continue;
-		e->compute->draw(e, r, r->n_prompt + i, out);
+		e->compute->draw(e, r, c->first + i, item->out + i);
 		cell->drawn = e->drawn;
-		cell->stats = e->stats[out];
+		cell->stats = e->stats[item->out + i];
 	}
 }
 
-/* Makes the chosen cells tokens; returns how many. */
+/* Fixes the chosen cells; returns how many. */
 static int32_t fix(struct request *r)
 {
 	struct canvas *c = r->canvas;
 	int32_t n = 0;
 
-	for (int32_t i = c->first; i < c->end; i++) {
-		struct canvas_cell *cell = &c->cell[i];
+	for (int32_t pos = c->first; pos < c->end; pos++) {
+		struct canvas_cell *cell = &c->cell[pos - r->n_prompt];
 
-		if (!cell->chosen)
+		if (!cell->chosen || cell->drawn.id == c->mask)
 			continue;
 		cell->fixed = true;
-		r->ids[r->n_prompt + i] = cell->drawn.id;
+		r->ids[pos] = cell->drawn.id;
 		n++;
 	}
 	c->n_masked -= n;
@@ -165,13 +155,13 @@ static void emit(struct engine *e, const struct request *r, int32_t n_fixed)
 	struct event ev;
 	int32_t n = 0;
 
-	for (int32_t i = c->first; i < c->end; i++) {
-		const struct canvas_cell *cell = &c->cell[i];
+	for (int32_t pos = c->first; pos < c->end && n < EV_DENOISED_MOST; pos++) {
+		const struct canvas_cell *cell = &c->cell[pos - r->n_prompt];
 
 		if (cell->fixed && !cell->chosen)
 			continue;
 		stream_vocab(&e->stream, cell->drawn.id);
-		cells[n++] = (struct ev_denoised){ .pos = (uint32_t)(r->n_prompt + i),
+		cells[n++] = (struct ev_denoised){ .pos = (uint32_t)pos,
 			.id = (uint32_t)cell->drawn.id,
 			.p = cell->drawn.p,
 			.entropy = (float)cell->drawn.entropy,
@@ -181,16 +171,21 @@ static void emit(struct engine *e, const struct request *r, int32_t n_fixed)
 	ev.u.denoise = (struct ev_denoise){ .step = e->n_steps,
 		.request = r->id,
 		.nth = c->n_steps,
-		.first = r->n_prompt + c->first,
-		.end = r->n_prompt + c->end,
+		.pos = r->n_prompt,
+		.tokens = r->limit - r->n_prompt,
+		.block_pos = c->first,
+		.block_end = c->end,
 		.fixed = n_fixed,
 		.masked = c->n_masked,
-		.schedule = c->how.by,
+		.schedule = c->schedule,
+		.steps = c->steps,
+		.block = c->block,
+		.above = c->above,
 		.cells = { cells, (size_t)n * sizeof *cells } };
 	stream_emit(&e->stream, &ev);
 }
 
-/* Tells the tokens that no mask precedes. -1: the answer goes on; else why it ends. */
+/* Tells the fixed tokens that no mask precedes. -1: the answer goes on; else why it ends. */
 static int tell(struct engine *e, struct request *r, const char **why)
 {
 	const struct canvas *c = r->canvas;
@@ -205,10 +200,7 @@ static int tell(struct engine *e, struct request *r, const char **why)
 			r->first_token_ns = stream_now(&e->stream);
 		engine_emit_token(
 			e, r, cell->drawn.id, r->n_ids - 1, &cell->drawn, &cell->stats, EV_SOURCE_plain);
-		if (!c->given)
-			end = e->compute->end(e, r, why);
-		else if (r->n_ids - r->n_prompt == c->given)
-			end = EV_FINISH_end;
+		end = e->compute->end(e, r, why);
 	}
 	return end;
 }
@@ -220,16 +212,18 @@ void canvas_after(struct engine *e, const struct plan_item *item)
 	int32_t n_fixed;
 	int end;
 
+	if (!r->canvas->n_steps) /* not before: the log has what was asked for */
+		ban(&r->params.logit_bias, r->canvas->mask);
 	draw(e, item);
-	schedule_choose(r->canvas);
+	schedule_choose(r);
 	n_fixed = fix(r);
 	r->canvas->n_steps++;
 	emit(e, r, n_fixed);
 	end = tell(e, r, &why);
 	if (!n_fixed)
-		engine_finish(e, r, EV_FINISH_failed, "the model proposes nothing but its own mask token");
+		engine_finish(e, r, EV_FINISH_failed, "the model proposes its own mask token");
 	else if (end >= 0)
 		engine_finish(e, r, (enum ev_code_finish)end, why);
 	else
-		schedule_block(r->canvas);
+		schedule_block(r);
 }

@@ -9,9 +9,6 @@
  * (semi-autoregressive: LLaDA, appendix B.3); the whole canvas is computed for each, so nothing is
  * approximated.
  *
- * Settings are taken when the request comes, and are a part of it (event request, denoise): kind
- * verify makes an answer again from its prompt, its limit and these.
- *
  * r->ids has room for the canvas: ids[n_ids …] are its tokens and masks, of which the first n_ids
  * are told as tokens. A draw is keyed by its position alone, so the noise of a position is the same
  * in all steps, and an answer is a function of prompt, canvas, settings and seed. Thread: the
@@ -19,7 +16,6 @@
 #ifndef CUTAWAY_ENGINE_DIFFUSE_CANVAS_H
 #define CUTAWAY_ENGINE_DIFFUSE_CANVAS_H
 
-#include "engine/diffuse/schedule.h"
 #include "engine/sample/sampler.h"
 
 struct engine;
@@ -33,28 +29,26 @@ enum {
 };
 
 struct canvas_cell {
-	bool fixed, chosen; /* a token; one that this step made */
+	bool fixed, chosen; /* chosen: in this step */
 	struct sample_result drawn;
 	struct k_logit_stats stats; /* of the row that it was drawn from */
 };
 
 struct canvas {
+	enum ev_code_schedule schedule; /* the settings denoise … when it was opened */
+	int32_t steps, block;           /* steps at most; positions of a block; 0: see settings.h */
+	float above;
 	int32_t mask, shift;       /* see struct model_diffusion */
-	int32_t n;                 /* cells; cell i is position n_prompt + i */
 	int32_t n_masked, n_steps; /* left; done */
-	int32_t first, end;        /* cells of the block whose logits the next step computes */
-	int32_t given;             /* verify: so many were recorded; else 0 */
-	struct schedule how;
-	char says[SCHEDULE_TEXT]; /* how, as in the event request */
-	struct canvas_cell *cell; /* [n] */
+	int32_t first, end;        /* positions of the block whose logits the next step computes */
+	struct canvas_cell *cell;  /* [limit - n_prompt] */
 };
 
-/* Why a diffusion model cannot do what is asked for; "": it can. */
-const char *canvas_refuses(const struct engine *e, const struct engine_request *q, bool owned);
-/* Gives a request its canvas; nothing for other models. A score has one without cells, whose rows
- * are those of its tokens. ERR_MEMORY, ERR_USAGE. */
-int canvas_open(
-	struct engine *e, struct request *r, const struct engine_request *q, struct err *err);
+/* ERR_USAGE where a diffusion model cannot do what is asked for; owned: for a search. */
+int canvas_check(
+	const struct engine *e, const struct engine_request *q, bool owned, struct err *err);
+/* Gives a request its canvas; nothing for other models. ERR_MEMORY. */
+int canvas_open(struct engine *e, struct request *r, struct err *err);
 void canvas_release(struct request *r);
 /* Why it can never be computed; "": it can. */
 const char *canvas_never_fits(const struct request *r);

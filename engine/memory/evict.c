@@ -14,11 +14,37 @@ static bool rather(
 	return a->last_used < b->last_used;
 }
 
-/* Would the policy rather give up a than b? Among equals the one further from where sequences go
- * on; then by page. */
-static bool sooner(const struct prefix *p, int32_t g, bool leaf, const struct prefix_node *a,
-	const struct prefix_node *b)
+int32_t prefix_apart(const struct prefix *p, int32_t g, const struct prefix_node *n)
 {
+	const struct prefix_node *a = n, *b = n;
+
+	if (n->n_children > 1)
+		return INT32_MAX;
+	do
+		a = a->parent < 0 ? NULL : &p->node[a->parent];
+	while (a && a->page[g] < 0);
+	do
+		b = b->first_child < 0 ? NULL : &p->node[b->first_child];
+	while (b && b->page[g] < 0);
+	return (b ? b->depth : n->depth + 1) - (a ? a->depth : -1);
+}
+
+/* How far apart the snapshots beside it would be; 0: not of states. */
+static int32_t loss(const struct prefix *p, int32_t g, bool leaf, const struct prefix_node *n)
+{
+	return leaf || !p->memory->spec.group[g].kind->is_state ? 0 : prefix_apart(p, g, n);
+}
+
+/* Snapshots of states are thinned: first those whose neighbours are nearest. Else, would the policy
+ * rather give up a than b? Among equals the one further from where sequences go on; then by page.
+ * lost: of b. */
+static bool sooner(const struct prefix *p, int32_t g, bool leaf, const struct prefix_node *a,
+	const struct prefix_node *b, int32_t lost)
+{
+	const int32_t apart = loss(p, g, leaf, a);
+
+	if (apart != lost)
+		return apart < lost;
 	if (rather(p->policy, a, b) || rather(p->policy, b, a))
 		return rather(p->policy, a, b);
 	if (!leaf && a->depth != b->depth)
@@ -30,7 +56,7 @@ int32_t prefix_evictable(const struct prefix *p, int32_t g, bool leaf, int32_t f
 {
 	const struct pages *pages = &p->memory->pages[g];
 	const bool whole = leaf || from < p->memory->sight[g].always; /* the node goes */
-	int32_t best = -1;
+	int32_t best = -1, lost = 0;
 
 	if (from == INT32_MAX) /* all rows read all of it: there are none */
 		return -1;
@@ -40,8 +66,20 @@ int32_t prefix_evictable(const struct prefix *p, int32_t g, bool leaf, int32_t f
 		if (!n->live || !n->n_children != leaf || n->depth < from || n->page[g] < 0 ||
 			pages->page[n->page[g]].refs || pages->page[n->page[g]].pins || (n->pins && whole))
 			continue;
-		if (best < 0 || sooner(p, g, leaf, n, &p->node[best]))
+		if (best < 0 || sooner(p, g, leaf, n, &p->node[best], lost)) {
 			best = i;
+			lost = loss(p, g, leaf, n);
+		}
 	}
 	return best;
+}
+
+bool prefix_older_end(const struct prefix *p, int32_t g, const struct prefix_node *n)
+{
+	int32_t leaf;
+
+	if (!p->memory->spec.group[g].kind->is_state || prefix_apart(p, g, n) <= PREFIX_APART)
+		return false;
+	leaf = prefix_evictable(p, g, true, 0);
+	return leaf >= 0 && rather(p->policy, &p->node[leaf], n);
 }

@@ -6,143 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct memory_kind *memory_kind_of(int64_t code)
-{
-	for (int i = 0; memory_kinds[i]; i++)
-		if ((int64_t)memory_kinds[i]->code == code)
-			return memory_kinds[i];
-	return NULL;
-}
-
-/* ---- what a model keeps ---- */
-
-static bool same_group(const struct memory_spec *a, const struct memory_spec *b)
-{
-	return a->kind == b->kind &&
-		   (a->kind->is_state ||
-			   (a->window == b->window && a->kv.n_kv_heads == b->kv.n_kv_heads &&
-				   a->kv.head_dim == b->kv.head_dim && a->kv.value_dim == b->kv.value_dim));
-}
-
-int32_t memory_join(struct memory_specs *m, const struct memory_spec *layer, int32_t *index,
-	size_t *at, struct err *e)
-{
-	int32_t g = 0;
-
-	while (g < m->n && !same_group(&m->group[g], layer))
-		g++;
-	if (g == MEMORY_GROUPS)
-		return err_set(e, ERR_INPUT,
-			"the layers of this model keep more than %d different kinds of memory", MEMORY_GROUPS);
-	if (g == m->n) {
-		m->group[m->n] = *layer;
-		m->group[m->n].n_layers = 0;
-		m->group[m->n++].state_bytes = 0;
-	}
-	if (at)
-		*at = m->group[g].state_bytes;
-	m->group[g].state_bytes += layer->state_bytes;
-	*index = m->group[g].n_layers++;
-	return g;
-}
-
-struct memory_specs memory_paged_specs(int32_t n_layers, int32_t n_kv_heads, int32_t head_dim)
-{
-	return (struct memory_specs){ .n = 1,
-		.group[0] = { .kind = &memory_paged,
-			.n_layers = n_layers,
-			.kv = { .n_kv_heads = n_kv_heads, .head_dim = head_dim } } };
-}
-
-/* The last positions of group g, in f16. What a row reads of them begins with a span. */
-static int32_t add_recent(struct memory_specs *m, int32_t g)
-{
-	struct memory_spec s = m->group[g];
-
-	s.kind = &memory_recent;
-	s.kv.format = K_CACHE_f16;
-	if (!s.window || s.window > s.kv.residual + K_SPAN - 1)
-		s.window = s.kv.residual + K_SPAN - 1;
-	m->group[m->n] = s;
-	return m->n++;
-}
-
-int memory_set_format(struct memory_specs *m, enum k_cache format, int32_t residual, struct err *e)
-{
-	const bool by_channel = k_cache_by_channel((int32_t)format);
-	int32_t own = 0, keys = 0;
-
-	for (; own < m->n && m->group[own].kind != &memory_recent; own++)
-		keys += !m->group[own].kind->is_state;
-	if (by_channel && own + keys > MEMORY_GROUPS)
-		return err_set(e, ERR_USAGE,
-			"cache-format %s: the layers of this model keep %d kinds of memory, and with the last "
-			"tokens of each they are more than %d; q8 needs none",
-			k_cache_name((int)format), own, MEMORY_GROUPS);
-	m->n = own;
-	for (int32_t g = 0; g < own; g++)
-		if (!m->group[g].kind->is_state) {
-			m->group[g].kv.format = format;
-			m->group[g].kv.residual = residual;
-			m->group[g].recent = by_channel ? add_recent(m, g) : 0;
-		}
-	return 0;
-}
-
-enum k_cache memory_format(const struct memory_specs *m)
-{
-	for (int32_t g = 0; g < m->n; g++)
-		if (!m->group[g].kind->is_state)
-			return m->group[g].kv.format;
-	return K_CACHE_f16;
-}
-
-void memory_set_extents(struct memory_specs *m, bool extents)
-{
-	for (int32_t g = 0; g < m->n; g++)
-		m->group[g].kv.extents = extents && !m->group[g].kind->is_state && !m->group[g].window;
-}
-
-static int32_t add_kept(struct memory_specs *m, int32_t g, int32_t most)
-{
-	const struct memory_spec *of = &m->group[g];
-
-	m->group[m->n] = (struct memory_spec){ .kind = &memory_kept,
-		.n_layers = of->n_layers,
-		.most_kept = most,
-		.state_bytes = (size_t)of->n_layers * (size_t)of->kv.n_kv_heads * k_heavy_floats(most) *
-					   sizeof(float) };
-	return m->n++;
-}
-
-int memory_set_kept(struct memory_specs *m, int32_t most, struct err *e)
-{
-	int32_t own = 0, keys = 0;
-
-	for (; own < m->n && m->group[own].kind != &memory_kept; own++)
-		keys += m->group[own].kind == &memory_paged;
-	if (most && own + keys > MEMORY_GROUPS)
-		return err_set(e, ERR_USAGE,
-			"visible h2o: the layers of this model keep %d kinds of memory, and with what heads keep "
-			"they are more than %d",
-			own, MEMORY_GROUPS);
-	m->n = own;
-	for (int32_t g = 0; g < own; g++)
-		if (m->group[g].kind == &memory_paged)
-			m->group[g].kept = most ? add_kept(m, g, most) : 0;
-	return 0;
-}
-
-bool memory_has_states(const struct memory_specs *m)
-{
-	for (int32_t g = 0; g < m->n; g++)
-		if (m->group[g].kind->is_state)
-			return true;
-	return false;
-}
-
-/* ---- pages as kernels see them ---- */
-
 static void store_fill(
 	struct memory_store *s, const struct memory_spec *spec, int32_t page_size, uint8_t *base)
 {
@@ -278,6 +141,25 @@ static int32_t slots_need(int32_t most, int32_t slots)
 	return n < INT32_MAX / 2 ? (int32_t)n : INT32_MAX / 2;
 }
 
+int64_t memory_room_of(double mb)
+{
+	return (int64_t)ceil(mb * (1 << 20));
+}
+
+/* Snapshots of recurrent states: those wanted, within the room. By default a slot has what it needs
+ * between two blocks, whatever that takes. */
+static int32_t state_pages(
+	const struct memory_specs *m, int32_t g, int32_t page_size, int64_t wanted, int32_t slots)
+{
+	const struct memory_spec *s = &m->group[g];
+	const int64_t least = (int64_t)slots * own_blocks(m, g, page_size, 1);
+	const int64_t bytes = (int64_t)s->kind->page_bytes(s, page_size);
+	int64_t most = (m->state_room ? m->state_room : MEMORY_STATE_ROOM) / bytes;
+
+	most = !m->state_room && most < least ? least : most;
+	return (int32_t)(wanted < most ? wanted : most);
+}
+
 /* Of a group beside the lead one. Recent positions, which are large beside codes, have what the
  * slots need between two blocks, and a chunk of one prompt. */
 static int32_t pool_pages(
@@ -287,6 +169,8 @@ static int32_t pool_pages(
 	const int32_t between = own_blocks(m, g, page_size, 1);
 	int64_t n = slots_need(most, slots);
 
+	if (m->group[g].kind == &memory_recurrent)
+		return state_pages(m, g, page_size, lead_pages, slots);
 	if (m->group[g].kind == &memory_recent)
 		n = (int64_t)slots * between + most - between;
 	return n < lead_pages ? (int32_t)n : lead_pages;
@@ -316,6 +200,8 @@ int32_t memory_default_pages(
 	if (room)
 		wanted = fmax(
 			wanted, fmin(all, floor((double)room / (double)of->kind->page_bytes(of, page_size))));
+	if (of->kind == &memory_recurrent)
+		return state_pages(specs, lead, page_size, (int64_t)wanted + most, slots);
 	return wanted < most ? (int32_t)wanted : most;
 }
 
@@ -330,8 +216,9 @@ static int check_pages(const struct memory_specs *m, int32_t g, int32_t page_siz
 	if (least == INT32_MAX || n_pages >= least || (lead_holds_all && n_pages >= lead_pages))
 		return 0;
 	return err_set(e, ERR_USAGE,
-		"%d pages: what this model keeps of one sequence takes %d of %d tokens; see --pages",
-		n_pages, least, page_size);
+		"%d pages: what this model keeps of one sequence takes %d of %d tokens; see %s", n_pages,
+		least, page_size,
+		m->group[g].kind == &memory_recurrent ? "--state-memory, --pages" : "--pages");
 }
 
 /* Rows of a step whose blocks the pool of group g holds beside what they read; INT32_MAX: all. A

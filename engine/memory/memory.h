@@ -33,6 +33,7 @@ enum {
 	MEMORY_GROUPS = 4, /* most of a model */
 	/* rows of one request in a step, at most, where no group keeps all positions */
 	MEMORY_ROWS = 128,
+	MEMORY_STATE_ROOM = 1 << 30,
 };
 
 struct draft;
@@ -55,6 +56,9 @@ struct memory_specs {
 	struct memory_spec group[MEMORY_GROUPS];
 	int32_t n; /* those that layers joined, then those of memory_recent or memory_kept */
 	bool keep; /* keys and values stay until their sequence ends, seen or not */
+	/* bytes that the pool of recurrent states may have; 0: MEMORY_STATE_ROOM, or what the slots
+	 * need */
+	int64_t state_room;
 };
 /* The format of all keys and values. A format by channel adds a group to each that has any, of the
  * last `residual` tokens that rows read in f16; -1 and an error: the groups are too many, and
@@ -81,6 +85,9 @@ struct memory_store {
 	int32_t recent, kept; /* as in its memory_spec */
 	int32_t most_kept;    /* kept: groups of a head there is room for */
 };
+
+/* state_room of a setting in MB. */
+int64_t memory_room_of(double mb);
 
 /* Without pools and readers: so many pages in each group, for whoever keeps track of them
  * himself. */
@@ -117,7 +124,8 @@ struct memory_table {
 };
 
 /* n_pages: of the lead group; the others get what so many slots need, and as much again for the
- * prefix cache. kernels NULL: pages are only counted, there is nothing in them. */
+ * prefix cache, but recurrent ones a snapshot for each page of the lead group, within state_room.
+ * kernels NULL: pages are only counted, there is nothing in them. */
 int memory_open(struct memory *m, struct k_ctx *kernels, const struct memory_specs *specs,
 	int32_t page_size, int32_t n_pages, int32_t slots, int32_t n_spare, struct err *e);
 void memory_close(struct memory *m);

@@ -25,6 +25,9 @@ int prefix_open(struct prefix *p, struct memory *memory, int32_t most_blocks, st
 	memset(p, 0, sizeof *p);
 	for (int32_t g = 0; g < memory->spec.n; g++)
 		n += (size_t)memory->pages[g].n_pages;
+	/* without keys and values of all positions, paths are longer than what they have pages of */
+	if (memory->sight[memory->lead].always < INT32_MAX)
+		n += 4 * (size_t)most_blocks;
 	while (slots < 2 * n)
 		slots *= 2;
 	p->memory = memory;
@@ -218,6 +221,18 @@ static int32_t usable(const struct prefix *p, int32_t blocks, int32_t most)
 	return blocks;
 }
 
+/* Is a state what the last of the blocks walked lacks, and nothing else? */
+static bool thinned(const struct prefix *p, int32_t blocks)
+{
+	const struct prefix_node *last = &p->node[p->walked[blocks - 1]];
+	bool state = false, other = false;
+
+	for (int32_t g = 0; g < p->memory->spec.n; g++)
+		if (last->page[g] < 0)
+			*(p->memory->spec.group[g].kind->is_state ? &state : &other) = true;
+	return state && !other;
+}
+
 void prefix_find(struct prefix *p, const int32_t *ids, int32_t n, int32_t most, int64_t step,
 	struct prefix_match *out)
 {
@@ -247,7 +262,7 @@ void prefix_find(struct prefix *p, const int32_t *ids, int32_t n, int32_t most, 
 		explain(p, found ? p->walked[found - 1] : -1, key, ids, n, found * size, out);
 	/* the last block is no loss where its last token is computed anyway */
 	if (out->n_blocks < found - (found * size > most))
-		out->reason = EV_PREFIX_evicted;
+		out->reason = thinned(p, found) ? EV_PREFIX_thinned : EV_PREFIX_evicted;
 }
 
 int32_t prefix_length(const struct prefix *p, const int32_t *ids, int32_t n, int32_t most)
@@ -313,44 +328,6 @@ static int32_t new_node(struct prefix *p, struct prefix_node like, const int32_t
 	return node;
 }
 
-void prefix_add(struct prefix *p, const int32_t *ids, int32_t block, const struct memory_table *t,
-	int64_t request, int64_t step)
-{
-	int32_t size = p->memory->page_size, parent = -1, node;
-	const int32_t *own = ids + (size_t)block * (size_t)size;
-	uint64_t key = 0;
-
-	if (!p->on || known(p, block, t))
-		return;
-	/* The ancestors are those with equal tokens, which need not be this request's own pages. If the
-	 * last one is, there is no need to look for it. */
-	if (block && is_cached(p, t->page[p->memory->lead][block - 1])) {
-		parent = p->holder[t->page[p->memory->lead][block - 1]];
-		key = p->node[parent].key;
-	}
-	for (int32_t b = parent < 0 ? 0 : block; b < block; b++) {
-		key = key_of(key, ids + (size_t)b * (size_t)size, size);
-		parent = lookup(p, key, parent, ids + (size_t)b * (size_t)size);
-		if (parent < 0)
-			return;
-	}
-	key = key_of(key, own, size);
-	node = lookup(p, key, parent, own);
-	if (node < 0) {
-		if (p->first_free < 0) /* all are nodes whose pages went, but for a few: paths of windows */
-			return;
-		node = new_node(p,
-			(struct prefix_node){ .key = key,
-				.request = request,
-				.last_used = step,
-				.born = step,
-				.depth = block,
-				.parent = parent },
-			own);
-	}
-	take_pages(p, node, block, t, request);
-}
-
 static void unlink_node(struct prefix *p, int32_t node)
 {
 	struct prefix_node *n = &p->node[node];
@@ -414,10 +391,64 @@ static void evict_leaf(struct prefix *p, int32_t node, int64_t step)
 	prefix_tidy(p, parent);
 }
 
+/* The end of a path goes, so that a node is free: paths whose pages went keep theirs. */
+static bool free_node(struct prefix *p, int64_t step)
+{
+	int32_t node = -1;
+
+	for (int32_t g = 0; g < p->memory->spec.n && node < 0; g++)
+		node = prefix_evictable(p, g, true, 0);
+	if (node >= 0)
+		evict_leaf(p, node, step);
+	return node >= 0;
+}
+
+void prefix_add(struct prefix *p, const int32_t *ids, int32_t block, const struct memory_table *t,
+	int64_t request, int64_t step)
+{
+	int32_t size = p->memory->page_size, parent = -1, node;
+	const int32_t *own = ids + (size_t)block * (size_t)size;
+	uint64_t key = 0;
+
+	if (!p->on || known(p, block, t))
+		return;
+	while (p->first_free < 0 && free_node(p, step))
+		;
+	/* The ancestors are those with equal tokens, which need not be this request's own pages. If the
+	 * last one is, there is no need to look for it. */
+	if (block && is_cached(p, t->page[p->memory->lead][block - 1])) {
+		parent = p->holder[t->page[p->memory->lead][block - 1]];
+		key = p->node[parent].key;
+	}
+	for (int32_t b = parent < 0 ? 0 : block; b < block; b++) {
+		key = key_of(key, ids + (size_t)b * (size_t)size, size);
+		parent = lookup(p, key, parent, ids + (size_t)b * (size_t)size);
+		if (parent < 0)
+			return;
+	}
+	key = key_of(key, own, size);
+	node = lookup(p, key, parent, own);
+	if (node < 0) {
+		if (p->first_free < 0) /* all are nodes whose pages went, but for a few: paths of windows */
+			return;
+		node = new_node(p,
+			(struct prefix_node){ .key = key,
+				.request = request,
+				.last_used = step,
+				.born = step,
+				.depth = block,
+				.parent = parent },
+			own);
+	}
+	take_pages(p, node, block, t, request);
+}
+
 bool prefix_evict(struct prefix *p, int32_t g, int64_t step)
 {
 	int32_t node = prefix_evictable(p, g, false, p->memory->sight[g].always), leaf;
 
+	if (node >= 0 && prefix_older_end(p, g, &p->node[node]))
+		node = -1;
 	/* A page of a node that others follow, which who goes on further on does not read: of a window,
 	 * a state, or between sinks and a window. */
 	if (node >= 0) {

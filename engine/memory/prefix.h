@@ -5,7 +5,10 @@
  * match also compares the tokens and the parent, so two texts with one hash are never confused.
  * Leaves go first, the least recently used unless the policy says otherwise; but of windows and
  * states the pages of nodes that others follow go before, since a match that ends further on needs
- * none of them. Keys of evicted nodes are remembered for a while, so that a miss can say "evicted".
+ * none of them. Snapshots of states are thinned: the one goes whose neighbours are nearest, so of a
+ * path of n blocks with k snapshots no two are further apart than 2 n / k (evict.c). The end of an
+ * older path goes before snapshots are more than PREFIX_APART blocks apart. Keys of evicted nodes
+ * are remembered for a while, so that a miss can say "evicted".
  *
  * A match is usable as far as every group can go on from its end (memory.h). What a pin keeps is
  * not evicted (pin.h).
@@ -33,6 +36,8 @@ enum prefix_policy {
 	PREFIX_N_POLICIES,
 };
 extern const char *const prefix_policies[]; /* their names; ends with NULL */
+
+enum { PREFIX_APART = 8 };
 
 struct prefix_node {
 	uint64_t key;
@@ -102,6 +107,13 @@ bool prefix_evict(struct prefix *p, int32_t g, int64_t step);
 /* evict.c: the node with an unreferenced page of group g, of the leaves or of the others, to be
  * evicted first; -1: none. Of the others those whose blocks all rows read are before `from`. */
 int32_t prefix_evictable(const struct prefix *p, int32_t g, bool leaf, int32_t from);
+/* Blocks from the snapshot before n to the one after it, in a group of states: what is computed
+ * again at most, with n gone. INT32_MAX where sequences part: these stay longest (Marconi: Pan et
+ * al. 2025, section 4). */
+int32_t prefix_apart(const struct prefix *p, int32_t g, const struct prefix_node *n);
+/* With n gone, would states be too far apart, while there is the end of an older path to give up?
+ */
+bool prefix_older_end(const struct prefix *p, int32_t g, const struct prefix_node *n);
 /* The node of the block ids [page_size] that follows `parent` (-1: the first), whose key is *key
  * (0); *key becomes its own. -1: it is not cached. */
 int32_t prefix_next(const struct prefix *p, int32_t parent, const int32_t *ids, uint64_t *key);

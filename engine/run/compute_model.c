@@ -117,6 +117,7 @@ static void fill_info(struct engine *e, const struct engine_options *o)
 	i->n_heads = c->n_heads;
 	i->n_kv_heads = c->n_kv_heads;
 	i->head_dim = c->head_dim;
+	i->diffusion = e->model->diffusion.on;
 	i->states = memory_has_states(&e->model->memory) && !c->n_heads;
 	i->dim = c->dim;
 	i->vocab = c->vocab;

@@ -55,16 +55,16 @@ static const struct k_kv *coded_keys(const struct forward *f)
 	return &f->store[g].kv;
 }
 
-/* Rows of a diffusion model see what their request computes in the same pass, too: rows r … of the
- * same request end where the next one's begin. */
+/* Where what row r of request `item` sees ends. */
 static int32_t end_seen(const struct forward *f, int32_t r, int32_t item)
 {
 	const int32_t end = item + 1 < f->n_items ? f->item_row[item + 1] : f->n_rows;
 
-	return f->model->diffusion.on || f->encodes ? f->rows[end - 1].pos + 1 : f->rows[r].pos + 1;
+	return f->rows[f->ahead || f->encodes ? end - 1 : r].pos + 1;
 }
 
-/* A request reads the positions that its first row sees, and one more for each further row. */
+/* A request reads the positions that its first row sees, and one more for each further row that
+ * sees more. */
 static void sight_fill(struct forward *f, struct forward_sight *s)
 {
 	const struct k_kv *coded = coded_keys(f);
@@ -78,15 +78,16 @@ static void sight_fill(struct forward *f, struct forward_sight *s)
 		const int32_t pos = f->rows[r].pos, from = k_coded_end(coded, pos);
 		int32_t seen = visible_ranges(&f->visible, s->window, pos, range);
 		bool first = item < f->n_items && f->item_row[item] == r;
-		const int32_t ahead = end_seen(f, r, first ? item : item - 1) - (pos + 1);
+		const int32_t later = end_seen(f, r, item - !first) - (pos + 1);
+		const uint64_t more = !f->ahead;
 
-		range[n - 1].end += ahead;
-		seen += ahead;
+		range[n - 1].end += later;
+		seen += later;
 		s->pairs += (uint64_t)seen;
-		s->positions += first ? (uint64_t)seen : 1;
-		s->whole += first ? (uint64_t)visible_ranges(&full, s->window, pos, all) : 1;
-		s->recent += first ? (uint64_t)seen_from(range, n, from) : 1;
-		s->whole_recent += first ? (uint64_t)seen_from(all, n_all, from) : 1;
+		s->positions += first ? (uint64_t)seen : more;
+		s->whole += first ? (uint64_t)(visible_ranges(&full, s->window, pos, all) + later) : more;
+		s->recent += first ? (uint64_t)seen_from(range, n, from) : more;
+		s->whole_recent += first ? (uint64_t)seen_from(all, n_all, from) : more;
 		item += first;
 	}
 }

@@ -120,12 +120,15 @@ struct forward {
 	const int32_t **pages[MEMORY_GROUPS];     /* [max_rows] block tables, by rows[].seq */
 	struct k_state_row *state[MEMORY_GROUPS]; /* [max_rows]; used by groups of states */
 	int32_t *out_row;                         /* [max_out] rows whose logits are wanted */
-	/* the requests of the rows, contiguous and ascending; for counting, and where heads keep
-	 * groups */
+	/* the requests of the rows, contiguous and ascending; for counting, where heads keep
+	 * groups, and where rows see ahead */
 	int32_t n_items;
 	int32_t *item_row;      /* [max_rows] and their first rows */
 	struct visible visible; /* the policy of the run: forward_set_visible() */
-	float threshold;        /* attention values below it count as near zero */
+	/* rows see all that the step computes for their request, later positions, too: on a CPU,
+	 * without windows, visibility and formats by channel */
+	bool ahead;
+	float threshold; /* attention values below it count as near zero */
 	/* Inputs of the feed-forwards' last product that are below this share of a row's largest are 0,
 	 * and their columns are not read (the model must have them: model_add_columns); 0: none. */
 	float least;

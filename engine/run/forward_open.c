@@ -149,6 +149,7 @@ int forward_open(struct forward *f, const struct model *m, const struct memory_s
 	f->model = m;
 	f->store = store;
 	f->n_layers = m->config.n_layers;
+	f->ahead = m->diffusion.on;
 	f->needs = find_needs(m);
 	if (f->needs.n_windows > FORWARD_SIGHTS)
 		return err_set(

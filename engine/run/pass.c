@@ -58,12 +58,13 @@ int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *err)
 	p->specs = e->specs;
 	if (n < 1 || n > e->info.ctx)
 		return err_set(err, ERR_USAGE, "a look at %d tokens: 1 to %d are possible", n, e->info.ctx);
+	if (e->model->diffusion.on || e->model->n_encoder)
+		return err_set(err, ERR_USAGE,
+			"a look or a measurement follows a text from its beginning, but the rows of a diffusion "
+			"model or an encoder see what comes after them");
 	p->model = m = k_is_host(e->kernels) ? e->model : open_again(e, err);
 	if (!m || (e->forward.least > 0 && model_add_columns(m, e->model_path, err)))
 		return -1;
-	if (m->n_encoder)
-		return err_set(err, ERR_USAGE,
-			"no look at this model: a look computes row by row, an encoder its input as a whole");
 	p->n = n;
 	p->n_pages = (n + PAGE - 1) / PAGE;
 	p->pages = malloc((size_t)p->n_pages * sizeof *p->pages);

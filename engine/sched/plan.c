@@ -52,8 +52,8 @@ static int32_t prompt_left(const struct request *r)
 	return r->n_ids - request_is_given(r) - r->computed;
 }
 
-/* A pass over prompt and canvas, which is whole: it waits for a step that has room for it, or
- * is its alone. */
+/* A pass over prompt and canvas, which is whole: it waits for a step with room for it, or
+ * that is its own. */
 static void plan_canvas(struct sched *s, struct plan *p, struct request *r)
 {
 	const int32_t n_out = canvas_outputs(r);

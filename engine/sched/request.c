@@ -217,6 +217,4 @@ void request_event(const struct request *r, const char *spec, struct event *ev)
 	q->priority = r->priority;
 	q->deadline = r->deadline;
 	q->top = r->top;
-	if (r->canvas)
-		q->denoise = ev_text(r->canvas->says);
 }

@@ -104,7 +104,7 @@ static inline void observe_span(const struct attend_plan *p, const struct attend
 		for (int k = 0; k < 2; k++) {
 			float *to = k ? w->account : w->share;
 
-			if (to)
+			if (to && first_group < w->n_groups)
 				scale_sums(st->sums + (first + (size_t)i) * K_SPAN_GROUPS,
 					w->n_groups - first_group, e[i], w->inv_l, to + first_group);
 		}

@@ -207,6 +207,12 @@ static void span_scale(struct span *s, float max, float inv_l)
 		s->group[g] = (s->group[g] * e) * inv_l;
 }
 
+/* Where the last position ends that row r sees: after its own, unless it sees later ones. */
+static int32_t seen_end(const struct view *v)
+{
+	return k_row_ranges(v->a, v->row)[v->a->n_ranges - 1].end;
+}
+
 /* Shares of groups are scaled likewise; a visible key counts as near zero if its scaled p is below
  * the threshold. The scores are computed again. */
 static void observe(const struct view *v, float max, float inv_l, float *share, int32_t *near_zero)
@@ -216,7 +222,7 @@ static void observe(const struct view *v, float max, float inv_l, float *share, 
 
 	for (int32_t g = 0; share && !v->a->adds && g < n_groups; g++)
 		share[g] = 0;
-	for (int32_t first = 0; first <= v->pos; first += K_SPAN) {
+	for (int32_t first = 0; first < seen_end(v); first += K_SPAN) {
 		struct span s;
 
 		if (!span_scores(v, first, &s))
@@ -271,15 +277,9 @@ static void merge(const struct view *v, const struct span *s, struct merged *to)
 	to->any = true;
 }
 
-/* Where the last position ends that row r sees: after its own, unless it sees later ones. */
-static int32_t seen_end(const struct k_attention *a, int32_t r)
-{
-	return a->ranges[(size_t)r * (size_t)a->n_ranges + (size_t)a->n_ranges - 1].end;
-}
-
 static void merge_spans(const struct view *v, struct merged *to)
 {
-	for (int32_t first = 0; first < seen_end(v->a, v->row); first += K_SPAN) {
+	for (int32_t first = 0; first < seen_end(v); first += K_SPAN) {
 		struct span s;
 
 		if (span_scores(v, first, &s))

@@ -170,7 +170,8 @@ static int score_all(const struct compare_plan *p, const struct compare *c, stru
 		const struct compare_answer *a = first_answer(&c->side[0], p->prompt[i].text);
 
 		for (int side = 0; a && a->n && side < 2; side++)
-			if (score(p, a, side, &p->prompt[i], e))
+			if (!engine_info(p->session[side]->engine)->diffusion &&
+				score(p, a, side, &p->prompt[i], e))
 				return -1;
 	}
 	return 0;

@@ -24,6 +24,24 @@ int history_by_id(const void *a, const void *b)
 	return (p->id > q->id) - (p->id < q->id);
 }
 
+/* Answers of diffusion models, and where they would end. */
+static void mark_denoised(struct history *h, struct err *e)
+{
+	sqlite3_stmt *s =
+		history_prepare(h, "SELECT request, max(pos + tokens) FROM denoise GROUP BY request", e);
+
+	while (s && sqlite3_step(s) == SQLITE_ROW) {
+		struct history_request *r = history_request_find(h, sqlite3_column_int64(s, 0));
+		const int64_t end = sqlite3_column_int64(s, 1);
+
+		if (!r || end <= r->n_prompt || end - r->n_prompt > EV_DENOISED_MOST)
+			continue;
+		r->denoised = true;
+		r->longest = end > r->longest ? (int32_t)end : r->longest;
+	}
+	sqlite3_finalize(s);
+}
+
 int history_open(struct history **out, const char *path, struct err *e)
 {
 	struct history *h = calloc(1, sizeof *h);
@@ -43,7 +61,8 @@ int history_open(struct history **out, const char *path, struct err *e)
 	h->db = f.db;
 	/* one snapshot of a file that is being written */
 	sqlite3_exec(h->db, "BEGIN", NULL, NULL, NULL);
-	history_load(h, &f, e);
+	if (!history_load(h, &f, e) && foreign_has(&f, EV_denoise))
+		mark_denoised(h, e);
 	sqlite3_exec(h->db, "COMMIT", NULL, NULL, NULL);
 	if (e->code) {
 		history_close(h);
@@ -67,7 +86,6 @@ void history_close(struct history *h)
 		free(r->text);
 		free(r->user);
 		free(r->spec);
-		free(r->denoise);
 		free(r->stop);
 		free(r->why);
 	}

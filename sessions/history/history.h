@@ -46,13 +46,14 @@ struct history_request {
 	struct history_take *take; /* n_takes >= 1 */
 	int32_t n_takes, cap_takes;
 	int32_t n;          /* tokens at the end, prompt included */
-	int32_t longest;    /* longest of all takes */
+	int32_t longest;    /* longest of all takes, or where a diffusion model's answer would end */
+	bool denoised;      /* a diffusion model's answer */
 	int finish;         /* EV_FINISH_x, or -1: it had not ended */
 	int64_t forced_pos; /* fork: position of the token that the user forced, or -1 */
 	int32_t priority, deadline;
-	char *text, *user, *spec, *stop, *denoise; /* as recorded; "" if absent */
-	char *why;                                 /* details of `finish` */
-	char broken[96];                           /* "": complete */
+	char *text, *user, *spec, *stop; /* as recorded; "" if absent */
+	char *why;                       /* details of `finish` */
+	char broken[96];                 /* "": complete */
 };
 
 struct history_piece { /* what a token decodes to */

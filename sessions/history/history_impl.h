@@ -7,6 +7,8 @@
 #include "sessions/history/history.h"
 #include "trace/foreign.h"
 
+/* NULL: there is none of that number. */
+struct history_request *history_request_find(struct history *h, int64_t number);
 /* Fills an empty history from its open file. -1 with the error; then close it. */
 int history_load(struct history *h, const struct foreign *f, struct err *e);
 /* NULL with the error (e may be NULL). */

@@ -49,7 +49,7 @@ static int no_memory(struct loading *l)
 
 /* ---- rows ---- */
 
-static struct history_request *history_request_find(struct history *h, int64_t number)
+struct history_request *history_request_find(struct history *h, int64_t number)
 {
 	return find_number(number, h->request, h->n_requests, sizeof *h->request);
 }
@@ -102,7 +102,7 @@ static void request_sql(int version, char *out, size_t cap)
 	const struct ev_info *table = &ev_info[EV_request];
 	size_t n = (size_t)snprintf(out, cap,
 		"SELECT seq, request, kind, parent, sample, text, prompt, max_tokens, stop, spec, n_prompt,"
-		" user, priority, deadline, denoise" SAMPLE_SETTINGS(PARAM_COLUMN) " FROM (SELECT *");
+		" user, priority, deadline" SAMPLE_SETTINGS(PARAM_COLUMN) " FROM (SELECT *");
 
 	for (int i = 0; i < table->n_fields; i++)
 		if (ev_field_since(EV_request, i) > version)
@@ -166,15 +166,13 @@ static int on_request(struct loading *l, sqlite3_stmt *s)
 		.forced_pos = -1,
 		.priority = int_in_range(s, 12, &answer_settings[ANSWER_AT_priority]),
 		.deadline = int_in_range(s, 13, &answer_settings[ANSWER_AT_deadline]) };
-	read_params(&r->params, s, 15);
+	read_params(&r->params, s, 14);
 	r->text = text_of(s, 5);
 	r->user = text_of(s, 11);
 	r->stop = text_of(s, 8);
 	r->spec = text_of(s, 9);
-	r->denoise = text_of(s, 14);
 	r->why = strdup("");
-	if (!copy_prompt(h, r, s, 6) || !r->text || !r->user || !r->stop || !r->spec || !r->denoise ||
-		!r->why)
+	if (!copy_prompt(h, r, s, 6) || !r->text || !r->user || !r->stop || !r->spec || !r->why)
 		return no_memory(l);
 	if (sqlite3_column_int64(s, 10) != r->n_prompt)
 		broke(r, "its prompt is not of the length it says", r->n_prompt);

@@ -25,13 +25,15 @@ static void take_settings(struct replica *p, const struct engine_options *o)
 int replica_open(struct replica *p, const struct engine_options *o,
 	const struct memory_specs *specs, struct err *e)
 {
-	const int32_t pages =
-		o->pages ? o->pages : memory_default_pages(specs, o->page_size, o->ctx, o->slots, 0);
+	struct memory_specs own = *specs;
+	int32_t pages;
 
+	own.state_room = memory_room_of(o->state_memory);
+	pages = o->pages ? o->pages : memory_default_pages(&own, o->page_size, o->ctx, o->slots, 0);
 	memset(p, 0, sizeof *p);
 	p->ctx = o->ctx;
 	p->plan.item = calloc((size_t)o->slots, sizeof *p->plan.item);
-	if (memory_open(&p->memory, NULL, specs, o->page_size, pages, o->slots, 0, e) ||
+	if (memory_open(&p->memory, NULL, &own, o->page_size, pages, o->slots, 0, e) ||
 		prefix_open(&p->prefix, &p->memory, o->ctx / o->page_size + 1, e) ||
 		stream_open(&p->stream, 0, NULL, NULL, e) ||
 		sched_open(&p->sched, &p->memory, &p->prefix, &p->stream, o->slots, e) ||

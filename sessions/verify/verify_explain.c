@@ -137,7 +137,12 @@ void verify_explain(const struct history *h, const struct verify_summary *sum, F
 	else
 		fprintf(out, "of request %lld %lld of %lld rows differ\n", (long long)v->request->number,
 			(long long)v->n_differ, (long long)v->rows);
-	if (v->first.what == VERIFY_HASH)
+	if (v->request->denoised) {
+		fprintf(out,
+			"a diffusion model's row depends on the masks of its step, so it is not computed "
+			"alone once more\n");
+		print_recorder(h, out);
+	} else if (v->first.what == VERIFY_HASH)
 		explain_hash(h, sum, out);
 	else if (v->first.what == VERIFY_ID)
 		explain_id(h, sum, out);

@@ -149,8 +149,30 @@ static bool should_wait(const struct jobs *j, const struct history *h, const str
 	return false;
 }
 
+/* A diffusion model's answer depends on all its masks: it is decoded anew, to the recorded limit by
+ * the recorded settings, as far as the job goes. */
+static int decode_anew(struct history *h, const struct history_request *r, struct engine_request *q,
+	struct engine *engine, struct err *e)
+{
+	static const char *const names[] = { "denoise", "denoise-steps", "denoise-block",
+		"denoise-above" };
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		char value[64];
+
+		history_setting(h, r, names[i], value, sizeof value);
+		if (*value && engine_set(engine, names[i], value, e))
+			return -1;
+	}
+	q->kind = EV_REQUEST_KIND_run;
+	q->n_ids = r->n_prompt;
+	q->max_tokens = (int32_t)(r->longest - r->n_prompt);
+	q->ignore_end = true;
+	return 0;
+}
+
 static int submit(
-	struct jobs *j, const struct history *h, struct engine *engine, int32_t at, struct err *e)
+	struct jobs *j, struct history *h, struct engine *engine, int32_t at, struct err *e)
 {
 	struct job *job = &j->job[at];
 	const struct history_request *r = &h->request[job->request];
@@ -164,11 +186,8 @@ static int submit(
 
 	if (r->kind == EV_REQUEST_KIND_score)
 		q.kind = EV_REQUEST_KIND_score;
-	if (*r->denoise) { /* all of it is made again, whatever range is asked for */
-		q.n_prompt = r->n_prompt;
-		q.max_tokens = (int32_t)r->max_tokens;
-		q.denoise = r->denoise;
-	}
+	if (r->denoised && decode_anew(h, r, &q, engine, e))
+		return -1;
 	j->under_way[j->n_under_way++] = at;
 	/* the number that engine_submit() will assign: a refusal is emitted before it returns */
 	job->number = ++j->n_submitted;

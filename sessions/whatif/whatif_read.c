@@ -204,12 +204,12 @@ static void on_event(struct reading *g, const struct event *ev)
 			ev->u.token.source == EV_SOURCE_forced ? ACT_FORCED : ACT_DRAWN, ev->u.token.id);
 		break;
 	case EV_pin: on_pin(g, &ev->u.pin); break;
+	case EV_denoise: g->r->denoised = true; break;
 	case EV_search: g->r->searched = true; break;
 	case EV_rewind: add_act(g, ev->u.rewind.request, ACT_REWIND, ev->u.rewind.kept); break;
 	case EV_cancel: add_act(g, ev->u.cancel.request, ACT_CANCEL, 0); break;
 	case EV_finish:
-		s = script_find(g->r, ev->u.finish.request);
-		if (s)
+		if ((s = script_find(g->r, ev->u.finish.request)))
 			s->refused = ev->u.finish.reason == EV_FINISH_refused;
 		add_act(g, ev->u.finish.request, ACT_END, ev->u.finish.reason);
 		break;
@@ -250,6 +250,11 @@ static int whatif_check(const char *path, const struct recorded *r, struct err *
 			e, ERR_INPUT, "%s: its pages and context make no sense, or are missing", path);
 	if (!r->n)
 		return err_set(e, ERR_INPUT, "%s: no request was recorded", path);
+	if (r->denoised)
+		return err_set(e, ERR_INPUT,
+			"%s: a diffusion model's answers were recorded, whose steps compute whole answers: only what "
+			"goes on token by token can be scheduled anew",
+			path);
 	if (r->searched)
 		return err_set(e, ERR_INPUT,
 			"%s: a search was recorded, whose branches come of what others drew: it cannot be "

@@ -163,6 +163,14 @@ static void say_dropped(struct why *w, const struct miss *m)
 		(long long)page);
 }
 
+static void say_thinned(struct why *w, const struct miss *m)
+{
+	why_say(w,
+		"More of request %lld's prompt is known, but its state was kept at block %lld alone:",
+		(long long)m->request, (long long)m->hit_pages);
+	why_say(w, "  between snapshots tokens are computed again; --state-memory keeps more of them");
+}
+
 static void say_reason(struct why *w, const struct miss *m)
 {
 	char here[80], there[80];
@@ -188,6 +196,7 @@ static void say_reason(struct why *w, const struct miss *m)
 			(long long)m->hit_pages, (long long)m->request);
 		say_dropped(w, m);
 		break;
+	case EV_PREFIX_thinned: say_thinned(w, m); break;
 	case EV_PREFIX_tail:
 		why_say(w, "What was cached ends before the prompt of request %lld does: the rest is new.",
 			(long long)m->request);

@@ -6,8 +6,7 @@
 /* Runs tests/data/zoo/<name>.gguf on every back end of this machine and on the emulated GPU, and
  * fails the test unless log-probabilities of given tokens and greedy text are within the
  * references' own tolerance for a cache of f16, and the hashes are equal, bit for bit, among back
- * ends, batches, chunks and page sizes. A diffusion model has no greedy text: its rows see all
- * tokens. */
+ * ends, batches, chunks and page sizes. */
 void zoo_check(const char *name);
 
 #endif

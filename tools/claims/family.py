@@ -14,7 +14,7 @@ NAMES = ("multi-head", "grouped", "single", "latent", "shared", "window", "one-g
 KEYS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 VALUES = "0123456789!#$%&()*+,-/:;<=>?@[]^_{|}~"
 PAIRS, DEPTHS, ASKED = (4, 8, 16, 32), (64, 1024, 8192), 256
-DEEP, SLOTS, ANSWER = 512, 16, 32  # of the batch: tokens of a prompt, requests, tokens of an answer
+DEEP, SLOTS, ANSWER = 512, 16, 96  # of the batch: tokens of a prompt, requests, tokens of an answer
 
 
 def path(name):
@@ -22,12 +22,16 @@ def path(name):
 
 
 @measure()
-def loss(name, file=None):
-    """Nats a token of stories that no training read."""
+def stories(name, file=None):
+    """Log-probabilities of stories that no training read, a list of each."""
     folder = os.path.join(FOLDER, "held_out")
-    logp = [x for text in sorted(os.listdir(folder))
-            for x in lab.report("score", "--model", file or path(name), os.path.join(folder, text))["logp"]]
-    return -sum(logp) / len(logp)
+    return [lab.report("score", "--model", file or path(name), os.path.join(folder, text))["logp"] for text in sorted(os.listdir(folder))]
+
+
+def loss(name, file=None):
+    """Nats a token of them."""
+    each = stories(name, file)
+    return -sum(map(sum, each)) / sum(map(len, each))
 
 
 def episode(pairs, draw):
@@ -71,8 +75,8 @@ def words(n):
 
 @measure()
 def decode(name, deep):
-    """Milliseconds of a token after so many."""
-    r = run("--model", path(name), "--raw", "--greedy", "--ctx", "16384", "--max-tokens", "33",
+    """Milliseconds of a token after so many, by one thread: two wait longer for each other than these models compute."""
+    r = run("--model", path(name), "--raw", "--greedy", "--threads", "1", "--ctx", "16384", "--max-tokens", "33",
             "--no-prefix-cache", text=words(deep))
     return Range([ns / 1e6 for ns in r.values("SELECT ns FROM token")[1:]])
 
@@ -84,12 +88,13 @@ def room(name):
 
 @measure("tok_s")
 def throughput(name):
-    """16 requests in the memory that a quarter of them takes with multi-head attention: how many run at once, and tokens a second."""
+    """16 requests in the memory that a quarter of them takes with multi-head attention: how many run at once, and tokens a second.
+    What they say is drawn nearly evenly, so that few end early; steps count in which three quarters of those that fit run."""
     fit = max(1, min(SLOTS, SLOTS // 4 * room("multi-head") // room(name)))
-    r = batch([words(DEEP)] * SLOTS, "--model", path(name), "--raw", "--greedy", "--ctx", "1024", "--max-tokens",
-              str(ANSWER), "--no-prefix-cache", "--slots", str(fit))
-    ns = r.values("SELECT ns FROM step WHERE prefill_rows = 0 AND rows = ?", fit)
-    return Numbers(fit=fit, tok_s=fit * 1e9 / statistics.median(ns))
+    r = batch([words(DEEP)] * SLOTS, "--model", path(name), "--raw", "--temp", "2", "--threads", "1", "--ctx", "1024", "--pages", "1024",
+              "--max-tokens", str(ANSWER), "--no-prefix-cache", "--slots", str(fit))
+    speed = r.values("SELECT rows * 1e9 / ns FROM step WHERE prefill_rows = 0 AND 4 * rows >= 3 * ?", fit)
+    return Numbers(fit=fit, tok_s=statistics.median(speed))
 
 
 @measure()
@@ -102,8 +107,13 @@ def seeds(name):
 
 @measure()
 def noise():
-    """The widest spread of a member's losses over its seeds: a difference below it says nothing."""
-    return max(max(x) - min(x) for x in map(seeds, NAMES) if len(x) > 1)
+    """What a difference must exceed to say something, and in words: the widest spread of a member's losses over its seeds; where
+    none was trained twice, two standard errors of the difference of two members over the stories."""
+    spread = [max(x) - min(x) for x in map(seeds, NAMES) if len(x) > 1]
+    if spread:
+        return max(spread), "seeds differ by"
+    apart = [(sum(b) - sum(a)) / len(a) for a, b in zip(stories("multi-head"), stories("single"))]
+    return 2 * statistics.stdev(apart) / len(apart)**0.5, "one seed; two standard errors over stories are"
 
 
 @measure()
@@ -119,13 +129,15 @@ def member(name):
 @measure()
 def family(*names):
     """Members by name with multi-head attention, and what is noise among them."""
-    return Numbers(at={name: member(name) for name in ("multi-head", *names)}, noise=noise())
+    m = Numbers(at={name: member(name) for name in ("multi-head", *names)})
+    m.noise, m.doubt = noise()
+    return m
 
 
-@measure("far")
+@measure()
 def deeper(*names):
     """Milliseconds of a token 8,192 deep."""
-    return Numbers(far={name: decode(name, 8192).median for name in names})
+    return Numbers(far={name: decode(name, 8192) for name in names})
 
 
 @measure()

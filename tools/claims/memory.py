@@ -182,6 +182,23 @@ def other_model(name):
 
 
 @measure()
+def denoising():
+    """An answer of 64 tokens of a tiny random LLaDA in 4, 16 and 64 steps: rows computed, and the order of its tokens."""
+    m = Numbers(steps={}, rows={})
+    for n in (4, 16, 64):
+        r = run("--model", os.path.join(ZOO, "llada.gguf"), "--raw", "--greedy", "--max-tokens", "64", "--denoise-steps", str(n),
+                text="the cat sat on")
+        m.steps[n] = r.one("SELECT count(*) FROM denoise")
+        m.rows[n] = r.one("SELECT sum(rows) FROM batch")
+        m.tokens = r.one("SELECT sum(fixed) FROM denoise")
+    order = r.values("SELECT nth FROM denoised WHERE fixed ORDER BY pos")
+    m.back = sum(a > b for a, b in zip(order, order[1:]))
+    m.first = r.one("SELECT count(*) FROM denoised WHERE nth = 1")
+    m.causal = r.one("SELECT n_prompt FROM request") + m.tokens
+    return m
+
+
+@measure()
 def activations():
     """The same weights with activations of 8 bits, as the engine's kernels for 4-bit weights have them, and of 32."""
     exact = os.path.join(lab.MODELS, "SmolLM2-135M-F32.gguf")

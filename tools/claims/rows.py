@@ -13,7 +13,7 @@ from drafts import (chain, drafter, drafters, files, guessed_and_rejected, itsel
                     softness, window)
 from family import deeper, experts, family, full_layers, groups as family_groups, potential
 from lab import merge
-from memory import (activations, best_of, cache_formats, certificate, declared, document, e4m3, few_pages, lossy, needle, no_cache,
+from memory import (activations, best_of, cache_formats, certificate, declared, denoising, document, e4m3, few_pages, lossy, needle, no_cache,
                     other_model, page_sizes, passages, patterns, prefix, scored, window_pages, windows)
 from prices import connections, outliers, pruned, rounded, skips, zeros, zeros_together
 from quants import apart, fewer_bits, granularity, salient, second_order
@@ -463,16 +463,16 @@ ROWS = [
         where=(lambda m: m.tenth.kl < 0.02, "a tenth; of a half many are needed, and magnitude does not tell which")),
     Row("3.17", "MQA (one K and V head) is too aggressive and degrades (arXiv:1911.02150).", family_groups,
         "models of equal numbers, text and steps: loss {at[multi-head].loss:.3f} with 4 heads of K and V, {at[grouped].loss:.3f} with 2, "
-        "{at[single].loss:.3f} with 1 (seeds differ by {noise:.3f}); of 32 pairs {at[multi-head].pairs[32]:.0%}, "
-        "{at[grouped].pairs[32]:.0%}, {at[single].pairs[32]:.0%} recalled", lambda m: m.degrades > m.noise or m.forgets > 0.05,
+        "{at[single].loss:.3f} with 1 ({doubt} {noise:.3f}); of 32 pairs two layers recall {at[multi-head].pairs[32]:.0%} after 1,200 "
+        "steps with 2 heads of K and V, {at[single].pairs[32]:.0%} with 1", lambda m: m.degrades > m.noise or m.forgets > 0.05,
         "what one head saves makes the feed-forward wider, and of equal numbers the loss moves by {degrades:+.3f}, recall by "
-        "{forgets:.0%}", lacks="models large enough for the paper's loss; recall by more than one seed"),
+        "{forgets:.0%}", lacks="models large enough for the paper's loss; whether recall comes with more steps"),
     Row("3.17b", "GQA trades size for quality; Llama 3 uses it (arXiv:2305.13245).", lambda: merge(shapes(), family=family_groups()),
         "K, V bytes a token: {kv_heads_all:,.0f} with {n_heads} heads, {kv_token:,.0f} with {n_kv_heads}, {kv_one_head:,.0f} with 1; small "
         "models of equal numbers: {family.at[multi-head].token:,}, {family.at[grouped].token:,}, {family.at[single].token:,} B at a loss "
         "of {family.at[multi-head].loss:.3f}, {family.at[grouped].loss:.3f}, {family.at[single].loss:.3f}",
         lambda m: m.kv_one_head < m.kv_token < m.kv_heads_all and m.family.degrades > m.family.noise,
-        "at equal numbers the smaller cache costs {family.degrades:+.3f} nats, where seeds differ by {family.noise:.3f}"),
+        "at equal numbers the smaller cache costs {family.degrades:+.3f} nats, {family.doubt} {family.noise:.3f}"),
     Row("3.18", "Mixture of experts: a router chooses the experts of each token.", experts,
         "2 of 4 experts: {read:,.0f} B of them read a decoded token of {whole:,} B, the most loaded has {busiest:.2f} times its share; loss "
         "{at[experts].loss:.3f}, of a dense model with as many numbers {at[multi-head].loss:.3f}",
@@ -591,8 +591,8 @@ ROWS = [
     Row("4.17", "Cross-layer attention improves the Pareto front (arXiv:2405.12981).",
         lambda: family("shared", "grouped"),
         "{at[shared].token:,} B a token with K and V shared by two layers, {at[grouped].token:,} with half of the heads: loss "
-        "{at[shared].loss:.3f} and {at[grouped].loss:.3f}, {at[multi-head].loss:.3f} with all (seeds differ by {noise:.3f}); of 32 pairs "
-        "{at[shared].pairs[32]:.0%} and {at[grouped].pairs[32]:.0%} recalled",
+        "{at[shared].loss:.3f} and {at[grouped].loss:.3f}, {at[multi-head].loss:.3f} with all ({doubt} {noise:.3f}); of 32 pairs, "
+        "after 1,200 steps, {at[shared].pairs[32]:.0%} recalled by two layers that share, {at[multi-head].pairs[32]:.0%} by two that do not",
         lambda m: m.at["shared"].loss < m.at["grouped"].loss - m.noise,
         "as many bytes saved by grouping heads do not cost more"),
     Row("4.18", "Local attention: the cache is independent of length, and accuracy can suffer.",
@@ -660,8 +660,11 @@ ROWS = [
         lambda: merge(mamba=other_model("mamba"), attention=other_model("mixtral")),
         "pages from 5 to {mamba.steps} tokens: state {mamba.early} to {mamba.late}, cache {attention.early} to "
         "{attention.late}", lambda m: m.mamba.late <= 2 < m.attention.late, "the state grows as the cache does"),
-    Row("4.26", "Diffusion language models refine all tokens at once (arXiv:2205.14217).",
-        missing="a denoising model and its loop"),
+    Row("4.26", "Diffusion language models refine all tokens at once (arXiv:2205.14217).", denoising,
+        "the first step proposes for {first} of {tokens} positions, and {back} of 63 neighbours are fixed from right to left; {tokens} tokens in "
+        "{steps[4]}, {steps[16]}, {steps[64]} steps are {rows[4]}, {rows[16]}, {rows[64]} rows; a causal model with a KV cache computes {causal}",
+        lambda m: m.first == m.tokens == 64 and m.back > 0, "a step does not see all positions",
+        lacks="quality by the number of steps: a trained model"),
     Row("4.27", "Less precision, less latency.", formats, "F16 to Q4_0: a token {at[F16].ms:.1f} to {at[Q4_0].ms:.1f} ms",
         lambda m: m.decode16 > 1.2, "4 bits are no faster"),
     Row("4.28", "Quantisation-aware training does not scale up.", repairs,

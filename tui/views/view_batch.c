@@ -93,7 +93,7 @@ static double height(const struct tl_batch *m)
 	switch (m->work) {
 	case EV_WORK_decode: return 3 / 8.0;
 	case EV_WORK_verify: return (m->rows < 4 ? 5 : 6) / 8.0;
-	case EV_WORK_denoise:
+	case EV_WORK_denoise: return 1;
 	case EV_WORK_prefill: return (m->rows < 16 ? 7 : 8) / 8.0;
 	case EV_N_work: break;
 	}

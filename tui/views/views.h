@@ -34,7 +34,8 @@
 	X(REQUESTS, requests)                                                                          \
 	X(EXPERTS, experts)                                                                            \
 	X(MEMORY, memory)                                                                              \
-	X(STATE, state)
+	X(STATE, state)                                                                                \
+	X(DENOISE, denoise)
 
 /* Index in views[] and in the arrays of struct view_state. */
 enum view_index {

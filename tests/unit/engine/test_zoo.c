@@ -19,7 +19,7 @@ int main(void)
 		"gemma3", "mamba", "gemma2", "olmo2", "hunyuan", "glm4", "cohere2", "smollm3", "granitemoe",
 		"gpt2", "gptneox", "bitnet", "qwen3moe", "olmoe", "gpt-oss", "deepseek2-lite", "deepseek2",
 		"deepseek3", "lfm2", "mamba2", "falcon-h1", "qwen35", "minimax", "jamba", "granitehybrid",
-		"lfm2moe", "gemma4", "qwen3next", "rwkv7-heads", "mixed", "llada", "dream", "t5" };
+		"lfm2moe", "gemma4", "qwen3next", "rwkv7-heads", "mixed", "t5" };
 	struct CMUnitTest tests[sizeof names / sizeof *names];
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)

@@ -92,6 +92,8 @@ static void test_numbers(void **state)
 		{ "qwen3next", "qwen3next.expert_shared_feed_forward_length", 64,
 			"ffn_gate_shexp.weight is" },
 		{ "qwen3next", "qwen3next.ssm.state_size", 0, "state_size is 0" },
+		{ "dream", "tokenizer.ggml.mask_token_id", 272, "the vocabulary has 272 tokens" },
+		{ "dream", "tokenizer.ggml.mask_token_id", 0xffffffff, "mask_token_id is 4294967295" },
 		{ "rwkv7-heads", "rwkv7.wkv.head_size", 0x7fffffff, "is possible" },
 		{ "rwkv7-heads", "rwkv7.embedding_length", 64, "token_embd.weight is" },
 		{ "rwkv7-heads", "rwkv7.block_count", 3, "is missing" },

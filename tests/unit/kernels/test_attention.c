@@ -25,9 +25,10 @@ enum see {
 	SEE_PICKED,
 	SEE_COMB,
 	SEE_TURNED,
+	SEE_AHEAD,
 	N_SEES
 };
-enum { MAX_RANGES = 5 };
+enum { MAX_RANGES = 5, MOST_AHEAD = 200 };
 
 struct shape {
 	int32_t head_dim, n_heads, n_kv_heads, page_size;
@@ -89,9 +90,14 @@ static void random_ranges(int32_t pos, struct k_range *out)
 static void make_ranges(enum see see, int32_t pos, struct k_range *out)
 {
 	const int32_t window = 1 + (int32_t)(rig_next() % 3 ? 40 : 300), sinks = 4;
+	const int32_t ahead = pos + 1 + (int32_t)(rig_next() % MOST_AHEAD);
 
 	for (int i = 0; i < MAX_RANGES; i++)
 		out[i] = (struct k_range){ pos + 1, pos + 1 };
+	for (int i = 0; i < MAX_RANGES && see == SEE_AHEAD; i++)
+		out[i] = (struct k_range){ i ? ahead : 0, ahead };
+	if (see == SEE_AHEAD)
+		return;
 	if (see == SEE_TURNED)
 		see = SEE_SINKS;
 	if (see == SEE_PICKED || (see == SEE_COMB && rig_next() % 2))
@@ -155,6 +161,11 @@ static bool sees(const struct k_attention *a, int32_t r, int32_t kv_head, int32_
 	return seen;
 }
 
+static int32_t end_seen(const struct k_attention *a, int32_t r)
+{
+	return a->ranges[(r + 1) * a->n_ranges - 1].end;
+}
+
 /* Of a token of a page. */
 static size_t index_of(const struct k_kv *kv, int32_t token, int v, int32_t d)
 {
@@ -200,7 +211,7 @@ static bool masked_span(const struct k_attention *a, int32_t r, int32_t head, in
 		const float *q = (a->sink_q && first + t < a->n_sinks ? a->sink_q : a->q) + at;
 
 		p[t] = 0;
-		for (int32_t d = 0; d < dim && first + t <= a->rows[r].pos; d++)
+		for (int32_t d = 0; d < dim && first + t < end_seen(a, r); d++)
 			p[t] = k_fma(q[d], cached(a, r, first + t, 0, kv_head, d), p[t]);
 		p[t] = a->softcap > 0 ? k_softcap(p[t], a->softcap) : p[t];
 		if (sees(a, r, kv_head, first + t)) {
@@ -210,7 +221,7 @@ static bool masked_span(const struct k_attention *a, int32_t r, int32_t head, in
 	}
 	for (int32_t t = 0; t < K_SPAN; t++)
 		p[t] = sees(a, r, kv_head, first + t) ? k_exp(p[t] - *m) : 0;
-	for (int32_t t = 0; t < K_SPAN && first + t <= a->rows[r].pos; t++)
+	for (int32_t t = 0; t < K_SPAN && first + t < end_seen(a, r); t++)
 		for (int32_t d = 0; d < k_value_dim(a->kv); d++)
 			o[d] = k_fma(p[t], cached(a, r, first + t, 1, kv_head, d), o[d]);
 	for (int32_t g = 0; g < K_SPAN / K_GROUP; g++)
@@ -225,7 +236,7 @@ static void masked_row(const struct k_attention *a, int32_t r, int32_t head, flo
 	float o[512], m, l, max = 0, sum = 0;
 	bool any = false;
 
-	for (int32_t first = 0; first <= a->rows[r].pos; first += K_SPAN) {
+	for (int32_t first = 0; first < end_seen(a, r); first += K_SPAN) {
 		float n, old, new;
 
 		if (!masked_span(a, r, head, first, &m, &l, o))
@@ -383,6 +394,7 @@ static void try_seen(const struct shape *shape, struct k_row *rows, int32_t n, f
 
 	for (int32_t r = 0; r < n; r++)
 		longest = rows[r].pos + 1 > longest ? rows[r].pos + 1 : longest;
+	longest += see == SEE_AHEAD ? MOST_AHEAD : 0;
 	cache_open(
 		&c, rig_format(), shape->page_size, 2, shape->n_kv_heads, shape->head_dim, 3, longest);
 	c.kv.value_dim = value_dim; /* V is there, and nothing reads it */

@@ -54,15 +54,16 @@ static void record_engine(const char *file, const char *given)
 	struct ring *ring;
 	struct writer *w;
 	char *model = given ? NULL : tiny_temp(&tiny, &err);
+	const bool denoises = given && strstr(given, "llada");
 
 	assert_true(given || model);
 	o.model = given ? given : model;
 	o.watch_layers = true;
 	o.threads = 1;
 	o.ctx = 128;
-	o.spec = "ngram:3";
-	o.twin = "on";
-	o.visible = "sinks:2+window:20";
+	o.spec = denoises ? "off" : "ngram:3";
+	o.twin = denoises ? "off" : "on";
+	o.visible = denoises ? "full" : "sinks:2+window:20";
 	if (ring_open(&ring, 1 << 22, &err) || writer_open(&w, file, ring, &err) ||
 		engine_open(&e, &o, &err))
 		fail_msg("%s", err.text);
@@ -162,7 +163,7 @@ static void test_views(void **state)
 
 			/* the made-up session has no exact twin, counts no small values, and reads all */
 			if (!count_rows(db[i], sql) && strcmp(v->name, "settings") &&
-				strcmp(v->name, "expert_use") &&
+				strcmp(v->name, "expert_use") && strcmp(v->name, "denoised") &&
 				(!i || (strcmp(v->name, "prices") && strcmp(v->name, "near_zero_values") &&
 						   strcmp(v->name, "pages_read"))))
 				fail_msg("the view %s shows nothing of %s", v->name, path[i]);
@@ -186,6 +187,27 @@ static void test_expert_use(void **state)
 		count_rows(on,
 			"SELECT 1 FROM expert_use GROUP BY seq, layer HAVING "
 			"abs(sum(weight) - 1) > 0.02 OR sum(weight > 0) <> 2 OR abs(sum(share) - 2) > 0.001"),
+		0);
+	sqlite3_close(on);
+}
+
+/* Each position of each answer is fixed once, with the probability and the id of its token. */
+static void test_denoised(void **state)
+{
+	char file[80];
+	sqlite3 *on;
+
+	(void)state;
+	snprintf(file, sizeof file, "%s/denoised.db", dir);
+	record_engine(file, "tests/data/zoo/llada.gguf");
+	assert_int_equal(sqlite3_open_v2(file, &on, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+	assert_true(count_rows(on, "SELECT 1 FROM token") > 0);
+	assert_int_equal(
+		count_rows(on,
+			"SELECT 1 FROM token t LEFT JOIN denoised d ON d.request = t.request AND d.pos = t.pos "
+			"AND d.fixed WHERE d.id IS NOT t.id OR d.p IS NOT t.p OR abs(d.entropy - t.entropy) > 1e-5 "
+			"OR (SELECT count(*) FROM denoised x WHERE x.request = t.request AND x.pos = t.pos "
+			"AND x.fixed) <> 1"),
 		0);
 	sqlite3_close(on);
 }
@@ -449,6 +471,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_queries),
 		cmocka_unit_test(test_views),
 		cmocka_unit_test(test_expert_use),
+		cmocka_unit_test(test_denoised),
 		cmocka_unit_test(test_kernel_stages),
 		cmocka_unit_test(test_unpacked),
 		cmocka_unit_test(test_floats),

@@ -16,6 +16,9 @@ from model import EPS, EXPERTS, HEAD, MEMBERS, RECALL, TAPS, TEXT, THETA, USED, 
 from text import MASK
 
 CONTEXT, HELD_OUT = 16384, 32
+# Nothing between turns: a chat is a text that goes on (engine/text/template_families.c).
+PLAIN_TEXT = ("{# a text that goes on #}{% for message in messages %}{{ message['content'] }}"
+              "{% if message['role'] == 'assistant' %}{{ eos_token }}{% endif %}{% endfor %}")
 ARCH = {"latent": "deepseek2", "diffusion": "llada"}
 PLAIN = ("multi-head", "grouped", "single", "experts")
 
@@ -23,7 +26,7 @@ PLAIN = ("multi-head", "grouped", "single", "experts")
 def copied_tokenizer(out, source):
     """That of the model which wrote the texts, cut to its first ids, as ../stories.py has it."""
     for key, field in gguf.GGUFReader(source).fields.items():
-        if key.startswith("tokenizer."):
+        if key.startswith("tokenizer.") and key != "tokenizer.chat_template":
             inner = field.types[-1] if len(field.types) > 1 else None
             out.add_key_value(key, field.contents(), field.types[0], inner)
 
@@ -113,6 +116,7 @@ def write(path, name, m, source=None, kind=gguf.GGMLQuantizationType.Q8_0):
     out.add_name(f"family {name}")
     numbers(out, name, m)
     copied_tokenizer(out, source) if source else byte_tokenizer(out)
+    out.add_chat_template(PLAIN_TEXT)
     for key, p in m.state_dict().items():
         tensor, values = named(key, p.detach().float())
         values = np.ascontiguousarray(values.numpy())
