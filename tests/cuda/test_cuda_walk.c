@@ -463,7 +463,7 @@ static void test_one_row(void **state)
 	(void)state;
 	EACH(s)
 	for (int i = 0; i < 3; i++) {
-		const struct k_row row = { positions[i], 1, i - 1 };
+		const struct k_row row = { positions[i], 1, i - 1, 0 };
 
 		try_step(s, &row, 1);
 	}
@@ -472,17 +472,18 @@ static void test_one_row(void **state)
 /* Drafts being checked beside another sequence; then more rows than are folded. */
 static void test_rows(void **state)
 {
-	struct k_row rows[MAX_ROWS] = { { 126, 0, 0 }, { 127, 0, -1 }, { 128, 0, 1 }, { 5, 1, -1 } };
+	struct k_row rows[MAX_ROWS] = { { 126, 0, 0, 0 }, { 127, 0, -1, 0 }, { 128, 0, 1, 0 },
+		{ 5, 1, -1, 0 } };
 
 	(void)state;
 	EACH(s)
 	{
 		try_step(s, rows, 4);
 		for (int32_t r = 4; r < MAX_ROWS; r++)
-			rows[r] = (struct k_row){ 2 + r, 1, -1 };
+			rows[r] = (struct k_row){ 2 + r, 1, -1, 0 };
 		try_step(s, rows, MAX_ROWS);
 		for (int32_t r = 0; r < SEQS; r++) /* more to observe than a block keeps for later */
-			rows[r] = (struct k_row){ 140 + 20 * r, r, r };
+			rows[r] = (struct k_row){ 140 + 20 * r, r, r, 0 };
 		try_step(s, rows, SEQS);
 	}
 }
@@ -493,7 +494,7 @@ static void test_barriers_are_needed(void **state)
 	const struct shim *s = both[n_both - 1];
 	const struct way ways[] = { { .folds = true, .walks = true, .n_blocks = 2, .seed = 3 },
 		{ .folds = true, .walks = true, .n_blocks = 1, .seed = 1 } };
-	const struct k_row row = { 140, 0, 0 };
+	const struct k_row row = { 140, 0, 0, 0 };
 	struct shim_place places[1024];
 	struct rig g;
 	int n, n_tried = 0, n_idle = 0;

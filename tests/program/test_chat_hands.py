@@ -411,6 +411,7 @@ def test_what_is_answered(suite):
         s.wait("all breakpoints are taken away")
         enter(s, "/help")
         s.wait("key closes")
+        s.keys("NPage")
         s.wait(r"^ +/attention-every +N ")
         s.keys("Escape")
         s.wait("key closes", gone=True)
