@@ -32,7 +32,8 @@
 	X(latent, "grouped-and-latent-attention")                                                      \
 	X(hybrids, "windows-and-hybrids")                                                              \
 	X(experts, "experts")                                                                          \
-	X(recall, "states-and-recall")
+	X(recall, "states-and-recall")                                                                 \
+	X(diffusion, "diffusion")
 
 #define X(id, name)                                                                                \
 	__asm__(".section .rodata\n"                                                                   \
