@@ -3,9 +3,11 @@
  * on a futex, so that more threads than processors, or a busy machine, cost sleeps but no stalls.
  *
  * Invariants: 1. fn, arg and quit are written by thread 0 alone, while the others are inside the
- * barrier. 2. A barrier's value only grows. 3. A waiter marks `sleepers` before the kernel compares
- * the value; the thread that opens the barrier reads `sleepers` after it has added one: no wake-up
- * is lost. */
+ * barrier. 2. A barrier's value only grows. 3. A waiter counts itself in `sleepers` before the
+ * kernel compares the value, and out after it; the thread that opens the barrier reads `sleepers`
+ * after it has added one: no wake-up is lost. (A flag that the opener clears would lose one:
+ * between its two operations a thread may have passed and be marked at the next barrier already.)
+ */
 #include "kernels/pool.h"
 
 #include <linux/futex.h>
@@ -82,16 +84,16 @@ void k_barrier_wait(struct k_barrier *g, unsigned seen)
 			return;
 		relax();
 	}
-	while (atomic_load(&g->value) == seen) {
-		atomic_store(&g->sleepers, 1);
+	atomic_fetch_add(&g->sleepers, 1);
+	while (atomic_load(&g->value) == seen)
 		futex(&g->value, FUTEX_WAIT, seen);
-	}
+	atomic_fetch_sub(&g->sleepers, 1);
 }
 
 void k_barrier_open(struct k_barrier *g, unsigned by)
 {
 	atomic_fetch_add(&g->value, by);
-	if (atomic_exchange(&g->sleepers, 0))
+	if (atomic_load(&g->sleepers))
 		futex(&g->value, FUTEX_WAKE, INT_MAX);
 }
 

@@ -104,7 +104,7 @@ struct setting {
 		.doc =                                                                                                                                                          \
 			"GGUF file whose architecture is bitnet, cohere2, cutaway-mixed, deepseek2, dream, falcon-h1, gemma2, gemma3, gemma4, glm4, gpt2, "                         \
 			"gptneox, gpt-oss, granite, granitehybrid, granitemoe, hunyuan-dense, jamba, lfm2, lfm2moe, llada, llama (Mixtral is one too), mamba, "                     \
-			"mamba2, minimax-01, olmo2, olmoe, phi3, qwen2, qwen2moe, qwen3, qwen3moe, qwen3next, qwen35, rwkv7 or smollm3 (without it: "                               \
+			"mamba2, minimax-01, olmo2, olmoe, phi3, qwen2, qwen2moe, qwen3, qwen3moe, qwen3next, qwen35, rwkv7, smollm3 or t5 (without it: "                           \
 			"the model that `make model` fetches)")                                                                                                                     \
 	X(INT, ctx, 0, NULL, .name = "ctx", .group = "Model", .arg = "N", .high = 1 << 20,                                                                                  \
 		.unit = "tokens",                                                                                                                                               \
