@@ -29,6 +29,10 @@ static bool read_lookup(struct why *w, struct miss *m)
 					: "reason <> 0 AND seq <= ?9 ORDER BY seq DESC LIMIT 1");
 	if (!why_read(w, why_query(w, sql, w->at.given, w->at.number, 0, 0, 0), 10, to))
 		return false;
+	/* a prompt is no longer than that, and no more of it can be found: the file may say otherwise
+	 */
+	m->asked = m->asked < 0 ? 0 : m->asked > INT32_MAX ? INT32_MAX : m->asked;
+	m->hit = m->hit < 0 ? 0 : m->hit > m->asked ? m->asked : m->hit;
 	m->size = why_page_size(w, m->seq);
 	m->ids = why_tokens(w, m->request, m->seq, &m->n_ids);
 	return true;
