@@ -229,13 +229,13 @@ void engine_emit_cost(struct engine *e);
 int64_t engine_submit_owned(struct engine *e, const struct engine_request *q,
 	const struct request_owner *owner, void *data, struct request **out, struct err *err);
 
-/* The format that the option names. */
 /* Of these tokens those that an encoder reads; 0: there is none. */
 int32_t engine_input(const struct engine *e, const int32_t *ids, int32_t n);
 /* engine_submit_owned() of a request whose input, if it has one, is closed. */
 int64_t engine_submit_closed(struct engine *e, const struct engine_request *q,
 	const struct request_owner *owner, void *data, struct request **out, struct err *err);
 bool engine_keeps_prefixes(const struct engine *e, const struct engine_options *o);
+/* The format that the option names. */
 enum k_cache engine_cache_format(const struct engine_options *o);
 /* Sets it in e->specs; refused where the kernels do not read it. */
 int engine_set_format(struct engine *e, const struct engine_options *o, struct err *err);

@@ -318,6 +318,7 @@ struct channel_mix {
 	struct k_matrix up, down;
 };
 extern const struct block_kind layer_channel_mix;
+
 /* Linear attention whose features are Taylor's terms of exp (BASED: Arora et al. 2024): a state
  * matrix [features, head_dim] a head, which forgets nothing. */
 struct taylor {

@@ -79,6 +79,14 @@ static struct request *next_oldest(const struct sched *s, int64_t after)
 	return best;
 }
 
+static bool input_waits(const struct sched *s)
+{
+	for (int32_t i = 0; i < s->n_slots; i++)
+		if (s->slot[i] && s->slot[i]->computed < s->slot[i]->n_input)
+			return true;
+	return false;
+}
+
 /* Inputs of encoders, each whole, since all its rows see all of it: a step of their own, in which
  * one may have more rows than the budget. */
 static void plan_inputs(struct sched *s, struct plan *p)
@@ -231,7 +239,8 @@ void sched_plan(struct sched *s, struct plan *p)
 
 	p->n_items = p->n_rows = p->n_out = 0;
 	sched_admit(s);
-	plan_inputs(s, p);
+	if (input_waits(s))
+		plan_inputs(s, p);
 	if (p->n_items)
 		return;
 	if (turn == SCHED_PROMPTS_ALONE)

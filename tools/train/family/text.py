@@ -2,7 +2,7 @@
 """The family's texts: text.py OUT [--cutaway PROGRAM] [--model FILE]
 
 Stories that SmolLM2 wrote through the engine, in the first 1024 ids of its vocabulary (see ../stories.py), every 16th held
-out: OUT/text.pt; and OUT/held_out/NN.txt, as `cutaway score` reads them. `recall()` makes texts of associative recall (MQAR: Arora et al. 2023, section 3)."""
+out: OUT/text.pt; and OUT/held_out/NN.txt, as `cutaway score` reads them."""
 import argparse
 import os
 import sys
@@ -16,8 +16,7 @@ from stories import begin, tokenized  # noqa: E402
 from target import read_meta  # noqa: E402
 
 LENGTH, SHARDS, SHARD, HELD_OUT = 256, 16, 128, 16
-END, MARK, MASK, KEYS, VALUES, MOST = 0, 3, 4, 512, 768, 60  # ids: between stories, before pairs, of a mask, first key, first value; most pairs
-PAIRS = (4, 8, 16, 32, MOST)
+END, MASK = 0, 4  # ids: between stories, of a mask
 FORMS = ["Tell a short story about {}.", "Tell me a bedtime story about {}.", "Write a story about {} in five sentences.",
          "Describe a day in the life of {}.", "Write a funny story about {}.", "Invent a legend about {}."]
 
@@ -31,29 +30,6 @@ def stories(args):
         options = ["--temp", "0.8", "--max-tokens", "160", "--seed", str(shard + 1)]
         for row in maker.shard(f"stories-{shard:02d}", asked, options):
             yield row["text"][:row["text"].rfind(".") + 1].strip()
-
-
-def episode(pairs, draw):
-    """MARK, pairs of a key and its value, then each key again in another order with its value: ids, and which are asked."""
-    some = lambda: torch.randperm(VALUES - KEYS, generator=draw)[:pairs]
-    pair = torch.stack((KEYS + some(), VALUES + some()), 1)
-    again = pair[torch.randperm(pairs, generator=draw)]
-    ids = torch.cat((torch.tensor([MARK]), pair.flatten(), again.flatten()))
-    asked = torch.zeros(len(ids), dtype=torch.bool)
-    asked[2 * pairs + 2::2] = True
-    return ids, asked
-
-
-def recall(rows, draw, pairs=None):
-    """ids and what is asked, both [rows, LENGTH]: episodes of as many pairs as a row's draw says."""
-    ids, asked = torch.full((rows, LENGTH), MARK), torch.zeros(rows, LENGTH, dtype=torch.bool)
-    for r in range(rows):
-        n = pairs or PAIRS[torch.randint(len(PAIRS), (1,), generator=draw).item()]
-        at = 0
-        while at + 4 * n + 1 <= LENGTH:
-            ids[r, at:at + 4 * n + 1], asked[r, at:at + 4 * n + 1] = episode(n, draw)
-            at += 4 * n + 1
-    return ids, asked
 
 
 def main():
