@@ -42,15 +42,14 @@ static void refuse_architecture(const struct gguf *g, const struct gguf_text *na
 			gguf_path(g), size, name->data, known);
 }
 
-static const struct arch *arch_find(const struct gguf *g, struct err *e)
+const struct arch *arch_find(const struct gguf *g, struct err *e)
 {
 	struct gguf_text name;
 
 	if (gguf_get_text(g, "general.architecture", &name, e))
 		return NULL;
 	for (int i = 0; arch_table[i]; i++)
-		if (strlen(arch_table[i]->name) == name.size &&
-			!memcmp(arch_table[i]->name, name.data, name.size))
+		if (gguf_text_is(&name, arch_table[i]->name))
 			return arch_table[i];
 	refuse_architecture(g, &name, e);
 	return NULL;

@@ -23,10 +23,13 @@ struct arch {
 	const char *name; /* general.architecture */
 	/* Sets m->config, m->rope and m->layer, without tensors. */
 	void (*read)(struct arch_file *f, struct model *m);
+	const char *needs_host; /* why the kernels of a GPU cannot run it; NULL: they can */
 };
 
 extern const struct arch *const arch_table[]; /* ends with NULL */
 
+/* The family of a file. NULL and the list of the known ones. */
+const struct arch *arch_find(const struct gguf *g, struct err *e);
 /* Reads g into m, for sequences of *ctx tokens (0: the model's own, at most 8192; set to the
  * result). Fails with the list of the known families. */
 int arch_read(const struct gguf *g, struct model *m, int32_t *ctx, bool beyond, struct err *e);

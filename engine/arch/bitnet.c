@@ -17,4 +17,4 @@ static void bitnet_read(struct arch_file *f, struct model *m)
 	arch_each_layer(f, m, bitnet_layer);
 }
 
-const struct arch arch_bitnet = { "bitnet", bitnet_read };
+const struct arch arch_bitnet = { .name = "bitnet", .read = bitnet_read };

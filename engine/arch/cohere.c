@@ -27,4 +27,4 @@ static void cohere2_read(struct arch_file *f, struct model *m)
 	arch_each_layer(f, m, cohere2_layer);
 }
 
-const struct arch arch_cohere2 = { "cohere2", cohere2_read };
+const struct arch arch_cohere2 = { .name = "cohere2", .read = cohere2_read };

@@ -2,7 +2,6 @@
  * Qwen 2, both without a causal mask. A row's logits are for its own position, or, where the model
  * began as a causal one (Dream), for the next. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/arch/arch.h"
 
@@ -12,7 +11,7 @@ static bool is_mask(const struct gguf_text *t)
 	bool is = false;
 
 	for (size_t i = 0; i < sizeof name / sizeof *name; i++)
-		is |= t->size == strlen(name[i]) && !memcmp(t->data, name[i], t->size);
+		is |= gguf_text_is(t, name[i]);
 	return is;
 }
 
@@ -68,5 +67,8 @@ static void dream_read(struct arch_file *f, struct model *m)
 	read_diffusion(f, m, true, true);
 }
 
-const struct arch arch_llada = { "llada", llada_read };
-const struct arch arch_dream = { "dream", dream_read };
+static const char needs_host[] =
+	"its rows see later ones, whose keys the kernels of a GPU store too late";
+
+const struct arch arch_llada = { .name = "llada", .read = llada_read, .needs_host = needs_host };
+const struct arch arch_dream = { .name = "dream", .read = dream_read, .needs_host = needs_host };

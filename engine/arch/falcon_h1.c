@@ -38,4 +38,4 @@ static void falcon_h1_read(struct arch_file *f, struct model *m)
 		falcon_layer(f, m, i);
 }
 
-const struct arch arch_falcon_h1 = { "falcon-h1", falcon_h1_read };
+const struct arch arch_falcon_h1 = { .name = "falcon-h1", .read = falcon_h1_read };

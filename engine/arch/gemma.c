@@ -39,7 +39,7 @@ static void gemma2_read(struct arch_file *f, struct model *m)
 		arch_attention(m, i)->window = window;
 }
 
-const struct arch arch_gemma2 = { "gemma2", gemma2_read };
+const struct arch arch_gemma2 = { .name = "gemma2", .read = gemma2_read };
 
 static void gemma3_read(struct arch_file *f, struct model *m)
 {
@@ -60,4 +60,4 @@ static void gemma3_read(struct arch_file *f, struct model *m)
 	}
 }
 
-const struct arch arch_gemma3 = { "gemma3", gemma3_read };
+const struct arch arch_gemma3 = { .name = "gemma3", .read = gemma3_read };

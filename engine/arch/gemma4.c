@@ -147,4 +147,4 @@ static void gemma4_read(struct arch_file *f, struct model *m)
 	}
 }
 
-const struct arch arch_gemma4 = { "gemma4", gemma4_read };
+const struct arch arch_gemma4 = { .name = "gemma4", .read = gemma4_read };

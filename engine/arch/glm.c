@@ -19,4 +19,4 @@ static void glm4_read(struct arch_file *f, struct model *m)
 	arch_each_layer(f, m, glm4_layer);
 }
 
-const struct arch arch_glm4 = { "glm4", glm4_read };
+const struct arch arch_glm4 = { .name = "glm4", .read = glm4_read };

@@ -31,7 +31,7 @@ static void gpt2_read(struct arch_file *f, struct model *m)
 	arch_each_layer(f, m, gpt2_layer);
 }
 
-const struct arch arch_gpt2 = { "gpt2", gpt2_read };
+const struct arch arch_gpt2 = { .name = "gpt2", .read = gpt2_read };
 
 static void gptneox_layer(struct arch_file *f, struct model *m, int32_t i)
 {
@@ -49,4 +49,4 @@ static void gptneox_read(struct arch_file *f, struct model *m)
 	arch_each_layer(f, m, gptneox_layer);
 }
 
-const struct arch arch_gptneox = { "gptneox", gptneox_read };
+const struct arch arch_gptneox = { .name = "gptneox", .read = gptneox_read };

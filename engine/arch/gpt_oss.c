@@ -20,4 +20,4 @@ static void gpt_oss_read(struct arch_file *f, struct model *m)
 	}
 }
 
-const struct arch arch_gpt_oss = { "gpt-oss", gpt_oss_read };
+const struct arch arch_gpt_oss = { .name = "gpt-oss", .read = gpt_oss_read };

@@ -55,6 +55,6 @@ static void granite_read(struct arch_file *f, struct model *m)
 	arch_each_layer(f, m, granite_layer);
 }
 
-const struct arch arch_granite = { "granite", granite_read };
-const struct arch arch_granitehybrid = { "granitehybrid", granite_read };
-const struct arch arch_granitemoe = { "granitemoe", granite_read };
+const struct arch arch_granite = { .name = "granite", .read = granite_read };
+const struct arch arch_granitehybrid = { .name = "granitehybrid", .read = granite_read };
+const struct arch arch_granitemoe = { .name = "granitemoe", .read = granite_read };

@@ -14,4 +14,4 @@ static void hunyuan_read(struct arch_file *f, struct model *m)
 	arch_each_layer(f, m, hunyuan_layer);
 }
 
-const struct arch arch_hunyuan = { "hunyuan-dense", hunyuan_read };
+const struct arch arch_hunyuan = { .name = "hunyuan-dense", .read = hunyuan_read };

@@ -33,4 +33,4 @@ static void jamba_read(struct arch_file *f, struct model *m)
 		jamba_layer(f, m, i);
 }
 
-const struct arch arch_jamba = { "jamba", jamba_read };
+const struct arch arch_jamba = { .name = "jamba", .read = jamba_read };

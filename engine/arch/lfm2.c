@@ -40,5 +40,5 @@ static void lfm2moe_read(struct arch_file *f, struct model *m)
 	lfm2_experts(f, m);
 }
 
-const struct arch arch_lfm2 = { "lfm2", lfm2_read };
-const struct arch arch_lfm2moe = { "lfm2moe", lfm2moe_read };
+const struct arch arch_lfm2 = { .name = "lfm2", .read = lfm2_read };
+const struct arch arch_lfm2moe = { .name = "lfm2moe", .read = lfm2moe_read };

@@ -6,4 +6,4 @@ static void llama_read(struct arch_file *f, struct model *m)
 	arch_read_dense(f, m, false);
 }
 
-const struct arch arch_llama = { "llama", llama_read };
+const struct arch arch_llama = { .name = "llama", .read = llama_read };

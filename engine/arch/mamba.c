@@ -22,4 +22,4 @@ static void mamba_read(struct arch_file *f, struct model *m)
 		arch_add_mamba(f, m, i);
 }
 
-const struct arch arch_mamba = { "mamba", mamba_read };
+const struct arch arch_mamba = { .name = "mamba", .read = mamba_read };

@@ -30,4 +30,4 @@ static void mamba2_read(struct arch_file *f, struct model *m)
 	}
 }
 
-const struct arch arch_mamba2 = { "mamba2", mamba2_read };
+const struct arch arch_mamba2 = { .name = "mamba2", .read = mamba2_read };

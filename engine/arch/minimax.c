@@ -42,4 +42,4 @@ static void minimax_read(struct arch_file *f, struct model *m)
 		minimax_layer(f, m, i, recurrent[i] != 0);
 }
 
-const struct arch arch_minimax = { "minimax-01", minimax_read };
+const struct arch arch_minimax = { .name = "minimax-01", .read = minimax_read };

@@ -4,7 +4,6 @@
 #include "engine/arch/arch.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* One number for each layer, all `fallback` if the file has none. */
 static void read_each(struct arch_file *f, const struct model *m, const char *key, int64_t fallback,
@@ -39,19 +38,14 @@ static void add_mamba2(struct arch_file *f, struct model *m, int32_t i)
 		a->normed = true;
 }
 
-static bool is(const struct gguf_text *t, const char *word)
-{
-	return t->size == strlen(word) && !memcmp(t->data, word, t->size);
-}
-
 /* What the file calls the mixer of layer i. */
 static void set_mixer(struct arch_file *f, struct model *m, int32_t i, const struct gguf_text *kind)
 {
-	if (is(kind, "mamba2"))
+	if (gguf_text_is(kind, "mamba2"))
 		add_mamba2(f, m, i);
-	else if (is(kind, "linear"))
+	else if (gguf_text_is(kind, "linear"))
 		add_linear(f, m, i);
-	else if (!is(kind, "attention"))
+	else if (!gguf_text_is(kind, "attention"))
 		err_set(f->e, ERR_INPUT,
 			"%s: the mixer of layer %d is \"%.*s\"; attention, linear and mamba2 are possible",
 			gguf_path(f->g), i, (int)(kind->size < 40 ? kind->size : 40), kind->data);
@@ -124,4 +118,4 @@ static void mixed_read(struct arch_file *f, struct model *m)
 	set_lenders(f, m);
 }
 
-const struct arch arch_mixed = { "cutaway-mixed", mixed_read };
+const struct arch arch_mixed = { .name = "cutaway-mixed", .read = mixed_read };

@@ -19,4 +19,4 @@ static void olmo2_read(struct arch_file *f, struct model *m)
 	arch_each_layer(f, m, olmo2_layer);
 }
 
-const struct arch arch_olmo2 = { "olmo2", olmo2_read };
+const struct arch arch_olmo2 = { .name = "olmo2", .read = olmo2_read };

@@ -14,4 +14,4 @@ static void olmoe_read(struct arch_file *f, struct model *m)
 	}
 }
 
-const struct arch arch_olmoe = { "olmoe", olmoe_read };
+const struct arch arch_olmoe = { .name = "olmoe", .read = olmoe_read };

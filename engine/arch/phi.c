@@ -18,4 +18,4 @@ static void phi3_read(struct arch_file *f, struct model *m)
 	}
 }
 
-const struct arch arch_phi3 = { "phi3", phi3_read };
+const struct arch arch_phi3 = { .name = "phi3", .read = phi3_read };

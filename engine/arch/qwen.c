@@ -8,7 +8,7 @@ static void qwen2_read(struct arch_file *f, struct model *m)
 	arch_read_dense(f, m, true);
 }
 
-const struct arch arch_qwen2 = { "qwen2", qwen2_read };
+const struct arch arch_qwen2 = { .name = "qwen2", .read = qwen2_read };
 
 static void qwen3_layer(struct arch_file *f, struct model *m, int32_t i)
 {
@@ -27,7 +27,7 @@ static void qwen2moe_read(struct arch_file *f, struct model *m)
 	}
 }
 
-const struct arch arch_qwen2moe = { "qwen2moe", qwen2moe_read };
+const struct arch arch_qwen2moe = { .name = "qwen2moe", .read = qwen2moe_read };
 
 static void qwen3_read(struct arch_file *f, struct model *m)
 {
@@ -35,5 +35,5 @@ static void qwen3_read(struct arch_file *f, struct model *m)
 	arch_each_layer(f, m, qwen3_layer);
 }
 
-const struct arch arch_qwen3 = { "qwen3", qwen3_read };
-const struct arch arch_qwen3moe = { "qwen3moe", qwen3_read };
+const struct arch arch_qwen3 = { .name = "qwen3", .read = qwen3_read };
+const struct arch arch_qwen3moe = { .name = "qwen3moe", .read = qwen3_read };

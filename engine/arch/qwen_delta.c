@@ -98,5 +98,5 @@ static void qwen3next_read(struct arch_file *f, struct model *m)
 	read_layers(f, m, qwen3next_layer);
 }
 
-const struct arch arch_qwen35 = { "qwen35", qwen35_read };
-const struct arch arch_qwen3next = { "qwen3next", qwen3next_read };
+const struct arch arch_qwen35 = { .name = "qwen35", .read = qwen35_read };
+const struct arch arch_qwen3next = { .name = "qwen3next", .read = qwen3next_read };

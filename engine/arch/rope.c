@@ -8,11 +8,6 @@
 
 static const double PI = 3.14159265358979323846;
 
-static bool text_is(struct gguf_text t, const char *s)
-{
-	return t.size == strlen(s) && !memcmp(t.data, s, t.size);
-}
-
 /* YaRN, section 3.2: dimension at which a frequency turns `turns` times over the original
  * context. */
 static double yarn_dim(const struct model_rope *c, double ctx_original, double turns)
@@ -110,12 +105,12 @@ void arch_scale_rope(struct arch_file *f, const struct model_config *c, struct m
 
 	if (f->e->code)
 		return;
-	if (text_is(s.type, "linear")) {
+	if (gguf_text_is(&s.type, "linear")) {
 		for (int32_t i = 0; i < r->dim / 2; i++)
 			r->freq[i] /= s.factor;
-	} else if (text_is(s.type, "yarn")) {
+	} else if (gguf_text_is(&s.type, "yarn")) {
 		scale_yarn(&s, r);
-	} else if (!text_is(s.type, "none") && !text_is(s.type, "longrope")) {
+	} else if (!gguf_text_is(&s.type, "none") && !gguf_text_is(&s.type, "longrope")) {
 		err_set(f->e, ERR_INPUT, "%s: rope scaling \"%.*s\" is not supported (linear, yarn, none)",
 			gguf_path(f->g), (int)(s.type.size < 40 ? s.type.size : 40), s.type.data);
 	}

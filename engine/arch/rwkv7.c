@@ -46,4 +46,4 @@ static void rwkv7_read(struct arch_file *f, struct model *m)
 	arch_each_layer(f, m, rwkv7_layer);
 }
 
-const struct arch arch_rwkv7 = { "rwkv7", rwkv7_read };
+const struct arch arch_rwkv7 = { .name = "rwkv7", .read = rwkv7_read };

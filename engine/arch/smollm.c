@@ -17,4 +17,4 @@ static void smollm3_read(struct arch_file *f, struct model *m)
 	arch_each_layer(f, m, smollm3_layer);
 }
 
-const struct arch arch_smollm3 = { "smollm3", smollm3_read };
+const struct arch arch_smollm3 = { .name = "smollm3", .read = smollm3_read };

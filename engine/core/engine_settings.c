@@ -31,14 +31,13 @@ int engine_apply_budget(struct engine *e, struct engine_options *to, struct err 
  * its whole input; a block is found by the tokens up to its end. */
 bool engine_keeps_prefixes(const struct engine *e, const struct engine_options *o)
 {
-	return o->prefix_cache && o->kv_cache &&
-		   !(e->model && (e->model->diffusion.on || e->model->n_encoder));
+	return o->prefix_cache && o->kv_cache && !(e->model && model_sees_ahead(e->model));
 }
 
 int engine_apply_prefix(struct engine *e, struct engine_options *to, struct err *err)
 {
 	(void)err;
-	to->prefix_cache = to->prefix_cache && !(e->model && e->model->diffusion.on);
+	to->prefix_cache = to->prefix_cache && !(e->model && model_sees_ahead(e->model));
 	e->prefix.on = engine_keeps_prefixes(e, to);
 	if (!e->prefix.on)
 		engine_clear_prefix(e);
@@ -204,16 +203,12 @@ int engine_set_format(struct engine *e, const struct engine_options *o, struct e
 	if (check_codes(engine_cache_format(o), &e->forward.visible, err) ||
 		check_latent(e, engine_cache_format(o), &e->forward.visible, err))
 		return -1;
-	if (e->model && e->model->n_encoder && k_cache_by_channel((int32_t)engine_cache_format(o)))
+	if (e->model && model_sees_ahead(e->model) &&
+		k_cache_by_channel((int32_t)engine_cache_format(o)))
 		return err_set(err, ERR_USAGE,
-			"cache-format %s: it keeps the newest tokens in 16 bits, but an encoder's rows see all of "
-			"the input; use one of f16, f32, bf16, e4m3 and q8",
-			o->cache_format);
-	if (e->model && e->model->diffusion.on && k_cache_by_channel((int32_t)engine_cache_format(o)))
-		return err_set(err, ERR_USAGE,
-			"cache-format %s: it keeps the newest tokens in 16 bits, but the rows of a diffusion model "
-			"see later ones",
-			o->cache_format);
+			"cache-format %s: it keeps the newest tokens in 16 bits, but %s see later ones; use one of "
+			"f16, f32, bf16, e4m3 and q8",
+			o->cache_format, model_sees_ahead(e->model));
 	e->specs.state_room = memory_room_of(o->state_memory);
 	return memory_set_format(&e->specs, engine_cache_format(o), o->cache_residual, err);
 }
@@ -312,14 +307,9 @@ int engine_apply_visible(struct engine *e, struct engine_options *to, struct err
 
 	if (to->visible && visible_parse(&v, to->visible, err))
 		return -1;
-	if (e->model && e->model->n_encoder && !visible_same(&v, &full))
-		return err_set(err, ERR_USAGE,
-			"visible %s: an encoder's rows see all of the input, and so do the decoder's",
-			to->visible);
-	if (e->model && e->model->diffusion.on && !visible_same(&v, &full))
-		return err_set(err, ERR_USAGE,
-			"visible %s: the rows of a diffusion model see all positions, also those after them",
-			to->visible);
+	if (e->model && model_sees_ahead(e->model) && !visible_same(&v, &full))
+		return err_set(err, ERR_USAGE, "visible %s: %s see all positions, also those after them",
+			to->visible, model_sees_ahead(e->model));
 	if (e->model && !e->forward.needs.n_windows && !visible_same(&v, &full))
 		return err_set(err, ERR_USAGE,
 			"visible %s: this model has no attention that could see less: its layers keep states",

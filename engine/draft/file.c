@@ -75,8 +75,7 @@ static bool says(const struct gguf *g, const char *key, const char *value)
 	struct gguf_text t = { 0 };
 	struct err ignored = { 0 };
 
-	return gguf_opt_text(g, key, &t, &ignored) && t.size == strlen(value) &&
-		   !memcmp(t.data, value, t.size);
+	return gguf_opt_text(g, key, &t, &ignored) && gguf_text_is(&t, value);
 }
 
 bool draft_is_drafter(const struct gguf *g, const char *kind)

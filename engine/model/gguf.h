@@ -38,6 +38,7 @@ struct gguf_text {
 	const char *data;
 	size_t size;
 };
+bool gguf_text_is(const struct gguf_text *t, const char *word);
 
 int gguf_open(struct gguf **g, const char *path, struct err *e);
 /* The same from memory, which must outlive g (for tests and fuzzing). */

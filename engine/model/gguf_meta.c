@@ -273,6 +273,11 @@ int gguf_get_i64(const struct gguf *g, const char *key, int64_t *out, struct err
 	return kv_find(g, key) ? gguf_opt_i64(g, key, out, e) ? 0 : -1 : absent(g, key, e);
 }
 
+bool gguf_text_is(const struct gguf_text *t, const char *word)
+{
+	return t->size == strlen(word) && !memcmp(t->data, word, t->size);
+}
+
 int gguf_get_text(const struct gguf *g, const char *key, struct gguf_text *out, struct err *e)
 {
 	return kv_find(g, key) ? gguf_opt_text(g, key, out, e) ? 0 : -1 : absent(g, key, e);

@@ -135,6 +135,13 @@ static void plan_tensors(struct model *m, const struct gguf *g, struct err *e)
 		model_load_layer(&l, &m->encoder[i], i);
 }
 
+const char *model_sees_ahead(const struct model *m)
+{
+	return m->diffusion.on ? "the rows of a diffusion model"
+		   : m->n_encoder  ? "an encoder's rows"
+						   : NULL;
+}
+
 bool model_turns(const struct model *m)
 {
 	for (int32_t i = 0; i < m->config.n_layers; i++) {
@@ -205,17 +212,10 @@ int32_t model_context(const struct gguf *g, struct err *e)
 
 const char *model_needs_host(const struct gguf *g)
 {
-	struct gguf_text arch = { 0 };
 	struct err ignored = { 0 }; /* arch_read() tells it */
+	const struct arch *arch = arch_find(g, &ignored);
 
-	if (gguf_find(g, "dec.blk.0.cross_attn_q.weight"))
-		return "its decoder reads an encoder, as the kernels of a GPU do not";
-	if (gguf_find(g, "blk.0.attn_kv_a_mqa.weight"))
-		return "its attention is latent, which the kernels of a GPU do not read";
-	if (!gguf_get_text(g, "general.architecture", &arch, &ignored) && arch.size == 5 &&
-		(!memcmp(arch.data, "llada", 5) || !memcmp(arch.data, "dream", 5)))
-		return "its rows see later ones, whose keys the kernels of a GPU store too late";
-	return "";
+	return arch && arch->needs_host ? arch->needs_host : "";
 }
 
 int model_open(struct model **out, const struct gguf *g, struct k_ctx *kernels,

@@ -104,6 +104,8 @@ void model_close(struct model *m);
 int model_add_columns(struct model *m, const char *path, struct err *e);
 /* Fills in m->memory: the layers join memory groups. Called again when the layers change. */
 int model_join_memory(struct model *m, struct err *e);
+/* Which of its rows see later ones, in words for "%s see …"; NULL: none does. */
+const char *model_sees_ahead(const struct model *m);
 /* Whether a row's queries may be rotated by another position than its own. */
 bool model_turns(const struct model *m);
 /* Why the kernels of a GPU cannot run the model of a file; "" if they can. */

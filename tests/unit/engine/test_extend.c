@@ -54,7 +54,7 @@ static void llama_read(struct arch_file *f, struct model *m)
 	}
 }
 
-static const struct arch arch_llama_or = { "llama", llama_read };
+static const struct arch arch_llama_or = { .name = "llama", .read = llama_read };
 const struct arch *const arch_table[] = { &arch_llama_or, NULL };
 
 const struct visible_policy *const visible_policies[] = { &visible_full, &visible_chunk, NULL };
