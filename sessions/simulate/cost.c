@@ -147,10 +147,9 @@ static int read_all(struct cost *c, FILE *f, const char *path, struct err *e)
 	for (int i = 0; i < N_COST_TERMS; i++)
 		if (!seen[i])
 			return err_set(e, ERR_INPUT, "%s: the price of %s is missing", path, terms[i].name);
-	return c->ns[COST_step] + c->ns[COST_row] > 0
-			   ? 0
-			   : err_set(e, ERR_INPUT, "%s: a step and a row cost nothing: time would stand still",
-					 path);
+	if (c->ns[COST_step] + c->ns[COST_request] + c->ns[COST_row] + c->ns[COST_first_rows] > 0)
+		return 0; /* every step has a member and a row */
+	return err_set(e, ERR_INPUT, "%s: steps cost nothing: time would stand still", path);
 }
 
 int cost_read(struct cost *c, const char *path, struct err *e)

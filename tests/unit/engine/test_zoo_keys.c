@@ -190,5 +190,8 @@ int main(int argc, char **argv)
 			tests[n++] = (struct CMUnitTest){ .name = found.gl_pathv[i],
 				.test_func = test_file,
 				.initial_state = found.gl_pathv[i] };
-	return _cmocka_run_group_tests("keys", tests, n, NULL, NULL);
+	const int failed = _cmocka_run_group_tests("keys", tests, n, NULL, NULL);
+
+	globfree(&found);
+	return failed;
 }
