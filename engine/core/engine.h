@@ -100,6 +100,7 @@ struct engine_info {
 	const char *backend, *isa;
 	const char *device;   /* "NVIDIA H200"; "" on a CPU */
 	const char *fallback; /* why "auto" took the CPU, or "" */
+	const char *needs_host; /* why no GPU computes this model, or "" */
 	int32_t threads, n_layers, n_heads, n_kv_heads, head_dim, dim, vocab;
 	int32_t ctx, slots;
 	size_t model_bytes, weight_bytes;
@@ -111,6 +112,7 @@ struct engine_info {
 	bool chat_known;
 	bool diffusion; /* it answers by denoising (engine/diffuse/canvas.h): there is no next token */
 	bool states;    /* a sequence's memory has a fixed size: no layer has keys and values */
+	int32_t start;  /* of an encoder-decoder model: the token that begins an answer; else -1 */
 	const char *default_system; /* of this file's template, or NULL */
 };
 

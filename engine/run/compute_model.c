@@ -110,6 +110,7 @@ static void fill_info(struct engine *e, const struct engine_options *o)
 	i->isa = k_isa_name(e->kernels);
 	i->device = k_device_name(e->kernels);
 	i->fallback = k_fallback(e->kernels);
+	i->needs_host = e->model->needs_host;
 	if (!strcmp(o->backend, "auto") && !*i->fallback)
 		i->fallback = *engine_needs_host(o) ? engine_needs_host(o) : e->model->needs_host;
 	i->threads = k_n_threads(e->kernels);
@@ -119,6 +120,7 @@ static void fill_info(struct engine *e, const struct engine_options *o)
 	i->head_dim = c->head_dim;
 	i->diffusion = e->model->diffusion.on;
 	i->states = memory_has_states(&e->model->memory) && !c->n_heads;
+	i->start = e->model->n_encoder ? e->model->start : -1;
 	i->dim = c->dim;
 	i->vocab = c->vocab;
 	i->weight_bytes = e->model->weight_bytes;

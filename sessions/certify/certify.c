@@ -124,7 +124,7 @@ static bool compare(
 	const struct trail *t = &c->trail;
 	struct err found = { 0 };
 	bool had[sizeof t->row / sizeof *t->row] = { false };
-	int32_t want = p->work.n_ids - 1 + p->work.n_generated, missing = 0;
+	int32_t want = plan_scored(p) + p->work.n_generated, missing = 0;
 	for (int32_t i = 0; !found.code && i < t->n; i++) {
 		int32_t j = 0;
 		while (j < want - 1 && base->row[j].pos != t->row[i].pos)
@@ -133,7 +133,7 @@ static bool compare(
 		if (!equal_rows(base, j, t, i))
 			tell_difference(&found, what, i, base, j, t);
 	}
-	for (int32_t j = p->scored ? 0 : p->work.n_ids - 1; j < want; j++)
+	for (int32_t j = p->scored ? 0 : plan_scored(p); j < want; j++)
 		missing += !had[j];
 	if (!found.code && (!t->n || (missing && !p->brief)))
 		err_set(&found, ERR_DIFFERS, "%s: %d tokens are missing that the base has", what, missing);
@@ -150,7 +150,7 @@ static int run_base(struct certify *c, enum text_size size, bool greedy, int for
 	struct certify_plan p = plan_case(&c->axes, c->work, choice, size, false);
 	struct trail *base = &c->base[greedy][format][size];
 	struct evidence ev;
-	int32_t want = p.work.n_ids - 1 + p.work.n_generated;
+	int32_t want = plan_scored(&p) + p.work.n_generated;
 	double begin = now();
 	p.model = c->o->model;
 	snprintf(p.spec, sizeof p.spec, "off");
@@ -251,7 +251,8 @@ static struct certify_plan plan_alone(
 	struct certify_plan p = plan_case(&c->axes, c->work, choice, *size, false);
 	p.model = c->o->model;
 	p.seed = c->o->seed;
-	p.work.n_generated = defines ? 0 : slow ? 2 : p.work.n_generated;
+	if (!c->axes.diffusion) /* the first tokens of a longer canvas are others */
+		p.work.n_generated = defines ? 0 : slow ? 2 : p.work.n_generated;
 	return p;
 }
 
@@ -441,7 +442,7 @@ static int learn_subject(struct certify *c, struct err *e)
 	if (!long_enough || (c->o->quick && !c->axes.kept))
 		c->work[TEXT_DEEP] = (struct workload){ 0, 0 };
 	/* the largest chunk, which is the last value, needs a text that is longer */
-	if (!long_enough || c->o->quick || c->axes.kept)
+	if (!long_enough || c->o->quick || c->axes.kept || info->start >= 0)
 		c->axes.axis[AXIS_CHUNK].n--;
 	if (!long_enough || c->o->quick)
 		c->axes.axis[AXIS_CACHE].n = c->axes.axis[AXIS_CACHE].n_quick;

@@ -152,7 +152,7 @@ void axes_fill(struct axes *a)
 		[AXIS_RULE] = { "rule", 2, 2, { "race", "rejection" } },
 		[AXIS_WATCHED] = { "watched", 4, 4, { "no", "attention", "recorded", "twin" } },
 	};
-	memset(a, 0, sizeof *a);
+	*a = (struct axes){ .start = -1 };
 	memcpy(a->axis, constant, sizeof constant);
 	fill_kernels(a);
 	fill_threads(a);
@@ -245,7 +245,9 @@ int32_t axes_elder_tokens(const struct certify_plan *p)
 {
 	int32_t size = axes_number(p, AXIS_PAGE_SIZE), chunk = axes_number(p, AXIS_CHUNK);
 	int32_t steps = chunk && !p->choice[AXIS_PREFIX] ? (p->work.n_ids + chunk - 1) / chunk : 1;
-	int32_t tokens = size - 2 - (steps + (p->choice[AXIS_POLICY] != 0)) % size;
+	/* the input of an encoder takes a step of its own, and a token ends it */
+	const int32_t more = 2 * (p->axes->start >= 0);
+	int32_t tokens = size - 2 - (steps + more + (p->choice[AXIS_POLICY] != 0)) % size;
 	return tokens < 1 ? tokens + size : tokens;
 }
 
@@ -331,6 +333,36 @@ static bool opens_by_itself(
 	return opens(a, engine, drafter);
 }
 
+static void cut_devices(struct axes *a)
+{
+	struct axis_values *v = &a->axis[AXIS_KERNELS], all = *v;
+	struct axis_engine engine[AXIS_VALUES];
+
+	memcpy(engine, a->engine, sizeof engine);
+	v->n = v->n_quick = 0;
+	for (int i = 0; i < all.n; i++) {
+		if (!engine[i].mode)
+			add_engine(a, all.value[i], engine[i]);
+		if (i < all.n_quick)
+			v->n_quick = v->n;
+	}
+}
+
+static void fit_drafters(struct axes *a, struct engine *engine, const char *model)
+{
+	struct axis_values *v = &a->axis[AXIS_DRAFTER], all = *v;
+	const struct draft_ops *ops;
+
+	v->n = 1;
+	for (int i = 1; i < all.n; i++) {
+		trial_of(all.value[i], &ops);
+		if (ops->weighed /* such a drafter chooses among others and opens them itself */ ||
+			opens(a, engine, all.value[i]) || opens_by_itself(a, engine, all.value[i], model))
+			add_value(v, all.value[i]);
+	}
+	v->n_quick = v->n;
+}
+
 /* Codes are the last formats; what rows see may exclude them. */
 static void fit_caches(struct axis_values *a, struct engine *engine)
 {
@@ -349,34 +381,44 @@ bool axes_kept(const char *visible)
 	return visible && !visible_parse(&v, visible, &ignored) && visible_most_kept(&v, 1) > 0;
 }
 
+/* A canvas is computed whole in each step, in pages that it took at once. */
+static const enum axis for_next_tokens[] = { AXIS_CHUNK, AXIS_KV, AXIS_PREEMPTION, AXIS_UNSEEN,
+	AXIS_DRAFTS, AXIS_DRAFTER, AXIS_RULE };
+
+static void cut(struct axes *a, enum axis axis)
+{
+	a->axis[axis].n = a->axis[axis].n_quick = 1;
+}
+
 void axes_fit_model(struct axes *a, struct engine *engine, const char *model, int32_t longest)
 {
-	struct axis_values *v = &a->axis[AXIS_DRAFTER], all = *v;
-	const struct draft_ops *ops;
 	struct err ignored = { 0 };
 
 	a->layers = engine_info(engine)->n_layers;
 	a->states = engine_info(engine)->states;
-	if (a->states) { /* no attention to observe, no keys and values */
-		a->axis[AXIS_CACHE].n = a->axis[AXIS_CACHE].n_quick = 1;
+	if (*engine_info(engine)->needs_host)
+		cut_devices(a);
+	a->diffusion = engine_info(engine)->diffusion;
+	a->start = engine_info(engine)->start;
+	if (a->states) /* no keys and values */
+		cut(a, AXIS_CACHE);
+	if (a->start >= 0 || a->diffusion)
+		cut(a, AXIS_PREFIX);
+	for (size_t i = 0; a->diffusion && i < sizeof for_next_tokens / sizeof *for_next_tokens; i++)
+		cut(a, for_next_tokens[i]);
+	if (!a->states && engine_set(engine, "twin", "on", &ignored)) /* some layers keep states */
+		a->axis[AXIS_WATCHED].n = a->axis[AXIS_WATCHED].n_quick = 3;
+	if (a->states || a->diffusion) { /* no attention to observe */
 		a->axis[AXIS_WATCHED].value[1] = "recorded";
 		a->axis[AXIS_WATCHED].n = a->axis[AXIS_WATCHED].n_quick = 2;
 	}
-	if (!a->states && engine_set(engine, "twin", "on", &ignored)) /* some layers keep states */
-		a->axis[AXIS_WATCHED].n = a->axis[AXIS_WATCHED].n_quick = 3;
 	engine_set(engine, "twin", "off", &ignored);
 	fit_caches(&a->axis[AXIS_CACHE], engine);
 	a->unseen_from = engine_state(engine).unseen_from;
 	if (a->unseen_from > longest)
-		a->axis[AXIS_UNSEEN].n = a->axis[AXIS_UNSEEN].n_quick = 1;
-	v->n = 1;
-	for (int i = 1; i < all.n; i++) {
-		trial_of(all.value[i], &ops);
-		if (ops->weighed /* such a drafter chooses among others and opens them itself */ ||
-			opens(a, engine, all.value[i]) || opens_by_itself(a, engine, all.value[i], model))
-			add_value(v, all.value[i]);
-	}
-	v->n_quick = v->n;
+		cut(a, AXIS_UNSEEN);
+	if (a->axis[AXIS_DRAFTER].n > 1)
+		fit_drafters(a, engine, model);
 	engine_set(engine, "spec", "off", &ignored);
 	axes_number_values(a);
 }

@@ -58,7 +58,7 @@ static bool case_has(const struct certify_plan *p, const struct evidence *ev, en
 	case AXIS_WATCHED:
 		if (!strcmp(axes_chosen(p, a), "twin"))
 			return ev->twins > 0 && !ev->apart_twins;
-		return (ev->watched > 0 || p->axes->states) &&
+		return (ev->watched > 0 || p->axes->states || p->axes->diffusion) &&
 			   (strcmp(axes_chosen(p, a), "recorded") || ev->recorded > 0);
 	case AXIS_BATCH:
 	case AXIS_ROW:

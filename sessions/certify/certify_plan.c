@@ -52,11 +52,25 @@ double plan_cost(const struct certify_plan *p)
 
 /* ---- which text ---- */
 
+enum { MOST_INPUT = 40 };
+
+int32_t plan_input(const struct certify_plan *p)
+{
+	const int32_t half = p->work.n_ids / 2;
+
+	return p->axes->start < 0 ? 0 : half < MOST_INPUT ? half : MOST_INPUT;
+}
+
+int32_t plan_scored(const struct certify_plan *p)
+{
+	return p->axes->diffusion ? 0 : p->work.n_ids - 1 - plan_input(p);
+}
+
 int32_t plan_tokens(const struct axes *axes, const int *choice)
 {
 	int32_t chunk = atoi(axes->axis[AXIS_CHUNK].value[choice[AXIS_CHUNK]]);
 	int32_t size = atoi(axes->axis[AXIS_PAGE_SIZE].value[choice[AXIS_PAGE_SIZE]]);
-	int32_t need = chunk + 2;
+	int32_t need = chunk + 2 + (axes->start < 0 ? 0 : MOST_INPUT);
 	if ((choice[AXIS_PREFIX] || choice[AXIS_PAGE_ORDER]) && need < size + 2)
 		need = size + 2; /* one whole page for a prefix hit, and part of a second */
 	if ((k_cache_by_channel(choice[AXIS_CACHE]) || (axes->kept && !axes_slow(axes, choice))) &&
@@ -82,7 +96,7 @@ static enum text_size text_of(
 struct certify_plan plan_case(const struct axes *axes, const struct workload *work,
 	const int *choice, enum text_size size, bool mixed)
 {
-	struct certify_plan p = { .axes = axes, .work = work[size], .scored = true };
+	struct certify_plan p = { .axes = axes, .work = work[size], .scored = !axes->diffusion };
 	memcpy(p.choice, choice, sizeof p.choice);
 	if (mixed && axes_slow(axes, choice)) {
 		p.scored = false;

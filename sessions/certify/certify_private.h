@@ -71,6 +71,8 @@ struct axes {
 	int32_t unseen_from;         /* see engine_state */
 	bool kept;   /* under `visible` heads keep by attention: its rows come by spans of 128 */
 	bool states; /* recurrent states: a sequence has few pages, see engine_info */
+	bool diffusion; /* no scores, and an answer's first computation is its only one */
+	int32_t start;  /* ends the input of an encoder, see engine_info; -1: there is none */
 	/* what $f means in a drafter's pattern: "" (the trained one) or a model's path and a comma */
 	char draft_file[CERTIFY_SPEC - 32];
 };
@@ -198,6 +200,9 @@ struct certify_plan plan_case(const struct axes *axes, const struct workload *wo
 /* Prompt length with which every chosen value can take effect. */
 int32_t plan_tokens(const struct axes *axes, const int *choice);
 double plan_cost(const struct certify_plan *p);
+/* Of the prompt: tokens that an encoder reads, and those that scoring gives a row. */
+int32_t plan_input(const struct certify_plan *p);
+int32_t plan_scored(const struct certify_plan *p);
 
 /* certify_run.c */
 int certify_run_case(

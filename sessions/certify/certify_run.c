@@ -10,8 +10,8 @@
 #include "sessions/certify/certify_private.h"
 
 /* Ids after the text that do not repeat: each of 17 requests takes 128, each from another
- * position. */
-enum { ELDER_IDS = 160 };
+ * position. A canvas of company has room for a few tokens in the page of a short prompt. */
+enum { ELDER_IDS = 160, CANVAS = 8 };
 
 /* Repeats itself, so that prompt lookup finds drafts, and then diverges from the repeated part. */
 static const char text[] =
@@ -48,6 +48,10 @@ static struct engine_request request_of(const struct certify_run *r, enum ev_cod
 		.ignore_end = true,
 	};
 	q.params.seed = 7;
+	if (r->plan->axes->diffusion && !n_generated)
+		q.max_tokens = CANVAS;
+	if (r->plan->axes->start >= 0 && kind == EV_REQUEST_KIND_load && at < CERTIFY_LONGEST)
+		q.ids += CERTIFY_LONGEST; /* no slice of the text begins with the token that ends an input */
 	if (kind == EV_REQUEST_KIND_run && r->plan->choice[AXIS_PREFIX] == CERTIFY_PINNED)
 		q.pin = axes_number(r->plan, AXIS_PAGE_SIZE);
 	/* modified rejection draws other tokens, except with greedy choice */
@@ -88,7 +92,8 @@ static bool shrink(struct certify_run *r)
 static int repeat(struct certify_run *r, struct err *e)
 {
 	const struct workload *w = &r->plan->work;
-	if (!r->answering || !r->begun || r->finished || (r->repeated && !shrink(r)))
+	if (!r->answering || !r->begun || r->finished || r->plan->axes->diffusion ||
+		(r->repeated && !shrink(r)))
 		return 0;
 	if (!r->repeated && r->plan->choice[AXIS_PREEMPTION] &&
 		engine_set(r->engine, "spec", r->plan->spec, e))
@@ -102,7 +107,7 @@ static bool enough(const struct certify_run *r)
 {
 	const int *choice = r->plan->choice;
 	bool shrinks = choice[AXIS_BATCH] && !choice[AXIS_PREEMPTION] && r->n_company > r->ahead;
-	return r->plan->brief && r->answering && r->repeated && !shrinks &&
+	return r->plan->brief && r->answering && (r->repeated || r->plan->axes->diffusion) && !shrinks &&
 		   evidence_is_whole(r->plan, r->ev);
 }
 
@@ -255,6 +260,13 @@ static int shuffle_pages(struct certify_run *r, struct err *e)
 
 /* ---- a case ---- */
 
+static int32_t elder_id(const struct certify_run *r, int32_t i)
+{
+	const int32_t id = 7 * (i + 1) % engine_info(r->engine)->vocab;
+
+	return id == r->plan->axes->start ? 1 : id;
+}
+
 /* Ends with the text's beginning again, so that lookup is likely to draft what follows. */
 static int fill_ids(struct certify_run *r, struct err *e)
 {
@@ -270,11 +282,13 @@ static int fill_ids(struct certify_run *r, struct err *e)
 	for (int32_t i = 0; r->ids && n_once && i < r->n_ids; i++)
 		r->ids[i] = once[(size_t)i % n_once];
 	for (int32_t i = 0; r->ids && i < ELDER_IDS; i++)
-		r->ids[CERTIFY_LONGEST + i] = 7 * (i + 1) % engine_info(r->engine)->vocab;
+		r->ids[CERTIFY_LONGEST + i] = elder_id(r, i);
 	int32_t again = n > 30 ? 12 : 4, from = n > 30 ? 8 : 1;
 	for (int32_t i = 0; r->ids && n > again && i < again; i++)
 		r->ids[n - again + i] = r->ids[from + i];
 	r->next = r->ids ? r->ids[from + again] : 0;
+	if (r->ids && r->plan->axes->start >= 0)
+		r->ids[plan_input(r->plan)] = r->plan->axes->start;
 	free(once);
 	if (!r->ids)
 		return err_set(e, ERR_MEMORY, "out of memory");

@@ -28,7 +28,7 @@ static void see_batch(struct certify_run *r, const struct ev_batch *b)
 	if (b->request == r->request) {
 		r->mine = r->members;
 		r->drafts = b->work == EV_WORK_verify ? b->rows - 1 : 0;
-		if (b->work == EV_WORK_prefill && !r->begun)
+		if (b->work == EV_WORK_prefill && !r->begun && b->pos >= plan_input(r->plan))
 			most(&r->ev->most_rows, b->rows);
 	}
 	r->paced = r->paced || b->request == r->pacer;

@@ -276,6 +276,28 @@ static void test_formats(void **state)
 	}
 }
 
+/* Each kind of memory and of answer has axes of its own; what none of its cases can have is cut. */
+static void test_kinds(void **state)
+{
+	static const char *const names[] = { "t5", "llada", "dream", "mamba2", "jamba", "qwen3next",
+		"deepseek2" };
+	(void)state;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		struct certify_summary sum;
+		struct seen s = { 0 };
+		struct err e = { 0 };
+		char path[64];
+
+		snprintf(path, sizeof path, "tests/data/zoo/%s.gguf", names[i]);
+		struct certify_options o = { .model = path, .quick = true, .seed = i, .mixed = 4 };
+		if (certify_run(&o, tell, &s, &sum, &e))
+			fail_msg("%s: %s", names[i], e.text);
+		assert_int_equal(s.n_equal, s.n_cases);
+		assert_true(find(&sum, "kernels", "ref")->rows > 0);
+		assert_true(find(&sum, "batch", "17")->rows > 0);
+	}
+}
+
 static void test_difference(void **state)
 {
 	(void)state;
@@ -317,6 +339,7 @@ int main(void)
 		cmocka_unit_test(test_all_pairs),
 		cmocka_unit_test(test_values),
 		cmocka_unit_test(test_formats),
+		cmocka_unit_test(test_kinds),
 		cmocka_unit_test(test_difference),
 		cmocka_unit_test(test_unfit),
 	};
