@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 #ifdef __x86_64__
 #include <xmmintrin.h>
@@ -29,7 +30,7 @@
 #include "base/signals.h"
 #include "kernels/cpu/isa.h"
 
-enum { SPINS = 2000, LINE = 64 };
+enum { SPINS = 2000, YIELDS = 50, LINE = 64 };
 
 struct worker {
 	struct k_pool *pool;
@@ -109,13 +110,19 @@ static void barrier(struct k_pool *p)
 	}
 }
 
+/* Who takes a ticket wakes nobody: where threads are more than processors, those that wait must not
+ * keep the ones they wait for from running, as yields alone do. */
 void k_await(atomic_int *ticket, int count)
 {
+	const struct timespec nap = { .tv_nsec = 20000 };
+
 	for (int i = 0; atomic_load_explicit(ticket, memory_order_acquire) < count; i++) {
 		if (i < SPINS)
 			relax();
-		else
+		else if (i < SPINS + YIELDS)
 			sched_yield();
+		else
+			nanosleep(&nap, NULL);
 	}
 }
 

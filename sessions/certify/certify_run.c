@@ -34,6 +34,15 @@ uint64_t certify_random(uint64_t *state) /* splitmix64 (Steele, Lea, Flood 2014)
 
 /* ---- requests ---- */
 
+/* Others answer to the end of their context, unless ours may wait for theirs to end. */
+static int32_t company_tokens(const struct certify_plan *p)
+{
+	const struct sched_policy *policy = sched_policies[p->choice[AXIS_POLICY]];
+	const bool ends_first = policy->opens || policy->turn == SCHED_NEWEST_ALONE;
+
+	return p->axes->diffusion ? CANVAS : ends_first ? 2 * p->work.n_generated : 0;
+}
+
 static struct engine_request request_of(const struct certify_run *r, enum ev_code_request_kind kind,
 	int32_t at, int32_t n, int32_t n_generated)
 {
@@ -48,8 +57,8 @@ static struct engine_request request_of(const struct certify_run *r, enum ev_cod
 		.ignore_end = true,
 	};
 	q.params.seed = 7;
-	if (r->plan->axes->diffusion && !n_generated)
-		q.max_tokens = CANVAS;
+	if (!n_generated)
+		q.max_tokens = company_tokens(r->plan);
 	if (r->plan->axes->start >= 0 && kind == EV_REQUEST_KIND_load && at < CERTIFY_LONGEST)
 		q.ids += CERTIFY_LONGEST; /* no slice of the text begins with the token that ends an input */
 	if (kind == EV_REQUEST_KIND_run && r->plan->choice[AXIS_PREFIX] == CERTIFY_PINNED)
