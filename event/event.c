@@ -114,6 +114,7 @@ static const struct {
 	{ EV_lookup, "pinned", 12 },
 	{ EV_step, "pages_pinned", 12 },
 	{ EV_memory, "latent", 13 },
+	{ EV_request, "input", 15 },
 };
 
 int ev_field_since(enum ev_kind kind, int field)

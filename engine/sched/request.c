@@ -217,4 +217,5 @@ void request_event(const struct request *r, const char *spec, struct event *ev)
 	q->priority = r->priority;
 	q->deadline = r->deadline;
 	q->top = r->top;
+	q->input = r->n_input ? r->n_input : EV_NULL_I;
 }

@@ -20,6 +20,7 @@ struct look {
 	const struct tl_attention *a;
 	int32_t layer, head; /* -1: mean */
 	int32_t n, recent;   /* pages; how many of them at the end are recent */
+	int32_t input;       /* of them at the beginning, which an encoder read; 0: there is none */
 	float *page;         /* [n] shares, sum 1; owned */
 	bool head_missing;   /* one was chosen, and no step has observed it yet */
 };
@@ -53,6 +54,16 @@ static int32_t recent_pages(const struct timeline *t, int32_t n)
 	return k < n ? k : n - 1; /* the first page counts as the sink, however short the text */
 }
 
+/* With a page that has the first tokens of the answer, too. */
+static int32_t input_pages(const struct timeline *t, const struct tl_request *r, int32_t n)
+{
+	const int64_t size = t->session.page_size, input = r->params.input;
+
+	if (input == EV_NULL_I || input < 1 || size < 1 || (input - 1) / size >= n - 1)
+		return 0;
+	return (int32_t)((input - 1) / size) + 1;
+}
+
 /* False: nothing was observed, or memory ran out. */
 static bool look_take(struct look *k, const struct timeline *t, const struct view_state *s)
 {
@@ -70,6 +81,7 @@ static bool look_take(struct look *k, const struct timeline *t, const struct vie
 	k->head = head ? a->head : -1;
 	k->n = head ? a->head_pages : a->n_pages;
 	k->recent = recent_pages(t, k->n);
+	k->input = input_pages(t, r, k->n);
 	k->page = malloc((size_t)k->n * sizeof *k->page);
 	if (!k->page)
 		return false;
@@ -102,15 +114,6 @@ static int32_t top_pages(const struct look *k, double *share)
 		*share += (double)sorted[n++];
 	free(sorted);
 	return n;
-}
-
-static double sum_of(const struct look *k, int32_t from, int32_t to)
-{
-	double sum = 0;
-
-	for (int32_t i = from; i < to; i++)
-		sum += (double)k->page[i];
-	return sum;
 }
 
 /* Layers without attention are possible. */
@@ -223,17 +226,18 @@ static void draw_bars(struct pen *p, int x0, int y, int h, const struct scale *c
 	}
 }
 
-static void draw_marks(struct pen *p, int x0, int y, const struct scale *c, int32_t recent)
+static void draw_marks(struct pen *p, int x0, int y, const struct scale *c, const struct look *k)
 {
-	int end = x0 + c->w, from = x0 + column_of_page(c, c->n - recent);
+	const char *second = k->input ? "answer" : "recent";
+	int end = x0 + c->w, from = x0 + column_of_page(c, k->input ? k->input : c->n - k->recent);
 
-	view_put(p, x0, y, INK_DIM, "sink");
-	if (recent < 1 || end < x0 + 12)
+	view_put(p, x0, y, INK_DIM, k->input ? "input" : "sink");
+	if ((!k->input && k->recent < 1) || end < x0 + 12)
 		return;
-	if (from + 6 <= p->r.w && from > x0 + 4)
-		view_put(p, from, y, INK_DIM, "recent");
+	if (from + 6 <= p->r.w && from > x0 + 5 - !k->input)
+		view_put(p, from, y, INK_DIM, "%s", second);
 	else
-		view_put_right(p, end, y, INK_DIM, "recent");
+		view_put_right(p, end, y, INK_DIM, "%s", second);
 }
 
 static int share_item(struct pen *p, int x, int y, const char *label, double share)
@@ -263,15 +267,34 @@ static void put_read(struct pen *p, int x, int y, const struct timeline *t)
 		view_put(p, x, y, INK_TEXT, "%s", line);
 }
 
+/* What a layer (-1: the mean) gives the sink, or of its look at the input the page that gets most,
+ * and what it gives the newest pages of its look at the text so far. NaN: it has no attention. */
+static void ends_of(
+	const struct look *k, const float *page, int32_t n, double *first, double *last)
+{
+	double all[2] = { 0, 0 }, most = 0, recent = 0;
+
+	for (int32_t i = 0; i < n; i++) {
+		all[i >= k->input] += (double)page[i];
+		most = i < k->input || !i ? fmax(most, (double)page[i]) : most;
+		recent += i && i >= k->input && i >= n - k->recent ? (double)page[i] : 0;
+	}
+	*first = all[!k->input] > 0 ? most / all[!k->input] : (double)NAN;
+	*last = all[1] > 0 ? recent / all[1] : (double)NAN;
+}
+
 static void draw_shares(struct pen *p, int y, const struct timeline *t, const struct look *k)
 {
+	int32_t recent = k->n - k->input < k->recent ? k->n - k->input : k->recent;
 	char last[VIEW_NUM];
+	double share[2];
 	int x = p->r.w < 56 ? 0 : view_put(p, 0, y, INK_DIM, "share") + 2;
 
-	snprintf(last, sizeof last, k->recent == 1 ? "last page" : "last %d pages", k->recent);
-	x += share_item(p, x, y, "sink", sum_of(k, 0, 1));
-	if (k->recent > 0)
-		x += share_item(p, x, y, last, sum_of(k, k->n - k->recent, k->n));
+	ends_of(k, k->page, k->n, &share[0], &share[1]);
+	snprintf(last, sizeof last, recent == 1 ? "last page" : "last %d pages", recent);
+	x += share_item(p, x, y, k->input ? "top input page" : "sink", share[0]);
+	if (recent > 0)
+		x += share_item(p, x, y, last, share[1]);
 	x += share_item(p, x, y, "sparsity", near_zero(k->a, k->layer));
 	put_read(p, x, y, t);
 }
@@ -284,7 +307,7 @@ static void draw_small(struct pen *p, const struct timeline *t, const struct loo
 	draw_bars(p, 0, 1, h > BARS_MAX ? BARS_MAX : h, &c, k->page);
 	h = h > BARS_MAX ? BARS_MAX : h;
 	if (under == 2)
-		draw_marks(p, 0, 1 + h, &c, k->recent);
+		draw_marks(p, 0, 1 + h, &c, k);
 	if (under)
 		draw_shares(p, under + h, t, k);
 }
@@ -293,20 +316,13 @@ static void draw_small(struct pen *p, const struct timeline *t, const struct loo
 
 enum { MAP_X = 7, STATS_W = 32 };
 
-static void draw_stats(struct pen *p, int y, const struct look *k, int32_t layer, enum ink ink)
+static void draw_stats(
+	struct pen *p, int y, const struct look *k, int32_t layer, const float *row, enum ink ink)
 {
 	char part[VIEW_NUM];
-	double v[3] = { 0, 0, near_zero(k->a, layer) }, sum = 0;
+	double v[3] = { 0, 0, near_zero(k->a, layer) };
 
-	for (int32_t i = 0; i < k->a->n_pages; i++) {
-		double share = (double)layer_share(k->a, layer, i);
-
-		sum += share;
-		v[0] += i == 0 ? share : 0;
-		v[1] += i > 0 && i >= k->a->n_pages - k->recent ? share : 0;
-	}
-	v[0] = sum > 0 ? v[0] / sum : (double)NAN;
-	v[1] = sum > 0 ? v[1] / sum : (double)NAN;
+	ends_of(k, row, k->a->n_pages, &v[0], &v[1]);
 	for (int i = 0; i < 3; i++)
 		view_put_right(p, p->r.w - 22 + 11 * i, y, ink, "%s", view_percent(part, v[i]));
 }
@@ -333,7 +349,7 @@ static void draw_layer(
 		in.ink = (uint8_t)view_heat_ink(share);
 		pen_spark(&in, MAP_X + x, y, view_heat(share));
 	}
-	draw_stats(p, y, k, layer, chosen ? INK_BRIGHT : INK_TEXT);
+	draw_stats(p, y, k, layer, row, chosen ? INK_BRIGHT : INK_TEXT);
 }
 
 /* First visible layer: the chosen one is visible, the mean is always on top. */
@@ -351,14 +367,14 @@ static void draw_map(struct pen *p, int y, const struct look *k)
 	float *row = malloc((size_t)k->a->n_pages * sizeof *row);
 	struct scale c = scale_make(k->a->n_pages, p->r.w - MAP_X - STATS_W, ZOOM_PAGE_W);
 	int rows = p->r.h - y - 4;
-	static const char *const heads[] = { "sink", "recent", "sparsity" };
+	const char *const heads[] = { k->input ? "input" : "sink", "recent", "sparsity" };
 
 	if (!row || rows < 1) {
 		free(row);
 		return;
 	}
 	view_put(p, 0, y, INK_DIM, "layer");
-	draw_marks(p, MAP_X, y, &c, k->recent);
+	draw_marks(p, MAP_X, y, &c, k);
 	for (int i = 0; i < 3; i++)
 		view_put_right(p, p->r.w - 22 + 11 * i, y, INK_DIM, "%s", heads[i]);
 	draw_layer(p, ++y, k, -1, &c, row);
@@ -476,7 +492,7 @@ const struct view view_attention = {
 		"sink: the first page. It gets a large share whatever it says: heads that have nothing "
 		"to look for rest there (Xiao et al. 2023, StreamingLLM).\n"
 		"recent, last pages: about the last 64 tokens. Most heads look at what was just said.\n"
-		"encoder and decoder (T5): a row of the answer looks twice, at the input (cross-attention) and at the answer so far. The shares of each sum to 1: those of the input's pages and those after; on a page with both they add up, at most to 1 as drawn.\n"
+		"encoder and decoder (T5): a row of the answer looks twice, at the input (cross-attention) and at the answer so far. Where the answer begins is marked, and the figures are of either look: the page that gets most of the look at the input, and the last pages of the look at the answer. A page with the end of one and the beginning of the other counts as input.\n"
 		"sparsity: attention sparsity, the share of all values below a threshold (0.001). Work that changed nothing.\n"
 		"KV read 12 MB of 47 MB: under a setting of /visible that does not read all: bytes of keys and values that attention read in the newest step; in the zoomed view the line read has the share of each page, over all layers and heads.\n"
 		"91 % in 4 of 13 pages: the fewest pages that hold 90 % or more.\n"

@@ -16,13 +16,12 @@ members="multi-head grouped single latent shared window one-global mamba2 based 
 recalling="multi-head single latent shared window one-global mamba2 based jamba experts"
 {
 	for name in $members; do echo "member.py $name $DATA --seed 1"; done
-	for name in $recalling; do echo "recall.py $name $DATA --seed 1"; done
+	for name in $recalling; do echo "recall.py $name $DATA"; done
 	# what is close is trained three times
 	for seed in 2 3; do
 		for name in multi-head single window one-global; do echo "member.py $name $DATA --seed $seed"; done
-		for name in $recalling; do echo "recall.py $name $DATA --seed $seed"; done
 	done
-} | OMP_NUM_THREADS=1 xargs -P "$JOBS" -L 1 sh -c '"$0" "$1/$2" "$3" "$4" "$5" "$6"' "$VENV/bin/python" $HERE
+} | OMP_NUM_THREADS=1 xargs -P "$JOBS" -L 1 sh -c 'python=$0 folder=$1 tool=$2; shift 2; "$python" "$folder/$tool" "$@"' "$VENV/bin/python" $HERE
 
 "$VENV/bin/python" $HERE/export.py "$DATA" "$FOLDER"
 "$VENV/bin/python" $HERE/table.py "$DATA" "$FOLDER" docs/family.md

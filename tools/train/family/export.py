@@ -135,13 +135,13 @@ def write(path, name, m, source=None, kind=gguf.GGMLQuantizationType.Q8_0):
 def main():
     data, folder = sys.argv[1:]
     os.makedirs(os.path.join(folder, "held_out"), exist_ok=True)
-    for kind, shape, source in ("", TEXT, os.path.join(data, "begin.gguf")), ("recall-", RECALL, None):
+    for file, shape, source in ("{}-1", TEXT, os.path.join(data, "begin.gguf")), ("recall-{}", RECALL, None):
         for name in MEMBERS:
-            path = os.path.join(data, f"{kind}{name}-1.pt")
+            path = os.path.join(data, file.format(name) + ".pt")
             if os.path.exists(path):
                 model = Family(shape, name, 1)
                 model.load_state_dict(torch.load(path))
-                write(os.path.join(folder, f"{kind}{name}.gguf"), name, model, source)
+                write(os.path.join(folder, file.removesuffix("-1").format(name) + ".gguf"), name, model, source)
     for text in sorted(os.listdir(os.path.join(data, "held_out")))[:HELD_OUT]:
         shutil.copy(os.path.join(data, "held_out", text), os.path.join(folder, "held_out", text))
 
