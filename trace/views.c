@@ -243,6 +243,20 @@ const struct schema_view schema_views[] = {
 		"\t" U8("a.chosen", "a.experts * l.i + k.i + 1") " / 255.0 AS weight,\n"
 		"\t" U16("a.load", "2 * (a.experts * l.i + k.i) + 1") " / 65535.0 AS share, a.rows\n"
 		"FROM experts a CROSS JOIN l ON l.i < length(a.entropy) / 4 CROSS JOIN k ON k.i < a.experts" },
+	{ "layer_states",
+		"recurrent layers of a watched row: half-lives of their heads in tokens (absent: infinite), and the length of the state",
+		"WITH RECURSIVE " COUNT("l", "1024") ",\n"
+		EXPONENTS "\n"
+		"SELECT c.seq, c.step, c.request, c.pos, c.layer, c.heads, c.taps, " F32("c.least", "x") " AS shortest,\n"
+		"\t" F32("c.middle", "y") " AS median, " F32("c.most", "z") " AS longest, " F32("c.size", "w") " AS norm\n"
+		"FROM (SELECT s.seq, s.step, s.request, s.pos, l.i AS layer, " U32("s.heads", "4 * l.i + 1") " AS heads,\n"
+		"\t\t" U32("s.taps", "4 * l.i + 1") " AS taps, " U32("s.half_life", "64 * l.i + 1") " AS least,\n"
+		"\t\t" U32("s.half_life", "64 * l.i + 33") " AS middle, " U32("s.half_life", "64 * l.i + 61") " AS most,\n"
+		"\t\t" U32("s.norm", "4 * l.i + 1") " AS size\n"
+		"\tFROM state s CROSS JOIN l ON l.i < length(s.heads) / 4) c\n"
+		"LEFT JOIN exponent x ON x.e = " EXPONENT("c.least") " LEFT JOIN exponent y ON y.e = " EXPONENT("c.middle") "\n"
+		"LEFT JOIN exponent z ON z.e = " EXPONENT("c.most") " LEFT JOIN exponent w ON w.e = " EXPONENT("c.size") "\n"
+		"WHERE c.heads OR c.taps" },
 	{ "pages_read",
 		"share of a page's keys that a row read, over all layers and heads, where that is not all",
 		"WITH RECURSIVE " COUNT("n", "8192") "\n"

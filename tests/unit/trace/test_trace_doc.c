@@ -54,16 +54,17 @@ static void record_engine(const char *file, const char *given)
 	struct ring *ring;
 	struct writer *w;
 	char *model = given ? NULL : tiny_temp(&tiny, &err);
-	const bool denoises = given && strstr(given, "llada");
+	/* a canvas or states: no attention that could see less, no twin */
+	const bool plain = given && (strstr(given, "llada") || strstr(given, "mamba2"));
 
 	assert_true(given || model);
 	o.model = given ? given : model;
 	o.watch_layers = true;
 	o.threads = 1;
 	o.ctx = 128;
-	o.spec = denoises ? "off" : "ngram:3";
-	o.twin = denoises ? "off" : "on";
-	o.visible = denoises ? "full" : "sinks:2+window:20";
+	o.spec = plain ? "off" : "ngram:3";
+	o.twin = plain ? "off" : "on";
+	o.visible = plain ? "full" : "sinks:2+window:20";
 	if (ring_open(&ring, 1 << 22, &err) || writer_open(&w, file, ring, &err) ||
 		engine_open(&e, &o, &err))
 		fail_msg("%s", err.text);
@@ -163,7 +164,8 @@ static void test_views(void **state)
 
 			/* the made-up session has no exact twin, counts no small values, and reads all */
 			if (!count_rows(db[i], sql) && strcmp(v->name, "settings") &&
-				strcmp(v->name, "expert_use") && strcmp(v->name, "denoised") &&
+				strcmp(v->name, "expert_use") && strcmp(v->name, "layer_states") &&
+				strcmp(v->name, "denoised") &&
 				(!i || (strcmp(v->name, "prices") && strcmp(v->name, "near_zero_values") &&
 						   strcmp(v->name, "pages_read"))))
 				fail_msg("the view %s shows nothing of %s", v->name, path[i]);
@@ -188,6 +190,26 @@ static void test_expert_use(void **state)
 			"SELECT 1 FROM expert_use GROUP BY seq, layer HAVING "
 			"abs(sum(weight) - 1) > 0.02 OR sum(weight > 0) <> 2 OR abs(sum(share) - 2) > 0.001"),
 		0);
+	sqlite3_close(on);
+}
+
+/* A row has a line for each recurrent layer, in which half-lives ascend, and states that are not 0. */
+static void test_layer_states(void **state)
+{
+	char file[80];
+	sqlite3 *on;
+
+	(void)state;
+	snprintf(file, sizeof file, "%s/states.db", dir);
+	record_engine(file, "tests/data/zoo/mamba2.gguf");
+	assert_int_equal(sqlite3_open_v2(file, &on, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+	assert_true(count_rows(on, "SELECT 1 FROM layer_states WHERE norm > 0 AND heads > 0") > 40);
+	assert_int_equal(count_rows(on,
+						 "SELECT 1 FROM layer_states WHERE NOT (0 < shortest AND shortest <= median AND "
+						 "median <= coalesce(longest, 1e300))"),
+		0);
+	assert_int_equal(count_rows(on, "SELECT 1 FROM state"),
+		count_rows(on, "SELECT 1 FROM layer_states GROUP BY seq HAVING count(*) = (SELECT n_layers FROM session)"));
 	sqlite3_close(on);
 }
 
@@ -471,6 +493,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_queries),
 		cmocka_unit_test(test_views),
 		cmocka_unit_test(test_expert_use),
+		cmocka_unit_test(test_layer_states),
 		cmocka_unit_test(test_denoised),
 		cmocka_unit_test(test_kernel_stages),
 		cmocka_unit_test(test_unpacked),
