@@ -41,7 +41,18 @@ static int check_input(const struct engine *e, const struct engine_request *q, s
 	return 0;
 }
 
-/* An input that nothing follows gets the token that begins the answer. */
+/* An input that nothing follows ends as the file says (add_eos_token), and gets the token that
+ * begins the answer. Room for two more ids. */
+static int32_t close_input(const struct engine *e, int32_t *ids, int32_t n)
+{
+	const struct tokenizer *t = e->tokenizer;
+
+	if (t && tokenizer_adds_eos(t) && ids[n - 1] != tokenizer_eos(t))
+		ids[n++] = tokenizer_eos(t);
+	ids[n++] = e->model->start;
+	return n;
+}
+
 int64_t engine_submit_owned(struct engine *e, const struct engine_request *q,
 	const struct request_owner *owner, void *data, struct request **out, struct err *err)
 {
@@ -53,11 +64,11 @@ int64_t engine_submit_owned(struct engine *e, const struct engine_request *q,
 		return engine_submit_closed(e, q, owner, data, out, err);
 	if (input_of(e, q->ids, q->n_ids) < q->n_ids)
 		return check_input(e, q, err) ? -1 : engine_submit_closed(e, q, owner, data, out, err);
-	ids = malloc(((size_t)q->n_ids + 1) * sizeof *ids);
+	ids = malloc(((size_t)q->n_ids + 2) * sizeof *ids);
 	if (!ids)
 		return err_set(err, ERR_MEMORY, "no memory for a request of %d tokens", q->n_ids);
 	memcpy(ids, q->ids, (size_t)q->n_ids * sizeof *ids);
-	ids[closed.n_ids++] = e->model->start;
+	closed.n_ids = close_input(e, ids, q->n_ids);
 	closed.ids = ids;
 	id =
 		check_input(e, &closed, err) ? -1 : engine_submit_closed(e, &closed, owner, data, out, err);

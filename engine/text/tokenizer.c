@@ -3,10 +3,11 @@
  * Thread: read-only after tokenizer_open. Opening 49,152 tokens and 48,900 merges takes 8 ms: the
  * bytes of all tokens lie in one block, and the tables use open addressing; nothing is allocated
  * for a single token. A token's text becomes bytes here, once, by the rules of its kind of
- * vocabulary (tokenizer_merges.c, tokenizer_spm.c). */
+ * vocabulary (tokenizer_merges.c, tokenizer_spm.c, tokenizer_unigram.c). */
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/text/charsmap.h"
 #include "engine/text/tokenizer_private.h"
 
 /* Tokens that end a turn in the known families, whatever the file's eos may be. */
@@ -19,24 +20,35 @@ static const char *const end_names[] = {
 };
 
 static const struct tokenizer_ops *const kinds[] = { &tokenizer_bpe, &tokenizer_spm,
-	&tokenizer_gemma4 };
+	&tokenizer_gemma4, &tokenizer_unigram };
 
 /* --- words by their bytes --- */
 
 static uint32_t hash_bytes(const char *bytes, size_t size)
 {
-	uint32_t h = 2166136261u; /* FNV-1a */
+	uint32_t h = TOKENIZER_NO_BYTES;
 
 	for (size_t i = 0; i < size; i++)
-		h = (h ^ (unsigned char)bytes[i]) * 16777619u;
-	return h ^ h >> 15;
+		h = tokenizer_hash(h, bytes[i]);
+	return h;
+}
+
+static uint32_t first_slot(uint32_t hash)
+{
+	return hash ^ hash >> 15;
 }
 
 int32_t tokenizer_find_word(const struct tokenizer *t, const char *bytes, size_t size)
 {
+	return tokenizer_find_hashed(t, bytes, size, hash_bytes(bytes, size));
+}
+
+int32_t tokenizer_find_hashed(
+	const struct tokenizer *t, const char *bytes, size_t size, uint32_t hash)
+{
 	int32_t id;
 
-	for (uint32_t i = hash_bytes(bytes, size);; i++) {
+	for (uint32_t i = first_slot(hash);; i++) {
 		id = t->word_slot[i & t->word_mask];
 		if (id < 0)
 			return -1;
@@ -88,7 +100,8 @@ static int read_kind(struct tokenizer *t, const struct gguf *g, struct err *e)
 	if (!t->ops)
 		return err_set(e, ERR_INPUT,
 			"%s has a vocabulary of kind \"%s\" (tokenizer.ggml.model); supported are \"gpt2\" (byte-level "
-			"BPE), \"llama\" (SentencePiece with scores) and \"gemma4\" (BPE over characters)",
+			"BPE), \"llama\" (SentencePiece with scores), \"gemma4\" (BPE over characters) and \"t5\" "
+			"(SentencePiece's Unigram)",
 			gguf_path(g), tokenizer_quoted(model, name));
 	return t->ops->read_settings(t, g, e);
 }
@@ -160,7 +173,7 @@ static int index_words(struct tokenizer *t, struct err *e)
 		if (!is_one_of(t, id, t->ops->word_kinds) || !size ||
 			tokenizer_find_word(t, bytes, size) >= 0)
 			continue;
-		for (i = hash_bytes(bytes, size); t->word_slot[i & t->word_mask] >= 0;)
+		for (i = first_slot(hash_bytes(bytes, size)); t->word_slot[i & t->word_mask] >= 0;)
 			i++;
 		t->word_slot[i & t->word_mask] = id;
 	}
@@ -304,9 +317,12 @@ static int read_ids(struct tokenizer *t, const struct gguf *g, struct err *e)
 		read_id(t, g, "tokenizer.ggml.eom_token_id", typed, &eom, e))
 		return -1;
 	gguf_opt_bool(g, "tokenizer.ggml.add_bos_token", &t->adds_bos, &bad);
+	if (!bad.code)
+		gguf_opt_bool(g, "tokenizer.ggml.add_eos_token", &t->adds_eos, &bad);
 	if (bad.code)
 		return err_set(e, bad.code, "%s", bad.text);
 	t->adds_bos = t->adds_bos && t->bos >= 0;
+	t->adds_eos = t->adds_eos && t->eos >= 0;
 	if (index_special(t, e))
 		return -1;
 	for (int i = 0; i < 3; i++) {
@@ -348,6 +364,8 @@ void tokenizer_close(struct tokenizer *t)
 	free(t->merge);
 	free(t->merge_slot);
 	free(t->order);
+	free(t->score);
+	charsmap_close(t->charsmap);
 	free(t->special);
 	free(t);
 }
@@ -372,6 +390,11 @@ int32_t tokenizer_eos(const struct tokenizer *t)
 bool tokenizer_adds_bos(const struct tokenizer *t)
 {
 	return t->adds_bos;
+}
+
+bool tokenizer_adds_eos(const struct tokenizer *t)
+{
+	return t->adds_eos;
 }
 
 bool tokenizer_is_end(const struct tokenizer *t, int32_t id)

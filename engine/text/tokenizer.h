@@ -1,10 +1,13 @@
-/* Text to token ids and back, from the file's own vocabulary. Three kinds (tokenizer.ggml.model):
+/* Text to token ids and back, from the file's own vocabulary. Four kinds (tokenizer.ggml.model):
  *
  *   "gpt2"    byte-level BPE by merges, in words (tokenizer.ggml.pre, see tokenizer_rules.c)
- *   "llama"   SentencePiece by scores, with byte fallback: Llama 2, Mistral, TinyLlama, Gemma,
- * Phi-3 "gemma4"  BPE by merges over the characters of a line, with byte fallback
+ *   "llama"   SentencePiece by scores, with byte fallback (Llama 2, Mistral, TinyLlama, Gemma,
+ * Phi-3) "gemma4"  BPE by merges over the characters of a line, with byte fallback "t5"
+ * SentencePiece's Unigram: the cut of the highest score (T5, Flan-T5, XLM-R)
  *
- * Input is bytes: invalid UTF-8 is tokenised byte by byte, never refused. Ownership: who opens
+ * Input is bytes: invalid UTF-8 is tokenised byte by byte, never refused. Only "t5" normalises: it
+ * reads white space, letters of other widths and the like as others, and an invalid byte as U+FFFD,
+ * so that decoding gives the normalised text back. Ownership: who opens
  * closes; thread: read-only after open, so any number of threads. */
 #ifndef CUTAWAY_ENGINE_TOKENIZER_H
 #define CUTAWAY_ENGINE_TOKENIZER_H
@@ -26,6 +29,8 @@ int32_t tokenizer_n_vocab(const struct tokenizer *t);
 int32_t tokenizer_bos(const struct tokenizer *t);
 int32_t tokenizer_eos(const struct tokenizer *t);
 bool tokenizer_adds_bos(const struct tokenizer *t);
+/* Whether a whole input ends with eos: of an encoder, since other text is to be continued. */
+bool tokenizer_adds_eos(const struct tokenizer *t);
 /* True for every token that ends a turn (eos, eot, <|im_end|>, <|eot_id|>, <|endoftext|> …). */
 bool tokenizer_is_end(const struct tokenizer *t, int32_t id);
 bool tokenizer_is_special(const struct tokenizer *t, int32_t id); /* control tokens */
@@ -35,8 +40,7 @@ bool tokenizer_is_special(const struct tokenizer *t, int32_t id); /* control tok
  * are text. Bytes that have no token in the vocabulary (in SmolLM2: 21, most of them never in
  * UTF-8) are left out, or are the file's unknown token. A SentencePiece file has a space put before
  * a text (unless add_space_prefix forbids it). Text begins where *ids is empty or ends with a
- * special token; after any other id it continues, and gets none. add_eos_token is ignored: encoded
- * text is to be continued. */
+ * special token; after any other id it continues, and gets none. No bos or eos is added. */
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t size, bool special,
 	int32_t **ids, size_t *n, size_t *cap, struct err *e);
 

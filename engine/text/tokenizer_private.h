@@ -3,7 +3,8 @@
  *   tokenizer.c         the vocabulary: opening, look-ups
  *   tokenizer_encode.c  special tokens, and what lies between them
  *   tokenizer_bpe.c     BPE: encoding; tokenizer_merges.c reads it; tokenizer_pre.h cuts words
- *   tokenizer_spm.c     SentencePiece: reading and encoding
+ *   tokenizer_spm.c     SentencePiece by pairs: reading and encoding
+ *   tokenizer_unigram.c SentencePiece by whole cuts; charsmap.h normalises for it
  *
  * Invariants: every id in a merge, a slot or a list is in [0, n_vocab); slots tables are never
  * full. */
@@ -50,11 +51,11 @@ struct tokenizer_ops {
 	int (*encode)(struct encoder *c, const char *text, size_t size);
 };
 
-extern const struct tokenizer_ops tokenizer_bpe, tokenizer_gemma4, tokenizer_spm;
+extern const struct tokenizer_ops tokenizer_bpe, tokenizer_gemma4, tokenizer_spm, tokenizer_unigram;
 
 struct tokenizer {
 	const struct tokenizer_ops *ops;
-	bool adds_bos;
+	bool adds_bos, adds_eos;
 	int32_t bos, eos;
 
 	int32_t n_vocab;
@@ -88,6 +89,12 @@ struct tokenizer {
 	int32_t unknown; /* stands for text that has no token, or -1 */
 	bool adds_space; /* before a text, and after each special token */
 	bool eats_space; /* special tokens take the white space that follows them (Phi-3) */
+
+	/* Unigram; and longest, unknown and adds_space of the above. */
+	struct charsmap *charsmap; /* or NULL */
+	double *score;             /* [n_vocab] */
+	float unknown_score;       /* of a character that is no word */
+	bool trims;                /* spaces in a row are one, and none are at the ends of a text */
 };
 
 /* One call of tokenizer_encode. */
@@ -108,8 +115,23 @@ int encoder_push(struct encoder *c, int32_t id);
 /* Room for n symbols of `item` bytes each and for their pairs. */
 int encoder_make_room(struct encoder *c, size_t n, size_t item);
 
+/* Whether a text begins here: after nothing, or after a special token. */
+bool encoder_begins_text(const struct encoder *c);
+/* Appends what stands for the bytes [at, at + size) of c->text: id, or if that is -1 those bytes,
+ * or if there are no tokens for them the unknown token, once for a run of them (*unknown). */
+int encoder_push_piece(struct encoder *c, int32_t id, int32_t at, int32_t size, bool *unknown);
+
 /* The token with these bytes, or -1. */
 int32_t tokenizer_find_word(const struct tokenizer *t, const char *bytes, size_t size);
+/* The same for a word that grows: its hash so far, that of no bytes being TOKENIZER_NO_BYTES
+ * (FNV-1a). */
+#define TOKENIZER_NO_BYTES 2166136261u
+static inline uint32_t tokenizer_hash(uint32_t hash, char byte)
+{
+	return (hash ^ (unsigned char)byte) * 16777619u;
+}
+int32_t tokenizer_find_hashed(
+	const struct tokenizer *t, const char *bytes, size_t size, uint32_t hash);
 /* The rank of the merge of two tokens, or -1. */
 int32_t tokenizer_find_merge(const struct tokenizer *t, int32_t left, int32_t right);
 /* At least twice n slots, all empty. */
@@ -125,6 +147,8 @@ int64_t tokenizer_spell_bpe(
 /* Of tokens that write a space as U+2581: "<0x0A>" and marks become what they stand for. */
 int64_t tokenizer_spell_marked(
 	const struct tokenizer *t, int32_t id, struct gguf_text text, char *out);
+/* The scores of the file, malloc'd, or NULL; sets longest and unknown. */
+float *tokenizer_read_scores(struct tokenizer *t, const struct gguf *g, struct err *e);
 /* Copies text with spaces for U+2581; returns the size of the copy. */
 int64_t tokenizer_unmark(const char *text, size_t size, char *out);
 /* The same into c->text, with the space that stands before a text; -1 on error. */

@@ -26,7 +26,7 @@ struct symbol {
 
 /* --- the text --- */
 
-static bool follows_special(const struct encoder *c)
+bool encoder_begins_text(const struct encoder *c)
 {
 	int32_t last = *c->n ? (*c->ids)[*c->n - 1] : -1;
 
@@ -40,7 +40,7 @@ static bool follows_eater(const struct encoder *c)
 {
 	int32_t last = *c->n ? (*c->ids)[*c->n - 1] : -1;
 
-	return c->t->eats_space && last >= 0 && follows_special(c) && last != c->t->bos &&
+	return c->t->eats_space && last >= 0 && encoder_begins_text(c) && last != c->t->bos &&
 		   last != tokenizer_id_of(c->t, "<|endoftext|>");
 }
 
@@ -77,7 +77,7 @@ int64_t tokenizer_unmark(const char *text, size_t size, char *out)
 
 int64_t encoder_copy_text(struct encoder *c, const char *text, size_t size)
 {
-	bool space = c->t->adds_space && follows_special(c);
+	bool space = c->t->adds_space && encoder_begins_text(c);
 
 	if (size + 1 > c->text_room) {
 		free(c->text);
@@ -154,23 +154,38 @@ static void merge_pairs(struct encoder *c)
 
 /* --- ids --- */
 
-/* True if the bytes of s are tokens, all of them, and are pushed. *rc is -1 if that failed. */
-static bool push_bytes(struct encoder *c, const struct symbol *s, int *rc)
+/* True if these bytes of the text are tokens, all of them, and are pushed. *rc is -1 if that
+ * failed. */
+static bool push_bytes(struct encoder *c, int32_t at, int32_t size, int *rc)
 {
-	const unsigned char *bytes = (unsigned char *)c->text + s->at;
+	const unsigned char *bytes = (unsigned char *)c->text + at;
 
-	for (int32_t i = 0; i < s->size; i++)
+	for (int32_t i = 0; i < size; i++)
 		if (c->t->byte[bytes[i]] < 0)
 			return false;
-	for (int32_t i = 0; i < s->size && !*rc; i++)
+	for (int32_t i = 0; i < size && !*rc; i++)
 		*rc = encoder_push(c, c->t->byte[bytes[i]]);
 	return true;
+}
+
+int encoder_push_piece(struct encoder *c, int32_t id, int32_t at, int32_t size, bool *unknown)
+{
+	bool before = *unknown;
+	int rc = 0;
+
+	*unknown = false;
+	if (id >= 0)
+		return encoder_push(c, id);
+	if (push_bytes(c, at, size, &rc))
+		return rc;
+	*unknown = before || c->t->unknown >= 0;
+	return before || !*unknown ? 0 : encoder_push(c, c->t->unknown);
 }
 
 static int push_symbols(struct encoder *c)
 {
 	const struct symbol *symbol = c->symbol;
-	bool unknown = false; /* the last symbol was unknown: a run of them is one token */
+	bool unknown = false;
 	int rc = 0;
 
 	for (int32_t i = 0; i >= 0 && !rc; i = symbol[i].next) {
@@ -179,15 +194,7 @@ static int push_symbols(struct encoder *c)
 
 		if (id < 0)
 			id = tokenizer_find_word(c->t, c->text + s->at, (size_t)s->size);
-		if (id >= 0) {
-			rc = encoder_push(c, id);
-			unknown = false;
-		} else if (push_bytes(c, s, &rc)) {
-			unknown = false;
-		} else if (!unknown && c->t->unknown >= 0) {
-			rc = encoder_push(c, c->t->unknown);
-			unknown = true;
-		}
+		rc = encoder_push_piece(c, id, s->at, s->size, &unknown);
 	}
 	return rc;
 }
@@ -278,30 +285,45 @@ static uint32_t order_of(float score)
 	return u >> 31 ? u : ~(u | 1u << 31);
 }
 
-static int read_scores(struct tokenizer *t, const struct gguf *g, struct err *e)
+float *tokenizer_read_scores(struct tokenizer *t, const struct gguf *g, struct err *e)
 {
 	static const char key[] = "tokenizer.ggml.scores";
 	float *score;
-	int rc;
 
-	if (gguf_array_length(g, key) != t->n_vocab)
-		return err_set(e, ERR_INPUT, "%s has no score for each token (%s)", gguf_path(g), key);
+	if (gguf_array_length(g, key) != t->n_vocab) {
+		err_set(e, ERR_INPUT, "%s has no score for each token (%s)", gguf_path(g), key);
+		return NULL;
+	}
 	score = malloc((size_t)t->n_vocab * sizeof *score);
-	t->order = malloc((size_t)t->n_vocab * sizeof *t->order);
-	rc = !score || !t->order ? err_set(e, ERR_MEMORY, "no memory for %d scores", t->n_vocab)
-							 : gguf_array_f32(g, key, score, t->n_vocab, e);
+	if (!score)
+		err_set(e, ERR_MEMORY, "no memory for %d scores", t->n_vocab);
+	if (!score || gguf_array_f32(g, key, score, t->n_vocab, e)) {
+		free(score);
+		return NULL;
+	}
 	t->unknown = -1;
-	for (int32_t id = 0; id < t->n_vocab && !rc; id++) {
+	for (int32_t id = 0; id < t->n_vocab; id++) {
 		size_t size = t->start[id + 1] - t->start[id];
 
-		t->order[id] = order_of(score[id]);
-		if (t->kind[id] == TOKEN_NORMAL && size > t->longest)
+		if (t->ops->word_kinds >> t->kind[id] & 1 && size > t->longest)
 			t->longest = size;
 		if (t->kind[id] == TOKEN_UNKNOWN && t->unknown < 0)
 			t->unknown = id;
 	}
+	return score;
+}
+
+static int read_order(struct tokenizer *t, const struct gguf *g, struct err *e)
+{
+	float *score = tokenizer_read_scores(t, g, e);
+
+	if (!score)
+		return -1;
+	t->order = malloc((size_t)t->n_vocab * sizeof *t->order);
+	for (int32_t id = 0; id < t->n_vocab && t->order; id++)
+		t->order[id] = order_of(score[id]);
 	free(score);
-	return rc;
+	return t->order ? 0 : err_set(e, ERR_MEMORY, "no memory for %d scores", t->n_vocab);
 }
 
 const struct tokenizer_ops tokenizer_spm = {
@@ -310,6 +332,6 @@ const struct tokenizer_ops tokenizer_spm = {
 	.byte_kinds = 1u << TOKEN_BYTE,
 	.read_settings = read_settings,
 	.spell = tokenizer_spell_marked,
-	.read_rules = read_scores,
+	.read_rules = read_order,
 	.encode = encode_text,
 };

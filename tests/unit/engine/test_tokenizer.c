@@ -561,9 +561,9 @@ static void test_lies(void **state)
 	} lie[] = {
 		{ { abc, NULL, abc_merges, NULL, "gpt-2", -1 }, "tokenizer.ggml.model" },
 		{ { abc, NULL, abc_merges, "llama", NULL, -1 }, "tokenizer.ggml.scores" },
-		{ { abc, NULL, abc_merges, "t5", NULL, -1 },
-			"kind \"t5\" (tokenizer.ggml.model); supported are \"gpt2\"" },
-		{ { abc, NULL, abc_merges, "bert", NULL, -1 }, "kind \"bert\"" },
+		{ { abc, NULL, abc_merges, "t5", NULL, -1 }, "tokenizer.ggml.scores" },
+		{ { abc, NULL, abc_merges, "bert", NULL, -1 },
+			"kind \"bert\" (tokenizer.ggml.model); supported are \"gpt2\"" },
 		{ { abc, NULL, abc_merges, "rwkv", NULL, -1 }, "\"llama\" (SentencePiece" },
 		{ { abc, NULL, abc_merges, "", NULL, -1 }, "kind \"\"" },
 		{ { abc, NULL, abc_merges, "gpt2", "tiktok", -1 },
