@@ -11,6 +11,7 @@
 
 #define LANES 8
 #define MAX_ROWS 4
+#define TILES 2
 #define FLIP_Q8 0x80
 #define VEC __m256
 #define VECI __m256i
@@ -173,24 +174,67 @@ INLINE void dot_bytes(
 	}
 }
 
-INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n, int32_t b,
-	const __m256i *sub, const uint8_t *w, __m256 *sum)
+/* Two tiles times n rows, where a chain of all 32 columns fits 16 bits: each quad of activations is
+ * loaded once for both. */
+INLINE void dot_pair(const struct k_tile_call *c, enum k_type type, int n, const uint8_t *w,
+	const int8_t *q, __m256i sum[TILES][MAX_ROWS])
+{
+	__m256i chain[TILES][MAX_ROWS];
+
+	for (int t = 0; t < TILES; t++)
+		for (int r = 0; r < n; r++)
+			chain[t][r] = _mm256_setzero_si256();
+#pragma GCC unroll 4
+	for (int j = 0; j < 4; j++) {
+		__m256i lo[TILES], hi[TILES];
+
+		for (int t = 0; t < TILES; t++)
+			load_weights(type, w + t * c->tile_bytes, j, &lo[t], &hi[t]);
+		for (int r = 0; r < n; r++) {
+			const int8_t *x = q + (size_t)r * (size_t)c->dim + j * 4;
+			__m256i x0 = load_quad(x), x1;
+
+			for (int t = 0; t < TILES; t++)
+				chain[t][r] = now(_mm256_add_epi16(chain[t][r], _mm256_maddubs_epi16(lo[t], x0)));
+			x1 = load_quad(x + 16);
+			for (int t = 0; t < TILES; t++)
+				chain[t][r] = now(_mm256_add_epi16(chain[t][r], _mm256_maddubs_epi16(hi[t], x1)));
+		}
+	}
+	for (int t = 0; t < TILES; t++)
+		for (int r = 0; r < n; r++)
+			sum[t][r] = _mm256_madd_epi16(chain[t][r], _mm256_set1_epi16(1));
+}
+
+INLINE int tiles_of(enum k_type type, int n)
+{
+	return way_of(type) == CODES_16 && n > 2 ? TILES : 1;
+}
+
+INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n_tiles, int n, int32_t b,
+	const struct scales *s, int half, const uint8_t *w, __m256 sum[TILES][MAX_ROWS])
 {
 	const int excess = k_has_halves(type) ? 0 : excess_of(type);
 	const int16_t *sums = c->sum_q + 2 * b;
 	const int8_t *q = c->q + b * K_QBLOCK;
-	__m256i whole[MAX_ROWS];
+	__m256i whole[TILES][MAX_ROWS];
 
-	if (way_of(type) == VALUES_2)
-		dot_bytes(type, w, q, c->dim, n, whole);
+	if (n_tiles == TILES)
+		dot_pair(c, type, n, w, q, whole);
+	else if (way_of(type) == VALUES_2)
+		dot_bytes(type, w, q, c->dim, n, whole[0]);
 	else
-		dot_chains(type, w, q, sums, c->dim, n, sub, whole);
+		dot_chains(type, w, q, sums, c->dim, n, s->sub + half, whole[0]);
 	for (int r = 0; r < n; r++) {
-		if (excess) /* sum of (code - excess) x */
-			whole[r] = _mm256_sub_epi32(whole[r],
+		__m256i more; /* sum of (code - excess) x */
+
+		if (excess)
+			more =
 				_mm256_madd_epi16(load_quad((const int8_t *)(sums + 2 * r * (c->dim / K_QBLOCK))),
-					_mm256_set1_epi16((int16_t)excess)));
-		sum[r] = _mm256_cvtepi32_ps(whole[r]);
+					_mm256_set1_epi16((int16_t)excess));
+		for (int t = 0; t < n_tiles; t++)
+			sum[t][r] =
+				_mm256_cvtepi32_ps(excess ? _mm256_sub_epi32(whole[t][r], more) : whole[t][r]);
 	}
 }
 

@@ -12,6 +12,7 @@
 #ifndef MAX_ROWS
 #define MAX_ROWS 8
 #endif
+#define TILES 1
 #define FLIP_Q8 0
 #define VEC __m512
 #define VECI __m512i
@@ -90,16 +91,25 @@ INLINE void dot(enum k_type type, const uint8_t *w, const int8_t *q, int32_t dim
 	}
 }
 
+INLINE int tiles_of(enum k_type type, int n)
+{
+	(void)type, (void)n;
+	return 1;
+}
+
 /* The integer of rule 5, as a float. With sub-scales it is composed in floats, exactly: each part
  * is below 2^23 and the whole below 2^24. */
-INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n, int32_t b,
-	const __m512 *sub, const uint8_t *w, __m512 *sum)
+INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n_tiles, int n, int32_t b,
+	const struct scales *s, int half, const uint8_t *w, __m512 sums_out[TILES][MAX_ROWS])
 {
+	const __m512 *sub = s->sub + half;
+	__m512 *sum = sums_out[0];
 	const int32_t stride = c->dim / K_QBLOCK, excess = -k_least(type);
 	const bool halves = k_has_halves(type);
 	const int8_t *q = c->q + b * K_QBLOCK;
 	__m512i lo[MAX_ROWS], hi[MAX_ROWS];
 
+	(void)n_tiles;
 	for (int r = 0; r < n; r++) {
 		const int16_t *sums = c->sum_q + 2 * (r * stride + b);
 

@@ -1,10 +1,12 @@
 /* Matrix products over tiles, for any width of vectors; a lane is an output row and follows the
  * reference's chain (rules 5 and 6). Included by a matmul_*.c after matmul_load.h and its own
  *
- *     void dot_block(call, type, n, b, sub, w, sum)    the integers of rule 5, as floats
+ *     int tiles_of(type, n)    tiles that n rows are multiplied with at once, at most TILES
+ *     void dot_block(call, type, n_tiles, n, b, scales, half, w, sum)    the integers of rule 5, as
+ *                              floats; half: the first of its sub-scales
  *     void sub_scales(words, scales)    from half_words()
  *
- * with MAX_ROWS, 2, 4 or 8: the rows of activations whose sums are kept in registers; and FLIP_Q8
+ * with MAX_ROWS, 2, 4 or 8: the rows of activations whose sums are kept in registers; TILES; and FLIP_Q8
  * (see struct k_tiling). Leaves `tiling`, packed_bytes() and pack(). Thread: called by all threads
  * of a pool; no state. */
 enum { SEGMENT = K_FREE ? 1 << 30 : 64, AHEAD = 5120 };
@@ -30,9 +32,9 @@ INLINE void load_scales(enum k_type type, const uint8_t *head, struct scales *s,
 		half_minima(head, s, min);
 }
 
-/* Rule 5: block b, number i of its chunk, whose scales and weights these are. */
-INLINE void quantised_block(const struct k_tile_call *c, enum k_type type, int n, int32_t b,
-	const uint8_t *head, const struct scales *s, const VECI *minima, int i, const uint8_t *w,
+/* Rule 5: block b, number i of its chunk, whose scales these are, and whose integers `sum` has. */
+INLINE void add_block(const struct k_tile_call *c, enum k_type type, int n, int32_t b,
+	const uint8_t *head, const struct scales *s, const VECI *minima, int i, const VEC *sum,
 	VEC *acc, VEC *min)
 {
 	const struct k_facts f = k_facts_of(type);
@@ -40,9 +42,7 @@ INLINE void quantised_block(const struct k_tile_call *c, enum k_type type, int n
 				   : f.number == K_NUM_E8M0 ? load_e8m0(head + i * LANES)
 											: load_f16(head + i * LANES * 2);
 	const VEC mw = f.subs ? s->mw[i] : load_f16(head + LANES * 2);
-	VEC sum[MAX_ROWS];
 
-	dot_block(c, type, n, b, s->sub + 2 * i, w, sum);
 	for (int r = 0; r < n; r++) {
 		const int32_t at = r * (c->dim / K_QBLOCK) + b;
 		VEC t = V(mul_ps)(dw, sum[r]);
@@ -64,40 +64,57 @@ INLINE void ahead(const uint8_t *p, int bytes)
 		_mm_prefetch((const char *)p + AHEAD + at, _MM_HINT_T1);
 }
 
-INLINE void quantised_tile(
-	const struct k_tile_call *c, enum k_type type, int n, const uint8_t *tile, float *y)
+/* n_tiles side by side share what is loaded of the activations. */
+INLINE void quantised_tiles(const struct k_tile_call *c, enum k_type type, int n_tiles, int n,
+	const uint8_t *tile, float *y)
 {
 	const struct k_layout l = k_layout_of(type);
 	const int head = l.head * LANES, block = (l.high + l.quants) * LANES;
 	const int32_t n_blocks = c->n_cols / K_QBLOCK;
 	const int apart = K_FREE && n <= MAX_ROWS / 2 ? MAX_ROWS : 0; /* minima have sums of their own
 																   */
-	VEC acc[2 * MAX_ROWS];
+	VEC acc[TILES][2 * MAX_ROWS];
 
-	for (int r = 0; r < n + apart; r++)
-		acc[r] = V(setzero_ps)();
+	for (int t = 0; t < n_tiles; t++)
+		for (int r = 0; r < n + apart; r++)
+			acc[t][r] = V(setzero_ps)();
 	for (int32_t b = 0; b < n_blocks; b += l.chunk, tile += head + l.chunk * block) {
-		struct scales s;
-		VECI minima[8]; /* of halves */
+		struct scales s[TILES];
+		VECI minima[TILES][8]; /* of halves */
 
-		ahead(tile, l.chunk == 8 ? head : head + l.chunk * block);
-		load_scales(type, tile, &s, minima);
+		for (int t = 0; t < n_tiles; t++) {
+			ahead(tile + t * c->tile_bytes, l.chunk == 8 ? head : head + l.chunk * block);
+			load_scales(type, tile + t * c->tile_bytes, &s[t], minima[t]);
+		}
 		for (int i = 0; i < l.chunk && b + i < n_blocks; i++) {
-			if (l.chunk == 8) /* prevents a burst of so many */
-				ahead(tile + head + i * block, block);
-			quantised_block(
-				c, type, n, b + i, tile, &s, minima, i, tile + head + i * block, acc, acc + apart);
+			const uint8_t *w = tile + head + i * block;
+			VEC sum[TILES][MAX_ROWS];
+
+			for (int t = 0; t < n_tiles && l.chunk == 8; t++) /* prevents a burst of so many */
+				ahead(w + t * c->tile_bytes, block);
+			dot_block(c, type, n_tiles, n, b + i, s, 2 * i, w, sum);
+			for (int t = 0; t < n_tiles; t++)
+				add_block(c, type, n, b + i, tile + t * c->tile_bytes, &s[t], minima[t], i, sum[t],
+					acc[t], acc[t] + apart);
 		}
 	}
-	for (int r = 0; r < n; r++)
-		V(storeu_ps)
-	(y + r * K_TILE_GROUP * LANES, apart ? V(add_ps)(acc[r], acc[r + apart]) : acc[r]);
+	for (int t = 0; t < n_tiles; t++)
+		for (int r = 0; r < n; r++)
+			V(storeu_ps)
+	(y + (r * K_TILE_GROUP + t) * LANES,
+		apart ? V(add_ps)(acc[t][r], acc[t][r + apart]) : acc[t][r]);
 }
 
 INLINE void quantised(const struct k_tile_call *c, enum k_type type, int n)
 {
-	for (int32_t t = 0; t < c->n_tiles; t++)
-		quantised_tile(c, type, n, c->tile + (size_t)t * c->tile_bytes, c->y + t * LANES);
+	const int pair = tiles_of(type, n);
+	int32_t t = 0;
+
+	/* memory is read best in one stream */
+	for (; pair > 1 && c->again && t + pair <= c->n_tiles; t += pair)
+		quantised_tiles(c, type, pair, n, c->tile + (size_t)t * c->tile_bytes, c->y + t * LANES);
+	for (; t < c->n_tiles; t++)
+		quantised_tiles(c, type, 1, n, c->tile + (size_t)t * c->tile_bytes, c->y + t * LANES);
 }
 
 INLINE VEC load_floats(enum k_type type, const uint8_t *column)

@@ -390,6 +390,7 @@ static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t
 				const size_t at = (size_t)r * dim, block = at / K_QBLOCK;
 
 				call.n = to - r < t->max_rows ? to - r : t->max_rows;
+				call.again = r > from;
 				if (k_is_quantised(w->type)) {
 					call.q = a->in.q + at;
 					call.d = a->in.d + block;

@@ -32,6 +32,7 @@ struct k_tile_call {
 	size_t tile_bytes;
 	int32_t n_tiles, n_cols, n;
 	int32_t dim; /* stride of the activations; n_cols is not larger */
+	bool again;  /* other rows just read these tiles, which a cache may hold */
 	const float *x;
 	const int8_t *q;
 	const float *d, *sx;
