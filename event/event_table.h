@@ -124,7 +124,7 @@
 		"steps from its arrival to when it should end: for the policy deadline; 0: none")          \
 	B(logit_bias, "", "8 bytes each, by id: u32 token id, f32 added to its logit; absent: none")   \
 	I(top, "",                                                                                     \
-		"tokens of greatest logit that its rows tell, at least: see candidates; 0: the usual 8")        \
+		"tokens of greatest logit that its rows tell, at least: see candidates; 0: the usual 8")   \
 	I(input, "", "tokens of its prompt that an encoder reads; absent: there is none")
 
 #define EV_FIELDS_admit(I, R, T, B)                                                                \

@@ -6,9 +6,9 @@
  *                              floats; half: the first of its sub-scales
  *     void sub_scales(words, scales)    from half_words()
  *
- * with MAX_ROWS, 2, 4 or 8: the rows of activations whose sums are kept in registers; TILES; and FLIP_Q8
- * (see struct k_tiling). Leaves `tiling`, packed_bytes() and pack(). Thread: called by all threads
- * of a pool; no state. */
+ * with MAX_ROWS, 2, 4 or 8: the rows of activations whose sums are kept in registers; TILES; and
+ * FLIP_Q8 (see struct k_tiling). Leaves `tiling`, packed_bytes() and pack(). Thread: called by all
+ * threads of a pool; no state. */
 enum { SEGMENT = K_FREE ? 1 << 30 : 64, AHEAD = 5120 };
 
 /* Scales of a single block are read where they are used. */

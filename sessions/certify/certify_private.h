@@ -69,8 +69,8 @@ struct axes {
 	struct lossy_settings lossy; /* of all cases */
 	int32_t layers;              /* of the model */
 	int32_t unseen_from;         /* see engine_state */
-	bool kept;   /* under `visible` heads keep by attention: its rows come by spans of 128 */
-	bool states; /* recurrent states: a sequence has few pages, see engine_info */
+	bool kept;      /* under `visible` heads keep by attention: its rows come by spans of 128 */
+	bool states;    /* recurrent states: a sequence has few pages, see engine_info */
 	bool diffusion; /* no scores, and an answer's first computation is its only one */
 	int32_t start;  /* ends the input of an encoder, see engine_info; -1: there is none */
 	/* what $f means in a drafter's pattern: "" (the trained one) or a model's path and a comma */

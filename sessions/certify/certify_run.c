@@ -60,7 +60,8 @@ static struct engine_request request_of(const struct certify_run *r, enum ev_cod
 	if (!n_generated)
 		q.max_tokens = company_tokens(r->plan);
 	if (r->plan->axes->start >= 0 && kind == EV_REQUEST_KIND_load && at < CERTIFY_LONGEST)
-		q.ids += CERTIFY_LONGEST; /* no slice of the text begins with the token that ends an input */
+		q.ids += CERTIFY_LONGEST; /* no slice of the text begins with the token that ends an input
+								   */
 	if (kind == EV_REQUEST_KIND_run && r->plan->choice[AXIS_PREFIX] == CERTIFY_PINNED)
 		q.pin = axes_number(r->plan, AXIS_PAGE_SIZE);
 	/* modified rejection draws other tokens, except with greedy choice */
@@ -116,8 +117,8 @@ static bool enough(const struct certify_run *r)
 {
 	const int *choice = r->plan->choice;
 	bool shrinks = choice[AXIS_BATCH] && !choice[AXIS_PREEMPTION] && r->n_company > r->ahead;
-	return r->plan->brief && r->answering && (r->repeated || r->plan->axes->diffusion) && !shrinks &&
-		   evidence_is_whole(r->plan, r->ev);
+	return r->plan->brief && r->answering && (r->repeated || r->plan->axes->diffusion) &&
+		   !shrinks && evidence_is_whole(r->plan, r->ev);
 }
 
 /* One step, and what follows it. 1: done; 0: nothing to do; -1: failed. */

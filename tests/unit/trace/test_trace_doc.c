@@ -193,7 +193,8 @@ static void test_expert_use(void **state)
 	sqlite3_close(on);
 }
 
-/* A row has a line for each recurrent layer, in which half-lives ascend, and states that are not 0. */
+/* A row has a line for each recurrent layer, in which half-lives ascend, and states that are not 0.
+ */
 static void test_layer_states(void **state)
 {
 	char file[80];
@@ -204,12 +205,14 @@ static void test_layer_states(void **state)
 	record_engine(file, "tests/data/zoo/mamba2.gguf");
 	assert_int_equal(sqlite3_open_v2(file, &on, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
 	assert_true(count_rows(on, "SELECT 1 FROM layer_states WHERE norm > 0 AND heads > 0") > 40);
-	assert_int_equal(count_rows(on,
-						 "SELECT 1 FROM layer_states WHERE NOT (0 < shortest AND shortest <= median AND "
-						 "median <= coalesce(longest, 1e300))"),
+	assert_int_equal(
+		count_rows(on,
+			"SELECT 1 FROM layer_states WHERE NOT (0 < shortest AND shortest <= median AND "
+			"median <= coalesce(longest, 1e300))"),
 		0);
 	assert_int_equal(count_rows(on, "SELECT 1 FROM state"),
-		count_rows(on, "SELECT 1 FROM layer_states GROUP BY seq HAVING count(*) = (SELECT n_layers FROM session)"));
+		count_rows(on,
+			"SELECT 1 FROM layer_states GROUP BY seq HAVING count(*) = (SELECT n_layers FROM session)"));
 	sqlite3_close(on);
 }
 
