@@ -463,10 +463,10 @@ ROWS = [
         where=(lambda m: m.tenth.kl < 0.02, "a tenth; of a half many are needed, and magnitude does not tell which")),
     Row("3.17", "MQA (one K and V head) is too aggressive and degrades (arXiv:1911.02150).", family_groups,
         "models of equal numbers, text and steps: loss {at[multi-head].loss:.3f} with 4 heads of K and V, {at[grouped].loss:.3f} with 2, "
-        "{at[single].loss:.3f} with 1 ({doubt} {noise:.3f}); of 32 pairs two layers recall {at[multi-head].pairs[32]:.0%} after 1,200 "
+        "{at[single].loss:.3f} with 1 ({doubt} {noise:.3f}); of 32 pairs two layers recall {at[multi-head].pairs[32]:.0%} after at most 2,400 "
         "steps with 2 heads of K and V, {at[single].pairs[32]:.0%} with 1", lambda m: m.degrades > m.noise or m.forgets > 0.05,
         "what one head saves makes the feed-forward wider, and of equal numbers the loss moves by {degrades:+.3f}, recall by "
-        "{forgets:.0%}", lacks="models large enough for the paper's loss; whether recall comes with more steps"),
+        "{forgets:.0%}", lacks="models large enough for the paper's loss"),
     Row("3.17b", "GQA trades size for quality; Llama 3 uses it (arXiv:2305.13245).", lambda: merge(shapes(), family=family_groups()),
         "K, V bytes a token: {kv_heads_all:,.0f} with {n_heads} heads, {kv_token:,.0f} with {n_kv_heads}, {kv_one_head:,.0f} with 1; small "
         "models of equal numbers: {family.at[multi-head].token:,}, {family.at[grouped].token:,}, {family.at[single].token:,} B at a loss "
@@ -592,7 +592,7 @@ ROWS = [
         lambda: family("shared", "grouped"),
         "{at[shared].token:,} B a token with K and V shared by two layers, {at[grouped].token:,} with half of the heads: loss "
         "{at[shared].loss:.3f} and {at[grouped].loss:.3f}, {at[multi-head].loss:.3f} with all ({doubt} {noise:.3f}); of 32 pairs, "
-        "after 1,200 steps, {at[shared].pairs[32]:.0%} recalled by two layers that share, {at[multi-head].pairs[32]:.0%} by two that do not",
+        "after at most 2,400 steps, {at[shared].pairs[32]:.0%} recalled by two layers that share, {at[multi-head].pairs[32]:.0%} by two that do not",
         lambda m: m.at["shared"].loss < m.at["grouped"].loss - m.noise,
         "as many bytes saved by grouping heads do not cost more"),
     Row("4.18", "Local attention: the cache is independent of length, and accuracy can suffer.",
