@@ -1,7 +1,8 @@
 /* Matrix products on AVX2: a tile is 8 rows, a lane of a vector one row (tiles.h), so every lane is
  * the reference's chain. Products of bytes are added in 16 bits as far as they fit (rule 5): 16 of
- * unsigned 4-bit weights, 8 of 5-bit ones, 8 of signed 6-bit ones (32 * 127 * 8 = 32,512), 2 of
- * signed bytes, these as |w| times sign(x, w).
+ * unsigned 4-bit weights, 8 of 5-bit ones, 4 of 6-bit ones (63 * 127 * 4 = 32,004), 2 of signed
+ * bytes, these as |w| times sign(x, w). Three and four rows whose weights other rows just read take
+ * two tiles at once: docs/performance.md counts the instructions.
  * Thread: called by all threads of a pool; no state. */
 #ifdef __AVX2__
 #include <cpuid.h>
@@ -53,22 +54,22 @@ INLINE __m256i now(__m256i sum)
 }
 
 /* How products of bytes are added up follows from the range of a format's weights: as codes that
- * are never negative, 16 or 8 products fit 16 bits; else as signed values 8 do; else only 2. */
-enum way { CODES_16, CODES_8, VALUES_8, VALUES_2 };
+ * are never negative, 16, 8 or 4 products fit 16 bits; else as signed values 2 do. */
+enum way { CODES_16, CODES_8, CODES_4, VALUES_2 };
 INLINE enum way way_of(enum k_type type)
 {
 	const int least = k_least(type), range = k_most(type) - least;
 
 	return range * 127 * 16 < 32768 && !k_has_halves(type) ? CODES_16
 		   : range * 127 * 8 < 32768                       ? CODES_8
-		   : -least * 127 * 8 < 32768                      ? VALUES_8
+		   : range * 127 * 4 < 32768                       ? CODES_4
 														   : VALUES_2;
 }
 
 /* By how much the multiplied codes exceed the weights. */
 INLINE int excess_of(enum k_type type)
 {
-	return way_of(type) <= CODES_8 ? -k_least(type) : 0;
+	return way_of(type) != VALUES_2 ? -k_least(type) : 0;
 }
 
 INLINE void load_weights(enum k_type type, const uint8_t *w, int j, __m256i *lo, __m256i *hi)
@@ -84,15 +85,7 @@ INLINE void load_weights(enum k_type type, const uint8_t *w, int j, __m256i *lo,
 
 		*lo = _mm256_shuffle_epi8(both, *lo);
 		*hi = _mm256_shuffle_epi8(both, *hi);
-	} else if (way_of(type) == VALUES_8) {
-		*lo = _mm256_sub_epi8(*lo, _mm256_set1_epi8((char)-k_least(type)));
-		*hi = _mm256_sub_epi8(*hi, _mm256_set1_epi8((char)-k_least(type)));
 	}
-}
-
-INLINE __m256i signed_pairs(__m256i w, __m256i x)
-{
-	return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
 }
 
 /* One block of 32 columns of a tile times n rows: exact sums in each lane, for formats where the
@@ -102,8 +95,7 @@ INLINE __m256i signed_pairs(__m256i w, __m256i x)
 INLINE void dot_chains(enum k_type type, const uint8_t *w, const int8_t *q, const int16_t *sums,
 	int32_t dim, int n, const __m256i *sub, __m256i *sum)
 {
-	const enum way way = way_of(type);
-	const bool halves = k_has_halves(type), wide = way != CODES_16;
+	const bool halves = k_has_halves(type), wide = way_of(type) != CODES_16;
 	const int second = wide || n <= 2 ? n : 0;
 	const __m256i ones = _mm256_set1_epi16(1);
 	__m256i chain[2 * MAX_ROWS];
@@ -123,10 +115,8 @@ INLINE void dot_chains(enum k_type type, const uint8_t *w, const int8_t *q, cons
 			__m256i *a = &chain[r], *b = &chain[second + r];
 			__m256i x0 = load_quad(x), x1 = load_quad(x + 16);
 
-			*a = now(_mm256_add_epi16(
-				*a, way == VALUES_8 ? signed_pairs(lo, x0) : _mm256_maddubs_epi16(lo, x0)));
-			*b = now(_mm256_add_epi16(
-				*b, way == VALUES_8 ? signed_pairs(hi, x1) : _mm256_maddubs_epi16(hi, x1)));
+			*a = now(_mm256_add_epi16(*a, _mm256_maddubs_epi16(lo, x0)));
+			*b = now(_mm256_add_epi16(*b, _mm256_maddubs_epi16(hi, x1)));
 		}
 	}
 	for (int r = 0; r < n; r++) {
@@ -174,41 +164,96 @@ INLINE void dot_bytes(
 	}
 }
 
-/* Two tiles times n rows, where a chain of all 32 columns fits 16 bits: each quad of activations is
- * loaded once for both. */
-INLINE void dot_pair(const struct k_tile_call *c, enum k_type type, int n, const uint8_t *w,
-	const int8_t *q, __m256i sum[TILES][MAX_ROWS])
+/* Quad j, and j + 4 where a chain takes whole blocks, of two tiles times n rows. */
+INLINE void add_pair(const struct k_tile_call *c, int n, const __m256i *w, const int8_t *x,
+	__m256i chain[TILES][MAX_ROWS])
 {
-	__m256i chain[TILES][MAX_ROWS];
-
-	for (int t = 0; t < TILES; t++)
-		for (int r = 0; r < n; r++)
-			chain[t][r] = _mm256_setzero_si256();
-#pragma GCC unroll 4
-	for (int j = 0; j < 4; j++) {
-		__m256i lo[TILES], hi[TILES];
+	for (int r = 0; r < n; r++) {
+		const __m256i quad = load_quad(x + (size_t)r * (size_t)c->dim);
 
 		for (int t = 0; t < TILES; t++)
-			load_weights(type, w + t * c->tile_bytes, j, &lo[t], &hi[t]);
-		for (int r = 0; r < n; r++) {
-			const int8_t *x = q + (size_t)r * (size_t)c->dim + j * 4;
-			__m256i x0 = load_quad(x), x1;
+			chain[t][r] = now(_mm256_add_epi16(chain[t][r], _mm256_maddubs_epi16(w[t], quad)));
+	}
+}
+
+/* Two tiles times n rows: each quad of activations is loaded once for both. Chains of 16 bits take
+ * a block or, one after the other, its halves. */
+INLINE void dot_pair(const struct k_tile_call *c, enum k_type type, int n, const uint8_t *w,
+	const int8_t *q, const int16_t *sums, const struct scales *s, int half,
+	__m256i sum[TILES][MAX_ROWS])
+{
+	const bool halves = k_has_halves(type), wide = way_of(type) != CODES_16;
+	const __m256i ones = _mm256_set1_epi16(1);
+	__m256i chain[TILES][MAX_ROWS];
+
+#pragma GCC unroll 2
+	for (int h = 0; h < 1 + wide; h++) {
+		for (int t = 0; t < TILES; t++)
+			for (int r = 0; r < n; r++)
+				chain[t][r] =
+					halves && excess_of(type)
+						? _mm256_set1_epi32(
+							  (uint16_t)(-excess_of(type) * sums[2 * r * (c->dim / K_QBLOCK) + h]))
+						: _mm256_setzero_si256();
+#pragma GCC unroll 4
+		for (int j = 0; j < 4; j++) {
+			__m256i part[2][TILES];
 
 			for (int t = 0; t < TILES; t++)
-				chain[t][r] = now(_mm256_add_epi16(chain[t][r], _mm256_maddubs_epi16(lo[t], x0)));
-			x1 = load_quad(x + 16);
-			for (int t = 0; t < TILES; t++)
-				chain[t][r] = now(_mm256_add_epi16(chain[t][r], _mm256_maddubs_epi16(hi[t], x1)));
+				load_weights(type, w + t * c->tile_bytes, j, &part[0][t], &part[1][t]);
+			for (int k = wide ? h : 0; k < 2 - (wide && !h); k++)
+				add_pair(c, n, part[k], q + j * 4 + k * 16, chain);
+		}
+		for (int t = 0; t < TILES; t++)
+			for (int r = 0; r < n; r++) {
+				const __m256i more =
+					_mm256_madd_epi16(chain[t][r], halves ? s[t].sub[half + h] : ones);
+
+				sum[t][r] = h ? _mm256_add_epi32(sum[t][r], more) : more;
+			}
+	}
+}
+
+/* As dot_pair and dot_chains, of codes of which only four products fit 16 bits: they are widened,
+ * and multiplied by their half's scale, after two quads. The correction for their excess comes
+ * first. */
+INLINE void dot_fours(const struct k_tile_call *c, enum k_type type, int n_tiles, int n,
+	const uint8_t *w, const int8_t *q, const int16_t *sums, const struct scales *s, int half,
+	__m256i sum[TILES][MAX_ROWS])
+{
+	for (int t = 0; t < n_tiles; t++) {
+		const __m256i both = _mm256_blend_epi16(s[t].sub[half], s[t].sub[half + 1], 0xaa);
+		const __m256i less = _mm256_mullo_epi16(both, _mm256_set1_epi16((int16_t)-excess_of(type)));
+
+		for (int r = 0; r < n; r++)
+			sum[t][r] = _mm256_madd_epi16(
+				load_quad((const int8_t *)(sums + 2 * r * (c->dim / K_QBLOCK))), less);
+	}
+#pragma GCC unroll 4
+	for (int k = 0; k < 4; k++) {
+		const int h = k / 2, j = k % 2 * 2;
+		__m256i a[2][TILES], b[2][TILES];
+
+		for (int t = 0; t < n_tiles; t++) {
+			load_weights(type, w + t * c->tile_bytes, j, &a[0][t], &a[1][t]);
+			load_weights(type, w + t * c->tile_bytes, j + 1, &b[0][t], &b[1][t]);
+		}
+		for (int r = 0; r < n; r++) {
+			const int8_t *x = q + (size_t)r * (size_t)c->dim + h * 16 + j * 4;
+			const __m256i x0 = load_quad(x), x1 = load_quad(x + 4);
+
+			for (int t = 0; t < n_tiles; t++)
+				sum[t][r] = now(_mm256_add_epi32(
+					sum[t][r], _mm256_madd_epi16(_mm256_add_epi16(_mm256_maddubs_epi16(a[h][t], x0),
+													 _mm256_maddubs_epi16(b[h][t], x1)),
+								   s[t].sub[half + h])));
 		}
 	}
-	for (int t = 0; t < TILES; t++)
-		for (int r = 0; r < n; r++)
-			sum[t][r] = _mm256_madd_epi16(chain[t][r], _mm256_set1_epi16(1));
 }
 
 INLINE int tiles_of(enum k_type type, int n)
 {
-	return way_of(type) == CODES_16 && n > 2 ? TILES : 1;
+	return way_of(type) != VALUES_2 && n > 2 ? TILES : 1;
 }
 
 INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n_tiles, int n, int32_t b,
@@ -219,8 +264,10 @@ INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n_tiles
 	const int8_t *q = c->q + b * K_QBLOCK;
 	__m256i whole[TILES][MAX_ROWS];
 
-	if (n_tiles == TILES)
-		dot_pair(c, type, n, w, q, whole);
+	if (way_of(type) == CODES_4)
+		dot_fours(c, type, n_tiles, n, w, q, sums, s, half, whole);
+	else if (n_tiles == TILES)
+		dot_pair(c, type, n, w, q, sums, s, half, whole);
 	else if (way_of(type) == VALUES_2)
 		dot_bytes(type, w, q, c->dim, n, whole[0]);
 	else

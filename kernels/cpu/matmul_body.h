@@ -83,14 +83,16 @@ INLINE void quantised_tiles(const struct k_tile_call *c, enum k_type type, int n
 		VECI minima[TILES][8]; /* of halves */
 
 		for (int t = 0; t < n_tiles; t++) {
-			ahead(tile + t * c->tile_bytes, l.chunk == 8 ? head : head + l.chunk * block);
+			if (n_tiles == 1)
+				ahead(tile + t * c->tile_bytes, l.chunk == 8 ? head : head + l.chunk * block);
 			load_scales(type, tile + t * c->tile_bytes, &s[t], minima[t]);
 		}
 		for (int i = 0; i < l.chunk && b + i < n_blocks; i++) {
 			const uint8_t *w = tile + head + i * block;
 			VEC sum[TILES][MAX_ROWS];
 
-			for (int t = 0; t < n_tiles && l.chunk == 8; t++) /* prevents a burst of so many */
+			for (int t = 0; t < n_tiles && l.chunk == 8 && n_tiles == 1; t++) /* prevents a burst of
+																				 so many */
 				ahead(w + t * c->tile_bytes, block);
 			dot_block(c, type, n_tiles, n, b + i, s, 2 * i, w, sum);
 			for (int t = 0; t < n_tiles; t++)
