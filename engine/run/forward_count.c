@@ -146,16 +146,18 @@ static void count_values(struct k_op *op, struct k_count c)
 	op->ops = c.ops;
 }
 
-/* Each slot reads a matrix: an upper bound where rows share an expert. */
+/* Each slot reads a matrix, or all are read once: an upper bound where few rows share an expert. */
 static void count_experts(struct k_op *op)
 {
 	const struct k_experts *e = &op->u.experts;
 	uint64_t slots = (uint64_t)e->n * (uint64_t)e->k,
 			 cells = (uint64_t)e->w->n_rows * (uint64_t)e->w->n_cols;
 
-	op->bytes = slots * (cells * (uint64_t)k_types[e->w->type].block_bytes /
-								(uint64_t)k_types[e->w->type].block +
-							4 * (uint64_t)(e->w->n_rows + e->w->n_cols));
+	const uint64_t matrices = slots < (uint64_t)e->n_experts ? slots : (uint64_t)e->n_experts;
+
+	op->bytes = matrices * (cells * (uint64_t)k_types[e->w->type].block_bytes /
+							   (uint64_t)k_types[e->w->type].block) +
+				slots * 4 * (uint64_t)(e->w->n_rows + e->w->n_cols);
 	op->ops = 2 * slots * cells;
 }
 

@@ -64,7 +64,8 @@ K_PLAIN_KINDS(X)
 #undef X
 /* For the tables of instruction sets. */
 #define K_PLAIN_FN(name, NAME) [K_OP_##name] = k_ref_##name,
-/* The experts op, from a matrix product of one thread. */
+/* cpu/experts.c: the experts op, by an instruction set's product, which one thread computes and
+ * which leaves the last three quarters of its scratch. */
 void k_each_expert(struct k_op *op, int tid, int n_threads, void *scratch, k_fn *matmul);
 size_t k_ref_packed_bytes(enum k_type type, int32_t n_rows, int32_t n_cols);
 void k_ref_pack(struct k_matrix *m, const void *raw, int32_t first, int32_t n);

@@ -111,7 +111,7 @@ K_PLAIN_KINDS(X)
 #undef X
 
 /* Distributes the slots over threads; each is a product of one row, by one thread. */
-void k_each_expert(struct k_op *op, int tid, int n_threads, void *scratch, k_fn *matmul)
+void k_ref_experts(struct k_op *op, int tid, int n_threads, void *scratch)
 {
 	const struct k_experts *a = &op->u.experts;
 	int64_t lo, hi;
@@ -126,13 +126,8 @@ void k_each_expert(struct k_op *op, int tid, int n_threads, void *scratch, k_fn 
 		one.u.matmul.part[0].bias = a->bias ? a->bias + (int64_t)a->ids[slot] * w->n_rows : NULL;
 		one.u.matmul.part[0].out = a->out + slot * w->n_rows;
 		one.u.matmul.n_parts = one.u.matmul.n = 1;
-		matmul(&one, 0, 1, scratch);
+		k_ref_matmul(&one, 0, 1, scratch);
 	}
-}
-
-void k_ref_experts(struct k_op *op, int tid, int n_threads, void *scratch)
-{
-	k_each_expert(op, tid, n_threads, scratch, k_ref_matmul);
 }
 
 /* Rule 9. */

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The family of docs/family.md: texts, training, files, table. Two hours of two cores, resumable: what is there is not made
+# The family of docs/family.md: texts, training, files, table. Three hours of two cores, resumable: what is there is not made
 # again. all.sh [FOLDER]: where the files go, demos/models/family if it is not said.
 set -eu
 cd "$(dirname "$0")/../../.."
@@ -17,9 +17,9 @@ recalling="multi-head single latent shared window one-global mamba2 based jamba 
 {
 	for name in $members; do echo "member.py $name $DATA --seed 1"; done
 	for name in $recalling; do echo "recall.py $name $DATA"; done
-	# what is close is trained three times
+	# what is close, and what is compared with it, is trained three times
 	for seed in 2 3; do
-		for name in multi-head single window one-global; do echo "member.py $name $DATA --seed $seed"; done
+		for name in multi-head grouped single window one-global mamba2 based jamba; do echo "member.py $name $DATA --seed $seed"; done
 	done
 } | OMP_NUM_THREADS=1 xargs -P "$JOBS" -L 1 sh -c 'python=$0 folder=$1 tool=$2; shift 2; "$python" "$folder/$tool" "$@"' "$VENV/bin/python" $HERE
 
