@@ -151,9 +151,8 @@ static void count_experts(struct k_op *op)
 {
 	const struct k_experts *e = &op->u.experts;
 	uint64_t slots = (uint64_t)e->n * (uint64_t)e->k,
-			 cells = (uint64_t)e->w->n_rows * (uint64_t)e->w->n_cols;
-
-	const uint64_t matrices = slots < (uint64_t)e->n_experts ? slots : (uint64_t)e->n_experts;
+			 cells = (uint64_t)e->w->n_rows * (uint64_t)e->w->n_cols,
+			 matrices = slots < (uint64_t)e->n_experts ? slots : (uint64_t)e->n_experts;
 
 	op->bytes = matrices * (cells * (uint64_t)k_types[e->w->type].block_bytes /
 							   (uint64_t)k_types[e->w->type].block) +

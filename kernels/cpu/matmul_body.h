@@ -64,7 +64,8 @@ INLINE void ahead(const uint8_t *p, int bytes)
 		_mm_prefetch((const char *)p + AHEAD + at, _MM_HINT_T1);
 }
 
-/* n_tiles side by side share what is loaded of the activations. */
+/* n_tiles side by side share what is loaded of the activations. Only one alone comes from memory,
+ * and is fetched ahead. */
 INLINE void quantised_tiles(const struct k_tile_call *c, enum k_type type, int n_tiles, int n,
 	const uint8_t *tile, float *y)
 {
@@ -82,18 +83,16 @@ INLINE void quantised_tiles(const struct k_tile_call *c, enum k_type type, int n
 		struct scales s[TILES];
 		VECI minima[TILES][8]; /* of halves */
 
-		for (int t = 0; t < n_tiles; t++) {
-			if (n_tiles == 1)
-				ahead(tile + t * c->tile_bytes, l.chunk == 8 ? head : head + l.chunk * block);
+		if (n_tiles == 1)
+			ahead(tile, l.chunk == 8 ? head : head + l.chunk * block);
+		for (int t = 0; t < n_tiles; t++)
 			load_scales(type, tile + t * c->tile_bytes, &s[t], minima[t]);
-		}
 		for (int i = 0; i < l.chunk && b + i < n_blocks; i++) {
 			const uint8_t *w = tile + head + i * block;
 			VEC sum[TILES][MAX_ROWS];
 
-			for (int t = 0; t < n_tiles && l.chunk == 8 && n_tiles == 1; t++) /* prevents a burst of
-																				 so many */
-				ahead(w + t * c->tile_bytes, block);
+			if (n_tiles == 1 && l.chunk == 8) /* prevents a burst of so many */
+				ahead(w, block);
 			dot_block(c, type, n_tiles, n, b + i, s, 2 * i, w, sum);
 			for (int t = 0; t < n_tiles; t++)
 				add_block(c, type, n, b + i, tile + t * c->tile_bytes, &s[t], minima[t], i, sum[t],

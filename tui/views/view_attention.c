@@ -267,8 +267,8 @@ static void put_read(struct pen *p, int x, int y, const struct timeline *t)
 		view_put(p, x, y, INK_TEXT, "%s", line);
 }
 
-/* What a layer (-1: the mean) gives the sink, or of its look at the input the page that gets most,
- * and what it gives the newest pages of its look at the text so far. NaN: it has no attention. */
+/* Of the shares of n pages: that of the sink, or in a look at an encoder's input of the page that
+ * gets most, and that of the newest pages in the look at the text so far. NaN: there are none. */
 static void ends_of(const struct look *k, const float *page, int32_t n, double *first, double *last)
 {
 	double all[2] = { 0, 0 }, most = 0, recent = 0;

@@ -16,6 +16,7 @@
 #include "engine/text/tokenizer.h"
 #include "tests/support/jsonl.h"
 #include "tests/support/tiny.h"
+#include "tests/support/token_ids.h"
 
 enum { NORMAL = 1, UNKNOWN, CONTROL, USER, UNUSED, BYTE };
 
@@ -73,31 +74,6 @@ static struct tokenizer *open_good(const struct file *f)
 
 	assert_int_equal(open_file(f, &t, &e), 0);
 	return t;
-}
-
-struct ids {
-	int32_t *id;
-	size_t n, cap;
-};
-
-static void add(
-	struct ids *ids, const struct tokenizer *t, const char *text, size_t size, bool special)
-{
-	struct err e = { 0 };
-
-	assert_int_equal(tokenizer_encode(t, text, size, special, &ids->id, &ids->n, &ids->cap, &e), 0);
-}
-
-static void expect_ids(const struct tokenizer *t, const char *text, size_t size, bool special,
-	const int32_t *want, size_t n)
-{
-	struct ids got = { 0 };
-
-	add(&got, t, text, size, special);
-	assert_int_equal(got.n, n);
-	if (n)
-		assert_memory_equal(got.id, want, n * sizeof *want);
-	free(got.id);
 }
 
 /* --- goldens --- */
@@ -240,7 +216,7 @@ static void talk(int k, const struct tokenizer *t, const char *line, struct ids 
 		int size =
 			snprintf(text, sizeof text, "%s%s%s", family[k].around[0], said, family[k].around[1]);
 
-		add(ids, t, text, (size_t)size, false);
+		ids_add(ids, t, text, (size_t)size, false);
 		assert_int_equal(template_close(c, t, &ids->id, &ids->n, &ids->cap, &e), 0);
 		assert_int_equal(
 			template_user(c, t, again, strlen(again), &ids->id, &ids->n, &ids->cap, &e), 0);
@@ -289,7 +265,7 @@ static void expect_text(const struct tokenizer *t, const char *text, const char 
 	struct bytes b = { 0 };
 	struct ids ids = { 0 };
 
-	add(&ids, t, text, strlen(text), true);
+	ids_add(&ids, t, text, strlen(text), true);
 	for (size_t i = 0; i < ids.n; i++)
 		bytes_put(&b, tokenizer_bytes(t, ids.id[i]).data, tokenizer_bytes(t, ids.id[i]).size);
 	bytes_put(&b, "", 1);
@@ -455,7 +431,7 @@ static void test_round_trip(void **state)
 			text[k] =
 				i % 2 ? (char)(r >> 56) : "the page of a token\xc3\xa9\xf0\x9f"[(r >> 40) % 23];
 		}
-		add(&ids, t, text, size, false);
+		ids_add(&ids, t, text, size, false);
 		for (size_t k = 0; k < ids.n; k++) {
 			struct gguf_text b =
 				k ? tokenizer_bytes(t, ids.id[k]) : tokenizer_first_bytes(t, ids.id[k]);
@@ -487,10 +463,6 @@ static const struct piece small[] = {
 	P("aa", -9, UNUSED),
 };
 #define N_SMALL (sizeof small / sizeof *small)
-#define EXPECT(t, text, special, ...)                                                              \
-	expect_ids(t, text, sizeof text - 1, special, (int32_t[]){ __VA_ARGS__ },                      \
-		sizeof(int32_t[]){ __VA_ARGS__ } / sizeof(int32_t))
-
 static void test_spaces(void **state)
 {
 	struct tokenizer *t =
@@ -528,10 +500,10 @@ static void test_seams(void **state)
 	struct ids ids = { 0 };
 
 	(void)state;
-	add(&ids, t, "a", 1, false);
-	add(&ids, t, "a", 1, false);
-	add(&ids, t, "</s>", 4, true);
-	add(&ids, t, "a", 1, false);
+	ids_add(&ids, t, "a", 1, false);
+	ids_add(&ids, t, "a", 1, false);
+	ids_add(&ids, t, "</s>", 4, true);
+	ids_add(&ids, t, "a", 1, false);
 	assert_int_equal(ids.n, 4);
 	assert_memory_equal(ids.id, ((int32_t[]){ 8, 7, 2, 8 }), 4 * sizeof *ids.id);
 	free(ids.id);
@@ -550,7 +522,7 @@ static void test_long_text(void **state)
 	assert_non_null(text);
 	for (size_t i = 0; i < size; i++)
 		text[i] = "struct the"[i % 10];
-	add(&ids, t, text, size, true);
+	ids_add(&ids, t, text, size, true);
 	for (size_t i = 0; i < ids.n; i++)
 		n += tokenizer_bytes(t, ids.id[i]).size;
 	assert_int_equal(n, size + 1);
@@ -612,7 +584,7 @@ static void test_tiny(void **state)
 	assert_int_equal(tokenizer_open(&t, g, &e), 0);
 	assert_string_equal(template_of(g, &known)->name, "zephyr");
 	assert_int_equal(tokenizer_n_vocab(t), o.vocab);
-	add(&ids, t, "The cache holds the keys\n\xff", 26, false);
+	ids_add(&ids, t, "The cache holds the keys\n\xff", 26, false);
 	assert_in_range(ids.n, 8, 20); /* merges are at work */
 	assert_int_equal(ids.id[ids.n - 2], 3 + '\n');
 	assert_int_equal(ids.id[ids.n - 1], 3 + 0xff);

@@ -18,6 +18,7 @@
 #include "engine/text/tokenizer.h"
 #include "tests/support/jsonl.h"
 #include "tests/support/tiny.h"
+#include "tests/support/token_ids.h"
 
 enum { NORMAL = 1, UNKNOWN, CONTROL, USER, UNUSED, BYTE };
 
@@ -85,35 +86,6 @@ static struct tokenizer *open_good(const struct file *f)
 	assert_int_equal(open_file(f, &t, &e), 0);
 	return t;
 }
-
-struct ids {
-	int32_t *id;
-	size_t n, cap;
-};
-
-static void add(
-	struct ids *ids, const struct tokenizer *t, const char *text, size_t size, bool special)
-{
-	struct err e = { 0 };
-
-	assert_int_equal(tokenizer_encode(t, text, size, special, &ids->id, &ids->n, &ids->cap, &e), 0);
-}
-
-static void expect_ids(const struct tokenizer *t, const char *text, size_t size, bool special,
-	const int32_t *want, size_t n)
-{
-	struct ids got = { 0 };
-
-	add(&got, t, text, size, special);
-	assert_int_equal(got.n, n);
-	if (n)
-		assert_memory_equal(got.id, want, n * sizeof *want);
-	free(got.id);
-}
-
-#define EXPECT(t, text, special, ...)                                                              \
-	expect_ids(t, text, sizeof text - 1, special, (int32_t[]){ __VA_ARGS__ },                      \
-		sizeof(int32_t[]){ __VA_ARGS__ } / sizeof(int32_t))
 
 /* --- goldens --- */
 
@@ -218,7 +190,7 @@ static void test_round_trip(void **state)
 				bytes_put(&text, " ", 1);
 			bytes_put(&text, word, strlen(word));
 		}
-		add(&ids, t, (char *)text.data, text.size, false);
+		ids_add(&ids, t, (char *)text.data, text.size, false);
 		for (size_t k = 0; k < ids.n; k++) {
 			struct gguf_text b =
 				k ? tokenizer_bytes(t, ids.id[k]) : tokenizer_first_bytes(t, ids.id[k]);
@@ -420,12 +392,12 @@ static void test_continued(void **state)
 	struct ids ids = { 0 };
 
 	(void)state;
-	add(&ids, t, "a", 1, true);
-	add(&ids, t, "a", 1, true);
-	add(&ids, t, " ", 1, true);
-	add(&ids, t, "  a", 3, true);
-	add(&ids, t, "</s>", 4, true);
-	add(&ids, t, "a", 1, true);
+	ids_add(&ids, t, "a", 1, true);
+	ids_add(&ids, t, "a", 1, true);
+	ids_add(&ids, t, " ", 1, true);
+	ids_add(&ids, t, "  a", 3, true);
+	ids_add(&ids, t, "</s>", 4, true);
+	ids_add(&ids, t, "a", 1, true);
 	assert_int_equal(ids.n, 5);
 	assert_memory_equal(ids.id, want, sizeof want);
 	free(ids.id);
@@ -455,7 +427,7 @@ static void test_long_text(void **state)
 	(void)state;
 	assert_non_null(text);
 	memset(text, '-', SIZE);
-	add(&ids, t, text, SIZE, false);
+	ids_add(&ids, t, text, SIZE, false);
 	assert_in_range(ids.n, SIZE / 16, SIZE);
 	free(ids.id);
 	free(text);
@@ -691,7 +663,7 @@ static void test_lies(void **state)
 	EXPECT(t, "zaz", false, 1); /* no unknown token */
 	tokenizer_close(t);
 	t = open_good(&(struct file){ .piece = wild, .n = 7, .n_scores = 7 });
-	add(&ids, t, "abcdabcdaabbccddzzz", 19, false);
+	ids_add(&ids, t, "abcdabcdaabbccddzzz", 19, false);
 	assert_in_range(ids.n, 1, 20);
 	free(ids.id);
 	tokenizer_close(t);

@@ -173,17 +173,26 @@ static void test_views(void **state)
 		}
 }
 
+/* A recording of a file of the zoo. */
+static sqlite3 *recorded(const char *name)
+{
+	char file[80], model[80];
+	sqlite3 *on;
+
+	snprintf(file, sizeof file, "%s/%s.db", dir, name);
+	snprintf(model, sizeof model, "tests/data/zoo/%s.gguf", name);
+	record_engine(file, model);
+	assert_int_equal(sqlite3_open_v2(file, &on, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+	return on;
+}
+
 /* Of each watched row and layer the weights sum to 1, and as many experts as the model uses have
  * one. */
 static void test_expert_use(void **state)
 {
-	char file[80];
-	sqlite3 *on;
+	sqlite3 *on = recorded("mixtral");
 
 	(void)state;
-	snprintf(file, sizeof file, "%s/experts.db", dir);
-	record_engine(file, "tests/data/zoo/mixtral.gguf");
-	assert_int_equal(sqlite3_open_v2(file, &on, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
 	assert_true(count_rows(on, "SELECT 1 FROM expert_use WHERE weight > 0") > 40 * 2 * 2);
 	assert_int_equal(
 		count_rows(on,
@@ -197,13 +206,9 @@ static void test_expert_use(void **state)
  */
 static void test_layer_states(void **state)
 {
-	char file[80];
-	sqlite3 *on;
+	sqlite3 *on = recorded("mamba2");
 
 	(void)state;
-	snprintf(file, sizeof file, "%s/states.db", dir);
-	record_engine(file, "tests/data/zoo/mamba2.gguf");
-	assert_int_equal(sqlite3_open_v2(file, &on, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
 	assert_true(count_rows(on, "SELECT 1 FROM layer_states WHERE norm > 0 AND heads > 0") > 40);
 	assert_int_equal(
 		count_rows(on,
@@ -219,13 +224,9 @@ static void test_layer_states(void **state)
 /* Each position of each answer is fixed once, with the probability and the id of its token. */
 static void test_denoised(void **state)
 {
-	char file[80];
-	sqlite3 *on;
+	sqlite3 *on = recorded("llada");
 
 	(void)state;
-	snprintf(file, sizeof file, "%s/denoised.db", dir);
-	record_engine(file, "tests/data/zoo/llada.gguf");
-	assert_int_equal(sqlite3_open_v2(file, &on, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
 	assert_true(count_rows(on, "SELECT 1 FROM token") > 0);
 	assert_int_equal(
 		count_rows(on,
