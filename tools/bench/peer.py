@@ -2,7 +2,8 @@
 """llama.cpp beside cutaway on the same file, threads and lengths, in one run.
 
 Without --venv it makes a virtual environment in build/peer and installs llama-cpp-python there, which compiles
-llama.cpp for this machine (about 15 minutes, once). llama.cpp is then driven through its C interface, and its runs
+llama.cpp for this machine (about 15 minutes, once); --isa avx2 makes another, compiled for AVX2 without VNNI, and
+cutaway uses no more either. llama.cpp is then driven through its C interface, and its runs
 take turns with those of `cutaway bench --turns` (turns.py). Each start is that of a fresh process.
 Prints a table with the ratios of the pairs (above 1: cutaway is faster), their median, where that lies with 95 %
 confidence, and the range of the middle eight tenths; or JSON.
@@ -137,7 +138,8 @@ def fresh_start():
 
 
 def measure_figure(args, name, what):
-    ours = turns.Turns(args.cutaway, name, "--threads", str(args.threads), "--model", args.model)
+    isa = ["--isa", args.isa] if args.isa else []
+    ours = turns.Turns(args.cutaway, name, "--threads", str(args.threads), "--model", args.model, *isa)
     if name == "start_to_first_token_ms":
         found = turns.pairs(what, ours.run, fresh_start, args.pairs)
     else:
@@ -171,13 +173,15 @@ def print_line(what, r):
           f"{ratio['median']:6.2f}x  {low:.2f} … {high:.2f}    {least:.2f} … {most:.2f}", flush=True)
 
 
-def enter_venv(folder):
-    """Goes on in the virtual environment's own python; makes it if it is the default one and not there."""
+def enter_venv(folder, isa):
+    """Goes on in the virtual environment's own python; makes it if it is not there."""
     python = os.path.join(folder, "bin/python3")
     if not glob.glob(os.path.join(folder, "lib/python3*/site-packages/llama_cpp")):
         print(f"Installing llama-cpp-python into {folder}: this compiles llama.cpp, about 15 minutes.", file=sys.stderr)
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        subprocess.run([python, "-m", "pip", "install", "llama-cpp-python"], check=True)
+        flags = {"CMAKE_ARGS": "-DGGML_NATIVE=OFF -DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON"} if isa else {}
+        subprocess.run([python, "-m", "pip", "install", "--no-binary", "llama-cpp-python", "llama-cpp-python"],
+                       env={**os.environ, **flags}, check=True)
     if os.path.realpath(sys.prefix) != os.path.realpath(folder):
         os.execv(python, [python, os.path.abspath(sys.argv[0]), *sys.argv[1:]])
 
@@ -186,14 +190,15 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--model", default=os.path.join(ROOT, "models/SmolLM2-135M-Instruct.Q4_1.gguf"))
     p.add_argument("--cutaway", default=os.path.join(ROOT, "cutaway"))
-    p.add_argument("--venv", default=os.path.join(ROOT, "build/peer"), help="with llama-cpp-python in it")
+    p.add_argument("--venv", help="with llama-cpp-python in it (default: build/peer, build/peer-avx2)")
+    p.add_argument("--isa", choices=["avx2"], help="for both")
     p.add_argument("--threads", type=int, default=os.cpu_count())
     p.add_argument("--pairs", type=int, default=15, help="of each figure")
     p.add_argument("--start", action="store_true", help=argparse.SUPPRESS)
     p.add_argument("--only", action="append", choices=[name for name, _, _ in FIGURES])
     p.add_argument("--json", action="store_true")
     args = p.parse_args()
-    enter_venv(args.venv)
+    enter_venv(args.venv or os.path.join(ROOT, "build", "peer" + ("-" + args.isa if args.isa else "")), args.isa)
     if args.start:
         print(start_to_first(args.model, args.threads))
         return
