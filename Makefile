@@ -31,7 +31,7 @@ FOLDERS = base kernels event engine fold trace sessions tui cli
 SOURCES := $(filter-out cli/main.c, $(shell find $(wildcard $(FOLDERS)) -name '*.c' | LC_ALL=C sort))
 # Kernels of another processor's instruction sets are left out.
 ifeq ($(filter x86_64%,$(shell $(CC) -dumpmachine 2>/dev/null)),)
-SOURCES := $(filter-out %_avx2.c %_avx512.c, $(SOURCES))
+SOURCES := $(filter-out %_avx2.c %_avxvnni.c %_avx512.c, $(SOURCES))
 endif
 OBJECTS := $(SOURCES:%.c=$(BUILD)/%.o)
 # The plain build leaves its program beside this file, any other in its own folder.
@@ -49,6 +49,9 @@ $(BUILD)/engine/quant/%.o: OPT = $(KERNEL_CFLAGS)
 # Shares of attention are summed over heads here, in every step.
 $(BUILD)/engine/core/engine_observe.o: OPT = $(KERNEL_CFLAGS)
 $(BUILD)/kernels/%_avx2.o: ISA = -mavx2 -mfma -mf16c
+# AVXVNNI="-mavx512vnni -mavx512vl" runs these on processors whose VNNI is that of AVX-512.
+AVXVNNI ?= -mavxvnni
+$(BUILD)/kernels/%_avxvnni.o: ISA = $(AVXVNNI) -mavx2 -mfma -mf16c
 $(BUILD)/kernels/%_avx512.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c
 
 $(BUILD)/%.o: %.c
@@ -102,8 +105,9 @@ $(BUILD)/engine/%.o $(BUILD)/cli/%.o: ALL_CFLAGS += -DCUTAWAY_FLAGS='"$(strip $(
 TEST_SOURCES := $(shell find tests/unit tests/cuda tests/bench tests/support -maxdepth 2 -name '*.c' -not -path '*/shim/*' | LC_ALL=C sort)
 TEST_PARTS := $(shell grep -L '^int main' $(TEST_SOURCES)) tests/cuda/shim/client.c
 TEST_PROGRAMS := $(filter-out $(TEST_PARTS), $(TEST_SOURCES))
-# AVX-512 code for processors without it, emulated on AVX2. With sanitizers it would compile for minutes.
-$(BUILD)/tests/support/avx512_simde.o $(BUILD)/tests/support/avx512_simde_attention.o: ISA = -mavx2 -mfma -mf16c -Wno-psabi -fno-sanitize=all -g0
+# Code for processors without AVX-512 or AVX-VNNI, emulated on AVX2. With sanitizers it would compile for minutes.
+EMULATED = avx512_simde avx512_simde_attention avxvnni_emulated
+$(EMULATED:%=$(BUILD)/tests/support/%.o): ISA = -mavx2 -mfma -mf16c -Wno-psabi -fno-sanitize=all -g0
 $(BUILD)/tests/libtests.a: $(TEST_PARTS:%.c=$(BUILD)/%.o)
 	$(call step,AR,$@) rm -f $@ && ar rcs $@ $^
 define test_rule

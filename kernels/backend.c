@@ -41,6 +41,7 @@ const struct k_isa k_isa_scalar = {
 static const struct k_isa *const all_isas[] = {
 #ifdef __x86_64__
 	&k_isa_avx512,
+	&k_isa_avxvnni,
 	&k_isa_avx2,
 #endif
 	&k_isa_scalar,

@@ -5,6 +5,7 @@
  *     void dot_block(call, type, n_tiles, n, b, scales, half, w, sum)    the integers of rule 5, as
  *                              floats; half: the first of its sub-scales
  *     void sub_scales(words, scales)    from half_words()
+ *     int32_t prepare(type, q, n_blocks, out)    see struct k_tiling
  *
  * with MAX_ROWS, 2, 4 or 8: the rows of activations whose sums are kept in registers; TILES; and
  * FLIP_Q8 (see struct k_tiling). Leaves `tiling`, packed_bytes() and pack(). Thread: called by all
@@ -50,7 +51,7 @@ INLINE void add_block(const struct k_tile_call *c, enum k_type type, int n, int3
 		acc[r] = V(fmadd_ps)(V(set1_ps)(c->d[at]), t, acc[r]);
 		if (k_has_two_terms(type)) {
 			t = V(cvtepi32_ps)(
-				V(madd_epi16)(load_quad((const int8_t *)(c->sum_q + 2 * at)), minima[i]));
+				V(madd_epi16)(load_quad((const int8_t *)(c->aside + 2 * at)), minima[i]));
 			min[r] = V(fmadd_ps)(V(set1_ps)(c->d[at]), V(mul_ps)(mw, t), min[r]);
 		} else if (f.min_at >= 0) {
 			min[r] = V(fmadd_ps)(mw, V(set1_ps)(c->sx[at]), min[r]);
@@ -217,6 +218,7 @@ static const struct k_tiling tiling = {
 #define X(name, ...) [K_##name] = tile_##name,
 	.fn = { K_TYPES(X) },
 #undef X
+	.prepare = prepare,
 };
 
 static size_t packed_bytes(enum k_type type, int32_t n_rows, int32_t n_cols)

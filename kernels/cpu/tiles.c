@@ -343,33 +343,72 @@ static void finish(const struct k_matmul *a, int32_t part, const struct k_tile_c
 	}
 }
 
-static void sum_sixteens(const int8_t *q, size_t n, int16_t *sums)
-{
-	for (size_t i = 0; i < n; i++) {
-		int32_t sum = 0;
+/* What prepare() made, in scratch: of rows [from, to) for a format. */
+struct aside {
+	enum k_type type;
+	int32_t from, to;
+	int16_t *words;
+};
+enum { ASIDE_BYTES = K_SCRATCH_BYTES / 4 };
 
-		for (int k = 0; k < 16; k++)
-			sum += q[i * 16 + (size_t)k];
-		sums[i] = (int16_t)sum;
+/* Of row r, and if it is not there yet of as many more as there is room for, and of `least` at
+ * least: it serves all parts and pieces of an op. NULL: there is nothing. */
+static const int16_t *aside_of(const struct k_tiling *t, const struct k_matmul *a, enum k_type type,
+	int32_t r, int32_t least, struct aside *made)
+{
+	const size_t blocks = (size_t)a->in.dim / K_QBLOCK;
+	const int32_t words = t->prepare(type, NULL, 0, NULL);
+	const size_t row = blocks * (size_t)words;
+
+	if (!words)
+		return NULL;
+	if (made->type != type || r < made->from || r + least > made->to) {
+		const int32_t fit = (int32_t)(ASIDE_BYTES / (row * sizeof(int16_t)));
+		const int32_t n = fit > least ? fit : least;
+
+		made->type = type;
+		made->from = r;
+		made->to = n < a->n - r ? r + n : a->n;
+		t->prepare(type, a->in.q + (size_t)r * (size_t)a->in.dim, (size_t)(made->to - r) * blocks,
+			made->words);
 	}
+	return made->words + (size_t)(r - made->from) * row;
 }
 
-/* Whether the sums of activations are needed: by codes that exceed their weights, and by
- * sub-minima; other formats with a minimum use the code itself. */
-static bool wants_sums(int32_t type)
+/* Points the call at rows [r, r + call->n). */
+static void take_rows(const struct k_tiling *t, const struct k_matmul *a, enum k_type type,
+	int32_t r, struct k_tile_call *call, struct aside *made)
 {
-	return k_is_quantised(type) && (!k_has_min(type) || k_has_two_terms(type));
+	const size_t at = (size_t)r * (size_t)a->in.dim, block = at / K_QBLOCK;
+
+	if (!k_is_quantised(type)) {
+		call->x = a->in.x + at;
+		return;
+	}
+	call->q = a->in.q + at;
+	call->d = a->in.d + block;
+	call->sx = a->in.sx + block;
+	call->aside = aside_of(t, a, type, r, call->n, made);
+}
+
+/* Rows whose activations stay cached while all tiles are multiplied by them. */
+static int32_t strip_rows(const struct k_tiling *t, const struct k_matmul *a, enum k_type type)
+{
+	const size_t dim = (size_t)a->in.dim, aside = (size_t)t->prepare(type, NULL, 0, NULL);
+	const size_t row =
+		k_is_quantised(type) ? dim + dim / K_QBLOCK * aside * sizeof(int16_t) : dim * sizeof(float);
+	const int32_t fit = (int32_t)(ROWS_BYTES / row) / t->max_rows * t->max_rows;
+
+	return fit > t->max_rows ? fit : t->max_rows;
 }
 
 /* Multiplies tiles [tile, tile_end) of a part by all rows: rows in strips that stay cached, and all
  * tiles by a strip before the next one. */
 static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t part, int32_t tile,
-	int32_t tile_end, int16_t *sums)
+	int32_t tile_end, struct aside *made)
 {
 	const struct k_matrix *w = a->part[part].w;
-	const size_t dim = (size_t)a->in.dim, row_bytes = dim * (k_is_quantised(w->type) ? 1 : 4);
-	const int32_t fit = (int32_t)(ROWS_BYTES / row_bytes) / t->max_rows * t->max_rows;
-	const int32_t strip = fit > t->max_rows ? fit : t->max_rows;
+	const int32_t strip = strip_rows(t, a, w->type);
 	_Alignas(64) float y[K_TILE_MAX_ROWS * K_TILE_GROUP * K_TILE_MAX_LANES];
 	struct k_tile_call call = {
 		.tile_bytes = k_tile_bytes(w->type, t->lanes, w->n_cols),
@@ -381,24 +420,13 @@ static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t
 	for (int32_t from = 0; from < a->n; from += strip) {
 		int32_t to = a->n - from < strip ? a->n : from + strip;
 
-		if (wants_sums(w->type))
-			sum_sixteens(a->in.q + (size_t)from * dim, (size_t)(to - from) * dim / 16, sums);
 		for (int32_t i = tile; i < tile_end; i += call.n_tiles) {
 			call.tile = (const uint8_t *)w->data + (size_t)i * call.tile_bytes;
 			call.n_tiles = tile_end - i < K_TILE_GROUP ? tile_end - i : K_TILE_GROUP;
 			for (int32_t r = from; r < to; r += call.n) {
-				const size_t at = (size_t)r * dim, block = at / K_QBLOCK;
-
 				call.n = to - r < t->max_rows ? to - r : t->max_rows;
 				call.again = r > from;
-				if (k_is_quantised(w->type)) {
-					call.q = a->in.q + at;
-					call.d = a->in.d + block;
-					call.sx = a->in.sx + block;
-					call.sum_q = sums + (size_t)(r - from) * dim / 16;
-				} else {
-					call.x = a->in.x + at;
-				}
+				take_rows(t, a, w->type, r, &call, made);
 				t->fn[w->type](&call);
 				finish(a, part, &call, t->lanes, i * t->lanes, r);
 			}
@@ -428,6 +456,7 @@ static int32_t deal(atomic_int *ticket, int32_t n_tiles, int n_threads, int32_t 
 void k_tiles_matmul(const struct k_tiling *t, struct k_op *op, int n_threads, void *scratch)
 {
 	const struct k_matmul *a = &op->u.matmul;
+	struct aside made = { .words = scratch };
 	int32_t n_tiles = 0, first, count;
 
 	for (int32_t p = 0; p < a->n_parts; p++)
@@ -438,7 +467,7 @@ void k_tiles_matmul(const struct k_tiling *t, struct k_op *op, int n_threads, vo
 			int32_t end = first + count < here ? first + count : here;
 
 			if (first < here) {
-				multiply(t, a, p, first, end, scratch);
+				multiply(t, a, p, first, end, &made);
 				count -= end - first;
 				first = 0;
 			} else {

@@ -36,7 +36,7 @@ struct k_tile_call {
 	const float *x;
 	const int8_t *q;
 	const float *d, *sx;
-	const int16_t *sum_q; /* [n, dim / 16] sums of 16 of q */
+	const int16_t *aside; /* [n, dim / 32] what prepare() made of each block of q */
 	float *y;             /* [n][K_TILE_GROUP * lanes] */
 };
 
@@ -46,6 +46,9 @@ struct k_tiling {
 	int32_t lanes, max_rows;
 	uint8_t flip_q8; /* xor of Q8_0's codes: 0x80 where the unit multiplies signed bytes */
 	k_tile_fn *fn[K_N_TYPES];
+	/* Makes of n_blocks of q what tiles of the type read beside q. Returns how many int16 that is a
+	 * block, at most K_QBLOCK: 0 for nothing. out NULL: only this. */
+	int32_t (*prepare)(enum k_type type, const int8_t *q, size_t n_blocks, int16_t *out);
 };
 
 /* Bytes a row. */

@@ -9,7 +9,7 @@
 #define k_avx512_matmul simde_matmul
 #define k_avx512_embed simde_embed
 #define k_avx512_attention simde_attention
-#include "tests/support/avx512_simde.h"
+#include "tests/support/emulated.h"
 
 /* What SIMDe 0.7 has not, or has wrong. */
 #undef _mm512_madd_epi16

@@ -9,11 +9,11 @@
 #include <cmocka.h>
 
 #include "kernels/format/cache.h"
-#include "tests/support/avx512_simde.h"
+#include "tests/support/emulated.h"
 #include "tests/support/isa_rig.h"
 
 static const int thread_counts[N_THREADS] = { 1, 2, 3, 7 };
-struct k_ctx *ref, *fast[(MAX_ISAS + 1) * N_THREADS];
+struct k_ctx *ref, *fast[MAX_ISAS * N_THREADS];
 int n_fast;
 
 uint32_t rig_next(void)
@@ -74,9 +74,9 @@ int rig_setup(void **state)
 				return -1;
 			}
 	}
-	/* the kernels of AVX-512 also where the processor has none */
-	for (int t = 0; t < N_THREADS; t++) {
-		if (simde_open(&fast[n_fast], thread_counts[t], &e)) {
+	/* also the kernels of sets that the processor may lack */
+	for (int t = 0; t < N_THREADS * N_EMULATED; t++) {
+		if (emulated_open(&fast[n_fast], t / N_THREADS, thread_counts[t % N_THREADS], &e)) {
 			print_error("%s\n", e.text);
 			return -1;
 		}

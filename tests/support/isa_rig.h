@@ -6,8 +6,8 @@
 
 #include "kernels/kernels.h"
 
-enum { N_THREADS = 4, MAX_ISAS = 4 };
-extern struct k_ctx *ref, *fast[(MAX_ISAS + 1) * N_THREADS]; /* also the emulated one */
+enum { N_THREADS = 4, MAX_ISAS = 6 };
+extern struct k_ctx *ref, *fast[MAX_ISAS * N_THREADS]; /* also those emulated */
 extern int n_fast;
 
 int rig_setup(void **state);

@@ -15,7 +15,7 @@
 
 #include "kernels/arith.h"
 #include "kernels/format/formats.h"
-#include "tests/support/avx512_simde.h"
+#include "tests/support/emulated.h"
 #include "tests/support/blocks.h"
 
 enum { ROWS = 256, COLS = 512, BLOCKS = COLS / K_QBLOCK, N = 6, MAX_CTX = 8 };
@@ -40,8 +40,10 @@ static int open_all(void **state)
 	assert_int_equal(k_open(&ref, "ref", NULL, 1, &e), 0);
 	for (const char *const *isa = k_isas(); *isa; isa++)
 		assert_int_equal(k_open(&ctx[n_ctx++], "cpu", *isa, 1, &e), 0);
-	assert_int_equal(simde_open(&ctx[n_ctx], 1, &e), 0);
-	n_ctx += ctx[n_ctx] != NULL;
+	for (int i = 0; i < N_EMULATED; i++) {
+		assert_int_equal(emulated_open(&ctx[n_ctx], i, 1, &e), 0);
+		n_ctx += ctx[n_ctx] != NULL;
+	}
 	return 0;
 }
 

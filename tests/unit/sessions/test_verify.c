@@ -523,6 +523,8 @@ static bool set_attention(k_fn *fn, k_fn **was)
 #ifdef __x86_64__
 	if (!strcmp(k_isas()[0], "avx512"))
 		isa = &k_isa_avx512;
+	else if (!strcmp(k_isas()[0], "avxvnni"))
+		isa = &k_isa_avxvnni;
 	else if (!strcmp(k_isas()[0], "avx2"))
 		isa = &k_isa_avx2;
 #endif

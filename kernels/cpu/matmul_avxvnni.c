@@ -1,0 +1,79 @@
+/* Matrix products on AVX-VNNI (matmul_vnni.h), which Intel's cores of client machines have from
+ * Alder Lake and AMD's from Zen 5 on: vpdpbusd on 256 bits, and 16 registers, so three and four
+ * rows whose weights other rows just read take two tiles at once. All else is AVX2's. A build with
+ * AVXVNNI="-mavx512vnni -mavx512vl" has the instruction in the form of AVX-512. Thread: called by
+ * all threads of a pool; no state. */
+#ifdef __AVX2__
+#include <cpuid.h>
+
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/vectors_256.h"
+
+#define MAX_ROWS 4
+#define TILES 2
+#define FLIP_Q8 0
+#define SUB __m256
+#ifdef __AVXVNNI__
+#define v_dpbusd _mm256_dpbusd_avx_epi32
+#elif !defined(v_dpbusd) /* tests emulate it */
+#define v_dpbusd _mm256_dpbusd_epi32
+#endif
+
+#include "kernels/cpu/matmul_load.h"
+#include "kernels/cpu/prepare.h"
+
+INLINE int tiles_of(enum k_type type, int n)
+{
+	(void)type;
+	return n > 2 ? TILES : 1;
+}
+
+#include "kernels/cpu/matmul_vnni.h"
+#include "kernels/cpu/matmul_body.h"
+
+void k_avxvnni_matmul(struct k_op *op, int tid, int n_threads, void *scratch)
+{
+	(void)tid;
+	k_tiles_matmul(&tiling, op, n_threads, scratch);
+}
+
+void k_avxvnni_embed(struct k_op *op, int tid, int n_threads, void *scratch)
+{
+	(void)scratch;
+	k_tiles_embed(&tiling, &op->u.embed, tid, n_threads);
+}
+
+static void k_avxvnni_experts(struct k_op *op, int tid, int n_threads, void *scratch)
+{
+	k_each_expert(op, tid, n_threads, scratch, k_avxvnni_matmul);
+}
+
+static bool runs_here(void)
+{
+	if (!k_isa_avx2.runs_here())
+		return false;
+#ifdef __AVXVNNI__
+	unsigned a, b, c, d;
+
+	return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1 << 4);
+#else
+	return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl");
+#endif
+}
+
+const struct k_isa k_isa_avxvnni = {
+	.name = "avxvnni" K_ORDER_NAME,
+	.runs_here = runs_here,
+	.fn = { [K_OP_embed] = k_avxvnni_embed,
+		[K_OP_matmul] = k_avxvnni_matmul,
+		[K_OP_attention] = k_avx2_attention,
+		[K_OP_experts] = k_avxvnni_experts,
+		K_AVX2_COMMON },
+	.together = { [K_OP_attention] = true, [K_OP_stats] = true },
+	.packed_bytes = packed_bytes,
+	.pack_unit = LANES,
+	.pack = pack,
+	.multiply = k_avxvnni_multiply,
+	.fma = k_avx2_fma,
+};
+#endif
