@@ -1,9 +1,8 @@
 /* Matrix products on AVX2: a tile is 8 rows, a lane of a vector one row (tiles.h), so every lane is
  * the reference's chain. Products of bytes are added in 16 bits as far as they fit (rule 5): 16 of
- * unsigned 4-bit weights, 8 of 5-bit ones, 4 of 6-bit ones (63 * 127 * 4 = 32,004), 2 of signed
- * bytes, these as |w| times sign(x, w). Three and four rows whose weights other rows just read take
- * two tiles at once: docs/performance.md counts the instructions.
- * Thread: called by all threads of a pool; no state. */
+ * unsigned 4-bit weights, 8 of 5-bit ones, 4 of 6-bit ones (63 * 127 * 4 = 32,004). Signed bytes
+ * are multiplied as words. Three and four rows take two tiles at once: docs/performance.md counts
+ * the instructions. Thread: called by all threads of a pool; no state. */
 #ifdef __AVX2__
 #include <cpuid.h>
 

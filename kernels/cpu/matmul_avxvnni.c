@@ -1,8 +1,7 @@
 /* Matrix products on AVX-VNNI (matmul_vnni.h), which Intel's cores of client machines have from
  * Alder Lake and AMD's from Zen 5 on: vpdpbusd on 256 bits, and 16 registers, so three and four
- * rows whose weights other rows just read take two tiles at once. All else is AVX2's. A build with
- * AVXVNNI="-mavx512vnni -mavx512vl" has the instruction in the form of AVX-512. Thread: called by
- * all threads of a pool; no state. */
+ * rows take two tiles at once. All else is AVX2's. A build with AVXVNNI="-mavx512vnni -mavx512vl"
+ * has the instruction in the form of AVX-512. Thread: called by all threads of a pool; no state. */
 #ifdef __AVX2__
 #include <cpuid.h>
 

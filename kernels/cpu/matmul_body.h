@@ -59,14 +59,18 @@ INLINE void add_block(const struct k_tile_call *c, enum k_type type, int n, int3
 	}
 }
 
-INLINE void ahead(const uint8_t *p, int bytes)
+/* Fetches what is read next, unless a cache has it: of tiles side by side the same piece of those
+ * after them. */
+INLINE void ahead(const struct k_tile_call *c, int n_tiles, const uint8_t *p, int bytes)
 {
-	for (int at = 0; at < bytes; at += 64)
-		_mm_prefetch((const char *)p + AHEAD + at, _MM_HINT_T1);
+	const size_t by = n_tiles > 1 ? (size_t)n_tiles * c->tile_bytes : AHEAD;
+
+	for (int t = 0; t < n_tiles && !(n_tiles > 1 && c->again); t++)
+		for (int at = 0; at < bytes; at += 64)
+			_mm_prefetch((const char *)p + (size_t)t * c->tile_bytes + by + at, _MM_HINT_T1);
 }
 
-/* n_tiles side by side share what is loaded of the activations. Only one alone comes from memory,
- * and is fetched ahead. */
+/* n_tiles side by side share what is loaded of the activations. */
 INLINE void quantised_tiles(const struct k_tile_call *c, enum k_type type, int n_tiles, int n,
 	const uint8_t *tile, float *y)
 {
@@ -84,16 +88,15 @@ INLINE void quantised_tiles(const struct k_tile_call *c, enum k_type type, int n
 		struct scales s[TILES];
 		VECI minima[TILES][8]; /* of halves */
 
-		if (n_tiles == 1)
-			ahead(tile, l.chunk == 8 ? head : head + l.chunk * block);
+		ahead(c, n_tiles, tile, l.chunk == 8 ? head : head + l.chunk * block);
 		for (int t = 0; t < n_tiles; t++)
 			load_scales(type, tile + t * c->tile_bytes, &s[t], minima[t]);
 		for (int i = 0; i < l.chunk && b + i < n_blocks; i++) {
 			const uint8_t *w = tile + head + i * block;
 			VEC sum[TILES][MAX_ROWS];
 
-			if (n_tiles == 1 && l.chunk == 8) /* prevents a burst of so many */
-				ahead(w, block);
+			if (l.chunk == 8) /* prevents a burst of so many */
+				ahead(c, n_tiles, w, block);
 			dot_block(c, type, n_tiles, n, b + i, s, 2 * i, w, sum);
 			for (int t = 0; t < n_tiles; t++)
 				add_block(c, type, n, b + i, tile + t * c->tile_bytes, &s[t], minima[t], i, sum[t],
@@ -112,8 +115,7 @@ INLINE void quantised(const struct k_tile_call *c, enum k_type type, int n)
 	const int pair = tiles_of(type, n);
 	int32_t t = 0;
 
-	/* memory is read best in one stream */
-	for (; pair > 1 && c->again && t + pair <= c->n_tiles; t += pair)
+	for (; pair > 1 && t + pair <= c->n_tiles; t += pair)
 		quantised_tiles(c, type, pair, n, c->tile + (size_t)t * c->tile_bytes, c->y + t * LANES);
 	for (; t < c->n_tiles; t++)
 		quantised_tiles(c, type, 1, n, c->tile + (size_t)t * c->tile_bytes, c->y + t * LANES);

@@ -23,6 +23,7 @@
 	X(weights_fraction, "", "%.3f",                                                                \
 		"the same, of plain reads of those weights, part of which a cache may hold")               \
 	X(decode_1k_tok_s, "tok/s", "%.1f", "the same, 1,024 tokens deep")                             \
+	X(decode_4k_tok_s, "tok/s", "%.1f", "the same, 4,096 tokens deep; only if asked for by name")  \
 	X(prefill_tok_s, "tok/s", "%.1f", "prompt of 512 tokens")                                      \
 	X(prefill64_tok_s, "tok/s", "%.1f", "prompt of 64 tokens")                                     \
 	X(batch8_tok_s, "tok/s", "%.1f", "decoding 8 sequences at once, all together")                 \
@@ -36,6 +37,8 @@
 		"from opening the model to the first token of 16 tokens of prompt, in fresh processes")    \
 	X(start_ms, "ms", "%.1f", "from opening the model to ready, likewise")                         \
 	X(ttft_ms, "ms", "%.1f", "to the first token of a prompt of 64 tokens")                        \
+	X(turn_ms, "ms", "%.1f",                                                                       \
+		"to the first token of a turn: 32 new tokens of prompt after 2,000 cached ones")           \
 	X(rss_bytes, "bytes", "%.0f", "resident memory, KV pool and recording included")               \
 	X(record_percent, "%", "%.2f",                                                                 \
 		"more time for a token with recording on; range: where the median is with 95 % confidence")

@@ -11,6 +11,9 @@ enum {
 	N_BATCH = 16,
 	N_MANY = 64, /* requests of the figure that is measured only on demand */
 	DEEP = 1024,
+	DEEPER = 4096,
+	CACHED = 2000, /* tokens of the turns before */
+	TURN = 32,     /* new ones of a turn */
 	PREFILL = 512,
 	FIRST = 64,
 	SHORT = 16,
@@ -84,6 +87,7 @@ double bench_time_decode(
 double bench_time_first(struct bench *b, int32_t n_ids, struct err *e);
 int32_t bench_tokens_of(const struct bench *b, double seconds, int32_t most);
 int bench_measure_cost4(struct bench *b, double seconds, struct bench_figure *out, struct err *e);
+int bench_measure_turn(struct bench *b, double seconds, struct bench_figure *out, struct err *e);
 int bench_measure_spec(struct bench *b, double seconds, struct bench_figure *out, struct err *e);
 
 /* bench_recording.c */

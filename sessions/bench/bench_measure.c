@@ -212,6 +212,49 @@ int bench_measure_cost4(struct bench *b, double seconds, struct bench_figure *ou
 	return 0;
 }
 
+/* Seconds to the first token of a prompt whose first CACHED tokens the prefix cache has; the others
+ * are those of another place in the text each time. */
+static double time_turn(struct bench *b, int32_t place, struct err *e)
+{
+	int32_t prompt[CACHED + TURN];
+
+	memcpy(prompt, b->ids, CACHED * sizeof *prompt);
+	memcpy(prompt + CACHED, b->ids + CACHED + place, TURN * sizeof *prompt);
+	struct engine_request q = {
+		.kind = EV_REQUEST_KIND_load,
+		.ids = prompt,
+		.n_ids = CACHED + TURN,
+		.max_tokens = 1,
+		.params = SAMPLE_DEFAULTS,
+		.text = "bench",
+		.ignore_end = true,
+	};
+	b->n_tokens = 0;
+	double start = bench_now();
+	if (engine_submit(b->engine, &q, e) < 0 || bench_step_until(b, 1, e))
+		return -1;
+	double end = bench_now();
+	return step_to_end(b, e) ? -1 : end - start;
+}
+
+int bench_measure_turn(struct bench *b, double seconds, struct bench_figure *out, struct err *e)
+{
+	struct samples s = { .n = 0 };
+	if (engine_info(b->engine)->ctx <= CACHED + TURN)
+		return 0;
+	if (time_turn(b, 0, e) < 0) /* fills the cache */
+		return -1;
+	double end = bench_now() + seconds;
+	do {
+		double t = time_turn(b, 1 + s.n, e);
+		if (t < 0)
+			return -1;
+		bench_add(&s, 1e3 * t);
+	} while (bench_now() < end && s.n < 50);
+	*out = bench_figure(&s);
+	return 0;
+}
+
 /* Passages to edit and to summarise: the answers repeat much of them. */
 static const char *const repeating[] = {
 	"Text: The harbour office opens at seven. Every boat that comes in must say its name, its home "

@@ -19,6 +19,8 @@ const struct bench_case bench_cases[] = {
 	{ "prefill", " prefill_tok_s ", AT(prefill_tok_s), true, PREFILL, 1, 12, 25 },
 	{ "decoding 1,024 tokens deep", " decode_1k_tok_s ", AT(decode_1k_tok_s), false, DEEP, 1, 12,
 		50 },
+	{ "decoding 4,096 tokens deep", " decode_4k_tok_s ", AT(decode_4k_tok_s), false, DEEPER, 1, 12,
+		60 },
 	{ "a batch of 8", " batch8_tok_s ", AT(batch8_tok_s), false, SHORT, 8, 9, 30 },
 	{ "a batch of 16", " batch16_tok_s ", AT(batch16_tok_s), false, SHORT, N_BATCH, 12, 30 },
 	{ "a batch of 64", " batch64_tok_s ", AT(batch64_tok_s), false, SHORT, N_MANY, 12, 30 },

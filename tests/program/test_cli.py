@@ -584,16 +584,17 @@ def test_sentencepiece():
 
 def test_bench():
     deep = os.path.join(TMP.name, "deep.gguf")
-    subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), "--ctx", "2048", deep], check=True)
+    subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), "--ctx", "8192", deep], check=True)
     status, out, err = cutaway("bench", "--json", "--model", deep)
     figures = json.loads(out)
     names = {"read_gb_s", "reread_gb_s", "decode_tok_s", "bandwidth_fraction", "weights_fraction", "decode_1k_tok_s", "prefill_tok_s", "batch8_tok_s",
              "batch16_tok_s", "cost4", "start_ms", "ttft_ms", "rss_bytes", "record_percent",
-             "int_gmac_s", "prefill64_tok_s", "spec_speedup", "start_to_first_token_ms"}
+             "int_gmac_s", "prefill64_tok_s", "spec_speedup", "start_to_first_token_ms", "turn_ms"}
     run = figures.pop("run", {})
     check("bench --json: what was measured", run.get("backend") == "cpu" and
           run.get("threads", 0) > 0 and run.get("isa") and run.get("model"), out)
-    check("bench --json: 64 sequences are measured only if asked for", figures.pop("batch64_tok_s", 0) is None, out)
+    check("bench --json: 64 sequences and 4,096 tokens are measured only if asked for",
+          figures.pop("batch64_tok_s", 0) is None and figures.pop("decode_4k_tok_s", 0) is None, out)
     check("bench --json: one object of numbers", status == 0 and set(figures) == names and
           all(isinstance(x, (int, float)) for x in figures.values()), f"{out} {err}")
     check("rates and times are above 0", all(figures[name] > 0 for name in names - {"record_percent"}), figures)
