@@ -115,6 +115,47 @@ static double fill_head(struct k_ctx *ctx, struct k_op *op, float *out)
 	return (double)k_matrix_bytes(ctx, &head);
 }
 
+static int by_value(const void *a, const void *b)
+{
+	return (*(const uint64_t *)a > *(const uint64_t *)b) -
+		   (*(const uint64_t *)a < *(const uint64_t *)b);
+}
+
+/* One thread's rate (the median of many runs) at 64 rows where a cache has the weights, beside
+ * 8-bit multiply-adds between registers: what the instructions alone allow. */
+static void print_cached(const char *isa, enum k_type type)
+{
+	enum { COLS = 512, MANY = 64, TIMES = 400 };
+	const int32_t rows[] = { 64, 4096 }; /* of weights: 18 KB and 1.2 MB in 4 bits */
+	static float y[MANY * 4096];
+	struct k_matrix w;
+	struct k_op op = { .kind = K_OP_matmul };
+	struct k_program p = { .op = &op, .n_ops = 1, .timed = true };
+	struct k_ctx *ctx;
+	struct err e = { 0 };
+
+	if (k_open(&ctx, "cpu", isa, 1, &e))
+		return;
+	for (int i = 0; i < 2; i++) {
+		uint64_t ns[TIMES];
+
+		w = make(ctx, type, rows[i], COLS);
+		op.u.matmul = (struct k_matmul){
+			.in = acts(COLS), .n = MANY, .n_parts = 1, .part = { { .w = &w, .out = y } }
+		};
+		for (int t = 0; t < TIMES; t++) {
+			k_run(ctx, &p, NULL);
+			ns[t] = (uint64_t)op.ns;
+		}
+		qsort(ns, TIMES, sizeof *ns, by_value);
+		printf("%3d rows, one thread, %.0f KB of weights: %.1f GMAC/s, of %.1f between registers\n",
+			MANY, (double)k_matrix_bytes(ctx, &w) / 1e3,
+			(double)rows[i] * COLS * MANY / (double)ns[TIMES / 2],
+			(double)k_measure_int(ctx) / 1e9);
+	}
+	k_close(ctx);
+}
+
 int main(int argc, char **argv)
 {
 	static struct k_op op[OPS];
@@ -158,5 +199,6 @@ int main(int argc, char **argv)
 		}
 	}
 	k_close(ctx);
+	print_cached(argc > 1 ? argv[1] : NULL, type);
 	return 0;
 }
