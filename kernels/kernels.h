@@ -149,6 +149,19 @@ struct k_encode {
 /* Distances beyond it are one, in both directions (Raffel et al. 2020, section 2.1). */
 enum { K_DISTANCE = 128 };
 
+/* How a step's attention is computed, on a CPU's vector kernels; the bits are the same. */
+enum k_attend {
+	/* Span by span: its scores, their softmax and its values while a cache has them, merged as they
+	 * come (Dao et al. 2022, "FlashAttention"); threads share the spans of a head (Dao et al. 2023,
+	 * "Flash-Decoding") */
+	K_ATTEND_FLASH,
+	K_ATTEND_HEADS,  /* likewise, but all spans of a head stay with one thread */
+	K_ATTEND_MATRIX, /* all scores of the layer to memory, then their softmax, then the values */
+};
+/* Of K_ATTEND_MATRIX: a query's floats in memory for a span: scores and then probabilities, their
+ * maximum and sum, sums of the groups; whole cache lines. */
+#define K_MATRIX_SPAN 144
+
 struct k_attention {   /* rule 11; out is quantised for the output matrix (rule 4) */
 	const float *q;    /* [n, n_heads, head_dim], rotated and scaled */
 	struct k_acts out; /* [n, n_heads * k_value_dim()]; out.x is never NULL */
@@ -185,6 +198,9 @@ struct k_attention {   /* rule 11; out is quantised for the output matrix (rule 
 	/* On a CPU alone, else NULL: as share, of every row, and only of groups that it reads */
 	float *account; /* [n, n_heads, account_stride] */
 	int32_t account_stride;
+	enum k_attend way;
+	float *matrix; /* [n, n_heads, matrix_spans, K_MATRIX_SPAN]; NULL: way is another */
+	int32_t matrix_spans;
 };
 
 /* What a head's sums are multiplied by when all spans are merged. */

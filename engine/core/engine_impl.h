@@ -180,8 +180,8 @@ int engine_apply_settings(struct engine *e, struct err *err);
 setting_apply engine_apply_chunk, engine_apply_budget, engine_apply_prefix, engine_apply_evict,
 	engine_apply_policy, engine_apply_pin_limit, engine_apply_joining, engine_apply_spec,
 	engine_apply_shadow, engine_apply_rule, engine_apply_page_size, engine_apply_every,
-	engine_apply_visible, engine_apply_skip, engine_apply_near_zero, engine_apply_weights,
-	engine_apply_activations, engine_apply_outliers, engine_apply_importance,
+	engine_apply_visible, engine_apply_skip, engine_apply_attention, engine_apply_near_zero,
+	engine_apply_weights, engine_apply_activations, engine_apply_outliers, engine_apply_importance,
 	engine_apply_cache_format, engine_apply_give_back, engine_apply_layer, engine_apply_head,
 	engine_apply_cuda_mode, engine_apply_roof, engine_apply_twin, engine_apply_watch;
 void engine_emit_settings(struct engine *e);

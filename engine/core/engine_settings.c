@@ -148,6 +148,8 @@ const char *engine_needs_host(const struct engine_options *o)
 	struct visible v = { 0 };
 	struct err ignored = { 0 }; /* it is told when the setting is applied */
 
+	if (setting_choice(&engine_settings[ENGINE_AT_attention], o))
+		return "a way to compute attention that the kernels of a GPU do not have";
 	if (k_cache_bits((int32_t)engine_cache_format(o)))
 		return "a cache format of codes, which the kernels of a GPU do not read";
 	return o->visible && !visible_parse(&v, o->visible, &ignored) && !visible_is_plain(&v)
@@ -333,6 +335,16 @@ int engine_apply_visible(struct engine *e, struct engine_options *to, struct err
 	visible_print(&v, e->visible, sizeof e->visible);
 	to->visible = e->visible;
 	return 0;
+}
+
+int engine_apply_attention(struct engine *e, struct engine_options *to, struct err *err)
+{
+	const int way = setting_choice(&engine_settings[ENGINE_AT_attention], to);
+
+	if (way && e->kernels && !k_is_host(e->kernels))
+		return err_set(err, ERR_USAGE,
+			"attention %s: a GPU's kernels have flash alone; use --backend cpu", to->attention);
+	return forward_set_attend(&e->forward, (enum k_attend)way, err);
 }
 
 /* The matrices are kept in both layouts, so that 0 costs nothing and switches back at once. */

@@ -128,6 +128,9 @@ struct forward {
 	/* rows see all that the step computes for their request, later positions, too: on a CPU,
 	 * without windows, visibility and formats by channel */
 	bool ahead;
+	enum k_attend attend; /* forward_set_attend() */
+	float *matrix; /* [max_rows][needs.heads][matrix_spans][K_MATRIX_SPAN], once it was wanted */
+	int32_t matrix_spans;
 	float threshold; /* attention values below it count as near zero */
 	/* Inputs of the feed-forwards' last product that are below this share of a row's largest are 0,
 	 * and their columns are not read (the model must have them: model_add_columns); 0: none. */
@@ -215,6 +218,8 @@ int forward_grow(struct forward *f, int32_t max_rows, struct err *e);
 /* What rows see from the next step on; full without it. If it fails with ERR_MEMORY, nothing
  * changes; back to a policy that there was it does not fail. */
 int forward_set_visible(struct forward *f, const struct visible *v, struct err *e);
+/* How attention is computed from the next step on; likewise. */
+int forward_set_attend(struct forward *f, enum k_attend way, struct err *e);
 /* Sets rows row … row + n - 1 to positions pos … of sequence seq, whose block table is the same for
  * all groups. */
 void forward_chain(

@@ -183,6 +183,23 @@ int forward_set_visible(struct forward *f, const struct visible *v, struct err *
 	return 0;
 }
 
+int forward_set_attend(struct forward *f, enum k_attend way, struct err *e)
+{
+	const int32_t spans = f->max_groups / (K_SPAN / K_GROUP) + 1;
+
+	if (f->model && way == K_ATTEND_MATRIX && !f->matrix) {
+		const size_t lines = (size_t)f->max_rows * (size_t)f->needs.heads * (size_t)spans;
+
+		f->matrix = k_alloc(f->model->kernels, lines * K_MATRIX_SPAN * sizeof *f->matrix, K_WORK,
+			"all scores of a layer; try a smaller --ctx or --budget", e);
+		if (!f->matrix)
+			return -1;
+	}
+	f->matrix_spans = spans;
+	f->attend = way;
+	return 0;
+}
+
 int32_t forward_widest(const struct forward *f)
 {
 	int32_t widest = f->needs.normed.dim;
@@ -206,7 +223,7 @@ int forward_grow(struct forward *f, int32_t max_rows, struct err *e)
 				.ctx = f->max_groups * K_GROUP,
 				.asks = f->asks },
 			e) ||
-		forward_set_visible(&larger, &f->visible, e)) {
+		forward_set_visible(&larger, &f->visible, e) || forward_set_attend(&larger, f->attend, e)) {
 		forward_close(&larger);
 		return -1;
 	}
@@ -226,6 +243,7 @@ void forward_close(struct forward *f)
 {
 	if (f->model) {
 		k_free(f->model->kernels, f->account);
+		k_free(f->model->kernels, f->matrix);
 		k_free(f->model->kernels, f->work);
 		k_free(f->model->kernels, f->shared);
 	}

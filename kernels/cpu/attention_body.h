@@ -21,6 +21,9 @@ struct groups {
 	const unsigned char *key[K_SPAN_GROUPS], *value[K_SPAN_GROUPS];
 };
 
+/* What a pass over a thread's spans is for: all of it or, of a matrix in memory, one of three. */
+enum phase { PHASE_ALL, PHASE_SCORES, PHASE_SOFTMAX, PHASE_VALUES };
+
 struct work {
 	const struct attend_plan *plan;
 	const struct attend_item *item;
@@ -30,7 +33,13 @@ struct work {
 	struct seen seen;
 	struct groups here, next;
 	bool ahead; /* next is known */
+	enum phase phase;
 };
+
+static bool writes_results(const struct work *w)
+{
+	return w->phase == PHASE_ALL || w->phase == PHASE_VALUES;
+}
 
 /* Finds the groups of a span of an item, within its hull, that some row reads. A span is either
  * before coded_end or not: that is a multiple of spans. */
@@ -248,37 +257,57 @@ static inline __attribute__((always_inline)) float span_softmax(float *s, const 
 
 #include "kernels/cpu/attention_codes.h"
 
-/* Computes the current span, `span`, for all queries of the item: m, l, o (and p) at index `at` of
- * the store. */
-static void do_span(const struct work *w, int32_t span, int32_t at, int32_t at_part)
+#include "kernels/cpu/attention_matrix.h"
+
+/* Probabilities of queries [q, q + nq), in place of their scores. */
+static void softmax_of(const struct work *w, int32_t q, int32_t nq, int32_t at, int32_t at_part)
 {
 	const struct attend_plan *p = w->plan;
 	const struct attend_store *st = &w->store;
+	float *s = span_scores_of(w, at);
+
+	for (int32_t i = q; i < q + nq; i++) {
+		const struct k_bits *seen = &w->seen.row[i / p->n_rep], *any = &w->seen.any;
+		float *sums = st->sums ? st->sums + (at * p->max_queries + i) * K_SPAN_GROUPS : NULL;
+		float *m = &st->m[at * p->stride + i];
+
+		st->part_l[at_part * p->stride + i] =
+			k_bits_all(seen)
+				? span_softmax(s + i * K_SPAN, seen, any, true, p->a->softcap, m, sums)
+				: span_softmax(s + i * K_SPAN, seen, any, false, p->a->softcap, m, sums);
+	}
+}
+
+/* Computes the current span, `span`, for all queries of the item: m, l, o (and p) at index `at` of
+ * the store; of a matrix only what the phase is for. */
+static void do_span(const struct work *w, int32_t span, int32_t at, int32_t at_part)
+{
+	const struct attend_plan *p = w->plan;
 	const size_t head_dim = (size_t)k_value_dim(p->a->kv);
-	float *s = st->p ? st->p + (size_t)at * (size_t)p->max_queries * K_SPAN : st->s;
+	float *s = span_scores_of(w, at);
 	struct value_runs runs;
 
 	find_runs(w, &runs);
-	if (p->a->kv->value_dim)
+	if (p->a->kv->value_dim && w->phase != PHASE_SOFTMAX)
 		turn_values(w);
 	for (int32_t q = 0; q < w->item->n_queries; q += ATTEND_QUERIES) {
 		int32_t nq =
 			w->item->n_queries - q < ATTEND_QUERIES ? w->item->n_queries - q : ATTEND_QUERIES;
 
-		any_scores(w, q, nq, s + q * K_SPAN);
-		sink_scores(w, span, q, nq, s + q * K_SPAN);
-		for (int32_t i = q; i < q + nq; i++) {
-			const struct k_bits *seen = &w->seen.row[i / p->n_rep], *any = &w->seen.any;
-			float *sums = st->sums ? st->sums + (at * p->max_queries + i) * K_SPAN_GROUPS : NULL;
-			float *m = &st->m[at * p->stride + i];
-
-			st->part_l[at_part * p->stride + i] =
-				k_bits_all(seen)
-					? span_softmax(s + i * K_SPAN, seen, any, true, p->a->softcap, m, sums)
-					: span_softmax(s + i * K_SPAN, seen, any, false, p->a->softcap, m, sums);
+		if (w->phase == PHASE_ALL || w->phase == PHASE_SCORES) {
+			any_scores(w, q, nq, s + q * K_SPAN);
+			sink_scores(w, span, q, nq, s + q * K_SPAN);
+		} else {
+			matrix_move(w, span, q, nq, at, at_part, true);
 		}
-		any_values(w, &runs, nq, s + q * K_SPAN,
-			st->part_o + ((size_t)at_part * (size_t)p->max_queries + (size_t)q) * head_dim);
+		if (w->phase == PHASE_ALL || w->phase == PHASE_SOFTMAX)
+			softmax_of(w, q, nq, at, at_part);
+		if (w->phase == PHASE_SCORES || w->phase == PHASE_SOFTMAX)
+			matrix_move(w, span, q, nq, at, at_part, false);
+		else
+			any_values(w, &runs, nq, s + q * K_SPAN,
+				w->store.part_o +
+					((size_t)at_part * (size_t)p->max_queries + (size_t)q) * head_dim);
 	}
 }
 
@@ -359,10 +388,10 @@ static void do_piece(struct work *w, struct attend_piece piece, void *scratch)
 		plan_ahead(w, piece, unit);
 		fill_seen(w, attend_span(item, unit));
 		do_span(w, attend_span(item, unit), at, tail ? at : 0);
-		if (!tail)
+		if (!tail && writes_results(w))
 			merge_span(p, item, &w->store, &w->store, at, 0);
 	}
-	if (tail || piece.hi < item->n_spans)
+	if (tail || piece.hi < item->n_spans || !writes_results(w))
 		return;
 	finish(p, item, &w->store);
 	if (p->observed)
@@ -419,6 +448,18 @@ static void observe_tails(const struct attend_plan *p, int tid, void *scratch)
 	}
 }
 
+static void do_pieces(struct work *w, struct attend_item *item, int tid, void *scratch)
+{
+	w->item = item;
+	w->ahead = false;
+	for (bool more = attend_first(w->plan, item); more; more = attend_next(w->plan, item)) {
+		struct attend_piece piece = attend_piece_of(w->plan, item, tid);
+
+		if (piece.lo < piece.hi)
+			do_piece(w, piece, scratch);
+	}
+}
+
 static void attention(struct k_op *op, int tid, int n_threads, void *scratch)
 {
 	const struct k_attention *a = &op->u.attention;
@@ -431,13 +472,10 @@ static void attention(struct k_op *op, int tid, int n_threads, void *scratch)
 		return;
 	}
 	w.plan = &p;
-	w.item = &item;
-	w.ahead = false;
-	for (bool more = attend_first(&p, &item); more; more = attend_next(&p, &item)) {
-		struct attend_piece piece = attend_piece_of(&p, &item, tid);
-
-		if (piece.lo < piece.hi)
-			do_piece(&w, piece, scratch);
+	for (w.phase = a->matrix ? PHASE_SCORES : PHASE_ALL;; w.phase++) {
+		do_pieces(&w, &item, tid, scratch);
+		if (writes_results(&w))
+			break;
 	}
 	if (atomic_fetch_add(&op->ticket, 1) == n_threads - 1) {
 		if (n_threads > 1)

@@ -66,6 +66,9 @@ struct attend_piece attend_piece_of(
 	int64_t lo, hi, end = item->first_unit + item->n_spans;
 
 	attend_share(p, tid, &lo, &hi);
+	if (p->a->way == K_ATTEND_HEADS)
+		return (struct attend_piece){ tid, 0,
+			item->first_unit >= lo && item->first_unit < hi ? item->n_spans : 0 };
 	lo = lo > item->first_unit ? lo : item->first_unit;
 	hi = hi < end ? hi : end;
 	return (struct attend_piece){ tid, (int32_t)(lo - item->first_unit),

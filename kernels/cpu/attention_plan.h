@@ -7,7 +7,8 @@
  * item, are cut into one contiguous piece per thread. So an item may begin in one thread and end in
  * another: spans are merged in ascending order (rule 11): the thread that has unit 0 merges as it
  * goes, while the others keep their spans' partial results in their scratch; the last thread to end
- * merges those.
+ * merges those. This is the split of Flash-Decoding (Dao et al. 2023): one row's heads alone would
+ * not keep many threads busy; K_ATTEND_HEADS does without.
  *
  * Invariants: 1. Of the items that thread t works on, only the first can have begun in another
  * thread, and only the last can end in another. 2. The plan is a function of the op and the number

@@ -150,6 +150,7 @@ void axes_fill(struct axes *a)
 		[AXIS_DRAFTS] = { "drafts", 9, 2, { "0", "4", "8", "1", "2", "3", "5", "6", "7" } },
 		[AXIS_DRAFTER] = { "drafter", 0, 0, { 0 } },
 		[AXIS_RULE] = { "rule", 2, 2, { "race", "rejection" } },
+		[AXIS_ATTENTION] = { "attention", 3, 3, { "flash", "heads", "matrix" } },
 		[AXIS_WATCHED] = { "watched", 4, 4, { "no", "attention", "recorded", "twin" } },
 	};
 	*a = (struct axes){ .start = -1 };
@@ -200,6 +201,11 @@ static bool counts_itself(const char *drafter)
  * step. */
 enum { STATES_ELDERS = 12 };
 
+static bool has_ways(const struct axis_engine *kernels)
+{
+	return !strcmp(kernels->backend, "cpu") && strcmp(kernels->isa, "scalar");
+}
+
 const char *axes_clash(const struct axes *axes, int a, int i, int b, int j)
 {
 	if (a > b)
@@ -207,6 +213,8 @@ const char *axes_clash(const struct axes *axes, int a, int i, int b, int j)
 	int x = atoi(axes->axis[a].value[i]), y = atoi(axes->axis[b].value[j]);
 	if (!i || !j)
 		return NULL;
+	if (a == AXIS_KERNELS && b == AXIS_ATTENTION && !has_ways(&axes->engine[i]))
+		return "these kernels have one way to compute attention";
 	if (a == AXIS_BATCH && b == AXIS_ROW && y >= x)
 		return "a batch of n requests has no row after n others";
 	if (axes->states && b == AXIS_PREEMPTION && (a == AXIS_BATCH || a == AXIS_ROW) &&
@@ -400,8 +408,10 @@ void axes_fit_model(struct axes *a, struct engine *engine, const char *model, in
 		cut_devices(a);
 	a->diffusion = engine_info(engine)->diffusion;
 	a->start = engine_info(engine)->start;
-	if (a->states) /* no keys and values */
+	if (a->states) { /* no keys and values */
 		cut(a, AXIS_CACHE);
+		cut(a, AXIS_ATTENTION);
+	}
 	if (a->start >= 0 || a->diffusion)
 		cut(a, AXIS_PREFIX);
 	for (size_t i = 0; a->diffusion && i < sizeof for_next_tokens / sizeof *for_next_tokens; i++)
@@ -459,6 +469,7 @@ struct engine_options axes_options(const struct certify_plan *p)
 	o.kv_cache = !p->choice[AXIS_KV];
 	o.policy = axes_chosen(p, AXIS_POLICY);
 	o.give_back = !p->choice[AXIS_UNSEEN];
+	o.attention = axes_chosen(p, AXIS_ATTENTION);
 	o.cache_format = axes_chosen(p, AXIS_CACHE);
 	o.spec = p->choice[AXIS_PREEMPTION] || !*p->spec ? "off" : p->spec;
 	o.rule = axes_chosen(p, AXIS_RULE);

@@ -53,6 +53,7 @@ static bool case_has(const struct certify_plan *p, const struct evidence *ev, en
 	case AXIS_CACHE:
 		return !strcmp(ev->cache, axes_chosen(p, a)) &&
 			   (!k_cache_by_channel(p->choice[a]) || ev->reach >= CERTIFY_CODED);
+	case AXIS_ATTENTION: return !strcmp(ev->attention, axes_chosen(p, a));
 	case AXIS_DRAFTER: return ev->verified > 0;
 	case AXIS_RULE: return ev->by_rejection > 0;
 	case AXIS_WATCHED:

@@ -30,6 +30,7 @@ enum axis {
 	AXIS_DRAFTS,
 	AXIS_DRAFTER,
 	AXIS_RULE,
+	AXIS_ATTENTION,
 	AXIS_WATCHED,
 	N_AXES,
 };
@@ -99,8 +100,9 @@ struct trail {
 /* The evidence of a case, from its events. */
 struct evidence {
 	char backend[8], isa[16];
-	char cache[8];    /* format of keys and values */
-	char memory[128]; /* the memory groups: "paged 2 layers, window 10 layers" */
+	char cache[8];     /* format of keys and values */
+	char attention[8]; /* how it was computed */
+	char memory[128];  /* the memory groups: "paged 2 layers, window 10 layers" */
 	int32_t threads, page_size;
 	struct seen_step step[128]; /* those that differ */
 	int n_steps;

@@ -112,11 +112,18 @@ static void see_memory(struct certify_run *r, const struct ev_memory *m)
 
 static void see_setting(struct certify_run *r, const struct ev_setting *s)
 {
-	static const char name[] = "cache-format";
+	struct {
+		const char *name;
+		char *to;
+		size_t cap;
+	} kept[] = { { "cache-format", r->ev->cache, sizeof r->ev->cache },
+		{ "attention", r->ev->attention, sizeof r->ev->attention } };
 
-	if (s->name.size == sizeof name - 1 && !memcmp(s->name.data, name, s->name.size))
-		snprintf(r->ev->cache, sizeof r->ev->cache, "%.*s", (int)s->value.size,
-			(const char *)s->value.data);
+	for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+		if (s->name.size == strlen(kept[i].name) &&
+			!memcmp(s->name.data, kept[i].name, s->name.size))
+			snprintf(
+				kept[i].to, kept[i].cap, "%.*s", (int)s->value.size, (const char *)s->value.data);
 }
 
 /* In the step of its token, so the newest rows are looked at first. */
