@@ -42,6 +42,8 @@ static const struct k_isa *const all_isas[] = {
 #ifdef __x86_64__
 	&k_isa_avx512,
 	&k_isa_avx2,
+#elif defined(__aarch64__)
+	&k_isa_neon,
 #endif
 	&k_isa_scalar,
 };
