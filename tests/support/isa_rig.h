@@ -6,7 +6,11 @@
 
 #include "kernels/kernels.h"
 
+#ifdef EMULATED /* a processor that is, is slow */
+enum { N_THREADS = 2, MAX_ISAS = 4 };
+#else
 enum { N_THREADS = 4, MAX_ISAS = 4 };
+#endif
 extern struct k_ctx *ref, *fast[(MAX_ISAS + 1) * N_THREADS]; /* also the emulated one */
 extern int n_fast;
 
