@@ -29,10 +29,10 @@ LDLIBS = -lncursesw -ltinfo -lreadline -lsqlite3 -lutf8proc -lnettle -lxxhash -l
 # Every .c in these folders, at any depth, belongs to the program; cli/main.c alone has main().
 FOLDERS = base kernels event engine fold trace sessions tui cli
 SOURCES := $(filter-out cli/main.c, $(shell find $(wildcard $(FOLDERS)) -name '*.c' | LC_ALL=C sort))
-# Kernels of another processor's instruction sets are left out.
-ifeq ($(filter x86_64%,$(shell $(CC) -dumpmachine 2>/dev/null)),)
-SOURCES := $(filter-out %_avx2.c %_avxvnni.c %_avx512.c, $(SOURCES))
-endif
+# Kernels of another processor's instruction sets are left out; those of vectors of 8 floats have two.
+MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
+SOURCES := $(filter-out $(if $(filter x86_64,$(MACHINE)),%_neon.c,%_avx2.c %_avxvnni.c %_avx512.c \
+	$(if $(filter aarch64,$(MACHINE)),,%_neon.c %_vec8.c)), $(SOURCES))
 OBJECTS := $(SOURCES:%.c=$(BUILD)/%.o)
 # The plain build leaves its program beside this file, any other in its own folder.
 PROGRAM := $(if $(filter build,$(BUILD)),cutaway,$(BUILD)/cutaway)
@@ -48,7 +48,8 @@ $(BUILD)/kernels/%.o: OPT = $(KERNEL_CFLAGS)
 $(BUILD)/engine/quant/%.o: OPT = $(KERNEL_CFLAGS)
 # Shares of attention are summed over heads here, in every step.
 $(BUILD)/engine/core/engine_observe.o: OPT = $(KERNEL_CFLAGS)
-$(BUILD)/kernels/%_avx2.o: ISA = -mavx2 -mfma -mf16c
+ISA_VEC8 = $(if $(filter x86_64,$(MACHINE)),-mavx2 -mfma -mf16c,-march=armv8.2-a+dotprod)
+$(BUILD)/kernels/%_vec8.o $(BUILD)/kernels/%_avx2.o $(BUILD)/kernels/%_neon.o: ISA = $(ISA_VEC8)
 # AVXVNNI="-mavx512vnni -mavx512vl" runs these on processors whose VNNI is that of AVX-512.
 AVXVNNI ?= -mavxvnni
 $(BUILD)/kernels/%_avxvnni.o: ISA = $(AVXVNNI) -mavx2 -mfma -mf16c
@@ -115,6 +116,18 @@ $(BUILD)/tests/$(notdir $(1)): $(BUILD)/$(1).o $(BUILD)/tests/libtests.a $(BUILD
 	$$(call step,LINK,$$@) $$(CC) $$(ALL_CFLAGS) -o $$@ $$^ -lcmocka -lcjson $$(LDLIBS)
 endef
 $(foreach t,$(TEST_PROGRAMS:.c=),$(eval $(call test_rule,$(t))))
+
+# The tests of the kernels for another processor, whose libraries are not here (tests/program/test_arm.sh).
+CROSS_TESTS = $(addprefix $(BUILD)/cross/test_,arith attention codes columns experts fastops format_rules heavy isa kernels \
+	pick round route)
+CROSS_OBJECTS = $(filter $(BUILD)/kernels/%,$(OBJECTS)) $(addprefix $(BUILD)/,base/err.o base/signals.o \
+	tests/support/isa_rig.o tests/support/blocks.o)
+$(BUILD)/libcross.a: $(CROSS_OBJECTS)
+	$(call step,AR,$@) rm -f $@ && ar rcs $@ $^
+$(BUILD)/cross/%: $(BUILD)/tests/unit/kernels/%.o $(BUILD)/libcross.a
+	@mkdir -p $(@D)
+	$(call step,LINK,$@) $(CC) $(ALL_CFLAGS) -o $@ $^ -lm -pthread
+cross-tests: $(CROSS_TESTS)
 
 # What tools/train needs of the engine.
 $(BUILD)/tools/train/features: $(BUILD)/tools/train/features.o $(BUILD)/libcutaway.a
@@ -272,7 +285,7 @@ uninstall:
 	rm -f $(BIN)/cutaway $(MAN)/cutaway.1 $(COMPLETIONS)/cutaway
 
 clean:
-	rm -rf build build-asan build-fuzz build-free cutaway
+	rm -rf build build-arm build-asan build-fuzz build-free cutaway
 
 help:
 	@echo 'make             build ./cutaway'
@@ -297,7 +310,7 @@ help:
 	@echo 'make V=1 …       show whole commands'
 	@echo 'make clean       remove what was built (the model stays)'
 
-.PHONY: claims family lint barriers cuda test-gpu free-order free-order-cuda bench-exactness tests-build chat model models test asan fuzz bench bench-peer peer-server screenshot install uninstall clean help
+.PHONY: cross-tests claims family lint barriers cuda test-gpu free-order free-order-cuda bench-exactness tests-build chat model models test asan fuzz bench bench-peer peer-server screenshot install uninstall clean help
 .PRECIOUS: $(BUILD)/%.o
 -include $(CUDA_IMAGE:.fatbin=.d)
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

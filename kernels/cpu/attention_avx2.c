@@ -1,7 +1,7 @@
 /* Attention, AVX2: the register tiles; all else is in attention_body.h. Thread: called by all
  * threads of a pool; no state. */
 #ifdef __x86_64__
-#include "kernels/cpu/avx2.h"
+#include "kernels/cpu/vec8.h"
 #include "kernels/format/codes.h"
 
 #define VEC __m256

@@ -1,7 +1,7 @@
 /* Attention, AVX-512: the register tiles, 64 lanes wide; all else is in attention_body.h, with its
  * vectors of 8. Thread: called by all threads of a pool; no state. */
 #ifdef __x86_64__
-#include "kernels/cpu/avx2.h"
+#include "kernels/cpu/vec8.h"
 #include "kernels/format/codes.h"
 
 #define VEC __m512

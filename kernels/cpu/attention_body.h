@@ -3,7 +3,7 @@
  * tile of nq queries takes). attention_plan.h assigns work to threads. Thread: called by all
  * threads of a pool; op->ticket counts those that have ended, and then the merge. */
 #include "kernels/cpu/attention_plan.h"
-#include "kernels/cpu/avx2.h"
+#include "kernels/cpu/vec8.h"
 #include "kernels/format/codes.h"
 
 #define TABLE(form, bytes, doc) [K_CACHE_##form] = ROWS(mix, form),

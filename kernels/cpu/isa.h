@@ -37,6 +37,8 @@ struct k_isa {
 extern const struct k_isa k_isa_scalar;
 #ifdef __x86_64__
 extern const struct k_isa k_isa_avx2, k_isa_avxvnni, k_isa_avx512;
+#elif defined(__aarch64__)
+extern const struct k_isa k_isa_neon;
 #endif
 
 /* The part [*lo, *hi) of n units that thread tid does. */
@@ -93,22 +95,25 @@ void k_ref_draw_row(const float *logits, int32_t vocab, float max_logit,
 /* Bits, of the sum s of p and the sum w of p * (l - max). */
 double k_ref_entropy(double s, double w);
 
+/* These use vectors of 8 floats (vec8.h); AVX-512 uses them where wider ones are not faster. */
+k_fn k_vec8_norm, k_vec8_rope, k_vec8_glu, k_vec8_stats, k_vec8_pick;
+#define X(name, NAME) k_fn k_vec8_##name;
+K_PLAIN_KINDS(X)
+#undef X
+#define K_VEC8_FN(name, NAME) [K_OP_##name] = k_vec8_##name,
+/* For the tables of instruction sets: all but what each has of its own. */
+#define K_VEC8_OPS                                                                                 \
+	[K_OP_norm] = k_vec8_norm, [K_OP_rope] = k_vec8_rope, [K_OP_glu] = k_vec8_glu,                 \
+	[K_OP_stats] = k_vec8_stats, [K_OP_pick] = k_vec8_pick, [K_OP_extent] = k_ref_extent,          \
+	[K_OP_turn] = k_ref_turn, [K_OP_encode] = k_ref_encode, [K_OP_recall] = k_ref_recall,          \
+	[K_OP_account] = k_ref_account, K_PLAIN_KINDS(K_VEC8_FN)
+
 #ifdef __x86_64__
 k_fn k_avx2_embed, k_avx2_matmul, k_avxvnni_embed, k_avxvnni_matmul, k_avx512_embed,
 	k_avx512_matmul;
 k_fn k_avx2_attention, k_avx512_attention;
-/* These use vectors of 8 floats; AVX-512 uses them where wider ones are not faster. */
-k_fn k_avx2_norm, k_avx2_rope, k_avx2_glu, k_avx2_stats, k_avx2_pick;
-#define X(name, NAME) k_fn k_avx2_##name;
-K_PLAIN_KINDS(X)
-#undef X
-#define K_AVX2_FN(name, NAME) [K_OP_##name] = k_avx2_##name,
-/* Of tables: what the wider sets take, too. */
-#define K_AVX2_COMMON                                                                              \
-	[K_OP_norm] = k_avx2_norm, [K_OP_rope] = k_avx2_rope, [K_OP_glu] = k_avx2_glu,                 \
-	[K_OP_stats] = k_avx2_stats, [K_OP_pick] = k_avx2_pick, [K_OP_extent] = k_ref_extent,          \
-	[K_OP_turn] = k_ref_turn, [K_OP_encode] = k_ref_encode, [K_OP_recall] = k_ref_recall,          \
-	[K_OP_account] = k_ref_account, K_PLAIN_KINDS(K_AVX2_FN)
+#elif defined(__aarch64__)
+k_fn k_neon_attention;
 #endif
 
 #endif

@@ -373,7 +373,7 @@ const struct k_isa k_isa_avx2 = {
 		[K_OP_matmul] = k_avx2_matmul,
 		[K_OP_attention] = k_avx2_attention,
 		[K_OP_experts] = k_avx2_experts,
-		K_AVX2_COMMON },
+		K_VEC8_OPS },
 	.together = { [K_OP_attention] = true, [K_OP_stats] = true },
 	.packed_bytes = packed_bytes,
 	.pack_unit = LANES,

@@ -86,7 +86,7 @@ const struct k_isa k_isa_avx512 = {
 		[K_OP_matmul] = k_avx512_matmul,
 		[K_OP_attention] = k_avx512_attention,
 		[K_OP_experts] = k_avx512_experts,
-		K_AVX2_COMMON },
+		K_VEC8_OPS },
 	.together = { [K_OP_attention] = true, [K_OP_stats] = true },
 	.packed_bytes = packed_bytes,
 	.pack_unit = LANES,

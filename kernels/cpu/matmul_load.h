@@ -138,3 +138,11 @@ INLINE VEC load_e8m0(const uint8_t *p)
 
 	return BITS_FLOAT(v_or(normal, v_and(tiny, V(set1_epi32)(0x00600000))));
 }
+
+/* Whether tiles read sums of activations, or what is made of them: formats with a minimum of a
+ * whole block use the code itself. */
+static inline bool wants_sums(enum k_type type)
+{
+	return k_is_quantised((int32_t)type) &&
+		   (!k_has_min((int32_t)type) || k_has_two_terms((int32_t)type));
+}

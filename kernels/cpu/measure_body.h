@@ -6,6 +6,11 @@
 
 #include "kernels/measure.h"
 
+#ifdef __aarch64__
+#define VECTOR "w" /* the constraint of a vector register */
+#else
+#define VECTOR "v"
+#endif
 #define MEASURE_CHAINS(name, V, lanes, next, w_value, x_value)                                     \
 	uint64_t name(int64_t n)                                                                       \
 	{                                                                                              \
@@ -18,10 +23,10 @@
 				_Pragma("GCC unroll 12") for (int c = 0; c < CHAINS; c++)                          \
 			{                                                                                      \
 				sum[c] = next(sum[c], w, x);                                                       \
-				__asm__("" : "+v"(sum[c])); /* forces the sum here, in this order */               \
+				__asm__("" : "+" VECTOR(sum[c])); /* forces the sum here, in this order */         \
 			}                                                                                      \
 		for (int c = 0; c < CHAINS; c++)                                                           \
-			__asm__ volatile("" ::"v"(sum[c])); /* keeps the sum alive */                          \
+			__asm__ volatile("" ::VECTOR(sum[c])); /* keeps the sum alive */                       \
 		return (uint64_t)n * CHAINS * LENGTH * lanes;                                              \
 	}
 

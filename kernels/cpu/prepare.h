@@ -55,10 +55,3 @@ static void prepare_starts(const int8_t *q, size_t n_blocks, int32_t excess, int
 		store_pair(out, _mm_mullo_epi32(sum, _mm_set1_epi32(-excess)));
 	}
 }
-
-/* Whether tiles read such: formats with a minimum of a whole block use the code itself. */
-static inline bool wants_sums(enum k_type type)
-{
-	return k_is_quantised((int32_t)type) &&
-		   (!k_has_min((int32_t)type) || k_has_two_terms((int32_t)type));
-}

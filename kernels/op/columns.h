@@ -5,7 +5,7 @@
  * Of each block of 32 columns: the scale of each output, then (has_min) the minima, all f16, then
  * the columns one after the other, a code for each output. n_pad is the outputs rounded up to
  * strips. Codes of 4 bits: 64 of a strip are 32 bytes, in the order in which a vector wants them.
- * AVX2 has a kernel of its own for it. */
+ * Vectors of 8 have a kernel of their own for it. */
 #ifndef CUTAWAY_KERNELS_OP_COLUMNS_H
 #define CUTAWAY_KERNELS_OP_COLUMNS_H
 

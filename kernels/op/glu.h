@@ -1,4 +1,4 @@
-/* Gated activation: act(gate) * up (rule 8), quantised where `out` has q (rule 4). AVX2 and GPUs
+/* Gated activation: act(gate) * up (rule 8), quantised where `out` has q (rule 4). Vectors and GPUs
  * have kernels of their own for it. */
 #ifndef CUTAWAY_KERNELS_OP_GLU_H
 #define CUTAWAY_KERNELS_OP_GLU_H

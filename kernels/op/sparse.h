@@ -1,7 +1,7 @@
 /* Which of a row's activations matter (Liu et al. 2023, "Deja Vu"; Lee et al. 2024, "CATS"): those
  * of at least a share of the row's largest. Smaller ones become 0 where `least` says so, so that a
  * product by columns need not read their columns; without, they are only counted. A unit is a
- * row. AVX2 has a kernel of its own for it. */
+ * row. Vectors of 8 have a kernel of their own for it. */
 #ifndef CUTAWAY_KERNELS_OP_SPARSE_H
 #define CUTAWAY_KERNELS_OP_SPARSE_H
 

@@ -6,8 +6,12 @@
 
 #include "kernels/kernels.h"
 
+#ifdef EMULATED /* a processor that is, is slow */
+enum { N_THREADS = 2, MAX_ISAS = 6 };
+#else
 enum { N_THREADS = 4, MAX_ISAS = 6 };
-extern struct k_ctx *ref, *fast[MAX_ISAS * N_THREADS]; /* also those emulated */
+#endif
+extern struct k_ctx *ref, *fast[MAX_ISAS * N_THREADS]; /* also the emulated ones */
 extern int n_fast;
 
 int rig_setup(void **state);

@@ -384,19 +384,43 @@ static void test_types(void **state)
 
 			const bool twice = k_has_halves(t) && !k_has_min(t);
 
-			/* nothing but weights is read, and twice a scale with nothing beside it */
-			assert_true(packed >= raw && packed - raw <= (twice ? 2 * 2 * 64 : 0));
+			/* nothing but weights is read, and twice a scale with nothing beside it (four rows then
+			 * do not fill their last line) */
+			assert_true(packed >= raw && packed - raw <= (twice ? 2 * 2 * 64 + 64 / 4 * 32 : 0));
 			assert_true(k_matrix_bytes(ctx[c], &m) == packed);
 			assert_true(k_packed_bytes(ctx[c], m.type, 65, 512) > packed);
 		}
 }
 
+static void flush_subnormals(void)
+{
+#if defined(__x86_64__)
+	_mm_setcsr(0x9FC0); /* flush to zero, denormals are zero */
+#elif defined(__aarch64__)
+	__asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)1 << 24));
+#endif
+}
+
+static bool flushes_subnormals(void)
+{
+#if defined(__x86_64__)
+	return (_mm_getcsr() & 0xffc0) != 0x1F80;
+#elif defined(__aarch64__)
+	uint64_t fpcr;
+
+	__asm__ volatile("mrs %0, fpcr" : "=r"(fpcr));
+	return fpcr != 0;
+#else
+	return false;
+#endif
+}
+
 /* A library that flushed subnormals in the caller's thread changes nothing. */
 static void test_environment(void **state)
 {
-#ifdef __x86_64__
 	float x[64], out[64], w[64];
 
+	(void)state;
 	for (int i = 0; i < 64; i++) {
 		x[i] = 0x1p-135f * (float)i;
 		w[i] = 1;
@@ -405,13 +429,11 @@ static void test_environment(void **state)
 		struct k_op op = { .kind = K_OP_norm,
 			.u.norm = { .x = x, .w = w, .eps = 1, .n = 1, .out = { .x = out, .dim = 64 } } };
 
-		_mm_setcsr(0x9FC0); /* flush to zero, denormals are zero */
+		flush_subnormals();
 		run(ctx[c], &op);
-		assert_int_equal(_mm_getcsr() & 0xffc0, 0x1F80);
+		assert_true(!flushes_subnormals());
 		assert_memory_equal(out, x, sizeof x);
 	}
-#endif
-	(void)state;
 }
 
 /* Many short programs of several ops: every barrier is passed by all, and all ops are timed. */

@@ -1,8 +1,7 @@
-/* RMS norm (rule 7), AVX2: the 32 lanes of the sum are four registers. Several threads may share a
- * row: each computes the whole sum, which is the smaller part, and its own blocks of the result.
- * Thread: called by all threads of a pool; no state. */
-#ifdef __x86_64__
-#include "kernels/cpu/avx2.h"
+/* RMS norm (rule 7), vectors of 8: the 32 lanes of the sum are four registers. Several threads may
+ * share a row: each computes the whole sum, which is the smaller part, and its own blocks of the
+ * result. Thread: called by all threads of a pool; no state. */
+#include "kernels/cpu/vec8.h"
 
 static float scale_of(const float *x, int32_t dim, float eps)
 {
@@ -20,7 +19,7 @@ static float scale_of(const float *x, int32_t dim, float eps)
 	return 1.0f / sqrtf(sum / (float)dim + eps);
 }
 
-void k_avx2_norm(struct k_op *op, int tid, int n_threads, void *scratch)
+void k_vec8_norm(struct k_op *op, int tid, int n_threads, void *scratch)
 {
 	const struct k_norm *a = &op->u.norm;
 	const int32_t dim = a->out.dim, n_blocks = dim / 32;
@@ -48,4 +47,3 @@ void k_avx2_norm(struct k_op *op, int tid, int n_threads, void *scratch)
 		v_put_block(&a->out, (size_t)unit * 32, y);
 	}
 }
-#endif

@@ -1,8 +1,7 @@
-/* The ops sparse and columns (kernels/op), AVX2. The work of a decode step is that of the columns
- * that are read: two at a time, interleaved, so that one instruction adds both products. Thread:
- * called by all threads of a pool; no state. */
-#ifdef __x86_64__
-#include "kernels/cpu/avx2.h"
+/* The ops sparse and columns (kernels/op), vectors of 8. The work of a decode step is that of the
+ * columns that are read: two at a time, interleaved, so that one instruction adds both products.
+ * Thread: called by all threads of a pool; no state. */
+#include "kernels/cpu/vec8.h"
 #include "kernels/kernels.h"
 #include "kernels/cpu/isa.h"
 
@@ -183,7 +182,7 @@ static void columns_row(const struct k_columns *a, int32_t r, struct strips s, f
 		k_columns_end(a, r, i * K_STRIP, acc + (i - s.lo) * K_STRIP);
 }
 
-void k_avx2_columns(struct k_op *op, int tid, int n_threads, void *scratch)
+void k_vec8_columns(struct k_op *op, int tid, int n_threads, void *scratch)
 {
 	const struct k_columns *a = &op->u.columns;
 	int64_t lo, hi;
@@ -234,7 +233,7 @@ static void sparse_row(const struct k_sparse *a, int32_t r, float largest)
 	}
 }
 
-void k_avx2_sparse(struct k_op *op, int tid, int n_threads, void *scratch)
+void k_vec8_sparse(struct k_op *op, int tid, int n_threads, void *scratch)
 {
 	const struct k_sparse *a = &op->u.sparse;
 	const int32_t dim = a->a.dim;
@@ -255,4 +254,3 @@ void k_avx2_sparse(struct k_op *op, int tid, int n_threads, void *scratch)
 		sparse_row(a, r, largest);
 	}
 }
-#endif

@@ -1,12 +1,17 @@
-/* Private to kernels/, for AVX2 files only: the functions of arith.h, eight lanes at a time, with
- * the same bits.
+/* Private to kernels/, for files compiled for an instruction set only: the functions of arith.h,
+ * eight lanes at a time, with the same bits. They are written in the instructions of AVX2, which
+ * vec8_neon.h has for AArch64.
  *
  * _mm256_max_ps(a, b) is a > b ? a : b and _mm256_min_ps(a, b) is a < b ? a : b, with b for a NaN:
  * rule 2's selections, with the operands in that order. */
-#ifndef CUTAWAY_KERNELS_AVX2_H
-#define CUTAWAY_KERNELS_AVX2_H
+#ifndef CUTAWAY_KERNELS_VEC8_H
+#define CUTAWAY_KERNELS_VEC8_H
 
+#ifdef __x86_64__
 #include <immintrin.h>
+#else
+#include "kernels/cpu/vec8_neon.h"
+#endif
 
 #include "kernels/arith.h"
 #include "kernels/cpu/isa.h"
@@ -76,6 +81,7 @@ static inline __m256 v_gelu(__m256 x)
 		_mm256_mul_ps(_mm256_set1_ps(0.5f), x), _mm256_add_ps(_mm256_set1_ps(1.0f), t));
 }
 
+#ifdef __x86_64__
 /* tree(8) */
 static inline float v_tree8(__m256 v)
 {
@@ -100,6 +106,25 @@ static inline int32_t v_sum_epi32(__m256i v)
 	a = _mm_add_epi32(a, _mm_shuffle_epi32(a, 0x4e));
 	return _mm_cvtsi128_si32(_mm_add_epi32(a, _mm_shuffle_epi32(a, 0xb1)));
 }
+
+/* Splits eight pairs of neighbours into eight firsts and eight seconds, and back. */
+static inline void v_part_pairs(const float *in, __m256 *first, __m256 *second)
+{
+	__m256 a = _mm256_loadu_ps(in), b = _mm256_loadu_ps(in + 8);
+	__m256 even = _mm256_shuffle_ps(a, b, 0x88), odd = _mm256_shuffle_ps(a, b, 0xdd);
+
+	*first = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(even), 0xd8));
+	*second = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(odd), 0xd8));
+}
+
+static inline void v_join_pairs(float *out, __m256 first, __m256 second)
+{
+	__m256 lo = _mm256_unpacklo_ps(first, second), hi = _mm256_unpackhi_ps(first, second);
+
+	_mm256_storeu_ps(out, _mm256_permute2f128_ps(lo, hi, 0x20));
+	_mm256_storeu_ps(out + 8, _mm256_permute2f128_ps(lo, hi, 0x31));
+}
+#endif
 
 /* k_quantise_block */
 static inline void v_quantise_block(const __m256 x[4], int8_t *q, float *d, float *sx)

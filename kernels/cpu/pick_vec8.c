@@ -1,6 +1,5 @@
-/* The choice of keys (rule 18), AVX2. Thread: called by all threads of a pool; no state. */
-#ifdef __x86_64__
-#include "kernels/cpu/avx2.h"
+/* The choice of keys (rule 18), vectors of 8. Thread: called by all threads of a pool; no state. */
+#include "kernels/cpu/vec8.h"
 #include "kernels/cpu/pick_walk.h"
 
 static inline __m256 halves(const uint16_t *h)
@@ -32,11 +31,10 @@ static float bound(const float *q, int32_t n_rep, int32_t head_dim, const uint16
 	return v_tree8(_mm256_add_ps(lo, hi));
 }
 
-void k_avx2_pick(struct k_op *op, int tid, int n_threads, void *scratch)
+void k_vec8_pick(struct k_op *op, int tid, int n_threads, void *scratch)
 {
 	if (op->u.pick.kv->head_dim % PICK_LANES)
 		k_ref_pick(op, tid, n_threads, scratch);
 	else
 		k_pick_walk(&op->u.pick, tid, n_threads, scratch, bound);
 }
-#endif

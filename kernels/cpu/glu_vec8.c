@@ -1,6 +1,5 @@
-/* act(gate) * up (rule 8), AVX2. Thread: called by all threads of a pool; no state. */
-#ifdef __x86_64__
-#include "kernels/cpu/avx2.h"
+/* act(gate) * up (rule 8), vectors of 8. Thread: called by all threads of a pool; no state. */
+#include "kernels/cpu/vec8.h"
 
 /* k_gate_clamped; a NaN is the second operand, which these instructions return. */
 static inline __m256 v_gate_clamped(__m256 gate, __m256 up)
@@ -21,7 +20,7 @@ static inline __m256 v_gate(enum k_act act, __m256 gate, __m256 up)
 	return _mm256_mul_ps(act == K_ACT_gelu ? v_gelu(gate) : v_silu(gate), up);
 }
 
-void k_avx2_glu(struct k_op *op, int tid, int n_threads, void *scratch)
+void k_vec8_glu(struct k_op *op, int tid, int n_threads, void *scratch)
 {
 	const struct k_glu *a = &op->u.glu;
 	int64_t lo, hi;
@@ -40,4 +39,3 @@ void k_avx2_glu(struct k_op *op, int tid, int n_threads, void *scratch)
 		v_put_block(&a->out, (size_t)unit * 32, y);
 	}
 }
-#endif

@@ -1,10 +1,9 @@
-/* The definitions of plain ops (kernels/op/ops.h), compiled for AVX2: a fused multiply-add is an
- * instruction here, and loops over columns become vectors. The bits are the reference's. */
-#ifdef __x86_64__
+/* The definitions of plain ops (kernels/op/ops.h), compiled for a processor: a fused multiply-add
+ * is an instruction here, and loops over columns become vectors. The bits are the reference's. */
 #include "kernels/cpu/isa.h"
 
 #define X(name, NAME)                                                                              \
-	void k_avx2_##name(struct k_op *op, int tid, int n_threads, void *scratch)                     \
+	void k_vec8_##name(struct k_op *op, int tid, int n_threads, void *scratch)                     \
 	{                                                                                              \
 		const struct k_##name *a = &op->u.name;                                                    \
 		int64_t lo, hi;                                                                            \
@@ -16,4 +15,3 @@
 	}
 K_PLAIN_ALONE(X)
 #undef X
-#endif

@@ -1,26 +1,7 @@
-/* Rotary positions and the append to the cache (rules 9 and 10), AVX2.
+/* Rotary positions and the append to the cache (rules 9 and 10), vectors of 8.
  * Thread: called by all threads of a pool; no state. */
-#ifdef __x86_64__
-#include "kernels/cpu/avx2.h"
+#include "kernels/cpu/vec8.h"
 #include "kernels/cpu/rope_walk.h"
-
-/* Splits eight pairs of neighbours into eight firsts and eight seconds, and back. */
-static inline void part_pairs(const float *in, __m256 *first, __m256 *second)
-{
-	__m256 a = _mm256_loadu_ps(in), b = _mm256_loadu_ps(in + 8);
-	__m256 even = _mm256_shuffle_ps(a, b, 0x88), odd = _mm256_shuffle_ps(a, b, 0xdd);
-
-	*first = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(even), 0xd8));
-	*second = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(odd), 0xd8));
-}
-
-static inline void join_pairs(float *out, __m256 first, __m256 second)
-{
-	__m256 lo = _mm256_unpacklo_ps(first, second), hi = _mm256_unpackhi_ps(first, second);
-
-	_mm256_storeu_ps(out, _mm256_permute2f128_ps(lo, hi, 0x20));
-	_mm256_storeu_ps(out + 8, _mm256_permute2f128_ps(lo, hi, 0x31));
-}
 
 /* k_ref_rotate */
 static void rotate(
@@ -39,7 +20,7 @@ static void rotate(
 			x = _mm256_loadu_ps(in + i);
 			y = _mm256_loadu_ps(in + i + half);
 		} else {
-			part_pairs(in + 2 * i, &x, &y);
+			v_part_pairs(in + 2 * i, &x, &y);
 		}
 		u = _mm256_fmsub_ps(x, c, _mm256_mul_ps(y, s));
 		v = _mm256_fmadd_ps(x, s, _mm256_mul_ps(y, c));
@@ -47,7 +28,7 @@ static void rotate(
 			_mm256_storeu_ps(out + i, u);
 			_mm256_storeu_ps(out + i + half, v);
 		} else {
-			join_pairs(out + 2 * i, u, v);
+			v_join_pairs(out + 2 * i, u, v);
 		}
 	}
 	for (int32_t i = a->rope_dim; i < a->kv->head_dim; i++)
@@ -102,8 +83,7 @@ static void turn_query(const struct k_rope *a, const float *cos, const float *si
 		q[i] *= a->scale;
 }
 
-void k_avx2_rope(struct k_op *op, int tid, int n_threads, void *scratch)
+void k_vec8_rope(struct k_op *op, int tid, int n_threads, void *scratch)
 {
 	k_rope_walk(op, tid, n_threads, scratch, turn_query, store_kv);
 }
-#endif

@@ -1,12 +1,11 @@
-/* Statistics of a row of logits (rules 14 and 15; the entropy as in ref.c), AVX2.
+/* Statistics of a row of logits (rules 14 and 15; the entropy as in ref.c), vectors of 8.
  *
  * Few rows are split among the threads by blocks of K_STATS_BLOCK ids: the exponentials need the
  * maximum of all, so the threads wait for each other once inside the op; the last to end combines
  * the parts. Hash and mass are integer sums, and the entropy is summed by block, so the split does
  * not change the bits. Thread: called by all threads of a pool; op->ticket counts those that have
  * ended a phase. */
-#ifdef __x86_64__
-#include "kernels/cpu/avx2.h"
+#include "kernels/cpu/vec8.h"
 
 /* The results of one thread's blocks of one row. */
 struct part {
@@ -278,7 +277,7 @@ static void whole_rows(const struct k_stats *a, int tid, int n_threads)
 	}
 }
 
-void k_avx2_stats(struct k_op *op, int tid, int n_threads, void *scratch)
+void k_vec8_stats(struct k_op *op, int tid, int n_threads, void *scratch)
 {
 	const struct k_stats *a = &op->u.stats;
 	struct shape g = { .a = a, .n_parts = n_threads };
@@ -292,4 +291,3 @@ void k_avx2_stats(struct k_op *op, int tid, int n_threads, void *scratch)
 	else
 		split_rows(&g, op, tid, scratch);
 }
-#endif

@@ -1,0 +1,188 @@
+/* Matrix products on AArch64 with dot products: a tile is 4 rows, a lane of a vector one row
+ * (tiles.h). sdot multiplies signed bytes and adds four products to a lane of 32 bits without
+ * saturating, so sums are exact; of 16 activations in a register it takes the quad that it is told,
+ * so none is loaded for each lane. Thread: called by all threads of a pool; no state. */
+#include <sys/auxv.h>
+
+#include "kernels/cpu/vec8.h"
+
+#define LANES 4
+#define MAX_ROWS 8
+#define TILES 1
+#define FLIP_Q8 0x80
+#define VEC __m128
+#define VECI __m128i
+#define SUB __m128i
+#define BITS_FLOAT (__m128)
+#define V(name) _mm_##name
+#define v_and vandq_s32
+#define v_or vorrq_s32
+#define v_load _mm_load_si128
+
+static inline __m128 load_f16(const uint8_t *p)
+{
+	return vcvt_f32_f16((float16x4_t)vld1_u8(p));
+}
+
+static inline __m128i load_u16(const uint8_t *p)
+{
+	return (__m128i)vmovl_u16((uint16x4_t)vld1_u8(p));
+}
+
+static inline __m128i load_u8(const uint8_t *p)
+{
+	uint32_t bytes;
+
+	memcpy(&bytes, p, sizeof bytes);
+	return (__m128i)vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(bytes))));
+}
+
+static inline __m128 load_bf16(const uint8_t *p)
+{
+	return (__m128)(load_u16(p) << 16);
+}
+
+#include "kernels/cpu/matmul_load.h"
+
+/* By how much the multiplied codes exceed the weights. */
+INLINE int excess_of(enum k_type type)
+{
+	return k_low_bits(type) == 8 || k_facts_of(type).book ? 0 : -k_least(type);
+}
+
+/* Quads 4 * half … 4 * half + 3 of a block, less `less`. Four bits alone need no mask after a shift
+ * of bytes. */
+INLINE void load_weights(enum k_type type, const uint8_t *w, int half, int less, int8x16_t out[4])
+{
+	const int book = k_facts_of(type).book, low = k_low_bits(type);
+
+	for (int j = 0; j < 4; j++) {
+		const uint8x16_t v = (uint8x16_t)load(w + j * LANES * 4);
+		__m128i part[2];
+
+		if (low == 8) {
+			out[j] = (int8x16_t)load(w + (4 * half + j) * LANES * 4);
+		} else if (low == 4 && !k_high_bits(type)) {
+			out[j] = (int8x16_t)(half ? v >> 4 : v & 15);
+		} else {
+			load_codes(type, w, j, &part[0], &part[1]);
+			out[j] = (int8x16_t)part[half];
+		}
+		if (book)
+			out[j] = vqtbl1q_s8(vld1q_s8(k_books[book]), (uint8x16_t)out[j]);
+		if (less)
+			out[j] -= (int8_t)less;
+	}
+}
+
+/* Half a block times the 16 activations at q, added to sum. */
+INLINE __m128i dot_half(const int8x16_t w[4], const int8_t *q, __m128i sum)
+{
+	const int8x16_t x = vld1q_s8(q);
+
+	sum = vdotq_laneq_s32(sum, w[0], x, 0);
+	sum = vdotq_laneq_s32(sum, w[1], x, 1);
+	sum = vdotq_laneq_s32(sum, w[2], x, 2);
+	return vdotq_laneq_s32(sum, w[3], x, 3);
+}
+
+/* What the sum of half a block, or of a whole one, begins with: less what the excess adds. */
+INLINE __m128i first_sum(int excess, const int16_t *sums, int half, bool halves)
+{
+	if (!excess)
+		return vdupq_n_s32(0);
+	return vdupq_n_s32(-excess * (halves ? sums[half] : sums[0] + sums[1]));
+}
+
+/* Two integers a block: the sums of its halves. */
+static int32_t prepare(enum k_type type, const int8_t *q, size_t n_blocks, int16_t *out)
+{
+	if (!wants_sums(type))
+		return 0;
+	for (size_t i = 0; i < 2 * n_blocks; i++)
+		out[i] = vaddlvq_s8(vld1q_s8(q + 16 * i));
+	return 2;
+}
+
+INLINE int tiles_of(enum k_type type, int n)
+{
+	(void)type, (void)n;
+	return 1;
+}
+
+/* The halves one after the other, so that the sums of all rows and the weights fit the registers.
+ * Many rows take the excess away from the weights, few from their sums. */
+INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n_tiles, int n, int32_t b,
+	const struct scales *s, int half, const uint8_t *w, __m128 out[TILES][MAX_ROWS])
+{
+	const bool halves = k_has_halves(type);
+	const int excess = excess_of(type), less = n > 2 ? excess : 0;
+	__m128i sum[MAX_ROWS], whole[MAX_ROWS];
+	int8x16_t weight[4];
+
+	(void)n_tiles;
+#pragma GCC unroll 2
+	for (int h = 0; h < 2; h++) {
+		load_weights(type, w, h, less, weight);
+		for (int r = 0; r < n; r++) {
+			const size_t at = (size_t)r * (size_t)c->dim + (size_t)b * K_QBLOCK;
+
+			if (!h || halves)
+				sum[r] = first_sum(excess - less, c->aside + at / 16, h, halves);
+			sum[r] = dot_half(weight, c->q + at + 16 * h, sum[r]);
+			if (halves && !h)
+				whole[r] = sum[r] * s->sub[half];
+			else if (halves)
+				sum[r] = whole[r] + sum[r] * s->sub[half + 1];
+		}
+	}
+	for (int r = 0; r < n; r++)
+		out[0][r] = vcvtq_f32_s32(sum[r]);
+}
+
+/* Bytes of the words. */
+INLINE void sub_scales(const __m128i words[4], struct scales *s)
+{
+	for (int i = 0; i < 16; i++)
+		s->sub[i] = words[i / 4] << (24 - i % 4 * 8) >> 24;
+}
+
+#include "kernels/cpu/matmul_body.h"
+
+static void neon_matmul(struct k_op *op, int tid, int n_threads, void *scratch)
+{
+	(void)tid;
+	k_tiles_matmul(&tiling, op, n_threads, scratch);
+}
+
+static void neon_embed(struct k_op *op, int tid, int n_threads, void *scratch)
+{
+	(void)scratch;
+	k_tiles_embed(&tiling, &op->u.embed, tid, n_threads);
+}
+
+static void neon_experts(struct k_op *op, int tid, int n_threads, void *scratch)
+{
+	k_each_expert(op, tid, n_threads, scratch, neon_matmul);
+}
+
+static bool runs_here(void)
+{
+	return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+}
+
+const struct k_isa k_isa_neon = {
+	.name = "neon" K_ORDER_NAME,
+	.runs_here = runs_here,
+	.fn = { [K_OP_embed] = neon_embed,
+		[K_OP_matmul] = neon_matmul,
+		[K_OP_attention] = k_neon_attention,
+		[K_OP_experts] = neon_experts,
+		K_VEC8_OPS },
+	.together = { [K_OP_attention] = true, [K_OP_stats] = true },
+	.packed_bytes = packed_bytes,
+	.pack_unit = LANES,
+	.pack = pack,
+	.multiply = k_neon_multiply,
+	.fma = k_neon_fma,
+};

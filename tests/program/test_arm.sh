@@ -1,0 +1,57 @@
+#!/bin/sh
+# The kernels for ARM on a processor that is not: the C tests of the kernels, cross-compiled into build-arm/ and run by
+# qemu as on one with dot products (neon); one without falls back on scalar. Each begins by the known answers that opening
+# a back end asks for (kernels/selfcheck.c). TAP.
+cd "$(dirname "$0")/../.." || exit 1
+cross=aarch64-linux-gnu
+if [ "$(uname -m)" = aarch64 ]; then
+	echo "1..0 # SKIP this is an ARM machine: its C tests are these"
+	exit 0
+fi
+for tool in $cross-gcc qemu-aarch64; do
+	if ! command -v $tool >/dev/null; then
+		echo "1..0 # SKIP $tool is not installed"
+		exit 0
+	fi
+done
+
+tests="arith attention codes columns experts fastops format_rules heavy kernels pick round route"
+echo "1..$(($(echo $tests | wc -w) + 3))"
+n=0
+failed=0
+check() { # description, log of a program that speaks TAP, its exit status
+	n=$((n + 1))
+	if [ "$3" = 0 ] && grep -q '^1\.\.' "$2"; then
+		echo "ok $n - $1"
+	else
+		failed=1
+		echo "not ok $n - $1"
+		sed 's/^/# /' "$2"
+	fi
+}
+emulate() { # processor, test
+	qemu-aarch64 -cpu "$1" -L /usr/$cross "build-arm/cross/test_$2" >"build-arm/$2.log" 2>&1
+	echo $? >"build-arm/$2.status"
+}
+
+mkdir -p build-arm
+make -j"$(getconf _NPROCESSORS_ONLN)" BUILD=build-arm CUDA=0 CC=$cross-gcc \
+	EXTRA_CFLAGS="-DEMULATED -Itests/support/cross" cross-tests >build-arm/make.log 2>&1
+status=$?
+echo 1..1 >>build-arm/make.log
+check "they compile, without a warning" build-arm/make.log "$status$(grep -c warning: build-arm/make.log | sed 's/^0$//')"
+# two at a time: the slowest beside all others
+(for t in attention heavy; do emulate max $t; done) &
+for t in $tests; do
+	case $t in attention | heavy) ;; *) emulate max "$t" ;; esac
+done
+wait
+for t in $tests; do
+	check "$t on neon" "build-arm/$t.log" "$(cat "build-arm/$t.status")"
+done
+for best in max:neon cortex-a57:scalar; do
+	emulate ${best%:*} isa
+	grep -q "here: ${best#*:}\$" build-arm/isa.log || echo 1 >build-arm/isa.status
+	check "the processor ${best%:*} has ${best#*:}, and no other" build-arm/isa.log "$(cat build-arm/isa.status)"
+done
+exit $failed

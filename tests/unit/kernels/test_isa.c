@@ -1,0 +1,69 @@
+/* Which instruction set is chosen: what the processor says it has, and no other by name. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef __aarch64__
+#include <sys/auxv.h>
+#endif
+
+#include "kernels/kernels.h"
+
+static const char *expected(void)
+{
+#if defined(__x86_64__)
+	if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw"))
+		return "avx512";
+	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? "avx2" : "scalar";
+#elif defined(__aarch64__)
+	return getauxval(AT_HWCAP) & HWCAP_ASIMDDP ? "neon" : "scalar";
+#else
+	return "scalar";
+#endif
+}
+
+static void the_best_is_chosen(void **state)
+{
+	(void)state;
+	printf("# the best kernels here: %s\n", k_isas()[0]);
+	if (getenv("CUTAWAY_ISA"))
+		skip();
+	assert_string_equal(k_isas()[0], expected());
+}
+
+static void others_are_refused(void **state)
+{
+	static const char *const all[] = { "avx512", "avx2", "neon", "scalar" };
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		struct err e = { 0 };
+		struct k_ctx *ctx;
+		bool here = false;
+
+		for (const char *const *isa = k_isas(); *isa; isa++)
+			here = here || !strcmp(*isa, all[i]);
+		assert_int_equal(k_open(&ctx, "cpu", all[i], 1, &e), here ? 0 : -1);
+		if (here)
+			assert_string_equal(k_isa_name(ctx), all[i]);
+		else /* says what there is instead */
+			assert_true(strstr(e.text, all[i]) && strstr(e.text, k_isas()[0]));
+		k_close(ctx);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_best_is_chosen),
+		cmocka_unit_test(others_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
