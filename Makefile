@@ -118,7 +118,7 @@ endef
 $(foreach t,$(TEST_PROGRAMS:.c=),$(eval $(call test_rule,$(t))))
 
 # The tests of the kernels for another processor, whose libraries are not here (tests/program/test_arm.sh).
-CROSS_TESTS = $(addprefix $(BUILD)/cross/test_,arith attention codes columns experts fastops format_rules heavy isa kernels \
+CROSS_TESTS = $(addprefix $(BUILD)/cross/test_,arith attention codes columns experts fastops format_rules isa kernels \
 	pick round route)
 CROSS_OBJECTS = $(filter $(BUILD)/kernels/%,$(OBJECTS)) $(addprefix $(BUILD)/,base/err.o base/signals.o \
 	tests/support/isa_rig.o tests/support/blocks.o)

@@ -350,7 +350,7 @@ int k_open(struct k_ctx **ctx, const char *backend, const char *isa, int n_threa
 void k_close(struct k_ctx *ctx); /* NULL is fine */
 
 const char *k_backend_name(const struct k_ctx *ctx); /* "cpu", "ref" or "cuda" */
-const char *k_isa_name(const struct k_ctx *ctx);     /* "avx2", "avx512", …; "scalar" for ref */
+const char *k_isa_name(const struct k_ctx *ctx);     /* "avx2", "neon", …; "scalar" for ref */
 int k_n_threads(const struct k_ctx *ctx);
 /* The system's ID of thread i >= 1 of the pool, once it has run. (Thread 0 is the caller of
  * k_run.) */

@@ -15,6 +15,8 @@ model=(python3 python3-pip ca-certificates)
 test=(libcmocka-dev libsimde-dev g++ tmux sqlite3 python3 python3-venv curl clang clang-format locales ncurses-term
 	librsvg2-bin)
 test_if_known=(libclang-rt-dev)
+# Elsewhere than on ARM, the tests of its kernels: a cross compiler and an emulator.
+[ "$(uname -m)" = aarch64 ] || test+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
 # Only `make bench-peer` asks for these: pip compiles llama.cpp.
 # shellcheck disable=SC2034
 peer=(python3 python3-venv g++ cmake ninja-build)

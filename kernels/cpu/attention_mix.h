@@ -38,49 +38,47 @@ struct mix_lanes {
 
 /* a: query q's k-th number at a[q * a_stride + k]. out: query q's lanes at out + q * out_stride. */
 #define MIX_HINT 2
+#ifndef MIX_UNROLL
+#define MIX_UNROLL /* for a compiler that has to be told, or the sums are stored in every step */
+#endif
+#define MIX_EACH(i, n) MIX_UNROLL for (int i = 0; i < (n); i++)
 #define MIX(form, nq, nv)                                                                          \
 	static void mix_##form##_##nq##_##nv(                                                          \
 		const struct mix_lanes *b, const float *a, size_t a_stride, float *out, size_t out_stride) \
 	{                                                                                              \
 		VEC acc[nq][nv];                                                                           \
                                                                                                    \
-		for (int q = 0; q < (nq); q++)                                                             \
-			for (int v = 0; v < (nv); v++)                                                         \
-				acc[q][v] = vec_set1(0);                                                           \
+		MIX_EACH(q, nq) MIX_EACH(v, nv) acc[q][v] = vec_set1(0);                                   \
 		for (const struct mix_run *r = b->at; r < b->at + b->n_runs; r++) {                        \
 			const cell_##form *at[nv];                                                             \
 			const float *x = a + r->k;                                                             \
                                                                                                    \
-			for (int v = 0; v < (nv); v++)                                                         \
-				at[v] =                                                                            \
-					(const cell_##form *)(const void *)r->ptr[v * LANES / 16] + v * LANES % 16;    \
+			MIX_EACH(v, nv)                                                                        \
+			at[v] = (const cell_##form *)(const void *)r->ptr[v * LANES / 16] + v * LANES % 16;    \
 			for (int32_t k = 0; k < r->n; k++, x++) {                                              \
 				VEC s[nq], w[nv];                                                                  \
                                                                                                    \
 				for (int i = k % 2; i < (nv)*LANES / 16; i += 2)                                   \
 					__builtin_prefetch(r->ahead[i] + k / 2 * 64, 0, MIX_HINT);                     \
 				if ((nq) < (nv)) { /* whichever takes fewer registers is loaded first */           \
-					for (int q = 0; q < (nq); q++)                                                 \
-						s[q] = vec_set1(x[(size_t)q * a_stride]);                                  \
-					for (int v = 0; v < (nv); v++) {                                               \
+					MIX_EACH(q, nq) s[q] = vec_set1(x[(size_t)q * a_stride]);                      \
+					MIX_EACH(v, nv)                                                                \
+					{                                                                              \
 						w[0] = vec_##form(at[v] + (size_t)k * b->stride);                          \
-						for (int q = 0; q < (nq); q++)                                             \
-							acc[q][v] = vec_fma(s[q], w[0], acc[q][v]);                            \
+						MIX_EACH(q, nq) acc[q][v] = vec_fma(s[q], w[0], acc[q][v]);                \
 					}                                                                              \
 				} else {                                                                           \
-					for (int v = 0; v < (nv); v++)                                                 \
-						w[v] = vec_##form(at[v] + (size_t)k * b->stride);                          \
-					for (int q = 0; q < (nq); q++) {                                               \
+					MIX_EACH(v, nv) w[v] = vec_##form(at[v] + (size_t)k * b->stride);              \
+					MIX_EACH(q, nq)                                                                \
+					{                                                                              \
 						s[0] = vec_set1(x[(size_t)q * a_stride]);                                  \
-						for (int v = 0; v < (nv); v++)                                             \
-							acc[q][v] = vec_fma(s[0], w[v], acc[q][v]);                            \
+						MIX_EACH(v, nv) acc[q][v] = vec_fma(s[0], w[v], acc[q][v]);                \
 					}                                                                              \
 				}                                                                                  \
 			}                                                                                      \
 		}                                                                                          \
-		for (int q = 0; q < (nq); q++)                                                             \
-			for (int v = 0; v < (nv); v++)                                                         \
-				vec_store(out + (size_t)q * out_stride + v * LANES, acc[q][v]);                    \
+		MIX_EACH(q, nq)                                                                            \
+		MIX_EACH(v, nv) vec_store(out + (size_t)q * out_stride + v * LANES, acc[q][v]);            \
 	}
 
 typedef void mix_fn(

@@ -84,6 +84,7 @@ static inline float32x4_t vec_code_sum(const struct k_code_factor *f, int32x4_t 
 	return vfmaq_n_f32(vdupq_n_f32(f->middles), vcvtq_f32_s32(sum - f->sum), f->step);
 }
 
+#define MIX_UNROLL _Pragma("GCC unroll 16")
 #include "kernels/cpu/attention_mix.h"
 
 /* Queries and vectors of the tiles that registers hold. */

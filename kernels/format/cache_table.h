@@ -3,7 +3,7 @@
  *
  * K_CACHES: an element is a number of its own; its line has the name, the bytes of an element and a
  * description. To add one: its line here, its two conversions in cache.h, its loaders in
- * attention_avx2.c and attention_avx512.c (kernels/cpu).
+ * attention_avx2.c, attention_avx512.c and attention_neon.c (kernels/cpu).
  *
  * K_CODED: an element is a code of so many bits, with scales beside the codes (codes.h); CPUs alone
  * read these. */

@@ -6,10 +6,13 @@
 
 #include "kernels/kernels.h"
 
-#ifdef EMULATED /* a processor that is, is slow */
+/* A processor that is emulated is slow: it gets a part of the turns of random cases. */
+#ifdef EMULATED
 enum { N_THREADS = 2, MAX_ISAS = 6 };
+#define TURNS(n) ((n) / 4)
 #else
 enum { N_THREADS = 4, MAX_ISAS = 6 };
+#define TURNS(n) (n)
 #endif
 extern struct k_ctx *ref, *fast[MAX_ISAS * N_THREADS]; /* also the emulated ones */
 extern int n_fast;

@@ -471,7 +471,7 @@ static void test_latent(void **state)
 	static const int32_t dims[] = { 32, 128, 8, 64 };
 
 	(void)state;
-	for (int i = 0; i < 64; i++) {
+	for (int i = 0; i < TURNS(64); i++) {
 		const int32_t first = (int32_t)(rig_next() % 400), n = 1 + (int32_t)(rig_next() % 9);
 		struct k_row rows[9];
 
@@ -634,7 +634,7 @@ static void test_attention_pages(void **state)
 static void test_ranges(void **state)
 {
 	(void)state;
-	for (int i = 0; i < 160; i++) {
+	for (int i = 0; i < TURNS(160); i++) {
 		const int see = i % N_SEES, s = i % 7 == 6 ? 8 : i % 3 ? 1 : i % 5;
 		const int32_t first = (int32_t)(rig_next() % 500);
 		const int32_t n = i % 4 ? 1 + (int32_t)(rig_next() % 7) : 33;

@@ -466,7 +466,7 @@ static void compare(struct scene *s)
 static void test_each_isa(void **state)
 {
 	(void)state;
-	for (int turn = 0; turn < 48; turn++) {
+	for (int turn = 0; turn < TURNS(48); turn++) {
 		const enum k_cache format = K_N_UNCODED + (enum k_cache)(turn % 3);
 		const struct shape *shape = &shapes[turn / 3 % N_SHAPES];
 		const int kind = (turn / 3 + turn / 24) % 4;
