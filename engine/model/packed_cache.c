@@ -24,6 +24,7 @@ enum {
 	VERSION = 1,
 	PAGE = 4096,
 	PIECE = 256 << 10, /* read and hashed at once: stays in a core's L2 cache */
+	PIECES = 8,        /* of a large page */
 	LEAST_FREE = 20,   /* a file may leave no less than a 20th of its file system */
 };
 static const char magic[8] = "CUTAPACK", partial[] = "part-", ending[] = ".packed";
@@ -152,17 +153,26 @@ struct loading {
 	atomic_bool bad;
 };
 
-static void load_piece(void *arg, int64_t i, void *scratch)
+static void load_piece(struct loading *l, size_t i)
 {
-	struct loading *l = arg;
-	size_t from = (size_t)i * PIECE, n = l->bytes - from < PIECE ? l->bytes - from : PIECE;
+	const size_t from = i * PIECE, n = l->bytes - from < PIECE ? l->bytes - from : PIECE;
 
-	(void)scratch;
 	if (atomic_load_explicit(&l->bad, memory_order_relaxed) || stopped(l->stop))
 		return;
 	if (!read_at(l->fd, l->to + from, n, image_at(l->bytes) + from) ||
 		XXH64(l->to + from, n, 0) != l->table[i])
 		atomic_store(&l->bad, true);
+}
+
+/* A large page is read by one thread: two that touch a new one at once both clear it. */
+static void load_page(void *arg, int64_t page, void *scratch)
+{
+	struct loading *l = arg;
+	size_t i = (size_t)page * PIECES, end = i + PIECES, n = n_pieces(l->bytes);
+
+	(void)scratch;
+	for (; i < end && i < n; i++)
+		load_piece(l, i);
 }
 
 static bool load(
@@ -174,7 +184,7 @@ static bool load(
 	if (!table)
 		return false;
 	l.table = table;
-	k_deal(kernels, (int64_t)n_pieces(k->bytes), load_piece, &l);
+	k_deal(kernels, (int64_t)((n_pieces(k->bytes) + PIECES - 1) / PIECES), load_page, &l);
 	free(table);
 	return !l.bad;
 }

@@ -11,8 +11,9 @@
 #include "base/clock.h"
 #include "base/signals.h"
 
-/* One thread reads a strip at once, and packs it while it is in the core's L2 cache. */
-enum { STRIP_BYTES = 128 << 10 };
+/* One thread reads a strip at once, and packs it while it is in the core's L2 cache. It takes the
+ * strips of a large page together: two threads that touch a new page at once both clear it. */
+enum { STRIP_BYTES = 128 << 10, LARGE_PAGE = 2 << 20 };
 
 static size_t align64(size_t n)
 {
@@ -66,7 +67,7 @@ static struct weights_part *add_part(struct weights *w, size_t bytes, struct err
 		return NULL;
 	}
 	p = &w->part[w->n_parts++];
-	*p = (struct weights_part){ .to = w->arena + w->used, .first = w->n_strips };
+	*p = (struct weights_part){ .to = w->arena + w->used };
 	w->used += align64(bytes);
 	return p;
 }
@@ -84,7 +85,8 @@ float *weights_add_vector(struct weights *w, const struct gguf_tensor *t, struct
 		return NULL;
 	p->tensor = t;
 	p->strip = STRIP_BYTES;
-	w->n_strips += (int64_t)((t->bytes + STRIP_BYTES - 1) / STRIP_BYTES);
+	p->step = STRIP_BYTES;
+	p->n_strips = (int64_t)((t->bytes + STRIP_BYTES - 1) / STRIP_BYTES);
 	w->n_weights += (int64_t)(t->bytes / sizeof(float));
 	return (float *)(void *)(w->base + (p->to - w->arena));
 }
@@ -109,7 +111,8 @@ int weights_add_matrix(struct weights *w, const struct gguf *g, struct k_ctx *ke
 	p->row = first;
 	p->strip = units > 1 ? units * unit : unit;
 	m->data = w->base + (p->to - w->arena);
-	w->n_strips += (m->n_rows + p->strip - 1) / p->strip;
+	p->step = k_packed_bytes(kernels, m->type, p->strip, m->n_cols);
+	p->n_strips = (m->n_rows + p->strip - 1) / p->strip;
 	w->n_weights += (int64_t)m->n_rows * m->n_cols;
 	return 0;
 }
@@ -145,26 +148,10 @@ static bool abandoned(const struct weights *w)
 	return w->abandon && atomic_load_explicit(w->abandon, memory_order_relaxed);
 }
 
-/* The part that strip i belongs to. */
-static struct weights_part *part_of(const struct weights *w, int64_t i)
-{
-	int32_t lo = 0, hi = w->n_parts;
-
-	while (hi - lo > 1) {
-		int32_t mid = (lo + hi) / 2;
-
-		if (w->part[mid].first <= i)
-			lo = mid;
-		else
-			hi = mid;
-	}
-	return &w->part[lo];
-}
-
 static int copy_strip(
 	const struct filling *f, const struct weights_part *p, int64_t i, struct err *e)
 {
-	size_t at = (size_t)(i - p->first) * (size_t)p->strip, left = p->tensor->bytes - at;
+	size_t at = (size_t)i * (size_t)p->strip, left = p->tensor->bytes - at;
 
 	return gguf_read_part(
 		f->g, p->tensor, at, left < (size_t)p->strip ? left : (size_t)p->strip, p->to + at, e);
@@ -175,7 +162,7 @@ static int pack_strip(
 {
 	const size_t row = row_bytes(p->tensor);
 	struct k_matrix here = *p->matrix;
-	int32_t first = (int32_t)(i - p->first) * p->strip, n = p->matrix->n_rows - first;
+	int32_t first = (int32_t)i * p->strip, n = p->matrix->n_rows - first;
 	int64_t start;
 
 	n = n < p->strip ? n : p->strip;
@@ -189,10 +176,8 @@ static int pack_strip(
 	return 0;
 }
 
-static void fill_strip(void *arg, int64_t i, void *scratch)
+static void fill_strip(struct filling *f, const struct weights_part *p, int64_t i, void *scratch)
 {
-	struct filling *f = arg;
-	const struct weights_part *p = part_of(f->w, i);
 	struct err e = { 0 };
 
 	if (atomic_load_explicit(&f->failed, memory_order_relaxed) || abandoned(f->w))
@@ -202,11 +187,51 @@ static void fill_strip(void *arg, int64_t i, void *scratch)
 			f->err = e;
 }
 
+static uintptr_t first_page(const struct weights *w)
+{
+	return (uintptr_t)w->arena / LARGE_PAGE;
+}
+
+/* The last part that begins before `at`, or the first one. */
+static const struct weights_part *part_before(const struct weights *w, uintptr_t at)
+{
+	int32_t lo = 0, hi = w->n_parts;
+
+	while (hi - lo > 1) {
+		int32_t mid = (lo + hi) / 2;
+
+		if ((uintptr_t)w->part[mid].to < at)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return &w->part[lo];
+}
+
+/* Fills the strips that begin in a large page. */
+static void fill_page(void *arg, int64_t page, void *scratch)
+{
+	struct filling *f = arg;
+	const struct weights *w = f->w;
+	const uintptr_t from = (first_page(w) + (uintptr_t)page) * LARGE_PAGE, end = from + LARGE_PAGE;
+
+	for (const struct weights_part *p = part_before(w, from); p < w->part + w->n_parts; p++) {
+		const uintptr_t to = (uintptr_t)p->to;
+		int64_t i = from > to ? (int64_t)((from - to + p->step - 1) / p->step) : 0;
+
+		if (to >= end)
+			break;
+		for (; i < p->n_strips && to + (uintptr_t)i * p->step < end; i++)
+			fill_strip(f, p, i, scratch);
+	}
+}
+
 static int fill(struct weights *w, const struct gguf *g, struct k_ctx *kernels, struct err *e)
 {
 	struct filling f = { .w = w, .g = g, .kernels = kernels };
+	const uintptr_t last = ((uintptr_t)w->arena + w->used - 1) / LARGE_PAGE;
 
-	k_deal(kernels, w->n_strips, fill_strip, &f);
+	k_deal(kernels, (int64_t)(last - first_page(w) + 1), fill_page, &f);
 	w->pack_ns = f.pack_ns;
 	return f.failed ? err_set(e, f.err.code, "%s", f.err.text) : 0;
 }

@@ -27,7 +27,8 @@ struct weights_part {
 	uint8_t *to;             /* in the arena */
 	int64_t row;             /* of a matrix: its first row in the tensor */
 	int32_t strip;           /* rows (of a matrix) or bytes that are read at once */
-	int64_t first;           /* number of its first strip among those of all parts */
+	size_t step;             /* bytes of the arena that they fill */
+	int64_t n_strips;
 };
 
 /* When the cache of packed weights is used: for a large model it saves seconds of packing; for a
@@ -46,7 +47,6 @@ struct weights {
 	size_t bytes, used;
 	struct weights_part *part;
 	int32_t n_parts, cap_parts;
-	int64_t n_strips;
 	int64_t n_weights; /* of all parts that were planned */
 	bool from_cache;
 	int64_t pack_ns; /* time spent packing, summed over all threads */

@@ -37,15 +37,6 @@ ALWAYS int32_t fields_of(enum k_type type, struct field field[MAX_FIELDS])
 	return n;
 }
 
-/* Whether a block of the file has its codes in the tile's order. Packing then only moves groups of
- * four bytes, and a model starts several times as fast. */
-ALWAYS bool in_order(enum k_type type)
-{
-	const struct k_facts f = k_facts_of(type);
-
-	return f.bits == 8 || (f.bits == 4 && f.low == K_ORDER_FOLD);
-}
-
 /* Blocks of 32 columns in a block of the file. */
 ALWAYS int32_t in_file_block(enum k_type type)
 {
@@ -75,10 +66,10 @@ size_t k_tile_bytes(enum k_type type, int32_t lanes, int32_t n_cols)
 	return round_up(((n_blocks + chunk - 1) / chunk * head + n_blocks * block_bytes(type)) * l, 64);
 }
 
-/* Where a block of 32 columns has the scales of its block of the file, its high bits and
- * weights. */
+/* Where a block of 32 columns has the scales of its block of the file, and its codes: high bits,
+ * then low ones. */
 struct place {
-	uint8_t *head, *high, *quants;
+	uint8_t *head, *codes;
 };
 
 ALWAYS struct place place_of(
@@ -91,22 +82,8 @@ ALWAYS struct place place_of(
 
 	return (struct place){
 		.head = start + i / (size_t)in_file_block(type) * head_bytes(type) * lanes,
-		.high = start + head + i * one,
-		.quants = start + head + i * one + (size_t)l.high * lanes,
+		.codes = start + head + i * one,
 	};
-}
-
-static uint32_t load_quad(const uint8_t *p)
-{
-	uint32_t quad;
-
-	memcpy(&quad, p, sizeof quad);
-	return quad;
-}
-
-static void store_quad(uint8_t *p, uint32_t quad)
-{
-	memcpy(p, &quad, sizeof quad);
 }
 
 /* A plane of some bits of the codes: the word and the bit that quad j has them at (tiles.h). */
@@ -118,29 +95,9 @@ ALWAYS int plane_bit(int32_t bits, int j)
 {
 	return bits == 4 ? j / 4 * 4 : j * bits % 8;
 }
-
-/* Bits from `from` on of the codes of a lane's 32 columns, four columns at a time in a word. */
-ALWAYS void put_plane(
-	const struct k_tiling *t, int32_t bits, uint8_t *to, int from, const uint32_t quad[8])
+ALWAYS uint32_t plane_mask(int32_t bits)
 {
-	const uint32_t mask = ((1u << bits) - 1) * 0x01010101u;
-	uint32_t word[8] = { 0 };
-
-	for (int j = 0; j < 8; j++)
-		word[plane_word(bits, j)] |= (quad[j] >> from & mask) << plane_bit(bits, j);
-	for (int32_t i = 0; i < bits; i++)
-		store_quad(to + i * t->lanes * 4, word[i]);
-}
-
-ALWAYS void get_plane(
-	const struct k_tiling *t, int32_t bits, const uint8_t *from, int to, uint32_t quad[8])
-{
-	const uint32_t mask = ((1u << bits) - 1) * 0x01010101u;
-
-	for (int j = 0; j < 8; j++)
-		quad[j] |=
-			(load_quad(from + plane_word(bits, j) * t->lanes * 4) >> plane_bit(bits, j) & mask)
-			<< to;
+	return ((1u << bits) - 1) * 0x01010101u;
 }
 
 /* The xor that turns codes of signed bytes into the form that the unit multiplies. */
@@ -149,17 +106,21 @@ ALWAYS uint32_t flip_of(const struct k_tiling *t, enum k_type type)
 	return k_low_bits(type) == 8 ? t->flip_q8 * 0x01010101u : 0;
 }
 
-ALWAYS void put_codes(const struct k_tiling *t, enum k_type type, const struct place *p,
-	int32_t lane, const uint8_t code[K_QBLOCK])
+static uint32_t load_quad(const uint8_t *p)
 {
-	const int32_t low = k_low_bits(type), high = k_high_bits(type);
-	uint32_t quad[8];
+	uint32_t quad;
 
+	memcpy(&quad, p, sizeof quad);
+	return quad;
+}
+
+ALWAYS void get_plane(
+	const struct k_tiling *t, int32_t bits, const uint8_t *from, int to, uint32_t quad[8])
+{
 	for (int j = 0; j < 8; j++)
-		quad[j] = load_quad(code + 4 * j) ^ flip_of(t, type);
-	put_plane(t, low, p->quants + lane * 4, 0, quad);
-	if (high)
-		put_plane(t, high, p->high + lane * 4, low, quad);
+		quad[j] |= (load_quad(from + plane_word(bits, j) * t->lanes * 4) >> plane_bit(bits, j) &
+					   plane_mask(bits))
+				   << to;
 }
 
 /* Reads codes back. */
@@ -169,59 +130,116 @@ static void get_codes(const struct k_tiling *t, enum k_type type, const struct p
 	const int32_t low = k_low_bits(type), high = k_high_bits(type);
 	uint32_t quad[8] = { 0 };
 
-	get_plane(t, low, p->quants + lane * 4, 0, quad);
+	get_plane(t, low, p->codes + (high * t->lanes + lane) * 4, 0, quad);
 	if (high)
-		get_plane(t, high, p->high + lane * 4, low, quad);
+		get_plane(t, high, p->codes + lane * 4, low, quad);
 	for (int j = 0; j < 8; j++)
-		store_quad(code + 4 * j, quad[j] ^ flip_of(t, type));
+		quad[j] ^= flip_of(t, type);
+	memcpy(code, quad, sizeof quad);
 }
 
-ALWAYS void move_quads(const struct k_tiling *t, enum k_type type, const struct place *p,
-	int32_t lane, const uint8_t *raw)
-{
-	const uint32_t flip = k_low_bits(type) == 8 ? (t->flip_q8 ^ 0x80) * 0x01010101u : 0;
-	const size_t n = (size_t)k_layout_of(type).quants / 4, step = (size_t)t->lanes * 4;
+enum { LANES = 4 }; /* of these a vector has a word each: they are packed together */
 
-	for (size_t j = 0; j < n; j++)
-		store_quad(p->quants + j * step + (size_t)lane * 4, load_quad(raw + 4 * j) ^ flip);
-}
-
-/* Everything but the matrix is a compile-time constant: divisions would take most of the time. */
-ALWAYS void pack_blocks(const struct k_tiling *t, const struct k_matrix *m, enum k_type type,
-	const uint8_t *raw, uint8_t *tile, int32_t lane)
+ALWAYS void put_fields(
+	const struct k_tiling *t, enum k_type type, uint8_t *head, int32_t lane, const uint8_t *raw)
 {
-	const struct k_facts f = k_facts_of(type);
-	const int32_t per = in_file_block(type), quants = k_layout_of(type).quants;
 	struct field field[MAX_FIELDS];
-	const int32_t n_fields = fields_of(type, field);
+	const int32_t n = fields_of(type, field);
 
-	for (int32_t b = 0; b < m->n_cols / K_QBLOCK; b++) {
-		struct place p = place_of(t, type, tile, b);
-		uint8_t code[K_QBLOCK];
-
-		for (int32_t i = 0; b % per == 0 && i < n_fields; i++) {
-			memcpy(p.head + lane * field[i].bytes, raw + field[i].at, (size_t)field[i].bytes);
-			p.head += t->lanes * field[i].bytes;
-		}
-		if (in_order(type)) {
-			move_quads(t, type, &p, lane, raw + f.low_at + b % per * quants);
-		} else {
-			k_read_codes(type, raw, b % per, code);
-			put_codes(t, type, &p, lane, code);
-		}
-		if (b % per == per - 1)
-			raw += f.bytes;
+#pragma GCC unroll 6 /* sizes are constants then */
+	for (int32_t i = 0; i < n; i++) {
+		memcpy(head + lane * field[i].bytes, raw + field[i].at, (size_t)field[i].bytes);
+		head += t->lanes * field[i].bytes;
 	}
 }
 
-static void pack_quantised_row(const struct k_tiling *t, const struct k_matrix *m,
-	const uint8_t *raw, uint8_t *tile, int32_t lane)
+/* Words of four lanes become lanes of four words. */
+ALWAYS void transpose(k_quads v[LANES])
+{
+	const k_quads a = { v[0][0], v[1][0], v[0][1], v[1][1] };
+	const k_quads b = { v[2][0], v[3][0], v[2][1], v[3][1] };
+	const k_quads c = { v[0][2], v[1][2], v[0][3], v[1][3] };
+	const k_quads d = { v[2][2], v[3][2], v[2][3], v[3][3] };
+
+	v[0] = (k_quads){ a[0], a[1], b[0], b[1] };
+	v[1] = (k_quads){ a[2], a[3], b[2], b[3] };
+	v[2] = (k_quads){ c[0], c[1], d[0], d[1] };
+	v[3] = (k_quads){ c[2], c[3], d[2], d[3] };
+}
+
+/* Stores a plane of up to 4 bits of four lanes' 32 codes. Quads j and j + 4 share a word, so that
+ * one transposition does; four bits are stored so. */
+ALWAYS void put_plane(
+	const struct k_tiling *t, int32_t bits, const k_quads half[2][LANES], uint8_t *to)
+{
+	k_quads v[LANES], word[4] = { 0 };
+
+	for (int i = 0; i < LANES; i++)
+		v[i] = half[0][i] | half[1][i] << 4u;
+	transpose(v);
+	for (int j = 0; bits < 4 && j < 8; j++)
+		word[plane_word(bits, j)] |= (v[j % 4] >> (uint32_t)(j / 4 * 4) & plane_mask(bits))
+									 << (uint32_t)plane_bit(bits, j);
+	for (int i = 0; i < bits; i++)
+		memcpy(to + i * t->lanes * 4, bits < 4 ? &word[i] : &v[i], sizeof *v);
+}
+
+ALWAYS void put_bytes(const struct k_tiling *t, k_quads half[2][LANES], uint8_t *to)
+{
+	for (int i = 0; i < 8; i++) {
+		if (i % 4 == 0)
+			transpose(half[i / 4]);
+		memcpy(to + i * t->lanes * 4, &half[i / 4][i % 4], sizeof **half);
+	}
+}
+
+/* Packs bits of the i-th 32 codes of n of four lanes' blocks at raw. */
+ALWAYS void pack_plane(const struct k_tiling *t, int32_t order, int32_t bits, const uint8_t *raw,
+	size_t row_bytes, int32_t i, int32_t n, uint8_t *to)
+{
+	const uint32_t flip = bits == 8 ? (t->flip_q8 ^ 0x80) * 0x01010101u : 0;
+	k_quads half[2][LANES] = { 0 };
+
+	for (int32_t lane = 0; lane < n; lane++)
+		for (int h = 0; h < 2; h++)
+			half[h][lane] = k_read_plane(order, bits, raw + (size_t)lane * row_bytes, i, h) ^ flip;
+	if (bits == 8)
+		put_bytes(t, half, to);
+	else
+		put_plane(t, bits, half, to);
+}
+
+/* Packs n of four lanes' rows of a tile. Everything but the matrix is a compile-time constant:
+ * divisions would take most of the time. */
+ALWAYS void pack_lanes(const struct k_tiling *t, const struct k_matrix *m, enum k_type type,
+	const uint8_t *raw, uint8_t *tile, int32_t lane, int32_t n)
+{
+	const struct k_facts f = k_facts_of(type);
+	const int32_t per = in_file_block(type), low = k_low_bits(type), high = k_high_bits(type);
+	const size_t row_bytes = (size_t)(m->n_cols / f.block) * (size_t)f.bytes;
+
+	for (int32_t b = 0; b < m->n_cols / K_QBLOCK; b++, raw += b % per ? 0 : f.bytes) {
+		const struct place p = place_of(t, type, tile, b);
+		uint8_t *to = p.codes + lane * 4;
+
+		for (int32_t i = 0; b % per == 0 && i < n; i++)
+			put_fields(t, type, p.head, lane + i, raw + (size_t)i * row_bytes);
+		if (high)
+			pack_plane(t, f.high, high, raw + f.high_at, row_bytes, b % per, n, to);
+		pack_plane(t, f.low, low, raw + f.low_at, row_bytes, b % per, n, to + high * t->lanes * 4);
+	}
+}
+
+static void pack_quantised_rows(const struct k_tiling *t, const struct k_matrix *m,
+	const uint8_t *raw, uint8_t *tile, int32_t lane, int32_t n)
 {
 	switch (m->type) {
-#define X(name, id, n, ...)                                                                        \
+#define X(name, id, n_block, ...)                                                                  \
 	case K_##name:                                                                                 \
-		if (n > 1)                                                                                 \
-			pack_blocks(t, m, K_##name, raw, tile, lane);                                          \
+		if (n_block > 1 && n == LANES)                                                             \
+			pack_lanes(t, m, K_##name, raw, tile, lane, LANES);                                    \
+		else if (n_block > 1)                                                                      \
+			pack_lanes(t, m, K_##name, raw, tile, lane, n);                                        \
 		break;
 		K_TYPES(X)
 #undef X
@@ -229,13 +247,36 @@ static void pack_quantised_row(const struct k_tiling *t, const struct k_matrix *
 	}
 }
 
-static void pack_float_row(const struct k_tiling *t, const struct k_matrix *m, const uint8_t *raw,
-	uint8_t *tile, int32_t lane)
+/* bytes: of a number, a compile-time constant. */
+ALWAYS void pack_floats(const struct k_tiling *t, const struct k_matrix *m, size_t bytes,
+	const uint8_t *raw, uint8_t *tile, int32_t n)
 {
-	const size_t bytes = (size_t)k_types[m->type].block_bytes;
+	const size_t cols = (size_t)m->n_cols, lanes = (size_t)t->lanes;
 
-	for (size_t k = 0; k < (size_t)m->n_cols; k++)
-		memcpy(tile + (k * (size_t)t->lanes + (size_t)lane) * bytes, raw + k * bytes, bytes);
+	for (size_t k = 0; k < cols; k++)
+		for (size_t i = 0; i < (size_t)n; i++)
+			memcpy(tile + (k * lanes + i) * bytes, raw + (i * cols + k) * bytes, bytes);
+}
+
+static void pack_float_rows(const struct k_tiling *t, const struct k_matrix *m, const uint8_t *raw,
+	uint8_t *tile, int32_t lane, int32_t n)
+{
+	if (m->type == K_F32)
+		pack_floats(t, m, 4, raw, tile + lane * 4, n);
+	else
+		pack_floats(t, m, 2, raw, tile + lane * 2, n);
+}
+
+/* Clears the part of a tile of n rows, or more, that packing leaves as it is: at most the padding
+ * at its end, if no lane and no block of a chunk is missing. */
+static void clear_unused(
+	const struct k_tiling *t, const struct k_matrix *m, uint8_t *tile, int32_t n)
+{
+	const size_t tile_bytes = k_tile_bytes(m->type, t->lanes, m->n_cols);
+	const bool whole = n >= t->lanes && m->n_cols / K_QBLOCK % k_layout_of(m->type).chunk == 0;
+	const size_t unused = whole ? 64 : tile_bytes;
+
+	memset(tile + tile_bytes - unused, 0, unused);
 }
 
 void k_tiles_pack(
@@ -246,15 +287,17 @@ void k_tiles_pack(
 		(size_t)(m->n_cols / k_types[m->type].block) * (size_t)k_types[m->type].block_bytes;
 	const uint8_t *row = raw;
 
-	for (int32_t i = first; i < first + n; i += t->lanes) {
+	for (int32_t i = first; i < first + n; i += LANES, row += LANES * row_bytes) {
+		const int32_t left = first + n - i, lane = i % t->lanes;
+		const int32_t count = left < LANES ? left : LANES;
 		uint8_t *tile = (uint8_t *)m->data + (size_t)(i / t->lanes) * tile_bytes;
 
-		memset(tile, 0, tile_bytes);
-		for (int32_t lane = 0; lane < t->lanes && i + lane < first + n; lane++, row += row_bytes)
-			if (k_is_quantised(m->type))
-				pack_quantised_row(t, m, row, tile, lane);
-			else
-				pack_float_row(t, m, row, tile, lane);
+		if (lane == 0)
+			clear_unused(t, m, tile, left);
+		if (k_is_quantised(m->type))
+			pack_quantised_rows(t, m, row, tile, lane, count);
+		else
+			pack_float_rows(t, m, row, tile, lane, count);
 	}
 }
 

@@ -19,34 +19,21 @@ static float load_number(int32_t number, const uint8_t *p)
 	return k_f16_to_f32(h);
 }
 
-/* Reads the bits of 32 codes at p, and adds them at bit `to`. */
-K_FACT void read_plane(
-	int32_t order, int32_t bits, const uint8_t *p, int32_t i, int to, uint8_t *code)
-{
-	const int32_t per = 8 / bits;
-	const uint8_t mask = (uint8_t)((1 << bits) - 1);
-
-	for (int k = 0; k < K_QBLOCK; k++) {
-		const uint8_t v = order == K_ORDER_FOLD    ? p[i * 16 + k % 16] >> k / 16 * 4
-						  : order == K_ORDER_CROSS ? p[i / 4 * 64 + i % 2 * 32 + k] >> i % 4 / 2 * 4
-						  : order == K_ORDER_WORD  ? p[k / 8] >> k % 8
-												   : p[i / per * 32 + k] >> i % per * bits;
-
-		code[k] |= (uint8_t)((v & mask) << to);
-	}
-}
-
 /* Reads 32 codes. Those of signed bytes are 128 more: codes are never negative. */
 K_FACT void read_codes(enum k_type type, const uint8_t *block, int32_t i, uint8_t *code)
 {
 	const struct k_facts f = k_facts_of(type);
+	const int32_t low = k_low_bits(type);
 
-	memset(code, 0, K_QBLOCK);
-	read_plane(f.low, k_low_bits(type), block + f.low_at, i, 0, code);
-	if (f.high)
-		read_plane(f.high, k_high_bits(type), block + f.high_at, i, k_low_bits(type), code);
-	for (int k = 0; f.bits == 8 && k < K_QBLOCK; k++)
-		code[k] ^= 0x80;
+	for (int h = 0; h < 2; h++) {
+		k_quads q = k_read_plane(f.low, low, block + f.low_at, i, h);
+
+		if (f.high)
+			q |= k_read_plane(f.high, k_high_bits(type), block + f.high_at, i, h) << (uint32_t)low;
+		if (f.bits == 8)
+			q ^= 0x80808080u;
+		memcpy(code + 16 * h, &q, sizeof q);
+	}
 }
 
 void k_read_codes(enum k_type type, const uint8_t *block, int32_t i, uint8_t code[K_QBLOCK])

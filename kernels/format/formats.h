@@ -123,6 +123,32 @@ extern const int8_t k_books[K_N_BOOKS][16];
 void k_read_scales(enum k_type type, const uint8_t *block, int32_t i, struct k_scales *s);
 void k_read_codes(enum k_type type, const uint8_t *block, int32_t i, uint8_t code[K_QBLOCK]);
 
+typedef uint32_t k_quads __attribute__((vector_size(16))); /* 16 codes, four in a word */
+
+/* Bits of codes 16 h to 16 h + 15 of the i-th 32 at p. */
+K_FACT k_quads k_read_plane(int32_t order, int32_t bits, const uint8_t *p, int32_t i, int h)
+{
+	const int32_t per = 8 / bits;
+	const uint32_t mask = ((1u << bits) - 1) * 0x01010101u;
+	int32_t at = i / per * 32 + h * 16, shift = i % per * bits;
+	k_quads quads;
+
+	if (order == K_ORDER_WORD) {
+		const uint32_t a = p[2 * h], b = p[2 * h + 1];
+
+		return (k_quads){ a & 15, a >> 4, b & 15, b >> 4 } * 0x00204081u & mask;
+	}
+	if (order == K_ORDER_FOLD) {
+		at = i * 16;
+		shift = h * 4;
+	} else if (order == K_ORDER_CROSS) {
+		at = i / 4 * 64 + i % 2 * 32 + h * 16;
+		shift = i % 4 / 2 * 4;
+	}
+	memcpy(&quads, p + at, sizeof quads);
+	return quads >> (uint32_t)shift & mask;
+}
+
 void k_values(enum k_type type, const uint8_t code[K_QBLOCK], int8_t value[K_QBLOCK]);
 
 /* Weight k of these 32. */

@@ -416,6 +416,37 @@ static bool flushes_subnormals(void)
 #endif
 }
 
+/* What packing leaves in memory does not depend on what was there: rows, blocks and bytes that fill
+ * a tile up are zeros. */
+static void test_pack_fills(void **state)
+{
+	(void)state;
+	for (int t = 0; t < K_N_TYPES; t++)
+		for (int32_t rows = 1; rows <= 33; rows += rows < 18 ? 1 : 15) {
+			struct k_matrix m = {
+				.type = (enum k_type)t, .n_rows = rows, .n_cols = fitting(t, 96)
+			};
+			uint8_t *raw = random_weights(m.type, rows, m.n_cols, NASTY);
+
+			for (int c = 0; c < n_ctx; c++) {
+				const size_t bytes = k_packed_bytes(ctx[c], m.type, rows, m.n_cols);
+				uint8_t *over[2] = { get(bytes), get(bytes) };
+
+				for (int i = 0; i < 2; i++) {
+					memset(over[i], i ? 0xff : 0, bytes + GUARD);
+					m.data = over[i];
+					k_pack(ctx[c], &m, raw);
+				}
+				assert_memory_equal(over[0], over[1], bytes);
+				for (int i = 0; i < GUARD; i++)
+					assert_int_equal(over[1][bytes + (size_t)i], 0xff);
+				free(over[0]);
+				free(over[1]);
+			}
+			free(raw);
+		}
+}
+
 /* A library that flushed subnormals in the caller's thread changes nothing. */
 static void test_environment(void **state)
 {
@@ -511,6 +542,7 @@ int main(void)
 		cmocka_unit_test(test_ref_matmul_value),
 		cmocka_unit_test(test_embed),
 		cmocka_unit_test(test_types),
+		cmocka_unit_test(test_pack_fills),
 		cmocka_unit_test(test_environment),
 		cmocka_unit_test(test_pool),
 		cmocka_unit_test(test_open),
