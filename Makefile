@@ -48,7 +48,7 @@ $(BUILD)/kernels/%.o: OPT = $(KERNEL_CFLAGS)
 $(BUILD)/engine/quant/%.o: OPT = $(KERNEL_CFLAGS)
 # Shares of attention are summed over heads here, in every step.
 $(BUILD)/engine/core/engine_observe.o: OPT = $(KERNEL_CFLAGS)
-ISA_VEC8 = $(if $(filter x86_64,$(MACHINE)),-mavx2 -mfma -mf16c,-march=armv8.2-a+dotprod)
+ISA_VEC8 = $(if $(filter x86_64,$(MACHINE)),-mavx2 -mfma -mf16c,$(if $(filter aarch64,$(MACHINE)),-march=armv8.2-a+dotprod))
 $(BUILD)/kernels/%_vec8.o $(BUILD)/kernels/%_avx2.o $(BUILD)/kernels/%_neon.o: ISA = $(ISA_VEC8)
 $(BUILD)/kernels/%_avx512.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c
 
@@ -104,7 +104,7 @@ TEST_SOURCES := $(shell find tests/unit tests/cuda tests/bench tests/support -ma
 TEST_PARTS := $(shell grep -L '^int main' $(TEST_SOURCES)) tests/cuda/shim/client.c
 TEST_PROGRAMS := $(filter-out $(TEST_PARTS), $(TEST_SOURCES))
 # AVX-512 code for processors without it, emulated on AVX2. With sanitizers it would compile for minutes.
-$(BUILD)/tests/support/avx512_simde.o $(BUILD)/tests/support/avx512_simde_attention.o: ISA = -mavx2 -mfma -mf16c -Wno-psabi -fno-sanitize=all -g0
+$(BUILD)/tests/support/avx512_simde.o $(BUILD)/tests/support/avx512_simde_attention.o: ISA = $(ISA_VEC8) -Wno-psabi -fno-sanitize=all -g0
 $(BUILD)/tests/libtests.a: $(TEST_PARTS:%.c=$(BUILD)/%.o)
 	$(call step,AR,$@) rm -f $@ && ar rcs $@ $^
 define test_rule
