@@ -48,7 +48,7 @@ $(BUILD)/kernels/%.o: OPT = $(KERNEL_CFLAGS)
 $(BUILD)/engine/quant/%.o: OPT = $(KERNEL_CFLAGS)
 # Shares of attention are summed over heads here, in every step.
 $(BUILD)/engine/core/engine_observe.o: OPT = $(KERNEL_CFLAGS)
-ISA_VEC8 = $(if $(filter x86_64,$(MACHINE)),-mavx2 -mfma -mf16c,-march=armv8.2-a+dotprod)
+ISA_VEC8 = $(if $(filter x86_64,$(MACHINE)),-mavx2 -mfma -mf16c,$(if $(filter aarch64,$(MACHINE)),-march=armv8.2-a+dotprod))
 $(BUILD)/kernels/%_vec8.o $(BUILD)/kernels/%_avx2.o $(BUILD)/kernels/%_neon.o: ISA = $(ISA_VEC8)
 # AVXVNNI="-mavx512vnni -mavx512vl" runs these on processors whose VNNI is that of AVX-512.
 AVXVNNI ?= -mavxvnni
@@ -108,7 +108,7 @@ TEST_PARTS := $(shell grep -L '^int main' $(TEST_SOURCES)) tests/cuda/shim/clien
 TEST_PROGRAMS := $(filter-out $(TEST_PARTS), $(TEST_SOURCES))
 # Code for processors without AVX-512 or AVX-VNNI, emulated on AVX2. With sanitizers it would compile for minutes.
 EMULATED = avx512_simde avx512_simde_attention avxvnni_emulated
-$(EMULATED:%=$(BUILD)/tests/support/%.o): ISA = -mavx2 -mfma -mf16c -Wno-psabi -fno-sanitize=all -g0
+$(EMULATED:%=$(BUILD)/tests/support/%.o): ISA = $(ISA_VEC8) -Wno-psabi -fno-sanitize=all -g0
 $(BUILD)/tests/libtests.a: $(TEST_PARTS:%.c=$(BUILD)/%.o)
 	$(call step,AR,$@) rm -f $@ && ar rcs $@ $^
 define test_rule

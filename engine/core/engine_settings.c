@@ -342,8 +342,7 @@ int engine_apply_attention(struct engine *e, struct engine_options *to, struct e
 	const int way = setting_choice(&engine_settings[ENGINE_AT_attention], to);
 
 	if (way && e->kernels && !k_is_host(e->kernels))
-		return err_set(err, ERR_USAGE,
-			"attention %s: a GPU's kernels have flash alone; use --backend cpu", to->attention);
+		return err_set(err, ERR_USAGE, "attention %s: only with --backend cpu", to->attention);
 	return forward_set_attend(&e->forward, (enum k_attend)way, err);
 }
 

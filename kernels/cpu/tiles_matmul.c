@@ -1,0 +1,163 @@
+/* See tiles.h. The walk over tiles and rows of a matrix product; a tile's product itself is in
+ * matmul_*.c. Thread: called by all threads of a pool; no state but the op's ticket. */
+#include <string.h>
+
+#include "kernels/format/formats.h"
+#include "kernels/cpu/tiles.h"
+
+enum { ROWS_BYTES = 192 << 10 }; /* activations of one strip: they stay in a core's L2 cache */
+
+/* Adds the rows' bias and residual, each rounded, and stores: rule 3. */
+static void finish(const struct k_matmul *a, int32_t part, const struct k_tile_call *call,
+	int32_t lanes, int32_t first_row, int32_t first_act)
+{
+	const struct k_matrix *w = a->part[part].w;
+	const int32_t left = w->n_rows - first_row, all = call->n_tiles * lanes;
+	const int32_t count = left < all ? left : all;
+	const float *bias = a->part[part].bias, *residual = a->part[part].residual;
+
+	for (int32_t r = 0; r < call->n; r++) {
+		const size_t at = (size_t)(first_act + r) * (size_t)w->n_rows + (size_t)first_row;
+		float *y = call->y + (size_t)r * (size_t)(K_TILE_GROUP * lanes);
+
+		for (int32_t i = 0; bias && i < count; i++)
+			y[i] += bias[first_row + i];
+		for (int32_t i = 0; residual && i < count; i++)
+			y[i] += residual[at + (size_t)i];
+		memcpy(a->part[part].out + at, y, (size_t)count * sizeof *y);
+	}
+}
+
+/* What prepare() made, in scratch: of rows [from, to) for a format. */
+struct aside {
+	enum k_type type;
+	int32_t from, to;
+	int16_t *words;
+};
+enum { ASIDE_BYTES = K_SCRATCH_BYTES / 4 };
+
+/* Of row r, and if it is not there yet of as many more as there is room for, and of `least` at
+ * least: it serves all parts and pieces of an op. NULL: there is nothing. */
+static const int16_t *aside_of(const struct k_tiling *t, const struct k_matmul *a, enum k_type type,
+	int32_t r, int32_t least, struct aside *made)
+{
+	const size_t blocks = (size_t)a->in.dim / K_QBLOCK;
+	const int32_t words = t->prepare(type, NULL, 0, NULL);
+	const size_t row = blocks * (size_t)words;
+
+	if (!words)
+		return NULL;
+	if (made->type != type || r < made->from || r + least > made->to) {
+		const int32_t fit = (int32_t)(ASIDE_BYTES / (row * sizeof(int16_t)));
+		const int32_t n = fit > least ? fit : least;
+
+		made->type = type;
+		made->from = r;
+		made->to = n < a->n - r ? r + n : a->n;
+		t->prepare(type, a->in.q + (size_t)r * (size_t)a->in.dim, (size_t)(made->to - r) * blocks,
+			made->words);
+	}
+	return made->words + (size_t)(r - made->from) * row;
+}
+
+/* Points the call at rows [r, r + call->n). */
+static void take_rows(const struct k_tiling *t, const struct k_matmul *a, enum k_type type,
+	int32_t r, struct k_tile_call *call, struct aside *made)
+{
+	const size_t at = (size_t)r * (size_t)a->in.dim, block = at / K_QBLOCK;
+
+	if (!k_is_quantised(type)) {
+		call->x = a->in.x + at;
+		return;
+	}
+	call->q = a->in.q + at;
+	call->d = a->in.d + block;
+	call->sx = a->in.sx + block;
+	call->aside = aside_of(t, a, type, r, call->n, made);
+}
+
+/* Rows whose activations stay cached while all tiles are multiplied by them. */
+static int32_t strip_rows(const struct k_tiling *t, const struct k_matmul *a, enum k_type type)
+{
+	const size_t dim = (size_t)a->in.dim, aside = (size_t)t->prepare(type, NULL, 0, NULL);
+	const size_t row =
+		k_is_quantised(type) ? dim + dim / K_QBLOCK * aside * sizeof(int16_t) : dim * sizeof(float);
+	const int32_t fit = (int32_t)(ROWS_BYTES / row) / t->max_rows * t->max_rows;
+
+	return fit > t->max_rows ? fit : t->max_rows;
+}
+
+/* Multiplies tiles [tile, tile_end) of a part by all rows: rows in strips that stay cached, and all
+ * tiles by a strip before the next one. */
+static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t part, int32_t tile,
+	int32_t tile_end, struct aside *made)
+{
+	const struct k_matrix *w = a->part[part].w;
+	const int32_t strip = strip_rows(t, a, w->type);
+	_Alignas(64) float y[K_TILE_MAX_ROWS * K_TILE_GROUP * K_TILE_MAX_LANES];
+	struct k_tile_call call = {
+		.tile_bytes = k_tile_bytes(w->type, t->lanes, w->n_cols),
+		.n_cols = w->n_cols,
+		.dim = a->in.dim,
+		.y = y,
+	};
+
+	for (int32_t from = 0; from < a->n; from += strip) {
+		int32_t to = a->n - from < strip ? a->n : from + strip;
+
+		for (int32_t i = tile; i < tile_end; i += call.n_tiles) {
+			call.tile = (const uint8_t *)w->data + (size_t)i * call.tile_bytes;
+			call.n_tiles = tile_end - i < K_TILE_GROUP ? tile_end - i : K_TILE_GROUP;
+			for (int32_t r = from; r < to; r += call.n) {
+				call.n = to - r < t->max_rows ? to - r : t->max_rows;
+				call.again = r > from;
+				take_rows(t, a, w->type, r, &call, made);
+				t->fn[w->type](&call);
+				finish(a, part, &call, t->lanes, i * t->lanes, r);
+			}
+		}
+	}
+}
+
+/* Takes the next tiles: a share of those left, so that large pieces come first and the threads end
+ * together (guided self-scheduling, Polychronopoulos and Kuck 1987). Threads differ in speed on a
+ * busy machine. */
+static int32_t deal(atomic_int *ticket, int32_t n_tiles, int n_threads, int32_t *first)
+{
+	int taken = atomic_load_explicit(ticket, memory_order_relaxed), count;
+
+	do {
+		if (taken >= n_tiles)
+			return 0;
+		count = n_threads == 1 ? n_tiles : (n_tiles - taken) / (2 * n_threads);
+		count = (count + K_TILE_GROUP) / K_TILE_GROUP * K_TILE_GROUP;
+		count = count < n_tiles - taken ? count : n_tiles - taken;
+	} while (!atomic_compare_exchange_weak_explicit(
+		ticket, &taken, taken + count, memory_order_relaxed, memory_order_relaxed));
+	*first = taken;
+	return count;
+}
+
+void k_tiles_matmul(const struct k_tiling *t, struct k_op *op, int n_threads, void *scratch)
+{
+	const struct k_matmul *a = &op->u.matmul;
+	struct aside made = { .words = scratch };
+	int32_t n_tiles = 0, first, count;
+
+	for (int32_t p = 0; p < a->n_parts; p++)
+		n_tiles += (a->part[p].w->n_rows + t->lanes - 1) / t->lanes;
+	while ((count = deal(&op->ticket, n_tiles, n_threads, &first)) > 0) {
+		for (int32_t p = 0; p < a->n_parts && count > 0; p++) {
+			int32_t here = (a->part[p].w->n_rows + t->lanes - 1) / t->lanes;
+			int32_t end = first + count < here ? first + count : here;
+
+			if (first < here) {
+				multiply(t, a, p, first, end, &made);
+				count -= end - first;
+				first = 0;
+			} else {
+				first -= here;
+			}
+		}
+	}
+}
