@@ -25,7 +25,7 @@ def reference(drafter, target, rows, depth, contexts=6, longest=96):
     out, rows = [], [r for r in rows if len(r["ids"]) - r["start"] >= 24]
     for row in sorted(rows, key=lambda r: len(r["ids"]))[:: max(1, len(rows) // contexts)][:contexts]:
         ids = row["ids"][:min(len(row["ids"]) - 8, row["start"] + longest)]
-        h = target.features(torch.tensor([ids]))
+        h = target.features(torch.tensor([ids]), drafter.lower)
         cuts = []
         for t in range(row["start"] + 1, len(ids), 3):
             line = list(ids[:t + 1])
@@ -51,7 +51,8 @@ def main():
     args = parser.parse_args()
     torch.set_num_threads(1)
     target = Target(args.model)
-    drafter, rows = file.read_checkpoint(args.checkpoint, target), features.load(args.features)
+    drafter = file.read_checkpoint(args.checkpoint, target)
+    rows = features.load(args.features)
     if args.vocab:
         seen = [r for r in rows if not r["held_out"]]
         drafter.ids = torch.tensor(trimmed(seen, args.vocab, target.c.eos, target.c.vocab))
