@@ -131,6 +131,9 @@ struct draft_ops {
 	const char *const *offer;
 	bool needs_pages;
 	bool computes; /* it runs passes of its own: a guess costs time */
+	/* it goes by what steps of up to so many rows cost, which is measured before it opens; 0: not
+	 */
+	int32_t cost_rows;
 	/* args: what follows "name:", or NULL. */
 	int (*open)(struct drafter **d, const struct draft_env *env, const char *args, struct err *e);
 	void (*close)(struct drafter *d);

@@ -199,7 +199,7 @@ static int hold_streams(struct drafter *d, struct err *e)
 static int open_parts(
 	struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
 {
-	const struct net_args usual = { 3, 4, 15, 2 };
+	const struct net_args usual = { 3, 4, 15, true, 2 };
 
 	if (net_open_file(&d->net, env, "eagle", args, usual, eagle_load, d, e) ||
 		slots_open(&d->slots, env, &d->net.model.memory, (DRAFT_MAX - 1) * (GROW_WIDTH - 1), e) ||
@@ -433,6 +433,7 @@ const struct draft_ops draft_eagle = {
 	.args = "[FILE,]k[,nodes[,least]]",
 	.doc = "one trained layer on the model's own features: a chain, or a tree of so many nodes",
 	.computes = true,
+	.cost_rows = NET_COST_ROWS,
 	.open = eagle_open,
 	.close = eagle_close,
 	.propose = eagle_propose,
