@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A trained checkpoint as the small GGUF file that the engine reads, and its guesses for tests.
 
-    export.py OUT/NAME.ckpt MODEL FILE.gguf --features DIR [--vocab N] [--type q4_1|q8_0] [--reference FILE.json]
+    export.py OUT/NAME.ckpt MODEL FILE.gguf --features DIR [--vocab N | --ids FILE.gguf] [--type q4_1|q8_0] [--reference FILE.json]
 
 The file's layout is in docs/training.md. Its vocabulary may be smaller than that of the training, on which its weights do
 not depend. FILE.json gets a few short contexts with the guesses of the file as it is read back, for tests/data.
@@ -16,7 +16,7 @@ import features
 import file
 from losses import trimmed
 from measure import held_out
-from target import Target
+from target import Target, read_meta
 
 
 @torch.no_grad()
@@ -45,6 +45,7 @@ def main():
     parser.add_argument("out")
     parser.add_argument("--features", required=True)
     parser.add_argument("--vocab", type=int, help="ids of the file's vocabulary; without it: those of the training")
+    parser.add_argument("--ids", help="a drafter's file whose vocabulary it is to have")
     parser.add_argument("--reference")
     parser.add_argument("--type", choices=file.TYPES, default="q4_1")
     parser.add_argument("--name", default="SmolLM2-135M-Instruct Q4_1")
@@ -53,7 +54,9 @@ def main():
     target = Target(args.model)
     drafter = file.read_checkpoint(args.checkpoint, target)
     rows = features.load(args.features)
-    if args.vocab:
+    if args.ids:
+        drafter.ids = torch.tensor(read_meta(args.ids)["cutaway.draft.ids"])
+    elif args.vocab:
         seen = [r for r in rows if not r["held_out"]]
         drafter.ids = torch.tensor(trimmed(seen, args.vocab, target.c.eos, target.c.vocab))
     file.write(args.out, drafter, target, args.name, file.TYPES[args.type])

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "engine/draft/draft_cost.h"
 #include "engine/draft/file.h"
 #include "tests/support/draft_world.h"
 #include "tests/support/tiny_draft.h"
@@ -137,15 +138,19 @@ static void on_guess(void *arg, const struct event *ev)
 }
 
 /* The first prompt alone, or beside others that begin otherwise, so that it finds nothing cached.
- */
-static void guess_all(
-	struct guesses *g, const struct place *p, int32_t chunk, int32_t requests, const char *spec)
+ * row: what each further row of a step costs, in steps of one row; 0: as the clock says. */
+static void guess_all(struct guesses *g, const struct place *p, int32_t chunk, int32_t requests,
+	double row, const char *spec)
 {
 	struct engine_options o = ENGINE_DEFAULTS;
+	double cost[DRAFT_COST_ROWS + 1];
 	struct engine *e;
 	struct err err = { 0 };
 
 	memset(g, 0, sizeof *g);
+	for (int i = 1; i <= DRAFT_COST_ROWS; i++)
+		cost[i] = 1e6 * (1 + row * (i - 1));
+	o.counted_cost = row > 0 ? cost : NULL;
 	o.model = model_path;
 	o.backend = p->backend;
 	o.threads = p->threads;
@@ -197,16 +202,32 @@ static void test_layers(void **state)
 	(void)state;
 	everywhere(with("eagle", layers_path, ",5,12,0"), true);
 	snprintf(spec, sizeof spec, "eagle:%s,4,4,0", layers_path);
-	guess_all(&g, &ref, 64, 1, spec);
+	guess_all(&g, &ref, 64, 1, 0, spec);
 	assert_true(g.n > TOKENS);
-	guess_all(&other, &cpu, 7, 1, spec);
+	guess_all(&other, &cpu, 7, 1, 0, spec);
 	assert_memory_equal(&g, &other, sizeof g);
-	guess_all(&other, &cpu, 32, 3, spec);
+	guess_all(&other, &cpu, 32, 3, 0, spec);
 	assert_memory_equal(&g, &other, sizeof g);
-	guess_all(&other, &ref, 64, 1, with("eagle", path, ",4,4,0"));
+	guess_all(&other, &ref, 64, 1, 0, with("eagle", path, ",4,4,0"));
 	assert_memory_not_equal(&g, &other, sizeof g);
 	unlink(path);
 	free(path);
+}
+
+/* What is guessed follows what rows cost, unless the least is given. */
+static void test_worth(void **state)
+{
+	static const struct place cpu = { "cpu", NULL, 1, 16, 64 };
+	static struct guesses cheap, dear, again;
+
+	(void)state;
+	guess_all(&cheap, &cpu, 64, 1, 1e-4, with("eagle", eagle_path, ",3,8"));
+	guess_all(&dear, &cpu, 64, 1, 1, with("eagle", eagle_path, ",3,8"));
+	guess_all(&again, &cpu, 64, 1, 1e-4, with("eagle", eagle_path, ",3,8"));
+	assert_true(cheap.n > TOKENS && dear.n < cheap.n / 4);
+	assert_memory_equal(&cheap, &again, sizeof cheap);
+	guess_all(&again, &cpu, 64, 1, 1, with("eagle", eagle_path, ",3,8,0"));
+	assert_true(again.n > TOKENS);
 }
 
 static void test_medusa(void **state)
@@ -461,8 +482,8 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_skip), cmocka_unit_test(test_eagle),
-		cmocka_unit_test(test_layers), cmocka_unit_test(test_medusa), cmocka_unit_test(test_draft),
-		cmocka_unit_test(test_arguments), cmocka_unit_test(test_lies),
+		cmocka_unit_test(test_layers), cmocka_unit_test(test_worth), cmocka_unit_test(test_medusa),
+		cmocka_unit_test(test_draft), cmocka_unit_test(test_arguments), cmocka_unit_test(test_lies),
 		cmocka_unit_test(test_damage), cmocka_unit_test(test_device) };
 
 	return cmocka_run_group_tests(tests, setup, teardown);
