@@ -154,7 +154,8 @@ static int open_all(struct engine *e, struct err *err)
 	if (o->abandon && atomic_load(o->abandon))
 		return err_set(err, ERR_INTERRUPTED, "the opening of %s was stopped", o->model);
 	if (open_parts(e, o, err) || open_hooks(e, err) ||
-		(o->counted_cost && engine_need_cost(e, err)) || engine_apply_settings(e, err))
+		(o->counted_cost && engine_need_cost(e, DRAFT_COST_ROWS, err)) ||
+		engine_apply_settings(e, err))
 		return -1;
 	o->model = e->model_path;
 	o->isa = e->info.isa;

@@ -120,7 +120,7 @@ int engine_apply_spec(struct engine *e, struct engine_options *to, struct err *e
 	if (strlen(spec) >= sizeof e->draft.spec)
 		return err_set(err, ERR_USAGE, "the speculation setting is too long");
 	ops = draft_find(spec);
-	if (ops && ops->weighed && engine_need_cost(e, err))
+	if (ops && ops->cost_rows && e->model && engine_need_cost(e, ops->cost_rows, err))
 		return -1;
 	if (draft_open(spec, e->model ? &e->draft.env : NULL, &ops, &drafter, err))
 		return -1;

@@ -222,7 +222,7 @@ int engine_draft_learn(struct engine *e, struct err *err);
 /* engine_shadow.c: the setting `shadow`. */
 
 /* engine_measure.c: measures the cost of steps if it was not yet. */
-int engine_need_cost(struct engine *e, struct err *err);
+int engine_need_cost(struct engine *e, int32_t rows, struct err *err);
 void engine_emit_cost(struct engine *e);
 
 /* engine.c: submits a request with an owner; *out (or NULL): the request, unless it is refused. */

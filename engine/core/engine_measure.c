@@ -21,16 +21,16 @@ void engine_emit_cost(struct engine *e)
 	}
 }
 
-int engine_need_cost(struct engine *e, struct err *err)
+int engine_need_cost(struct engine *e, int32_t rows, struct err *err)
 {
-	if (e->measure.cost.n)
+	if (e->measure.cost.rows >= rows)
 		return 0;
 	if (!e->model)
 		return err_set(
 			err, ERR_USAGE, "what steps cost is measured by a model, and there is none here");
 	if (e->measure.counted)
 		draft_cost_count(&e->measure.cost, e->measure.counted, (double)e->info.weight_bytes);
-	else if (draft_cost_measure(&e->measure.cost, &e->forward, &e->memory, e->info.ctx, err))
+	else if (draft_cost_measure(&e->measure.cost, rows, &e->forward, &e->memory, e->info.ctx, err))
 		return -1;
 	engine_emit_cost(e);
 	return 0;

@@ -79,8 +79,8 @@ int engine_apply_shadow(struct engine *e, struct engine_options *to, struct err 
 	if (strcmp(list, "off") != 0 && e->model && e->model->diffusion.on)
 		return err_set(
 			err, ERR_USAGE, "shadow %.40s: a diffusion model has no next token to guess", list);
-	if (strcmp(list, "off") != 0 &&
-		(engine_need_cost(e, err) || shadow_open(&opened, list, &e->draft.env, err)))
+	if (strcmp(list, "off") != 0 && (engine_need_cost(e, DRAFT_COST_ROWS, err) ||
+										shadow_open(&opened, list, &e->draft.env, err)))
 		return -1;
 	shadow_close(s->now);
 	s->now = opened;

@@ -342,6 +342,7 @@ const struct draft_ops draft_auto = {
 	.doc =
 		"selects the drafter with the highest predicted speedup, by shadow mode and the measured cost of rows",
 	.needs_pages = true,
+	.cost_rows = DRAFT_COST_ROWS,
 	.open = auto_open,
 	.close = auto_close,
 	.propose = auto_propose,

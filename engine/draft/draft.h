@@ -54,7 +54,7 @@ struct draft {
 struct draft_env {
 	struct k_ctx *kernels;
 	const struct model *model;        /* the target */
-	const struct forward *forward;    /* its pass: x holds the newest step's rows */
+	struct forward *forward;          /* its pass: x holds the newest step's rows */
 	const struct memory_store *store; /* its pages, of each memory group */
 	const char *model_path;
 	struct draft_cost *cost; /* what a step costs by its rows; NULL or not measured: unknown */
@@ -81,7 +81,7 @@ struct draft_job {
 };
 
 /* What a step computed for a request. Rows are rows of the step: f->x + row * dim is the residual
- * stream after the last layer (in the kernels' memory). */
+ * stream after the last layer (in the kernels' memory), forward_stream() has those after others. */
 struct draft_seen {
 	int64_t request;
 	const int32_t *ids; /* all its tokens, after the draws */
@@ -131,6 +131,9 @@ struct draft_ops {
 	const char *const *offer;
 	bool needs_pages;
 	bool computes; /* it runs passes of its own: a guess costs time */
+	/* it goes by what steps of up to so many rows cost, which is measured before it opens; 0: not
+	 */
+	int32_t cost_rows;
 	/* args: what follows "name:", or NULL. */
 	int (*open)(struct drafter **d, const struct draft_env *env, const char *args, struct err *e);
 	void (*close)(struct drafter *d);

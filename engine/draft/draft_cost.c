@@ -161,7 +161,7 @@ static int measure_round(struct draft_cost *c, bool first, struct forward *f, st
 		if (first) {
 			int32_t rows = i < DENSE ? i + 1 : coarse[i - DENSE];
 
-			if (rows > most)
+			if (rows > most || rows > c->rows)
 				return 0;
 			c->point[c->n++] = (struct draft_cost_point){ .rows = rows };
 		} else if (c->point[i].rows > DENSE) {
@@ -175,25 +175,24 @@ static int measure_round(struct draft_cost *c, bool first, struct forward *f, st
 	return 0;
 }
 
-int draft_cost_measure(
-	struct draft_cost *c, struct forward *f, struct memory *memory, int32_t ctx, struct err *e)
+int draft_cost_measure(struct draft_cost *c, int32_t rows, struct forward *f, struct memory *memory,
+	int32_t ctx, struct err *e)
 {
 	int64_t start = now_ns();
 	double ns;
 
-	memset(c, 0, sizeof *c);
-	c->drift = 1;
+	*c = (struct draft_cost){ .rows = rows, .drift = 1 };
 	if (draft_cost_run(f, memory, 1, 0, &ns, e)) /* warms up */
 		return -1;
 	do {
 		if (measure_round(c, !c->n, f, memory, ctx, e)) {
-			c->n = 0;
+			c->n = c->rows = 0;
 			return -1;
 		}
 	} while ((double)(now_ns() - start) < ROUNDS_NS && c->point[0].runs < ROUNDS);
 	interpolate(c);
-	if (c->n > 8 && measure_depth(c, f, memory, ctx, e)) {
-		c->n = 0;
+	if (c->n > 7 && measure_depth(c, f, memory, ctx, e)) {
+		c->n = c->rows = 0;
 		return -1;
 	}
 	return 0;
@@ -204,9 +203,11 @@ int draft_cost_measure(
 void draft_cost_count(
 	struct draft_cost *c, const double ns[DRAFT_COST_ROWS + 1], double weight_bytes)
 {
-	*c = (struct draft_cost){
-		.n = DENSE, .drift = 1, .counted = true, .weight_bytes = weight_bytes
-	};
+	*c = (struct draft_cost){ .rows = DRAFT_COST_ROWS,
+		.n = DENSE,
+		.drift = 1,
+		.counted = true,
+		.weight_bytes = weight_bytes };
 	memcpy(c->ns, ns, sizeof c->ns);
 	for (int32_t i = 0; i < c->n; i++)
 		c->point[i] = (struct draft_cost_point){ .rows = i + 1, .ns = ns[i + 1] };

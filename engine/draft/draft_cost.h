@@ -33,7 +33,8 @@ struct draft_cost_point { /* as measured */
 };
 
 struct draft_cost {
-	int32_t n; /* 0: not measured */
+	int32_t rows; /* up to which it was measured; 0: not */
+	int32_t n;
 	struct draft_cost_point point[DRAFT_COST_POINTS];
 	/* by rows from 1, kernels alone, at almost no depth; linear between points */
 	double ns[DRAFT_COST_ROWS + 1];
@@ -47,9 +48,10 @@ struct draft_cost {
 	double clock_ns;     /* with counted_cost: time so far */
 };
 
-/* Fills in the table by measuring. The spare pages must be unused. Fails only as k_run() does. */
-int draft_cost_measure(
-	struct draft_cost *c, struct forward *f, struct memory *memory, int32_t ctx, struct err *e);
+/* Fills in the table by measuring steps of up to so many rows: beyond, the last slope goes on. The
+ * spare pages must be unused. Fails only as k_run() does. */
+int draft_cost_measure(struct draft_cost *c, int32_t rows, struct forward *f, struct memory *memory,
+	int32_t ctx, struct err *e);
 /* Fills in the table from ns[1] … ns[DRAFT_COST_ROWS]. */
 void draft_cost_count(
 	struct draft_cost *c, const double ns[DRAFT_COST_ROWS + 1], double weight_bytes);

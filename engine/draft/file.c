@@ -136,11 +136,42 @@ int draft_open_file(struct gguf **out, const char *path, const char *kind,
 	return -1;
 }
 
+static int read_ascending(
+	const struct gguf *g, const char *key, int64_t n, int32_t below, int32_t *out, struct err *e)
+{
+	int64_t *wide = malloc((size_t)n * sizeof *wide), before = -1;
+	int failed = !wide ? err_set(e, ERR_MEMORY, "no memory for %s", key)
+					   : gguf_array_i64(g, key, wide, n, e);
+
+	for (int64_t i = 0; i < n && !failed; before = wide[i++]) {
+		if (wide[i] <= before || wide[i] >= below)
+			failed = err_set(e, ERR_INPUT,
+				"%s: %s: number %lld is %lld after %lld; they must ascend from 0, below %d",
+				gguf_path(g), key, (long long)i, (long long)wide[i], (long long)before, below);
+		out[i] = (int32_t)wide[i];
+	}
+	free(wide);
+	return failed ? -1 : 0;
+}
+
+int draft_read_list(const struct gguf *g, const char *key, int32_t most, int32_t below,
+	int32_t *out, int32_t *n, struct err *e)
+{
+	const int64_t many = gguf_array_length(g, key);
+
+	*n = 0;
+	if (many < 0)
+		return 0;
+	if (many < 1 || many > most)
+		return err_set(e, ERR_INPUT, "%s: %s has %lld numbers; 1 to %d are possible", gguf_path(g),
+			key, (long long)many, most);
+	*n = (int32_t)many;
+	return read_ascending(g, key, many, below, out, e);
+}
+
 int draft_read_ids(const struct gguf *g, int32_t vocab, int32_t **ids, int32_t *n, struct err *e)
 {
-	int64_t many = gguf_array_length(g, "cutaway.draft.ids"), before = -1;
-	int64_t *wide;
-	int failed;
+	const int64_t many = gguf_array_length(g, "cutaway.draft.ids");
 
 	*ids = NULL;
 	*n = vocab;
@@ -149,25 +180,15 @@ int draft_read_ids(const struct gguf *g, int32_t vocab, int32_t **ids, int32_t *
 	if (many < 1 || many > vocab)
 		return err_set(e, ERR_INPUT, "%s: a trimmed vocabulary of %lld of %d ids", gguf_path(g),
 			(long long)many, vocab);
-	wide = malloc((size_t)many * sizeof *wide);
-	*ids = malloc((size_t)many * sizeof **ids);
-	failed = !wide || !*ids ? err_set(e, ERR_MEMORY, "no memory for a trimmed vocabulary")
-							: gguf_array_i64(g, "cutaway.draft.ids", wide, many, e);
-	for (int64_t i = 0; i < many && !failed; before = wide[i++]) {
-		if (wide[i] <= before || wide[i] >= vocab)
-			failed = err_set(e, ERR_INPUT,
-				"%s: cutaway.draft.ids: number %lld is %lld after %lld; they must "
-				"ascend below %d",
-				gguf_path(g), (long long)i, (long long)wide[i], (long long)before, vocab);
-		(*ids)[i] = (int32_t)wide[i];
-	}
-	free(wide);
 	*n = (int32_t)many;
-	if (failed) {
-		free(*ids);
-		*ids = NULL;
-	}
-	return failed ? -1 : 0;
+	*ids = malloc((size_t)many * sizeof **ids);
+	if (!*ids)
+		return err_set(e, ERR_MEMORY, "no memory for a trimmed vocabulary");
+	if (!read_ascending(g, "cutaway.draft.ids", many, vocab, *ids, e))
+		return 0;
+	free(*ids);
+	*ids = NULL;
+	return -1;
 }
 
 /* ---- vocabularies ---- */

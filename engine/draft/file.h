@@ -27,6 +27,11 @@ bool draft_is_drafter(const struct gguf *g, const char *kind);
  * it. */
 int draft_read_ids(const struct gguf *g, int32_t vocab, int32_t **ids, int32_t *n, struct err *e);
 
+/* An array of at most `most` numbers, ascending from 0 and below `below`; *n = 0: it is not
+ * there. */
+int draft_read_list(const struct gguf *g, const char *key, int32_t most, int32_t below,
+	int32_t *out, int32_t *n, struct err *e);
+
 /* Checks that both have the same strings for the same ids. The error names the first that
  * differs. */
 int draft_same_vocab(const struct gguf *drafter, const struct gguf *target, struct err *e);

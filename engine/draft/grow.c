@@ -41,6 +41,7 @@ int32_t grow_path(const struct grow_tree *t, int32_t node, int32_t path[DRAFT_MA
 void grow_begin(struct grow *g, const struct draft_job *job, int32_t n)
 {
 	guesser_begin(g->guesser);
+	worth_begin(&g->worth, job, n, g->nodes);
 	g->n_trees = n;
 	for (int32_t i = 0; i < n; i++) {
 		g->tree[i].job = &job[i];
@@ -64,7 +65,7 @@ void grow_add(
 	for (int32_t i = 0; i < n && t->n < GROW_NODES; i++) {
 		float w = worth * guess[i].confidence;
 
-		if (w >= g->least)
+		if (w >= g->worth.least)
 			t->node[t->n++] = (struct grow_node){ .id = guess[i].id,
 				.parent = (int16_t)node,
 				.depth = depth,
@@ -98,7 +99,7 @@ static int32_t choose_level(const struct grow *g, int32_t tree, struct grow_row 
 	for (int32_t i = t->level; i < t->n; i++) {
 		int32_t at = n < g->width ? n : g->width - 1;
 
-		if (t->node[i].worth < g->deeper ||
+		if (t->node[i].worth < g->worth.deeper ||
 			(n == g->width && t->node[i].worth <= t->node[row[at].node].worth))
 			continue;
 		for (; at > 0 && t->node[i].worth > t->node[row[at - 1].node].worth; at--)
@@ -114,6 +115,7 @@ int grow_levels(struct grow *g, struct err *e)
 	for (;;) {
 		struct grow_pass out = { 0 };
 		int32_t n = 0;
+		int64_t start;
 
 		for (int32_t i = 0; i < g->n_trees; i++) {
 			n += choose_level(g, i, g->row + n);
@@ -121,8 +123,10 @@ int grow_levels(struct grow *g, struct err *e)
 		}
 		if (!n)
 			return 0;
+		start = draft_cost_now(g->worth.cost);
 		if (g->pass(g->arg, g, g->row, n, &out, e))
 			return -1;
+		worth_pass(&g->worth, start);
 		for (int32_t i = 0; i < n; i++) {
 			g->tree[g->row[i].tree].node[g->row[i].node].row = i;
 			grow_offer(g, g->row[i].tree, g->row[i].node, out.logits + (size_t)i * (size_t)g->vocab,
@@ -135,25 +139,29 @@ int grow_levels(struct grow *g, struct err *e)
 
 /* Chooses the worthiest nodes; a parent is worth no less than its children and precedes them, so it
  * is chosen too. */
-static void choose(struct grow_tree *t, int32_t nodes)
+static void choose(struct worth *w, struct grow_tree *t, int32_t nodes)
 {
 	int16_t best[DRAFT_NODES];
+	float worth[DRAFT_NODES];
 	int32_t n = 0;
 
 	for (int32_t i = 0; i < t->n; i++) {
 		int32_t at = n < nodes ? n : nodes - 1;
 
 		t->node[i].chosen = false;
-		if (n == nodes && t->node[i].worth <= t->node[best[at]].worth)
+		if (n == nodes && t->node[i].worth <= worth[at])
 			continue;
-		if (n == nodes)
-			t->node[best[at]].chosen = false;
-		for (; at > 0 && t->node[i].worth > t->node[best[at - 1]].worth; at--)
+		for (; at > 0 && t->node[i].worth > worth[at - 1]; at--) {
 			best[at] = best[at - 1];
+			worth[at] = worth[at - 1];
+		}
 		best[at] = (int16_t)i;
-		t->node[i].chosen = true;
+		worth[at] = t->node[i].worth;
 		n += n < nodes;
 	}
+	n = worth_choose(w, worth, n);
+	for (int32_t i = 0; i < n; i++)
+		t->node[best[i]].chosen = true;
 }
 
 /* The worthiest child of `node` that is chosen and not yet written, or -1. */
@@ -191,7 +199,7 @@ static void write_tree(struct grow_tree *t, struct draft *out)
 void grow_write(struct grow *g)
 {
 	for (int32_t i = 0; i < g->n_trees; i++) {
-		choose(&g->tree[i], min32(min32(g->nodes, g->tree[i].job->nodes), DRAFT_NODES));
+		choose(&g->worth, &g->tree[i], min32(g->nodes, g->tree[i].job->nodes));
 		write_tree(&g->tree[i], g->tree[i].job->out);
 	}
 }

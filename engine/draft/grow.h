@@ -3,15 +3,16 @@
  *
  * After EAGLE-2 (Li et al. 2024b, section 4): a node's worth is the product of the confidences on
  * its path; each level expands the worthiest nodes, and the worthiest of all nodes are proposed.
- * Width 1 is a chain. What is worth less than `least` is not proposed: its row would cost more than
- * it brings. What is worth less than `deeper` is not expanded: its children are worth less than it
- * is, and cost a pass besides their rows. Thread: the engine's. Nothing is allocated after
- * opening. */
+ * Width 1 is a chain. What is worth less than its row is not proposed. What is worth so little that
+ * its children, which are worth less, would cost more than they bring, since they take a pass
+ * besides their rows, is not expanded: see worth.h. Thread: the engine's. Nothing is allocated
+ * after opening. */
 #ifndef CUTAWAY_ENGINE_DRAFT_GROW_H
 #define CUTAWAY_ENGINE_DRAFT_GROW_H
 
 #include "engine/draft/draft.h"
 #include "engine/draft/guess.h"
+#include "engine/draft/worth.h"
 
 enum {
 	GROW_WIDTH = 8, /* nodes of a level that are expanded */
@@ -49,7 +50,7 @@ struct grow_pass { /* results of a pass, by row */
 
 struct grow {
 	int32_t depth, nodes, width, fan;
-	float least, deeper;
+	struct worth worth;
 	struct guesser *guesser;
 	/* Computes rows; each row's parent was computed in the pass before, or is the newest token. */
 	int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n,

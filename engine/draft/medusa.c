@@ -163,7 +163,7 @@ static void medusa_load(void *arg, const struct gguf *g, struct model_loader *l)
 static int open_parts(
 	struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
 {
-	const struct net_args usual = { 2, 3, 12, 1 };
+	const struct net_args usual = { 2, 3, 12, true, 1 };
 
 	if (net_open_file(&d->net, env, "medusa", args, usual, medusa_load, d, e))
 		return -1;
@@ -336,6 +336,7 @@ const struct draft_ops draft_medusa = {
 	.args = "[FILE,]k[,nodes[,least]]",
 	.doc = "trained heads on the newest feature, one for each position ahead",
 	.computes = true,
+	.cost_rows = NET_COST_ROWS,
 	.open = medusa_open,
 	.close = medusa_close,
 	.propose = medusa_propose,

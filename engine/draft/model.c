@@ -167,7 +167,7 @@ static int model_drafter_open(
 
 	if (!d)
 		return err_set(e, ERR_MEMORY, "no memory for a draft model");
-	d->args = (struct net_args){ 2, 3, 12, 2 };
+	d->args = (struct net_args){ 2, 3, 12, true, 2 };
 	if (open_parts(d, env, args, &own)) {
 		model_drafter_close(d);
 		return err_set(e, own.code, "%s", own.text);
@@ -269,6 +269,7 @@ const struct draft_ops draft_model = {
 	.args = "[FILE,]k[,nodes[,least]]",
 	.doc = "a smaller model of the same vocabulary",
 	.computes = true,
+	.cost_rows = NET_COST_ROWS,
 	.open = model_drafter_open,
 	.close = model_drafter_close,
 	.propose = model_drafter_propose,

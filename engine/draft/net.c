@@ -11,7 +11,7 @@ int net_read_args(struct net_args *a, const char *args, const char *usage, struc
 	int32_t v[3] = { a->depth, a->nodes, a->least };
 	int n = draft_numbers(args, 0, 100, v, 3);
 
-	*a = (struct net_args){ v[0], n == 1 ? v[0] : v[1], v[2], a->deeper };
+	*a = (struct net_args){ v[0], n == 1 ? v[0] : v[1], v[2], n < 3 && a->measured, a->deeper };
 	if (n < 0 || a->depth < 1 || a->depth > DRAFT_MAX || a->nodes < 1 || a->nodes > DRAFT_NODES)
 		return err_set(e, ERR_USAGE,
 			"%s is what is needed, with k from 1 to %d tokens ahead, from 1 to %d nodes of a tree (k of them "
@@ -77,8 +77,9 @@ int net_open_trees(struct net *net, struct net_args a,
 
 	net->grow = (struct grow){ .depth = a.depth,
 		.nodes = a.nodes,
-		.least = least,
-		.deeper = least * (float)a.deeper,
+		.worth = { .cost = a.measured && net->env.cost && net->env.cost->n ? net->env.cost : NULL,
+			.least = least,
+			.deeper = least * (float)a.deeper },
 		.width = tree ? GROW_WIDTH : 1,
 		.fan = tree ? GROW_FAN : 1,
 		.guesser = &net->guesser,

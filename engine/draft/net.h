@@ -13,14 +13,20 @@
 #include "engine/model/model.h"
 #include "engine/model/model_tensors.h"
 
-enum { NET_ROWS = 256 }; /* of a pass, at least */
+enum {
+	NET_ROWS = 256,    /* of a pass, at least */
+	NET_COST_ROWS = 8, /* of steps whose cost decides how much is guessed; more follow the slope */
+};
 
 /* A drafter's numeric arguments: tokens ahead, nodes of a tree (a chain has as many as tokens
- * ahead), and the least worth of a node in percent. The last is set by the drafter, not by the
- * user: the worth at which a node is expanded, in multiples of the least; 2 where a pass costs
- * about as much as a row of the target's step. */
+ * ahead), and the least worth of a node in percent. The last are set by the drafter, not by the
+ * user: whether a least that is not given follows what rows cost, if that is known, and the worth
+ * at which a node is expanded, in multiples of the least; 2 where a pass costs about as much as a
+ * row of the target's step. */
 struct net_args {
-	int32_t depth, nodes, least, deeper;
+	int32_t depth, nodes, least;
+	bool measured;
+	int32_t deeper;
 };
 
 struct net {

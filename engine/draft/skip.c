@@ -103,7 +103,7 @@ static int skip_open(
 		goto fail;
 	d->net.model.config.n_layers = v[0];
 	if (net_open_pass(
-			&d->net, env->store, (struct net_args){ v[1], v[1], v[2], 1 }, skip_pass, d, e))
+			&d->net, env->store, (struct net_args){ v[1], v[1], v[2], false, 1 }, skip_pass, d, e))
 		goto fail;
 	*out = d;
 	return 0;

@@ -284,6 +284,7 @@ static void write_program(struct forward *f)
 		f->program.layer = i;
 		write_block(f, &f->model->layer[i].mixer);
 		write_block(f, &f->model->layer[i].ffn);
+		forward_write_kept(f, i);
 	}
 	f->program.layer = -1;
 	add_head(f);
@@ -310,7 +311,8 @@ static bool same_shape(const struct forward_shape *a, const struct forward_shape
 	return a->rows == b->rows && a->out == b->out && a->observed == b->observed &&
 		   a->stride == b->stride && a->threshold == b->threshold && a->also == b->also &&
 		   a->layers == b->layers && a->encodes == b->encodes && a->least == b->least &&
-		   a->format == b->format && visible_same(&a->visible, &b->visible);
+		   a->begin_more == b->begin_more && a->format == b->format &&
+		   visible_same(&a->visible, &b->visible);
 }
 
 static uint64_t version_of(struct forward *f, struct forward_shape s)
@@ -345,6 +347,7 @@ static void prepare(struct forward *f)
 		.also = f->n_also,
 		.layers = f->n_layers,
 		.encodes = f->n_rows && f->rows[0].pos < f->rows[0].input,
+		.begin_more = f->begin_more,
 		.format = format_of(f),
 		.threshold = f->threshold,
 		.least = f->least,
@@ -359,7 +362,8 @@ static void prepare(struct forward *f)
 	if (!f->program.version || s.rows != f->built.rows || s.out != f->built.out ||
 		s.also != f->built.also || s.layers != f->built.layers || s.encodes != f->built.encodes ||
 		s.least != f->built.least || s.format != f->built.format ||
-		!s.observed != !f->built.observed || !visible_same(&s.visible, &f->built.visible))
+		s.begin_more != f->built.begin_more || !s.observed != !f->built.observed ||
+		!visible_same(&s.visible, &f->built.visible))
 		write_program(f);
 	for (int32_t i = 0; i < f->program.n_ops; i++) {
 		struct k_op *op = &f->program.op[i];
@@ -453,17 +457,22 @@ const struct k_program *forward_program_of_one(struct forward *f)
 	return &f->program;
 }
 
+void forward_rewrite(struct forward *f)
+{
+	f->program.version = 0;
+	memset(f->recent, 0, sizeof f->recent);
+}
+
 void forward_set_floats(struct forward *f, const struct floats *s)
 {
 	f->floats = s;
-	f->program.version = 0;
-	memset(f->recent, 0, sizeof f->recent);
+	forward_rewrite(f);
 }
 
 void forward_set_watch(struct forward *f, const struct layer_watch *w)
 {
 	f->watch = w;
-	forward_set_floats(f, f->floats);
+	forward_rewrite(f);
 }
 
 int32_t forward_products(struct forward *f, struct forward_product *out, int32_t most)

@@ -27,7 +27,7 @@ struct forward_stage {
  * unobserved steps alternate. */
 struct forward_shape {
 	int32_t rows, out, observed, stride, also, layers;
-	bool encodes;
+	bool encodes, begin_more;
 	enum k_cache format;
 	float least;
 	struct visible visible;
@@ -78,7 +78,8 @@ void forward_aim_sparse(const struct forward *f, struct k_op *op);
 
 enum {
 	FORWARD_RECENT = 8,
-	FORWARD_BEGIN_OPS = 6, /* the most that forward.begin may write */
+	FORWARD_BEGIN_OPS = 16, /* the most that forward.begin may write */
+	FORWARD_KEPT = 8,       /* layers whose streams are kept */
 };
 
 /* What rows see in the layers that have the same window of their own. Made for each step. */
@@ -91,6 +92,12 @@ struct forward_sight {
 	uint64_t whole; /* positions that attention would read if rows saw all */
 	/* of these positions, those that formats by channel keep in f16 */
 	uint64_t recent, whole_recent;
+};
+
+/* The residual stream after a layer, kept for who reads it when the step is done; users 0: none. */
+struct forward_kept {
+	int32_t layer, users;
+	float *x; /* [max_rows, dim], the kernels' */
 };
 
 struct forward {
@@ -137,10 +144,12 @@ struct forward {
 	float least;
 	const struct floats *floats;     /* see forward_set_floats() */
 	const struct layer_watch *watch; /* see forward_set_watch() */
-	/* Writes the ops that fill x, a function of n_rows alone. NULL: x are the rows `ids` of the
-	 * embedding. */
+	/* Writes the ops that fill x, a function of n_rows and begin_more alone. NULL: x are the rows
+	 * `ids` of the embedding. */
 	void (*begin)(void *arg, struct forward *f);
 	void *begin_arg;
+	bool begin_more;
+	struct forward_kept kept[FORWARD_KEPT];
 
 	bool asks;
 	/* of a step's outputs, where `asks` is set and the host cannot read the logits in place; else
@@ -233,6 +242,17 @@ struct forward_product {
 	uint64_t bytes, row_values; /* of all: packed; values read and written for each row */
 	bool each_row;              /* a mixture of experts: each row reads weights of its own */
 };
+/* From the next step on the residual stream after this layer is kept, until it was dropped as
+ * often. Between steps. ERR_USAGE: too many layers are; ERR_MEMORY. */
+int forward_keep(struct forward *f, int32_t layer, struct err *e);
+void forward_drop(struct forward *f, int32_t layer);
+/* Of the last step's rows, [n_rows, dim], in the kernels' memory: x, if it is not kept. */
+const float *forward_stream(const struct forward *f, int32_t layer);
+/* Keeps what `as` keeps; appends the op that keeps a layer's, if it is kept: for forward_*.c. */
+int forward_keep_same(struct forward *f, const struct forward *as, struct err *e);
+void forward_write_kept(struct forward *f, int32_t layer);
+/* The next step writes its program anew. */
+void forward_rewrite(struct forward *f);
 /* After a run: counts what attention read, also where rows chose. */
 void forward_count_read(struct forward *f);
 /* Sets an op's bytes and operations, by its shapes and what the step's rows see. */

@@ -18,7 +18,8 @@ void forward_reads(struct forward_acts *a, const struct k_matrix *w)
 
 static struct forward_needs find_needs(const struct model *m)
 {
-	struct forward_needs n = { .ops = FORWARD_BEGIN_OPS + 4, .normed.dim = m->config.dim };
+	struct forward_needs n = { .ops = FORWARD_BEGIN_OPS + FORWARD_KEPT + 4,
+		.normed.dim = m->config.dim };
 
 	forward_reads(&n.head, &m->output);
 	if (m->inputs.width) {
@@ -223,7 +224,8 @@ int forward_grow(struct forward *f, int32_t max_rows, struct err *e)
 				.ctx = f->max_groups * K_GROUP,
 				.asks = f->asks },
 			e) ||
-		forward_set_visible(&larger, &f->visible, e) || forward_set_attend(&larger, f->attend, e)) {
+		forward_set_visible(&larger, &f->visible, e) || forward_set_attend(&larger, f->attend, e) ||
+		forward_keep_same(&larger, f, e)) {
 		forward_close(&larger);
 		return -1;
 	}
@@ -242,6 +244,9 @@ int forward_grow(struct forward *f, int32_t max_rows, struct err *e)
 void forward_close(struct forward *f)
 {
 	if (f->model) {
+		for (int i = 0; i < FORWARD_KEPT; i++)
+			if (f->kept[i].users)
+				k_free(f->model->kernels, f->kept[i].x);
 		k_free(f->model->kernels, f->account);
 		k_free(f->model->kernels, f->matrix);
 		k_free(f->model->kernels, f->work);

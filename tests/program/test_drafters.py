@@ -80,6 +80,8 @@ def wanted(meta):
         out["output_norm"] = (DIM,)
     if kind == "eagle":
         out |= {"fc.embed": (DIM, DIM), "fc.hidden": (DIM, DIM), "fc.embed_norm": (DIM,), "fc.hidden_norm": (DIM,)}
+        for i in range(len(meta.get("cutaway.draft.lower", []))):
+            out |= {f"fc.lower.{i}": (DIM, DIM), f"fc.lower.{i}_norm": (DIM,)}
     return {name + ".weight": shape for name, shape in out.items()}
 
 
@@ -159,7 +161,7 @@ def test_agreement(path, kind, tokens, folder):
     for i, context in enumerate(contexts):
         start, record = context["cuts"][0]["n"] - 2, os.path.join(folder, f"{name}{i}.db")
         subprocess.run([os.path.join(folder, "cutaway"), "run", "--raw", "--greedy", "--max-tokens", str(len(context["ids"]) - start),
-                        "--record", record, "--spec", f"{'draft' if kind == 'model' else kind}:{path},{ref['depth']}", "--model",
+                        "--record", record, "--spec", f"{'draft' if kind == 'model' else kind}:{path},{ref['depth']},{ref['depth']},15", "--model",
                         MODEL], input=text_of(tokens, context["ids"][:start]), stdout=subprocess.DEVNULL, check=True)
         places = {cut["n"]: cut["guesses"] for cut in context["cuts"]}
         with sqlite3.connect(record) as db:

@@ -64,6 +64,12 @@ static void plan_tensors(
 		add(p, "fc.hidden.weight", dim, dim, 0);
 		add(p, "fc.embed_norm.weight", dim, 0, 1);
 		add(p, "fc.hidden_norm.weight", dim, 0, 1);
+		for (int32_t i = 0; i < o->n_lower; i++) {
+			snprintf(name, sizeof name, "fc.lower.%d.weight", i);
+			add(p, name, dim, dim, 0);
+			snprintf(name, sizeof name, "fc.lower.%d_norm.weight", i);
+			add(p, name, dim, 0, 1);
+		}
 		add_layer(p, t, 0);
 	}
 	for (int32_t i = 0; !strcmp(o->kind, "model") && i < o->layers; i++)
@@ -122,6 +128,10 @@ static void put_keys(
 		gguf_put_kv_text(b, "cutaway.draft.vocab_hash", o->hash);
 	if (o->n_ids)
 		put_ids(b, o, t->vocab);
+	if (o->n_lower)
+		gguf_put_kv_array(b, "cutaway.draft.lower", 5, (uint64_t)o->n_lower);
+	for (int32_t i = 0; i < o->n_lower; i++)
+		bytes_u32(b, (uint32_t)o->lower[i]);
 	if (has(o, "layers"))
 		gguf_put_kv_u32(b, "cutaway.draft.layers", (uint32_t)o->layers);
 	if (has(o, "heads"))
@@ -132,7 +142,7 @@ static uint64_t count_keys(const struct tiny_draft_options *o)
 {
 	static const char *const keys[] = { "architecture", "kind", "dim", "vocab", "vocab_hash",
 		"layers", "heads" };
-	uint64_t n = o->n_ids > 0;
+	uint64_t n = (o->n_ids > 0) + (o->n_lower > 0);
 
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
 		n += has(o, keys[i]);

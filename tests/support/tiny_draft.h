@@ -12,6 +12,7 @@ struct tiny_draft_options {
 	int32_t n_ids;    /* of the trimmed vocabulary: every other id first; 0: it is not trimmed */
 	int32_t layers;   /* of "model" */
 	int32_t heads;    /* of "medusa" */
+	int32_t n_lower, lower[6]; /* of "eagle" */
 	enum k_type type;
 	const char *as; /* not read: who is to open it */
 	/* lies */

@@ -1,7 +1,7 @@
 """The three drafters in torch, as the engine computes them: see docs/training.md for their files.
 
 Each has unroll(ids, h, start, width, depth): for a batch of conversations and the places start .. start + width - 1 of
-each, features y[0 .. depth - 1] [batch, width, dim], where y[j] at place p is what it guesses x[p + 1] from when
+each, with features h of the target's lower layers and the last, y[0 .. depth - 1] [batch, width, dim], where y[j] at place p is what it guesses x[p + 1] from when
 x[.. p - j] and h[.. p - j - 1] are known (x[p - j] was just drawn) and its earlier guesses were right. Right guesses
 are the text itself, so one pass over a text gives the guesses of every depth at every place, in training as in
 measuring. y[j] at the first j places means nothing: they would need guesses from before `start`. Logits are
@@ -33,6 +33,8 @@ def pick(x, at):
 
 
 class Drafter(nn.Module):
+    lower = ()
+
     def __init__(self, target, ids):
         super().__init__()
         self.c = target.c
@@ -76,16 +78,19 @@ class Model(Drafter):
 
 class Eagle(Drafter):
     """One layer over the target's feature of the token before and the embedding of the token itself (EAGLE, Li et al.
-    2024); trained on its own outputs as EAGLE-3 and HASS do."""
+    2024); trained on its own outputs as EAGLE-3 and HASS do. lower: layers whose features it reads, too, where the
+    target has computed them."""
 
     kind = "eagle"
 
-    def __init__(self, target, ids):
+    def __init__(self, target, ids, lower=()):
         super().__init__(target, ids)
-        d = self.c.dim
+        d, self.lower = self.c.dim, list(lower)
         self.embed_norm, self.hidden_norm = nn.Parameter(torch.ones(d)), nn.Parameter(torch.ones(d))
         self.fc_embed = matrix(d, d, 0.5)
         self.fc_hidden = nn.Parameter(torch.eye(d))
+        self.fc_lower = nn.ParameterList(matrix(d, d, 0.1) for _ in lower)
+        self.lower_norm = nn.ParameterList(torch.ones(d) for _ in lower)
         self.layer = Layer(self.c)
         self.layer.load_state_dict(target.blocks[-1].state_dict())
         with torch.no_grad():  # its residual stream begins at size 1, not at that of the 30th layer
@@ -94,8 +99,12 @@ class Eagle(Drafter):
         self.output_norm = nn.Parameter(target.norm.clone())
 
     def inputs(self, ids, hidden):
-        """hidden[t] stands for h[t - 1]."""
-        return (F.linear(rms(hidden, self.hidden_norm, self.c.eps), self.fc_hidden) +
+        """hidden[t] stands for h[t - 1], of all layers or of the last alone."""
+        norms, matrices = [self.hidden_norm], [self.fc_hidden]
+        if hidden.shape[-1] > self.c.dim:
+            norms, matrices = [*self.lower_norm, *norms], [*self.fc_lower, *matrices]
+        parts = hidden.split(self.c.dim, -1)
+        return (sum(F.linear(rms(p, n, self.c.eps), m) for p, n, m in zip(parts, norms, matrices)) +
                 F.linear(rms(self.embed[ids], self.embed_norm, self.c.eps), self.fc_embed)).float()
 
     def unroll(self, ids, h, start, width, depth):
@@ -128,6 +137,8 @@ class Eagle(Drafter):
         out = {"fc.embed.weight": self.fc_embed, "fc.hidden.weight": self.fc_hidden,
                "fc.embed_norm.weight": self.embed_norm, "fc.hidden_norm.weight": self.hidden_norm,
                "output_norm.weight": self.output_norm}
+        for i, (n, m) in enumerate(zip(self.lower_norm, self.fc_lower)):
+            out |= {f"fc.lower.{i}_norm.weight": n, f"fc.lower.{i}.weight": m}
         return out | {f"blk.0.{name}.weight": p for name, p in self.layer.named_parameters()}
 
 
@@ -150,7 +161,7 @@ class Medusa(Drafter):
 
     def unroll(self, ids, h, start, width, depth):
         """Here y[0] guesses x[p + 1] from h[p - 1]: the target itself gave x[p]."""
-        at, out = places(start, width, ids.shape[1]), []
+        at, out, h = places(start, width, ids.shape[1]), [], h[..., -self.c.dim:]
         for i in range(min(depth, len(self.norms))):
             one = pick(late(h, 1 + i), at)
             n = rms(one, self.norms[i], self.c.eps)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A trained checkpoint as the small GGUF file that the engine reads, and its guesses for tests.
 
-    export.py OUT/NAME.ckpt MODEL FILE.gguf --features DIR [--vocab N] [--type q4_1|q8_0] [--reference FILE.json]
+    export.py OUT/NAME.ckpt MODEL FILE.gguf --features DIR [--vocab N | --ids FILE.gguf] [--type q4_1|q8_0] [--reference FILE.json]
 
 The file's layout is in docs/training.md. Its vocabulary may be smaller than that of the training, on which its weights do
 not depend. FILE.json gets a few short contexts with the guesses of the file as it is read back, for tests/data.
@@ -16,7 +16,7 @@ import features
 import file
 from losses import trimmed
 from measure import held_out
-from target import Target
+from target import Target, read_meta
 
 
 @torch.no_grad()
@@ -25,7 +25,7 @@ def reference(drafter, target, rows, depth, contexts=6, longest=96):
     out, rows = [], [r for r in rows if len(r["ids"]) - r["start"] >= 24]
     for row in sorted(rows, key=lambda r: len(r["ids"]))[:: max(1, len(rows) // contexts)][:contexts]:
         ids = row["ids"][:min(len(row["ids"]) - 8, row["start"] + longest)]
-        h = target.features(torch.tensor([ids]))
+        h = target.features(torch.tensor([ids]), drafter.lower)
         cuts = []
         for t in range(row["start"] + 1, len(ids), 3):
             line = list(ids[:t + 1])
@@ -45,14 +45,18 @@ def main():
     parser.add_argument("out")
     parser.add_argument("--features", required=True)
     parser.add_argument("--vocab", type=int, help="ids of the file's vocabulary; without it: those of the training")
+    parser.add_argument("--ids", help="a drafter's file whose vocabulary it is to have")
     parser.add_argument("--reference")
     parser.add_argument("--type", choices=file.TYPES, default="q4_1")
     parser.add_argument("--name", default="SmolLM2-135M-Instruct Q4_1")
     args = parser.parse_args()
     torch.set_num_threads(1)
     target = Target(args.model)
-    drafter, rows = file.read_checkpoint(args.checkpoint, target), features.load(args.features)
-    if args.vocab:
+    drafter = file.read_checkpoint(args.checkpoint, target)
+    rows = features.load(args.features)
+    if args.ids:
+        drafter.ids = torch.tensor(read_meta(args.ids)["cutaway.draft.ids"])
+    elif args.vocab:
         seen = [r for r in rows if not r["held_out"]]
         drafter.ids = torch.tensor(trimmed(seen, args.vocab, target.c.eos, target.c.vocab))
     file.write(args.out, drafter, target, args.name, file.TYPES[args.type])

@@ -1,11 +1,12 @@
-/* features: the residual stream after the last layer at every token, as the engine itself computes
- * it.
+/* features: the residual stream after each of these layers at every token, as the engine itself
+ * computes it.
  *
- *     features MODEL < sequences > features
+ *     features MODEL LAYER... < sequences > features
  *
  * Both are binary, in this machine's byte order: a sequence is its number of tokens n, an i32, and
- * n ids, i32 each; out come n * dim floats for it. It is a forward pass without the output matrix,
- * for tools/train/features.py, many times as fast as torch's. Thread: main's. */
+ * n ids, i32 each; out come for each token dim floats of each layer (they count from 0). It is a
+ * forward pass without the output matrix, for tools/train/features.py, many times as fast as
+ * torch's. Thread: main's. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +19,16 @@ struct features {
 	struct engine *engine;
 	struct forward forward;
 	struct memory_store store[MEMORY_GROUPS];
-	int32_t *pages, *ids;
+	int32_t *pages, *ids, layer[FORWARD_KEPT], n_layers;
 };
+
+static int keep_all(struct features *s, struct err *e)
+{
+	for (int32_t i = 0; i < s->n_layers; i++)
+		if (forward_keep(&s->forward, s->layer[i], e))
+			return -1;
+	return 0;
+}
 
 static int open_all(struct features *s, const char *path, struct err *e)
 {
@@ -40,7 +49,7 @@ static int open_all(struct features *s, const char *path, struct err *e)
 	struct forward_sizes most = { .rows = CHUNK, .out = 1, .observed = 1, .ctx = ctx };
 	return memory_stores_open(s->store, &s->engine->model->memory, s->engine->kernels, PAGE,
 			   n_pages, "the pages", e) ||
-				   forward_open(&s->forward, s->engine->model, s->store, most, e)
+				   forward_open(&s->forward, s->engine->model, s->store, most, e) || keep_all(s, e)
 			   ? -1
 			   : 0;
 }
@@ -59,7 +68,7 @@ static void close_all(struct features *s)
 static int run_chunk(struct features *s, int32_t pos, int32_t n, struct err *e)
 {
 	struct forward *f = &s->forward;
-	size_t count = (size_t)n * (size_t)s->engine->model->config.dim;
+	const size_t dim = (size_t)s->engine->model->config.dim;
 	const int32_t *table = s->pages;
 	f->n_rows = n;
 	f->n_out = f->n_observed = 0;
@@ -68,9 +77,12 @@ static int run_chunk(struct features *s, int32_t pos, int32_t n, struct err *e)
 		f->ids[i] = s->ids[pos + i];
 	if (forward_run(f, false, e))
 		return -1;
-	return fwrite(f->x, sizeof *f->x, count, stdout) == count
-			   ? 0
-			   : err_set(e, ERR_IO, "the features could not be written");
+	for (int32_t i = 0; i < n * s->n_layers; i++) {
+		const float *x = forward_stream(f, s->layer[i % s->n_layers]);
+		if (fwrite(x + (size_t)(i / s->n_layers) * dim, sizeof *x, dim, stdout) != dim)
+			return err_set(e, ERR_IO, "the features could not be written");
+	}
+	return 0;
 }
 
 static int run_all(struct features *s, struct err *e)
@@ -96,8 +108,10 @@ int main(int argc, char **argv)
 {
 	struct features s = { 0 };
 	struct err e = { 0 };
-	if (argc != 2)
-		err_set(&e, ERR_USAGE, "usage: features MODEL < sequences > features");
+	for (int i = 2; i < argc && s.n_layers < FORWARD_KEPT; i++)
+		s.layer[s.n_layers++] = atoi(argv[i]);
+	if (!s.n_layers || argc > 2 + FORWARD_KEPT)
+		err_set(&e, ERR_USAGE, "usage: features MODEL LAYER... < sequences > features");
 	else if (!open_all(&s, argv[1], &e))
 		run_all(&s, &e);
 	close_all(&s);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The target's features at every token of the data: its residual stream after the last layer, kept as f16.
+"""The target's features at every token of the data: its residual stream after some layers and the last, kept as f16.
 
-    features.py DATA MODEL OUT [--program PROGRAM] [--share I N]
+    features.py DATA MODEL OUT [--lower I,I,...] [--program PROGRAM] [--share I N]
 
 The engine itself computes it (features.c: PROGRAM, build/tools/train/features), into files OUT/round-NN-KIND-NN.pt of 128
 conversations; a file that is there is kept."""
@@ -54,25 +54,29 @@ def pad(rows, part):
     return ids
 
 
-def compute(program, model, rows, dim):
-    """Adds row["h"] [tokens, dim], f16."""
+def compute(program, model, rows, dim, layers):
+    """Adds row["h"] [tokens, layers * dim], f16: the lower layers' in their order, then the last's."""
     with tempfile.TemporaryFile() as sequences:
         for row in rows:
             sequences.write(array.array("i", [len(row["ids"]), *row["ids"]]).tobytes())
         sequences.seek(0)
-        with subprocess.Popen([program, model], stdin=sequences, stdout=subprocess.PIPE) as engine:
+        with subprocess.Popen([program, model, *map(str, layers)], stdin=sequences, stdout=subprocess.PIPE) as engine:
             for row in rows:
-                raw = engine.stdout.read(len(row["ids"]) * dim * 4)
-                h = torch.frombuffer(bytearray(raw), dtype=torch.float32).view(-1, dim)
-                row["h"] = h.clamp(-65000, 65000).half()
+                raw = engine.stdout.read(len(row["ids"]) * len(layers) * dim * 4)
+                h = torch.frombuffer(bytearray(raw), dtype=torch.float32).view(len(row["ids"]), -1)
+                row["h"], row["lower"] = h.clamp(-65000, 65000).half(), layers[:-1]
     if engine.returncode:
         raise SystemExit(f"{program}: exit status {engine.returncode}")
 
 
-def load(out):
+def load(out, lower=()):
+    """All rows, of whose features only those of these lower layers and the last are kept."""
     rows = []
     for path in sorted(glob.glob(os.path.join(out, "round-*.pt"))):
-        rows += torch.load(path)
+        for row in torch.load(path):
+            h = row["h"].unflatten(1, (len(row["lower"]) + 1, -1))
+            row["h"] = h[:, [row["lower"].index(i) for i in lower] + [-1]].flatten(1)
+            rows.append(row)
     return rows
 
 
@@ -91,17 +95,19 @@ def main():
     parser.add_argument("model")
     parser.add_argument("out")
     parser.add_argument("--program", default="build/tools/train/features")
+    parser.add_argument("--lower", default="", help="layers below the last that are kept, too, counted from 0")
     parser.add_argument("--share", type=int, nargs=2, default=[0, 1], metavar=("I", "N"),
                         help="every Nth part from the Ith on: several may run at once")
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)
-    dim = Config(read_meta(args.model)).dim
+    c = Config(read_meta(args.model))
+    layers = [*map(int, filter(None, args.lower.split(","))), c.layers - 1]
     for name, rows in list(parts_of(args.data))[args.share[0]::args.share[1]]:
         path = os.path.join(args.out, name + ".pt")
         if os.path.exists(path):
             continue
         begun = time.time()
-        compute(args.program, args.model, rows, dim)
+        compute(args.program, args.model, rows, c.dim, layers)
         torch.save(rows, path + ".part")
         os.rename(path + ".part", path)
         tokens = sum(len(r["ids"]) for r in rows)

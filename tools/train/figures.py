@@ -17,11 +17,12 @@ from target import Target
 def main():
     model, folder, *paths = sys.argv[1:]
     torch.set_num_threads(1)
-    target, rows = Target(model), held_out(features.load(folder))
+    target = Target(model)
     print(f"| drafter | kind of prompt | positions | {' | '.join(f'≥ {j + 1}' for j in range(DEPTH))} | tokens a step |")
     print("| --- |" + " --- |" * (DEPTH + 3))
     for path in paths:
         drafter, name = file.read(path, target), os.path.basename(path)[:-5]
+        rows = held_out(features.load(folder, drafter.lower))
         print(f"{name}: {100 * covered(drafter.ids.tolist(), rows):.1f} % of the tokens can be guessed", file=sys.stderr)
         for kind, f in measure(drafter, rows).items():
             least = [f"{100 * a:.1f} %" for a in f["acceptance"]] + [""] * (DEPTH - len(f["acceptance"]))

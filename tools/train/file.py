@@ -36,6 +36,9 @@ def write(path, drafter, target, name, quantised):
         out.add_uint32("cutaway.draft.layers", len(drafter.made_of))
         out.add_key_value("cutaway.draft.from", [int(i) for i in drafter.made_of], gguf.GGUFValueType.ARRAY,
                           gguf.GGUFValueType.UINT32)
+    if drafter.lower:
+        out.add_key_value("cutaway.draft.lower", list(drafter.lower), gguf.GGUFValueType.ARRAY,
+                          gguf.GGUFValueType.UINT32)
     if drafter.kind == "medusa":
         out.add_uint32("cutaway.draft.heads", len(drafter.norms))
     for tensor, p in drafter.tensors().items():
@@ -50,16 +53,18 @@ def write(path, drafter, target, name, quantised):
     out.close()
 
 
-def read(path, target, ids=None):
-    """The drafter of a file; with other ids, if there are some: its weights know nothing of them."""
+def read(path, target, ids=None, lower=None):
+    """The drafter of a file; with other ids, if there are some: its weights know nothing of them. lower: of an EAGLE
+    the lower layers that it is to read; what is not in the file begins anew."""
     meta, tensors = read_gguf(path)
     kind = meta["cutaway.draft.kind"]
-    shape = {"model": lambda: {"layers": meta["cutaway.draft.from"]}, "eagle": dict,
+    shape = {"model": lambda: {"layers": meta["cutaway.draft.from"]}, "eagle": lambda: {"lower": meta.get("cutaway.draft.lower", []) if lower is None else lower},
              "medusa": lambda: {"heads": meta["cutaway.draft.heads"], "ffn": len(tensors["medusa.0.gate.weight"])}}
     drafter = KINDS[kind](target, torch.tensor(meta["cutaway.draft.ids"]) if ids is None else ids, **shape[kind]())
     with torch.no_grad():
         for name, p in drafter.tensors().items():
-            p.copy_(tensors.pop(name))
+            if name in tensors or not lower:
+                p.copy_(tensors.pop(name))
     assert not tensors, sorted(tensors)
     return drafter
 

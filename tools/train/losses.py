@@ -30,7 +30,7 @@ def add_goals(rows, target, head, temperature):
     rows = [r for r in rows if "goal" not in r]
     if not rows:
         return
-    h = torch.cat([r["h"][r["start"]:-1].float() for r in rows])
+    h = torch.cat([r["h"][r["start"]:-1, -target.c.dim:].float() for r in rows])
     logits = F.linear(rms(h, target.norm, target.c.eps).to(head.dtype), head)
     value, index = logits.topk(KEEP, -1)
     p, at = torch.softmax(value.float() / temperature, -1), 0
@@ -101,7 +101,7 @@ def loss_of(drafter, target, head, rows, batch, args, depth):
         losses.append(one.item())
         total = total + one * args.later ** j
         if args.feature_weight:
-            ahead = torch.cat([row["h"][row["start"] + j:-1].float() for row in rows])
+            ahead = torch.cat([row["h"][row["start"] + j:-1, -drafter.c.dim:].float() for row in rows])
             goal = rms(ahead, target.norm, drafter.c.eps)
             total = total + F.smooth_l1_loss(normed, goal) * (args.feature_weight * args.later ** j)
     return total, losses

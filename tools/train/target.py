@@ -116,12 +116,13 @@ class Target(nn.Module):
         self.blocks = nn.ModuleList(Layer(self.c).load(tensors, f"blk.{i}") for i in range(self.c.layers))
         self.requires_grad_(False)
 
-    def features(self, ids):
-        """The residual stream after the last layer, [batch, n, dim], of ids [batch, n]."""
-        x, table = self.embed[ids], rope_table(self.c, ids.shape[1])
-        for block in self.blocks:
+    def features(self, ids, lower=()):
+        """The residual stream after the lower layers and the last, [batch, n, layers * dim], of ids [batch, n]."""
+        x, table, out = self.embed[ids], rope_table(self.c, ids.shape[1]), []
+        for i, block in enumerate(self.blocks):
             x = block(x, table)
-        return x
+            out += [x] if i in lower else []
+        return torch.cat([*out, x], -1)
 
     def logits(self, h, ids=None):
         """Rows `ids` of the output matrix, or all."""

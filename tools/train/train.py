@@ -29,9 +29,10 @@ from target import Target
 
 def scale_of(p):
     """Of a matrix's steps: in proportion to its numbers, of which 0.04 is the usual size. One that begins at nothing is
-    Medusa's that writes to the target's residual stream itself, and is to take steps of that stream's size (about 30)."""
+    Medusa's that writes to the target's residual stream itself, and is to take steps of that stream's size (about 30);
+    one that begins at a tenth of the usual size is to grow."""
     size = p.detach().square().mean().sqrt().item() / 0.04
-    return min(max(size, 0.3), 3) if size else 30
+    return 30 if not size else 1 if size < 0.15 else min(max(size, 0.3), 3)
 
 
 def optimizers(drafter, lr):
@@ -183,6 +184,7 @@ def main():
     parser.add_argument("--feature-weight", type=float, default=0.1)
     parser.add_argument("--temperature", type=float, default=0.7, help="of the target's distribution")
     parser.add_argument("--vocab", type=int, default=8192, help="ids of the trimmed vocabulary")
+    parser.add_argument("--lower", default="", help="eagle: layers below the last whose features it reads, too")
     parser.add_argument("--layers", default="0,29", help="model: the target's layers that it begins as")
     parser.add_argument("--heads", type=int, default=4, help="medusa")
     parser.add_argument("--ffn", type=int, default=768, help="medusa")
@@ -202,15 +204,17 @@ def main():
         args.depth = args.heads
     os.makedirs(args.out, exist_ok=True)
     args.shape = {"model": {"layers": [int(i) for i in args.layers.split(",")]},
-                  "medusa": {"heads": args.heads, "ffn": args.ffn}}.get(args.kind, {})
-    target, rows = Target(args.model), features.load(args.features)
+                  "medusa": {"heads": args.heads, "ffn": args.ffn},
+                  "eagle": {"lower": [int(i) for i in filter(None, args.lower.split(","))]}}[args.kind]
+    lower = args.shape.get("lower", [])
+    target, rows = Target(args.model), features.load(args.features, lower)
     seen = [r for r in rows if not r["held_out"]]
     kept = held_out(rows)
     path = os.path.join(args.out, args.name or args.kind)
     ids = torch.tensor(trimmed(seen, args.vocab, target.c.eos, target.c.vocab))
     coverage = covered(ids.tolist(), [r for r in rows if r["held_out"]])
     if args.begin:
-        drafter = file.read(args.begin, target, ids)
+        drafter = file.read(args.begin, target, ids, lower)
     else:
         drafter = KINDS[args.kind](target, ids, **args.shape)
     del target.blocks

@@ -12,11 +12,12 @@
 
 #include <cmocka.h>
 
+#include "engine/draft/draft_cost.h"
 #include "engine/draft/file.h"
 #include "tests/support/draft_world.h"
 #include "tests/support/tiny_draft.h"
 
-static char *model_path, *eagle_path, *medusa_path, *pruned_path, *other_path;
+static char *model_path, *eagle_path, *layers_path, *medusa_path, *pruned_path, *other_path;
 static struct tiny_options target = TINY_DEFAULTS;
 static char hash[17];
 
@@ -122,6 +123,113 @@ static void test_eagle(void **state)
 	once(with("eagle", eagle_path, ",16,63,1"));
 }
 
+/* ---- features of several layers ---- */
+
+struct guesses { /* for the first request */
+	int32_t id[512], n;
+};
+
+static void on_guess(void *arg, const struct event *ev)
+{
+	struct guesses *g = arg;
+
+	if (ev->kind == EV_draft && ev->u.draft.request == 1 && g->n < 512)
+		g->id[g->n++] = (int32_t)ev->u.draft.id;
+}
+
+/* The first prompt alone, or beside others that begin otherwise, so that it finds nothing cached.
+ * row: what each further row of a step costs, in steps of one row; 0: as the clock says. */
+static void guess_all(struct guesses *g, const struct place *p, int32_t chunk, int32_t requests,
+	double row, const char *spec)
+{
+	struct engine_options o = ENGINE_DEFAULTS;
+	double cost[DRAFT_COST_ROWS + 1];
+	struct engine *e;
+	struct err err = { 0 };
+
+	memset(g, 0, sizeof *g);
+	for (int i = 1; i <= DRAFT_COST_ROWS; i++)
+		cost[i] = 1e6 * (1 + row * (i - 1));
+	o.counted_cost = row > 0 ? cost : NULL;
+	o.model = model_path;
+	o.backend = p->backend;
+	o.threads = p->threads;
+	o.page_size = p->page_size;
+	o.pages = p->pages;
+	o.ctx = 256;
+	o.slots = 4;
+	o.prefill_chunk = chunk;
+	o.spec = spec;
+	assert_int_equal(engine_open(&e, &o, &err), 0);
+	engine_add_sink(e, on_guess, g);
+	engine_begin(e, NULL);
+	for (int32_t r = 0; r < requests; r++) {
+		struct sample_params greedy = { .temperature = 0, .top_p = 1, .repeat_penalty = 1 };
+		uint32_t s = 77u + (uint32_t)r;
+		int32_t ids[PROMPT];
+		struct engine_request q = { .kind = EV_REQUEST_KIND_run,
+			.ids = ids,
+			.n_ids = PROMPT,
+			.max_tokens = TOKENS,
+			.params = greedy,
+			.ignore_end = true };
+
+		for (int i = 0; i < PROMPT; i++)
+			ids[i] = (int32_t)(world_chance(&s) % 512);
+		assert_true(engine_submit(e, &q, &err) > 0);
+	}
+	while (engine_step(e, &err) > 0)
+		;
+	assert_int_equal(err.code, 0);
+	engine_close(e);
+}
+
+/* What it guesses depends on the text alone, and on the layers that its file names. */
+static void test_layers(void **state)
+{
+	static const struct place ref = { "ref", NULL, 1, 16, 64 }, cpu = { "cpu", NULL, 3, 32, 64 };
+	static struct guesses g, other;
+	struct tiny_draft_options o = { .seed = 7,
+		.kind = "eagle",
+		.hash = hash,
+		.n_ids = 300,
+		.n_lower = 2,
+		.lower = { 1, 2 },
+		.type = K_Q8_0 };
+	struct err err = { 0 };
+	char spec[256], *path = tiny_draft_temp(&target, &o, &err);
+
+	(void)state;
+	everywhere(with("eagle", layers_path, ",5,12,0"), true);
+	snprintf(spec, sizeof spec, "eagle:%s,4,4,0", layers_path);
+	guess_all(&g, &ref, 64, 1, 0, spec);
+	assert_true(g.n > TOKENS);
+	guess_all(&other, &cpu, 7, 1, 0, spec);
+	assert_memory_equal(&g, &other, sizeof g);
+	guess_all(&other, &cpu, 32, 3, 0, spec);
+	assert_memory_equal(&g, &other, sizeof g);
+	guess_all(&other, &ref, 64, 1, 0, with("eagle", path, ",4,4,0"));
+	assert_memory_not_equal(&g, &other, sizeof g);
+	unlink(path);
+	free(path);
+}
+
+/* What is guessed follows what rows cost, unless the least is given. */
+static void test_worth(void **state)
+{
+	static const struct place cpu = { "cpu", NULL, 1, 16, 64 };
+	static struct guesses cheap, dear, again;
+
+	(void)state;
+	guess_all(&cheap, &cpu, 64, 1, 1e-4, with("eagle", eagle_path, ",3,8"));
+	guess_all(&dear, &cpu, 64, 1, 1, with("eagle", eagle_path, ",3,8"));
+	guess_all(&again, &cpu, 64, 1, 1e-4, with("eagle", eagle_path, ",3,8"));
+	assert_true(cheap.n > TOKENS && dear.n < cheap.n / 4);
+	assert_memory_equal(&cheap, &again, sizeof cheap);
+	guess_all(&again, &cpu, 64, 1, 1, with("eagle", eagle_path, ",3,8,0"));
+	assert_true(again.n > TOKENS);
+}
+
 static void test_medusa(void **state)
 {
 	(void)state;
@@ -155,7 +263,7 @@ static void test_device(void **state)
 		skip();
 	run_spec(&w, &(struct place){ "cuda", "launches", 1, 16, 64 }, "skip:3,1,0");
 	run_spec(
-		&w, &(struct place){ "cuda", "graph", 1, 16, 64 }, with("eagle", eagle_path, ",2,3,0"));
+		&w, &(struct place){ "cuda", "graph", 1, 16, 64 }, with("eagle", layers_path, ",2,3,0"));
 	run_spec(&w, &(struct place){ "cuda", "persistent", 1, 16, 64 },
 		with("medusa", medusa_path, ",2,2,0"));
 }
@@ -210,6 +318,13 @@ static void test_lies(void **state)
 		{ { .bad_id = 3 }, "must ascend" },
 		{ { .bad_id = -5 }, "must ascend" },
 		{ { .n_ids = 513 }, "trimmed vocabulary of 513" },
+		{ { .n_lower = 2, .lower = { 2, 3 } }, "cutaway.draft.lower: number 1 is 3 after 2" },
+		{ { .n_lower = 1, .lower = { -1 } }, "cutaway.draft.lower: number 0" },
+		{ { .n_lower = 2, .lower = { 1, 1 } }, "they must ascend from 0, below 3" },
+		{ { .n_lower = 3, .lower = { 0, 2, 1 } }, "number 2 is 1 after 2" },
+		{ { .n_lower = 5, .lower = { 0, 1, 2 } }, "cutaway.draft.lower has 5 numbers" },
+		{ { .n_lower = 2, .lower = { 0, 2 }, .drop = "fc.lower.1.weight" },
+			"fc.lower.1.weight is missing" },
 		{ { .drop = "fc.hidden.weight" }, "fc.hidden.weight is missing" },
 		{ { .drop = "output_norm.weight" }, "output_norm.weight is missing" },
 		{ { .drop = "blk.0.ffn_down.weight" }, "ffn_down.weight is missing" },
@@ -309,6 +424,7 @@ static void test_damage(void **state)
 	world_open(&w, model_path, &(struct place){ "cpu", NULL, 1, 16, 64 }, "off");
 	engine_observe(w.e, false);
 	damage(w.e, "eagle", eagle_path, 90);
+	damage(w.e, "eagle", layers_path, 60);
 	damage(w.e, "medusa", medusa_path, 60);
 	damage(w.e, "draft", pruned_path, 60);
 	engine_close(w.e);
@@ -319,6 +435,13 @@ static int setup(void **state)
 	struct tiny_draft_options eagle = {
 		.seed = 7, .kind = "eagle", .hash = hash, .n_ids = 300, .type = K_Q8_0
 	};
+	struct tiny_draft_options layers = { .seed = 7,
+		.kind = "eagle",
+		.hash = hash,
+		.n_ids = 300,
+		.n_lower = 2,
+		.lower = { 0, 2 },
+		.type = K_Q8_0 };
 	struct tiny_draft_options medusa = {
 		.seed = 8, .kind = "medusa", .hash = hash, .heads = 3, .type = K_Q4_1
 	};
@@ -337,15 +460,16 @@ static int setup(void **state)
 		return -1;
 	gguf_close(g);
 	eagle_path = tiny_draft_temp(&target, &eagle, &err);
+	layers_path = tiny_draft_temp(&target, &layers, &err);
 	medusa_path = tiny_draft_temp(&target, &medusa, &err);
 	pruned_path = tiny_draft_temp(&target, &pruned, &err);
 	other_path = tiny_temp(&other, &err);
-	return eagle_path && medusa_path && pruned_path && other_path ? 0 : -1;
+	return eagle_path && layers_path && medusa_path && pruned_path && other_path ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
-	char *paths[] = { model_path, eagle_path, medusa_path, pruned_path, other_path };
+	char *paths[] = { model_path, eagle_path, layers_path, medusa_path, pruned_path, other_path };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
@@ -358,8 +482,8 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_skip), cmocka_unit_test(test_eagle),
-		cmocka_unit_test(test_medusa), cmocka_unit_test(test_draft),
-		cmocka_unit_test(test_arguments), cmocka_unit_test(test_lies),
+		cmocka_unit_test(test_layers), cmocka_unit_test(test_worth), cmocka_unit_test(test_medusa),
+		cmocka_unit_test(test_draft), cmocka_unit_test(test_arguments), cmocka_unit_test(test_lies),
 		cmocka_unit_test(test_damage), cmocka_unit_test(test_device) };
 
 	return cmocka_run_group_tests(tests, setup, teardown);
