@@ -410,11 +410,15 @@ const struct view view_roofline = {
 		"right. Dots are whole steps of the last 256. A step that computed rows of prompts and newest tokens at once is neither, and left "
 		"out.\n"
 		"\n"
+		"Attention is computed in tiles that stay in a cache and are merged as they come (FlashAttention), and threads share the "
+		"spans of a head (Flash-Decoding). /attention matrix writes all scores of a layer to memory and reads them again instead: "
+		"the same tokens, but attention moves left and down. /attention heads takes the spans' sharing away.\n"
+		"\n"
 		"A point on a roof is as good as the machine gets; one far below it waits for something else (barriers, unpacking of weights, "
 		"reductions). A point above a roof says that the roof was read while other programs ran, or that the weights stay in a cache: "
 		"the roof is the best of all readings, and is read again after such a step, once nothing runs.\n"
 		"\n"
-		"Try: /load 8, and watch the small letters move right and up the slope. /roof measure reads the roofs again.",
+		"Try: /load 8, and watch the small letters move right and up the slope; ask a long question with /attention matrix. /roof measure reads the roofs again.",
 	.min_w = 44,
 	.min_h = 10,
 	.want_h = 18,
