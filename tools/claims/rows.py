@@ -18,7 +18,7 @@ from memory import (activations, best_of, cache_formats, certificate, declared, 
 from prices import connections, outliers, pruned, rounded, skips, zeros, zeros_together
 from quants import apart, fewer_bits, granularity, salient, second_order
 from steps import (contiguous, cuda_modes, depths, formats, groups, load, loads, memory_sheet, paged, pause, predictions,
-                   prompts_together, replicas, roofs, row_costs, shapes, sizes, static_batches, threads)
+                   prompts_together, replicas, roofs, row_costs, shapes, sizes, static_batches, threads, ways)
 from traffic import (apart as phases_apart, budgets, classes, engines, lengths_of_load, padded, pauses, rates, routed, served,
                      served_ratios, static_arrivals)
 from trained import repairs, sweep
@@ -250,11 +250,12 @@ ROWS = [
         "operations of attention in a prompt grow with length to the power {power:.2f} from {at[1024].tokens} to "
         "{at[8000].tokens} tokens; a token of the prompt takes {prompt_slower:.1f} times as long",
         lambda m: 1.8 < m.power < 2.2, "they grow otherwise"),
-    Row("1.14", "FlashAttention is exact and IO-aware: tiles in fast memory, fused (arXiv:2205.14135).", depths,
-        "a prompt of {at[8000].tokens} tokens: attention reads and writes {at[8000].prompt_attention_mb:,.0f} MB; score "
-        "matrices written and read once would be {matrix_mb:,.0f} MB more",
-        lambda m: m.at[8000].prompt_attention_mb < m.matrix_mb, "tiles move no fewer bytes",
-        lacks="an op that materialises the scores, to time"),
+    Row("1.14", "FlashAttention is exact and IO-aware: tiles in fast memory, fused (arXiv:2205.14135).", ways,
+        "a prompt of {at[flash].tokens} tokens: attention moves {at[flash].prompt_attention_mb:,.0f} MB in "
+        "{at[flash].prompt_attention_ms:,.0f} ms; with all scores of a layer in memory {at[matrix].prompt_attention_mb:,.0f} MB in "
+        "{at[matrix].prompt_attention_ms:,.0f} ms; the same logits: {same}",
+        lambda m: m.same and m.faster > 1 and m.at["flash"].prompt_attention_mb < m.at["matrix"].prompt_attention_mb,
+        "tiles are {faster:.2f} times as fast; the same logits: {same}"),
     Row("1.15", "Prefix caching improves latency and cost: prefill is the slowest part.", prefix,
         "{tokens} tokens: first token after {cold:.0f} ms, again after {hit:.1f} ms; {found} tokens found: {faster:.0f} "
         "times", lambda m: m.faster.median > 3, "the cache saves little"),
@@ -484,12 +485,12 @@ ROWS = [
     Row("3.20", "StreamingLLM: a window keeps its quality with attention sinks (arXiv:2309.17453).", windows,
         "perplexity {full:.1f} in full, {window:.1f} with a window of 128, {sinks:.1f} with 4 sinks and 124",
         lambda m: m.lost < 0.5, "sinks do not help: {lost:.0%} of the loss is left"),
-    Row("3.21", "The context phase is mostly IO; tiling in fast memory makes it 4 times as fast (arXiv:2205.14135).", depths,
+    Row("3.21", "The context phase is mostly IO; tiling in fast memory makes it 4 times as fast (arXiv:2205.14135).",
+        lambda: merge(depths(), ways=ways()),
         "attention is {at[1024].prompt_attention:.0%} of a prompt of {at[1024].tokens} tokens, "
-        "{at[8000].prompt_attention:.0%} of {at[8000].tokens}", lambda m: m.at[1024].prompt_attention > 0.5,
-        "at these widths the matrices, not attention, take most of a prompt",
-        where=(lambda m: m.at[8000].prompt_attention > 0.5,
-               "long prompts, where attention is most of it"), lacks="a materialising op to compare with"),
+        "{at[8000].prompt_attention:.0%} of {at[8000].tokens}; in tiles it is {ways.faster:.2f} times as fast as with all scores in "
+        "memory, of {ways.at[flash].tokens} tokens", lambda m: m.at[1024].prompt_attention > 0.5 and m.ways.faster >= 4,
+        "a core's multiply-adds, not its memory, hold attention: tiles make it {ways.faster:.2f} times as fast"),
     Row("3.21b", "FlashAttention-2 and -3: more parallel, asynchronous, low precision (arXiv:2307.08691, 2407.08608).",
         cache_formats,
         "keys and values in e4m3: perplexity {at[e4m3].ppl:.2f}, {at[f16].ppl:.2f} in f16; {at[e4m3].kv:,} and "
@@ -767,10 +768,9 @@ ROWS = [
     Row("4.48", "Fused block read and attention: fewer launches.", cuda_modes,
         "decoding {launches:.0f} tok/s as a launch a stage, {persistent:.0f} as one kernel",
         lambda m: m.persistent > m.launches, "launches cost nothing", gpu=True),
-    Row("4.49", "FlashDecoding splits the context over blocks.", depths,
-        "{at[8000].tokens} tokens deep attention moves {at[8000].attention_mb:.0f} MB a token in "
-        "{at[8000].attention_share:.0%} of {at[8000].ms:.1f} ms, split in spans over threads",
-        lambda m: m.at[8000].attention_share < 0.9, "attention is all of the time", lacks="the split as a setting"),
+    Row("4.49", "FlashDecoding splits the context over blocks.", ways,
+        "{at[flash].tokens} tokens deep a token takes {at[flash].ms:.1f} ms where threads share the spans of a head, and "
+        "{at[heads].ms:.1f} ms where they do not", lambda m: m.split > 1, "sharing spans makes it {split:.2f} times as fast"),
     Row("4.50", "CUDA graphs take launch overhead away.", cuda_modes,
         "decoding {launches:.0f} tok/s as launches, {graph:.0f} as a graph, {persistent:.0f} as one kernel",
         lambda m: m.graph > m.launches, "a graph is no faster", gpu=True),

@@ -39,11 +39,14 @@ def shapes():
     return m
 
 
-@measure("attention_share prompt_ms prompt_attention")
-def depth(tokens):
+@measure("attention_share prompt_ms prompt_attention prompt_attention_ms")
+def depth(tokens, way="flash"):
     """One answer of 16 tokens after a prompt of about so many."""
-    r = run("--raw", "--greedy", "--max-tokens", "16", "--attention-every", "1", "--no-prefix-cache", text=lab.text_of(tokens))
+    r = run("--raw", "--greedy", "--max-tokens", "16", "--attention-every", "1", "--no-prefix-cache",
+            *(["--attention", way] if way != "flash" else []), text=lab.text_of(tokens))
     m = Numbers(tokens=r.one("SELECT n_prompt FROM request"))
+    m.hashes = r.values("SELECT hash FROM token ORDER BY pos")
+    m.prompt_attention_ms = stage(r, "attention", "ns", "prefill_rows > 0") / 1e6
     steps = r.one(f"SELECT count(*) FROM step WHERE {DECODE}")
     m.ms = Range([ns / 1e6 for ns in r.values(f"SELECT ns FROM step WHERE {DECODE}")])
     m.attention_share = stage(r, "attention", "ns") / stage(r, "%", "ns")
@@ -67,7 +70,16 @@ def depths():
     m.even = near.tokens * (near.ops - near.attention_ops) / near.attention_ops
     m.prompt_slower = (far.prompt_ms / far.tokens) / (near.prompt_ms / near.tokens)
     m.held = model.kv_token * far.tokens / 1e6
-    m.matrix_mb = 2 * 4 * far.tokens**2 / 2 * model.n_heads * model.n_layers / 1e6  # f32, written and read, its lower half
+    return m
+
+
+@measure("faster split")
+def ways():
+    """Attention in tiles that stay in a cache, without sharing a head's spans, and with all scores in memory."""
+    at = {way: depth(4096, way) for way in ("flash", "heads", "matrix")}
+    m = Numbers(at=at, same=all(d.hashes == at["flash"].hashes for d in at.values()))
+    m.faster = at["matrix"].prompt_attention_ms / at["flash"].prompt_attention_ms
+    m.split = at["heads"].ms.median / at["flash"].ms.median
     return m
 
 
