@@ -18,6 +18,7 @@
 	X(jacobi, "jacobi-and-lookahead")                                                              \
 	X(search, "search")                                                                            \
 	X(attention, "attention")                                                                      \
+	X(scores, "scores-in-memory")                                                                  \
 	X(row_sees, "what-a-row-sees")                                                                 \
 	X(price, "price")                                                                              \
 	X(fewer_bits, "fewer-bits")                                                                    \
