@@ -36,17 +36,14 @@ struct aside {
 };
 enum { ASIDE_BYTES = K_SCRATCH_BYTES / 4 };
 
-/* Of row r, and if it is not there yet of as many more as there is room for, and of `least` at
- * least: it serves all parts and pieces of an op. NULL: there is nothing. */
+/* `words` a block of row r, and if they are not there yet of as many more rows as there is room
+ * for, and of `least` at least: they serve all parts and pieces of an op. */
 static const int16_t *aside_of(const struct k_tiling *t, const struct k_matmul *a, enum k_type type,
-	int32_t r, int32_t least, struct aside *made)
+	int32_t words, int32_t r, int32_t least, struct aside *made)
 {
 	const size_t blocks = (size_t)a->in.dim / K_QBLOCK;
-	const int32_t words = t->prepare(type, NULL, 0, NULL);
 	const size_t row = blocks * (size_t)words;
 
-	if (!words)
-		return NULL;
 	if (made->type != type || r < made->from || r + least > made->to) {
 		const int32_t fit = (int32_t)(ASIDE_BYTES / (row * sizeof(int16_t)));
 		const int32_t n = fit > least ? fit : least;
@@ -62,7 +59,7 @@ static const int16_t *aside_of(const struct k_tiling *t, const struct k_matmul *
 
 /* Points the call at rows [r, r + call->n). */
 static void take_rows(const struct k_tiling *t, const struct k_matmul *a, enum k_type type,
-	int32_t r, struct k_tile_call *call, struct aside *made)
+	int32_t words, int32_t r, struct k_tile_call *call, struct aside *made)
 {
 	const size_t at = (size_t)r * (size_t)a->in.dim, block = at / K_QBLOCK;
 
@@ -73,15 +70,16 @@ static void take_rows(const struct k_tiling *t, const struct k_matmul *a, enum k
 	call->q = a->in.q + at;
 	call->d = a->in.d + block;
 	call->sx = a->in.sx + block;
-	call->aside = aside_of(t, a, type, r, call->n, made);
+	if (words)
+		call->aside = aside_of(t, a, type, words, r, call->n, made);
 }
 
 /* Rows whose activations stay cached while all tiles are multiplied by them. */
-static int32_t strip_rows(const struct k_tiling *t, const struct k_matmul *a, enum k_type type)
+static int32_t strip_rows(
+	const struct k_tiling *t, const struct k_matmul *a, enum k_type type, int32_t words)
 {
-	const size_t dim = (size_t)a->in.dim, aside = (size_t)t->prepare(type, NULL, 0, NULL);
-	const size_t row =
-		k_is_quantised(type) ? dim + dim / K_QBLOCK * aside * sizeof(int16_t) : dim * sizeof(float);
+	const size_t dim = (size_t)a->in.dim, aside = dim / K_QBLOCK * (size_t)words;
+	const size_t row = k_is_quantised(type) ? dim + aside * sizeof(int16_t) : dim * sizeof(float);
 	const int32_t fit = (int32_t)(ROWS_BYTES / row) / t->max_rows * t->max_rows;
 
 	return fit > t->max_rows ? fit : t->max_rows;
@@ -93,7 +91,8 @@ static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t
 	int32_t tile_end, struct aside *made)
 {
 	const struct k_matrix *w = a->part[part].w;
-	const int32_t strip = strip_rows(t, a, w->type);
+	const int32_t words = t->prepare(w->type, NULL, 0, NULL);
+	const int32_t strip = strip_rows(t, a, w->type, words);
 	_Alignas(64) float y[K_TILE_MAX_ROWS * K_TILE_GROUP * K_TILE_MAX_LANES];
 	struct k_tile_call call = {
 		.tile_bytes = k_tile_bytes(w->type, t->lanes, w->n_cols),
@@ -111,7 +110,7 @@ static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t
 			for (int32_t r = from; r < to; r += call.n) {
 				call.n = to - r < t->max_rows ? to - r : t->max_rows;
 				call.again = r > from;
-				take_rows(t, a, w->type, r, &call, made);
+				take_rows(t, a, w->type, words, r, &call, made);
 				t->fn[w->type](&call);
 				finish(a, part, &call, t->lanes, i * t->lanes, r);
 			}
