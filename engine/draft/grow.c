@@ -138,7 +138,8 @@ int grow_levels(struct grow *g, struct err *e)
 /* ---- the proposal ---- */
 
 /* Chooses the worthiest nodes; a parent is worth no less than its children and precedes them, so it
- * is chosen too. */
+ * is chosen too. Under rejection no drawn node is left out for what its children are worth: that
+ * would be a choice by what was drawn. */
 static void choose(struct worth *w, struct grow_tree *t, int32_t nodes)
 {
 	int16_t best[DRAFT_NODES];
@@ -159,7 +160,8 @@ static void choose(struct worth *w, struct grow_tree *t, int32_t nodes)
 		worth[at] = t->node[i].worth;
 		n += n < nodes;
 	}
-	n = worth_choose(w, worth, n);
+	if (!t->job->rejection)
+		n = worth_choose(w, worth, n);
 	for (int32_t i = 0; i < n; i++)
 		t->node[best[i]].chosen = true;
 }

@@ -10,7 +10,8 @@
 int guesser_open(
 	struct guesser *g, const struct draft_head *head, const struct draft_env *env, struct err *e)
 {
-	size_t padded = ((size_t)env->vocab + 63) & ~(size_t)63, rows = (size_t)env->slots * DRAFT_MAX;
+	size_t padded = ((size_t)env->vocab + 63) & ~(size_t)63,
+		   rows = 2 * (size_t)env->slots * DRAFT_MAX;
 
 	*g = (struct guesser){ .head = head, .vocab = env->vocab, .most_dense = (int32_t)rows };
 	g->wide = aligned_alloc(64, padded * sizeof *g->wide);
@@ -180,28 +181,52 @@ static int32_t rank_values(const struct sample_result *r, int32_t fan, struct dr
 	return n;
 }
 
-/* The distribution that the sampler drew from. */
-static const float *write_dense(struct guesser *g)
+/* Puts x before the first of the n that come after it; at most `fan` stay. Returns where, or
+ * fan. */
+static int32_t place(float *sorted, int32_t n, int32_t fan, float x)
 {
-	float *dense = g->dense + (size_t)g->n_dense++ * (size_t)g->vocab, arrival;
+	int32_t at = n < fan ? n : fan;
 
-	for (int32_t i = 0; i < g->head->n; i++) {
-		int32_t id = draft_true_id(g->head, i);
-
-		sampler_draft(g->sampler, id, &dense[id], &arrival);
+	while (at > 0 && x < sorted[at - 1])
+		at--;
+	if (at < fan) {
+		memmove(
+			sorted + at + 1, sorted + at, (size_t)((n < fan ? n : fan - 1) - at) * sizeof *sorted);
+		sorted[at] = x;
 	}
-	return dense;
+	return at;
 }
 
-static int32_t guess_drawn(
-	struct guesser *g, const struct sample_result *r, struct draft_guess *out)
+/* Draws without replacement: the first to arrive in the drafter's own race. The i-th has the i-th
+ * greatest probability as its confidence, not its own: whether a guess is proposed must not hang on
+ * what was drawn, or what is drawn seldom would be rejected seldom, too. */
+static int32_t guess_drawn(struct guesser *g, int32_t fan, struct draft_guess *out)
 {
+	float *dense = g->dense + (size_t)g->n_dense * (size_t)g->vocab;
+	float most[SAMPLE_CANDIDATES + 1], first[SAMPLE_CANDIDATES + 1], arrival;
+	int32_t n = 0;
+
 	if (g->n_dense == g->most_dense)
 		return 0;
-	*out = (struct draft_guess){
-		.id = r->id, .p = r->p_draw, .confidence = r->p_draw, .dense = write_dense(g)
-	};
-	return 1;
+	g->n_dense++;
+	for (int32_t i = 0; i < g->head->n; i++) {
+		const int32_t id = draft_true_id(g->head, i);
+		int32_t at;
+
+		sampler_draft(g->sampler, id, &dense[id], &arrival);
+		if (!(dense[id] > 0) || !(arrival < INFINITY))
+			continue;
+		place(most, n, fan, -dense[id]);
+		at = place(first, n, fan, arrival);
+		if (at < fan) {
+			memmove(out + at + 1, out + at, (size_t)((n < fan ? n : fan - 1) - at) * sizeof *out);
+			out[at] = (struct draft_guess){ .id = id, .p = dense[id], .dense = dense };
+		}
+		n += n < fan;
+	}
+	for (int32_t i = 0; i < n; i++)
+		out[i].confidence = -most[i];
+	return n;
 }
 
 int32_t guess_row(struct guesser *g, const struct draft_job *job, const int32_t *path,
@@ -214,13 +239,13 @@ int32_t guess_row(struct guesser *g, const struct draft_job *job, const int32_t 
 
 	if (!isfinite(stats->max))
 		return 0;
-	fan = job->rejection ? 1 : fan < SAMPLE_CANDIDATES ? fan : SAMPLE_CANDIDATES;
+	fan = fan < SAMPLE_CANDIDATES ? fan : SAMPLE_CANDIDATES;
 	if (greedy && !has_penalties(job->params) && !job->params->logit_bias.n) {
 		n = guess_likeliest(g, logits, stats, fan, out);
 	} else {
 		pick(g, job, path, depth, logits, stats, &r);
 		if (job->rejection && !isnan(r.arrival))
-			return guess_drawn(g, &r, out);
+			return guess_drawn(g, fan, out);
 		n = isnan(r.arrival) ? rank_values(&r, fan, out) : rank_arrivals(&r, fan, out);
 	}
 	for (int32_t i = 0; job->rejection && i < n; i++)

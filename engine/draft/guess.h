@@ -2,9 +2,9 @@
  *
  * Greedy guesses are the likeliest ids. At a temperature they are those that arrive first in the
  * target's own race: the drafter's logits with the target's random numbers (docs/arithmetic.md,
- * rule 15), which agree more often than independent draws would. Under modified rejection there is
- * one guess, drawn independently (PURPOSE_DRAFT), with its distribution. Thread: the engine's.
- * Nothing is allocated after opening. */
+ * rule 15), which agree more often than independent draws would. Under modified rejection they are
+ * drawn independently (PURPOSE_DRAFT) and without replacement, with their distribution. Thread: the
+ * engine's. Nothing is allocated after opening. */
 #ifndef CUTAWAY_ENGINE_DRAFT_GUESS_H
 #define CUTAWAY_ENGINE_DRAFT_GUESS_H
 
@@ -24,7 +24,7 @@ struct guesser {
 	struct sampler *sampler;
 	float *wide;      /* [vocab] a row by true ids; ids that the head lacks stay -inf */
 	int32_t *history; /* [ctx + DRAFT_MAX] */
-	float *dense;     /* [slots * DRAFT_MAX, vocab]; untouched memory costs nothing */
+	float *dense;     /* [2 * slots * DRAFT_MAX, vocab]; untouched memory costs nothing */
 	int32_t vocab, n_dense, most_dense;
 };
 

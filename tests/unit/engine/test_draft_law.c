@@ -268,6 +268,10 @@ static void test_drawn(void **state)
 	check("skip:1,4,0");
 	check(with("draft", model_path, ",4,4,0"));
 	check(with("draft", pruned_path, ",4,8,0"));
+	/* what is proposed must not hang on what was drawn */
+	check(with("draft", model_path, ",4,8,12"));
+	check(with("draft", model_path, ",4,8"));
+	check(with("draft", pruned_path, ",4,8"));
 	check(with("medusa", medusa_path, ",3,8,0"));
 	check(with("eagle", eagle_path, ",4,8,0"));
 	check("auto:ngram:4,1,4+skip:1,4,0+lookahead:3,3,3");
