@@ -544,7 +544,7 @@ def test_speculation_numbers(suite):
     """the numbers of speculation are of the drafter in the head alone, those that SQL finds in the log, and a replay's"""
     s = suite.screen(120, 40)
     try:
-        suite.chat(s, "--record", "s.db", "--spec", f"draft:{suite.model},4", "--page-size", "16")
+        suite.chat(s, "--record", "s.db", "--spec", f"draft:{suite.model},4,4,12", "--page-size", "16")
         for line, last in (("one two", "limit of 20 tokens"), ("/spec jacobi:4", "spec is now jacobi"),
                            ("/pause", "paused"), ("three four", "you three four"), ("/step 18", r"step 20\b"),
                            ("/view spec", "Enter zoom")):
