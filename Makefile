@@ -285,7 +285,7 @@ uninstall:
 	rm -f $(BIN)/cutaway $(MAN)/cutaway.1 $(COMPLETIONS)/cutaway
 
 clean:
-	rm -rf build build-arm build-asan build-fuzz build-free cutaway
+	rm -rf build build-arm build-asan build-fuzz build-free build-vl cutaway
 
 help:
 	@echo 'make             build ./cutaway'

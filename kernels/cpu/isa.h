@@ -109,8 +109,6 @@ K_PLAIN_KINDS(X)
 	[K_OP_account] = k_ref_account, K_PLAIN_KINDS(K_VEC8_FN)
 
 #ifdef __x86_64__
-k_fn k_avx2_embed, k_avx2_matmul, k_avxvnni_embed, k_avxvnni_matmul, k_avx512_embed,
-	k_avx512_matmul;
 k_fn k_avx2_attention, k_avx512_attention;
 #elif defined(__aarch64__)
 k_fn k_neon_attention;

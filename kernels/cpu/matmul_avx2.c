@@ -341,23 +341,6 @@ INLINE void sub_scales(const __m256i words[4], struct scales *s)
 
 #include "kernels/cpu/matmul_body.h"
 
-void k_avx2_matmul(struct k_op *op, int tid, int n_threads, void *scratch)
-{
-	(void)tid;
-	k_tiles_matmul(&tiling, op, n_threads, scratch);
-}
-
-void k_avx2_embed(struct k_op *op, int tid, int n_threads, void *scratch)
-{
-	(void)scratch;
-	k_tiles_embed(&tiling, &op->u.embed, tid, n_threads);
-}
-
-static void k_avx2_experts(struct k_op *op, int tid, int n_threads, void *scratch)
-{
-	k_each_expert(op, tid, n_threads, scratch, k_avx2_matmul);
-}
-
 static bool runs_here(void)
 {
 	unsigned a, b, c, d;
@@ -369,10 +352,10 @@ static bool runs_here(void)
 const struct k_isa k_isa_avx2 = {
 	.name = "avx2" K_ORDER_NAME,
 	.runs_here = runs_here,
-	.fn = { [K_OP_embed] = k_avx2_embed,
-		[K_OP_matmul] = k_avx2_matmul,
+	.fn = { [K_OP_embed] = tiled_embed,
+		[K_OP_matmul] = tiled_matmul,
 		[K_OP_attention] = k_avx2_attention,
-		[K_OP_experts] = k_avx2_experts,
+		[K_OP_experts] = tiled_experts,
 		K_VEC8_OPS },
 	.together = { [K_OP_attention] = true, [K_OP_stats] = true },
 	.packed_bytes = packed_bytes,

@@ -55,23 +55,6 @@ INLINE int tiles_of(enum k_type type, int n)
 #include "kernels/cpu/matmul_vnni.h"
 #include "kernels/cpu/matmul_body.h"
 
-void k_avx512_matmul(struct k_op *op, int tid, int n_threads, void *scratch)
-{
-	(void)tid;
-	k_tiles_matmul(&tiling, op, n_threads, scratch);
-}
-
-void k_avx512_embed(struct k_op *op, int tid, int n_threads, void *scratch)
-{
-	(void)scratch;
-	k_tiles_embed(&tiling, &op->u.embed, tid, n_threads);
-}
-
-static void k_avx512_experts(struct k_op *op, int tid, int n_threads, void *scratch)
-{
-	k_each_expert(op, tid, n_threads, scratch, k_avx512_matmul);
-}
-
 static bool runs_here(void)
 {
 	return k_isa_avx2.runs_here() && __builtin_cpu_supports("avx512f") &&
@@ -82,10 +65,10 @@ static bool runs_here(void)
 const struct k_isa k_isa_avx512 = {
 	.name = "avx512" K_ORDER_NAME,
 	.runs_here = runs_here,
-	.fn = { [K_OP_embed] = k_avx512_embed,
-		[K_OP_matmul] = k_avx512_matmul,
+	.fn = { [K_OP_embed] = tiled_embed,
+		[K_OP_matmul] = tiled_matmul,
 		[K_OP_attention] = k_avx512_attention,
-		[K_OP_experts] = k_avx512_experts,
+		[K_OP_experts] = tiled_experts,
 		K_VEC8_OPS },
 	.together = { [K_OP_attention] = true, [K_OP_stats] = true },
 	.packed_bytes = packed_bytes,

@@ -8,7 +8,8 @@
  *     int32_t prepare(type, q, n_blocks, out)    see struct k_tiling
  *
  * with MAX_ROWS, 2, 4 or 8: the rows of activations whose sums are kept in registers; TILES; and
- * FLIP_Q8 (see struct k_tiling). Leaves `tiling`, packed_bytes() and pack(). Thread: called by all
+ * FLIP_Q8 (see struct k_tiling). Leaves `tiling`, packed_bytes(), pack() and the ops of
+ * tiles. Thread: called by all
  * threads of a pool; no state. */
 enum { SEGMENT = K_FREE ? 1 << 30 : 64, AHEAD = 5120 };
 
@@ -231,4 +232,21 @@ static size_t packed_bytes(enum k_type type, int32_t n_rows, int32_t n_cols)
 static void pack(struct k_matrix *m, const void *raw, int32_t first, int32_t n)
 {
 	k_tiles_pack(&tiling, m, raw, first, n);
+}
+
+static void tiled_matmul(struct k_op *op, int tid, int n_threads, void *scratch)
+{
+	(void)tid;
+	k_tiles_matmul(&tiling, op, n_threads, scratch);
+}
+
+static void tiled_embed(struct k_op *op, int tid, int n_threads, void *scratch)
+{
+	(void)scratch;
+	k_tiles_embed(&tiling, &op->u.embed, tid, n_threads);
+}
+
+static void tiled_experts(struct k_op *op, int tid, int n_threads, void *scratch)
+{
+	k_each_expert(op, tid, n_threads, scratch, tiled_matmul);
 }

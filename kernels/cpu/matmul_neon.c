@@ -149,23 +149,6 @@ INLINE void sub_scales(const __m128i words[4], struct scales *s)
 
 #include "kernels/cpu/matmul_body.h"
 
-static void neon_matmul(struct k_op *op, int tid, int n_threads, void *scratch)
-{
-	(void)tid;
-	k_tiles_matmul(&tiling, op, n_threads, scratch);
-}
-
-static void neon_embed(struct k_op *op, int tid, int n_threads, void *scratch)
-{
-	(void)scratch;
-	k_tiles_embed(&tiling, &op->u.embed, tid, n_threads);
-}
-
-static void neon_experts(struct k_op *op, int tid, int n_threads, void *scratch)
-{
-	k_each_expert(op, tid, n_threads, scratch, neon_matmul);
-}
-
 static bool runs_here(void)
 {
 	return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
@@ -174,10 +157,10 @@ static bool runs_here(void)
 const struct k_isa k_isa_neon = {
 	.name = "neon" K_ORDER_NAME,
 	.runs_here = runs_here,
-	.fn = { [K_OP_embed] = neon_embed,
-		[K_OP_matmul] = neon_matmul,
+	.fn = { [K_OP_embed] = tiled_embed,
+		[K_OP_matmul] = tiled_matmul,
 		[K_OP_attention] = k_neon_attention,
-		[K_OP_experts] = neon_experts,
+		[K_OP_experts] = tiled_experts,
 		K_VEC8_OPS },
 	.together = { [K_OP_attention] = true, [K_OP_stats] = true },
 	.packed_bytes = packed_bytes,

@@ -6,8 +6,6 @@
 #include <string.h>
 
 #define k_isa_avx512 simde_isa
-#define k_avx512_matmul simde_matmul
-#define k_avx512_embed simde_embed
 #define k_avx512_attention simde_attention
 #include "tests/support/emulated.h"
 

@@ -4,8 +4,6 @@
 #include <immintrin.h>
 
 #define k_isa_avxvnni emulated_vnni_isa
-#define k_avxvnni_matmul emulated_vnni_matmul
-#define k_avxvnni_embed emulated_vnni_embed
 #include "tests/support/emulated.h"
 
 /* Bytes as words, those at even places and those at odd ones: their products fit. */
