@@ -51,7 +51,7 @@ static void count_attention(const struct forward *f, struct k_op *op)
 
 	op->bytes = cache_bytes(a, s->positions, s->recent) + (uint64_t)f->n_rows * width * 8;
 	op->ops = s->pairs * width * 4;
-	if (f->attend == K_ATTEND_MATRIX) /* scores and probabilities, each written and read */
+	if (a->matrix && !a->relative) /* scores and probabilities, each written and read */
 		op->bytes += s->pairs * (uint64_t)a->n_heads * 4 * sizeof(float);
 }
 

@@ -408,10 +408,11 @@ void axes_fit_model(struct axes *a, struct engine *engine, const char *model, in
 		cut_devices(a);
 	a->diffusion = engine_info(engine)->diffusion;
 	a->start = engine_info(engine)->start;
-	if (a->states) { /* no keys and values */
+	if (a->states) /* no keys and values */
 		cut(a, AXIS_CACHE);
+	/* nothing to attend to, or the reference computes it */
+	if (a->states || a->start >= 0 || !strcmp(engine_info(engine)->isa, "scalar"))
 		cut(a, AXIS_ATTENTION);
-	}
 	if (a->start >= 0 || a->diffusion)
 		cut(a, AXIS_PREFIX);
 	for (size_t i = 0; a->diffusion && i < sizeof for_next_tokens / sizeof *for_next_tokens; i++)
