@@ -108,23 +108,24 @@ def test_load():
     check("background requests are of the kind that was asked for", "ok - kinds: It said five. (1)" in out, out + err)
 
 
-def child_that_catches(pid, signal_number):
+def child_that_catches(process, signal_number):
     """Waits for the child of that process in which a handler of the signal is set."""
-    while True:
-        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+    while process.poll() is None:
+        with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as f:
             for child in f.read().split():
                 with open(f"/proc/{child}/status", encoding="utf-8") as status:
                     caught = int(re.search(r"SigCgt:\s*(\w+)", status.read())[1], 16)
                 if caught >> (signal_number - 1) & 1:
                     return int(child)
         time.sleep(0.02)
+    raise Failure("ended before its child set a handler: " + process.communicate()[0].decode())
 
 
 def test_hangs():
-    write("hangs", LESSON.replace("/max-tokens 5\ntwo times two", "/max-tokens 5\n/load 100000"))
+    write("hangs", LESSON.replace("/max-tokens 5\ntwo times two", "/max-tokens 5\n/pause\ntwo times two"))  # nothing goes on
     p = subprocess.Popen([PROGRAM, "lesson", "--test", "hangs", "--model", TINY], stdin=subprocess.DEVNULL,
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=TMP.name, env=ENV)
-    os.kill(child_that_catches(p.pid, signal.SIGALRM), signal.SIGALRM)
+    os.kill(child_that_catches(p, signal.SIGALRM), signal.SIGALRM)
     out = p.communicate()[0].decode()
     check("a line that never ends is named", p.returncode == 1 and re.search(
         r'not ok - hangs, line 2[234]: "/.*" has not ended after \d+ s', out), out)
