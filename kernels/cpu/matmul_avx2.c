@@ -1,8 +1,9 @@
 /* Matrix products on AVX2: a tile is 8 rows, a lane of a vector one row (tiles.h), so every lane is
  * the reference's chain. Products of bytes are added in 16 bits as far as they fit (rule 5): 16 of
- * unsigned 4-bit weights, 8 of 5-bit ones, 4 of 6-bit ones (63 * 127 * 4 = 32,004). Signed bytes
- * are multiplied as words. Three and four rows take two tiles at once: docs/performance.md counts
- * the instructions. Thread: called by all threads of a pool; no state. */
+ * 4-bit weights and of centred 5-bit ones, 8 of other 5-bit and of 6-bit ones (32 * 127 * 8 =
+ * 32,512). Signed bytes are multiplied as words. Three and four rows take two tiles at once:
+ * docs/performance.md counts the instructions. Thread: called by all threads of a pool; no state.
+ */
 #ifdef __AVX2__
 #include <cpuid.h>
 
@@ -26,17 +27,23 @@ INLINE __m256i now(__m256i sum)
 	return sum;
 }
 
-/* How products of bytes are added up follows from the range of a format's weights: as codes that
- * are never negative, 16, 8 or 4 products fit 16 bits; else values are widened first. */
-enum way { CODES_16, CODES_8, CODES_4, WORDS };
+/* How products of bytes are added up follows from the range of a format's weights. They are
+ * multiplied as codes that are never negative, and a chain starts from what the codes' excess adds,
+ * negated: so 16 or 8 products fit 16 bits at the chain's end, whatever wraps before it. Else
+ * weights are widened first. */
+enum way { CODES_16, CODES_8, WORDS };
+INLINE bool chain_fits(enum k_type type, int n)
+{
+	const int below = -k_least(type), above = k_most(type);
+
+	return (below + above) * 127 * 2 < 32768 && (below > above ? below : above) * 127 * n < 32768;
+}
+
 INLINE enum way way_of(enum k_type type)
 {
-	const int least = k_least(type), range = k_most(type) - least;
-
-	return range * 127 * 16 < 32768 && !k_has_halves(type) ? CODES_16
-		   : range * 127 * 8 < 32768                       ? CODES_8
-		   : range * 127 * 4 < 32768                       ? CODES_4
-														   : WORDS;
+	return chain_fits(type, 16) && !k_has_halves(type) ? CODES_16
+		   : chain_fits(type, 8)                       ? CODES_8
+													   : WORDS;
 }
 
 /* By how much the multiplied codes exceed the weights. */
@@ -45,18 +52,25 @@ INLINE int excess_of(enum k_type type)
 	return way_of(type) != WORDS ? -k_least(type) : 0;
 }
 
-/* Two 16-bit integers a block, what the chains start from: the excess times the activations that
- * meet each half of a lane (columns 0 and 1 of the quads, and 2 and 3), negated. */
-static void prepare_pairs(const int8_t *q, size_t n_blocks, int excess, int16_t *out)
+/* What the chains start from: the excess times the activations that meet each half of a lane
+ * (columns 0 and 1 of the quads, and 2 and 3), negated: of each half of a block, or of the whole.
+ */
+static void prepare_pairs(const int8_t *q, size_t n_blocks, int excess, bool halves, int16_t *out)
 {
-	EACH_BLOCK(2)
+	EACH_BLOCK(halves ? 4 : 2)
 	{
-		const __m256i v = _mm256_maddubs_epi16(_mm256_set1_epi8(1), load_block(q));
-		__m128i sum = _mm_add_epi16(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+		__m256i v = _mm256_maddubs_epi16(_mm256_set1_epi8(1), load_block(q));
+		__m128i lo, hi;
 
-		sum = _mm_add_epi16(sum, _mm_srli_si128(sum, 8));
-		sum = _mm_add_epi16(sum, _mm_srli_si128(sum, 4));
-		store_pair(out, _mm_mullo_epi16(sum, _mm_set1_epi16((int16_t)-excess)));
+		v = _mm256_add_epi16(v, _mm256_srli_si256(v, 8));
+		v = _mm256_add_epi16(v, _mm256_srli_si256(v, 4));
+		v = _mm256_mullo_epi16(v, _mm256_set1_epi16((int16_t)-excess));
+		lo = _mm256_castsi256_si128(v);
+		hi = _mm256_extracti128_si256(v, 1);
+		if (halves)
+			_mm_storeu_si64(out, _mm_unpacklo_epi32(lo, hi));
+		else
+			_mm_storeu_si32(out, _mm_add_epi16(lo, hi));
 	}
 }
 
@@ -73,25 +87,32 @@ static void prepare_words(const int8_t *q, size_t n_blocks, int16_t *out)
 	}
 }
 
-static inline int32_t prepare(enum k_type type, const int8_t *q, size_t n_blocks, int16_t *out)
+INLINE int32_t aside_words(enum k_type type)
 {
 	if (!wants_sums(type))
 		return 0;
+	return way_of(type) == WORDS ? K_QBLOCK : k_has_halves(type) && excess_of(type) ? 4 : 2;
+}
+
+static void prepare(enum k_type type, const int8_t *q, size_t n_blocks, int16_t *out)
+{
 	if (way_of(type) == WORDS)
 		prepare_words(q, n_blocks, out);
-	else if (k_has_halves(type) || k_has_two_terms(type))
+	else if (k_has_two_terms(type))
 		prepare_halves(q, n_blocks, out);
-	else if (way_of(type) == CODES_16)
-		prepare_pairs(q, n_blocks, excess_of(type), out);
 	else
-		prepare_starts(q, n_blocks, excess_of(type), out);
-	return way_of(type) == WORDS ? K_QBLOCK : 2;
+		prepare_pairs(q, n_blocks, excess_of(type), k_has_halves(type), out);
 }
 
 INLINE void load_weights(enum k_type type, const uint8_t *w, int j, __m256i *lo, __m256i *hi)
 {
 	const int book = k_facts_of(type).book;
 
+	if (k_low_bits(type) == 8) {
+		*lo = load(w + j * 4 * LANES);
+		*hi = load(w + (j + 4) * 4 * LANES);
+		return;
+	}
 	load_codes(type, w, j, lo, hi);
 	if (book) {
 		const __m128i values =
@@ -114,18 +135,15 @@ INLINE void rows_at(const void *first, size_t stride, int n, const int8_t *x[MAX
 	}
 }
 
-/* What a chain of row r's block starts from, so that the codes' excess is gone at its end: in one
- * half of each lane for a half of a block; else, of a whole block, in both. */
+/* What a chain of row r starts from, of a half of a block or, with the first, of all of it. */
 INLINE __m256i start(
 	const struct k_tile_call *c, enum k_type type, const int16_t *aside, int r, int half)
 {
-	const int16_t *at = aside + 2 * r * (c->dim / K_QBLOCK);
+	const int16_t *at = aside + r * (c->dim / K_QBLOCK) * aside_words(type);
 
-	if (k_has_halves(type) && excess_of(type))
-		return _mm256_set1_epi32((uint16_t)(-excess_of(type) * at[half]));
-	if (way_of(type) == CODES_16 && excess_of(type) && !half)
-		return load_quad((const int8_t *)at);
-	return _mm256_setzero_si256();
+	if (!excess_of(type) || (half && !k_has_halves(type)))
+		return _mm256_setzero_si256();
+	return load_quad((const int8_t *)(at + 2 * half));
 }
 
 /* One block of 32 columns of a tile times n rows: exact sums in each lane, for formats where the
@@ -167,40 +185,45 @@ INLINE void dot_chains(const struct k_tile_call *c, enum k_type type, int n, con
 	}
 }
 
-/* A quad of signed bytes times n rows, whose words lie as prepare_words() puts them. */
-INLINE void add_bytes(__m256i w, const int8_t *const *x, int at, int n, __m256i *sum)
+/* A quad of signed bytes of each tile times n rows, whose words lie as prepare_words() puts them.
+ */
+INLINE void add_bytes(int n_tiles, int n, const __m256i *w, const int8_t *const *x, int at,
+	__m256i sum[TILES][MAX_ROWS])
 {
-	const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(w, 8), 8);
-	const __m256i odd = _mm256_srai_epi16(w, 8);
+	__m256i part[2][TILES]; /* even and odd places */
 
+	for (int t = 0; t < n_tiles; t++) {
+		part[0][t] = _mm256_srai_epi16(_mm256_slli_epi16(w[t], 8), 8);
+		part[1][t] = _mm256_srai_epi16(w[t], 8);
+	}
 	for (int r = 0; r < n; r++) {
-		sum[r] = now(_mm256_add_epi32(sum[r], _mm256_madd_epi16(even, load_quad(x[r] + at))));
-		sum[r] = now(_mm256_add_epi32(sum[r], _mm256_madd_epi16(odd, load_quad(x[r] + at + 4))));
+		const __m256i even = load_quad(x[r] + at), odd = load_quad(x[r] + at + 4);
+
+		for (int t = 0; t < n_tiles; t++)
+			sum[t][r] = now(_mm256_add_epi32(sum[t][r], _mm256_madd_epi16(part[0][t], even)));
+		for (int t = 0; t < n_tiles; t++)
+			sum[t][r] = now(_mm256_add_epi32(sum[t][r], _mm256_madd_epi16(part[1][t], odd)));
 	}
 }
 
-/* As dot_chains, of signed bytes. */
-INLINE void dot_bytes(const struct k_tile_call *c, enum k_type type, int n, const uint8_t *w,
-	const int16_t *words, __m256i *sum)
+/* A block of n_tiles tiles of signed bytes times n rows. */
+INLINE void dot_bytes(const struct k_tile_call *c, enum k_type type, int n_tiles, int n,
+	const uint8_t *w, const int16_t *words, __m256i sum[TILES][MAX_ROWS])
 {
 	const int8_t *x[MAX_ROWS];
 
 	rows_at(words, (size_t)c->dim * sizeof *words, n, x);
-	for (int r = 0; r < n; r++)
-		sum[r] = _mm256_setzero_si256();
-	if (k_low_bits(type) == 8) {
-#pragma GCC unroll 8
-		for (int j = 0; j < 8; j++)
-			add_bytes(load(w + j * 32), x, j * 8, n, sum);
-		return;
-	}
+	for (int t = 0; t < n_tiles; t++)
+		for (int r = 0; r < n; r++)
+			sum[t][r] = _mm256_setzero_si256();
 #pragma GCC unroll 4
 	for (int j = 0; j < 4; j++) {
-		__m256i lo, hi;
+		__m256i lo[TILES], hi[TILES];
 
-		load_weights(type, w, j, &lo, &hi);
-		add_bytes(lo, x, j * 8, n, sum);
-		add_bytes(hi, x, j * 8 + 32, n, sum);
+		for (int t = 0; t < n_tiles; t++)
+			load_weights(type, w + t * c->tile_bytes, j, &lo[t], &hi[t]);
+		add_bytes(n_tiles, n, lo, x, j * 8, sum);
+		add_bytes(n_tiles, n, hi, x, j * 8 + 32, sum);
 	}
 }
 
@@ -252,76 +275,29 @@ INLINE void dot_pair(const struct k_tile_call *c, enum k_type type, int n, const
 	}
 }
 
-/* As dot_pair and dot_chains, of codes of which only four products fit 16 bits: they are widened,
- * and multiplied by their half's scale, after two quads. The correction for their excess comes
- * first. */
-INLINE void dot_fours(const struct k_tile_call *c, enum k_type type, int n_tiles, int n,
-	const uint8_t *w, const int8_t *q, const int16_t *sums, const struct scales *s, int half,
-	__m256i sum[TILES][MAX_ROWS])
-{
-	const int8_t *x[MAX_ROWS];
-
-	rows_at(q, (size_t)c->dim, n, x);
-	for (int t = 0; t < n_tiles; t++) {
-		const __m256i both = _mm256_blend_epi16(s[t].sub[half], s[t].sub[half + 1], 0xaa);
-		const __m256i less = _mm256_mullo_epi16(both, _mm256_set1_epi16((int16_t)-excess_of(type)));
-
-		for (int r = 0; r < n; r++)
-			sum[t][r] = _mm256_madd_epi16(
-				load_quad((const int8_t *)(sums + 2 * r * (c->dim / K_QBLOCK))), less);
-	}
-#pragma GCC unroll 4
-	for (int k = 0; k < 4; k++) {
-		const int h = k / 2, j = k % 2 * 2;
-		__m256i a[2][TILES], b[2][TILES];
-
-		for (int t = 0; t < n_tiles; t++) {
-			load_weights(type, w + t * c->tile_bytes, j, &a[0][t], &a[1][t]);
-			load_weights(type, w + t * c->tile_bytes, j + 1, &b[0][t], &b[1][t]);
-		}
-		for (int r = 0; r < n; r++) {
-			const __m256i x0 = load_quad(x[r] + h * 16 + j * 4);
-			const __m256i x1 = load_quad(x[r] + h * 16 + j * 4 + 4);
-
-			for (int t = 0; t < n_tiles; t++)
-				sum[t][r] = now(_mm256_add_epi32(
-					sum[t][r], _mm256_madd_epi16(_mm256_add_epi16(_mm256_maddubs_epi16(a[h][t], x0),
-													 _mm256_maddubs_epi16(b[h][t], x1)),
-								   s[t].sub[half + h])));
-		}
-	}
-}
-
 INLINE int tiles_of(enum k_type type, int n)
 {
-	return way_of(type) != WORDS && n > 2 ? TILES : 1;
+	(void)type;
+	return n > 2 ? TILES : 1;
 }
 
-/* A block of n_tiles tiles times n rows as floats. Of formats without halves whose products do not
- * fit one chain, the start is 32 bits. */
+/* A block of n_tiles tiles times n rows as floats. */
 INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n_tiles, int n, int32_t b,
 	const struct scales *s, int half, const uint8_t *w, __m256 sum[TILES][MAX_ROWS])
 {
-	const bool late = !k_has_halves(type) && excess_of(type) && way_of(type) != CODES_16;
-	const int16_t *aside = c->aside + b * prepare(type, NULL, 0, NULL);
+	const int16_t *aside = c->aside + b * aside_words(type);
 	const int8_t *q = c->q + b * K_QBLOCK;
 	__m256i whole[TILES][MAX_ROWS];
 
-	if (way_of(type) == CODES_4)
-		dot_fours(c, type, n_tiles, n, w, q, aside, s, half, whole);
+	if (way_of(type) == WORDS)
+		dot_bytes(c, type, n_tiles, n, w, aside, whole);
 	else if (n_tiles == TILES)
 		dot_pair(c, type, n, w, q, aside, s, half, whole);
-	else if (way_of(type) == WORDS)
-		dot_bytes(c, type, n, w, aside, whole[0]);
 	else
 		dot_chains(c, type, n, w, q, aside, s->sub + half, whole[0]);
 	for (int r = 0; r < n; r++)
-		for (int t = 0; t < n_tiles; t++) {
-			if (late)
-				whole[t][r] = _mm256_add_epi32(
-					whole[t][r], load_quad((const int8_t *)(aside + 2 * r * (c->dim / K_QBLOCK))));
+		for (int t = 0; t < n_tiles; t++)
 			sum[t][r] = _mm256_cvtepi32_ps(whole[t][r]);
-		}
 }
 
 /* Copies the bytes of the words, each to both halves of a lane. */

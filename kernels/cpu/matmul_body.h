@@ -5,7 +5,8 @@
  *     void dot_block(call, type, n_tiles, n, b, scales, half, w, sum)    the integers of rule 5, as
  *                              floats; half: the first of its sub-scales
  *     void sub_scales(words, scales)    from half_words()
- *     int32_t prepare(type, q, n_blocks, out)    see struct k_tiling
+ *     int32_t aside_words(type)    see struct k_tiling
+ *     void prepare(type, q, n_blocks, out)
  *
  * with MAX_ROWS, 2, 4 or 8: the rows of activations whose sums are kept in registers; TILES; and
  * FLIP_Q8 (see struct k_tiling). Leaves `tiling`, packed_bytes(), pack() and the ops of
@@ -221,6 +222,7 @@ static const struct k_tiling tiling = {
 #define X(name, ...) [K_##name] = tile_##name,
 	.fn = { K_TYPES(X) },
 #undef X
+	.aside_words = aside_words,
 	.prepare = prepare,
 };
 

@@ -94,14 +94,17 @@ INLINE __m128i first_sum(int excess, const int16_t *sums, int half, bool halves)
 	return vdupq_n_s32(-excess * (halves ? sums[half] : sums[0] + sums[1]));
 }
 
-/* Two integers a block: the sums of its halves. */
-static int32_t prepare(enum k_type type, const int8_t *q, size_t n_blocks, int16_t *out)
+INLINE int32_t aside_words(enum k_type type)
 {
-	if (!wants_sums(type))
-		return 0;
+	return wants_sums(type) ? 2 : 0;
+}
+
+/* Two integers a block: the sums of its halves. */
+static void prepare(enum k_type type, const int8_t *q, size_t n_blocks, int16_t *out)
+{
+	(void)type;
 	for (size_t i = 0; i < 2 * n_blocks; i++)
 		out[i] = vaddlvq_s8(vld1q_s8(q + 16 * i));
-	return 2;
 }
 
 INLINE int tiles_of(enum k_type type, int n)

@@ -70,15 +70,31 @@ INLINE void start(const int16_t *aside, int32_t excess, bool halves, VECI *lo, V
 	}
 }
 
-static int32_t prepare(enum k_type type, const int8_t *q, size_t n_blocks, int16_t *out)
+/* A 32-bit integer a block: what the codes' excess adds to its sum, negated. */
+static void prepare_starts(const int8_t *q, size_t n_blocks, int32_t excess, int16_t *out)
 {
-	if (!wants_sums(type))
-		return 0;
+	EACH_BLOCK(2)
+	{
+		const __m256i v = quad_sums(q);
+		__m128i sum = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+
+		sum = _mm_hadd_epi32(sum, sum);
+		sum = _mm_hadd_epi32(sum, sum);
+		store_pair(out, _mm_mullo_epi32(sum, _mm_set1_epi32(-excess)));
+	}
+}
+
+INLINE int32_t aside_words(enum k_type type)
+{
+	return wants_sums(type) ? 2 : 0;
+}
+
+static void prepare(enum k_type type, const int8_t *q, size_t n_blocks, int16_t *out)
+{
 	if (k_has_halves(type) || k_has_two_terms(type))
 		prepare_halves(q, n_blocks, out);
 	else
 		prepare_starts(q, n_blocks, -k_least(type), out);
-	return 2;
 }
 
 /* The integer of rule 5, as a float. With sub-scales it is composed in floats, exactly: each part

@@ -1,7 +1,5 @@
-/* What the tiles read of activations beside their 8-bit integers, made once an op: sums of 16
- * columns, for formats whose halves have scales or minima of their own, and for others whose codes
- * exceed the weights what their sums start from. Included by a matmul_*.c on processors with AVX2,
- * which passes to it what its products want (struct k_tiling). Thread: any; no state. */
+/* What the tiles read of activations beside their 8-bit integers, made once an op (struct
+ * k_tiling): what is common to processors with AVX2. Thread: any; no state. */
 #include <immintrin.h>
 
 #include "kernels/format/formats.h"
@@ -39,19 +37,5 @@ static void prepare_halves(const int8_t *q, size_t n_blocks, int16_t *out)
 		const __m128i whole = _mm_hadd_epi32(half, half);
 
 		store_pair(out, _mm_packs_epi32(whole, whole));
-	}
-}
-
-/* A 32-bit integer a block: what the codes' excess adds to its sum, negated. */
-static void prepare_starts(const int8_t *q, size_t n_blocks, int32_t excess, int16_t *out)
-{
-	EACH_BLOCK(2)
-	{
-		const __m256i v = quad_sums(q);
-		__m128i sum = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
-
-		sum = _mm_hadd_epi32(sum, sum);
-		sum = _mm_hadd_epi32(sum, sum);
-		store_pair(out, _mm_mullo_epi32(sum, _mm_set1_epi32(-excess)));
 	}
 }

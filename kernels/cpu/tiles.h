@@ -46,9 +46,9 @@ struct k_tiling {
 	int32_t lanes, max_rows;
 	uint8_t flip_q8; /* xor of Q8_0's codes: 0x80 where the unit multiplies signed bytes */
 	k_tile_fn *fn[K_N_TYPES];
-	/* Makes of n_blocks of q what tiles of the type read beside q. Returns how many int16 that is a
-	 * block, at most K_QBLOCK: 0 for nothing. out NULL: only this. */
-	int32_t (*prepare)(enum k_type type, const int8_t *q, size_t n_blocks, int16_t *out);
+	/* What tiles of the type read beside q: int16 a block, at most K_QBLOCK, 0 for nothing. */
+	int32_t (*aside_words)(enum k_type type);
+	void (*prepare)(enum k_type type, const int8_t *q, size_t n_blocks, int16_t *out);
 };
 
 /* Bytes a row. */

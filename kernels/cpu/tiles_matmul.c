@@ -91,7 +91,7 @@ static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t
 	int32_t tile_end, struct aside *made)
 {
 	const struct k_matrix *w = a->part[part].w;
-	const int32_t words = t->prepare(w->type, NULL, 0, NULL);
+	const int32_t words = t->aside_words(w->type);
 	const int32_t strip = strip_rows(t, a, w->type, words);
 	_Alignas(64) float y[K_TILE_MAX_ROWS * K_TILE_GROUP * K_TILE_MAX_LANES];
 	struct k_tile_call call = {
