@@ -72,15 +72,28 @@ INLINE void ahead(const struct k_tile_call *c, int n_tiles, const uint8_t *p, in
 			_mm_prefetch((const char *)p + (size_t)t * c->tile_bytes + by + at, _MM_HINT_T1);
 }
 
-/* n_tiles side by side share what is loaded of the activations. */
-INLINE void quantised_tiles(const struct k_tile_call *c, enum k_type type, int n_tiles, int n,
-	const uint8_t *tile, float *y)
+/* Rule 3: each is added, and rounded, alone. */
+INLINE void store(const struct k_tile_call *c, int r, int t, VEC sum)
+{
+	const size_t at = (size_t)r * (size_t)c->y_dim + (size_t)(t * LANES);
+
+	if (c->bias)
+		sum = V(add_ps)(sum, V(loadu_ps)(c->bias + t * LANES));
+	if (c->residual)
+		sum = V(add_ps)(sum, V(loadu_ps)(c->residual + at));
+	V(storeu_ps)(c->y + at, sum);
+}
+
+/* n_tiles side by side, from the first, share what is loaded of the activations. */
+INLINE void quantised_tiles(
+	const struct k_tile_call *c, enum k_type type, int n_tiles, int n, int first)
 {
 	const struct k_layout l = k_layout_of(type);
 	const int head = l.head * LANES, block = (l.high + l.quants) * LANES;
 	const int32_t n_blocks = c->n_cols / K_QBLOCK;
 	const int apart = K_FREE && n <= MAX_ROWS / 2 ? MAX_ROWS : 0; /* minima have sums of their own
 																   */
+	const uint8_t *tile = c->tile + (size_t)first * c->tile_bytes;
 	VEC acc[TILES][2 * MAX_ROWS];
 
 	for (int t = 0; t < n_tiles; t++)
@@ -107,9 +120,7 @@ INLINE void quantised_tiles(const struct k_tile_call *c, enum k_type type, int n
 	}
 	for (int t = 0; t < n_tiles; t++)
 		for (int r = 0; r < n; r++)
-			V(storeu_ps)
-	(y + (r * K_TILE_GROUP + t) * LANES,
-		apart ? V(add_ps)(acc[t][r], acc[t][r + apart]) : acc[t][r]);
+			store(c, r, first + t, apart ? V(add_ps)(acc[t][r], acc[t][r + apart]) : acc[t][r]);
 }
 
 INLINE void quantised(const struct k_tile_call *c, enum k_type type, int n)
@@ -118,9 +129,9 @@ INLINE void quantised(const struct k_tile_call *c, enum k_type type, int n)
 	int32_t t = 0;
 
 	for (; pair > 1 && t + pair <= c->n_tiles; t += pair)
-		quantised_tiles(c, type, pair, n, c->tile + (size_t)t * c->tile_bytes, c->y + t * LANES);
+		quantised_tiles(c, type, pair, n, t);
 	for (; t < c->n_tiles; t++)
-		quantised_tiles(c, type, 1, n, c->tile + (size_t)t * c->tile_bytes, c->y + t * LANES);
+		quantised_tiles(c, type, 1, n, t);
 }
 
 INLINE VEC load_floats(enum k_type type, const uint8_t *column)
@@ -165,7 +176,7 @@ INLINE void float_tiles(
 	}
 	for (int t = 0; t < n_tiles; t++)
 		for (int r = 0; r < n; r++)
-			V(storeu_ps)(c->y + (r * K_TILE_GROUP + first + t) * LANES, acc[t][r]);
+			store(c, r, first + t, acc[t][r]);
 }
 
 INLINE void floats(const struct k_tile_call *c, enum k_type type, int n)

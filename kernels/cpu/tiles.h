@@ -26,7 +26,8 @@ enum {
 	K_TILE_MAX_LANES = 16,
 };
 
-/* One call: y[r][i] = product of row i of the tiles and activations r, 0 <= r < n. */
+/* One call: y[r][i] = product of row i of the tiles and activations r, 0 <= r < n, and what is
+ * added to it (rule 3). */
 struct k_tile_call {
 	const uint8_t *tile; /* [n_tiles] of tile_bytes */
 	size_t tile_bytes;
@@ -36,8 +37,10 @@ struct k_tile_call {
 	const float *x;
 	const int8_t *q;
 	const float *d, *sx;
-	const int16_t *aside; /* [n, dim / 32] what prepare() made of each block of q */
-	float *y;             /* [n][K_TILE_GROUP * lanes] */
+	const int16_t *aside;         /* [n, dim / 32] what prepare() made of each block of q */
+	const float *bias, *residual; /* [n_tiles * lanes], and as y; or NULL */
+	float *y;                     /* [n] rows of n_tiles * lanes, y_dim apart */
+	int32_t y_dim;
 };
 
 typedef void k_tile_fn(const struct k_tile_call *call);

@@ -1,31 +1,46 @@
 /* See tiles.h. The walk over tiles and rows of a matrix product; a tile's product itself is in
  * matmul_*.c. Thread: called by all threads of a pool; no state but the op's ticket. */
-#include <string.h>
-
 #include "kernels/format/formats.h"
 #include "kernels/cpu/tiles.h"
 
 enum { ROWS_BYTES = 192 << 10 }; /* activations of one strip: they stay in a core's L2 cache */
 
-/* Adds the rows' bias and residual, each rounded, and stores: rule 3. */
-static void finish(const struct k_matmul *a, int32_t part, const struct k_tile_call *call,
-	int32_t lanes, int32_t first_row, int32_t first_act)
+/* Points the call at results from `row` of activations from r. */
+static void place(
+	struct k_tile_call *call, const struct k_matmul *a, int32_t part, int32_t row, int32_t r)
 {
-	const struct k_matrix *w = a->part[part].w;
-	const int32_t left = w->n_rows - first_row, all = call->n_tiles * lanes;
-	const int32_t count = left < all ? left : all;
+	const int32_t dim = a->part[part].w->n_rows;
+	const size_t at = (size_t)r * (size_t)dim + (size_t)row;
 	const float *bias = a->part[part].bias, *residual = a->part[part].residual;
 
-	for (int32_t r = 0; r < call->n; r++) {
-		const size_t at = (size_t)(first_act + r) * (size_t)w->n_rows + (size_t)first_row;
-		float *y = call->y + (size_t)r * (size_t)(K_TILE_GROUP * lanes);
+	call->bias = bias ? bias + row : NULL;
+	call->residual = residual ? residual + at : NULL;
+	call->y = a->part[part].out + at;
+	call->y_dim = dim;
+}
 
-		for (int32_t i = 0; bias && i < count; i++)
-			y[i] += bias[first_row + i];
-		for (int32_t i = 0; residual && i < count; i++)
-			y[i] += residual[at + (size_t)i];
-		memcpy(a->part[part].out + at, y, (size_t)count * sizeof *y);
-	}
+/* Multiplies with tiles of `lanes` rows in all, of which the matrix has only `count`. */
+static void multiply_last(
+	k_tile_fn *fn, const struct k_tile_call *call, int32_t lanes, int32_t count)
+{
+	_Alignas(64) float y[K_TILE_MAX_ROWS * K_TILE_GROUP * K_TILE_MAX_LANES];
+	struct k_tile_call all = *call;
+
+	all.bias = all.residual = NULL;
+	all.y = y;
+	all.y_dim = lanes;
+	fn(&all);
+	for (int32_t r = 0; r < call->n; r++)
+		for (int32_t i = 0; i < count; i++) {
+			const size_t at = (size_t)r * (size_t)call->y_dim + (size_t)i;
+			float sum = y[r * lanes + i];
+
+			if (call->bias)
+				sum += call->bias[i];
+			if (call->residual)
+				sum += call->residual[at];
+			call->y[at] = sum;
+		}
 }
 
 /* What prepare() made, in scratch: of rows [from, to) for a format. */
@@ -93,26 +108,31 @@ static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t
 	const struct k_matrix *w = a->part[part].w;
 	const int32_t words = t->aside_words(w->type);
 	const int32_t strip = strip_rows(t, a, w->type, words);
-	_Alignas(64) float y[K_TILE_MAX_ROWS * K_TILE_GROUP * K_TILE_MAX_LANES];
 	struct k_tile_call call = {
 		.tile_bytes = k_tile_bytes(w->type, t->lanes, w->n_cols),
 		.n_cols = w->n_cols,
 		.dim = a->in.dim,
-		.y = y,
 	};
 
 	for (int32_t from = 0; from < a->n; from += strip) {
 		int32_t to = a->n - from < strip ? a->n : from + strip;
 
 		for (int32_t i = tile; i < tile_end; i += call.n_tiles) {
+			const int32_t left = w->n_rows - i * t->lanes;
+			int32_t lanes;
+
 			call.tile = (const uint8_t *)w->data + (size_t)i * call.tile_bytes;
 			call.n_tiles = tile_end - i < K_TILE_GROUP ? tile_end - i : K_TILE_GROUP;
+			lanes = call.n_tiles * t->lanes;
 			for (int32_t r = from; r < to; r += call.n) {
 				call.n = to - r < t->max_rows ? to - r : t->max_rows;
 				call.again = r > from;
 				take_rows(t, a, w->type, words, r, &call, made);
-				t->fn[w->type](&call);
-				finish(a, part, &call, t->lanes, i * t->lanes, r);
+				place(&call, a, part, i * t->lanes, r);
+				if (lanes <= left)
+					t->fn[w->type](&call);
+				else
+					multiply_last(t->fn[w->type], &call, lanes, left);
 			}
 		}
 	}
