@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "event/event.h"
 
-/* between two reads, per thread; between steps */
-enum { EVERY_NS = 500000, IDLE_NS = 1000000 };
+/* between two reads where no step is slow, per thread; between steps */
+enum { EVERY_NS = 25000000, IDLE_NS = 1000000 };
 
 int waits_open(int thread)
 {
@@ -86,8 +86,18 @@ static void open_all(struct waits *w, const struct k_ctx *kernels)
 
 void waits_begin(struct waits *w)
 {
-	if (w->n && now_ns() - w->left_ns > IDLE_NS)
+	w->begun_ns = now_ns();
+	if (w->n && w->begun_ns - w->left_ns > IDLE_NS)
 		waits_since(w);
+}
+
+/* Whether a step took an eighth longer than those before it, of which slow ones count little. */
+static bool is_slow(struct waits *w, int64_t took)
+{
+	const bool slow = took > w->usual_ns + w->usual_ns / 8;
+
+	w->usual_ns += slow ? w->usual_ns / 32 + 1 : (took - w->usual_ns) / 8;
+	return slow;
 }
 
 int64_t waits_ask(struct waits *w, const struct k_ctx *kernels)
@@ -96,7 +106,8 @@ int64_t waits_ask(struct waits *w, const struct k_ctx *kernels)
 
 	if (!w->opened || !pthread_equal(w->by, pthread_self()))
 		open_all(w, kernels);
-	else if (w->n && now_ns() - w->asked_ns >= (int64_t)w->n * EVERY_NS)
+	else if (w->n && (is_slow(w, now_ns() - w->begun_ns) ||
+						 now_ns() - w->asked_ns >= (int64_t)w->n * EVERY_NS))
 		longest = waits_since(w);
 	w->left_ns = now_ns();
 	return longest < 0 ? EV_NULL_I : longest;

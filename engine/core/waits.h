@@ -5,8 +5,9 @@
  * Linux counts it for each thread (/proc/self/task/ID/schedstat, second number: "time spent waiting
  * on a runqueue", Documentation/scheduler/sched-stats.rst). A thread's own processor time would not
  * do: a thread that waits for another one sleeps, which is no loss; and involuntary switches are
- * counted, not timed. Reading costs 0.7 us a thread, so it is done only so often that it takes 0.15
- * % of the time at most: with two threads after every step that takes a millisecond.
+ * counted, not timed. Reading costs 7 us a thread when a step has just run weights through all
+ * caches (0.7 us in a loop), so it is done after steps that were slow, and else so seldom that it
+ * takes 0.03 % of the time.
  *
  * Thread: the one that steps the engine, and only that one; it may be another one later. Nothing is
  * allocated. */
@@ -27,8 +28,9 @@ struct waits {
 	pthread_t by; /* thread 0 of the kernels: its caller */
 	int n;        /* files that are open; 0: the system does not report it */
 	int fd[WAITS_MOST];
-	int64_t had[WAITS_MOST];   /* last value read of each */
-	int64_t asked_ns, left_ns; /* time of that read; end of the last step */
+	int64_t had[WAITS_MOST];    /* last value read of each */
+	int64_t asked_ns, left_ns;  /* time of that read; end of the last step */
+	int64_t begun_ns, usual_ns; /* of this step; what steps take that are not slow */
 };
 
 void waits_close(struct waits *w);
