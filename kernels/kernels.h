@@ -323,6 +323,7 @@ struct k_op {
 	 * would fetch those again, too. */
 	uint64_t ns;         /* out: wall time of this op, if the program is timed */
 	k_atomic_int ticket; /* for kernels that distribute their work dynamically; zeroed by k_run() */
+	bool by_rows;        /* a product that the walk splits by rows of activations; set by k_run() */
 };
 
 struct k_program {

@@ -3,7 +3,8 @@
  *
  * An op function does part tid of n_threads of an op and splits its outputs itself, by k_split() or
  * by drawing work from op->ticket. A part is run by one thread, once; a thread may run several, one
- * after the other, unless the op is `together`. Whatever the split, the bits are those of ref. */
+ * after the other, unless the op is `together`; n_threads counts parts, if op->by_rows. Whatever
+ * the split, the bits are those of ref. */
 #ifndef CUTAWAY_KERNELS_ISA_H
 #define CUTAWAY_KERNELS_ISA_H
 

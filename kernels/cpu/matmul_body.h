@@ -249,8 +249,7 @@ static void pack(struct k_matrix *m, const void *raw, int32_t first, int32_t n)
 
 static void tiled_matmul(struct k_op *op, int tid, int n_threads, void *scratch)
 {
-	(void)tid;
-	k_tiles_matmul(&tiling, op, n_threads, scratch);
+	k_tiles_matmul(&tiling, op, tid, n_threads, scratch);
 }
 
 static void tiled_embed(struct k_op *op, int tid, int n_threads, void *scratch)

@@ -76,6 +76,7 @@ size_t k_tile_bytes(enum k_type type, int32_t lanes, int32_t n_cols);
 void k_tiles_pack(
 	const struct k_tiling *t, struct k_matrix *m, const void *raw, int32_t first, int32_t n);
 void k_tiles_embed(const struct k_tiling *t, const struct k_embed *a, int tid, int n_threads);
-void k_tiles_matmul(const struct k_tiling *t, struct k_op *op, int n_threads, void *scratch);
+void k_tiles_matmul(
+	const struct k_tiling *t, struct k_op *op, int tid, int n_threads, void *scratch);
 
 #endif

@@ -1,6 +1,7 @@
 /* See tiles.h. The walk over tiles and rows of a matrix product; a tile's product itself is in
- * matmul_*.c. Thread: called by all threads of a pool; no state but the op's ticket. */
+ * matmul_*.c. Thread: called by all threads of a pool; no state. */
 #include "kernels/format/formats.h"
+#include "kernels/cpu/isa.h"
 #include "kernels/cpu/tiles.h"
 
 enum { ROWS_BYTES = 192 << 10 }; /* activations of one strip: they stay in a core's L2 cache */
@@ -46,7 +47,7 @@ static void multiply_last(
 /* What prepare() made, in scratch: of rows [from, to) for a format. */
 struct aside {
 	enum k_type type;
-	int32_t from, to;
+	int32_t from, to, end; /* end: of the rows that are multiplied */
 	int16_t *words;
 };
 enum { ASIDE_BYTES = K_SCRATCH_BYTES / 4 };
@@ -65,7 +66,7 @@ static const int16_t *aside_of(const struct k_tiling *t, const struct k_matmul *
 
 		made->type = type;
 		made->from = r;
-		made->to = n < a->n - r ? r + n : a->n;
+		made->to = n < made->end - r ? r + n : made->end;
 		t->prepare(type, a->in.q + (size_t)r * (size_t)a->in.dim, (size_t)(made->to - r) * blocks,
 			made->words);
 	}
@@ -100,10 +101,14 @@ static int32_t strip_rows(
 	return fit > t->max_rows ? fit : t->max_rows;
 }
 
-/* Multiplies tiles [tile, tile_end) of a part by all rows: rows in strips that stay cached, and all
- * tiles by a strip before the next one. */
-static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t part, int32_t tile,
-	int32_t tile_end, struct aside *made)
+struct range {
+	int32_t lo, hi;
+};
+
+/* Multiplies tiles of a part by rows: rows in strips that stay cached, and all tiles by a strip
+ * before the next one. */
+static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t part,
+	struct range tiles, struct range rows, struct aside *made)
 {
 	const struct k_matrix *w = a->part[part].w;
 	const int32_t words = t->aside_words(w->type);
@@ -114,15 +119,16 @@ static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t
 		.dim = a->in.dim,
 	};
 
-	for (int32_t from = 0; from < a->n; from += strip) {
-		int32_t to = a->n - from < strip ? a->n : from + strip;
+	made->end = rows.hi;
+	for (int32_t from = rows.lo; from < rows.hi; from += strip) {
+		int32_t to = rows.hi - from < strip ? rows.hi : from + strip;
 
-		for (int32_t i = tile; i < tile_end; i += call.n_tiles) {
+		for (int32_t i = tiles.lo; i < tiles.hi; i += call.n_tiles) {
 			const int32_t left = w->n_rows - i * t->lanes;
 			int32_t lanes;
 
 			call.tile = (const uint8_t *)w->data + (size_t)i * call.tile_bytes;
-			call.n_tiles = tile_end - i < K_TILE_GROUP ? tile_end - i : K_TILE_GROUP;
+			call.n_tiles = tiles.hi - i < K_TILE_GROUP ? tiles.hi - i : K_TILE_GROUP;
 			lanes = call.n_tiles * t->lanes;
 			for (int32_t r = from; r < to; r += call.n) {
 				call.n = to - r < t->max_rows ? to - r : t->max_rows;
@@ -138,45 +144,55 @@ static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t
 	}
 }
 
-/* Takes the next tiles: a share of those left, so that large pieces come first and the threads end
- * together (guided self-scheduling, Polychronopoulos and Kuck 1987). Threads differ in speed on a
- * busy machine. */
-static int32_t deal(atomic_int *ticket, int32_t n_tiles, int n_threads, int32_t *first)
+static int32_t tiles_in(const struct k_tiling *t, const struct k_matmul *a, int32_t part)
 {
-	int taken = atomic_load_explicit(ticket, memory_order_relaxed), count;
-
-	do {
-		if (taken >= n_tiles)
-			return 0;
-		count = n_threads == 1 ? n_tiles : (n_tiles - taken) / (2 * n_threads);
-		count = (count + K_TILE_GROUP) / K_TILE_GROUP * K_TILE_GROUP;
-		count = count < n_tiles - taken ? count : n_tiles - taken;
-	} while (!atomic_compare_exchange_weak_explicit(
-		ticket, &taken, taken + count, memory_order_relaxed, memory_order_relaxed));
-	*first = taken;
-	return count;
+	return (a->part[part].w->n_rows + t->lanes - 1) / t->lanes;
 }
 
-void k_tiles_matmul(const struct k_tiling *t, struct k_op *op, int n_threads, void *scratch)
+/* All tiles by the rows of one slice, in whole calls. */
+static void multiply_rows(
+	const struct k_tiling *t, const struct k_matmul *a, int slice, int n_slices, struct aside *made)
 {
-	const struct k_matmul *a = &op->u.matmul;
-	struct aside made = { .words = scratch };
-	int32_t n_tiles = 0, first, count;
+	int64_t lo, hi;
+
+	k_split((a->n + K_TILE_MAX_ROWS - 1) / K_TILE_MAX_ROWS, slice, n_slices, &lo, &hi);
+	lo *= K_TILE_MAX_ROWS;
+	hi *= K_TILE_MAX_ROWS;
+	for (int32_t p = 0; p < a->n_parts; p++)
+		multiply(t, a, p, (struct range){ 0, tiles_in(t, a, p) },
+			(struct range){ (int32_t)lo, hi < a->n ? (int32_t)hi : a->n }, made);
+}
+
+/* All rows by the tiles of one slice, in whole groups. */
+static void multiply_tiles(
+	const struct k_tiling *t, const struct k_matmul *a, int slice, int n_slices, struct aside *made)
+{
+	int32_t n_tiles = 0, from = 0;
+	int64_t lo, hi;
 
 	for (int32_t p = 0; p < a->n_parts; p++)
-		n_tiles += (a->part[p].w->n_rows + t->lanes - 1) / t->lanes;
-	while ((count = deal(&op->ticket, n_tiles, n_threads, &first)) > 0) {
-		for (int32_t p = 0; p < a->n_parts && count > 0; p++) {
-			int32_t here = (a->part[p].w->n_rows + t->lanes - 1) / t->lanes;
-			int32_t end = first + count < here ? first + count : here;
+		n_tiles += tiles_in(t, a, p);
+	k_split((n_tiles + K_TILE_GROUP - 1) / K_TILE_GROUP, slice, n_slices, &lo, &hi);
+	lo *= K_TILE_GROUP;
+	hi *= K_TILE_GROUP;
+	for (int32_t p = 0; p < a->n_parts; p++) {
+		const int32_t here = tiles_in(t, a, p);
+		const int32_t first = lo > from ? (int32_t)lo - from : 0;
+		const int32_t end = hi < from + here ? (int32_t)hi - from : here;
 
-			if (first < here) {
-				multiply(t, a, p, first, end, &made);
-				count -= end - first;
-				first = 0;
-			} else {
-				first -= here;
-			}
-		}
+		if (first < end)
+			multiply(t, a, p, (struct range){ first, end }, (struct range){ 0, a->n }, made);
+		from += here;
 	}
+}
+
+void k_tiles_matmul(
+	const struct k_tiling *t, struct k_op *op, int tid, int n_threads, void *scratch)
+{
+	struct aside made = { .words = scratch };
+
+	if (op->by_rows)
+		multiply_rows(t, &op->u.matmul, tid, n_threads, &made);
+	else
+		multiply_tiles(t, &op->u.matmul, tid, n_threads, &made);
 }
