@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """The trained drafters in demos/models: each file is as docs/training.md says, read with the standard library
 alone; their references in tests/data fit them; and where the real model is, the engine's drafters guess what torch
-does in float32. TAP."""
+does in float32. TAP.
+
+    tests/program/test_drafters.py --add-lower EAGLE.gguf OUT.gguf    the file with lower layers that it makes"""
 import glob
 import json
 import math
@@ -175,7 +177,45 @@ def test_agreement(path, kind, tokens, folder):
           same >= 0.95 * seen)
 
 
+def lower_codes(row, width, i):
+    """A row of small integers, of no pattern that a matrix would inherit."""
+    x = (row * 2654435761 + i * 40503 + 1) & 0xffffffff
+    for _ in range(width):
+        x = (x * 1664525 + 1013904223) & 0xffffffff
+        yield (x >> 24) % 15 - 7
+
+
+def add_lower(path, out, layers=(9, 19), scale=0.003):
+    """An EAGLE file that reads lower layers, too, by matrices made here: what torch guesses with them is in tests/data
+    (tools/train/export.py --at)."""
+    meta, tensors, start, data = read(path)
+    r = Reader(data)
+    r.at = 24
+    for _ in range(len(meta)):
+        r.text()
+        r.value(r.take("I"))
+    name = b"cutaway.draft.lower"
+    head = data[:8] + struct.pack("<QQ", len(tensors) + 2 * len(layers), len(meta) + 1) + data[24:r.at]
+    head += struct.pack("<Q", len(name)) + name + struct.pack(f"<IIQ{len(layers)}I", 9, 4, len(layers), *layers)
+    body, infos = data[start:], b""
+    for i in range(len(layers)):
+        rows = [[*lower_codes(row, DIM, i)] for row in range(DIM)]
+        matrix = b"".join(struct.pack("<e32b", scale, *codes[at:at + 32]) for codes in rows for at in range(0, DIM, 32))
+        for tensor, shape, kind, part in ((f"fc.lower.{i}.weight", (DIM, DIM), Q8_0, matrix),
+                                          (f"fc.lower.{i}_norm.weight", (DIM,), F32, struct.pack(f"<{DIM}f", *[1] * DIM))):
+            body += bytes(-len(body) % 32)
+            tensors[tensor] = (shape, kind, len(body))
+            body += part
+    for tensor, (shape, kind, at) in tensors.items():
+        infos += struct.pack("<Q", len(tensor)) + tensor.encode() + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, kind, at)
+    head += infos
+    with open(out, "wb") as file:
+        file.write(head + bytes(-len(head) % meta.get("general.alignment", 32)) + body)
+
+
 def main():
+    if sys.argv[1:2] == ["--add-lower"]:
+        return add_lower(*sys.argv[2:])
     paths = sorted(glob.glob(os.path.join(ROOT, "demos/models/*.gguf")))
     check("there are drafters", bool(paths))
     kinds = []
@@ -187,7 +227,9 @@ def main():
         tokens = read(MODEL)[0]["tokenizer.ggml.tokens"]
         with tempfile.TemporaryDirectory() as folder:
             shutil.copy(os.path.join(ROOT, "cutaway"), folder)
-            for path, kind in zip(paths, kinds):
+            lower = os.path.join(folder, "eagle_lower.gguf")
+            add_lower(os.path.join(ROOT, "demos/models/eagle.gguf"), lower)
+            for path, kind in zip([*paths, lower], [*kinds, test_file(lower)[0]]):
                 test_agreement(path, kind, tokens, folder)
     return finish()
 
