@@ -19,13 +19,17 @@ def main():
     p.add_argument("--exact", default=os.path.join(ROOT, "cutaway"))
     p.add_argument("--free", default=os.path.join(ROOT, "build-free/cutaway"))
     p.add_argument("--options", default="", help="further ones of --free's bench, in one argument")
+    p.add_argument("--isa", default="", help="of both")
+    p.add_argument("--order", default=" free-order", help="what the other's instruction sets have after their names")
     p.add_argument("--pairs", type=int, default=60, help="of each figure")
     p.add_argument("--only", action="append", choices=FIGURES)
     p.add_argument("--json", action="store_true")
     args = p.parse_args()
     results = {}
     for figure in args.only or FIGURES:
-        exact, free = turns.Turns(args.exact, figure), turns.Turns(args.free, figure, *shlex.split(args.options))
+        exact = turns.Turns(args.exact, figure, *(["--isa", args.isa] if args.isa else []))
+        free = turns.Turns(args.free, figure, *(["--isa", args.isa + args.order] if args.isa else []),
+                           *shlex.split(args.options))
         found = turns.pairs(FIGURES[figure], exact.run, free.run, args.pairs)
         exact.close()
         free.close()
