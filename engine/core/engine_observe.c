@@ -127,36 +127,42 @@ static int32_t begin_reads(struct engine *e, const struct observed *o)
 	return n;
 }
 
-/* Marks the positions of each group that a kv head reads; returns how many. */
-static int64_t mark_reads(
-	struct engine *e, const struct observed *o, const struct k_attention *a, int32_t kv_head)
+static int32_t count_bits(uint16_t x)
 {
-	const int32_t n_groups = o->pos / K_GROUP + 1;
+	return x == 0xffff ? 16 : __builtin_popcount(x); /* which most processors are not asked for */
+}
+
+/* Adds what a kv head reads of each page to e->observe.page_read, as a share of n_heads; returns
+ * how many positions that are. */
+static int64_t add_head_reads(struct engine *e, const struct observed *o,
+	const struct k_attention *a, int32_t kv_head, int32_t n_heads)
+{
+	const int32_t n_groups = o->pos / K_GROUP + 1, per_page = e->memory.page_size / K_GROUP;
 	int64_t n = 0;
 
 	memset(e->observe.reads, 0, (size_t)n_groups * sizeof *e->observe.reads);
 	k_attention_reads(a, o->row, kv_head, e->observe.reads);
-	for (int32_t g = 0; g < n_groups; g++)
-		n += __builtin_popcount(e->observe.reads[g]);
+	for (int32_t g = 0; g < n_groups; g++) {
+		const int32_t bits = count_bits(e->observe.reads[g]);
+
+		e->observe.page_read[g / per_page] += (float)bits / (float)n_heads;
+		n += bits;
+	}
 	return n;
 }
 
-/* Adds what a layer's heads read of each page to e->observe.page_share, as a share of n_layers.
+/* Adds what a layer's heads read of each page to e->observe.page_read, as a share of n_layers.
  * Returns the share of all those positions and the *read ones of the layer's op before, of all
  * heads, whose attention is near zero, in 1/65535.
  */
 static uint16_t add_reads(struct engine *e, const struct observed *o, const struct k_attention *a,
 	int32_t n_layers, int64_t *read)
 {
-	const int32_t per_page = e->memory.page_size / K_GROUP, n_kv = a->kv->n_kv_heads;
+	const int32_t n_kv = a->kv->n_kv_heads;
 	int64_t near = 0;
 
-	for (int32_t h = 0; h < n_kv; h++) {
-		*read += mark_reads(e, o, a, h);
-		for (int32_t g = 0; g <= o->pos / K_GROUP; g++)
-			e->observe.page_read[g / per_page] +=
-				(float)__builtin_popcount(e->observe.reads[g]) / (float)(n_layers * n_kv);
-	}
+	for (int32_t h = 0; h < n_kv; h++)
+		*read += add_head_reads(e, o, a, h, n_layers * n_kv);
 	for (int32_t h = 0; h < a->n_heads; h++)
 		near += a->near_zero[o->at * a->n_heads + h];
 	return (uint16_t)(near * 65535 / (a->n_heads / n_kv * *read));
