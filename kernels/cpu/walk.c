@@ -27,10 +27,14 @@ struct home {
 	_Alignas(64) atomic_ullong claimed;
 };
 
+/* By rows each thread reads all weights, 0.6 bytes or so for each column of an output; by outputs
+ * 4 bytes for each row of one are handed over, which costs some 15 times as much a byte. */
 static bool goes_by_rows(const struct k_op *op, int n_threads)
 {
-	return op->kind == K_OP_matmul && n_threads > 1 &&
-		   op->u.matmul.n >= ROW_SLICES * SLICE_ROWS * n_threads;
+	const int32_t n = op->kind == K_OP_matmul && n_threads > 1 ? op->u.matmul.n : 0;
+
+	return n >= ROW_SLICES * SLICE_ROWS * n_threads ||
+		   (n >= SLICE_ROWS * n_threads && 100 * n >= op->u.matmul.in.dim * (n_threads - 1));
 }
 
 static int slices_of(const struct k_op *op, int n_threads)
