@@ -94,8 +94,10 @@ void waits_begin(struct waits *w)
 /* Whether a step took an eighth longer than those before it, of which slow ones count little. */
 static bool is_slow(struct waits *w, int64_t took)
 {
-	const bool slow = took > w->usual_ns + w->usual_ns / 8;
+	bool slow;
 
+	w->usual_ns = w->usual_ns ? w->usual_ns : took;
+	slow = took > w->usual_ns + w->usual_ns / 8;
 	w->usual_ns += slow ? w->usual_ns / 32 + 1 : (took - w->usual_ns) / 8;
 	return slow;
 }
