@@ -70,7 +70,7 @@ static void prepare_pairs(const int8_t *q, size_t n_blocks, int excess, bool hal
 		if (halves)
 			_mm_storeu_si64(out, _mm_unpacklo_epi32(lo, hi));
 		else
-			_mm_storeu_si32(out, _mm_add_epi16(lo, hi));
+			store_pair(out, _mm_add_epi16(lo, hi));
 	}
 }
 

@@ -32,6 +32,7 @@ def guesses(drafter, h, ids, t, depth):
     return {"n": t + 1, "guesses": line[t + 1:]}
 
 
+@torch.no_grad()
 def reference(drafter, target, rows, depth, contexts=6, longest=96):
     """A few contexts, and guesses at every third place of what the model said there."""
     out, rows = [], [r for r in rows if len(r["ids"]) - r["start"] >= 24]
@@ -42,6 +43,7 @@ def reference(drafter, target, rows, depth, contexts=6, longest=96):
     return out
 
 
+@torch.no_grad()
 def refer(model, path, given, out):
     """The guesses of a file at the places of another reference."""
     target = Target(model)
