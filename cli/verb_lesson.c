@@ -54,42 +54,9 @@ static int begin(const struct cli *c, const struct chat_extra *extra, struct err
 
 /* ---- list ---- */
 
-static void title_of(const char *name, char *out, size_t cap)
-{
-	struct err e = { 0 };
-	struct lesson *l = NULL;
-	char *text = NULL;
-	size_t size;
-
-	*out = '\0';
-	if (!lesson_load(name, &text, &size, &e) && !lesson_parse(&l, name, text, size, &e)) {
-		char *clean = l->title ? text_clean(l->title, strlen(l->title), false, NULL) : NULL;
-
-		snprintf(out, cap, "%s", clean ? clean : "");
-		free(clean);
-	} else {
-		snprintf(out, cap, "(%.180s)", e.text);
-	}
-	lesson_free(l);
-	free(text);
-}
-
 static int list(void)
 {
-	const char *name;
-
-	for (int i = 0; (name = lesson_name(i)); i++) {
-		struct lesson_progress p;
-		char title[200], mark[16] = "";
-
-		lesson_progress_get(name, &p);
-		if (p.parts && p.part >= p.parts)
-			snprintf(mark, sizeof mark, "done");
-		else if (p.parts)
-			snprintf(mark, sizeof mark, "%d %%", (int)(100 * (int64_t)p.part / p.parts));
-		title_of(name, title, sizeof title);
-		printf("%2d  %-26s %5s  %s\n", i + 1, name, mark, title);
-	}
+	lesson_list(stdout, false);
 	printf("\ncutaway lesson NAME begins one; cutaway lesson new NAME makes your own\n");
 	return 0;
 }

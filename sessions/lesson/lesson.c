@@ -143,6 +143,15 @@ static int enter_block(MD_BLOCKTYPE type, void *detail, void *arg)
 	return r->failed;
 }
 
+/* " VIEW" or " VIEW all" */
+static bool read_look(struct lesson_part *p, const char *info)
+{
+	const char *view = info + strspn(info, " "), *rest = view + strcspn(view, " ");
+
+	p->all = !strcmp(rest + strspn(rest, " "), "all");
+	return (p->view = strndup(view, p->all ? (size_t)(rest - view) : strlen(view)));
+}
+
 static int leave_block(MD_BLOCKTYPE type, void *detail, void *arg)
 {
 	struct reader *r = arg;
@@ -153,8 +162,7 @@ static int leave_block(MD_BLOCKTYPE type, void *detail, void *arg)
 	if (type == MD_BLOCK_CODE && r->at && r->n_text && r->at->text[r->n_text - 1] == '\n')
 		r->at->text[r->n_text - 1] = '\0';
 	if (type == MD_BLOCK_CODE && r->at && r->at->kind == LESSON_LOOK && !r->failed)
-		r->failed = !(r->at->view = strdup(r->info + strcspn(r->info, " ") +
-										   (r->info[strcspn(r->info, " ")] == ' ')));
+		r->failed = !read_look(r->at, r->info + 4);
 	if (type == MD_BLOCK_H && r->at && !r->l->title && r->at->text)
 		r->failed = !(r->l->title = strdup(r->at->text));
 	if (type != MD_BLOCK_QUOTE)

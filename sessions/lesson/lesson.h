@@ -1,7 +1,8 @@
 /* Lessons: Markdown with fenced blocks that act on the session in front of the reader.
  *
  *     ```do                        lines that are typed for the reader: commands, turns
- *     ```look VIEW                 opens a view; each line names a text in it that is pointed at
+ *     ```look VIEW [all]           opens a view; each line names a text in it that is pointed at;
+ *                                  all: it has the chat's place, too, and shows the whole run
  *     ```predict                   asked before a run, answered by SQL over what was logged then
  *     ? the question
  *     = number, 10 %               the answer's form and tolerance; or: = one of yes, no
@@ -51,6 +52,7 @@ struct lesson_part {
 	char *text;
 	char *sql;                    /* predict, check */
 	char *view;                   /* look: its id */
+	bool all;                     /* look: as much as there is of it */
 	char *choice[LESSON_CHOICES]; /* predict; none: a number */
 	int n_choices;
 	double tolerance; /* of a number, as a share of what is measured */
@@ -98,6 +100,13 @@ enum ev_code_answer_verdict lesson_judge(
 int lesson_load(const char *name, char **text, size_t *size, struct err *e);
 /* The i-th name, shipped ones first; NULL: there are no more. Valid until the next call. */
 const char *lesson_name(int i);
+/* Whether it can be read with the model of this path (NULL: not known). */
+bool lesson_fits(const struct lesson *l, const char *model_path);
+/* The next one of the list that fits the model; false: there is none. */
+bool lesson_next(const char *name, const char *model_path, char *out, size_t cap);
+/* All of them by topic: titles, how many pages and questions, how far the reader came. commands:
+ * for the chat, each as the command that begins it. */
+void lesson_list(FILE *out, bool commands);
 /* Writes a commented beginning into the reader's folder; *path malloc'd. ERR_USAGE: it is there. */
 int lesson_new(const char *name, char **path, struct err *e);
 

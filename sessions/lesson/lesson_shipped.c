@@ -1,42 +1,50 @@
 /* The lessons of demos/lessons, embedded, so that an installed program needs no data folder. A
- * lesson is its file and its line here. See lesson_files.c. */
+ * lesson is its file and its line here, by topic. See lesson_files.c. */
 #include "sessions/lesson/lesson_shipped.h"
 
-#define LESSONS(X)                                                                                 \
-	X(tokens, "tokens-and-sampling")                                                               \
-	X(kv_cache, "kv-cache")                                                                        \
-	X(prefill, "prefill-and-decode")                                                               \
-	X(roofline, "roofline-and-batch")                                                              \
-	X(paging, "paging")                                                                            \
-	X(continuous, "continuous-batching")                                                           \
-	X(gap, "longest-gap")                                                                          \
-	X(knee, "the-knee")                                                                            \
-	X(prefix, "prefix-caching")                                                                    \
-	X(declared, "declared-prefixes")                                                               \
-	X(guessing, "guessing-ahead")                                                                  \
-	X(trees, "trees-and-trained-drafters")                                                         \
-	X(jacobi, "jacobi-and-lookahead")                                                              \
-	X(search, "search")                                                                            \
-	X(attention, "attention")                                                                      \
-	X(scores, "scores-in-memory")                                                                  \
-	X(row_sees, "what-a-row-sees")                                                                 \
-	X(price, "price")                                                                              \
-	X(fewer_bits, "fewer-bits")                                                                    \
-	X(outliers, "outliers")                                                                        \
-	X(pruning, "pruning")                                                                          \
-	X(near_zero, "near-zero")                                                                      \
-	X(kv_bits, "kv-bits")                                                                          \
-	X(equal_bits, "equal-bits")                                                                    \
-	X(side_by_side, "side-by-side")                                                                \
-	X(recording, "reading-a-recording")                                                            \
-	X(going_back, "going-back")                                                                    \
-	X(latent, "grouped-and-latent-attention")                                                      \
-	X(hybrids, "windows-and-hybrids")                                                              \
-	X(experts, "experts")                                                                          \
-	X(recall, "states-and-recall")                                                                 \
-	X(diffusion, "diffusion")
+#define START "start here"
+#define BATCH "many at once"
+#define AHEAD "several tokens a step"
+#define SIGHT "attention"
+#define BITS "fewer bits, fewer weights"
+#define PROOF "measuring and going back"
+#define MODELS "other models"
 
-#define X(id, name)                                                                                \
+#define LESSONS(X)                                                                                 \
+	X(START, tokens, "tokens-and-sampling")                                                        \
+	X(START, kv_cache, "kv-cache")                                                                 \
+	X(START, prefill, "prefill-and-decode")                                                        \
+	X(BATCH, roofline, "roofline-and-batch")                                                       \
+	X(BATCH, paging, "paging")                                                                     \
+	X(BATCH, continuous, "continuous-batching")                                                    \
+	X(BATCH, gap, "longest-gap")                                                                   \
+	X(BATCH, knee, "the-knee")                                                                     \
+	X(BATCH, prefix, "prefix-caching")                                                             \
+	X(BATCH, declared, "declared-prefixes")                                                        \
+	X(AHEAD, guessing, "guessing-ahead")                                                           \
+	X(AHEAD, trees, "trees-and-trained-drafters")                                                  \
+	X(AHEAD, jacobi, "jacobi-and-lookahead")                                                       \
+	X(AHEAD, search, "search")                                                                     \
+	X(SIGHT, attention, "attention")                                                               \
+	X(SIGHT, scores, "scores-in-memory")                                                           \
+	X(SIGHT, row_sees, "what-a-row-sees")                                                          \
+	X(BITS, price, "price")                                                                        \
+	X(BITS, fewer_bits, "fewer-bits")                                                              \
+	X(BITS, outliers, "outliers")                                                                  \
+	X(BITS, pruning, "pruning")                                                                    \
+	X(BITS, near_zero, "near-zero")                                                                \
+	X(BITS, kv_bits, "kv-bits")                                                                    \
+	X(PROOF, equal_bits, "equal-bits")                                                             \
+	X(PROOF, side_by_side, "side-by-side")                                                         \
+	X(PROOF, recording, "reading-a-recording")                                                     \
+	X(PROOF, going_back, "going-back")                                                             \
+	X(MODELS, latent, "grouped-and-latent-attention")                                              \
+	X(MODELS, hybrids, "windows-and-hybrids")                                                      \
+	X(MODELS, experts, "experts")                                                                  \
+	X(MODELS, recall, "states-and-recall")                                                         \
+	X(MODELS, diffusion, "diffusion")
+
+#define X(topic, id, name)                                                                         \
 	__asm__(".section .rodata\n"                                                                   \
 			".global lesson_" #id "\n"                                                             \
 			"lesson_" #id ":\n"                                                                    \
@@ -48,7 +56,7 @@ LESSONS(X)
 #undef X
 
 const struct lesson_file lessons_shipped[] = {
-#define X(id, name) { name, lesson_##id },
+#define X(topic, id, name) { name, lesson_##id, topic },
 	LESSONS(X)
 #undef X
 		{ 0 },

@@ -161,6 +161,14 @@ def test_wrong():
     check("a view that is not there", status == 1 and "no view the-moon" in out, out + err)
 
 
+def answer(t, word):
+    """A question is left out by Enter, and Enter once more."""
+    t.send(word + "\r")
+    if not word:
+        t.wait("Enter once more leaves it out")
+        t.send("\r")
+
+
 def read_by_hand(record, number, word, reader=None):
     more = ["--reader", reader] if reader else []
     t = Terminal([PROGRAM, "lesson", "truth", "--model", TINY, "--record", record, *more], ENV)
@@ -168,14 +176,14 @@ def read_by_hand(record, number, word, reader=None):
         t.wait("type what you expect")
         t.send("many\r")
         t.wait("a number is needed")
-        t.send(number + "\r")
+        answer(t, number)
         t.wait("a yes +b no")
-        t.send(word + "\r")
+        answer(t, word)
         t.wait("Enter types these lines")
         t.send("\r")
         screen = t.wait("Enter goes on")
         t.send("\r")
-        end = t.wait("the end of the lesson")
+        end = t.wait("The end: ")
         t.send("/quit\r")
         return t.wait_end(), screen, end
     finally:
@@ -211,6 +219,47 @@ def test_by_hand():
     check("the list knows that it is done", re.search(r"truth +done", cutaway("lesson")[1]))
 
 
+def test_end():
+    """At the end, by /lesson off and by another lesson the settings of before come back; Enter goes to the next one."""
+    write("truth", LESSON.replace("/max-tokens 5", "/max-tokens 5\n/policy static"))
+    write("truthful", LESSON.replace("/max-tokens 5", "/max-tokens 6").replace("two times two", "/spec ngram:4"))
+    t = Terminal([PROGRAM, "lesson", "truth", "--model", TINY, "--record", os.path.join(TMP.name, "end.db"), "--max-tokens", "9"], ENV, 120, 40)
+
+    def read():
+        t.wait("a number; within 10 % is right")
+        answer(t, "5")
+        t.wait("a yes +b no")
+        answer(t, "")
+        t.wait("Enter types these lines")
+        t.send("\r")
+        t.wait("Enter goes on")
+    try:
+        read()
+        t.send("\r")
+        end = t.wait("as before the lesson: max-tokens 9, policy fcfs")
+        words = " ".join(" ".join(line[:56] for line in end.splitlines()).split())
+        check("the end says how it went",
+              "The end: 1 of 2 questions predicted, 1 of them right; 1 of 1 statements hold here" in words, end)
+        check("and what Enter does", "Enter: the next lesson, truthful" in end, end)
+        t.send("/policy\r")
+        t.wait("policy is fcfs")
+        t.send("\r")
+        t.wait("truthful")
+        read()
+        t.send("/lesson\r")
+        t.wait("/lesson tokens-and-sampling +4 pages, +5 questions")
+        t.send("\x1b")
+        t.send("/lesson truth\r")
+        check("so does another lesson", t.wait("as before the lesson: max-tokens 9, spec off"))
+        read()
+        t.send("/lesson off\r")
+        check("and /lesson off", t.wait("as before the lesson: max-tokens 9, policy fcfs"))
+        t.send("/quit\r")
+        t.wait_end()
+    finally:
+        t.close()
+
+
 def test_report():
     records = [os.path.join(TMP.name, name) for name in ("hand.db", "second.db")]
     read_by_hand(records[1], "9", "a")
@@ -239,7 +288,7 @@ def main():
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     mktiny = os.path.join(ROOT, "build", "tests", "mktiny")
     subprocess.run([mktiny, TINY], check=True, stdout=subprocess.DEVNULL)
-    for test in (test_own, test_load, test_paused, test_hangs, test_wrong, test_by_hand, test_report, test_shipped):
+    for test in (test_own, test_load, test_paused, test_hangs, test_wrong, test_by_hand, test_end, test_report, test_shipped):
         try:
             test()
         except Failure as e:

@@ -141,12 +141,13 @@ static void draw_message(struct app *a, struct pen *p)
  * on. */
 static void draw_message_above(struct app *a, struct rect r)
 {
-	const struct rect *lesson = &a->layout.view[VIEW_LESSON], *chat = &a->layout.view[VIEW_CHAT];
+	const struct rect *lesson = &a->layout.view[VIEW_LESSON];
+	const int side = lesson->x + lesson->w + 2;
 	int rows = message_rows(a->message, message_width(a, r.w), a->canvas.ascii);
 	struct pen p;
 
-	if (rows > 1 && lesson->h > 0 && chat->x > lesson->x) { /* its end is what is read */
-		r = (struct rect){ chat->x, r.y, r.x + r.w - chat->x, r.h };
+	if (rows > 1 && lesson->h > 0 && side < r.w / 2 + 4) { /* its end is what is read */
+		r = (struct rect){ side, r.y, r.x + r.w - side, r.h };
 		rows = message_rows(a->message, message_width(a, r.w), a->canvas.ascii);
 	}
 	rows = rows > 1 + a->layout.body.h / 4 ? 1 + a->layout.body.h / 4 : rows;
@@ -276,7 +277,7 @@ static void draw_focus(struct app *a, int i)
 }
 
 /* points: what a lesson points at in the view that it looks at. */
-static void draw_views(struct app *a, int look, const char *points)
+static void draw_views(struct app *a, const struct layout_ask *ask, const char *points)
 {
 	for (int i = 0; i < app_n_views(); i++) {
 		struct pen p = pen_of(&a->canvas, a->layout.view[i]);
@@ -285,8 +286,9 @@ static void draw_views(struct app *a, int look, const char *points)
 			continue;
 		a->state.focused = a->focus == i;
 		a->state.zoomed = a->zoom == i;
+		a->state.all = i == ask->look && ask->look_all;
 		view_draw(i, &p, app_timeline(a), &a->state);
-		if (i == look)
+		if (i == ask->look)
 			view_lesson_point(&p, points);
 		draw_focus(a, i);
 	}
@@ -375,14 +377,14 @@ void app_draw(struct app *a)
 
 	ask.prompt_lines =
 		prompt_lines(ask.w > 24 ? ask.w - 2 : ask.w, a->mode->label, a->canvas.ascii);
-	ask.look = view_lesson_look(app_timeline(a), points, sizeof points);
+	ask.look = view_lesson_look(app_timeline(a), points, sizeof points, &ask.look_all);
 	layout_make(&a->layout, &ask);
 	/* no place beside the others, and shown alone no longer */
 	if (a->focus >= 0 && a->layout.view[a->focus].h < 1)
 		a->focus = FOCUS_PROMPT;
 	canvas_clear(&a->canvas);
 	draw_status(a, a->layout.status);
-	draw_views(a, ask.look, points);
+	draw_views(a, &ask, points);
 	draw_rule(a, a->layout.rule);
 	if (a->mode->scrub && a->layout.scrubber.h > 0) {
 		struct pen p = pen_of(&a->canvas, a->layout.scrubber);

@@ -10,8 +10,19 @@
 
 #include <string.h>
 
-/* LESSON_H: rows of a lesson above a wide view. */
-enum { MARGIN = 1, GUTTER = 2, COLUMN_VIEWS = 8, ROOMY_H = 46, LESSON_H = 8 };
+/* LESSON_H: least rows of a lesson above a wide view, SHARED_H: from which the chat stands beside
+ * it. CHAT_H: rows of the chat below what a lesson looks at; ROOMY_LOOK: from which that needs no
+ * more. */
+enum {
+	MARGIN = 1,
+	GUTTER = 2,
+	COLUMN_VIEWS = 8,
+	ROOMY_H = 46,
+	LESSON_H = 8,
+	SHARED_H = 16,
+	CHAT_H = 6,
+	ROOMY_LOOK = 24
+};
 
 /* STRETCH: takes the remaining rows. ROOMY: left out in a live chat unless the screen is tall,
  * because the chat needs the rows. */
@@ -208,12 +219,28 @@ static bool look_below(struct layout *l, const struct layout_ask *ask, struct re
 	return true;
 }
 
-/* The lesson at the left; what it looks at above the chat, or, where it is too wide for that, below
- * both. Where that is too narrow, the lesson above the chat. */
+/* Rows of what a lesson looks at, out of h: more than half, and what it wants if the chat has room
+ * then. */
+static int look_rows(const struct layout_ask *ask, int h)
+{
+	int half = (h - 1) * 55 / 100, most = h - 1 - CHAT_H, want;
+
+	if (ask->look < 0)
+		return 0;
+	if (ask->look_all)
+		return most > ROOMY_LOOK ? most : h;
+	want = ask->views[ask->look]->want_h;
+	want = want < most ? want : most;
+	return want > half ? want : half;
+}
+
+/* The lesson at the left; what it looks at above the chat, or in its place, or, where it is too
+ * wide for that, below both, where few rows are left below the lesson alone. Where that is too
+ * narrow, the lesson above the chat. */
 static void arrange_lesson(struct layout *l, const struct layout_ask *ask, struct rect r)
 {
 	int lesson = view_find(ask, "lesson"), chat = view_find(ask, "chat");
-	int left = (r.w - GUTTER) * 47 / 100, top = ask->look >= 0 ? (r.h - 1) * 55 / 100 : 0;
+	int left = (r.w - GUTTER) * 47 / 100, top = look_rows(ask, r.h);
 	struct rect side = { r.x + left + GUTTER, r.y, r.w - left - GUTTER, r.h };
 
 	if (r.w < 64) {
@@ -224,6 +251,10 @@ static void arrange_lesson(struct layout *l, const struct layout_ask *ask, struc
 	if (top > 0 && look_below(l, ask, r)) {
 		r.h = side.h = l->view[ask->look].y - 1 - r.y;
 		top = 0;
+		if (r.h < SHARED_H) {
+			l->view[lesson] = r;
+			return;
+		}
 	}
 	l->view[lesson] = (struct rect){ r.x, r.y, left, r.h };
 	if (top < 1 || ask->look == chat || ask->look == lesson ||
@@ -232,7 +263,8 @@ static void arrange_lesson(struct layout *l, const struct layout_ask *ask, struc
 		return;
 	}
 	l->view[ask->look] = (struct rect){ side.x, side.y, side.w, top };
-	l->view[chat] = (struct rect){ side.x, side.y + top + 1, side.w, side.h - top - 1 };
+	if (side.h > top + 1)
+		l->view[chat] = (struct rect){ side.x, side.y + top + 1, side.w, side.h - top - 1 };
 }
 
 static struct rect take_bottom(struct rect *r, int rows)

@@ -2,8 +2,8 @@
  *
  * Invariants, held by tests/unit/tui/test_layout.c for all sizes from 20x5 to 300x100: (1)
  * rectangles lie inside the screen and none overlaps another; (2) the chat and the prompt are
- * always there (or the zoomed view and the prompt); (3) a view that is shown has at least its min_w
- * and min_h. Thread: any; no state. */
+ * always there (or the zoomed view, or a lesson with what it looks at, and the prompt); (3) a view
+ * that is shown has at least its min_w and min_h. Thread: any; no state. */
 #ifndef CUTAWAY_TUI_LAYOUT_H
 #define CUTAWAY_TUI_LAYOUT_H
 
@@ -20,6 +20,7 @@ struct layout_ask {
 	/* views without anything to show (bit i: view i), which a small screen leaves out */
 	uint32_t empty;
 	int look;                        /* index of the view that the lesson looks at, or -1 */
+	bool look_all;                   /* as much of it as there is room for */
 	const struct view *const *views; /* ends with NULL */
 };
 

@@ -113,6 +113,8 @@ int chat_copy_recording(struct chat *c, struct err *e);
 /* For struct command_host; arg is the app. */
 int chat_engine_set(void *arg, const char *name, const char *value, struct err *e);
 int chat_engine_get(void *arg, const char *name, char *buf, size_t cap);
+/* As chat_engine_set(), but only an error is told, when it comes. */
+void chat_engine_put_back(struct app *a, const char *name, const char *value);
 void chat_note(void *arg, const char *name, const char *value);
 int chat_set_user(struct app *a, const char *text, struct err *e);
 void chat_say(void *arg, const char *text);

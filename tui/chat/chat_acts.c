@@ -205,19 +205,40 @@ static void say_setting(void *app, void *job)
 		commands_say_set(&a->host, j->name);
 }
 
+static void say_refusal(void *app, void *job)
+{
+	const struct setting_job *j = job;
+
+	if (app && j->err.code)
+		app_say(app, SAY_ERROR, "%s", j->err.text);
+}
+
+void chat_engine_put_back(struct app *a, const char *name, const char *value)
+{
+	struct chat *c = a->mode_data;
+	struct setting_job job = { 0 };
+	struct err ignored = { 0 };
+
+	if (!strcmp(name, "search")) {
+		chat_search_set(a, value, &ignored);
+		return;
+	}
+	snprintf(job.name, sizeof job.name, "%s", name);
+	snprintf(job.value, sizeof job.value, "%s", value);
+	actor_post(c->live.session.actor, set_it, say_refusal, &job, sizeof job);
+}
+
 /* --- what is observed --- */
 
 static void observe(struct app *a, const char *name, int32_t value, int32_t *told)
 {
-	struct chat *c = a->mode_data;
-	struct setting_job job = { 0 };
+	char text[16];
 
 	if (*told == value + 1)
 		return;
 	*told = value + 1;
-	snprintf(job.name, sizeof job.name, "%s", name);
-	snprintf(job.value, sizeof job.value, "%d", value);
-	actor_post(c->live.session.actor, set_it, NULL, &job, sizeof job);
+	snprintf(text, sizeof text, "%d", value);
+	chat_engine_put_back(a, name, text);
 }
 
 /* Attention of one head is an event of its own, emitted only while the head is shown. */

@@ -127,6 +127,8 @@ static void go_on(struct app *a, int32_t from)
 		ask_all(a, k->part);
 	emit_lesson(a, EV_LESSON_go_on, NULL);
 	lesson_progress_put(k->name, k->part, k->l->n);
+	if (k->part >= k->l->n && !((struct chat *)a->mode_data)->options->lesson_test)
+		chat_kept_put_back(&k->kept, a);
 	a->dirty = true;
 }
 
@@ -153,17 +155,9 @@ static int list(struct app *a)
 	char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
-	const char *name;
 
-	for (int i = 0; out && (name = lesson_name(i)); i++) {
-		struct lesson_progress p;
-
-		lesson_progress_get(name, &p);
-		fprintf(out, "/lesson %-22s %s\n", name,
-			!p.parts            ? ""
-			: p.part >= p.parts ? "done"
-								: "begun");
-	}
+	if (out)
+		lesson_list(out, true);
 	if (out && !fclose(out))
 		app_show(a, "lessons", text);
 	free(text);
@@ -176,16 +170,14 @@ static void leave(struct app *a)
 
 	if (k->l)
 		emit_lesson(a, EV_LESSON_end, NULL);
+	chat_kept_put_back(&k->kept, a);
 	chat_lesson_close(k);
 }
 
 /* Its queries are of its own model. */
 static int check_model(const struct app *a, const struct lesson *l, const char *name, struct err *e)
 {
-	const char *path = a->timeline.model_path;
-	const size_t n = path ? strlen(path) : 0, k = l->model ? strlen(l->model) : 0;
-
-	if (!l->model || !path || (k <= n && !strcmp(path + n - k, l->model)))
+	if (lesson_fits(l, a->timeline.model_path))
 		return 0;
 	return err_set(
 		e, ERR_USAGE, "this lesson is of the model %s: cutaway lesson %s opens it", l->model, name);
@@ -219,6 +211,7 @@ int chat_lesson(struct app *a, const char *name, struct err *e)
 		return -1;
 	}
 	leave(a);
+	chat_kept_take(&k->kept, a);
 	k->l = l;
 	snprintf(k->name, sizeof k->name, "%s", base ? base + 1 : name);
 	emit_lesson(a, EV_LESSON_begin, text);
@@ -230,6 +223,7 @@ int chat_lesson(struct app *a, const char *name, struct err *e)
 void chat_lesson_close(struct chat_lesson *k)
 {
 	lesson_free(k->l);
+	chat_kept_free(&k->kept);
 	*k = (struct chat_lesson){ 0 };
 }
 
@@ -276,9 +270,37 @@ static bool turn_over(struct app *a)
 
 	if (*below <= 0 || rows < 1)
 		return false;
+	if (*below == VIEW_LESSON_NEWEST) /* not drawn yet, so nobody has read it */
+		return true;
 	*below = *below > rows ? *below - rows : 0;
 	a->dirty = true;
 	return true;
+}
+
+/* Enter reads on, too: a question is not left out in passing. */
+static bool skips(struct app *a)
+{
+	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+
+	if (k->l->part[k->part].kind != LESSON_PREDICT || k->skips == k->part + 1) {
+		a->message_ns = 0;
+		return true;
+	}
+	k->skips = k->part + 1;
+	app_say(a, SAY_INFO, "a prediction is asked for: Enter once more leaves it out");
+	return false;
+}
+
+static void begin_next(struct app *a)
+{
+	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	char name[64];
+	struct err e = { 0 };
+
+	if (!lesson_next(k->name, a->timeline.model_path, name, sizeof name))
+		app_say(a, SAY_INFO, "that was the last one for this model: /lesson lists them");
+	else if (chat_lesson(a, name, &e))
+		app_say(a, SAY_ERROR, "%s", e.text);
 }
 
 bool chat_lesson_line(struct app *a, const char *line)
@@ -288,10 +310,16 @@ bool chat_lesson_line(struct app *a, const char *line)
 
 	if (k->l && empty && turn_over(a))
 		return true;
+	if (k->l && empty && k->part >= k->l->n) {
+		begin_next(a);
+		return true;
+	}
 	if (!k->l || k->next || k->part >= k->l->n || *line == '/')
 		return false;
-	if (empty)
+	if (empty && skips(a))
 		enter(a);
+	else if (empty)
+		return true;
 	else if (k->l->part[k->part].kind == LESSON_PREDICT)
 		predict(a, line);
 	else

@@ -6,7 +6,7 @@
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
-enum { LABEL = 16, COLUMN = 13, GROWTH = 22, CHART_MIN = 4, AXIS = 8 };
+enum { LABEL = 12, COLUMN = 12, GROWTH = 22, CHART_MIN = 4, AXIS = 8, TABLE = 9 };
 
 /* An answer, and which of its tokens say what they cost. */
 struct side {
@@ -122,6 +122,16 @@ static int table(struct pen *p, int y, const struct side *a, const struct side *
 	return y;
 }
 
+/* Says what there is no room for. */
+static void cut_table(struct pen *p, const struct side *a, const struct side *b)
+{
+	struct pen upper = pen_sub(p, (struct rect){ 0, 0, p->r.w, p->r.h - 1 });
+
+	table(&upper, 1, a, b);
+	view_put(p, 0, p->r.h - 1, INK_DIM, "%s %d more lines: /view cost, then /zoom",
+		glyph(p->c, GLYPH_ELLIPSIS), TABLE - (p->r.h - 2));
+}
+
 /* ---- the chart: time of each token after the first ---- */
 
 static double ns_at(const struct side *s, int32_t i)
@@ -187,7 +197,10 @@ static void draw(struct pen *p, const struct timeline *t, struct view_state *s)
 		view_nothing(p, "no answer of two tokens: ask, then /kv-cache off, /new and ask again");
 		return;
 	}
-	chart(p, table(p, 1, &with, &without) + 1, &with, &without);
+	if (p->r.h - 1 < TABLE)
+		cut_table(p, &with, &without);
+	else
+		chart(p, table(p, 1, &with, &without) + 1, &with, &without);
 }
 
 const struct view view_cost = {

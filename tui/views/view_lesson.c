@@ -112,18 +112,22 @@ static void item(struct sheet *s, const struct lesson_part *p)
 	paragraph(s, 2 * p->level, INK_TEXT, mark, p->text);
 }
 
+/* What the answer may be: said before it is given. */
 static void choices(struct sheet *s, const struct lesson_part *p)
 {
 	char line[400] = "";
 
+	if (!p->n_choices && p->tolerance > 0)
+		snprintf(line, sizeof line, "a number; within %g %% is right", 100 * p->tolerance);
+	else if (!p->n_choices)
+		snprintf(line, sizeof line, "a number, exactly");
 	for (int i = 0; i < p->n_choices; i++)
 		snprintf(line + strlen(line), sizeof line - strlen(line), "%s%c %s", i ? "   " : "",
 			'a' + i, p->choice[i]);
-	if (*line)
-		paragraph(s, 2, INK_TEXT, "", line);
+	paragraph(s, 2, p->n_choices ? INK_TEXT : INK_DIM, "", line);
 }
 
-static void verdict(struct sheet *s, const struct lesson_part *p, const struct tl_answer *a)
+static void verdict(struct sheet *s, const struct tl_answer *a)
 {
 	bool right = a->verdict == EV_ANSWER_right, judged = right || a->verdict == EV_ANSWER_wrong;
 	char line[300] = "";
@@ -133,9 +137,6 @@ static void verdict(struct sheet *s, const struct lesson_part *p, const struct t
 	if (a->found && a->verdict != EV_ANSWER_failed)
 		snprintf(line + strlen(line), sizeof line - strlen(line), "%smeasured %s",
 			*line ? ", " : "", a->found);
-	if (judged && !p->n_choices && !right && p->tolerance > 0)
-		snprintf(line + strlen(line), sizeof line - strlen(line), " (not within %g %%)",
-			100 * p->tolerance);
 	if (a->verdict == EV_ANSWER_failed)
 		snprintf(line, sizeof line, "not measured: %s", a->found ? a->found : "");
 	if (judged)
@@ -158,6 +159,14 @@ static void check_line(struct sheet *s, const struct lesson_part *p, const struc
 static void hint(struct sheet *s, const char *text)
 {
 	paragraph(s, 0, INK_DIM, "", text);
+}
+
+static const char *view_named(const char *id)
+{
+	for (int v = 0; views[v]; v++)
+		if (!strcmp(views[v]->id, id))
+			return views[v]->name;
+	return id;
 }
 
 /* at: the reader stands here. */
@@ -185,17 +194,45 @@ static void part(struct sheet *s, const struct lesson_part *p, int32_t i, bool a
 			hint(
 				s, s->t->lesson.typing ? "these lines are being typed" : "Enter types these lines");
 		break;
-	case LESSON_LOOK: paragraph(s, 0, INK_DIM, "look at ", p->view); break;
+	case LESSON_LOOK: paragraph(s, 0, INK_DIM, "view: ", view_named(p->view)); break;
 	case LESSON_PREDICT:
 		paragraph(s, 0, INK_BRIGHT, "? ", p->text);
 		choices(s, p);
 		if (a)
-			verdict(s, p, a);
+			verdict(s, a);
 		if (at)
-			hint(s, "type what you expect; Enter alone leaves it out");
+			hint(s, "type what you expect; Enter twice leaves it out");
 		break;
 	case LESSON_CHECK: check_line(s, p, a); break;
 	}
+}
+
+/* How it went, and where it goes on. */
+static void the_end(struct sheet *s, const struct lesson *l)
+{
+	int asked = 0, said = 0, right = 0, stated = 0, holds = 0;
+	char line[160], next[64];
+
+	for (int32_t i = 0; i < l->n; i++) {
+		const struct tl_answer *a = timeline_answer(s->t, i);
+		bool good = a && a->verdict == EV_ANSWER_right;
+
+		asked += l->part[i].kind == LESSON_PREDICT;
+		said += l->part[i].kind == LESSON_PREDICT && a && a->said;
+		right += l->part[i].kind == LESSON_PREDICT && good;
+		stated += l->part[i].kind == LESSON_CHECK;
+		holds += l->part[i].kind == LESSON_CHECK && good;
+	}
+	new_line(s, 0);
+	snprintf(line, sizeof line,
+		"The end: %d of %d questions predicted, %d of them right; %d of %d statements hold here.",
+		said, asked, right, holds, stated);
+	paragraph(s, 0, INK_BRIGHT, "", line);
+	if (lesson_next(s->t->lesson.name, s->t->model_path, next, sizeof next)) {
+		snprintf(line, sizeof line, "Enter: the next lesson, %s", next);
+		hint(s, line);
+	}
+	hint(s, "/lesson: all of them · /lesson off: back to the chat");
 }
 
 static int sheet_draw(struct sheet *s, const struct lesson *l)
@@ -207,22 +244,21 @@ static int sheet_draw(struct sheet *s, const struct lesson *l)
 			s->newest_y = s->y ? s->y + 1 : 0; /* below the blank line */
 		part(s, &l->part[i], i, i == now->part);
 	}
-	if (now->part >= l->n) {
-		new_line(s, 0);
-		hint(s, "the end of the lesson: /lesson off closes it");
-	}
+	if (now->part >= l->n)
+		the_end(s, l);
 	return s->y;
 }
 
 /* ---- what it points at ---- */
 
-int view_lesson_look(const struct timeline *t, char *text, size_t cap)
+int view_lesson_look(const struct timeline *t, char *text, size_t cap, bool *all)
 {
 	struct err ignored = { 0 };
 	struct lesson *l = NULL;
 	int view = -1;
 
 	*text = '\0';
+	*all = false;
 	if (!t->lesson.text ||
 		lesson_parse(&l, "lesson", t->lesson.text, strlen(t->lesson.text), &ignored))
 		return -1;
@@ -232,6 +268,7 @@ int view_lesson_look(const struct timeline *t, char *text, size_t cap)
 		for (int v = 0; views[v]; v++)
 			if (!strcmp(views[v]->id, l->part[i].view))
 				view = v;
+		*all = l->part[i].all;
 		snprintf(text, cap, "%s", l->part[i].text ? l->part[i].text : "");
 	}
 	lesson_free(l);
@@ -369,7 +406,7 @@ const struct view view_lesson = {
 		"A lesson: text that goes on as you do, beside the live views.\n"
 		"\n"
 		"Enter on an empty line goes on: to the rest of a long page, to the next page, or it types the lines marked with ▸ for you. "
-		"Where it asks (?), type the number or the word that you expect before anything runs; Enter alone "
+		"Where it asks (?), type the number or the word that you expect before anything runs; Enter twice "
 		"leaves the question out. After the run your prediction stands beside what was measured: the answer "
 		"is a query over what this session just logged, so it is of this run and this machine.\n"
 		"\n"
@@ -378,7 +415,7 @@ const struct view view_lesson = {
 		"Underlined in another view: what the lesson points at.\n"
 		"\n"
 		"Everything else works as always: ask the model something else, change settings, look at other views. "
-		"/lesson off closes it, /lesson NAME begins another.\n"
+		"/lesson off closes it, /lesson NAME begins another; settings are then put back as they were before.\n"
 		"\n"
 		"Try: /lesson kv-cache\n",
 	.min_w = 20,

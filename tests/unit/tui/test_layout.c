@@ -147,7 +147,36 @@ static void lesson_shows_wide_view(void **state)
 	layout_make(&l, &ask);
 	assert_in_range(l.view[N_FAKE].w, 60, 80);
 	assert_in_range(l.view[N_FAKE].h, 6, 12);
+	assert_int_equal(l.view[N_FAKE - 1].w, l.view[N_FAKE].w); /* few rows are the lesson's alone */
+	assert_int_equal(l.view[0].h, 0);
+	ask.h = 40;
+	layout_make(&l, &ask);
 	assert_int_equal(l.view[0].y, l.view[N_FAKE - 1].y); /* chat and lesson side by side above */
+}
+
+/* What stands beside the lesson has the rows that it wants, or, all of it, those of the chat. */
+static void lesson_shows_all(void **state)
+{
+	static const struct view table = { .id = "table", .min_w = 30, .min_h = 4, .want_h = 11 };
+	const struct view *with[N_FAKE + 2] = { 0 };
+	struct layout_ask ask = { .w = 80, .h = 24, .zoom = -1, .prompt_lines = 1, .views = with };
+	struct layout l;
+
+	(void)state;
+	memcpy(with, fakes, N_FAKE * sizeof *with);
+	with[N_FAKE] = &table;
+	ask.lesson = true;
+	ask.look = N_FAKE;
+	layout_make(&l, &ask);
+	assert_int_equal(l.view[N_FAKE].h, 11);
+	assert_in_range(l.view[0].h, 6, 10);
+	ask.look_all = true;
+	layout_make(&l, &ask);
+	assert_int_equal(l.view[N_FAKE].h, l.view[N_FAKE - 1].h);
+	assert_int_equal(l.view[0].h, 0);
+	ask.h = 40;
+	layout_make(&l, &ask);
+	assert_int_equal(l.view[0].h, 6);
 }
 
 int main(void)
@@ -157,6 +186,7 @@ int main(void)
 		cmocka_unit_test(named_sizes),
 		cmocka_unit_test(batch_shows_slots),
 		cmocka_unit_test(lesson_shows_wide_view),
+		cmocka_unit_test(lesson_shows_all),
 	};
 
 	return cmocka_run_group_tests_name("layout", tests, NULL, NULL);

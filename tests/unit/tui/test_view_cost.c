@@ -58,9 +58,9 @@ static void both_kinds_side_by_side(void **state)
 	(void)state;
 	assert_true(without->id == 1 && with->id == 2 && with->n_tokens > 2 && without->n_tokens > 2);
 	has(text, "a without cache, b with it");
-	snprintf(line, sizeof line, "newest: T%20lld%13lld", (long long)a, (long long)b);
+	snprintf(line, sizeof line, "newest: T%15lld%12lld", (long long)a, (long long)b);
 	has(text, line);
-	snprintf(line, sizeof line, "  rows%23d%13lld", 1, (long long)b);
+	snprintf(line, sizeof line, "  rows%18d%12lld", 1, (long long)b);
 	has(text, line);
 	snprintf(line, sizeof line, "%lld.0 ms", (long long)b);
 	has(text, line);
@@ -80,6 +80,7 @@ static void one_kind_or_none(void **state)
 
 	(void)state;
 	has(text, "–");
+	has(text, "… 3 more lines: /view cost, then /zoom");
 	free(text);
 	timeline_free(&t);
 	t = demo_timeline(0);
