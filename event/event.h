@@ -142,7 +142,7 @@ struct ev_stage_time {
 struct ev_queued {
 	int64_t request, rank;
 };
-enum { EV_QUEUE_MOST = 32 };
+enum { EV_QUEUE_MOST = 32, EV_PROMPT_REFUSED = 64 };
 struct ev_bias {
 	uint32_t id;
 	float bias;

@@ -104,7 +104,7 @@
 	I(parent, "", "request it was forked from")                                                    \
 	I(sample, "", "sample number: keys the draws, with seed and position")                         \
 	T(text, "", "what the user typed, or the first words of the prompt")                           \
-	B(prompt, "", "u32 token ids")                                                                 \
+	B(prompt, "", "u32 token ids; of a client's request that is refused at once, the first 64")    \
 	I(n_prompt, "", "tokens of the prompt")                                                        \
 	I(max_tokens, "", "limit of generated tokens")                                                 \
 	R(temperature, "", "0: greedy")                                                                \

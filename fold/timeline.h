@@ -13,8 +13,9 @@
  *
  * Memory is bounded: at every TL_SLIDE-th step, steps and what belongs to them (batches, drafts,
  * rows of attention and the heat of pages) are dropped when they are TL_WINDOW steps old, and so is
- * a request that has ended, if TL_REQUESTS newer ones of its sort (the conversation's, the others)
- * are there or they have TL_TOKENS tokens. Sums are kept. A failed allocation sets `full`, and from
+ * (at every TL_SLIDE-th request, too: not all make steps) a request that has ended, if TL_REQUESTS
+ * newer ones of its sort (the conversation's, the others) are there or they have TL_TOKENS tokens.
+ * Sums are kept. A failed allocation sets `full`, and from
  * then on the timeline keeps what it has.
  *
  * A timeline that was made from a keyframe (fold/keyframe.h) has `light` tokens, of which only id,

@@ -81,6 +81,8 @@ bool tl_step_is_now(struct timeline *t, int64_t step);
 /* Forgets what was watched at that step or before it. */
 void tl_drop_watched(struct tl_request *r, int64_t before);
 
+/* Lets go of requests that have ended: also where requests come and no step does. */
+void tl_drop_requests(struct timeline *t);
 /* A step has ended: lets go of what is old. */
 void tl_slide(struct timeline *t, int64_t step);
 

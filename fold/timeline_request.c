@@ -56,6 +56,8 @@ bool tl_fold_request(struct timeline *t, const struct event *ev)
 	if (e->request < 1 || e->kind < 0 || e->kind >= EV_N_request_kind ||
 		(t->n_requests && e->request <= t->request[t->n_requests - 1].id))
 		return false;
+	if (e->request % TL_SLIDE == 0)
+		tl_drop_requests(t);
 	r = tl_add(t, &t->request, &t->n_requests, &t->cap_requests, sizeof *r);
 	if (!r)
 		return true;

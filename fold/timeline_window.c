@@ -134,7 +134,7 @@ static void forget_stems(struct timeline *t)
 	}
 }
 
-static void drop_requests(struct timeline *t)
+void tl_drop_requests(struct timeline *t)
 {
 	int32_t n[2] = { 0 }, end = t->n_requests;
 	int64_t tokens[2] = { 0 };
@@ -166,7 +166,7 @@ void tl_slide(struct timeline *t, int64_t step)
 	if (step % TL_SLIDE)
 		return;
 	drop_steps(t, before);
-	drop_requests(t);
+	tl_drop_requests(t);
 	tl_drop_shadows(t, before);
 	for (int32_t i = 0; i < t->n_requests; i++) {
 		drop_attention(&t->request[i].attention, before);

@@ -366,6 +366,7 @@ int64_t engine_submit_closed(struct engine *e, const struct engine_request *q,
 {
 	struct request *r;
 	char why[ENGINE_WHY];
+	bool refused;
 
 	if (check_ids(e, q, err) || check_sampling(e, q, err) || canvas_check(e, q, owner, err))
 		return -1;
@@ -380,10 +381,11 @@ int64_t engine_submit_closed(struct engine *e, const struct engine_request *q,
 	sched_pins_expire(&e->sched);
 	r->id = ++e->n_requests;
 	r->arrival_ns = stream_now(&e->stream);
-	engine_emit_request(e, r);
+	refused = never_fits(e, r, why);
+	engine_emit_request(e, r, refused);
 	if (q->parent && q->fork_pos)
 		emit_fork(e, r, q);
-	if (never_fits(e, r, why)) {
+	if (refused) {
 		engine_emit_finish(e, r, EV_FINISH_refused, why);
 		request_free(r);
 		return e->n_requests;
@@ -439,7 +441,7 @@ int64_t engine_note_answer(struct engine *e, const struct engine_request *q,
 	r->id = ++e->n_requests;
 	r->arrival_ns = arrival_ns == EV_NULL_I ? stream_now(&e->stream) : arrival_ns;
 	r->last_step = e->n_steps;
-	engine_emit_request(e, r);
+	engine_emit_request(e, r, false);
 	emit_noted(e, r, token, n);
 	engine_emit_finish(e, r, reason, NULL);
 	request_free(r);

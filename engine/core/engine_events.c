@@ -115,13 +115,17 @@ void engine_emit_batch(struct engine *e)
 	}
 }
 
-void engine_emit_request(struct engine *e, const struct request *r)
+void engine_emit_request(struct engine *e, const struct request *r, bool refused)
 {
+	const bool cut = refused && r->n_prompt > EV_PROMPT_REFUSED &&
+					 r->kind != EV_REQUEST_KIND_chat && r->kind != EV_REQUEST_KIND_fork;
+	const int32_t n = cut ? EV_PROMPT_REFUSED : r->n_prompt;
 	struct event ev;
 
-	for (int32_t i = 0; i < r->n_prompt; i++)
+	for (int32_t i = 0; i < n; i++)
 		stream_vocab(&e->stream, r->ids[i]);
 	request_event(r, e->draft.spec, &ev);
+	ev.u.request.prompt.size = (size_t)n * sizeof *r->ids;
 	stream_emit(&e->stream, &ev);
 }
 

@@ -148,7 +148,9 @@ void engine_emit_products(struct engine *e);
 void engine_emit_batch(struct engine *e);
 /* After a token was appended: r keeps what is computed, or, without a KV cache, gives it up. */
 void engine_keep(struct engine *e, struct request *r);
-void engine_emit_request(struct engine *e, const struct request *r);
+/* Of one that is refused the first tokens of the prompt alone, so that clients who send such
+ * requests fill neither memory nor disk; a conversation's turns are whole. */
+void engine_emit_request(struct engine *e, const struct request *r, bool refused);
 void engine_emit_token(struct engine *e, struct request *r, int32_t id, int32_t pos,
 	const struct sample_result *s, const struct k_logit_stats *stats, enum ev_code_source source);
 /* engine_step.c: ends the request if its newest token requires it. */

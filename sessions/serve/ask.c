@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { STOP_BYTES = 1024 }; /* recorded with each request */
+
 /* Names that the interface has for settings. */
 static const struct {
 	const char *name, *setting;
@@ -166,9 +168,11 @@ static int read_stops(struct ask *a, const cJSON *o, struct err *e)
 	if (cJSON_IsArray(v))
 		one = v->child;
 	for (; one; one = cJSON_IsArray(v) ? one->next : NULL) {
-		if (!cJSON_IsString(one) || !*one->valuestring || n == SETTING_STOPS_MAX)
-			return err_set(e, ERR_USAGE, "stop: a text, or up to %d texts, none of them empty",
-				SETTING_STOPS_MAX);
+		if (!cJSON_IsString(one) || !*one->valuestring || n == SETTING_STOPS_MAX ||
+			strlen(one->valuestring) > STOP_BYTES)
+			return err_set(e, ERR_USAGE,
+				"stop: a text, or up to %d texts, none of them empty or longer than %d bytes",
+				SETTING_STOPS_MAX, STOP_BYTES);
 		a->set.stop.text[n] = strdup(one->valuestring);
 		if (!a->set.stop.text[n++])
 			return err_set(e, ERR_MEMORY, "out of memory for stop strings");

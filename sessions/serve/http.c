@@ -158,6 +158,8 @@ static enum MHD_Result begin(struct job *j)
 		return send_error(j, MHD_HTTP_SERVICE_UNAVAILABLE, NULL, "the server ends");
 	if (ask_read(&j->ask, j->route->kind, j->s, j->body, j->n_body, &e))
 		return send_err(j, &e);
+	free(j->body); /* it may wait long */
+	j->body = NULL;
 	snprintf(j->id, sizeof j->id, "%s-%.8s-%lld", j->ask.kind == ASK_CHAT ? "chatcmpl" : "cmpl",
 		j->s->session_id, (long long)j->number);
 	if (!job_submit(j))

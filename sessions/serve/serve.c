@@ -1,6 +1,7 @@
 /* See serve.h. */
 #include "sessions/serve/serve_impl.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -9,7 +10,7 @@
 #include "base/clock.h"
 #include "kernels/arith.h"
 
-enum { LOOK_MS = 50 };
+enum { LOOK_MS = 50, LARGE = 1 << 19 };
 
 static void pause_ms(int ms)
 {
@@ -56,6 +57,7 @@ int serve_open(struct serve **out, const struct serve_options *o, struct err *e)
 
 	if (!s)
 		return err_set(e, ERR_MEMORY, "no memory for the server");
+	mallopt(M_MMAP_THRESHOLD, LARGE); /* what large bodies took goes back to the system */
 	s->o = *o;
 	s->started = (int64_t)time(NULL);
 	snprintf(

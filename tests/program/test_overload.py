@@ -2,6 +2,7 @@
 """A server that is asked far more than it can do: what does not fit into the queue gets 429 with Retry-After, and those admitted wait
 no longer than with a few clients. Latencies are counted in steps, from the recording: those between the events of a request's arrival
 and of its end. TAP; standard library alone."""
+import json
 import os
 import sqlite3
 import subprocess
@@ -9,7 +10,8 @@ import sys
 import threading
 
 from tap import ROOT, check, finish
-from test_serve import CHAT, TINY, TMP, Server
+from test_serve import CHAT, TEXT, TINY, TMP, Server
+from test_storm import resident
 
 SLOTS, QUEUE, TOKENS, EACH = 4, 4, 24, 12
 # Steps of an answer: a token each, and its prompt's. As many as fit into the queue go before it at most, SLOTS at a time; a
@@ -52,6 +54,27 @@ class Load:
         return sorted(n for n, in found)
 
 
+def test_refused():
+    """Refused prompts, however long and many, stay neither in memory nor on disk."""
+    record = os.path.join(TMP.name, "refused.db")
+    s = Server("--record", record)
+    before = resident(s.process.pid)
+    long = json.dumps({"prompt": "a" * 1000000, "max_tokens": 1})
+    got = [s.ask("POST", TEXT, long)[1]["error"]["code"] for _ in range(40)]
+    got += [s.ask("POST", TEXT, {"prompt": [5] * 300})[1]["error"]["code"] for _ in range(200)]
+    grown = resident(s.process.pid) - before
+    wide, told, _ = s.ask("POST", TEXT, {"prompt": "Once", "stop": "x" * 100000})
+    check("prompts longer than the context are refused", set(got) == {"context_length_exceeded"}, got)
+    check("and a stop string without end", wide == 400 and "stop" in told["error"]["message"], told)
+    check("memory has not grown by 20 MB", grown < 20 << 20, grown)
+    check("SIGTERM ends it", s.end() == 0, s.told()[-2000:])
+    check("nor has the recording", os.path.getsize(record) < 5 << 20, os.path.getsize(record))
+    db = sqlite3.connect(record)
+    kept = db.execute("SELECT count(*), min(n_prompt), max(length(prompt)) FROM request").fetchone()
+    db.close()
+    check("it has each, with the length and the first tokens of its prompt", kept == (240, 300, 256), kept)
+
+
 def main():
     subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), TINY], check=True)
     few, many = Load(SLOTS), Load(48)
@@ -61,6 +84,7 @@ def main():
     a, b = few.steps(), many.steps()
     check(f"steps of those admitted: p50 {b[len(b) // 2]}, p99 {b[len(b) * 99 // 100]}, most {b[-1]} (a few clients: p50 {a[len(a) // 2]},"
           f" most {a[-1]}), at most {LONGEST}", len(b) == many.answered and a[-1] <= LONGEST and b[-1] <= LONGEST, (a, b))
+    test_refused()
     return finish()
 
 

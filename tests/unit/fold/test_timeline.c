@@ -530,6 +530,25 @@ static void sums_agree(void **state)
 	timeline_free(&mirror.replayed);
 }
 
+/* Those that are refused make no step, and are let go of all the same. */
+static void requests_without_steps(void **state)
+{
+	struct feed f;
+	struct event ev;
+
+	(void)state;
+	feed_session(&f);
+	for (int64_t i = 1; i <= 1000; i++) {
+		feed_request(&f, i, EV_REQUEST_KIND_served);
+		ev_init(&ev, EV_finish);
+		ev.u.finish = (struct ev_finish){ .request = i, .reason = EV_FINISH_refused };
+		feed(&f, &ev);
+		assert_in_range(f.t.n_requests, 1, TL_REQUESTS + TL_SLIDE);
+	}
+	assert_int_equal(f.t.request[f.t.n_requests - 1].id, 1000);
+	timeline_free(&f.t);
+}
+
 /* Whatever comes, indexes stay inside and bounds hold. */
 static void check_bounds(const struct timeline *t)
 {
@@ -591,6 +610,7 @@ int main(void)
 		cmocka_unit_test(live_and_replay_are_equal),
 		cmocka_unit_test(dump_sees_every_event),
 		cmocka_unit_test(sums_agree),
+		cmocka_unit_test(requests_without_steps),
 		cmocka_unit_test(random_streams),
 	};
 
