@@ -372,7 +372,7 @@ static void cache_lines(struct numbers *n, int64_t request)
 
 static double accepted_share(const struct timeline *t)
 {
-	const struct tl_speculation sp = timeline_speculation(t);
+	const struct tl_speculation sp = timeline_speculation(t, 0);
 	double accepted = 0, verified = 0;
 
 	for (int i = 0; i < TL_PLACES; i++) {

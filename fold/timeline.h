@@ -427,14 +427,14 @@ double timeline_rate(const struct timeline *t, int64_t request);
 double timeline_roof(const struct timeline *t);
 /* What speculation gave under the newest setting of drafter and rule: a fold of the newest
  * TL_WINDOW steps, without those before that setting and those with rows of prompts. Several
- * guesses for one position are one chance to be right. */
+ * guesses for one position are one chance to be right. Of one request (0: of all). */
 struct tl_speculation {
 	/* members: requests in those steps, each once a step */
 	int64_t tokens, members;
 	/* by tokens ahead, from 0; after those before it were accepted */
 	int64_t verified[TL_PLACES], accepted[TL_PLACES];
 };
-struct tl_speculation timeline_speculation(const struct timeline *t);
+struct tl_speculation timeline_speculation(const struct timeline *t, int64_t request);
 /* Whether the drafts of a step are those of the newest setting. */
 bool timeline_drafter_since(const struct timeline *t, int64_t step);
 /* Bytes a second that the kernels of the newest TL_MEAN steps without prompt rows reached; NaN

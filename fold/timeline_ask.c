@@ -138,21 +138,34 @@ bool timeline_drafter_since(const struct timeline *t, int64_t step)
 	return !s || s->seq > drafter_seq(t); /* a step that is open has the newest */
 }
 
-static void count_drafts(struct tl_speculation *out, const struct tl_draft *d, int32_t n)
+static void count_drafts(
+	struct tl_speculation *out, int64_t request, const struct tl_draft *d, int32_t n)
 {
 	for (int32_t i = 0; i < n; i++) {
 		bool again = i && d[i - 1].request == d[i].request && d[i - 1].depth == d[i].depth &&
 					 d[i - 1].verdict != EV_VERDICT_unread;
 
-		if (d[i].verdict == EV_VERDICT_unread || d[i].depth > TL_PLACES)
+		if (d[i].verdict == EV_VERDICT_unread || d[i].depth > TL_PLACES ||
+			(request && d[i].request != request))
 			continue;
 		out->verified[d[i].depth - 1] += !again;
 		out->accepted[d[i].depth - 1] += d[i].verdict == EV_VERDICT_accepted;
 	}
 }
 
-struct tl_speculation timeline_speculation(const struct timeline *t)
+/* Tokens of a step are told of all its members together: those of one are in its text. */
+static void count_tokens(struct tl_speculation *out, const struct timeline *t,
+	const struct tl_request *r, const struct tl_step *s)
 {
+	for (int32_t b = 0; b < s->n_batch; b++)
+		out->members += t->batch[s->batch_at + b].request == r->id;
+	for (int32_t i = r->n_tokens; i-- > 0 && r->token[i].step >= s->s.step;)
+		out->tokens += r->token[i].step == s->s.step;
+}
+
+struct tl_speculation timeline_speculation(const struct timeline *t, int64_t request)
+{
+	const struct tl_request *r = request ? timeline_request(t, request) : NULL;
 	struct tl_speculation out = { 0 };
 	int64_t since = drafter_seq(t);
 
@@ -161,9 +174,13 @@ struct tl_speculation timeline_speculation(const struct timeline *t)
 
 		if (s->s.prefill_rows)
 			continue;
-		out.tokens += s->s.tokens;
-		out.members += s->n_batch;
-		count_drafts(&out, t->draft + s->draft_at, s->n_draft);
+		if (r) {
+			count_tokens(&out, t, r, s);
+		} else {
+			out.tokens += s->s.tokens;
+			out.members += s->n_batch;
+		}
+		count_drafts(&out, request, t->draft + s->draft_at, s->n_draft);
 	}
 	return out;
 }

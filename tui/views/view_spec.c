@@ -106,12 +106,18 @@ static void put_drafter(const struct timeline *t, char *out, size_t cap)
 		snprintf(out, cap, "%s", spec);
 }
 
-static void figure_of(const struct timeline *t, bool brief, char *out, size_t cap)
+static double mean_of(const struct tl_speculation *u)
+{
+	return (double)u->tokens / (double)u->members;
+}
+
+/* The answer in focus, and beside it all of them where there were others. */
+static void figure_of(const struct timeline *t, int64_t request, bool brief, char *out, size_t cap)
 {
 	const char *rule = timeline_setting(t, "rule");
 	bool rejection = rule && !strcmp(rule, "rejection");
-	struct tl_speculation u = timeline_speculation(t);
-	double mean = (double)u.tokens / (double)u.members;
+	struct tl_speculation all = timeline_speculation(t, 0), u = timeline_speculation(t, request);
+	double mean = mean_of(&u);
 	char name[48];
 	int n;
 
@@ -119,6 +125,12 @@ static void figure_of(const struct timeline *t, bool brief, char *out, size_t ca
 	n = snprintf(out, cap, "%s%s", name, rejection ? ", rejection" : "");
 	if (!u.members || !is_on(t))
 		return;
+	if (u.members != all.members) {
+		snprintf(out + n, cap - (size_t)n, " · %s %.2f%s a step%s, all %.2f",
+			view_label(request).text, mean, brief ? "" : " tokens", brief ? "" : " in this answer",
+			mean_of(&all));
+		return;
+	}
 	n += snprintf(
 		out + n, cap - (size_t)n, brief ? " · %.2f a step" : " · %.2f tokens a step", mean);
 	if (!brief)
@@ -217,10 +229,10 @@ static double acceptance(const struct tl_speculation *u, int i)
 	return u->verified[i] > 0 ? (double)u->accepted[i] / (double)u->verified[i] : (double)NAN;
 }
 
-static void draw_places(struct pen *p, int y, const struct timeline *t)
+static void draw_places(struct pen *p, int y, const struct timeline *t, int64_t request)
 {
-	struct tl_speculation u = timeline_speculation(t);
-	int n = places_of(&u), x = p->r.w < 44 ? 0 : view_put(p, 0, y, INK_DIM, "accepted") + 2;
+	struct tl_speculation u = timeline_speculation(t, request);
+	int n = places_of(&u), x = p->r.w < 44 || !n ? 0 : view_put(p, 0, y, INK_DIM, "accepted") + 2;
 	int w = x + n * PLACE_W - 1 <= p->r.w ? PLACE_W : PLACE_W - 1;
 	char part[VIEW_NUM];
 
@@ -246,21 +258,22 @@ static void draw_small(struct pen *p, const struct timeline *t, const struct vie
 	for (int i = 0; i < n; i++)
 		draw_group(p, 1 + i, t, &g[i], !request);
 	if (places)
-		draw_places(p, 1 + rows, t);
+		draw_places(p, 1 + rows, t, request);
 }
 
 /* Zoomed: the positions as bars, and a table of drafts with the numbers that decided on them. */
 
-static int draw_place_bars(struct pen *p, int y, const struct timeline *t)
+static int draw_place_bars(struct pen *p, int y, const struct timeline *t, int64_t request)
 {
-	struct tl_speculation u = timeline_speculation(t);
+	struct tl_speculation u = timeline_speculation(t, request);
 	int n = places_of(&u), w = p->r.w > 84 ? 48 : p->r.w - 36;
 	char part[VIEW_NUM], verified[VIEW_NUM], accepted[VIEW_NUM], name[48];
 
 	put_drafter(t, name, sizeof name);
 	view_put(p, 0, y++, INK_DIM,
-		"acceptance rate at position n, those before it accepted: %s, %lld step%s, all requests",
-		name, (long long)u.members, u.members == 1 ? "" : "s");
+		"acceptance rate at position n, those before it accepted: %s, %lld step%s, %s%s", name,
+		(long long)u.members, u.members == 1 ? "" : "s", request ? "answer " : "all requests",
+		request ? view_label(request).text : "");
 	for (int i = 0; i < n; i++, y++) {
 		double share = acceptance(&u, i);
 		struct pen in = *p;
@@ -290,9 +303,9 @@ static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_sta
 		draw_group(p, y++, t, &g[i], !request);
 	y = view_window_draw(p, y + 1, t, request);
 	if (low)
-		draw_places(p, y++, t);
+		draw_places(p, y++, t, request);
 	else
-		y = draw_place_bars(p, y, t) + 1;
+		y = draw_place_bars(p, y, t, request) + 1;
 	left = p->r.h - y - (low ? 0 : 2);
 	if (left < 3)
 		return;
@@ -308,7 +321,7 @@ static void spec_draw(struct pen *p, const struct timeline *t, struct view_state
 {
 	char figure[128];
 
-	figure_of(t, p->r.w < LONG_HEAD, figure, sizeof figure);
+	figure_of(t, request_of(t, s), p->r.w < LONG_HEAD, figure, sizeof figure);
 	pen_head(p, view_speculation.name, figure);
 	if (!t->n_drafts)
 		view_nothing(p, is_on(t) ? "nothing drafted yet: the last words have not occurred before"
@@ -340,7 +353,8 @@ const struct view view_speculation = {
 		"before: NAME: the line is of a drafter or setting that was on before.\n"
 		"\n"
 		"The numbers are of the drafter and rule in the head since they were set, over the last 256 steps at most, "
-		"without steps that also computed a prompt, of all requests: a step of a batch counts for each request in it. "
+		"without steps that also computed a prompt: those of the answer in focus, and the mean of all requests beside it, "
+		"where a step of a batch counts for each request in it. "
 		"Tokens a step is the mean accepted length + 1: "
 		"also without a guess a step gives one. accepted 1 2 3 …: the acceptance rate at that position, of the "
 		"guesses whose path was accepted up to there (so it is conditional).\n"

@@ -102,6 +102,31 @@ static void speculation_counts_begin_with_the_setting(void **state)
 	timeline_free(&k.t);
 }
 
+/* Two answers: the numbers are those of the one in focus, and all are named as such. */
+static void speculation_counts_one_answer(void **state)
+{
+	struct script k;
+
+	(void)state;
+	spec_script(&k);
+	request(&k, 2, "second", 3, SKY, 4);
+	draft(&k, 4, 2, 4, 1, SEA, EV_VERDICT_rejected, RED);
+	token(&k, 4, 2, 4, RED, EV_SOURCE_corrected);
+	batch(&k, 4, 2, EV_WORK_verify, 3, 2);
+	step(&k, 4, 1000, 0, 1);
+	has(drawn(&k, &view_speculation, 60, 4), "ngram:3 · b 1.00 a step, all 1.50\n");
+	has(drawn(&k, &view_speculation, 60, 4), "accepted  1     0 %\n");
+	has(drawn(&k, &view_speculation, 100, 4), "b 1.00 tokens a step in this answer, all 1.50");
+	k.s.request = 1;
+	has(drawn(&k, &view_speculation, 60, 4), "ngram:3 · a 1.67 a step, all 1.50\n");
+	k.s.zoomed = true;
+	has(drawn(&k, &view_speculation, 110, 30), "3 steps, answer a");
+	setting(&k, "spec", "off");
+	k.s.zoomed = false;
+	has_not(drawn(&k, &view_speculation, 60, 4), "accepted");
+	timeline_free(&k.t);
+}
+
 static void speculation_off_says_how_to_turn_it_on(void **state)
 {
 	struct script k;
@@ -773,6 +798,7 @@ int main(void)
 		cmocka_unit_test(speculation_reads_from_left_to_right),
 		cmocka_unit_test(speculation_zoomed_has_the_numbers),
 		cmocka_unit_test(speculation_counts_begin_with_the_setting),
+		cmocka_unit_test(speculation_counts_one_answer),
 		cmocka_unit_test(speculation_off_says_how_to_turn_it_on),
 		cmocka_unit_test(prefix_tree_shows_who_begins_like_whom),
 		cmocka_unit_test(prefix_on_one_line_tells_the_newest),
