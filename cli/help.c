@@ -214,9 +214,10 @@ static void man_facts(const struct setting *s)
 
 	if (s->type == SETTING_INT || s->type == SETTING_FLOAT)
 		printf(" From %.10g to %.10g%s%s.", s->low, s->high, *unit ? " " : "", unit);
-	if (s->when >= SETTING_IDLE)
-		printf(" In a chat it may change %s, with /%s.",
-			s->when == SETTING_ANY ? "at any time" : "while nothing runs", s->name);
+	if (s->when != SETTING_OPEN)
+		printf(" In a chat it may change %s, with /%s%s.",
+			s->when == SETTING_ANY ? "at any time" : "while nothing runs",
+			s->when == SETTING_BY_SET ? "set " : "", s->name);
 }
 
 static void man_option(const struct option *o, bool first)

@@ -14,59 +14,6 @@
 #include "engine/run/compute.h"
 #include "engine/core/engine_impl.h"
 
-static void on_page_change(void *arg, const struct page_change *c)
-{
-	struct engine *e = arg;
-	struct event ev;
-	int64_t first = 0;
-
-	e->counts.evicted += c->action == EV_PAGE_evict;
-	if (!e->begun)
-		return;
-	ev_init(&ev, EV_page);
-	for (int32_t g = 0; g < c->group; g++)
-		first += e->memory.pages[g].n_pages;
-	ev.u.page = (struct ev_page){ .page = first + c->page,
-		.action = c->action,
-		.request = c->request,
-		.block = c->block < 0 ? EV_NULL_I : c->block,
-		.refs = c->refs,
-		.cached = c->cached,
-		.memory = c->group,
-		.other = c->action == EV_PAGE_copy ? first + c->other : c->other };
-	stream_emit(&e->stream, &ev);
-}
-
-int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, struct err *err)
-{
-	const enum prefix_policy policy = e->prefix.policy;
-	const bool on = e->prefix.on;
-
-	if (memory_open(&e->memory, e->kernels, &e->specs, page_size, n_pages, e->info.slots,
-			ENGINE_SPARE_PAGES, err))
-		return -1;
-	if (prefix_open(&e->prefix, &e->memory, e->info.ctx / page_size + 1, err)) {
-		memory_close(&e->memory);
-		return -1;
-	}
-	memory_set_visible(&e->memory, &e->forward.visible);
-	e->prefix.on = on;
-	e->prefix.policy = policy;
-	memory_listen(&e->memory, on_page_change, e);
-	return 0;
-}
-
-void engine_close_pages(struct engine *e)
-{
-	const enum prefix_policy policy = e->prefix.policy;
-	const bool on = e->prefix.on;
-
-	prefix_close(&e->prefix);
-	memory_close(&e->memory);
-	e->prefix.on = on;
-	e->prefix.policy = policy;
-}
-
 static void vocab_text(const void *tokenizer, int64_t id, struct ev_vocab *out)
 {
 	struct gguf_text text = tokenizer_bytes(tokenizer, (int32_t)id);
@@ -78,13 +25,11 @@ static void vocab_text(const void *tokenizer, int64_t id, struct ev_vocab *out)
 static int open_parts(struct engine *e, const struct engine_options *o, struct err *err)
 {
 	int32_t max_blocks = (e->info.ctx + K_GROUP - 1) / K_GROUP + 1, max_out, pages;
-	const int64_t room = o->roomy ? e->info.memory_bytes / 4 : 0;
 
 	e->prefix.on = engine_keeps_prefixes(e, o);
 	if (engine_set_format(e, o, err))
 		return -1;
-	pages = o->pages ? o->pages
-					 : memory_default_pages(&e->specs, o->page_size, e->info.ctx, o->slots, room);
+	pages = o->pages ? o->pages : engine_default_pages(e, o);
 	if (engine_open_pages(e, o->page_size, pages, err) ||
 		stream_open(&e->stream, e->tokenizer ? e->info.vocab : 0, vocab_text, e->tokenizer, err) ||
 		sched_open(&e->sched, &e->memory, &e->prefix, &e->stream, o->slots, err))

@@ -181,11 +181,12 @@ int engine_check_options(
 int engine_apply_settings(struct engine *e, struct err *err);
 setting_apply engine_apply_chunk, engine_apply_budget, engine_apply_prefix, engine_apply_evict,
 	engine_apply_policy, engine_apply_pin_limit, engine_apply_joining, engine_apply_spec,
-	engine_apply_shadow, engine_apply_rule, engine_apply_page_size, engine_apply_every,
-	engine_apply_visible, engine_apply_skip, engine_apply_attention, engine_apply_near_zero,
-	engine_apply_weights, engine_apply_activations, engine_apply_outliers, engine_apply_importance,
-	engine_apply_cache_format, engine_apply_give_back, engine_apply_layer, engine_apply_head,
-	engine_apply_cuda_mode, engine_apply_roof, engine_apply_twin, engine_apply_watch;
+	engine_apply_shadow, engine_apply_rule, engine_apply_page_size, engine_apply_pages,
+	engine_apply_every, engine_apply_visible, engine_apply_skip, engine_apply_attention,
+	engine_apply_near_zero, engine_apply_weights, engine_apply_activations, engine_apply_outliers,
+	engine_apply_importance, engine_apply_cache_format, engine_apply_give_back, engine_apply_layer,
+	engine_apply_head, engine_apply_cuda_mode, engine_apply_roof, engine_apply_twin,
+	engine_apply_watch;
 void engine_emit_settings(struct engine *e);
 void engine_emit_setting(struct engine *e, const char *name);
 
@@ -243,7 +244,10 @@ enum k_cache engine_cache_format(const struct engine_options *o);
 int engine_set_format(struct engine *e, const struct engine_options *o, struct err *err);
 /* What "auto" takes the CPU for; "": nothing that is asked for needs it. */
 const char *engine_needs_host(const struct engine_options *o);
-/* engine.c: allocates the pools of pages, at the start and for a new page size or format. */
+/* engine_pages.c: allocates the pools of pages; as many as there are where none are said; again by
+ * e->specs, for as many tokens or bytes. */
+int32_t engine_default_pages(const struct engine *e, const struct engine_options *o);
+int engine_remake_pages(struct engine *e, int32_t page_size, struct err *err);
 int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, struct err *err);
 void engine_close_pages(struct engine *e);
 /* engine_pin.c: a setting changes what would be cached: all pins end, and the cache is empty. */

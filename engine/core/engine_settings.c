@@ -1,6 +1,5 @@
 /* Applies the settings of settings.h to an engine: a function for each that is more than a number
  * to be read, and the calls that get and set. Thread: the engine's. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,65 +76,6 @@ int engine_apply_rule(struct engine *e, struct engine_options *to, struct err *e
 	(void)err;
 	e->draft.rejection = !strcmp(to->rule, "rejection");
 	return 0;
-}
-
-/* Pages of this size for as many tokens as the pool has, or as find room in its bytes if e->specs
- * have another format by now. */
-static int32_t pages_again(const struct engine *e, int32_t page_size)
-{
-	const struct memory *m = &e->memory;
-	const int64_t tokens = (int64_t)m->pages[m->lead].n_pages * m->page_size;
-	const double more = memory_gain(&e->specs, page_size) / memory_gain(&m->spec, page_size);
-	const double pages = round((double)(tokens / page_size) * more);
-
-	return pages < INT32_MAX ? (int32_t)pages : INT32_MAX;
-}
-
-/* Makes the pools again, by e->specs, and empties the prefix cache. */
-static int remake_pages(struct engine *e, int32_t page_size, struct err *err)
-{
-	const int32_t pages = pages_again(e, page_size);
-	struct prefix old_prefix;
-	struct memory old_memory;
-
-	if (!pages)
-		return err_set(err, ERR_USAGE, "page-size %d: the whole pool has only %lld tokens",
-			page_size, (long long)e->memory.pages[e->memory.lead].n_pages * e->memory.page_size);
-	engine_clear_prefix(e); /* emits the evictions */
-	old_memory = e->memory;
-	old_prefix = e->prefix;
-	if (engine_open_pages(e, page_size, pages, err)) {
-		e->memory = old_memory;
-		e->prefix = old_prefix;
-		return -1;
-	}
-	prefix_keep_ghosts(&e->prefix, &old_prefix);
-	prefix_close(&old_prefix);
-	memory_close(&old_memory);
-	if (e->begun)
-		engine_emit_memory(e);
-	return 0;
-}
-
-int engine_apply_page_size(struct engine *e, struct engine_options *to, struct err *err)
-{
-	if (to->page_size == e->memory.page_size)
-		return 0;
-	if (remake_pages(e, to->page_size, err))
-		return -1;
-	to->pages = e->memory.pages[e->memory.lead].n_pages;
-	return 0;
-}
-
-int engine_apply_give_back(struct engine *e, struct engine_options *to, struct err *err)
-{
-	if (to->give_back == !e->specs.keep)
-		return 0;
-	e->specs.keep = !to->give_back;
-	if (!remake_pages(e, e->memory.page_size, err))
-		return 0;
-	e->specs.keep = to->give_back;
-	return -1;
 }
 
 enum k_cache engine_cache_format(const struct engine_options *o)
@@ -234,7 +174,7 @@ int engine_apply_cache_format(struct engine *e, struct engine_options *to, struc
 		return -1;
 	if (!memcmp(&e->specs, &old, sizeof old))
 		return 0;
-	if (remake_pages(e, e->memory.page_size, err)) {
+	if (engine_remake_pages(e, e->memory.page_size, err)) {
 		e->specs = old;
 		return -1;
 	}
@@ -257,7 +197,7 @@ static int set_choice(struct engine *e, const struct visible *v, struct err *err
 	for (int32_t g = 0; same && g < old.n; g++)
 		same = e->specs.group[g].kv.extents == old.group[g].kv.extents &&
 			   e->specs.group[g].state_bytes == old.group[g].state_bytes;
-	if (same || !remake_pages(e, e->memory.page_size, err))
+	if (same || !engine_remake_pages(e, e->memory.page_size, err))
 		return 0;
 	e->specs = old;
 	return -1;
@@ -472,12 +412,12 @@ int engine_set(struct engine *e, const char *name, const char *value, struct err
 
 	if (!s)
 		return err_set(err, ERR_USAGE, "there is no setting \"%s\"", name);
-	if (s->when < SETTING_IDLE)
+	if (s->when == SETTING_OPEN)
 		return err_set(err, ERR_USAGE, "%s %.40s: it is fixed when the model is opened; see --%s",
 			name, value, name);
 	if (setting_put(s, &to, value, err))
 		return -1;
-	if (s->when == SETTING_IDLE && !engine_idle(e))
+	if (s->when <= SETTING_IDLE && !engine_idle(e))
 		return err_set(err, ERR_USAGE, "%s can only change while nothing runs or waits", name);
 	if (s->apply && s->apply(e, &to, err))
 		return -1;

@@ -43,9 +43,11 @@ enum setting_type {
 };
 
 enum setting_when {
-	SETTING_OPEN,    /* when the engine is opened */
-	SETTING_FOLLOWS, /* the same, but another setting may change it later; so it is logged */
-	SETTING_IDLE,    /* while nothing runs or waits */
+	SETTING_OPEN, /* when the engine is opened */
+	/* while nothing runs or waits, in a chat by /set: its name is a view's, or another changes it
+	 */
+	SETTING_BY_SET,
+	SETTING_IDLE, /* while nothing runs or waits */
 	SETTING_ANY,
 };
 
@@ -185,8 +187,8 @@ struct setting {
 	X(INT, page_size, 16, engine_apply_page_size, .name = "page-size", .group = "Scheduler",                                                                            \
 		.arg = "N", .low = 16, .high = 1024, .step = 16, .when = SETTING_IDLE, .unit = "tokens",                                                                        \
 		SETTING_WORDS("16", "32", "64"), .doc = "tokens of a KV page, a multiple of 16")                                                                                \
-	X(INT, pages, 0, NULL, .name = "pages", .group = "Scheduler", .arg = "N", .high = 1 << 24,                                                                          \
-		.when = SETTING_FOLLOWS, .unit = "pages",                                                                                                                       \
+	X(INT, pages, 0, engine_apply_pages, .name = "pages", .group = "Scheduler", .arg = "N",                                                                             \
+		.high = 1 << 24, .when = SETTING_BY_SET, .unit = "pages",                                                                                                       \
 		.doc = "KV pages; 0: room for a longest sequence, at least four a slot; in serve "                                                                              \
 			   "for one of each slot, within a quarter of the memory")                                                                                                  \
 	X(FLOAT, state_memory, 0, NULL, .name = "state-memory", .group = "Scheduler", .arg = "MB",                                                                          \

@@ -125,6 +125,9 @@ static void on_setting(struct reading *g, const struct ev_setting *v)
 		put_setting(r, c.name, c.value);
 		return;
 	}
+	if (!strcmp(c.name, "page-size") && r->n_changes &&
+		!strcmp(r->change[r->n_changes - 1].name, "pages"))
+		r->n_changes--; /* it tells how many pages of the new size follow from it */
 	if (ROOM(g, r->change, r->cap_changes, r->n_changes))
 		r->change[r->n_changes++] = c;
 }
@@ -335,6 +338,8 @@ bool whatif_changes(const struct whatif_settings *asked, const struct change *c)
 {
 	const struct setting *row = whatif_setting(c->name);
 
+	if (row == &engine_settings[ENGINE_AT_pages] && asked->given[ENGINE_AT_page_size])
+		return false; /* so many of another size */
 	return changes_sight(c->name) || (row && !asked->given[row - engine_settings]);
 }
 

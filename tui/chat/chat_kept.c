@@ -16,7 +16,7 @@ void chat_kept_free(struct chat_kept *k)
 /* What is measured is no setting, and what is observed follows the screen. */
 static bool is_kept(int i)
 {
-	return engine_settings[i].when >= SETTING_IDLE &&
+	return engine_settings[i].when != SETTING_OPEN &&
 		   strcmp(engine_settings[i].group, "Measuring") && i != ENGINE_AT_observe_layer &&
 		   i != ENGINE_AT_observe_head;
 }

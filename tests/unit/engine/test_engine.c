@@ -523,6 +523,16 @@ static void test_page_size_changes(void **state)
 	run_all(&w);
 	expect_same(&w.r[1], &alone[5], true);
 	expect_same(&w.r[2], &alone[6], true);
+	submit(&w, 5);
+	assert_int_equal(engine_set(w.e, "pages", "3", &err), -1); /* something waits */
+	run_all(&w);
+	assert_int_equal(engine_set(w.e, "pages", "3", &err), 0);
+	assert_int_equal(engine_state(w.e).pages, 3);
+	submit(&w, 6);
+	run_all(&w);
+	expect_same(&w.r[4], &alone[6], true);
+	assert_int_equal(engine_set(w.e, "pages", "0", &err), 0); /* as many as at the start */
+	assert_true(engine_state(w.e).pages > 3);
 	world_close(&w);
 }
 

@@ -197,7 +197,7 @@ static void test_engine(void **state)
 	for (const struct setting *s = engine_settings; s->name; s++) {
 		check_reported(engine, s, &o);
 		e = (struct err){ 0 };
-		if (s->when < SETTING_IDLE) {
+		if (s->when == SETTING_OPEN) {
 			assert_int_equal(engine_set(engine, s->name, "1", &e), -1);
 			assert_non_null(strstr(e.text, "fixed"));
 		} else if (s->type != SETTING_TEXT) {

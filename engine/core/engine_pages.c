@@ -1,0 +1,139 @@
+/* The pools of pages: made when an engine opens, and anew for settings that change their number,
+ * size or format. Thread: the engine's. */
+#include <math.h>
+
+#include "engine/core/engine_impl.h"
+
+static void on_page_change(void *arg, const struct page_change *c)
+{
+	struct engine *e = arg;
+	struct event ev;
+	int64_t first = 0;
+
+	e->counts.evicted += c->action == EV_PAGE_evict;
+	if (!e->begun)
+		return;
+	ev_init(&ev, EV_page);
+	for (int32_t g = 0; g < c->group; g++)
+		first += e->memory.pages[g].n_pages;
+	ev.u.page = (struct ev_page){ .page = first + c->page,
+		.action = c->action,
+		.request = c->request,
+		.block = c->block < 0 ? EV_NULL_I : c->block,
+		.refs = c->refs,
+		.cached = c->cached,
+		.memory = c->group,
+		.other = c->action == EV_PAGE_copy ? first + c->other : c->other };
+	stream_emit(&e->stream, &ev);
+}
+
+int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, struct err *err)
+{
+	const enum prefix_policy policy = e->prefix.policy;
+	const bool on = e->prefix.on;
+
+	if (memory_open(&e->memory, e->kernels, &e->specs, page_size, n_pages, e->info.slots,
+			ENGINE_SPARE_PAGES, err))
+		return -1;
+	if (prefix_open(&e->prefix, &e->memory, e->info.ctx / page_size + 1, err)) {
+		memory_close(&e->memory);
+		return -1;
+	}
+	memory_set_visible(&e->memory, &e->forward.visible);
+	e->prefix.on = on;
+	e->prefix.policy = policy;
+	memory_listen(&e->memory, on_page_change, e);
+	return 0;
+}
+
+void engine_close_pages(struct engine *e)
+{
+	const enum prefix_policy policy = e->prefix.policy;
+	const bool on = e->prefix.on;
+
+	prefix_close(&e->prefix);
+	memory_close(&e->memory);
+	e->prefix.on = on;
+	e->prefix.policy = policy;
+}
+
+int32_t engine_default_pages(const struct engine *e, const struct engine_options *o)
+{
+	const int64_t room = o->roomy ? e->info.memory_bytes / 4 : 0;
+
+	return memory_default_pages(&e->specs, o->page_size, e->info.ctx, o->slots, room);
+}
+
+/* Pages of this size for as many tokens as the pool has, or as find room in its bytes if e->specs
+ * have another format by now. */
+static int32_t pages_again(const struct engine *e, int32_t page_size)
+{
+	const struct memory *m = &e->memory;
+	const int64_t tokens = (int64_t)m->pages[m->lead].n_pages * m->page_size;
+	const double more = memory_gain(&e->specs, page_size) / memory_gain(&m->spec, page_size);
+	const double pages = round((double)(tokens / page_size) * more);
+
+	return pages < INT32_MAX ? (int32_t)pages : INT32_MAX;
+}
+
+/* Makes the pools again, by e->specs, and empties the prefix cache. */
+static int make_pages(struct engine *e, int32_t page_size, int32_t pages, struct err *err)
+{
+	struct prefix old_prefix;
+	struct memory old_memory;
+
+	engine_clear_prefix(e); /* emits the evictions */
+	old_memory = e->memory;
+	old_prefix = e->prefix;
+	if (engine_open_pages(e, page_size, pages, err)) {
+		e->memory = old_memory;
+		e->prefix = old_prefix;
+		return -1;
+	}
+	prefix_keep_ghosts(&e->prefix, &old_prefix);
+	prefix_close(&old_prefix);
+	memory_close(&old_memory);
+	if (e->begun)
+		engine_emit_memory(e);
+	return 0;
+}
+
+int engine_remake_pages(struct engine *e, int32_t page_size, struct err *err)
+{
+	const int32_t pages = pages_again(e, page_size);
+
+	if (!pages)
+		return err_set(err, ERR_USAGE, "page-size %d: the whole pool has only %lld tokens",
+			page_size, (long long)e->memory.pages[e->memory.lead].n_pages * e->memory.page_size);
+	return make_pages(e, page_size, pages, err);
+}
+
+int engine_apply_pages(struct engine *e, struct engine_options *to, struct err *err)
+{
+	if (!to->pages)
+		to->pages = engine_default_pages(e, to);
+	if (to->pages == e->memory.pages[e->memory.lead].n_pages)
+		return 0;
+	return make_pages(e, e->memory.page_size, to->pages, err);
+}
+
+int engine_apply_page_size(struct engine *e, struct engine_options *to, struct err *err)
+{
+	if (to->page_size == e->memory.page_size)
+		return 0;
+	if (engine_remake_pages(e, to->page_size, err))
+		return -1;
+	to->pages = e->memory.pages[e->memory.lead].n_pages;
+	return 0;
+}
+
+int engine_apply_give_back(struct engine *e, struct engine_options *to, struct err *err)
+{
+	if (to->give_back == !e->specs.keep)
+		return 0;
+	e->specs.keep = !to->give_back;
+	if (!engine_remake_pages(e, e->memory.page_size, err))
+		return 0;
+	e->specs.keep = to->give_back;
+	return -1;
+}
