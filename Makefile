@@ -121,7 +121,7 @@ $(foreach t,$(TEST_PROGRAMS:.c=),$(eval $(call test_rule,$(t))))
 CROSS_TESTS = $(addprefix $(BUILD)/cross/test_,arith attention codes columns experts fastops format_rules isa kernels \
 	pick round route)
 CROSS_OBJECTS = $(filter $(BUILD)/kernels/%,$(OBJECTS)) $(addprefix $(BUILD)/,base/err.o base/signals.o \
-	tests/support/isa_rig.o tests/support/blocks.o)
+	tests/support/contexts.o tests/support/isa_rig.o tests/support/blocks.o)
 $(BUILD)/libcross.a: $(CROSS_OBJECTS)
 	$(call step,AR,$@) rm -f $@ && ar rcs $@ $^
 $(BUILD)/cross/%: $(BUILD)/tests/unit/kernels/%.o $(BUILD)/libcross.a

@@ -7,7 +7,7 @@
 
 #define k_isa_avx512 simde_isa
 #define k_avx512_attention simde_attention
-#include "tests/support/emulated.h"
+#include "tests/support/contexts.h"
 
 /* What SIMDe 0.7 has not, or has wrong. */
 #undef _mm512_madd_epi16

@@ -4,7 +4,7 @@
 #include <immintrin.h>
 
 #define k_isa_avxvnni emulated_vnni_isa
-#include "tests/support/emulated.h"
+#include "tests/support/contexts.h"
 
 /* Bytes as words, those at even places and those at odd ones: their products fit. */
 static inline __m256i emulate_dpbusd(__m256i sum, __m256i codes, __m256i x)

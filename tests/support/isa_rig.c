@@ -9,21 +9,27 @@
 #include <cmocka.h>
 
 #include "kernels/format/cache.h"
-#include "tests/support/emulated.h"
+#include "tests/support/contexts.h"
 #include "tests/support/isa_rig.h"
 
 static const int thread_counts[] = { 1, 3, 2, 7 };
-struct k_ctx *ref, *fast[MAX_ISAS * N_THREADS];
+static struct contexts opened;
+struct k_ctx *ref, **fast;
 int n_fast;
+
+static uint64_t random_state = 0x9E3779B97F4A7C15u;
+
+void rig_seed(uint64_t seed)
+{
+	random_state = 0x9E3779B97F4A7C15u + seed;
+}
 
 uint32_t rig_next(void)
 {
-	static uint64_t x = 0x9E3779B97F4A7C15u;
-
-	x ^= x << 13;
-	x ^= x >> 7;
-	x ^= x << 17;
-	return (uint32_t)(x >> 32);
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return (uint32_t)(random_state >> 32);
 }
 
 float rig_number(float size)
@@ -65,23 +71,12 @@ int rig_setup(void **state)
 		print_error("%s\n", e.text);
 		return -1;
 	}
-	for (int i = 0; k_isas()[i]; i++) {
-		if (strcmp(k_isas()[i], "scalar") == 0)
-			continue;
-		for (int t = 0; t < N_THREADS; t++)
-			if (k_open(&fast[n_fast++], "cpu", k_isas()[i], thread_counts[t], &e)) {
-				print_error("%s\n", e.text);
-				return -1;
-			}
+	if (contexts_open(&opened, thread_counts, N_THREADS, false, &e)) {
+		print_error("%s\n", e.text);
+		return -1;
 	}
-	/* also the kernels of sets that the processor may lack */
-	for (int t = 0; t < N_THREADS * N_EMULATED; t++) {
-		if (emulated_open(&fast[n_fast], t / N_THREADS, thread_counts[t % N_THREADS], &e)) {
-			print_error("%s\n", e.text);
-			return -1;
-		}
-		n_fast += fast[n_fast] != NULL;
-	}
+	fast = opened.ctx;
+	n_fast = opened.n;
 	return 0;
 }
 
@@ -89,8 +84,7 @@ int rig_teardown(void **state)
 {
 	(void)state;
 	k_close(ref);
-	for (int i = 0; i < n_fast; i++)
-		k_close(fast[i]);
+	contexts_close(&opened);
 	return 0;
 }
 

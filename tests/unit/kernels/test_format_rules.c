@@ -15,13 +15,13 @@
 
 #include "kernels/arith.h"
 #include "kernels/format/formats.h"
-#include "tests/support/emulated.h"
+#include "tests/support/contexts.h"
 #include "tests/support/blocks.h"
 
-enum { ROWS = 256, COLS = 512, BLOCKS = COLS / K_QBLOCK, N = 6, MAX_CTX = 8 };
+enum { ROWS = 256, COLS = 512, BLOCKS = COLS / K_QBLOCK, N = 6 };
 
-static struct k_ctx *ref, *ctx[MAX_CTX];
-static int n_ctx;
+static struct k_ctx *ref;
+static struct contexts all;
 
 static uint32_t random32(void)
 {
@@ -38,20 +38,14 @@ static int open_all(void **state)
 
 	(void)state;
 	assert_int_equal(k_open(&ref, "ref", NULL, 1, &e), 0);
-	for (const char *const *isa = k_isas(); *isa; isa++)
-		assert_int_equal(k_open(&ctx[n_ctx++], "cpu", *isa, 1, &e), 0);
-	for (int i = 0; i < N_EMULATED; i++) {
-		assert_int_equal(emulated_open(&ctx[n_ctx], i, 1, &e), 0);
-		n_ctx += ctx[n_ctx] != NULL;
-	}
+	assert_int_equal(contexts_open(&all, &(int){ 1 }, 1, true, &e), 0);
 	return 0;
 }
 
 static int close_all(void **state)
 {
 	(void)state;
-	for (int c = 0; c < n_ctx; c++)
-		k_close(ctx[c]);
+	contexts_close(&all);
 	k_close(ref);
 	return 0;
 }
@@ -173,10 +167,10 @@ static void test_rule(void **state)
 			multiply(ref, t, raw, &a, y);
 			for (int i = 0; i < N * ROWS; i++)
 				same(y[i], expected[i], k_types[t].name, "the reference", i);
-			for (int c = 0; c < n_ctx; c++) {
-				multiply(ctx[c], t, raw, &a, y);
+			for (int c = 0; c < all.n; c++) {
+				multiply(all.ctx[c], t, raw, &a, y);
 				for (int i = 0; i < N * ROWS; i++)
-					same(y[i], expected[i], k_types[t].name, k_isa_name(ctx[c]), i);
+					same(y[i], expected[i], k_types[t].name, k_isa_name(all.ctx[c]), i);
 			}
 		}
 }
@@ -199,8 +193,8 @@ static void test_e8m0(void **state)
 		for (int k = 0; k < 16; k++)
 			raw[e * 17 + 1 + k] = (uint8_t)(k | (15 - k) << 4);
 	}
-	for (int c = -1; c < n_ctx; c++) {
-		struct k_ctx *use = c < 0 ? ref : ctx[c];
+	for (int c = -1; c < all.n; c++) {
+		struct k_ctx *use = c < 0 ? ref : all.ctx[c];
 
 		m.data = aligned_alloc(64, (k_packed_bytes(use, K_MXFP4, ROWS, K_QBLOCK) + 63) / 64 * 64);
 		k_pack(use, &m, raw);

@@ -116,6 +116,7 @@ static void text_open(struct text *x, const struct shape *s)
 	const size_t n = T * width_of(s);
 
 	x->s = s;
+	rig_seed((uint64_t)(s - shapes));
 	cache_open(&x->c, K_CACHE_f16, s->page_size, 1, s->n_kv_heads, s->head_dim, 1, T + DRAFTS);
 	x->q = rig_get(n * sizeof *x->q);
 	x->want = rig_get(n * sizeof *x->want);

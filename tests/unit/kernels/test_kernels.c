@@ -18,17 +18,16 @@
 #include "kernels/arith.h"
 #include "kernels/format/formats.h"
 #include "kernels/kernels.h"
-#include "tests/support/emulated.h"
+#include "tests/support/contexts.h"
 #include "tests/support/blocks.h"
 
-enum { MAX_CTX = 16, MAX_N = 64, GUARD = 64 };
+enum { MAX_N = 64, GUARD = 64 };
 
 static const int threads[] = { 1, 2, 3, 7 };
 static const int counts[] = { 1, 2, 3, 4, 5, 7, 8, 16, 17, 33, 64 };
 
 static struct k_ctx *ref;
-static struct k_ctx *ctx[MAX_CTX];
-static int n_ctx;
+static struct contexts all;
 
 static uint32_t random32(void)
 {
@@ -54,15 +53,9 @@ static int open_all(void **state)
 
 	(void)state;
 	assert_int_equal(k_open(&ref, "ref", NULL, 1, &e), 0);
-	for (const char *const *isa = k_isas(); *isa; isa++)
-		for (size_t t = 0; t < sizeof threads / sizeof *threads; t++)
-			if (k_open(&ctx[n_ctx++], "cpu", *isa, threads[t], &e)) {
-				print_error("%s\n", e.text);
-				return -1;
-			}
-	for (int i = 0; i < 2 * N_EMULATED; i++) {
-		assert_int_equal(emulated_open(&ctx[n_ctx], i / 2, 1 + i % 2 * 2, &e), 0);
-		n_ctx += ctx[n_ctx] != NULL;
+	if (contexts_open(&all, threads, (int)(sizeof threads / sizeof *threads), true, &e)) {
+		print_error("%s\n", e.text);
+		return -1;
 	}
 	return 0;
 }
@@ -70,8 +63,7 @@ static int open_all(void **state)
 static int close_all(void **state)
 {
 	(void)state;
-	for (int i = 0; i < n_ctx; i++)
-		k_close(ctx[i]);
+	contexts_close(&all);
 	k_close(ref);
 	return 0;
 }
@@ -229,18 +221,18 @@ static void try_product(enum k_type type, int32_t rows, int32_t cols, enum mood 
 	struct product p;
 
 	product_open(&p, type, rows, cols, mood);
-	for (int c = 0; c < n_ctx; c++) {
+	for (int c = 0; c < all.n; c++) {
 		for (int i = 0; i < 3; i++)
-			weights_load(ctx[c], &p.w[i]);
+			weights_load(all.ctx[c], &p.w[i]);
 		for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
-			if (k_n_threads(ctx[c]) > 2 && counts[k] % 4 == 0)
+			if (k_n_threads(all.ctx[c]) > 2 && counts[k] % 4 == 0)
 				continue;
-			if (strcmp(k_isa_name(ctx[c]), "scalar") == 0 && counts[k] > 5)
+			if (strcmp(k_isa_name(all.ctx[c]), "scalar") == 0 && counts[k] > 5)
 				continue; /* it is the reference but for the split */
-			multiply(ctx[c], &p, counts[k], p.out);
+			multiply(all.ctx[c], &p, counts[k], p.out);
 			for (int i = 0; i < 3; i++)
 				same(p.out[i], p.expected[i], out_size(&p, i, counts[k]), k_types[type].name,
-					ctx[c]);
+					all.ctx[c]);
 		}
 		for (int i = 0; i < 3; i++)
 			free(p.w[i].m.data);
@@ -357,8 +349,8 @@ static void test_embed(void **state)
 		for (int32_t i = 0; i < ROWS * COLS; i++)
 			expected[i] =
 				(float)decode(w.m.type, w.raw + (size_t)ids[i / COLS] * row_bytes, i % COLS);
-		for (int c = -1; c < n_ctx; c++) {
-			struct k_ctx *use = c < 0 ? ref : ctx[c];
+		for (int c = -1; c < all.n; c++) {
+			struct k_ctx *use = c < 0 ? ref : all.ctx[c];
 			struct k_op op = { .kind = K_OP_embed,
 				.u.embed = { .w = &w.m, .ids = ids, .x = x, .n = ROWS } };
 
@@ -377,19 +369,19 @@ static void test_types(void **state)
 	(void)state;
 	assert_string_equal(k_types[K_Q4_1].name, "Q4_1");
 	for (int t = 0; t < K_N_TYPES; t++)
-		for (int c = 0; c < n_ctx; c++) {
+		for (int c = 0; c < all.n; c++) {
 			struct k_matrix m = { .type = (enum k_type)t, .n_rows = 64, .n_cols = 512 };
 			size_t raw = (size_t)(64 * 512 / k_types[t].block * k_types[t].block_bytes);
-			size_t packed = k_packed_bytes(ctx[c], m.type, 64, 512);
+			size_t packed = k_packed_bytes(all.ctx[c], m.type, 64, 512);
 
 			const bool twice = k_has_halves(t) && !k_has_min(t);
 
-			const size_t rest = k_pack_unit(ctx[c]) == 4 ? 64 / 4 * 32 : 0; /* of lines */
+			const size_t rest = k_pack_unit(all.ctx[c]) == 4 ? 64 / 4 * 32 : 0; /* of lines */
 
 			/* nothing but weights is read, and twice a scale with nothing beside it */
 			assert_true(packed >= raw && packed - raw <= (twice ? 2 * 2 * 64 : 0) + rest);
-			assert_true(k_matrix_bytes(ctx[c], &m) == packed);
-			assert_true(k_packed_bytes(ctx[c], m.type, 65, 512) > packed);
+			assert_true(k_matrix_bytes(all.ctx[c], &m) == packed);
+			assert_true(k_packed_bytes(all.ctx[c], m.type, 65, 512) > packed);
 		}
 }
 
@@ -428,14 +420,14 @@ static void test_pack_fills(void **state)
 			};
 			uint8_t *raw = random_weights(m.type, rows, m.n_cols, NASTY);
 
-			for (int c = 0; c < n_ctx; c++) {
-				const size_t bytes = k_packed_bytes(ctx[c], m.type, rows, m.n_cols);
+			for (int c = 0; c < all.n; c++) {
+				const size_t bytes = k_packed_bytes(all.ctx[c], m.type, rows, m.n_cols);
 				uint8_t *over[2] = { get(bytes), get(bytes) };
 
 				for (int i = 0; i < 2; i++) {
 					memset(over[i], i ? 0xff : 0, bytes + GUARD);
 					m.data = over[i];
-					k_pack(ctx[c], &m, raw);
+					k_pack(all.ctx[c], &m, raw);
 				}
 				assert_memory_equal(over[0], over[1], bytes);
 				for (int i = 0; i < GUARD; i++)
@@ -457,12 +449,12 @@ static void test_environment(void **state)
 		x[i] = 0x1p-135f * (float)i;
 		w[i] = 1;
 	}
-	for (int c = 0; c < n_ctx; c++) {
+	for (int c = 0; c < all.n; c++) {
 		struct k_op op = { .kind = K_OP_norm,
 			.u.norm = { .x = x, .w = w, .eps = 1, .n = 1, .out = { .x = out, .dim = 64 } } };
 
 		flush_subnormals();
-		run(ctx[c], &op);
+		run(all.ctx[c], &op);
 		assert_true(!flushes_subnormals());
 		assert_memory_equal(out, x, sizeof x);
 	}
@@ -479,7 +471,7 @@ static void test_pool(void **state)
 		x[i] = (float)(i + 1);
 		w[i] = 2;
 	}
-	for (int c = 0; c < n_ctx; c++) {
+	for (int c = 0; c < all.n; c++) {
 		struct k_op op[OPS] = { 0 };
 		struct k_program p = { .op = op, .n_ops = OPS, .timed = true };
 		uint64_t took[OPS] = { 0 }; /* a coarse clock calls some of them 0 */
@@ -492,7 +484,7 @@ static void test_pool(void **state)
 		}
 		for (int t = 0; t < 100; t++) {
 			memset(y, 0, sizeof y);
-			k_run(ctx[c], &p, NULL);
+			k_run(all.ctx[c], &p, NULL);
 			for (int i = 0; i < OPS; i++) {
 				assert_true(y[i][DIM - 1] > y[i][0] && y[i][0] > 0);
 				took[i] += op[i].ns;
@@ -501,7 +493,7 @@ static void test_pool(void **state)
 		for (int i = 0; i < OPS; i++)
 			assert_true(took[i] > 0);
 		p.n_ops = 0;
-		k_run(ctx[c], &p, NULL);
+		k_run(all.ctx[c], &p, NULL);
 	}
 }
 
