@@ -55,7 +55,12 @@ AVXVNNI ?= -mavxvnni
 $(BUILD)/kernels/%_avxvnni.o: ISA = $(AVXVNNI) -mavx2 -mfma -mf16c
 $(BUILD)/kernels/%_avx512.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c
 
-$(BUILD)/%.o: %.c
+# Asked once for each folder of a build: a missing header would say less.
+$(BUILD)/packages:
+	@CC="$(CC)" tools/setup.sh --check build
+	@mkdir -p $(@D) && touch $@
+
+$(BUILD)/%.o: %.c | $(BUILD)/packages
 	@mkdir -p $(@D)
 	$(call step,CC,$<) $(CC) $(ALL_CFLAGS) $(OPT) $(ISA) -MMD -MP -c -o $@ $<
 

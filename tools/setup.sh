@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Installs the packages that are missing, after saying which: setup.sh build|model|test|peer …
+# setup.sh --check GROUP … installs nothing: it says what is missing and how to get it, and fails.
 # Debian and Ubuntu: through apt-get as root or with sudo; without either the exact command is printed.
 # Elsewhere: says what is needed.
 set -euo pipefail
@@ -35,7 +36,7 @@ wants() { # is $1 among the groups asked for?
 	return 1
 }
 
-elsewhere() { # not a Debian system: nothing is installed, but say what is missing
+has_headers() { # does what `build` brings compile, however it came here?
 	local headers='#include <ncurses.h>
 #include <stdio.h>
 #include <readline/readline.h>
@@ -47,7 +48,12 @@ elsewhere() { # not a Debian system: nothing is installed, but say what is missi
 #include <microhttpd.h>
 #include <cjson/cJSON.h>
 #include <curl/curl.h>'
-	if { ! wants build || "${CC:-cc}" -fsyntax-only -x c - <<<"$headers" 2>/dev/null; } &&
+	# shellcheck disable=SC2086  # CC may be two words
+	${CC:-cc} -fsyntax-only -x c - <<<"$headers" >/dev/null 2>&1
+}
+
+elsewhere() { # not a Debian system: nothing is installed, but say what is missing
+	if { ! wants build || has_headers; } &&
 		{ ! wants model || python3 -m pip --version >/dev/null 2>&1; } &&
 		{ ! wants peer || { python3 -m venv --help && command -v c++ && command -v cmake; } >/dev/null; } &&
 		{ ! wants test || { command -v tmux && command -v clang && command -v sqlite3; } >/dev/null; }; then
@@ -79,6 +85,11 @@ has_fuzzer() { # can clang build a fuzz target?
 	END
 }
 
+check=
+if [ "${1:-}" = --check ]; then
+	check=1
+	shift
+fi
 groups=("$@")
 [ $# -gt 0 ] || groups=(build model)
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
@@ -99,17 +110,28 @@ for group in "${groups[@]}"; do
 		;;
 	esac
 done
+# what somebody installed otherwise is there, too
+[ -z "$check" ] || ! has_headers || exit 0
 mapfile -t missing < <(missing_of "${packages[@]}" | sort -u)
 optional=()
 if wants test && ! has_fuzzer; then optional=("${test_if_known[@]}"); fi
 [ $((${#missing[@]} + ${#optional[@]})) -gt 0 ] || exit 0
 
+as_root() { # the command that installs what is missing
+	echo "  apt-get update && apt-get install -y --no-install-recommends ${missing[*]} ${optional[*]}"
+}
+
+if [ -n "$check" ]; then
+	echo "cutaway needs packages that are not installed. 'make chat' and 'make test' install them; or run as root:" >&2
+	as_root >&2
+	exit 1
+fi
 sudo=()
 if [ "$(id -u)" -ne 0 ]; then
 	if ! command -v sudo >/dev/null; then
 		echo "cutaway needs packages that are not installed, and this is neither root nor is sudo here." >&2
 		echo "Please run as root:" >&2
-		echo "  apt-get update && apt-get install -y --no-install-recommends ${missing[*]} ${optional[*]}" >&2
+		as_root >&2
 		exit 1
 	fi
 	sudo=(sudo)

@@ -61,6 +61,22 @@ setup build model
 check "all there: silent, and apt is not called" $?
 
 fresh
+stand_in dpkg-query 'echo "gcc install ok installed"'
+stand_in apt-get "echo \"\$@\" >>$tmp/log"
+stand_in cc 'exit 1'
+stand_in id 'echo 0'
+out=$(PATH=$tmp/bin:$PATH make -n BUILD="$tmp/none" 2>&1)
+has 'setup.sh --check build'
+check "make alone asks first what is missing" $?
+setup --check build
+[ $? -eq 1 ] && has 'make chat' && has '--no-install-recommends' && has libsqlite3-dev && ! has ' gcc' && [ ! -e "$tmp/log" ]
+check "asked alone: it says what is missing and how to get it, and installs nothing" $?
+stand_in cc 'cat >/dev/null'
+setup --check build
+[ $? -eq 0 ] && [ -z "$out" ]
+check "what compiles is there, whoever installed it" $?
+
+fresh
 stand_in cc 'exit 1'
 setup build model
 [ $? -ne 0 ] && has dnf && has pacman && has readline
