@@ -52,6 +52,34 @@ const char *setting_word(const struct setting *s, int i)
 	return s->more ? s->more(i - n) : NULL;
 }
 
+/* One of the words, up to a colon, with nothing but numbers behind it. */
+static bool is_word(const struct setting *s, const char *value, size_t n)
+{
+	const size_t head = strcspn(value, ":") < n ? strcspn(value, ":") : n;
+	const char *word;
+
+	if (strspn(value + head, ":,.0123456789") < n - head)
+		return false;
+	for (int i = 0; (word = setting_word(s, i)); i++)
+		if (strcspn(word, ":") == head && !strncasecmp(word, value, head))
+			return true;
+	return false;
+}
+
+bool setting_names_file(const struct setting *s, const char *value)
+{
+	if (s->type != SETTING_FILE && !s->file)
+		return false;
+	while (*value) {
+		const size_t n = strcspn(value, "+");
+
+		if (!is_word(s, value, n))
+			return true;
+		value += n + (value[n] == '+');
+	}
+	return false;
+}
+
 int setting_choice(const struct setting *s, const void *base)
 {
 	const char *value = *(const char *const *)(const void *)((const char *)base + s->at);

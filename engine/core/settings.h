@@ -82,6 +82,7 @@ struct setting {
 	enum setting_when when;
 	enum setting_effect effect;
 	bool part;        /* of a lossy one: it says more of the one before it */
+	bool file;        /* a text that may name a file: see setting_names_file() */
 	const char *unit; /* of a number, or NULL */
 	/* Of a choice, all its values; else the values that completion offers. more(0), more(1) …
 	 * follow; NULL ends them. */
@@ -171,12 +172,14 @@ struct setting {
 		.doc =                                                                                                                                                          \
 			"target of the inter-token latency: a request meets it if its 99th percentile does; 0: none")                                                               \
 	X(TEXT, spec, "off", engine_apply_spec, .name = "spec", .group = "Speculation", .bare = true,                                                                       \
-		.arg = "off|NAME[:ARGS]", .when = SETTING_ANY, SETTING_WORDS("off"), .more = draft_offer,                                                                       \
+		.arg = "off|NAME[:ARGS]", .when = SETTING_ANY, .file = true, SETTING_WORDS("off"),                                                                              \
+		.more = draft_offer,                                                                                                                                            \
 		.doc =                                                                                                                                                          \
 			"who guesses tokens ahead; the text stays the same, unless the rule is rejection; see "                                                                     \
 			"docs/speculation.md")                                                                                                                                      \
 	X(TEXT, shadow, "off", engine_apply_shadow, .name = "shadow", .group = "Speculation",                                                                               \
-		.arg = "off|free|all|NAME+NAME", .when = SETTING_ANY, SETTING_WORDS("off", "free", "all"),                                                                      \
+		.arg = "off|free|all|NAME+NAME", .when = SETTING_ANY, .file = true,                                                                                             \
+		SETTING_WORDS("off", "free", "all"), .more = draft_offer,                                                                                                       \
 		.doc =                                                                                                                                                          \
 			"drafters that guess beside the run without being used, to see how they would have done")                                                                   \
 	X(CHOICE, rule, "race", engine_apply_rule, .name = "rule", .group = "Speculation",                                                                                  \
@@ -232,7 +235,7 @@ struct setting {
 			"what the products of the layers read: as the weights' format wants it, or weights as floats and "                                                          \
 			"activations of this format")                                                                                                                               \
 	X(TEXT, twin, "off", engine_apply_twin, .name = "twin", .group = "Exactness",                                                                                       \
-		.arg = "off|on|FILE", .when = SETTING_IDLE, SETTING_WORDS("off", "on"),                                                                                         \
+		.arg = "off|on|FILE", .when = SETTING_IDLE, .file = true, SETTING_WORDS("off", "on"),                                                                           \
 		.doc =                                                                                                                                                          \
 			"compute each token a second time with exact settings, to see what the lossy ones cost; "                                                                   \
 			"FILE: with the weights of this model")                                                                                                                     \
@@ -424,6 +427,10 @@ bool setting_same(const struct setting *s, const void *a, const void *b);
 void setting_text(const struct setting *s, const void *base, char *buf, size_t cap);
 /* Word i of its values or of what completion offers; NULL: there are no more. */
 const char *setting_word(const struct setting *s, int i);
+/* Whether the value makes the program open a file of its choosing: it is of a type that does, or
+ * says so, and is none of the words, alone or with numbers behind a colon ("draft:2,2"). What
+ * strangers wrote (a lesson, a recording) may not choose files. */
+bool setting_names_file(const struct setting *s, const char *value);
 /* Of a choice: the number of the word that is its value in the struct at base; of NULL, 0. */
 int setting_choice(const struct setting *s, const void *base);
 /* Its value in a line of help: "N", "on|off", "lru|fifo|lfu"; "" if it takes none. Returns buf. */

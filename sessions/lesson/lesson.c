@@ -275,9 +275,9 @@ static int check_part(struct lesson_part *p, const char **why)
 	*why = "a line to type is needed";
 	if (p->kind == LESSON_DO)
 		return p->text && *p->text ? 0 : -1;
-	*why = "a model is needed, on one line";
+	*why = "the name of a model is needed, on one line and without a folder";
 	if (p->kind == LESSON_MODEL)
-		return p->text && *p->text && !strchr(p->text, '\n') ? 0 : -1;
+		return p->text && *p->text && !strpbrk(p->text, "\n/") ? 0 : -1;
 	*why = "a view is needed: look pages";
 	if (p->kind == LESSON_LOOK)
 		return p->view && *p->view ? 0 : -1;

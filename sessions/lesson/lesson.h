@@ -7,8 +7,7 @@
  *     ? the question
  *     = number, 10 %               the answer's form and tolerance; or: = one of yes, no
  *     SELECT …                     its first column of the first row is the answer; NULL: not yet
- *     ```model                     the lesson's own model: a line, a path or a name of
- * base/models.h
+ *     ```model                     the lesson's own model: a line, a name of base/models.h
  *     ```check                     what must hold afterwards: the query gives a number other than 0
  *     ? the statement
  *     SELECT …

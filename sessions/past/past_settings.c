@@ -44,6 +44,10 @@ static int put(
 	kept = keep(s, value);
 	if (!kept)
 		return -1;
+	if (setting_names_file(row, value))
+		return err_set(s->e, ERR_INPUT,
+			"%s: it was recorded with --%s %.60s, and a recording may not choose files: give --%s",
+			s->p->path, name, value, name);
 	why = (struct err){ 0 };
 	if (!setting_put(row, base, kept, &why))
 		return 0;

@@ -140,7 +140,7 @@ def test_wrong():
     check("a command that is refused is found", status == 1 and "not ok - command" in out and "max-tokens" in out, out + err)
     write("itself", LESSON.replace("/max-tokens 5", "/lesson itself\n/max-tokens 5"))
     status, out, err = cutaway("lesson", "--test", "itself", "--model", TINY)
-    check("a lesson cannot begin itself", status == 1 and "cannot begin" in out, out + err)
+    check("a lesson cannot begin itself", status == 1 and "may not type" in out, out + err)
     os.mkfifo(os.path.join(OWN, "pipe.md"))
     status, out, err = cutaway("lesson", "--test", "pipe", "--model", TINY)
     check("a FIFO is no lesson, and hangs nothing", status and "pipe" in out + err and "pipe" in cutaway("lesson")[1], out + err)
@@ -150,9 +150,15 @@ def test_wrong():
         write(name, LESSON.replace("SELECT count(*) = 5 FROM token", sql))
         status, out, err = cutaway("lesson", "--test", name, "--model", TINY)
         check(f"a query that {name} is refused", status == 1 and f"not ok - {name}: It said five." in out, out + err)
-    write("shell", LESSON.replace("two times two", "!touch /tmp/x\n$(touch x)\n/save /dev/full\ntwo times two"))
-    cutaway("lesson", "--test", "shell", "--model", TINY)
-    check("no line of a lesson reaches a shell", not os.path.exists(os.path.join(TMP.name, "x")))
+    write("secret", "a secret")
+    for name, line in (("shell", "!touch x\n$(touch x)\n/score touch x; cat >/dev/null; echo 1\n/search best:2"),
+                       ("set", "/set score touch x; echo 1\n/search best:2"), ("saves", "/save x"), ("draws", "/export x.svg pages"),
+                       ("pins", f"/pin {OWN}/secret.md 5m"), ("opens", "/spec draft:x.gguf"), ("twin", f"/twin {TINY}"),
+                       ("compares", "/compare 'spec=off' 'spec=draft:x.gguf'")):
+        write(name, LESSON.replace("two times two", line + "\ntwo times two"))
+        status, out, err = cutaway("lesson", "--test", name, "--model", TINY)
+        check(f"no shell, no file: a lesson that {name} is refused", status == 1 and "a lesson may not" in out and
+              not [f for f in os.listdir(TMP.name) if f.startswith("x")], out + err)
     write("torn", "```predict\n? What\n```\n")
     status, out, err = cutaway("lesson", "--test", "torn", "--model", TINY)
     check("a block that is not as it must be, by its line", status == 1 and "line 1" in out, out + err)

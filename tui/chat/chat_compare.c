@@ -57,6 +57,8 @@ static int put_setting(struct app *a, struct chat_compare *c, int side, const ch
 {
 	const struct setting *s = setting_find(engine_settings, name);
 
+	if (s && a->host.lesson && setting_names_file(s, value))
+		return err_set(e, ERR_USAGE, "%s %.60s: a lesson may not name a file", name, value);
 	if (!s && !setting_find(answer_settings, name))
 		return err_set(e, ERR_USAGE, "there is no setting %.40s: /set alone lists them", name);
 	if (!*value)

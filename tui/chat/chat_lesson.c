@@ -194,8 +194,6 @@ int chat_lesson(struct app *a, const char *name, struct err *e)
 
 	if (!*name)
 		return list(a);
-	if (k->typing)
-		return err_set(e, ERR_USAGE, "a line of a lesson cannot begin or end one");
 	if (!strcmp(name, "off")) {
 		leave(a);
 		return 0;
@@ -336,6 +334,9 @@ static bool all_quiet(struct app *a)
 	struct chat *c = a->mode_data;
 	const struct timeline *t = &a->timeline;
 
+	/* a command that waits for the model would run as the reader's */
+	if (!c->live.ready || c->model)
+		return false;
 	if (actor_paused(c->live.session.actor) && strstr(c->lesson.next, "/continue"))
 		return true;
 	if (c->waiting.n || chat_busy(a))
@@ -384,10 +385,10 @@ static void type_line(struct app *a)
 	if (line && c->options->lesson_test)
 		limit_line(k, line);
 	k->next += n + (k->next[n] == '\n');
-	k->typing = true;
+	a->host.lesson = true;
 	if (line && *line)
 		a->mode->line(a, line);
-	k->typing = false;
+	a->host.lesson = false;
 	if (focus == FOCUS_PROMPT && a->focus != focus)
 		app_focus(a, focus); /* /view gave the keys away, and the next Enter is the lesson's */
 	free(line);

@@ -18,7 +18,6 @@ struct chat_lesson {
 	int32_t skips; /* the question, plus 1, that one more empty line leaves out */
 	struct chat_kept kept;
 	const char *next; /* the next line to type; NULL: none is typed now */
-	bool typing;      /* the line that runs is the lesson's */
 	int64_t said_ns;  /* time of the newest error that was seen while lines were typed */
 };
 

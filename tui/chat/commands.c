@@ -12,6 +12,7 @@
 #define LIVE COMMAND_LIVE
 #define REPLAY COMMAND_REPLAY
 #define BOTH (COMMAND_LIVE | COMMAND_REPLAY)
+#define LESSON COMMAND_LESSON
 #define ROW(type_, ...)                                                                            \
 	&(const struct setting)                                                                        \
 	{                                                                                              \
@@ -21,63 +22,66 @@
 	{                                                                                              \
 		COMMAND_ACT, ACT_##act, where, ROW(type, __VA_ARGS__)                                      \
 	}
-#define CHAT(type, ...)                                                                            \
+#define CHAT(type, where, ...)                                                                     \
 	{                                                                                              \
-		COMMAND_ENGINE, 0, LIVE, ROW(type, __VA_ARGS__)                                            \
+		COMMAND_ENGINE, 0, where, ROW(type, __VA_ARGS__)                                           \
 	}
 
 /* Every row of the settings, then the chat's own settings, then commands that act. */
 const struct command commands[] = {
-#define X(type, field, ...) { COMMAND_ANSWER, 0, LIVE, &answer_settings[ANSWER_AT_##field] },
+#define X(type, field, ...)                                                                        \
+	{ COMMAND_ANSWER, 0, LIVE | LESSON, &answer_settings[ANSWER_AT_##field] },
 	SAMPLE_SETTINGS(X) ANSWER_SETTINGS(X)
 #undef X
-#define X(type, field, ...) { COMMAND_ENGINE, 0, LIVE, &engine_settings[ENGINE_AT_##field] },
+#define X(type, field, ...)                                                                        \
+	{ COMMAND_ENGINE, 0, LIVE | LESSON, &engine_settings[ENGINE_AT_##field] },
 		ENGINE_SETTINGS(X)
 #undef X
-			CHAT(TEXT, .name = "search", .arg = "best N|beam N [PENALTY]|mcts N|off",
+			CHAT(TEXT, LIVE | LESSON, .name = "search", .arg = "best N|beam N [PENALTY]|mcts N|off",
 				SETTING_WORDS("off", "best:8", "beam:4", "beam:4,0.6", "mcts:32", "mcts:32,3,16"),
 				.doc = "each answer is the best of several, on shared pages: see the search view"),
-	CHAT(FILE, .name = "score", .arg = "COMMAND|off",
+	CHAT(FILE, LIVE, .name = "score", .arg = "COMMAND|off",
 		.doc =
 			"a command that scores the answers of a search: it reads one, and prints a number; off: "
 			"their log-probability"),
-	ACT(TEXT, LAYER, BOTH, .name = "layer", .arg = "N|mean", SETTING_WORDS("mean", "0"),
+	ACT(TEXT, LAYER, BOTH | LESSON, .name = "layer", .arg = "N|mean", SETTING_WORDS("mean", "0"),
 		.doc = "the layer that the attention view shows"),
-	ACT(TEXT, HEAD, BOTH, .name = "head", .arg = "N|mean", SETTING_WORDS("mean", "0"),
+	ACT(TEXT, HEAD, BOTH | LESSON, .name = "head", .arg = "N|mean", SETTING_WORDS("mean", "0"),
 		.doc = "the head that the attention view shows, of that layer"),
-	ACT(FILE, MODEL, LIVE, .name = "model", .arg = "FILE|NAME", .more = models_name,
+	ACT(FILE, MODEL, LIVE | LESSON, .name = "model", .arg = "FILE|NAME", .more = models_name,
 		.doc =
 			"goes on with another model: the texts so far in its template and tokens, in a recording of its own"),
-	ACT(NONE, NEW, LIVE, .name = "new", .doc = "forgets the conversation and begins anew"),
-	ACT(NONE, RETRY, LIVE, .name = "retry",
+	ACT(NONE, NEW, LIVE | LESSON, .name = "new", .doc = "forgets the conversation and begins anew"),
+	ACT(NONE, RETRY, LIVE | LESSON, .name = "retry",
 		.doc = "answers the last turn again, with another draw"),
-	ACT(NUMBER, FORK, LIVE, .name = "fork", .arg = "N|@POS", .low = 2, .high = 64, .step = 1,
-		SETTING_WORDS("2", "4"),
+	ACT(NUMBER, FORK, LIVE | LESSON, .name = "fork", .arg = "N|@POS", .low = 2, .high = 64,
+		.step = 1, SETTING_WORDS("2", "4"),
 		.doc = "N answers to the last turn at once, sharing its pages; @POS: a second future from "
 			   "there"),
-	ACT(TEXT, REWIND, LIVE, .name = "rewind", .arg = "POS|turn N|-N", SETTING_WORDS("turn"),
+	ACT(TEXT, REWIND, LIVE | LESSON, .name = "rewind", .arg = "POS|turn N|-N",
+		SETTING_WORDS("turn"),
 		.doc = "takes the engine back: to a position, to a turn, by N tokens; F5 goes on"),
-	ACT(TEXT, TRY, LIVE, .name = "try", .arg = "TOKEN|#ID",
+	ACT(TEXT, TRY, LIVE | LESSON, .name = "try", .arg = "TOKEN|#ID",
 		.doc = "puts another token under the cursor, or after the newest, and goes on from it"),
-	ACT(NONE, UNDO, LIVE, .name = "undo",
+	ACT(NONE, UNDO, LIVE | LESSON, .name = "undo",
 		.doc = "back to the branch that was left last by going back"),
-	ACT(TEXT, LOAD, LIVE, .name = "load", .arg = "N [KIND]",
+	ACT(TEXT, LOAD, LIVE | LESSON, .name = "load", .arg = "N [KIND]",
 		SETTING_WORDS("4", "8", "16", "8 chat", "8 document", "8 edit", "8 system"),
 		.doc =
 			"N background requests, so that the batch fills: of the shipped prompts, or of a kind "
 			"of load"),
-	ACT(TEXT, PIN, LIVE, .name = "pin", .arg = "FILE|\"TEXT\" [TIME]",
+	ACT(TEXT, PIN, LIVE | LESSON, .name = "pin", .arg = "FILE|\"TEXT\" [TIME]", .file = true,
 		.doc = "keeps the pages of a file or text, as the beginning of a first turn, for 5m, 1h …; "
 			   "alone: lists"),
-	ACT(NUMBER, UNPIN, LIVE, .name = "unpin", .arg = "N", .low = 1, .high = 1e12, .step = 1,
-		.doc = "ends pin N: its pages may be evicted again"),
-	ACT(TEXT, COMPARE, LIVE, .name = "compare", .arg = "'A' 'B' [PROMPT]",
+	ACT(NUMBER, UNPIN, LIVE | LESSON, .name = "unpin", .arg = "N", .low = 1, .high = 1e12,
+		.step = 1, .doc = "ends pin N: its pages may be evicted again"),
+	ACT(TEXT, COMPARE, LIVE | LESSON, .name = "compare", .arg = "'A' 'B' [PROMPT]",
 		.doc = "the last turn or PROMPT under two sets of settings, by turns: speed, bytes, texts"),
-	ACT(NONE, PRICE, LIVE, .name = "price",
+	ACT(NONE, PRICE, LIVE | LESSON, .name = "price",
 		.doc = "scores the text in focus beside the exact twin: which lossy setting costs most"),
-	ACT(NONE, STOP_ANSWER, LIVE, .name = "cancel",
+	ACT(NONE, STOP_ANSWER, LIVE | LESSON, .name = "cancel",
 		.doc = "stops the answer and the background requests"),
-	ACT(TEXT, SET, LIVE, .name = "set", .arg = "NAME VALUE",
+	ACT(TEXT, SET, LIVE | LESSON, .name = "set", .arg = "NAME VALUE",
 		.doc = "any setting by its name, as on the command line; alone: all of them"),
 	ACT(TEXT, LESSON, LIVE, .name = "lesson", .arg = "NAME|off", SETTING_WORDS("off"),
 		.more = lesson_name,
@@ -86,47 +90,48 @@ const struct command commands[] = {
 		.doc = "writes the conversation as text; FILE.db: a copy of the recording"),
 	ACT(FILE, EXPORT, BOTH, .name = "export", .arg = "FILE.svg|FILE.png [VIEW] [WxH]",
 		.doc = "a picture of the view in focus, of another, or of the whole screen"),
-	ACT(NONE, PAUSE, BOTH, .name = "pause", .doc = "holds between two steps, or goes on"),
-	ACT(NONE, CONTINUE, BOTH, .name = "continue",
+	ACT(NONE, PAUSE, BOTH | LESSON, .name = "pause", .doc = "holds between two steps, or goes on"),
+	ACT(NONE, CONTINUE, BOTH | LESSON, .name = "continue",
 		.doc = "goes on: after a pause, or from the step that is looked at"),
-	ACT(NUMBER, STEP, BOTH, .name = "step", .arg = "N", .low = 1, .high = 1e6, .step = 1,
+	ACT(NUMBER, STEP, BOTH | LESSON, .name = "step", .arg = "N", .low = 1, .high = 1e6, .step = 1,
 		.doc = "runs N steps, then holds"),
-	ACT(NUMBER, BACK, BOTH, .name = "back", .arg = "N", .low = 1, .high = 1e12, .step = 1,
+	ACT(NUMBER, BACK, BOTH | LESSON, .name = "back", .arg = "N", .low = 1, .high = 1e12, .step = 1,
 		.doc = "looks N steps back; F5 goes on from there"),
-	ACT(NUMBER, GOTO, BOTH, .name = "goto", .arg = "STEP", .high = 1e12, .step = 1,
+	ACT(NUMBER, GOTO, BOTH | LESSON, .name = "goto", .arg = "STEP", .high = 1e12, .step = 1,
 		.doc = "looks at a step; F5 goes on from there"),
 	ACT(NUMBER, SPEED, REPLAY, .name = "speed", .arg = "FACTOR", .low = 0.01, .high = 1000,
 		SETTING_WORDS("0.25", "0.5", "1", "2", "4", "16"),
 		.doc = "how fast it plays: 1 as recorded"),
-	ACT(TEXT, VIEW, BOTH, .name = "view", .arg = "NAME",
+	ACT(TEXT, VIEW, BOTH | LESSON, .name = "view", .arg = "NAME",
 		.doc = "goes to a view; /batch, /pages and so on do, too"),
-	ACT(NONE, ZOOM, BOTH, .name = "zoom",
+	ACT(NONE, ZOOM, BOTH | LESSON, .name = "zoom",
 		.doc = "the view in focus fills the screen, or goes back"),
-	ACT(TEXT, BREAK, BOTH, .name = "break", .arg = "EXPR", SETTING_WORDS("off"),
+	ACT(TEXT, BREAK, BOTH | LESSON, .name = "break", .arg = "EXPR", SETTING_WORDS("off"),
 		.doc =
 			"stops after a step for which a SQL expression holds; alone it lists, off takes away"),
-	ACT(TEXT, TBREAK, BOTH, .name = "tbreak", .arg = "EXPR",
+	ACT(TEXT, TBREAK, BOTH | LESSON, .name = "tbreak", .arg = "EXPR",
 		.doc = "the same, once: it is taken away when it has stopped"),
-	ACT(TEXT, WATCH, BOTH, .name = "watch", .arg = "NAME EXPR", SETTING_WORDS("off"),
+	ACT(TEXT, WATCH, BOTH | LESSON, .name = "watch", .arg = "NAME EXPR", SETTING_WORDS("off"),
 		.doc = "shows a number of each step as a sparkline (/view watch); alone it lists"),
-	ACT(TEXT, FIND, BOTH, .name = "find", .arg = "EXPR|break", SETTING_WORDS("break"),
+	ACT(TEXT, FIND, BOTH | LESSON, .name = "find", .arg = "EXPR|break", SETTING_WORDS("break"),
 		.doc = "goes to the next step for which a SQL expression, or any breakpoint, holds; alone: "
 			   "again"),
-	ACT(TEXT, RFIND, BOTH, .name = "rfind", .arg = "EXPR|break", SETTING_WORDS("break"),
+	ACT(TEXT, RFIND, BOTH | LESSON, .name = "rfind", .arg = "EXPR|break", SETTING_WORDS("break"),
 		.doc = "the same backward"),
-	ACT(TEXT, PRINT, BOTH, .name = "print", .arg = "EXPR",
+	ACT(TEXT, PRINT, BOTH | LESSON, .name = "print", .arg = "EXPR",
 		.doc = "a SQL expression over the step that is looked at; alone: all that it logged"),
-	ACT(TEXT, WHY, BOTH, .name = "why", .arg = "WHAT [WHERE]",
+	ACT(TEXT, WHY, BOTH | LESSON, .name = "why", .arg = "WHAT [WHERE]",
 		SETTING_WORDS("miss", "evict", "preempt", "wait", "reject", "token", "slow"),
 		.doc = "explains from the log: why a miss, evict, preempt, wait, reject, token, slow"),
-	ACT(NONE, TREE, BOTH, .name = "tree", .doc = "the branches of the session; Enter goes to one"),
-	ACT(TEXT, LENS, BOTH, .name = "lens", .arg = "POS",
+	ACT(NONE, TREE, BOTH | LESSON, .name = "tree",
+		.doc = "the branches of the session; Enter goes to one"),
+	ACT(TEXT, LENS, BOTH | LESSON, .name = "lens", .arg = "POS",
 		.doc = "looks into a token: what each layer would say, every head's attention, all logits"),
-	ACT(NONE, INFO, BOTH, .name = "info",
+	ACT(NONE, INFO, BOTH | LESSON, .name = "info",
 		.doc = "the session in numbers: model, pages, what happened so far, settings"),
-	ACT(CHOICE, THEME, BOTH, .name = "theme", SETTING_WORDS("dark", "light"),
+	ACT(CHOICE, THEME, BOTH | LESSON, .name = "theme", SETTING_WORDS("dark", "light"),
 		.doc = "colours for a dark or a light ground"),
-	ACT(NONE, HELP, BOTH, .name = "help", .doc = "lists the commands"),
+	ACT(NONE, HELP, BOTH | LESSON, .name = "help", .doc = "lists the commands"),
 	ACT(NONE, QUIT, BOTH, .name = "quit", .doc = "ends the session; it is saved"),
 	{ 0 },
 };
@@ -316,12 +321,26 @@ static int set_any(const struct command_host *h, const char *arg, struct err *e)
 	return err_set(e, ERR_USAGE, "there is no setting %s: /set alone lists them", name);
 }
 
+int commands_lesson_may(const struct command *c, const char *arg, struct err *e)
+{
+	/* /set asks for the setting that it names; a text in quotes is the lesson's own */
+	const bool own = *arg == '"' && c->act == ACT_PIN;
+
+	if (!(c->where & COMMAND_LESSON))
+		return err_set(e, ERR_USAGE, "%s: a lesson may not type this command", c->s->name);
+	if (!own && setting_names_file(c->s, arg))
+		return err_set(e, ERR_USAGE, "%s %.60s: a lesson may not name a file", c->s->name, arg);
+	return 0;
+}
+
 static int command_run(
 	const struct command_host *h, const struct command *c, const char *arg, struct err *e)
 {
 	char *whole;
 	int rc;
 
+	if (h->lesson && commands_lesson_may(c, arg, e))
+		return -1;
 	if (c->act == ACT_SET)
 		return set_any(h, arg, e);
 	if (!*arg && c->kind != COMMAND_ACT)

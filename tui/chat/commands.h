@@ -62,6 +62,7 @@ enum command_act {
 struct command_host {
 	struct answer_settings *settings;
 	bool replay; /* no engine: only the commands that make sense there */
+	bool lesson; /* a stranger's lesson types: only what the table lets it */
 	const struct view *const *views;
 	int32_t vocab; /* of the model; 0: not known */
 	void *arg;
@@ -83,12 +84,14 @@ enum command_kind {
 	COMMAND_ENGINE, /* set and read by engine_set and engine_get */
 	COMMAND_ACT,    /* does something; its argument is described like a setting */
 };
-enum { COMMAND_LIVE = 1, COMMAND_REPLAY = 2 };
+enum { COMMAND_LIVE = 1, COMMAND_REPLAY = 2, COMMAND_LESSON = 4 };
 
 struct command {
 	enum command_kind kind;
 	enum command_act act;
-	int where;               /* COMMAND_LIVE, COMMAND_REPLAY */
+	/* COMMAND_LIVE, COMMAND_REPLAY; COMMAND_LESSON: a lesson may type it, unless its argument names
+	 * a file */
+	int where;
 	const struct setting *s; /* name, argument, help */
 };
 extern const struct command commands[]; /* ends with s NULL */
@@ -126,6 +129,8 @@ int command_names_find(const struct command_names *l, const char *text, size_t n
 const char *command_names_choose(
 	const struct command_names *l, const char *what, const char *text, struct err *e);
 
+/* Whether a lesson may type the command with this argument. -1 with the error that says why not. */
+int commands_lesson_may(const struct command *c, const char *arg, struct err *e);
 /* Runs "/name argument". A unique prefix of a name is enough. */
 int commands_run(const struct command_host *h, const char *line, struct err *e);
 /* The same without an error; NULL if none. */

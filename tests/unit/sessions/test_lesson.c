@@ -91,8 +91,9 @@ static void what_is_refused(void **state)
 	refused("", "without a text");
 	refused("# T\n\n```do\n```\n", "line 3: a line to type");
 	refused("# T\n\n```look\n```\n", "line 3: a view");
-	refused("# T\n\n```model\n```\n", "line 3: a model");
-	refused("# T\n\n```model\none\ntwo\n```\n", "line 3: a model");
+	refused("# T\n\n```model\n```\n", "line 3: the name of a model");
+	refused("# T\n\n```model\none\ntwo\n```\n", "line 3: the name of a model");
+	refused("# T\n\n```model\n/etc/passwd\n```\n", "without a folder");
 	refused("```predict\n? Q\nSELECT 1\n```\n", "\"= number");
 	refused("```predict\n? Q\n= number, -3 %\nSELECT 1\n```\n", "tolerance");
 	refused("```predict\n? Q\n= one of yes\nSELECT 1\n```\n", "one of yes, no");

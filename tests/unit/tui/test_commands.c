@@ -64,7 +64,7 @@ static int setup(void **state)
 	(void)state;
 	setting_stops_free(&settings.stop);
 	settings = ANSWER_DEFAULTS;
-	host.replay = false;
+	host.replay = host.lesson = false;
 	*said = *noted = *set = *acted = '\0';
 	return 0;
 }
@@ -486,6 +486,44 @@ static void settings_refuse_and_complete(void **state)
 	}
 }
 
+/* What a stranger's lesson types: only what the table lets it, whatever name leads there. */
+static void a_lesson_types_what_it_may(void **state)
+{
+	static const char *const good[] = { "/temp 0.5", "/spec ngram:4", "/spec draft:2,2", "/twin on",
+		"/shadow all", "/set spec eagle:3,6,0", "/pin \"a text\" 10m", "/system Be brief.",
+		"/load 8", "/fork 2", "/why token", "/weights 3/32", "/greedy", "/search best:2" };
+	static const char *const bad[] = { "/score touch x; echo 1", "/sco x", "/set score touch x",
+		"/config score touch x", "/save x", "/export x.svg", "/quit", "/exit", "/lesson off",
+		"/pin /etc/passwd 5m", "/model /tmp/x.gguf", "/spec draft:x.gguf", "/spec medusa:/x,2",
+		"/spec draft:file", "/twin x", "/set twin /x", "/shadow ngram:4+draft:x" };
+
+	(void)state;
+	host.lesson = true;
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+		works(good[i]);
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		*set = *acted = '\0';
+		fails(bad[i], "a lesson may not");
+		assert_string_equal(set, "");
+		assert_string_equal(acted, "");
+	}
+}
+
+/* A setting whose argument says FILE must say so in its row, too: that is what the guard asks. */
+static void files_are_marked(void **state)
+{
+	int n = 0;
+
+	(void)state;
+	for (const struct command *c = commands; c->s; c++)
+		if (c->s->arg && (strstr(c->s->arg, "FILE") || strstr(c->s->arg, "COMMAND"))) {
+			if ((c->where & COMMAND_LESSON) && !setting_names_file(c->s, "some/file"))
+				fail_msg("a lesson could name a file by /%s", c->s->name);
+			n++;
+		}
+	assert_true(n > 4);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -504,6 +542,8 @@ int main(void)
 		TEST(the_table_is_sound),
 		TEST(many_biases_are_one_value),
 		TEST(settings_refuse_and_complete),
+		TEST(a_lesson_types_what_it_may),
+		TEST(files_are_marked),
 	};
 
 	return cmocka_run_group_tests_name("commands", tests, NULL, NULL);
