@@ -85,11 +85,12 @@ int paths_history(char **path, struct err *e)
 	return paths_state("history", path, e);
 }
 
-int paths_new_recording(char **path, struct err *e)
+int paths_new_recording(const char *folder, char **path, struct err *e)
 {
 	time_t now = time(NULL);
 	struct tm local;
 	char stamp[32], name[64];
+	const size_t n = folder ? strlen(folder) : 0;
 	int fd;
 
 	if (!localtime_r(&now, &local) || !strftime(stamp, sizeof stamp, "%Y-%m-%d-%H%M%S", &local))
@@ -100,7 +101,10 @@ int paths_new_recording(char **path, struct err *e)
 			snprintf(name, sizeof name, "sessions/%s.db", stamp);
 		else
 			snprintf(name, sizeof name, "sessions/%s-%d.db", stamp, i);
-		if (paths_data(name, path, e))
+		if (folder &&
+			asprintf(path, "%s%s", folder, strchr(name, '/') + (n && folder[n - 1] == '/')) < 0)
+			return err_set(e, ERR_MEMORY, "no memory for a path");
+		if (!folder && paths_data(name, path, e))
 			return -1;
 		/* Created empty right away, so that a session begun at the same moment takes another
 		 * name. */

@@ -17,9 +17,10 @@ int paths_state(const char *rest, char **path, struct err *e);
 
 /* The file of the prompt's history. */
 int paths_history(char **path, struct err *e);
-/* A file for a new recording, named after the local time. It is created empty, so that no other
- * session takes the name; if it cannot be created, opening it reports why. */
-int paths_new_recording(char **path, struct err *e);
+/* A file for a new recording in a folder (NULL: that of all recordings), named after the local
+ * time. It is created empty, so that no other session takes the name; if it cannot be created,
+ * opening it reports why. */
+int paths_new_recording(const char *folder, char **path, struct err *e);
 /* Deletes such a file if it is still empty: nothing was recorded after all. */
 void paths_drop_recording(const char *path);
 

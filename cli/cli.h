@@ -27,7 +27,8 @@ struct cli {
 
 	struct engine_options engine; /* .model stays NULL without --model: see model_find() */
 	struct answer_settings answer;
-	const char *record; /* NULL: a new file under XDG data */
+	const char *record; /* NULL: a new file under XDG data, if the verb records unasked */
+	char *new_record;   /* ours: where --record named a folder */
 	bool no_record, json, raw, ascii;
 	const char *theme;
 	bool help, version, man; /* instead of the verb */

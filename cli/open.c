@@ -33,7 +33,7 @@ static int open_recorded(
 	struct err no_path = { 0 };
 	char *own = NULL;
 	o->record = c->no_record ? NULL : c->record;
-	if (!c->no_record && !c->record && !paths_new_recording(&own, &no_path))
+	if (!c->no_record && !c->record && !paths_new_recording(NULL, &own, &no_path))
 		o->record = own;
 	o->record_or_not = own != NULL;
 	int rc = session_open(s, o, e);

@@ -6,15 +6,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/near.h"
+#include "base/paths.h"
 #include "base/recordings.h"
 #include "cli/cli.h"
 
 static const struct setting shared[] = {
 	OWN(FILE, cli, record, .name = "record", .group = "Recording", .arg = "FILE",
-		.doc = "where the session is recorded (without it: a new file under XDG data)"),
-	OWN(FLAG, cli, no_record, .name = "no-record", .group = "Recording", .doc = "record nothing"),
+		.doc = "record the session in this file, which must be new, or in a new one in DIR/"),
+	OWN(FLAG, cli, no_record, .name = "no-record", .group = "Recording",
+		.doc = "record nothing (without it and --record: a new file under XDG data)"),
 	OWN(FLAG, cli, ascii, .name = "ascii", .group = "Screen", .doc = "draw with ASCII alone"),
 	OWN(CHOICE, cli, theme, .name = "theme", .group = "Screen",
 		SETTING_WORDS("auto", "dark", "light", "mono"),
@@ -49,6 +52,9 @@ void cli_free(struct cli *c)
 	setting_stops_free(&c->answer.stop);
 	for (int i = 0; i < CLI_MAX_OPERANDS; i++)
 		free(c->path[i]);
+	if (c->new_record)
+		paths_drop_recording(c->new_record);
+	free(c->new_record);
 }
 
 /* ---- the tables as one ---- */
@@ -245,6 +251,20 @@ static int find_recordings(struct cli *c, struct err *e)
 	return 0;
 }
 
+/* A folder gets a new file, so that the same command can be given again. */
+static int name_record(struct cli *c, struct err *e)
+{
+	struct stat st;
+
+	if (!c->record || !*c->record ||
+		(c->record[strlen(c->record) - 1] != '/' && (stat(c->record, &st) || !S_ISDIR(st.st_mode))))
+		return 0;
+	if (paths_new_recording(c->record, &c->new_record, e))
+		return -1;
+	c->record = c->new_record;
+	return 0;
+}
+
 /* Checks that need the whole command line. */
 static int check_whole(struct cli *c, struct err *e)
 {
@@ -264,7 +284,7 @@ static int check_whole(struct cli *c, struct err *e)
 			v->max_operands ? "quote a text of several words" : "it takes options only");
 	if (c->record && c->no_record)
 		return err_set(e, ERR_USAGE, "--record and --no-record exclude each other");
-	return find_recordings(c, e);
+	return find_recordings(c, e) || name_record(c, e) ? -1 : 0;
 }
 
 static bool is_option(const struct cli *c, const char *word)

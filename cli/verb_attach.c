@@ -146,7 +146,7 @@ static int attach_verb(const struct cli *c, struct err *e)
 
 	o.text = c->n_operands > 1 ? print : NULL;
 	if (!c->no_record && !c->record) {
-		if (paths_new_recording(&record, &why))
+		if (paths_new_recording(NULL, &record, &why))
 			out_complain("not recorded: %s", why.text);
 		o.record = record;
 	}

@@ -130,7 +130,7 @@ int chat_open(const struct cli *given, const struct chat_extra *extra, struct er
 	if (setting_stops_copy(&own.answer.stop, &given->answer.stop, e) ||
 		(said.go_on ? go_on(c, &past, &model, e) : model_find(c, &model, e)))
 		goto out;
-	if (!c->no_record && !asked && paths_new_recording(&record, &why))
+	if (!c->no_record && !asked && paths_new_recording(NULL, &record, &why))
 		o.not_recorded = why.text;
 	if (paths_history(&history, NULL))
 		history = NULL; /* the prompt works without a history */

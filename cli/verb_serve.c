@@ -15,7 +15,8 @@
 #include "sessions/serve/serve.h"
 
 static struct serve_said {
-	const char *host, *api_key;
+	const char *host, *api_key, *name;
+	struct setting_stops cors;
 	int32_t port, queue, connections, idle, body, drain;
 	bool headless;
 } said = { .host = "127.0.0.1",
@@ -34,6 +35,11 @@ static const struct setting serve_own[] = {
 	OWN(TEXT, serve_said, api_key, .name = "api-key", .group = "Server", .arg = "KEY",
 		.doc =
 			"ask for this key; better in the variable CUTAWAY_API_KEY, since others see a command line"),
+	OWN(STOPS, serve_said, cors, .name = "cors", .group = "Server", .arg = "ORIGIN",
+		.doc =
+			"let pages of this origin (https://HOST:PORT; *: any) ask, and read what is answered; may be repeated"),
+	OWN(TEXT, serve_said, name, .name = "served-model-name", .group = "Server", .arg = "NAME",
+		.doc = "what clients are told that the model is called (without it: its own name)"),
 	OWN(INT, serve_said, queue, .name = "queue", .group = "Server", .arg = "N", .low = 0,
 		.high = 1 << 16,
 		.doc = "answers that may wait for a slot; more are refused with status 429"),
@@ -85,6 +91,8 @@ static struct serve_options options(const struct cli *c)
 	return (struct serve_options){ .host = said.host,
 		.port = said.port,
 		.api_key = key && *key ? key : NULL,
+		.cors = &said.cors,
+		.name = said.name,
 		.queue = said.queue,
 		.connections = said.connections,
 		.idle_s = said.idle,

@@ -2,21 +2,50 @@
  * suspended, and meanwhile the engine's thread may send to it (stream.c). See serve_impl.h. */
 #include "sessions/serve/serve_impl.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netdb.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <nettle/memops.h>
-#include <nettle/sha2.h>
-
 #include "base/array.h"
+#include "base/text.h"
 
-enum { HEAD_BYTES = 32 << 10, PIECE = 16 << 10, DROPPED = 16 };
+enum { PIECE = 16 << 10, DROPPED = 16 };
 
 /* ---- replies ---- */
+
+/* A line of the log: which request, of whom, for what, and what became of it. */
+__attribute__((format(printf, 2, 3))) static void tell(struct job *j, const char *format, ...)
+{
+	char line[800];
+	char *clean;
+	va_list args;
+	int n;
+
+	if (!j->s->o.note || j->told)
+		return;
+	j->told = true;
+	n = snprintf(line, sizeof line, "%lld %s %.200s: ", (long long)j->number,
+		*j->peer ? j->peer : "localhost", j->asked);
+	va_start(args, format);
+	vsnprintf(line + n, sizeof line - (size_t)n, format, args);
+	va_end(args);
+	clean = text_clean(line, strlen(line), false, NULL);
+	if (clean)
+		j->s->o.note(j->s->o.arg, clean);
+	free(clean);
+}
+
+/* To pages that --cors names. */
+static void allow_origin(const struct job *j, struct MHD_Response *r)
+{
+	const char *origin = enter_origin(j);
+
+	if (!origin)
+		return;
+	MHD_add_response_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+	MHD_add_response_header(r, MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ORIGIN);
+}
 
 static enum MHD_Result send_reply(
 	struct job *j, unsigned status, const char *type, struct MHD_Response *r)
@@ -25,8 +54,12 @@ static enum MHD_Result send_reply(
 
 	if (!r)
 		return MHD_NO;
-	MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+	if (type)
+		MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
 	MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
+	allow_origin(j, r);
+	if (*j->allow)
+		MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, j->allow);
 	if (status == MHD_HTTP_TOO_MANY_REQUESTS || status == MHD_HTTP_SERVICE_UNAVAILABLE)
 		MHD_add_response_header(r, MHD_HTTP_HEADER_RETRY_AFTER, "1");
 	if (status == MHD_HTTP_UNAUTHORIZED)
@@ -41,6 +74,7 @@ static enum MHD_Result send_reply(
 static enum MHD_Result send_text(
 	struct job *j, unsigned status, const char *type, char *text, size_t size)
 {
+	client_turn(j, size);
 	return send_reply(
 		j, status, type, MHD_create_response_from_buffer(size, text, MHD_RESPMEM_MUST_FREE));
 }
@@ -51,6 +85,8 @@ static enum MHD_Result send_error(struct job *j, unsigned status, const char *co
 	size_t size;
 	char *text;
 
+	tell(j, "%u, %s", status, why);
+	j->s->metrics.errors++;
 	json_object(&out, NULL);
 	json_object(&out, "error");
 	json_text(&out, "message", why);
@@ -67,7 +103,8 @@ static enum MHD_Result send_error(struct job *j, unsigned status, const char *co
 static enum MHD_Result send_err(struct job *j, const struct err *e)
 {
 	return send_error(j,
-		e->code == ERR_USAGE         ? MHD_HTTP_BAD_REQUEST
+		j->missing                   ? MHD_HTTP_NOT_FOUND
+		: e->code == ERR_USAGE       ? MHD_HTTP_BAD_REQUEST
 		: e->code == ERR_INTERRUPTED ? MHD_HTTP_SERVICE_UNAVAILABLE
 									 : MHD_HTTP_INTERNAL_SERVER_ERROR,
 		NULL, e->text);
@@ -88,6 +125,8 @@ static ssize_t read_stream(void *arg, uint64_t pos, char *buf, size_t most)
 			return MHD_CONTENT_READER_END_OF_STREAM;
 		if (stream_grow(j, job_take(j)) || j->failed)
 			return MHD_CONTENT_READER_END_WITH_ERROR;
+		if (j->done)
+			client_turn(j, j->n_out);
 		if (!j->n_out && job_wait(j, true))
 			return 0;
 	}
@@ -170,44 +209,43 @@ static enum MHD_Result begin(struct job *j)
 
 /* ---- connections ---- */
 
-static void digest(const char *text, uint8_t out[SHA256_DIGEST_SIZE])
+/* What a page asks before it sends what is not a form's: whether it may. */
+static enum MHD_Result send_options(struct job *j)
 {
-	struct sha256_ctx ctx;
+	struct MHD_Response *r = MHD_create_response_from_buffer(0, "", MHD_RESPMEM_PERSISTENT);
+	const char *headers = MHD_lookup_connection_value(
+		j->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCESS_CONTROL_REQUEST_HEADERS);
 
-	sha256_init(&ctx);
-	sha256_update(&ctx, strlen(text), (const uint8_t *)text);
-	sha256_digest(&ctx, SHA256_DIGEST_SIZE, out);
-}
-
-/* Keys are compared by their hashes and in constant time, so that neither length nor beginning
- * shows. */
-static bool may_enter(const struct job *j)
-{
-	static const char word[] = "Bearer ";
-	const char *given =
-		MHD_lookup_connection_value(j->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
-	uint8_t a[SHA256_DIGEST_SIZE], b[SHA256_DIGEST_SIZE];
-
-	if (!j->s->o.api_key || j->route->open)
-		return true;
-	if (!given || strncasecmp(given, word, sizeof word - 1))
-		return false;
-	digest(given + sizeof word - 1, a);
-	digest(j->s->o.api_key, b);
-	return memeql_sec(a, b, sizeof a);
+	if (r && enter_origin(j)) {
+		MHD_add_response_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_METHODS, j->allow);
+		if (headers)
+			MHD_add_response_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_HEADERS, headers);
+		MHD_add_response_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_MAX_AGE, "600");
+	}
+	return send_reply(j, MHD_HTTP_NO_CONTENT, NULL, r);
 }
 
 /* Before the body is read. MHD_YES without a reply: it is to be read. */
-static enum MHD_Result check(struct job *j, const char *method, const char *path)
+static enum MHD_Result check(struct job *j, const char *method)
 {
-	const char *allowed;
+	const char *why;
+	unsigned status;
 
-	j->route = route_find(method, path, &allowed, &j->number_of_path);
+	j->route = route_find(method, j->asked + strlen(method) + 1, j->allow, &j->rest);
+	status = enter_refused(j, &why);
+	if (status)
+		return send_error(
+			j, status, status == MHD_HTTP_UNAUTHORIZED ? "invalid_api_key" : NULL, why);
+	if (!j->route && !*j->allow)
+		return send_error(j, MHD_HTTP_NOT_FOUND, NULL, "there is no such path here");
+	if (!strcmp(method, MHD_HTTP_METHOD_OPTIONS))
+		return send_options(j);
 	if (!j->route)
-		return send_error(j, allowed ? MHD_HTTP_METHOD_NOT_ALLOWED : MHD_HTTP_NOT_FOUND, NULL,
-			allowed ? "this path takes another method" : "there is no such path here");
-	if (!may_enter(j))
-		return send_error(j, MHD_HTTP_UNAUTHORIZED, "invalid_api_key", "a valid API key is needed");
+		return send_error(j, MHD_HTTP_METHOD_NOT_ALLOWED, NULL, "this path takes another method");
+	if (!enter_takes(j))
+		return send_error(j, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, NULL,
+			"the body's Content-Type is to be application/json");
+	*j->allow = '\0';
 	return MHD_YES;
 }
 
@@ -217,10 +255,9 @@ static bool read_body(struct job *j, const char *data, size_t size)
 {
 	const size_t most = (size_t)j->s->o.body_kib << 10;
 
-	j->n_come += size;
-	j->too_large |= j->n_come > most || !ARRAY_ROOM(j->body, j->cap_body, j->n_body + size);
+	j->too_large |= j->client->bytes > most || !ARRAY_ROOM(j->body, j->cap_body, j->n_body + size);
 	if (j->too_large)
-		return j->n_come <= DROPPED * most;
+		return j->client->bytes <= DROPPED * most;
 	memcpy(j->body + j->n_body, data, size);
 	j->n_body += size;
 	return true;
@@ -228,18 +265,19 @@ static bool read_body(struct job *j, const char *data, size_t size)
 
 /* Called for the head, for each part of the body, at its end, and after the connection was
  * resumed. */
-static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *path,
+enum MHD_Result http_request(void *arg, struct MHD_Connection *c, const char *path,
 	const char *method, const char *version, const char *data, size_t *size, void **state)
 {
 	struct job *j = *state;
 
 	if (!j) {
-		*state = j = job_new(arg, c);
+		*state = j = job_new(arg, c, method, path);
 		if (!j)
 			return MHD_NO;
 		j->chunked = !strcmp(version, MHD_HTTP_VERSION_1_1);
-		return check(j, method, path);
+		return check(j, method);
 	}
+	j->client->bytes += *size;
 	if (*size) {
 		const bool go_on = j->replied || read_body(j, data, *size);
 
@@ -250,29 +288,26 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 		return MHD_YES;
 	if (j->too_large)
 		return send_error(j, MHD_HTTP_CONTENT_TOO_LARGE, NULL, "the body is too large");
+	j->client->served = true;
 	return j->submitted ? answer(j) : begin(j);
 }
 
-static void tell(struct job *j, enum MHD_RequestTerminationCode code)
+static void tell_served(struct job *j, bool whole)
 {
 	int64_t prompt = 0, generated = 0, hit = 0;
-	char line[200];
 
-	if (!j->s->o.note || !j->submitted)
-		return;
+	pthread_mutex_lock(&j->s->lock);
 	for (int32_t i = 0; i < j->n_choices; i++) {
 		prompt += (int64_t)j->ask.prompt[i / j->ask.best_of].n;
 		generated += j->choice[i].generated;
 		hit += j->choice[i].hit;
 	}
-	snprintf(line, sizeof line, "%lld %s: %lld prompt tokens (%lld cached), %lld generated%s",
-		(long long)j->number, j->route->path, (long long)prompt, (long long)hit,
-		(long long)generated,
-		code == MHD_REQUEST_TERMINATED_COMPLETED_OK ? "" : ", the client went away");
-	j->s->o.note(j->s->o.arg, line);
+	pthread_mutex_unlock(&j->s->lock);
+	tell(j, "%lld prompt tokens (%lld cached), %lld generated%s", (long long)prompt, (long long)hit,
+		(long long)generated, whole ? "" : ", the client went away");
 }
 
-static void on_end(
+void http_end(
 	void *arg, struct MHD_Connection *c, void **state, enum MHD_RequestTerminationCode code)
 {
 	struct job *j = *state;
@@ -280,50 +315,10 @@ static void on_end(
 	(void)arg, (void)c;
 	if (!j)
 		return;
+	client_turn(j, 0);
 	job_leave(j);
-	tell(j, code);
+	if (j->submitted)
+		tell_served(j, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
 	job_unref(j);
 	*state = NULL;
-}
-
-static void quiet(void *arg, const char *format, va_list args)
-{
-	(void)arg, (void)format, (void)args;
-}
-
-static int address(const struct serve *s, struct sockaddr_storage *to, struct err *e)
-{
-	const struct addrinfo hints = { .ai_flags = AI_PASSIVE | AI_NUMERICSERV,
-		.ai_socktype = SOCK_STREAM };
-	struct addrinfo *found;
-	char port[8];
-	int rc;
-
-	snprintf(port, sizeof port, "%d", s->o.port);
-	rc = getaddrinfo(s->o.host, port, &hints, &found);
-	if (rc)
-		return err_set(e, ERR_USAGE, "--host %.80s: %s", s->o.host, gai_strerror(rc));
-	memcpy(to, found->ai_addr, found->ai_addrlen);
-	freeaddrinfo(found);
-	return 0;
-}
-
-int http_start(struct serve *s, struct err *e)
-{
-	unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
-
-	if (address(s, &s->at, e))
-		return -1;
-	if (s->at.ss_family == AF_INET6)
-		flags |= MHD_USE_IPv6;
-	errno = 0;
-	s->daemon = MHD_start_daemon(flags, 0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER,
-		quiet, NULL, MHD_OPTION_SOCK_ADDR, &s->at, MHD_OPTION_NOTIFY_COMPLETED, on_end, NULL,
-		MHD_OPTION_CONNECTION_LIMIT, (unsigned)s->o.connections, MHD_OPTION_CONNECTION_TIMEOUT,
-		(unsigned)s->o.idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES,
-		MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
-	if (!s->daemon)
-		return err_set(e, ERR_IO, "%.80s, port %d: %s", s->o.host, s->o.port,
-			errno ? strerror(errno) : "it cannot be listened at");
-	return 0;
 }

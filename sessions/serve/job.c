@@ -15,19 +15,21 @@ enum { FEW = 4 };
 
 #define LEAST (-9999.0) /* of no probability, as OpenAI has it: JSON has no infinity */
 
-struct job *job_new(struct serve *s, struct MHD_Connection *c)
+struct job *job_new(struct serve *s, struct MHD_Connection *c, const char *method, const char *path)
 {
 	struct job *j = calloc(1, sizeof *j);
-	const union MHD_ConnectionInfo *fd =
-		MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
 	const union MHD_ConnectionInfo *peer =
 		MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	struct client *client =
+		MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 
-	if (!j)
+	if (!j || !client || asprintf(&j->asked, "%s %s", method, path) < 0) {
+		free(j);
 		return NULL;
+	}
+	j->client = client;
 	j->s = s;
 	j->connection = c;
-	j->fd = fd ? fd->connect_fd : -1;
 	if (peer)
 		where_told(peer->client_addr, j->peer);
 	j->refs = 1;
@@ -70,6 +72,7 @@ void job_unref(struct job *j)
 		free_choice(&j->choice[i]);
 	free(j->choice);
 	ask_free(&j->ask);
+	free(j->asked);
 	free(j->body);
 	free(j->out);
 	free(j->lead);
@@ -98,6 +101,7 @@ static void unlock_wake(struct serve *s)
 	if (!c)
 		return;
 	MHD_resume_connection(c);
+	http_wake(s);
 	atomic_fetch_sub(&s->resuming, 1);
 }
 
@@ -427,6 +431,14 @@ void job_leave(struct job *j)
 	pthread_mutex_unlock(&j->s->lock);
 	if (runs)
 		post(j, cancel);
+}
+
+void jobs_leave(struct job **left, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		job_leave(left[i]);
+		job_unref(left[i]);
+	}
 }
 
 /* Under the lock: whether there is something for its connection to do. */

@@ -162,7 +162,7 @@ char *pins_list(struct job *job, size_t *size, struct err *e)
 }
 
 struct unpinning {
-	int64_t pin; /* 0: all */
+	const char *pin; /* its number; NULL: all */
 	int32_t n;
 };
 
@@ -172,14 +172,18 @@ static void remove_pins(struct engine *engine, void *arg)
 	struct engine_pin pin[SERVED_PINS];
 	const int32_t n = engine_pins(engine, pin, SERVED_PINS);
 
-	for (int32_t i = 0; i < n && i < SERVED_PINS; i++)
-		if (!u->pin || pin[i].pin == u->pin)
+	for (int32_t i = 0; i < n && i < SERVED_PINS; i++) {
+		char number[24];
+
+		snprintf(number, sizeof number, "%lld", (long long)pin[i].pin);
+		if (!u->pin || !strcmp(u->pin, number))
 			u->n += engine_unpin(engine, pin[i].pin);
+	}
 }
 
 char *pins_delete(struct job *job, size_t *size, struct err *e)
 {
-	struct unpinning u = { .pin = job->number_of_path };
+	struct unpinning u = { .pin = job->rest };
 	struct json j = { 0 };
 	char *text;
 
@@ -187,8 +191,9 @@ char *pins_delete(struct job *job, size_t *size, struct err *e)
 		err_set(e, ERR_INTERRUPTED, "the server ends");
 		return NULL;
 	}
-	if (u.pin && !u.n) {
-		err_set(e, ERR_USAGE, "there is no pin %lld; see GET /pins", (long long)u.pin);
+	job->missing = u.pin && !u.n;
+	if (job->missing) {
+		err_set(e, ERR_USAGE, "there is no pin %.40s; see GET /pins", u.pin);
 		return NULL;
 	}
 	json_object(&j, NULL);

@@ -13,6 +13,16 @@ static char *take(struct json *j, size_t *size, struct err *e)
 	return text;
 }
 
+static void put_model(struct json *j, const struct job *job)
+{
+	json_object(j, NULL);
+	json_text(j, "id", job->s->o.name);
+	json_text(j, "object", "model");
+	json_int(j, "created", job->s->started);
+	json_text(j, "owned_by", "cutaway");
+	json_int(j, "max_model_len", job->s->info->ctx);
+}
+
 static char *models(struct job *job, size_t *size, struct err *e)
 {
 	struct json j = { 0 };
@@ -20,12 +30,20 @@ static char *models(struct job *job, size_t *size, struct err *e)
 	json_object(&j, NULL);
 	json_text(&j, "object", "list");
 	json_array(&j, "data");
-	json_object(&j, NULL);
-	json_text(&j, "id", job->s->info->name);
-	json_text(&j, "object", "model");
-	json_int(&j, "created", job->s->started);
-	json_text(&j, "owned_by", "cutaway");
-	json_int(&j, "max_model_len", job->s->info->ctx);
+	put_model(&j, job);
+	return take(&j, size, e);
+}
+
+static char *model(struct job *job, size_t *size, struct err *e)
+{
+	struct json j = { 0 };
+
+	job->missing = strcmp(job->rest, job->s->o.name) != 0;
+	if (job->missing) {
+		err_set(e, ERR_USAGE, "there is no model of this name: see GET /v1/models");
+		return NULL;
+	}
+	put_model(&j, job);
 	return take(&j, size, e);
 }
 
@@ -47,7 +65,7 @@ static char *metrics(struct job *job, size_t *size, struct err *e)
 	char *text;
 
 	pthread_mutex_lock(&job->s->lock);
-	text = metrics_text(&job->s->metrics, size);
+	text = metrics_text(&job->s->metrics, job->s->o.name, size);
 	pthread_mutex_unlock(&job->s->lock);
 	if (!text)
 		err_set(e, ERR_MEMORY, "out of memory for the answer");
@@ -131,39 +149,47 @@ static const struct route routes[] = {
 	{ "POST", "/pin", false, ASK_PIN, NULL, JSON },
 	{ "GET", "/pins", false, 0, pins_list, JSON },
 	{ "DELETE", "/pins", false, 0, pins_delete, JSON },
-	{ "DELETE", "/pins/N", false, 0, pins_delete, JSON },
+	{ "DELETE", "/pins/*", false, 0, pins_delete, JSON },
 	{ "GET", "/v1/models", false, 0, models, JSON },
+	{ "GET", "/v1/models/*", false, 0, model, JSON },
 	{ "POST", "/tokenize", false, 0, tokenize, JSON },
 	{ "POST", "/detokenize", false, 0, detokenize, JSON },
 	{ "GET", "/health", true, 0, health, JSON },
 	{ "GET", "/metrics", false, 0, metrics, "text/plain; version=0.0.4" },
 };
 
-/* A path that ends with "/N" takes any number there. */
-static bool is_path(const char *of, const char *path, int64_t *number)
+/* One that ends with a star takes anything more there. */
+static bool is_path(const char *of, const char *path, const char **rest)
 {
-	const size_t n = strlen(of);
-	const bool numbered = n > 2 && !strcmp(of + n - 2, "/N");
-	char *end;
+	const size_t n = strcspn(of, "*");
 
-	*number = 0;
-	if (!numbered)
-		return !strcmp(path, of);
-	if (strncmp(path, of, n - 1) || path[n - 1] < '1' || path[n - 1] > '9')
-		return false;
-	*number = strtoll(path + n - 1, &end, 10);
-	return !*end;
+	*rest = of[n] && !strncmp(path, of, n) && path[n] ? path + n : NULL;
+	return *rest || !strcmp(path, of);
 }
 
 const struct route *route_find(
-	const char *method, const char *path, const char **allowed, int64_t *number)
+	const char *method, const char *path, char allow[ROUTE_ALLOW], const char **rest)
 {
-	*allowed = NULL;
-	for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
-		if (is_path(routes[i].path, path, number)) {
-			if (!strcmp(method, routes[i].method))
-				return &routes[i];
-			*allowed = routes[i].method;
+	const char *const as = !strcmp(method, "HEAD") ? "GET" : method;
+	const struct route *found = NULL;
+	const char *more;
+
+	*allow = '\0';
+	*rest = NULL;
+	for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+		const char *own = routes[i].method;
+
+		if (!is_path(routes[i].path, path, &more))
+			continue;
+		strcat(allow, !strcmp(own, "GET")    ? "GET, HEAD, "
+					  : !strcmp(own, "POST") ? "POST, "
+											 : "DELETE, ");
+		if (!strcmp(as, own)) {
+			found = &routes[i];
+			*rest = more;
 		}
-	return NULL;
+	}
+	if (*allow)
+		strcat(allow, "OPTIONS");
+	return found;
 }

@@ -4,7 +4,6 @@
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -17,38 +16,6 @@ static void pause_ms(int ms)
 	const struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
 
 	nanosleep(&t, NULL);
-}
-
-/* A suspended connection is not polled: whether its client is still there is asked here. */
-static void look(struct serve *s)
-{
-	struct job *left[64];
-	size_t n = 0;
-	char byte;
-
-	pthread_mutex_lock(&s->lock);
-	for (struct job *j = s->jobs; j && n < sizeof left / sizeof *left; j = j->next)
-		if (j->suspended && !j->gone && j->fd >= 0 &&
-			(!recv(j->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT))) {
-			j->refs++;
-			left[n++] = j;
-		}
-	pthread_mutex_unlock(&s->lock);
-	for (size_t i = 0; i < n; i++) {
-		job_leave(left[i]);
-		job_unref(left[i]);
-	}
-}
-
-static void *watch(void *arg)
-{
-	struct serve *s = arg;
-
-	while (!atomic_load(&s->closing)) {
-		look(s);
-		pause_ms(LOOK_MS);
-	}
-	return NULL;
 }
 
 int serve_open(struct serve **out, const struct serve_options *o, struct err *e)
@@ -81,11 +48,9 @@ int serve_start(struct serve *s, struct session *session, struct err *e)
 {
 	s->session = session;
 	s->info = engine_info(session->engine);
+	s->o.name = s->o.name ? s->o.name : s->info->name;
 	s->tokenizer = engine_tokenizer(session->engine);
-	if (name_session(s, e) || http_start(s, e))
-		return -1;
-	s->watching = !pthread_create(&s->watch, NULL, watch, s);
-	return s->watching ? 0 : err_set(e, ERR_MEMORY, "no thread for the server");
+	return name_session(s, e) ? -1 : http_start(s, e);
 }
 
 int32_t serve_port(const struct serve *s)
@@ -130,10 +95,7 @@ static void leave_all(struct serve *s)
 			left[n++] = j;
 		}
 	pthread_mutex_unlock(&s->lock);
-	for (size_t i = 0; i < n; i++) {
-		job_leave(left[i]);
-		job_unref(left[i]);
-	}
+	jobs_leave(left, n);
 }
 
 void serve_drain(struct serve *s, int32_t seconds)
@@ -146,12 +108,7 @@ void serve_drain(struct serve *s, int32_t seconds)
 		leave_all(s);
 		await_jobs(s, LOOK_MS);
 	}
-	atomic_store(&s->closing, true);
-	if (s->watching)
-		pthread_join(s->watch, NULL);
-	s->watching = false;
-	MHD_stop_daemon(s->daemon);
-	s->daemon = NULL;
+	http_stop(s);
 }
 
 void serve_close(struct serve *s)

@@ -2,9 +2,9 @@
  *
  * Any request becomes requests of the engine (kind served), whose tokens a sink collects; so all is
  * recorded, shown, verified and explained as in any session. An answer depends on its tokens and
- * its seed, and never on what else runs. Threads: the HTTP library's one thread reads and writes;
- * the engine's thread calls serve_sink(), which sends pieces of streams; one more looks for clients
- * that went away. */
+ * its seed, and never on what else runs. Threads: one runs the HTTP library, which reads and
+ * writes, and looks for clients that went away; the engine's thread calls serve_sink(), which sends
+ * pieces of streams. */
 #ifndef CUTAWAY_SESSIONS_SERVE_H
 #define CUTAWAY_SESSIONS_SERVE_H
 
@@ -16,11 +16,13 @@
 #include "sessions/session.h"
 
 struct serve_options {
-	const char *host;    /* address to listen at */
-	int32_t port;        /* 0: a free one */
-	const char *api_key; /* NULL: none is asked for */
-	int32_t queue;       /* choices that wait, at most; more are refused with 429 */
-	int32_t connections; /* at once */
+	const char *host;                 /* address to listen at */
+	int32_t port;                     /* 0: a free one */
+	const char *api_key;              /* NULL: none is asked for */
+	const struct setting_stops *cors; /* origins of pages that may read replies; "*": any */
+	const char *name;                 /* of the model, as clients are told; NULL: its own */
+	int32_t queue;                    /* choices that wait, at most; more are refused with 429 */
+	int32_t connections;              /* at once */
 	int32_t idle_s;   /* a connection that neither sends nor takes anything for so long is closed */
 	int32_t body_kib; /* largest body */
 	const struct answer_settings *answer; /* what a request does not say */

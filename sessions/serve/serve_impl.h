@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/queue.h>
 
 #include <cjson/cJSON.h>
 #include <microhttpd.h>
@@ -21,7 +22,7 @@
 /* Why tools, and what belongs to them, are refused. */
 #define SERVE_NO_TOOLS ": tools are neither told to the model nor read out of its answers"
 
-enum { ASK_PROMPTS = 64, ASK_CHOICES = 64, ASK_TOP = SAMPLE_TOP };
+enum { ASK_PROMPTS = 64, ASK_CHOICES = 64, ASK_TOP = SAMPLE_TOP, ROUTE_ALLOW = 32 };
 
 /* ---- what a request asks for (ask.c) ---- */
 
@@ -118,14 +119,27 @@ struct choice {
 	bool ended;  /* its last piece was made */
 };
 
+/* A connection; but for its fd the HTTP thread's alone. */
+struct client {
+	TAILQ_ENTRY(client) link; /* the one waited for longest first */
+	int fd;
+	bool served, closed; /* served: its request is whole, and the reply is being made */
+	int64_t since;       /* ns: it has been waited for, to send or to take */
+	size_t bytes;        /* so many of them that it has longer */
+};
+
 struct job {
 	struct serve *s;
 	struct MHD_Connection *connection;
+	struct client *client;
+	char *asked;             /* "METHOD PATH", as the client said them */
+	const char *rest;        /* of the path, where the route ends with any */
+	char allow[ROUTE_ALLOW]; /* methods of the path, where that is to be told */
 	const struct route *route;
 	char *body;
-	size_t n_body, cap_body, n_come; /* n_come: bytes of it that came, kept or dropped */
+	size_t n_body, cap_body;
 	bool too_large, replied;
-	int64_t number_of_path; /* /pins/N; 0: none */
+	bool told, missing; /* in the log; what it names is not there */
 	struct ask ask;
 	struct choice *choice; /* the answers, then of each prompt the one that scores it */
 	int32_t n_choices, n_all;
@@ -137,7 +151,6 @@ struct job {
 	bool submitted, settled;      /* settled: the engine has seen it */
 	bool suspended, gone, failed; /* gone: the client went away */
 	struct err error;
-	int fd;
 	char peer[INET6_ADDRSTRLEN]; /* address of the client; "": this machine */
 	/* as the choices' text, of a stream: */
 	bool chunked;     /* its client speaks HTTP/1.1 */
@@ -158,9 +171,13 @@ struct serve {
 	char session_id[12];  /* part of each answer's id */
 	int64_t started;      /* seconds since 1970 */
 	pthread_mutex_t lock;
-	pthread_t watch;
-	bool watching;
+	pthread_t thread;
+	bool running;
+	int wake_fd; /* readable: a connection was resumed */
 	atomic_bool draining, closing;
+	TAILQ_HEAD(clients, client) clients;
+	int32_t n_clients;
+	int64_t looked_ns;
 	struct job *jobs;
 	struct choice **live; /* those that the engine has and that have not finished */
 	size_t n_live, cap_live;
@@ -174,12 +191,14 @@ struct serve {
 	int32_t n_pins;
 };
 
-struct job *job_new(struct serve *s, struct MHD_Connection *c);
+struct job *job_new(
+	struct serve *s, struct MHD_Connection *c, const char *method, const char *path);
 void job_unref(struct job *j);
 /* Hands its prompts to the engine. False: the queue is full; nothing was done. */
 bool job_submit(struct job *j);
 /* The client went away: whatever runs for it is cancelled. */
 void job_leave(struct job *j);
+void jobs_leave(struct job **left, size_t n); /* and their references go */
 /* Suspends the connection until there is more to do, unless there is already: then false. stream:
  * tokens are something, else only the end is. */
 bool job_wait(struct job *j, bool stream);
@@ -226,13 +245,32 @@ struct route {
 	char *(*answer)(struct job *j, size_t *size, struct err *e);
 	const char *type; /* of what it answers */
 };
-/* NULL: *allowed is the method that the path takes, or NULL if there is no such path. *number: of
- * a path that ends with one. */
+/* NULL: the path takes other methods, or there is none. allow: those that it takes; "": no such
+ * path. *rest: of a path that ends with anything, what; else NULL. */
 const struct route *route_find(
-	const char *method, const char *path, const char **allowed, int64_t *number);
+	const char *method, const char *path, char allow[ROUTE_ALLOW], const char **rest);
 
-/* ---- HTTP (http.c) ---- */
-int http_start(struct serve *s, struct err *e);
+/* ---- HTTP (http.c, listen.c) ---- */
+enum MHD_Result http_request(void *serve, struct MHD_Connection *c, const char *path,
+	const char *method, const char *version, const char *data, size_t *size, void **job);
+void http_end(
+	void *arg, struct MHD_Connection *c, void **job, enum MHD_RequestTerminationCode code);
+int http_open(struct serve *s, struct err *e);
+int http_start(struct serve *s, struct err *e); /* and a thread for it */
+void http_stop(struct serve *s);
+/* Waits for something to do, and does it. */
+void http_turn(struct serve *s, int most_ms);
+void http_wake(struct serve *s); /* any thread: there is something to do */
+/* The job's client is waited for from now on, and has longer for so many bytes. */
+void client_turn(struct job *j, size_t bytes);
+
+/* ---- who is answered (enter.c) ---- */
+/* The status with which a request for its route is refused; 0: it is answered. */
+unsigned enter_refused(const struct job *j, const char **why);
+/* Whether a body of its type is read. */
+bool enter_takes(const struct job *j);
+/* The origin of the page that asks, if --cors lets it read replies; or NULL. */
+const char *enter_origin(const struct job *j);
 
 /* ---- addresses (where.c) ---- */
 /* In figures; "" for one of this machine alone. An IPv4 address in an IPv6 one is told as IPv4. */

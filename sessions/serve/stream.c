@@ -187,11 +187,12 @@ static bool send_chunk(const struct job *job)
 	int unsent;
 	ssize_t sent;
 
-	if (job->n_out > SEGMENT || ioctl(job->fd, SIOCOUTQNSD, &unsent) || unsent)
+	if (job->n_out > SEGMENT || ioctl(job->client->fd, SIOCOUTQNSD, &unsent) || unsent)
 		return false;
-	sent = sendmsg(job->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	sent = sendmsg(job->client->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (sent > 0 && (size_t)sent < n + job->n_out + end)
-		shutdown(job->fd, SHUT_RDWR); /* out of memory: the rest of a chunk cannot be made up for */
+		shutdown(job->client->fd, SHUT_RDWR); /* out of memory: the rest of a chunk cannot be made
+												 up for */
 	return sent > 0;
 }
 

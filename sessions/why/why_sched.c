@@ -283,8 +283,8 @@ static void say_queue(struct why *w, const struct wait *t)
 	why_say(w, "  queue: %.1f ms, from step %lld to %lld", ms(t->waited_ns),
 		(long long)why_step_of(w, t->arrived_seq), (long long)why_step_of(w, t->admit_seq));
 	why_say(w,
-		"  when it came: %lld of %lld slots were taken, %lld requests were in the queue before it",
-		(long long)running, (long long)slots, (long long)ahead);
+		"  when it came: %lld of %lld slots were taken, %lld request%s in the queue before it",
+		(long long)running, (long long)slots, (long long)ahead, ahead == 1 ? " was" : "s were");
 	say_policy(w, t);
 	say_waited_for(w, t, ahead, running, slots);
 }

@@ -36,9 +36,9 @@ static void read_ask(struct serve *s, enum ask_kind kind, const char *body, size
 /* /tokenize and /detokenize: what they answer is JSON. */
 static void read_at_once(struct serve *s, const char *path, const char *body, size_t size)
 {
-	const char *allowed;
-	int64_t number;
-	const struct route *r = route_find("POST", path, &allowed, &number);
+	const char *rest;
+	char allow[ROUTE_ALLOW];
+	const struct route *r = route_find("POST", path, allow, &rest);
 	struct job j = { .s = s, .route = r, .body = (char *)body, .n_body = size };
 	struct err e = { 0 };
 	size_t n = 0;

@@ -71,7 +71,7 @@ def test_texts(s):
     listed = s.ask("GET", "/pins")[1]
     check("GET /pins", len(listed["data"]) == 3 and listed["pages_pinned"] == sum(p["pages"] for p in listed["data"]), listed)
     check("DELETE /pins/N", s.ask("DELETE", f"/pins/{told['pin']['pin']}")[1] == {"removed": 1})
-    check("only once", s.ask("DELETE", f"/pins/{told['pin']['pin']}")[0] == 400)
+    check("only once", s.ask("DELETE", f"/pins/{told['pin']['pin']}")[0] == 404)
 
 
 def test_hostile(s):

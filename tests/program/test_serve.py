@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.parse
 
 from tap import PROGRAM, ROOT, check, finish
 from terminal import Failure, Terminal
@@ -61,7 +62,7 @@ class Server:
 
     def metric(self, name):
         text = self.ask("GET", "/metrics", raw=True)[1]
-        return next(float(line.split()[-1]) for line in text.splitlines() if line.startswith(f"cutaway:{name} "))
+        return next(float(line.split()[-1]) for line in text.splitlines() if line.startswith(f"cutaway:{name}{{"))
 
     def end(self, how=signal.SIGTERM):
         self.process.send_signal(how)
@@ -261,6 +262,171 @@ def test_refusals(s):
     check("fields that ask for nothing are no error", got == 200, told)
 
 
+def test_models(s):
+    """The model by its name, whatever is in it; paths that take other methods."""
+    model = s.ask("GET", "/v1/models")[1]["data"][0]
+    check("a model by its name", s.ask("GET", "/v1/models/" + urllib.parse.quote(model["id"], safe=""))[1] == model, model)
+    status, told, _ = s.ask("GET", "/v1/models/another")
+    check("another is not there", status == 404 and "GET /v1/models" in told["error"]["message"], told)
+    for method, path, allowed in (("GET", CHAT, "POST, OPTIONS"), ("POST", "/pins", "GET, HEAD, DELETE, OPTIONS")):
+        status, told, r = s.ask(method, path, {} if method == "POST" else None)
+        check(f"{method} {path}: which methods are taken", status == 405 and r.getheader("Allow") == allowed, r.headers)
+    for path in ("/health", "/v1/models", "/metrics"):
+        got, said, r = s.ask("HEAD", path, raw=True)
+        whole = s.ask("GET", path, raw=True)[2]
+        check(f"HEAD {path}: as GET, without the body", got == 200 and not said and
+              r.getheader("Content-Type") == whole.getheader("Content-Type"), r.headers)
+    status, _, r = s.ask("OPTIONS", TEXT, raw=True)
+    check("OPTIONS says them, too", status == 204 and r.getheader("Allow") == "POST, OPTIONS", r.headers)
+    check("but not of no path", s.ask("OPTIONS", "/v2")[0] == 404)
+
+
+def test_pages(s):
+    """Web pages of elsewhere make a local server do nothing, and read nothing."""
+    def asked(type_="application/json", **headers):
+        status, told, r = s.ask("POST", "/tokenize", {"prompt": "a"}, {"Content-Type": type_, **headers})
+        assert not r.getheader("Access-Control-Allow-Origin"), r.headers
+        return status, told.get("error", {}).get("message")
+
+    for host in ("127.0.0.1:80", "localhost", "[::1]:8080", "192.168.1.5", "a.localhost:1", "gpu:8080", "gpu.local"):
+        check(f"asked as {host}", asked(Host=host)[0] == 200, host)
+    for host in ("evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example", "1.2.3", "x" * 300):
+        status, told = asked(Host=host)
+        check(f"not as {host[:30]}", status == 403 and "--host" in told, told)
+    for origin in (f"http://127.0.0.1:{s.port}", "http://localhost:3000", "http://[::1]"):
+        check(f"a page of {origin}", asked(Origin=origin)[0] == 200, origin)
+    for origin in ("https://evil.example", "null", "http://localhost.evil.example", "http://127.0.0.1@evil.example"):
+        status, told = asked(Origin=origin)
+        check(f"not a page of {origin}", status == 403 and "--cors" in told, told)
+    for type_, want in (("application/x-www-form-urlencoded", 200), ("application/json; charset=utf-8", 200), ("text/plain", 415),
+                        ("multipart/form-data", 415), ("application/jsonx", 415)):
+        check(f"a body of {type_}: {want}", asked(type_)[0] == want)
+    status, _, r = s.ask("OPTIONS", CHAT, None, {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"})
+    check("nor is it told that it may", status == 403 and not r.getheader("Access-Control-Allow-Methods"), r.headers)
+
+
+def test_cors():
+    """Pages that --cors names ask and read, with a key, too."""
+    page = "https://chat.example"
+    for args, key, other in ((("--cors", page, "--cors", "http://b.example"), {}, 403), (("--cors", page, "--api-key", "k"), {"Authorization": "Bearer k"}, 200)):
+        s = Server(*args)
+        status, _, r = s.ask("OPTIONS", CHAT, None, {"Origin": page, "Access-Control-Request-Method": "POST",
+                                                     "Access-Control-Request-Headers": "authorization,x-stainless-os"}, raw=True)
+        check("the question before is answered, without a key", status == 204 and r.getheader("Access-Control-Allow-Origin") == page and
+              "POST" in r.getheader("Access-Control-Allow-Methods") and
+              r.getheader("Access-Control-Allow-Headers") == "authorization,x-stainless-os", r.headers)
+        for path, body, want in ((CHAT, {"messages": HELLO, "max_tokens": 2}, 200), (CHAT, {"messages": HELLO, "max_tokens": 2, "stream": True}, 200),
+                                 (CHAT, {}, 400), ("/v2", {}, 404)):
+            status, _, r = s.ask("POST", path, body, {"Origin": page, **key}, raw=True)
+            check(f"and may read a {want}", status == want and r.getheader("Access-Control-Allow-Origin") == page and
+                  r.getheader("Vary") == "Origin", r.headers)
+        status, _, r = s.ask("GET", "/v1/models", None, {"Origin": "https://evil.example", **key})
+        check("another may not", status == other and not r.getheader("Access-Control-Allow-Origin"), (status, r.headers))
+        s.end()
+    s = Server("--cors", "*", "--served-model-name", 'a "model"')
+    told, r = s.ask("GET", "/v1/models", None, {"Origin": page})[1:]
+    check("a star lets any", r.getheader("Access-Control-Allow-Origin") == page, r.headers)
+    check("the name that it is served by", told["data"][0]["id"] == 'a "model"' and s.post(TEXT, prompt="a", max_tokens=1)["model"] == 'a "model"' and
+          s.ask("GET", "/v1/models/a%20%22model%22")[0] == 200, told)
+    check("in /metrics, too", 'cutaway:num_requests_running{model_name="a \\"model\\""} 0\n' in s.ask("GET", "/metrics", raw=True)[1])
+    s.end()
+
+
+def test_metrics():
+    s = Server("--spec", "ngram:4")
+    s.post(TEXT, prompt="a b a b a b a b", max_tokens=40, temperature=0)
+    s.post(TEXT, prompt="Once", max_tokens=200, temperature=0, stop="\n")
+    drafted, accepted = (s.metric(f"spec_decode_num_{name}_tokens_total") for name in ("draft", "accepted"))
+    check("drafted tokens, and those accepted", drafted >= accepted >= 0 and drafted > 0, (drafted, accepted))
+    text = s.ask("GET", "/metrics", raw=True)[1]
+    ends = {m[1]: int(m[2]) for m in re.finditer('request_success_total{.*finished_reason="(.*)"} (.*)', text)}
+    check("ends by vLLM's names", set(ends) == {"stop", "length", "abort", "error"} and ends["stop"] + ends["length"] == 2, ends)
+    s.end()
+
+
+def test_log():
+    """Requests that are refused leave a line, too, with nothing in it that a terminal would obey."""
+    s = Server("--api-key", "secret")
+    key = {"Authorization": "Bearer secret"}
+    s.ask("GET", "/v1/models")
+    s.ask("GET", "/v2/%1b%5b31m%0aSERVE")
+    s.ask("PUT", CHAT, {}, key)
+    s.ask("POST", CHAT, {"messages": "Hello"}, key)
+    s.ask("POST", TEXT, {"prompt": [5] * 300}, key)
+    s.ask("POST", TEXT, {"prompt": "a" * (2 << 20)}, key)
+    s.ask("POST", TEXT, {"prompt": "Once", "max_tokens": 1}, key)
+    s.end()
+    told = s.told()
+    for line in ("localhost GET /v1/models: 401, a valid API key", "PUT /v1/chat/completions: 405, ", "POST /v1/chat/completions: 400, messages",
+                 "POST /v1/completions: 400, 301 tokens do not fit", "POST /v1/completions: 413, ", "POST /v1/completions: 4 prompt tokens"):
+        check(f"a line: {line}", line in told, told)
+    check("one each, clean", len(re.findall(r"(?m)^[\d:]{8} \d+ ", told)) == 7 and "\x1b" not in told and "\nSERVE" not in told and "SERVE: 404" in told, told)
+
+
+def test_folder():
+    """The same command again records to another file."""
+    folder = os.path.join(TMP.name, "recordings")
+    os.mkdir(folder)
+    for args in (("--record", folder), ("--record", folder + "/")):
+        s = Server(*args)
+        s.post(TEXT, prompt="Once", max_tokens=1)
+        s.end()
+    names = sorted(os.listdir(folder))
+    check("a folder gets a file for each session", len(names) == 2 and all(re.fullmatch(r"20[\d-]+\.db", n) for n in names), names)
+    done = subprocess.run([PROGRAM, "serve", "--model", "none.gguf", "--record", folder], capture_output=True, env=ENV, cwd=TMP.name, check=False)
+    check("and none that stays empty", done.returncode == 4 and sorted(os.listdir(folder)) == names, done.stderr)
+
+
+def test_port(s):
+    second = subprocess.run([PROGRAM, "serve", "--port", str(s.port), "--model", TINY], capture_output=True, env=ENV, cwd=TMP.name, check=False)
+    check("a port is one server's", second.returncode == 4 and b"Address already in use" in second.stderr, second.stderr)
+
+
+def test_crowd():
+    """Connections that say nothing, or drip, keep nobody out; the bound is far below --idle."""
+    s = Server("--idle", "600", "--connections", "128")
+    files = f"/proc/{s.process.pid}/fd"
+    for n in (128, 160):
+        for said in (b"", b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nX: ", request("{")[:-1]):
+            crowd = [raw(s, said) for _ in range(n)]
+            begun = time.monotonic()
+            check(f"a new client among {n} that sent {len(said)} bytes", s.ask("GET", "/health")[0] == 200 and time.monotonic() - begun < 60)
+            check("no more are kept than may be", until(lambda: len(os.listdir(files)) < 128 + 20), len(os.listdir(files)))
+            os.kill(s.process.pid, signal.SIGSTOP)  # so that all ends are seen at once
+            for c in crowd:
+                c.close()
+            os.kill(s.process.pid, signal.SIGCONT)
+            check("and when they all have gone", s.ask("GET", "/health")[0] == 200 and until(lambda: len(os.listdir(files)) < 20),
+                  len(os.listdir(files)))
+    check("those closed are counted", s.metric("connections_closed_total") >= 3 * 32)
+    busy = [raw(s, request(json.dumps({"messages": HELLO, "max_tokens": 200, "n": 8}))) for _ in range(4)]
+    crowd = [raw(s, b"") for _ in range(160)]
+    check("who is answered never gives way", all(c.recv(12) == b"HTTP/1.1 200" for c in busy))
+    for c in crowd + busy:
+        c.close()
+    s.end()
+
+
+def test_drip():
+    """A head, or a body, has a deadline, however its bytes drip."""
+    s = Server("--idle", "1")
+    for said in (b"GET /health HTTP/1.1\r\nX: ", request("x" * 100)[:-90]):
+        c, begun = raw(s, said), time.monotonic()
+        c.settimeout(0.2)
+        open_ = True
+        while open_ and time.monotonic() - begun < 60:
+            try:
+                c.sendall(b"a")
+                open_ = c.recv(1) != b""
+            except TimeoutError:
+                pass
+            except ConnectionError:
+                open_ = False
+        check("a byte at a time is cut off", not open_)
+        c.close()
+    s.end()
+
+
 def test_load(s):
     """What a seed gives does not depend on what else runs."""
     def answer(i):
@@ -375,7 +541,7 @@ def test_limits():
         got.append(s.ask("POST", CHAT, {"messages": HELLO, "max_tokens": 150, "n": 64, "temperature": 1.5, "ignore": 1}, key)[0])
 
     def runs():
-        return got or not re.search("running 0", s.ask("GET", "/metrics", headers=key, raw=True)[1])
+        return got or not re.search("running{[^}]*} 0", s.ask("GET", "/metrics", headers=key, raw=True)[1])
     thread = threading.Thread(target=run)
     thread.start()
     until(runs)
@@ -477,10 +643,16 @@ def main():
     subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), TINY], check=True)
     s = Server()
     try:
-        for test in (test_whole, test_texts, test_logprobs, test_top, test_bias, test_echo, test_streams, test_refusals, test_load, test_ways, test_gone):
+        for test in (test_whole, test_texts, test_logprobs, test_top, test_bias, test_echo, test_streams, test_refusals, test_models, test_pages, test_port, test_load, test_ways, test_gone):
             test(s)
     finally:
         check("SIGTERM ends it", s.end() == 0, s.told())
+    test_cors()
+    test_metrics()
+    test_log()
+    test_folder()
+    test_crowd()
+    test_drip()
     test_limits()
     test_end()
     test_open()

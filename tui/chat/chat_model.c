@@ -249,7 +249,7 @@ static void name_recording(struct chat_model *m, const struct tui_options *o)
 	m->options.first_record = first;
 	m->old = strdup(o->record);
 	if (o->record_named ? next_name(first, &m->record, &m->not_recorded)
-						: paths_new_recording(&m->record, &m->not_recorded))
+						: paths_new_recording(NULL, &m->record, &m->not_recorded))
 		m->options.not_recorded = m->not_recorded.text;
 	m->options.record = m->record;
 }

@@ -111,14 +111,18 @@ static void test_recordings(void **state)
 	char *first, *second;
 
 	(void)state;
-	assert_int_equal(paths_new_recording(&first, &e), 0);
+	assert_int_equal(paths_new_recording(NULL, &first, &e), 0);
 	assert_non_null(strstr(first, "/cutaway/sessions/20"));
 	assert_string_equal(first + strlen(first) - 3, ".db");
 	assert_int_equal(access(first, F_OK), 0); /* taken, though nobody has written to it yet */
-	assert_int_equal(paths_new_recording(&second, &e), 0);
+	assert_int_equal(paths_new_recording(NULL, &second, &e), 0);
 	assert_string_not_equal(first, second);
 	free(first);
 	free(second);
+	assert_int_equal(paths_new_recording(below("."), &first, &e), 0);
+	assert_int_equal(strncmp(first, below("./20"), strlen(below("./20"))), 0);
+	assert_int_equal(access(first, F_OK), 0);
+	free(first);
 }
 
 static void test_sha256(void **state)
