@@ -20,7 +20,7 @@
 
 #include "base/clock.h"
 
-enum { LOOK_MS = 50, HEAD_BYTES = 32 << 10, LEAST_RATE = 1024 };
+enum { LOOK_MS = 50, HEAD_BYTES = 32 << 10, LEAST_RATE = 16 << 10 };
 
 static const int64_t SECOND = 1000000000;
 

@@ -103,6 +103,10 @@ static char *join(const struct job *job, const struct ask_prompt *p, size_t *siz
 	*size = 0;
 	for (size_t i = 0; i < p->n; i++)
 		*size += tokenizer_bytes(t, p->ids[i]).size;
+	if (*size > (size_t)job->s->o.body_kib << 10) {
+		err_set(e, ERR_USAGE, "tokens: their text is longer than a body may be: see --body");
+		return NULL;
+	}
 	text = malloc(*size + 1);
 	if (!text)
 		err_set(e, ERR_MEMORY, "out of memory for the text");

@@ -255,6 +255,9 @@ def test_refusals(s):
     refused("an empty prompt", 400, "empty", "POST", TEXT, {"prompt": []})
     refused("a prompt that does not fit", 400, "256", "POST", TEXT, {"prompt": [5] * 300})
     refused("a body that is too large", 413, "too large", "POST", CHAT, {"messages": HELLO, "user": "x" * (2 << 20)})
+    longest = max(range(512), key=lambda i: len(s.post("/detokenize", tokens=[i])["content"].encode()) / len(str(i)))
+    text = s.post("/detokenize", tokens=[longest])["content"]
+    refused("ids whose text is larger than a body", 400, "--body", "POST", "/detokenize", f'{{"tokens":[{f"{longest}," * ((1 << 20) // len(text))}{longest}]}}')
     refused("a user without end", 400, "user:", "POST", CHAT, {"messages": HELLO, "user": "x" * 100})
     refused("a priority that is no number", 400, "priority", "POST", CHAT, {"messages": HELLO, "priority": "high"})
     got, told, _ = s.ask("POST", CHAT, {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hello there"}]}],

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+import time
 
 import locales
 from terminal import Failure, Terminal, width
@@ -351,6 +352,23 @@ def uninstalled(locale):
         chat.close()
 
 
+def any_size(term, locale):
+    """A terminal that says it is larger than any is drawn in part, and the program obeys as ever."""
+    chat = Chat(term, locale, "size")
+    try:
+        chat.grid.write = lambda text: None
+        drawn = len(chat.raw)
+        chat.size(chat.fd, 30000, 30000)
+        end = time.monotonic() + 60
+        while len(chat.raw) == drawn and time.monotonic() < end:
+            chat.read(1)
+        os.kill(chat.child, signal.SIGTERM)
+        if len(chat.raw) == drawn or chat.wait_end():
+            raise Failure(f"{len(chat.raw) - drawn} bytes were drawn, and it ended with {chat.status}")
+    finally:
+        chat.close()
+
+
 def cases():
     for how in INPUTS:
         yield f"typed: {how.__doc__}", typed, (how,)
@@ -360,6 +378,7 @@ def cases():
         yield f"a locale that is not installed: {locale}", uninstalled, (locale,)
     yield "a replay", replayed, PLAIN
     yield "a command before the model is there", early, PLAIN
+    yield "a terminal of 30,000 columns and lines", any_size, PLAIN
     for term in ("linux", "vt100", PLAIN[0]):
         yield f"a crash: {term}", crashed, (term, PLAIN[1])
     for i, locale in enumerate(LOCALES[1:]):

@@ -27,7 +27,7 @@
 #include "tui/app/crash.h"
 #include "tui/term/term_impl.h"
 
-enum { GIVE_UP_MS = 500, AWAY_MS = 50 };
+enum { GIVE_UP_MS = 500, AWAY_MS = 50, WIDEST = 2000, HIGHEST = 1000 };
 
 static int crash_byte(int c)
 {
@@ -162,8 +162,8 @@ static int size_ask(int fd, int *w, int *h)
 		*h = 24;
 		return -1;
 	}
-	*w = size.ws_col;
-	*h = size.ws_row;
+	*w = size.ws_col < WIDEST ? size.ws_col : WIDEST;
+	*h = size.ws_row < HIGHEST ? size.ws_row : HIGHEST;
 	return 0;
 }
 
@@ -257,7 +257,10 @@ int term_open(struct terminal **out, const struct term_options *o, struct err *e
 		return -1;
 	}
 	size_ask(STDOUT_FILENO, &t->w, &t->h);
-	/* Some types have no size in terminfo (linux); ncurses then begins with a size of its own. */
+	/* Some types have no size in terminfo (linux); ncurses then begins with a size of its own. One
+	 * that no terminal has is not for it. */
+	if (t->w == WIDEST || t->h == HIGHEST)
+		use_env(FALSE);
 	t->screen = newterm(NULL, t->memory, stdin);
 	if (!t->screen || canvas_resize(&t->shown, t->w, t->h, e) < 0) {
 		err_set(e, ERR_IO, "ncurses cannot use the terminal TERM=%s", getenv("TERM"));
