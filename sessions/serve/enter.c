@@ -60,16 +60,22 @@ static bool ends_with(const char *text, const char *end)
 }
 
 /* Names that no stranger can have resolved to this machine: addresses, --host, those of this
- * network alone. */
+ * network alone; and those of pages that may ask anyway. */
 static bool is_own_host(const struct serve *s, const char *text)
 {
 	struct in6_addr a;
-	char host[256];
+	char host[256], page[256];
 
 	if (!text)
 		return true; /* no browser */
 	if (!host_of(text, host))
 		return false;
+	for (int i = 0; s->o.cors && s->o.cors->text[i]; i++) {
+		const char *origin = s->o.cors->text[i], *at = strstr(origin, "://");
+
+		if (!strcmp(origin, "*") || (at && host_of(at + 3, page) && !strcasecmp(host, page)))
+			return true;
+	}
 	return inet_pton(AF_INET, host, &a) == 1 || inet_pton(AF_INET6, host, &a) == 1 ||
 		   !strcasecmp(host, s->o.host) || !strchr(host, '.') || ends_with(host, ".localhost") ||
 		   ends_with(host, ".local") || ends_with(host, ".internal");
@@ -112,7 +118,7 @@ unsigned enter_refused(const struct job *j, const char **why)
 	}
 	*why =
 		"this name is not the server's: without --api-key it is asked by its address, as localhost "
-		"or by the name that --host gives";
+		"or by a name of --host or --cors";
 	if (!is_own_host(j->s, host))
 		return MHD_HTTP_FORBIDDEN;
 	*why = "pages of this origin are not answered: see --cors and --api-key of cutaway serve";

@@ -15,12 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 
-enum { LOOK_MS = 50, HEAD_BYTES = 32 << 10, LEAST_RATE = 16 << 10 };
+enum { LOOK_MS = 50, HEAD_BYTES = 32 << 10, LEAST_RATE = 16 << 10, SPARE_FILES = 32 };
 
 static const int64_t SECOND = 1000000000;
 
@@ -166,12 +167,28 @@ static int address(const struct serve *s, struct sockaddr_storage *to, struct er
 	return 0;
 }
 
+/* A process may open so many files: one that may open too few takes fewer connections, rather than
+ * fail at each. */
+static void fit_files(struct serve *s)
+{
+	const rlim_t want = (rlim_t)s->o.connections + SPARE_FILES;
+	struct rlimit most;
+
+	if (getrlimit(RLIMIT_NOFILE, &most) || most.rlim_cur >= want)
+		return;
+	most.rlim_cur = want < most.rlim_max ? want : most.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &most);
+	if (most.rlim_cur < want)
+		s->o.connections = most.rlim_cur > SPARE_FILES ? (int32_t)(most.rlim_cur - SPARE_FILES) : 1;
+}
+
 /* One connection more than may be: that for which another gives way. */
 int http_open(struct serve *s, struct err *e)
 {
 	unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
 
 	TAILQ_INIT(&s->clients);
+	fit_files(s);
 	if (address(s, &s->at, e))
 		return -1;
 	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -196,6 +213,8 @@ int http_start(struct serve *s, struct err *e)
 	if (http_open(s, e))
 		return -1;
 	s->running = !pthread_create(&s->thread, NULL, run, s);
+	if (s->running)
+		pthread_setname_np(s->thread, "http");
 	return s->running ? 0 : err_set(e, ERR_MEMORY, "no thread for the server");
 }
 

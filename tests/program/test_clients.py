@@ -20,6 +20,7 @@ OPENAI = """
     client = openai.OpenAI(base_url=sys.argv[1], api_key="secret")
     told = {}
     model = client.models.list().data[0].id
+    told["model"] = [model, client.models.retrieve(model).id]
     messages = [{"role": "system", "content": "You are brief."}, {"role": "user", "content": "Name a colour. 月亮, привет, Größe"}]
     same = dict(model=model, messages=messages, max_tokens=16, seed=7, temperature=0.8)
     whole = client.chat.completions.create(**same, n=2, logprobs=True, top_logprobs=3, stop=["\\n\\n"])
@@ -82,6 +83,7 @@ def test_openai(url):
     status, out, err = run(os.path.join(BIN, "python"), "-c", textwrap.dedent(OPENAI), url)
     check("openai: every call came back", status == 0, err)
     told = json.loads(out) if status == 0 else {}
+    check("openai: the model by its name", len(set(told["model"])) == 1, told["model"])
     check("openai: n, log-probabilities, fingerprint", len(told["texts"]) == 2 and set(told["top"]) == {3} and
           told["fingerprint"].startswith("cutaway-"), told)
     check("openai: the stream is the first answer, with its usage", told["streamed"] == told["texts"][0] and told["usage"] > 0 and

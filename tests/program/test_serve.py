@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import sqlite3
@@ -27,10 +28,11 @@ HELLO = [{"role": "user", "content": "Hello there"}]
 
 
 class Server:
-    def __init__(self, *args, env=None):
+    def __init__(self, *args, env=None, limits=None):
         self.log = tempfile.TemporaryFile(dir=TMP.name)
         self.process = subprocess.Popen([PROGRAM, "serve", "--port", "0", "--model", TINY, "--ctx", "256", "--threads", "1", *args],
-                                        stdout=subprocess.PIPE, stderr=self.log, env={**ENV, **(env or {})}, cwd=TMP.name)
+                                        stdout=subprocess.PIPE, stderr=self.log, env={**ENV, **(env or {})}, cwd=TMP.name,
+                                        preexec_fn=limits and (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limits)))
         line = self.process.stdout.readline().decode()
         assert line.startswith("serving http://127.0.0.1:"), line + self.told()
         self.port = int(line.split(":")[2].split("/")[0])
@@ -323,6 +325,7 @@ def test_cors():
             status, _, r = s.ask("POST", path, body, {"Origin": page, **key}, raw=True)
             check(f"and may read a {want}", status == want and r.getheader("Access-Control-Allow-Origin") == page and
                   r.getheader("Vary") == "Origin", r.headers)
+        check("a proxy asks by the page's name", s.ask("GET", "/v1/models", None, {"Host": "chat.example", "Origin": page, **key})[0] == 200)
         status, _, r = s.ask("GET", "/v1/models", None, {"Origin": "https://evil.example", **key})
         check("another may not", status == other and not r.getheader("Access-Control-Allow-Origin"), (status, r.headers))
         s.end()
@@ -402,6 +405,14 @@ def test_crowd():
             check("and when they all have gone", s.ask("GET", "/health")[0] == 200 and until(lambda: len(os.listdir(files)) < 20),
                   len(os.listdir(files)))
     check("those closed are counted", s.metric("connections_closed_total") >= 3 * 32)
+    s.end()
+    s = Server("--idle", "600", limits=(40, 40))
+    crowd = [raw(s, b"") for _ in range(100)]
+    check("nor where few files may be opened", s.ask("GET", "/health")[0] == 200)
+    for c in crowd:
+        c.close()
+    s.end()
+    s = Server("--idle", "600", "--connections", "128")
     busy = [raw(s, request(json.dumps({"messages": HELLO, "max_tokens": 200, "n": 8}))) for _ in range(4)]
     crowd = [raw(s, b"") for _ in range(160)]
     check("who is answered never gives way", all(c.recv(12) == b"HTTP/1.1 200" for c in busy))

@@ -23,14 +23,14 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 
 def http_thread(pid):
-    """The file in which the kernel counts the nanoseconds of the HTTP library's thread, which names itself once it runs."""
+    """The file in which the kernel counts the nanoseconds of the HTTP thread."""
     for _ in range(100):
         for tid in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{tid}/comm", encoding="ascii") as f:
-                if f.read().startswith("MHD"):
+                if f.read().strip() == "http":
                     return f"/proc/{pid}/task/{tid}/schedstat"
         time.sleep(0.05)
-    raise SystemExit("the HTTP library's thread has no name of its own here")
+    raise SystemExit("there is no HTTP thread")
 
 
 def busy_ns(path):
