@@ -115,7 +115,7 @@
 	R(frequency_penalty, "", "0: off")                                                             \
 	R(presence_penalty, "", "0: off")                                                              \
 	I(penalty_window, "", "tokens that the penalties look back on")                                \
-	I(seed, "", "key of the draws")                                                                \
+	I(seed, "", "key of the draws: 64 bits, of which those from 2^63 on are negative here")        \
 	T(stop, "", "stop strings, JSON array; absent if none")                                        \
 	T(spec, "", "drafter and its arguments, or off")                                               \
 	T(user, "", "whose it is: the policy fair shares out by it; absent: nobody's")                 \

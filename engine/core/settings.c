@@ -125,8 +125,8 @@ static int not_in_range(const struct setting *s, const char *value, struct err *
 		return err_set(e, ERR_USAGE, "%s %.40s: a whole number%s%s from %.0f to %.0f%s is needed",
 			s->name, value, of, unit, s->low, s->high, step);
 	case SETTING_U64:
-		return err_set(
-			e, ERR_USAGE, "%s %.40s: a whole number from 0 to 2^64-1 is needed", s->name, value);
+		return err_set(e, ERR_USAGE, "%s %.40s: a whole number from -2^63 to 2^64-1 is needed",
+			s->name, value);
 	case SETTING_FLOAT:
 	case SETTING_NUMBER:
 		return err_set(e, ERR_USAGE, "%s %.40s: a %snumber%s%s from %.10g to %.10g is needed",
@@ -151,13 +151,15 @@ static bool read_int(const struct setting *s, const char *value, int32_t *out)
 	return true;
 }
 
+/* A negative one is that of the same 64 bits. */
 static bool read_u64(const char *value, uint64_t *out)
 {
 	char *end;
 	unsigned long long n;
 
 	errno = 0;
-	n = strtoull(value, &end, 0);
+	n = *value == '-' ? (unsigned long long)strtoll(value, &end, 0) : strtoull(value, &end, 0);
+	value += *value == '-';
 	if (end == value || *end || errno || *value < '0' || *value > '9')
 		return false;
 	*out = n;

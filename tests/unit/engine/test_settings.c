@@ -120,8 +120,8 @@ static void check_range(const struct setting *s)
 			refused_number(s, s->low + 1, "a multiple of");
 		break;
 	case SETTING_U64:
-		refused(s, "-1", "from 0 to 2^64-1");
-		refused(s, "18446744073709551616", "from 0 to 2^64-1");
+		refused(s, "-9223372036854775809", "from -2^63 to 2^64-1");
+		refused(s, "18446744073709551616", "from -2^63 to 2^64-1");
 		break;
 	case SETTING_CHOICE:
 	case SETTING_SWITCH:

@@ -140,7 +140,8 @@ static void wrong_values_are_told(void **state)
 	fails("/temp 1e999", "a number");
 	fails("/top-k 1.5", "a whole number");
 	fails("/top-p 2", "from 0 to 1");
-	fails("/seed -3", "2^64-1");
+	works("/seed -3");
+	fails("/seed -9223372036854775809", "2^64-1");
 	fails("/seed 99999999999999999999", "2^64-1");
 	fails("/full maybe", "/full maybe: one of stop|drop");
 	fails("/spec bad", "/spec: no");
