@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "sessions/attach/attach_impl.h"
 
-enum { TOKEN_BYTES = 256 };
+enum { TOKEN_BYTES = 256, ANSWER_TOKENS = 1 << 20, ANSWER_TEXT = 16 << 20 };
 
 /* ---- the request ---- */
 
@@ -157,13 +157,15 @@ static int add_tokens(struct attach_answer *r, const cJSON *choice)
 	const cJSON *list = cJSON_GetObjectItemCaseSensitive(logprobs, "content"), *o;
 	const cJSON *ids = cJSON_GetObjectItemCaseSensitive(choice, "token_ids");
 	const bool told = cJSON_GetArraySize(ids) == cJSON_GetArraySize(list);
+	const cJSON *id = told && ids ? ids->child : NULL;
 	const bool ends = ended_turn(choice);
 	int n = 0;
 
 	cJSON_ArrayForEach(o, list)
 	{
-		if (add_token(r, o, told ? cJSON_GetArrayItem(ids, n) : NULL, ends && !o->next))
+		if (add_token(r, o, id, ends && !o->next))
 			return -1;
+		id = id ? id->next : NULL;
 		n++;
 	}
 	r->any_logprobs |= n > 0;
@@ -247,6 +249,8 @@ static bool read_choice(struct attach_answer *r, const cJSON *choice)
 	if (n || r->n_text > had)
 		attach_tell_step(r->a, n);
 	read_reason(r, choice);
+	if (r->n_text > ANSWER_TEXT || r->n_tokens + r->n_pieces > ANSWER_TOKENS)
+		return fail(r, "cut: the server's answer does not end", "");
 	return true;
 }
 
@@ -274,7 +278,7 @@ static bool on_event(void *who, char *data, size_t size)
 	if (!strcmp(data, "[DONE]"))
 		return r->done = true;
 	r->any_event = true;
-	o = cJSON_ParseWithLength(data, size);
+	o = foreign_json_told(data, size);
 	if (!cJSON_IsObject(o)) {
 		cJSON_Delete(o);
 		return fail(r, "the server's stream has an event that is no JSON object", data);
@@ -302,7 +306,7 @@ static bool on_piece(void *who, int status, const char *bytes, size_t size)
 	if (status < 400) {
 		if (sse_feed(&r->sse, bytes, size, on_event, r))
 			return true;
-		return fail(r, "the server's stream has an event of more than 1 MiB", "");
+		return fail(r, "the server's stream has an event of more than 1 MiB, or does not end", "");
 	}
 	size = size < room ? size : room;
 	memcpy(r->body + r->n_body, bytes, size);
@@ -363,7 +367,7 @@ static bool send(struct attach_answer *r);
 static void status_words(struct attach_answer *r, const struct client_end *end)
 {
 	char error[ATTACH_WHY] = "", what[64];
-	cJSON *o = cJSON_ParseWithLength(r->body, r->n_body);
+	cJSON *o = foreign_json_told(r->body, r->n_body);
 
 	if (!o || !read_error(o, error, sizeof error))
 		snprintf(error, sizeof error, "%.*s", (int)r->n_body, r->body);

@@ -12,8 +12,15 @@
 #include "sessions/attach/attach.h"
 #include "sessions/client/client.h"
 #include "sessions/client/sse.h"
+#include "sessions/foreign_json.h"
 
-enum { ATTACH_TOP = 7, ATTACH_WHY = 240, ATTACH_WORD = 128, ATTACH_BODY = 1 << 20 };
+enum {
+	ATTACH_TOP = 7,
+	ATTACH_WHY = 240,
+	ATTACH_WORD = 128,
+	ATTACH_BODY = 1 << 20,
+	ATTACH_SLOTS = 4096
+};
 
 /* ---- who the server is ---- */
 

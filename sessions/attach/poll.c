@@ -66,7 +66,7 @@ static int read_models(struct attach *a, char *owner, size_t cap, struct err *e)
 {
 	int status, rc = -1;
 	char *text = ask(a, "/v1/models", &status, e);
-	cJSON *list = text && status < 400 ? cJSON_Parse(text) : NULL;
+	cJSON *list = text && status < 400 ? foreign_json_told(text, strlen(text)) : NULL;
 	const cJSON *m;
 
 	if (text && status >= 400) {
@@ -99,7 +99,7 @@ static void read_info(struct attach *a)
 {
 	int status;
 	char *text = a->server->info ? ask(a, a->server->info, &status, NULL) : NULL;
-	cJSON *o = text && status < 400 ? cJSON_Parse(text) : NULL;
+	cJSON *o = text && status < 400 ? foreign_json_told(text, strlen(text)) : NULL;
 
 	if (cJSON_IsObject(o))
 		a->server->learn(&a->told, o);
@@ -161,7 +161,7 @@ static bool tell_slot(struct attach *a, const cJSON *o)
 	ev_init(&ev, EV_slot);
 	a->server->slot(&ev.u.slot, o);
 	ev.u.slot.step = a->step;
-	if (ev.u.slot.slot < 0)
+	if (ev.u.slot.slot < 0 || ev.u.slot.slot >= ATTACH_SLOTS)
 		return false;
 	while (i < a->n_slots && a->slot[i].slot != ev.u.slot.slot)
 		i++;
@@ -179,7 +179,7 @@ static bool tell_slot(struct attach *a, const cJSON *o)
 
 static bool tell_slots(struct attach *a)
 {
-	cJSON *list = a->slots.text ? cJSON_ParseWithLength(a->slots.text, a->slots.n) : NULL;
+	cJSON *list = a->slots.text ? foreign_json_told(a->slots.text, a->slots.n) : NULL;
 	const cJSON *o;
 	bool any = false;
 

@@ -6,7 +6,7 @@
 
 #include "base/array.h"
 
-enum { MOST_BYTES = 1 << 20 };
+enum { MOST_BYTES = 1 << 20, MOST_OF_ALL = 1 << 30 };
 
 static bool add(char **text, size_t *n, size_t *cap, const char *bytes, size_t size)
 {
@@ -51,6 +51,9 @@ bool sse_feed(struct sse *s, const char *bytes, size_t size,
 {
 	size_t at = 0, end;
 
+	s->n_all += size;
+	if (s->n_all > MOST_OF_ALL)
+		return false;
 	while (at < size) {
 		if (s->cr && bytes[at] == '\n') {
 			s->cr = false;

@@ -1,18 +1,18 @@
 /* A load on a server of the OpenAI interface, streamed: see load.h. Times are those at this end: a
- * token has come when the piece of the answer that has its text was read. A piece counts as one
- * token for the gaps; how many tokens there were is what the server's usage says at the end. */
+ * token has come when the piece of the answer that has its text was read. How many tokens there
+ * were is what the server's usage says at the end: those beyond one a piece came together with
+ * another, so their gaps are 0, whichever pieces they were in. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cjson/cJSON.h>
-
 #include "base/clock.h"
 #include "sessions/client/client.h"
 #include "sessions/client/sse.h"
+#include "sessions/foreign_json.h"
 #include "sessions/load/load.h"
 
-enum { LIMIT = 4096 - 64, ANSWER_BYTES = 1 << 20 };
+enum { LIMIT = 4096 - 64, ANSWER_BYTES = 1 << 20, MOST_TOKENS = 1 << 20, PIECES = 64 };
 
 struct http {
 	const struct load_options *o;
@@ -33,6 +33,8 @@ struct call {
 	struct arrival a;
 	struct sse sse;
 	int32_t usage;   /* tokens that the server says it generated; -1: it did not say */
+	bool ended;      /* with a token that has no text */
+	bool endless;    /* far more pieces than tokens were asked for */
 	bool refused;    /* an error came in place of an answer */
 	char error[160]; /* its beginning */
 };
@@ -51,7 +53,7 @@ static int32_t count_at(const cJSON *o, const char *name)
 {
 	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, name);
 
-	return cJSON_IsNumber(v) && v->valuedouble >= 0 && v->valuedouble < 1 << 30
+	return cJSON_IsNumber(v) && v->valuedouble >= 0 && v->valuedouble <= MOST_TOKENS
 			   ? (int32_t)v->valuedouble
 			   : -1;
 }
@@ -83,24 +85,28 @@ static void take_usage(struct call *c, const cJSON *usage)
 static bool on_data(void *who, char *data, size_t size)
 {
 	struct call *c = who;
-	const cJSON *usage;
+	const cJSON *usage, *choice;
 	cJSON *o;
 
-	(void)size;
 	if (!strcmp(data, "[DONE]"))
 		return true;
-	o = cJSON_Parse(data);
+	o = foreign_json_told(data, size);
 	usage = cJSON_GetObjectItemCaseSensitive(o, "usage");
 	if (!o || cJSON_GetObjectItemCaseSensitive(o, "error")) {
 		c->refused = true;
 		snprintf(c->error, sizeof c->error, "%s", data);
 	}
-	if (has_text(cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(o, "choices"), 0)))
+	choice = cJSON_GetObjectItemCaseSensitive(o, "choices");
+	choice = choice ? choice->child : NULL;
+	if (text_at(choice, "finish_reason"))
+		c->ended = !strcmp(text_at(choice, "finish_reason"), "stop");
+	if (has_text(choice))
 		tally_tokens(&c->h->p->tally, &c->r, 1, clock_s(c->h));
 	if (cJSON_IsObject(usage))
 		take_usage(c, usage);
 	cJSON_Delete(o);
-	return true;
+	c->endless = c->r.n_output > 4 * (c->a.n_output + PIECES);
+	return !c->endless;
 }
 
 static bool on_piece(void *who, int status, const char *bytes, size_t size)
@@ -132,6 +138,7 @@ static void note_failure(struct call *c, const struct client_end *end)
 	else
 		snprintf(p->why, sizeof p->why, "%.190s",
 			c->refused   ? c->error
+			: c->endless ? "the answer does not end where max_tokens said"
 			: end->error ? end->error
 						 : "the answer has no text");
 	make_line(p->why);
@@ -156,8 +163,10 @@ static void on_end(void *who, const struct client_end *end)
 
 	if (failed)
 		note_failure(c, end);
-	if (c->usage >= 0 && c->r.n_output)
+	if (c->usage >= 0 && c->r.n_output) {
+		tally_tokens(&h->p->tally, &c->r, c->usage - c->ended - c->r.n_output, c->r.newest_s);
 		c->r.n_output = c->usage;
+	}
 	tally_ended(&h->p->tally, &c->r, failed, now);
 	workload_ended(h->workload, c->a.user, now);
 	drop_call(c);
@@ -288,9 +297,9 @@ static int find_model(struct http *h, struct err *e)
 	cJSON *o = NULL;
 
 	if (!client_fetch(h->client, NULL, "/v1/models", NULL, ANSWER_BYTES, &answer, &why))
-		o = cJSON_ParseWithLength(answer.text, answer.size);
+		o = foreign_json_told(answer.text, answer.size);
 	data = cJSON_GetObjectItemCaseSensitive(o, "data");
-	id = text_at(cJSON_GetArrayItem(data, 0), "id");
+	id = text_at(data ? data->child : NULL, "id");
 	if (id)
 		snprintf(h->model, sizeof h->model, "%s", id);
 	else if (answer.status == 401 || answer.status == 403)

@@ -234,6 +234,18 @@ def test_bad_servers():
     lost("one that sends no JSON", "no JSON object", [first, b"data: {\"choices\": [", b"data: [DONE]"], keeps=word)
     lost("one whose line never ends", "1 MiB", [first, b"data: " + b"x" * (2 << 20)], keeps=word)
     lost("one that says an error in its stream", "broke off: out of pages", [first, b'data: {"error": {"message": "out of pages"}}'], keeps=word)
+    lost("one whose answer never ends", "does not end", [b'data: {"choices": [{"delta": {"content": "' + b"x" * 1000000 + b'"}}]}'] * 20)
+    lost("a NUL byte in its JSON", "no JSON object", [first, b'data: {"choices": [{"delta": {"content": "a\0b"}}]}'], keeps=word)
+    s = fake("openai", [b'data: {"choices": [{"delta": {"content": "a\\u0000b\\\\u0000"}}]}', b'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}', b"data: [DONE]"])
+    run, path = attach(s.url, "A fox?")
+    check("an escaped one cuts no text", run.returncode == 0 and run.stdout == "a\ufffdb\\u0000\n".encode(), run)
+    end(s)
+    many = 100000  # where each looked for its place from the beginning, this took some 10 s
+    s = fake("openai", [b'data: {"choices": [{"delta": {"content": "a"}, "logprobs": {"content": [' + b",".join([b"{}"] * many) +
+                        b']}, "token_ids": [' + b",".join(str(i % 7).encode() for i in range(many)) + b"]}]}", b"data: [DONE]"])
+    run, path = attach(s.url, "A fox?")
+    check("each token of a large piece has its own id", run.returncode == 0 and one(path, "SELECT count(*) n FROM token")["n"] == many, run)
+    end(s)
     lost("one that answers with no event", "no event", [b"hello"])
     lost("one that refuses", "status 503: Loading", (503, b'{"error": {"message": "Loading model"}}'))
     lost("one that answers 500 with escapes", r"status 500: [^\x1b]*$", (500, b"\x1b]0;title\x07 <html>\xff"))
@@ -392,8 +404,13 @@ def test_serve():
         url = re.search(r"http\S+", line)[0]
         run, path = attach(url, "--temp", "0", "--max-tokens", "12", "A fox?")
         t, a, f = rows(path, "SELECT * FROM token"), one(path, "SELECT * FROM attached"), one(path, "SELECT * FROM finish")
-        check("cutaway serve is a server, too", run.returncode == 0 and a["server"] == "cutaway" and len(t) == f["generated"] > 0
+        check("cutaway serve is a server, too", run.returncode == 0 and a["server"] == "cutaway" and f["generated"] - 1 <= len(t) > 0
               and all(0 <= r["p"] <= 1 for r in t), f"{run}\n{a}\n{f}")
+        told = one(path, "SELECT n_prompt, generated FROM requests")
+        check("its prompt is counted", told == {"n_prompt": f["prompt"], "generated": f["generated"]}, told)
+        check("the end of a turn is no text of it", f["reason"] == 0 and not rows(path, "SELECT * FROM tokens WHERE text LIKE '%im_end%'"), f)
+        run, path = attach(url, "--max-tokens", "4", "--seed", str(2**63 + 5), "A fox?")
+        check("a seed of all 64 bits arrives", one(path, "SELECT seed FROM request")["seed"] == 5 - 2**63)
         check("it tells what its cache had", f["hit"] is not None and f["prompt"] > 0, f)
         check("and its queue", one(path, "SELECT * FROM polled")["waiting"] == 0)
     finally:

@@ -212,6 +212,7 @@ def test_broken_server():
         r = runs(*how[:-1])[0]
         # turns 0 and 4 of 8 are good: 10 of them, of 5 tokens and of 1
         check("of a server that fails the good answers count", r["requests"] == 40 and r["failed"] == 30 and r["good"] == 10, r)
+        check("tokens that come in one piece have gaps of 0", r["itl_p50_s"] == 0 < r["itl_max_s"], r)
         check("and their tokens are what usage says", r["ttft_p50_s"] > 0 and r["output_tokens"] >= 5 * 5 + 5, r)
         r = load(*how[:-3], "--users", "2")
         check("the first failure is told, without its control characters", r.returncode == 0 and "failed       30" in r.stdout and "\x1b" not in r.stdout, r.stdout)

@@ -1,0 +1,220 @@
+/* See foreign_json.h. The text is walked once before cJSON reads it, and its keys once after. */
+#include "sessions/foreign_json.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <utf8proc.h>
+
+/* ---- the text ---- */
+
+static int hex_of(const char *text, size_t size)
+{
+	char digits[5] = "", *end;
+	long n;
+
+	memcpy(digits, text, size < 4 ? size : 4);
+	n = strtol(digits, &end, 16);
+	return end == digits + 4 && isxdigit((unsigned char)*digits) ? (int)n : -1;
+}
+
+/* The escape at text[at], of *n bytes: what is wrong with it, or NULL. What cJSON refuses itself is
+ * left to it. */
+static const char *flaw_of_escape(const char *text, size_t size, size_t at, size_t *n)
+{
+	int high, low = -1;
+
+	*n = 2;
+	if (at + 1 >= size || text[at + 1] != 'u')
+		return NULL;
+	*n = 6;
+	high = hex_of(text + at + 2, size - at - 2);
+	if (!high)
+		return "\\u0000, and no text here can have a NUL";
+	if (high < 0xd800 || high > 0xdfff)
+		return NULL;
+	if (size - at > 8 && text[at + 6] == '\\' && text[at + 7] == 'u')
+		low = hex_of(text + at + 8, size - at - 8);
+	*n = 12;
+	return high < 0xdc00 && low >= 0xdc00 && low <= 0xdfff ? NULL : "half of a surrogate pair";
+}
+
+static const char *flaw_at(const char *text, size_t size, size_t at, size_t *n)
+{
+	utf8proc_int32_t point;
+	const utf8proc_ssize_t rest = (utf8proc_ssize_t)(size - at);
+
+	*n = 1;
+	if (!text[at])
+		return "a NUL byte";
+	if (text[at] == '\\')
+		return flaw_of_escape(text, size, at, n);
+	if ((unsigned char)text[at] < 0x80)
+		return NULL;
+	*n = (size_t)utf8proc_iterate((const utf8proc_uint8_t *)text + at, rest, &point);
+	return *n > 0 && *n <= 4 ? NULL : "a byte that is no UTF-8";
+}
+
+static bool too_deep(const char *text, size_t size, size_t *at)
+{
+	bool quoted = false;
+	int depth = 0;
+
+	for (*at = 0; *at < size && depth < CJSON_NESTING_LIMIT; ++*at) {
+		const char c = text[*at];
+
+		quoted ^= c == '"';
+		*at += quoted && c == '\\';
+		depth += quoted ? 0 : (c == '{' || c == '[') - (c == '}' || c == ']');
+	}
+	return *at < size && depth == CJSON_NESTING_LIMIT;
+}
+
+static int check_text(const char *text, size_t size, struct err *e)
+{
+	size_t at, n;
+
+	for (at = 0; at < size; at += n) {
+		const char *flaw = flaw_at(text, size, at, &n);
+
+		if (flaw)
+			return err_set(e, ERR_USAGE, "the body has %s at byte %zu", flaw, at);
+	}
+	if (too_deep(text, size, &at))
+		return err_set(e, ERR_USAGE, "the body is no JSON that can be read: more than %d levels",
+			CJSON_NESTING_LIMIT - 1);
+	return 0;
+}
+
+/* ---- keys ---- */
+
+static int by_key(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* A key that an object has twice; NULL: none. */
+static const char *twice(const cJSON *o, struct err *e)
+{
+	const int n = cJSON_GetArraySize(o);
+	const char **key = n > 1 ? malloc((size_t)n * sizeof *key) : NULL, *found = NULL;
+	const cJSON *v;
+	int i = 0;
+
+	if (n > 1 && !key)
+		err_set(e, ERR_MEMORY, "out of memory for the body");
+	if (key) {
+		cJSON_ArrayForEach(v, o) key[i++] = v->string;
+		qsort(key, (size_t)n, sizeof *key, by_key);
+	}
+	for (i = 1; key && i < n && !found; i++)
+		found = strcmp(key[i - 1], key[i]) ? NULL : key[i];
+	free(key);
+	return found;
+}
+
+static int check_keys(const cJSON *o, struct err *e)
+{
+	const char *key = cJSON_IsObject(o) ? twice(o, e) : NULL;
+	const cJSON *v;
+
+	if (key)
+		return err_set(e, ERR_USAGE, "%.60s: it comes twice", key);
+	cJSON_ArrayForEach(v, o)
+	{
+		if (v->child && check_keys(v, e))
+			return -1;
+	}
+	return e && e->code ? -1 : 0;
+}
+
+/* ---- reading ---- */
+
+/* *end: where what is wrong begins. */
+static cJSON *read_whole(const char *text, size_t size, size_t *end)
+{
+	const char *stop = text;
+	cJSON *o = cJSON_ParseWithLengthOpts(text, size, &stop, false);
+
+	*end = stop ? (size_t)(stop - text) : 0;
+	while (o && *end < size && text[*end] && strchr(" \t\r\n", text[*end]))
+		++*end;
+	if (!o || *end == size)
+		return o;
+	cJSON_Delete(o);
+	return NULL;
+}
+
+cJSON *foreign_json_read(const char *text, size_t size, struct err *e)
+{
+	size_t end = 0;
+	cJSON *o = NULL;
+
+	if (!text)
+		text = "";
+	if (check_text(text, size, e))
+		return NULL;
+	o = read_whole(text, size, &end);
+	if (!o)
+		err_set(e, ERR_USAGE, "the body is no JSON: what is wrong begins at byte %zu", end);
+	else if (!check_keys(o, e))
+		return o;
+	cJSON_Delete(o);
+	return NULL;
+}
+
+cJSON *foreign_json_told(char *text, size_t size)
+{
+	size_t end;
+
+	for (size_t at = 0; at + 1 < size; at++) {
+		if (text[at] != '\\')
+			continue;
+		if (text[at + 1] == 'u' && !hex_of(text + at + 2, size - at - 2))
+			memcpy(text + at + 2, "fffd", 4);
+		at++;
+	}
+	return memchr(text, 0, size) ? NULL : read_whole(text, size, &end);
+}
+
+/* After the text that begins at `at` with a quote. */
+static size_t after_text(const char *text, size_t size, size_t at)
+{
+	for (at++; at < size && text[at] != '"'; at++)
+		at += text[at] == '\\';
+	return at + 1;
+}
+
+static size_t skip(const char *text, size_t size, size_t at, const char *set)
+{
+	while (at < size && text[at] && strchr(set, text[at]))
+		at++;
+	return at;
+}
+
+void foreign_json_digits(
+	const char *text, size_t size, const char *key, char *digits, size_t digits_size)
+{
+	const size_t n = strlen(key);
+	int depth = 0;
+
+	*digits = 0;
+	for (size_t at = 0, end; at < size; at = end) {
+		const bool quoted = text[at] == '"';
+
+		end = quoted ? after_text(text, size, at) : at + 1;
+		depth += (text[at] == '{' || text[at] == '[') - (text[at] == '}' || text[at] == ']');
+		if (depth != 1 || !quoted || end - at != n + 2 || memcmp(text + at + 1, key, n) != 0)
+			continue;
+		at = skip(text, size, end, " \t\r\n");
+		if (at == size || text[at] != ':')
+			continue;
+		at = skip(text, size, at, ": \t\r\n");
+		end = skip(text, size, at, "-0123456789");
+		if ((end == size || !strchr(".eE", text[end])) && (text[at] != '0' || end == at + 1))
+			snprintf(digits, digits_size, "%.*s", (int)(end - at), text + at);
+	}
+}

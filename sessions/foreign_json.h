@@ -1,0 +1,25 @@
+/* JSON of others, as cJSON reads it, without what cJSON takes in silence: its texts are C strings,
+ * so a NUL would cut one; of a key that comes twice some readers would take the first value and
+ * some the last; what follows the value would be dropped. Thread: any. */
+#ifndef CUTAWAY_SESSIONS_FOREIGN_JSON_H
+#define CUTAWAY_SESSIONS_FOREIGN_JSON_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cjson/cJSON.h>
+
+#include "base/err.h"
+
+/* What a client sends: one value in UTF-8, of at most CJSON_NESTING_LIMIT levels. The caller frees
+ * it with cJSON_Delete(). NULL with ERR_USAGE: what is wrong, and at which byte. */
+cJSON *foreign_json_read(const char *text, size_t size, struct err *e);
+/* What a server sends. text is changed: a NUL in a string (\u0000) becomes U+FFFD. NULL: it is no
+ * JSON. */
+cJSON *foreign_json_told(char *text, size_t size);
+/* The whole number of a key of the outermost object as text, since cJSON's numbers are doubles: its
+ * digits with their sign, else "". */
+void foreign_json_digits(
+	const char *text, size_t size, const char *key, char *digits, size_t digits_size);
+
+#endif
