@@ -71,8 +71,13 @@ const struct schema_view schema_views[] = {
 		"GROUP BY request" },
 	{ "requests",
 		"requests from arrival to end",
-		"SELECT r.request, " CODE("request_kind", "r.kind") " AS kind, r.parent, r.text, r.n_prompt,\n"
-		"\tf.hit AS prompt_cached, f.generated, " CODE("finish", "f.reason") " AS finish, f.why,\n"
+		"SELECT r.request, " CODE("request_kind", "r.kind") " AS kind, r.parent, r.text,\n"
+		"\tcoalesce(r.n_prompt, f.prompt) AS n_prompt, f.hit AS prompt_cached,\n"
+		"\tCASE WHEN f.request IS NULL THEN\n" /* it was cut off: its tokens are there */
+		"\t\t(SELECT count(*) FROM token t WHERE t.request = r.request AND NOT EXISTS (SELECT 1 FROM rewind w\n"
+		"\t\tWHERE w.request = t.request AND w.seq > t.seq AND w.kept <= t.pos))\n"
+		"\t\tELSE f.generated END AS generated,\n"
+		"\t" CODE("finish", "f.reason") " AS finish, f.why,\n"
 		"\tr.t_ns / 1e6 AS arrival_ms,\n"
 		"\t(SELECT a.waited_ns / 1e6 FROM admit a WHERE a.request = r.request\n"
 		"\t\tORDER BY a.seq LIMIT 1) AS waited_ms,\n"

@@ -73,6 +73,8 @@ def kill_once(nth, seed):
     good = db.execute("PRAGMA quick_check").fetchall() == [("ok",)]
     found = [lost_ms(db, c) for c in clients]
     rows = db.execute("SELECT count(*) FROM token").fetchone()[0]
+    check(f"kill {nth}: tokens of requests without an end are counted",
+          db.execute("SELECT sum(generated) FROM requests").fetchone()[0] == rows)
     db.close()
     told = subprocess.run([PROGRAM, "verify", "--model", SLOW, record], capture_output=True, text=True, env=ENV, check=False)
     check(f"kill {nth}: the recording is whole, with {rows} tokens", good and rows > 100 * CLIENTS / 2 and told.returncode == 0,
