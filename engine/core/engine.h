@@ -68,9 +68,11 @@ struct engine_request {
 						 not read */
 	const char *text; /* label: what the user typed */
 	const char *const *stop; /* stop strings, NULL-terminated, or NULL */
-	bool ignore_end;         /* go on past end-of-turn tokens (benchmarks) */
-	const char *user;        /* whose it is, for the policy fair; NULL: as "" */
-	int32_t priority;        /* for the policy priority: the lower goes first, as in vLLM */
+	const int32_t *stop_ids; /* tokens that end it, too, copied */
+	int32_t n_stop_ids;
+	bool ignore_end;  /* go on past end-of-turn tokens (benchmarks) */
+	const char *user; /* whose it is, for the policy fair; NULL: as "" */
+	int32_t priority; /* for the policy priority: the lower goes first, as in vLLM */
 	int32_t deadline; /* for the policy deadline: steps from its arrival to its end; 0: none */
 	int32_t top;      /* tokens of greatest logit to tell of each row, at most SAMPLE_TOP */
 	/* The first so many tokens are declared stable: once computed, whole pages of them are kept for

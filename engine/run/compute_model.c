@@ -206,7 +206,8 @@ static int model_compute_end(const struct engine *e, struct request *r, const ch
 	*why = NULL;
 	if (!r->ignore_end && tokenizer_is_end(e->tokenizer, id))
 		return EV_FINISH_end;
-	*why = request_stop(r, bytes.data, bytes.size);
+	*why = request_stops_at(r, id) ? "a token of the request's stop_token_ids"
+								   : request_stop(r, bytes.data, bytes.size);
 	if (*why)
 		return EV_FINISH_stop;
 	if (r->n_ids == r->limit)

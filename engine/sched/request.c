@@ -87,17 +87,21 @@ struct request *request_new(
 	r->limit = limit < ctx ? (int32_t)limit : ctx;
 	if (r->limit < spec->n_ids)
 		r->limit = spec->n_ids; /* longer than the context: it will be refused */
+	r->n_stop_ids = spec->n_stop_ids;
+	r->stop_ids = malloc((size_t)r->n_stop_ids * sizeof *r->stop_ids + 1);
 	r->ids = malloc(((size_t)r->limit + 1) * sizeof *r->ids);
 	r->text = strdup(spec->text ? spec->text : "");
 	r->itl = malloc(((size_t)r->limit + 1) * sizeof *r->itl);
 	r->first_token_ns = r->queue_ns = EV_NULL_I;
-	if (!r->ids || !r->itl || !r->text || (spec->user && !r->user) ||
+	if (!r->ids || !r->stop_ids || !r->itl || !r->text || (spec->user && !r->user) ||
 		memory_table_open(&r->table, r->limit / memory->page_size + 2) ||
 		!copy_stops(r, spec->stop)) {
 		request_free(r);
 		return NULL;
 	}
 	memcpy(r->ids, spec->ids, (size_t)spec->n_ids * sizeof *r->ids);
+	if (r->n_stop_ids)
+		memcpy(r->stop_ids, spec->stop_ids, (size_t)r->n_stop_ids * sizeof *r->stop_ids);
 	return r;
 }
 
@@ -110,6 +114,7 @@ void request_free(struct request *r)
 	canvas_release(r);
 	free(r->stop);
 	free(r->stop_json);
+	free(r->stop_ids);
 	free(r->tail);
 	free(r->text);
 	free(r->user);
@@ -117,6 +122,14 @@ void request_free(struct request *r)
 	free(r->ids);
 	memory_table_close(&r->table);
 	free(r);
+}
+
+bool request_stops_at(const struct request *r, int32_t id)
+{
+	for (int32_t i = 0; i < r->n_stop_ids; i++)
+		if (r->stop_ids[i] == id)
+			return true;
+	return false;
 }
 
 const char *request_stop(struct request *r, const void *bytes, size_t size)

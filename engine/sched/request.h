@@ -67,6 +67,7 @@ struct request {
 
 	struct canvas *canvas; /* of a diffusion model (engine/diffuse/canvas.h); else NULL */
 	char **stop;           /* NULL-terminated, or NULL */
+	int32_t *stop_ids, n_stop_ids;
 	char *stop_json;
 	char *text;
 	/* The last bytes generated, searched for stop strings: no longer than the longest of them
@@ -98,6 +99,8 @@ struct request *request_new(
 void request_free(struct request *r);
 /* Adds the bytes of a generated token; returns the stop string that is now complete, or NULL. */
 const char *request_stop(struct request *r, const void *bytes, size_t size);
+/* Whether this token ends it as the request said. */
+bool request_stops_at(const struct request *r, int32_t id);
 /* Keeps the first n tokens, n_prompt at least. */
 void request_truncate(struct request *r, int32_t n, const struct tokenizer *t);
 /* Whether its tokens are given: it draws none, and ends when its last but one row is computed. */

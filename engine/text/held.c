@@ -31,6 +31,15 @@ static size_t undecided(const char *const *stop, const char *text, size_t size)
 	return most;
 }
 
+/* Of the one that text begins with. */
+static size_t size_of_stop(const char *const *stop, const char *text, size_t size)
+{
+	for (; *stop; stop++)
+		if (strlen(*stop) <= size && !memcmp(text, *stop, strlen(*stop)))
+			return strlen(*stop);
+	return 0;
+}
+
 int held_add(struct held_text *h, const char *const *stop, const char *bytes, size_t size,
 	struct gguf_text *ready, struct err *e)
 {
@@ -50,6 +59,8 @@ int held_add(struct held_text *h, const char *const *stop, const char *bytes, si
 		return 0;
 	cut = held_find_stop(stop, h->text, h->n);
 	h->stopped |= cut < h->n;
+	if (h->stopped && h->with_stop)
+		cut += size_of_stop(stop, h->text + cut, h->n - cut);
 	if (h->stopped)
 		h->n = cut;
 	h->given = h->stopped ? cut : h->n - undecided(stop, h->text, h->n);

@@ -16,7 +16,8 @@ size_t held_find_stop(const char *const *stop, const char *text, size_t size);
 struct held_text {
 	char *text; /* malloc'd; the caller frees it */
 	size_t n, cap, given;
-	bool stopped; /* a stop string came: what follows is dropped */
+	bool with_stop; /* the stop string that ends it is told, too */
+	bool stopped;   /* a stop string came: what follows is dropped */
 };
 
 /* Adds bytes, and gives those that no stop string can claim any more; they are valid until the

@@ -10,67 +10,32 @@
 
 enum { STOP_BYTES = 1024 }; /* recorded with each request */
 
-/* Names that the interface has for settings. */
-static const struct {
-	const char *name, *setting;
-} names[] = { { "temperature", "temp" }, { "max_completion_tokens", "max-tokens" },
-	{ "repetition_penalty", "repeat-penalty" } };
-
-/* Fields that ask for something when they are not null, false, empty or this number. */
-static const struct {
-	const char *name;
-	double none;
-	const char *why;
-} unserved[] = { { "tools", 0, SERVE_NO_TOOLS }, { "functions", 0, SERVE_NO_TOOLS },
-	{ "response_format", 0, ": answers are not bound to a form" }, { "suffix", 0, "" },
-	{ "audio", 0, "" }, { "prediction", 0, "" } };
+#define MOST_EXACT 9007199254740992.0 /* 2^53: of whole numbers that are doubles */
 
 cJSON *ask_object(const char *body, size_t size, struct err *e)
 {
-	const char *end = NULL;
-	cJSON *o = cJSON_ParseWithLengthOpts(body ? body : "", size, &end, false);
+	cJSON *o = foreign_json_read(body, size, e);
 
-	if (cJSON_IsObject(o))
+	if (cJSON_IsObject(o) || !o)
 		return o;
-	err_set(e, ERR_USAGE,
-		o ? "the body is no JSON object" : "the body is no JSON: what is wrong begins at byte %zu",
-		body && end ? (size_t)(end - body) : 0);
 	cJSON_Delete(o);
+	err_set(e, ERR_USAGE, "the body is no JSON object");
 	return NULL;
 }
 
-static bool asks_nothing(const cJSON *v, double none)
+/* Without tools "auto" and "none" say the same; any other asks for a call. Tools that are not to be
+ * called ask for nothing. */
+static int refuse_tools(const cJSON *o, struct err *e)
 {
-	const char *type = v->child && v->child->string && !strcmp(v->child->string, "type")
-						   ? cJSON_GetStringValue(v->child)
-						   : NULL;
+	const cJSON *choice = cJSON_GetObjectItemCaseSensitive(o, "tool_choice");
+	const cJSON *tools = cJSON_GetObjectItemCaseSensitive(o, "tools");
+	const bool none = cJSON_IsString(choice) && !strcmp(choice->valuestring, "none");
 
-	return cJSON_IsNull(v) || cJSON_IsFalse(v) || (cJSON_IsNumber(v) && v->valuedouble == none) ||
-		   ((cJSON_IsArray(v) || cJSON_IsObject(v)) && !v->child) ||
-		   (cJSON_IsString(v) && !*v->valuestring) || (type && !strcmp(type, "text"));
-}
-
-/* Without tools "auto" and "none" say the same; any other asks for a call. */
-static int refuse_choice(const cJSON *choice, struct err *e)
-{
-	const char *word = cJSON_GetStringValue(choice);
-
-	if (!choice || cJSON_IsNull(choice) ||
-		(word && (!strcmp(word, "none") || !strcmp(word, "auto"))))
-		return 0;
-	return err_set(e, ERR_USAGE, "tool_choice is not served here%s", SERVE_NO_TOOLS);
-}
-
-static int refuse_unserved(const cJSON *o, struct err *e)
-{
-	for (size_t i = 0; i < sizeof unserved / sizeof *unserved; i++) {
-		const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, unserved[i].name);
-
-		if (v && !asks_nothing(v, unserved[i].none))
-			return err_set(
-				e, ERR_USAGE, "%s is not served here%s", unserved[i].name, unserved[i].why);
-	}
-	return refuse_choice(cJSON_GetObjectItemCaseSensitive(o, "tool_choice"), e);
+	if (!ask_nothing(choice, "none|auto"))
+		return err_set(e, ERR_USAGE, "tool_choice is not served here%s", SERVE_NO_TOOLS);
+	if (!none && !ask_nothing(tools, NULL))
+		return err_set(e, ERR_USAGE, "tools is not served here%s", SERVE_NO_TOOLS);
+	return 0;
 }
 
 /* A whole number from low to high; absent or null: *out stays. */
@@ -99,57 +64,47 @@ static int read_bool(const cJSON *o, const char *name, bool *out, struct err *e)
 	return 0;
 }
 
-/* The setting that a field names: temperature, top_p, repeat_penalty, max_tokens … */
-static const struct setting *setting_of(const char *field)
+/* A number as setting_put() reads it; a seed in the digits that were sent, since those of a double
+ * are too few. The error names the field. */
+static int read_setting(
+	struct ask *a, const struct setting *s, const cJSON *v, const char *digits, struct err *e)
 {
-	char name[32];
-	const struct setting *s;
-
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (!strcmp(field, names[i].name))
-			return setting_find(answer_settings, names[i].setting);
-	if (snprintf(name, sizeof name, "%s", field) >= (int)sizeof name || strchr(name, '-'))
-		return NULL;
-	for (char *c = name; *c; c++)
-		*c = *c == '_' ? '-' : *c;
-	s = setting_find(answer_settings, name);
-	return s && s->type != SETTING_TEXT && s->type != SETTING_STOPS && s->type != SETTING_CHOICE &&
-				   s->type != SETTING_BIAS
-			   ? s
-			   : NULL;
-}
-
-static int read_setting(struct ask *a, const struct setting *s, const cJSON *v, struct err *e)
-{
+	struct setting named = *s;
 	char value[40];
-	double most = s->type == SETTING_U64 ? 9007199254740992.0 : s->high;
 
+	named.name = v->string;
 	if (cJSON_IsNull(v))
 		return 0;
 	if (!cJSON_IsNumber(v))
 		return err_set(e, ERR_USAGE, "%s: a number is needed", v->string);
 	if (s->type == SETTING_FLOAT)
 		snprintf(value, sizeof value, "%.9g", v->valuedouble);
-	else if (v->valuedouble == floor(v->valuedouble) && fabs(v->valuedouble) <= most)
+	else if (*digits)
+		snprintf(value, sizeof value, "%.39s", digits);
+	else if (v->valuedouble == floor(v->valuedouble) && fabs(v->valuedouble) <= MOST_EXACT)
 		snprintf(value, sizeof value, "%.0f", v->valuedouble);
 	else
-		return err_set(e, ERR_USAGE, "%s: a whole number up to %.0f is needed", v->string, most);
-	if (!strcmp(s->name, "seed"))
-		a->seeded = true;
+		return err_set(e, ERR_USAGE, "%s: a whole number is needed", v->string);
+	a->seeded |= s == &answer_settings[ANSWER_AT_seed];
 	if (s == &answer_settings[ANSWER_AT_max_tokens])
 		a->silent = v->valuedouble == 0;
-	return setting_put(s, &a->set, value, e);
+	return setting_put(&named, &a->set, value, e);
 }
 
-static int read_settings(struct ask *a, const cJSON *o, struct err *e)
+static int read_settings(
+	struct ask *a, const cJSON *o, const char *body, size_t size, struct err *e)
 {
 	const cJSON *v;
+	char digits[40];
 
 	cJSON_ArrayForEach(v, o)
 	{
-		const struct setting *s = setting_of(v->string);
+		const struct setting *s = ask_setting(v->string);
 
-		if (s && read_setting(a, s, v, e))
+		*digits = 0;
+		if (s && s->type == SETTING_U64)
+			foreign_json_digits(body, size, v->string, digits, sizeof digits);
+		if (s && read_setting(a, s, v, digits, e))
 			return -1;
 	}
 	return 0;
@@ -180,11 +135,32 @@ static int read_stops(struct ask *a, const cJSON *o, struct err *e)
 	return 0;
 }
 
+/* An answer ends with any of these tokens. */
+static int read_stop_ids(struct ask *a, const cJSON *o, const struct serve *s, struct err *e)
+{
+	const cJSON *list = cJSON_GetObjectItemCaseSensitive(o, "stop_token_ids"), *v;
+
+	cJSON_ArrayForEach(v, list)
+	{
+		if (!cJSON_IsArray(list) || !cJSON_IsNumber(v) || a->n_stop_ids == ASK_STOP_IDS ||
+			!(v->valuedouble >= 0 && v->valuedouble < s->info->vocab) ||
+			v->valuedouble != floor(v->valuedouble))
+			return err_set(e, ERR_USAGE,
+				"stop_token_ids: a list of up to %d token ids from 0 to %d is needed", ASK_STOP_IDS,
+				s->info->vocab - 1);
+		a->stop_id[a->n_stop_ids++] = (int32_t)v->valuedouble;
+	}
+	return ask_nothing(list, NULL) || a->n_stop_ids
+			   ? 0
+			   : err_set(e, ERR_USAGE, "stop_token_ids: a list of token ids is needed");
+}
+
 /* {"15": 5, "27": -100} */
 static int read_bias(struct ask *a, const cJSON *o, struct err *e)
 {
 	const cJSON *list = cJSON_GetObjectItemCaseSensitive(o, "logit_bias"), *v;
 	struct sample_bias *b = &a->set.params.logit_bias;
+	struct err why = { 0 };
 
 	if (!list || cJSON_IsNull(list))
 		return 0;
@@ -199,8 +175,8 @@ static int read_bias(struct ask *a, const cJSON *o, struct err *e)
 		if (end == v->string || *end || !cJSON_IsNumber(v))
 			return err_set(e, ERR_USAGE,
 				"logit_bias: \"%.40s\": a token id and a number are needed", v->string);
-		if (sample_bias_add(b, id, v->valuedouble, e))
-			return -1;
+		if (sample_bias_add(b, id, v->valuedouble, &why)) /* whose words begin with the option */
+			return err_set(e, why.code, "logit_bias%s", why.text + strlen("logit_bias"));
 	}
 	return 0;
 }
@@ -210,8 +186,6 @@ static int read_echo(struct ask *a, const cJSON *o, struct err *e)
 {
 	if (read_bool(o, "echo", &a->echo, e))
 		return -1;
-	if (a->echo && a->kind != ASK_TEXT)
-		return err_set(e, ERR_USAGE, "echo is served by /v1/completions alone");
 	if (a->silent && !a->echo)
 		return err_set(e, ERR_USAGE, "max_tokens: 0 is for echo; at least 1 is needed");
 	if (a->stream && ask_scores(a))
@@ -236,11 +210,12 @@ static int read_user(struct ask *a, const cJSON *o, struct err *e)
 
 static int read_amounts(struct ask *a, const cJSON *o, struct err *e)
 {
-	const cJSON *options = cJSON_GetObjectItemCaseSensitive(o, "stream_options"), *top;
+	const cJSON *options = cJSON_GetObjectItemCaseSensitive(o, "stream_options");
 
 	a->n = 1;
 	if (read_int(o, "n", 1, ASK_CHOICES, &a->n, e) || read_bool(o, "stream", &a->stream, e) ||
 		read_bool(o, "ignore_eos", &a->ignore_end, e) ||
+		read_bool(o, "include_stop_str_in_output", &a->tell_stop, e) ||
 		(cJSON_IsObject(options) && read_bool(options, "include_usage", &a->usage, e)))
 		return -1;
 	a->best_of = a->n;
@@ -248,16 +223,25 @@ static int read_amounts(struct ask *a, const cJSON *o, struct err *e)
 		return -1;
 	if (a->stream && a->best_of > a->n)
 		return err_set(e, ERR_USAGE, "best_of: it is known at the end only, so not with stream");
-	if (a->kind == ASK_PIN && (a->n > 1 || a->stream))
-		return err_set(e, ERR_USAGE, "a pin has no answer, so neither n nor stream");
-	if (a->kind == ASK_CHAT)
-		return read_bool(o, "logprobs", &a->logprobs, e) ||
-					   read_int(o, "top_logprobs", 0, ASK_TOP, &a->top, e)
-				   ? -1
-				   : 0;
-	top = cJSON_GetObjectItemCaseSensitive(o, "logprobs");
-	a->logprobs = top && cJSON_IsNumber(top);
-	return read_int(o, "logprobs", 0, ASK_TOP, &a->top, e);
+	if ((a->kind == ASK_PIN || a->kind == ASK_SCORE) && (a->n > 1 || a->stream))
+		return err_set(e, ERR_USAGE, "%s: there is no answer here", a->stream ? "stream" : "n");
+	return 0;
+}
+
+/* Of a conversation a switch and a number, of a text one number. */
+static int read_logprobs(struct ask *a, const cJSON *o, struct err *e)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, "logprobs");
+
+	if (a->kind != ASK_CHAT) {
+		a->logprobs = cJSON_IsNumber(v);
+		return ask_nothing(v, NULL) ? 0 : read_int(o, "logprobs", 0, ASK_TOP, &a->top, e);
+	}
+	if (read_bool(o, "logprobs", &a->logprobs, e) ||
+		read_int(o, "top_logprobs", 0, ASK_TOP, &a->top, e))
+		return -1;
+	return a->top && !a->logprobs ? err_set(e, ERR_USAGE, "top_logprobs: it needs logprobs: true")
+								  : 0;
 }
 
 int ask_read(struct ask *a, enum ask_kind kind, const struct serve *s, const char *body,
@@ -273,13 +257,14 @@ int ask_read(struct ask *a, enum ask_kind kind, const struct serve *s, const cha
 		cJSON_Delete(o);
 		return -1;
 	}
-	rc = refuse_unserved(o, e) || read_settings(a, o, e) || read_stops(a, o, e) ||
-				 read_bias(a, o, e) || read_user(a, o, e) || read_amounts(a, o, e) ||
+	rc = ask_check(kind, o, e) || refuse_tools(o, e) || read_settings(a, o, body, size, e) ||
+				 read_stops(a, o, e) || read_bias(a, o, e) || read_user(a, o, e) ||
+				 read_amounts(a, o, e) || read_logprobs(a, o, e) || read_stop_ids(a, o, s, e) ||
 				 read_echo(a, o, e) || ask_prompts(a, o, s, e) || ask_pins(a, o, s, e)
 			 ? -1
 			 : 0;
 	if (!rc && (int64_t)a->n_prompts * a->best_of > ASK_CHOICES)
-		rc = err_set(e, ERR_USAGE, "at most %d answers at once are given", ASK_CHOICES);
+		rc = err_set(e, ERR_USAGE, "n: at most %d answers at once are given", ASK_CHOICES);
 	cJSON_Delete(o);
 	return rc;
 }

@@ -82,7 +82,7 @@ static enum MHD_Result send_text(
 static enum MHD_Result send_error(struct job *j, unsigned status, const char *code, const char *why)
 {
 	struct json out = { 0 };
-	size_t size;
+	size_t size, field;
 	char *text;
 
 	tell(j, "%u, %s", status, why);
@@ -91,7 +91,10 @@ static enum MHD_Result send_error(struct job *j, unsigned status, const char *co
 	json_object(&out, "error");
 	json_text(&out, "message", why);
 	json_text(&out, "type", status < 500 ? "invalid_request_error" : "server_error");
-	json_null(&out, "param");
+	if (!code && (field = status < 500 ? ask_param(why) : 0))
+		json_bytes(&out, "param", why, field);
+	else
+		json_null(&out, "param");
 	if (code)
 		json_text(&out, "code", code);
 	else

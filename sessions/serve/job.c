@@ -300,6 +300,8 @@ static int submit_choice(struct engine *engine, struct choice *c, struct err *e)
 	q.user = q.user ? q.user : j->peer;
 	q.top = a->top;
 	q.ignore_end = a->ignore_end;
+	q.stop_ids = a->stop_id;
+	q.n_stop_ids = a->n_stop_ids;
 	return engine_submit(engine, &q, e) < 0 ? -1 : 0;
 }
 

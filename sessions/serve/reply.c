@@ -26,12 +26,28 @@ static void add_text(struct choice *c, struct gguf_text t, bool flush)
 		c->n_text += utf8_stream_flush(&c->utf8, c->text + c->n_text, 4);
 }
 
+/* Whether a token ended the answer and is no text of it. */
+static bool ends_answer(const struct choice *c, size_t i)
+{
+	const struct ask *a = &c->job->ask;
+	bool stops = c->token[i].is_end && !a->ignore_end;
+
+	for (int32_t k = 0; k < a->n_stop_ids && !a->tell_stop; k++)
+		stops |= a->stop_id[k] == c->token[i].id;
+	return stops;
+}
+
+size_t reply_tokens(const struct choice *c)
+{
+	return c->n - (c->n && ends_answer(c, c->n - 1));
+}
+
 static struct gguf_text bytes_of(const struct choice *c, size_t i)
 {
 	const struct tokenizer *t = c->job->s->tokenizer;
 	const int32_t id = c->token[i].id;
 
-	if (tokenizer_is_special(t, id) || c->token[i].is_end)
+	if (tokenizer_is_special(t, id) || c->token[i].is_end || ends_answer(c, i))
 		return (struct gguf_text){ "", 0 };
 	return i || c->job->ask.kind != ASK_CHAT ? tokenizer_bytes(t, id)
 											 : tokenizer_first_bytes(t, id);
@@ -61,6 +77,7 @@ void reply_grow(struct choice *c, bool last)
 	struct err ignored = { 0 };
 	struct gguf_text ready;
 
+	c->held.with_stop = c->job->ask.tell_stop;
 	if (c->job->ask.echo && !c->echoed)
 		add_prompt(c);
 	for (; c->told < c->n; c->told++) {
@@ -311,7 +328,7 @@ static void put_choice(struct json *j, const struct choice *c, int32_t index)
 	} else {
 		json_bytes(j, "text", c->text ? c->text : "", c->n_text);
 	}
-	reply_logprobs(j, c, 0, count_prompt(c) + c->n);
+	reply_logprobs(j, c, 0, count_prompt(c) + reply_tokens(c));
 	json_text(j, "finish_reason", reply_reason(c));
 	if (computed->request) {
 		json_hash(j, "hash", computed->n ? computed->token[computed->n - 1].hash : 0);

@@ -72,6 +72,15 @@ static char *metrics(struct job *job, size_t *size, struct err *e)
 	return text;
 }
 
+/* Without the model's own first token, where it is not wanted. */
+static void drop_begun(struct ask_prompt *p, const cJSON *o)
+{
+	if (!p->begun || !(cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(o, "add_special")) ||
+						 cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(o, "add_special_tokens"))))
+		return;
+	memmove(p->ids, p->ids + 1, --p->n * sizeof *p->ids);
+}
+
 /* Ids of a prompt, or of a conversation in the model's template. */
 static char *tokenize(struct job *job, size_t *size, struct err *e)
 {
@@ -81,9 +90,14 @@ static char *tokenize(struct job *job, size_t *size, struct err *e)
 	struct json j = { 0 };
 	char *text = NULL;
 
+	if (o && ask_check(ASK_TOKENIZE, o, e)) {
+		cJSON_Delete(o);
+		return NULL;
+	}
 	if (content && !cJSON_HasObjectItem(o, "prompt")) /* llama-server's name */
 		cJSON_AddItemReferenceToObject(o, "prompt", (cJSON *)content);
 	if (o && !ask_prompts(&a, o, job->s, e)) {
+		drop_begun(&a.prompt[0], o);
 		json_object(&j, NULL);
 		json_int(&j, "count", (int64_t)a.prompt[0].n);
 		json_int(&j, "max_model_len", job->s->info->ctx);
@@ -129,9 +143,9 @@ static char *detokenize(struct job *job, size_t *size, struct err *e)
 	struct json j = { 0 };
 	char *text = NULL, *reply = NULL;
 
-	if (o && !cJSON_IsArray(tokens))
+	if (o && !ask_check(ASK_DETOKENIZE, o, e) && !cJSON_IsArray(tokens))
 		err_set(e, ERR_USAGE, "tokens: a list of token ids is needed");
-	else if (o && !ask_ids(&p, tokens, job->s, e))
+	else if (o && !e->code && !ask_ids(&p, tokens, job->s, e))
 		text = join(job, &p, size, e);
 	if (text) {
 		json_object(&j, NULL);
@@ -156,8 +170,8 @@ static const struct route routes[] = {
 	{ "DELETE", "/pins/*", false, 0, pins_delete, JSON },
 	{ "GET", "/v1/models", false, 0, models, JSON },
 	{ "GET", "/v1/models/*", false, 0, model, JSON },
-	{ "POST", "/tokenize", false, 0, tokenize, JSON },
-	{ "POST", "/detokenize", false, 0, detokenize, JSON },
+	{ "POST", "/tokenize", false, ASK_TOKENIZE, tokenize, JSON },
+	{ "POST", "/detokenize", false, ASK_DETOKENIZE, detokenize, JSON },
 	{ "GET", "/health", true, 0, health, JSON },
 	{ "GET", "/metrics", false, 0, metrics, "text/plain; version=0.0.4" },
 };

@@ -16,13 +16,20 @@
 
 #include "base/json.h"
 #include "engine/text/held.h"
+#include "sessions/foreign_json.h"
 #include "sessions/serve/metrics.h"
 #include "sessions/serve/serve.h"
 
 /* Why tools, and what belongs to them, are refused. */
 #define SERVE_NO_TOOLS ": tools are neither told to the model nor read out of its answers"
 
-enum { ASK_PROMPTS = 64, ASK_CHOICES = 64, ASK_TOP = SAMPLE_TOP, ROUTE_ALLOW = 32 };
+enum {
+	ASK_PROMPTS = 64,
+	ASK_CHOICES = 64,
+	ASK_TOP = SAMPLE_TOP,
+	ASK_STOP_IDS = 64,
+	ROUTE_ALLOW = 32
+};
 
 /* ---- what a request asks for (ask.c) ---- */
 
@@ -31,7 +38,7 @@ struct ask_prompt {
 	size_t n, cap;
 	bool begun; /* the first id is the model's own, before the text */
 };
-enum ask_kind { ASK_CHAT, ASK_TEXT, ASK_SCORE, ASK_PIN };
+enum ask_kind { ASK_CHAT, ASK_TEXT, ASK_SCORE, ASK_PIN, ASK_TOKENIZE, ASK_DETOKENIZE };
 
 struct ask {
 	enum ask_kind kind;
@@ -41,6 +48,8 @@ struct ask {
 	int64_t pin_ttl_ns;
 	struct answer_settings set; /* its stops are malloc'd */
 	bool seeded, logprobs, stream, usage, ignore_end;
+	bool tell_stop; /* the stop string is told at the answer's end */
+	int32_t stop_id[ASK_STOP_IDS], n_stop_ids;
 	bool echo, silent;       /* echo: the prompt comes first; silent: and nothing after it */
 	int32_t n, best_of, top; /* of each prompt; top: candidates to tell with each token */
 	char label[64];          /* first words, for the views */
@@ -67,6 +76,17 @@ int ask_cache_control(const cJSON *o, int64_t *ttl_ns, struct err *e);
 int32_t ask_common(const struct ask_prompt *a, const struct ask_prompt *b); /* first tokens */
 /* The body as an object; NULL with the error. */
 cJSON *ask_object(const char *body, size_t size, struct err *e);
+/* ask_fields.c: refuses the fields that are not served, unless they ask for nothing, and those that
+ * nobody knows. */
+int ask_check(enum ask_kind kind, const cJSON *o, struct err *e);
+/* Whether a value, which may be NULL, is null, empty or among "one|or|another"; none NULL: or
+ * false.
+ */
+bool ask_nothing(const cJSON *v, const char *none);
+/* The setting of an answer that a field is, or NULL. */
+const struct setting *ask_setting(const char *field);
+/* Length of the field's name that a message begins with; 0: it begins with none. */
+size_t ask_param(const char *message);
 
 /* ---- jobs (job.c) ---- */
 
@@ -220,6 +240,8 @@ int stream_grow(struct job *j, bool last);
 /* The engine's thread, of a suspended connection, without the lock: makes and sends what can be
  * told by now. False: the connection is to be resumed and does the rest. */
 bool stream_send(struct job *j);
+/* Tokens of the answer that log-probabilities tell: not the one that ended the turn. */
+size_t reply_tokens(const struct choice *c);
 void reply_logprobs(struct json *j, const struct choice *c, size_t from, size_t to);
 void reply_head(struct json *j, const struct job *job, const char *object);
 void reply_usage(struct json *j, const struct job *job);

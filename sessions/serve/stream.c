@@ -89,8 +89,8 @@ static int greet(struct job *job)
 	return 0;
 }
 
-/* The text since the last piece, and the tokens from `from` on. */
-static int send_piece(struct choice *c, size_t from)
+/* The text since the last piece, and the tokens of a range. */
+static int send_piece(struct choice *c, size_t from, size_t to)
 {
 	struct json j = { 0 };
 	const char *text = c->text ? c->text + c->text_told : "";
@@ -105,7 +105,7 @@ static int send_piece(struct choice *c, size_t from)
 	} else {
 		json_bytes(&j, "text", text, size);
 	}
-	reply_logprobs(&j, c, from, c->n);
+	reply_logprobs(&j, c, from, to);
 	json_null(&j, "finish_reason");
 	json_end(&j);
 	c->text_told = c->n_text;
@@ -135,10 +135,11 @@ static int send_last(struct choice *c)
 
 static int grow(struct choice *c, bool last)
 {
-	const size_t from = c->told;
+	const size_t from = c->told, n = reply_tokens(c), to = n > from ? n : from;
 
 	reply_grow(c, last);
-	if ((c->n_text > c->text_told || (c->job->ask.logprobs && c->n > from)) && send_piece(c, from))
+	if ((c->n_text > c->text_told || (c->job->ask.logprobs && to > from)) &&
+		send_piece(c, from, to))
 		return -1;
 	return last && !c->ended ? send_last(c) : 0;
 }

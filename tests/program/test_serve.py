@@ -157,7 +157,7 @@ def test_top(s):
 
 def test_bias(s):
     def text(**fields):
-        return s.post(TEXT, **{"prompt": "Once", "max_tokens": 8, "temperature": 0, **fields})["choices"][0]
+        return s.post(TEXT, **{"prompt": "Once", "max_tokens": 8, "temperature": 0, "ignore_eos": True, **fields})["choices"][0]
     plain = text(logprobs=0)
     a = s.post("/tokenize", prompt="a")["tokens"][-1]
     forced = text(logit_bias={str(a): 100}, temperature=1, seed=3)
@@ -242,7 +242,7 @@ def test_refusals(s):
     refused("the assistant last", 400, "last one", "POST", CHAT, {"messages": HELLO + [{"role": "assistant", "content": "x"}]})
     refused("two users", 400, "alternate", "POST", CHAT, {"messages": HELLO + HELLO})
     refused("a picture", 400, "type text", "POST", CHAT, {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]})
-    refused("a temperature out of range", 400, "temp", "POST", CHAT, {"messages": HELLO, "temperature": -1})
+    refused("a temperature out of range", 400, "temperature -1", "POST", CHAT, {"messages": HELLO, "temperature": -1})
     refused("n out of range", 400, "n:", "POST", CHAT, {"messages": HELLO, "n": 1000})
     refused("half a token", 400, "whole number", "POST", CHAT, {"messages": HELLO, "max_tokens": 1.5})
     refused("what is not served is refused, not ignored", 400, "tools", "POST", CHAT, {"messages": HELLO, "tools": [{"type": "function"}]})
@@ -441,6 +441,98 @@ def test_drip():
     s.end()
 
 
+def test_fields(s):
+    def told(path, fields):
+        body = fields if isinstance(fields, (str, bytes)) else {"max_tokens": 2, **fields}
+        status, answer, _ = s.ask("POST", path, body)
+        return status, answer.get("error", {}).get("message", ""), answer.get("error", {}).get("param")
+
+    for name, value in (("guided_json", {"type": "object"}), ("guided_choice", ["yes", "no"]), ("guided_regex", "a*"), ("grammar", "root"),
+                        ("json_schema", {"type": "object"}), ("structured_outputs", {"choice": ["a"]}), ("format", "json"), ("min_tokens", 4),
+                        ("response_format", {"type": "json_object"}), ("prompt_logprobs", 1), ("mirostat", 2), ("web_search_options", {"a": 1}),
+                        ("chat_template_kwargs", {"enable_thinking": False}), ("continue_final_message", True), ("add_generation_prompt", False),
+                        ("enable_thinking", False), ("skip_special_tokens", False), ("typical_p", 0.5), ("top_logprobs", 2)):
+        got = told(CHAT, {"messages": HELLO, name: value})
+        check(f"{name} is refused by name", got[0] == 400 and name in got[1] and got[2] == name, got)
+    for name, near in (("temprature", "temperature"), ("top_pp", "top_p"), ("max_token", "max_tokens")):
+        got = told(CHAT, {"messages": HELLO, name: 1})
+        check(f"{name} is no field", got[0] == 400 and f"did you mean {near}?" in got[1] and got[2] == name, got)
+    nothing = {"user": "a", "metadata": {"a": "b"}, "store": True, "service_tier": "auto", "stream_options": {"include_usage": True},
+               "parallel_tool_calls": True, "tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "none",
+               "modalities": ["text"], "mirostat": 0, "typical_p": 1.0, "guided_json": None, "skip_special_tokens": True,
+               "response_format": {"type": "text"}, "model": "any", "cache_prompt": True, "continue_final_message": False}
+    check("what asks for nothing is accepted", told(CHAT, {"messages": HELLO, **nothing})[0] == 200, told(CHAT, {"messages": HELLO, **nothing}))
+    for path, name in ((CHAT, "prompt"), (CHAT, "echo"), (TEXT, "messages"), ("/score", "messages")):
+        got = told(path, {"messages": HELLO, "prompt": "a", name: HELLO if name == "messages" else "a"})
+        check(f"{name} at {path} is of another path", got[0] == 400 and "it is a field of" in got[1] and got[2], got)
+    for name, value in (("temperature", -1), ("top_p", 1.5), ("max_tokens", -1), ("logit_bias", {"1": 1000}), ("stop", 3), ("n", 0), ("seed", "x"),
+                        ("seed", 0.5), ("seed", 2**64), ("stop_token_ids", [1.5]), ("stop_token_ids", [10**9]), ("stop_token_ids", 5)):
+        got = told(CHAT, {"messages": HELLO, name: value})
+        check(f"the error names the field: {name}", got[0] == 400 and got[1].startswith(name) and got[2] == name, got)
+    body = '{"prompt": "abc%s", "max_tokens": 2}'
+    for name, text, words in (("an escaped NUL", body % "\\u0000x", "\\u0000"), ("a NUL", body % "\0x", "NUL"), ("half a pair", body % "\\ud800x", "surrogate"),
+                              ("its other half", body % "\\udc00x", "surrogate"), ("bytes that are no UTF-8", (body % "").encode() + b'\xff', "UTF-8"),
+                              ("what follows", body % "" + ' {"x":', "no JSON"), ("a key twice", '{"prompt": "a", "prompt": "b"}', "prompt: it comes twice"),
+                              ("a key twice, deep", '{"prompt": "a", "stream_options": {"x": 1, "y": 2, "x": 3}}', "twice"),
+                              ("levels without end", '{"prompt": ' + "[" * 2000 + "]" * 2000 + "}", "levels")):
+        got = told(TEXT, text.encode() if isinstance(text, str) else text)
+        check(f"{name}: refused", got[0] == 400 and words in got[1], got)
+    check("a whole pair is a character", told(TEXT, body % "\\ud83d\\ude00 \\\\u0000")[0] == 200, told(TEXT, body % "\\ud83d\\ude00"))
+
+
+def test_seeds(s):
+    def text(seed):
+        status, told, _ = s.ask("POST", TEXT, '{"prompt": "Once", "max_tokens": 24, "temperature": 1, "seed": %s}' % seed)
+        return told["choices"][0]["text"] if status == 200 else told
+
+    check("seeds beyond 2^53 are exact", text(2**53) != text(2**53 + 1) and text(2**63 - 1) != text(2**63 - 2), text(2**53 + 1))
+    check("negative seeds", text(-1) != text(-2) and text(-1) == text(-1) == text(2**64 - 1) and isinstance(text(-2**63), str), text(-1))
+    check("a seed without figures after the point", text("5.0") == text(5))
+
+
+def test_stops(s):
+    plain = s.post(TEXT, prompt="Once", max_tokens=16, seed=3, logprobs=1)["choices"][0]
+    ids = s.post("/tokenize", prompt="Once" + plain["text"], add_special_tokens=False)["tokens"]
+    names = [s.post("/detokenize", tokens=[i])["content"] for i in ids]
+    at = next(i for i in range(4, len(ids)) if ids[i] not in ids[:i] and names[i].isascii() and names[i])
+    cut = plain["text"].index(names[at], len("".join(names[:at])) - 4)
+    for kind in "whole", "stream":
+        def ask(**fields):
+            fields = {"prompt": "Once", "max_tokens": 16, "seed": 3, **fields}
+            if kind == "whole":
+                return s.post(TEXT, **fields)["choices"][0]
+            pieces = [p["choices"][0] for p in s.stream(TEXT, **fields)]
+            return {"text": "".join(p["text"] for p in pieces), "finish_reason": pieces[-1]["finish_reason"]}
+
+        one = ask(stop_token_ids=[ids[at]])
+        check(f"{kind}: a token ends it, and is no part of it", one["text"] == plain["text"][:cut] and one["finish_reason"] == "stop", (one, plain, names[at]))
+        one = ask(stop_token_ids=[ids[at]], include_stop_str_in_output=True)
+        check(f"{kind}: or is its end", one["text"] == plain["text"][:cut + len(names[at])], (one, plain, names[at]))
+        stop = names[at]
+        one = ask(stop=[stop], include_stop_str_in_output=True)
+        first = plain["text"].index(stop)
+        check(f"{kind}: a stop string is told where it is asked for", one["text"] == plain["text"][:first + len(stop)], (one, plain, stop))
+
+
+def test_turn_ends(s):
+    end = s.post("/tokenize", prompt="<|im_end|>", add_special=False)["tokens"]
+    for path, ask in ((CHAT, {"messages": HELLO, "logprobs": True}), (TEXT, {"prompt": "a", "logprobs": 1})):
+        fields = {**ask, "logit_bias": {str(end[0]): 100}, "max_tokens": 4}
+        choice = s.post(path, **fields)["choices"][0]
+        told = choice["logprobs"]["content"] if path == CHAT else choice["logprobs"]["tokens"]
+        check("the token that ends a turn is no token of the text", told == [] and choice["finish_reason"] == "stop", choice)
+        pieces = s.stream(path, **fields)
+        check("nor of a stream", all(not p["choices"][0]["logprobs"] for p in pieces), pieces)
+
+
+def test_tokenize(s):
+    plain = s.post("/tokenize", content="a b")["tokens"]
+    check("fields of /tokenize that ask for what is done", s.post("/tokenize", content="a b", add_special=True, parse_special=True)["tokens"] == plain)
+    for name in "parse_special", "add_generation_prompt":
+        status, told, _ = s.ask("POST", "/tokenize", {"content": "a b", name: False})
+        check(f"{name} is refused", status == 400 and name in told["error"]["message"], told)
+
+
 def test_load(s):
     """What a seed gives does not depend on what else runs."""
     def answer(i):
@@ -552,7 +644,7 @@ def test_limits():
     got = []
 
     def run():
-        got.append(s.ask("POST", CHAT, {"messages": HELLO, "max_tokens": 150, "n": 64, "temperature": 1.5, "ignore": 1}, key)[0])
+        got.append(s.ask("POST", CHAT, {"messages": HELLO, "max_tokens": 150, "n": 64, "temperature": 1.5, "ignore_eos": True}, key)[0])
 
     def runs():
         return got or not re.search("running{[^}]*} 0", s.ask("GET", "/metrics", headers=key, raw=True)[1])
@@ -657,7 +749,8 @@ def main():
     subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), TINY], check=True)
     s = Server()
     try:
-        for test in (test_whole, test_texts, test_logprobs, test_top, test_bias, test_echo, test_streams, test_refusals, test_models, test_pages, test_port, test_load, test_ways, test_gone):
+        for test in (test_whole, test_texts, test_logprobs, test_top, test_bias, test_echo, test_streams, test_refusals, test_fields, test_seeds, test_stops,
+                     test_turn_ends, test_tokenize, test_models, test_pages, test_port, test_load, test_ways, test_gone):
             test(s)
     finally:
         check("SIGTERM ends it", s.end() == 0, s.told())
