@@ -113,6 +113,15 @@ static enum MHD_Result send_err(struct job *j, const struct err *e)
 		NULL, e->text);
 }
 
+/* What its route answers; NULL: why there is none, or there was no memory. */
+static enum MHD_Result send_made(struct job *j, char *text, size_t size, struct err *e)
+{
+	if (text)
+		return send_text(j, MHD_HTTP_OK, j->route->type, text, size);
+	err_set(e, ERR_MEMORY, "out of memory for the answer");
+	return send_err(j, e);
+}
+
 /* ---- a stream ---- */
 
 /* Copies what is ready; asks for more as long as something comes. */
@@ -181,9 +190,7 @@ static enum MHD_Result answer(struct job *j)
 		   : j->ask.kind == ASK_SCORE ? reply_score(j, &size)
 		   : j->ask.kind == ASK_PIN   ? pins_made(j, &size)
 									  : reply_whole(j, &size);
-	return text ? send_text(j, MHD_HTTP_OK, j->route->type, text, size)
-				: send_error(
-					  j, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory for the answer");
+	return send_made(j, text, size, &j->error);
 }
 
 static enum MHD_Result begin(struct job *j)
@@ -194,7 +201,7 @@ static enum MHD_Result begin(struct job *j)
 
 	if (j->route->answer) {
 		text = j->route->answer(j, &size, &e);
-		return text ? send_text(j, MHD_HTTP_OK, j->route->type, text, size) : send_err(j, &e);
+		return send_made(j, text, size, &e);
 	}
 	if (j->s->draining)
 		return send_error(j, MHD_HTTP_SERVICE_UNAVAILABLE, NULL, "the server ends");

@@ -36,11 +36,7 @@ struct job *job_new(struct serve *s, struct MHD_Connection *c, const char *metho
 	j->created = (int64_t)time(NULL);
 	pthread_mutex_lock(&s->lock);
 	j->number = ++s->n_jobs;
-	j->next = s->jobs;
-	j->at = &s->jobs;
-	if (j->next)
-		j->next->at = &j->next;
-	s->jobs = j;
+	LIST_INSERT_HEAD(&s->jobs, j, link);
 	pthread_mutex_unlock(&s->lock);
 	return j;
 }
@@ -60,11 +56,8 @@ void job_unref(struct job *j)
 
 	pthread_mutex_lock(&s->lock);
 	last = !--j->refs;
-	if (last) {
-		*j->at = j->next;
-		if (j->next)
-			j->next->at = j->at;
-	}
+	if (last)
+		LIST_REMOVE(j, link);
 	pthread_mutex_unlock(&s->lock);
 	if (!last)
 		return;
@@ -435,8 +428,20 @@ void job_leave(struct job *j)
 		post(j, cancel);
 }
 
-void jobs_leave(struct job **left, size_t n)
+void jobs_leave(struct serve *s, bool (*which)(const struct job *j))
 {
+	struct job *left[64], *j;
+	size_t n = 0;
+
+	pthread_mutex_lock(&s->lock);
+	LIST_FOREACH(j, &s->jobs, link)
+	{
+		if (j->gone || n == sizeof left / sizeof *left || !which(j))
+			continue;
+		j->refs++;
+		left[n++] = j;
+	}
+	pthread_mutex_unlock(&s->lock);
 	for (size_t i = 0; i < n; i++) {
 		job_leave(left[i]);
 		job_unref(left[i]);

@@ -60,7 +60,7 @@ void client_turn(struct job *j, size_t bytes)
 }
 
 /* Those that are late, and as many as are too many, but for the newest. The library finds a socket
- * that is shut down at its end, and closes it. */
+ * that is shut down at its end, and closes it in one turn; in the next it takes others. */
 static void close_waiting(struct serve *s)
 {
 	const int64_t now = now_ns();
@@ -74,28 +74,21 @@ static void close_waiting(struct serve *s)
 		if (k->served || (now - k->since <= allowed && (over <= 0 || !TAILQ_NEXT(k, link))))
 			continue;
 		over--;
-		if (!k->closed)
-			shutdown(k->fd, SHUT_RDWR);
-		s->metrics.closed += !k->closed;
+		if (k->closed)
+			continue;
+		shutdown(k->fd, SHUT_RDWR);
 		k->closed = true;
+		s->metrics.closed++;
+		s->hurry = 2;
 	}
 }
 
 /* A suspended connection is not polled: whether its client is still there is asked here. */
-static void look(struct serve *s)
+static bool client_left(const struct job *j)
 {
-	struct job *left[64];
-	size_t n = 0;
 	char byte;
 
-	pthread_mutex_lock(&s->lock);
-	for (struct job *j = s->jobs; j && n < sizeof left / sizeof *left; j = j->next)
-		if (j->suspended && !j->gone && !recv(j->client->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT)) {
-			j->refs++;
-			left[n++] = j;
-		}
-	pthread_mutex_unlock(&s->lock);
-	jobs_leave(left, n);
+	return j->suspended && !recv(j->client->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 }
 
 /* ---- the loop ---- */
@@ -126,13 +119,14 @@ void http_turn(struct serve *s, int most_ms)
 {
 	const bool due = now_ns() - s->looked_ns > LOOK_MS * SECOND / 1000;
 
-	wait_for_work(s, most_ms);
+	wait_for_work(s, s->hurry ? 0 : most_ms);
+	s->hurry -= s->hurry > 0;
 	MHD_run(s->daemon);
 	if (due || s->n_clients > s->o.connections)
 		close_waiting(s);
 	if (!due)
 		return;
-	look(s);
+	jobs_leave(s, client_left);
 	s->looked_ns = now_ns();
 }
 

@@ -145,8 +145,8 @@ char *pins_list(struct job *job, size_t *size, struct err *e)
 {
 	struct serve *s = job->s;
 	struct json j = { 0 };
-	char *text;
 
+	(void)e;
 	pthread_mutex_lock(&s->lock);
 	json_object(&j, NULL);
 	json_text(&j, "object", "list");
@@ -155,10 +155,7 @@ char *pins_list(struct job *job, size_t *size, struct err *e)
 	for (int32_t i = 0; i < s->n_pins; i++)
 		put_pin(&j, NULL, &s->pin[i]);
 	pthread_mutex_unlock(&s->lock);
-	text = json_take(&j, size);
-	if (!text)
-		err_set(e, ERR_MEMORY, "out of memory for the answer");
-	return text;
+	return json_take(&j, size);
 }
 
 struct unpinning {
@@ -185,7 +182,6 @@ char *pins_delete(struct job *job, size_t *size, struct err *e)
 {
 	struct unpinning u = { .pin = job->rest };
 	struct json j = { 0 };
-	char *text;
 
 	if (!actor_call(job->s->session->actor, remove_pins, &u)) {
 		err_set(e, ERR_INTERRUPTED, "the server ends");
@@ -198,8 +194,5 @@ char *pins_delete(struct job *job, size_t *size, struct err *e)
 	}
 	json_object(&j, NULL);
 	json_int(&j, "removed", u.n);
-	text = json_take(&j, size);
-	if (!text)
-		err_set(e, ERR_MEMORY, "out of memory for the answer");
-	return text;
+	return json_take(&j, size);
 }

@@ -4,15 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *take(struct json *j, size_t *size, struct err *e)
-{
-	char *text = json_take(j, size);
-
-	if (!text)
-		err_set(e, ERR_MEMORY, "out of memory for the answer");
-	return text;
-}
-
 static void put_model(struct json *j, const struct job *job)
 {
 	json_object(j, NULL);
@@ -31,7 +22,8 @@ static char *models(struct job *job, size_t *size, struct err *e)
 	json_text(&j, "object", "list");
 	json_array(&j, "data");
 	put_model(&j, job);
-	return take(&j, size, e);
+	(void)e;
+	return json_take(&j, size);
 }
 
 static char *model(struct job *job, size_t *size, struct err *e)
@@ -44,7 +36,7 @@ static char *model(struct job *job, size_t *size, struct err *e)
 		return NULL;
 	}
 	put_model(&j, job);
-	return take(&j, size, e);
+	return json_take(&j, size);
 }
 
 static char *health(struct job *job, size_t *size, struct err *e)
@@ -57,7 +49,7 @@ static char *health(struct job *job, size_t *size, struct err *e)
 	}
 	json_object(&j, NULL);
 	json_text(&j, "status", "ok");
-	return take(&j, size, e);
+	return json_take(&j, size);
 }
 
 static char *metrics(struct job *job, size_t *size, struct err *e)
@@ -67,8 +59,7 @@ static char *metrics(struct job *job, size_t *size, struct err *e)
 	pthread_mutex_lock(&job->s->lock);
 	text = metrics_text(&job->s->metrics, job->s->o.name, size);
 	pthread_mutex_unlock(&job->s->lock);
-	if (!text)
-		err_set(e, ERR_MEMORY, "out of memory for the answer");
+	(void)e;
 	return text;
 }
 
@@ -102,7 +93,7 @@ static char *tokenize(struct job *job, size_t *size, struct err *e)
 		json_int(&j, "count", (int64_t)a.prompt[0].n);
 		json_int(&j, "max_model_len", job->s->info->ctx);
 		json_ids(&j, "tokens", a.prompt[0].ids, a.prompt[0].n);
-		text = take(&j, size, e);
+		text = json_take(&j, size);
 	}
 	cJSON_Delete(o);
 	ask_free(&a);
@@ -151,7 +142,7 @@ static char *detokenize(struct job *job, size_t *size, struct err *e)
 		json_object(&j, NULL);
 		json_bytes(&j, "prompt", text, *size);
 		json_bytes(&j, "content", text, *size);
-		reply = take(&j, size, e);
+		reply = json_take(&j, size);
 	}
 	free(text);
 	free(p.ids);

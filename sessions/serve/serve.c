@@ -64,12 +64,15 @@ int32_t serve_port(const struct serve *s)
 /* And connections that are being resumed. */
 static int32_t open_jobs(struct serve *s)
 {
+	const struct job *j;
 	int32_t n;
 
 	pthread_mutex_lock(&s->lock);
 	n = atomic_load(&s->resuming);
-	for (const struct job *j = s->jobs; j; j = j->next)
+	LIST_FOREACH(j, &s->jobs, link)
+	{
 		n += j->submitted && (j->n_open || !j->gone);
+	}
 	pthread_mutex_unlock(&s->lock);
 	return n;
 }
@@ -83,19 +86,9 @@ static void await_jobs(struct serve *s, int64_t ms)
 		pause_ms(LOOK_MS);
 }
 
-static void leave_all(struct serve *s)
+static bool runs(const struct job *j)
 {
-	struct job *left[64];
-	size_t n = 0;
-
-	pthread_mutex_lock(&s->lock);
-	for (struct job *j = s->jobs; j && n < sizeof left / sizeof *left; j = j->next)
-		if (j->submitted && j->n_open && !j->gone) {
-			j->refs++;
-			left[n++] = j;
-		}
-	pthread_mutex_unlock(&s->lock);
-	jobs_leave(left, n);
+	return j->submitted && j->n_open;
 }
 
 void serve_drain(struct serve *s, int32_t seconds)
@@ -105,7 +98,7 @@ void serve_drain(struct serve *s, int32_t seconds)
 	atomic_store(&s->draining, true);
 	await_jobs(s, (int64_t)seconds * 1000);
 	for (int i = 0; i < 100 && open_jobs(s); i++) {
-		leave_all(s);
+		jobs_leave(s, runs);
 		await_jobs(s, LOOK_MS);
 	}
 	http_stop(s);

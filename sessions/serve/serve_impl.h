@@ -166,7 +166,7 @@ struct job {
 	int64_t number, created; /* created: seconds since 1970 */
 	char id[48], lossy[128];
 	/* under the lock: */
-	struct job *next, **at;
+	LIST_ENTRY(job) link;
 	int32_t refs, n_open;         /* n_open: choices that have not finished */
 	bool submitted, settled;      /* settled: the engine has seen it */
 	bool suspended, gone, failed; /* gone: the client went away */
@@ -198,7 +198,8 @@ struct serve {
 	TAILQ_HEAD(clients, client) clients;
 	int32_t n_clients;
 	int64_t looked_ns;
-	struct job *jobs;
+	int hurry; /* turns that wait for nothing */
+	LIST_HEAD(jobs, job) jobs;
 	struct choice **live; /* those that the engine has and that have not finished */
 	size_t n_live, cap_live;
 	struct choice *submitting;     /* engine_submit() runs for it */
@@ -218,7 +219,8 @@ void job_unref(struct job *j);
 bool job_submit(struct job *j);
 /* The client went away: whatever runs for it is cancelled. */
 void job_leave(struct job *j);
-void jobs_leave(struct job **left, size_t n); /* and their references go */
+/* Those of which that is true, a few at a time; asked under the lock. */
+void jobs_leave(struct serve *s, bool (*which)(const struct job *j));
 /* Suspends the connection until there is more to do, unless there is already: then false. stream:
  * tokens are something, else only the end is. */
 bool job_wait(struct job *j, bool stream);
@@ -262,8 +264,8 @@ struct route {
 	const char *method, *path;
 	bool open; /* without a key */
 	enum ask_kind kind;
-	/* Answers at once: text of *size bytes, malloc'd; NULL with the error. NULL: a job of `kind`.
-	 */
+	/* Answers at once: text of *size bytes, malloc'd; NULL with the error, or without memory.
+	 * NULL: a job of `kind`. */
 	char *(*answer)(struct job *j, size_t *size, struct err *e);
 	const char *type; /* of what it answers */
 };
