@@ -182,6 +182,19 @@ struct glyph_run text_next(const char *text, size_t size, bool ascii)
 	return g;
 }
 
+bool text_is_utf8(const char *text, size_t size)
+{
+	utf8proc_int32_t c;
+	utf8proc_ssize_t n;
+
+	for (; size; text += n, size -= (size_t)n) {
+		n = utf8proc_iterate((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, &c);
+		if (n < 1)
+			return false;
+	}
+	return true;
+}
+
 int text_width(const char *text, size_t size, bool ascii)
 {
 	int width = 0;

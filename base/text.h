@@ -35,6 +35,9 @@ struct glyph_run text_next(const char *text, size_t size, bool ascii);
 enum { TEXT_SHOW_MAX = 0x10000 };
 void text_show_also(int32_t c);
 
+/* Whole characters of valid UTF-8. */
+bool text_is_utf8(const char *text, size_t size);
+
 /* Columns that text takes on one line. */
 int text_width(const char *text, size_t size, bool ascii);
 

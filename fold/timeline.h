@@ -410,7 +410,10 @@ const struct tl_token *timeline_branch_token(
 bool timeline_within_answer(const struct timeline *t, const struct tl_request *r);
 /* The request that answered the turn before that of this one, on its branch; 0: it is the first. */
 int64_t timeline_turn_before(const struct timeline *t, int64_t request);
-/* The latencies of a request so far: exact, of the tokens that it has now. */
+/* Its answer was computed in another session or by another model, and only stands in this one. */
+bool timeline_carried(const struct tl_request *r);
+/* The latencies of a request so far: exact, of the tokens that it has now. NaN: of one carried
+ * over. */
 struct tl_latencies timeline_latencies(const struct timeline *t, const struct tl_request *r);
 /* The same counted in steps: of its wait those that ran without it, of others those from the
  * arrival, or from the token before, up to the one that gave the token. The machine's speed has no

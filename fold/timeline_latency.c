@@ -29,6 +29,12 @@ void tl_note_admitted(struct timeline *t, const struct tl_request *r)
 		tl_note_wait(t, r);
 }
 
+bool timeline_carried(const struct tl_request *r)
+{
+	return r->n_tokens &&
+		   (r->token[0].source == EV_SOURCE_recorded || r->token[0].source == EV_SOURCE_carried);
+}
+
 static bool was_drawn(const struct tl_token *k)
 {
 	return (k->source != EV_SOURCE_forced && k->source <= EV_SOURCE_chosen) ||
@@ -58,7 +64,8 @@ void tl_note_token(struct timeline *t, struct tl_request *r, struct tl_token *k,
 	if (r->first_token_ns == EV_NULL_I) {
 		r->first_token_ns = t_ns;
 		r->first_step = k->step;
-		note(t, r, TL_TTFT, t_ns - r->arrival_ns, k->step - r->arrived_step);
+		if (!timeline_carried(r))
+			note(t, r, TL_TTFT, t_ns - r->arrival_ns, k->step - r->arrived_step);
 	} else if (r->n_tokens > 1 && was_drawn(k)) {
 		note(t, r, TL_ITL, (int64_t)itl_of(k), (int64_t)steps_of(k));
 	}
@@ -78,7 +85,7 @@ static bool ended_itself(enum ev_code_finish reason)
 
 void tl_note_finished(struct timeline *t, const struct tl_request *r)
 {
-	if ((r->admitted_ns == EV_NULL_I && !t->attached.on) ||
+	if ((r->admitted_ns == EV_NULL_I && !t->attached.on) || timeline_carried(r) ||
 		!ended_itself((enum ev_code_finish)r->finish.reason))
 		return;
 	note(t, r, TL_E2E, r->finished_ns - r->arrival_ns,
@@ -145,7 +152,9 @@ struct tl_latencies timeline_latencies(const struct timeline *t, const struct tl
 		.tpot = (double)NAN,
 		.e2e = from_arrival(r, r->finished_ns) };
 
-	if (!take_recorded(r, &l))
+	if (timeline_carried(r))
+		l.queue = l.ttft = l.e2e = (double)NAN;
+	else if (!take_recorded(r, &l))
 		take_itl(r, itl_of, &l);
 	take_tpot(r, &l);
 	return l;

@@ -23,6 +23,26 @@ static const struct export_ops *export_find(const char *name, struct err *e)
 	return NULL;
 }
 
+static void take_setting(struct lossy_settings *l, const struct ev_setting *s)
+{
+	for (int i = 0; i < l->n; i++)
+		if (s->name.size == strlen(l->row[i]->name) &&
+			!memcmp(s->name.data, l->row[i]->name, s->name.size))
+			snprintf(
+				l->value[i], LOSSY_VALUE, "%.*s", (int)s->value.size, (const char *)s->value.data);
+}
+
+static void note_lossy(struct exporter *x)
+{
+	const size_t n = strlen(x->lossy);
+	const char *last = strrchr(x->lossy, ';');
+	char now[sizeof x->lossy];
+
+	lossy_print(&x->settings, now, sizeof now);
+	if (*now && strcmp(last ? last + 2 : x->lossy, now) != 0)
+		snprintf(x->lossy + n, sizeof x->lossy - n, "%s%s", n ? "; " : "", now);
+}
+
 static int export_walk(
 	struct exporter *x, const struct export_ops *ops, struct reader *r, struct err *e)
 {
@@ -38,6 +58,10 @@ static int export_walk(
 				ops->name);
 		if (ev.kind == EV_vocab)
 			x->no_memory |= !ev_texts_keep(&x->texts, &ev.u.vocab);
+		if (ev.kind == EV_setting)
+			take_setting(&x->settings, &ev.u.setting);
+		if (ev.kind == EV_step)
+			note_lossy(x);
 		if (ops->event)
 			ops->event(x, &ev);
 		if (++n % REPORT_EVERY == 0 && x->o->progress &&
@@ -53,7 +77,7 @@ static int export_walk(
 
 int export_session(const char *path, const struct export_options *o, FILE *out, struct err *e)
 {
-	struct exporter x = { .out = out, .o = o };
+	struct exporter x = { .out = out, .o = o, .settings = lossy_ask(NULL, NULL) };
 	const struct export_ops *ops = export_find(o->to, e);
 	struct reader *r = NULL;
 	int rc = -1;

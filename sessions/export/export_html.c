@@ -54,11 +54,20 @@ long long html_number(int64_t v)
 	return v == EV_NULL_I || v < -1 || v > most ? -1 : v;
 }
 
-static struct ev_span token_bytes(const struct exporter *x, int64_t id)
+/* A string; a token that is not whole characters as the array of its bytes, which the page joins.
+ */
+static void put_token(struct exporter *x, FILE *out, int64_t id)
 {
 	const struct ev_text *t = ev_texts_get(&x->texts, id);
+	const struct ev_span bytes = { t ? t->bytes : "", t ? t->size : 0 };
 
-	return t ? (struct ev_span){ t->bytes, t->size } : (struct ev_span){ NULL, 0 };
+	if (text_is_utf8(bytes.data, bytes.size)) {
+		html_text(out, bytes, &x->no_memory);
+		return;
+	}
+	for (size_t i = 0; i < bytes.size; i++)
+		fprintf(out, "%c%d", i ? ',' : '[', ((const unsigned char *)bytes.data)[i]);
+	putc(']', out);
 }
 
 static int begin(struct exporter *x, struct err *e)
@@ -115,8 +124,8 @@ static void candidates(struct exporter *x, FILE *out, struct ev_span b)
 	for (size_t i = 0; i < TOP && (i + 1) * sizeof c <= b.size; i++) {
 		memcpy(&c, (const char *)b.data + i * sizeof c, sizeof c);
 		fputs(i ? ",[" : "[", out);
-		if (token_bytes(x, c.id).data)
-			html_text(out, token_bytes(x, c.id), &x->no_memory);
+		if (ev_texts_get(&x->texts, c.id))
+			put_token(x, out, c.id);
 		else
 			fprintf(out, "\"<%u>\"", c.id);
 		putc(',', out);
@@ -133,7 +142,7 @@ static void on_token(struct exporter *x, struct html *h, const struct ev_token *
 	if (!out)
 		return;
 	fprintf(out, "[%lld,%lld,", html_number(t->request), html_number(t->pos));
-	html_text(out, token_bytes(x, t->id), &x->no_memory);
+	put_token(x, out, t->id);
 	putc(',', out);
 	export_json_real(out, t->p);
 	putc(',', out);
@@ -215,6 +224,7 @@ static void event(struct exporter *x, const struct event *ev)
 				html_number(ev->u.page.page), html_number(ev->u.page.action),
 				html_number(ev->u.page.request));
 		break;
+	case EV_preempt: h->preempted++; break;
 	case EV_finish: on_finish(h, &ev->u.finish, ev->t_ns); break;
 	default: break;
 	}
@@ -234,7 +244,9 @@ static void write_data(struct exporter *x, struct html *h)
 	for (int i = 0; i < EV_N_stage; i++)
 		fprintf(
 			x->out, "%s\"%s\":%.3f", i ? "," : "", ev_code_name("stage", i), h->stage_ns[i] / 1e6);
-	fputs("},\n\"left_out\":{", x->out);
+	fputs("},\n\"lossy\":", x->out);
+	html_text(x->out, (struct ev_span){ x->lossy, strlen(x->lossy) }, &x->no_memory);
+	fprintf(x->out, ",\n\"preempted\":%lld,\n\"left_out\":{", (long long)h->preempted);
 	for (int i = 0; i < HTML_N_LISTS; i++)
 		fprintf(x->out, "%s\"%s\":%lld", i ? "," : "", key[i], (long long)h->list[i].left_out);
 	fputs("}}", x->out);

@@ -35,7 +35,8 @@ struct html {
 	struct html_list list[HTML_N_LISTS];
 	struct html_drafting *drafting;
 	double stage_ns[EV_N_stage];
-	int64_t step;            /* the last that ended */
+	int64_t step; /* the last that ended */
+	int64_t preempted;
 	int64_t attention_bytes; /* of the rows that are kept */
 };
 

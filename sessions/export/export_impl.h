@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "engine/lossy.h"
 #include "event/texts.h"
 #include "sessions/export/export.h"
 
@@ -13,6 +14,10 @@ struct exporter {
 	FILE *out;
 	const struct export_options *o;
 	struct ev_texts texts;
+	struct lossy_settings settings; /* as they stand */
+	/* the sets of lossy settings that steps ran with, in order: "window:512; window:64"; "": none
+	 */
+	char lossy[256];
 	bool no_memory;
 	void *own; /* the format's state */
 	int64_t n; /* rows written, for commas */

@@ -85,7 +85,6 @@ static int begin(struct exporter *x, struct err *e)
 	if (!p || !p->open)
 		return err_set(e, ERR_MEMORY, "out of memory");
 	fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", x->out);
-	name(x, PID_REQUESTS, 0, "process_name", "requests");
 	name(x, PID_BATCH, 0, "process_name", "batch");
 	name(x, PID_KERNELS, 0, "process_name", "kernels");
 	name(x, PID_COUNTERS, 0, "process_name", "counters");
@@ -97,10 +96,15 @@ static int begin(struct exporter *x, struct err *e)
 static void end(struct exporter *x)
 {
 	struct perfetto *p = x->own;
+	char requests[sizeof x->lossy + 32];
 
 	if (!p)
 		return;
-	fputs("\n]}\n", x->out);
+	snprintf(requests, sizeof requests, *x->lossy ? "requests, LOSSY %s" : "requests", x->lossy);
+	name(x, PID_REQUESTS, 0, "process_name", requests);
+	fputs("\n],\"otherData\":{\"lossy\":", x->out);
+	export_json_text(x, x->lossy, strlen(x->lossy));
+	fputs("}}\n", x->out);
 	free(p->open);
 	free(p);
 }

@@ -169,6 +169,7 @@ def browse(file, name):
     done = subprocess.run([chromium, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
                            f"--user-data-dir={TMP.name}/chromium", f"file://{file}.html"], capture_output=True)
     dom = done.stdout.decode("utf-8", "replace")
+    browse.dom = dom
     check(f"html: Chromium runs the page {name} to its end", 'data-ready="1"' in dom and "<svg" in dom and
           "<title>cutaway session</title>" in dom, done.stderr.decode("utf-8", "replace")[-500:])
     shown = Shown()
@@ -215,6 +216,48 @@ def test_html_prices():
     shown = browse(file, "of prices")
     chart = "What the lossy settings cost: KL of the newest tokens to the exact twin, in nats, by step"
     check("html: a chart shows it", not shown or chart in shown.charts, shown and list(shown.charts))
+
+
+def test_lossy():
+    """what leaves the program says that it is lossy, and by what"""
+    file = os.path.join(TMP.name, "prices.db")
+    check("html: the page says LOSSY with the settings", page_of(file)["lossy"] == "window:4" and page_of(FILE)["lossy"] == "")
+    status, out, err = cutaway("export", file, "--to", "perfetto")
+    trace = json.loads(out)
+    check("perfetto: so do its metadata", trace["otherData"]["lossy"] == "window:4" and
+          "requests, LOSSY window:4" in [e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "process_name"], err)
+    for view, size in ("roofline", "80x24"), ("next", "30x8"), ("screen", "20x5"):
+        status, out, err = cutaway("export", file, "--to", "svg", "--view", view, "--size", size)
+        text = re.sub("<[^>]*>", "", out.decode("utf-8").split("</title>", 1)[-1])
+        check(f"svg: {view} at {size} says LOSSY with the settings", "LOSSY window:4" in text, err + text[-300:])
+    status, out, err = cutaway("export", file, "--to", "asciicast", "--size", "40x10")
+    check("asciicast: its title does", "LOSSY window:4" in json.loads(out.decode("utf-8").splitlines()[0])["title"], err)
+
+
+def test_html_bytes():
+    """characters of several tokens, and answers of an earlier session"""
+    file = os.path.join(TMP.name, "bytes.db")
+    shutil.copy(FILE, file)
+    db = sqlite3.connect(file)
+    request, = db.execute("SELECT request FROM token GROUP BY request HAVING count(DISTINCT id) > 3 ORDER BY request").fetchone()
+    ids = [i for i, in db.execute("SELECT DISTINCT id FROM token WHERE request = ? ORDER BY seq", (request,))][:2]
+    for id, part in zip(ids, (b"\xf0\x9f", b"\x8c\x9f")):
+        db.execute("UPDATE vocab SET bytes = ? WHERE id = ?", (part, id))
+    rows = [s for s, in db.execute("SELECT seq FROM token WHERE request = ? ORDER BY seq LIMIT 2", (request,))]
+    for seq, id in zip(rows, ids):
+        db.execute("UPDATE token SET id = ?, is_end = NULL WHERE seq = ?", (id, seq))
+    other = db.execute("SELECT max(request) FROM token").fetchone()[0]
+    db.execute("UPDATE token SET source = 7 WHERE request = ?", (other,))
+    db.commit()
+    db.close()
+    data = page_of(file)
+    own = [t[2] for t in data["tokens"] if t[0] == request]
+    check("html: no byte of a token is lost", own[:2] == [[0xf0, 0x9f], [0x8c, 0x9f]], own[:3])
+    if not browse(file, "of parts of characters"):
+        return
+    dom = browse.dom
+    check("html: tokens that make a character together show it", "\U0001f31f" in dom.split("</script>", 1)[1])
+    check("html: an answer of an earlier session has no latencies", "from the session before" in dom.split("</script>", 1)[1])
 
 
 def test_html_search():
@@ -365,7 +408,7 @@ def main():
     db.execute(f"INSERT INTO request VALUES ({','.join('?' * len(columns))})", [row[c] for c in columns])
     db.commit()
     db.close()
-    for test in (test_perfetto, test_csv, test_jsonl, test_html, test_html_prices, test_html_search, test_html_drafters, test_html_limits,
+    for test in (test_perfetto, test_csv, test_jsonl, test_html, test_html_prices, test_lossy, test_html_bytes, test_html_search, test_html_drafters, test_html_limits,
                  test_asciicast, test_errors):
         test()
     return finish()

@@ -20,7 +20,7 @@
 #include "tui/views/views.h"
 
 enum { SCREEN = -1, SCREEN_W = 120, SCREEN_H = 40, VIEW_W = 80, VIEW_H = 24 };
-enum { LEAST_W = 20, LEAST_H = 5, MOST_W = 500, MOST_H = 200 };
+enum { LEAST_W = 20, LEAST_H = 5, MOST_W = 500, MOST_H = 200, NOTE_H = 8 };
 
 struct picture {
 	int view; /* index, or SCREEN */
@@ -84,20 +84,33 @@ static void draw(struct app *a, int view)
 	view_draw(view, &p, app_timeline(a), &a->state);
 }
 
+/* Below the picture, whatever its size: a picture leaves the program, and what is lossy must be
+ * seen in it. Returns its lines. */
+static int draw_note(struct canvas *c, int y, const char *text)
+{
+	struct pen p = pen_of(c, (struct rect){ 0, y, c->w, NOTE_H });
+
+	p.ink = INK_REJECTED;
+	return *text ? pen_wrap(&p, 0, 0, c->w, NOTE_H, text) : 0;
+}
+
 /* The picture as SVG; malloc'd. NULL: no memory. */
 static char *picture_svg(struct app *a, const struct picture *p, size_t *size)
 {
 	const struct timeline *t = app_timeline(a);
 	struct theme theme = { .depth = p->mono ? THEME_MONO : THEME_TRUE, .light = p->light };
-	char title[256], *svg = NULL;
+	char title[256], lossy[128], *svg = NULL;
 	FILE *out = open_memstream(&svg, size);
 
 	if (!out)
 		return NULL;
-	snprintf(title, sizeof title, "cutaway: %s, step %lld, %s",
+	snprintf(title, sizeof title, "cutaway: %s, step %lld, %s%s",
 		p->view < 0 ? "screen" : views[p->view]->name, (long long)t->last_step,
-		t->model_name ? t->model_name : "");
+		app_lossy_title(t, lossy, sizeof lossy), t->model_name ? t->model_name : "");
+	a->canvas.h = p->h;
 	draw(a, p->view);
+	a->canvas.h = p->h + NOTE_H;
+	a->canvas.h = p->h + draw_note(&a->canvas, p->h, lossy);
 	svg_write(out, &a->canvas, &theme, title);
 	if (!fclose(out))
 		return svg;
@@ -113,7 +126,7 @@ static char *picture_beside(struct app *a, const struct picture *p, size_t *size
 	char *svg = NULL;
 
 	a->canvas = (struct canvas){ .mono = p->mono };
-	if (!canvas_resize(&a->canvas, p->w, p->h, NULL))
+	if (!canvas_resize(&a->canvas, p->w, p->h + NOTE_H, NULL))
 		svg = picture_svg(a, p, size);
 	canvas_free(&a->canvas);
 	a->canvas = own;

@@ -101,12 +101,14 @@ static int put_frame(struct cast *k, struct err *e)
 static int put_header(struct cast *k, struct err *e)
 {
 	const struct timeline *t = &k->screen.app.timeline;
-	char *title;
+	char *title, text[256];
 
 	if (player_go(k->screen.player, &k->screen.app.timeline, 0, e))
 		return -1;
-	title = text_json(t->model_name ? t->model_name : "cutaway",
-		strlen(t->model_name ? t->model_name : "cutaway"));
+	app_lossy_title(t, text, sizeof text);
+	snprintf(text + strlen(text), sizeof text - strlen(text), "%s",
+		t->model_name ? t->model_name : "cutaway");
+	title = text_json(text, strlen(text));
 	if (!title)
 		return err_set(e, ERR_MEMORY, "no memory for a title");
 	fprintf(k->out,

@@ -25,6 +25,8 @@ const char *view_requests_state(const struct timeline *t, const struct tl_reques
 	_Static_assert(sizeof ends / sizeof *ends == EV_N_finish, "a word for each code");
 	const struct tl_step *last = timeline_last_step(t);
 
+	if (timeline_carried(r))
+		return "session before";
 	if (r->state == TL_WAITING)
 		return t->attached.on ? "asked" : "waiting";
 	if (r->state == TL_PREEMPTED)

@@ -147,9 +147,14 @@ const char *view_tokens_s(char *buf, double rate)
 	return buf;
 }
 
-/* Visible forms of white space, with an ASCII form for terminals without UTF-8. */
-static const char *white_form(const struct glyph_run *g, const char *text, bool ascii)
+/* Visible forms of white space and, in hex [8], of a byte that is only a part of a character. */
+static const char *visible_form(
+	const struct glyph_run *g, const char *text, bool ascii, char hex[8])
 {
+	if (g->used == 1 && !text_is_utf8(text, 1)) {
+		snprintf(hex, 8, "<%02X>", (unsigned char)*text);
+		return hex;
+	}
 	if (g->newline)
 		return "\\n";
 	if (g->tab)
@@ -171,7 +176,8 @@ int view_put_token(struct pen *p, int x, int y, int w, const struct timeline *t,
 		return view_put(&in, 0, 0, INK_DIM, "#%d", id);
 	while (size > 0 && at < in.r.w) {
 		struct glyph_run g = text_next(text, (size_t)size, p->c->ascii);
-		const char *form = white_form(&g, text, p->c->ascii);
+		char hex[8];
+		const char *form = visible_form(&g, text, p->c->ascii, hex);
 		int width = form ? text_width(form, strlen(form), p->c->ascii) : g.width;
 
 		if (!g.used)
@@ -195,7 +201,9 @@ static size_t copy_visible(char *buf, size_t cap, const char *text, int32_t size
 
 	while (size > 0) {
 		struct glyph_run g = text_next(text, (size_t)size, false);
-		const char *form = g.newline ? "\\n" : g.tab ? "\\t" : g.text;
+		char hex[8];
+		const char *white = *text == ' ' ? NULL : visible_form(&g, text, false, hex);
+		const char *form = white ? white : g.text;
 		size_t len = strlen(form);
 
 		if (!g.used || n + len + 4 >= cap)

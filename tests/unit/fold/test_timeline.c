@@ -186,9 +186,9 @@ static void life_of_a_request(void **state)
 	assert_int_equal(f.t.n_drafted, 3);
 	assert_int_equal(f.t.n_accepted, 1);
 	assert_int_equal(f.t.n_rejected, 1);
-	assert_int_equal(timeline_speculation(&f.t).accepted[0], 1);
-	assert_int_equal(timeline_speculation(&f.t).verified[1], 1);
-	assert_int_equal(timeline_speculation(&f.t).verified[2], 0);
+	assert_int_equal(timeline_speculation(&f.t, 1).accepted[0], 1);
+	assert_int_equal(timeline_speculation(&f.t, 1).verified[1], 1);
+	assert_int_equal(timeline_speculation(&f.t, 1).verified[2], 0);
 	assert_int_equal(timeline_step(&f.t, 2)->n_batch, 1);
 	assert_int_equal(timeline_step(&f.t, 2)->n_draft, 3);
 	assert_null(timeline_step(&f.t, 3));
