@@ -156,7 +156,7 @@ static void figure_of(const struct look *k, int w, char *out, size_t cap)
 		snprintf(where, sizeof where, "all layers");
 	view_percent(part, share);
 	if (!has_attention(k->a, k->layer)) {
-		snprintf(out, cap, "%s has no attention", where);
+		snprintf(out, cap, "%s %s no attention", where, k->layer < 0 ? "have" : "has");
 		return;
 	}
 	snprintf(out, cap, "%s · %s in %d of %d page%s", where, part, top, k->n, of);
@@ -426,22 +426,21 @@ static void draw_zoomed(struct pen *p, const struct timeline *t, const struct lo
 static void attention_draw(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	struct look k;
+	const struct tl_request *r = view_computing(t, s);
 	char figure[128], waits[160];
 
 	if (!look_take(&k, t, s)) {
 		pen_head(p, view_attention.name, view_no_attention(t) ? "none in this model" : NULL);
-		view_nothing(p, view_no_attention(t)
-							? VIEW_NO_ATTENTION
+		view_nothing(p, view_no_attention(t) ? VIEW_NO_ATTENTION
+						: r && r->n_tokens
+							? "its rows lie too far back; look back at them"
 							: "nothing yet: seen when a request in focus computes a row");
 		return;
 	}
 	figure_of(&k, p->r.w - (int)sizeof "attention ", figure, sizeof figure);
-	if (k.head_missing) {
+	if (k.head_missing)
 		snprintf(waits, sizeof waits, "head %d from the next step · %s", s->head, figure);
-		pen_head(p, view_attention.name, waits);
-	} else {
-		pen_head(p, view_attention.name, figure);
-	}
+	pen_head(p, view_attention.name, k.head_missing ? waits : figure);
 	if (s->zoomed && p->r.h >= 12 && p->r.w >= MAP_X + STATS_W + 12)
 		draw_zoomed(p, t, &k);
 	else

@@ -197,8 +197,8 @@ static void denoise_draw(struct pen *p, const struct timeline *t, struct view_st
 
 	if (!c || !c->cell || c->nth < 1) {
 		pen_head(p, "denoising", NULL);
-		view_nothing(
-			p, "nothing to show: only a diffusion model (llada, dream) answers by denoising");
+		view_nothing(p,
+			"how the words of an answer settle, round by round: only a diffusion model (llada, dream) answers so; /model FILE opens one");
 		return;
 	}
 	under = cell_under(c, s);

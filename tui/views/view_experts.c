@@ -133,10 +133,12 @@ static void nothing(struct pen *p, const struct timeline *t)
 	for (int32_t i = 0; i < t->n_products; i++)
 		routes |= t->product[i].stage == EV_STAGE_route;
 	pen_head(p, "experts", NULL);
-	view_nothing(
-		p, told && !routes ? "no experts: the feed-forward is dense, every token reads all of it"
-		   : on && !strcmp(on, "on") ? "nothing yet: the next token tells which experts it used"
-									 : "experts are not watched: /watch-layers on, then ask");
+	view_nothing(p,
+		told && !routes
+			? "no experts: the feed-forward is dense, every token reads all of it; a mixture of experts (demos/models/family) shows here which ones each token read"
+		: on && !strcmp(on, "on")
+			? "nothing yet: the next token tells which experts it used"
+			: "which experts each token read, by layer: /watch-layers on, then ask");
 }
 
 static void experts_draw(struct pen *p, const struct timeline *t, struct view_state *s)

@@ -104,8 +104,8 @@ static void importance_draw(struct pen *p, const struct timeline *t, struct view
 	(void)s;
 	if (!n) {
 		pen_head(p, "importance", NULL);
-		view_nothing(
-			p, "not measured: /importance measure runs the shipped prompts, which takes seconds");
+		view_nothing(p,
+			"what each layer and head adds to the answer: /importance measure runs the shipped prompts, which takes seconds");
 		return;
 	}
 	least = least_of(t, 0, n);

@@ -110,8 +110,8 @@ static void outliers_draw(struct pen *p, const struct timeline *t, struct view_s
 	(void)s;
 	if (!worst) {
 		pen_head(p, "outliers", NULL);
-		view_nothing(
-			p, "not measured: /outliers measure runs the shipped prompts, which takes seconds");
+		view_nothing(p,
+			"channels far larger than the rest, by layer: /outliers measure runs the shipped prompts, which takes seconds");
 		return;
 	}
 	snprintf(figure, sizeof figure, "largest channel over the median one \xc2\xb7 up to %.3g",

@@ -114,7 +114,7 @@ static int table(struct pen *p, int y, const struct timeline *t, const struct su
 	put_row(p, y++, "", "lossy", "exact", "");
 	snprintf(lossy, sizeof lossy, "%.4g", exp(s->lossy / s->n));
 	snprintf(exact, sizeof exact, "%.4g", exp(s->exact / s->n));
-	snprintf(more, sizeof more, "of the %s tokens that were drawn", view_count(n, s->n));
+	snprintf(more, sizeof more, "of the %s tokens that the lossy model drew", view_count(n, s->n));
 	put_row(p, y++, "perplexity", lossy, exact, more);
 	if (!m.n)
 		return y;
@@ -285,7 +285,8 @@ static void price_draw(struct pen *p, const struct timeline *t, struct view_stat
 
 	if (!sums.n) {
 		pen_head(p, "price", NULL);
-		view_nothing(p, "no twin: /twin on, then a lossy setting (/cache-format e4m3), and ask");
+		view_nothing(p,
+			"what lossy settings cost at each token: /twin on (an exact reference), then a lossy setting (/cache-format e4m3), and ask");
 		return;
 	}
 	snprintf(figure, sizeof figure,

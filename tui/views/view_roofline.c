@@ -324,11 +324,11 @@ static int note_roofs(struct pen *p, int y, const struct timeline *t, const stru
 			c->machine.reads > 0
 				? "of the roofs only the bandwidth was read: the recording is of an older format"
 				: "no roof was measured: a chat does so at its start, and /roof measure");
-	snprintf(text, sizeof text, "memory roof: %s, best of %d reading%s from %s, the last %s ago%s",
+	snprintf(text, sizeof text, "memory roof: %s, best of %d reading%s, least %s%s%s%s",
 		view_rate(best, r->reads), r->n, r->n == 1 ? "" : "s", view_rate(least, r->least),
-		view_ns(ago, age),
-		c->beaten      ? ": too low (/roof measure)"
-		: age > OLD_NS ? ": old (/roof measure)"
+		age > OLD_NS ? ", read " : "", age > OLD_NS ? view_ns(ago, age) : "",
+		c->beaten      ? ", and a step was faster: /roof measure reads it again"
+		: age > OLD_NS ? " ago: /roof measure reads it again"
 					   : "");
 	return note_flat(p, note_flat(p, put_note(p, y, text), c, c->machine.ints, "int8"), c,
 		c->machine.floats, "f32");

@@ -178,8 +178,8 @@ static void sparsity_draw(struct pen *p, const struct timeline *t, struct view_s
 
 	if (!r || r->sparsity.step == EV_NULL_I || !r->sparsity.share) {
 		pen_head(p, "sparsity", NULL);
-		view_nothing(
-			p, "nothing counted yet: tokens whose attention is observed are (attention-every)");
+		view_nothing(p,
+			"how much of attention is near zero, by layer: counted at tokens whose attention is observed; ask, or /attention-every 1");
 		return;
 	}
 	snprintf(figure, sizeof figure, "request %s, position %lld", view_label(r->id).text,

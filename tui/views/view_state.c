@@ -127,8 +127,9 @@ static void nothing(struct pen *p, const struct timeline *t)
 	view_nothing(p,
 		!states
 			? "no state: every layer reads keys and values of the positions it sees, and forgets none"
-		: on && !strcmp(on, "on") ? "nothing yet: the next token tells what its layers keep"
-								  : "states are not watched: /watch-layers on, then ask");
+		: on && !strcmp(on, "on")
+			? "nothing yet: the next token tells what its layers keep"
+			: "what recurrent layers keep of each token: /watch-layers on, then ask");
 }
 
 static void state_draw(struct pen *p, const struct timeline *t, struct view_state *s)

@@ -101,7 +101,7 @@ static void not_measured(void **state)
 	char *text = text_of(&view_importance, &t, &s, 80, 24, false);
 
 	(void)state;
-	has(text, "not measured: /importance measure");
+	has(text, "each layer and head adds to the answer: /importance measure");
 	free(text);
 	timeline_free(&t);
 }

@@ -77,7 +77,7 @@ static void not_measured(void **state)
 	char *text = text_of(&view_outliers, &t, &s, 80, 24, false);
 
 	(void)state;
-	has(text, "not measured: /outliers measure");
+	has(text, "far larger than the rest, by layer: /outliers measure");
 	free(text);
 	timeline_free(&t);
 }

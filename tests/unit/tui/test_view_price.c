@@ -105,7 +105,7 @@ static void without_a_twin_it_says_how_to_get_one(void **state)
 	char *text = drawn(&t, 2, 80, 24);
 
 	(void)state;
-	has(text, "no twin: /twin on");
+	has(text, "what lossy settings cost at each token: /twin on");
 	free(text);
 	timeline_free(&t);
 }

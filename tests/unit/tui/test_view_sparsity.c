@@ -83,7 +83,7 @@ static void nothing_counted(void **state)
 	free(t.request[0].sparsity.share);
 	t.request[0].sparsity = (struct tl_sparsity){ .step = EV_NULL_I };
 	text = drawn(&t, 1, 80, 24);
-	has(text, "nothing counted yet");
+	has(text, "attention is near zero, by layer");
 	free(text);
 	timeline_free(&t);
 }

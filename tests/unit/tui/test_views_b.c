@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "tests/support/view_script.h"
+#include "tui/views/view_util.h"
 #include "tui/inspect/lens.h"
 #include "tui/views/view_heat.h"
 
@@ -420,6 +421,11 @@ static void attention_says_where_there_is_none(void **state)
 		"this model has no attention: a layer reads its own state");
 	has_not(drawn(&k, &view_attention, 60, 4), "nothing yet");
 	timeline_free(&k.t);
+	script_begin(&k, 16, NAN); /* a request that was computed, but whose rows are not kept */
+	request(&k, 1, "first", 3, SKY, 4);
+	token(&k, 1, 1, 4, SEA, EV_SOURCE_plain);
+	has(drawn(&k, &view_attention, 60, 4), "its rows lie too far back");
+	timeline_free(&k.t);
 }
 
 /* A deep look into a model without attention and feed-forward shows neither as zeros. */
@@ -617,8 +623,25 @@ static void roofline_has_points_under_roofs(void **state)
 	roof_event(&k, 200e9, 1000e9); /* the best of all counts */
 	roof_event(&k, 1e9, 1e9);
 	screen = drawn(&k, &view_roofline, 140, 40);
-	has(screen, "memory roof: 200 GB/s, best of 3 readings from 1.00 GB/s");
+	has(screen, "memory roof: 200 GB/s, best of 3 readings, least 1.00 GB/s");
 	has_not(screen, "above a roof");
+	timeline_free(&k.t);
+}
+
+/* A token of a part of a character is told by its bytes. */
+static void bytes_of_characters_are_seen(void **state)
+{
+	struct script k;
+	struct event ev;
+	char quoted[VIEW_TOKEN];
+
+	(void)state;
+	script_begin(&k, 4, NAN);
+	ev_init(&ev, EV_vocab);
+	ev.u.vocab.id = 50;
+	ev.u.vocab.bytes = (struct ev_span){ "a\xf0\x9f", 3 };
+	tell(&k, &ev);
+	assert_string_equal(view_quote(quoted, &k.t, 50), "'a<F0><9F>'");
 	timeline_free(&k.t);
 }
 
@@ -819,6 +842,7 @@ int main(void)
 		cmocka_unit_test(the_header_means_the_same_steps),
 		cmocka_unit_test(time_is_no_more_than_the_roof),
 		cmocka_unit_test(roofline_has_points_under_roofs),
+		cmocka_unit_test(bytes_of_characters_are_seen),
 		cmocka_unit_test(formulas_predict_what_was_not_run),
 		cmocka_unit_test(formulas_say_where_a_step_lost_time),
 		cmocka_unit_test(time_claims_no_fraction_without_a_measurement),
