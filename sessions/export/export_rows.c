@@ -92,7 +92,7 @@ static void csv_text(struct exporter *x, const char *text, size_t size)
 			utf8proc_iterate((const utf8proc_uint8_t *)text + i, (utf8proc_ssize_t)(size - i), &c);
 
 		if (n < 1) { /* a token may be part of a character */
-			fputs("\xef\xbf\xbd", x->out);
+			fprintf(x->out, "<%02X>", (unsigned char)text[i]);
 			i++;
 			continue;
 		}

@@ -253,6 +253,9 @@ def test_html_bytes():
     data = page_of(file)
     own = [t[2] for t in data["tokens"] if t[0] == request]
     check("html: no byte of a token is lost", own[:2] == [[0xf0, 0x9f], [0x8c, 0x9f]], own[:3])
+    status, out, err = cutaway("export", file, "--to", "csv")
+    rows = [r for r in csv.DictReader(io.StringIO(out.decode("utf-8"), newline="")) if int(r["request"]) == request]
+    check("csv: nor there", [r["text"] for r in rows[:2]] == ["<F0><9F>", "<8C><9F>"], err or rows[:2])
     if not browse(file, "of parts of characters"):
         return
     dom = browse.dom
