@@ -75,6 +75,8 @@ def test_texts(s):
 
 
 def test_hostile(s):
+    status, told, _ = s.ask("POST", "/pin", {"prompt": "hello", "ttl": "5m"})
+    check("less than a page cannot be kept", status == 400 and told["error"]["code"] == "pin_refused", told)
     bad = [("/pin", {"prompt": "hello", "ttl": t}) for t in ("5x", "", -1, 0, 1e30, "0s", "25h", "9" * 30 + "s", True, [], {}, "5m\0")]
     bad += [("/pin", b) for b in ({}, {"messages": []}, {"prompt": []}, {"prompt": ["a", "b"]}, {"prompt": "x", "n": 2}, {"messages": [{"role": "user"}]})]
     bad += [(CHAT, {"messages": [{"role": "user", "content": "x", "cache_control": c}]}) for c in ("5m", {"type": "forever"}, {"type": "ephemeral", "ttl": "1y"}, [])]
