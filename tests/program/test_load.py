@@ -200,6 +200,18 @@ class Broken(http.server.BaseHTTPRequestHandler):
             self.reply(200, "text/event-stream", stream[turn % 8])
 
 
+class Endless(Broken):
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        try:
+            self.send_response(200)
+            self.end_headers()
+            while True:
+                self.wfile.write(b'data: {"choices": [{"delta": {"content": "a"}}]}\n\n' * 1000)
+        except ConnectionError:
+            pass
+
+
 LOCK = threading.Lock()
 
 
@@ -223,6 +235,19 @@ def test_broken_server():
 
 
 # ---- a person before it ----
+
+def test_endless():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Endless)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        r = load("--json", "--url", f"http://127.0.0.1:{server.server_port}", "--requests", "2", "--rate", "100")
+        check("an answer without end is cut, and has failed", '"failed":2' in r.stdout and "does not end" in r.stdout + r.stderr, r)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
 
 def test_interrupt():
     p = subprocess.Popen([PROGRAM, "load", *INSIDE, "--requests", "100000", "--rate", "20", "--scale", "0.1", "--longest", "100"],
@@ -277,7 +302,7 @@ def test_bad_input():
 
 def main():
     subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), "--ctx", "1024", TINY], check=True, stdout=subprocess.DEVNULL)
-    for test in (test_counted, test_queue, test_cost, test_inside, test_record, test_trace, test_documents, test_serve, test_broken_server, test_interrupt,
+    for test in (test_counted, test_queue, test_cost, test_inside, test_record, test_trace, test_documents, test_serve, test_broken_server, test_endless, test_interrupt,
                  test_progress, test_bad_input):
         try:
             test()
