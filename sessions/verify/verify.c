@@ -176,7 +176,10 @@ static void add_up(struct verify_summary *sum, const struct verify_result *v)
 	sum->draws += v->draws;
 	sum->hash_alone += v->hash_alone;
 	sum->n_requests++;
-	sum->n_broken += v->request->broken[0] != 0;
+	/* of a request that was refused the prompt is not kept whole, and there is nothing to compute
+	 */
+	sum->n_broken +=
+		v->request->broken[0] && (v->request->n_rows || v->request->finish != EV_FINISH_refused);
 	sum->n_differ += d->what != VERIFY_NOTHING;
 	if (d->what != VERIFY_NOTHING &&
 		(best->what == VERIFY_NOTHING ||

@@ -132,7 +132,7 @@ def test_usage_errors():
             ("out of range", ["run", "--top-p", "1.5", "x"], "--top-p 1.5: a number from 0 to 1"),
             ("a number too large for any integer", ["run", "--top-k", "99999999999999999999", "x"], "from 0 to 16777216"),
             ("a page size that is no multiple of 16", ["run", "--page-size", "20", "x"], "multiple of 16"),
-            ("a seed below 0", ["run", "--seed", "-1", "x"], "0 to 2^64"),
+            ("a seed of more than 64 bits", ["run", "--seed", "18446744073709551616", "x"], "2^64"),
             ("a back end that is not there", ["run", "--backend", "gpu", "x"], "cpu|ref"),
             ("a drafter that is not there", ["run", "--spec", "magic", "--model", TINY, "x"], "ngram"),
             ("an instruction set that is not there", ["run", "--isa", "z80", "--model", TINY, "x"], "z80"),

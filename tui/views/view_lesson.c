@@ -228,7 +228,7 @@ static void the_end(struct sheet *s, const struct lesson *l)
 		"The end: %d of %d questions predicted, %d of them right; %d of %d statements hold here.",
 		said, asked, right, holds, stated);
 	paragraph(s, 0, INK_BRIGHT, "", line);
-	if (lesson_next(s->t->lesson.name, s->t->model_path, next, sizeof next)) {
+	if (s->t->lesson.name && lesson_next(s->t->lesson.name, s->t->model_path, next, sizeof next)) {
 		snprintf(line, sizeof line, "Enter: the next lesson, %s", next);
 		hint(s, line);
 	}

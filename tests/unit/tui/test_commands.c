@@ -477,8 +477,10 @@ static void settings_refuse_and_complete(void **state)
 			c->s->type > SETTING_CHOICE)
 			continue;
 		snprintf(value, sizeof value, "%.15g", c->s->high + 1);
-		snprintf(line, sizeof line, "/%s %s", c->s->name, c->s->high > c->s->low ? value : "-1");
-		snprintf(says, sizeof says, "/%s %s: ", c->s->name, c->s->high > c->s->low ? value : "-1");
+		if (c->s->high <= c->s->low) /* any number of 64 bits */
+			snprintf(value, sizeof value, "x");
+		snprintf(line, sizeof line, "/%s %s", c->s->name, value);
+		snprintf(says, sizeof says, "/%s %s: ", c->s->name, value);
 		fails(line, says);
 		if (!c->s->words)
 			continue;
