@@ -218,6 +218,7 @@ def test_by_hand():
         t.send("/goto 1000000\r")
         replay = t.wait("It said five")
         check("the replay shows the lesson as it was read", "you said no, measured yes" in replay and "KV pages" in replay, replay)
+        check("and does not say what Enter did", "Enter" not in replay and "/lesson" not in replay, replay)
         t.send("\x03\x03")
         t.wait_end()
     finally:

@@ -12,6 +12,7 @@
 struct sheet {
 	struct pen *p; /* NULL: only measured */
 	int w, x, y, top;
+	bool live; /* somebody can type: not in a replay */
 	const struct timeline *t;
 	int32_t newest; /* the first part that the reader has not seen, and its line */
 	int newest_y;
@@ -156,9 +157,11 @@ static void check_line(struct sheet *s, const struct lesson_part *p, const struc
 		paragraph(s, 2, INK_DIM, "the query gave ", a->found);
 }
 
+/* What the reader may do now. */
 static void hint(struct sheet *s, const char *text)
 {
-	paragraph(s, 0, INK_DIM, "", text);
+	if (s->live)
+		paragraph(s, 0, INK_DIM, "", text);
 }
 
 static const char *view_named(const char *id)
@@ -354,22 +357,25 @@ static int place(struct sheet *s, const struct lesson *l, int rows, int64_t *bel
 }
 
 static void draw_sheet(
-	struct pen *p, const struct timeline *t, const struct lesson *l, int64_t *below)
+	struct pen *p, const struct timeline *t, const struct lesson *l, struct view_state *state)
 {
-	struct sheet measured = { .w = p->r.w - 1, .t = t };
+	int64_t *below = &state->cursor[VIEW_LESSON];
+	struct sheet measured = { .w = p->r.w - 1, .live = state->waiting, .t = t };
 	int top = place(&measured, l, p->r.h - 1, below);
 	struct pen in = *p;
-	struct sheet s = { .p = &in, .w = p->r.w - 1, .t = t, .top = top };
+	struct sheet s = measured;
 	char head[128];
 
-	snprintf(head, sizeof head, top ? "%d lines above · " : "", top);
+	s.p = &in, s.x = s.y = 0, s.top = top;
+	snprintf(head, sizeof head, top ? "%d line%s above · " : "", top, top == 1 ? "" : "s");
 	snprintf(head + strlen(head), sizeof head - strlen(head), "%s",
 		t->lesson.name ? t->lesson.name : "");
 	pen_head(p, "lesson", head);
 	in.r.h -= *below > 0;
 	sheet_draw(&s, l);
 	if (*below > 0)
-		view_put(p, 0, p->r.h - 1, INK_DIM, "%d more lines: Enter", (int)*below + 1);
+		view_put(
+			p, 0, p->r.h - 1, INK_DIM, "%d more lines%s", (int)*below + 1, s.live ? ": Enter" : "");
 }
 
 static void draw(struct pen *p, const struct timeline *t, struct view_state *s)
@@ -387,7 +393,7 @@ static void draw(struct pen *p, const struct timeline *t, struct view_state *s)
 		pen_wrap(p, 0, 1, p->r.w, p->r.h - 1, e.text);
 		return;
 	}
-	draw_sheet(p, t, l, &s->cursor[VIEW_LESSON]);
+	draw_sheet(p, t, l, s);
 	lesson_free(l);
 }
 
