@@ -319,6 +319,9 @@ struct timeline {
 	struct tl_preempt *preempt;
 	int32_t n_preempts, cap_preempts;
 
+	struct tl_run run[TL_RUNS]; /* the newest */
+	struct tl_stay stay[TL_STAYS];
+	int32_t n_runs, n_stays;
 	struct tl_queue queue;
 	struct tl_group user[TL_GROUPS], priority[TL_GROUPS]; /* in order of their first requests */
 	int32_t n_users, n_priorities;

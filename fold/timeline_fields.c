@@ -1,9 +1,6 @@
 /* See timeline_fields.h. */
 #include "fold/timeline_fields.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* clang-format off */
 #define TYPE_OF(x)                                                                                 \
 	_Generic((x), int64_t: TL_I64, int32_t: TL_I32, uint32_t: TL_U32, uint8_t: TL_U8,              \
@@ -222,6 +219,33 @@ static const struct tl_field preempt_fields[] = { F(step), EVENT(p, preempt), EN
 static SHAPE(preempt, ANY);
 #undef STRUCT
 
+#define STRUCT struct tl_run
+static const struct tl_field run_fields[] = {
+	K(first), K(last), K(steps), K(members), K(requests), K(live), K(preempted), { ITEMS_OF(policy, u8), KEPT }, END
+};
+static bool read_run(void *run)
+{
+	struct tl_run *r = run;
+
+	r->policy[sizeof r->policy - 1] = '\0';
+	return r->first > 0 && r->last >= 0 && r->steps >= 0 && r->members >= 0 && r->live >= 0;
+}
+static SHAPE(run, TL_RUNS, .read = read_run);
+#undef STRUCT
+
+#define STRUCT struct tl_stay
+static const struct tl_field stay_fields[] = {
+	K(request), K(from), K(read), K(to), K(slot), K(lost), END
+};
+static bool read_stay(void *stay)
+{
+	const struct tl_stay *s = stay;
+
+	return s->request > 0 && s->from > 0 && (s->to == EV_NULL_I || s->to >= s->from);
+}
+static SHAPE(stay, TL_STAYS, .read = read_stay);
+#undef STRUCT
+
 /* ---- who waits ---- */
 
 #define STRUCT struct ev_queued
@@ -426,6 +450,7 @@ static const struct tl_field timeline_fields[] = {
 	{ GROWING(window, window, n_windows, cap_windows) },
 	{ GROWING(window_id, i32, n_window_ids, cap_window_ids) },
 	{ GROWING(preempt, preempt, n_preempts, cap_preempts) },
+	{ INLINE(run, run, n_runs), KEPT }, { INLINE(stay, stay, n_stays), KEPT },
 	{ ITEMS_OF(queue, queue), KEPT },
 	{ INLINE(user, group, n_users), KEPT },
 	{ INLINE(priority, group, n_priorities), KEPT },
@@ -443,57 +468,3 @@ static const struct tl_field timeline_fields[] = {
 SHAPE(timeline, 1);
 #undef STRUCT
 /* clang-format on */
-
-const char *tl_items(const struct tl_field *f, const void *of, int32_t *n)
-{
-	const char *s = of, *items = s + f->at;
-
-	if (f->count)
-		*n = f->count(of);
-	else if (f->size_n)
-		*n = f->size_n == 1 ? *(const uint8_t *)(s + f->at_n)
-							: *(const int32_t *)(const void *)(s + f->at_n);
-	else
-		*n = (int32_t)(f->size / f->of->size);
-	if (f->pointed)
-		memcpy(&items, s + f->at, sizeof items);
-	return items;
-}
-
-int64_t tl_number(const struct tl_field *f, const void *of)
-{
-	const void *at = (const char *)of + f->at;
-
-	switch (f->type) {
-	case TL_I64: return *(const int64_t *)at;
-	case TL_I32: return *(const int32_t *)at;
-	case TL_U32: return *(const uint32_t *)at;
-	default: return *(const uint8_t *)at;
-	}
-}
-
-static bool owns(const struct tl_shape *s)
-{
-	for (const struct tl_field *f = s->field; f->name; f++)
-		if (f->type == TL_STRING || (f->type == TL_ITEMS && (f->pointed || owns(f->of))))
-			return true;
-	return false;
-}
-
-void tl_free(const struct tl_shape *s, void *of)
-{
-	for (const struct tl_field *f = s->field; f->name; f++) {
-		char *at = (char *)of + f->at;
-		int32_t n;
-
-		if (f->type == TL_STRING)
-			free(*(char **)(void *)at);
-		if (f->type != TL_ITEMS)
-			continue;
-		char *items = (char *)tl_items(f, of, &n);
-		for (int32_t i = 0; owns(f->of) && i < n; i++)
-			tl_free(f->of, items + (size_t)i * f->of->size);
-		if (f->pointed)
-			free(items);
-	}
-}

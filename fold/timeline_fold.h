@@ -86,6 +86,13 @@ void tl_drop_requests(struct timeline *t);
 /* A step has ended: lets go of what is old. */
 void tl_slide(struct timeline *t, int64_t step);
 
+/* timeline_run.c: the busy periods and who had which slot. */
+void tl_run_arrived(struct timeline *t);
+void tl_run_admitted(struct timeline *t, const struct tl_request *r);
+void tl_run_preempted(struct timeline *t, const struct tl_request *r);
+void tl_run_finished(struct timeline *t, const struct tl_request *r);
+void tl_run_step(struct timeline *t, const struct tl_step *s);
+
 struct tl_request *tl_request_find(struct timeline *t, int64_t id);
 
 /* One more item of `size` bytes, of zeros, at the end of an array that `array` points to; NULL with

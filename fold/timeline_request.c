@@ -81,6 +81,7 @@ bool tl_fold_request(struct timeline *t, const struct event *ev)
 		.states = { .step = EV_NULL_I } };
 	tl_take_request(t, r, ev);
 	tl_note_arrived(t, r, ev);
+	tl_run_arrived(t);
 	t->n_turns += tl_of_conversation(r->kind);
 	if (r->kind == EV_REQUEST_KIND_chat || r->kind == EV_REQUEST_KIND_fork)
 		tl_find_stem(t, r, 0);
@@ -97,6 +98,7 @@ bool tl_fold_admit(struct timeline *t, const struct event *ev)
 	r->state = TL_RUNNING;
 	r->slot = tl_int32(e->slot);
 	t->open.admitted++;
+	tl_run_admitted(t, r);
 	if (r->admitted_ns != EV_NULL_I || e->waited_ns == EV_NULL_I)
 		return true;
 	r->admitted_ns = ev->t_ns;
@@ -145,6 +147,7 @@ bool tl_fold_preempt(struct timeline *t, const struct event *ev)
 	if (!r || r->state != TL_RUNNING)
 		return false;
 	r->state = TL_PREEMPTED;
+	tl_run_preempted(t, r);
 	r->slot = -1;
 	r->computed = 0;
 	r->n_preempted++;
@@ -215,6 +218,7 @@ bool tl_fold_finish(struct timeline *t, const struct event *ev)
 	if (!r || r->state == TL_FINISHED || e->reason < 0 || e->reason >= EV_N_finish)
 		return false;
 	r->state = TL_FINISHED;
+	tl_run_finished(t, r);
 	r->slot = -1;
 	tl_take_finish(t, r, ev);
 	t->open.ended++;

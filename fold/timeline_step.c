@@ -132,6 +132,7 @@ bool tl_fold_step(struct timeline *t, const struct event *ev)
 	s->n_draft = t->n_drafts - s->draft_at;
 	s->n_window = t->n_windows - s->window_at;
 	open_next(t);
+	tl_run_step(t, s);
 	tl_slide(t, e->step);
 	return true;
 }

@@ -34,6 +34,21 @@ struct tl_slo {
 	int64_t ended, met, late, slow; /* late: TTFT missed, slow: ITL p99 missed; may be both */
 	int64_t since_ns, last_ns;      /* arrival of the first that counts; end of the newest; 0 */
 };
+/* A busy period: one request or another was there without a break. */
+enum { TL_RUNS = 4, TL_STAYS = 256 };
+struct tl_run {
+	int64_t first, last;    /* its steps; last 0: none has ended yet */
+	int64_t steps, members; /* members: requests in them, each once a step */
+	int32_t requests, live, preempted;
+	char policy[24]; /* when it began */
+};
+/* A request in a slot, by steps: the first, that of its first token, the last; EV_NULL_I: not yet.
+ */
+struct tl_stay {
+	int64_t request, from, read, to;
+	int32_t slot;
+	bool lost; /* it was preempted */
+};
 struct tl_preempt {
 	int64_t step;
 	struct ev_preempt p;

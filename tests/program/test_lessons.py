@@ -267,6 +267,32 @@ def test_end():
         t.close()
 
 
+def test_whole_runs():
+    """What a lesson shows of a load is all of it, one policy above the other, in a few columns; also in the chat, by a command."""
+    lines = "/max-tokens 40\n/policy static\n/load 12\n/policy fcfs\n/load 12\n/set pages 9\n/load 12"
+    write("runs", LESSON.replace("look pages\nfree", "look runs all").replace("/max-tokens 5\ntwo times two", lines).replace(
+        "count(*) = 5 FROM token", "count(*) = 36 FROM finish"))
+    t = Terminal([PROGRAM, "lesson", "runs", "--model", TINY, "--slots", "4", "--pages", "64", "--record", os.path.join(TMP.name, "runs.db")], ENV)
+    try:
+        for _ in range(2):
+            t.wait("type what you expect")
+            answer(t, "")
+        t.wait("Enter types these lines")
+        t.send("\r")
+        screen = t.wait("more lines: Enter")
+        check("a run with few pages below one with enough", re.search(r"fcfs: \d+ steps, \d+ % of the slots idle.*fcfs: [^\n]* [1-9]\d* preempted",
+                                                                      screen, re.S) and "×" in screen, screen)
+        t.send("/lesson off\r")
+        t.wait("as before the lesson: .*policy fcfs|pages")
+        t.send("/view runs\r")
+        screen = t.wait("static: ")
+        check("the three of them one above the other", screen.count("fcfs: ") == 2 and screen.index("static: ") < screen.index("fcfs: "), screen)
+        t.send("\x0f/quit\r")
+        t.wait_end()
+    finally:
+        t.close()
+
+
 def test_report():
     records = [os.path.join(TMP.name, name) for name in ("hand.db", "second.db")]
     read_by_hand(records[1], "9", "a")
@@ -295,7 +321,7 @@ def main():
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     mktiny = os.path.join(ROOT, "build", "tests", "mktiny")
     subprocess.run([mktiny, TINY], check=True, stdout=subprocess.DEVNULL)
-    for test in (test_own, test_load, test_paused, test_hangs, test_wrong, test_by_hand, test_end, test_report, test_shipped):
+    for test in (test_own, test_load, test_paused, test_hangs, test_wrong, test_by_hand, test_end, test_whole_runs, test_report, test_shipped):
         try:
             test()
         except Failure as e:

@@ -286,7 +286,6 @@ static void draw_views(struct app *a, const struct layout_ask *ask, const char *
 			continue;
 		a->state.focused = a->focus == i;
 		a->state.zoomed = a->zoom == i;
-		a->state.all = i == ask->look && ask->look_all;
 		view_draw(i, &p, app_timeline(a), &a->state);
 		if (i == ask->look)
 			view_lesson_point(&p, points);

@@ -76,7 +76,6 @@ struct view_state {
 	int64_t anew;
 	bool focused; /* the view being drawn has the focus */
 	bool zoomed;  /* it fills the screen */
-	bool all;     /* a lesson wants the whole run in it */
 };
 
 struct hint { /* in the line at the bottom */

@@ -35,7 +35,8 @@
 	X(EXPERTS, experts)                                                                            \
 	X(MEMORY, memory)                                                                              \
 	X(STATE, state)                                                                                \
-	X(DENOISE, denoise)
+	X(DENOISE, denoise)                                                                            \
+	X(RUNS, runs)
 
 /* Index in views[] and in the arrays of struct view_state. */
 enum view_index {

@@ -54,6 +54,8 @@ static void golden_texts(void **state)
 		{ "requests-120x40", "shortest", &view_requests, 120, 40, 440, false, true },
 		{ "requests-200x50", "prefill-first", &view_requests, 200, 50, 440, false, true },
 		{ "requests-80x24-ascii", "static", &view_requests, 80, 24, 440, true, true },
+		{ "runs-41x19", "static", &view_runs, 41, 19, 440, false, false },
+		{ "runs-80x24-ascii", "fcfs", &view_runs, 80, 24, 440, true, true },
 	};
 	int differ = 0;
 

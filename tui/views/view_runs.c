@@ -1,0 +1,162 @@
+/* The view "runs": whole busy periods, each compressed into the width, the newest below. A row is a
+ * slot, a column some steps, the same number in all, so that a longer run is wider. */
+#include <math.h>
+#include <stdio.h>
+
+#include "tui/views/view_requests.h"
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+enum { LABEL = 3, LEGEND_W = 40, WIDE = 72 };
+
+struct scale {
+	int64_t steps; /* of the longest run that is shown */
+	int x, w;
+};
+
+static int column(const struct scale *s, const struct tl_run *r, int64_t step)
+{
+	const double at = (double)(step - r->first) * s->w / (double)s->steps;
+
+	return s->x + (at < 0 ? 0 : at >= s->w ? s->w - 1 : (int)at);
+}
+
+static int64_t length(const struct tl_run *r)
+{
+	return r->last < r->first ? 1 : r->last - r->first + 1;
+}
+
+static int slots_of(const struct timeline *t)
+{
+	int32_t most = t->session.slots > 0 && t->session.slots < 64 ? (int32_t)t->session.slots : 0;
+
+	for (int32_t i = 0; i < t->n_stays && t->session.slots < 1; i++)
+		most = t->stay[i].slot >= most && t->stay[i].slot < 64 ? t->stay[i].slot + 1 : most;
+	return most;
+}
+
+/* What lies before the oldest stay that is kept is not known. */
+static int first_column(const struct timeline *t, const struct scale *s, const struct tl_run *r)
+{
+	return t->n_stays == TL_STAYS ? column(s, r, t->stay[0].from) : s->x;
+}
+
+static void draw_stay(struct pen *p, const struct timeline *t, const struct scale *s,
+	const struct tl_run *r, const struct tl_stay *k, int y)
+{
+	const struct tl_request *q = k->to == EV_NULL_I ? timeline_request(t, k->request) : NULL;
+	const int64_t read = q && q->first_step != EV_NULL_I ? q->first_step + 1 : k->read;
+	const int from = column(s, r, k->from);
+	const int to = column(s, r, k->to == EV_NULL_I ? t->last_step : k->to);
+	const int first = read == EV_NULL_I ? to : column(s, r, read);
+	struct pen in = *p;
+
+	in.ink = (uint8_t)view_ink(k->request);
+	for (int x = from; x <= to; x++)
+		pen_spark(&in, x, y, x == from || x < first ? 1 : 3 / 8.0);
+	if (k->lost)
+		view_put(p, to, y, INK_REJECTED, "%s", glyph(p->c, GLYPH_TIMES));
+}
+
+static void draw_title(struct pen *p, const struct timeline *t, const struct tl_run *r, int y)
+{
+	const double room = (double)r->steps * slots_of(t);
+	char idle[VIEW_NUM] = "–", more[64] = "", lost[32] = "";
+
+	if (room > 0)
+		snprintf(idle, sizeof idle, "%.0f %%", 100 * fmax(0, 1 - (double)r->members / room));
+	if (p->r.w >= WIDE)
+		snprintf(more, sizeof more, ", %d requests", r->requests);
+	if (r->preempted)
+		snprintf(lost, sizeof lost, ", %d preempted", r->preempted);
+	view_put(p, 0, y, INK_BRIGHT, "%s: %lld steps%s, %s %s%s", r->policy, (long long)r->steps, more,
+		idle, r->preempted && p->r.w < WIDE ? "idle" : "of the slots idle", lost);
+}
+
+static int draw_run(
+	struct pen *p, const struct timeline *t, const struct scale *s, const struct tl_run *r, int y)
+{
+	const int rows = slots_of(t), end = column(s, r, r->last);
+
+	draw_title(p, t, r, y++);
+	for (int slot = 0; slot < rows; slot++) {
+		view_put(p, 0, y + slot, INK_DIM, "%d", slot);
+		for (int x = first_column(t, s, r); x <= end; x++)
+			view_put(p, x, y + slot, INK_RULE, "%s", glyph(p->c, GLYPH_DOT));
+	}
+	for (int32_t i = 0; i < t->n_stays; i++) {
+		const struct tl_stay *k = &t->stay[i];
+
+		if (k->slot >= 0 && k->slot < rows && k->from >= r->first && k->from <= r->last)
+			draw_stay(p, t, s, r, k, y + k->slot);
+	}
+	return y + rows;
+}
+
+static void draw_legend(struct pen *p, int y)
+{
+	struct pen in = *p;
+	int x = 0;
+
+	pen_spark(&in, x, y, 1);
+	x += 2 + view_put(p, x + 2, y, INK_DIM, "prompt  ");
+	pen_spark(&in, x, y, 3 / 8.0);
+	x += 2 + view_put(p, x + 2, y, INK_DIM, "answer  ");
+	view_put(p, x, y, INK_DIM, "%s idle  %s preempted", glyph(p->c, GLYPH_DOT),
+		glyph(p->c, GLYPH_TIMES));
+}
+
+static void draw_runs(struct pen *p, const struct timeline *t, struct view_state *state)
+{
+	const int rows = slots_of(t) + 1, fit = (p->r.h - 1) / (rows > 1 ? rows : 1);
+	const int n = fit < 1 ? 1 : fit < t->n_runs ? fit : t->n_runs;
+	struct scale s = { .steps = 1, .x = LABEL, .w = p->r.w - LABEL };
+	char figure[64];
+	int y = 1;
+
+	(void)state;
+	if (!t->n_runs || t->attached.on) {
+		pen_head(p, "runs", NULL);
+		view_nothing(p, t->attached.on ? "another server tells no steps"
+									   : "no run yet: try /load 32, then another /policy");
+		return;
+	}
+	for (int i = t->n_runs - n; i < t->n_runs; i++)
+		s.steps = length(&t->run[i]) > s.steps ? length(&t->run[i]) : s.steps;
+	if (s.steps < s.w)
+		s.w = (int)s.steps;
+	snprintf(figure, sizeof figure, "a column is %.3g step%s", (double)s.steps / s.w,
+		s.steps == s.w ? "" : "s");
+	pen_head(p, "runs", figure);
+	for (int i = t->n_runs - n; i < t->n_runs; i++)
+		y = draw_run(p, t, &s, &t->run[i], y);
+	if (y < p->r.h && p->r.w >= LEGEND_W)
+		draw_legend(p, y);
+}
+
+const struct view view_runs = {
+	.name = "runs",
+	.id = "runs",
+	.help =
+		"Whole runs, the newest below: a run is a time in which one request or another was there without a break. A row is a slot, the "
+		"steps go from left to right, as many a column as are needed for the longest run to fit; all have the same scale, so two policies, or the cache "
+		"on and off, stand one above the other and can be compared. Of turns of the chat, one request each, only the newest is kept.\n"
+		"\n"
+		"A high bar: a request enters the slot and its prompt is computed. Low bars: its answer. Dots: the slot is idle. A cross: the request "
+		"was preempted; its pages went to another, and what it had is computed again later. Colours are those of the requests.\n"
+		"\n"
+		"Above each run: the policy that it began with, its steps, and how many of them, times the slots, had no request in them.\n"
+		"\n"
+		"Why it matters: a batch costs nearly the same whether its slots are taken or not, so idle slots are throughput that is lost. Static batching "
+		"is idle until the longest answer of a group ends, continuous batching only when nobody waits.\n"
+		"\n"
+		"The last runs are kept, and the last 256 times that a request entered a slot; before them a row is blank.\n"
+		"\n"
+		"Try: /policy static, /load 40, then /policy fcfs and /load 40. Or /lesson continuous-batching.\n",
+	.min_w = 30,
+	.min_h = 3,
+	.want_h = 19,
+	.draw = draw_runs,
+	.key = view_requests_key,
+	.index = VIEW_RUNS,
+};
