@@ -87,6 +87,7 @@ static const struct {
 	{ EV_token, "rows", 9 },
 	{ EV_token, "pairs", 9 },
 	{ EV_token, "ns", 9 },
+	{ EV_token, "rank", 16 },
 	{ EV_finish, "queue_ns", 9 },
 	{ EV_finish, "itl_p50_ns", 9 },
 	{ EV_finish, "itl_p99_ns", 9 },

@@ -199,9 +199,10 @@
 	I(source, "source", "plain, or how a draft came into it")                                        \
 	I(survivors, "", "tokens that took part in the draw")                                            \
 	B(candidates, "",                                                                                \
-		"20 bytes each, by rank: u32 id, f32 logit, f32 p before the cuts, f32 arrival in the race " \
-		"(NaN if cut), u32 cut (code list cut); after the usual 8 those that `top` of its request "  \
-		"adds, by logit and without arrival")                                                        \
+		"20 bytes each, by rank: u32 id, f32 logit, f32 p after penalties and temperature, before "  \
+		"the cuts, f32 arrival in the race (NaN if cut), u32 cut (code list cut); after the usual "  \
+		"8 those that `top` of its request adds, by logit and without arrival. The 8th is the "      \
+		"drawn token where `rank` is above 8")                                                       \
 	B(stages, "",                                                                                    \
 		"12 bytes each, in order penalties, temperature, top-k, top-p, min-p: u32 tokens left, f32 " \
 		"mass left of what came in, f32 value of the drawn token after it (logit, then p); a "       \
@@ -211,7 +212,10 @@
 		"rows computed for its request since the token before; absent if it was not drawn")          \
 	I(pairs, "",                                                                                     \
 		"query-key pairs of those rows: of one head, in a layer without a window of its own")        \
-	I(ns, "ns", "since the token before of its request, or since that arrived")
+	I(ns, "ns", "since the token before of its request, or since that arrived")                      \
+	I(rank, "",                                                                                      \
+		"its place among all tokens by logit after bias and penalties, from 1: equal ones by id; "   \
+		"absent: not known")
 
 #define EV_FIELDS_score(I, R, T, B)                                                                \
 	I(request, "", "request")                                                                      \

@@ -70,9 +70,9 @@ struct tl_token {
 	float p, p_draw, entropy; /* NaN: absent */
 	uint8_t source;           /* enum ev_code_source */
 	bool is_end;
-	bool light;        /* see timeline_whole() */
-	bool staged;       /* stage[] is there (it is not when nobody observed) */
-	int32_t survivors; /* -1: absent */
+	bool light;              /* see timeline_whole() */
+	bool staged;             /* stage[] is there (it is not when nobody observed) */
+	int32_t survivors, rank; /* -1: absent */
 	uint8_t n_candidates;
 	struct ev_candidate candidate[TL_CANDIDATES]; /* .p in 0 … 1 or NaN, .cut of its list */
 	struct ev_stage stage[EV_MOST_STAGES]; /* .mass in 0 … 1 or NaN; EV_AT_BIAS: left 0 if absent */

@@ -69,7 +69,7 @@ static SHAPE(price, 1);
 #define STRUCT struct tl_token
 static const struct tl_field token_fields[] = {
 	K(seq), K(step), K(pos), K(id), K(source), K(is_end), K(p), K(rows), K(pairs), K(ns), { ITEMS_OF(price, price), KEPT }, F(hash), F(p_draw), F(entropy),
-	F(staged), F(survivors), F(draft), HIDDEN(light),
+	F(staged), F(survivors), F(rank), F(draft), HIDDEN(light),
 	{ INLINE(candidate, candidate, n_candidates) }, { ITEMS_OF(stage, stage) }, END
 };
 SHAPE(token, ANY, .whole = whole_token);

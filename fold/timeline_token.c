@@ -65,6 +65,7 @@ void tl_unpack_token(struct tl_token *k, const struct ev_token *e, int64_t seq)
 		.source = (uint8_t)e->source,
 		.is_end = e->is_end == 1,
 		.survivors = tl_int32(e->survivors),
+		.rank = tl_int32(e->rank),
 		.draft = -1 };
 	unpack_candidates(k, e->candidates);
 	unpack_stages(k, e->stages);

@@ -357,6 +357,12 @@ K_INLINE float k_arrival(float u, float l, float max)
 	return -k_log(u) * k_exp(max - l);
 }
 
+/* Rule 15: the order of values. */
+K_INLINE int k_goes_before(float a, int32_t a_id, float b, int32_t b_id)
+{
+	return a > b || (a == b && a_id < b_id);
+}
+
 /* Double functions from + - * alone, for tables and statistics made on the host (rule 9). */
 
 /* |x| < 700. */

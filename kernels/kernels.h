@@ -257,6 +257,7 @@ struct k_draw_reply {
 	int32_t winner;            /* of the race; -1: none was requested */
 	float arrival;             /* the winner's; +Inf without */
 	float winner_logit, logit; /* the winner's, that of ask.id; else 0 */
+	int64_t ahead; /* ids of greater y than the winner, or of equal y and lower; else 0 */
 };
 struct k_draw_entry {
 	int32_t id;

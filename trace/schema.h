@@ -18,8 +18,8 @@ enum {
 	 * time in a step; 6: the command that scores a search; 7: run delays; 8: memory groups; 9: what
 	 * each token cost; 10: the exact twin; 11: why requests wait; 12: logit bias, more candidates,
 	 * who waits, what other servers tell, pins; 13: experts, states of recurrent layers,
-	 * changes of the model; 14: denoising; 15: what an encoder reads */
-	SCHEMA_VERSION = 15,
+	 * changes of the model; 14: denoising; 15: what an encoder reads; 16: ranks of drawn tokens */
+	SCHEMA_VERSION = 16,
 };
 
 struct schema_view {

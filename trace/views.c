@@ -120,15 +120,17 @@ const struct schema_view schema_views[] = {
 		"\tFROM request r CROSS JOIN n ON n.i < length(r.prompt) / 4) p\n"
 		"LEFT JOIN vocab v ON v.id = p.id" },
 	{ "candidates",
-		"the best tokens before each draw, by rank; arrival is NULL where one was cut",
+		"the best tokens before each draw and the drawn one; tempered_p: after penalties and temperature, before the cuts; arrival is NULL where one was cut, rank where it is not known",
 		"WITH RECURSIVE " COUNT("n", "256") ",\n"
 		EXPONENTS "\n"
-		"SELECT c.seq, c.step, c.request, c.pos, c.rank, c.id, CAST(v.bytes AS TEXT) AS text,\n"
+		"SELECT c.seq, c.step, c.request, c.pos,\n"
+		"\tCASE WHEN c.id = c.drawn AND c.i IN (7, c.n - 1) THEN c.rank WHEN c.i < 8 THEN c.i + 1 END AS rank,\n"
+		"\tc.id, CAST(v.bytes AS TEXT) AS text,\n"
 		"\t" F32("c.logit", "l") " AS logit,\n"
-		"\t" F32("c.p", "q") " AS p,\n"
+		"\t" F32("c.p", "q") " AS tempered_p,\n"
 		"\t" F32("c.arrival", "a") " AS arrival,\n"
 		"\t" CODE("cut", "c.cut") " AS cut, c.id = c.drawn AS drawn\n"
-		"FROM (SELECT t.seq, t.step, t.request, t.pos, t.id AS drawn, n.i + 1 AS rank,\n"
+		"FROM (SELECT t.seq, t.step, t.request, t.pos, t.id AS drawn, t.rank, n.i, length(t.candidates) / 20 AS n,\n"
 		"\t\t" U32("t.candidates", "20 * n.i + 1") " AS id,\n"
 		"\t\t" U32("t.candidates", "20 * n.i + 5") " AS logit,\n"
 		"\t\t" U32("t.candidates", "20 * n.i + 9") " AS p,\n"

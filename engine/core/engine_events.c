@@ -150,6 +150,7 @@ void engine_emit_token(struct engine *e, struct request *r, int32_t id, int32_t 
 	t->hash = (int64_t)stats->hash;
 	t->source = source;
 	t->survivors = s->survivors;
+	t->rank = s->rank ? s->rank : EV_NULL_I;
 	if (e->observe.on) {
 		t->candidates =
 			(struct ev_span){ s->candidate, (size_t)s->n_candidates * sizeof s->candidate[0] };

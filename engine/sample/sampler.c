@@ -258,18 +258,31 @@ struct ev_candidate sampler_candidate(const struct sampler *s, int32_t id)
 		.cut = cut_of(s, id) };
 }
 
+/* What goes before a survivor survives too, so that a list of them is enough. */
+static int32_t rank_of(const struct sampler *s, int32_t id)
+{
+	const bool listed = s->n_list >= 0;
+	const int32_t n = listed ? s->n_list : s->vocab;
+	int32_t rank = 0;
+
+	for (int32_t i = 0; i < s->n_best; i++)
+		if (s->best[i] == id)
+			return i + 1;
+	if (s->reply && !listed)
+		return (int32_t)s->reply->ahead + 1;
+	for (int32_t i = 0; i < n; i++)
+		rank += sampler_in_prefix(s, listed ? s->list[i] : i, s->y[id], id);
+	return rank;
+}
+
 static void fill_candidates(const struct sampler *s, int32_t id, struct sample_result *out)
 {
-	bool found = false;
-
+	out->rank = rank_of(s, id);
 	out->n_candidates = s->n_best;
 	for (int32_t rank = 0; rank < s->n_best; rank++) {
-		int32_t at = s->best[rank];
+		const bool drawn = rank == s->n_best - 1 && out->rank > s->n_best;
 
-		if (rank == s->n_best - 1 && !found)
-			at = id;
-		found = found || at == id;
-		out->candidate[rank] = sampler_candidate(s, at);
+		out->candidate[rank] = sampler_candidate(s, drawn ? id : s->best[rank]);
 	}
 }
 

@@ -40,8 +40,9 @@ struct sample_result {
 	float arrival;  /* of the winner in the race; NaN when greedy */
 	double entropy; /* bits, raw */
 	int32_t survivors;
+	int32_t rank; /* from 1: in rule 15's order of values after bias and penalties */
 	int32_t n_candidates, n_stages;
-	/* the best SAMPLE_CANDIDATES by rank, the drawn one always among them; then those of
+	/* the best SAMPLE_CANDIDATES by rank, or the last of them the drawn one; then those of
 	 * sampler_add_top() */
 	struct ev_candidate candidate[SAMPLE_MOST];
 	struct ev_stage stage[EV_MOST_STAGES];

@@ -195,6 +195,7 @@ static void emit_chosen(struct search_member *m, struct request *r, int32_t choi
 	ev.u.token.entropy = m->entropy;
 	ev.u.token.hash = m->hash;
 	ev.u.token.source = EV_SOURCE_chosen;
+	ev.u.token.rank = choice + 1;
 	if (e->observe.on)
 		ev.u.token.candidates = (struct ev_span){ kept, (size_t)n * sizeof *kept };
 	ev.u.token.is_end = tokenizer_is_end(e->tokenizer, m->choice[choice].id);

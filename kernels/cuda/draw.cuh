@@ -214,21 +214,40 @@ CU_FN int32_t draw_before(struct draw_shared *m, int32_t n, int32_t turn)
 	return before;
 }
 
-CU_FN void draw_tell(const struct k_stats *a, const struct draw_block *blocks, int32_t n_blocks,
-	int32_t row, uint32_t floor, int32_t n)
+CU_FN struct draw_best draw_best_of(const struct draw_block *blocks, int32_t n_blocks)
 {
-	const struct k_draw_ask *ask = &a->ask[row];
-	const float *logits = a->logits + (size_t)row * (size_t)a->vocab;
-	struct k_draw_reply *reply = &a->reply[row];
 	struct draw_best best = { INFINITY, -1 };
-	uint64_t mass = 0;
 
 	for (int32_t b = 0; b < n_blocks; b++) {
 		const struct draw_best other = { blocks[b].arrival, blocks[b].winner };
 
-		mass += blocks[b].mass;
 		best = draw_better(best, other);
 	}
+	return best;
+}
+
+/* The thread's share of the ids that go before the winner. */
+CU_FN int32_t draw_ahead(const struct k_stats *a, int32_t row, int32_t winner)
+{
+	const float *logits = a->logits + (size_t)row * (size_t)a->vocab;
+	const float factor = a->ask[row].factor;
+	int32_t n = 0;
+
+	for (int32_t i = cu_thread(); winner >= 0 && i < a->vocab; i += CU_THREADS)
+		n += k_goes_before(logits[i] * factor, i, logits[winner] * factor, winner);
+	return n;
+}
+
+CU_FN void draw_tell(const struct k_stats *a, const struct draw_block *blocks, int32_t n_blocks,
+	int32_t row, uint32_t floor, int32_t n, struct draw_best best)
+{
+	const struct k_draw_ask *ask = &a->ask[row];
+	const float *logits = a->logits + (size_t)row * (size_t)a->vocab;
+	struct k_draw_reply *reply = &a->reply[row];
+	uint64_t mass = 0;
+
+	for (int32_t b = 0; b < n_blocks; b++)
+		mass += blocks[b].mass;
 	reply->mass = mass;
 	reply->floor = k_order_float(floor);
 	reply->n = n;
@@ -247,17 +266,21 @@ CU_LARGE_FN void draw_finish(const struct k_stats *a, struct draw_shared *m,
 	const int32_t first = cu_thread() * each, end = first + each < n ? first + each : n;
 	const uint32_t floor = draw_floor(m, blocks, n, a->ask[row].best);
 	const int32_t own = draw_list(a, blocks, row, first, end, floor, NULL);
-	int32_t all = draw_sum(m, own, 1), before, nan = 0;
+	const struct draw_best best = draw_best_of(blocks, n_blocks);
+	int32_t all = draw_sum(m, own, 1), before, nan = 0, ahead;
 
 	for (int32_t i = cu_thread(); i < n; i += CU_THREADS)
 		nan |= draw_key(blocks, i) == UINT32_MAX;
 	if (draw_sum(m, nan, 0))
 		all = INT32_MAX;
 	before = draw_before(m, own, 1);
+	ahead = draw_sum(m, draw_ahead(a, row, best.winner), 0);
 	if (all <= K_DRAW_LIST)
 		draw_list(a, blocks, row, first, end, floor, a->list + (size_t)row * K_DRAW_LIST + before);
-	if (cu_thread() == 0)
-		draw_tell(a, blocks, n_blocks, row, floor, all);
+	if (cu_thread() == 0) {
+		draw_tell(a, blocks, n_blocks, row, floor, all, best);
+		a->reply[row].ahead = ahead;
+	}
 }
 
 #endif

@@ -309,6 +309,9 @@ static void draw_race(const float *logits, int32_t vocab, const struct k_draw_as
 			reply->arrival = arrival;
 		}
 	}
+	for (int32_t i = 0; i < vocab && reply->winner >= 0; i++)
+		reply->ahead += k_goes_before(
+			logits[i] * ask->factor, i, reply->winner_logit * ask->factor, reply->winner);
 }
 
 void k_ref_draw_row(const float *logits, int32_t vocab, float max_logit,

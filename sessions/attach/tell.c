@@ -238,13 +238,18 @@ int attach_tell_token(struct attach_answer *r, const struct attach_token *t,
 	attach_tell_extra(r, &(struct attach_extra){ EV_NULL_I, EV_NULL_I, true });
 	for (int i = 0; i < n_top && n < ATTACH_TOP; i++) {
 		const int64_t other = id_of(r->a, &top[i]);
+		int at = n;
 
-		if (other >= 0)
-			candidate[n++] = (struct ev_candidate){ .id = (uint32_t)other,
-				.logit = NAN,
-				.p = (float)top[i].p,
-				.arrival = NAN,
-				.cut = EV_CUT_untold };
+		if (other < 0)
+			continue;
+		for (; at && (double)candidate[at - 1].p < top[i].p; at--) /* vLLM: the drawn one first */
+			candidate[at] = candidate[at - 1];
+		candidate[at] = (struct ev_candidate){ .id = (uint32_t)other,
+			.logit = NAN,
+			.p = (float)top[i].p,
+			.arrival = NAN,
+			.cut = EV_CUT_untold };
+		n++;
 	}
 	if (id < 0)
 		return -1;

@@ -100,7 +100,7 @@ static void describe_other(const struct diff *d, const struct diff_pair *p, int 
 				buf, cap, ", %c's was cut (%s)", side ? 'A' : 'B', ev_code_name("cut", c[i].cut));
 		return;
 	}
-	snprintf(buf, cap, ", %c's was not among its best %d", side ? 'A' : 'B', n);
+	snprintf(buf, cap, ", %c's was not among its %d candidates", side ? 'A' : 'B', n);
 }
 
 void diff_describe_draw(struct diff *d, const struct diff_pair *p, int side, char *buf, size_t cap)

@@ -6,10 +6,10 @@
 #include "base/text.h"
 #include "sessions/why/why_impl.h"
 
-enum { MOST = 8, TEXT = 80 };
+enum { MOST = 8, TEXT = 80, RANKS_SINCE = 16 /* format */ };
 
 struct drawn {
-	int64_t seq, step, request, pos, id, source, survivors;
+	int64_t seq, step, request, pos, id, source, survivors, rank; /* rank 0: not known */
 	double p, p_draw, entropy;
 	int n_candidates, n_stages;
 	struct ev_candidate candidate[MOST];
@@ -34,13 +34,23 @@ static double real_or_nan(sqlite3_stmt *s, int column)
 	return why_is_null(s, column) ? NAN : sqlite3_column_double(s, column);
 }
 
+/* Its rank among the best by probability, from 1; 0: not known. The last of the candidates may be
+ * the drawn one, of whatever rank. */
+static int rank_of(const struct drawn *t)
+{
+	for (int i = 0; i < t->n_candidates - 1; i++)
+		if ((int64_t)t->candidate[i].id == t->id)
+			return i + 1;
+	return 0;
+}
+
 /* REQUEST:POS, POS of the newest request that has it, or the newest token. Of a position that
  * occurs twice (after a rewind) the last counts. */
 static bool read_drawn(struct why *w, struct drawn *t)
 {
 	static const char columns[] =
 		"SELECT seq, step, request, pos, id, source, survivors, p, p_draw, entropy,"
-		" candidates, stages FROM token ";
+		" candidates, stages, %s FROM token %s ORDER BY seq <= ?9 DESC, seq DESC LIMIT 1";
 	const char *which = w->at.number >= 0 ? "WHERE request = ?2 AND pos = ?1"
 						: w->at.pos >= 0  ? "WHERE pos = ?1"
 										  : "WHERE seq <= ?9";
@@ -48,7 +58,7 @@ static bool read_drawn(struct why *w, struct drawn *t)
 	char sql[400];
 	int64_t *to[] = { &t->seq, &t->step, &t->request, &t->pos, &t->id, &t->source, &t->survivors };
 
-	snprintf(sql, sizeof sql, "%s%s ORDER BY seq <= ?9 DESC, seq DESC LIMIT 1", columns, which);
+	snprintf(sql, sizeof sql, columns, w->format < RANKS_SINCE ? "NULL" : "rank", which);
 	s = why_query(w, sql, w->at.number >= 0 ? 2 : w->at.pos >= 0, w->at.pos, w->at.number, 0, 0);
 	if (!why_row(w, &s))
 		return false;
@@ -59,6 +69,7 @@ static bool read_drawn(struct why *w, struct drawn *t)
 	t->entropy = real_or_nan(s, 9);
 	t->n_candidates = unpack(s, 10, t->candidate, sizeof t->candidate[0], MOST);
 	t->n_stages = unpack(s, 11, t->stage, sizeof t->stage[0], EV_MOST_STAGES);
+	t->rank = why_is_null(s, 12) ? rank_of(t) : sqlite3_column_int64(s, 12);
 	why_done(&s);
 	return true;
 }
@@ -104,8 +115,8 @@ static void say_stages(struct why *w, const struct drawn *t)
 
 	for (int i = 0; i < t->n_candidates; i++)
 		if ((int64_t)t->candidate[i].id == t->id) {
-			why_say(w, "  %-17s logit %9.4f   rank %d, p %.4f", "the model",
-				(double)t->candidate[i].logit, i + 1, t->p);
+			why_say(w, "  %-17s logit %9.4f   p %.4f", "the model", (double)t->candidate[i].logit,
+				t->p);
 			say_bias(w, t, &t->candidate[i]);
 		}
 	for (int i = 0; i < t->n_stages && i < EV_N_STAGES; i++) {
@@ -180,15 +191,6 @@ static void say_token(struct why *w, int64_t id, int64_t pos, int64_t request, c
 		(long long)pos, (long long)request, end);
 }
 
-/* Its rank among the candidates by probability, from 1; 0: it is not among them. */
-static int rank_of(const struct drawn *t)
-{
-	for (int i = t->n_candidates; i-- > 0;)
-		if ((int64_t)t->candidate[i].id == t->id)
-			return i + 1;
-	return 0;
-}
-
 /* A token that was not drawn in this session. */
 static void say_elsewhere(struct why *w, const struct drawn *t)
 {
@@ -198,8 +200,8 @@ static void say_elsewhere(struct why *w, const struct drawn *t)
 		: t->source == EV_SOURCE_recorded
 			? "was drawn in the session that this one continues: `why` of its recording says more."
 			: "was not drawn: a search went on with it.");
-	if (rank_of(t))
-		why_say(w, "  it was number %d by probability", rank_of(t));
+	if (t->rank > 0)
+		why_say(w, "  it was number %lld by probability", (long long)t->rank);
 	why_say(w, "  p %.4f in the model's own distribution, of %.2f bits", t->p, t->entropy);
 }
 
@@ -207,10 +209,11 @@ static void say_won(struct why *w, const struct drawn *t)
 {
 	char how[80] = "was the likeliest token, and it won.";
 
-	if (rank_of(t) > 1)
-		snprintf(how, sizeof how, "was number %d by probability, and it won the draw.", rank_of(t));
-	say_token(w, t->id, t->pos, t->request,
-		rank_of(t) ? how : "won the draw from below the recorded candidates.");
+	if (t->rank > 1)
+		snprintf(how, sizeof how, "was number %lld by probability, and it won the draw.",
+			(long long)t->rank);
+	say_token(
+		w, t->id, t->pos, t->request, t->rank > 0 ? how : "won the draw; its rank is not known.");
 	why_say(w,
 		"  p %.4f in the model's own distribution, of %.2f bits; %.4f in the draw of %lld token%s",
 		t->p, t->entropy, t->p_draw, (long long)t->survivors, t->survivors == 1 ? "" : "s");

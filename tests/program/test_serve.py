@@ -383,6 +383,38 @@ def test_folder():
     check("and none that stays empty", done.returncode == 4 and sorted(os.listdir(folder)) == names, done.stderr)
 
 
+def test_ranks():
+    """The true rank of what was drawn, where the client is told 20 of the best."""
+    file = os.path.join(TMP.name, "ranks.db")
+    s = Server("--record", file)
+    for fields in ({}, {"top_k": 40}, {"presence_penalty": 1.5}):
+        s.post(TEXT, prompt="Once", max_tokens=60, temperature=0.9, seed=3, logprobs=20, **fields)
+    s.end()
+    with sqlite3.connect(file) as db:
+        drawn = db.execute("SELECT seq, request, pos, id, rank, candidates FROM token").fetchall()
+        seen = {row[0]: row[1:] for row in db.execute("SELECT seq, rank, (SELECT count(*) FROM candidates o WHERE o.seq = c.seq AND "
+                                                      "o.rank = c.rank) FROM candidates c WHERE drawn")}
+    ranks = []
+    for seq, request, pos, id_, rank, packed in drawn:
+        logit = {k[0]: k[1] for k in struct.iter_unpack("<IfffI", packed)}
+        before = sum(other > logit[id_] for other in logit.values())
+        true = before + 1 if before < 20 else rank if rank > 20 else 0
+        if request < 3 and (rank != true or seen[seq] != (true, 1)):
+            check("the rank of a drawn token is true", False, (request, pos, rank, true, seen[seq]))
+        ranks.append((rank, request, pos))
+    rare = [r for r in ranks if r[0] > 8]
+    check("the rank of a drawn token is counted", len(ranks) > 120 and len({r[0] for r in rare}) > 10, ranks)
+    for rank, request, pos in rare[:3] + rare[-1:]:
+        out = subprocess.run([PROGRAM, "why", "token", f"{request}:{pos}", "--file", file], capture_output=True, env=ENV, check=False).stdout.decode()
+        check(f"why token tells rank {rank}", f"was number {rank} by probability" in out and "rank 8" not in out, out)
+    with sqlite3.connect(file) as db:
+        db.execute("UPDATE token SET rank = NULL")
+    db.close()
+    _, request, pos = rare[0]
+    out = subprocess.run([PROGRAM, "why", "token", f"{request}:{pos}", "--file", file], capture_output=True, env=ENV, check=False).stdout.decode()
+    check("and one that is not known it does not tell", "its rank is not known" in out, out)
+
+
 def test_port(s):
     second = subprocess.run([PROGRAM, "serve", "--port", str(s.port), "--model", TINY], capture_output=True, env=ENV, cwd=TMP.name, check=False)
     check("a port is one server's", second.returncode == 4 and b"Address already in use" in second.stderr, second.stderr)
@@ -759,6 +791,7 @@ def main():
     test_metrics()
     test_log()
     test_folder()
+    test_ranks()
     test_crowd()
     test_drip()
     test_limits()

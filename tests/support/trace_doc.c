@@ -20,7 +20,7 @@ const struct trace_query trace_queries[] = {
 		"SELECT request, pos, text, round(p, 3) AS p, round(entropy, 2) AS bits\n"
 		"FROM tokens WHERE is_end IS NOT 1 ORDER BY entropy DESC LIMIT 20;" },
 	{ "What else could have come there? (The race: the smallest arrival won.)",
-		"SELECT rank, text, round(logit, 2) AS logit, round(p, 4) AS p, arrival, cut, drawn\n"
+		"SELECT rank, text, round(logit, 2) AS logit, round(tempered_p, 4) AS tempered_p, arrival, cut, drawn\n"
 		"FROM candidates WHERE seq = (SELECT seq FROM token ORDER BY entropy DESC LIMIT 1);" },
 	{ "Did speculation pay?",
 		"SELECT a.*, (SELECT round(1.0 * sum(tokens) / sum(decode_rows), 2) FROM step\n"
@@ -107,8 +107,8 @@ static const char introduction[] =
 	"\n"
 	"# token.candidates: u32 id, f32 logit, f32 p, f32 arrival, u32 cut\n"
 	"for pos, blob in db.execute('SELECT pos, candidates FROM token WHERE candidates NOT NULL'):\n"
-	"    for rank, (id, logit, p, arrival, cut) in enumerate(struct.iter_unpack('<IfffI', blob), 1):\n"
-	"        print('candidate', pos, rank, id, round(logit, 4), round(p, 4), cut)\n"
+	"    for id, logit, p, arrival, cut in struct.iter_unpack('<IfffI', blob):\n"
+	"        print('candidate', pos, id, round(logit, 4), round(p, 4), cut)\n"
 	"\n"
 	"# token.stages: u32 tokens left, f32 mass left, f32 value of the drawn token\n"
 	"for pos, blob in db.execute('SELECT pos, stages FROM token WHERE stages NOT NULL'):\n"

@@ -90,19 +90,22 @@ static const char *quote_of(char *buf, const struct timeline *t, uint32_t id)
 	return view_quote(buf, t, id <= INT32_MAX ? (int32_t)id : -1);
 }
 
-static void row_logit(struct row *w, const struct timeline *t, const struct tl_token *k)
+static void row_logit(
+	struct row *w, const struct timeline *t, const struct ev_request *q, const struct tl_token *k)
 {
 	const struct ev_candidate *own = candidate_of(k, (uint32_t)k->id), *rival = rival_of(k);
+	const bool last = own == &k->candidate[TL_CANDIDATES - 1];
 	char n[VIEW_NUM], nth[VIEW_NUM], quote[VIEW_TOKEN];
 
 	SAY(w->label, "logit");
 	real(w->value, sizeof w->value, own ? (double)own->logit : (double)NAN);
 	if (!own)
 		return;
-	if (own == &k->candidate[TL_CANDIDATES - 1])
+	if (last && k->rank < 1)
 		SAY(w->words, "not among the %d best of %s", TL_CANDIDATES - 1, view_count(n, t->n_vocab));
 	else
-		SAY(w->words, "%s of %s", ordinal(nth, rank_of(k, own)), view_count(n, t->n_vocab));
+		SAY(w->words, "%s of %s%s", ordinal(nth, last ? k->rank - 1 : rank_of(k, own)),
+			view_count(n, t->n_vocab), last && view_penalised(q) ? ", penalised" : "");
 	if (rival && fabsf(rival->logit) < 1e6f) {
 		size_t at = strlen(w->words);
 
@@ -303,7 +306,7 @@ static int make_rows(
 
 	for (int i = 0; i < N_ROWS; i++)
 		w[i] = (struct row){ .ink = INK_BRIGHT, .left = (double)NAN };
-	row_logit(&w[n++], t, k);
+	row_logit(&w[n++], t, q, k);
 	if (k->staged && is_biased(k))
 		row_bias(&w[n++], k);
 	first = n;

@@ -157,6 +157,7 @@ static void check_result(const struct sampler *s, const struct sample_result *go
 	while (want->t[rank].id != want->winner)
 		rank++;
 	w = &want->t[rank];
+	assert_int_equal(got->rank, rank + 1);
 	assert_true(same(got->arrival, w->arrival));
 	assert_int_equal(got->survivors, want->left[STAGE_MIN_P]);
 	for (int i = 0; i < EV_N_STAGES; i++) {

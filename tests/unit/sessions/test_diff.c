@@ -203,7 +203,7 @@ static void test_settings(void **state)
 		assert_true(p->after.n > 0 && p->after.kl_max > 0);
 		assert_int_equal(p->before.n + p->after.n, 60);
 		if (i == 2)
-			expect(d, "A's was not among its best 8");
+			expect(d, "A's was not among its 8 candidates");
 		diff_close(d);
 	}
 }

@@ -261,8 +261,8 @@ static void check_candidates(sqlite3 *on)
 {
 	sqlite3_stmt *t =
 		prepare(on, "SELECT seq, candidates, stages FROM token WHERE length(candidates)");
-	sqlite3_stmt *c = prepare(
-		on, "SELECT id, logit, p, arrival, cut FROM candidates WHERE seq = ? ORDER BY rank");
+	sqlite3_stmt *c =
+		prepare(on, "SELECT id, logit, tempered_p, arrival, cut FROM candidates WHERE seq = ?");
 	sqlite3_stmt *g =
 		prepare(on, "SELECT tokens_left, mass_left, value FROM sampler_stages WHERE seq = ?");
 	int tokens = 0;
@@ -329,7 +329,7 @@ static void test_floats(void **state)
 	assert_int_equal(recording_commit(rec, &e), 0);
 	recording_close(rec, false);
 	assert_int_equal(sqlite3_open_v2(file, &own, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
-	s = prepare(own, "SELECT id, logit FROM candidates ORDER BY rank");
+	s = prepare(own, "SELECT id, logit FROM candidates");
 	for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
 		assert_int_equal(sqlite3_step(s), SQLITE_ROW);
 		assert_int_equal(sqlite3_column_int64(s, 0), c[i].id);
