@@ -1,5 +1,4 @@
 /* cutaway export: a recording in another tool's format. Thread: main's. */
-#include <inttypes.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -28,7 +27,9 @@ static const struct setting export_own[] = {
 	OWN(CHOICE, export_said, view, .name = "view", .group = "Output", .arg = "NAME",
 		.more = tui_picture_name, .doc = "svg, png: a view, or the whole screen"),
 	OWN(TEXT, export_said, at, .name = "at", .group = "Output", .arg = "STEP", SETTING_WORDS("end"),
-		.doc = "svg, png: the step that is shown; end: the last"),
+		.doc =
+			"svg, png: the step that is shown, or the first for which an expression of /find holds; "
+			"end: the last"),
 	OWN(TEXT, export_said, size, .name = "size", .group = "Output", .arg = "WxH",
 		SETTING_WORDS("80x24", "120x40", "200x50"),
 		.doc = "svg, png, asciicast: in cells (without it: 80x24 for a view, else 120x40)"),
@@ -102,15 +103,11 @@ static int write_picture(FILE *out, const struct cli *c, const char *format, str
 {
 	struct tui_picture o = { .view = said.view,
 		.size = said.size,
-		.at = -1,
+		.at = said.at,
 		.light = !strcmp(c->theme, "light"),
 		.mono = !strcmp(c->theme, "mono"),
 		.png = !strcmp(format, "png") };
-	int used = 0;
 
-	if (strcmp(said.at, "end") != 0 &&
-		(sscanf(said.at, "%18" SCNd64 "%n", &o.at, &used) != 1 || said.at[used] || o.at < 0))
-		return err_set(e, ERR_USAGE, "--at %.40s: a step, or end", said.at);
 	return tui_picture(c->operand[0], &o, out, e);
 }
 

@@ -16,10 +16,14 @@ enum { MOST_TEXT = 4096, MOST_VM_STEPS = 20000 };
 static int authorise(
 	void *set, int action, const char *a, const char *b, const char *db, const char *trigger)
 {
+	struct watch *w = ((struct watch_set *)set)->compiling;
+
 	(void)db;
 	(void)trigger;
-	if (!((struct watch_set *)set)->compiling)
+	if (!w)
 		return SQLITE_OK;
+	for (int i = 0; action == SQLITE_READ && watch_column(i); i++)
+		w->of_token |= b && !watch_is_of_step(i) && !strcmp(b, watch_column(i)->name);
 	if (action == SQLITE_READ)
 		return a && !strcmp(a, "now") ? SQLITE_OK : SQLITE_DENY;
 	if (action == SQLITE_FUNCTION)
@@ -116,9 +120,9 @@ static int compile(
 		}
 	}
 	snprintf(sql, sizeof sql, "%s%s%s", before, expr, after);
-	s->compiling = true;
+	s->compiling = w;
 	rc = sqlite3_prepare_v3(s->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &w->stmt, &tail);
-	s->compiling = false;
+	s->compiling = NULL;
 	if (rc)
 		return complain(s->db, expr, sizeof before - 1, where, e);
 	return 0;
@@ -167,6 +171,17 @@ bool watch_holds(const struct watch_set *s, int n)
 	return watch_expr(s, n) && s->watch[n].holds;
 }
 
+struct watch_hit watch_hit(const struct watch_set *s, int n)
+{
+	struct watch_hit hit = { .step = s->step.step };
+
+	if (watch_holds(s, n) && s->watch[n].row >= 0) {
+		hit.request = s->token[s->watch[n].row].request;
+		hit.pos = s->token[s->watch[n].row].pos;
+	}
+	return hit;
+}
+
 double watch_value(const struct watch_set *s, int n)
 {
 	return watch_expr(s, n) ? s->watch[n].value : NAN;
@@ -212,18 +227,24 @@ int watch_texts(struct watch_set *s, const char *path, struct err *e)
 
 static void evaluate(struct watch_set *s, struct watch *w)
 {
-	int rc;
+	int rc, n = 0;
 
 	w->holds = false;
+	w->row = -1;
 	w->value = NAN;
 	w->trouble[0] = '\0';
-	while ((rc = sqlite3_step(w->stmt)) == SQLITE_ROW) {
+	for (; (rc = sqlite3_step(w->stmt)) == SQLITE_ROW; n++) {
 		int type = sqlite3_column_type(w->stmt, 0);
 		double v = sqlite3_column_double(w->stmt, 0);
 
 		w->value = type == SQLITE_INTEGER || type == SQLITE_FLOAT ? v : NAN;
-		w->holds |= type != SQLITE_NULL && v != 0;
+		if (w->holds || type == SQLITE_NULL || v == 0)
+			continue;
+		w->holds = true;
+		w->row = n;
 	}
+	if (n != s->n_tokens || !w->of_token)
+		w->row = -1;
 	if (rc != SQLITE_DONE)
 		snprintf(w->trouble, sizeof w->trouble, "%.70s",
 			rc == SQLITE_INTERRUPT ? "takes too long" : sqlite3_errmsg(s->db));

@@ -51,6 +51,12 @@ bool watch_feed(struct watch_set *s, const struct event *ev);
 int watch_texts(struct watch_set *s, const char *path, struct err *e);
 /* Is the expression true for the step, or for any of its tokens? */
 bool watch_holds(const struct watch_set *s, int n);
+/* The step, and the first of its tokens for which the expression is true. request 0: no token of
+ * its own, since the expression names no column of tokens, or sums over all. */
+struct watch_hit {
+	int64_t step, request, pos;
+};
+struct watch_hit watch_hit(const struct watch_set *s, int n);
 /* The value as a number, of the last token of the step; NaN: NULL, or no number. */
 double watch_value(const struct watch_set *s, int n);
 /* The expression's values for the step that ended last, as SQL text: one for each token, or one. */
@@ -64,11 +70,11 @@ void watch_each(
 /* Why an expression that compiled has no value (a function that failed); "" if it has one. */
 const char *watch_trouble(const struct watch_set *s, int n);
 
-/* The first step after (back: before) step `from` of a recording for which expr is true; -1 if
- * there is none, -2 with the error. progress (may be NULL) gets the number of steps read; false
+/* The first step after (back: before) step `from` of a recording for which expr is true: 1; 0 if
+ * there is none, -1 with the error. progress (may be NULL) gets the number of steps read; false
  * stops (ERR_INTERRUPTED). */
-int64_t watch_find(const char *path, const char *expr, int64_t from, bool back,
-	bool (*progress)(void *arg, int64_t step), void *arg, struct err *e);
+int watch_find(const char *path, const char *expr, int64_t from, bool back,
+	bool (*progress)(void *arg, int64_t step), void *arg, struct watch_hit *hit, struct err *e);
 
 /* The values of an expression for a step of a recording, one per token unless all are equal; "":
  * all columns, one a line. *say is malloc'd; *where as in watch_add. 0 or -1. */

@@ -16,12 +16,12 @@ static int only_needed(struct reader *r, struct err *e)
 }
 
 /* Recordings cannot be read backwards: reads forwards and keeps the last match. */
-static int64_t search(struct watch_set *s, struct reader *r, int64_t from, bool back,
-	bool (*progress)(void *arg, int64_t step), void *arg, struct err *e)
+static int search(struct watch_set *s, struct reader *r, int64_t from, bool back,
+	bool (*progress)(void *arg, int64_t step), void *arg, struct watch_hit *hit, struct err *e)
 {
 	struct event ev;
-	int64_t found = -1, n = 0;
-	int rc;
+	int64_t n = 0;
+	int rc, found = 0;
 
 	while ((rc = reader_next(r, &ev, e)) > 0) {
 		if (!watch_feed(s, &ev))
@@ -29,28 +29,28 @@ static int64_t search(struct watch_set *s, struct reader *r, int64_t from, bool 
 		if (back && ev.u.step.step >= from)
 			return found;
 		if (watch_holds(s, 0) && (back || ev.u.step.step > from)) {
-			found = ev.u.step.step;
+			*hit = watch_hit(s, 0);
+			found = 1;
 			if (!back)
 				return found;
 		}
 		if (++n % 1024 == 0 && progress && !progress(arg, ev.u.step.step)) {
-			err_set(e, ERR_INTERRUPTED, "stopped");
-			return -2;
+			return err_set(e, ERR_INTERRUPTED, "stopped");
 		}
 	}
-	return rc < 0 ? -2 : found;
+	return rc < 0 ? -1 : found;
 }
 
-int64_t watch_find(const char *path, const char *expr, int64_t from, bool back,
-	bool (*progress)(void *arg, int64_t step), void *arg, struct err *e)
+int watch_find(const char *path, const char *expr, int64_t from, bool back,
+	bool (*progress)(void *arg, int64_t step), void *arg, struct watch_hit *hit, struct err *e)
 {
 	struct watch_set *s = NULL;
 	struct reader *r = NULL;
-	int64_t found = -2;
+	int found = -1;
 
 	if (!watch_open(&s, e) && watch_add(s, expr, NULL, e) >= 0 && !reader_open(&r, path, e) &&
 		!only_needed(r, e))
-		found = search(s, r, from, back, progress, arg, e);
+		found = search(s, r, from, back, progress, arg, hit, e);
 	reader_close(r);
 	watch_close(s);
 	return found;

@@ -32,7 +32,8 @@ enum extra {
 struct watch {
 	char expr[WATCH_EXPR];
 	sqlite3_stmt *stmt;
-	bool holds;
+	bool holds, of_token; /* it names a column of tokens */
+	int row;              /* of the first token for which it holds, or -1 */
 	double value;
 	char trouble[80];
 };
@@ -46,7 +47,7 @@ struct watch_set {
 	bool ended;                               /* the tokens are those of the step that ended last */
 	int64_t extra[N_EXTRAS], shown[N_EXTRAS]; /* in progress; those of the step that ended */
 	struct ev_texts texts;
-	bool compiling;
+	struct watch *compiling; /* or NULL */
 };
 
 extern const sqlite3_module watch_table; /* its client data is the set */

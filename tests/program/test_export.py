@@ -2,6 +2,7 @@
 """Exports: each format is read back by another reader and held against the recording itself. The session's texts
 try to break out of every format. TAP; Python's standard library alone, and Chromium where it is installed."""
 import csv
+import html
 import html.parser
 import io
 import json
@@ -15,6 +16,7 @@ import sys
 import tempfile
 
 from tap import PROGRAM, ROOT, check, finish, skip
+from terminal import Terminal
 
 TMP = tempfile.TemporaryDirectory(prefix="cutaway-export-")
 TINY, FILE = (os.path.join(TMP.name, name) for name in ("tiny.gguf", "session.db"))
@@ -378,6 +380,46 @@ def test_asciicast():
           "KV pages" in text and "\x1b[31m" not in text and "\u202e" not in text)
 
 
+def text_of(svg):
+    return " ".join(html.unescape(re.sub(rb"<[^>]*>", b" ", svg).decode("utf-8", "replace")).split())
+
+
+def test_hits():
+    """/find and /break go to the token that they found, and a picture can be of it; a batch shows a request that runs."""
+    texts, file = (os.path.join(TMP.name, name) for name in ("texts", "batch.db"))
+    with open(texts, "w", encoding="utf-8") as f:
+        f.writelines(f"one of six, number {i}\n" for i in range(6))
+    status, _, err = cutaway("run", "--model", TINY, "--record", file, "--max-tokens", "20", "--temp", "1.5", "--slots", "3", "--batch", texts)
+    check("a batch is recorded", status == 0, err)
+    request, pos, step, entropy = query("SELECT request, pos, step, entropy FROM token t WHERE request = 2 AND entropy > (SELECT max(entropy) "
+                                        "FROM token WHERE seq < t.seq) ORDER BY seq DESC LIMIT 1", file)[0]
+    found = f"entropy >= {entropy!r}"
+    told = rf"step {step}: {'?abcdef'[request]}:{pos}, "
+    bits = f"─ {entropy:.2f} bits before"
+    shown = f"request {'?abcdef'[request]} · position {pos} "
+    _, out, err = cutaway("export", file, "--to", "svg", "--view", "sampler", "--at", found)
+    check("a picture of what an expression finds", shown in text_of(out), err + text_of(out)[:200])
+    _, out, err = cutaway("export", file, "--to", "svg", "--view", "sampler", "--at", str(query("SELECT min(step) FROM token", file)[0][0]))
+    check("a batch shows a request that runs", "request c · position" in text_of(out), err + text_of(out)[:200])
+    status, _, err = cutaway("export", file, "--to", "svg", "--at", "entropy > 99")
+    check("and where there is none says so", status == 2 and "no such step" in err, err)
+    t = Terminal([PROGRAM, "replay", file], {**os.environ, "HOME": TMP.name, "XDG_DATA_HOME": TMP.name, "TERM": "xterm-256color"}, columns=160, lines=50)
+    try:
+        t.wait("batch")
+        t.send("\x1b[H/find " + found + "\r")
+        screen = t.wait(told)
+        check("/find goes to the token and names it", bits in screen, screen)
+        t.send(f"/break {found}\r/goto {step - 1}\r")
+        t.wait(f"step {step - 1} of")
+        t.send("\x1b[C")
+        screen = t.wait(f"stopped after step {step}")
+        check("/break does", bits in screen and f"stopped after {told}"[:-2] in screen, screen)
+        t.send("/find rows > 0\r")
+        check("what is of a step has no token", t.wait(f"step {step + 1}: rows > 0"))
+    finally:
+        t.close()
+
+
 def test_errors():
     status, _, err = cutaway("export", FILE)
     check("export asks for a format", status == 2 and "perfetto" in err, err)
@@ -412,7 +454,7 @@ def main():
     db.commit()
     db.close()
     for test in (test_perfetto, test_csv, test_jsonl, test_html, test_html_prices, test_lossy, test_html_bytes, test_html_search, test_html_drafters, test_html_limits,
-                 test_asciicast, test_errors):
+                 test_asciicast, test_hits, test_errors):
         test()
     return finish()
 

@@ -84,9 +84,9 @@ def test_steps():
     status, out, err = cutaway("export", FILE, "--to", "svg", "--at", "100000")
     check("a step beyond the end: the error says how many there are", status == 2 and not out and
           "step 100000: the recording has " in err, err)
-    for at in "x", "-1", "1x", "", "99999999999999999999":
+    for at, why in (("x", "no column"), ("-1", "no such step"), ("1x", "unrecognized"), ("", "an expression is needed"), ("9" * 20, "the recording has")):
         status, _, err = cutaway("export", FILE, "--to", "svg", "--at=" + at)
-        check(f"--at '{at}' is refused", status == 2 and "a step, or end" in err, err)
+        check(f"--at '{at}' is refused", status == 2 and why in err, err)
 
 
 def test_sizes():

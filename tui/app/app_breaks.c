@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sessions/watch/watch.h"
 #include "tui/app/app.h"
 #include "tui/app/breaks.h"
+#include "tui/views/view_util.h"
 
 static int64_t step_of(struct app *a)
 {
@@ -90,17 +90,39 @@ int app_break(struct app *a, enum command_act act, const char *text, struct err 
 	return act == ACT_PRINT ? print(a, text, e) : breaks_go_to(a, text, act == ACT_RFIND, e);
 }
 
+void app_look_at(struct app *a, const struct watch_hit *hit, char *words, size_t cap)
+{
+	const struct timeline *t = app_timeline(a);
+	const struct tl_request *r = hit->request > 0 ? timeline_request(t, hit->request) : NULL;
+	int32_t i = r ? r->n_tokens : 0;
+	char quote[VIEW_TOKEN];
+
+	*words = '\0';
+	while (i-- > 0 && r->token[i].pos != hit->pos)
+		;
+	if (i < 0)
+		return;
+	a->state.request = r->id;
+	a->state.token = i + 1 < r->n_tokens ? i : -1;
+	snprintf(words, cap, ": %s:%lld, %s", view_label(r->id).text, (long long)hit->pos,
+		view_quote(quote, t, r->token[i].id));
+}
+
 static void take_search(struct app *a)
 {
 	struct err e = { 0 };
-	int64_t step;
+	struct watch_hit at;
+	char words[VIEW_TOKEN + 60];
 
-	switch (breaks_found(a->breaks, &step, &e)) {
+	switch (breaks_found(a->breaks, &at, &e)) {
 	case SEARCH_FOUND:
-		if (a->host.act(a->host.arg, ACT_GOTO, "", (double)step, &e) < 0)
+		if (a->host.act(a->host.arg, ACT_GOTO, "", (double)at.step, &e) < 0) {
 			app_say(a, SAY_ERROR, "%s", e.text);
-		else
-			app_say(a, SAY_INFO, "step %lld: %s", (long long)step, breaks_searched(a->breaks));
+			break;
+		}
+		app_look_at(a, &at, words, sizeof words);
+		app_say(
+			a, SAY_INFO, "step %lld%s: %s", (long long)at.step, words, breaks_searched(a->breaks));
 		break;
 	case SEARCH_NOTHING:
 		app_say(a, SAY_INFO, "no step from here on for which %s holds; /rfind looks the other way",
@@ -109,7 +131,7 @@ static void take_search(struct app *a)
 	case SEARCH_FAILED: app_say(a, SAY_ERROR, "%s", e.text); break;
 	case SEARCH_RUNS:
 		app_say(a, SAY_INFO, "searching for %s: step %lld (Ctrl-C stops)",
-			breaks_searched(a->breaks), (long long)step);
+			breaks_searched(a->breaks), (long long)at.step);
 		break;
 	case SEARCH_NONE: break;
 	}
@@ -117,11 +139,12 @@ static void take_search(struct app *a)
 
 void app_breaks_work(struct app *a)
 {
-	char why[160];
-	int64_t step = breaks_stopped(a->breaks, why, sizeof why);
+	char why[160], words[VIEW_TOKEN + 60];
+	struct watch_hit hit = breaks_stopped(a->breaks, why, sizeof why);
 
-	if (step) {
-		app_say(a, SAY_INFO, "stopped after step %lld: %s", (long long)step, why);
+	if (hit.step) {
+		app_look_at(a, &hit, words, sizeof words);
+		app_say(a, SAY_INFO, "stopped after step %lld%s: %s", (long long)hit.step, words, why);
 		a->dirty = true;
 	}
 	take_search(a);

@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "sessions/watch/watch.h"
 #include "trace/reader.h"
 
 struct item {
@@ -33,7 +32,8 @@ struct search {
 	atomic_llong at;
 	char *path;
 	char expr[WATCH_EXPR];
-	int64_t from, found;
+	int64_t from;
+	struct watch_hit found;
 	bool back;
 	struct err err;
 };
@@ -44,7 +44,7 @@ struct breaks {
 	struct watch_set *set;
 	struct item item[WATCH_MAX];
 	atomic_int n_items;
-	int64_t hit_step;
+	struct watch_hit hit;
 	char hit_why[160];
 	void (*stop)(void *arg);
 	void *stop_arg;
@@ -124,23 +124,23 @@ static bool take_step(struct breaks *b, int64_t step)
 	bool held = false;
 
 	for (int i = 0; i < WATCH_MAX; i++) {
+		const char *expr = watch_expr(b->set, i);
 		struct item *item = &b->item[i];
 
-		if (!watch_expr(b->set, i))
+		if (!expr)
 			continue;
 		item->step[item->n % BREAKS_VALUES] = step;
 		item->value[item->n++ % BREAKS_VALUES] = (float)watch_value(b->set, i);
 		if (item->watch || !watch_holds(b->set, i))
 			continue;
-		if (!held)
-			snprintf(
-				b->hit_why, sizeof b->hit_why, "break %d: %.120s", i + 1, watch_expr(b->set, i));
+		if (!held) {
+			b->hit = watch_hit(b->set, i);
+			snprintf(b->hit_why, sizeof b->hit_why, "break %d: %.120s", i + 1, expr);
+		}
 		held = true;
 		if (item->once && b->stop)
 			take_away(b, i, false);
 	}
-	if (held)
-		b->hit_step = step;
 	return held;
 }
 
@@ -163,17 +163,17 @@ void breaks_feed(void *breaks, const struct event *ev)
 		b->stop(b->stop_arg);
 }
 
-int64_t breaks_stopped(struct breaks *b, char *why, size_t cap)
+struct watch_hit breaks_stopped(struct breaks *b, char *why, size_t cap)
 {
-	int64_t step;
+	struct watch_hit hit;
 
 	pthread_mutex_lock(&b->lock);
-	step = b->hit_step;
-	b->hit_step = 0;
-	if (step)
+	hit = b->hit;
+	b->hit.step = 0;
+	if (hit.step)
 		snprintf(why, cap, "%s", b->hit_why);
 	pthread_mutex_unlock(&b->lock);
-	return step;
+	return hit;
 }
 
 bool breaks_series(struct breaks *b, int n, struct breaks_series *out)
@@ -319,10 +319,9 @@ static void *searching(void *arg)
 {
 	struct search *s = arg;
 
-	s->found = watch_find(s->path, s->expr, s->from, s->back, progress, s, &s->err);
-	atomic_store(&s->state, s->found >= 0    ? SEARCH_FOUND
-							: s->found == -1 ? SEARCH_NOTHING
-											 : SEARCH_FAILED);
+	int found = watch_find(s->path, s->expr, s->from, s->back, progress, s, &s->found, &s->err);
+
+	atomic_store(&s->state, found > 0 ? SEARCH_FOUND : found ? SEARCH_FAILED : SEARCH_NOTHING);
 	return NULL;
 }
 
@@ -413,12 +412,12 @@ int breaks_find(
 	return 0;
 }
 
-enum breaks_search breaks_found(struct breaks *b, int64_t *step, struct err *e)
+enum breaks_search breaks_found(struct breaks *b, struct watch_hit *at, struct err *e)
 {
 	struct search *s = &b->search;
 	enum breaks_search state = (enum breaks_search)atomic_load(&s->state);
 
-	*step = state == SEARCH_FOUND ? s->found : (int64_t)atomic_load(&s->at);
+	*at = state == SEARCH_FOUND ? s->found : (struct watch_hit){ .step = atomic_load(&s->at) };
 	if (state == SEARCH_NONE || state == SEARCH_RUNS)
 		return state;
 	join(s);

@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "event/event.h"
+#include "sessions/watch/watch.h"
 
 enum { BREAKS_VALUES = 256, BREAKS_NAME = 20 };
 
@@ -36,8 +37,8 @@ bool breaks_any(struct breaks *b); /* are there breakpoints or watches? */
 /* Sets the error of an expression, with the offending part between marks. Returns -1. */
 int breaks_point_out(const char *expr, int where, struct err *found, struct err *e);
 
-/* The step at which a breakpoint was true since the last call, and which; 0: none. */
-int64_t breaks_stopped(struct breaks *b, char *why, size_t cap);
+/* Where a breakpoint was true since the last call, and which; step 0: none. */
+struct watch_hit breaks_stopped(struct breaks *b, char *why, size_t cap);
 
 /* The n-th watch, for drawing: its values by step, oldest first. False: there is none. */
 struct breaks_series {
@@ -53,8 +54,8 @@ bool breaks_series(struct breaks *b, int n, struct breaks_series *out);
 int breaks_find(
 	struct breaks *b, const char *path, const char *expr, int64_t from, bool back, struct err *e);
 enum breaks_search { SEARCH_NONE, SEARCH_RUNS, SEARCH_FOUND, SEARCH_NOTHING, SEARCH_FAILED };
-/* RUNS: *step is where it is. FOUND, NOTHING and FAILED are returned once. */
-enum breaks_search breaks_found(struct breaks *b, int64_t *step, struct err *e);
+/* RUNS: at->step is where it is. FOUND, NOTHING and FAILED are returned once. */
+enum breaks_search breaks_found(struct breaks *b, struct watch_hit *at, struct err *e);
 bool breaks_searching(struct breaks *b);
 void breaks_stop_search(struct breaks *b);
 const char *breaks_searched(const struct breaks *b); /* the last expression, or "" */

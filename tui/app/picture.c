@@ -14,9 +14,11 @@
 #include "base/spawn.h"
 #include "base/text.h"
 #include "base/whole_file.h"
+#include "sessions/watch/watch.h"
 #include "tui/app/offscreen.h"
 #include "tui/term/svg.h"
 #include "tui/views/view_attached.h"
+#include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
 enum { SCREEN = -1, SCREEN_W = 120, SCREEN_H = 40, VIEW_W = 80, VIEW_H = 24 };
@@ -213,14 +215,28 @@ static int picture_write(struct app *a, const struct picture *p, FILE *out, stru
 
 /* ---- of a recording ---- */
 
-static int go(struct offscreen *o, int64_t at, struct err *e)
+static int go(struct offscreen *o, const char *path, const char *at, struct err *e)
 {
-	if (player_go(o->player, &o->app.timeline, at < 0 ? INT64_MAX - 1 : at, e))
+	struct watch_hit hit = { 0 };
+	char words[VIEW_TOKEN + 60];
+	const bool end = !strcmp(at, "end");
+	int found = 1;
+
+	if (*at && !at[strspn(at, "-0123456789")])
+		hit.step = strtoll(at, NULL, 10);
+	else if (!end)
+		found = watch_find(path, at, 0, false, NULL, NULL, &hit, e);
+	if (found < 0)
 		return -1;
-	if (at <= player_at(o->player))
-		return 0;
-	return err_set(e, ERR_USAGE, "step %lld: the recording has %lld", (long long)at,
-		(long long)player_at(o->player));
+	if (!found || hit.step < 0)
+		return err_set(e, ERR_USAGE, "--at %.40s: there is no such step", at);
+	if (player_go(o->player, &o->app.timeline, end ? INT64_MAX - 1 : hit.step, e))
+		return -1;
+	if (hit.step > player_at(o->player))
+		return err_set(e, ERR_USAGE, "step %lld: the recording has %lld", (long long)hit.step,
+			(long long)player_at(o->player));
+	app_look_at(&o->app, &hit, words, sizeof words);
+	return 0;
 }
 
 int tui_picture(const char *path, const struct tui_picture *o, FILE *out, struct err *e)
@@ -240,7 +256,7 @@ int tui_picture(const char *path, const struct tui_picture *o, FILE *out, struct
 	s = malloc(sizeof *s);
 	if (!s)
 		return err_set(e, ERR_MEMORY, "no memory for a screen");
-	rc = offscreen_open(s, path, p.w, p.h, e) || go(s, o->at, e) ||
+	rc = offscreen_open(s, path, p.w, p.h, e) || go(s, path, o->at, e) ||
 				 picture_write(&s->app, &p, out, e)
 			 ? -1
 			 : 0;

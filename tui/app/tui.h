@@ -71,7 +71,7 @@ int tui_cast(const char *path, int w, int h, FILE *out,
 struct tui_picture {
 	const char *view; /* tui_picture_name(i) */
 	const char *size; /* see tui_size; NULL: 120x40 for the screen, 80x24 for a view */
-	int64_t at;       /* step; -1: the last */
+	const char *at;   /* a step, an expression that holds after it (sessions/watch), or "end" */
 	bool light, mono /* black on white, for print */, png;
 };
 int tui_picture(const char *path, const struct tui_picture *o, FILE *out, struct err *e);

@@ -6,15 +6,18 @@
 
 #include "tui/views/view_util.h"
 
-/* The newest of the conversation; if that was a client's and has ended, the newest of a client that
- * runs. */
+/* The newest of the conversation, else the newest of all. In a batch, where that waits or has ended
+ * while others run, the newest that runs. */
 static const struct tl_request *followed(const struct timeline *t)
 {
 	const struct tl_request *r = timeline_chat(t);
 
-	for (int32_t i = t->n_requests;
-		 r && r->finished && r->kind == EV_REQUEST_KIND_served && i-- > 0;)
-		if (t->request[i].kind == EV_REQUEST_KIND_served && t->request[i].state == TL_RUNNING)
+	if (!r && t->n_requests)
+		r = &t->request[t->n_requests - 1];
+	if (!r || r->kind == EV_REQUEST_KIND_chat || r->kind == EV_REQUEST_KIND_fork)
+		return r;
+	for (int32_t i = t->n_requests; r->state != TL_RUNNING && i-- > 0;)
+		if (t->request[i].kind == r->kind && t->request[i].state == TL_RUNNING)
 			return &t->request[i];
 	return r;
 }
@@ -25,11 +28,7 @@ const struct tl_request *view_request(const struct timeline *t, const struct vie
 
 	if (!r && s->branch > 0)
 		r = timeline_request(t, s->branch);
-	if (!r)
-		r = followed(t);
-	if (!r && t->n_requests)
-		r = &t->request[t->n_requests - 1];
-	return r;
+	return r ? r : followed(t);
 }
 
 const struct tl_request *view_active(const struct timeline *t, const struct view_state *s)

@@ -77,7 +77,7 @@ static void test_values(void **state)
 	int entropy = add(s, "entropy > 3"), text = add(s, "text = ' Paris'"),
 		source = add(s, "source = 'accepted'");
 	int rejected = add(s, "rejected > 0 AND step % 2"), ms = add(s, "ns / 1e6"),
-		none = add(s, "p IS NULL");
+		none = add(s, "p IS NULL"), later = add(s, "entropy < 1"), sum = add(s, "max(entropy) > 3");
 	struct event ev;
 
 	(void)state;
@@ -97,6 +97,13 @@ static void test_values(void **state)
 	assert_true(watch_holds(s, entropy) && watch_holds(s, source) && watch_holds(s, rejected));
 	assert_false(watch_holds(s, text));
 	assert_true(watch_value(s, entropy) == 0); /* of the last */
+	/* the token for which it holds first, where it is about tokens */
+	assert_int_equal(watch_hit(s, entropy).step, 3);
+	assert_int_equal(watch_hit(s, entropy).request, 1);
+	assert_int_equal(watch_hit(s, later).request, 2);
+	assert_int_equal(watch_hit(s, rejected).request, 0);
+	assert_int_equal(watch_hit(s, sum).request, 0);
+	assert_int_equal(watch_hit(s, text).request, 0);
 	/* none: what is of a token is NULL, and holds nothing */
 	ev_init(&ev, EV_preempt);
 	watch_feed(s, &ev);
@@ -231,7 +238,7 @@ static void test_find(void **state)
 	struct found f = { .set = open_set() };
 	char path[64];
 	struct err e = { 0 };
-	int64_t at = 0;
+	struct watch_hit at = { 0 };
 
 	(void)state;
 	snprintf(path, sizeof path, "/tmp/cutaway-watch-%d.db", (int)getpid());
@@ -242,16 +249,16 @@ static void test_find(void **state)
 	recording_close(f.rec, false);
 	assert_true(f.n > 2 && f.n < STEPS);
 	for (int i = 0; i < f.n; i++) {
-		at = watch_find(path, expr, at, false, NULL, NULL, &e);
-		assert_int_equal(at, f.step[i]);
+		assert_int_equal(watch_find(path, expr, at.step, false, NULL, NULL, &at, &e), 1);
+		assert_int_equal(at.step, f.step[i]);
 	}
-	assert_int_equal(watch_find(path, expr, at, false, NULL, NULL, &e), -1);
+	assert_int_equal(watch_find(path, expr, at.step, false, NULL, NULL, &at, &e), 0);
 	for (int i = f.n - 1; i > 0; i--) {
-		at = watch_find(path, expr, at, true, NULL, NULL, &e);
-		assert_int_equal(at, f.step[i - 1]);
+		assert_int_equal(watch_find(path, expr, at.step, true, NULL, NULL, &at, &e), 1);
+		assert_int_equal(at.step, f.step[i - 1]);
 	}
-	assert_int_equal(watch_find(path, expr, at, true, NULL, NULL, &e), -1);
-	assert_int_equal(watch_find(path, "nonsense", 0, false, NULL, NULL, &e), -2);
+	assert_int_equal(watch_find(path, expr, at.step, true, NULL, NULL, &at, &e), 0);
+	assert_int_equal(watch_find(path, "nonsense", 0, false, NULL, NULL, &at, &e), -1);
 	assert_int_equal(e.code, ERR_USAGE);
 	watch_close(f.set);
 	unlink(path);

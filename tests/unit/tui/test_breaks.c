@@ -168,9 +168,9 @@ static void test_live_and_replay(void **state)
 	demo_play(on_event, &live, STEPS);
 	finish(&live);
 	assert_true(live.n > 2 && live.n < STEPS);
-	assert_true(breaks_stopped(live.b, why, sizeof why) == live.stopped[live.n - 1]);
+	assert_true(breaks_stopped(live.b, why, sizeof why).step == live.stopped[live.n - 1]);
 	assert_non_null(strstr(why, "break 1: entropy > 2.5"));
-	assert_true(breaks_stopped(live.b, why, sizeof why) == 0);
+	assert_true(breaks_stopped(live.b, why, sizeof why).step == 0);
 
 	memset(&again, 0, sizeof again);
 	assert_int_equal(breaks_open(&again.b, &e), 0);
@@ -199,11 +199,11 @@ static void test_live_and_replay(void **state)
 	breaks_close(again.b);
 }
 
-static enum breaks_search wait_search(struct breaks *b, int64_t *step, struct err *e)
+static enum breaks_search wait_search(struct breaks *b, struct watch_hit *at, struct err *e)
 {
 	enum breaks_search s;
 
-	while ((s = breaks_found(b, step, e)) == SEARCH_RUNS)
+	while ((s = breaks_found(b, at, e)) == SEARCH_RUNS)
 		usleep(1000);
 	return s;
 }
@@ -212,7 +212,7 @@ static void test_search(void **state)
 {
 	struct seen s;
 	struct err e = { 0 };
-	int64_t step;
+	struct watch_hit at;
 
 	(void)state;
 	record(&s);
@@ -220,14 +220,14 @@ static void test_search(void **state)
 	demo_play(on_event, &s, STEPS);
 	finish(&s);
 	assert_int_equal(breaks_find(s.b, path, "step % 20 = 7", 30, false, &e), 0);
-	assert_int_equal(wait_search(s.b, &step, &e), SEARCH_FOUND);
-	assert_int_equal(step, 47);
+	assert_int_equal(wait_search(s.b, &at, &e), SEARCH_FOUND);
+	assert_int_equal(at.step, 47);
 	assert_int_equal(breaks_find(s.b, path, "", 47, false, &e), 0); /* again */
-	assert_int_equal(wait_search(s.b, &step, &e), SEARCH_FOUND);
-	assert_int_equal(step, 67);
+	assert_int_equal(wait_search(s.b, &at, &e), SEARCH_FOUND);
+	assert_int_equal(at.step, 67);
 	assert_int_equal(breaks_find(s.b, path, "", 27, true, &e), 0);
-	assert_int_equal(wait_search(s.b, &step, &e), SEARCH_FOUND);
-	assert_int_equal(step, 7);
+	assert_int_equal(wait_search(s.b, &at, &e), SEARCH_FOUND);
+	assert_int_equal(at.step, 7);
 	/* "break" is any of the breakpoints */
 	set(s.b, "off");
 	assert_int_equal(breaks_find(s.b, path, "break", 27, true, &e), -1);
@@ -236,18 +236,18 @@ static void test_search(void **state)
 	set(s.b, "step = 13");
 	set(s.b, "step = 22 OR step = 400");
 	assert_int_equal(breaks_find(s.b, path, "break", 27, true, &e), 0);
-	assert_int_equal(wait_search(s.b, &step, &e), SEARCH_FOUND);
-	assert_int_equal(step, 22);
+	assert_int_equal(wait_search(s.b, &at, &e), SEARCH_FOUND);
+	assert_int_equal(at.step, 22);
 	assert_int_equal(breaks_find(s.b, path, "break", 22, true, &e), 0);
-	assert_int_equal(wait_search(s.b, &step, &e), SEARCH_FOUND);
-	assert_int_equal(step, 13);
+	assert_int_equal(wait_search(s.b, &at, &e), SEARCH_FOUND);
+	assert_int_equal(at.step, 13);
 	assert_int_equal(breaks_find(s.b, path, "step > 1000", 0, false, &e), 0);
-	assert_int_equal(wait_search(s.b, &step, &e), SEARCH_NOTHING);
-	assert_int_equal(breaks_found(s.b, &step, &e), SEARCH_NONE);
+	assert_int_equal(wait_search(s.b, &at, &e), SEARCH_NOTHING);
+	assert_int_equal(breaks_found(s.b, &at, &e), SEARCH_NONE);
 	assert_int_equal(breaks_find(s.b, path, "stepp > 1", 0, false, &e), -1);
 	e.code = 0;
 	assert_int_equal(breaks_find(s.b, "/nonexistent.db", "step", 0, false, &e), 0);
-	assert_int_equal(wait_search(s.b, &step, &e), SEARCH_FAILED);
+	assert_int_equal(wait_search(s.b, &at, &e), SEARCH_FAILED);
 	assert_int_equal(breaks_find(s.b, path, "step = 0", 0, false, &e), 0);
 	breaks_close(s.b); /* also while it searches */
 }
