@@ -17,7 +17,7 @@ const struct why_kind why_kinds[] = {
 	{ "wait", "REQUEST", "why a request waited for its first token (the one that waited longest)" },
 	{ "reject", "[REQUEST:]POS", "why a drafted token was not kept (the newest)" },
 	{ "token", "[REQUEST:]POS", "why this token and not another (the newest)" },
-	{ "slow", "STEP", "why a step took its time (the slowest)" },
+	{ "slow", "STEP or REQUEST:POS", "why a step, or a token, took its time (the slowest step)" },
 	{ "price", "REQUEST",
 		"what lossy settings cost beside the exact twin, and where (the newest)" },
 	{ NULL, NULL, NULL },
@@ -104,12 +104,12 @@ static int read_place(
 	if (!*p)
 		return 0;
 	at->given = true;
-	if (read_number(&p, &at->number) && has_pos) {
+	if (read_number(&p, &at->number) && has_pos) { /* a number alone is a position, or a step */
 		if (*p == ':') {
 			p++;
 			if (!read_number(&p, &at->pos))
 				goto bad;
-		} else {
+		} else if (*k->where == '[') {
 			at->pos = at->number;
 			at->number = -1;
 		}

@@ -34,6 +34,7 @@ enum { PINS_SINCE = 12 }; /* format: pins, and what they gave */
 
 typedef void why_fn(struct why *w);
 why_fn why_miss, why_evict, why_preempt, why_wait, why_reject, why_token, why_slow, why_price;
+why_fn why_gap; /* slow, of a token */
 
 /* Prepares sql with up to four integers for ?1 … ?4 (n of them); ?9 is w->until. NULL, and the
  * error, if that fails. */

@@ -329,6 +329,10 @@ void why_slow(struct why *w)
 	char drafters[48] = "";
 	int64_t usual, alike;
 
+	if (w->at.pos >= 0) {
+		why_gap(w);
+		return;
+	}
 	memset(&t, 0, sizeof t);
 	if (!read_slow(w, &t)) {
 		if (w->at.given)

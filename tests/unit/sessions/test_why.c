@@ -308,6 +308,40 @@ static void test_slow(void **state)
 	says(ask("slow", "100000"), "not in this log");
 }
 
+/* The gap before a token: its time, its steps, and where its request lost its pages in it. */
+static void test_gap(void **state)
+{
+	int n = 0, n_preempted = 0;
+
+	(void)state;
+	for (int i = 0; i < n_told; i++) {
+		const struct ev_token *t = &told[i].u.token;
+		int from = i - 1, preempted = 0;
+
+		if (told[i].kind != EV_token)
+			continue;
+		for (;
+			 from >= 0 && (told[from].kind != EV_token || told[from].u.token.request != t->request);
+			 from--)
+			preempted +=
+				told[from].kind == EV_preempt && told[from].u.preempt.request == t->request;
+		if (from < 0 || told[from].u.token.step == t->step || (!preempted && i % 13))
+			continue;
+		says(ask("slow", at(t->request, t->pos)), "came %.3f ms after the token before it:",
+			(double)(told[i].t_ns - told[from].t_ns) / 1e6);
+		says(ask("slow", at(t->request, t->pos)), "step BETWEEN %lld AND %lld",
+			(long long)told[from].u.token.step + 1, (long long)t->step);
+		if (preempted)
+			says(ask("slow", at(t->request, t->pos)), "without it: it had to wait");
+		assert_int_equal(
+			!preempted, !strstr(ask("slow", at(t->request, t->pos)), "preempted in step"));
+		n_preempted += preempted > 0;
+		n++;
+	}
+	assert_true(n > 20 && n_preempted > 0);
+	says(ask("slow", "1:0"), "No request has a generated token there.");
+}
+
 /* Questions go to a log of the test's own meanwhile. */
 typedef char own_name[sizeof file];
 
@@ -519,7 +553,8 @@ static void test_wrong(void **state)
 	says(ask("misss", NULL), "error: why \"misss\"? It answers miss, evict");
 	says(ask("", NULL), "error: why");
 	says(ask("m", NULL), "in the log"); /* a unique beginning will do */
-	says(ask("slow", "1:2"), "is no STEP");
+	says(ask("slow", "x"), "is no STEP");
+	says(ask("slow", "1:"), "is no STEP");
 	says(ask("token", "4:"), "is no [REQUEST:]POS");
 	says(ask("token", "-4"), "is no");
 	says(ask("miss", "99999999999999999999"), "is no");
@@ -536,6 +571,7 @@ int main(void)
 		cmocka_unit_test(test_reject),
 		cmocka_unit_test(test_token),
 		cmocka_unit_test(test_slow),
+		cmocka_unit_test(test_gap),
 		cmocka_unit_test(test_limit_of_the_log),
 		cmocka_unit_test(test_wrong),
 		cmocka_unit_test(test_drafters),
