@@ -104,6 +104,11 @@ static int64_t number_of(const char *what)
 																					: 0;
 }
 
+bool recordings_is_number(const char *what)
+{
+	return number_of(what) > 0 && access(what, F_OK);
+}
+
 /* Index of the only name that begins with the word, or is the word without its ending; -1: there is
  * none, -2: there are several. */
 static int32_t begins_with(const struct recordings *r, const char *what)

@@ -4,6 +4,7 @@
 #ifndef CUTAWAY_BASE_RECORDINGS_H
 #define CUTAWAY_BASE_RECORDINGS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -31,6 +32,9 @@ void recordings_close(struct recordings *r);
  * what is wrong. ERR_USAGE for a number beyond the list, and for a beginning of several names.
  * *path is malloc'd. */
 int recordings_find(const char *what, char **path, struct err *e);
+/* Is the word a number of the list, and no file that is there? Such a number means another
+ * recording when one is written. */
+bool recordings_is_number(const char *what);
 /* The path of a new name in that folder; ".db" is added where it is missing. ERR_USAGE for a name
  * that has a slash, begins with a dot or a dash, has characters that no line can show, or would be
  * a number of the list. *path is malloc'd. */

@@ -42,6 +42,7 @@ static void add_json(struct json *j, int32_t number, const struct recordings *r,
 	json_text(j, "path", path);
 	json_int(j, "unix_ns", l->unix_ns);
 	json_text(j, "model", l->model);
+	json_text(j, "lesson", l->lesson);
 	json_text(j, "text", l->text);
 	json_int(j, "turns", l->turns);
 	json_int(j, "tokens", l->tokens);
@@ -59,10 +60,25 @@ static void print_text(const char *text, int width)
 	printf("%.*s%*s", (int)n, text, width > w ? width - w : 0, "");
 }
 
+/* Its name if somebody gave it one, its lesson, its first question. */
+static void describe(const struct recording_file *f, const struct listed *l, char *out, size_t cap)
+{
+	const int n = (int)strlen(f->name) - 3; /* the ending */
+	const bool stamp = n >= 17 && strspn(f->name, "0123456789-") == (size_t)n;
+	const char *part[] = { stamp && (*l->text || *l->lesson) ? "" : f->name,
+		*l->lesson ? "lesson " : "", l->lesson, l->text };
+	size_t used = 0;
+
+	*out = '\0';
+	for (int i = 0; i < 4 && used < cap; i++)
+		used += (size_t)snprintf(out + used, cap - used, "%s%.*s",
+			used && *part[i] && i != 2 ? " · " : "", i ? LISTED_TEXT : n, part[i]);
+}
+
 static void print_row(int32_t number, const struct recording_file *f, const struct listed *l)
 {
 	time_t began = (time_t)((l->unix_ns ? l->unix_ns : f->mtime_ns) / 1000000000);
-	const char *text = *l->text ? l->text : f->name;
+	char text[3 * LISTED_TEXT];
 	size_t next, n;
 	char when[32] = "";
 	struct tm local;
@@ -75,6 +91,7 @@ static void print_row(int32_t number, const struct recording_file *f, const stru
 		(double)f->bytes / 1e6);
 	if (l->state != LISTED_CLOSED)
 		printf("%s%s%s · ", listed_states[l->state], *l->why ? ": " : "", l->why);
+	describe(f, l, text, sizeof text);
 	n = text_line(text, TEXT_W, false, &next);
 	printf("%.*s%s\n", (int)n, text, text[n] ? "…" : "");
 }
@@ -90,7 +107,7 @@ static int print_list(const struct cli *c, struct err *e)
 		json_array(&j, NULL);
 	else if (r.n)
 		printf("%4s  %-16s  %-27s%5s %7s %11s  %s\n", "", "begun", "model", "turns", "tokens",
-			"size", "first question");
+			"size", "name, lesson, first question");
 	for (int32_t i = 0; i < r.n; i++) {
 		char path[PATH_MAX];
 		struct listed l;
@@ -219,6 +236,11 @@ static int delete_recordings(const struct cli *c, struct err *e)
 	struct listed l;
 	int n = 0, rc = 0;
 
+	for (int i = 1; said.yes && i < c->n_operands; i++)
+		if (recordings_is_number(c->operand[i]))
+			return err_set(e, ERR_USAGE,
+				"%s is a number of the list, which changes with each session: with --yes say the name",
+				c->operand[i]);
 	for (; !rc && n < c->n_operands - 1; n++)
 		rc = recordings_find(c->operand[n + 1], &path[n], e) || check_ours(path[n], "delete", &l, e)
 				 ? -1
@@ -277,9 +299,9 @@ const struct verb verb_sessions = {
 	.summary = "the recordings: list, name, delete, open",
 	.doc =
 		"Lists the recordings of the default folder, the last written first: when it began, model, turns, tokens, "
-		"size, the first question, and whether it is being written, was cut off or is damaged. `sessions "
+		"size, its name if it was given one, its lesson, the first question, and whether it is being written, was cut off or is damaged. `sessions "
 		"name FILE NEW` names one, `sessions delete FILE …` deletes after asking (never one that is being "
-		"written), `sessions open [FILE]` replays it. FILE is a file, a number of the list, or the beginning "
+		"written; with --yes by name alone, since numbers change), `sessions open [FILE]` replays it. FILE is a file, a number of the list, or the beginning "
 		"of a name that no other has, here and wherever a command takes a recording.",
 	.example = "cutaway sessions name 1 foxes",
 	.takes = "json|Screen",

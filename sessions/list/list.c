@@ -75,13 +75,19 @@ static void read_questions(struct listing *l)
 {
 	sqlite3_stmt *s =
 		l->e->code ? NULL
-				   : first_row(l, "SELECT substr(text, 1, 240) FROM request WHERE kind IN (0, 3)"
+				   : first_row(l, "SELECT substr(text, 1, 240) FROM request WHERE kind IN (0, 3, 7)"
 								  " ORDER BY seq LIMIT 1");
 
 	if (s)
 		take_text(l->out->text, s, 0);
 	sqlite3_finalize(s);
-	l->out->turns = read_number(l, "SELECT count(*) FROM request WHERE kind IN (0, 3)");
+	s = l->e->code || !foreign_has(l->f, EV_lesson)
+			? NULL
+			: first_row(l, "SELECT substr(name, 1, 60) FROM lesson ORDER BY seq LIMIT 1");
+	if (s)
+		take_text(l->out->lesson, s, 0);
+	sqlite3_finalize(s);
+	l->out->turns = read_number(l, "SELECT count(*) FROM request WHERE kind IN (0, 3, 7)");
 	l->out->tokens = read_number(
 		l, "SELECT CAST(min(total(tokens), 1e15) AS INTEGER) FROM step WHERE tokens > 0");
 }
@@ -97,7 +103,8 @@ void listed_read(const char *path, struct listed *out)
 	/* before SQLite opens it: closing this descriptor later would drop its locks */
 	if (recording_is_written(path))
 		out->state = LISTED_WRITTEN;
-	if (!foreign_peek(&f, path, BIT(session) | BIT(request) | BIT(step) | BIT(closed), &e)) {
+	if (!foreign_peek(
+			&f, path, BIT(session) | BIT(request) | BIT(step) | BIT(closed) | BIT(lesson), &e)) {
 		read_session(&l);
 		read_questions(&l);
 		closed = read_number(&l, "SELECT count(*) FROM closed") > 0;

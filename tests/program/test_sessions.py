@@ -94,10 +94,22 @@ def test_damaged():
     os.rmdir(os.path.join(FOLDER, "folder.db"))
 
 
+def test_lesson():
+    path = os.path.join(FOLDER, "2026-01-01-000000.db")
+    shutil.copy(os.path.join(FOLDER, "old.db"), path)
+    with sqlite3.connect(path) as db:
+        db.execute("INSERT INTO lesson (seq, t_ns, action, name, part) VALUES (1, 1, 0, 'kv-cache', 0)")
+    db.close()
+    out = cutaway("sessions")[1]
+    check("a recording of a lesson says of which", "  lesson kv-cache · the oldest" in out, out)
+    os.unlink(path)
+
+
 def test_names():
     status, out, _ = cutaway("sessions", "name", "2", "foxes")
     check("a number of the list gets a name", status == 0 and out.strip() == os.path.join(FOLDER, "foxes.db") and
           [r["name"] for r in listed()] == ["new.db", "foxes.db", "old.db"], out)
+    check("the list has it", "foxes · one of two" in cutaway("sessions")[1], cutaway("sessions")[1])
     for new, why in (("old", "exists already"), ("a/b", "no name"), ("..", "no name"), ("7", "no name"),
                      ("-x", "no name"), ("a\nb", "no name"), ("", "no name")):
         status, _, err = cutaway("sessions", "name", "--", "foxes", new)
@@ -133,7 +145,9 @@ def test_delete():
     check("so is the end of the input", cutaway("sessions", "delete", "foal")[0] == 0 and len(listed()) == 4)
     status, out, _ = cutaway("sessions", "delete", "foal", stdin="y\n")
     check("yes deletes", status == 0 and len(listed()) == 3, out)
-    status, _, err = cutaway("sessions", "delete", "--yes", "1", "99")
+    status, _, err = cutaway("sessions", "delete", "--yes", "1")
+    check("a number may mean another one by now: not without asking", status == 2 and "say the name" in err and len(listed()) == 3, err)
+    status, _, err = cutaway("sessions", "delete", "1", "99", stdin="y\n")
     check("one wrong operand and nothing is deleted", status == 2 and len(listed()) == 3, err)
     check("what is no recording is not deleted", cutaway("sessions", "delete", "--yes", TINY)[0] == 3 and
           os.path.exists(TINY))
