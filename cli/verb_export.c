@@ -23,7 +23,8 @@ static const struct setting export_own[] = {
 	OWN(FILE, export_said, out, .name = "out", .group = "Output", .arg = "FILE",
 		.doc = "write to FILE, also -o (without it: standard output)"),
 	OWN(TEXT, export_said, table, .name = "table", .group = "Output", .arg = "NAME",
-		.doc = "csv: which kind of events (token)"),
+		.doc =
+			"csv: a table or view of docs/trace.md, such as tokens, latency, candidates (token)"),
 	OWN(CHOICE, export_said, view, .name = "view", .group = "Output", .arg = "NAME",
 		.more = tui_picture_name, .doc = "svg, png: a view, or the whole screen"),
 	OWN(TEXT, export_said, at, .name = "at", .group = "Output", .arg = "STEP", SETTING_WORDS("end"),
@@ -184,7 +185,7 @@ const struct verb verb_export = {
 	.summary = "a recording in the formats of other tools",
 	.doc =
 		"Writes the recording FILE as perfetto (a JSON trace that ui.perfetto.dev opens as tracks of "
-		"requests, batch, kernel stages and pages), csv (one table, for spreadsheets), jsonl (every "
+		"requests, batch, kernel stages and pages), csv (one table or view, for spreadsheets), jsonl (every "
 		"event, packed columns unpacked), asciicast (the replay's screens as a terminal recording, for "
 		"asciinema) or html (one self-contained page with text, token colours, page map and charts, and "
 		"where the recording has them the tree of each search, attention by layer and page, and what "

@@ -143,6 +143,21 @@ static int create_codes(sqlite3 *db)
 	return 0;
 }
 
+static int create_view(sqlite3 *db, const struct schema_view *v, const char *temp)
+{
+	return schema_run(
+		db, sqlite3_mprintf("CREATE %s VIEW \"%w\" AS -- %s\n%s", temp, v->name, v->doc, v->sql));
+}
+
+int schema_temp_views(sqlite3 *db)
+{
+	int rc = sqlite3_exec(db, "PRAGMA query_only = OFF", NULL, NULL, NULL); /* also of temp */
+
+	for (const struct schema_view *v = schema_views; !rc && v->name; v++)
+		rc = create_view(db, v, "TEMP");
+	return sqlite3_exec(db, "PRAGMA query_only = ON", NULL, NULL, NULL) || rc ? -1 : 0;
+}
+
 static int create_all(sqlite3 *db)
 {
 	static const char head[] =
@@ -166,9 +181,7 @@ static int create_all(sqlite3 *db)
 		if (create_table(db, (enum ev_kind)k))
 			return -1;
 	for (const struct schema_view *v = schema_views; v->name; v++)
-		if (schema_run(
-				db, sqlite3_mprintf("CREATE VIEW \"%w\" AS -- %s\n%s", v->name, v->doc, v->sql)) ||
-			add_doc(db, v->name, "", "", v->doc))
+		if (create_view(db, v, "") || add_doc(db, v->name, "", "", v->doc))
 			return -1;
 	return create_keyframes(db) || create_codes(db) ? -1 : 0;
 }

@@ -2,8 +2,8 @@
  *
  * One STRICT table per event kind, with its name, seq as rowid and one column per field; `code`
  * names the values of code lists, `doc` describes every table, view and column. The views answer
- * common questions in readable columns; this program never reads them, and never runs those of a
- * foreign file. Thread: any; no state. */
+ * common questions in readable columns; this program reads none but its own (schema_temp_views),
+ * and never runs those of a foreign file. Thread: any; no state. */
 #ifndef CUTAWAY_TRACE_SCHEMA_H
 #define CUTAWAY_TRACE_SCHEMA_H
 
@@ -38,6 +38,8 @@ int schema_check_library(struct err *e);
 
 /* Makes everything in an empty file, in one transaction. -1: see sqlite3_errmsg. */
 int schema_create(sqlite3 *db);
+/* The views, as this program defines them, beside what a file may call so. */
+int schema_temp_views(sqlite3 *db);
 /* Indexes are made when a recording is finished: before that they would slow down every insert. */
 int schema_create_indexes(sqlite3 *db);
 

@@ -82,7 +82,12 @@ int export_session(const char *path, const struct export_options *o, FILE *out, 
 	struct reader *r = NULL;
 	int rc = -1;
 
-	if (!ops || reader_open(&r, path, e))
+	if (!ops)
+		return -1;
+	if (ops == &export_csv && o->table && (rc = export_view(&x, path, e)) < 1)
+		return rc;
+	rc = -1;
+	if (reader_open(&r, path, e))
 		return -1;
 	if (!ops->begin || !ops->begin(&x, e))
 		rc = export_walk(&x, ops, r, e);

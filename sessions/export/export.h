@@ -14,7 +14,7 @@
 
 struct export_options {
 	const char *to;    /* name of a format */
-	const char *table; /* csv: which kind of events; NULL: token */
+	const char *table; /* csv: which kind of events, or a view of the schema; NULL: token */
 	/* Told while it runs: events read, and the last there is; false stops (ERR_INTERRUPTED). May be
 	 * NULL. */
 	bool (*progress)(void *arg, int64_t done, int64_t all);

@@ -33,6 +33,9 @@ struct export_ops {
 };
 extern const struct export_ops export_csv, export_jsonl, export_perfetto, export_html;
 
+/* csv: the rows of one of the schema's views. 1: there is none of that name. */
+int export_view(struct exporter *x, const char *path, struct err *e);
+
 /* A JSON string, quoted; valid whatever the bytes are. */
 void export_json_text(struct exporter *x, const void *text, size_t size);
 void export_json_token(struct exporter *x, int64_t id);

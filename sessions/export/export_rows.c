@@ -5,6 +5,8 @@
 #include <utf8proc.h>
 
 #include "sessions/export/export_impl.h"
+#include "trace/foreign.h"
+#include "trace/schema.h"
 
 /* ---- jsonl ---- */
 
@@ -70,8 +72,8 @@ static int csv_begin(struct exporter *x, struct err *e)
 
 	if (!info)
 		return err_set(e, ERR_USAGE,
-			"no table \"%.40s\" in a recording: docs/trace.md lists them; token, step, "
-			"request and page are some",
+			"no table or view \"%.40s\" in a recording: docs/trace.md lists them; token, tokens, step, "
+			"request and latency are some",
 			x->o->table);
 	fputs("seq,t_ns", x->out);
 	for (int i = 0; i < info->n_fields; i++)
@@ -156,3 +158,68 @@ static void csv_event(struct exporter *x, const struct event *ev)
 }
 
 const struct export_ops export_csv = { .name = "csv", .begin = csv_begin, .event = csv_event };
+
+/* ---- csv of a view ---- */
+
+static void csv_value(struct exporter *x, sqlite3_stmt *s, int column)
+{
+	switch (sqlite3_column_type(s, column)) {
+	case SQLITE_NULL: break;
+	case SQLITE_INTEGER: fprintf(x->out, "%lld", sqlite3_column_int64(s, column)); break;
+	case SQLITE_FLOAT: fprintf(x->out, "%.17g", sqlite3_column_double(s, column)); break;
+	default:
+		csv_text(x, sqlite3_column_blob(s, column), (size_t)sqlite3_column_bytes(s, column));
+		break;
+	}
+}
+
+/* Header and rows. Returns SQLite's code. */
+static int csv_rows(struct exporter *x, sqlite3_stmt *s)
+{
+	const int n = sqlite3_column_count(s);
+	int rc;
+
+	for (int i = 0; i < n; i++)
+		fprintf(x->out, "%s%s", i ? "," : "", sqlite3_column_name(s, i));
+	fputs("\r\n", x->out);
+	while ((rc = sqlite3_step(s)) == SQLITE_ROW) {
+		for (int i = 0; i < n; i++) {
+			fputs(i ? "," : "", x->out);
+			csv_value(x, s, i);
+		}
+		fputs("\r\n", x->out);
+		if (ferror(x->out) ||
+			(++x->n % 1024 == 0 && x->o->progress && !x->o->progress(x->o->arg, 0, 1)))
+			return SQLITE_INTERRUPT;
+	}
+	return rc;
+}
+
+int export_view(struct exporter *x, const char *path, struct err *e)
+{
+	const struct schema_view *v = schema_views;
+	sqlite3_stmt *s = NULL;
+	struct foreign f;
+	char *sql;
+	int rc;
+
+	while (v->name && strcmp(v->name, x->o->table) != 0)
+		v++;
+	if (!v->name)
+		return 1;
+	if (foreign_open(&f, path, e))
+		return -1;
+	sql = sqlite3_mprintf("SELECT * FROM temp.\"%w\"", v->name);
+	rc = !sql || schema_temp_views(f.db) || sqlite3_prepare_v2(f.db, sql, -1, &s, NULL);
+	if (rc && f.version < SCHEMA_VERSION)
+		err_set(e, ERR_INPUT, "%s: a recording of format %d lacks what the view %s tells", path,
+			f.version, v->name);
+	else if (rc || (rc = csv_rows(x, s)) != SQLITE_DONE)
+		rc == SQLITE_INTERRUPT ? err_set(e, ERR_IO, "writing failed") : foreign_fail(f.db, path, e);
+	sqlite3_free(sql);
+	sqlite3_finalize(s);
+	foreign_close(&f);
+	if (!e->code && (fflush(x->out) || ferror(x->out)))
+		err_set(e, ERR_IO, "writing failed");
+	return e->code ? -1 : 0;
+}

@@ -79,6 +79,18 @@ def test_csv():
     rows = list(csv.DictReader(io.StringIO(export("csv", "--table", "request"), newline="")))
     check("csv: a text that tries to break out is one field", rows[0]["text"] == NASTY, rows[0]["text"])
     check("csv: what a spreadsheet would run is marked", rows[1]["text"] == "'=cmd()", rows[1]["text"])
+    for view, in query("SELECT name FROM sqlite_schema WHERE type = 'view'"):
+        rows = list(csv.reader(io.StringIO(export("csv", "--table", view), newline="")))
+        db = sqlite3.connect(FILE)
+        db.text_factory = lambda b: b.decode("utf-8", "surrogateescape")
+        want = db.execute(f"SELECT * FROM {view}")
+        names, values = [c[0] for c in want.description], want.fetchall()
+        db.close()
+        same = [[got == ("" if v is None else str(v)) or isinstance(v, float) and float(got) == v or isinstance(v, str) for got, v in zip(g, w)]
+                for g, w in zip(rows[1:], values)]
+        check(f"csv: view {view}, as sqlite gives it", rows[0] == names and len(rows) == len(values) + 1 and all(map(all, same)), (rows[:2], values[:1]))
+    shown = list(csv.DictReader(io.StringIO(export("csv", "--table", "tokens"), newline="")))
+    check("csv: tokens with their texts", any(r["text"] and float(r["p"]) <= 1 for r in shown), shown[:2])
     status, _, err = cutaway("export", FILE, "--to", "csv", "--table", "nothing")
     check("csv: a table that is not there", status == 2 and "docs/trace.md" in err, err)
 
