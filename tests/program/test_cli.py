@@ -483,6 +483,12 @@ def test_whatif_and_why():
     check("whatif of the recorded settings says that nothing changes: predicted beside predicted, measured apart",
           status == 0 and b"%" not in out.split(b"cost of a step")[0] and len(predicted) == 2 and
           predicted[0] == predicted[1] and len(measured) == 1, out)
+    for args in (["--spec", "off"], ["--budget", "1"], ["--cache", "off"]):
+        w, line = json.loads(cutaway("whatif", file, "--json", *args)[1]), cutaway("whatif", file, *args)[1].decode().split("predicted")[1].split("\n")[0]
+        error = 100 * max(w["step_error"], abs(w["time_error"]))
+        change = 100 * (w["changed"]["seconds_predicted"] / w["predicted_as_recorded"] - 1)
+        want = "%" not in line if abs(change) < 0.5 else "not known" in line if not w["time_change_known"] else f"{change + error:+.0f} %" in line
+        check(f"a time that the fit cannot tell is not told: {args[1]}", w["time_change_known"] == (abs(change) > error) and want, (w, line))
     check("whatif of settings that make no sense", cutaway("whatif", file, "--page-size", "20")[0] == 2)
     status, out, _ = cutaway("why", "token", "--file", file)
     check("why answers from a file", status == 0 and b"at position" in out, out)
