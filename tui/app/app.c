@@ -187,7 +187,7 @@ static void add_aliases(FILE *out, const struct command *c)
 
 static void show_commands(struct app *a)
 {
-	char *text = NULL, value[64], arg[64];
+	char *text = NULL, value[128], arg[64];
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
