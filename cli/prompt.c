@@ -10,14 +10,11 @@
 int prompt_encode(const struct tokenizer *t, const char *text, size_t size, int32_t **ids,
 	size_t *n, struct err *e)
 {
-	size_t cap = 1;
+	size_t cap = 0;
+
 	*n = 0;
-	*ids = malloc(sizeof **ids);
-	if (!*ids)
-		return err_set(e, ERR_MEMORY, "out of memory for the text");
-	if (tokenizer_adds_bos(t) && tokenizer_bos(t) >= 0)
-		(*ids)[(*n)++] = tokenizer_bos(t);
-	return tokenizer_encode(t, text, size, true, ids, n, &cap, e);
+	*ids = NULL;
+	return tokenizer_encode_prompt(t, text, size, NULL, ids, n, &cap, e);
 }
 
 void prompt_note_template(const struct cli *c, const struct engine *engine)
@@ -47,9 +44,9 @@ int prompt_ids(const struct cli *c, const struct engine *engine, const char *tex
 				  : err_set(e, ERR_USAGE,
 						"the prompt is empty: with --raw a token is needed to go on from");
 	}
-	if (template_begin(info->chat, t, system, ids, n, &cap, e))
-		return -1;
-	return template_user(info->chat, t, text, size, ids, n, &cap, e);
+	const struct chat_input chat = engine_chat(engine);
+
+	return template_first(&chat, system, text, size, ids, n, &cap, e);
 }
 
 char *prompt_answer(

@@ -11,7 +11,7 @@
 int prompt_encode(const struct tokenizer *t, const char *text, size_t size, int32_t **ids,
 	size_t *n, struct err *e);
 
-/* Warns on standard error if prompts will be put into a plain template. */
+/* Warns on standard error if prompts will be put into another template than the file's own. */
 void prompt_note_template(const struct cli *c, const struct engine *engine);
 /* Ids of a prompt as the command line specifies: in the chat template with --system, or with --raw
  * as above, where an empty text is an error. *ids is malloc'd, also where it fails. */

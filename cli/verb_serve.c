@@ -12,6 +12,7 @@
 #include "cli/model.h"
 #include "cli/open.h"
 #include "cli/out.h"
+#include "cli/prompt.h"
 #include "sessions/serve/serve.h"
 
 static struct serve_said {
@@ -112,7 +113,8 @@ static const char open_words[] =
 	"whoever reaches this machine may use the server: it listens beyond 127.0.0.1 and asks for no "
 	"key (CUTAWAY_API_KEY)";
 
-static int run(struct serve *s, struct session *session, struct err *why, struct err *e)
+static int run(
+	const struct cli *c, struct serve *s, struct session *session, struct err *why, struct err *e)
 {
 	char url[80];
 
@@ -120,6 +122,7 @@ static int run(struct serve *s, struct session *session, struct err *why, struct
 		return -1;
 	serve_url(s, url, sizeof url);
 	printf("serving %s\n", url);
+	prompt_note_template(c, session->engine);
 	if (serve_is_open(s))
 		fprintf(stderr, "cutaway: warning: %s\n", open_words);
 	if (out_flush(e))
@@ -160,7 +163,7 @@ static int serve_lines(const struct cli *c, struct serve *s, struct err *e)
 	signal(SIGPIPE, SIG_IGN);
 	if (open_session(&session, c, s, e))
 		return -1;
-	run(s, &session, &why, e);
+	run(c, s, &session, &why, e);
 	cli_close(&session, c, e);
 	return e->code ? -1 : 0;
 }

@@ -116,6 +116,17 @@ static struct tl_stem owner_of(const struct timeline *t, struct tl_stem b)
 	}
 }
 
+bool timeline_goes_on(const int32_t *before, int32_t n_before, const int32_t *now, int32_t n_now)
+{
+	int32_t n = 0, end = 0;
+
+	while (n < n_before && n < n_now && before[n] == now[n])
+		n++;
+	while (end < n_before && end < n_now && before[n_before - 1 - end] == now[n_now - 1 - end])
+		end++;
+	return n_now > n_before && n > n_before - end;
+}
+
 static void consider(struct timeline *t, struct tl_request *r, const struct tl_request *from,
 	int32_t future, int32_t least)
 {
@@ -124,6 +135,9 @@ static void consider(struct timeline *t, struct tl_request *r, const struct tl_r
 	if (timeline_branch_length(t, b) <= r->stem.pos)
 		return; /* the newest came first, and is the longest as a rule */
 	b.pos = begins(t, r, b);
+	if (least && b.pos <= least && future < 0 && from->n_tokens &&
+		timeline_goes_on(from->prompt, from->n_prompt, r->prompt, r->n_prompt))
+		b.pos = timeline_branch_length(t, b);
 	if (b.pos > least && b.pos > r->stem.pos)
 		r->stem = b;
 }

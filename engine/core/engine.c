@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine/diffuse/canvas.h"
@@ -106,8 +107,29 @@ static int open_all(struct engine *e, struct err *err)
 	o->isa = e->info.isa;
 	o->threads = e->info.threads;
 	o->ctx = e->info.ctx;
+	o->date = e->date;
 	o->pages = e->memory.pages[e->memory.lead].n_pages;
 	o->abandon = NULL;
+	return 0;
+}
+
+/* The day of the setting, or this one's where the machine stands; noon in UTC, so that no zone of
+ * time makes another day of it. */
+static int read_date(struct engine *e, struct err *err)
+{
+	const char *date = e->set.date;
+	time_t now = time(NULL);
+	struct tm day = { 0 };
+	const char *end = date ? strptime(date, "%Y-%m-%d", &day) : NULL;
+
+	if (date && (!end || *end || strlen(date) != 10))
+		return err_set(err, ERR_USAGE, "date %.40s: a day is needed, as 2026-07-31", date);
+	if (!date && !localtime_r(&now, &day))
+		return err_set(err, ERR_IO, "the system has no date; give --date");
+	strftime(e->date, sizeof e->date, "%Y-%m-%d", &day);
+	day.tm_hour = 12;
+	day.tm_min = day.tm_sec = day.tm_isdst = 0;
+	e->info.now = timegm(&day);
 	return 0;
 }
 
@@ -125,7 +147,7 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 	if (!e)
 		return err_set(err, ERR_MEMORY, "no memory for the engine");
 	e->measure.counted = o->counted_cost;
-	if (!engine_check_options(o, &e->set, err) && !open_all(e, err)) {
+	if (!engine_check_options(o, &e->set, err) && !read_date(e, err) && !open_all(e, err)) {
 		*out = e;
 		return 0;
 	}
@@ -167,6 +189,11 @@ void engine_close(struct engine *e)
 const struct engine_info *engine_info(const struct engine *e)
 {
 	return &e->info;
+}
+
+struct chat_input engine_chat(const struct engine *e)
+{
+	return (struct chat_input){ .c = e->info.chat, .t = e->tokenizer, .now = e->info.now };
 }
 
 struct engine_state engine_state(const struct engine *e)

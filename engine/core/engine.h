@@ -116,6 +116,7 @@ struct engine_info {
 	bool states;    /* a sequence's memory has a fixed size: no layer has keys and values */
 	int32_t start;  /* of an encoder-decoder model: the token that begins an answer; else -1 */
 	const char *default_system; /* of this file's template, or NULL */
+	int64_t now; /* the session's day, as seconds since 1970: what chat templates show */
 };
 
 /* What settings may change. */
@@ -130,6 +131,8 @@ int engine_open(struct engine **e, const struct engine_options *o, struct err *e
 void engine_close(struct engine *e);
 
 const struct engine_info *engine_info(const struct engine *e);
+/* Its chat template, tokenizer and day, without messages; valid as long as the engine. */
+struct chat_input engine_chat(const struct engine *e);
 struct engine_state engine_state(const struct engine *e);
 const struct tokenizer *engine_tokenizer(const struct engine *e);
 

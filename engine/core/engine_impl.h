@@ -89,6 +89,7 @@ struct engine_looking {
 struct engine {
 	/* the run: what every step needs */
 	struct engine_info info;
+	char date[16];             /* of the session: YYYY-MM-DD */
 	struct engine_options set; /* the settings as they stand; the engine owns the strings */
 	const struct engine_compute *compute;
 	/* NULL: a model computes; else there are no kernels, tokenizer, model or sampler, and forward

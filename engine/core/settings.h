@@ -113,6 +113,9 @@ struct setting {
 		.unit = "tokens",                                                                                                                                               \
 		.doc =                                                                                                                                                          \
 			"longest sequence; 0: the model's own, at most 8192; beyond what it was made for: with --visible stream")                                                   \
+	X(TEXT, date, NULL, NULL, .name = "date", .group = "Model", .arg = "YYYY-MM-DD",                                                                                    \
+		.doc =                                                                                                                                                          \
+			"the day that chat templates show (Llama 3.2, gpt-oss, Granite); without it that of the start")                                                             \
 	X(CHOICE, packed_cache, "auto", NULL, .name = "packed-cache", .group = "Kernels",                                                                                   \
 		SETTING_WORDS("auto", "on", "off"),                                                                                                                             \
 		.doc =                                                                                                                                                          \

@@ -1,10 +1,9 @@
-/* Chat templates: the file's own Jinja text, or a known family's.
+/* Chat templates: the file's own Jinja text, rendered over a conversation's messages.
  *
- * A conversation is a list of ids that only grows (retokenising would miss the cache), so a
- * template is given as pieces: the text before and after each role's text. They are cut out of
- * conversations that the file's template renders (template_probe.h), unless it writes what the
- * family that it looks like writes. What cannot be cut falls back to that family. Thread: any; all
- * data is constant. Not supported: tools. */
+ * The whole list is rendered for each prompt, as the template's maker meant it: what it does with
+ * system texts, thoughts of earlier answers, or turns that do not alternate is its own affair.
+ * Control tokens that the rendered text spells out become ids; what messages spell out stays text.
+ * Thread: any; all data is constant. Not supported: tools. */
 #ifndef CUTAWAY_ENGINE_TEMPLATE_H
 #define CUTAWAY_ENGINE_TEMPLATE_H
 
@@ -16,41 +15,52 @@
 #include "engine/model/gguf.h"
 #include "engine/text/tokenizer.h"
 
-/* Control tokens in a piece stand for themselves; "{bos}" is the file's own. A piece that is no
- * token of the file's vocabulary is text. */
 struct chat_template {
-	/* "jinja": the file's own pieces; "chatml", "llama3", …; "plain" if the file's is unknown */
-	const char *name;
-	const char *doc;
+	const char *name;           /* "jinja": the file's own; "chatml", "plain": in its place */
+	const char *jinja;          /* the Jinja text */
 	const char *default_system; /* the file's system text when none is given, or NULL */
-	const char *bos;            /* opens a conversation, or "" */
-	const char *system_before, *system_after;
-	const char *user_before, *user_after;
-	const char *answer_before, *answer_after; /* answer_after follows the end-of-turn token */
-	const char *end;     /* name of the end-of-turn token; the file's eos if it has no such token */
-	bool system_in_user; /* the system text is inside the first user turn, after its opening */
-	bool system_opens;   /* system_before stands in place of bos */
-	bool trim;           /* white space around texts is removed */
-	const char *note;    /* where a conversation differs from the file's template, or NULL */
-	/* what a model writes before that token, and an answer that was cut off lacks; NULL: nothing */
-	const char *end_before;
+	const char *note;           /* why it is not the file's own, clean for a terminal; or NULL */
 };
 
-/* Never fails: without a template that can be followed or is known returns the "plain" one and
- * *known = 0, which is shown on the screen, as a note is. default_system is taken from the file's
- * own template text where it has one in ChatML. What it returns lives as long as the program. */
+/* Never fails: without a template that can be rendered returns "chatml" if the file's is of that
+ * kind, else the "plain" one and *known = 0, which is shown on the screen, as a note is. What it
+ * returns lives as long as the program. */
 const struct chat_template *template_of(const struct gguf *g, int *known);
 
-/* Append ids (see tokenizer_encode). Text of users and systems is tokenised as text: a control
- * token spelled out in it stays text. system NULL: the file's default; "": none. */
-int template_begin(const struct chat_template *c, const struct tokenizer *t, const char *system,
-	int32_t **ids, size_t *n, size_t *cap, struct err *e);
-/* Appends one user turn and the opening of the answer. */
-int template_user(const struct chat_template *c, const struct tokenizer *t, const char *text,
-	size_t size, int32_t **ids, size_t *n, size_t *cap, struct err *e);
-/* Closes an answer: appends the end-of-turn token if the last id is not one, and what follows
- * it. */
-int template_close(const struct chat_template *c, const struct tokenizer *t, int32_t **ids,
+struct chat_message {
+	const char *role; /* "system", "user", "assistant" or what else the template knows */
+	const char *text; /* [size] bytes; what is no UTF-8 is replaced */
+	size_t size;
+	const int32_t *ids; /* [n_ids], in place of text: an answer as it was drawn, without its end */
+	size_t n_ids;
+	bool after_text; /* ids: no control token stood before them, so that a first space is one */
+};
+
+/* A conversation to be rendered. */
+struct chat_input {
+	const struct chat_template *c;
+	const struct tokenizer *t;
+	int64_t now; /* seconds since 1970, of strftime_now */
+	const struct chat_message *message;
+	size_t n;
+	bool open; /* add_generation_prompt: the answer is opened */
+};
+
+/* The text that the template makes of it, malloc'd. ERR_INPUT: the template refuses, with its own
+ * words, clean for a terminal. */
+char *template_render(const struct chat_input *of, size_t *size, struct err *e);
+
+/* Appends its ids. kept [n_kept]: ids that were computed before (the last prompt and its answer,
+ * as drawn); of these all stay that say what the template says, so that their keys and values are
+ * found, and the rest is encoded. NULL with 0: all is. */
+int template_ids(const struct chat_input *of, const int32_t *kept, size_t n_kept, int32_t **ids,
 	size_t *n, size_t *cap, struct err *e);
+
+/* Whether a conversation with this system text has a message of it: NULL has none, "" only in place
+ * of a text of the file's own. */
+bool template_takes(const struct chat_template *c, const char *system);
+/* The ids of a first turn: of a system's text, as template_takes() has it, and a user's. */
+int template_first(const struct chat_input *of, const char *system, const char *text, size_t size,
+	int32_t **ids, size_t *n, size_t *cap, struct err *e);
 
 #endif

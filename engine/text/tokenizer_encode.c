@@ -116,3 +116,19 @@ int tokenizer_encode(const struct tokenizer *t, const char *text, size_t size, b
 	free(c.text);
 	return rc;
 }
+
+int tokenizer_encode_prompt(const struct tokenizer *t, const char *text, size_t size, bool *added,
+	int32_t **ids, size_t *n, size_t *cap, struct err *e)
+{
+	size_t at, used;
+	const bool spelled = find_special(t, text, size, true, &at, &used) == t->bos && !at;
+	const bool add = t->adds_bos && !spelled;
+
+	if (added)
+		*added = add;
+	if (!ARRAY_ROOM(*ids, *cap, *n + 1))
+		return err_set(e, ERR_MEMORY, "no memory for the prompt");
+	if (add)
+		(*ids)[(*n)++] = t->bos;
+	return tokenizer_encode(t, text, size, true, ids, n, cap, e);
+}

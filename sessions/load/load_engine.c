@@ -173,18 +173,25 @@ static int counted_ids(const struct inside *s, const struct arrival *a, int32_t 
 int load_ids(const struct workload_options *o, const struct arrival *a, const struct engine *engine,
 	int32_t **ids, size_t *n, struct err *e)
 {
-	const struct tokenizer *t = engine_tokenizer(engine);
-	const struct engine_info *info = engine_info(engine);
+	struct chat_input chat = engine_chat(engine);
 	struct workload_prompt p = { 0 };
 	size_t cap = 0;
 	int rc = workload_prompt(o, a, &p, e);
+	struct chat_message *m = rc ? NULL : calloc((size_t)p.n + 1, sizeof *m);
 
-	rc = rc ||
-		 template_begin(info->chat, t, p.system ? p.system : info->default_system, ids, n, &cap, e);
-	for (int32_t i = 0; !rc && i < p.n; i++)
-		rc = i % 2 ? tokenizer_encode(t, p.text[i], strlen(p.text[i]), false, ids, n, &cap, e) ||
-						 template_close(info->chat, t, ids, n, &cap, e)
-				   : template_user(info->chat, t, p.text[i], strlen(p.text[i]), ids, n, &cap, e);
+	if (m && p.system)
+		m[chat.n++] = (struct chat_message){ .role = "system", .text = p.system };
+	for (int32_t i = 0; m && i < p.n; i++)
+		m[chat.n++] =
+			(struct chat_message){ .role = i % 2 ? "assistant" : "user", .text = p.text[i] };
+	for (size_t i = 0; i < chat.n; i++)
+		m[i].size = strlen(m[i].text);
+	chat.message = m;
+	chat.open = true;
+	if (!rc)
+		rc = m ? template_ids(&chat, NULL, 0, ids, n, &cap, e)
+			   : err_set(e, ERR_MEMORY, "no memory for a prompt");
+	free(m);
 	workload_prompt_free(&p);
 	return rc ? -1 : 0;
 }

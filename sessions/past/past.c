@@ -8,6 +8,7 @@
 
 #include "base/array.h"
 #include "base/find.h"
+#include "fold/timeline.h"
 
 /* ---- one answer ---- */
 
@@ -166,37 +167,45 @@ static const struct history_request *newest(const struct history *h)
 	return r;
 }
 
-/* Tokens of an earlier request with which this turn's prompt begins; 0: not with its whole prompt
- * and some of its answer. */
-static int32_t shared(
-	const struct past_turn *t, const struct history_request *q, const int32_t *ids)
+/* Tokens with which both begin. */
+static int32_t shared(const int32_t *a, int32_t n_a, const int32_t *b, int32_t n_b)
 {
 	int32_t n = 0;
 
-	while (n < q->n && n < t->n_prompt && ids[n] == t->ids[n])
+	while (n < n_a && n < n_b && a[n] == b[n])
 		n++;
 	return n;
 }
 
-/* The turn before: of all whose prompt and answer this prompt begins with, the longest. */
+/* How much of the answer of q this turn's prompt has, as a position in q; 0: it is of another
+ * conversation. *reach: how far both are one. */
+static int32_t said(const struct past *p, const struct past_turn *t,
+	const struct history_request *q, const int32_t *ids, int32_t *reach)
+{
+	const int32_t at = opening(p->h, q);
+
+	*reach = shared(ids, q->n, t->ids, t->n_prompt);
+	if (*reach > at)
+		return *reach;
+	return q->n > at && timeline_goes_on(q->prompt, at, t->ids, t->n_prompt) ? q->n : 0;
+}
+
+/* The turn before: of all that this prompt goes on from, the one that it has most of. */
 static int add_before(struct past *p, bool *added, struct err *e)
 {
 	const struct past_turn t = p->turn[p->n_turns - 1];
 	const struct history_request *best = NULL;
-	int32_t *best_ids = NULL, best_n = 0;
+	int32_t *best_ids = NULL, best_n = 0, best_reach = 0, reach;
 
 	for (const struct history_request *q = p->h->request; q < t.r; q++) {
-		int32_t *ids, n;
+		const bool may = is_turn(q) && q->n_prompt < t.n_prompt;
+		int32_t *ids = may ? ids_of(q) : NULL, n = ids ? said(p, &t, q, ids, &reach) : 0;
 
-		if (!is_turn(q) || q->n_prompt >= t.n_prompt ||
-			memcmp(q->prompt, t.ids, (size_t)q->n_prompt * sizeof *t.ids) != 0)
-			continue;
-		ids = ids_of(q);
-		n = ids ? shared(&t, q, ids) : 0;
-		if (n > opening(p->h, q) && n >= best_n) {
+		if (n && reach >= best_reach) {
 			free(best_ids);
 			best = q;
 			best_n = n;
+			best_reach = reach;
 			best_ids = ids;
 		} else {
 			free(ids);

@@ -67,156 +67,176 @@ static void label(struct ask *a, const char *text)
 
 int ask_encode(const struct tokenizer *t, const char *text, struct ask_prompt *p, struct err *e)
 {
-	if (!ARRAY_ROOM(p->ids, p->cap, p->n + 1))
-		return err_set(e, ERR_MEMORY, "out of memory for the prompt");
-	if (!p->n && tokenizer_adds_bos(t) && tokenizer_bos(t) >= 0)
-		p->ids[p->n++] = tokenizer_bos(t), p->begun = true;
-	return tokenizer_encode(t, text, strlen(text), true, &p->ids, &p->n, &p->cap, e);
+	if (p->n)
+		return tokenizer_encode(t, text, strlen(text), true, &p->ids, &p->n, &p->cap, e);
+	return tokenizer_encode_prompt(t, text, strlen(text), &p->begun, &p->ids, &p->n, &p->cap, e);
 }
 
 /* ---- a conversation ---- */
 
 struct talk {
-	const struct serve *s;
-	struct ask_prompt *p;
-	bool begun, asked; /* asked: the last turn is the user's */
+	struct chat_input chat; /* its messages' texts are malloc'd */
+	struct chat_message *message;
+	struct mark *mark; /* [chat.n] */
+	const char *own;   /* the server's own system text */
+	bool has_system;
 };
 
-static int begin(struct talk *t, const char *system, struct err *e)
+static void talk_free(struct talk *t)
 {
-	t->begun = true;
-	return template_begin(
-		t->s->info->chat, t->s->tokenizer, system, &t->p->ids, &t->p->n, &t->p->cap, e);
+	for (size_t i = 0; i < t->chat.n; i++)
+		free((void *)(uintptr_t)t->message[i].text);
+	free(t->message);
+	free(t->mark);
 }
 
-static int add_answer(struct talk *t, const char *text, struct err *e)
+static void push(struct talk *t, const char *role, char *text, size_t size, struct mark mark)
 {
-	struct ask_prompt *p = t->p;
+	t->message[t->chat.n] = (struct chat_message){ .role = role, .text = text, .size = size };
+	t->mark[t->chat.n++] = mark;
+}
 
-	if (tokenizer_encode(t->s->tokenizer, text, strlen(text), false, &p->ids, &p->n, &p->cap, e))
+/* A developer is the system where the template does not know of one. */
+static int read_role(const struct talk *t, const cJSON *m, const char **role, struct err *e)
+{
+	const cJSON *calls = cJSON_GetObjectItemCaseSensitive(m, "tool_calls");
+
+	*role = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(m, "role"));
+	if (!*role)
+		return err_set(e, ERR_USAGE, "messages: a role is needed");
+	if ((calls && calls->child) || !strcmp(*role, "tool") || !strcmp(*role, "function"))
+		return err_set(e, ERR_USAGE, "messages: tool calls are not served here%s", SERVE_NO_TOOLS);
+	if (!strcmp(*role, "developer") && !strstr(t->chat.c->jinja, "developer"))
+		*role = "system";
+	return 0;
+}
+
+static int read_message(struct ask *a, struct talk *t, const cJSON *m, struct err *e)
+{
+	const cJSON *content = cJSON_GetObjectItemCaseSensitive(m, "content");
+	struct mark mark = { 0 };
+	const char *role;
+	size_t size = 0;
+	char *text;
+
+	if (read_role(t, m, &role, e))
 		return -1;
-	return template_close(t->s->info->chat, t->s->tokenizer, &p->ids, &p->n, &p->cap, e);
+	if (!content && strcmp(role, "assistant"))
+		return err_set(e, ERR_USAGE, "messages: content: a text is needed");
+	text = content && !cJSON_IsNull(content) ? read_text(content, "content", &size, &mark, e)
+											 : strdup("");
+	if (!text)
+		return err_set(e, ERR_MEMORY, "out of memory for the text");
+	if (ask_cache_control(m, &mark.ttl_ns, e) > 0)
+		mark.bytes = size;
+	if (mark.bytes)
+		a->pin_ttl_ns = mark.ttl_ns;
+	if (!strcmp(role, "user"))
+		label(a, text);
+	t->has_system |= !strcmp(role, "system") || !strcmp(role, "developer");
+	push(t, role, text, size, mark);
+	return e->code ? -1 : 0;
 }
 
-static int add_message(struct talk *t, const char *role, const char *text, struct err *e)
+static int read_list(struct ask *a, struct talk *t, const cJSON *list, struct err *e)
 {
-	const bool system = !strcmp(role, "system") || !strcmp(role, "developer");
-	const bool user = !strcmp(role, "user");
+	const size_t n = (size_t)cJSON_GetArraySize(list);
+	const cJSON *m;
+	char *own;
 
-	if (system)
-		return t->begun ? err_set(e, ERR_USAGE, "messages: a system text comes first, and once")
-						: begin(t, text, e);
-	if (!user && strcmp(role, "assistant"))
-		return err_set(e, ERR_USAGE, "messages: role %.40s is not served here%s", role,
-			strcmp(role, "tool") ? "" : SERVE_NO_TOOLS);
-	if (t->asked == user)
-		return err_set(e, ERR_USAGE,
-			"messages: the user's and the assistant's turns alternate, the user's first");
-	if (!t->begun && begin(t, answer_system(t->s->o.answer, t->s->info->default_system), e))
-		return -1;
-	t->asked = user;
-	return user ? template_user(t->s->info->chat, t->s->tokenizer, text, strlen(text), &t->p->ids,
-					  &t->p->n, &t->p->cap, e)
-				: add_answer(t, text, e);
+	t->message = calloc(n + 1, sizeof *t->message);
+	t->mark = calloc(n + 1, sizeof *t->mark);
+	if (!t->message || !t->mark)
+		return err_set(e, ERR_MEMORY, "out of memory for the messages");
+	cJSON_ArrayForEach(m, list) if (read_message(a, t, m, e)) return -1;
+	if (t->has_system || !template_takes(t->chat.c, t->own))
+		return 0;
+	if (!(own = strdup(t->own)))
+		return err_set(e, ERR_MEMORY, "out of memory for the messages");
+	memmove(t->message + 1, t->message, t->chat.n * sizeof *t->message);
+	memmove(t->mark + 1, t->mark, t->chat.n * sizeof *t->mark);
+	t->message[0] = (struct chat_message){ .role = "system", .text = own, .size = strlen(own) };
+	t->mark[0] = (struct mark){ 0 };
+	t->chat.n++;
+	return 0;
 }
 
-/* The conversation with this message, of which only the first bytes are known, to *to: what it has
- * in common with the whole is stable. */
-static int add_beginning(const struct talk *t, const char *role, const char *text, size_t bytes,
-	struct ask_prompt *to, struct err *e)
-{
-	struct talk begun = *t;
-	char *known = strndup(text, bytes);
-	int rc;
+/* ---- what of it is stable ---- */
 
-	to->n = 0;
-	begun.p = to;
-	if (!known || !ARRAY_ROOM(to->ids, to->cap, t->p->n + 1)) {
-		free(known);
-		return err_set(e, ERR_MEMORY, "out of memory for the prompt");
-	}
-	if (t->p->n)
-		memcpy(to->ids, t->p->ids, t->p->n * sizeof *to->ids);
-	to->n = t->p->n;
-	rc = add_message(&begun, role, known, e);
-	free(known);
-	return rc;
+/* The conversation up to the first bytes of message i, closed as the template closes it, or before
+ * another turn. A template that refuses such a beginning leaves nothing stable. */
+static int32_t pin_at(const struct talk *t, size_t i, const struct ask_prompt *p)
+{
+	struct chat_message *m = calloc(i + 2, sizeof *m);
+	struct chat_input begun = t->chat;
+	struct ask_prompt to = { 0 };
+	struct err ignored = { 0 };
+	int32_t n = 0;
+
+	if (!m)
+		return 0;
+	memcpy(m, t->message, (i + 1) * sizeof *m);
+	m[i].size = t->mark[i].bytes;
+	begun.message = m;
+	begun.n = i + 1;
+	if (strcmp(m[i].role, "user"))
+		m[begun.n++] = (struct chat_message){ .role = "user", .text = "…", .size = strlen("…") };
+	if (!template_ids(&begun, NULL, 0, &to.ids, &to.n, &to.cap, &ignored))
+		n = ask_common(&to, p);
+	free(to.ids);
+	free(m);
+	return n;
 }
 
 /* A pin ends where its last message might go on. */
-static int add_longer(
-	struct talk *t, const char *role, const char *text, struct ask_prompt *to, struct err *e)
+static int pin_all(const struct talk *t, const struct ask_prompt *p, int32_t *n, struct err *e)
 {
 	static const char more[] = "\n\nMore";
-	const size_t n = strlen(text);
-	char *longer = malloc(n + sizeof more);
-	int rc;
+	struct chat_message *last = &t->message[t->chat.n - 1], was = *last;
+	struct ask_prompt to = { 0 };
+	char *longer = malloc(last->size + sizeof more);
+	int rc = longer ? 0 : err_set(e, ERR_MEMORY, "out of memory for the prompt");
 
-	if (!longer)
-		return err_set(e, ERR_MEMORY, "out of memory for the prompt");
-	memcpy(longer, text, n);
-	memcpy(longer + n, more, sizeof more);
-	rc = add_beginning(t, role, longer, n + sizeof more - 1, to, e);
-	free(longer);
-	return rc;
-}
-
-static int read_message(
-	struct ask *a, struct talk *t, const cJSON *m, struct ask_prompt *stable, struct err *e)
-{
-	const char *role = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(m, "role"));
-	const cJSON *calls = cJSON_GetObjectItemCaseSensitive(m, "tool_calls");
-	struct mark mark = { 0 };
-	size_t size = 0;
-
-	if (calls && calls->child)
-		return err_set(e, ERR_USAGE, "messages: tool_calls are not served here%s", SERVE_NO_TOOLS);
-	char *text = !role ? NULL
-					   : read_text(cJSON_GetObjectItemCaseSensitive(m, "content"), "content", &size,
-							 &mark, e);
-	int rc = text ? 0 : err_set(e, ERR_USAGE, "messages: role and content are needed");
-
-	if (!rc && ask_cache_control(m, &mark.ttl_ns, e) > 0)
-		mark.bytes = size;
-	rc = rc || e->code ? -1 : 0;
-	if (!rc && a->kind == ASK_PIN && !m->next)
-		rc = add_longer(t, role, text, stable, e);
-	else if (!rc && mark.bytes) {
-		a->pin_ttl_ns = mark.ttl_ns;
-		rc = add_beginning(t, role, text, mark.bytes, stable, e);
+	if (!rc) {
+		memcpy(longer, was.text, was.size);
+		memcpy(longer + was.size, more, sizeof more);
+		last->text = longer;
+		last->size += sizeof more - 1;
+		rc = template_ids(&t->chat, NULL, 0, &to.ids, &to.n, &to.cap, e);
+		*last = was;
+		*n = rc ? 0 : ask_common(&to, p);
 	}
-	if (!rc)
-		rc = add_message(t, role, text, e);
-	if (!rc && (t->asked || a->kind == ASK_PIN))
-		label(a, text);
-	free(text);
+	free(to.ids);
+	free(longer);
 	return rc;
 }
 
 static int read_messages(struct ask *a, const cJSON *list, const struct serve *s, struct err *e)
 {
-	struct talk t = { .s = s, .p = &a->prompt[0] };
-	struct ask_prompt stable = { 0 };
-	const cJSON *m;
-	int rc = 0;
+	struct talk t = {
+		.chat = { .c = s->info->chat, .t = s->tokenizer, .now = s->info->now, .open = true },
+		.own = answer_system(s->o.answer, NULL)
+	};
+	struct ask_prompt *p = &a->prompt[0];
+	struct err why = { 0 };
+	int rc;
 
 	a->n_prompts = 1;
 	if (!cJSON_IsArray(list) || !list->child)
 		return err_set(e, ERR_USAGE, "messages: a list of messages is needed");
-	cJSON_ArrayForEach(m, list)
-	{
-		rc = read_message(a, &t, m, &stable, e);
-		if (rc)
-			break;
+	rc = read_list(a, &t, list, e);
+	t.chat.message = t.message;
+	if (!rc && template_ids(&t.chat, NULL, 0, &p->ids, &p->n, &p->cap, &why))
+		rc = err_set(e, why.code == ERR_INPUT ? ERR_USAGE : why.code, "messages: %s", why.text);
+	if (!rc && a->kind == ASK_PIN) {
+		rc = pin_all(&t, p, &a->pin[0], e);
+		p->n = (size_t)a->pin[0];
 	}
-	if (!rc)
-		a->pin[0] = ask_common(&stable, t.p);
-	if (!rc && a->kind == ASK_PIN)
-		t.p->n = (size_t)a->pin[0];
-	free(stable.ids);
-	if (rc || t.asked || a->kind == ASK_PIN)
-		return rc;
-	return err_set(e, ERR_USAGE, "messages: the last one must be the user's");
+	for (size_t i = t.chat.n; !rc && a->kind != ASK_PIN && !a->pin[0] && i-- > 0;)
+		if (t.mark[i].bytes)
+			a->pin[0] = pin_at(&t, i, p);
+	talk_free(&t);
+	return rc;
 }
 
 /* ---- texts and ids ---- */

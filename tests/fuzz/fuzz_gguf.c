@@ -57,10 +57,11 @@ static void talk(const struct gguf *g)
 		FUZZ_CHECK(e.code && !t);
 		return;
 	}
-	if (template_begin(c, t, "Be kind.", &ids, &n, &cap, &e) ||
-		template_user(c, t, "Hello <|im_end|> abc ab", 23, &ids, &n, &cap, &e) ||
-		template_close(c, t, &ids, &n, &cap, &e))
-		FUZZ_CHECK(e.code == ERR_MEMORY);
+	const char *user = "Hello <|im_end|> abc ab";
+	const struct chat_input chat = { .c = c, .t = t, .now = 1 };
+
+	if (template_first(&chat, "Be kind.", user, strlen(user), &ids, &n, &cap, &e))
+		FUZZ_CHECK(e.code == ERR_MEMORY || e.code == ERR_INPUT);
 	for (size_t i = 0; i < n; i++)
 		FUZZ_CHECK(ids[i] >= 0 && ids[i] < tokenizer_n_vocab(t));
 	free(ids);

@@ -72,7 +72,11 @@ def file(screen, name):
 
 
 def verified(suite, screen, name):
-    done = subprocess.run([os.path.join(ROOT, "cutaway"), "verify", "--model", suite.model, file(screen, name)],
+    return verified_by(screen, suite.model, name)
+
+
+def verified_by(screen, model, name):
+    done = subprocess.run([os.path.join(ROOT, "cutaway"), "verify", "--model", file(screen, model), file(screen, name)],
                           env=screen.env, capture_output=True, text=True, check=False)
     expect(f"verify {name}", done.returncode == 0, done.stdout + done.stderr)
     return done.stdout
@@ -121,6 +125,32 @@ def test_goes_on(suite):
         same(rows(file(s, "c.db"), "SELECT temperature, top_k FROM request ORDER BY seq DESC LIMIT 1"), [(0.0, 30)],
              "what is given goes before what was recorded")
         verified(suite, s, "c.db")
+    finally:
+        s.close()
+
+
+THINKS = ("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content.split('</think>')[-1] }}<|im_end|>\n{% endfor %}"
+          "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}")
+
+
+def test_thoughts(suite):
+    """a template that opens answers otherwise than it writes those of before: the turns stay one conversation, and go on"""
+    s = suite.screen(100, 40)
+    try:
+        with open(file(s, "t.jinja"), "w", encoding="utf-8") as f:
+            f.write(THINKS)
+        subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), "--template", file(s, "t.jinja"), file(s, "t.gguf")], check=True)
+        lines = ("one two one two", "three", "four")
+        talk(suite, s, "a.db", lines[:2], model="t.gguf")
+        talk(suite, s, "b.db", lines[2:], "--continue", "a.db", model="")
+        talk(suite, s, "whole.db", lines, model="t.gguf")
+        same(newest(file(s, "whole.db")), newest(file(s, "b.db")), "the third turn")
+        s.type("clear; " + suite.command("replay", "b.db"))
+        s.keys("Enter", "End")
+        text = s.wait("you four")
+        expect("all turns are shown as one conversation", "you three" in text and "a new conversation" not in text, text)
+        s.keys("C-d")
+        verified_by(s, "t.gguf", "b.db")
     finally:
         s.close()
 

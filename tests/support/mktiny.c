@@ -18,7 +18,7 @@ static const char usage[] =
 	"  --arch NAME      llama (default), qwen2\n"
 	"  --tokenizer T    bpe (byte-level, default), spm (SentencePiece; template zephyr), gemma4\n"
 	"  --pre NAME       of bpe: smollm (default), llama-bpe, qwen2, gpt-2 …\n"
-	"  --template NAME  chatml (default), zephyr, llama2, none\n";
+	"  --template NAME  chatml (default), zephyr, llama2, none, or a file's path\n";
 
 static const struct option options[] = {
 	{ "seed", 1, NULL, 's' },
@@ -41,6 +41,19 @@ static const struct option options[] = {
 	{ "tokenizer", 1, NULL, 'z' },
 	{ NULL, 0, NULL, 0 },
 };
+
+/* Of a file, kept till the end. */
+static const char *text_of(const char *path)
+{
+	static char text[1 << 20];
+	FILE *f = fopen(path, "r");
+	const size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+
+	text[n] = '\0';
+	if (f)
+		fclose(f);
+	return text;
+}
 
 static bool set_number(struct tiny_options *o, int key, const char *text)
 {
@@ -98,7 +111,7 @@ int main(int argc, char **argv)
 		else if (key == 'p')
 			o.pre = optarg;
 		else if (key == 'm')
-			chat = optarg;
+			chat = strchr(optarg, '/') ? text_of(optarg) : optarg;
 		else if (key == 'z')
 			o.tokenizer = optarg;
 		else

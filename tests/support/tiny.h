@@ -30,7 +30,7 @@ struct tiny_options {
 	const char *tokenizer; /* "bpe" (byte-level), "spm" (SentencePiece) or "gemma4" */
 	const char *pre;       /* tokenizer.ggml.pre, of "bpe" */
 	bool space_prefix;     /* of "spm" and "gemma4" */
-	const char *chat;      /* "chatml", "zephyr", "llama2" or "none" */
+	const char *chat;      /* "chatml", "zephyr", "llama2", "none", or a Jinja text */
 };
 #define TINY_DEFAULTS                                                                              \
 	(struct tiny_options)                                                                          \

@@ -37,10 +37,12 @@ static const struct chat {
 		"'<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}"
 		"{{ '<|im_start|>assistant\n' }}{% endif %}" },
 	{ "zephyr",
-		"{% for message in messages %}{% if message['role'] == 'user' %}{{ '<|user|>\n' + "
-		"message['content'] + eos_token }}{% elif message['role'] == 'system' %}{{ '<|system|>\n' + "
-		"message['content'] + eos_token }}{% else %}{{ '<|assistant|>\n'  + message['content'] + "
-		"eos_token }}{% endif %}{% endfor %}" },
+		"{% for message in messages %}\n{% if message['role'] == 'user' %}\n{{ '<|user|>\n' + "
+		"message['content'] + eos_token }}\n{% elif message['role'] == 'system' %}\n"
+		"{{ '<|system|>\n' + message['content'] + eos_token }}\n"
+		"{% elif message['role'] == 'assistant' %}\n{{ '<|assistant|>\n'  + message['content'] + "
+		"eos_token }}\n{% endif %}\n{% if loop.last and add_generation_prompt %}\n"
+		"{{ '<|assistant|>' }}\n{% endif %}\n{% endfor %}" },
 	{ "llama2",
 		"{% for message in messages %}{% if message['role'] == 'user' %}{{ bos_token + '[INST] ' + "
 		"message['content'].strip() + ' [/INST]' }}{% elif message['role'] == 'system' %}"
@@ -271,12 +273,16 @@ static void put_spm_vocabulary(struct bytes *b, int32_t vocab, bool merges)
 
 /* --- the keys of the file --- */
 
-static const struct chat *find_chat(const char *name)
+/* NULL: the file has none. False: there is no template of that name. */
+static bool find_chat(const char *name, const char **jinja)
 {
+	*jinja = name;
 	for (size_t i = 0; i < sizeof chats / sizeof *chats; i++)
-		if (!strcmp(chats[i].name, name))
-			return &chats[i];
-	return NULL;
+		if (!strcmp(chats[i].name, name)) {
+			*jinja = chats[i].jinja;
+			return true;
+		}
+	return strchr(name, '{') != NULL;
 }
 
 static bool is_gemma4(const struct tiny_options *o)
@@ -291,22 +297,28 @@ static bool is_spm(const struct tiny_options *o)
 
 int tiny_check_tokenizer(const struct tiny_options *o, struct err *e)
 {
+	const char *jinja;
+
 	if (!is_spm(o) && strcmp(o->tokenizer, "bpe"))
 		return err_set(e, ERR_USAGE, "tokenizer must be bpe, spm or gemma4");
-	if (!find_chat(o->chat))
+	if (!find_chat(o->chat, &jinja))
 		return err_set(e, ERR_USAGE, "template must be chatml, zephyr, llama2 or none");
 	return 0;
 }
 
 uint64_t tiny_n_tokenizer_kv(const struct tiny_options *o)
 {
-	return 8 + is_gemma4(o) + (find_chat(o->chat)->jinja ? 1 : 0);
+	const char *jinja;
+
+	find_chat(o->chat, &jinja);
+	return 8 + is_gemma4(o) + (jinja ? 1 : 0);
 }
 
 void tiny_put_tokenizer(struct bytes *b, const struct tiny_options *o)
 {
-	const char *jinja = find_chat(o->chat)->jinja;
+	const char *jinja;
 
+	find_chat(o->chat, &jinja);
 	gguf_put_kv_text(b, "tokenizer.ggml.model",
 		is_gemma4(o) ? "gemma4"
 		: is_spm(o)  ? "llama"

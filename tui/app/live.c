@@ -60,8 +60,10 @@ static int open_all(struct live *s, struct err *e)
 	if (session_open(&s->session, &o, e))
 		return -1;
 	info = engine_info(s->session.engine);
-	if (conversation_open(&s->conversation, info->chat, engine_tokenizer(s->session.engine),
-			info->ctx, answer_system(&s->options->answer, info->default_system), e) < 0)
+	const struct chat_input chat = engine_chat(s->session.engine);
+
+	if (conversation_open(&s->conversation, &chat, info->ctx,
+			answer_system(&s->options->answer, info->default_system), e) < 0)
 		return -1;
 	s->event = malloc(RING_EVENT_MAX);
 	if (!s->event)

@@ -96,7 +96,7 @@ static int take_prompt(struct app *a, struct chat_compare *c, const char *typed,
 {
 	const struct live *l = &((struct chat *)a->mode_data)->live;
 	const struct engine_info *info = engine_info(l->session.engine);
-	const struct tokenizer *t = engine_tokenizer(l->session.engine);
+	const struct chat_input chat = engine_chat(l->session.engine);
 	const struct tl_request *last = chat_newest(a, &a->timeline);
 	size_t n = 0, cap = 0;
 
@@ -106,9 +106,8 @@ static int take_prompt(struct app *a, struct chat_compare *c, const char *typed,
 	c->text = strdup(*typed ? typed : last->text);
 	if (!*typed && (c->ids = malloc((size_t)last->n_prompt * sizeof *c->ids)))
 		memcpy(c->ids, last->prompt, (n = (size_t)last->n_prompt) * sizeof *c->ids);
-	if (*typed && (template_begin(info->chat, t, answer_system(&c->answer[0], info->default_system),
-					   &c->ids, &n, &cap, e) ||
-					  template_user(info->chat, t, typed, strlen(typed), &c->ids, &n, &cap, e)))
+	if (*typed && template_first(&chat, answer_system(&c->answer[0], info->default_system), typed,
+					  strlen(typed), &c->ids, &n, &cap, e))
 		return -1;
 	c->n_ids = (int32_t)n;
 	return c->text && c->ids ? 0 : err_set(e, ERR_MEMORY, "no memory for a prompt");

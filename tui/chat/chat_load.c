@@ -49,7 +49,7 @@ static void loaded(void *app, void *arg)
 static int shipped(struct chat *c, int i, struct engine_request *out, char **text, struct err *e)
 {
 	const struct engine_info *info = engine_info(c->live.session.engine);
-	const struct tokenizer *t = engine_tokenizer(c->live.session.engine);
+	const struct chat_input chat = engine_chat(c->live.session.engine);
 	const char *system = answer_system(&c->settings, info->default_system), *label;
 	size_t n = 0, cap = 0;
 	int32_t *ids = NULL;
@@ -60,8 +60,7 @@ static int shipped(struct chat *c, int i, struct engine_request *out, char **tex
 	*out = chat_request(c, EV_REQUEST_KIND_load, &(struct conversation_prompt){ .text = label }, i);
 	if (!out->max_tokens)
 		out->max_tokens = LOAD_TOKENS;
-	if (template_begin(info->chat, t, system, &ids, &n, &cap, e) < 0 ||
-		template_user(info->chat, t, *text, strlen(*text), &ids, &n, &cap, e) < 0) {
+	if (template_first(&chat, system, *text, strlen(*text), &ids, &n, &cap, e) < 0) {
 		free(ids);
 		return -1;
 	}

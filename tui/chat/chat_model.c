@@ -145,12 +145,13 @@ static int take_turns(struct chat_model *m, struct live *s, struct err *e)
 {
 	const struct engine_info *info = engine_info(s->session.engine);
 	const struct tokenizer *t = engine_tokenizer(s->session.engine);
+	const struct chat_input chat = engine_chat(s->session.engine);
 	struct conversation *c;
 	struct err why = { 0 };
 	int rc;
 
 	rc = conversation_open(
-		&c, info->chat, t, info->ctx, answer_system(&m->options.answer, info->default_system), e);
+		&c, &chat, info->ctx, answer_system(&m->options.answer, info->default_system), e);
 	for (int i = 0; i < m->n_turns && !rc; i++) {
 		rc = to_tokens(m, c, &m->turn[i], t, &why);
 		if (!rc && m->turn[i].n >= info->ctx)

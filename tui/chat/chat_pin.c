@@ -61,12 +61,10 @@ static char *read_text(const char *what, struct err *e)
 static int turn_of(struct chat *c, const char *text, struct ids *to, struct err *e)
 {
 	const struct engine_info *i = engine_info(c->live.session.engine);
-	const struct tokenizer *t = engine_tokenizer(c->live.session.engine);
-	const char *system = answer_system(&c->settings, i->default_system);
+	const struct chat_input chat = engine_chat(c->live.session.engine);
 
-	if (template_begin(i->chat, t, system, &to->id, &to->n, &to->cap, e))
-		return -1;
-	return template_user(i->chat, t, text, strlen(text), &to->id, &to->n, &to->cap, e);
+	return template_first(&chat, answer_system(&c->settings, i->default_system), text, strlen(text),
+		&to->id, &to->n, &to->cap, e);
 }
 
 /* What it has in common with one that goes on. */

@@ -1,10 +1,9 @@
 /* See conversation.h.
  *
- * Invariants: (1) ids[0 … n_head-1] open the conversation and are never dropped; (2) turn i lies at
- * ids[turn[i].begin …] up to the next turn's begin; while `open`, the last turn ends with the
- * opening of its answer, whose own ids are in answer[] until the next turn closes it; (3) turns are
- * in order and each is whole; (4) the state at each submitted turn is kept as a mark, and each
- * request refers to the mark of its turn, for going back. */
+ * Invariants: (1) turns are in order; all but the last have an answer's ids; (2) while `open`, the
+ * answers to the last turn are in answer[] until the next turn closes it; (3) ids is what was
+ * computed last, a hint of what may be found again; (4) the state at each submitted turn is kept as
+ * a mark, and each request refers to the mark of its turn, for going back. */
 #include "base/array.h"
 #include "tui/chat/conversation_impl.h"
 
@@ -21,42 +20,50 @@ void conv_answers_clear(struct conversation *c)
 	c->lost = false;
 }
 
+void conv_turn_free(struct turn *t)
+{
+	free(t->text);
+	free(t->answer);
+}
+
 void conv_turns_drop(struct conversation *c, int n)
 {
 	if (!n)
 		return;
 	for (int i = 0; i < n; i++)
-		free(c->turn[i].text);
+		conv_turn_free(&c->turn[i]);
 	memmove(c->turn, c->turn + n, (size_t)(c->n_turns - n) * sizeof *c->turn);
 	c->n_turns -= n;
 }
 
 int conversation_new(struct conversation *c, const char *system, struct err *e)
 {
+	char *copy = system ? strdup(system) : NULL;
+
+	if (system && !copy)
+		return err_set(e, ERR_MEMORY, "no memory for a system text");
 	pthread_mutex_lock(&c->lock);
 	conv_answers_clear(c);
 	c->marked = -1;
 	c->sample = 0;
 	pthread_mutex_unlock(&c->lock);
 	conv_turns_drop(c, c->n_turns);
+	free(c->system);
+	c->system = copy;
 	c->n = 0;
 	c->open = false;
-	if (template_begin(c->chat, c->tokenizer, system, &c->ids, &c->n, &c->cap, e) < 0)
-		return -1;
-	c->n_head = c->n;
 	return 0;
 }
 
-int conversation_open(struct conversation **out, const struct chat_template *chat,
-	const struct tokenizer *t, int32_t ctx, const char *system, struct err *e)
+int conversation_open(struct conversation **out, const struct chat_input *of, int32_t ctx,
+	const char *system, struct err *e)
 {
 	struct conversation *c = calloc(1, sizeof *c);
 
 	*out = NULL;
 	if (!c)
 		return err_set(e, ERR_MEMORY, "no memory for a conversation");
-	c->chat = chat;
-	c->tokenizer = t;
+	c->of = *of;
 	c->ctx = ctx;
 	pthread_mutex_init(&c->lock, NULL);
 	if (conversation_new(c, system, e) < 0) {
@@ -77,6 +84,7 @@ void conversation_close(struct conversation *c)
 	pthread_mutex_destroy(&c->lock);
 	free(c->asked);
 	free(c->turn);
+	free(c->system);
 	free(c->ids);
 	free(c);
 }
@@ -211,76 +219,117 @@ int conv_append(struct conversation *c, const int32_t *ids, size_t n, struct err
 	return 0;
 }
 
-/* The chosen answer becomes part of the ids. A turn that was never answered is removed. */
+/* The chosen answer becomes the turn's. A turn that was never answered is removed. */
 static int close_answer(struct conversation *c, struct err *e)
 {
 	struct answer *a = c->n_answers ? &c->answer[c->chosen] : NULL;
+	struct turn *t = c->n_turns ? &c->turn[c->n_turns - 1] : NULL;
+	size_t n;
 
 	if (!c->open)
 		return 0;
 	if (c->lost)
 		return err_set(e, ERR_MEMORY, "the last answer did not fit the memory: /new begins anew");
 	if (!a || !a->n) {
-		c->n = c->turn[c->n_turns - 1].begin;
-		free(c->turn[--c->n_turns].text);
+		conv_turn_free(t);
+		c->n_turns--;
 		c->open = false;
 		return 0;
 	}
-	if (conv_append(c, a->ids, (size_t)a->n, e) < 0)
-		return -1;
+	n = (size_t)a->n - tokenizer_is_end(c->of.t, a->ids[a->n - 1]);
+	t->after_text = c->n && !tokenizer_is_special(c->of.t, c->ids[c->n - 1]);
+	t->answer = malloc((n + 1) * sizeof *t->answer);
+	if (!t->answer || conv_append(c, a->ids, (size_t)a->n, e) < 0) {
+		free(t->answer);
+		t->answer = NULL;
+		return err_set(e, ERR_MEMORY, "no memory for an answer");
+	}
+	memcpy(t->answer, a->ids, n * sizeof *t->answer);
+	t->n_answer = n;
 	c->open = false;
-	return template_close(c->chat, c->tokenizer, &c->ids, &c->n, &c->cap, e);
-}
-
-/* Drops the oldest turns until `need` more ids fit. */
-static int make_room(
-	struct conversation *c, int32_t need, bool drop, struct conversation_prompt *out, struct err *e)
-{
-	size_t limit = (size_t)c->ctx, had = c->n;
-	int n = 0;
-
-	while (c->n + (size_t)need > limit && drop && n < c->n_turns) {
-		size_t end = n + 1 < c->n_turns ? c->turn[n + 1].begin : had;
-
-		c->n -= end - c->turn[n].begin;
-		n++;
-	}
-	if (c->n + (size_t)need > limit) {
-		c->n = had;
-		return err_set(e, ERR_USAGE,
-			"the context is full: %zu of %d tokens are used and %d are needed; /new begins "
-			"anew, /full drop makes room by dropping the oldest turns",
-			c->n, c->ctx, need);
-	}
-	if (!n)
-		return 0;
-	size_t gone = had - c->n;
-
-	memmove(
-		c->ids + c->n_head, c->ids + c->n_head + gone, (had - c->n_head - gone) * sizeof *c->ids);
-	conv_turns_drop(c, n);
-	for (int i = 0; i < c->n_turns; i++) {
-		c->turn[i].begin -= gone;
-		c->turn[i].open -= gone;
-	}
-	out->trimmed_tokens = (int32_t)gone;
-	out->trimmed_turns = n;
 	return 0;
 }
 
-static int add_turn(struct conversation *c, const char *text, size_t size, const int32_t *ids,
-	size_t n, struct err *e)
+/* The ids of all turns from number `from` on and a new one, in an array of their own. */
+static int prompt_of(const struct conversation *c, int from, const char *text, size_t size,
+	int32_t **ids, size_t *n, struct err *e)
+{
+	const bool has = template_takes(c->of.c, c->system);
+	struct chat_message *m = calloc((size_t)(c->n_turns - from) * 2 + 2, sizeof *m);
+	struct chat_input all = c->of;
+	size_t cap = 0;
+	int rc;
+
+	if (!m)
+		return err_set(e, ERR_MEMORY, "no memory for the conversation");
+	all.message = m;
+	all.open = true;
+	if (has)
+		m[all.n++] =
+			(struct chat_message){ .role = "system", .text = c->system, .size = strlen(c->system) };
+	for (int i = from; i < c->n_turns; i++) {
+		const struct turn *t = &c->turn[i];
+
+		m[all.n++] =
+			(struct chat_message){ .role = "user", .text = t->text, .size = strlen(t->text) };
+		m[all.n++] = (struct chat_message){
+			.role = "assistant", .ids = t->answer, .n_ids = t->n_answer, .after_text = t->after_text
+		};
+	}
+	m[all.n++] = (struct chat_message){ .role = "user", .text = text, .size = size };
+	*n = 0;
+	rc = template_ids(&all, c->ids, c->n, ids, n, &cap, e);
+	free(m);
+	return rc;
+}
+
+/* The prompt of a new turn, without as many of the oldest turns as make room for the answer. */
+static int fitting(struct conversation *c, const char *text, size_t size, int32_t room, bool drop,
+	int32_t **ids, size_t *n, struct conversation_prompt *out, struct err *e)
+{
+	const size_t limit = (size_t)c->ctx;
+	size_t whole = 0;
+
+	for (int from = 0;; from++) {
+		free(*ids);
+		*ids = NULL;
+		if (prompt_of(c, from, text, size, ids, n, e) < 0)
+			return -1;
+		whole = from ? whole : *n;
+		out->trimmed_turns = from;
+		out->trimmed_tokens = (int32_t)(whole - *n);
+		if (*n + (size_t)room <= limit)
+			return 0;
+		if (from == c->n_turns && *n > limit)
+			return err_set(
+				e, ERR_USAGE, "the text is %zu tokens long, the context holds %d", *n, c->ctx);
+		if (!drop || from == c->n_turns)
+			return err_set(e, ERR_USAGE,
+				"the context is full: the conversation and this text are %zu of %d tokens, and %d are "
+				"kept for the answer; /new begins anew, /full drop makes room by dropping the oldest "
+				"turns",
+				*n, c->ctx, room);
+	}
+}
+
+/* A turn whose prompt is ids [n], which it takes over. */
+static int add_turn(
+	struct conversation *c, const char *text, size_t size, int32_t **ids, size_t n, struct err *e)
 {
 	struct turn *grown = realloc(c->turn, (size_t)(c->n_turns + 1) * sizeof *grown);
 	char *copy = strndup(text, size);
 
 	if (grown)
 		c->turn = grown;
-	if (!grown || !copy || conv_append(c, ids, n, e) < 0) {
+	if (!grown || !copy) {
 		free(copy);
 		return err_set(e, ERR_MEMORY, "no memory for another turn");
 	}
-	c->turn[c->n_turns++] = (struct turn){ c->n - n, c->n, copy };
+	free(c->ids);
+	c->ids = *ids;
+	c->n = c->cap = n;
+	*ids = NULL;
+	c->turn[c->n_turns++] = (struct turn){ .text = copy, .mark = -1 };
 	c->open = true;
 	return 0;
 }
@@ -291,7 +340,7 @@ static void fill_prompt(struct conversation *c, struct conversation_prompt *out)
 	if (c->marked < 0)
 		conv_make_mark(c);
 	out->ids = c->ids;
-	out->n_ids = (int32_t)c->turn[c->n_turns - 1].open;
+	out->n_ids = (int32_t)c->n;
 	out->text = c->turn[c->n_turns - 1].text;
 	out->sample = c->sample;
 }
@@ -300,87 +349,64 @@ int conversation_ask(struct conversation *c, const char *text, size_t size, int3
 	struct conversation_prompt *out, struct err *e)
 {
 	int32_t *ids = NULL;
-	size_t n = 0, cap = 0;
-	int result = -1;
+	size_t n = 0;
+	int result;
 
 	memset(out, 0, sizeof *out);
-	/* before the lock, which the engine's thread waits for at each token: a long text takes long */
-	if (template_user(c->chat, c->tokenizer, text, size, &ids, &n, &cap, e) < 0)
-		goto free_ids;
-	if (n > (size_t)c->ctx) {
-		err_set(e, ERR_USAGE, "the text is %zu tokens long, the context holds %d", n, c->ctx);
-		goto free_ids;
-	}
 	pthread_mutex_lock(&c->lock);
-	if (close_answer(c, e) < 0)
-		goto out;
-	conv_answers_clear(c);
-	if (make_room(c, (int32_t)n + room, drop, out, e) < 0 || add_turn(c, text, size, ids, n, e) < 0)
-		goto out;
-	c->sample = 0;
-	c->marked = -1;
-	fill_prompt(c, out);
-	result = 0;
-out:
+	result = close_answer(c, e);
 	pthread_mutex_unlock(&c->lock);
-free_ids:
+	/* without the lock, which the engine's thread waits for at each token: a long text takes long
+	 */
+	if (!result)
+		result = fitting(c, text, size, room, drop, &ids, &n, out, e);
+	pthread_mutex_lock(&c->lock);
+	if (!result) {
+		conv_turns_drop(c, out->trimmed_turns);
+		conv_answers_clear(c);
+		result = add_turn(c, text, size, &ids, n, e);
+	}
+	if (!result) {
+		c->sample = 0;
+		c->marked = -1;
+		fill_prompt(c, out);
+	}
+	pthread_mutex_unlock(&c->lock);
 	free(ids);
 	return result;
 }
 
 int conversation_repeat(struct conversation *c, struct conversation_prompt *out, struct err *e)
 {
+	int result = 0;
+
 	memset(out, 0, sizeof *out);
 	if (!c->n_turns)
 		return err_set(e, ERR_USAGE, "there is no turn yet to answer again");
+	if (c->turn[c->n_turns - 1].mark < 0)
+		return err_set(e, ERR_MEMORY, "no memory was left to keep that turn");
 	pthread_mutex_lock(&c->lock);
-	conv_answers_clear(c);
-	c->n = c->turn[c->n_turns - 1].open;
-	c->open = true;
-	fill_prompt(c, out);
+	result = conv_take_mark(c, c->turn[c->n_turns - 1].mark, e);
+	if (!result)
+		fill_prompt(c, out);
 	pthread_mutex_unlock(&c->lock);
-	return 0;
-}
-
-/* Length of the prompt without its turn: of what opens the conversation, if the text of the turn
- * follows it as these tokens; else 0. */
-static size_t head_of(
-	const struct conversation *c, const char *text, const int32_t *ids, int32_t n_ids)
-{
-	size_t n = 0, cap = 0, head = 0;
-	int32_t *turn = NULL;
-
-	if (!template_user(c->chat, c->tokenizer, text, strlen(text), &turn, &n, &cap, NULL) &&
-		n <= (size_t)n_ids && !memcmp(turn, ids + ((size_t)n_ids - n), n * sizeof *ids))
-		head = (size_t)n_ids - n;
-	free(turn);
-	return head;
-}
-
-/* Where the user's turn begins in its prompt: after the answer before it, or after another opening
- * of the conversation than this session's. */
-static size_t recall_begin(
-	struct conversation *c, const char *text, const int32_t *ids, int32_t n_ids)
-{
-	if (c->n <= (size_t)n_ids && !memcmp(c->ids, ids, c->n * sizeof *ids))
-		return c->n;
-	conv_turns_drop(c, c->n_turns);
-	c->n = 0;
-	c->n_head = head_of(c, text, ids, n_ids);
-	return conv_append(c, ids, c->n_head, NULL) ? 0 : c->n_head;
+	return result;
 }
 
 int conversation_recall(
 	struct conversation *c, const char *text, const int32_t *ids, int32_t n_ids, struct err *e)
 {
 	struct conversation_prompt out;
-	int result = -1;
+	int32_t *copy = malloc(((size_t)n_ids + 1) * sizeof *copy);
+	int result = copy ? 0 : err_set(e, ERR_MEMORY, "no memory for another turn");
 
 	pthread_mutex_lock(&c->lock);
-	if (!close_answer(c, e)) {
-		c->n = recall_begin(c, text, ids, n_ids);
+	if (!result)
+		result = close_answer(c, e);
+	if (!result) {
+		memcpy(copy, ids, (size_t)n_ids * sizeof *copy);
 		conv_answers_clear(c);
-		result = add_turn(c, text, strlen(text), ids + c->n, (size_t)n_ids - c->n, e);
+		result = add_turn(c, text, strlen(text), &copy, (size_t)n_ids, e);
 	}
 	if (!result) {
 		c->sample = 0;
@@ -388,6 +414,7 @@ int conversation_recall(
 		fill_prompt(c, &out);
 	}
 	pthread_mutex_unlock(&c->lock);
+	free(copy);
 	return result;
 }
 

@@ -1,5 +1,6 @@
-/* A conversation: token ids that only grow from turn to turn (tokenising the text again could miss
- * the prefix cache).
+/* A conversation: its turns' texts, which the chat template renders whole for each prompt, and the
+ * ids of the last one, of which those stay that the template says again (tokenising drawn text
+ * again could miss the prefix cache).
  *
  * The ids of answers come straight from the engine's events (conversation_sink is a sink), never
  * from the screen's ring, which may lose events when the terminal is slow. One turn may have
@@ -21,15 +22,16 @@
 
 struct conversation;
 
-/* chat and tokenizer must outlive it. ctx: longest sequence in tokens. */
-int conversation_open(struct conversation **c, const struct chat_template *chat,
-	const struct tokenizer *t, int32_t ctx, const char *system, struct err *e);
+/* of: template, tokenizer and day, which must outlive it. ctx: longest sequence in tokens. system
+ * as in template_takes. */
+int conversation_open(struct conversation **c, const struct chat_input *of, int32_t ctx,
+	const char *system, struct err *e);
 void conversation_close(struct conversation *c); /* NULL is fine */
 
 /* Collects the ids of answers. Added to the engine before it begins. */
 void conversation_sink(void *conversation, const struct event *ev);
 
-/* Begins anew; system as in template_begin. */
+/* Begins anew; system as in template_takes. */
 int conversation_new(struct conversation *c, const char *system, struct err *e);
 
 /* A prompt ready to be submitted. ids belong to the conversation and are valid until its next

@@ -5,11 +5,16 @@
 #include "base/array.h"
 #include "tui/chat/conversation_impl.h"
 
+static void turns_free(struct turn *turn, int n)
+{
+	for (int i = 0; turn && i < n; i++)
+		conv_turn_free(&turn[i]);
+	free(turn);
+}
+
 static void mark_free(struct mark *m)
 {
-	for (int i = 0; m->turn && i < m->n_turns; i++)
-		free(m->turn[i].text);
-	free(m->turn);
+	turns_free(m->turn, m->n_turns);
 	free(m->ids);
 }
 
@@ -22,41 +27,45 @@ void conv_marks_free(struct conversation *c)
 	c->n_marks = c->cap_marks = 0;
 }
 
-/* Copies turns; -1: out of memory, nothing is copied. */
-static int turns_copy(struct turn **out, const struct turn *turn, int n)
+static bool turn_copy(struct turn *to, const struct turn *from)
+{
+	*to = (struct turn){ .text = strdup(from->text),
+		.n_answer = from->n_answer,
+		.after_text = from->after_text,
+		.mark = from->mark };
+	if (from->answer)
+		to->answer = malloc((from->n_answer + 1) * sizeof *to->answer);
+	if (to->answer)
+		memcpy(to->answer, from->answer, from->n_answer * sizeof *to->answer);
+	return to->text && !from->answer == !to->answer;
+}
+
+/* Copies turns; NULL: out of memory, nothing is copied. */
+static struct turn *turns_copy(const struct turn *turn, int n)
 {
 	struct turn *copy = calloc((size_t)n, sizeof *copy);
-	int i = 0;
 
-	for (; copy && i < n; i++) {
-		copy[i] = turn[i];
-		copy[i].text = strdup(turn[i].text);
-		if (!copy[i].text)
-			break;
-	}
-	if (copy && i < n) {
-		while (i--)
-			free(copy[i].text);
-		free(copy);
-		copy = NULL;
-	}
-	*out = copy;
-	return copy ? 0 : -1;
+	for (int i = 0; copy && i < n; i++)
+		if (!turn_copy(&copy[i], &turn[i])) {
+			turns_free(copy, i + 1);
+			return NULL;
+		}
+	return copy;
 }
 
 void conv_make_mark(struct conversation *c)
 {
-	struct mark m = { .n = (int32_t)c->turn[c->n_turns - 1].open,
-		.n_turns = c->n_turns,
-		.n_head = c->n_head,
-		.sample = c->sample };
+	struct mark m = { .n = (int32_t)c->n, .n_turns = c->n_turns, .sample = c->sample };
 
 	c->marked = -1;
 	c->marked_n = m.n;
 	if (!ARRAY_ROOM(c->mark, c->cap_marks, c->n_marks + 1))
 		return;
+	c->turn[c->n_turns - 1].mark = c->n_marks;
 	m.ids = malloc((size_t)m.n * sizeof *m.ids);
-	if (!m.ids || turns_copy(&m.turn, c->turn, c->n_turns) < 0) {
+	m.turn = m.ids ? turns_copy(c->turn, c->n_turns) : NULL;
+	if (!m.turn) {
+		c->turn[c->n_turns - 1].mark = -1;
 		free(m.ids);
 		return;
 	}
@@ -73,26 +82,21 @@ static int mark_of(const struct conversation *c, int64_t request)
 	return -1;
 }
 
-/* Restores the conversation to the state of the mark. */
-static int take_mark(struct conversation *c, int mark, struct err *e)
+int conv_take_mark(struct conversation *c, int mark, struct err *e)
 {
 	const struct mark *m = &c->mark[mark];
-	struct turn *turn;
+	struct turn *turn = turns_copy(m->turn, m->n_turns);
 
-	if (turns_copy(&turn, m->turn, m->n_turns) < 0)
+	if (!turn)
 		return err_set(e, ERR_MEMORY, "no memory to go back to that turn");
 	c->n = 0;
 	if (conv_append(c, m->ids, (size_t)m->n, e) < 0) {
-		for (int i = 0; i < m->n_turns; i++)
-			free(turn[i].text);
-		free(turn);
+		turns_free(turn, m->n_turns);
 		return -1;
 	}
-	conv_turns_drop(c, c->n_turns);
-	free(c->turn);
+	turns_free(c->turn, c->n_turns);
 	c->turn = turn;
 	c->n_turns = m->n_turns;
-	c->n_head = m->n_head;
 	c->marked = mark;
 	c->marked_n = m->n;
 	c->open = true;
@@ -116,7 +120,7 @@ static int resume(
 		return err_set(e, ERR_USAGE,
 			"the answer begins at position %d: that is as far back as its turn goes",
 			c->mark[mark].n);
-	if (take_mark(c, mark, e) < 0)
+	if (conv_take_mark(c, mark, e) < 0)
 		return -1;
 	a = conv_answer_begin(c, request);
 	a->finished = true;

@@ -9,9 +9,13 @@
 enum { ANSWERS_MAX = 64 };
 
 struct turn {
-	size_t begin; /* in ids: where the user's turn begins */
-	size_t open;  /* in ids: after the opening of the answer */
 	char *text;
+	/* of the answer that the conversation went on with, without its end, once another turn follows
+	 */
+	int32_t *answer;
+	size_t n_answer;
+	bool after_text; /* see struct chat_message */
+	int mark;        /* index in mark[]; -1: none */
 };
 
 /* The state of the conversation when a turn was submitted. */
@@ -20,7 +24,6 @@ struct mark {
 	struct turn *turn; /* the last one is the submitted turn */
 	int32_t n;
 	int n_turns;
-	size_t n_head;
 	int64_t sample;
 };
 
@@ -37,14 +40,14 @@ struct answer {
 };
 
 struct conversation {
-	const struct chat_template *chat;
-	const struct tokenizer *tokenizer;
+	struct chat_input of; /* without messages */
+	char *system;
 	int32_t ctx;
-	int32_t *ids;
-	size_t n, cap, n_head;
+	int32_t *ids; /* of the last prompt, and of its answer once it is closed */
+	size_t n, cap;
 	struct turn *turn;
 	int n_turns;
-	bool open; /* the last turn's answer is not part of ids yet */
+	bool open; /* the last turn's answer is in answer[] yet */
 	struct mark *mark;
 	int n_marks, cap_marks;
 	pthread_mutex_t lock; /* of everything below */
@@ -62,6 +65,7 @@ struct conversation {
 /* conversation.c. Those of answers are called with the lock held. */
 void conv_answers_clear(struct conversation *c);
 void conv_turns_drop(struct conversation *c, int n); /* the oldest n */
+void conv_turn_free(struct turn *t);
 struct answer *conv_answer_of(struct conversation *c, int64_t request);
 /* there is room in answer[] */
 struct answer *conv_answer_begin(struct conversation *c, int64_t request);
@@ -71,6 +75,8 @@ int conv_append(struct conversation *c, const int32_t *ids, size_t n, struct err
 /* conversation_back.c: saves the state at the turn being submitted. If that fails (memory), the
  * turn cannot be gone back to. */
 void conv_make_mark(struct conversation *c);
+/* Restores the state of the mark. Called with the lock held. */
+int conv_take_mark(struct conversation *c, int mark, struct err *e);
 void conv_marks_free(struct conversation *c);
 
 #endif

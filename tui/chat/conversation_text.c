@@ -17,35 +17,12 @@ static void write_ids(FILE *f, const struct tokenizer *t, const int32_t *ids, si
 	}
 }
 
-/* The ids of the answer to turn i, which may go on in answer[]. */
-static void write_answer(FILE *f, struct conversation *c, int i, const int32_t *ids, size_t n)
+static void write_answer(FILE *f, struct conversation *c, int i)
 {
-	write_ids(f, c->tokenizer, ids, n);
-	if (i + 1 == c->n_turns && c->n_answers)
-		write_ids(f, c->tokenizer, c->answer[c->chosen].ids, (size_t)c->answer[c->chosen].n);
-}
+	const struct answer *a =
+		i + 1 == c->n_turns && c->open && c->n_answers ? &c->answer[c->chosen] : NULL;
 
-static size_t n_ids_of(const struct conversation *c, int i)
-{
-	return (i + 1 < c->n_turns ? c->turn[i + 1].begin : c->n) - c->turn[i].open;
-}
-
-static void write_turn(FILE *f, struct conversation *c, int i)
-{
-	fprintf(f, "you: %s\n\nai: ", c->turn[i].text);
-	write_answer(f, c, i, c->ids + c->turn[i].open, n_ids_of(c, i));
-	fprintf(f, "\n\n");
-}
-
-/* What the template puts after the end of the turn is not the answer's. */
-static void write_text(FILE *f, struct conversation *c, int i)
-{
-	const int32_t *ids = c->ids + c->turn[i].open;
-	size_t n = 0;
-
-	while (n < n_ids_of(c, i) && !tokenizer_is_end(c->tokenizer, ids[n]))
-		n++;
-	write_answer(f, c, i, ids, n);
+	write_ids(f, c->of.t, a ? a->ids : c->turn[i].answer, a ? (size_t)a->n : c->turn[i].n_answer);
 }
 
 int conversation_turn(struct conversation *c, int i, char **text, char **answer, size_t *size)
@@ -56,7 +33,7 @@ int conversation_turn(struct conversation *c, int i, char **text, char **answer,
 	if (!f)
 		return is ? -1 : 0;
 	pthread_mutex_lock(&c->lock);
-	write_text(f, c, i);
+	write_answer(f, c, i);
 	pthread_mutex_unlock(&c->lock);
 	*text = strdup(c->turn[i].text);
 	if (!fclose(f) && *text)
@@ -75,8 +52,11 @@ int conversation_save(struct conversation *c, const char *path, struct err *e)
 		return err_set(e, ERR_IO, errno == EEXIST ? "%s exists already: %s" : "%s: %s", path,
 			errno == EEXIST ? "choose another name" : strerror(errno));
 	pthread_mutex_lock(&c->lock);
-	for (int i = 0; i < c->n_turns; i++)
-		write_turn(f, c, i);
+	for (int i = 0; i < c->n_turns; i++) {
+		fprintf(f, "you: %s\n\nai: ", c->turn[i].text);
+		write_answer(f, c, i);
+		fprintf(f, "\n\n");
+	}
 	pthread_mutex_unlock(&c->lock);
 	failed = ferror(f);
 	if (!fclose(f) && !failed)

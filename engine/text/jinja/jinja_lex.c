@@ -96,7 +96,7 @@ static bool at_end_of(const struct lexer *l, const char *two)
 
 /* --- what stands in a tag --- */
 
-static void put_code(struct lexer *l, const char **at, const char *end, int digits)
+static uint32_t read_code(struct lexer *l, const char **at, const char *end, int digits)
 {
 	uint32_t c = 0;
 
@@ -110,6 +110,23 @@ static void put_code(struct lexer *l, const char **at, const char *end, int digi
 	}
 	if (c > 0x10ffff)
 		jinja_fail(l->j, "a string has an escape beyond Unicode");
+	return c;
+}
+
+/* Two surrogates are one character, as in JSON. */
+static void put_code(struct lexer *l, const char **at, const char *end, int digits)
+{
+	uint32_t c = read_code(l, at, end, digits);
+	const char *low = *at + 2;
+
+	if (digits == 4 && (c & 0xfffffc00) == 0xd800 && end - *at >= 6 && !memcmp(*at, "\\u", 2)) {
+		const uint32_t second = read_code(l, &low, end, digits);
+
+		if ((second & 0xfffffc00) == 0xdc00) {
+			c = 0x10000 + ((c & 0x3ff) << 10 | (second & 0x3ff));
+			*at = low;
+		}
+	}
 	jt_put_char(l->j, (int32_t)c);
 }
 

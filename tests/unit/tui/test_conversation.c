@@ -59,8 +59,10 @@ static int group_teardown(void **state)
 static int setup(void **state)
 {
 	(void)state;
+	const struct chat_input of = { .c = chat, .t = tokenizer, .now = 1 };
+
 	next_request = 1;
-	return conversation_open(&c, chat, tokenizer, CTX, "", NULL);
+	return conversation_open(&c, &of, CTX, "", NULL);
 }
 
 static int teardown(void **state)

@@ -16,7 +16,7 @@ from model import EPS, EXPERTS, HEAD, MEMBERS, RECALL, TAPS, TEXT, THETA, USED, 
 from text import MASK
 
 CONTEXT, HELD_OUT = 16384, 32
-# Nothing between turns: a chat is a text that goes on (engine/text/template_families.c).
+# Nothing between turns: a chat is a text that goes on (engine/text/template.c).
 PLAIN_TEXT = ("{# a text that goes on #}{% for message in messages %}{{ message['content'] }}"
               "{% if message['role'] == 'assistant' %}{{ eos_token }}{% endif %}{% endfor %}")
 ARCH = {"latent": "deepseek2", "diffusion": "llada"}
