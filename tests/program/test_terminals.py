@@ -338,6 +338,20 @@ def early(term, locale):
         chat.close()
 
 
+def helped(term, locale):
+    """/help has the settings as they stand, to the last word."""
+    chat = Chat(term, locale, "helped")
+    try:
+        chat.resize(160, 190)
+        chat.send("zé\r")
+        chat.wait(r"step 4\b")
+        chat.send("/roof measure\r")
+        chat.send("/help\r")
+        chat.wait(r"GB/s, best of \d+ readings? from [\d.]+, the last after step \d+\)".replace(" ", r"\s+"))
+    finally:
+        chat.close()
+
+
 def uninstalled(locale):
     """A locale that is not installed says the terminal's encoding in its name."""
     chat = Chat(PLAIN[0], locale, "uninstalled-" + locale)
@@ -378,6 +392,7 @@ def cases():
         yield f"a locale that is not installed: {locale}", uninstalled, (locale,)
     yield "a replay", replayed, PLAIN
     yield "a command before the model is there", early, PLAIN
+    yield "help with a long value", helped, PLAIN
     yield "a terminal of 30,000 columns and lines", any_size, PLAIN
     for term in ("linux", "vt100", PLAIN[0]):
         yield f"a crash: {term}", crashed, (term, PLAIN[1])
