@@ -181,8 +181,7 @@ static int diff_verb(const struct cli *c, struct err *e)
 
 	if (diff_open(&d, c->operand[0], c->operand[1], e))
 		return -1;
-	/* a pipe has no columns */
-	rc = said.side_by_side && isatty(STDOUT_FILENO) ? tui_diff(d, &o, e) : print(c, d, e);
+	rc = said.side_by_side ? tui_diff(d, &o, e) : print(c, d, e);
 	if (!rc && out_flush(e))
 		rc = -1;
 	if (!rc && d->n_equal != d->n_pairs) /* the output explains it: no error text */

@@ -52,30 +52,14 @@ static void print_row(const char *name, const struct whatif *w, size_t at)
 	putchar('\n');
 }
 
-/* Of what the cost of a step was not fitted to: a smaller change of the time says nothing. */
-static double error_of(const struct whatif *w)
-{
-	return fmax(w->step_error, fabs(w->time_error));
-}
-
-static double change_of(const struct whatif *w)
-{
-	return w->predicted > 0 ? w->changed.seconds / w->predicted - 1 : 0;
-}
-
 /* Compares predicted with predicted times: a measured time includes other load on the machine. */
 static void print_times(const struct whatif *w)
 {
-	const double change = 100 * change_of(w), error = 100 * error_of(w);
-
 	printf(
 		"%-46s%12.3f%12.3f", "seconds of all steps, predicted", w->predicted, w->changed.seconds);
-	if (fabs(change) >= 0.5)
-		printf("%*s   ", w->verified ? 12 : 0, "");
-	if (fabs(change) >= 0.5 && fabs(change) <= error)
-		printf("not known: within %.0f %%", error);
-	else if (fabs(change) >= 0.5)
-		printf("%+.0f … %+.0f %%", fmax(change - error, -100), change + error);
+	if (w->predicted > 0 && fabs(w->changed.seconds / w->predicted - 1) >= 0.005)
+		printf("%*s   %+.0f %%", w->verified ? 12 : 0, "",
+			100 * (w->changed.seconds / w->predicted - 1));
 	printf("\n%-46s%12.3f", "seconds of all steps, measured", w->recorded.seconds);
 	if (w->verified)
 		printf("%12s%12.3f", "", w->real.seconds);
@@ -133,7 +117,6 @@ static int print_json(const struct whatif *w, struct err *e)
 		add_counts(&j, "real", &w->real, "seconds_measured");
 	json_real(&j, "predicted_as_recorded", w->predicted, 6);
 	json_bool(&j, "inexact", w->inexact);
-	json_bool(&j, "time_change_known", fabs(change_of(w)) > error_of(w));
 	json_real(&j, "step_error", w->step_error, 4);
 	json_real(&j, "time_error", w->time_error, 4);
 	return json_print(&j, e);
@@ -208,8 +191,7 @@ const struct verb verb_whatif = {
 	.doc =
 		"Runs the engine's own scheduler, prefix cache and drafter over the requests of the recording "
 		"FILE with the settings given, their tokens taken from the log: hits, pages, steps, preemptions "
-		"and recomputed tokens come out exactly, time is predicted from the recorded cost of steps, as a range, or "
-		"not at all where the change is below the error of that. "
+		"and recomputed tokens come out exactly, time is predicted from the recorded cost of steps. "
 		"--verify runs it for real as well, with the model, and says how far the prediction was off.",
 	.example = "cutaway whatif session.db --page-size 64 --pages 40",
 	.takes = "model|Scheduler|spec|json",

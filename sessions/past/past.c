@@ -147,24 +147,13 @@ static int32_t *ids_of(const struct history_request *r)
 
 /* ---- the conversation ---- */
 
-/* The newest; of forks of one turn the first. */
+/* What the chat ended with: the newest, of forks of one turn the last. */
 static const struct history_request *newest(const struct history *h)
 {
-	const struct history_request *r = NULL;
-
-	for (int32_t i = h->n_requests; i-- > 0;) {
-		const struct history_request *q = &h->request[i];
-
-		if (!is_turn(q))
-			continue;
-		if (r && (q->kind != EV_REQUEST_KIND_fork || r->kind != EV_REQUEST_KIND_fork ||
-					 q->n_prompt != r->n_prompt || !begins_with(r, q)))
-			break;
-		r = q;
-		if (forked_from(h, r))
-			break;
-	}
-	return r;
+	for (int32_t i = h->n_requests; i-- > 0;)
+		if (is_turn(&h->request[i]))
+			return &h->request[i];
+	return NULL;
 }
 
 /* Tokens with which both begin. */

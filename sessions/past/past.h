@@ -2,7 +2,7 @@
  * they had, and the settings as they stood at its end.
  *
  * Of several branches it is the one in use last: that of the newest request of the conversation; of
- * forks of one turn the first, with which the chat itself goes on. The turns before are found by
+ * forks of one turn the last, with which the chat itself goes on. The turns before are found by
  * their tokens, which the newest prompt begins with; a turn that was dropped because the context
  * was full ends the search, and what the prompt still has from before it belongs to the first turn.
  * Nothing in the file is trusted. Thread: any one. */

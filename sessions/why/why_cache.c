@@ -145,7 +145,7 @@ static void say_emptied(struct why *w, int64_t page, int64_t seq)
 	emptied_by(w, seq, setting, sizeof setting);
 	why_say(w, "Page %lld was dropped after step %lld, because %s emptied the prefix cache:",
 		(long long)page, (long long)step, setting);
-	why_say(w, "  %lld page%s went, not for want of room", WHY_N(n));
+	why_say(w, "  %lld pages went, not for want of room", (long long)n);
 }
 
 static void say_dropped(struct why *w, const struct miss *m)
@@ -163,7 +163,7 @@ static void say_dropped(struct why *w, const struct miss *m)
 	}
 	why_say(w, "  page %lld, written by request %lld, was dropped in step %lld,", (long long)page,
 		(long long)owner, (long long)why_step_of(w, seq));
-	why_say(w, "  after %lld step%s in which nobody read it: ask why evict %lld", WHY_N(idle),
+	why_say(w, "  after %lld steps in which nobody read it: ask why evict %lld", (long long)idle,
 		(long long)page);
 }
 
@@ -233,28 +233,29 @@ static void say_needed(struct why *w, const struct miss *m)
 	/* the last token is always computed, so a page that only it would complete saves nothing */
 	int64_t whole = m->asked / m->size, missing = whole - m->hit / m->size;
 
-	why_say(w,
-		"  from the cache: %lld of %lld token%s, %lld page%s of %lld; computed: %lld token%s",
-		(long long)m->hit, WHY_N(m->asked), WHY_N(m->hit_pages), (long long)m->size,
-		WHY_N(m->asked - m->hit));
+	why_say(w, "  from the cache: %lld of %lld tokens, %lld pages of %lld; computed: %lld tokens",
+		(long long)m->hit, (long long)m->asked, (long long)m->hit_pages, (long long)m->size,
+		(long long)(m->asked - m->hit));
 	say_pin(w, m);
 	if (m->closest)
-		why_say(w,
-			"  closest in this session: request %lld, which begins with the same %lld token%s",
-			(long long)m->closest, WHY_N(m->shared));
+		why_say(w, "  closest in this session: request %lld, which begins with the same %d tokens",
+			(long long)m->closest, m->shared);
 	else
 		why_say(w, "  no earlier request of this session begins with the same token");
 	/* where the cache had all whole pages that are alike, and not where it had lost them */
 	if (m->closest && m->hit / m->size == m->shared / m->size && m->hit / m->size < whole &&
 		m->shared % m->size && m->shared < m->n_ids)
 		why_say(w,
-			"  it fills %lld whole page%s; the page after holds %lld more token%s of these, and "
+			"  it fills %lld whole page%s; the next %lld lie in a page that also holds "
 			"others, and a page is shared whole or not at all",
-			WHY_N(m->shared / m->size), WHY_N(m->shared % m->size));
+			(long long)(m->shared / m->size), m->shared / m->size == 1 ? "" : "s",
+			(long long)(m->shared % m->size));
 	if (missing > 0)
-		why_say(w, "  for a whole hit %lld more page%s would be needed, for positions %lld to %lld",
-			WHY_N(missing), (long long)(m->hit / m->size * m->size),
-			(long long)(whole * m->size - 1));
+		why_say(w,
+			"  for a whole hit %lld more pages would be needed: blocks %lld to %lld, positions %lld to "
+			"%lld",
+			(long long)missing, (long long)(m->hit / m->size), (long long)(whole - 1),
+			(long long)(m->hit / m->size * m->size), (long long)(whole * m->size - 1));
 	why_say(w, "  in the log: SELECT * FROM lookup WHERE seq = %lld", (long long)m->seq);
 }
 
@@ -350,8 +351,8 @@ static void say_pinned(struct why *w, const struct evict *v)
 								1, v->seq, 0, 0);
 
 	if (n > 0)
-		why_say(w, "  pinned, and stayed, however long unread: %lld page%s: SELECT * FROM pin",
-			WHY_N(n));
+		why_say(w, "  %lld pages were pinned and stayed, however long unread: SELECT * FROM pin",
+			(long long)n);
 }
 
 static void say_for_room(struct why *w, const struct evict *v)
@@ -363,7 +364,7 @@ static void say_for_room(struct why *w, const struct evict *v)
 		why_say(w, "  it went to request %lld, for its block %lld", (long long)v->taker,
 			(long long)v->taker_block);
 	why_say(w, "  of the unreferenced pages without children, it was the one least recently used:");
-	why_say(w, "  nobody had read it for %lld step%s", WHY_N(v->idle));
+	why_say(w, "  nobody had read it for %lld steps", (long long)v->idle);
 	say_pinned(w, v);
 	why_say(w, "  the pool then: %lld pages, %lld read by requests, %lld kept by the cache alone",
 		(long long)why_int(w, 0, "SELECT pages FROM session LIMIT 1", 0, 0, 0, 0),

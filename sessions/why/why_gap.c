@@ -70,11 +70,11 @@ static int64_t say_steps(struct why *w, const struct gap *g, bool own)
 		n < 1)
 		return 0;
 	if (own)
-		why_say(w, "  %10.3f ms in %lld step%s with %lld row%s of it", (double)ns / 1e6, WHY_N(n),
-			WHY_N(rows));
+		why_say(w, "  %10.3f ms in %lld step%s with %lld row%s of it", (double)ns / 1e6,
+			(long long)n, n == 1 ? "" : "s", (long long)rows, rows == 1 ? "" : "s");
 	else
-		why_say(
-			w, "  %10.3f ms in %lld step%s without it: it had to wait", (double)ns / 1e6, WHY_N(n));
+		why_say(w, "  %10.3f ms in %lld step%s without it: it had to wait", (double)ns / 1e6,
+			(long long)n, n == 1 ? "" : "s");
 	return ns;
 }
 

@@ -53,8 +53,6 @@ bool why_is_null(sqlite3_stmt *s, int column);
 
 /* " up to here", if the question is about a part of the file. */
 const char *why_so_far(const struct why *w);
-/* The arguments of "%lld page%s". */
-#define WHY_N(n) (long long)(n), (n) == 1 ? "" : "s"
 /* One line, as printf. */
 void why_say(struct why *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The text of a token in quotes, clean for a terminal; in `out`, which is returned. */

@@ -79,8 +79,8 @@ static void say_cost(struct why *w, int64_t request, int64_t seq, int64_t tokens
 		(long long)why_step_of(w, sqlite3_column_int64(s, 0)), ms(sqlite3_column_int64(s, 1)),
 		(long long)tokens, (long long)sqlite3_column_int64(s, 2));
 	if (tokens > sqlite3_column_int64(s, 2))
-		why_say(w, "  what that cost: %lld token%s computed again",
-			WHY_N((int64_t)((uint64_t)tokens - (uint64_t)sqlite3_column_int64(s, 2))));
+		why_say(w, "  what that cost: %lld tokens computed again",
+			(long long)((uint64_t)tokens - (uint64_t)sqlite3_column_int64(s, 2)));
 	why_done(&s);
 }
 
@@ -119,9 +119,9 @@ void why_preempt(struct why *w)
 	}
 	step = why_step_of(w, seq);
 	why_say(w,
-		"In step %lld request %lld gave up its %lld page%s, because request %lld needed one and no page "
+		"In step %lld request %lld gave up its %lld pages, because request %lld needed one and no page "
 		"was free or only cached.",
-		(long long)step, (long long)request, WHY_N(pages), (long long)favour);
+		(long long)step, (long long)request, (long long)pages, (long long)favour);
 	say_victim(w, seq, request, favour);
 	why_say(w, "  the pool: %lld pages; %lld requests ran and %lld waited when the step ended",
 		(long long)why_int(w, 0, "SELECT pages FROM session LIMIT 1", 0, 0, 0, 0),
@@ -174,9 +174,9 @@ static void say_policy(struct why *w, const struct wait *t)
 		2, t->arrived_seq, t->admit_seq, 0);
 
 	why_say(w,
-		"  the policy, %s, admitted %lld request%s before it that came later, and it before %lld that came "
+		"  the policy, %s, admitted %lld requests before it that came later, and it before %lld that came "
 		"earlier",
-		policy_at(w, t->admit_seq), WHY_N(later), (long long)earlier);
+		policy_at(w, t->admit_seq), (long long)later, (long long)earlier);
 	say_rank(w, t->admit_seq, "SELECT rank FROM admit WHERE seq = ?1", false);
 }
 
@@ -191,8 +191,8 @@ static void say_closed(struct why *w, const struct wait *t, int64_t steps)
 	snprintf(first, sizeof first, running, "ASC");
 	snprintf(last, sizeof last, running, "DESC");
 	why_say(w,
-		"    %lld step%s: %s waited for %s; %lld ran after the first of them, %lld after the last",
-		WHY_N(steps), p ? p->name : "the policy",
+		"    %lld steps: %s waited for %s; %lld ran after the first of them, %lld after the last",
+		(long long)steps, p ? p->name : "the policy",
 		p && p->closed_until ? p->closed_until : "what the log does not say",
 		(long long)why_int(w, 0, first, 3, EV_HOLD_policy, t->arrived_seq, t->admit_seq),
 		(long long)why_int(w, 0, last, 3, EV_HOLD_policy, t->arrived_seq, t->admit_seq));
@@ -222,15 +222,15 @@ static bool say_holds(struct why *w, const struct wait *t)
 			why_say(w, "  what it waited for, step by step:");
 		any = true;
 		if (hold == EV_HOLD_slot)
-			why_say(w, "    %lld step%s: every slot was taken", WHY_N(n));
+			why_say(w, "    %lld steps: every slot was taken", (long long)n);
 		else if (hold == EV_HOLD_policy)
 			say_closed(w, t, n);
 		else if (hold == EV_HOLD_pages || hold == EV_HOLD_sibling)
-			why_say(w, "    %lld step%s: %s %lld, first in the policy's order, %s", WHY_N(n),
+			why_say(w, "    %lld steps: %s %lld, first in the policy's order, %s", (long long)n,
 				first == t->request ? "it, request" : "request", (long long)first, lacked[hold]);
 	}
 	if (pinned > 0)
-		why_say(w, "    of the pool, pins kept up to %lld page%s meanwhile", WHY_N(pinned));
+		why_say(w, "    of the pool, pins kept up to %lld pages meanwhile", (long long)pinned);
 	return any;
 }
 
@@ -249,8 +249,8 @@ static void say_waited_for(
 	if (w->format >= HOLDS_SINCE && say_holds(w, t))
 		return;
 	if (ahead)
-		why_say(w, "  what it waited for: its turn, after those; %lld request%s ended meanwhile%s",
-			WHY_N(n_ended), ended ? ", the last of them made room for it" : "");
+		why_say(w, "  what it waited for: its turn, after those; %lld requests ended meanwhile%s",
+			(long long)n_ended, ended ? ", the last of them made room for it" : "");
 	else if (slots && running >= slots && ended)
 		why_say(
 			w, "  what it waited for: a slot; request %lld ended and made room", (long long)ended);
@@ -298,7 +298,7 @@ static void say_pause(struct why *w, const struct wait *t, int64_t with_rows)
 								  2, t->admit_seq, t->first_seq, 0);
 
 	if (steps > with_rows)
-		why_say(w, "  %lld step%s in between had no row of it: %s", WHY_N(steps - with_rows),
+		why_say(w, "  %lld steps in between had no row of it: %s", (long long)(steps - with_rows),
 			p && p->turn == SCHED_NEWEST_ALONE
 				? "the policy computes prompts only while nothing decodes"
 				: "others had the rows of the budget");

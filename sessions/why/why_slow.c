@@ -301,7 +301,8 @@ static void say_members(struct why *w, const struct slow *t)
 			continue;
 		why_say(w, "  request %lld: %s, %lld row%s from position %lld",
 			(long long)sqlite3_column_int64(s, 0), ev_code_name("work", sqlite3_column_int64(s, 1)),
-			WHY_N(sqlite3_column_int64(s, 3)), (long long)sqlite3_column_int64(s, 2));
+			(long long)sqlite3_column_int64(s, 3), sqlite3_column_int64(s, 3) == 1 ? "" : "s",
+			(long long)sqlite3_column_int64(s, 2));
 	}
 	if (n > 4)
 		why_say(w, "  and %d more", n - 4);
@@ -342,13 +343,13 @@ void why_slow(struct why *w)
 	}
 	usual = median_of_alike(w, &t, &alike);
 	why_say(w,
-		"Step %lld took %.3f ms: %lld row%s (%lld of prompts, %lld newest token%s, %lld drafted).",
-		(long long)t.step, (double)t.ns / 1e6, WHY_N(t.rows), (long long)t.prefill, WHY_N(t.decode),
-		(long long)t.draft);
+		"Step %lld took %.3f ms: %lld rows (%lld of prompts, %lld newest tokens, %lld drafted).",
+		(long long)t.step, (double)t.ns / 1e6, (long long)t.rows, (long long)t.prefill,
+		(long long)t.decode, (long long)t.draft);
 	if (usual > 0)
 		why_say(w,
-			"  the %lld other step%s of the same rows: median %.3f ms; this one %.2f times that",
-			WHY_N(alike), (double)usual / 1e6, (double)t.ns / (double)usual);
+			"  the %lld other steps of the same rows: median %.3f ms; this one %.2f times that",
+			(long long)alike, (double)usual / 1e6, (double)t.ns / (double)usual);
 	say_members(w, &t);
 	if (t.drafters_ns > 0)
 		snprintf(drafters, sizeof drafters, "drafters %.3f ms; ", (double)t.drafters_ns / 1e6);

@@ -376,6 +376,8 @@ def test_search(suite):
             s.type(line)
             s.keys("Enter")
             s.wait(last)
+        s.keys("C-o")
+        s.wait("Esc back")
         suite.golden(s, "search-80x24-beam")
         s.keys("Escape", "Escape")
         s.wait("Esc back", gone=True)
@@ -388,6 +390,7 @@ def test_search(suite):
             s.type(line)
             s.keys("Enter")
             s.wait(last)
+        s.keys("C-o")
         s.resize(120, 40)
         s.wait("pruned|visits")
         suite.golden(s, "search-120x40-mcts")
@@ -498,10 +501,12 @@ def test_spec_views(suite):
     try:
         suite.chat(s, "--no-record", "--spec", "lookahead:3,3,2")
         for line, last in (("/pause", "paused"), ("one two one two one two one", "you one two"), ("/step 9", r"step 9\b"),
-                           ("/view spec", "Enter zoom")):
+                           ("/view spec", "Ctrl-O")):
             s.type(line)
             s.keys("Enter")
             s.wait(last)
+        s.keys("C-o")
+        s.wait("Enter zoom")
         s.keys("Enter")
         s.wait("entered")
         suite.golden(s, "spec-80x24-lookahead")
@@ -517,10 +522,12 @@ def test_spec_views(suite):
     try:
         suite.chat(s, "--no-record", "--spec", "jacobi:4", "--rule", "rejection", "--temp", "1")
         for line, last in (("/pause", "paused"), ("three four", "you three"), ("/step 8", r"step 8\b"),
-                           ("/view spec", "Enter zoom")):
+                           ("/view spec", "Ctrl-O")):
             s.type(line)
             s.keys("Enter")
             s.wait(last)
+        s.keys("C-o")
+        s.wait("Enter zoom")
         s.keys("Enter")
         s.wait("guessed")
         suite.golden(s, "spec-80x24-jacobi")
@@ -547,10 +554,12 @@ def test_speculation_numbers(suite):
         suite.chat(s, "--record", "s.db", "--spec", f"draft:{suite.model},4,4,12", "--page-size", "16")
         for line, last in (("one two", "limit of 20 tokens"), ("/spec jacobi:4", "spec is now jacobi"),
                            ("/pause", "paused"), ("three four", "you three four"), ("/step 18", r"step 20\b"),
-                           ("/view spec", "Enter zoom")):
+                           ("/view spec", "Ctrl-O")):
             s.type(line)
             s.keys("Enter")
             s.wait(last)
+        s.keys("C-o")
+        s.wait("Enter zoom")
         s.keys("Enter")
         live = s.wait("acceptance rate")
         s.keys("Escape", "Escape")
@@ -730,6 +739,8 @@ def test_travel(suite):
         s.type("/tree")
         s.keys("Enter")
         s.wait("Enter goes to one")
+        s.keys("C-o")
+        s.wait("Enter go there")
         suite.golden(s, "travel-120x40-tree")
         s.resize(80, 24)
         s.wait("Enter goes to one")
@@ -881,7 +892,7 @@ def test_export(suite):
         s.wait(r"/export next\.svg")
         s.keys("C-u")
         s.type("/view pages")
-        s.keys("Enter")
+        s.keys("Enter", "C-o")
         s.wait("Esc back")
         s.keys("/")
         s.type("export focus.svg")

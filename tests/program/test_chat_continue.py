@@ -156,7 +156,7 @@ def test_thoughts(suite):
 
 
 def test_branch(suite):
-    """of several branches the one in use last goes on; of forks the first"""
+    """of several branches the one in use last goes on; of forks the last"""
     s = suite.screen(100, 30)
     try:
         branch = (("one two one two", 1), ("three", 2), ("/rewind turn 2", 2), ("other", 4))

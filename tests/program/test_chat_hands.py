@@ -178,6 +178,99 @@ def test_who_has_the_keys(suite):
         s.close()
 
 
+def test_commands_leave_the_keys(suite):
+    """a view that a command opens leaves the keys to the prompt: what is typed next is said; Esc leads back to the chat"""
+    s = suite.screen(80, 24)
+    try:
+        suite.chat(s, "--record", "k.db", "--max-tokens", "4", "--logit-bias", "0:-100,1:-100,2:-100")
+        suite.ask(s, "a b c", 4)
+        commands = (("/view batch", "batch ─"), ("/tree", "branches ─"), ("/lens", "deep look ─"), ("/zoom", "deep look ─"))
+        for n, (line, head) in enumerate(commands):
+            enter(s, line)
+            s.wait(head)
+            s.wait("gives it the keys|keys to the view")
+            text = f"gtl {n} w"  # each letter means something to the views
+            s.type(text)
+            expect_prompt(s, text)
+            s.keys("Enter")
+            s.wait(rf"step {4 * (n + 2)}\b")
+            s.keys("Escape")
+            s.wait(f"you +{text}")
+        said = [text for text, in rows(s, "k.db", "SELECT text FROM request")]
+        if said != ["a b c", "gtl 0 w", "gtl 1 w", "gtl 2 w", "gtl 3 w"]:
+            raise Failure(f"{said}")
+        suite.quit(s)
+    finally:
+        s.close()
+
+
+def below(screen):
+    """How many lines the chat says are below it."""
+    return int(re.search(r"(\d+) lines? below", screen.wait(r"\d+ lines? below")).group(1))
+
+
+def chat_top(screen):
+    lines = screen.text().split("\n")
+    return lines[head_of(screen, "chat") + 1:][:3]
+
+
+def test_scrolled_up(suite):
+    """what is read stays where it is while an answer grows, and its title counts; what is sent is seen"""
+    s = suite.screen(80, 24)
+    try:
+        model = os.path.join(s.folder, "long.gguf")
+        subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), "--ctx", "2048", model], check=True)
+        suite.chat(s, "--model", model, "--no-record", "--max-tokens", "200", "--logit-bias", "0:-100,1:-100,2:-100")
+        for n in (200, 400):
+            suite.ask(s, "tell me", n)
+        enter(s, "/pause")
+        enter(s, "go on")
+        enter(s, "/step 40")
+        s.wait(r"step 440\b")
+        s.keys("PPage")
+        before, read = below(s), chat_top(s)
+        enter(s, "/step 60")
+        s.wait(r"step 500\b")
+        if chat_top(s) != read or below(s) <= before:
+            raise Failure(f"{before}, {read}, then:\n{s.text()}")
+        enter(s, "/continue")
+        s.wait(r"step 600\b")
+        s.wait("lines below")
+        enter(s, "what now?")
+        s.wait("lines? below", gone=True)
+        s.wait(r"step 800\b")
+        s.keys("PPage")
+        below(s)
+        enter(s, "/max-tokens 2")
+        enter(s, "and now?")
+        s.wait(r"you +and now\?")
+        suite.quit(s)
+    finally:
+        s.close()
+
+
+def test_a_fork_goes_on_from_the_last(suite):
+    """after /fork the next turn follows the answer that the screen names, and the one that /tree marks"""
+    s = suite.screen(120, 40)
+    try:
+        suite.chat(s, "--record", "f.db", "--max-tokens", "6", "--temp", "1")
+        suite.ask(s, "a b c", 6)
+        enter(s, "/fork 3")
+        s.wait("b to d · what you say next goes on from d · /tree")
+        s.wait("› goes on from d · /tree chooses")
+        enter(s, "next")
+        await_answers(s, "f.db", 5)
+        s.wait("goes on from", gone=True)
+        own, from_d = (rows(s, "f.db", f"SELECT prompt FROM request WHERE request = {n}")[0][0] for n in (5, 4))
+        said = rows(s, "f.db", "SELECT id FROM token WHERE request = 4 ORDER BY pos")
+        said = b"".join(int(i).to_bytes(4, "little") for (i,) in said)
+        if not own.startswith(from_d + said):
+            raise Failure("the turn after /fork 3 follows another answer than d")
+        suite.quit(s)
+    finally:
+        s.close()
+
+
 def test_waiting_turns(suite):
     """turns that wait are seen at once, with what they wait for; Esc takes the newest back; after the end the history has them"""
     s = suite.screen(120, 40)
@@ -265,6 +358,14 @@ def test_the_focus_is_on_the_screen(suite):
         suite.chat(s, "--no-record")
         enter(s, "/view drafters")
         s.wait("drafters ─")
+        s.keys("F1")
+        s.wait("key closes")
+        if "You are talking" in s.text():
+            raise Failure(s.text())
+        s.keys("Escape")
+        s.wait("key closes", gone=True)
+        s.keys("C-o")
+        s.wait("Enter zoom|Esc back")
         s.keys("Enter")
         s.wait("drafters ─", gone=True)
         s.keys("F1")
@@ -416,6 +517,8 @@ def test_what_is_answered(suite):
         s.keys("Escape")
         s.wait("key closes", gone=True)
         enter(s, "/batch")
+        s.wait("batch · Ctrl-O gives it the keys")
+        s.keys("C-o")
         s.wait("the views have the keys")
         if not reversed_text(s, head_of(s, "batch")).startswith("batch"):
             raise Failure(s.text())

@@ -483,12 +483,6 @@ def test_whatif_and_why():
     check("whatif of the recorded settings says that nothing changes: predicted beside predicted, measured apart",
           status == 0 and b"%" not in out.split(b"cost of a step")[0] and len(predicted) == 2 and
           predicted[0] == predicted[1] and len(measured) == 1, out)
-    for args in (["--spec", "off"], ["--budget", "1"], ["--cache", "off"]):
-        w, line = json.loads(cutaway("whatif", file, "--json", *args)[1]), cutaway("whatif", file, *args)[1].decode().split("predicted")[1].split("\n")[0]
-        error = 100 * max(w["step_error"], abs(w["time_error"]))
-        change = 100 * (w["changed"]["seconds_predicted"] / w["predicted_as_recorded"] - 1)
-        want = "%" not in line if abs(change) < 0.5 else "not known" in line if not w["time_change_known"] else f"{change + error:+.0f} %" in line
-        check(f"a time that the fit cannot tell is not told: {args[1]}", w["time_change_known"] == (abs(change) > error) and want, (w, line))
     check("whatif of settings that make no sense", cutaway("whatif", file, "--page-size", "20")[0] == 2)
     status, out, _ = cutaway("why", "token", "--file", file)
     check("why answers from a file", status == 0 and b"at position" in out, out)
@@ -540,7 +534,7 @@ def test_diff():
           pair["deep"]["kl"] > 0 and pair["a"]["id"] != pair["b"]["id"], f"{out} {err}")
     check("diff needs two files", cutaway("diff", paths[0])[0] == 2 and cutaway("diff", paths[0], "/nowhere.db")[0] == 4)
     status, out, err = cutaway("diff", "--side-by-side", *paths[1:])
-    check("diff --side-by-side on a pipe prints what diff does", (status, out) == cutaway("diff", *paths[1:])[:2] and out, f"{out} {err}")
+    check("diff --side-by-side wants a terminal", status != 0 and "terminal" in err and not out, f"{out} {err}")
 
 
 def test_certify():

@@ -209,32 +209,6 @@ static void add_tables(sqlite3_str *s)
 	}
 }
 
-/* The one table that is made from the others, as a new file describes it. */
-static void add_keyframes(sqlite3_str *s)
-{
-	sqlite3_stmt *rows = NULL;
-	sqlite3 *db = NULL;
-
-	if (sqlite3_open(":memory:", &db) || schema_create(db) ||
-		sqlite3_prepare_v2(db,
-			"SELECT d.col, lower(t.type), d.doc FROM doc d LEFT JOIN pragma_table_info('keyframe') t"
-			" ON t.name = d.col WHERE d.tbl = 'keyframe' ORDER BY t.cid",
-			-1, &rows, NULL))
-		sqlite3_str_appendf(s, "%s\n", sqlite3_errmsg(db));
-	while (rows && sqlite3_step(rows) == SQLITE_ROW)
-		if (sqlite3_column_type(rows, 1) == SQLITE_NULL)
-			sqlite3_str_appendf(s,
-				"### keyframe\n\n%s. No event: it has these columns alone.\n\n"
-				"| column | type | meaning |\n| --- | --- | --- |\n",
-				sqlite3_column_text(rows, 2));
-		else
-			sqlite3_str_appendf(s, "| `%s` | %s | %s |\n", sqlite3_column_text(rows, 0),
-				sqlite3_column_text(rows, 1), sqlite3_column_text(rows, 2));
-	sqlite3_finalize(rows);
-	sqlite3_close(db);
-	sqlite3_str_appendall(s, "\n");
-}
-
 static void add_codes(sqlite3_str *s)
 {
 	const char *list = "";
@@ -267,7 +241,6 @@ char *trace_doc(void)
 	add_queries(s);
 	add_views(s);
 	add_tables(s);
-	add_keyframes(s);
 	add_codes(s);
 	add_indexes(s);
 	return sqlite3_str_finish(s);

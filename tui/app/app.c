@@ -171,6 +171,7 @@ void app_command(struct app *a, const char *line)
 {
 	struct err e = { 0 };
 
+	a->message_ns = 0; /* a notice is about the command before */
 	if (commands_run(&a->host, line, &e) < 0)
 		app_say(a, SAY_ERROR, "%s", e.text);
 	a->dirty = true;
@@ -187,7 +188,7 @@ static void add_aliases(FILE *out, const struct command *c)
 
 static void show_commands(struct app *a)
 {
-	char *text = NULL, value[128], arg[64];
+	char *text = NULL, value[64], arg[64];
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
@@ -240,7 +241,7 @@ int app_act(struct app *a, enum command_act act, const char *text, struct err *e
 	case ACT_VIEW:
 		for (int i = 0; views[i]; i++)
 			if (!strcmp(views[i]->id, text))
-				app_focus(a, i);
+				app_look(a, i, false);
 		return 1;
 	case ACT_ZOOM: app_toggle_zoom(a); return 1;
 	case ACT_THEME: term_set_light(a->term, !strcmp(text, "light")); return 1;
@@ -258,10 +259,7 @@ int app_act(struct app *a, enum command_act act, const char *text, struct err *e
 	case ACT_LAYER:
 		return choose_mean(&a->state.layer, "layer", text, a->timeline.session.n_layers, e);
 	case ACT_HEAD: return choose_head(a, text, e);
-	case ACT_TREE:
-		app_focus(a, VIEW_TREE);
-		a->zoom = VIEW_TREE;
-		return 1;
+	case ACT_TREE: app_look(a, VIEW_TREE, true); return 1;
 	case ACT_QUIT: a->quit = true; return 1;
 	default: return 0;
 	}
@@ -300,6 +298,7 @@ static void take_keys(struct app *a)
 		app_key(a, &k);
 		a->dirty = true;
 		while ((line = prompt_take())) {
+			a->message_ns = 0;
 			a->mode->line(a, line);
 			free(line);
 		}

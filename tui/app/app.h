@@ -38,8 +38,8 @@ struct app_status {
 
 struct app_mode {
 	const char *label; /* of the prompt */
-	/* shown dim in an empty prompt while an earlier step is shown; may be NULL */
-	const char *empty_past;
+	/* Shown dim in an empty prompt; valid until the next call. NULL, or returns NULL: nothing. */
+	const char *(*empty)(struct app *a);
 	const struct hint *hints, *past_hints; /* end with key NULL */
 	const char *help;                      /* the text of F1 in the prompt */
 	bool scrubber;
@@ -150,6 +150,9 @@ bool app_bound(struct app *a, const struct app_bind *binds, int key);
 bool app_letter(struct app *a, int key);
 void app_key(struct app *a, const struct term_key *k);
 void app_focus(struct app *a, int view);
+/* A view that a command names is shown, alone (zoom) or if it has no place beside the others. What
+ * has the keys keeps them: the prompt, or the views. */
+void app_look(struct app *a, int view, bool zoom);
 void app_toggle_zoom(struct app *a);
 
 /* app_draw.c */

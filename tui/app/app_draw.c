@@ -186,6 +186,11 @@ static bool draw_message_over(struct app *a)
 	return true;
 }
 
+/* A view alone on the screen while the prompt has the keys. */
+static const struct hint alone_hints[] = { { "^O", "keys to the view" }, { "Esc", "back" },
+	{ "F1", "explain" }, { "PgUp PgDn", "scroll" }, { "/", "commands" }, { "^C", "stop" },
+	{ NULL, NULL } };
+
 static const struct hint view_hints[] = {
 	{ "Enter", "zoom" },
 	{ "Esc", "back" },
@@ -232,9 +237,10 @@ static void draw_hints(struct app *a, struct rect r)
 		enters |= enter;
 		x = draw_hint(&p, x, h);
 	}
-	for (h = a->focus >= 0 ? view_hints
-			 : a->past     ? a->mode->past_hints
-						   : a->mode->hints;
+	for (h = a->focus >= 0                       ? view_hints
+			 : a->past                           ? a->mode->past_hints
+			 : a->zoom >= 0 && !a->prompt_hidden ? alone_hints
+												 : a->mode->hints;
 		 h->key && x >= 0; h++)
 		if (!enters || strcmp(h->key, "Enter") != 0)
 			x = draw_hint(&p, x, h);
@@ -356,9 +362,9 @@ static void draw_prompt(struct app *a)
 	if (a->prompt_hidden || draw_message_over(a))
 		return;
 	prompt_draw(&p, a->mode->label,
-		a->focus >= 0 ? asleep
-		: a->past     ? a->mode->empty_past
-					  : NULL,
+		a->focus >= 0    ? asleep
+		: a->mode->empty ? a->mode->empty(a)
+						 : NULL,
 		a->focus < 0);
 	draw_matches(a);
 }

@@ -30,21 +30,31 @@ void app_focus(struct app *a, int view)
 	a->dirty = true;
 }
 
-void app_toggle_zoom(struct app *a)
+void app_look(struct app *a, int view, bool zoom)
 {
-	if (a->zoom >= 0)
-		a->zoom = -1;
-	else if (a->focus >= 0)
-		a->zoom = a->focus;
-	else
-		app_focus(a, a->zoom = a->last_focus);
+	if (a->focus >= 0 || a->prompt_hidden)
+		app_focus(a, view);
+	a->last_focus = view;
+	if (zoom || a->zoom >= 0 || !shown(a, view))
+		a->zoom = view;
+	if (a->focus < 0)
+		app_say(a, SAY_INFO, "%s · Ctrl-O gives it the keys%s", views[view]->name,
+			a->zoom == view ? ", Esc goes back" : "; there Enter zooms");
+	a->dirty = true;
 }
 
-/* F1: help on the view in focus, or on the program. */
+void app_toggle_zoom(struct app *a)
+{
+	a->zoom = a->zoom >= 0 ? -1 : a->focus >= 0 ? a->focus : a->last_focus;
+}
+
+/* F1: help on the view in focus or alone on the screen, or on the program. */
 static void explain(struct app *a)
 {
-	if (a->focus >= 0)
-		app_show(a, views[a->focus]->name, views[a->focus]->help);
+	int view = a->focus >= 0 ? a->focus : a->zoom;
+
+	if (view >= 0)
+		app_show(a, views[view]->name, views[view]->help);
 	else
 		app_show(a, "cutaway", a->mode->help);
 }
@@ -119,6 +129,8 @@ static bool global_key(struct app *a, int key)
 		app_focus(a, a->focus >= 0 ? FOCUS_PROMPT : a->last_focus);
 		if (a->focus < 0)
 			a->zoom = -1;
+		else if (a->message_kind == SAY_INFO)
+			a->message_ns = 0;
 		return true;
 	case CTRL_Z: app_suspend(a); return true;
 	case KEY_F1_: explain(a); return true;
@@ -199,7 +211,8 @@ static void prompt_key(struct app *a, const struct term_key *k)
 	else if (k->code == KEY_CHAR_ && !k->seq[1])
 		prompt_paste(k->seq, 1);
 	else if ((k->code == KEY_PAGE_UP || k->code == KEY_PAGE_DOWN) && !prompt_busy())
-		to_view(a, 0, k->code); /* the chat scrolls while the prompt has the focus */
+		to_view(a, a->zoom >= 0 ? a->zoom : 0, k->code); /* it scrolls while the prompt has the
+															focus */
 	else if (k->code == KEY_INSERT_)
 		prompt_sequence(k->seq);
 	else

@@ -83,10 +83,6 @@ int app_lens(struct app *a, const char *where, struct err *e)
 	a->state.lens = lens_look(a->lens);
 	if (ask(a, t, r, pos, e) < 0)
 		return -1;
-	if (a->focus != VIEW_LENS) {
-		app_focus(a, VIEW_LENS);
-		a->zoom = VIEW_LENS;
-	}
-	a->dirty = true;
+	app_look(a, VIEW_LENS, a->focus != VIEW_LENS);
 	return 0;
 }

@@ -11,6 +11,8 @@
 #include "tui/chat/prompt.h"
 #include "tui/chat/waiting.h"
 #include "tui/replay/scrubber.h"
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
 
 enum { FEED_NS = 15000000, SCRIPT_NS = 15000000, ESCAPE = 27 };
 
@@ -43,10 +45,12 @@ static void run_line(struct app *a, const char *line)
 
 	if (chat_lesson_line(a, line) || line[strspn(line, " \t\n")] == '\0')
 		return;
-	if (*line == '/' && !waits_for_model(a, line))
+	if (*line == '/' && !waits_for_model(a, line)) {
 		app_command(a, line);
-	else
-		waiting_push(a, &c->waiting, line);
+		return;
+	}
+	a->state.scroll[VIEW_CHAT] = 0; /* what was sent is seen */
+	waiting_push(a, &c->waiting, line);
 }
 
 static bool stand_here(struct app *a)
@@ -299,6 +303,20 @@ static void stop(struct app *a)
 	waiting_stop(a, &c->waiting, stopped, c->live.session.writer);
 }
 
+/* Where what is said next goes on, unless that is the only answer. */
+static const char *empty_words(struct app *a)
+{
+	static char words[80];
+	struct chat *c = a->mode_data;
+	int64_t from = c->live.ready && !c->model ? chat_goes_on_from(a) : 0;
+
+	if (a->past)
+		return "an earlier step; F5 goes on from here, and so does what you say";
+	if (from)
+		snprintf(words, sizeof words, "goes on from %s · /tree chooses", view_label(from).text);
+	return from ? words : NULL;
+}
+
 /* --- all of it --- */
 
 static const struct hint hints[] = { { "F1", "explain" }, { "F5", "pause" }, { "F10", "step" },
@@ -367,7 +385,7 @@ static int open_lens(struct app *a, struct lens **l, struct err *e)
 
 static const struct app_mode chat_mode = {
 	.label = "you ›",
-	.empty_past = "an earlier step; F5 goes on from here, and so does what you say",
+	.empty = empty_words,
 	.hints = hints,
 	.past_hints = past_hints,
 	.help = help,

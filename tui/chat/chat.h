@@ -74,6 +74,8 @@ bool chat_past_key(struct app *a, int key); /* n N g Home End, with a view in fo
 /* The newest request of the conversation that t has, or NULL. In a server's terminal the timeline
  * has its clients' requests, too, and timeline_chat() would be one of them. */
 const struct tl_request *chat_newest(struct app *a, const struct timeline *t);
+/* The answer that the next turn follows; 0: it is the only one, or there is none. */
+int64_t chat_goes_on_from(struct app *a);
 /* Pauses the engine between two steps, with all its events folded. */
 void chat_hold(struct app *a);
 /* Keeps one request's tokens, read in `from`, up to .pos, and appends the id `forced` (or -1:

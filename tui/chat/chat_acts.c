@@ -7,6 +7,8 @@
 
 #include "trace/recording.h"
 #include "tui/chat/chat.h"
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
 
 enum { ROOM_TOKENS = 256, FORKS_MAX = 64, CANCEL_MAX = 1024 };
 
@@ -54,6 +56,7 @@ static void follow_newest(struct app *a)
 {
 	a->state.request = a->state.branch = 0;
 	a->state.token = -1;
+	a->state.scroll[VIEW_CHAT] = 0;
 	((struct chat *)a->mode_data)->standing = false;
 }
 
@@ -82,6 +85,11 @@ static int submit_answers(struct app *a, struct conversation_prompt *p,
 	conversation_expect(c->live.conversation, 0);
 	follow_newest(a);
 	say_trimmed(a, p);
+	if (b.n_accepted > 1)
+		app_say(a, SAY_INFO,
+			"%d answers: %s to %s · what you say next goes on from %s · /tree chooses",
+			b.n_accepted, view_label(b.first).text, view_label(b.first + b.n_accepted - 1).text,
+			view_label(b.first + b.n_accepted - 1).text);
 	return b.err.code ? err_set(e, b.err.code, "%s", b.err.text) : 0;
 }
 

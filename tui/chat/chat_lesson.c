@@ -380,7 +380,6 @@ static void type_line(struct app *a)
 	struct chat_lesson *k = &c->lesson;
 	size_t n = strcspn(k->next, "\n");
 	char *line = strndup(k->next, n);
-	int focus = a->focus;
 
 	if (line && c->options->lesson_test)
 		limit_line(k, line);
@@ -389,8 +388,6 @@ static void type_line(struct app *a)
 	if (line && *line)
 		a->mode->line(a, line);
 	a->host.lesson = false;
-	if (focus == FOCUS_PROMPT && a->focus != focus)
-		app_focus(a, focus); /* /view gave the keys away, and the next Enter is the lesson's */
 	free(line);
 }
 

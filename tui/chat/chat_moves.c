@@ -187,6 +187,17 @@ const struct tl_request *chat_newest(struct app *a, const struct timeline *t)
 	return NULL;
 }
 
+int64_t chat_goes_on_from(struct app *a)
+{
+	struct conversation *own = ((struct chat *)a->mode_data)->live.conversation;
+	const struct tl_request *newest = chat_newest(a, &a->timeline);
+	bool several;
+	int64_t from =
+		conversation_goes_on(own, a->state.request ? a->state.request : a->state.branch, &several);
+
+	return several || (newest && newest->id != from) ? from : 0;
+}
+
 /* The request that the conversation ends with now. */
 static int64_t stands_at(struct app *a)
 {

@@ -9,6 +9,8 @@
 #include "base/models.h"
 #include "sessions/lesson/lesson.h"
 
+enum { NOTE_LENGTH = 140 }; /* of two lines on a small screen */
+
 #define LIVE COMMAND_LIVE
 #define REPLAY COMMAND_REPLAY
 #define BOTH (COMMAND_LIVE | COMMAND_REPLAY)
@@ -174,6 +176,8 @@ static int changed(const struct command_host *h, const struct command *c)
 		setting_text(c->s, h->settings, value, 60);
 	if (c->s->group && !strcmp(c->s->group, "Measuring")) /* what was measured is no value */
 		snprintf(text, sizeof text, "%s: measured   (%s)", c->s->name, c->s->doc);
+	else if (strlen(value) + strlen(c->s->doc) > NOTE_LENGTH) /* the hint line said it */
+		snprintf(text, sizeof text, "%s is now %.256s", c->s->name, value);
 	else
 		snprintf(text, sizeof text, "%s is now %.256s   (%s)", c->s->name, value, c->s->doc);
 	h->say(h->arg, text);

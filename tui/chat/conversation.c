@@ -135,8 +135,6 @@ static void take_given(struct conversation *c, struct answer *a, const struct ev
 		conv_answer_add(c, a,
 			(int32_t)(p[4 * i] | p[4 * i + 1] << 8 | p[4 * i + 2] << 16 |
 					  (uint32_t)p[4 * i + 3] << 24));
-	if (a->n)
-		c->chosen = (int)(a - c->answer);
 }
 
 /* Answers to the same turn need different sample numbers, or their texts would be equal; branches
@@ -163,6 +161,7 @@ static void sink_request(struct conversation *c, const struct ev_request *r)
 	c->expected--;
 	note_sample(c, r->sample);
 	a = conv_answer_begin(c, r->request);
+	c->chosen = c->n_answers - 1; /* the newest is what the chat ends with */
 	if (c->marked >= 0)
 		note_asked(c, r->request);
 	take_given(c, a, r);
@@ -452,6 +451,16 @@ int64_t conversation_newest(struct conversation *c)
 bool conversation_busy(struct conversation *c)
 {
 	return conversation_running(c, NULL, 0) > 0;
+}
+
+int64_t conversation_goes_on(struct conversation *c, int64_t request, bool *several)
+{
+	pthread_mutex_lock(&c->lock);
+	if (!conv_answer_of(c, request))
+		request = c->n_answers ? c->answer[c->chosen].request : 0;
+	*several = c->n_answers > 1;
+	pthread_mutex_unlock(&c->lock);
+	return request;
 }
 
 void conversation_choose(struct conversation *c, int64_t request)

@@ -76,6 +76,9 @@ int32_t conversation_open_pos(struct conversation *c, int64_t request);
 bool conversation_busy(struct conversation *c); /* an answer is not finished */
 /* Requests that are not finished; returns how many, writes at most cap. */
 int conversation_running(struct conversation *c, int64_t *request, int cap);
+/* The answer that the conversation goes on with if this request is chosen; 0: there is none.
+ * several: to the last turn. */
+int64_t conversation_goes_on(struct conversation *c, int64_t request, bool *several);
 /* Continues the conversation with this request's answer, if it answers the last turn. */
 void conversation_choose(struct conversation *c, int64_t request);
 

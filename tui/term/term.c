@@ -182,8 +182,8 @@ static int check_terminal(struct err *e)
 
 	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
 		return err_set(e, ERR_USAGE,
-			"the screens need a terminal on standard input and output: cutaway run, export, diff and why "
-			"work without one");
+			"the screens need a terminal on standard input and output: "
+			"'cutaway run' works without one");
 	if (!name || !*name || !strcmp(name, "dumb"))
 		return err_set(e, ERR_USAGE, "TERM=%s cannot show screens: 'cutaway run' works there",
 			name && *name ? name : "(unset)");

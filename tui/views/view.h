@@ -68,6 +68,12 @@ struct view_state {
 	int32_t head;                 /* attention: head, or -1 for the mean */
 	int32_t scroll[LAYOUT_VIEWS]; /* by view index */
 	int64_t cursor[LAYOUT_VIEWS]; /* by view index; a view's own meaning */
+	/* chat, scrolled: the turn at the end of the window, the lines of it that are above that end,
+	 * and those below it */
+	struct {
+		int64_t request;
+		int32_t above, scroll;
+	} read;
 	struct view_wish wish;
 	struct breaks *breaks;              /* watches; NULL: there are none */
 	const struct lens_look *lens;       /* the deep look, NULL: none yet */

@@ -135,6 +135,7 @@ struct page { /* turns, from the newest backwards, that fill the window */
 	struct turn *turn;
 	int32_t n, lines;
 	int32_t cursor; /* lines between it and the end, or -1 */
+	int32_t held;   /* lines from the top of the turn that is read to the end, or -1 */
 	bool more;      /* there are older ones */
 	int n_left;     /* requests of other branches */
 };
@@ -187,16 +188,19 @@ static void page_add(struct page *g, const struct timeline *t, const struct view
 	if (at >= 0)
 		g->cursor = g->lines + at;
 	g->lines += n->n_lines;
+	if (r->id == s->read.request)
+		g->held = g->lines;
 }
 
-/* Enough turns to fill `want` lines, and to have the cursor. */
+/* Enough turns to fill `want` lines, and to have the cursor and the turn that is read. */
 static void page_make(struct page *g, const struct timeline *t, const struct view_state *s,
 	const struct page_room *room, bool find_cursor)
 {
+	bool find_held = s->scroll[VIEW_CHAT] > 0 && timeline_request(t, s->read.request);
 	bool *shown;
 	int32_t each;
 
-	*g = (struct page){ .cursor = -1 };
+	*g = (struct page){ .cursor = -1, .held = -1 };
 	shown = view_shown(t, s, &g->n_left);
 	each = shown ? lines_each(t, shown, room->rows) : 0;
 	g->turn = calloc(MAX_TURNS, sizeof *g->turn);
@@ -209,7 +213,8 @@ static void page_make(struct page *g, const struct timeline *t, const struct vie
 			if (!shown[i] || stands_last(r) != last)
 				continue;
 			g->more =
-				g->n == MAX_TURNS || (g->lines >= room->want && !(find_cursor && g->cursor < 0));
+				g->n == MAX_TURNS || (g->lines >= room->want && !(find_cursor && g->cursor < 0) &&
+										 !(find_held && g->held < 0));
 			if (!g->more)
 				page_add(g, t, s, r, last ? each : INT32_MAX, room);
 		}
@@ -223,11 +228,29 @@ static void page_free(struct page *g)
 	free(g->turn);
 }
 
-/* How many lines stay below the window. */
+/* Notes which turn is at the end of the window, and where its top is. */
+static void hold(struct view_state *s, const struct page *g, int32_t scroll)
+{
+	int32_t lines = 0;
+
+	s->read.request = 0;
+	s->read.scroll = scroll;
+	for (int32_t i = 0; i < g->n && !s->read.request; i++) {
+		lines += g->turn[i].n_lines;
+		if (lines > scroll)
+			s->read.request = g->turn[i].r->id;
+	}
+	s->read.above = lines - scroll;
+}
+
+/* How many lines stay below the window. Text that is read stays where it is when lines are added
+ * below it. */
 static int32_t scroll_of(struct view_state *s, const struct page *g, int32_t rows)
 {
 	int32_t scroll = s->scroll[VIEW_CHAT], most = g->lines > rows ? g->lines - rows : 0;
 
+	if (scroll > 0 && s->read.scroll > 0 && g->held >= 0)
+		scroll += g->held - s->read.above - s->read.scroll;
 	if (s->cursor[VIEW_CHAT] == KEEP_CURSOR && g->cursor >= 0) {
 		if (g->cursor < scroll)
 			scroll = g->cursor;
@@ -237,6 +260,7 @@ static int32_t scroll_of(struct view_state *s, const struct page *g, int32_t row
 	}
 	scroll = scroll < 0 ? 0 : scroll > most ? most : scroll;
 	s->scroll[VIEW_CHAT] = scroll;
+	hold(s, g, scroll);
 	return scroll;
 }
 
@@ -317,20 +341,21 @@ static void draw_turns(struct pen *p, const struct timeline *t, struct view_stat
 static void draw_chat(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	char words[160];
-	bool head = p->r.h >= 9 || (p->r.h > 3 && (s->focused || s->token >= 0)), air = p->r.h >= 12;
+	bool told = s->focused || s->token >= 0 || s->scroll[VIEW_CHAT] > 0;
+	bool head = p->r.h >= 9 || (p->r.h > 3 && told), air = p->r.h >= 12;
 
-	if (head) {
-		head_words(words, sizeof words, t, s, p->c, p->r.w - 8);
-		pen_head(p, "chat", words);
-	}
 	if (!timeline_chat(t) && !turn_searching(t) && !(s->waiting && s->waiting->n)) {
 		struct pen in = pen_sub(p, (struct rect){ 0, head + air - 1, p->r.w, p->r.h });
 
 		/* a replay has nothing that could wait */
 		view_nothing(head ? &in : p, s->waiting ? TYPE_BELOW : "nothing said yet");
-		return;
+	} else {
+		draw_turns(p, t, s, head + (head && air)); /* first: it bounds the scroll */
 	}
-	draw_turns(p, t, s, head + (head && air));
+	if (head) {
+		head_words(words, sizeof words, t, s, p->c, p->r.w - 8);
+		pen_head(p, "chat", words);
+	}
 }
 
 static bool key_chat(int key, const struct timeline *t, struct view_state *s)

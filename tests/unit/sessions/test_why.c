@@ -161,8 +161,8 @@ static void test_miss(void **state)
 			continue; /* of a request that was preempted the first lookup is explained */
 		answer = ask("miss", at(l->request, -1));
 		seen[l->reason]++;
-		says(answer, "from the cache: %lld of %lld tokens, %lld page%s of", (long long)l->hit,
-			(long long)l->asked, (long long)l->hit_pages, l->hit_pages == 1 ? "" : "s");
+		says(answer, "from the cache: %lld of %lld tokens, %lld pages", (long long)l->hit,
+			(long long)l->asked, (long long)l->hit_pages);
 		if (l->reason == EV_PREFIX_diverged) {
 			says(answer, "parts from the nearest cached one at position %lld",
 				(long long)l->diverge_pos);
