@@ -6,7 +6,8 @@
  *     ```predict                   asked before a run, answered by SQL over what was logged then
  *     ? the question
  *     = number, 10 %               the answer's form and tolerance; or: = one of yes, no
- *     SELECT …                     its first column of the first row is the answer; NULL: not yet
+ *     SELECT …                     its first column of the first row is the answer; NULL: not yet;
+ *                                  a second is shown after it
  *     ```model                     the lesson's own model: a line, a name of base/models.h
  *     ```check                     what must hold afterwards: the query gives a number other than 0
  *     ? the statement
@@ -78,7 +79,8 @@ int32_t lesson_stop(const struct lesson *l, int32_t part);
 struct lesson_found {
 	bool known; /* false: the query gave no row, or NULL */
 	char text[64];
-	double value; /* NaN: not a number */
+	char shown[160]; /* the text, and what the second column has */
+	double value;    /* NaN: not a number */
 };
 /* Asks the recording at this path. ERR_INPUT: the query is wrong, wants more than to read, or takes
  * too long. */

@@ -60,6 +60,22 @@ static int open_to_read(sqlite3 **db, const char *path, int64_t *begun, struct e
 	return 0;
 }
 
+static void take(sqlite3_stmt *s, struct lesson_found *out)
+{
+	const int type = sqlite3_column_type(s, 0);
+	const char *more = sqlite3_column_count(s) > 1 ? (const char *)sqlite3_column_text(s, 1) : NULL;
+
+	out->known = type != SQLITE_NULL;
+	snprintf(out->text, sizeof out->text, "%s",
+		out->known ? (const char *)sqlite3_column_text(s, 0) : "");
+	if (type == SQLITE_FLOAT)
+		snprintf(out->text, sizeof out->text, "%.4g", sqlite3_column_double(s, 0));
+	out->value =
+		type == SQLITE_INTEGER || type == SQLITE_FLOAT ? sqlite3_column_double(s, 0) : (double)NAN;
+	snprintf(
+		out->shown, sizeof out->shown, "%s%s%s", out->text, more ? ": " : "", more ? more : "");
+}
+
 static int run(sqlite3 *db, const char *sql, struct lesson_found *out, struct err *e)
 {
 	sqlite3_stmt *s = NULL;
@@ -69,15 +85,7 @@ static int run(sqlite3 *db, const char *sql, struct lesson_found *out, struct er
 	if (!rc && (!s || tail[strspn(tail, " \t\r\n;")]))
 		rc = err_set(e, ERR_INPUT, "one SELECT is needed");
 	else if (!rc && (rc = sqlite3_step(s)) == SQLITE_ROW) {
-		out->known = sqlite3_column_type(s, 0) != SQLITE_NULL;
-		snprintf(out->text, sizeof out->text, "%s",
-			out->known ? (const char *)sqlite3_column_text(s, 0) : "");
-		if (sqlite3_column_type(s, 0) == SQLITE_FLOAT)
-			snprintf(out->text, sizeof out->text, "%.4g", sqlite3_column_double(s, 0));
-		out->value =
-			sqlite3_column_type(s, 0) == SQLITE_INTEGER || sqlite3_column_type(s, 0) == SQLITE_FLOAT
-				? sqlite3_column_double(s, 0)
-				: (double)NAN;
+		take(s, out);
 		rc = 0;
 	} else if (rc == SQLITE_DONE) {
 		rc = 0;

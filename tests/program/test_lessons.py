@@ -26,7 +26,7 @@ A page with **bold** words.
 ```predict
 ? How many tokens will it say?
 = number, 10 %
-SELECT count(*) FROM token
+SELECT count(*), 'of ' || 5 FROM token
 ```
 
 ```predict
@@ -71,7 +71,14 @@ def test_shipped():
     names = [name[:-3] for name in sorted(os.listdir(os.path.join(ROOT, "demos/lessons")))]
     listed = re.findall(r"^ *\d+  (\S+)", cutaway("lesson")[1], re.M)
     check("each lesson's file is in the program", names and set(names) <= set(listed), (names, listed))
+    with open(os.path.join(ROOT, "docs/claims.md"), encoding="utf-8") as f:
+        rows = set(re.findall(r"^\| (\S+) \|", f.read(), re.M))
     for name in names:
+        with open(os.path.join(ROOT, "demos/lessons", name + ".md"), encoding="utf-8") as f:
+            text = " ".join(f.read().split())
+        named = re.findall(r"docs/claims\.md, (\S+?)[,;:.)]*(?= )", text)
+        check(f"{name} names its sources", not re.search(r"\b(says|said|reports) (one|another|a) |\bone (text|paper) \w+s\b|the paper ", text, re.I)
+              and set(named) <= rows, named)
         status, out, err = cutaway("lesson", "--test", name, "--model", model)
         check(f"{name} tells the truth", status == 0 and out.count("\nok ") + out.startswith("ok ") == len(out.splitlines()) > 2,
               out + err)
@@ -201,7 +208,7 @@ def test_by_hand():
     record = os.path.join(TMP.name, "hand.db")
     status, screen, end = read_by_hand(record, "5", "b", "Ada")
     check("read at 80x24 to its end", status == 0 and "The end." in end, end)
-    check("prediction and measurement stand side by side", "you said 5, measured 5" in screen and
+    check("prediction and measurement stand side by side", "you said 5, measured 5: of 5" in screen and
           "you said no, measured yes" in screen and re.search("✓ It said five", screen), screen)
     check("what it looks at is on the screen", "KV pages" in screen and "chat" in screen, screen)
     with sqlite3.connect(record) as db:
@@ -210,7 +217,7 @@ def test_by_hand():
         shown = [part for part, in db.execute("SELECT part FROM lesson WHERE action < 2 ORDER BY seq")]
     db.close()
     check("the log has what was predicted and what was measured",
-          rows == [("truth", "5", "5", 1), ("truth", "no", "yes", 2), ("truth", None, "1", 1)], rows)
+          rows == [("truth", "5", "5: of 5", 1), ("truth", "no", "yes", 2), ("truth", None, "1", 1)], rows)
     check("and how the reader went on", shown == sorted(shown) and len(shown) > 4, shown)
     t = Terminal([PROGRAM, "replay", record], ENV)
     try:

@@ -89,7 +89,7 @@ static void ask(struct app *a, int32_t part, const char *path)
 		w.measured = NAN;
 		w.verdict = EV_ANSWER_failed;
 	} else {
-		w.found = found.known ? found.text : NULL;
+		w.found = found.known ? found.shown : NULL;
 		w.measured = found.value;
 		w.verdict = lesson_judge(p, w.said, w.value, &found);
 	}
