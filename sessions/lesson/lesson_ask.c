@@ -7,39 +7,26 @@
 
 #include <sqlite3.h>
 
-#include "base/clock.h"
 #include "sessions/lesson/lesson.h"
+#include "trace/query.h"
 #include "trace/schema.h"
 
-/* A function is one step of SQLite's machine and cannot be stopped: with texts of this length the
- * slowest, a search for half of one in the other, takes a second or two. */
-enum { VM_STEPS = 100, LONGEST = 1 << 18 };
-static const int64_t MOST_NS = 5000000000;
+enum { LONGEST = 1 << 18 }; /* a prompt of the longest contexts */
+static const int64_t MOST_NS = 3000000000;
 
 /* Reading tables and calling functions is all that a query may do. */
 static int authorise(
 	void *arg, int action, const char *a, const char *b, const char *db, const char *trigger)
 {
-	static const char *const denied[] = { "load_extension", "randomblob", "zeroblob",
-		"fts3_tokenizer", "writefile", "readfile", "edit" };
-
 	(void)arg, (void)a, (void)db, (void)trigger;
 	if (action == SQLITE_FUNCTION)
-		for (size_t i = 0; i < sizeof denied / sizeof *denied; i++)
-			if (b && !strcmp(b, denied[i]))
-				return SQLITE_DENY;
-	return action == SQLITE_READ || action == SQLITE_FUNCTION || action == SQLITE_SELECT ||
-				   action == SQLITE_RECURSIVE
+		return query_may_call(b) ? SQLITE_OK : SQLITE_DENY;
+	return action == SQLITE_READ || action == SQLITE_SELECT || action == SQLITE_RECURSIVE
 			   ? SQLITE_OK
 			   : SQLITE_DENY;
 }
 
-static int too_long(void *begun)
-{
-	return now_ns() - *(int64_t *)begun > MOST_NS;
-}
-
-static int open_to_read(sqlite3 **db, const char *path, int64_t *begun, struct err *e)
+static int open_to_read(sqlite3 **db, const char *path, struct query_bound *bound, struct err *e)
 {
 	char *uri = schema_uri(path, "mode=ro");
 	int rc =
@@ -51,12 +38,9 @@ static int open_to_read(sqlite3 **db, const char *path, int64_t *begun, struct e
 		sqlite3_close(*db);
 		return -1;
 	}
-	sqlite3_db_config(*db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-	sqlite3_db_config(*db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
-	sqlite3_limit(*db, SQLITE_LIMIT_LENGTH, LONGEST);
 	sqlite3_busy_timeout(*db, 1000);
 	sqlite3_set_authorizer(*db, authorise, NULL);
-	sqlite3_progress_handler(*db, VM_STEPS, too_long, begun);
+	query_bind(*db, bound);
 	return 0;
 }
 
@@ -99,12 +83,12 @@ static int run(sqlite3 *db, const char *sql, struct lesson_found *out, struct er
 
 int lesson_ask(const char *path, const char *sql, struct lesson_found *out, struct err *e)
 {
+	struct query_bound bound = { .most_ns = MOST_NS, .longest = LONGEST };
 	sqlite3 *db = NULL;
-	int64_t begun = now_ns();
 	int rc;
 
 	*out = (struct lesson_found){ .value = NAN };
-	if (open_to_read(&db, path, &begun, e))
+	if (open_to_read(&db, path, &bound, e))
 		return -1;
 	rc = run(db, sql, out, e);
 	sqlite3_close(db);

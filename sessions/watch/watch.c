@@ -9,6 +9,7 @@
 #include "trace/foreign.h"
 
 enum { MOST_TEXT = 4096, MOST_VM_STEPS = 20000 };
+static const int64_t MOST_NS = 500000000; /* an engine waits */
 
 /* ---- sets ---- */
 
@@ -27,18 +28,8 @@ static int authorise(
 	if (action == SQLITE_READ)
 		return a && !strcmp(a, "now") ? SQLITE_OK : SQLITE_DENY;
 	if (action == SQLITE_FUNCTION)
-		return b && (!strcmp(b, "load_extension") || !strcmp(b, "randomblob") ||
-						!strcmp(b, "zeroblob"))
-				   ? SQLITE_DENY
-				   : SQLITE_OK;
+		return query_may_call(b) ? SQLITE_OK : SQLITE_DENY;
 	return action == SQLITE_SELECT ? SQLITE_OK : SQLITE_DENY;
-}
-
-/* Stops an expression that does not end. */
-static int too_long(void *set)
-{
-	(void)set;
-	return 1;
 }
 
 int watch_open(struct watch_set **out, struct err *e)
@@ -56,14 +47,11 @@ int watch_open(struct watch_set **out, struct err *e)
 		watch_close(s);
 		return err_set(e, ERR_MEMORY, "no memory for expressions");
 	}
-	sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-	/* "word" must be a column and never a string */
-	sqlite3_db_config(s->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
-	sqlite3_db_config(s->db, SQLITE_DBCONFIG_DQS_DDL, 0, NULL);
-	sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, 1 << 20);
-	sqlite3_limit(s->db, SQLITE_LIMIT_EXPR_DEPTH, 64);
 	sqlite3_set_authorizer(s->db, authorise, s);
-	sqlite3_progress_handler(s->db, MOST_VM_STEPS, too_long, s);
+	s->bound = (struct query_bound){
+		.most_ns = MOST_NS, .most_steps = MOST_VM_STEPS, .longest = 2 * MOST_TEXT
+	};
+	query_bind(s->db, &s->bound);
 	*out = s;
 	return 0;
 }
@@ -233,6 +221,7 @@ static void evaluate(struct watch_set *s, struct watch *w)
 	w->row = -1;
 	w->value = NAN;
 	w->trouble[0] = '\0';
+	query_begin(&s->bound);
 	for (; (rc = sqlite3_step(w->stmt)) == SQLITE_ROW; n++) {
 		int type = sqlite3_column_type(w->stmt, 0);
 		double v = sqlite3_column_double(w->stmt, 0);

@@ -5,6 +5,7 @@
 
 #include <sqlite3.h>
 
+#include "trace/query.h"
 #include "event/texts.h"
 #include "sessions/watch/watch.h"
 
@@ -48,6 +49,7 @@ struct watch_set {
 	int64_t extra[N_EXTRAS], shown[N_EXTRAS]; /* in progress; those of the step that ended */
 	struct ev_texts texts;
 	struct watch *compiling; /* or NULL */
+	struct query_bound bound;
 };
 
 extern const sqlite3_module watch_table; /* its client data is the set */

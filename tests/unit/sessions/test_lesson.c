@@ -206,10 +206,16 @@ static void queries_only_read(void **state)
 	not_asked(
 		"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n",
 		"too long");
-	/* nothing can stop a function: its texts are short */
-	asked(
-		"WITH a(t) AS (SELECT printf('%.*c', 1 << 25, 'a')) SELECT instr(t, substr(t, 1 << 24) || 'b') FROM a",
-		NULL, NAN);
+	/* nothing can stop a function: its texts and patterns are short, and between any two of them it
+	 * is asked whether to go on */
+	not_asked("SELECT printf('%.250000c', 'a') LIKE '%' || printf('%.45000c', 'a') || 'b'",
+		"pattern too complex");
+	asked("SELECT printf('%.*c', 1 << 25, 'a') = 'b'", NULL, NAN);
+	not_asked("SELECT trim('aa', 'ba')", "not authorized");
+	not_asked(
+		"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n), a(t) AS (SELECT "
+		"printf('%.250000c', 'a')) SELECT sum(instr(t, substr(t, i % 9 + 1, 125000) || 'b')) FROM n, a",
+		"too long");
 }
 
 /* ---- predictions ---- */

@@ -184,14 +184,19 @@ static void test_too_long(void **state)
 {
 	struct watch_set *s = open_set();
 	int slow = add(s, "(SELECT count(a.id) FROM now a, now b, now c)");
+	int longer = add(s, "printf('%.1000000c','a') = 'b'");
+	int pattern = add(s, "printf('%.4000c','a') LIKE '%'||printf('%.2000c','a')||'b'");
 	int quick = add(s, "step");
 
 	(void)state;
+	assert_int_equal(watch_add(s, "trim('aa', 'ba')", NULL, NULL), -1);
 	for (int i = 0; i < 200; i++)
 		feed_token(s, 1, i, 1, 0);
 	feed_step(s, 9, 0);
 	assert_string_equal(watch_trouble(s, slow), "takes too long");
 	assert_false(watch_holds(s, slow));
+	assert_true(isnan(watch_value(s, longer))); /* as NULL */
+	assert_non_null(strstr(watch_trouble(s, pattern), "pattern too complex"));
 	assert_true(watch_value(s, quick) == 9);
 	assert_string_equal(watch_trouble(s, quick), "");
 	watch_close(s);
