@@ -6,7 +6,9 @@
  * vocabulary (tokenizer_merges.c, tokenizer_spm.c, tokenizer_unigram.c). */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "engine/text/charsmap.h"
 #include "engine/text/tokenizer_private.h"
 
@@ -24,9 +26,9 @@ static const struct tokenizer_ops *const kinds[] = { &tokenizer_bpe, &tokenizer_
 
 /* --- words by their bytes --- */
 
-static uint32_t hash_bytes(const char *bytes, size_t size)
+static uint32_t hash_bytes(const struct tokenizer *t, const char *bytes, size_t size)
 {
-	uint32_t h = TOKENIZER_NO_BYTES;
+	uint32_t h = (uint32_t)t->seed;
 
 	for (size_t i = 0; i < size; i++)
 		h = tokenizer_hash(h, bytes[i]);
@@ -40,7 +42,7 @@ static uint32_t first_slot(uint32_t hash)
 
 int32_t tokenizer_find_word(const struct tokenizer *t, const char *bytes, size_t size)
 {
-	return tokenizer_find_hashed(t, bytes, size, hash_bytes(bytes, size));
+	return tokenizer_find_hashed(t, bytes, size, hash_bytes(t, bytes, size));
 }
 
 int32_t tokenizer_find_hashed(
@@ -173,7 +175,7 @@ static int index_words(struct tokenizer *t, struct err *e)
 		if (!is_one_of(t, id, t->ops->word_kinds) || !size ||
 			tokenizer_find_word(t, bytes, size) >= 0)
 			continue;
-		for (i = first_slot(hash_bytes(bytes, size)); t->word_slot[i & t->word_mask] >= 0;)
+		for (i = first_slot(hash_bytes(t, bytes, size)); t->word_slot[i & t->word_mask] >= 0;)
 			i++;
 		t->word_slot[i & t->word_mask] = id;
 	}
@@ -342,6 +344,8 @@ int tokenizer_open(struct tokenizer **out, const struct gguf *g, struct err *e)
 	*out = NULL;
 	if (!t)
 		return err_set(e, ERR_MEMORY, "no memory for the tokenizer");
+	if (getentropy(&t->seed, sizeof t->seed))
+		t->seed = (uint64_t)now_ns();
 	if (read_kind(t, g, e) || read_tokens(t, g, e) || t->ops->read_rules(t, g, e) ||
 		read_ids(t, g, e)) {
 		tokenizer_close(t);

@@ -80,16 +80,19 @@ int tokenizer_read_pre(struct tokenizer *t, const struct gguf *g, struct err *e)
 
 /* --- merges --- */
 
-static uint32_t hash_pair(int32_t left, int32_t right)
+/* Of splitmix64 (Steele et al. 2014), from the seed. */
+static uint32_t hash_pair(const struct tokenizer *t, int32_t left, int32_t right)
 {
-	uint64_t h = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * 0x9E3779B97F4A7C15u;
+	uint64_t h = t->seed + ((uint64_t)(uint32_t)left << 32 | (uint32_t)right);
 
+	h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9u;
+	h = (h ^ h >> 27) * 0x94d049bb133111ebu;
 	return (uint32_t)(h >> 32);
 }
 
 int32_t tokenizer_find_merge(const struct tokenizer *t, int32_t left, int32_t right)
 {
-	for (uint32_t i = hash_pair(left, right);; i++) {
+	for (uint32_t i = hash_pair(t, left, right);; i++) {
 		int32_t rank = t->merge_slot[i & t->merge_mask];
 
 		if (rank < 0 || (t->merge[rank].left == left && t->merge[rank].right == right))
@@ -145,7 +148,7 @@ static int index_merges(
 		}
 		if (tokenizer_find_merge(t, m->left, m->right) >= 0)
 			continue; /* the earlier one has the lower rank */
-		for (k = hash_pair(m->left, m->right); t->merge_slot[k & t->merge_mask] >= 0;)
+		for (k = hash_pair(t, m->left, m->right); t->merge_slot[k & t->merge_mask] >= 0;)
 			k++;
 		t->merge_slot[k & t->merge_mask] = i;
 	}

@@ -55,6 +55,7 @@ extern const struct tokenizer_ops tokenizer_bpe, tokenizer_gemma4, tokenizer_spm
 
 struct tokenizer {
 	const struct tokenizer_ops *ops;
+	uint64_t seed; /* of the hashes: a file's maker does not know it, and can make no collisions */
 	bool adds_bos, adds_eos;
 	int32_t bos, eos;
 
@@ -123,9 +124,7 @@ int encoder_push_piece(struct encoder *c, int32_t id, int32_t at, int32_t size, 
 
 /* The token with these bytes, or -1. */
 int32_t tokenizer_find_word(const struct tokenizer *t, const char *bytes, size_t size);
-/* The same for a word that grows: its hash so far, that of no bytes being TOKENIZER_NO_BYTES
- * (FNV-1a). */
-#define TOKENIZER_NO_BYTES 2166136261u
+/* The same for a word that grows: its hash so far (FNV-1a), that of no bytes being the seed. */
 static inline uint32_t tokenizer_hash(uint32_t hash, char byte)
 {
 	return (hash ^ (unsigned char)byte) * 16777619u;

@@ -102,7 +102,7 @@ static bool offer_words(const struct encoder *c, int32_t at, int32_t size, int32
 	struct cell *cell = (struct cell *)c->symbol + at;
 	const char *text = c->text + at;
 	size_t left = (size_t)(size - at), most = left < c->t->longest ? left : c->t->longest;
-	uint32_t hash = TOKENIZER_NO_BYTES;
+	uint32_t hash = (uint32_t)c->t->seed;
 	bool whole = false;
 
 	for (size_t i = 1; i <= most; i++) {

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "engine/text/tokenizer.h"
+#include "engine/text/tokenizer_private.h"
 #include "engine/text/tokenizer_pre.h"
 #include "tests/support/jsonl.h"
 #include "tests/support/tiny.h"
@@ -345,6 +345,46 @@ static int open_made(const struct vocabulary *v, struct tokenizer **t, struct er
 static const char *const abc[] = { "a", "b", "c", "ab", "bc", "abc", "\xc4\xa0", "<x>", NULL };
 static const char *const abc_merges[] = { "b c", "a b", NULL };
 
+/* Merges that a file's maker chose to fall into four slots by a hash without a seed: with one they
+ * lie apart, so that a file is read in a time that grows with its length. */
+static void test_colliding_merges(void **state)
+{
+	enum { HALVES = 300, MOST = 600, NAME = 16 };
+	static char half[HALVES][NAME], both[MOST][NAME], pair[MOST][NAME];
+	static const char *token[HALVES + MOST + 1], *merge[MOST + 1];
+	struct vocabulary v = { token, NULL, merge, "gpt2", "gpt-2", -1 };
+	uint32_t run = 0, longest = 0;
+	struct tokenizer *t;
+	struct err e = { 0 };
+	int n = 0;
+
+	(void)state;
+	for (int i = 0; i < HALVES; i++) {
+		snprintf(half[i], NAME, "%c%c", 'a' + i % 26, 'A' + i / 26);
+		token[i] = half[i];
+	}
+	for (int64_t i = 0; i < HALVES * HALVES && n < MOST; i++) {
+		const uint64_t l = (uint64_t)i / HALVES, r = (uint64_t)i % HALVES;
+
+		if (((l << 32 | r) * 0x9E3779B97F4A7C15u >> 32 & 1023) >= 4)
+			continue;
+		snprintf(both[n], NAME, "%s%s", half[l], half[r]);
+		snprintf(pair[n], NAME, "%s %s", half[l], half[r]);
+		token[HALVES + n] = both[n];
+		merge[n] = pair[n];
+		n++;
+	}
+	assert_in_range(n, 257, 511); /* 1,024 slots */
+	assert_int_equal(open_made(&v, &t, &e), 0);
+	assert_int_equal(t->merge_mask, 1023);
+	for (uint32_t i = 0; i <= t->merge_mask; i++) {
+		run = t->merge_slot[i] < 0 ? 0 : run + 1;
+		longest = run > longest ? run : longest;
+	}
+	assert_in_range(longest, 1, 100);
+	tokenizer_close(t);
+}
+
 /* llama-bpe takes a word that is a token whole, even if no merges lead to it. */
 static void test_whole_words(void **state)
 {
@@ -663,6 +703,7 @@ int main(void)
 		cmocka_unit_test(test_round_trip),
 		cmocka_unit_test(test_long_words),
 		cmocka_unit_test(test_special),
+		cmocka_unit_test(test_colliding_merges),
 		cmocka_unit_test(test_whole_words),
 		cmocka_unit_test(test_gemma4),
 		cmocka_unit_test(test_mute),
