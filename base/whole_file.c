@@ -43,7 +43,7 @@ static int open_part(struct whole_file *f, const struct stat *old, struct err *e
 			f->part = NULL;
 			return err_set(e, ERR_MEMORY, "no memory for a path");
 		}
-		fd = open(f->part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		fd = open(f->part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 		if (fd < 0 && errno != EEXIST)
 			break;
 	}

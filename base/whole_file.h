@@ -1,5 +1,6 @@
 /* A file that is replaced atomically: it is written to a temporary file in the same folder and
- * renamed when complete, so that a failure or a kill leaves the old file.
+ * renamed when complete, so that a failure or a kill leaves the old file. A new file is its owner's
+ * alone: what is exported has the texts of a recording, which is so, too.
  *
  * Recordings, other SQLite files and files without write permission are never replaced, and files
  * that belong to a database (-wal …) are never made. A symbolic link stays one: its target is

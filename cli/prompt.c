@@ -20,7 +20,10 @@ int prompt_encode(const struct tokenizer *t, const char *text, size_t size, int3
 void prompt_note_template(const struct cli *c, const struct engine *engine)
 {
 	const struct engine_info *i = engine_info(engine);
+	const char *odd = tokenizer_note(engine_tokenizer(engine));
 
+	if (odd)
+		fprintf(stderr, "cutaway: warning: the file's %s\n", odd);
 	if (!c->raw && !i->chat_known)
 		fprintf(stderr, "cutaway: the file's chat template is not known; a plain one is used%s%s\n",
 			i->chat->note ? ": " : "", i->chat->note ? i->chat->note : "");

@@ -207,6 +207,8 @@ static void print_summary(
 		verify_explain(r->h, s, stdout);
 		return;
 	}
+	if (!s->threads) /* nothing ran */
+		return;
 	printf(
 		"%s: %lld row%s of %d request%s, %lld draw%s, on %s %s, %d thread%s: %.2f s (the recording's steps took "
 		"%.2f s)\n",

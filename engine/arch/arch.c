@@ -61,12 +61,36 @@ static const char *key_of(const struct arch_file *f, const char *key, char buf[9
 	return buf;
 }
 
+/* A number for each layer, where one for all is read: some writers have it so for all models. */
+static int64_t one_of(struct arch_file *f, const char *name, int64_t n)
+{
+	int64_t *of = malloc((size_t)n * sizeof *of), v = 0;
+
+	if (!of) {
+		err_set(f->e, ERR_MEMORY, "no memory for %s", name);
+		return 0;
+	}
+	if (!gguf_array_i64(f->g, name, of, n, f->e))
+		v = of[0];
+	for (int64_t i = 1; i < n && !f->e->code; i++)
+		if (of[i] != v)
+			err_set(f->e, ERR_INPUT,
+				"%s: %s is %lld in layer 0 and %lld in layer %lld: this family is supported where it is "
+				"one number for all layers",
+				gguf_path(f->g), name, (long long)v, (long long)of[i], (long long)i);
+	free(of);
+	return v;
+}
+
 int32_t arch_int(struct arch_file *f, const char *key, int64_t fallback, int64_t max)
 {
 	char name[96];
 	int64_t v = fallback;
+	const int64_t n = gguf_array_length(f->g, key_of(f, key, name));
 
-	if (fallback < 0)
+	if (n > 0 && n <= ARCH_LAYERS)
+		v = one_of(f, name, n);
+	else if (fallback < 0)
 		gguf_get_i64(f->g, key_of(f, key, name), &v, f->e);
 	else
 		gguf_opt_i64(f->g, key_of(f, key, name), &v, f->e);

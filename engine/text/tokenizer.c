@@ -4,6 +4,7 @@
  * bytes of all tokens lie in one block, and the tables use open addressing; nothing is allocated
  * for a single token. A token's text becomes bytes here, once, by the rules of its kind of
  * vocabulary (tokenizer_merges.c, tokenizer_spm.c, tokenizer_unigram.c). */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -274,7 +275,8 @@ static int index_special(struct tokenizer *t, struct err *e)
 	return 0;
 }
 
-/* An id that the file names, or -1. Without token types such a token counts as control. */
+/* An id that the file names, or -1. Without token types such a token counts as control. One that is
+ * no token is noted and ignored: the text needs it nowhere, and answers may end by others. */
 static int read_id(struct tokenizer *t, const struct gguf *g, const char *key, bool typed,
 	int32_t *out, struct err *e)
 {
@@ -285,9 +287,13 @@ static int read_id(struct tokenizer *t, const struct gguf *g, const char *key, b
 	*out = -1;
 	if (!there && !bad.code)
 		return 0;
-	if (!there || id < 0 || id >= t->n_vocab)
-		return err_set(e, ERR_INPUT, "%s: %s is no token of its vocabulary of %d", gguf_path(g),
-			key, t->n_vocab);
+	if (!there)
+		return err_set(e, ERR_INPUT, "%s: %s", gguf_path(g), bad.text);
+	if (id < 0 || id >= t->n_vocab) {
+		snprintf(t->note, sizeof t->note, "%s is %lld, no token of its vocabulary of %d: ignored",
+			key, (long long)id, t->n_vocab);
+		return 0;
+	}
 	*out = (int32_t)id;
 	if (!typed)
 		t->kind[id] = TOKEN_CONTROL;
@@ -389,6 +395,11 @@ int32_t tokenizer_bos(const struct tokenizer *t)
 int32_t tokenizer_eos(const struct tokenizer *t)
 {
 	return t->eos;
+}
+
+const char *tokenizer_note(const struct tokenizer *t)
+{
+	return *t->note ? t->note : NULL;
 }
 
 bool tokenizer_adds_bos(const struct tokenizer *t)

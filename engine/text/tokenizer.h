@@ -28,6 +28,8 @@ int32_t tokenizer_n_vocab(const struct tokenizer *t);
 /* Ids of control tokens, -1 where the file names none. */
 int32_t tokenizer_bos(const struct tokenizer *t);
 int32_t tokenizer_eos(const struct tokenizer *t);
+/* What of the file is odd and was ignored, or NULL. */
+const char *tokenizer_note(const struct tokenizer *t);
 bool tokenizer_adds_bos(const struct tokenizer *t);
 /* Whether a whole input ends with eos: of an encoder, since other text is to be continued. */
 bool tokenizer_adds_eos(const struct tokenizer *t);

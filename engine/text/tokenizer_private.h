@@ -55,7 +55,8 @@ extern const struct tokenizer_ops tokenizer_bpe, tokenizer_gemma4, tokenizer_spm
 
 struct tokenizer {
 	const struct tokenizer_ops *ops;
-	uint64_t seed; /* of the hashes: a file's maker does not know it, and can make no collisions */
+	uint64_t seed;  /* of the hashes: a file's maker does not know it, and can make no collisions */
+	char note[128]; /* "": none */
 	bool adds_bos, adds_eos;
 	int32_t bos, eos;
 

@@ -357,7 +357,11 @@ static int conclude(struct run *r)
 			"%s: of %d requests not all rows are in the file, so what follows them cannot be "
 			"computed again; the rest is equal",
 			r->h->path, sum->n_broken);
-	return 0;
+	return r->jobs.n ? 0
+					 : err_set(r->e, ERR_INPUT,
+						   "%s: no answer %s: there is nothing to compute again", r->h->path,
+						   r->o->from || r->o->to < INT64_MAX ? "has a row of that range"
+															  : "was computed in it");
 }
 
 static int verify(struct run *r)

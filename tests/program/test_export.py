@@ -134,6 +134,7 @@ def page_of(file):
     path = file + ".html"
     status, _, err = cutaway("export", file, "-o", path)
     check(f"html: {os.path.basename(file)}, the format comes from the file's ending", status == 0, err)
+    check("an export is as private as the recording", os.stat(path).st_mode & 0o777 == 0o600, oct(os.stat(path).st_mode))
     page = Page()
     with open(path, encoding="utf-8") as f:
         page.feed(f.read())

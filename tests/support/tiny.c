@@ -140,7 +140,13 @@ static void put_arch(struct bytes *b, const struct tiny_options *o)
 	gguf_put_kv_text(b, "general.name", "Tiny random");
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
 		snprintf(key, sizeof key, "%s.%s", o->arch, keys[i].key);
-		gguf_put_kv_u32(b, key, (uint32_t)keys[i].value);
+		if (!o->by_layer || strncmp(keys[i].key, "attention.", 10)) {
+			gguf_put_kv_u32(b, key, (uint32_t)keys[i].value);
+			continue;
+		}
+		gguf_put_kv_array(b, key, 4, (uint64_t)o->layers);
+		for (int32_t l = 0; l < o->layers; l++)
+			bytes_u32(b, (uint32_t)keys[i].value >> (l && o->by_layer == 2));
 	}
 	if (o->experts) {
 		snprintf(key, sizeof key, "%s.expert_count", o->arch);

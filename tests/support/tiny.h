@@ -23,6 +23,7 @@ struct tiny_options {
 	int32_t experts, used; /* a mixture, of ffn wide experts, in each layer; 0: none */
 	bool tied;             /* no separate output matrix */
 	bool bias;             /* biases on Q, K and V */
+	int by_layer;          /* 1: numbers of heads are arrays, a number a layer; 2: they differ */
 	/* a tensor's first million numbers over and over: for large files, in seconds */
 	bool repeat;
 	bool mix;              /* attn_v and ffn_down are Q6_K whatever the type, as in Q4_K_M files */

@@ -153,6 +153,9 @@ static void greet(struct app *a)
 			"answers may suffer");
 	else if (info->chat->note)
 		app_say(a, SAY_INFO, "chat template %s: %s", info->chat->name, info->chat->note);
+	else if (tokenizer_note(engine_tokenizer(c->live.session.engine)))
+		app_say(
+			a, SAY_INFO, "the file's %s", tokenizer_note(engine_tokenizer(c->live.session.engine)));
 	a->dirty = true;
 }
 

@@ -1,5 +1,6 @@
 /* The texts of a conversation. See conversation.h. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +46,8 @@ int conversation_turn(struct conversation *c, int i, char **text, char **answer,
 
 int conversation_save(struct conversation *c, const char *path, struct err *e)
 {
-	FILE *f = fopen(path, "wx");
+	const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
 	int failed;
 
 	if (!f)

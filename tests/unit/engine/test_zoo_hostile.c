@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "engine/model/model.h"
+#include "tests/support/tiny.h"
 
 static uint8_t file[1 << 19];
 
@@ -194,9 +195,40 @@ static void test_shared_bytes(void **state)
 	keeps("gemma4", 2, (int[]){ 1, 1 }, (int[]){ 2 * 16, 2 * 32 });
 }
 
+/* A number a layer where one for all is known: taken if they are equal, else the key is named. */
+static void test_by_layer(void **state)
+{
+	(void)state;
+	for (int by_layer = 1; by_layer <= 2; by_layer++) {
+		struct tiny_options o = TINY_DEFAULTS;
+		struct model *m = NULL;
+		struct model_options mo = { 0 };
+		struct k_ctx *kernels;
+		struct gguf *g;
+		struct err e = { 0 };
+		uint8_t *data;
+		size_t size;
+		int32_t ctx = 64;
+
+		o.by_layer = by_layer;
+		assert_int_equal(k_open(&kernels, "ref", NULL, 1, &e), 0);
+		assert_int_equal(tiny_make(&o, &data, &size, &e), 0);
+		assert_int_equal(gguf_open_memory(&g, data, size, &e), 0);
+		assert_int_equal(model_open(&m, g, kernels, &mo, &ctx, &e), by_layer == 1 ? 0 : -1);
+		if (by_layer == 2)
+			assert_non_null(
+				strstr(e.text, "llama.attention.head_count is 4 in layer 0 and 2 in layer 1"));
+		model_close(m);
+		gguf_close(g);
+		k_close(kernels);
+		free(data);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_by_layer),
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_families),
 		cmocka_unit_test(test_encoder),

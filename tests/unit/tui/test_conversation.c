@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/model/gguf.h"
@@ -384,6 +385,7 @@ static void saving_does_not_overwrite(void **state)
 {
 	char path[] = "/tmp/cutaway-talk-XXXXXX", text[256] = "";
 	struct err e = { 0 };
+	struct stat st;
 	FILE *f;
 
 	(void)state;
@@ -394,6 +396,8 @@ static void saving_does_not_overwrite(void **state)
 	assert_non_null(strstr(e.text, "exists"));
 	unlink(path);
 	assert_int_equal(conversation_save(c, path, NULL), 0);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600); /* as private as a recording */
 	f = fopen(path, "r");
 	assert_true(fread(text, 1, sizeof text - 1, f) > 0);
 	fclose(f);
