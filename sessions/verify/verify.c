@@ -357,11 +357,10 @@ static int conclude(struct run *r)
 			"%s: of %d requests not all rows are in the file, so what follows them cannot be "
 			"computed again; the rest is equal",
 			r->h->path, sum->n_broken);
-	return r->jobs.n ? 0
-					 : err_set(r->e, ERR_INPUT,
-						   "%s: no answer %s: there is nothing to compute again", r->h->path,
-						   r->o->from || r->o->to < INT64_MAX ? "has a row of that range"
-															  : "was computed in it");
+	if (r->jobs.n || (r->h->n_requests && !r->o->from && r->o->to == INT64_MAX))
+		return 0;
+	return err_set(r->e, ERR_INPUT, "%s: %s: there is nothing to compute again", r->h->path,
+		r->h->n_requests ? "no row is of that range" : "it has no request");
 }
 
 static int verify(struct run *r)

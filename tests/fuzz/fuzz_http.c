@@ -63,6 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static struct serve *s;
 	size_t n;
 	const char *reply;
+	const uint8_t *end = memmem(data, size, "\r\n\r\n", 4);
 
 	if (!s)
 		s = server();
@@ -72,7 +73,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FUZZ_CHECK(!n || !strncmp(reply, "HTTP/1.", 7));
 	if (strstr(reply, "HTTP/1.1 200") == reply)
 		FUZZ_CHECK(has(data, size, "k3y"));
-	FUZZ_CHECK(!strstr(reply, "k3y"));
+	/* the key is told to nobody; an unknown field's name is told again, whatever it is */
+	FUZZ_CHECK(!strstr(reply, "k3y") || (end && has(end, size - (size_t)(end - data), "k3y")));
 	pthread_mutex_lock(&s->lock);
 	FUZZ_CHECK(!s->n_open && !s->n_live);
 	pthread_mutex_unlock(&s->lock);

@@ -497,7 +497,7 @@ def test_verify():
           b"all equal: 30 rows of 1 request, 30 draws" in out and not err, f"{out} {err}")
     check("verify of one step counts one as one", b" 1 row, 1 draw\n" in cutaway("verify", path, "--range", "3")[1])
     status, out, err = cutaway("verify", path, "--range", "900:901")
-    check("verify of nothing is no success: exit 3", status == 3 and b"nothing to compute again" in err and b"equal" not in out, f"{out} {err}")
+    check("verify of nothing is no success: exit 3", status == 3 and "nothing to compute again" in err and b"equal" not in out, f"{out} {err}")
     status, out, err = cutaway("verify", path, "--backend", "ref", "--range", "3:9", "--json")
     report = json.loads(out or "{}")
     check("verify --json, of steps, by ref", status == 0 and report["equal"] and report["rows"] == 7 and

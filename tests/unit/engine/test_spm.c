@@ -570,11 +570,6 @@ static void test_lies(void **state)
 		-1);
 	assert_int_equal(e.code, ERR_INPUT);
 	assert_non_null(strstr(e.text, "add_space_prefix"));
-	e = (struct err){ 0 };
-	assert_int_equal(
-		open_file(&(struct file){ .piece = small, .n = 2, .n_scores = 2 }, &t, &e), -1); /* eos is 2
-																						  */
-
 	/* nothing to make text of: it is unknown */
 	t = open_good(&(struct file){ .piece = empty, .n = 5, .n_scores = 5 });
 	EXPECT(t, "abc", true, 4);

@@ -238,8 +238,9 @@ static void predictions(void **state)
 	struct lesson *l = parsed("```predict\n? N\n= number, 10 %\nSELECT 1\n```\n\n"
 							  "```predict\n? W\n= one of up, down\nSELECT 1\n```\n");
 	const struct lesson_part *number = &l->part[0], *word = &l->part[1];
-	struct lesson_found hundred = { true, "100", 100 }, up = { true, "up", NAN },
-						none = { .value = NAN }, odd = { true, "left", NAN };
+	struct lesson_found hundred = { .known = true, .text = "100", .value = 100 },
+						up = { .known = true, .text = "up", .value = NAN }, none = { .value = NAN },
+						odd = { .known = true, .text = "left", .value = NAN };
 
 	(void)state;
 	said(number, " 1,024 ", "1024", 1024);
