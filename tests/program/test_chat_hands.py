@@ -249,6 +249,32 @@ def test_scrolled_up(suite):
         s.close()
 
 
+def test_the_head_line(suite):
+    """speed, and how full the context is, are always in the head line; what is lossy gives way to them, with an ellipsis"""
+    s = suite.screen(80, 24)
+    try:
+        model = os.path.join(s.folder, "a-name-of-some-length.gguf")
+        subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), model], check=True)
+        suite.chat(s, "--model", model, "--no-record", "--max-tokens", "4")
+        suite.ask(s, "a b c", 4)
+        text = s.wait(r"ctx \d+ of 512 +\d+ tok/s")
+        prompt = int(re.search(r"hit \d+ of (\d+) tokens", text).group(1))
+        if f"ctx {prompt + 4} of 512 " not in text:
+            raise Failure(text)
+        for line in ("/visible stream:4+window:64", "/cache-format e4m3"):
+            enter(s, line)
+            s.wait("is now")
+        for size, lossy in ((80, "LOSSY st[^·]*…"), (120, "LOSSY stream:4.window:64, [^·]*…"),
+                            (200, "LOSSY stream:4.window:64, cache-format e4m3")):
+            s.resize(size, 24)
+            head = s.wait(rf"{lossy} · a-name.* ctx \d+ of 512 +\d+ tok/s").split("\n")[0]
+            if "a-name-of-some-length" not in head:
+                raise Failure(head)
+        suite.quit(s)
+    finally:
+        s.close()
+
+
 def test_a_fork_goes_on_from_the_last(suite):
     """after /fork the next turn follows the answer that the screen names, and the one that /tree marks"""
     s = suite.screen(120, 40)

@@ -33,7 +33,7 @@ enum { STATUS_FIELDS = 8 };
 struct app_status {
 	char text[STATUS_FIELDS][48];
 	enum ink ink[STATUS_FIELDS];
-	int n;
+	int n, n_kept; /* n_kept: the first ones, which stay if there is room for little else */
 };
 
 struct app_mode {
@@ -125,6 +125,8 @@ void app_why_here(struct app *a); /* the question that fits the view in focus */
 
 /* app_info.c: the lossy settings in use as a title, "LOSSY window:512 ", or "". */
 const char *app_lossy_title(const struct timeline *t, char *buf, size_t cap);
+/* How full the context of the newest conversation is, "52 of 8,192 ctx". */
+void app_context(const struct timeline *t, struct app_status *s);
 /* /info, and in gdb's words "/info break", "/info watch". */
 int app_info(struct app *a, const char *what, struct err *e);
 

@@ -12,7 +12,7 @@
 #include "tui/views/views.h"
 #include "tui/views/view_util.h"
 
-enum { MESSAGE_ROWS = 4, AGE_W = 12, MATCH_ROWS = 10 };
+enum { MESSAGE_ROWS = 4, AGE_W = 12, MATCH_ROWS = 10, LOSSY_W = 6 };
 
 static struct pen pen_ink(struct app *a, struct rect r, enum ink ink)
 {
@@ -37,20 +37,19 @@ void app_field(struct app_status *s, enum ink ink, const char *fmt, ...)
 }
 
 /* Fields stand at the right end, in the order of their rank from right to left; those that do not
- * fit beside the name are left out. Returns the column where they begin. */
-static int draw_fields(struct app *a, struct pen *p, int name_w)
+ * fit beside the name are left out: the first `kept` give way to `least` columns of it only.
+ * Returns the column where they begin. */
+static int draw_fields(struct pen *p, const struct app_status *s, int least, int name_w)
 {
-	struct app_status s = { .n = 0 };
 	int x = p->r.w - 1, gap = p->r.w >= 100 ? 3 : 2;
 
-	a->mode->status(a, &s);
-	for (int i = 0; i < s.n; i++) {
-		int w = text_width(s.text[i], strlen(s.text[i]), p->c->ascii);
+	for (int i = 0; i < s->n; i++) {
+		int w = text_width(s->text[i], strlen(s->text[i]), p->c->ascii);
 
-		if (x - w < name_w + 1)
+		if (x - w < (i < s->n_kept ? least : name_w) + 1)
 			break;
-		p->ink = (uint8_t)s.ink[i];
-		pen_text(p, x - w, 0, s.text[i], -1);
+		p->ink = (uint8_t)s->ink[i];
+		pen_text(p, x - w, 0, s->text[i], -1);
 		x -= w + gap;
 	}
 	return x;
@@ -67,27 +66,54 @@ static void draw_name(struct pen *p, int x, int w, char *name)
 		pen_clip(p, x, 0, w, name, -1);
 }
 
+/* What is lossy is a warning: cut to w columns, but always there. Returns the columns it took. */
+static int draw_lossy(struct pen *p, int x, int w, const char *lossy)
+{
+	int n;
+
+	if (!*lossy)
+		return 0;
+	p->ink = INK_REJECTED;
+	n = pen_clip(p, x, 0, w < LOSSY_W ? LOSSY_W : w, lossy, (long)strlen(lossy) - 1);
+	p->ink = INK_DIM;
+	pen_text(p, x + n + 1, 0, glyph(p->c, GLYPH_DOT), -1);
+	return n + 3;
+}
+
+/* Columns of the fields that what is lossy gives way to: those that are kept, but for the last. */
+static int kept_width(struct app *a, const struct app_status *s, int gap)
+{
+	int w = 0;
+
+	for (int i = 0; i < s->n_kept - 1; i++)
+		w += gap + text_width(s->text[i], strlen(s->text[i]), a->canvas.ascii);
+	return w;
+}
+
 static void draw_status(struct app *a, struct rect r)
 {
 	struct pen p = pen_ink(a, r, INK_BRIGHT);
-	char name[192];
-	int end, used, keep;
+	struct app_status s = { .n = 0 };
+	char name[192], lossy[192];
+	int x, end, all, least, room;
 
 	if (r.h < 1)
 		return;
 	p.paper = INK_BAND;
 	pen_fill(&p, (struct rect){ 0, 0, r.w, 1 });
 	a->mode->name(a, name, sizeof name);
-	used = 10 + text_width(name, strlen(name), a->canvas.ascii);
-	keep = 10 + text_width(name, strcspn(name, " "), a->canvas.ascii);
-	keep = r.w >= 60 && keep > r.w / 2 ? keep : r.w / 2;
-	end = draw_fields(a, &p, r.w < 40 ? 1 : used < keep ? used : keep);
-	p.ink = INK_BRIGHT;
+	a->mode->status(a, &s);
+	all = text_width(name, strlen(name), a->canvas.ascii);
+	least = text_width(name, strcspn(name, " "), a->canvas.ascii);
 	p.attr = ATTR_BOLD;
-	used = pen_clip(&p, 1, 0, end - 1, "cutaway", -1) + 3;
+	app_lossy_title(app_timeline(a), lossy, sizeof lossy);
+	x = r.w < (*lossy ? 100 : 40) ? 1 : pen_clip(&p, 1, 0, r.w - 1, "cutaway", -1) + 3;
+	x += draw_lossy(&p, x, r.w - 4 - x - least - kept_width(a, &s, r.w >= 100 ? 3 : 2), lossy);
 	p.attr = 0;
+	room = r.w / 2 - x > least ? r.w / 2 - x : least;
+	end = draw_fields(&p, &s, r.w < 60 ? x : x + least, x + (all < room ? all : room));
 	p.ink = INK_DIM;
-	draw_name(&p, used, end - used, name);
+	draw_name(&p, x, end - x, name);
 }
 
 /* --- message, hints --- */

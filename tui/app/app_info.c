@@ -11,12 +11,22 @@
 const char *app_lossy_title(const struct timeline *t, char *buf, size_t cap)
 {
 	const struct lossy_settings l = view_lossy(t);
-	char names[64];
+	char names[160];
 
 	snprintf(buf, cap, "%s", *lossy_print(&l, names, sizeof names) ? "LOSSY " : "");
 	if (*names)
 		snprintf(buf + strlen(buf), cap - strlen(buf), "%s ", names);
 	return buf;
+}
+
+void app_context(const struct timeline *t, struct app_status *s)
+{
+	const struct tl_request *r = timeline_chat(t);
+	char used[VIEW_NUM], all[VIEW_NUM];
+
+	if (r && t->session.ctx > 0 && !t->attached.on)
+		app_field(s, INK_TEXT, "ctx %s of %s", view_count(used, r->n_prompt + r->n_tokens),
+			view_count(all, t->session.ctx));
 }
 
 static void say_text(FILE *out, const char *name, const char *text)

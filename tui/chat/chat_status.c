@@ -23,9 +23,13 @@ static void fields_measured(struct app *a, struct app_status *s)
 {
 	const struct timeline *t = &a->timeline;
 	const struct tl_request *r = timeline_chat(t);
-	double rate = timeline_rate(t, 0), reached = timeline_bandwidth(t), roof = timeline_roof(t);
+	double reached = timeline_bandwidth(t), roof = timeline_roof(t);
 	struct tl_latencies l = { NAN, NAN, NAN, NAN, NAN, NAN };
 
+	if (isfinite(reached) && roof > 0 && reached <= roof)
+		app_field(s, INK_TEXT, "%.0f %% MBU", 100 * reached / roof);
+	else if (isfinite(reached) && roof > 0)
+		app_field(s, INK_TEXT, "roof wrong: %.0f > %.0f GB/s", reached / 1e9, roof / 1e9);
 	/* on 80 columns speed and MBU say more */
 	if (r && a->canvas.w >= 100)
 		l = timeline_latencies(t, r);
@@ -35,12 +39,6 @@ static void fields_measured(struct app *a, struct app_status *s)
 		app_field(s, INK_TEXT, "ITL p50 %.1f ms   p99 %.1f ms", l.itl_p50 / 1e6, l.itl_p99 / 1e6);
 	else if (!isnan(l.itl_p50))
 		app_field(s, INK_TEXT, "ITL p50 %.1f ms", l.itl_p50 / 1e6);
-	if (isfinite(rate))
-		app_field(s, INK_TEXT, "%4.0f tok/s", rate);
-	if (isfinite(reached) && roof > 0 && reached <= roof)
-		app_field(s, INK_TEXT, "%.0f %% MBU", 100 * reached / roof);
-	else if (isfinite(reached) && roof > 0)
-		app_field(s, INK_TEXT, "roof wrong: %.0f > %.0f GB/s", reached / 1e9, roof / 1e9);
 }
 
 void chat_status(struct app *a, struct app_status *s)
@@ -48,6 +46,7 @@ void chat_status(struct app *a, struct app_status *s)
 	struct chat *c = a->mode_data;
 	const struct timeline *t = &a->timeline;
 	const struct tl_step *last = timeline_last_step(t);
+	const double rate = timeline_rate(t, 0);
 
 	if (!c->live.ready) {
 		app_field(s, INK_TEXT, "opening the model  %.1f s", (double)(now_ns() - c->began_ns) / 1e9);
@@ -67,8 +66,12 @@ void chat_status(struct app *a, struct app_status *s)
 		app_field(s, INK_BRIGHT, "%s paused", glyph(&a->canvas, GLYPH_PAUSE));
 	if (t->n_lost)
 		app_field(s, INK_TEXT, "%lld events not shown", (long long)t->n_lost);
+	if (isfinite(rate))
+		app_field(s, INK_TEXT, "%4.0f tok/s", rate);
+	app_context(t, s);
 	if (last)
 		app_field(s, INK_TEXT, "step %lld", (long long)last->s.step);
+	s->n_kept = s->n;
 	fields_measured(a, s);
 }
 
@@ -78,7 +81,6 @@ void chat_name(struct app *a, char *out, size_t cap)
 	const struct chat *c = a->mode_data;
 	const char *dot = glyph(&a->canvas, GLYPH_DOT),
 			   *where = c->live.ready ? c->live.guest_says.where : "";
-	char lossy[80];
 
 	if (!t->begun) {
 		const char *path = c->options->engine.model, *base = path ? strrchr(path, '/') : NULL;
@@ -86,8 +88,8 @@ void chat_name(struct app *a, char *out, size_t cap)
 		snprintf(out, cap, "%s", base ? base + 1 : path ? path : "");
 		return;
 	}
-	snprintf(out, cap, "%s%s%s%s%s%s %s %s%s%s %s%lld", where, *where ? " " : "", *where ? dot : "",
-		*where ? " " : "", app_lossy_title(t, lossy, sizeof lossy), t->model_name, dot, t->backend,
-		strcmp(t->isa, t->backend) ? " " : "", strcmp(t->isa, t->backend) ? t->isa : "",
-		glyph(&a->canvas, GLYPH_TIMES), (long long)t->session.threads);
+	snprintf(out, cap, "%s%s%s%s%s %s %s%s%s %s%lld", where, *where ? " " : "", *where ? dot : "",
+		*where ? " " : "", t->model_name, dot, t->backend, strcmp(t->isa, t->backend) ? " " : "",
+		strcmp(t->isa, t->backend) ? t->isa : "", glyph(&a->canvas, GLYPH_TIMES),
+		(long long)t->session.threads);
 }

@@ -278,22 +278,21 @@ static void status(struct app *a, struct app_status *s)
 		strftime(clock, sizeof clock, "%H:%M:%S", &tm))
 		app_field(s, INK_TEXT, "%s", clock);
 	app_field(s, INK_BRIGHT, "replay");
+	app_context(&a->timeline, s);
 }
 
 static void name(struct app *a, char *out, size_t cap)
 {
 	const struct timeline *t = &a->timeline;
 	struct replay *r = a->mode_data;
-	char lossy[80];
 
 	if (t->attached.on)
 		snprintf(out, cap, "%s %s %s %s", t->attached.model ? t->attached.model : "",
 			glyph(&a->canvas, GLYPH_DOT), t->attached.server,
 			t->attached.version ? t->attached.version : "");
 	else if (t->begun)
-		snprintf(out, cap, "%s%s%s %s %s %s", app_lossy_title(t, lossy, sizeof lossy),
-			timeline_exact(t) ? "" : "NOT EXACT ", t->model_name, glyph(&a->canvas, GLYPH_DOT),
-			t->backend, t->isa);
+		snprintf(out, cap, "%s%s %s %s %s", timeline_exact(t) ? "" : "NOT EXACT ", t->model_name,
+			glyph(&a->canvas, GLYPH_DOT), t->backend, t->isa);
 	else
 		snprintf(out, cap, "%s", r->path);
 }
