@@ -18,7 +18,7 @@
 
 static struct lesson_said {
 	bool test;
-	const char *reader;
+	const char *reader, *csv;
 } said;
 
 static const struct setting own[] = {
@@ -26,7 +26,9 @@ static const struct setting own[] = {
 		.doc =
 			"reads lessons without a terminal, all or the one named, and says what no longer holds"),
 	OWN(TEXT, lesson_said, reader, .name = "reader", .group = "Lesson", .arg = "NAME",
-		.doc = "name that the report of the class shows; without it predictions are anonymous"),
+		.doc = "name that the report of the class shows; without it: that of the recording's file"),
+	OWN(FILE, lesson_said, csv, .name = "csv", .group = "Lesson", .arg = "FILE",
+		.doc = "report: writes a row for each answer to FILE"),
 	{ 0 },
 };
 
@@ -187,7 +189,7 @@ static int run(const struct cli *c, struct err *e)
 								  : err_set(e, ERR_USAGE, "lesson new: a name is needed");
 	if (!strcmp(word, "report"))
 		return c->n_operands > 1 ? lesson_report((char *const *)(c->operand + 1), c->n_operands - 1,
-									   c->json, stdout, e)
+									   c->json, said.csv, stdout, e)
 								 : err_set(e, ERR_USAGE, "lesson report: recordings are needed");
 	if (c->n_operands > 1)
 		return err_set(e, ERR_USAGE, "lesson %s: one lesson at a time", word);

@@ -122,8 +122,9 @@ void lesson_progress_put(const char *name, int32_t part, int32_t parts);
 /* ---- a class: lesson_report.c ---- */
 
 /* The answers in recordings as a table: per question what was measured, how many predicted, their
- * spread, how many were right. Readers are anonymous unless they gave a name. */
-int lesson_report(char *const *path, int n, bool json, FILE *out, struct err *e);
+ * spread, how many were right. A reader has the name that was given, or else that of the recording.
+ * csv: a file that gets a row for each answer, or NULL. */
+int lesson_report(char *const *path, int n, bool json, const char *csv, FILE *out, struct err *e);
 /* What a run of a lesson logged, a line a question: "ok lesson: question (found)". Returns how many
  * did not hold or were never measured; -1. */
 int lesson_verdicts(const char *path, const char *name, FILE *out, struct err *e);

@@ -6,10 +6,13 @@
 #include "base/array.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "base/whole_file.h"
+#include "sessions/export/export.h"
 #include "sessions/lesson/lesson.h"
 #include "trace/foreign.h"
 
-enum { MOST = 10000 }; /* answers: the table compares each with each; and marks of a recording */
+/* MOST: answers, as the table compares each with each; and marks of a recording. BAR: columns. */
+enum { MOST = 10000, BAR = 40 };
 
 struct answer {
 	char *lesson, *question, *said, *found;
@@ -70,19 +73,29 @@ static int check_size(struct foreign *f, const char *path, struct err *e)
 	return rc;
 }
 
-static int take_row(struct answers *a, sqlite3_stmt *s, int file, struct err *e)
+/* The name that the reader gave, or the recording's. */
+static void name_reader(struct answer *row, sqlite3_stmt *s, const char *path)
 {
+	const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+	const char *dot = strrchr(file, '.');
 	char *reader = text_of(s, 8);
+
+	if (!reader || !*reader) {
+		free(reader);
+		reader = text_clean(file, dot > file ? (size_t)(dot - file) : strlen(file), false, NULL);
+	}
+	snprintf(row->reader, sizeof row->reader, "%s", reader ? reader : "");
+	free(reader);
+}
+
+static int take_row(struct answers *a, sqlite3_stmt *s, const char *path, struct err *e)
+{
 	struct answer *row;
 
-	if (a->n == MOST) {
-		free(reader);
+	if (a->n == MOST)
 		return err_set(e, ERR_INPUT, "more than %d answers: give fewer recordings", MOST);
-	}
-	if (!ARRAY_ROOM(a->at, a->cap, a->n + 1)) {
-		free(reader);
+	if (!ARRAY_ROOM(a->at, a->cap, a->n + 1))
 		return err_set(e, ERR_MEMORY, "no memory for the answers");
-	}
 	row = &a->at[a->n++];
 	*row = (struct answer){ .lesson = text_of(s, 0),
 		.question = text_of(s, 1),
@@ -92,15 +105,11 @@ static int take_row(struct answers *a, sqlite3_stmt *s, int file, struct err *e)
 		.verdict = sqlite3_column_int64(s, 5),
 		.value = real_of(s, 6),
 		.measured = real_of(s, 7) };
-	if (reader && *reader)
-		snprintf(row->reader, sizeof row->reader, "%s", reader);
-	else
-		snprintf(row->reader, sizeof row->reader, "reader %d", file + 1);
-	free(reader);
+	name_reader(row, s, path);
 	return row->lesson && row->question ? 0 : err_set(e, ERR_MEMORY, "no memory for the answers");
 }
 
-static int read_file(struct answers *a, const char *path, int file, struct err *e)
+static int read_file(struct answers *a, const char *path, struct err *e)
 {
 	sqlite3_stmt *s = NULL;
 	struct foreign f;
@@ -116,7 +125,7 @@ static int read_file(struct answers *a, const char *path, int file, struct err *
 	if (!rc && sqlite3_prepare_v2(f.db, sql, -1, &s, NULL))
 		rc = foreign_fail(f.db, path, e);
 	else if (!rc) {
-		while ((rc = sqlite3_step(s)) == SQLITE_ROW && !take_row(a, s, file, e))
+		while ((rc = sqlite3_step(s)) == SQLITE_ROW && !take_row(a, s, path, e))
 			;
 		rc = rc == SQLITE_DONE ? 0 : rc == SQLITE_ROW ? -1 : foreign_fail(f.db, path, e);
 	}
@@ -192,19 +201,48 @@ static void print_spread(FILE *out, const char *word, struct spread s)
 		fprintf(out, "  %s %g (%g to %g)", word, s.median, s.least, s.most);
 }
 
+/* By what was predicted; who left it out comes last. */
+static int by_said(const void *x, const void *y)
+{
+	const struct answer *a = *(struct answer *const *)x, *b = *(struct answer *const *)y;
+
+	if (!a->said || !b->said)
+		return !a->said - !b->said;
+	return isnan(a->value) || isnan(b->value) ? strcmp(a->said, b->said)
+											  : by_value(&a->value, &b->value);
+}
+
+/* How many predicted what: a bar for each prediction, of up to so many marks. */
+static void print_bars(struct answer *const *of, int32_t n, FILE *out)
+{
+	for (int32_t i = 0, k; i < n && of[i]->said; i += k) {
+		fprintf(out, "    %-12s ", of[i]->said);
+		for (k = 0; i + k < n && of[i + k]->said && !by_said(of + i, of + i + k); k++)
+			if (k < BAR)
+				putc('#', out);
+		fprintf(out, " %d\n", k);
+	}
+}
+
 static void print_who(const struct answers *a, const struct answer *like, FILE *out)
 {
-	for (int32_t i = 0; i < a->n; i++) {
-		const struct answer *b = &a->at[i];
+	struct answer **of = calloc((size_t)a->n, sizeof *of);
+	int32_t n = 0;
 
-		if (!same(b, like) || like->ask == EV_ASK_check)
-			continue;
-		fprintf(out, "    %-20s %s -> %s  %s\n", b->reader, b->said ? b->said : "left out",
-			b->found ? b->found : "not measured",
-			b->verdict == EV_ANSWER_right   ? "right"
-			: b->verdict == EV_ANSWER_wrong ? "wrong"
-											: "");
+	for (int32_t i = 0; of && i < a->n; i++)
+		if (same(&a->at[i], like))
+			of[n++] = &a->at[i];
+	if (n > 1) {
+		qsort(of, (size_t)n, sizeof *of, by_said);
+		print_bars(of, n, out);
 	}
+	for (int32_t i = 0; i < n; i++)
+		fprintf(out, "    %-20s %s -> %s  %s\n", of[i]->reader,
+			of[i]->said ? of[i]->said : "left out", of[i]->found ? of[i]->found : "not measured",
+			of[i]->verdict == EV_ANSWER_right   ? "right"
+			: of[i]->verdict == EV_ANSWER_wrong ? "wrong"
+												: "");
+	free(of);
 }
 
 static void print_table(const struct answers *a, FILE *out)
@@ -228,7 +266,8 @@ static void print_table(const struct answers *a, FILE *out)
 				count_of(a, q, true), count_of(a, q, false));
 		else
 			fputs("  nobody predicted it\n", out);
-		print_who(a, q, out);
+		if (q->ask == EV_ASK_predict)
+			print_who(a, q, out);
 	}
 }
 
@@ -256,17 +295,42 @@ static int print_json(const struct answers *a, struct err *e)
 	return json_print(&j, e);
 }
 
-int lesson_report(char *const *path, int n, bool json, FILE *out, struct err *e)
+/* A row an answer, in the order of the files. */
+static int write_csv(const struct answers *a, const char *path, struct err *e)
+{
+	struct whole_file f;
+
+	if (whole_file_open(&f, path, e))
+		return -1;
+	fputs("lesson,question,reader,ask,said,found,right\r\n", f.out);
+	for (int32_t i = 0; i < a->n; i++) {
+		const struct answer *q = &a->at[i];
+		const char *field[] = { q->lesson, q->question, q->reader,
+			q->ask == EV_ASK_check ? "check" : "predict", q->said ? q->said : "",
+			q->found ? q->found : "" };
+
+		for (size_t k = 0; k < sizeof field / sizeof *field; k++) {
+			export_csv_text(f.out, field[k], strlen(field[k]));
+			putc(',', f.out);
+		}
+		fprintf(f.out, "%d\r\n", q->verdict == EV_ANSWER_right);
+	}
+	return whole_file_close(&f, 0, e);
+}
+
+int lesson_report(char *const *path, int n, bool json, const char *csv, FILE *out, struct err *e)
 {
 	struct answers a = { 0 };
 	int rc = 0;
 
 	for (int i = 0; i < n && !rc; i++)
-		rc = read_file(&a, path[i], i, e);
+		rc = read_file(&a, path[i], e);
 	if (!rc && !a.n)
 		rc = err_set(e, ERR_INPUT, "no answers in %s: none of them is of a lesson",
 			n == 1 ? path[0] : "these recordings");
-	else if (!rc && json)
+	if (!rc && csv)
+		rc = write_csv(&a, csv, e);
+	if (!rc && json)
 		rc = print_json(&a, e);
 	else if (!rc)
 		print_table(&a, out);
@@ -277,7 +341,7 @@ int lesson_report(char *const *path, int n, bool json, FILE *out, struct err *e)
 int lesson_verdicts(const char *path, const char *name, FILE *out, struct err *e)
 {
 	struct answers a = { 0 };
-	int failed = 0, rc = read_file(&a, path, 0, e);
+	int failed = 0, rc = read_file(&a, path, e);
 
 	if (!rc && !a.n)
 		rc = err_set(e, ERR_INPUT, "%s: it asked and checked nothing", name);

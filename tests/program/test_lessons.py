@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Lessons from outside: all shipped ones are run on the real model and must tell the truth; one is read by hand at 80x24; own
 ones, wrong ones and hostile ones; the report of a class. TAP; Python's standard library alone."""
+import csv
 import json
 import os
 import re
@@ -305,7 +306,15 @@ def test_report():
     read_by_hand(records[1], "9", "a")
     status, out, err = cutaway("lesson", "report", *records)
     check("the report has spread and result", status == 0 and "predicted 7 (5 to 9)  measured 5  right 1 of 2" in out, out + err)
-    check("a reader who gave a name has it, the other none", "Ada" in out and "reader 2" in out, out)
+    check("a reader who gave a name has it, the other that of the file", re.findall(r"^ +(\w+) +\d -> 5", out, re.M) == ["Ada", "second"], out)
+    check("how many predicted what", re.search(r"^ +5 +# 1\n +9 +# 1\n", out, re.M), out)
+    table = os.path.join(TMP.name, "class.csv")
+    status, out, err = cutaway("lesson", "report", "--csv", table, *records)
+    with open(table, encoding="utf-8", newline="") as f:
+        rows = list(csv.DictReader(f))
+    check("a row for each answer, for a spreadsheet", status == 0 and len(rows) == 6 and
+          [(r["reader"], r["said"], r["right"]) for r in rows if r["question"].startswith("How many")] == [("Ada", "5", "1"), ("second", "9", "0")],
+          (rows, err))
     status, out, err = cutaway("lesson", "report", "--json", *records)
     answers = json.loads(out)
     check("and as JSON", len(answers) == 6 and answers[0]["reader"] == "Ada" and answers[0]["right"], out + err)
