@@ -413,8 +413,10 @@ const struct tl_token *timeline_branch_token(
 bool timeline_within_answer(const struct timeline *t, const struct tl_request *r);
 /* Whether the prompt `now` is of the turn after the prompt `before`, though it does not begin with
  * it: a template may write an answer of before without its thoughts, and without what opens them.
- * Then both part after the user's text was closed, by the tokens that end both. */
-bool timeline_goes_on(const int32_t *before, int32_t n_before, const int32_t *now, int32_t n_now);
+ * Then both part after the user's text was closed, by the tokens that end both. common: tokens with
+ * which both begin. */
+bool timeline_goes_on(
+	const int32_t *before, int32_t n_before, const int32_t *now, int32_t n_now, int32_t common);
 /* The request that answered the turn before that of this one, on its branch; 0: it is the first. */
 int64_t timeline_turn_before(const struct timeline *t, int64_t request);
 /* Its answer was computed in another session or by another model, and only stands in this one. */

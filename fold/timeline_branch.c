@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ids.h"
 #include "fold/timeline_fold.h"
 
 enum { LOOK_BACK = 64 }; /* requests and futures among which a stem is sought */
@@ -87,11 +88,11 @@ int64_t timeline_turn_before(const struct timeline *t, int64_t request)
 /* Tokens of r's prompt with which a branch begins. */
 static int32_t begins(const struct timeline *t, const struct tl_request *r, struct tl_stem b)
 {
-	int32_t n = timeline_branch_length(t, b), at = 0;
 	const struct tl_request *q = timeline_request(t, b.request);
+	int32_t n = timeline_branch_length(t, b), at = 0;
 
-	while (q && at < q->n_prompt && at < r->n_prompt && at < n && q->prompt[at] == r->prompt[at])
-		at++;
+	if (q)
+		at = ids_common(q->prompt, q->n_prompt < n ? q->n_prompt : n, r->prompt, r->n_prompt);
 	while (at < n && at < r->n_prompt && timeline_branch_id(t, b, at) == r->prompt[at])
 		at++;
 	return at;
@@ -116,15 +117,14 @@ static struct tl_stem owner_of(const struct timeline *t, struct tl_stem b)
 	}
 }
 
-bool timeline_goes_on(const int32_t *before, int32_t n_before, const int32_t *now, int32_t n_now)
+bool timeline_goes_on(
+	const int32_t *before, int32_t n_before, const int32_t *now, int32_t n_now, int32_t common)
 {
-	int32_t n = 0, end = 0;
+	int32_t end = 0;
 
-	while (n < n_before && n < n_now && before[n] == now[n])
-		n++;
 	while (end < n_before && end < n_now && before[n_before - 1 - end] == now[n_now - 1 - end])
 		end++;
-	return n_now > n_before && n > n_before - end;
+	return n_now > n_before && common > n_before - end;
 }
 
 static void consider(struct timeline *t, struct tl_request *r, const struct tl_request *from,
@@ -136,7 +136,7 @@ static void consider(struct timeline *t, struct tl_request *r, const struct tl_r
 		return; /* the newest came first, and is the longest as a rule */
 	b.pos = begins(t, r, b);
 	if (least && b.pos <= least && future < 0 && from->n_tokens &&
-		timeline_goes_on(from->prompt, from->n_prompt, r->prompt, r->n_prompt))
+		timeline_goes_on(from->prompt, from->n_prompt, r->prompt, r->n_prompt, b.pos))
 		b.pos = timeline_branch_length(t, b);
 	if (b.pos > least && b.pos > r->stem.pos)
 		r->stem = b;

@@ -120,9 +120,8 @@ int tokenizer_encode(const struct tokenizer *t, const char *text, size_t size, b
 int tokenizer_encode_prompt(const struct tokenizer *t, const char *text, size_t size, bool *added,
 	int32_t **ids, size_t *n, size_t *cap, struct err *e)
 {
-	size_t at, used;
-	const bool spelled = find_special(t, text, size, true, &at, &used) == t->bos && !at;
-	const bool add = t->adds_bos && !spelled;
+	size_t used = 0;
+	const bool add = t->adds_bos && !(size && special_at(t, text, size, true, &used) == t->bos);
 
 	if (added)
 		*added = add;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/ids.h"
 #include "sessions/compare/compare.h"
 
 enum { REACH = 4096 }; /* answers of B looked at for the partner of one of A */
@@ -65,10 +66,8 @@ static bool is_known(const struct compare_table *t, const char *text)
 static int note_texts(struct compare_table *t, int *cap, const struct compare_answer *a,
 	const struct compare_answer *b, struct err *e)
 {
-	int32_t at = 0;
+	const int32_t at = ids_common(a->id, a->n, b->id, b->n);
 
-	while (at < a->n && at < b->n && a->id[at] == b->id[at])
-		at++;
 	t->n_equal += at == a->n && at == b->n;
 	if ((at == a->n && at == b->n) || is_known(t, a->text))
 		return 0;

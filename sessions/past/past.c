@@ -1,4 +1,5 @@
 /* See past.h. */
+#include "base/ids.h"
 #include "sessions/past/past.h"
 
 #include <stdlib.h>
@@ -156,16 +157,6 @@ static const struct history_request *newest(const struct history *h)
 	return NULL;
 }
 
-/* Tokens with which both begin. */
-static int32_t shared(const int32_t *a, int32_t n_a, const int32_t *b, int32_t n_b)
-{
-	int32_t n = 0;
-
-	while (n < n_a && n < n_b && a[n] == b[n])
-		n++;
-	return n;
-}
-
 /* How much of the answer of q this turn's prompt has, as a position in q; 0: it is of another
  * conversation. *reach: how far both are one. */
 static int32_t said(const struct past *p, const struct past_turn *t,
@@ -173,10 +164,10 @@ static int32_t said(const struct past *p, const struct past_turn *t,
 {
 	const int32_t at = opening(p->h, q);
 
-	*reach = shared(ids, q->n, t->ids, t->n_prompt);
+	*reach = ids_common(ids, q->n, t->ids, t->n_prompt);
 	if (*reach > at)
 		return *reach;
-	return q->n > at && timeline_goes_on(q->prompt, at, t->ids, t->n_prompt) ? q->n : 0;
+	return q->n > at && timeline_goes_on(q->prompt, at, t->ids, t->n_prompt, *reach) ? q->n : 0;
 }
 
 /* The turn before: of all that this prompt goes on from, the one that it has most of. */

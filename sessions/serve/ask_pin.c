@@ -1,5 +1,6 @@
 /* What a request declares stable: cache_control as Anthropic's interface has it, on a part of a
  * message, a message or the whole request; cache_prefix for prompts that are texts or ids. */
+#include "base/ids.h"
 #include "sessions/serve/serve_impl.h"
 
 #include <math.h>
@@ -42,16 +43,6 @@ int ask_cache_control(const cJSON *o, int64_t *ttl_ns, struct err *e)
 	return read_ttl(cJSON_GetObjectItemCaseSensitive(v, "ttl"), ttl_ns, e) ? -1 : 1;
 }
 
-int32_t ask_common(const struct ask_prompt *a, const struct ask_prompt *b)
-{
-	const size_t most = a->n < b->n ? a->n : b->n;
-	size_t n = 0;
-
-	while (n < most && a->ids[n] == b->ids[n])
-		n++;
-	return (int32_t)n;
-}
-
 /* Of one prompt: so many tokens, or those of a text that it begins with. */
 static int read_prefix(
 	struct ask *a, int32_t i, const cJSON *v, const struct serve *s, struct err *e)
@@ -66,7 +57,7 @@ static int read_prefix(
 	}
 	if (cJSON_IsString(v) && *v->valuestring) {
 		if (!ask_encode(s->tokenizer, v->valuestring, &stable, e))
-			a->pin[i] = ask_common(p, &stable);
+			a->pin[i] = ids_common(p->ids, (int64_t)p->n, stable.ids, (int64_t)stable.n);
 		/* its last token may have merged with what follows */
 		if (!e->code && (size_t)a->pin[i] + 4 < stable.n)
 			a->pin[i] = 0;

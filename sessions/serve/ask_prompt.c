@@ -1,5 +1,6 @@
 /* Prompts of a request as token ids: conversations through the model's chat template, texts, and
  * ids as they are. */
+#include "base/ids.h"
 #include "sessions/serve/serve_impl.h"
 
 #include <stdio.h>
@@ -67,8 +68,6 @@ static void label(struct ask *a, const char *text)
 
 int ask_encode(const struct tokenizer *t, const char *text, struct ask_prompt *p, struct err *e)
 {
-	if (p->n)
-		return tokenizer_encode(t, text, strlen(text), true, &p->ids, &p->n, &p->cap, e);
 	return tokenizer_encode_prompt(t, text, strlen(text), &p->begun, &p->ids, &p->n, &p->cap, e);
 }
 
@@ -182,7 +181,7 @@ static int32_t pin_at(const struct talk *t, size_t i, const struct ask_prompt *p
 	if (strcmp(m[i].role, "user"))
 		m[begun.n++] = (struct chat_message){ .role = "user", .text = "…", .size = strlen("…") };
 	if (!template_ids(&begun, NULL, 0, &to.ids, &to.n, &to.cap, &ignored))
-		n = ask_common(&to, p);
+		n = ids_common(to.ids, (int64_t)to.n, p->ids, (int64_t)p->n);
 	free(to.ids);
 	free(m);
 	return n;
@@ -204,7 +203,7 @@ static int pin_all(const struct talk *t, const struct ask_prompt *p, int32_t *n,
 		last->size += sizeof more - 1;
 		rc = template_ids(&t->chat, NULL, 0, &to.ids, &to.n, &to.cap, e);
 		*last = was;
-		*n = rc ? 0 : ask_common(&to, p);
+		*n = rc ? 0 : ids_common(to.ids, (int64_t)to.n, p->ids, (int64_t)p->n);
 	}
 	free(to.ids);
 	free(longer);

@@ -67,13 +67,12 @@ void ask_free(struct ask *a);
 /* ask_prompt.c: its prompts as ids, and its label. */
 int ask_prompts(struct ask *a, const cJSON *o, const struct serve *s, struct err *e);
 int ask_ids(struct ask_prompt *p, const cJSON *list, const struct serve *s, struct err *e);
-/* Ids of a text as a prompt of /v1/completions has them; `ids` has room for more. */
+/* Ids of a text as a prompt of /v1/completions has them. */
 int ask_encode(const struct tokenizer *t, const char *text, struct ask_prompt *ids, struct err *e);
 /* ask_pin.c: what it declares stable, after its prompts. */
 int ask_pins(struct ask *a, const cJSON *o, const struct serve *s, struct err *e);
 /* cache_control of o: 1, and *ttl_ns is set; 0: it has none; -1 with the error. */
 int ask_cache_control(const cJSON *o, int64_t *ttl_ns, struct err *e);
-int32_t ask_common(const struct ask_prompt *a, const struct ask_prompt *b); /* first tokens */
 /* The body as an object; NULL with the error. */
 cJSON *ask_object(const char *body, size_t size, struct err *e);
 /* ask_fields.c: refuses the fields that are not served, unless they ask for nothing, and those that

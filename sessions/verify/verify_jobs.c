@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ids.h"
 #include "base/array.h"
 
 enum { PAGE = 16, WORTH_WAITING = 2 * PAGE };
@@ -120,16 +121,6 @@ static int materialise(struct job *job, const struct history *h, struct err *e)
 	return 0;
 }
 
-/* Length of the common prefix. */
-static int32_t common(const struct job *a, const struct job *b)
-{
-	int32_t n = a->n_ids < b->n_ids ? a->n_ids : b->n_ids, i = 0;
-
-	while (i < n && a->ids[i] == b->ids[i])
-		i++;
-	return i;
-}
-
 /* A running job is about to compute a prefix of this one, which the prefix cache will then hold. */
 static bool should_wait(const struct jobs *j, const struct history *h, const struct job *job)
 {
@@ -140,7 +131,7 @@ static bool should_wait(const struct jobs *j, const struct history *h, const str
 		return false;
 	for (int32_t i = 0; i < j->n_under_way; i++) {
 		const struct job *other = &j->job[j->under_way[i]];
-		int32_t n = common(job, other);
+		int32_t n = ids_common(job->ids, job->n_ids, other->ids, other->n_ids);
 
 		n = n < start ? n : start;
 		if (n - other->computed >= WORTH_WAITING)

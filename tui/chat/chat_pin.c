@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/duration.h"
+#include "base/ids.h"
 #include "engine/text/template.h"
 #include "tui/chat/chat.h"
 #include "tui/views/view_util.h"
@@ -72,15 +73,12 @@ static int stable_ids(struct chat *c, const char *text, struct ids *to, struct e
 {
 	struct ids longer = { 0 };
 	char *more;
-	size_t n = 0;
 	int rc;
 
 	if (asprintf(&more, "%s\n\nMore", text) < 0)
 		return err_set(e, ERR_MEMORY, "no memory for the text");
 	rc = turn_of(c, text, to, e) || turn_of(c, more, &longer, e) ? -1 : 0;
-	while (!rc && n < to->n && n < longer.n && to->id[n] == longer.id[n])
-		n++;
-	to->n = n;
+	to->n = rc ? 0 : (size_t)ids_common(to->id, (int64_t)to->n, longer.id, (int64_t)longer.n);
 	free(longer.id);
 	free(more);
 	return rc;

@@ -311,13 +311,25 @@ static int fitting(struct conversation *c, const char *text, size_t size, int32_
 	}
 }
 
-/* A turn whose prompt is ids [n], which it takes over. */
-static int add_turn(
-	struct conversation *c, const char *text, size_t size, int32_t **ids, size_t n, struct err *e)
+/* A repeated turn has its mark already. */
+static void fill_prompt(struct conversation *c, struct conversation_prompt *out)
+{
+	if (c->marked < 0)
+		conv_make_mark(c);
+	out->ids = c->ids;
+	out->n_ids = (int32_t)c->n;
+	out->text = c->turn[c->n_turns - 1].text;
+	out->sample = c->sample;
+}
+
+/* A turn whose prompt is ids [n], which it takes over. Called with the lock held. */
+static int begin_turn(struct conversation *c, const char *text, size_t size, int32_t **ids,
+	size_t n, struct conversation_prompt *out, struct err *e)
 {
 	struct turn *grown = realloc(c->turn, (size_t)(c->n_turns + 1) * sizeof *grown);
 	char *copy = strndup(text, size);
 
+	conv_answers_clear(c);
 	if (grown)
 		c->turn = grown;
 	if (!grown || !copy) {
@@ -330,18 +342,10 @@ static int add_turn(
 	*ids = NULL;
 	c->turn[c->n_turns++] = (struct turn){ .text = copy, .mark = -1 };
 	c->open = true;
+	c->sample = 0;
+	c->marked = -1;
+	fill_prompt(c, out);
 	return 0;
-}
-
-/* A repeated turn has its mark already. */
-static void fill_prompt(struct conversation *c, struct conversation_prompt *out)
-{
-	if (c->marked < 0)
-		conv_make_mark(c);
-	out->ids = c->ids;
-	out->n_ids = (int32_t)c->n;
-	out->text = c->turn[c->n_turns - 1].text;
-	out->sample = c->sample;
 }
 
 int conversation_ask(struct conversation *c, const char *text, size_t size, int32_t room, bool drop,
@@ -355,20 +359,13 @@ int conversation_ask(struct conversation *c, const char *text, size_t size, int3
 	pthread_mutex_lock(&c->lock);
 	result = close_answer(c, e);
 	pthread_mutex_unlock(&c->lock);
-	/* without the lock, which the engine's thread waits for at each token: a long text takes long
-	 */
+	/* without the lock, which the engine's thread waits for at each token: it may take long */
 	if (!result)
 		result = fitting(c, text, size, room, drop, &ids, &n, out, e);
 	pthread_mutex_lock(&c->lock);
 	if (!result) {
 		conv_turns_drop(c, out->trimmed_turns);
-		conv_answers_clear(c);
-		result = add_turn(c, text, size, &ids, n, e);
-	}
-	if (!result) {
-		c->sample = 0;
-		c->marked = -1;
-		fill_prompt(c, out);
+		result = begin_turn(c, text, size, &ids, n, out, e);
 	}
 	pthread_mutex_unlock(&c->lock);
 	free(ids);
@@ -404,13 +401,7 @@ int conversation_recall(
 		result = close_answer(c, e);
 	if (!result) {
 		memcpy(copy, ids, (size_t)n_ids * sizeof *copy);
-		conv_answers_clear(c);
-		result = add_turn(c, text, strlen(text), &copy, (size_t)n_ids, e);
-	}
-	if (!result) {
-		c->sample = 0;
-		c->marked = -1;
-		fill_prompt(c, &out);
+		result = begin_turn(c, text, strlen(text), &copy, (size_t)n_ids, &out, e);
 	}
 	pthread_mutex_unlock(&c->lock);
 	free(copy);

@@ -1,4 +1,5 @@
 /* See compare_screen.h. */
+#include "base/ids.h"
 #include "tui/inspect/compare_screen.h"
 
 #include <string.h>
@@ -72,10 +73,8 @@ static struct ev_text piece_at(void *arg, int32_t i)
 /* Tokens that both begin with; INT32_MAX if one only goes on where the other still runs. */
 static int32_t first_difference(const struct compare_answer *a, const struct compare_answer *b)
 {
-	int32_t at = 0;
+	const int32_t at = a && b ? ids_common(a->id, a->n, b->id, b->n) : 0;
 
-	while (a && b && at < a->n && at < b->n && a->id[at] == b->id[at])
-		at++;
 	if (!a || !b || (at == a->n && (!a->over || at == b->n)) || (at == b->n && !b->over))
 		return INT32_MAX;
 	return at;
