@@ -435,6 +435,6 @@ int engine_set(struct engine *e, const char *name, const char *value, struct err
 void engine_emit_settings(struct engine *e)
 {
 	for (const struct setting *s = engine_settings; s->name; s++)
-		if (s->when != SETTING_OPEN)
+		if (s->when != SETTING_OPEN || s->recorded)
 			engine_emit_setting(e, s->name);
 }

@@ -81,6 +81,7 @@ struct setting {
 	bool bare; /* as an option it may stand without a value: "" */
 	enum setting_when when;
 	enum setting_effect effect;
+	bool recorded;    /* though it is fixed when the engine is opened: prompts depend on it */
 	bool part;        /* of a lossy one: it says more of the one before it */
 	bool file;        /* a text that may name a file: see setting_names_file() */
 	const char *unit; /* of a number, or NULL */
@@ -114,6 +115,7 @@ struct setting {
 		.doc =                                                                                                                                                          \
 			"longest sequence; 0: the model's own, at most 8192; beyond what it was made for: with --visible stream")                                                   \
 	X(TEXT, date, NULL, NULL, .name = "date", .group = "Model", .arg = "YYYY-MM-DD",                                                                                    \
+		.recorded = true,                                                                                                                                               \
 		.doc =                                                                                                                                                          \
 			"the day that chat templates show (Llama 3.2, gpt-oss, Granite); without it that of the start")                                                             \
 	X(CHOICE, packed_cache, "auto", NULL, .name = "packed-cache", .group = "Kernels",                                                                                   \

@@ -58,9 +58,7 @@ static int put(
 /* What belongs to the machine and to the screens stays as it is here. */
 static bool is_kept(const struct setting *row)
 {
-	if (row == &engine_settings[ENGINE_AT_date])
-		return true; /* the prompts said it */
-	return row->when != SETTING_OPEN && strcmp(row->group, "Kernels") &&
+	return (row->when != SETTING_OPEN || row->recorded) && strcmp(row->group, "Kernels") &&
 		   strcmp(row->group, "Watching") && strcmp(row->group, "Measuring");
 }
 

@@ -155,6 +155,33 @@ def test_thoughts(suite):
         s.close()
 
 
+TODAY = ("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+         "{% if add_generation_prompt %}<|im_start|>assistant {{ strftime_now('%d %m %Y') }}\n{% endif %}")
+
+
+def test_day(suite):
+    """the day that a template shows is the session's, is in the log, and is that of the conversation when it goes on"""
+    s = suite.screen(100, 40)
+    try:
+        with open(file(s, "t.jinja"), "w", encoding="utf-8") as f:
+            f.write(TODAY)
+        subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), "--template", file(s, "t.jinja"), file(s, "t.gguf")], check=True)
+        said = "SELECT value FROM setting WHERE name = 'date'"
+        talk(suite, s, "a.db", ("one two",), "--date", "2026-07-31", model="t.gguf")
+        same(rows(file(s, "a.db"), said), [("2026-07-31",)], "the day in the log")
+        talk(suite, s, "b.db", ("three",), "--continue", "a.db", model="")
+        same(rows(file(s, "b.db"), said), [("2026-07-31",)], "the day of the conversation")
+        talk(suite, s, "whole.db", ("one two", "three"), "--date", "2026-07-31", model="t.gguf")
+        same(newest(file(s, "whole.db")), newest(file(s, "b.db")), "the second turn")
+        before = time.strftime("%Y-%m-%d")
+        talk(suite, s, "c.db", ("one",), model="t.gguf")
+        expect("without --date it is this day", rows(file(s, "c.db"), said)[0][0] in (before, time.strftime("%Y-%m-%d")))
+        text = talk(suite, s, "d.db", (), "--date", "2026-13-01", model="t.gguf")
+        expect("no such day: exit 2, and how it is written", "status 2" in text and "as 2026-07-31" in text, text)
+    finally:
+        s.close()
+
+
 def test_branch(suite):
     """of several branches the one in use last goes on; of forks the last"""
     s = suite.screen(100, 30)
