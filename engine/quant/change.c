@@ -95,19 +95,27 @@ int change_read_text(struct change *c, struct calibration_options o, char said[9
 
 /* ---- the file ---- */
 
-/* The first tensor to write: a file that an earlier run left has all before the last layer that it
- * begins, since each layer is on the disk before the next one begins. */
-static int32_t found(const struct change *c)
+/* Where tensor i begins in it; of one past the last, where it ends. */
+static uint64_t place_of(const struct change *c, int32_t i)
 {
 	const struct change_plan *p = &c->plan;
-	int32_t i = p->n - 1;
+
+	return p->head.size + (i < p->n ? p->tensor[i].offset : p->head.offset);
+}
+
+/* The first tensor to write: before it an earlier run left whole layers. */
+static int32_t found(struct change *c)
+{
+	const struct change_plan *p = &c->plan;
+	int32_t i = 0, n;
 
 	if (c->afresh)
 		return 0;
-	while (i > 0 && p->head.size + p->tensor[i].offset >= c->file.size)
-		i--;
-	while (i > 0 && p->tensor[i - 1].layer == p->tensor[i].layer)
-		i--;
+	for (int32_t layer = 0; i < p->n; i += n, layer++) {
+		n = change_plan_layer(p, i);
+		if (!partial_holds(&c->file, layer, place_of(c, i), place_of(c, i + n)))
+			break;
+	}
 	return i;
 }
 
@@ -118,14 +126,15 @@ static int write_tensors(struct change *c, struct err *e)
 
 	for (int32_t i = 0; i < p->n; i++)
 		c->all += gguf_tensor_weights(p->tensor[i].from);
-	for (int32_t i = 0, n; i < p->n; i += n) {
+	for (int32_t i = 0, layer = 0, n; i < p->n; i += n, layer++) {
 		const struct change_tensor *t = &p->tensor[i];
 
 		n = change_plan_layer(p, i);
 		for (int32_t k = 0; i < from && k < n; k++)
 			c->done += gguf_tensor_weights(t[k].from);
 		if (i < from ? c->ops->take(c->self, c, t, n, e)
-					 : c->ops->write(c->self, c, t, n, e) || partial_sync(&c->file, e))
+					 : c->ops->write(c->self, c, t, n, e) ||
+						   partial_seal(&c->file, layer, place_of(c, i), place_of(c, i + n), e))
 			return -1;
 	}
 	return gguf_unchanged(c->g, e);

@@ -10,6 +10,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 int partial_read(struct partial *p, uint64_t at, void *data, size_t n, struct err *e)
 {
@@ -53,6 +54,13 @@ static bool begins_with(struct partial *p, const uint8_t *head, size_t n)
 	return same;
 }
 
+/* Opened under the lock of the file itself. */
+static int open_sums(struct partial *p, struct err *e)
+{
+	p->sums = open(p->sums_name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+	return p->sums < 0 ? err_set(e, ERR_IO, "%s: %s", p->sums_name, strerror(errno)) : 0;
+}
+
 static int open_file(struct partial *p, const uint8_t *head, size_t n, struct err *e)
 {
 	struct stat st;
@@ -64,6 +72,8 @@ static int open_file(struct partial *p, const uint8_t *head, size_t n, struct er
 		return err_set(e, ERR_IO, "%s is no file", p->name);
 	if (flock(p->fd, LOCK_EX | LOCK_NB))
 		return err_set(e, ERR_IO, "%s is being written by another process", p->name);
+	if (open_sums(p, e))
+		return -1;
 	p->size = (uint64_t)st.st_size;
 	if (p->size && begins_with(p, head, n))
 		return 0;
@@ -73,8 +83,9 @@ static int open_file(struct partial *p, const uint8_t *head, size_t n, struct er
 			"name",
 			p->name);
 	p->size = 0;
-	return ftruncate(p->fd, 0) ? err_set(e, ERR_IO, "%s: %s", p->name, strerror(errno))
-							   : partial_write(p, 0, head, n, e);
+	return ftruncate(p->fd, 0) || ftruncate(p->sums, 0)
+			   ? err_set(e, ERR_IO, "%s: %s", p->name, strerror(errno))
+			   : partial_write(p, 0, head, n, e);
 }
 
 int partial_is_free(const char *path, struct err *e)
@@ -86,33 +97,86 @@ int partial_is_free(const char *path, struct err *e)
 								  "%s is there already: delete it, or choose another name", path);
 }
 
-int partial_open(struct partial *p, const char *path, const uint8_t *head, size_t n, struct err *e)
+static void let_go(struct partial *p)
 {
-	*p = (struct partial){ .path = path, .fd = -1 };
-	if (partial_is_free(path, e))
-		return -1;
-	if (asprintf(&p->name, "%s.partial", path) < 0)
-		return err_set(e, ERR_MEMORY, "no memory for a path");
-	if (!open_file(p, head, n, e))
-		return 0;
 	if (p->fd >= 0)
 		close(p->fd);
+	if (p->sums >= 0)
+		close(p->sums);
 	free(p->name);
+	free(p->sums_name);
+}
+
+int partial_open(struct partial *p, const char *path, const uint8_t *head, size_t n, struct err *e)
+{
+	*p = (struct partial){ .path = path, .fd = -1, .sums = -1 };
+	if (partial_is_free(path, e))
+		return -1;
+	if (asprintf(&p->name, "%s.partial", path) < 0 ||
+		asprintf(&p->sums_name, "%s.sums", p->name) < 0)
+		err_set(e, ERR_MEMORY, "no memory for a path");
+	else if (!open_file(p, head, n, e))
+		return 0;
+	let_go(p);
 	return -1;
 }
 
-int partial_sync(struct partial *p, struct err *e)
+/* ---- what is whole ---- */
+
+/* All that was written is on the disk when it returns. */
+static int sync_file(struct partial *p, struct err *e)
 {
 	return fdatasync(p->fd) ? err_set(e, ERR_IO, "%s: %s", p->name, strerror(errno)) : 0;
 }
 
+/* Of the file's bytes from `from` to `end`, as they are read back. */
+static int sum(struct partial *p, uint64_t from, uint64_t end, XXH128_canonical_t *s)
+{
+	const size_t room = 1 << 20;
+	XXH3_state_t *x = XXH3_createState();
+	uint8_t *piece = malloc(room);
+	int rc = x && piece && !XXH3_128bits_reset(x) ? 0 : -1;
+
+	for (size_t n; !rc && from < end; from += n) {
+		n = end - from < room ? (size_t)(end - from) : room;
+		rc = partial_read(p, from, piece, n, NULL) || XXH3_128bits_update(x, piece, n) ? -1 : 0;
+	}
+	if (!rc)
+		XXH128_canonicalFromHash(s, XXH3_128bits_digest(x));
+	XXH3_freeState(x);
+	free(piece);
+	return rc;
+}
+
+bool partial_holds(struct partial *p, int32_t part, uint64_t from, uint64_t end)
+{
+	XXH128_canonical_t said, is;
+
+	return end <= p->size &&
+		   pread(p->sums, &said, sizeof said, (off_t)sizeof said * part) == (ssize_t)sizeof said &&
+		   !sum(p, from, end, &is) && !memcmp(&said, &is, sizeof is);
+}
+
+int partial_seal(struct partial *p, int32_t part, uint64_t from, uint64_t end, struct err *e)
+{
+	XXH128_canonical_t is;
+
+	if (sync_file(p, e))
+		return -1;
+	if (sum(p, from, end, &is) ||
+		pwrite(p->sums, &is, sizeof is, (off_t)sizeof is * part) != (ssize_t)sizeof is)
+		return err_set(e, ERR_IO, "%s: no checksum could be written", p->sums_name);
+	return 0;
+}
+
 int partial_close(struct partial *p, int failed, struct err *e)
 {
-	if (!failed && partial_sync(p, e))
+	if (!failed && sync_file(p, e))
 		failed = -1;
 	if (!failed && rename(p->name, p->path))
 		failed = err_set(e, ERR_IO, "%s: %s", p->path, strerror(errno));
-	close(p->fd);
-	free(p->name);
+	if (!failed)
+		unlink(p->sums_name);
+	let_go(p);
 	return failed;
 }

@@ -4,6 +4,7 @@ result is used and named. Runs on tiny random models. TAP; Python's standard lib
 import hashlib
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -88,10 +89,14 @@ def test_kill():
         child.wait()
     check("a killed run leaves no file under the final name", not os.path.exists(at("large-q.gguf")) and
           os.path.exists(partial), os.listdir(TMP.name))
+    with open(partial, "r+b") as f:  # what a bad disk or a careless copy does to it
+        f.seek(os.path.getsize(partial) * 3 // 4)
+        f.write(os.urandom(64))
     status, out, err = cutaway("quantize", "--json", "--format", "q5_k", "large.gguf", "large-q.gguf")
     check("the next one goes on from it", status == 0 and json.loads(out)["resumed"] > 0, out + err)
+    check("nothing is left beside the file", not [name for name in os.listdir(TMP.name) if ".partial" in name], os.listdir(TMP.name))
     cutaway("quantize", "--threads", "3", "--format", "q5_k", "large.gguf", "again.gguf")
-    check("and the file is that of an undisturbed run with other threads", digest("large-q.gguf") == digest("again.gguf"))
+    check("though it was damaged meanwhile, the file is that of an undisturbed run with other threads", digest("large-q.gguf") == digest("again.gguf"))
 
 
 def quantise(name, *args, source="f32.gguf"):
@@ -144,10 +149,9 @@ def test_methods():
 def test_resumed_method():
     args = ("--method", "gptq", "--calibrate", os.path.join(ROOT, "README.md"))
     quantise("whole.gguf", *args)
-    with open(at("whole.gguf"), "rb") as f:
-        data = f.read()
-    with open(at("part.gguf.partial"), "wb") as f:  # as a kill in the last layer leaves it
-        f.write(data[:-20000])
+    room = os.path.getsize(at("whole.gguf")) - 20000
+    subprocess.run([PROGRAM, "quantize", *args, "f32.gguf", "part.gguf"], cwd=TMP.name, env=ENV, capture_output=True, check=False,
+                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room)))  # as a full disk, in the last layer
     told = quantise("part.gguf", *args)
     check("a calibrated run goes on after the layers that are there", told["resumed"] > 1 and
           digest("part.gguf") == digest("whole.gguf"), told)
