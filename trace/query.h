@@ -1,7 +1,8 @@
 /* SQL that somebody typed, or that a stranger's lesson holds: what it may do, and for how long.
  * SQLite asks between two steps of its machine whether to go on, and a function is one step, which
- * nothing can stop; so texts and patterns are bounded, too, and functions that take the product of
- * two lengths are not there. Thread: that of the connection. */
+ * nothing can stop; so texts and patterns are bounded, too; of the functions that take the product
+ * of two lengths instr() and replace() are our own, and the others are not there. Thread: that of
+ * the connection. */
 #ifndef CUTAWAY_TRACE_QUERY_H
 #define CUTAWAY_TRACE_QUERY_H
 

@@ -121,15 +121,16 @@ static int read_date(struct engine *e, struct err *err)
 	time_t now = time(NULL);
 	struct tm day = { 0 };
 	const char *end = date ? strptime(date, "%Y-%m-%d", &day) : NULL;
+	const int month = day.tm_mon;
 
-	if (date && (!end || *end || strlen(date) != 10))
-		return err_set(err, ERR_USAGE, "date %.40s: a day is needed, as 2026-07-31", date);
 	if (!date && !localtime_r(&now, &day))
 		return err_set(err, ERR_IO, "the system has no date; give --date");
-	strftime(e->date, sizeof e->date, "%Y-%m-%d", &day);
 	day.tm_hour = 12;
 	day.tm_min = day.tm_sec = day.tm_isdst = 0;
-	e->info.now = timegm(&day);
+	e->info.now = timegm(&day); /* to it 30 February is a day of March */
+	if (date && (!end || *end || strlen(date) != 10 || day.tm_mon != month))
+		return err_set(err, ERR_USAGE, "date %.40s: a day is needed, as 2026-07-31", date);
+	strftime(e->date, sizeof e->date, "%Y-%m-%d", &day);
 	return 0;
 }
 

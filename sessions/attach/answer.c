@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "sessions/attach/attach_impl.h"
 
-enum { TOKEN_BYTES = 256, ANSWER_TOKENS = 1 << 20, ANSWER_TEXT = 16 << 20 };
+enum { TOKEN_BYTES = 256, ANSWER_TOKENS = 1 << 18, ANSWER_TEXT = 16 << 20 };
 
 /* ---- the request ---- */
 

@@ -82,9 +82,12 @@ struct lesson_found {
 	char shown[160]; /* the text, and what the second column has */
 	double value;    /* NaN: not a number */
 };
-/* Asks the recording at this path. ERR_INPUT: the query is wrong, wants more than to read, or takes
- * too long. */
-int lesson_ask(const char *path, const char *sql, struct lesson_found *out, struct err *e);
+/* What all queries of one stop may take together: the program waits for them. */
+#define LESSON_ASK_NS INT64_C(3000000000)
+/* Asks the recording at this path. *left_ns: what it may take, less what it took. ERR_INPUT: the
+ * query is wrong, wants more than to read, or takes too long. */
+int lesson_ask(
+	const char *path, const char *sql, int64_t *left_ns, struct lesson_found *out, struct err *e);
 
 /* Reads what the reader typed: a number (12, 1,5k, 30 %) or one of the choices. *value: NaN for a
  * choice. -1 with ERR_USAGE: what is expected. */

@@ -7,12 +7,12 @@
 
 #include <sqlite3.h>
 
+#include "base/clock.h"
 #include "sessions/lesson/lesson.h"
 #include "trace/query.h"
 #include "trace/schema.h"
 
 enum { LONGEST = 1 << 18 }; /* a prompt of the longest contexts */
-static const int64_t MOST_NS = 3000000000;
 
 /* Reading tables and calling functions is all that a query may do. */
 static int authorise(
@@ -81,9 +81,10 @@ static int run(sqlite3 *db, const char *sql, struct lesson_found *out, struct er
 	return rc ? -1 : 0;
 }
 
-int lesson_ask(const char *path, const char *sql, struct lesson_found *out, struct err *e)
+int lesson_ask(
+	const char *path, const char *sql, int64_t *left_ns, struct lesson_found *out, struct err *e)
 {
-	struct query_bound bound = { .most_ns = MOST_NS, .longest = LONGEST };
+	struct query_bound bound = { .most_ns = *left_ns, .longest = LONGEST };
 	sqlite3 *db = NULL;
 	int rc;
 
@@ -91,6 +92,7 @@ int lesson_ask(const char *path, const char *sql, struct lesson_found *out, stru
 	if (open_to_read(&db, path, &bound, e))
 		return -1;
 	rc = run(db, sql, out, e);
+	*left_ns -= now_ns() - bound.begun;
 	sqlite3_close(db);
 	return rc;
 }

@@ -44,8 +44,11 @@ static bool host_of(const char *text, char out[256])
 {
 	const bool six = *text == '[';
 	const size_t n = strcspn(text += six, six ? "]" : ":");
+	const char *port = text + n + (six && text[n]);
 
-	if (n >= 256)
+	/* "user@" before a name is no part of it, and behind an address there is only a port */
+	if (!n || n >= 256 || strchr(text, '@') || (six && !text[n]) ||
+		(*port && (*port != ':' || port[1 + strspn(port + 1, "0123456789")])))
 		return false;
 	memcpy(out, text, n);
 	out[n] = '\0';

@@ -1,6 +1,10 @@
 /* Searching a recording for a step: see watch_find in watch.h. */
+#include "base/clock.h"
 #include "sessions/watch/watch.h"
 #include "trace/reader.h"
+
+/* An expression may take half a second in each step. */
+static const int64_t TELL_NS = 20000000;
 
 /* Skips tables that no expression can use: attention and times are most of a file. */
 static int only_needed(struct reader *r, struct err *e)
@@ -20,7 +24,7 @@ static int search(struct watch_set *s, struct reader *r, int64_t from, bool back
 	bool (*progress)(void *arg, int64_t step), void *arg, struct watch_hit *hit, struct err *e)
 {
 	struct event ev;
-	int64_t n = 0;
+	int64_t told = now_ns();
 	int rc, found = 0;
 
 	while ((rc = reader_next(r, &ev, e)) > 0) {
@@ -34,9 +38,11 @@ static int search(struct watch_set *s, struct reader *r, int64_t from, bool back
 			if (!back)
 				return found;
 		}
-		if (++n % 1024 == 0 && progress && !progress(arg, ev.u.step.step)) {
+		if (!progress || now_ns() - told < TELL_NS)
+			continue;
+		if (!progress(arg, ev.u.step.step))
 			return err_set(e, ERR_INTERRUPTED, "stopped");
-		}
+		told = now_ns();
 	}
 	return rc < 0 ? -1 : found;
 }

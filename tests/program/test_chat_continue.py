@@ -176,7 +176,7 @@ def test_day(suite):
         before = time.strftime("%Y-%m-%d")
         talk(suite, s, "c.db", ("one",), model="t.gguf")
         expect("without --date it is this day", rows(file(s, "c.db"), said)[0][0] in (before, time.strftime("%Y-%m-%d")))
-        text = talk(suite, s, "d.db", (), "--date", "2026-13-01", model="t.gguf")
+        text = talk(suite, s, "d.db", (), "--date", "2026-02-30", model="t.gguf")
         expect("no such day: exit 2, and how it is written", "status 2" in text and "as 2026-07-31" in text, text)
     finally:
         s.close()

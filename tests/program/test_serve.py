@@ -313,12 +313,14 @@ def test_pages(s):
 
     for host in ("127.0.0.1:80", "localhost", "[::1]:8080", "192.168.1.5", "a.localhost:1", "gpu:8080", "gpu.local"):
         check(f"asked as {host}", asked(Host=host)[0] == 200, host)
-    for host in ("evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example", "1.2.3", "x" * 300):
+    for host in ("evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example", "1.2.3", "x" * 300,
+                 "[::1].evil.example", "[::1]evil.example", "[::1", "localhost:x@evil.example", ""):
         status, told = asked(Host=host)
         check(f"not as {host[:30]}", status == 403 and "--host" in told, told)
     for origin in (f"http://127.0.0.1:{s.port}", "http://localhost:3000", "http://[::1]"):
         check(f"a page of {origin}", asked(Origin=origin)[0] == 200, origin)
-    for origin in ("https://evil.example", "null", "http://localhost.evil.example", "http://127.0.0.1@evil.example"):
+    for origin in ("https://evil.example", "null", "http://localhost.evil.example", "http://127.0.0.1@evil.example",
+                   "http://localhost:x@evil.example"):
         status, told = asked(Origin=origin)
         check(f"not a page of {origin}", status == 403 and "--cors" in told, told)
     for type_, want in (("application/x-www-form-urlencoded", 200), ("application/json; charset=utf-8", 200), ("text/plain", 415),

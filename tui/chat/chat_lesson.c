@@ -75,7 +75,8 @@ static void emit_answer(struct app *a, int32_t part, const struct answer *w)
 
 static void ask(struct app *a, int32_t part, const char *path)
 {
-	const struct lesson_part *p = &((struct chat *)a->mode_data)->lesson.l->part[part];
+	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	const struct lesson_part *p = &k->l->part[part];
 	const struct tl_answer *old = timeline_answer(&a->timeline, part);
 	struct lesson_found found;
 	struct err e = { 0 };
@@ -84,7 +85,7 @@ static void ask(struct app *a, int32_t part, const char *path)
 
 	if (w.said && lesson_read_answer(p, w.said, said, sizeof said, &w.value, &e))
 		w.said = NULL;
-	if (lesson_ask(path, p->sql, &found, &e)) {
+	if (lesson_ask(path, p->sql, &k->left_ns, &found, &e)) {
 		w.found = e.text;
 		w.measured = NAN;
 		w.verdict = EV_ANSWER_failed;
@@ -121,6 +122,7 @@ static void go_on(struct app *a, int32_t from)
 {
 	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
 
+	k->left_ns = LESSON_ASK_NS;
 	for (k->part = lesson_stop(k->l, from);
 		 k->part < k->l->n && k->l->part[k->part].kind == LESSON_CHECK;
 		 k->part = lesson_stop(k->l, k->part + 1))
@@ -442,6 +444,7 @@ void chat_lesson_work(struct app *a)
 		}
 		k->next = NULL;
 		actor_call(c->live.session.actor, NULL, NULL); /* the step that ended it is told */
+		k->left_ns = LESSON_ASK_NS;
 		ask_all(a, -1);
 		if (a->message_kind == SAY_INFO)
 			a->message_ns = 0; /* what the last command said would cover the text */

@@ -13,9 +13,10 @@ struct app;
 struct chat_lesson {
 	struct lesson *l; /* NULL: none */
 	char name[64];
-	int32_t part;  /* where the reader stands; l->n: at the end */
-	int64_t shown; /* where the reader stood when the text was last placed */
-	int32_t skips; /* the question, plus 1, that one more empty line leaves out */
+	int32_t part;    /* where the reader stands; l->n: at the end */
+	int64_t shown;   /* where the reader stood when the text was last placed */
+	int64_t left_ns; /* for the queries of this stop */
+	int32_t skips;   /* the question, plus 1, that one more empty line leaves out */
 	struct chat_kept kept;
 	const char *next; /* the next line to type; NULL: none is typed now */
 	int64_t said_ns;  /* time of the newest error that was seen while lines were typed */

@@ -14,7 +14,10 @@
 
 #include <sqlite3.h>
 
+#include <sqlite3.h>
+
 #include "sessions/lesson/lesson.h"
+#include "trace/query.h"
 #include "trace/schema.h"
 
 static struct lesson *parsed(const char *text)
@@ -163,10 +166,11 @@ static int drop_file(void **state)
 
 static void asked(const char *sql, const char *text, double value)
 {
+	int64_t left = LESSON_ASK_NS;
 	struct lesson_found f;
 	struct err e = { 0 };
 
-	if (lesson_ask(path, sql, &f, &e))
+	if (lesson_ask(path, sql, &left, &f, &e))
 		fail_msg("%s: %s", sql, e.text);
 	assert_int_equal(f.known, text != NULL);
 	if (text)
@@ -176,10 +180,11 @@ static void asked(const char *sql, const char *text, double value)
 
 static void not_asked(const char *sql, const char *why)
 {
+	int64_t left = LESSON_ASK_NS;
 	struct lesson_found f;
 	struct err e = { 0 };
 
-	assert_int_equal(lesson_ask(path, sql, &f, &e), -1);
+	assert_int_equal(lesson_ask(path, sql, &left, &f, &e), -1);
 	assert_int_equal(e.code, ERR_INPUT);
 	if (!strstr(e.text, why))
 		fail_msg("%s: \"%s\" says nothing of \"%s\"", sql, e.text, why);
@@ -211,11 +216,77 @@ static void queries_only_read(void **state)
 	not_asked("SELECT printf('%.250000c', 'a') LIKE '%' || printf('%.45000c', 'a') || 'b'",
 		"pattern too complex");
 	asked("SELECT printf('%.*c', 1 << 25, 'a') = 'b'", NULL, NAN);
+	/* SQLite's own take seconds for each of these */
+	asked(
+		"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 99), a(t) AS (SELECT "
+		"printf('%.261000c', 'a')) SELECT sum(instr(t, substr(t, 130000 + i) || 'b')) FROM n, a",
+		"0", 0);
+	asked(
+		"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 99), a(t) AS (SELECT "
+		"printf('%.261000c', 'a')) SELECT sum(length(replace(t, substr(t, 130000 + i) || 'b', ''))) "
+		"FROM n, a",
+		"25839000", 25839000);
 	not_asked("SELECT trim('aa', 'ba')", "not authorized");
 	not_asked(
 		"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n), a(t) AS (SELECT "
 		"printf('%.250000c', 'a')) SELECT sum(instr(t, substr(t, i % 9 + 1, 125000) || 'b')) FROM n, a",
 		"too long");
+}
+
+/* Our instr() and replace() against SQLite's. */
+static void functions(void **state)
+{
+	static const char *const calls[] = { "instr('aXbX', 'X')", "instr('Größe', 'e')",
+		"instr(x'c3b6', x'b6')", "instr('a', '')", "instr('', '')", "instr('', 'a')",
+		"instr(NULL, 'a')", "instr('a', NULL)", "instr(1234, 34)", "instr('abc', x'63')",
+		"instr(x'', x'')", "replace('aXbX', 'X', 'yy')", "replace('a', '', 'b')",
+		"replace('', 'a', 'b')", "replace(NULL, 'a', 'b')", "replace('aaa', 'aa', '')",
+		"replace('a', 'a', '')", "replace(1210, 1, 'ö')", "replace('x', NULL, 'y')",
+		"replace(x'616263', 'b', 'ö')" };
+	struct query_bound b = { .most_ns = LESSON_ASK_NS, .longest = 1000 };
+	sqlite3 *own, *theirs;
+
+	(void)state;
+	assert_int_equal(sqlite3_open(":memory:", &own) || sqlite3_open(":memory:", &theirs), 0);
+	query_bind(own, &b);
+	for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+		char sql[200];
+		sqlite3_stmt *x, *y;
+
+		snprintf(sql, sizeof sql, "SELECT quote(%s) || typeof(%s)", calls[i], calls[i]);
+		assert_int_equal(sqlite3_prepare_v2(own, sql, -1, &x, NULL) ||
+							 sqlite3_prepare_v2(theirs, sql, -1, &y, NULL),
+			0);
+		assert_int_equal(sqlite3_step(x), SQLITE_ROW);
+		assert_int_equal(sqlite3_step(y), SQLITE_ROW);
+		if (strcmp((const char *)sqlite3_column_text(x, 0),
+				(const char *)sqlite3_column_text(y, 0)) != 0)
+			fail_msg("%s: %s", calls[i], sqlite3_column_text(x, 0));
+		sqlite3_finalize(x);
+		sqlite3_finalize(y);
+	}
+	sqlite3_close(own);
+	sqlite3_close(theirs);
+}
+
+/* All of one stop share a time. */
+static void one_time_for_all(void **state)
+{
+	int64_t left = 50000000;
+	struct lesson_found f;
+	struct err e = { 0 };
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(
+			lesson_ask(path,
+				"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n",
+				&left, &f, &e),
+			-1);
+		assert_true(left <= 0);
+		e.code = 0;
+	}
+	assert_true(left > -LESSON_ASK_NS * 100);
 }
 
 /* ---- predictions ---- */
@@ -327,6 +398,8 @@ int main(void)
 		cmocka_unit_test(what_is_refused),
 		cmocka_unit_test(any_bytes),
 		cmocka_unit_test(queries_only_read),
+		cmocka_unit_test(functions),
+		cmocka_unit_test(one_time_for_all),
 		cmocka_unit_test(predictions),
 		cmocka_unit_test(shipped_lessons_can_be_read),
 		cmocka_unit_test(progress_and_a_lesson_of_ones_own),
