@@ -169,6 +169,16 @@ int partial_seal(struct partial *p, int32_t part, uint64_t from, uint64_t end, s
 	return 0;
 }
 
+void partial_remove(const char *path)
+{
+	static const char *const ends[] = { "", ".partial", ".partial.sums" };
+	char name[4096];
+
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+		if (snprintf(name, sizeof name, "%s%s", path, ends[i]) < (int)sizeof name)
+			unlink(name);
+}
+
 int partial_close(struct partial *p, int failed, struct err *e)
 {
 	if (!failed && sync_file(p, e))

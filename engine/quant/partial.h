@@ -30,6 +30,8 @@ int partial_read(struct partial *p, uint64_t at, void *data, size_t n, struct er
 bool partial_holds(struct partial *p, int32_t part, uint64_t from, uint64_t end);
 /* The part is done, and on the disk when it returns. */
 int partial_seal(struct partial *p, int32_t part, uint64_t from, uint64_t end, struct err *e);
+/* Whatever there is of it, whole or begun. */
+void partial_remove(const char *path);
 /* Renames it, unless `failed`: then it stays as it is. */
 int partial_close(struct partial *p, int failed, struct err *e);
 

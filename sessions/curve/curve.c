@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "engine/quant/partial.h"
 #include "base/clock.h"
 #include "base/median.h"
 #include "engine/core/engine.h"
@@ -143,17 +144,15 @@ static int round_file(
 int curve_measure(struct curve_point *p, const struct curve_options *o, struct err *e)
 {
 	const char *tmp = getenv("TMPDIR");
-	char folder[256], path[280], partial[300];
+	char folder[256], path[280];
 	int failed;
 
 	snprintf(folder, sizeof folder, "%.200s/cutaway-curve-XXXXXX", tmp && *tmp ? tmp : "/tmp");
 	if (!mkdtemp(folder))
 		return err_set(e, ERR_IO, "no folder for temporary models can be made; see TMPDIR");
 	snprintf(path, sizeof path, "%s/model.gguf", folder);
-	snprintf(partial, sizeof partial, "%s.partial", path);
 	failed = round_file(p, o, path, e) || measure_file(p, o, path, e);
-	unlink(path);
-	unlink(partial); /* of a run that was stopped */
+	partial_remove(path); /* begun, if the run was stopped */
 	rmdir(folder);
 	p->done = !failed;
 	return failed ? -1 : 0;

@@ -542,6 +542,15 @@ def test_what_is_answered(suite):
         s.wait(r"^ +/attention-every +N ")
         s.keys("Escape")
         s.wait("key closes", gone=True)
+        for typed, shown in (("/help repeat", r"^ +Sampling"), ("/help /kv-c", "^ +/kv-cache "), ("/view", "/latency +the view latency"), ("/help clear", "/new ")):
+            enter(s, typed)
+            s.wait(shown)
+            if s.text().count("lists the commands"):
+                raise Failure(s.text())
+            s.keys("Escape")
+            s.wait("key closes", gone=True)
+        enter(s, "/help nowhere to be found")
+        s.wait("no command, setting or view says so")
         enter(s, "/batch")
         s.wait("batch · Ctrl-O gives it the keys")
         s.keys("C-o")

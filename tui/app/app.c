@@ -186,28 +186,66 @@ static void add_aliases(FILE *out, const struct command *c)
 			fprintf(out, "%s/%s", n++ ? " " : "; also ", a->name);
 }
 
-static void show_commands(struct app *a)
+static void show_command(struct app *a, FILE *out, const struct command *c)
 {
-	char *text = NULL, value[64], arg[64];
+	char value[64], arg[64];
+
+	setting_arg(c->s, arg, sizeof arg);
+	fprintf(out, "/%-20s %-14s ", c->s->name, arg);
+	if (strlen(arg) > 14) /* the text stays in its column */
+		fprintf(out, "\n%37s", "");
+	fputs(c->s->doc, out);
+	add_aliases(out, c);
+	if (commands_value(&a->host, c, value, sizeof value))
+		fprintf(out, " (now %s)", value);
+	fputc('\n', out);
+}
+
+static bool has_word(const struct command *c, const char *word)
+{
+	bool has = strcasestr(c->s->name, word) || strcasestr(c->s->doc, word) ||
+			   (c->s->group && strcasestr(c->s->group, word));
+
+	for (const struct command_alias *a = command_aliases; !has && a->name; a++)
+		has = !strcmp(a->command, c->s->name) && strcasestr(a->name, word);
+	return has;
+}
+
+/* Those that have the word in their name, group or text; views, too. */
+static int show_commands(struct app *a, const char *word, bool views_alone, struct err *e)
+{
+	const char *group = "";
+	char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
+	int n = 0;
 
-	for (const struct command *c = commands; out && c->s; c++) {
-		if (!commands_usable(&a->host, c))
+	for (const struct command *c = commands; out && c->s && !views_alone; c++) {
+		const char *of = c->s->group ? c->s->group : "Commands";
+
+		if (!commands_usable(&a->host, c) || !has_word(c, word))
 			continue;
-		setting_arg(c->s, arg, sizeof arg);
-		fprintf(out, "/%-20s %-14s ", c->s->name, arg);
-		if (strlen(arg) > 14) /* the text stays in its column */
-			fprintf(out, "\n%37s", "");
-		fputs(c->s->doc, out);
-		add_aliases(out, c);
-		if (commands_value(&a->host, c, value, sizeof value))
-			fprintf(out, " (now %s)", value);
-		fputc('\n', out);
+		if (strcmp(of, group) != 0)
+			fprintf(out, "%s%s\n", n ? "\n" : "", of);
+		group = of;
+		show_command(a, out, c);
+		n++;
 	}
-	if (out && !fclose(out))
-		app_show(a, "commands", text);
+	for (int v = 0, of = 0; out && views[v]; v++)
+		if (strcasestr(views[v]->id, word) || strcasestr(views[v]->name, word)) {
+			fprintf(out, "%s/%-20s the view %s\n",
+				of++ ? ""
+				: n  ? "\nViews\n"
+					 : "Views\n",
+				views[v]->id, views[v]->name);
+			n++;
+		}
+	if (out && !fclose(out) && n)
+		app_show(a, views_alone ? "views" : "commands", text);
 	free(text);
+	return n ? 1
+			 : err_set(e, ERR_USAGE,
+				   "help %.40s: no command, setting or view says so; /help lists all", word);
 }
 
 /* Layer and head: a number, or the mean of all. */
@@ -239,13 +277,15 @@ int app_act(struct app *a, enum command_act act, const char *text, struct err *e
 	a->dirty = true;
 	switch (act) {
 	case ACT_VIEW:
+		if (!*text)
+			return show_commands(a, "", true, e);
 		for (int i = 0; views[i]; i++)
 			if (!strcmp(views[i]->id, text))
 				app_look(a, i, false);
 		return 1;
 	case ACT_ZOOM: app_toggle_zoom(a); return 1;
 	case ACT_THEME: term_set_light(a->term, !strcmp(text, "light")); return 1;
-	case ACT_HELP: show_commands(a); return 1;
+	case ACT_HELP: return show_commands(a, text + (*text == '/'), false, e);
 	case ACT_BREAK:
 	case ACT_TBREAK:
 	case ACT_WATCH:

@@ -105,7 +105,7 @@ const struct command commands[] = {
 		SETTING_WORDS("0.25", "0.5", "1", "2", "4", "16"),
 		.doc = "how fast it plays: 1 as recorded"),
 	ACT(TEXT, VIEW, BOTH | LESSON, .name = "view", .arg = "NAME",
-		.doc = "goes to a view; /batch, /pages and so on do, too"),
+		.doc = "goes to a view; /batch, /pages and so on do, too; alone it lists them"),
 	ACT(NONE, ZOOM, BOTH | LESSON, .name = "zoom",
 		.doc = "the view in focus fills the screen, or goes back"),
 	ACT(TEXT, BREAK, BOTH | LESSON, .name = "break", .arg = "EXPR", SETTING_WORDS("off"),
@@ -133,7 +133,8 @@ const struct command commands[] = {
 		.doc = "the session in numbers: model, pages, what happened so far, settings"),
 	ACT(CHOICE, THEME, BOTH | LESSON, .name = "theme", SETTING_WORDS("dark", "light"),
 		.doc = "colours for a dark or a light ground"),
-	ACT(NONE, HELP, BOTH | LESSON, .name = "help", .doc = "lists the commands"),
+	ACT(TEXT, HELP, BOTH | LESSON, .name = "help", .arg = "[WORD]",
+		.doc = "lists commands, settings and views; with a word those that have it"),
 	ACT(NONE, QUIT, BOTH, .name = "quit", .doc = "ends the session; it is saved"),
 	{ 0 },
 };
@@ -280,7 +281,7 @@ static int act(
 
 	if (*arg && c->s->type == SETTING_NONE)
 		return err_set(e, ERR_USAGE, "%s takes no argument", c->s->name);
-	if (c->act == ACT_VIEW) {
+	if (c->act == ACT_VIEW && *arg) {
 		known = commands_views(h);
 		if (!(arg = command_names_choose(&known, c->s->name, arg, e)))
 			return -1;

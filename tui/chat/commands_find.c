@@ -37,7 +37,7 @@ const struct command_alias command_aliases[] = {
 	{ "where", "info", "" },
 	{ "until", "find", "" },
 	{ "advance", "find", "" },
-	{ "clear", "break", "off" },
+	{ "clear", "new", "" },
 	{ "disable", "break", "off" },
 	{ "list", "view", "chat" },
 	{ "run", "continue", "" },
