@@ -70,7 +70,7 @@ static int apply(struct engine *e, const struct engine_options *to, const struct
 
 static bool is_own(const char *weights)
 {
-	return !strcmp(weights, "model");
+	return !strcmp(weights, "model") || !strcmp(weights, "off");
 }
 
 int engine_apply_weights(struct engine *e, struct engine_options *to, struct err *err)

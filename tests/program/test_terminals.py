@@ -346,6 +346,7 @@ def helped(term, locale):
         chat.send("zé\r")
         chat.wait(r"step 4\b")
         chat.send("/roof measure\r")
+        chat.wait(r"roof:\s+measured")
         chat.send("/help\r")
         chat.wait(r"GB/s, best of \d+ readings? from [\d.]+, the last after step \d+\)".replace(" ", r"\s+"))
     finally:

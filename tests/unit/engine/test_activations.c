@@ -250,7 +250,7 @@ static void weights_are_those_of_the_rounded_file(void **state)
 	assert_int_equal(engine_set(e, "weights", "5 bits", &err), -1);
 	set(e, "activations", "model");
 	assert_true(run(e, &s) == of_file_in(path, forms[4])); /* what was refused changed nothing */
-	set(e, "weights", "model");
+	set(e, "weights", "off");                              /* as model: what other settings take */
 	assert_true(run(e, &s) == exact);
 	engine_close(e);
 	unlink(path);
