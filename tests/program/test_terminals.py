@@ -342,7 +342,7 @@ def helped(term, locale):
     """/help has the settings as they stand, to the last word."""
     chat = Chat(term, locale, "helped")
     try:
-        chat.resize(160, 190)
+        chat.resize(160, 260)
         chat.send("zé\r")
         chat.wait(r"step 4\b")
         chat.send("/roof measure\r")
