@@ -9,11 +9,6 @@ enum { ASK_EVERY = 10, PATTERN = 64, DEPTH = 64 };
 
 /* ---- functions whose time is not the product of two lengths ---- */
 
-static const char *after(const char *at, const char *end, const char *part, size_t n)
-{
-	return memmem(at, (size_t)(end - at), part, n);
-}
-
 /* As SQLite's: where the second begins in the first, from 1; 0: nowhere. In bytes of two blobs,
  * else in characters. */
 static void instr(sqlite3_context *c, int n, sqlite3_value **v)
@@ -23,7 +18,7 @@ static void instr(sqlite3_context *c, int n, sqlite3_value **v)
 	const char *text = blobs ? sqlite3_value_blob(v[0]) : (const char *)sqlite3_value_text(v[0]);
 	const char *part = blobs ? sqlite3_value_blob(v[1]) : (const char *)sqlite3_value_text(v[1]);
 	const size_t size = (size_t)sqlite3_value_bytes(v[0]), k = (size_t)sqlite3_value_bytes(v[1]);
-	const char *at = text && k ? after(text, text + size, part, k) : text;
+	const char *at = text && k ? memmem(text, size, part, k) : text;
 	sqlite3_int64 number = 1;
 
 	(void)n;
@@ -48,7 +43,7 @@ static void replace(sqlite3_context *c, int n, sqlite3_value **v)
 		return;
 	out = sqlite3_str_new(sqlite3_context_db_handle(c));
 	end = text + sqlite3_value_bytes(v[0]);
-	for (; k && (at = after(text, end, part, k)); text = at + k) {
+	for (; k && (at = memmem(text, (size_t)(end - text), part, k)); text = at + k) {
 		sqlite3_str_append(out, text, (int)(at - text));
 		sqlite3_str_append(out, by, sqlite3_value_bytes(v[2]));
 	}

@@ -12,6 +12,9 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+/* Of the names of the whole file, of what grows, and of its checksums. */
+static const char *const ends[] = { "", ".partial", ".partial.sums" };
+
 int partial_read(struct partial *p, uint64_t at, void *data, size_t n, struct err *e)
 {
 	for (size_t done = 0; done < n;) {
@@ -97,6 +100,14 @@ int partial_is_free(const char *path, struct err *e)
 								  "%s is there already: delete it, or choose another name", path);
 }
 
+/* malloc'd */
+static char *named(const char *path, const char *end)
+{
+	char *name = NULL;
+
+	return asprintf(&name, "%s%s", path, end) < 0 ? NULL : name;
+}
+
 static void let_go(struct partial *p)
 {
 	if (p->fd >= 0)
@@ -109,11 +120,14 @@ static void let_go(struct partial *p)
 
 int partial_open(struct partial *p, const char *path, const uint8_t *head, size_t n, struct err *e)
 {
-	*p = (struct partial){ .path = path, .fd = -1, .sums = -1 };
 	if (partial_is_free(path, e))
 		return -1;
-	if (asprintf(&p->name, "%s.partial", path) < 0 ||
-		asprintf(&p->sums_name, "%s.sums", p->name) < 0)
+	*p = (struct partial){ .path = path,
+		.name = named(path, ends[1]),
+		.sums_name = named(path, ends[2]),
+		.fd = -1,
+		.sums = -1 };
+	if (!p->name || !p->sums_name)
 		err_set(e, ERR_MEMORY, "no memory for a path");
 	else if (!open_file(p, head, n, e))
 		return 0;
@@ -171,12 +185,13 @@ int partial_seal(struct partial *p, int32_t part, uint64_t from, uint64_t end, s
 
 void partial_remove(const char *path)
 {
-	static const char *const ends[] = { "", ".partial", ".partial.sums" };
-	char name[4096];
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+		char *name = named(path, ends[i]);
 
-	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-		if (snprintf(name, sizeof name, "%s%s", path, ends[i]) < (int)sizeof name)
+		if (name)
 			unlink(name);
+		free(name);
+	}
 }
 
 int partial_close(struct partial *p, int failed, struct err *e)

@@ -133,13 +133,17 @@ THINKS = ("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content.split('
           "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}")
 
 
+def make_model(s, template):
+    with open(file(s, "t.jinja"), "w", encoding="utf-8") as f:
+        f.write(template)
+    subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), "--template", file(s, "t.jinja"), file(s, "t.gguf")], check=True)
+
+
 def test_thoughts(suite):
     """a template that opens answers otherwise than it writes those of before: the turns stay one conversation, and go on"""
     s = suite.screen(100, 40)
     try:
-        with open(file(s, "t.jinja"), "w", encoding="utf-8") as f:
-            f.write(THINKS)
-        subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), "--template", file(s, "t.jinja"), file(s, "t.gguf")], check=True)
+        make_model(s, THINKS)
         lines = ("one two one two", "three", "four")
         talk(suite, s, "a.db", lines[:2], model="t.gguf")
         talk(suite, s, "b.db", lines[2:], "--continue", "a.db", model="")
@@ -163,9 +167,7 @@ def test_day(suite):
     """the day that a template shows is the session's, is in the log, and is that of the conversation when it goes on"""
     s = suite.screen(100, 40)
     try:
-        with open(file(s, "t.jinja"), "w", encoding="utf-8") as f:
-            f.write(TODAY)
-        subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), "--template", file(s, "t.jinja"), file(s, "t.gguf")], check=True)
+        make_model(s, TODAY)
         said = "SELECT value FROM setting WHERE name = 'date'"
         talk(suite, s, "a.db", ("one two",), "--date", "2026-07-31", model="t.gguf")
         same(rows(file(s, "a.db"), said), [("2026-07-31",)], "the day in the log")

@@ -211,41 +211,63 @@ static bool has_word(const struct command *c, const char *word)
 	return has;
 }
 
-/* Those that have the word in their name, group or text; views, too. */
-static int show_commands(struct app *a, const char *word, bool views_alone, struct err *e)
+static const char *group_of(const struct command *c)
+{
+	return c->s->group ? c->s->group : "Commands";
+}
+
+static void show_heading(FILE *out, const char *group)
+{
+	fprintf(out, "%s%s\n", ftell(out) ? "\n" : "", group);
+}
+
+/* In the table's order: a group whose rows are apart has its heading again. */
+static void show_commands(struct app *a, FILE *out, const char *word)
 {
 	const char *group = "";
-	char *text = NULL;
-	size_t size;
-	FILE *out = open_memstream(&text, &size);
-	int n = 0;
 
-	for (const struct command *c = commands; out && c->s && !views_alone; c++) {
-		const char *of = c->s->group ? c->s->group : "Commands";
-
+	for (const struct command *c = commands; c->s; c++) {
 		if (!commands_usable(&a->host, c) || !has_word(c, word))
 			continue;
-		if (strcmp(of, group) != 0)
-			fprintf(out, "%s%s\n", n ? "\n" : "", of);
-		group = of;
+		if (strcmp(group_of(c), group) != 0)
+			show_heading(out, group_of(c));
+		group = group_of(c);
 		show_command(a, out, c);
-		n++;
 	}
-	for (int v = 0, of = 0; out && views[v]; v++)
-		if (strcasestr(views[v]->id, word) || strcasestr(views[v]->name, word)) {
-			fprintf(out, "%s/%-20s the view %s\n",
-				of++ ? ""
-				: n  ? "\nViews\n"
-					 : "Views\n",
-				views[v]->id, views[v]->name);
-			n++;
-		}
-	if (out && !fclose(out) && n)
+}
+
+static void show_views(FILE *out, const char *word)
+{
+	bool any = false;
+
+	for (int v = 0; views[v]; v++) {
+		if (!strcasestr(views[v]->id, word) && !strcasestr(views[v]->name, word))
+			continue;
+		if (!any)
+			show_heading(out, "Views");
+		any = true;
+		fprintf(out, "/%-20s the view %s\n", views[v]->id, views[v]->name);
+	}
+}
+
+/* Those that have the word in their name, group or text. */
+static int show_help(struct app *a, bool views_alone, const char *word, struct err *e)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+
+	if (!out)
+		return err_set(e, ERR_MEMORY, "no memory for /help");
+	if (!views_alone)
+		show_commands(a, out, word);
+	show_views(out, word);
+	if (!fclose(out) && size)
 		app_show(a, views_alone ? "views" : "commands", text);
 	free(text);
-	return n ? 1
-			 : err_set(e, ERR_USAGE,
-				   "help %.40s: no command, setting or view says so; /help lists all", word);
+	return size ? 1
+				: err_set(e, ERR_USAGE,
+					  "help %.40s: no command, setting or view says so; /help lists all", word);
 }
 
 /* Layer and head: a number, or the mean of all. */
@@ -278,14 +300,14 @@ int app_act(struct app *a, enum command_act act, const char *text, struct err *e
 	switch (act) {
 	case ACT_VIEW:
 		if (!*text)
-			return show_commands(a, "", true, e);
+			return show_help(a, true, "", e);
 		for (int i = 0; views[i]; i++)
 			if (!strcmp(views[i]->id, text))
 				app_look(a, i, false);
 		return 1;
 	case ACT_ZOOM: app_toggle_zoom(a); return 1;
 	case ACT_THEME: term_set_light(a->term, !strcmp(text, "light")); return 1;
-	case ACT_HELP: return show_commands(a, text + (*text == '/'), false, e);
+	case ACT_HELP: return show_help(a, false, text + (*text == '/'), e);
 	case ACT_BREAK:
 	case ACT_TBREAK:
 	case ACT_WATCH:
