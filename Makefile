@@ -33,7 +33,14 @@ SOURCES := $(filter-out cli/main.c, $(shell find $(wildcard $(FOLDERS)) -name '*
 MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
 SOURCES := $(filter-out $(if $(filter x86_64,$(MACHINE)),%_neon.c,%_avx2.c %_avxvnni.c %_avx512.c \
 	$(if $(filter aarch64,$(MACHINE)),,%_neon.c %_vec8.c)), $(SOURCES))
-OBJECTS := $(SOURCES:%.c=$(BUILD)/%.o)
+# EMULATE=1: a program that has all kernels of x86 wherever there is AVX2, those of AVX-512 and AVX-VNNI by the tests' emulation, so
+# that `make test EMULATE=1` is the suite of a processor with both. Slow; in a checkout of its own.
+EMULATED = avx512_simde avx512_simde_attention avxvnni_emulated
+ifdef EMULATE
+SOURCES := $(filter-out %_avxvnni.c %_avx512.c, $(SOURCES))
+$(BUILD)/tests/unit/kernels/test_isa.o: ISA = -DEMULATED_PROGRAM
+endif
+OBJECTS := $(SOURCES:%.c=$(BUILD)/%.o) $(if $(EMULATE),$(EMULATED:%=$(BUILD)/emulated/%.o))
 # The plain build leaves its program beside this file, any other in its own folder.
 PROGRAM := $(if $(filter build,$(BUILD)),cutaway,$(BUILD)/cutaway)
 
@@ -112,8 +119,10 @@ TEST_SOURCES := $(shell find tests/unit tests/cuda tests/bench tests/support -ma
 TEST_PARTS := $(shell grep -L '^int main' $(TEST_SOURCES)) tests/cuda/shim/client.c
 TEST_PROGRAMS := $(filter-out $(TEST_PARTS), $(TEST_SOURCES))
 # Code for processors without AVX-512 or AVX-VNNI, emulated on AVX2. With sanitizers it would compile for minutes.
-EMULATED = avx512_simde avx512_simde_attention avxvnni_emulated
-$(EMULATED:%=$(BUILD)/tests/support/%.o): ISA = $(ISA_VEC8) -Wno-psabi -fno-sanitize=all -g0
+$(EMULATED:%=$(BUILD)/tests/support/%.o) $(EMULATED:%=$(BUILD)/emulated/%.o): ISA = $(ISA_VEC8) -Wno-psabi -fno-sanitize=all -g0
+$(BUILD)/emulated/%.o: tests/support/%.c | $(BUILD)/packages
+	@mkdir -p $(@D)
+	$(call step,CC,$@) $(CC) $(ALL_CFLAGS) $(KERNEL_CFLAGS) $(ISA) -DEMULATED_PROGRAM -MMD -MP -c -o $@ $<
 $(BUILD)/tests/libtests.a: $(TEST_PARTS:%.c=$(BUILD)/%.o)
 	$(call step,AR,$@) rm -f $@ && ar rcs $@ $^
 define test_rule

@@ -5,8 +5,12 @@
 #include <simde/x86/avx512.h>
 #include <string.h>
 
+#ifdef EMULATED_PROGRAM /* they are the program's own */
+#define __builtin_cpu_supports(name) 1
+#else
 #define k_isa_avx512 simde_isa
 #define k_avx512_attention simde_attention
+#endif
 #include "tests/support/contexts.h"
 
 /* What SIMDe 0.7 has not, or has wrong. */
@@ -80,4 +84,15 @@ static inline __m512i emulate_srai_epi32(__m512i words, unsigned by)
 #define __AVX512BW__ 1
 #define __AVX512VNNI__ 1
 #include "kernels/cpu/matmul_avx512.c"
+#ifdef EMULATED_PROGRAM
+uint64_t k_avx512_multiply(int64_t n)
+{
+	return k_avx2_multiply(n);
+}
+
+uint64_t k_avx512_fma(int64_t n)
+{
+	return k_avx2_fma(n);
+}
+#endif
 #endif

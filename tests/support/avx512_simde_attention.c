@@ -5,7 +5,9 @@
 #include <simde/x86/avx512.h>
 #include <string.h>
 
+#ifndef EMULATED_PROGRAM
 #define k_avx512_attention simde_attention
+#endif
 
 /* SIMDe 0.7 does not convert or widen 16 numbers at once: both halves by AVX2. */
 #undef _mm512_cvtph_ps

@@ -3,7 +3,11 @@
 #if defined(__AVX2__) && defined(__x86_64__)
 #include <immintrin.h>
 
+#ifdef EMULATED_PROGRAM /* as in avx512_simde.c */
+#define __builtin_cpu_supports(name) 1
+#else
 #define k_isa_avxvnni emulated_vnni_isa
+#endif
 #include "tests/support/contexts.h"
 
 /* Bytes as words, those at even places and those at odd ones: their products fit. */
@@ -18,4 +22,10 @@ static inline __m256i emulate_dpbusd(__m256i sum, __m256i codes, __m256i x)
 
 #define v_dpbusd emulate_dpbusd
 #include "kernels/cpu/matmul_avxvnni.c"
+#ifdef EMULATED_PROGRAM
+uint64_t k_avxvnni_multiply(int64_t n)
+{
+	return k_avx2_multiply(n);
+}
+#endif
 #endif

@@ -9,17 +9,32 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef __aarch64__
+#ifdef __x86_64__
+#include <cpuid.h>
+#elif defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
 
 #include "kernels/kernels.h"
 
+#ifdef __x86_64__
+static bool has_avxvnni(void)
+{
+	unsigned a, b, c, d;
+
+	return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1 << 4);
+}
+#endif
+
 static const char *expected(void)
 {
-#if defined(__x86_64__)
+#ifdef EMULATED_PROGRAM
+	return "avx512";
+#elif defined(__x86_64__)
 	if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw"))
 		return "avx512";
+	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_avxvnni())
+		return "avxvnni";
 	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? "avx2" : "scalar";
 #elif defined(__aarch64__)
 	return getauxval(AT_HWCAP) & HWCAP_ASIMDDP ? "neon" : "scalar";
@@ -39,10 +54,10 @@ static void the_best_is_chosen(void **state)
 
 static void others_are_refused(void **state)
 {
-	static const char *const all[] = { "avx512", "avx2", "neon", "scalar" };
+	static const char *const all[] = { "avx512", "avxvnni", "avx2", "neon", "scalar" };
 
 	(void)state;
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 5; i++) {
 		struct err e = { 0 };
 		struct k_ctx *ctx;
 		bool here = false;
