@@ -114,6 +114,37 @@ def test_a_key_that_closes_types(suite):
         s.close()
 
 
+def test_a_paste_without_brackets(suite):
+    """a terminal that sends what is pasted like keys: it is one text, in which no line is sent and none is a command"""
+    s = suite.screen(120, 40)
+
+    def pasted(text, last):
+        with open(os.path.join(s.folder, "text"), "w", encoding="utf-8") as f:
+            f.write(text)
+        s.tmux("load-buffer", f.name)
+        s.tmux("paste-buffer", "-t", "t")
+        s.wait(last)
+        time.sleep(0.2)  # an Enter that comes now is a person's
+
+    try:
+        s.type("export TERM=screen")  # terminfo knows no brackets of it
+        s.keys("Enter")
+        suite.chat(s, "--record", "pasted.db")
+        pasted("one Größe\n/quit\n" + "word " * 4000 + "\nlast 月亮\n", "last 月亮")
+        s.keys("C-u")  # of vi's and emacs' keys alike: nothing is left
+        if re.search(r"^ ai", s.text(), re.M):
+            raise Failure("a pasted line was sent:\n" + s.text())
+        pasted("a b\n/quit\nc d", "c d")
+        s.keys("Enter")
+        s.wait("^ ai")
+        suite.quit(s)
+        turns = rows(s, "pasted.db", "SELECT cast(text AS blob) FROM request")
+        if turns != [(b"a b\n/quit\nc d",)]:
+            raise Failure(f"the turns are {turns}")
+    finally:
+        s.close()
+
+
 def test_the_present(suite):
     """an earlier step: the ways to the present that the screen promises lead there, whatever has the keys"""
     s = suite.screen(120, 40)

@@ -188,7 +188,7 @@ static void add_aliases(FILE *out, const struct command *c)
 
 static void show_command(struct app *a, FILE *out, const struct command *c)
 {
-	char value[64], arg[64];
+	char value[256], arg[64];
 
 	setting_arg(c->s, arg, sizeof arg);
 	fprintf(out, "/%-20s %-14s ", c->s->name, arg);
@@ -392,9 +392,16 @@ static int sooner(int a, int b)
 	return a < 0 ? b : b < 0 ? a : a < b ? a : b;
 }
 
+/* From one frame to the next. Of what is long to draw (megabytes in the prompt) at most a
+ * quarter of the time is spent on drawing. */
+static int64_t frame_ns(const struct app *a)
+{
+	return 3 * a->drawing_ns > FRAME_NS ? 3 * a->drawing_ns : FRAME_NS;
+}
+
 static int wait_ms(struct app *a)
 {
-	int64_t now = now_ns(), due = a->drawn_ns + FRAME_NS - now;
+	int64_t now = now_ns(), due = a->drawn_ns + frame_ns(a) - now;
 	int ms = sooner(sooner(message_timeout(a, now), app_breaks_timeout(a)), a->mode->timeout_ms(a));
 
 	if (a->dirty && !term_pending(a->term))
@@ -406,12 +413,13 @@ static void draw_if_due(struct app *a)
 {
 	int64_t now = now_ns();
 
-	if (!a->dirty || now - a->drawn_ns < FRAME_NS || term_pending(a->term))
+	if (!a->dirty || now - a->drawn_ns < frame_ns(a) || term_pending(a->term))
 		return;
 	app_draw(a);
 	if (term_draw(a->term, &a->canvas)) {
 		a->dirty = false;
 		a->drawn_ns = now_ns();
+		a->drawing_ns = a->drawn_ns - now;
 	}
 }
 

@@ -84,8 +84,9 @@ struct app {
 	int last_focus, zoom;
 	int signal_fd;
 	bool dirty, quit;
-	bool prompt_hidden; /* replay: no prompt until / is typed */
-	int64_t drawn_ns, ctrl_c_ns;
+	bool prompt_hidden;           /* replay: no prompt until / is typed */
+	int64_t drawn_ns, drawing_ns; /* the last frame: its end, and what it took */
+	int64_t ctrl_c_ns;
 	char message[512];
 	enum app_say message_kind;
 	int64_t message_ns; /* 0: none */

@@ -311,7 +311,6 @@ void term_close(struct terminal *t)
 		close(t->out);
 	canvas_free(&t->shown);
 	free(t->frame);
-	free(t->paste);
 	free(t);
 }
 

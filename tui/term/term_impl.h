@@ -1,4 +1,4 @@
-/* What term.c and term_keys.c share: for these two alone. */
+/* What term.c, term_keys.c and term_paste.c share: for these alone. */
 #ifndef CUTAWAY_TUI_TERM_IMPL_H
 #define CUTAWAY_TUI_TERM_IMPL_H
 
@@ -32,11 +32,24 @@ struct terminal {
 	struct canvas shown;
 	bool anew;
 	short pair[INK_N * INK_N]; /* 0: not allocated yet */
-	char *paste;
+	char paste[1 << 16];       /* what is longer comes in several keys */
 	size_t paste_size;
-	bool pasting;
+	bool pasting;     /* its end has not come */
+	bool brackets;    /* the terminal says where what is pasted begins and ends */
+	int burst;        /* keys read since none was waiting */
+	int64_t lines_ns; /* when a line end without brackets was taken as pasted */
 };
 
+enum { PASTE_BEGIN = 0x3001, PASTE_END }; /* keys as ncurses numbers them */
+
 void term_keys_open(struct terminal *t); /* after newterm() */
+/* The next key that is not a character, as ncurses numbers it (above 255); or 0 and a character, as
+ * UTF-8 in t->character, however many bytes and reads it came in. ERR: there is none. */
+int term_read(struct terminal *t);
+/* Whether the character that was read begins something pasted without brackets. */
+bool paste_begins(struct terminal *t);
+/* Gathers what is pasted, from c on, which was read: between brackets until the end, over several
+ * calls if need be, else as long as characters wait. False: nothing yet. */
+bool paste_take(struct terminal *t, int c, struct term_key *k);
 
 #endif

@@ -5,13 +5,7 @@
 
 #include "tui/term/term_impl.h"
 
-enum {
-	PASTE_BEGIN = 0x3001,
-	PASTE_END,
-	PASTE_MAX = 1 << 20,
-	ESC_DELAY_MS = 25,
-	ESC_DELAY_SSH_MS = 100
-};
+enum { ESC_DELAY_MS = 25, ESC_DELAY_SSH_MS = 100 };
 
 /* What terminals send for the keys that terminfo does not have for their type, or describes
  * differently. */
@@ -54,6 +48,14 @@ static void define_new(const char *seq, int key)
 		define_key(seq, key);
 }
 
+/* Whether terminfo says how bracketed paste is switched on. */
+static bool knows_brackets(void)
+{
+	const char *begin = tigetstr("BE");
+
+	return begin && begin != (const char *)-1;
+}
+
 void term_keys_open(struct terminal *t)
 {
 	const char *delay = getenv("ESCDELAY");
@@ -75,6 +77,7 @@ void term_keys_open(struct terminal *t)
 		define_new((char[]){ '\033', 'O', (char)('j' + i), '\0' }, keypad_keys[i]);
 	define_key("\033[200~", PASTE_BEGIN);
 	define_key("\033[201~", PASTE_END);
+	t->brackets = knows_brackets();
 }
 
 static const struct {
@@ -96,9 +99,7 @@ static const struct {
 	{ KEY_ENTER, KEY_ENTER_, "\r" },
 };
 
-/* The next key that is not a character, as ncurses numbers it (above 255); or 0 and a character, as
- * UTF-8 in t->character, however many bytes and reads it came in. ERR: there is none. */
-static int read_key(struct terminal *t)
+int term_read(struct terminal *t)
 {
 	int c;
 
@@ -130,31 +131,6 @@ static bool mouse_take(struct term_key *k)
 				: m.bstate & BUTTON5_PRESSED ? MOUSE_WHEEL_DOWN
 											 : MOUSE_CLICK;
 	return true;
-}
-
-/* Gathers a paste until its end, over several calls if need be. What is too long is dropped. */
-static bool key_paste(struct terminal *t, struct term_key *k)
-{
-	size_t n;
-	int c;
-
-	if (!t->paste)
-		t->paste = malloc(PASTE_MAX);
-	while ((c = read_key(t)) != ERR) {
-		if (c == PASTE_END) {
-			t->pasting = false;
-			k->code = KEY_PASTE_;
-			k->text = t->paste;
-			k->size = t->paste_size;
-			return t->paste != NULL;
-		}
-		n = strlen(t->character);
-		if (!c && t->paste && t->paste_size + n <= PASTE_MAX) {
-			memcpy(t->paste + t->paste_size, t->character, n);
-			t->paste_size += n;
-		}
-	}
-	return false;
 }
 
 static void key_special(int c, struct term_key *k)
@@ -189,7 +165,7 @@ static bool key_sequence(struct terminal *t, struct term_key *k)
 {
 	static char seq[32];
 	size_t n = 1;
-	int c = read_key(t);
+	int c = term_read(t);
 
 	if (c > 0)
 		ungetch(c);
@@ -201,10 +177,38 @@ static bool key_sequence(struct terminal *t, struct term_key *k)
 	seq[0] = '\033';
 	do {
 		seq[n++] = t->character[0];
-	} while (n < sizeof seq - 1 && !(n > 2 && seq[n - 1] >= '@') && !read_key(t));
+	} while (n < sizeof seq - 1 && !(n > 2 && seq[n - 1] >= '@') && !term_read(t));
 	seq[n] = '\0';
 	k->code = KEY_INSERT_;
 	k->seq = seq;
+	return true;
+}
+
+static void key_character(struct terminal *t, struct term_key *k)
+{
+	const unsigned char first = (unsigned char)t->character[0];
+
+	k->code = first < 0x80 ? first : KEY_CHAR_;
+	k->seq = t->character;
+}
+
+/* What was read as c; false: nothing that is a key. */
+static bool key_take(struct terminal *t, int c, struct term_key *k)
+{
+	if (c == PASTE_BEGIN) {
+		t->pasting = t->brackets = true;
+		c = term_read(t);
+	}
+	if (t->pasting || (!c && paste_begins(t)))
+		return paste_take(t, c, k);
+	if (c == KEY_MOUSE)
+		return mouse_take(k);
+	if (c == KEY_RESIZE || c == PASTE_END)
+		return false;
+	if (c)
+		key_special(c, k);
+	else if (t->character[0] != '\033' || !key_sequence(t, k))
+		key_character(t, k);
 	return true;
 }
 
@@ -216,27 +220,11 @@ bool term_key(struct terminal *t, struct term_key *k)
 	k->seq = "";
 	if (t->away)
 		return false;
-	if (t->pasting)
-		return key_paste(t, k);
-	while ((c = read_key(t)) != ERR) {
-		if (c == PASTE_BEGIN) {
-			t->pasting = true;
-			t->paste_size = 0;
-			return key_paste(t, k);
-		}
-		if (c == KEY_MOUSE && mouse_take(k))
+	for (; (c = term_read(t)) != ERR; t->burst++)
+		if (key_take(t, c, k)) {
+			t->burst++;
 			return true;
-		if (c == KEY_MOUSE || c == KEY_RESIZE || c == PASTE_END)
-			continue;
-		if (c) {
-			key_special(c, k);
-		} else if (t->character[0] != '\033' || !key_sequence(t, k)) {
-			unsigned char first = (unsigned char)t->character[0];
-
-			k->code = first < 0x80 ? first : KEY_CHAR_;
-			k->seq = t->character;
 		}
-		return true;
-	}
+	t->burst = 0;
 	return false;
 }
