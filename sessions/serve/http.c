@@ -193,18 +193,40 @@ static enum MHD_Result answer(struct job *j)
 	return send_made(j, text, size, &j->error);
 }
 
+static enum MHD_Result send_full(struct job *j)
+{
+	return send_error(j, MHD_HTTP_TOO_MANY_REQUESTS, "queue_full",
+		"the queue is full: see --queue of cutaway serve, or try again");
+}
+
+/* Before the body is read. MHD_YES without a reply: it waits for its turn. */
+static bool is_put_off(struct job *j, enum MHD_Result *rc)
+{
+	*rc = MHD_YES;
+	if (j->gone)
+		*rc = MHD_NO;
+	else if (j->s->draining && !j->route->answer)
+		*rc = send_error(j, MHD_HTTP_SERVICE_UNAVAILABLE, NULL, "the server ends");
+	else if (!j->route->answer && !j->due && !job_room(j->s))
+		*rc = send_full(j);
+	else
+		return job_defer(j);
+	return true;
+}
+
 static enum MHD_Result begin(struct job *j)
 {
 	struct err e = { 0 };
+	enum MHD_Result rc;
 	size_t size;
 	char *text;
 
+	if (is_put_off(j, &rc))
+		return rc;
 	if (j->route->answer) {
 		text = j->route->answer(j, &size, &e);
 		return send_made(j, text, size, &e);
 	}
-	if (j->s->draining)
-		return send_error(j, MHD_HTTP_SERVICE_UNAVAILABLE, NULL, "the server ends");
 	if (ask_read(&j->ask, j->route->kind, j->s, j->body, j->n_body, &e))
 		return send_err(j, &e);
 	free(j->body); /* it may wait long */
@@ -212,8 +234,7 @@ static enum MHD_Result begin(struct job *j)
 	snprintf(j->id, sizeof j->id, "%s-%.8s-%lld", j->ask.kind == ASK_CHAT ? "chatcmpl" : "cmpl",
 		j->s->session_id, (long long)j->number);
 	if (!job_submit(j))
-		return send_error(j, MHD_HTTP_TOO_MANY_REQUESTS, "queue_full",
-			"the queue is full: see --queue of cutaway serve, or try again");
+		return send_full(j);
 	return job_wait(j, j->ask.stream) ? MHD_YES : answer(j);
 }
 
@@ -329,6 +350,8 @@ void http_end(
 	job_leave(j);
 	if (j->submitted)
 		tell_served(j, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+	else if (j->due && !j->replied)
+		tell(j, "the client went away");
 	job_unref(j);
 	*state = NULL;
 }

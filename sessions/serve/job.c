@@ -98,6 +98,12 @@ static void unlock_wake(struct serve *s)
 	atomic_fetch_sub(&s->resuming, 1);
 }
 
+void job_resume(struct job *j)
+{
+	wake(j);
+	unlock_wake(j->s);
+}
+
 /* Under the lock. */
 static void end_choice(struct choice *c, enum ev_code_finish reason)
 {
@@ -224,8 +230,7 @@ static void unlock_tell(struct serve *s)
 		pthread_mutex_unlock(&s->lock);
 		if (!few || !stream_send(j)) {
 			pthread_mutex_lock(&s->lock);
-			wake(j);
-			unlock_wake(s);
+			job_resume(j);
 		}
 		pthread_mutex_lock(&s->lock);
 	}
@@ -426,26 +431,6 @@ void job_leave(struct job *j)
 	pthread_mutex_unlock(&j->s->lock);
 	if (runs)
 		post(j, cancel);
-}
-
-void jobs_leave(struct serve *s, bool (*which)(const struct job *j))
-{
-	struct job *left[64], *j;
-	size_t n = 0;
-
-	pthread_mutex_lock(&s->lock);
-	LIST_FOREACH(j, &s->jobs, link)
-	{
-		if (j->gone || n == sizeof left / sizeof *left || !which(j))
-			continue;
-		j->refs++;
-		left[n++] = j;
-	}
-	pthread_mutex_unlock(&s->lock);
-	for (size_t i = 0; i < n; i++) {
-		job_leave(left[i]);
-		job_unref(left[i]);
-	}
 }
 
 /* Under the lock: whether there is something for its connection to do. */

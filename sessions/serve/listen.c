@@ -124,10 +124,11 @@ void http_turn(struct serve *s, int most_ms)
 	MHD_run(s->daemon);
 	if (due || s->n_clients > s->o.connections)
 		close_waiting(s);
-	if (!due)
-		return;
-	jobs_leave(s, client_left);
-	s->looked_ns = now_ns();
+	if (due) {
+		jobs_leave(s, client_left);
+		s->looked_ns = now_ns();
+	}
+	jobs_turn(s, client_left);
 }
 
 static void *run(void *arg)

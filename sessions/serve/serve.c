@@ -71,7 +71,7 @@ static int32_t open_jobs(struct serve *s)
 	n = atomic_load(&s->resuming);
 	LIST_FOREACH(j, &s->jobs, link)
 	{
-		n += j->submitted && (j->n_open || !j->gone);
+		n += j->deferred || (j->submitted && (j->n_open || !j->gone));
 	}
 	pthread_mutex_unlock(&s->lock);
 	return n;

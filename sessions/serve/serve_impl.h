@@ -169,6 +169,7 @@ struct job {
 	int32_t refs, n_open;         /* n_open: choices that have not finished */
 	bool submitted, settled;      /* settled: the engine has seen it */
 	bool suspended, gone, failed; /* gone: the client went away */
+	bool deferred, due;           /* its body is large: read when it is its turn; it is */
 	struct err error;
 	char peer[INET6_ADDRSTRLEN]; /* address of the client; "": this machine */
 	/* as the choices' text, of a stream: */
@@ -205,6 +206,7 @@ struct serve {
 	struct MHD_Connection *waking; /* to be resumed once the lock is free */
 	atomic_int resuming;           /* calls that do so now */
 	int32_t n_open;                /* choices of all jobs that have not finished */
+	int32_t n_deferred;            /* jobs */
 	int64_t n_jobs, n_unseeded;
 	struct metrics metrics;
 	struct served_pin pin[SERVED_PINS]; /* [n_pins], those that live */
@@ -216,15 +218,27 @@ struct job *job_new(
 void job_unref(struct job *j);
 /* Hands its prompts to the engine. False: the queue is full; nothing was done. */
 bool job_submit(struct job *j);
+/* Under the lock, which it frees: resumes the connection. */
+void job_resume(struct job *j);
 /* The client went away: whatever runs for it is cancelled. */
 void job_leave(struct job *j);
-/* Those of which that is true, a few at a time; asked under the lock. */
-void jobs_leave(struct serve *s, bool (*which)(const struct job *j));
 /* Suspends the connection until there is more to do, unless there is already: then false. stream:
  * tokens are something, else only the end is. */
 bool job_wait(struct job *j, bool stream);
 /* Takes what has come; true: all choices have finished. */
 bool job_take(struct job *j);
+
+/* ---- between two turns (turns.c) ---- */
+
+/* Whether the queue takes one more answer. */
+bool job_room(struct serve *s);
+/* Suspends the connection of a job whose body takes long to read (parsing, tokens), until it is its
+ * turn; false: it does not, or it is its turn. */
+bool job_defer(struct job *j);
+/* Gives the least deferred job its turn, and those whose clients `left`. */
+void jobs_turn(struct serve *s, bool (*left)(const struct job *j));
+/* job_leave() for those of which that is true, a few at a time; asked under the lock. */
+void jobs_leave(struct serve *s, bool (*which)(const struct job *j));
 
 /* ---- replies (reply.c, stream.c) ---- */
 

@@ -474,6 +474,27 @@ def test_crowd():
     s.end()
 
 
+def test_large():
+    """Long prompts are read one at a time, the least first, and not for a client that has left."""
+    def come(sizes, stay):
+        os.kill(s.process.pid, signal.SIGSTOP)  # so that all are there at once
+        crowd = [raw(s, request(json.dumps({"messages": [{"role": "user", "content": "a b " * (n // 4)}], "max_tokens": 1}))) for n in sizes]
+        crowd = crowd if stay else [c.close() for c in crowd]
+        os.kill(s.process.pid, signal.SIGCONT)
+        return crowd
+
+    s = Server("--queue", "64")
+    crowd = come([70_000 - 1000 * i for i in range(30)] + [3000], True)
+    check("each is told why it is refused", all(b"context_length_exceeded" in c.recv(65536) for c in crowd))
+    come([70_000] * 30, False)
+    check("and a client that comes then is answered", s.ask("GET", "/health")[0] == 200)
+    s.end()
+    said = re.findall(r"(?m)^[\d:]{8} \d+ localhost POST \S+ (?:400, (\d+) tokens|(the client went away))", s.told())
+    sizes, gone = [int(n) for n, _ in said if n], [g for _, g in said if g]
+    check("the short one did not wait for the long ones", len(sizes) == 31 and sizes.index(min(sizes)) < 5, sizes)
+    check("nothing is read of those that left", len(gone) == 30, s.told()[-900:])
+
+
 def test_drip():
     """A head, or a body, has a deadline, however its bytes drip."""
     s = Server("--idle", "1")
@@ -813,6 +834,7 @@ def main():
     test_folder()
     test_ranks()
     test_crowd()
+    test_large()
     test_drip()
     test_limits()
     test_end()
