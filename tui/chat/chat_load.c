@@ -149,5 +149,9 @@ int chat_load(struct app *a, const char *text, struct err *e)
 	c->next_load += b.n;
 	if (rc)
 		loaded(NULL, &b);
+	else
+		app_say(a, SAY_INFO,
+			"%d background request%s: /view requests shows them, /cancel ends them", b.n,
+			b.n == 1 ? "" : "s");
 	return rc;
 }

@@ -91,15 +91,16 @@ static void end_words(struct turn *n, const struct tl_request *r)
 		n->after, sizeof n->after, "%s%s%s", words, *words && *why ? ": " : "", *words ? why : "");
 }
 
-/* Notes a repetition loop, common in greedy answers of small models. */
+/* Notes a repetition loop, common in greedy answers of small models, and what helps. */
 static void loop_words(struct turn *n, const struct tl_request *r)
 {
 	const size_t used = strlen(n->after);
 
 	if (r->period)
-		snprintf(n->after + used, sizeof n->after - used, "%sin a loop of %d token%s%s",
+		snprintf(n->after + used, sizeof n->after - used, "%sin a loop of %d token%s: %s%s",
 			used ? " · " : "", r->period, r->period == 1 ? "" : "s",
-			r->params.temperature > 0 ? "" : ": /temp 0.7 draws others");
+			r->finished ? "" : "Ctrl-C stops it, ",
+			r->params.temperature > 0 ? "/repeat-penalty 1.1 helps" : "/temp 0.7 draws others");
 }
 
 static bool has_free_slot(const struct timeline *t)

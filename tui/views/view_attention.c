@@ -331,14 +331,13 @@ static void draw_layer(
 	struct pen *p, int y, const struct look *k, int32_t layer, const struct scale *c, float *row)
 {
 	bool chosen = layer == k->layer;
+	char name[VIEW_NUM];
 
 	for (int32_t i = 0; i < k->a->n_pages; i++)
 		row[i] = layer_share(k->a, layer, i);
 	normalise(row, k->a->n_pages);
-	if (layer < 0)
-		view_put_right(p, MAP_X - 2, y, chosen ? INK_BRIGHT : INK_DIM, "mean");
-	else
-		view_put_right(p, MAP_X - 2, y, chosen ? INK_BRIGHT : INK_DIM, "%d", layer);
+	view_put_right(p, MAP_X - 2, y, chosen ? INK_BRIGHT : INK_DIM, "%s",
+		layer < 0 ? "mean" : view_count(name, layer));
 	if (chosen)
 		pen_restyle(p, (struct rect){ 0, y, MAP_X - 1, 1 }, ATTR_REVERSE);
 	for (int x = 0; x < c->w; x++) {
@@ -379,6 +378,8 @@ static void draw_map(struct pen *p, int y, const struct look *k)
 	draw_layer(p, ++y, k, -1, &c, row);
 	for (int32_t l = first_layer(k, rows), i = 0; i < rows && l < k->a->n_layers; i++, l++)
 		draw_layer(p, ++y, k, l, &c, row);
+	if (rows < k->a->n_layers)
+		view_put(p, 0, y + 1, INK_DIM, "%d of %d layers, up and down go on", rows, k->a->n_layers);
 	free(row);
 }
 
