@@ -16,7 +16,8 @@
 			 unit += (int64_t)p->n_blocks * CU_THREADS)                                            \
 			k_##name##_unit(a, unit);                                                              \
 	}
-K_PLAIN_KINDS(X)
+X(columns, COLUMNS)
+K_PLAIN_ALONE(X)
 #undef X
 
 /* The product of a slot, in shared memory: one thread writes it, all threads of the block read

@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
-SUITES = ["matmul", "stats", "walk", "attention"]  # the quick ones first
+SUITES = ["matmul", "sparse", "stats", "walk", "attention"]  # the quick ones first
 KINDS = ["CU_SYNC", "CU_SYNC_WARP", "cu_copy_wait", "cu_arrive", "cu_acquire"]
 FOLDER = "kernels/cuda"
 README = "tests/README.md"

@@ -807,21 +807,13 @@ static void test_embed(void **state)
 static int open_all(void **state)
 {
 	struct err e = { 0 };
-	const char *why = "";
 
 	(void)state;
 	if (k_open(&ref, "ref", NULL, 1, &e)) {
 		print_error("%s\n", e.text);
 		return -1;
 	}
-	for (int i = 0; i < 2; i++) {
-		const struct shim *s = shim_open(i, &why);
-
-		if (s)
-			shims[n_shims++] = s;
-		else
-			print_message("# %s\n", why);
-	}
+	n_shims = shim_open_both(shims);
 	return n_shims ? 0 : -1;
 }
 

@@ -417,15 +417,7 @@ int main(void)
 		cmocka_unit_test(test_every_barrier_is_missed),
 	};
 
-	for (int checked = 0; checked < 2; checked++) {
-		const char *why = "";
-		const struct shim *s = shim_open(checked, &why);
-
-		if (s)
-			both[n_both++] = s;
-		else
-			printf("# the %s shim cannot be had: %s\n", checked ? "checked" : "fast", why);
-	}
+	n_both = shim_open_both(both);
 	if (!n_both)
 		return 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,6 +40,21 @@ const struct shim *shim_open(bool checked, const char **why)
 	return s;
 }
 
+int shim_open_both(const struct shim *both[2])
+{
+	const char *why;
+	int n = 0;
+
+	for (int checked = 0; checked < 2; checked++) {
+		both[n] = shim_open(checked, &why);
+		if (both[n])
+			n++;
+		else
+			printf("# the %s shim is not run here: %s\n", checked ? "checked" : "fast", why);
+	}
+	return n;
+}
+
 const struct shim *shim_use(const char **why)
 {
 	const struct shim *s = shim_open(false, why);

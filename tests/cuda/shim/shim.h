@@ -65,6 +65,8 @@ struct shim {
 
 /* NULL with a reason in *why: the library is missing or this processor cannot run it. */
 const struct shim *shim_open(bool checked, const char **why);
+/* Those of the two that open, said where one does not; how many. */
+int shim_open_both(const struct shim *both[2]);
 
 /* The fast one, and CUTAWAY_CUDA_DRIVER set to it: the back end "cuda" of this process is the
  * shim's. */

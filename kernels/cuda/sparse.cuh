@@ -1,0 +1,113 @@
+/* Small activations counted, and made 0 (kernels/op/sparse.h), a block a row: its threads find the
+ * largest together, then count, a warp for each 32 values. All sums are of integers, so their order
+ * does not matter. A row of 8,192 values is read twice, the second time from the L1 cache. */
+#ifndef CUTAWAY_KERNELS_CUDA_SPARSE_CUH
+#define CUTAWAY_KERNELS_CUDA_SPARSE_CUH
+
+#include "kernels/cuda/norm.cuh"
+
+/* What a block's warps say to each other, in shared memory. */
+struct cu_sparse_shared {
+	uint32_t most[CU_WARPS];
+	int32_t count[CU_WARPS][K_NEAR];
+};
+
+CU_FN uint32_t cu_size_bits(float x)
+{
+	return k_bits(x) & 0x7fffffffu;
+}
+
+/* k_largest() of a row, in all threads of the block. */
+CU_FN float cu_row_largest(const float *x, int32_t dim, uint32_t most[CU_WARPS])
+{
+	uint32_t all = 0;
+
+	CU_UNROLL_8
+	for (int32_t i = cu_thread(); i < dim; i += CU_THREADS) {
+		const uint32_t b = cu_size_bits(x[i]);
+
+		all = b > all ? b : all;
+	}
+	all = cu_warp_max(all);
+	if (cu_thread() % CU_WARP == 0)
+		most[cu_thread() / CU_WARP] = all;
+	CU_SYNC(); /* all warps' are written */
+	for (int w = 0; w < CU_WARPS; w++)
+		all = most[w] > all ? most[w] : all;
+	return k_float(all);
+}
+
+/* k_count_near_zero() of a row. */
+CU_FN void cu_row_near_zero(
+	const float *x, int32_t dim, float largest, int32_t count[CU_WARPS][K_NEAR], int32_t *near_zero)
+{
+	const float share[K_NEAR] = { 1e-1f, 1e-2f, 1e-3f, 1e-4f };
+	int32_t n[K_NEAR] = { 0 };
+
+	for (int32_t i = cu_thread(); i < dim; i += CU_THREADS) {
+		const float size = k_float(cu_size_bits(x[i]));
+
+		CU_UNROLL
+		for (int k = 0; k < K_NEAR; k++)
+			n[k] += size < share[k] * largest;
+	}
+	CU_UNROLL
+	for (int k = 0; k < K_NEAR; k++) {
+		const int32_t sum = cu_warp_sum(n[k]);
+
+		if (cu_thread() % CU_WARP == 0)
+			count[cu_thread() / CU_WARP][k] = sum;
+	}
+	CU_SYNC(); /* all warps' are written */
+	if (cu_thread() < K_NEAR) {
+		int32_t sum = 0;
+
+		for (int w = 0; w < CU_WARPS; w++)
+			sum += count[w][cu_thread()];
+		near_zero[cu_thread()] = sum;
+	}
+}
+
+/* The masks, and the values that become 0: a warp for each 32. A thread has the values that it
+ * counted. */
+CU_FN void cu_row_cut(const struct k_sparse *a, int32_t r, float largest)
+{
+	const int32_t dim = a->a.dim, lane = cu_thread() % CU_WARP;
+	const float *x = a->a.x + (size_t)r * (size_t)dim;
+
+	for (int32_t at = cu_thread() / CU_WARP * 32; at < dim; at += CU_WARPS * 32) {
+		const float v = x[at + lane], size = k_float(cu_size_bits(v));
+		const uint32_t bit = (uint32_t) !(size < a->mark * largest) << lane;
+		const uint32_t bits = (uint32_t)cu_warp_sum((int32_t)bit); /* of different bits: all of them
+																	*/
+
+		if (a->mask && lane == 0)
+			a->mask[(size_t)r * (size_t)(dim / 32) + (size_t)(at / 32)] = bits;
+		if (a->least > 0)
+			cu_put(&a->a, r, at, lane, size < a->least * largest ? 0.0f : v);
+	}
+}
+
+static __device__ void cu_sparse(const struct cu_part *p)
+{
+	const struct k_sparse *a = &p->stage->op.u.sparse;
+	struct cu_sparse_shared *s = (struct cu_sparse_shared *)(void *)cu_shared_memory();
+
+	for (int32_t r = p->block; r < a->n; r += p->n_blocks) {
+		const int32_t observe = a->rows[r].observe;
+		const float *x = a->a.x + (size_t)r * (size_t)a->a.dim;
+		float largest;
+
+		if (!(a->least > 0) && observe < 0)
+			continue;
+		CU_SYNC(); /* what the row or the stage before left there was read */
+		largest = cu_row_largest(x, a->a.dim, s->most);
+		if (observe >= 0)
+			cu_row_near_zero(
+				x, a->a.dim, largest, s->count, a->near_zero + (size_t)observe * K_NEAR);
+		if (a->least > 0 || a->mask)
+			cu_row_cut(a, r, largest);
+	}
+}
+
+#endif
