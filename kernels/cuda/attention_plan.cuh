@@ -43,9 +43,11 @@ struct attend_plan {
 	int32_t record;                    /* floats of a record: one row, span and head */
 	int32_t units[ATTEND_PARTS + 1];   /* units of the tiles that begin before part i */
 	int32_t records[ATTEND_PARTS + 1]; /* spans of the rows before part i */
-	int32_t warp_units[CU_WARPS], warp_records[CU_WARPS];
-	struct attend_unit mine[2]; /* this block's first units, n_mine of them, found once */
+	struct attend_unit mine[2];        /* this block's first units, n_mine of them, found once */
 	int32_t n_mine;
+	/* not beside records, which are written while others still read these: compute-sanitizer's
+	 * racecheck takes neighbouring words for one */
+	int32_t warp_units[CU_WARPS], warp_records[CU_WARPS];
 };
 
 /* Data that a block keeps from stage to stage, after the shared memory of the bodies. */

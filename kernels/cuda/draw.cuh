@@ -34,7 +34,9 @@ struct draw_best {
 struct draw_shared {
 	struct draw_block warp[CU_WARPS]; /* of a unit; keys are not used */
 	int32_t last;
-	int32_t count[2][CU_WARPS]; /* used in turns, so that one barrier for each count is enough */
+	/* [turn][warp], used in turns, so that one barrier for each count is enough; apart, since
+	 * racecheck takes neighbouring words for one */
+	int32_t count[2][32];
 };
 
 /* The lowest id among the earliest. */
