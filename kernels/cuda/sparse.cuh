@@ -41,7 +41,6 @@ CU_FN float cu_row_largest(const float *x, int32_t dim, uint32_t most[CU_WARPS])
 CU_FN void cu_row_near_zero(
 	const float *x, int32_t dim, float largest, int32_t count[CU_WARPS][K_NEAR], int32_t *near_zero)
 {
-	const float share[K_NEAR] = { 1e-1f, 1e-2f, 1e-3f, 1e-4f };
 	int32_t n[K_NEAR] = { 0 };
 
 	for (int32_t i = cu_thread(); i < dim; i += CU_THREADS) {
@@ -49,7 +48,7 @@ CU_FN void cu_row_near_zero(
 
 		CU_UNROLL
 		for (int k = 0; k < K_NEAR; k++)
-			n[k] += size < share[k] * largest;
+			n[k] += size < k_near_share(k) * largest;
 	}
 	CU_UNROLL
 	for (int k = 0; k < K_NEAR; k++) {
@@ -78,8 +77,8 @@ CU_FN void cu_row_cut(const struct k_sparse *a, int32_t r, float largest)
 	for (int32_t at = cu_thread() / CU_WARP * 32; at < dim; at += CU_WARPS * 32) {
 		const float v = x[at + lane], size = k_float(cu_size_bits(v));
 		const uint32_t bit = (uint32_t) !(size < a->mark * largest) << lane;
-		const uint32_t bits = (uint32_t)cu_warp_sum((int32_t)bit); /* of different bits: all of them
-																	*/
+		/* a sum of different bits has all of them */
+		const uint32_t bits = (uint32_t)cu_warp_sum((int32_t)bit);
 
 		if (a->mask && lane == 0)
 			a->mask[(size_t)r * (size_t)(dim / 32) + (size_t)(at / 32)] = bits;

@@ -35,12 +35,17 @@ K_INLINE int64_t k_sparse_units(const struct k_sparse *a)
 	return a->n;
 }
 
-K_INLINE void k_count_near_zero(const float *x, int32_t n, float largest, int32_t count[K_NEAR])
+K_INLINE float k_near_share(int k)
 {
 	const float share[K_NEAR] = { 1e-1f, 1e-2f, 1e-3f, 1e-4f };
 
+	return share[k];
+}
+
+K_INLINE void k_count_near_zero(const float *x, int32_t n, float largest, int32_t count[K_NEAR])
+{
 	for (int k = 0; k < K_NEAR; k++) {
-		const float least = share[k] * largest;
+		const float least = k_near_share(k) * largest;
 
 		count[k] = 0;
 		for (int32_t i = 0; i < n; i++)

@@ -207,7 +207,7 @@ static bool is_put_off(struct job *j, enum MHD_Result *rc)
 		*rc = MHD_NO;
 	else if (j->s->draining && !j->route->answer)
 		*rc = send_error(j, MHD_HTTP_SERVICE_UNAVAILABLE, NULL, "the server ends");
-	else if (!j->route->answer && !j->due && !job_room(j->s))
+	else if (!j->route->answer && !j->due && !jobs_room(j->s, 1, j->s->n_deferred))
 		*rc = send_full(j);
 	else
 		return job_defer(j);

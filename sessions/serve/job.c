@@ -386,20 +386,28 @@ static bool open_choices(struct job *j)
 	return j->choice;
 }
 
+bool jobs_room(struct serve *s, int32_t n, int32_t before)
+{
+	bool room;
+
+	pthread_mutex_lock(&s->lock);
+	room = s->n_open + before + n <= s->info->slots + s->o.queue ||
+		   (!s->n_open && n <= 2 * ASK_CHOICES);
+	s->metrics.refused += !room;
+	pthread_mutex_unlock(&s->lock);
+	return room;
+}
+
 bool job_submit(struct job *j)
 {
 	struct serve *s = j->s;
 	const int32_t n = count_choices(&j->ask);
-	bool room;
 
-	pthread_mutex_lock(&s->lock);
-	room = s->n_open + n <= s->info->slots + s->o.queue || (!s->n_open && n <= 2 * ASK_CHOICES);
-	s->metrics.refused += !room;
-	if (room)
-		s->n_open += n;
-	pthread_mutex_unlock(&s->lock);
-	if (!room)
+	if (!jobs_room(s, n, 0))
 		return false;
+	pthread_mutex_lock(&s->lock);
+	s->n_open += n;
+	pthread_mutex_unlock(&s->lock);
 	j->submitted = true;
 	if (!open_choices(j)) {
 		pthread_mutex_lock(&s->lock);

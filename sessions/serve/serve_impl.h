@@ -206,7 +206,7 @@ struct serve {
 	struct MHD_Connection *waking; /* to be resumed once the lock is free */
 	atomic_int resuming;           /* calls that do so now */
 	int32_t n_open;                /* choices of all jobs that have not finished */
-	int32_t n_deferred;            /* jobs */
+	int32_t n_deferred;            /* jobs; the HTTP thread's */
 	int64_t n_jobs, n_unseeded;
 	struct metrics metrics;
 	struct served_pin pin[SERVED_PINS]; /* [n_pins], those that live */
@@ -216,6 +216,9 @@ struct serve {
 struct job *job_new(
 	struct serve *s, struct MHD_Connection *c, const char *method, const char *path);
 void job_unref(struct job *j);
+/* Whether the queue has room for n answers, `before` others taken first; else one more is refused.
+ */
+bool jobs_room(struct serve *s, int32_t n, int32_t before);
 /* Hands its prompts to the engine. False: the queue is full; nothing was done. */
 bool job_submit(struct job *j);
 /* Under the lock, which it frees: resumes the connection. */
@@ -230,8 +233,6 @@ bool job_take(struct job *j);
 
 /* ---- between two turns (turns.c) ---- */
 
-/* Whether the queue takes one more answer. */
-bool job_room(struct serve *s);
 /* Suspends the connection of a job whose body takes long to read (parsing, tokens), until it is its
  * turn; false: it does not, or it is its turn. */
 bool job_defer(struct job *j);

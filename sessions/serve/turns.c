@@ -6,17 +6,6 @@
 
 enum { LARGE = 32 << 10 }; /* bytes: some milliseconds */
 
-bool job_room(struct serve *s)
-{
-	bool room;
-
-	pthread_mutex_lock(&s->lock);
-	room = !s->n_open || s->n_open + s->n_deferred < s->info->slots + s->o.queue;
-	s->metrics.refused += !room;
-	pthread_mutex_unlock(&s->lock);
-	return room;
-}
-
 bool job_defer(struct job *j)
 {
 	if (j->due || j->n_body < LARGE)
@@ -52,16 +41,12 @@ void jobs_turn(struct serve *s, bool (*left)(const struct job *j))
 {
 	bool more = true;
 
-	while (more) {
+	while (more && s->n_deferred) {
 		struct job *j;
 
 		pthread_mutex_lock(&s->lock);
 		j = next_deferred(s, left);
-		more = j && j->gone;
-		if (!j) {
-			pthread_mutex_unlock(&s->lock);
-			return;
-		}
+		more = j->gone;
 		s->n_deferred--;
 		j->deferred = false;
 		j->due = true;

@@ -20,6 +20,15 @@ static bool is_text(const char *character)
 	return (unsigned char)*character >= ' ' && *character != 127;
 }
 
+/* What was read last, as c or a character, is read again. */
+static void read_again(struct terminal *t, int c)
+{
+	if (c)
+		ungetch(c);
+	else
+		memcpy(t->again, t->character, sizeof t->again);
+}
+
 /* Reads the next character, to be read again: is it text? */
 static bool text_waits(struct terminal *t)
 {
@@ -30,10 +39,8 @@ static bool text_waits(struct terminal *t)
 	memcpy(now, t->character, sizeof now);
 	c = term_read(t);
 	text = !c && (is_text(t->character) || is_line_end(t->character));
-	if (c > 0)
-		ungetch(c);
-	else if (!c)
-		memcpy(t->again, t->character, sizeof t->again);
+	if (c != ERR)
+		read_again(t, c);
 	memcpy(t->character, now, sizeof now);
 	return text;
 }
@@ -64,14 +71,6 @@ static bool add(struct terminal *t)
 	if (is_line_end(t->character) && !t->pasting)
 		t->lines_ns = now_ns();
 	return true;
-}
-
-static void read_again(struct terminal *t, int c)
-{
-	if (c)
-		ungetch(c);
-	else
-		memcpy(t->again, t->character, sizeof t->again);
 }
 
 bool paste_take(struct terminal *t, int c, struct term_key *k)
