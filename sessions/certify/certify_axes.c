@@ -33,11 +33,9 @@ static void add_devices(struct axes *axes)
 	struct k_device_info d;
 	if (k_devices(&d, 1, NULL) < 1 || *d.unfit)
 		return;
-	add_engine(axes, "cuda:persistent", (struct axis_engine){ "cuda", NULL, "persistent", shim });
-	if (shim)
-		return;
-	add_engine(axes, "cuda:graph", (struct axis_engine){ "cuda", NULL, "graph", false });
-	add_engine(axes, "cuda:launches", (struct axis_engine){ "cuda", NULL, "launches", false });
+	add_engine(axes, "cuda:graph", (struct axis_engine){ "cuda", NULL, "graph", shim });
+	if (!shim)
+		add_engine(axes, "cuda:launches", (struct axis_engine){ "cuda", NULL, "launches", false });
 }
 
 /* The base is the best of this machine. Scalar code (the reference, split among threads) is the
@@ -215,6 +213,9 @@ const char *axes_clash(const struct axes *axes, int a, int i, int b, int j)
 		return NULL;
 	if (a == AXIS_KERNELS && b == AXIS_ATTENTION && !has_ways(&axes->engine[i]))
 		return "these kernels have one way to compute attention";
+	if (a == AXIS_KERNELS && b == AXIS_CACHE && !strcmp(axes->engine[i].backend, "cuda") &&
+		j >= K_N_UNCODED)
+		return "the kernels of a GPU read no codes";
 	if (a == AXIS_BATCH && b == AXIS_ROW && y >= x)
 		return "a batch of n requests has no row after n others";
 	if (axes->states && b == AXIS_PREEMPTION && (a == AXIS_BATCH || a == AXIS_ROW) &&
