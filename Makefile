@@ -80,7 +80,7 @@ CUDA_PTX = $(lastword $(CUDA_ARCHS))
 CUDA_IMAGE ?= build/cuda/kernels.fatbin
 # Rule 1 of docs/arithmetic.md.
 NVCC_EXACT ?= --fmad=false -ftz=false -prec-div=true -prec-sqrt=true
-# Functions called by address have the registers that two blocks a multiprocessor leave.
+# No kernel may have more registers than two blocks a multiprocessor leave.
 NVCC_FLAGS = -std=c++17 -I. -O3 -maxrregcount=128 $(NVCC_EXACT) -Werror all-warnings
 NVCC_TOOLKIT = $(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\)\.\([0-9]*\).*/\1 \2/p' | awk '{ print $$1 * 1000 + $$2 * 10 }')
 $(CUDA_IMAGE): kernels/cuda/kernels.cu

@@ -291,9 +291,9 @@ struct setting {
 		.doc =                                                                                                                                                          \
 			"note for each token which experts ran and what recurrent layers keep: see /view experts, /view state")                                                     \
 	X(CHOICE, cuda_mode, NULL, engine_apply_cuda_mode, .name = "cuda-mode", .group = "Kernels",                                                                         \
-		.when = SETTING_ANY, SETTING_WORDS("launches", "graph", "persistent"),                                                                                          \
+		.when = SETTING_ANY, SETTING_WORDS("launches", "graph"),                                                                                                        \
 		.doc =                                                                                                                                                          \
-			"how a GPU runs a step: a launch a stage, one graph, or one kernel that stays (the default)")                                                               \
+			"how a GPU runs a step: the kernels recorded as one graph (the default), or a launch for each")                                                             \
 	X(TEXT, outliers, "", engine_apply_outliers, .name = "outliers", .group = "Measuring",                                                                              \
 		.arg = "measure", .when = SETTING_IDLE, SETTING_WORDS("measure"),                                                                                               \
 		.doc =                                                                                                                                                          \

@@ -1,485 +1,107 @@
-/* Attention: rule 11. This file has what both its shapes share, from scores to the merged result,
- * and the body. attention_decode.cuh has scores and sums for a few queries, where the length of a
- * chain limits the speed; attention_prefill.cuh for many, in register tiles; attention_plan.cuh
- * splits the work.
- *
- * Each span of a unit gives maximum m, sum l and values o. If units are spans, these go to the
- * scratch as records, and the block that takes the tile's last ticket merges them, ascending. If
- * units are tiles, the block merges as it goes, in out.x. An observed row's shares need the last M
- * and L: records are read back; without records the scores are computed again, as ref does. */
+/* Attention (attend.cuh): a kernel for tiles of few queries, and one for the others. */
 #ifndef CUTAWAY_KERNELS_CUDA_ATTENTION_CUH
 #define CUTAWAY_KERNELS_CUDA_ATTENTION_CUH
 
-#include "kernels/cuda/attention_plan.cuh"
-#include "kernels/cuda/rope.cuh"
-
-enum {
-	ATTEND_P = K_SPAN + 4, /* stride of a query's scores: elements of one column are in different
-							  banks */
-	ATTEND_FEW = 16,       /* queries that attention_decode.cuh takes */
-};
-
-/* What the tile's rows see of a span: the bits of each row and of all together, and the span's
- * number among a row's spans. */
-struct attend_sight {
-	struct k_bits row[ATTEND_TILE], any;
-	int32_t number[ATTEND_TILE];
-};
-
-/* In the body's shared memory; attention_decode.cuh and attention_prefill.cuh define the rest. */
-struct attend_shared {
-	struct k_row row[2][ATTEND_TILE]; /* the tile's rows; a set a buffer of attention_decode.cuh */
-	int32_t page[2][ATTEND_FEW];      /* pages of their own tokens */
-	/* of the current span, and of the one before, which some threads may still read */
-	struct attend_sight sight[2];
-	float max[ATTEND_TILE], sum[ATTEND_TILE];   /* by query of the batch: M and L so far */
-	float old[ATTEND_TILE], fresh[ATTEND_TILE]; /* factors of the merged part, and of the span */
-	int32_t near_zero[ATTEND_TILE];
-	int32_t counted[CU_WARPS][ATTEND_FEW];
-	int32_t last; /* whether this block took the last ticket */
-};
-enum { ATTEND_SHARED = (sizeof(struct attend_shared) + 127) / 128 * 128 };
-
-struct attend {
-	const struct k_attention *a;
-	const struct k_rope *rope; /* folded in front, or NULL */
-	const struct attend_plan *plan;
-	const struct cu_step *step;
-	struct attend_shared *shared;
-	unsigned char *memory; /* shared memory after that */
-	struct attend_unit unit;
-	const struct k_row *row;    /* of the unit's tile, in shared memory */
-	struct attend_sight *sight; /* of the current span, likewise */
-	int32_t kv_head;
-	/* the batch: queries of the tile, numbered row by row, head by head */
-	int32_t query, n_queries;
-	struct cu_kept *kept; /* may take units to observe later; NULL: none may be left */
-	int32_t n_seen;       /* units that it has */
-};
-
-CU_FN struct k_row attend_row(const struct attend *c, int32_t q)
-{
-	return c->row[(c->query + q) / c->plan->n_rep];
-}
-CU_FN int32_t attend_row_index(const struct attend *c, int32_t q)
-{
-	return c->unit.row + (c->query + q) / c->plan->n_rep;
-}
-CU_FN int32_t attend_head(const struct attend *c, int32_t q)
-{
-	return c->kv_head * c->plan->n_rep + (c->query + q) % c->plan->n_rep;
-}
-/* The record of the row's `number`-th span. */
-CU_FN float *attend_span_record(const struct attend *c, int32_t q, int32_t number)
-{
-	return attend_record(c->plan, c->step->scratch, attend_row_index(c, q), attend_head(c, q)) +
-		   (size_t)number * attend_record_step(c->plan);
-}
-CU_FN float *attend_out(const struct attend *c, int32_t q)
-{
-	return c->a->out.x + (size_t)attend_row_index(c, q) * (size_t)c->a->out.dim +
-		   (size_t)(attend_head(c, q) * c->plan->kv.head_dim);
-}
-
-/* What the query's row sees of the current span, and the span's number among those of the row. */
-CU_FN const struct k_bits *attend_seen_bits(const struct attend *c, int32_t q)
-{
-	return &c->sight->row[(c->query + q) / c->plan->n_rep];
-}
-CU_FN int32_t attend_number(const struct attend *c, int32_t q)
-{
-	return c->sight->number[(c->query + q) / c->plan->n_rep];
-}
-
-/* The first warp fills c->sight for the unit's rows, and the others may read it after the next
- * CU_SYNC; the one for the span before stays as it is until then. */
-CU_FN void attend_see(struct attend *c, int32_t span)
-{
-	const int32_t lane = cu_thread() % CU_WARP;
-	struct k_bits any = { { 0, 0, 0, 0 } };
-
-	c->sight = &c->shared->sight[c->sight == &c->shared->sight[0]];
-	if (cu_thread() >= CU_WARP)
-		return;
-	for (int32_t r = lane; r < c->unit.n_rows; r += CU_WARP) {
-		const struct k_range *list = attend_list(c->plan, c->unit.row + r);
-		const struct k_bits bits = k_bits_of(list, c->plan->n_ranges, span);
-
-		c->sight->row[r] = bits;
-		c->sight->number[r] = k_spans_before(list, c->plan->n_ranges, span);
-		for (int32_t i = 0; i < K_BITS; i++)
-			any.word[i] |= bits.word[i];
-	}
-	for (int32_t h = CU_WARP / 2; h > 0; h /= 2)
-		for (int32_t i = 0; i < K_BITS; i++)
-			any.word[i] |= (uint32_t)cu_shuffle_xor((int32_t)any.word[i], h);
-	if (lane == 0)
-		c->sight->any = any;
-}
-
-/* Where an observed query's values go; `observe` is its row's. */
-CU_FN size_t attend_seen(const struct attend *c, int32_t q, int32_t observe)
-{
-	return (size_t)observe * (size_t)c->a->n_heads + (size_t)attend_head(c, q);
-}
-
-/* Whether any row of the tile is observed. */
-CU_FN bool attend_is_observed(const struct attend *c)
-{
-	bool observed = false;
-
-	for (int32_t r = 0; c->plan->observed && r < c->unit.n_rows; r++)
-		observed = observed || c->a->rows[c->unit.row + r].observe >= 0;
-	return observed;
-}
-
-/* Copies pair i of the batch's query q to shared memory, zeros after the last; with a fold, rotated
- * and scaled on the way. */
-CU_FN void attend_take_pair(const struct attend *c, float *to, int32_t q, int32_t i)
-{
-	float y[2] = { 0, 0 };
-	struct rope_pair at = { 2 * i, 2 * i + 1 };
-
-	if (q < c->n_queries) {
-		const size_t from =
-			(size_t)attend_row_index(c, q) * (size_t)c->a->n_heads + (size_t)attend_head(c, q);
-		const float *in = c->a->q + from * (size_t)c->plan->kv.head_dim;
-
-		if (c->rope) {
-			at = rope_pair_at(c->rope, i);
-			cu_rotate(c->rope, attend_row(c, q).pos, in, i, y);
-			y[0] *= c->rope->scale;
-			y[1] *= c->rope->scale;
-		} else {
-			y[0] = in[at.d0];
-			y[1] = in[at.d1];
-		}
-	}
-	to[at.d0] = y[0];
-	to[at.d1] = y[1];
-}
-
-CU_FN float attend_warp_max(float v)
-{
-	for (int32_t h = CU_WARP / 2; h > 0; h /= 2) {
-		float other = cu_shuffle_xor_float(v, h);
-
-		v = other > v ? other : v;
-	}
-	return v;
-}
-CU_FN int32_t attend_warp_total(int32_t v)
-{
-	for (int32_t h = CU_WARP / 2; h > 0; h /= 2)
-		v += cu_shuffle_xor(v, h);
-	return v;
-}
-
-/* A warp's span of one query: lane i has keys i, i + 32, i + 64, i + 96. */
-struct attend_lanes {
-	float p[4];  /* probabilities, +0 where invisible */
-	float m, l;  /* of the span */
-	float group; /* lane g < 8: the sum of group g */
-};
-
-/* Turns scores s[128], of which those in `seen` are visible, into probabilities. */
-CU_FN struct attend_lanes attend_softmax_lanes(
-	const float *s, const struct k_bits *seen, float softcap)
-{
-	const int32_t lane = cu_thread() % CU_WARP;
-	struct attend_lanes w = { 0 };
-	float pair[4];
-
-	w.m = -INFINITY;
-	for (int32_t j = 0; j < 4; j++) {
-		if (seen->word[j] >> lane & 1) {
-			w.p[j] = softcap > 0 ? k_softcap(s[lane + 32 * j], softcap) : s[lane + 32 * j];
-			w.m = w.p[j] > w.m ? w.p[j] : w.m;
-		}
-	}
-	w.m = attend_warp_max(w.m);
-	for (int32_t j = 0; j < 4; j++) { /* tree(16) in both halves of the warp at once */
-		w.p[j] = seen->word[j] >> lane & 1 ? k_exp(w.p[j] - w.m) : 0.0f;
-		pair[j] = w.p[j];
-		for (int32_t h = K_GROUP / 2; h > 0; h /= 2)
-			pair[j] += cu_shuffle_xor_float(pair[j], h);
-	}
-	for (int32_t g = 0; g < K_SPAN_GROUPS; g++) {
-		float sum = cu_shuffle_float(pair[g / 2], g % 2 * K_GROUP);
-
-		w.l += sum;
-		w.group = lane == g ? sum : w.group;
-	}
-	return w;
-}
-
-/* The span's part of an observed query, after the merge: shares, and how many are near zero. */
-CU_FN int32_t attend_observe_lanes(const struct attend *c, const struct attend_lanes *w, int32_t q,
-	int32_t span, const struct k_bits *seen, float max, float inv_l)
-{
-	const struct k_row row = attend_row(c, q);
-	const int32_t lane = cu_thread() % CU_WARP;
-	const size_t at = attend_seen(c, q, row.observe) * (size_t)c->a->share_stride;
-	const float e = k_exp(w->m - max);
-	int32_t count = 0;
-
-	for (int32_t j = 0; j < 4; j++)
-		count += (seen->word[j] >> lane & 1) && (w->p[j] * e) * inv_l < c->a->threshold;
-	if (c->a->share && lane < K_SPAN_GROUPS && span * K_SPAN_GROUPS + lane <= row.pos / K_GROUP)
-		c->a->share[at + (size_t)(span * K_SPAN_GROUPS + lane)] = (w->group * e) * inv_l;
-	return attend_warp_total(count);
-}
-
-/* Writes 0 as the shares of an observed query where its row sees nothing of a span. A warp of n. */
-CU_FN void attend_blank(const struct attend *c, int32_t q, int32_t warp, int32_t n)
-{
-	const struct k_row row = attend_row(c, q);
-	const int32_t lane = cu_thread() % CU_WARP;
-	const size_t at = attend_seen(c, q, row.observe) * (size_t)c->a->share_stride;
-
-	for (int32_t span = warp; c->a->share && span < row.pos / K_SPAN; span += n)
-		if (lane < K_SPAN_GROUPS &&
-			!k_sees_span(attend_list(c->plan, attend_row_index(c, q)), c->plan->n_ranges, span))
-			c->a->share[at + (size_t)(span * K_SPAN_GROUPS + lane)] = 0;
-}
-
-/* Merges a span's m and l, the row's `number`-th, into M and L of query q; the factors are for its
- * values. One lane. */
-CU_FN void attend_merge(struct attend_shared *s, int32_t q, int32_t number, float m, float l)
-{
-	float n = number && s->max[q] > m ? s->max[q] : m;
-	float c = number ? k_exp(s->max[q] - n) : 0.0f, e = k_exp(m - n);
-
-	s->sum[q] = number ? k_fma(c, s->sum[q], e * l) : l;
-	s->max[q] = n;
-	s->old[q] = c;
-	s->fresh[q] = e;
-}
-
-/* Once all spans are merged. */
-CU_FN float attend_inverse(const struct attend *c, int32_t q)
-{
-	return k_attention_inverse(c->a, attend_head(c, q), c->shared->max[q], c->shared->sum[q]);
-}
-
-CU_FN void attend_write_record(
-	float *record, const struct attend_lanes *w, int32_t head_dim, bool observed)
-{
-	const int32_t lane = cu_thread() % CU_WARP;
-	float *sums = record + ATTEND_HEAD + head_dim;
-
-	if (lane == 0) {
-		record[0] = w->m;
-		record[1] = w->l;
-	}
-	for (int32_t j = 0; observed && j < 4; j++)
-		sums[K_SPAN_GROUPS + lane + 32 * j] = w->p[j];
-	if (observed && lane < K_SPAN_GROUPS)
-		sums[lane] = w->group;
-}
-
-/* Turns scores of the batch with a span, p [n_queries][ATTEND_P], into probabilities, in place; one
- * warp for each query. `again`: all is merged, and scores were computed again for the observations
- * alone. */
-CU_LARGE_FN void attend_softmax(const struct attend *c, float *p, int32_t span, bool again)
-{
-	const int32_t lane = cu_thread() % CU_WARP;
-
-	for (int32_t q = cu_thread() / CU_WARP; q < c->n_queries; q += CU_WARPS) {
-		const struct k_row row = attend_row(c, q);
-		const struct k_bits *seen = attend_seen_bits(c, q);
-		const bool observed = c->plan->observed && row.observe >= 0;
-		struct attend_lanes w;
-		int32_t count;
-
-		if (!k_bits_any(seen) || (again && !observed))
-			continue;
-		w = attend_softmax_lanes(p + q * ATTEND_P, seen, c->a->softcap);
-		if (again) {
-			if (!attend_number(c, q))
-				attend_blank(c, q, 0, 1);
-			count =
-				attend_observe_lanes(c, &w, q, span, seen, c->shared->max[q], attend_inverse(c, q));
-			if (lane == 0 && c->a->near_zero) /* one warp has a query in every span */
-				c->a->near_zero[attend_seen(c, q, row.observe)] = c->shared->near_zero[q] += count;
-			continue;
-		}
-		for (int32_t j = 0; j < 4; j++)
-			p[q * ATTEND_P + lane + 32 * j] = w.p[j];
-		if (c->plan->split) {
-			attend_write_record(
-				attend_span_record(c, q, attend_number(c, q)), &w, c->plan->kv.head_dim, observed);
-		} else if (lane == 0) {
-			attend_merge(c->shared, q, attend_number(c, q), w.m, w.l);
-			c->shared->near_zero[q] = 0;
-		}
-	}
-}
-
-/* Puts the span's weighted sum of values of query q, dimension d, into its record, or merges it in
- * out.x, where the row's last span also divides by L. */
-CU_FN void attend_put(const struct attend *c, int32_t q, int32_t span, int32_t d, float o)
-{
-	const int32_t number = attend_number(c, q);
-	float *out;
-
-	if (!k_bits_any(attend_seen_bits(c, q)))
-		return;
-	if (c->plan->split) {
-		attend_span_record(c, q, number)[ATTEND_HEAD + d] = o;
-		return;
-	}
-	out = attend_out(c, q) + d;
-	o = number ? k_fma(c->shared->old[q], *out, c->shared->fresh[q] * o) : o;
-	*out = span == attend_row(c, q).pos / K_SPAN ? o * attend_inverse(c, q) + 0.0f : o;
-}
-
-/* Rule 4, one block for each warp: x is lane i's value, `at` the index of the first in out. */
-CU_FN void attend_quantise(const struct k_acts *out, size_t at, float x)
-{
-	const int32_t lane = cu_thread() % CU_WARP;
-	int32_t a = (int32_t)(k_bits(x) & 0x7fffffffu), q = 0, sum;
-	float d;
-
-	for (int32_t h = CU_WARP / 2; h > 0; h /= 2) {
-		int32_t other = cu_shuffle_xor(a, h);
-
-		a = other > a ? other : a;
-	}
-	if (a < 0x0d800000 || a >= 0x7f800000) { /* below 2^-100; Inf or NaN */
-		d = a < 0x0d800000 ? 0.0f : k_float(0x7fc00000u);
-	} else {
-		d = k_float((uint32_t)a) * 0x1.020408p-7f;
-		q = (int32_t)(k_bits(k_fma(x, 127.0f / k_float((uint32_t)a), 0x1.8p23f)) - 0x4B400000u);
-	}
-	sum = attend_warp_total(q);
-	out->q[at + (size_t)lane] = (int8_t)q;
-	if (lane == 0) {
-		out->d[at / K_QBLOCK] = d;
-		out->sx[at / K_QBLOCK] = a < 0x0d800000 || a >= 0x7f800000 ? d : d * (float)sum;
-	}
-}
-
-/* Quantises `count` finished values from column `at` of the tile's rows. */
-CU_FN void attend_quantise_rows(const struct attend *c, int32_t at, int32_t count)
-{
-	const struct k_acts *out = &c->a->out;
-	const int32_t per_row = count / K_QBLOCK;
-
-	for (int32_t i = cu_thread() / CU_WARP; i < c->unit.n_rows * per_row; i += CU_WARPS) {
-		size_t row = (size_t)(c->unit.row + i / per_row) * (size_t)out->dim;
-		size_t first = row + (size_t)(at + i % per_row * K_QBLOCK);
-
-		attend_quantise(out, first, out->x[first + (size_t)(cu_thread() % CU_WARP)]);
-	}
-}
-
+#include "kernels/cuda/attention_few.cuh"
 #include "kernels/cuda/attention_merge.cuh"
+#include "kernels/cuda/attention_prefill.cuh"
 
 /* Called after a unit's records, or its tile's results, are written: merges or quantises them. */
 CU_FN void attend_finish(struct attend *c)
 {
-	const struct attend_plan *p = c->plan;
-	const int32_t columns = p->n_rep * p->kv.head_dim;
+	const int32_t columns = c->n_rep * c->kv.head_dim;
 
-	if (p->split) {
-		if (!attend_is_last(c, c->unit.row * p->kv.n_kv_heads + c->kv_head, c->unit.n_spans))
+	if (c->split) {
+		if (!attend_is_last(c, c->unit.row * c->kv.n_kv_heads + c->kv_head, c->unit.n_spans))
 			return;
 		attend_merge_records(c);
-		attend_observe(c);
-		if (p->all_heads &&
-			attend_is_last(c, p->n * p->kv.n_kv_heads + c->unit.row, p->kv.n_kv_heads))
+		if (attend_is_observed(c))
+			attend_observe_records(c);
+		if (c->all_heads &&
+			attend_is_last(c, c->a->n * c->kv.n_kv_heads + c->unit.row, c->kv.n_kv_heads))
 			attend_quantise_rows(c, 0, c->a->out.dim);
 		return;
 	}
 	CU_SYNC();
-	if (p->all_heads)
+	if (c->all_heads)
 		attend_quantise_rows(c, 0, c->a->out.dim);
 	else if (c->a->out.q)
 		attend_quantise_rows(c, c->kv_head * columns, columns);
 }
 
-#include "kernels/cuda/attention_decode.cuh"
-#include "kernels/cuda/attention_prefill.cuh"
-
-/* ---- the body ---- */
-
-static __device__ void attend_open(struct attend *c, const struct cu_part *p)
+CU_FN void attend_open(struct attend *c, const struct cu_part *p, const struct cu_tiles *tiles)
 {
 	const struct cu_stage *s = p->stage;
 
 	c->a = &s->op.u.attention;
-	c->rope = s->folds && s->before.kind == K_OP_rope ? &s->before.u.rope : NULL;
-	c->plan = &p->kept->plan;
-	c->step = p->step;
+	c->rope = s->folds ? &s->before.u.rope : (const struct k_rope *)0;
+	c->work = p->work;
+	c->records = tiles->record;
 	c->shared = (struct attend_shared *)p->shared;
 	c->memory = p->shared + ATTEND_SHARED;
-	c->kept = p->walks ? p->kept : NULL;
-	c->n_seen = 0;
+	c->kv = tiles->kv;
+	c->n_rep = c->a->n_heads / tiles->kv.n_kv_heads;
+	c->n_ranges = c->a->n_ranges;
+	c->observed = c->a->share || c->a->near_zero;
+	c->all_heads = c->a->out.q && tiles->kv.head_dim % K_QBLOCK;
 	c->sight = &c->shared->sight[0];
-	attend_make_plan(&p->kept->plan, p);
 }
 
-/* Whether the block's first span may be fetched before the barrier in front of the stage. If RoPE
- * is folded, the block itself writes, later, all that this step adds to it. */
-CU_FN bool attend_fetches(const struct attend *c)
+/* Unit `index`: under one kv head of n, or (n is 1) under all. */
+CU_FN void attend_open_unit(
+	struct attend *c, const struct cu_tiles *tiles, int32_t index, int32_t n)
 {
-	return c->rope && c->plan->n_mine && few_takes(c->plan, &c->plan->mine[0]);
+	const struct cu_tile *t = tiles->tile + index / n;
+
+	c->tile = t;
+	c->unit.row = t->row;
+	c->unit.n_rows = t->n_rows;
+	c->unit.n_spans = t->n_spans;
+	c->unit.seen = t->seen;
+	c->unit.lo = t->lo;
+	c->unit.hi = t->hi;
+	c->unit.kv_head = index % n;
+	c->unit.kv_end = n == 1 ? c->kv.n_kv_heads : c->unit.kv_head + 1;
+	c->direct = t->n_spans == 1 && !(c->all_heads && tiles->split);
+	c->split = tiles->split && !c->direct;
 }
 
-static __device__ void cu_attention_prefetch(const struct cu_part *p)
+/* The units that attention_few.cuh takes, or the others: a kernel for each, since registers and
+ * code of both together would slow down the first. */
+CU_FN void attend_all(const struct cu_part *p, const bool few)
 {
+	const struct cu_tiles tiles = *p->stage->tiles;
 	struct attend c;
+	int32_t n;
 
-	attend_open(&c, p);
-	if (attend_fetches(&c))
-		few_fetch(&c, &c.plan->mine[0], c.plan->mine[0].kv_head,
-			attend_span(&c.plan->mine[0], c.plan->mine[0].lo), 0);
+	if (!(tiles.kernels & (few ? CU_ATTEND_FEW : CU_ATTEND_MANY)))
+		return;
+	attend_open(&c, p, &tiles);
+	n = tiles.split || !c.all_heads ? c.kv.n_kv_heads : 1;
+	for (int32_t i = p->block; i < tiles.n * n; i += p->n_blocks) {
+		if (tiles.tile[i / n].few != few)
+			continue;
+		attend_open_unit(&c, &tiles, i, n);
+		CU_SYNC(); /* the shared memory is free */
+		if (few)
+			few_unit(&c);
+		else
+			many_unit(&c);
+		if (!few || !c.direct || c.kv.head_dim % K_QBLOCK)
+			attend_finish(&c);
+	}
 }
 
 static __device__ void cu_attention(const struct cu_part *p)
 {
-	struct attend c;
-	struct attend_unit next;
-	struct attend_ahead ahead;
-	int32_t index = attend_first(p), nth = 0;
-	bool more;
-
-	attend_open(&c, p);
-	if (cu_thread() == 0)
-		p->kept->n_seen = 0;
-	ahead.buffer = 0;
-	ahead.fetched = p->prefetched && attend_fetches(&c);
-	more = attend_mine(c.plan, index, nth, &c.unit);
-	while (more) {
-		index += p->n_blocks;
-		more = attend_mine(c.plan, index, ++nth, &next);
-		ahead.next = more ? &next : NULL;
-		if (few_takes(c.plan, &c.unit))
-			few_unit(&c, &ahead);
-		else
-			many_unit(&c);
-		attend_finish(&c);
-		c.unit = next;
-	}
+	attend_all(p, true);
 }
 
-/* Makes the observations of what the body merged. The records stay until the next stage that has
- * any. */
-static __device__ void cu_attention_after(const struct cu_part *p)
+CU_KERNEL cutaway_attention_many(const __grid_constant__ struct cu_stage stage)
 {
-	struct attend c;
+	const struct cu_part p = cu_open_part(&stage);
 
-	attend_open(&c, p);
-	c.row = c.shared->row[0];
-	for (int32_t i = 0; i < p->kept->n_seen; i++) {
-		c.unit = p->kept->seen[i];
-		c.kv_head = c.unit.kv_head;
-		for (int32_t r = cu_thread(); r < c.unit.n_rows; r += CU_THREADS)
-			c.shared->row[0][r] = c.a->rows[c.unit.row + r];
-		CU_SYNC();
-		attend_observe_records(&c);
-	}
+	attend_all(&p, false);
 }
 
 #endif

@@ -1,9 +1,9 @@
 /* Attention whose units are spans: merges the records of a tile's spans, and writes the
- * observations of its rows. Part of attention.cuh. */
+ * observations of its rows. Part of attend.cuh. */
 #ifndef CUTAWAY_KERNELS_CUDA_ATTENTION_MERGE_CUH
 #define CUTAWAY_KERNELS_CUDA_ATTENTION_MERGE_CUH
 
-#include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/attend.cuh"
 
 /* What 32 spans, one for each lane, do to M and L. Lanes after the last span are undefined. */
 struct attend_chain {
@@ -16,7 +16,7 @@ CU_FN struct attend_chain attend_load_chain(
 {
 	const int32_t lane = cu_thread() % CU_WARP, span = first + lane;
 	const bool there = span < n_spans;
-	const float *at = record + (size_t)(there ? span : first) * attend_record_step(c->plan);
+	const float *at = record + (size_t)(there ? span : first) * attend_record_step(c);
 	struct attend_chain w;
 	float m = at[0], below;
 
@@ -34,25 +34,23 @@ CU_FN struct attend_chain attend_load_chain(
 
 /* The whole chain of query q for 32 dimensions from d on, a lane each; *max and *sum are M and L. d
  * < 0: computes only these. The loads of 32 spans are under way together. */
-CU_LARGE_FN float attend_run_chain(
-	const struct attend *c, int32_t q, int32_t d, float *max, float *sum)
+CU_FN float attend_run_chain(const struct attend *c, int32_t q, int32_t d, float *max, float *sum)
 {
-	const int32_t n_spans = attend_row_spans(c->plan, attend_row_index(c, q));
+	const int32_t n_spans = attend_row_spans(c, attend_row_index(c, q));
 	const float *record = attend_span_record(c, q, 0);
 	const int32_t dim = d + cu_thread() % CU_WARP;
-	const bool there = d >= 0 && dim < c->plan->kv.head_dim;
+	const bool there = d >= 0 && dim < c->kv.head_dim;
 	float o = 0, x[CU_WARP];
 
 	*max = *sum = 0;
 	for (int32_t first = 0; first < n_spans; first += CU_WARP) {
 		const int32_t n = n_spans - first < CU_WARP ? n_spans - first : CU_WARP;
-		const float *value =
-			record + (size_t)first * attend_record_step(c->plan) + ATTEND_HEAD + dim;
+		const float *value = record + (size_t)first * attend_record_step(c) + CU_RECORD_HEAD + dim;
 		struct attend_chain w;
 
 		CU_UNROLL
 		for (int32_t i = 0; i < CU_WARP; i++)
-			x[i] = there && i < n ? value[(size_t)i * attend_record_step(c->plan)] : 0.0f;
+			x[i] = there && i < n ? value[(size_t)i * attend_record_step(c)] : 0.0f;
 		w = attend_load_chain(c, record, first, n_spans, *max);
 		CU_UNROLL
 		for (int32_t i = 0; i < CU_WARP; i++) {
@@ -69,28 +67,29 @@ CU_LARGE_FN float attend_run_chain(
 	return o;
 }
 
-/* Shares and counts of the observed queries of the batch (at most ATTEND_FEW), from the records;
- * the warps take turns at the spans. */
+/* Shares and counts of the observed queries of the batch (at most ATTEND_FEW), from the records: a
+ * few warps for each query, which take turns at its spans. */
 CU_FN void attend_observe_batch(const struct attend *c)
 {
-	const int32_t lane = cu_thread() % CU_WARP, warp = cu_thread() / CU_WARP;
+	const int32_t lane = cu_thread() % CU_WARP;
+	const int32_t n = c->n_queries < CU_WARPS ? CU_WARPS / c->n_queries : 1, at_once = CU_WARPS / n;
+	const int32_t first = cu_thread() / CU_WARP / n, warp = cu_thread() / CU_WARP % n;
 
-	for (int32_t q = 0; q < c->n_queries; q++) {
+	for (int32_t q = first; first < at_once && q < c->n_queries; q += at_once) {
 		const struct k_row row = attend_row(c, q);
-		const struct k_range *list = attend_list(c->plan, attend_row_index(c, q));
+		const struct k_range *list = attend_list(c, attend_row_index(c, q));
 		int32_t count = 0;
 		float max, sum;
 
 		if (row.observe < 0)
 			continue;
 		attend_run_chain(c, q, -CU_WARP, &max, &sum);
-		attend_blank(c, q, warp, CU_WARPS);
-		for (int32_t i = warp; i < attend_row_spans(c->plan, attend_row_index(c, q));
-			 i += CU_WARPS) {
-			const int32_t span = k_span_at(list, c->plan->n_ranges, i);
-			const struct k_bits seen = k_bits_of(list, c->plan->n_ranges, span);
+		attend_blank(c, q, warp, n);
+		for (int32_t i = warp; i < attend_row_spans(c, attend_row_index(c, q)); i += n) {
+			const int32_t span = k_span_at(list, c->n_ranges, i);
+			const struct k_bits seen = k_bits_of(list, c->n_ranges, span);
 			const float *record = attend_span_record(c, q, i);
-			const float *sums = record + ATTEND_HEAD + c->plan->kv.head_dim;
+			const float *sums = record + CU_RECORD_HEAD + c->kv.head_dim;
 			struct attend_lanes w;
 
 			w.m = record[0];
@@ -107,38 +106,22 @@ CU_FN void attend_observe_batch(const struct attend *c)
 	if (cu_thread() < c->n_queries && c->a->near_zero) {
 		int32_t observe = attend_row(c, cu_thread()).observe, count = 0;
 
-		for (int32_t w = 0; w < CU_WARPS; w++)
+		for (int32_t w = 0; w < n; w++)
 			count += observe >= 0 ? c->shared->counted[w][cu_thread()] : 0;
 		if (observe >= 0)
 			c->a->near_zero[attend_seen(c, cu_thread(), observe)] = count;
 	}
-	CU_SYNC();
 }
 
-CU_LARGE_FN void attend_observe_records(struct attend *c)
+CU_FN void attend_observe_records(struct attend *c)
 {
-	const int32_t n_queries = c->unit.n_rows * c->plan->n_rep;
+	const int32_t n_queries = c->unit.n_rows * c->n_rep;
 
 	for (c->query = 0; c->query < n_queries; c->query += c->n_queries) {
 		c->n_queries = n_queries - c->query < ATTEND_FEW ? n_queries - c->query : ATTEND_FEW;
+		if (c->query)
+			CU_SYNC(); /* the counts of the batch before are read */
 		attend_observe_batch(c);
-	}
-}
-
-/* No stage waits for shares: if allowed, the block computes them after it has arrived at the
- * barrier. */
-CU_FN void attend_observe(struct attend *c)
-{
-	if (!attend_is_observed(c))
-		return;
-	if (!c->kept || c->n_seen == ATTEND_SEEN) {
-		attend_observe_records(c);
-		return;
-	}
-	c->n_seen++;
-	if (cu_thread() == 0) {
-		c->kept->seen[c->n_seen - 1] = c->unit;
-		c->kept->n_seen = c->n_seen;
 	}
 }
 
@@ -146,7 +129,7 @@ CU_FN void attend_observe(struct attend *c)
  * sees what the others wrote before. */
 CU_FN bool attend_is_last(const struct attend *c, int32_t ticket, int32_t n)
 {
-	uint32_t *at = c->step->ticket + ticket;
+	uint32_t *at = c->work->ticket + ticket;
 
 	CU_SYNC();
 	if (cu_thread() == 0) {
@@ -158,9 +141,9 @@ CU_FN bool attend_is_last(const struct attend *c, int32_t ticket, int32_t n)
 	return c->shared->last;
 }
 
-CU_LARGE_FN void attend_merge_records(struct attend *c)
+CU_FN void attend_merge_records(struct attend *c)
 {
-	const int32_t head_dim = c->plan->kv.head_dim, n_queries = c->unit.n_rows * c->plan->n_rep;
+	const int32_t head_dim = c->kv.head_dim, n_queries = c->unit.n_rows * c->n_rep;
 	const int32_t slices = (head_dim + CU_WARP - 1) / CU_WARP, lane = cu_thread() % CU_WARP;
 	const struct k_acts *out = &c->a->out;
 
@@ -173,7 +156,7 @@ CU_LARGE_FN void attend_merge_records(struct attend *c)
 		o = o * k_attention_inverse(c->a, attend_head(c, q), max, sum) + 0.0f;
 		if (d + lane < head_dim)
 			at[lane] = o;
-		if (out->q && !c->plan->all_heads)
+		if (out->q && !c->all_heads)
 			attend_quantise(out, (size_t)(at - out->x), o);
 	}
 }

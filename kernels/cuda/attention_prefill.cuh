@@ -1,4 +1,4 @@
-/* Attention of many queries (chunks of a prompt): rule 11, part of attention.cuh.
+/* Attention of many queries (chunks of a prompt): rule 11, part of attend.cuh.
  *
  * Bound by the float units: each score and each value is a chain of k_fma, which tensor cores
  * cannot do. So a thread has a rectangle of chains in registers, 8 queries x 4 keys and then 4 or 8
@@ -8,8 +8,8 @@
 #ifndef CUTAWAY_KERNELS_CUDA_ATTENTION_PREFILL_CUH
 #define CUTAWAY_KERNELS_CUDA_ATTENTION_PREFILL_CUH
 
-#include "kernels/cuda/attention.cuh"
-#include "kernels/cuda/attention_decode.cuh"
+#include "kernels/cuda/attend.cuh"
+#include "kernels/cuda/attention_few.cuh"
 
 enum {
 	MANY_DIMS = 32,                             /* of a piece of keys */
@@ -28,11 +28,13 @@ struct many_memory {
 
 CU_FN struct many_memory many_layout(const struct attend *c)
 {
-	const int32_t head_dim = c->plan->kv.head_dim, each = k_cache_bytes(c->plan->kv.format);
+	const int32_t head_dim = c->kv.head_dim, each = k_cache_bytes(c->kv.format);
 	struct many_memory m;
 	int32_t bytes;
 
-	m.queries = head_dim <= 128 ? ATTEND_TILE : head_dim <= 256 ? ATTEND_TILE / 2 : ATTEND_TILE / 4;
+	m.queries = head_dim <= 128   ? CU_TILE_QUERIES
+				: head_dim <= 256 ? CU_TILE_QUERIES / 2
+								  : CU_TILE_QUERIES / 4;
 	m.queries = each > 2 ? m.queries / 2 : m.queries;
 	m.q_stride = head_dim + 4;
 	m.tokens = MANY_PIECE / head_dim / K_GROUP * K_GROUP;
@@ -52,10 +54,10 @@ struct many_pieces {
 	int32_t at, n;
 };
 
-/* Copies dimensions of the span's groups that the tile's hull meets, like few_stage(). */
+/* Copies dimensions of the span's groups that the tile's hull meets, like few_fetch(). */
 CU_FN void many_stage_keys(const struct attend *c, int32_t span, int32_t piece, unsigned char *to)
 {
-	const struct k_kv *kv = &c->plan->kv;
+	const struct k_kv *kv = &c->kv;
 	const int32_t *pages = c->a->pages[c->row[0].seq];
 	const int32_t first_dim = piece * MANY_DIMS, left = kv->head_dim - first_dim;
 	const int32_t each = k_cache_bytes(kv->format),
@@ -79,6 +81,21 @@ CU_FN void many_stage_keys(const struct attend *c, int32_t span, int32_t piece, 
 	}
 }
 
+/* Copies the values of the groups from position `first` to `end` that the tile's hull meets. */
+CU_FN void many_stage_values(const struct attend *c, int32_t first, int32_t end, unsigned char *to)
+{
+	const int32_t *pages = c->a->pages[c->row[0].seq];
+	const int32_t bytes = K_GROUP * c->kv.head_dim * k_cache_bytes(c->kv.format);
+
+	for (int32_t g = cu_thread() / CU_WARP; first + g * K_GROUP < end; g += CU_WARPS) {
+		const int32_t pos = first + g * K_GROUP;
+
+		if (k_hull_meets(&c->unit.seen, pos, pos + K_GROUP))
+			few_fetch_group(
+				c, pages[pos / c->kv.page_size], pos % c->kv.page_size, 1, to + g * bytes);
+	}
+}
+
 CU_FN void many_stage(const struct attend *c, const struct many_pieces *s, int32_t index)
 {
 	const int32_t per_span = s->keys + s->values,
@@ -92,8 +109,7 @@ CU_FN void many_stage(const struct attend *c, const struct many_pieces *s, int32
 	if (piece < s->keys)
 		many_stage_keys(c, span, piece, s->m->piece[index % 2]);
 	else
-		few_stage(c, &c->unit, c->kv_head, from, to < end ? to : end, 1,
-			K_GROUP * c->plan->kv.head_dim, s->m->piece[index % 2]);
+		many_stage_values(c, from, to < end ? to : end, s->m->piece[index % 2]);
 	cu_copy_commit();
 }
 
@@ -136,7 +152,7 @@ CU_FN void many_scores(const struct attend *c, struct many_pieces *s, int32_t sp
 	const int32_t tq, const int32_t format)
 {
 	const int32_t lane = cu_thread() % CU_WARP, q0 = cu_thread() / CU_WARP, last = c->n_queries - 1;
-	const int32_t head_dim = c->plan->kv.head_dim;
+	const int32_t head_dim = c->kv.head_dim;
 	const int32_t group = span * K_SPAN + lane / 4 * K_GROUP;
 	const bool works = q0 <= last && k_hull_meets(&c->unit.seen, group, group + K_GROUP);
 	const float *q = s->m->q + q0 * s->m->q_stride;
@@ -217,7 +233,7 @@ CU_FN void many_four_values(const struct attend *c, const struct many_memory *m,
 	struct many_sums *s, const unsigned char *v, int32_t at, int32_t t, const int32_t tq,
 	const int32_t format)
 {
-	const int32_t head_dim = c->plan->kv.head_dim, last = c->n_queries - 1;
+	const int32_t head_dim = c->kv.head_dim, last = c->n_queries - 1;
 	float p[8][4];
 
 	CU_UNROLL
@@ -247,7 +263,7 @@ CU_FN void many_values(const struct attend *c, struct many_pieces *pieces, int32
 	int32_t n_tokens, const int32_t tq, const int32_t format)
 {
 	const struct many_memory *m = pieces->m;
-	const int32_t head_dim = c->plan->kv.head_dim, quads = head_dim / 4;
+	const int32_t head_dim = c->kv.head_dim, quads = head_dim / 4;
 	const struct k_bits any = c->sight->any;
 	struct many_sums s;
 	bool works;
@@ -283,7 +299,7 @@ CU_FN void many_values(const struct attend *c, struct many_pieces *pieces, int32
 /* The spans of one batch of queries; `again`: for the observations alone. */
 CU_FN void many_pass(struct attend *c, const struct many_memory *m, bool again)
 {
-	const int32_t head_dim = c->plan->kv.head_dim, format = c->plan->kv.format;
+	const int32_t head_dim = c->kv.head_dim, format = c->kv.format;
 	const bool half = format == K_CACHE_f16;
 	struct many_pieces s;
 
@@ -297,7 +313,7 @@ CU_FN void many_pass(struct attend *c, const struct many_memory *m, bool again)
 	for (int32_t i = c->unit.lo; i < c->unit.hi; i++) {
 		const int32_t span = attend_span(&c->unit, i), n_tokens = attend_tokens(&c->unit, span);
 
-		attend_see(c, span);
+		attend_see(c, span, 0);
 		if (half && c->n_queries <= 2 * CU_WARPS)
 			many_scores(c, &s, span, 2, K_CACHE_f16);
 		else if (half && c->n_queries <= 4 * CU_WARPS)
@@ -322,36 +338,37 @@ CU_FN void many_pass(struct attend *c, const struct many_memory *m, bool again)
 /* Folded RoPE: the keys and values of the step's own tokens in the unit's spans, to the cache. */
 CU_FN void many_append(const struct attend *c)
 {
-	const int32_t pairs = c->plan->kv.head_dim / 2;
+	const int32_t pairs = c->kv.head_dim / 2;
 
 	for (int32_t task = cu_thread(); task < c->unit.n_rows * 2 * pairs; task += CU_THREADS) {
 		const int32_t r = task / (2 * pairs), span = c->row[r].pos / K_SPAN;
 		const int32_t number = k_spans_before(c->unit.seen.run, K_HULL, span);
 
 		if (c->unit.lo <= number && number < c->unit.hi)
-			cu_append(c->rope, &c->plan->kv, c->unit.row + r, c->row[r].seq, task / pairs % 2,
-				c->kv_head, task % pairs);
+			cu_append(c->rope, &c->kv, c->unit.row + r, c->row[r].seq, task / pairs % 2, c->kv_head,
+				task % pairs);
 	}
 }
 
 CU_FN void many_take(const struct attend *c, const struct many_memory *m)
 {
-	const int32_t pairs = c->plan->kv.head_dim / 2;
+	const int32_t pairs = c->kv.head_dim / 2;
 
 	for (int32_t task = cu_thread(); task < m->queries * pairs; task += CU_THREADS)
-		attend_take_pair(c, m->q + task / pairs * m->q_stride, task / pairs, task % pairs);
+		attend_take_pair(c, task / pairs < c->n_queries ? attend_row(c, task / pairs).pos : 0,
+			m->q + task / pairs * m->q_stride, task / pairs, task % pairs);
 }
 
-CU_LARGE_FN void many_unit(struct attend *c)
+CU_FN void many_unit(struct attend *c)
 {
 	const struct many_memory m = many_layout(c);
 	const struct attend_unit *u = &c->unit;
-	const int32_t passes = !c->plan->split && attend_is_observed(c) ? 2 : 1,
-				  n_queries = u->n_rows * c->plan->n_rep;
+	const int32_t passes = !c->split && !c->direct && attend_is_observed(c) ? 2 : 1,
+				  n_queries = u->n_rows * c->n_rep;
 
 	for (int32_t r = cu_thread(); r < u->n_rows; r += CU_THREADS)
-		c->shared->row[0][r] = c->a->rows[u->row + r];
-	c->row = c->shared->row[0];
+		c->shared->row[r] = c->a->rows[u->row + r];
+	c->row = c->shared->row;
 	for (c->kv_head = u->kv_head; c->kv_head < u->kv_end; c->kv_head++) {
 		CU_SYNC();
 		if (c->rope)

@@ -194,9 +194,7 @@ static const char *unfit(const struct cu_driver *d, CUdevice device)
 		return "its compute capability is below 8.0, and the kernels need that";
 	if (!attribute(d, device, CU_ATTRIBUTE_UNIFIED_ADDRESSING))
 		return "it has no unified addressing";
-	if (!attribute(d, device, CU_ATTRIBUTE_COOPERATIVE_LAUNCH))
-		return "it cannot launch blocks that wait for one another";
-	if (attribute(d, device, CU_ATTRIBUTE_MAX_SHARED_OPTIN) < CU_LAUNCH_BYTES)
+	if (attribute(d, device, CU_ATTRIBUTE_MAX_SHARED_OPTIN) < CU_SHARED_BYTES)
 		return "its blocks have too little shared memory";
 	return NULL;
 }
@@ -286,7 +284,10 @@ static CUfunction find_kernel(struct cu_device *c, const char *name, CUresult *r
 
 	*r = c->d->module_function(&f, c->module, name);
 	if (!*r)
-		*r = c->d->function_set(f, CU_FUNC_MAX_DYNAMIC_SHARED, CU_LAUNCH_BYTES);
+		*r = c->d->function_set(f, CU_FUNC_MAX_DYNAMIC_SHARED, CU_SHARED_BYTES);
+	if (!*r) /* all have the same split of the L1 cache: a change of it waits for the kernel before
+			  */
+		*r = c->d->function_set(f, CU_FUNC_CARVEOUT, 100);
 	return *r ? NULL : f;
 }
 
@@ -295,7 +296,7 @@ static int room_for(struct cu_device *c, CUfunction f, CUresult *r)
 {
 	int blocks = 0;
 
-	*r = c->d->occupancy(&blocks, f, CU_BLOCK_THREADS, CU_LAUNCH_BYTES);
+	*r = c->d->occupancy(&blocks, f, CU_BLOCK_THREADS, CU_SHARED_BYTES);
 	return *r ? 0 : blocks * c->n_processors;
 }
 
@@ -305,13 +306,32 @@ static int no_block(const struct cu_device *c, const char *kernel, struct err *e
 		e, ERR_DEVICE, "%s has no room for a block of %s; use --backend cpu", c->name, kernel);
 }
 
-static int load_kernels(struct cu_device *c, struct err *e)
+static CUresult find_products(struct cu_device *c)
 {
-	static const char *const names[K_N_KINDS] = {
-#define X(name, ...) "cutaway_" #name,
-		K_KINDS(X)
+	static const char *const ways[] = {
+#define X(name) #name,
+		CU_WAYS(X)
 #undef X
 	};
+	static const char *const types[] = {
+#define X(name, ...) #name,
+		K_TYPES(X)
+#undef X
+	};
+	CUresult r = CU_OK;
+
+	for (int way = 0; way < CU_N_WAYS; way++)
+		for (int type = 0; type < K_N_TYPES && !r; type++) {
+			char name[64];
+
+			snprintf(name, sizeof name, "cutaway_%s_%s", ways[way], types[type]);
+			c->product[way][type] = find_kernel(c, name, &r);
+		}
+	return r;
+}
+
+static int load_kernels(struct cu_device *c, struct err *e)
+{
 	static const uint64_t none;
 	CUresult r = c->d->module_load(&c->module, cu_image.data ? cu_image.data : &none), any;
 
@@ -320,28 +340,31 @@ static int load_kernels(struct cu_device *c, struct err *e)
 			"this build has kernels for %s, and none for %s (%s): build with `make "
 			"cuda CUDA_ARCHS=%s`, or use --backend cpu",
 			*cu_image.archs ? cu_image.archs : "no GPU", c->name, c->isa, c->isa + 3);
-	for (int i = 0; i < K_HOST_FIRST && !r; i++) {
-		c->kernel[i] = find_kernel(c, names[i], &r);
-		c->most_blocks[i] = r ? 0 : room_for(c, c->kernel[i], &r);
-		if (!r && !c->most_blocks[i])
-			return no_block(c, names[i], e);
-	}
+#define X(name, ...)                                                                               \
+	if (!r)                                                                                        \
+		c->kernel[K_OP_##name] = find_kernel(c, "cutaway_" #name, &r);                             \
+	if (!r)                                                                                        \
+		c->most_blocks[K_OP_##name] = room_for(c, c->kernel[K_OP_##name], &r);                     \
+	if (!r && !c->most_blocks[K_OP_##name])                                                        \
+		return no_block(c, "cutaway_" #name, e);
+	K_NO_PRODUCTS(X)
+#undef X
 	if (!r)
-		c->walk = find_kernel(c, "cutaway_walk", &r);
+		c->attention_many = find_kernel(c, "cutaway_attention_many", &r);
 	if (!r)
-		c->walk_blocks = room_for(c, c->walk, &r);
+		r = find_products(c);
 	if (r)
 		return cu_error(c->d, r, "loading the kernels", e);
 	c->clock = find_kernel(c, "cutaway_clock", &any);
 	c->copy = find_kernel(c, "cutaway_copy", &any);
 	c->multiply = find_kernel(c, "cutaway_multiply", &any);
-	return c->walk_blocks ? 0 : no_block(c, "cutaway_walk", e);
+	return 0;
 }
 
 static void device_close(struct k_device *d)
 {
 	struct cu_device *c = (struct cu_device *)d;
-	const CUdeviceptr room[] = { c->barrier.at, c->tickets.at, c->scratch.at, c->input.at };
+	const CUdeviceptr room[] = { c->tickets.at, c->scratch.at, c->input.at };
 
 	if (c->context) {
 		c->d->context_use(c->context);
@@ -391,7 +414,7 @@ struct k_device *cu_open(int index, struct err *e)
 		return NULL;
 	}
 	c->d = d;
-	c->mode = CU_MODE_persistent;
+	c->mode = CU_MODE_graph;
 	c->base = (struct k_device){ .isa = c->isa,
 		.name = c->name,
 		.close = device_close,

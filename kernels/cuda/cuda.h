@@ -1,5 +1,5 @@
 /* Internals of the CUDA back end's host side: shared by cuda.c (device and memory), lower.c
- * (programs to stages), launch.c (running, measuring). Private to kernels/cuda/.
+ * (programs to calls), launch.c (running, measuring). Private to kernels/cuda/.
  *
  * Invariants: (1) there is one stream, so the device does all work in the order of the calls; (2)
  * between calls the stream is idle except for copies of k_copy(); (3) once `lost` has a code, the
@@ -9,7 +9,8 @@
 
 #include "kernels/context.h"
 #include "kernels/cuda/driver.h"
-#include "kernels/cuda/stage.h"
+#include "kernels/cuda/plan.h"
+#include "kernels/cuda/tiles.h"
 
 /* Device memory that only grows; its contents are lost when it does. */
 struct cu_room {
@@ -19,8 +20,9 @@ struct cu_room {
 
 /* What a run copies to the device in front of the kernels: the host's side may change each time. */
 enum cu_input_kind {
-	CU_PLAIN, /* bytes as they are */
-	CU_TABLES /* block tables: pointers into the part after all plain arrays */
+	CU_PLAIN,  /* bytes as they are */
+	CU_TABLES, /* block tables: pointers into the part after all plain arrays */
+	CU_TILES   /* how attention is split: a struct cu_tiles that points there */
 };
 struct cu_input {
 	enum cu_input_kind kind;
@@ -29,24 +31,20 @@ struct cu_input {
 	const struct k_row *rows; /* of tables: the rows that read them, and the pages' size */
 	const struct k_kv *kv;
 	int32_t n;
+	struct cu_sights sights; /* of tiles */
 };
 enum { CU_MAX_INPUTS = 64 };
 
-/* A stage as the host launches it. */
-struct cu_launch {
-	enum k_kind kind;
-	int32_t blocks, op;
-};
-
 /* A program as lowered, kept for as long as its version is used. */
 struct cu_program {
-	uint64_t version;    /* 0: free, or not to be used again */
-	uint64_t used;       /* time of last use: the oldest is dropped first */
-	struct cu_room blob; /* [2] struct cu_step, the stages, the matrices */
-	unsigned char *host; /* the host's copy of it */
-	size_t host_bytes;
-	struct cu_launch *launch; /* [n_stages] */
-	int32_t n_stages, cap_stages;
+	uint64_t version;        /* 0: free, or not to be used again */
+	uint64_t used;           /* time of last use: the oldest is dropped first */
+	struct cu_room blob;     /* matrices that kernels look up, as the table and the experts */
+	struct k_matrix *matrix; /* [cap_matrices] the host's copy of them */
+	size_t n_matrices, cap_matrices;
+	struct cu_call *call; /* [n_calls] */
+	int32_t *op;          /* [n_calls] the op that a call computes, the last of those */
+	int32_t n_calls, cap_calls;
 	struct cu_input input[CU_MAX_INPUTS];
 	int32_t n_inputs;
 	size_t input_bytes;   /* without the tables themselves */
@@ -55,9 +53,8 @@ struct cu_program {
 enum { CU_KEPT_PROGRAMS = 8, CU_BLOCK_THREADS = 256 /* CU_THREADS of device.cuh */ };
 
 #define CU_MODES(X)                                                                                \
-	X(launches, "a launch for each stage")                                                         \
-	X(graph, "the launches recorded once, as one CUDA graph")                                      \
-	X(persistent, "one kernel that stays and walks all stages")
+	X(launches, "a launch for each call")                                                          \
+	X(graph, "the launches recorded once, as one CUDA graph")
 
 enum cu_mode {
 #define X(name, doc) CU_MODE_##name,
@@ -79,10 +76,12 @@ struct cu_device {
 	int n_processors;
 	enum cu_mode mode;
 
-	CUfunction kernel[K_N_KINDS], walk, clock, copy, multiply; /* the last three may be missing */
-	int most_blocks[K_N_KINDS], walk_blocks;
+	CUfunction kernel[K_N_KINDS], product[CU_N_WAYS][K_N_TYPES];
+	CUfunction attention_many;
+	CUfunction clock, copy, multiply; /* may be missing */
+	int most_blocks[K_N_KINDS];
 
-	struct cu_room barrier, tickets, scratch, input;
+	struct cu_room tickets, scratch, input;
 	unsigned char *input_host; /* [input.bytes], pinned */
 	uint64_t *clock_host;      /* [clock_cap], pinned: the device writes it */
 	int32_t clock_cap;
@@ -102,11 +101,17 @@ int cu_grow(
 /* Zeroed host memory that the device sees at the same address. NULL with e. */
 void *cu_alloc_pinned(struct cu_device *c, size_t bytes, const char *what, struct err *e);
 
-/* lower.c: the program as stages, kept or newly made. NULL with e. */
-struct cu_program *cu_lower(struct cu_device *c, const struct k_program *p, struct err *e);
+/* inputs.c: an input of an op, and its address on the device. NULL with e. */
+const void *cu_add_input(
+	const struct cu_device *c, struct cu_program *g, struct cu_input *in, struct err *e);
+int cu_grow_input(struct cu_device *c, size_t bytes, struct err *e);
+struct cu_work cu_work_of(const struct cu_device *c);
 /* Writes the inputs of a run to input_host; *bytes is their size. -1 with e; 1: the room had to
  * grow, programs were dropped, and this one must be lowered again. */
 int cu_gather(struct cu_device *c, const struct cu_program *g, size_t *bytes, struct err *e);
+
+/* lower.c: the program as calls, kept or newly made. NULL with e. */
+struct cu_program *cu_lower(struct cu_device *c, const struct k_program *p, struct err *e);
 void cu_drop_programs(struct cu_device *c);
 void cu_free_programs(struct cu_device *c);
 

@@ -7,8 +7,8 @@
  * estimate instructions (docs/arithmetic.md, rule 2). All arithmetic on floats comes from arith.h
  * or is + - * / and k_fma, compiled with --fmad=false.
  *
- * Threads: a block is CU_THREADS wide, one-dimensional. Blocks of one step meet only at
- * cu_grid_sync() and through the acquire/release functions here. */
+ * Threads: a block is CU_THREADS wide, one-dimensional. Blocks of a call meet only through the
+ * acquire/release functions here. */
 #ifndef CUTAWAY_KERNELS_CUDA_DEVICE_CUH
 #define CUTAWAY_KERNELS_CUDA_DEVICE_CUH
 
@@ -119,11 +119,6 @@ CU_FN void cu_mma_k16(int32_t c[4], const uint32_t a[2], uint32_t b)
  * tests, which stop at a read of bytes that were never written. */
 #define cu_anything(p, bytes) ((void)0)
 
-/* Sum of the products of four signed bytes each, plus c. */
-CU_FN int32_t cu_dp4a(uint32_t a, uint32_t b, int32_t c)
-{
-	return __dp4a((int)a, (int)b, c);
-}
 /* Bytes of the eight in (b, a) chosen by the low three bits of each nibble of `selector`. */
 CU_FN uint32_t cu_permute(uint32_t a, uint32_t b, uint32_t selector)
 {
@@ -200,28 +195,10 @@ CU_FN uint32_t cu_arrive(uint32_t *p, uint32_t by)
 				 : "memory");
 	return old;
 }
-CU_FN uint32_t cu_acquire(const uint32_t *p)
-{
-	uint32_t v;
-	asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
-	return v;
-}
 /* Stores `is` if *p is `was`; returns what it was. */
 CU_FN int32_t cu_swap_if(int32_t *p, int32_t was, int32_t is)
 {
 	return atomicCAS((int *)p, (int)was, (int)is);
-}
-CU_FN void cu_max_int(int32_t *p, int32_t v)
-{
-	atomicMax((int *)p, (int)v);
-}
-CU_FN void cu_add_u64(uint64_t *p, uint64_t v) /* integers: the order does not matter */
-{
-	atomicAdd((unsigned long long *)p, (unsigned long long)v);
-}
-/* While waiting for another block: lets it run (on a GPU it does anyway). */
-CU_FN void cu_relax(void)
-{
 }
 /* Nanoseconds of the device's clock. */
 CU_FN uint64_t cu_now(void)

@@ -44,13 +44,12 @@ enum { /* CUdevice_attribute */
 	CU_ATTRIBUTE_UNIFIED_ADDRESSING = 41,
 	CU_ATTRIBUTE_CAPABILITY_MAJOR = 75,
 	CU_ATTRIBUTE_CAPABILITY_MINOR = 76,
-	CU_ATTRIBUTE_COOPERATIVE_LAUNCH = 95,
 	CU_ATTRIBUTE_MAX_SHARED_OPTIN = 97,
 };
-enum { CU_FUNC_MAX_DYNAMIC_SHARED = 8 };           /* CUfunction_attribute */
-enum { CU_STREAM_NON_BLOCKING = 1 };               /* cuStreamCreate */
-enum { CU_CAPTURE_THREAD_LOCAL = 1 };              /* cuStreamBeginCapture_v2 */
-enum { CU_HOST_PORTABLE = 1, CU_HOST_MAPPED = 2 }; /* cuMemHostAlloc */
+enum { CU_FUNC_MAX_DYNAMIC_SHARED = 8, CU_FUNC_CARVEOUT = 9 }; /* CUfunction_attribute */
+enum { CU_STREAM_NON_BLOCKING = 1 };                           /* cuStreamCreate */
+enum { CU_CAPTURE_THREAD_LOCAL = 1 };                          /* cuStreamBeginCapture_v2 */
+enum { CU_HOST_PORTABLE = 1, CU_HOST_MAPPED = 2 };             /* cuMemHostAlloc */
 
 /* Name without its version, exported symbol, parameters. All return CUresult. */
 #define CU_FUNCTIONS(X)                                                                            \
@@ -75,9 +74,6 @@ enum { CU_HOST_PORTABLE = 1, CU_HOST_MAPPED = 2 }; /* cuMemHostAlloc */
 	X(launch, cuLaunchKernel,                                                                      \
 		(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,            \
 			unsigned bz, unsigned shared, CUstream s, void **args, void **extra))                  \
-	X(launch_together, cuLaunchCooperativeKernel,                                                  \
-		(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,            \
-			unsigned bz, unsigned shared, CUstream s, void **args))                                \
 	X(memory_info, cuMemGetInfo_v2, (size_t * free_bytes, size_t * total))                         \
 	X(memory_alloc, cuMemAlloc_v2, (CUdeviceptr * p, size_t bytes))                                \
 	X(memory_free, cuMemFree_v2, (CUdeviceptr p))                                                  \

@@ -1,39 +1,42 @@
-/* Running a program in one of three ways, with equal bits, and measuring what the device can do.
+/* Running a program, and measuring what the device can do.
  * See cuda.h. Thread: the engine's. */
 #include <string.h>
 
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/device.h"
 
-static CUresult launch_all(
-	struct cu_device *c, const struct cu_program *g, CUdeviceptr step, bool timed)
+static CUresult launch_call(struct cu_device *c, struct cu_call *call, uint64_t *clock)
 {
-	CUresult r = CU_OK;
-	int32_t begin = -1;
-	void *first[] = { &step, &begin };
+	const bool product = call->kind == K_OP_matmul || call->kind == K_OP_experts;
+	CUfunction f = product      ? c->product[call->way][call->type]
+				   : call->many ? c->attention_many
+								: c->kernel[call->kind];
+	void *args[] = { &call->arg };
 
-	if (timed && c->clock)
-		r = c->d->launch(c->clock, 1, 1, 1, 1, 1, 1, 0, c->stream, first, NULL);
-	for (int32_t i = 0; i < g->n_stages && !r; i++) {
-		const struct cu_launch *l = &g->launch[i];
-		void *args[] = { &step, &i };
-
-		r = c->d->launch(c->kernel[l->kind], (unsigned)l->blocks, 1, 1, CU_BLOCK_THREADS, 1, 1,
-			CU_LAUNCH_BYTES, c->stream, args, NULL);
-		if (!r && timed && c->clock)
-			r = c->d->launch(c->clock, 1, 1, 1, 1, 1, 1, 0, c->stream, args, NULL);
-	}
-	return r;
+	*(product ? &call->arg.product.clock : &call->arg.stage.clock) = clock;
+	return c->d->launch(f, (unsigned)call->blocks, 1, 1, CU_BLOCK_THREADS, 1, 1,
+		(unsigned)call->shared_bytes, c->stream, args, NULL);
 }
 
-static CUresult record(struct cu_device *c, struct cu_program *g, CUdeviceptr step, bool timed)
+static CUresult launch_all(struct cu_device *c, const struct cu_program *g, bool timed)
+{
+	uint64_t *clock = timed && c->clock ? c->clock_host : NULL, *end = c->clock_host + g->n_calls;
+	void *args[] = { &end };
+	CUresult r = CU_OK;
+
+	for (int32_t i = 0; i < g->n_calls && !r; i++)
+		r = launch_call(c, &g->call[i], clock ? clock + i : NULL);
+	return !r && clock ? c->d->launch(c->clock, 1, 1, 1, 1, 1, 1, 0, c->stream, args, NULL) : r;
+}
+
+static CUresult record(struct cu_device *c, struct cu_program *g, bool timed)
 {
 	CUgraph graph = NULL;
 	CUresult r = c->d->capture_begin(c->stream, CU_CAPTURE_THREAD_LOCAL), end;
 
 	if (r)
 		return r;
-	r = launch_all(c, g, step, timed);
+	r = launch_all(c, g, timed);
 	end = c->d->capture_end(c->stream, &graph);
 	r = r ? r : end;
 	if (!r)
@@ -43,36 +46,26 @@ static CUresult record(struct cu_device *c, struct cu_program *g, CUdeviceptr st
 	return r;
 }
 
+/* A program that runs once is not worth recording as a graph. */
 static CUresult start(struct cu_device *c, struct cu_program *g, bool timed)
 {
-	CUdeviceptr step = g->blob.at + (timed ? sizeof(struct cu_step) : 0);
-	void *args[] = { &step };
 	CUresult r = CU_OK;
 
-	switch (c->mode) {
-	case CU_MODE_launches: return launch_all(c, g, step, timed);
-	case CU_MODE_graph:
-		if (!g->version) /* a program that runs once is not worth recording as a graph */
-			return launch_all(c, g, step, timed);
-		if (!g->graph[timed])
-			r = record(c, g, step, timed);
-		return r ? r : c->d->graph_run(g->graph[timed], c->stream);
-	case CU_MODE_persistent:
-	case CU_N_MODES: break;
-	}
-	return c->d->launch_together(c->walk, (unsigned)c->walk_blocks, 1, 1, CU_BLOCK_THREADS, 1, 1,
-		CU_LAUNCH_BYTES, c->stream, args);
+	if (c->mode == CU_MODE_launches || !g->version)
+		return launch_all(c, g, timed);
+	if (!g->graph[timed])
+		r = record(c, g, timed);
+	return r ? r : c->d->graph_run(g->graph[timed], c->stream);
 }
 
-/* The time of a stage is the difference of two readings of the device's clock; it includes an op
- * folded into its front. */
+/* The time of a call is from its kernel's beginning to the next one's. */
 static void read_clock(const struct cu_device *c, const struct cu_program *g, struct k_program *p)
 {
 	for (int32_t i = 0; i < p->n_ops; i++)
 		p->op[i].ns = 0;
-	for (int32_t i = 0; i < g->n_stages; i++)
+	for (int32_t i = 0; i < g->n_calls; i++)
 		if (c->clock_host[i] && c->clock_host[i + 1] > c->clock_host[i])
-			p->op[g->launch[i].op].ns += c->clock_host[i + 1] - c->clock_host[i];
+			p->op[g->op[i]].ns += c->clock_host[i + 1] - c->clock_host[i];
 }
 
 static struct cu_program *prepare(
@@ -100,7 +93,7 @@ static int launch_run(struct cu_device *c, struct k_program *p, struct err *e)
 	if (!g)
 		return -1;
 	if (p->timed)
-		memset(c->clock_host, 0, (size_t)(g->n_stages + 1) * sizeof *c->clock_host);
+		memset(c->clock_host, 0, (size_t)(g->n_calls + 1) * sizeof *c->clock_host);
 	if (bytes)
 		r = c->d->copy_in(c->input.at, c->input_host, bytes, c->stream);
 	if (!r)
@@ -136,12 +129,10 @@ int cu_set_mode(struct k_device *d, const char *name, struct err *e)
 
 	for (int i = 0; i < CU_N_MODES; i++)
 		if (!strcmp(name, mode_names[i])) {
-			if (c->mode != (enum cu_mode)i && !cu_use(c, e))
-				cu_drop_programs(c); /* the split of work depends on it, the bits do not */
 			c->mode = (enum cu_mode)i;
 			return 0;
 		}
-	return err_set(e, ERR_USAGE, "cuda-mode %s: launches, graph or persistent is needed", name);
+	return err_set(e, ERR_USAGE, "cuda-mode %s: launches or graph is needed", name);
 }
 
 const char *cu_get_mode(const struct k_device *d)
@@ -168,7 +159,7 @@ static double best_of(struct cu_device *c, CUfunction f, void **args)
 		r = c->d->event_note(from, c->stream);
 		if (!r)
 			r = c->d->launch(f, (unsigned)(c->n_processors * 2), 1, 1, CU_BLOCK_THREADS, 1, 1,
-				CU_LAUNCH_BYTES, c->stream, args, NULL);
+				CU_SHARED_BYTES, c->stream, args, NULL);
 		if (!r)
 			r = c->d->event_note(to, c->stream);
 		if (!r)

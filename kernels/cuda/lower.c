@@ -1,57 +1,24 @@
-/* A program's ops as stages with the device's addresses: see stage.h and cuda.h.
+/* A program's ops as calls with the device's addresses: see stage.h and cuda.h.
  *
  * An op's pointers to memory of the back end are the device's already (cuda.c). The others point to
- * the host's own structures: matrices, which never change and are copied with the stages, and
- * inputs of each run (ids, rows, block tables, the cache's shape), which are gathered into one
- * piece before it, at fixed offsets. Thread: the engine's. */
+ * the host's own structures: matrices, which never change and are copied once, and inputs of each
+ * run (inputs.c). Thread: the engine's. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/cuda/cuda.h"
-#include "kernels/cuda/plan.h"
 
-enum { ALIGN = 64, TABLE_ALIGN = 16, SCRATCH = 64 << 20, INPUT = 1 << 20 };
-
-static size_t align_up(size_t n, size_t to)
-{
-	return (n + to - 1) & ~(to - 1);
-}
-
-/* ---- inputs ---- */
-
-static const struct cu_input *find_input(const struct cu_program *g, const struct cu_input *like)
-{
-	for (int32_t i = 0; i < g->n_inputs; i++)
-		if (g->input[i].kind == like->kind && g->input[i].from == like->from &&
-			g->input[i].bytes == like->bytes)
-			return &g->input[i];
-	return NULL;
-}
+enum { SCRATCH = 64 << 20 };
 
 struct lowering {
 	struct cu_device *c;
 	struct cu_program *g;
 	struct err *e;
-	size_t matrices_at, n_matrices; /* in the blob */
 };
 
-/* Registers an input of an op and returns its address on the device. */
 static const void *lower_put(struct lowering *l, struct cu_input in)
 {
-	struct cu_program *g = l->g;
-	const struct cu_input *have = find_input(g, &in);
-
-	if (!have) {
-		if (g->n_inputs == CU_MAX_INPUTS) {
-			err_set(l->e, ERR_DEVICE, "a program with more than %d inputs", CU_MAX_INPUTS);
-			return NULL;
-		}
-		in.at = g->input_bytes;
-		g->input_bytes = align_up(in.at + in.bytes, ALIGN);
-		g->input[g->n_inputs] = in;
-		have = &g->input[g->n_inputs++];
-	}
-	return (const void *)(uintptr_t)(l->c->input.at + have->at);
+	return cu_add_input(l->c, l->g, &in, l->e);
 }
 
 static const void *plain(struct lowering *l, const void *from, size_t count, size_t size)
@@ -70,98 +37,23 @@ static const int32_t *const *tables(struct lowering *l, const int32_t *const *pa
 							.n = n });
 }
 
-static int32_t n_sequences(const struct cu_input *in)
+static const struct cu_tiles *tiles(struct lowering *l, const struct k_attention *a)
 {
-	int32_t most = -1;
-
-	for (int32_t r = 0; r < in->n; r++)
-		most = in->rows[r].seq > most ? in->rows[r].seq : most;
-	return most + 1;
-}
-
-/* Pages that the rows of a sequence see. */
-static int32_t n_pages(const struct cu_input *in, int32_t seq)
-{
-	int32_t last = -1;
-
-	for (int32_t r = 0; r < in->n; r++)
-		if (in->rows[r].seq == seq && in->rows[r].pos > last)
-			last = in->rows[r].pos;
-	return last < 0 ? 0 : last / in->kv->page_size + 1;
-}
-
-/* Copies the block tables after `at`, and their addresses to where kernels read them; with host
- * NULL it only counts. */
-static size_t gather_tables(
-	const struct cu_device *c, const struct cu_input *in, size_t at, unsigned char *host)
-{
-	const int32_t *const *pages = in->from;
-
-	for (int32_t s = 0, n = n_sequences(in); s < n; s++) {
-		const size_t bytes = (size_t)n_pages(in, s) * sizeof **pages;
-
-		if (host) {
-			((uint64_t *)(void *)(host + in->at))[s] = c->input.at + at;
-			memcpy(host + at, pages[s], bytes);
-		}
-		at = align_up(at + bytes, TABLE_ALIGN);
-	}
-	return at;
-}
-
-static int grow_input(struct cu_device *c, size_t bytes, struct err *e)
-{
-	void *host;
-
-	bytes = align_up(bytes + bytes / 2, INPUT);
-	host = cu_alloc_pinned(c, bytes, "the inputs of a step", e);
-	if (!host)
-		return -1;
-	if (cu_grow(c, &c->input, bytes, "the inputs of a step", e)) {
-		c->d->host_free(host);
-		return -1;
-	}
-	if (c->input_host)
-		c->d->host_free(c->input_host);
-	c->input_host = host;
-	return 0;
-}
-
-int cu_gather(struct cu_device *c, const struct cu_program *g, size_t *bytes, struct err *e)
-{
-	size_t end = g->input_bytes;
-
-	for (int32_t i = 0; i < g->n_inputs; i++) {
-		if (g->input[i].kind != CU_TABLES)
-			continue;
-		if (n_sequences(&g->input[i]) > g->input[i].n)
-			return err_set(e, ERR_DEVICE, "a step whose rows name more sequences than it has rows");
-		end = gather_tables(c, &g->input[i], end, NULL);
-	}
-	if (end > c->input.bytes)
-		return grow_input(c, end, e) ? -1 : 1;
-	*bytes = end;
-	end = g->input_bytes;
-	for (int32_t i = 0; i < g->n_inputs; i++) {
-		const struct cu_input *in = &g->input[i];
-
-		if (in->kind == CU_TABLES)
-			end = gather_tables(c, in, end, c->input_host);
-		else
-			memcpy(c->input_host + in->at, in->from, in->bytes);
-	}
-	return 0;
+	return lower_put(l, (struct cu_input){ .kind = CU_TILES,
+							.from = a->ranges,
+							.bytes = sizeof(struct cu_tiles),
+							.sights = cu_sights_of(a) });
 }
 
 /* ---- ops ---- */
 
-/* Copies the matrix beside the stages and returns its address. */
+/* Copies the matrix to where the device will have it, and returns that address. */
 static const struct k_matrix *matrix(struct lowering *l, const struct k_matrix *w)
 {
-	const size_t at = l->matrices_at + l->n_matrices++ * sizeof *w;
+	const size_t at = l->g->n_matrices++;
 
-	memcpy(l->g->host + at, w, sizeof *w);
-	return (const struct k_matrix *)(uintptr_t)(l->g->blob.at + at);
+	l->g->matrix[at] = *w;
+	return (const struct k_matrix *)(uintptr_t)l->g->blob.at + at;
 }
 
 static const struct k_matrix *matrices(struct lowering *l, const struct k_matrix *w, int32_t n)
@@ -173,13 +65,13 @@ static const struct k_matrix *matrices(struct lowering *l, const struct k_matrix
 	return first;
 }
 
-/* The most matrices that move_op() copies, with an op that is folded in front. */
+/* The matrices that move_op() copies, at most. */
 static size_t n_matrices(const struct k_program *p)
 {
 	size_t n = 0;
 
 	for (int32_t i = 0; i < p->n_ops; i++)
-		n += p->op[i].kind == K_OP_experts ? (size_t)p->op[i].u.experts.n_experts : 2 * K_MAX_PARTS;
+		n += p->op[i].kind == K_OP_experts ? (size_t)p->op[i].u.experts.n_experts : 1;
 	return n;
 }
 
@@ -198,10 +90,6 @@ static void move_op(struct lowering *l, struct k_op *op)
 	case K_OP_norm:
 		op->u.norm.pick = plain(l, op->u.norm.pick, (size_t)op->u.norm.n, sizeof *op->u.norm.pick);
 		break;
-	case K_OP_matmul:
-		for (int32_t i = 0; i < op->u.matmul.n_parts; i++)
-			op->u.matmul.part[i].w = matrix(l, op->u.matmul.part[i].w);
-		break;
 	case K_OP_rope:
 		rope->pages = tables(l, rope->pages, rope->rows, rope->n, rope->kv);
 		rope->rows = plain(l, rope->rows, (size_t)rope->n, sizeof *rope->rows);
@@ -218,9 +106,6 @@ static void move_op(struct lowering *l, struct k_op *op)
 	case K_OP_stats:
 		op->u.stats.ask = plain(l, op->u.stats.ask, (size_t)op->u.stats.n, sizeof *op->u.stats.ask);
 		break;
-	case K_OP_experts:
-		op->u.experts.w = matrices(l, op->u.experts.w, op->u.experts.n_experts);
-		break;
 #define PLACE(pointer, count) pointer = plain(l, pointer, (size_t)(count), sizeof *pointer);
 #define X(name, NAME)                                                                              \
 	case K_OP_##name: {                                                                            \
@@ -235,47 +120,99 @@ static void move_op(struct lowering *l, struct k_op *op)
 		K_HOST_KINDS(X)
 #undef X
 	case K_OP_glu:
+	case K_OP_matmul: /* lower_product() */
+	case K_OP_experts:
 	case K_N_KINDS: break;
 	}
 }
 
 /* ---- the whole ---- */
 
-static bool has_units(const struct k_op *op)
+static int32_t most_calls(const struct k_op *op)
 {
-	return op->kind == K_OP_embed || op->kind == K_OP_norm || op->kind == K_OP_matmul ||
-		   op->kind == K_OP_glu;
+	return op->kind == K_OP_matmul      ? op->u.matmul.n_parts
+		   : op->kind == K_OP_attention ? 2
+										: cu_n_phases(op);
 }
 
-static void lower_op(struct lowering *l, const struct k_op *before, const struct k_op *op,
-	int32_t phase, int32_t index)
+static struct cu_call *add_call(struct lowering *l, enum k_kind kind, int32_t index)
+{
+	struct cu_program *g = l->g;
+	struct cu_call *call = &g->call[g->n_calls];
+
+	memset(call, 0, sizeof *call);
+	call->kind = kind;
+	g->op[g->n_calls++] = index;
+	return call;
+}
+
+static void plan_product(struct lowering *l, struct cu_call *call, enum k_type type)
+{
+	call->type = type;
+	call->way = cu_plan(&call->arg.product, type, l->c->n_processors, &call->blocks);
+	call->shared_bytes = call->arg.product.shared_bytes;
+}
+
+/* A product with what is folded in front, and the SwiGLU that joins it, or NULL. */
+static void lower_product(struct lowering *l, const struct k_op *before, const struct k_op *op,
+	const struct k_op *after, int32_t index)
+{
+	const struct k_matmul *a = &op->u.matmul;
+	struct k_op front = { 0 };
+
+	if (before) {
+		front = *before;
+		move_op(l, &front);
+	}
+	for (int32_t part = 0; part < a->n_parts;) {
+		struct cu_call *call = add_call(l, K_OP_matmul, index);
+		const enum k_type type = a->part[part].w->type;
+
+		part = cu_product_run(a, part, before ? &front.u.norm : NULL, after ? &after->u.glu : NULL,
+			&call->arg.product);
+		plan_product(l, call, type);
+	}
+}
+
+static struct cu_call *lower_op(struct lowering *l, const struct k_op *before,
+	const struct k_op *op, int32_t phase, int32_t index)
 {
 	struct cu_device *c = l->c;
-	struct cu_program *g = l->g;
-	struct cu_launch *launch = &g->launch[g->n_stages];
-	struct cu_stage *s =
-		(struct cu_stage *)(void *)(g->host + 2 * sizeof(struct cu_step)) + g->n_stages++;
-	const int most = c->mode == CU_MODE_persistent ? c->walk_blocks : c->most_blocks[op->kind];
+	struct cu_call *call = add_call(l, op->kind, index);
+	struct cu_stage *s = &call->arg.stage;
 
-	memset(s, 0, sizeof *s);
 	s->op = *op;
 	s->phase = phase;
-	s->plan = op->kind == K_OP_matmul ? cu_matmul_plan(&op->u.matmul, most) : 0;
-	s->n_parts = has_units(op) ? cu_op_units(op, s->plan) : c->most_blocks[op->kind];
+	s->work = cu_work_of(c);
+	if (op->kind == K_OP_attention)
+		s->tiles = tiles(l, &op->u.attention);
 	move_op(l, &s->op);
 	if (before) {
 		s->before = *before;
 		s->folds = 1;
 		move_op(l, &s->before);
 	}
-	launch->kind = op->kind;
-	launch->op = index;
-	launch->blocks = s->n_parts < 1 ? 1 : s->n_parts < most ? s->n_parts : most;
+	call->blocks = cu_op_blocks(op, c->most_blocks[op->kind]);
+	call->shared_bytes = CU_SHARED_BYTES;
+	return call;
+}
+
+static void lower_attention(
+	struct lowering *l, const struct k_op *before, const struct k_op *op, int32_t index)
+{
+	const struct cu_sights s = cu_sights_of(&op->u.attention);
+	const int kernels = cu_attend_kernels(&s);
+
+	if (kernels & CU_ATTEND_FEW)
+		lower_op(l, before, op, 0, index);
+	if (kernels & CU_ATTEND_MANY)
+		lower_op(l, before, op, 0, index)->many = true;
 }
 
 static void lower_ops(struct lowering *l, const struct k_program *p)
 {
-	l->g->n_stages = 0;
+	l->g->n_calls = 0;
+	l->g->n_matrices = 0;
 	for (int32_t i = 0; i < p->n_ops; i++) {
 		const struct k_op *op = &p->op[i], *before = NULL;
 
@@ -283,13 +220,44 @@ static void lower_ops(struct lowering *l, const struct k_program *p)
 			before = op++;
 			i++;
 		}
-		for (int32_t phase = 0; phase < cu_n_phases(op); phase++)
-			lower_op(l, before, op, phase, i);
+		if (op->kind == K_OP_matmul) {
+			const bool joins = i + 1 < p->n_ops && cu_joins(op, op + 1);
+
+			lower_product(l, before, op, joins ? op + 1 : NULL, i);
+			i += joins;
+		} else if (op->kind == K_OP_experts) {
+			const struct k_experts *a = &op->u.experts;
+			struct cu_call *call = add_call(l, op->kind, i);
+
+			cu_product_experts(a, matrices(l, a->w, a->n_experts), &call->arg.product);
+			plan_product(l, call, a->w->type);
+		} else if (op->kind == K_OP_attention) {
+			lower_attention(l, before, op, i);
+		} else {
+			for (int32_t phase = 0; phase < cu_n_phases(op); phase++)
+				lower_op(l, before, op, phase, i);
+		}
 	}
 }
 
-/* What all stages share: tickets, scratch, the clock. */
-static int reserve(struct cu_device *c, const struct k_program *p, int32_t n_stages, struct err *e)
+/* Each product asks for the weights of the next. */
+static void lower_next(struct cu_program *g)
+{
+	struct cu_call *before = NULL;
+
+	for (int32_t i = 0; i < g->n_calls; i++) {
+		struct cu_call *call = &g->call[i];
+
+		if (call->kind != K_OP_matmul)
+			continue;
+		if (before)
+			cu_plan_next(&before->arg.product, &call->arg.product, call->type);
+		before = call;
+	}
+}
+
+/* What all calls share: tickets, scratch, the clock. */
+static int reserve(struct cu_device *c, const struct k_program *p, int32_t n_calls, struct err *e)
 {
 	size_t tickets = 0, scratch = SCRATCH;
 
@@ -300,65 +268,44 @@ static int reserve(struct cu_device *c, const struct k_program *p, int32_t n_sta
 		tickets = t > tickets ? t : tickets;
 		scratch = s > scratch ? s : scratch;
 	}
-	if (cu_grow(c, &c->barrier, 2 * sizeof(uint32_t), "the grid barrier", e) ||
-		cu_grow(c, &c->tickets, tickets + 4096, "tickets", e) ||
+	if (cu_grow(c, &c->tickets, tickets + 4096, "tickets", e) ||
 		cu_grow(c, &c->scratch, scratch, "partial results; try a smaller --budget", e) ||
-		(!c->input.bytes && grow_input(c, 1, e)))
+		(!c->input.bytes && cu_grow_input(c, 1, e)))
 		return -1;
-	if (n_stages + 1 > c->clock_cap) {
+	if (n_calls + 1 > c->clock_cap) {
 		void *host = cu_alloc_pinned(
-			c, (size_t)(n_stages + 1) * 2 * sizeof *c->clock_host, "the clock of the stages", e);
+			c, (size_t)(n_calls + 1) * 2 * sizeof *c->clock_host, "the clock of the stages", e);
 		if (!host)
 			return -1;
 		if (c->clock_host)
 			c->d->host_free(c->clock_host);
 		c->clock_host = host;
-		c->clock_cap = (n_stages + 1) * 2;
+		c->clock_cap = (n_calls + 1) * 2;
 		cu_drop_programs(c);
 	}
 	return 0;
 }
 
-/* Room for the stages on both sides. */
-static int size_program(struct lowering *l, const struct k_program *p, int32_t n_stages)
+static int size_program(struct lowering *l, const struct k_program *p, int32_t n_calls)
 {
 	struct cu_program *g = l->g;
-	size_t bytes;
+	const size_t n = n_matrices(p);
 
-	l->matrices_at =
-		align_up(2 * sizeof(struct cu_step) + (size_t)n_stages * sizeof(struct cu_stage), ALIGN);
-	bytes = l->matrices_at + n_matrices(p) * sizeof(struct k_matrix);
-	if (g->host_bytes < bytes) {
-		free(g->host);
-		g->host = malloc(bytes);
-		g->host_bytes = g->host ? bytes : 0;
+	if (g->cap_matrices < n) {
+		free(g->matrix);
+		g->matrix = malloc(n * sizeof *g->matrix);
+		g->cap_matrices = g->matrix ? n : 0;
 	}
-	if (g->cap_stages < n_stages) {
-		free(g->launch);
-		g->launch = malloc((size_t)n_stages * sizeof *g->launch);
-		g->cap_stages = g->launch ? n_stages : 0;
+	if (g->cap_calls < n_calls) {
+		free(g->call);
+		free(g->op);
+		g->call = malloc((size_t)n_calls * sizeof *g->call);
+		g->op = malloc((size_t)n_calls * sizeof *g->op);
+		g->cap_calls = g->call && g->op ? n_calls : 0;
 	}
-	if (!g->host || !g->launch)
-		return err_set(l->e, ERR_MEMORY, "no memory for a step of %d stages", n_stages);
-	return cu_grow(l->c, &g->blob, bytes, "the stages of a step", l->e);
-}
-
-static void write_steps(struct lowering *l)
-{
-	struct cu_device *c = l->c;
-	struct cu_step step = {
-		.stage = (const struct cu_stage *)(uintptr_t)(l->g->blob.at + 2 * sizeof step),
-		.n_stages = l->g->n_stages,
-		.barrier = (uint32_t *)(uintptr_t)c->barrier.at,
-		.ticket = (uint32_t *)(uintptr_t)c->tickets.at,
-		.n_tickets = (int32_t)(c->tickets.bytes / sizeof(uint32_t)),
-		.scratch = (unsigned char *)(uintptr_t)c->scratch.at,
-		.scratch_bytes = c->scratch.bytes,
-	};
-
-	memcpy(l->g->host, &step, sizeof step);
-	step.clock = c->clock_host;
-	memcpy(l->g->host + sizeof step, &step, sizeof step);
+	if (!g->matrix || !g->cap_calls)
+		return err_set(l->e, ERR_MEMORY, "no memory for a step of %d kernels", n_calls);
+	return cu_grow(l->c, &g->blob, n * sizeof *g->matrix, "the matrices of a step", l->e);
 }
 
 static void drop(struct cu_device *c, struct cu_program *g)
@@ -385,8 +332,9 @@ void cu_free_programs(struct cu_device *c)
 
 		if (g->blob.at)
 			c->d->memory_free(g->blob.at);
-		free(g->host);
-		free(g->launch);
+		free(g->matrix);
+		free(g->call);
+		free(g->op);
 		memset(g, 0, sizeof *g);
 	}
 }
@@ -410,24 +358,23 @@ struct cu_program *cu_lower(struct cu_device *c, const struct k_program *p, stru
 {
 	struct cu_program *g = choose(c, p->version);
 	struct lowering l = { .c = c, .g = g, .e = e };
-	int32_t n_stages = 0;
+	int32_t n_calls = 0;
 	CUresult r;
 
 	g->used = ++c->n_runs;
 	if (p->version && g->version == p->version)
 		return g;
 	for (int32_t i = 0; i < p->n_ops; i++)
-		n_stages += cu_n_phases(&p->op[i]);
+		n_calls += most_calls(&p->op[i]);
 	g->n_inputs = 0;
 	g->input_bytes = 0;
-	if (reserve(c, p, n_stages, e) || size_program(&l, p, n_stages))
+	if (reserve(c, p, n_calls, e) || size_program(&l, p, n_calls))
 		return NULL;
 	lower_ops(&l, p);
-	write_steps(&l);
+	lower_next(g);
 	if (e->code)
 		return NULL;
-	r = c->d->copy_in(
-		g->blob.at, g->host, l.matrices_at + l.n_matrices * sizeof(struct k_matrix), c->stream);
+	r = c->d->copy_in(g->blob.at, g->matrix, g->n_matrices * sizeof *g->matrix, c->stream);
 	if (!r)
 		r = c->d->stream_wait(c->stream); /* so that the host's copy may be overwritten at once */
 	if (r) {

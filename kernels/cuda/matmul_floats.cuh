@@ -90,17 +90,18 @@ CU_FN float cu_floats_short(
 	return sum;
 }
 
-/* Sums of the warp's two segments, for up to 8 rows from `token` of n, to a region of
- * matmul_split.cuh. */
+/* Sums of the warp's two segments, for n rows, at most 8, from `first`, to a region of
+ * matmul_few.cuh. */
 CU_FN void cu_floats_sums(const int32_t type, int32_t n_cols, int32_t pair, const struct k_acts *in,
-	int32_t token, int32_t n, int32_t lane, const struct cu_floats *v, float *region)
+	int32_t first, int32_t n, int32_t lane, const struct cu_floats *v, float *region,
+	int32_t stride)
 {
 	const int32_t segment = pair * 2 + lane / 16;
 	const int32_t left = n_cols - segment * CU_SEGMENT;
 	const bool whole = n_cols % CU_SEGMENT == 0; /* then rows are aligned too */
-	const float *x = in->x + (size_t)token * (size_t)in->dim + (size_t)segment * CU_SEGMENT;
-	const int32_t last = (n - token < 8 ? n - token : 8) - 1;
-	float *out = region + lane / 16 * 8 * 16; /* [row][16], swizzled as there */
+	const float *x = in->x + (size_t)first * (size_t)in->dim + (size_t)segment * CU_SEGMENT;
+	const int32_t last = n - 1;
+	float *out = region + lane / 16 * stride; /* [row][16], swizzled as there */
 
 	if (left <= 0)
 		return;

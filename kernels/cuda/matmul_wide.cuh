@@ -18,8 +18,8 @@
 #ifndef CUTAWAY_KERNELS_CUDA_MATMUL_WIDE_CUH
 #define CUTAWAY_KERNELS_CUDA_MATMUL_WIDE_CUH
 
-#include "kernels/cuda/matmul_split.cuh"
 #include "kernels/cuda/matmul_wide_floats.cuh"
+#include "kernels/cuda/weights.cuh"
 
 enum {
 	CU_CHUNK_PAIRS = 2,
@@ -30,13 +30,10 @@ enum {
 	CU_CHUNK_BYTES = CU_CHUNK_Q + CU_CHUNK * CU_WIDE_ROWS * 8,
 };
 
-/* The current unit of a block; in shared memory, after the buffers, to leave registers to the
- * chains. */
-enum { CU_WIDE_AT = CU_SHARED_BYTES - 256 };
+/* The current unit of a block. */
 struct cu_wide {
-	const struct k_matmul *a;
+	const struct cu_product *a;
 	int32_t part, n_blocks, n_pairs; /* blocks of 32, and pairs of them, of a row */
-	int32_t log_tiles, rows;         /* of a unit */
 	int32_t tile, token;             /* the unit's first */
 };
 
@@ -103,7 +100,7 @@ CU_FN void cu_wide_copy(const struct cu_wide *w, int32_t first_block, int32_t bu
 {
 	/* a thread always has the same columns of a row */
 	const int32_t block = cu_thread() / 2 % CU_CHUNK, half = cu_thread() % 2;
-	const int32_t rows = w->a->n - w->token < w->rows ? w->a->n - w->token : w->rows;
+	const int32_t rows = w->a->n - w->token < w->a->rows ? w->a->n - w->token : w->a->rows;
 	const int8_t *q = w->a->in.q + (size_t)w->token * (size_t)w->a->in.dim +
 					  (first_block + block) * K_QBLOCK + half * 16;
 	unsigned char *to =
@@ -111,7 +108,7 @@ CU_FN void cu_wide_copy(const struct cu_wide *w, int32_t first_block, int32_t bu
 
 	if (first_block + block < w->n_blocks) {
 		CU_NO_UNROLL
-		for (int32_t row = cu_thread() / (CU_CHUNK * 2); row < w->rows;
+		for (int32_t row = cu_thread() / (CU_CHUNK * 2); row < w->a->rows;
 			 row += CU_THREADS / (CU_CHUNK * 2))
 			cu_copy16(to + row * K_QBLOCK,
 				q + (size_t)(row < rows ? row : rows - 1) * (size_t)w->a->in.dim);
@@ -125,7 +122,7 @@ CU_FN float2 cu_wide_ask_acts(const struct cu_wide *w, int32_t first_block)
 	const int32_t row = cu_thread() / CU_CHUNK, block = first_block + cu_thread() % CU_CHUNK;
 	const size_t i = (size_t)(w->token + row) * (size_t)(w->a->in.dim / K_QBLOCK) + (size_t)block;
 
-	if (row >= w->rows || w->token + row >= w->a->n || block >= w->n_blocks)
+	if (row >= w->a->rows || w->token + row >= w->a->n || block >= w->n_blocks)
 		return make_float2(0.0f, 0.0f);
 	return make_float2(w->a->in.d[i], w->a->in.sx[i]);
 }
@@ -133,7 +130,7 @@ CU_FN void cu_wide_put_acts(const struct cu_wide *w, float2 v, int32_t buffer)
 {
 	const int32_t row = cu_thread() / CU_CHUNK, block = cu_thread() % CU_CHUNK;
 
-	if (row < w->rows)
+	if (row < w->a->rows)
 		cu_wide_acts(buffer)[block * CU_WIDE_ROWS + row] = v;
 }
 
@@ -184,7 +181,7 @@ CU_FN void cu_wide_block(const int32_t type, const int32_t groups, const struct 
 CU_FN void cu_wide_store(const int32_t groups, const struct cu_wide *w, int32_t tile, int32_t row,
 	const struct cu_chains *chains)
 {
-	const int32_t lane = cu_thread() % CU_WARP, n_rows = w->a->part[w->part].w->n_rows;
+	const int32_t lane = cu_thread() % CU_WARP, n_rows = w->a->part[w->part].n_rows;
 	const float *bias = w->a->part[w->part].bias, *residual = w->a->part[w->part].residual;
 	float *out = w->a->part[w->part].out;
 
@@ -211,12 +208,12 @@ CU_FN void cu_wide_store(const int32_t groups, const struct cu_wide *w, int32_t 
 /* One unit. */
 CU_FN void cu_wide_unit(const int32_t type, const int32_t groups, const struct cu_wide *w)
 {
-	const struct k_matrix *m = w->a->part[w->part].w;
-	const int32_t warp = cu_thread() / CU_WARP, tile = w->tile + (warp & ((1 << w->log_tiles) - 1));
-	const int32_t row = (warp >> w->log_tiles) * groups * CU_GROUP;
-	const bool there = tile < cu_tiles(m->n_rows) && w->token + row < w->a->n;
+	const struct cu_product *a = w->a;
+	const int32_t warp = cu_thread() / CU_WARP, tile = w->tile + (warp & ((1 << a->log_tiles) - 1));
+	const int32_t row = (warp >> a->log_tiles) * groups * CU_GROUP;
+	const bool there = tile < cu_tiles(a->part[w->part].n_rows) && w->token + row < a->n;
 	const unsigned char *weights =
-		(const unsigned char *)m->data + (size_t)tile * cu_tile_bytes(type, m->n_cols);
+		a->part[w->part].weights + (size_t)tile * cu_tile_bytes(type, a->n_cols);
 	struct cu_wide_held held[CU_CHUNK_PAIRS];
 	struct cu_chains chains;
 	float2 acts;
@@ -255,52 +252,36 @@ CU_FN void cu_wide_unit(const int32_t type, const int32_t groups, const struct c
 		cu_wide_store(groups, w, tile, row, &chains);
 }
 
-/* Like cu_split_run. */
-CU_FN int32_t cu_wide_run(const int32_t type, const int32_t groups, const struct cu_stage *stage,
-	int32_t n_blocks, int32_t part, int32_t parts_end, int32_t unit)
+CU_FN void cu_wide(const int32_t type, const int32_t groups, const struct cu_product *a)
 {
-	struct cu_wide *w = (struct cu_wide *)(void *)(cu_shared_memory() + CU_WIDE_AT);
-	const struct k_matmul *a = &stage->op.u.matmul;
-	const int32_t log_tiles = cu_plan_log_tiles(stage->plan);
-	const int32_t rows = (CU_WARPS >> log_tiles) * groups * CU_GROUP,
-				  across = (a->n + rows - 1) / rows;
+	struct cu_wide w = { a, 0, a->n_cols / K_QBLOCK, (a->n_cols / K_QBLOCK + 1) / 2, 0, 0 };
 
-	for (; part < parts_end; part++) {
-		const struct k_matrix *m = a->part[part].w;
-		const int32_t units = ((cu_tiles(m->n_rows) + (1 << log_tiles) - 1) >> log_tiles) * across;
+	cu_note(a->clock);
+	CU_NO_UNROLL
+	for (int32_t i = cu_block(); i < a->units * a->groups; i += cu_n_blocks()) {
+		int32_t unit = i / a->groups;
 
-		CU_NO_UNROLL
-		for (; unit < units; unit += n_blocks) {
-			CU_SYNC(); /* the buffers of the last unit are free */
-			if (cu_thread() == 0) {
-				const int32_t first = unit / across, blocks = m->n_cols / K_QBLOCK;
-
-				w->a = a;
-				w->part = part;
-				w->n_blocks = blocks;
-				w->n_pairs = (blocks + 1) / 2;
-				w->log_tiles = log_tiles;
-				w->rows = rows;
-				w->tile = first << log_tiles;
-				w->token = (unit - first * across) * rows;
-			}
-			CU_SYNC();
-			cu_wide_unit(type, groups, w);
-		}
-		unit -= units;
+		w.token = (i - unit * a->groups) * a->rows;
+		for (w.part = 0; unit >= a->part[w.part].units; w.part++)
+			unit -= a->part[w.part].units;
+		w.tile = unit << a->log_tiles;
+		if (cu_is_float(type))
+			cu_wf_unit(type, a, w.part, w.tile, w.token);
+		else
+			cu_wide_unit(type, groups, &w);
+		CU_SYNC(); /* the buffers are free */
 	}
-	return unit;
 }
 
 #define X(name, ...)                                                                               \
-	CU_LARGE_FN int32_t cu_wide_##name(const struct cu_stage *stage, int32_t n_blocks,             \
-		int32_t part, int32_t parts_end, int32_t unit)                                             \
+	CU_KERNEL cutaway_wide2_##name(const __grid_constant__ struct cu_product a)                    \
 	{                                                                                              \
-		if (cu_is_float(K_##name))                                                                 \
-			return cu_wide_floats(K_##name, stage, n_blocks, part, parts_end, unit);               \
-		if (cu_plan_groups(stage->plan) == 8)                                                      \
-			return cu_wide_run(K_##name, 8, stage, n_blocks, part, parts_end, unit);               \
-		return cu_wide_run(K_##name, 2, stage, n_blocks, part, parts_end, unit);                   \
+		if (!cu_is_float(K_##name)) /* whose one way is called wide8 */                            \
+			cu_wide(K_##name, 2, &a);                                                              \
+	}                                                                                              \
+	CU_KERNEL cutaway_wide8_##name(const __grid_constant__ struct cu_product a)                    \
+	{                                                                                              \
+		cu_wide(K_##name, 8, &a);                                                                  \
 	}
 K_TYPES(X)
 #undef X

@@ -22,7 +22,7 @@ enum {
 
 /* A unit; the same in all threads of the block. */
 struct cu_wf {
-	const struct k_matmul *a;
+	const struct cu_product *a;
 	int32_t part, n_cols;
 	int32_t tile, token;
 };
@@ -100,7 +100,7 @@ CU_FN void cu_wf_add(
 CU_FN void cu_wf_store(
 	const struct cu_wf *w, int32_t tile, int32_t lane, const float total[CU_FLOAT_ROWS / 2])
 {
-	const int32_t n_rows = w->a->part[w->part].w->n_rows, o = tile * CU_TILE_ROWS + lane % 16;
+	const int32_t n_rows = w->a->part[w->part].n_rows, o = tile * CU_TILE_ROWS + lane % 16;
 	const float *bias = w->a->part[w->part].bias, *residual = w->a->part[w->part].residual;
 
 	CU_UNROLL
@@ -119,19 +119,19 @@ CU_FN void cu_wf_store(
 	}
 }
 
-CU_FN void cu_wf_unit(const int32_t type, const struct cu_wf *w)
+CU_FN void cu_wf_unit(
+	const int32_t type, const struct cu_product *a, int32_t part, int32_t first, int32_t token)
 {
-	const struct k_matrix *m = w->a->part[w->part].w;
+	const struct cu_wf unit = { a, part, a->n_cols, first, token }, *w = &unit;
 	const int32_t lane = cu_thread() % CU_WARP, tile = w->tile + cu_thread() / CU_WARP;
 	const int32_t n_segments = cu_segments(w->n_cols), n_pairs = (n_segments + 1) / 2;
 	const int32_t rows = w->a->n - w->token < CU_FLOAT_ROWS ? w->a->n - w->token : CU_FLOAT_ROWS;
 	const unsigned char *weights =
-		tile < cu_tiles(m->n_rows)
-			? (const unsigned char *)m->data + (size_t)tile * cu_tile_bytes(type, w->n_cols)
+		tile < cu_tiles(a->part[part].n_rows)
+			? a->part[part].weights + (size_t)tile * cu_tile_bytes(type, w->n_cols)
 			: (const unsigned char *)0;
 	float total[CU_FLOAT_ROWS / 2] = { 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f };
 
-	CU_SYNC(); /* the last unit's buffers are free */
 	cu_wf_copy(w, 0, 0);
 	cu_copy_commit();
 	for (int32_t pair = 0; pair < n_pairs; pair++) {
@@ -154,32 +154,6 @@ CU_FN void cu_wf_unit(const int32_t type, const struct cu_wf *w)
 	}
 	if (weights)
 		cu_wf_store(w, tile, lane, total);
-}
-
-/* Like cu_split_run; the plan does not affect it. */
-CU_FN int32_t cu_wide_floats(const int32_t type, const struct cu_stage *stage, int32_t n_blocks,
-	int32_t part, int32_t parts_end, int32_t unit)
-{
-	struct cu_wf w;
-
-	w.a = &stage->op.u.matmul;
-	w.n_cols = w.a->part[part].w->n_cols;
-	for (w.part = part; w.part < parts_end; w.part++) {
-		const int32_t across = (w.a->n + CU_FLOAT_ROWS - 1) / CU_FLOAT_ROWS;
-		const int32_t units =
-			(cu_tiles(w.a->part[w.part].w->n_rows) + CU_WARPS - 1) / CU_WARPS * across;
-
-		CU_NO_UNROLL
-		for (; unit < units; unit += n_blocks) {
-			const int32_t first = unit / across;
-
-			w.tile = first * CU_WARPS;
-			w.token = (unit - first * across) * CU_FLOAT_ROWS;
-			cu_wf_unit(type, &w);
-		}
-		unit -= units;
-	}
-	return unit;
 }
 
 #endif

@@ -1,6 +1,5 @@
 /* Norms and rounding to 8 bits (docs/arithmetic.md, 7 and 4), by warps: lane i holds value i of
- * each 32, like the lanes of rule 7. SwiGLU is glu.cuh; fold.cuh does both in front of a matrix
- * product. */
+ * each 32, like the lanes of rule 7. SwiGLU is glu.cuh. */
 #ifndef CUTAWAY_KERNELS_CUDA_NORM_CUH
 #define CUTAWAY_KERNELS_CUDA_NORM_CUH
 
@@ -69,12 +68,11 @@ CU_FN float cu_norm_scale(const struct k_norm *a, const float *x, int32_t lane)
 	return 1.0f / sqrtf(sum / (float)dim + a->eps);
 }
 
-/* The values of a row in blocks of 32 first, first + step, …, given its scale. */
-CU_FN void cu_norm_blocks(const struct k_norm *a, const struct k_acts *out, int32_t row,
-	float scale, int32_t first, int32_t step, int32_t lane)
+/* The values of row `row`, which is at x, in blocks of 32 first, first + step, …, given its
+ * scale. */
+CU_FN void cu_norm_blocks(const struct k_norm *a, const float *x, const struct k_acts *out,
+	int32_t row, float scale, int32_t first, int32_t step, int32_t lane)
 {
-	const float *x = cu_norm_row(a, row);
-
 	for (int32_t at = first * 32; at < a->out.dim; at += step * 32) {
 		const bool in = at + lane < a->out.dim;
 		float y = in ? (x[at + lane] * scale) * a->w[at + lane] : 0.0f;
@@ -97,7 +95,8 @@ static __device__ void cu_norm(const struct cu_part *p)
 	for (int32_t r = each ? p->block * CU_WARPS + warp : p->block; r < a->n; r += step) {
 		const float scale = cu_norm_scale(a, cu_norm_row(a, r), lane);
 
-		cu_norm_blocks(a, &a->out, r, scale, each ? 0 : warp, each ? 1 : CU_WARPS, lane);
+		cu_norm_blocks(
+			a, cu_norm_row(a, r), &a->out, r, scale, each ? 0 : warp, each ? 1 : CU_WARPS, lane);
 	}
 }
 

@@ -2,11 +2,13 @@
  * issues. Thread: any; no state. */
 #include "kernels/cuda/plan.h"
 
+#include <string.h>
+
 enum {
 	WARPS = 8,
 	/* cycles a unit takes besides its columns: first loads, the chain's end, stores */
 	START = 300,
-	SPLIT_PAIR = 70, /* instructions of a warp for a pair of blocks of a tile and 8 rows: split … */
+	PAIR = 70, /* instructions of a warp for a pair of blocks of a tile and 8 rows: few rows … */
 	WIDE_BLOCK = 18, /* … for a block, wide: unpacking and scales … */
 	WIDE_GROUP = 19, /* … and for each 8 rows */
 	ISSUE = 4,       /* two warps of a block on each scheduler, two blocks a multiprocessor */
@@ -17,79 +19,207 @@ static int64_t ceil_div(int64_t n, int64_t by)
 	return (n + by - 1) / by;
 }
 
-static int64_t units(const struct k_matmul *a, int32_t tiles, int32_t rows)
-{
-	int64_t n = 0;
+/* ---- the argument, without its plan ---- */
 
-	for (int32_t i = 0; i < a->n_parts; i++)
-		n += ceil_div(cu_tiles(a->part[i].w->n_rows), tiles);
-	return n * ceil_div(a->n, rows);
+int32_t cu_product_run(const struct k_matmul *a, int32_t part, const struct k_norm *before,
+	const struct k_glu *after, struct cu_product *p)
+{
+	const struct k_matrix *first = a->part[part].w;
+
+	memset(p, 0, sizeof *p);
+	p->in = a->in;
+	p->n = a->n;
+	p->n_cols = first->n_cols;
+	p->folds = before != NULL;
+	p->joins = after != NULL;
+	if (before)
+		p->norm = *before;
+	if (after)
+		p->glu = *after;
+	for (; part < a->n_parts && a->part[part].w->type == first->type; part++, p->n_parts++) {
+		p->part[p->n_parts].weights = a->part[part].w->data;
+		p->part[p->n_parts].n_rows = a->part[part].w->n_rows;
+		p->part[p->n_parts].bias = a->part[part].bias;
+		p->part[p->n_parts].residual = a->part[part].residual;
+		p->part[p->n_parts].out = a->part[part].out;
+	}
+	return part;
 }
 
-static int64_t split_cost(const struct k_matmul *a, int32_t log_tiles, int32_t n_blocks)
+void cu_product_experts(
+	const struct k_experts *a, const struct k_matrix *on_device, struct cu_product *p)
 {
-	const int64_t pairs = cu_pairs(a->part[0].w->n_cols);
-	const int64_t rounds = ceil_div(units(a, 1 << log_tiles, 8), n_blocks);
-
-	return rounds * (ceil_div(pairs, WARPS >> log_tiles) * SPLIT_PAIR * ISSUE + START);
+	memset(p, 0, sizeof *p);
+	p->in = a->in;
+	p->n = a->n * a->k;
+	p->n_cols = a->w->n_cols;
+	p->n_parts = 1;
+	p->part[0].n_rows = a->w->n_rows;
+	p->part[0].bias = a->bias;
+	p->part[0].out = a->out;
+	p->w = on_device;
+	p->ids = a->ids;
+	p->k = a->k;
+	p->each = a->each;
 }
 
-/* Rows of a wide unit. */
-static int32_t wide_rows(int32_t log_tiles, int32_t groups)
+/* ---- the plan ---- */
+
+/* Units of a group, with so many tiles each. */
+static int32_t set_units(struct cu_product *p, int32_t tiles)
 {
-	return (WARPS >> log_tiles) * groups * 8;
+	p->units = 0;
+	for (int32_t i = 0; i < p->n_parts; i++) {
+		p->part[i].units = (int32_t)ceil_div(cu_tiles(p->part[i].n_rows), p->joins ? 2 : tiles);
+		p->units += p->joins && i ? 0 : p->part[i].units;
+	}
+	return p->units;
 }
 
-static int64_t wide_cost(
-	const struct k_matmul *a, int32_t log_tiles, int32_t groups, int32_t n_blocks)
+/* Pairs of blocks of a warp in a turn, of so many that it has of a tile. Sub-scales are loaded for
+ * four pairs at once. */
+static int32_t turn_of(enum k_type type, int64_t share)
 {
-	const int64_t blocks = a->part[0].w->n_cols / K_QBLOCK;
-	const int64_t rounds =
-		ceil_div(units(a, 1 << log_tiles, wide_rows(log_tiles, groups)), n_blocks);
-
-	return rounds * (blocks * (WIDE_BLOCK + groups * WIDE_GROUP) * ISSUE + START);
+	if (cu_is_float((int32_t)type))
+		return 1;
+	if (k_has_subs((int32_t)type))
+		return share < 4 || k_has_two_terms((int32_t)type) ? 2 : 4;
+	return (int32_t)ceil_div(share, ceil_div(share, CU_TURN));
 }
 
-/* The chains of a split unit take one thread for each output: 16 * tiles * rows, at most 256. */
-static int32_t most_log_tiles(int32_t n)
+/* Lays out shared memory for p->count pairs of a warp in a turn. */
+static void lay_out(struct cu_product *p, enum k_type type, bool one)
 {
-	return n <= 2 ? 3 : n <= 4 ? 2 : 1;
+	const bool floats = cu_is_float((int32_t)type);
+	const int32_t blocks = WARPS * 2 * p->count, all = p->n * p->n_cols;
+	int32_t bytes;
+
+	p->scales_at = blocks * (k_has_two_terms((int32_t)type) ? 2 : 1) * CU_TILE_ROWS << p->log_rows;
+	p->acts_at = p->scales_at + (floats ? 0 : blocks * CU_TILE_ROWS * 2);
+	p->buffer_floats = p->acts_at + (floats || one ? 0 : blocks * 2 << p->log_rows);
+	bytes = 2 * p->buffer_floats * 4;
+	if (p->folds && bytes < (all + p->n_cols + CU_GROUP) * 4)
+		bytes = (all + p->n_cols + CU_GROUP) * 4;
+	p->in_at = (bytes + (p->joins ? CU_JOIN_FLOATS * 4 : 0) + 127) / 128 * 128;
+	p->shared_bytes = p->in_at + (!p->folds && !one ? 0 : floats ? all * 4 : all + all / 4);
 }
 
-int32_t cu_matmul_plan(const struct k_matmul *a, int32_t n_blocks)
+static void plan_few(struct cu_product *p, enum k_type type, bool one, int32_t log_tiles)
 {
-	static const int8_t groups[] = { 8, 2 };
-	int64_t least = INT64_MAX, cost;
-	int32_t plan = 0;
+	const int32_t units =
+		cu_is_float((int32_t)type) ? cu_segments(p->n_cols) : p->n_cols / K_QBLOCK;
+	const int32_t pairs = (units + 1) / 2, sharers = WARPS >> log_tiles;
 
-	for (int32_t log_tiles = 0; log_tiles <= most_log_tiles(a->n); log_tiles++) {
-		cost = split_cost(a, log_tiles, n_blocks);
-		if (cost < least) {
-			least = cost;
-			plan = log_tiles;
+	p->rows = p->w ? 1 : p->n < CU_GROUP ? p->n : CU_GROUP;
+	p->log_rows = p->rows <= 1 ? 0 : p->rows <= 2 ? 1 : p->rows <= 4 ? 2 : 3;
+	p->count = turn_of(type, ceil_div(pairs, sharers));
+	lay_out(p, type, one);
+	if (p->shared_bytes > CU_SHARED_BYTES && p->count == CU_TURN) {
+		p->count--;
+		lay_out(p, type, one);
+	}
+	p->turns = (int32_t)ceil_div(pairs, p->count * sharers);
+}
+
+void cu_plan_next(struct cu_product *p, const struct cu_product *next, enum k_type type)
+{
+	for (int32_t i = 0; i < next->n_parts && !next->w; i++) {
+		const size_t lines =
+			cu_matrix_bytes((int32_t)type, next->part[i].n_rows, next->n_cols) / CU_LINE;
+
+		p->next[i].at = next->part[i].weights;
+		p->next[i].lines = lines < CU_NEXT_LINES ? (int32_t)lines : CU_NEXT_LINES;
+	}
+}
+
+/* Whether the single row's kernel can have its input in shared memory. */
+static bool one_fits(const struct cu_product *p, enum k_type type)
+{
+	return p->n == 1 && !p->w && p->n_cols * (cu_is_float((int32_t)type) ? 4 : 2) <= 32 << 10;
+}
+
+void cu_plan_as(struct cu_product *p, enum k_type type, enum cu_way way, int32_t log_tiles)
+{
+	const int32_t groups = way == CU_wide8 ? 8 : 2;
+	const bool floats = cu_is_float((int32_t)type), few = way == CU_few || way == CU_one;
+
+	p->log_tiles = p->joins ? 2 : floats && !few ? 3 : log_tiles;
+	p->shared_bytes = CU_SHARED_BYTES;
+	if (few)
+		plan_few(p, type, way == CU_one, p->log_tiles);
+	else
+		p->rows = floats ? CU_FLOAT_ROWS : (WARPS >> log_tiles) * groups * 8;
+	set_units(p, 1 << p->log_tiles);
+	p->groups = (int32_t)ceil_div(p->n, p->rows);
+}
+
+/* What the busiest block of a plan issues. */
+static int64_t cost(const struct cu_product *p, enum cu_way way, int32_t n_processors)
+{
+	const int64_t blocks = p->n_cols / K_QBLOCK, groups = way == CU_wide8 ? 8 : 2;
+	const int64_t all = (int64_t)p->units * p->groups;
+
+	if (way == CU_few || way == CU_one)
+		return ceil_div(all, (int64_t)n_processors * CU_PRODUCT_BLOCKS) *
+			   (ceil_div(cu_pairs(p->n_cols), WARPS >> p->log_tiles) * PAIR * ISSUE + START);
+	return ceil_div(all, (int64_t)n_processors * CU_PRODUCT_BLOCKS) *
+		   (blocks * (WIDE_BLOCK + groups * WIDE_GROUP) * ISSUE + START);
+}
+
+/* The chains of a unit of few rows take one thread for each output: 16 * tiles * rows, at most
+ * 256. */
+static int32_t most_log_tiles(const struct cu_product *p)
+{
+	const int32_t rows = p->w ? 1 : p->n;
+
+	return rows <= 2 ? 3 : rows <= 4 ? 2 : 1;
+}
+
+struct choice {
+	int64_t cost;
+	enum cu_way way;
+	int32_t log_tiles;
+};
+
+static void consider(struct cu_product *p, enum k_type type, enum cu_way way, int32_t log_tiles,
+	int32_t n_processors, struct choice *best)
+{
+	int64_t c;
+
+	cu_plan_as(p, type, way, log_tiles);
+	c = cost(p, way, n_processors);
+	if (c < best->cost)
+		*best = (struct choice){ c, way, log_tiles };
+}
+
+enum cu_way cu_plan(struct cu_product *p, enum k_type type, int32_t n_processors, int32_t *blocks)
+{
+	struct choice best = { INT64_MAX, CU_few, 0 };
+	int64_t most;
+
+	for (int32_t log_tiles = 0; log_tiles <= most_log_tiles(p); log_tiles++)
+		consider(p, type, one_fits(p, type) ? CU_one : CU_few, log_tiles, n_processors, &best);
+	if (p->n > CU_GROUP && !p->w && cu_is_float((int32_t)type)) {
+		cu_plan_as(p, type, CU_wide8, 3);
+		if ((int64_t)p->units * p->groups * 2 > (int64_t)n_processors * CU_PRODUCT_BLOCKS)
+			best = (struct choice){ 0, CU_wide8, 3 };
+	} else if (p->n > CU_GROUP && !p->w) {
+		for (int32_t log_tiles = 0; log_tiles <= 3; log_tiles++) {
+			if (log_tiles == 3)
+				consider(p, type, CU_wide8, log_tiles, n_processors, &best);
+			if (log_tiles > 0)
+				consider(p, type, CU_wide2, log_tiles, n_processors, &best);
 		}
 	}
-	if (a->n <= 8)
-		return plan;
-	if (cu_is_float((int32_t)a->part[0].w->type)) /* the wide way has only one plan */
-		return units(a, WARPS, CU_FLOAT_ROWS) * 2 > n_blocks ? 3 + 16 * (CU_FLOAT_ROWS / 8) : plan;
-	for (int32_t i = 0; i < 2; i++)
-		for (int32_t log_tiles = 0; log_tiles <= 3; log_tiles++) {
-			if (wide_rows(log_tiles, groups[i]) > CU_WIDE_ROWS)
-				continue;
-			cost = wide_cost(a, log_tiles, groups[i], n_blocks);
-			if (cost < least) {
-				least = cost;
-				plan = log_tiles + 16 * groups[i];
-			}
-		}
-	return plan;
+	cu_plan_as(p, type, best.way, best.log_tiles);
+	most = (int64_t)n_processors * CU_PRODUCT_BLOCKS;
+	*blocks = (int32_t)((int64_t)p->units * p->groups < most ? p->units * p->groups : most);
+	return best.way;
 }
 
-int32_t cu_op_units(const struct k_op *op, int32_t plan)
+int32_t cu_op_blocks(const struct k_op *op, int32_t most)
 {
-	const int32_t log_tiles = cu_plan_log_tiles(plan), groups = cu_plan_groups(plan);
-	int64_t n = 1;
+	int64_t n = most;
 
 	switch (op->kind) {
 	case K_OP_embed: n = op->u.embed.n; break;
@@ -97,10 +227,7 @@ int32_t cu_op_units(const struct k_op *op, int32_t plan)
 	case K_OP_glu:
 		n = ceil_div((int64_t)op->u.glu.n * ceil_div(op->u.glu.out.dim, 32), WARPS);
 		break;
-	case K_OP_matmul:
-		n = units(&op->u.matmul, 1 << log_tiles, groups ? wide_rows(log_tiles, groups) : 8);
-		break;
 	default: break;
 	}
-	return n < INT32_MAX ? (int32_t)n : INT32_MAX;
+	return n < 1 ? 1 : n < most ? (int32_t)n : most;
 }

@@ -1,16 +1,19 @@
 /* Small activations counted, and made 0 (kernels/op/sparse.h), a block a row: its threads find the
  * largest together, then count, a warp for each 32 values. All sums are of integers, so their order
- * does not matter. A row of 8,192 values is read twice, the second time from the L1 cache. */
+ * does not matter. A row of up to 20,480 values is read once, to shared memory. */
 #ifndef CUTAWAY_KERNELS_CUDA_SPARSE_CUH
 #define CUTAWAY_KERNELS_CUDA_SPARSE_CUH
 
 #include "kernels/cuda/norm.cuh"
 
-/* What a block's warps say to each other, in shared memory. */
+/* What a block's warps say to each other, in shared memory; the row's copy is after that. */
 struct cu_sparse_shared {
 	uint32_t most[CU_WARPS];
 	int32_t count[CU_WARPS][K_NEAR];
 };
+
+enum { CU_SPARSE_AT = 512, CU_SPARSE_COPY = 20 << 10 };
+static_assert(sizeof(struct cu_sparse_shared) <= CU_SPARSE_AT, "the copy is after it");
 
 CU_FN uint32_t cu_size_bits(float x)
 {
@@ -69,10 +72,9 @@ CU_FN void cu_row_near_zero(
 
 /* The masks, and the values that become 0: a warp for each 32. A thread has the values that it
  * counted. */
-CU_FN void cu_row_cut(const struct k_sparse *a, int32_t r, float largest)
+CU_FN void cu_row_cut(const struct k_sparse *a, int32_t r, const float *x, float largest)
 {
 	const int32_t dim = a->a.dim, lane = cu_thread() % CU_WARP;
-	const float *x = a->a.x + (size_t)r * (size_t)dim;
 
 	for (int32_t at = cu_thread() / CU_WARP * 32; at < dim; at += CU_WARPS * 32) {
 		const float v = x[at + lane], size = k_float(cu_size_bits(v));
@@ -87,6 +89,19 @@ CU_FN void cu_row_cut(const struct k_sparse *a, int32_t r, float largest)
 	}
 }
 
+/* The row in shared memory, all of it under way at once, where it fits and is aligned. */
+CU_FN const float *cu_row_copy(const float *x, int32_t dim, float *to)
+{
+	if (dim % 4 || dim > CU_SPARSE_COPY)
+		return x;
+	for (int32_t i = 4 * cu_thread(); i < dim; i += 4 * CU_THREADS)
+		cu_copy16(to + i, x + i);
+	cu_copy_commit();
+	cu_copy_wait(0);
+	CU_SYNC(); /* all threads' copies are there */
+	return to;
+}
+
 static __device__ void cu_sparse(const struct cu_part *p)
 {
 	const struct k_sparse *a = &p->stage->op.u.sparse;
@@ -99,13 +114,14 @@ static __device__ void cu_sparse(const struct cu_part *p)
 
 		if (!(a->least > 0) && observe < 0)
 			continue;
-		CU_SYNC(); /* what the row or the stage before left there was read */
+		CU_SYNC(); /* what the row before left there was read */
+		x = cu_row_copy(x, a->a.dim, (float *)(void *)(cu_shared_memory() + CU_SPARSE_AT));
 		largest = cu_row_largest(x, a->a.dim, s->most);
 		if (observe >= 0)
 			cu_row_near_zero(
 				x, a->a.dim, largest, s->count, a->near_zero + (size_t)observe * K_NEAR);
 		if (a->least > 0 || a->mask)
-			cu_row_cut(a, r, largest);
+			cu_row_cut(a, r, x, largest);
 	}
 }
 

@@ -1,40 +1,78 @@
-/* A step as the GPU runs it: stages, made from the ops of a k_program by lower.c, read by the
- * kernels. Included by C and CUDA alike. Private to kernels/cuda/.
+/* What the kernels of a step are given, for C and CUDA alike. Private to kernels/cuda/.
  *
- * A stage is the work of all blocks between two grid barriers: one op, and perhaps a small op
- * folded into its front, whose result each block computes for itself in shared memory because that
- * costs less than another barrier. All pointers are the device's.
+ * A program's ops become *calls*, each a kernel with its grid and its argument, which is passed by
+ * value and so lies in constant memory: no kernel reads a description of its work from global
+ * memory first. The calls of a program are recorded once, as a CUDA graph. A call is one op; or a
+ * run of a product's parts of one format; or a product with the small op in front of it, whose
+ * result each block computes for itself in shared memory because that costs less than a node of the
+ * graph, and with the SwiGLU that follows it. All pointers are the device's, except where said.
  *
- * The same stages run in three ways, with equal bits, since no body depends on how many blocks
- * there are: a launch each; the launches recorded in a graph; one persistent kernel that walks
- * them. */
+ * No body depends on how many blocks there are. */
 #ifndef CUTAWAY_KERNELS_CUDA_STAGE_H
 #define CUTAWAY_KERNELS_CUDA_STAGE_H
 
 #include "kernels/kernels.h"
 
 enum {
-	CU_SHARED_BYTES = 96 << 10, /* dynamic shared memory of a block for the body of a stage */
-	CU_KEPT_BYTES = 4 << 10, /* … and after it, for data that a block keeps from stage to stage */
-	CU_LAUNCH_BYTES = CU_SHARED_BYTES + CU_KEPT_BYTES, /* dynamic shared memory of every launch */
-	CU_MAX_HEAD_DIM = 512,                             /* of an attention op; a multiple of 4 */
-	CU_FOLD_ROWS = 8,                                  /* steps of at most so many rows fold */
-	/* and of at most so many values: every block repeats the small op, on its 8 warps, two blocks a
-	 * multiprocessor. A norm takes about 12 instructions a value, SwiGLU 40 (exp and a division):
-	 * counted in issue slots that is 6,144 * 12 / 32 / 4 * 2 = 1,200 cycles and 3,072 * 40 / 32 / 4
-	 * * 2 = 1,900, about what a grid barrier and a trip to memory cost. */
+	CU_SHARED_BYTES = 96 << 10, /* dynamic shared memory of a block, at most */
+	CU_GROUP = 8,               /* rows of activations of one tensor-core product */
+	CU_FOLD_ROWS = CU_GROUP,    /* steps of at most so many rows fold */
+	/* and of at most so many values: every block repeats the norm */
 	CU_FOLD_NORM = 6144,
-	CU_FOLD_GLU = 3072,
+	CU_JOIN_ROWS = 4, /* products of at most so many rows apply the SwiGLU that follows */
 };
 
+/* What the calls of a step share. */
+struct cu_work {
+	uint32_t *ticket; /* [n_tickets] zero at the start of a call that uses them, and at its end */
+	int32_t n_tickets;
+	unsigned char *scratch; /* of the blocks together, for partial results of one call */
+	uint64_t scratch_bytes;
+};
+
+/* An op other than a product. */
 struct cu_stage {
 	struct k_op op;
 	struct k_op before; /* folded in front, if folds */
 	int32_t folds;
-	int32_t n_parts; /* work units the op can be cut into: more blocks than that are idle */
-	int32_t plan;    /* of a matrix product: cu_matmul_plan(); any plan gives the same bits */
-	/* an op that needs a barrier within it is cu_n_phases() stages: 0, 1, … */
-	int32_t phase;
+	int32_t phase; /* an op that needs a grid's barrier within it is cu_n_phases() calls: 0, 1, … */
+	const struct cu_tiles *tiles; /* of attention: how it is split (tiles.h) */
+	struct cu_work work;
+	uint64_t *clock; /* gets the time at which the kernel begins; or NULL */
+};
+
+/* A product of parts of one format: matmul_few.cuh and matmul_wide.cuh. */
+struct cu_product {
+	struct k_acts in;   /* not read where a norm is folded */
+	struct k_norm norm; /* folded in front, if folds; its out is not written */
+	struct k_glu glu; /* joins, if it does: part 0 is its gate, part 1 its up, neither is written */
+	struct {
+		const unsigned char *weights;
+		const float *bias, *residual;
+		float *out;
+		int32_t n_rows, units;
+	} part[K_MAX_PARTS];
+	int32_t n_parts, n, n_cols;
+	bool folds, joins;
+	/* Of a mixture: a row is a slot, whose matrix is w[ids[slot]] and whose input is row slot / k,
+	 * or with `each` slot itself; else w is NULL. */
+	const struct k_matrix *w; /* [n_experts] */
+	const int32_t *ids;       /* [n] */
+	int32_t k;
+	bool each;
+	/* the plan (plan.h) */
+	int32_t log_tiles;     /* of a unit */
+	int32_t units, groups; /* units of a group of rows of activations; groups */
+	int32_t rows;          /* of a group, at most */
+	/* of few rows: pairs of blocks of a warp in a turn, or 1 of segments; turns of a unit; log2 of
+	 * the rows that shared memory has room for; where in it scales and activations of a buffer are,
+	 * in floats, the size of a buffer, and, in bytes, the input if it is there, and the end */
+	int32_t count, turns, log_rows, scales_at, acts_at, buffer_floats, in_at, shared_bytes;
+	struct { /* the weights of the product after this one: lines to ask for */
+		const unsigned char *at;
+		int32_t lines;
+	} next[K_MAX_PARTS];
+	uint64_t *clock; /* as above */
 };
 
 /* Statistics need a row's maximum before the exponentials. */
@@ -43,20 +81,7 @@ static inline int32_t cu_n_phases(const struct k_op *op)
 	return op->kind == K_OP_stats ? 2 : 1;
 }
 
-struct cu_step {
-	const struct cu_stage *stage; /* [n_stages] */
-	int32_t n_stages;
-	uint32_t *barrier; /* [2] of the grid barrier; [0] is any multiple of 2^31 between steps */
-	/* [n_stages + 1] cu_now() at the start and after each stage; NULL: not timed */
-	uint64_t *clock;
-	/* [n_tickets] zero at the start of a stage that uses them, and at its end */
-	uint32_t *ticket;
-	int32_t n_tickets;
-	unsigned char *scratch; /* of the blocks together, for partial results of one stage */
-	uint64_t scratch_bytes;
-};
-
-/* Tickets that a stage of op may use; op still has the host's pointers. */
+/* Tickets that an op may use; op has the host's pointers. */
 static inline int64_t cu_tickets(const struct k_op *op)
 {
 	if (op->kind == K_OP_attention)
@@ -64,8 +89,8 @@ static inline int64_t cu_tickets(const struct k_op *op)
 	return op->kind == K_OP_stats ? op->u.stats.n : 0;
 }
 
-/* Bytes of scratch that a stage of op must have. Attention uses all beyond that: with 64 MB each
- * span of any usual step gets a block of its own; with less, a block does them one by one. */
+/* Bytes of scratch that an op must have. Attention uses all beyond that: with 64 MB each span of
+ * any usual step gets a block of its own; with less, a block does them one by one. */
 enum { CU_STATS_IDS = 1024, CU_STATS_BYTES = 40, CU_DRAW_BYTES = 80 };
 static inline uint64_t cu_scratch_least(const struct k_op *op)
 {
@@ -84,23 +109,31 @@ static inline uint64_t cu_scratch_least(const struct k_op *op)
  * of rows ends among them. The rotated queries then stay in shared memory. */
 static inline bool cu_folds(const struct k_op *before, const struct k_op *op)
 {
-	const int32_t n = op->kind == K_OP_attention ? op->u.attention.n : op->u.matmul.n;
-
-	if ((op->kind != K_OP_matmul && op->kind != K_OP_attention) || n > CU_FOLD_ROWS)
-		return false;
 	if (op->kind == K_OP_attention)
-		return before->kind == K_OP_rope && before->u.rope.n == n && !before->u.rope.n_also;
+		return op->u.attention.n <= CU_FOLD_ROWS && before->kind == K_OP_rope &&
+			   before->u.rope.n == op->u.attention.n && !before->u.rope.n_also;
+	if (op->kind != K_OP_matmul || before->kind != K_OP_norm || op->u.matmul.n > CU_FOLD_ROWS)
+		return false;
 	for (int32_t i = 1; i < op->u.matmul.n_parts; i++) /* a fold writes floats or 8 bits, not both
 														*/
 		if ((k_types[op->u.matmul.part[i].w->type].block == 1) !=
 			(k_types[op->u.matmul.part[0].w->type].block == 1))
 			return false;
-	if (before->kind == K_OP_norm)
-		return before->u.norm.n == n && !before->u.norm.kept && !before->u.norm.residual &&
-			   (int64_t)n * before->u.norm.out.dim <= CU_FOLD_NORM;
-	if (before->kind == K_OP_glu)
-		return before->u.glu.n == n && (int64_t)n * before->u.glu.out.dim <= CU_FOLD_GLU;
-	return false;
+	return before->u.norm.n == op->u.matmul.n && !before->u.norm.kept && !before->u.norm.residual &&
+		   (int64_t)before->u.norm.n * before->u.norm.out.dim <= CU_FOLD_NORM;
+}
+
+/* Whether `after` can be joined to a product: likewise. A block then has 32 rows of both parts. */
+static inline bool cu_joins(const struct k_op *op, const struct k_op *after)
+{
+	const struct k_matmul *a = &op->u.matmul;
+	const struct k_glu *glu = &after->u.glu;
+
+	return op->kind == K_OP_matmul && after->kind == K_OP_glu && a->n_parts == 2 &&
+		   a->n <= CU_JOIN_ROWS && glu->n == a->n && glu->gate == a->part[0].out &&
+		   glu->up == a->part[1].out && a->part[0].w->type == a->part[1].w->type &&
+		   a->part[0].w->n_rows == glu->out.dim && a->part[1].w->n_rows == glu->out.dim &&
+		   glu->out.dim % 32 == 0 && !a->part[0].residual && !a->part[1].residual;
 }
 
 #endif

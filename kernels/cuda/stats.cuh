@@ -197,7 +197,7 @@ CU_FN bool stats_last(const struct cu_part *p, struct draw_shared *d, int32_t ro
 {
 	CU_SYNC();
 	if (cu_thread() == 0)
-		d->last = cu_arrive(p->step->ticket + row, 1) == (uint32_t)n - 1;
+		d->last = cu_arrive(p->work->ticket + row, 1) == (uint32_t)n - 1;
 	if (!p->stage->op.u.stats.ask) /* then only thread 0 has work to do */
 		return cu_thread() == 0 && d->last;
 	CU_SYNC();
@@ -211,12 +211,12 @@ static __device__ void cu_stats(const struct cu_part *p)
 	struct draw_shared *d = (struct draw_shared *)(m + 1);
 	const int32_t n = (a->vocab + CU_STATS_IDS - 1) / CU_STATS_IDS;
 	struct draw_block *draws =
-		(struct draw_block *)(p->step->scratch + (size_t)a->n * (size_t)n * CU_STATS_BYTES);
+		(struct draw_block *)(p->work->scratch + (size_t)a->n * (size_t)n * CU_STATS_BYTES);
 
 	for (int64_t unit = p->block; unit < (int64_t)a->n * n; unit += p->n_blocks) {
 		const int32_t row = (int32_t)(unit / n), block = (int32_t)(unit % n);
 		struct stats_block *of_row =
-			(struct stats_block *)p->step->scratch + (size_t)row * (size_t)n;
+			(struct stats_block *)p->work->scratch + (size_t)row * (size_t)n;
 		struct draw_block *draw = draws + (size_t)row * (size_t)n;
 		struct stats_best best;
 
@@ -232,7 +232,7 @@ static __device__ void cu_stats(const struct cu_part *p)
 		if (!stats_last(p, d, row, n))
 			continue;
 		if (cu_thread() == 0) {
-			p->step->ticket[row] = 0;
+			p->work->ticket[row] = 0;
 			stats_finish(of_row, n, best, a->out + row);
 		}
 		if (a->ask)

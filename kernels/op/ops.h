@@ -71,6 +71,16 @@
 	X(experts)                                                                                     \
 	K_PLAIN_KINDS(X)
 
+/* Those that on a GPU have one kernel; products have one for each format of weights. */
+#define K_NO_PRODUCTS(X)                                                                           \
+	X(embed)                                                                                       \
+	X(norm)                                                                                        \
+	X(rope)                                                                                        \
+	X(attention)                                                                                   \
+	X(glu)                                                                                         \
+	X(stats)                                                                                       \
+	K_PLAIN_KINDS(X)
+
 #define K_HOST_KINDS(X)                                                                            \
 	X(extent)                                                                                      \
 	X(pick)                                                                                        \

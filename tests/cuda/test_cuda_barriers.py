@@ -6,7 +6,7 @@
     tests/cuda/test_cuda_barriers.py --table  nothing is run: the count in tests/README.md, from the sources
 
 The kernels' suites are run once on the checked shim, and say which places they visited that order
-threads or memory: CU_SYNC, CU_SYNC_WARP, cu_copy_wait, cu_arrive, cu_acquire. Every place in the sources must be
+threads or memory: CU_SYNC, CU_SYNC_WARP, cu_copy_wait, cu_arrive. Every place in the sources must be
 among them. Then each of these is left out in turn, alone: some suite that visits it must fail. What can be left out
 unnoticed is either not tested, or not needed and has to go from the kernel."""
 import concurrent.futures
@@ -18,8 +18,8 @@ import sys
 import tempfile
 
 os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
-SUITES = ["matmul", "sparse", "stats", "walk", "attention"]  # the quick ones first
-KINDS = ["CU_SYNC", "CU_SYNC_WARP", "cu_copy_wait", "cu_arrive", "cu_acquire"]
+SUITES = ["matmul", "sparse", "stats", "step", "attention"]  # the quick ones first
+KINDS = ["CU_SYNC", "CU_SYNC_WARP", "cu_copy_wait", "cu_arrive"]
 FOLDER = "kernels/cuda"
 README = "tests/README.md"
 LIMIT = 300  # seconds of a suite; longer says nothing about the barrier

@@ -248,7 +248,7 @@ static bool chosen(const char *mode, int f, int n)
 	if (getenv("CUTAWAY_TEST_ALL"))
 		return true;
 	each *= n <= opening[f] && n > 4 ? 12 : closes || asks ? 5 : 1;
-	if (strcmp(mode, "persistent"))
+	if (strcmp(mode, "graph"))
 		each *= own ? 5 : 20;
 	return n % each == 0 || (n <= 4 && own);
 }
@@ -328,7 +328,7 @@ static bool measure_without_room(const struct engine_options *o, int n)
 	engine_begin(engine, NULL);
 	assert_true((shim->fail)(plan));
 	refused = engine_set(engine, "spec", "auto", &e) != 0;
-	newest = shim->calls("cuLaunchCooperativeKernel") - 1;
+	newest = shim->calls("cuGraphLaunch") - 1;
 	(shim->fail)(NULL);
 	if (refused && !says_what_to_do(&e))
 		fail_msg("%s: nothing to do is said: %s", plan, e.text);
@@ -349,7 +349,7 @@ static bool measure_without_room(const struct engine_options *o, int n)
  * elsewhere. */
 static void test_refused_room(void **state)
 {
-	struct engine_options o = options("cuda", "persistent");
+	struct engine_options o = options("cuda", "graph");
 	int n = 1;
 
 	(void)state;
@@ -370,7 +370,6 @@ static void test_refused_room(void **state)
 		print_message("# %s: %d sessions, %d ended with an error\n", #mode, n, errors);            \
 		assert_true(errors > n / 2 && n >= 10);                                                    \
 	}
-MODE(persistent)
 MODE(graph)
 MODE(launches)
 #undef MODE
@@ -399,7 +398,6 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_persistent),
 		cmocka_unit_test(test_graph),
 		cmocka_unit_test(test_launches),
 		cmocka_unit_test(test_refused_room),

@@ -101,15 +101,14 @@ static void run_ref(struct k_op *op)
 	assert_int_equal(k_run(ref, &p, &e), 0);
 }
 
-static bool run_shim(
-	const struct shim *s, const struct cu_stage *stage, int n_blocks, uint64_t seed)
+static bool run_shim(const struct shim *s, const struct shim_op *stage, int n_blocks, uint64_t seed)
 {
 	const struct shim_options o = { .seed = seed };
 	struct shim_step step;
 	bool ok;
 
 	shim_step_open(s, &step, stage, 1);
-	ok = shim_step_stage(s, &step, 0, n_blocks, &o);
+	ok = shim_step_one(s, &step, 0, n_blocks, &o);
 	if (!ok && !counting)
 		print_error("%s\n", s->report());
 	n_wrong += !ok;
@@ -170,7 +169,7 @@ struct product {
 	enum mood mood;
 	int32_t n, cols;
 	bool floats;
-	enum k_kind front; /* K_OP_norm, K_OP_glu, or K_OP_matmul for nothing */
+	enum k_kind front; /* K_OP_norm, or K_OP_matmul for nothing; of small ops K_OP_glu too */
 	int32_t pick[8];
 	float *x, *up, *norm, *bias, *residual; /* x: the activations, the norm's x, or the gate */
 	struct k_acts in;                       /* as the product reads them */
@@ -357,7 +356,7 @@ static void describe(const struct product *p, const struct shim *s, const struct
 
 static void product_check(const struct product *p, const struct shim *s, const struct launch *l)
 {
-	struct cu_stage stage = { .op = { .kind = K_OP_matmul }, .plan = l->plan };
+	struct shim_op stage = { .op = { .kind = K_OP_matmul }, .plan = l->plan };
 	struct k_matmul *m = &stage.op.u.matmul;
 	struct front f = { 0 };
 	void *residual = to_device(s, p->residual, out_size(p, p->n_parts - 1) * 4);
@@ -479,7 +478,6 @@ static void test_folded(void **state)
 {
 	static const enum k_type types[] = { K_Q4_1, K_Q8_0, K_F16, K_Q6_K, K_F32, K_IQ4_NL, K_Q2_K,
 		K_MXFP4 };
-	static const enum k_kind fronts[] = { K_OP_norm, K_OP_glu };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
@@ -489,8 +487,91 @@ static void test_folded(void **state)
 				const int32_t rows[] = { 40, 17, 33 };
 				struct product p;
 
-				product_open(&p, t, rows, 3, n == 1 ? 2560 : 256, n, f ? NASTY : TAME, fronts[f]);
+				product_open(&p, t, rows, 3, n == 1 ? 2560 : 256, n, f ? NASTY : TAME, K_OP_norm);
 				product_try(&p, 4);
+				product_close(&p);
+			}
+}
+
+/* Gate and up with the SwiGLU that follows, rounded or not, with and without a norm in front. */
+static void joined_check(
+	struct product *p, const struct shim *s, int n_blocks, uint64_t seed, bool x, bool q)
+{
+	const int32_t dim = p->w[0].m.n_rows;
+	struct k_acts want = new_acts(p->n, dim, x, q), got = acts_device(s, &want, p->n);
+	struct shim_op stage = { .op = { .kind = K_OP_matmul }, .after = { .kind = K_OP_glu } };
+	struct k_op op = { .kind = K_OP_matmul };
+	struct k_matmul *m = &stage.op.u.matmul;
+	struct front f = { 0 };
+
+	op.u.matmul = (struct k_matmul){ .in = p->in, .n_parts = 2, .n = p->n };
+	for (int i = 0; i < 2; i++) { /* nothing is added to what joins */
+		op.u.matmul.part[i].w = &p->w[i].m;
+		op.u.matmul.part[i].bias = bias_of(p, i);
+		op.u.matmul.part[i].out = p->expected[i];
+	}
+	run_ref(&op);
+	op = (struct k_op){ .kind = K_OP_glu };
+	op.u.glu = (struct k_glu){ .gate = p->expected[0],
+		.up = p->expected[1],
+		.out = want,
+		.act = (enum k_act)(random32() % 3),
+		.n = p->n };
+	run_ref(&op);
+	*m = (struct k_matmul){ .n_parts = 2, .n = p->n, .in = acts_device(s, &p->in, p->n) };
+	stage.folds = p->front == K_OP_norm;
+	if (stage.folds)
+		f = front_device(s, p, &stage.before);
+	for (int i = 0; i < 2; i++) {
+		m->part[i].w = weights_device(s, &p->w[i]);
+		m->part[i].bias = to_device(s, bias_of(p, i), (size_t)dim * 4);
+		m->part[i].out = s->alloc(16); /* not written */
+	}
+	stage.joins = true;
+	stage.after.u.glu = op.u.glu;
+	stage.after.u.glu.gate = m->part[0].out;
+	stage.after.u.glu.up = m->part[1].out;
+	stage.after.u.glu.out = got;
+	assert_true(cu_joins(&stage.op, &stage.after));
+	assert_true(run_shim(s, &stage, n_blocks, seed));
+	if (x)
+		same(got.x, want.x, (size_t)(p->n * dim), "joined x");
+	if (q) {
+		n_wrong += counting && memcmp(got.q, want.q, (size_t)(p->n * dim));
+		if (!counting)
+			assert_memory_equal(got.q, want.q, (size_t)(p->n * dim));
+		same(got.d, want.d, (size_t)(p->n * dim / 32), "joined d");
+		same(got.sx, want.sx, (size_t)(p->n * dim / 32), "joined sx");
+	}
+	for (int i = 0; i < 2; i++) {
+		matrix_free(s, m->part[i].w);
+		s->free((void *)m->part[i].bias);
+		s->free(m->part[i].out);
+	}
+	if (stage.folds)
+		front_free(s, &f);
+	acts_device_free(s, &m->in);
+	acts_device_free(s, &got);
+	acts_free(&want);
+}
+
+static void test_joined(void **state)
+{
+	static const enum k_type types[] = { K_Q4_1, K_Q8_0, K_F16, K_Q6_K, K_Q2_K, K_F32 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+		for (int32_t n = 1; n <= CU_JOIN_ROWS; n++)
+			for (int folded = 0; folded < 2; folded++) {
+				const enum k_type t[] = { types[i], types[i] };
+				const int32_t rows[] = { 96, 96 };
+				struct product p;
+
+				product_open(&p, t, rows, 2, n == 1 ? 2560 : 256, n, folded ? NASTY : TAME,
+					folded ? K_OP_norm : K_OP_matmul);
+				for (int k = 0; k < n_shims; k++)
+					joined_check(&p, shims[k], k ? 2 : 1 + n, random32() % 3, n % 2,
+						n % 3 != 2 || n % 2 == 0);
 				product_close(&p);
 			}
 }
@@ -541,7 +622,7 @@ static void mixture_open(struct mixture *m, enum k_type type, int32_t rows, int3
 static void mixture_check(
 	const struct mixture *m, const struct shim *s, int n_blocks, uint64_t seed)
 {
-	struct cu_stage stage = { .op = { .kind = K_OP_experts } };
+	struct shim_op stage = { .op = { .kind = K_OP_experts } };
 	struct k_experts *a = &stage.op.u.experts;
 	struct k_matrix w[4];
 
@@ -596,30 +677,28 @@ static void test_plan(void **state)
 {
 	static const int32_t counts[] = { 1, 2, 3, 5, 8, 9, 17, 64, 512 };
 	static const int32_t shapes[][2] = { { 576, 576 }, { 1536, 576 }, { 576, 1536 }, { 49152, 576 },
-		{ 14336, 4096 } };
+		{ 14336, 4096 }, { 2048, 8192 }, { 4096, 14336 }, { 1536, 768 } };
 
 	(void)state;
 	for (int type = 0; type < K_N_TYPES; type++)
-		for (int i = 0; i < 5; i++)
+		for (int i = 0; i < 8; i++)
 			for (int k = 0; k < 9; k++)
-				for (int n_blocks = 1; n_blocks < 300; n_blocks += 131) {
-					const struct k_matrix w = {
-						.type = (enum k_type)type, .n_rows = shapes[i][0], .n_cols = shapes[i][1]
-					};
-					struct k_op op = { .kind = K_OP_matmul };
-					int32_t plan, tiles, groups;
+				for (int n_processors = 1; n_processors < 200; n_processors += 131) {
+					struct cu_product p = { .n = counts[k], .n_parts = 1, .n_cols = shapes[i][1] };
+					int32_t blocks = 0;
+					enum cu_way way;
 
-					op.u.matmul =
-						(struct k_matmul){ .n = counts[k], .n_parts = 1, .part = { { .w = &w } } };
-					plan = cu_matmul_plan(&op.u.matmul, n_blocks);
-					tiles = 1 << cu_plan_log_tiles(plan);
-					groups = cu_plan_groups(plan);
-					assert_in_range(tiles, 1, 8);
-					assert_true(groups == 0 || groups == 2 || groups == 8);
-					assert_true(groups > 0 || tiles * (counts[k] < 8 ? counts[k] : 8) <= 16);
-					assert_true(
-						groups == 0 || (8 / tiles * groups * 8 <= CU_WIDE_ROWS && counts[k] > 8));
-					assert_true(cu_op_units(&op, plan) >= 1);
+					p.part[0].n_rows = shapes[i][0];
+					p.folds = counts[k] * p.n_cols <= CU_FOLD_NORM;
+					way = cu_plan(&p, (enum k_type)type, n_processors, &blocks);
+					assert_true(way == CU_few || way == CU_one || counts[k] > CU_GROUP);
+					assert_in_range(p.log_tiles, 0, 3);
+					assert_in_range(p.rows, 1, CU_WIDE_ROWS);
+					assert_true(way == CU_wide2 || way == CU_wide8 ||
+								CU_TILE_ROWS << p.log_tiles << p.log_rows <= 256);
+					assert_in_range(p.shared_bytes, 1, CU_SHARED_BYTES);
+					assert_in_range(blocks, 1, 2 * n_processors);
+					assert_true((int64_t)p.units * p.groups >= blocks);
 				}
 }
 
@@ -635,18 +714,20 @@ static void test_barriers(void **state)
 		int32_t plan;
 	} cases[] = {
 		{ { K_Q4_1, K_Q8_0 }, 1280, 3, K_OP_norm, 0 },
-		{ { K_Q4_1, K_Q4_1 }, 256, 2, K_OP_glu, 1 },
+		{ { K_Q4_1, K_Q4_1 }, 256, 2, K_OP_norm, 1 },
 		{ { K_Q5_0, K_Q6_K }, 512, 20, K_OP_matmul, 33 },
 		{ { K_Q8_0, K_Q8_0 }, 512, 20, K_OP_matmul, 0x83 },
 		{ { K_F16, K_BF16 }, 512, 20, K_OP_matmul, 35 },
 		{ { K_F32, K_F16 }, 320, 20, K_OP_matmul, 35 },
 		{ { K_F16, K_F32 }, 1280, 2, K_OP_matmul, 0 },
+		{ { K_Q8_0, K_Q8_0 }, 1280, 1, K_OP_matmul, 0 },
 	};
 	enum { CASES = sizeof cases / sizeof *cases };
 	static struct shim_place place[256];
-	static struct product p[CASES];
+	static struct product p[CASES], joined;
+	static const enum k_type joined_types[] = { K_Q4_1, K_Q4_1 };
 	const struct shim *s = shims[n_shims - 1];
-	const int32_t rows[] = { 150, 40 };
+	const int32_t rows[] = { 150, 40 }, joined_rows[] = { 96, 96 };
 	int n, n_tried = 0;
 
 	(void)state;
@@ -659,12 +740,13 @@ static void test_barriers(void **state)
 			&p[i], cases[i].type, rows, 2, cases[i].cols, cases[i].n, TAME, cases[i].front);
 		product_check(&p[i], s, &l);
 	}
+	product_open(&joined, joined_types, joined_rows, 2, 256, 2, TAME, K_OP_norm);
+	joined_check(&joined, s, 2, 1, true, true);
 	n = s->places(place, 256);
 	assert_in_range(n, 1, 256);
 	counting = true;
 	for (int k = 0; k < n; k++) {
-		if (!place[k].orders ||
-			(strncmp(place[k].name, "matmul", 6) && strncmp(place[k].name, "fold", 4)))
+		if (!place[k].orders || strncmp(place[k].name, "matmul", 6))
 			continue;
 		n_tried++;
 		n_wrong = 0;
@@ -675,6 +757,8 @@ static void test_barriers(void **state)
 
 				product_check(&p[i], s, &l);
 			}
+		for (uint64_t seed = 0; seed < 3 && !n_wrong; seed++)
+			joined_check(&joined, s, 2, seed, true, true);
 		if (!n_wrong)
 			print_error("%s can be left out\n", place[k].name);
 		s->leave_out(NULL);
@@ -684,6 +768,7 @@ static void test_barriers(void **state)
 	assert_true(n_tried >= 8);
 	for (int i = 0; i < CASES; i++)
 		product_close(&p[i]);
+	product_close(&joined);
 }
 
 /* Norm, SwiGLU: all of x, q, d, sx, or only some. */
@@ -691,7 +776,7 @@ static void small_check(const struct shim *s, enum k_kind kind, int32_t n, int32
 	bool q, enum mood mood, int n_blocks)
 {
 	struct product p = { .n = n, .cols = dim, .front = kind };
-	struct cu_stage stage = { 0 };
+	struct shim_op stage = { 0 };
 	struct k_acts got, want;
 	struct k_op op;
 	struct front f;
@@ -783,7 +868,7 @@ static void test_embed(void **state)
 								 : k_types[type].block == 256 ? COLS
 															  : 96;
 			const struct shim *s = shims[i];
-			struct cu_stage stage = { .op = { .kind = K_OP_embed } };
+			struct shim_op stage = { .op = { .kind = K_OP_embed } };
 			struct k_embed *e = &stage.op.u.embed;
 			struct weights w;
 			struct k_op op = { .kind = K_OP_embed };
@@ -833,6 +918,7 @@ int main(void)
 		cmocka_unit_test(test_matmul_large),
 		cmocka_unit_test(test_matmul_mixed),
 		cmocka_unit_test(test_folded),
+		cmocka_unit_test(test_joined),
 		cmocka_unit_test(test_experts),
 		cmocka_unit_test(test_plan),
 		cmocka_unit_test(test_barriers),

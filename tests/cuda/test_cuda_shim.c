@@ -25,7 +25,7 @@ static bool launch(const struct shim *s, const char *name, void *p, int blocks, 
 	const struct shim_options o = { .seed = seed };
 	void *args[] = { &p };
 
-	return s->launch(name, blocks, threads, CU_LAUNCH_BYTES, together, args, &o);
+	return s->launch(name, blocks, threads, CU_SHARED_BYTES, together, args, &o);
 }
 
 /* Runs, and asks that it fails with these words in the report. */
@@ -280,7 +280,7 @@ static void test_bounds_are_kept(void **state)
 	(void)state;
 	is_caught("wrong_bounds_read", 1, 256, "out of bounds: kernel wrong_bounds_read");
 	is_caught("wrong_bounds_write", 1, 256, "an allocation of 1024 bytes -4");
-	is_caught("wrong_bounds_shared", 1, 256, "shared memory of 102400 bytes + 102400");
+	is_caught("wrong_bounds_shared", 1, 256, "shared memory of 98304 bytes + 98304");
 	is_caught("wrong_other_stack", 1, 64, "not device memory");
 	is_caught("wrong_misaligned_read", 1, 32, "an access that is not aligned: kernel");
 	is_caught("wrong_index_outside", 1, 32, "an index outside its array: kernel");

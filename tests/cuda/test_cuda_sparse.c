@@ -74,7 +74,7 @@ static void try_sparse(const struct shim *s, int32_t n, int32_t dim, int shape, 
 	struct all *got = s->alloc(sizeof *got), *want = malloc(sizeof *want);
 	const float least = turn % 2 ? 0.05f : 0;
 	const struct shim_options o = { .seed = (uint64_t)turn };
-	struct cu_stage stage = { .n_parts = n };
+	struct shim_op stage = { 0 };
 	struct k_op op = op_of(want, n, dim, turn % 4 > 1, turn < 6, least);
 	struct k_program program = { .op = &op, .n_ops = 1 };
 	struct err e = { 0 };
@@ -86,7 +86,7 @@ static void try_sparse(const struct shim *s, int32_t n, int32_t dim, int shape, 
 	assert_int_equal(k_run(ref, &program, &e), 0);
 	stage.op = op_of(got, n, dim, turn % 4 > 1, turn < 6, least);
 	shim_step_open(s, &step, &stage, 1);
-	if (!shim_step_launches(s, &step, grids[turn % 3], &o))
+	if (!shim_step_all(s, &step, grids[turn % 3], &o))
 		fail_msg("%s", s->report());
 	shim_step_close(s, &step);
 	if (memcmp(got, want, sizeof *got))

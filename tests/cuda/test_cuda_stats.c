@@ -40,7 +40,7 @@ static void try_stats(const struct shim *s, int32_t n, int32_t vocab, int shape)
 		.u.stats = { .logits = logits, .vocab = vocab, .n = n, .out = want } };
 	struct k_program program = { .op = &op, .n_ops = 1 };
 	struct err e = { 0 };
-	struct cu_stage stage[2];
+	struct shim_op stage[2];
 	struct shim_step step;
 
 	fill(logits, n, vocab, shape);
@@ -61,7 +61,7 @@ static void try_stats(const struct shim *s, int32_t n, int32_t vocab, int shape)
 		memset(got, 0x33, (size_t)n * sizeof *got);
 		s->unwritten(got, (size_t)n * sizeof *got);
 		shim_step_open(s, &step, stage, 2);
-		if (!shim_step_launches(s, &step, grids[turn], &o))
+		if (!shim_step_all(s, &step, grids[turn], &o))
 			fail_msg("%s", s->report());
 		shim_step_close(s, &step);
 		for (int32_t r = 0; r < n; r++)
@@ -147,7 +147,7 @@ static void try_draws(const struct shim *s, int32_t n, int32_t vocab, int shape)
 		.u.stats = { .logits = logits, .vocab = vocab, .n = n } };
 	struct k_stats *a = &op.u.stats;
 	struct k_program program = { .op = &op, .n_ops = 1 };
-	struct cu_stage stage[2];
+	struct shim_op stage[2];
 	struct shim_step step;
 	struct err e = { 0 };
 	char what[128];
@@ -175,7 +175,7 @@ static void try_draws(const struct shim *s, int32_t n, int32_t vocab, int shape)
 		memset(got, 0x33, sizeof *got);
 		s->unwritten(got, sizeof *got);
 		shim_step_open(s, &step, stage, 2);
-		if (!shim_step_launches(s, &step, grid, &o))
+		if (!shim_step_all(s, &step, grid, &o))
 			fail_msg("%s", s->report());
 		shim_step_close(s, &step);
 		snprintf(what, sizeof what, "%s: %d rows, vocabulary of %d, shape %d, %d blocks", s->name,

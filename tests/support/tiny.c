@@ -75,13 +75,14 @@ static int32_t plan_experts(
 }
 
 /* Rows of embedding and output have length 2.5, so that logits (dot products with a vector of rms
- * 1) spread by 2.5; the blocks outweigh the embedding, or a tied model would just repeat. */
+ * 1) spread by 2.5; the blocks outweigh the embedding, or a tied model would just repeat. Models
+ * for measuring spread them by 10: as in real ones, few tokens have most of the probability. */
 static int32_t plan_tensors(const struct tiny_options *o, struct plan *p)
 {
 	uint64_t dim = (uint64_t)o->dim, kv = dim / (uint64_t)o->heads * (uint64_t)o->kv_heads;
 	uint64_t ffn = (uint64_t)o->ffn, vocab = (uint64_t)o->vocab;
 	const enum k_type more = o->mix ? K_Q6_K : o->type;
-	float embd = 2.5f / sqrtf((float)dim), in = 1.5f / sqrtf((float)dim);
+	float embd = (o->repeat ? 10.0f : 2.5f) / sqrtf((float)dim), in = 1.5f / sqrtf((float)dim);
 	int32_t n = 0;
 
 	p[n++] = (struct plan){ "token_embd.weight", o->embd_type, dim, vocab, 0, embd };

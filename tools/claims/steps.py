@@ -329,9 +329,9 @@ def replicas():
     return Numbers(gain=Range(sums), against=Range(singles))
 
 
-@measure("launches graph persistent")
+@measure("launches graph")
 def cuda_modes():
     """Decoding on a GPU, by how a step is run."""
     speed = {name: lab.report("bench", "--only", "decode_tok_s", "--backend", "cuda", "--cuda-mode", name)["decode_tok_s"]
-             for name in ("launches", "graph", "persistent")}
+             for name in ("launches", "graph")}
     return Numbers(**speed)

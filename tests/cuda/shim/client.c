@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kernels/cuda/tiles.h"
 #include "tests/cuda/shim/shim.h"
 
 enum { THREADS = 256 }; /* CU_THREADS of device.cuh */
@@ -64,80 +65,163 @@ const struct shim *shim_use(const char **why)
 	return s;
 }
 
-void shim_step_open(const struct shim *s, struct shim_step *p, const struct cu_stage *stages, int n)
+void shim_step_open(const struct shim *s, struct shim_step *p, const struct shim_op *op, int n)
 {
-	struct cu_step step = {
-		.n_stages = n, .n_tickets = SHIM_TICKETS, .scratch_bytes = SHIM_SCRATCH_BYTES
-	};
 	uint32_t *zero = calloc(SHIM_TICKETS, sizeof *zero);
 
 	if (!zero)
 		abort();
-	p->n = n;
-	p->stage = s->alloc((size_t)n * sizeof *p->stage);
-	s->put(p->stage, stages, (size_t)n * sizeof *p->stage);
-	step.stage = p->stage;
-	step.barrier = s->alloc(2 * sizeof *step.barrier);
-	s->put(step.barrier, zero, 2 * sizeof *step.barrier);
-	step.ticket = s->alloc(SHIM_TICKETS * sizeof *step.ticket);
-	s->put(step.ticket, zero, SHIM_TICKETS * sizeof *step.ticket);
-	step.clock = s->alloc(((size_t)n + 1) * sizeof *step.clock);
-	step.scratch = s->alloc(SHIM_SCRATCH_BYTES);
-	p->step = s->alloc(sizeof *p->step);
-	s->put(p->step, &step, sizeof step);
+	*p = (struct shim_step){ .op = op, .n = n };
+	p->work.n_tickets = SHIM_TICKETS;
+	p->work.ticket = s->alloc(SHIM_TICKETS * sizeof *zero);
+	s->put(p->work.ticket, zero, SHIM_TICKETS * sizeof *zero);
+	p->work.scratch_bytes = SHIM_SCRATCH_BYTES;
+	p->work.scratch = s->alloc(SHIM_SCRATCH_BYTES);
+	p->clock = s->alloc(((size_t)n + 1) * sizeof *p->clock);
 	free(zero);
 }
 
 void shim_step_close(const struct shim *s, struct shim_step *p)
 {
-	s->free(p->step->barrier);
-	s->free(p->step->ticket);
-	s->free(p->step->clock);
-	s->free(p->step->scratch);
-	s->free(p->stage);
-	s->free(p->step);
+	s->free(p->work.ticket);
+	s->free(p->work.scratch);
+	s->free(p->clock);
 }
 
 static bool tickets_are_zero(const struct shim_step *p)
 {
 	for (int i = 0; i < SHIM_TICKETS; i++)
-		if (p->step->ticket[i]) {
-			fprintf(stderr, "# ticket %d is %u after the stage\n", i, p->step->ticket[i]);
+		if (p->work.ticket[i]) {
+			fprintf(stderr, "# ticket %d is %u after the op\n", i, p->work.ticket[i]);
 			return false;
 		}
 	return true;
 }
 
-bool shim_step_stage(
-	const struct shim *s, struct shim_step *p, int i, int n_blocks, const struct shim_options *o)
+static bool launch_product(const struct shim *s, struct cu_product *a, enum k_type type,
+	int32_t plan, int n_blocks, const struct shim_options *o)
 {
-	static const char *const names[] = {
-#define X(name, ...) "cutaway_" #name,
-		K_KINDS(X)
+	static const char *const types[] = {
+#define X(name, ...) #name,
+		K_TYPES(X)
 #undef X
 	};
-	int32_t index = i;
-	void *args[] = { &p->step, &index };
+	static const char *const ways[] = {
+#define X(name) #name,
+		CU_WAYS(X)
+#undef X
+	};
+	const bool floats = cu_is_float((int32_t)type), one = a->n == 1 && !a->w;
+	const enum cu_way way = plan >> 4 == 0              ? one ? CU_one : CU_few
+							: plan >> 4 == 2 && !floats ? CU_wide2
+														: CU_wide8;
+	void *args[] = { a };
+	char name[64];
 
-	return s->launch(
-			   names[p->stage[i].op.kind], n_blocks, THREADS, CU_LAUNCH_BYTES, false, args, o) &&
-		   tickets_are_zero(p);
+	cu_plan_as(a, type, way, plan & 15);
+	snprintf(name, sizeof name, "cutaway_%s_%s", ways[way], types[type]);
+	return s->launch(name, n_blocks, THREADS, (size_t)a->shared_bytes, false, args, o);
 }
 
-bool shim_step_launches(
-	const struct shim *s, struct shim_step *p, int n_blocks, const struct shim_options *o)
+static bool launch_matmul(const struct shim *s, const struct shim_op *p, uint64_t *clock,
+	int n_blocks, const struct shim_options *o)
 {
-	for (int i = 0; i < p->n; i++)
-		if (!shim_step_stage(s, p, i, n_blocks, o))
+	const struct k_matmul *a = &p->op.u.matmul;
+	struct cu_product product;
+
+	for (int32_t part = 0; part < a->n_parts;) {
+		const enum k_type type = a->part[part].w->type;
+
+		part = cu_product_run(a, part, p->folds ? &p->before.u.norm : NULL,
+			p->joins ? &p->after.u.glu : NULL, &product);
+		product.clock = clock;
+		if (!launch_product(s, &product, type, p->plan, n_blocks, o))
 			return false;
+	}
 	return true;
 }
 
-bool shim_step_walk(
+/* In device memory. */
+static struct cu_tiles *tiles_open(
+	const struct shim *s, const struct shim_step *p, const struct k_attention *a)
+{
+	const struct cu_sights sights = cu_sights_of(a);
+	struct cu_tiles t = { .kv = *a->kv, .split = cu_tiles_split(&sights, &p->work) };
+	struct cu_tile *tile;
+	struct cu_tiles *to = s->alloc(sizeof t);
+	int32_t *record = s->alloc((size_t)a->n * sizeof *record);
+
+	t.n = cu_tiles_count(&sights, t.split);
+	tile = s->alloc((size_t)t.n * sizeof *tile);
+	t.tile = tile;
+	t.record = record;
+	t.kernels = cu_tiles_make(&sights, t.split, tile, record);
+	s->written(tile, (size_t)t.n * sizeof *tile);
+	s->written(record, (size_t)a->n * sizeof *record);
+	s->put(to, &t, sizeof t);
+	return to;
+}
+
+static void tiles_close(const struct shim *s, struct cu_tiles *t)
+{
+	s->free((void *)t->tile);
+	s->free((void *)t->record);
+	s->free(t);
+}
+
+static bool launch_stage(const struct shim *s, struct shim_step *p, const struct shim_op *op,
+	uint64_t *clock, int n_blocks, const struct shim_options *o)
+{
+	static const char *const names[K_N_KINDS] = {
+#define X(name, ...) [K_OP_##name] = "cutaway_" #name,
+		K_NO_PRODUCTS(X)
+#undef X
+	};
+	struct cu_stage stage = { .op = op->op,
+		.before = op->before,
+		.folds = op->folds,
+		.phase = op->phase,
+		.work = p->work,
+		.clock = clock };
+	struct cu_tiles *tiles =
+		op->op.kind == K_OP_attention ? tiles_open(s, p, &op->op.u.attention) : NULL;
+	void *args[] = { &stage };
+	bool good;
+
+	stage.tiles = tiles;
+	good = s->launch(names[op->op.kind], n_blocks, THREADS, CU_SHARED_BYTES, false, args, o);
+	if (tiles) {
+		good = good && s->launch("cutaway_attention_many", n_blocks, THREADS, CU_SHARED_BYTES,
+						   false, args, o);
+		tiles_close(s, tiles);
+	}
+	return good;
+}
+
+bool shim_step_one(
+	const struct shim *s, struct shim_step *p, int i, int n_blocks, const struct shim_options *o)
+{
+	const struct shim_op *op = &p->op[i];
+	uint64_t *clock = p->clock + i;
+	struct cu_product product;
+	bool good;
+
+	if (op->op.kind == K_OP_matmul) {
+		good = launch_matmul(s, op, clock, n_blocks, o);
+	} else if (op->op.kind == K_OP_experts) {
+		cu_product_experts(&op->op.u.experts, op->op.u.experts.w, &product);
+		good = launch_product(s, &product, op->op.u.experts.w->type, 0, n_blocks, o);
+	} else {
+		good = launch_stage(s, p, op, clock, n_blocks, o);
+	}
+	return good && tickets_are_zero(p);
+}
+
+bool shim_step_all(
 	const struct shim *s, struct shim_step *p, int n_blocks, const struct shim_options *o)
 {
-	void *args[] = { &p->step };
-
-	return s->launch("cutaway_walk", n_blocks, THREADS, CU_LAUNCH_BYTES, true, args, o) &&
-		   tickets_are_zero(p);
+	for (int i = 0; i < p->n; i++)
+		if (!shim_step_one(s, p, i, n_blocks, o))
+			return false;
+	return true;
 }

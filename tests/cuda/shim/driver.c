@@ -5,14 +5,16 @@
  * too early reads what was there. Host memory that is not pinned is read at the call (the manual:
  *   staged before the call returns), pinned memory when the copy runs.
  * - A kernel that fails (the checker's report goes to stderr) makes every later call fail, as a
- * fault does on a GPU. Calls without a current context, ranges outside an allocation, cooperative
+ * fault does on a GPU. Calls without a current context, ranges outside an allocation,
  * launches that do not fit, waiting inside a capture: errors, by the manual's numbers.
  *
  * The environment: CUTAWAY_SHIM_MULTIPROCESSORS (4), CUTAWAY_SHIM_MEMORY (bytes, 4 GiB),
  * CUTAWAY_SHIM_CAPABILITY (90), CUTAWAY_SHIM_VERSION (13000), CUTAWAY_SHIM_DEVICES (1),
  * CUTAWAY_SHIM_SEED (0: in order), CUTAWAY_SHIM_FAIL: calls that fail, like
  * `cuMemAlloc_v2:3=2,cuStreamSynchronize:7=719!`: the third and the seventh call of these names
- * give these results; after `!` every later call of any does. Thread: any; one lock for all. */
+ * give these results; after `!` every later call of any does. CUTAWAY_SHIM_CALLS: a file that gets
+ * a line for each function with the number of its calls, when the library goes. Thread: any; one
+ * lock for all. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +38,6 @@ enum { /* CUresult, those that driver.h need not tell apart */
 	INVALID_CONTEXT = 201,
 	INVALID_HANDLE = 400,
 	NOT_FOUND = 500,
-	COOPERATIVE_LAUNCH_TOO_LARGE = 720,
 	CAPTURE_UNSUPPORTED = 900,
 	CAPTURE_INVALIDATED = 901,
 	CAPTURE_UNMATCHED = 903,
@@ -56,9 +57,8 @@ struct command {
 	const struct shim_kernel *kernel;
 	int n_blocks, n_threads;
 	size_t shared;
-	bool together;
 	void *args[8];
-	_Alignas(16) unsigned char values[512];
+	_Alignas(16) unsigned char values[1536];
 	/* COPY, FILL */
 	void *to;
 	const void *from;
@@ -148,6 +148,17 @@ int shim_calls(const char *name)
 		if (!strcmp(calls[i].name, name))
 			return calls[i].n;
 	return 0;
+}
+
+__attribute__((destructor)) static void tell_calls(void)
+{
+	const char *path = getenv("CUTAWAY_SHIM_CALLS");
+	FILE *f = path ? fopen(path, "w") : NULL;
+
+	for (int i = 0; f && i < 64 && *calls[i].name; i++)
+		fprintf(f, "%s %d\n", calls[i].name, calls[i].n);
+	if (f)
+		fclose(f);
 }
 
 static bool plan_failures(const char *plan)
@@ -308,7 +319,7 @@ static CUresult run_kernel(struct command *c)
 		.resident = n_multiprocessors() * blocks_that_fit(c->n_threads, c->shared),
 	};
 
-	if (shim_run(c->kernel, c->n_blocks, c->n_threads, c->shared, c->together, c->args, &o))
+	if (shim_run(c->kernel, c->n_blocks, c->n_threads, c->shared, false, c->args, &o))
 		return CU_OK;
 	fprintf(stderr, "%s", shim_report());
 	sticky = strstr(shim_report(), "nobody can go on") ? CU_ERROR_LAUNCH_TIMEOUT
@@ -459,8 +470,6 @@ static const struct {
 	{ CU_ERROR_LAUNCH_TIMEOUT, "CUDA_ERROR_LAUNCH_TIMEOUT",
 		"the launch timed out and was terminated" },
 	{ CU_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure" },
-	{ COOPERATIVE_LAUNCH_TOO_LARGE, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE",
-		"too many blocks in cooperative launch" },
 	{ CU_ERROR_DEVICE_UNAVAILABLE, "CUDA_ERROR_DEVICE_UNAVAILABLE",
 		"CUDA-capable device(s) is/are busy or unavailable" },
 	{ CU_ERROR_SYSTEM_NOT_READY, "CUDA_ERROR_SYSTEM_NOT_READY", "system not yet initialized" },
@@ -536,8 +545,7 @@ CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice d)
 	switch (attribute) {
 	case CU_ATTRIBUTE_MULTIPROCESSORS: *value = n_multiprocessors(); break;
 	case CU_ATTRIBUTE_INTEGRATED: *value = 0; break;
-	case CU_ATTRIBUTE_UNIFIED_ADDRESSING:
-	case CU_ATTRIBUTE_COOPERATIVE_LAUNCH: *value = 1; break;
+	case CU_ATTRIBUTE_UNIFIED_ADDRESSING: *value = 1; break;
 	case CU_ATTRIBUTE_CAPABILITY_MAJOR:
 		*value = (int)number("CUTAWAY_SHIM_CAPABILITY", 90) / 10;
 		break;
@@ -644,6 +652,8 @@ CUresult cuModuleGetFunction(CUfunction *f, CUmodule m, const char *name)
 CUresult cuFuncSetAttribute(CUfunction f, int attribute, int value)
 {
 	NEEDS(cuFuncSetAttribute);
+	if (attribute == CU_FUNC_CARVEOUT && value >= 0 && value <= 100)
+		return leave(CU_OK);
 	if (attribute != CU_FUNC_MAX_DYNAMIC_SHARED || value < 0 || value > SHARED_OPTIN)
 		return leave(INVALID_VALUE);
 	f->max_dynamic = value;
@@ -662,14 +672,13 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(
 }
 
 static CUresult ask_kernel(CUfunction f, const unsigned grid[3], const unsigned block[3],
-	unsigned shared, CUstream s, void **args, bool together)
+	unsigned shared, CUstream s, void **args)
 {
 	struct command c = { .kind = KERNEL,
 		.kernel = f->kernel,
 		.n_blocks = (int)grid[0],
 		.n_threads = (int)block[0],
-		.shared = shared,
-		.together = together };
+		.shared = shared };
 	const unsigned allowed =
 		f->max_dynamic > SHARED_WITHOUT_ASKING ? (unsigned)f->max_dynamic : SHARED_WITHOUT_ASKING;
 	size_t at = 0;
@@ -678,8 +687,6 @@ static CUresult ask_kernel(CUfunction f, const unsigned grid[3], const unsigned 
 		block[0] > SHIM_MAX_THREADS || block[1] != 1 || block[2] != 1 || shared > allowed ||
 		(f->kernel->n_args && !args))
 		return INVALID_VALUE;
-	if (together && (int)grid[0] > n_multiprocessors() * blocks_that_fit((int)block[0], shared))
-		return COOPERATIVE_LAUNCH_TOO_LARGE;
 	for (int i = 0; i < f->kernel->n_args; i++) {
 		const size_t bytes = f->kernel->arg_bytes[i];
 
@@ -698,16 +705,8 @@ CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, uns
 	NEEDS(cuLaunchKernel);
 	if (extra)
 		return leave(INVALID_VALUE);
-	return leave(ask_kernel(
-		f, (unsigned[]){ gx, gy, gz }, (unsigned[]){ bx, by, bz }, shared, s, args, false));
-}
-
-CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-	unsigned by, unsigned bz, unsigned shared, CUstream s, void **args)
-{
-	NEEDS(cuLaunchCooperativeKernel);
-	return leave(ask_kernel(
-		f, (unsigned[]){ gx, gy, gz }, (unsigned[]){ bx, by, bz }, shared, s, args, true));
+	return leave(
+		ask_kernel(f, (unsigned[]){ gx, gy, gz }, (unsigned[]){ bx, by, bz }, shared, s, args));
 }
 
 /* ---- memory ---- */

@@ -39,10 +39,15 @@ template <class... A, void (*kernel)(A...)> struct call<kernel> {
 
 static const struct shim_kernel kernels[] = {
 #define X(name, ...) KERNEL(cutaway_##name)
-	K_KINDS(X)
+	K_NO_PRODUCTS(X)
 #undef X
-		KERNEL(cutaway_walk) KERNEL(cutaway_clock) KERNEL(cutaway_copy) KERNEL(cutaway_multiply)
-			SAMPLE_KERNELS(KERNEL)
+#define X(name, ...)                                                                               \
+	KERNEL(cutaway_one_##name)                                                                     \
+	KERNEL(cutaway_few_##name) KERNEL(cutaway_wide2_##name) KERNEL(cutaway_wide8_##name)
+		K_TYPES(X)
+#undef X
+			KERNEL(cutaway_attention_many) KERNEL(cutaway_clock) KERNEL(cutaway_copy)
+				KERNEL(cutaway_multiply) SAMPLE_KERNELS(KERNEL)
 };
 
 extern "C" const struct shim_kernel *shim_kernel(const char *name)

@@ -352,7 +352,7 @@ extern "C" __global__ void wrong_bounds_write(int32_t *p)
 }
 extern "C" __global__ void wrong_bounds_shared(int32_t *p)
 {
-	((int32_t *)cu_shared_memory())[CU_LAUNCH_BYTES / 4 - 3 + cu_thread() % 4] = *p;
+	((int32_t *)cu_shared_memory())[CU_SHARED_BYTES / 4 - 3 + cu_thread() % 4] = *p;
 }
 extern "C" __global__ void wrong_host_memory(int32_t *const *p)
 {

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels/cuda/stage.h"
+#include "kernels/cuda/plan.h"
 
 struct shim_options {
 	uint64_t seed; /* 0: threads run in order; else every choice of the schedule is drawn */
@@ -72,26 +72,34 @@ int shim_open_both(const struct shim *both[2]);
  * shim's. */
 const struct shim *shim_use(const char **why);
 
-/* A step in device memory, made from stages of the caller, whose pointers are to device memory
- * too. */
+/* An op to run, whose pointers are to device memory, with what is folded in front of it and what
+ * joins it. */
+struct shim_op {
+	struct k_op op, before, after;
+	bool folds, joins;
+	int32_t phase; /* of an op with cu_n_phases() */
+	/* of a product: log2 of a unit's tiles, plus 16 times the groups of 8 rows of a warp (0: the
+	 * way of few rows; 2; 8) */
+	int32_t plan;
+};
+
+/* What the ops of a step share, in device memory. */
 struct shim_step {
-	struct cu_step *step;   /* device memory, as all it points to */
-	struct cu_stage *stage; /* [n] */
+	struct cu_work work;
+	uint64_t *clock;          /* [n + 1]; [i]: when op i began */
+	const struct shim_op *op; /* the caller's [n] */
 	int32_t n;
 };
 enum { SHIM_TICKETS = 1 << 14, SHIM_SCRATCH_BYTES = 8 << 20 };
 
-/* The stages as they are; gate and tickets zero, clock and scratch unwritten. */
-void shim_step_open(
-	const struct shim *s, struct shim_step *p, const struct cu_stage *stages, int n);
+/* Tickets zero, clock and scratch unwritten. */
+void shim_step_open(const struct shim *s, struct shim_step *p, const struct shim_op *op, int n);
 void shim_step_close(const struct shim *s, struct shim_step *p);
-/* The body of stage i over n_blocks blocks; all stages in turn by launches; all by one walking
- * kernel. False: s->report(). Also checks that the tickets are zero again. */
-bool shim_step_stage(
+/* Op i over n_blocks blocks; all ops in turn. False: s->report(). Also checks that the tickets are
+ * zero again. */
+bool shim_step_one(
 	const struct shim *s, struct shim_step *p, int i, int n_blocks, const struct shim_options *o);
-bool shim_step_launches(
-	const struct shim *s, struct shim_step *p, int n_blocks, const struct shim_options *o);
-bool shim_step_walk(
+bool shim_step_all(
 	const struct shim *s, struct shim_step *p, int n_blocks, const struct shim_options *o);
 
 #endif

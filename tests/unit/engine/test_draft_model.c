@@ -264,8 +264,8 @@ static void test_device(void **state)
 	run_spec(&w, &(struct place){ "cuda", "launches", 1, 16, 64 }, "skip:3,1,0");
 	run_spec(
 		&w, &(struct place){ "cuda", "graph", 1, 16, 64 }, with("eagle", layers_path, ",2,3,0"));
-	run_spec(&w, &(struct place){ "cuda", "persistent", 1, 16, 64 },
-		with("medusa", medusa_path, ",2,2,0"));
+	run_spec(
+		&w, &(struct place){ "cuda", "graph", 1, 16, 64 }, with("medusa", medusa_path, ",2,2,0"));
 }
 
 static void refused(const char *spec, enum err_code code, const char *words)

@@ -149,14 +149,14 @@ static void with_trees(const struct world *plain, struct place place, uint32_t s
 
 static void test_device(void **state)
 {
-	static const char *const modes[] = { "launches", "graph", "persistent" };
+	static const char *const modes[] = { "launches", "graph" };
 	static struct world plain;
 
 	(void)state;
 	if (!world_has_device())
 		skip();
 	run_plain(&plain);
-	for (uint32_t i = 0; i < 3; i++)
+	for (uint32_t i = 0; i < 2; i++)
 		with_trees(&plain, (struct place){ "cuda", modes[i], 1, i ? 32 : 16, 64 }, 20 + i);
 }
 

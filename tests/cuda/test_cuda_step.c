@@ -1,6 +1,5 @@
-/* A whole small step on the shim, by launches and by the kernel that walks all stages, against the
- * reference's run of the same program: folded and not, several steps on one gate, grids,
- * schedules. */
+/* A whole small step on the shim against the reference's run of the same program: folded and
+ * joined and not, grids, schedules. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -323,27 +322,30 @@ static int write_program(struct k_op *op, const struct model *m, const struct st
 	return w.n;
 }
 
-/* Stages of a program, a fold wherever one is possible and wanted. */
-static int lower(struct cu_stage *stage, const struct k_op *op, int n, bool folds, int n_blocks)
+/* A program for the shim, folded and joined wherever that is possible and wanted. */
+static int lower(struct shim_op *out, const struct k_op *op, int n, bool folds)
 {
-	int n_stages = 0;
+	int n_out = 0;
 
 	for (int i = 0; i < n; i++) {
 		const bool folded = folds && i + 1 < n && cu_folds(&op[i], &op[i + 1]);
 		const struct k_op *now = &op[i + folded];
+		const bool joined = folds && i + folded + 1 < n && cu_joins(now, now + 1);
 
 		for (int32_t phase = 0; phase < cu_n_phases(now); phase++) {
-			struct cu_stage *s = &stage[n_stages++];
+			struct shim_op *s = &out[n_out++];
 
-			*s = (struct cu_stage){ .op = *now, .folds = folded, .phase = phase };
+			*s = (struct shim_op){
+				.op = *now, .folds = folded, .joins = joined, .phase = phase, .plan = n_out % 2
+			};
 			if (folded)
 				s->before = op[i];
-			if (now->kind == K_OP_matmul)
-				s->plan = cu_matmul_plan(&now->u.matmul, n_blocks);
+			if (joined)
+				s->after = now[1];
 		}
-		i += folded;
+		i += folded + joined;
 	}
-	return n_stages;
+	return n_out;
 }
 
 static bool same(
@@ -359,7 +361,7 @@ static bool same(
 }
 
 struct way {
-	bool folds, walks;
+	bool folds;
 	int n_blocks;
 	uint64_t seed;
 };
@@ -370,21 +372,18 @@ static bool run_device(struct state *got, const struct state *want, const struct
 {
 	const struct shim_options o = { .seed = way->seed };
 	struct k_op op[MAX_OPS];
-	struct cu_stage stage[MAX_OPS + 1];
+	struct shim_op device_op[MAX_OPS + 1];
 	struct shim_step step;
 	int n = write_program(op, m, got, in, (const struct k_matrix *const *)m->device);
 	bool good = true;
 
-	n = lower(stage, op, n, way->folds, way->n_blocks);
-	assert_int_equal(n, way->folds ? 1 + 5 * LAYERS + 3 : 1 + 9 * LAYERS + 4);
-	shim_step_open(device, &step, stage, n);
-	for (int again = 0; good && again < 2; again++) { /* the gate goes on from where it is */
+	n = lower(device_op, op, n, way->folds);
+	shim_step_open(device, &step, device_op, n);
+	for (int again = 0; good && again < 2; again++) {
 		state_begin(got, m);
-		good =
-			(way->walks ? shim_step_walk : shim_step_launches)(device, &step, way->n_blocks, &o) &&
-			same(want, got, in, m);
-		for (int i = 0; way->walks && i < n; i++)
-			good = good && step.step->clock[i] <= step.step->clock[i + 1];
+		good = shim_step_all(device, &step, way->n_blocks, &o) && same(want, got, in, m);
+		for (int i = 0; good && i + 1 < n; i++)
+			good = step.clock[i] <= step.clock[i + 1];
 	}
 	shim_step_close(device, &step);
 	return good;
@@ -439,15 +438,11 @@ static void try_step(const struct shim *s, const struct k_row *rows, int32_t n)
 
 	rig_open(&g, s, rows, n);
 	for (int i = 0; i < (s->checked ? 4 : 12); i++) {
-		const struct way way = { .folds = n <= CU_FOLD_ROWS && i / 2 % 2,
-			.walks = i % 2,
-			.n_blocks = grids[i / 4],
-			.seed = (uint64_t)i };
+		const struct way way = { .folds = i % 2, .n_blocks = grids[i / 4], .seed = (uint64_t)i };
 
 		if (!rig_runs(&g, &way))
-			fail_msg("%s, %d rows, %d blocks, %s%s: other bits, or: %s", s->name, (int)n,
-				way.n_blocks, way.walks ? "walked" : "launched", way.folds ? ", folded" : "",
-				s->report());
+			fail_msg("%s, %d rows, %d blocks%s: other bits, or: %s", s->name, (int)n, way.n_blocks,
+				way.folds ? ", folded" : "", s->report());
 	}
 	let_go(0);
 }
@@ -488,39 +483,6 @@ static void test_rows(void **state)
 	}
 }
 
-/* The gate's arrivals, waits and barriers: left out, the checked build or the bits tell. */
-static void test_barriers_are_needed(void **state)
-{
-	const struct shim *s = both[n_both - 1];
-	const struct way ways[] = { { .folds = true, .walks = true, .n_blocks = 2, .seed = 3 },
-		{ .folds = true, .walks = true, .n_blocks = 1, .seed = 1 } };
-	const struct k_row row = { 140, 0, 0, 0 };
-	struct shim_place places[1024];
-	struct rig g;
-	int n, n_tried = 0, n_idle = 0;
-
-	(void)state;
-	if (!s->checked)
-		skip();
-	rig_open(&g, s, &row, 1);
-	assert_true(rig_runs(&g, &ways[0]) && rig_runs(&g, &ways[1]));
-	n = s->places(places, 1024);
-	for (int i = 0; i < n; i++) {
-		if (!places[i].orders || strncmp(places[i].name, "kernels.cu", 10))
-			continue;
-		n_tried++;
-		assert_true(s->leave_out(places[i].name));
-		if (rig_runs(&g, &ways[0]) && rig_runs(&g, &ways[1])) {
-			print_error("nobody misses %s (%s)\n", places[i].name, places[i].kind);
-			n_idle++;
-		}
-	}
-	s->leave_out(NULL);
-	let_go(0);
-	assert_in_range(n_tried, 4, 1024);
-	assert_int_equal(n_idle, 0);
-}
-
 static int setup(void **state)
 {
 	struct err e = { 0 };
@@ -539,8 +501,8 @@ static int teardown(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_one_row), cmocka_unit_test(test_rows),
-		cmocka_unit_test(test_barriers_are_needed) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_one_row),
+		cmocka_unit_test(test_rows) };
 
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

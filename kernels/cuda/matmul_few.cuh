@@ -1,0 +1,324 @@
+/* Matrix products of few rows, which bound the time of a decoded token (docs/arithmetic.md, 5 and
+ * 6).
+ *
+ * A unit is up to 8 tiles of 16 outputs by up to 8 rows of activations (a group). A block's 8 warps
+ * split the columns: in a turn each takes `count` pairs of blocks of one tile, and puts the exact
+ * integer sums, as floats, into shared memory, with the scales beside; then one thread for each
+ * output runs the float chain over the turn's blocks in ascending order, while the other warps are
+ * in their next turn: all is double-buffered, so that there is one barrier in a turn. A turn's
+ * weights are loaded before the barrier of the turn before, also across units.
+ *
+ * What a short product costs is latency and the instructions of one warp, which issues one in six
+ * cycles or so: a trip to memory for weights, beside it two for a folded norm (its rows; then sums,
+ * rounding, one barrier each), the tensor cores, a barrier, and the chain, 8 cycles a block of 32
+ * columns. So a single row, the case that matters most, has kernels of its own (`one`): its
+ * activations are in shared memory, and no loop or index is for more.
+ *
+ * Float weights likewise: a warp takes two segments of a tile, a lane has a row of a segment, and
+ * the segments' sums go to shared memory. */
+#ifndef CUTAWAY_KERNELS_CUDA_MATMUL_FEW_CUH
+#define CUTAWAY_KERNELS_CUDA_MATMUL_FEW_CUH
+
+#include "kernels/cuda/matmul_sums.cuh"
+#include "kernels/cuda/norm.cuh"
+
+/* ---- chains ---- */
+
+/* The thread's output in a unit: tile, row and row of activations; and its chain. */
+struct cu_output {
+	int32_t tile, row, column;
+	bool there;
+	float chain, bias, residual;
+	size_t at;
+};
+
+CU_FN void cu_output_open(const struct cu_product *a, const bool one, struct cu_output *o)
+{
+	const int32_t log_rows = cu_few_log(a, one);
+
+	o->row = cu_thread() % CU_TILE_ROWS;
+	o->column = cu_thread() / CU_TILE_ROWS & ((1 << log_rows) - 1);
+	o->tile = cu_thread() / CU_TILE_ROWS >> log_rows;
+	if (o->tile >> a->log_tiles) { /* the thread has none: no group has so many rows */
+		o->tile = 0;
+		o->column = CU_GROUP;
+	}
+	o->chain = o->bias = o->residual = 0.0f;
+	o->at = 0;
+	o->there = false;
+}
+
+/* At a unit's first turn: loads what is added at its end. residual may equal out: only this thread
+ * reads and writes it. */
+CU_FN void cu_output_begin(
+	const struct cu_product *a, const bool one, const struct cu_spot *at, struct cu_output *o)
+{
+	const int32_t part = cu_few_part(a, at, o->tile), n_rows = a->part[part].n_rows;
+	const int32_t row = cu_few_tile(a, at, o->tile) * CU_TILE_ROWS + o->row;
+	const float *bias = a->part[part].bias, *residual = a->part[part].residual;
+
+	o->chain = 0.0f;
+	o->there = row < n_rows && o->column < cu_few_rows(a, one, at);
+	o->at = (size_t)(at->out_row + o->column) * (size_t)n_rows + (size_t)row;
+	if (o->there && bias)
+		o->bias = bias[(size_t)at->expert * (size_t)n_rows + (size_t)row];
+	if (o->there && residual)
+		o->residual = residual[o->at];
+}
+
+/* The values of a joined unit pass through shared memory, [part][row of activations][32], after the
+ * regions: then a warp has a row of activations, and rounds its 32 values together. The next unit's
+ * are written after a turn's barrier. */
+CU_FN void cu_few_join(
+	const struct cu_product *a, const struct cu_spot *at, const struct cu_output *o, float y)
+{
+	const int32_t lane = cu_thread() % CU_WARP, warp = cu_thread() / CU_WARP;
+	float *values = (float *)(void *)(cu_shared_memory() + a->in_at) - CU_JOIN_FLOATS;
+
+	if (o->there)
+		values[(o->tile >> 1) * CU_JOIN_ROWS * 32 + o->column * 32 + (o->tile & 1) * CU_TILE_ROWS +
+			   o->row] = y;
+	CU_SYNC();
+	if (warp < a->n)
+		cu_put(&a->glu.out, warp, at->tile * CU_TILE_ROWS, lane,
+			k_gate(a->glu.act, values[warp * 32 + lane],
+				values[CU_JOIN_ROWS * 32 + warp * 32 + lane]));
+}
+
+CU_FN void cu_output_end(
+	const struct cu_product *a, const struct cu_spot *at, const struct cu_output *o)
+{
+	const int32_t part = cu_few_part(a, at, o->tile);
+	float y = o->chain;
+
+	if (o->there && a->part[part].bias)
+		y += o->bias;
+	if (o->there && a->part[part].residual)
+		y += o->residual;
+	if (a->joins)
+		cu_few_join(a, at, o, y);
+	else if (o->there)
+		a->part[part].out[o->at] = y;
+}
+
+/* Where a thread's chain reads: sums at a stride, scales, and d and sx of its row. */
+struct cu_chain {
+	const float *sums, *d, *sx;
+	const float2 *scales, *acts; /* acts: (d, sx), where d is NULL */
+	int32_t stride, acts_stride;
+};
+
+/* `count` blocks from block b: all reads before the chain, which is then two instructions a
+ * block. */
+CU_FN float cu_chain_run(const int32_t type, const bool one, const int32_t count,
+	const struct cu_chain *c, int32_t b, float chain)
+{
+	const int32_t terms = cu_few_terms(type);
+	float f[8], m[8], apart = 0.0f, minima = 0.0f; /* the last two: K_FREE alone */
+	float2 w[8], x[8];
+
+	CU_UNROLL
+	for (int32_t i = 0; i < count; i++) {
+		f[i] = c->sums[(b + i) * terms * c->stride];
+		m[i] = terms == 2 ? c->sums[((b + i) * terms + 1) * c->stride] : 0.0f;
+		w[i] = c->scales[(b + i) * CU_TILE_ROWS];
+		if (one) {
+			x[i].x = c->d[b + i];
+			x[i].y = k_has_min(type) && terms == 1 ? c->sx[b + i] : 0.0f;
+		} else {
+			x[i] = c->acts[(b + i) * c->acts_stride];
+		}
+	}
+	CU_UNROLL
+	for (int32_t i = 0; i < count; i++) {
+		if (K_FREE && i % 2)
+			apart = k_fma(x[i].x, w[i].x * f[i], apart);
+		else
+			chain = k_fma(x[i].x, w[i].x * f[i], chain);
+		if (terms == 2)
+			chain = k_fma(x[i].x, w[i].y * m[i], chain);
+		else if (K_FREE && k_has_min(type))
+			minima = k_fma(w[i].y, x[i].y, minima);
+		else if (k_has_min(type))
+			chain = k_fma(w[i].y, x[i].y, chain);
+	}
+	return K_FREE ? chain + (apart + minima) : chain;
+}
+
+CU_FN void cu_few_chain(const int32_t type, const bool one, const struct cu_product *a,
+	const struct k_acts *in, const struct cu_spot *at, int32_t buffer, struct cu_output *o)
+{
+	const int32_t each = 2 * a->count, of_turn = each << cu_few_log_sharers(a);
+	const int32_t first = (o->tile << cu_few_log_sharers(a)) * each, done = at->turn * of_turn;
+	const int32_t left = cu_few_units(type, a) - done, n = left < of_turn ? left : of_turn;
+	struct cu_chain c;
+	int32_t b = 0;
+
+	if (!o->there)
+		return;
+	c.stride = CU_TILE_ROWS << cu_few_log(a, one);
+	c.sums =
+		cu_few_sums_at(a, one, buffer, first * cu_few_terms(type)) + cu_few_sum(o->column, o->row);
+	if (cu_is_float(type)) {
+		CU_UNROLL_8
+		for (; b < n; b++)
+			o->chain += c.sums[b * c.stride];
+		return;
+	}
+	c.scales = cu_few_scales_at(a, buffer, first) + o->row;
+	c.acts = cu_few_acts_at(a, one, buffer, first) + o->column;
+	c.acts_stride = 1 << cu_few_log(a, one);
+	c.d = in->d + done;
+	c.sx = in->sx + done;
+	CU_NO_UNROLL
+	for (; b + 8 <= n; b += 8)
+		o->chain = cu_chain_run(type, one, 8, &c, b, o->chain);
+	CU_NO_UNROLL
+	for (; b + 2 <= n; b += 2)
+		o->chain = cu_chain_run(type, one, 2, &c, b, o->chain);
+	if (b < n)
+		o->chain = cu_chain_run(type, one, 1, &c, b, o->chain);
+}
+
+/* ---- input in shared memory: a norm folded in front, or the one row ---- */
+
+/* As floats, or as 8 bits with d and sx. */
+CU_FN struct k_acts cu_few_input(const int32_t type, const struct cu_product *a)
+{
+	unsigned char *at = cu_shared_memory() + a->in_at;
+	const size_t all = (size_t)a->n * (size_t)a->n_cols;
+	struct k_acts in;
+
+	in.dim = a->n_cols;
+	in.x = cu_is_float(type) ? (float *)(void *)at : (float *)0;
+	in.q = cu_is_float(type) ? (int8_t *)0 : (int8_t *)at;
+	in.d = cu_is_float(type) ? (float *)0 : (float *)(void *)(at + all);
+	in.sx = cu_is_float(type) ? (float *)0 : in.d + all / K_QBLOCK;
+	return in;
+}
+
+/* Floats to shared memory, all under way at once: visible after a wait and a barrier. */
+CU_FN void cu_fetch_floats(float *to, const float *from, int32_t n)
+{
+	if (n % 4 == 0) {
+		for (int32_t i = 4 * cu_thread(); i < n; i += 4 * CU_THREADS)
+			cu_copy16(to + i, from + i);
+		return;
+	}
+	for (int32_t i = cu_thread(); i < n; i += CU_THREADS)
+		to[i] = from[i];
+}
+
+/* Called by all threads of the block. The norm's rows and its weights pass through shared memory,
+ * where the regions will be: one trip for all. Ends with a barrier. */
+CU_FN void cu_few_fold(const struct cu_product *a, const struct k_acts *out)
+{
+	const int32_t lane = cu_thread() % CU_WARP, warp = cu_thread() / CU_WARP, dim = a->n_cols;
+	float *w = (float *)(void *)cu_shared_memory(), *x = w + dim, *scale = x + a->n * dim;
+	struct k_norm norm = a->norm;
+
+	cu_fetch_floats(w, norm.w, dim);
+	for (int32_t r = 0; r < a->n; r++)
+		cu_fetch_floats(x + r * dim, cu_norm_row(&norm, r), dim);
+	cu_copy_commit();
+	cu_copy_wait(0);
+	CU_SYNC();
+	norm.w = w;
+	if (warp < a->n) {
+		const float s = cu_norm_scale(&norm, x + warp * dim, lane);
+
+		if (lane == 0)
+			scale[warp] = s;
+	}
+	CU_SYNC();
+	for (int32_t r = 0; r < a->n; r++)
+		cu_norm_blocks(&norm, x + r * dim, out, r, scale[r], warp, CU_WARPS, lane);
+	CU_SYNC();
+}
+
+CU_FN void cu_few_copy(const int32_t type, const struct cu_product *a, const struct k_acts *to)
+{
+	if (cu_is_float(type)) {
+		cu_fetch_floats(to->x, a->in.x, a->n_cols);
+	} else {
+		for (int32_t i = 16 * cu_thread(); i < a->n_cols; i += 16 * CU_THREADS)
+			cu_copy16(to->q + i, a->in.q + i);
+		for (int32_t i = cu_thread(); i < a->n_cols / K_QBLOCK; i += CU_THREADS) {
+			to->d[i] = a->in.d[i];
+			to->sx[i] = a->in.sx[i];
+		}
+	}
+	cu_copy_commit();
+	cu_copy_wait(0);
+	CU_SYNC();
+}
+
+/* ---- the whole ---- */
+
+/* Asks for the first lines of the next product's weights: while this kernel computes, memory is
+ * idle. */
+CU_FN void cu_few_prefetch(const struct cu_product *a)
+{
+	for (int32_t p = 0; p < K_MAX_PARTS; p++)
+		for (int32_t i = cu_block() * CU_THREADS + cu_thread(); i < a->next[p].lines;
+			 i += cu_n_blocks() * CU_THREADS)
+			cu_prefetch(a->next[p].at + (size_t)i * CU_LINE);
+}
+
+CU_FN void cu_few(const int32_t type, const bool one, const struct cu_product *a)
+{
+	const int32_t end = a->units * a->groups;
+	struct cu_spot at, before;
+	struct cu_output o;
+	struct cu_held held;
+	struct k_acts in = a->in;
+	bool first = true;
+
+	cu_note(a->clock);
+	at.unit = cu_block();
+	cu_few_settle(type, one, a, &at);
+	cu_few_ask(type, a, &at, &held);
+	cu_few_prefetch(a);
+	cu_output_open(a, one, &o);
+	if (one || a->folds)
+		in = cu_few_input(type, a);
+	if (a->folds)
+		cu_few_fold(a, &in);
+	else if (one)
+		cu_few_copy(type, a, &in);
+	before = at;
+	for (int32_t buffer = 0;; buffer ^= 1) {
+		if (!first) {
+			cu_few_ask(type, a, &at, &held);
+			CU_SYNC();
+			cu_few_chain(type, one, a, &in, &before, buffer ^ 1, &o);
+			if (before.turn == a->turns - 1)
+				cu_output_end(a, &before, &o);
+		}
+		if (at.unit >= end)
+			return;
+		if (at.turn == 0)
+			cu_output_begin(a, one, &at, &o);
+		cu_few_sums(type, one, a, &in, &at, &held, buffer);
+		before = at;
+		first = false;
+		if (++at.turn == a->turns) {
+			at.unit += cu_n_blocks();
+			cu_few_settle(type, one, a, &at);
+		}
+	}
+}
+
+#define X(name, ...)                                                                               \
+	CU_KERNEL cutaway_one_##name(const __grid_constant__ struct cu_product a)                      \
+	{                                                                                              \
+		cu_few(K_##name, true, &a);                                                                \
+	}                                                                                              \
+	CU_KERNEL cutaway_few_##name(const __grid_constant__ struct cu_product a)                      \
+	{                                                                                              \
+		cu_few(K_##name, false, &a);                                                               \
+	}
+K_TYPES(X)
+#undef X
+
+#endif

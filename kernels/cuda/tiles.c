@@ -1,0 +1,138 @@
+/* See tiles.h. Thread: any; no state. */
+#include "kernels/cuda/tiles.h"
+
+#include <string.h>
+
+struct cu_sights cu_sights_of(const struct k_attention *a)
+{
+	return (struct cu_sights){ .rows = a->rows,
+		.ranges = a->ranges,
+		.pages = a->pages,
+		.kv = a->kv,
+		.n = a->n,
+		.n_ranges = a->n_ranges,
+		.n_heads = a->n_heads,
+		.all_heads = a->out.q && a->kv->head_dim % K_QBLOCK,
+		.observed = a->share || a->near_zero };
+}
+
+/* Queries that attention_few.cuh takes of a tile, at most; 0: its keys and values do not fit. */
+static int32_t few_queries(const struct k_kv *kv)
+{
+	if (kv->head_dim * k_cache_bytes(kv->format) > CU_FEW_BYTES || kv->head_dim > 256)
+		return 0;
+	return CU_FEW_QUERIES < 256 / kv->head_dim * 8 ? CU_FEW_QUERIES : 256 / kv->head_dim * 8;
+}
+
+int cu_attend_kernels(const struct cu_sights *s)
+{
+	const int32_t n_rep = s->n_heads / s->kv->n_kv_heads, most = few_queries(s->kv);
+
+	if (n_rep > most)
+		return CU_ATTEND_MANY;
+	return s->n <= CU_FOLD_ROWS && s->n * n_rep <= most && !s->all_heads
+			   ? CU_ATTEND_FEW
+			   : CU_ATTEND_FEW | CU_ATTEND_MANY;
+}
+
+static int32_t row_spans(const struct cu_sights *s, int32_t r)
+{
+	return k_spans(s->ranges + (size_t)r * (size_t)s->n_ranges, s->n_ranges);
+}
+
+bool cu_tiles_split(const struct cu_sights *s, const struct cu_work *work)
+{
+	const int32_t record = cu_record_floats(s->kv->head_dim, s->observed);
+	int64_t spans = 0;
+
+	for (int32_t r = 0; r < s->n; r++)
+		spans += row_spans(s, r);
+	return (int64_t)s->n * (s->kv->n_kv_heads + 1) <= work->n_tickets &&
+		   (uint64_t)(spans * s->n_heads * record) * sizeof(float) <= work->scratch_bytes;
+}
+
+/* Rows of a tile, at most. */
+static int32_t most_rows(const struct cu_sights *s)
+{
+	const int32_t n = CU_TILE_QUERIES / (s->n_heads / s->kv->n_kv_heads);
+
+	return n > CU_FOLD_ROWS ? n : CU_FOLD_ROWS;
+}
+
+/* The tile that begins at row r, with all its spans. */
+static void tile_at(const struct cu_sights *s, int32_t r, struct cu_tile *t)
+{
+	const int32_t most = most_rows(s);
+	int32_t end = r;
+
+	memset(t, 0, sizeof *t);
+	do {
+		for (int32_t i = 0; i < s->n_ranges; i++)
+			k_hull_add(&t->seen, s->ranges[end * s->n_ranges + i]);
+		if (end - r < CU_FOLD_ROWS) {
+			t->pos[end - r] = s->rows[end].pos;
+			t->observe[end - r] = s->rows[end].observe;
+		}
+		end++;
+	} while (end < s->n && end % most && s->rows[end].seq == s->rows[r].seq);
+	t->row = r;
+	t->n_rows = end - r;
+	t->seq = s->rows[r].seq;
+	t->n_spans = t->hi = k_spans(t->seen.run, K_HULL);
+}
+
+int32_t cu_tiles_count(const struct cu_sights *s, bool split)
+{
+	int32_t n = 0;
+	struct cu_tile t;
+
+	for (int32_t r = 0; r < s->n; r += t.n_rows) {
+		tile_at(s, r, &t);
+		n += split ? t.n_spans : 1;
+	}
+	return n;
+}
+
+/* What a unit says of its first span. */
+static void describe_span(const struct cu_sights *s, struct cu_tile *t)
+{
+	const struct k_range *last = &t->seen.run[t->seen.run[1].first < t->seen.run[1].end];
+	const int32_t *pages = s->pages[t->seq];
+
+	t->span = k_span_at(t->seen.run, K_HULL, t->lo);
+	t->n_tokens = last->end - t->span * K_SPAN < K_SPAN ? last->end - t->span * K_SPAN : K_SPAN;
+	for (int32_t g = 0; g < K_SPAN_GROUPS; g++) {
+		const int32_t pos = t->span * K_SPAN + g * K_GROUP;
+
+		t->page[g] =
+			k_hull_meets(&t->seen, pos, pos + K_GROUP) ? pages[pos / s->kv->page_size] : -1;
+	}
+}
+
+int cu_tiles_make(const struct cu_sights *s, bool split, struct cu_tile *tile, int32_t *record)
+{
+	const int32_t n_rep = s->n_heads / s->kv->n_kv_heads;
+	int32_t spans = 0;
+	int kernels = 0;
+	struct cu_tile t;
+
+	for (int32_t r = 0; r < s->n; r++) {
+		record[r] = spans;
+		spans += row_spans(s, r);
+	}
+	for (int32_t r = 0; r < s->n; r += t.n_rows) {
+		tile_at(s, r, &t);
+		t.few = t.n_rows <= CU_FOLD_ROWS && t.n_rows * n_rep <= few_queries(s->kv) &&
+				(split || (t.n_spans == 1 && !s->all_heads));
+		kernels |= t.few ? CU_ATTEND_FEW : CU_ATTEND_MANY;
+		for (int32_t i = 0; i < (split ? t.n_spans : 1); i++) {
+			*tile = t;
+			if (split) {
+				tile->lo = i;
+				tile->hi = i + 1;
+			}
+			describe_span(s, tile++);
+		}
+	}
+	return kernels;
+}

@@ -1,0 +1,75 @@
+/* How attention is split over blocks: the host makes it for each step, with the step's inputs, and
+ * every block reads its part. For C and CUDA alike. Private to kernels/cuda/.
+ *
+ * A tile is a few neighbouring rows of one sequence; under one kv head its queries, the rows times
+ * the heads that share the kv head, read the same keys and values. Its spans are those that its
+ * hull touches (visible.h), numbered from 0. If the scratch has room for the result of every span
+ * that any row sees, a unit of work is one span of one tile under one kv head, and the block that
+ * finishes the tile's last span merges them; else a unit is a tile with all its spans. The split
+ * decides which block does what and where partial results are, never a bit of the result. */
+#ifndef CUTAWAY_KERNELS_CUDA_TILES_H
+#define CUTAWAY_KERNELS_CUDA_TILES_H
+
+#include "kernels/cuda/stage.h"
+#include "kernels/visible.h"
+
+enum {
+	/* queries of a tile; more if 8 rows have more, so that a fold's rows are one tile */
+	CU_TILE_QUERIES = 64,
+	CU_RECORD_HEAD = 4, /* floats in front of a record's values: maximum, sum, two unused */
+};
+
+struct cu_tile {
+	int32_t row, n_rows, seq, n_spans;
+	struct k_hull seen;            /* by its rows */
+	int32_t few;                   /* attention_few.cuh takes it */
+	int32_t lo, hi;                /* the unit's spans, by number */
+	int32_t span, n_tokens;        /* the first of them; its tokens up to the last in the hull */
+	int32_t page[K_SPAN_GROUPS];   /* of its groups of 16 that the hull meets; or -1 */
+	int32_t pos[CU_FOLD_ROWS];     /* of the first rows */
+	int32_t observe[CU_FOLD_ROWS]; /* likewise */
+};
+
+/* On the device. */
+struct cu_tiles {
+	struct k_kv kv;
+	const struct cu_tile *tile; /* [n] */
+	const int32_t *record;      /* [rows] spans of the rows before each */
+	int32_t n;
+	int32_t split;   /* a unit is a span */
+	int32_t kernels; /* CU_ATTEND_*: that have tiles */
+};
+
+/* What it is made from: pointers of the host. */
+struct cu_sights {
+	const struct k_row *rows;
+	const struct k_range *ranges; /* [n, n_ranges] */
+	const int32_t *const *pages;
+	const struct k_kv *kv;
+	int32_t n, n_ranges, n_heads;
+	bool all_heads; /* a unit that is a tile has all kv heads: a block of 32 outputs crosses heads
+					 */
+	bool observed;
+};
+
+/* The sights of an op, whose pointers the host can read. */
+struct cu_sights cu_sights_of(const struct k_attention *a);
+
+/* The kernels that an op needs: of tiles with few queries, of others. */
+enum { CU_ATTEND_FEW = 1, CU_ATTEND_MANY = 2, CU_FEW_QUERIES = 16, CU_FEW_BYTES = 256 };
+int cu_attend_kernels(const struct cu_sights *s);
+
+/* Whether units are spans, given what is there. */
+bool cu_tiles_split(const struct cu_sights *s, const struct cu_work *work);
+int32_t cu_tiles_count(const struct cu_sights *s, bool split);
+/* tile: [cu_tiles_count()]; record: [n]. Returns the kernels that have tiles. */
+int cu_tiles_make(const struct cu_sights *s, bool split, struct cu_tile *tile, int32_t *record);
+
+/* Floats of a record: of one row, span and head. At CU_RECORD_HEAD the values [head_dim]; if the op
+ * is observed, the sums of the groups [8] and the probabilities [128]. */
+K_INLINE int32_t cu_record_floats(int32_t head_dim, bool observed)
+{
+	return CU_RECORD_HEAD + head_dim + (observed ? K_SPAN_GROUPS + K_SPAN : 0);
+}
+
+#endif
