@@ -249,7 +249,7 @@ static bool chosen(const char *mode, int f, int n)
 		return true;
 	each *= n <= opening[f] && n > 4 ? 12 : closes || asks ? 5 : 1;
 	if (strcmp(mode, "graph"))
-		each *= own ? 5 : 20;
+		each *= own ? 2 : 10;
 	return n % each == 0 || (n <= 4 && own);
 }
 
