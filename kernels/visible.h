@@ -208,6 +208,15 @@ K_INLINE void k_hull_row(struct k_hull *h, const struct k_attention *a, int32_t 
 		k_hull_add(h, list[i]);
 }
 
+/* Positions of a span up to the last in the hull. */
+K_INLINE int32_t k_hull_tokens(const struct k_hull *h, int32_t span)
+{
+	const int32_t end = h->run[1].first < h->run[1].end ? h->run[1].end : h->run[0].end;
+	const int32_t n = end - span * K_SPAN;
+
+	return n < K_SPAN ? n : K_SPAN;
+}
+
 /* Whether the hull has a position of first … end - 1. */
 K_INLINE bool k_hull_meets(const struct k_hull *h, int32_t first, int32_t end)
 {

@@ -10,6 +10,7 @@
 #ifndef CUTAWAY_KERNELS_CUDA_ATTEND_CUH
 #define CUTAWAY_KERNELS_CUDA_ATTEND_CUH
 
+#include "kernels/cuda/norm.cuh"
 #include "kernels/cuda/rope.cuh"
 #include "kernels/cuda/tiles.h"
 
@@ -82,16 +83,6 @@ CU_FN int32_t attend_row_spans(const struct attend *c, int32_t r)
 CU_FN int32_t attend_span(const struct attend_unit *u, int32_t i)
 {
 	return k_span_at(u->seen.run, K_HULL, i);
-}
-
-/* Tokens of the span up to the last in the tile's hull. */
-CU_FN int32_t attend_tokens(const struct attend_unit *u, int32_t span)
-{
-	const int32_t end =
-		u->seen.run[1].first < u->seen.run[1].end ? u->seen.run[1].end : u->seen.run[0].end;
-	const int32_t n = end - span * K_SPAN;
-
-	return n < K_SPAN ? n : K_SPAN;
 }
 
 /* Record of the first span that row r sees, and head; the next span that it sees is
@@ -217,12 +208,6 @@ CU_FN float attend_warp_max(float v)
 	}
 	return v;
 }
-CU_FN int32_t attend_warp_total(int32_t v)
-{
-	for (int32_t h = CU_WARP / 2; h > 0; h /= 2)
-		v += cu_shuffle_xor(v, h);
-	return v;
-}
 
 /* A warp's span of one query: lane i has keys i, i + 32, i + 64, i + 96. */
 struct attend_lanes {
@@ -276,7 +261,7 @@ CU_FN int32_t attend_observe_lanes(const struct attend *c, const struct attend_l
 		count += (seen->word[j] >> lane & 1) && (w->p[j] * e) * inv_l < c->a->threshold;
 	if (c->a->share && lane < K_SPAN_GROUPS && span * K_SPAN_GROUPS + lane <= row.pos / K_GROUP)
 		c->a->share[at + (size_t)(span * K_SPAN_GROUPS + lane)] = (w->group * e) * inv_l;
-	return attend_warp_total(count);
+	return cu_warp_sum(count);
 }
 
 /* Writes 0 as the shares of an observed query where its row sees nothing of a span. A warp of n. */
@@ -398,43 +383,17 @@ CU_FN void attend_put(const struct attend *c, int32_t q, int32_t span, int32_t d
 	*out = span == attend_row(c, q).pos / K_SPAN ? o * attend_inverse(c, q) + 0.0f : o;
 }
 
-/* Rule 4, one block for each warp: x is lane i's value, `at` the index of the first in out. */
-CU_FN void attend_quantise(const struct k_acts *out, size_t at, float x)
-{
-	const int32_t lane = cu_thread() % CU_WARP;
-	int32_t a = (int32_t)(k_bits(x) & 0x7fffffffu), q = 0, sum;
-	float d;
-
-	for (int32_t h = CU_WARP / 2; h > 0; h /= 2) {
-		int32_t other = cu_shuffle_xor(a, h);
-
-		a = other > a ? other : a;
-	}
-	if (a < 0x0d800000 || a >= 0x7f800000) { /* below 2^-100; Inf or NaN */
-		d = a < 0x0d800000 ? 0.0f : k_float(0x7fc00000u);
-	} else {
-		d = k_float((uint32_t)a) * 0x1.020408p-7f;
-		q = (int32_t)(k_bits(k_fma(x, 127.0f / k_float((uint32_t)a), 0x1.8p23f)) - 0x4B400000u);
-	}
-	sum = attend_warp_total(q);
-	out->q[at + (size_t)lane] = (int8_t)q;
-	if (lane == 0) {
-		out->d[at / K_QBLOCK] = d;
-		out->sx[at / K_QBLOCK] = a < 0x0d800000 || a >= 0x7f800000 ? d : d * (float)sum;
-	}
-}
-
 /* Quantises `count` finished values from column `at` of the tile's rows. */
 CU_FN void attend_quantise_rows(const struct attend *c, int32_t at, int32_t count)
 {
 	const struct k_acts *out = &c->a->out;
-	const int32_t per_row = count / K_QBLOCK;
+	const int32_t per_row = count / K_QBLOCK, lane = cu_thread() % CU_WARP;
 
 	for (int32_t i = cu_thread() / CU_WARP; i < c->unit.n_rows * per_row; i += CU_WARPS) {
 		size_t row = (size_t)(c->unit.row + i / per_row) * (size_t)out->dim;
 		size_t first = row + (size_t)(at + i % per_row * K_QBLOCK);
 
-		attend_quantise(out, first, out->x[first + (size_t)(cu_thread() % CU_WARP)]);
+		cu_round_block(out, first, lane, out->x[first + (size_t)lane]);
 	}
 }
 

@@ -237,18 +237,13 @@ CU_FN void few_sums(const struct attend *c, const struct few_memory *f, int32_t 
  * rounded together. All lanes of a warp have the same query. */
 CU_FN void few_put(const struct attend *c, int32_t q, int32_t d, float o)
 {
-	float *out;
-
 	if (!c->direct || c->kv.head_dim % K_QBLOCK) {
 		attend_put(c, q, c->tile->span, d, o);
 		return;
 	}
-	out = attend_out(c, q);
-	o = o * attend_inverse(c, q) + 0.0f;
-	out[d] = o;
-	if (c->a->out.q)
-		attend_quantise(
-			&c->a->out, (size_t)(out - c->a->out.x) + (size_t)(d / CU_WARP * CU_WARP), o);
+	cu_put(&c->a->out, attend_row_index(c, q),
+		attend_head(c, q) * c->kv.head_dim + d / CU_WARP * CU_WARP, d % CU_WARP,
+		o * attend_inverse(c, q) + 0.0f);
 }
 
 CU_FN void few_values_of(

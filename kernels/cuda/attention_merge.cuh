@@ -157,7 +157,7 @@ CU_FN void attend_merge_records(struct attend *c)
 		if (d + lane < head_dim)
 			at[lane] = o;
 		if (out->q && !c->all_heads)
-			attend_quantise(out, (size_t)(at - out->x), o);
+			cu_round_block(out, (size_t)(at - out->x), lane, o);
 	}
 }
 

@@ -101,7 +101,7 @@ CU_FN void many_stage(const struct attend *c, const struct many_pieces *s, int32
 	const int32_t per_span = s->keys + s->values,
 				  span = attend_span(&c->unit, c->unit.lo + index / per_span);
 	const int32_t piece = index % per_span, first = span * K_SPAN;
-	const int32_t end = first + attend_tokens(&c->unit, span);
+	const int32_t end = first + k_hull_tokens(&c->unit.seen, span);
 	const int32_t from = first + (piece - s->keys) * s->m->tokens, to = from + s->m->tokens;
 
 	if (index >= s->n)
@@ -311,7 +311,8 @@ CU_FN void many_pass(struct attend *c, const struct many_memory *m, bool again)
 	CU_SYNC();
 	many_stage(c, &s, 0);
 	for (int32_t i = c->unit.lo; i < c->unit.hi; i++) {
-		const int32_t span = attend_span(&c->unit, i), n_tokens = attend_tokens(&c->unit, span);
+		const int32_t span = attend_span(&c->unit, i),
+					  n_tokens = k_hull_tokens(&c->unit.seen, span);
 
 		attend_see(c, span, 0);
 		if (half && c->n_queries <= 2 * CU_WARPS)

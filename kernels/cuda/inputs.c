@@ -95,27 +95,23 @@ struct cu_work cu_work_of(const struct cu_device *c)
 	};
 }
 
-/* Likewise of tiles. */
+/* Likewise of tiles, of which it counts as many as there may be. */
 static size_t gather_tiles(
 	const struct cu_device *c, const struct cu_input *in, size_t at, unsigned char *host)
 {
 	const struct cu_sights *s = &in->sights;
 	const struct cu_work work = cu_work_of(c);
-	const bool split = cu_tiles_split(s, &work);
-	const int32_t n = cu_tiles_count(s, split);
-	const size_t record = align_up(at + (size_t)n * sizeof(struct cu_tile), ALIGN);
-	struct cu_tiles head = { .kv = *s->kv,
-		.tile = (const struct cu_tile *)(uintptr_t)(c->input.at + at),
-		.record = (const int32_t *)(uintptr_t)(c->input.at + record),
-		.n = n,
-		.split = split };
+	const size_t tile = align_up(at + (size_t)s->n * sizeof(int32_t), ALIGN);
+	struct cu_tiles head = { .tile = (const struct cu_tile *)(uintptr_t)(c->input.at + tile),
+		.record = (const int32_t *)(uintptr_t)(c->input.at + at) };
 
+	head.split = cu_tiles_split(s, &work, &head.n);
 	if (host) {
-		head.kernels = cu_tiles_make(
-			s, split, (struct cu_tile *)(void *)(host + at), (int32_t *)(void *)(host + record));
+		cu_tiles_make(
+			s, &head, (struct cu_tile *)(void *)(host + tile), (int32_t *)(void *)(host + at));
 		memcpy(host + in->at, &head, sizeof head);
 	}
-	return align_up(record + (size_t)s->n * sizeof(int32_t), ALIGN);
+	return align_up(tile + (size_t)head.n * sizeof(struct cu_tile), ALIGN);
 }
 
 static size_t gather_rest(
@@ -156,7 +152,6 @@ int cu_gather(struct cu_device *c, const struct cu_program *g, size_t *bytes, st
 	}
 	if (end > c->input.bytes)
 		return cu_grow_input(c, end, e) ? -1 : 1;
-	*bytes = end;
 	end = g->input_bytes;
 	for (int32_t i = 0; i < g->n_inputs; i++) {
 		const struct cu_input *in = &g->input[i];
@@ -166,5 +161,6 @@ int cu_gather(struct cu_device *c, const struct cu_program *g, size_t *bytes, st
 		else
 			end = gather_rest(c, in, end, c->input_host);
 	}
+	*bytes = end;
 	return 0;
 }

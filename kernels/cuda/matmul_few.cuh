@@ -197,18 +197,6 @@ CU_FN struct k_acts cu_few_input(const int32_t type, const struct cu_product *a)
 	return in;
 }
 
-/* Floats to shared memory, all under way at once: visible after a wait and a barrier. */
-CU_FN void cu_fetch_floats(float *to, const float *from, int32_t n)
-{
-	if (n % 4 == 0) {
-		for (int32_t i = 4 * cu_thread(); i < n; i += 4 * CU_THREADS)
-			cu_copy16(to + i, from + i);
-		return;
-	}
-	for (int32_t i = cu_thread(); i < n; i += CU_THREADS)
-		to[i] = from[i];
-}
-
 /* Called by all threads of the block. The norm's rows and its weights pass through shared memory,
  * where the regions will be: one trip for all. Ends with a barrier. */
 CU_FN void cu_few_fold(const struct cu_product *a, const struct k_acts *out)

@@ -5,20 +5,13 @@
 
 #include "kernels/cuda/bodies.cuh"
 
-/* Writes value y of lane `lane`, one of the 32 from column `at` of row `row`, in the forms that
- * `out` has. */
-CU_FN void cu_put(const struct k_acts *out, int32_t row, int32_t at, int32_t lane, float y)
+/* Rounds the values of a warp's lanes: y of lane `lane`, the first of them out's `first`. */
+CU_FN void cu_round_block(const struct k_acts *out, size_t first, int32_t lane, float y)
 {
-	const size_t first = (size_t)row * (size_t)out->dim + (size_t)at;
-	uint32_t most;
+	const uint32_t most = cu_warp_max(k_bits(y) & 0x7fffffffu);
 	float scale, id;
 	int32_t q, sum;
 
-	if (out->x && at + lane < out->dim)
-		out->x[first + (size_t)lane] = y;
-	if (!out->q)
-		return;
-	most = cu_warp_max(k_bits(y) & 0x7fffffffu);
 	if (most < 0x0d800000u || most >= 0x7f800000u) { /* below 2^-100; Inf or NaN */
 		scale = most < 0x0d800000u ? 0.0f : k_float(0x7fc00000u);
 		out->q[first + (size_t)lane] = 0;
@@ -35,6 +28,31 @@ CU_FN void cu_put(const struct k_acts *out, int32_t row, int32_t at, int32_t lan
 		out->d[first / K_QBLOCK] = scale;
 		out->sx[first / K_QBLOCK] = scale * (float)sum;
 	}
+}
+
+/* Writes value y of lane `lane`, one of the 32 from column `at` of row `row`, in the forms that
+ * `out` has. */
+CU_FN void cu_put(const struct k_acts *out, int32_t row, int32_t at, int32_t lane, float y)
+{
+	const size_t first = (size_t)row * (size_t)out->dim + (size_t)at;
+
+	if (out->x && at + lane < out->dim)
+		out->x[first + (size_t)lane] = y;
+	if (out->q)
+		cu_round_block(out, first, lane, y);
+}
+
+/* Floats to shared memory, all under way at once where they are aligned: visible after a commit, a
+ * wait and a barrier. */
+CU_FN void cu_fetch_floats(float *to, const float *from, int32_t n)
+{
+	if (n % 4 == 0) {
+		for (int32_t i = 4 * cu_thread(); i < n; i += 4 * CU_THREADS)
+			cu_copy16(to + i, from + i);
+		return;
+	}
+	for (int32_t i = cu_thread(); i < n; i += CU_THREADS)
+		to[i] = from[i];
 }
 
 CU_FN const float *cu_norm_row(const struct k_norm *a, int32_t row)

@@ -66,14 +66,13 @@ void cu_product_experts(
 /* ---- the plan ---- */
 
 /* Units of a group, with so many tiles each. */
-static int32_t set_units(struct cu_product *p, int32_t tiles)
+static void set_units(struct cu_product *p, int32_t tiles)
 {
 	p->units = 0;
 	for (int32_t i = 0; i < p->n_parts; i++) {
 		p->part[i].units = (int32_t)ceil_div(cu_tiles(p->part[i].n_rows), p->joins ? 2 : tiles);
 		p->units += p->joins && i ? 0 : p->part[i].units;
 	}
-	return p->units;
 }
 
 /* Pairs of blocks of a warp in a turn, of so many that it has of a tile. Sub-scales are loaded for
@@ -203,13 +202,10 @@ enum cu_way cu_plan(struct cu_product *p, enum k_type type, int32_t n_processors
 		cu_plan_as(p, type, CU_wide8, 3);
 		if ((int64_t)p->units * p->groups * 2 > (int64_t)n_processors * CU_PRODUCT_BLOCKS)
 			best = (struct choice){ 0, CU_wide8, 3 };
-	} else if (p->n > CU_GROUP && !p->w) {
-		for (int32_t log_tiles = 0; log_tiles <= 3; log_tiles++) {
-			if (log_tiles == 3)
-				consider(p, type, CU_wide8, log_tiles, n_processors, &best);
-			if (log_tiles > 0)
-				consider(p, type, CU_wide2, log_tiles, n_processors, &best);
-		}
+	} else if (p->n > CU_GROUP && !p->w) { /* as many tiles as leave CU_WIDE_ROWS at most */
+		consider(p, type, CU_wide8, 3, n_processors, &best);
+		for (int32_t log_tiles = 1; log_tiles <= 3; log_tiles++)
+			consider(p, type, CU_wide2, log_tiles, n_processors, &best);
 	}
 	cu_plan_as(p, type, best.way, best.log_tiles);
 	most = (int64_t)n_processors * CU_PRODUCT_BLOCKS;

@@ -89,13 +89,12 @@ CU_FN void cu_row_cut(const struct k_sparse *a, int32_t r, const float *x, float
 	}
 }
 
-/* The row in shared memory, all of it under way at once, where it fits and is aligned. */
+/* The row in shared memory, where it fits. */
 CU_FN const float *cu_row_copy(const float *x, int32_t dim, float *to)
 {
-	if (dim % 4 || dim > CU_SPARSE_COPY)
+	if (dim > CU_SPARSE_COPY)
 		return x;
-	for (int32_t i = 4 * cu_thread(); i < dim; i += 4 * CU_THREADS)
-		cu_copy16(to + i, x + i);
+	cu_fetch_floats(to, x, dim);
 	cu_copy_commit();
 	cu_copy_wait(0);
 	CU_SYNC(); /* all threads' copies are there */

@@ -40,15 +40,18 @@ static int32_t row_spans(const struct cu_sights *s, int32_t r)
 	return k_spans(s->ranges + (size_t)r * (size_t)s->n_ranges, s->n_ranges);
 }
 
-bool cu_tiles_split(const struct cu_sights *s, const struct cu_work *work)
+bool cu_tiles_split(const struct cu_sights *s, const struct cu_work *work, int32_t *most)
 {
 	const int32_t record = cu_record_floats(s->kv->head_dim, s->observed);
 	int64_t spans = 0;
+	bool split;
 
 	for (int32_t r = 0; r < s->n; r++)
 		spans += row_spans(s, r);
-	return (int64_t)s->n * (s->kv->n_kv_heads + 1) <= work->n_tickets &&
-		   (uint64_t)(spans * s->n_heads * record) * sizeof(float) <= work->scratch_bytes;
+	split = (int64_t)s->n * (s->kv->n_kv_heads + 1) <= work->n_tickets &&
+			(uint64_t)(spans * s->n_heads * record) * sizeof(float) <= work->scratch_bytes;
+	*most = split ? (int32_t)spans : s->n;
+	return split;
 }
 
 /* Rows of a tile, at most. */
@@ -81,26 +84,13 @@ static void tile_at(const struct cu_sights *s, int32_t r, struct cu_tile *t)
 	t->n_spans = t->hi = k_spans(t->seen.run, K_HULL);
 }
 
-int32_t cu_tiles_count(const struct cu_sights *s, bool split)
-{
-	int32_t n = 0;
-	struct cu_tile t;
-
-	for (int32_t r = 0; r < s->n; r += t.n_rows) {
-		tile_at(s, r, &t);
-		n += split ? t.n_spans : 1;
-	}
-	return n;
-}
-
 /* What a unit says of its first span. */
 static void describe_span(const struct cu_sights *s, struct cu_tile *t)
 {
-	const struct k_range *last = &t->seen.run[t->seen.run[1].first < t->seen.run[1].end];
 	const int32_t *pages = s->pages[t->seq];
 
 	t->span = k_span_at(t->seen.run, K_HULL, t->lo);
-	t->n_tokens = last->end - t->span * K_SPAN < K_SPAN ? last->end - t->span * K_SPAN : K_SPAN;
+	t->n_tokens = k_hull_tokens(&t->seen, t->span);
 	for (int32_t g = 0; g < K_SPAN_GROUPS; g++) {
 		const int32_t pos = t->span * K_SPAN + g * K_GROUP;
 
@@ -109,13 +99,15 @@ static void describe_span(const struct cu_sights *s, struct cu_tile *t)
 	}
 }
 
-int cu_tiles_make(const struct cu_sights *s, bool split, struct cu_tile *tile, int32_t *record)
+void cu_tiles_make(
+	const struct cu_sights *s, struct cu_tiles *to, struct cu_tile *tile, int32_t *record)
 {
 	const int32_t n_rep = s->n_heads / s->kv->n_kv_heads;
 	int32_t spans = 0;
-	int kernels = 0;
 	struct cu_tile t;
 
+	to->kv = *s->kv;
+	to->n = to->kernels = 0;
 	for (int32_t r = 0; r < s->n; r++) {
 		record[r] = spans;
 		spans += row_spans(s, r);
@@ -123,16 +115,15 @@ int cu_tiles_make(const struct cu_sights *s, bool split, struct cu_tile *tile, i
 	for (int32_t r = 0; r < s->n; r += t.n_rows) {
 		tile_at(s, r, &t);
 		t.few = t.n_rows <= CU_FOLD_ROWS && t.n_rows * n_rep <= few_queries(s->kv) &&
-				(split || (t.n_spans == 1 && !s->all_heads));
-		kernels |= t.few ? CU_ATTEND_FEW : CU_ATTEND_MANY;
-		for (int32_t i = 0; i < (split ? t.n_spans : 1); i++) {
-			*tile = t;
-			if (split) {
-				tile->lo = i;
-				tile->hi = i + 1;
+				(to->split || (t.n_spans == 1 && !s->all_heads));
+		to->kernels |= t.few ? CU_ATTEND_FEW : CU_ATTEND_MANY;
+		for (int32_t i = 0; i < (to->split ? t.n_spans : 1); i++) {
+			if (to->split) {
+				t.lo = i;
+				t.hi = i + 1;
 			}
-			describe_span(s, tile++);
+			describe_span(s, &t);
+			tile[to->n++] = t;
 		}
 	}
-	return kernels;
 }

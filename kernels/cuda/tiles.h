@@ -59,11 +59,12 @@ struct cu_sights cu_sights_of(const struct k_attention *a);
 enum { CU_ATTEND_FEW = 1, CU_ATTEND_MANY = 2, CU_FEW_QUERIES = 16, CU_FEW_BYTES = 256 };
 int cu_attend_kernels(const struct cu_sights *s);
 
-/* Whether units are spans, given what is there. */
-bool cu_tiles_split(const struct cu_sights *s, const struct cu_work *work);
-int32_t cu_tiles_count(const struct cu_sights *s, bool split);
-/* tile: [cu_tiles_count()]; record: [n]. Returns the kernels that have tiles. */
-int cu_tiles_make(const struct cu_sights *s, bool split, struct cu_tile *tile, int32_t *record);
+/* Whether units are spans, given what is there; there are at most *most. */
+bool cu_tiles_split(const struct cu_sights *s, const struct cu_work *work, int32_t *most);
+/* Writes the tiles, and all of `to` but where they are and whether it is split, which is set.
+ * tile: [most]; record: [n] */
+void cu_tiles_make(
+	const struct cu_sights *s, struct cu_tiles *to, struct cu_tile *tile, int32_t *record);
 
 /* Floats of a record: of one row, span and head. At CU_RECORD_HEAD the values [head_dim]; if the op
  * is observed, the sums of the groups [8] and the probabilities [128]. */

@@ -146,16 +146,16 @@ static struct cu_tiles *tiles_open(
 	const struct shim *s, const struct shim_step *p, const struct k_attention *a)
 {
 	const struct cu_sights sights = cu_sights_of(a);
-	struct cu_tiles t = { .kv = *a->kv, .split = cu_tiles_split(&sights, &p->work) };
+	struct cu_tiles t = { 0 };
 	struct cu_tile *tile;
 	struct cu_tiles *to = s->alloc(sizeof t);
 	int32_t *record = s->alloc((size_t)a->n * sizeof *record);
 
-	t.n = cu_tiles_count(&sights, t.split);
+	t.split = cu_tiles_split(&sights, &p->work, &t.n);
 	tile = s->alloc((size_t)t.n * sizeof *tile);
 	t.tile = tile;
 	t.record = record;
-	t.kernels = cu_tiles_make(&sights, t.split, tile, record);
+	cu_tiles_make(&sights, &t, tile, record);
 	s->written(tile, (size_t)t.n * sizeof *tile);
 	s->written(record, (size_t)a->n * sizeof *record);
 	s->put(to, &t, sizeof t);
