@@ -7,6 +7,7 @@
 #define CUTAWAY_KERNELS_CUDA_BODIES_CUH
 
 #include "kernels/cuda/device.cuh"
+#include "kernels/cuda/lanes.cuh" /* which stage.h's definitions of ops are made of */
 #include "kernels/cuda/stage.h"
 
 struct cu_part {

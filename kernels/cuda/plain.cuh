@@ -1,4 +1,5 @@
-/* Ops that run their definition (kernels/op/ops.h), one thread for each unit. */
+/* Ops that run their definition (kernels/op/lanes.h), a warp for each unit, neighbours' on
+ * different multiprocessors, or a block. */
 #ifndef CUTAWAY_KERNELS_CUDA_PLAIN_CUH
 #define CUTAWAY_KERNELS_CUDA_PLAIN_CUH
 
@@ -8,14 +9,24 @@
 	static __device__ void cu_##name(const struct cu_part *p)                                      \
 	{                                                                                              \
 		const struct k_##name *a = &p->stage->op.u.name;                                           \
-		const int64_t n = k_##name##_units(a);                                                     \
+		const int64_t n = k_##name##_units(a), first = cu_thread() / CU_WARP * p->n_blocks;        \
                                                                                                    \
-		for (int64_t unit = p->block * CU_THREADS + cu_thread(); unit < n;                         \
-			 unit += (int64_t)p->n_blocks * CU_THREADS)                                            \
+		for (int64_t unit = first + p->block; unit < n; unit += p->n_blocks * CU_WARPS)            \
+			k_##name##_unit(a, unit);                                                              \
+	}
+K_WARP_KINDS(X)
+#undef X
+
+#define X(name, NAME)                                                                              \
+	static __device__ void cu_##name(const struct cu_part *p)                                      \
+	{                                                                                              \
+		const struct k_##name *a = &p->stage->op.u.name;                                           \
+                                                                                                   \
+		for (int64_t unit = p->block; unit < k_##name##_units(a); unit += p->n_blocks)             \
 			k_##name##_unit(a, unit);                                                              \
 	}
 X(columns, COLUMNS)
-K_PLAIN_ALONE(X)
+K_BLOCK_KINDS(X)
 #undef X
 
 #endif

@@ -3,8 +3,8 @@
 #ifndef CUTAWAY_KERNELS_CUDA_ROPE_CUH
 #define CUTAWAY_KERNELS_CUDA_ROPE_CUH
 
-#include "kernels/format/cache.h"
 #include "kernels/cuda/bodies.cuh"
+#include "kernels/format/cache.h"
 
 /* A head is worked on in pairs: first those that are rotated, then neighbours. */
 struct rope_pair {

@@ -1,5 +1,5 @@
 /* The activation of a feed-forward without a gate (rule 8), quantised where `out` has q; `none`:
- * the values as they are, for a product that reads them. A unit is 32 columns of a row. */
+ * the values as they are, for a product that reads them. */
 #ifndef CUTAWAY_KERNELS_OP_ACTIVATE_H
 #define CUTAWAY_KERNELS_OP_ACTIVATE_H
 
@@ -24,11 +24,6 @@ K_INLINE struct k_acts k_activate_result(const struct k_activate *a)
 	return a->out;
 }
 
-K_INLINE int64_t k_activate_units(const struct k_activate *a)
-{
-	return (int64_t)a->n * (a->out.dim / 32);
-}
-
 K_INLINE float k_activated(enum k_act act, float x)
 {
 	switch (act) {
@@ -45,16 +40,10 @@ K_INLINE float k_activated(enum k_act act, float x)
 	return x;
 }
 
-K_INLINE void k_activate_unit(const struct k_activate *a, int64_t unit)
+K_INLINE float k_activate_value(const struct k_activate *a, int32_t r, int32_t i)
 {
-	const int32_t blocks = a->out.dim / 32, r = (int32_t)(unit / blocks),
-				  at = (int32_t)(unit % blocks) * 32;
-	const float *x = a->x + (size_t)r * (size_t)a->out.dim + (size_t)at;
-	float y[32];
-
-	for (int32_t i = 0; i < 32; i++)
-		y[i] = k_activated(a->act, x[i]);
-	k_put(&a->out, r, at, y, 32);
+	return k_activated(a->act, a->x[(size_t)r * (size_t)a->out.dim + (size_t)i]);
 }
+K_VALUE_UNITS(activate, a->n, a->out.dim)
 
 #endif

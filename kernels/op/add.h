@@ -1,5 +1,4 @@
-/* Adds what a block gave to a stream, times a factor: x = fmaf(scale, y, x). A unit is 32 columns
- * of a row. */
+/* Adds what a block gave to a stream, times a factor: x = fmaf(scale, y, x). */
 #ifndef CUTAWAY_KERNELS_OP_ADD_H
 #define CUTAWAY_KERNELS_OP_ADD_H
 
@@ -23,19 +22,12 @@ K_INLINE struct k_acts k_add_result(const struct k_add *a)
 	return k_floats(a->x, a->dim);
 }
 
-K_INLINE int64_t k_add_units(const struct k_add *a)
+K_INLINE float k_add_value(const struct k_add *a, int32_t r, int32_t i)
 {
-	return (int64_t)a->n * ((a->dim + 31) / 32);
-}
+	const size_t at = (size_t)r * (size_t)a->dim + (size_t)i;
 
-K_INLINE void k_add_unit(const struct k_add *a, int64_t unit)
-{
-	const int32_t blocks = (a->dim + 31) / 32, first = (int32_t)(unit % blocks) * 32,
-				  end = first + 32 < a->dim ? first + 32 : a->dim;
-	const size_t row = (size_t)(unit / blocks) * (size_t)a->dim;
-
-	for (int32_t i = first; i < end; i++)
-		a->x[row + (size_t)i] = k_fma(a->scale, a->y[row + (size_t)i], a->x[row + (size_t)i]);
+	return k_fma(a->scale, a->y[at], a->x[at]);
 }
+K_VALUE_UNITS(add, a->n, a->dim)
 
 #endif

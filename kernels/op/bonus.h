@@ -1,6 +1,6 @@
 /* What follows the state matrices of RWKV-7 (Peng et al. 2025, section 4): a layer norm of each
- * head (rule 7), plus the row's own value by the sum of q k weight, times a gate. A unit is a row.
- */
+ * head (rule 7), plus the row's own value by the sum of q k weight, times a gate. A unit is 32
+ * columns of a row. */
 #ifndef CUTAWAY_KERNELS_OP_BONUS_H
 #define CUTAWAY_KERNELS_OP_BONUS_H
 
@@ -27,7 +27,7 @@ K_INLINE struct k_acts k_bonus_result(const struct k_bonus *a)
 
 K_INLINE int64_t k_bonus_units(const struct k_bonus *a)
 {
-	return a->n;
+	return (int64_t)a->n * ((a->out.dim + 31) / 32);
 }
 
 /* Of a head: mean and scale of its norm, and the factor of its value. */
@@ -35,51 +35,53 @@ struct k_bonus_head {
 	float mean, scale, own;
 };
 
-K_INLINE float k_bonus_mean(const float *x, int32_t size)
+K_UNIT_FN float k_bonus_mean(const float *x, int32_t size)
 {
-	float lane[32] = { 0 };
+	float lane[K_OWN] = { 0 };
 
-	for (int32_t i = 0; i < size; i++)
-		lane[i % 32] += x[i];
-	return k_tree_sum(lane, 32) / (float)size;
+	K_LANES(i, size)
+		lane[K_CHAIN(i)] += x[i];
+	return k_lanes_sum(lane) / (float)size;
 }
 
 /* at: of the head in x, q, k; column: in the weights. */
-K_INLINE struct k_bonus_head k_bonus_head(const struct k_bonus *a, size_t at, size_t column)
+K_UNIT_FN struct k_bonus_head k_bonus_head(const struct k_bonus *a, size_t at, size_t column)
 {
 	const float *x = a->x + at, *q = a->q + at, *k = a->k + at, *weight = a->weight + column;
-	float lane[32] = { 0 }, own[32] = { 0 };
+	float lane[K_OWN] = { 0 }, own[K_OWN] = { 0 };
 	struct k_bonus_head h;
 
 	h.mean = k_bonus_mean(x, a->size);
-	for (int32_t i = 0; i < a->size; i++) {
-		lane[i % 32] = k_fma(x[i] - h.mean, x[i] - h.mean, lane[i % 32]);
-		own[i % 32] = k_fma(q[i] * k[i], weight[i], own[i % 32]);
+	K_LANES(i, a->size) {
+		lane[K_CHAIN(i)] = k_fma(x[i] - h.mean, x[i] - h.mean, lane[K_CHAIN(i)]);
+		own[K_CHAIN(i)] = k_fma(q[i] * k[i], weight[i], own[K_CHAIN(i)]);
 	}
-	h.scale = 1.0f / sqrtf(k_tree_sum(lane, 32) / (float)a->size + a->eps);
-	h.own = k_tree_sum(own, 32);
+	h.scale = 1.0f / sqrtf(k_lanes_sum(lane) / (float)a->size + a->eps);
+	h.own = k_lanes_sum(own);
 	return h;
 }
 
-K_INLINE void k_bonus_unit(const struct k_bonus *a, int64_t unit)
+K_UNIT_FN void k_bonus_unit(const struct k_bonus *a, int64_t unit)
 {
-	const int32_t dim = a->out.dim;
-	const size_t row = (size_t)unit * (size_t)dim;
-	struct k_bonus_head h = { 0 };
-	float y[K_QBLOCK];
+	const int32_t dim = a->out.dim, blocks = (dim + 31) / 32, r = (int32_t)unit / blocks,
+				  first = (int32_t)unit % blocks * 32, end = first + 32 < dim ? first + 32 : dim;
+	const size_t row = (size_t)r * (size_t)dim;
+	float y[K_OWN] = { 0 };
 
-	for (int32_t i = 0, n = 0; i < dim; i++) {
-		const size_t at = row + (size_t)i;
+	for (int32_t head = first / a->size * a->size; head < end; head += a->size) {
+		const struct k_bonus_head h = k_bonus_head(a, row + (size_t)head, (size_t)head);
 
-		if (i % a->size == 0)
-			h = k_bonus_head(a, at, (size_t)i);
-		y[n] = (a->x[at] - h.mean) * h.scale * a->w[i] + a->b[i];
-		y[n] = k_fma(h.own, a->v[at], y[n]) * a->gate[at];
-		if (++n < K_QBLOCK && i + 1 < dim)
-			continue;
-		k_put(&a->out, (int32_t)unit, i + 1 - n, y, n);
-		n = 0;
+		K_LANES(c, end - first) {
+			const int32_t i = first + c;
+			const size_t at = row + (size_t)i;
+
+			if (i < head || i >= head + a->size)
+				continue;
+			y[K_AT(c)] = (a->x[at] - h.mean) * h.scale * a->w[i] + a->b[i];
+			y[K_AT(c)] = k_fma(h.own, a->v[at], y[K_AT(c)]) * a->gate[at];
+		}
 	}
+	k_put(&a->out, r, first, y, end - first);
 }
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef CUTAWAY_KERNELS_OP_CENTRE_H
 #define CUTAWAY_KERNELS_OP_CENTRE_H
 
-#include "kernels/op/op.h"
+#include "kernels/op/gated.h"
 
 struct k_centre {
 	const float *x;      /* [.., out.dim] */
@@ -14,8 +14,6 @@ struct k_centre {
 	int32_t n;
 };
 #define K_CENTRE_INPUTS(PLAIN, a) PLAIN(a->pick, a->n)
-
-enum { K_CENTRE_LANES = 32 };
 
 K_INLINE struct k_count k_centre_count(const struct k_centre *a)
 {
@@ -32,26 +30,24 @@ K_INLINE int64_t k_centre_units(const struct k_centre *a)
 	return a->n;
 }
 
-K_INLINE void k_centre_unit(const struct k_centre *a, int64_t unit)
+K_UNIT_FN void k_centre_unit(const struct k_centre *a, int64_t unit)
 {
 	const int32_t dim = a->out.dim, row = a->pick ? a->pick[unit] : (int32_t)unit;
 	const float *x = a->x + (size_t)row * (size_t)dim;
-	float lane[K_CENTRE_LANES] = { 0 }, mean, r, y[K_QBLOCK];
+	const struct k_gated_group g = { x, NULL, 1 };
+	const float mean = k_row_sum(NULL, &g, dim, false, 0) / (float)dim;
+	const float r = 1.0f / sqrtf(k_row_sum(NULL, &g, dim, true, mean) / (float)dim + a->eps);
 
-	for (int32_t i = 0; i < dim; i++)
-		lane[i % K_CENTRE_LANES] += x[i];
-	mean = k_tree_sum(lane, K_CENTRE_LANES) / (float)dim;
-	for (int32_t i = 0; i < K_CENTRE_LANES; i++)
-		lane[i] = 0;
-	for (int32_t i = 0; i < dim; i++)
-		lane[i % K_CENTRE_LANES] = k_fma(x[i] - mean, x[i] - mean, lane[i % K_CENTRE_LANES]);
-	r = 1.0f / sqrtf(k_tree_sum(lane, K_CENTRE_LANES) / (float)dim + a->eps);
-	for (int32_t i = 0; i < dim; i += K_QBLOCK) {
-		const int32_t n = dim - i < K_QBLOCK ? dim - i : K_QBLOCK;
+	K_WARPS(b, (dim + 31) / 32) {
+		const int32_t at = b * 32, count = dim - at < 32 ? dim - at : 32;
+		float y[K_OWN];
 
-		for (int32_t k = 0; k < n; k++)
-			y[k] = (x[i + k] - mean) * r * a->w[i + k] + (a->b ? a->b[i + k] : 0.0f);
-		k_put(&a->out, (int32_t)unit, i, y, n);
+		K_LANES(c, count) {
+			const int32_t i = at + c;
+
+			y[K_AT(c)] = (x[i] - mean) * r * a->w[i] + (a->b ? a->b[i] : 0.0f);
+		}
+		k_put(&a->out, (int32_t)unit, at, y, count);
 	}
 }
 

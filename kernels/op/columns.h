@@ -91,60 +91,100 @@ K_INLINE bool k_is_zero_block(const int8_t *q)
 	return !(w[0] | w[1] | w[2] | w[3]);
 }
 
-/* The exact sums of a block for the 64 outputs of a strip. */
-K_INLINE void k_columns_sums(
+enum { K_COLUMNS_BLOCKS = 64 }; /* whose sums are there at a time */
+
+/* What the threads of a strip share: the exact sums of blocks of columns, and its chains. */
+struct k_columns_room {
+	int32_t sum[K_COLUMNS_BLOCKS][K_STRIP];
+	bool skipped[K_COLUMNS_BLOCKS];
+	float acc[K_STRIP];
+};
+
+/* The exact sums of a block; column: the strip's part of its first. */
+K_UNIT_FN void k_columns_sums(
 	const struct k_columns *a, const uint8_t *column, const int8_t *q, int32_t sum[K_STRIP])
 {
-	int32_t sum_q = 0;
+	int32_t low[K_OWN] = { 0 }, high[K_OWN] = { 0 }, sum_q = 0;
 
-	for (int32_t i = 0; i < K_STRIP; i++)
-		sum[i] = 0;
+	K_UNROLL
 	for (int32_t k = 0; k < K_QBLOCK; k++, column += k_column_bytes(a)) {
-		for (int32_t i = 0; q[k] && i < K_STRIP; i++) {
-			const uint8_t byte =
-				column[k_column_at(a->bits, i % 32) + (a->bits == 8 ? i / 32 * 32 : 0)];
-			const int32_t code = a->bits == 8 ? (int8_t)byte : byte >> i / 32 * 4 & 15;
+		K_LANES(i, 32) {
+			const uint8_t *at = column + k_column_at(a->bits, i);
+			const uint8_t one = q[k] ? *at : 0, two = q[k] && a->bits == 8 ? at[32] : one;
 
-			sum[i] += code * q[k];
+			low[K_AT(i)] += (a->bits == 8 ? (int8_t)one : one & 15) * q[k];
+			high[K_AT(i)] += (a->bits == 8 ? (int8_t)two : two >> 4) * q[k];
 		}
 		sum_q += q[k];
 	}
-	for (int32_t i = 0; i < K_STRIP; i++)
-		sum[i] -= a->bias * sum_q;
+	K_LANES(i, 32) {
+		sum[i] = low[K_AT(i)] - a->bias * sum_q;
+		sum[i + 32] = high[K_AT(i)] - a->bias * sum_q;
+	}
 }
 
+/* The sum of output i, if there is one. */
+K_INLINE void k_columns_put(const struct k_columns *a, int32_t r, int32_t i, float sum)
+{
+	const size_t at = (size_t)r * (size_t)a->n_rows + (size_t)i;
+
+	if (i < a->n_rows)
+		a->out[at] = a->residual ? sum + a->residual[at] : sum;
+}
 K_INLINE void k_columns_end(const struct k_columns *a, int32_t r, int32_t first, const float *sum)
 {
-	for (int32_t i = 0; i < K_STRIP && first + i < a->n_rows; i++) {
-		const size_t at = (size_t)r * (size_t)a->n_rows + (size_t)(first + i);
-
-		a->out[at] = a->residual ? sum[i] + a->residual[at] : sum[i];
-	}
+	for (int32_t i = 0; i < K_STRIP; i++)
+		k_columns_put(a, r, first + i, sum[i]);
 }
 
-K_INLINE void k_columns_unit(const struct k_columns *a, int64_t unit)
+/* Goes on with the chain of output i of a strip over blocks from `first` to before `end`. */
+K_INLINE float k_columns_chain(const struct k_columns *a, const struct k_acts *in, int32_t strip,
+	int32_t first, int32_t end, int32_t i, const struct k_columns_room *s)
 {
-	const int32_t r = (int32_t)(unit % a->n), first = (int32_t)(unit / a->n) * K_STRIP;
-	const struct k_acts in = k_acts_row(&a->in, r);
-	float acc[K_STRIP] = { 0 };
+	float acc = s->acc[i];
 
-	for (int32_t b = 0; b < a->n_cols / K_QBLOCK; b++) {
-		const uint8_t *block = k_columns_block(a, b);
-		const uint16_t *dw = (const uint16_t *)(const void *)block + first;
-		const uint16_t *mw = dw + k_columns_pad(a->n_rows);
-		int32_t sum[K_STRIP];
+	K_UNROLL
+	for (int32_t b = first; b < end; b++) {
+		const uint16_t *dw = (const uint16_t *)(const void *)k_columns_block(a, b) + strip + i;
 
-		if (a->skip && k_is_zero_block(in.q + b * K_QBLOCK))
+		if (s->skipped[b - first])
 			continue;
-		k_columns_sums(a, block + k_columns_entries(a) + (size_t)(first * a->bits / 8),
-			in.q + b * K_QBLOCK, sum);
-		for (int32_t i = 0; i < K_STRIP; i++) {
-			acc[i] = k_fma(in.d[b], k_f16_to_f32(dw[i]) * (float)sum[i], acc[i]);
-			if (a->has_min)
-				acc[i] = k_fma(k_f16_to_f32(mw[i]), in.sx[b], acc[i]);
-		}
+		acc = k_fma(in->d[b], k_f16_to_f32(*dw) * (float)s->sum[b - first][i], acc);
+		if (a->has_min)
+			acc = k_fma(k_f16_to_f32(dw[k_columns_pad(a->n_rows)]), in->sx[b], acc);
 	}
-	k_columns_end(a, r, first, acc);
+	return acc;
+}
+
+K_UNIT_FN void k_columns_unit(const struct k_columns *a, int64_t unit)
+{
+	const int32_t r = (int32_t)(unit % a->n), strip = (int32_t)(unit / a->n) * K_STRIP;
+	const int32_t all = a->n_cols / K_QBLOCK;
+	const size_t column = k_columns_entries(a) + (size_t)(strip * a->bits / 8);
+	const struct k_acts in = k_acts_row(&a->in, r);
+	K_ROOM(struct k_columns_room, s);
+
+	K_THREADS(i, K_STRIP)
+		s->acc[i] = 0;
+	for (int32_t first = 0; first < all; first += K_COLUMNS_BLOCKS) {
+		const int32_t end = all - first < K_COLUMNS_BLOCKS ? all : first + K_COLUMNS_BLOCKS;
+
+		K_MEET(); /* the sums before have been read */
+		K_WARPS(i, end - first) {
+			const int8_t *q = in.q + (first + i) * K_QBLOCK;
+			const bool skipped = a->skip && k_is_zero_block(q);
+
+			if (k_lane() == 0)
+				s->skipped[i] = skipped;
+			if (!skipped)
+				k_columns_sums(a, k_columns_block(a, first + i) + column, q, s->sum[i]);
+		}
+		K_MEET(); /* these are there */
+		K_THREADS(i, K_STRIP)
+			s->acc[i] = k_columns_chain(a, &in, strip, first, end, i, s);
+	}
+	K_THREADS(i, K_STRIP)
+		k_columns_put(a, r, strip + i, s->acc[i]);
 }
 
 #endif

@@ -1,5 +1,5 @@
 /* Adds the weighted results of a row's experts, and of one that all rows share, to the residual
- * stream (rule 17). A unit is 32 columns of a row. */
+ * stream (rule 17). */
 #ifndef CUTAWAY_KERNELS_OP_COMBINE_H
 #define CUTAWAY_KERNELS_OP_COMBINE_H
 
@@ -26,31 +26,21 @@ K_INLINE struct k_acts k_combine_result(const struct k_combine *a)
 	return k_floats(a->x, a->dim);
 }
 
-K_INLINE int64_t k_combine_units(const struct k_combine *a)
+K_INLINE float k_combine_value(const struct k_combine *a, int32_t r, int32_t i)
 {
-	return (int64_t)a->n * ((a->dim + 31) / 32);
-}
-
-K_INLINE void k_combine_unit(const struct k_combine *a, int64_t unit)
-{
-	const int32_t blocks = (a->dim + 31) / 32, r = (int32_t)(unit / blocks),
-				  first = (int32_t)(unit % blocks) * 32;
-	const int32_t end = first + 32 < a->dim ? first + 32 : a->dim;
+	const size_t at = (size_t)r * (size_t)a->dim + (size_t)i;
 	const float weight = a->gate ? k_sigmoid(a->gate[r]) : 1.0f;
+	float sum = 0;
 
-	for (int32_t i = first; i < end; i++) {
-		const size_t at = (size_t)r * (size_t)a->dim + (size_t)i;
-		float sum = 0;
+	for (int32_t s = 0; s < a->k; s++) {
+		const size_t slot = (size_t)r * (size_t)a->k + (size_t)s;
 
-		for (int32_t s = 0; s < a->k; s++) {
-			size_t slot = (size_t)r * (size_t)a->k + (size_t)s;
-
-			sum = k_fma(a->weights[slot], a->y[slot * (size_t)a->dim + (size_t)i], sum);
-		}
-		if (a->shared)
-			sum = k_fma(weight, a->shared[at], sum);
-		a->x[at] = k_fma(a->scale != 0 ? a->scale : 1.0f, sum, a->x[at]);
+		sum = k_fma(a->weights[slot], a->y[slot * (size_t)a->dim + (size_t)i], sum);
 	}
+	if (a->shared)
+		sum = k_fma(weight, a->shared[at], sum);
+	return k_fma(a->scale != 0 ? a->scale : 1.0f, sum, a->x[at]);
 }
+K_VALUE_UNITS(combine, a->n, a->dim)
 
 #endif

@@ -66,23 +66,25 @@ K_INLINE float k_conv_tap(const struct k_conv *a, int32_t channel, float x, floa
 	return a->linear ? sum : k_silu(sum);
 }
 
-K_INLINE void k_conv_unit(const struct k_conv *a, int64_t unit)
+K_UNIT_FN void k_conv_unit(const struct k_conv *a, int64_t unit)
 {
 	const int32_t first = (int32_t)unit * 32, kept = a->taps - 1;
 	const int32_t count = a->out.dim - first < 32 ? a->out.dim - first : 32;
-	float s[32][K_CONV_TAPS], y[32];
+	float s[K_OWN][K_CONV_TAPS], y[K_OWN];
 
 	for (int32_t r = 0; r < a->n; r++) {
 		const size_t at = (size_t)r * (size_t)a->out.dim + (size_t)first;
 
-		for (int32_t c = 0; c < count; c++) {
+		K_LANES(c, count) {
 			const size_t i_c = at + (size_t)c;
+			const float x = a->in ? a->x[i_c] * a->in[i_c] : a->x[i_c];
 
-			k_conv_state(a, r, first + c, s[c]);
-			y[c] = k_conv_tap(a, first + c, a->in ? a->x[i_c] * a->in[i_c] : a->x[i_c], s[c]);
-			y[c] = a->end ? y[c] * a->end[i_c] : y[c];
+			k_conv_state(a, r, first + c, s[K_AT(c)]);
+			y[K_AT(c)] = k_conv_tap(a, first + c, x, s[K_AT(c)]);
+			if (a->end)
+				y[K_AT(c)] *= a->end[i_c];
 			for (int32_t i = 0; a->rows[r].to >= 0 && i < kept; i++)
-				k_state_at(a->state, a->rows[r].to, a->at)[(first + c) * kept + i] = s[c][i];
+				k_state_at(a->state, a->rows[r].to, a->at)[(first + c) * kept + i] = s[K_AT(c)][i];
 		}
 		k_put(&a->out, r, first, y, count);
 	}

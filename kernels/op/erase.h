@@ -34,24 +34,24 @@ K_INLINE int64_t k_erase_units(const struct k_erase *a)
 }
 
 /* 1 over the length of the erased key, which is at least 1e-12. */
-K_INLINE float k_erase_length(const float *k, const float *by, int32_t size)
+K_UNIT_FN float k_erase_length(const float *k, const float *by, int32_t size)
 {
-	float lane[32] = { 0 }, length;
+	float lane[K_OWN] = { 0 }, length;
 
-	for (int32_t i = 0; i < size; i++)
-		lane[i % 32] = k_fma(k[i] * by[i], k[i] * by[i], lane[i % 32]);
-	length = sqrtf(k_tree_sum(lane, 32));
+	K_LANES(i, size)
+		lane[K_CHAIN(i)] = k_fma(k[i] * by[i], k[i] * by[i], lane[K_CHAIN(i)]);
+	length = sqrtf(k_lanes_sum(lane));
 	return 1.0f / (length < 1e-12f ? 1e-12f : length);
 }
 
-K_INLINE void k_erase_unit(const struct k_erase *a, int64_t unit)
+K_UNIT_FN void k_erase_unit(const struct k_erase *a, int64_t unit)
 {
 	const size_t at = (size_t)unit * (size_t)a->size;
 	const size_t column = (size_t)(unit % a->heads) * (size_t)a->size;
 	const float *scale = a->key_scale + column, *rate = a->key_rate + column;
 	const float length = k_erase_length(a->k + at, scale, a->size);
 
-	for (int32_t i = 0; i < a->size; i++) {
+	K_LANES(i, a->size) {
 		const size_t c = at + (size_t)i;
 		const float k = a->k[c], v = a->v[c], s = k_sigmoid(a->a[c]);
 

@@ -1,7 +1,7 @@
 /* Values times a gate and an RMS norm of groups of them, in either order (rules 7, 8): what follows
  * a state matrix (Mamba-2: gate, then norm; gated delta rule: norm, then gate), gated attention,
- * and with neither weight nor gate the length of keys or values. A unit is a group of a row, or a
- * row where groups are not of whole blocks. */
+ * and with neither weight nor gate the length of keys or values. A unit is some groups of a
+ * row. */
 #ifndef CUTAWAY_KERNELS_OP_GATED_H
 #define CUTAWAY_KERNELS_OP_GATED_H
 
@@ -33,15 +33,32 @@ K_INLINE struct k_acts k_gated_result(const struct k_gated *a)
 	return a->out;
 }
 
-/* Groups of a unit: so many that blocks of 8-bit activations are whole. */
+enum {
+	K_GATED_GROUPS = 32,  /* of a unit at most, so that blocks of 8-bit activations are whole */
+	K_GATED_NARROW = 512, /* a wider group is a block's of a GPU, a narrower one a warp's */
+	K_GATED_COLUMNS = 256 /* of a unit where there is no norm */
+};
+
+/* Groups of a unit. */
 K_INLINE int32_t k_gated_together(const struct k_gated *a)
 {
-	return a->out.q && a->group % K_QBLOCK ? a->groups : 1;
+	const int32_t most = a->out.q && a->group % K_QBLOCK            ? K_GATED_GROUPS
+						 : K_OWN == 1 && a->group <= K_GATED_NARROW ? 8
+																	: 1;
+
+	return a->groups < most ? a->groups : most;
+}
+
+K_INLINE int32_t k_gated_span(const struct k_gated *a)
+{
+	return a->norm ? k_gated_together(a) * a->group : K_GATED_COLUMNS;
 }
 
 K_INLINE int64_t k_gated_units(const struct k_gated *a)
 {
-	return (int64_t)a->n * (a->groups / k_gated_together(a));
+	const int32_t span = k_gated_span(a);
+
+	return (int64_t)a->n * ((a->groups * a->group + span - 1) / span);
 }
 
 K_INLINE float k_gated_by(const struct k_gated *a, float z)
@@ -49,23 +66,31 @@ K_INLINE float k_gated_by(const struct k_gated *a, float z)
 	return a->by == K_GATE_silu ? k_silu(z) : a->by == K_GATE_gelu ? k_gelu(z) : k_sigmoid(z);
 }
 
-/* Factor of the norm of a group. */
-K_INLINE float k_gated_scale(const struct k_gated *a, const float *x, const float *z)
-{
-	float lane[32] = { 0 };
-
-	for (int32_t i = 0; i < a->group; i++) {
-		const float y = z && a->first ? x[i] * k_gated_by(a, z[i]) : x[i];
-
-		lane[i % 32] = k_fma(y, y, lane[i % 32]);
-	}
-	return 1.0f / sqrtf(k_tree_sum(lane, 32) / (float)a->group + a->eps);
-}
-
+/* A group of a row, and the factor of its norm. */
 struct k_gated_group {
 	const float *x, *z;
 	float scale;
 };
+
+K_INLINE struct k_gated_group k_gated_group(const struct k_gated *a, int32_t r, int32_t at)
+{
+	struct k_gated_group g = { a->x + (size_t)r * (size_t)a->x_stride + at * a->x_pitch, a->z, 1 };
+
+	if (g.z)
+		g.z += (size_t)r * (size_t)a->z_stride + at * a->z_pitch;
+	return g;
+}
+
+K_INLINE float k_gated_factor(const struct k_gated *a, float squares)
+{
+	return 1.0f / sqrtf(squares / (float)a->group + a->eps);
+}
+
+/* What the norm reads. */
+K_INLINE float k_gated_normed(const struct k_gated *a, const struct k_gated_group *g, int32_t i)
+{
+	return g->z && a->first ? g->x[i] * k_gated_by(a, g->z[i]) : g->x[i];
+}
 
 K_INLINE float k_gated_value(
 	const struct k_gated *a, const struct k_gated_group *g, int32_t i, int32_t column)
@@ -80,32 +105,92 @@ K_INLINE float k_gated_value(
 	return a->factor != 0 ? y * a->factor : y;
 }
 
-K_INLINE struct k_gated_group k_gated_group(const struct k_gated *a, int32_t r, int32_t at)
-{
-	struct k_gated_group g = { a->x + (size_t)r * (size_t)a->x_stride + at * a->x_pitch, a->z, 0 };
+enum { K_ROW_PIECE = 8192 };
 
-	if (g.z)
-		g.z += (size_t)r * (size_t)a->z_stride + at * a->z_pitch;
-	g.scale = a->norm ? k_gated_scale(a, g.x, g.z) : 1.0f;
-	return g;
+/* What the threads of a row share: scales of groups, and some of its values. */
+struct k_row_room {
+	float scale[K_GATED_GROUPS], piece[K_ROW_PIECE];
+};
+
+/* Rule 7's sum of n values, or of the squares of what they are from `mean`: values of g, or what
+ * the norm of `a` reads. Of a block, each thread makes some, which are then near for all. */
+K_UNIT_FN float k_row_sum(
+	const struct k_gated *a, const struct k_gated_group *g, int32_t n, bool squares, float mean)
+{
+	float lane[K_OWN] = { 0 };
+	K_ROOM(struct k_row_room, s);
+
+	for (int32_t at = 0; at < n; at += K_ROW_PIECE) {
+		const int32_t count = n - at < K_ROW_PIECE ? n - at : K_ROW_PIECE;
+
+		K_MEET(); /* what was there has been read */
+		K_UNROLL
+		K_THREADS(i, count)
+			s->piece[i] = a ? k_gated_normed(a, g, at + i) : g->x[at + i];
+		K_MEET(); /* this piece is there */
+		K_UNROLL
+		K_LANES(i, count) {
+			const float v = s->piece[i] - mean;
+
+			lane[K_CHAIN(i)] = squares ? k_fma(v, v, lane[K_CHAIN(i)]) : lane[K_CHAIN(i)] + v;
+		}
+	}
+	return k_lanes_sum(lane);
 }
 
-K_INLINE void k_gated_unit(const struct k_gated *a, int64_t unit)
+/* Scales of n groups of row r from `first` on, to s. */
+K_UNIT_FN void k_gated_scales(
+	const struct k_gated *a, int32_t r, int32_t first, int32_t n, struct k_row_room *s)
 {
-	const int32_t together = k_gated_together(a), units = a->groups / together;
-	const int32_t r = (int32_t)(unit / units), first = (int32_t)(unit % units) * together;
-	const int32_t begin = first * a->group, end = begin + together * a->group;
-	struct k_gated_group g = { 0 };
-	float y[K_QBLOCK];
+	const struct k_gated_group wide = k_gated_group(a, r, first);
 
-	for (int32_t at = begin, n = 0; at < end; at++) {
-		if (at % a->group == 0)
-			g = k_gated_group(a, r, at / a->group);
-		y[n++] = k_gated_value(a, &g, at % a->group, at);
-		if (n < K_QBLOCK && at + 1 < end)
-			continue;
-		k_put(&a->out, r, at + 1 - n, y, n);
-		n = 0;
+	if (K_OWN == 1 && n == 1 && a->group > K_GATED_NARROW) {
+		const float sum = k_row_sum(a, &wide, a->group, true, 0);
+
+		K_THREADS(i, 1)
+			s->scale[i] = k_gated_factor(a, sum);
+		return;
+	}
+	K_MEET(); /* those of the unit before have been read */
+	K_WARPS(i, n) {
+		const struct k_gated_group g = k_gated_group(a, r, first + i);
+		float lane[K_OWN] = { 0 }, sum;
+
+		K_LANES(k, a->group) {
+			const float y = k_gated_normed(a, &g, k);
+
+			lane[K_CHAIN(k)] = k_fma(y, y, lane[K_CHAIN(k)]);
+		}
+		sum = k_lanes_sum(lane);
+		if (k_lane() == 0)
+			s->scale[i] = k_gated_factor(a, sum);
+	}
+}
+
+K_UNIT_FN void k_gated_unit(const struct k_gated *a, int64_t unit)
+{
+	const int32_t width = a->groups * a->group, span = k_gated_span(a),
+				  in_row = (width + span - 1) / span, r = (int32_t)unit / in_row,
+				  begin = (int32_t)unit % in_row * span,
+				  end = begin + span < width ? begin + span : width, first = begin / a->group;
+	K_ROOM(struct k_row_room, s);
+
+	if (a->norm) {
+		k_gated_scales(a, r, first, (end - begin) / a->group, s);
+		K_MEET(); /* they are there, and what was summed may be replaced */
+	}
+	K_WARPS(b, (end - begin + 31) / 32) {
+		const int32_t at = begin + b * 32, count = end - at < 32 ? end - at : 32;
+		float y[K_OWN];
+
+		K_LANES(c, count) {
+			const int32_t i = at + c;
+			struct k_gated_group g = k_gated_group(a, r, i / a->group);
+
+			g.scale = a->norm ? s->scale[i / a->group - first] : 1.0f;
+			y[K_AT(c)] = k_gated_value(a, &g, i % a->group, i);
+		}
+		k_put(&a->out, r, at, y, count);
 	}
 }
 

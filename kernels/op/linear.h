@@ -9,12 +9,8 @@
 
 #include "kernels/op/op.h"
 
-/* Columns of a unit: lanes of vectors, or one, so that neighbours' threads read neighbours. */
-#ifdef __CUDACC__
-enum { K_LINEAR_UNIT = 1 };
-#else
+/* Columns of a unit: lanes of vectors, or of a warp. */
 enum { K_LINEAR_UNIT = 32 };
-#endif
 
 struct k_linear_part { /* heads of a wider row */
 	const float *x;
@@ -77,37 +73,53 @@ struct k_linear_step {
 K_INLINE void k_linear_correct(
 	const struct k_linear *a, const struct k_linear_step *s, const int32_t count, float *e)
 {
-	float t[K_LINEAR_UNIT];
+	const int32_t keys = a->corrects ? a->keys : 0;
 
-	for (int32_t i = 0; a->corrects && i < a->keys; i++) {
+	K_UNROLL
+	for (int32_t i = 0; i < keys; i++) {
+		const float *from = s->from + (size_t)i * (size_t)a->values;
 		const float k = s->k[i], decay = s->decay;
 
-		memcpy(t, s->from + (size_t)i * (size_t)a->values, (size_t)count * sizeof *t);
 		for (int32_t c = 0; c < count; c++)
-			e[c] = k_fma(decay * t[c], k, e[c]);
+			e[c] = k_fma(decay * from[c], k, e[c]);
 	}
 	for (int32_t c = 0; c < count; c++)
 		e[c] = s->amount * (s->v[c] - e[c]);
 }
 
-/* Of `count` columns. A row of the state is held in t: `to` may be `from`. */
+/* Of `some` keys from i on, which are all read first: `to` may be `from`. */
+K_INLINE void k_linear_keys(const struct k_linear *a, const struct k_linear_step *s, int32_t i,
+	const int32_t some, const int32_t count, const float *e, float *o)
+{
+	const size_t values = (size_t)a->values, at = (size_t)i * values;
+	float t[K_AHEAD][K_OWN], k[K_AHEAD], q[K_AHEAD];
+
+	for (int32_t j = 0; j < some; j++) {
+		k[j] = s->k[i + j];
+		q[j] = s->q[i + j];
+		for (int32_t c = 0; c < count; c++)
+			t[j][c] = s->decay * s->from[at + (size_t)j * values + (size_t)c];
+	}
+	for (int32_t j = 0; j < some; j++)
+		for (int32_t c = 0; c < count; c++) {
+			const float x = k_fma(k[j], e[c], t[j][c]);
+
+			o[c] = k_fma(x, q[j], o[c]);
+			s->to[at + (size_t)j * values + (size_t)c] = x;
+		}
+}
+
 K_INLINE void k_linear_columns(
 	const struct k_linear *a, const struct k_linear_step *s, float skip, const int32_t count)
 {
-	float e[K_LINEAR_UNIT] = { 0 }, o[K_LINEAR_UNIT] = { 0 }, t[K_LINEAR_UNIT];
+	float e[K_OWN] = { 0 }, o[K_OWN] = { 0 };
+	int32_t i = 0;
 
 	k_linear_correct(a, s, count, e);
-	for (int32_t i = 0; i < a->keys; i++) {
-		const float k = s->k[i], q = s->q[i], decay = s->decay;
-		const size_t at = (size_t)i * (size_t)a->values;
-
-		memcpy(t, s->from + at, (size_t)count * sizeof *t);
-		for (int32_t c = 0; c < count; c++) {
-			t[c] = k_fma(k, e[c], decay * t[c]);
-			o[c] = k_fma(t[c], q, o[c]);
-		}
-		memcpy(s->to + at, t, (size_t)count * sizeof *t);
-	}
+	for (; i + K_AHEAD <= a->keys; i += K_AHEAD)
+		k_linear_keys(a, s, i, K_AHEAD, count, e, o);
+	for (; K_AHEAD > 1 && i < a->keys; i++)
+		k_linear_keys(a, s, i, 1, count, e, o);
 	for (int32_t c = 0; c < count; c++)
 		s->out[c] = a->skip ? k_fma(skip, s->v[c], o[c]) : o[c];
 }
@@ -115,7 +127,8 @@ K_INLINE void k_linear_columns(
 K_INLINE void k_linear_clear(const struct k_linear *a, float *s, int32_t count)
 {
 	for (int32_t i = 0; i < a->keys; i++)
-		memset(s + (size_t)i * (size_t)a->values, 0, (size_t)count * sizeof *s);
+		for (int32_t c = 0; c < count; c++)
+			s[(size_t)i * (size_t)a->values + (size_t)c] = 0;
 }
 
 /* Where the state is that row r reads, and where it goes. at: of these columns in a layer's. */
@@ -133,17 +146,17 @@ K_INLINE void k_linear_places(
 										  : before;
 }
 
-K_INLINE void k_linear_unit(const struct k_linear *a, int64_t unit)
+K_UNIT_FN void k_linear_unit(const struct k_linear *a, int64_t unit)
 {
 	const int32_t head = (int32_t)(unit / k_linear_pieces(a));
-	const int32_t first = (int32_t)(unit % k_linear_pieces(a)) * K_LINEAR_UNIT;
-	const int32_t left = a->values - first, count = left < K_LINEAR_UNIT ? left : K_LINEAR_UNIT;
+	const int32_t first = (int32_t)(unit % k_linear_pieces(a)) * K_LINEAR_UNIT + k_lane();
+	const int32_t left = a->values - first, count = left < K_OWN ? left : K_OWN;
 	const int32_t key =
 		a->in_turn ? head % a->key_heads : (int32_t)((int64_t)head * a->key_heads / a->heads);
 	const size_t at = (size_t)head * (size_t)a->keys * (size_t)a->values + (size_t)first;
 	struct k_linear_step s = { 0 };
 
-	for (int32_t r = 0; r < a->n; r++) {
+	for (int32_t r = 0; r < a->n && count > 0; r++) {
 		const size_t of = (size_t)r * (size_t)a->heads + (size_t)head;
 		const float *rate = a->fixed ? a->fixed + 2 * head : a->rate + 2 * of;
 
@@ -154,8 +167,8 @@ K_INLINE void k_linear_unit(const struct k_linear *a, int64_t unit)
 		s.out = a->out + of * (size_t)a->values + first;
 		s.decay = rate[0];
 		s.amount = rate[1];
-		if (count == K_LINEAR_UNIT) /* a number that compilers know */
-			k_linear_columns(a, &s, a->skip ? a->skip[head] : 0, K_LINEAR_UNIT);
+		if (count == K_OWN) /* a number that compilers know */
+			k_linear_columns(a, &s, a->skip ? a->skip[head] : 0, K_OWN);
 		else
 			k_linear_columns(a, &s, a->skip ? a->skip[head] : 0, count);
 	}

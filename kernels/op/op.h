@@ -1,7 +1,7 @@
 /* What the definitions of ops share. An op is one file of this folder and one line of ops.h: its
  * arguments, which of them are in the host's memory, its counts, its result, and its definition:
- * independent units of work, in scalar C that gcc and nvcc both compile. Any split of the units
- * over threads gives the same bits. */
+ * independent units of work, in the C of lanes.h that gcc and nvcc both compile. Any split of the
+ * units over threads gives the same bits. */
 #ifndef CUTAWAY_KERNELS_OP_OP_H
 #define CUTAWAY_KERNELS_OP_OP_H
 
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels/arith.h"
+#include "kernels/op/lanes.h"
 
 #define K_QBLOCK 32 /* activations are quantised in blocks of 32 (rule 4) */
 
@@ -44,20 +44,33 @@ K_INLINE float k_acts_value(const struct k_acts *row, int32_t i)
 
 /* The largest magnitude. Its bits are compared as an integer, so that the order does not matter and
  * a NaN is the largest. */
-K_INLINE float k_largest(const float *x, int32_t n)
+K_UNIT_FN float k_largest(const float *x, int32_t n)
 {
 	uint32_t most = 0;
 
-	for (int32_t i = 0; i < n; i++) {
+	K_UNROLL
+	K_LANES(i, n) {
 		const uint32_t b = k_bits(x[i]) & 0x7fffffffu;
 
 		most = b > most ? b : most;
 	}
-	return k_float(most);
+	return k_float(k_lanes_most(most));
 }
 
 /* Writes `count` values of row r from column `at` in the forms that out has: x, and q, d, sx (then
- * both are multiples of 32). */
+ * both are multiples of 32). On a GPU at most 32, each its lane's own. */
+#ifdef __cplusplus
+K_UNIT_FN void k_put(const struct k_acts *out, int32_t r, int32_t at, const float *y, int32_t count)
+{
+	const float own = k_lane() < count ? *y : 0.0f;
+	struct k_acts rest = *out;
+
+	if (out->x && k_lane() < count)
+		out->x[(size_t)r * (size_t)out->dim + (size_t)(at + k_lane())] = own;
+	rest.x = NULL;
+	cu_put(&rest, r, at, k_lane(), own);
+}
+#else
 K_INLINE void k_put(const struct k_acts *out, int32_t r, int32_t at, const float *y, int32_t count)
 {
 	size_t row = (size_t)r * (size_t)out->dim + (size_t)at;
@@ -72,6 +85,27 @@ K_INLINE void k_put(const struct k_acts *out, int32_t r, int32_t at, const float
 		k_quantise_block(y + i, out->q + at_q, out->d + block, out->sx + block);
 	}
 }
+#endif
+
+/* The units of an op whose values each depend on their row and column alone, by k_<op>_value(a, r,
+ * i): 32 of n rows of `width` columns. */
+#define K_VALUE_UNITS(name, n, width)                                                              \
+	K_INLINE int64_t k_##name##_units(const struct k_##name *a)                                    \
+	{                                                                                              \
+		return (int64_t)(n) * (((width) + 31) / 32);                                               \
+	}                                                                                              \
+	K_UNIT_FN void k_##name##_unit(const struct k_##name *a, int64_t unit)                         \
+	{                                                                                              \
+		const int32_t blocks = ((width) + 31) / 32, r = (int32_t)unit / blocks;                    \
+		const int32_t at = (int32_t)unit % blocks * 32, left = (width)-at;                         \
+		const int32_t count = left < 32 ? left : 32;                                               \
+		const struct k_acts out = k_##name##_result(a);                                            \
+		float y[K_OWN];                                                                            \
+                                                                                                   \
+		K_LANES(i, count)                                                                          \
+			y[K_AT(i)] = k_##name##_value(a, r, at + i);                                           \
+		k_put(&out, r, at, y, count);                                                              \
+	}
 
 /* The bytes that an op reads and writes, and about how many operations it does: counted from
  * shapes, for the time view. */

@@ -36,17 +36,14 @@
 	X(sparse, SPARSE)                                                                              \
 	X(columns, COLUMNS)
 
-#define K_PLAIN_ALONE(X)                                                                           \
-	X(round, ROUND)                                                                                \
-	X(route, ROUTE)                                                                                \
+/* Of the others on a GPU: a warp has a unit. */
+#define K_WARP_KINDS(X)                                                                            \
 	X(combine, COMBINE)                                                                            \
 	X(slice, SLICE)                                                                                \
 	X(conv, CONV)                                                                                  \
 	X(scan, SCAN)                                                                                  \
 	X(rates, RATES)                                                                                \
 	X(linear, LINEAR)                                                                              \
-	X(gated, GATED)                                                                                \
-	X(centre, CENTRE)                                                                              \
 	X(activate, ACTIVATE)                                                                          \
 	X(place, PLACE)                                                                                \
 	X(rotary, ROTARY)                                                                              \
@@ -57,6 +54,15 @@
 	X(wkv, WKV)                                                                                    \
 	X(bonus, BONUS)                                                                                \
 	X(taylor, TAYLOR)
+
+/* And here a block. */
+#define K_BLOCK_KINDS(X)                                                                           \
+	X(round, ROUND)                                                                                \
+	X(route, ROUTE)                                                                                \
+	X(gated, GATED)                                                                                \
+	X(centre, CENTRE)
+
+#define K_PLAIN_ALONE(X) K_WARP_KINDS(X) K_BLOCK_KINDS(X)
 
 #define K_PLAIN_KINDS(X) K_PLAIN_FAST(X) K_PLAIN_ALONE(X)
 

@@ -1,5 +1,4 @@
-/* Learned positions (Radford et al. 2019): adds to a row of the stream the row of its position. A
- * unit is a row. */
+/* Learned positions (Radford et al. 2019): adds to a row of the stream the row of its position. */
 #ifndef CUTAWAY_KERNELS_OP_PLACE_H
 #define CUTAWAY_KERNELS_OP_PLACE_H
 
@@ -23,18 +22,11 @@ K_INLINE struct k_acts k_place_result(const struct k_place *a)
 	return k_floats(a->x, a->dim);
 }
 
-K_INLINE int64_t k_place_units(const struct k_place *a)
+K_INLINE float k_place_value(const struct k_place *a, int32_t r, int32_t i)
 {
-	return a->n;
+	return a->x[(size_t)r * (size_t)a->dim + (size_t)i] +
+		   a->table[(size_t)a->rows[r].pos * (size_t)a->dim + (size_t)i];
 }
-
-K_INLINE void k_place_unit(const struct k_place *a, int64_t unit)
-{
-	const float *from = a->table + (size_t)a->rows[unit].pos * (size_t)a->dim;
-	float *x = a->x + (size_t)unit * (size_t)a->dim;
-
-	for (int32_t i = 0; i < a->dim; i++)
-		x[i] += from[i];
-}
+K_VALUE_UNITS(place, a->n, a->dim)
 
 #endif

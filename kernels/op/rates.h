@@ -1,6 +1,6 @@
 /* What a state matrix keeps of itself and takes of a value (linear.h), for each row and head:
  * t = softplus(x + bias);   decay = exp(t a);   amount = sigmoid(beta), or t where there is no beta
- * (Mamba-2: Dao and Gu 2024; gated delta rule: Yang et al. 2024). A unit is a row. */
+ * (Mamba-2: Dao and Gu 2024; gated delta rule: Yang et al. 2024). */
 #ifndef CUTAWAY_KERNELS_OP_RATES_H
 #define CUTAWAY_KERNELS_OP_RATES_H
 
@@ -26,23 +26,17 @@ K_INLINE struct k_acts k_rates_result(const struct k_rates *a)
 	return k_floats(a->out, 2 * a->heads);
 }
 
-K_INLINE int64_t k_rates_units(const struct k_rates *a)
+K_INLINE float k_rates_value(const struct k_rates *a, int32_t r, int32_t i)
 {
-	return a->n;
+	const int32_t h = i / 2;
+	const size_t at = (size_t)r * (size_t)a->stride + (size_t)(h / a->run * a->pitch + h % a->run);
+	float t;
+
+	if (i % 2 && a->beta)
+		return k_sigmoid(a->beta[at]);
+	t = k_softplus(a->x[at] + a->bias[h]);
+	return i % 2 ? t : k_exp(t * a->a[h]);
 }
-
-K_INLINE void k_rates_unit(const struct k_rates *a, int64_t unit)
-{
-	const size_t row = (size_t)unit * (size_t)a->stride;
-	float *out = a->out + (size_t)unit * (size_t)a->heads * 2;
-
-	for (int32_t h = 0; h < a->heads; h++) {
-		const size_t at = row + (size_t)(h / a->run * a->pitch + h % a->run);
-		const float t = k_softplus(a->x[at] + a->bias[h]);
-
-		out[2 * h] = k_exp(t * a->a[h]);
-		out[2 * h + 1] = a->beta ? k_sigmoid(a->beta[at]) : t;
-	}
-}
+K_VALUE_UNITS(rates, a->n, 2 * a->heads)
 
 #endif

@@ -29,13 +29,13 @@ K_INLINE int64_t k_rotary_units(const struct k_rotary *a)
 	return (int64_t)a->n * a->n_heads;
 }
 
-K_INLINE void k_rotary_unit(const struct k_rotary *a, int64_t unit)
+K_UNIT_FN void k_rotary_unit(const struct k_rotary *a, int64_t unit)
 {
 	const int32_t half = a->rope_dim / 2, row = (int32_t)(unit / a->n_heads);
 	const size_t at = (size_t)a->rows[row].pos * (size_t)half;
 	float *x = a->x + (size_t)unit * (size_t)a->head_dim;
 
-	for (int32_t i = 0; i < half; i++) {
+	K_LANES(i, half) {
 		const int32_t p = a->neox ? i : 2 * i, q = a->neox ? i + half : 2 * i + 1;
 		const float c = a->cos[at + (size_t)i], s = a->sin[at + (size_t)i];
 		const float even = k_fma(x[p], c, -(x[q] * s)), odd = k_fma(x[p], s, x[q] * c);

@@ -71,39 +71,41 @@ K_INLINE float k_round_float(float x, int32_t mantissa, int32_t least, float mos
 	return k_float(sign | (k_float(v) > most ? k_bits(most) : v));
 }
 
-/* -127 to 127 times largest / 127; n values. Rule 4 has the limits. */
-K_INLINE void k_round_integers(float *x, int32_t n, float largest)
+/* -127 to 127 times largest / 127. Rule 4 has the limits. */
+K_INLINE float k_round_integer(float x, float largest)
 {
 	const uint32_t a = k_bits(largest);
 	const float scale = largest * 0x1.020408p-7f, id = 127.0f / largest;
+	const float cut = x > largest ? largest : x < -largest ? -largest : x;
 
-	for (int32_t i = 0; i < n; i++) {
-		const float cut = x[i] > largest ? largest : x[i] < -largest ? -largest : x[i];
-
-		x[i] = a < 0x0d800000u    ? 0
-			   : a >= 0x7f800000u ? k_float(0x7fc00000u)
-								  : (k_fma(cut, id, 0x1.8p23f) - 0x1.8p23f) * scale;
-	}
+	return a < 0x0d800000u    ? 0
+		   : a >= 0x7f800000u ? k_float(0x7fc00000u)
+							  : (k_fma(cut, id, 0x1.8p23f) - 0x1.8p23f) * scale;
 }
 
-K_INLINE void k_round_unit(const struct k_round *a, int64_t unit)
+K_UNIT_FN void k_round_unit(const struct k_round *a, int64_t unit)
 {
 	float *x = a->x + (size_t)unit * (size_t)a->dim;
+	const float all = a->to == K_ROUND_int8_token ? k_largest(x, a->dim) : a->largest;
 
-	if (a->to == K_ROUND_int8_token)
-		k_round_integers(x, a->dim, k_largest(x, a->dim));
-	else if (a->to == K_ROUND_int8_tensor)
-		k_round_integers(x, a->dim, a->largest);
-	for (int32_t i = 0; a->to == K_ROUND_int8_block && i < a->dim; i += K_QBLOCK) {
-		const int32_t n = a->dim - i < K_QBLOCK ? a->dim - i : K_QBLOCK;
+	K_MEET(); /* every warp has read the row */
+	K_WARPS(block, (a->dim + K_QBLOCK - 1) / K_QBLOCK) {
+		float *v = x + block * K_QBLOCK;
+		const int32_t left = a->dim - block * K_QBLOCK, n = left < K_QBLOCK ? left : K_QBLOCK;
+		const float largest = a->to == K_ROUND_int8_block ? k_largest(v, n) : all;
 
-		k_round_integers(x + i, n, k_largest(x + i, n));
-	}
+		switch (a->to) {
 #define X(name, word, mantissa, least, most, doc)                                                  \
-	for (int32_t i = 0; mantissa && a->to == K_ROUND_##name && i < a->dim; i++)                    \
-		x[i] = k_round_float(x[i], mantissa, least, most);
-	K_ROUNDS(X)
+	case K_ROUND_##name:                                                                           \
+		K_LANES(i, n)                                                                              \
+			v[i] = mantissa ? k_round_float(v[i], mantissa, least, most)                           \
+							: k_round_integer(v[i], largest);                                      \
+		break;
+			K_ROUNDS(X)
 #undef X
+		case K_N_ROUNDS: break;
+		}
+	}
 }
 
 #endif

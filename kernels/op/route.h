@@ -45,109 +45,149 @@ K_INLINE int64_t k_route_units(const struct k_route *a)
 	return a->n;
 }
 
-/* Replaces the logits of a row by p. */
-K_INLINE void k_route_share(const struct k_route *a, float *p)
-{
-	float max = -INFINITY, sum = 0;
+/* What the threads of a row share. x, y: logits and what becomes of them, by turns; then those of
+ * the chosen. */
+struct k_route_room {
+	float x[K_ROUTE_EXPERTS], y[K_ROUTE_EXPERTS];
+	float worth[K_ROUTE_EXPERTS], group[K_ROUTE_GROUPS]; /* what is chosen by */
+	bool open[K_ROUTE_GROUPS], best[K_ROUTE_EXPERTS];
+};
 
-	for (int32_t i = 0; i < a->n_experts; i++)
-		max = p[i] > max ? p[i] : max;
-	for (int32_t i = 0; i < a->n_experts; i++) {
-		p[i] = a->kind == K_ROUTE_all ? k_exp(p[i] - max) : k_sigmoid(p[i]);
-		sum += p[i];
+/* The greatest, which a NaN is not. */
+K_UNIT_FN float k_route_max(const float *x, int32_t n)
+{
+	uint32_t most = 0;
+
+	K_LANES(i, n) {
+		const uint32_t key = x[i] > -INFINITY ? k_order_key(x[i]) : 0;
+
+		most = key > most ? key : most;
 	}
-	for (int32_t i = 0; i < a->n_experts && a->kind == K_ROUTE_all; i++)
-		p[i] = p[i] / sum;
+	most = k_lanes_most(most);
+	return most ? k_order_float(most) : -INFINITY;
 }
 
-/* What expert i is chosen by. */
-K_INLINE float k_route_worth(const struct k_route *a, const float *p, int32_t i)
+/* A chain, which each thread has for itself. */
+K_INLINE float k_route_sum(const float *x, int32_t n)
 {
-	return a->bias ? p[i] + a->bias[i] : p[i];
+	float sum = 0;
+
+	for (int32_t i = 0; i < n; i++)
+		sum += x[i];
+	return sum;
 }
 
-K_INLINE float k_route_group(const struct k_route *a, const float *p, int32_t group)
+/* Replaces the logits of a row by p, unless that is of the chosen, to x as well. */
+K_UNIT_FN void k_route_share(const struct k_route *a, float *p, struct k_route_room *s)
 {
-	const int32_t size = a->n_experts / a->n_groups;
-	float first = -INFINITY, second = -INFINITY;
+	const bool all = a->kind == K_ROUTE_all;
+	float max, sum;
 
-	for (int32_t i = group * size; i < (group + 1) * size; i++) {
-		const float x = k_route_worth(a, p, i);
-
-		second = x > first ? first : x > second ? x : second;
-		first = x > first ? x : first;
+	K_THREADS(i, a->n_experts)
+		s->x[i] = p[i];
+	K_MEET();
+	max = all ? k_route_max(s->x, a->n_experts) : 0;
+	K_THREADS(i, a->n_experts)
+		s->y[i] = all                         ? k_exp(s->x[i] - max)
+				  : a->kind == K_ROUTE_chosen ? s->x[i]
+											  : k_sigmoid(s->x[i]);
+	K_MEET();
+	sum = all ? k_route_sum(s->y, a->n_experts) : 1.0f;
+	K_THREADS(i, a->n_experts) {
+		s->x[i] = all ? s->y[i] / sum : s->y[i];
+		s->worth[i] = a->bias ? s->x[i] + a->bias[i] : s->x[i];
+		if (a->kind != K_ROUTE_chosen)
+			p[i] = s->x[i];
 	}
-	return size > 1 ? first + second : first;
+	K_MEET();
 }
 
-/* Whether what has worth x ranks before what has worth y, of numbers i and j. */
-K_INLINE bool k_route_before(float x, float y, int32_t i, int32_t j)
+/* The worth of experts `first` to before `end` together: that of the two best. */
+K_INLINE float k_route_group(const float *worth, int32_t first, int32_t end)
 {
-	return x > y || (!(y > x) && i < j);
-}
+	float best = -INFINITY, second = -INFINITY;
 
-/* The groups that may be chosen from, a bit for each. */
-K_INLINE uint64_t k_route_open(const struct k_route *a, const float *p)
-{
-	uint64_t open = 0;
+	for (int32_t i = first; i < end; i++) {
+		const float x = worth[i];
 
-	for (int32_t g = 0; g < a->n_groups; g++) {
-		const float worth = k_route_group(a, p, g);
-		int32_t better = 0;
-
-		for (int32_t h = 0; h < a->n_groups; h++)
-			better += h != g && k_route_before(k_route_group(a, p, h), worth, h, g);
-		open |= (uint64_t)(better < a->used_groups) << g;
+		second = x > best ? best : x > second ? x : second;
+		best = x > best ? x : best;
 	}
-	return open;
+	return end - first > 1 ? best + second : best;
 }
 
-K_INLINE void k_route_choose(const struct k_route *a, const float *p, int32_t *ids)
+/* How many of `first` to before `end` rank before i: of greater worth, or of none less and a lesser
+ * number. */
+K_INLINE int32_t k_route_before(const float *worth, int32_t i, int32_t first, int32_t end)
 {
-	const uint64_t open = a->n_groups ? k_route_open(a, p) : 1;
-	const int32_t size = a->n_experts / (a->n_groups ? a->n_groups : 1);
-	int32_t n = 0;
+	int32_t before = 0;
 
-	for (int32_t i = 0; i < a->n_experts && n < a->k; i++) {
-		const float x = k_route_worth(a, p, i);
-		int32_t better = open >> i / size & 1 ? 0 : a->k;
+	for (int32_t j = first; j < end; j++)
+		before += j < i ? !(worth[i] > worth[j]) : worth[j] > worth[i];
+	return before;
+}
 
-		for (int32_t j = 0; j < a->n_experts; j++)
-			better +=
-				j != i && open >> j / size & 1 && k_route_before(k_route_worth(a, p, j), x, j, i);
-		if (better < a->k || a->n_experts - i <= a->k - n) /* the latter if logits are NaN */
-			ids[n++] = i;
+/* The groups that may be chosen from; all experts are one where there are none. Returns experts of
+ * a group. */
+K_UNIT_FN int32_t k_route_open(const struct k_route *a, struct k_route_room *s)
+{
+	const int32_t n = a->n_groups ? a->n_groups : 1, size = a->n_experts / n;
+
+	K_THREADS(g, n)
+		s->group[g] = k_route_group(s->worth, g * size, (g + 1) * size);
+	K_MEET();
+	K_THREADS(g, n)
+		s->open[g] = !a->n_groups || k_route_before(s->group, g, 0, n) < a->used_groups;
+	K_MEET();
+	return size;
+}
+
+/* Of the chosen ids, ascending, and p to y. */
+K_UNIT_FN void k_route_choose(const struct k_route *a, int32_t *ids, struct k_route_room *s)
+{
+	const int32_t n = a->n_experts, rest = n - a->k, size = k_route_open(a, s);
+
+	K_THREADS(i, n) {
+		int32_t before = s->open[i / size] ? 0 : a->k;
+
+		for (int32_t g = 0; g * size < n; g++)
+			before += s->open[g] ? k_route_before(s->worth, i, g * size, (g + 1) * size) : 0;
+		s->best[i] = before < a->k;
 	}
+	K_MEET();
+	K_THREADS(i, n) {
+		int32_t slot = 0;
+
+		for (int32_t j = 0; j < i; j++)
+			slot += s->best[j];
+		if (i - slot >= rest) /* if logits are NaN: the last ones in any case */
+			slot = i - rest;
+		else if (!s->best[i] || slot >= a->k)
+			continue;
+		ids[slot] = i;
+		s->y[slot] = s->x[i];
+	}
+	K_MEET();
 }
 
-/* Weights that are not yet divided by their sum. */
-K_INLINE void k_route_weigh(
-	const struct k_route *a, const float *p, const int32_t *ids, float *weights)
+K_UNIT_FN void k_route_unit(const struct k_route *a, int64_t unit)
 {
-	float max = -INFINITY;
+	float *weights = a->weights + unit * a->k, max, sum;
+	K_ROOM(struct k_route_room, s);
 
-	for (int32_t s = 0; s < a->k; s++)
-		max = p[ids[s]] > max ? p[ids[s]] : max;
-	for (int32_t s = 0; s < a->k; s++)
-		weights[s] = a->kind == K_ROUTE_chosen ? k_exp(p[ids[s]] - max) : p[ids[s]];
-}
+	K_MEET();
+	k_route_share(a, a->logits + (size_t)unit * (size_t)a->n_experts, s);
+	k_route_choose(a, a->ids + unit * a->k, s);
+	max = k_route_max(s->y, a->k);
+	K_THREADS(i, a->k)
+		s->x[i] = a->kind == K_ROUTE_chosen ? k_exp(s->y[i] - max) : s->y[i];
+	K_MEET();
+	sum = k_route_sum(s->x, a->k);
+	K_THREADS(i, a->k) {
+		const float w = a->norm || a->kind == K_ROUTE_chosen ? s->x[i] / sum : s->x[i];
 
-K_INLINE void k_route_unit(const struct k_route *a, int64_t unit)
-{
-	float *p = a->logits + (size_t)unit * (size_t)a->n_experts;
-	int32_t *ids = a->ids + unit * a->k;
-	float *weights = a->weights + unit * a->k, sum = 0;
-
-	if (a->kind != K_ROUTE_chosen)
-		k_route_share(a, p);
-	k_route_choose(a, p, ids);
-	k_route_weigh(a, p, ids, weights);
-	for (int32_t s = 0; s < a->k; s++)
-		sum += weights[s];
-	for (int32_t s = 0; s < a->k && (a->norm || a->kind == K_ROUTE_chosen); s++)
-		weights[s] = weights[s] / sum;
-	for (int32_t s = 0; s < a->k && a->scale != 0; s++)
-		weights[s] = weights[s] * a->scale;
+		weights[i] = a->scale != 0 ? w * a->scale : w;
+	}
 }
 
 #endif

@@ -37,8 +37,10 @@ K_INLINE int64_t k_scan_units(const struct k_scan *a)
 	return a->out.dim / 32;
 }
 
+/* Some states at a time, of which only the chain of y has an order. */
 K_INLINE float k_scan_step(const struct k_scan *a, int32_t r, int32_t channel, float *s)
 {
+	enum { SOME = 8 };
 	const size_t at = (size_t)r * (size_t)a->out.dim + (size_t)channel;
 	const float *decay = a->a + (size_t)channel * (size_t)a->n_states;
 	const float *b = a->b + (size_t)r * (size_t)a->n_states,
@@ -46,40 +48,44 @@ K_INLINE float k_scan_step(const struct k_scan *a, int32_t r, int32_t channel, f
 	const float dt = k_softplus(a->delta[at]), dx = dt * a->x[at];
 	float y = 0;
 
-	for (int32_t i = 0; i < a->n_states; i++) {
-		s[i] = k_fma(k_exp(dt * decay[i]), s[i], dx * b[i]);
-		y = k_fma(s[i], c[i], y);
+	for (int32_t i = 0; i < a->n_states; i += SOME) {
+		const int32_t end = i + SOME < a->n_states ? i + SOME : a->n_states;
+
+		for (int32_t j = i; j < end; j++)
+			s[j] = k_fma(k_exp(dt * decay[j]), s[j], dx * b[j]);
+		for (int32_t j = i; j < end; j++)
+			y = k_fma(s[j], c[j], y);
 	}
 	return k_fma(a->d[channel], a->x[at], y) * k_silu(a->z[at]);
 }
 
 K_INLINE void k_scan_channel(const struct k_scan *a, int32_t channel)
 {
-	const size_t at = a->at + (size_t)channel * (size_t)a->n_states,
-				 bytes = (size_t)a->n_states * sizeof(float);
+	const size_t at = a->at + (size_t)channel * (size_t)a->n_states;
 	float s[K_SCAN_STATES];
 
 	for (int32_t r = 0; r < a->n; r++) {
-		const struct k_state_row *row = a->rows + r;
+		const int32_t from = a->rows[r].from, to = a->rows[r].to;
 
-		if (row->from == K_STATE_ZERO)
-			memset(s, 0, bytes);
-		else if (row->from >= 0)
-			memcpy(s, k_state_at(a->state, row->from, at), bytes);
+		for (int32_t i = 0; from != K_STATE_ROW && i < a->n_states; i++)
+			s[i] = from == K_STATE_ZERO ? 0.0f : k_state_at(a->state, from, at)[i];
 		a->out.x[(size_t)r * (size_t)a->out.dim + (size_t)channel] = k_scan_step(a, r, channel, s);
-		if (row->to >= 0)
-			memcpy(k_state_at(a->state, row->to, at), s, bytes);
+		for (int32_t i = 0; to >= 0 && i < a->n_states; i++)
+			k_state_at(a->state, to, at)[i] = s[i];
 	}
 }
 
-K_INLINE void k_scan_unit(const struct k_scan *a, int64_t unit)
+K_UNIT_FN void k_scan_unit(const struct k_scan *a, int64_t unit)
 {
 	const int32_t first = (int32_t)unit * 32;
 
-	for (int32_t c = 0; c < 32; c++)
+	K_LANES(c, 32)
 		k_scan_channel(a, first + c);
-	for (int32_t r = 0; a->out.q && r < a->n; r++)
-		k_put(&a->out, r, first, a->out.x + (size_t)r * (size_t)a->out.dim + (size_t)first, 32);
+	for (int32_t r = 0; a->out.q && r < a->n; r++) {
+		const float *x = a->out.x + (size_t)r * (size_t)a->out.dim + (size_t)(first + k_lane());
+
+		k_put(&a->out, r, first, x, 32);
+	}
 }
 
 #endif

@@ -42,28 +42,27 @@ K_INLINE const float *k_shift_before(const struct k_shift *a, int32_t r, int32_t
 	return from == K_STATE_ZERO ? NULL : k_state_at(a->state, from, a->at) + first;
 }
 
-K_INLINE void k_shift_unit(const struct k_shift *a, int64_t unit)
+K_UNIT_FN void k_shift_unit(const struct k_shift *a, int64_t unit)
 {
 	const int32_t dim = a->out.dim, first = (int32_t)unit * 32;
 	const int32_t count = dim - first < 32 ? dim - first : 32;
-	float step[32], y[32];
+	float step[K_OWN], y[K_OWN];
 
 	for (int32_t r = 0; r < a->n; r++) {
 		const float *x = a->x + (size_t)r * (size_t)dim + (size_t)first;
 		const float *before = k_shift_before(a, r, first);
 
-		for (int32_t c = 0; c < count; c++)
-			step[c] = (before ? before[c] : 0.0f) - x[c];
+		K_LANES(c, count)
+			step[K_AT(c)] = (before ? before[c] : 0.0f) - x[c];
 		for (int32_t m = 0; m < a->ways; m++) {
 			const float *mix = a->mix + (size_t)m * (size_t)dim + (size_t)first;
 
-			for (int32_t c = 0; c < count; c++)
-				y[c] = k_fma(step[c], mix[c], x[c]);
+			K_LANES(c, count)
+				y[K_AT(c)] = k_fma(step[K_AT(c)], mix[c], x[c]);
 			k_put(&a->out, m * a->n + r, first, y, count);
 		}
-		if (a->rows[r].to >= 0)
-			memcpy(
-				k_state_at(a->state, a->rows[r].to, a->at) + first, x, (size_t)count * sizeof *x);
+		K_LANES(c, a->rows[r].to >= 0 ? count : 0)
+			k_state_at(a->state, a->rows[r].to, a->at)[first + c] = x[c];
 	}
 }
 

@@ -1,5 +1,6 @@
 /* Copies a piece of each head of each row into rows of its own, rounded to 8 bits where `out` has q
- * (rule 4): between products by head and what lies beside them. A unit is a head of a row. */
+ * (rule 4): between products by head and what lies beside them. A unit is 32 columns of a head of a
+ * row. */
 #ifndef CUTAWAY_KERNELS_OP_SLICE_H
 #define CUTAWAY_KERNELS_OP_SLICE_H
 
@@ -27,14 +28,18 @@ K_INLINE struct k_acts k_slice_result(const struct k_slice *a)
 
 K_INLINE int64_t k_slice_units(const struct k_slice *a)
 {
-	return (int64_t)a->n * a->heads;
+	return (int64_t)a->n * a->heads * ((a->width + 31) / 32);
 }
 
-K_INLINE void k_slice_unit(const struct k_slice *a, int64_t unit)
+K_UNIT_FN void k_slice_unit(const struct k_slice *a, int64_t unit)
 {
-	if (a->ids)
-		a->ids[unit] = (int32_t)(unit % a->heads);
-	k_put(&a->out, (int32_t)unit, a->to, a->x + unit * a->stride + a->from, a->width);
+	const int32_t blocks = (a->width + 31) / 32, r = (int32_t)unit / blocks,
+				  at = (int32_t)unit % blocks * 32, left = a->width - at;
+	const float *x = a->x + (size_t)r * (size_t)a->stride + (size_t)(a->from + at + k_lane());
+
+	if (a->ids && at + k_lane() == 0)
+		a->ids[r] = r % a->heads;
+	k_put(&a->out, r, a->to + at, x, left < 32 ? left : 32);
 }
 
 #endif

@@ -53,7 +53,7 @@ K_INLINE void k_count_near_zero(const float *x, int32_t n, float largest, int32_
 	}
 }
 
-K_INLINE void k_sparse_unit(const struct k_sparse *a, int64_t unit)
+K_UNIT_FN void k_sparse_unit(const struct k_sparse *a, int64_t unit)
 {
 	const int32_t dim = a->a.dim, r = (int32_t)unit, observe = a->rows[r].observe;
 	float *x = a->a.x + (size_t)r * (size_t)dim;

@@ -37,19 +37,21 @@ K_INLINE int64_t k_taylor_units(const struct k_taylor *a)
 	return (int64_t)a->n * a->heads;
 }
 
-K_INLINE void k_taylor_unit(const struct k_taylor *a, int64_t unit)
+K_UNIT_FN void k_taylor_unit(const struct k_taylor *a, int64_t unit)
 {
 	const float *x = a->x + (size_t)unit * (size_t)a->dim;
 	float *out = a->out + (size_t)unit * (size_t)k_taylor_features(a->dim);
-	float t[K_TAYLOR_DIM];
 
-	*out++ = 1;
-	for (int32_t i = 0; i < a->dim; i++)
-		*out++ = t[i] = a->factor * x[i];
-	for (int32_t i = 0; i < a->dim; i++) {
-		*out++ = (t[i] * t[i]) * 0x1.6a09e6p-1f; /* 1 / sqrt 2 */
-		for (int32_t j = i + 1; j < a->dim; j++)
-			*out++ = t[i] * t[j];
+	K_LANES(j, a->dim) {
+		const float t = a->factor * x[j];
+		float *to = out + 1 + a->dim + j; /* column j of a triangle; row i begins with column i */
+
+		if (j == 0)
+			out[0] = 1;
+		out[1 + j] = t;
+		for (int32_t i = 0; i < j; i++, to += a->dim - i)
+			*to = (a->factor * x[i]) * t;
+		*to = (t * t) * 0x1.6a09e6p-1f; /* 1 / sqrt 2 */
 	}
 }
 

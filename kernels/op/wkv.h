@@ -51,49 +51,71 @@ K_INLINE int64_t k_wkv_units(const struct k_wkv *a)
 	return k_linear_units(&shape);
 }
 
-/* Of `count` columns from `first` on; of: where the head of this row begins in q, k, v … */
-K_INLINE void k_wkv_columns(const struct k_wkv *a, const struct k_linear_step *s, size_t of,
-	int32_t first, const int32_t count)
+/* Of `some` keys from i on, which are all read first; of: where the head of this row begins in q,
+ * k … */
+K_INLINE void k_wkv_keys(const struct k_wkv *a, const struct k_linear_step *s, size_t of, int32_t i,
+	const int32_t some, const int32_t count, const float *e, float *o)
 {
-	float e[K_LINEAR_UNIT] = { 0 }, o[K_LINEAR_UNIT] = { 0 }, t[K_LINEAR_UNIT];
-	const size_t bytes = (size_t)count * sizeof *t;
-	const float *v = a->v + of + first;
+	const size_t size = (size_t)a->size, at = (size_t)i * size;
+	float t[K_AHEAD][K_OWN], q[K_AHEAD];
 
-	for (int32_t i = 0; i < a->size; i++) {
-		memcpy(t, s->from + (size_t)i * (size_t)a->size, bytes);
+	for (int32_t j = 0; j < some; j++) {
+		const size_t key = of + (size_t)(i + j);
+		const float *from = s->from + at + (size_t)j * size;
+		const float decay = a->decay[key], back = -a->back[key], k = a->k[key];
+
+		q[j] = a->q[key];
 		for (int32_t c = 0; c < count; c++)
-			e[c] = k_fma(t[c], a->away[of + (size_t)i], e[c]);
+			t[j][c] = k_fma(k, s->v[c], k_fma(back, e[c], decay * from[c]));
 	}
-	for (int32_t i = 0; i < a->size; i++) {
-		const size_t key = of + (size_t)i, at = (size_t)i * (size_t)a->size;
-
-		memcpy(t, s->from + at, bytes);
+	for (int32_t j = 0; j < some; j++)
 		for (int32_t c = 0; c < count; c++) {
-			t[c] = k_fma(a->k[key], v[c], k_fma(-a->back[key], e[c], a->decay[key] * t[c]));
-			o[c] = k_fma(t[c], a->q[key], o[c]);
+			o[c] = k_fma(t[j][c], q[j], o[c]);
+			s->to[at + (size_t)j * size + (size_t)c] = t[j][c];
 		}
-		memcpy(s->to + at, t, bytes);
-	}
-	memcpy(a->out + of + first, o, bytes);
 }
 
-K_INLINE void k_wkv_unit(const struct k_wkv *a, int64_t unit)
+K_INLINE void k_wkv_columns(
+	const struct k_wkv *a, const struct k_linear_step *s, size_t of, const int32_t count)
+{
+	float e[K_OWN] = { 0 }, o[K_OWN] = { 0 };
+	int32_t i = 0;
+
+	K_UNROLL
+	for (int32_t k = 0; k < a->size; k++) {
+		const float *from = s->from + (size_t)k * (size_t)a->size;
+		const float away = a->away[of + (size_t)k];
+
+		for (int32_t c = 0; c < count; c++)
+			e[c] = k_fma(from[c], away, e[c]);
+	}
+	for (; i + K_AHEAD <= a->size; i += K_AHEAD)
+		k_wkv_keys(a, s, of, i, K_AHEAD, count, e, o);
+	for (; K_AHEAD > 1 && i < a->size; i++)
+		k_wkv_keys(a, s, of, i, 1, count, e, o);
+	for (int32_t c = 0; c < count; c++)
+		s->out[c] = o[c];
+}
+
+K_UNIT_FN void k_wkv_unit(const struct k_wkv *a, int64_t unit)
 {
 	const struct k_linear shape = k_wkv_shape(a);
 	const int32_t head = (int32_t)(unit / k_linear_pieces(&shape));
-	const int32_t first = (int32_t)(unit % k_linear_pieces(&shape)) * K_LINEAR_UNIT;
-	const int32_t left = a->size - first, count = left < K_LINEAR_UNIT ? left : K_LINEAR_UNIT;
+	const int32_t first = (int32_t)(unit % k_linear_pieces(&shape)) * K_LINEAR_UNIT + k_lane();
+	const int32_t left = a->size - first, count = left < K_OWN ? left : K_OWN;
 	const size_t size = (size_t)a->size, at = (size_t)head * size * size + (size_t)first;
 	struct k_linear_step s = { 0 };
 
-	for (int32_t r = 0; r < a->n; r++) {
+	for (int32_t r = 0; r < a->n && count > 0; r++) {
 		const size_t of = ((size_t)r * (size_t)a->heads + (size_t)head) * size;
 
 		k_linear_places(&shape, r, at, count, &s);
-		if (count == K_LINEAR_UNIT) /* a number that compilers know */
-			k_wkv_columns(a, &s, of, first, K_LINEAR_UNIT);
+		s.v = a->v + of + first;
+		s.out = a->out + of + first;
+		if (count == K_OWN) /* a number that compilers know */
+			k_wkv_columns(a, &s, of, K_OWN);
 		else
-			k_wkv_columns(a, &s, of, first, count);
+			k_wkv_columns(a, &s, of, count);
 	}
 }
 

@@ -6,7 +6,7 @@
     tests/cuda/test_cuda_barriers.py --table  nothing is run: the count in tests/README.md, from the sources
 
 The kernels' suites are run once on the checked shim, and say which places they visited that order
-threads or memory: CU_SYNC, CU_SYNC_WARP, cu_copy_wait, cu_arrive. Every place in the sources must be
+threads or memory: CU_SYNC (K_MEET of a plain op is one), CU_SYNC_WARP, cu_copy_wait, cu_arrive. Every place in the sources must be
 among them. Then each of these is left out in turn, alone: some suite that visits it must fail. What can be left out
 unnoticed is either not tested, or not needed and has to go from the kernel."""
 import concurrent.futures
@@ -18,9 +18,9 @@ import sys
 import tempfile
 
 os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
-SUITES = ["matmul", "sparse", "stats", "step", "attention"]  # the quick ones first
+SUITES = ["matmul", "sparse", "stats", "step", "plain", "attention"]  # the quick ones first
 KINDS = ["CU_SYNC", "CU_SYNC_WARP", "cu_copy_wait", "cu_arrive"]
-FOLDER = "kernels/cuda"
+FOLDERS = ["kernels/cuda", "kernels/op"]
 README = "tests/README.md"
 LIMIT = 300  # seconds of a suite; longer says nothing about the barrier
 n = failed = 0
@@ -36,13 +36,13 @@ def ok(good, what):
 def in_sources():
     """{file:line: kind} of every place, as the sources have it; two on a line could not be told apart."""
     places = {}
-    for name in sorted(os.listdir(FOLDER)):
-        if not name.endswith((".cuh", ".cu")) or name == "device.cuh":
+    for folder, name in ((folder, name) for folder in FOLDERS for name in sorted(os.listdir(folder))):
+        if not name.endswith((".cuh", ".cu", ".h")) or name in ("device.cuh", "lanes.cuh", "lanes.h"):
             continue
-        with open(os.path.join(FOLDER, name), encoding="utf-8") as f:
+        with open(os.path.join(folder, name), encoding="utf-8") as f:
             text = re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m[0]), f.read(), flags=re.S)
         for number, line in enumerate(text.splitlines(), 1):
-            found = re.findall(rf"\b({'|'.join(KINDS)})\(", line.split("//")[0])
+            found = re.findall(rf"\b({'|'.join(KINDS)})\(", line.split("//")[0].replace("K_MEET(", "CU_SYNC("))
             if len(found) > 1:
                 sys.exit(f"Bail out! {name}:{number}: two places on a line")
             if found:
