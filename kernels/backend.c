@@ -27,7 +27,7 @@ const struct k_isa k_isa_scalar = {
 	.fn =
 		{
 #define X(name, ...) [K_OP_##name] = k_ref_##name,
-			K_KINDS(X) K_HOST_KINDS(X)
+			K_KINDS(X)
 #undef X
 		},
 	.packed_bytes = k_ref_packed_bytes,

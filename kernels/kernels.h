@@ -39,7 +39,6 @@ enum { K_FREE = 1, K_ARITH_VERSION = 0 };
 enum { K_FREE = 0, K_ARITH_VERSION = 1 };
 #define K_ORDER_NAME ""
 #endif
-#define K_MAX_HEAD_DIM 512
 
 struct k_type_info {
 	const char *name;
@@ -58,9 +57,9 @@ struct k_matrix {
 };
 
 /* Positions first … end - 1 of a sequence. What a row sees is a list of ranges: ascending, none
- * touches the one before; the last non-empty one ends at pos + 1, or (on a CPU alone, where keys
- * and values are stored by an op before) after later positions of the step; only empty ones follow
- * it, whose first and end are that end. */
+ * touches the one before; the last non-empty one ends at pos + 1, or, if the op says so, before it
+ * or after later positions of the step; only empty ones follow it, whose first and end are that
+ * end. */
 struct k_range {
 	int32_t first, end;
 };
@@ -77,12 +76,6 @@ static inline void k_see_all(const struct k_row *rows, int32_t n, struct k_range
 	for (int32_t r = 0; r < n; r++)
 		ranges[r] = (struct k_range){ 0, rows[r].pos + 1 };
 }
-
-/* A further page to store a row's key and value in: that of another sequence at the same position.
- * So branches of a tree, each a sequence with its own tail, see their common ancestors. */
-struct k_also {
-	int32_t row, seq;
-};
 
 /* Arguments of the ops, one struct each. n is the number of rows. */
 
@@ -135,21 +128,10 @@ struct k_rope {
 	k_atomic_int *nan_row; /* set to r + 1 for a row that held a NaN (the request then fails) */
 };
 
-/* Makes the codes of each group of 16 positions that a row of the step ends, from the keys and
- * values that rope stored in f16 (rule 10). Of a format by channel alone. */
-struct k_encode {
-	int32_t layer, n;
-	const struct k_row *rows;  /* [n] */
-	const struct k_also *also; /* [n_also] */
-	int32_t n_also;
-	const int32_t *const *recent_pages, *const *pages; /* [n_seqs] block tables */
-	const struct k_kv *recent, *kv;
-};
-
 /* Distances beyond it are one, in both directions (Raffel et al. 2020, section 2.1). */
 enum { K_DISTANCE = 128 };
 
-/* How a step's attention is computed, on a CPU's vector kernels; the bits are the same. */
+/* How a step's attention is computed, by a GPU or a CPU's vector kernels; the bits are the same. */
 enum k_attend {
 	/* Span by span: its scores, their softmax and its values while a cache has them, merged as they
 	 * come (Dao et al. 2022, "FlashAttention"); threads share the spans of a head (Dao et al. 2023,
@@ -169,8 +151,8 @@ struct k_attention {   /* rule 11; out is quantised for the output matrix (rule 
 	const struct k_row *rows;
 	const struct k_range *ranges; /* [n, n_ranges] what each row sees */
 	int32_t n_ranges;
-	/* On a CPU alone, else NULL. Of what a row sees: the groups that its heads read, as k_pick
-	 * writes them; the positions that all of them read */
+	/* Of what a row sees: the groups that its heads read, as k_pick writes them, and the positions
+	 * that all of them read; or NULL: all */
 	const uint8_t *picked; /* [n, n_kv_heads, picked_stride] */
 	int32_t picked_stride;
 	const struct k_comb *comb; /* [n] */
@@ -189,13 +171,13 @@ struct k_attention {   /* rule 11; out is quantised for the output matrix (rule 
 	int32_t *near_zero; /* [n_observed, n_heads] visible probabilities below `threshold` */
 	int32_t share_stride;
 	float threshold;
-	/* A layer of an encoder-decoder model, on a CPU alone, whose instruction sets all run the
-	 * reference. Ranges may end before a row's own position. adds: to the share and near_zero of
-	 * the op before */
+	/* A layer of an encoder-decoder model, which has no faster way than the definition. Ranges may
+	 * end before a row's own position. adds: to the share and near_zero of the op before */
 	bool relative, adds;
+	bool ahead;            /* rows see later ones of the step */
 	const float *bias;     /* [.., n_heads] by bucket, added to a score (rule 23); NULL: none */
 	const int32_t *bucket; /* [2 K_DISTANCE + 1] of each distance from -K_DISTANCE on */
-	/* On a CPU alone, else NULL: as share, of every row, and only of groups that it reads */
+	/* As share, of every row, and only of groups that it reads; or NULL */
 	float *account; /* [n, n_heads, account_stride] */
 	int32_t account_stride;
 	enum k_attend way;
@@ -277,12 +259,10 @@ struct k_stats {
 
 enum k_kind {
 #define X(name, ...) K_OP_##name,
-	K_KINDS(X) K_HOST_KINDS(X)
+	K_KINDS(X)
 #undef X
 		K_N_KINDS
 };
-/* Kinds from here on have no kernels on a device. */
-enum { K_HOST_FIRST = K_OP_extent };
 
 /* What an op is for: the unit in which time is shown. name, label on the screen, what it does. */
 #define K_STAGES(X)                                                                                \
@@ -317,7 +297,6 @@ struct k_op {
 	union {
 #define X(name, ...) struct k_##name name;
 		K_KINDS(X)
-		K_HOST_KINDS(X)
 #undef X
 	} u;
 	/* Fields that a walk writes are together, after those that all threads read: else each step

@@ -236,7 +236,6 @@ static void check_attention(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 	fold(&hash[K_OP_attention], d->share, sizeof d->share);
 }
 
-/* What a device does not run. */
 static void check_pick(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 {
 	struct k_kv kv = cache_of(d);
@@ -245,8 +244,6 @@ static void check_pick(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 	struct k_row row[GROUPS];
 	struct k_op op;
 
-	if (!k_is_host(ctx))
-		return;
 	kv.extents = true;
 	kv.format = K_CACHE_bf16;
 	for (int32_t g = 0; g < GROUPS; g++)
@@ -375,11 +372,9 @@ int k_selfcheck_hashes(struct k_ctx *ctx, uint64_t hash[K_N_KINDS], struct err *
 	check_rope(ctx, d, hash);
 	check_attention(ctx, d, hash);
 	check_pick(ctx, d, hash);
-	if (k_is_host(ctx)) {
-		check_codes(ctx, d, hash);
-		check_latent(ctx, d, hash);
-		check_heavy(ctx, d, hash);
-	}
+	check_codes(ctx, d, hash);
+	check_latent(ctx, d, hash);
+	check_heavy(ctx, d, hash);
 	check_rows(ctx, d, hash);
 	check_recurrence(ctx, d, hash);
 	check_linear(ctx, d, hash);
@@ -396,17 +391,16 @@ int k_selfcheck(struct k_ctx *ctx, struct err *e)
 {
 	static const char *const names[K_N_KINDS] = {
 #define X(name, ...) #name,
-		K_KINDS(X) K_HOST_KINDS(X)
+		K_KINDS(X)
 #undef X
 	};
-	const int n = k_is_host(ctx) ? K_N_KINDS : K_HOST_FIRST;
 	uint64_t hash[K_N_KINDS];
 
 	if (K_FREE) /* a build without a fixed order has no known answers */
 		return 0;
 	if (k_selfcheck_hashes(ctx, hash, e))
 		return -1;
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < K_N_KINDS; i++)
 		if (hash[i] != known[i])
 			return err_set(e, ERR_DEVICE,
 				"the %s kernel (%s) does not give the known answers of arithmetic %d "

@@ -1,6 +1,6 @@
 /* The known answers of formats of codes. Part of selfcheck.c. Thread: as there. */
 
-/* Formats of codes, which a device does not read. Any bytes are codes, and these are finite scales,
+/* Any bytes are codes, and these are finite scales,
  * too. */
 static void fill_codes(struct data *d)
 {

@@ -15,6 +15,7 @@ static void check_heavy(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 	struct k_op op = { .u.account = { .of = heavy,
 						   .share = d->x,
 						   .keep = keep,
+						   .room = d->out,
 						   .share_stride = STRIDE * K_HEAVY_SPAN,
 						   .n_heads = HEADS } };
 

@@ -23,7 +23,6 @@ struct arch {
 	const char *name; /* general.architecture */
 	/* Sets m->config, m->rope and m->layer, without tensors. */
 	void (*read)(struct arch_file *f, struct model *m);
-	const char *needs_host; /* why the kernels of a GPU cannot run it; NULL: they can */
 };
 
 extern const struct arch *const arch_table[]; /* ends with NULL */

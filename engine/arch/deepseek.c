@@ -91,6 +91,4 @@ static void deepseek2_read(struct arch_file *f, struct model *m)
 	}
 }
 
-const struct arch arch_deepseek2 = { .name = "deepseek2",
-	.read = deepseek2_read,
-	.needs_host = "its attention is latent, which the kernels of a GPU do not read" };
+const struct arch arch_deepseek2 = { .name = "deepseek2", .read = deepseek2_read };

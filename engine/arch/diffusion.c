@@ -67,8 +67,5 @@ static void dream_read(struct arch_file *f, struct model *m)
 	read_diffusion(f, m, true, true);
 }
 
-static const char needs_host[] =
-	"its rows see later ones, whose keys the kernels of a GPU store too late";
-
-const struct arch arch_llada = { .name = "llada", .read = llada_read, .needs_host = needs_host };
-const struct arch arch_dream = { .name = "dream", .read = dream_read, .needs_host = needs_host };
+const struct arch arch_llada = { .name = "llada", .read = llada_read };
+const struct arch arch_dream = { .name = "dream", .read = dream_read };

@@ -99,6 +99,4 @@ static void t5_read(struct arch_file *f, struct model *m)
 	m->final_norm = "dec.output_norm.weight";
 }
 
-const struct arch arch_t5 = { .name = "t5",
-	.read = t5_read,
-	.needs_host = "its decoder reads an encoder, as the kernels of a GPU do not" };
+const struct arch arch_t5 = { .name = "t5", .read = t5_read };

@@ -100,9 +100,8 @@ struct engine_request engine_answer_request(const struct answer_settings *a);
 struct engine_info {
 	char name[192]; /* "SmolLM2-135M-Instruct Q4_1" */
 	const char *backend, *isa;
-	const char *device;     /* "NVIDIA H200"; "" on a CPU */
-	const char *fallback;   /* why "auto" took the CPU, or "" */
-	const char *needs_host; /* why no GPU computes this model, or "" */
+	const char *device;   /* "NVIDIA H200"; "" on a CPU */
+	const char *fallback; /* why "auto" took the CPU, or "" */
 	int32_t threads, n_layers, n_heads, n_kv_heads, head_dim, dim, vocab;
 	int32_t ctx, slots;
 	size_t model_bytes, weight_bytes;

@@ -241,10 +241,8 @@ int64_t engine_submit_closed(struct engine *e, const struct engine_request *q,
 bool engine_keeps_prefixes(const struct engine *e, const struct engine_options *o);
 /* The format that the option names. */
 enum k_cache engine_cache_format(const struct engine_options *o);
-/* Sets it in e->specs; refused where the kernels do not read it. */
+/* Sets it in e->specs. */
 int engine_set_format(struct engine *e, const struct engine_options *o, struct err *err);
-/* What "auto" takes the CPU for; "": nothing that is asked for needs it. */
-const char *engine_needs_host(const struct engine_options *o);
 /* engine_pages.c: allocates the pools of pages; as many as there are where none are said; again by
  * e->specs, for as many tokens or bytes. */
 int32_t engine_default_pages(const struct engine *e, const struct engine_options *o);

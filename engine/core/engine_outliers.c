@@ -119,9 +119,6 @@ int engine_apply_measuring(struct engine *e, const char **value, const char *nam
 	if (strcmp(*value, "measure") != 0)
 		return err_set(
 			err, ERR_USAGE, "%s %.40s: this is measured, not set: measure does it", name, *value);
-	if (e->model && !k_is_host(e->kernels))
-		return err_set(
-			err, ERR_USAGE, "%s: only the CPU's kernels can be looked into (--backend cpu)", name);
 	if (!e->begun) /* its events would come before the session's */
 		return 0;
 	*value = "";

@@ -83,20 +83,6 @@ enum k_cache engine_cache_format(const struct engine_options *o)
 	return (enum k_cache)setting_choice(&engine_settings[ENGINE_AT_cache_format], o);
 }
 
-const char *engine_needs_host(const struct engine_options *o)
-{
-	struct visible v = { 0 };
-	struct err ignored = { 0 }; /* it is told when the setting is applied */
-
-	if (setting_choice(&engine_settings[ENGINE_AT_attention], o))
-		return "a way to compute attention that the kernels of a GPU do not have";
-	if (k_cache_bits((int32_t)engine_cache_format(o)))
-		return "a cache format of codes, which the kernels of a GPU do not read";
-	return o->visible && !visible_parse(&v, o->visible, &ignored) && !visible_is_plain(&v)
-			   ? "a visibility of which the kernels of a GPU know nothing"
-			   : "";
-}
-
 /* What chooses among keys or turns them against a query reads them as numbers. */
 static int check_codes(enum k_cache format, const struct visible *v, struct err *err)
 {
@@ -133,11 +119,6 @@ static int check_latent(
 
 int engine_set_format(struct engine *e, const struct engine_options *o, struct err *err)
 {
-	if (e->kernels && !k_is_host(e->kernels) && k_cache_bits((int32_t)engine_cache_format(o)))
-		return err_set(err, ERR_USAGE,
-			"cache-format %s: the kernels of a GPU do not read it; use --backend cpu, or one of f16, "
-			"f32, bf16 and e4m3",
-			o->cache_format);
 	if (o->cache_residual != K_RECENT && !k_cache_by_channel((int32_t)engine_cache_format(o)))
 		return err_set(err, ERR_USAGE,
 			"cache-residual %d: cache-format %s keeps all tokens alike; it is for kivi4 and kivi2",
@@ -211,6 +192,11 @@ static int check_reach(const struct engine *e, const struct visible *v, struct e
 	char spec[64];
 
 	visible_print(v, spec, sizeof spec);
+	if ((visible_picks(v) || visible_most_kept(v, 1)) && e->info.ctx > K_PICK_GROUPS * K_GROUP)
+		return err_set(err, ERR_USAGE,
+			"visible %s: a row chooses among %d positions at most, and this session's context is %d; a "
+			"smaller --ctx is needed",
+			spec, K_PICK_GROUPS * K_GROUP, e->info.ctx);
 	if (e->model && visible_policy_of(v)->turned && !model_turns(e->model))
 		return err_set(err, ERR_USAGE,
 			"visible %s: this model's queries cannot be turned to another position (it learned a row for "
@@ -262,10 +248,6 @@ int engine_apply_visible(struct engine *e, struct engine_options *to, struct err
 		return -1;
 	if (e->model && !lossy)
 		v = full;
-	if (e->kernels && !k_is_host(e->kernels) && !visible_is_plain(&v))
-		return err_set(err, ERR_USAGE,
-			"visible %s: a GPU's kernels read all positions in sight; use --backend cpu",
-			to->visible);
 	if (check_codes(memory_format(&e->specs), &v, err) ||
 		check_latent(e, memory_format(&e->specs), &v, err))
 		return -1;
@@ -281,8 +263,6 @@ int engine_apply_attention(struct engine *e, struct engine_options *to, struct e
 {
 	const int way = setting_choice(&engine_settings[ENGINE_AT_attention], to);
 
-	if (way && e->kernels && !k_is_host(e->kernels))
-		return err_set(err, ERR_USAGE, "attention %s: only with --backend cpu", to->attention);
 	return forward_set_attend(&e->forward, (enum k_attend)way, err);
 }
 

@@ -270,7 +270,7 @@ struct setting {
 	X(CHOICE, attention, "flash", engine_apply_attention, .name = "attention", .group = "Kernels",                                                                      \
 		.when = SETTING_IDLE, .words = (const char *const[]){ "flash", "heads", "matrix", NULL },                                                                       \
 		.doc =                                                                                                                                                          \
-			"attention in tiles that a cache holds, threads sharing a head's spans (flash); a head to a thread "                                                        \
+			"attention in tiles that a cache holds, threads sharing a head's spans (flash); a head to a thread or block "                                               \
 			"(heads); all scores of a layer to memory first (matrix)")                                                                                                  \
 	X(INT, attention_every, 0, engine_apply_every, .name = "attention-every", .group = "Watching",                                                                      \
 		.arg = "N", .high = 1024, .when = SETTING_ANY, .unit = "tokens",                                                                                                \

@@ -303,6 +303,7 @@ static void add_account(struct forward *f, const struct attention *a)
 	program_add(&f->program, K_OP_account, K_STAGE_attention)->u.account =
 		(struct k_account){ .of = heavy_of(f, a),
 			.share = f->account,
+			.room = f->account_room,
 			.share_stride = f->max_groups,
 			.keep = f->budget,
 			.n_heads = a->n_heads };

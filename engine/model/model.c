@@ -210,14 +210,6 @@ int32_t model_context(const struct gguf *g, struct err *e)
 	return e->code ? 0 : (int32_t)ctx;
 }
 
-const char *model_needs_host(const struct gguf *g)
-{
-	struct err ignored = { 0 }; /* arch_read() tells it */
-	const struct arch *arch = arch_find(g, &ignored);
-
-	return arch && arch->needs_host ? arch->needs_host : "";
-}
-
 int model_open(struct model **out, const struct gguf *g, struct k_ctx *kernels,
 	const struct model_options *o, int32_t *ctx, struct err *e)
 {
@@ -227,11 +219,6 @@ int model_open(struct model **out, const struct gguf *g, struct k_ctx *kernels,
 	if (!m)
 		return err_set(e, ERR_MEMORY, "no memory for the model");
 	m->kernels = kernels;
-	m->needs_host = model_needs_host(g);
-	if (*m->needs_host && !k_is_host(kernels)) {
-		err_set(e, ERR_USAGE, "%s: %s; use --backend cpu", gguf_path(g), m->needs_host);
-		goto fail;
-	}
 	if (arch_read(g, m, ctx, o->beyond, e))
 		goto fail;
 	m->tied = !gguf_find(g, "output.weight");

@@ -81,7 +81,6 @@ struct model {
 	int32_t n_ropes;
 	/* bytes in the file that one decoded token reads: all layers and the output */
 	size_t weight_bytes;
-	const char *needs_host; /* of model_needs_host() */
 	struct k_ctx *kernels;
 	struct weights weights;
 	void *columns; /* of model_add_columns(), or NULL */
@@ -108,8 +107,6 @@ int model_join_memory(struct model *m, struct err *e);
 const char *model_sees_ahead(const struct model *m);
 /* Whether a row's queries may be rotated by another position than its own. */
 bool model_turns(const struct model *m);
-/* Why the kernels of a GPU cannot run the model of a file; "" if they can. */
-const char *model_needs_host(const struct gguf *g);
 /* The type of most of the layers' weights in a file. */
 enum k_type model_weight_type(const struct gguf *g);
 /* The context that a file's model was made for, without opening it; 0 with an error. */

@@ -46,10 +46,7 @@ static int open_weights(struct engine *e, const struct engine_options *o, const 
 
 	if (strcmp(o->packed_cache, "auto") != 0)
 		m.cache = !strcmp(o->packed_cache, "on") ? WEIGHTS_CACHE_ON : WEIGHTS_CACHE_OFF;
-	if (!strcmp(o->backend, "auto") && (*engine_needs_host(o) || *model_needs_host(g)))
-		snprintf(backend, sizeof backend, "cpu");
-	else
-		snprintf(backend, sizeof backend, o->device ? "%s:%d" : "%s", o->backend, o->device);
+	snprintf(backend, sizeof backend, o->device ? "%s:%d" : "%s", o->backend, o->device);
 	if (k_open(&e->kernels, backend, o->isa, threads < 1 ? 1 : threads, err) ||
 		(o->cuda_mode && k_set_mode(e->kernels, o->cuda_mode, err)))
 		return -1;
@@ -110,9 +107,6 @@ static void fill_info(struct engine *e, const struct engine_options *o)
 	i->isa = k_isa_name(e->kernels);
 	i->device = k_device_name(e->kernels);
 	i->fallback = k_fallback(e->kernels);
-	i->needs_host = e->model->needs_host;
-	if (!strcmp(o->backend, "auto") && !*i->fallback)
-		i->fallback = *engine_needs_host(o) ? engine_needs_host(o) : e->model->needs_host;
 	i->threads = k_n_threads(e->kernels);
 	i->n_layers = c->n_layers;
 	i->n_heads = c->n_heads;

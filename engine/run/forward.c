@@ -166,6 +166,7 @@ static void aim(const struct forward *f, struct k_op *op)
 	a->near_zero = f->n_observed ? f->near_zero + heads : NULL;
 	a->share_stride = f->share_stride;
 	a->threshold = f->threshold;
+	a->ahead = f->ahead;
 	a->way = f->attend;
 	a->matrix = f->attend == K_ATTEND_MATRIX ? f->matrix : NULL;
 	a->matrix_spans = f->matrix_spans;

@@ -113,7 +113,7 @@ struct forward {
 	 * them; positions; the position by which the query for the first ones is rotated. Where heads
 	 * keep groups, the budget is of the span after the row's */
 	int32_t *budget; /* [max_rows] */
-	uint8_t *picked; /* [layers][n_rows][needs.kv_heads][picked_stride]; NULL on a device */
+	uint8_t *picked; /* [layers][n_rows][needs.kv_heads][picked_stride]; NULL: nothing chooses */
 	int32_t picked_stride;
 	struct k_comb *comb; /* [max_rows] */
 	int32_t *turned;     /* [max_rows] */
@@ -122,6 +122,7 @@ struct forward {
 	 * 16, in the layer that runs; else NULL */
 	int32_t *begins;                          /* [max_rows] */
 	float *account;                           /* [max_rows][needs.heads][max_groups] */
+	float *account_room;                      /* [needs.kv_heads][k_heavy_floats(max_groups)] */
 	struct k_row *rows;                       /* [max_rows] */
 	struct k_also *also;                      /* [max_also] */
 	const int32_t **pages[MEMORY_GROUPS];     /* [max_rows] block tables, by rows[].seq */
@@ -132,7 +133,7 @@ struct forward {
 	int32_t n_items;
 	int32_t *item_row;      /* [max_rows] and their first rows */
 	struct visible visible; /* the policy of the run: forward_set_visible() */
-	/* rows see all that the step computes for their request, later positions, too: on a CPU,
+	/* rows see all that the step computes for their request, later positions, too:
 	 * without windows, visibility and formats by channel */
 	bool ahead;
 	enum k_attend attend; /* forward_set_attend() */
@@ -185,7 +186,7 @@ struct forward {
 	/* [max_rows, …]: scratch of the layers, except x, the residual stream */
 	float *x;         /* [dim] */
 	float *q, *k, *v; /* [needs.q], [needs.kv], [needs.kv] */
-	float *sink_q;    /* [needs.q]; NULL on a device */
+	float *sink_q;    /* [needs.q] */
 	float *gate, *up; /* [needs.wide] */
 	float *q_normed, *k_normed;
 	float *added;  /* [dim] if needs.added */

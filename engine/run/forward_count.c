@@ -111,37 +111,6 @@ static void count_rope(struct k_op *op)
 	op->ops = n * (q * 4 + kv * 3);
 }
 
-/* Keys of a group are read when it is full, and its extents by each row after it. */
-static void count_pick(const struct forward *f, struct k_op *op)
-{
-	const struct k_kv *kv = op->kind == K_OP_pick ? op->u.pick.kv : op->u.extent.kv;
-	const uint64_t values = (uint64_t)(kv->n_kv_heads * kv->head_dim);
-
-	for (int32_t r = 0; r < f->n_rows; r++) {
-		const int32_t pos = f->rows[r].pos;
-
-		if (op->kind == K_OP_extent && pos % K_GROUP == K_GROUP - 1) {
-			op->bytes += values * (uint64_t)(K_GROUP * k_cache_bytes(kv->format) + 4);
-			op->ops += values * 2 * K_GROUP;
-		} else if (op->kind == K_OP_pick && f->budget[r] <= pos / K_GROUP) {
-			op->bytes += values * 4 * (uint64_t)(pos / K_GROUP);
-			op->ops += (uint64_t)(op->u.pick.n_heads * kv->head_dim * 2 * (pos / K_GROUP));
-		}
-	}
-}
-
-/* Groups of 16 positions that rows of the step end are read and written. */
-static void count_encode(struct k_op *op)
-{
-	const struct k_encode *a = &op->u.encode;
-	uint64_t n = 0;
-
-	for (int32_t r = 0; r < a->n; r++)
-		n += a->rows[r].pos % K_GROUP == K_GROUP - 1;
-	op->bytes = n * (group_bytes(a->recent) + group_bytes(a->kv));
-	op->ops = n * K_GROUP * 8 * (uint64_t)(a->kv->n_kv_heads * a->kv->head_dim);
-}
-
 static void count_values(struct k_op *op, struct k_count c)
 {
 	op->bytes = c.bytes;
@@ -170,20 +139,6 @@ void forward_count(const struct forward *f, struct k_op *op)
 	case K_OP_attention: count_attention(f, op); break;
 	case K_OP_rope: count_rope(op); break;
 	case K_OP_experts: count_experts(op); break;
-	case K_OP_extent:
-	case K_OP_pick: count_pick(f, op); break;
-	case K_OP_recall:
-		count_values(op, k_count_values(op->u.recall.of.n, op->u.recall.of.n_kv_heads,
-							 4 * (uint64_t)op->u.recall.of.most, 0));
-		break;
-	case K_OP_account:
-		count_values(op, k_count_values(op->u.account.of.n, op->u.account.n_heads,
-							 8 * (uint64_t)op->u.account.of.most, (uint64_t)op->u.account.of.most));
-		break;
-	case K_OP_turn:
-		count_values(
-			op, k_count_values(op->u.turn.n, op->u.turn.n_heads * op->u.turn.head_dim, 8, 4));
-		break;
 	case K_OP_embed:
 		count_values(op, k_count_values(op->u.embed.n, op->u.embed.w->n_cols, 5, 1));
 		break;
@@ -196,7 +151,6 @@ void forward_count(const struct forward *f, struct k_op *op)
 	case K_OP_##name: count_values(op, k_##name##_count(&op->u.name)); break;
 		K_PLAIN_KINDS(X)
 #undef X
-	case K_OP_encode: count_encode(op); break;
 	case K_N_KINDS: break;
 	}
 }

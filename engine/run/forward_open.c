@@ -119,13 +119,9 @@ static void cut_work(struct forward *f, struct cutter *c)
 	f->act = cut_acts(c, f->max_rows, &n->act);
 	f->head = cut_acts(c, f->max_out, &n->head);
 	f->computed_logits = program_cut(c, out * (size_t)m->vocab, sizeof *f->logits);
-	if (!k_is_host(f->model->kernels))
-		return;
-	f->logits = f->computed_logits;
 	f->sink_q = program_cut(c, rows * (size_t)n->q, sizeof *f->sink_q);
-	f->picked_stride = f->max_groups / (K_SPAN / K_GROUP) + 1;
-	f->picked =
-		program_cut(c, (size_t)m->n_layers * rows, (size_t)n->kv_heads * (size_t)f->picked_stride);
+	if (k_is_host(f->model->kernels))
+		f->logits = f->computed_logits;
 }
 
 /* Counts, takes, hands out. */
@@ -169,16 +165,38 @@ int forward_open(struct forward *f, const struct model *m, const struct memory_s
 	return f->work ? 0 : -1;
 }
 
-int forward_set_visible(struct forward *f, const struct visible *v, struct err *e)
+/* What rows choose to read: the host counts it. */
+static int take_picked(struct forward *f, struct err *e)
+{
+	const size_t rows = (size_t)f->n_layers * (size_t)f->max_rows;
+
+	f->picked_stride = f->max_groups / (K_SPAN / K_GROUP) + 1;
+	f->picked =
+		k_alloc(f->model->kernels, rows * (size_t)f->needs.kv_heads * (size_t)f->picked_stride,
+			K_SHARED, "the choice of keys; try a smaller --ctx or --budget", e);
+	return f->picked ? 0 : -1;
+}
+
+static int take_account(struct forward *f, struct err *e)
 {
 	const size_t row = (size_t)f->needs.heads * (size_t)f->max_groups;
+	const size_t n = (size_t)f->max_rows * row,
+				 states = (size_t)f->needs.kv_heads * k_heavy_floats(f->max_groups);
 
-	if (f->model && visible_policy_of(v)->keeps && !f->account) {
-		f->account = k_alloc(f->model->kernels, (size_t)f->max_rows * row * sizeof *f->account,
-			K_WORK, "the attention that groups of positions get", e);
-		if (!f->account)
-			return -1;
-	}
+	f->account = k_alloc(f->model->kernels, (n + states) * sizeof *f->account, K_WORK,
+		"the attention that groups of positions get", e);
+	f->account_room = f->account + n;
+	return f->account ? 0 : -1;
+}
+
+int forward_set_visible(struct forward *f, const struct visible *v, struct err *e)
+{
+	const bool keeps = visible_policy_of(v)->keeps;
+
+	if (f->model && (keeps || visible_picks(v)) && !f->picked && take_picked(f, e))
+		return -1;
+	if (f->model && keeps && !f->account && take_account(f, e))
+		return -1;
 	f->program.version = 0;
 	f->visible = *v;
 	return 0;
@@ -251,6 +269,7 @@ void forward_close(struct forward *f)
 			if (f->kept[i].users)
 				k_free(f->model->kernels, f->kept[i].x);
 		k_free(f->model->kernels, f->account);
+		k_free(f->model->kernels, f->picked);
 		k_free(f->model->kernels, f->matrix);
 		k_free(f->model->kernels, f->work);
 		k_free(f->model->kernels, f->shared);

@@ -302,9 +302,6 @@ static bool probe_walk(void *arg, const struct k_op *op, int32_t layer)
 #undef X
 		more = probe_report_plain(w, op, layer);
 		break;
-#define X(name) case K_OP_##name:
-		K_HOST_KINDS(X) /* what they choose or store shows in what attention gives */
-#undef X
 	case K_OP_stats:
 	case K_N_KINDS: break;
 	}

@@ -147,13 +147,6 @@ bool visible_picks(const struct visible *v)
 	return visible_policy_of(v)->groups != NULL;
 }
 
-bool visible_is_plain(const struct visible *v)
-{
-	const struct visible_policy *p = visible_policy_of(v);
-
-	return !p->comb && !p->groups && !p->keeps && !p->turned;
-}
-
 int32_t visible_most_kept(const struct visible *v, int32_t ctx)
 {
 	const struct visible_policy *p = visible_policy_of(v);

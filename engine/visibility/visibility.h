@@ -96,8 +96,6 @@ int32_t visible_most_kept(const struct visible *v, int32_t ctx);
 /* Rows of one sequence, from pos on, that a step may compute at once: what heads keep changes
  * between two spans. */
 int32_t visible_most_rows(const struct visible *v, int32_t pos);
-/* Whether rows read all that they see, by their own position: what the kernels of a GPU know. */
-bool visible_is_plain(const struct visible *v);
 /* Positions that a row at pos reads in a layer with this window. */
 int32_t visible_reads(const struct visible *v, int32_t window, int32_t pos);
 /* Whether the policy hides positions from such a layer, in a sequence of at most ctx positions. */

@@ -59,9 +59,9 @@ static inline void k_embed_scale(const struct k_embed *a, float *x)
 		x[i] *= a->scale;
 }
 
-/* ref.c, ref_matmul.c, ref_attention.c, ref_pick.c, ref_encode.c, ref_heavy.c */
+/* ref.c, ref_matmul.c, ref_attention.c */
 k_fn k_ref_embed, k_ref_norm, k_ref_matmul, k_ref_rope, k_ref_attention, k_ref_glu, k_ref_stats,
-	k_ref_experts, k_ref_extent, k_ref_pick, k_ref_turn, k_ref_encode, k_ref_recall, k_ref_account;
+	k_ref_experts;
 #define X(name, NAME) k_fn k_ref_##name;
 K_PLAIN_KINDS(X)
 #undef X
@@ -84,9 +84,6 @@ void k_ref_append(
 	const struct k_rope *a, int32_t r, const struct k_rope_slot *at, const float *rotated);
 /* nan_row keeps the first row that held a NaN. */
 void k_ref_note_nan(k_atomic_int *nan_row, int32_t r);
-/* One row and head of an attention op: o [head_dim] and the observations, without quantising. part
- * [head_dim] is scratch. */
-void k_ref_attend(const struct k_attention *a, int32_t r, int32_t head, float *o, float *part);
 #define K_STATS_BLOCK 1024 /* ids whose part of the entropy is summed together */
 void k_ref_stats_row(const float *logits, int32_t vocab, struct k_logit_stats *out);
 /* struct k_stats with `ask`, of a row; scratch: four bytes each K_DRAW_IDS ids. */
@@ -97,7 +94,7 @@ void k_ref_draw_row(const float *logits, int32_t vocab, float max_logit,
 double k_ref_entropy(double s, double w);
 
 /* These use vectors of 8 floats (vec8.h); AVX-512 uses them where wider ones are not faster. */
-k_fn k_vec8_norm, k_vec8_rope, k_vec8_glu, k_vec8_stats, k_vec8_pick;
+k_fn k_vec8_norm, k_vec8_rope, k_vec8_glu, k_vec8_stats;
 #define X(name, NAME) k_fn k_vec8_##name;
 K_PLAIN_KINDS(X)
 #undef X
@@ -105,9 +102,7 @@ K_PLAIN_KINDS(X)
 /* For the tables of instruction sets: all but what each has of its own. */
 #define K_VEC8_OPS                                                                                 \
 	[K_OP_norm] = k_vec8_norm, [K_OP_rope] = k_vec8_rope, [K_OP_glu] = k_vec8_glu,                 \
-	[K_OP_stats] = k_vec8_stats, [K_OP_pick] = k_vec8_pick, [K_OP_extent] = k_ref_extent,          \
-	[K_OP_turn] = k_ref_turn, [K_OP_encode] = k_ref_encode, [K_OP_recall] = k_ref_recall,          \
-	[K_OP_account] = k_ref_account, K_PLAIN_KINDS(K_VEC8_FN)
+	[K_OP_stats] = k_vec8_stats, K_PLAIN_KINDS(K_VEC8_FN)
 
 #ifdef __x86_64__
 k_fn k_avx2_attention, k_avx512_attention;

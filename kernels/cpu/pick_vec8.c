@@ -1,6 +1,9 @@
 /* The choice of keys (rule 18), vectors of 8. Thread: called by all threads of a pool; no state. */
+#include "kernels/cpu/isa.h"
 #include "kernels/cpu/vec8.h"
-#include "kernels/cpu/pick_walk.h"
+#include "kernels/op/pick.h"
+
+enum { AHEAD = 8 }; /* groups whose extents are on their way */
 
 static inline __m256 halves(const uint16_t *h)
 {
@@ -22,7 +25,7 @@ static float bound(const float *q, int32_t n_rep, int32_t head_dim, const uint16
 	__m256 lo = _mm256_setzero_ps(), hi = lo;
 
 	for (int32_t h = 0; h < n_rep; h++, q += head_dim)
-		for (int32_t i = 0; i < head_dim; i += PICK_LANES) {
+		for (int32_t i = 0; i < head_dim; i += K_PICK_LANES) {
 			const uint16_t *least = extent + i, *greatest = least + head_dim;
 
 			lo = add_bound(q + i, halves(least), halves(greatest), lo);
@@ -31,10 +34,43 @@ static float bound(const float *q, int32_t n_rep, int32_t head_dim, const uint16
 	return v_tree8(_mm256_add_ps(lo, hi));
 }
 
+/* Extents lie as far apart as pages, which no hardware foresees. */
+static void fetch(const uint16_t *extent, int32_t head_dim)
+{
+	for (int32_t i = 0; i < 2 * head_dim; i += 32)
+		__builtin_prefetch(extent + i);
+}
+
+/* k_pick_keys() */
+static void keys(const struct k_pick *a, int32_t r, int32_t head, int32_t n, uint32_t *key)
+{
+	const int32_t n_rep = a->n_heads / a->kv->n_kv_heads;
+	const float *q = k_pick_query(a, r, head);
+
+	key[0] = UINT32_MAX;
+	for (int32_t g = 1; g < n; g++) {
+		if (g + AHEAD < n)
+			fetch(k_pick_extent(a, r, head, g + AHEAD), a->kv->head_dim);
+		key[g] = k_order_key(bound(q, n_rep, a->kv->head_dim, k_pick_extent(a, r, head, g)));
+	}
+}
+
 void k_vec8_pick(struct k_op *op, int tid, int n_threads, void *scratch)
 {
-	if (op->u.pick.kv->head_dim % PICK_LANES)
+	const struct k_pick *a = &op->u.pick;
+	struct k_best_room *s = scratch;
+	int64_t lo, hi;
+
+	if (a->kv->head_dim % K_PICK_LANES) {
 		k_ref_pick(op, tid, n_threads, scratch);
-	else
-		k_pick_walk(&op->u.pick, tid, n_threads, scratch, bound);
+		return;
+	}
+	k_split(k_pick_units(a), tid, n_threads, &lo, &hi);
+	for (int64_t unit = lo; unit < hi; unit++) {
+		const int32_t r = (int32_t)unit / a->kv->n_kv_heads, n = k_pick_among(a, r);
+
+		if (n)
+			keys(a, r, (int32_t)unit % a->kv->n_kv_heads, n, s->key);
+		k_pick_choose(a, unit, n, s);
+	}
 }

@@ -5,6 +5,7 @@
 #include "kernels/cuda/attention_few.cuh"
 #include "kernels/cuda/attention_merge.cuh"
 #include "kernels/cuda/attention_prefill.cuh"
+#include "kernels/attend.h"
 
 /* Called after a unit's records, or its tile's results, are written: merges or quantises them. */
 CU_FN void attend_finish(struct attend *c)
@@ -102,6 +103,16 @@ CU_KERNEL cutaway_attention_many(const __grid_constant__ struct cu_stage stage)
 	const struct cu_part p = cu_open_part(&stage);
 
 	attend_all(&p, false);
+}
+
+/* What has no kernel above (cu_attends_fast): the definition, a block for a unit. */
+CU_KERNEL cutaway_attend(const __grid_constant__ struct cu_stage stage)
+{
+	const struct cu_part p = cu_open_part(&stage);
+	const struct k_attention *a = &stage.op.u.attention;
+
+	for (int64_t unit = p.block; unit < k_attend_units(a); unit += p.n_blocks)
+		k_attend_unit(a, unit, cu_attend_passes(a) > 1 ? stage.phase : -1);
 }
 
 #endif

@@ -352,6 +352,8 @@ static int load_kernels(struct cu_device *c, struct err *e)
 	if (!r)
 		c->attention_many = find_kernel(c, "cutaway_attention_many", &r);
 	if (!r)
+		c->attend = find_kernel(c, "cutaway_attend", &r);
+	if (!r)
 		r = find_products(c);
 	if (r)
 		return cu_error(c->d, r, "loading the kernels", e);

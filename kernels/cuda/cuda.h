@@ -77,7 +77,7 @@ struct cu_device {
 	enum cu_mode mode;
 
 	CUfunction kernel[K_N_KINDS], product[CU_N_WAYS][K_N_TYPES];
-	CUfunction attention_many;
+	CUfunction attention_many, attend;
 	CUfunction clock, copy, multiply; /* may be missing */
 	int most_blocks[K_N_KINDS];
 

@@ -16,7 +16,7 @@ static bool same_sights(const struct cu_sights *a, const struct cu_sights *b)
 {
 	return a->rows == b->rows && a->pages == b->pages && a->kv == b->kv && a->n == b->n &&
 		   a->n_ranges == b->n_ranges && a->n_heads == b->n_heads && a->all_heads == b->all_heads &&
-		   a->observed == b->observed;
+		   a->observed == b->observed && a->whole == b->whole;
 }
 
 static const struct cu_input *find_input(const struct cu_program *g, const struct cu_input *like)

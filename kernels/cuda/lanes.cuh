@@ -36,6 +36,19 @@ K_UNIT_FN float k_lanes_sum(float lane[K_OWN])
 		lane[0] += cu_shuffle_xor_float(lane[0], h);
 	return lane[0];
 }
+K_UNIT_FN float k_half_sum(float lane[K_OWN])
+{
+	float sum = lane[0];
+
+	CU_UNROLL
+	for (int h = 8; h > 0; h /= 2)
+		sum += cu_shuffle_xor_float(sum, h);
+	return cu_shuffle_float(sum, 0);
+}
+K_UNIT_FN int32_t k_lanes_total(int32_t own)
+{
+	return cu_warp_sum(own);
+}
 K_UNIT_FN uint32_t k_lanes_most(uint32_t own)
 {
 	return cu_warp_max(own);

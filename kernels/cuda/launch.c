@@ -8,9 +8,10 @@
 static CUresult launch_call(struct cu_device *c, struct cu_call *call, uint64_t *clock)
 {
 	const bool product = call->kind == K_OP_matmul || call->kind == K_OP_experts;
-	CUfunction f = product      ? c->product[call->way][call->type]
-				   : call->many ? c->attention_many
-								: c->kernel[call->kind];
+	CUfunction f = product         ? c->product[call->way][call->type]
+				   : call->defined ? c->attend
+				   : call->many    ? c->attention_many
+								   : c->kernel[call->kind];
 	void *args[] = { &call->arg };
 
 	*(product ? &call->arg.product.clock : &call->arg.stage.clock) = clock;

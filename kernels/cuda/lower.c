@@ -75,6 +75,20 @@ static size_t n_matrices(const struct k_program *p)
 	return n;
 }
 
+/* The block tables of ops that run their definition: before the rows, which tell their sizes. */
+static void move_tables(struct lowering *l, struct k_op *op)
+{
+#define TABLE(pages, kv) pages = tables(l, pages, paged->rows, paged->n, kv);
+#define X(name, NAME)                                                                              \
+	if (op->kind == K_OP_##name) {                                                                 \
+		struct k_##name *paged = &op->u.name;                                                      \
+		K_##NAME##_TABLES(TABLE, paged)                                                            \
+	}
+	K_PAGED_KINDS(X)
+#undef X
+#undef TABLE
+}
+
 /* Replaces the host's pointers in op by the device's. */
 static void move_op(struct lowering *l, struct k_op *op)
 {
@@ -82,6 +96,7 @@ static void move_op(struct lowering *l, struct k_op *op)
 	struct k_rope *rope = &op->u.rope;
 	struct k_attention *a = &op->u.attention;
 
+	move_tables(l, op);
 	switch (op->kind) {
 	case K_OP_embed:
 		embed->w = matrix(l, embed->w);
@@ -99,6 +114,11 @@ static void move_op(struct lowering *l, struct k_op *op)
 		break;
 	case K_OP_attention:
 		a->pages = tables(l, a->pages, a->rows, a->n, a->kv);
+		if (a->recent)
+			a->recent_pages = tables(l, a->recent_pages, a->rows, a->n, a->recent);
+		a->recent = plain(l, a->recent, 1, sizeof *a->recent);
+		a->comb = plain(l, a->comb, (size_t)a->n, sizeof *a->comb);
+		a->bucket = plain(l, a->bucket, 2 * K_DISTANCE + 1, sizeof *a->bucket);
 		a->rows = plain(l, a->rows, (size_t)a->n, sizeof *a->rows);
 		a->ranges = plain(l, a->ranges, (size_t)(a->n * a->n_ranges), sizeof *a->ranges);
 		a->kv = plain(l, a->kv, 1, sizeof *a->kv);
@@ -116,9 +136,6 @@ static void move_op(struct lowering *l, struct k_op *op)
 		K_PLAIN_KINDS(X)
 #undef X
 #undef PLACE
-#define X(name, ...) case K_OP_##name:
-		K_HOST_KINDS(X)
-#undef X
 	case K_OP_glu:
 	case K_OP_matmul: /* lower_product() */
 	case K_OP_experts:
@@ -131,7 +148,7 @@ static void move_op(struct lowering *l, struct k_op *op)
 static int32_t most_calls(const struct k_op *op)
 {
 	return op->kind == K_OP_matmul      ? op->u.matmul.n_parts
-		   : op->kind == K_OP_attention ? 2
+		   : op->kind == K_OP_attention ? CU_MATRIX_PASSES
 										: cu_n_phases(op);
 }
 
@@ -184,7 +201,7 @@ static struct cu_call *lower_op(struct lowering *l, const struct k_op *before,
 	s->op = *op;
 	s->phase = phase;
 	s->work = cu_work_of(c);
-	if (op->kind == K_OP_attention)
+	if (op->kind == K_OP_attention && cu_attends_fast(&op->u.attention))
 		s->tiles = tiles(l, &op->u.attention);
 	move_op(l, &s->op);
 	if (before) {
@@ -201,8 +218,11 @@ static void lower_attention(
 	struct lowering *l, const struct k_op *before, const struct k_op *op, int32_t index)
 {
 	const struct cu_sights s = cu_sights_of(&op->u.attention);
-	const int kernels = cu_attend_kernels(&s);
+	const bool fast = cu_attends_fast(&op->u.attention);
+	const int kernels = fast ? cu_attend_kernels(&s) : 0;
 
+	for (int32_t pass = 0; pass < (fast ? 0 : cu_attend_passes(&op->u.attention)); pass++)
+		lower_op(l, before, op, pass, index)->defined = true;
 	if (kernels & CU_ATTEND_FEW)
 		lower_op(l, before, op, 0, index);
 	if (kernels & CU_ATTEND_MANY)

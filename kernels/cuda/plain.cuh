@@ -26,6 +26,7 @@ K_WARP_KINDS(X)
 			k_##name##_unit(a, unit);                                                              \
 	}
 X(columns, COLUMNS)
+X(pick, PICK)
 K_BLOCK_KINDS(X)
 #undef X
 

@@ -46,7 +46,8 @@ struct cu_call {
 					   */
 	enum cu_way way;
 	enum k_type type;
-	bool many; /* of attention: the tiles with many queries */
+	bool many;    /* of attention: the tiles with many queries */
+	bool defined; /* likewise: by its definition */
 	int32_t blocks, shared_bytes;
 	union {
 		struct cu_stage stage;

@@ -4,7 +4,7 @@
 #define CUTAWAY_KERNELS_CUDA_ROPE_CUH
 
 #include "kernels/cuda/bodies.cuh"
-#include "kernels/format/cache.h"
+#include "kernels/format/codes.h"
 
 /* A head is worked on in pairs: first those that are rotated, then neighbours. */
 struct rope_pair {
@@ -63,7 +63,8 @@ CU_FN uint32_t cu_cached(const struct k_rope *a, int32_t format, float x, int32_
 CU_FN unsigned char *cu_kv_at(
 	const struct k_kv *kv, int32_t page, int32_t layer, int32_t v, int32_t head)
 {
-	size_t index = ((size_t)layer * 2 + (size_t)v) * (size_t)kv->n_kv_heads + (size_t)head;
+	size_t kinds = kv->value_dim ? 1 : 2;
+	size_t index = ((size_t)layer * kinds + (size_t)v) * (size_t)kv->n_kv_heads + (size_t)head;
 	size_t head_bytes =
 		(size_t)kv->page_size * (size_t)kv->head_dim * (size_t)k_cache_bytes(kv->format);
 
@@ -123,7 +124,8 @@ CU_FN void cu_append(const struct k_rope *a, const struct k_kv *kv, int32_t r, i
 /* Stores into further pages: these are few, so each rotates again. */
 CU_FN void cu_append_also(const struct cu_part *p, const struct k_rope *a, const struct k_kv *kv)
 {
-	const int32_t pairs = kv->head_dim / 2, per_place = 2 * kv->n_kv_heads * pairs;
+	const int32_t pairs = kv->head_dim / 2, kinds = kv->value_dim ? 1 : 2;
+	const int32_t per_place = kinds * kv->n_kv_heads * pairs;
 	const int64_t n = (int64_t)a->n_also * per_place;
 
 	for (int64_t task = (int64_t)p->block * CU_THREADS + cu_thread(); task < n;
@@ -135,15 +137,75 @@ CU_FN void cu_append_also(const struct cu_part *p, const struct k_rope *a, const
 	}
 }
 
+/* Element d of row r's rotated key, or of its value, of one head. */
+CU_FN float cu_new_element(
+	const struct k_rope *a, const struct k_kv *kv, int32_t r, int32_t v, int32_t head, int32_t d)
+{
+	const size_t from = ((size_t)r * (size_t)kv->n_kv_heads + (size_t)head) * (size_t)kv->head_dim;
+	const int32_t half = a->rope_dim / 2;
+	float y[2];
+
+	if (v)
+		return a->v[from + (size_t)d];
+	if (a->neox && d < a->rope_dim) {
+		cu_rotate(a, a->rows[r].pos, a->k + from, d < half ? d : d - half, y);
+		return d >= half ? y[1] : y[0];
+	}
+	cu_rotate(a, a->rows[r].pos, a->k + from, d / 2, y);
+	return d % 2 ? y[1] : y[0];
+}
+
+/* Block `block` of a key or value in q8, a warp: k_q8_round(). */
+CU_FN void cu_append_q8(const struct k_rope *a, const struct k_kv *kv, int32_t r, int32_t seq,
+	int32_t v, int32_t head, int32_t block)
+{
+	const int32_t pos = a->rows[r].pos, token = pos % K_GROUP, lane = cu_thread() % CU_WARP;
+	const int32_t d = block * K_Q8_DIMS + lane;
+	const float x = d < kv->head_dim ? cu_new_element(a, kv, r, v, head, d) : 0.0f;
+	const float y = k_clamp(x == x ? x : 0.0f, 65504.0f);
+	const float most = k_float(cu_warp_max(k_bits(y) & 0x7fffffffu));
+	const uint16_t scale = k_f32_to_f16(most / 127.0f);
+	void *group = k_kv_group(
+		kv, a->pages[seq][pos / kv->page_size], a->layer, v, head, pos % kv->page_size / K_GROUP);
+
+	cu_cached(a, K_CACHE_f16, x, r); /* which tells of a NaN */
+	if (lane == 0)
+		k_q8_scales(group, kv->head_dim, block)[token] = scale;
+	if (d < kv->head_dim)
+		((int8_t *)group)[v ? token * kv->head_dim + d : d * K_GROUP + token] =
+			(int8_t)k_code(y, k_inverse(scale), -127, 127);
+}
+
+/* All keys and values of a step in q8, also those for further pages. */
+CU_FN void cu_append_all_q8(const struct cu_part *p, const struct k_rope *a, const struct k_kv *kv)
+{
+	const int32_t blocks = k_up(kv->head_dim, K_Q8_DIMS) / K_Q8_DIMS;
+	const int32_t per_row = 2 * kv->n_kv_heads * blocks;
+
+	for (int64_t task = (int64_t)p->block * CU_WARPS + cu_thread() / CU_WARP;
+		 task < (int64_t)(a->n + a->n_also) * per_row; task += (int64_t)p->n_blocks * CU_WARPS) {
+		const int32_t i = (int32_t)(task / per_row), head = (int32_t)(task % per_row) / blocks;
+		const int32_t r = i < a->n ? i : a->also[i - a->n].row;
+		const int32_t seq = i < a->n ? a->rows[i].seq : a->also[i - a->n].seq;
+
+		cu_append_q8(
+			a, kv, r, seq, head / kv->n_kv_heads, head % kv->n_kv_heads, (int32_t)(task % blocks));
+	}
+}
+
 /* One task for each thread: a pair of a query, in place, of a key or of a value. */
 static __device__ void cu_rope(const struct cu_part *p)
 {
 	const struct k_rope *a = &p->stage->op.u.rope;
 	const struct k_kv kv = *a->kv;
-	const int32_t pairs = kv.head_dim / 2, per_row = (a->n_heads + 2 * kv.n_kv_heads) * pairs;
+	const int32_t q8 = kv.format == K_CACHE_q8, kinds = q8 ? 0 : kv.value_dim ? 1 : 2;
+	const int32_t pairs = kv.head_dim / 2, per_row = (a->n_heads + kinds * kv.n_kv_heads) * pairs;
 	const int64_t n = (int64_t)a->n * per_row;
 
-	cu_append_also(p, a, &kv);
+	if (q8)
+		cu_append_all_q8(p, a, &kv);
+	else
+		cu_append_also(p, a, &kv);
 	for (int64_t task = (int64_t)p->block * CU_THREADS + cu_thread(); task < n;
 		 task += (int64_t)p->n_blocks * CU_THREADS) {
 		const int32_t r = (int32_t)(task / per_row), i = (int32_t)(task % pairs);

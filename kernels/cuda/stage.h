@@ -19,7 +19,8 @@ enum {
 	CU_FOLD_ROWS = CU_GROUP,    /* steps of at most so many rows fold */
 	/* and of at most so many values: every block repeats the norm */
 	CU_FOLD_NORM = 6144,
-	CU_JOIN_ROWS = 4, /* products of at most so many rows apply the SwiGLU that follows */
+	CU_MATRIX_PASSES = 3, /* of attention by a matrix of scores (attend.h) */
+	CU_JOIN_ROWS = 4,     /* products of at most so many rows apply the SwiGLU that follows */
 };
 
 /* What the calls of a step share. */
@@ -102,6 +103,20 @@ static inline uint64_t cu_scratch_least(const struct k_op *op)
 		   (CU_STATS_BYTES + (a->ask ? CU_DRAW_BYTES : 0));
 }
 
+/* Whether attention has kernels of its own: else a GPU runs its definition (attend.h). */
+static inline bool cu_attends_fast(const struct k_attention *a)
+{
+	return !a->picked && !a->comb && !a->sink_q && !a->recent && !a->bias && !a->account &&
+		   !a->relative && !a->ahead && !a->matrix && !a->kv->value_dim &&
+		   a->kv->format < K_N_UNCODED;
+}
+
+/* Launches of one that has none. */
+K_INLINE int32_t cu_attend_passes(const struct k_attention *a)
+{
+	return a->matrix && !a->relative ? CU_MATRIX_PASSES : 1;
+}
+
 /* Whether `before` can be folded into the front of `op`: only if no other op reads what it writes,
  * which holds for neighbours in the programs of engine/run/forward.c. RoPE in front of attention:
  * the block that has the span of a new key rotates and stores it; there is one such block if the
@@ -110,8 +125,9 @@ static inline uint64_t cu_scratch_least(const struct k_op *op)
 static inline bool cu_folds(const struct k_op *before, const struct k_op *op)
 {
 	if (op->kind == K_OP_attention)
-		return op->u.attention.n <= CU_FOLD_ROWS && before->kind == K_OP_rope &&
-			   before->u.rope.n == op->u.attention.n && !before->u.rope.n_also;
+		return op->u.attention.n <= CU_FOLD_ROWS && cu_attends_fast(&op->u.attention) &&
+			   before->kind == K_OP_rope && before->u.rope.n == op->u.attention.n &&
+			   !before->u.rope.n_also;
 	if (op->kind != K_OP_matmul || before->kind != K_OP_norm || op->u.matmul.n > CU_FOLD_ROWS)
 		return false;
 	for (int32_t i = 1; i < op->u.matmul.n_parts; i++) /* a fold writes floats or 8 bits, not both

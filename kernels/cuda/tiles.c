@@ -13,7 +13,8 @@ struct cu_sights cu_sights_of(const struct k_attention *a)
 		.n_ranges = a->n_ranges,
 		.n_heads = a->n_heads,
 		.all_heads = a->out.q && a->kv->head_dim % K_QBLOCK,
-		.observed = a->share || a->near_zero };
+		.observed = a->share || a->near_zero,
+		.whole = a->way == K_ATTEND_HEADS };
 }
 
 /* Queries that attention_few.cuh takes of a tile, at most; 0: its keys and values do not fit. */
@@ -30,7 +31,7 @@ int cu_attend_kernels(const struct cu_sights *s)
 
 	if (n_rep > most)
 		return CU_ATTEND_MANY;
-	return s->n <= CU_FOLD_ROWS && s->n * n_rep <= most && !s->all_heads
+	return s->n <= CU_FOLD_ROWS && s->n * n_rep <= most && !s->all_heads && !s->whole
 			   ? CU_ATTEND_FEW
 			   : CU_ATTEND_FEW | CU_ATTEND_MANY;
 }
@@ -48,7 +49,7 @@ bool cu_tiles_split(const struct cu_sights *s, const struct cu_work *work, int32
 
 	for (int32_t r = 0; r < s->n; r++)
 		spans += row_spans(s, r);
-	split = (int64_t)s->n * (s->kv->n_kv_heads + 1) <= work->n_tickets &&
+	split = !s->whole && (int64_t)s->n * (s->kv->n_kv_heads + 1) <= work->n_tickets &&
 			(uint64_t)(spans * s->n_heads * record) * sizeof(float) <= work->scratch_bytes;
 	*most = split ? (int32_t)spans : s->n;
 	return split;

@@ -50,6 +50,7 @@ struct cu_sights {
 	bool all_heads; /* a unit that is a tile has all kv heads: a block of 32 outputs crosses heads
 					 */
 	bool observed;
+	bool whole; /* all spans of a tile in one block (K_ATTEND_HEADS) */
 };
 
 /* The sights of an op, whose pointers the host can read. */

@@ -5,7 +5,7 @@
 #define CUTAWAY_KERNELS_CACHE_H
 
 #include "kernels/arith.h"
-#include "kernels/kernels.h"
+#include "kernels/format/cache_table.h"
 
 K_INLINE float k_clamp(float x, float most)
 {

@@ -5,13 +5,13 @@
  * description. To add one: its line here, its two conversions in cache.h, its loaders in
  * attention_avx2.c, attention_avx512.c and attention_neon.c (kernels/cpu).
  *
- * K_CODED: an element is a code of so many bits, with scales beside the codes (codes.h); CPUs alone
- * read these. */
+ * K_CODED: an element is a code of so many bits, with scales beside the codes (codes.h). */
 #ifndef CUTAWAY_KERNELS_CACHE_TABLE_H
 #define CUTAWAY_KERNELS_CACHE_TABLE_H
 
 #include <stdbool.h>
-#include <stdint.h>
+
+#include "kernels/arith.h"
 
 #define K_CACHES(X)                                                                                \
 	X(f16, 2, "half precision")                                                                    \
@@ -36,7 +36,7 @@ enum k_cache {
 const char *k_cache_name(int format);
 
 /* Bits of a code; 0: an element is a number of its own. */
-static inline int32_t k_cache_bits(int32_t format)
+K_INLINE int32_t k_cache_bits(int32_t format)
 {
 #define X(name, bits, doc) format == K_CACHE_##name ? bits:
 	return K_CODED(X) 0;
@@ -45,19 +45,13 @@ static inline int32_t k_cache_bits(int32_t format)
 
 /* Keys are coded by channel, so only when a block of 16 tokens is there: the last tokens are kept
  * in f16 beside the codes, and read from there. */
-static inline bool k_cache_by_channel(int32_t format)
+K_INLINE bool k_cache_by_channel(int32_t format)
 {
 	return k_cache_bits(format) && k_cache_bits(format) < 8;
 }
 
-/* Bytes of an element that is a number of its own; written so that CUDA kernels can use it too. */
-#ifdef __CUDACC__
-static __host__ __device__ __forceinline__
-#else
-static inline
-#endif
-	int32_t
-	k_cache_bytes(int32_t format)
+/* Bytes of an element that is a number of its own. */
+K_INLINE int32_t k_cache_bytes(int32_t format)
 {
 #define X(name, bytes, doc) format == K_CACHE_##name ? bytes:
 	return K_CACHES(X) 0;

@@ -18,40 +18,25 @@
 
 #include "kernels/arith.h"
 #include "kernels/format/cache.h"
-
-enum {
-	K_CODED_DIMS = 64, /* channels of a value by token that share a scale */
-	K_Q8_DIMS = 32,    /* channels of a key or value in q8 that do */
-};
-
-static inline int32_t k_up(int32_t n, int32_t unit)
-{
-	return (n + unit - 1) / unit * unit;
-}
-
-/* Channels of a group by channel, of which the last ones may be unused. */
-static inline int32_t k_coded_dim(int32_t head_dim)
-{
-	return k_up(head_dim, 16);
-}
+#include "kernels/format/kv.h"
 
 /* ---- q8 ---- */
 
 /* Scales of channels 32 i …, by token. */
-static inline uint16_t *k_q8_scales(void *group, int32_t head_dim, int32_t i)
+K_INLINE uint16_t *k_q8_scales(void *group, int32_t head_dim, int32_t i)
 {
 	return (uint16_t *)(void *)((uint8_t *)group + K_GROUP * (size_t)head_dim) + K_GROUP * i;
 }
 
 /* The nearest multiple of the scale; inverse: 1 / scale, or 0. x is within +-127 or so of them. */
-static inline int32_t k_code(float x, float inverse, int32_t least, int32_t most)
+K_INLINE int32_t k_code(float x, float inverse, int32_t least, int32_t most)
 {
 	const int32_t q = (int32_t)(k_bits(k_fma(x, inverse, 0x1.8p23f)) - 0x4b400000u);
 
 	return q < least ? least : q > most ? most : q;
 }
 
-static inline float k_inverse(uint16_t scale)
+K_INLINE float k_inverse(uint16_t scale)
 {
 	const float s = k_f16_to_f32(scale);
 
@@ -59,7 +44,7 @@ static inline float k_inverse(uint16_t scale)
 }
 
 /* Codes of numbers that share a scale, x [n] without NaN; the scale is returned. */
-static inline uint16_t k_q8_round(const float *x, int32_t n, int8_t *code)
+K_INLINE uint16_t k_q8_round(const float *x, int32_t n, int8_t *code)
 {
 	float most = 0, inverse;
 	uint16_t scale;
@@ -82,20 +67,21 @@ static inline uint16_t k_q8_round(const float *x, int32_t n, int8_t *code)
 struct k_code_scales {
 	uint16_t *scale, *min;
 };
-static inline struct k_code_scales k_key_scales(void *group, int32_t head_dim, int32_t bits)
+K_INLINE struct k_code_scales k_key_scales(void *group, int32_t head_dim, int32_t bits)
 {
 	const int32_t dim = k_coded_dim(head_dim);
 	uint16_t *scale = (uint16_t *)(void *)((uint8_t *)group + 2 * (size_t)dim * (size_t)bits);
+	const struct k_code_scales s = { scale, scale + dim };
 
-	return (struct k_code_scales){ scale, scale + dim };
+	return s;
 }
 /* Those of channels 64 i … of its values, by token. */
-static inline struct k_code_scales k_value_scales(
-	void *group, int32_t head_dim, int32_t bits, int32_t i)
+K_INLINE struct k_code_scales k_value_scales(void *group, int32_t head_dim, int32_t bits, int32_t i)
 {
 	uint16_t *scale = k_key_scales(group, head_dim, bits).scale + 2 * K_GROUP * i;
+	const struct k_code_scales s = { scale, scale + K_GROUP };
 
-	return (struct k_code_scales){ scale, scale + K_GROUP };
+	return s;
 }
 
 /* Where a code is: in which byte of the group, and from which bit on. */
@@ -103,30 +89,31 @@ struct k_code_at {
 	size_t byte;
 	int32_t bit;
 };
-static inline struct k_code_at k_code_at(int32_t word, int32_t i, int32_t bits)
+K_INLINE struct k_code_at k_code_at(int32_t word, int32_t i, int32_t bits)
 {
-	return (struct k_code_at){ 4 * (size_t)word + (size_t)(i % 4), i / 4 * bits };
+	const struct k_code_at at = { 4 * (size_t)word + (size_t)(i % 4), i / 4 * bits };
+
+	return at;
 }
-static inline struct k_code_at k_key_at(int32_t token, int32_t channel, int32_t bits)
+K_INLINE struct k_code_at k_key_at(int32_t token, int32_t channel, int32_t bits)
 {
 	const int32_t many = 32 / bits;
 
 	return k_code_at(channel / many * K_GROUP + token, channel % many, bits);
 }
-static inline struct k_code_at k_value_at(
-	int32_t head_dim, int32_t token, int32_t channel, int32_t bits)
+K_INLINE struct k_code_at k_value_at(int32_t head_dim, int32_t token, int32_t channel, int32_t bits)
 {
 	const int32_t many = 32 / bits;
 
 	return k_code_at(token / many * k_coded_dim(head_dim) + channel, token % many, bits);
 }
-static inline int32_t k_code_get(const void *group, struct k_code_at at, int32_t bits)
+K_INLINE int32_t k_code_get(const void *group, struct k_code_at at, int32_t bits)
 {
 	return ((const uint8_t *)group)[at.byte] >> at.bit & ((1 << bits) - 1);
 }
 
 /* Codes of n numbers in f16 that share a scale. */
-static inline void k_codes_round(
+K_INLINE void k_codes_round(
 	const float *x, int32_t n, int32_t bits, uint8_t *code, uint16_t *scale, uint16_t *min)
 {
 	const int32_t most = (1 << bits) - 1;
@@ -145,7 +132,7 @@ static inline void k_codes_round(
 
 /* ---- products (rule 11) ---- */
 
-static inline int32_t k_code_middle(int32_t bits)
+K_INLINE int32_t k_code_middle(int32_t bits)
 {
 	return 1 << (bits - 1);
 }
@@ -157,7 +144,7 @@ struct k_code_factor {
 };
 
 /* q[i] is x[i] * scale[i] as an integer, i < n. */
-static inline struct k_code_factor k_code_factor(
+K_INLINE struct k_code_factor k_code_factor(
 	const float *x, const uint16_t *scale, const uint16_t *min, int32_t n, int32_t bits, int8_t *q)
 {
 	const float middle = (float)k_code_middle(bits);
@@ -188,7 +175,7 @@ static inline struct k_code_factor k_code_factor(
 
 /* The sum of codes times integers, of which `sum` is the integers' own part, and what the middles
  * add. */
-static inline float k_code_sum(const struct k_code_factor *f, int32_t sum)
+K_INLINE float k_code_sum(const struct k_code_factor *f, int32_t sum)
 {
 	return k_fma(f->step, (float)(sum - f->sum), f->middles);
 }

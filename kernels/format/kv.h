@@ -31,29 +31,57 @@ struct k_kv {
 	bool extents;
 };
 
-static inline int32_t k_value_dim(const struct k_kv *kv)
+K_INLINE int32_t k_value_dim(const struct k_kv *kv)
 {
 	return kv->value_dim ? kv->value_dim : kv->head_dim;
 }
 
+enum {
+	K_CODED_DIMS = 64, /* channels of a value by token that share a scale */
+	K_Q8_DIMS = 32,    /* channels of a key or value in q8 that do */
+};
+
+K_INLINE int32_t k_up(int32_t n, int32_t unit)
+{
+	return (n + unit - 1) / unit * unit;
+}
+
+/* Channels of a group by channel, of which the last ones may be unused. */
+K_INLINE int32_t k_coded_dim(int32_t head_dim)
+{
+	return k_up(head_dim, 16);
+}
+
 /* Bytes of 16 tokens of one head: of K (v = 0) or V (v = 1). */
-size_t k_kv_group_bytes(const struct k_kv *kv, int v);
-static inline size_t k_kv_head_bytes(const struct k_kv *kv, int v)
+K_INLINE size_t k_kv_group_bytes(const struct k_kv *kv, int v)
+{
+	const int32_t bits = k_cache_bits(kv->format), dim = kv->head_dim;
+
+	if (v && kv->value_dim)
+		return 0;
+	if (!bits)
+		return (size_t)(K_GROUP * dim * k_cache_bytes(kv->format));
+	if (!k_cache_by_channel(kv->format))
+		return (size_t)(K_GROUP * (dim + 2 * (k_up(dim, K_Q8_DIMS) / K_Q8_DIMS)));
+	return (size_t)(2 * k_coded_dim(dim) * bits) +
+		   4 * (size_t)(v ? k_up(dim, K_CODED_DIMS) / K_CODED_DIMS * K_GROUP : k_coded_dim(dim));
+}
+K_INLINE size_t k_kv_head_bytes(const struct k_kv *kv, int v)
 {
 	return (size_t)(kv->page_size / K_GROUP) * k_kv_group_bytes(kv, v);
 }
 /* Of all layers, without extents. */
-static inline size_t k_kv_keys_bytes(const struct k_kv *kv)
+K_INLINE size_t k_kv_keys_bytes(const struct k_kv *kv)
 {
 	return (size_t)kv->n_layers * (size_t)kv->n_kv_heads *
 		   (k_kv_head_bytes(kv, 0) + k_kv_head_bytes(kv, 1));
 }
 /* Of the extents of one group and head. */
-static inline size_t k_kv_extent_bytes(const struct k_kv *kv)
+K_INLINE size_t k_kv_extent_bytes(const struct k_kv *kv)
 {
 	return kv->extents ? (size_t)kv->head_dim * 2 * sizeof(uint16_t) : 0;
 }
-static inline size_t k_kv_page_bytes(const struct k_kv *kv)
+K_INLINE size_t k_kv_page_bytes(const struct k_kv *kv)
 {
 	const size_t groups =
 		(size_t)kv->n_layers * (size_t)kv->n_kv_heads * (size_t)(kv->page_size / K_GROUP);
@@ -61,7 +89,7 @@ static inline size_t k_kv_page_bytes(const struct k_kv *kv)
 	return k_kv_keys_bytes(kv) + groups * k_kv_extent_bytes(kv);
 }
 /* First group of K (v = 0) or V (v = 1) of one head in one page. */
-static inline void *k_kv_at(const struct k_kv *kv, int32_t page, int32_t layer, int v, int32_t head)
+K_INLINE void *k_kv_at(const struct k_kv *kv, int32_t page, int32_t layer, int v, int32_t head)
 {
 	const size_t k = k_kv_head_bytes(kv, 0), both = k + k_kv_head_bytes(kv, 1);
 	const size_t heads = (size_t)kv->n_kv_heads, before = v ? heads * k : 0;
@@ -71,14 +99,14 @@ static inline void *k_kv_at(const struct k_kv *kv, int32_t page, int32_t layer, 
 }
 
 /* Group `group` of that page. */
-static inline void *k_kv_group(
+K_INLINE void *k_kv_group(
 	const struct k_kv *kv, int32_t page, int32_t layer, int v, int32_t head, int32_t group)
 {
 	return (uint8_t *)k_kv_at(kv, page, layer, v, head) + (size_t)group * k_kv_group_bytes(kv, v);
 }
 
 /* The least and then the greatest keys of a group of one head, [2][head_dim] in f16. */
-static inline uint16_t *k_kv_extent_at(
+K_INLINE uint16_t *k_kv_extent_at(
 	const struct k_kv *kv, int32_t page, int32_t layer, int32_t head, int32_t group)
 {
 	const size_t heads = (size_t)layer * (size_t)kv->n_kv_heads + (size_t)head;
@@ -90,7 +118,7 @@ static inline uint16_t *k_kv_extent_at(
 
 /* Of a format by channel: positions before this one are read as codes by a row at pos, the others
  * in f16 (rule 10). */
-static inline int32_t k_coded_end(const struct k_kv *kv, int32_t pos)
+K_INLINE int32_t k_coded_end(const struct k_kv *kv, int32_t pos)
 {
 	return pos + 1 < kv->residual ? 0 : (pos + 1 - kv->residual) / K_SPAN * K_SPAN;
 }

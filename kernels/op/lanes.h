@@ -42,10 +42,19 @@ K_UNIT_FN int32_t k_lane(void)
 	return 0;
 }
 
-/* The tree of rule 7 over lanes, and the greatest. */
+/* The trees of rules 7 and 11 over lanes, of which the latter takes the first 16; the greatest, and
+ * the sum of integers. */
 K_UNIT_FN float k_lanes_sum(float lane[K_OWN])
 {
 	return k_tree_sum(lane, K_OWN);
+}
+K_UNIT_FN float k_half_sum(float lane[K_OWN])
+{
+	return k_tree_sum(lane, K_OWN / 2);
+}
+K_UNIT_FN int32_t k_lanes_total(int32_t own)
+{
+	return own;
 }
 K_UNIT_FN uint32_t k_lanes_most(uint32_t own)
 {

@@ -57,6 +57,20 @@ K_UNIT_FN float k_largest(const float *x, int32_t n)
 	return k_float(k_lanes_most(most));
 }
 
+/* The greatest, which a NaN is not. */
+K_UNIT_FN float k_greatest(const float *x, int32_t n)
+{
+	uint32_t most = 0;
+
+	K_LANES(i, n) {
+		const uint32_t key = x[i] > -INFINITY ? k_order_key(x[i]) : 0;
+
+		most = key > most ? key : most;
+	}
+	most = k_lanes_most(most);
+	return most ? k_order_float(most) : -INFINITY;
+}
+
 /* Writes `count` values of row r from column `at` in the forms that out has: x, and q, d, sx (then
  * both are multiples of 32). On a GPU at most 32, each its lane's own. */
 #ifdef __cplusplus
@@ -135,6 +149,12 @@ struct k_row {
 	int32_t seq;
 	int32_t observe; /* index into the observation buffers of an op, or -1 */
 	int32_t input;   /* positions 0 … input - 1 are an encoder's; 0: there is none */
+};
+
+/* A further page to store a row's key and value in: that of another sequence at the same position.
+ * So branches of a tree, each a sequence with its own tail, see their common ancestors. */
+struct k_also {
+	int32_t row, seq;
 };
 
 /* Where a row's recurrent state is read and written: pages of a group whose page is the whole state

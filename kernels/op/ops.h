@@ -1,7 +1,6 @@
 /* The list of ops. Those of K_PLAIN_KINDS run their definition (op/<name>.h) on every back end; the
  * others have kernels of their own, for an instruction set or a GPU, that are compared with the
- * reference by memcmp. Those of K_HOST_KINDS run on a CPU alone: nothing may give them to a device.
- * An X for K_KINDS takes one argument and `...`. */
+ * reference by memcmp. An X for K_KINDS takes one argument and `...`. */
 #ifndef CUTAWAY_KERNELS_OP_OPS_H
 #define CUTAWAY_KERNELS_OP_OPS_H
 
@@ -13,6 +12,7 @@
 #include "kernels/op/columns.h"
 #include "kernels/op/combine.h"
 #include "kernels/op/conv.h"
+#include "kernels/op/encode.h"
 #include "kernels/op/erase.h"
 #include "kernels/op/gated.h"
 #include "kernels/op/glu.h"
@@ -34,7 +34,8 @@
 /* Those of K_PLAIN_FAST have kernels for instruction sets as well. */
 #define K_PLAIN_FAST(X)                                                                            \
 	X(sparse, SPARSE)                                                                              \
-	X(columns, COLUMNS)
+	X(columns, COLUMNS)                                                                            \
+	X(pick, PICK)
 
 /* Of the others on a GPU: a warp has a unit. */
 #define K_WARP_KINDS(X)                                                                            \
@@ -53,14 +54,19 @@
 	X(erase, ERASE)                                                                                \
 	X(wkv, WKV)                                                                                    \
 	X(bonus, BONUS)                                                                                \
-	X(taylor, TAYLOR)
+	X(taylor, TAYLOR)                                                                              \
+	X(extent, EXTENT)                                                                              \
+	X(turn, TURN)
 
 /* And here a block. */
 #define K_BLOCK_KINDS(X)                                                                           \
 	X(round, ROUND)                                                                                \
 	X(route, ROUTE)                                                                                \
 	X(gated, GATED)                                                                                \
-	X(centre, CENTRE)
+	X(centre, CENTRE)                                                                              \
+	X(encode, ENCODE)                                                                              \
+	X(recall, RECALL)                                                                              \
+	X(account, ACCOUNT)
 
 #define K_PLAIN_ALONE(X) K_WARP_KINDS(X) K_BLOCK_KINDS(X)
 
@@ -87,12 +93,10 @@
 	X(stats)                                                                                       \
 	K_PLAIN_KINDS(X)
 
-#define K_HOST_KINDS(X)                                                                            \
-	X(extent)                                                                                      \
-	X(pick)                                                                                        \
-	X(turn)                                                                                        \
-	X(encode)                                                                                      \
-	X(recall)                                                                                      \
-	X(account)
+/* Those that read block tables, by K_<NAME>_TABLES. */
+#define K_PAGED_KINDS(X)                                                                           \
+	X(extent, EXTENT)                                                                              \
+	X(pick, PICK)                                                                                  \
+	X(encode, ENCODE)
 
 #endif

@@ -53,20 +53,6 @@ struct k_route_room {
 	bool open[K_ROUTE_GROUPS], best[K_ROUTE_EXPERTS];
 };
 
-/* The greatest, which a NaN is not. */
-K_UNIT_FN float k_route_max(const float *x, int32_t n)
-{
-	uint32_t most = 0;
-
-	K_LANES(i, n) {
-		const uint32_t key = x[i] > -INFINITY ? k_order_key(x[i]) : 0;
-
-		most = key > most ? key : most;
-	}
-	most = k_lanes_most(most);
-	return most ? k_order_float(most) : -INFINITY;
-}
-
 /* A chain, which each thread has for itself. */
 K_INLINE float k_route_sum(const float *x, int32_t n)
 {
@@ -86,7 +72,7 @@ K_UNIT_FN void k_route_share(const struct k_route *a, float *p, struct k_route_r
 	K_THREADS(i, a->n_experts)
 		s->x[i] = p[i];
 	K_MEET();
-	max = all ? k_route_max(s->x, a->n_experts) : 0;
+	max = all ? k_greatest(s->x, a->n_experts) : 0;
 	K_THREADS(i, a->n_experts)
 		s->y[i] = all                         ? k_exp(s->x[i] - max)
 				  : a->kind == K_ROUTE_chosen ? s->x[i]
@@ -178,7 +164,7 @@ K_UNIT_FN void k_route_unit(const struct k_route *a, int64_t unit)
 	K_MEET();
 	k_route_share(a, a->logits + (size_t)unit * (size_t)a->n_experts, s);
 	k_route_choose(a, a->ids + unit * a->k, s);
-	max = k_route_max(s->y, a->k);
+	max = k_greatest(s->y, a->k);
 	K_THREADS(i, a->k)
 		s->x[i] = a->kind == K_ROUTE_chosen ? k_exp(s->y[i] - max) : s->y[i];
 	K_MEET();

@@ -21,20 +21,6 @@ const char *k_cache_name(int format)
 	return format >= 0 && format < K_N_CACHES ? names[format] : NULL;
 }
 
-size_t k_kv_group_bytes(const struct k_kv *kv, int v)
-{
-	const int32_t bits = k_cache_bits(kv->format), dim = kv->head_dim;
-
-	if (v && kv->value_dim)
-		return 0;
-	if (!bits)
-		return (size_t)(K_GROUP * dim * k_cache_bytes(kv->format));
-	if (!k_cache_by_channel(kv->format))
-		return (size_t)(K_GROUP * (dim + 2 * (k_up(dim, K_Q8_DIMS) / K_Q8_DIMS)));
-	return (size_t)(2 * k_coded_dim(dim) * bits) +
-		   4 * (size_t)(v ? k_up(dim, K_CODED_DIMS) / K_CODED_DIMS * K_GROUP : k_coded_dim(dim));
-}
-
 const struct k_type_info k_types[K_N_TYPES] = {
 #define X(name, id, n, bytes, ...) { #name, id, n, bytes },
 	K_TYPES(X)

@@ -342,21 +342,6 @@ static bool opens_by_itself(
 	return opens(a, engine, drafter);
 }
 
-static void cut_devices(struct axes *a)
-{
-	struct axis_values *v = &a->axis[AXIS_KERNELS], all = *v;
-	struct axis_engine engine[AXIS_VALUES];
-
-	memcpy(engine, a->engine, sizeof engine);
-	v->n = v->n_quick = 0;
-	for (int i = 0; i < all.n; i++) {
-		if (!engine[i].mode)
-			add_engine(a, all.value[i], engine[i]);
-		if (i < all.n_quick)
-			v->n_quick = v->n;
-	}
-}
-
 static void fit_drafters(struct axes *a, struct engine *engine, const char *model)
 {
 	struct axis_values *v = &a->axis[AXIS_DRAFTER], all = *v;
@@ -405,8 +390,6 @@ void axes_fit_model(struct axes *a, struct engine *engine, const char *model, in
 
 	a->layers = engine_info(engine)->n_layers;
 	a->states = engine_info(engine)->states;
-	if (*engine_info(engine)->needs_host)
-		cut_devices(a);
 	a->diffusion = engine_info(engine)->diffusion;
 	a->start = engine_info(engine)->start;
 	if (a->states) /* no keys and values */

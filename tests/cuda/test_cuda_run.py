@@ -76,6 +76,29 @@ def test_grids(model):
         ok(out == expected, f"{processors} multiprocessors: every hash is the CPU's", out)
 
 
+ZOO = ("deepseek2", "deepseek3", "t5", "llada", "dream")
+WAYS = ("--cache-format=q8", "--cache-format=kivi4", "--cache-format=kivi2", "--visible=top:96", "--visible=h2o:96",
+        "--visible=stream:4+window:60", "--visible=stride:32+window:32", "--attention=heads", "--attention=matrix")
+
+
+def test_ways(folder):
+    """What attends in no usual way: latent attention, an encoder, rows that see later ones; keys that are codes, chosen, or
+    kept; matrices of scores. The tokens and the hashes of a CPU."""
+    model = tiny(folder, "ways", "--type", "Q8_0", "--ctx", "1024")
+    cases = [(f"tests/data/zoo/{name}.gguf", (), "abcdefgh ijklmnop 12345") for name in ZOO]
+    cases += [(model, (way,), "It was the best of times, it was the worst of times. " * 6) for way in WAYS]
+    cases += [("tests/data/zoo/deepseek2.gguf", ("--attention=matrix", "--cache-format=e4m3"), "abcdefgh ijklmnop 12345")]
+    for i, (path, more, prompt) in enumerate(cases):
+        args = ("run", "--json", "--raw", "--greedy", "--no-record", "--model", path, "--max-tokens", "4", *more)
+        status, expected, errors = cutaway(*args, "--backend", "cpu", prompt)
+        what = " ".join((os.path.basename(path), *more))
+        ok(status == 0 and expected.count('"hash"') >= 2, f"{what}: the CPU answers", errors)
+        for mode, library in (("graph", FAST), ("launches", CHECKED)):
+            status, out, errors = cutaway(*args, "--backend", "cuda", "--cuda-mode", mode, prompt, library=library,
+                                          CUTAWAY_SHIM_SEED=str(i), CUTAWAY_SHIM_MULTIPROCESSORS="2")
+            ok(status == 0 and out == expected, f"{what}: {mode}: every hash is the CPU's", errors or f"{out}\nexpected\n{expected}")
+
+
 def test_searches(folder, model):
     """The same answers and scores, which come of whole rows and of integer masses; recorded there, verified on a CPU."""
     record = os.path.join(folder, "search.db")
@@ -298,7 +321,7 @@ def main():
     wanted = sys.argv[1:]  # parts by name; all without any
     with tempfile.TemporaryDirectory() as folder:
         model = tiny(folder, "small")
-        for name, part in {"models": lambda: test_models(folder), "grids": lambda: test_grids(model),
+        for name, part in {"models": lambda: test_models(folder), "grids": lambda: test_grids(model), "ways": lambda: test_ways(folder),
                            "searches": lambda: test_searches(folder, model), "failures": lambda: test_failures(model), "user": lambda: test_user(folder, model),
                            "chat": lambda: test_chat(folder, model),
                            "faults": lambda: test_kernel_faults(model), "recorded": lambda: test_recorded(folder), "counts": lambda: test_counts(folder),

@@ -46,8 +46,8 @@ static const struct shim_kernel kernels[] = {
 	KERNEL(cutaway_few_##name) KERNEL(cutaway_wide2_##name) KERNEL(cutaway_wide8_##name)
 		K_TYPES(X)
 #undef X
-			KERNEL(cutaway_attention_many) KERNEL(cutaway_clock) KERNEL(cutaway_copy)
-				KERNEL(cutaway_multiply) SAMPLE_KERNELS(KERNEL)
+			KERNEL(cutaway_attention_many) KERNEL(cutaway_attend) KERNEL(cutaway_clock)
+				KERNEL(cutaway_copy) KERNEL(cutaway_multiply) SAMPLE_KERNELS(KERNEL)
 };
 
 extern "C" const struct shim_kernel *shim_kernel(const char *name)

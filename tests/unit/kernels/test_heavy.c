@@ -135,8 +135,8 @@ static void text_close(struct text *x)
 struct steps {
 	struct text *x;
 	struct k_ctx *ctx;
-	struct k_state state; /* [blocks + DRAFTS] pages */
-	float *account, *out; /* of one step */
+	struct k_state state;        /* [blocks + DRAFTS] pages */
+	float *account, *room, *out; /* of one step */
 };
 
 static void run_rows(
@@ -175,7 +175,7 @@ static void run_rows(
 			.account_stride = GROUPS } };
 	rig_run(w->ctx, &op);
 	op = (struct k_op){ .kind = K_OP_account,
-		.u.account = { of, w->account, keep, GROUPS, s->n_heads } };
+		.u.account = { of, w->account, keep, w->room, GROUPS, s->n_heads } };
 	rig_run(w->ctx, &op);
 	rig_free_all((void *[]){ q, picked, NULL });
 }
@@ -230,10 +230,11 @@ static void check_steps(struct text *x, struct k_ctx *ctx, int32_t chunk)
 	struct steps w = { .x = x, .ctx = ctx, .state.page_bytes = bytes };
 
 	w.state.base = rig_get(bytes * (size_t)(x->c.n_blocks + DRAFTS));
+	w.room = rig_get((size_t)x->s->n_kv_heads * k_heavy_floats(x->s->most) * sizeof *w.room);
 	w.account = rig_get((size_t)(K_SPAN * x->s->n_heads * GROUPS) * sizeof *w.account);
 	w.out = rig_get(K_SPAN * width_of(x->s) * sizeof *w.out);
 	run_text(&w, chunk);
-	rig_free_all((void *[]){ w.state.base, w.account, w.out, NULL });
+	rig_free_all((void *[]){ w.state.base, w.account, w.room, w.out, NULL });
 }
 
 static void test_definition(void **state)

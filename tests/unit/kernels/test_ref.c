@@ -29,8 +29,6 @@
 #define k_ref_glu fma_ref_glu
 #define k_ref_stats fma_ref_stats
 #define k_ref_experts fma_ref_experts
-#define k_ref_encode fma_ref_encode
-#define k_kv_group_bytes fma_kv_group_bytes
 #define K_REF_PLAIN(name) fma_ref_##name
 #define k_each_expert fma_each_expert
 #define k_ref_packed_bytes fma_ref_packed_bytes
@@ -40,7 +38,6 @@
 #define k_ref_append fma_ref_append
 #define k_cache_name fma_cache_name
 #define k_ref_note_nan fma_ref_note_nan
-#define k_ref_attend fma_ref_attend
 #define k_attention_row fma_attention_row
 #define k_attention_reads fma_attention_reads
 #define k_ref_stats_row fma_ref_stats_row
@@ -59,7 +56,6 @@
 #include "kernels/cpu/isa.h" /* with the definitions of kernels/op/ */
 #include "kernels/ref/ref.c"
 #include "kernels/ref/ref_attention.c"
-#include "kernels/ref/ref_encode.c"
 #include "kernels/ref/ref_matmul.c"
 #include "kernels/rope_table.c"
 #ifdef HAS_FMA_BUILD
@@ -78,11 +74,10 @@
 #undef k_ref_glu
 #undef k_ref_stats
 #undef k_ref_experts
-#undef k_ref_encode
 #undef k_rope_freqs
 #undef k_rope_table
 k_fn k_ref_embed, k_ref_norm, k_ref_matmul, k_ref_rope, k_ref_attention, k_ref_glu, k_ref_stats,
-	k_ref_experts, k_ref_encode;
+	k_ref_experts;
 void k_rope_table(
 	const double *freq, int32_t n_freqs, int32_t n_pos, float *cos_out, float *sin_out);
 void k_rope_freqs(double theta, int32_t rope_dim, double *freq);
@@ -105,7 +100,6 @@ static const struct pair pairs[K_N_KINDS] = {
 #define X(name, ...) { k_ref_##name, fma_ref_##name },
 	K_KINDS(X)
 #undef X
-		[K_OP_encode] = { k_ref_encode, fma_ref_encode },
 };
 
 static void *scratch;
