@@ -97,6 +97,7 @@ static int open_all(struct engine *e, struct err *err)
 	e->compute = o->given ? &compute_given : &compute_model;
 	if (e->compute->open(e, o, err))
 		return -1;
+	engine_fit_steps(o, e->kernels && !k_is_host(e->kernels));
 	if (o->abandon && atomic_load(o->abandon))
 		return err_set(err, ERR_INTERRUPTED, "the opening of %s was stopped", o->model);
 	if (open_parts(e, o, err) || open_hooks(e, err) ||

@@ -126,6 +126,10 @@ struct engine_state {
 	int32_t unseen_from;
 };
 
+/* Fills what they leave to the machine, which is a GPU or not: rows of a step. engine_open() and
+ * engine_set() do it. */
+void engine_fit_steps(struct engine_options *o, bool device);
+
 int engine_open(struct engine **e, const struct engine_options *o, struct err *err);
 void engine_close(struct engine *e);
 

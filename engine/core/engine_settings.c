@@ -7,15 +7,25 @@
 #include "engine/run/compute.h"
 #include "engine/core/engine_impl.h"
 
+void engine_fit_steps(struct engine_options *o, bool device)
+{
+	if (o->prefill_chunk < 0)
+		o->prefill_chunk = device ? 512 : 128;
+	if (!o->budget)
+		o->budget = device ? 1024 : 256;
+}
+
 int engine_apply_chunk(struct engine *e, struct engine_options *to, struct err *err)
 {
 	(void)err;
+	engine_fit_steps(to, e->kernels && !k_is_host(e->kernels));
 	e->sched.chunk = to->prefill_chunk;
 	return 0;
 }
 
 int engine_apply_budget(struct engine *e, struct engine_options *to, struct err *err)
 {
+	engine_fit_steps(to, e->kernels && !k_is_host(e->kernels));
 	if (to->budget < e->info.slots)
 		return err_set(err, ERR_USAGE,
 			"budget %d: a whole number of rows from %d (one a slot) to %d is needed", to->budget,

@@ -134,14 +134,15 @@ struct setting {
 		.doc = "instruction set of the kernels (without it: the best of this machine)")                                                                                 \
 	X(INT, slots, 8, NULL, .name = "slots", .group = "Scheduler", .arg = "N", .low = 1,                                                                                 \
 		.high = 256, .unit = "requests", .doc = "requests that run at once (vLLM: max_num_seqs)")                                                                       \
-	X(INT, prefill_chunk, 128, engine_apply_chunk, .name = "prefill-chunk", .group = "Scheduler",                                                                       \
-		.arg = "N", .high = 1 << 20, .when = SETTING_ANY, .unit = "tokens",                                                                                             \
+	X(INT, prefill_chunk, -1, engine_apply_chunk, .name = "prefill-chunk", .group = "Scheduler",                                                                        \
+		.arg = "N", .low = -1, .high = 1 << 20, .when = SETTING_ANY, .unit = "tokens",                                                                                  \
 		SETTING_WORDS("0", "32", "128"),                                                                                                                                \
-		.doc = "most prompt tokens of one request in a step; 0: whole prompts")                                                                                         \
-	X(INT, budget, 256, engine_apply_budget, .name = "budget", .group = "Scheduler", .arg = "N",                                                                        \
-		.low = 1, .high = 4096, .when = SETTING_ANY, .unit = "rows",                                                                                                    \
-		SETTING_WORDS("64", "256", "512"),                                                                                                                              \
-		.doc = "most rows in one step, of all requests (vLLM: max_num_batched_tokens)")                                                                                 \
+		.doc =                                                                                                                                                          \
+			"most prompt tokens of one request in a step; 0: whole prompts; -1: 128, of a GPU 512")                                                                     \
+	X(INT, budget, 0, engine_apply_budget, .name = "budget", .group = "Scheduler", .arg = "N",                                                                          \
+		.high = 4096, .when = SETTING_ANY, .unit = "rows", SETTING_WORDS("64", "256", "512"),                                                                           \
+		.doc =                                                                                                                                                          \
+			"most rows in one step, of all requests (vLLM: max_num_batched_tokens); 0: 256, of a GPU 1024")                                                             \
 	X(SWITCH, prefix_cache, true, engine_apply_prefix, .name = "prefix-cache",                                                                                          \
 		.group = "Scheduler", .when = SETTING_ANY,                                                                                                                      \
 		.doc = "whether pages of old prompts are found again")                                                                                                          \

@@ -9,10 +9,12 @@ enum { MOST_OUT = 4096 };
 
 static void take_settings(struct replica *p, const struct engine_options *o)
 {
+	struct engine_options fit = *o;
 	struct sched *s = &p->sched;
 
-	s->budget = o->budget < o->slots ? o->slots : o->budget;
-	s->chunk = o->prefill_chunk;
+	engine_fit_steps(&fit, false);
+	s->budget = fit.budget < o->slots ? o->slots : fit.budget;
+	s->chunk = fit.prefill_chunk;
 	s->max_out = MOST_OUT;
 	s->served_ratio = o->waiting_served_ratio;
 	s->waiting_tokens = o->max_waiting_tokens;

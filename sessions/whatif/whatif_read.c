@@ -356,6 +356,7 @@ struct engine_options whatif_whole(
 		o.pages = (int32_t)((int64_t)r->settings.pages * r->settings.page_size / o.page_size);
 	if (o.pages < 1)
 		o.pages = s->given[ENGINE_AT_pages] ? r->settings.pages : 1;
+	engine_fit_steps(&o, false);
 	if (o.budget < o.slots)
 		o.budget = o.slots;
 	o.ctx = r->ctx;

@@ -360,7 +360,7 @@ static void test_wrong(void **state)
 	refuses("evict", "none", "lru|fifo|lfu");
 	refuses("page-size", "20", "a multiple of 16");
 	refuses("slots", "257", "from 1 to 256");
-	refuses("budget", "0", "from 1 to 4096");
+	refuses("budget", "4097", "from 0 to 4096");
 	refuses("prefix-cache", "yes", "on|off");
 	refuses("temp", "1", "a log cannot say");
 	refuses("threads", "1", "a log cannot say");

@@ -146,7 +146,7 @@ static void wrong_values_are_told(void **state)
 	fails("/full maybe", "/full maybe: one of stop|drop");
 	fails("/spec bad", "/spec: no");
 	/* the engine is not asked */
-	fails("/budget 9999", "/budget 9999: a whole number of rows from 1 to 4096");
+	fails("/budget 9999", "/budget 9999: a whole number of rows from 0 to 4096");
 	fails("/prefix-cache yes", "on|off");
 	fails("/slots 4", "no command");
 	fails("/set nothing", "no setting nothing");
