@@ -127,8 +127,11 @@ static void each_layer(
 	for (int32_t i = 0; i < e->forward.program.n_ops; i++) {
 		const struct k_op *op = &e->forward.program.op[i];
 
-		if (op->kind == K_OP_sparse)
-			fn(e, s, &op->u.sparse, op->layer, item);
+		for (int32_t l = 0; op->kind == K_OP_sparse && l < op->u.sparse.layers; l++) {
+			const struct k_sparse of = k_sparse_layer(&op->u.sparse, l);
+
+			fn(e, s, &of, op->layer + l, item);
+		}
 	}
 }
 

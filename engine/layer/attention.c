@@ -423,6 +423,7 @@ static void attention_write(struct forward *f, const void *params)
 	const float *sink_q, *k;
 	float *q;
 
+	forward_keep_sparse(f, &mixed, false);
 	residual_enter(f, &a->on, false);
 	m = program_matmul(&f->program, K_STAGE_qkv, f->normed, f->n_rows);
 	program_part(m, &a->q, a->q_bias, NULL, a->gated ? f->gate : f->q);

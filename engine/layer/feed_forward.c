@@ -65,6 +65,7 @@ static void feed_forward_write(struct forward *f, const void *params)
 	const bool counted = f->least > 0 || f->n_observed;
 	const bool columns = f->least > 0 && !f->floats && w->down_columns.data;
 
+	forward_keep_sparse(f, &act, true);
 	residual_enter(f, &w->on, false);
 	if (!counted && !f->floats && !w->on.inner && !program_wants_floats(&w->down))
 		act.x = NULL;

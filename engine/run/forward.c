@@ -288,6 +288,7 @@ static void write_program(struct forward *f)
 		forward_write_kept(f, i);
 	}
 	f->program.layer = -1;
+	forward_add_late(f);
 	add_head(f);
 	if (f->floats)
 		floats_rewrite(f->floats, &f->program);

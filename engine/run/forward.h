@@ -67,6 +67,11 @@ struct k_op *forward_add_norm(struct forward *f, const float *x, const int32_t *
 /* Counts the small ones of these activations and, with least > 0, makes those below that share of a
  * row's largest 0. masked: of these f->mask has the bits. */
 void forward_add_sparse(struct forward *f, struct k_acts a, float least, bool masked);
+/* Lets the values that a layer is about to write, and that are only counted, have a place of their
+ * own: then one op counts those of all layers, at the end. On a device, where each op costs more
+ * than what it reads, and of few rows. */
+void forward_keep_sparse(struct forward *f, struct k_acts *a, bool masked);
+void forward_add_late(struct forward *f);
 /* out = W in + residual (NULL: none), by columns, of which f->mask has those that are read. */
 void forward_add_columns(struct forward *f, enum k_stage stage, struct k_acts in,
 	const struct k_matrix *w, const float *residual, float *out);
@@ -80,6 +85,15 @@ enum {
 	FORWARD_RECENT = 8,
 	FORWARD_BEGIN_OPS = 16, /* the most that forward.begin may write */
 	FORWARD_KEPT = 8,       /* layers whose streams are kept */
+	FORWARD_LATE_ROWS = 8,  /* rows of a step whose near zeros are counted at its end, at most */
+};
+
+/* Values of layers that one op counts at the end of the pass: forward_keep_sparse(). */
+struct forward_late {
+	float *x; /* [n_layers][FORWARD_LATE_ROWS][widest]; NULL: they are counted at once */
+	size_t used;
+	struct k_op op; /* of the layers so far, if it waits */
+	bool waits;
 };
 
 /* What rows see in the layers that have the same window of their own. Made for each step. */
@@ -121,6 +135,7 @@ struct forward {
 	/* where heads keep groups: the first row of each row's request; what rows gave to each group of
 	 * 16, in the layer that runs; else NULL */
 	int32_t *begins;                          /* [max_rows] */
+	struct forward_late late[2];              /* of what attention gives, of inner values */
 	float *account;                           /* [max_rows][needs.heads][max_groups] */
 	float *account_room;                      /* [needs.kv_heads][k_heavy_floats(max_groups)] */
 	struct k_row *rows;                       /* [max_rows] */

@@ -120,8 +120,13 @@ static void cut_work(struct forward *f, struct cutter *c)
 	f->head = cut_acts(c, f->max_out, &n->head);
 	f->computed_logits = program_cut(c, out * (size_t)m->vocab, sizeof *f->logits);
 	f->sink_q = program_cut(c, rows * (size_t)n->q, sizeof *f->sink_q);
-	if (k_is_host(f->model->kernels))
+	if (k_is_host(f->model->kernels)) {
 		f->logits = f->computed_logits;
+		return;
+	}
+	rows = (size_t)m->n_layers * FORWARD_LATE_ROWS;
+	f->late[0].x = program_cut(c, rows * (size_t)n->mixed.dim, sizeof *f->late[0].x);
+	f->late[1].x = program_cut(c, rows * (size_t)n->act.dim, sizeof *f->late[1].x);
 }
 
 /* Counts, takes, hands out. */

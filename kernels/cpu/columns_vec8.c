@@ -235,22 +235,23 @@ static void sparse_row(const struct k_sparse *a, int32_t r, float largest)
 
 void k_vec8_sparse(struct k_op *op, int tid, int n_threads, void *scratch)
 {
-	const struct k_sparse *a = &op->u.sparse;
-	const int32_t dim = a->a.dim;
+	const struct k_sparse *all = &op->u.sparse;
+	const int32_t dim = all->a.dim;
 	int64_t lo, hi;
 
 	(void)scratch;
-	k_split(a->n, tid, n_threads, &lo, &hi);
-	for (int32_t r = (int32_t)lo; r < (int32_t)hi; r++) {
-		const float *x = a->a.x + (size_t)r * (size_t)dim;
-		const int32_t observe = a->rows[r].observe;
+	k_split(k_sparse_units(all), tid, n_threads, &lo, &hi);
+	for (int64_t unit = lo; unit < hi; unit++) {
+		const struct k_sparse a = k_sparse_layer(all, (int32_t)(unit / all->n));
+		const int32_t r = (int32_t)(unit % all->n), observe = a.rows[r].observe;
+		const float *x = a.a.x + (size_t)r * (size_t)dim;
 		float largest;
 
-		if (!(a->least > 0) && observe < 0)
+		if (!(a.least > 0) && observe < 0)
 			continue;
 		largest = largest_of(x, dim);
 		if (observe >= 0)
-			k_count_near_zero(x, dim, largest, a->near_zero + (size_t)observe * K_NEAR);
-		sparse_row(a, r, largest);
+			k_count_near_zero(x, dim, largest, a.near_zero + (size_t)observe * K_NEAR);
+		sparse_row(&a, r, largest);
 	}
 }

@@ -99,7 +99,8 @@ static bool is_small(const struct k_op *op)
 	switch (op->kind) {
 	case K_OP_norm: return op->u.norm.n * op->u.norm.out.dim <= K_SMALL_VALUES;
 	case K_OP_glu: return op->u.glu.n * op->u.glu.out.dim <= K_SMALL_VALUES;
-	case K_OP_sparse: return op->u.sparse.n * op->u.sparse.a.dim <= K_SMALL_VALUES;
+	case K_OP_sparse:
+		return op->u.sparse.n * op->u.sparse.layers * op->u.sparse.a.dim <= K_SMALL_VALUES;
 	case K_OP_rope:
 		return op->u.rope.n * op->u.rope.n_heads * op->u.rope.kv->head_dim <= K_SMALL_VALUES;
 	case K_OP_turn:

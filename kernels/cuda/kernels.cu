@@ -9,7 +9,6 @@
 #include "kernels/cuda/norm.cuh"
 #include "kernels/cuda/plain.cuh"
 #include "kernels/cuda/rope.cuh"
-#include "kernels/cuda/sparse.cuh"
 #include "kernels/cuda/stats.cuh"
 #include "kernels/cuda/glu.cuh"
 

@@ -25,8 +25,7 @@ K_WARP_KINDS(X)
 		for (int64_t unit = p->block; unit < k_##name##_units(a); unit += p->n_blocks)             \
 			k_##name##_unit(a, unit);                                                              \
 	}
-X(columns, COLUMNS)
-X(pick, PICK)
+K_PLAIN_FAST(X)
 K_BLOCK_KINDS(X)
 #undef X
 

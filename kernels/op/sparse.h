@@ -1,7 +1,8 @@
 /* Which of a row's activations matter (Liu et al. 2023, "Deja Vu"; Lee et al. 2024, "CATS"): those
  * of at least a share of the row's largest. Smaller ones become 0 where `least` says so, so that a
- * product by columns need not read their columns; without, they are only counted. A unit is a
- * row. Vectors of 8 have a kernel of their own for it. */
+ * product by columns need not read their columns; without, they are only counted, perhaps of
+ * several layers together. A unit is a row of a layer. Vectors of 8 have a kernel of their own for
+ * it. */
 #ifndef CUTAWAY_KERNELS_OP_SPARSE_H
 #define CUTAWAY_KERNELS_OP_SPARSE_H
 
@@ -10,19 +11,20 @@
 enum { K_NEAR = 4 }; /* thresholds that are counted: a tenth to a ten-thousandth of the largest */
 
 struct k_sparse {
-	struct k_acts a;          /* [n, dim], x filled; where least > 0 written again in its forms */
-	float least;              /* share of a row's largest below which a value becomes 0 */
-	float mark;               /* share from which a bit of `mask` is set */
+	struct k_acts a; /* [layers, n, dim], x filled; where least > 0 written again in its forms */
+	float least;     /* share of a row's largest below which a value becomes 0 */
+	float mark;      /* share from which a bit of `mask` is set */
 	const struct k_row *rows; /* [n]; with observe < 0 nothing is counted */
-	uint32_t *mask;           /* [n, dim / 32] bit i % 32: value i counts; NULL: not wanted */
-	int32_t *near_zero; /* [n_observed, K_NEAR] values below 10^-1, 10^-2 … of the largest */
-	int32_t n;
+	uint32_t *mask;     /* [layers, n, dim / 32] bit i % 32: value i counts; NULL: not wanted */
+	int32_t *near_zero; /* [layers, n_observed, K_NEAR] values below 10^-1, 10^-2 … of the largest
+						 */
+	int32_t n, layers, n_observed; /* of one layer, n_observed is not needed */
 };
 #define K_SPARSE_INPUTS(PLAIN, a) PLAIN(a->rows, a->n)
 
 K_INLINE struct k_count k_sparse_count(const struct k_sparse *a)
 {
-	return k_count_values(a->n, a->a.dim, 8, 4);
+	return k_count_values(a->n * a->layers, a->a.dim, 8, 4);
 }
 
 K_INLINE struct k_acts k_sparse_result(const struct k_sparse *a)
@@ -32,7 +34,22 @@ K_INLINE struct k_acts k_sparse_result(const struct k_sparse *a)
 
 K_INLINE int64_t k_sparse_units(const struct k_sparse *a)
 {
-	return a->n;
+	return (int64_t)a->n * a->layers;
+}
+
+/* What a layer has of it. */
+K_INLINE struct k_sparse k_sparse_layer(const struct k_sparse *a, int32_t layer)
+{
+	const size_t row = (size_t)layer * (size_t)a->n;
+	struct k_sparse one = *a;
+
+	if (!layer)
+		return one;
+	one.a.x += row * (size_t)a->a.dim;
+	one.near_zero += (size_t)layer * (size_t)a->n_observed * K_NEAR;
+	if (one.mask)
+		one.mask += row * (size_t)(a->a.dim / 32);
+	return one;
 }
 
 K_INLINE float k_near_share(int k)
@@ -53,33 +70,97 @@ K_INLINE void k_count_near_zero(const float *x, int32_t n, float largest, int32_
 	}
 }
 
+/* What each of the warps that share a row found in its part. */
+enum { K_SPARSE_PARTS = 8 };
+struct k_sparse_room {
+	float most[K_SPARSE_PARTS];
+	int32_t count[K_SPARSE_PARTS][K_NEAR];
+};
+
+K_UNIT_FN float k_sparse_largest(const float *x, int32_t dim, int32_t each, struct k_sparse_room *s)
+{
+	float most = 0;
+
+	K_WARPS(w, K_SPARSE_PARTS) {
+		const int32_t first = w * each, left = dim - first;
+		const float own = k_largest(x + first, left < each ? left : each);
+
+		if (k_lane() == 0)
+			s->most[w] = own;
+	}
+	K_MEET();
+	for (int32_t w = 0; w < K_SPARSE_PARTS; w++) /* a NaN is the largest */
+		most = k_bits(s->most[w]) > k_bits(most) ? s->most[w] : most;
+	return most;
+}
+
+K_UNIT_FN void k_sparse_near(const float *x, int32_t dim, int32_t each, float largest,
+	struct k_sparse_room *s, int32_t *near_zero)
+{
+	K_WARPS(w, K_SPARSE_PARTS) {
+		const int32_t first = w * each, left = dim - first;
+		int32_t own[K_NEAR] = { 0 };
+
+		K_UNROLL
+		K_LANES(i, left < each ? left : each)
+			for (int k = 0; k < K_NEAR; k++)
+				own[k] += k_float(k_bits(x[first + i]) & 0x7fffffffu) < k_near_share(k) * largest;
+		for (int k = 0; k < K_NEAR; k++) {
+			const int32_t all = k_lanes_total(own[k]);
+
+			if (k_lane() == 0)
+				s->count[w][k] = all;
+		}
+	}
+	K_MEET();
+	K_THREADS(k, K_NEAR) {
+		near_zero[k] = 0;
+		for (int32_t w = 0; w < K_SPARSE_PARTS; w++)
+			near_zero[k] += s->count[w][k];
+	}
+}
+
+/* The masks, and the values that become 0. */
+K_UNIT_FN void k_sparse_cut(const struct k_sparse *a, int32_t r, float largest)
+{
+	const int32_t dim = a->a.dim;
+	const float *x = a->a.x + (size_t)r * (size_t)dim;
+
+	K_WARPS(b, dim / 32) {
+		float y[K_OWN];
+		uint32_t bits = 0;
+
+		K_LANES(i, 32) {
+			const float size = k_float(k_bits(x[b * 32 + i]) & 0x7fffffffu);
+
+			bits |= (uint32_t) !(size < a->mark * largest) << i;
+			y[K_AT(i)] = size < a->least * largest ? 0.0f : x[b * 32 + i];
+		}
+		bits = (uint32_t)k_lanes_total((int32_t)bits); /* different bits */
+		if (a->mask && k_lane() == 0)
+			a->mask[(size_t)r * (size_t)(dim / 32) + (size_t)b] = bits;
+		if (a->least > 0)
+			k_put(&a->a, r, b * 32, y, 32);
+	}
+}
+
 K_UNIT_FN void k_sparse_unit(const struct k_sparse *a, int64_t unit)
 {
-	const int32_t dim = a->a.dim, r = (int32_t)unit, observe = a->rows[r].observe;
-	float *x = a->a.x + (size_t)r * (size_t)dim;
-	uint32_t *mask = a->mask ? a->mask + (size_t)r * (size_t)(dim / 32) : (uint32_t *)0;
+	const struct k_sparse of = k_sparse_layer(a, (int32_t)(unit / a->n));
+	const int32_t r = (int32_t)(unit % a->n), observe = a->rows[r].observe, dim = of.a.dim;
+	const int32_t each = (dim + K_SPARSE_PARTS - 1) / K_SPARSE_PARTS;
+	const float *x = of.a.x + (size_t)r * (size_t)dim;
 	float largest;
+	K_ROOM(struct k_sparse_room, s);
 
 	if (!(a->least > 0) && observe < 0)
 		return;
-	largest = k_largest(x, dim);
+	K_MEET();
+	largest = k_sparse_largest(x, dim, each, s);
 	if (observe >= 0)
-		k_count_near_zero(x, dim, largest, a->near_zero + (size_t)observe * K_NEAR);
-	for (int32_t at = 0; at < dim; at += 32) {
-		uint32_t bits = 0;
-
-		for (int32_t i = 0; i < 32; i++) {
-			const float size = k_float(k_bits(x[at + i]) & 0x7fffffffu);
-
-			bits |= (uint32_t) !(size < a->mark * largest) << i;
-			if (size < a->least * largest)
-				x[at + i] = 0;
-		}
-		if (mask)
-			mask[at / 32] = bits;
-		if (a->least > 0)
-			k_put(&a->a, r, at, x + at, 32);
-	}
+		k_sparse_near(x, dim, each, largest, s, of.near_zero + (size_t)observe * K_NEAR);
+	if (a->least > 0 || a->mask)
+		k_sparse_cut(&of, r, largest);
 }
 
 #endif

@@ -32,7 +32,7 @@ struct all {
 	int8_t q[MOST_ROWS * MOST_DIM];
 	float d[MOST_ROWS * MOST_DIM / 32], sx[MOST_ROWS * MOST_DIM / 32];
 	uint32_t mask[MOST_ROWS * MOST_DIM / 32];
-	int32_t near_zero[OBSERVED * K_NEAR];
+	int32_t near_zero[2 * OBSERVED * K_NEAR];
 };
 
 /* The first rows are observed, in another order; odd numbers are there, too. */
@@ -48,9 +48,11 @@ static void fill(struct all *a, int shape)
 	}
 }
 
+/* An even number of rows that are only counted is of two layers. */
 static struct k_op op_of(
 	struct all *a, int32_t n, int32_t dim, bool quantised, bool mask, float least)
 {
+	const int32_t layers = least > 0 || n % 2 ? 1 : 2;
 	struct k_op op = { .kind = K_OP_sparse };
 
 	op.u.sparse = (struct k_sparse){ .a = { .x = a->x, .dim = dim },
@@ -59,7 +61,9 @@ static struct k_op op_of(
 		.rows = a->rows,
 		.mask = mask ? a->mask : NULL,
 		.near_zero = a->near_zero,
-		.n = n };
+		.n = n / layers,
+		.layers = layers,
+		.n_observed = OBSERVED };
 	if (quantised) {
 		op.u.sparse.a.q = a->q;
 		op.u.sparse.a.d = a->d;

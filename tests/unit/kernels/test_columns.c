@@ -183,7 +183,8 @@ static struct marked marked_of(
 		.rows = rows,
 		.mask = m.mask,
 		.near_zero = m.near_zero,
-		.n = n };
+		.n = n,
+		.layers = 1 };
 	rig_run(c, &op);
 	return m;
 }
