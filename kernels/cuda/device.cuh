@@ -94,6 +94,16 @@ CU_FN int32_t cu_warp_sum(int32_t v)
 {
 	return __reduce_add_sync(0xffffffffu, v);
 }
+/* Bit i: whether `v` holds in lane i; in every lane. */
+CU_FN uint32_t cu_ballot(bool v)
+{
+	return __ballot_sync(0xffffffffu, v);
+}
+/* How many bits are set. */
+CU_FN int32_t cu_ones(uint32_t bits)
+{
+	return __popc(bits);
+}
 
 /* c[16 x 8] += a[16 x 32] b[32 x 8] of signed bytes, exact in int32, by the tensor cores: PTX ISA,
  * mma.m16n8k32. With g = lane / 4 and t = lane % 4: a[0] holds row g, k 4t … 4t + 3; a[1] row g +
@@ -115,8 +125,8 @@ CU_FN void cu_mma_k16(int32_t c[4], const uint32_t a[2], uint32_t b)
 		: "r"(a[0]), "r"(a[1]), "r"(b));
 }
 
-/* These bytes of shared memory may be anything: what is computed from them is not used. For the
- * tests, which stop at a read of bytes that were never written. */
+/* These bytes may be anything: what is computed from them is not used. For the tests, which stop at
+ * a read of bytes that were never written. */
 #define cu_anything(p, bytes) ((void)0)
 
 /* Bytes of the eight in (b, a) chosen by the low three bits of each nibble of `selector`. */
@@ -199,6 +209,11 @@ CU_FN uint32_t cu_arrive(uint32_t *p, uint32_t by)
 CU_FN int32_t cu_swap_if(int32_t *p, int32_t was, int32_t is)
 {
 	return atomicCAS((int *)p, (int)was, (int)is);
+}
+/* Adds 1; in shared memory, lanes that count the same word are added up by the hardware. */
+CU_FN void cu_count(int32_t *p)
+{
+	atomicAdd((int *)p, 1);
 }
 /* Nanoseconds of the device's clock. */
 CU_FN uint64_t cu_now(void)

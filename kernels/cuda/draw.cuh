@@ -1,10 +1,10 @@
 /* What a draw needs of a row of logits (struct k_draw_reply), besides its statistics: computed in
  * phase 1 of the stats op, together with its blocks of 1,024 ids. Each block of ids gives the mass
- * by the draw's own temperature, the least arrival of the race, and the greatest value of each 64
- * ids. The block that takes the row's last ticket then finds, bit by bit, the value that the
- * requested number of these maxima reaches, and lists the ids that reach it, ascending. All of it
- * is integers, minima and maxima, independent of order, or per id: it must equal
- * k_ref_draw_row(). */
+ * by the draw's own temperature, the least arrival of the race, and a key for the greatest value of
+ * each 64 ids. The block that takes the row's last ticket then finds, by digits, the key that the
+ * requested number of these reaches, and looks only into the 64s whose key reaches it: lists their
+ * ids, ascending; and likewise counts those before the race's winner. All of it is integers, minima
+ * and maxima, independent of order, or per id: it must equal k_ref_draw_row(). */
 #ifndef CUTAWAY_KERNELS_CUDA_DRAW_CUH
 #define CUTAWAY_KERNELS_CUDA_DRAW_CUH
 
@@ -13,276 +13,383 @@
 enum {
 	DRAW_IDS = K_DRAW_IDS,
 	DRAW_PER = CU_STATS_IDS / DRAW_IDS,
-	DRAW_EACH = CU_STATS_IDS / CU_THREADS
+	DRAW_EACH = CU_STATS_IDS / CU_THREADS, /* ids of a thread */
+	DRAW_BINS = 256,                       /* of a digit of 8 bits, of four */
+	DRAW_KEYS = 8,                         /* keys that a thread chooses among at once */
+	DRAW_MOST = DRAW_KEYS * CU_THREADS,
+	DRAW_LOADS = 8, /* 64s that a warp has under way */
 };
 
-/* Of one block of ids, in the scratch after the statistics' own. */
-struct draw_block {
-	uint64_t mass;
-	float arrival;
-	int32_t winner;
-	uint32_t key[DRAW_PER];
+/* The greatest key, and the lowest id that has it; -1: none. */
+struct draw_best {
+	uint32_t key;
+	int32_t id;
 };
-static_assert(sizeof(struct draw_block) == CU_DRAW_BYTES, "stage.h counts these");
+
+/* Of one block of ids, in the scratch: a row has its blocks, then DRAW_PER keys for each. */
+struct __align__(64) stats_block
+{
+	uint64_t hash, mass, drawn; /* mass by the row's own temperature, and by the draw's */
+	double s, w;
+	struct draw_best max, race; /* race: keys in the opposite order of arrivals */
+};
+static_assert(sizeof(struct stats_block) + DRAW_PER * 4 == CU_STATS_BYTES, "stage.h counts these");
 static_assert(DRAW_IDS / DRAW_EACH == CU_WARP / 2, "64 ids are half a warp's");
 
-struct draw_best {
-	float arrival;
-	int32_t winner; /* -1: none */
-};
+/* A row's blocks and keys. */
+CU_FN struct stats_block *stats_row(const struct cu_work *work, int32_t row, int32_t n_blocks)
+{
+	return (struct stats_block *)(void *)(work->scratch +
+										  (size_t)row * (size_t)n_blocks * CU_STATS_BYTES);
+}
+CU_FN uint32_t *stats_keys(const struct stats_block *row, int32_t n_blocks)
+{
+	return (uint32_t *)(uintptr_t)(row + n_blocks);
+}
 
+/* Of a row whose list is made. */
 struct draw_shared {
-	struct draw_block warp[CU_WARPS]; /* of a unit; keys are not used */
-	int32_t last;
+	int32_t bin[4][DRAW_BINS + 4]; /* of each digit; the last four: of keys that do not count */
+	int32_t nans, chosen[DRAW_MOST];
 	/* [turn][warp], used in turns, so that one barrier for each count is enough; apart, since
 	 * racecheck takes neighbouring words for one */
-	int32_t count[2][32];
+	int32_t count[3][32];
 };
 
-/* The lowest id among the earliest. */
-CU_FN struct draw_best draw_better(struct draw_best a, struct draw_best b)
-{
-	const bool other = b.winner >= 0 && (a.winner < 0 || b.arrival < a.arrival ||
-											(b.arrival == a.arrival && b.winner < a.winner));
+/* ---- by warps ---- */
 
-	return other ? b : a;
+CU_FN uint64_t draw_xor(uint64_t v, int32_t mask)
+{
+	const uint32_t low = (uint32_t)cu_shuffle_xor((int32_t)(uint32_t)v, mask);
+
+	return (uint64_t)(uint32_t)cu_shuffle_xor((int32_t)(uint32_t)(v >> 32), mask) << 32 | low;
 }
 
-/* Four ids, of which `left` exist: mass, race, and the greatest key of all. */
-CU_FN uint32_t draw_ids(const struct k_draw_ask *ask, const float *logits, int32_t first,
-	int32_t left, float max, uint64_t *mass, struct draw_best *best)
+CU_FN uint64_t draw_total(uint64_t v)
 {
-	uint32_t word[4] = { 0, 0, 0, 0 }, top = k_order_key(-INFINITY);
-
-	if (ask->race)
-		k_draw_words(ask->seed, (uint32_t)first / 4, ask->pos, ask->sample, K_DRAW_TARGET, word);
 	CU_UNROLL
-	for (int32_t i = 0; i < DRAW_EACH; i++) {
-		float y;
-		uint32_t key;
-
-		if (i >= left)
-			continue;
-		y = logits[first + i] * ask->factor;
-		key = k_order_key(y);
-		top = key > top ? key : top;
-		*mass += k_mass(k_exp(k_logit_depth(y, max)));
-		if (ask->race) {
-			const struct draw_best own = { k_arrival(k_uniform(word[i]), y, max), first + i };
-
-			if (own.arrival <= INFINITY) /* no NaN wins */
-				*best = draw_better(*best, own);
-		}
-	}
-	return top;
+	for (int32_t h = CU_WARP / 2; h > 0; h /= 2)
+		v += draw_xor(v, h);
+	return v;
 }
 
-/* A block of ids: thread 0 writes *out except the keys; visible after a barrier. */
-CU_FN void draw_unit(const struct k_stats *a, struct draw_shared *m, int32_t row, int32_t block,
-	float max, struct draw_block *out)
+CU_FN struct draw_best draw_best_of(struct draw_best own)
 {
-	const struct k_draw_ask *ask = &a->ask[row];
-	const float *logits = a->logits + (size_t)row * (size_t)a->vocab;
-	const int32_t first = block * CU_STATS_IDS + cu_thread() * DRAW_EACH,
-				  warp = cu_thread() / CU_WARP;
-	struct draw_best best = { INFINITY, -1 };
-	uint64_t mass = 0;
-	uint32_t key = draw_ids(ask, logits, first, a->vocab - first, max * ask->factor, &mass, &best);
+	struct draw_best best;
 
-	for (int32_t h = CU_WARP / 2; h > 0; h /= 2) {
-		const uint32_t low = (uint32_t)cu_shuffle_xor((int32_t)(uint32_t)mass, h);
-		const uint32_t high = (uint32_t)cu_shuffle_xor((int32_t)(uint32_t)(mass >> 32), h);
-		struct draw_best other;
-
-		other.arrival = cu_shuffle_xor_float(best.arrival, h);
-		other.winner = cu_shuffle_xor(best.winner, h);
-		mass += (uint64_t)high << 32 | low;
-		best = draw_better(best, other);
-	}
-	for (int32_t h = CU_WARP / 4; h > 0; h /= 2) { /* within half a warp */
-		const uint32_t other = (uint32_t)cu_shuffle_xor((int32_t)key, h);
-
-		key = other > key ? other : key;
-	}
-	if (cu_thread() % (CU_WARP / 2) == 0)
-		out->key[cu_thread() / (CU_WARP / 2)] = key;
-	if (cu_thread() % CU_WARP == 0) {
-		m->warp[warp].mass = mass;
-		m->warp[warp].arrival = best.arrival;
-		m->warp[warp].winner = best.winner;
-	}
-	CU_SYNC();
-	if (cu_thread() != 0)
-		return;
-	for (int32_t w = 1; w < CU_WARPS; w++) {
-		const struct draw_best other = { m->warp[w].arrival, m->warp[w].winner };
-
-		mass += m->warp[w].mass;
-		best = draw_better(best, other);
-	}
-	out->mass = mass;
-	out->arrival = best.arrival;
-	out->winner = best.winner;
+	best.key = cu_warp_max(own.key);
+	best.id = (int32_t)~cu_warp_max(own.key == best.key ? ~(uint32_t)own.id : 0);
+	return best;
 }
 
-/* ---- a row, by the block that weighed the last of it ---- */
-
-/* Sum of all threads' n, in all of them. `turn` goes from one count to the next. */
-CU_FN int32_t draw_sum(struct draw_shared *m, int32_t n, int32_t turn)
+/* Sum of the values of the lanes before. */
+CU_FN int32_t draw_lanes_before(int32_t n)
 {
-	int32_t all = 0;
-
-	n = cu_warp_sum(n);
-	if (cu_thread() % CU_WARP == 0)
-		m->count[turn & 1][cu_thread() / CU_WARP] = n;
-	CU_SYNC();
-	for (int32_t w = 0; w < CU_WARPS; w++)
-		all += m->count[turn & 1][w];
-	return all;
-}
-
-CU_FN uint32_t draw_key(const struct draw_block *blocks, int32_t i)
-{
-	return blocks[i / DRAW_PER].key[i % DRAW_PER];
-}
-
-/* The greatest key that `best` of the n maxima reach. */
-CU_FN uint32_t draw_floor(
-	struct draw_shared *m, const struct draw_block *blocks, int32_t n, int32_t best)
-{
-	uint32_t floor = 0;
-
-	if (n < best)
-		return k_order_key(-INFINITY);
-	CU_NO_UNROLL
-	for (int32_t bit = 31; bit >= 0; bit--) {
-		const uint32_t tried = floor | 1u << bit;
-		int32_t reach = 0;
-
-		for (int32_t i = cu_thread(); i < n; i += CU_THREADS)
-			reach += draw_key(blocks, i) >= tried;
-		if (draw_sum(m, reach, bit) >= best)
-			floor = tried;
-	}
-	return floor;
-}
-
-/* The thread's own 64s: how many ids reach the floor; with `to`, writes them there. */
-CU_FN int32_t draw_list(const struct k_stats *a, const struct draw_block *blocks, int32_t row,
-	int32_t first, int32_t end, uint32_t floor, struct k_draw_entry *to)
-{
-	const struct k_draw_ask *ask = &a->ask[row];
-	const float *logits = a->logits + (size_t)row * (size_t)a->vocab;
-	int32_t n = 0;
-
-	for (int32_t b = first; b < end; b++) {
-		const int32_t begin = b * DRAW_IDS, left = a->vocab - begin;
-
-		if (draw_key(blocks, b) < floor)
-			continue;
-		CU_UNROLL_8
-		for (int32_t i = 0; i < (left < DRAW_IDS ? left : DRAW_IDS); i++) {
-			const float l = logits[begin + i];
-
-			if (k_order_key(l * ask->factor) < floor)
-				continue;
-			if (to) {
-				to[n].id = begin + i;
-				to[n].logit = l;
-			}
-			n++;
-		}
-	}
-	return n;
-}
-
-/* Sum of the values of the threads before; like draw_sum. */
-CU_FN int32_t draw_before(struct draw_shared *m, int32_t n, int32_t turn)
-{
-	const int32_t lane = cu_thread() % CU_WARP, warp = cu_thread() / CU_WARP;
+	const int32_t lane = cu_thread() % CU_WARP;
 	int32_t before = n;
 
+	CU_UNROLL
 	for (int32_t h = 1; h < CU_WARP; h *= 2) {
 		const int32_t other = cu_shuffle(before, lane < h ? lane : lane - h);
 
 		before += lane < h ? 0 : other;
 	}
+	return before - n;
+}
+
+/* ---- a block of ids ---- */
+
+/* The thread's ids from `first` on, of which `left` exist: the warp's mass and race, and the keys
+ * of its two 64s. */
+CU_FN void draw_weigh(const struct k_draw_ask *ask, const float logits[DRAW_EACH], int32_t first,
+	int32_t left, float max, struct stats_block *warp, uint32_t *key)
+{
+	uint32_t word[4] = { 0, 0, 0, 0 }, top = k_order_key(-INFINITY);
+	struct draw_best best = { ~k_order_key(INFINITY), -1 };
+	uint64_t mass = 0;
+
+	if (ask->race)
+		k_draw_words(ask->seed, (uint32_t)first / 4, ask->pos, ask->sample, K_DRAW_TARGET, word);
+	CU_UNROLL
+	for (int32_t i = 0; i < DRAW_EACH; i++) {
+		const float y = logits[i] * ask->factor;
+		const uint32_t own = k_order_key(y);
+
+		if (i >= left)
+			continue;
+		top = own > top ? own : top;
+		mass += k_mass(k_exp(k_logit_depth(y, max)));
+		if (ask->race) {
+			const float arrival = k_arrival(k_uniform(word[i]), y, max);
+			const uint32_t early = ~k_order_key(arrival);
+
+			/* no NaN wins; one that arrives at +Inf does, if it is the first */
+			if (arrival <= INFINITY && (early > best.key || best.id < 0)) {
+				best.key = early;
+				best.id = first + i;
+			}
+		}
+	}
+	mass = draw_total(mass);
+	best = draw_best_of(best);
+	CU_UNROLL
+	for (int32_t h = CU_WARP / 4; h > 0; h /= 2) { /* within half a warp */
+		const uint32_t other = (uint32_t)cu_shuffle_xor((int32_t)top, h);
+
+		top = other > top ? other : top;
+	}
+	if (cu_thread() % (CU_WARP / 2) == 0)
+		key[cu_thread() / (CU_WARP / 2)] = top;
+	if (cu_thread() % CU_WARP == 0) {
+		warp->drawn = mass;
+		warp->race = best;
+	}
+}
+
+/* ---- a row, by the block that weighed the last of it ---- */
+
+/* Nothing is counted yet; visible after a barrier. */
+CU_FN void draw_clear(struct draw_shared *m)
+{
+	for (int32_t i = cu_thread(); i < 4 * (DRAW_BINS + 4); i += CU_THREADS)
+		(&m->bin[0][0])[i] = 0;
+	if (cu_thread() == 0)
+		m->nans = 0;
+}
+
+/* The greatest digit that `best` of those counted reach; *best is then how many of the digit's own
+ * are among these. By each warp on its own. */
+CU_FN uint32_t draw_digit(const int32_t bin[DRAW_BINS], int32_t *best)
+{
+	const int32_t *own = bin + (CU_WARP - 1 - cu_thread() % CU_WARP) * (DRAW_BINS / CU_WARP);
+	int32_t n[DRAW_BINS / CU_WARP], sum = 0, reach = 0, above = 0;
+
+	CU_UNROLL
+	for (int32_t i = 0; i < DRAW_BINS / CU_WARP; i++)
+		sum += n[i] = own[i];
+	sum = draw_lanes_before(sum); /* of greater digits */
+	CU_UNROLL
+	for (int32_t i = DRAW_BINS / CU_WARP - 1; i >= 0; i--) {
+		sum += n[i];
+		reach += sum >= *best;
+		above = sum < *best ? sum : above;
+	}
+	*best -= (int32_t)cu_warp_max((uint32_t)above);
+	return (uint32_t)cu_warp_sum(reach) - 1;
+}
+
+CU_FN void draw_four(const uint32_t *keys, uint32_t key[4])
+{
+	const uint4 four = *(const uint4 *)(const void *)keys;
+
+	key[0] = four.x;
+	key[1] = four.y;
+	key[2] = four.z;
+	key[3] = four.w;
+}
+
+/* The greatest key that `best` of the n reach, n a multiple of four. */
+CU_FN uint32_t draw_floor(struct draw_shared *m, const uint32_t *keys, int32_t n, int32_t best)
+{
+	uint32_t floor = 0;
+
+	CU_NO_UNROLL
+	for (int32_t digit = 3; digit >= 0; digit--) {
+		int32_t *bin = m->bin[digit];
+
+		CU_NO_UNROLL
+		for (int32_t i = 4 * cu_thread(); i < n; i += 4 * CU_THREADS) {
+			uint32_t key[4];
+
+			draw_four(keys + i, key);
+			CU_UNROLL
+			for (int32_t k = 0; k < 4; k++) { /* with the floor's digits above, the digit */
+				const uint32_t at = (key[k] ^ floor) >> 8 * digit;
+
+				cu_count(bin + (at < DRAW_BINS ? (int32_t)at : DRAW_BINS));
+			}
+		}
+		CU_SYNC();
+		floor |= draw_digit(bin, &best) << 8 * digit;
+	}
+	return floor;
+}
+
+/* Sum of the values of the threads before, and of *all. */
+CU_FN int32_t draw_before(int32_t count[32], int32_t n, int32_t *all)
+{
+	const int32_t lane = cu_thread() % CU_WARP, warp = cu_thread() / CU_WARP;
+	int32_t before = draw_lanes_before(n);
+
 	if (lane == CU_WARP - 1)
-		m->count[turn & 1][warp] = before;
+		count[warp] = before + n;
 	CU_SYNC();
-	before -= n;
-	for (int32_t w = 0; w < warp; w++)
-		before += m->count[turn & 1][w];
+	*all = 0;
+	CU_UNROLL
+	for (int32_t w = 0; w < CU_WARPS; w++) {
+		before += w < warp ? count[w] : 0;
+		*all += count[w];
+	}
 	return before;
 }
 
-CU_FN struct draw_best draw_best_of(const struct draw_block *blocks, int32_t n_blocks)
+/* What is looked for in a row: ids that go before (y, id). */
+struct draw_search {
+	const float *logits;
+	const uint32_t *keys;
+	int32_t vocab, n_keys;
+	float factor, y;
+	int32_t id;
+	struct k_draw_entry *to; /* NULL: they are only counted */
+};
+
+/* Of the keys from `from` on, DRAW_MOST at most, those that reach y: the first ids of their 64s, in
+ * m->chosen, ascending. Returns how many. */
+CU_FN int32_t draw_choose(struct draw_shared *m, const struct draw_search *s, int32_t from)
 {
-	struct draw_best best = { INFINITY, -1 };
+	const uint32_t least = k_order_key(s->y);
+	const int32_t first = from + DRAW_KEYS * cu_thread();
+	uint32_t key[DRAW_KEYS] = { 0 }; /* less than any */
+	int32_t n = 0, all, at;
+	bool nan = false;
 
-	for (int32_t b = 0; b < n_blocks; b++) {
-		const struct draw_best other = { blocks[b].arrival, blocks[b].winner };
-
-		best = draw_better(best, other);
+	if (first < s->n_keys)
+		for (int32_t i = 0; i < DRAW_KEYS; i += 4)
+			draw_four(s->keys + first + i, key + i);
+	CU_UNROLL
+	for (int32_t i = 0; i < DRAW_KEYS; i++) {
+		n += key[i] >= least;
+		nan |= key[i] == UINT32_MAX;
 	}
-	return best;
+	if (nan)
+		cu_count(&m->nans);
+	at = draw_before(m->count[0], n, &all);
+	CU_UNROLL
+	for (int32_t i = 0; i < DRAW_KEYS; i++)
+		if (key[i] >= least)
+			m->chosen[at++] = (first + i) * DRAW_IDS;
+	CU_SYNC();
+	return all;
+}
+static_assert(DRAW_PER % DRAW_KEYS == 0, "a thread's keys are all there, or none");
+
+/* The CU_THREADS chosen 64s from `from` on, as many for each warp, 32 at most; n ids were listed
+ * before. A warp looks at one after the other; then each lane has what was found in one of them. */
+CU_FN int32_t draw_look(
+	struct draw_shared *m, const struct draw_search *s, int32_t from, int32_t chosen, int32_t n)
+{
+	const int32_t lane = cu_thread() % CU_WARP, warp = cu_thread() / CU_WARP;
+	const int32_t share = (chosen - from + CU_WARPS - 1) / CU_WARPS,
+				  each = share < CU_WARP ? share : CU_WARP, first = from + warp * each;
+	const int32_t end = first + each < chosen ? first + each : chosen;
+	uint32_t found[2] = { 0, 0 };
+	int32_t begin = 0, all, at;
+
+	CU_NO_UNROLL
+	for (int32_t i = first; i < end; i += DRAW_LOADS) {
+		float y[DRAW_LOADS][2];
+		int32_t id[DRAW_LOADS];
+
+		CU_UNROLL
+		for (int32_t k = 0; k < DRAW_LOADS && i + k < end; k++) {
+			id[k] = m->chosen[i + k] + lane;
+			y[k][0] = id[k] < s->vocab ? s->logits[id[k]] : NAN; /* which goes before none */
+			y[k][1] = id[k] + CU_WARP < s->vocab ? s->logits[id[k] + CU_WARP] : NAN;
+		}
+		CU_UNROLL
+		for (int32_t k = 0; k < DRAW_LOADS && i + k < end; k++) {
+			const bool own = i + k == first + lane;
+
+			CU_UNROLL
+			for (int32_t half = 0; half < 2; half++) {
+				const uint32_t hits = cu_ballot(
+					k_goes_before(y[k][half] * s->factor, id[k] + half * CU_WARP, s->y, s->id));
+
+				found[half] = own ? hits : found[half];
+			}
+			begin = own ? id[k] - lane : begin;
+		}
+	}
+	at = n + draw_before(m->count[1 + (from / CU_THREADS & 1)],
+				 cu_ones(found[0]) + cu_ones(found[1]), &all);
+	for (int32_t half = 0; s->to && half < 2; half++)
+		for (uint32_t left = found[half]; left && at < K_DRAW_LIST; left &= left - 1) {
+			const int32_t id = begin + half * CU_WARP + cu_ones((left & -left) - 1);
+
+			s->to[at].id = id;
+			s->to[at++].logit = s->logits[id];
+		}
+	return n + all;
 }
 
-/* The thread's share of the ids that go before the winner. */
-CU_FN int32_t draw_ahead(const struct k_stats *a, int32_t row, int32_t winner)
+/* How many ids there are. */
+CU_FN int32_t draw_find(struct draw_shared *m, const struct draw_search *s)
 {
-	const float *logits = a->logits + (size_t)row * (size_t)a->vocab;
-	const float factor = a->ask[row].factor;
 	int32_t n = 0;
 
-	for (int32_t i = cu_thread(); winner >= 0 && i < a->vocab; i += CU_THREADS)
-		n += k_goes_before(logits[i] * factor, i, logits[winner] * factor, winner);
+	for (int32_t key = 0; key < s->n_keys; key += DRAW_MOST) {
+		const int32_t chosen = draw_choose(m, s, key);
+
+		for (int32_t from = 0; from < chosen; from += CU_THREADS)
+			n = draw_look(m, s, from, chosen, n);
+	}
 	return n;
 }
 
-CU_FN void draw_tell(const struct k_stats *a, const struct draw_block *blocks, int32_t n_blocks,
-	int32_t row, uint32_t floor, int32_t n, struct draw_best best)
+/* The mass of all blocks and the first of the race, to each warp. */
+CU_FN struct draw_best draw_add(const struct stats_block *blocks, int32_t n, uint64_t *mass)
 {
-	const struct k_draw_ask *ask = &a->ask[row];
-	const float *logits = a->logits + (size_t)row * (size_t)a->vocab;
-	struct k_draw_reply *reply = &a->reply[row];
-	uint64_t mass = 0;
+	struct draw_best best = { 0, -1 };
 
-	for (int32_t b = 0; b < n_blocks; b++)
-		mass += blocks[b].mass;
-	reply->mass = mass;
-	reply->floor = k_order_float(floor);
-	reply->n = n;
-	reply->arrival = best.arrival;
-	reply->winner = best.winner;
-	reply->winner_logit = best.winner < 0 ? 0.0f : logits[best.winner];
-	reply->logit = ask->id < 0 ? 0.0f : logits[ask->id];
+	*mass = 0;
+	CU_NO_UNROLL
+	for (int32_t b = cu_thread() % CU_WARP; b < n; b += CU_WARP) {
+		*mass += blocks[b].drawn;
+		if (blocks[b].race.key > best.key || best.id < 0)
+			best = blocks[b].race;
+	}
+	*mass = draw_total(*mass);
+	return draw_best_of(best);
 }
 
 /* Called by all threads of the block, after a barrier. */
-CU_LARGE_FN void draw_finish(const struct k_stats *a, struct draw_shared *m,
-	const struct draw_block *blocks, int32_t n_blocks, int32_t row)
+CU_FN void draw_finish(const struct k_stats *a, const struct k_draw_ask *ask, struct draw_shared *m,
+	const struct stats_block *blocks, int32_t n_blocks, int32_t row)
 {
-	const int32_t n = (a->vocab + DRAW_IDS - 1) / DRAW_IDS,
-				  each = (n + CU_THREADS - 1) / CU_THREADS;
-	const int32_t first = cu_thread() * each, end = first + each < n ? first + each : n;
-	const uint32_t floor = draw_floor(m, blocks, n, a->ask[row].best);
-	const int32_t own = draw_list(a, blocks, row, first, end, floor, NULL);
-	const struct draw_best best = draw_best_of(blocks, n_blocks);
-	int32_t all = draw_sum(m, own, 1), before, nan = 0, ahead;
+	struct k_draw_reply *reply = &a->reply[row];
+	struct draw_search s = { a->logits + (size_t)row * (size_t)a->vocab,
+		stats_keys(blocks, n_blocks), a->vocab, n_blocks * DRAW_PER, ask->factor, -INFINITY,
+		INT32_MAX, a->list + (size_t)row * K_DRAW_LIST };
+	uint64_t mass;
+	const struct draw_best best = draw_add(blocks, n_blocks, &mass);
+	int32_t n = 0, ahead = 0; /* ids from the floor up; before the winner */
+	float floor = -INFINITY;
 
-	for (int32_t i = cu_thread(); i < n; i += CU_THREADS)
-		nan |= draw_key(blocks, i) == UINT32_MAX;
-	if (draw_sum(m, nan, 0))
-		all = INT32_MAX;
-	before = draw_before(m, own, 1);
-	ahead = draw_sum(m, draw_ahead(a, row, best.winner), 0);
-	if (all <= K_DRAW_LIST)
-		draw_list(a, blocks, row, first, end, floor, a->list + (size_t)row * K_DRAW_LIST + before);
-	if (cu_thread() == 0) {
-		draw_tell(a, blocks, n_blocks, row, floor, all, best);
-		a->reply[row].ahead = ahead;
+	if ((a->vocab + DRAW_IDS - 1) / DRAW_IDS >= ask->best)
+		floor = k_order_float(draw_floor(m, s.keys, s.n_keys, ask->best));
+	s.y = floor;
+	CU_NO_UNROLL
+	for (int32_t turn = 0; turn < 2; turn++) {
+		const int32_t found = draw_find(m, &s);
+
+		n = turn ? n : found;
+		ahead = turn ? found : 0;
+		if (best.id < 0)
+			break;
+		s.y = s.logits[best.id] * s.factor;
+		s.id = best.id;
+		s.to = NULL;
 	}
+	if (cu_thread() != CU_WARP)
+		return;
+	reply->mass = mass;
+	reply->floor = floor;
+	reply->n = m->nans ? INT32_MAX : n;
+	reply->winner = best.id;
+	reply->arrival = k_order_float(~best.key);
+	reply->winner_logit = best.id < 0 ? 0.0f : s.logits[best.id];
+	reply->logit = ask->id < 0 ? 0.0f : s.logits[ask->id];
+	reply->ahead = ahead;
 }
 
 #endif

@@ -92,7 +92,7 @@ static inline int64_t cu_tickets(const struct k_op *op)
 
 /* Bytes of scratch that an op must have. Attention uses all beyond that: with 64 MB each span of
  * any usual step gets a block of its own; with less, a block does them one by one. */
-enum { CU_STATS_IDS = 1024, CU_STATS_BYTES = 40, CU_DRAW_BYTES = 80 };
+enum { CU_STATS_IDS = 1024, CU_STATS_BYTES = 128 };
 static inline uint64_t cu_scratch_least(const struct k_op *op)
 {
 	const struct k_stats *a = &op->u.stats;
@@ -100,7 +100,7 @@ static inline uint64_t cu_scratch_least(const struct k_op *op)
 	if (op->kind != K_OP_stats)
 		return 0;
 	return (uint64_t)a->n * (uint64_t)((a->vocab + CU_STATS_IDS - 1) / CU_STATS_IDS) *
-		   (CU_STATS_BYTES + (a->ask ? CU_DRAW_BYTES : 0));
+		   CU_STATS_BYTES;
 }
 
 /* Whether attention has kernels of its own: else a GPU runs its definition (attend.h). */

@@ -1,242 +1,279 @@
 /* Statistics of a row of logits: rules 14 and 15. Phase 0 computes, for blocks of 1,024 ids, hash,
  * maximum, and the lowest id that has it. Phase 1, with the row's maximum, computes mass and the
- * sums of the entropy; the block that takes a row's last ticket adds up the row's blocks,
- * ascending.
+ * sums of the entropy, and what draws ask for (draw.cuh); the block that takes a row's last ticket
+ * adds up the row's blocks, ascending.
  *
  * Order (k_ref_stats_row): it does not matter for hash and mass; the entropy's chains run over ids
- * equal mod 8 within a block, then tree(8), then over the blocks. */
+ * equal mod 8 within a block, then tree(8), then over the blocks. Everything that a unit needs from
+ * memory is under way at once, before the first barrier. */
 #ifndef CUTAWAY_KERNELS_CUDA_STATS_CUH
 #define CUTAWAY_KERNELS_CUDA_STATS_CUH
 
 #include "kernels/cuda/draw.cuh"
+#include "kernels/cuda/norm.cuh"
 
-enum { STATS_LANES = 8, STATS_EACH = CU_STATS_IDS / CU_THREADS };
-
-/* Of one block of ids, in the scratch. */
-struct stats_block {
-	uint64_t hash, mass;
-	double s, w;
-	float max;
-	int32_t argmax;
+enum {
+	STATS_LANES = 8,
+	STATS_ROW = 256, /* blocks of a row that shared memory has room for: 262,144 ids */
 };
-static_assert(sizeof(struct stats_block) == CU_STATS_BYTES, "stage.h counts these");
 
 struct stats_shared {
 	double p[CU_STATS_IDS], w[CU_STATS_IDS]; /* of each id: probability; times its depth */
-	double sum[2 * STATS_LANES];
-	uint64_t total[CU_WARPS];
-	float max[CU_WARPS];
-	int32_t argmax[CU_WARPS];
+	struct stats_block warp[2][CU_WARPS];    /* what the warp have of a unit; used in turns */
+	int32_t last;
+	struct draw_shared draw;
+	__align__(64) unsigned char row[STATS_ROW * CU_STATS_BYTES];
+};
+static_assert(sizeof(struct stats_shared) <= CU_SHARED_BYTES, "they fit");
+
+/* A block of ids, and what its threads have of it. */
+struct stats_unit {
+	int32_t row, first, n_blocks; /* the first id; blocks of the row */
+	struct stats_block *of_row, *out;
+	uint32_t *key;      /* of the 64s of this block */
+	float x[DRAW_EACH]; /* of ids first + thread, + CU_THREADS … */
+	float y[DRAW_EACH]; /* of ids first + DRAW_EACH * thread … */
+	struct k_draw_ask ask;
 };
 
-struct stats_best {
-	float max;
-	int32_t argmax;
-};
-
-/* The lowest id among the greatest; nothing is greater than a NaN, and no NaN is greater. */
-CU_FN struct stats_best stats_better(struct stats_best a, struct stats_best b)
+CU_FN struct stats_unit stats_open(const struct cu_part *p, int32_t unit, int32_t n)
 {
-	return b.max > a.max || (b.max == a.max && b.argmax < a.argmax) ? b : a;
-}
+	const struct k_stats *a = &p->stage->op.u.stats;
+	struct stats_unit u = { unit / n, unit % n * CU_STATS_IDS, n };
+	const float *logits = a->logits + (size_t)u.row * (size_t)a->vocab;
+	const bool draws = p->stage->phase == 1 && a->ask;
 
-CU_FN struct stats_best stats_warp_best(struct stats_best best)
-{
-	for (int32_t h = CU_WARP / 2; h > 0; h /= 2) {
-		struct stats_best other;
+	u.of_row = stats_row(p->work, u.row, n);
+	u.out = u.of_row + unit % n;
+	u.key = stats_keys(u.of_row, n) + unit % n * DRAW_PER;
+	CU_UNROLL
+	for (int32_t j = 0; j < DRAW_EACH; j++) {
+		const int32_t i = u.first + j * CU_THREADS + cu_thread(),
+					  k = u.first + cu_thread() * DRAW_EACH + j;
 
-		other.max = cu_shuffle_xor_float(best.max, h);
-		other.argmax = cu_shuffle_xor(best.argmax, h);
-		best = stats_better(best, other);
+		u.x[j] = i < a->vocab ? logits[i] : -INFINITY;
+		u.y[j] = draws && k < a->vocab ? logits[k] : -INFINITY;
 	}
-	return best;
+	if (draws)
+		u.ask = a->ask[u.row];
+	return u;
 }
 
 /* The best of all threads, to all of them. */
-CU_FN struct stats_best stats_all_best(struct stats_shared *m, struct stats_best best)
+CU_FN struct draw_best stats_all_best(struct stats_block warp[CU_WARPS], struct draw_best best)
 {
-	best = stats_warp_best(best);
-	if (cu_thread() % CU_WARP == 0) {
-		m->max[cu_thread() / CU_WARP] = best.max;
-		m->argmax[cu_thread() / CU_WARP] = best.argmax;
-	}
-	CU_SYNC();
-	for (int32_t w = 0; w < CU_WARPS; w++) {
-		struct stats_best other = { m->max[w], m->argmax[w] };
-
-		best = stats_better(best, other);
-	}
-	return best;
-}
-
-/* Sum of all threads' v, in thread 0. */
-CU_FN uint64_t stats_total(struct stats_shared *m, uint64_t v)
-{
-	for (int32_t h = CU_WARP / 2; h > 0; h /= 2) {
-		uint32_t low = (uint32_t)cu_shuffle_xor((int32_t)(uint32_t)v, h);
-		uint32_t high = (uint32_t)cu_shuffle_xor((int32_t)(uint32_t)(v >> 32), h);
-
-		v += (uint64_t)high << 32 | low;
-	}
+	best = draw_best_of(best);
 	if (cu_thread() % CU_WARP == 0)
-		m->total[cu_thread() / CU_WARP] = v;
+		warp[cu_thread() / CU_WARP].max = best;
 	CU_SYNC();
-	for (int32_t w = 1; cu_thread() == 0 && w < CU_WARPS; w++)
-		v += m->total[w];
-	return v;
+	return draw_best_of(warp[cu_thread() % CU_WARPS].max);
 }
 
-CU_FN void stats_scan(const struct k_stats *a, struct stats_shared *m, int32_t row, int32_t block,
-	struct stats_block *out)
+CU_FN void stats_scan(const struct k_stats *a, struct stats_unit *u, struct stats_block *warp)
 {
-	const float *logits = a->logits + (size_t)row * (size_t)a->vocab;
-	struct stats_best best = { -INFINITY, 0 };
+	struct draw_best best;
+	float max = -INFINITY;
+	int32_t id = 0;
 	uint64_t hash = 0;
 
-	for (int32_t j = 0; j < STATS_EACH; j++) {
-		int32_t i = block * CU_STATS_IDS + j * CU_THREADS + cu_thread();
+	CU_UNROLL
+	for (int32_t j = 0; j < DRAW_EACH; j++) {
+		const int32_t i = u->first + j * CU_THREADS + cu_thread();
 
-		if (i < a->vocab) {
-			hash += k_hash_term(k_bits(logits[i]), (uint32_t)i);
-			if (logits[i] > best.max) {
-				best.max = logits[i];
-				best.argmax = i;
-			}
+		if (i < a->vocab)
+			hash += k_hash_term(k_bits(u->x[j]), (uint32_t)i);
+		if (u->x[j] > max) {
+			max = u->x[j];
+			id = i;
 		}
 	}
-	hash = stats_total(m, hash);
-	best = stats_all_best(m, best);
+	hash = draw_total(hash);
+	if (cu_thread() % CU_WARP == 0)
+		warp[cu_thread() / CU_WARP].hash = hash;
+	best.key = k_order_key(max);
+	best.id = id;
+	best = stats_all_best(warp, best);
+	if (cu_thread() >= CU_WARP)
+		return;
+	hash = draw_total(cu_thread() < CU_WARPS ? warp[cu_thread()].hash : 0);
 	if (cu_thread() == 0) {
-		out->hash = hash;
-		out->max = best.max;
-		out->argmax = best.argmax;
+		u->out->hash = hash;
+		u->out->max = best;
 	}
 }
 
-CU_FN struct stats_best stats_row_best(
-	struct stats_shared *m, const struct stats_block *blocks, int32_t n)
+/* The sums s and w of a block of ids: 16 chains, a thread each. Run by a warp. */
+CU_FN void stats_chains(const struct stats_shared *m, int32_t count, struct stats_block *out)
 {
-	struct stats_best best = { -INFINITY, 0 };
-
-	for (int32_t b = cu_thread(); b < n; b += CU_THREADS) {
-		struct stats_best other = { blocks[b].max, blocks[b].argmax };
-
-		best = stats_better(best, other);
-	}
-	return stats_all_best(m, best);
-}
-
-/* The block's sums s and w: 16 chains, a thread each. */
-CU_FN void stats_chains(struct stats_shared *m, int32_t count, struct stats_block *out)
-{
-	const int32_t t = cu_thread();
-	const double *x = t < STATS_LANES ? m->p : m->w;
+	const int32_t t = cu_thread() % CU_WARP;
+	const double *x = t & STATS_LANES ? m->w : m->p;
 	double sum = 0;
 
-	if (t < 2 * STATS_LANES) {
-		CU_UNROLL_8
-		for (int32_t i = t % STATS_LANES; i < count; i += STATS_LANES)
-			sum += x[i];
-		m->sum[t] = sum;
-	}
-	CU_SYNC_WARP();
-	if (t == 0 || t == STATS_LANES) {
-		double *lane = m->sum + t;
-
-		for (int32_t h = STATS_LANES / 2; h > 0; h /= 2)
-			for (int32_t i = 0; i < h; i++)
-				lane[i] += lane[i + h];
-		*(t ? &out->w : &out->s) = lane[0];
-	}
+	CU_UNROLL_8
+	for (int32_t i = t % STATS_LANES; i < count; i += STATS_LANES)
+		sum += x[i];
+	CU_UNROLL
+	for (int32_t h = STATS_LANES / 2; h > 0; h /= 2)
+		sum += k_double(draw_xor(k_bits64(sum), h));
+	if (t == 0)
+		out->s = sum;
+	if (t == STATS_LANES)
+		out->w = sum;
 }
 
-CU_FN void stats_weigh(const struct k_stats *a, struct stats_shared *m, int32_t row, int32_t block,
-	float max, struct stats_block *out)
+/* Mass and entropy of the threads' ids. */
+CU_FN void stats_weigh(const struct stats_unit *u, struct stats_shared *m, struct stats_block *warp,
+	int32_t left, float max)
 {
-	const float *logits = a->logits + (size_t)row * (size_t)a->vocab;
-	const int32_t first = block * CU_STATS_IDS;
-	const int32_t count = a->vocab - first < CU_STATS_IDS ? a->vocab - first : CU_STATS_IDS;
 	uint64_t mass = 0;
 
-	for (int32_t i = cu_thread(); i < count; i += CU_THREADS) {
-		float depth = k_logit_depth(logits[first + i], max), p = k_exp(depth);
+	CU_UNROLL
+	for (int32_t j = 0; j < DRAW_EACH; j++) {
+		const int32_t i = j * CU_THREADS + cu_thread();
+		const float depth = k_logit_depth(u->x[j], max), p = k_exp(depth);
 
-		mass += k_mass(p);
+		mass += i < left ? k_mass(p) : 0;
 		m->p[i] = (double)p;
 		m->w[i] = (double)p * (double)depth;
 	}
-	mass = stats_total(m, mass);
-	if (cu_thread() == 0)
-		out->mass = mass;
-	stats_chains(m, count, out);
+	mass = draw_total(mass);
+	if (cu_thread() % CU_WARP == 0)
+		warp->mass = mass;
 }
 
-/* Run by one thread, when all blocks of the row are done. */
-CU_FN void stats_finish(
-	const struct stats_block *blocks, int32_t n, struct stats_best best, struct k_logit_stats *out)
+/* What the warp weighed, together. Run by a warp. */
+CU_FN void stats_add(const struct stats_block warp[CU_WARPS], bool draws, struct stats_block *out)
 {
-	uint64_t hash = 0, mass = 0;
-	double s = 0, w = 0, entropy;
+	const int32_t lane = cu_thread() % CU_WARP;
+	const bool in = lane < CU_WARPS;
+	const uint64_t mass = draw_total(in ? warp[lane].mass : 0);
 
-	for (int32_t b = 0; b < n; b++) {
-		hash += blocks[b].hash;
-		mass += blocks[b].mass;
-		s += blocks[b].s;
-		w += blocks[b].w;
+	if (lane == 0)
+		out->mass = mass;
+	if (draws) {
+		const uint64_t drawn = draw_total(in ? warp[lane].drawn : 0);
+		const struct draw_best race = draw_best_of(warp[lane % CU_WARPS].race);
+
+		if (lane == 0) {
+			out->drawn = drawn;
+			out->race = race;
+		}
 	}
-	entropy = (k_log64(s) - w / s) * 0x1.71547652b82fep0; /* k_ref_entropy() */
-	out->hash = hash;
-	out->mass = mass;
-	out->entropy = entropy > 0 ? entropy : 0;
-	out->max = best.max;
-	out->argmax = best.argmax;
+}
+
+/* Phase 1 of a unit. Returns the row's best. */
+CU_FN struct draw_best stats_pass(
+	const struct k_stats *a, struct stats_unit *u, struct stats_shared *m, struct stats_block *warp)
+{
+	const int32_t left = a->vocab - u->first, at = cu_thread() * DRAW_EACH;
+	struct draw_best best = { 0, 0 };
+	float max;
+
+	CU_NO_UNROLL
+	for (int32_t b = cu_thread(); b < u->n_blocks; b += CU_THREADS)
+		if (u->of_row[b].max.key > best.key)
+			best = u->of_row[b].max;
+	best = stats_all_best(warp, best);
+	max = k_order_float(best.key);
+	stats_weigh(u, m, warp + cu_thread() / CU_WARP, left, max);
+	if (a->ask)
+		draw_weigh(&u->ask, u->y, u->first + at, left - at, max * u->ask.factor,
+			warp + cu_thread() / CU_WARP, u->key);
+	CU_SYNC();
+	if (cu_thread() / CU_WARP == 0)
+		stats_chains(m, left < CU_STATS_IDS ? left : CU_STATS_IDS, u->out);
+	if (cu_thread() / CU_WARP == 1)
+		stats_add(warp, a->ask, u->out);
+	return best;
 }
 
 /* Whether this block took the row's last ticket: then all of the row is done. */
-CU_FN bool stats_last(const struct cu_part *p, struct draw_shared *d, int32_t row, int32_t n)
+CU_FN bool stats_last(const struct cu_part *p, struct stats_shared *m, int32_t row, int32_t n)
 {
 	CU_SYNC();
 	if (cu_thread() == 0)
-		d->last = cu_arrive(p->work->ticket + row, 1) == (uint32_t)n - 1;
-	if (!p->stage->op.u.stats.ask) /* then only thread 0 has work to do */
-		return cu_thread() == 0 && d->last;
+		m->last = cu_arrive(p->work->ticket + row, 1) == (uint32_t)n - 1;
 	CU_SYNC();
-	return d->last;
+	return m->last;
+}
+
+/* The row's statistics, from its blocks. Run by a warp. */
+CU_FN void stats_tell(const struct stats_block *blocks, int32_t n, struct draw_best best,
+	const float *logits, struct k_logit_stats *out)
+{
+	const int32_t lane = cu_thread() % CU_WARP;
+	const double *x = lane ? &blocks->w : &blocks->s;
+	uint64_t hash = 0, mass = 0;
+	double sum = 0, w, entropy;
+
+	CU_NO_UNROLL
+	for (int32_t b = lane; b < n; b += CU_WARP) {
+		hash += blocks[b].hash;
+		mass += blocks[b].mass;
+	}
+	hash = draw_total(hash);
+	mass = draw_total(mass);
+	CU_UNROLL_8
+	for (int32_t b = 0; b < n; b++) /* s in lane 0, w in lane 1 */
+		sum += x[(size_t)b * (sizeof *blocks / sizeof *x)];
+	w = k_double(draw_xor(k_bits64(sum), 1));
+	if (lane != 0)
+		return;
+	entropy = (k_log64(sum) - w / sum) * 0x1.71547652b82fep0; /* k_ref_entropy() */
+	out->hash = hash;
+	out->mass = mass;
+	out->entropy = entropy > 0 ? entropy : 0;
+	/* keys do not tell zeros apart */
+	out->max = best.key == k_order_key(0) ? logits[best.id] : k_order_float(best.key);
+	out->argmax = best.id;
+}
+
+/* Called by all threads of the block that took the last ticket. */
+CU_FN void stats_finish(const struct cu_part *p, struct stats_shared *m, const struct stats_unit *u,
+	struct draw_best best)
+{
+	const struct k_stats *a = &p->stage->op.u.stats;
+	const struct stats_block *row = u->of_row;
+	const int32_t n = u->n_blocks;
+
+	if (n <= STATS_ROW) {
+		row = (const struct stats_block *)(const void *)m->row;
+		/* what is for draws alone, where none asks, and the gap at the end */
+		cu_anything(u->of_row, (size_t)n * sizeof *row);
+		cu_fetch_floats((float *)(void *)m->row, (const float *)(const void *)u->of_row,
+			n * (a->ask ? CU_STATS_BYTES : (int32_t)sizeof *row) / 4);
+		cu_copy_commit();
+		cu_copy_wait(0);
+	}
+	draw_clear(&m->draw);
+	CU_SYNC();
+	if (a->ask)
+		draw_finish(a, &u->ask, &m->draw, row, n, u->row);
+	if (cu_thread() == 0)
+		p->work->ticket[u->row] = 0;
+	if (cu_thread() / CU_WARP == 0)
+		stats_tell(row, n, best, a->logits + (size_t)u->row * (size_t)a->vocab, a->out + u->row);
 }
 
 static __device__ void cu_stats(const struct cu_part *p)
 {
 	const struct k_stats *a = &p->stage->op.u.stats;
 	struct stats_shared *m = (struct stats_shared *)p->shared;
-	struct draw_shared *d = (struct draw_shared *)(m + 1);
 	const int32_t n = (a->vocab + CU_STATS_IDS - 1) / CU_STATS_IDS;
-	struct draw_block *draws =
-		(struct draw_block *)(p->work->scratch + (size_t)a->n * (size_t)n * CU_STATS_BYTES);
+	int32_t turn = 0;
 
-	for (int64_t unit = p->block; unit < (int64_t)a->n * n; unit += p->n_blocks) {
-		const int32_t row = (int32_t)(unit / n), block = (int32_t)(unit % n);
-		struct stats_block *of_row =
-			(struct stats_block *)p->work->scratch + (size_t)row * (size_t)n;
-		struct draw_block *draw = draws + (size_t)row * (size_t)n;
-		struct stats_best best;
+	/* no barrier between units: each word of m is written a barrier after its last readers */
+	for (int32_t unit = p->block; unit < a->n * n; unit += p->n_blocks, turn ^= 1) {
+		struct stats_unit u = stats_open(p, unit, n);
+		struct draw_best best;
 
-		/* no barrier: each word of m is written a barrier after its last readers */
 		if (p->stage->phase == 0) {
-			stats_scan(a, m, row, block, of_row + block);
+			stats_scan(a, &u, m->warp[turn]);
 			continue;
 		}
-		best = stats_row_best(m, of_row, n);
-		stats_weigh(a, m, row, block, best.max, of_row + block);
-		if (a->ask)
-			draw_unit(a, d, row, block, best.max, draw + block);
-		if (!stats_last(p, d, row, n))
-			continue;
-		if (cu_thread() == 0) {
-			p->work->ticket[row] = 0;
-			stats_finish(of_row, n, best, a->out + row);
-		}
-		if (a->ask)
-			draw_finish(a, d, draw, n, row);
+		best = stats_pass(a, &u, m, m->warp[turn]);
+		if (stats_last(p, m, u.row, n))
+			stats_finish(p, m, &u, best);
 	}
 }
 

@@ -87,13 +87,6 @@ static void test_stats(void **state)
 			}
 }
 
-static void test_large(void **state)
-{
-	(void)state;
-	for (int i = 0; i < n_both; i++)
-		try_stats(both[i], 1, 300000, 1); /* more blocks of ids than a block has threads */
-}
-
 /* What draws ask for: temperatures, lengths of the list, races, an id. */
 static void make_asks(struct k_draw_ask *ask, int32_t n, int32_t vocab)
 {
@@ -201,6 +194,17 @@ static void test_draws(void **state)
 	assert_true(n_lists > 100 && n_long > 5 && n_nan > 5);
 }
 
+/* More blocks of ids than a block has threads, and than shared memory has room for. */
+static void test_large(void **state)
+{
+	(void)state;
+	for (int i = 0; i < n_both; i++) {
+		try_stats(both[i], 1, 300000, 1);
+		try_draws(both[i], 1, 300000, 1);
+		try_draws(both[i], 1, 300000, 4);
+	}
+}
+
 static int setup(void **state)
 {
 	struct err e = { 0 };
@@ -219,8 +223,8 @@ static int teardown(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_stats), cmocka_unit_test(test_large),
-		cmocka_unit_test(test_draws) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_stats), cmocka_unit_test(test_draws),
+		cmocka_unit_test(test_large) };
 
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

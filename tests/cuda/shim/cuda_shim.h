@@ -117,6 +117,13 @@ SHIM_INLINE int32_t shim_warp_sum(struct shim_site *at, int32_t v)
 		v += (int32_t)shim_shuffle(at, (uint32_t)v, (shim_thread() & 31) ^ mask);
 	return v;
 }
+SHIM_INLINE int32_t cu_ones(uint32_t bits)
+{
+	return __builtin_popcount(bits);
+}
+#define cu_ballot(v)                                                                               \
+	((uint32_t)shim_warp_sum(                                                                      \
+		SHIM_HERE(SHIM_SHUFFLE), (int32_t)((uint32_t) !!(v) << (shim_thread() & 31))))
 #define cu_warp_max(v) shim_warp_max(SHIM_HERE(SHIM_SHUFFLE), (v))
 #define cu_warp_sum(v) shim_warp_sum(SHIM_HERE(SHIM_SHUFFLE), (v))
 
@@ -190,8 +197,8 @@ SHIM_INLINE uint16_t cu_to_f16(float x)
 #define cu_arrive(p, by) shim_arrive(SHIM_HERE(SHIM_ARRIVE), (p), (by))
 #define cu_acquire(p) shim_acquire(SHIM_HERE(SHIM_ACQUIRE), (p))
 #define cu_swap_if(p, was, is) shim_swap_if(SHIM_HERE(SHIM_ATOMIC), (p), (was), (is))
+#define cu_count(p) shim_count(SHIM_HERE(SHIM_ATOMIC), (p))
 #define cu_max_int(p, v) shim_max_int(SHIM_HERE(SHIM_ATOMIC), (p), (v))
-#define cu_add_u64(p, v) shim_add_u64(SHIM_HERE(SHIM_ATOMIC), (p), (v))
 #define cu_relax() shim_relax(SHIM_HERE(SHIM_RELAX))
 #define cu_now() shim_now()
 

@@ -552,20 +552,20 @@ int32_t shim_swap_if(struct shim_site *at, int32_t *p, int32_t was, int32_t is)
 	return old;
 }
 
+void shim_count(struct shim_site *at, int32_t *p)
+{
+	shim_visit(at);
+	check_atomic(at, p, sizeof *p, false);
+	++*p;
+	run.progress++;
+}
+
 void shim_max_int(struct shim_site *at, int32_t *p, int32_t v)
 {
 	shim_visit(at);
 	check_atomic(at, p, sizeof *p, false);
 	if (v > *p)
 		*p = v;
-	run.progress++;
-}
-
-void shim_add_u64(struct shim_site *at, uint64_t *p, uint64_t v)
-{
-	shim_visit(at);
-	check_atomic(at, p, sizeof *p, false);
-	*p += v;
 	run.progress++;
 }
 
