@@ -199,18 +199,36 @@ static const char *unfit(const struct cu_driver *d, CUdevice device)
 	return NULL;
 }
 
+/* Whether the driver takes the kernels. */
+static bool loads(const struct cu_driver *d, CUdevice device)
+{
+	CUcontext context;
+	CUmodule module = NULL;
+	CUresult r = d->context_retain(&context, device);
+
+	if (r)
+		return true; /* what is wrong is told when it is opened */
+	r = d->context_use(context);
+	if (!r)
+		r = d->module_load(&module, cu_image.data);
+	if (!r)
+		d->module_unload(module);
+	d->context_release(device);
+	return !r;
+}
+
 /* Why this program's kernels do not run on this driver, or NULL. A driver named by the environment
- * brings its own kernels. */
-static const char *unfit_build(const struct cu_driver *d, char buf[static 160])
+ * brings its own kernels; of one that is older than the compiler the driver itself decides. */
+static const char *unfit_build(const struct cu_driver *d, CUdevice device, char buf[static 160])
 {
 	if (d->named)
 		return NULL;
 	if (!cu_image.data)
 		return "this cutaway was built without nvcc and has no CUDA kernels: `make cuda` builds them";
-	if (d->version / 1000 >= cu_image.toolkit / 1000)
+	if (d->version / 1000 >= cu_image.toolkit / 1000 || loads(d, device))
 		return NULL;
 	snprintf(buf, 160,
-		"its driver is for CUDA %d.%d and the kernels were built with CUDA %d: a driver for "
+		"its driver is for CUDA %d.%d and does not take kernels built with CUDA %d: a driver for "
 		"%d.0 or later is needed",
 		d->version / 1000, d->version % 1000 / 10, cu_image.toolkit / 1000,
 		cu_image.toolkit / 1000);
@@ -244,7 +262,7 @@ int cu_devices(struct k_device_info *out, int cap, struct err *e)
 		info->minor = attribute(d, device, CU_ATTRIBUTE_CAPABILITY_MINOR);
 		why = unfit(d, device);
 		if (!why)
-			why = unfit_build(d, buf);
+			why = unfit_build(d, device, buf);
 		snprintf(info->unfit, sizeof info->unfit, "%s", why ? why : "");
 	}
 	return n < cap || !cap ? n : cap;
@@ -273,7 +291,7 @@ static int choose_device(struct cu_device *c, int index, struct err *e)
 		attribute(c->d, c->device, CU_ATTRIBUTE_CAPABILITY_MINOR));
 	why = unfit(c->d, c->device);
 	if (!why)
-		why = unfit_build(c->d, buf);
+		why = unfit_build(c->d, c->device, buf);
 	return why ? err_set(e, ERR_DEVICE, "%s cannot be used: %s; use --backend cpu", c->name, why)
 			   : 0;
 }
@@ -292,11 +310,11 @@ static CUfunction find_kernel(struct cu_device *c, const char *name, CUresult *r
 }
 
 /* Blocks that can run at once; 0 with *r unset: not even one. */
-static int room_for(struct cu_device *c, CUfunction f, CUresult *r)
+static int room_for(struct cu_device *c, CUfunction f, enum k_kind kind, CUresult *r)
 {
 	int blocks = 0;
 
-	*r = c->d->occupancy(&blocks, f, CU_BLOCK_THREADS, CU_SHARED_BYTES);
+	*r = c->d->occupancy(&blocks, f, CU_BLOCK_THREADS, (size_t)cu_op_shared(kind));
 	return *r ? 0 : blocks * c->n_processors;
 }
 
@@ -344,7 +362,7 @@ static int load_kernels(struct cu_device *c, struct err *e)
 	if (!r)                                                                                        \
 		c->kernel[K_OP_##name] = find_kernel(c, "cutaway_" #name, &r);                             \
 	if (!r)                                                                                        \
-		c->most_blocks[K_OP_##name] = room_for(c, c->kernel[K_OP_##name], &r);                     \
+		c->most_blocks[K_OP_##name] = room_for(c, c->kernel[K_OP_##name], K_OP_##name, &r);        \
 	if (!r && !c->most_blocks[K_OP_##name])                                                        \
 		return no_block(c, "cutaway_" #name, e);
 	K_NO_PRODUCTS(X)

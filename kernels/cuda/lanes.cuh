@@ -26,7 +26,10 @@ K_UNIT_FN int32_t k_lane(void)
 #else
 #define K_UNROLL
 #endif
-#define K_ROOM(type, s) type *const s = (type *)(void *)cu_shared_memory()
+#define K_LARGE_ROOM(type, s) type *const s = (type *)(void *)cu_shared_memory()
+#define K_ROOM(type, s)                                                                            \
+	static_assert(sizeof(type) <= K_ROOM_BYTES, "more than a launch gives");                       \
+	K_LARGE_ROOM(type, s)
 
 /* In every lane: the tree is symmetric. */
 K_UNIT_FN float k_lanes_sum(float lane[K_OWN])

@@ -210,8 +210,16 @@ static struct cu_call *lower_op(struct lowering *l, const struct k_op *before,
 		move_op(l, &s->before);
 	}
 	call->blocks = cu_op_blocks(op, c->most_blocks[op->kind]);
-	call->shared_bytes = CU_SHARED_BYTES;
+	call->shared_bytes = cu_op_shared(op->kind);
 	return call;
+}
+
+static void lower_defined(struct lowering *l, const struct k_op *op, int32_t pass, int32_t index)
+{
+	struct cu_call *call = lower_op(l, NULL, op, pass, index);
+
+	call->defined = true;
+	call->shared_bytes = K_ROOM_BYTES;
 }
 
 static void lower_attention(
@@ -222,7 +230,7 @@ static void lower_attention(
 	const int kernels = fast ? cu_attend_kernels(&s) : 0;
 
 	for (int32_t pass = 0; pass < (fast ? 0 : cu_attend_passes(&op->u.attention)); pass++)
-		lower_op(l, before, op, pass, index)->defined = true;
+		lower_defined(l, op, pass, index);
 	if (kernels & CU_ATTEND_FEW)
 		lower_op(l, before, op, 0, index);
 	if (kernels & CU_ATTEND_MANY)

@@ -213,6 +213,20 @@ enum cu_way cu_plan(struct cu_product *p, enum k_type type, int32_t n_processors
 	return best.way;
 }
 
+int32_t cu_op_shared(enum k_kind kind)
+{
+	switch (kind) {
+#define X(name, NAME) case K_OP_##name:
+		K_WARP_KINDS(X)
+		return 0;
+	case K_OP_sparse:
+	case K_OP_columns:
+		K_BLOCK_KINDS(X) return kind == K_OP_account ? CU_SHARED_BYTES : K_ROOM_BYTES;
+#undef X
+	default: return CU_SHARED_BYTES;
+	}
+}
+
 int32_t cu_op_blocks(const struct k_op *op, int32_t most)
 {
 	int64_t n = most;

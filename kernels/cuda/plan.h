@@ -66,7 +66,9 @@ void cu_product_experts(
 /* The weights of a product: what the one before it may ask for. */
 void cu_plan_next(struct cu_product *p, const struct cu_product *next, enum k_type type);
 
-/* Blocks that an op which is no product can keep busy, at most `most`. */
+/* Dynamic shared memory of a block of an op that is no product. */
+int32_t cu_op_shared(enum k_kind kind);
+/* Blocks that such an op can keep busy, at most `most`. */
 int32_t cu_op_blocks(const struct k_op *op, int32_t most);
 
 #endif

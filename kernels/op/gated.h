@@ -105,7 +105,7 @@ K_INLINE float k_gated_value(
 	return a->factor != 0 ? y * a->factor : y;
 }
 
-enum { K_ROW_PIECE = 8192 };
+enum { K_ROW_PIECE = 4096 };
 
 /* What the threads of a row share: scales of groups, and some of its values. */
 struct k_row_room {

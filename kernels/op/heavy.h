@@ -224,7 +224,7 @@ K_UNIT_FN void k_account_unit(const struct k_account *a, int64_t unit)
 	const int32_t head = (int32_t)unit, floats = (int32_t)k_heavy_floats(a->of.most);
 	float *state = a->room + unit * floats;
 	const struct k_kept k = k_kept_at(state, a->of.most);
-	K_ROOM(struct k_keep_room, s);
+	K_LARGE_ROOM(struct k_keep_room, s);
 
 	for (int32_t r = 0; r < a->of.n; r++) {
 		const int32_t from = a->of.states[r].from, to = a->of.states[r].to;

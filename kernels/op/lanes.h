@@ -8,6 +8,7 @@
  *   K_MEET()         in a block: what was written in front of it others may read behind it
  *   K_ROOM(type, s)  in a block: memory that its threads share, s; it begins with what the unit
  *                    before left there and perhaps still reads, so with a K_MEET
+ *   K_LARGE_ROOM     the same of more than 20 KB (K_ROOM_BYTES): cu_op_shared() names the op
  *   K_UNROLL         in front of a loop: of the GPU's share some at a time
  *   x[K_OWN]         of a loop by K_LANES what each lane keeps: all, or its own
  *   x[K_AT(i)]       of i < 32;   x[K_CHAIN(i)]  of any i, the lane's chain
@@ -17,6 +18,8 @@
 #define CUTAWAY_KERNELS_OP_LANES_H
 
 #include "kernels/arith.h"
+
+enum { K_ROOM_BYTES = 20 << 10 }; /* of a K_ROOM, at most */
 
 #ifndef __cplusplus /* else the kernels of a GPU, which have them already */
 
@@ -35,6 +38,7 @@ enum {
 #define K_MEET() ((void)0)
 #define K_UNROLL
 #define K_ROOM(type, s) type s##_room, *const s = &s##_room
+#define K_LARGE_ROOM(type, s) K_ROOM(type, s)
 
 /* The first lane of those that share a loop. */
 K_UNIT_FN int32_t k_lane(void)

@@ -303,7 +303,7 @@ K_UNIT_FN void k_pick_choose(const struct k_pick *a, int64_t unit, int32_t n, st
 K_UNIT_FN void k_pick_unit(const struct k_pick *a, int64_t unit)
 {
 	const int32_t r = (int32_t)unit / a->kv->n_kv_heads, n = k_pick_among(a, r);
-	K_ROOM(struct k_best_room, s);
+	K_LARGE_ROOM(struct k_best_room, s);
 
 	K_MEET();
 	k_pick_keys(a, r, (int32_t)unit % a->kv->n_kv_heads, n, s->key);
