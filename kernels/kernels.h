@@ -3,7 +3,7 @@
  * A step of the model is a *program*: an array of ops that engine/run/forward.c writes in terms of
  * this header and a back end runs in order. All threads of the pool walk the program together; each
  * op splits its own outputs among them, with a barrier between ops. (A CUDA back end runs the same
- * program as launches, as one graph, or as the work list of one persistent kernel.)
+ * program as launches, or as one graph of them.)
  *
  * ref.c is the definition of every op (docs/arithmetic.md, rule by rule); every other kernel is
  * compared with it by memcmp. Nothing in here depends on the number of threads.
@@ -340,7 +340,7 @@ int k_thread_id(const struct k_ctx *ctx, int i);
 const char *k_device_name(const struct k_ctx *ctx);
 /* Why "auto" took the CPU; "" otherwise. */
 const char *k_fallback(const struct k_ctx *ctx);
-/* How a device runs a program: "launches", "graph" or "persistent", with equal bits. On a CPU there
+/* How a device runs a program: "launches", "graph" or "early", with equal bits. On a CPU there
  * is no choice: ERR_USAGE, and the mode is "". */
 int k_set_mode(struct k_ctx *ctx, const char *mode, struct err *e);
 const char *k_mode(const struct k_ctx *ctx);

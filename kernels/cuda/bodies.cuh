@@ -34,6 +34,7 @@ CU_FN struct cu_part cu_open_part(const struct cu_stage *stage)
 {
 	const struct cu_part p = { stage, &stage->work, cu_block(), cu_n_blocks(), cu_shared_memory() };
 
+	cu_follow();
 	cu_note(stage->clock);
 	return p;
 }

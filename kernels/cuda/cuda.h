@@ -54,7 +54,8 @@ enum { CU_KEPT_PROGRAMS = 8, CU_BLOCK_THREADS = 256 /* CU_THREADS of device.cuh 
 
 #define CU_MODES(X)                                                                                \
 	X(launches, "a launch for each call")                                                          \
-	X(graph, "the launches recorded once, as one CUDA graph")
+	X(graph, "the launches recorded once, as one CUDA graph")                                      \
+	X(early, "the graph, each kernel beginning while the one before still runs")
 
 enum cu_mode {
 #define X(name, doc) CU_MODE_##name,

@@ -125,6 +125,17 @@ CU_FN void cu_mma_k16(int32_t c[4], const uint32_t a[2], uint32_t b)
 		: "r"(a[0]), "r"(a[1]), "r"(b));
 }
 
+/* Waits until the kernels before have ended and what they wrote is here, then lets the next one
+ * begin: a kernel that was launched early (CUDA Programming Guide, programmatic dependent launch)
+ * may do in front of it what depends on none, as load weights. PTX ISA, griddepcontrol. */
+CU_FN void cu_follow(void)
+{
+#if __CUDA_ARCH__ >= 900
+	asm volatile("griddepcontrol.wait;" ::: "memory");
+	asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 /* These bytes may be anything: what is computed from them is not used. For the tests, which stop at
  * a read of bytes that were never written. */
 #define cu_anything(p, bytes) ((void)0)

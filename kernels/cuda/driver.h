@@ -51,6 +51,22 @@ enum { CU_STREAM_NON_BLOCKING = 1 };                           /* cuStreamCreate
 enum { CU_CAPTURE_THREAD_LOCAL = 1 };                          /* cuStreamBeginCapture_v2 */
 enum { CU_HOST_PORTABLE = 1, CU_HOST_MAPPED = 2 };             /* cuMemHostAlloc */
 
+/* CUlaunchAttribute, CUlaunchConfig. */
+enum { CU_LAUNCH_PROGRAMMATIC = 6 }; /* its kernel waits for the one before by itself */
+struct cu_launch_attribute {
+	int id;
+	union {
+		int on;
+		char size[64];
+	} value __attribute__((aligned(8)));
+};
+struct cu_launch {
+	unsigned grid[3], block[3], shared;
+	CUstream stream;
+	struct cu_launch_attribute *attribute;
+	unsigned n_attributes;
+};
+
 /* Name without its version, exported symbol, parameters. All return CUresult. */
 #define CU_FUNCTIONS(X)                                                                            \
 	X(init, cuInit, (unsigned flags))                                                              \
@@ -71,9 +87,8 @@ enum { CU_HOST_PORTABLE = 1, CU_HOST_MAPPED = 2 };             /* cuMemHostAlloc
 	X(function_set, cuFuncSetAttribute, (CUfunction f, int attribute, int value))                  \
 	X(occupancy, cuOccupancyMaxActiveBlocksPerMultiprocessor,                                      \
 		(int *blocks, CUfunction f, int threads, size_t shared))                                   \
-	X(launch, cuLaunchKernel,                                                                      \
-		(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,            \
-			unsigned bz, unsigned shared, CUstream s, void **args, void **extra))                  \
+	X(launch, cuLaunchKernelEx,                                                                    \
+		(const struct cu_launch *how, CUfunction f, void **args, void **extra))                    \
 	X(memory_info, cuMemGetInfo_v2, (size_t * free_bytes, size_t * total))                         \
 	X(memory_alloc, cuMemAlloc_v2, (CUdeviceptr * p, size_t bytes))                                \
 	X(memory_free, cuMemFree_v2, (CUdeviceptr p))                                                  \

@@ -5,6 +5,17 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/device.h"
 
+/* early: it may begin while the kernel before still runs, and waits itself (cu_follow). */
+static CUresult launch(struct cu_device *c, CUfunction f, unsigned blocks, unsigned threads,
+	unsigned shared, void **args, bool early)
+{
+	struct cu_launch_attribute programmatic = { CU_LAUNCH_PROGRAMMATIC, { .on = 1 } };
+	const struct cu_launch how = { { blocks, 1, 1 }, { threads, 1, 1 }, shared, c->stream,
+		early ? &programmatic : NULL, early };
+
+	return c->d->launch(&how, f, args, NULL);
+}
+
 static CUresult launch_call(struct cu_device *c, struct cu_call *call, uint64_t *clock)
 {
 	const bool product = call->kind == K_OP_matmul || call->kind == K_OP_experts;
@@ -15,8 +26,8 @@ static CUresult launch_call(struct cu_device *c, struct cu_call *call, uint64_t 
 	void *args[] = { &call->arg };
 
 	*(product ? &call->arg.product.clock : &call->arg.stage.clock) = clock;
-	return c->d->launch(f, (unsigned)call->blocks, 1, 1, CU_BLOCK_THREADS, 1, 1,
-		(unsigned)call->shared_bytes, c->stream, args, NULL);
+	return launch(c, f, (unsigned)call->blocks, CU_BLOCK_THREADS, (unsigned)call->shared_bytes,
+		args, c->mode == CU_MODE_early);
 }
 
 static CUresult launch_all(struct cu_device *c, const struct cu_program *g, bool timed)
@@ -27,7 +38,7 @@ static CUresult launch_all(struct cu_device *c, const struct cu_program *g, bool
 
 	for (int32_t i = 0; i < g->n_calls && !r; i++)
 		r = launch_call(c, &g->call[i], clock ? clock + i : NULL);
-	return !r && clock ? c->d->launch(c->clock, 1, 1, 1, 1, 1, 1, 0, c->stream, args, NULL) : r;
+	return !r && clock ? launch(c, c->clock, 1, 1, 0, args, false) : r;
 }
 
 static CUresult record(struct cu_device *c, struct cu_program *g, bool timed)
@@ -130,10 +141,12 @@ int cu_set_mode(struct k_device *d, const char *name, struct err *e)
 
 	for (int i = 0; i < CU_N_MODES; i++)
 		if (!strcmp(name, mode_names[i])) {
+			if (c->mode != (enum cu_mode)i) /* graphs are recorded in one mode */
+				cu_drop_programs(c);
 			c->mode = (enum cu_mode)i;
 			return 0;
 		}
-	return err_set(e, ERR_USAGE, "cuda-mode %s: launches or graph is needed", name);
+	return err_set(e, ERR_USAGE, "cuda-mode %s: launches, graph or early is needed", name);
 }
 
 const char *cu_get_mode(const struct k_device *d)
@@ -159,8 +172,8 @@ static double best_of(struct cu_device *c, CUfunction f, void **args)
 
 		r = c->d->event_note(from, c->stream);
 		if (!r)
-			r = c->d->launch(f, (unsigned)(c->n_processors * 2), 1, 1, CU_BLOCK_THREADS, 1, 1,
-				CU_SHARED_BYTES, c->stream, args, NULL);
+			r = launch(c, f, (unsigned)(c->n_processors * 2), CU_BLOCK_THREADS, CU_SHARED_BYTES,
+				args, false);
 		if (!r)
 			r = c->d->event_note(to, c->stream);
 		if (!r)

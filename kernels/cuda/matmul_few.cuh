@@ -262,12 +262,15 @@ CU_FN void cu_few(const int32_t type, const bool one, const struct cu_product *a
 	struct k_acts in = a->in;
 	bool first = true;
 
-	cu_note(a->clock);
+	if (!one && a->w) /* an op before says which expert's they are */
+		cu_follow();
 	at.unit = cu_block();
 	cu_few_settle(type, one, a, &at);
 	cu_few_ask(type, a, &at, &held);
 	cu_few_prefetch(a);
 	cu_output_open(a, one, &o);
+	cu_follow();
+	cu_note(a->clock);
 	if (one || a->folds)
 		in = cu_few_input(type, a);
 	if (a->folds)

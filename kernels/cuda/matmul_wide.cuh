@@ -256,6 +256,7 @@ CU_FN void cu_wide(const int32_t type, const int32_t groups, const struct cu_pro
 {
 	struct cu_wide w = { a, 0, a->n_cols / K_QBLOCK, (a->n_cols / K_QBLOCK + 1) / 2, 0, 0 };
 
+	cu_follow();
 	cu_note(a->clock);
 	CU_NO_UNROLL
 	for (int32_t i = cu_block(); i < a->units * a->groups; i += cu_n_blocks()) {

@@ -34,8 +34,10 @@ static void add_devices(struct axes *axes)
 	if (k_devices(&d, 1, NULL) < 1 || *d.unfit)
 		return;
 	add_engine(axes, "cuda:graph", (struct axis_engine){ "cuda", NULL, "graph", shim });
-	if (!shim)
-		add_engine(axes, "cuda:launches", (struct axis_engine){ "cuda", NULL, "launches", false });
+	if (shim)
+		return;
+	add_engine(axes, "cuda:early", (struct axis_engine){ "cuda", NULL, "early", false });
+	add_engine(axes, "cuda:launches", (struct axis_engine){ "cuda", NULL, "launches", false });
 }
 
 /* The base is the best of this machine. Scalar code (the reference, split among threads) is the

@@ -155,7 +155,7 @@ static int converse(const struct engine_options *o, struct heard *h, struct err 
 
 static void test_modes(void **state)
 {
-	static const char *const modes[] = { "launches", "graph" };
+	static const char *const modes[] = { "launches", "graph", "early" };
 	static struct heard cpu, gpu;
 	struct engine_options o = options("cpu", NULL);
 	struct err e = { 0 };
@@ -164,7 +164,7 @@ static void test_modes(void **state)
 	assert_int_equal(converse(&o, &cpu, &e), 0);
 	assert_true(cpu.n >= 40 && cpu.attention && cpu.n_copied);
 	assert_string_equal(cpu.device, "");
-	for (size_t m = 0; m < 2; m++) {
+	for (size_t m = 0; m < 3; m++) {
 		o = options("cuda", modes[m]);
 		if (converse(&o, &gpu, &e))
 			fail_msg("%s: %s", modes[m], e.text);
@@ -182,7 +182,7 @@ static void test_modes(void **state)
 /* The switch may be turned between steps, and the clock of the stages runs in each way. */
 static void test_switch(void **state)
 {
-	static const char *const modes[] = { "launches", "graph" };
+	static const char *const modes[] = { "launches", "graph", "early" };
 	static struct heard h, cpu;
 	struct engine_options o = options("cpu", NULL);
 	struct err e = { 0 };
@@ -199,9 +199,9 @@ static void test_switch(void **state)
 	for (int i = 0; i < 4; i++)
 		submit(engine, i, &e);
 	for (int i = 0; !engine_idle(engine); i++) {
-		assert_int_equal(engine_set(engine, "cuda-mode", modes[i % 2], &e), 0);
+		assert_int_equal(engine_set(engine, "cuda-mode", modes[i % 3], &e), 0);
 		assert_int_equal(engine_get(engine, "cuda-mode", value, sizeof value), 0);
-		assert_string_equal(value, modes[i % 2]);
+		assert_string_equal(value, modes[i % 3]);
 		assert_int_equal(engine_step(engine, &e), 1);
 	}
 	assert_true(h.n >= 32 && h.n_timed > 3);
@@ -262,7 +262,7 @@ static void test_faults(void **state)
 	fail_each("cuModuleLoadData", 209, 2, ERR_DEVICE);
 	fail_each("cuModuleGetFunction", 500, 2, ERR_DEVICE);
 	fail_each("cuStreamCreate", 1, 2, ERR_DEVICE);
-	fail_each("cuLaunchKernel", 1, 2, ERR_DEVICE);
+	fail_each("cuLaunchKernelEx", 1, 2, ERR_DEVICE);
 	fail_each("cuStreamBeginCapture_v2", 1, 2, ERR_DEVICE);
 	fail_each("cuGraphInstantiateWithFlags", 1, 2, ERR_DEVICE);
 	fail_each("cuGraphLaunch", 719, 2, ERR_DEVICE);

@@ -278,7 +278,7 @@ def launches(model, tokens, folder):
         ok(False, "an answer to count", errors)
         return 0
     with open(file, encoding="ascii") as f:
-        return int(dict(map(str.split, f))["cuLaunchKernel"])
+        return int(dict(map(str.split, f))["cuLaunchKernelEx"])
 
 
 def test_counts(folder):

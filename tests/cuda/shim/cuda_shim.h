@@ -200,6 +200,8 @@ SHIM_INLINE uint16_t cu_to_f16(float x)
 #define cu_count(p) shim_count(SHIM_HERE(SHIM_ATOMIC), (p))
 #define cu_max_int(p, v) shim_max_int(SHIM_HERE(SHIM_ATOMIC), (p), (v))
 #define cu_relax() shim_relax(SHIM_HERE(SHIM_RELAX))
+/* Here a kernel begins when the one before has ended. */
+#define cu_follow() ((void)0)
 #define cu_now() shim_now()
 
 #endif

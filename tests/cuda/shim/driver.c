@@ -699,14 +699,14 @@ static CUresult ask_kernel(CUfunction f, const unsigned grid[3], const unsigned 
 	return ask(s, &c);
 }
 
-CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-	unsigned by, unsigned bz, unsigned shared, CUstream s, void **args, void **extra)
+/* A kernel that begins early begins here when the one before has ended, too. */
+CUresult cuLaunchKernelEx(const struct cu_launch *how, CUfunction f, void **args, void **extra)
 {
-	NEEDS(cuLaunchKernel);
-	if (extra)
+	NEEDS(cuLaunchKernelEx);
+	if (extra || how->n_attributes > 1 ||
+		(how->n_attributes && how->attribute->id != CU_LAUNCH_PROGRAMMATIC))
 		return leave(INVALID_VALUE);
-	return leave(
-		ask_kernel(f, (unsigned[]){ gx, gy, gz }, (unsigned[]){ bx, by, bz }, shared, s, args));
+	return leave(ask_kernel(f, how->grid, how->block, how->shared, how->stream, args));
 }
 
 /* ---- memory ---- */

@@ -43,7 +43,7 @@ struct shim {
 	void (*unwritten)(void *p, size_t bytes);              /* as if fresh */
 
 	/* Runs a kernel by name over n_blocks blocks of n_threads threads; together: all resident at
-	 * once (a cooperative launch). args as cuLaunchKernel takes them. False: report() says what
+	 * once (a cooperative launch). args as cuLaunchKernelEx takes them. False: report() says what
 	 * happened. */
 	bool (*launch)(const char *kernel, int n_blocks, int n_threads, size_t shared, bool together,
 		void **args, const struct shim_options *o);
