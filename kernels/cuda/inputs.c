@@ -139,6 +139,19 @@ int cu_grow_input(struct cu_device *c, size_t bytes, struct err *e)
 	return 0;
 }
 
+/* Grows the scratch where attention needs it: 1, and programs were dropped. */
+static int grow_scratch(struct cu_device *c, const struct cu_sights *s, struct err *e)
+{
+	const uint64_t bytes = cu_tiles_bytes(s);
+
+	if (cu_attend_kernels(s) != CU_ATTEND_FEW || bytes <= c->scratch.bytes)
+		return 0;
+	return cu_grow(c, &c->scratch, bytes + bytes / 2,
+			   "partial results of attention; try a smaller --ctx", e)
+			   ? -1
+			   : 1;
+}
+
 int cu_gather(struct cu_device *c, const struct cu_program *g, size_t *bytes, struct err *e)
 {
 	size_t end = g->input_bytes;
@@ -148,6 +161,12 @@ int cu_gather(struct cu_device *c, const struct cu_program *g, size_t *bytes, st
 			continue;
 		if (g->input[i].kind == CU_TABLES && n_sequences(&g->input[i]) > g->input[i].n)
 			return err_set(e, ERR_DEVICE, "a step whose rows name more sequences than it has rows");
+		if (g->input[i].kind == CU_TILES) {
+			const int grown = grow_scratch(c, &g->input[i].sights, e);
+
+			if (grown)
+				return grown;
+		}
 		end = gather_rest(c, &g->input[i], end, NULL);
 	}
 	if (end > c->input.bytes)

@@ -83,13 +83,13 @@ static void read_clock(const struct cu_device *c, const struct cu_program *g, st
 static struct cu_program *prepare(
 	struct cu_device *c, const struct k_program *p, size_t *bytes, struct err *e)
 {
-	struct cu_program *g = cu_lower(c, p, e);
-	int grown = g ? cu_gather(c, g, bytes, e) : -1;
+	struct cu_program *g;
+	int grown;
 
-	if (grown > 0) {
+	do {
 		g = cu_lower(c, p, e);
 		grown = g ? cu_gather(c, g, bytes, e) : -1;
-	}
+	} while (grown > 0);
 	return grown ? NULL : g;
 }
 

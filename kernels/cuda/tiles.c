@@ -41,17 +41,27 @@ static int32_t row_spans(const struct cu_sights *s, int32_t r)
 	return k_spans(s->ranges + (size_t)r * (size_t)s->n_ranges, s->n_ranges);
 }
 
-bool cu_tiles_split(const struct cu_sights *s, const struct cu_work *work, int32_t *most)
+static int64_t all_spans(const struct cu_sights *s)
 {
-	const int32_t record = cu_record_floats(s->kv->head_dim, s->observed);
 	int64_t spans = 0;
-	bool split;
 
 	for (int32_t r = 0; r < s->n; r++)
 		spans += row_spans(s, r);
-	split = !s->whole && (int64_t)s->n * (s->kv->n_kv_heads + 1) <= work->n_tickets &&
-			(uint64_t)(spans * s->n_heads * record) * sizeof(float) <= work->scratch_bytes;
-	*most = split ? (int32_t)spans : s->n;
+	return spans;
+}
+
+uint64_t cu_tiles_bytes(const struct cu_sights *s)
+{
+	return (uint64_t)(all_spans(s) * s->n_heads * cu_record_floats(s->kv->head_dim, s->observed)) *
+		   sizeof(float);
+}
+
+bool cu_tiles_split(const struct cu_sights *s, const struct cu_work *work, int32_t *most)
+{
+	const bool split = !s->whole && (int64_t)s->n * (s->kv->n_kv_heads + 1) <= work->n_tickets &&
+					   cu_tiles_bytes(s) <= work->scratch_bytes;
+
+	*most = split ? (int32_t)all_spans(s) : s->n;
 	return split;
 }
 

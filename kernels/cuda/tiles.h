@@ -60,6 +60,9 @@ struct cu_sights cu_sights_of(const struct k_attention *a);
 enum { CU_ATTEND_FEW = 1, CU_ATTEND_MANY = 2, CU_FEW_QUERIES = 16, CU_FEW_BYTES = 256 };
 int cu_attend_kernels(const struct cu_sights *s);
 
+/* Scratch for the results of all spans that any row sees. An op of few queries alone must have it:
+ * it has no kernel for tiles that are not split. */
+uint64_t cu_tiles_bytes(const struct cu_sights *s);
 /* Whether units are spans, given what is there; there are at most *most. */
 bool cu_tiles_split(const struct cu_sights *s, const struct cu_work *work, int32_t *most);
 /* Writes the tiles, and all of `to` but where they are and whether it is split, which is set.

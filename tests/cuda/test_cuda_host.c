@@ -14,6 +14,8 @@
 #include "engine/core/engine.h"
 #include "engine/run/probe.h"
 #include "kernels/arith.h"
+#include "kernels/context.h"
+#include "kernels/cuda/cuda.h"
 #include "kernels/kernels.h"
 #include "tests/cuda/shim/shim.h"
 #include "tests/support/tiny.h"
@@ -236,6 +238,74 @@ static void fail_each(const char *function, int result, int most, int code)
 		if (shim->n_open() != open)
 			fail_msg("%s: %d things stay open", plan, shim->n_open() - open);
 	}
+}
+
+enum { DEEP = 700, DEEP_DIM = 128, DEEP_PAGES = DEEP / 64 + 1 };
+
+/* A row's attention over 700 positions, in memory that host and kernels share. */
+struct deep {
+	float q[DEEP_DIM], out[DEEP_DIM];
+	uint16_t kv[DEEP_PAGES * 64 * 2 * 2 * 32];
+};
+
+static void attend_deep(struct k_ctx *ctx, struct deep *d)
+{
+	const struct k_kv kv = { .base = (uint8_t *)d->kv,
+		.page_bytes = sizeof d->kv / DEEP_PAGES,
+		.page_size = 64,
+		.n_layers = 1,
+		.n_kv_heads = 2,
+		.head_dim = 32 };
+	const struct k_row row = { .pos = DEEP, .observe = -1 };
+	const struct k_range range = { 0, DEEP + 1 };
+	const int32_t pages[DEEP_PAGES] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 }, *tables[] = { pages };
+	struct k_op op = { .kind = K_OP_attention,
+		.u.attention = { .q = d->q,
+			.out = { .x = d->out, .dim = DEEP_DIM },
+			.n_heads = 4,
+			.n = 1,
+			.rows = &row,
+			.ranges = &range,
+			.n_ranges = 1,
+			.pages = tables,
+			.kv = &kv } };
+	struct k_program p = { .op = &op, .n_ops = 1 };
+	struct err e = { 0 };
+
+	memset(d->out, 0, sizeof d->out);
+	if (k_run(ctx, &p, &e))
+		fail_msg("%s", e.text);
+}
+
+/* So deep that the results of all spans have no room: then there must be more. */
+static void test_scratch(void **state)
+{
+	struct k_ctx *gpu, *ref;
+	struct err e = { 0 };
+	struct cu_device *c;
+	struct deep *d;
+	float expected[DEEP_DIM];
+
+	(void)state;
+	assert_int_equal(k_open(&gpu, "cuda", NULL, 1, &e) | k_open(&ref, "ref", NULL, 1, &e), 0);
+	c = (struct cu_device *)gpu->device;
+	d = k_alloc(gpu, sizeof *d, K_SHARED, "a test", &e);
+	for (int i = 0; i < DEEP_DIM; i++)
+		d->q[i] = (float)(i * 37 % 64) / 64 - 0.5f;
+	for (size_t i = 0; i < sizeof d->kv / sizeof *d->kv; i++)
+		d->kv[i] = (uint16_t)(i * 2654435761u >> 13 & 0xb7ff);
+	attend_deep(ref, d);
+	memcpy(expected, d->out, sizeof expected);
+	for (int i = 0; i < 3; i++) {
+		attend_deep(gpu, d);
+		assert_memory_equal(d->out, expected, sizeof expected);
+		if (i == 0)
+			c->scratch.bytes = 1024; /* as if it had no more */
+		assert_true(i == 0 || c->scratch.bytes > 1024);
+	}
+	k_free(gpu, d);
+	k_close(gpu);
+	k_close(ref);
 }
 
 static void test_no_memory(void **state)
@@ -463,6 +533,7 @@ int main(void)
 		cmocka_unit_test(test_look),
 		cmocka_unit_test(test_modes),
 		cmocka_unit_test(test_switch),
+		cmocka_unit_test(test_scratch),
 		cmocka_unit_test(test_no_memory),
 		cmocka_unit_test(test_faults),
 		cmocka_unit_test(test_lost),
