@@ -82,7 +82,7 @@ void forward_aim_sparse(const struct forward *f, struct k_op *op);
 #define FORWARD_MARK 1e-2f
 
 enum {
-	FORWARD_RECENT = 8,
+	FORWARD_RECENT = 64,    /* shapes of steps whose programs a back end may have kept */
 	FORWARD_BEGIN_OPS = 16, /* the most that forward.begin may write */
 	FORWARD_KEPT = 8,       /* layers whose streams are kept */
 	FORWARD_LATE_ROWS = 8,  /* rows of a step whose near zeros are counted at its end, at most */

@@ -50,7 +50,7 @@ struct cu_program {
 	size_t input_bytes;   /* without the tables themselves */
 	CUgraphExec graph[2]; /* not timed, timed; NULL: not recorded yet */
 };
-enum { CU_KEPT_PROGRAMS = 8, CU_BLOCK_THREADS = 256 /* CU_THREADS of device.cuh */ };
+enum { CU_KEPT_PROGRAMS = 64, CU_BLOCK_THREADS = 256 /* CU_THREADS of device.cuh */ };
 
 #define CU_MODES(X)                                                                                \
 	X(launches, "a launch for each call")                                                          \
