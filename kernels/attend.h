@@ -350,7 +350,13 @@ K_UNIT_FN void k_view_merge(const struct k_view *v, struct k_merged *to, float *
 
 /* ---- the matrix of scores in memory: three passes of all units, one after the other ---- */
 
-enum { K_MATRIX_SCORES, K_MATRIX_SOFTMAX, K_MATRIX_VALUES };
+enum { K_MATRIX_SCORES, K_MATRIX_SOFTMAX, K_MATRIX_VALUES, K_MATRIX_PASSES };
+
+/* Passes of the definition over all units, one after the other. */
+K_INLINE int32_t k_attend_passes(const struct k_attention *a)
+{
+	return a->matrix && !a->relative ? K_MATRIX_PASSES : 1;
+}
 
 /* The span's line: what is of the span before the pass, and after it. */
 K_UNIT_FN void k_matrix_span(struct k_view *v, int32_t pass, struct k_merged *all, float *o)

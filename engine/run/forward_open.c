@@ -211,9 +211,6 @@ int forward_set_attend(struct forward *f, enum k_attend way, struct err *e)
 {
 	const int32_t spans = f->max_groups / (K_SPAN / K_GROUP) + 1;
 
-	/* the reference's attention has one way */
-	if (f->model && !strcmp(k_isa_name(f->model->kernels), "scalar"))
-		way = K_ATTEND_FLASH;
 	if (f->model && way == K_ATTEND_MATRIX && !f->matrix) {
 		const size_t lines = (size_t)f->max_rows * (size_t)f->needs.heads * (size_t)spans;
 

@@ -112,7 +112,7 @@ CU_KERNEL cutaway_attend(const __grid_constant__ struct cu_stage stage)
 	const struct k_attention *a = &stage.op.u.attention;
 
 	for (int64_t unit = p.block; unit < k_attend_units(a); unit += p.n_blocks)
-		k_attend_unit(a, unit, cu_attend_passes(a) > 1 ? stage.phase : -1);
+		k_attend_unit(a, unit, k_attend_passes(a) > 1 ? stage.phase : -1);
 }
 
 #endif

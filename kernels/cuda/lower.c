@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/attend.h"
 #include "kernels/cuda/cuda.h"
 
 enum { SCRATCH = 64 << 20 };
@@ -148,7 +149,7 @@ static void move_op(struct lowering *l, struct k_op *op)
 static int32_t most_calls(const struct k_op *op)
 {
 	return op->kind == K_OP_matmul      ? op->u.matmul.n_parts
-		   : op->kind == K_OP_attention ? CU_MATRIX_PASSES
+		   : op->kind == K_OP_attention ? K_MATRIX_PASSES
 										: cu_n_phases(op);
 }
 
@@ -229,7 +230,7 @@ static void lower_attention(
 	const bool fast = cu_attends_fast(&op->u.attention);
 	const int kernels = fast ? cu_attend_kernels(&s) : 0;
 
-	for (int32_t pass = 0; pass < (fast ? 0 : cu_attend_passes(&op->u.attention)); pass++)
+	for (int32_t pass = 0; pass < (fast ? 0 : k_attend_passes(&op->u.attention)); pass++)
 		lower_defined(l, op, pass, index);
 	if (kernels & CU_ATTEND_FEW)
 		lower_op(l, before, op, 0, index);

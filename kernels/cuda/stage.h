@@ -19,8 +19,7 @@ enum {
 	CU_FOLD_ROWS = CU_GROUP,    /* steps of at most so many rows fold */
 	/* and of at most so many values: every block repeats the norm */
 	CU_FOLD_NORM = 6144,
-	CU_MATRIX_PASSES = 3, /* of attention by a matrix of scores (attend.h) */
-	CU_JOIN_ROWS = 4,     /* products of at most so many rows apply the SwiGLU that follows */
+	CU_JOIN_ROWS = 4, /* products of at most so many rows apply the SwiGLU that follows */
 };
 
 /* What the calls of a step share. */
@@ -109,12 +108,6 @@ static inline bool cu_attends_fast(const struct k_attention *a)
 	return !a->picked && !a->comb && !a->sink_q && !a->recent && !a->bias && !a->account &&
 		   !a->relative && !a->ahead && !a->matrix && !a->kv->value_dim &&
 		   a->kv->format < K_N_UNCODED;
-}
-
-/* Launches of one that has none. */
-K_INLINE int32_t cu_attend_passes(const struct k_attention *a)
-{
-	return a->matrix && !a->relative ? CU_MATRIX_PASSES : 1;
 }
 
 /* Whether `before` can be folded into the front of `op`: only if no other op reads what it writes,

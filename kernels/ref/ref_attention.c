@@ -40,5 +40,6 @@ void k_ref_attention(struct k_op *op, int tid, int n_threads, void *scratch)
 	(void)scratch;
 	k_split(k_attend_units(a), tid, n_threads, &lo, &hi);
 	for (int64_t unit = lo; unit < hi; unit++)
-		k_attend_unit(a, unit, -1);
+		for (int32_t pass = 0, n = k_attend_passes(a); pass < n; pass++)
+			k_attend_unit(a, unit, n > 1 ? pass : -1);
 }

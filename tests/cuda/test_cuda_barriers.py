@@ -36,7 +36,7 @@ def ok(good, what):
 def in_sources():
     """{file:line: kind} of every place, as the sources have it; two on a line could not be told apart."""
     places = {}
-    for folder, name in ((folder, name) for folder in FOLDERS for name in sorted(os.listdir(folder))):
+    for folder, name in [("kernels", "attend.h"), *((folder, name) for folder in FOLDERS for name in sorted(os.listdir(folder)))]:
         if not name.endswith((".cuh", ".cu", ".h")) or name in ("device.cuh", "lanes.cuh", "lanes.h"):
             continue
         with open(os.path.join(folder, name), encoding="utf-8") as f:

@@ -27,11 +27,19 @@ static uint32_t next(void)
 	return s >> 8;
 }
 
+/* What has addresses in it, and so is not compared. */
+struct aside {
+	struct k_state state;
+	struct k_kv kv, recent;
+	const int32_t *tables[2];
+};
+
 /* Memory of an op. `fresh`: what is taken gets its numbers; else it has them. */
 struct room {
 	unsigned char *base;
 	size_t used;
 	struct k_state *state;
+	struct aside *aside;
 	bool fresh;
 };
 
@@ -469,6 +477,251 @@ static void columns(struct k_op *op, struct room *m, int v)
 	for (int32_t i = 0; m->fresh && i < n * cols; i += 32)
 		k_quantise_block(a->in.x + i, a->in.q + i, a->in.d + i / 32, a->in.sx + i / 32);
 }
+
+/* ---- attention by its definition, and the ops around it ---- */
+
+enum { HEADS = 4, KV_HEADS = 2, BLOCKS = 6, PAGE = 64 };
+
+/* Pages of a cache: any bytes are codes, and these are finite numbers and scales, too. */
+static void pages(struct room *m, struct k_kv *kv, int32_t head_dim, enum k_cache format)
+{
+	uint16_t *at;
+
+	kv->page_size = PAGE;
+	kv->n_layers = 2;
+	kv->n_kv_heads = KV_HEADS;
+	kv->head_dim = head_dim;
+	kv->format = format;
+	kv->residual = K_RECENT;
+	kv->page_bytes = k_kv_page_bytes(kv);
+	kv->base = take(m, BLOCKS * kv->page_bytes);
+	at = (uint16_t *)(void *)kv->base;
+	for (size_t i = 0; m->fresh && i < BLOCKS * kv->page_bytes / 2; i++)
+		at[i] = (uint16_t)(next() & 0xb7ff);
+}
+
+static const int32_t *const *tables(struct room *m)
+{
+	int32_t *table = take(m, 2 * BLOCKS * sizeof *table);
+
+	for (int32_t i = 0; m->fresh && i < BLOCKS; i++) {
+		table[i] = BLOCKS - 1 - i;
+		table[BLOCKS + i] = i;
+	}
+	m->aside->tables[0] = table;
+	m->aside->tables[1] = table + BLOCKS;
+	return m->aside->tables;
+}
+
+/* Rows at the end of the cache and before, the last of a span and of a group among them. */
+static struct k_row *deep(struct room *m, int32_t n)
+{
+	static const int32_t pos[] = { 383, 255, 300, 15, 271 };
+	struct k_row *rows = take(m, (size_t)n * sizeof *rows);
+
+	for (int32_t r = 0; m->fresh && r < n; r++)
+		rows[r] = (struct k_row){ .pos = pos[r], .observe = r % 2 ? -1 : r / 2 };
+	return rows;
+}
+
+static struct k_also *also(struct room *m, int32_t row)
+{
+	struct k_also *a = take(m, sizeof *a);
+
+	if (m->fresh)
+		*a = (struct k_also){ row, 1 };
+	return a;
+}
+
+static void extent(struct k_op *op, struct room *m, int v)
+{
+	const int32_t n = v ? 5 : 1;
+
+	m->aside->kv.extents = true;
+	pages(m, &m->aside->kv, v ? 40 : 64, v ? K_CACHE_bf16 : K_CACHE_f16);
+	op->u.extent = (struct k_extent){ .layer = 1,
+		.n = n,
+		.rows = deep(m, n),
+		.also = v ? also(m, 1) : NULL,
+		.n_also = v ? 1 : 0,
+		.pages = tables(m),
+		.kv = &m->aside->kv };
+}
+
+/* v 2: all bounds are equal. */
+static void pick(struct k_op *op, struct room *m, int v)
+{
+	const int32_t n = v ? 5 : 1, dim = v == 1 ? 40 : 64;
+	int32_t *budget = take(m, (size_t)n * sizeof *budget);
+	float *q = floats(m, n * HEADS * dim);
+
+	for (int32_t i = 0; m->fresh && v == 2 && i < n * HEADS * dim; i++)
+		q[i] = 0;
+	for (int32_t r = 0; m->fresh && r < n; r++)
+		budget[r] = r == 2 ? 99 : 3 + 3 * r;
+	m->aside->kv.extents = true;
+	pages(m, &m->aside->kv, dim, K_CACHE_f16);
+	op->u.pick = (struct k_pick){ .q = q,
+		.out = take(m, (size_t)(n * KV_HEADS * 4)),
+		.stride = 4,
+		.n_heads = HEADS,
+		.layer = 1,
+		.n = n,
+		.rows = deep(m, n),
+		.budget = budget,
+		.pages = tables(m),
+		.kv = &m->aside->kv };
+}
+
+static void turn(struct k_op *op, struct room *m, int v)
+{
+	const int32_t n = v ? 3 : 1, dim = v ? 40 : 64, rope = v ? 16 : 64;
+
+	op->u.turn = (struct k_turn){ .q = floats(m, n * HEADS * dim),
+		.out = floats(m, n * HEADS * dim),
+		.cos = floats(m, 9 * rope / 2),
+		.sin = floats(m, 9 * rope / 2),
+		.pos = numbers(m, n, 9),
+		.rope_dim = rope,
+		.n_heads = HEADS,
+		.head_dim = dim,
+		.n = n,
+		.neox = v,
+		.scale = 0.25f };
+}
+
+static void encode(struct k_op *op, struct room *m, int v)
+{
+	const int32_t n = v % 2 ? 5 : 1, dim = v / 2 ? 72 : 64;
+
+	pages(m, &m->aside->kv, dim, v % 2 ? K_CACHE_kivi2 : K_CACHE_kivi4);
+	pages(m, &m->aside->recent, dim, K_CACHE_f16);
+	op->u.encode = (struct k_encode){ .n = n,
+		.rows = deep(m, n),
+		.also = v ? also(m, 0) : NULL,
+		.n_also = v ? 1 : 0,
+		.recent_pages = tables(m),
+		.pages = m->aside->tables,
+		.recent = &m->aside->recent,
+		.kv = &m->aside->kv };
+}
+
+/* States of heads that keep 20 groups, of which four spans' worth leave the newest. */
+static struct k_heavy heavy(struct room *m, struct k_row *rows, int32_t n)
+{
+	enum { MOST = 20 };
+	const struct k_heavy h = { .rows = rows,
+		.states = states(m, n, (int32_t)(8 + KV_HEADS * k_heavy_floats(MOST))),
+		.state = m->state,
+		.at = 8,
+		.n_kv_heads = KV_HEADS,
+		.most = MOST,
+		.n = n };
+
+	for (int32_t i = 0; m->fresh && i < PAGES * KV_HEADS; i++) {
+		const struct k_kept k = k_kept_at(k_heavy_state(&h, i / KV_HEADS, i % KV_HEADS), MOST);
+
+		*k.n = 5 + i;
+		for (int32_t g = 0; g < 5 + i; g++)
+			k.id[g] = g + g / 3;
+	}
+	return h;
+}
+
+static void recall(struct k_op *op, struct room *m, int v)
+{
+	const int32_t n = v ? 5 : 1;
+	int32_t *begins = numbers(m, n, 1);
+
+	for (int32_t r = 1; m->fresh && r < n; r++)
+		begins[r] = 3 + r % 2; /* those that have pages */
+	op->u.recall = (struct k_recall){ .of = heavy(m, deep(m, n), n),
+		.begins = begins,
+		.out = take(m, (size_t)(n * KV_HEADS * 4)),
+		.stride = 4 };
+}
+
+static void account(struct k_op *op, struct room *m, int v)
+{
+	const int32_t n = v ? 5 : 1, stride = 32;
+	struct k_row *rows = deep(m, n);
+	int32_t *keep = take(m, (size_t)n * sizeof *keep);
+
+	for (int32_t r = 0; m->fresh && r < n; r++)
+		keep[r] = v == 1 ? 20 : 7;
+	op->u.account = (struct k_account){ .of = heavy(m, rows, n),
+		.share = floats(m, n * HEADS * stride),
+		.keep = keep,
+		.share_stride = stride,
+		.n_heads = HEADS };
+	op->u.account.room = floats(m, KV_HEADS * (int32_t)k_heavy_floats(op->u.account.of.most));
+}
+
+/* v 0: values in the keys; 1: q8; 2, 3: codes; 4: chosen keys; 5: a second query; 6: biases, added
+ * to what was; 7: a matrix; 8: rows see later ones. */
+static void attend(struct k_op *op, struct room *m, int v)
+{
+	static const enum k_cache formats[] = { K_CACHE_bf16, K_CACHE_q8, K_CACHE_kivi4,
+		K_CACHE_kivi2 };
+	const int32_t n = v % 2 || v == 8 ? 5 : 1,
+				  dim = v == 5   ? 40
+						: v == 3 ? 72
+								 : 64,
+				  own = v ? dim : 32;
+	struct k_attention *a = &op->u.attention;
+	struct k_range *ranges = take(m, (size_t)n * sizeof *ranges);
+	struct k_comb *comb = take(m, (size_t)n * sizeof *comb);
+
+	m->aside->kv.value_dim = v ? 0 : 32;
+	pages(m, &m->aside->kv, dim, v < 4 ? formats[v] : K_CACHE_f16);
+	*a = (struct k_attention){ .q = floats(m, n * HEADS * dim),
+		.out = acts(m, n, HEADS * own, true, v != 3),
+		.n_heads = HEADS,
+		.layer = 1,
+		.n = n,
+		.rows = deep(m, n),
+		.ranges = ranges,
+		.n_ranges = 1,
+		.pages = tables(m),
+		.kv = &m->aside->kv,
+		.sinks = v == 1 ? floats(m, HEADS) : NULL,
+		.softcap = v == 7 ? 2.0f : 0,
+		.share = floats(m, 3 * HEADS * 32),
+		.near_zero = numbers(m, 3 * HEADS, 9),
+		.share_stride = 32,
+		.threshold = 0.003f };
+	for (int32_t r = 0; m->fresh && r < n; r++) {
+		ranges[r] = (struct k_range){ r == 2 ? 70 : 0, v == 8 ? 384 : a->rows[r].pos + 1 };
+		comb[r] = (struct k_comb){ .period = 7, .width = 3, .end = 200 };
+	}
+	if (v == 2 || v == 3) {
+		pages(m, &m->aside->recent, dim, K_CACHE_f16);
+		a->recent = &m->aside->recent;
+		a->recent_pages = m->aside->tables;
+	}
+	if (v == 4) {
+		a->comb = comb;
+		a->picked_stride = 4;
+		a->picked = (uint8_t *)numbers(m, n * KV_HEADS, 1 << 23);
+		a->account = floats(m, n * HEADS * 32);
+		a->account_stride = 32;
+	}
+	if (v == 5) {
+		a->sink_q = floats(m, n * HEADS * dim);
+		a->n_sinks = 20;
+	}
+	if (v == 6) {
+		a->relative = a->adds = true;
+		a->bias = floats(m, 16 * HEADS);
+		a->bucket = numbers(m, 2 * K_DISTANCE + 1, 16);
+	}
+	if (v == 7) {
+		a->matrix_spans = 3;
+		a->matrix = floats(m, n * HEADS * 3 * K_MATRIX_SPAN);
+	}
+	a->ahead = v == 8;
+}
+
 /* ---- running them ---- */
 
 static const struct {
@@ -498,6 +751,13 @@ static const struct {
 	{ "gated", K_OP_gated, 7, gated },
 	{ "centre", K_OP_centre, 3, centre },
 	{ "columns", K_OP_columns, 4, columns },
+	{ "extent", K_OP_extent, 2, extent },
+	{ "pick", K_OP_pick, 3, pick },
+	{ "turn", K_OP_turn, 2, turn },
+	{ "encode", K_OP_encode, 4, encode },
+	{ "recall", K_OP_recall, 2, recall },
+	{ "account", K_OP_account, 3, account },
+	{ "attend", K_OP_attention, 9, attend },
 };
 
 /* A NaN's sign and payload are nobody's concern (rule 2). */
@@ -519,8 +779,8 @@ static void try_op(const struct shim *s, int o, int v, int turn)
 	static unsigned char memory[ROOM] __attribute__((aligned(256)));
 	const int n = turn % 2 ? 2 : 1;
 	const struct shim_options options = { .seed = (uint64_t)turn };
-	struct k_state state = { 0 };
-	struct room m = { .base = memory, .state = &state, .fresh = true };
+	struct aside own = { 0 }, *other = s->alloc(sizeof *other);
+	struct room m = { .base = memory, .state = &own.state, .aside = &own, .fresh = true };
 	struct k_op op[2] = { { .kind = ops[o].kind } };
 	struct shim_op stage[2] = { { .phase = 0 } };
 	struct k_program program = { .op = op, .n_ops = n };
@@ -535,11 +795,12 @@ static void try_op(const struct shim *s, int o, int v, int turn)
 	used = m.used;
 	got = s->alloc(used);
 	s->put(got, memory, used);
-	m = (struct room){ .base = got, .state = s->alloc(sizeof *m.state) };
+	memset(other, 0, sizeof *other);
+	m = (struct room){ .base = got, .state = &other->state, .aside = other };
 	stage[0].op.kind = ops[o].kind;
 	ops[o].make(&stage[0].op, &m, v);
 	stage[1] = stage[0];
-	s->written(m.state, sizeof *m.state);
+	s->written(other, sizeof *other);
 	assert_int_equal(k_run(ref, &program, &e), 0);
 	shim_step_open(s, &step, stage, n);
 	if (!shim_step_all(s, &step, grids[turn % 4], &options))
@@ -549,7 +810,7 @@ static void try_op(const struct shim *s, int o, int v, int turn)
 	same_nan(got, used);
 	if (memcmp(got, memory, used))
 		fail_msg("%s: %s, way %d, turn %d", s->name, ops[o].name, v, turn);
-	s->free(m.state);
+	s->free(other);
 	s->free(got);
 }
 

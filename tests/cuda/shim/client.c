@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kernels/attend.h"
 #include "kernels/cuda/tiles.h"
 #include "tests/cuda/shim/shim.h"
 
@@ -169,6 +170,19 @@ static void tiles_close(const struct shim *s, struct cu_tiles *t)
 	s->free(t);
 }
 
+/* Attention by its definition. */
+static bool launch_defined(const struct shim *s, struct shim_step *p, const struct shim_op *op,
+	uint64_t *clock, int n_blocks, const struct shim_options *o)
+{
+	struct cu_stage stage = { .op = op->op, .work = p->work, .clock = clock };
+	void *args[] = { &stage };
+	bool good = true;
+
+	for (; good && stage.phase < k_attend_passes(&op->op.u.attention); stage.phase++)
+		good = s->launch("cutaway_attend", n_blocks, THREADS, K_ROOM_BYTES, false, args, o);
+	return good;
+}
+
 static bool launch_stage(const struct shim *s, struct shim_step *p, const struct shim_op *op,
 	uint64_t *clock, int n_blocks, const struct shim_options *o)
 {
@@ -189,7 +203,8 @@ static bool launch_stage(const struct shim *s, struct shim_step *p, const struct
 	bool good;
 
 	stage.tiles = tiles;
-	good = s->launch(names[op->op.kind], n_blocks, THREADS, CU_SHARED_BYTES, false, args, o);
+	good = s->launch(
+		names[op->op.kind], n_blocks, THREADS, (size_t)cu_op_shared(op->op.kind), false, args, o);
 	if (tiles) {
 		good = good && s->launch("cutaway_attention_many", n_blocks, THREADS, CU_SHARED_BYTES,
 						   false, args, o);
@@ -211,6 +226,8 @@ bool shim_step_one(
 	} else if (op->op.kind == K_OP_experts) {
 		cu_product_experts(&op->op.u.experts, op->op.u.experts.w, &product);
 		good = launch_product(s, &product, op->op.u.experts.w->type, 0, n_blocks, o);
+	} else if (op->op.kind == K_OP_attention && !cu_attends_fast(&op->op.u.attention)) {
+		good = launch_defined(s, p, op, clock, n_blocks, o);
 	} else {
 		good = launch_stage(s, p, op, clock, n_blocks, o);
 	}
