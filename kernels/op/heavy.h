@@ -176,7 +176,6 @@ K_UNIT_FN void k_keep_move(
 		k->id[s->slot[i]] = s->id[i];
 		k->score[s->slot[i]] = s->score[i];
 	}
-	K_MEET();
 }
 
 /* Of the n groups kept, those of greatest score, ties to the lowest, in the order of their ids. */
@@ -184,7 +183,6 @@ K_UNIT_FN void k_keep_best(const struct k_kept *k, int32_t n, int32_t best, stru
 {
 	uint64_t floor;
 
-	K_MEET();
 	K_THREADS(i, n)
 		s->best.key[i] = k_order_key(k->score[i]);
 	K_MEET();
@@ -238,7 +236,6 @@ K_UNIT_FN void k_account_unit(const struct k_account *a, int64_t unit)
 			k_account_end(a, r, &k, s);
 		K_THREADS(i, to >= 0 ? floats : 0)
 			k_heavy_state(&a->of, to, head)[i] = state[i];
-		K_MEET();
 	}
 }
 
