@@ -116,8 +116,8 @@ table() { LD_LIBRARY_PATH=$own python3 "tools/bench/$1" "${@:2}"; } # the packag
 
 equal() { # TOKENS PROMPT: each hash of the GPU's is the CPU's
 	local back
-	for back in cuda cpu; do
-		"$cutaway" run --cuda-mode ${mode:-graph} --backend $back --model "$model" --raw --greedy --max-tokens "$1" --json --no-record "$2" >"$tmp/$back" 2>"$tmp/error" || break
+	for back in "cuda --cuda-mode ${mode:-graph}" cpu; do
+		"$cutaway" run --backend $back --model "$model" --raw --greedy --max-tokens "$1" --json --no-record "$2" >"$tmp/${back%% *}" 2>"$tmp/error" || break
 	done
 	cat "$tmp/error"
 	grep -q hash "$tmp/cpu" && cmp "$tmp/cpu" "$tmp/cuda"
