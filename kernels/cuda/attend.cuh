@@ -35,36 +35,22 @@ struct attend_shared {
 	float max[CU_TILE_QUERIES], sum[CU_TILE_QUERIES];   /* by query of the batch: M and L so far */
 	float old[CU_TILE_QUERIES], fresh[CU_TILE_QUERIES]; /* factors of the merged part, and of the
 														   span */
+	float inverse[CU_TILE_QUERIES];                     /* once all spans are merged */
 	int32_t near_zero[CU_TILE_QUERIES];
 	int32_t counted[CU_WARPS][ATTEND_FEW];
 	int32_t last; /* whether this block took the last ticket */
 };
 enum { ATTEND_SHARED = (sizeof(struct attend_shared) + 127) / 128 * 128 };
 
-struct attend_unit {
-	int32_t row, n_rows, n_spans; /* the tile */
-	struct k_hull seen;           /* by its rows */
-	int32_t kv_head, kv_end;      /* the kv heads */
-	int32_t lo, hi;               /* the tile's spans, by number */
-};
-
 struct attend {
-	const struct k_attention *a;
-	const struct k_rope *rope; /* folded in front, or NULL */
-	const struct cu_work *work;
-	const int32_t *records; /* struct cu_tiles */
+	const struct cu_attention *a;
 	struct attend_shared *shared;
 	unsigned char *memory; /* shared memory after that */
-	struct k_kv kv;
-	int32_t n_rep, n_ranges;
-	bool observed, all_heads;
-	const struct cu_tile *tile; /* of the unit */
-	struct attend_unit unit;
-	bool split;                 /* its results go to records */
-	bool direct;                /* its tile has one span, and its block finishes it */
+	const struct cu_tile *tile;
+	struct cu_tile_head unit;   /* the tile's */
+	int32_t kv_head, kv_end;    /* the unit's kv heads; and the current one */
 	const struct k_row *row;    /* of the unit's tile, in shared memory */
 	struct attend_sight *sight; /* of the current span, likewise */
-	int32_t kv_head;
 	/* the batch: queries of the tile, numbered row by row, head by head */
 	int32_t query, n_queries;
 };
@@ -72,15 +58,15 @@ struct attend {
 /* What row r sees. */
 CU_FN const struct k_range *attend_list(const struct attend *c, int32_t r)
 {
-	return c->a->ranges + (size_t)r * (size_t)c->n_ranges;
+	return c->a->ranges + (size_t)r * (size_t)c->a->n_ranges;
 }
 CU_FN int32_t attend_row_spans(const struct attend *c, int32_t r)
 {
-	return k_spans(attend_list(c, r), c->n_ranges);
+	return k_spans(attend_list(c, r), c->a->n_ranges);
 }
 
 /* Span number i of a unit's tile. */
-CU_FN int32_t attend_span(const struct attend_unit *u, int32_t i)
+CU_FN int32_t attend_span(const struct cu_tile_head *u, int32_t i)
 {
 	return k_span_at(u->seen.run, K_HULL, i);
 }
@@ -89,25 +75,30 @@ CU_FN int32_t attend_span(const struct attend_unit *u, int32_t i)
  * attend_record_step() floats later. */
 CU_FN size_t attend_record_step(const struct attend *c)
 {
-	return (size_t)c->a->n_heads * (size_t)cu_record_floats(c->kv.head_dim, c->observed);
+	return (size_t)c->a->n_heads * (size_t)cu_record_floats(c->a->head_dim, c->a->observed);
 }
 CU_FN float *attend_record(const struct attend *c, int32_t r, int32_t head)
 {
-	return (float *)(void *)c->work->scratch + (size_t)c->records[r] * attend_record_step(c) +
-		   (size_t)head * (size_t)cu_record_floats(c->kv.head_dim, c->observed);
+	return (float *)(void *)c->a->scratch + (size_t)c->a->tiles->record[r] * attend_record_step(c) +
+		   (size_t)head * (size_t)cu_record_floats(c->a->head_dim, c->a->observed);
 }
 
+/* Row of the tile that has query q. */
+CU_FN int32_t attend_tile_row(const struct attend *c, int32_t q)
+{
+	return cu_over(c->query + q, c->a->over_rep);
+}
 CU_FN struct k_row attend_row(const struct attend *c, int32_t q)
 {
-	return c->row[(c->query + q) / c->n_rep];
+	return c->row[attend_tile_row(c, q)];
 }
 CU_FN int32_t attend_row_index(const struct attend *c, int32_t q)
 {
-	return c->unit.row + (c->query + q) / c->n_rep;
+	return c->unit.row + attend_tile_row(c, q);
 }
 CU_FN int32_t attend_head(const struct attend *c, int32_t q)
 {
-	return c->kv_head * c->n_rep + (c->query + q) % c->n_rep;
+	return (c->kv_head - attend_tile_row(c, q)) * c->a->n_rep + c->query + q;
 }
 /* The record of the row's `number`-th span. */
 CU_FN float *attend_span_record(const struct attend *c, int32_t q, int32_t number)
@@ -117,18 +108,19 @@ CU_FN float *attend_span_record(const struct attend *c, int32_t q, int32_t numbe
 }
 CU_FN float *attend_out(const struct attend *c, int32_t q)
 {
-	return c->a->out.x + (size_t)attend_row_index(c, q) * (size_t)c->a->out.dim +
-		   (size_t)(attend_head(c, q) * c->kv.head_dim);
+	const int32_t head = attend_row_index(c, q) * c->a->n_heads + attend_head(c, q);
+
+	return c->a->out.x + (int64_t)head * c->a->head_dim;
 }
 
 /* What the query's row sees of the current span, and the span's number among those of the row. */
 CU_FN const struct k_bits *attend_seen_bits(const struct attend *c, int32_t q)
 {
-	return &c->sight->row[(c->query + q) / c->n_rep];
+	return &c->sight->row[attend_tile_row(c, q)];
 }
 CU_FN int32_t attend_number(const struct attend *c, int32_t q)
 {
-	return c->sight->number[(c->query + q) / c->n_rep];
+	return c->sight->number[attend_tile_row(c, q)];
 }
 
 /* A warp fills c->sight for the unit's rows, and the others may read it after the next CU_SYNC; the
@@ -143,10 +135,10 @@ CU_FN void attend_see(struct attend *c, int32_t span, const int32_t warp)
 		return;
 	for (int32_t r = lane; r < c->unit.n_rows; r += CU_WARP) {
 		const struct k_range *list = attend_list(c, c->unit.row + r);
-		const struct k_bits bits = k_bits_of(list, c->n_ranges, span);
+		const struct k_bits bits = k_bits_of(list, c->a->n_ranges, span);
 
 		c->sight->row[r] = bits;
-		c->sight->number[r] = k_spans_before(list, c->n_ranges, span);
+		c->sight->number[r] = k_spans_before(list, c->a->n_ranges, span);
 		for (int32_t i = 0; i < K_BITS; i++)
 			any.word[i] |= bits.word[i];
 	}
@@ -168,7 +160,7 @@ CU_FN bool attend_is_observed(const struct attend *c)
 {
 	bool observed = false;
 
-	for (int32_t r = 0; c->observed && r < c->unit.n_rows; r++)
+	for (int32_t r = 0; c->a->observed && r < c->unit.n_rows; r++)
 		observed = observed || c->a->rows[c->unit.row + r].observe >= 0;
 	return observed;
 }
@@ -181,15 +173,14 @@ CU_FN void attend_take_pair(const struct attend *c, int32_t pos, float *to, int3
 	struct rope_pair at = { 2 * i, 2 * i + 1 };
 
 	if (q < c->n_queries) {
-		const size_t from =
-			(size_t)attend_row_index(c, q) * (size_t)c->a->n_heads + (size_t)attend_head(c, q);
-		const float *in = c->a->q + from * (size_t)c->kv.head_dim;
+		const int32_t from = attend_row_index(c, q) * c->a->n_heads + attend_head(c, q);
+		const float *in = c->a->q + (int64_t)from * c->a->head_dim;
 
-		if (c->rope) {
-			at = rope_pair_at(c->rope, i);
-			cu_rotate(c->rope, pos, in, i, y);
-			y[0] *= c->rope->scale;
-			y[1] *= c->rope->scale;
+		if (c->a->folds) {
+			at = rope_pair_at(&c->a->rope, i);
+			cu_rotate(&c->a->rope, pos, in, i, y);
+			y[0] *= c->a->rope.scale;
+			y[1] *= c->a->rope.scale;
 		} else {
 			y[0] = in[at.d0];
 			y[1] = in[at.d1];
@@ -199,68 +190,84 @@ CU_FN void attend_take_pair(const struct attend *c, int32_t pos, float *to, int3
 	to[at.d1] = y[1];
 }
 
+/* The greatest of the lanes' values, none a NaN: as integers, the negative ones turned around. */
 CU_FN float attend_warp_max(float v)
 {
-	for (int32_t h = CU_WARP / 2; h > 0; h /= 2) {
-		float other = cu_shuffle_xor_float(v, h);
+	const uint32_t u = k_bits(v) ^ ((uint32_t)((int32_t)k_bits(v) >> 31) | 0x80000000u);
+	const uint32_t most = cu_warp_max(u);
 
-		v = other > v ? other : v;
-	}
-	return v;
+	return k_float(most ^ (~(uint32_t)((int32_t)most >> 31) | 0x80000000u));
 }
 
-/* A warp's span of one query: lane i has keys i, i + 32, i + 64, i + 96. */
+/* A warp's span of one query: lane i has keys 4 i … 4 i + 3. */
 struct attend_lanes {
 	float p[4];  /* probabilities, +0 where invisible */
 	float m, l;  /* of the span */
-	float group; /* lane g < 8: the sum of group g */
+	float group; /* the sum of the group that the lane's keys are in */
 };
+
+/* The lane's four bits. */
+CU_FN uint32_t attend_lane_bits(const struct k_bits *seen)
+{
+	const int32_t lane = cu_thread() % CU_WARP;
+	const uint32_t low = lane < 8 ? seen->word[0] : seen->word[1];
+	const uint32_t high = lane < 24 ? seen->word[2] : seen->word[3];
+
+	return (lane < 16 ? low : high) >> lane % 8 * 4 & 15;
+}
 
 /* Turns scores s[128], of which those in `seen` are visible, into probabilities. */
 CU_FN struct attend_lanes attend_softmax_lanes(
 	const float *s, const struct k_bits *seen, float softcap)
 {
-	const int32_t lane = cu_thread() % CU_WARP;
+	const uint32_t bits = attend_lane_bits(seen);
 	struct attend_lanes w = { 0 };
-	float pair[4];
+	float sum[4];
 
 	w.m = -INFINITY;
+	if (bits) {
+		const uint4 x = *(const uint4 *)(const void *)(s + 4 * (cu_thread() % CU_WARP));
+
+		w.p[0] = k_float(x.x), w.p[1] = k_float(x.y), w.p[2] = k_float(x.z), w.p[3] = k_float(x.w);
+	}
+	CU_UNROLL
 	for (int32_t j = 0; j < 4; j++) {
-		if (seen->word[j] >> lane & 1) {
-			w.p[j] = softcap > 0 ? k_softcap(s[lane + 32 * j], softcap) : s[lane + 32 * j];
-			w.m = w.p[j] > w.m ? w.p[j] : w.m;
-		}
+		if (softcap > 0)
+			w.p[j] = k_softcap(w.p[j], softcap);
+		w.m = bits >> j & 1 && w.p[j] > w.m ? w.p[j] : w.m;
 	}
 	w.m = attend_warp_max(w.m);
-	for (int32_t j = 0; j < 4; j++) { /* tree(16) in both halves of the warp at once */
-		w.p[j] = seen->word[j] >> lane & 1 ? k_exp(w.p[j] - w.m) : 0.0f;
-		pair[j] = w.p[j];
-		for (int32_t h = K_GROUP / 2; h > 0; h /= 2)
-			pair[j] += cu_shuffle_xor_float(pair[j], h);
-	}
-	for (int32_t g = 0; g < K_SPAN_GROUPS; g++) {
-		float sum = cu_shuffle_float(pair[g / 2], g % 2 * K_GROUP);
-
-		w.l += sum;
-		w.group = lane == g ? sum : w.group;
-	}
+	CU_UNROLL
+	for (int32_t j = 0; j < 4; j++) /* tree(16): four lanes have a group */
+		sum[j] = w.p[j] = bits >> j & 1 ? k_exp(w.p[j] - w.m) : 0.0f;
+	CU_UNROLL
+	for (int32_t h = 2; h > 0; h /= 2)
+		CU_UNROLL
+	for (int32_t j = 0; j < 4; j++)
+		sum[j] += cu_shuffle_xor_float(sum[j], h);
+	w.group = (sum[0] + sum[2]) + (sum[1] + sum[3]);
+	CU_UNROLL
+	for (int32_t g = 0; g < K_SPAN_GROUPS; g++)
+		w.l += cu_shuffle_float(w.group, 4 * g);
 	return w;
 }
 
-/* The span's part of an observed query, after the merge: shares, and how many are near zero. */
+/* The span's part of an observed query, after the merge: shares, and how many are near zero. e:
+ * exp(m - M). */
 CU_FN int32_t attend_observe_lanes(const struct attend *c, const struct attend_lanes *w, int32_t q,
-	int32_t span, const struct k_bits *seen, float max, float inv_l)
+	int32_t span, const struct k_bits *seen, float e, float inv_l)
 {
 	const struct k_row row = attend_row(c, q);
-	const int32_t lane = cu_thread() % CU_WARP;
+	const int32_t lane = cu_thread() % CU_WARP, group = span * K_SPAN_GROUPS + lane / 4;
 	const size_t at = attend_seen(c, q, row.observe) * (size_t)c->a->share_stride;
-	const float e = k_exp(w->m - max);
+	const uint32_t bits = attend_lane_bits(seen);
 	int32_t count = 0;
 
+	CU_UNROLL
 	for (int32_t j = 0; j < 4; j++)
-		count += (seen->word[j] >> lane & 1) && (w->p[j] * e) * inv_l < c->a->threshold;
-	if (c->a->share && lane < K_SPAN_GROUPS && span * K_SPAN_GROUPS + lane <= row.pos / K_GROUP)
-		c->a->share[at + (size_t)(span * K_SPAN_GROUPS + lane)] = (w->group * e) * inv_l;
+		count += (bits >> j & 1) && (w->p[j] * e) * inv_l < c->a->threshold;
+	if (c->a->share && lane % 4 == 0 && group <= row.pos / K_GROUP)
+		c->a->share[at + (size_t)group] = (w->group * e) * inv_l;
 	return cu_warp_sum(count);
 }
 
@@ -273,27 +280,39 @@ CU_FN void attend_blank(const struct attend *c, int32_t q, int32_t warp, int32_t
 
 	for (int32_t span = warp; c->a->share && span < row.pos / K_SPAN; span += n)
 		if (lane < K_SPAN_GROUPS &&
-			!k_sees_span(attend_list(c, attend_row_index(c, q)), c->n_ranges, span))
+			!k_sees_span(attend_list(c, attend_row_index(c, q)), c->a->n_ranges, span))
 			c->a->share[at + (size_t)(span * K_SPAN_GROUPS + lane)] = 0;
 }
 
-/* Merges a span's m and l, the row's `number`-th, into M and L of query q; the factors are for its
- * values. One lane. */
-CU_FN void attend_merge(struct attend_shared *s, int32_t q, int32_t number, float m, float l)
+/* k_attention_inverse() of kernels.h, for the device. */
+CU_FN float attend_inverse(const struct attend *c, int32_t q, float max, float sum)
 {
-	float n = number && s->max[q] > m ? s->max[q] : m;
-	float c = number ? k_exp(s->max[q] - n) : 0.0f, e = k_exp(m - n);
-
-	s->sum[q] = number ? k_fma(c, s->sum[q], e * l) : l;
-	s->max[q] = n;
-	s->old[q] = c;
-	s->fresh[q] = e;
+	return c->a->sinks ? k_sink_inverse(max, sum, c->a->sinks[attend_head(c, q)]) : 1.0f / sum;
 }
 
-/* Once all spans are merged. */
-CU_FN float attend_inverse(const struct attend *c, int32_t q)
+/* Merges a span's m and l into M and L of query q; the factors are for its values. One lane. */
+CU_FN void attend_merge(const struct attend *c, int32_t q, int32_t span, float m, float l)
 {
-	return k_attention_inverse(c->a, attend_head(c, q), c->shared->max[q], c->shared->sum[q]);
+	struct attend_shared *s = c->shared;
+	float n = m;
+
+	if (attend_number(c, q)) {
+		n = s->max[q] > m ? s->max[q] : m;
+		s->old[q] = k_exp(s->max[q] - n);
+		s->fresh[q] = k_exp(m - n);
+		l = k_fma(s->old[q], s->sum[q], s->fresh[q] * l);
+	}
+	s->sum[q] = l;
+	s->max[q] = n;
+	s->near_zero[q] = 0;
+	if (span == attend_row(c, q).pos / K_SPAN)
+		s->inverse[q] = attend_inverse(c, q, n, l);
+}
+
+CU_FN void attend_put_lanes(float *to, const struct attend_lanes *w)
+{
+	*(uint4 *)(void *)(to + 4 * (cu_thread() % CU_WARP)) =
+		make_uint4(k_bits(w->p[0]), k_bits(w->p[1]), k_bits(w->p[2]), k_bits(w->p[3]));
 }
 
 CU_FN void attend_write_record(
@@ -306,25 +325,24 @@ CU_FN void attend_write_record(
 		record[0] = w->m;
 		record[1] = w->l;
 	}
-	for (int32_t j = 0; observed && j < 4; j++)
-		sums[K_SPAN_GROUPS + lane + 32 * j] = w->p[j];
-	if (observed && lane < K_SPAN_GROUPS)
-		sums[lane] = w->group;
+	if (observed) {
+		attend_put_lanes(sums + K_SPAN_GROUPS, w);
+		if (lane % 4 == 0)
+			sums[lane / 4] = w->group;
+	}
 }
 
 /* The shares of a query that has been merged, and how many are near zero; the warp that has the
  * query in every span. */
-CU_FN void attend_observe_span(
-	const struct attend *c, const struct attend_lanes *w, int32_t q, int32_t span)
+CU_FN void attend_observe_span(const struct attend *c, const struct attend_lanes *w, int32_t q,
+	int32_t span, float e, float inv_l)
 {
 	const struct k_row row = attend_row(c, q);
 	int32_t count;
 
-	CU_SYNC_WARP(); /* the first lane merged it */
 	if (!attend_number(c, q))
 		attend_blank(c, q, 0, 1);
-	count = attend_observe_lanes(
-		c, w, q, span, attend_seen_bits(c, q), c->shared->max[q], attend_inverse(c, q));
+	count = attend_observe_lanes(c, w, q, span, attend_seen_bits(c, q), e, inv_l);
 	if (cu_thread() % CU_WARP == 0 && c->a->near_zero)
 		c->a->near_zero[attend_seen(c, q, row.observe)] = c->shared->near_zero[q] += count;
 }
@@ -339,29 +357,35 @@ CU_FN void attend_softmax(const struct attend *c, float *p, int32_t span, bool a
 	for (int32_t q = cu_thread() / CU_WARP; q < c->n_queries; q += CU_WARPS) {
 		const struct k_row row = attend_row(c, q);
 		const struct k_bits *seen = attend_seen_bits(c, q);
-		const bool observed = c->observed && row.observe >= 0;
+		const bool observed = c->a->observed && row.observe >= 0;
 		struct attend_lanes w;
 
 		if (!k_bits_any(seen) || (again && !observed))
 			continue;
 		w = attend_softmax_lanes(p + q * ATTEND_P, seen, c->a->softcap);
 		if (again) {
-			attend_observe_span(c, &w, q, span);
+			attend_observe_span(
+				c, &w, q, span, k_exp(w.m - c->shared->max[q]), c->shared->inverse[q]);
 			continue;
 		}
-		for (int32_t j = 0; j < 4; j++)
-			p[q * ATTEND_P + lane + 32 * j] = w.p[j];
-		if (c->split) {
+		attend_put_lanes(p + q * ATTEND_P, &w);
+		if (c->unit.split) {
 			attend_write_record(
-				attend_span_record(c, q, attend_number(c, q)), &w, c->kv.head_dim, observed);
+				attend_span_record(c, q, attend_number(c, q)), &w, c->a->head_dim, observed);
 			continue;
 		}
-		if (lane == 0) {
-			attend_merge(c->shared, q, attend_number(c, q), w.m, w.l);
-			c->shared->near_zero[q] = 0;
+		if (c->unit.direct) {
+			const float inv_l = attend_inverse(c, q, w.m, w.l);
+
+			if (lane == 0) {
+				c->shared->inverse[q] = inv_l;
+				c->shared->near_zero[q] = 0;
+			}
+			if (observed)
+				attend_observe_span(c, &w, q, span, 1.0f, inv_l);
+		} else if (lane == 0) {
+			attend_merge(c, q, span, w.m, w.l);
 		}
-		if (c->direct && observed)
-			attend_observe_span(c, &w, q, span);
 	}
 }
 
@@ -374,13 +398,13 @@ CU_FN void attend_put(const struct attend *c, int32_t q, int32_t span, int32_t d
 
 	if (!k_bits_any(attend_seen_bits(c, q)))
 		return;
-	if (c->split) {
+	if (c->unit.split) {
 		attend_span_record(c, q, number)[CU_RECORD_HEAD + d] = o;
 		return;
 	}
 	out = attend_out(c, q) + d;
 	o = number ? k_fma(c->shared->old[q], *out, c->shared->fresh[q] * o) : o;
-	*out = span == attend_row(c, q).pos / K_SPAN ? o * attend_inverse(c, q) + 0.0f : o;
+	*out = span == attend_row(c, q).pos / K_SPAN ? o * c->shared->inverse[q] + 0.0f : o;
 }
 
 /* Quantises `count` finished values from column `at` of the tile's rows. */

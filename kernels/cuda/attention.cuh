@@ -10,99 +10,90 @@
 /* Called after a unit's records, or its tile's results, are written: merges or quantises them. */
 CU_FN void attend_finish(struct attend *c)
 {
-	const int32_t columns = c->n_rep * c->kv.head_dim;
+	const int32_t columns = c->a->n_rep * c->a->head_dim;
 
-	if (c->split) {
-		if (!attend_is_last(c, c->unit.row * c->kv.n_kv_heads + c->kv_head, c->unit.n_spans))
+	if (c->unit.split) {
+		if (!attend_is_last(c, c->unit.row * c->a->n_kv_heads + c->kv_head, c->unit.n_spans))
 			return;
 		attend_merge_records(c);
-		if (attend_is_observed(c))
-			attend_observe_records(c);
-		if (c->all_heads &&
-			attend_is_last(c, c->a->n * c->kv.n_kv_heads + c->unit.row, c->kv.n_kv_heads))
+		if (c->a->all_heads &&
+			attend_is_last(c, c->a->n * c->a->n_kv_heads + c->unit.row, c->a->n_kv_heads))
 			attend_quantise_rows(c, 0, c->a->out.dim);
 		return;
 	}
 	CU_SYNC();
-	if (c->all_heads)
+	if (c->a->all_heads)
 		attend_quantise_rows(c, 0, c->a->out.dim);
 	else if (c->a->out.q)
 		attend_quantise_rows(c, c->kv_head * columns, columns);
 }
 
-CU_FN void attend_open(struct attend *c, const struct cu_part *p, const struct cu_tiles *tiles)
+CU_FN struct attend attend_open(const struct cu_attention *a)
 {
-	const struct cu_stage *s = p->stage;
-
-	c->a = &s->op.u.attention;
-	c->rope = s->folds ? &s->before.u.rope : (const struct k_rope *)0;
-	c->work = p->work;
-	c->records = tiles->record;
-	c->shared = (struct attend_shared *)p->shared;
-	c->memory = p->shared + ATTEND_SHARED;
-	c->kv = tiles->kv;
-	c->n_rep = c->a->n_heads / tiles->kv.n_kv_heads;
-	c->n_ranges = c->a->n_ranges;
-	c->observed = c->a->share || c->a->near_zero;
-	c->all_heads = c->a->out.q && tiles->kv.head_dim % K_QBLOCK;
-	c->sight = &c->shared->sight[0];
-}
-
-/* Unit `index`: under one kv head of n, or (n is 1) under all. */
-CU_FN void attend_open_unit(
-	struct attend *c, const struct cu_tiles *tiles, int32_t index, int32_t n)
-{
-	const struct cu_tile *t = tiles->tile + index / n;
-
-	c->tile = t;
-	c->unit.row = t->row;
-	c->unit.n_rows = t->n_rows;
-	c->unit.n_spans = t->n_spans;
-	c->unit.seen = t->seen;
-	c->unit.lo = t->lo;
-	c->unit.hi = t->hi;
-	c->unit.kv_head = index % n;
-	c->unit.kv_end = n == 1 ? c->kv.n_kv_heads : c->unit.kv_head + 1;
-	c->direct = t->n_spans == 1 && !(c->all_heads && tiles->split);
-	c->split = tiles->split && !c->direct;
-}
-
-/* The units that attention_few.cuh takes, or the others: a kernel for each, since registers and
- * code of both together would slow down the first. */
-CU_FN void attend_all(const struct cu_part *p, const bool few)
-{
-	const struct cu_tiles tiles = *p->stage->tiles;
 	struct attend c;
-	int32_t n;
 
-	if (!(tiles.kernels & (few ? CU_ATTEND_FEW : CU_ATTEND_MANY)))
-		return;
-	attend_open(&c, p, &tiles);
-	n = tiles.split || !c.all_heads ? c.kv.n_kv_heads : 1;
-	for (int32_t i = p->block; i < tiles.n * n; i += p->n_blocks) {
-		if (tiles.tile[i / n].few != few)
+	cu_follow();
+	cu_note(a->clock);
+	c.a = a;
+	c.shared = (struct attend_shared *)(void *)cu_shared_memory();
+	c.memory = cu_shared_memory() + ATTEND_SHARED;
+	c.row = c.shared->row;
+	c.sight = &c.shared->sight[0];
+	return c;
+}
+
+CU_FN const struct cu_tile *attend_tile(const struct cu_attention *a, int32_t tile)
+{
+	return tile < CU_FIRST_TILES ? &a->tiles->first[tile] : &a->tiles->tile[tile];
+}
+
+/* The units that attention_few.cuh takes; the others have a kernel of their own, since registers
+ * and code of both together would slow down this one. Unit i is tile i / n under one kv head of
+ * n. */
+CU_KERNEL cutaway_attention(const __grid_constant__ struct cu_attention a)
+{
+	struct attend c = attend_open(&a);
+
+	for (int32_t i = cu_block();; i += cu_n_blocks()) {
+		const int32_t tile = cu_over(i, a.over_kv_heads), n = a.tiles->n * a.n_kv_heads;
+
+		if (tile >= CU_FIRST_TILES && i >= n)
+			return;
+		c.tile = attend_tile(&a, tile); /* on its way together with n */
+		c.unit = c.tile->head;
+		if (i >= n)
+			return;
+		if (!c.unit.few)
 			continue;
-		attend_open_unit(&c, &tiles, i, n);
+		c.kv_head = i - tile * a.n_kv_heads;
 		CU_SYNC(); /* the shared memory is free */
-		if (few)
-			few_unit(&c);
-		else
-			many_unit(&c);
-		if (!few || !c.direct || c.kv.head_dim % K_QBLOCK)
+		few_unit(&c);
+		if (!c.unit.direct || a.head_dim % K_QBLOCK)
 			attend_finish(&c);
 	}
 }
 
-static __device__ void cu_attention(const struct cu_part *p)
+/* Unit i is tile i / n under one kv head of n; or tile i under all. */
+CU_KERNEL cutaway_attention_many(const __grid_constant__ struct cu_attention a)
 {
-	attend_all(p, true);
-}
+	struct attend c = attend_open(&a);
+	const bool each = a.tiles->split || !a.all_heads;
+	const int32_t n = a.tiles->n * (each ? a.n_kv_heads : 1);
 
-CU_KERNEL cutaway_attention_many(const __grid_constant__ struct cu_stage stage)
-{
-	const struct cu_part p = cu_open_part(&stage);
+	if (!(a.tiles->kernels & CU_ATTEND_MANY))
+		return;
+	for (int32_t i = cu_block(); i < n; i += cu_n_blocks()) {
+		const int32_t tile = each ? cu_over(i, a.over_kv_heads) : i;
 
-	attend_all(&p, false);
+		c.tile = attend_tile(&a, tile);
+		c.unit = c.tile->head;
+		c.kv_head = each ? i - tile * a.n_kv_heads : 0;
+		c.kv_end = each ? c.kv_head + 1 : a.n_kv_heads;
+		if (c.unit.few)
+			continue;
+		many_unit(&c);
+		attend_finish(&c);
+	}
 }
 
 /* What has no kernel above (cu_attends_fast): the definition, a block for a unit. */

@@ -32,78 +32,111 @@ CU_FN struct attend_chain attend_load_chain(
 	return w;
 }
 
-/* The whole chain of query q for 32 dimensions from d on, a lane each; *max and *sum are M and L. d
- * < 0: computes only these. The loads of 32 spans are under way together. */
+/* The whole chain of query q for 32 dimensions from d on, a lane each; *max and *sum are M and L.
+ * The loads of 32 spans are under way together. */
 CU_FN float attend_run_chain(const struct attend *c, int32_t q, int32_t d, float *max, float *sum)
 {
 	const int32_t n_spans = attend_row_spans(c, attend_row_index(c, q));
-	const float *record = attend_span_record(c, q, 0);
 	const int32_t dim = d + cu_thread() % CU_WARP;
-	const bool there = d >= 0 && dim < c->kv.head_dim;
+	const size_t step = attend_record_step(c);
+	const float *record = attend_span_record(c, q, 0);
+	const float *value = record + CU_RECORD_HEAD + (dim < c->a->head_dim ? dim : 0);
 	float o = 0, x[CU_WARP];
 
 	*max = *sum = 0;
 	for (int32_t first = 0; first < n_spans; first += CU_WARP) {
 		const int32_t n = n_spans - first < CU_WARP ? n_spans - first : CU_WARP;
-		const float *value = record + (size_t)first * attend_record_step(c) + CU_RECORD_HEAD + dim;
 		struct attend_chain w;
 
 		CU_UNROLL
 		for (int32_t i = 0; i < CU_WARP; i++)
-			x[i] = there && i < n ? value[(size_t)i * attend_record_step(c)] : 0.0f;
+			x[i] = 0; /* for ptxas: else they would have registers in all the kernel */
+		CU_UNROLL
+		for (int32_t i = 0; i < CU_WARP; i++) {
+			if (i >= n)
+				break;
+			x[i] = *value;
+			value += step;
+		}
 		w = attend_load_chain(c, record, first, n_spans, *max);
 		CU_UNROLL
 		for (int32_t i = 0; i < CU_WARP; i++) {
-			float old = cu_shuffle_float(w.c, i), e = cu_shuffle_float(w.e, i);
-			float l = cu_shuffle_float(w.l, i);
+			float old, e, l;
 
-			if (i < n) {
-				*sum = first + i ? k_fma(old, *sum, e * l) : l;
-				o = first + i ? k_fma(old, o, e * x[i]) : x[i];
-			}
+			if (i >= n)
+				break;
+			old = cu_shuffle_float(w.c, i);
+			e = cu_shuffle_float(w.e, i);
+			l = cu_shuffle_float(w.l, i);
+			*sum = i || first ? k_fma(old, *sum, e * l) : l;
+			o = i || first ? k_fma(old, o, e * x[i]) : x[i];
 		}
 		*max = cu_shuffle_float(w.n, n - 1);
 	}
 	return o;
 }
 
-/* Shares and counts of the observed queries of the batch (at most ATTEND_FEW), from the records: a
- * few warps for each query, which take turns at its spans. */
+/* Results of the batch (at most ATTEND_FEW queries): 32 dimensions of one to a warp. */
+CU_FN void attend_merge_batch(const struct attend *c)
+{
+	const int32_t head_dim = c->a->head_dim, log = c->a->log_slices;
+	const int32_t lane = cu_thread() % CU_WARP;
+	const struct k_acts *out = &c->a->out;
+
+	for (int32_t i = cu_thread() / CU_WARP; i < c->n_queries << log; i += CU_WARPS) {
+		const int32_t q = i >> log, d = (i - (q << log)) * CU_WARP;
+		float max, sum, o, inv_l, *at = attend_out(c, q) + d;
+
+		if (d >= head_dim)
+			continue;
+		o = attend_run_chain(c, q, d, &max, &sum);
+		inv_l = attend_inverse(c, q, max, sum);
+		o = o * inv_l + 0.0f;
+		if (d + lane < head_dim)
+			at[lane] = o;
+		if (out->q && !c->a->all_heads)
+			cu_round_block(out, (size_t)(at - out->x), lane, o);
+		if (d == 0 && lane == 0) {
+			c->shared->max[q] = max;
+			c->shared->inverse[q] = inv_l;
+		}
+	}
+}
+
+/* Shares and counts of the batch's observed queries, from the records: a few warps for each query,
+ * which take turns at its spans. */
 CU_FN void attend_observe_batch(const struct attend *c)
 {
-	const int32_t lane = cu_thread() % CU_WARP;
-	const int32_t n = c->n_queries < CU_WARPS ? CU_WARPS / c->n_queries : 1, at_once = CU_WARPS / n;
-	const int32_t first = cu_thread() / CU_WARP / n, warp = cu_thread() / CU_WARP % n;
+	const int32_t lane = cu_thread() % CU_WARP, n_queries = c->n_queries;
+	const int32_t log = n_queries > 4 ? 0 : n_queries > 2 ? 1 : n_queries > 1 ? 2 : 3, n = 1 << log;
+	const int32_t warp = cu_thread() / CU_WARP & (n - 1);
 
-	for (int32_t q = first; first < at_once && q < c->n_queries; q += at_once) {
+	for (int32_t q = cu_thread() / CU_WARP >> log; q < n_queries; q += CU_WARPS >> log) {
 		const struct k_row row = attend_row(c, q);
 		const struct k_range *list = attend_list(c, attend_row_index(c, q));
+		const float max = c->shared->max[q], inv_l = c->shared->inverse[q];
 		int32_t count = 0;
-		float max, sum;
 
 		if (row.observe < 0)
 			continue;
-		attend_run_chain(c, q, -CU_WARP, &max, &sum);
 		attend_blank(c, q, warp, n);
 		for (int32_t i = warp; i < attend_row_spans(c, attend_row_index(c, q)); i += n) {
-			const int32_t span = k_span_at(list, c->n_ranges, i);
-			const struct k_bits seen = k_bits_of(list, c->n_ranges, span);
+			const int32_t span = k_span_at(list, c->a->n_ranges, i);
+			const struct k_bits seen = k_bits_of(list, c->a->n_ranges, span);
 			const float *record = attend_span_record(c, q, i);
-			const float *sums = record + CU_RECORD_HEAD + c->kv.head_dim;
-			struct attend_lanes w;
+			const float *sums = record + CU_RECORD_HEAD + c->a->head_dim;
+			const uint4 p = *(const uint4 *)(const void *)(sums + K_SPAN_GROUPS + 4 * lane);
+			const struct attend_lanes w = { { k_float(p.x), k_float(p.y), k_float(p.z),
+												k_float(p.w) },
+				record[0], record[1], sums[lane / 4] };
 
-			w.m = record[0];
-			w.group = sums[lane % K_SPAN_GROUPS];
-			for (int32_t j = 0; j < 4; j++)
-				w.p[j] = sums[K_SPAN_GROUPS + lane + 32 * j];
-			count += attend_observe_lanes(
-				c, &w, q, span, &seen, max, k_attention_inverse(c->a, attend_head(c, q), max, sum));
+			count += attend_observe_lanes(c, &w, q, span, &seen, k_exp(w.m - max), inv_l);
 		}
 		if (lane == 0)
 			c->shared->counted[warp][q] = count;
 	}
 	CU_SYNC();
-	if (cu_thread() < c->n_queries && c->a->near_zero) {
+	if (cu_thread() < n_queries && c->a->near_zero) {
 		int32_t observe = attend_row(c, cu_thread()).observe, count = 0;
 
 		for (int32_t w = 0; w < n; w++)
@@ -113,23 +146,11 @@ CU_FN void attend_observe_batch(const struct attend *c)
 	}
 }
 
-CU_FN void attend_observe_records(struct attend *c)
-{
-	const int32_t n_queries = c->unit.n_rows * c->n_rep;
-
-	for (c->query = 0; c->query < n_queries; c->query += c->n_queries) {
-		c->n_queries = n_queries - c->query < ATTEND_FEW ? n_queries - c->query : ATTEND_FEW;
-		if (c->query)
-			CU_SYNC(); /* the counts of the batch before are read */
-		attend_observe_batch(c);
-	}
-}
-
 /* True in the block that is the last of n to call it for this ticket, which is then zero again. It
  * sees what the others wrote before. */
 CU_FN bool attend_is_last(const struct attend *c, int32_t ticket, int32_t n)
 {
-	uint32_t *at = c->work->ticket + ticket;
+	uint32_t *at = c->a->ticket + ticket;
 
 	CU_SYNC();
 	if (cu_thread() == 0) {
@@ -143,21 +164,16 @@ CU_FN bool attend_is_last(const struct attend *c, int32_t ticket, int32_t n)
 
 CU_FN void attend_merge_records(struct attend *c)
 {
-	const int32_t head_dim = c->kv.head_dim, n_queries = c->unit.n_rows * c->n_rep;
-	const int32_t slices = (head_dim + CU_WARP - 1) / CU_WARP, lane = cu_thread() % CU_WARP;
-	const struct k_acts *out = &c->a->out;
+	const int32_t n_queries = c->unit.n_rows * c->a->n_rep;
+	const bool observed = attend_is_observed(c);
 
-	c->query = 0;
-	for (int32_t i = cu_thread() / CU_WARP; i < n_queries * slices; i += CU_WARPS) {
-		int32_t q = i / slices, d = i % slices * CU_WARP;
-		float max, sum, o = attend_run_chain(c, q, d, &max, &sum);
-		float *at = attend_out(c, q) + d;
-
-		o = o * k_attention_inverse(c->a, attend_head(c, q), max, sum) + 0.0f;
-		if (d + lane < head_dim)
-			at[lane] = o;
-		if (out->q && !c->all_heads)
-			cu_round_block(out, (size_t)(at - out->x), lane, o);
+	for (c->query = 0; c->query < n_queries; c->query += c->n_queries) {
+		c->n_queries = n_queries - c->query < ATTEND_FEW ? n_queries - c->query : ATTEND_FEW;
+		attend_merge_batch(c);
+		if (!observed)
+			continue;
+		CU_SYNC();
+		attend_observe_batch(c);
 	}
 }
 

@@ -9,12 +9,12 @@
 #define CUTAWAY_KERNELS_CUDA_ATTENTION_PREFILL_CUH
 
 #include "kernels/cuda/attend.cuh"
-#include "kernels/cuda/attention_few.cuh"
 
 enum {
-	MANY_DIMS = 32,                             /* of a piece of keys */
-	MANY_GROUP = MANY_DIMS * K_GROUP + FEW_PAD, /* elements from a group of keys to the next */
-	MANY_PIECE = K_SPAN_GROUPS * MANY_GROUP,    /* elements */
+	MANY_DIMS = 32, /* of a piece of keys */
+	/* elements from a group of keys to the next: two groups' rows in different banks */
+	MANY_GROUP = MANY_DIMS * K_GROUP + 16,
+	MANY_PIECE = K_SPAN_GROUPS * MANY_GROUP, /* elements */
 };
 
 struct many_memory {
@@ -28,7 +28,7 @@ struct many_memory {
 
 CU_FN struct many_memory many_layout(const struct attend *c)
 {
-	const int32_t head_dim = c->kv.head_dim, each = k_cache_bytes(c->kv.format);
+	const int32_t head_dim = c->a->head_dim, each = k_cache_bytes(c->a->format);
 	struct many_memory m;
 	int32_t bytes;
 
@@ -54,11 +54,11 @@ struct many_pieces {
 	int32_t at, n;
 };
 
-/* Copies dimensions of the span's groups that the tile's hull meets, like few_fetch(). */
+/* Copies dimensions of the span's groups that the tile's hull meets, */
 CU_FN void many_stage_keys(const struct attend *c, int32_t span, int32_t piece, unsigned char *to)
 {
-	const struct k_kv *kv = &c->kv;
-	const int32_t *pages = c->a->pages[c->row[0].seq];
+	const struct k_kv *kv = &c->a->tiles->kv;
+	const int32_t *pages = c->a->pages[c->a->rows[c->unit.row].seq];
 	const int32_t first_dim = piece * MANY_DIMS, left = kv->head_dim - first_dim;
 	const int32_t each = k_cache_bytes(kv->format),
 				  bytes = (left < MANY_DIMS ? left : MANY_DIMS) * K_GROUP * each;
@@ -81,18 +81,35 @@ CU_FN void many_stage_keys(const struct attend *c, int32_t span, int32_t piece, 
 	}
 }
 
+/* Copies a group of 16 tokens' values, which is in one piece; a warp. No row sees an absent page.
+ */
+CU_FN void many_stage_group(const struct attend *c, int32_t page, int32_t token, unsigned char *to)
+{
+	const int32_t each = k_cache_bytes(c->a->format), bytes = c->a->head_dim * K_GROUP * each;
+	const unsigned char *from;
+
+	if (page < 0) {
+		cu_anything(to, bytes);
+		return;
+	}
+	from = cu_kv_at(&c->a->tiles->kv, page, c->a->layer, 1, c->kv_head) +
+		   (size_t)token * (size_t)(c->a->head_dim * each);
+	for (int32_t i = cu_thread() % CU_WARP * 16; i < bytes; i += CU_WARP * 16)
+		cu_copy16(to + i, from + i);
+}
+
 /* Copies the values of the groups from position `first` to `end` that the tile's hull meets. */
 CU_FN void many_stage_values(const struct attend *c, int32_t first, int32_t end, unsigned char *to)
 {
-	const int32_t *pages = c->a->pages[c->row[0].seq];
-	const int32_t bytes = K_GROUP * c->kv.head_dim * k_cache_bytes(c->kv.format);
+	const int32_t *pages = c->a->pages[c->a->rows[c->unit.row].seq];
+	const int32_t bytes = K_GROUP * c->a->head_dim * k_cache_bytes(c->a->format);
 
 	for (int32_t g = cu_thread() / CU_WARP; first + g * K_GROUP < end; g += CU_WARPS) {
 		const int32_t pos = first + g * K_GROUP;
 
 		if (k_hull_meets(&c->unit.seen, pos, pos + K_GROUP))
-			few_fetch_group(
-				c, pages[pos / c->kv.page_size], pos % c->kv.page_size, 1, to + g * bytes);
+			many_stage_group(c, pages[pos / c->a->tiles->kv.page_size],
+				pos % c->a->tiles->kv.page_size, to + g * bytes);
 	}
 }
 
@@ -152,7 +169,7 @@ CU_FN void many_scores(const struct attend *c, struct many_pieces *s, int32_t sp
 	const int32_t tq, const int32_t format)
 {
 	const int32_t lane = cu_thread() % CU_WARP, q0 = cu_thread() / CU_WARP, last = c->n_queries - 1;
-	const int32_t head_dim = c->kv.head_dim;
+	const int32_t head_dim = c->a->head_dim;
 	const int32_t group = span * K_SPAN + lane / 4 * K_GROUP;
 	const bool works = q0 <= last && k_hull_meets(&c->unit.seen, group, group + K_GROUP);
 	const float *q = s->m->q + q0 * s->m->q_stride;
@@ -233,7 +250,7 @@ CU_FN void many_four_values(const struct attend *c, const struct many_memory *m,
 	struct many_sums *s, const unsigned char *v, int32_t at, int32_t t, const int32_t tq,
 	const int32_t format)
 {
-	const int32_t head_dim = c->kv.head_dim, last = c->n_queries - 1;
+	const int32_t head_dim = c->a->head_dim, last = c->n_queries - 1;
 	float p[8][4];
 
 	CU_UNROLL
@@ -263,7 +280,7 @@ CU_FN void many_values(const struct attend *c, struct many_pieces *pieces, int32
 	int32_t n_tokens, const int32_t tq, const int32_t format)
 {
 	const struct many_memory *m = pieces->m;
-	const int32_t head_dim = c->kv.head_dim, quads = head_dim / 4;
+	const int32_t head_dim = c->a->head_dim, quads = head_dim / 4;
 	const struct k_bits any = c->sight->any;
 	struct many_sums s;
 	bool works;
@@ -296,10 +313,20 @@ CU_FN void many_values(const struct attend *c, struct many_pieces *pieces, int32
 			attend_put(c, s.q0 + i * s.step, span, s.d + j, s.o[i][j]);
 }
 
+CU_FN void many_take(const struct attend *c, const struct many_memory *m)
+{
+	const int32_t pairs = c->a->head_dim / 2;
+
+	for (int32_t task = cu_thread(); task < m->queries * pairs; task += CU_THREADS)
+		attend_take_pair(c,
+			task / pairs < c->n_queries ? c->a->rows[attend_row_index(c, task / pairs)].pos : 0,
+			m->q + task / pairs * m->q_stride, task / pairs, task % pairs);
+}
+
 /* The spans of one batch of queries; `again`: for the observations alone. */
 CU_FN void many_pass(struct attend *c, const struct many_memory *m, bool again)
 {
-	const int32_t head_dim = c->kv.head_dim, format = c->kv.format;
+	const int32_t head_dim = c->a->head_dim, format = c->a->format;
 	const bool half = format == K_CACHE_f16;
 	struct many_pieces s;
 
@@ -309,6 +336,8 @@ CU_FN void many_pass(struct attend *c, const struct many_memory *m, bool again)
 	s.at = 0;
 	s.n = (c->unit.hi - c->unit.lo) * (s.keys + s.values);
 	CU_SYNC();
+	if (!again)
+		many_take(c, m);
 	many_stage(c, &s, 0);
 	for (int32_t i = c->unit.lo; i < c->unit.hi; i++) {
 		const int32_t span = attend_span(&c->unit, i),
@@ -323,8 +352,7 @@ CU_FN void many_pass(struct attend *c, const struct many_memory *m, bool again)
 	else if (format == K_CACHE_##name) many_scores(c, &s, span, 8, K_CACHE_##name);
 		K_CACHES(X)
 #undef X
-		CU_SYNC();
-		attend_softmax(c, m->p, span, again);
+		attend_softmax(c, m->p, span, again); /* each lane's scores are its own */
 		if (again)
 			continue;
 		if (half && c->n_queries <= CU_THREADS / (head_dim / 4) * 4)
@@ -339,49 +367,39 @@ CU_FN void many_pass(struct attend *c, const struct many_memory *m, bool again)
 /* Folded RoPE: the keys and values of the step's own tokens in the unit's spans, to the cache. */
 CU_FN void many_append(const struct attend *c)
 {
-	const int32_t pairs = c->kv.head_dim / 2;
+	const int32_t pairs = c->a->head_dim / 2;
 
 	for (int32_t task = cu_thread(); task < c->unit.n_rows * 2 * pairs; task += CU_THREADS) {
-		const int32_t r = task / (2 * pairs), span = c->row[r].pos / K_SPAN;
+		const int32_t r = c->unit.row + task / (2 * pairs), span = c->a->rows[r].pos / K_SPAN;
 		const int32_t number = k_spans_before(c->unit.seen.run, K_HULL, span);
 
 		if (c->unit.lo <= number && number < c->unit.hi)
-			cu_append(c->rope, &c->kv, c->unit.row + r, c->row[r].seq, task / pairs % 2, c->kv_head,
-				task % pairs);
+			cu_append(&c->a->rope, &c->a->tiles->kv, r, c->a->rows[r].seq, task / pairs % 2,
+				c->kv_head, task % pairs);
 	}
-}
-
-CU_FN void many_take(const struct attend *c, const struct many_memory *m)
-{
-	const int32_t pairs = c->kv.head_dim / 2;
-
-	for (int32_t task = cu_thread(); task < m->queries * pairs; task += CU_THREADS)
-		attend_take_pair(c, task / pairs < c->n_queries ? attend_row(c, task / pairs).pos : 0,
-			m->q + task / pairs * m->q_stride, task / pairs, task % pairs);
 }
 
 CU_FN void many_unit(struct attend *c)
 {
 	const struct many_memory m = many_layout(c);
-	const struct attend_unit *u = &c->unit;
-	const int32_t passes = !c->split && !c->direct && attend_is_observed(c) ? 2 : 1,
-				  n_queries = u->n_rows * c->n_rep;
+	const struct cu_tile_head *u = &c->unit;
+	const int32_t first = c->kv_head;
+	const int32_t passes = !u->split && !u->direct && attend_is_observed(c) ? 2 : 1,
+				  n_queries = u->n_rows * c->a->n_rep;
 
-	for (int32_t r = cu_thread(); r < u->n_rows; r += CU_THREADS)
-		c->shared->row[r] = c->a->rows[u->row + r];
-	c->row = c->shared->row;
-	for (c->kv_head = u->kv_head; c->kv_head < u->kv_end; c->kv_head++) {
-		CU_SYNC();
-		if (c->rope)
+	for (; c->kv_head < c->kv_end; c->kv_head++) {
+		CU_SYNC(); /* the shared memory is free */
+		for (int32_t r = cu_thread(); r < u->n_rows; r += CU_THREADS)
+			c->shared->row[r] = c->a->rows[u->row + r];
+		if (c->a->folds)
 			many_append(c);
 		for (c->query = 0; c->query < n_queries; c->query += m.queries) {
 			c->n_queries = n_queries - c->query < m.queries ? n_queries - c->query : m.queries;
-			many_take(c, &m);
 			for (int32_t pass = 0; pass < passes; pass++)
 				many_pass(c, &m, pass);
 		}
 	}
-	c->kv_head = u->kv_head;
+	c->kv_head = first;
 }
 
 #endif

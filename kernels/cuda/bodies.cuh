@@ -18,7 +18,7 @@ struct cu_part {
 };
 
 #define X(name, ...) static __device__ void cu_##name(const struct cu_part *p);
-K_NO_PRODUCTS(X)
+K_SINGLES(X)
 #undef X
 
 #define CU_KERNEL extern "C" __global__ void __launch_bounds__(CU_THREADS, 2)

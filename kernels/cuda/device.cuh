@@ -31,11 +31,13 @@ enum { CU_THREADS = 256, CU_WARP = 32, CU_WARPS = CU_THREADS / CU_WARP };
 #define CU_UNROLL _Pragma("unroll")
 #define CU_NO_UNROLL _Pragma("unroll 1") /* … with few iterations: saves instruction cache */
 #define CU_UNROLL_2 _Pragma("unroll 2")  /* … so that two iterations overlap */
+#define CU_UNROLL_4 _Pragma("unroll 4")
 #define CU_UNROLL_8 _Pragma("unroll 8")
 #else
 #define CU_UNROLL
 #define CU_NO_UNROLL
 #define CU_UNROLL_2
+#define CU_UNROLL_4
 #define CU_UNROLL_8
 #endif
 
@@ -48,7 +50,10 @@ enum { CU_THREADS = 256, CU_WARP = 32, CU_WARPS = CU_THREADS / CU_WARP };
 
 CU_FN int cu_thread(void)
 {
-	return (int)threadIdx.x;
+	const int thread = (int)threadIdx.x;
+
+	__builtin_assume(thread >= 0); /* so that / and % by powers of two are one instruction */
+	return thread;
 }
 CU_FN int cu_block(void)
 {

@@ -1,6 +1,7 @@
-/* The entry points of the GPU: a kernel for each op, here; those of products, a kernel for each
- * format, are in matmul_few.cuh and matmul_wide.cuh. All have CU_THREADS threads a block. Calls
- * pass data through global memory; the driver orders it between them. */
+/* The entry points of the GPU: a kernel for each op, here; those of attention are in attention.cuh,
+ * those of products, a kernel for each format, in matmul_few.cuh and matmul_wide.cuh. All have
+ * CU_THREADS threads a block. Calls pass data through global memory; the driver orders it between
+ * them. */
 #include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/embed.cuh"
 #include "kernels/cuda/matmul_few.cuh"
@@ -19,5 +20,5 @@
                                                                                                    \
 		cu_##name(&p);                                                                             \
 	}
-K_NO_PRODUCTS(X)
+K_SINGLES(X)
 #undef X

@@ -25,7 +25,7 @@ static CUresult launch_call(struct cu_device *c, struct cu_call *call, uint64_t 
 								   : c->kernel[call->kind];
 	void *args[] = { &call->arg };
 
-	*(product ? &call->arg.product.clock : &call->arg.stage.clock) = clock;
+	call->arg.clock = clock;
 	return launch(c, f, (unsigned)call->blocks, CU_BLOCK_THREADS, (unsigned)call->shared_bytes,
 		args, c->mode == CU_MODE_early);
 }

@@ -192,8 +192,8 @@ static void lower_product(struct lowering *l, const struct k_op *before, const s
 	}
 }
 
-static struct cu_call *lower_op(struct lowering *l, const struct k_op *before,
-	const struct k_op *op, int32_t phase, int32_t index)
+static struct cu_call *lower_op(
+	struct lowering *l, const struct k_op *op, int32_t phase, int32_t index)
 {
 	struct cu_device *c = l->c;
 	struct cu_call *call = add_call(l, op->kind, index);
@@ -202,14 +202,7 @@ static struct cu_call *lower_op(struct lowering *l, const struct k_op *before,
 	s->op = *op;
 	s->phase = phase;
 	s->work = cu_work_of(c);
-	if (op->kind == K_OP_attention && cu_attends_fast(&op->u.attention))
-		s->tiles = tiles(l, &op->u.attention);
 	move_op(l, &s->op);
-	if (before) {
-		s->before = *before;
-		s->folds = 1;
-		move_op(l, &s->before);
-	}
 	call->blocks = cu_op_blocks(op, c->most_blocks[op->kind]);
 	call->shared_bytes = cu_op_shared(op->kind);
 	return call;
@@ -217,7 +210,7 @@ static struct cu_call *lower_op(struct lowering *l, const struct k_op *before,
 
 static void lower_defined(struct lowering *l, const struct k_op *op, int32_t pass, int32_t index)
 {
-	struct cu_call *call = lower_op(l, NULL, op, pass, index);
+	struct cu_call *call = lower_op(l, op, pass, index);
 
 	call->defined = true;
 	call->shared_bytes = K_ROOM_BYTES;
@@ -229,13 +222,31 @@ static void lower_attention(
 	const struct cu_sights s = cu_sights_of(&op->u.attention);
 	const bool fast = cu_attends_fast(&op->u.attention);
 	const int kernels = fast ? cu_attend_kernels(&s) : 0;
+	const struct cu_tiles *split = fast ? tiles(l, &op->u.attention) : NULL;
+	struct k_op moved = *op, front = { 0 };
 
 	for (int32_t pass = 0; pass < (fast ? 0 : k_attend_passes(&op->u.attention)); pass++)
 		lower_defined(l, op, pass, index);
-	if (kernels & CU_ATTEND_FEW)
-		lower_op(l, before, op, 0, index);
-	if (kernels & CU_ATTEND_MANY)
-		lower_op(l, before, op, 0, index)->many = true;
+	move_op(l, &moved);
+	if (before) {
+		front = *before;
+		move_op(l, &front);
+	}
+	for (int many = 0; many < 2; many++) {
+		struct cu_call *call;
+
+		if (!(kernels & (many ? CU_ATTEND_MANY : CU_ATTEND_FEW)))
+			continue;
+		call = add_call(l, op->kind, index);
+		call->many = many;
+		call->arg.attention =
+			cu_attention_of(&s, &moved.u.attention, before ? &front.u.rope : NULL);
+		call->arg.attention.tiles = split;
+		call->arg.attention.ticket = (uint32_t *)(uintptr_t)l->c->tickets.at;
+		call->arg.attention.scratch = (unsigned char *)(uintptr_t)l->c->scratch.at;
+		call->blocks = cu_op_blocks(op, l->c->most_blocks[op->kind]);
+		call->shared_bytes = CU_SHARED_BYTES;
+	}
 }
 
 static void lower_ops(struct lowering *l, const struct k_program *p)
@@ -264,7 +275,7 @@ static void lower_ops(struct lowering *l, const struct k_program *p)
 			lower_attention(l, before, op, i);
 		} else {
 			for (int32_t phase = 0; phase < cu_n_phases(op); phase++)
-				lower_op(l, before, op, phase, i);
+				lower_op(l, op, phase, i);
 		}
 	}
 }

@@ -50,7 +50,9 @@ struct cu_call {
 	bool defined; /* likewise: by its definition */
 	int32_t blocks, shared_bytes;
 	union {
+		uint64_t *clock;
 		struct cu_stage stage;
+		struct cu_attention attention;
 		struct cu_product product;
 	} arg;
 };

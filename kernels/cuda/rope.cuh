@@ -34,8 +34,8 @@ CU_FN void cu_rotate(const struct k_rope *a, int32_t pos, const float *in, int32
 	y[1] = x1;
 	if (i >= half)
 		return;
-	c = a->cos[(size_t)pos * (size_t)half + (size_t)i];
-	s = a->sin[(size_t)pos * (size_t)half + (size_t)i];
+	c = a->cos[(uint32_t)pos * (uint32_t)half + (uint32_t)i];
+	s = a->sin[(uint32_t)pos * (uint32_t)half + (uint32_t)i];
 	y[0] = k_fma(x0, c, -(x1 * s));
 	y[1] = k_fma(x0, s, x1 * c);
 }
@@ -71,11 +71,10 @@ CU_FN unsigned char *cu_kv_at(
 	return kv->base + (size_t)page * kv->page_bytes + index * head_bytes;
 }
 
-/* Pair i of row r's key (v = 0) or value of one head, as it is stored. */
-CU_FN void cu_new_kv(const struct k_rope *a, const struct k_kv *kv, int32_t r, int32_t pos,
-	int32_t v, int32_t head, int32_t i, uint32_t y[2])
+/* Pair i of row r's key (v = 0) or value of the head from element `from` on, as it is stored. */
+CU_FN void cu_new_kv(const struct k_rope *a, int32_t format, int32_t r, int32_t pos, int32_t v,
+	size_t from, int32_t i, uint32_t y[2])
 {
-	const size_t from = ((size_t)r * (size_t)kv->n_kv_heads + (size_t)head) * (size_t)kv->head_dim;
 	float x[2];
 
 	if (v) {
@@ -86,8 +85,8 @@ CU_FN void cu_new_kv(const struct k_rope *a, const struct k_kv *kv, int32_t r, i
 	} else {
 		cu_rotate(a, pos, a->k + from, i, x);
 	}
-	y[0] = cu_cached(a, kv->format, x[0], r);
-	y[1] = cu_cached(a, kv->format, x[1], r);
+	y[0] = cu_cached(a, format, x[0], r);
+	y[1] = cu_cached(a, format, x[1], r);
 }
 
 /* Offset of element d of a token of a page, in elements from cu_kv_at(). */
@@ -114,10 +113,11 @@ CU_FN void cu_store_kv(const struct k_rope *a, const struct k_kv *kv, int32_t pa
 CU_FN void cu_append(const struct k_rope *a, const struct k_kv *kv, int32_t r, int32_t seq,
 	int32_t v, int32_t head, int32_t i)
 {
+	const size_t from = ((size_t)r * (size_t)kv->n_kv_heads + (size_t)head) * (size_t)kv->head_dim;
 	const int32_t pos = a->rows[r].pos;
 	uint32_t y[2];
 
-	cu_new_kv(a, kv, r, pos, v, head, i, y);
+	cu_new_kv(a, kv->format, r, pos, v, from, i, y);
 	cu_store_kv(a, kv, a->pages[seq][pos / kv->page_size], pos, v, head, i, y);
 }
 

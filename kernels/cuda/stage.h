@@ -30,19 +30,57 @@ struct cu_work {
 	uint64_t scratch_bytes;
 };
 
-/* An op other than a product. */
+/* An op other than a product and attention. The clock is the first of every argument. */
 struct cu_stage {
-	struct k_op op;
-	struct k_op before; /* folded in front, if folds */
-	int32_t folds;
-	int32_t phase; /* an op that needs a grid's barrier within it is cu_n_phases() calls: 0, 1, … */
-	const struct cu_tiles *tiles; /* of attention: how it is split (tiles.h) */
-	struct cu_work work;
 	uint64_t *clock; /* gets the time at which the kernel begins; or NULL */
+	struct k_op op;
+	int32_t phase; /* an op that needs a grid's barrier within it is cu_n_phases() calls: 0, 1, … */
+	struct cu_work work;
 };
+
+/* Attention (attend.cuh). What every warp reads first comes first: a kernel finds no line of its
+ * constants in a cache, and waits for each that it comes to. What may change from step to step is
+ * with the tiles. */
+struct cu_attention {
+	uint64_t *clock;
+	const struct cu_tiles *tiles;       /* how it is split (tiles.h) */
+	uint32_t over_kv_heads, over_rep;   /* for cu_over(): by n_kv_heads, by n_rep */
+	int32_t n_kv_heads, n_heads, n_rep; /* heads that share a kv head */
+	int32_t head_dim, layer, format;    /* of the cache */
+	/* log2, rounded up, of the quads of dimensions, of the 16s of bytes of a token, of the 32s of
+	 * dimensions */
+	int32_t log_quads, log_columns, log_slices;
+	int32_t n_ranges;                /* of a row */
+	bool folds, observed, all_heads; /* all_heads: blocks of 32 outputs cross heads */
+	const float *q;                  /* as in k_attention, from here on */
+	const struct k_range *ranges;
+	float softcap, threshold;
+	const float *sinks;
+	float *share;
+	int32_t *near_zero;
+	int32_t share_stride, n;
+	struct k_acts out;
+	uint32_t *ticket; /* as in cu_work */
+	unsigned char *scratch;
+	const struct k_row *rows; /* tiles of few queries have their rows' */
+	const int32_t *const *pages;
+	struct k_rope rope; /* folded in front, if folds */
+};
+
+/* x / n without a division, for products x n of less than 2^32: a division of integers is twenty
+ * instructions. */
+static inline uint32_t cu_reciprocal(int32_t n)
+{
+	return n > 1 ? (uint32_t)(((uint64_t)1 << 32) / (uint32_t)n + 1) : 0;
+}
+K_INLINE int32_t cu_over(int32_t x, uint32_t reciprocal)
+{
+	return reciprocal ? (int32_t)((uint64_t)(uint32_t)x * reciprocal >> 32) : x;
+}
 
 /* A product of parts of one format: matmul_few.cuh and matmul_wide.cuh. */
 struct cu_product {
+	uint64_t *clock;
 	struct k_acts in;   /* not read where a norm is folded */
 	struct k_norm norm; /* folded in front, if folds; its out is not written */
 	struct k_glu glu; /* joins, if it does: part 0 is its gate, part 1 its up, neither is written */
@@ -72,7 +110,6 @@ struct cu_product {
 		const unsigned char *at;
 		int32_t lines;
 	} next[K_MAX_PARTS];
-	uint64_t *clock; /* as above */
 };
 
 /* Statistics need a row's maximum before the exponentials. */

@@ -17,27 +17,42 @@ enum {
 	/* queries of a tile; more if 8 rows have more, so that a fold's rows are one tile */
 	CU_TILE_QUERIES = 64,
 	CU_RECORD_HEAD = 4, /* floats in front of a record's values: maximum, sum, two unused */
+	CU_FIRST_TILES = 8, /* that are found in one trip to memory, not two */
 };
 
+/* In words of 16 bytes, as the device loads them. */
+struct __attribute__((aligned(16))) cu_tile_head {
+	int32_t row, n_rows, n_spans;
+	int32_t few;                /* attention_few.cuh takes it */
+	struct k_hull seen;         /* by its rows */
+	int32_t lo, hi;             /* the unit's spans, by number */
+	int32_t span, n_tokens;     /* the first of them; its tokens up to the last in the hull */
+	int32_t split;              /* results go to records */
+	int32_t direct;             /* it has one span, and its block finishes it */
+	int32_t head_bytes, unused; /* of a kv head's keys or values in a page */
+};
+struct cu_tile_row {
+	int32_t pos, observe, number, unused; /* number: of the span among those that it sees */
+	struct k_bits bits;                   /* the positions of the span that it sees */
+};
 struct cu_tile {
-	int32_t row, n_rows, seq, n_spans;
-	struct k_hull seen;            /* by its rows */
-	int32_t few;                   /* attention_few.cuh takes it */
-	int32_t lo, hi;                /* the unit's spans, by number */
-	int32_t span, n_tokens;        /* the first of them; its tokens up to the last in the hull */
-	int32_t page[K_SPAN_GROUPS];   /* of its groups of 16 that the hull meets; or -1 */
-	int32_t pos[CU_FOLD_ROWS];     /* of the first rows */
-	int32_t observe[CU_FOLD_ROWS]; /* likewise */
+	struct cu_tile_head head;
+	struct k_bits any; /* as a row's, of all rows */
+	/* its groups of 16: where their keys would be if head and layer were the first; NULL: absent,
+	 * and not seen */
+	const uint8_t *group[K_SPAN_GROUPS];
+	struct cu_tile_row row[CU_FOLD_ROWS]; /* the first */
 };
 
 /* On the device. */
 struct cu_tiles {
-	struct k_kv kv;
 	const struct cu_tile *tile; /* [n] */
 	const int32_t *record;      /* [rows] spans of the rows before each */
 	int32_t n;
 	int32_t split;   /* a unit is a span */
 	int32_t kernels; /* CU_ATTEND_*: that have tiles */
+	struct k_kv kv;
+	struct cu_tile first[CU_FIRST_TILES]; /* copies; zeros after the last */
 };
 
 /* What it is made from: pointers of the host. */
@@ -56,8 +71,19 @@ struct cu_sights {
 /* The sights of an op, whose pointers the host can read. */
 struct cu_sights cu_sights_of(const struct k_attention *a);
 
+/* The argument of the op's kernels, but for clock, tiles, ticket and scratch. a and rope (folded in
+ * front, or NULL) have the device's pointers. */
+struct cu_attention cu_attention_of(
+	const struct cu_sights *s, const struct k_attention *a, const struct k_rope *rope);
+
 /* The kernels that an op needs: of tiles with few queries, of others. */
-enum { CU_ATTEND_FEW = 1, CU_ATTEND_MANY = 2, CU_FEW_QUERIES = 16, CU_FEW_BYTES = 256 };
+enum {
+	CU_ATTEND_FEW = 1,
+	CU_ATTEND_MANY = 2,
+	CU_FEW_QUERIES = 16,
+	CU_FEW_BYTES = 256,
+	CU_FEW_DIMS = 128
+};
 int cu_attend_kernels(const struct cu_sights *s);
 
 /* Scratch for the results of all spans that any row sees. An op of few queries alone must have it:

@@ -83,15 +83,16 @@
 	X(experts)                                                                                     \
 	K_PLAIN_KINDS(X)
 
-/* Those that on a GPU have one kernel; products have one for each format of weights. */
-#define K_NO_PRODUCTS(X)                                                                           \
+/* Those that on a GPU have one kernel; products have one for each format of weights. K_SINGLES:
+ * with an argument of one kind. */
+#define K_SINGLES(X)                                                                               \
 	X(embed)                                                                                       \
 	X(norm)                                                                                        \
 	X(rope)                                                                                        \
-	X(attention)                                                                                   \
 	X(glu)                                                                                         \
 	X(stats)                                                                                       \
 	K_PLAIN_KINDS(X)
+#define K_NO_PRODUCTS(X) K_SINGLES(X) X(attention)
 
 /* Those that read block tables, by K_<NAME>_TABLES. */
 #define K_PAGED_KINDS(X)                                                                           \

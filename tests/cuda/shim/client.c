@@ -188,28 +188,33 @@ static bool launch_stage(const struct shim *s, struct shim_step *p, const struct
 {
 	static const char *const names[K_N_KINDS] = {
 #define X(name, ...) [K_OP_##name] = "cutaway_" #name,
-		K_NO_PRODUCTS(X)
+		K_SINGLES(X)
 #undef X
 	};
-	struct cu_stage stage = { .op = op->op,
-		.before = op->before,
-		.folds = op->folds,
-		.phase = op->phase,
-		.work = p->work,
-		.clock = clock };
-	struct cu_tiles *tiles =
-		op->op.kind == K_OP_attention ? tiles_open(s, p, &op->op.u.attention) : NULL;
+	struct cu_stage stage = { .op = op->op, .phase = op->phase, .work = p->work, .clock = clock };
 	void *args[] = { &stage };
+
+	return s->launch(
+		names[op->op.kind], n_blocks, THREADS, (size_t)cu_op_shared(op->op.kind), false, args, o);
+}
+
+static bool launch_attention(const struct shim *s, struct shim_step *p, const struct shim_op *op,
+	uint64_t *clock, int n_blocks, const struct shim_options *o)
+{
+	const struct k_attention *a = &op->op.u.attention;
+	const struct cu_sights sights = cu_sights_of(a);
+	struct cu_attention arg = cu_attention_of(&sights, a, op->folds ? &op->before.u.rope : NULL);
+	struct cu_tiles *tiles = tiles_open(s, p, a);
+	void *args[] = { &arg };
 	bool good;
 
-	stage.tiles = tiles;
-	good = s->launch(
-		names[op->op.kind], n_blocks, THREADS, (size_t)cu_op_shared(op->op.kind), false, args, o);
-	if (tiles) {
-		good = good && s->launch("cutaway_attention_many", n_blocks, THREADS, CU_SHARED_BYTES,
-						   false, args, o);
-		tiles_close(s, tiles);
-	}
+	arg.clock = clock;
+	arg.tiles = tiles;
+	arg.ticket = p->work.ticket;
+	arg.scratch = p->work.scratch;
+	good = s->launch("cutaway_attention", n_blocks, THREADS, CU_SHARED_BYTES, false, args, o) &&
+		   s->launch("cutaway_attention_many", n_blocks, THREADS, CU_SHARED_BYTES, false, args, o);
+	tiles_close(s, tiles);
 	return good;
 }
 
@@ -228,6 +233,8 @@ bool shim_step_one(
 		good = launch_product(s, &product, op->op.u.experts.w->type, 0, n_blocks, o);
 	} else if (op->op.kind == K_OP_attention && !cu_attends_fast(&op->op.u.attention)) {
 		good = launch_defined(s, p, op, clock, n_blocks, o);
+	} else if (op->op.kind == K_OP_attention) {
+		good = launch_attention(s, p, op, clock, n_blocks, o);
 	} else {
 		good = launch_stage(s, p, op, clock, n_blocks, o);
 	}

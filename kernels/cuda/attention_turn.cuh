@@ -1,0 +1,267 @@
+/* Keys and values of a span from the cache to shared memory, as floats in the order in which the
+ * chains of few queries read them (attention_few.cuh): rule 11, part of attend.cuh.
+ *
+ * A key's dimensions and a dimension's tokens are neighbours then; in the cache a dimension's 16
+ * tokens and a token's dimensions are. A thread turns 4 x 8 values of f16 in registers. */
+#ifndef CUTAWAY_KERNELS_CUDA_ATTENTION_TURN_CUH
+#define CUTAWAY_KERNELS_CUDA_ATTENTION_TURN_CUH
+
+#include "kernels/cuda/attend.cuh"
+
+enum { FEW_QUERIES = ATTEND_FEW * (CU_FEW_DIMS + 4) };
+
+/* Shared memory: queries, scores, new tokens, and keys or values. */
+struct few_memory {
+	int32_t stride; /* of queries and keys: elements of one dimension are in different banks */
+	float *q;       /* [ATTEND_FEW][stride]; then results [8][CU_THREADS] */
+	float *p;       /* [ATTEND_FEW][ATTEND_P] */
+	unsigned char *fresh; /* [CU_FOLD_ROWS][2][head_dim] keys and values of the step, as cached */
+	float *k;             /* [K_SPAN][stride] */
+	float *v;             /* [head_dim][ATTEND_P], where few_turned() says */
+};
+
+CU_FN struct few_memory few_layout(const struct attend *c)
+{
+	struct few_memory f;
+
+	f.stride = c->a->head_dim + 4;
+	f.q = (float *)(void *)c->memory;
+	f.p = f.q + FEW_QUERIES;
+	f.fresh = (unsigned char *)(f.p + ATTEND_FEW * ATTEND_P);
+	f.k = f.v = (float *)(void *)(f.fresh + CU_FOLD_ROWS * 2 * CU_FEW_BYTES);
+	return f;
+}
+
+/* Where keys (v = 0) or values of a group of 16 tokens are, which is in one piece. */
+CU_FN unsigned char *few_group(const struct attend *c, int32_t g, int32_t v)
+{
+	const int32_t head = (c->a->layer * 2 + v) * c->a->n_kv_heads + c->kv_head;
+
+	return (unsigned char *)c->tile->group[g] + (int64_t)head * c->unit.head_bytes;
+}
+
+/* Four rows of 16 bytes: of keys four dimensions of some neighbouring tokens; of values four tokens
+ * of some neighbouring dimensions. */
+struct few_piece {
+	uint4 row[4];
+};
+
+/* Zeros where the piece or its group is not there: of tokens that are not seen, and for ptxas,
+ * which keeps room for a register from the kernel's beginning if a path to its use does not set it.
+ */
+CU_FN void few_ask(const struct attend *c, bool there, int32_t g, int32_t v, int32_t at,
+	int32_t step, struct few_piece *x)
+{
+	if (there && c->tile->group[g]) {
+		const unsigned char *from = few_group(c, g, v) + at;
+
+		CU_UNROLL
+		for (int32_t j = 0; j < 4; j++)
+			x->row[j] = *(const uint4 *)(const void *)(from + j * step);
+	} else {
+		CU_UNROLL
+		for (int32_t j = 0; j < 4; j++)
+			x->row[j] = make_uint4(0, 0, 0, 0);
+	}
+}
+
+/* Piece i of keys: its four dimensions, its group, and which 16 bytes of the group's rows. */
+struct few_keys {
+	int32_t quad, g, part;
+	bool there;
+};
+CU_FN struct few_keys few_keys_at(const struct attend *c, int32_t i, const int32_t bytes)
+{
+	const int32_t rest = i >> c->a->log_quads;
+	struct few_keys at;
+
+	at.quad = i & ((1 << c->a->log_quads) - 1);
+	at.g = (int32_t)((uint32_t)rest / (uint32_t)bytes);
+	at.part = (int32_t)((uint32_t)rest % (uint32_t)bytes);
+	at.there = 4 * at.quad < c->a->head_dim && at.g * K_GROUP < c->unit.n_tokens;
+	return at;
+}
+CU_FN void few_ask_keys(
+	const struct attend *c, bool there, int32_t i, struct few_piece *x, const int32_t format)
+{
+	const struct few_keys at = few_keys_at(c, i, k_cache_bytes(format));
+	const int32_t step = K_GROUP * k_cache_bytes(format);
+
+	few_ask(c, there && at.there, at.g, 0, 4 * at.quad * step + 16 * at.part, step, x);
+}
+
+/* Piece i of values: its 16 bytes of a token, its four tokens. */
+struct few_values {
+	int32_t column, quad;
+	bool there;
+};
+CU_FN struct few_values few_values_at(const struct attend *c, int32_t i, const int32_t bytes)
+{
+	struct few_values at;
+
+	at.quad = i >> c->a->log_columns;
+	at.column = i & ((1 << c->a->log_columns) - 1);
+	at.there = 16 * at.column < c->a->head_dim * bytes &&
+			   at.quad / 8 * CU_WARP < c->unit.n_tokens; /* few_sums() reads whole 32s */
+	return at;
+}
+CU_FN void few_ask_values(
+	const struct attend *c, bool there, int32_t i, struct few_piece *x, const int32_t format)
+{
+	const struct few_values at = few_values_at(c, i, k_cache_bytes(format));
+	const int32_t step = c->a->head_dim * k_cache_bytes(format);
+
+	few_ask(c, there && at.there, at.quad / 4, 1, at.quad % 4 * 4 * step + 16 * at.column, step, x);
+}
+
+/* Element i of 16 bytes. i and the format are compile-time constants. */
+CU_FN float few_cell(const uint4 *x, const int32_t i, const int32_t format)
+{
+	const int32_t per_word = 4 / k_cache_bytes(format), bits = 32 / per_word;
+	const int32_t at = i / per_word;
+	const uint32_t word = at == 0 ? x->x : at == 1 ? x->y : at == 2 ? x->z : x->w;
+	const uint32_t code = bits == 32 ? word : word >> i % per_word * bits & ((1u << bits % 32) - 1);
+
+	return format == K_CACHE_f16 ? cu_f16((uint16_t)code) : k_cache_value(format, code);
+}
+
+/* Element i of each row of a piece, in 16 bytes. */
+CU_FN void few_put(float *to, const struct few_piece *x, const int32_t i, const int32_t format)
+{
+	*(uint4 *)(void *)to =
+		make_uint4(k_bits(few_cell(&x->row[0], i, format)), k_bits(few_cell(&x->row[1], i, format)),
+			k_bits(few_cell(&x->row[2], i, format)), k_bits(few_cell(&x->row[3], i, format)));
+}
+
+CU_FN void few_put_keys(const struct attend *c, const struct few_memory *f, int32_t i,
+	const struct few_piece *x, const int32_t format)
+{
+	const int32_t n = 16 / k_cache_bytes(format);
+	const struct few_keys at = few_keys_at(c, i, k_cache_bytes(format));
+	float *to = f->k + (at.g * K_GROUP + at.part * n) * f->stride + 4 * at.quad;
+
+	if (!at.there)
+		return;
+	CU_UNROLL
+	for (int32_t t = 0; t < n; t++)
+		few_put(to + t * f->stride, x, t, format);
+}
+
+/* Where the values of dimension d for tokens 4 quad … are, so that neither threads of neighbouring
+ * dimensions, which read, nor of neighbouring columns, which write, meet in a bank. */
+CU_FN float *few_turned(const struct few_memory *f, int32_t d, int32_t quad)
+{
+	return f->v + d * ATTEND_P + 4 * (quad ^ (d / 8 % 8));
+}
+
+/* By words, so that both stay in registers. */
+CU_FN uint4 few_choose(bool first, uint4 a, uint4 b)
+{
+	return make_uint4(first ? a.x : b.x, first ? a.y : b.y, first ? a.z : b.z, first ? a.w : b.w);
+}
+
+/* Tokens of the step itself were not there when x was read. Those that no row sees become zeros: a
+ * query's p is +0 there, which changes at most the sign of a zero (rule 11). */
+CU_FN void few_mend(const struct attend *c, const struct few_memory *f, const struct few_values *at,
+	struct few_piece *x, const int32_t bytes)
+{
+	const uint32_t seen = c->sight->any.word[at->quad / 8] >> at->quad % 8 * 4 & 15;
+	const int32_t step = c->a->head_dim * bytes;
+
+	CU_NO_UNROLL
+	for (int32_t r = 0; c->a->folds && r < c->unit.n_rows; r++) {
+		const int32_t token = c->row[r].pos - c->unit.span * K_SPAN - 4 * at->quad;
+
+		if (0 <= token && token < 4) {
+			const uint4 y =
+				*(const uint4 *)(const void *)(f->fresh + (2 * r + 1) * step + 16 * at->column);
+
+			CU_UNROLL
+			for (int32_t j = 0; j < 4; j++)
+				x->row[j] = few_choose(token == j, y, x->row[j]);
+		}
+	}
+	if (seen == 15)
+		return;
+	CU_UNROLL
+	for (int32_t j = 0; j < 4; j++)
+		x->row[j] = few_choose(seen >> j & 1, x->row[j], make_uint4(0, 0, 0, 0));
+}
+
+CU_FN void few_put_values(const struct attend *c, const struct few_memory *f, int32_t i,
+	struct few_piece *x, const int32_t format)
+{
+	const int32_t n = 16 / k_cache_bytes(format);
+	const struct few_values at = few_values_at(c, i, k_cache_bytes(format));
+
+	if (!at.there)
+		return;
+	few_mend(c, f, &at, x, k_cache_bytes(format));
+	CU_UNROLL
+	for (int32_t d = 0; d < n; d++)
+		few_put(few_turned(f, at.column * n + d, at.quad), x, d, format);
+}
+
+/* A thread's first pieces are on their way while the step's own rows are computed, if they are of
+ * f16. There are more with more than 64 dimensions; these, and those of other formats, are asked
+ * for when they are needed. */
+struct few_held {
+	struct few_piece k, v;
+};
+CU_FN void few_hold(const struct attend *c, struct few_held *h)
+{
+	const bool f16 = c->a->format == K_CACHE_f16;
+
+	few_ask_keys(c, f16, cu_thread(), &h->k, K_CACHE_f16);
+	few_ask_values(c, f16, cu_thread(), &h->v, K_CACHE_f16);
+}
+
+/* Turns keys into floats in shared memory. */
+CU_FN void few_turn_keys(const struct attend *c, const struct few_memory *f, struct few_held *h)
+{
+	const int32_t n = K_SPAN_GROUPS * k_cache_bytes(c->a->format) << c->a->log_quads;
+	int32_t i = cu_thread();
+
+	if (c->a->format == K_CACHE_f16) {
+		few_put_keys(c, f, i, &h->k, K_CACHE_f16);
+		i += CU_THREADS;
+	}
+	CU_NO_UNROLL
+	for (; i < n; i += CU_THREADS) {
+		struct few_piece x;
+
+#define X(name, bytes, doc)                                                                        \
+	if (c->a->format == K_CACHE_##name) {                                                          \
+		few_ask_keys(c, true, i, &x, K_CACHE_##name);                                              \
+		few_put_keys(c, f, i, &x, K_CACHE_##name);                                                 \
+	}
+		K_CACHES(X)
+#undef X
+	}
+}
+
+/* And values. */
+CU_FN void few_turn_values(const struct attend *c, const struct few_memory *f, struct few_held *h)
+{
+	const int32_t n = K_SPAN / 4 << c->a->log_columns;
+	int32_t i = cu_thread();
+
+	if (c->a->format == K_CACHE_f16) {
+		few_put_values(c, f, i, &h->v, K_CACHE_f16);
+		i += CU_THREADS;
+	}
+	CU_NO_UNROLL
+	for (; i < n; i += CU_THREADS) {
+		struct few_piece x;
+
+#define X(name, bytes, doc)                                                                        \
+	if (c->a->format == K_CACHE_##name) {                                                          \
+		few_ask_values(c, true, i, &x, K_CACHE_##name);                                            \
+		few_put_values(c, f, i, &x, K_CACHE_##name);                                               \
+	}
+		K_CACHES(X)
+#undef X
+	}
+}
+
+#endif
