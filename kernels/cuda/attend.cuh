@@ -20,11 +20,11 @@ enum {
 	ATTEND_FEW = CU_FEW_QUERIES,
 };
 
-/* What the tile's rows see of a span: the bits of each row and of all together, and the span's
- * number among a row's spans. */
+/* What the tile's rows see of a span: the bits of each row and of all together, the span's number
+ * among a row's spans, and that among all rows' (its record). */
 struct attend_sight {
 	struct k_bits row[CU_TILE_QUERIES], any;
-	int32_t number[CU_TILE_QUERIES];
+	int32_t number[CU_TILE_QUERIES], record[CU_TILE_QUERIES];
 };
 
 /* In the body's shared memory; attention_few.cuh and attention_prefill.cuh define the rest. */
@@ -71,16 +71,15 @@ CU_FN int32_t attend_span(const struct cu_tile_head *u, int32_t i)
 	return k_span_at(u->seen.run, K_HULL, i);
 }
 
-/* Record of the first span that row r sees, and head; the next span that it sees is
- * attend_record_step() floats later. */
-CU_FN size_t attend_record_step(const struct attend *c)
+/* Floats from the record of a span that a row sees to that of the next, and a head's record. */
+CU_FN int32_t attend_record_step(const struct attend *c)
 {
-	return (size_t)c->a->n_heads * (size_t)cu_record_floats(c->a->head_dim, c->a->observed);
+	return c->a->n_heads * cu_record_floats(c->a->head_dim, c->a->observed);
 }
-CU_FN float *attend_record(const struct attend *c, int32_t r, int32_t head)
+CU_FN float *attend_record(const struct attend *c, int32_t record, int32_t head)
 {
-	return (float *)(void *)c->a->scratch + (size_t)c->a->tiles->record[r] * attend_record_step(c) +
-		   (size_t)head * (size_t)cu_record_floats(c->a->head_dim, c->a->observed);
+	return (float *)(void *)c->a->scratch + (int64_t)record * attend_record_step(c) +
+		   head * cu_record_floats(c->a->head_dim, c->a->observed);
 }
 
 /* Row of the tile that has query q. */
@@ -100,17 +99,21 @@ CU_FN int32_t attend_head(const struct attend *c, int32_t q)
 {
 	return (c->kv_head - attend_tile_row(c, q)) * c->a->n_rep + c->query + q;
 }
-/* The record of the row's `number`-th span. */
-CU_FN float *attend_span_record(const struct attend *c, int32_t q, int32_t number)
+/* Of query q, of the first span that its row sees. */
+CU_FN float *attend_first_record(const struct attend *c, int32_t q)
 {
-	return attend_record(c, attend_row_index(c, q), attend_head(c, q)) +
-		   (size_t)number * attend_record_step(c);
+	return attend_record(c, c->a->tiles->record[attend_row_index(c, q)], attend_head(c, q));
+}
+/* And of the current one. */
+CU_FN float *attend_span_record(const struct attend *c, int32_t q)
+{
+	return attend_record(c, c->sight->record[attend_tile_row(c, q)], attend_head(c, q));
 }
 CU_FN float *attend_out(const struct attend *c, int32_t q)
 {
 	const int32_t head = attend_row_index(c, q) * c->a->n_heads + attend_head(c, q);
 
-	return c->a->out.x + (int64_t)head * c->a->head_dim;
+	return c->a->out.x + head * c->a->head_dim;
 }
 
 /* What the query's row sees of the current span, and the span's number among those of the row. */
@@ -139,6 +142,7 @@ CU_FN void attend_see(struct attend *c, int32_t span, const int32_t warp)
 
 		c->sight->row[r] = bits;
 		c->sight->number[r] = k_spans_before(list, c->a->n_ranges, span);
+		c->sight->record[r] = c->a->tiles->record[c->unit.row + r] + c->sight->number[r];
 		for (int32_t i = 0; i < K_BITS; i++)
 			any.word[i] |= bits.word[i];
 	}
@@ -150,9 +154,13 @@ CU_FN void attend_see(struct attend *c, int32_t span, const int32_t warp)
 }
 
 /* Where an observed query's values go; `observe` is its row's. */
-CU_FN size_t attend_seen(const struct attend *c, int32_t q, int32_t observe)
+CU_FN int32_t attend_seen(const struct attend *c, int32_t q, int32_t observe)
 {
-	return (size_t)observe * (size_t)c->a->n_heads + (size_t)attend_head(c, q);
+	return observe * c->a->n_heads + attend_head(c, q);
+}
+CU_FN float *attend_share(const struct attend *c, int32_t q, int32_t observe)
+{
+	return c->a->share + (int64_t)attend_seen(c, q, observe) * c->a->share_stride;
 }
 
 /* Whether any row of the tile is observed. */
@@ -172,18 +180,17 @@ CU_FN void attend_take_pair(const struct attend *c, int32_t pos, float *to, int3
 	float y[2] = { 0, 0 };
 	struct rope_pair at = { 2 * i, 2 * i + 1 };
 
+	if (c->a->folds)
+		at = rope_pair_at(&c->a->rope, i);
 	if (q < c->n_queries) {
-		const int32_t from = attend_row_index(c, q) * c->a->n_heads + attend_head(c, q);
-		const float *in = c->a->q + (int64_t)from * c->a->head_dim;
+		const int32_t head = attend_row_index(c, q) * c->a->n_heads + attend_head(c, q);
 
+		y[0] = c->a->q[head * c->a->head_dim + at.d0];
+		y[1] = c->a->q[head * c->a->head_dim + at.d1];
 		if (c->a->folds) {
-			at = rope_pair_at(&c->a->rope, i);
-			cu_rotate(&c->a->rope, pos, in, i, y);
+			cu_rotate(&c->a->rope, pos, i, y);
 			y[0] *= c->a->rope.scale;
 			y[1] *= c->a->rope.scale;
-		} else {
-			y[0] = in[at.d0];
-			y[1] = in[at.d1];
 		}
 	}
 	to[at.d0] = y[0];
@@ -206,14 +213,41 @@ struct attend_lanes {
 	float group; /* the sum of the group that the lane's keys are in */
 };
 
-/* The lane's four bits. */
+/* The lane's four bits, in memory that all lanes see. */
 CU_FN uint32_t attend_lane_bits(const struct k_bits *seen)
 {
 	const int32_t lane = cu_thread() % CU_WARP;
-	const uint32_t low = lane < 8 ? seen->word[0] : seen->word[1];
-	const uint32_t high = lane < 24 ? seen->word[2] : seen->word[3];
 
-	return (lane < 16 ? low : high) >> lane % 8 * 4 & 15;
+	return seen->word[lane / 8] >> lane % 8 * 4 & 15;
+}
+
+/* The lanes' p from memory, where it was written by attend_put_lanes(). */
+CU_FN void attend_get_lanes(const float *from, struct attend_lanes *w)
+{
+	const uint4 x = *(const uint4 *)(const void *)(from + 4 * (cu_thread() % CU_WARP));
+
+	w->p[0] = k_float(x.x), w->p[1] = k_float(x.y), w->p[2] = k_float(x.z), w->p[3] = k_float(x.w);
+}
+CU_FN void attend_put_lanes(float *to, const struct attend_lanes *w)
+{
+	*(uint4 *)(void *)(to + 4 * (cu_thread() % CU_WARP)) =
+		make_uint4(k_bits(w->p[0]), k_bits(w->p[1]), k_bits(w->p[2]), k_bits(w->p[3]));
+}
+
+/* tree(16) of the p of four lanes. */
+CU_FN void attend_sum_group(struct attend_lanes *w)
+{
+	float sum[4];
+
+	CU_UNROLL
+	for (int32_t j = 0; j < 4; j++)
+		sum[j] = w->p[j];
+	CU_UNROLL
+	for (int32_t h = 2; h > 0; h /= 2)
+		CU_UNROLL
+	for (int32_t j = 0; j < 4; j++)
+		sum[j] += cu_shuffle_xor_float(sum[j], h);
+	w->group = (sum[0] + sum[2]) + (sum[1] + sum[3]);
 }
 
 /* Turns scores s[128], of which those in `seen` are visible, into probabilities. */
@@ -222,52 +256,49 @@ CU_FN struct attend_lanes attend_softmax_lanes(
 {
 	const uint32_t bits = attend_lane_bits(seen);
 	struct attend_lanes w = { 0 };
-	float sum[4];
 
-	w.m = -INFINITY;
-	if (bits) {
-		const uint4 x = *(const uint4 *)(const void *)(s + 4 * (cu_thread() % CU_WARP));
-
-		w.p[0] = k_float(x.x), w.p[1] = k_float(x.y), w.p[2] = k_float(x.z), w.p[3] = k_float(x.w);
+	if (bits)
+		attend_get_lanes(s, &w);
+	if (softcap > 0) {
+		CU_UNROLL
+		for (int32_t j = 0; j < 4; j++)
+			w.p[j] = k_softcap(w.p[j], softcap);
 	}
+	w.m = -INFINITY;
 	CU_UNROLL
 	for (int32_t j = 0; j < 4; j++) {
-		if (softcap > 0)
-			w.p[j] = k_softcap(w.p[j], softcap);
-		w.m = bits >> j & 1 && w.p[j] > w.m ? w.p[j] : w.m;
+		const float v = bits >> j & 1 ? w.p[j] : -INFINITY;
+
+		w.m = v > w.m ? v : w.m;
 	}
 	w.m = attend_warp_max(w.m);
 	CU_UNROLL
-	for (int32_t j = 0; j < 4; j++) /* tree(16): four lanes have a group */
-		sum[j] = w.p[j] = bits >> j & 1 ? k_exp(w.p[j] - w.m) : 0.0f;
+	for (int32_t j = 0; j < 4; j++) /* without branches: all four at once */
+		w.p[j] = k_exp(w.p[j] - w.m);
 	CU_UNROLL
-	for (int32_t h = 2; h > 0; h /= 2)
-		CU_UNROLL
 	for (int32_t j = 0; j < 4; j++)
-		sum[j] += cu_shuffle_xor_float(sum[j], h);
-	w.group = (sum[0] + sum[2]) + (sum[1] + sum[3]);
+		w.p[j] = bits >> j & 1 ? w.p[j] : 0.0f;
+	attend_sum_group(&w);
 	CU_UNROLL
 	for (int32_t g = 0; g < K_SPAN_GROUPS; g++)
 		w.l += cu_shuffle_float(w.group, 4 * g);
 	return w;
 }
 
-/* The span's part of an observed query, after the merge: shares, and how many are near zero. e:
- * exp(m - M). */
+/* The span's part of an observed query, after the merge: shares, and how many are near zero. bits:
+ * the lane's; e: exp(m - M). */
 CU_FN int32_t attend_observe_lanes(const struct attend *c, const struct attend_lanes *w, int32_t q,
-	int32_t span, const struct k_bits *seen, float e, float inv_l)
+	int32_t span, uint32_t bits, float e, float inv_l)
 {
 	const struct k_row row = attend_row(c, q);
 	const int32_t lane = cu_thread() % CU_WARP, group = span * K_SPAN_GROUPS + lane / 4;
-	const size_t at = attend_seen(c, q, row.observe) * (size_t)c->a->share_stride;
-	const uint32_t bits = attend_lane_bits(seen);
 	int32_t count = 0;
 
 	CU_UNROLL
 	for (int32_t j = 0; j < 4; j++)
 		count += (bits >> j & 1) && (w->p[j] * e) * inv_l < c->a->threshold;
 	if (c->a->share && lane % 4 == 0 && group <= row.pos / K_GROUP)
-		c->a->share[at + (size_t)group] = (w->group * e) * inv_l;
+		attend_share(c, q, row.observe)[group] = (w->group * e) * inv_l;
 	return cu_warp_sum(count);
 }
 
@@ -276,12 +307,11 @@ CU_FN void attend_blank(const struct attend *c, int32_t q, int32_t warp, int32_t
 {
 	const struct k_row row = attend_row(c, q);
 	const int32_t lane = cu_thread() % CU_WARP;
-	const size_t at = attend_seen(c, q, row.observe) * (size_t)c->a->share_stride;
 
 	for (int32_t span = warp; c->a->share && span < row.pos / K_SPAN; span += n)
 		if (lane < K_SPAN_GROUPS &&
 			!k_sees_span(attend_list(c, attend_row_index(c, q)), c->a->n_ranges, span))
-			c->a->share[at + (size_t)(span * K_SPAN_GROUPS + lane)] = 0;
+			attend_share(c, q, row.observe)[span * K_SPAN_GROUPS + lane] = 0;
 }
 
 /* k_attention_inverse() of kernels.h, for the device. */
@@ -307,12 +337,6 @@ CU_FN void attend_merge(const struct attend *c, int32_t q, int32_t span, float m
 	s->near_zero[q] = 0;
 	if (span == attend_row(c, q).pos / K_SPAN)
 		s->inverse[q] = attend_inverse(c, q, n, l);
-}
-
-CU_FN void attend_put_lanes(float *to, const struct attend_lanes *w)
-{
-	*(uint4 *)(void *)(to + 4 * (cu_thread() % CU_WARP)) =
-		make_uint4(k_bits(w->p[0]), k_bits(w->p[1]), k_bits(w->p[2]), k_bits(w->p[3]));
 }
 
 CU_FN void attend_write_record(
@@ -342,14 +366,14 @@ CU_FN void attend_observe_span(const struct attend *c, const struct attend_lanes
 
 	if (!attend_number(c, q))
 		attend_blank(c, q, 0, 1);
-	count = attend_observe_lanes(c, w, q, span, attend_seen_bits(c, q), e, inv_l);
+	count = attend_observe_lanes(c, w, q, span, attend_lane_bits(attend_seen_bits(c, q)), e, inv_l);
 	if (cu_thread() % CU_WARP == 0 && c->a->near_zero)
 		c->a->near_zero[attend_seen(c, q, row.observe)] = c->shared->near_zero[q] += count;
 }
 
 /* Turns scores of the batch with a span, p [n_queries][ATTEND_P], into probabilities, in place; one
  * warp for each query. `again`: all is merged, and scores were computed again for the observations
- * alone. */
+ * alone. A tile that is finished here is observed apart, by attend_observe_direct(). */
 CU_FN void attend_softmax(const struct attend *c, float *p, int32_t span, bool again)
 {
 	const int32_t lane = cu_thread() % CU_WARP;
@@ -370,22 +394,26 @@ CU_FN void attend_softmax(const struct attend *c, float *p, int32_t span, bool a
 		}
 		attend_put_lanes(p + q * ATTEND_P, &w);
 		if (c->unit.split) {
-			attend_write_record(
-				attend_span_record(c, q, attend_number(c, q)), &w, c->a->head_dim, observed);
+			attend_write_record(attend_span_record(c, q), &w, c->a->head_dim, observed);
 			continue;
 		}
-		if (c->unit.direct) {
-			const float inv_l = attend_inverse(c, q, w.m, w.l);
-
-			if (lane == 0) {
-				c->shared->inverse[q] = inv_l;
-				c->shared->near_zero[q] = 0;
-			}
-			if (observed)
-				attend_observe_span(c, &w, q, span, 1.0f, inv_l);
-		} else if (lane == 0) {
+		if (lane == 0)
 			attend_merge(c, q, span, w.m, w.l);
-		}
+	}
+}
+
+/* The observations of a tile of one span, p as attend_softmax() gave it: warp `first` of n. */
+CU_FN void attend_observe_direct(const struct attend *c, const float *p, int32_t first, int32_t n)
+{
+	CU_NO_UNROLL
+	for (int32_t q = first; q < c->n_queries; q += n) {
+		struct attend_lanes w = { 0 };
+
+		if (attend_row(c, q).observe < 0)
+			continue;
+		attend_get_lanes(p + q * ATTEND_P, &w);
+		attend_sum_group(&w);
+		attend_observe_span(c, &w, q, c->unit.span, 1.0f, c->shared->inverse[q]);
 	}
 }
 
@@ -393,17 +421,16 @@ CU_FN void attend_softmax(const struct attend *c, float *p, int32_t span, bool a
  * out.x, where the row's last span also divides by L. */
 CU_FN void attend_put(const struct attend *c, int32_t q, int32_t span, int32_t d, float o)
 {
-	const int32_t number = attend_number(c, q);
 	float *out;
 
 	if (!k_bits_any(attend_seen_bits(c, q)))
 		return;
 	if (c->unit.split) {
-		attend_span_record(c, q, number)[CU_RECORD_HEAD + d] = o;
+		attend_span_record(c, q)[CU_RECORD_HEAD + d] = o;
 		return;
 	}
 	out = attend_out(c, q) + d;
-	o = number ? k_fma(c->shared->old[q], *out, c->shared->fresh[q] * o) : o;
+	o = attend_number(c, q) ? k_fma(c->shared->old[q], *out, c->shared->fresh[q] * o) : o;
 	*out = span == attend_row(c, q).pos / K_SPAN ? o * c->shared->inverse[q] + 0.0f : o;
 }
 

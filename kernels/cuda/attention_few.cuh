@@ -18,28 +18,10 @@
 
 /* ---- the step's own rows ---- */
 
-/* Where in the span the token of row r is; K_SPAN or more: it is in another. */
-CU_FN uint32_t few_token(const struct attend *c, int32_t r)
-{
-	return (uint32_t)(c->tile->row[r].pos - c->unit.span * K_SPAN);
-}
-
-/* Pairs are dealt to warps, 32 of a head to each: `turn` counts the heads' shares. */
-struct few_share {
-	int32_t head, pair;
-};
-CU_FN struct few_share few_share_at(const struct attend *c, int32_t turn)
-{
-	const int32_t log = c->a->head_dim > 2 * CU_WARP;
-	const struct few_share at = { turn >> log, (turn & log) * CU_WARP + cu_thread() % CU_WARP };
-
-	return at;
-}
-
 /* The queries; and the rows, by a warp that mostly has none. */
-CU_FN void few_take(const struct attend *c, const struct few_memory *f)
+CU_FN void few_take(const struct attend *c, const struct few_memory *f, int32_t pos)
 {
-	const int32_t r = cu_thread() - CU_THREADS / 2;
+	const int32_t r = cu_thread() - (CU_WARPS - 3) * CU_WARP;
 
 	CU_NO_UNROLL
 	for (int32_t turn = cu_thread() / CU_WARP;; turn += CU_WARPS) {
@@ -47,9 +29,10 @@ CU_FN void few_take(const struct attend *c, const struct few_memory *f)
 
 		if (at.head >= c->n_queries)
 			break;
+		if (turn >= CU_WARPS)
+			pos = c->tile->row[attend_tile_row(c, at.head)].pos;
 		if (at.pair < c->a->head_dim / 2)
-			attend_take_pair(c, c->tile->row[cu_over(at.head, c->a->over_rep)].pos,
-				f->q + at.head * f->stride, at.head, at.pair);
+			attend_take_pair(c, pos, f->q + at.head * f->stride, at.head, at.pair);
 	}
 	if (0 <= r && r < c->unit.n_rows) {
 		const struct cu_tile_row *from = &c->tile->row[r];
@@ -58,72 +41,77 @@ CU_FN void few_take(const struct attend *c, const struct few_memory *f)
 		c->shared->row[r] = row;
 		c->sight->row[r] = from->bits;
 		c->sight->number[r] = from->number;
+		c->sight->record[r] = from->record;
 		if (r == 0)
 			c->sight->any = c->tile->any;
 	}
 }
 
-/* Folded RoPE: the keys and values of the tile's rows in the span, rotated and rounded; the warps
- * that have no query begin. Head 2 r is row r's key, 2 r + 1 its value. */
+/* Folded RoPE: pairs of the keys (head 2 r, of the tile's row r) and values (2 r + 1) that the step
+ * appends to the span. */
+struct few_own {
+	int32_t r, v, pair;
+	int32_t token; /* of the span */
+	bool there, last;
+};
+CU_FN struct few_own few_own_at(const struct attend *c, int32_t turn)
+{
+	const struct few_share at = few_share_at(c, turn);
+	struct few_own own = { at.head >> 1, at.head & 1, at.pair, 0, false, true };
+
+	if (c->a->folds && own.r < c->unit.n_rows) {
+		own.token = c->tile->row[own.r].pos - c->unit.span * K_SPAN;
+		own.there = own.pair < c->a->head_dim / 2 && 0 <= own.token && own.token < K_SPAN;
+		own.last = false;
+	}
+	return own;
+}
+
+/* Rotates and rounds them. The fourth and fifth warp begin: they have neither query nor row, but of
+ * many. */
 CU_FN void few_compute(const struct attend *c, const struct few_memory *f)
 {
 	const int32_t head_dim = c->a->head_dim, format = c->a->format;
 
 	CU_NO_UNROLL
-	for (int32_t turn = CU_WARPS - 1 - cu_thread() / CU_WARP;; turn += CU_WARPS) {
-		const struct few_share at = few_share_at(c, turn);
-		const int32_t r = at.head >> 1, v = at.head & 1;
-		struct rope_pair to;
+	for (int32_t turn = (cu_thread() / CU_WARP + CU_WARPS - 3) % CU_WARPS;; turn += CU_WARPS) {
+		const struct few_own own = few_own_at(c, turn);
+		const struct rope_pair to = rope_pair_at(&c->a->rope, own.pair);
 		uint32_t y[2];
 
-		if (r >= c->unit.n_rows)
+		if (own.last)
 			break;
-		if (at.pair >= head_dim / 2 || few_token(c, r) >= K_SPAN)
+		if (!own.there)
 			continue;
-		cu_new_kv(&c->a->rope, format, c->unit.row + r, c->tile->row[r].pos, v,
-			(size_t)((c->unit.row + r) * c->a->n_kv_heads + c->kv_head) * (size_t)head_dim, at.pair,
-			y);
-		to = rope_pair_at(&c->a->rope, at.pair);
-		k_cache_put(format, f->fresh, (size_t)(at.head * head_dim + to.d0), y[0]);
-		k_cache_put(format, f->fresh, (size_t)(at.head * head_dim + to.d1), y[1]);
+		cu_new_kv(&c->a->rope, format, c->unit.row + own.r, c->tile->row[own.r].pos, own.v,
+			((c->unit.row + own.r) * c->a->n_kv_heads + c->kv_head) * head_dim, own.pair, y);
+		if (own.v) {
+			k_cache_put(format, f->own, (size_t)(own.r * head_dim + to.d0), y[0]);
+			k_cache_put(format, f->own, (size_t)(own.r * head_dim + to.d1), y[1]);
+		} else {
+			f->own_k[own.r * f->stride + to.d0] = few_decoded(format, y[0]);
+			f->own_k[own.r * f->stride + to.d1] = few_decoded(format, y[1]);
+		}
 	}
 }
 
-CU_FN uint32_t few_code(const struct few_memory *f, int32_t format, int32_t i)
-{
-	const int32_t bytes = k_cache_bytes(format);
-
-	return bytes == 1   ? f->fresh[i]
-		   : bytes == 2 ? ((const uint16_t *)(const void *)f->fresh)[i]
-						: ((const uint32_t *)(const void *)f->fresh)[i];
-}
-
-/* Stores what few_compute() has computed: to the cache, and keys over those that were read from it
- * before. */
-CU_FN void few_append(const struct attend *c, const struct few_memory *f)
+/* Stores them in the cache, once all have read it: warp `first` of n. What
+ * a key was rounded to has the same code again. */
+CU_FN void few_append(const struct attend *c, const struct few_memory *f, int32_t first, int32_t n)
 {
 	const int32_t head_dim = c->a->head_dim, format = c->a->format;
 
 	CU_NO_UNROLL
-	for (int32_t turn = CU_WARPS - 1 - cu_thread() / CU_WARP;; turn += CU_WARPS) {
-		const struct few_share at = few_share_at(c, turn);
-		const int32_t r = at.head >> 1, v = at.head & 1;
-		uint32_t token;
+	for (int32_t turn = first;; turn += n) {
+		const struct few_own own = few_own_at(c, turn);
 
-		if (r >= c->unit.n_rows)
+		if (own.last)
 			break;
-		token = few_token(c, r);
-		if (at.pair >= head_dim / 2 || token >= K_SPAN)
-			continue;
-		for (int32_t d = 2 * at.pair; d < 2 * at.pair + 2; d++) {
-			const uint32_t code = few_code(f, format, at.head * head_dim + d);
-
-			k_cache_put(format, few_group(c, (int32_t)token / K_GROUP, v),
-				cu_kv_place(head_dim, (int32_t)token % K_GROUP, v, d), code);
-			if (!v)
-				f->k[(int32_t)token * f->stride + d] =
-					format == K_CACHE_f16 ? cu_f16((uint16_t)code) : k_cache_value(format, code);
-		}
+		for (int32_t d = 2 * own.pair; own.there && d < 2 * own.pair + 2; d++)
+			k_cache_put(format, few_place(c, c->tile->group[own.token / K_GROUP], own.v),
+				cu_kv_place(head_dim, own.token % K_GROUP, own.v, d),
+				own.v ? few_code(f->own, format, own.r * head_dim + d)
+					  : few_coded(format, f->own_k[own.r * f->stride + d]));
 	}
 }
 
@@ -135,27 +123,29 @@ CU_FN const float *few_query(const struct attend *c, const float *of, int32_t st
 	return of + (q < c->n_queries ? q : c->n_queries - 1) * stride;
 }
 
-/* Scores: a warp has 32 keys, a thread one of them and tq neighbouring queries. Of groups that no
- * row sees there are no keys. */
-CU_FN void few_scores_of(
-	const struct attend *c, const struct few_memory *f, int32_t log_blocks, const int32_t tq)
+/* A key: of the step itself, or from the cache. */
+CU_FN const float *few_key(const struct attend *c, const struct few_memory *f, int32_t key)
 {
-	const int32_t warp = cu_thread() / CU_WARP,
-				  key = (warp & ((1 << log_blocks) - 1)) * CU_WARP + cu_thread() % CU_WARP;
-	const int32_t q0 = (warp >> log_blocks) * tq, head_dim = c->a->head_dim;
-	const float *k = f->k + key * f->stride, *q[8];
-	float s[8];
+	const float *k = f->k + key * f->stride;
 
-	if (q0 >= c->n_queries)
-		return;
-	CU_UNROLL
-	for (int32_t i = 0; i < tq; i++) {
-		s[i] = 0;
-		q[i] = few_query(c, f->q, f->stride, q0 + i);
-	}
-	if (k_bits_group(&c->sight->any, key / K_GROUP)) {
-		CU_UNROLL_4
-		for (int32_t d = 0; d < head_dim; d += 4) {
+	CU_NO_UNROLL
+	for (int32_t r = 0; c->a->folds && r < c->unit.n_rows; r++)
+		if (c->row[r].pos - c->unit.span * K_SPAN == key)
+			k = f->own_k + r * f->stride;
+	return k;
+}
+
+/* Scores of queries q0 and, if tq is 2, q0 + 1 with a key. */
+CU_FN void few_scores_of(
+	const struct attend *c, const struct few_memory *f, int32_t key, int32_t q0, const int32_t tq)
+{
+	const float *k = few_key(c, f, key);
+	const float *const q[2] = { f->q + q0 * f->stride, few_query(c, f->q, f->stride, q0 + 1) };
+	float s[2] = { 0, 0 };
+
+	if (k_bits_group(&c->sight->any, key / K_GROUP)) { /* else there are no keys */
+		CU_UNROLL_8
+		for (int32_t d = 0; d < c->a->head_dim; d += 4) {
 			const uint4 x = *(const uint4 *)(const void *)(k + d);
 
 			CU_UNROLL
@@ -169,41 +159,50 @@ CU_FN void few_scores_of(
 			}
 		}
 	}
-	CU_UNROLL
-	for (int32_t i = 0; i < tq; i++)
-		if (q0 + i < c->n_queries)
-			f->p[(q0 + i) * ATTEND_P + key] = s[i];
+	f->p[q0 * ATTEND_P + key] = s[0];
+	if (tq == 2 && q0 + 1 < c->n_queries)
+		f->p[(q0 + 1) * ATTEND_P + key] = s[1];
 }
 
-/* Each shape is a copy of the code. */
+/* A warp has 32 keys, a thread one of them; the warps that have the same keys share the queries. */
 CU_FN void few_scores(const struct attend *c, const struct few_memory *f)
 {
-	const int32_t n = c->unit.n_tokens;
-	const int32_t log_blocks = n <= CU_WARP ? 0 : n <= 2 * CU_WARP ? 1 : 2;
-	const int32_t sets = CU_WARPS >> log_blocks;
+	const int32_t n = c->unit.n_tokens, warp = cu_thread() / CU_WARP;
+	const int32_t log = n <= CU_WARP ? 0 : n <= 2 * CU_WARP ? 1 : 2, sets = CU_WARPS >> log;
+	const int32_t key = (warp & ((1 << log) - 1)) * CU_WARP + cu_thread() % CU_WARP;
 
-	if (c->n_queries <= sets)
-		few_scores_of(c, f, log_blocks, 1);
-	else if (c->n_queries <= 2 * sets)
-		few_scores_of(c, f, log_blocks, 2);
-	else
-		few_scores_of(c, f, log_blocks, 8);
+	if (c->n_queries <= sets) {
+		if (warp >> log < c->n_queries)
+			few_scores_of(c, f, key, warp >> log, 1);
+		return;
+	}
+	CU_NO_UNROLL
+	for (int32_t q = warp >> log << 1; q < c->n_queries; q += 2 * sets)
+		few_scores_of(c, f, key, q, 2);
 }
 
 /* The weighted sums of dimension d: of the 32s of tokens that rows see something of. */
-CU_FN void few_sums(const struct attend *c, const struct few_memory *f, int32_t d,
-	const float *const p[8], float o[8], const int32_t tq)
+CU_FN void few_sums(const struct attend *c, const struct few_memory *f, int32_t d, int32_t q0,
+	float o[2], const int32_t tq)
 {
-	for (int32_t t = 0; t < c->unit.n_tokens; t += 32) {
-		if (!c->sight->any.word[t / 32])
+	const struct k_bits any = c->sight->any;
+	const float *const p[2] = { f->p + q0 * ATTEND_P, few_query(c, f->p, ATTEND_P, q0 + 1) };
+	const float *v[8];
+
+	CU_UNROLL
+	for (int32_t j = 0; j < 8; j++)
+		v[j] = few_turned(f, d, j);
+	CU_UNROLL
+	for (int32_t w = 0; w < K_BITS; w++) {
+		if (!any.word[w])
 			continue;
 		CU_UNROLL
 		for (int32_t j = 0; j < 8; j++) {
-			const uint4 x = *(const uint4 *)(const void *)(few_turned(f, d, j) + t);
+			const uint4 x = *(const uint4 *)(const void *)(v[j] + 32 * w);
 
 			CU_UNROLL
 			for (int32_t i = 0; i < tq; i++) {
-				const uint4 y = *(const uint4 *)(const void *)(p[i] + t + 4 * j);
+				const uint4 y = *(const uint4 *)(const void *)(p[i] + 32 * w + 4 * j);
 
 				o[i] = k_fma(k_float(y.x), k_float(x.x), o[i]);
 				o[i] = k_fma(k_float(y.y), k_float(x.y), o[i]);
@@ -227,70 +226,69 @@ CU_FN void few_result(const struct attend *c, int32_t q, int32_t d, float o)
 		attend_put(c, q, c->unit.span, d + lane, o);
 }
 
-CU_FN void few_values_of(const struct attend *c, const struct few_memory *f, const int32_t tq)
+CU_FN void few_values_of(
+	const struct attend *c, const struct few_memory *f, int32_t first, int32_t q0, const int32_t tq)
 {
-	const int32_t warp = cu_thread() / CU_WARP, log = c->a->log_slices;
-	const int32_t first = (warp & ((1 << log) - 1)) * CU_WARP, q0 = (warp >> log) * tq;
 	const int32_t d = first + cu_thread() % CU_WARP;
-	const float *p[8];
-	float o[8];
+	float o[2] = { 0, 0 };
 
-	if (q0 >= c->n_queries || first >= c->a->head_dim)
-		return;
-	CU_UNROLL
-	for (int32_t i = 0; i < tq; i++) {
-		o[i] = 0;
-		p[i] = few_query(c, f->p, ATTEND_P, q0 + i);
-	}
 	if (d < c->a->head_dim)
-		few_sums(c, f, d, p, o, tq);
-	if (tq == 1) {
-		few_result(c, q0, first, o[0]);
-		return;
-	}
-	CU_UNROLL
-	for (int32_t i = 0; i < tq; i++) /* through shared memory, for one copy of the code */
-		f->q[cu_thread() + i * CU_THREADS] = o[i];
+		few_sums(c, f, d, q0, o, tq);
 	CU_NO_UNROLL
 	for (int32_t i = 0; i < tq && q0 + i < c->n_queries; i++)
-		few_result(c, q0 + i, first, f->q[cu_thread() + i * CU_THREADS]);
+		few_result(c, q0 + i, first, i ? o[1] : o[0]);
 }
 
+/* A warp has 32 dimensions, a thread one of them; likewise. */
 CU_FN void few_values(const struct attend *c, const struct few_memory *f)
 {
-	const int32_t sets = CU_WARPS >> c->a->log_slices;
+	const int32_t warp = cu_thread() / CU_WARP, log = c->a->log_slices, sets = CU_WARPS >> log;
+	const int32_t first = (warp & ((1 << log) - 1)) * CU_WARP;
 
-	if (c->n_queries <= sets)
-		few_values_of(c, f, 1);
-	else if (c->n_queries <= 2 * sets)
-		few_values_of(c, f, 2);
-	else
-		few_values_of(c, f, 8);
+	if (first >= c->a->head_dim)
+		return;
+	if (c->n_queries <= sets) {
+		if (warp >> log < c->n_queries)
+			few_values_of(c, f, first, warp >> log, 1);
+		return;
+	}
+	CU_NO_UNROLL
+	for (int32_t q = warp >> log << 1; q < c->n_queries; q += 2 * sets)
+		few_values_of(c, f, first, q, 2);
 }
 
-CU_FN void few_unit(struct attend *c)
+/* What no other warp waits for: by the warps that have no values, or by all. */
+CU_FN void few_rest(const struct attend *c, const struct few_memory *f)
+{
+	const int32_t busy = c->n_queries << c->a->log_slices;
+	const int32_t n = busy < CU_WARPS ? CU_WARPS - busy : CU_WARPS;
+	const int32_t first = cu_thread() / CU_WARP - (CU_WARPS - n);
+
+	if (first < 0)
+		return;
+	few_append(c, f, first, n);
+	if (c->unit.direct && c->a->observed)
+		attend_observe_direct(c, f->p, first, n);
+}
+
+CU_FN void few_unit(struct attend *c, struct few_held *h)
 {
 	const struct few_memory f = few_layout(c);
-	struct few_held held;
 
 	c->query = 0;
 	c->n_queries = c->unit.n_rows * c->a->n_rep;
-	few_hold(c, &held);
-	few_take(c, &f);
-	if (c->a->folds)
-		few_compute(c, &f);
-	few_turn_keys(c, &f, &held);
+	few_hold(c, h);
+	few_take(c, &f, h->pos);
+	few_compute(c, &f);
+	few_turn_keys(c, &f, h);
 	CU_SYNC();
-	if (c->a->folds) {
-		few_append(c, &f);
-		CU_SYNC();
-	}
 	few_scores(c, &f);
 	CU_SYNC();
-	few_turn_values(c, &f, &held);
+	few_turn_values(c, &f, h);
 	attend_softmax(c, f.p, c->unit.span, false);
 	CU_SYNC();
 	few_values(c, &f);
+	few_rest(c, &f);
 }
 
 #endif

@@ -16,7 +16,7 @@ CU_FN struct attend_chain attend_load_chain(
 {
 	const int32_t lane = cu_thread() % CU_WARP, span = first + lane;
 	const bool there = span < n_spans;
-	const float *at = record + (size_t)(there ? span : first) * attend_record_step(c);
+	const float *at = record + (there ? span : first) * attend_record_step(c);
 	struct attend_chain w;
 	float m = at[0], below;
 
@@ -38,8 +38,8 @@ CU_FN float attend_run_chain(const struct attend *c, int32_t q, int32_t d, float
 {
 	const int32_t n_spans = attend_row_spans(c, attend_row_index(c, q));
 	const int32_t dim = d + cu_thread() % CU_WARP;
-	const size_t step = attend_record_step(c);
-	const float *record = attend_span_record(c, q, 0);
+	const int32_t step = attend_record_step(c);
+	const float *record = attend_first_record(c, q);
 	const float *value = record + CU_RECORD_HEAD + (dim < c->a->head_dim ? dim : 0);
 	float o = 0, x[CU_WARP];
 
@@ -123,14 +123,16 @@ CU_FN void attend_observe_batch(const struct attend *c)
 		for (int32_t i = warp; i < attend_row_spans(c, attend_row_index(c, q)); i += n) {
 			const int32_t span = k_span_at(list, c->a->n_ranges, i);
 			const struct k_bits seen = k_bits_of(list, c->a->n_ranges, span);
-			const float *record = attend_span_record(c, q, i);
+			const float *record = attend_first_record(c, q) + i * attend_record_step(c);
 			const float *sums = record + CU_RECORD_HEAD + c->a->head_dim;
-			const uint4 p = *(const uint4 *)(const void *)(sums + K_SPAN_GROUPS + 4 * lane);
-			const struct attend_lanes w = { { k_float(p.x), k_float(p.y), k_float(p.z),
-												k_float(p.w) },
-				record[0], record[1], sums[lane / 4] };
+			const uint32_t low = lane < 8 ? seen.word[0] : seen.word[1];
+			const uint32_t high = lane < 24 ? seen.word[2] : seen.word[3];
+			const uint32_t bits = (lane < 16 ? low : high) >> lane % 8 * 4 & 15;
+			struct attend_lanes w = { 0 };
 
-			count += attend_observe_lanes(c, &w, q, span, &seen, k_exp(w.m - max), inv_l);
+			attend_get_lanes(sums + K_SPAN_GROUPS, &w);
+			w.group = sums[lane / 4];
+			count += attend_observe_lanes(c, &w, q, span, bits, k_exp(record[0] - max), inv_l);
 		}
 		if (lane == 0)
 			c->shared->counted[warp][q] = count;

@@ -362,6 +362,8 @@ CU_FN void many_pass(struct attend *c, const struct many_memory *m, bool again)
 		K_CACHES(X)
 #undef X
 	}
+	if (c->unit.direct && c->a->observed)
+		attend_observe_direct(c, m->p, cu_thread() / CU_WARP, CU_WARPS);
 }
 
 /* Folded RoPE: the keys and values of the step's own tokens in the unit's spans, to the cache. */

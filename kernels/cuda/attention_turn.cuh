@@ -10,14 +10,15 @@
 
 enum { FEW_QUERIES = ATTEND_FEW * (CU_FEW_DIMS + 4) };
 
-/* Shared memory: queries, scores, new tokens, and keys or values. */
+/* Shared memory: queries, scores, the step's own keys and values, and the span's keys or values. */
 struct few_memory {
-	int32_t stride; /* of queries and keys: elements of one dimension are in different banks */
-	float *q;       /* [ATTEND_FEW][stride]; then results [8][CU_THREADS] */
-	float *p;       /* [ATTEND_FEW][ATTEND_P] */
-	unsigned char *fresh; /* [CU_FOLD_ROWS][2][head_dim] keys and values of the step, as cached */
-	float *k;             /* [K_SPAN][stride] */
-	float *v;             /* [head_dim][ATTEND_P], where few_turned() says */
+	int32_t stride;     /* of queries and keys: elements of one dimension are in different banks */
+	float *q;           /* [ATTEND_FEW][stride] */
+	float *p;           /* [ATTEND_FEW][ATTEND_P] */
+	float *own_k;       /* [CU_FOLD_ROWS][stride] */
+	unsigned char *own; /* [CU_FOLD_ROWS][head_dim] values, as they are cached */
+	float *k;           /* [K_SPAN][stride] */
+	float *v;           /* [head_dim][ATTEND_P], where few_turned() says */
 };
 
 CU_FN struct few_memory few_layout(const struct attend *c)
@@ -27,17 +28,36 @@ CU_FN struct few_memory few_layout(const struct attend *c)
 	f.stride = c->a->head_dim + 4;
 	f.q = (float *)(void *)c->memory;
 	f.p = f.q + FEW_QUERIES;
-	f.fresh = (unsigned char *)(f.p + ATTEND_FEW * ATTEND_P);
-	f.k = f.v = (float *)(void *)(f.fresh + CU_FOLD_ROWS * 2 * CU_FEW_BYTES);
+	f.own_k = f.p + ATTEND_FEW * ATTEND_P;
+	f.own = (unsigned char *)(f.own_k + CU_FOLD_ROWS * (CU_FEW_DIMS + 4));
+	f.k = f.v = (float *)(void *)(f.own + CU_FOLD_ROWS * CU_FEW_BYTES);
 	return f;
 }
 
-/* Where keys (v = 0) or values of a group of 16 tokens are, which is in one piece. */
-CU_FN unsigned char *few_group(const struct attend *c, int32_t g, int32_t v)
+/* Where keys (v = 0) or values of a group of 16 tokens are, which is in one piece; `group` is the
+ * tile's. */
+CU_FN unsigned char *few_place(const struct attend *c, const uint8_t *group, int32_t v)
 {
 	const int32_t head = (c->a->layer * 2 + v) * c->a->n_kv_heads + c->kv_head;
 
-	return (unsigned char *)c->tile->group[g] + (int64_t)head * c->unit.head_bytes;
+	return (unsigned char *)group + (int64_t)head * c->unit.head_bytes;
+}
+
+/* Pairs of a head are dealt to warps, 32 to each: `turn` counts the heads' shares. */
+struct few_share {
+	int32_t head, pair;
+};
+CU_FN struct few_share few_share_at(const struct attend *c, int32_t turn)
+{
+	const int32_t log = c->a->head_dim > 2 * CU_WARP;
+	const struct few_share at = { turn >> log, (turn & log) * CU_WARP + cu_thread() % CU_WARP };
+
+	return at;
+}
+/* The row of the tile that the warp's first share of queries is of, if there are so many. */
+CU_FN int32_t few_first_row(const struct attend *c)
+{
+	return cu_over(few_share_at(c, cu_thread() / CU_WARP).head, c->a->over_rep);
 }
 
 /* Four rows of 16 bytes: of keys four dimensions of some neighbouring tokens; of values four tokens
@@ -46,14 +66,13 @@ struct few_piece {
 	uint4 row[4];
 };
 
-/* Zeros where the piece or its group is not there: of tokens that are not seen, and for ptxas,
- * which keeps room for a register from the kernel's beginning if a path to its use does not set it.
- */
-CU_FN void few_ask(const struct attend *c, bool there, int32_t g, int32_t v, int32_t at,
+/* Zeros where there is no group: of tokens that are not seen, and for ptxas, which keeps room for a
+ * register from the kernel's beginning if a path to its use does not set it. */
+CU_FN void few_ask(const struct attend *c, const uint8_t *group, int32_t v, int32_t at,
 	int32_t step, struct few_piece *x)
 {
-	if (there && c->tile->group[g]) {
-		const unsigned char *from = few_group(c, g, v) + at;
+	if (group) {
+		const unsigned char *from = few_place(c, group, v) + at;
 
 		CU_UNROLL
 		for (int32_t j = 0; j < 4; j++)
@@ -72,22 +91,28 @@ struct few_keys {
 };
 CU_FN struct few_keys few_keys_at(const struct attend *c, int32_t i, const int32_t bytes)
 {
-	const int32_t rest = i >> c->a->log_quads;
+	const uint32_t rest = (uint32_t)i >> c->a->log_quads;
 	struct few_keys at;
 
 	at.quad = i & ((1 << c->a->log_quads) - 1);
-	at.g = (int32_t)((uint32_t)rest / (uint32_t)bytes);
-	at.part = (int32_t)((uint32_t)rest % (uint32_t)bytes);
-	at.there = 4 * at.quad < c->a->head_dim && at.g * K_GROUP < c->unit.n_tokens;
+	at.g = (int32_t)(rest / (uint32_t)bytes);
+	at.part = (int32_t)(rest % (uint32_t)bytes);
+	at.there = 4 * at.quad < c->a->head_dim && at.g < K_SPAN_GROUPS;
 	return at;
 }
-CU_FN void few_ask_keys(
-	const struct attend *c, bool there, int32_t i, struct few_piece *x, const int32_t format)
+CU_FN const uint8_t *few_keys_group(const struct attend *c, int32_t i, const int32_t format)
+{
+	const struct few_keys at = few_keys_at(c, i, k_cache_bytes(format));
+
+	return at.there ? c->tile->group[at.g] : (const uint8_t *)0;
+}
+CU_FN void few_ask_keys(const struct attend *c, const uint8_t *group, int32_t i,
+	struct few_piece *x, const int32_t format)
 {
 	const struct few_keys at = few_keys_at(c, i, k_cache_bytes(format));
 	const int32_t step = K_GROUP * k_cache_bytes(format);
 
-	few_ask(c, there && at.there, at.g, 0, 4 * at.quad * step + 16 * at.part, step, x);
+	few_ask(c, group, 0, 4 * at.quad * step + 16 * at.part, step, x);
 }
 
 /* Piece i of values: its 16 bytes of a token, its four tokens. */
@@ -99,19 +124,37 @@ CU_FN struct few_values few_values_at(const struct attend *c, int32_t i, const i
 {
 	struct few_values at;
 
-	at.quad = i >> c->a->log_columns;
+	at.quad = (int32_t)((uint32_t)i >> c->a->log_columns);
 	at.column = i & ((1 << c->a->log_columns) - 1);
-	at.there = 16 * at.column < c->a->head_dim * bytes &&
-			   at.quad / 8 * CU_WARP < c->unit.n_tokens; /* few_sums() reads whole 32s */
+	at.there = 16 * at.column < c->a->head_dim * bytes && at.quad < K_SPAN / 4;
 	return at;
 }
 CU_FN void few_ask_values(
-	const struct attend *c, bool there, int32_t i, struct few_piece *x, const int32_t format)
+	const struct attend *c, int32_t i, struct few_piece *x, const int32_t format)
 {
 	const struct few_values at = few_values_at(c, i, k_cache_bytes(format));
 	const int32_t step = c->a->head_dim * k_cache_bytes(format);
 
-	few_ask(c, there && at.there, at.quad / 4, 1, at.quad % 4 * 4 * step + 16 * at.column, step, x);
+	few_ask(c, at.there ? c->tile->group[(uint32_t)at.quad / 4] : (const uint8_t *)0, 1,
+		at.quad % 4 * 4 * step + 16 * at.column, step, x);
+}
+
+/* What the cache stores, and back; element i of an array in its format. */
+CU_FN float few_decoded(int32_t format, uint32_t code)
+{
+	return format == K_CACHE_f16 ? cu_f16((uint16_t)code) : k_cache_value(format, code);
+}
+CU_FN uint32_t few_coded(int32_t format, float x)
+{
+	return format == K_CACHE_f16 ? cu_to_f16(x) : k_cache_code(format, x);
+}
+CU_FN uint32_t few_code(const unsigned char *at, int32_t format, int32_t i)
+{
+	const int32_t bytes = k_cache_bytes(format);
+
+	return bytes == 1   ? at[i]
+		   : bytes == 2 ? ((const uint16_t *)(const void *)at)[i]
+						: ((const uint32_t *)(const void *)at)[i];
 }
 
 /* Element i of 16 bytes. i and the format are compile-time constants. */
@@ -122,7 +165,7 @@ CU_FN float few_cell(const uint4 *x, const int32_t i, const int32_t format)
 	const uint32_t word = at == 0 ? x->x : at == 1 ? x->y : at == 2 ? x->z : x->w;
 	const uint32_t code = bits == 32 ? word : word >> i % per_word * bits & ((1u << bits % 32) - 1);
 
-	return format == K_CACHE_f16 ? cu_f16((uint16_t)code) : k_cache_value(format, code);
+	return few_decoded(format, code);
 }
 
 /* Element i of each row of a piece, in 16 bytes. */
@@ -140,7 +183,7 @@ CU_FN void few_put_keys(const struct attend *c, const struct few_memory *f, int3
 	const struct few_keys at = few_keys_at(c, i, k_cache_bytes(format));
 	float *to = f->k + (at.g * K_GROUP + at.part * n) * f->stride + 4 * at.quad;
 
-	if (!at.there)
+	if (!at.there || at.g * K_GROUP >= c->unit.n_tokens)
 		return;
 	CU_UNROLL
 	for (int32_t t = 0; t < n; t++)
@@ -173,8 +216,7 @@ CU_FN void few_mend(const struct attend *c, const struct few_memory *f, const st
 		const int32_t token = c->row[r].pos - c->unit.span * K_SPAN - 4 * at->quad;
 
 		if (0 <= token && token < 4) {
-			const uint4 y =
-				*(const uint4 *)(const void *)(f->fresh + (2 * r + 1) * step + 16 * at->column);
+			const uint4 y = *(const uint4 *)(const void *)(f->own + r * step + 16 * at->column);
 
 			CU_UNROLL
 			for (int32_t j = 0; j < 4; j++)
@@ -194,7 +236,8 @@ CU_FN void few_put_values(const struct attend *c, const struct few_memory *f, in
 	const int32_t n = 16 / k_cache_bytes(format);
 	const struct few_values at = few_values_at(c, i, k_cache_bytes(format));
 
-	if (!at.there)
+	/* few_sums() reads whole 32s of tokens */
+	if (!at.there || at.quad / 8 * CU_WARP >= c->unit.n_tokens)
 		return;
 	few_mend(c, f, &at, x, k_cache_bytes(format));
 	CU_UNROLL
@@ -202,37 +245,59 @@ CU_FN void few_put_values(const struct attend *c, const struct few_memory *f, in
 		few_put(few_turned(f, at.column * n + d, at.quad), x, d, format);
 }
 
-/* A thread's first pieces are on their way while the step's own rows are computed, if they are of
- * f16. There are more with more than 64 dimensions; these, and those of other formats, are asked
- * for when they are needed. */
+/* Of f16 what a thread has on its way while the step's own rows are computed: its keys up to 64
+ * dimensions, and its first two pieces of values. The rest, and other formats, are asked for when
+ * they are needed. Values are turned while the warps of queries have their softmax: by the last
+ * four warps, if the first four have all queries. */
 struct few_held {
-	struct few_piece k, v;
+	const uint8_t *group; /* of the keys */
+	int32_t pos;          /* of the thread's first query */
+	struct few_piece k, v[2];
+	/* the thread's first piece of values, less than 0: none; and how many pieces on its next is */
+	int32_t value, step;
 };
+
+/* What can be asked for before it is known whether there is such a unit. */
+CU_FN void few_begin(const struct attend *c, struct few_held *h)
+{
+	h->group = few_keys_group(c, cu_thread(), K_CACHE_f16);
+	h->pos = c->tile->row[few_first_row(c)].pos;
+}
+
 CU_FN void few_hold(const struct attend *c, struct few_held *h)
 {
 	const bool f16 = c->a->format == K_CACHE_f16;
 
-	few_ask_keys(c, f16, cu_thread(), &h->k, K_CACHE_f16);
-	few_ask_values(c, f16, cu_thread(), &h->v, K_CACHE_f16);
+	h->step = c->n_queries <= CU_WARPS / 2 ? CU_THREADS / 2 : CU_THREADS;
+	h->value = cu_thread() - (CU_THREADS - h->step);
+	few_ask_keys(c, f16 ? h->group : (const uint8_t *)0, cu_thread(), &h->k, K_CACHE_f16);
+	if (f16 && h->value >= 0) {
+		few_ask_values(c, h->value, &h->v[0], K_CACHE_f16);
+		few_ask_values(c, h->value + h->step, &h->v[1], K_CACHE_f16);
+	} else {
+		few_ask(c, (const uint8_t *)0, 1, 0, 0, &h->v[0]);
+		few_ask(c, (const uint8_t *)0, 1, 0, 0, &h->v[1]);
+	}
 }
 
 /* Turns keys into floats in shared memory. */
 CU_FN void few_turn_keys(const struct attend *c, const struct few_memory *f, struct few_held *h)
 {
-	const int32_t n = K_SPAN_GROUPS * k_cache_bytes(c->a->format) << c->a->log_quads;
 	int32_t i = cu_thread();
 
 	if (c->a->format == K_CACHE_f16) {
 		few_put_keys(c, f, i, &h->k, K_CACHE_f16);
+		if (c->a->head_dim <= CU_FEW_DIMS / 2)
+			return;
 		i += CU_THREADS;
 	}
 	CU_NO_UNROLL
-	for (; i < n; i += CU_THREADS) {
+	for (; i < K_SPAN_GROUPS * k_cache_bytes(c->a->format) << c->a->log_quads; i += CU_THREADS) {
 		struct few_piece x;
 
 #define X(name, bytes, doc)                                                                        \
 	if (c->a->format == K_CACHE_##name) {                                                          \
-		few_ask_keys(c, true, i, &x, K_CACHE_##name);                                              \
+		few_ask_keys(c, few_keys_group(c, i, K_CACHE_##name), i, &x, K_CACHE_##name);              \
 		few_put_keys(c, f, i, &x, K_CACHE_##name);                                                 \
 	}
 		K_CACHES(X)
@@ -243,20 +308,22 @@ CU_FN void few_turn_keys(const struct attend *c, const struct few_memory *f, str
 /* And values. */
 CU_FN void few_turn_values(const struct attend *c, const struct few_memory *f, struct few_held *h)
 {
-	const int32_t n = K_SPAN / 4 << c->a->log_columns;
-	int32_t i = cu_thread();
+	int32_t i = h->value;
 
+	if (i < 0)
+		return;
 	if (c->a->format == K_CACHE_f16) {
-		few_put_values(c, f, i, &h->v, K_CACHE_f16);
-		i += CU_THREADS;
+		few_put_values(c, f, i, &h->v[0], K_CACHE_f16);
+		few_put_values(c, f, i + h->step, &h->v[1], K_CACHE_f16);
+		i += 2 * h->step;
 	}
 	CU_NO_UNROLL
-	for (; i < n; i += CU_THREADS) {
+	for (; i < K_SPAN / 4 << c->a->log_columns; i += h->step) {
 		struct few_piece x;
 
 #define X(name, bytes, doc)                                                                        \
 	if (c->a->format == K_CACHE_##name) {                                                          \
-		few_ask_values(c, true, i, &x, K_CACHE_##name);                                            \
+		few_ask_values(c, i, &x, K_CACHE_##name);                                                  \
 		few_put_values(c, f, i, &x, K_CACHE_##name);                                               \
 	}
 		K_CACHES(X)

@@ -22,16 +22,13 @@ CU_FN struct rope_pair rope_pair_at(const struct k_rope *a, int32_t i)
 	return p;
 }
 
-/* Pair i of the head at `in`, rotated by the table row of position `pos`. */
-CU_FN void cu_rotate(const struct k_rope *a, int32_t pos, const float *in, int32_t i, float y[2])
+/* Rotates pair i of a head by the table row of position `pos`. */
+CU_FN void cu_rotate(const struct k_rope *a, int32_t pos, int32_t i, float y[2])
 {
-	const struct rope_pair at = rope_pair_at(a, i);
 	const int32_t half = a->rope_dim / 2;
-	const float x0 = in[at.d0], x1 = in[at.d1];
+	const float x0 = y[0], x1 = y[1];
 	float c, s;
 
-	y[0] = x0;
-	y[1] = x1;
 	if (i >= half)
 		return;
 	c = a->cos[(uint32_t)pos * (uint32_t)half + (uint32_t)i];
@@ -73,18 +70,14 @@ CU_FN unsigned char *cu_kv_at(
 
 /* Pair i of row r's key (v = 0) or value of the head from element `from` on, as it is stored. */
 CU_FN void cu_new_kv(const struct k_rope *a, int32_t format, int32_t r, int32_t pos, int32_t v,
-	size_t from, int32_t i, uint32_t y[2])
+	int32_t from, int32_t i, uint32_t y[2])
 {
-	float x[2];
+	const struct rope_pair at = rope_pair_at(a, i);
+	const float *in = v ? a->v : a->k;
+	float x[2] = { in[from + at.d0], in[from + at.d1] };
 
-	if (v) {
-		const struct rope_pair at = rope_pair_at(a, i);
-
-		x[0] = a->v[from + (size_t)at.d0];
-		x[1] = a->v[from + (size_t)at.d1];
-	} else {
-		cu_rotate(a, pos, a->k + from, i, x);
-	}
+	if (!v)
+		cu_rotate(a, pos, i, x);
 	y[0] = cu_cached(a, format, x[0], r);
 	y[1] = cu_cached(a, format, x[1], r);
 }
@@ -113,7 +106,7 @@ CU_FN void cu_store_kv(const struct k_rope *a, const struct k_kv *kv, int32_t pa
 CU_FN void cu_append(const struct k_rope *a, const struct k_kv *kv, int32_t r, int32_t seq,
 	int32_t v, int32_t head, int32_t i)
 {
-	const size_t from = ((size_t)r * (size_t)kv->n_kv_heads + (size_t)head) * (size_t)kv->head_dim;
+	const int32_t from = (r * kv->n_kv_heads + head) * kv->head_dim;
 	const int32_t pos = a->rows[r].pos;
 	uint32_t y[2];
 
@@ -143,16 +136,16 @@ CU_FN float cu_new_element(
 {
 	const size_t from = ((size_t)r * (size_t)kv->n_kv_heads + (size_t)head) * (size_t)kv->head_dim;
 	const int32_t half = a->rope_dim / 2;
+	const int32_t i = a->neox && d < a->rope_dim ? d % half : d / 2;
+	const struct rope_pair at = rope_pair_at(a, i);
 	float y[2];
 
 	if (v)
 		return a->v[from + (size_t)d];
-	if (a->neox && d < a->rope_dim) {
-		cu_rotate(a, a->rows[r].pos, a->k + from, d < half ? d : d - half, y);
-		return d >= half ? y[1] : y[0];
-	}
-	cu_rotate(a, a->rows[r].pos, a->k + from, d / 2, y);
-	return d % 2 ? y[1] : y[0];
+	y[0] = a->k[from + (size_t)at.d0];
+	y[1] = a->k[from + (size_t)at.d1];
+	cu_rotate(a, a->rows[r].pos, i, y);
+	return d == at.d1 ? y[1] : y[0];
 }
 
 /* Block `block` of a key or value in q8, a warp: k_q8_round(). */
@@ -212,12 +205,13 @@ static __device__ void cu_rope(const struct cu_part *p)
 		const int32_t head = (int32_t)(task % per_row) / pairs, other = head - a->n_heads;
 
 		if (head < a->n_heads) {
-			float *q = a->q + ((size_t)r * (size_t)a->n_heads + (size_t)head) * (size_t)kv.head_dim,
-				  y[2];
+			float *q = a->q + (r * a->n_heads + head) * kv.head_dim;
+			const struct rope_pair at = rope_pair_at(a, i);
+			float y[2] = { q[at.d0], q[at.d1] };
 
-			cu_rotate(a, a->rows[r].pos, q, i, y);
-			q[rope_pair_at(a, i).d0] = y[0] * a->scale;
-			q[rope_pair_at(a, i).d1] = y[1] * a->scale;
+			cu_rotate(a, a->rows[r].pos, i, y);
+			q[at.d0] = y[0] * a->scale;
+			q[at.d1] = y[1] * a->scale;
 		} else {
 			cu_append(a, &kv, r, a->rows[r].seq, other / kv.n_kv_heads, other % kv.n_kv_heads, i);
 		}

@@ -143,7 +143,7 @@ static void tile_at(const struct cu_sights *s, int32_t r, struct cu_tile *t)
 }
 
 /* What a unit says of its first span. */
-static void describe_span(const struct cu_sights *s, struct cu_tile *t)
+static void describe_span(const struct cu_sights *s, const int32_t *record, struct cu_tile *t)
 {
 	struct cu_tile_head *h = &t->head;
 	const int32_t *pages = s->pages[s->rows[h->row].seq], size = s->kv->page_size;
@@ -154,13 +154,15 @@ static void describe_span(const struct cu_sights *s, struct cu_tile *t)
 	for (int32_t r = 0; r < h->n_rows; r++) {
 		const struct k_range *list = s->ranges + (h->row + r) * s->n_ranges;
 		const struct k_bits bits = k_bits_of(list, s->n_ranges, h->span);
+		const int32_t number = k_spans_before(list, s->n_ranges, h->span);
 
 		for (int32_t w = 0; w < K_BITS; w++)
 			t->any.word[w] |= bits.word[w];
 		if (r < CU_FOLD_ROWS)
 			t->row[r] = (struct cu_tile_row){ .pos = s->rows[h->row + r].pos,
 				.observe = s->rows[h->row + r].observe,
-				.number = k_spans_before(list, s->n_ranges, h->span),
+				.number = number,
+				.record = record[h->row + r] + number,
 				.bits = bits };
 	}
 	for (int32_t g = 0; g < K_SPAN_GROUPS; g++) {
@@ -200,9 +202,11 @@ void cu_tiles_make(
 				h->lo = i;
 				h->hi = i + 1;
 			}
-			describe_span(s, &t);
+			describe_span(s, record, &t);
 			tile[to->n++] = t;
 		}
 	}
+	for (int32_t i = 0; i < to->n; i++)
+		tile[i].head.n_tiles = to->n;
 	memcpy(to->first, tile, (size_t)(to->n < CU_FIRST_TILES ? to->n : CU_FIRST_TILES) * sizeof t);
 }

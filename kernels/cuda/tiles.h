@@ -22,18 +22,21 @@ enum {
 
 /* In words of 16 bytes, as the device loads them. */
 struct __attribute__((aligned(16))) cu_tile_head {
-	int32_t row, n_rows, n_spans;
-	int32_t few;                /* attention_few.cuh takes it */
-	struct k_hull seen;         /* by its rows */
-	int32_t lo, hi;             /* the unit's spans, by number */
-	int32_t span, n_tokens;     /* the first of them; its tokens up to the last in the hull */
-	int32_t split;              /* results go to records */
-	int32_t direct;             /* it has one span, and its block finishes it */
-	int32_t head_bytes, unused; /* of a kv head's keys or values in a page */
+	int32_t row, n_rows;
+	int32_t span, n_tokens; /* the unit's first; its tokens up to the last in the hull */
+	int32_t few;            /* attention_few.cuh takes it */
+	int32_t split;          /* results go to records */
+	int32_t direct;         /* it has one span, and its block finishes it */
+	int32_t head_bytes;     /* of a kv head's keys or values in a page */
+	int32_t n_spans;        /* of the tile */
+	int32_t lo, hi;         /* the unit's, by number */
+	int32_t n_tiles;        /* of the step */
+	struct k_hull seen;     /* by the tile's rows */
 };
 struct cu_tile_row {
-	int32_t pos, observe, number, unused; /* number: of the span among those that it sees */
-	struct k_bits bits;                   /* the positions of the span that it sees */
+	/* number: of the span among those that it sees; record: among those of all rows */
+	int32_t pos, observe, number, record;
+	struct k_bits bits; /* the positions of the span that it sees */
 };
 struct cu_tile {
 	struct cu_tile_head head;
