@@ -117,12 +117,6 @@ CU_FN void few_append(const struct attend *c, const struct few_memory *f, int32_
 
 /* ---- scores and sums ---- */
 
-/* Query q of the batch, or the last: threads beyond it compute what is not used. */
-CU_FN const float *few_query(const struct attend *c, const float *of, int32_t stride, int32_t q)
-{
-	return of + (q < c->n_queries ? q : c->n_queries - 1) * stride;
-}
-
 /* A key: of the step itself, or from the cache. */
 CU_FN const float *few_key(const struct attend *c, const struct few_memory *f, int32_t key)
 {
@@ -135,12 +129,12 @@ CU_FN const float *few_key(const struct attend *c, const struct few_memory *f, i
 	return k;
 }
 
-/* Scores of queries q0 and, if tq is 2, q0 + 1 with a key. */
+/* Scores of queries q0 and, if tq is 2, q0 + 1, with a key. */
 CU_FN void few_scores_of(
 	const struct attend *c, const struct few_memory *f, int32_t key, int32_t q0, const int32_t tq)
 {
 	const float *k = few_key(c, f, key);
-	const float *const q[2] = { f->q + q0 * f->stride, few_query(c, f->q, f->stride, q0 + 1) };
+	const float *q = f->q + q0 * f->stride;
 	float s[2] = { 0, 0 };
 
 	if (k_bits_group(&c->sight->any, key / K_GROUP)) { /* else there are no keys */
@@ -150,7 +144,7 @@ CU_FN void few_scores_of(
 
 			CU_UNROLL
 			for (int32_t i = 0; i < tq; i++) {
-				const uint4 y = *(const uint4 *)(const void *)(q[i] + d);
+				const uint4 y = *(const uint4 *)(const void *)(q + i * f->stride + d);
 
 				s[i] = k_fma(k_float(y.x), k_float(x.x), s[i]);
 				s[i] = k_fma(k_float(y.y), k_float(x.y), s[i]);
@@ -160,7 +154,7 @@ CU_FN void few_scores_of(
 		}
 	}
 	f->p[q0 * ATTEND_P + key] = s[0];
-	if (tq == 2 && q0 + 1 < c->n_queries)
+	if (tq == 2)
 		f->p[(q0 + 1) * ATTEND_P + key] = s[1];
 }
 
@@ -171,14 +165,14 @@ CU_FN void few_scores(const struct attend *c, const struct few_memory *f)
 	const int32_t log = n <= CU_WARP ? 0 : n <= 2 * CU_WARP ? 1 : 2, sets = CU_WARPS >> log;
 	const int32_t key = (warp & ((1 << log) - 1)) * CU_WARP + cu_thread() % CU_WARP;
 
-	if (c->n_queries <= sets) {
-		if (warp >> log < c->n_queries)
-			few_scores_of(c, f, key, warp >> log, 1);
-		return;
-	}
+	const int32_t each = c->n_queries > sets ? 2 : 1;
+
 	CU_NO_UNROLL
-	for (int32_t q = warp >> log << 1; q < c->n_queries; q += 2 * sets)
-		few_scores_of(c, f, key, q, 2);
+	for (int32_t q = (warp >> log) * each; q < c->n_queries; q += sets * each)
+		if (each == 2 && q + 1 < c->n_queries)
+			few_scores_of(c, f, key, q, 2);
+		else
+			few_scores_of(c, f, key, q, 1);
 }
 
 /* The weighted sums of dimension d: of the 32s of tokens that rows see something of. */
@@ -186,12 +180,11 @@ CU_FN void few_sums(const struct attend *c, const struct few_memory *f, int32_t 
 	float o[2], const int32_t tq)
 {
 	const struct k_bits any = c->sight->any;
-	const float *const p[2] = { f->p + q0 * ATTEND_P, few_query(c, f->p, ATTEND_P, q0 + 1) };
-	const float *v[8];
+	const float *p = f->p + q0 * ATTEND_P, *v[8];
 
 	CU_UNROLL
 	for (int32_t j = 0; j < 8; j++)
-		v[j] = few_turned(f, d, j);
+		v[j] = few_turned(f, (uint32_t)d, (uint32_t)j);
 	CU_UNROLL
 	for (int32_t w = 0; w < K_BITS; w++) {
 		if (!any.word[w])
@@ -202,7 +195,7 @@ CU_FN void few_sums(const struct attend *c, const struct few_memory *f, int32_t 
 
 			CU_UNROLL
 			for (int32_t i = 0; i < tq; i++) {
-				const uint4 y = *(const uint4 *)(const void *)(p[i] + 32 * w + 4 * j);
+				const uint4 y = *(const uint4 *)(const void *)(p + i * ATTEND_P + 32 * w + 4 * j);
 
 				o[i] = k_fma(k_float(y.x), k_float(x.x), o[i]);
 				o[i] = k_fma(k_float(y.y), k_float(x.y), o[i]);
@@ -235,7 +228,7 @@ CU_FN void few_values_of(
 	if (d < c->a->head_dim)
 		few_sums(c, f, d, q0, o, tq);
 	CU_NO_UNROLL
-	for (int32_t i = 0; i < tq && q0 + i < c->n_queries; i++)
+	for (int32_t i = 0; i < tq; i++)
 		few_result(c, q0 + i, first, i ? o[1] : o[0]);
 }
 
@@ -244,17 +237,16 @@ CU_FN void few_values(const struct attend *c, const struct few_memory *f)
 {
 	const int32_t warp = cu_thread() / CU_WARP, log = c->a->log_slices, sets = CU_WARPS >> log;
 	const int32_t first = (warp & ((1 << log) - 1)) * CU_WARP;
+	const int32_t each = c->n_queries > sets ? 2 : 1;
 
 	if (first >= c->a->head_dim)
 		return;
-	if (c->n_queries <= sets) {
-		if (warp >> log < c->n_queries)
-			few_values_of(c, f, first, warp >> log, 1);
-		return;
-	}
 	CU_NO_UNROLL
-	for (int32_t q = warp >> log << 1; q < c->n_queries; q += 2 * sets)
-		few_values_of(c, f, first, q, 2);
+	for (int32_t q = (warp >> log) * each; q < c->n_queries; q += sets * each)
+		if (each == 2 && q + 1 < c->n_queries)
+			few_values_of(c, f, first, q, 2);
+		else
+			few_values_of(c, f, first, q, 1);
 }
 
 /* What no other warp waits for: by the warps that have no values, or by all. */
@@ -277,11 +269,12 @@ CU_FN void few_unit(struct attend *c, struct few_held *h)
 
 	c->query = 0;
 	c->n_queries = c->unit.n_rows * c->a->n_rep;
-	few_hold(c, h);
+	few_hold_keys(c, h);
 	few_take(c, &f, h->pos);
 	few_compute(c, &f);
 	few_turn_keys(c, &f, h);
 	CU_SYNC();
+	few_hold_values(c, h);
 	few_scores(c, &f);
 	CU_SYNC();
 	few_turn_values(c, &f, h);

@@ -84,9 +84,10 @@ CU_FN void few_ask(const struct attend *c, const uint8_t *group, int32_t v, int3
 	}
 }
 
-/* Piece i of keys: its four dimensions, its group, and which 16 bytes of the group's rows. */
+/* Piece i of keys: its four dimensions, its group, and which 16 bytes of the group's rows. Without
+ * signs, here and below: then divisions by powers of two are one instruction. */
 struct few_keys {
-	int32_t quad, g, part;
+	uint32_t quad, g, part;
 	bool there;
 };
 CU_FN struct few_keys few_keys_at(const struct attend *c, int32_t i, const int32_t bytes)
@@ -94,10 +95,10 @@ CU_FN struct few_keys few_keys_at(const struct attend *c, int32_t i, const int32
 	const uint32_t rest = (uint32_t)i >> c->a->log_quads;
 	struct few_keys at;
 
-	at.quad = i & ((1 << c->a->log_quads) - 1);
-	at.g = (int32_t)(rest / (uint32_t)bytes);
-	at.part = (int32_t)(rest % (uint32_t)bytes);
-	at.there = 4 * at.quad < c->a->head_dim && at.g < K_SPAN_GROUPS;
+	at.quad = (uint32_t)i & ((1u << c->a->log_quads) - 1);
+	at.g = rest / (uint32_t)bytes;
+	at.part = rest % (uint32_t)bytes;
+	at.there = 4 * at.quad < (uint32_t)c->a->head_dim && at.g < K_SPAN_GROUPS;
 	return at;
 }
 CU_FN const uint8_t *few_keys_group(const struct attend *c, int32_t i, const int32_t format)
@@ -112,21 +113,21 @@ CU_FN void few_ask_keys(const struct attend *c, const uint8_t *group, int32_t i,
 	const struct few_keys at = few_keys_at(c, i, k_cache_bytes(format));
 	const int32_t step = K_GROUP * k_cache_bytes(format);
 
-	few_ask(c, group, 0, 4 * at.quad * step + 16 * at.part, step, x);
+	few_ask(c, group, 0, (int32_t)(4 * at.quad) * step + (int32_t)(16 * at.part), step, x);
 }
 
 /* Piece i of values: its 16 bytes of a token, its four tokens. */
 struct few_values {
-	int32_t column, quad;
+	uint32_t column, quad;
 	bool there;
 };
 CU_FN struct few_values few_values_at(const struct attend *c, int32_t i, const int32_t bytes)
 {
 	struct few_values at;
 
-	at.quad = (int32_t)((uint32_t)i >> c->a->log_columns);
-	at.column = i & ((1 << c->a->log_columns) - 1);
-	at.there = 16 * at.column < c->a->head_dim * bytes && at.quad < K_SPAN / 4;
+	at.quad = (uint32_t)i >> c->a->log_columns;
+	at.column = (uint32_t)i & ((1u << c->a->log_columns) - 1);
+	at.there = 16 * at.column < (uint32_t)(c->a->head_dim * bytes) && at.quad < K_SPAN / 4;
 	return at;
 }
 CU_FN void few_ask_values(
@@ -135,8 +136,8 @@ CU_FN void few_ask_values(
 	const struct few_values at = few_values_at(c, i, k_cache_bytes(format));
 	const int32_t step = c->a->head_dim * k_cache_bytes(format);
 
-	few_ask(c, at.there ? c->tile->group[(uint32_t)at.quad / 4] : (const uint8_t *)0, 1,
-		at.quad % 4 * 4 * step + 16 * at.column, step, x);
+	few_ask(c, at.there ? c->tile->group[at.quad / 4] : (const uint8_t *)0, 1,
+		(int32_t)(at.quad % 4 * 4) * step + (int32_t)(16 * at.column), step, x);
 }
 
 /* What the cache stores, and back; element i of an array in its format. */
@@ -181,9 +182,9 @@ CU_FN void few_put_keys(const struct attend *c, const struct few_memory *f, int3
 {
 	const int32_t n = 16 / k_cache_bytes(format);
 	const struct few_keys at = few_keys_at(c, i, k_cache_bytes(format));
-	float *to = f->k + (at.g * K_GROUP + at.part * n) * f->stride + 4 * at.quad;
+	float *to = f->k + (int32_t)(at.g * K_GROUP + at.part * (uint32_t)n) * f->stride + 4 * at.quad;
 
-	if (!at.there || at.g * K_GROUP >= c->unit.n_tokens)
+	if (!at.there || at.g * K_GROUP >= (uint32_t)c->unit.n_tokens)
 		return;
 	CU_UNROLL
 	for (int32_t t = 0; t < n; t++)
@@ -192,9 +193,9 @@ CU_FN void few_put_keys(const struct attend *c, const struct few_memory *f, int3
 
 /* Where the values of dimension d for tokens 4 quad … are, so that neither threads of neighbouring
  * dimensions, which read, nor of neighbouring columns, which write, meet in a bank. */
-CU_FN float *few_turned(const struct few_memory *f, int32_t d, int32_t quad)
+CU_FN float *few_turned(const struct few_memory *f, uint32_t d, uint32_t quad)
 {
-	return f->v + d * ATTEND_P + 4 * (quad ^ (d / 8 % 8));
+	return f->v + (d * ATTEND_P + 4 * (quad ^ (d / 8 % 8)));
 }
 
 /* By words, so that both stay in registers. */
@@ -213,10 +214,11 @@ CU_FN void few_mend(const struct attend *c, const struct few_memory *f, const st
 
 	CU_NO_UNROLL
 	for (int32_t r = 0; c->a->folds && r < c->unit.n_rows; r++) {
-		const int32_t token = c->row[r].pos - c->unit.span * K_SPAN - 4 * at->quad;
+		const int32_t token = c->row[r].pos - c->unit.span * K_SPAN - (int32_t)(4 * at->quad);
 
 		if (0 <= token && token < 4) {
-			const uint4 y = *(const uint4 *)(const void *)(f->own + r * step + 16 * at->column);
+			const uint4 y =
+				*(const uint4 *)(const void *)(f->own + r * step + (int32_t)(16 * at->column));
 
 			CU_UNROLL
 			for (int32_t j = 0; j < 4; j++)
@@ -233,22 +235,22 @@ CU_FN void few_mend(const struct attend *c, const struct few_memory *f, const st
 CU_FN void few_put_values(const struct attend *c, const struct few_memory *f, int32_t i,
 	struct few_piece *x, const int32_t format)
 {
-	const int32_t n = 16 / k_cache_bytes(format);
+	const uint32_t n = 16 / (uint32_t)k_cache_bytes(format);
 	const struct few_values at = few_values_at(c, i, k_cache_bytes(format));
 
 	/* few_sums() reads whole 32s of tokens */
-	if (!at.there || at.quad / 8 * CU_WARP >= c->unit.n_tokens)
+	if (!at.there || at.quad / 8 * CU_WARP >= (uint32_t)c->unit.n_tokens)
 		return;
 	few_mend(c, f, &at, x, k_cache_bytes(format));
 	CU_UNROLL
-	for (int32_t d = 0; d < n; d++)
-		few_put(few_turned(f, at.column * n + d, at.quad), x, d, format);
+	for (uint32_t d = 0; d < n; d++)
+		few_put(few_turned(f, at.column * n + d, at.quad), x, (int32_t)d, format);
 }
 
-/* Of f16 what a thread has on its way while the step's own rows are computed: its keys up to 64
- * dimensions, and its first two pieces of values. The rest, and other formats, are asked for when
- * they are needed. Values are turned while the warps of queries have their softmax: by the last
- * four warps, if the first four have all queries. */
+/* Of f16 what a thread has on its way: its keys up to 64 dimensions, while the step's own rows are
+ * computed, and its first two pieces of values during the scores. The rest, and other formats, are
+ * asked for when they are needed. Values are turned while the warps of queries have their softmax:
+ * by the last four warps, if the first four have all queries. */
 struct few_held {
 	const uint8_t *group; /* of the keys */
 	int32_t pos;          /* of the thread's first query */
@@ -264,14 +266,18 @@ CU_FN void few_begin(const struct attend *c, struct few_held *h)
 	h->pos = c->tile->row[few_first_row(c)].pos;
 }
 
-CU_FN void few_hold(const struct attend *c, struct few_held *h)
+CU_FN void few_hold_keys(const struct attend *c, struct few_held *h)
 {
 	const bool f16 = c->a->format == K_CACHE_f16;
 
+	few_ask_keys(c, f16 ? h->group : (const uint8_t *)0, cu_thread(), &h->k, K_CACHE_f16);
+}
+
+CU_FN void few_hold_values(const struct attend *c, struct few_held *h)
+{
 	h->step = c->n_queries <= CU_WARPS / 2 ? CU_THREADS / 2 : CU_THREADS;
 	h->value = cu_thread() - (CU_THREADS - h->step);
-	few_ask_keys(c, f16 ? h->group : (const uint8_t *)0, cu_thread(), &h->k, K_CACHE_f16);
-	if (f16 && h->value >= 0) {
+	if (c->a->format == K_CACHE_f16 && h->value >= 0) {
 		few_ask_values(c, h->value, &h->v[0], K_CACHE_f16);
 		few_ask_values(c, h->value + h->step, &h->v[1], K_CACHE_f16);
 	} else {
