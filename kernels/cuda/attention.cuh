@@ -47,13 +47,6 @@ CU_FN const struct cu_tile *attend_tile(const struct cu_attention *a, int32_t ti
 	return tile < CU_FIRST_TILES ? &a->tiles->first[tile] : &a->tiles->tile[tile];
 }
 
-/* Apart: few tiles of few queries come to it, and what it needs would take registers from the
- * others. By value, so that the caller's stays in registers. */
-CU_LARGE_FN void attend_finish_few(struct attend c)
-{
-	attend_finish(&c);
-}
-
 /* The units that attention_few.cuh takes; the others have a kernel of their own, since registers
  * and code of both together would slow down this one. Unit i is tile i / n under one kv head of
  * n. The tile is asked for before it is known how many there are: the first are there, and zeros
@@ -75,7 +68,7 @@ CU_KERNEL cutaway_attention(const __grid_constant__ struct cu_attention a)
 		if (c.unit.few & (held.pos >= 0)) { /* always: loads it in front of the branch */
 			few_unit(&c, &held);
 			if (!c.unit.direct || a.head_dim % K_QBLOCK)
-				attend_finish_few(c);
+				attend_finish(&c);
 		}
 		i += cu_n_blocks();
 		if (i >= c.unit.n_tiles * a.n_kv_heads)
