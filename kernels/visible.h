@@ -220,11 +220,10 @@ K_INLINE int32_t k_hull_tokens(const struct k_hull *h, int32_t span)
 /* Whether the hull has a position of first … end - 1. */
 K_INLINE bool k_hull_meets(const struct k_hull *h, int32_t first, int32_t end)
 {
-	bool meets = false;
+	const struct k_range *a = &h->run[0], *b = &h->run[1]; /* no index: a GPU has them in registers
+															*/
 
-	for (int32_t i = 0; i < K_HULL; i++)
-		meets = meets || (h->run[i].first < end && first < h->run[i].end);
-	return meets;
+	return (a->first < end && first < a->end) || (b->first < end && first < b->end);
 }
 
 #endif

@@ -27,8 +27,22 @@ struct attend_sight {
 	int32_t number[CU_TILE_QUERIES], record[CU_TILE_QUERIES];
 };
 
+/* attention_prefill.cuh's part of shared memory. */
+struct many_memory {
+	int32_t kv_first, kv_end;  /* the unit's heads */
+	int32_t n_queries, passes; /* of the tile: a second pass is for observations */
+	int32_t queries;           /* of a batch */
+	int32_t q_stride;
+	int32_t tokens;          /* of a piece of values, a multiple of 16 */
+	int32_t keys, values;    /* pieces of a span */
+	float *q;                /* [queries][q_stride] */
+	float *p;                /* [queries][ATTEND_P] */
+	unsigned char *piece[2]; /* keys: [8 groups][MANY_GROUP]; values: [tokens][head_dim] */
+};
+
 /* In the body's shared memory; attention_few.cuh and attention_prefill.cuh define the rest. */
 struct attend_shared {
+	struct many_memory many;           /* here, not in registers, of which its loops need all */
 	struct k_row row[CU_TILE_QUERIES]; /* the tile's rows */
 	/* of the current span, and of the one before, which some threads may still read */
 	struct attend_sight sight[2];
@@ -47,10 +61,10 @@ struct attend {
 	struct attend_shared *shared;
 	unsigned char *memory; /* shared memory after that */
 	const struct cu_tile *tile;
-	struct cu_tile_head unit;   /* the tile's */
-	int32_t kv_head, kv_end;    /* the unit's kv heads; and the current one */
-	const struct k_row *row;    /* of the unit's tile, in shared memory */
-	struct attend_sight *sight; /* of the current span, likewise */
+	const struct cu_tile_head *unit; /* the tile's: in memory, or a copy in registers */
+	int32_t kv_head;                 /* the unit's, or the current one of them */
+	const struct k_row *row;         /* of the unit's tile, in shared memory */
+	struct attend_sight *sight;      /* of the current span, likewise */
 	/* the batch: queries of the tile, numbered row by row, head by head */
 	int32_t query, n_queries;
 };
@@ -93,7 +107,7 @@ CU_FN struct k_row attend_row(const struct attend *c, int32_t q)
 }
 CU_FN int32_t attend_row_index(const struct attend *c, int32_t q)
 {
-	return c->unit.row + attend_tile_row(c, q);
+	return c->unit->row + attend_tile_row(c, q);
 }
 CU_FN int32_t attend_head(const struct attend *c, int32_t q)
 {
@@ -136,13 +150,13 @@ CU_FN void attend_see(struct attend *c, int32_t span, const int32_t warp)
 	c->sight = &c->shared->sight[c->sight == &c->shared->sight[0]];
 	if (cu_thread() / CU_WARP != warp)
 		return;
-	for (int32_t r = lane; r < c->unit.n_rows; r += CU_WARP) {
-		const struct k_range *list = attend_list(c, c->unit.row + r);
+	for (int32_t r = lane; r < c->unit->n_rows; r += CU_WARP) {
+		const struct k_range *list = attend_list(c, c->unit->row + r);
 		const struct k_bits bits = k_bits_of(list, c->a->n_ranges, span);
 
 		c->sight->row[r] = bits;
 		c->sight->number[r] = k_spans_before(list, c->a->n_ranges, span);
-		c->sight->record[r] = c->a->tiles->record[c->unit.row + r] + c->sight->number[r];
+		c->sight->record[r] = c->a->tiles->record[c->unit->row + r] + c->sight->number[r];
 		for (int32_t i = 0; i < K_BITS; i++)
 			any.word[i] |= bits.word[i];
 	}
@@ -168,8 +182,8 @@ CU_FN bool attend_is_observed(const struct attend *c)
 {
 	bool observed = false;
 
-	for (int32_t r = 0; c->a->observed && r < c->unit.n_rows; r++)
-		observed = observed || c->a->rows[c->unit.row + r].observe >= 0;
+	for (int32_t r = 0; c->a->observed && r < c->unit->n_rows; r++)
+		observed = observed || c->a->rows[c->unit->row + r].observe >= 0;
 	return observed;
 }
 
@@ -221,17 +235,30 @@ CU_FN uint32_t attend_lane_bits(const struct k_bits *seen)
 	return seen->word[lane / 8] >> lane % 8 * 4 & 15;
 }
 
-/* The lanes' p from memory, where it was written by attend_put_lanes(). */
-CU_FN void attend_get_lanes(const float *from, struct attend_lanes *w)
+/* n floats that lie together, 1 or 4. */
+CU_FN void attend_get(const float *from, float *x, const int32_t n)
 {
-	const uint4 x = *(const uint4 *)(const void *)(from + 4 * (cu_thread() % CU_WARP));
+	uint4 four;
 
-	w->p[0] = k_float(x.x), w->p[1] = k_float(x.y), w->p[2] = k_float(x.z), w->p[3] = k_float(x.w);
+	if (n == 1) {
+		x[0] = *from;
+		return;
+	}
+	four = *(const uint4 *)(const void *)from;
+	x[0] = k_float(four.x), x[1] = k_float(four.y), x[2] = k_float(four.z), x[3] = k_float(four.w);
 }
-CU_FN void attend_put_lanes(float *to, const struct attend_lanes *w)
+CU_FN void attend_set(float *to, const float *x, const int32_t n)
 {
-	*(uint4 *)(void *)(to + 4 * (cu_thread() % CU_WARP)) =
-		make_uint4(k_bits(w->p[0]), k_bits(w->p[1]), k_bits(w->p[2]), k_bits(w->p[3]));
+	if (n == 1)
+		*to = x[0];
+	else
+		*(uint4 *)(void *)to = make_uint4(k_bits(x[0]), k_bits(x[1]), k_bits(x[2]), k_bits(x[3]));
+}
+
+/* The lane's first of 128. */
+CU_FN int32_t attend_lane(void)
+{
+	return 4 * (cu_thread() % CU_WARP);
 }
 
 /* tree(16) of the p of four lanes. */
@@ -258,7 +285,7 @@ CU_FN struct attend_lanes attend_softmax_lanes(
 	struct attend_lanes w = { 0 };
 
 	if (bits)
-		attend_get_lanes(s, &w);
+		attend_get(s + attend_lane(), w.p, 4);
 	if (softcap > 0) {
 		CU_UNROLL
 		for (int32_t j = 0; j < 4; j++)
@@ -350,7 +377,7 @@ CU_FN void attend_write_record(
 		record[1] = w->l;
 	}
 	if (observed) {
-		attend_put_lanes(sums + K_SPAN_GROUPS, w);
+		attend_set(sums + K_SPAN_GROUPS + attend_lane(), w->p, 4);
 		if (lane % 4 == 0)
 			sums[lane / 4] = w->group;
 	}
@@ -392,8 +419,8 @@ CU_FN void attend_softmax(const struct attend *c, float *p, int32_t span, bool a
 				c, &w, q, span, k_exp(w.m - c->shared->max[q]), c->shared->inverse[q]);
 			continue;
 		}
-		attend_put_lanes(p + q * ATTEND_P, &w);
-		if (c->unit.split) {
+		attend_set(p + q * ATTEND_P + attend_lane(), w.p, 4);
+		if (c->unit->split) {
 			attend_write_record(attend_span_record(c, q), &w, c->a->head_dim, observed);
 			continue;
 		}
@@ -411,27 +438,38 @@ CU_FN void attend_observe_direct(const struct attend *c, const float *p, int32_t
 
 		if (attend_row(c, q).observe < 0)
 			continue;
-		attend_get_lanes(p + q * ATTEND_P, &w);
+		attend_get(p + q * ATTEND_P + attend_lane(), w.p, 4);
 		attend_sum_group(&w);
-		attend_observe_span(c, &w, q, c->unit.span, 1.0f, c->shared->inverse[q]);
+		attend_observe_span(c, &w, q, c->unit->span, 1.0f, c->shared->inverse[q]);
 	}
 }
 
-/* Puts the span's weighted sum of values of query q, dimension d, into its record, or merges it in
- * out.x, where the row's last span also divides by L. */
-CU_FN void attend_put(const struct attend *c, int32_t q, int32_t span, int32_t d, float o)
+/* Puts the span's weighted sums of values of query q, n dimensions from d on, into its record, or
+ * merges them in out.x, where the row's last span also divides by L. */
+CU_FN void attend_put(
+	const struct attend *c, int32_t q, int32_t span, int32_t d, float *o, const int32_t n)
 {
-	float *out;
+	float *to, old[4] = { 0, 0, 0, 0 };
 
 	if (!k_bits_any(attend_seen_bits(c, q)))
 		return;
-	if (c->unit.split) {
-		attend_span_record(c, q)[CU_RECORD_HEAD + d] = o;
+	if (c->unit->split) {
+		attend_set(attend_span_record(c, q) + CU_RECORD_HEAD + d, o, n);
 		return;
 	}
-	out = attend_out(c, q) + d;
-	o = attend_number(c, q) ? k_fma(c->shared->old[q], *out, c->shared->fresh[q] * o) : o;
-	*out = span == attend_row(c, q).pos / K_SPAN ? o * c->shared->inverse[q] + 0.0f : o;
+	to = attend_out(c, q) + d;
+	if (attend_number(c, q)) {
+		attend_get(to, old, n);
+		CU_UNROLL
+		for (int32_t j = 0; j < n; j++)
+			o[j] = k_fma(c->shared->old[q], old[j], c->shared->fresh[q] * o[j]);
+	}
+	if (span == attend_row(c, q).pos / K_SPAN) {
+		CU_UNROLL
+		for (int32_t j = 0; j < n; j++)
+			o[j] = o[j] * c->shared->inverse[q] + 0.0f;
+	}
+	attend_set(to, o, n);
 }
 
 /* Quantises `count` finished values from column `at` of the tile's rows. */
@@ -440,8 +478,8 @@ CU_FN void attend_quantise_rows(const struct attend *c, int32_t at, int32_t coun
 	const struct k_acts *out = &c->a->out;
 	const int32_t per_row = count / K_QBLOCK, lane = cu_thread() % CU_WARP;
 
-	for (int32_t i = cu_thread() / CU_WARP; i < c->unit.n_rows * per_row; i += CU_WARPS) {
-		size_t row = (size_t)(c->unit.row + i / per_row) * (size_t)out->dim;
+	for (int32_t i = cu_thread() / CU_WARP; i < c->unit->n_rows * per_row; i += CU_WARPS) {
+		size_t row = (size_t)(c->unit->row + i / per_row) * (size_t)out->dim;
 		size_t first = row + (size_t)(at + i % per_row * K_QBLOCK);
 
 		cu_round_block(out, first, lane, out->x[first + (size_t)lane]);

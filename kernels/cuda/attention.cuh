@@ -12,12 +12,12 @@ CU_FN void attend_finish(struct attend *c)
 {
 	const int32_t columns = c->a->n_rep * c->a->head_dim;
 
-	if (c->unit.split) {
-		if (!attend_is_last(c, c->unit.row * c->a->n_kv_heads + c->kv_head, c->unit.n_spans))
+	if (c->unit->split) {
+		if (!attend_is_last(c, c->unit->row * c->a->n_kv_heads + c->kv_head, c->unit->n_spans))
 			return;
 		attend_merge_records(c);
 		if (c->a->all_heads &&
-			attend_is_last(c, c->a->n * c->a->n_kv_heads + c->unit.row, c->a->n_kv_heads))
+			attend_is_last(c, c->a->n * c->a->n_kv_heads + c->unit->row, c->a->n_kv_heads))
 			attend_quantise_rows(c, 0, c->a->out.dim);
 		return;
 	}
@@ -54,7 +54,10 @@ CU_FN const struct cu_tile *attend_tile(const struct cu_attention *a, int32_t ti
 CU_KERNEL cutaway_attention(const __grid_constant__ struct cu_attention a)
 {
 	struct attend c = attend_open(&a);
+	struct cu_tile_head unit;
 	struct few_held held;
+
+	c.unit = &unit;
 
 	for (int32_t i = cu_block();;) {
 		const int32_t tile = cu_over(i, a.over_kv_heads);
@@ -62,16 +65,16 @@ CU_KERNEL cutaway_attention(const __grid_constant__ struct cu_attention a)
 		if (tile >= CU_FIRST_TILES && tile >= a.tiles->n)
 			return;
 		c.tile = attend_tile(&a, tile);
-		c.unit = c.tile->head;
+		unit = c.tile->head;
 		c.kv_head = i - tile * a.n_kv_heads;
 		few_begin(&c, &held);
-		if (c.unit.few & (held.pos >= 0)) { /* always: loads it in front of the branch */
+		if (c.unit->few & (held.pos >= 0)) { /* always: loads it in front of the branch */
 			few_unit(&c, &held);
-			if (!c.unit.direct || a.head_dim % K_QBLOCK)
+			if (!c.unit->direct || a.head_dim % K_QBLOCK)
 				attend_finish(&c);
 		}
 		i += cu_n_blocks();
-		if (i >= c.unit.n_tiles * a.n_kv_heads)
+		if (i >= c.unit->n_tiles * a.n_kv_heads)
 			return;
 		CU_SYNC(); /* the shared memory is free */
 	}
@@ -81,21 +84,21 @@ CU_KERNEL cutaway_attention(const __grid_constant__ struct cu_attention a)
 CU_KERNEL cutaway_attention_many(const __grid_constant__ struct cu_attention a)
 {
 	struct attend c = attend_open(&a);
-	const bool each = a.tiles->split || !a.all_heads;
-	const int32_t n = a.tiles->n * (each ? a.n_kv_heads : 1);
 
 	if (!(a.tiles->kernels & CU_ATTEND_MANY))
 		return;
-	for (int32_t i = cu_block(); i < n; i += cu_n_blocks()) {
+	for (int32_t i = cu_block();; i += cu_n_blocks()) {
+		const bool each = a.tiles->split || !a.all_heads;
 		const int32_t tile = each ? cu_over(i, a.over_kv_heads) : i;
 
+		if (tile >= a.tiles->n)
+			return;
 		c.tile = attend_tile(&a, tile);
-		c.unit = c.tile->head;
+		c.unit = &c.tile->head;
 		c.kv_head = each ? i - tile * a.n_kv_heads : 0;
-		c.kv_end = each ? c.kv_head + 1 : a.n_kv_heads;
-		if (c.unit.few)
+		if (c.unit->few)
 			continue;
-		many_unit(&c);
+		many_unit(&c, each ? c.kv_head + 1 : a.n_kv_heads);
 		attend_finish(&c);
 	}
 }

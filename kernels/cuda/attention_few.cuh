@@ -34,7 +34,7 @@ CU_FN void few_take(const struct attend *c, const struct few_memory *f, int32_t 
 		if (at.pair < c->a->head_dim / 2)
 			attend_take_pair(c, pos, f->q + at.head * f->stride, at.head, at.pair);
 	}
-	if (0 <= r && r < c->unit.n_rows) {
+	if (0 <= r && r < c->unit->n_rows) {
 		const struct cu_tile_row *from = &c->tile->row[r];
 		const struct k_row row = { from->pos, 0, from->observe, 0 };
 
@@ -59,8 +59,8 @@ CU_FN struct few_own few_own_at(const struct attend *c, int32_t turn)
 	const struct few_share at = few_share_at(c, turn);
 	struct few_own own = { at.head >> 1, at.head & 1, at.pair, 0, false, true };
 
-	if (c->a->folds && own.r < c->unit.n_rows) {
-		own.token = c->tile->row[own.r].pos - c->unit.span * K_SPAN;
+	if (c->a->folds && own.r < c->unit->n_rows) {
+		own.token = c->tile->row[own.r].pos - c->unit->span * K_SPAN;
 		own.there = own.pair < c->a->head_dim / 2 && 0 <= own.token && own.token < K_SPAN;
 		own.last = false;
 	}
@@ -83,8 +83,8 @@ CU_FN void few_compute(const struct attend *c, const struct few_memory *f)
 			break;
 		if (!own.there)
 			continue;
-		cu_new_kv(&c->a->rope, format, c->unit.row + own.r, c->tile->row[own.r].pos, own.v,
-			((c->unit.row + own.r) * c->a->n_kv_heads + c->kv_head) * head_dim, own.pair, y);
+		cu_new_kv(&c->a->rope, format, c->unit->row + own.r, c->tile->row[own.r].pos, own.v,
+			((c->unit->row + own.r) * c->a->n_kv_heads + c->kv_head) * head_dim, own.pair, y);
 		if (own.v) {
 			k_cache_put(format, f->own, (size_t)(own.r * head_dim + to.d0), y[0]);
 			k_cache_put(format, f->own, (size_t)(own.r * head_dim + to.d1), y[1]);
@@ -123,8 +123,8 @@ CU_FN const float *few_key(const struct attend *c, const struct few_memory *f, i
 	const float *k = f->k + key * f->stride;
 
 	CU_NO_UNROLL
-	for (int32_t r = 0; c->a->folds && r < c->unit.n_rows; r++)
-		if (c->row[r].pos - c->unit.span * K_SPAN == key)
+	for (int32_t r = 0; c->a->folds && r < c->unit->n_rows; r++)
+		if (c->row[r].pos - c->unit->span * K_SPAN == key)
 			k = f->own_k + r * f->stride;
 	return k;
 }
@@ -161,7 +161,7 @@ CU_FN void few_scores_of(
 /* A warp has 32 keys, a thread one of them; the warps that have the same keys share the queries. */
 CU_FN void few_scores(const struct attend *c, const struct few_memory *f)
 {
-	const int32_t n = c->unit.n_tokens, warp = cu_thread() / CU_WARP;
+	const int32_t n = c->unit->n_tokens, warp = cu_thread() / CU_WARP;
 	const int32_t log = n <= CU_WARP ? 0 : n <= 2 * CU_WARP ? 1 : 2, sets = CU_WARPS >> log;
 	const int32_t key = (warp & ((1 << log) - 1)) * CU_WARP + cu_thread() % CU_WARP;
 
@@ -212,11 +212,11 @@ CU_FN void few_result(const struct attend *c, int32_t q, int32_t d, float o)
 {
 	const int32_t lane = cu_thread() % CU_WARP;
 
-	if (c->unit.direct && c->a->head_dim % K_QBLOCK == 0)
+	if (c->unit->direct && c->a->head_dim % K_QBLOCK == 0)
 		cu_put(&c->a->out, attend_row_index(c, q), attend_head(c, q) * c->a->head_dim + d, lane,
 			o * c->shared->inverse[q] + 0.0f);
 	else if (d + lane < c->a->head_dim)
-		attend_put(c, q, c->unit.span, d + lane, o);
+		attend_put(c, q, c->unit->span, d + lane, &o, 1);
 }
 
 CU_FN void few_values_of(
@@ -259,7 +259,7 @@ CU_FN void few_rest(const struct attend *c, const struct few_memory *f)
 	if (first < 0)
 		return;
 	few_append(c, f, first, n);
-	if (c->unit.direct && c->a->observed)
+	if (c->unit->direct && c->a->observed)
 		attend_observe_direct(c, f->p, first, n);
 }
 
@@ -268,7 +268,7 @@ CU_FN void few_unit(struct attend *c, struct few_held *h)
 	const struct few_memory f = few_layout(c);
 
 	c->query = 0;
-	c->n_queries = c->unit.n_rows * c->a->n_rep;
+	c->n_queries = c->unit->n_rows * c->a->n_rep;
 	few_hold_keys(c, h);
 	few_take(c, &f, h->pos);
 	few_compute(c, &f);
@@ -278,7 +278,7 @@ CU_FN void few_unit(struct attend *c, struct few_held *h)
 	few_scores(c, &f);
 	CU_SYNC();
 	few_turn_values(c, &f, h);
-	attend_softmax(c, f.p, c->unit.span, false);
+	attend_softmax(c, f.p, c->unit->span, false);
 	CU_SYNC();
 	few_values(c, &f);
 	few_rest(c, &f);

@@ -130,7 +130,7 @@ CU_FN void attend_observe_batch(const struct attend *c)
 			const uint32_t bits = (lane < 16 ? low : high) >> lane % 8 * 4 & 15;
 			struct attend_lanes w = { 0 };
 
-			attend_get_lanes(sums + K_SPAN_GROUPS, &w);
+			attend_get(sums + K_SPAN_GROUPS + attend_lane(), w.p, 4);
 			w.group = sums[lane / 4];
 			count += attend_observe_lanes(c, &w, q, span, bits, k_exp(record[0] - max), inv_l);
 		}
@@ -166,7 +166,7 @@ CU_FN bool attend_is_last(const struct attend *c, int32_t ticket, int32_t n)
 
 CU_FN void attend_merge_records(struct attend *c)
 {
-	const int32_t n_queries = c->unit.n_rows * c->a->n_rep;
+	const int32_t n_queries = c->unit->n_rows * c->a->n_rep;
 	const bool observed = attend_is_observed(c);
 
 	for (c->query = 0; c->query < n_queries; c->query += c->n_queries) {

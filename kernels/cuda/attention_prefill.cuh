@@ -17,15 +17,6 @@ enum {
 	MANY_PIECE = K_SPAN_GROUPS * MANY_GROUP, /* elements */
 };
 
-struct many_memory {
-	int32_t queries; /* of a batch */
-	int32_t q_stride;
-	int32_t tokens;          /* of a piece of values, a multiple of 16 */
-	float *q;                /* [queries][q_stride] */
-	float *p;                /* [queries][ATTEND_P] */
-	unsigned char *piece[2]; /* keys: [8 groups][MANY_GROUP]; values: [tokens][head_dim] */
-};
-
 CU_FN struct many_memory many_layout(const struct attend *c)
 {
 	const int32_t head_dim = c->a->head_dim, each = k_cache_bytes(c->a->format);
@@ -39,6 +30,8 @@ CU_FN struct many_memory many_layout(const struct attend *c)
 	m.q_stride = head_dim + 4;
 	m.tokens = MANY_PIECE / head_dim / K_GROUP * K_GROUP;
 	m.tokens = m.tokens < K_GROUP ? K_GROUP : m.tokens > K_SPAN ? K_SPAN : m.tokens;
+	m.keys = (head_dim + MANY_DIMS - 1) / MANY_DIMS;
+	m.values = (K_SPAN + m.tokens - 1) / m.tokens;
 	bytes = (m.tokens * head_dim > MANY_PIECE ? m.tokens * head_dim : MANY_PIECE) * each;
 	m.q = (float *)c->memory;
 	m.p = m.q + m.queries * m.q_stride;
@@ -47,27 +40,29 @@ CU_FN struct many_memory many_layout(const struct attend *c)
 	return m;
 }
 
-/* The pieces of a batch's pass over the unit's spans, in order. */
+/* The pieces of a batch's pass over the unit's spans, in order: the next one to copy. */
 struct many_pieces {
 	const struct many_memory *m;
-	int32_t keys, values; /* of a span; no values if the pass is for observations alone */
-	int32_t at, n;
+	int32_t n;       /* of a span */
+	int32_t span, i; /* the span's number among the tile's, and the piece's among the span's */
+	int32_t side;    /* its buffer */
 };
 
 /* Copies dimensions of the span's groups that the tile's hull meets, */
 CU_FN void many_stage_keys(const struct attend *c, int32_t span, int32_t piece, unsigned char *to)
 {
 	const struct k_kv *kv = &c->a->tiles->kv;
-	const int32_t *pages = c->a->pages[c->a->rows[c->unit.row].seq];
+	const int32_t *pages = c->a->pages[c->a->rows[c->unit->row].seq];
 	const int32_t first_dim = piece * MANY_DIMS, left = kv->head_dim - first_dim;
 	const int32_t each = k_cache_bytes(kv->format),
 				  bytes = (left < MANY_DIMS ? left : MANY_DIMS) * K_GROUP * each;
 
+	CU_NO_UNROLL
 	for (int32_t g = cu_thread() / CU_WARP; g < K_SPAN_GROUPS; g += CU_WARPS) {
 		const int32_t pos = span * K_SPAN + g * K_GROUP, token = pos % kv->page_size;
 		const unsigned char *from;
 
-		if (!k_hull_meets(&c->unit.seen, pos, pos + K_GROUP))
+		if (!k_hull_meets(&c->unit->seen, pos, pos + K_GROUP))
 			continue;
 		if (pages[pos / kv->page_size] < 0) {
 			cu_anything(to + g * MANY_GROUP * each, bytes);
@@ -76,6 +71,7 @@ CU_FN void many_stage_keys(const struct attend *c, int32_t span, int32_t piece, 
 		from =
 			cu_kv_at(kv, pages[pos / kv->page_size], c->a->layer, 0, c->kv_head) +
 			((size_t)token * (size_t)kv->head_dim + (size_t)(first_dim * K_GROUP)) * (size_t)each;
+		CU_NO_UNROLL
 		for (int32_t i = cu_thread() % CU_WARP * 16; i < bytes; i += CU_WARP * 16)
 			cu_copy16(to + g * MANY_GROUP * each + i, from + i);
 	}
@@ -94,6 +90,7 @@ CU_FN void many_stage_group(const struct attend *c, int32_t page, int32_t token,
 	}
 	from = cu_kv_at(&c->a->tiles->kv, page, c->a->layer, 1, c->kv_head) +
 		   (size_t)token * (size_t)(c->a->head_dim * each);
+	CU_NO_UNROLL
 	for (int32_t i = cu_thread() % CU_WARP * 16; i < bytes; i += CU_WARP * 16)
 		cu_copy16(to + i, from + i);
 }
@@ -101,42 +98,47 @@ CU_FN void many_stage_group(const struct attend *c, int32_t page, int32_t token,
 /* Copies the values of the groups from position `first` to `end` that the tile's hull meets. */
 CU_FN void many_stage_values(const struct attend *c, int32_t first, int32_t end, unsigned char *to)
 {
-	const int32_t *pages = c->a->pages[c->a->rows[c->unit.row].seq];
+	const int32_t *pages = c->a->pages[c->a->rows[c->unit->row].seq];
 	const int32_t bytes = K_GROUP * c->a->head_dim * k_cache_bytes(c->a->format);
 
+	CU_NO_UNROLL
 	for (int32_t g = cu_thread() / CU_WARP; first + g * K_GROUP < end; g += CU_WARPS) {
 		const int32_t pos = first + g * K_GROUP;
 
-		if (k_hull_meets(&c->unit.seen, pos, pos + K_GROUP))
+		if (k_hull_meets(&c->unit->seen, pos, pos + K_GROUP))
 			many_stage_group(c, pages[pos / c->a->tiles->kv.page_size],
 				pos % c->a->tiles->kv.page_size, to + g * bytes);
 	}
 }
 
-CU_FN void many_stage(const struct attend *c, const struct many_pieces *s, int32_t index)
+CU_FN void many_stage(const struct attend *c, struct many_pieces *s)
 {
-	const int32_t per_span = s->keys + s->values,
-				  span = attend_span(&c->unit, c->unit.lo + index / per_span);
-	const int32_t piece = index % per_span, first = span * K_SPAN;
-	const int32_t end = first + k_hull_tokens(&c->unit.seen, span);
-	const int32_t from = first + (piece - s->keys) * s->m->tokens, to = from + s->m->tokens;
+	const int32_t span = attend_span(c->unit, s->span), first = span * K_SPAN;
+	const int32_t end = first + k_hull_tokens(&c->unit->seen, span);
+	const int32_t from = first + (s->i - s->m->keys) * s->m->tokens, to = from + s->m->tokens;
 
-	if (index >= s->n)
+	if (s->span >= c->unit->hi)
 		return;
-	if (piece < s->keys)
-		many_stage_keys(c, span, piece, s->m->piece[index % 2]);
+	if (s->i < s->m->keys)
+		many_stage_keys(c, span, s->i, s->m->piece[s->side]);
 	else
-		many_stage_values(c, from, to < end ? to : end, s->m->piece[index % 2]);
+		many_stage_values(c, from, to < end ? to : end, s->m->piece[s->side]);
 	cu_copy_commit();
+	s->side ^= 1;
+	s->i = s->i + 1 < s->n ? s->i + 1 : 0;
+	s->span += s->i == 0;
 }
 
-/* Waits for the next piece and fetches the one after it, whose buffer the barrier frees. */
+/* Waits for the piece that was copied last, and fetches the one after it, whose buffer the barrier
+ * frees. */
 CU_FN const unsigned char *many_next(const struct attend *c, struct many_pieces *s)
 {
+	const unsigned char *piece = s->m->piece[s->side ^ 1];
+
 	cu_copy_wait(0);
 	CU_SYNC();
-	many_stage(c, s, s->at + 1);
-	return s->m->piece[s->at++ % 2];
+	many_stage(c, s);
+	return piece;
 }
 
 /* Four neighbours from element i on, which is a multiple of 4, in one load. */
@@ -163,6 +165,18 @@ CU_FN void many_cells(const unsigned char *at, int32_t i, const int32_t format, 
 		x[j] = format == K_CACHE_f16 ? cu_f16((uint16_t)code[j]) : k_cache_value(format, code[j]);
 }
 
+/* Four steps of four chains. */
+CU_FN void many_add_four(float o[4], const uint4 x, const float y[4][4])
+{
+	const float step[4] = { k_float(x.x), k_float(x.y), k_float(x.z), k_float(x.w) };
+
+	CU_UNROLL
+	for (int32_t j = 0; j < 4; j++)
+		CU_UNROLL
+	for (int32_t k = 0; k < 4; k++)
+		o[k] = k_fma(step[j], y[j][k], o[k]);
+}
+
 /* Scores of a span: lane i has keys 4i … 4i + 3, warp w queries w, w + 8, …; zeros after the last,
  * which only f16 reads: the one shape of other formats can exceed the queries. */
 CU_FN void many_scores(const struct attend *c, struct many_pieces *s, int32_t span,
@@ -171,7 +185,7 @@ CU_FN void many_scores(const struct attend *c, struct many_pieces *s, int32_t sp
 	const int32_t lane = cu_thread() % CU_WARP, q0 = cu_thread() / CU_WARP, last = c->n_queries - 1;
 	const int32_t head_dim = c->a->head_dim;
 	const int32_t group = span * K_SPAN + lane / 4 * K_GROUP;
-	const bool works = q0 <= last && k_hull_meets(&c->unit.seen, group, group + K_GROUP);
+	const bool works = q0 <= last && k_hull_meets(&c->unit->seen, group, group + K_GROUP);
 	const float *q = s->m->q + q0 * s->m->q_stride;
 	const int32_t stride = CU_WARPS * s->m->q_stride;
 	float o[8][4];
@@ -184,29 +198,19 @@ CU_FN void many_scores(const struct attend *c, struct many_pieces *s, int32_t sp
 		const int32_t at = lane / 4 * MANY_GROUP + lane % 4 * 4;
 		const unsigned char *k = many_next(c, s);
 
+		CU_NO_UNROLL
 		for (int32_t d = 0; works && d < n; d += 4) {
-			float x[8][4];
+			float y[4][4]; /* not the queries', of which there are twice as many */
 
+			CU_UNROLL
+			for (int32_t j = 0; j < 4; j++)
+				many_cells(k, at + (d + j) * K_GROUP, format, y[j]);
 			CU_UNROLL
 			for (int32_t i = 0; i < tq; i++) {
 				const bool there = format == K_CACHE_f16 || q0 + i * CU_WARPS <= last;
-				const uint4 y = *(const uint4 *)(q + (there ? i : 0) * stride + first + d);
+				const uint4 x = *(const uint4 *)(q + (there ? i : 0) * stride + first + d);
 
-				x[i][0] = k_float(y.x), x[i][1] = k_float(y.y);
-				x[i][2] = k_float(y.z), x[i][3] = k_float(y.w);
-			}
-			CU_UNROLL
-			for (int32_t j = 0; j < 4; j++) {
-				float y[4];
-
-				many_cells(k, at + (d + j) * K_GROUP, format, y);
-				CU_UNROLL
-				for (int32_t i = 0; i < tq; i++) {
-					o[i][0] = k_fma(x[i][j], y[0], o[i][0]);
-					o[i][1] = k_fma(x[i][j], y[1], o[i][1]);
-					o[i][2] = k_fma(x[i][j], y[2], o[i][2]);
-					o[i][3] = k_fma(x[i][j], y[3], o[i][3]);
-				}
+				many_add_four(o[i], x, y);
 			}
 		}
 	}
@@ -251,28 +255,17 @@ CU_FN void many_four_values(const struct attend *c, const struct many_memory *m,
 	const int32_t format)
 {
 	const int32_t head_dim = c->a->head_dim, last = c->n_queries - 1;
-	float p[8][4];
+	float y[4][4];
 
+	CU_UNROLL
+	for (int32_t j = 0; j < 4; j++)
+		many_cells(v, at + j * head_dim, format, y[j]);
 	CU_UNROLL
 	for (int32_t i = 0; i < tq; i++) {
 		const int32_t q = s->q0 + i * s->step;
-		const uint4 x = *(const uint4 *)(m->p + (q < last ? q : last) * ATTEND_P + t);
+		const uint4 p = *(const uint4 *)(m->p + (q < last ? q : last) * ATTEND_P + t);
 
-		p[i][0] = k_float(x.x), p[i][1] = k_float(x.y);
-		p[i][2] = k_float(x.z), p[i][3] = k_float(x.w);
-	}
-	CU_UNROLL
-	for (int32_t j = 0; j < 4; j++) {
-		float y[4];
-
-		many_cells(v, at + j * head_dim, format, y);
-		CU_UNROLL
-		for (int32_t i = 0; i < tq; i++) {
-			s->o[i][0] = k_fma(p[i][j], y[0], s->o[i][0]);
-			s->o[i][1] = k_fma(p[i][j], y[1], s->o[i][1]);
-			s->o[i][2] = k_fma(p[i][j], y[2], s->o[i][2]);
-			s->o[i][3] = k_fma(p[i][j], y[3], s->o[i][3]);
-		}
+		many_add_four(s->o[i], p, y);
 	}
 }
 
@@ -281,7 +274,7 @@ CU_FN void many_values(const struct attend *c, struct many_pieces *pieces, int32
 {
 	const struct many_memory *m = pieces->m;
 	const int32_t head_dim = c->a->head_dim, quads = head_dim / 4;
-	const struct k_bits any = c->sight->any;
+	const struct k_bits *any = &c->sight->any; /* by a pointer, since a register has no index */
 	struct many_sums s;
 	bool works;
 
@@ -292,13 +285,14 @@ CU_FN void many_values(const struct attend *c, struct many_pieces *pieces, int32
 	CU_UNROLL
 	for (int32_t i = 0; i < tq; i++)
 		s.o[i][0] = s.o[i][1] = s.o[i][2] = s.o[i][3] = 0;
-	for (int32_t piece = 0; piece < pieces->values; piece++) {
+	for (int32_t piece = 0; piece < pieces->m->values; piece++) {
 		const int32_t first = piece * m->tokens;
 		const int32_t end = n_tokens < first + m->tokens ? n_tokens : first + m->tokens;
 		const unsigned char *v = many_next(c, pieces);
 
+		CU_NO_UNROLL
 		for (int32_t t = first; works && t < end; t += 4) {
-			const uint32_t seen = any.word[t / 32] >> t % 32 & 15;
+			const uint32_t seen = any->word[t / 32] >> t % 32 & 15;
 
 			if (seen == 15)
 				many_four_values(c, m, &s, v, s.d + (t - first) * head_dim, t, tq, format);
@@ -309,8 +303,8 @@ CU_FN void many_values(const struct attend *c, struct many_pieces *pieces, int32
 	}
 	CU_UNROLL
 	for (int32_t i = 0; i < tq; i++)
-		for (int32_t j = 0; works && s.q0 + i * s.step < c->n_queries && j < 4; j++)
-			attend_put(c, s.q0 + i * s.step, span, s.d + j, s.o[i][j]);
+		if (works && s.q0 + i * s.step < c->n_queries)
+			attend_put(c, s.q0 + i * s.step, span, s.d, s.o[i], 4);
 }
 
 CU_FN void many_take(const struct attend *c, const struct many_memory *m)
@@ -331,17 +325,16 @@ CU_FN void many_pass(struct attend *c, const struct many_memory *m, bool again)
 	struct many_pieces s;
 
 	s.m = m;
-	s.keys = (head_dim + MANY_DIMS - 1) / MANY_DIMS;
-	s.values = again ? 0 : (K_SPAN + m->tokens - 1) / m->tokens;
-	s.at = 0;
-	s.n = (c->unit.hi - c->unit.lo) * (s.keys + s.values);
+	s.n = m->keys + (again ? 0 : m->values);
+	s.span = c->unit->lo;
+	s.i = s.side = 0;
 	CU_SYNC();
 	if (!again)
 		many_take(c, m);
-	many_stage(c, &s, 0);
-	for (int32_t i = c->unit.lo; i < c->unit.hi; i++) {
-		const int32_t span = attend_span(&c->unit, i),
-					  n_tokens = k_hull_tokens(&c->unit.seen, span);
+	many_stage(c, &s);
+	for (int32_t i = c->unit->lo; i < c->unit->hi; i++) {
+		const int32_t span = attend_span(c->unit, i),
+					  n_tokens = k_hull_tokens(&c->unit->seen, span);
 
 		attend_see(c, span, 0);
 		if (half && c->n_queries <= 2 * CU_WARPS)
@@ -362,7 +355,7 @@ CU_FN void many_pass(struct attend *c, const struct many_memory *m, bool again)
 		K_CACHES(X)
 #undef X
 	}
-	if (c->unit.direct && c->a->observed)
+	if (c->unit->direct && c->a->observed)
 		attend_observe_direct(c, m->p, cu_thread() / CU_WARP, CU_WARPS);
 }
 
@@ -371,37 +364,44 @@ CU_FN void many_append(const struct attend *c)
 {
 	const int32_t pairs = c->a->head_dim / 2;
 
-	for (int32_t task = cu_thread(); task < c->unit.n_rows * 2 * pairs; task += CU_THREADS) {
-		const int32_t r = c->unit.row + task / (2 * pairs), span = c->a->rows[r].pos / K_SPAN;
-		const int32_t number = k_spans_before(c->unit.seen.run, K_HULL, span);
+	for (int32_t task = cu_thread(); task < c->unit->n_rows * 2 * pairs; task += CU_THREADS) {
+		const int32_t r = c->unit->row + task / (2 * pairs), span = c->a->rows[r].pos / K_SPAN;
+		const int32_t number = k_spans_before(c->unit->seen.run, K_HULL, span);
 
-		if (c->unit.lo <= number && number < c->unit.hi)
+		if (c->unit->lo <= number && number < c->unit->hi)
 			cu_append(&c->a->rope, &c->a->tiles->kv, r, c->a->rows[r].seq, task / pairs % 2,
 				c->kv_head, task % pairs);
 	}
 }
 
-CU_FN void many_unit(struct attend *c)
+/* The tile under heads kv_head to kv_end - 1; c->kv_head as before. */
+CU_FN void many_unit(struct attend *c, int32_t kv_end)
 {
-	const struct many_memory m = many_layout(c);
-	const struct cu_tile_head *u = &c->unit;
-	const int32_t first = c->kv_head;
-	const int32_t passes = !u->split && !u->direct && attend_is_observed(c) ? 2 : 1,
-				  n_queries = u->n_rows * c->a->n_rep;
+	struct many_memory *m = &c->shared->many;
 
-	for (; c->kv_head < c->kv_end; c->kv_head++) {
-		CU_SYNC(); /* the shared memory is free */
-		for (int32_t r = cu_thread(); r < u->n_rows; r += CU_THREADS)
-			c->shared->row[r] = c->a->rows[u->row + r];
+	if (cu_thread() == 0) {
+		*m = many_layout(c);
+		m->kv_first = c->kv_head;
+		m->kv_end = kv_end;
+		m->n_queries = c->unit->n_rows * c->a->n_rep;
+		m->passes = !c->unit->split && !c->unit->direct && attend_is_observed(c) ? 2 : 1;
+	}
+	CU_SYNC();
+	do {
+		for (int32_t r = cu_thread(); r < c->unit->n_rows; r += CU_THREADS)
+			c->shared->row[r] = c->a->rows[c->unit->row + r];
 		if (c->a->folds)
 			many_append(c);
-		for (c->query = 0; c->query < n_queries; c->query += m.queries) {
-			c->n_queries = n_queries - c->query < m.queries ? n_queries - c->query : m.queries;
-			for (int32_t pass = 0; pass < passes; pass++)
-				many_pass(c, &m, pass);
+		for (c->query = 0; c->query < m->n_queries; c->query += m->queries) {
+			const int32_t left = m->n_queries - c->query;
+
+			c->n_queries = left < m->queries ? left : m->queries;
+			for (int32_t pass = 0; pass < m->passes; pass++)
+				many_pass(c, m, pass);
 		}
-	}
-	c->kv_head = first;
+		CU_SYNC(); /* the shared memory is free */
+	} while (++c->kv_head < m->kv_end);
+	c->kv_head = m->kv_first;
 }
 
 #endif

@@ -40,7 +40,7 @@ CU_FN unsigned char *few_place(const struct attend *c, const uint8_t *group, int
 {
 	const int32_t head = (c->a->layer * 2 + v) * c->a->n_kv_heads + c->kv_head;
 
-	return (unsigned char *)group + (int64_t)head * c->unit.head_bytes;
+	return (unsigned char *)group + (int64_t)head * c->unit->head_bytes;
 }
 
 /* Pairs of a head are dealt to warps, 32 to each: `turn` counts the heads' shares. */
@@ -184,7 +184,7 @@ CU_FN void few_put_keys(const struct attend *c, const struct few_memory *f, int3
 	const struct few_keys at = few_keys_at(c, i, k_cache_bytes(format));
 	float *to = f->k + (int32_t)(at.g * K_GROUP + at.part * (uint32_t)n) * f->stride + 4 * at.quad;
 
-	if (!at.there || at.g * K_GROUP >= (uint32_t)c->unit.n_tokens)
+	if (!at.there || at.g * K_GROUP >= (uint32_t)c->unit->n_tokens)
 		return;
 	CU_UNROLL
 	for (int32_t t = 0; t < n; t++)
@@ -213,8 +213,8 @@ CU_FN void few_mend(const struct attend *c, const struct few_memory *f, const st
 	const int32_t step = c->a->head_dim * bytes;
 
 	CU_NO_UNROLL
-	for (int32_t r = 0; c->a->folds && r < c->unit.n_rows; r++) {
-		const int32_t token = c->row[r].pos - c->unit.span * K_SPAN - (int32_t)(4 * at->quad);
+	for (int32_t r = 0; c->a->folds && r < c->unit->n_rows; r++) {
+		const int32_t token = c->row[r].pos - c->unit->span * K_SPAN - (int32_t)(4 * at->quad);
 
 		if (0 <= token && token < 4) {
 			const uint4 y =
@@ -239,7 +239,7 @@ CU_FN void few_put_values(const struct attend *c, const struct few_memory *f, in
 	const struct few_values at = few_values_at(c, i, k_cache_bytes(format));
 
 	/* few_sums() reads whole 32s of tokens */
-	if (!at.there || at.quad / 8 * CU_WARP >= (uint32_t)c->unit.n_tokens)
+	if (!at.there || at.quad / 8 * CU_WARP >= (uint32_t)c->unit->n_tokens)
 		return;
 	few_mend(c, f, &at, x, k_cache_bytes(format));
 	CU_UNROLL
