@@ -25,6 +25,8 @@ int sampler_open(struct sampler **out, int32_t vocab, struct err *e)
 	s->y = aligned_alloc(64, n * sizeof *s->y);
 	s->e = aligned_alloc(64, n * sizeof *s->e);
 	s->own = malloc(n * sizeof *s->own);
+	s->listed_y = aligned_alloc(64, K_DRAW_LIST * sizeof *s->listed_y);
+	s->listed_e = aligned_alloc(64, K_DRAW_LIST * sizeof *s->listed_e);
 	s->block_max = malloc((size_t)s->n_blocks * sizeof *s->block_max);
 	s->list = malloc((n + 1) * sizeof *s->list);
 	s->scratch = malloc((n + 1) * sizeof *s->scratch);
@@ -33,8 +35,8 @@ int sampler_open(struct sampler **out, int32_t vocab, struct err *e)
 	s->touched = malloc((n + SAMPLE_BIAS_MAX) * sizeof *s->touched);
 	s->rest = malloc(n * sizeof *s->rest);
 	s->bucket = malloc(SAMPLER_BUCKETS * sizeof *s->bucket);
-	if (!s->y || !s->e || !s->own || !s->block_max || !s->list || !s->scratch || !s->count ||
-		!s->bias || !s->touched || !s->bucket || !s->rest) {
+	if (!s->y || !s->e || !s->own || !s->listed_y || !s->listed_e || !s->block_max || !s->list ||
+		!s->scratch || !s->count || !s->bias || !s->touched || !s->bucket || !s->rest) {
 		sampler_close(s);
 		return err_set(e, ERR_MEMORY, "no memory for a sampler of %d tokens", vocab);
 	}
@@ -49,6 +51,8 @@ void sampler_close(struct sampler *s)
 	free(s->y);
 	free(s->e);
 	free(s->own);
+	free(s->listed_y);
+	free(s->listed_e);
 	free(s->block_max);
 	free(s->list);
 	free(s->scratch);

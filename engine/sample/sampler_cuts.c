@@ -2,8 +2,8 @@
  *
  * Nothing is sorted. First comes a lower bound of the value of any survivor (from the maxima of the
  * blocks, or from the mass); the few ids above it are listed, and the end of a cut is found in the
- * list by the leading bits of the values, 11 at a time: a radix select that opens one bucket each
- * pass. All sums are of integers, so the order in which they are made does not matter. */
+ * list by the leading bits of the values, 7 or 11 at a time: a radix select that opens one bucket
+ * each pass. All sums are of integers, so the order in which they are made does not matter. */
 #include "engine/sample/sampler_impl.h"
 
 #include <string.h>
@@ -88,7 +88,8 @@ bool sampler_select(uint64_t *bucket, int32_t *scratch, const float *value, cons
 	uint32_t path = 0;
 
 	while (hi > 0) {
-		int lo = hi > SAMPLER_DIGIT ? hi - SAMPLER_DIGIT : 0;
+		const int bits = n < SAMPLER_BUCKETS / 2 ? SAMPLER_SMALL_DIGIT : SAMPLER_DIGIT;
+		int lo = hi > bits ? hi - bits : 0;
 		int32_t digit = open_bucket(&q, list, n, hi, lo);
 
 		if (digit < 0)

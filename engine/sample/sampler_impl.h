@@ -17,7 +17,9 @@
 #include "kernels/draw.h"
 
 enum { STAGE_PENALTIES, STAGE_TEMPERATURE, STAGE_TOP_K, STAGE_TOP_P, STAGE_MIN_P };
-enum { SAMPLER_DIGIT = 11, SAMPLER_BUCKETS = 1 << SAMPLER_DIGIT, SAMPLER_GONE = 64 };
+/* Bits of a digit: of few ids, whose buckets would cost more than they, and of many. */
+enum { SAMPLER_SMALL_DIGIT = 7, SAMPLER_DIGIT = 11, SAMPLER_BUCKETS = 1 << SAMPLER_DIGIT };
+enum { SAMPLER_GONE = 64 };
 
 /* The last entry of a prefix. */
 struct sampler_prefix {
@@ -29,8 +31,9 @@ struct sampler {
 	const struct k_draw_passes *pass;
 	int32_t vocab, n_blocks;
 	float *y, *e, *block_max;
-	float *own;  /* logits of the listed ids; untouched without a list */
-	float *bias; /* by id; 0: none */
+	float *own;                 /* logits of the listed ids; untouched without a list */
+	float *listed_y, *listed_e; /* [K_DRAW_LIST], of a device's list, in its order */
+	float *bias;                /* by id; 0: none */
 	int32_t *list, *scratch, *count, *touched;
 	uint64_t *bucket;
 

@@ -58,14 +58,18 @@ bool sampler_ask(const struct sampler *s, const struct sample_params *p, struct 
 	return true;
 }
 
-static uint64_t listed_mass(
-	const struct k_draw_reply *reply, const struct k_draw_entry *list, float factor, float max)
+/* Values and weights of the listed ids to s->listed_y and listed_e, in the list's order, by the
+ * passes that go over whole rows. Returns their mass. */
+static uint64_t weigh_list(const struct sampler *s, const struct k_draw_reply *reply,
+	const struct k_draw_entry *list, float factor, float max)
 {
-	uint64_t mass = 0;
+	const int32_t n_blocks = (reply->n + K_DRAW_BLOCK - 1) / K_DRAW_BLOCK;
+	float block_max[K_DRAW_LIST / K_DRAW_BLOCK];
 
-	for (int32_t i = 0; i < reply->n; i++)
-		mass += k_mass(k_exp(k_logit_depth(list[i].logit * factor, max)));
-	return mass;
+	for (int32_t i = 0; i < n_blocks * K_DRAW_BLOCK; i++)
+		s->listed_e[i] = i < reply->n ? list[i].logit : -INFINITY;
+	s->pass->scale(s->listed_e, n_blocks, factor, s->listed_y, block_max);
+	return s->pass->weigh(s->listed_y, n_blocks, max, s->listed_e);
 }
 
 bool sampler_can_do(const struct sampler *s, const struct sample_params *p,
@@ -84,16 +88,16 @@ bool sampler_can_do(const struct sampler *s, const struct sample_params *p,
 	if (c.by_k || reply->n == s->vocab || (!c.by_p && !c.by_min))
 		return true;
 	if (c.by_p)
-		return listed_mass(reply, list, factor, max) >=
+		return weigh_list(s, reply, list, factor, max) >=
 			   sampler_least_mass(sampler_to_fixed(p->top_p), reply->mass);
 	return reply->floor <= sampler_floor_of_min_p(p->min_p, max);
 }
 
-static void put(struct sampler *s, int32_t id, float logit, float factor)
+static void put(struct sampler *s, int32_t id, float logit, float y, float e)
 {
 	s->own[id] = logit;
-	s->y[id] = logit * factor;
-	s->e[id] = k_exp(k_logit_depth(s->y[id], s->max));
+	s->y[id] = y;
+	s->e[id] = e;
 }
 
 void sampler_pick_listed(struct sampler *s, const struct k_logit_stats *stats,
@@ -110,12 +114,14 @@ void sampler_pick_listed(struct sampler *s, const struct k_logit_stats *stats,
 	s->mass[STAGE_PENALTIES] = s->greedy ? stats->mass : reply->mass;
 	s->left[STAGE_PENALTIES] = s->vocab;
 	s->n_list = reply->n;
+	weigh_list(s, reply, list, factor, s->max);
 	for (int32_t i = 0; i < reply->n; i++) {
 		s->list[i] = list[i].id;
-		put(s, list[i].id, list[i].logit, factor);
+		put(s, list[i].id, list[i].logit, s->listed_y[i], s->listed_e[i]);
 	}
 	if (reply->winner >= 0)
-		put(s, reply->winner, reply->winner_logit, factor);
+		put(s, reply->winner, reply->winner_logit, reply->winner_logit * factor,
+			k_exp(k_logit_depth(reply->winner_logit * factor, s->max)));
 	sampler_draw(s, out);
 }
 
