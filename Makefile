@@ -154,21 +154,26 @@ SHIM := $(filter-out tests/cuda/shim/client.c, $(wildcard tests/cuda/shim/*.c te
 SHIM_FLAGS = -I. -O2 -g -fPIC -fno-strict-aliasing -fvisibility=hidden -ffp-contract=off -fno-math-errno -Wall -Wextra -pthread
 SHIM_FAST = $(if $(filter x86_64%,$(shell $(CC) -dumpmachine)),-O3 -mavx2 -mfma)
 SHIM_CHECKED = -DSHIM_CHECKED
-SHIM_LIBRARIES = $(BUILD)/tests/libcuda_shim.so $(BUILD)/tests/libcuda_shim_checked.so
+SHIM_LIBRARIES = $(BUILD)/tests/libcuda_shim.so $(if $(filter build,$(BUILD)),$(BUILD)/tests/libcuda_shim_checked.so)
 # What the compiler tells of; calls into the C library go through the checker too.
 SHIM_TELLS = -fsanitize=thread,alignment,bounds,shift,integer-divide-by-zero,signed-integer-overflow,bool
 SHIM_LIBC = $(foreach f,memcpy memmove memset,--redefine-sym $(f)=check_$(f))
 CXX ?= g++
-$(BUILD)/tests/libcuda_shim.so: $(SHIM:%=$(BUILD)/%.fast.o)
+build/tests/libcuda_shim.so: $(SHIM:%=build/%.fast.o)
 	$(call step,LINK,$@) $(CC) -shared -o $@ $^ -lm -pthread
-$(BUILD)/tests/libcuda_shim_checked.so: $(SHIM:%=$(BUILD)/%.checked.o)
+build/tests/libcuda_shim_checked.so: $(SHIM:%=build/%.checked.o)
 	$(call step,LINK,$@) $(CC) -shared -o $@ $^ -lm -pthread
+# Another folder's tests have the same one.
+ifneq ($(BUILD),build)
+$(BUILD)/tests/libcuda_shim.so: build/tests/libcuda_shim.so
+	@mkdir -p $(@D) && cp $< $@
+endif
 define shim_rules
-$(BUILD)/%.c.$(1).o: %.c
+build/%.c.$(1).o: %.c
 	@mkdir -p $$(@D)
 	$$(call step,CC,$$<) $$(CC) -std=c11 -D_GNU_SOURCE -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
 		-Wpointer-arith $$(SHIM_FLAGS) $(2) -MMD -MP -c -o $$@ $$<
-$(BUILD)/%.cpp.$(1).o: %.cpp
+build/%.cpp.$(1).o: %.cpp
 	@mkdir -p $$(@D)
 	$$(call step,CXX,$$<) $$(CXX) -std=c++17 -fno-exceptions -fno-rtti -Wno-unknown-pragmas \
 		-Wno-missing-field-initializers $$(SHIM_FLAGS) $(2) -MMD -MP -c -o $$@ $$< $(3)
@@ -210,11 +215,12 @@ lint:
 
 # The tests of the modules under AddressSanitizer and UndefinedBehaviorSanitizer.
 asan:
+	@+$(SUB) build/tests/libcuda_shim.so
 	@+$(ASAN) tests-build
 	@tests/run --only asan
 
-# Each barrier of the CUDA kernels left out in turn: some test must fail. About two minutes of work; of each
-# kind in each file `make test` leaves out one.
+# Each barrier of the CUDA kernels left out in turn: some test must fail. About two minutes of work; in each
+# file `make test` leaves out one.
 barriers: tests-build
 	@tests/cuda/test_cuda_barriers.py --all
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Each barrier of the CUDA kernels is needed, and the tests would notice if it were gone. TAP.
 
-    tests/cuda/test_cuda_barriers.py          one place of each kind in each file: what every `make test` asks
+    tests/cuda/test_cuda_barriers.py          one place in each file: what every `make test` asks
     tests/cuda/test_cuda_barriers.py --all    every place: `make barriers`
     tests/cuda/test_cuda_barriers.py --table  nothing is run: the count in tests/README.md, from the sources
 
@@ -96,10 +96,9 @@ def without(place, suites):
 
 
 def one_of_each(places):
-    """The last place of each kind in each file: the first is most often the one that is missed most."""
-    chosen = {(place.split(":")[0], places[place]): place
-              for place in sorted(places, key=lambda p: int(p.split(":")[1]))}
-    return sorted(chosen.values())
+    """The last place in each file: the first is most often the one that is missed most."""
+    return sorted({place.split(":")[0]: place
+                   for place in sorted(places, key=lambda p: int(p.split(":")[1]))}.values())
 
 
 def main():

@@ -30,7 +30,7 @@ enum { MOST_TOKENS = 64, MOST_ROWS = 16 };
 #ifdef __SANITIZE_ADDRESS__ /* sessions take four times as long */
 enum { FEWER = 6 };
 #else
-enum { FEWER = 1 };
+enum { FEWER = 3 };
 #endif
 
 /* The driver's functions, and how often each is called until a session is open, and in all. */

@@ -6,12 +6,13 @@
 
 #include "kernels/kernels.h"
 
-/* A processor that is emulated is slow: it gets a part of the turns of random cases. */
+/* A processor that is emulated is slow: it gets a part of the turns of random cases, and of the
+ * cases of a list each other one. */
 #ifdef EMULATED
-enum { N_THREADS = 2 };
-#define TURNS(n) ((n) / 4)
+enum { N_THREADS = 2, EACH = 2 };
+#define TURNS(n) ((n) / 8)
 #else
-enum { N_THREADS = 4 };
+enum { N_THREADS = 4, EACH = 1 };
 #define TURNS(n) (n)
 #endif
 extern struct k_ctx *ref, **fast; /* also the emulated ones */

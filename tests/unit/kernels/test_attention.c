@@ -538,7 +538,7 @@ enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 static void test_attention_positions(void **state)
 {
 	(void)state;
-	for (int32_t pos = 0; pos < 700; pos += pos < 145 ? 1 : pos < 250 ? 9 : pos < 262 ? 1 : 87) {
+	for (int32_t pos = 0; pos < 700; pos += pos < 145 ? EACH : pos < 250 ? 9 : pos < 262 ? 1 : 87) {
 		struct k_row row = { .pos = pos, .seq = pos % 3 };
 
 		try_attention(&shapes[pos % 2 ? 0 : pos / 2 % N_SHAPES], &row, 1, pos % 5 ? 0 : 20);
@@ -564,8 +564,8 @@ static void test_attention_rows(void **state)
 	static const int32_t counts[] = { 2, 5, 17, 64 };
 
 	(void)state;
-	for (int s = 0; s < N_SHAPES; s++)
-		for (int k = 0; k < 4; k++) {
+	for (int s = 0; s < N_SHAPES; s += EACH)
+		for (int k = 0; k < 4; k += s ? EACH : 1) {
 			struct k_row rows[64];
 			int32_t n = s % 2 && k == 3 ? 40 : counts[k],
 					first = (int32_t)(rig_next() % (n > 17 ? 200 : 640));
@@ -663,7 +663,7 @@ static void test_zeros(void **state)
 	int n_zeros = 0;
 
 	(void)state;
-	for (int turn = 0; turn < 200; turn++) {
+	for (int turn = 0; turn < TURNS(200); turn++) {
 		struct seen own;
 		struct cache c;
 
@@ -701,7 +701,7 @@ static void test_zeros(void **state)
 		seen_free(&own);
 		cache_close(&c);
 	}
-	assert_in_range(n_zeros, 1, 200 * N * DIM / 2);
+	assert_in_range(n_zeros, 1, TURNS(200) * N * DIM / 2);
 }
 
 /* A row that sees itself alone gives its value, +0 for -0: so every code of every format is read as

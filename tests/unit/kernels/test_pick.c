@@ -157,7 +157,7 @@ static void check_row(
 static void test_pick(void **state)
 {
 	(void)state;
-	for (int i = 0; i < 12 * N_SHAPES; i++) {
+	for (int i = 0; i < TURNS(12) * N_SHAPES; i++) {
 		const struct shape *s = &shapes[i % N_SHAPES];
 		const size_t width = (size_t)(s->n_heads * s->head_dim);
 		const size_t bytes = (size_t)(ROWS * s->n_kv_heads * STRIDE);
