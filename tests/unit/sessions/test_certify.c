@@ -248,11 +248,11 @@ static struct lossy_settings lossy_of_format(enum k_type type)
 	return lossy_of_options(&o);
 }
 
-/* Each weight format has kernels of its own, which test_kernels compares: here some of them, with the
- * lossy settings of lossy_of_format(), unless all are asked for. */
+/* Each weight format has kernels of its own, which test_kernels compares: here some of them, with
+ * the lossy settings of lossy_of_format(). */
 static void test_formats(void **state)
 {
-	const int each = is_thorough() ? 1 : 4;
+	const int each = is_thorough() ? 3 : 6;
 
 	(void)state;
 	for (int type = 0; type < K_N_TYPES; type++) {
