@@ -6,9 +6,9 @@
 
 #include "kernels/kernels.h"
 
-/* A processor that is emulated is slow: it gets a part of the turns of random cases, and of the
- * cases of a list each other one. */
-#ifdef EMULATED
+/* A processor that is emulated is slow, and so are sanitizers: they get a part of the turns of
+ * random cases, and of the cases of a list each other one. */
+#if defined EMULATED || defined __SANITIZE_ADDRESS__
 enum { N_THREADS = 2, EACH = 2 };
 #define TURNS(n) ((n) / 8)
 #else

@@ -13,8 +13,8 @@
  * CUTAWAY_SHIM_SEED (0: in order), CUTAWAY_SHIM_FAIL: calls that fail, like
  * `cuMemAlloc_v2:3=2,cuStreamSynchronize:7=719!`: the third and the seventh call of these names
  * give these results; after `!` every later call of any does. CUTAWAY_SHIM_CALLS: a file that gets
- * a line for each function with the number of its calls, when the library goes. Thread: any; one
- * lock for all. */
+ * a line for each function with the number of its calls, when the library goes.
+ * CUTAWAY_SHIM_FREEZE: freeze.c. Thread: any; one lock for all. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +24,7 @@
 #include "kernels/cuda/driver.h"
 #include "tests/cuda/shim/check.h"
 #include "tests/cuda/shim/device.h"
+#include "tests/cuda/shim/freeze.h"
 
 #pragma GCC visibility push(default)
 #define X(name, symbol, parameters) CUresult symbol parameters;
@@ -344,7 +345,7 @@ static void fill(unsigned char *p, int byte, size_t bytes)
 static CUresult run_command(struct command *c)
 {
 	switch (c->kind) {
-	case KERNEL: return run_kernel(c);
+	case KERNEL: return freeze_on() ? CU_OK : run_kernel(c);
 	case COPY:
 		memmove(c->to, c->staged ? c->staged : c->from, c->bytes);
 		check_host_wrote(c->to, c->bytes);
@@ -891,7 +892,9 @@ CUresult cuStreamSynchronize(CUstream s)
 		s->spoilt = true;
 		return leave(CAPTURE_UNSUPPORTED);
 	}
-	return leave(run_stream(s));
+	r = run_stream(s);
+	freeze_waited();
+	return leave(r);
 }
 
 CUresult cuStreamBeginCapture_v2(CUstream s, int mode)
@@ -944,6 +947,7 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *x, CUgraph g, unsigned long lo
 CUresult cuGraphLaunch(CUgraphExec x, CUstream s)
 {
 	NEEDS(cuGraphLaunch);
+	freeze_launches();
 	for (const struct command *c = x->queue.first; c && !r; c = c->next)
 		r = ask(s, c);
 	return leave(r);
