@@ -185,7 +185,7 @@ tests-build: $(PROGRAM) $(addprefix $(BUILD)/tests/,$(notdir $(TEST_PROGRAMS:.c=
 
 # What needs packages asks for them first and builds in a second make, so that the order holds with -j.
 SUB = $(MAKE) --no-print-directory
-SANITIZE = -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+SANITIZE = -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 ASAN = $(SUB) BUILD=build-asan CFLAGS="$(SANITIZE)" KERNEL_CFLAGS=
 
 chat:
