@@ -217,11 +217,11 @@ K_INLINE int32_t k_hull_tokens(const struct k_hull *h, int32_t span)
 	return n < K_SPAN ? n : K_SPAN;
 }
 
-/* Whether the hull has a position of first … end - 1. */
+/* Whether the hull has a position of first … end - 1. Without an index, so that a GPU has the runs
+ * in registers. */
 K_INLINE bool k_hull_meets(const struct k_hull *h, int32_t first, int32_t end)
 {
-	const struct k_range *a = &h->run[0], *b = &h->run[1]; /* no index: a GPU has them in registers
-															*/
+	const struct k_range *a = &h->run[0], *b = &h->run[1];
 
 	return (a->first < end && first < a->end) || (b->first < end && first < b->end);
 }

@@ -1,24 +1,17 @@
-/* CUTAWAY_SHIM_FREEZE=N: what the host takes between two steps. From the N-th graph on kernels are
- * not run, so that a step's results are those of the one before and nothing but the host takes
- * time; at the end stderr is told how long it was from the end of a wait to the next graph. Frozen
- * results are wrong: for time alone. */
+/* CUTAWAY_SHIM_FREEZE=N: what the host takes between two steps. After N graphs kernels are not run,
+ * so that a step's results are those of the one before and nothing but the host takes time; at the
+ * end stderr is told how long it was from the end of a wait to the next graph. Frozen results are
+ * wrong: for time alone. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "tests/cuda/shim/freeze.h"
+#include "tests/cuda/shim/site.h"
 
 enum { MOST = 1 << 16 };
 static long graphs, n_gaps;
-static double waited, gap[MOST]; /* us */
-
-static double now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
+static uint64_t waited;  /* ns */
+static double gap[MOST]; /* us */
 
 bool freeze_on(void)
 {
@@ -30,14 +23,14 @@ bool freeze_on(void)
 void freeze_launches(void)
 {
 	graphs++;
-	if (waited > 0 && n_gaps < MOST && freeze_on())
-		gap[n_gaps++] = now_us() - waited;
+	if (waited && n_gaps < MOST && freeze_on())
+		gap[n_gaps++] = (double)(shim_now() - waited) / 1e3;
 	waited = 0;
 }
 
 void freeze_waited(void)
 {
-	waited = now_us();
+	waited = shim_now();
 }
 
 static int by_size(const void *a, const void *b)

@@ -537,8 +537,10 @@ enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 /* One row at every residue of a group and of a span, near every border. */
 static void test_attention_positions(void **state)
 {
+	enum { STEP = 2 * EACH - 1 }; /* odd: it meets every residue of a group */
+
 	(void)state;
-	for (int32_t pos = 0; pos < 700; pos += pos < 145 ? EACH : pos < 250 ? 9 : pos < 262 ? 1 : 87) {
+	for (int32_t pos = 0; pos < 700; pos += pos < 145 ? STEP : pos < 250 ? 9 : pos < 262 ? 1 : 87) {
 		struct k_row row = { .pos = pos, .seq = pos % 3 };
 
 		try_attention(&shapes[pos % 2 ? 0 : pos / 2 % N_SHAPES], &row, 1, pos % 5 ? 0 : 20);
