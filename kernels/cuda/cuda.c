@@ -155,7 +155,7 @@ static void device_copy(struct k_device *d, void *to, const void *from, size_t b
 		cu_lose(c, r, "copying a KV page", NULL);
 }
 
-int cu_grow(
+int cu_grow_own(
 	struct cu_device *c, struct cu_room *room, size_t bytes, const char *what, struct err *e)
 {
 	CUdeviceptr at = 0;
@@ -170,12 +170,18 @@ int cu_grow(
 		c->d->memory_free(at);
 		return cu_lose(c, r, "zeroing device memory", e);
 	}
-	if (room->at) {
-		cu_drop_programs(c);
+	if (room->at)
 		c->d->memory_free(room->at);
-	}
 	*room = (struct cu_room){ .at = at, .bytes = bytes };
 	return 0;
+}
+
+int cu_grow(
+	struct cu_device *c, struct cu_room *room, size_t bytes, const char *what, struct err *e)
+{
+	if (room->at && room->bytes < bytes)
+		cu_drop_programs(c);
+	return cu_grow_own(c, room, bytes, what, e);
 }
 
 /* ---- opening ---- */

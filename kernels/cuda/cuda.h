@@ -98,6 +98,9 @@ int cu_lose(struct cu_device *c, CUresult r, const char *what, struct err *e);
  * a failure changes nothing; programs that refer to the old one are dropped with it. */
 int cu_grow(
 	struct cu_device *c, struct cu_room *room, size_t bytes, const char *what, struct err *e);
+/* The same of room that one program alone refers to, which is being made: no other is dropped. */
+int cu_grow_own(
+	struct cu_device *c, struct cu_room *room, size_t bytes, const char *what, struct err *e);
 
 /* Zeroed host memory that the device sees at the same address. NULL with e. */
 void *cu_alloc_pinned(struct cu_device *c, size_t bytes, const char *what, struct err *e);

@@ -345,7 +345,7 @@ static int size_program(struct lowering *l, const struct k_program *p, int32_t n
 	}
 	if (!g->matrix || !g->cap_calls)
 		return err_set(l->e, ERR_MEMORY, "no memory for a step of %d kernels", n_calls);
-	return cu_grow(l->c, &g->blob, n * sizeof *g->matrix, "the matrices of a step", l->e);
+	return cu_grow_own(l->c, &g->blob, n * sizeof *g->matrix, "the matrices of a step", l->e);
 }
 
 static void drop(struct cu_device *c, struct cu_program *g)

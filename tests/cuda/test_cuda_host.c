@@ -213,6 +213,32 @@ static void test_switch(void **state)
 	assert_int_equal(shim->n_open(), 0);
 }
 
+/* Watched steps and others take turns, and each shape's graph is made once: the tenth cannot be
+ * made, nor is it asked for. */
+static void test_kept(void **state)
+{
+	struct engine_options o = options("cuda", "graph");
+	static struct heard h;
+	struct err e = { 0 };
+	struct engine *engine;
+
+	(void)state;
+	o.spec = "off";
+	assert_int_equal(engine_open(&engine, &o, &e), 0);
+	memset(&h, 0, sizeof h);
+	engine_add_sink(engine, listen, &h);
+	engine_begin(engine, NULL);
+	assert_true((shim->fail)("cuGraphInstantiateWithFlags:10=2"));
+	for (int i = 0; i < 8; i++) {
+		assert_int_equal(submit(engine, 1, &e), 0);
+		if (run_all(engine, &e))
+			fail_msg("%s after %d steps", e.text, (int)engine_steps(engine));
+	}
+	assert_true(h.attention && engine_steps(engine) >= 64);
+	engine_close(engine);
+	(shim->fail)(NULL);
+}
+
 /* Each of the first calls of a kind fails in turn: an error, never a crash, and nothing stays
  * open. */
 static void fail_each(const char *function, int result, int most, int code)
@@ -533,6 +559,7 @@ int main(void)
 		cmocka_unit_test(test_look),
 		cmocka_unit_test(test_modes),
 		cmocka_unit_test(test_switch),
+		cmocka_unit_test(test_kept),
 		cmocka_unit_test(test_scratch),
 		cmocka_unit_test(test_no_memory),
 		cmocka_unit_test(test_faults),

@@ -893,7 +893,6 @@ CUresult cuStreamSynchronize(CUstream s)
 		return leave(CAPTURE_UNSUPPORTED);
 	}
 	r = run_stream(s);
-	freeze_waited();
 	return leave(r);
 }
 

@@ -1,7 +1,7 @@
 /* CUTAWAY_SHIM_FREEZE=N: what the host takes between two steps. After N graphs kernels are not run,
  * so that a step's results are those of the one before and nothing but the host takes time; at the
- * end stderr is told how long it was from the end of a wait to the next graph. Frozen results are
- * wrong: for time alone. */
+ * end stderr is told how long it was from graph to graph. Frozen results are wrong: for time
+ * alone. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,8 +10,8 @@
 
 enum { MOST = 1 << 16 };
 static long graphs, n_gaps;
-static uint64_t waited;  /* ns */
-static double gap[MOST]; /* us */
+static uint64_t launched; /* ns */
+static double gap[MOST];  /* us */
 
 bool freeze_on(void)
 {
@@ -22,15 +22,12 @@ bool freeze_on(void)
 
 void freeze_launches(void)
 {
-	graphs++;
-	if (waited && n_gaps < MOST && freeze_on())
-		gap[n_gaps++] = (double)(shim_now() - waited) / 1e3;
-	waited = 0;
-}
+	const uint64_t now = shim_now();
 
-void freeze_waited(void)
-{
-	waited = shim_now();
+	if (freeze_on() && launched && n_gaps < MOST)
+		gap[n_gaps++] = (double)(now - launched) / 1e3;
+	graphs++;
+	launched = freeze_on() ? now : 0;
 }
 
 static int by_size(const void *a, const void *b)
@@ -42,9 +39,14 @@ static int by_size(const void *a, const void *b)
 
 __attribute__((destructor)) static void tell(void)
 {
+	double sum = 0;
+
 	if (!n_gaps)
 		return;
+	for (long i = 0; i < n_gaps; i++)
+		sum += gap[i];
 	qsort(gap, (size_t)n_gaps, sizeof *gap, by_size);
-	fprintf(stderr, "from a wait to the next graph: median %.1f us (%.1f .. %.1f), %ld times\n",
-		gap[n_gaps / 2], gap[n_gaps / 10], gap[n_gaps - 1 - n_gaps / 10], n_gaps);
+	fprintf(stderr, "from graph to graph: mean %.1f us, median %.1f (%.1f .. %.1f), %ld times\n",
+		sum / (double)n_gaps, gap[n_gaps / 2], gap[n_gaps / 10], gap[n_gaps - 1 - n_gaps / 10],
+		n_gaps);
 }

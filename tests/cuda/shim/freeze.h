@@ -6,6 +6,5 @@
 
 bool freeze_on(void); /* kernels are not run any more */
 void freeze_launches(void);
-void freeze_waited(void);
 
 #endif
