@@ -106,10 +106,10 @@ fi
 { "$cutaway" --version; "$cutaway" devices; nvidia-smi --query-gpu=name,driver_version,clocks.sm --format=csv 2>/dev/null; } 2>&1 | tee -a "$report"
 "$cutaway" devices --json | grep -q '"usable":[[:space:]]*true' || { say "no device can be used: nothing is tested" && exit 1; }
 small=${GPU_REPORT_SMALL:-${CUTAWAY_CUDA_DRIVER:+1}}
-types=$("$mktiny" --types | cut -d ' ' -f 1) sizes="Q4_1 F16 Q8_0" certified="Q4_1 F16 Q8_0 Q6_K MXFP4" runs=9 ctx=2048 mode=
+types=$("$mktiny" --types | cut -d ' ' -f 1) sizes="Q4_1 F16 Q8_0" certified="Q4_1 F16 Q8_0 Q6_K MXFP4" runs=9 ctx=2048 mode= skip=
 few=24 many=128 words=310 seconds=8 models=99
 [ -z "$small" ] || types="Q4_1 Q8_0 F16" sizes=Q4_1 certified=Q4_1 runs=2 ctx=256 few=4 many=8 words=20 seconds=18 models=5
-export cutaway model mode ncu sanitizer tmp out log bench own runs TMPDIR=$tmp XDG_CACHE_HOME=$tmp/cache XDG_DATA_HOME=$tmp/data XDG_STATE_HOME=$tmp/state
+export cutaway model mode skip ncu sanitizer tmp out log bench own runs TMPDIR=$tmp XDG_CACHE_HOME=$tmp/cache XDG_DATA_HOME=$tmp/data XDG_STATE_HOME=$tmp/state
 table() { LD_LIBRARY_PATH=$own python3 "tools/bench/$1" "${@:2}"; } # the package's libraries are not for python
 
 # ---- is it right? ----
@@ -169,23 +169,31 @@ turns() { # NAME FIGURE SECONDS: single runs, as many as there are within the ti
 		grep '^[0-9]' >"$tmp/values" && line "$1" "$2" "\"bytes\":$(stat -Lc %s "$model"),\"runs\":[$(paste -sd, "$tmp/values")]}"
 }
 whole() { # NAME FIGURE CONTEXT: as the bench measures it
-	"$cutaway" bench --json --only "$2" --ctx "$3" --packed-cache off --backend cuda --model "$model" >"$tmp/values" &&
+	"$cutaway" bench --json --cuda-mode ${mode:-graph} --only "$2" --ctx "$3" --packed-cache off --backend cuda --model "$model" >"$tmp/values" &&
 		line "$1" "$2" "$(cut -c 2- "$tmp/values")"
 }
-quiet() { # NAME FIGURE SLOTS REQUESTS WORDS TOKENS RATE: not recorded
-	awk -v n="$4" -v of="$5,$6" 'BEGIN { print "TIMESTAMP,ContextTokens,GeneratedTokens"
+arrivals() { # REQUESTS WORDS TOKENS
+	awk -v n="$1" -v of="$2,$3" 'BEGIN { print "TIMESTAMP,ContextTokens,GeneratedTokens"
 		for (i = 0; i < n; i++) printf "2026-01-01 00:%02d:%02d.0,%s\n", i / 60, i % 60, of }' >"$tmp/trace.csv"
-	"$cutaway" load --json --quiet --arrivals "trace:$tmp/trace.csv" --requests 0 --rate "$7" --slots "$3" --ctx 2048 --pages 1024 \
+}
+quiet() { # NAME FIGURE SLOTS REQUESTS WORDS TOKENS RATE: not recorded
+	arrivals "$4" "$5" "$6"
+	"$cutaway" load --json --quiet --cuda-mode ${mode:-graph} --arrivals "trace:$tmp/trace.csv" --requests 0 --rate "$7" --slots "$3" --ctx 2048 --pages 1024 \
 		--prefix-cache off --packed-cache off --backend cuda --model "$model" >"$tmp/values" &&
 		line "$1-off" "$2" "\"slots\":$3,\"load\":$(cat "$tmp/values")}"
 }
-stages() { # TOKENS: where a recorded token's time goes
+stages() { # TOKENS PROMPT, or TOKENS SEQUENCES: where a recorded token's time goes
 	roof() { sed -n "s/.*\"$1\":\([0-9][0-9.]*\).*/\1/p" "$bench" | tail -1; }
 	rm -f "$tmp/stages.db"
-	"$cutaway" run --record "$tmp/stages.db" --raw --max-tokens "$1" --backend cuda --model "$model" 'Once upon a time' >/dev/null &&
-		table stages.py "$tmp/stages.db" --reads "$(roof read_gb_s | grep . || echo 4800)" --integers "$(roof int_gmac_s | grep . || echo 990000)"
+	if [ "$2" -gt 0 ] 2>/dev/null; then
+		arrivals "$2" 3 "$1"
+		"$cutaway" load --quiet --arrivals "trace:$tmp/trace.csv" --requests 0 --rate 1000 --slots "$2" --ctx 2048 --pages 1024 \
+			--packed-cache off --record "$tmp/stages.db" --backend cuda --cuda-mode ${mode:-graph} --model "$model" >/dev/null
+	else
+		"$cutaway" run --record "$tmp/stages.db" --raw --max-tokens "$1" --backend cuda --cuda-mode ${mode:-graph} --model "$model" "$2" >/dev/null
+	fi && table stages.py "$tmp/stages.db" --reads "$(roof read_gb_s | grep . || echo 4800)" --integers "$(roof int_gmac_s | grep . || echo 990000)"
 }
-export -f line turns whole quiet stages
+export -f line turns whole quiet stages arrivals
 
 [ -n "$small" ] || part 20 1 "135M: read_gb_s" '135M Q4_1' whole 135M read_gb_s $ctx # the shim takes half a minute
 for figure in decode_tok_s decode_1k_tok_s prefill_tok_s batch16_tok_s batch64_tok_s; do
@@ -202,7 +210,9 @@ for n in 16 64; do
 	part 20 1 "135M: batch${n}_tok_s, not recorded" '135M Q4_1' quiet 135M batch${n}_tok_s $n $n 3 $many 1000
 done
 part 75 1 "135M: record_percent" '135M Q4_1' whole 135M record_percent $ctx
-part 20 40 "135M: where a token's time goes" '135M Q4_1' stages $many
+part 20 40 "135M: where a token's time goes" '135M Q4_1' stages $many 'Once upon a time'
+part 20 40 "135M, 1,024 tokens deep: where a token's time goes" '135M Q4_1' stages $many "$deep"
+part 20 40 "135M, 64 sequences: where a token's time goes" '135M Q4_1' stages $many 64
 for figure in decode_tok_s prefill_tok_s; do
 	[ ! -x "$free" ] || cutaway=$free part 16 1 "135M without the fixed order: $figure" '135M Q4_1' turns 135M-free $figure 14
 done
@@ -211,7 +221,7 @@ for type in $sizes; do
 		part 22 1 "1B $type: $figure" "1B $type" turns 1B-$type $figure 20
 	done
 	part 20 1 "1B $type: decode_tok_s, not recorded" "1B $type" quiet 1B-$type decode_tok_s 1 2 3 $few 1000
-	[ $type != Q4_1 ] || part 20 40 "1B: where a token's time goes" "1B $type" stages $few
+	[ $type != Q4_1 ] || part 20 40 "1B: where a token's time goes" "1B $type" stages $few 'Once upon a time'
 	rm -f "$tmp/1B-$type-.gguf"
 done
 # What comes after these is worth more, unless an earlier run has it.
@@ -230,7 +240,7 @@ done
 profile() { # NAME PROMPT OPTION …: after the self-check, launches of few steps of two layers; one of each kernel is told
 	local spilled=l1tex__t_requests_pipe_lsu_mem_local_op metrics=gpu__time_duration.sum,smsp__inst_executed.sum,dram__bytes_read.sum
 	metrics=$metrics,smsp__issue_active.avg.pct_of_peak_sustained_active
-	"$ncu" --csv --page raw --print-units base --clock-control none --log-file "$out/ncu-$1.csv" --launch-skip 100 --launch-count 90 --section LaunchStats \
+	"$ncu" --csv --page raw --print-units base --clock-control none --log-file "$out/ncu-$1.csv" --launch-skip ${skip:-100} --launch-count 90 --section LaunchStats \
 		--section WarpStateStats --metrics "$metrics,${spilled}_ld.sum,${spilled}_st.sum" "${@:3}" \
 		"$cutaway" run --backend cuda --model "$model" --raw --greedy --max-tokens 8 --no-record "$2" >/dev/null && table gpu_table.py --ncu "$out/ncu-$1.csv" || { grep ^== "$out/ncu-$1.csv" | tail -5 && return 1; }
 }
@@ -250,7 +260,8 @@ else
 	ncu=$(find_tool ncu) sanitizer=$(find_tool compute-sanitizer)
 	# Weights come from memory, keys and values from the cache, as in a run.
 	part 45 30 "ncu, 135M" '135M Q4_1 2' profile 135M hello
-	part 45 30 "ncu, 135M, attention 1,024 tokens deep" '135M Q4_1 2' profile 135M-deep "$deep" --kernel-name regex:attention --cache-control none
+	# of one kind there are few, the self-check's among them
+	skip=0 part 45 30 "ncu, 135M, attention 1,024 tokens deep" '135M Q4_1 2' profile 135M-deep "$deep" --kernel-name regex:attention --cache-control none
 	part 45 30 "ncu, 1B" '1B Q4_1 2' profile 1B hello
 	for tool in racecheck memcheck synccheck initcheck; do
 		model=$tmp/type-Q4_1.gguf part 50 8 $tool '' sanitize $tool

@@ -201,7 +201,15 @@ static int write_all(int fd, const uint8_t *data, size_t size, const char *path,
 }
 
 /* Descriptions, then data, each tensor from its own stream of random numbers. */
-enum { CHUNK = 1 << 20 }; /* numbers made at once, whole blocks of any type */
+
+/* Numbers made at once: blocks, of which a prime number, so that rows which repeat (tiny.h) begin
+ * at different places. Else many tokens had the very same logits, and no model has that. */
+enum { CHUNK = 32 * 32749, CHUNK_OF_256 = 256 * 4093 };
+
+static uint64_t chunk_of(enum k_type type)
+{
+	return formats[type].block == 256 ? CHUNK_OF_256 : CHUNK;
+}
 
 /* What is there goes to fd, if there is one, so that a model of any size needs little memory. */
 static int flush(struct bytes *b, int fd, const char *path, struct err *e)
@@ -220,10 +228,12 @@ static size_t values_bytes(enum k_type type, uint64_t n)
 static int put_numbers(struct bytes *b, const struct plan *p, uint64_t seed, bool repeat, float *x,
 	int fd, const char *path, struct err *e)
 {
-	uint64_t state = seed, values = plan_values(p);
+	const uint64_t values = plan_values(p), chunk = chunk_of(p->type);
+	const size_t beyond = values_bytes(p->type, values) % ALIGN;
+	uint64_t state = seed;
 
-	for (uint64_t from = 0; from < values; from += CHUNK) {
-		const uint64_t n = values - from < CHUNK ? values - from : CHUNK;
+	for (uint64_t from = 0; from < values; from += chunk) {
+		const uint64_t n = values - from < chunk ? values - from : chunk;
 
 		if (from && repeat && fd >= 0) { /* they still lie there */
 			b->size = values_bytes(p->type, n);
@@ -232,9 +242,9 @@ static int put_numbers(struct bytes *b, const struct plan *p, uint64_t seed, boo
 				x[k] = p->mean + p->spread * next_normal(&state);
 			put_weights(b, p->type, x, n);
 		}
-		if (from + n == values)
-			bytes_pad(b, ALIGN);
-		if ((from + n == values || n * sizeof *x % ALIGN == 0) && flush(b, fd, path, e))
+		if (from + n == values && beyond)
+			bytes_put(b, (const char[ALIGN]){ 0 }, ALIGN - beyond);
+		if (flush(b, fd, path, e))
 			return -1;
 	}
 	return 0;
