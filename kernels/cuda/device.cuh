@@ -209,6 +209,20 @@ CU_FN uint16_t cu_to_f16(float x)
 	return h;
 }
 
+/* 127 / x, correctly rounded, of a normal x from 2^-100 up: a reciprocal, and two corrections by an
+ * exact remainder (Markstein 1990), as compilers divide, but without their branches. */
+CU_FN float cu_127_over(float x)
+{
+	const float by = x < 0x1p126f ? 1.0f : 0x1p-64f, y = x * by;
+	float r, q;
+
+	asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(y));
+	r = k_fma(r, k_fma(-y, r, 1.0f), r);
+	q = 127.0f * r;
+	q = k_fma(k_fma(-y, q, 127.0f), r, q);
+	return k_fma(k_fma(-y, q, 127.0f), r, q) * by;
+}
+
 /* Order between blocks: what a thread wrote before a release is visible to a thread that acquires
  * the value. cu_arrive returns the value before. For a whole block: CU_SYNC, one thread arrives;
  * the others get the result through shared memory and a CU_SYNC. */

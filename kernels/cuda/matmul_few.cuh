@@ -197,21 +197,32 @@ CU_FN struct k_acts cu_few_input(const int32_t type, const struct cu_product *a)
 	return in;
 }
 
-/* Called by all threads of the block. The norm's rows and its weights pass through shared memory,
- * where the regions will be: one trip for all. Ends with a barrier. */
-CU_FN void cu_few_fold(const struct cu_product *a, const struct k_acts *out)
+/* A norm folded in front, whose weights and rows pass through shared memory, where the regions will
+ * be. The weights are asked for before the rows are there. */
+CU_FN void cu_few_ask_norm(const struct cu_product *a)
+{
+	cu_fetch_floats((float *)(void *)cu_shared_memory(), a->norm.w, a->n_cols);
+}
+
+/* Called by all threads of the block. One trip for all rows. Of one row each warp has the scale,
+ * which saves a barrier. Ends with a barrier. */
+CU_FN void cu_few_fold(const bool one, const struct cu_product *a, const struct k_acts *out)
 {
 	const int32_t lane = cu_thread() % CU_WARP, warp = cu_thread() / CU_WARP, dim = a->n_cols;
 	float *w = (float *)(void *)cu_shared_memory(), *x = w + dim, *scale = x + a->n * dim;
 	struct k_norm norm = a->norm;
 
-	cu_fetch_floats(w, norm.w, dim);
-	for (int32_t r = 0; r < a->n; r++)
+	for (int32_t r = 0; r < (one ? 1 : a->n); r++)
 		cu_fetch_floats(x + r * dim, cu_norm_row(&norm, r), dim);
 	cu_copy_commit();
 	cu_copy_wait(0);
 	CU_SYNC();
 	norm.w = w;
+	if (one) {
+		cu_norm_blocks(&norm, x, out, 0, cu_norm_scale(&norm, x, lane), warp, CU_WARPS, lane);
+		CU_SYNC();
+		return;
+	}
 	if (warp < a->n) {
 		const float s = cu_norm_scale(&norm, x + warp * dim, lane);
 
@@ -268,13 +279,15 @@ CU_FN void cu_few(const int32_t type, const bool one, const struct cu_product *a
 	cu_few_settle(type, one, a, &at);
 	cu_few_ask(type, a, &at, &held);
 	cu_few_prefetch(a);
+	if (a->folds)
+		cu_few_ask_norm(a);
 	cu_output_open(a, one, &o);
 	cu_follow();
 	cu_note(a->clock);
 	if (one || a->folds)
 		in = cu_few_input(type, a);
 	if (a->folds)
-		cu_few_fold(a, &in);
+		cu_few_fold(one, a, &in);
 	else if (one)
 		cu_few_copy(type, a, &in);
 	before = at;

@@ -5,29 +5,42 @@
 
 #include "kernels/cuda/bodies.cuh"
 
+/* A value of a warp's lanes, rounded together with theirs. Without branches, so that several blocks
+ * can be on their way. */
+struct cu_rounded {
+	int32_t q;
+	float d, sx;
+};
+CU_FN struct cu_rounded cu_round(float y)
+{
+	const uint32_t most = cu_warp_max(k_bits(y) & 0x7fffffffu);
+	const bool small = most < 0x0d800000u; /* below 2^-100 */
+	const bool usual = !small && most < 0x7f800000u;
+	const float id = cu_127_over(usual ? k_float(most) : 1.0f);
+	const int32_t q = (int32_t)(k_bits(k_fma(usual ? y : 0.0f, id, 0x1.8p23f)) - 0x4B400000u);
+	const float d = small ? 0.0f : usual ? k_float(most) * 0x1.020408p-7f : k_float(0x7fc00000u);
+	const int32_t sum = cu_warp_sum(q);
+	const struct cu_rounded r = { q, d, usual ? d * (float)sum : d };
+
+	return r;
+}
+
+CU_FN void cu_put_rounded(
+	const struct k_acts *out, size_t first, int32_t lane, const struct cu_rounded *r)
+{
+	out->q[first + (size_t)lane] = (int8_t)r->q;
+	if (lane == 0) {
+		out->d[first / K_QBLOCK] = r->d;
+		out->sx[first / K_QBLOCK] = r->sx;
+	}
+}
+
 /* Rounds the values of a warp's lanes: y of lane `lane`, the first of them out's `first`. */
 CU_FN void cu_round_block(const struct k_acts *out, size_t first, int32_t lane, float y)
 {
-	const uint32_t most = cu_warp_max(k_bits(y) & 0x7fffffffu);
-	float scale, id;
-	int32_t q, sum;
+	const struct cu_rounded r = cu_round(y);
 
-	if (most < 0x0d800000u || most >= 0x7f800000u) { /* below 2^-100; Inf or NaN */
-		scale = most < 0x0d800000u ? 0.0f : k_float(0x7fc00000u);
-		out->q[first + (size_t)lane] = 0;
-		if (lane == 0)
-			out->d[first / K_QBLOCK] = out->sx[first / K_QBLOCK] = scale;
-		return;
-	}
-	scale = k_float(most) * 0x1.020408p-7f;
-	id = 127.0f / k_float(most);
-	q = (int32_t)(k_bits(k_fma(y, id, 0x1.8p23f)) - 0x4B400000u);
-	sum = cu_warp_sum(q);
-	out->q[first + (size_t)lane] = (int8_t)q;
-	if (lane == 0) {
-		out->d[first / K_QBLOCK] = scale;
-		out->sx[first / K_QBLOCK] = scale * (float)sum;
-	}
+	cu_put_rounded(out, first, lane, &r);
 }
 
 /* Writes value y of lane `lane`, one of the 32 from column `at` of row `row`, in the forms that
@@ -86,18 +99,46 @@ CU_FN float cu_norm_scale(const struct k_norm *a, const float *x, int32_t lane)
 	return 1.0f / sqrtf(sum / (float)dim + a->eps);
 }
 
-/* The values of row `row`, which is at x, in blocks of 32 first, first + step, …, given its
- * scale. */
+CU_FN float cu_norm_value(
+	const struct k_norm *a, const float *x, int32_t row, float scale, int32_t i)
+{
+	float y;
+
+	if (i >= a->out.dim)
+		return 0.0f;
+	y = (x[i] * scale) * a->w[i];
+	if (a->residual)
+		y += a->residual[(size_t)row * (size_t)a->out.dim + (size_t)i];
+	return y;
+}
+
+/* The values of row `row`, which is at x, in blocks of 32 first, first + step, …, given its scale:
+ * a few blocks at once. */
 CU_FN void cu_norm_blocks(const struct k_norm *a, const float *x, const struct k_acts *out,
 	int32_t row, float scale, int32_t first, int32_t step, int32_t lane)
 {
-	for (int32_t at = first * 32; at < a->out.dim; at += step * 32) {
-		const bool in = at + lane < a->out.dim;
-		float y = in ? (x[at + lane] * scale) * a->w[at + lane] : 0.0f;
+	enum { AT_ONCE = 4 };
+	const size_t begin = (size_t)row * (size_t)out->dim;
+	struct cu_rounded r[AT_ONCE];
+	float y[AT_ONCE];
 
-		if (a->residual && in)
-			y += a->residual[(size_t)row * (size_t)a->out.dim + (size_t)(at + lane)];
-		cu_put(out, row, at, lane, y);
+	CU_NO_UNROLL
+	for (int32_t at = first; at * 32 < a->out.dim; at += AT_ONCE * step) {
+		CU_UNROLL
+		for (int32_t j = 0; j < AT_ONCE; j++)
+			y[j] = cu_norm_value(a, x, row, scale, (at + j * step) * 32 + lane);
+		CU_UNROLL
+		for (int32_t j = 0; out->q && j < AT_ONCE; j++)
+			r[j] = cu_round(y[j]);
+		CU_UNROLL
+		for (int32_t j = 0; j < AT_ONCE; j++) {
+			const int32_t k = (at + j * step) * 32;
+
+			if (out->x && k + lane < a->out.dim)
+				out->x[begin + (size_t)(k + lane)] = y[j];
+			if (out->q && k < a->out.dim)
+				cu_put_rounded(out, begin + (size_t)k, lane, &r[j]);
+		}
 	}
 }
 

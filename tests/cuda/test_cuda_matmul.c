@@ -715,6 +715,7 @@ static void test_barriers(void **state)
 	} cases[] = {
 		{ { K_Q4_1, K_Q8_0 }, 1280, 3, K_OP_norm, 0 },
 		{ { K_Q4_1, K_Q4_1 }, 256, 2, K_OP_norm, 1 },
+		{ { K_Q4_1, K_Q8_0 }, 1280, 1, K_OP_norm, 0 },
 		{ { K_Q5_0, K_Q6_K }, 512, 20, K_OP_matmul, 33 },
 		{ { K_Q8_0, K_Q8_0 }, 512, 20, K_OP_matmul, 0x83 },
 		{ { K_F16, K_BF16 }, 512, 20, K_OP_matmul, 35 },
