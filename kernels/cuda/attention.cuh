@@ -32,14 +32,18 @@ CU_FN struct attend attend_open(const struct cu_attention *a)
 {
 	struct attend c;
 
-	cu_follow();
-	cu_note(a->clock);
 	c.a = a;
 	c.shared = (struct attend_shared *)(void *)cu_shared_memory();
 	c.memory = cu_shared_memory() + ATTEND_SHARED;
 	c.row = c.shared->row;
 	c.sight = &c.shared->sight[0];
 	return c;
+}
+
+CU_FN void attend_follow(const struct cu_attention *a)
+{
+	cu_follow();
+	cu_note(a->clock);
 }
 
 CU_FN const struct cu_tile *attend_tile(const struct cu_attention *a, int32_t tile)
@@ -50,7 +54,8 @@ CU_FN const struct cu_tile *attend_tile(const struct cu_attention *a, int32_t ti
 /* The units that attention_few.cuh takes; the others have a kernel of their own, since registers
  * and code of both together would slow down this one. Unit i is tile i / n under one kv head of
  * n. The tile is asked for before it is known how many there are: the first are there, and zeros
- * after the last. */
+ * after the last. With a fold the kernel before is no RoPE, so all keys that are read here are of
+ * steps before, and those of the first unit are fetched while it runs. */
 CU_KERNEL cutaway_attention(const __grid_constant__ struct cu_attention a)
 {
 	struct attend c = attend_open(&a);
@@ -58,9 +63,11 @@ CU_KERNEL cutaway_attention(const __grid_constant__ struct cu_attention a)
 	struct few_held held;
 
 	c.unit = &unit;
-
+	if (!a.folds)
+		attend_follow(&a);
 	for (int32_t i = cu_block();;) {
 		const int32_t tile = cu_over(i, a.over_kv_heads);
+		bool few;
 
 		if (tile >= CU_FIRST_TILES && tile >= a.tiles->n)
 			return;
@@ -68,7 +75,12 @@ CU_KERNEL cutaway_attention(const __grid_constant__ struct cu_attention a)
 		unit = c.tile->head;
 		c.kv_head = i - tile * a.n_kv_heads;
 		few_begin(&c, &held);
-		if (c.unit->few & (held.pos >= 0)) { /* always: loads it in front of the branch */
+		few = c.unit->few & (held.pos >= 0); /* always: loads it in front of the branch */
+		if (few)
+			few_fetch(&c, &held);
+		if (a.folds && i == cu_block())
+			attend_follow(&a);
+		if (few) {
 			few_unit(&c, &held);
 			if (!c.unit->direct || a.head_dim % K_QBLOCK)
 				attend_finish(&c);
@@ -85,6 +97,7 @@ CU_KERNEL cutaway_attention_many(const __grid_constant__ struct cu_attention a)
 {
 	struct attend c = attend_open(&a);
 
+	attend_follow(&a);
 	if (!(a.tiles->kernels & CU_ATTEND_MANY))
 		return;
 	for (int32_t i = cu_block();; i += cu_n_blocks()) {

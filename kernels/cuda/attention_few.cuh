@@ -263,18 +263,22 @@ CU_FN void few_rest(const struct attend *c, const struct few_memory *f)
 		attend_observe_direct(c, f->p, first, n);
 }
 
+/* What is in the cache: the keys as floats, the first values on their way. */
+CU_FN void few_fetch(struct attend *c, struct few_held *h)
+{
+	c->query = 0;
+	c->n_queries = c->unit->n_rows * c->a->n_rep;
+	few_turn_keys(c, h);
+	few_hold_values(c, h);
+}
+
 CU_FN void few_unit(struct attend *c, struct few_held *h)
 {
 	const struct few_memory f = few_layout(c);
 
-	c->query = 0;
-	c->n_queries = c->unit->n_rows * c->a->n_rep;
-	few_hold_keys(c, h);
 	few_take(c, &f, h->pos);
 	few_compute(c, &f);
-	few_turn_keys(c, &f, h);
 	CU_SYNC();
-	few_hold_values(c, h);
 	few_scores(c, &f);
 	CU_SYNC();
 	few_turn_values(c, &f, h);

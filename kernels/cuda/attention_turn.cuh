@@ -252,8 +252,7 @@ CU_FN void few_put_values(const struct attend *c, const struct few_memory *f, in
  * asked for when they are needed. Values are turned while the warps of queries have their softmax:
  * by the last four warps, if the first four have all queries. */
 struct few_held {
-	const uint8_t *group; /* of the keys */
-	int32_t pos;          /* of the thread's first query */
+	int32_t pos; /* of the thread's first query */
 	struct few_piece k, v[2];
 	/* the thread's first piece of values, less than 0: none; and how many pieces on its next is */
 	int32_t value, step;
@@ -262,15 +261,11 @@ struct few_held {
 /* What can be asked for before it is known whether there is such a unit. */
 CU_FN void few_begin(const struct attend *c, struct few_held *h)
 {
-	h->group = few_keys_group(c, cu_thread(), K_CACHE_f16);
+	const uint8_t *group = few_keys_group(c, cu_thread(), K_CACHE_f16);
+
 	h->pos = c->tile->row[few_first_row(c)].pos;
-}
-
-CU_FN void few_hold_keys(const struct attend *c, struct few_held *h)
-{
-	const bool f16 = c->a->format == K_CACHE_f16;
-
-	few_ask_keys(c, f16 ? h->group : (const uint8_t *)0, cu_thread(), &h->k, K_CACHE_f16);
+	few_ask_keys(c, c->a->format == K_CACHE_f16 ? group : (const uint8_t *)0, cu_thread(), &h->k,
+		K_CACHE_f16);
 }
 
 CU_FN void few_hold_values(const struct attend *c, struct few_held *h)
@@ -287,12 +282,13 @@ CU_FN void few_hold_values(const struct attend *c, struct few_held *h)
 }
 
 /* Turns keys into floats in shared memory. */
-CU_FN void few_turn_keys(const struct attend *c, const struct few_memory *f, struct few_held *h)
+CU_FN void few_turn_keys(const struct attend *c, struct few_held *h)
 {
+	const struct few_memory f = few_layout(c);
 	int32_t i = cu_thread();
 
 	if (c->a->format == K_CACHE_f16) {
-		few_put_keys(c, f, i, &h->k, K_CACHE_f16);
+		few_put_keys(c, &f, i, &h->k, K_CACHE_f16);
 		if (c->a->head_dim <= CU_FEW_DIMS / 2)
 			return;
 		i += CU_THREADS;
@@ -304,7 +300,7 @@ CU_FN void few_turn_keys(const struct attend *c, const struct few_memory *f, str
 #define X(name, bytes, doc)                                                                        \
 	if (c->a->format == K_CACHE_##name) {                                                          \
 		few_ask_keys(c, few_keys_group(c, i, K_CACHE_##name), i, &x, K_CACHE_##name);              \
-		few_put_keys(c, f, i, &x, K_CACHE_##name);                                                 \
+		few_put_keys(c, &f, i, &x, K_CACHE_##name);                                                \
 	}
 		K_CACHES(X)
 #undef X

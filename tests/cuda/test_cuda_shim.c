@@ -275,6 +275,35 @@ static void test_races_are_caught(void **state)
 	is_caught("wrong_copy_source", 1, 32, "changed while it was under way");
 }
 
+/* A kernel that begins early, behind one that wrote and read all of p. */
+static void test_early_kernels_follow(void **state)
+{
+	static const char *const names[] = { "right_follow", "wrong_read_before",
+		"wrong_write_before" };
+	const struct shim *s = both[n_both - 1];
+	const struct shim_options early = { .early = true };
+	int32_t *p;
+
+	(void)state;
+	if (!s->checked)
+		skip();
+	p = s->alloc(32 * sizeof *p);
+	for (int i = 0; i < 3; i++) {
+		void *args[] = { &p };
+
+		memset(p, 0, 32 * sizeof *p);
+		s->written(p, 32 * sizeof *p);
+		for (int n = 0; n < 3; n++) /* the first comes behind the host */
+			assert_true(s->launch("right_follow", 1, 32, 0, false, args, &early));
+		assert_int_equal(p[31], 3);
+		assert_int_equal(s->launch(names[i], 1, 32, 0, false, args, &early), !i);
+		assert_true(!i || strstr(s->report(), "a race with the kernel in front"));
+		s->written(p, 32 * sizeof *p); /* then nothing is in front */
+		assert_true(s->launch(names[i], 1, 32, 0, false, args, &early));
+	}
+	s->free(p);
+}
+
 static void test_bounds_are_kept(void **state)
 {
 	(void)state;
@@ -403,6 +432,7 @@ int main(void)
 		cmocka_unit_test(test_shuffles),
 		cmocka_unit_test(test_fragments),
 		cmocka_unit_test(test_copies),
+		cmocka_unit_test(test_early_kernels_follow),
 		cmocka_unit_test(test_integers),
 		cmocka_unit_test(test_schedules_are_drawn),
 		cmocka_unit_test(test_schedules_change_wrong_bits),

@@ -30,10 +30,13 @@ static int n_constants;
 /* Up to which time a thread knows the accesses of each thread of the launch: of those before it. */
 typedef uint64_t *vector;
 
-static uint64_t top;                 /* no thread has had a later time */
-static uint64_t before;              /* what is not later was in an earlier launch */
-static int n_numbers;                /* threads of the launch */
-static uint64_t *now;                /* [n_numbers] */
+static uint64_t top;    /* no thread has had a later time */
+static uint64_t before; /* what is not later was in an earlier launch */
+static uint64_t ended;  /* and in one that has ended whether or not a thread followed */
+static bool *followed;  /* [n_numbers] cu_follow() */
+static bool met;        /* the host was there since the last launch */
+static int n_numbers;   /* threads of the launch */
+static uint64_t *now;   /* [n_numbers] */
 static uint64_t *in_warp, *in_block; /* [n_numbers] time that warp and block know of a thread */
 /* [n_blocks], [n_warps], [n_numbers]; NULL: nothing */
 static vector *of_block, *of_warp, *of_thread;
@@ -147,7 +150,7 @@ static void *fresh(size_t n, size_t size)
 	return must(calloc(n, size));
 }
 
-void check_launch(void)
+void check_launch(bool early)
 {
 	static int n_blocks, n_warps;
 
@@ -156,16 +159,20 @@ void check_launch(void)
 	forget(of_thread, n_numbers);
 	for (size_t i = 0; i < cap_words; i++)
 		free(words[i].known);
-	free(words), free(now), free(in_warp), free(in_block), free(acquired), free(since);
+	free(followed), free(words), free(now), free(in_warp), free(in_block), free(acquired),
+		free(since);
 	words = NULL;
 	n_words = cap_words = 0;
+	ended = early && !met ? before : top;
 	before = top;
+	met = false;
 	n_blocks = shim_launch_now.n_blocks;
 	n_numbers = n_blocks * shim_launch_now.n_threads;
 	n_warps = n_blocks * ((shim_launch_now.n_threads + SHIM_WARP - 1) / SHIM_WARP);
 	of_block = fresh((size_t)n_blocks, sizeof *of_block);
 	of_warp = fresh((size_t)n_warps, sizeof *of_warp);
 	of_thread = fresh((size_t)n_numbers, sizeof *of_thread);
+	followed = fresh((size_t)n_numbers, sizeof *followed);
 	now = fresh((size_t)n_numbers, sizeof *now);
 	in_warp = fresh((size_t)n_numbers, sizeof *in_warp);
 	in_block = fresh((size_t)n_numbers, sizeof *in_block);
@@ -274,7 +281,8 @@ static void say_race(const char *access, const unsigned char *p, uintptr_t at, u
 	const char *access_before, uint32_t at_before)
 {
 	const int other = record >> 4 & 0xfffff, own = shim_self->number, n = shim_launch_now.n_threads;
-	const char *who = other / n != own / n             ? "a race between blocks"
+	const char *who = record >> 24 <= before           ? "a race with the kernel in front"
+					  : other / n != own / n           ? "a race between blocks"
 					  : other % n / 32 != own % n / 32 ? "a race between warps"
 													   : "a race between lanes";
 
@@ -316,6 +324,8 @@ static bool is_old(const struct thread *t, const unsigned char *p, uint64_t reco
 static inline bool races(
 	const struct thread *t, const unsigned char *p, uint64_t record, uint64_t mine)
 {
+	if (record >> 24 <= before)
+		return record >> 24 > ended && !followed[t->number] && p >= shim_arena + SHIM_SHARED_AREA;
 	return record >> 24 > before && (record & mine & 15) != ATOMIC && !knows(t, record) &&
 		   !is_old(t, p, record);
 }
@@ -592,6 +602,12 @@ void check_free(void *p, size_t bytes)
 void check_host_wrote(void *p, size_t bytes)
 {
 	set_state(p, bytes, WRITTEN);
+	met = true;
+}
+
+void check_follow(void)
+{
+	followed[shim_self->number] = true;
 }
 
 /* ---- what the compiler calls ---- */

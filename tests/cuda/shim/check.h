@@ -11,6 +11,10 @@
  * section 3; of a byte's readers that are not ordered four are kept). Atomics do not race with
  * atomics.
  *
+ * What the launch in front wrote may be read, and what it read be written, once a thread called
+ * cu_follow(): a kernel may begin before the one in front of it has ended, and then only the
+ * launches before that one have.
+ *
  * How it is called: GCC's -fsanitize=thread puts a call in front of each access, as for the Linux
  * kernel's KCSAN, and check.c is what is called. cp.async writes when it is waited for, and until
  * then nobody may look. */
@@ -24,7 +28,8 @@ bool check_open(void);
 void check_alloc(void *p, size_t bytes); /* allocated, not written */
 void check_free(void *p, size_t bytes);
 void check_host_wrote(void *p, size_t bytes); /* p may be the host's own */
-void check_launch(void);
+void check_launch(bool early);
+void check_follow(void);
 void check_block_starts(struct block *b);
 void check_block_met(struct block *b);
 void check_warp_met(struct warp *w);
@@ -39,7 +44,8 @@ void check_anything(void *p, size_t bytes);
 #define check_alloc(p, bytes) ((void)(p), (void)(bytes))
 #define check_free(p, bytes) ((void)(p), (void)(bytes))
 #define check_host_wrote(p, bytes) ((void)(p), (void)(bytes))
-#define check_launch() ((void)0)
+#define check_launch(early) ((void)(early))
+#define check_follow() ((void)0)
 #define check_block_starts(b) ((void)(b))
 #define check_block_met(b) ((void)(b))
 #define check_warp_met(w) ((void)(w))

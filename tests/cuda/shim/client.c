@@ -244,8 +244,11 @@ bool shim_step_one(
 bool shim_step_all(
 	const struct shim *s, struct shim_step *p, int n_blocks, const struct shim_options *o)
 {
+	struct shim_options early = o ? *o : (struct shim_options){ 0 };
+
+	early.early = true;
 	for (int i = 0; i < p->n; i++)
-		if (!shim_step_one(s, p, i, n_blocks, o))
+		if (!shim_step_one(s, p, i, n_blocks, &early))
 			return false;
 	return true;
 }

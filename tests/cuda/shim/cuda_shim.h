@@ -194,14 +194,19 @@ SHIM_INLINE uint16_t cu_to_f16(float x)
 	return k_f32_to_f16(x);
 }
 
+SHIM_INLINE float cu_127_over(float x)
+{
+	return 127.0f / x;
+}
+
 #define cu_arrive(p, by) shim_arrive(SHIM_HERE(SHIM_ARRIVE), (p), (by))
 #define cu_acquire(p) shim_acquire(SHIM_HERE(SHIM_ACQUIRE), (p))
 #define cu_swap_if(p, was, is) shim_swap_if(SHIM_HERE(SHIM_ATOMIC), (p), (was), (is))
 #define cu_count(p) shim_count(SHIM_HERE(SHIM_ATOMIC), (p))
 #define cu_max_int(p, v) shim_max_int(SHIM_HERE(SHIM_ATOMIC), (p), (v))
 #define cu_relax() shim_relax(SHIM_HERE(SHIM_RELAX))
-/* Here a kernel begins when the one before has ended. */
-#define cu_follow() ((void)0)
+/* Here a kernel begins when the one before has ended; the checker acts as if it had not. */
+#define cu_follow() shim_follow()
 #define cu_now() shim_now()
 
 #endif

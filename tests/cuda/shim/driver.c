@@ -58,6 +58,7 @@ struct command {
 	const struct shim_kernel *kernel;
 	int n_blocks, n_threads;
 	size_t shared;
+	bool early;
 	void *args[8];
 	_Alignas(16) unsigned char values[1536];
 	/* COPY, FILL */
@@ -318,6 +319,7 @@ static CUresult run_kernel(struct command *c)
 	const struct shim_options o = {
 		.seed = seed ? seed + 0x9e3779b97f4a7c15u * n_launches++ : 0,
 		.resident = n_multiprocessors() * blocks_that_fit(c->n_threads, c->shared),
+		.early = c->early,
 	};
 
 	if (shim_run(c->kernel, c->n_blocks, c->n_threads, c->shared, false, c->args, &o))
@@ -672,14 +674,15 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(
 	return leave(CU_OK);
 }
 
-static CUresult ask_kernel(CUfunction f, const unsigned grid[3], const unsigned block[3],
-	unsigned shared, CUstream s, void **args)
+static CUresult ask_kernel(CUfunction f, const struct cu_launch *how, void **args)
 {
+	const unsigned *grid = how->grid, *block = how->block, shared = how->shared;
 	struct command c = { .kind = KERNEL,
 		.kernel = f->kernel,
 		.n_blocks = (int)grid[0],
 		.n_threads = (int)block[0],
-		.shared = shared };
+		.shared = shared,
+		.early = how->n_attributes && how->attribute->value.on };
 	const unsigned allowed =
 		f->max_dynamic > SHARED_WITHOUT_ASKING ? (unsigned)f->max_dynamic : SHARED_WITHOUT_ASKING;
 	size_t at = 0;
@@ -697,17 +700,17 @@ static CUresult ask_kernel(CUfunction f, const unsigned grid[3], const unsigned 
 		c.args[i] = memcpy(c.values + at, args[i], bytes);
 		at += bytes;
 	}
-	return ask(s, &c);
+	return ask(how->stream, &c);
 }
 
-/* A kernel that begins early begins here when the one before has ended, too. */
+/* A kernel that begins early begins here when the one before has ended, too: check.c. */
 CUresult cuLaunchKernelEx(const struct cu_launch *how, CUfunction f, void **args, void **extra)
 {
 	NEEDS(cuLaunchKernelEx);
 	if (extra || how->n_attributes > 1 ||
 		(how->n_attributes && how->attribute->id != CU_LAUNCH_PROGRAMMATIC))
 		return leave(INVALID_VALUE);
-	return leave(ask_kernel(f, how->grid, how->block, how->shared, how->stream, args));
+	return leave(ask_kernel(f, how, args));
 }
 
 /* ---- memory ---- */

@@ -596,6 +596,11 @@ void shim_anything(void *p, size_t bytes)
 	check_anything(p, bytes);
 }
 
+void shim_follow(void)
+{
+	check_follow();
+}
+
 uint64_t shim_now(void)
 {
 	struct timespec t;
@@ -829,7 +834,7 @@ bool shim_run(const struct shim_kernel *k, int n_blocks, int n_threads, size_t s
 		return false;
 	for (int b = 0; b < l->resident; b++)
 		lay_out_block(&l->block[b], b);
-	check_launch();
+	check_launch(o->early);
 	fegetenv(&before);
 	fesetenv(FE_DFL_ENV); /* docs/arithmetic.md, rule 1 */
 	good = run_blocks();

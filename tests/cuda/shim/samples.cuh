@@ -21,6 +21,7 @@
 	X(right_grid)                                                                                  \
 	X(right_readers)                                                                               \
 	X(right_all_read)                                                                              \
+	X(right_follow)                                                                                \
 	X(wrong_divergent_block)                                                                       \
 	X(wrong_divergent_warp)                                                                        \
 	X(wrong_left_barrier)                                                                          \
@@ -51,6 +52,8 @@
 	X(wrong_overflow)                                                                              \
 	X(wrong_race_shared)                                                                           \
 	X(wrong_race_memset)                                                                           \
+	X(wrong_read_before)                                                                           \
+	X(wrong_write_before)                                                                          \
 	X(wrong_other_shared)                                                                          \
 	X(wrong_bounds_atomic)                                                                         \
 	X(wrong_bounds_memcpy)                                                                         \
@@ -430,6 +433,24 @@ extern "C" __global__ void wrong_race_shared(int32_t *p)
 extern "C" __global__ void wrong_race_memset(int32_t *p)
 {
 	memset((char *)cu_shared_memory(), 0, (size_t)(p[0] + 100));
+}
+/* what the kernel in front may still write, or read */
+extern "C" __global__ void wrong_read_before(int32_t *p)
+{
+	const int32_t was = p[cu_thread()];
+
+	cu_follow();
+	p[cu_thread()] = was + 1;
+}
+extern "C" __global__ void wrong_write_before(int32_t *p)
+{
+	p[cu_thread()] = 1;
+	cu_follow();
+}
+extern "C" __global__ void right_follow(int32_t *p)
+{
+	cu_follow();
+	p[cu_thread()]++;
 }
 /* a pointer to shared memory that went to another block */
 extern "C" __global__ void wrong_other_shared(int32_t *p)

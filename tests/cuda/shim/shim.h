@@ -19,6 +19,8 @@
 struct shim_options {
 	uint64_t seed; /* 0: threads run in order; else every choice of the schedule is drawn */
 	int resident;  /* blocks of a plain launch that run at the same time; 0: 4 */
+	/* it may begin before the launch in front has ended, unless the host was there in between */
+	bool early;
 };
 
 /* A place where kernels wait or order memory, and that some launch visited. */

@@ -68,6 +68,7 @@ void shim_anything(void *p, size_t bytes);
 void shim_relax(struct shim_site *at);
 void shim_aligned(struct shim_site *at, const void *p, size_t width);
 uint64_t shim_now(void);
+void shim_follow(void);
 #ifdef __cplusplus
 }
 #endif
