@@ -238,14 +238,10 @@ CU_FN uint32_t attend_lane_bits(const struct k_bits *seen)
 /* n floats that lie together, 1 or 4. */
 CU_FN void attend_get(const float *from, float *x, const int32_t n)
 {
-	uint4 four;
-
-	if (n == 1) {
+	if (n == 1)
 		x[0] = *from;
-		return;
-	}
-	four = *(const uint4 *)(const void *)from;
-	x[0] = k_float(four.x), x[1] = k_float(four.y), x[2] = k_float(four.z), x[3] = k_float(four.w);
+	else
+		cu_four(from, x);
 }
 CU_FN void attend_set(float *to, const float *x, const int32_t n)
 {

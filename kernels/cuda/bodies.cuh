@@ -23,6 +23,14 @@ K_SINGLES(X)
 
 #define CU_KERNEL extern "C" __global__ void __launch_bounds__(CU_THREADS, 2)
 
+/* Four floats that lie together, aligned to 16 bytes. */
+CU_FN void cu_four(const float *from, float x[4])
+{
+	const uint4 v = *(const uint4 *)(const void *)from;
+
+	x[0] = k_float(v.x), x[1] = k_float(v.y), x[2] = k_float(v.z), x[3] = k_float(v.w);
+}
+
 /* The time at which a kernel begins. */
 CU_FN void cu_note(uint64_t *clock)
 {

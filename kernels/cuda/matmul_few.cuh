@@ -105,8 +105,52 @@ CU_FN void cu_output_end(
 struct cu_chain {
 	const float *sums, *d, *sx;
 	const float2 *scales, *acts; /* acts: (d, sx), where d is NULL */
-	int32_t stride, acts_stride;
+	int32_t step, scales_step, acts_stride;
 };
+
+/* What the chain reads of up to eight blocks. */
+struct cu_links {
+	float sum[16], scale[16]; /* by block: of each term; (dw, mw) */
+	float d[8], sx[8];
+};
+
+/* Of four blocks, by 16 bytes: l's from i on. b and i are multiples of four. */
+CU_FN void cu_links_four(
+	const int32_t type, const struct cu_chain *c, int32_t b, const int32_t i, struct cu_links *l)
+{
+	const int32_t terms = cu_few_terms(type);
+
+	CU_UNROLL
+	for (int32_t k = 0; k < 4 * terms; k += 4)
+		cu_four(c->sums + (b + i) * terms + k, l->sum + i * terms + k);
+	cu_four((const float *)(const void *)(c->scales + b + i), l->scale + 2 * i);
+	cu_four((const float *)(const void *)(c->scales + b + i + 2), l->scale + 2 * i + 4);
+	cu_four(c->d + b + i, l->d + i);
+	if (k_has_min(type) && terms == 1)
+		cu_four(c->sx + b + i, l->sx + i);
+}
+
+CU_FN void cu_links_one(const int32_t type, const bool one, const struct cu_chain *c, int32_t b,
+	const int32_t i, struct cu_links *l)
+{
+	const int32_t terms = cu_few_terms(type);
+	const float2 w = c->scales[(b + i) * c->scales_step];
+
+	CU_UNROLL
+	for (int32_t k = 0; k < terms; k++)
+		l->sum[i * terms + k] = c->sums[((b + i) * terms + k) * c->step];
+	l->scale[2 * i] = w.x;
+	l->scale[2 * i + 1] = w.y;
+	if (one) {
+		l->d[i] = c->d[b + i];
+		l->sx[i] = k_has_min(type) && terms == 1 ? c->sx[b + i] : 0.0f;
+	} else {
+		const float2 x = c->acts[(b + i) * c->acts_stride];
+
+		l->d[i] = x.x;
+		l->sx[i] = x.y;
+	}
+}
 
 /* `count` blocks from block b: all reads before the chain, which is then two instructions a
  * block. */
@@ -114,33 +158,29 @@ CU_FN float cu_chain_run(const int32_t type, const bool one, const int32_t count
 	const struct cu_chain *c, int32_t b, float chain)
 {
 	const int32_t terms = cu_few_terms(type);
-	float f[8], m[8], apart = 0.0f, minima = 0.0f; /* the last two: K_FREE alone */
-	float2 w[8], x[8];
+	float apart = 0.0f, minima = 0.0f; /* K_FREE alone */
+	struct cu_links l;
 
 	CU_UNROLL
-	for (int32_t i = 0; i < count; i++) {
-		f[i] = c->sums[(b + i) * terms * c->stride];
-		m[i] = terms == 2 ? c->sums[((b + i) * terms + 1) * c->stride] : 0.0f;
-		w[i] = c->scales[(b + i) * CU_TILE_ROWS];
-		if (one) {
-			x[i].x = c->d[b + i];
-			x[i].y = k_has_min(type) && terms == 1 ? c->sx[b + i] : 0.0f;
-		} else {
-			x[i] = c->acts[(b + i) * c->acts_stride];
-		}
-	}
+	for (int32_t i = 0; i < count; i++)
+		if (!one || count % 4)
+			cu_links_one(type, one, c, b, i, &l);
+		else if (i % 4 == 0)
+			cu_links_four(type, c, b, i, &l);
 	CU_UNROLL
 	for (int32_t i = 0; i < count; i++) {
+		const float f = l.sum[i * terms], w = l.scale[2 * i], m = l.scale[2 * i + 1];
+
 		if (K_FREE && i % 2)
-			apart = k_fma(x[i].x, w[i].x * f[i], apart);
+			apart = k_fma(l.d[i], w * f, apart);
 		else
-			chain = k_fma(x[i].x, w[i].x * f[i], chain);
+			chain = k_fma(l.d[i], w * f, chain);
 		if (terms == 2)
-			chain = k_fma(x[i].x, w[i].y * m[i], chain);
+			chain = k_fma(l.d[i], m * l.sum[i * terms + terms - 1], chain);
 		else if (K_FREE && k_has_min(type))
-			minima = k_fma(w[i].y, x[i].y, minima);
+			minima = k_fma(m, l.sx[i], minima);
 		else if (k_has_min(type))
-			chain = k_fma(w[i].y, x[i].y, chain);
+			chain = k_fma(m, l.sx[i], chain);
 	}
 	return K_FREE ? chain + (apart + minima) : chain;
 }
@@ -156,16 +196,17 @@ CU_FN void cu_few_chain(const int32_t type, const bool one, const struct cu_prod
 
 	if (!o->there)
 		return;
-	c.stride = CU_TILE_ROWS << cu_few_log(a, one);
-	c.sums =
-		cu_few_sums_at(a, one, buffer, first * cu_few_terms(type)) + cu_few_sum(o->column, o->row);
+	c.step = cu_few_step(type, one, a);
+	c.sums = cu_few_sums_at(type, a, one, buffer, first * cu_few_terms(type)) +
+			 cu_few_sum(type, one, a, o->column, o->row);
 	if (cu_is_float(type)) {
 		CU_UNROLL_8
 		for (; b < n; b++)
-			o->chain += c.sums[b * c.stride];
+			o->chain += c.sums[b * c.step];
 		return;
 	}
-	c.scales = cu_few_scales_at(a, buffer, first) + o->row;
+	c.scales = cu_few_scales_at(type, a, one, buffer, first, o->row);
+	c.scales_step = cu_few_scales_step(type, one);
 	c.acts = cu_few_acts_at(a, one, buffer, first) + o->column;
 	c.acts_stride = 1 << cu_few_log(a, one);
 	c.d = in->d + done;
@@ -193,7 +234,7 @@ CU_FN struct k_acts cu_few_input(const int32_t type, const struct cu_product *a)
 	in.x = cu_is_float(type) ? (float *)(void *)at : (float *)0;
 	in.q = cu_is_float(type) ? (int8_t *)0 : (int8_t *)at;
 	in.d = cu_is_float(type) ? (float *)0 : (float *)(void *)(at + all);
-	in.sx = cu_is_float(type) ? (float *)0 : in.d + all / K_QBLOCK;
+	in.sx = cu_is_float(type) ? (float *)0 : in.d + k_up((int32_t)(all / K_QBLOCK), 4);
 	return in;
 }
 

@@ -14,18 +14,36 @@ CU_FN int32_t cu_few_log(const struct cu_product *a, const bool one)
 
 /* Shared memory, twice: sums [warp][block or segment, and of two terms each][row][16]; scales
  * [warp] [block][16] of (dw, mw); activations' (d, sx) [warp][block][row]. Warps that share a tile
- * are neighbours, so that a tile's blocks of a turn follow one another. */
+ * are neighbours, so that a tile's blocks of a turn follow one another. Of one row by 8 bits, where
+ * the chain is the longest part, [16][sums_stride] and [16][scales_stride] of the same: then it
+ * reads four blocks in 16 bytes. The strides keep eight rows out of each other's banks. */
+CU_FN bool cu_is_turned(const int32_t type, const bool one)
+{
+	return one && !cu_is_float(type);
+}
+/* Floats from a block's sums (of two terms, from those of one) to the next one's; likewise (dw,
+ * mw). */
+CU_FN int32_t cu_few_step(const int32_t type, const bool one, const struct cu_product *a)
+{
+	return cu_is_turned(type, one) ? 1 : CU_TILE_ROWS << cu_few_log(a, one);
+}
+CU_FN int32_t cu_few_scales_step(const int32_t type, const bool one)
+{
+	return cu_is_turned(type, one) ? 1 : CU_TILE_ROWS;
+}
 CU_FN float *cu_few_sums_at(
-	const struct cu_product *a, const bool one, int32_t buffer, int32_t slot)
+	const int32_t type, const struct cu_product *a, const bool one, int32_t buffer, int32_t slot)
 {
 	return (float *)(void *)cu_shared_memory() + buffer * a->buffer_floats +
-		   (slot * CU_TILE_ROWS << cu_few_log(a, one));
+		   slot * cu_few_step(type, one, a);
 }
-CU_FN float2 *cu_few_scales_at(const struct cu_product *a, int32_t buffer, int32_t block)
+CU_FN float2 *cu_few_scales_at(const int32_t type, const struct cu_product *a, const bool one,
+	int32_t buffer, int32_t block, int32_t row)
 {
 	return (float2 *)(void *)((float *)(void *)cu_shared_memory() + buffer * a->buffer_floats +
 							  a->scales_at) +
-		   block * CU_TILE_ROWS;
+		   block * cu_few_scales_step(type, one) +
+		   row * (cu_is_turned(type, one) ? a->scales_stride : 1);
 }
 CU_FN float2 *cu_few_acts_at(
 	const struct cu_product *a, const bool one, int32_t buffer, int32_t block)
@@ -36,8 +54,11 @@ CU_FN float2 *cu_few_acts_at(
 }
 /* Swizzled, since lanes of one row g write columns 2 t: two of those share a bank instead of
  * four. */
-CU_FN int32_t cu_few_sum(int32_t column, int32_t row)
+CU_FN int32_t cu_few_sum(
+	const int32_t type, const bool one, const struct cu_product *a, int32_t column, int32_t row)
 {
+	if (cu_is_turned(type, one))
+		return row * a->sums_stride;
 	return column * CU_TILE_ROWS + (row ^ (column << 2 & 8));
 }
 
@@ -195,13 +216,14 @@ CU_FN void cu_few_sums_of(const int32_t type, const bool one, const struct cu_pr
 	const int32_t lane = cu_thread() % CU_WARP, warp = cu_thread() / CU_WARP;
 	const int32_t rows = cu_few_rows(a, one, at), last = a->n_cols / K_QBLOCK - 1;
 	const int32_t column = one ? 0 : lane / 4 < rows ? lane / 4 : rows - 1;
-	const int32_t terms = cu_few_terms(type), stride = CU_TILE_ROWS << cu_few_log(a, one);
+	const int32_t terms = cu_few_terms(type), step = cu_few_step(type, one, a);
+	const int32_t scales_step = cu_few_scales_step(type, one);
 	const int8_t *row = in->q + (size_t)(at->in_row + column) * (size_t)a->n_cols;
-	float2 *scales = cu_few_scales_at(a, buffer, warp * 2 * a->count) + (lane & 1) * CU_TILE_ROWS +
-					 lane / 4 + (lane & 2) * 4;
-	float *region = cu_few_sums_at(a, one, buffer, warp * 2 * a->count * terms);
-	float *sums = region + cu_few_sum(lane % 4 * 2, lane / 4);
-	float *other = region + cu_few_sum(lane % 4 * 2, lane / 4 + 8);
+	float2 *scales = cu_few_scales_at(
+		type, a, one, buffer, warp * 2 * a->count + (lane & 1), lane / 4 + (lane & 2) * 4);
+	float *region = cu_few_sums_at(type, a, one, buffer, warp * 2 * a->count * terms);
+	float *sums = region + cu_few_sum(type, one, a, lane % 4 * 2, lane / 4);
+	float *other = region + cu_few_sum(type, one, a, lane % 4 * 2, lane / 4 + 8);
 	const bool put = lane % 4 * 2 < rows, two = !one && lane % 4 * 2 + 1 < rows;
 	const int32_t n_pairs = cu_few_pairs(type, a);
 	uint32_t q[2 * CU_TURN][2], sub[2];
@@ -217,10 +239,10 @@ CU_FN void cu_few_sums_of(const int32_t type, const bool one, const struct cu_pr
 
 		if (u >= a->count || first + u >= n_pairs)
 			break;
-		scales[2 * u * CU_TILE_ROWS] = cu_lane_entry(type, &h->scales, i, lane, u);
+		scales[2 * u * scales_step] = cu_lane_entry(type, &h->scales, i, lane, u);
 		CU_UNROLL
 		for (int32_t b = 0; b < 2; b++) {
-			const int32_t to = (2 * u + b) * terms * stride;
+			const int32_t to = (2 * u + b) * terms * step;
 
 			sub[0] = cu_sub_scales(type, h->scales.w, i) >> 16 * b;
 			sub[1] = cu_sub_scales(type, h->scales.w + 4, i) >> 16 * b;
@@ -231,7 +253,7 @@ CU_FN void cu_few_sums_of(const int32_t type, const bool one, const struct cu_pr
 			sub[0] = cu_sub_minima(h->scales.w, i) >> 16 * b;
 			sub[1] = cu_sub_minima(h->scales.w + 4, i) >> 16 * b;
 			cu_minima_sums(q[2 * u + b], sub, f);
-			cu_few_put_sums(put, two, f, sums + to + stride, other + to + stride);
+			cu_few_put_sums(put, two, f, sums + to + step, other + to + step);
 		}
 	}
 }
@@ -245,7 +267,7 @@ CU_FN void cu_few_sums(const int32_t type, const bool one, const struct cu_produ
 		return;
 	if (cu_is_float(type)) {
 		cu_floats_sums(type, a->n_cols, first, in, at->in_row, cu_few_rows(a, one, at),
-			cu_thread() % CU_WARP, &h->values, cu_few_sums_at(a, one, buffer, 2 * warp),
+			cu_thread() % CU_WARP, &h->values, cu_few_sums_at(type, a, one, buffer, 2 * warp),
 			CU_TILE_ROWS << cu_few_log(a, one));
 		return;
 	}

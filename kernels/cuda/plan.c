@@ -91,16 +91,20 @@ static void lay_out(struct cu_product *p, enum k_type type, bool one)
 {
 	const bool floats = cu_is_float((int32_t)type);
 	const int32_t blocks = WARPS * 2 * p->count, all = p->n * p->n_cols;
+	const int32_t sums = blocks * (k_has_two_terms((int32_t)type) ? 2 : 1);
+	const bool turned = one && !floats;
 	int32_t bytes;
 
-	p->scales_at = blocks * (k_has_two_terms((int32_t)type) ? 2 : 1) * CU_TILE_ROWS << p->log_rows;
-	p->acts_at = p->scales_at + (floats ? 0 : blocks * CU_TILE_ROWS * 2);
+	p->sums_stride = turned ? sums + 4 : sums; /* an odd number of 16 bytes: sums are some of 32 */
+	p->scales_stride = turned ? blocks + 2 : blocks;
+	p->scales_at = p->sums_stride * CU_TILE_ROWS << p->log_rows;
+	p->acts_at = p->scales_at + (floats ? 0 : p->scales_stride * CU_TILE_ROWS * 2);
 	p->buffer_floats = p->acts_at + (floats || one ? 0 : blocks * 2 << p->log_rows);
 	bytes = 2 * p->buffer_floats * 4;
 	if (p->folds && bytes < (all + p->n_cols + CU_GROUP) * 4)
 		bytes = (all + p->n_cols + CU_GROUP) * 4;
 	p->in_at = (bytes + (p->joins ? CU_JOIN_FLOATS * 4 : 0) + 127) / 128 * 128;
-	p->shared_bytes = p->in_at + (!p->folds && !one ? 0 : floats ? all * 4 : all + all / 4);
+	p->shared_bytes = p->in_at + (!p->folds && !one ? 0 : floats ? all * 4 : all + all / 4 + 16);
 }
 
 static void plan_few(struct cu_product *p, enum k_type type, bool one, int32_t log_tiles)
@@ -112,6 +116,10 @@ static void plan_few(struct cu_product *p, enum k_type type, bool one, int32_t l
 	p->rows = p->w ? 1 : p->n < CU_GROUP ? p->n : CU_GROUP;
 	p->log_rows = p->rows <= 1 ? 0 : p->rows <= 2 ? 1 : p->rows <= 4 ? 2 : 3;
 	p->count = turn_of(type, ceil_div(pairs, sharers));
+	if (one && !cu_is_float((int32_t)type) && sharers == 1 && p->count % 2) /* a tile's blocks begin
+																			   at a multiple of four
+																			 */
+		p->count += p->count < CU_TURN ? 1 : -1;
 	lay_out(p, type, one);
 	if (p->shared_bytes > CU_SHARED_BYTES && p->count == CU_TURN) {
 		p->count--;

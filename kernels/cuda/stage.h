@@ -106,6 +106,8 @@ struct cu_product {
 	 * the rows that shared memory has room for; where in it scales and activations of a buffer are,
 	 * in floats, the size of a buffer, and, in bytes, the input if it is there, and the end */
 	int32_t count, turns, log_rows, scales_at, acts_at, buffer_floats, in_at, shared_bytes;
+	/* of one row, by 8 bits: floats from an output's sums to the next one's, and of scales */
+	int32_t sums_stride, scales_stride;
 	struct { /* the weights of the product after this one: lines to ask for */
 		const unsigned char *at;
 		int32_t lines;
