@@ -106,17 +106,17 @@ fi
 { "$cutaway" --version; "$cutaway" devices; nvidia-smi --query-gpu=name,driver_version,clocks.sm --format=csv 2>/dev/null; } 2>&1 | tee -a "$report"
 "$cutaway" devices --json | grep -q '"usable":[[:space:]]*true' || { say "no device can be used: nothing is tested" && exit 1; }
 small=${GPU_REPORT_SMALL:-${CUTAWAY_CUDA_DRIVER:+1}}
-types=$("$mktiny" --types | cut -d ' ' -f 1) sizes="Q4_1 F16 Q8_0" certified="Q4_1 F16 Q8_0 Q6_K MXFP4" runs=9 ctx=2048 mode= skip=
+types=$("$mktiny" --types | cut -d ' ' -f 1) sizes="Q4_1 F16 Q8_0" certified="Q4_1 F16 Q8_0 Q6_K MXFP4" runs=9 ctx=2048 skip=
 few=24 many=128 words=310 seconds=8 models=99
 [ -z "$small" ] || types="Q4_1 Q8_0 F16" sizes=Q4_1 certified=Q4_1 runs=2 ctx=256 few=4 many=8 words=20 seconds=18 models=5
-export cutaway model mode skip ncu sanitizer tmp out log bench own runs TMPDIR=$tmp XDG_CACHE_HOME=$tmp/cache XDG_DATA_HOME=$tmp/data XDG_STATE_HOME=$tmp/state
+export cutaway model skip ncu sanitizer tmp out log bench own runs TMPDIR=$tmp XDG_CACHE_HOME=$tmp/cache XDG_DATA_HOME=$tmp/data XDG_STATE_HOME=$tmp/state
 table() { LD_LIBRARY_PATH=$own python3 "tools/bench/$1" "${@:2}"; } # the package's libraries are not for python
 
 # ---- is it right? ----
 
 equal() { # TOKENS PROMPT: each hash of the GPU's is the CPU's
 	local back
-	for back in "cuda --cuda-mode ${mode:-graph}" cpu; do
+	for back in "cuda" cpu; do
 		"$cutaway" run --backend $back --model "$model" --raw --greedy --max-tokens "$1" --json --no-record "$2" >"$tmp/${back%% *}" 2>"$tmp/error" || break
 	done
 	cat "$tmp/error"
@@ -147,7 +147,6 @@ for type in $types; do
 	"$mktiny" --type "$type" $wide --seed 3 "$tmp/type-$type.gguf" || exit 1
 done
 part 60 1 "every format, $many tokens: every hash is the CPU's" '' each $many "$tmp"/type-*.gguf
-mode=early part 20 1 "kernels that begin early: every hash is the CPU's" '' each $many "$tmp"/type-Q4_1.gguf "$tmp"/type-F16.gguf
 deep=$(seq -f 'the %g. king' 1 $words | tr '\n' ' ')
 part 40 0 "a long prompt, 135M: every hash is the CPU's" '135M Q4_1' equal $few "$deep"
 part 60 1 "models of tests/data/zoo and of the family" '' each $few $(ls tests/data/zoo/*.gguf demos/models/family/*.gguf | head -n $models)
@@ -165,11 +164,11 @@ line() { # NAME FIGURE MORE: into bench.jsonl, and for people
 	echo "{\"model\":\"$1\",\"figure\":\"$2\",$3" >>"$bench" && table gpu_table.py --last "$bench"
 }
 turns() { # NAME FIGURE SECONDS: single runs, as many as there are within the time
-	yes '' | head -n "$runs" | timeout "$3" "$cutaway" bench --cuda-mode ${mode:-graph} --only "$2" --turns --ctx 2048 --packed-cache off --backend cuda --model "$model" |
+	yes '' | head -n "$runs" | timeout "$3" "$cutaway" bench --only "$2" --turns --ctx 2048 --packed-cache off --backend cuda --model "$model" |
 		grep '^[0-9]' >"$tmp/values" && line "$1" "$2" "\"bytes\":$(stat -Lc %s "$model"),\"runs\":[$(paste -sd, "$tmp/values")]}"
 }
 whole() { # NAME FIGURE CONTEXT: as the bench measures it
-	"$cutaway" bench --json --cuda-mode ${mode:-graph} --only "$2" --ctx "$3" --packed-cache off --backend cuda --model "$model" >"$tmp/values" &&
+	"$cutaway" bench --json --only "$2" --ctx "$3" --packed-cache off --backend cuda --model "$model" >"$tmp/values" &&
 		line "$1" "$2" "$(cut -c 2- "$tmp/values")"
 }
 arrivals() { # REQUESTS WORDS TOKENS
@@ -178,7 +177,7 @@ arrivals() { # REQUESTS WORDS TOKENS
 }
 quiet() { # NAME FIGURE SLOTS REQUESTS WORDS TOKENS RATE: not recorded
 	arrivals "$4" "$5" "$6"
-	"$cutaway" load --json --quiet --cuda-mode ${mode:-graph} --arrivals "trace:$tmp/trace.csv" --requests 0 --rate "$7" --slots "$3" --ctx 2048 --pages 1024 \
+	"$cutaway" load --json --quiet --arrivals "trace:$tmp/trace.csv" --requests 0 --rate "$7" --slots "$3" --ctx 2048 --pages 1024 \
 		--prefix-cache off --packed-cache off --backend cuda --model "$model" >"$tmp/values" &&
 		line "$1-off" "$2" "\"slots\":$3,\"load\":$(cat "$tmp/values")}"
 }
@@ -188,9 +187,9 @@ stages() { # TOKENS PROMPT, or TOKENS SEQUENCES: where a recorded token's time g
 	if [ "$2" -gt 0 ] 2>/dev/null; then
 		arrivals "$2" 3 "$1"
 		"$cutaway" load --quiet --arrivals "trace:$tmp/trace.csv" --requests 0 --rate 1000 --slots "$2" --ctx 2048 --pages 1024 \
-			--packed-cache off --record "$tmp/stages.db" --backend cuda --cuda-mode ${mode:-graph} --model "$model" >/dev/null
+			--packed-cache off --record "$tmp/stages.db" --backend cuda --model "$model" >/dev/null
 	else
-		"$cutaway" run --record "$tmp/stages.db" --raw --max-tokens "$1" --backend cuda --cuda-mode ${mode:-graph} --model "$model" "$2" >/dev/null
+		"$cutaway" run --record "$tmp/stages.db" --raw --max-tokens "$1" --backend cuda --model "$model" "$2" >/dev/null
 	fi && table stages.py "$tmp/stages.db" --reads "$(roof read_gb_s | grep . || echo 4800)" --integers "$(roof int_gmac_s | grep . || echo 990000)"
 }
 export -f line turns whole quiet stages arrivals
@@ -198,9 +197,6 @@ export -f line turns whole quiet stages arrivals
 [ -n "$small" ] || part 20 1 "135M: read_gb_s" '135M Q4_1' whole 135M read_gb_s $ctx # the shim takes half a minute
 for figure in decode_tok_s decode_1k_tok_s prefill_tok_s batch16_tok_s batch64_tok_s; do
 	part 16 1 "135M: $figure" '135M Q4_1' turns 135M $figure 14
-done
-for figure in decode_tok_s decode_1k_tok_s; do
-	mode=early part 16 1 "135M, kernels that begin early: $figure" '135M Q4_1' turns 135M-early $figure 14
 done
 # Requests one after the other, or all at once. Words of a model of mktiny are three tokens each, and there are some 70 around them.
 part 20 1 "135M: decode_tok_s, not recorded" '135M Q4_1' quiet 135M decode_tok_s 1 3 3 $many 1000
@@ -221,6 +217,7 @@ for type in $sizes; do
 		part 22 1 "1B $type: $figure" "1B $type" turns 1B-$type $figure 20
 	done
 	part 20 1 "1B $type: decode_tok_s, not recorded" "1B $type" quiet 1B-$type decode_tok_s 1 2 3 $few 1000
+	[ $type != Q4_1 ] || part 20 40 "1B, 64 sequences: where a token's time goes" "1B $type" stages $few 64
 	[ $type != Q4_1 ] || part 20 40 "1B: where a token's time goes" "1B $type" stages $few 'Once upon a time'
 	rm -f "$tmp/1B-$type-.gguf"
 done

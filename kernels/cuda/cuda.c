@@ -390,7 +390,7 @@ static int load_kernels(struct cu_device *c, struct err *e)
 static void device_close(struct k_device *d)
 {
 	struct cu_device *c = (struct cu_device *)d;
-	const CUdeviceptr room[] = { c->tickets.at, c->scratch.at, c->input.at };
+	const CUdeviceptr room[] = { c->tickets.at, c->scratch.at, c->input.at, c->clocks.at };
 
 	if (c->context) {
 		c->d->context_use(c->context);
@@ -427,6 +427,7 @@ static int open_device(struct cu_device *c, int index, struct err *e)
 		r = c->d->context_use(c->context);
 	if (!r)
 		r = c->d->stream_open(&c->stream, CU_STREAM_NON_BLOCKING);
+	c->early = attribute(c->d, c->device, CU_ATTRIBUTE_CAPABILITY_MAJOR) >= 9;
 	return r ? cu_error(c->d, r, "opening the device", e) : load_kernels(c, e);
 }
 

@@ -54,8 +54,7 @@ enum { CU_KEPT_PROGRAMS = 64, CU_BLOCK_THREADS = 256 /* CU_THREADS of device.cuh
 
 #define CU_MODES(X)                                                                                \
 	X(launches, "a launch for each call")                                                          \
-	X(graph, "the launches recorded once, as one CUDA graph")                                      \
-	X(early, "the graph, each kernel beginning while the one before still runs")
+	X(graph, "the launches recorded once, as one CUDA graph, each kernel beginning early")
 
 enum cu_mode {
 #define X(name, doc) CU_MODE_##name,
@@ -76,6 +75,7 @@ struct cu_device {
 	size_t memory_bytes;
 	int n_processors;
 	enum cu_mode mode;
+	bool early; /* it can let a kernel begin while the one before still runs */
 
 	CUfunction kernel[K_N_KINDS], product[CU_N_WAYS][K_N_TYPES];
 	CUfunction attention_many, attend;
@@ -84,7 +84,8 @@ struct cu_device {
 
 	struct cu_room tickets, scratch, input;
 	unsigned char *input_host; /* [input.bytes], pinned */
-	uint64_t *clock_host;      /* [clock_cap], pinned: the device writes it */
+	uint64_t *clock_host;      /* [clock_cap], pinned: the device writes it, from `clocks` */
+	struct cu_room clocks;     /* [clock_cap] */
 	int32_t clock_cap;
 	struct cu_program program[CU_KEPT_PROGRAMS];
 	uint64_t n_runs;

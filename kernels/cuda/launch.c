@@ -6,6 +6,11 @@
 #include "kernels/cuda/device.h"
 
 /* early: it may begin while the kernel before still runs, and waits itself (cu_follow). */
+static bool begins_early(const struct cu_device *c)
+{
+	return c->early && c->mode == CU_MODE_graph;
+}
+
 static CUresult launch(struct cu_device *c, CUfunction f, unsigned blocks, unsigned threads,
 	unsigned shared, void **args, bool early)
 {
@@ -27,18 +32,19 @@ static CUresult launch_call(struct cu_device *c, struct cu_call *call, uint64_t 
 
 	call->arg.clock = clock;
 	return launch(c, f, (unsigned)call->blocks, CU_BLOCK_THREADS, (unsigned)call->shared_bytes,
-		args, c->mode == CU_MODE_early);
+		args, begins_early(c));
 }
 
 static CUresult launch_all(struct cu_device *c, const struct cu_program *g, bool timed)
 {
-	uint64_t *clock = timed && c->clock ? c->clock_host : NULL, *end = c->clock_host + g->n_calls;
-	void *args[] = { &end };
+	uint64_t *clock = timed && c->clock ? (uint64_t *)(uintptr_t)c->clocks.at : NULL;
+	int32_t n = g->n_calls;
+	void *args[] = { &c->clocks.at, &c->clock_host, &n };
 	CUresult r = CU_OK;
 
 	for (int32_t i = 0; i < g->n_calls && !r; i++)
 		r = launch_call(c, &g->call[i], clock ? clock + i : NULL);
-	return !r && clock ? launch(c, c->clock, 1, 1, 0, args, false) : r;
+	return !r && clock ? launch(c, c->clock, 1, CU_BLOCK_THREADS, 0, args, begins_early(c)) : r;
 }
 
 static CUresult record(struct cu_device *c, struct cu_program *g, bool timed)
@@ -146,7 +152,7 @@ int cu_set_mode(struct k_device *d, const char *name, struct err *e)
 			c->mode = (enum cu_mode)i;
 			return 0;
 		}
-	return err_set(e, ERR_USAGE, "cuda-mode %s: launches, graph or early is needed", name);
+	return err_set(e, ERR_USAGE, "cuda-mode %s: launches or graph is needed", name);
 }
 
 const char *cu_get_mode(const struct k_device *d)

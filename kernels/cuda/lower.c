@@ -315,8 +315,12 @@ static int reserve(struct cu_device *c, const struct k_program *p, int32_t n_cal
 	if (n_calls + 1 > c->clock_cap) {
 		void *host = cu_alloc_pinned(
 			c, (size_t)(n_calls + 1) * 2 * sizeof *c->clock_host, "the clock of the stages", e);
-		if (!host)
+		if (!host || cu_grow(c, &c->clocks, (size_t)(n_calls + 1) * 2 * sizeof *c->clock_host,
+						 "the clock of the stages", e)) {
+			if (host)
+				c->d->host_free(host);
 			return -1;
+		}
 		if (c->clock_host)
 			c->d->host_free(c->clock_host);
 		c->clock_host = host;

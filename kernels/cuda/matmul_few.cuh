@@ -281,8 +281,10 @@ CU_FN void cu_few_copy(const int32_t type, const struct cu_product *a, const str
 	if (cu_is_float(type)) {
 		cu_fetch_floats(to->x, a->in.x, a->n_cols);
 	} else {
+		CU_NO_UNROLL
 		for (int32_t i = 16 * cu_thread(); i < a->n_cols; i += 16 * CU_THREADS)
 			cu_copy16(to->q + i, a->in.q + i);
+		CU_NO_UNROLL
 		for (int32_t i = cu_thread(); i < a->n_cols / K_QBLOCK; i += CU_THREADS) {
 			to->d[i] = a->in.d[i];
 			to->sx[i] = a->in.sx[i];

@@ -5,42 +5,38 @@
 
 #include "kernels/cuda/bodies.cuh"
 
-/* A value of a warp's lanes, rounded together with theirs. Without branches, so that several blocks
- * can be on their way. */
-struct cu_rounded {
-	int32_t q;
-	float d, sx;
-};
-CU_FN struct cu_rounded cu_round(float y)
+/* The factor that rounds a block whose greatest magnitude has these bits, and d; without branches,
+ * so that several blocks can be on their way. */
+CU_FN float cu_round_factor(uint32_t most, float *d)
 {
-	const uint32_t most = cu_warp_max(k_bits(y) & 0x7fffffffu);
 	const bool small = most < 0x0d800000u; /* below 2^-100 */
 	const bool usual = !small && most < 0x7f800000u;
 	const float id = cu_127_over(usual ? k_float(most) : 1.0f);
-	const int32_t q = (int32_t)(k_bits(k_fma(usual ? y : 0.0f, id, 0x1.8p23f)) - 0x4B400000u);
-	const float d = small ? 0.0f : usual ? k_float(most) * 0x1.020408p-7f : k_float(0x7fc00000u);
-	const int32_t sum = cu_warp_sum(q);
-	const struct cu_rounded r = { q, d, usual ? d * (float)sum : d };
 
-	return r;
+	*d = small ? 0.0f : usual ? k_float(most) * 0x1.020408p-7f : k_float(0x7fc00000u);
+	return usual ? id : 0.0f;
 }
-
-CU_FN void cu_put_rounded(
-	const struct k_acts *out, size_t first, int32_t lane, const struct cu_rounded *r)
+CU_FN int32_t cu_round_value(uint32_t most, float y, float id)
 {
-	out->q[first + (size_t)lane] = (int8_t)r->q;
-	if (lane == 0) {
-		out->d[first / K_QBLOCK] = r->d;
-		out->sx[first / K_QBLOCK] = r->sx;
-	}
+	return (int32_t)(k_bits(k_fma(most < 0x7f800000u ? y : 0.0f, id, 0x1.8p23f)) - 0x4B400000u);
+}
+CU_FN float cu_round_sum(uint32_t most, float d, int32_t sum)
+{
+	return most < 0x7f800000u ? d * (float)sum : d;
 }
 
 /* Rounds the values of a warp's lanes: y of lane `lane`, the first of them out's `first`. */
 CU_FN void cu_round_block(const struct k_acts *out, size_t first, int32_t lane, float y)
 {
-	const struct cu_rounded r = cu_round(y);
+	const uint32_t most = cu_warp_max(k_bits(y) & 0x7fffffffu);
+	float d, id = cu_round_factor(most, &d);
+	const int32_t q = cu_round_value(most, y, id), sum = cu_warp_sum(q);
 
-	cu_put_rounded(out, first, lane, &r);
+	out->q[first + (size_t)lane] = (int8_t)q;
+	if (lane == 0) {
+		out->d[first / K_QBLOCK] = d;
+		out->sx[first / K_QBLOCK] = cu_round_sum(most, d, sum);
+	}
 }
 
 /* Writes value y of lane `lane`, one of the 32 from column `at` of row `row`, in the forms that
@@ -60,10 +56,12 @@ CU_FN void cu_put(const struct k_acts *out, int32_t row, int32_t at, int32_t lan
 CU_FN void cu_fetch_floats(float *to, const float *from, int32_t n)
 {
 	if (n % 4 == 0) {
+		CU_NO_UNROLL
 		for (int32_t i = 4 * cu_thread(); i < n; i += 4 * CU_THREADS)
 			cu_copy16(to + i, from + i);
 		return;
 	}
+	CU_NO_UNROLL
 	for (int32_t i = cu_thread(); i < n; i += CU_THREADS)
 		to[i] = from[i];
 }
@@ -112,33 +110,63 @@ CU_FN float cu_norm_value(
 	return y;
 }
 
-/* The values of row `row`, which is at x, in blocks of 32 first, first + step, …, given its scale:
- * a few blocks at once. */
+/* What lane j has of four values that all lanes have. */
+CU_FN uint32_t cu_own(const uint32_t v[4], int32_t lane)
+{
+	const uint32_t a = lane & 1 ? v[1] : v[0], b = lane & 1 ? v[3] : v[2];
+
+	return lane & 2 ? b : a;
+}
+
+/* Rounds four blocks, of which `first` is out's number of the first and the others follow at `step`
+ * as far as `left`. What a block needs once is computed by one of four lanes. */
+CU_FN void cu_round_four(const struct k_acts *out, size_t first, int32_t step, int32_t left,
+	int32_t lane, const float y[4])
+{
+	const int32_t own_block = (lane & 3) * step;
+	uint32_t most[4], sum[4], own;
+	float d, id;
+
+	CU_UNROLL
+	for (int32_t j = 0; j < 4; j++)
+		most[j] = cu_warp_max(k_bits(y[j]) & 0x7fffffffu);
+	own = cu_own(most, lane);
+	id = cu_round_factor(own, &d);
+	CU_UNROLL
+	for (int32_t j = 0; j < 4; j++) {
+		const int32_t q = cu_round_value(most[j], y[j], cu_shuffle_float(id, j));
+
+		sum[j] = (uint32_t)cu_warp_sum(q);
+		if (j * step < left)
+			out->q[(first + (size_t)(j * step)) * K_QBLOCK + (size_t)lane] = (int8_t)q;
+	}
+	if (lane < 4 && own_block < left) {
+		out->d[first + (size_t)own_block] = d;
+		out->sx[first + (size_t)own_block] = cu_round_sum(own, d, (int32_t)cu_own(sum, lane));
+	}
+}
+
+/* The values of row `row`, which is at x, in blocks of 32 first, first + step, …, given its scale.
+ */
 CU_FN void cu_norm_blocks(const struct k_norm *a, const float *x, const struct k_acts *out,
 	int32_t row, float scale, int32_t first, int32_t step, int32_t lane)
 {
-	enum { AT_ONCE = 4 };
+	const int32_t n_blocks = k_up(a->out.dim, K_QBLOCK) / K_QBLOCK;
 	const size_t begin = (size_t)row * (size_t)out->dim;
-	struct cu_rounded r[AT_ONCE];
-	float y[AT_ONCE];
+	float y[4];
 
 	CU_NO_UNROLL
-	for (int32_t at = first; at * 32 < a->out.dim; at += AT_ONCE * step) {
+	for (int32_t b = first; b < n_blocks; b += 4 * step) {
 		CU_UNROLL
-		for (int32_t j = 0; j < AT_ONCE; j++)
-			y[j] = cu_norm_value(a, x, row, scale, (at + j * step) * 32 + lane);
-		CU_UNROLL
-		for (int32_t j = 0; out->q && j < AT_ONCE; j++)
-			r[j] = cu_round(y[j]);
-		CU_UNROLL
-		for (int32_t j = 0; j < AT_ONCE; j++) {
-			const int32_t k = (at + j * step) * 32;
+		for (int32_t j = 0; j < 4; j++) {
+			const int32_t k = (b + j * step) * K_QBLOCK + lane;
 
-			if (out->x && k + lane < a->out.dim)
-				out->x[begin + (size_t)(k + lane)] = y[j];
-			if (out->q && k < a->out.dim)
-				cu_put_rounded(out, begin + (size_t)k, lane, &r[j]);
+			y[j] = cu_norm_value(a, x, row, scale, k);
+			if (out->x && k < a->out.dim)
+				out->x[begin + (size_t)k] = y[j];
 		}
+		if (out->q)
+			cu_round_four(out, begin / K_QBLOCK + (size_t)b, step, n_blocks - b, lane, y);
 	}
 }
 

@@ -36,7 +36,6 @@ static void add_devices(struct axes *axes)
 	add_engine(axes, "cuda:graph", (struct axis_engine){ "cuda", NULL, "graph", shim });
 	if (shim)
 		return;
-	add_engine(axes, "cuda:early", (struct axis_engine){ "cuda", NULL, "early", false });
 	add_engine(axes, "cuda:launches", (struct axis_engine){ "cuda", NULL, "launches", false });
 }
 

@@ -157,7 +157,7 @@ static int converse(const struct engine_options *o, struct heard *h, struct err 
 
 static void test_modes(void **state)
 {
-	static const char *const modes[] = { "launches", "graph", "early" };
+	static const char *const modes[] = { "launches", "graph" };
 	static struct heard cpu, gpu;
 	struct engine_options o = options("cpu", NULL);
 	struct err e = { 0 };
@@ -166,7 +166,7 @@ static void test_modes(void **state)
 	assert_int_equal(converse(&o, &cpu, &e), 0);
 	assert_true(cpu.n >= 40 && cpu.attention && cpu.n_copied);
 	assert_string_equal(cpu.device, "");
-	for (size_t m = 0; m < 3; m++) {
+	for (size_t m = 0; m < 2; m++) {
 		o = options("cuda", modes[m]);
 		if (converse(&o, &gpu, &e))
 			fail_msg("%s: %s", modes[m], e.text);
@@ -184,7 +184,7 @@ static void test_modes(void **state)
 /* The switch may be turned between steps, and the clock of the stages runs in each way. */
 static void test_switch(void **state)
 {
-	static const char *const modes[] = { "launches", "graph", "early" };
+	static const char *const modes[] = { "launches", "graph" };
 	static struct heard h, cpu;
 	struct engine_options o = options("cpu", NULL);
 	struct err e = { 0 };
@@ -201,9 +201,9 @@ static void test_switch(void **state)
 	for (int i = 0; i < 4; i++)
 		submit(engine, i, &e);
 	for (int i = 0; !engine_idle(engine); i++) {
-		assert_int_equal(engine_set(engine, "cuda-mode", modes[i % 3], &e), 0);
+		assert_int_equal(engine_set(engine, "cuda-mode", modes[i % 2], &e), 0);
 		assert_int_equal(engine_get(engine, "cuda-mode", value, sizeof value), 0);
-		assert_string_equal(value, modes[i % 3]);
+		assert_string_equal(value, modes[i % 2]);
 		assert_int_equal(engine_step(engine, &e), 1);
 	}
 	assert_true(h.n >= 32 && h.n_timed > 3);
