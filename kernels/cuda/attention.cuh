@@ -6,6 +6,7 @@
 #include "kernels/cuda/attention_merge.cuh"
 #include "kernels/cuda/attention_prefill.cuh"
 #include "kernels/attend.h"
+#include "kernels/cuda/layout.h"
 
 /* Called after a unit's records, or its tile's results, are written: merges or quantises them. */
 CU_FN void attend_finish(struct attend *c)
@@ -51,6 +52,19 @@ CU_FN const struct cu_tile *attend_tile(const struct cu_attention *a, int32_t ti
 	return tile < CU_FIRST_TILES ? &a->tiles->first[tile] : &a->tiles->tile[tile];
 }
 
+/* A block without a unit asks for weights of products to come, once the one before has its own. */
+CU_FN void attend_ask_ahead(const struct cu_attention *a)
+{
+	const int32_t busy = a->tiles->n * a->n_kv_heads;
+	const int32_t own = cu_block() - busy, idle = cu_n_blocks() - busy;
+
+	cu_follow();
+	for (int32_t p = 0; own >= 0 && p < CU_AHEAD; p++)
+		for (int32_t i = own * CU_THREADS + cu_thread(); i < a->ahead[p].lines;
+			 i += idle * CU_THREADS)
+			cu_prefetch(a->ahead[p].at + (size_t)i * CU_LINE);
+}
+
 /* The units that attention_few.cuh takes; the others have a kernel of their own, since registers
  * and code of both together would slow down this one. Unit i is tile i / n under one kv head of
  * n. The tile is asked for before it is known how many there are: the first are there, and zeros
@@ -61,6 +75,7 @@ CU_KERNEL cutaway_attention(const __grid_constant__ struct cu_attention a)
 	struct attend c = attend_open(&a);
 	struct cu_tile_head unit;
 	struct few_held held;
+	bool idle = true;
 
 	c.unit = &unit;
 	if (!a.folds)
@@ -70,7 +85,7 @@ CU_KERNEL cutaway_attention(const __grid_constant__ struct cu_attention a)
 		bool few;
 
 		if (tile >= CU_FIRST_TILES && tile >= a.tiles->n)
-			return;
+			break;
 		c.tile = attend_tile(&a, tile);
 		unit = c.tile->head;
 		c.kv_head = i - tile * a.n_kv_heads;
@@ -81,15 +96,18 @@ CU_KERNEL cutaway_attention(const __grid_constant__ struct cu_attention a)
 		if (a.folds && i == cu_block())
 			attend_follow(&a);
 		if (few) {
+			idle = false;
 			few_unit(&c, &held);
 			if (!c.unit->direct || a.head_dim % K_QBLOCK)
 				attend_finish(&c);
 		}
 		i += cu_n_blocks();
 		if (i >= c.unit->n_tiles * a.n_kv_heads)
-			return;
+			break;
 		CU_SYNC(); /* the shared memory is free */
 	}
+	if (idle)
+		attend_ask_ahead(&a);
 }
 
 /* Unit i is tile i / n under one kv head of n; or tile i under all. */

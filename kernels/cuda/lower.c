@@ -280,16 +280,24 @@ static void lower_ops(struct lowering *l, const struct k_program *p)
 	}
 }
 
-/* Each product asks for the weights of the next. */
+/* Each product asks for the weights of the next, and attention for those of the next two, if they
+ * are in front of the next attention. */
 static void lower_next(struct cu_program *g)
 {
-	struct cu_call *before = NULL;
+	struct cu_call *before = NULL, *attention = NULL;
+	int32_t n = 0, lines = 0;
 
 	for (int32_t i = 0; i < g->n_calls; i++) {
 		struct cu_call *call = &g->call[i];
 
+		if (call->kind == K_OP_attention && !call->defined) {
+			attention = call;
+			n = lines = 0;
+		}
 		if (call->kind != K_OP_matmul)
 			continue;
+		if (attention)
+			cu_plan_ahead(&attention->arg.attention, &call->arg.product, call->type, &n, &lines);
 		if (before)
 			cu_plan_next(&before->arg.product, &call->arg.product, call->type);
 		before = call;

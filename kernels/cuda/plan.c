@@ -128,14 +128,26 @@ static void plan_few(struct cu_product *p, enum k_type type, bool one, int32_t l
 	p->turns = (int32_t)ceil_div(pairs, p->count * sharers);
 }
 
+static struct cu_ahead ahead_of(
+	const struct cu_product *p, int32_t part, enum k_type type, int32_t most)
+{
+	const size_t lines = cu_matrix_bytes((int32_t)type, p->part[part].n_rows, p->n_cols) / CU_LINE;
+
+	return (struct cu_ahead){ p->part[part].weights, lines < (size_t)most ? (int32_t)lines : most };
+}
+
 void cu_plan_next(struct cu_product *p, const struct cu_product *next, enum k_type type)
 {
-	for (int32_t i = 0; i < next->n_parts && !next->w; i++) {
-		const size_t lines =
-			cu_matrix_bytes((int32_t)type, next->part[i].n_rows, next->n_cols) / CU_LINE;
+	for (int32_t i = 0; i < next->n_parts && !next->w; i++)
+		p->next[i] = ahead_of(next, i, type, CU_NEXT_LINES);
+}
 
-		p->next[i].at = next->part[i].weights;
-		p->next[i].lines = lines < CU_NEXT_LINES ? (int32_t)lines : CU_NEXT_LINES;
+void cu_plan_ahead(struct cu_attention *a, const struct cu_product *later, enum k_type type,
+	int32_t *n, int32_t *lines)
+{
+	for (int32_t i = 0; i < later->n_parts && !later->w && *n < CU_AHEAD; i++) {
+		a->ahead[*n] = ahead_of(later, i, type, CU_AHEAD_LINES - *lines);
+		*lines += a->ahead[(*n)++].lines;
 	}
 }
 

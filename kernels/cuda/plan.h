@@ -18,7 +18,8 @@ enum {
 	CU_WIDE_ROWS = 64,     /* rows of a wide unit, at most */
 	CU_FLOAT_ROWS = 16,    /* always for float weights; one warp for each tile */
 	CU_PRODUCT_BLOCKS = 2, /* on a multiprocessor: their registers allow that */
-	CU_NEXT_LINES = 8192,  /* that a product asks for of the next one's, at most */
+	CU_NEXT_LINES = 8192,  /* that a product asks for of each matrix of the next, at most */
+	CU_AHEAD_LINES = 98304 /* that attention asks for: 12.6 MB, what memory gives in its time */
 };
 
 /* The kernels of products, for each format. */
@@ -65,8 +66,11 @@ int32_t cu_product_run(const struct k_matmul *a, int32_t part, const struct k_no
 void cu_product_experts(
 	const struct k_experts *a, const struct k_matrix *on_device, struct cu_product *p);
 
-/* The weights of a product: what the one before it may ask for. */
+/* The weights of a product: what the one before it may ask for; and attention, after `lines` others
+ * in `n` entries: both then tell how many there are. */
 void cu_plan_next(struct cu_product *p, const struct cu_product *next, enum k_type type);
+void cu_plan_ahead(struct cu_attention *a, const struct cu_product *later, enum k_type type,
+	int32_t *n, int32_t *lines);
 
 /* Dynamic shared memory of a block of an op that is no product. */
 int32_t cu_op_shared(enum k_kind kind);

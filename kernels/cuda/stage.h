@@ -38,6 +38,13 @@ struct cu_stage {
 	struct cu_work work;
 };
 
+/* Lines of weights that a later product reads: asked for while memory is idle. */
+struct cu_ahead {
+	const unsigned char *at;
+	int32_t lines;
+};
+enum { CU_AHEAD = 4 }; /* matrices that attention asks for */
+
 /* Attention (attend.cuh). What every warp reads first comes first: a kernel finds no line of its
  * constants in a cache, and waits for each that it comes to. What may change from step to step is
  * with the tiles. */
@@ -65,6 +72,7 @@ struct cu_attention {
 	const struct k_row *rows; /* tiles of few queries have their rows' */
 	const int32_t *const *pages;
 	struct k_rope rope; /* folded in front, if folds */
+	struct cu_ahead ahead[CU_AHEAD];
 };
 
 /* x / n without a division, for products x n of less than 2^32: a division of integers is twenty
@@ -108,10 +116,7 @@ struct cu_product {
 	int32_t count, turns, log_rows, scales_at, acts_at, buffer_floats, in_at, shared_bytes;
 	/* of one row, by 8 bits: floats from an output's sums to the next one's, and of scales */
 	int32_t sums_stride, scales_stride;
-	struct { /* the weights of the product after this one: lines to ask for */
-		const unsigned char *at;
-		int32_t lines;
-	} next[K_MAX_PARTS];
+	struct cu_ahead next[K_MAX_PARTS]; /* of the product after this one */
 };
 
 /* Statistics need a row's maximum before the exponentials. */
