@@ -6,12 +6,15 @@
 
 enum {
 	WARPS = 8,
-	/* cycles a unit takes besides its columns: first loads, the chain's end, stores */
-	START = 300,
-	PAIR = 70, /* instructions of a warp for a pair of blocks of a tile and 8 rows: few rows … */
+	START = 100, /* instructions of a warp besides its columns: first loads, the chain's end, stores
+				  */
+	/* for a pair of blocks of a tile: of one row; of few, with their chains, and for each of them …
+	 */
+	PAIR_ONE = 70,
+	PAIR_FEW = 150,
+	PAIR_ROW = 25,
 	WIDE_BLOCK = 18, /* … for a block, wide: unpacking and scales … */
 	WIDE_GROUP = 19, /* … and for each 8 rows */
-	ISSUE = 4,       /* two warps of a block on each scheduler, two blocks a multiprocessor */
 };
 
 static int64_t ceil_div(int64_t n, int64_t by)
@@ -178,11 +181,12 @@ static int64_t cost(const struct cu_product *p, enum cu_way way, int32_t n_proce
 	const int64_t blocks = p->n_cols / K_QBLOCK, groups = way == CU_wide8 ? 8 : 2;
 	const int64_t all = (int64_t)p->units * p->groups;
 
+	const int64_t turns = ceil_div(all, (int64_t)n_processors * CU_PRODUCT_BLOCKS);
+	const int64_t pair = way == CU_one ? PAIR_ONE : PAIR_FEW + p->rows * PAIR_ROW;
+
 	if (way == CU_few || way == CU_one)
-		return ceil_div(all, (int64_t)n_processors * CU_PRODUCT_BLOCKS) *
-			   (ceil_div(cu_pairs(p->n_cols), WARPS >> p->log_tiles) * PAIR * ISSUE + START);
-	return ceil_div(all, (int64_t)n_processors * CU_PRODUCT_BLOCKS) *
-		   (blocks * (WIDE_BLOCK + groups * WIDE_GROUP) * ISSUE + START);
+		return turns * (ceil_div(cu_pairs(p->n_cols), WARPS >> p->log_tiles) * pair + START);
+	return turns * (blocks * (WIDE_BLOCK + groups * WIDE_GROUP) + START);
 }
 
 /* The chains of a unit of few rows take one thread for each output: 16 * tiles * rows, at most
