@@ -8,13 +8,14 @@ enum {
 	WARPS = 8,
 	START = 100, /* instructions of a warp besides its columns: first loads, the chain's end, stores
 				  */
-	/* for a pair of blocks of a tile: of one row; of few, with their chains, and for each of them …
-	 */
+	/* For a pair of blocks of a tile: of one row; of few, with their chains, and for each of them.
+	 * For a block, wide, and for each 8 rows: as long as so many instructions, since half of it is
+	 * trips to memory. All as an H200 took for 64 rows of the 135M and the 1B. */
 	PAIR_ONE = 70,
-	PAIR_FEW = 150,
-	PAIR_ROW = 25,
-	WIDE_BLOCK = 18, /* … for a block, wide: unpacking and scales … */
-	WIDE_GROUP = 19, /* … and for each 8 rows */
+	PAIR_FEW = 100,
+	PAIR_ROW = 20,
+	WIDE_BLOCK = 110,
+	WIDE_GROUP = 12,
 };
 
 static int64_t ceil_div(int64_t n, int64_t by)
