@@ -177,13 +177,13 @@ CU_FN float *attend_share(const struct attend *c, int32_t q, int32_t observe)
 	return c->a->share + (int64_t)attend_seen(c, q, observe) * c->a->share_stride;
 }
 
-/* Whether any row of the tile is observed. */
-CU_FN bool attend_is_observed(const struct attend *c)
+/* Whether any row of the tile is observed: `rows`, its first, in memory or already shared. */
+CU_FN bool attend_is_observed(const struct attend *c, const struct k_row *rows)
 {
 	bool observed = false;
 
 	for (int32_t r = 0; c->a->observed && r < c->unit->n_rows; r++)
-		observed = observed || c->a->rows[c->unit->row + r].observe >= 0;
+		observed = observed || rows[r].observe >= 0;
 	return observed;
 }
 

@@ -103,6 +103,57 @@ CU_FN void attend_merge_batch(const struct attend *c)
 	}
 }
 
+/* What a row sees of a lane's four positions of a span. */
+CU_FN uint32_t attend_bits_at(const struct k_range *list, int32_t n, int32_t span)
+{
+	const int32_t at = span * K_SPAN + attend_lane();
+	uint32_t bits = 0;
+
+	CU_NO_UNROLL
+	for (int32_t i = 0; i < n; i++) {
+		const int32_t first = list[i].first - at, end = list[i].end - at;
+		const uint32_t below = first < 0 ? 0 : first > 4 ? 15 : (1u << first) - 1;
+
+		bits |= (end < 0 ? 0 : end > 4 ? 15 : (1u << end) - 1) & ~below;
+	}
+	return bits;
+}
+
+/* Shares of query q and how many values are near zero, in its spans number first, first + n, … :
+ * four spans' records are under way together. */
+CU_FN int32_t attend_observe_spans(
+	const struct attend *c, int32_t q, int32_t n_spans, int32_t first, int32_t n)
+{
+	const struct k_range *list = attend_list(c, attend_row_index(c, q));
+	const float max = c->shared->max[q], inv_l = c->shared->inverse[q];
+	int32_t count = 0;
+
+	CU_NO_UNROLL
+	for (int32_t i = first; i < n_spans; i += 4 * n) {
+		struct attend_lanes w[4];
+
+		CU_UNROLL
+		for (int32_t j = 0; j < 4; j++) {
+			const int32_t at = i + j * n < n_spans ? i + j * n : i;
+			const float *record = attend_first_record(c, q) + at * attend_record_step(c);
+			const float *sums = record + CU_RECORD_HEAD + c->a->head_dim;
+
+			w[j].m = record[0];
+			w[j].group = sums[cu_thread() % CU_WARP / 4];
+			attend_get(sums + K_SPAN_GROUPS + attend_lane(), w[j].p, 4);
+		}
+		CU_UNROLL
+		for (int32_t j = 0; j < 4; j++) {
+			const int32_t span = k_span_at(list, c->a->n_ranges, i + j * n);
+
+			if (i + j * n < n_spans)
+				count += attend_observe_lanes(c, &w[j], q, span,
+					attend_bits_at(list, c->a->n_ranges, span), k_exp(w[j].m - max), inv_l);
+		}
+	}
+	return count;
+}
+
 /* Shares and counts of the batch's observed queries, from the records: a few warps for each query,
  * which take turns at its spans. */
 CU_FN void attend_observe_batch(const struct attend *c)
@@ -113,27 +164,14 @@ CU_FN void attend_observe_batch(const struct attend *c)
 
 	for (int32_t q = cu_thread() / CU_WARP >> log; q < n_queries; q += CU_WARPS >> log) {
 		const struct k_row row = attend_row(c, q);
-		const struct k_range *list = attend_list(c, attend_row_index(c, q));
-		const float max = c->shared->max[q], inv_l = c->shared->inverse[q];
-		int32_t count = 0;
+		const int32_t n_spans = attend_row_spans(c, attend_row_index(c, q));
+		int32_t count;
 
 		if (row.observe < 0)
 			continue;
-		attend_blank(c, q, warp, n);
-		for (int32_t i = warp; i < attend_row_spans(c, attend_row_index(c, q)); i += n) {
-			const int32_t span = k_span_at(list, c->a->n_ranges, i);
-			const struct k_bits seen = k_bits_of(list, c->a->n_ranges, span);
-			const float *record = attend_first_record(c, q) + i * attend_record_step(c);
-			const float *sums = record + CU_RECORD_HEAD + c->a->head_dim;
-			const uint32_t low = lane < 8 ? seen.word[0] : seen.word[1];
-			const uint32_t high = lane < 24 ? seen.word[2] : seen.word[3];
-			const uint32_t bits = (lane < 16 ? low : high) >> lane % 8 * 4 & 15;
-			struct attend_lanes w = { 0 };
-
-			attend_get(sums + K_SPAN_GROUPS + attend_lane(), w.p, 4);
-			w.group = sums[lane / 4];
-			count += attend_observe_lanes(c, &w, q, span, bits, k_exp(record[0] - max), inv_l);
-		}
+		if (n_spans <= row.pos / K_SPAN) /* else it sees something of each */
+			attend_blank(c, q, warp, n);
+		count = attend_observe_spans(c, q, n_spans, warp, n);
 		if (lane == 0)
 			c->shared->counted[warp][q] = count;
 	}
@@ -167,7 +205,7 @@ CU_FN bool attend_is_last(const struct attend *c, int32_t ticket, int32_t n)
 CU_FN void attend_merge_records(struct attend *c)
 {
 	const int32_t n_queries = c->unit->n_rows * c->a->n_rep;
-	const bool observed = attend_is_observed(c);
+	const bool observed = attend_is_observed(c, c->row);
 
 	for (c->query = 0; c->query < n_queries; c->query += c->n_queries) {
 		c->n_queries = n_queries - c->query < ATTEND_FEW ? n_queries - c->query : ATTEND_FEW;

@@ -384,7 +384,10 @@ CU_FN void many_unit(struct attend *c, int32_t kv_end)
 		m->kv_first = c->kv_head;
 		m->kv_end = kv_end;
 		m->n_queries = c->unit->n_rows * c->a->n_rep;
-		m->passes = !c->unit->split && !c->unit->direct && attend_is_observed(c) ? 2 : 1;
+		m->passes =
+			!c->unit->split && !c->unit->direct && attend_is_observed(c, c->a->rows + c->unit->row)
+				? 2
+				: 1;
 	}
 	CU_SYNC();
 	do {
