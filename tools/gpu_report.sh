@@ -109,7 +109,7 @@ small=${GPU_REPORT_SMALL:-${CUTAWAY_CUDA_DRIVER:+1}}
 types=$("$mktiny" --types | cut -d ' ' -f 1) sizes="Q4_1 F16 Q8_0" certified="Q4_1 F16 Q8_0 Q6_K MXFP4" runs=9 ctx=2048 skip=
 few=24 many=128 words=310 seconds=8 models=99
 [ -z "$small" ] || types="Q4_1 Q8_0 F16" sizes=Q4_1 certified=Q4_1 runs=2 ctx=256 few=4 many=8 words=20 seconds=18 models=5
-export cutaway model skip ncu sanitizer tmp out log bench own runs TMPDIR=$tmp XDG_CACHE_HOME=$tmp/cache XDG_DATA_HOME=$tmp/data XDG_STATE_HOME=$tmp/state
+export cutaway model skip small ncu sanitizer tmp out log bench own runs TMPDIR=$tmp XDG_CACHE_HOME=$tmp/cache XDG_DATA_HOME=$tmp/data XDG_STATE_HOME=$tmp/state
 table() { LD_LIBRARY_PATH=$own python3 "tools/bench/$1" "${@:2}"; } # the package's libraries are not for python
 
 # ---- is it right? ----
@@ -181,7 +181,7 @@ quiet() { # NAME FIGURE SLOTS REQUESTS WORDS TOKENS RATE: not recorded
 		--prefix-cache off --packed-cache off --backend cuda --model "$model" >"$tmp/values" &&
 		line "$1-off" "$2" "\"slots\":$3,\"load\":$(cat "$tmp/values")}"
 }
-stages() { # TOKENS PROMPT, or TOKENS SEQUENCES: where a recorded token's time goes
+stages() { # TOKENS PROMPT [NAME], or TOKENS SEQUENCES: where a recorded token's time goes; of NAME a layer's attention is a figure
 	roof() { sed -n "s/.*\"$1\":\([0-9][0-9.]*\).*/\1/p" "$bench" | tail -1; }
 	rm -f "$tmp/stages.db"
 	if [ "$2" -gt 0 ] 2>/dev/null; then
@@ -190,7 +190,9 @@ stages() { # TOKENS PROMPT, or TOKENS SEQUENCES: where a recorded token's time g
 			--packed-cache off --record "$tmp/stages.db" --backend cuda --model "$model" >/dev/null
 	else
 		"$cutaway" run --record "$tmp/stages.db" --raw --max-tokens "$1" --backend cuda --model "$model" "$2" >/dev/null
-	fi && table stages.py "$tmp/stages.db" --reads "$(roof read_gb_s | grep . || echo 4800)" --integers "$(roof int_gmac_s | grep . || echo 990000)"
+	fi && table stages.py "$tmp/stages.db" --reads "$(roof read_gb_s | grep . || echo 4800)" \
+		--integers "$(roof int_gmac_s | grep . || echo 990000)" >"$tmp/stages.txt" && cat "$tmp/stages.txt" &&
+		{ [ -z "$3" ] || line "$3" attention "\"attention\":$(awk -v n="${small:+2}" '/^prefill/ { exit } $1 == "attention" { print $2 / (n ? n : 30) }' "$tmp/stages.txt")}"; }
 }
 export -f line turns whole quiet stages arrivals
 
@@ -206,8 +208,8 @@ for n in 16 64; do
 	part 20 1 "135M: batch${n}_tok_s, not recorded" '135M Q4_1' quiet 135M batch${n}_tok_s $n $n 3 $many 1000
 done
 part 75 1 "135M: record_percent" '135M Q4_1' whole 135M record_percent $ctx
-part 20 40 "135M: where a token's time goes" '135M Q4_1' stages $many 'Once upon a time'
-part 20 40 "135M, 1,024 tokens deep: where a token's time goes" '135M Q4_1' stages $many "$deep"
+part 20 40 "135M: where a token's time goes" '135M Q4_1' stages $many 'Once upon a time' 135M
+part 20 40 "135M, 1,024 tokens deep: where a token's time goes" '135M Q4_1' stages $many "$deep" 135M-deep
 part 20 40 "135M, 64 sequences: where a token's time goes" '135M Q4_1' stages $many 64
 for figure in decode_tok_s prefill_tok_s; do
 	[ ! -x "$free" ] || cutaway=$free part 16 1 "135M without the fixed order: $figure" '135M Q4_1' turns 135M-free $figure 14

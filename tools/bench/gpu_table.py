@@ -5,10 +5,8 @@ and what is aimed at; the newest figure alone; or the kernels in a file of ncu.
     gpu_table.py bench.jsonl; gpu_table.py --last bench.jsonl; gpu_table.py --ncu ncu-135M.csv
 """
 import csv
-import glob
 import json
 import math
-import os
 import statistics
 import sys
 
@@ -33,7 +31,7 @@ ROWS = (
     ("record_percent", "recording on against off, %", "5", "1", "135M"),
     ("decode_tok_s", "135M without the fixed order, decode, recorded", "", "", "135M-free"),
     ("prefill_tok_s", "… prefill", "", "", "135M-free"),
-    ("attention", "attention, 135M, 10; 1,024 tokens deep, us a layer", "6; 12", "4; 8", "ncu-135M ncu-135M-deep"),
+    ("attention", "attention, 135M, 10; 1,024 tokens deep, us a layer", "6; 12", "4; 8", "135M 135M-deep"),
 )
 
 
@@ -86,12 +84,6 @@ def show_kernels(path):
               f"  {', '.join(f'{k} {v:.1f}' for v, k in stalls[:3])}")
 
 
-def attention_us(path):
-    """One layer's: of each kernel of that name the last launch."""
-    us = {r["Kernel Name"]: number(r, "gpu__time_duration.sum") or 0 for r in kernels(path) if "attention" in r["Kernel Name"]}
-    return sum(us.values()) / 1e3 or None
-
-
 def table(path):
     with open(path, encoding="utf-8") as f:
         runs = {(r["figure"], r["model"]): r for r in map(json.loads, f)}
@@ -100,8 +92,6 @@ def table(path):
     for (figure, model), run in runs.items():
         if figure == "decode_tok_s" and "runs" in run and reads:
             known["share", model] = value(run) * run["bytes"] / reads / 1e7
-    for file in glob.glob(os.path.join(os.path.dirname(path), "ncu-*.csv")):
-        known["attention", os.path.basename(file)[:-4]] = attention_us(file)
     print("\n| figure | must | aim | measured |\n| --- | --- | --- | --- |")
     for figure, name, must, aim, models in ROWS:
         unit = " %" if figure == "share" else ""

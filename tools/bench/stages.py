@@ -15,6 +15,7 @@ from recorded import PROGRAM
 PHASES = {"decode": "s.prefill_rows = 0", "prefill": "s.prefill_rows > 0"}
 STAGES = """SELECT k.stage, sum(k.ns), sum(k.bytes), sum(k.ops) FROM kernel_stages k JOIN step s ON s.step = k.step
             WHERE {} GROUP BY k.stage ORDER BY min(k.seq)"""
+EACH = "SELECT rows, ns, ns - kernel_ns FROM step s WHERE {}"
 STEPS = "SELECT sum(CASE WHEN prefill_rows THEN prefill_rows ELSE tokens END), sum(ns), sum(kernel_ns) FROM step s WHERE {}"
 
 
@@ -37,7 +38,14 @@ def show(db, phase, where, reads, integers):
               f" {roof / ns if ns else 0:8.0%}")
     for name, ns in (("walk", kernel_ns - lines[-1][1]), ("plan, draw", step_ns - kernel_ns)):
         print(f"{name:<14} {ns / tokens / 1e3:10.1f} {ns / step_ns:7.1%}")
-    print()
+    steps = db.execute(EACH.format(where)).fetchall()
+    most = max(rows for rows, _, _ in steps)
+    each = [s for s in steps if s[0] == most]
+    print(f"{len(each)} steps of {most} rows, us, tenths 1, 5 and 9: {tenths([s[1] for s in each])}; plan, draw {tenths([s[2] for s in each])}\n")
+
+
+def tenths(ns):
+    return " ".join(f"{sorted(ns)[len(ns) * t // 10] / 1e3:,.0f}" for t in (1, 5, 9))
 
 
 def main():
