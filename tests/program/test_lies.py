@@ -37,7 +37,7 @@ def make_bases():
     words = "the model reads a page of tokens and the cache keeps what it has read "
     try:
         s.post(serve.TEXT, prompt=words + "one", cache_prefix=words, cache_control={"type": "ephemeral", "ttl": "1s"}, max_tokens=4)
-        asks = [threading.Thread(target=s.post, args=(serve.TEXT,), kwargs={"prompt": words * 2 + str(i), "max_tokens": 90, "user": f"u{i % 3}",
+        asks = [threading.Thread(target=s.post, args=(serve.TEXT,), kwargs={"prompt": words * 2 + str(i), "max_tokens": 250, "user": f"u{i % 3}",
                                  "priority": i % 2, "temperature": 1.5, "seed": i}) for i in range(10)]
         for t in asks:
             t.start()
