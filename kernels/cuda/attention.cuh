@@ -6,7 +6,6 @@
 #include "kernels/cuda/attention_merge.cuh"
 #include "kernels/cuda/attention_prefill.cuh"
 #include "kernels/attend.h"
-#include "kernels/cuda/layout.h"
 
 /* Called after a unit's records, or its tile's results, are written: merges or quantises them. */
 CU_FN void attend_finish(struct attend *c)
@@ -56,13 +55,10 @@ CU_FN const struct cu_tile *attend_tile(const struct cu_attention *a, int32_t ti
 CU_FN void attend_ask_ahead(const struct cu_attention *a)
 {
 	const int32_t busy = a->tiles->n * a->n_kv_heads;
-	const int32_t own = cu_block() - busy, idle = cu_n_blocks() - busy;
 
 	cu_follow();
-	for (int32_t p = 0; own >= 0 && p < CU_AHEAD; p++)
-		for (int32_t i = own * CU_THREADS + cu_thread(); i < a->ahead[p].lines;
-			 i += idle * CU_THREADS)
-			cu_prefetch(a->ahead[p].at + (size_t)i * CU_LINE);
+	if (cu_block() >= busy)
+		cu_ask_ahead(a->ahead, CU_AHEAD, cu_block() - busy, cu_n_blocks() - busy);
 }
 
 /* The units that attention_few.cuh takes; the others have a kernel of their own, since registers

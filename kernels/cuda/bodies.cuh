@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/lanes.cuh" /* which stage.h's definitions of ops are made of */
+#include "kernels/cuda/layout.h"
 #include "kernels/cuda/stage.h"
 
 struct cu_part {
@@ -29,6 +30,15 @@ CU_FN void cu_four(const float *from, float x[4])
 	const uint4 v = *(const uint4 *)(const void *)from;
 
 	x[0] = k_float(v.x), x[1] = k_float(v.y), x[2] = k_float(v.z), x[3] = k_float(v.w);
+}
+
+/* Asks for lines of weights, as number `own` of so many blocks. */
+CU_FN void cu_ask_ahead(const struct cu_ahead *ahead, int32_t n, int32_t own, int32_t n_blocks)
+{
+	for (int32_t p = 0; p < n; p++)
+		for (int32_t i = own * CU_THREADS + cu_thread(); i < ahead[p].lines;
+			 i += n_blocks * CU_THREADS)
+			cu_prefetch(ahead[p].at + (size_t)i * CU_LINE);
 }
 
 /* The time at which a kernel begins. */

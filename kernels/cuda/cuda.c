@@ -179,9 +179,13 @@ int cu_grow_own(
 int cu_grow(
 	struct cu_device *c, struct cu_room *room, size_t bytes, const char *what, struct err *e)
 {
-	if (room->at && room->bytes < bytes)
+	const CUdeviceptr before = room->at;
+
+	if (cu_grow_own(c, room, bytes, what, e))
+		return -1;
+	if (before && before != room->at)
 		cu_drop_programs(c);
-	return cu_grow_own(c, room, bytes, what, e);
+	return 0;
 }
 
 /* ---- opening ---- */

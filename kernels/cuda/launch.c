@@ -5,12 +5,12 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/device.h"
 
-/* early: it may begin while the kernel before still runs, and waits itself (cu_follow). */
 static bool begins_early(const struct cu_device *c)
 {
 	return c->early && c->mode == CU_MODE_graph;
 }
 
+/* early: it may begin while the kernel before still runs, and waits itself (cu_follow). */
 static CUresult launch(struct cu_device *c, CUfunction f, unsigned blocks, unsigned threads,
 	unsigned shared, void **args, bool early)
 {

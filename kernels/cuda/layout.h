@@ -46,6 +46,13 @@ K_INLINE bool cu_is_float(int32_t type)
 	return !k_is_quantised(type);
 }
 
+/* Of one row by 8 bits a product's sums and scales lie by output, not by block (matmul_sums.cuh).
+ */
+K_INLINE bool cu_is_turned(int32_t type, bool one)
+{
+	return one && !cu_is_float(type);
+}
+
 /* Bytes of a tile's pair. */
 K_INLINE int32_t cu_code_bytes(int32_t type)
 {

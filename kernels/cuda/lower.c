@@ -285,19 +285,16 @@ static void lower_ops(struct lowering *l, const struct k_program *p)
 static void lower_next(struct cu_program *g)
 {
 	struct cu_call *before = NULL, *attention = NULL;
-	int32_t n = 0, lines = 0;
 
 	for (int32_t i = 0; i < g->n_calls; i++) {
 		struct cu_call *call = &g->call[i];
 
-		if (call->kind == K_OP_attention && !call->defined) {
+		if (call->kind == K_OP_attention && !call->defined)
 			attention = call;
-			n = lines = 0;
-		}
 		if (call->kind != K_OP_matmul)
 			continue;
 		if (attention)
-			cu_plan_ahead(&attention->arg.attention, &call->arg.product, call->type, &n, &lines);
+			cu_plan_ahead(&attention->arg.attention, &call->arg.product, call->type);
 		if (before)
 			cu_plan_next(&before->arg.product, &call->arg.product, call->type);
 		before = call;
@@ -323,7 +320,7 @@ static int reserve(struct cu_device *c, const struct k_program *p, int32_t n_cal
 	if (n_calls + 1 > c->clock_cap) {
 		void *host = cu_alloc_pinned(
 			c, (size_t)(n_calls + 1) * 2 * sizeof *c->clock_host, "the clock of the stages", e);
-		if (!host || cu_grow(c, &c->clocks, (size_t)(n_calls + 1) * 2 * sizeof *c->clock_host,
+		if (!host || cu_grow_own(c, &c->clocks, (size_t)(n_calls + 1) * 2 * sizeof *c->clock_host,
 						 "the clock of the stages", e)) {
 			if (host)
 				c->d->host_free(host);

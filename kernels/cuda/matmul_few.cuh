@@ -297,16 +297,6 @@ CU_FN void cu_few_copy(const int32_t type, const struct cu_product *a, const str
 
 /* ---- the whole ---- */
 
-/* Asks for the first lines of the next product's weights: while this kernel computes, memory is
- * idle. */
-CU_FN void cu_few_prefetch(const struct cu_product *a)
-{
-	for (int32_t p = 0; p < K_MAX_PARTS; p++)
-		for (int32_t i = cu_block() * CU_THREADS + cu_thread(); i < a->next[p].lines;
-			 i += cu_n_blocks() * CU_THREADS)
-			cu_prefetch(a->next[p].at + (size_t)i * CU_LINE);
-}
-
 CU_FN void cu_few(const int32_t type, const bool one, const struct cu_product *a)
 {
 	const int32_t end = a->units * a->groups;
@@ -321,7 +311,8 @@ CU_FN void cu_few(const int32_t type, const bool one, const struct cu_product *a
 	at.unit = cu_block();
 	cu_few_settle(type, one, a, &at);
 	cu_few_ask(type, a, &at, &held);
-	cu_few_prefetch(a);
+	/* while this kernel computes, memory is idle */
+	cu_ask_ahead(a->next, K_MAX_PARTS, cu_block(), cu_n_blocks());
 	if (a->folds)
 		cu_few_ask_norm(a);
 	cu_output_open(a, one, &o);

@@ -17,10 +17,6 @@ CU_FN int32_t cu_few_log(const struct cu_product *a, const bool one)
  * are neighbours, so that a tile's blocks of a turn follow one another. Of one row by 8 bits, where
  * the chain is the longest part, [16][sums_stride] and [16][scales_stride] of the same: then it
  * reads four blocks in 16 bytes. The strides keep eight rows out of each other's banks. */
-CU_FN bool cu_is_turned(const int32_t type, const bool one)
-{
-	return one && !cu_is_float(type);
-}
 /* Floats from a block's sums (of two terms, from those of one) to the next one's; likewise (dw,
  * mw). */
 CU_FN int32_t cu_few_step(const int32_t type, const bool one, const struct cu_product *a)

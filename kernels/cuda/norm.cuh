@@ -146,7 +146,7 @@ CU_FN void cu_round_four(const struct k_acts *out, size_t first, int32_t step, i
 	}
 }
 
-/* The values of row `row`, which is at x, in blocks of 32 first, first + step, …, given its scale.
+/* The values of row `row`, which is at x, in blocks of 32 first, first + step, …; scale: the row's.
  */
 CU_FN void cu_norm_blocks(const struct k_norm *a, const float *x, const struct k_acts *out,
 	int32_t row, float scale, int32_t first, int32_t step, int32_t lane)

@@ -6,8 +6,8 @@
 
 enum {
 	WARPS = 8,
-	START = 100, /* instructions of a warp besides its columns: first loads, the chain's end, stores
-				  */
+	/* instructions of a warp besides its columns: first loads, the chain's end, stores */
+	START = 100,
 	/* For a pair of blocks of a tile: of one row; of few, with their chains, and for each of them.
 	 * For a block, wide, and for each 8 rows: as long as so many instructions, since half of it is
 	 * trips to memory. All as an H200 took for 64 rows of the 135M and the 1B. */
@@ -96,7 +96,7 @@ static void lay_out(struct cu_product *p, enum k_type type, bool one)
 	const bool floats = cu_is_float((int32_t)type);
 	const int32_t blocks = WARPS * 2 * p->count, all = p->n * p->n_cols;
 	const int32_t sums = blocks * (k_has_two_terms((int32_t)type) ? 2 : 1);
-	const bool turned = one && !floats;
+	const bool turned = cu_is_turned((int32_t)type, one);
 	int32_t bytes;
 
 	p->sums_stride = turned ? sums + 4 : sums; /* an odd number of 16 bytes: sums are some of 32 */
@@ -120,9 +120,8 @@ static void plan_few(struct cu_product *p, enum k_type type, bool one, int32_t l
 	p->rows = p->w ? 1 : p->n < CU_GROUP ? p->n : CU_GROUP;
 	p->log_rows = p->rows <= 1 ? 0 : p->rows <= 2 ? 1 : p->rows <= 4 ? 2 : 3;
 	p->count = turn_of(type, ceil_div(pairs, sharers));
-	if (one && !cu_is_float((int32_t)type) && sharers == 1 && p->count % 2) /* a tile's blocks begin
-																			   at a multiple of four
-																			 */
+	/* so that a tile's blocks begin at a multiple of four */
+	if (cu_is_turned((int32_t)type, one) && sharers == 1 && p->count % 2)
 		p->count += p->count < CU_TURN ? 1 : -1;
 	lay_out(p, type, one);
 	if (p->shared_bytes > CU_SHARED_BYTES && p->count == CU_TURN) {
@@ -146,12 +145,15 @@ void cu_plan_next(struct cu_product *p, const struct cu_product *next, enum k_ty
 		p->next[i] = ahead_of(next, i, type, CU_NEXT_LINES);
 }
 
-void cu_plan_ahead(struct cu_attention *a, const struct cu_product *later, enum k_type type,
-	int32_t *n, int32_t *lines)
+void cu_plan_ahead(struct cu_attention *a, const struct cu_product *later, enum k_type type)
 {
-	for (int32_t i = 0; i < later->n_parts && !later->w && *n < CU_AHEAD; i++) {
-		a->ahead[*n] = ahead_of(later, i, type, CU_AHEAD_LINES - *lines);
-		*lines += a->ahead[(*n)++].lines;
+	int32_t n = 0, left = CU_AHEAD_LINES;
+
+	for (; n < CU_AHEAD && a->ahead[n].at; n++)
+		left -= a->ahead[n].lines;
+	for (int32_t i = 0; i < later->n_parts && !later->w && n < CU_AHEAD; i++, n++) {
+		a->ahead[n] = ahead_of(later, i, type, left);
+		left -= a->ahead[n].lines;
 	}
 }
 
@@ -181,7 +183,6 @@ static int64_t cost(const struct cu_product *p, enum cu_way way, int32_t n_proce
 {
 	const int64_t blocks = p->n_cols / K_QBLOCK, groups = way == CU_wide8 ? 8 : 2;
 	const int64_t all = (int64_t)p->units * p->groups;
-
 	const int64_t turns = ceil_div(all, (int64_t)n_processors * CU_PRODUCT_BLOCKS);
 	const int64_t pair = way == CU_one ? PAIR_ONE : PAIR_FEW + p->rows * PAIR_ROW;
 

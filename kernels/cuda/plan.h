@@ -66,11 +66,10 @@ int32_t cu_product_run(const struct k_matmul *a, int32_t part, const struct k_no
 void cu_product_experts(
 	const struct k_experts *a, const struct k_matrix *on_device, struct cu_product *p);
 
-/* The weights of a product: what the one before it may ask for; and attention, after `lines` others
- * in `n` entries: both then tell how many there are. */
+/* The weights of a product: what the one before it may ask for; and attention, after what it
+ * already asks for. */
 void cu_plan_next(struct cu_product *p, const struct cu_product *next, enum k_type type);
-void cu_plan_ahead(struct cu_attention *a, const struct cu_product *later, enum k_type type,
-	int32_t *n, int32_t *lines);
+void cu_plan_ahead(struct cu_attention *a, const struct cu_product *later, enum k_type type);
 
 /* Dynamic shared memory of a block of an op that is no product. */
 int32_t cu_op_shared(enum k_kind kind);
