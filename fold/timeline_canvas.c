@@ -6,14 +6,13 @@
 
 static bool is_sound(const struct ev_denoise *e)
 {
-	const int64_t end = e->pos + e->tokens;
-
 	if (e->pos < 0 || e->pos > INT32_MAX - EV_DENOISED_MOST || e->tokens < 1 ||
 		e->tokens > EV_DENOISED_MOST)
 		return false;
-	return e->block_pos >= e->pos && e->block_pos <= e->block_end && e->block_end <= end &&
-		   e->nth >= 1 && e->schedule >= 0 && e->schedule < EV_N_schedule &&
-		   e->cells.size % sizeof(struct ev_denoised) == 0 && (e->cells.data || !e->cells.size);
+	return e->block_pos >= e->pos && e->block_pos <= e->block_end &&
+		   e->block_end <= e->pos + e->tokens && e->nth >= 1 && e->schedule >= 0 &&
+		   e->schedule < EV_N_schedule && e->cells.size % sizeof(struct ev_denoised) == 0 &&
+		   (e->cells.data || !e->cells.size);
 }
 
 /* The canvas of a request with masks alone; false: there is no memory for it. */
