@@ -82,7 +82,7 @@ int32_t sampler_top_listed(
  * of top [n] that they lack, with arrival NaN. */
 bool sampler_has_top(const struct sampler *s, int32_t most);
 void sampler_add_top(
-	const struct sampler *s, const struct k_draw_entry *top, int32_t n, struct sample_result *out);
+	struct sampler *s, const struct k_draw_entry *top, int32_t n, struct sample_result *out);
 
 /* About a drafted token, after sampler_pick on the same row: its probability and arrival in that
  * draw (p = 0 and arrival = +inf if it was cut; arrival = NaN for the best token of a greedy

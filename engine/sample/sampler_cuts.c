@@ -87,7 +87,7 @@ bool sampler_select(uint64_t *bucket, int32_t *scratch, const float *value, cons
 	int hi = measure(&q, list, n);
 	uint32_t path = 0;
 
-	while (hi > 0) {
+	while (hi > 0 && n > 1) {
 		const int bits = n < SAMPLER_BUCKETS / 2 ? SAMPLER_SMALL_DIGIT : SAMPLER_DIGIT;
 		int lo = hi > bits ? hi - bits : 0;
 		int32_t digit = open_bucket(&q, list, n, hi, lo);
@@ -107,6 +107,32 @@ bool sampler_select(uint64_t *bucket, int32_t *scratch, const float *value, cons
 		}
 	}
 	return false;
+}
+
+int32_t sampler_narrow(uint64_t *bucket, const float *value, const float *e, int32_t n,
+	int32_t first, uint64_t need, int32_t *out)
+{
+	struct search heavy = { .bucket = bucket, .value = value, .e = e, .need = need };
+	struct search many = { .bucket = bucket, .value = value, .need = (uint64_t)first };
+	int32_t kept = 0, a, b;
+	int hi, lo;
+
+	for (int32_t i = 0; i < n; i++)
+		out[i] = i;
+	hi = measure(&heavy, out, n);
+	lo = hi > SAMPLER_SMALL_DIGIT ? hi - SAMPLER_SMALL_DIGIT : 0;
+	many.top = heavy.top;
+	a = open_bucket(&heavy, out, n, hi, lo);
+	b = open_bucket(&many, out, n, hi, lo);
+	if (a < 0 || b < 0)
+		return n;
+	for (int32_t i = 0; i < n; i++) {
+		const uint32_t digit = (heavy.top - order_key(value[i])) >> lo;
+
+		out[kept] = i;
+		kept += digit <= (uint32_t)(a > b ? a : b);
+	}
+	return kept;
 }
 
 /* Adds the ids first … end - 1 of value `floor` or more to the list. */

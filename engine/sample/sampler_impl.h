@@ -101,6 +101,11 @@ static inline bool sampler_survives(const struct sampler *s, int32_t id)
 bool sampler_select(uint64_t *bucket, int32_t *scratch, const float *value, const float *e,
 	const int32_t *list, int32_t n, uint64_t need, struct sampler_prefix *out);
 
+/* Writes places of value [n], ascending, to out [n]: all whose value is among the `first` greatest,
+ * and all of the shortest prefix whose masses sum to `need`; few others. Returns how many. */
+int32_t sampler_narrow(uint64_t *bucket, const float *value, const float *e, int32_t n,
+	int32_t first, uint64_t need, int32_t *out);
+
 /* part = nearest(p * 2^32), 0 to 2^32. */
 static inline uint64_t sampler_to_fixed(float p)
 {
@@ -143,7 +148,9 @@ void sampler_begin(struct sampler *s, const float *logits, const struct k_logit_
 void sampler_draw(struct sampler *s, struct sample_result *out);
 /* What is logged of an id, whose arrival it leaves NaN. */
 struct ev_candidate sampler_candidate(const struct sampler *s, int32_t id);
-/* sampler_listed.c: whether an id, listed or not, survives the cuts. */
+/* sampler_listed.c: fills what a row would have of an id, by its logit. */
+void sampler_put(struct sampler *s, int32_t id, float logit);
+/* Whether an id, listed or not, survives the cuts. */
 bool sampler_listed_survives(const struct sampler *s, int32_t id);
 
 /* Fills cuts, list, best, mass and left. */

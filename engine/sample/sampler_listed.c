@@ -93,13 +93,32 @@ bool sampler_can_do(const struct sampler *s, const struct sample_params *p,
 	return reply->floor <= sampler_floor_of_min_p(p->min_p, max);
 }
 
-static void put(struct sampler *s, int32_t id, float logit, float y, float e)
+void sampler_put(struct sampler *s, int32_t id, float logit)
 {
+	const float y = logit * factor_of(&s->params);
+
 	s->own[id] = logit;
 	s->y[id] = y;
-	s->e[id] = e;
+	s->e[id] = k_exp(k_logit_depth(y, s->max));
 }
 
+/* The places of the weighed list that the cuts and the candidates can need, to s->list: the first
+ * by rank, and the shortest prefix that top-k, or top-p without top-k, keeps. */
+static int32_t narrow(struct sampler *s, int32_t n)
+{
+	const struct sample_params *p = &s->params;
+	const struct cuts c = cuts_of(s, p);
+	const bool by_k = !c.greedy && c.by_k, by_p = !c.greedy && !by_k && c.by_p;
+	const int32_t first = by_k && p->top_k > SAMPLE_CANDIDATES ? p->top_k : SAMPLE_CANDIDATES;
+	const uint64_t need =
+		by_p ? sampler_least_mass(sampler_to_fixed(p->top_p), s->mass[STAGE_PENALTIES]) : 0;
+	const bool all = !c.greedy && !by_k && !by_p && c.by_min;
+
+	return sampler_narrow(s->bucket, s->listed_y, s->listed_e, n, all ? n : first, need, s->list);
+}
+
+/* Few ids of the list are needed. The others are dropped before entries far apart are written for
+ * them, each of which misses the caches. */
 void sampler_pick_listed(struct sampler *s, const struct k_logit_stats *stats,
 	const struct k_draw_reply *reply, const struct k_draw_entry *list,
 	const struct sample_params *params, struct sample_key key, struct sample_result *out)
@@ -113,15 +132,16 @@ void sampler_pick_listed(struct sampler *s, const struct k_logit_stats *stats,
 	s->max = stats->max * factor;
 	s->mass[STAGE_PENALTIES] = s->greedy ? stats->mass : reply->mass;
 	s->left[STAGE_PENALTIES] = s->vocab;
-	s->n_list = reply->n;
 	weigh_list(s, reply, list, factor, s->max);
-	for (int32_t i = 0; i < reply->n; i++) {
-		s->list[i] = list[i].id;
-		put(s, list[i].id, list[i].logit, s->listed_y[i], s->listed_e[i]);
+	s->n_list = narrow(s, reply->n);
+	for (int32_t i = 0; i < s->n_list; i++) {
+		const struct k_draw_entry one = list[s->list[i]];
+
+		s->list[i] = one.id;
+		sampler_put(s, one.id, one.logit);
 	}
 	if (reply->winner >= 0)
-		put(s, reply->winner, reply->winner_logit, reply->winner_logit * factor,
-			k_exp(k_logit_depth(reply->winner_logit * factor, s->max)));
+		sampler_put(s, reply->winner, reply->winner_logit);
 	sampler_draw(s, out);
 }
 

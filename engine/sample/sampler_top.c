@@ -51,9 +51,13 @@ static bool is_among(const struct sample_result *r, uint32_t id)
 }
 
 void sampler_add_top(
-	const struct sampler *s, const struct k_draw_entry *top, int32_t n, struct sample_result *out)
+	struct sampler *s, const struct k_draw_entry *top, int32_t n, struct sample_result *out)
 {
-	for (int32_t i = 0; i < n; i++)
-		if (!is_among(out, (uint32_t)top[i].id))
-			out->candidate[out->n_candidates++] = sampler_candidate(s, top[i].id);
+	for (int32_t i = 0; i < n; i++) {
+		if (is_among(out, (uint32_t)top[i].id))
+			continue;
+		if (s->reply)
+			sampler_put(s, top[i].id, top[i].logit);
+		out->candidate[out->n_candidates++] = sampler_candidate(s, top[i].id);
+	}
 }

@@ -1,7 +1,8 @@
 /* CUTAWAY_SHIM_FREEZE=N: what the host takes between two steps. After N graphs kernels are not run,
  * so that a step's results are those of the one before and nothing but the host takes time; at the
  * end stderr is told how long it was from graph to graph. Frozen results are wrong: for time
- * alone. */
+ * alone. With CUTAWAY_SHIM_EVICT=M each of these graphs first walks M MiB, as if the host had to
+ * fetch again what the caches lost while a device computed. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,6 +21,18 @@ bool freeze_on(void)
 	return n && graphs > atol(n);
 }
 
+static void evict(void)
+{
+	static volatile char *walked;
+	const char *m = getenv("CUTAWAY_SHIM_EVICT");
+	const size_t size = m ? (size_t)atol(m) << 20 : 0;
+
+	if (size && !walked)
+		walked = malloc(size);
+	for (size_t i = 0; walked && i < size; i += 64)
+		walked[i]++;
+}
+
 void freeze_launches(void)
 {
 	const uint64_t now = shim_now();
@@ -27,7 +40,9 @@ void freeze_launches(void)
 	if (freeze_on() && launched && n_gaps < MOST)
 		gap[n_gaps++] = (double)(now - launched) / 1e3;
 	graphs++;
-	launched = freeze_on() ? now : 0;
+	if (freeze_on())
+		evict();
+	launched = freeze_on() ? shim_now() : 0;
 }
 
 static int by_size(const void *a, const void *b)

@@ -71,7 +71,7 @@ static void same_drafts(const struct sampler *a, const struct sampler *b, int32_
 }
 
 /* More candidates: from the row, and from the list. */
-static void add_top(const struct sampler *whole, const struct sampler *listed, int32_t vocab,
+static void add_top(struct sampler *whole, struct sampler *listed, int32_t vocab,
 	struct sample_result *a, struct sample_result *b)
 {
 	struct k_draw_entry top[2][SAMPLE_TOP];

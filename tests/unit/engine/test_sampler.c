@@ -145,7 +145,7 @@ static float share(uint64_t mass, float weight, uint64_t all)
 	return mass ? (float)((double)weight / ((double)all * 0x1p-40)) : 0.0f;
 }
 
-static void check_result(const struct sampler *s, const struct sample_result *got,
+static void check_result(struct sampler *s, const struct sample_result *got,
 	const struct plain *want, const float *l, int32_t n, const struct sample_params *p)
 {
 	int32_t rank = 0, n_best = n < SAMPLE_CANDIDATES ? n : SAMPLE_CANDIDATES;
@@ -223,8 +223,8 @@ static const struct ev_candidate *candidate_of(const struct sample_result *r, in
 }
 
 /* All of the greatest logits are told, each once, and the first eight stay as they were. */
-static void check_top(const struct sampler *s, struct sample_result *got, const struct plain *want,
-	int32_t n, int32_t most)
+static void check_top(
+	struct sampler *s, struct sample_result *got, const struct plain *want, int32_t n, int32_t most)
 {
 	static int32_t order[MOST];
 	struct k_draw_entry top[SAMPLE_TOP];
