@@ -1,5 +1,5 @@
 /* The bodies of the ops: each does its share of a call as block `block` of n_blocks. `shared` is
- * the block's dynamic shared memory, CU_SHARED_BYTES, aligned to 128, undefined at entry.
+ * the block's dynamic shared memory (cu_op_shared()), aligned to 128, undefined at entry.
  *
  * One .cuh for each family of ops; kernels.cu includes them all and has the entry points of all but
  * the products. */
@@ -22,7 +22,9 @@ struct cu_part {
 K_SINGLES(X)
 #undef X
 
-#define CU_KERNEL extern "C" __global__ void __launch_bounds__(CU_THREADS, 2)
+/* So many blocks a multiprocessor at least. */
+#define CU_KERNEL_OF(blocks) extern "C" __global__ void __launch_bounds__(CU_THREADS, blocks)
+#define CU_KERNEL CU_KERNEL_OF(2)
 
 /* Four floats that lie together, aligned to 16 bytes. */
 CU_FN void cu_four(const float *from, float x[4])

@@ -13,12 +13,18 @@
 #include "kernels/cuda/stats.cuh"
 #include "kernels/cuda/glu.cuh"
 
-#define X(name, ...)                                                                               \
-	CU_KERNEL cutaway_##name(const __grid_constant__ struct cu_stage stage)                        \
+#define ENTRY(name, blocks)                                                                        \
+	CU_KERNEL_OF(blocks) cutaway_##name(const __grid_constant__ struct cu_stage stage)             \
 	{                                                                                              \
 		const struct cu_part p = cu_open_part(&stage);                                             \
                                                                                                    \
 		cu_##name(&p);                                                                             \
 	}
-K_SINGLES(X)
+ENTRY(embed, 2)
+ENTRY(norm, 2)
+ENTRY(rope, 2)
+ENTRY(glu, 2)
+ENTRY(stats, 3) /* each unit's trips to memory follow one another */
+#define X(name, ...) ENTRY(name, 2)
+K_PLAIN_KINDS(X)
 #undef X

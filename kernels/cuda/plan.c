@@ -244,13 +244,25 @@ int32_t cu_op_shared(enum k_kind kind)
 	switch (kind) {
 #define X(name, NAME) case K_OP_##name:
 		K_WARP_KINDS(X)
-		return 0;
+	case K_OP_embed:
+	case K_OP_norm:
+	case K_OP_rope:
+	case K_OP_glu: return 0;
+	case K_OP_stats: return CU_STATS_SHARED;
 	case K_OP_sparse:
 	case K_OP_columns:
 		K_BLOCK_KINDS(X) return kind == K_OP_account ? CU_SHARED_BYTES : K_ROOM_BYTES;
 #undef X
 	default: return CU_SHARED_BYTES;
 	}
+}
+
+/* A thread for each element at most (rope.cuh). */
+static int64_t rope_blocks(const struct k_rope *a)
+{
+	const int64_t heads = a->n_heads + 2 * a->kv->n_kv_heads;
+
+	return ceil_div((a->n + a->n_also) * heads * a->kv->head_dim, WARPS * 32);
 }
 
 int32_t cu_op_blocks(const struct k_op *op, int32_t most)
@@ -263,6 +275,8 @@ int32_t cu_op_blocks(const struct k_op *op, int32_t most)
 	case K_OP_glu:
 		n = ceil_div((int64_t)op->u.glu.n * ceil_div(op->u.glu.out.dim, 32), WARPS);
 		break;
+	case K_OP_rope: n = rope_blocks(&op->u.rope); break;
+	case K_OP_stats: n = op->u.stats.n * ceil_div(op->u.stats.vocab, CU_STATS_IDS); break;
 	default: break;
 	}
 	return n < 1 ? 1 : n < most ? (int32_t)n : most;

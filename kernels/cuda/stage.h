@@ -15,6 +15,7 @@
 
 enum {
 	CU_SHARED_BYTES = 96 << 10, /* dynamic shared memory of a block, at most */
+	CU_STATS_SHARED = 62 << 10, /* of statistics: three blocks a multiprocessor */
 	CU_GROUP = 8,               /* rows of activations of one tensor-core product */
 	CU_FOLD_ROWS = CU_GROUP,    /* steps of at most so many rows fold */
 	/* and of at most so many values: every block repeats the norm */

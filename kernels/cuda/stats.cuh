@@ -24,7 +24,7 @@ struct stats_shared {
 	struct draw_shared draw;
 	__align__(64) unsigned char row[STATS_ROW * CU_STATS_BYTES];
 };
-static_assert(sizeof(struct stats_shared) <= CU_SHARED_BYTES, "they fit");
+static_assert(sizeof(struct stats_shared) <= CU_STATS_SHARED, "they fit");
 
 /* A block of ids, and what its threads have of it. */
 struct stats_unit {
