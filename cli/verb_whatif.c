@@ -78,9 +78,6 @@ static void print_table(const struct whatif *w)
 	print_times(w);
 	printf("\ncost of a step, fitted to the recording: median error %.0f %%, of the sum %+.1f %%\n",
 		100 * w->step_error, 100 * w->time_error);
-	if (w->inexact)
-		puts(
-			"it was recorded with `exact off`: other settings may have drawn other tokens than these");
 	if (w->unchecked)
 		puts(
 			"it was recorded with a drafter that needs the model: that the counts are the log's was not checked");
@@ -116,7 +113,6 @@ static int print_json(const struct whatif *w, struct err *e)
 	if (w->verified)
 		add_counts(&j, "real", &w->real, "seconds_measured");
 	json_real(&j, "predicted_as_recorded", w->predicted, 6);
-	json_bool(&j, "inexact", w->inexact);
 	json_real(&j, "step_error", w->step_error, 4);
 	json_real(&j, "time_error", w->time_error, 4);
 	return json_print(&j, e);

@@ -80,13 +80,6 @@ struct ev_info {
 };
 extern const struct ev_info ev_info[EV_N_KINDS];
 
-/* Format of recordings (user_version) that added a kind of event; older files lack its table. */
-int ev_since(enum ev_kind kind);
-/* The same for a column that was added to its table later. */
-int ev_field_since(enum ev_kind kind, int field);
-/* step.drafters_ns, step.run_delay_ns, request.logit_bias */
-enum { EV_DRAFTERS_SINCE = 5, EV_RUN_DELAY_SINCE = 7 };
-
 static inline size_t ev_field_size(enum ev_type type)
 {
 	return type < EV_TYPE_T ? 8 : sizeof(struct ev_span);

@@ -325,7 +325,7 @@
 	B(near_zero, "", "u16 [layers]: share of all values of all heads below it, in 1/65535")             \
 	B(read, "",                                                                                         \
 		"u8 [pages]: share of the page's keys that the row read, over all layers and heads, in 1/255; " \
-		"absent: it read all of them, or older than format 10")
+		"absent: it read all of them")
 
 #define EV_FIELDS_head(I, R, T, B)                                                                 \
 	I(step, "", "step")                                                                            \
@@ -339,7 +339,7 @@
 	B(stages, "",                                                                                                             \
 		"of every kernel stage that ran: stage (code list stage), ns wall time of its kernels, bytes read and written, "      \
 		"arithmetic operations (both counted from shapes). In the file: 3 bytes with the sizes n, b, o of the numbers, then " \
-		"1 + n + b + o bytes each. (As an event, and in files of formats 1 to 3: four u64 each)")
+		"1 + n + b + o bytes each. (As an event: four u64 each)")
 
 #define EV_FIELDS_step(I, R, T, B)                                                                                       \
 	I(step, "", "number of the step, from 1")                                                                            \

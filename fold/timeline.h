@@ -197,7 +197,7 @@ struct tl_step {
 	int32_t window_at, n_window;                 /* in timeline.window */
 	int32_t arrived, admitted, preempted, ended; /* requests since the step before */
 	bool timed;
-	bool drafters_known; /* s.drafters_ns is known: older recordings lack it */
+	bool drafters_known; /* s.drafters_ns is known: other servers do not tell it */
 	struct tl_time time[EV_N_stage];
 };
 struct tl_draft {

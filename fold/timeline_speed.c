@@ -129,13 +129,11 @@ bool tl_fold_roof(struct timeline *t, const struct event *ev)
 	return true;
 }
 
-/* Before format 9 the setting `roof` alone said what was read. */
 double timeline_roof(const struct timeline *t)
 {
-	const char *told = timeline_setting(t, "roof");
-	double roof = told ? strtod(told, NULL) * 1e9 : 0, start = t->session.read_bandwidth;
+	const double start = t->session.read_bandwidth;
 
-	return t->roof.n ? t->roof.reads : roof > 0 ? roof : start > 0 ? start : 0;
+	return t->roof.n ? t->roof.reads : start > 0 ? start : 0;
 }
 
 double timeline_bandwidth(const struct timeline *t)

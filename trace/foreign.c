@@ -159,8 +159,7 @@ static int open_readable(struct foreign *f, const char *path, int64_t *n_tables,
 	return foreign_fail(f->db, path, e);
 }
 
-static int check_version(
-	sqlite3 *db, const char *path, int64_t n_tables, int *format, struct err *e)
+static int check_version(sqlite3 *db, const char *path, int64_t n_tables, struct err *e)
 {
 	int64_t id = 0, version = 0;
 
@@ -176,10 +175,10 @@ static int check_version(
 		return err_set(e, ERR_INPUT,
 			"%s: made by a newer cutaway (format %lld, this one reads %d): upgrade cutaway", path,
 			(long long)version, SCHEMA_VERSION);
-	if (version < 1)
-		return err_set(
-			e, ERR_INPUT, "%s: not a recording: its format is %lld", path, (long long)version);
-	*format = (int)version;
+	if (version < SCHEMA_VERSION)
+		return err_set(e, ERR_INPUT,
+			"%s: made by a cutaway from before its first release (format %lld, this one reads %d)",
+			path, (long long)version, SCHEMA_VERSION);
 	return 0;
 }
 
@@ -233,9 +232,7 @@ static bool note_column(struct columns *c, sqlite3_stmt *s)
 	return sqlite3_column_int(s, 6) == 0;
 }
 
-/* Columns that were added after the file's format may be missing. */
-static int check_columns(
-	sqlite3 *db, const char *path, enum ev_kind kind, int version, struct err *e)
+static int check_columns(sqlite3 *db, const char *path, enum ev_kind kind, struct err *e)
 {
 	const struct ev_info *info = &ev_info[kind];
 	struct columns c = { .info = info };
@@ -256,7 +253,7 @@ static int check_columns(
 		return err_set(e, ERR_INPUT, "%s: a damaged recording: seq is not the key of table %s",
 			path, info->name);
 	for (int i = 0; i < info->n_fields + 2; i++)
-		if (!(c.seen >> i & 1) && (i < 2 || ev_field_since(kind, i - 2) <= version))
+		if (!(c.seen >> i & 1))
 			return err_set(e, ERR_INPUT,
 				"%s: a damaged recording, or another version's: table %s has no column %s", path,
 				info->name,
@@ -288,19 +285,12 @@ static int quick_check(sqlite3 *db, const char *path, const char *table, struct 
 	return rc;
 }
 
-bool foreign_has(const struct foreign *f, enum ev_kind kind)
-{
-	return ev_since(kind) <= f->version;
-}
-
 int foreign_ours(const struct foreign *f, const char *path, struct err *e)
 {
 	sqlite3_stmt *s = NULL;
 	const char *server, *url;
 	int rc = 0;
 
-	if (!foreign_has(f, EV_attached))
-		return 0;
 	if (!sqlite3_prepare_v2(f->db, "SELECT server, url FROM attached LIMIT 1", -1, &s, NULL) &&
 		sqlite3_step(s) == SQLITE_ROW) {
 		server = (const char *)sqlite3_column_text(s, 0);
@@ -323,7 +313,7 @@ static int check_pages(struct foreign *f, const char *path, struct err *e)
 	if (size * count > FOREIGN_CHECK_BYTES)
 		return 0;
 	for (int k = 0; k < EV_N_KINDS; k++)
-		if (foreign_has(f, (enum ev_kind)k) && quick_check(f->db, path, ev_info[k].name, e))
+		if (quick_check(f->db, path, ev_info[k].name, e))
 			return -1;
 	f->checked = true;
 	return 0;
@@ -353,13 +343,11 @@ int foreign_peek(struct foreign *f, const char *path, uint64_t kinds, struct err
 
 	memset(f, 0, sizeof *f);
 	if (schema_check_library(e) || check_kind_of_file(path, e) ||
-		open_readable(f, path, &n_tables, e) ||
-		check_version(f->db, path, n_tables, &f->version, e))
+		open_readable(f, path, &n_tables, e) || check_version(f->db, path, n_tables, e))
 		goto fail;
 	for (int k = 0; k < EV_N_KINDS; k++)
-		if ((kinds >> k & 1) && foreign_has(f, (enum ev_kind)k) &&
-			(check_is_table(f->db, path, ev_info[k].name, e) ||
-				check_columns(f->db, path, (enum ev_kind)k, f->version, e)))
+		if ((kinds >> k & 1) && (check_is_table(f->db, path, ev_info[k].name, e) ||
+									check_columns(f->db, path, (enum ev_kind)k, e)))
 			goto fail;
 	f->live = is_wal(f->db);
 	return 0;

@@ -20,7 +20,6 @@ struct foreign {
 	sqlite3 *db;
 	bool live;    /* in WAL mode: it may grow, or was cut off by a kill */
 	bool checked; /* every page of our tables was checked */
-	int version;  /* its format; kinds of events that are newer (ev_since) have no table */
 };
 
 /* ERR_IO, or ERR_INPUT with what is wrong with the file. On failure f->db is NULL. */
@@ -29,9 +28,6 @@ int foreign_open(struct foreign *f, const char *path, struct err *e);
  * and no pages are checked, so that damage shows when it is read. */
 int foreign_peek(struct foreign *f, const char *path, uint64_t kinds, struct err *e);
 void foreign_close(struct foreign *f);
-
-/* The file's format has a table for this kind of event. */
-bool foreign_has(const struct foreign *f, enum ev_kind kind);
 
 /* -1: its answers are another server's (event attached), so that there is nothing of ours in it to
  * compute again or to explain; the error says whose. */

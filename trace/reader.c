@@ -44,9 +44,7 @@ static int prepare_all(struct reader *r)
 		const char *name = ev_info[k].name;
 		struct source *s = &r->source[k];
 
-		if (!foreign_has(&r->file, (enum ev_kind)k))
-			continue; /* an older file has no such table: its statements stay NULL */
-		if (reader_prepare(r, &s->rows, schema_select_sql((enum ev_kind)k, r->file.version)) ||
+		if (reader_prepare(r, &s->rows, schema_select_sql((enum ev_kind)k)) ||
 			reader_prepare(r, &s->newest,
 				sqlite3_mprintf("SELECT \"%w\".seq, \"%w\".t_ns FROM main.\"%w\""
 								" ORDER BY \"%w\".seq DESC LIMIT 1",
@@ -239,8 +237,7 @@ static int unpack_times(struct reader *r, sqlite3_stmt *s, struct ev_time *t)
 {
 	struct source *own = &r->source[EV_time];
 
-	if (r->file.version < TIMES_PACKED_SINCE ||
-		!times_unpack(&own->unpacked[s == own->one], t->stages, &t->stages))
+	if (!times_unpack(&own->unpacked[s == own->one], t->stages, &t->stages))
 		return 0;
 	return err_set(&r->err, ERR_MEMORY, "%s: out of memory", r->path);
 }

@@ -80,9 +80,7 @@ int reader_one(struct reader *r, enum ev_kind kind, int64_t seq, struct event *e
 
 	if (r->err.code)
 		return reader_report(r, e);
-	if (!s->rows)
-		return 0;
-	if (!s->one && reader_prepare(r, &s->one, schema_select_sql(kind, r->file.version)))
+	if (!s->one && reader_prepare(r, &s->one, schema_select_sql(kind)))
 		return reader_report(r, e);
 	sqlite3_reset(s->one);
 	sqlite3_bind_int64(s->one, 1, seq);

@@ -45,7 +45,7 @@ char *schema_insert_sql(enum ev_kind kind)
 	return sqlite3_str_finish(s);
 }
 
-char *schema_select_sql(enum ev_kind kind, int version)
+char *schema_select_sql(enum ev_kind kind)
 {
 	const struct ev_info *info = &ev_info[kind];
 	sqlite3_str *s = sqlite3_str_new(NULL);
@@ -53,10 +53,7 @@ char *schema_select_sql(enum ev_kind kind, int version)
 	/* Qualified by its table: SQLite would take a quoted name without a column for a string. */
 	sqlite3_str_appendf(s, "SELECT \"%w\".seq, \"%w\".t_ns", info->name, info->name);
 	for (int i = 0; i < info->n_fields; i++)
-		if (ev_field_since(kind, i) <= version)
-			sqlite3_str_appendf(s, ", \"%w\".\"%w\"", info->name, info->fields[i].name);
-		else
-			sqlite3_str_appendall(s, ", NULL");
+		sqlite3_str_appendf(s, ", \"%w\".\"%w\"", info->name, info->fields[i].name);
 	sqlite3_str_appendf(s, " FROM main.\"%w\" WHERE \"%w\".seq >= ?1 ORDER BY \"%w\".seq",
 		info->name, info->name, info->name);
 	return sqlite3_str_finish(s);

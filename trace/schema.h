@@ -14,11 +14,8 @@
 
 enum {
 	SCHEMA_APPLICATION_ID = 0x63757477, /* "cutw" at offset 68 of the file */
-	/* user_version; 2: rewind, fork; 3: trees of drafts; 4: times packed (times.h); 5: drafters'
-	 * time in a step; 6: the command that scores a search; 7: run delays; 8: memory groups; 9: what
-	 * each token cost; 10: the exact twin; 11: why requests wait; 12: logit bias, more candidates,
-	 * who waits, what other servers tell, pins; 13: experts, states of recurrent layers,
-	 * changes of the model; 14: denoising; 15: what an encoder reads; 16: ranks of drawn tokens */
+	/* user_version. No program was released with another; from the first release on, files of the
+	 * formats before stay readable */
 	SCHEMA_VERSION = 16,
 };
 
@@ -46,9 +43,7 @@ int schema_create_indexes(sqlite3 *db);
 /* Text of a statement; sqlite3_free it. NULL: out of memory. */
 char *schema_table_sql(enum ev_kind kind);
 char *schema_insert_sql(enum ev_kind kind); /* ?1 seq, ?2 t_ns, ?3 … the fields */
-/* The same columns where seq >= ?1, in order, of a file of this format: columns it lacks are
- * NULL. */
-char *schema_select_sql(enum ev_kind kind, int version);
+char *schema_select_sql(enum ev_kind kind); /* the same columns where seq >= ?1, in order */
 
 char *schema_keyframe_insert_sql(void); /* ?1 seq, step, turns, rejected, evicted, tokens, state */
 

@@ -1,4 +1,4 @@
-/* time.stages as it lies in a recording, from format 4 on. An event has 32 bytes a kernel stage
+/* time.stages as it lies in a recording. An event has 32 bytes a kernel stage
  * (struct ev_stage_time), of which most are zeros; the file has
  *
  *     3 bytes: how many bytes n, b and o hold, each 1 to 8; then of each stage
@@ -6,15 +6,13 @@
  *
  * with the smallest n, b and o that do for all stages of the row: 135 bytes for 11 stages of a
  * decode step. Bytes that are not a list of stages follow unchanged after 3 zeros, so that nothing
- * is lost. Earlier formats have the event's bytes.
+ * is lost.
  *
  * Thread: the buffer's owner's. */
 #ifndef CUTAWAY_TRACE_TIMES_H
 #define CUTAWAY_TRACE_TIMES_H
 
 #include "event/event.h"
-
-enum { TIMES_PACKED_SINCE = 4 }; /* format */
 
 /* All zero: empty. Its owner frees data. */
 struct times_buf {

@@ -190,11 +190,6 @@ static void compare_sessions(struct diff *d)
 		if (strcmp(x.value[i], y.value[i]) != 0)
 			note(d, "%s: %s and %s (lossy: it changes the logits)\n", x.row[i]->name, x.value[i],
 				y.value[i]);
-	if (a->inexact || b->inexact)
-		note(d, "exactness: %s recorded with `exact off`; hashes cannot be compared\n",
-			a->inexact && b->inexact ? "both were"
-			: a->inexact             ? "A was"
-									 : "B was");
 	if (strcmp(a->backend, b->backend) || strcmp(a->isa, b->isa) || a->threads != b->threads)
 		note(d,
 			"computed by: %.15s %.15s, %lld threads and %.15s %.15s, %lld threads (which changes no bit)\n",

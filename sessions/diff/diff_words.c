@@ -41,9 +41,7 @@ static void describe_logits(const struct diff *d, const struct diff_pair *p, cha
 {
 	const struct lossy_settings a = history_lossy(d->h[0], NULL), b = history_lossy(d->h[1], NULL);
 	const char *why =
-		!d->same_model ? "the models differ"
-		: d->h[0]->inexact || d->h[1]->inexact
-			? "with `exact off` they are no function of the tokens"
+		!d->same_model                     ? "the models differ"
 		: d->h[0]->arith != d->h[1]->arith ? "the arithmetic differs"
 		: !lossy_same(&a, &b)
 			? "a lossy setting differs"

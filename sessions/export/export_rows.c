@@ -211,10 +211,7 @@ int export_view(struct exporter *x, const char *path, struct err *e)
 		return -1;
 	sql = sqlite3_mprintf("SELECT * FROM temp.\"%w\"", v->name);
 	rc = !sql || schema_temp_views(f.db) || sqlite3_prepare_v2(f.db, sql, -1, &s, NULL);
-	if (rc && f.version < SCHEMA_VERSION)
-		err_set(e, ERR_INPUT, "%s: a recording of format %d lacks what the view %s tells", path,
-			f.version, v->name);
-	else if (rc || (rc = csv_rows(x, s)) != SQLITE_DONE)
+	if (rc || (rc = csv_rows(x, s)) != SQLITE_DONE)
 		rc == SQLITE_INTERRUPT ? err_set(e, ERR_IO, "writing failed") : foreign_fail(f.db, path, e);
 	sqlite3_free(sql);
 	sqlite3_finalize(s);

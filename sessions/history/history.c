@@ -61,7 +61,7 @@ int history_open(struct history **out, const char *path, struct err *e)
 	h->db = f.db;
 	/* one snapshot of a file that is being written */
 	sqlite3_exec(h->db, "BEGIN", NULL, NULL, NULL);
-	if (!history_load(h, &f, e) && foreign_has(&f, EV_denoise))
+	if (!history_load(h, &f, e))
 		mark_denoised(h, e);
 	sqlite3_exec(h->db, "COMMIT", NULL, NULL, NULL);
 	if (e->code) {

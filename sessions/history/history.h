@@ -65,7 +65,6 @@ struct history_piece { /* what a token decodes to */
 struct history {
 	char *path;
 	char *model_path, *model_name, *model_sha256, *backend, *isa, *version; /* "" if absent */
-	bool inexact; /* `exact` was off at some time: bits depend on more than tokens */
 	int64_t arith, vocab, threads, ctx, page_size, unix_ns, n_layers, n_kv_heads, head_dim;
 	bool closed;               /* the session was closed properly */
 	int64_t n_steps, steps_ns; /* steps, and their wall time together */

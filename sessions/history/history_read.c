@@ -96,19 +96,9 @@ static bool copy_prompt(
 
 #define PARAM_COLUMN(type, field, ...) ", " #field
 
-/* The columns that the file is too old to have are NULL. */
-static void request_sql(int version, char *out, size_t cap)
-{
-	const struct ev_info *table = &ev_info[EV_request];
-	size_t n = (size_t)snprintf(out, cap,
-		"SELECT seq, request, kind, parent, sample, text, prompt, max_tokens, stop, spec, n_prompt,"
-		" user, priority, deadline" SAMPLE_SETTINGS(PARAM_COLUMN) " FROM (SELECT *");
-
-	for (int i = 0; i < table->n_fields; i++)
-		if (ev_field_since(EV_request, i) > version)
-			n += (size_t)snprintf(out + n, cap - n, ", NULL AS %s", table->fields[i].name);
-	snprintf(out + n, cap - n, " FROM request) ORDER BY seq");
-}
+static const char request_sql[] =
+	"SELECT seq, request, kind, parent, sample, text, prompt, max_tokens, stop, spec, n_prompt,"
+	" user, priority, deadline" SAMPLE_SETTINGS(PARAM_COLUMN) " FROM request ORDER BY seq";
 
 static int32_t clamp32(int64_t v, int32_t max)
 {
@@ -371,17 +361,16 @@ static int on_vocab(struct loading *l, sqlite3_stmt *s)
 /* ---- all of it ---- */
 
 static const struct source {
-	enum ev_kind kind;
-	const char *sql; /* NULL: request_sql() */
+	const char *sql;
 	int (*on_row)(struct loading *l, sqlite3_stmt *s);
 } sources[] = {
-	{ EV_request, NULL, on_request },
-	{ EV_token, token_sql, on_token },
-	{ EV_draft, draft_sql, on_draft },
-	{ EV_score, score_sql, on_score },
-	{ EV_rewind, rewind_sql, on_rewind },
-	{ EV_fork, fork_sql, on_fork },
-	{ EV_finish, finish_sql, on_finish },
+	{ request_sql, on_request },
+	{ token_sql, on_token },
+	{ draft_sql, on_draft },
+	{ score_sql, on_score },
+	{ rewind_sql, on_rewind },
+	{ fork_sql, on_fork },
+	{ finish_sql, on_finish },
 };
 enum { N_SOURCES = sizeof sources / sizeof *sources };
 
@@ -397,19 +386,15 @@ static int64_t advance(struct loading *l, sqlite3_stmt *s)
 	return INT64_MAX;
 }
 
-static int merge(struct loading *l, const struct foreign *f)
+static int merge(struct loading *l)
 {
 	sqlite3_stmt *s[N_SOURCES] = { NULL };
 	int64_t seq[N_SOURCES];
-	char requests[1024];
 	int rc = 0;
 
-	request_sql(f->version, requests, sizeof requests);
 	for (int i = 0; i < N_SOURCES; i++) {
 		seq[i] = INT64_MAX;
-		if (!foreign_has(f, sources[i].kind))
-			continue;
-		s[i] = history_prepare(l->h, sources[i].sql ? sources[i].sql : requests, l->e);
+		s[i] = history_prepare(l->h, sources[i].sql, l->e);
 		if (s[i])
 			seq[i] = advance(l, s[i]);
 	}
@@ -433,8 +418,7 @@ static int load_session(struct loading *l)
 	struct history *h = l->h;
 	sqlite3_stmt *s = history_prepare(h,
 		"SELECT model_path, model_name, model_sha256, backend, isa, version, arith, vocab,"
-		" threads, ctx, page_size, unix_ns, n_layers, n_kv_heads, head_dim,"
-		" EXISTS (SELECT 1 FROM setting WHERE name = 'exact' AND value = 'off') FROM session"
+		" threads, ctx, page_size, unix_ns, n_layers, n_kv_heads, head_dim FROM session"
 		" ORDER BY seq LIMIT 1",
 		l->e);
 	char **const text[] = { &h->model_path, &h->model_name, &h->model_sha256, &h->backend, &h->isa,
@@ -448,7 +432,6 @@ static int load_session(struct loading *l)
 			no_memory(l);
 	for (int i = 0; found && i < 9; i++)
 		*number[i] = sqlite3_column_int64(s, 6 + i);
-	h->inexact = found && sqlite3_column_int(s, 15);
 	sqlite3_finalize(s);
 	if (!l->e->code && !found)
 		return err_set(l->e, ERR_INPUT, "%s: nothing was recorded: it has no session row", h->path);
@@ -491,7 +474,7 @@ int history_load(struct history *h, const struct foreign *f, struct err *e)
 		l->h, "SELECT seq, step FROM step WHERE seq > ?1 ORDER BY seq LIMIT 1", l->e);
 	if (!l->step_of)
 		return -1;
-	merge(l, f);
+	merge(l);
 	sqlite3_finalize(l->step_of);
 	return l->e->code ? -1 : 0;
 }

@@ -117,10 +117,6 @@ static int read_file(struct answers *a, const char *path, struct err *e)
 
 	if (foreign_open(&f, path, e))
 		return -1;
-	if (!foreign_has(&f, EV_answer)) {
-		foreign_close(&f);
-		return 0;
-	}
 	rc = check_size(&f, path, e);
 	if (!rc && sqlite3_prepare_v2(f.db, sql, -1, &s, NULL))
 		rc = foreign_fail(f.db, path, e);

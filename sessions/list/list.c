@@ -81,9 +81,8 @@ static void read_questions(struct listing *l)
 	if (s)
 		take_text(l->out->text, s, 0);
 	sqlite3_finalize(s);
-	s = l->e->code || !foreign_has(l->f, EV_lesson)
-			? NULL
-			: first_row(l, "SELECT substr(name, 1, 60) FROM lesson ORDER BY seq LIMIT 1");
+	s = l->e->code ? NULL
+				   : first_row(l, "SELECT substr(name, 1, 60) FROM lesson ORDER BY seq LIMIT 1");
 	if (s)
 		take_text(l->out->lesson, s, 0);
 	sqlite3_finalize(s);

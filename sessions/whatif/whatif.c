@@ -48,7 +48,6 @@ static int check_drafters(const char *path, const struct recorded *r,
 			"--spec off or --spec ngram asks about the rest",
 			path, needs);
 	out->unchecked = needs != NULL;
-	out->inexact = r->inexact;
 	return 0;
 }
 
@@ -103,14 +102,7 @@ int whatif_verify(const char *path, const struct whatif_settings *s, const struc
 
 	if (whatif_read(path, &r, e))
 		return -1;
-	if (r.inexact)
-		rc = err_set(e, ERR_INPUT,
-			"%s: recorded with `exact off`, so its logits depended on more than its tokens (how many rows a "
-			"step had, and the hardware): a run for real may draw others; without --verify the recorded "
-			"tokens are taken as they are",
-			path);
-	else
-		rc = whatif_rerun_for_real(&r, s, o, progress, arg, &out->real, e);
+	rc = whatif_rerun_for_real(&r, s, o, progress, arg, &out->real, e);
 	out->verified = !rc;
 	whatif_free(&r);
 	return rc;

@@ -60,8 +60,6 @@ struct whatif {
 	/* of steps that the cost was not fitted to, if there are enough: */
 	double step_error; /* median |predicted / recorded - 1| of a step's time */
 	double time_error; /* error of the sum of times, signed */
-	/* recorded with `exact off`: other settings may have drawn other tokens; cannot be verified */
-	bool inexact;
 	/* recorded with a drafter that cannot be simulated: `again` uses the one asked for */
 	bool unchecked;
 };

@@ -50,7 +50,6 @@ struct recorded {
 	bool denoised; /* it has a diffusion model's answer, whose steps compute all of it */
 	bool searched; /* it has a search, whose requests depend on drawn tokens */
 	bool attached; /* its answers are another server's */
-	bool inexact;  /* `exact` was off: other settings may draw other tokens */
 	struct script *script;
 	int32_t n, cap;
 	struct engine_options settings; /* at the start */

@@ -88,11 +88,6 @@ static void drop_noted(struct recorded *r, int64_t request)
 		free(r->script[--r->n].ids);
 }
 
-static bool span_is(struct ev_span s, const char *text)
-{
-	return s.data && s.size == strlen(text) && !memcmp(s.data, text, s.size);
-}
-
 /* A value that is out of range in this version is ignored: whatif_check() finds what is missing. */
 static void put_setting(struct recorded *r, const char *name, const char *value)
 {
@@ -118,7 +113,6 @@ static void on_setting(struct reading *g, const struct ev_setting *v)
 
 	if (!v->name.data || !v->value.data)
 		return;
-	r->inexact |= span_is(v->name, "exact") && span_is(v->value, "off");
 	snprintf(c.name, sizeof c.name, "%.*s", (int)v->name.size, (const char *)v->name.data);
 	snprintf(c.value, sizeof c.value, "%.*s", (int)v->value.size, (const char *)v->value.data);
 	if (!g->begun && !changes_sight(c.name)) {

@@ -41,7 +41,6 @@ int why_open(struct why **out, const char *path, struct err *e)
 		return -1;
 	}
 	w->db = f.db;
-	w->format = f.version;
 	if (foreign_ours(&f, path, e)) {
 		why_close(w);
 		return -1;

@@ -219,9 +219,7 @@ static void say_reason(struct why *w, const struct miss *m)
 static void say_pin(struct why *w, const struct miss *m)
 {
 	const int64_t pin =
-		w->format < PINS_SINCE
-			? EV_NULL_I
-			: why_int(w, EV_NULL_I, "SELECT pin FROM lookup WHERE seq = ?1", 1, m->seq, 0, 0);
+		why_int(w, EV_NULL_I, "SELECT pin FROM lookup WHERE seq = ?1", 1, m->seq, 0, 0);
 
 	if (pin > 0)
 		why_say(w, "  pin %lld had kept the first %lld of these tokens", (long long)pin,
@@ -343,12 +341,10 @@ static void say_missed(struct why *w, const struct evict *v)
 /* Pages that pins kept then: they were not to be had. */
 static void say_pinned(struct why *w, const struct evict *v)
 {
-	const int64_t n = w->format < PINS_SINCE
-						  ? 0
-						  : why_int(w, 0,
-								"SELECT (SELECT count(*) FROM page WHERE action = 8 AND seq < ?1) -"
-								" (SELECT count(*) FROM page WHERE action = 9 AND seq < ?1)",
-								1, v->seq, 0, 0);
+	const int64_t n = why_int(w, 0,
+		"SELECT (SELECT count(*) FROM page WHERE action = 8 AND seq < ?1) -"
+		" (SELECT count(*) FROM page WHERE action = 9 AND seq < ?1)",
+		1, v->seq, 0, 0);
 
 	if (n > 0)
 		why_say(w, "  %lld pages were pinned and stayed, however long unread: SELECT * FROM pin",

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "sessions/why/why_impl.h"
 
-enum { MOST = 8, TEXT = 80, RANKS_SINCE = 16 /* format */ };
+enum { MOST = 8, TEXT = 80 };
 
 struct drawn {
 	int64_t seq, step, request, pos, id, source, survivors, rank; /* rank 0: not known */
@@ -50,7 +50,7 @@ static bool read_drawn(struct why *w, struct drawn *t)
 {
 	static const char columns[] =
 		"SELECT seq, step, request, pos, id, source, survivors, p, p_draw, entropy,"
-		" candidates, stages, %s FROM token %s ORDER BY seq <= ?9 DESC, seq DESC LIMIT 1";
+		" candidates, stages, rank FROM token %s ORDER BY seq <= ?9 DESC, seq DESC LIMIT 1";
 	const char *which = w->at.number >= 0 ? "WHERE request = ?2 AND pos = ?1"
 						: w->at.pos >= 0  ? "WHERE pos = ?1"
 										  : "WHERE seq <= ?9";
@@ -58,7 +58,7 @@ static bool read_drawn(struct why *w, struct drawn *t)
 	char sql[400];
 	int64_t *to[] = { &t->seq, &t->step, &t->request, &t->pos, &t->id, &t->source, &t->survivors };
 
-	snprintf(sql, sizeof sql, columns, w->format < RANKS_SINCE ? "NULL" : "rank", which);
+	snprintf(sql, sizeof sql, columns, which);
 	s = why_query(w, sql, w->at.number >= 0 ? 2 : w->at.pos >= 0, w->at.pos, w->at.number, 0, 0);
 	if (!why_row(w, &s))
 		return false;

@@ -22,15 +22,12 @@ struct why_place {
 struct why {
 	sqlite3 *db;
 	char *path;
-	int format;    /* of the file */
 	struct err *e; /* error of the question in progress */
 	FILE *out;
 	struct why_place at;
 	int64_t until; /* seq; see struct why_here */
 	int64_t step;  /* the step in view; 0: none */
 };
-
-enum { PINS_SINCE = 12 }; /* format: pins, and what they gave */
 
 typedef void why_fn(struct why *w);
 why_fn why_miss, why_evict, why_preempt, why_wait, why_reject, why_token, why_slow, why_price;

@@ -126,7 +126,7 @@ void why_price(struct why *w)
 	const int64_t seq =
 		why_int(w, -1, "SELECT seq FROM request WHERE request = ?1", 1, request, 0, 0);
 
-	if (w->format < 10 || request < 0 || !say_sums(w, request, seq, "")) {
+	if (request < 0 || !say_sums(w, request, seq, "")) {
 		why_say(w, "No price is recorded%s: it takes an exact twin (--twin on, or /twin on).",
 			why_so_far(w));
 		return;

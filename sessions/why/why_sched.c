@@ -9,9 +9,6 @@ static double ms(int64_t ns)
 	return (double)ns / 1e6;
 }
 
-/* Since format 11 steps say why requests waited, and admissions and preemptions by what rank. */
-enum { HOLDS_SINCE = 11 };
-
 /* The scheduler's policy at event `seq`, or the default of a log without it. NULL: an untrusted
  * file may name any. */
 static const struct sched_policy *policy_of(struct why *w, int64_t seq)
@@ -44,7 +41,7 @@ static void say_rank(struct why *w, int64_t seq, const char *sql, bool victim)
 	const struct sched_policy *p = policy_of(w, seq);
 	int64_t rank;
 
-	if (w->format < HOLDS_SINCE || !p || !p->rank_is || (victim && !p->victim))
+	if (!p || !p->rank_is || (victim && !p->victim))
 		return;
 	rank = why_int(w, EV_NULL_I, sql, 1, seq, 0, 0);
 	if (rank == INT64_MAX)
@@ -201,11 +198,10 @@ static void say_closed(struct why *w, const struct wait *t, int64_t steps)
 /* Of each step that it waited through the plan's reason. False: there is none. */
 static bool say_holds(struct why *w, const struct wait *t)
 {
-	const int64_t pinned = w->format < PINS_SINCE ? 0
-												  : why_int(w, 0,
-														"SELECT max(pages_pinned) FROM step WHERE"
-														" seq > ?1 AND seq < ?2 AND hold = 2",
-														2, t->arrived_seq, t->admit_seq, 0);
+	const int64_t pinned = why_int(w, 0,
+		"SELECT max(pages_pinned) FROM step WHERE"
+		" seq > ?1 AND seq < ?2 AND hold = 2",
+		2, t->arrived_seq, t->admit_seq, 0);
 	static const char *const lacked[] = { [EV_HOLD_pages] = "lacked pages",
 		[EV_HOLD_sibling] = "let another compute the prompt they share" };
 	sqlite3_stmt *s = why_query(w,
@@ -246,7 +242,7 @@ static void say_waited_for(
 	int64_t parent =
 		why_int(w, 0, "SELECT parent FROM request WHERE request = ?1", 1, t->request, 0, 0);
 
-	if (w->format >= HOLDS_SINCE && say_holds(w, t))
+	if (say_holds(w, t))
 		return;
 	if (ahead)
 		why_say(w, "  what it waited for: its turn, after those; %lld requests ended meanwhile%s",
@@ -308,9 +304,7 @@ static void say_pause(struct why *w, const struct wait *t, int64_t with_rows)
 static void say_deadline(struct why *w, const struct wait *t)
 {
 	const int64_t steps =
-		w->format < HOLDS_SINCE
-			? 0
-			: why_int(w, 0, "SELECT deadline FROM request WHERE request = ?1", 1, t->request, 0, 0);
+		why_int(w, 0, "SELECT deadline FROM request WHERE request = ?1", 1, t->request, 0, 0);
 	const int64_t due = why_step_of(w, t->arrived_seq) - 1 + steps;
 	const int64_t end =
 		why_int(w, 0, "SELECT step FROM finish WHERE request = ?1", 1, t->request, 0, 0);

@@ -46,20 +46,10 @@ static double fastest_reads(struct why *w)
 	return best * 1e9;
 }
 
-static bool has_drafters(const struct why *w)
-{
-	return w->format >= EV_DRAFTERS_SINCE;
-}
-
-/* Time outside kernels and drafters, ns; includes the drafters where they were not timed. */
+/* Time outside kernels and drafters, ns. */
 static double outside_ns(const struct slow *t)
 {
 	return (double)t->ns - (double)t->kernel_ns - (double)t->drafters_ns;
-}
-
-static const char *outside_words(const struct why *w)
-{
-	return has_drafters(w) ? "plan, draws, events" : "plan, drafters, draws, events";
 }
 
 /* The run delay that covers the step: the first reading after it, which sums all steps since the
@@ -68,8 +58,6 @@ static void read_delay(struct why *w, struct slow *t)
 {
 	sqlite3_stmt *s;
 
-	if (w->format < EV_RUN_DELAY_SINCE)
-		return;
 	s = why_query(w,
 		"SELECT step, run_delay_ns FROM step WHERE step >= ?1 AND seq <= ?9 AND run_delay_ns NOT NULL"
 		" ORDER BY step LIMIT 1",
@@ -93,9 +81,8 @@ static bool read_slow(struct why *w, struct slow *t)
 	sqlite3_stmt *s;
 
 	snprintf(sql, sizeof sql,
-		"SELECT step, seq, ns, kernel_ns, %s, rows, prefill_rows, decode_rows, draft_rows, bytes, ops,"
+		"SELECT step, seq, ns, kernel_ns, drafters_ns, rows, prefill_rows, decode_rows, draft_rows, bytes, ops,"
 		" running FROM step %s",
-		has_drafters(w) ? "drafters_ns" : "0",
 		one ? "WHERE step = ?1" : "ORDER BY ns DESC LIMIT 1");
 	if (!why_read(w, why_query(w, sql, one, w->at.given ? w->at.number : w->step, 0, 0, 0), 12, to))
 		return false;
@@ -132,7 +119,7 @@ static struct ev_span stages_of(struct why *w, sqlite3_stmt *s, struct times_buf
 {
 	struct ev_span b = { sqlite3_column_blob(s, 0), (size_t)sqlite3_column_bytes(s, 0) };
 
-	if (w->format >= TIMES_PACKED_SINCE && times_unpack(buf, b, &b)) {
+	if (times_unpack(buf, b, &b)) {
 		err_set(w->e, ERR_MEMORY, "%s: out of memory", w->path);
 		return (struct ev_span){ 0 };
 	}
@@ -264,7 +251,7 @@ static void say_bound(struct why *w, const struct slow *t, int64_t usual, int n_
 	}
 	if (t->ns > 0 && outside > 0.3 * (double)t->ns) {
 		why_say(w, "  what bound it: not the kernels; %.0f %% of it passed outside them (%s)",
-			100 * outside / (double)t->ns, outside_words(w));
+			100 * outside / (double)t->ns, "plan, draws, events");
 		return;
 	}
 	if (t->bandwidth > 0 && t->kernel_ns > 0) {
@@ -354,7 +341,7 @@ void why_slow(struct why *w)
 	if (t.drafters_ns > 0)
 		snprintf(drafters, sizeof drafters, "drafters %.3f ms; ", (double)t.drafters_ns / 1e6);
 	why_say(w, "  kernels %.3f ms; %severything else (%s) %.3f ms", (double)t.kernel_ns / 1e6,
-		drafters, outside_words(w), outside_ns(&t) / 1e6);
+		drafters, "plan, draws, events", outside_ns(&t) / 1e6);
 	say_delay(w, &t);
 	say_stages(w, &t, usual);
 	why_say(w, "  in the log: SELECT * FROM kernel_stages WHERE step = %lld", (long long)t.step);

@@ -55,19 +55,9 @@ static double score_of(const struct tl_search *s, double logp, int32_t n)
 	return n > 0 ? logp / pow(n, search_alpha(s)) : (double)NAN;
 }
 
-/* Recordings before format 6 lack the command, but it follows from their scores. */
 bool search_has_command(const struct tl_search *s)
 {
-	if (s->judge)
-		return true;
-	for (int32_t i = 0; i < s->n_nodes; i++) {
-		const struct tl_node *k = &s->node[i];
-		double own = k->n_answers ? score_of(s, k->answer_logp, k->answer_tokens) : (double)NAN;
-
-		if (!isnan(own))
-			return !(fabs(own - k->answer_score) <= 1e-6 * (1 + fabs(own)));
-	}
-	return false;
+	return s->judge;
 }
 
 double search_score(const struct tl_search *s, const struct tl_node *k)

@@ -172,8 +172,7 @@ static void memory_draw(struct pen *p, const struct timeline *t, struct view_sta
 	(void)s;
 	if (!t->n_memory || t->session.dim < 1 || t->session.n_layers < 1) {
 		pen_head(p, "memory", NULL);
-		view_nothing(p,
-			"nothing to show: no layer of this session's model keeps anything, or the recording is older than format 8");
+		view_nothing(p, "nothing to show: no layer of this session's model keeps anything");
 		return;
 	}
 	for (int32_t g = 0; g < t->n_memory; g++) {

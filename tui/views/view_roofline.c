@@ -322,7 +322,7 @@ static int note_roofs(struct pen *p, int y, const struct timeline *t, const stru
 	if (!r->n)
 		return put_note(p, y,
 			c->machine.reads > 0
-				? "of the roofs only the bandwidth was read: the recording is of an older format"
+				? "of the roofs only the bandwidth was read: /roof measure reads the others"
 				: "no roof was measured: a chat does so at its start, and /roof measure");
 	snprintf(text, sizeof text, "memory roof: %s, best of %d reading%s, least %s%s%s%s",
 		view_rate(best, r->reads), r->n, r->n == 1 ? "" : "s", view_rate(least, r->least),

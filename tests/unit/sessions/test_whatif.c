@@ -333,21 +333,6 @@ static void test_other_settings(void **state)
 	assert_true(differs > 10);
 }
 
-/* As a version that had this mode recorded it. */
-static void set_inexact(void)
-{
-	sqlite3 *db;
-
-	assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
-	assert_int_equal(
-		sqlite3_exec(db,
-			"UPDATE setting SET name = 'exact', value = 'off' WHERE name = 'cuda-mode'", NULL, NULL,
-			NULL),
-		SQLITE_OK);
-	assert_int_equal(sqlite3_changes(db), 1);
-	sqlite3_close(db);
-}
-
 static void test_wrong(void **state)
 {
 	struct whatif_settings s = { 0 };
@@ -375,14 +360,6 @@ static void test_wrong(void **state)
 	e.code = 0;
 	assert_int_equal(whatif_run(file, &s, &w, &e), 0);
 	assert_true(w.changed.unfinished > 8);
-	/* what was not exact is counted, and not run */
-	set_inexact();
-	s = (struct whatif_settings){ 0 };
-	assert_int_equal(whatif_run(file, &s, &w, &e), 0);
-	assert_true(w.inexact);
-	assert_int_equal(whatif_verify(file, &s, &o, NULL, NULL, &w, &e), -1);
-	assert_int_equal(e.code, ERR_INPUT);
-	assert_non_null(strstr(e.text, "`exact off`"));
 }
 
 int main(void)

@@ -703,6 +703,7 @@ static void time_is_no_more_than_the_roof(void **state)
 	screen = drawn(&k, &view_time, 120, 30);
 	has(screen, "> roof");
 	has(screen, "faster than the roof (5.00 GB/s): that is wrong");
+	roof_event(&k, 40e9, NAN);
 	setting(&k, "roof", "40.00 GB/s, best of 2 readings from 4.90, the last after step 3");
 	screen = drawn(&k, &view_time, 120, 30);
 	has(screen, "MBU 25 % of 40.0 GB/s");
@@ -795,7 +796,7 @@ static void time_without_drafters_has_no_part_for_them(void **state)
 	timeline_free(&k.t);
 }
 
-static void time_of_an_older_recording_says_where_drafters_are(void **state)
+static void time_of_untold_drafters_says_where_they_are(void **state)
 {
 	struct script k;
 	const char *screen;
@@ -849,7 +850,7 @@ int main(void)
 		cmocka_unit_test(time_zoomed_says_what_each_stage_reached),
 		cmocka_unit_test(time_has_a_part_for_drafters),
 		cmocka_unit_test(time_without_drafters_has_no_part_for_them),
-		cmocka_unit_test(time_of_an_older_recording_says_where_drafters_are),
+		cmocka_unit_test(time_of_untold_drafters_says_where_they_are),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
