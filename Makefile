@@ -202,12 +202,18 @@ model:
 models:
 	@tools/fetch_model.sh --list
 
-test:
+test-build:
 	@tools/setup.sh build model test
 	@+$(SUB) tests-build
 	@+$(ASAN) tests-build
 	@tools/fetch_model.sh
+
+test: test-build
 	@tests/run
+
+# C suites plain and under the sanitizers, not one of both: before a release.
+test-all: test-build
+	@tests/run --all
 
 # Layers, sizes and form of the sources (clang-format, 100 columns): `make test` asks the same.
 lint:
@@ -311,6 +317,7 @@ help:
 	@echo 'make             build ./cutaway'
 	@echo 'make chat        install what is missing, build, fetch the model, start the chat (ARGS="…")'
 	@echo 'make test        install what is missing, build, fetch the model, run every test'
+	@echo 'make test-all    the C suites both plain and under the sanitizers, too'
 	@echo 'make model       fetch the model into models/ (98 MB, once); MODEL=NAME another'
 	@echo 'make models      which there are, with their sizes and what each is for'
 	@echo 'make install     PREFIX=/usr/local DESTDIR=; `make uninstall` takes it away again'
@@ -330,7 +337,7 @@ help:
 	@echo 'make V=1 …       show whole commands'
 	@echo 'make clean       remove what was built (the model stays)'
 
-.PHONY: cross-tests claims family lint barriers cuda test-gpu free-order free-order-cuda bench-exactness tests-build chat model models test asan fuzz bench bench-peer peer-server screenshot install uninstall clean help
+.PHONY: test-build test-all cross-tests claims family lint barriers cuda test-gpu free-order free-order-cuda bench-exactness tests-build chat model models test asan fuzz bench bench-peer peer-server screenshot install uninstall clean help
 .PRECIOUS: $(BUILD)/%.o
 -include $(CUDA_IMAGE:.fatbin=.d)
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

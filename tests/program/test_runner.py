@@ -40,12 +40,21 @@ def ends():
     yield "control characters do not reach the terminal", runner.visible("a\x1b[31m\x9b\tb\n") == "a�[31m�\tb\n"
 
 
+def choices():
+    """Each C suite runs every day, in one form or both."""
+    suites = [(kind, name) for kind, name, _, _ in runner.suites() if kind in ("c", "asan")]
+    names = {name for _, name in suites}
+    yield "each C suite is run in one form at least", all(any(runner.is_daily(*s) for s in suites if s[1] == name) for name in names)
+    yield "the heavy ones exist", {f"test_{name}" for name in runner.HEAVY} <= names
+    yield "none of them runs twice", not any(runner.is_daily("asan", f"test_{name}") for name in runner.HEAVY)
+
+
 def main():
     results = []
     for name, text, counts, complains in CASES:
         passed, failed, skipped, complaints = runner.judge(text)
         results.append((name, (passed, failed, skipped) == counts and bool(complaints) == complains))
-    results += list(ends())
+    results += list(ends()) + list(choices())
     print(f"1..{len(results)}")
     for i, (name, good) in enumerate(results):
         print(f"{'ok' if good else 'not ok'} {i + 1} - {name}")
