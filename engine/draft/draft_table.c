@@ -4,8 +4,14 @@
 
 #include "engine/draft/draft.h"
 
-extern const struct draft_ops draft_auto, draft_eagle, draft_jacobi, draft_lookahead, draft_medusa,
-	draft_model, draft_ngram, draft_skip;
+extern const struct draft_ops draft_ngram;
+extern const struct draft_ops draft_jacobi;
+extern const struct draft_ops draft_lookahead;
+extern const struct draft_ops draft_skip;
+extern const struct draft_ops draft_model;
+extern const struct draft_ops draft_medusa;
+extern const struct draft_ops draft_eagle;
+extern const struct draft_ops draft_auto;
 
 const struct draft_ops *const draft_table[] = {
 	&draft_ngram,

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/draft/draft.h"
+#include "engine/sched/policy.h"
 #include "tui/chat/commands.h"
 
 /* A host that writes down what it was asked. */
@@ -367,6 +369,25 @@ static void expect_matches(const char *line, const char *expected)
 	assert_string_equal(got, expected);
 }
 
+/* What the tables of drafters and policies offer. */
+static void completion_knows_drafters_and_policies(void **state)
+{
+	char offered[1024] = "off";
+
+	(void)state;
+	for (int i = 0; draft_table[i]; i++) {
+		const char *const own[] = { draft_table[i]->name, NULL };
+
+		for (const char *const *o = draft_table[i]->offer ? draft_table[i]->offer : own; *o; o++)
+			strcat(strcat(offered, " "), *o);
+	}
+	expect_matches("/spec ", offered);
+	*offered = 0;
+	for (int i = 0; sched_policy_name(i); i++)
+		strcat(strcat(offered, i ? " " : ""), sched_policy_name(i));
+	expect_matches("/policy ", offered);
+}
+
 static void completion_knows_the_table(void **state)
 {
 	(void)state;
@@ -377,10 +398,6 @@ static void completion_knows_the_table(void **state)
 	expect_matches("/export pic", "FILES");
 	expect_matches("/export my pic.svg pre", "prefix");
 	expect_matches("/export x.png scr", "screen");
-	expect_matches(
-		"/spec ", "off ngram ngram:4 ngram:8 jacobi lookahead skip:24 draft medusa eagle auto");
-	expect_matches("/policy ",
-		"fcfs static prefill-first decode-first tgi shortest shortest-job priority fair deadline");
 	expect_matches("/slots ", "");
 	expect_matches("/prefix-cache o", "on off");
 	expect_matches("/logit-bias o", "off");
@@ -540,6 +557,7 @@ int main(void)
 		TEST(acts_reach_the_host),
 		TEST(others_names_are_known),
 		TEST(a_replay_has_its_own),
+		TEST(completion_knows_drafters_and_policies),
 		TEST(completion_knows_the_table),
 		TEST(hints_tell_what_is_typed),
 		TEST(the_table_is_sound),
