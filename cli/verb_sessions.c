@@ -146,7 +146,7 @@ static int check_ours(const char *path, const char *what, struct listed *l, stru
 	if (l->state == LISTED_WRITTEN || recording_is_written(path))
 		return err_set(
 			e, ERR_USAGE, "%s is being written: %s it when its session has ended", path, what);
-	if (access(path, F_OK) || (l->state == LISTED_DAMAGED && !ours))
+	if (access(path, F_OK) || (l->state == LISTED_UNREADABLE && !ours))
 		return err_set(e, ERR_INPUT, "%s: %s", path, l->why);
 	return 0;
 }
@@ -299,7 +299,7 @@ const struct verb verb_sessions = {
 	.summary = "the recordings: list, name, delete, open",
 	.doc =
 		"Lists the recordings of the default folder, the last written first: when it began, model, turns, tokens, "
-		"size, its name if it was given one, its lesson, the first question, and whether it is being written, was cut off or is damaged. `sessions "
+		"size, its name if it was given one, its lesson, the first question, and whether it is being written, was cut off or cannot be read. `sessions "
 		"name FILE NEW` names one, `sessions delete FILE …` deletes after asking (never one that is being "
 		"written; with --yes by name alone, since numbers change), `sessions open [FILE]` replays it. FILE is a file, a number of the list, or the beginning "
 		"of a name that no other has, here and wherever a command takes a recording.",

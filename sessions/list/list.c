@@ -8,7 +8,7 @@
 #include "trace/foreign.h"
 #include "trace/recording.h"
 
-const char *const listed_states[] = { "closed", "being written", "cut off", "damaged" };
+const char *const listed_states[] = { "closed", "being written", "cut off", "unreadable" };
 
 #define BIT(kind) (UINT64_C(1) << EV_##kind)
 
@@ -113,7 +113,7 @@ void listed_read(const char *path, struct listed *out)
 		out->state = LISTED_CLOSED;
 	if (!e.code)
 		return;
-	out->state = LISTED_DAMAGED;
+	out->state = LISTED_UNREADABLE;
 	/* the list has the file's name already */
 	snprintf(out->why, sizeof out->why, "%s",
 		!strncmp(e.text, path, strlen(path)) && !strncmp(e.text + strlen(path), ": ", 2)

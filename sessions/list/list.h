@@ -9,12 +9,12 @@
 #include "base/err.h"
 
 enum listed_state {
-	LISTED_CLOSED,  /* its session ended in order */
-	LISTED_WRITTEN, /* a session is writing it */
-	LISTED_CUT,     /* neither: the program was killed, and the log is whole up to there */
-	LISTED_DAMAGED, /* `why` says what is wrong; what could be read stands */
+	LISTED_CLOSED,     /* its session ended in order */
+	LISTED_WRITTEN,    /* a session is writing it */
+	LISTED_CUT,        /* neither: the program was killed, and the log is whole up to there */
+	LISTED_UNREADABLE, /* `why` says what is wrong; what could be read stands */
 };
-extern const char *const listed_states[]; /* "closed", "being written", "cut off", "damaged" */
+extern const char *const listed_states[]; /* "closed", "being written", "cut off", "unreadable" */
 
 enum { LISTED_TEXT = 256 };
 struct listed {

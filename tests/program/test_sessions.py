@@ -81,16 +81,16 @@ def test_damaged():
     os.mkdir(os.path.join(FOLDER, "folder.db"))
     rows = {r["name"]: r for r in listed()}
     for name in ("garbage.db", "cut.db", "head.db", "other.db"):
-        check(f"{name} is listed as damaged, with the reason",
-              rows[name]["state"] == "damaged" and len(rows[name]["why"]) > 8, rows.get(name))
+        check(f"{name} is listed as unreadable, with the reason",
+              rows[name]["state"] == "unreadable" and len(rows[name]["why"]) > 8, rows.get(name))
     check("a recording that lies is listed in plain characters", rows["liar.db"]["state"] == "closed" and
           not any(c < " " or c == "\u202e" for c in rows["liar.db"]["model"] + rows["liar.db"]["text"]),
           rows["liar.db"])
     check("a file without bytes and a folder are no recordings", not {"empty.db", "folder.db"} & set(rows))
     status, out, err = cutaway("sessions")
-    check("the table says so and goes on", status == 0 and not err and "damaged: " in out and "the newest" in out, out)
+    check("the table says so and goes on", status == 0 and not err and "unreadable: " in out and "the newest" in out, out)
     status, out, _ = cutaway("sessions", "delete", "--yes", "garbage", "cut", "head", "other", "liar")
-    check("damaged ones can be deleted", status == 0 and len(listed()) == 3, out)
+    check("unreadable ones can be deleted", status == 0 and len(listed()) == 3, out)
     os.rmdir(os.path.join(FOLDER, "folder.db"))
 
 
