@@ -55,7 +55,7 @@ static double steps_of(const struct tl_token *k)
 	return was_drawn(k) ? fmax(0, (double)(k->step - k[-1].step)) : (double)NAN;
 }
 
-/* Other servers do not tell the time since the token before. */
+/* The time since the token before may be absent from a recording that somebody else wrote. */
 void tl_note_token(struct timeline *t, struct tl_request *r, struct tl_token *k, int64_t t_ns)
 {
 	if (k->ns == EV_NULL_I)

@@ -177,7 +177,8 @@ static int check_version(sqlite3 *db, const char *path, int64_t n_tables, struct
 			(long long)version, SCHEMA_VERSION);
 	if (version < SCHEMA_VERSION)
 		return err_set(e, ERR_INPUT,
-			"%s: made by a cutaway from before its first release (format %lld, this one reads %d): record it again, or read it with the version that made it",
+			"%s: made by a cutaway from before its first release (format %lld, this one reads %d): "
+			"record it again, or read it with the version that made it",
 			path, (long long)version, SCHEMA_VERSION);
 	return 0;
 }

@@ -122,7 +122,7 @@ int32_t sampler_narrow(uint64_t *bucket, const float *value, const float *e, int
 	hi = measure(&heavy, out, n);
 	lo = hi > SAMPLER_SMALL_DIGIT ? hi - SAMPLER_SMALL_DIGIT : 0;
 	many.top = heavy.top;
-	a = open_bucket(&heavy, out, n, hi, lo);
+	a = need ? open_bucket(&heavy, out, n, hi, lo) : 0;
 	b = open_bucket(&many, out, n, hi, lo);
 	if (a < 0 || b < 0)
 		return n;

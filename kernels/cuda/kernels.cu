@@ -13,18 +13,14 @@
 #include "kernels/cuda/stats.cuh"
 #include "kernels/cuda/glu.cuh"
 
-#define ENTRY(name, blocks)                                                                        \
-	CU_KERNEL_OF(blocks) cutaway_##name(const __grid_constant__ struct cu_stage stage)             \
+/* Statistics have three blocks a multiprocessor: each unit's trips to memory follow one another. */
+#define X(name, ...)                                                                               \
+	CU_KERNEL_OF(K_OP_##name == K_OP_stats ? 3 : 2)                                                \
+	cutaway_##name(const __grid_constant__ struct cu_stage stage)                                  \
 	{                                                                                              \
 		const struct cu_part p = cu_open_part(&stage);                                             \
                                                                                                    \
 		cu_##name(&p);                                                                             \
 	}
-ENTRY(embed, 2)
-ENTRY(norm, 2)
-ENTRY(rope, 2)
-ENTRY(glu, 2)
-ENTRY(stats, 3) /* each unit's trips to memory follow one another */
-#define X(name, ...) ENTRY(name, 2)
-K_PLAIN_KINDS(X)
+K_SINGLES(X)
 #undef X

@@ -250,8 +250,9 @@ static void say_bound(struct why *w, const struct slow *t, int64_t usual, int n_
 		return;
 	}
 	if (t->ns > 0 && outside > 0.3 * (double)t->ns) {
-		why_say(w, "  what bound it: not the kernels; %.0f %% of it passed outside them (%s)",
-			100 * outside / (double)t->ns, "plan, draws, events");
+		why_say(w,
+			"  what bound it: not the kernels; %.0f %% of it passed outside them (plan, draws, events)",
+			100 * outside / (double)t->ns);
 		return;
 	}
 	if (t->bandwidth > 0 && t->kernel_ns > 0) {
@@ -340,8 +341,8 @@ void why_slow(struct why *w)
 	say_members(w, &t);
 	if (t.drafters_ns > 0)
 		snprintf(drafters, sizeof drafters, "drafters %.3f ms; ", (double)t.drafters_ns / 1e6);
-	why_say(w, "  kernels %.3f ms; %severything else (%s) %.3f ms", (double)t.kernel_ns / 1e6,
-		drafters, "plan, draws, events", outside_ns(&t) / 1e6);
+	why_say(w, "  kernels %.3f ms; %severything else (plan, draws, events) %.3f ms",
+		(double)t.kernel_ns / 1e6, drafters, outside_ns(&t) / 1e6);
 	say_delay(w, &t);
 	say_stages(w, &t, usual);
 	why_say(w, "  in the log: SELECT * FROM kernel_stages WHERE step = %lld", (long long)t.step);

@@ -55,18 +55,13 @@ static double score_of(const struct tl_search *s, double logp, int32_t n)
 	return n > 0 ? logp / pow(n, search_alpha(s)) : (double)NAN;
 }
 
-bool search_has_command(const struct tl_search *s)
-{
-	return s->judge;
-}
-
 double search_score(const struct tl_search *s, const struct tl_node *k)
 {
 	if (search_sort(s) == SEARCH_OF_TREE)
 		return k->score;
 	if (k->n_answers)
 		return k->answer_score;
-	return search_has_command(s) ? (double)NAN : score_of(s, k->logp, k->tokens);
+	return s->judge ? (double)NAN : score_of(s, k->logp, k->tokens);
 }
 
 static const struct tl_node *node_of_request(const struct tl_search *s, int64_t request)

@@ -34,8 +34,6 @@ int search_waiting(const struct tl_search *s);
 bool search_waits(const struct tl_search *s, const struct tl_node *k);
 /* Score of a branch: that of its best answer, else of its present text. NaN: not known. */
 double search_score(const struct tl_search *s, const struct tl_node *k);
-/* A command scores the answers, not their log-probability. */
-bool search_has_command(const struct tl_search *s);
 
 /* How a tree search selects: mean + bonus (UCT), as in engine/search/mcts.c. */
 struct search_uct {

@@ -40,16 +40,16 @@ static void tree_words(char *out, size_t cap, const struct tl_search *s, const s
 static void score_words(
 	char *out, size_t cap, const struct tl_search *s, double logp, int32_t n, double score)
 {
-	char judge[SEARCH_JUDGE_MAX + 2] = "the command", name[SEARCH_JUDGE_MAX];
+	char judge[SEARCH_JUDGE_MAX + 2] = "", name[SEARCH_JUDGE_MAX];
 
 	if (s->judge)
 		snprintf(judge, sizeof judge, "'%s'", view_search_judge(name, s, 40));
-	if (search_has_command(s) && isnan(score))
+	if (s->judge && isnan(score))
 		snprintf(out, cap,
 			s->over ? "log-probability %.2f over %d tokens; it has no score from %s"
 					: "log-probability %.2f over %d tokens by now; %s scores it when it has ended",
 			logp, n, judge);
-	else if (search_has_command(s))
+	else if (s->judge)
 		snprintf(out, cap, "%s gave it %.4g; log-probability %.2f over %d tokens", judge, score,
 			logp, n);
 	else if (search_sort(s) == SEARCH_OF_BEAMS)
@@ -77,7 +77,7 @@ static void why_words(char *out, size_t cap, const struct tl_search *s, const st
 
 	if (!r->m && s->winner && k == search_leader(s))
 		at = search_sort(s) != SEARCH_OF_TREE ? snprintf(out, cap, "won: ")
-			 : search_has_command(s)
+			 : s->judge
 				 ? snprintf(out, cap, "the best answer, %.3f, begins so · ", s->won_score)
 				 : snprintf(out, cap, "the best answer, %.3f = exp(score %.3f), begins so · ",
 					   exp(s->won_score), s->won_score);
