@@ -13,7 +13,7 @@ model=(python3 python3-pip ca-certificates)
 # `test` also needs the fuzzer and sanitizer runtimes of clang, a package of its own on newer systems.
 # Terminal types and the sources of locales are for the tests of terminals; rsvg-convert draws PNGs.
 # shellcheck disable=SC2034
-test=(libcmocka-dev libsimde-dev g++ tmux sqlite3 python3 python3-venv curl clang clang-format locales ncurses-term
+test=(libcmocka-dev libsimde-dev g++ tmux sqlite3 python3 python3-venv curl clang clang-format lld locales ncurses-term
 	librsvg2-bin)
 test_if_known=(libclang-rt-dev)
 # Elsewhere than on ARM, the tests of its kernels: a cross compiler and an emulator.

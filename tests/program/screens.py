@@ -23,6 +23,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 GOLDEN = os.path.join(ROOT, "tests", "data", "golden")
 PATIENCE = 150  # seconds to wait for a text before a test fails; never a measure of speed
+OPENING = "opening the model"
 
 
 class Failure(Exception):
@@ -81,14 +82,14 @@ class Screen:
         self.tmux("resize-window", "-t", "t", "-x", str(width), "-y", str(height))
 
     def wait(self, pattern, gone=False):
-        """Until the screen has (or no longer has) the pattern and stands still."""
+        """Until the screen has (or no longer has) the pattern and stands still: twice the same, but for a model that is being opened."""
         end, before = time.monotonic() + PATIENCE, None
         while time.monotonic() < end:
             now = self.text()
             if bool(re.search(pattern, now, re.M)) != gone and masked(now) == before:
                 return now
-            before = masked(now)
-            time.sleep(0.15)
+            before = None if OPENING in now and OPENING not in pattern else masked(now)
+            time.sleep(0.04)
         raise Failure(f"{'still' if gone else 'no'} /{pattern}/ on the screen:\n{now}")
 
     def pid(self):

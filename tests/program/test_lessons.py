@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-from tap import PROGRAM, ROOT, check, finish
+from tap import PROGRAM, ROOT, check, finish, sample
 from terminal import Failure, Terminal
 
 TMP = tempfile.TemporaryDirectory(prefix="cutaway-lessons-")
@@ -70,6 +70,7 @@ def write(name, text):
 def test_shipped():
     model = os.path.join(ROOT, "models", "SmolLM2-135M-Instruct.Q4_1.gguf")
     names = [name[:-3] for name in sorted(os.listdir(os.path.join(ROOT, "demos/lessons")))]
+    tried = sample(names, 4)
     listed = re.findall(r"^ *\d+  (\S+)", cutaway("lesson")[1], re.M)
     check("each lesson's file is in the program", names and set(names) <= set(listed), (names, listed))
     with open(os.path.join(ROOT, "docs/claims.md"), encoding="utf-8") as f:
@@ -80,6 +81,8 @@ def test_shipped():
         named = re.findall(r"docs/claims\.md, (\S+?)[,;:.)]*(?= )", text)
         check(f"{name} names its sources", not re.search(r"\b(says|said|reports) (one|another|a) |\bone (text|paper) \w+s\b|the paper ", text, re.I)
               and set(named) <= rows, named)
+        if name not in tried:
+            continue
         status, out, err = cutaway("lesson", "--test", name, "--model", model)
         check(f"{name} tells the truth", status == 0 and out.count("\nok ") + out.startswith("ok ") == len(out.splitlines()) > 2,
               out + err)

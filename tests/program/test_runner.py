@@ -3,7 +3,9 @@
 import importlib.machinery
 import importlib.util
 import os
+import re
 import sys
+import tempfile
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
@@ -41,12 +43,53 @@ def ends():
 
 
 def choices():
-    """Each C suite runs every day, in one form or both."""
-    suites = [(kind, name) for kind, name, _, _ in runner.suites() if kind in ("c", "asan")]
-    names = {name for _, name in suites}
-    yield "each C suite is run in one form at least", all(any(runner.is_daily(*s) for s in suites if s[1] == name) for name in names)
+    """Each C suite runs every day, in one form or both, but for those of kernels that passed."""
+    suites = [(kind, name) for kind, name, _, _ in runner.suites()]
+    compiled = [suite for suite in suites if suite[0] in ("c", "asan")]
+    names = {name for _, name in compiled}
+    yield "each C suite is run in one form at least", names == {s[1] for s in compiled if runner.is_daily(*s, False)}
     yield "the heavy ones exist", {f"test_{name}" for name in runner.HEAVY} <= names
-    yield "none of them runs twice", not any(runner.is_daily("asan", f"test_{name}") for name in runner.HEAVY)
+    yield "none of them runs twice", not any(runner.is_daily("asan", f"test_{name}", False) for name in runner.HEAVY)
+    saved = [s for s in suites if runner.is_daily(*s, False) and not runner.is_daily(*s, True)]
+    yield "proved kernels save suites", ("c", "test_cuda_matmul") in saved and ("script", "test_arm") in saved
+    yield "and none but theirs", all(kind == "isa" or re.search("cuda|arm|ptx", name) for kind, name in saved)
+    yield "not those that run models", not any(name in ("test_cuda_run", "test_cuda_host", "test_cuda_faults") for _, name in saved)
+
+
+def proofs():
+    """A proof is of the content, and of a processor with all of this one's instruction sets."""
+    was = runner.ROOT, runner.PROVED, runner.isas
+    with tempfile.TemporaryDirectory() as folder:
+        source = os.path.join(folder, "kernels/deep/a.cuh")
+        os.makedirs(os.path.dirname(source))
+        runner.ROOT, runner.PROVED = folder, os.path.join(folder, "proved")
+
+        def passed(content, sets):
+            with open(source, "w", encoding="utf-8") as f:
+                f.write(content)
+            runner.isas = lambda: sets
+            return runner.are_kernels_proved()
+
+        yield "without a proof nothing is proved", not passed("a", ["avx2", "scalar"])
+        runner.prove_kernels()
+        yield "what passed is", passed("a", ["avx2", "scalar"])
+        yield "on less of a processor, too", passed("a", ["scalar"])
+        yield "on more of one it is not", not passed("a", ["avx512", "avx2", "scalar"])
+        runner.prove_kernels()
+        yield "the wider proof takes the place of the other", len(runner.proofs()) == 1 and passed("a", ["avx2", "scalar"])
+        yield "another content is not proved", not passed("b", ["scalar"])
+        yield "the same again is, whatever its date", passed("a", ["scalar"])
+    runner.ROOT, runner.PROVED, runner.isas = was
+
+
+def growth():
+    was = runner.durations
+    runner.durations = lambda: {"c/a": 10.0, "c/b": 10.0, "c/c": 10.0}
+    busy = [("c/a", (1, 0, 0), 50.0), ("c/b", (1, 0, 0), 52.0), ("c/c", (1, 0, 0), 49.0)]
+    yield "a busy machine is not a slow suite", runner.grown(busy) == []
+    grown = runner.grown(busy[:2] + [("c/c", (1, 0, 0), 120.0)])
+    yield "one that takes twice as long beside the others is said", len(grown) == 1 and "c/c took 120 s" in grown[0]
+    runner.durations = was
 
 
 def main():
@@ -54,7 +97,7 @@ def main():
     for name, text, counts, complains in CASES:
         passed, failed, skipped, complaints = runner.judge(text)
         results.append((name, (passed, failed, skipped) == counts and bool(complaints) == complains))
-    results += list(ends()) + list(choices())
+    results += [*ends(), *choices(), *proofs(), *growth()]
     print(f"1..{len(results)}")
     for i, (name, good) in enumerate(results):
         print(f"{'ok' if good else 'not ok'} {i + 1} - {name}")
