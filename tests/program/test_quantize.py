@@ -127,7 +127,7 @@ def test_grids():
 
 
 def test_methods():
-    text = ("--calibrate", os.path.join(ROOT, "README.md"))
+    text = ("--calibrate", os.path.join(ROOT, "demos/texts/readme.txt"))
     quantise("rtn.gguf", "--bits", "3", "--group", "32")
     quantise("gptq.gguf", "--bits", "3", "--group", "32", "--method", "gptq", *text)
     quantise("order.gguf", "--bits", "3", "--group", "32", "--method", "gptq", "--act-order", *text)
@@ -147,7 +147,7 @@ def test_methods():
 
 
 def test_resumed_method():
-    args = ("--method", "gptq", "--calibrate", os.path.join(ROOT, "README.md"))
+    args = ("--method", "gptq", "--calibrate", os.path.join(ROOT, "demos/texts/readme.txt"))
     quantise("whole.gguf", *args)
     room = os.path.getsize(at("whole.gguf")) - 20000
     subprocess.run([PROGRAM, "quantize", *args, "f32.gguf", "part.gguf"], cwd=TMP.name, env=ENV, capture_output=True, check=False,
@@ -195,7 +195,7 @@ def test_curve():
 
 
 def test_prune():
-    text = ("--calibrate", os.path.join(ROOT, "README.md"))
+    text = ("--calibrate", os.path.join(ROOT, "demos/texts/readme.txt"))
 
     def prune(name, *args):
         status, out, err = cutaway("prune", "--json", *args, "f32.gguf", name)

@@ -166,8 +166,8 @@ def random_model(name, *options):
 
 @functools.cache
 def long_text():
-    """Prose and tables of this project's own documentation: 3.65 bytes a token."""
-    with open(os.path.join(ROOT, "docs/design.md"), encoding="utf-8") as f:
+    """Prose and tables of an earlier docs/design.md, kept so that counts stay what they are: 3.65 bytes a token."""
+    with open(os.path.join(ROOT, "demos/texts/design.txt"), encoding="utf-8") as f:
         return f.read()
 
 

@@ -100,9 +100,9 @@ def outliers():
 
 @measure()
 def pruned(*options):
-    """The model pruned, calibrated by README.md, beside itself."""
+    """The model pruned, calibrated by demos/texts/readme.txt, beside itself."""
     path = os.path.join(lab.FOLDER.name, "pruned-" + "-".join(o.strip("-").replace(":", "") for o in options) + ".gguf")
-    text = () if "magnitude" in options else ("--calibrate", os.path.join(lab.ROOT, "README.md"))
+    text = () if "magnitude" in options else ("--calibrate", os.path.join(lab.ROOT, "demos/texts/readme.txt"))
     made = lab.report("prune", *options, *text, lab.MODEL, path)
     s = lab.report("score", os.path.join(lab.ROOT, "tests/data/score.txt"), "--model", path, "--twin", lab.MODEL)
     os.unlink(path)

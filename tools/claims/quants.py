@@ -5,8 +5,8 @@ import os
 import lab
 from lab import Numbers, measure
 
-HELD_OUT = os.path.join(lab.ROOT, "docs/search.md")
-CALIBRATION = os.path.join(lab.ROOT, "README.md")
+HELD_OUT = os.path.join(lab.ROOT, "demos/texts/search.txt")
+CALIBRATION = os.path.join(lab.ROOT, "demos/texts/readme.txt")
 GEMMA = os.path.join(lab.ROOT, "models/gemma-3-270m-q4_k_m.gguf")  # make model MODEL=gemma
 
 
