@@ -241,10 +241,10 @@ static void test_rounding(void **state)
 }
 
 /* The list of formats that people read. */
-static void test_readme(void **state)
+static void test_models_doc(void **state)
 {
 	static char text[1 << 16];
-	FILE *f = fopen("README.md", "r");
+	FILE *f = fopen("docs/models.md", "r");
 
 	(void)state;
 	assert_non_null(f);
@@ -252,7 +252,7 @@ static void test_readme(void **state)
 	fclose(f);
 	for (int t = 0; t < K_N_TYPES; t++)
 		if (!strstr(text, k_types[t].name))
-			fail_msg("README.md does not name %s", k_types[t].name);
+			fail_msg("docs/models.md does not name %s", k_types[t].name);
 }
 
 int main(void)
@@ -262,7 +262,7 @@ int main(void)
 		cmocka_unit_test(test_models),
 		cmocka_unit_test(test_mixed_models),
 		cmocka_unit_test(test_rounding),
-		cmocka_unit_test(test_readme),
+		cmocka_unit_test(test_models_doc),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
