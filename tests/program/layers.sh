@@ -1,5 +1,5 @@
 #!/bin/sh
-# Who may include whom (docs/design.md, "Layout"), and what no file may do. TAP.
+# Who may include whom (docs/design.md, "The layers"), and what no file may do. TAP.
 cd "$(dirname "$0")/../.." || exit 1
 n=0
 all=$(ls -d base kernels event engine fold trace sessions tui cli 2>/dev/null | tr '\n' ' ')
