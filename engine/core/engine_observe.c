@@ -45,7 +45,7 @@ void engine_look_closely(struct engine *e)
 
 /* ---- attention ---- */
 
-/* Observing every row costs 1 to 2 % of a step (docs/performance.md), so one in attention-every
+/* Observing every row costs 1 to 2 % of a step (docs/performance-log.md), so one in attention-every
  * tokens of a request is observed; all are while a head is selected or the user single-steps. It
  * counts tokens of the request, so that the choice depends on nothing else. */
 static bool is_watched(const struct engine *e, const struct plan_item *item)
