@@ -1,4 +1,4 @@
-/* docs/views.md is what the help texts of the views say.
+/* docs/views.md is what the help texts of the views say, in short.
  *
  *     build/tests/test_views_doc --write      writes docs/views.md anew */
 #include <setjmp.h>
@@ -16,29 +16,34 @@
 #define DOC "docs/views.md"
 #define HEAD                                                                                           \
 	"# The views\n\n"                                                                                  \
-	"What each picture beside the chat shows, why it matters, and what to try. F1 says the same in\n"  \
-	"the program. Ctrl-O goes from the prompt to the views, 1 to 9 choose one, 0 the others in\n"      \
-	"turn, Enter lets it fill the screen, Esc goes one step back, and Ctrl-O returns to the prompt.\n" \
-	"The view that has the keys wears a bright bar. All views read recorded events alone, so that\n"   \
-	"they look the same in a replay.\n"
+	"What each picture beside the chat shows, why it matters, and what to try: the beginnings of\n"    \
+	"their help. F1 in the program has all of it, mark by mark. Ctrl-O goes from the prompt to the\n"  \
+	"views, 1 to 9 choose one, 0 the others in turn, Enter zooms, Esc goes one step back. All views\n" \
+	"read recorded events alone, so they look the same in a replay.\n"
 
-/* A line that begins small and has a colon is an item of a list; one that begins large is a
- * sentence. */
-static void write_line(FILE *f, const char *line, int n)
+static bool begins(const char *line, const char *with)
 {
-	int term = (int)strcspn(line, ":\n");
-	bool head = term < n && term < 28, item = head && !(*line >= 'A' && *line <= 'Z');
+	return !strncmp(line, with, strlen(with));
+}
 
-	if (!n)
-		fprintf(f, "\n");
-	else if (head && !strncmp(line, "Why it matters", 14))
-		fprintf(f, "**Why it matters:**%.*s\n", n - term - 1, line + term + 1);
-	else if (head && !strncmp(line, "Try", 3))
-		fprintf(f, "**Try:**%.*s\n", n - term - 1, line + term + 1);
-	else if (item)
-		fprintf(f, "- **%.*s**:%.*s\n", term, line, n - term - 1, line + term + 1);
-	else
-		fprintf(f, "%.*s\n", n, line);
+/* Of a help text the first paragraph, why it matters, and what to try. */
+static void write_view(FILE *f, int number, const struct view *v)
+{
+	bool first = true;
+
+	fprintf(f, "\n## %d · %s\n", number, v->name);
+	for (const char *line = v->help; *line;) {
+		const int n = (int)strcspn(line, "\n");
+
+		first = first && n;
+		if (begins(line, "Why it matters:"))
+			fprintf(f, "- **Why it matters:**%.*s\n", n - 15, line + 15);
+		else if (begins(line, "Try:"))
+			fprintf(f, "- **Try:**%.*s\n", n - 4, line + 4);
+		else if (first) /* a list of marks follows in the help */
+			fprintf(f, "%.*s%s\n", n - (line[n - 1] == ':'), line, line[n - 1] == ':' ? "." : "");
+		line += n + (line[n] == '\n');
+	}
 }
 
 /* malloc'd */
@@ -50,15 +55,8 @@ static char *doc_text(void)
 
 	assert_non_null(f);
 	fputs(HEAD, f);
-	for (int i = 0; views[i]; i++) {
-		fprintf(f, "\n## %d · %s\n\n", i + 1, views[i]->name);
-		for (const char *line = views[i]->help; *line;) {
-			int n = (int)strcspn(line, "\n");
-
-			write_line(f, line, n);
-			line += n + (line[n] == '\n');
-		}
-	}
+	for (int i = 0; views[i]; i++)
+		write_view(f, i + 1, views[i]);
 	assert_int_equal(fclose(f), 0);
 	return text;
 }
