@@ -5,46 +5,30 @@
 #include <math.h>
 #include <string.h>
 
-#define FIELD_I(name, unit, doc) { #name, unit, doc, EV_TYPE_I },
-#define FIELD_R(name, unit, doc) { #name, unit, doc, EV_TYPE_R },
-#define FIELD_T(name, unit, doc) { #name, unit, doc, EV_TYPE_T },
-#define FIELD_B(name, unit, doc) { #name, unit, doc, EV_TYPE_B },
-#define X(name, doc)                                                                               \
-	static const struct ev_field fields_##name[] = { EV_FIELDS_##name(                             \
-		FIELD_I, FIELD_R, FIELD_T, FIELD_B) };
-EV_TABLE(X)
-#undef X
+/* clang-format off */
+#define EVENT(name, doc) static const struct ev_field fields_##name[] = {
+#define I(name, unit, doc) { #name, unit, doc, EV_TYPE_I },
+#define R(name, unit, doc) { #name, unit, doc, EV_TYPE_R },
+#define T(name, unit, doc) { #name, unit, doc, EV_TYPE_T },
+#define B(name, unit, doc) { #name, unit, doc, EV_TYPE_B },
+#define END(name) };
+#include "event/events.def"
+/* clang-format on */
 
 const struct ev_info ev_info[EV_N_KINDS] = {
-#define X(name, doc)                                                                               \
+#define EVENT(name, doc)                                                                           \
 	{ #name, doc, fields_##name, (int)(sizeof fields_##name / sizeof *fields_##name) },
-	EV_TABLE(X)
-#undef X
+#include "event/events.def"
 };
 
-#define CODE(list, v, n, d) { #list, #n, d, v },
-#define C_request_kind(...) CODE(request_kind, __VA_ARGS__)
-#define C_work(...) CODE(work, __VA_ARGS__)
-#define C_schedule(...) CODE(schedule, __VA_ARGS__)
-#define C_finish(...) CODE(finish, __VA_ARGS__)
-#define C_page_action(...) CODE(page_action, __VA_ARGS__)
-#define C_prefix(...) CODE(prefix, __VA_ARGS__)
-#define C_source(...) CODE(source, __VA_ARGS__)
-#define C_verdict(...) CODE(verdict, __VA_ARGS__)
-#define C_rule(...) CODE(rule, __VA_ARGS__)
-#define C_cut(...) CODE(cut, __VA_ARGS__)
-#define C_stage(...) CODE(stage, __VA_ARGS__)
-#define C_search_action(...) CODE(search_action, __VA_ARGS__)
-#define C_sparse(...) CODE(sparse, __VA_ARGS__)
-#define C_memory_kind(...) CODE(memory_kind, __VA_ARGS__)
-#define C_lesson_action(...) CODE(lesson_action, __VA_ARGS__)
-#define C_ask(...) CODE(ask, __VA_ARGS__)
-#define C_hold(...) CODE(hold, __VA_ARGS__)
-#define C_pin_action(...) CODE(pin_action, __VA_ARGS__)
-#define C_answer_verdict(...) CODE(answer_verdict, __VA_ARGS__)
-#define X(list) EV_CODES_##list(C_##list)
-const struct ev_code ev_codes[] = { EV_CODE_LISTS(X){ NULL, NULL, NULL, 0 } };
-#undef X
+#define LIST(list, prefix) static const char list_##prefix[] = #list;
+#include "event/codes.def"
+
+const struct ev_code ev_codes[] = {
+#define CODE(prefix, value, name, doc) { list_##prefix, #name, doc, value },
+#include "event/codes.def"
+	{ NULL, NULL, NULL, 0 },
+};
 
 const char *ev_code_name(const char *list, int64_t value)
 {

@@ -1,15 +1,14 @@
 /* Events: what the engine did, as plain data. Law 1: screens, the log, exports and statistics are
  * all folds of this one stream.
  *
- * Everything is made from one table (event_table.h): the structs, the serial form in the ring, the
- * SQL schema, the reader, docs/trace.md. To add an event, add its EV_FIELDS_x and one line to
- * EV_TABLE.
+ * Everything is made from one table (events.def): the structs, the serial form in the ring, the SQL
+ * schema, the reader, docs/trace.md. To add an event, add it there.
  *
  * Columns: I(name, unit, doc) 64-bit integer, R(...) double, T(...) UTF-8 text, B(...) packed
  * bytes. An absent value is EV_NULL_I, NaN, or a span whose data is NULL; in SQL it is NULL. Units:
  * "" for a plain count or id, "ns", "bytes", "ops", "nats", "bits", "tok/s", "x" for a ratio, "p"
- * for a probability, "flag", or the name of a code list of codes.h. Packed bytes are little-endian;
- * the doc says how to unpack them.
+ * for a probability, "flag", or the name of a code list of codes.def. Packed bytes are
+ * little-endian; the doc says how to unpack them.
  *
  * Every event also has `seq` (its number in the session, the primary key over all tables) and
  * `t_ns` (monotonic, since the session began). Events of a step come before the `step` event that
@@ -25,8 +24,13 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "event/codes.h"
-#include "event/event_table.h"
+/* Of each code list: EV_PAGE_alloc, and so on, and EV_N_page_action. */
+/* clang-format off */
+#define LIST(list, prefix) enum ev_code_##list {
+#define CODE(prefix, value, name, doc) EV_##prefix##_##name = value,
+#define END(list) EV_N_##list };
+#include "event/codes.def"
+/* clang-format on */
 
 #define EV_NULL_I INT64_MIN
 
@@ -36,30 +40,28 @@ struct ev_span {
 };
 
 enum ev_kind {
-#define X(name, doc) EV_##name,
-	EV_TABLE(X)
-#undef X
-		EV_N_KINDS
+#define EVENT(name, doc) EV_##name,
+#include "event/events.def"
+	EV_N_KINDS
 };
 
-#define EV_MEMBER_I(name, unit, doc) int64_t name;
-#define EV_MEMBER_R(name, unit, doc) double name;
-#define EV_MEMBER_S(name, unit, doc) struct ev_span name;
-#define X(name, doc)                                                                               \
-	struct ev_##name {                                                                             \
-		EV_FIELDS_##name(EV_MEMBER_I, EV_MEMBER_R, EV_MEMBER_S, EV_MEMBER_S)                       \
-	};
-EV_TABLE(X)
-#undef X
+/* clang-format off */
+#define EVENT(name, doc) struct ev_##name {
+#define I(name, unit, doc) int64_t name;
+#define R(name, unit, doc) double name;
+#define T(name, unit, doc) struct ev_span name;
+#define B(name, unit, doc) struct ev_span name;
+#define END(name) };
+#include "event/events.def"
+/* clang-format on */
 
 struct event {
 	enum ev_kind kind;
 	int64_t seq;  /* from 1 */
 	int64_t t_ns; /* since the session began */
 	union {
-#define X(name, doc) struct ev_##name name;
-		EV_TABLE(X)
-#undef X
+#define EVENT(name, doc) struct ev_##name name;
+#include "event/events.def"
 	} u;
 };
 

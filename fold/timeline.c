@@ -240,9 +240,8 @@ void tl_fold_search_again(struct timeline *t, const struct event *ev)
 void timeline_fold(struct timeline *t, const struct event *ev)
 {
 	static bool (*const fold[EV_N_KINDS])(struct timeline * t, const struct event *ev) = {
-#define X(name, doc) tl_fold_##name,
-		EV_TABLE(X)
-#undef X
+#define EVENT(name, doc) tl_fold_##name,
+#include "event/events.def"
 	};
 
 	if (t->full)

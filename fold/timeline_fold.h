@@ -9,9 +9,8 @@
 
 /* One for each kind of event. They return false for one that makes no sense; nothing is changed
  * then. */
-#define X(name, doc) bool tl_fold_##name(struct timeline *t, const struct event *ev);
-EV_TABLE(X)
-#undef X
+#define EVENT(name, doc) bool tl_fold_##name(struct timeline *t, const struct event *ev);
+#include "event/events.def"
 
 /* Whether its time, and what is a number in it, has the bounds of timeline.h. */
 bool tl_time_in_bounds(const struct event *ev);

@@ -36,9 +36,11 @@ struct engine_given {
 	int (*end)(void *arg, int64_t request);
 };
 
-/* What an engine is opened with: the settings of settings.h, and arguments that are no settings. */
+/* What an engine is opened with: the settings of settings.def, and arguments that are no settings.
+ */
 struct engine_options {
-	ENGINE_SETTINGS(SETTING_FIELD)
+#define ENGINE SETTING_FIELD
+#include "engine/core/settings.def"
 	/* [K]: nanoseconds of a step of K rows, 1 to 64; the array outlives the engine. Drafters are
 	 * compared by these instead of by the clock, so that `auto`, predictions and speeds depend on
 	 * the tokens alone (draft_cost.h). NULL: measured. */
@@ -52,7 +54,6 @@ struct engine_options {
 	 * does not wait for a cache to be written. NULL: never. */
 	const atomic_bool *abandon;
 };
-#define ENGINE_DEFAULTS ((struct engine_options){ ENGINE_SETTINGS(SETTING_DEFAULT) })
 
 struct engine_request {
 	enum ev_code_request_kind kind;

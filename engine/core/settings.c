@@ -13,21 +13,37 @@
 	{ .type = SETTING_##type_, .at = offsetof(struct home, field), .apply = apply_, __VA_ARGS__ },
 
 const struct setting engine_settings[] = {
-#define X(type, field, initial, apply, ...) ROW(engine_options, type, field, apply, __VA_ARGS__)
-	ENGINE_SETTINGS(X)
-#undef X
-		{ 0 },
+#define ENGINE(type, field, initial, apply, ...)                                                   \
+	ROW(engine_options, type, field, apply, __VA_ARGS__)
+#include "engine/core/settings.def"
+	{ 0 },
 };
 
 const struct setting answer_settings[] = {
-#define X(type, field, initial, apply, ...)                                                        \
+#define SAMPLE(type, field, initial, apply, ...)                                                   \
 	ROW(answer_settings, type, params.field, apply, __VA_ARGS__)
-	SAMPLE_SETTINGS(X)
-#undef X
-#define X(type, field, initial, apply, ...) ROW(answer_settings, type, field, apply, __VA_ARGS__)
-		ANSWER_SETTINGS(X)
-#undef X
-			{ 0 },
+#define ANSWER(type, field, initial, apply, ...)                                                   \
+	ROW(answer_settings, type, field, apply, __VA_ARGS__)
+#include "engine/core/settings.def"
+	{ 0 },
+};
+
+#define INITIAL(type, field, initial, ...) .field = initial,
+
+const struct engine_options engine_defaults = {
+#define ENGINE INITIAL
+#include "engine/core/settings.def"
+};
+
+const struct sample_params sample_defaults = {
+#define SAMPLE INITIAL
+#include "engine/core/settings.def"
+};
+
+const struct answer_settings answer_defaults = {
+#define SAMPLE(type, field, initial, ...) .params.field = initial,
+#define ANSWER INITIAL
+#include "engine/core/settings.def"
 };
 
 const struct setting *setting_find(const struct setting *table, const char *name)
@@ -420,16 +436,16 @@ static struct ev_span bias_span(const struct sample_bias *b)
 
 struct sample_params sample_params_of(const struct ev_request *q)
 {
-#define X(type, field, ...) .field = OF_##type(q->field),
-	return (struct sample_params){ SAMPLE_SETTINGS(X) };
-#undef X
+	return (struct sample_params){
+#define SAMPLE(type, field, ...) .field = OF_##type(q->field),
+#include "engine/core/settings.def"
+	};
 }
 
 void sample_params_tell(const struct sample_params *p, struct ev_request *q)
 {
-#define X(type, field, ...) q->field = TELL_##type(p->field);
-	SAMPLE_SETTINGS(X)
-#undef X
+#define SAMPLE(type, field, ...) q->field = TELL_##type(p->field);
+#include "engine/core/settings.def"
 }
 
 void sample_params_print(const struct sample_params *p, char *buf, size_t cap)

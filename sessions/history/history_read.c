@@ -94,11 +94,12 @@ static bool copy_prompt(
 	return true;
 }
 
-#define PARAM_COLUMN(type, field, ...) ", " #field
-
 static const char request_sql[] =
 	"SELECT seq, request, kind, parent, sample, text, prompt, max_tokens, stop, spec, n_prompt,"
-	" user, priority, deadline" SAMPLE_SETTINGS(PARAM_COLUMN) " FROM request ORDER BY seq";
+	" user, priority, deadline"
+#define SAMPLE(type, field, ...) ", " #field
+#include "engine/core/settings.def"
+	" FROM request ORDER BY seq";
 
 static int32_t clamp32(int64_t v, int32_t max)
 {
@@ -127,10 +128,9 @@ static struct ev_span blob_of(sqlite3_stmt *s, int column)
 /* Reads the columns of request_sql() from this one on, in their order. */
 static void read_params(struct sample_params *p, sqlite3_stmt *s, int column)
 {
-#define X(type, field, ...)                                                                        \
+#define SAMPLE(type, field, ...)                                                                   \
 	p->field = READ_##type(s, column + ANSWER_AT_##field, &answer_settings[ANSWER_AT_##field]);
-	SAMPLE_SETTINGS(X)
-#undef X
+#include "engine/core/settings.def"
 }
 
 static int on_request(struct loading *l, sqlite3_stmt *s)

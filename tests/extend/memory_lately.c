@@ -12,7 +12,7 @@ static int32_t lately_see(
 const struct memory_kind memory_lately = {
 	.name = "lately",
 	.doc = "keys and values of the newest 8 positions",
-	/* one of its own, in EV_CODES_memory_kind, if the log is to tell it apart */
+	/* one of its own, in event/codes.def, if the log is to tell it apart */
 	.code = EV_MEMORY_KIND_window,
 	.page_bytes = memory_keys_bytes,
 	.see = lately_see,

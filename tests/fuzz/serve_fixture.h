@@ -10,7 +10,6 @@
 
 static inline struct serve *fuzz_serve(const char *api_key)
 {
-	static struct answer_settings answer = ANSWER_DEFAULTS;
 	static struct engine_info info = { .name = "tiny", .ctx = 256, .slots = 4 };
 	const struct serve_options o = { .host = "127.0.0.1",
 		.api_key = api_key,
@@ -19,7 +18,7 @@ static inline struct serve *fuzz_serve(const char *api_key)
 		.connections = 16,
 		.idle_s = 5,
 		.body_kib = 4,
-		.answer = &answer };
+		.answer = &answer_defaults };
 	struct tiny_options tiny = TINY_DEFAULTS;
 	struct tokenizer *t;
 	struct serve *s;

@@ -31,17 +31,16 @@ enum { NOTE_LENGTH = 140 }; /* of two lines on a small screen */
 
 /* Every row of the settings, then the chat's own settings, then commands that act. */
 const struct command commands[] = {
-#define X(type, field, ...)                                                                        \
+#define SAMPLE(type, field, ...)                                                                   \
 	{ COMMAND_ANSWER, 0, LIVE | LESSON, &answer_settings[ANSWER_AT_##field] },
-	SAMPLE_SETTINGS(X) ANSWER_SETTINGS(X)
-#undef X
-#define X(type, field, ...)                                                                        \
+#define ANSWER SAMPLE
+#include "engine/core/settings.def"
+#define ENGINE(type, field, ...)                                                                   \
 	{ COMMAND_ENGINE, 0, LIVE | LESSON, &engine_settings[ENGINE_AT_##field] },
-		ENGINE_SETTINGS(X)
-#undef X
-			CHAT(TEXT, LIVE | LESSON, .name = "search", .arg = "best N|beam N [PENALTY]|mcts N|off",
-				SETTING_WORDS("off", "best:8", "beam:4", "beam:4,0.6", "mcts:32", "mcts:32,3,16"),
-				.doc = "each answer is the best of several, on shared pages: see the search view"),
+#include "engine/core/settings.def"
+	CHAT(TEXT, LIVE | LESSON, .name = "search", .arg = "best N|beam N [PENALTY]|mcts N|off",
+		SETTING_WORDS("off", "best:8", "beam:4", "beam:4,0.6", "mcts:32", "mcts:32,3,16"),
+		.doc = "each answer is the best of several, on shared pages: see the search view"),
 	CHAT(FILE, LIVE, .name = "score", .arg = "COMMAND|off",
 		.doc =
 			"a command that scores the answers of a search: it reads one, and prints a number; off: "

@@ -13,7 +13,6 @@
 #include "sessions/load/load.h"
 
 static const struct cost unit = { .ns = { [COST_step] = 1e6 } }; /* a step is a millisecond */
-static const struct answer_settings answer = ANSWER_DEFAULTS;
 
 static void run(const struct load_options *o, const struct engine_options *engine,
 	const struct cost *cost, struct load_point *p)
@@ -37,7 +36,7 @@ static struct load_options edits(double rate, int64_t n)
 			.limit = 2000,
 			.seed = 3 },
 		.tally = { .keep = n },
-		.answer = &answer,
+		.answer = &answer_defaults,
 	};
 }
 
