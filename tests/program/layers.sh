@@ -22,6 +22,18 @@ may_include() { # folder, the other folders that it may include, with | between 
 		"grep -rnE '^#include \"($(echo "$all" | tr ' ' '|')none)/' $1 2>/dev/null | grep -vE '#include \"($1${2:+|}$2)/'"
 }
 
+# Inside a folder: a line for each of its own, with those of them that it may include.
+folders() { # the folder; the table is standard input
+	while read -r own may; do
+		from=$1/$own
+		check "$from includes of $1 only itself${may:+, }$(echo "$may" | sed 's/ /, /g')" \
+			"grep -nE '^#include \"$1/' $from/*.[ch] | grep -vE '#include \"$1/($(echo "$own $may" | tr ' ' '|'))/[^/\"]*\"'"
+		listed="$listed $from"
+	done
+	check "every folder of $1 has a line" \
+		"find $1 -mindepth 1 -type d | while read -r d; do case '$listed ' in *\" \$d \"*) ;; *) echo \$d ;; esac; done"
+}
+
 may_include base ''
 may_include kernels 'base'
 may_include event 'base'
@@ -29,6 +41,24 @@ may_include fold 'base|event'
 may_include engine 'base|kernels|event'
 may_include trace 'base|event|fold'
 may_include sessions 'base|kernels|event|fold|engine|trace'
+folders engine <<END
+visibility
+memory draft visibility
+model arch layer memory quant
+arch model
+layer model run
+text text/jinja model
+text/jinja
+sample core
+run core diffuse draft model quant sched visibility
+draft memory model run sample
+sched core diffuse draft memory
+sched/policy sched
+core diffuse draft memory model quant run sample sched text
+diffuse core run sample sched
+quant core memory model
+search core
+END
 check "views ask neither engine nor log" \
 	"grep -nE '^#include \"(engine/core/engine.h|engine/core/actor.h|trace/)' tui/views/*.c"
 check "only tui/term sees ncurses" "$(includes '-r $all' '(ncurses|curses|term)\.h|ncursesw/' 'tui/term/')"
