@@ -7,7 +7,6 @@
 
 #include "engine/arch/arch.h"
 #include "engine/model/model_tensors.h"
-#include "engine/quant/prune.h"
 
 static const char *final_norm(const struct model *m)
 {

@@ -107,6 +107,10 @@ int model_join_memory(struct model *m, struct err *e);
 const char *model_sees_ahead(const struct model *m);
 /* Whether a row's queries may be rotated by another position than its own. */
 bool model_turns(const struct model *m);
+/* The keys under which a file says in few words what it was rounded to, and from what; and how it
+ * was pruned: "wanda 50%". */
+#define QUANT_SUMMARY_KEY "cutaway.quantize.summary"
+#define PRUNE_SUMMARY_KEY "cutaway.prune.summary"
 /* The type of most of the layers' weights in a file. */
 enum k_type model_weight_type(const struct gguf *g);
 /* The context that a file's model was made for, without opening it; 0 with an error. */

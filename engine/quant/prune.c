@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/model/model.h"
 #include "engine/quant/plan.h"
 #include "engine/quant/prune_impl.h"
 #include "kernels/format/encode.h"

@@ -66,7 +66,5 @@ int prune_file(const char *in, const char *out, const struct prune_options *o,
 
 /* Whether weights of this type can be exactly zero: not where a block has a minimum. */
 bool prune_holds_zero(enum k_type type);
-/* What a file says of its pruning, after what it is: "wanda 50%". */
-#define PRUNE_SUMMARY_KEY "cutaway.prune.summary"
 
 #endif

@@ -71,7 +71,4 @@ int quantize_file(const char *in, const char *out, const struct quant_options *o
 	struct k_ctx *kernels, quant_progress *progress, void *arg, struct quant_result *r,
 	struct err *e);
 
-/* The key under which a file says in few words what it was rounded to, and from what. */
-#define QUANT_SUMMARY_KEY "cutaway.quantize.summary"
-
 #endif

@@ -44,7 +44,7 @@ may_include sessions 'base|kernels|event|fold|engine|trace'
 folders engine <<END
 visibility
 memory draft visibility
-model arch layer memory quant
+model arch layer memory
 arch model
 layer model run
 text text/jinja model
