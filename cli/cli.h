@@ -1,7 +1,7 @@
 /* The parsed command line, the verbs, and the options they take.
  *
  * A verb is a file verb_x.c with its row, and its name in the list of verbs.c. Options are rows of
- * struct setting: the engine's and the sampler's settings (engine/core/settings.h), those of
+ * struct setting: the engine's and the sampler's settings (engine/settings/settings.h), those of
  * several verbs (options.c), and a verb's own. Parsing, --help, the manual page and the completion
  * are made from these rows. Everything of a struct cli but its stop texts and paths points into
  * argv or into the environment. Thread: main's. */

@@ -17,7 +17,7 @@
 #include "base/sha256.h"
 #include "event/event.h"
 #include "engine/sample/sampler.h"
-#include "engine/core/settings.h"
+#include "engine/settings/settings.h"
 #include "engine/text/template.h"
 #include "engine/text/tokenizer.h"
 

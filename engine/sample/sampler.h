@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 #include "event/event.h"
-#include "engine/core/settings.h" /* struct sample_params */
+#include "engine/settings/settings.h" /* struct sample_params */
 #include "kernels/kernels.h"
 
 /* Purpose word of the draw's counter: draws for different purposes are independent. */

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
-#include "engine/core/settings.h"
+#include "engine/settings/settings.h"
 #include "event/event.h"
 #include "trace/ring.h"
 #include "trace/writer.h"

@@ -1,6 +1,6 @@
 /* What a request asks for, from its JSON: every field is checked, and a field that this server
  * cannot honour is refused rather than ignored. Sampling is read through the table of settings
- * (engine/core/settings.h), so each of its rows is a field. */
+ * (engine/settings/settings.h), so each of its rows is a field. */
 #include "sessions/serve/serve_impl.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "engine/core/settings.h"
+#include "engine/settings/settings.h"
 #include "sessions/why/why_impl.h"
 
 /* ---- miss ---- */

@@ -3,7 +3,7 @@
 #ifndef CUTAWAY_TESTS_FUZZ_SERVE_FIXTURE_H
 #define CUTAWAY_TESTS_FUZZ_SERVE_FIXTURE_H
 
-#include "engine/core/settings.h"
+#include "engine/settings/settings.h"
 #include "sessions/serve/serve_impl.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/tiny.h"

@@ -42,6 +42,7 @@ may_include engine 'base|kernels|event'
 may_include trace 'base|event|fold'
 may_include sessions 'base|kernels|event|fold|engine|trace'
 folders engine <<END
+settings core
 visibility
 memory draft visibility
 model arch layer memory
@@ -49,13 +50,13 @@ arch model
 layer model run
 text text/jinja model
 text/jinja
-sample core
+sample settings
 run core diffuse draft model quant sched visibility
 draft memory model run sample
 sched core diffuse draft memory
 sched/policy sched
-core diffuse draft memory model quant run sample sched text
-diffuse core run sample sched
+core diffuse draft memory model quant run sample sched settings text
+diffuse core run sample sched settings
 quant core memory model
 search core
 END

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "engine/core/settings.h"
+#include "engine/settings/settings.h"
 #include "sessions/compare/compare.h"
 
 struct app;

@@ -3,7 +3,7 @@
 #ifndef CUTAWAY_TUI_CHAT_KEPT_H
 #define CUTAWAY_TUI_CHAT_KEPT_H
 
-#include "engine/core/settings.h"
+#include "engine/settings/settings.h"
 
 struct app;
 

@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "engine/core/settings.h"
+#include "engine/settings/settings.h"
 #include "tui/views/view.h"
 
 enum command_act {

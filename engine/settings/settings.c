@@ -1,5 +1,5 @@
 /* See settings.h. */
-#include "engine/core/settings.h"
+#include "engine/settings/settings.h"
 
 #include <errno.h>
 #include <math.h>

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/core/settings.h"
+#include "engine/settings/settings.h"
 
 int sample_bias_add(struct sample_bias *b, int64_t id, double bias, struct err *e)
 {
