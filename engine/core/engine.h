@@ -17,7 +17,7 @@
 #include "base/sha256.h"
 #include "event/event.h"
 #include "engine/sample/sampler.h"
-#include "engine/settings/settings.h"
+#include "engine/settings/options.h"
 #include "engine/text/template.h"
 #include "engine/text/tokenizer.h"
 
@@ -36,52 +36,6 @@ struct engine_given {
 	int (*end)(void *arg, int64_t request);
 };
 
-/* What an engine is opened with: the settings of settings.def, and arguments that are no settings.
- */
-struct engine_options {
-#define ENGINE SETTING_FIELD
-#include "engine/core/settings.def"
-	/* [K]: nanoseconds of a step of K rows, 1 to 64; the array outlives the engine. Drafters are
-	 * compared by these instead of by the clock, so that `auto`, predictions and speeds depend on
-	 * the tokens alone (draft_cost.h). NULL: measured. */
-	const double *counted_cost;
-	bool roomy; /* without `pages`: room for the longest sequence of every slot, in a quarter of the
-				   memory that the kernels' machine says it has */
-	bool measure; /* measure read bandwidth at the start */
-	/* no file, tokenizer or kernels: ids are any numbers from 0, and `ctx` must be set */
-	const struct engine_given *given;
-	/* Set by any thread: engine_open() ends within about 100 ms with ERR_INTERRUPTED, and closing
-	 * does not wait for a cache to be written. NULL: never. */
-	const atomic_bool *abandon;
-};
-
-struct engine_request {
-	enum ev_code_request_kind kind;
-	const int32_t *ids; /* prompt, copied */
-	int32_t n_ids;      /* at least 1 */
-	int32_t max_tokens; /* 0: until the context is full */
-	struct sample_params params;
-	int64_t sample;
-	int64_t parent;   /* request it was forked from, or 0 */
-	int32_t fork_pos; /* with parent: position from which it diverges; 0: no event fork */
-	bool forced;      /* with fork_pos: ids[fork_pos] was put there by the user */
-	int32_t n_prompt; /* verify: the first n_prompt ids are the prompt, the rest were drawn; else
-						 not read */
-	const char *text; /* label: what the user typed */
-	const char *const *stop; /* stop strings, NULL-terminated, or NULL */
-	const int32_t *stop_ids; /* tokens that end it, too, copied */
-	int32_t n_stop_ids;
-	bool ignore_end;  /* go on past end-of-turn tokens (benchmarks) */
-	const char *user; /* whose it is, for the policy fair; NULL: as "" */
-	int32_t priority; /* for the policy priority: the lower goes first, as in vLLM */
-	int32_t deadline; /* for the policy deadline: steps from its arrival to its end; 0: none */
-	int32_t top;      /* tokens of greatest logit to tell of each row, at most SAMPLE_TOP */
-	/* The first so many tokens are declared stable: once computed, whole pages of them are kept for
-	 * so long (0: until engine_unpin()); 0: none. A request of kind pin does nothing else. */
-	int32_t pin;
-	int64_t pin_ttl_ns;
-};
-
 /* A declared prefix that is kept, or is being computed. */
 struct engine_pin {
 	int64_t pin;           /* its number: that of the request that asked for it */
@@ -92,10 +46,6 @@ struct engine_pin {
 	int64_t ttl_ns, left_ns; /* INT64_MAX: until engine_unpin() */
 	int64_t prompts, given;  /* that began with it; tokens that it gave them */
 };
-
-/* A request with what settings say of it; the stops stay theirs. The caller adds kind, ids and the
- * rest. */
-struct engine_request engine_answer_request(const struct answer_settings *a);
 
 /* What is fixed once an engine is open. Any thread may read it. */
 struct engine_info {

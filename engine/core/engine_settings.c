@@ -368,8 +368,8 @@ int engine_check_options(
 
 int engine_apply_settings(struct engine *e, struct err *err)
 {
-	for (const struct setting *s = engine_settings; s->name; s++)
-		if (s->apply && s->apply(e, &e->set, err))
+	for (int i = 0; i < N_ENGINE_SETTINGS; i++)
+		if (setting_table[i] && setting_table[i](e, &e->set, err))
 			return -1;
 	return 0;
 }
@@ -398,6 +398,7 @@ int engine_set(struct engine *e, const char *name, const char *value, struct err
 {
 	const struct setting *s = setting_find(engine_settings, name);
 	struct engine_options to = e->set;
+	setting_apply *apply;
 	int32_t residual;
 
 	if (!s)
@@ -409,7 +410,8 @@ int engine_set(struct engine *e, const char *name, const char *value, struct err
 		return -1;
 	if (s->when <= SETTING_IDLE && !engine_idle(e))
 		return err_set(err, ERR_USAGE, "%s can only change while nothing runs or waits", name);
-	if (s->apply && s->apply(e, &to, err))
+	apply = setting_table[s - engine_settings];
+	if (apply && apply(e, &to, err))
 		return -1;
 	residual = e->set.cache_residual;
 	e->set = to;

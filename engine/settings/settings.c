@@ -1,30 +1,36 @@
 /* See settings.h. */
-#include "engine/settings/settings.h"
+#include "engine/settings/options.h"
 
 #include <errno.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/core/engine_impl.h"
+#include "kernels/op/round.h"
 
-#define ROW(home, type_, field, apply_, ...)                                                       \
-	{ .type = SETTING_##type_, .at = offsetof(struct home, field), .apply = apply_, __VA_ARGS__ },
+/* What completion offers comes from tables of other folders, of which this one includes none. */
+extern const char *const prefix_policies[];
+const char *sched_policy_name(int i);
+const char *draft_offer(int i);
+const char *visible_offer(int i);
+
+#define ROW(home, type_, field, ...)                                                               \
+	{ .type = SETTING_##type_, .at = offsetof(struct home, field), __VA_ARGS__ },
 
 const struct setting engine_settings[] = {
-#define ENGINE(type, field, initial, apply, ...)                                                   \
-	ROW(engine_options, type, field, apply, __VA_ARGS__)
-#include "engine/core/settings.def"
+#define ENGINE(type, field, initial, apply, ...) ROW(engine_options, type, field, __VA_ARGS__)
+#include "engine/settings/settings.def"
 	{ 0 },
 };
 
 const struct setting answer_settings[] = {
 #define SAMPLE(type, field, initial, apply, ...)                                                   \
-	ROW(answer_settings, type, params.field, apply, __VA_ARGS__)
+	ROW(answer_settings, type, params.field, __VA_ARGS__)
 #define ANSWER(type, field, initial, apply, ...)                                                   \
-	ROW(answer_settings, type, field, apply, __VA_ARGS__)
-#include "engine/core/settings.def"
+	ROW(answer_settings, type, field, __VA_ARGS__)
+#include "engine/settings/settings.def"
 	{ 0 },
 };
 
@@ -32,18 +38,18 @@ const struct setting answer_settings[] = {
 
 const struct engine_options engine_defaults = {
 #define ENGINE INITIAL
-#include "engine/core/settings.def"
+#include "engine/settings/settings.def"
 };
 
 const struct sample_params sample_defaults = {
 #define SAMPLE INITIAL
-#include "engine/core/settings.def"
+#include "engine/settings/settings.def"
 };
 
 const struct answer_settings answer_defaults = {
 #define SAMPLE(type, field, initial, ...) .params.field = initial,
 #define ANSWER INITIAL
-#include "engine/core/settings.def"
+#include "engine/settings/settings.def"
 };
 
 const struct setting *setting_find(const struct setting *table, const char *name)
@@ -438,14 +444,14 @@ struct sample_params sample_params_of(const struct ev_request *q)
 {
 	return (struct sample_params){
 #define SAMPLE(type, field, ...) .field = OF_##type(q->field),
-#include "engine/core/settings.def"
+#include "engine/settings/settings.def"
 	};
 }
 
 void sample_params_tell(const struct sample_params *p, struct ev_request *q)
 {
 #define SAMPLE(type, field, ...) q->field = TELL_##type(p->field);
-#include "engine/core/settings.def"
+#include "engine/settings/settings.def"
 }
 
 void sample_params_print(const struct sample_params *p, char *buf, size_t cap)

@@ -19,12 +19,6 @@
 #include "event/event.h"
 #include "kernels/format/kv.h"
 
-struct engine;
-struct engine_options;
-
-/* Applies the settings in `to` to the engine, and may write the resulting values into `to`. */
-typedef int setting_apply(struct engine *e, struct engine_options *to, struct err *err);
-
 enum setting_type {
 	SETTING_NONE,   /* a command that takes nothing */
 	SETTING_FLAG,   /* bool; true where it is named, without a value */
@@ -72,7 +66,6 @@ struct sample_bias {
 struct setting {
 	enum setting_type type;
 	size_t at;            /* offset of its value in the struct that the table describes */
-	setting_apply *apply; /* NULL: setting the field is enough */
 	const char *name;     /* without dashes or slash */
 	const char *group;    /* heading in the help; a verb takes options by group or by name */
 	const char *arg;      /* its value as shown in the help; NULL: its words */
@@ -116,14 +109,14 @@ struct setting {
 
 struct sample_params {
 #define SAMPLE SETTING_FIELD
-#include "engine/core/settings.def"
+#include "engine/settings/settings.def"
 };
 
 /* Settings of the next request, not of the engine. */
 struct answer_settings {
 	struct sample_params params;
 #define ANSWER SETTING_FIELD
-#include "engine/core/settings.def"
+#include "engine/settings/settings.def"
 };
 
 /* The defaults of the tables. */
@@ -137,13 +130,13 @@ extern const struct answer_settings answer_defaults;
 /* Indexes into the tables: ENGINE_AT_budget, ANSWER_AT_seed. */
 enum {
 #define ENGINE(type, field, ...) ENGINE_AT_##field,
-#include "engine/core/settings.def"
+#include "engine/settings/settings.def"
 	N_ENGINE_SETTINGS
 };
 enum {
 #define SAMPLE(type, field, ...) ANSWER_AT_##field,
 #define ANSWER(type, field, ...) ANSWER_AT_##field,
-#include "engine/core/settings.def"
+#include "engine/settings/settings.def"
 	N_ANSWER_SETTINGS
 };
 extern const struct setting engine_settings[]; /* of struct engine_options; ends with name NULL */

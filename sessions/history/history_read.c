@@ -98,7 +98,7 @@ static const char request_sql[] =
 	"SELECT seq, request, kind, parent, sample, text, prompt, max_tokens, stop, spec, n_prompt,"
 	" user, priority, deadline"
 #define SAMPLE(type, field, ...) ", " #field
-#include "engine/core/settings.def"
+#include "engine/settings/settings.def"
 	" FROM request ORDER BY seq";
 
 static int32_t clamp32(int64_t v, int32_t max)
@@ -130,7 +130,7 @@ static void read_params(struct sample_params *p, sqlite3_stmt *s, int column)
 {
 #define SAMPLE(type, field, ...)                                                                   \
 	p->field = READ_##type(s, column + ANSWER_AT_##field, &answer_settings[ANSWER_AT_##field]);
-#include "engine/core/settings.def"
+#include "engine/settings/settings.def"
 }
 
 static int on_request(struct loading *l, sqlite3_stmt *s)

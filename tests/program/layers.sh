@@ -42,7 +42,7 @@ may_include engine 'base|kernels|event'
 may_include trace 'base|event|fold'
 may_include sessions 'base|kernels|event|fold|engine|trace'
 folders engine <<END
-settings core
+settings
 visibility
 memory draft visibility
 model arch layer memory

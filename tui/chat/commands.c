@@ -34,10 +34,10 @@ const struct command commands[] = {
 #define SAMPLE(type, field, ...)                                                                   \
 	{ COMMAND_ANSWER, 0, LIVE | LESSON, &answer_settings[ANSWER_AT_##field] },
 #define ANSWER SAMPLE
-#include "engine/core/settings.def"
+#include "engine/settings/settings.def"
 #define ENGINE(type, field, ...)                                                                   \
 	{ COMMAND_ENGINE, 0, LIVE | LESSON, &engine_settings[ENGINE_AT_##field] },
-#include "engine/core/settings.def"
+#include "engine/settings/settings.def"
 	CHAT(TEXT, LIVE | LESSON, .name = "search", .arg = "best N|beam N [PENALTY]|mcts N|off",
 		SETTING_WORDS("off", "best:8", "beam:4", "beam:4,0.6", "mcts:32", "mcts:32,3,16"),
 		.doc = "each answer is the best of several, on shared pages: see the search view"),
