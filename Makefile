@@ -52,9 +52,9 @@ $(BUILD)/libcutaway.a: $(OBJECTS)
 
 # Kernels of one instruction set each are compiled for it; which one runs is chosen at run time.
 $(BUILD)/kernels/%.o: OPT = $(KERNEL_CFLAGS)
-$(BUILD)/engine/quant/%.o: OPT = $(KERNEL_CFLAGS)
+$(BUILD)/engine/quant/%.o $(BUILD)/engine/model/form.o $(BUILD)/engine/observe/influence.o: OPT = $(KERNEL_CFLAGS)
 # Shares of attention are summed over heads here, in every step.
-$(BUILD)/engine/core/engine_observe.o: OPT = $(KERNEL_CFLAGS)
+$(BUILD)/engine/observe/observe.o: OPT = $(KERNEL_CFLAGS)
 ISA_VEC8 = $(if $(filter x86_64,$(MACHINE)),-mavx2 -mfma -mf16c,$(if $(filter aarch64,$(MACHINE)),-march=armv8.2-a+dotprod))
 $(BUILD)/kernels/%_vec8.o $(BUILD)/kernels/%_avx2.o $(BUILD)/kernels/%_neon.o: ISA = $(ISA_VEC8)
 # AVXVNNI="-mavx512vnni -mavx512vl" runs these on processors whose VNNI is that of AVX-512.

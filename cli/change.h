@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/quant/form.h"
+#include "engine/model/form.h"
 
 struct bar {
 	char title[64]; /* in front of what is being done; "": nothing */

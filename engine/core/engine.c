@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "engine/diffuse/canvas.h"
-#include "engine/run/compute.h"
+#include "engine/core/compute.h"
 #include "engine/core/engine_impl.h"
 
 static void vocab_text(const void *tokenizer, int64_t id, struct ev_vocab *out)

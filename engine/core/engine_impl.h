@@ -9,14 +9,14 @@
 #include "engine/run/forward.h"
 #include "engine/memory/memory.h"
 #include "engine/memory/prefix.h"
-#include "engine/run/measure.h"
+#include "engine/core/measure.h"
 #include "engine/model/model.h"
 #include "engine/sched/request.h"
 #include "engine/sample/sampler.h"
 #include "engine/sched/sched.h"
 #include "engine/core/step_hooks.h"
 #include "event/stream.h"
-#include "engine/core/waits.h"
+#include "engine/observe/waits.h"
 
 enum {
 	ENGINE_MAX_BUDGET = 4096,
@@ -54,7 +54,7 @@ struct engine_drafting {
 	int64_t learn_ns;
 };
 
-/* engine_observe.c: what is observed beside what a step needs. */
+/* observe/observe.c: what is observed beside what a step needs. */
 struct engine_observing {
 	bool on;
 	bool once;       /* all rows of the next step are observed */
@@ -195,12 +195,12 @@ setting_apply engine_apply_chunk, engine_apply_budget, engine_apply_prefix, engi
 void engine_emit_settings(struct engine *e);
 void engine_emit_setting(struct engine *e, const char *name);
 
-/* engine_outliers.c: measures them, if the options said so; a failure leaves the event out. */
+/* observe/outliers.c: measures them, if the options said so; a failure leaves the event out. */
 void engine_begin_outliers(struct engine *e);
 /* What such a setting does: its value is "measure", or "" for nothing, which it is afterwards. */
 int engine_apply_measuring(struct engine *e, const char **value, const char *name,
 	int (*measure_fn)(struct engine *e, struct err *err), struct err *err);
-/* engine_importance.c: the same. */
+/* observe/importance.c: the same. */
 void engine_begin_importance(struct engine *e);
 /* roof.c */
 /* whole: the arithmetic, too, and more passes over memory. */
@@ -227,7 +227,7 @@ void engine_emit_discarded(struct engine *e, const struct plan_item *item, const
 void engine_note_seen(struct engine *e, const struct plan_item *item, int32_t node);
 int engine_draft_learn(struct engine *e, struct err *err);
 
-/* engine_shadow.c: the setting `shadow`. */
+/* observe/shadow.c: the setting `shadow`. */
 
 /* engine_measure.c: measures the cost of steps if it was not yet. */
 int engine_need_cost(struct engine *e, int32_t rows, struct err *err);

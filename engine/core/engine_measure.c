@@ -1,6 +1,6 @@
 /* See measure.h: what steps cost (draft_cost.h, event cost), and what the machine can do. Thread:
  * the engine's. */
-#include "engine/run/measure.h"
+#include "engine/core/measure.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/run/compute.h"
+#include "engine/core/compute.h"
 #include "engine/core/engine_impl.h"
 
 void engine_fit_steps(struct engine_options *o, bool device)

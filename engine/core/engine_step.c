@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine/diffuse/canvas.h"
-#include "engine/run/compute.h"
+#include "engine/core/compute.h"
 #include "engine/core/engine_impl.h"
 
 /* ---- ends ---- */

@@ -6,7 +6,7 @@
 
 #include "engine/core/engine_impl.h"
 #include "engine/diffuse/schedule.h"
-#include "engine/run/compute.h"
+#include "engine/core/compute.h"
 
 static const char *refuses(const struct engine *e, const struct engine_request *q, bool owned)
 {

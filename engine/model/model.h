@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 #include "engine/model/gguf.h"
-#include "engine/layer/layer.h"
+#include "engine/model/layer.h"
 #include "engine/memory/memory.h"
 #include "engine/model/weights.h"
 #include "kernels/kernels.h"

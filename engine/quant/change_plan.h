@@ -4,7 +4,7 @@
 #define CUTAWAY_ENGINE_QUANT_CHANGE_PLAN_H
 
 #include "engine/model/gguf_write.h"
-#include "engine/quant/form.h"
+#include "engine/model/form.h"
 
 struct change_tensor {
 	const struct gguf_tensor *from;

@@ -5,7 +5,7 @@
 #ifndef CUTAWAY_ENGINE_QUANT_GPTQ_H
 #define CUTAWAY_ENGINE_QUANT_GPTQ_H
 
-#include "engine/quant/form.h"
+#include "engine/model/form.h"
 
 struct gptq {
 	int32_t n;      /* columns */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "engine/core/engine_impl.h"
-#include "engine/quant/importance.h"
+#include "engine/observe/influence.h"
 #include "engine/quant/prune_impl.h"
 
 static int plan_channels(struct prune *p, struct err *e)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "engine/core/engine_impl.h"
-#include "engine/quant/importance.h"
+#include "engine/observe/influence.h"
 #include "engine/quant/prune_impl.h"
 
 /* ---- the influence of each layer ---- */

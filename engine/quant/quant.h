@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "engine/quant/form.h"
+#include "engine/model/form.h"
 #include "kernels/kernels.h"
 
 /* How values are chosen: name, whether a text is needed, what it does. */

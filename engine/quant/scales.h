@@ -7,7 +7,7 @@
 #ifndef CUTAWAY_ENGINE_QUANT_SCALES_H
 #define CUTAWAY_ENGINE_QUANT_SCALES_H
 
-#include "engine/quant/form.h"
+#include "engine/model/form.h"
 
 /* What is known of an input of n columns. */
 struct quant_input {

@@ -5,7 +5,7 @@
 #ifndef CUTAWAY_ENGINE_FLOATS_H
 #define CUTAWAY_ENGINE_FLOATS_H
 
-#include "engine/quant/form.h"
+#include "engine/model/form.h"
 #include "engine/run/forward.h"
 #include "kernels/op/round.h"
 

@@ -2,7 +2,7 @@
 #ifndef CUTAWAY_SESSIONS_BENCH_IMPL_H
 #define CUTAWAY_SESSIONS_BENCH_IMPL_H
 
-#include "engine/run/measure.h"
+#include "engine/core/measure.h"
 #include "sessions/bench/bench.h"
 #include "sessions/session.h"
 

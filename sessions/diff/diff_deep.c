@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/run/probe.h"
-#include "engine/run/twin.h"
+#include "engine/observe/probe.h"
+#include "engine/observe/twin.h"
 #include "sessions/diff/diff_impl.h"
 
 struct deep {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/run/probe.h"
+#include "engine/observe/probe.h"
 #include "kernels/kernels.h"
 
 enum { REF_ROWS = 16 };

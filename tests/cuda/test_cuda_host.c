@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "engine/core/engine.h"
-#include "engine/run/probe.h"
+#include "engine/observe/probe.h"
 #include "kernels/arith.h"
 #include "kernels/context.h"
 #include "kernels/cuda/cuda.h"

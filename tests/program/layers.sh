@@ -44,20 +44,21 @@ may_include sessions 'base|kernels|event|fold|engine|trace'
 folders engine <<END
 settings
 visibility
-memory draft visibility
-model arch layer memory
+model arch memory
 arch model
 layer model run
 text text/jinja model
 text/jinja
 sample settings
-run core diffuse draft model quant sched visibility
+run model visibility
 draft memory model run sample
+memory draft visibility
 sched core diffuse draft memory
 sched/policy sched
-core diffuse draft memory model quant run sample sched settings text
+core diffuse draft memory model observe run sample sched settings text
 diffuse core run sample sched settings
-quant core memory model
+observe core draft model run sched visibility
+quant core memory model observe
 search core
 END
 check "views ask neither engine nor log" \

@@ -8,7 +8,7 @@ from torch.nn.utils import parametrize
 
 
 def on_grid(w, bits, group, zero_point=False):
-    """The values that `cutaway quantize --bits B --group G --format f32` writes for w, bit for bit (engine/quant/form.c)."""
+    """The values that `cutaway quantize --bits B --group G --format f32` writes for w, bit for bit (engine/model/form.c)."""
     x, most = w.unflatten(-1, (-1, group)), 2 ** bits - 1
     low, high = x.amin(-1, keepdim=True).clamp(max=0), x.amax(-1, keepdim=True).clamp(min=0)
     if not zero_point:

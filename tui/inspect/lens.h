@@ -1,4 +1,4 @@
-/* Runs a deep look (engine/run/probe.h: a token's row recomputed layer by layer) on another thread,
+/* Runs a deep look (engine/observe/probe.h: a token's row recomputed layer by layer) on another thread,
  * so that the screen never waits for it.
  *
  * In a chat it runs on the engine's thread, between two steps, and is interrupted when the user
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "engine/run/probe.h"
+#include "engine/observe/probe.h"
 #include "engine/lossy.h"
 #include "engine/text/tokenizer.h"
 

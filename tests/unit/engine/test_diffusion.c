@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "engine/core/engine_impl.h"
-#include "engine/run/compute.h"
+#include "engine/core/compute.h"
 
 enum { N = 64, MOST = 128 };
 static const char *const models[] = { "llada", "dream" };

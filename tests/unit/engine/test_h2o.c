@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "engine/core/engine_impl.h"
-#include "engine/run/probe.h"
+#include "engine/observe/probe.h"
 #include "tests/support/tiny.h"
 
 /* Two spans of 128 end within the prompt, one while tokens are drawn. */

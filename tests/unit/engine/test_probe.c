@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "engine/run/probe.h"
+#include "engine/observe/probe.h"
 #include "tests/support/tiny.h"
 
 enum { N_PROMPT = 150, N_NEW = 30, MAX_VALUES = 1 << 20 };

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "engine/core/engine.h"
-#include "engine/quant/importance.h"
+#include "engine/observe/influence.h"
 #include "engine/quant/prune_impl.h"
 #include "kernels/format/encode.h"
 #include "tests/support/tiny.h"

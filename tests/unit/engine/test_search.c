@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "engine/core/engine_impl.h"
-#include "engine/run/probe.h"
+#include "engine/observe/probe.h"
 #include "engine/search/search.h"
 #include "kernels/arith.h"
 #include "tests/support/tiny.h"

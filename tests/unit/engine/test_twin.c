@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "engine/core/engine_impl.h"
-#include "engine/run/twin.h"
+#include "engine/observe/twin.h"
 #include "kernels/cpu/isa.h"
 #include "tests/support/tiny.h"
 

@@ -16,7 +16,7 @@
 
 #include "base/clock.h"
 #include "event/event.h"
-#include "engine/core/waits.h"
+#include "engine/observe/waits.h"
 
 enum { PATIENCE = 20 }; /* seconds, for what comes in milliseconds */
 

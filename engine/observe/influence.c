@@ -1,5 +1,5 @@
 /* See importance.h. */
-#include "engine/quant/importance.h"
+#include "engine/observe/influence.h"
 
 #include <math.h>
 #include <stddef.h>

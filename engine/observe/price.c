@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "engine/core/engine_impl.h"
-#include "engine/run/twin.h"
+#include "engine/observe/twin.h"
 
 struct twinned {
 	int64_t request;

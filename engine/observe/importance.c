@@ -7,9 +7,9 @@
 
 #include "base/median.h"
 #include "engine/core/engine_impl.h"
-#include "engine/quant/importance.h"
-#include "engine/run/channels.h"
-#include "engine/run/pass.h"
+#include "engine/observe/influence.h"
+#include "engine/observe/channels.h"
+#include "engine/observe/pass.h"
 #include "engine/run/program.h"
 
 enum { SIXTEENTHS = 16 };

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine/core/engine_impl.h"
-#include "engine/run/channels.h"
+#include "engine/observe/channels.h"
 #include "engine/run/floats.h"
 
 /* What the largest value of each of *n inputs is, over the shipped prompts. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/core/engine_watch.h"
+#include "engine/observe/watch.h"
 #include "engine/run/layer_watch.h"
 
 struct watching {

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "engine/run/compute.h"
+#include "engine/core/compute.h"
 #include "engine/core/engine_impl.h"
 
 static int given_open(struct engine *e, const struct engine_options *o, struct err *err)

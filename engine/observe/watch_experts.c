@@ -1,9 +1,9 @@
-/* Which experts rows use (event experts). See engine_watch.h. */
+/* Which experts rows use (event experts). See watch.h. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/core/engine_watch.h"
+#include "engine/observe/watch.h"
 
 enum { HALF_LIFE = 16 };
 

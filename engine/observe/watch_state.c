@@ -1,9 +1,9 @@
-/* What recurrent layers keep and forget (event state). See engine_watch.h. */
+/* What recurrent layers keep and forget (event state). See watch.h. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/core/engine_watch.h"
+#include "engine/observe/watch.h"
 
 enum { RANKS = 16, PAST = 64 };
 

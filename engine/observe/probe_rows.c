@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "engine/core/engine_impl.h"
-#include "engine/run/pass.h"
-#include "engine/run/probe.h"
+#include "engine/observe/pass.h"
+#include "engine/observe/probe.h"
 
 struct probe_rows {
 	struct pass pass;

@@ -1,5 +1,5 @@
 /* See channels.h. */
-#include "engine/run/channels.h"
+#include "engine/observe/channels.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "base/array.h"
 #include "base/prompts.h"
 #include "engine/core/engine_impl.h"
-#include "engine/run/pass.h"
+#include "engine/observe/pass.h"
 
 enum { TOKENS = 512 };
 

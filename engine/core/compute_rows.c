@@ -8,7 +8,7 @@
 #include <math.h>
 
 #include "engine/diffuse/canvas.h"
-#include "engine/run/compute.h"
+#include "engine/core/compute.h"
 #include "engine/core/engine_impl.h"
 
 _Static_assert((int)K_DRAW_TARGET == (int)PURPOSE_TARGET, "the device draws for the target");

@@ -5,7 +5,7 @@
 #define CUTAWAY_ENGINE_PASS_H
 
 #include "engine/run/forward.h"
-#include "engine/run/probe.h"
+#include "engine/observe/probe.h"
 
 enum { PASS_ROWS = 256 }; /* the most of a step */
 

@@ -1,5 +1,5 @@
 /* See layer.h. */
-#include "engine/layer/layer.h"
+#include "engine/model/layer.h"
 
 #include <stdlib.h>
 #include <string.h>

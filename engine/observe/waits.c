@@ -1,5 +1,5 @@
 /* See waits.h. */
-#include "engine/core/waits.h"
+#include "engine/observe/waits.h"
 
 #include <fcntl.h>
 #include <stdio.h>

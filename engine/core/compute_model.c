@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/run/compute.h"
+#include "engine/core/compute.h"
 #include "engine/run/floats.h"
 #include "engine/core/engine_impl.h"
 

@@ -1,5 +1,5 @@
 /* See form.h. */
-#include "engine/quant/form.h"
+#include "engine/model/form.h"
 
 #include <math.h>
 #include <stdio.h>

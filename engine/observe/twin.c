@@ -1,5 +1,5 @@
 /* See twin.h. */
-#include "engine/run/twin.h"
+#include "engine/observe/twin.h"
 
 #include <math.h>
 #include <stdlib.h>

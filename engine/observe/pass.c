@@ -1,5 +1,5 @@
 /* See pass.h. Chunks of PASS_ROWS rows, in pages of the pass's own. */
-#include "engine/run/pass.h"
+#include "engine/observe/pass.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 /* See probe.h: the last row of a pass, op by op. */
-#include "engine/run/probe.h"
+#include "engine/observe/probe.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/core/engine_impl.h"
-#include "engine/run/pass.h"
+#include "engine/observe/pass.h"
 #include "kernels/arith.h"
 
 /* ---- what is kept of the last row ---- */

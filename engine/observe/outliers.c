@@ -1,4 +1,4 @@
-/* The setting `outliers`: measures the channels of what products read (engine/run/channels.h) and
+/* The setting `outliers`: measures the channels of what products read (engine/observe/channels.h) and
  * tells of each input (event outliers). Dettmers et al. 2022, "LLM.int8()", found few channels that
  * reach 20 times the others and take the scale of the whole row; Xiao et al. 2022, "SmoothQuant",
  * divide them by max|X|^a / max|W|^(1-a), which the weights take over. Thread: the engine's. */
@@ -8,8 +8,8 @@
 
 #include "base/median.h"
 #include "engine/core/engine_impl.h"
-#include "engine/quant/form.h"
-#include "engine/run/channels.h"
+#include "engine/model/form.h"
+#include "engine/observe/channels.h"
 #include "engine/run/program.h"
 
 enum { TOP = 8 };

@@ -1,5 +1,5 @@
-/* The two halves of engine_watch.c: what routers chose, and what recurrent layers keep. Each has
- * room for n requests, whose places engine_watch.c gives out. Thread: the engine's. */
+/* The two halves of watch.c: what routers chose, and what recurrent layers keep. Each has
+ * room for n requests, whose places watch.c gives out. Thread: the engine's. */
 #ifndef CUTAWAY_ENGINE_LAYER_WATCH_HOOK_H
 #define CUTAWAY_ENGINE_LAYER_WATCH_HOOK_H
 
@@ -13,7 +13,7 @@ struct watched {
 	int32_t row; /* the newest that is certain to stay */
 };
 
-/* engine_watch_experts.c. NULL: no memory. */
+/* watch_experts.c. NULL: no memory. */
 struct watch_experts *watch_experts_open(struct engine *e, int32_t n);
 void watch_experts_close(struct watch_experts *s); /* NULL is fine */
 void watch_experts_forget(struct watch_experts *s, int32_t place);
@@ -22,7 +22,7 @@ void watch_experts_count(struct engine *e, struct watch_experts *s, const struct
 /* Nothing where the model has no experts. */
 void watch_experts_emit(struct engine *e, struct watch_experts *s, const struct watched *w);
 
-/* engine_watch_state.c, likewise. */
+/* watch_state.c, likewise. */
 struct watch_states *watch_states_open(struct engine *e, int32_t n);
 void watch_states_close(struct watch_states *s);
 void watch_states_forget(struct watch_states *s, int32_t place);
