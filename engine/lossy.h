@@ -3,7 +3,7 @@
 #ifndef CUTAWAY_ENGINE_LOSSY_H
 #define CUTAWAY_ENGINE_LOSSY_H
 
-#include "engine/settings/settings.h"
+#include "engine/settings/options.h"
 
 struct engine;
 

@@ -5,9 +5,16 @@
 #ifndef CUTAWAY_ENGINE_COMPUTE_H
 #define CUTAWAY_ENGINE_COMPUTE_H
 
-#include "engine/core/engine.h"
-#include "engine/sched/request.h"
-#include "engine/sched/sched.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "kernels/kernels.h"
+
+struct engine;
+struct engine_options;
+struct plan_item;
+struct request;
 
 struct engine_compute {
 	/* Fills in e->info, except what the options determine. */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/arch/open.h"
 #include "engine/core/compute.h"
 #include "engine/run/floats.h"
 #include "engine/core/engine_impl.h"
@@ -97,7 +98,7 @@ static int open_file(struct engine *e, const struct engine_options *o, struct er
 	return failed ? -1 : 0;
 }
 
-static void fill_info(struct engine *e, const struct engine_options *o)
+static void fill_info(struct engine *e)
 {
 	const struct model_config *c = &e->model->config;
 	struct engine_info *i = &e->info;
@@ -122,9 +123,6 @@ static void fill_info(struct engine *e, const struct engine_options *o)
 	i->from_packed_cache = e->model->weights.from_cache;
 	if (k_is_host(e->kernels))
 		i->memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * (int64_t)sysconf(_SC_PAGESIZE);
-	if (o->measure)
-		engine_roof_read(e, false);
-	i->read_bandwidth = e->measure.roof.best;
 }
 
 static int model_compute_open(struct engine *e, const struct engine_options *o, struct err *err)
@@ -134,7 +132,7 @@ static int model_compute_open(struct engine *e, const struct engine_options *o, 
 		return err_set(err, ERR_MEMORY, "no memory for the engine");
 	if (open_file(e, o, err))
 		return -1;
-	fill_info(e, o);
+	fill_info(e);
 	e->specs = e->model->memory;
 	return 0;
 }

@@ -227,10 +227,7 @@ void engine_begin(struct engine *e, const char *model_sha256)
 	engine_emit_memory(e);
 	engine_emit_products(e);
 	engine_emit_settings(e);
-	engine_emit_roof(e);
-	engine_emit_cost(e);
-	engine_begin_outliers(e);
-	engine_begin_importance(e);
+	for_hooks(e, h, begun) h->ops->begun(e, h->state);
 }
 
 int engine_hash_model(

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "engine/core/engine_impl.h"
 #include "engine/draft/shadow.h"
+#include "engine/draft/tree.h"
 
 /* ---- the drafter ---- */
 
@@ -63,7 +64,7 @@ static void ask(struct engine *e, struct request **r, int32_t n, int32_t nodes)
 	}
 	start = draft_cost_now(&e->measure.cost) - start;
 	memory_begin_step(&e->memory);
-	room = memory_room(&e->memory);
+	room = draft_room_of(&e->memory);
 	for (int32_t i = 0; e->draft.ops && i < n_jobs; i++)
 		draft_fit(e->draft.jobs[i].out, &e->draft.jobs[i], &room);
 	for_hooks(e, h, asked) if (h->ops->asked(e, h->state, n_jobs, nodes, start, &e->lost)) return;
@@ -147,7 +148,7 @@ void engine_forget(struct engine *e, int64_t request)
 static void new_branch(struct engine *e, const struct plan_item *item, int32_t reach, int32_t seq)
 {
 	struct memory_table *branch = &e->draft.branch[e->draft.n_branches++];
-	bool has_room = memory_branch(&e->memory, &item->r->table, item->pos, reach, branch);
+	bool has_room = draft_branch(&e->memory, &item->r->table, item->pos, reach, branch);
 
 	assert(has_room); /* draft_fit() */
 	(void)has_room;
@@ -191,7 +192,7 @@ void engine_draft_rows(struct engine *e, struct plan_item *item, int32_t seq, in
 	}
 	for (int32_t g = 0; g < e->memory.spec.n; g++)
 		if (f->store[g].is_state)
-			memory_tree(&e->memory, g, t, f->state[g] + item->row + 1);
+			draft_states(&e->memory, g, t, f->state[g] + item->row + 1);
 }
 
 void engine_draft_settle(struct engine *e, const struct plan_item *item, int32_t node)
@@ -203,11 +204,11 @@ void engine_draft_settle(struct engine *e, const struct plan_item *item, int32_t
 		return;
 	for (int32_t g = 0; g < e->memory.spec.n; g++)
 		if (e->memory.spec.group[g].kind->is_state)
-			memory_take_states(&e->memory, g, &r->table, &r->draft, node, item->pos,
+			draft_keep_states(&e->memory, g, &r->table, &r->draft, node, item->pos,
 				e->forward.state[g] + item->row + 1);
 	draft_branches(&r->draft, branch);
 	if (branch[node])
-		memory_take_branch(&e->memory, &r->table, &e->draft.branch[item->branch + branch[node] - 1],
+		draft_keep_branch(&e->memory, &r->table, &e->draft.branch[item->branch + branch[node] - 1],
 			item->pos, item->pos + draft_depth(&r->draft, node));
 }
 

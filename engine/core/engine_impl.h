@@ -9,14 +9,12 @@
 #include "engine/run/forward.h"
 #include "engine/memory/memory.h"
 #include "engine/memory/prefix.h"
-#include "engine/core/measure.h"
 #include "engine/model/model.h"
 #include "engine/sched/request.h"
 #include "engine/sample/sampler.h"
 #include "engine/sched/sched.h"
 #include "engine/core/step_hooks.h"
 #include "event/stream.h"
-#include "engine/observe/waits.h"
 
 enum {
 	ENGINE_MAX_BUDGET = 4096,
@@ -57,30 +55,17 @@ struct engine_drafting {
 /* observe/observe.c: what is observed beside what a step needs. */
 struct engine_observing {
 	bool on;
-	bool once;       /* all rows of the next step are observed */
-	uint8_t *packed; /* shares of attention, packed for the event */
-	/* [pages of the longest sequence, of 16] */
-	float *page_share, *page_read;
-	uint16_t *reads; /* positions of each group */
-	struct waits waits;
+	bool once; /* all rows of the next step are observed */
+	struct observed_room *room;
 };
 
-/* engine_measure.c, roof.c: what steps cost, and the roof that they are compared with. */
+/* engine_measure.c: what steps cost. */
 struct engine_measuring {
-	struct draft_cost cost;  /* n 0: not measured yet */
-	const double *counted;   /* see engine_options.counted_cost */
-	struct engine_roof {     /* roof.c: plain reads, bytes a second */
-		double best, least;  /* of all passes of n measurements */
-		double read, worst;  /* of the newest alone */
-		double ints, floats; /* the newest: operations a second; 0: not measured */
-		int32_t n;           /* 0: not measured */
-		int64_t step;        /* step count at the last measurement */
-		bool due;            /* the first was short, or kernels have read faster since */
-		char words[96];      /* text of the setting `roof` */
-	} roof;
+	struct draft_cost cost; /* n 0: not measured yet */
+	const double *counted;  /* see engine_options.counted_cost */
 };
 
-/* probe.c: what probes of a device's engine keep; NULL: none yet */
+/* observe/pass.c: what probes of a device's engine keep; NULL: none yet */
 struct engine_looking {
 	struct k_ctx *kernels;
 	struct model *model;
@@ -195,18 +180,6 @@ setting_apply engine_apply_chunk, engine_apply_budget, engine_apply_prefix, engi
 void engine_emit_settings(struct engine *e);
 void engine_emit_setting(struct engine *e, const char *name);
 
-/* observe/outliers.c: measures them, if the options said so; a failure leaves the event out. */
-void engine_begin_outliers(struct engine *e);
-/* What such a setting does: its value is "measure", or "" for nothing, which it is afterwards. */
-int engine_apply_measuring(struct engine *e, const char **value, const char *name,
-	int (*measure_fn)(struct engine *e, struct err *err), struct err *err);
-/* observe/importance.c: the same. */
-void engine_begin_importance(struct engine *e);
-/* roof.c */
-/* whole: the arithmetic, too, and more passes over memory. */
-void engine_roof_read(struct engine *e, bool whole);
-void engine_emit_roof(struct engine *e); /* nothing if it was not measured */
-
 /* engine_draft.c: speculation. */
 void engine_close_draft(struct engine *e);
 /* Finds the hooks that are called for drafts, after drafters were opened or closed. */
@@ -227,11 +200,8 @@ void engine_emit_discarded(struct engine *e, const struct plan_item *item, const
 void engine_note_seen(struct engine *e, const struct plan_item *item, int32_t node);
 int engine_draft_learn(struct engine *e, struct err *err);
 
-/* observe/shadow.c: the setting `shadow`. */
-
 /* engine_measure.c: measures the cost of steps if it was not yet. */
 int engine_need_cost(struct engine *e, int32_t rows, struct err *err);
-void engine_emit_cost(struct engine *e);
 
 /* engine.c: submits a request with an owner; *out (or NULL): the request, unless it is refused. */
 int64_t engine_submit_owned(struct engine *e, const struct engine_request *q,

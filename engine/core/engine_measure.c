@@ -6,10 +6,11 @@
 
 #include "engine/core/engine_impl.h"
 
-void engine_emit_cost(struct engine *e)
+static void emit_cost(struct engine *e, void *state)
 {
 	struct event ev;
 
+	(void)state;
 	for (int32_t i = 0; e->begun && i < e->measure.cost.n; i++) {
 		const struct draft_cost_point *p = &e->measure.cost.point[i];
 
@@ -20,6 +21,8 @@ void engine_emit_cost(struct engine *e)
 		stream_emit(&e->stream, &ev);
 	}
 }
+
+const struct step_hooks cost_hooks = { .name = "cost", .begun = emit_cost };
 
 int engine_need_cost(struct engine *e, int32_t rows, struct err *err)
 {
@@ -32,7 +35,7 @@ int engine_need_cost(struct engine *e, int32_t rows, struct err *err)
 		draft_cost_count(&e->measure.cost, e->measure.counted, (double)e->info.weight_bytes);
 	else if (draft_cost_measure(&e->measure.cost, rows, &e->forward, &e->memory, e->info.ctx, err))
 		return -1;
-	engine_emit_cost(e);
+	emit_cost(e, NULL);
 	return 0;
 }
 

@@ -30,6 +30,9 @@ struct step_hooks {
 	/* before the closed event; also for a state whose open() failed */
 	void (*close)(struct engine *e, void *state);
 
+	/* The session's event is out, and its settings': now comes what the hook measured. */
+	void (*begun)(struct engine *e, void *state);
+
 	/* The hook has work that is no request: the engine is not idle. */
 	bool (*busy)(const struct engine *e, const void *state);
 	/* No request runs or waits: spend some milliseconds on that work. */

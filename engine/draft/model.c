@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/arch/open.h"
 #include "engine/draft/net.h"
 #include "engine/draft/slots.h"
 #include "engine/model/model_tensors.h"

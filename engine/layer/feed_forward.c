@@ -63,11 +63,12 @@ static void feed_forward_write(struct forward *f, const void *params)
 	const struct feed_forward *w = params;
 	struct k_acts act = program_acts_of(f->act, w->width);
 	const bool counted = f->least > 0 || f->n_observed;
-	const bool columns = f->least > 0 && !f->floats && w->down_columns.data;
+	const bool columns = f->least > 0 && !f->rewriter[FORWARD_FLOATS].fn && w->down_columns.data;
 
 	forward_keep_sparse(f, &act, true);
 	residual_enter(f, &w->on, false);
-	if (!counted && !f->floats && !w->on.inner && !program_wants_floats(&w->down))
+	if (!counted && !f->rewriter[FORWARD_FLOATS].fn && !w->on.inner &&
+		!program_wants_floats(&w->down))
 		act.x = NULL;
 	add_expansion(f, w, act);
 	if (counted)

@@ -352,6 +352,22 @@ int32_t memory_available(const struct memory *m, int32_t g)
 	return n;
 }
 
+void memory_chain(
+	int32_t page_size, const int32_t *table, int32_t pos, int32_t n, struct k_state_row *row)
+{
+	for (int32_t i = 0; i < n; i++) {
+		bool stored = i == n - 1 || (pos + i + 1) % page_size == 0;
+
+		row[i].from = i ? K_STATE_ROW : pos ? table[(pos - 1) / page_size] : K_STATE_ZERO;
+		row[i].to = stored ? table[(pos + i) / page_size] : -1;
+	}
+}
+
+void memory_begin_step(struct memory *m)
+{
+	memset(m->n_spare_used, 0, sizeof m->n_spare_used);
+}
+
 struct memory_use memory_use(const struct memory *m)
 {
 	struct memory_use u = { 0 };

@@ -36,8 +36,6 @@ enum {
 	MEMORY_STATE_ROOM = 1 << 30,
 };
 
-struct draft;
-struct draft_room;
 struct memory_kind;
 
 /* What a group of layers keeps. */
@@ -196,33 +194,15 @@ bool memory_reads_block(const struct memory *m, int32_t g, int32_t pos, int32_t 
 /* Is a page of some group a state, which holds for the end of its positions alone? */
 bool memory_has_states(const struct memory_specs *m);
 
-/* ---- draft trees ---- */
+/* ---- steps ---- */
 
-/* Spare pages that are left in the step. */
-struct draft_room memory_room(const struct memory *m);
+/* All spare pages are free again. */
 void memory_begin_step(struct memory *m);
-
-/* Tables for a branch of a tree whose newest token is at pos and which reaches so many tokens
- * further: the request's up to the newest token's block, which is copied, then spare pages. Groups
- * of states have none: theirs is not written. False: too few are left, and none was taken. */
-bool memory_branch(struct memory *m, const struct memory_table *t, int32_t pos, int32_t reach,
-	struct memory_table *out);
-/* The path that the branch's tables are of becomes the sequence's own, from the block of pos to
- * that of `last`. */
-void memory_take_branch(struct memory *m, const struct memory_table *t,
-	const struct memory_table *branch, int32_t pos, int32_t last);
-
 /* Rows at pos … pos + n - 1 of one sequence, in a group of states: each goes on from the one
  * before, the first from the state in the table, and the state is stored at the end of every block
  * and of the rows. */
 void memory_chain(
 	int32_t page_size, const int32_t *table, int32_t pos, int32_t n, struct k_state_row *row);
-/* The rows of a draft, after the newest token's row[-1]: each goes on from its parent's and has a
- * spare page. */
-void memory_tree(struct memory *m, int32_t g, const struct draft *draft, struct k_state_row *row);
-/* The states on the path to `node` become the sequence's; row as above. */
-void memory_take_states(struct memory *m, int32_t g, const struct memory_table *t,
-	const struct draft *draft, int32_t node, int32_t pos, const struct k_state_row *row);
 
 /* ---- kinds ---- */
 

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/memory/prefix.h"
-
 /* Does a pin of so many blocks keep block b's page of group g? Who goes on from its end reads it,
  * or who computes its last token again. */
 static bool keeps(const struct memory *m, int32_t g, int32_t n_blocks, int32_t b)

@@ -16,22 +16,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-
-enum { PINS_MOST = 64 };
-
-struct memory;
-struct prefix;
-
-struct pin {
-	int64_t number;          /* the request that asked for it first */
-	int32_t *ids;            /* [n_blocks * page_size]; the pin's own */
-	int32_t asked, n_blocks; /* tokens that were declared stable; whole blocks of them */
-	int32_t reached;         /* blocks that it keeps so far */
-	int32_t node;            /* of the last of them; -1: none */
-	uint64_t key;            /* and its key */
-	int64_t ttl_ns, ends_ns; /* INT64_MAX: until it is removed */
-	int64_t n_found, found;  /* prompts that began with it, and tokens that it gave them */
-};
+#include "engine/memory/prefix.h"
 
 /* The pin of this number, or that of exactly these blocks; NULL: there is none. */
 struct pin *pin_find(const struct prefix *p, int64_t number);

@@ -26,7 +26,6 @@
 #include "base/err.h"
 #include "event/event.h"
 #include "engine/memory/memory.h"
-#include "engine/memory/pin.h"
 
 /* Which leaf without readers goes first when a page is needed. */
 enum prefix_policy {
@@ -52,6 +51,19 @@ struct prefix_node {
 	int32_t first_child, next_sibling, n_children;
 	int32_t pins; /* that end here or further on: it stays */
 	bool live;
+};
+
+/* A declared prefix (pin.h). */
+enum { PINS_MOST = 64 };
+struct pin {
+	int64_t number;          /* the request that asked for it first */
+	int32_t *ids;            /* [n_blocks * page_size]; the pin's own */
+	int32_t asked, n_blocks; /* tokens that were declared stable; whole blocks of them */
+	int32_t reached;         /* blocks that it keeps so far */
+	int32_t node;            /* of the last of them; -1: none */
+	uint64_t key;            /* and its key */
+	int64_t ttl_ns, ends_ns; /* INT64_MAX: until it is removed */
+	int64_t n_found, found;  /* prompts that began with it, and tokens that it gave them */
 };
 
 struct prefix {

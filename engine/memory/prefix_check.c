@@ -1,7 +1,7 @@
 /* The invariants of the prefix cache. See prefix.h. */
 #include <assert.h>
 
-#include "engine/memory/prefix.h"
+#include "engine/memory/pin.h"
 
 static int32_t count_children(const struct prefix *p, int32_t node)
 {

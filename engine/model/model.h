@@ -86,17 +86,6 @@ struct model {
 	void *columns; /* of model_add_columns(), or NULL */
 };
 
-struct model_options {
-	enum weights_cache cache;
-	const atomic_bool *abandon; /* see weights_load(); NULL: never */
-	bool beyond;                /* ctx may be more than the model's own */
-};
-
-/* ctx: longest sequence; 0: the model's own, at most 8192; more than the model's own is an error,
- * unless beyond.
- * On success config.ctx_train is the model's and *ctx the one to use. */
-int model_open(struct model **m, const struct gguf *g, struct k_ctx *kernels,
-	const struct model_options *o, int32_t *ctx, struct err *e);
 void model_close(struct model *m);
 /* Reads the last product of each feed-forward once more, for products by columns (down_columns,
  * layer.h); path is the file that was opened. Between steps; nothing is done if they are there. */

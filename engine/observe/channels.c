@@ -72,7 +72,7 @@ static int run_text(struct engine *e, const int32_t *ids, int32_t n,
 
 	if (failed)
 		return -1;
-	p.f.floats = NULL;
+	p.f.rewriter[FORWARD_FLOATS].fn = NULL;
 	p.f.least = 0;
 	for (int32_t pos = 0, rows; !failed && pos < n; pos += rows) {
 		rows = pass_most(&p, pos, n);
@@ -128,4 +128,18 @@ void channels_free(struct channels *c)
 		free(c->input[i].largest);
 	free(c->input);
 	*c = (struct channels){ 0 };
+}
+
+int channels_setting(struct engine *e, const char **value, const char *name,
+	int (*measure_fn)(struct engine *e, struct err *err), struct err *err)
+{
+	if (!*value || !**value)
+		return 0;
+	if (strcmp(*value, "measure") != 0)
+		return err_set(
+			err, ERR_USAGE, "%s %.40s: this is measured, not set: measure does it", name, *value);
+	if (!e->begun) /* its events would come before the session's */
+		return 0;
+	*value = "";
+	return e->model ? measure_fn(e, err) : 0;
 }

@@ -36,4 +36,9 @@ struct channels {
 int channels_measure(struct channels *c, struct engine *e, struct err *err);
 void channels_free(struct channels *c);
 
+/* What a setting does that measures over them: its value is "measure", or "" for nothing, which it
+ * is afterwards. */
+int channels_setting(struct engine *e, const char **value, const char *name,
+	int (*measure_fn)(struct engine *e, struct err *err), struct err *err);
+
 #endif

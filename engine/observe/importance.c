@@ -218,12 +218,16 @@ static int measure(struct engine *e, struct err *err)
 
 int engine_apply_importance(struct engine *e, struct engine_options *to, struct err *err)
 {
-	return engine_apply_measuring(e, &to->importance, "importance", measure, err);
+	return channels_setting(e, &to->importance, "importance", measure, err);
 }
 
-void engine_begin_importance(struct engine *e)
+/* A failure leaves the events out. */
+static void begun(struct engine *e, void *state)
 {
 	struct err ignored = { 0 };
 
+	(void)state;
 	engine_apply_importance(e, &e->set, &ignored);
 }
+
+const struct step_hooks importance_hooks = { .name = "importance", .begun = begun };

@@ -6,31 +6,47 @@
 #include <string.h>
 
 #include "engine/core/engine_impl.h"
+#include "engine/observe/waits.h"
+
+struct observed_room {
+	uint8_t *packed; /* shares of attention, packed for the event */
+	/* [pages of the longest sequence, of 16] */
+	float *page_share, *page_read;
+	uint16_t *reads; /* positions of each group */
+	struct waits waits;
+};
 
 static int observe_open(struct engine *e, void **state, struct err *err)
 {
-	struct engine_observing *o = &e->observe;
+	struct observed_room *o = calloc(1, sizeof *o);
 	size_t blocks = (size_t)(e->info.ctx + K_GROUP - 1) / K_GROUP + 1;
 
-	*state = NULL;
-	o->on = true;
-	o->page_share = calloc(blocks, sizeof *o->page_share);
-	o->page_read = calloc(blocks, sizeof *o->page_read);
-	o->reads = calloc(blocks, sizeof *o->reads);
-	o->packed = malloc((size_t)e->info.n_layers * (blocks + sizeof(uint16_t)) + blocks);
-	return o->page_share && o->page_read && o->reads && o->packed
+	*state = e->observe.room = o;
+	e->observe.on = true;
+	if (o) {
+		o->page_share = calloc(blocks, sizeof *o->page_share);
+		o->page_read = calloc(blocks, sizeof *o->page_read);
+		o->reads = calloc(blocks, sizeof *o->reads);
+		o->packed = malloc((size_t)e->info.n_layers * (blocks + sizeof(uint16_t)) + blocks);
+	}
+	return o && o->page_share && o->page_read && o->reads && o->packed
 			   ? 0
 			   : err_set(err, ERR_MEMORY, "no memory for attention");
 }
 
 static void observe_close(struct engine *e, void *state)
 {
-	(void)state;
-	waits_close(&e->observe.waits);
-	free(e->observe.page_share);
-	free(e->observe.page_read);
-	free(e->observe.reads);
-	free(e->observe.packed);
+	struct observed_room *o = state;
+
+	(void)e;
+	if (!o)
+		return;
+	waits_close(&o->waits);
+	free(o->page_share);
+	free(o->page_read);
+	free(o->reads);
+	free(o->packed);
+	free(o);
 }
 
 void engine_observe(struct engine *e, bool on)
@@ -107,12 +123,13 @@ static void pack_heads(struct engine *e, const struct observed *o, const struct 
 {
 	const float *groups = a->share + (size_t)(o->at * a->n_heads + head) * (size_t)a->share_stride;
 
-	memset(e->observe.page_share, 0, (size_t)o->n_pages * sizeof *e->observe.page_share);
+	memset(
+		e->observe.room->page_share, 0, (size_t)o->n_pages * sizeof *e->observe.room->page_share);
 	for (int32_t h = 0; h < n; h++, groups += a->share_stride)
-		add_pages(
-			groups, o->pos / K_GROUP + 1, e->memory.page_size / K_GROUP, e->observe.page_share);
+		add_pages(groups, o->pos / K_GROUP + 1, e->memory.page_size / K_GROUP,
+			e->observe.room->page_share);
 	for (int32_t p = 0; p < o->n_pages; p++)
-		packed[p] = pack_share(e->observe.page_share[p] / (float)n);
+		packed[p] = pack_share(e->observe.room->page_share[p] / (float)n);
 }
 
 /* Returns how many layers have attention. */
@@ -120,7 +137,7 @@ static int32_t begin_reads(struct engine *e, const struct observed *o)
 {
 	int32_t n = 0;
 
-	memset(e->observe.page_read, 0, (size_t)o->n_pages * sizeof *e->observe.page_read);
+	memset(e->observe.room->page_read, 0, (size_t)o->n_pages * sizeof *e->observe.room->page_read);
 	for (int32_t i = 0; i < e->forward.program.n_ops; i++)
 		n += e->forward.program.op[i].kind == K_OP_attention &&
 			 !e->forward.program.op[i].u.attention.adds;
@@ -132,28 +149,28 @@ static int32_t count_bits(uint16_t x)
 	return x == 0xffff ? 16 : __builtin_popcount(x); /* which most processors are not asked for */
 }
 
-/* Adds what a kv head reads of each page to e->observe.page_read, as a share of n_heads; returns
- * how many positions that are. */
+/* Adds what a kv head reads of each page to e->observe.room->page_read, as a share of n_heads;
+ * returns how many positions that are. */
 static int64_t add_head_reads(struct engine *e, const struct observed *o,
 	const struct k_attention *a, int32_t kv_head, int32_t n_heads)
 {
 	const int32_t n_groups = o->pos / K_GROUP + 1, per_page = e->memory.page_size / K_GROUP;
 	int64_t n = 0;
 
-	memset(e->observe.reads, 0, (size_t)n_groups * sizeof *e->observe.reads);
-	k_attention_reads(a, o->row, kv_head, e->observe.reads);
+	memset(e->observe.room->reads, 0, (size_t)n_groups * sizeof *e->observe.room->reads);
+	k_attention_reads(a, o->row, kv_head, e->observe.room->reads);
 	for (int32_t g = 0; g < n_groups; g++) {
-		const int32_t bits = count_bits(e->observe.reads[g]);
+		const int32_t bits = count_bits(e->observe.room->reads[g]);
 
-		e->observe.page_read[g / per_page] += (float)bits / (float)n_heads;
+		e->observe.room->page_read[g / per_page] += (float)bits / (float)n_heads;
 		n += bits;
 	}
 	return n;
 }
 
-/* Adds what a layer's heads read of each page to e->observe.page_read, as a share of n_layers.
- * Returns the share of all those positions and the *read ones of the layer's op before, of all
- * heads, whose attention is near zero, in 1/65535.
+/* Adds what a layer's heads read of each page to e->observe.room->page_read, as a share of
+ * n_layers. Returns the share of all those positions and the *read ones of the layer's op before,
+ * of all heads, whose attention is near zero, in 1/65535.
  */
 static uint16_t add_reads(struct engine *e, const struct observed *o, const struct k_attention *a,
 	int32_t n_layers, int64_t *read)
@@ -178,7 +195,7 @@ static bool pack_reads(const struct engine *e, const struct observed *o, uint8_t
 		const int32_t left = o->pos + 1 - p * e->memory.page_size;
 		const int32_t held = left < e->memory.page_size ? left : e->memory.page_size;
 
-		packed[p] = (uint8_t)(255 * e->observe.page_read[p] / (float)held + 0.5f);
+		packed[p] = (uint8_t)(255 * e->observe.room->page_read[p] / (float)held + 0.5f);
 		some |= packed[p] < 255;
 	}
 	return some;
@@ -188,13 +205,13 @@ static void emit_head(struct engine *e, const struct observed *o, const struct k
 {
 	struct event ev;
 
-	pack_heads(e, o, a, e->set.observe_head, 1, e->observe.packed);
+	pack_heads(e, o, a, e->set.observe_head, 1, e->observe.room->packed);
 	ev_init(&ev, EV_head);
 	ev.u.head = (struct ev_head){ .step = e->n_steps,
 		.request = o->request,
 		.layer = e->set.observe_layer,
 		.head = e->set.observe_head,
-		.share = { e->observe.packed, (size_t)o->n_pages } };
+		.share = { e->observe.room->packed, (size_t)o->n_pages } };
 	stream_emit(&e->stream, &ev);
 }
 
@@ -208,12 +225,13 @@ static void emit_attention(struct engine *e, const struct plan_item *item)
 		pos / e->memory.page_size + 1 };
 	const size_t pages = (size_t)o.n_pages, layers = (size_t)e->info.n_layers;
 	const struct k_attention *chosen = NULL;
-	uint8_t *near = e->observe.packed + layers * pages, *read = near + layers * sizeof(uint16_t);
+	uint8_t *near = e->observe.room->packed + layers * pages,
+			*read = near + layers * sizeof(uint16_t);
 	const int32_t n_attention = begin_reads(e, &o);
 	int64_t seen = 0; /* by a layer's ops of attention so far */
 	struct event ev;
 
-	memset(e->observe.packed, 0, layers * (pages + sizeof(uint16_t)));
+	memset(e->observe.room->packed, 0, layers * (pages + sizeof(uint16_t)));
 	for (int32_t i = 0; i < f->program.n_ops; i++) {
 		const struct k_attention *a = &f->program.op[i].u.attention;
 		const int32_t layer = f->program.op[i].layer;
@@ -221,7 +239,7 @@ static void emit_attention(struct engine *e, const struct plan_item *item)
 		if (f->program.op[i].kind != K_OP_attention)
 			continue;
 		seen = a->adds ? seen : 0;
-		pack_heads(e, &o, a, 0, a->n_heads, e->observe.packed + (size_t)layer * pages);
+		pack_heads(e, &o, a, 0, a->n_heads, e->observe.room->packed + (size_t)layer * pages);
 		memcpy(near + sizeof(uint16_t) * (size_t)layer,
 			&(uint16_t){ add_reads(e, &o, a, n_attention, &seen) }, sizeof(uint16_t));
 		if (layer == e->set.observe_layer && e->set.observe_head >= 0)
@@ -232,7 +250,7 @@ static void emit_attention(struct engine *e, const struct plan_item *item)
 		.request = o.request,
 		.pos = pos,
 		.pages = o.n_pages,
-		.share = { e->observe.packed, layers * pages },
+		.share = { e->observe.room->packed, layers * pages },
 		.threshold = (double)f->threshold,
 		.near_zero = { near, layers * sizeof(uint16_t) } };
 	if (pack_reads(e, &o, read))
@@ -258,7 +276,7 @@ static void observe_begin(struct engine *e, void *state)
 {
 	(void)state;
 	if (e->observe.on)
-		waits_begin(&e->observe.waits);
+		waits_begin(&e->observe.room->waits);
 }
 
 /* The codes of the recording are the stages of the kernels, in number and by name. */
@@ -292,7 +310,7 @@ static void observe_fill(struct engine *e, void *state, struct ev_step *s)
 	if (!e->observe.on)
 		return;
 	emit_times(e);
-	s->run_delay_ns = waits_ask(&e->observe.waits, e->kernels);
+	s->run_delay_ns = waits_ask(&e->observe.room->waits, e->kernels);
 }
 
 const struct step_hooks observe_hooks = {

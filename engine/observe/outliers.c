@@ -1,7 +1,8 @@
-/* The setting `outliers`: measures the channels of what products read (engine/observe/channels.h) and
- * tells of each input (event outliers). Dettmers et al. 2022, "LLM.int8()", found few channels that
- * reach 20 times the others and take the scale of the whole row; Xiao et al. 2022, "SmoothQuant",
- * divide them by max|X|^a / max|W|^(1-a), which the weights take over. Thread: the engine's. */
+/* The setting `outliers`: measures the channels of what products read (engine/observe/channels.h)
+ * and tells of each input (event outliers). Dettmers et al. 2022, "LLM.int8()", found few channels
+ * that reach 20 times the others and take the scale of the whole row; Xiao et al. 2022,
+ * "SmoothQuant", divide them by max|X|^a / max|W|^(1-a), which the weights take over. Thread: the
+ * engine's. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,28 +112,18 @@ static int measure(struct engine *e, struct err *err)
 	return failed;
 }
 
-int engine_apply_measuring(struct engine *e, const char **value, const char *name,
-	int (*measure_fn)(struct engine *e, struct err *err), struct err *err)
-{
-	if (!*value || !**value)
-		return 0;
-	if (strcmp(*value, "measure") != 0)
-		return err_set(
-			err, ERR_USAGE, "%s %.40s: this is measured, not set: measure does it", name, *value);
-	if (!e->begun) /* its events would come before the session's */
-		return 0;
-	*value = "";
-	return e->model ? measure_fn(e, err) : 0;
-}
-
 int engine_apply_outliers(struct engine *e, struct engine_options *to, struct err *err)
 {
-	return engine_apply_measuring(e, &to->outliers, "outliers", measure, err);
+	return channels_setting(e, &to->outliers, "outliers", measure, err);
 }
 
-void engine_begin_outliers(struct engine *e)
+/* A failure leaves the event out. */
+static void begun(struct engine *e, void *state)
 {
 	struct err ignored = { 0 };
 
+	(void)state;
 	engine_apply_outliers(e, &e->set, &ignored);
 }
+
+const struct step_hooks outliers_hooks = { .name = "outliers", .begun = begun };

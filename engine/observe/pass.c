@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/arch/open.h"
 #include "engine/core/engine_impl.h"
 
 enum { PAGE = 64 };
@@ -87,7 +88,7 @@ int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *err)
 		return -1;
 	}
 	p->f.least = e->forward.least;
-	p->f.floats = e->forward.floats;
+	p->f.rewriter[FORWARD_FLOATS] = e->forward.rewriter[FORWARD_FLOATS];
 	return 0;
 }
 
@@ -114,8 +115,8 @@ int32_t pass_most(const struct pass *p, int32_t pos, int32_t end)
 	return n < most ? n : most;
 }
 
-int pass_prefill(
-	struct pass *p, const int32_t *ids, probe_progress *progress, void *arg, struct err *err)
+int pass_prefill(struct pass *p, const int32_t *ids,
+	bool (*progress)(void *arg, int32_t done, int32_t all), void *arg, struct err *err)
 {
 	for (int32_t pos = 0, n; pos < p->n - 1; pos += n) {
 		n = pass_most(p, pos, p->n - 1);

@@ -5,9 +5,10 @@
 #define CUTAWAY_ENGINE_PASS_H
 
 #include "engine/run/forward.h"
-#include "engine/observe/probe.h"
 
 enum { PASS_ROWS = 256 }; /* the most of a step */
+
+struct engine;
 
 struct pass {
 	const struct model *model;
@@ -27,7 +28,7 @@ void pass_rows(struct pass *p, const int32_t *ids, int32_t pos, int32_t n, bool 
 /* Rows that a step may compute at once, of those from pos on. */
 int32_t pass_most(const struct pass *p, int32_t pos, int32_t end);
 /* Computes all rows but the last, and sets that up. ERR_INTERRUPTED if progress returns false. */
-int pass_prefill(
-	struct pass *p, const int32_t *ids, probe_progress *progress, void *arg, struct err *err);
+int pass_prefill(struct pass *p, const int32_t *ids,
+	bool (*progress)(void *arg, int32_t done, int32_t all), void *arg, struct err *err);
 
 #endif

@@ -6,8 +6,11 @@
  * request, once nothing runs after the first steps, and after steps whose kernels read faster than
  * the roof: then it was too low. Where weights stay in a cache no measurement of memory helps, so
  * this ends after a few. Thread: the engine's. */
+#include "engine/observe/roof.h"
+
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/core/engine_impl.h"
@@ -15,10 +18,9 @@
 enum { MOST_BY_ITSELF = 8, SHORT_PASSES = 4, PASSES = 16 };
 static const size_t bytes_read = (size_t)256 << 20;
 
-void engine_roof_read(struct engine *e, bool whole)
+/* whole: the arithmetic, too, and more passes over memory. */
+static void read_roof(struct engine *e, struct engine_roof *r, bool whole)
 {
-	struct engine_roof *r = &e->measure.roof;
-
 	r->read = k_measure_read(e->kernels, bytes_read, whole ? PASSES : SHORT_PASSES, &r->worst);
 	if (r->read <= 0)
 		return;
@@ -37,9 +39,10 @@ void engine_roof_read(struct engine *e, bool whole)
 	e->set.roof = r->words;
 }
 
-void engine_emit_roof(struct engine *e)
+/* Nothing if it was not measured. */
+static void emit(struct engine *e, void *state)
 {
-	const struct engine_roof *r = &e->measure.roof;
+	const struct engine_roof *r = state;
 	struct event ev;
 
 	if (!r->n || !e->begun)
@@ -56,30 +59,52 @@ void engine_emit_roof(struct engine *e)
 
 static void roof_emitted(struct engine *e, void *state, const struct ev_step *s)
 {
-	struct engine_roof *r = &e->measure.roof;
+	struct engine_roof *r = state;
 
-	(void)state;
 	if (r->n && !s->prefill_rows && s->kernel_ns > 0 &&
 		(double)s->bytes * 1e9 > r->best * (double)s->kernel_ns)
 		r->due = true;
 	if (!r->due || r->n > MOST_BY_ITSELF || !engine_idle(e))
 		return;
-	engine_roof_read(e, true);
+	read_roof(e, r, true);
 	engine_emit_setting(e, "roof");
-	engine_emit_roof(e);
+	emit(e, r);
 }
 
-const struct step_hooks roof_hooks = { .name = "roof", .emitted = roof_emitted };
+static int roof_open(struct engine *e, void **state, struct err *err)
+{
+	struct engine_roof *r = calloc(1, sizeof *r);
+
+	*state = r;
+	if (!r)
+		return err_set(err, ERR_MEMORY, "no memory for the roof");
+	if (e->kernels && e->set.measure)
+		read_roof(e, r, false);
+	e->info.read_bandwidth = r->best;
+	return 0;
+}
+
+static void roof_close(struct engine *e, void *state)
+{
+	(void)e;
+	free(state);
+}
+
+const struct step_hooks roof_hooks = {
+	.name = "roof", .open = roof_open, .close = roof_close, .begun = emit, .emitted = roof_emitted
+};
 
 int engine_apply_roof(struct engine *e, struct engine_options *to, struct err *err)
 {
-	if (!to->roof || !*to->roof || to->roof == e->measure.roof.words)
+	struct engine_roof *r = engine_hook_state(e, &roof_hooks);
+
+	if (!to->roof || !*to->roof || to->roof == r->words)
 		return 0;
 	if (strcmp(to->roof, "measure") != 0)
 		return err_set(err, ERR_USAGE,
 			"roof %.40s: it is measured, not set: measure reads it again", to->roof);
-	engine_roof_read(e, true);
-	engine_emit_roof(e);
-	to->roof = e->measure.roof.words;
+	read_roof(e, r, true);
+	emit(e, r);
+	to->roof = r->words;
 	return 0;
 }

@@ -38,7 +38,7 @@ static int use(struct engine *e, struct floats *s, enum k_round_to to, struct er
 		floats_round(s, to, largest, n);
 	if (s || e->floats)
 		engine_clear_prefix(e);
-	forward_set_floats(&e->forward, s);
+	floats_use(&e->forward, s);
 	if (s != e->floats)
 		floats_close(e->floats);
 	e->floats = s;

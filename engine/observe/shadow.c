@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "engine/core/engine_impl.h"
+#include "engine/core/measure.h"
 #include "engine/draft/shadow.h"
+#include "engine/draft/tree.h"
 
 enum { EMIT_EVERY = 16 }; /* steps */
 
@@ -110,7 +112,7 @@ static bool lend_pages(struct engine *e, struct draft_job *job)
 {
 	struct memory_table *branch = &e->draft.branch[e->draft.n_branches];
 
-	if (!memory_branch(&e->memory, job->table, job->n - 1, DRAFT_MAX, branch))
+	if (!draft_branch(&e->memory, job->table, job->n - 1, DRAFT_MAX, branch))
 		return false;
 	e->draft.n_branches++;
 	job->table = branch;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "engine/arch/open.h"
 #include "engine/draft/file.h"
 #include "engine/draft/slots.h"
 #include "engine/run/forward.h"

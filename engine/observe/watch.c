@@ -63,13 +63,13 @@ int engine_apply_watch(struct engine *e, struct engine_options *to, struct err *
 	if (!e->model || !s || to->watch_layers == !!s->request)
 		return 0;
 	if (!to->watch_layers) {
-		forward_set_watch(&e->forward, NULL);
+		layer_watch_use(&e->forward, NULL);
 		watch_end(s);
 		return 0;
 	}
 	if (watch_begin(e, s, err))
 		return -1;
-	forward_set_watch(&e->forward, &s->room);
+	layer_watch_use(&e->forward, &s->room);
 	return 0;
 }
 

@@ -175,11 +175,13 @@ static void put_round(const struct floats *s, struct k_op *to, const struct k_op
 }
 
 /* From the last op to the first, so that nothing is overwritten before it was moved. */
-void floats_rewrite(const struct floats *s, struct k_program *p)
+static void rewrite(const void *arg, struct k_program *p, int32_t rows)
 {
+	const struct floats *s = arg;
 	const int32_t was = p->n_ops;
 	int32_t n = 0, at = 0, to;
 
+	(void)rows;
 	for (int32_t i = 0; i < was; i++)
 		n += in_layers(&p->op[i]);
 	p->n_ops = to = was + n;
@@ -194,4 +196,9 @@ void floats_rewrite(const struct floats *s, struct k_program *p)
 		if (mine)
 			put_round(s, &p->op[--to], op, own, --n);
 	}
+}
+
+void floats_use(struct forward *f, const struct floats *s)
+{
+	forward_set_rewriter(f, FORWARD_FLOATS, (struct forward_rewriter){ s ? rewrite : NULL, s });
 }

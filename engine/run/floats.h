@@ -22,7 +22,7 @@ void floats_close(struct floats *s); /* NULL is fine */
  * input in the order of the program; copied. */
 void floats_round(struct floats *s, enum k_round_to to, const float *largest, int32_t n);
 enum k_round_to floats_rounding(const struct floats *s);
-/* Rewrites a program as it was written for the layers: it has room for twice its ops. */
-void floats_rewrite(const struct floats *s, struct k_program *p);
+/* From the next step on f multiplies by them; NULL: by its own. */
+void floats_use(struct forward *f, const struct floats *s);
 
 #endif

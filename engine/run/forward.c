@@ -5,9 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/run/floats.h"
-#include "engine/run/layer_watch.h"
-
 /* ---- what rows see ---- */
 
 void forward_sees(struct forward_needs *n, int32_t window)
@@ -272,7 +269,7 @@ static void write_program(struct forward *f)
 {
 	f->program.n_ops = 0;
 	f->program.layer = -1;
-	f->normed.x = f->floats || f->needs.normed.x ? f->normed_x : NULL;
+	f->normed.x = f->rewriter[FORWARD_FLOATS].fn || f->needs.normed.x ? f->normed_x : NULL;
 	if (f->begin)
 		f->begin(f->begin_arg, f);
 	else
@@ -290,10 +287,9 @@ static void write_program(struct forward *f)
 	f->program.layer = -1;
 	forward_add_late(f);
 	add_head(f);
-	if (f->floats)
-		floats_rewrite(f->floats, &f->program);
-	if (f->watch)
-		layer_watch_rewrite(f->watch, &f->program, f->n_rows);
+	for (int i = 0; i < FORWARD_REWRITERS; i++)
+		if (f->rewriter[i].fn)
+			f->rewriter[i].fn(f->rewriter[i].arg, &f->program, f->n_rows);
 	for (int32_t i = 0; i < f->program.n_ops; i++)
 		forward_count(f, &f->program.op[i]);
 }
@@ -447,14 +443,14 @@ int forward_lens(struct forward *f, int32_t n, struct err *e)
 
 const struct k_program *forward_program_of_one(struct forward *f)
 {
-	const struct floats *floats = f->floats;
+	const struct forward_rewriter floats = f->rewriter[FORWARD_FLOATS];
 
 	f->n_rows = f->n_out = 1;
 	f->encodes = false;
 	f->n_also = f->n_observed = 0;
-	f->floats = NULL;
+	f->rewriter[FORWARD_FLOATS].fn = NULL;
 	write_program(f);
-	f->floats = floats;
+	f->rewriter[FORWARD_FLOATS] = floats;
 	f->program.version = 0; /* the next step writes its own */
 	return &f->program;
 }
@@ -465,15 +461,10 @@ void forward_rewrite(struct forward *f)
 	memset(f->recent, 0, sizeof f->recent);
 }
 
-void forward_set_floats(struct forward *f, const struct floats *s)
+void forward_set_rewriter(
+	struct forward *f, enum forward_rewrites which, struct forward_rewriter with)
 {
-	f->floats = s;
-	forward_rewrite(f);
-}
-
-void forward_set_watch(struct forward *f, const struct layer_watch *w)
-{
-	f->watch = w;
+	f->rewriter[which] = with;
 	forward_rewrite(f);
 }
 

@@ -17,8 +17,6 @@
 
 struct forward;
 struct forward_sight;
-struct floats;
-struct layer_watch;
 struct forward_stage {
 	uint64_t ns, bytes, ops;
 };
@@ -114,6 +112,15 @@ struct forward_kept {
 	float *x; /* [max_rows, dim], the kernels' */
 };
 
+/* Changes a program as layers wrote it, for a step of so many rows. It has room for twice its ops.
+ */
+struct forward_rewriter {
+	void (*fn)(const void *arg, struct k_program *p, int32_t rows);
+	const void *arg;
+};
+/* In the order in which they do it: floats.h, whose products read floats; layer_watch.h. */
+enum forward_rewrites { FORWARD_FLOATS, FORWARD_WATCH, FORWARD_REWRITERS };
+
 struct forward {
 	const struct model *model;
 	const struct memory_store *store; /* [MEMORY_GROUPS] */
@@ -158,8 +165,7 @@ struct forward {
 	/* Inputs of the feed-forwards' last product that are below this share of a row's largest are 0,
 	 * and their columns are not read (the model must have them: model_add_columns); 0: none. */
 	float least;
-	const struct floats *floats;     /* see forward_set_floats() */
-	const struct layer_watch *watch; /* see forward_set_watch() */
+	struct forward_rewriter rewriter[FORWARD_REWRITERS]; /* see forward_set_rewriter() */
 	/* Writes the ops that fill x, a function of n_rows and begin_more alone. NULL: x are the rows
 	 * `ids` of the embedding. */
 	void (*begin)(void *arg, struct forward *f);
@@ -278,10 +284,9 @@ int32_t forward_add_products(const struct forward *f, const struct k_op *op,
 	struct forward_product *out, int32_t n, int32_t most);
 /* The program of one row, as layers write it: for who wants to know its products. Between steps. */
 const struct k_program *forward_program_of_one(struct forward *f);
-/* From the next step on its program is rewritten (floats.h); NULL: it is as layers write it. */
-void forward_set_floats(struct forward *f, const struct floats *s);
-/* The same for what is watched (layer_watch.h). */
-void forward_set_watch(struct forward *f, const struct layer_watch *w);
+/* From the next step on its program is rewritten so, too; fn NULL: no more. */
+void forward_set_rewriter(
+	struct forward *f, enum forward_rewrites which, struct forward_rewriter with);
 /* Between steps. Returns how many there are, at most `most`. */
 int32_t forward_products(struct forward *f, struct forward_product *out, int32_t most);
 /* Fails only as k_run() does. */

@@ -76,7 +76,7 @@ static void cut_shared(struct forward *f, struct cutter *c)
 		program_cut(c, layers * (size_t)f->max_observed * K_NEAR, sizeof *f->inner_near);
 	f->mask = program_cut(c, layers * rows * (size_t)(f->needs.masked / 32), sizeof *f->mask);
 	f->nan_row = program_cut(c, 1, sizeof *f->nan_row);
-	/* twice, for floats_rewrite() */
+	/* twice, for rewriters */
 	f->program.op = program_cut(c, 2 * (size_t)f->needs.ops, sizeof *f->program.op);
 	if (k_is_host(f->model->kernels))
 		return;
@@ -254,8 +254,7 @@ int forward_grow(struct forward *f, int32_t max_rows, struct err *e)
 	}
 	larger.threshold = f->threshold;
 	larger.least = f->least;
-	larger.floats = f->floats;
-	larger.watch = f->watch;
+	memcpy(larger.rewriter, f->rewriter, sizeof f->rewriter);
 	larger.n_layers = f->n_layers;
 	larger.begin = f->begin;
 	larger.begin_arg = f->begin_arg;

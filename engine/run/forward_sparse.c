@@ -13,8 +13,8 @@ void forward_keep_sparse(struct forward *f, struct k_acts *a, bool masked)
 {
 	struct forward_late *l = &f->late[masked];
 
-	if (!l->x || !f->n_observed || f->n_rows > FORWARD_LATE_ROWS || f->least > 0 || f->floats ||
-		f->program.layer < 0)
+	if (!l->x || !f->n_observed || f->n_rows > FORWARD_LATE_ROWS || f->least > 0 ||
+		f->rewriter[FORWARD_FLOATS].fn || f->program.layer < 0)
 		return;
 	a->x = l->x + l->used;
 	l->used += (size_t)f->n_rows * (size_t)a->dim;

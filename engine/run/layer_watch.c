@@ -84,8 +84,9 @@ static void aim_rates(struct k_program *p, int32_t i, float *at)
 		}
 }
 
-void layer_watch_rewrite(const struct layer_watch *w, struct k_program *p, int32_t n)
+static void rewrite(const void *arg, struct k_program *p, int32_t n)
 {
+	const struct layer_watch *w = arg;
 	float *at = w->base;
 
 	if (!at || n > w->rows)
@@ -101,4 +102,9 @@ void layer_watch_rewrite(const struct layer_watch *w, struct k_program *p, int32
 		}
 		at += (size_t)n * ((told(&p->op[i]) + 15) / 16 * 16);
 	}
+}
+
+void layer_watch_use(struct forward *f, const struct layer_watch *w)
+{
+	forward_set_rewriter(f, FORWARD_WATCH, (struct forward_rewriter){ w ? rewrite : NULL, w });
 }

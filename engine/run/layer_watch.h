@@ -20,9 +20,10 @@ struct layer_watch {
  * no memory. */
 int layer_watch_open(struct layer_watch *w, struct forward *f, struct err *e);
 void layer_watch_close(struct layer_watch *w); /* a zeroed one is fine */
-/* Makes the ops of a step of n rows write what is watched to the room: then, after the step, of
- * each route its logits (or p), ids and weights; of each `linear` its rate; of each scan its delta.
+/* From the next step on the ops of f write what is watched to the room (NULL: no more): then, after
+ * the step, of each route its logits (or p), ids and weights; of each `linear` its rate; of each
+ * scan its delta.
  */
-void layer_watch_rewrite(const struct layer_watch *w, struct k_program *p, int32_t n);
+void layer_watch_use(struct forward *f, const struct layer_watch *w);
 
 #endif

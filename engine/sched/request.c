@@ -8,6 +8,7 @@
 #include "base/median.h"
 #include "base/text.h"
 #include "engine/diffuse/canvas.h"
+#include "engine/text/tokenizer.h"
 
 /* JSON array of the stop strings. */
 static char *stops_json(char *const *stop)

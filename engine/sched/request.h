@@ -6,13 +6,14 @@
 #include <stdint.h>
 
 #include "engine/draft/draft.h"
-#include "engine/core/engine.h"
 #include "engine/memory/memory.h"
+#include "engine/settings/options.h"
 
 enum request_state { REQUEST_WAITING, REQUEST_RUNNING, REQUEST_DONE };
 
 struct canvas;
 struct request;
+struct tokenizer;
 
 /* The owner of a request, which submitted it and takes part in decisions about it: a search. */
 struct request_owner {

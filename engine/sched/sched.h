@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "engine/memory/memory.h"
-#include "engine/memory/prefix.h"
+#include "engine/memory/pin.h"
 #include "engine/sched/request.h"
 #include "engine/sched/policy.h"
 #include "event/stream.h"

@@ -44,20 +44,20 @@ may_include sessions 'base|kernels|event|fold|engine|trace'
 folders engine <<END
 settings
 visibility
-model arch memory
+memory visibility
+model memory
 arch model
-layer model run
-text text/jinja model
 text/jinja
+text text/jinja model
 sample settings
 run model visibility
-draft memory model run sample
-memory draft visibility
-sched core diffuse draft memory
+layer model run
+draft arch memory model run sample
+sched diffuse draft memory settings text
 sched/policy sched
-core diffuse draft memory model observe run sample sched settings text
+core arch diffuse draft memory model run sample sched settings text
 diffuse core run sample sched settings
-observe core draft model run sched visibility
+observe arch core draft model run sched visibility
 quant core memory model observe
 search core
 END

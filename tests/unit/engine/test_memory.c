@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "engine/draft/tree.h"
 #include "engine/sched/sched.h"
 #include "tests/extend/memory_lately.c"
 #include "tests/extend/policy_longest.c"
@@ -150,7 +151,7 @@ static void run_states(struct world *w, const struct request *r, const struct ro
 	uint64_t now = 0;
 
 	memory_chain(SIZE, r->table.page[g], row[0].pos, n_known, rows);
-	memory_tree(&w->memory, g, &r->draft, rows + n_known);
+	draft_states(&w->memory, g, &r->draft, rows + n_known);
 	for (int32_t i = 0; i < n; i++) {
 		if (rows[i].from != K_STATE_ROW)
 			now = rows[i].from == K_STATE_ZERO ? 0 : *state_of(w, g, rows[i].from);
@@ -179,7 +180,7 @@ static int32_t fill_rows(struct world *w, const struct plan_item *item, struct r
 
 		if (branch[i] > made) {
 			made = branch[i];
-			assert_true(memory_branch(&w->memory, &r->table, item->pos, draft_reach(&r->draft),
+			assert_true(draft_branch(&w->memory, &r->table, item->pos, draft_reach(&r->draft),
 				&w->branch[w->n_branches++]));
 		}
 		row[n] = (struct row){ row[parent].pos + 1, parent,
@@ -218,11 +219,11 @@ static void settle(struct world *w, const struct plan_item *item, int32_t first_
 		return;
 	for (int32_t g = 0; g < w->memory.spec.n; g++)
 		if (w->memory.spec.group[g].kind->is_state)
-			memory_take_states(&w->memory, g, &r->table, &r->draft, node, item->pos,
+			draft_keep_states(&w->memory, g, &r->table, &r->draft, node, item->pos,
 				rows[g] + item->n_rows - item->n_drafts);
 	draft_branches(&r->draft, branch);
 	if (branch[node])
-		memory_take_branch(&w->memory, &r->table, &w->branch[first_branch + branch[node] - 1],
+		draft_keep_branch(&w->memory, &r->table, &w->branch[first_branch + branch[node] - 1],
 			item->pos, item->pos + draft_depth(&r->draft, node));
 }
 
@@ -265,7 +266,7 @@ static void propose(void *arg, struct request **r, int32_t n, int32_t nodes)
 	struct draft_room room;
 
 	memory_begin_step(&w->memory);
-	room = memory_room(&w->memory);
+	room = draft_room_of(&w->memory);
 	for (int32_t i = 0; i < n; i++) {
 		struct draft *t = &r[i]->draft;
 		int32_t depth = r[i]->limit - r[i]->n_ids - 1, want = (int32_t)below(w, 9);

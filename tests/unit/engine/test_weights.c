@@ -11,7 +11,7 @@
 
 #include <unistd.h>
 
-#include "engine/model/model.h"
+#include "engine/arch/open.h"
 #include "tests/support/tiny.h"
 
 static const struct how {

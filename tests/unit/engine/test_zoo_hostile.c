@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "engine/model/model.h"
+#include "engine/arch/open.h"
 #include "tests/support/tiny.h"
 
 static uint8_t file[1 << 19];

@@ -1,16 +1,10 @@
-/* Draft trees in terms of pages. See memory.h and engine_draft.c. */
+/* See tree.h. */
+#include "engine/draft/tree.h"
+
 #include <assert.h>
 #include <string.h>
 
-#include "engine/draft/draft.h"
-#include "engine/memory/memory.h"
-
-void memory_begin_step(struct memory *m)
-{
-	memset(m->n_spare_used, 0, sizeof m->n_spare_used);
-}
-
-struct draft_room memory_room(const struct memory *m)
+struct draft_room draft_room_of(const struct memory *m)
 {
 	struct draft_room room = { m->page_size, INT32_MAX, INT32_MAX };
 
@@ -29,12 +23,12 @@ static int32_t take_spare(struct memory *m, int32_t g)
 	return m->pages[g].n_pages + m->n_spare_used[g]++;
 }
 
-bool memory_branch(struct memory *m, const struct memory_table *t, int32_t pos, int32_t reach,
+bool draft_branch(struct memory *m, const struct memory_table *t, int32_t pos, int32_t reach,
 	struct memory_table *out)
 {
 	int32_t first = pos / m->page_size, n = draft_branch_pages(pos, reach, m->page_size);
 
-	if (n > memory_room(m).pages)
+	if (n > draft_room_of(m).pages)
 		return false;
 	for (int32_t g = 0; g < m->spec.n; g++) {
 		if (m->spec.group[g].kind->is_state)
@@ -48,7 +42,7 @@ bool memory_branch(struct memory *m, const struct memory_table *t, int32_t pos, 
 	return true;
 }
 
-void memory_take_branch(struct memory *m, const struct memory_table *t,
+void draft_keep_branch(struct memory *m, const struct memory_table *t,
 	const struct memory_table *branch, int32_t pos, int32_t last)
 {
 	for (int32_t g = 0; g < m->spec.n; g++)
@@ -57,18 +51,7 @@ void memory_take_branch(struct memory *m, const struct memory_table *t,
 				pages_copy(&m->pages[g], t->page[g][b], branch->page[g][b]);
 }
 
-void memory_chain(
-	int32_t page_size, const int32_t *table, int32_t pos, int32_t n, struct k_state_row *row)
-{
-	for (int32_t i = 0; i < n; i++) {
-		bool stored = i == n - 1 || (pos + i + 1) % page_size == 0;
-
-		row[i].from = i ? K_STATE_ROW : pos ? table[(pos - 1) / page_size] : K_STATE_ZERO;
-		row[i].to = stored ? table[(pos + i) / page_size] : -1;
-	}
-}
-
-void memory_tree(struct memory *m, int32_t g, const struct draft *draft, struct k_state_row *row)
+void draft_states(struct memory *m, int32_t g, const struct draft *draft, struct k_state_row *row)
 {
 	for (int32_t i = 0; i < draft->n; i++) {
 		int32_t parent = draft->parent[i];
@@ -78,7 +61,7 @@ void memory_tree(struct memory *m, int32_t g, const struct draft *draft, struct 
 	}
 }
 
-void memory_take_states(struct memory *m, int32_t g, const struct memory_table *t,
+void draft_keep_states(struct memory *m, int32_t g, const struct memory_table *t,
 	const struct draft *draft, int32_t node, int32_t pos, const struct k_state_row *row)
 {
 	for (int32_t i = node; i >= 0; i = draft->parent[i]) {

@@ -1,0 +1,20 @@
+/* Opens a model: its family reads the file's metadata, and weights come from the file into the back
+ * end's layout. Thread: the engine's. */
+#ifndef CUTAWAY_ENGINE_ARCH_OPEN_H
+#define CUTAWAY_ENGINE_ARCH_OPEN_H
+
+#include "engine/model/model.h"
+
+struct model_options {
+	enum weights_cache cache;
+	const atomic_bool *abandon; /* see weights_load(); NULL: never */
+	bool beyond;                /* ctx may be more than the model's own */
+};
+
+/* ctx: longest sequence; 0: the model's own, at most 8192; more than the model's own is an error,
+ * unless beyond.
+ * On success config.ctx_train is the model's and *ctx the one to use. */
+int model_open(struct model **m, const struct gguf *g, struct k_ctx *kernels,
+	const struct model_options *o, int32_t *ctx, struct err *e);
+
+#endif
