@@ -7,7 +7,6 @@
  * engine's. */
 #include <math.h>
 
-#include "engine/diffuse/canvas.h"
 #include "engine/core/compute.h"
 #include "engine/core/engine_impl.h"
 
@@ -89,6 +88,8 @@ static void fill_rows(struct engine *e, struct plan_item *item, int32_t *n_seqs)
 	struct forward *f = &e->forward;
 	const struct request *r = item->r;
 	int32_t known = item->n_rows - item->n_drafts, seq = (*n_seqs)++;
+	const int32_t first =
+		r->how->first_row ? r->how->first_row(item) : item->row + item->n_rows - item->n_out;
 
 	for (int32_t g = 0; g < e->memory.spec.n; g++) {
 		f->pages[g][seq] = r->table.page[g];
@@ -104,8 +105,7 @@ static void fill_rows(struct engine *e, struct plan_item *item, int32_t *n_seqs)
 	if (item->n_drafts)
 		engine_draft_rows(e, item, seq, n_seqs);
 	for (int32_t i = 0; i < item->n_out; i++)
-		f->out_row[item->out + i] =
-			(r->canvas ? canvas_first_row(item) : item->row + item->n_rows - item->n_out) + i;
+		f->out_row[item->out + i] = first + i;
 	f->item_row[f->n_items++] = item->row;
 	for_hooks(e, h, row) h->ops->row(e, h->state, item);
 	ask(e, item);

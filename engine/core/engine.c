@@ -11,7 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/diffuse/canvas.h"
 #include "engine/core/compute.h"
 #include "engine/core/engine_impl.h"
 
@@ -38,9 +37,10 @@ static int open_parts(struct engine *e, const struct engine_options *o, struct e
 	max_out = o->slots * (1 + DRAFT_MAX);
 	if (max_out < ENGINE_SCORE_ROWS)
 		max_out = ENGINE_SCORE_ROWS;
-	if (e->model && e->model->diffusion.on)
-		max_out = CANVAS_MOST;
+	if (e->form && e->form->max_out)
+		max_out = e->form->max_out;
 	e->sched.max_out = max_out;
+	e->sched.plan_first = e->form ? e->form->plan_first : NULL;
 	e->sched.budget = o->budget;
 	e->sched.chunk = o->prefill_chunk;
 	e->plan.item = calloc((size_t)o->slots, sizeof *e->plan.item);
@@ -97,6 +97,9 @@ static int open_all(struct engine *e, struct err *err)
 	e->compute = o->given ? &compute_given : &compute_model;
 	if (e->compute->open(e, o, err))
 		return -1;
+	for (int i = 0; e->model && request_forms[i]; i++)
+		if (request_forms[i]->of(e->model))
+			e->form = request_forms[i];
 	engine_fit_steps(o, e->kernels && !k_is_host(e->kernels));
 	if (o->abandon && atomic_load(o->abandon))
 		return err_set(err, ERR_INTERRUPTED, "the opening of %s was stopped", o->model);
@@ -254,28 +257,18 @@ int64_t engine_steps(const struct engine *e)
 /* Says why a request can never fit, or returns false. */
 static bool never_fits(const struct engine *e, const struct request *r, char why[ENGINE_WHY])
 {
-	const struct pages *pool = &e->memory.pages[e->memory.lead];
-	int32_t need = request_is_given(r) ? r->n_ids : r->n_ids + 1;
-	int32_t pinned = pins_pages(&e->prefix, e->memory.lead, NULL);
-	int32_t shared = pins_shared(&e->prefix, e->memory.lead, NULL, r->ids, r->n_ids);
-	int32_t pages = sched_least_pages(&e->sched, r);
+	const int32_t need = r->how->given ? r->n_ids : r->n_ids + 1;
+	const char *form = e->form && e->form->never_fits ? e->form->never_fits(r) : "";
 
 	if (e->lost.code)
 		snprintf(why, ENGINE_WHY, "%s", e->lost.text);
-	else if (*canvas_never_fits(r))
-		snprintf(why, ENGINE_WHY, "%s", canvas_never_fits(r));
+	else if (*form)
+		snprintf(why, ENGINE_WHY, "%s", form);
 	else if (need > e->info.ctx)
 		snprintf(
 			why, ENGINE_WHY, "%d tokens do not fit a context of %d; see --ctx", need, e->info.ctx);
-	else if (pages > pool->n_pages)
-		snprintf(why, ENGINE_WHY, "%d tokens need %d pages of %d; the pool has %d; see --pages",
-			need, pages, e->memory.page_size, pool->n_pages);
-	else if (pages - shared > pool->n_pages - pinned)
-		snprintf(why, ENGINE_WHY,
-			"%d tokens need %d pages of %d; of the pool's %d, %d are pinned; see --pages, --pin-limit",
-			need, pages - shared, e->memory.page_size, pool->n_pages, pinned);
 	else
-		return false;
+		return sched_never_fits(&e->sched, r, why);
 	return true;
 }
 
@@ -314,64 +307,59 @@ static int check_ids(const struct engine *e, const struct engine_request *q, str
 	return 0;
 }
 
-static void emit_fork(struct engine *e, const struct request *r, const struct engine_request *q)
-{
-	struct event ev;
-
-	ev_init(&ev, EV_fork);
-	ev.u.fork.request = r->id;
-	ev.u.fork.parent = q->parent;
-	ev.u.fork.pos = q->fork_pos;
-	if (q->forced)
-		ev.u.fork.forced = q->ids[q->fork_pos];
-	stream_emit(&e->stream, &ev);
-}
-
-int64_t engine_submit(struct engine *e, const struct engine_request *q, struct err *err)
-{
-	return engine_submit_owned(e, q, NULL, NULL, NULL, err);
-}
-
-int64_t engine_submit_closed(struct engine *e, const struct engine_request *q,
+static int64_t submit(struct engine *e, const struct engine_request *q,
 	const struct request_owner *owner, void *data, struct request **out, struct err *err)
 {
-	struct request *r;
-	char why[ENGINE_WHY];
-	bool refused;
+	struct request *r = request_new(q, e->info.ctx, &e->memory);
+	int64_t id = e->n_requests + 1;
+	char why[ENGINE_WHY] = "";
 
-	if (check_ids(e, q, err) || check_sampling(e, q, err) || canvas_check(e, q, owner, err))
-		return -1;
-	r = request_new(q, e->info.ctx, &e->memory);
 	if (!r)
 		return err_set(err, ERR_MEMORY, "no memory for a request of %d tokens", q->n_ids);
-	r->n_input = engine_input(e, r->ids, r->n_ids);
-	if (canvas_open(e, r, err)) {
+	if (e->form && e->form->open(e, r, err)) {
 		request_free(r);
 		return -1;
 	}
 	sched_pins_expire(&e->sched);
-	r->id = ++e->n_requests;
+	r->id = e->n_requests = id;
 	r->arrival_ns = stream_now(&e->stream);
-	refused = never_fits(e, r, why);
-	engine_emit_request(e, r, refused);
+	engine_emit_request(e, r, never_fits(e, r, why));
 	if (q->parent && q->fork_pos)
-		emit_fork(e, r, q);
-	if (refused) {
+		engine_emit_fork(e, r, q);
+	if (!*why && sched_add(&e->sched, r, err)) {
+		snprintf(why, sizeof why, "no memory");
+		id = -1;
+	}
+	if (*why) {
 		engine_emit_finish(e, r, EV_FINISH_refused, why);
 		request_free(r);
-		return e->n_requests;
-	}
-	if (sched_add(&e->sched, r, err)) {
-		engine_emit_finish(e, r, EV_FINISH_refused, "no memory");
-		request_free(r);
-		return -1;
+		return id;
 	}
 	r->owner = owner;
 	r->owner_data = data;
 	if (out)
 		*out = r;
-	engine_pin_declared(e, r, q);
-	return e->n_requests;
+	for_hooks(e, h, submitted) h->ops->submitted(e, h->state, r, q);
+	return id;
+}
+
+int64_t engine_submit_owned(struct engine *e, const struct engine_request *q,
+	const struct request_owner *owner, void *data, struct request **out, struct err *err)
+{
+	struct engine_request own = *q;
+	int32_t *ids = NULL;
+	int64_t id = -1;
+
+	if (!(e->form && e->form->check(e, &own, owner, &ids, err)) && !check_ids(e, &own, err) &&
+		!check_sampling(e, &own, err))
+		id = submit(e, &own, owner, data, out, err);
+	free(ids);
+	return id;
+}
+
+int64_t engine_submit(struct engine *e, const struct engine_request *q, struct err *err)
+{
+	return engine_submit_owned(e, q, NULL, NULL, NULL, err);
 }
 
 static void emit_noted(struct engine *e, struct request *r, const struct ev_token *token, int32_t n)

@@ -129,6 +129,19 @@ void engine_emit_request(struct engine *e, const struct request *r, bool refused
 	stream_emit(&e->stream, &ev);
 }
 
+void engine_emit_fork(struct engine *e, const struct request *r, const struct engine_request *q)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_fork);
+	ev.u.fork.request = r->id;
+	ev.u.fork.parent = q->parent;
+	ev.u.fork.pos = q->fork_pos;
+	if (q->forced)
+		ev.u.fork.forced = q->ids[q->fork_pos];
+	stream_emit(&e->stream, &ev);
+}
+
 void engine_emit_token(struct engine *e, struct request *r, int32_t id, int32_t pos,
 	const struct sample_result *s, const struct k_logit_stats *stats, enum ev_code_source source)
 {

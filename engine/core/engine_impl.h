@@ -71,6 +71,23 @@ struct engine_looking {
 	struct model *model;
 };
 
+/* What a model needs of its requests beyond the tokens of a prompt: an encoder's input, a diffusion
+ * model's canvas. */
+struct request_form {
+	bool (*of)(const struct model *m); /* whether the model's requests have it */
+	int32_t max_out;                   /* outputs that a step has; 0: as other models' */
+	/* ERR_USAGE where the model cannot do what q asks for; owned: for a search. May give q other
+	 * ids, which *ids then is, malloc'd, for the caller to free. */
+	int (*check)(const struct engine *e, struct engine_request *q, bool owned, int32_t **ids,
+		struct err *err);
+	int (*open)(struct engine *e, struct request *r, struct err *err);
+	/* Why it can never be computed, "": it can. NULL: any can. */
+	const char *(*never_fits)(const struct request *r);
+	void (*plan_first)(struct sched *s, struct plan *p); /* see struct sched; may be NULL */
+};
+extern const struct request_form *const request_forms[]; /* request_kinds.c; ends with NULL */
+extern const struct request_form encoder_form, canvas_form;
+
 struct engine {
 	/* the run: what every step needs */
 	struct engine_info info;
@@ -80,6 +97,7 @@ struct engine {
 	/* NULL: a model computes; else there are no kernels, tokenizer, model or sampler, and forward
 	 * is zero */
 	const struct engine_given *given;
+	const struct request_form *form; /* NULL: requests are prompts */
 	struct k_ctx *kernels;
 	struct tokenizer *tokenizer;
 	struct model *model;
@@ -137,8 +155,11 @@ void engine_keep(struct engine *e, struct request *r);
 /* Of one that is refused the first tokens of the prompt alone, so that clients who send such
  * requests fill neither memory nor disk; a conversation's turns are whole. */
 void engine_emit_request(struct engine *e, const struct request *r, bool refused);
+void engine_emit_fork(struct engine *e, const struct request *r, const struct engine_request *q);
 void engine_emit_token(struct engine *e, struct request *r, int32_t id, int32_t pos,
 	const struct sample_result *s, const struct k_logit_stats *stats, enum ev_code_source source);
+/* engine_given.c: those whose tokens are given. */
+extern const struct request_kind request_score, request_verify, request_pin;
 /* engine_step.c: ends the request if its newest token requires it. */
 void engine_end_if_due(struct engine *e, struct request *r);
 /* Ends the request: offers what it computed to the prefix cache, and calls its owner. */
@@ -207,11 +228,6 @@ int engine_need_cost(struct engine *e, int32_t rows, struct err *err);
 int64_t engine_submit_owned(struct engine *e, const struct engine_request *q,
 	const struct request_owner *owner, void *data, struct request **out, struct err *err);
 
-/* Of these tokens those that an encoder reads; 0: there is none. */
-int32_t engine_input(const struct engine *e, const int32_t *ids, int32_t n);
-/* engine_submit_owned() of a request whose input, if it has one, is closed. */
-int64_t engine_submit_closed(struct engine *e, const struct engine_request *q,
-	const struct request_owner *owner, void *data, struct request **out, struct err *err);
 bool engine_keeps_prefixes(const struct engine *e, const struct engine_options *o);
 /* The format that the option names. */
 enum k_cache engine_cache_format(const struct engine_options *o);
@@ -225,6 +241,5 @@ int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, stru
 void engine_close_pages(struct engine *e);
 /* engine_pin.c: a setting changes what would be cached: all pins end, and the cache is empty. */
 void engine_clear_prefix(struct engine *e);
-void engine_pin_declared(struct engine *e, struct request *r, const struct engine_request *q);
 
 #endif

@@ -59,12 +59,16 @@ void engine_clear_prefix(struct engine *e)
 }
 
 /* A request that only pins ends at once if it may not. */
-void engine_pin_declared(struct engine *e, struct request *r, const struct engine_request *q)
+static void submitted(
+	struct engine *e, void *state, struct request *r, const struct engine_request *q)
 {
 	char why[SCHED_WHY];
 
+	(void)state;
 	if (q->pin)
 		sched_pin(&e->sched, r, q->pin, q->pin_ttl_ns, why);
 	if (q->kind == EV_REQUEST_KIND_pin && !r->pin)
 		engine_end_request(e, r, EV_FINISH_refused, why);
 }
+
+const struct step_hooks pin_hooks = { .name = "pins", .submitted = submitted };

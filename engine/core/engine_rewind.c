@@ -7,7 +7,7 @@ static int rewind_check(
 {
 	if (!r)
 		return err_set(err, ERR_USAGE, "the request has ended: fork it instead");
-	if (request_is_given(r))
+	if (r->how->given)
 		return err_set(err, ERR_USAGE, "the tokens of request %lld are given: it cannot go back",
 			(long long)r->id);
 	if (r->owner)
@@ -70,9 +70,8 @@ int engine_rewind(struct engine *e, int64_t request, int32_t keep, int32_t force
 	 * row */
 	int32_t valid = forced >= 0 ? keep : keep - 1;
 
-	if (r && r->canvas)
-		return err_set(err, ERR_USAGE,
-			"a diffusion model's answer has no beginning to go on from: its tokens saw those after them");
+	if (r && r->how->stays)
+		return err_set(err, ERR_USAGE, "%s", r->how->stays);
 	if (rewind_check(e, r, keep, forced, err))
 		return -1;
 	emit_rewind(e, r, r->n_ids, keep, forced, valid);

@@ -1,10 +1,8 @@
 /* One step: plan, compute, draws, events. See engine.h; compute.h computes its rows, and
  * step_hooks.h lists what else takes part. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/diffuse/canvas.h"
 #include "engine/core/compute.h"
 #include "engine/core/engine_impl.h"
 
@@ -120,73 +118,6 @@ static void after_decode(struct engine *e, const struct plan_item *item)
 	engine_keep(e, r);
 }
 
-static struct ev_span score_candidates(struct engine *e, const struct request *r, int32_t out,
-	int32_t id, struct ev_candidate to[SAMPLE_TOP + 1])
-{
-	struct k_draw_entry top[SAMPLE_TOP + 1];
-	const int32_t n = r->top ? e->compute->top(e, out, r->top, id, top) : 0;
-
-	for (int32_t i = 0; i < n; i++)
-		to[i] = (struct ev_candidate){ .id = (uint32_t)top[i].id,
-			.logit = top[i].logit,
-			.p = (float)exp(compute_share(&e->stats[out], top[i].logit)),
-			.arrival = NAN,
-			.cut = EV_CUT_kept };
-	for (int32_t i = 0; i < n; i++)
-		stream_vocab(&e->stream, top[i].id);
-	return (struct ev_span){ n ? to : NULL, (size_t)n * sizeof *to };
-}
-
-/* Emits the log-probabilities of the given tokens. */
-static void after_score(struct engine *e, const struct plan_item *item)
-{
-	struct request *r = item->r;
-	struct event ev;
-
-	for (int32_t i = 0; i < item->n_out; i++) {
-		int32_t id = r->ids[item->pos + i + 1];
-		struct ev_candidate to[SAMPLE_TOP + 1];
-		const struct ev_span candidates = score_candidates(e, r, item->out + i, id, to);
-
-		ev_init(&ev, EV_score);
-		ev.u.score.request = r->id;
-		ev.u.score.pos = item->pos + i + 1;
-		ev.u.score.id = id;
-		ev.u.score.logp = e->compute->logp(e, item->out + i, id);
-		ev.u.score.hash = (int64_t)e->stats[item->out + i].hash;
-		ev.u.score.candidates = candidates;
-		stream_emit(&e->stream, &ev);
-		tell_drawn(e, r, item->pos + i + 1, id, item->out + i);
-	}
-	r->computed += item->n_rows;
-	if (r->computed == r->n_ids - 1)
-		engine_finish(e, r, EV_FINISH_end, NULL);
-	else
-		sched_register(&e->sched, r);
-}
-
-/* Repeats the draws of a recorded sequence: the tokens emitted are those drawn now. */
-static void after_verify(struct engine *e, const struct plan_item *item)
-{
-	struct request *r = item->r;
-
-	for (int32_t i = 0; i < item->n_out; i++) {
-		int32_t pos = item->pos + item->n_rows - item->n_out + i + 1, out = item->out + i;
-
-		if (pos <= r->verified) /* emitted before it was preempted */
-			continue;
-		e->compute->draw(e, r, pos, out);
-		engine_emit_token(e, r, e->drawn.id, pos, &e->drawn, &e->stats[out], EV_SOURCE_plain);
-		e->counts.tokens++;
-		r->verified = pos;
-	}
-	r->computed += item->n_rows;
-	if (r->computed == r->n_ids - 1)
-		engine_finish(e, r, EV_FINISH_end, NULL);
-	else
-		sched_register(&e->sched, r);
-}
-
 static void after_prefill(struct engine *e, const struct plan_item *item)
 {
 	struct request *r = item->r;
@@ -209,13 +140,21 @@ static void after_prefill(struct engine *e, const struct plan_item *item)
 		}
 	}
 	engine_note_seen(e, item, -1);
-	if (r->kind == EV_REQUEST_KIND_pin && r->computed == r->n_ids)
-		engine_finish(e, r, EV_FINISH_end, NULL);
-	else if (item->n_out)
+	if (item->n_out)
 		engine_keep(e, r);
 	else
 		sched_register(&e->sched, r);
 }
+
+static void after_next(struct engine *e, const struct plan_item *item)
+{
+	if (item->work == EV_WORK_prefill)
+		after_prefill(e, item);
+	else
+		after_decode(e, item);
+}
+
+const struct request_kind request_next = { .next = true, .after = after_next };
 
 static void after(struct engine *e, struct plan_item *item)
 {
@@ -226,16 +165,7 @@ static void after(struct engine *e, struct plan_item *item)
 		engine_finish(e, r, EV_FINISH_failed, "the model computed something that is not a number");
 		return;
 	}
-	if (r->canvas)
-		canvas_after(e, item);
-	else if (r->kind == EV_REQUEST_KIND_score)
-		after_score(e, item);
-	else if (r->kind == EV_REQUEST_KIND_verify)
-		after_verify(e, item);
-	else if (item->work == EV_WORK_prefill)
-		after_prefill(e, item);
-	else
-		after_decode(e, item);
+	r->how->after(e, item);
 }
 
 void engine_end_if_due(struct engine *e, struct request *r)

@@ -5,7 +5,7 @@
 #include "engine/core/step_hooks.h"
 
 extern const struct step_hooks observe_hooks, sparsity_hooks, watch_hooks, shadow_hooks, twin_hooks,
-	search_hooks, roof_hooks, cost_hooks, outliers_hooks, importance_hooks;
+	search_hooks, roof_hooks, cost_hooks, pin_hooks, outliers_hooks, importance_hooks;
 
 const struct step_hooks *const step_hooks_table[] = {
 	&observe_hooks,
@@ -16,6 +16,7 @@ const struct step_hooks *const step_hooks_table[] = {
 	&search_hooks,
 	&roof_hooks,
 	&cost_hooks,
+	&pin_hooks,
 	&outliers_hooks,
 	&importance_hooks,
 	NULL,

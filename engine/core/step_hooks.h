@@ -21,6 +21,7 @@ struct engine;
 struct plan_item;
 struct draft_seen;
 struct request;
+struct engine_request;
 
 struct step_hooks {
 	const char *name;
@@ -32,6 +33,10 @@ struct step_hooks {
 
 	/* The session's event is out, and its settings': now comes what the hook measured. */
 	void (*begun)(struct engine *e, void *state);
+
+	/* r waits in the queue, as q asked for it. The last hook that has this may end it. */
+	void (*submitted)(
+		struct engine *e, void *state, struct request *r, const struct engine_request *q);
 
 	/* The hook has work that is no request: the engine is not idle. */
 	bool (*busy)(const struct engine *e, const void *state);

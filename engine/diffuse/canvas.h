@@ -12,16 +12,11 @@
  * r->ids has room for the canvas: ids[n_ids …] are its tokens and masks, of which the first n_ids
  * are told as tokens. A draw is keyed by its position alone, so the noise of a position is the same
  * in all steps, and an answer is a function of prompt, canvas, settings and seed. Thread: the
- * engine's. After canvas_open nothing is allocated. */
+ * engine's. After the request is submitted nothing is allocated. */
 #ifndef CUTAWAY_ENGINE_DIFFUSE_CANVAS_H
 #define CUTAWAY_ENGINE_DIFFUSE_CANVAS_H
 
 #include "engine/sample/sampler.h"
-
-struct engine;
-struct engine_request;
-struct plan_item;
-struct request;
 
 enum {
 	CANVAS_TOKENS = 128,            /* where a request has no limit of its own */
@@ -43,20 +38,5 @@ struct canvas {
 	int32_t first, end;        /* positions of the block whose logits the next step computes */
 	struct canvas_cell *cell;  /* [limit - n_prompt] */
 };
-
-/* ERR_USAGE where a diffusion model cannot do what is asked for; owned: for a search. */
-int canvas_check(
-	const struct engine *e, const struct engine_request *q, bool owned, struct err *err);
-/* Gives a request its canvas; nothing for other models. ERR_MEMORY. */
-int canvas_open(struct engine *e, struct request *r, struct err *err);
-void canvas_release(struct request *r);
-/* Why it can never be computed; "": it can. */
-const char *canvas_never_fits(const struct request *r);
-/* Outputs that its next step needs. */
-int32_t canvas_outputs(const struct request *r);
-/* The row of an item's first output. */
-int32_t canvas_first_row(const struct plan_item *item);
-/* After the rows of a step are computed: draws, fixes, tells, and ends the request if it is due. */
-void canvas_after(struct engine *e, const struct plan_item *item);
 
 #endif

@@ -1,7 +1,6 @@
 /* See schedule.h. */
 #include "engine/diffuse/schedule.h"
 
-#include "engine/settings/settings.h"
 #include "engine/diffuse/canvas.h"
 #include "engine/sched/request.h"
 

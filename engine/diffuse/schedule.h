@@ -5,7 +5,7 @@
 #ifndef CUTAWAY_ENGINE_DIFFUSE_SCHEDULE_H
 #define CUTAWAY_ENGINE_DIFFUSE_SCHEDULE_H
 
-#include "engine/core/engine.h"
+#include "engine/settings/options.h"
 
 struct request;
 

@@ -68,7 +68,7 @@ static bool is_watched(const struct engine *e, const struct plan_item *item)
 {
 	const struct request *r = item->r;
 
-	if (!e->observe.on || r->canvas || !e->info.n_heads || !item->n_out || request_is_given(r))
+	if (!e->observe.on || !r->how->next || !e->info.n_heads || !item->n_out)
 		return false;
 	return !r->observed || r->n_ids - r->observed >= e->set.attention_every || e->observe.once ||
 		   (e->set.observe_layer >= 0 && e->set.observe_head >= 0);

@@ -103,7 +103,7 @@ static void watching_computed(struct engine *e, void *state)
 
 		w.row = prompt ? item->row + item->n_rows - 1 : item->row;
 		watch_experts_count(e, s->experts, &w);
-		if (item->n_out && !request_is_given(item->r)) {
+		if (item->n_out && !item->r->how->given) {
 			watch_experts_emit(e, s->experts, &w);
 			watch_states_emit(e, s->states, &w);
 		}

@@ -100,7 +100,7 @@ static struct request *find_sibling(const struct sched *s, const struct request 
 	for (int32_t i = 0; i < s->n_slots && s->prefix->on; i++) {
 		struct request *d = s->slot[i];
 
-		if (d && d->n_ids >= r->n_ids && !request_is_given(d) &&
+		if (d && d->n_ids >= r->n_ids && !d->how->given &&
 			!memcmp(d->ids, r->ids, (size_t)r->n_ids * sizeof *r->ids))
 			return d;
 	}
@@ -278,7 +278,7 @@ static bool admit(struct sched *s)
 		return hold(s, full ? EV_HOLD_slot : EV_HOLD_policy, NULL);
 	if (uses_cache(r)) {
 		look_up(s, r, &m);
-		sibling = request_is_given(r) ? NULL : find_sibling(s, r);
+		sibling = r->how->given ? NULL : find_sibling(s, r);
 		/* the sibling will compute the same tokens: wait for it rather than compute them twice,
 		 * unless the policy may have closed by then */
 		if (sibling && sibling->computed < sibling->n_prompt && !s->policy->opens)

@@ -44,9 +44,10 @@ static void price(struct event *ev, const int32_t pages[2], const int64_t bytes[
 	ev->u.pin.bytes = bytes[1] - bytes[0];
 }
 
-int32_t sched_least_pages(const struct sched *s, const struct request *r)
+/* Pages of the lead group without which r could not run even alone. */
+static int32_t least_pages(const struct sched *s, const struct request *r)
 {
-	const int32_t tokens = request_is_given(r) ? r->n_ids - 2 : r->n_ids - 1;
+	const int32_t tokens = r->how->given ? r->n_ids - 2 : r->n_ids - 1;
 
 	return memory_need(s->memory, s->memory->lead, tokens, 1);
 }
@@ -55,12 +56,31 @@ static bool crowds(const struct sched *s, const struct pin *more, const struct r
 	int32_t left, char why[SCHED_WHY])
 {
 	const int32_t need =
-		sched_least_pages(s, r) - pins_shared(s->prefix, s->memory->lead, more, r->ids, r->n_ids);
+		least_pages(s, r) - pins_shared(s->prefix, s->memory->lead, more, r->ids, r->n_ids);
 
 	if (need <= left)
 		return false;
 	snprintf(why, SCHED_WHY, "request %lld needs %d pages and %d would be left; see --pages",
 		(long long)r->id, need, left);
+	return true;
+}
+
+bool sched_never_fits(const struct sched *s, const struct request *r, char why[SCHED_WHY])
+{
+	const int32_t lead = s->memory->lead, all = s->memory->pages[lead].n_pages;
+	const int32_t need = least_pages(s, r), pinned = pins_pages(s->prefix, lead, NULL);
+	const int32_t shared = pins_shared(s->prefix, lead, NULL, r->ids, r->n_ids);
+	const int32_t tokens = r->how->given ? r->n_ids : r->n_ids + 1;
+
+	if (need > all)
+		snprintf(why, SCHED_WHY, "%d tokens need %d pages of %d; the pool has %d; see --pages",
+			tokens, need, s->memory->page_size, all);
+	else if (need - shared > all - pinned)
+		snprintf(why, SCHED_WHY,
+			"%d tokens need %d pages of %d; of the pool's %d, %d are pinned; see --pages, --pin-limit",
+			tokens, need - shared, s->memory->page_size, all, pinned);
+	else
+		return false;
 	return true;
 }
 

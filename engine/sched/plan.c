@@ -1,8 +1,7 @@
 /* The plan of a step: rows for newest tokens and their drafts, then for prompts. See sched.h. */
-#include "engine/diffuse/canvas.h"
 #include "engine/sched/sched_impl.h"
 
-static void add_item(struct plan *p, struct request *r, enum ev_code_work work, int32_t n_rows,
+void plan_add(struct plan *p, struct request *r, enum ev_code_work work, int32_t n_rows,
 	int32_t n_drafts, int32_t n_out)
 {
 	p->item[p->n_items++] = (struct plan_item){ .r = r,
@@ -32,7 +31,7 @@ static void plan_decode(struct sched *s, struct plan *p, struct request *r)
 		}
 		r->draft.n = 0;
 	}
-	add_item(p, r, r->draft.n ? EV_WORK_verify : EV_WORK_decode, 1 + r->draft.n, r->draft.n,
+	plan_add(p, r, r->draft.n ? EV_WORK_verify : EV_WORK_decode, 1 + r->draft.n, r->draft.n,
 		1 + r->draft.n);
 }
 
@@ -49,25 +48,10 @@ static int32_t first_output(const struct request *r)
 /* Where the tokens are given, the last one's logits are not needed. */
 static int32_t prompt_left(const struct request *r)
 {
-	return r->n_ids - request_is_given(r) - r->computed;
+	return r->n_ids - r->how->given - r->computed;
 }
 
-/* A pass over prompt and canvas, which is whole: it waits for a step with room for it, or
- * that is its own. */
-static void plan_canvas(struct sched *s, struct plan *p, struct request *r)
-{
-	const int32_t n_out = canvas_outputs(r);
-
-	if (p->n_rows && (r->limit > s->budget - p->n_rows || n_out > s->max_out - p->n_out))
-		return;
-	if (sched_ensure_pages(s, p, r, 0, r->limit))
-		add_item(p, r, EV_WORK_denoise, r->limit, 0, n_out);
-	else
-		sched_denied(s, p, r);
-}
-
-/* The running request that was admitted first among those after `after`. */
-static struct request *next_oldest(const struct sched *s, int64_t after)
+struct request *sched_next_oldest(const struct sched *s, int64_t after)
 {
 	struct request *best = NULL;
 
@@ -77,30 +61,6 @@ static struct request *next_oldest(const struct sched *s, int64_t after)
 			best = r;
 	}
 	return best;
-}
-
-static bool input_waits(const struct sched *s)
-{
-	for (int32_t i = 0; i < s->n_slots; i++)
-		if (s->slot[i] && s->slot[i]->computed < s->slot[i]->n_input)
-			return true;
-	return false;
-}
-
-/* Inputs of encoders, each whole, since all its rows see all of it: a step of their own, in which
- * one may have more rows than the budget. */
-static void plan_inputs(struct sched *s, struct plan *p)
-{
-	struct request *r;
-
-	for (int64_t at = 0; (r = next_oldest(s, at)); at = r->admitted) {
-		if (r->computed >= r->n_input || (p->n_items && p->n_rows + r->n_input > s->budget))
-			continue;
-		if (sched_ensure_pages(s, p, r, 0, r->n_input))
-			add_item(p, r, EV_WORK_prefill, r->n_input, 0, 0);
-		else
-			sched_denied(s, p, r);
-	}
 }
 
 static void plan_prefill(struct sched *s, struct plan *p, struct request *r)
@@ -119,7 +79,7 @@ static void plan_prefill(struct sched *s, struct plan *p, struct request *r)
 	if (n <= 0 || r->computed < r->n_input)
 		return;
 	if (sched_ensure_pages(s, p, r, r->computed, r->computed + n))
-		add_item(p, r, EV_WORK_prefill, n, 0, n_out);
+		plan_add(p, r, EV_WORK_prefill, n, 0, n_out);
 	else
 		sched_denied(s, p, r);
 }
@@ -127,8 +87,7 @@ static void plan_prefill(struct sched *s, struct plan *p, struct request *r)
 static bool lacks_only_newest(const struct request *r)
 {
 	/* a prompt of which only the last token is missing is a prefill of one row */
-	return !r->canvas && r->n_ids - r->computed == 1 && r->n_ids > r->n_prompt &&
-		   !request_is_given(r);
+	return r->how->next && r->n_ids - r->computed == 1 && r->n_ids > r->n_prompt;
 }
 
 /* Free pages for DRAFT_MAX tokens ahead, without preemption or eviction. */
@@ -150,7 +109,7 @@ static void plan_drafts(struct sched *s, const struct plan *p)
 	int32_t n = 0, most, nodes;
 	struct request *r;
 
-	for (int64_t at = 0; (r = next_oldest(s, at)); at = r->admitted)
+	for (int64_t at = 0; (r = sched_next_oldest(s, at)); at = r->admitted)
 		if (lacks_only_newest(r)) {
 			r->draft.n = 0;
 			s->ready[n++] = r;
@@ -214,10 +173,7 @@ static void plan_prompts(struct sched *s, struct plan *p)
 
 	while (p->n_rows < s->budget && (r = next_prompt(s, rank, admitted, &rank))) {
 		admitted = r->admitted;
-		if (r->canvas)
-			plan_canvas(s, p, r);
-		else
-			plan_prefill(s, p, r);
+		(r->how->plan ? r->how->plan : plan_prefill)(s, p, r);
 	}
 	note_overtaken(s, p);
 }
@@ -227,7 +183,7 @@ static void plan_newest(struct sched *s, struct plan *p)
 	struct request *r;
 
 	plan_drafts(s, p);
-	for (int64_t at = 0; (r = next_oldest(s, at)); at = r->admitted)
+	for (int64_t at = 0; (r = sched_next_oldest(s, at)); at = r->admitted)
 		if (lacks_only_newest(r) && p->n_rows < s->budget && p->n_out < s->max_out)
 			plan_decode(s, p, r);
 	s->n_decodes += p->n_items > 0;
@@ -239,8 +195,8 @@ void sched_plan(struct sched *s, struct plan *p)
 
 	p->n_items = p->n_rows = p->n_out = 0;
 	sched_admit(s);
-	if (input_waits(s))
-		plan_inputs(s, p);
+	if (s->plan_first)
+		s->plan_first(s, p);
 	if (p->n_items)
 		return;
 	if (turn == SCHED_PROMPTS_ALONE)

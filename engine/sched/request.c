@@ -7,7 +7,6 @@
 
 #include "base/median.h"
 #include "base/text.h"
-#include "engine/diffuse/canvas.h"
 #include "engine/text/tokenizer.h"
 
 /* JSON array of the stop strings. */
@@ -72,6 +71,7 @@ struct request *request_new(
 	if (!r)
 		return NULL;
 	r->kind = spec->kind;
+	r->how = request_kinds[spec->kind] ? request_kinds[spec->kind] : &request_next;
 	r->parent = spec->parent;
 	r->sample = spec->sample;
 	r->params = spec->params;
@@ -112,7 +112,8 @@ void request_free(struct request *r)
 		return;
 	for (int i = 0; r->stop && r->stop[i]; i++)
 		free(r->stop[i]);
-	canvas_release(r);
+	if (r->how->release)
+		r->how->release(r);
 	free(r->stop);
 	free(r->stop_json);
 	free(r->stop_ids);

@@ -12,8 +12,30 @@
 enum request_state { REQUEST_WAITING, REQUEST_RUNNING, REQUEST_DONE };
 
 struct canvas;
+struct engine;
+struct plan;
+struct plan_item;
 struct request;
+struct sched;
 struct tokenizer;
+
+/* How rows of a request are planned and what is done with their outputs, by what is asked of it.
+ * Most draw one token after the other; the table has those that do not (core/request_kinds.c), and a
+ * model may have a kind of its own (struct request_form). */
+struct request_kind {
+	bool next;  /* one token after the other: it may lack only its newest */
+	bool given; /* its tokens are: it draws none, and ends when its last but one row is computed */
+	/* Plans rows of one that lacks more than its newest token. NULL: some of its prompt's. */
+	void (*plan)(struct sched *s, struct plan *p, struct request *r);
+	/* The row of an item's first output. NULL: its last rows have outputs. */
+	int32_t (*first_row)(const struct plan_item *item);
+	/* An item is computed: draws, emits, and ends the request if that is due. */
+	void (*after)(struct engine *e, const struct plan_item *item);
+	void (*release)(struct request *r); /* NULL: it has nothing of its own */
+	const char *stays; /* why it cannot go back to an earlier token; NULL: it can */
+};
+extern const struct request_kind request_next;
+extern const struct request_kind *const request_kinds[EV_N_request_kind]; /* NULL: request_next */
 
 /* The owner of a request, which submitted it and takes part in decisions about it: a search. */
 struct request_owner {
@@ -32,6 +54,7 @@ struct request_owner {
 struct request {
 	int64_t id, parent, sample;
 	enum ev_code_request_kind kind;
+	const struct request_kind *how;
 	enum request_state state;
 	struct sample_params params;
 	bool ignore_end, cancelled;
@@ -66,7 +89,7 @@ struct request {
 	struct draft draft; /* guesses to verify in the coming step */
 	bool draft_pages;   /* its pages reach far enough for a drafter that writes ahead */
 
-	struct canvas *canvas; /* of a diffusion model (engine/diffuse/canvas.h); else NULL */
+	struct canvas *canvas; /* of a diffusion model (engine/diffuse/canvas.h) */
 	char **stop;           /* NULL-terminated, or NULL */
 	int32_t *stop_ids, n_stop_ids;
 	char *stop_json;
@@ -104,11 +127,6 @@ const char *request_stop(struct request *r, const void *bytes, size_t size);
 bool request_stops_at(const struct request *r, int32_t id);
 /* Keeps the first n tokens, n_prompt at least. */
 void request_truncate(struct request *r, int32_t n, const struct tokenizer *t);
-/* Whether its tokens are given: it draws none, and ends when its last but one row is computed. */
-static inline bool request_is_given(const struct request *r)
-{
-	return r->kind == EV_REQUEST_KIND_score || r->kind == EV_REQUEST_KIND_verify;
-}
 /* What was computed since the token before goes into the event of this one. A token of the same
  * step as the one before has an inter-token latency of 0: they arrive together. */
 void request_charge(struct request *r, struct ev_token *t, int64_t now);

@@ -66,6 +66,8 @@ struct sched {
 	int64_t n_admitted, step;
 	int32_t budget, chunk; /* rows; chunk 0: whole prompts */
 	int32_t max_out;       /* outputs a step can have */
+	/* Plans what needs a step of its own, which it is if anything is planned. NULL: nothing does. */
+	void (*plan_first)(struct sched *s, struct plan *p);
 	int32_t n_preempted;   /* ever */
 	bool open;             /* whether the step may admit requests that never ran */
 	int32_t n_decodes;     /* steps with newest tokens since a request was last admitted */
@@ -140,8 +142,21 @@ void sched_pin(
 void sched_unpin(struct sched *s, struct pin *p, enum ev_code_pin_action action);
 void sched_pins_end(struct sched *s, enum ev_code_pin_action action); /* all */
 void sched_pins_expire(struct sched *s);                              /* those whose time is over */
-/* Pages of the lead group without which r could not run even alone. */
-int32_t sched_least_pages(const struct sched *s, const struct request *r);
+/* Whether r could not run even alone in the pages there are, beside what is pinned; says why. */
+bool sched_never_fits(const struct sched *s, const struct request *r, char why[SCHED_WHY]);
+
+/* ---- for requests that plan their rows themselves (struct request_kind) ---- */
+
+void plan_add(struct plan *p, struct request *r, enum ev_code_work work, int32_t n_rows,
+	int32_t n_drafts, int32_t n_out);
+/* The running request that was admitted first among those after `after`. */
+struct request *sched_next_oldest(const struct sched *s, int64_t after);
+/* pages.c: takes pages for positions up to `end`, writable from `pos` on. False: that would preempt
+ * a request admitted before r, or a planned one. */
+bool sched_ensure_pages(
+	struct sched *s, const struct plan *p, struct request *r, int32_t pos, int32_t end);
+/* r was just refused pages: it waits, or ends if no other request could ever free one. */
+void sched_denied(struct sched *s, const struct plan *p, struct request *r);
 
 void sched_check(const struct sched *s);
 

@@ -40,11 +40,4 @@ int32_t sched_pin_asks(const struct sched *s, const struct request *r, int32_t f
 void sched_pin_note(
 	struct sched *s, const struct request *r, int32_t n_blocks, int32_t hit, struct ev_lookup *l);
 
-/* pages.c: takes pages for positions up to `end`, writable from `pos` on. False: that would preempt
- * a request admitted before r, or a planned one. */
-bool sched_ensure_pages(
-	struct sched *s, const struct plan *p, struct request *r, int32_t pos, int32_t end);
-/* r was just refused pages: it waits, or ends if no other request could ever free one. */
-void sched_denied(struct sched *s, const struct plan *p, struct request *r);
-
 #endif

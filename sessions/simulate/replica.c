@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/core/engine.h"
+
 /* Outputs that a step can have: one of each slot, and more than any plan needs. */
 enum { MOST_OUT = 4096 };
 

@@ -22,16 +22,24 @@ may_include() { # folder, the other folders that it may include, with | between 
 		"grep -rnE '^#include \"($(echo "$all" | tr ' ' '|')none)/' $1 2>/dev/null | grep -vE '#include \"($1${2:+|}$2)/'"
 }
 
-# Inside a folder: a line for each of its own, with those of them that it may include.
+# Inside a folder: a line for each of its own, with those of them that it may include, whose lines
+# are above. So includes between folders go one way.
 folders() { # the folder; the table is standard input
 	while read -r own may; do
 		from=$1/$own
+		for other in $may; do
+			case "$listed " in *" $1/$other "*) ;; *) check "$other has a line above $own" "echo no" ;; esac
+		done
 		check "$from includes of $1 only itself${may:+, }$(echo "$may" | sed 's/ /, /g')" \
 			"grep -nE '^#include \"$1/' $from/*.[ch] | grep -vE '#include \"$1/($(echo "$own $may" | tr ' ' '|'))/[^/\"]*\"'"
 		listed="$listed $from"
 	done
 	check "every folder of $1 has a line" \
 		"find $1 -mindepth 1 -type d | while read -r d; do case '$listed ' in *\" \$d \"*) ;; *) echo \$d ;; esac; done"
+}
+no_circles() { # folder; a header X_impl.h or X_private.h is a part of X
+	check "no file of $1 includes itself through others" \
+		"grep -roE '^#include \"$1/[^\"]*' $1 --include='*.[ch]' | sed -E 's/:#include \"/ /; s/(_impl|_private)?\.[ch]( |\$)/\2/g' | awk '\$1 != \$2' | tsort 2>&1 >/dev/null"
 }
 
 may_include base ''
@@ -53,14 +61,16 @@ sample settings
 run model visibility
 layer model run
 draft arch memory model run sample
-sched diffuse draft memory settings text
+sched draft memory settings text
 sched/policy sched
-core arch diffuse draft memory model run sample sched settings text
-diffuse core run sample sched settings
-observe arch core draft model run sched visibility
+core arch draft memory model run sample sched settings text
+encode core
+diffuse core sample sched settings
+observe arch core draft model run visibility
 quant core memory model observe
 search core
 END
+no_circles engine
 check "views ask neither engine nor log" \
 	"grep -nE '^#include \"(engine/core/engine.h|engine/core/actor.h|trace/)' tui/views/*.c"
 check "only tui/term sees ncurses" "$(includes '-r $all' '(ncurses|curses|term)\.h|ncursesw/' 'tui/term/')"

@@ -53,30 +53,54 @@ static int32_t close_input(const struct engine *e, int32_t *ids, int32_t n)
 	return n;
 }
 
-int64_t engine_submit_owned(struct engine *e, const struct engine_request *q,
-	const struct request_owner *owner, void *data, struct request **out, struct err *err)
+static bool has_encoder(const struct model *m)
 {
-	struct engine_request closed = *q;
-	int32_t *ids;
-	int64_t id;
-
-	if (!e->model || !e->model->n_encoder || q->n_ids < 1)
-		return engine_submit_closed(e, q, owner, data, out, err);
-	if (input_of(e, q->ids, q->n_ids) < q->n_ids)
-		return check_input(e, q, err) ? -1 : engine_submit_closed(e, q, owner, data, out, err);
-	ids = malloc(((size_t)q->n_ids + 2) * sizeof *ids);
-	if (!ids)
-		return err_set(err, ERR_MEMORY, "no memory for a request of %d tokens", q->n_ids);
-	memcpy(ids, q->ids, (size_t)q->n_ids * sizeof *ids);
-	closed.n_ids = close_input(e, ids, q->n_ids);
-	closed.ids = ids;
-	id =
-		check_input(e, &closed, err) ? -1 : engine_submit_closed(e, &closed, owner, data, out, err);
-	free(ids);
-	return id;
+	return m->n_encoder > 0;
 }
 
-int32_t engine_input(const struct engine *e, const int32_t *ids, int32_t n)
+static int check(
+	const struct engine *e, struct engine_request *q, bool owned, int32_t **ids, struct err *err)
 {
-	return e->model && e->model->n_encoder ? input_of(e, ids, n) : 0;
+	(void)owned;
+	if (q->n_ids < 1)
+		return 0;
+	if (input_of(e, q->ids, q->n_ids) == q->n_ids) {
+		*ids = malloc(((size_t)q->n_ids + 2) * sizeof **ids);
+		if (!*ids)
+			return err_set(err, ERR_MEMORY, "no memory for a request of %d tokens", q->n_ids);
+		memcpy(*ids, q->ids, (size_t)q->n_ids * sizeof **ids);
+		q->n_ids = close_input(e, *ids, q->n_ids);
+		q->ids = *ids;
+	}
+	return check_input(e, q, err);
 }
+
+static int open_input(struct engine *e, struct request *r, struct err *err)
+{
+	(void)err;
+	r->n_input = input_of(e, r->ids, r->n_ids);
+	return 0;
+}
+
+/* Inputs of encoders, each whole, since all its rows see all of it: a step of their own, in which
+ * one may have more rows than the budget. */
+static void plan_inputs(struct sched *s, struct plan *p)
+{
+	struct request *r;
+
+	for (int64_t at = 0; (r = sched_next_oldest(s, at)); at = r->admitted) {
+		if (r->computed >= r->n_input || (p->n_items && p->n_rows + r->n_input > s->budget))
+			continue;
+		if (sched_ensure_pages(s, p, r, 0, r->n_input))
+			plan_add(p, r, EV_WORK_prefill, r->n_input, 0, 0);
+		else
+			sched_denied(s, p, r);
+	}
+}
+
+const struct request_form encoder_form = {
+	.of = has_encoder,
+	.check = check,
+	.open = open_input,
+	.plan_first = plan_inputs,
+};

@@ -1,17 +1,16 @@
-/* See canvas.h. */
-#include "engine/diffuse/canvas.h"
-
+/* Requests of diffusion models: see canvas.h. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/core/engine_impl.h"
+#include "engine/diffuse/canvas.h"
 #include "engine/diffuse/schedule.h"
 #include "engine/core/compute.h"
 
+static const struct request_kind canvas_kind;
+
 static const char *refuses(const struct engine *e, const struct engine_request *q, bool owned)
 {
-	if (!e->model || !e->model->diffusion.on)
-		return "";
 	if (owned)
 		return "a search goes on token by token, but a diffusion model has no next token";
 	if (q->kind == EV_REQUEST_KIND_score)
@@ -29,11 +28,12 @@ static const char *refuses(const struct engine *e, const struct engine_request *
 	return "";
 }
 
-int canvas_check(
-	const struct engine *e, const struct engine_request *q, bool owned, struct err *err)
+static int check(
+	const struct engine *e, struct engine_request *q, bool owned, int32_t **ids, struct err *err)
 {
 	const char *why = refuses(e, q, owned);
 
+	(void)ids;
 	return *why ? err_set(err, ERR_USAGE, "%s", why) : 0;
 }
 
@@ -51,19 +51,18 @@ static void ban(struct sample_bias *b, int32_t mask)
 	b->entry[at] = (struct ev_bias){ .id = (uint32_t)mask, .bias = -SAMPLE_BIAS_MOST };
 }
 
-int canvas_open(struct engine *e, struct request *r, struct err *err)
+static int open_canvas(struct engine *e, struct request *r, struct err *err)
 {
-	const struct model_diffusion *d = e->model ? &e->model->diffusion : NULL;
+	const struct model_diffusion *d = &e->model->diffusion;
 	struct canvas *c;
 	int32_t n;
 
-	if (!d || !d->on)
-		return 0;
 	if (r->limit_is_ctx && r->limit - r->n_prompt > CANVAS_TOKENS) {
 		r->limit = r->n_prompt + CANVAS_TOKENS;
 		r->limit_is_ctx = false;
 	}
 	n = r->limit - r->n_prompt;
+	r->how = &canvas_kind;
 	r->canvas = c = calloc(1, sizeof *c);
 	if (c)
 		c->cell = calloc((size_t)n + 1, sizeof *c->cell);
@@ -82,17 +81,15 @@ int canvas_open(struct engine *e, struct request *r, struct err *err)
 	return 0;
 }
 
-void canvas_release(struct request *r)
+static void release(struct request *r)
 {
 	if (r->canvas)
 		free(r->canvas->cell);
 	free(r->canvas);
 }
 
-const char *canvas_never_fits(const struct request *r)
+static const char *never_fits(const struct request *r)
 {
-	if (!r->canvas)
-		return "";
 	if (r->limit - r->n_prompt > CANVAS_MOST)
 		return "a diffusion model's answer has at most 1024 tokens here; see --max-tokens";
 	if (r->limit > ENGINE_MAX_BUDGET)
@@ -100,12 +97,21 @@ const char *canvas_never_fits(const struct request *r)
 	return "";
 }
 
-int32_t canvas_outputs(const struct request *r)
+/* A pass over prompt and canvas, which is whole: it waits for a step with room for it, or
+ * that is its own. */
+static void plan(struct sched *s, struct plan *p, struct request *r)
 {
-	return r->canvas->end - r->canvas->first;
+	const int32_t n_out = r->canvas->end - r->canvas->first;
+
+	if (p->n_rows && (r->limit > s->budget - p->n_rows || n_out > s->max_out - p->n_out))
+		return;
+	if (sched_ensure_pages(s, p, r, 0, r->limit))
+		plan_add(p, r, EV_WORK_denoise, r->limit, 0, n_out);
+	else
+		sched_denied(s, p, r);
 }
 
-int32_t canvas_first_row(const struct plan_item *item)
+static int32_t first_row(const struct plan_item *item)
 {
 	const struct canvas *c = item->r->canvas;
 
@@ -205,7 +211,7 @@ static int tell(struct engine *e, struct request *r, const char **why)
 	return end;
 }
 
-void canvas_after(struct engine *e, const struct plan_item *item)
+static void after(struct engine *e, const struct plan_item *item)
 {
 	struct request *r = item->r;
 	const char *why;
@@ -227,3 +233,25 @@ void canvas_after(struct engine *e, const struct plan_item *item)
 	else
 		schedule_block(r);
 }
+
+static const struct request_kind canvas_kind = {
+	.plan = plan,
+	.first_row = first_row,
+	.after = after,
+	.release = release,
+	.stays =
+		"a diffusion model's answer has no beginning to go on from: its tokens saw those after them",
+};
+
+static bool is_diffusion(const struct model *m)
+{
+	return m->diffusion.on;
+}
+
+const struct request_form canvas_form = {
+	.of = is_diffusion,
+	.max_out = CANVAS_MOST,
+	.check = check,
+	.open = open_canvas,
+	.never_fits = never_fits,
+};

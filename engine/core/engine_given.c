@@ -1,0 +1,89 @@
+/* Requests that draw nothing to go on from: texts to score, sequences to verify, prefixes to pin.
+ * Thread: the engine's. */
+#include <math.h>
+
+#include "engine/core/compute.h"
+#include "engine/core/engine_impl.h"
+
+/* It ends when so many of its rows are computed. */
+static void go_on(struct engine *e, struct request *r, int32_t rows)
+{
+	if (r->computed == rows)
+		engine_finish(e, r, EV_FINISH_end, NULL);
+	else
+		sched_register(&e->sched, r);
+}
+
+static struct ev_span score_candidates(struct engine *e, const struct request *r, int32_t out,
+	int32_t id, struct ev_candidate to[SAMPLE_TOP + 1])
+{
+	struct k_draw_entry top[SAMPLE_TOP + 1];
+	const int32_t n = r->top ? e->compute->top(e, out, r->top, id, top) : 0;
+
+	for (int32_t i = 0; i < n; i++)
+		to[i] = (struct ev_candidate){ .id = (uint32_t)top[i].id,
+			.logit = top[i].logit,
+			.p = (float)exp(compute_share(&e->stats[out], top[i].logit)),
+			.arrival = NAN,
+			.cut = EV_CUT_kept };
+	for (int32_t i = 0; i < n; i++)
+		stream_vocab(&e->stream, top[i].id);
+	return (struct ev_span){ n ? to : NULL, (size_t)n * sizeof *to };
+}
+
+/* Emits the log-probabilities of the given tokens. */
+static void after_score(struct engine *e, const struct plan_item *item)
+{
+	struct request *r = item->r;
+	struct event ev;
+
+	for (int32_t i = 0; i < item->n_out; i++) {
+		int32_t id = r->ids[item->pos + i + 1];
+		struct ev_candidate to[SAMPLE_TOP + 1];
+		const struct ev_span candidates = score_candidates(e, r, item->out + i, id, to);
+
+		ev_init(&ev, EV_score);
+		ev.u.score.request = r->id;
+		ev.u.score.pos = item->pos + i + 1;
+		ev.u.score.id = id;
+		ev.u.score.logp = e->compute->logp(e, item->out + i, id);
+		ev.u.score.hash = (int64_t)e->stats[item->out + i].hash;
+		ev.u.score.candidates = candidates;
+		stream_emit(&e->stream, &ev);
+		for_hooks(e, h, drawn) h->ops->drawn(e, h->state, r, item->pos + i + 1, id, item->out + i);
+	}
+	r->computed += item->n_rows;
+	go_on(e, r, r->n_ids - 1);
+}
+
+const struct request_kind request_score = { .given = true, .after = after_score };
+
+/* Repeats the draws of a recorded sequence: the tokens emitted are those drawn now. */
+static void after_verify(struct engine *e, const struct plan_item *item)
+{
+	struct request *r = item->r;
+
+	for (int32_t i = 0; i < item->n_out; i++) {
+		int32_t pos = item->pos + item->n_rows - item->n_out + i + 1, out = item->out + i;
+
+		if (pos <= r->verified) /* emitted before it was preempted */
+			continue;
+		e->compute->draw(e, r, pos, out);
+		engine_emit_token(e, r, e->drawn.id, pos, &e->drawn, &e->stats[out], EV_SOURCE_plain);
+		e->counts.tokens++;
+		r->verified = pos;
+	}
+	r->computed += item->n_rows;
+	go_on(e, r, r->n_ids - 1);
+}
+
+const struct request_kind request_verify = { .given = true, .after = after_verify };
+
+static void after_pin(struct engine *e, const struct plan_item *item)
+{
+	item->r->computed += item->n_rows;
+	engine_note_seen(e, item, -1);
+	go_on(e, item->r, item->r->n_ids);
+}
+
+const struct request_kind request_pin = { .after = after_pin };
