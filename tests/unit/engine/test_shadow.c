@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "engine/core/engine_impl.h"
+#include "engine/core/measure.h"
 #include "engine/draft/shadow.h"
 #include "tests/support/tiny.h"
 
