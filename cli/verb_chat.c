@@ -16,7 +16,7 @@
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "cli/out.h"
-#include "sessions/past/past.h"
+#include "sessions/history/resumed.h"
 #include "sessions/verify/verify.h"
 #include "tui/app/tui.h"
 
@@ -63,7 +63,7 @@ void chat_tell_end(const char *record, const struct tui_end *end)
 }
 
 /* The newest recording that has a conversation. */
-static int newest_past(struct past **p, struct err *e)
+static int newest_conversation(struct resumed **p, struct err *e)
 {
 	struct recordings r;
 	char path[PATH_MAX];
@@ -72,7 +72,7 @@ static int newest_past(struct past **p, struct err *e)
 		return -1;
 	for (int32_t i = 0; !*p && i < r.n; i++) {
 		snprintf(path, sizeof path, "%s%s", r.folder, r.file[i].name);
-		past_open(p, path, NULL);
+		resumed_open(p, path, NULL);
 	}
 	if (!*p)
 		err_set(e, ERR_IO, "%s has no recording with a conversation yet: name one", r.folder);
@@ -86,18 +86,18 @@ static bool is_given(void *arg, const char *name)
 }
 
 /* Sets the options of a chat that goes on with a recorded conversation, and its model. */
-static int go_on(struct cli *c, struct past **p, char **model, struct err *e)
+static int go_on(struct cli *c, struct resumed **p, char **model, struct err *e)
 {
 	char *path = NULL;
 	int rc;
 
-	if (*said.go_on ? recordings_find(said.go_on, &path, e) || past_open(p, path, e)
-					: newest_past(p, e)) {
+	if (*said.go_on ? recordings_find(said.go_on, &path, e) || resumed_open(p, path, e)
+					: newest_conversation(p, e)) {
 		free(path);
 		return -1;
 	}
 	rc = model_find_recorded(c, (*p)->h, c->engine.model, model, e) ||
-				 past_settings(*p, &c->engine, &c->answer, is_given, c, e)
+				 resumed_settings(*p, &c->engine, &c->answer, is_given, c, e)
 			 ? -1
 			 : 0;
 	free(path);
@@ -123,12 +123,12 @@ int chat_open(const struct cli *given, const struct chat_extra *extra, struct er
 	struct tui_options o = screen_options(c);
 	struct err why = { 0 };
 	char *model = NULL, *history = NULL, *record = NULL;
-	struct past *past = NULL;
+	struct resumed *earlier = NULL;
 	struct tui_end end = { 0 };
 
 	own.answer.stop = (struct setting_stops){ { NULL } };
 	if (setting_stops_copy(&own.answer.stop, &given->answer.stop, e) ||
-		(said.go_on ? go_on(c, &past, &model, e) : model_find(c, &model, e)))
+		(said.go_on ? go_on(c, &earlier, &model, e) : model_find(c, &model, e)))
 		goto out;
 	if (!c->no_record && !asked && paths_new_recording(NULL, &record, &why))
 		o.not_recorded = why.text;
@@ -136,7 +136,7 @@ int chat_open(const struct cli *given, const struct chat_extra *extra, struct er
 		history = NULL; /* the prompt works without a history */
 	take_options(&o, c, extra);
 	o.engine.model = model;
-	o.past = past;
+	o.resumed = earlier;
 	o.record_named = asked;
 	o.record = c->no_record ? NULL : asked ? asked : record;
 	o.history = history;
@@ -146,7 +146,7 @@ int chat_open(const struct cli *given, const struct chat_extra *extra, struct er
 	if (record && !end.recorded) /* reserved, and without a recording */
 		paths_drop_recording(record);
 out:
-	past_close(past);
+	resumed_close(earlier);
 	setting_stops_free(&own.answer.stop);
 	free(record);
 	free(history);

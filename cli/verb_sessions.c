@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/out.h"
-#include "sessions/list/list.h"
+#include "sessions/history/listed.h"
 #include "trace/recording.h"
 
 static struct sessions_said {

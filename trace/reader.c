@@ -143,6 +143,11 @@ void reader_close(struct reader *r)
 	free(r);
 }
 
+int reader_ours(const struct reader *r, struct err *e)
+{
+	return foreign_ours(&r->file, r->path, e);
+}
+
 const struct reader_info *reader_info(const struct reader *r)
 {
 	return &r->info;

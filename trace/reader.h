@@ -17,6 +17,8 @@ struct reader;
 
 int reader_open(struct reader **r, const char *path, struct err *e);
 void reader_close(struct reader *r);
+/* foreign_ours() of its file. */
+int reader_ours(const struct reader *r, struct err *e);
 
 enum { READER_STEPS_BITS = 50 };
 struct reader_info {

@@ -1,52 +1,37 @@
 /* See history.h: opening, closing and queries. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <sqlite3.h>
-
+#include "base/find.h"
 #include "sessions/history/history_impl.h"
+#include "trace/reader.h"
 
-sqlite3_stmt *history_prepare(struct history *h, const char *sql, struct err *e)
+#define BIT(kind) (UINT64_C(1) << EV_##kind)
+
+/* What requests and tokens are made of. */
+static const uint64_t needed = BIT(session) | BIT(attached) | BIT(setting) | BIT(vocab) |
+							   BIT(request) | BIT(token) | BIT(draft) | BIT(score) | BIT(rewind) |
+							   BIT(fork) | BIT(denoise) | BIT(finish) | BIT(step) | BIT(closed);
+
+static int read_all(struct history *h, history_also *also, void *arg, struct err *e)
 {
-	sqlite3_stmt *s = NULL;
+	struct event ev;
+	int rc;
 
-	if (!sqlite3_prepare_v2(h->db, sql, -1, &s, NULL))
-		return s;
-	foreign_fail(h->db, h->path, e);
-	return NULL;
-}
-
-int history_by_id(const void *a, const void *b)
-{
-	const struct history_piece *p = a, *q = b;
-
-	return (p->id > q->id) - (p->id < q->id);
-}
-
-/* Answers of diffusion models, and where they would end. */
-static void mark_denoised(struct history *h, struct err *e)
-{
-	sqlite3_stmt *s =
-		history_prepare(h, "SELECT request, max(pos + tokens) FROM denoise GROUP BY request", e);
-
-	while (s && sqlite3_step(s) == SQLITE_ROW) {
-		struct history_request *r = history_request_find(h, sqlite3_column_int64(s, 0));
-		const int64_t end = sqlite3_column_int64(s, 1);
-
-		if (!r || end <= r->n_prompt || end - r->n_prompt > EV_DENOISED_MOST)
-			continue;
-		r->denoised = true;
-		r->longest = end > r->longest ? (int32_t)end : r->longest;
+	while ((rc = reader_next(h->reader, &ev, e)) > 0) {
+		if (history_event(h, &ev, e))
+			return -1;
+		if (also)
+			also(arg, h, &ev);
 	}
-	sqlite3_finalize(s);
+	return rc ? rc : history_end(h, e);
 }
 
-int history_open(struct history **out, const char *path, struct err *e)
+static int read_file(
+	struct history **out, const char *path, bool ours, history_also *also, void *arg, struct err *e)
 {
 	struct history *h = calloc(1, sizeof *h);
 	struct err own = { 0 };
-	struct foreign f;
 
 	*out = NULL;
 	e = e ? e : &own;
@@ -54,17 +39,13 @@ int history_open(struct history **out, const char *path, struct err *e)
 		free(h);
 		return err_set(e, ERR_MEMORY, "%s: out of memory", path);
 	}
-	if (foreign_open(&f, path, e)) {
+	if (reader_open(&h->reader, path, e) || (ours && reader_ours(h->reader, e))) {
 		history_close(h);
 		return -1;
 	}
-	h->db = f.db;
-	/* one snapshot of a file that is being written */
-	sqlite3_exec(h->db, "BEGIN", NULL, NULL, NULL);
-	if (!history_load(h, &f, e))
-		mark_denoised(h, e);
-	sqlite3_exec(h->db, "COMMIT", NULL, NULL, NULL);
-	if (e->code) {
+	if (!also)
+		reader_only(h->reader, needed);
+	if (read_all(h, also, arg, e)) {
 		history_close(h);
 		return -1;
 	}
@@ -72,25 +53,42 @@ int history_open(struct history **out, const char *path, struct err *e)
 	return 0;
 }
 
+int history_open(struct history **h, const char *path, struct err *e)
+{
+	return read_file(h, path, true, NULL, NULL, e);
+}
+
+int history_read(struct history **h, const char *path, history_also *also, void *arg, struct err *e)
+{
+	return read_file(h, path, false, also, arg, e);
+}
+
+static void request_free(struct history_request *r)
+{
+	free(r->prompt);
+	free(r->row);
+	free(r->take);
+	free(r->text);
+	free(r->user);
+	free(r->spec);
+	free(r->stop);
+	free(r->why);
+}
+
 void history_close(struct history *h)
 {
 	if (!h)
 		return;
-	sqlite3_close(h->db);
-	for (int32_t i = 0; i < h->n_requests; i++) {
-		struct history_request *r = &h->request[i];
-
-		free(r->prompt);
-		free(r->row);
-		free(r->take);
-		free(r->text);
-		free(r->user);
-		free(r->spec);
-		free(r->stop);
-		free(r->why);
-	}
+	reader_close(h->reader);
+	for (int32_t i = 0; i < h->n_requests; i++)
+		request_free(&h->request[i]);
 	for (int32_t i = 0; i < h->n_pieces; i++)
 		free(h->piece[i].bytes);
+	for (int32_t i = 0; i < h->n_settings; i++) {
+		free(h->setting[i].name);
+		free(h->setting[i].value);
+	}
+	free(h->setting);
 	free(h->piece);
 	free(h->request);
 	free(h->model_path);
@@ -103,87 +101,83 @@ void history_close(struct history *h)
 	free(h);
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
+
+struct history_request *history_request(const struct history *h, int64_t number)
+{
+	return find_number(number, h->request, h->n_requests, sizeof *h->request);
+}
 
 int32_t history_ids(const struct history_request *r, int32_t take, int32_t *ids)
+{
+	const struct history_take *k = &r->take[take];
+
+	memcpy(ids, r->prompt, (size_t)r->n_prompt * sizeof *ids);
+	if (r->kind == EV_REQUEST_KIND_score)
+		return r->n_prompt;
+	for (int32_t i = 0; i < k->first + k->n; i++)
+		ids[r->row[i].pos] = r->row[i].id;
+	return k->at + k->n;
+}
+
+int32_t history_ids_before(const struct history_request *r, int64_t seq, int32_t *ids)
 {
 	int32_t n = r->n_prompt;
 
 	memcpy(ids, r->prompt, (size_t)n * sizeof *ids);
-	if (r->kind == EV_REQUEST_KIND_score)
-		return n;
-	for (int32_t t = 0; t <= take; t++) {
-		const struct history_take *k = &r->take[t];
-
-		for (int32_t i = 0; i < k->n; i++)
-			ids[k->at + i] = r->row[k->first + i].id;
-		n = k->at + k->n;
-	}
+	for (int32_t i = 0; i < r->n_rows && r->row[i].seq < seq; i++)
+		if (r->kind != EV_REQUEST_KIND_score)
+			ids[(n = r->row[i].pos + 1) - 1] = r->row[i].id;
 	return n;
 }
 
 const struct history_piece *history_piece(const struct history *h, int32_t id)
 {
-	const struct history_piece key = { .id = id };
-
-	return h->n_pieces ? bsearch(&key, h->piece, (size_t)h->n_pieces, sizeof key, history_by_id)
-					   : NULL;
+	return find_number(id, h->piece, h->n_pieces, sizeof *h->piece);
 }
 
 int history_candidates(
 	struct history *h, const struct history_row *row, struct ev_candidate *out, int cap)
 {
-	sqlite3_stmt *s = history_prepare(h, "SELECT candidates FROM token WHERE seq = ?1", NULL);
+	struct event ev;
 	int n = 0;
 
-	if (s && !sqlite3_bind_int64(s, 1, row->seq) && sqlite3_step(s) == SQLITE_ROW) {
-		const void *p = sqlite3_column_blob(s, 0);
-
-		n = p ? sqlite3_column_bytes(s, 0) / (int)sizeof *out : 0;
-		n = n < cap ? n : cap;
-		if (n)
-			memcpy(out, p, (size_t)n * sizeof *out);
-	}
-	sqlite3_finalize(s);
+	if (reader_one(h->reader, EV_token, row->seq, &ev, &(struct err){ 0 }) == 1)
+		n = (int)(ev.u.token.candidates.size / sizeof *out);
+	n = n < cap ? n : cap;
+	if (n)
+		memcpy(out, ev.u.token.candidates.data, (size_t)n * sizeof *out);
 	return n;
 }
 
-void history_setting(
-	struct history *h, const struct history_request *r, const char *name, char *buf, int cap)
+const struct history_setting *history_setting(
+	const struct history *h, const char *name, int64_t seq)
 {
-	sqlite3_stmt *s = history_prepare(h,
-		"SELECT value FROM setting WHERE name = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT 1", NULL);
-
-	buf[0] = 0;
-	if (s && !sqlite3_bind_text(s, 1, name, -1, SQLITE_STATIC) &&
-		!sqlite3_bind_int64(s, 2, r->seq) && sqlite3_step(s) == SQLITE_ROW) {
-		const char *text = (const char *)sqlite3_column_text(s, 0);
-
-		snprintf(buf, (size_t)cap, "%s", text ? text : "");
-	}
-	sqlite3_finalize(s);
+	for (int32_t i = h->n_settings; i-- > 0;)
+		if (h->setting[i].seq < seq && !strcmp(h->setting[i].name, name))
+			return &h->setting[i];
+	return NULL;
 }
 
 struct asked {
-	struct history *h;
-	const struct history_request *r;
-	char value[LOSSY_VALUE];
+	const struct history *h;
+	int64_t seq;
 };
 
-static const char *history_setting_at(void *of, const char *name)
+static const char *lossy_at(void *of, const char *name)
 {
-	struct asked *a = of;
+	const struct asked *a = of;
+	const struct history_setting *s = history_setting(a->h, name, a->seq);
 
-	if (a->r)
-		history_setting(a->h, a->r, name, a->value, sizeof a->value);
-	return a->value;
+	return s ? s->value : "";
 }
 
-struct lossy_settings history_lossy(struct history *h, const struct history_request *r)
+struct lossy_settings history_lossy(const struct history *h, const struct history_request *r)
 {
-	struct asked a = { .h = h, .r = r };
+	struct asked a = { .h = h };
 
 	if (!r && h->n_requests)
-		a.r = &h->request[h->n_requests - 1];
-	return lossy_ask(history_setting_at, &a);
+		r = &h->request[h->n_requests - 1];
+	a.seq = r ? r->seq : 0;
+	return lossy_ask(lossy_at, &a);
 }

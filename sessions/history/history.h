@@ -1,5 +1,6 @@
-/* A recording as its requests and the rows of each: what is needed to recompute it (verify.h) or to
- * compare it with another (diff.h).
+/* The one reader that turns a recording into requests with their tokens: to recompute them
+ * (verify.h), to compare them with those of another (diff.h), to continue them (resumed.h), to
+ * schedule them anew (whatif.h, simulate.h), to explain them (why.h).
  *
  * A request that was rewound (event rewind) has several takes: the tokens drawn between two
  * rewinds. All takes are kept, in order; history_ids() gives the tokens as they stood in one.
@@ -15,8 +16,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "event/event.h"
 #include "engine/lossy.h"
+#include "event/event.h"
 #include "engine/sample/sampler.h"
 
 struct history_row { /* a token, or a scored one */
@@ -57,9 +58,15 @@ struct history_request {
 };
 
 struct history_piece { /* what a token decodes to */
-	int32_t id, size;
+	int64_t id;
+	int32_t size;
 	char *bytes;
 	bool special;
+};
+
+struct history_setting { /* given at the start, or changed */
+	int64_t seq;
+	char *name, *value;
 };
 
 struct history {
@@ -67,29 +74,50 @@ struct history {
 	char *model_path, *model_name, *model_sha256, *backend, *isa, *version; /* "" if absent */
 	int64_t arith, vocab, threads, ctx, page_size, unix_ns, n_layers, n_kv_heads, head_dim;
 	bool closed;               /* the session was closed properly */
+	bool attached;             /* its answers are another server's */
 	int64_t n_steps, steps_ns; /* steps, and their wall time together */
 	struct history_request *request;
 	int32_t n_requests, cap_requests;
 	struct history_piece *piece; /* ascending ids */
-	int32_t n_pieces;
-	struct sqlite3 *db;
+	int32_t n_pieces, cap_pieces;
+	struct history_setting *setting; /* as they were logged */
+	int32_t n_settings, cap_settings;
+	struct reader *reader;
+	/* while it is read: the step that the newest scores belong to, and the newest draft that
+	 * modified rejection verified */
+	struct {
+		int64_t step, step_seq;
+	} scored;
+	struct {
+		int64_t request, pos;
+	} by_rejection;
 };
 
+/* ERR_INPUT also for a session that another server computed: it has nothing to compute again. */
 int history_open(struct history **h, const char *path, struct err *e);
+/* The same for anyone's session; `also` is called with every event of it, after h has taken it in.
+ */
+typedef void history_also(void *arg, const struct history *h, const struct event *ev);
+int history_read(
+	struct history **h, const char *path, history_also *also, void *arg, struct err *e);
 void history_close(struct history *h); /* NULL is fine */
 
+/* NULL: there is none of that number. Valid until the next request is read. */
+struct history_request *history_request(const struct history *h, int64_t number);
 /* Tokens as they stood at the end of a take, into ids [r->longest]. Returns how many. */
 int32_t history_ids(const struct history_request *r, int32_t take, int32_t *ids);
+/* The same as they stood before event `seq`. */
+int32_t history_ids_before(const struct history_request *r, int64_t seq, int32_t *ids);
 
 /* What a token decodes to, or NULL if the file does not say. */
 const struct history_piece *history_piece(const struct history *h, int32_t id);
 /* The candidates of a token's row; returns how many, at most cap. */
 int history_candidates(
 	struct history *h, const struct history_row *row, struct ev_candidate *out, int cap);
-/* Text of a setting as it stood when request r arrived, into buf; "" if it was not recorded. */
-void history_setting(
-	struct history *h, const struct history_request *r, const char *name, char *buf, int cap);
+/* A setting as it stood before event `seq`, or NULL. */
+const struct history_setting *history_setting(
+	const struct history *h, const char *name, int64_t seq);
 /* The lossy settings as they stood when request r arrived; NULL: when the last one did. */
-struct lossy_settings history_lossy(struct history *h, const struct history_request *r);
+struct lossy_settings history_lossy(const struct history *h, const struct history_request *r);
 
 #endif

@@ -1,57 +1,25 @@
-/* Reads the rows of a recording into its requests: see history.h. Each table that is needed is read
- * by its own statement; rows are merged by seq. */
+/* Takes the events of a recording into its requests: see history.h. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <sqlite3.h>
-
 #include "base/array.h"
 #include "base/find.h"
 #include "sessions/history/history_impl.h"
+#include "trace/reader.h"
 
-enum { MAX_TOKENS = 1 << 24 }; /* of a request */
+enum { MAX_TOKENS = 1 << 24 /* of a request */, MAX_VOCAB = 1 << 22 };
 
-struct loading {
-	struct history *h;
-	struct err *e;
-	sqlite3_stmt *step_of;
-	int64_t step, step_seq;                 /* events up to step_seq belong to this step */
-	int64_t verified_request, verified_pos; /* the newest draft that modified rejection verified */
-};
-
-/* ---- words for asking ---- */
-
-static char *text_of(sqlite3_stmt *s, int column)
+static int no_memory(const struct history *h, struct err *e)
 {
-	const char *text = (const char *)sqlite3_column_text(s, column);
-
-	return strdup(text ? text : "");
+	return err_set(e, ERR_MEMORY, "%s: out of memory", h->path);
 }
 
-static int64_t int_of(sqlite3_stmt *s, int column)
+/* "" if it is absent; NULL: no memory. */
+static char *copy_text(struct ev_span text)
 {
-	return sqlite3_column_type(s, column) == SQLITE_NULL ? EV_NULL_I
-														 : sqlite3_column_int64(s, column);
-}
-
-static double real_of(sqlite3_stmt *s, int column)
-{
-	return sqlite3_column_type(s, column) == SQLITE_NULL ? (double)NAN
-														 : sqlite3_column_double(s, column);
-}
-
-static int no_memory(struct loading *l)
-{
-	return err_set(l->e, ERR_MEMORY, "%s: out of memory", l->h->path);
-}
-
-/* ---- rows ---- */
-
-struct history_request *history_request_find(struct history *h, int64_t number)
-{
-	return find_number(number, h->request, h->n_requests, sizeof *h->request);
+	return text.data ? strndup(text.data, text.size) : strdup("");
 }
 
 static bool in_vocab(const struct history *h, int64_t id)
@@ -65,267 +33,173 @@ static void broke(struct history_request *r, const char *what, int64_t pos)
 		snprintf(r->broken, sizeof r->broken, "%s (position %lld)", what, (long long)pos);
 }
 
-static int begin_take(struct loading *l, struct history_request *r, int32_t at)
+static int64_t clamp(int64_t v, int64_t low, int64_t high)
+{
+	return v < low ? low : v > high ? high : v;
+}
+
+/* ---- the session ---- */
+
+static int on_session(struct history *h, const struct ev_session *s, struct err *e)
+{
+	if (h->model_path)
+		return 0; /* there is one */
+	h->model_path = copy_text(s->model_path);
+	h->model_name = copy_text(s->model_name);
+	h->model_sha256 = copy_text(s->model_sha256);
+	h->backend = copy_text(s->backend);
+	h->isa = copy_text(s->isa);
+	h->version = copy_text(s->version);
+	h->arith = s->arith;
+	h->vocab = s->vocab;
+	h->threads = s->threads;
+	h->ctx = s->ctx;
+	h->page_size = s->page_size;
+	h->unix_ns = s->unix_ns;
+	h->n_layers = s->n_layers;
+	h->n_kv_heads = s->n_kv_heads;
+	h->head_dim = s->head_dim;
+	return h->model_path && h->model_name && h->model_sha256 && h->backend && h->isa && h->version
+			   ? 0
+			   : no_memory(h, e);
+}
+
+static int on_setting(struct history *h, int64_t seq, const struct ev_setting *v, struct err *e)
+{
+	struct history_setting *s;
+
+	if (!v->name.data || !v->value.data)
+		return 0;
+	if (!ARRAY_ROOM(h->setting, h->cap_settings, h->n_settings + 1))
+		return no_memory(h, e);
+	s = &h->setting[h->n_settings++];
+	*s = (struct history_setting){ seq, copy_text(v->name), copy_text(v->value) };
+	return s->name && s->value ? 0 : no_memory(h, e);
+}
+
+static int on_vocab(struct history *h, const struct ev_vocab *v, struct err *e)
+{
+	struct history_piece *p;
+
+	if (!in_vocab(h, v->id) || h->n_pieces >= h->vocab)
+		return 0;
+	if (!ARRAY_ROOM(h->piece, h->cap_pieces, h->n_pieces + 1))
+		return no_memory(h, e);
+	p = &h->piece[h->n_pieces++];
+	*p = (struct history_piece){ .id = v->id,
+		.size = (int32_t)v->bytes.size,
+		.bytes = calloc(1, v->bytes.size + 1),
+		.special = v->special == 1 };
+	if (p->bytes && p->size)
+		memcpy(p->bytes, v->bytes.data, v->bytes.size);
+	return p->bytes ? 0 : no_memory(h, e);
+}
+
+static void on_step(struct history *h, const struct ev_step *s)
+{
+	h->n_steps++;
+	h->steps_ns += clamp(s->ns, 0, INT64_MAX - h->steps_ns);
+}
+
+/* ---- requests ---- */
+
+static int begin_take(struct history *h, struct history_request *r, int32_t at, struct err *e)
 {
 	if (!ARRAY_ROOM(r->take, r->cap_takes, r->n_takes + 1))
-		return no_memory(l);
+		return no_memory(h, e);
 	r->take[r->n_takes++] = (struct history_take){ .first = r->n_rows, .at = at };
 	return 0;
 }
 
-static bool copy_prompt(
-	const struct history *h, struct history_request *r, sqlite3_stmt *s, int column)
+static bool copy_prompt(const struct history *h, struct history_request *r, struct ev_span prompt)
 {
-	const unsigned char *p = sqlite3_column_blob(s, column);
-	int size = sqlite3_column_bytes(s, column);
-
-	r->n_prompt = p ? size / 4 : 0;
-	r->prompt = malloc((size_t)r->n_prompt * sizeof *r->prompt + 1);
+	r->n_prompt = (int32_t)(prompt.size / sizeof *r->prompt);
+	r->prompt = malloc(prompt.size + 1);
 	if (!r->prompt)
 		return false;
-	for (int32_t i = 0; i < r->n_prompt; i++, p += 4) {
-		r->prompt[i] = (int32_t)((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
-								 (uint32_t)p[3] << 24);
+	if (r->n_prompt)
+		memcpy(r->prompt, prompt.data, (size_t)r->n_prompt * sizeof *r->prompt);
+	for (int32_t i = 0; i < r->n_prompt; i++)
 		if (!in_vocab(h, r->prompt[i]))
 			broke(r, "its prompt holds an id that the vocabulary has not", i);
-	}
-	if (size % 4 || !r->n_prompt)
+	if (prompt.size % sizeof *r->prompt || !r->n_prompt)
 		broke(r, "its prompt is not a list of token ids", 0);
 	return true;
 }
 
-static const char request_sql[] =
-	"SELECT seq, request, kind, parent, sample, text, prompt, max_tokens, stop, spec, n_prompt,"
-	" user, priority, deadline"
-#define SAMPLE(type, field, ...) ", " #field
-#include "engine/settings/settings.def"
-	" FROM request ORDER BY seq";
-
-static int32_t clamp32(int64_t v, int32_t max)
+static int32_t in_range(int64_t v, const struct setting *row)
 {
-	return v < 0 ? 0 : v > max ? max : (int32_t)v;
+	return (int32_t)clamp(v == EV_NULL_I ? 0 : v, row->low, row->high);
 }
 
-static int32_t int_in_range(sqlite3_stmt *s, int column, const struct setting *row)
+/* A number that a setting cannot have is the nearest that it can. */
+static struct sample_params params_of(const struct ev_request *q)
 {
-	const int64_t v = sqlite3_column_int64(s, column);
+	struct sample_params p;
 
-	return (int32_t)(v < row->low ? row->low : v > row->high ? row->high : v);
-}
-
-#define READ_INT(s, column, row) int_in_range(s, column, row)
-#define READ_FLOAT(s, column, row) (float)sqlite3_column_double(s, column)
-#define READ_U64(s, column, row) (uint64_t) sqlite3_column_int64(s, column)
-#define READ_BIAS(s, column, row) sample_bias_of(blob_of(s, column))
-
-static struct ev_span blob_of(sqlite3_stmt *s, int column)
-{
-	const void *data = sqlite3_column_blob(s, column);
-
-	return (struct ev_span){ data, data ? (size_t)sqlite3_column_bytes(s, column) : 0 };
-}
-
-/* Reads the columns of request_sql() from this one on, in their order. */
-static void read_params(struct sample_params *p, sqlite3_stmt *s, int column)
-{
+#define READ_INT(v, row) in_range(v, row)
+#define READ_FLOAT(v, row) (isnan(v) ? 0 : (float)(v))
+#define READ_U64(v, row) (uint64_t)((v) == EV_NULL_I ? 0 : (v))
+#define READ_BIAS(v, row) sample_bias_of(v)
 #define SAMPLE(type, field, ...)                                                                   \
-	p->field = READ_##type(s, column + ANSWER_AT_##field, &answer_settings[ANSWER_AT_##field]);
+	p.field = READ_##type(q->field, &answer_settings[ANSWER_AT_##field]);
 #include "engine/settings/settings.def"
+	return p;
 }
 
-static int on_request(struct loading *l, sqlite3_stmt *s)
+static bool copy_texts(struct history_request *r, const struct ev_request *q)
 {
-	struct history *h = l->h;
-	struct history_request *r;
-	int64_t number = sqlite3_column_int64(s, 1), parent = int_of(s, 3);
-
-	if (h->n_requests && number <= h->request[h->n_requests - 1].number)
-		return err_set(l->e, ERR_INPUT,
-			"%s: a damaged recording: request %lld comes after request %lld", h->path,
-			(long long)number, (long long)h->request[h->n_requests - 1].number);
-	if (!ARRAY_ROOM(h->request, h->cap_requests, h->n_requests + 1))
-		return no_memory(l);
-	r = &h->request[h->n_requests++];
-	*r = (struct history_request){ .number = number,
-		.seq = sqlite3_column_int64(s, 0),
-		.finish = -1,
-		.kind = (enum ev_code_request_kind)clamp32(sqlite3_column_int64(s, 2), EV_N_request_kind),
-		.parent = parent > 0 ? parent : 0,
-		.sample = sqlite3_column_int64(s, 4),
-		.max_tokens = sqlite3_column_int64(s, 7),
-		.forced_pos = -1,
-		.priority = int_in_range(s, 12, &answer_settings[ANSWER_AT_priority]),
-		.deadline = int_in_range(s, 13, &answer_settings[ANSWER_AT_deadline]) };
-	read_params(&r->params, s, 14);
-	r->text = text_of(s, 5);
-	r->user = text_of(s, 11);
-	r->stop = text_of(s, 8);
-	r->spec = text_of(s, 9);
+	r->text = copy_text(q->text);
+	r->user = copy_text(q->user);
+	r->stop = copy_text(q->stop);
+	r->spec = copy_text(q->spec);
 	r->why = strdup("");
-	if (!copy_prompt(h, r, s, 6) || !r->text || !r->user || !r->stop || !r->spec || !r->why)
-		return no_memory(l);
-	if (sqlite3_column_int64(s, 10) != r->n_prompt)
+	return r->text && r->user && r->stop && r->spec && r->why;
+}
+
+static int on_request(struct history *h, int64_t seq, const struct ev_request *q, struct err *e)
+{
+	struct history_request *r;
+
+	if (h->n_requests && q->request <= h->request[h->n_requests - 1].number)
+		return err_set(e, ERR_INPUT,
+			"%s: a damaged recording: request %lld comes after request %lld", h->path,
+			(long long)q->request, (long long)h->request[h->n_requests - 1].number);
+	if (!ARRAY_ROOM(h->request, h->cap_requests, h->n_requests + 1))
+		return no_memory(h, e);
+	r = &h->request[h->n_requests++];
+	*r = (struct history_request){ .number = q->request,
+		.seq = seq,
+		.finish = -1,
+		.kind = (enum ev_code_request_kind)clamp(q->kind, 0, EV_N_request_kind),
+		.parent = q->parent > 0 ? q->parent : 0,
+		.params = params_of(q),
+		.sample = q->sample == EV_NULL_I ? 0 : q->sample,
+		.max_tokens = q->max_tokens,
+		.forced_pos = -1,
+		.priority = in_range(q->priority, &answer_settings[ANSWER_AT_priority]),
+		.deadline = in_range(q->deadline, &answer_settings[ANSWER_AT_deadline]) };
+	if (!copy_prompt(h, r, q->prompt) || !copy_texts(r, q))
+		return no_memory(h, e);
+	if (q->n_prompt != r->n_prompt)
 		broke(r, "its prompt is not of the length it says", r->n_prompt);
 	r->n = r->longest = r->n_prompt;
-	return begin_take(l, r, r->n_prompt);
+	return begin_take(h, r, r->n_prompt, e);
 }
 
-/* Appends the row to the request. False: it is not contiguous. */
-static int add_row(struct loading *l, struct history_request *r, const struct history_row *row)
+static int on_finish(struct history *h, const struct ev_finish *f, struct err *e)
 {
-	if (r->broken[0])
-		return 0;
-	if (row->pos != r->n || r->n >= MAX_TOKENS) {
-		broke(r, row->pos > r->n ? "tokens are missing" : "a token comes twice", r->n);
-		return 0;
-	}
-	if (!in_vocab(l->h, row->id)) {
-		broke(r, "a token's id is not in the vocabulary", row->pos);
-		return 0;
-	}
-	if (!ARRAY_ROOM(r->row, r->cap_rows, r->n_rows + 1))
-		return no_memory(l);
-	r->row[r->n_rows++] = *row;
-	r->take[r->n_takes - 1].n++;
-	r->n++;
-	if (r->n > r->longest)
-		r->longest = r->n;
-	return 0;
-}
-
-static const char token_sql[] =
-	"SELECT seq, step, request, pos, id, hash, p, p_draw, entropy, survivors, source, is_end FROM token"
-	" ORDER BY seq";
-
-static int on_token(struct loading *l, sqlite3_stmt *s)
-{
-	struct history_request *r = history_request_find(l->h, sqlite3_column_int64(s, 2));
-	int64_t pos = sqlite3_column_int64(s, 3), id = sqlite3_column_int64(s, 4);
-	struct history_row row = { .seq = sqlite3_column_int64(s, 0),
-		.step = sqlite3_column_int64(s, 1),
-		.hash = int_of(s, 5),
-		.p = real_of(s, 6),
-		.p_draw = real_of(s, 7),
-		.entropy = real_of(s, 8),
-		.survivors = int_of(s, 9),
-		.source = (uint8_t)clamp32(sqlite3_column_int64(s, 10), EV_N_source),
-		.is_end = sqlite3_column_int64(s, 11) == 1 };
-
-	if (!r) /* a row without a request cannot be recomputed */
-		return 0;
-	if (r->kind == EV_REQUEST_KIND_score) {
-		broke(r, "tokens were drawn for a given text", pos);
-		return 0;
-	}
-	row.pos = pos < 0 || pos > MAX_TOKENS ? -1 : (int32_t)pos;
-	row.id = in_vocab(l->h, id) ? (int32_t)id : -1;
-	row.by_rejection = r->number == l->verified_request && pos == l->verified_pos;
-	return add_row(l, r, &row);
-}
-
-/* A draft's verdict comes right before the token that results from it. */
-static const char draft_sql[] =
-	"SELECT seq, request, pos FROM draft WHERE rule = 1 AND verdict <> 2 ORDER BY seq";
-
-static int on_draft(struct loading *l, sqlite3_stmt *s)
-{
-	l->verified_request = sqlite3_column_int64(s, 1);
-	l->verified_pos = sqlite3_column_int64(s, 2);
-	return 0;
-}
-
-/* Score events have no step number: it is that of the next step row. */
-static int64_t step_of(struct loading *l, int64_t seq)
-{
-	if (seq <= l->step_seq)
-		return l->step;
-	sqlite3_bind_int64(l->step_of, 1, seq);
-	l->step = l->step_seq = INT64_MAX; /* the last step was cut off */
-	if (sqlite3_step(l->step_of) == SQLITE_ROW) {
-		l->step_seq = sqlite3_column_int64(l->step_of, 0);
-		l->step = sqlite3_column_int64(l->step_of, 1);
-	}
-	sqlite3_reset(l->step_of);
-	return l->step;
-}
-
-static const char score_sql[] = "SELECT seq, request, pos, id, logp, hash FROM score ORDER BY seq";
-
-static int on_score(struct loading *l, sqlite3_stmt *s)
-{
-	struct history_request *r = history_request_find(l->h, sqlite3_column_int64(s, 1));
-	int64_t pos = sqlite3_column_int64(s, 2), seq = sqlite3_column_int64(s, 0);
-
-	if (!r || r->broken[0])
-		return 0;
-	if (r->kind != EV_REQUEST_KIND_score || pos != r->n_rows + 1 || pos >= r->n_prompt) {
-		broke(r, "scored tokens are missing", r->n_rows + 1);
-		return 0;
-	}
-	if (sqlite3_column_int64(s, 3) != r->prompt[pos]) {
-		broke(r, "a scored token is not that of the text", pos);
-		return 0;
-	}
-	if (!ARRAY_ROOM(r->row, r->cap_rows, r->n_rows + 1))
-		return no_memory(l);
-	r->row[r->n_rows++] = (struct history_row){ .seq = seq,
-		.step = step_of(l, seq),
-		.hash = int_of(s, 5),
-		.p = real_of(s, 4),
-		.p_draw = (double)NAN,
-		.entropy = (double)NAN,
-		.survivors = EV_NULL_I,
-		.id = r->prompt[pos],
-		.pos = (int32_t)pos };
-	r->take[0].n = r->n_rows;
-	r->take[0].at = 1;
-	return 0;
-}
-
-static const char rewind_sql[] = "SELECT seq, request, had, kept FROM rewind ORDER BY seq";
-
-static int on_rewind(struct loading *l, sqlite3_stmt *s)
-{
-	struct history_request *r = history_request_find(l->h, sqlite3_column_int64(s, 1));
-	int64_t had = sqlite3_column_int64(s, 2), kept = sqlite3_column_int64(s, 3);
-
-	if (!r || r->broken[0])
-		return 0;
-	if (had != r->n || kept < r->n_prompt || kept > r->n) {
-		broke(r, "it goes back from where it is not", r->n);
-		return 0;
-	}
-	r->n = (int32_t)kept;
-	return begin_take(l, r, r->n);
-}
-
-static const char fork_sql[] = "SELECT seq, request, pos, forced FROM fork ORDER BY seq";
-
-static int on_fork(struct loading *l, sqlite3_stmt *s)
-{
-	struct history_request *r = history_request_find(l->h, sqlite3_column_int64(s, 1));
-
-	if (r && int_of(s, 3) != EV_NULL_I)
-		r->forced_pos = sqlite3_column_int64(s, 2);
-	return 0;
-}
-
-static const char finish_sql[] =
-	"SELECT seq, request, reason, generated, why FROM finish ORDER BY seq";
-
-static int on_finish(struct loading *l, sqlite3_stmt *s)
-{
-	struct history_request *r = history_request_find(l->h, sqlite3_column_int64(s, 1));
+	struct history_request *r = history_request(h, f->request);
 
 	if (!r)
 		return 0;
-	r->finish = clamp32(sqlite3_column_int64(s, 2), EV_N_finish);
+	r->finish = (int)clamp(f->reason, 0, EV_N_finish);
 	free(r->why);
-	r->why = text_of(s, 4);
+	r->why = copy_text(f->why);
 	if (!r->why)
-		return no_memory(l);
+		return no_memory(h, e);
 	if (r->kind != EV_REQUEST_KIND_score && r->kind != EV_REQUEST_KIND_verify &&
-		sqlite3_column_int64(s, 3) != r->n - r->n_prompt)
+		f->generated != r->n - r->n_prompt)
 		broke(r, "tokens are missing", r->n);
 	if (r->kind == EV_REQUEST_KIND_score && r->finish == EV_FINISH_end &&
 		r->n_rows != r->n_prompt - 1)
@@ -333,148 +207,172 @@ static int on_finish(struct loading *l, sqlite3_stmt *s)
 	return 0;
 }
 
-static int on_vocab(struct loading *l, sqlite3_stmt *s)
+/* Answers of diffusion models, and where they would end. */
+static void on_denoise(struct history *h, const struct ev_denoise *d)
 {
-	struct history *h = l->h;
-	int64_t id = sqlite3_column_int64(s, 1);
-	int size = sqlite3_column_bytes(s, 2);
-	const void *bytes = sqlite3_column_blob(s, 2);
-	char *copy;
+	struct history_request *r = history_request(h, d->request);
+	const int64_t most = r ? (int64_t)r->n_prompt + EV_DENOISED_MOST : 0;
+	const int64_t end = clamp(d->pos, -1, most + 1) + clamp(d->tokens, -1, most + 1);
 
-	if (!in_vocab(h, id) || h->n_pieces >= h->vocab)
-		return 0;
-	h->piece = h->piece ? h->piece : calloc((size_t)h->vocab, sizeof *h->piece);
-	copy = malloc((size_t)size + 1);
-	if (!h->piece || !copy) {
-		free(copy);
-		return no_memory(l);
-	}
-	if (size)
-		memcpy(copy, bytes, (size_t)size);
-	copy[size] = 0;
-	h->piece[h->n_pieces++] = (struct history_piece){
-		.id = (int32_t)id, .size = size, .bytes = copy, .special = sqlite3_column_int64(s, 3) == 1
-	};
+	if (!r || end <= r->n_prompt || end > most)
+		return;
+	r->denoised = true;
+	r->longest = end > r->longest ? (int32_t)end : r->longest;
+}
+
+/* ---- their rows ---- */
+
+static int add_row(
+	struct history *h, struct history_request *r, const struct history_row *row, struct err *e)
+{
+	if (!ARRAY_ROOM(r->row, r->cap_rows, r->n_rows + 1))
+		return no_memory(h, e);
+	r->row[r->n_rows++] = *row;
+	r->take[r->n_takes - 1].n++;
 	return 0;
+}
+
+/* Whether a token follows those that the request has. */
+static bool follows(const struct history *h, struct history_request *r, const struct ev_token *t)
+{
+	if (r->kind == EV_REQUEST_KIND_score)
+		broke(r, "tokens were drawn for a given text", t->pos);
+	else if (t->pos != r->n || r->n >= MAX_TOKENS)
+		broke(r, t->pos > r->n ? "tokens are missing" : "a token comes twice", r->n);
+	else if (!in_vocab(h, t->id))
+		broke(r, "a token's id is not in the vocabulary", t->pos);
+	return !r->broken[0];
+}
+
+static int on_token(struct history *h, int64_t seq, const struct ev_token *t, struct err *e)
+{
+	struct history_request *r = history_request(h, t->request);
+
+	if (!r || !follows(h, r, t)) /* a row without a request cannot be recomputed */
+		return 0;
+	r->n++;
+	r->longest = r->n > r->longest ? r->n : r->longest;
+	return add_row(h, r,
+		&(struct history_row){ .seq = seq,
+			.step = t->step,
+			.hash = t->hash,
+			.p = t->p,
+			.p_draw = t->p_draw,
+			.entropy = t->entropy,
+			.survivors = t->survivors,
+			.id = (int32_t)t->id,
+			.pos = (int32_t)t->pos,
+			.source = (uint8_t)clamp(t->source, 0, EV_N_source),
+			.by_rejection = h->by_rejection.request == r->number && h->by_rejection.pos == t->pos,
+			.is_end = t->is_end == 1 },
+		e);
+}
+
+/* A draft's verdict comes right before the token that results from it. */
+static void on_draft(struct history *h, const struct ev_draft *d)
+{
+	if (d->rule != EV_RULE_rejection || d->verdict == EV_VERDICT_unread)
+		return;
+	h->by_rejection.request = d->request;
+	h->by_rejection.pos = d->pos;
+}
+
+/* Score events have no step number: it is that of the next step. INT64_MAX: it was cut off. */
+static int64_t step_after(struct history *h, int64_t seq)
+{
+	struct event ev;
+
+	if (seq > h->scored.step_seq) {
+		const bool found = reader_step_from(h->reader, seq, &ev, &(struct err){ 0 }) == 1;
+
+		h->scored.step_seq = found ? ev.seq : INT64_MAX;
+		h->scored.step = found ? ev.u.step.step : INT64_MAX;
+	}
+	return h->scored.step;
+}
+
+static int on_score(struct history *h, int64_t seq, const struct ev_score *s, struct err *e)
+{
+	struct history_request *r = history_request(h, s->request);
+
+	if (!r || r->broken[0])
+		return 0;
+	if (r->kind != EV_REQUEST_KIND_score || s->pos != r->n_rows + 1 || s->pos >= r->n_prompt) {
+		broke(r, "scored tokens are missing", r->n_rows + 1);
+		return 0;
+	}
+	if (s->id != r->prompt[s->pos]) {
+		broke(r, "a scored token is not that of the text", s->pos);
+		return 0;
+	}
+	r->take[0].at = 1;
+	return add_row(h, r,
+		&(struct history_row){ .seq = seq,
+			.step = step_after(h, seq),
+			.hash = s->hash,
+			.p = s->logp,
+			.p_draw = (double)NAN,
+			.entropy = (double)NAN,
+			.survivors = EV_NULL_I,
+			.id = (int32_t)s->id,
+			.pos = (int32_t)s->pos },
+		e);
+}
+
+static int on_rewind(struct history *h, const struct ev_rewind *w, struct err *e)
+{
+	struct history_request *r = history_request(h, w->request);
+
+	if (!r || r->broken[0])
+		return 0;
+	if (w->had != r->n || w->kept < r->n_prompt || w->kept > r->n) {
+		broke(r, "it goes back from where it is not", r->n);
+		return 0;
+	}
+	r->n = (int32_t)w->kept;
+	return begin_take(h, r, r->n, e);
+}
+
+static void on_fork(struct history *h, const struct ev_fork *f)
+{
+	struct history_request *r = history_request(h, f->request);
+
+	if (r && f->forced != EV_NULL_I)
+		r->forced_pos = f->pos;
 }
 
 /* ---- all of it ---- */
 
-static const struct source {
-	const char *sql;
-	int (*on_row)(struct loading *l, sqlite3_stmt *s);
-} sources[] = {
-	{ request_sql, on_request },
-	{ token_sql, on_token },
-	{ draft_sql, on_draft },
-	{ score_sql, on_score },
-	{ rewind_sql, on_rewind },
-	{ fork_sql, on_fork },
-	{ finish_sql, on_finish },
-};
-enum { N_SOURCES = sizeof sources / sizeof *sources };
-
-/* The next row of a statement; INT64_MAX at its end. */
-static int64_t advance(struct loading *l, sqlite3_stmt *s)
+int history_event(struct history *h, const struct event *ev, struct err *e)
 {
-	int rc = sqlite3_step(s);
-
-	if (rc == SQLITE_ROW)
-		return sqlite3_column_int64(s, 0);
-	if (rc != SQLITE_DONE)
-		foreign_fail(l->h->db, l->h->path, l->e);
-	return INT64_MAX;
+	switch (ev->kind) {
+	case EV_session: return on_session(h, &ev->u.session, e);
+	case EV_attached: h->attached = true; break;
+	case EV_setting: return on_setting(h, ev->seq, &ev->u.setting, e);
+	case EV_vocab: return on_vocab(h, &ev->u.vocab, e);
+	case EV_request: return on_request(h, ev->seq, &ev->u.request, e);
+	case EV_token: return on_token(h, ev->seq, &ev->u.token, e);
+	case EV_draft: on_draft(h, &ev->u.draft); break;
+	case EV_score: return on_score(h, ev->seq, &ev->u.score, e);
+	case EV_rewind: return on_rewind(h, &ev->u.rewind, e);
+	case EV_fork: on_fork(h, &ev->u.fork); break;
+	case EV_denoise: on_denoise(h, &ev->u.denoise); break;
+	case EV_finish: return on_finish(h, &ev->u.finish, e);
+	case EV_step: on_step(h, &ev->u.step); break;
+	case EV_closed: h->closed = true; break;
+	default: break;
+	}
+	return 0;
 }
 
-static int merge(struct loading *l)
+int history_end(struct history *h, struct err *e)
 {
-	sqlite3_stmt *s[N_SOURCES] = { NULL };
-	int64_t seq[N_SOURCES];
-	int rc = 0;
-
-	for (int i = 0; i < N_SOURCES; i++) {
-		seq[i] = INT64_MAX;
-		s[i] = history_prepare(l->h, sources[i].sql, l->e);
-		if (s[i])
-			seq[i] = advance(l, s[i]);
-	}
-	while (!rc && !l->e->code) {
-		int next = 0;
-
-		for (int i = 1; i < N_SOURCES; i++)
-			next = seq[i] < seq[next] ? i : next;
-		if (seq[next] == INT64_MAX)
-			break;
-		rc = sources[next].on_row(l, s[next]);
-		seq[next] = advance(l, s[next]);
-	}
-	for (int i = 0; i < N_SOURCES; i++)
-		sqlite3_finalize(s[i]);
-	return l->e->code ? -1 : rc;
-}
-
-static int load_session(struct loading *l)
-{
-	struct history *h = l->h;
-	sqlite3_stmt *s = history_prepare(h,
-		"SELECT model_path, model_name, model_sha256, backend, isa, version, arith, vocab,"
-		" threads, ctx, page_size, unix_ns, n_layers, n_kv_heads, head_dim FROM session"
-		" ORDER BY seq LIMIT 1",
-		l->e);
-	char **const text[] = { &h->model_path, &h->model_name, &h->model_sha256, &h->backend, &h->isa,
-		&h->version };
-	int64_t *const number[] = { &h->arith, &h->vocab, &h->threads, &h->ctx, &h->page_size,
-		&h->unix_ns, &h->n_layers, &h->n_kv_heads, &h->head_dim };
-	bool found = s && advance(l, s) != INT64_MAX;
-
-	for (int i = 0; found && i < 6; i++)
-		if (!(*text[i] = text_of(s, i)))
-			no_memory(l);
-	for (int i = 0; found && i < 9; i++)
-		*number[i] = sqlite3_column_int64(s, 6 + i);
-	sqlite3_finalize(s);
-	if (!l->e->code && !found)
-		return err_set(l->e, ERR_INPUT, "%s: nothing was recorded: it has no session row", h->path);
-	if (!l->e->code && (h->vocab < 1 || h->vocab > 1 << 22))
-		return err_set(l->e, ERR_INPUT, "%s: a damaged recording: a vocabulary of %lld", h->path,
+	if (!h->model_path)
+		return err_set(e, ERR_INPUT, "%s: nothing was recorded: it has no session row", h->path);
+	if (!h->attached && (h->vocab < 1 || h->vocab > MAX_VOCAB))
+		return err_set(e, ERR_INPUT, "%s: a damaged recording: a vocabulary of %lld", h->path,
 			(long long)h->vocab);
-	return l->e->code ? -1 : 0;
-}
-
-static int load_rest(struct loading *l)
-{
-	struct history *h = l->h;
-	sqlite3_stmt *s = history_prepare(
-		h, "SELECT count(*), total(ns), (SELECT count(*) FROM closed) FROM step", l->e);
-
-	if (s && advance(l, s) != INT64_MAX) {
-		h->n_steps = sqlite3_column_int64(s, 0);
-		h->steps_ns = (int64_t)fmin(fmax(sqlite3_column_double(s, 1), 0), 9e18);
-		h->closed = sqlite3_column_int64(s, 2) > 0;
-	}
-	sqlite3_finalize(s);
-	s = l->e->code
-			? NULL
-			: history_prepare(h, "SELECT seq, id, bytes, special FROM vocab ORDER BY seq", l->e);
-	while (s && advance(l, s) != INT64_MAX && !on_vocab(l, s))
-		;
-	sqlite3_finalize(s);
-	if (h->piece)
-		qsort(h->piece, (size_t)h->n_pieces, sizeof *h->piece, history_by_id);
-	return l->e->code ? -1 : 0;
-}
-
-int history_load(struct history *h, const struct foreign *f, struct err *e)
-{
-	struct loading loading = { .h = h, .e = e }, *l = &loading;
-
-	if (foreign_ours(f, h->path, e) || load_session(l) || load_rest(l))
-		return -1;
-	l->step_of = history_prepare(
-		l->h, "SELECT seq, step FROM step WHERE seq > ?1 ORDER BY seq LIMIT 1", l->e);
-	if (!l->step_of)
-		return -1;
-	merge(l);
-	sqlite3_finalize(l->step_of);
-	return l->e->code ? -1 : 0;
+	if (h->n_pieces)
+		qsort(h->piece, (size_t)h->n_pieces, sizeof *h->piece, find_compare);
+	return 0;
 }

@@ -5,17 +5,15 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/find.h"
 #include "sessions/simulate/simulate.h"
-#include "trace/reader.h"
 
-enum { MOST_REQUESTS = 1 << 20, MOST_TOKENS = 1 << 20 };
+enum { MOST_REQUESTS = 1 << 20 };
 
 struct asked {
 	int64_t request;
 	struct arrival a;
 	struct tally_request t;
-	int32_t *ids; /* [a.n_prompt + a.n_output] */
-	int32_t cap;
 };
 
 struct reading {
@@ -26,45 +24,17 @@ struct reading {
 
 /* ---- reading ---- */
 
-static struct asked *asked_find(struct measured *m, int64_t request)
+static bool is_answer(const struct history_request *r)
 {
-	int64_t lo = 0, hi = m->n;
-
-	while (lo < hi) {
-		const int64_t mid = (lo + hi) / 2;
-
-		if (m->asked[mid].request < request)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < m->n && m->asked[lo].request == request ? &m->asked[lo] : NULL;
+	return r->kind != EV_REQUEST_KIND_score && r->kind != EV_REQUEST_KIND_verify;
 }
 
-static bool is_answer(int64_t kind)
-{
-	return kind != EV_REQUEST_KIND_score && kind != EV_REQUEST_KIND_verify;
-}
-
-static bool add_id(struct reading *g, struct asked *q, int32_t id)
-{
-	const int32_t n = q->a.n_prompt + q->a.n_output;
-
-	if (n < MOST_TOKENS && ARRAY_ROOM(q->ids, q->cap, n + 1))
-		q->ids[n] = id;
-	else
-		g->no_memory = true;
-	return !g->no_memory;
-}
-
-static void on_request(struct reading *g, const struct ev_request *r, int64_t t_ns)
+static void on_request(struct reading *g, const struct history_request *r, int64_t t_ns)
 {
 	struct measured *m = g->m;
-	const size_t n = r->prompt.size / sizeof(int32_t);
 	struct asked *q;
 
-	if (!is_answer(r->kind) || !n || n > MOST_TOKENS ||
-		(m->n && m->asked[m->n - 1].request >= r->request) || m->n == MOST_REQUESTS) {
+	if (!is_answer(r) || !r->n_prompt || m->n == MOST_REQUESTS) {
 		m->n_left_out++;
 		return;
 	}
@@ -74,18 +44,13 @@ static void on_request(struct reading *g, const struct ev_request *r, int64_t t_
 	}
 	g->first_ns = m->n ? g->first_ns : t_ns;
 	q = &m->asked[m->n];
-	*q = (struct asked){ .request = r->request,
-		.a = { .number = m->n, .at_s = (double)(t_ns - g->first_ns) * 1e-9, .prefix = -1 } };
-	q->a.priority = r->priority != EV_NULL_I ? (int32_t)r->priority : 0;
-	q->a.user = r->user.size && r->user.size < 10 ? atoi((const char *)r->user.data) : 0;
-	for (size_t i = 0; i < n; i++) {
-		int32_t id;
-
-		memcpy(&id, (const char *)r->prompt.data + i * sizeof id, sizeof id);
-		if (!add_id(g, q, id))
-			break;
-		q->a.n_prompt++;
-	}
+	*q = (struct asked){ .request = r->number,
+		.a = { .number = m->n,
+			.at_s = (double)(t_ns - g->first_ns) * 1e-9,
+			.prefix = -1,
+			.priority = r->priority,
+			.user = strlen(r->user) < 10 ? atoi(r->user) : 0,
+			.n_prompt = r->n_prompt } };
 	m->n++;
 	tally_arrived(&m->point.tally, &q->t, q->a.number, q->a.at_s);
 	q->t.n_prompt = q->a.n_prompt;
@@ -98,17 +63,19 @@ static void on_finish(struct reading *g, struct asked *q, const struct ev_finish
 	tally_ended(&g->m->point.tally, &q->t, !q->a.n_output, now_s);
 }
 
-/* Those at the start; texts point into the table's words. */
-static void on_setting(struct measured *m, const struct ev_setting *v)
+/* Not if it does not follow those before it. */
+static bool has_token(const struct history_request *r, const struct event *ev)
 {
-	char name[32], value[32];
-	const struct setting *s;
+	return r->n_rows && r->row[r->n_rows - 1].seq == ev->seq;
+}
 
-	snprintf(name, sizeof name, "%.*s", (int)v->name.size, (const char *)v->name.data);
-	snprintf(value, sizeof value, "%.*s", (int)v->value.size, (const char *)v->value.data);
-	s = setting_find(engine_settings, name);
+/* Those at the start. */
+static void on_setting(struct measured *m, const struct history_setting *v)
+{
+	const struct setting *s = setting_find(engine_settings, v->name);
+
 	if (s && !strcmp(s->group, "Scheduler") && s->type != SETTING_TEXT && !m->n)
-		setting_put(s, &m->engine, value, NULL);
+		setting_put(s, &m->engine, v->value, NULL);
 }
 
 static void on_session(struct measured *m, const struct ev_session *s)
@@ -121,24 +88,25 @@ static void on_session(struct measured *m, const struct ev_session *s)
 		s->model_name.size ? (const char *)s->model_name.data : "");
 }
 
-static void on_event(struct reading *g, const struct event *ev)
+static void on_event(void *arg, const struct history *h, const struct event *ev)
 {
+	struct reading *g = arg;
 	struct measured *m = g->m;
 	const double now_s = (double)(ev->t_ns - g->first_ns) * 1e-9;
 	const int64_t request = ev->kind == EV_admit    ? ev->u.admit.request
 							: ev->kind == EV_token  ? ev->u.token.request
 							: ev->kind == EV_finish ? ev->u.finish.request
 													: 0;
-	struct asked *q = request ? asked_find(m, request) : NULL;
+	struct asked *q = request ? find_number(request, m->asked, m->n, sizeof *m->asked) : NULL;
 
 	if (ev->kind == EV_session)
 		on_session(m, &ev->u.session);
 	else if (ev->kind == EV_memory)
 		m->n_memories++;
-	else if (ev->kind == EV_setting)
-		on_setting(m, &ev->u.setting);
+	else if (ev->kind == EV_setting && h->n_settings)
+		on_setting(m, &h->setting[h->n_settings - 1]);
 	else if (ev->kind == EV_request)
-		on_request(g, &ev->u.request, ev->t_ns);
+		on_request(g, &h->request[h->n_requests - 1], ev->t_ns);
 	else if (ev->kind == EV_step) {
 		m->counts.steps++;
 		m->counts.rows += ev->u.step.rows;
@@ -149,7 +117,7 @@ static void on_event(struct reading *g, const struct event *ev)
 		tally_admitted(&m->point.tally, &q->t, now_s);
 	else if (q && ev->kind == EV_finish)
 		on_finish(g, q, &ev->u.finish, now_s);
-	else if (q && ev->kind == EV_token && add_id(g, q, (int32_t)ev->u.token.id)) {
+	else if (q && ev->kind == EV_token && has_token(history_request(h, request), ev)) {
 		q->a.n_output++;
 		tally_tokens(&m->point.tally, &q->t, 1, now_s);
 	}
@@ -183,19 +151,13 @@ int measured_read(struct measured *m, const char *path, struct err *e)
 {
 	const struct tally_options o = { 0 };
 	struct reading g = { .m = m };
-	struct reader *reader;
-	struct event ev;
 	int rc;
 
 	*m = (struct measured){ .engine = ENGINE_DEFAULTS };
 	tally_open(&m->point.tally, &o);
-	if (reader_open(&reader, path, e))
-		return -1;
-	while ((rc = reader_next(reader, &ev, e)) > 0 && !g.no_memory)
-		on_event(&g, &ev);
-	reader_close(reader);
-	if (g.no_memory)
-		rc = err_set(e, ERR_MEMORY, "%s: no memory for its requests, or too long ones", path);
+	rc = history_read(&m->history, path, on_event, &g, e);
+	if (!rc && g.no_memory)
+		rc = err_set(e, ERR_MEMORY, "%s: no memory for its requests", path);
 	if (!rc)
 		rc = check(m, path, e);
 	return rc ? rc : tally_result(&m->point.tally, m->point.tally.last_s, &m->point.result, e);
@@ -203,9 +165,8 @@ int measured_read(struct measured *m, const char *path, struct err *e)
 
 void measured_close(struct measured *m)
 {
-	for (int64_t i = 0; i < m->n; i++)
-		free(m->asked[i].ids);
 	free(m->asked);
+	history_close(m->history);
 	load_close(&m->point);
 }
 
@@ -229,13 +190,15 @@ static int replay_next(void *arg, struct arrival *out, int32_t **ids, struct err
 {
 	struct replay *r = arg;
 	const struct asked *q = &r->m->asked[r->at++];
-	const size_t size = (size_t)(q->a.n_prompt + q->a.n_output) * sizeof **ids;
+	const struct history_request *h = history_request(r->m->history, q->request);
 
 	*out = q->a;
-	*ids = malloc(size);
+	*ids = malloc((size_t)(h->n_prompt + q->a.n_output) * sizeof **ids);
 	if (!*ids)
 		return err_set(e, ERR_MEMORY, "no memory for a request");
-	memcpy(*ids, q->ids, size);
+	memcpy(*ids, h->prompt, (size_t)h->n_prompt * sizeof **ids);
+	for (int32_t i = 0; i < q->a.n_output; i++)
+		(*ids)[h->n_prompt + i] = h->row[i].id;
 	return 1;
 }
 

@@ -3,6 +3,7 @@
 #ifndef CUTAWAY_SESSIONS_SIMULATE_SIMULATE_H
 #define CUTAWAY_SESSIONS_SIMULATE_SIMULATE_H
 
+#include "sessions/history/history.h"
 #include "sessions/load/load.h"
 #include "sessions/simulate/fleet.h"
 
@@ -23,6 +24,7 @@ int simulate_fleet(struct simulation *s, const struct fleet_source *source,
 
 /* What a recording measured. */
 struct measured {
+	struct history *history;
 	struct engine_options engine; /* its settings of the group Scheduler, and ctx */
 	struct fleet_counts counts;   /* steps, rows and busy_s */
 	struct load_point point;

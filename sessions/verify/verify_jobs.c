@@ -149,10 +149,9 @@ static int decode_anew(struct history *h, const struct history_request *r, struc
 		"denoise-above" };
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-		char value[64];
+		const struct history_setting *s = history_setting(h, names[i], r->seq);
 
-		history_setting(h, r, names[i], value, sizeof value);
-		if (*value && engine_set(engine, names[i], value, e))
+		if (s && *s->value && engine_set(engine, names[i], s->value, e))
 			return -1;
 	}
 	q->kind = EV_REQUEST_KIND_run;

@@ -4,6 +4,7 @@
 
 #include "engine/memory/memory.h"
 #include "event/event.h"
+#include "sessions/history/history.h"
 #include "sessions/simulate/cost.h"
 #include "sessions/whatif/whatif.h"
 
@@ -23,19 +24,14 @@ struct act {
 
 struct change { /* of a setting, after the start */
 	struct moment at;
-	int32_t after; /* so many requests came before it */
-	int64_t unpin; /* 0; else it is the end of this pin, and no setting */
-	char name[24], value[64];
+	int32_t after;            /* so many requests came before it */
+	int64_t unpin;            /* 0; else it is the end of this pin, and no setting */
+	const char *name, *value; /* the history's */
 };
 
 struct script { /* one request */
-	int64_t id, parent, sample;
-	enum ev_code_request_kind kind;
-	int32_t *ids, n_ids;
-	int32_t max_tokens;
-	struct sample_params params;
-	char *user; /* or NULL */
-	int32_t priority, deadline;
+	int64_t id;
+	const struct history_request *q;
 	int32_t pin; /* tokens declared stable */
 	struct moment arrival;
 	bool refused;
@@ -47,17 +43,15 @@ struct script { /* one request */
 };
 
 struct recorded {
+	struct history *history;
 	bool denoised; /* it has a diffusion model's answer, whose steps compute all of it */
 	bool searched; /* it has a search, whose requests depend on drawn tokens */
-	bool attached; /* its answers are another server's */
 	struct script *script;
 	int32_t n, cap;
 	struct engine_options settings; /* at the start */
-	char spec[64];                  /* the text of settings.spec */
 	struct memory_specs memory;     /* n 0: not recorded, one paged group */
 	struct change *change;
 	int32_t n_changes, cap_changes;
-	int32_t ctx;
 	struct whatif_counts counts;
 	struct cost_rows steps; /* without what the program did between them */
 };

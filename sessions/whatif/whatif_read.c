@@ -1,11 +1,12 @@
-/* Reads a recording: the requests' inputs, tokens and arrivals, and the cost of each step. */
+/* What a history does not have of a recording: when its requests' inputs came, what became of each
+ * of them, and the cost of each step. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "base/find.h"
 #include "sessions/whatif/whatif_impl.h"
-#include "trace/reader.h"
 
 enum { MAX_REQUESTS = 1 << 20, MAX_TOKENS = 1 << 24 };
 
@@ -21,18 +22,9 @@ struct reading {
 #define ROOM(g, items, cap, n)                                                                     \
 	(((n) < MAX_TOKENS && ARRAY_ROOM(items, cap, (n) + 1)) || !((g)->no_memory = true))
 
-static struct script *script_find(struct recorded *r, int64_t id)
+static struct script *script_find(const struct recorded *r, int64_t id)
 {
-	int32_t lo = 0, hi = r->n;
-
-	while (lo < hi) {
-		int32_t mid = (lo + hi) / 2;
-		if (r->script[mid].id < id)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < r->n && r->script[lo].id == id ? &r->script[lo] : NULL;
+	return find_number(id, r->script, r->n, sizeof *r->script);
 }
 
 static void add_act(struct reading *g, int64_t request, enum act_kind kind, int64_t value)
@@ -47,37 +39,14 @@ static void add_act(struct reading *g, int64_t request, enum act_kind kind, int6
 	s->acted = g->r->counts.steps;
 }
 
-static void on_request(struct reading *g, const struct ev_request *q)
+static void on_request(struct reading *g, const struct history_request *q)
 {
 	struct recorded *r = g->r;
-	struct script *s;
-	size_t n = q->prompt.size / 4;
 
-	if (q->request < 1 || (r->n && q->request <= r->script[r->n - 1].id) || r->n == MAX_REQUESTS ||
-		!n || n > MAX_TOKENS)
+	if (q->number < 1 || !q->n_prompt || r->n == MAX_REQUESTS || !ROOM(g, r->script, r->cap, r->n))
 		return;
-	if (!ROOM(g, r->script, r->cap, r->n))
-		return;
-	s = &r->script[r->n++];
-	*s = (struct script){ .id = q->request,
-		.parent = q->parent > 0 ? q->parent : 0,
-		.sample = q->sample,
-		.kind = (enum ev_code_request_kind)q->kind,
-		.n_ids = (int32_t)n,
-		.max_tokens = q->max_tokens > 0 && q->max_tokens < INT32_MAX ? (int32_t)q->max_tokens : 0,
-		.arrival = g->now,
-		.acted = r->counts.steps };
-	s->params = sample_params_of(q);
-	s->priority = q->priority != EV_NULL_I ? (int32_t)q->priority : 0;
-	s->deadline = q->deadline > 0 && q->deadline <= INT32_MAX ? (int32_t)q->deadline : 0;
-	s->user = q->user.data ? strndup(q->user.data, q->user.size) : NULL;
-	s->ids = malloc(n * sizeof *s->ids);
-	if (!s->ids || (q->user.data && !s->user)) {
-		g->no_memory = true;
-		s->n_ids = 0;
-		return;
-	}
-	memcpy(s->ids, q->prompt.data, n * sizeof *s->ids);
+	r->script[r->n++] =
+		(struct script){ .id = q->number, .arrival = g->now, .acted = r->counts.steps };
 	g->begun = true;
 }
 
@@ -85,7 +54,7 @@ static void on_request(struct reading *g, const struct ev_request *q)
 static void drop_noted(struct recorded *r, int64_t request)
 {
 	if (r->n && r->script[r->n - 1].id == request)
-		free(r->script[--r->n].ids);
+		r->n--;
 }
 
 /* A value that is out of range in this version is ignored: whatif_check() finds what is missing. */
@@ -93,11 +62,8 @@ static void put_setting(struct recorded *r, const char *name, const char *value)
 {
 	const struct setting *s = whatif_setting(name);
 
-	if (!s)
-		return;
-	if (s == &engine_settings[ENGINE_AT_spec])
-		value = memccpy(r->spec, value, 0, sizeof r->spec) ? r->spec : "off";
-	setting_put(s, &r->settings, value, NULL);
+	if (s)
+		setting_put(s, &r->settings, value, NULL);
 }
 
 /* A log cannot answer for another visibility, but a change of it empties the prefix cache. */
@@ -106,15 +72,11 @@ static bool changes_sight(const char *name)
 	return !strcmp(name, "visible");
 }
 
-static void on_setting(struct reading *g, const struct ev_setting *v)
+static void on_setting(struct reading *g, const struct history_setting *v)
 {
 	struct recorded *r = g->r;
-	struct change c = { .at = g->now, .after = r->n };
+	struct change c = { .at = g->now, .after = r->n, .name = v->name, .value = v->value };
 
-	if (!v->name.data || !v->value.data)
-		return;
-	snprintf(c.name, sizeof c.name, "%.*s", (int)v->name.size, (const char *)v->name.data);
-	snprintf(c.value, sizeof c.value, "%.*s", (int)v->value.size, (const char *)v->value.data);
 	if (!g->begun && !changes_sight(c.name)) {
 		put_setting(r, c.name, c.value);
 		return;
@@ -128,17 +90,18 @@ static void on_setting(struct reading *g, const struct ev_setting *v)
 
 /* What was asked for is a part of its request. Its end is an input, too, unless a setting is why:
  * the log has it, and not the clock. */
-static void on_pin(struct reading *g, const struct ev_pin *p)
+static void on_pin(struct reading *g, const struct history *h, const struct ev_pin *p)
 {
 	struct recorded *r = g->r;
-	struct script *q = script_find(r, p->request);
+	struct script *s = script_find(r, p->request);
 
 	if (p->action == EV_PIN_expired || p->action == EV_PIN_removed) {
 		if (ROOM(g, r->change, r->cap_changes, r->n_changes))
 			r->change[r->n_changes++] =
 				(struct change){ .at = g->now, .after = r->n, .unpin = p->pin };
-	} else if (p->action != EV_PIN_kept && q && p->asked > 0 && p->asked <= q->n_ids) {
-		q->pin = (int32_t)p->asked;
+	} else if (p->action != EV_PIN_kept && s && p->asked > 0 &&
+			   p->asked <= history_request(h, s->id)->n_prompt) {
+		s->pin = (int32_t)p->asked;
 	}
 }
 
@@ -173,8 +136,9 @@ static void on_memory(struct recorded *r, const struct ev_memory *m)
 		.state_bytes = 1 };
 }
 
-static void on_event(struct reading *g, const struct event *ev)
+static void on_event(void *arg, const struct history *h, const struct event *ev)
 {
+	struct reading *g = arg;
 	struct step_shape shape = g->counter.shape;
 	struct script *s;
 
@@ -185,12 +149,13 @@ static void on_event(struct reading *g, const struct event *ev)
 		g->r->settings.slots = (int32_t)ev->u.session.slots;
 		g->r->settings.page_size = (int32_t)ev->u.session.page_size;
 		g->r->settings.pages = (int32_t)ev->u.session.pages;
-		g->r->ctx = (int32_t)ev->u.session.ctx;
 		break;
-	case EV_attached: g->r->attached = true; break;
 	case EV_memory: on_memory(g->r, &ev->u.memory); break;
-	case EV_setting: on_setting(g, &ev->u.setting); break;
-	case EV_request: on_request(g, &ev->u.request); break;
+	case EV_setting:
+		if (ev->u.setting.name.data && ev->u.setting.value.data)
+			on_setting(g, &h->setting[h->n_settings - 1]);
+		break;
+	case EV_request: on_request(g, &h->request[h->n_requests - 1]); break;
 	case EV_token:
 		if (ev_is_earlier(ev->u.token.source)) {
 			drop_noted(g->r, ev->u.token.request);
@@ -200,7 +165,7 @@ static void on_event(struct reading *g, const struct event *ev)
 		add_act(g, ev->u.token.request,
 			ev->u.token.source == EV_SOURCE_forced ? ACT_FORCED : ACT_DRAWN, ev->u.token.id);
 		break;
-	case EV_pin: on_pin(g, &ev->u.pin); break;
+	case EV_pin: on_pin(g, h, &ev->u.pin); break;
 	case EV_denoise: g->r->denoised = true; break;
 	case EV_search: g->r->searched = true; break;
 	case EV_rewind: add_act(g, ev->u.rewind.request, ACT_REWIND, ev->u.rewind.kept); break;
@@ -219,8 +184,9 @@ static void on_event(struct reading *g, const struct event *ev)
 static void end_all(struct reading *g)
 {
 	for (int32_t i = 0; i < g->r->n; i++) {
-		const struct script *s = &g->r->script[i];
+		struct script *s = &g->r->script[i];
 
+		s->q = history_request(g->r->history, s->id);
 		if (!s->n_acts || s->act[s->n_acts - 1].kind != ACT_END)
 			add_act(g, s->id, ACT_CANCEL, 0);
 	}
@@ -231,7 +197,7 @@ static int whatif_check(const char *path, const struct recorded *r, struct err *
 	char value[64];
 	struct err why;
 
-	if (r->attached)
+	if (r->history->attached)
 		return err_set(e, ERR_INPUT,
 			"%s: its answers were computed by another server, which did not tell how it scheduled them: "
 			"nothing can be scheduled anew",
@@ -242,7 +208,7 @@ static int whatif_check(const char *path, const struct recorded *r, struct err *
 			return err_set(
 				e, ERR_INPUT, "%s: its settings make no sense, or are missing: %s", path, why.text);
 	}
-	if (r->settings.pages < 1 || r->ctx < 1 || r->ctx > 1 << 24)
+	if (r->settings.pages < 1 || r->history->ctx < 1 || r->history->ctx > 1 << 24)
 		return err_set(
 			e, ERR_INPUT, "%s: its pages and context make no sense, or are missing", path);
 	if (!r->n)
@@ -263,8 +229,6 @@ static int whatif_check(const char *path, const struct recorded *r, struct err *
 int whatif_read(const char *path, struct recorded *r, struct err *e)
 {
 	struct reading g = { .r = r };
-	struct reader *reader;
-	struct event ev;
 	int rc;
 
 	memset(r, 0, sizeof *r);
@@ -277,14 +241,11 @@ int whatif_read(const char *path, struct recorded *r, struct err *e)
 		.waiting_served_ratio = 0.3f,
 		.max_waiting_tokens = 20 };
 	g.counter.counts = &r->counts;
-	if (reader_open(&reader, path, e))
-		return -1;
-	while ((rc = reader_next(reader, &ev, e)) > 0 && !g.no_memory)
-		on_event(&g, &ev);
-	end_all(&g);
-	reader_close(reader);
+	rc = history_read(&r->history, path, on_event, &g, e);
+	if (!rc)
+		end_all(&g);
 	free(g.counter.seen);
-	if (g.no_memory)
+	if (!rc && g.no_memory)
 		rc = err_set(e, ERR_MEMORY, "%s: no memory for its requests", path);
 	if (!rc)
 		rc = whatif_check(path, r, e);
@@ -295,13 +256,11 @@ int whatif_read(const char *path, struct recorded *r, struct err *e)
 
 void whatif_free(struct recorded *r)
 {
-	for (int32_t i = 0; i < r->n; i++) {
-		free(r->script[i].ids);
-		free(r->script[i].user);
+	for (int32_t i = 0; i < r->n; i++)
 		free(r->script[i].act);
-	}
 	free(r->script);
 	free(r->change);
+	history_close(r->history);
 	cost_rows_free(&r->steps);
 	memset(r, 0, sizeof *r);
 }
@@ -353,7 +312,7 @@ struct engine_options whatif_whole(
 	engine_fit_steps(&o, false);
 	if (o.budget < o.slots)
 		o.budget = o.slots;
-	o.ctx = r->ctx;
+	o.ctx = (int32_t)r->history->ctx;
 	return o;
 }
 

@@ -125,16 +125,17 @@ static int submit(struct rerun *w, int32_t which, struct err *e)
 {
 	struct script *q = &w->r->script[which];
 	const struct act *last = q->n_acts ? &q->act[q->n_acts - 1] : NULL;
-	struct engine_request spec = { .kind = q->kind,
-		.ids = q->ids,
-		.n_ids = q->n_ids,
-		.max_tokens = q->max_tokens,
-		.params = q->params,
-		.sample = q->sample,
+	const struct history_request *h = q->q;
+	struct engine_request spec = { .kind = h->kind,
+		.ids = h->prompt,
+		.n_ids = h->n_prompt,
+		.max_tokens = h->max_tokens > 0 && h->max_tokens < INT32_MAX ? (int32_t)h->max_tokens : 0,
+		.params = h->params,
+		.sample = h->sample,
 		.text = "",
-		.user = q->user,
-		.priority = q->priority,
-		.deadline = q->deadline,
+		.user = *h->user ? h->user : NULL,
+		.priority = h->priority,
+		.deadline = h->deadline,
 		.pin = q->pin };
 
 	q->at = 0;
@@ -142,7 +143,7 @@ static int submit(struct rerun *w, int32_t which, struct err *e)
 	q->overdrawn = false;
 	/* an end-of-turn token ends it here, too; after a stop string it is cancelled by the script */
 	spec.ignore_end = !last || last->kind != ACT_END || last->value != EV_FINISH_end;
-	if (q->refused || q->kind == EV_REQUEST_KIND_verify)
+	if (q->refused || q->q->kind == EV_REQUEST_KIND_verify)
 		return 0;
 	w->open[w->n_open++] = which; /* it may end at once */
 	w->script[++w->n_numbers] = which;
@@ -202,7 +203,7 @@ static int follow(struct rerun *w, struct script *q, struct err *e)
 {
 	const struct act *a = next_act(q);
 	/* it ends by itself */
-	bool given = q->kind == EV_REQUEST_KIND_score || q->kind == EV_REQUEST_KIND_pin;
+	bool given = q->q->kind == EV_REQUEST_KIND_score || q->q->kind == EV_REQUEST_KIND_pin;
 
 	for (; a && a->kind != ACT_DRAWN; a = next_act(q)) {
 		if ((a->kind == ACT_END && given) || !is_due(w, q, a))

@@ -1,5 +1,4 @@
 /* See why.h: the table of questions, opening, and the helpers of why_impl.h. */
-#include "base/array.h"
 #include "sessions/why/why_impl.h"
 
 #include <errno.h>
@@ -138,6 +137,8 @@ int why_ask(struct why *w, const char *what, const char *where, const struct why
 	sqlite3_exec(w->db, "BEGIN", NULL, NULL, NULL);
 	answers[kind](w);
 	sqlite3_exec(w->db, "COMMIT", NULL, NULL, NULL);
+	history_close(w->history); /* the file may grow until the next question */
+	w->history = NULL;
 	return w->e->code ? -1 : 0;
 }
 
@@ -247,44 +248,18 @@ const char *why_text(struct why *w, int64_t id, char *out, size_t cap)
 	return out;
 }
 
-static bool append(int32_t **ids, int32_t *n, int32_t *cap, int32_t id)
-{
-	if (*n == 1 << 24 || !ARRAY_ROOM(*ids, *cap, *n + 1))
-		return false;
-	(*ids)[(*n)++] = id;
-	return true;
-}
-
 int32_t *why_tokens(struct why *w, int64_t request, int64_t seq, int32_t *n)
 {
-	sqlite3_stmt *s =
-		why_query(w, "SELECT prompt FROM request WHERE request = ?1", 1, request, 0, 0, 0);
-	int32_t *ids = NULL, cap = 0;
+	const struct history_request *r;
+	int32_t *ids;
 
 	*n = 0;
-	if (why_row(w, &s)) {
-		const unsigned char *p = sqlite3_column_blob(s, 0);
-		int size = sqlite3_column_bytes(s, 0);
-
-		for (int i = 0; p && i + 4 <= size; i += 4)
-			if (!append(&ids, n, &cap,
-					(int32_t)((uint32_t)p[i] | (uint32_t)p[i + 1] << 8 | (uint32_t)p[i + 2] << 16 |
-							  (uint32_t)p[i + 3] << 24)))
-				break;
-		why_done(&s);
-	}
-	/* a request that was rewound has some positions twice: the last before seq counts */
-	s = why_query(w, "SELECT pos, id FROM token WHERE request = ?1 AND seq < ?2 ORDER BY seq", 2,
-		request, seq, 0, 0);
-	while (why_row(w, &s)) {
-		int64_t pos = sqlite3_column_int64(s, 0);
-
-		if (pos >= 0 && pos < *n)
-			*n = (int32_t)pos;
-		if (pos != *n || !append(&ids, n, &cap, (int32_t)sqlite3_column_int64(s, 1)))
-			break;
-	}
-	why_done(&s);
+	if (!w->history && (w->e->code || history_open(&w->history, w->path, w->e)))
+		return NULL;
+	r = history_request(w->history, request);
+	ids = r ? malloc((size_t)r->longest * sizeof *ids + 1) : NULL;
+	if (ids)
+		*n = history_ids_before(r, seq, ids);
 	return ids;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "event/event.h"
+#include "sessions/history/history.h"
 #include "sessions/why/why.h"
 
 /* WHERE as read: -1 where nothing was given. */
@@ -22,7 +23,8 @@ struct why_place {
 struct why {
 	sqlite3 *db;
 	char *path;
-	struct err *e; /* error of the question in progress */
+	struct history *history; /* of the question in progress, if it asks for tokens */
+	struct err *e;           /* error of the question in progress */
 	FILE *out;
 	struct why_place at;
 	int64_t until; /* seq; see struct why_here */
@@ -55,8 +57,8 @@ void why_say(struct why *w, const char *fmt, ...) __attribute__((format(printf, 
 /* The text of a token in quotes, clean for a terminal; in `out`, which is returned. */
 const char *why_text(struct why *w, int64_t id, char *out, size_t cap);
 
-/* All tokens that a request had before event `seq`: prompt, then generated. malloc'd; *n may be
- * 0. */
+/* All tokens that a request had before event `seq`: prompt, then generated. malloc'd, or NULL; *n
+ * may be 0. */
 int32_t *why_tokens(struct why *w, int64_t request, int64_t seq, int32_t *n);
 /* The page size in force at event `seq`. */
 int64_t why_page_size(struct why *w, int64_t seq);

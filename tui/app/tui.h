@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 #include "engine/core/engine.h"
-#include "sessions/past/past.h"
+#include "sessions/history/resumed.h"
 
 /* Somebody else who uses the session of a chat: a server. */
 struct session;
@@ -30,8 +30,8 @@ struct tui_guest {
 struct tui_options {
 	struct engine_options engine;
 	struct answer_settings answer;
-	const struct past *past;  /* chat: the conversation that goes on, or NULL */
-	const char *record;       /* path of the recording, or NULL: none */
+	const struct resumed *resumed; /* chat: the conversation that goes on, or NULL */
+	const char *record;            /* path of the recording, or NULL: none */
 	bool record_named;        /* the user named it; those that continue it then lie beside it */
 	const char *first_record; /* of those that it continues in this chat; NULL: it is the first */
 	bool newest;              /* replay: the recording was chosen by default, so show its name */

@@ -135,7 +135,7 @@ static void greet(struct app *a)
 	a->host.vocab = info->vocab;
 	if (c->settings.system)
 		chat_note(a, "system", c->settings.system);
-	if (c->options->past && chat_continue(a, &a->fatal)) {
+	if (c->options->resumed && chat_continue(a, &a->fatal)) {
 		a->quit = true;
 		return;
 	}

@@ -54,7 +54,7 @@ struct engine_request chat_request(struct chat *c, enum ev_code_request_kind kin
 	const struct conversation_prompt *p, int64_t sample);
 int chat_begin_anew(struct app *a, struct err *e);
 
-/* chat_continue.c: before the first turn, if options->past is given. */
+/* chat_continue.c: before the first turn, if options->resumed is given. */
 int chat_continue(struct app *a, struct err *e);
 
 /* chat_model.c: another model, by file or name; chat_model_work() goes on with it. */

@@ -6,7 +6,7 @@
 #include "tui/chat/chat.h"
 
 struct noting {
-	const struct past_turn *turn; /* NULL: only notes whose conversation it is */
+	const struct resumed_turn *turn; /* NULL: only notes whose conversation it is */
 	const char *path;
 	struct err err;
 };
@@ -15,7 +15,7 @@ struct noting {
 static void note_turn(struct engine *engine, void *arg)
 {
 	struct noting *n = arg;
-	const struct past_turn *t = n->turn;
+	const struct resumed_turn *t = n->turn;
 	struct engine_request q;
 
 	if (!t) {
@@ -45,7 +45,7 @@ static int note(struct chat *c, struct noting *n, struct err *e)
 int chat_continue(struct app *a, struct err *e)
 {
 	struct chat *c = a->mode_data;
-	const struct past *p = c->options->past;
+	const struct resumed *p = c->options->resumed;
 	const char *slash = strrchr(p->path, '/');
 	struct noting n = { .path = p->path };
 

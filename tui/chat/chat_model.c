@@ -286,7 +286,7 @@ int chat_model(struct app *a, const char *what, struct err *e)
 	m->live.fd = -1;
 	m->options = *c->options;
 	m->options.answer = c->settings;
-	m->options.past = NULL;
+	m->options.resumed = NULL;
 	conversation_choose(
 		c->live.conversation, a->state.request ? a->state.request : a->state.branch);
 	if (models_find(what, &m->path, e) || keep_settings(m, a, e) ||

@@ -6,8 +6,8 @@
  * their tokens, which the newest prompt begins with; a turn that was dropped because the context
  * was full ends the search, and what the prompt still has from before it belongs to the first turn.
  * Nothing in the file is trusted. Thread: any one. */
-#ifndef CUTAWAY_SESSIONS_PAST_H
-#define CUTAWAY_SESSIONS_PAST_H
+#ifndef CUTAWAY_SESSIONS_RESUMED_H
+#define CUTAWAY_SESSIONS_RESUMED_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,7 +15,7 @@
 #include "engine/core/engine.h"
 #include "sessions/history/history.h"
 
-struct past_turn {
+struct resumed_turn {
 	const struct history_request *r; /* the history's: params, sample, text */
 	int32_t *ids;                    /* prompt and answer */
 	int32_t n_prompt, n;             /* up to the opening of the answer; all */
@@ -25,23 +25,22 @@ struct past_turn {
 	enum ev_code_finish reason;
 };
 
-struct past {
+struct resumed {
 	char *path;
 	struct history *h;
-	struct past_turn *turn; /* the oldest first; at least one */
+	struct resumed_turn *turn; /* the oldest first; at least one */
 	int32_t n_turns, cap_turns;
-	char **text; /* what settings point to */
-	int32_t n_texts, cap_texts;
 };
 
 /* ERR_INPUT if the recording has no conversation, or one that is not whole. */
-int past_open(struct past **p, const char *path, struct err *e);
-void past_close(struct past *p); /* NULL is fine */
+int resumed_open(struct resumed **p, const char *path, struct err *e);
+void resumed_close(struct resumed *p); /* NULL is fine */
 
 /* Writes the settings that the conversation ended with, but for those that `given` says were given
- * now. What engine and answer then point to is the past's. ERR_INPUT, with what to do, for one that
- * cannot be had. */
-int past_settings(struct past *p, struct engine_options *engine, struct answer_settings *answer,
-	bool (*given)(void *arg, const char *name), void *arg, struct err *e);
+ * now. What engine and answer then point to is the conversation's. ERR_INPUT, with what to do, for
+ * one that cannot be had. */
+int resumed_settings(struct resumed *p, struct engine_options *engine,
+	struct answer_settings *answer, bool (*given)(void *arg, const char *name), void *arg,
+	struct err *e);
 
 #endif

@@ -1,5 +1,5 @@
-/* See list.h. */
-#include "sessions/list/list.h"
+/* See listed.h. */
+#include "sessions/history/listed.h"
 
 #include <stdio.h>
 #include <string.h>

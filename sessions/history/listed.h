@@ -1,8 +1,8 @@
 /* What a list of recordings says of each: a glance at a few small tables, read-only, in a
  * millisecond or so. Nothing in the file is trusted. Thread: any one; not for a file that this
  * process is writing. */
-#ifndef CUTAWAY_SESSIONS_LIST_H
-#define CUTAWAY_SESSIONS_LIST_H
+#ifndef CUTAWAY_SESSIONS_LISTED_H
+#define CUTAWAY_SESSIONS_LISTED_H
 
 #include <stdint.h>
 

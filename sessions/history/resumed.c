@@ -1,6 +1,6 @@
-/* See past.h. */
+/* See resumed.h. */
 #include "base/ids.h"
-#include "sessions/past/past.h"
+#include "sessions/history/resumed.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +83,7 @@ static struct ev_token token_of(const struct history_row *row, int32_t id)
 	return ev.u.token;
 }
 
-static int32_t max_tokens_of(const struct past *p, const struct past_turn *t)
+static int32_t max_tokens_of(const struct resumed *p, const struct resumed_turn *t)
 {
 	const int64_t most = INT64_C(1) << 20, tokens = t->r->max_tokens;
 
@@ -109,7 +109,7 @@ static bool read_stops(struct setting_stops *stops, const char *json)
 	return read;
 }
 
-static void turn_free(struct past_turn *t)
+static void turn_free(struct resumed_turn *t)
 {
 	setting_stops_free(&t->stop);
 	free(t->token);
@@ -118,9 +118,9 @@ static void turn_free(struct past_turn *t)
 
 /* Adds the turn that r answered, with its tokens up to n. Takes ids. */
 static int add_turn(
-	struct past *p, const struct history_request *r, int32_t *ids, int32_t n, struct err *e)
+	struct resumed *p, const struct history_request *r, int32_t *ids, int32_t n, struct err *e)
 {
-	struct past_turn t = { .r = r, .ids = ids, .n_prompt = opening(p->h, r), .n = n };
+	struct resumed_turn t = { .r = r, .ids = ids, .n_prompt = opening(p->h, r), .n = n };
 
 	t.max_tokens = max_tokens_of(p, &t);
 	t.reason = n == r->n && r->finish >= 0 ? (enum ev_code_finish)r->finish : EV_FINISH_cancelled;
@@ -159,7 +159,7 @@ static const struct history_request *newest(const struct history *h)
 
 /* How much of the answer of q this turn's prompt has, as a position in q; 0: it is of another
  * conversation. *reach: how far both are one. */
-static int32_t said(const struct past *p, const struct past_turn *t,
+static int32_t said(const struct resumed *p, const struct resumed_turn *t,
 	const struct history_request *q, const int32_t *ids, int32_t *reach)
 {
 	const int32_t at = opening(p->h, q);
@@ -171,9 +171,9 @@ static int32_t said(const struct past *p, const struct past_turn *t,
 }
 
 /* The turn before: of all that this prompt goes on from, the one that it has most of. */
-static int add_before(struct past *p, bool *added, struct err *e)
+static int add_before(struct resumed *p, bool *added, struct err *e)
 {
-	const struct past_turn t = p->turn[p->n_turns - 1];
+	const struct resumed_turn t = p->turn[p->n_turns - 1];
 	const struct history_request *best = NULL;
 	int32_t *best_ids = NULL, best_n = 0, best_reach = 0, reach;
 
@@ -195,17 +195,17 @@ static int add_before(struct past *p, bool *added, struct err *e)
 	return best ? add_turn(p, best, best_ids, best_n, e) : 0;
 }
 
-static void reverse(struct past *p)
+static void reverse(struct resumed *p)
 {
 	for (int32_t i = 0, k = p->n_turns - 1; i < k; i++, k--) {
-		struct past_turn t = p->turn[i];
+		struct resumed_turn t = p->turn[i];
 
 		p->turn[i] = p->turn[k];
 		p->turn[k] = t;
 	}
 }
 
-static int read_turns(struct past *p, struct err *e)
+static int read_turns(struct resumed *p, struct err *e)
 {
 	const struct history_request *r = newest(p->h);
 	bool more = true;
@@ -227,9 +227,9 @@ static int read_turns(struct past *p, struct err *e)
 	return 0;
 }
 
-int past_open(struct past **out, const char *path, struct err *e)
+int resumed_open(struct resumed **out, const char *path, struct err *e)
 {
-	struct past *p = calloc(1, sizeof *p);
+	struct resumed *p = calloc(1, sizeof *p);
 
 	*out = NULL;
 	if (p && !(p->path = realpath(path, NULL)))
@@ -239,22 +239,19 @@ int past_open(struct past **out, const char *path, struct err *e)
 		return err_set(e, ERR_MEMORY, "no memory for the conversation of %s", path);
 	}
 	if (history_open(&p->h, path, e) || read_turns(p, e)) {
-		past_close(p);
+		resumed_close(p);
 		return -1;
 	}
 	*out = p;
 	return 0;
 }
 
-void past_close(struct past *p)
+void resumed_close(struct resumed *p)
 {
 	if (!p)
 		return;
 	for (int32_t i = 0; i < p->n_turns; i++)
 		turn_free(&p->turn[i]);
-	for (int32_t i = 0; i < p->n_texts; i++)
-		free(p->text[i]);
-	free(p->text);
 	free(p->turn);
 	history_close(p->h);
 	free(p->path);
