@@ -236,22 +236,20 @@ static int merge_marks(struct reader *r, struct mark_source *m,
 int reader_marks(struct reader *r, int64_t first, int64_t last,
 	void (*fn)(void *arg, enum reader_mark kind, int64_t step), void *arg, struct err *e)
 {
-	static const char within[] = "m.seq BETWEEN ?1 AND ?2 ORDER BY m.seq";
 	struct mark_source m[MARK_EVICTED + 1] = { { 0 } };
-	char *sql[] = {
-		[MARK_TURN] =
-			sqlite3_mprintf("SELECT m.seq FROM main.request m WHERE m.kind IN (%d, %d, %d) AND %s",
-				EV_REQUEST_KIND_chat, EV_REQUEST_KIND_fork, EV_REQUEST_KIND_run, within),
+#define WITHIN " AND m.seq BETWEEN ?1 AND ?2 ORDER BY m.seq"
+	static const char *const sql[] = {
+		[MARK_TURN] = "SELECT m.seq FROM main.request m WHERE m.kind IN ({request_kind.chat},"
+					  " {request_kind.fork}, {request_kind.run})" WITHIN,
 		[MARK_REJECTED] =
-			sqlite3_mprintf("SELECT m.seq FROM main.draft m WHERE m.verdict = %d AND %s",
-				EV_VERDICT_rejected, within),
-		[MARK_EVICTED] = sqlite3_mprintf(
-			"SELECT m.seq FROM main.page m WHERE m.action = %d AND %s", EV_PAGE_evict, within),
+			"SELECT m.seq FROM main.draft m WHERE m.verdict = {verdict.rejected}" WITHIN,
+		[MARK_EVICTED] =
+			"SELECT m.seq FROM main.page m WHERE m.action = {page_action.evict}" WITHIN,
 	};
 	int rc = r->err.code ? -1 : 0;
 
 	for (int k = 0; k <= MARK_EVICTED; k++) {
-		rc |= reader_prepare(r, &m[k].stmt, sql[k]);
+		rc |= reader_prepare(r, &m[k].stmt, schema_sql(sql[k]));
 		sqlite3_bind_int64(m[k].stmt, 1, first);
 		sqlite3_bind_int64(m[k].stmt, 2, last);
 	}

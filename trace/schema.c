@@ -59,6 +59,43 @@ char *schema_select_sql(enum ev_kind kind)
 	return sqlite3_str_finish(s);
 }
 
+/* The code whose "list.name" stands at `text`, up to a brace; NULL: there is none. */
+static const struct ev_code *code_at(const char *text)
+{
+	for (const struct ev_code *c = ev_codes; c->list; c++) {
+		const size_t list = strlen(c->list), name = strlen(c->name);
+
+		if (!strncmp(text, c->list, list) && text[list] == '.' &&
+			!strncmp(text + list + 1, c->name, name) && text[list + 1 + name] == '}')
+			return c;
+	}
+	return NULL;
+}
+
+char *schema_sql(const char *sql)
+{
+	sqlite3_str *s = sqlite3_str_new(NULL);
+	const struct ev_code *c;
+
+	/* an unknown name stays, and is an error of syntax */
+	for (const char *at; (at = strchr(sql, '{')) && (c = code_at(at + 1));
+		 sql = strchr(at, '}') + 1) {
+		sqlite3_str_append(s, sql, (int)(at - sql));
+		sqlite3_str_appendf(s, "%d", c->value);
+	}
+	sqlite3_str_appendall(s, sql);
+	return sqlite3_str_finish(s);
+}
+
+int schema_prepare(sqlite3 *db, const char *sql, sqlite3_stmt **s)
+{
+	char *text = schema_sql(sql);
+	int rc = text ? sqlite3_prepare_v2(db, text, -1, s, NULL) : SQLITE_NOMEM;
+
+	sqlite3_free(text);
+	return rc;
+}
+
 /* Runs sql and frees it. */
 static int schema_run(sqlite3 *db, char *sql)
 {
@@ -142,8 +179,12 @@ static int create_codes(sqlite3 *db)
 
 static int create_view(sqlite3 *db, const struct schema_view *v, const char *temp)
 {
-	return schema_run(
-		db, sqlite3_mprintf("CREATE %s VIEW \"%w\" AS -- %s\n%s", temp, v->name, v->doc, v->sql));
+	char *sql = schema_sql(v->sql);
+	int rc = schema_run(
+		db, sqlite3_mprintf("CREATE %s VIEW \"%w\" AS -- %s\n%s", temp, v->name, v->doc, sql));
+
+	sqlite3_free(sql);
+	return rc;
 }
 
 int schema_temp_views(sqlite3 *db)
@@ -195,7 +236,7 @@ int schema_create_indexes(sqlite3 *db)
 	if (sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL))
 		return -1;
 	for (const struct schema_index *i = schema_indexes; i->sql; i++)
-		if (sqlite3_exec(db, i->sql, NULL, NULL, NULL))
+		if (schema_run(db, schema_sql(i->sql)))
 			goto fail;
 	if (!sqlite3_exec(db, "COMMIT", NULL, NULL, NULL))
 		return 0;

@@ -40,6 +40,12 @@ int schema_temp_views(sqlite3 *db);
 /* Indexes are made when a recording is finished: before that they would slow down every insert. */
 int schema_create_indexes(sqlite3 *db);
 
+/* SQL in which {list.name} is the number of a code: "action = {page_action.evict}". All SQL of this
+ * program is written so, the views and indexes above too. sqlite3_free it. */
+char *schema_sql(const char *sql);
+/* sqlite3_prepare_v2() of schema_sql(). */
+int schema_prepare(sqlite3 *db, const char *sql, sqlite3_stmt **s);
+
 /* Text of a statement; sqlite3_free it. NULL: out of memory. */
 char *schema_table_sql(enum ev_kind kind);
 char *schema_insert_sql(enum ev_kind kind); /* ?1 seq, ?2 t_ns, ?3 … the fields */

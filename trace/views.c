@@ -93,8 +93,8 @@ const struct schema_view schema_views[] = {
 		"\tFROM token t WHERE NOT EXISTS (SELECT 1 FROM rewind w\n"
 		"\t\tWHERE w.request = t.request AND w.seq > t.seq AND w.kept <= t.pos)\n"
 		"\tWINDOW q AS (PARTITION BY t.request ORDER BY t.seq)),\n"
-		"gap AS (SELECT request, CASE WHEN step = step_before AND source_before <> 4 THEN 0 ELSE ns END AS ns\n"
-		"\tFROM kept WHERE step_before IS NOT NULL AND source NOT IN (4, 6, 7)),\n"
+		"gap AS (SELECT request, CASE WHEN step = step_before AND source_before <> {source.forced} THEN 0 ELSE ns END AS ns\n"
+		"\tFROM kept WHERE step_before IS NOT NULL AND source NOT IN ({source.forced}, {source.taken}, {source.recorded})),\n"
 		"ranked AS (SELECT request, ns, row_number() OVER (PARTITION BY request ORDER BY ns) AS rank,\n"
 		"\tcount(*) OVER (PARTITION BY request) AS n FROM gap)\n"
 		"SELECT r.request, f.generated AS tokens,\n"
@@ -167,8 +167,8 @@ const struct schema_view schema_views[] = {
 		"how often drafts were accepted, by drafter and tokens ahead: of the positions at which a guess was verified, " "several for one position being one chance, those at which one was kept",
 		"SELECT drafter, ahead, sum(nodes) AS drafted, sum(judged) AS judged, sum(accepted) AS accepted,\n"
 		"\tround(1.0 * sum(accepted) / nullif(sum(judged), 0), 4) AS rate\n"
-		"FROM (SELECT drafter, depth AS ahead, count(*) AS nodes, max(verdict <> 2) AS judged,\n"
-		"\t\tmax(verdict = 0) AS accepted FROM draft GROUP BY step, request, drafter, depth)\n"
+		"FROM (SELECT drafter, depth AS ahead, count(*) AS nodes, max(verdict <> {verdict.unread}) AS judged,\n"
+		"\t\tmax(verdict = {verdict.accepted}) AS accepted FROM draft GROUP BY step, request, drafter, depth)\n"
 		"GROUP BY drafter, ahead" },
 	{ "prefix_hits",
 		"what of each prompt the prefix cache had, and why the match ended there",
@@ -300,7 +300,9 @@ const struct schema_index schema_indexes[] = {
 	{ "CREATE INDEX request_request ON request(request)", "a request by its number" },
 	{ "CREATE INDEX finish_request ON finish(request)", "how a request ended" },
 	{ "CREATE INDEX page_page ON page(page)", "the story of a page" },
-	{ "CREATE INDEX page_evicted ON page(seq) WHERE action = 5", "marks of evictions" },
-	{ "CREATE INDEX draft_rejected ON draft(seq) WHERE verdict = 1", "marks of rejected drafts" },
+	{ "CREATE INDEX page_evicted ON page(seq) WHERE action = {page_action.evict}",
+		"marks of evictions" },
+	{ "CREATE INDEX draft_rejected ON draft(seq) WHERE verdict = {verdict.rejected}",
+		"marks of rejected drafts" },
 	{ NULL, NULL },
 };

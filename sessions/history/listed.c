@@ -7,10 +7,13 @@
 #include "base/text.h"
 #include "trace/foreign.h"
 #include "trace/recording.h"
+#include "trace/schema.h"
 
 const char *const listed_states[] = { "closed", "being written", "cut off", "unreadable" };
 
 #define BIT(kind) (UINT64_C(1) << EV_##kind)
+#define QUESTIONS                                                                                  \
+	"FROM request WHERE kind IN ({request_kind.chat}, {request_kind.run}, {request_kind.served})"
 
 struct listing {
 	const struct foreign *f;
@@ -23,7 +26,7 @@ struct listing {
 static sqlite3_stmt *first_row(struct listing *l, const char *sql)
 {
 	sqlite3_stmt *s = NULL;
-	int rc = sqlite3_prepare_v2(l->f->db, sql, -1, &s, NULL);
+	int rc = schema_prepare(l->f->db, sql, &s);
 
 	rc = rc ? rc : sqlite3_step(s);
 	if (rc == SQLITE_ROW)
@@ -75,8 +78,7 @@ static void read_questions(struct listing *l)
 {
 	sqlite3_stmt *s =
 		l->e->code ? NULL
-				   : first_row(l, "SELECT substr(text, 1, 240) FROM request WHERE kind IN (0, 3, 7)"
-								  " ORDER BY seq LIMIT 1");
+				   : first_row(l, "SELECT substr(text, 1, 240) " QUESTIONS " ORDER BY seq LIMIT 1");
 
 	if (s)
 		take_text(l->out->text, s, 0);
@@ -86,7 +88,7 @@ static void read_questions(struct listing *l)
 	if (s)
 		take_text(l->out->lesson, s, 0);
 	sqlite3_finalize(s);
-	l->out->turns = read_number(l, "SELECT count(*) FROM request WHERE kind IN (0, 3, 7)");
+	l->out->turns = read_number(l, "SELECT count(*) " QUESTIONS);
 	l->out->tokens = read_number(
 		l, "SELECT CAST(min(total(tokens), 1e15) AS INTEGER) FROM step WHERE tokens > 0");
 }

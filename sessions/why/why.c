@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "trace/foreign.h"
+#include "trace/schema.h"
 
 const struct why_kind why_kinds[] = {
 	{ "miss", "REQUEST", "why the prefix cache had not all of a prompt (the newest that missed)" },
@@ -150,7 +151,7 @@ sqlite3_stmt *why_query(
 	const int64_t value[] = { a, b, c, d };
 	sqlite3_stmt *s = NULL;
 
-	if (sqlite3_prepare_v2(w->db, sql, -1, &s, NULL)) {
+	if (schema_prepare(w->db, sql, &s)) {
 		foreign_fail(w->db, w->path, w->e);
 		return NULL;
 	}

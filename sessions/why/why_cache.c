@@ -26,7 +26,7 @@ static bool read_lookup(struct why *w, struct miss *m)
 
 	snprintf(sql, sizeof sql, "%s%s", columns,
 		w->at.given ? "request = ?1 ORDER BY seq LIMIT 1"
-					: "reason <> 0 AND seq <= ?9 ORDER BY seq DESC LIMIT 1");
+					: "reason <> {prefix.hit} AND seq <= ?9 ORDER BY seq DESC LIMIT 1");
 	if (!why_read(w, why_query(w, sql, w->at.given, w->at.number, 0, 0, 0), 10, to))
 		return false;
 	/* a prompt is no longer than that, and no more of it can be found: the file may say otherwise
@@ -65,8 +65,8 @@ static bool find_dropped(
 	const int64_t block = m->hit_pages;
 	sqlite3_stmt *s = why_query(w,
 		"SELECT c.page, c.request, (SELECT min(e.seq) FROM page e WHERE e.page ="
-		" c.page AND e.action = 5 AND e.seq > c.seq AND e.seq < ?2) AS dropped"
-		" FROM page c WHERE c.action = 4 AND c.block = ?1 AND c.seq < ?2"
+		" c.page AND e.action = {page_action.evict} AND e.seq > c.seq AND e.seq < ?2) AS dropped"
+		" FROM page c WHERE c.action = {page_action.cache} AND c.block = ?1 AND c.seq < ?2"
 		" ORDER BY c.seq DESC",
 		2, block, m->seq, 0, 0);
 	bool found = false;
@@ -137,7 +137,7 @@ static void say_emptied(struct why *w, int64_t page, int64_t seq)
 	char setting[160];
 	int64_t step = why_int(w, 0, "SELECT max(step) FROM step WHERE seq < ?1", 1, seq, 0, 0);
 	int64_t n = why_int(w, 0,
-		"SELECT count(*) FROM page WHERE action = 5 AND other IS NULL"
+		"SELECT count(*) FROM page WHERE action = {page_action.evict} AND other IS NULL"
 		" AND seq > ifnull((SELECT max(seq) FROM step WHERE seq < ?1), 0)"
 		" AND seq < ifnull((SELECT min(seq) FROM setting WHERE seq > ?1), 1 << 62)",
 		1, seq, 0, 0);
@@ -289,10 +289,11 @@ struct evict {
 static bool read_evict(struct why *w, struct evict *v)
 {
 	sqlite3_stmt *s = why_query(w,
-		w->at.given ? "SELECT seq, page, other FROM page WHERE action = 5 AND page = ?1"
-					  " ORDER BY seq <= ?9 DESC, seq DESC LIMIT 1"
-					: "SELECT seq, page, other FROM page WHERE action = 5 AND seq <= ?9"
-					  " ORDER BY seq DESC LIMIT 1",
+		w->at.given
+			? "SELECT seq, page, other FROM page WHERE action = {page_action.evict} AND page = ?1"
+			  " ORDER BY seq <= ?9 DESC, seq DESC LIMIT 1"
+			: "SELECT seq, page, other FROM page WHERE action = {page_action.evict} AND seq <= ?9"
+			  " ORDER BY seq DESC LIMIT 1",
 		w->at.given, w->at.number, 0, 0, 0);
 
 	if (!why_read(w, s, 3, (int64_t *[]){ &v->seq, &v->page, &v->idle }))
@@ -300,12 +301,12 @@ static bool read_evict(struct why *w, struct evict *v)
 	v->step = why_step_of(w, v->seq);
 	v->taker = v->writer = v->block = -1;
 	s = why_query(w,
-		"SELECT request, block FROM page WHERE page = ?1 AND seq > ?2 AND action IN (0, 2)"
+		"SELECT request, block FROM page WHERE page = ?1 AND seq > ?2 AND action IN ({page_action.alloc}, {page_action.copy})"
 		" ORDER BY seq LIMIT 1",
 		2, v->page, v->seq, 0, 0);
 	why_read(w, s, 2, (int64_t *[]){ &v->taker, &v->taker_block });
 	s = why_query(w,
-		"SELECT request, block, seq FROM page WHERE page = ?1 AND seq < ?2 AND action = 4"
+		"SELECT request, block, seq FROM page WHERE page = ?1 AND seq < ?2 AND action = {page_action.cache}"
 		" ORDER BY seq DESC LIMIT 1",
 		2, v->page, v->seq, 0, 0);
 	why_read(w, s, 3, (int64_t *[]){ &v->writer, &v->block, &v->cached_seq });
@@ -342,8 +343,8 @@ static void say_missed(struct why *w, const struct evict *v)
 static void say_pinned(struct why *w, const struct evict *v)
 {
 	const int64_t n = why_int(w, 0,
-		"SELECT (SELECT count(*) FROM page WHERE action = 8 AND seq < ?1) -"
-		" (SELECT count(*) FROM page WHERE action = 9 AND seq < ?1)",
+		"SELECT (SELECT count(*) FROM page WHERE action = {page_action.pin} AND seq < ?1) -"
+		" (SELECT count(*) FROM page WHERE action = {page_action.unpin} AND seq < ?1)",
 		1, v->seq, 0, 0);
 
 	if (n > 0)

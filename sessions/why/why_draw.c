@@ -259,7 +259,7 @@ static bool read_refusal(struct why *w, struct refusal *d)
 		" winner_arrival FROM draft WHERE ";
 	const char *which = w->at.number >= 0 ? "request = ?2 AND pos = ?1"
 						: w->at.pos >= 0  ? "pos = ?1"
-										  : "verdict = 1 AND seq <= ?9";
+										  : "verdict = {verdict.rejected} AND seq <= ?9";
 	int64_t *to[] = { &d->seq, &d->step, &d->request, &d->pos, &d->nth, &d->id, &d->rule,
 		&d->verdict, &d->winner };
 	double *real[] = { &d->q, &d->p, &d->arrival, &d->threshold };
@@ -340,7 +340,7 @@ void why_reject(struct why *w)
 		(long long)why_int(w, 0, "SELECT count(*) FROM draft WHERE step = ?1 AND request = ?2", 2,
 			d.step, d.request, 0),
 		(long long)why_int(w, 0,
-			"SELECT count(*) FROM draft WHERE step = ?1 AND request = ?2 AND verdict = 0", 2,
-			d.step, d.request, 0));
+			"SELECT count(*) FROM draft WHERE step = ?1 AND request = ?2 AND verdict = {verdict.accepted}",
+			2, d.step, d.request, 0));
 	why_say(w, "  in the log: SELECT * FROM drafts WHERE seq = %lld", (long long)d.seq);
 }

@@ -200,7 +200,7 @@ static bool say_holds(struct why *w, const struct wait *t)
 {
 	const int64_t pinned = why_int(w, 0,
 		"SELECT max(pages_pinned) FROM step WHERE"
-		" seq > ?1 AND seq < ?2 AND hold = 2",
+		" seq > ?1 AND seq < ?2 AND hold = {hold.pages}",
 		2, t->arrived_seq, t->admit_seq, 0);
 	static const char *const lacked[] = { [EV_HOLD_pages] = "lacked pages",
 		[EV_HOLD_sibling] = "let another compute the prompt they share" };
@@ -324,7 +324,7 @@ static void say_prefill(struct why *w, const struct wait *t)
 	}
 	s = why_query(w,
 		"SELECT count(*), sum(b.rows), sum(p.ns), sum(p.rows) FROM batch b JOIN step p ON p.step ="
-		" b.step WHERE b.request = ?1 AND b.seq < ?2 AND b.work = 0",
+		" b.step WHERE b.request = ?1 AND b.seq < ?2 AND b.work = {work.prefill}",
 		2, t->request, t->first_seq, 0, 0);
 	if (!why_row(w, &s))
 		return;

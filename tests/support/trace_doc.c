@@ -229,8 +229,12 @@ static void add_indexes(sqlite3_str *s)
 	sqlite3_str_appendall(s,
 		"\n## Indexes\n\nMade when a session ends in order; until then they would cost every "
 		"row.\n\n| for | made by |\n| --- | --- |\n");
-	for (const struct schema_index *i = schema_indexes; i->sql; i++)
-		sqlite3_str_appendf(s, "| %s | `%s` |\n", i->why, i->sql);
+	for (const struct schema_index *i = schema_indexes; i->sql; i++) {
+		char *sql = schema_sql(i->sql);
+
+		sqlite3_str_appendf(s, "| %s | `%s` |\n", i->why, sql);
+		sqlite3_free(sql);
+	}
 }
 
 char *trace_doc(void)
