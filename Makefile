@@ -27,7 +27,7 @@ ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -I. -ffp-contract=off -fno-math-errno -Wall 
 LDLIBS = -lncursesw -ltinfo -lreadline -lsqlite3 -lutf8proc -lnettle -lxxhash -lmd4c -lmicrohttpd -lcjson -lcurl -lm -pthread
 
 # Every .c in these folders, at any depth, belongs to the program; cli/main.c alone has main().
-FOLDERS = base kernels event engine fold trace sessions tui cli
+FOLDERS = base kernels event engine fold trace sessions serve load simulate lab tui cli
 SOURCES := $(filter-out cli/main.c, $(shell find $(wildcard $(FOLDERS)) -name '*.c' | LC_ALL=C sort))
 # Kernels of another processor's instruction sets are left out; those of vectors of 8 floats have two.
 MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))

@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "cli/cli.h"
-#include "sessions/load/load.h"
+#include "load/load.h"
 
 struct load_words {
 	const char *arrivals, *kind, *slo, *csv, *table, *queue;

@@ -10,7 +10,7 @@
 #include "cli/change.h"
 #include "cli/cli.h"
 #include "cli/out.h"
-#include "sessions/curve/curve.h"
+#include "lab/curve.h"
 
 enum { CHART_W = 60, CHART_H = 16 };
 

@@ -12,7 +12,7 @@
 #include "cli/model.h"
 #include "cli/out.h"
 #include "engine/sched/policy.h"
-#include "sessions/load/load.h"
+#include "load/load.h"
 
 enum { POINTS = 64, SWEEP = 10, WIDTH = 79, ROWS = 24, CHART_H = 16 };
 

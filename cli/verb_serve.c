@@ -13,7 +13,7 @@
 #include "cli/open.h"
 #include "cli/out.h"
 #include "cli/prompt.h"
-#include "sessions/serve/serve.h"
+#include "serve/serve.h"
 
 static struct serve_said {
 	const char *host, *api_key, *name;

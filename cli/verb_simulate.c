@@ -9,8 +9,8 @@
 #include "cli/cli.h"
 #include "cli/load_words.h"
 #include "cli/out.h"
-#include "sessions/simulate/router.h"
-#include "sessions/simulate/simulate.h"
+#include "simulate/router.h"
+#include "simulate/simulate.h"
 
 static struct simulate_said {
 	struct load_words load;

@@ -4,7 +4,7 @@
 #define CUTAWAY_TESTS_FUZZ_SERVE_FIXTURE_H
 
 #include "engine/settings/settings.h"
-#include "sessions/serve/serve_impl.h"
+#include "serve/serve_impl.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/tiny.h"
 

@@ -12,7 +12,7 @@ if [ -z "$tool" ]; then
 	exit 0
 fi
 sources() {
-	find base kernels event engine fold trace sessions tui cli tests tools \
+	find base kernels event engine fold trace sessions serve load simulate lab tui cli tests tools \
 		\( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cpp' \) -print0
 }
 if [ "$1" = --write ]; then

@@ -2,7 +2,7 @@
 # Who may include whom (docs/design.md, "The layers"), and what no file may do. TAP.
 cd "$(dirname "$0")/../.." || exit 1
 n=0
-all=$(ls -d base kernels event engine fold trace sessions tui cli 2>/dev/null | tr '\n' ' ')
+all=$(ls -d base kernels event engine fold trace sessions serve load simulate lab tui cli 2>/dev/null | tr '\n' ' ')
 check() { # description, command whose output lists the violations
 	n=$((n + 1))
 	found=$(eval "$2")
@@ -71,14 +71,18 @@ quant core memory model observe
 search core
 END
 no_circles engine
+may_include serve 'base|kernels|event|engine|trace|sessions'
+may_include load 'base|kernels|event|engine|trace|sessions'
+may_include simulate 'base|kernels|event|engine|load|sessions'
+may_include lab 'base|kernels|event|engine|sessions'
 check "views ask neither engine nor log" \
 	"grep -nE '^#include \"(engine/core/engine.h|engine/core/actor.h|trace/)' tui/views/*.c"
 check "only tui/term sees ncurses" "$(includes '-r $all' '(ncurses|curses|term)\.h|ncursesw/' 'tui/term/')"
 check "only tui/chat/prompt.c sees readline" "$(includes '-r $all' 'readline/' 'tui/chat/prompt\.c')"
-check "only trace and sessions see sqlite" "$(includes '-r base kernels engine tui cli' 'sqlite3\.h')"
-check "only sessions/serve sees libmicrohttpd" "$(includes '-r $all' 'microhttpd\.h' 'sessions/serve/')"
+check "only trace and sessions see sqlite" "$(includes '-r base kernels engine serve load simulate lab tui cli' 'sqlite3\.h')"
+check "only serve sees libmicrohttpd" "$(includes '-r $all' 'microhttpd\.h' 'serve/')"
 check "only sessions/client sees libcurl" "$(includes '-r $all' 'curl/' 'sessions/client/')"
-check "only sessions sees cJSON" "$(includes '-r base kernels event fold engine trace tui cli' 'cjson/')"
+check "only sessions, serve and load see cJSON" "$(includes '-r base kernels event fold engine trace simulate lab tui cli' 'cjson/')"
 check "only kernels/cuda includes CUDA's headers or the kernels' own" \
 	"grep -rnE '^#include [\"<](cuda|cuda_[a-z_]*|nvrtc|device_launch_parameters)\.h|^#include .*\.cuh?\"' $all | grep -vE '^kernels/cuda/'"
 check "nothing of the program includes the CUDA shim but device.cuh" \

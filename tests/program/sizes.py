@@ -9,7 +9,8 @@ import re
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-FOLDERS = ("base", "kernels", "event", "engine", "fold", "trace", "sessions", "tui", "cli")
+FOLDERS = ("base", "kernels", "event", "engine", "fold", "trace", "sessions", "serve", "load", "simulate", "lab",
+           "tui", "cli")
 FILE_LINES = 500
 FUNCTION_LINES = 40
 KERNEL_LINES = 60

@@ -1,4 +1,4 @@
-/* Arrivals of a load (sessions/load/workload.h) for its tests. */
+/* Arrivals of a load (load/workload.h) for its tests. */
 #ifndef CUTAWAY_TESTS_ARRIVALS_H
 #define CUTAWAY_TESTS_ARRIVALS_H
 
@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "sessions/load/workload_impl.h"
+#include "load/workload_impl.h"
 
 static inline struct workload *opened(const struct workload_options *o)
 {

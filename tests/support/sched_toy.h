@@ -4,7 +4,7 @@
 #ifndef CUTAWAY_TESTS_SCHED_TOY_H
 #define CUTAWAY_TESTS_SCHED_TOY_H
 
-#include "sessions/simulate/replica.h"
+#include "simulate/replica.h"
 
 enum { TOY_CTX = 512, TOY_MOST = 1024 };
 

@@ -1,9 +1,9 @@
 /* /load: background requests, from the shipped prompts or of a kind of load
- * (sessions/load/workload.h). */
+ * (load/workload.h). */
 #include <stdlib.h>
 #include <string.h>
 
-#include "sessions/load/load.h"
+#include "load/load.h"
 #include "tui/app/load.h"
 #include "tui/chat/chat.h"
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "sessions/simulate/cost.h"
+#include "sessions/whatif/cost.h"
 
 static const struct cost known = {
 	.ns = { [COST_step] = 2e6, [COST_row] = 25e4, [COST_first_rows] = 1e5, [COST_pair] = 300 },

@@ -1,0 +1,46 @@
+/* The price of bits: a model rounded in several ways, each scored on one text beside the model
+ * itself (the exact twin), with true bits a weight and, for formats of files, the measured speed.
+ * Thread: any one. */
+#ifndef CUTAWAY_LAB_CURVE_H
+#define CUTAWAY_LAB_CURVE_H
+
+#include <stdio.h>
+
+#include "engine/quant/quant.h"
+#include "sessions/price/prices.h"
+
+enum { CURVE_POINTS = 64 };
+
+struct curve_point {
+	/* what it is, by the caller */
+	enum quant_method method;
+	struct quant_form form;
+	/* what it costs */
+	bool done;
+	double bits;          /* of a rounded weight, with its share of the scales */
+	double error;         /* see struct quant_result */
+	struct prices prices; /* of the text, beside the model itself */
+	double tok_s;         /* decoding; 0: not measured (values of a grid are kept as floats) */
+	double seconds;       /* of rounding */
+};
+
+struct curve_options {
+	const char *model;
+	const char *text; /* to score [size]; no calibration text */
+	size_t size;
+	const char *calibrate; /* NULL: the model writes one */
+	size_t calibrate_size;
+	uint64_t seed;
+	int32_t threads;
+	quant_progress *progress;
+	void *arg;
+};
+
+/* Rounds into a temporary file (TMPDIR), scores and times it, and removes it. */
+int curve_measure(struct curve_point *p, const struct curve_options *o, struct err *e);
+/* KL over bits as characters, w x h; the methods by their letters. */
+void curve_draw(const struct curve_point *p, int n, int w, int h, FILE *out);
+void curve_svg(const struct curve_point *p, int n, const char *title, FILE *out);
+void curve_csv(const struct curve_point *p, int n, FILE *out);
+
+#endif

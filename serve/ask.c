@@ -1,0 +1,278 @@
+/* What a request asks for, from its JSON: every field is checked, and a field that this server
+ * cannot honour is refused rather than ignored. Sampling is read through the table of settings
+ * (engine/settings/settings.h), so each of its rows is a field. */
+#include "serve/serve_impl.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STOP_BYTES = 1024 }; /* recorded with each request */
+
+#define MOST_EXACT 9007199254740992.0 /* 2^53: of whole numbers that are doubles */
+
+cJSON *ask_object(const char *body, size_t size, struct err *e)
+{
+	cJSON *o = foreign_json_read(body, size, e);
+
+	if (cJSON_IsObject(o) || !o)
+		return o;
+	cJSON_Delete(o);
+	err_set(e, ERR_USAGE, "the body is no JSON object");
+	return NULL;
+}
+
+/* Without tools "auto" and "none" say the same; any other asks for a call. Tools that are not to be
+ * called ask for nothing. */
+static int refuse_tools(const cJSON *o, struct err *e)
+{
+	const cJSON *choice = cJSON_GetObjectItemCaseSensitive(o, "tool_choice");
+	const cJSON *tools = cJSON_GetObjectItemCaseSensitive(o, "tools");
+	const bool none = cJSON_IsString(choice) && !strcmp(choice->valuestring, "none");
+
+	if (!ask_nothing(choice, "none|auto"))
+		return err_set(e, ERR_USAGE, "tool_choice is not served here%s", SERVE_NO_TOOLS);
+	if (!none && !ask_nothing(tools, NULL))
+		return err_set(e, ERR_USAGE, "tools is not served here%s", SERVE_NO_TOOLS);
+	return 0;
+}
+
+/* A whole number from low to high; absent or null: *out stays. */
+static int read_int(
+	const cJSON *o, const char *name, double low, double high, int32_t *out, struct err *e)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, name);
+
+	if (!v || cJSON_IsNull(v))
+		return 0;
+	if (!cJSON_IsNumber(v) || !(v->valuedouble >= low && v->valuedouble <= high) ||
+		v->valuedouble != floor(v->valuedouble))
+		return err_set(e, ERR_USAGE, "%s: a whole number from %g to %g is needed", name, low, high);
+	*out = (int32_t)v->valuedouble;
+	return 0;
+}
+
+static int read_bool(const cJSON *o, const char *name, bool *out, struct err *e)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, name);
+
+	if (v && !cJSON_IsNull(v) && !cJSON_IsBool(v))
+		return err_set(e, ERR_USAGE, "%s: true or false is needed", name);
+	if (v && !cJSON_IsNull(v))
+		*out = cJSON_IsTrue(v);
+	return 0;
+}
+
+/* A number as setting_put() reads it; a seed in the digits that were sent, since those of a double
+ * are too few. The error names the field. */
+static int read_setting(
+	struct ask *a, const struct setting *s, const cJSON *v, const char *digits, struct err *e)
+{
+	struct setting named = *s;
+	char value[40];
+
+	named.name = v->string;
+	if (cJSON_IsNull(v))
+		return 0;
+	if (!cJSON_IsNumber(v))
+		return err_set(e, ERR_USAGE, "%s: a number is needed", v->string);
+	if (s->type == SETTING_FLOAT)
+		snprintf(value, sizeof value, "%.9g", v->valuedouble);
+	else if (*digits)
+		snprintf(value, sizeof value, "%.39s", digits);
+	else if (v->valuedouble == floor(v->valuedouble) && fabs(v->valuedouble) <= MOST_EXACT)
+		snprintf(value, sizeof value, "%.0f", v->valuedouble);
+	else
+		return err_set(e, ERR_USAGE, "%s: a whole number is needed", v->string);
+	a->seeded |= s == &answer_settings[ANSWER_AT_seed];
+	if (s == &answer_settings[ANSWER_AT_max_tokens])
+		a->silent = v->valuedouble == 0;
+	return setting_put(&named, &a->set, value, e);
+}
+
+static int read_settings(
+	struct ask *a, const cJSON *o, const char *body, size_t size, struct err *e)
+{
+	const cJSON *v;
+	char digits[40];
+
+	cJSON_ArrayForEach(v, o)
+	{
+		const struct setting *s = ask_setting(v->string);
+
+		*digits = 0;
+		if (s && s->type == SETTING_U64)
+			foreign_json_digits(body, size, v->string, digits, sizeof digits);
+		if (s && read_setting(a, s, v, digits, e))
+			return -1;
+	}
+	return 0;
+}
+
+/* One text or several; each is one whole stop string, escapes and all. */
+static int read_stops(struct ask *a, const cJSON *o, struct err *e)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, "stop"), *one = v;
+	int n = 0;
+
+	if (!v || cJSON_IsNull(v))
+		return 0;
+	setting_stops_free(&a->set.stop);
+	a->set.stop = (struct setting_stops){ { NULL } };
+	if (cJSON_IsArray(v))
+		one = v->child;
+	for (; one; one = cJSON_IsArray(v) ? one->next : NULL) {
+		if (!cJSON_IsString(one) || !*one->valuestring || n == SETTING_STOPS_MAX ||
+			strlen(one->valuestring) > STOP_BYTES)
+			return err_set(e, ERR_USAGE,
+				"stop: a text, or up to %d texts, none of them empty or longer than %d bytes",
+				SETTING_STOPS_MAX, STOP_BYTES);
+		a->set.stop.text[n] = strdup(one->valuestring);
+		if (!a->set.stop.text[n++])
+			return err_set(e, ERR_MEMORY, "out of memory for stop strings");
+	}
+	return 0;
+}
+
+/* An answer ends with any of these tokens. */
+static int read_stop_ids(struct ask *a, const cJSON *o, const struct serve *s, struct err *e)
+{
+	const cJSON *list = cJSON_GetObjectItemCaseSensitive(o, "stop_token_ids"), *v;
+
+	cJSON_ArrayForEach(v, list)
+	{
+		if (!cJSON_IsArray(list) || !cJSON_IsNumber(v) || a->n_stop_ids == ASK_STOP_IDS ||
+			!(v->valuedouble >= 0 && v->valuedouble < s->info->vocab) ||
+			v->valuedouble != floor(v->valuedouble))
+			return err_set(e, ERR_USAGE,
+				"stop_token_ids: a list of up to %d token ids from 0 to %d is needed", ASK_STOP_IDS,
+				s->info->vocab - 1);
+		a->stop_id[a->n_stop_ids++] = (int32_t)v->valuedouble;
+	}
+	return ask_nothing(list, NULL) || a->n_stop_ids
+			   ? 0
+			   : err_set(e, ERR_USAGE, "stop_token_ids: a list of token ids is needed");
+}
+
+/* {"15": 5, "27": -100} */
+static int read_bias(struct ask *a, const cJSON *o, struct err *e)
+{
+	const cJSON *list = cJSON_GetObjectItemCaseSensitive(o, "logit_bias"), *v;
+	struct sample_bias *b = &a->set.params.logit_bias;
+	struct err why = { 0 };
+
+	if (!list || cJSON_IsNull(list))
+		return 0;
+	if (!cJSON_IsObject(list))
+		return err_set(e, ERR_USAGE, "logit_bias: an object of token ids and numbers is needed");
+	b->n = 0;
+	cJSON_ArrayForEach(v, list)
+	{
+		char *end;
+		const long long id = strtoll(v->string, &end, 10);
+
+		if (end == v->string || *end || !cJSON_IsNumber(v))
+			return err_set(e, ERR_USAGE,
+				"logit_bias: \"%.40s\": a token id and a number are needed", v->string);
+		if (sample_bias_add(b, id, v->valuedouble, &why)) /* whose words begin with the option */
+			return err_set(e, why.code, "logit_bias%s", why.text + strlen("logit_bias"));
+	}
+	return 0;
+}
+
+/* With a prompt that is told again nothing need follow. */
+static int read_echo(struct ask *a, const cJSON *o, struct err *e)
+{
+	if (read_bool(o, "echo", &a->echo, e))
+		return -1;
+	if (a->silent && !a->echo)
+		return err_set(e, ERR_USAGE, "max_tokens: 0 is for echo; at least 1 is needed");
+	if (a->stream && ask_scores(a))
+		return err_set(e, ERR_USAGE,
+			"echo with logprobs, or with max_tokens 0, is known as a whole only: not with stream");
+	return 0;
+}
+
+static int read_user(struct ask *a, const cJSON *o, struct err *e)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, "user");
+
+	if (!v || cJSON_IsNull(v))
+		return 0;
+	if (!cJSON_IsString(v) || strlen(v->valuestring) >= sizeof a->user)
+		return err_set(
+			e, ERR_USAGE, "user: a text of less than %zu bytes is needed", sizeof a->user);
+	if (*v->valuestring)
+		a->set.user = strcpy(a->user, v->valuestring);
+	return 0;
+}
+
+static int read_amounts(struct ask *a, const cJSON *o, struct err *e)
+{
+	const cJSON *options = cJSON_GetObjectItemCaseSensitive(o, "stream_options");
+
+	a->n = 1;
+	if (read_int(o, "n", 1, ASK_CHOICES, &a->n, e) || read_bool(o, "stream", &a->stream, e) ||
+		read_bool(o, "ignore_eos", &a->ignore_end, e) ||
+		read_bool(o, "include_stop_str_in_output", &a->tell_stop, e) ||
+		(cJSON_IsObject(options) && read_bool(options, "include_usage", &a->usage, e)))
+		return -1;
+	a->best_of = a->n;
+	if (read_int(o, "best_of", a->n, ASK_CHOICES, &a->best_of, e))
+		return -1;
+	if (a->stream && a->best_of > a->n)
+		return err_set(e, ERR_USAGE, "best_of: it is known at the end only, so not with stream");
+	if ((a->kind == ASK_PIN || a->kind == ASK_SCORE) && (a->n > 1 || a->stream))
+		return err_set(e, ERR_USAGE, "%s: there is no answer here", a->stream ? "stream" : "n");
+	return 0;
+}
+
+/* Of a conversation a switch and a number, of a text one number. */
+static int read_logprobs(struct ask *a, const cJSON *o, struct err *e)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, "logprobs");
+
+	if (a->kind != ASK_CHAT) {
+		a->logprobs = cJSON_IsNumber(v);
+		return ask_nothing(v, NULL) ? 0 : read_int(o, "logprobs", 0, ASK_TOP, &a->top, e);
+	}
+	if (read_bool(o, "logprobs", &a->logprobs, e) ||
+		read_int(o, "top_logprobs", 0, ASK_TOP, &a->top, e))
+		return -1;
+	return a->top && !a->logprobs ? err_set(e, ERR_USAGE, "top_logprobs: it needs logprobs: true")
+								  : 0;
+}
+
+int ask_read(struct ask *a, enum ask_kind kind, const struct serve *s, const char *body,
+	size_t size, struct err *e)
+{
+	cJSON *o = ask_object(body, size, e);
+	int rc;
+
+	a->kind = kind;
+	a->set = *s->o.answer;
+	a->set.stop = (struct setting_stops){ { NULL } };
+	if (!o || setting_stops_copy(&a->set.stop, &s->o.answer->stop, e)) {
+		cJSON_Delete(o);
+		return -1;
+	}
+	rc = ask_check(kind, o, e) || refuse_tools(o, e) || read_settings(a, o, body, size, e) ||
+				 read_stops(a, o, e) || read_bias(a, o, e) || read_user(a, o, e) ||
+				 read_amounts(a, o, e) || read_logprobs(a, o, e) || read_stop_ids(a, o, s, e) ||
+				 read_echo(a, o, e) || ask_prompts(a, o, s, e) || ask_pins(a, o, s, e)
+			 ? -1
+			 : 0;
+	if (!rc && (int64_t)a->n_prompts * a->best_of > ASK_CHOICES)
+		rc = err_set(e, ERR_USAGE, "n: at most %d answers at once are given", ASK_CHOICES);
+	cJSON_Delete(o);
+	return rc;
+}
+
+void ask_free(struct ask *a)
+{
+	for (int32_t i = 0; i < a->n_prompts; i++)
+		free(a->prompt[i].ids);
+	setting_stops_free(&a->set.stop);
+	*a = (struct ask){ 0 };
+}

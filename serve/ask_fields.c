@@ -1,0 +1,332 @@
+/* The fields that clients of this interface send, a line each, with whose they are. A field that
+ * constrains or changes the answer is served or refused by name; one that does neither is accepted;
+ * any other name is refused, since a slip of the pen would be an answer that nobody asked for. The
+ * settings of answers are fields, too (setting_of()), and need no line. */
+#include "serve/serve_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/near.h"
+
+/* Paths that take it. */
+enum {
+	CHAT = 1 << ASK_CHAT,
+	TEXT = 1 << ASK_TEXT,
+	SCORE = 1 << ASK_SCORE,
+	PIN = 1 << ASK_PIN,
+	IDS = 1 << ASK_TOKENIZE,
+	WORDS = 1 << ASK_DETOKENIZE,
+	ALL = CHAT | TEXT | SCORE | PIN
+};
+
+#define FORM ": answers are not bound to a form"
+#define THOUGHT ": thinking is as the model's template has it"
+#define TEMPLATE ": the template is the model's own"
+#define SAMPLER ": this stage of sampling is not here"
+
+static const struct field {
+	const char *name, *by; /* by: who has defined it */
+	int paths;             /* served at these; 0: nowhere */
+	const char *setting;   /* the answer's setting that it is */
+	bool asks_nothing;     /* whatever it says, the answer is the same */
+	const char *none; /* words that ask for nothing, as null and empty values do; NULL: false */
+	const char *why;  /* it is not served */
+} fields[] = {
+	/* what is read (ask.c, ask_prompt.c, ask_pin.c) */
+	{ "messages", "OpenAI", .paths = CHAT | PIN | IDS },
+	{ "prompt", "OpenAI", .paths = TEXT | SCORE | PIN | IDS },
+	{ "stop", "OpenAI", .paths = ALL },
+	{ "logit_bias", "OpenAI", .paths = ALL },
+	{ "user", "OpenAI", .paths = ALL },
+	{ "n", "OpenAI", .paths = ALL },
+	{ "best_of", "OpenAI", .paths = ALL },
+	{ "stream", "OpenAI", .paths = ALL },
+	{ "stream_options", "OpenAI", .paths = ALL },
+	{ "logprobs", "OpenAI", .paths = ALL },
+	{ "top_logprobs", "OpenAI", .paths = ALL },
+	{ "echo", "OpenAI", .paths = TEXT },
+	{ "tools", "OpenAI", .paths = ALL },
+	{ "tool_choice", "OpenAI", .paths = ALL },
+	{ "ignore_eos", "vLLM, llama-server", .paths = ALL },
+	{ "stop_token_ids", "vLLM, SGLang", .paths = ALL },
+	{ "include_stop_str_in_output", "vLLM", .paths = ALL },
+	{ "cache_control", "Anthropic", .paths = CHAT | TEXT | PIN },
+	{ "cache_prefix", "cutaway", .paths = TEXT },
+	{ "ttl", "cutaway", .paths = PIN },
+	{ "content", "llama-server", .paths = IDS },
+	{ "add_special", "llama-server", .paths = IDS, .none = "true" },
+	{ "add_special_tokens", "vLLM", .paths = IDS, .none = "true" },
+	{ "tokens", "llama-server, vLLM", .paths = WORDS },
+	/* settings by other names */
+	{ "temperature", "OpenAI", .paths = ALL, .setting = "temp" },
+	{ "max_completion_tokens", "OpenAI", .paths = ALL, .setting = "max-tokens" },
+	{ "repetition_penalty", "vLLM, SGLang", .paths = ALL, .setting = "repeat-penalty" },
+	{ "repeat_last_n", "llama-server, ollama", .paths = ALL, .setting = "penalty-window" },
+	/* what asks for nothing that could be done otherwise */
+	{ "model", "OpenAI", .asks_nothing = true },
+	{ "metadata", "OpenAI", .asks_nothing = true },
+	{ "store", "OpenAI", .asks_nothing = true },
+	{ "service_tier", "OpenAI", .asks_nothing = true },
+	{ "safety_identifier", "OpenAI", .asks_nothing = true },
+	{ "prompt_cache_key", "OpenAI", .asks_nothing = true },
+	{ "prompt_cache_retention", "OpenAI", .asks_nothing = true },
+	{ "parallel_tool_calls", "OpenAI", .asks_nothing = true },
+	{ "request_id", "vLLM", .asks_nothing = true },
+	{ "rid", "SGLang", .asks_nothing = true },
+	{ "cache_prompt", "llama-server", .asks_nothing = true },
+	{ "id_slot", "llama-server", .asks_nothing = true },
+	{ "keep_alive", "ollama", .asks_nothing = true },
+	/* of stages that their own fields, below, must turn on */
+	{ "mirostat_tau", "llama-server, ollama", .asks_nothing = true },
+	{ "mirostat_eta", "llama-server, ollama", .asks_nothing = true },
+	{ "dry_base", "llama-server", .asks_nothing = true },
+	{ "dry_allowed_length", "llama-server", .asks_nothing = true },
+	{ "dry_penalty_last_n", "llama-server", .asks_nothing = true },
+	{ "dry_sequence_breakers", "llama-server", .asks_nothing = true },
+	{ "xtc_threshold", "llama-server", .asks_nothing = true },
+	{ "dynatemp_exponent", "llama-server", .asks_nothing = true },
+	/* what is not served */
+	{ "functions", "OpenAI", .why = SERVE_NO_TOOLS },
+	{ "function_call", "OpenAI", .none = "none|auto", .why = SERVE_NO_TOOLS },
+	{ "response_format", "OpenAI", .none = "text", .why = FORM },
+	{ "modalities", "OpenAI", .none = "text" },
+	{ "audio", "OpenAI", .why = "" },
+	{ "prediction", "OpenAI", .why = "" },
+	{ "suffix", "OpenAI", .why = "" },
+	{ "reasoning_effort", "OpenAI", .none = "none", .why = THOUGHT },
+	{ "verbosity", "OpenAI", .none = "medium" },
+	{ "web_search_options", "OpenAI", .why = "" },
+	{ "moderation", "OpenAI", .why = "" },
+	{ "guided_json", "vLLM", .why = FORM },
+	{ "guided_regex", "vLLM", .why = FORM },
+	{ "guided_choice", "vLLM", .why = FORM },
+	{ "guided_grammar", "vLLM", .why = FORM },
+	{ "guided_json_object", "vLLM", .why = FORM },
+	{ "guided_decoding_backend", "vLLM", .asks_nothing = true },
+	{ "guided_whitespace_pattern", "vLLM", .asks_nothing = true },
+	{ "structured_outputs", "vLLM", .why = FORM },
+	{ "structural_tag", "vLLM, SGLang", .why = FORM },
+	{ "min_tokens", "vLLM", .none = "0" },
+	{ "bad_words", "vLLM", .why = ": logit_bias bans tokens" },
+	{ "allowed_token_ids", "vLLM", .why = FORM },
+	{ "prompt_logprobs", "vLLM", .why = ": /v1/completions has them with echo, and /score" },
+	{ "use_beam_search", "vLLM", .why = "" },
+	{ "length_penalty", "vLLM", .none = "1" },
+	{ "skip_special_tokens", "vLLM, SGLang", .none = "true" },
+	{ "spaces_between_special_tokens", "vLLM", .none = "true" },
+	{ "truncate_prompt_tokens", "vLLM", .why = "" },
+	{ "add_generation_prompt", "vLLM, llama-server", .none = "true", .why = TEMPLATE },
+	{ "continue_final_message", "vLLM, SGLang", .why = TEMPLATE },
+	{ "parse_special", "llama-server", .none = "true" },
+	{ "with_pieces", "llama-server", .why = "" },
+	{ "return_token_strs", "vLLM", .why = "" },
+	{ "chat_template", "vLLM", .why = TEMPLATE },
+	{ "chat_template_kwargs", "vLLM, llama-server, SGLang", .why = TEMPLATE },
+	{ "documents", "vLLM", .why = TEMPLATE },
+	{ "mm_processor_kwargs", "vLLM", .why = "" },
+	{ "media_io_kwargs", "vLLM", .why = "" },
+	{ "logits_processors", "vLLM", .why = SAMPLER },
+	{ "return_tokens_as_token_ids", "vLLM", .why = "" },
+	{ "return_token_ids", "vLLM", .why = "" },
+	{ "include_reasoning", "vLLM", .none = "true", .why = THOUGHT },
+	{ "thinking_token_budget", "vLLM", .why = THOUGHT },
+	{ "repetition_detection", "vLLM", .why = "" },
+	{ "cache_salt", "vLLM", .why = ": all requests share the prefix cache" },
+	{ "kv_transfer_params", "vLLM", .why = "" },
+	{ "vllm_xargs", "vLLM", .why = "" },
+	{ "grammar", "llama-server", .why = FORM },
+	{ "json_schema", "llama-server, SGLang", .why = FORM },
+	{ "n_predict", "llama-server", .why = ": its name here is max_tokens" },
+	{ "n_probs", "llama-server", .none = "0", .why = ": its name here is logprobs" },
+	{ "mirostat", "llama-server, ollama", .none = "0", .why = SAMPLER },
+	{ "dynatemp_range", "llama-server", .none = "0", .why = SAMPLER },
+	{ "typical_p", "llama-server, ollama", .none = "1", .why = SAMPLER },
+	{ "tfs_z", "ollama", .none = "1", .why = SAMPLER },
+	{ "xtc_probability", "llama-server", .none = "0", .why = SAMPLER },
+	{ "dry_multiplier", "llama-server", .none = "0", .why = SAMPLER },
+	{ "top_n_sigma", "llama-server", .none = "-1|0", .why = SAMPLER },
+	{ "samplers", "llama-server", .why = SAMPLER },
+	{ "min_keep", "llama-server", .none = "0|1", .why = SAMPLER },
+	{ "n_keep", "llama-server", .none = "0" },
+	{ "n_indent", "llama-server", .none = "0" },
+	{ "t_max_predict_ms", "llama-server", .none = "0|-1" },
+	{ "post_sampling_probs", "llama-server", .why = "" },
+	{ "return_tokens", "llama-server", .why = "" },
+	{ "return_progress", "llama-server", .why = "" },
+	{ "timings_per_token", "llama-server", .why = "" },
+	{ "response_fields", "llama-server", .why = "" },
+	{ "lora", "llama-server", .why = "" },
+	{ "reasoning_format", "llama-server", .none = "none|auto", .why = THOUGHT },
+	{ "enable_thinking", "Qwen", .none = "", .why = THOUGHT },
+	{ "thinking", "Anthropic, DeepSeek", .none = "disabled", .why = THOUGHT },
+	{ "reasoning", "OpenRouter", .why = THOUGHT },
+	{ "format", "ollama", .why = FORM },
+	{ "options", "ollama", .why = ": its settings are fields of the request here" },
+	{ "num_predict", "ollama", .why = ": its name here is max_tokens" },
+	{ "num_ctx", "ollama", .why = ": see --ctx of cutaway serve" },
+	{ "think", "ollama", .none = "", .why = THOUGHT },
+	{ "system", "ollama, Anthropic", .why = ": a system text is a message" },
+	{ "template", "ollama", .why = TEMPLATE },
+	{ "raw", "ollama", .why = ": /v1/completions has no template" },
+	{ "images", "ollama", .why = "" },
+	{ "context", "ollama", .why = "" },
+	{ "regex", "SGLang", .why = FORM },
+	{ "ebnf", "SGLang", .why = FORM },
+	{ "stop_regex", "SGLang", .why = "" },
+	{ "no_stop_trim", "SGLang", .why = ": its name here is include_stop_str_in_output" },
+	{ "min_new_tokens", "SGLang", .none = "0" },
+	{ "max_new_tokens", "SGLang", .why = ": its name here is max_tokens" },
+	{ "separate_reasoning", "SGLang", .none = "true", .why = THOUGHT },
+	{ "stream_reasoning", "SGLang", .none = "true", .why = THOUGHT },
+	{ "lora_path", "SGLang", .why = "" },
+	{ "session_params", "SGLang", .why = "" },
+	{ "custom_logit_processor", "SGLang", .why = SAMPLER },
+	{ "custom_params", "SGLang", .why = SAMPLER },
+	{ "return_hidden_states", "SGLang", .why = "" },
+	{ "do_sample", "TGI", .none = "true", .why = ": temperature 0 is greedy" },
+	{ "watermark", "TGI", .why = "" },
+	{ "truncate", "TGI", .why = "" },
+	{ "random_seed", "Mistral", .why = ": its name here is seed" },
+	{ "safe_prompt", "Mistral", .why = "" },
+};
+enum { N_FIELDS = sizeof fields / sizeof *fields };
+
+static const struct field *find(const char *name)
+{
+	for (size_t i = 0; i < N_FIELDS; i++)
+		if (!strcmp(fields[i].name, name))
+			return &fields[i];
+	return NULL;
+}
+
+/* A setting's name with _ for - */
+static void field_name(const struct setting *s, char name[32])
+{
+	snprintf(name, 32, "%s", s->name);
+	for (char *c = name; *c; c++)
+		*c = *c == '-' ? '_' : *c;
+}
+
+const struct setting *ask_setting(const char *field)
+{
+	const struct field *f = find(field);
+	char name[32];
+
+	if (f)
+		return f->setting ? setting_find(answer_settings, f->setting) : NULL;
+	for (const struct setting *s = answer_settings; s->name; s++) {
+		field_name(s, name);
+		if (!strcmp(name, field) && s->type != SETTING_TEXT && s->type != SETTING_STOPS &&
+			s->type != SETTING_CHOICE && s->type != SETTING_BIAS)
+			return s;
+	}
+	return NULL;
+}
+
+size_t ask_param(const char *message)
+{
+	char word[64];
+	const size_t n = strspn(message, "abcdefghijklmnopqrstuvwxyz_0123456789");
+
+	if (!n || n >= sizeof word)
+		return 0;
+	snprintf(word, sizeof word, "%.*s", (int)n, message);
+	return message[n] == ':' || find(word) || ask_setting(word) ? n : 0;
+}
+
+/* ---- what a value says ---- */
+
+/* The word or number that stands for the whole: of an object its type, of a list its one item. */
+static const char *word_of(const cJSON *v, char number[32])
+{
+	if (cJSON_IsObject(v))
+		v = cJSON_GetObjectItemCaseSensitive(v, "type");
+	else if (cJSON_IsArray(v))
+		v = v->child->next ? NULL : v->child;
+	if (cJSON_IsNumber(v)) {
+		snprintf(number, 32, "%.9g", v->valuedouble);
+		return number;
+	}
+	return cJSON_IsTrue(v) ? "true" : cJSON_GetStringValue(v);
+}
+
+static bool is_among(const char *word, const char *list)
+{
+	for (size_t n; list && *list; list += n + (list[n] == '|')) {
+		n = strcspn(list, "|");
+		if (strlen(word) == n && !memcmp(word, list, n))
+			return true;
+	}
+	return false;
+}
+
+bool ask_nothing(const cJSON *v, const char *none)
+{
+	const char *word;
+	char number[32];
+
+	if (!v || cJSON_IsNull(v) || (cJSON_IsFalse(v) && !none) ||
+		((cJSON_IsArray(v) || cJSON_IsObject(v)) && !v->child))
+		return true;
+	word = word_of(v, number);
+	return word && (!*word || is_among(word, none));
+}
+
+/* ---- names ---- */
+
+static void try_name(const char *given, const char *name, int *least, char best[64])
+{
+	const int edits = near_edits(given, name);
+
+	if (edits >= *least || edits >= (int)strlen(name))
+		return;
+	*least = edits;
+	snprintf(best, 64, "%s", name);
+}
+
+static int unknown(const char *given, struct err *e)
+{
+	int least = NEAR_ENOUGH + 1;
+	char best[64] = "", name[32];
+
+	for (size_t i = 0; i < N_FIELDS; i++)
+		if (fields[i].paths)
+			try_name(given, fields[i].name, &least, best);
+	for (const struct setting *s = answer_settings; s->name; s++) {
+		field_name(s, name);
+		if (ask_setting(name))
+			try_name(given, name, &least, best);
+	}
+	return err_set(e, ERR_USAGE, "%.60s: there is no such field%s%s%s", given,
+		*best ? "; did you mean " : "", best, *best ? "?" : ": see docs/serve.md");
+}
+
+static int elsewhere(const struct field *f, struct err *e)
+{
+	return err_set(e, ERR_USAGE, "%s: it is a field of %s", f->name,
+		f->paths & TEXT    ? "/v1/completions"
+		: f->paths & CHAT  ? "/v1/chat/completions"
+		: f->paths & PIN   ? "/pin"
+		: f->paths & WORDS ? "/detokenize"
+						   : "/tokenize");
+}
+
+int ask_check(enum ask_kind kind, const cJSON *o, struct err *e)
+{
+	const cJSON *v;
+
+	cJSON_ArrayForEach(v, o)
+	{
+		const struct field *f = find(v->string);
+
+		if (f && !f->asks_nothing && !(f->paths & 1 << kind) && !ask_nothing(v, f->none))
+			return f->paths ? elsewhere(f, e)
+							: err_set(e, ERR_USAGE, "%s is not served here%s", f->name,
+								  f->why ? f->why : "");
+		if (!f && !ask_setting(v->string))
+			return unknown(v->string, e);
+	}
+	return 0;
+}

@@ -1,0 +1,39 @@
+/* Quantities of the server, in Prometheus' text form. Named and meant as vLLM's, with cutaway: in
+ * place of vllm:. Under the server's lock. */
+#ifndef CUTAWAY_SERVE_METRICS_H
+#define CUTAWAY_SERVE_METRICS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "event/event.h"
+
+enum { METRICS_BUCKETS = 20, METRICS_GROUPS = 4 };
+enum metrics_reason { METRICS_stop, METRICS_length, METRICS_abort, METRICS_error, METRICS_REASONS };
+
+struct metrics_times {
+	int64_t count[METRICS_BUCKETS + 1]; /* the last: beyond all bounds */
+	double sum;                         /* seconds */
+};
+struct metrics {
+	int64_t open; /* requests that have not ended */
+	int64_t running, waiting, pages[METRICS_GROUPS], pages_used, preemptions;
+	int64_t prompt_tokens, generated_tokens, asked_tokens, hit_tokens;
+	int64_t finished[METRICS_REASONS];
+	int64_t refused;        /* with 429: the queue was full */
+	int64_t errors, closed; /* the HTTP thread's: replies of 400 or more, connections */
+	int64_t drafted, accepted;
+	int64_t pins, pages_pinned, pinned_tokens, pins_refused;
+	struct metrics_times first_token, between, whole, queue;
+};
+
+void metrics_add(struct metrics *m, const struct event *ev);
+/* Of any request: that it came or ended. Steps say how many run, but none follows the end of the
+ * last. */
+void metrics_count(struct metrics *m, const struct event *ev);
+/* From a token of a request to its next. */
+void metrics_add_gap(struct metrics *m, int64_t ns);
+/* name: of the model. malloc'd; NULL: no memory. */
+char *metrics_text(const struct metrics *m, const char *name, size_t *size);
+
+#endif

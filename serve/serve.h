@@ -1,0 +1,51 @@
+/* cutaway serve: the OpenAI interface over HTTP, in front of a session's engine.
+ *
+ * Any request becomes requests of the engine (kind served), whose tokens a sink collects; so all is
+ * recorded, shown, verified and explained as in any session. An answer depends on its tokens and
+ * its seed, and never on what else runs. Threads: one runs the HTTP library, which reads and
+ * writes, and looks for clients that went away; the engine's thread calls serve_sink(), which sends
+ * pieces of streams. */
+#ifndef CUTAWAY_SERVE_H
+#define CUTAWAY_SERVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "sessions/session.h"
+
+struct serve_options {
+	const char *host;                 /* address to listen at */
+	int32_t port;                     /* 0: a free one */
+	const char *api_key;              /* NULL: none is asked for */
+	const struct setting_stops *cors; /* origins of pages that may read replies; "*": any */
+	const char *name;                 /* of the model, as clients are told; NULL: its own */
+	int32_t queue;                    /* choices that wait, at most; more are refused with 429 */
+	int32_t connections;              /* at once */
+	int32_t idle_s;   /* a connection that neither sends nor takes anything for so long is closed */
+	int32_t body_kib; /* largest body */
+	const struct answer_settings *answer; /* what a request does not say */
+	/* One line about a request that has ended, without its text, on some thread; or NULL. */
+	void (*note)(void *arg, const char *line);
+	void *arg;
+};
+
+struct serve;
+
+/* Before the session: its sink is serve_sink(), with the server as argument. */
+int serve_open(struct serve **s, const struct serve_options *o, struct err *e);
+void serve_sink(void *serve, const struct event *ev);
+/* The session has begun, with an actor: connections are taken from now on. */
+int serve_start(struct serve *s, struct session *session, struct err *e);
+int32_t serve_port(const struct serve *s);
+/* where.c: "http://ADDRESS:PORT/v1", with an address of this machine where it listens at all. */
+void serve_url(const struct serve *s, char *out, size_t cap);
+/* Other machines can reach it, and it asks for no key. */
+bool serve_is_open(const struct serve *s);
+/* Takes no more requests, and waits for those that run; after so many seconds they are cancelled.
+ * The session must still be open. */
+void serve_drain(struct serve *s, int32_t seconds);
+void serve_close(struct serve *s); /* after serve_drain(), before or after the session is closed */
+
+#endif

@@ -1,0 +1,317 @@
+/* Internals of the server, for the files of sessions/serve alone.
+ *
+ * A job is one HTTP request; it has as many choices as it asks for continuations, each a request of
+ * the engine. A job is freed when nobody refers to it: its connection, and each call that the
+ * engine's thread has yet to run. serve.lock guards the list of jobs and what comments say. */
+#ifndef CUTAWAY_SERVE_IMPL_H
+#define CUTAWAY_SERVE_IMPL_H
+
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/queue.h>
+
+#include <cjson/cJSON.h>
+#include <microhttpd.h>
+
+#include "base/json.h"
+#include "engine/text/held.h"
+#include "sessions/foreign_json.h"
+#include "serve/metrics.h"
+#include "serve/serve.h"
+
+/* Why tools, and what belongs to them, are refused. */
+#define SERVE_NO_TOOLS ": tools are neither told to the model nor read out of its answers"
+
+enum {
+	ASK_PROMPTS = 64,
+	ASK_CHOICES = 64,
+	ASK_TOP = SAMPLE_TOP,
+	ASK_STOP_IDS = 64,
+	ROUTE_ALLOW = 32
+};
+
+/* ---- what a request asks for (ask.c) ---- */
+
+struct ask_prompt {
+	int32_t *ids; /* malloc'd */
+	size_t n, cap;
+	bool begun; /* the first id is the model's own, before the text */
+};
+enum ask_kind { ASK_CHAT, ASK_TEXT, ASK_SCORE, ASK_PIN, ASK_TOKENIZE, ASK_DETOKENIZE };
+
+struct ask {
+	enum ask_kind kind;
+	struct ask_prompt prompt[ASK_PROMPTS];
+	int32_t n_prompts;
+	int32_t pin[ASK_PROMPTS]; /* tokens of each that are declared stable */
+	int64_t pin_ttl_ns;
+	struct answer_settings set; /* its stops are malloc'd */
+	bool seeded, logprobs, stream, usage, ignore_end;
+	bool tell_stop; /* the stop string is told at the answer's end */
+	int32_t stop_id[ASK_STOP_IDS], n_stop_ids;
+	bool echo, silent;       /* echo: the prompt comes first; silent: and nothing after it */
+	int32_t n, best_of, top; /* of each prompt; top: candidates to tell with each token */
+	char label[64];          /* first words, for the views */
+	char user[64];           /* what set.user points to, if the request says whose it is */
+};
+/* Whether log-probabilities of the prompts are computed, each by a request of its own. */
+static inline bool ask_scores(const struct ask *a)
+{
+	return a->echo && (a->logprobs || a->silent);
+}
+/* -1 with ERR_USAGE: what is wrong, in words for the client. free with ask_free() in any case. */
+int ask_read(struct ask *a, enum ask_kind kind, const struct serve *s, const char *body,
+	size_t size, struct err *e);
+void ask_free(struct ask *a);
+/* ask_prompt.c: its prompts as ids, and its label. */
+int ask_prompts(struct ask *a, const cJSON *o, const struct serve *s, struct err *e);
+int ask_ids(struct ask_prompt *p, const cJSON *list, const struct serve *s, struct err *e);
+/* Ids of a text as a prompt of /v1/completions has them. */
+int ask_encode(const struct tokenizer *t, const char *text, struct ask_prompt *ids, struct err *e);
+/* ask_pin.c: what it declares stable, after its prompts. */
+int ask_pins(struct ask *a, const cJSON *o, const struct serve *s, struct err *e);
+/* cache_control of o: 1, and *ttl_ns is set; 0: it has none; -1 with the error. */
+int ask_cache_control(const cJSON *o, int64_t *ttl_ns, struct err *e);
+/* The body as an object; NULL with the error. */
+cJSON *ask_object(const char *body, size_t size, struct err *e);
+/* ask_fields.c: refuses the fields that are not served, unless they ask for nothing, and those that
+ * nobody knows. */
+int ask_check(enum ask_kind kind, const cJSON *o, struct err *e);
+/* Whether a value, which may be NULL, is null, empty or among "one|or|another"; none NULL: or
+ * false.
+ */
+bool ask_nothing(const cJSON *v, const char *none);
+/* The setting of an answer that a field is, or NULL. */
+const struct setting *ask_setting(const char *field);
+/* Length of the field's name that a message begins with; 0: it begins with none. */
+size_t ask_param(const char *message);
+
+/* ---- jobs (job.c) ---- */
+
+/* A token, drawn or of the prompt. logp: before bias, penalties, temperature and cuts; that of
+ * another token of its row is logp + (its logit - logit). */
+struct served {
+	int32_t id;
+	float logit;
+	double logp;
+	uint64_t hash;
+	bool is_end;
+	int32_t n_top;
+	struct k_draw_entry top[ASK_TOP]; /* the greatest logits of the row, in order */
+};
+
+/* A pin, as the events have it. */
+struct served_pin {
+	int64_t pin; /* 0: none */
+	int64_t asked, tokens, pages, bytes;
+	int64_t ttl_ns, ends_ns; /* ends_ns: by now_ns(); INT64_MAX: never */
+	int64_t prompts, given;
+	bool whole, renewed;
+};
+enum { SERVED_PINS = 64 };
+
+struct choice {
+	struct job *job;
+	int32_t index;
+	bool scores; /* no answer: its tokens are those of the prompt after the first */
+	/* under the lock: */
+	int64_t request;     /* 0: not submitted */
+	struct served *come; /* tokens that the connection has not taken yet */
+	size_t n_come, cap_come;
+	bool finished;
+	enum ev_code_finish reason;
+	char why[160];
+	int64_t generated, hit, pinned;
+	struct served_pin pin; /* that it asked for */
+	char refused[160];     /* why it has none */
+	/* the HTTP thread's; while its connection is suspended, the engine's thread's: */
+	struct served *token; /* all that were taken */
+	size_t n, cap, told;  /* told: of them in pieces of the stream */
+	struct held_text held;
+	struct utf8_stream utf8;
+	char *text;
+	size_t n_text, cap_text, text_told;
+	double logp; /* of all tokens */
+	uint64_t hash;
+	bool echoed; /* the prompt is in its text */
+	bool ended;  /* its last piece was made */
+};
+
+/* A connection; but for its fd the HTTP thread's alone. */
+struct client {
+	TAILQ_ENTRY(client) link; /* the one waited for longest first */
+	int fd;
+	bool served, closed; /* served: its request is whole, and the reply is being made */
+	int64_t since;       /* ns: it has been waited for, to send or to take */
+	size_t bytes;        /* so many of them that it has longer */
+};
+
+struct job {
+	struct serve *s;
+	struct MHD_Connection *connection;
+	struct client *client;
+	char *asked;             /* "METHOD PATH", as the client said them */
+	const char *rest;        /* of the path, where the route ends with any */
+	char allow[ROUTE_ALLOW]; /* methods of the path, where that is to be told */
+	const struct route *route;
+	char *body;
+	size_t n_body, cap_body;
+	bool too_large, replied;
+	bool told, missing; /* in the log; what it names is not there */
+	struct ask ask;
+	struct choice *choice; /* the answers, then of each prompt the one that scores it */
+	int32_t n_choices, n_all;
+	int64_t number, created; /* created: seconds since 1970 */
+	char id[48], lossy[128];
+	/* under the lock: */
+	LIST_ENTRY(job) link;
+	int32_t refs, n_open;         /* n_open: choices that have not finished */
+	bool submitted, settled;      /* settled: the engine has seen it */
+	bool suspended, gone, failed; /* gone: the client went away */
+	bool deferred, due;           /* its body is large: read when it is its turn; it is */
+	struct err error;
+	char peer[INET6_ADDRSTRLEN]; /* address of the client; "": this machine */
+	/* as the choices' text, of a stream: */
+	bool chunked;     /* its client speaks HTTP/1.1 */
+	char *out, *lead; /* lead: what each piece begins with */
+	size_t n_lead;
+	size_t n_out, cap_out, at_out;
+	bool greeted, done;
+};
+
+struct serve {
+	struct serve_options o;
+	struct session *session;
+	const struct engine_info *info;
+	const struct tokenizer *tokenizer;
+	struct MHD_Daemon *daemon;
+	struct sockaddr_storage at;
+	char fingerprint[48]; /* arithmetic and model */
+	char session_id[12];  /* part of each answer's id */
+	int64_t started;      /* seconds since 1970 */
+	pthread_mutex_t lock;
+	pthread_t thread;
+	bool running;
+	int wake_fd; /* readable: a connection was resumed */
+	atomic_bool draining, closing;
+	TAILQ_HEAD(clients, client) clients;
+	int32_t n_clients;
+	int64_t looked_ns;
+	int hurry; /* turns that wait for nothing */
+	LIST_HEAD(jobs, job) jobs;
+	struct choice **live; /* those that the engine has and that have not finished */
+	size_t n_live, cap_live;
+	struct choice *submitting;     /* engine_submit() runs for it */
+	struct MHD_Connection *waking; /* to be resumed once the lock is free */
+	atomic_int resuming;           /* calls that do so now */
+	int32_t n_open;                /* choices of all jobs that have not finished */
+	int32_t n_deferred;            /* jobs; the HTTP thread's */
+	int64_t n_jobs, n_unseeded;
+	struct metrics metrics;
+	struct served_pin pin[SERVED_PINS]; /* [n_pins], those that live */
+	int32_t n_pins;
+};
+
+struct job *job_new(
+	struct serve *s, struct MHD_Connection *c, const char *method, const char *path);
+void job_unref(struct job *j);
+/* Whether the queue has room for n answers, `before` others taken first; else one more is refused.
+ */
+bool jobs_room(struct serve *s, int32_t n, int32_t before);
+/* Hands its prompts to the engine. False: the queue is full; nothing was done. */
+bool job_submit(struct job *j);
+/* Under the lock, which it frees: resumes the connection. */
+void job_resume(struct job *j);
+/* The client went away: whatever runs for it is cancelled. */
+void job_leave(struct job *j);
+/* Suspends the connection until there is more to do, unless there is already: then false. stream:
+ * tokens are something, else only the end is. */
+bool job_wait(struct job *j, bool stream);
+/* Takes what has come; true: all choices have finished. */
+bool job_take(struct job *j);
+
+/* ---- between two turns (turns.c) ---- */
+
+/* Suspends the connection of a job whose body takes long to read (parsing, tokens), until it is its
+ * turn; false: it does not, or it is its turn. */
+bool job_defer(struct job *j);
+/* Gives the least deferred job its turn, and those whose clients `left`. */
+void jobs_turn(struct serve *s, bool (*left)(const struct job *j));
+/* job_leave() for those of which that is true, a few at a time; asked under the lock. */
+void jobs_leave(struct serve *s, bool (*which)(const struct job *j));
+
+/* ---- replies (reply.c, stream.c) ---- */
+
+static inline const struct ask_prompt *choice_prompt(const struct choice *c)
+{
+	return &c->job->ask.prompt[c->index / c->job->ask.best_of];
+}
+/* Makes a choice's text of the tokens that were taken since; last: what was held back, too. */
+void reply_grow(struct choice *c, bool last);
+char *reply_whole(struct job *j, size_t *size);
+char *reply_score(struct job *j, size_t *size);
+/* Appends to job.out what can be told by now. */
+int stream_grow(struct job *j, bool last);
+/* The engine's thread, of a suspended connection, without the lock: makes and sends what can be
+ * told by now. False: the connection is to be resumed and does the rest. */
+bool stream_send(struct job *j);
+/* Tokens of the answer that log-probabilities tell: not the one that ended the turn. */
+size_t reply_tokens(const struct choice *c);
+void reply_logprobs(struct json *j, const struct choice *c, size_t from, size_t to);
+void reply_head(struct json *j, const struct job *job, const char *object);
+void reply_usage(struct json *j, const struct job *job);
+const char *reply_reason(const struct choice *c); /* the interface's word for why it ended */
+
+/* ---- pins (pins.c) ---- */
+
+/* Under the lock: of all requests, and of the choice that asked (or NULL). */
+void pins_add(struct serve *s, struct choice *c, const struct event *ev);
+void reply_pin(struct json *j, const struct job *job); /* of an answer */
+char *pins_made(struct job *j, size_t *size);          /* the answer to POST /pin */
+char *pins_list(struct job *j, size_t *size, struct err *e);
+char *pins_delete(struct job *j, size_t *size, struct err *e);
+
+/* ---- routes (routes.c) ---- */
+
+struct route {
+	const char *method, *path;
+	bool open; /* without a key */
+	enum ask_kind kind;
+	/* Answers at once: text of *size bytes, malloc'd; NULL with the error, or without memory.
+	 * NULL: a job of `kind`. */
+	char *(*answer)(struct job *j, size_t *size, struct err *e);
+	const char *type; /* of what it answers */
+};
+/* NULL: the path takes other methods, or there is none. allow: those that it takes; "": no such
+ * path. *rest: of a path that ends with anything, what; else NULL. */
+const struct route *route_find(
+	const char *method, const char *path, char allow[ROUTE_ALLOW], const char **rest);
+
+/* ---- HTTP (http.c, listen.c) ---- */
+enum MHD_Result http_request(void *serve, struct MHD_Connection *c, const char *path,
+	const char *method, const char *version, const char *data, size_t *size, void **job);
+void http_end(
+	void *arg, struct MHD_Connection *c, void **job, enum MHD_RequestTerminationCode code);
+int http_open(struct serve *s, struct err *e);
+int http_start(struct serve *s, struct err *e); /* and a thread for it */
+void http_stop(struct serve *s);
+/* Waits for something to do, and does it. */
+void http_turn(struct serve *s, int most_ms);
+void http_wake(struct serve *s); /* any thread: there is something to do */
+/* The job's client is waited for from now on, and has longer for so many bytes. */
+void client_turn(struct job *j, size_t bytes);
+
+/* ---- who is answered (enter.c) ---- */
+/* The status with which a request for its route is refused; 0: it is answered. */
+unsigned enter_refused(const struct job *j, const char **why);
+/* Whether a body of its type is read. */
+bool enter_takes(const struct job *j);
+/* The origin of the page that asks, if --cors lets it read replies; or NULL. */
+const char *enter_origin(const struct job *j);
+
+/* ---- addresses (where.c) ---- */
+/* In figures; "" for one of this machine alone. An IPv4 address in an IPv6 one is told as IPv4. */
+void where_told(const struct sockaddr *a, char out[INET6_ADDRSTRLEN]);
+
+#endif

@@ -1,0 +1,211 @@
+/* Answers as they grow: server-sent events, a piece of JSON each. See serve_impl.h.
+ *
+ * The engine's thread sends a piece itself where it can: a packet of its own costs a token less
+ * than waking the HTTP thread, which on a busy machine takes the processor from the engine. It may,
+ * since a connection that is suspended after the greeting has been written out, and only the
+ * engine's thread resumes it. What does not fit the socket at once is the library's to send. */
+#include "serve/serve_impl.h"
+
+#include <linux/sockios.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "base/array.h"
+
+/* Bytes that are a segment of their own in any network: a socket where none waits to be sent takes
+ * them as a whole, or nothing. */
+enum { SEGMENT = 1200 };
+
+static int append(struct job *job, const char *text, size_t size)
+{
+	if (!ARRAY_ROOM(job->out, job->cap_out, job->n_out + size))
+		return -1;
+	memcpy(job->out + job->n_out, text, size);
+	job->n_out += size;
+	return 0;
+}
+
+static int append_word(struct job *job, const char *word)
+{
+	return append(job, word, strlen(word));
+}
+
+static const char *object_name(const struct job *job)
+{
+	return job->ask.kind == ASK_CHAT ? "chat.completion.chunk" : "text_completion";
+}
+
+/* What all pieces begin with is made once. */
+static int make_lead(struct job *job)
+{
+	struct json j = { 0 };
+
+	reply_head(&j, job, object_name(job));
+	json_array(&j, "choices");
+	job->lead = json_take(&j, &job->n_lead);
+	if (!job->lead)
+		return -1;
+	job->n_lead -= 2; /* "]}", which follow the choice */
+	return 0;
+}
+
+/* A piece with one choice. */
+static int send_choice(struct job *job, struct json *choice)
+{
+	size_t size;
+	char *text = json_take(choice, &size);
+	const bool failed = !text || append_word(job, "data: ") ||
+						append(job, job->lead, job->n_lead) || append(job, text, size) ||
+						append_word(job, job->ask.usage ? "],\"usage\":null}\n\n" : "]}\n\n");
+
+	free(text);
+	return failed ? -1 : 0;
+}
+
+static int greet(struct job *job)
+{
+	job->greeted = true;
+	if (make_lead(job))
+		return -1;
+	for (int32_t i = 0; job->ask.kind == ASK_CHAT && i < job->n_choices; i++) {
+		struct json j = { 0 };
+
+		json_object(&j, NULL);
+		json_int(&j, "index", i);
+		json_object(&j, "delta");
+		json_text(&j, "role", "assistant");
+		json_text(&j, "content", "");
+		json_end(&j);
+		json_null(&j, "logprobs");
+		json_null(&j, "finish_reason");
+		json_end(&j);
+		if (send_choice(job, &j))
+			return -1;
+	}
+	return 0;
+}
+
+/* The text since the last piece, and the tokens of a range. */
+static int send_piece(struct choice *c, size_t from, size_t to)
+{
+	struct json j = { 0 };
+	const char *text = c->text ? c->text + c->text_told : "";
+	const size_t size = c->n_text - c->text_told;
+
+	json_object(&j, NULL);
+	json_int(&j, "index", c->index);
+	if (c->job->ask.kind == ASK_CHAT) {
+		json_object(&j, "delta");
+		json_bytes(&j, "content", text, size);
+		json_end(&j);
+	} else {
+		json_bytes(&j, "text", text, size);
+	}
+	reply_logprobs(&j, c, from, to);
+	json_null(&j, "finish_reason");
+	json_end(&j);
+	c->text_told = c->n_text;
+	return send_choice(c->job, &j);
+}
+
+static int send_last(struct choice *c)
+{
+	struct json j = { 0 };
+
+	c->ended = true;
+	json_object(&j, NULL);
+	json_int(&j, "index", c->index);
+	if (c->job->ask.kind == ASK_CHAT) {
+		json_object(&j, "delta");
+		json_end(&j);
+	} else {
+		json_text(&j, "text", "");
+	}
+	json_null(&j, "logprobs");
+	json_text(&j, "finish_reason", reply_reason(c));
+	json_hash(&j, "hash", c->hash);
+	json_int(&j, "request", c->request);
+	json_end(&j);
+	return send_choice(c->job, &j);
+}
+
+static int grow(struct choice *c, bool last)
+{
+	const size_t from = c->told, n = reply_tokens(c), to = n > from ? n : from;
+
+	reply_grow(c, last);
+	if ((c->n_text > c->text_told || (c->job->ask.logprobs && to > from)) &&
+		send_piece(c, from, to))
+		return -1;
+	return last && !c->ended ? send_last(c) : 0;
+}
+
+static int send_usage(struct job *job)
+{
+	struct json j = { 0 };
+	size_t size;
+	char *text;
+	bool failed;
+
+	reply_head(&j, job, object_name(job));
+	json_array(&j, "choices");
+	json_end(&j);
+	reply_usage(&j, job);
+	text = json_take(&j, &size);
+	failed =
+		!text || append_word(job, "data: ") || append(job, text, size) || append_word(job, "\n\n");
+	free(text);
+	return failed ? -1 : 0;
+}
+
+int stream_grow(struct job *job, bool last)
+{
+	if (!job->greeted && greet(job))
+		return -1;
+	for (int32_t i = 0; i < job->n_choices; i++)
+		if (grow(&job->choice[i], last))
+			return -1;
+	if (!last || job->done)
+		return 0;
+	job->done = true;
+	if (job->ask.usage && send_usage(job))
+		return -1;
+	return append_word(job, "data: [DONE]\n\n");
+}
+
+/* As one chunk of HTTP/1.1. False: nothing was sent. */
+static bool send_chunk(const struct job *job)
+{
+	char head[24];
+	const int n = snprintf(head, sizeof head, "%zx\r\n", job->n_out), end = 2;
+	struct iovec part[] = { { head, (size_t)n }, { job->out, job->n_out },
+		{ "\r\n", (size_t)end } };
+	const struct msghdr m = { .msg_iov = part, .msg_iovlen = 3 };
+	int unsent;
+	ssize_t sent;
+
+	if (job->n_out > SEGMENT || ioctl(job->client->fd, SIOCOUTQNSD, &unsent) || unsent)
+		return false;
+	sent = sendmsg(job->client->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (sent > 0 && (size_t)sent < n + job->n_out + end)
+		shutdown(job->client->fd, SHUT_RDWR); /* out of memory: the rest of a chunk cannot be made
+												 up for */
+	return sent > 0;
+}
+
+bool stream_send(struct job *job)
+{
+	if (!job->chunked || !job->greeted)
+		return false;
+	job_take(job);
+	if (stream_grow(job, false))
+		job->failed = true;
+	if (job->failed || (job->n_out && !send_chunk(job)))
+		return false;
+	job->n_out = 0;
+	return true;
+}

@@ -1,0 +1,166 @@
+/* Shapes, prices, and the file that they are kept in. See cost.h. */
+#include "sessions/whatif/cost.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/whole_file.h"
+
+static const char head[] = "cutaway cost 1";
+static const double MOST = 1e15; /* ns: eleven days for one of anything */
+
+static const struct {
+	const char *name, *doc;
+} terms[] = {
+#define X(name, value, doc) { #name, doc },
+	COST_TERMS(X)
+#undef X
+};
+
+void step_shape_add(struct step_shape *s, int32_t pos, int32_t rows, int32_t outs)
+{
+	s->rows += rows;
+	s->outs += outs;
+	s->requests++;
+	s->pairs += (int64_t)rows * pos + (int64_t)rows * (rows + 1) / 2;
+	s->positions += pos + rows;
+}
+
+static bool sane(int64_t n)
+{
+	return n >= 0 && n <= 1 << 24;
+}
+
+bool step_shape_event(struct step_shape *s, const struct event *ev)
+{
+	const struct ev_batch *b = &ev->u.batch;
+
+	switch (ev->kind) {
+	case EV_batch:
+		if (sane(b->pos) && sane(b->rows))
+			step_shape_add(s, (int32_t)b->pos, (int32_t)b->rows, 0);
+		return false;
+	case EV_token: s->outs += ev->u.token.source != EV_SOURCE_forced; return false;
+	case EV_score: s->outs++; return false;
+	case EV_step: /* a row of logits for each token drawn, and for each draft that was rejected */
+		s->outs += sane(ev->u.step.rejected) ? (int32_t)ev->u.step.rejected : 0;
+		return true;
+	default: return false;
+	}
+}
+
+double cost_step_s(const struct cost *c, const struct step_shape *s)
+{
+	double ns = 0;
+
+#define X(name, value, doc) ns += c->ns[COST_##name] * (double)(value);
+	COST_TERMS(X)
+#undef X
+	return ns * 1e-9;
+}
+
+/* ---- the file ---- */
+
+int cost_write(const struct cost *c, const char *path, struct err *e)
+{
+	struct whole_file f;
+
+	if (whole_file_open(&f, path, e))
+		return -1;
+	fprintf(f.out, "%s\n# nanoseconds for one of each, fitted to %" PRId64 " steps\n", head,
+		c->n_steps);
+	fprintf(f.out,
+		"# on steps held out: median error %.2f %% of a step, %+.2f %% of all together\n",
+		100 * c->error, 100 * c->bias);
+	for (int i = 0; i < N_COST_TERMS; i++)
+		fprintf(f.out, "%-12s %-12.9g # %s\n", terms[i].name, c->ns[i], terms[i].doc);
+	fprintf(f.out, "%-12s %-12" PRId64 " # bytes of keys and values of a token\n", "token_bytes",
+		c->token_bytes);
+	return whole_file_close(&f, ferror(f.out), e);
+}
+
+/* Where the value of this name goes: an index of ns; N_COST_TERMS: token_bytes; -1: nowhere. */
+static int term_of(const char *name)
+{
+	for (int i = 0; i < N_COST_TERMS; i++)
+		if (!strcmp(terms[i].name, name))
+			return i;
+	return strcmp(name, "token_bytes") ? -1 : N_COST_TERMS;
+}
+
+/* "name value", the rest of the line being empty or a comment. */
+static int read_line(struct cost *c, char *line, bool seen[N_COST_TERMS + 1], const char **why)
+{
+	char *name, *value, *rest = NULL, *end;
+	double x;
+	int i;
+
+	line[strcspn(line, "#\r\n")] = 0;
+	name = strtok_r(line, " \t", &rest);
+	if (!name)
+		return 0;
+	value = strtok_r(NULL, " \t", &rest);
+	i = term_of(name);
+	*why = i < 0     ? "no such term"
+		   : seen[i] ? "a second time"
+					 : "its value is no number of 0 or more";
+	if (i < 0 || seen[i] || !value || strtok_r(NULL, " \t", &rest))
+		return -1;
+	errno = 0;
+	x = strtod(value, &end);
+	if (*end || errno || !(x >= 0 && x <= MOST))
+		return -1;
+	seen[i] = true;
+	if (i < N_COST_TERMS)
+		c->ns[i] = x;
+	else
+		c->token_bytes = (int64_t)x;
+	return 0;
+}
+
+static int read_all(struct cost *c, FILE *f, const char *path, struct err *e)
+{
+	bool seen[N_COST_TERMS + 1] = { false };
+	const char *why = "";
+	char line[256];
+	int n = 1;
+
+	if (!fgets(line, sizeof line, f) || strncmp(line, head, strlen(head)) ||
+		(line[strlen(head)] && line[strlen(head)] != '\n'))
+		return err_set(e, ERR_INPUT,
+			"%s: not a cost file, whose first line is \"%s\": cutaway simulate --fit FILE "
+			"--save-cost FILE makes one",
+			path, head);
+	while (fgets(line, sizeof line, f)) {
+		n++;
+		if (!strchr(line, '\n') && !feof(f))
+			return err_set(e, ERR_INPUT, "%s: line %d is too long", path, n);
+		if (read_line(c, line, seen, &why))
+			return err_set(e, ERR_INPUT, "%s: line %d: %s: %s", path, n, line, why);
+	}
+	if (ferror(f))
+		return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+	for (int i = 0; i < N_COST_TERMS; i++)
+		if (!seen[i])
+			return err_set(e, ERR_INPUT, "%s: the price of %s is missing", path, terms[i].name);
+	if (c->ns[COST_step] + c->ns[COST_request] + c->ns[COST_row] + c->ns[COST_first_rows] > 0)
+		return 0; /* every step has a member and a row */
+	return err_set(e, ERR_INPUT, "%s: steps cost nothing: time would stand still", path);
+}
+
+int cost_read(struct cost *c, const char *path, struct err *e)
+{
+	FILE *f = fopen(path, "r");
+	int rc;
+
+	memset(c, 0, sizeof *c);
+	if (!f)
+		return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+	rc = read_all(c, f, path, e);
+	fclose(f);
+	return rc;
+}

@@ -1,0 +1,219 @@
+/* Prices from measured steps. See cost.h. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/median.h"
+#include "sessions/whatif/cost.h"
+#include "trace/reader.h"
+
+enum {
+	FEW = 32,       /* steps; of fewer prices would say nothing */
+	MANY = 1 << 24, /* steps that are kept */
+	BLOCK = 32,     /* steps that are fitted to, or held out, together */
+	REWEIGHTED = 8, /* times that weights are computed anew */
+	ROUNDS = 10000, /* of coordinate descent, at most */
+	N = N_COST_TERMS,
+};
+#define LEAST 1e-3 /* of a step's measured time, that it is taken to cost */
+
+/* ---- steps ---- */
+
+static void take_memory(struct cost_rows *r, const struct ev_memory *m)
+{
+	const bool state = m->kind == EV_MEMORY_KIND_recurrent || m->kind == EV_MEMORY_KIND_kept;
+
+	if (!state && m->page_size > 0 && m->page_bytes > 0)
+		r->token_bytes += m->page_bytes / m->page_size;
+}
+
+static void take_step(struct cost_rows *r, const struct event *ev)
+{
+	const struct ev_step *s = &ev->u.step;
+	const int64_t since = ev->t_ns - r->ended_ns;
+	const double ns = (double)(r->busy && since > s->ns ? since : s->ns);
+
+	r->ended_ns = ev->t_ns;
+	r->busy = s->running + s->waiting > 0;
+	if (s->ns <= 0 || !r->now.rows)
+		return;
+	if (r->n == MANY || !ARRAY_ROOM(r->row, r->cap, r->n + 1))
+		r->no_memory = true;
+	else
+		r->row[r->n++] = (struct cost_row){ r->now, ns };
+}
+
+void cost_take(void *rows, const struct event *ev)
+{
+	struct cost_rows *r = rows;
+
+	if (ev->kind == EV_memory)
+		take_memory(r, &ev->u.memory);
+	if (!step_shape_event(&r->now, ev))
+		return;
+	take_step(r, ev);
+	r->now = (struct step_shape){ 0 };
+}
+
+int cost_take_recording(struct cost_rows *rows, const char *path, struct err *e)
+{
+	const uint64_t kinds = UINT64_C(1) << EV_memory | UINT64_C(1) << EV_batch |
+						   UINT64_C(1) << EV_step | UINT64_C(1) << EV_score;
+	struct reader *reader;
+	struct event ev;
+	int rc;
+
+	if (reader_open(&reader, path, e))
+		return -1;
+	reader_only(reader, kinds | UINT64_C(1) << EV_token);
+	rc = reader_seek(reader, 0, e);
+	while (!rc && !rows->no_memory && (rc = reader_next(reader, &ev, e)) > 0) {
+		cost_take(rows, &ev);
+		rc = 0;
+	}
+	reader_close(reader);
+	if (rows->no_memory)
+		return err_set(e, ERR_MEMORY, "%s: no memory for its steps", path);
+	return rc;
+}
+
+void cost_rows_free(struct cost_rows *rows)
+{
+	free(rows->row);
+	memset(rows, 0, sizeof *rows);
+}
+
+/* ---- the fit ---- */
+
+static void terms_of(const struct step_shape *s, double x[N])
+{
+#define X(name, value, doc) x[COST_##name] = (double)(value);
+	COST_TERMS(X)
+#undef X
+}
+
+/* Which steps: all; those of even blocks, of odd ones. */
+enum part { ALL, EVEN, ODD };
+
+static bool is_in(enum part part, int32_t i)
+{
+	return part == ALL || (i / BLOCK % 2 == 0) == (part == EVEN);
+}
+
+/* The normal equations, each step weighed by 1 / its predicted time, squared: that minimises
+ * relative errors, and yet aims at the mean of equal steps, which a weight by the measured time
+ * would miss on the low side. A step that so far costs next to nothing has no weight without
+ * bound. */
+static void normal_equations(
+	const struct cost *c, const struct cost_rows *r, enum part part, double a[N][N], double b[N])
+{
+	memset(a, 0, N * sizeof *a);
+	memset(b, 0, N * sizeof *b);
+	for (int32_t i = 0; i < r->n; i++) {
+		double x[N], w, ns = cost_step_s(c, &r->row[i].shape) * 1e9;
+
+		if (!is_in(part, i))
+			continue;
+		terms_of(&r->row[i].shape, x);
+		ns = fmax(ns, LEAST * r->row[i].ns);
+		w = 1 / (ns * ns);
+		for (int j = 0; j < N; j++) {
+			for (int k = 0; k < N; k++)
+				a[j][k] += w * x[j] * x[k];
+			b[j] += w * x[j] * r->row[i].ns;
+		}
+	}
+}
+
+/* Least squares under k >= 0, by coordinates: each in turn to where the error is least, but not
+ * below 0. The problem is convex, so that is the whole minimum (Franc et al. 2005). */
+static void descend(double a[N][N], const double b[N], double k[N])
+{
+	for (int round = 0; round < ROUNDS; round++) {
+		double most = 0;
+
+		for (int j = 0; j < N; j++) {
+			double gradient = -b[j], next;
+
+			if (a[j][j] <= 0)
+				continue;
+			for (int i = 0; i < N; i++)
+				gradient += a[j][i] * k[i];
+			next = fmax(0, k[j] - gradient / a[j][j]);
+			most = fmax(most, fabs(next - k[j]) * sqrt(a[j][j] / a[0][0]));
+			k[j] = next;
+		}
+		if (most < 1e-9 * k[0] || most < 1e-6)
+			break;
+	}
+}
+
+static void fit(struct cost *c, const struct cost_rows *r, enum part part)
+{
+	double a[N][N], b[N], rows = 0, ns = 0;
+
+	memset(c->ns, 0, sizeof c->ns);
+	for (int32_t i = 0; i < r->n; i++) {
+		rows += is_in(part, i) ? 1 + r->row[i].shape.rows : 0;
+		ns += is_in(part, i) ? r->row[i].ns : 0;
+	}
+	c->ns[COST_step] = c->ns[COST_row] = ns / rows; /* to begin with: where weights are right */
+	for (int i = 0; i < REWEIGHTED; i++) {
+		normal_equations(c, r, part, a, b);
+		descend(a, b, c->ns);
+	}
+}
+
+static int compare(struct cost *c, const struct cost_rows *r, enum part part, double *error,
+	double *predicted, double *measured)
+{
+	int n = 0;
+
+	for (int32_t i = 0; i < r->n; i++) {
+		const double ns = cost_step_s(c, &r->row[i].shape) * 1e9;
+
+		if (!is_in(part, i))
+			continue;
+		*predicted += ns;
+		*measured += r->row[i].ns;
+		error[n++] = fabs(ns / r->row[i].ns - 1);
+	}
+	return n;
+}
+
+void cost_check(struct cost *c, const struct cost_rows *r)
+{
+	double *error = malloc(((size_t)r->n + 1) * sizeof *error), predicted = 0, measured = 0;
+	int n = error ? compare(c, r, ALL, error, &predicted, &measured) : 0;
+
+	c->error = n ? quantile_of(sorted_of(error, n), n, 0.5) : 0;
+	c->bias = n ? predicted / measured - 1 : 0;
+	free(error);
+}
+
+int cost_fit(struct cost *c, const struct cost_rows *r, struct err *e)
+{
+	double *error = malloc(((size_t)r->n + 1) * sizeof *error), predicted = 0, measured = 0;
+	int n = 0;
+
+	memset(c, 0, sizeof *c);
+	if (!error)
+		return err_set(e, ERR_MEMORY, "no memory for %d steps", r->n);
+	if (r->n < FEW) {
+		free(error);
+		return err_set(e, ERR_INPUT,
+			"%d steps are too few to tell what one costs: record a run of %d at least", r->n, FEW);
+	}
+	for (int half = EVEN; half <= ODD; half++) {
+		fit(c, r, half == EVEN ? ODD : EVEN);
+		n += compare(c, r, (enum part)half, error + n, &predicted, &measured);
+	}
+	c->error = quantile_of(sorted_of(error, n), n, 0.5);
+	c->bias = predicted / measured - 1;
+	c->n_steps = r->n;
+	c->token_bytes = r->token_bytes;
+	free(error);
+	fit(c, r, ALL);
+	return 0;
+}

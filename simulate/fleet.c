@@ -1,0 +1,413 @@
+/* See fleet.h. */
+#include "simulate/fleet.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "simulate/replica.h"
+#include "simulate/router.h"
+
+enum { MOST_STALLS = 1024, PROGRESS_EVERY = 4096 };
+
+/* What is done at one moment, in this order. */
+enum phase { STEP_ENDS, ARRIVES, PAGES_COME, STEP_BEGINS };
+
+struct moment {
+	double at_s;
+	enum phase phase;
+	int64_t order; /* number of the replica, or of the request */
+	void *what;
+};
+
+struct job { /* a request */
+	struct arrival a;
+	struct tally_request t;
+	int32_t *ids;    /* until its last replica has it */
+	int32_t replica; /* of the pool that it is in */
+	bool decodes;    /* its prompt was computed by another one */
+};
+
+struct result { /* of the step that runs */
+	struct job *job;
+	enum { DRAWN, ENDED, STARVED } what;
+};
+
+struct node {
+	struct replica r;
+	struct pool *pool;
+	int32_t index;      /* in the fleet */
+	bool runs, planned; /* a step; its beginning is among the moments */
+	struct job **inbox; /* to submit when the next step begins */
+	int32_t n_inbox, cap_inbox;
+	struct result *result;
+	int32_t n_results, cap_results;
+	int64_t n_admitted; /* requests, as far as was told */
+	double link_s;      /* when its link is free */
+	int32_t stalls;
+};
+
+struct pool {
+	struct fleet *f;
+	struct node *node;
+	int32_t n;
+	struct router router;
+};
+
+struct fleet {
+	const struct fleet_options *o;
+	const struct fleet_source *source;
+	struct tally *t;
+	struct fleet_counts *c;
+	struct pool pool[2]; /* all, or those of prompts; those of answers */
+	struct moment *heap;
+	int32_t n_heap, cap_heap;
+	double now_s;
+	bool no_memory;
+};
+
+/* ---- moments ---- */
+
+static bool before(const struct moment *a, const struct moment *b)
+{
+	if (a->at_s != b->at_s)
+		return a->at_s < b->at_s;
+	return a->phase != b->phase ? a->phase < b->phase : a->order < b->order;
+}
+
+static void push(struct fleet *f, struct moment m)
+{
+	int32_t i = f->n_heap;
+
+	if (!ARRAY_ROOM(f->heap, f->cap_heap, f->n_heap + 1)) {
+		f->no_memory = true;
+		return;
+	}
+	f->n_heap++;
+	for (; i && before(&m, &f->heap[(i - 1) / 2]); i = (i - 1) / 2)
+		f->heap[i] = f->heap[(i - 1) / 2];
+	f->heap[i] = m;
+}
+
+static struct moment pop(struct fleet *f)
+{
+	const struct moment top = f->heap[0], last = f->heap[--f->n_heap];
+	int32_t i = 0;
+
+	for (int32_t child; (child = 2 * i + 1) < f->n_heap; i = child) {
+		if (child + 1 < f->n_heap && before(&f->heap[child + 1], &f->heap[child]))
+			child++;
+		if (!before(&f->heap[child], &last))
+			break;
+		f->heap[i] = f->heap[child];
+	}
+	f->heap[i] = last;
+	return top;
+}
+
+/* ---- requests ---- */
+
+static void job_free(struct job *j)
+{
+	if (j)
+		free(j->ids);
+	free(j);
+}
+
+static void plan_soon(struct fleet *f, struct node *n)
+{
+	if (n->runs || n->planned)
+		return;
+	n->planned = true;
+	push(f, (struct moment){ f->now_s, STEP_BEGINS, n->index, n });
+}
+
+static void send(struct fleet *f, struct pool *p, struct job *j)
+{
+	struct node *n;
+
+	j->replica =
+		router_send(&p->router, &(struct router_ask){ j->ids, j->a.n_prompt, j->a.number });
+	n = &p->node[j->replica];
+	if (!ARRAY_ROOM(n->inbox, n->cap_inbox, n->n_inbox + 1)) {
+		f->no_memory = true;
+		return;
+	}
+	n->inbox[n->n_inbox++] = j;
+	plan_soon(f, n);
+}
+
+static void arrive(struct fleet *f, struct err *e)
+{
+	struct job *j = calloc(1, sizeof *j);
+
+	if (!j || f->source->next(f->source->arg, &j->a, &j->ids, e) != 1) {
+		free(j);
+		f->no_memory = true;
+		return;
+	}
+	f->now_s = j->a.at_s > f->now_s ? j->a.at_s : f->now_s;
+	if (!f->o->as_logged)
+		tally_arrived(f->t, &j->t, j->a.number, f->now_s);
+	send(f, &f->pool[0], j);
+}
+
+static void end_job(struct fleet *f, struct job *j, bool failed)
+{
+	j->t.n_prompt = j->a.n_prompt;
+	j->t.user = j->a.user;
+	tally_ended(f->t, &j->t, failed, f->now_s);
+	f->source->ended(f->source->arg, &j->a, f->now_s);
+	job_free(j);
+}
+
+/* From a prefill replica, whose link moves one request's pages after the other's. */
+static void move_pages(struct fleet *f, struct node *n, struct job *j)
+{
+	const int32_t size = n->r.memory.page_size;
+	const int64_t bytes = (int64_t)(j->a.n_prompt / size) * size * f->o->cost->token_bytes;
+
+	n->link_s = fmax(n->link_s, f->now_s) + (double)bytes / f->o->bandwidth;
+	f->c->moved_bytes += bytes;
+	j->decodes = true;
+	push(f, (struct moment){ n->link_s, PAGES_COME, j->a.number, j });
+}
+
+static void leave(struct fleet *f, struct node *n, struct job *j, bool starved)
+{
+	router_ended(&n->pool->router, j->replica, j->a.n_prompt);
+	if (f->pool[1].n && !j->decodes && !starved && j->a.n_output > 1)
+		move_pages(f, n, j);
+	else
+		end_job(f, j, starved);
+}
+
+/* ---- a replica's step ---- */
+
+static int submit(struct fleet *f, struct node *n, struct job *j, struct err *e)
+{
+	const bool first_only = f->pool[1].n && !j->decodes;
+	char user[16];
+	const struct engine_request q = { .kind = EV_REQUEST_KIND_run,
+		.ids = j->ids,
+		.n_ids = j->a.n_prompt + j->decodes,
+		.max_tokens = first_only ? 1 : j->a.n_output - j->decodes,
+		.user = user,
+		.priority = j->a.priority };
+	int rc;
+
+	snprintf(user, sizeof user, "%d", j->a.user);
+	if (f->o->as_logged)
+		tally_arrived(f->t, &j->t, j->a.number, f->now_s);
+	if (j->decodes)
+		replica_bring(&n->r, j->ids, j->a.n_prompt, e);
+	rc = replica_submit(&n->r, &q, j, e);
+	if (rc < 1) {
+		router_ended(&n->pool->router, j->replica, j->a.n_prompt);
+		end_job(f, j, true);
+	} else if (!first_only) {
+		free(j->ids);
+		j->ids = NULL;
+	}
+	return rc < 0 ? -1 : 0;
+}
+
+static void on_plan(void *arg)
+{
+	struct node *n = arg;
+	struct fleet *f = n->pool->f;
+	const struct sched *s = &n->r.sched;
+
+	for (int32_t i = 0; n->n_admitted < s->n_admitted && i < s->n_slots; i++) {
+		struct job *j = s->slot[i] ? s->slot[i]->owner_data : NULL;
+
+		if (!j || (j->decodes ? s->slot[i]->admitted <= n->n_admitted : j->t.slot >= 0))
+			continue;
+		if (j->decodes)
+			f->c->recomputed += j->a.n_prompt - s->slot[i]->computed;
+		else
+			j->t.n_cached = s->slot[i]->hit;
+		j->t.slot = i;
+		tally_admitted(f->t, &j->t, f->now_s);
+	}
+	n->n_admitted = s->n_admitted;
+}
+
+static void add_result(struct node *n, struct request *r, int what)
+{
+	if (!ARRAY_ROOM(n->result, n->cap_results, n->n_results + 1)) {
+		n->pool->f->no_memory = true;
+		return;
+	}
+	n->result[n->n_results].job = r->owner_data;
+	n->result[n->n_results++].what = what;
+}
+
+static void on_drawn(void *arg, struct request *r)
+{
+	add_result(arg, r, DRAWN);
+}
+
+static void on_end(void *arg, struct request *r)
+{
+	add_result(arg, r, r->starved ? STARVED : ENDED);
+}
+
+static int step_begins(struct fleet *f, struct node *n, struct err *e)
+{
+	struct step_shape shape;
+	double s;
+
+	n->planned = false;
+	for (int32_t i = 0; i < n->n_inbox; i++) {
+		struct job *j = n->inbox[i];
+
+		n->inbox[i] = NULL;
+		if (submit(f, n, j, e))
+			return -1;
+	}
+	n->n_inbox = 0;
+	if (replica_idle(&n->r))
+		return 0;
+	shape = replica_step(&n->r);
+	n->stalls = shape.rows ? 0 : n->stalls + 1;
+	if (n->stalls > MOST_STALLS)
+		return err_set(e, ERR_USAGE, "the requests cannot run with these settings");
+	s = shape.rows ? cost_step_s(f->o->cost, &shape) : 0;
+	f->c->steps += shape.rows > 0;
+	f->c->rows += shape.rows;
+	f->c->busy_s += s;
+	n->runs = true;
+	push(f, (struct moment){ f->now_s + s, STEP_ENDS, n->index, n });
+	return 0;
+}
+
+static void step_ends(struct fleet *f, struct node *n)
+{
+	n->runs = false;
+	for (int32_t i = 0; i < n->n_results; i++) {
+		struct job *j = n->result[i].job;
+
+		if (n->result[i].what == DRAWN)
+			tally_tokens(f->t, &j->t, 1, f->now_s);
+		else
+			leave(f, n, j, n->result[i].what == STARVED);
+	}
+	n->n_results = 0;
+	if (n->n_inbox || !replica_idle(&n->r))
+		plan_soon(f, n);
+}
+
+/* ---- the run ---- */
+
+static int do_next(struct fleet *f, struct err *e)
+{
+	const struct moment m = pop(f);
+
+	f->now_s = m.at_s;
+	switch (m.phase) {
+	case STEP_ENDS: step_ends(f, m.what); return 0;
+	case PAGES_COME: send(f, &f->pool[1], m.what); return 0;
+	default: return step_begins(f, m.what, e);
+	}
+}
+
+static int run(struct fleet *f, struct err *e)
+{
+	for (int64_t n = 1; !f->no_memory; n++) {
+		const struct moment next = { f->source->when(f->source->arg), ARRIVES, 0, NULL };
+
+		if (f->n_heap && !before(&next, &f->heap[0])) {
+			if (do_next(f, e))
+				return -1;
+		} else if (isfinite(next.at_s)) {
+			arrive(f, e);
+		} else {
+			return 0;
+		}
+		if (f->o->progress && n % PROGRESS_EVERY == 0 &&
+			!f->o->progress(f->o->arg, f->t, f->now_s)) {
+			f->c->stopped = true;
+			return 0;
+		}
+	}
+	return err_set(e, ERR_MEMORY, "no memory for more requests");
+}
+
+static int open_pool(struct fleet *f, struct pool *p, int32_t n, int32_t first, struct err *e)
+{
+	p->f = f;
+	p->node = calloc((size_t)n + 1, sizeof *p->node);
+	if (!p->node)
+		return err_set(e, ERR_MEMORY, "no memory for %d replicas", n);
+	if (n && router_open(&p->router, f->o->router, n, f->o->engine->slots, f->o->seed, e))
+		return -1;
+	for (; p->n < n; p->n++) {
+		struct node *node = &p->node[p->n];
+
+		if (replica_open(&node->r, f->o->engine, f->o->specs, e))
+			return -1;
+		node->pool = p;
+		node->index = first + p->n;
+		node->r.planned = on_plan;
+		node->r.drawn = on_drawn;
+		node->r.ended = on_end;
+		node->r.arg = node;
+	}
+	return 0;
+}
+
+/* Jobs of results are freed where they ended; the others are in slots and queues. */
+static void free_jobs(struct node *n)
+{
+	const struct sched *s = &n->r.sched;
+
+	for (int32_t i = 0; i < n->n_inbox; i++)
+		job_free(n->inbox[i]);
+	for (int32_t i = 0; i < n->n_results; i++)
+		if (n->result[i].what != DRAWN)
+			job_free(n->result[i].job);
+	for (int32_t i = 0; i < s->n_slots; i++)
+		if (s->slot[i])
+			job_free(s->slot[i]->owner_data);
+	for (int32_t i = 0; i < s->n_queue; i++)
+		job_free(s->queue[i]->owner_data);
+}
+
+static void close_pool(struct pool *p)
+{
+	for (int32_t i = 0; i < p->n; i++) {
+		struct node *n = &p->node[i];
+
+		p->f->c->preempted += n->r.sched.n_preempted;
+		free_jobs(n);
+		free(n->inbox);
+		free(n->result);
+		replica_close(&n->r);
+	}
+	router_close(&p->router);
+	free(p->node);
+}
+
+int fleet_run(const struct fleet_options *o, const struct fleet_source *source, struct tally *t,
+	struct fleet_counts *out, struct err *e)
+{
+	struct fleet f = { .o = o, .source = source, .t = t, .c = out };
+	const int32_t first = o->replicas ? o->replicas : o->prefill;
+	int rc;
+
+	*out = (struct fleet_counts){ 0 };
+	rc = open_pool(&f, &f.pool[0], first, 0, e) ||
+		 open_pool(&f, &f.pool[1], o->replicas ? 0 : o->decode, first, e) || run(&f, e);
+	out->now_s = f.now_s;
+	for (int32_t i = 0; i < f.n_heap; i++)
+		if (f.heap[i].phase == PAGES_COME)
+			job_free(f.heap[i].what);
+	for (int i = 0; i < 2; i++)
+		if (f.pool[i].node)
+			close_pool(&f.pool[i]);
+	free(f.heap);
+	return rc ? -1 : 0;
+}

@@ -1,0 +1,61 @@
+/* Replicas behind a router, in simulated time.
+ *
+ * Discrete events in order of time: the end of a step, an arrival, pages that have come, the next
+ * step's plan; those of one moment in that order, and by number. So a request that is due when a
+ * step ends takes part in the next one, as in the engine, and all is a function of the options:
+ * one thread computes it, and there is no clock. A replica plans when a step begins and gives what
+ * it drew when the step ends (cost.h says when that is).
+ *
+ * Prefill and decode apart (DistServe, Zhong et al. 2024; Splitwise, Patel et al. 2024): prefill
+ * replicas compute prompts and the first token; the whole pages of the prompt then move over the
+ * replica's own link, one request after the other, into the prefix cache of a decode replica, which
+ * computes what the last page was not full of, and goes on. Thread: the caller's. */
+#ifndef CUTAWAY_SIMULATE_FLEET_H
+#define CUTAWAY_SIMULATE_FLEET_H
+
+#include "engine/core/engine.h"
+#include "engine/memory/memory.h"
+#include "load/tally.h"
+#include "load/workload.h"
+#include "sessions/whatif/cost.h"
+
+/* Where requests come from. */
+struct fleet_source {
+	void *arg;
+	double (*when)(void *arg); /* the next one arrives; INFINITY: none, or none before another ends
+								*/
+	/* Takes it. *ids: n_prompt + n_output tokens, malloc'd, the fleet's. */
+	int (*next)(void *arg, struct arrival *out, int32_t **ids, struct err *e);
+	void (*ended)(void *arg, const struct arrival *a, double now_s);
+};
+
+struct fleet_options {
+	const struct engine_options *engine; /* of each replica: the group Scheduler, and ctx */
+	const struct memory_specs *specs;
+	const struct cost *cost;
+	int32_t replicas;        /* of both kinds of work; or 0, and: */
+	int32_t prefill, decode; /* replicas of one each */
+	double bandwidth;        /* bytes a second of a prefill replica's link */
+	const char *router;
+	uint64_t seed; /* the router's */
+	/* latencies count from when the engine took a request in, between two steps, as its log has
+	 * them; else from when it was due */
+	bool as_logged;
+	bool (*progress)(void *arg, const struct tally *t, double now_s); /* false: stop. Or NULL */
+	void *arg;
+};
+
+struct fleet_counts {
+	int64_t steps, rows, preempted;
+	double busy_s;       /* all steps */
+	int64_t moved_bytes; /* from prefill to decode replicas */
+	int64_t recomputed;  /* rows of prompts that decode replicas computed again */
+	double now_s;        /* when the newest event was */
+	bool stopped;        /* by progress */
+};
+
+/* Runs until the source ends; tallies into *t, which the caller opened. */
+int fleet_run(const struct fleet_options *o, const struct fleet_source *source, struct tally *t,
+	struct fleet_counts *out, struct err *e);
+
+#endif

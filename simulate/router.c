@@ -1,0 +1,178 @@
+/* See router.h. */
+#include "simulate/router.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	BLOCK = 16,         /* tokens of a beginning that is remembered */
+	BLOCKS = 1 << 20,   /* that are; a newer one takes the room of an older one */
+	MATCH_PERCENT = 30, /* of a prompt that has to match: cache_threshold of SGLang's router */
+};
+
+struct router_block {
+	uint64_t key; /* of all tokens up to its end; 0: none */
+	int32_t replica;
+};
+
+static uint64_t mix(uint64_t x) /* splitmix64 */
+{
+	x += 0x9e3779b97f4a7c15u;
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+	return x ^ (x >> 31);
+}
+
+static int32_t draw(const struct router *r, const struct router_ask *q, uint64_t which)
+{
+	return (int32_t)(mix(mix(r->seed + which) ^ (uint64_t)q->number) % (uint64_t)r->n);
+}
+
+static bool less(const struct router *r, int32_t a, int32_t b)
+{
+	return r->requests[a] < r->requests[b] ||
+		   (r->requests[a] == r->requests[b] && r->tokens[a] < r->tokens[b]);
+}
+
+static int32_t pick_round(struct router *r, const struct router_ask *q)
+{
+	(void)q;
+	r->next = (r->next + 1) % r->n;
+	return r->next ? r->next - 1 : r->n - 1;
+}
+
+static int32_t pick_random(struct router *r, const struct router_ask *q)
+{
+	return draw(r, q, 0);
+}
+
+static int32_t pick_two(struct router *r, const struct router_ask *q)
+{
+	const int32_t a = draw(r, q, 0), b = draw(r, q, 1);
+
+	return less(r, b, a) ? b : a;
+}
+
+/* Among equals the next of the round, so that idle ones take turns. */
+static int32_t pick_least(struct router *r, const struct router_ask *q)
+{
+	int32_t best = pick_round(r, q);
+
+	for (int32_t i = 0; i < r->n; i++)
+		if (less(r, i, best))
+			best = i;
+	return best;
+}
+
+static uint64_t key_after(uint64_t key, const int32_t *ids)
+{
+	for (int i = 0; i < BLOCK; i++)
+		key = (key ^ (uint32_t)ids[i]) * 0x100000001b3u;
+	return mix(key) | 1;
+}
+
+/* Where the longest beginning of the prompt that is remembered went last; -1: nowhere, or it is too
+ * short. */
+static int32_t match(const struct router *r, const struct router_ask *q)
+{
+	uint64_t key = 0;
+	int32_t found = -1, n = 0;
+
+	for (int32_t at = 0; at + BLOCK <= q->n_ids; at += BLOCK) {
+		const struct router_block *b;
+
+		key = key_after(key, q->ids + at);
+		b = &r->block[key % BLOCKS];
+		if (b->key != key)
+			break;
+		found = b->replica;
+		n = at + BLOCK;
+	}
+	return (int64_t)n * 100 > (int64_t)q->n_ids * MATCH_PERCENT ? found : -1;
+}
+
+static void remember(struct router *r, const struct router_ask *q, int32_t replica)
+{
+	uint64_t key = 0;
+
+	for (int32_t at = 0; at + BLOCK <= q->n_ids; at += BLOCK) {
+		key = key_after(key, q->ids + at);
+		r->block[key % BLOCKS] = (struct router_block){ key, replica };
+	}
+}
+
+/* As the cache-aware policy of SGLang's router: the replica that got the longest matching
+ * beginning, unless that is short, or the loads are out of balance; here: it has a batch more to do
+ * than the least loaded one, which gets the request then. */
+static int32_t pick_prefix(struct router *r, const struct router_ask *q)
+{
+	const int32_t least = pick_least(r, q), matched = match(r, q);
+	const bool balanced = matched >= 0 && r->requests[matched] < r->requests[least] + r->slots;
+	const int32_t best = balanced ? matched : least;
+
+	remember(r, q, best);
+	return best;
+}
+
+const struct router_kind router_kinds[] = {
+	{ "round-robin", "one after the other", pick_round },
+	{ "random", "each as likely", pick_random },
+	{ "two-choices", "of two drawn at random the less loaded one (Mitzenmacher 2001)", pick_two },
+	{ "least-loaded", "that with the fewest requests under way", pick_least },
+	{ "prefix", "that which got the longest matching beginning, while loads are in balance",
+		pick_prefix },
+	{ 0 },
+};
+
+const char *router_name(int i)
+{
+	return router_kinds[i].name;
+}
+
+int router_open(
+	struct router *r, const char *name, int32_t n, int32_t slots, uint64_t seed, struct err *e)
+{
+	int k = 0;
+
+	memset(r, 0, sizeof *r);
+	while (router_kinds[k].name && strcmp(router_kinds[k].name, name))
+		k++;
+	if (!router_kinds[k].name)
+		return err_set(e, ERR_USAGE, "there is no router \"%s\"", name);
+	r->kind = &router_kinds[k];
+	r->n = n;
+	r->slots = slots;
+	r->seed = seed;
+	r->requests = calloc((size_t)n, sizeof *r->requests);
+	r->tokens = calloc((size_t)n, sizeof *r->tokens);
+	if (r->kind->pick == pick_prefix)
+		r->block = calloc(BLOCKS, sizeof *r->block);
+	if (!r->requests || !r->tokens || (r->kind->pick == pick_prefix && !r->block)) {
+		router_close(r);
+		return err_set(e, ERR_MEMORY, "no memory for a router of %d replicas", n);
+	}
+	return 0;
+}
+
+void router_close(struct router *r)
+{
+	free(r->requests);
+	free(r->tokens);
+	free(r->block);
+	memset(r, 0, sizeof *r);
+}
+
+int32_t router_send(struct router *r, const struct router_ask *q)
+{
+	const int32_t i = r->kind->pick(r, q);
+
+	r->requests[i]++;
+	r->tokens[i] += q->n_ids;
+	return i;
+}
+
+void router_ended(struct router *r, int32_t replica, int32_t n_prompt)
+{
+	r->requests[replica]--;
+	r->tokens[replica] -= n_prompt;
+}

@@ -1,0 +1,303 @@
+/* Replicas in simulated time: what queueing theory says, what the engine inside says by counted
+ * time, and what routers and pages that move do. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "simulate/replica.h"
+#include "simulate/router.h"
+#include "simulate/simulate.h"
+
+static const struct cost by_step = { .ns = { [COST_step] = 1e9 }, .token_bytes = 1000 };
+static const struct cost by_rows = {
+	.ns = { [COST_step] = 2e6, [COST_row] = 25e4, [COST_pair] = 300 }, .token_bytes = 1000
+};
+
+static struct simulation simulation(
+	const struct cost *cost, int32_t replicas, double rate, int64_t n)
+{
+	struct simulation s = { .engine = ENGINE_DEFAULTS,
+		.fleet = { .cost = cost, .replicas = replicas, .router = "round-robin", .bandwidth = 1e9 },
+		.load.workload = { .n = n, .rate = rate, .scale = 0.2, .seed = 3 } };
+
+	s.engine.ctx = 1024;
+	return s;
+}
+
+/* ---- requests of one size, for the closed forms ---- */
+
+struct plain {
+	int64_t at, n;
+	double rate, at_s;
+	int32_t outputs; /* 0: geometric with a mean of 10 */
+	uint64_t random;
+};
+
+static double uniform(struct plain *p)
+{
+	p->random = p->random * 6364136223846793005u + 1442695040888963407u;
+	return ((double)(p->random >> 11) + 0.5) * 0x1p-53;
+}
+
+static double plain_when(void *arg)
+{
+	const struct plain *p = arg;
+
+	return p->at < p->n ? p->at_s : (double)INFINITY;
+}
+
+static int plain_next(void *arg, struct arrival *a, int32_t **ids, struct err *e)
+{
+	struct plain *p = arg;
+
+	(void)e;
+	*a = (struct arrival){ .number = p->at, .at_s = p->at_s, .n_prompt = 1, .prefix = -1 };
+	a->n_output = p->outputs ? p->outputs : 1 + (int32_t)(log(uniform(p)) / log(0.9));
+	*ids = calloc((size_t)a->n_output + 2, sizeof **ids);
+	assert_non_null(*ids);
+	(*ids)[0] = (int32_t)(p->at++ % 1000000);
+	p->at_s -= log(uniform(p)) / p->rate;
+	return 1;
+}
+
+static void plain_ended(void *arg, const struct arrival *a, double now_s)
+{
+	(void)arg, (void)a, (void)now_s;
+}
+
+/* One slot, one second a token, first come first served: mean seconds in the queue. */
+static double mean_wait(double rate, int32_t outputs)
+{
+	struct simulation s = simulation(&by_step, 1, 1, 1);
+	struct plain p = { .n = 400000, .rate = rate, .outputs = outputs, .random = 5 };
+	const struct fleet_source source = { &p, plain_when, plain_next, plain_ended };
+	const struct tally_options o = { 0 };
+	double wait;
+
+	s.engine.slots = 1;
+	assert_int_equal(simulate_fleet(&s, &source, &o, NULL), 0);
+	assert_int_equal(s.point.result.n_requests, p.n);
+	wait = s.point.result.ttft.mean - 1; /* its own first step */
+	load_close(&s.point);
+	return wait;
+}
+
+/* Pollaczek and Khinchine: W = rate E[S^2] / (2 (1 - rate E[S])). */
+static void test_queues(void **state)
+{
+	const double second = 10 * 10 + 90; /* of a geometric with a mean of 10: variance 90 */
+
+	(void)state;
+	/* M/D/1, 10 s of service, 70 % busy: 11.67 s */
+	assert_true(fabs(mean_wait(0.07, 10) / (0.07 * 100 / (2 * 0.3)) - 1) < 0.03);
+	/* M/Geo/1, the discrete M/M/1 */
+	assert_true(fabs(mean_wait(0.07, 0) / (0.07 * second / (2 * 0.3)) - 1) < 0.05);
+}
+
+/* ---- the engine inside, by counted time ---- */
+
+static void same(double a, double b)
+{
+	if (!(fabs(a - b) <= 1e-9 * fabs(a) + 1e-12))
+		fail_msg("%.12g is not %.12g", a, b);
+}
+
+static void compare_with_engine(const char *policy, struct simulation *s)
+{
+	struct load_engine by = { .engine = s->engine, .counted = s->fleet.cost };
+	const struct answer_settings answer = { 0 };
+	struct load_options o = s->load;
+	struct load_point p = { 0 };
+	struct err e = { 0 };
+
+	s->engine.policy = by.engine.policy = policy;
+	o.answer = &answer;
+	if (load_inside(&o, &by, &p, &e) || simulate_run(s, &e))
+		fail_msg("%s", e.text);
+	same(p.result.span_s, s->point.result.span_s);
+	same(p.result.ttft.mean, s->point.result.ttft.mean);
+	same(p.result.ttft.p99, s->point.result.ttft.p99);
+	same(p.result.itl.mean, s->point.result.itl.mean);
+	same(p.result.itl.max, s->point.result.itl.max);
+	same(p.result.e2e.p50, s->point.result.e2e.p50);
+	same(p.result.queue_mean, s->point.result.queue_mean);
+	assert_int_equal(p.result.cached_tokens, s->point.result.cached_tokens);
+	assert_int_equal(p.result.output_tokens, s->point.result.output_tokens);
+	assert_true(p.result.n_requests == s->point.result.n_requests);
+	load_close(&p);
+	load_close(&s->point);
+}
+
+/* The whole engine, with nothing computed, takes the same simulated time for the same load, under
+ * every policy; open, closed, and short of pages. */
+static void test_is_the_engine(void **state)
+{
+	(void)state;
+	for (int i = 0; sched_policies[i]; i++) {
+		struct simulation open = simulation(&by_rows, 1, 12, 120), closed = open, tight = open;
+
+		closed.load.workload.arrivals = WORKLOAD_CLOSED;
+		closed.load.workload.users = 20;
+		tight.load.workload.kinds = 1u << WORKLOAD_CHAT | 1u << WORKLOAD_SYSTEM;
+		tight.engine.pages = 66;
+		compare_with_engine(sched_policies[i]->name, &open);
+		compare_with_engine(sched_policies[i]->name, &closed);
+		compare_with_engine(sched_policies[i]->name, &tight);
+	}
+}
+
+/* ---- fleets ---- */
+
+static struct tally_result run(struct simulation *s)
+{
+	struct err e = { 0 };
+
+	if (simulate_run(s, &e))
+		fail_msg("%s", e.text);
+	load_close(&s->point);
+	return s->point.result;
+}
+
+static void test_twice(void **state)
+{
+	(void)state;
+	for (int i = 0; router_name(i); i++) {
+		struct simulation a = simulation(&by_rows, 7, 80, 2000), b = a;
+		struct tally_result x, y;
+
+		a.fleet.router = b.fleet.router = router_name(i);
+		x = run(&a);
+		y = run(&b);
+		assert_int_equal(x.n_requests, 2000);
+		assert_int_equal(x.n_failed, 0);
+		assert_true(x.span_s == y.span_s && x.ttft.mean == y.ttft.mean && x.itl.p99 == y.itl.p99);
+		assert_true(a.counts.steps == b.counts.steps && a.counts.busy_s == b.counts.busy_s);
+	}
+}
+
+/* Four replicas with four times the load: four times the throughput, and no worse latency if a
+ * conversation stays where its pages are. */
+static void test_replicas(void **state)
+{
+	struct simulation one = simulation(&by_rows, 1, 10, 4000),
+					  four = simulation(&by_rows, 4, 40, 16000), apart;
+	struct tally_result a, b, c;
+
+	(void)state;
+	four.load.workload.live = 32;
+	apart = four;
+	four.fleet.router = "prefix";
+	a = run(&one);
+	b = run(&four);
+	c = run(&apart);
+	assert_true(b.tokens_s / a.tokens_s > 3.8 && b.tokens_s / a.tokens_s < 4.2);
+	assert_true(b.ttft.p50 < 1.1 * a.ttft.p50 && b.ttft.p99 < 1.1 * a.ttft.p99);
+	assert_true(c.ttft.p50 > 1.1 * a.ttft.p50 && c.cached_tokens < 2 * a.cached_tokens);
+}
+
+static void test_routers(void **state)
+{
+	struct simulation s[3];
+	struct tally_result r[3];
+	static const char *const router[] = { "random", "least-loaded", "prefix" };
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		s[i] = simulation(&by_rows, 8, 60, 4000);
+		s[i].load.workload.kinds = 1u << WORKLOAD_SYSTEM;
+		s[i].load.workload.live = 16;
+		s[i].load.workload.scale = 0.4;
+		s[i].fleet.router = router[i];
+		r[i] = run(&s[i]);
+	}
+	assert_true(r[1].ttft.p99 < r[0].ttft.p99);
+	assert_true(r[2].cached_tokens > 1.05 * (double)r[1].cached_tokens);
+	assert_true(s[2].counts.rows < s[1].counts.rows);
+}
+
+static void test_router_balance(void **state)
+{
+	struct router r;
+	int32_t ids[64] = { 7 };
+	const struct router_ask q = { ids, 64, 0 };
+	int n[2] = { 0 };
+
+	(void)state;
+	assert_int_equal(router_open(&r, "prefix", 2, 4, 1, NULL), 0);
+	for (int i = 0; i < 20; i++)
+		n[router_send(&r, &q)]++;
+	/* the second one gets some as soon as the first has a batch more */
+	assert_true(n[0] - n[1] == 4 || n[1] - n[0] == 4);
+	for (int i = 0; i < 2; i++)
+		while (n[i]--)
+			router_ended(&r, i, 64);
+	assert_true(!r.requests[0] && !r.requests[1] && !r.tokens[0] && !r.tokens[1]);
+	router_close(&r);
+	assert_int_equal(router_open(&r, "nowhere", 2, 4, 1, NULL), -1);
+}
+
+/* ---- prefill and decode apart ---- */
+
+static void test_apart(void **state)
+{
+	struct simulation s = simulation(&by_rows, 0, 8, 500), slow;
+	struct tally_result r, late;
+	int64_t most = 0;
+
+	(void)state;
+	s.fleet.prefill = s.fleet.decode = 2;
+	slow = s;
+	slow.fleet.bandwidth = 1e6;
+	r = run(&s);
+	late = run(&slow);
+	assert_int_equal(r.n_requests, 500);
+	assert_int_equal(r.n_failed, 0);
+	most = r.prompt_tokens * by_rows.token_bytes;
+	assert_true(s.counts.moved_bytes > most / 2 && s.counts.moved_bytes < most);
+	assert_int_equal(s.counts.moved_bytes % (16 * 1000), 0); /* whole pages */
+	assert_true(s.counts.recomputed < 500 * 16);
+	assert_true(late.ttft.mean == r.ttft.mean); /* the first token comes before pages move */
+	assert_true(late.itl.max > r.itl.max && late.e2e.mean > r.e2e.mean);
+}
+
+/* Pages that are brought are found, and no page is lost. */
+static void test_bring(void **state)
+{
+	const struct memory_specs specs = memory_paged_specs(1, 1, 1);
+	struct engine_options o = ENGINE_DEFAULTS;
+	struct replica p;
+	int32_t ids[400];
+
+	(void)state;
+	o.ctx = 512;
+	o.pages = 20;
+	for (int i = 0; i < 400; i++)
+		ids[i] = i;
+	assert_int_equal(replica_open(&p, &o, &specs, NULL), 0);
+	assert_int_equal(replica_bring(&p, ids, 100, NULL), 96);
+	assert_int_equal(prefix_length(&p.prefix, ids, 100, 99), 96);
+	assert_int_equal(replica_bring(&p, ids, 100, NULL), 96); /* again: the same pages */
+	assert_int_equal(p.memory.pages[0].n_free, 20 - 6);
+	assert_int_equal(replica_bring(&p, ids + 1, 400, NULL), 320); /* the others make room */
+	assert_int_equal(prefix_length(&p.prefix, ids, 100, 99), 0);
+	memory_check(&p.memory);
+	prefix_check(&p.prefix);
+	replica_close(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_queues),
+		cmocka_unit_test(test_is_the_engine), cmocka_unit_test(test_twice),
+		cmocka_unit_test(test_replicas), cmocka_unit_test(test_routers),
+		cmocka_unit_test(test_router_balance), cmocka_unit_test(test_apart),
+		cmocka_unit_test(test_bring) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
