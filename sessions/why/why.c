@@ -79,7 +79,7 @@ static int find_kind(const char *what, struct err *e)
 		what);
 }
 
-static bool read_number(const char **text, int64_t *out)
+static bool read_number(const char **text, long long *out)
 {
 	char *end;
 
@@ -145,18 +145,16 @@ int why_ask(struct why *w, const char *what, const char *where, const struct why
 
 /* ---- asking the file ---- */
 
-sqlite3_stmt *why_query(
-	struct why *w, const char *sql, int n, int64_t a, int64_t b, int64_t c, int64_t d)
+sqlite3_stmt *why_query_n(struct why *w, const char *sql, const long long *value, size_t n)
 {
-	const int64_t value[] = { a, b, c, d };
 	sqlite3_stmt *s = NULL;
 
 	if (schema_prepare(w->db, sql, &s)) {
 		foreign_fail(w->db, w->path, w->e);
 		return NULL;
 	}
-	for (int i = 0; i < n; i++)
-		sqlite3_bind_int64(s, i + 1, value[i]);
+	for (size_t i = 1; i < n; i++)
+		sqlite3_bind_int64(s, (int)i, value[i]); /* SQLite ignores what sql does not name */
 	if (sqlite3_bind_parameter_count(s) >= 9)
 		sqlite3_bind_int64(s, 9, w->until);
 	return s;
@@ -183,7 +181,7 @@ void why_done(sqlite3_stmt **s)
 	*s = NULL;
 }
 
-bool why_read(struct why *w, sqlite3_stmt *s, int n, int64_t *const *to)
+bool why_read(struct why *w, sqlite3_stmt *s, int n, long long *const *to)
 {
 	if (!why_row(w, &s))
 		return false;
@@ -193,18 +191,17 @@ bool why_read(struct why *w, sqlite3_stmt *s, int n, int64_t *const *to)
 	return true;
 }
 
-int64_t why_int(
-	struct why *w, int64_t none, const char *sql, int n, int64_t a, int64_t b, int64_t c)
+long long why_int_n(
+	struct why *w, long long none, const char *sql, const long long *value, size_t n)
 {
-	sqlite3_stmt *s = why_query(w, sql, n, a, b, c, 0);
-	int64_t value = none;
+	sqlite3_stmt *s = why_query_n(w, sql, value, n);
 
 	if (why_row(w, &s)) {
 		if (!why_is_null(s, 0))
-			value = sqlite3_column_int64(s, 0);
+			none = sqlite3_column_int64(s, 0);
 		why_done(&s);
 	}
-	return value;
+	return none;
 }
 
 const char *why_so_far(const struct why *w)
@@ -227,13 +224,13 @@ void why_say(struct why *w, const char *fmt, ...)
 	fputc('\n', w->out);
 }
 
-const char *why_text(struct why *w, int64_t id, char *out, size_t cap)
+const char *why_text(struct why *w, long long id, char *out, size_t cap)
 {
-	sqlite3_stmt *s = why_query(w, "SELECT bytes FROM vocab WHERE id = ?1", 1, id, 0, 0, 0);
+	sqlite3_stmt *s = why_query(w, "SELECT bytes FROM vocab WHERE id = ?1", id);
 	char *clean = NULL;
 	size_t n = 0;
 
-	snprintf(out, cap, "token %lld", (long long)id);
+	snprintf(out, cap, "token %lld", id);
 	if (why_row(w, &s)) {
 		int size = sqlite3_column_bytes(s, 0);
 		const char *bytes = sqlite3_column_blob(s, 0);
@@ -249,7 +246,7 @@ const char *why_text(struct why *w, int64_t id, char *out, size_t cap)
 	return out;
 }
 
-int32_t *why_tokens(struct why *w, int64_t request, int64_t seq, int32_t *n)
+int32_t *why_tokens(struct why *w, long long request, long long seq, int32_t *n)
 {
 	const struct history_request *r;
 	int32_t *ids;
@@ -264,24 +261,24 @@ int32_t *why_tokens(struct why *w, int64_t request, int64_t seq, int32_t *n)
 	return ids;
 }
 
-int64_t why_page_size(struct why *w, int64_t seq)
+long long why_page_size(struct why *w, long long seq)
 {
 	sqlite3_stmt *s = why_query(w,
 		"SELECT CAST(value AS INTEGER) FROM setting WHERE name = 'page-size' AND"
 		" seq < ?1 ORDER BY seq DESC LIMIT 1",
-		1, seq, 0, 0, 0);
-	int64_t size = 0;
+		seq);
+	long long size = 0;
 
 	if (why_row(w, &s)) {
 		size = sqlite3_column_int64(s, 0);
 		why_done(&s);
 	}
 	if (size < 1 || size > 1 << 20)
-		size = why_int(w, 16, "SELECT page_size FROM session LIMIT 1", 0, 0, 0, 0);
+		size = why_int(w, 16, "SELECT page_size FROM session LIMIT 1");
 	return size < 1 || size > 1 << 20 ? 16 : size;
 }
 
-int64_t why_step_of(struct why *w, int64_t seq)
+long long why_step_of(struct why *w, long long seq)
 {
-	return why_int(w, 0, "SELECT step FROM step WHERE seq > ?1 ORDER BY seq LIMIT 1", 1, seq, 0, 0);
+	return why_int(w, 0, "SELECT step FROM step WHERE seq > ?1 ORDER BY seq LIMIT 1", seq);
 }

@@ -9,9 +9,9 @@
 /* ---- miss ---- */
 
 struct miss {
-	int64_t request, seq, asked, hit, hit_pages, reason, nearest, diverge, expected, got, size;
+	long long request, seq, asked, hit, hit_pages, reason, nearest, diverge, expected, got, size;
 	int32_t *ids, n_ids;
-	int64_t closest; /* request that shares most tokens, by the prompts in the log; 0: none */
+	long long closest; /* request that shares most tokens, by the prompts in the log; 0: none */
 	int32_t shared;
 };
 
@@ -21,13 +21,13 @@ static bool read_lookup(struct why *w, struct miss *m)
 		"SELECT request, seq, asked, hit, hit_pages, reason, nearest, diverge_pos,"
 		" expected, got FROM lookup WHERE ";
 	char sql[400];
-	int64_t *to[] = { &m->request, &m->seq, &m->asked, &m->hit, &m->hit_pages, &m->reason,
+	long long *to[] = { &m->request, &m->seq, &m->asked, &m->hit, &m->hit_pages, &m->reason,
 		&m->nearest, &m->diverge, &m->expected, &m->got };
 
 	snprintf(sql, sizeof sql, "%s%s", columns,
 		w->at.given ? "request = ?1 ORDER BY seq LIMIT 1"
 					: "reason <> {prefix.hit} AND seq <= ?9 ORDER BY seq DESC LIMIT 1");
-	if (!why_read(w, why_query(w, sql, w->at.given, w->at.number, 0, 0, 0), 10, to))
+	if (!why_read(w, why_query(w, sql, w->at.number), 10, to))
 		return false;
 	/* a prompt is no longer than that, and no more of it can be found: the file may say otherwise
 	 */
@@ -41,11 +41,11 @@ static bool read_lookup(struct why *w, struct miss *m)
 /* The earlier request whose tokens agree longest with this prompt. */
 static void find_closest(struct why *w, struct miss *m)
 {
-	sqlite3_stmt *s = why_query(w, "SELECT request FROM request WHERE seq < ?1 AND request <> ?2",
-		2, m->seq, m->request, 0, 0);
+	sqlite3_stmt *s = why_query(
+		w, "SELECT request FROM request WHERE seq < ?1 AND request <> ?2", m->seq, m->request);
 
 	while (why_row(w, &s)) {
-		int64_t other = sqlite3_column_int64(s, 0);
+		long long other = sqlite3_column_int64(s, 0);
 		int32_t n, same = 0, *ids = why_tokens(w, other, m->seq, &n);
 
 		while (same < n && same < m->n_ids && ids[same] == m->ids[same])
@@ -60,19 +60,19 @@ static void find_closest(struct why *w, struct miss *m)
 
 /* The page that had held block `block` of exactly these tokens, and when it was evicted. */
 static bool find_dropped(
-	struct why *w, const struct miss *m, int64_t *page, int64_t *seq, int64_t *owner)
+	struct why *w, const struct miss *m, long long *page, long long *seq, long long *owner)
 {
-	const int64_t block = m->hit_pages;
+	const long long block = m->hit_pages;
 	sqlite3_stmt *s = why_query(w,
 		"SELECT c.page, c.request, (SELECT min(e.seq) FROM page e WHERE e.page ="
 		" c.page AND e.action = {page_action.evict} AND e.seq > c.seq AND e.seq < ?2) AS dropped"
 		" FROM page c WHERE c.action = {page_action.cache} AND c.block = ?1 AND c.seq < ?2"
 		" ORDER BY c.seq DESC",
-		2, block, m->seq, 0, 0);
+		block, m->seq);
 	bool found = false;
 
 	while (!found && why_row(w, &s)) {
-		int64_t need = (block + 1) * m->size;
+		long long need = (block + 1) * m->size;
 		int32_t n, same = 0, *ids;
 
 		if (why_is_null(s, 2) || why_is_null(s, 1))
@@ -108,13 +108,13 @@ static bool empties(const char *name)
 }
 
 /* The setting that emptied the cache between two steps: its row follows the evictions. */
-static void emptied_by(struct why *w, int64_t seq, char *out, size_t cap)
+static void emptied_by(struct why *w, long long seq, char *out, size_t cap)
 {
 	sqlite3_stmt *s = why_query(w,
 		"SELECT name, value FROM setting WHERE seq > ?1"
 		" AND seq < ifnull((SELECT min(seq) FROM step WHERE seq > ?1), 1 << 62)"
 		" ORDER BY seq",
-		1, seq, 0, 0, 0);
+		seq);
 
 	snprintf(out, cap, "a setting");
 	while (why_row(w, &s)) {
@@ -132,46 +132,45 @@ static void emptied_by(struct why *w, int64_t seq, char *out, size_t cap)
 }
 
 /* An eviction without idle steps. */
-static void say_emptied(struct why *w, int64_t page, int64_t seq)
+static void say_emptied(struct why *w, long long page, long long seq)
 {
 	char setting[160];
-	int64_t step = why_int(w, 0, "SELECT max(step) FROM step WHERE seq < ?1", 1, seq, 0, 0);
-	int64_t n = why_int(w, 0,
+	long long step = why_int(w, 0, "SELECT max(step) FROM step WHERE seq < ?1", seq);
+	long long n = why_int(w, 0,
 		"SELECT count(*) FROM page WHERE action = {page_action.evict} AND other IS NULL"
 		" AND seq > ifnull((SELECT max(seq) FROM step WHERE seq < ?1), 0)"
 		" AND seq < ifnull((SELECT min(seq) FROM setting WHERE seq > ?1), 1 << 62)",
-		1, seq, 0, 0);
+		seq);
 
 	emptied_by(w, seq, setting, sizeof setting);
-	why_say(w, "Page %lld was dropped after step %lld, because %s emptied the prefix cache:",
-		(long long)page, (long long)step, setting);
-	why_say(w, "  %lld pages went, not for want of room", (long long)n);
+	why_say(w, "Page %lld was dropped after step %lld, because %s emptied the prefix cache:", page,
+		step, setting);
+	why_say(w, "  %lld pages went, not for want of room", n);
 }
 
 static void say_dropped(struct why *w, const struct miss *m)
 {
-	int64_t page, seq, owner, idle;
+	long long page, seq, owner, idle;
 
 	if (!find_dropped(w, m, &page, &seq, &owner)) {
 		why_say(w, "  which page it was cannot be told: its cache row is not in this file");
 		return;
 	}
-	idle = why_int(w, -1, "SELECT other FROM page WHERE seq = ?1", 1, seq, 0, 0);
+	idle = why_int(w, -1, "SELECT other FROM page WHERE seq = ?1", seq);
 	if (idle < 0) {
 		say_emptied(w, page, seq);
 		return;
 	}
-	why_say(w, "  page %lld, written by request %lld, was dropped in step %lld,", (long long)page,
-		(long long)owner, (long long)why_step_of(w, seq));
-	why_say(w, "  after %lld steps in which nobody read it: ask why evict %lld", (long long)idle,
-		(long long)page);
+	why_say(w, "  page %lld, written by request %lld, was dropped in step %lld,", page, owner,
+		why_step_of(w, seq));
+	why_say(w, "  after %lld steps in which nobody read it: ask why evict %lld", idle, page);
 }
 
 static void say_thinned(struct why *w, const struct miss *m)
 {
 	why_say(w,
 		"More of request %lld's prompt is known, but its state was kept at block %lld alone:",
-		(long long)m->request, (long long)m->hit_pages);
+		m->request, m->hit_pages);
 	why_say(w, "  between snapshots tokens are computed again; --state-memory keeps more of them");
 }
 
@@ -183,61 +182,57 @@ static void say_reason(struct why *w, const struct miss *m)
 	case EV_PREFIX_hit:
 		why_say(w,
 			"Request %lld missed nothing: all whole pages of its prompt came from the cache.",
-			(long long)m->request);
+			m->request);
 		break;
 	case EV_PREFIX_empty:
-		why_say(w, "Nothing cached began like the prompt of request %lld.", (long long)m->request);
+		why_say(w, "Nothing cached began like the prompt of request %lld.", m->request);
 		break;
 	case EV_PREFIX_diverged:
 		why_say(w, "The prompt of request %lld parts from the nearest cached one at position %lld:",
-			(long long)m->request, (long long)m->diverge);
-		why_say(w, "  cached, by request %lld: %s    here: %s", (long long)m->nearest,
+			m->request, m->diverge);
+		why_say(w, "  cached, by request %lld: %s    here: %s", m->nearest,
 			why_text(w, m->expected, there, sizeof there), why_text(w, m->got, here, sizeof here));
 		break;
 	case EV_PREFIX_evicted:
 		why_say(w,
 			"Block %lld of request %lld's prompt had been cached, and was evicted before it came:",
-			(long long)m->hit_pages, (long long)m->request);
+			m->hit_pages, m->request);
 		say_dropped(w, m);
 		break;
 	case EV_PREFIX_thinned: say_thinned(w, m); break;
 	case EV_PREFIX_tail:
 		why_say(w, "What was cached ends before the prompt of request %lld does: the rest is new.",
-			(long long)m->request);
+			m->request);
 		break;
 	case EV_PREFIX_off:
-		why_say(w, "The prefix cache was off when request %lld came: /prefix-cache on",
-			(long long)m->request);
+		why_say(w, "The prefix cache was off when request %lld came: /prefix-cache on", m->request);
 		break;
 	default:
-		why_say(w, "Request %lld: the log gives no reason that this cutaway knows.",
-			(long long)m->request);
+		why_say(w, "Request %lld: the log gives no reason that this cutaway knows.", m->request);
 	}
 }
 
 /* What a pin had kept of it. */
 static void say_pin(struct why *w, const struct miss *m)
 {
-	const int64_t pin =
-		why_int(w, EV_NULL_I, "SELECT pin FROM lookup WHERE seq = ?1", 1, m->seq, 0, 0);
+	const long long pin = why_int(w, EV_NULL_I, "SELECT pin FROM lookup WHERE seq = ?1", m->seq);
 
 	if (pin > 0)
-		why_say(w, "  pin %lld had kept the first %lld of these tokens", (long long)pin,
-			(long long)why_int(w, 0, "SELECT pinned FROM lookup WHERE seq = ?1", 1, m->seq, 0, 0));
+		why_say(w, "  pin %lld had kept the first %lld of these tokens", pin,
+			why_int(w, 0, "SELECT pinned FROM lookup WHERE seq = ?1", m->seq));
 }
 
 static void say_needed(struct why *w, const struct miss *m)
 {
 	/* the last token is always computed, so a page that only it would complete saves nothing */
-	int64_t whole = m->asked / m->size, missing = whole - m->hit / m->size;
+	long long whole = m->asked / m->size, missing = whole - m->hit / m->size;
 
 	why_say(w, "  from the cache: %lld of %lld tokens, %lld pages of %lld; computed: %lld tokens",
-		(long long)m->hit, (long long)m->asked, (long long)m->hit_pages, (long long)m->size,
-		(long long)(m->asked - m->hit));
+		m->hit, m->asked, m->hit_pages, m->size, (m->asked - m->hit));
 	say_pin(w, m);
 	if (m->closest)
 		why_say(w, "  closest in this session: request %lld, which begins with the same %d tokens",
-			(long long)m->closest, m->shared);
+			m->closest, m->shared);
 	else
 		why_say(w, "  no earlier request of this session begins with the same token");
 	/* where the cache had all whole pages that are alike, and not where it had lost them */
@@ -246,15 +241,14 @@ static void say_needed(struct why *w, const struct miss *m)
 		why_say(w,
 			"  it fills %lld whole page%s; the next %lld lie in a page that also holds "
 			"others, and a page is shared whole or not at all",
-			(long long)(m->shared / m->size), m->shared / m->size == 1 ? "" : "s",
-			(long long)(m->shared % m->size));
+			(m->shared / m->size), m->shared / m->size == 1 ? "" : "s", (m->shared % m->size));
 	if (missing > 0)
 		why_say(w,
 			"  for a whole hit %lld more pages would be needed: blocks %lld to %lld, positions %lld to "
 			"%lld",
-			(long long)missing, (long long)(m->hit / m->size), (long long)(whole - 1),
-			(long long)(m->hit / m->size * m->size), (long long)(whole * m->size - 1));
-	why_say(w, "  in the log: SELECT * FROM lookup WHERE seq = %lld", (long long)m->seq);
+			missing, (m->hit / m->size), (whole - 1), (m->hit / m->size * m->size),
+			(whole * m->size - 1));
+	why_say(w, "  in the log: SELECT * FROM lookup WHERE seq = %lld", m->seq);
 }
 
 void why_miss(struct why *w)
@@ -264,12 +258,10 @@ void why_miss(struct why *w)
 	if (!read_lookup(w, &m)) {
 		if (w->at.given)
 			why_say(w, "Request %lld asked nothing of the prefix cache, or is not in this log.",
-				(long long)w->at.number);
+				w->at.number);
 		else
 			why_say(w, "No prompt missed%s: of %lld lookups each found all that it could.",
-				why_so_far(w),
-				(long long)why_int(
-					w, 0, "SELECT count(*) FROM lookup WHERE seq <= ?9", 0, 0, 0, 0));
+				why_so_far(w), why_int(w, 0, "SELECT count(*) FROM lookup WHERE seq <= ?9"));
 		return;
 	}
 	find_closest(w, &m);
@@ -281,9 +273,9 @@ void why_miss(struct why *w)
 /* ---- evict ---- */
 
 struct evict {
-	int64_t seq, page, step, idle;
-	int64_t taker, taker_block; /* the request that got the page */
-	int64_t writer, block, cached_seq;
+	long long seq, page, step, idle;
+	long long taker, taker_block; /* the request that got the page */
+	long long writer, block, cached_seq;
 };
 
 static bool read_evict(struct why *w, struct evict *v)
@@ -294,33 +286,33 @@ static bool read_evict(struct why *w, struct evict *v)
 			  " ORDER BY seq <= ?9 DESC, seq DESC LIMIT 1"
 			: "SELECT seq, page, other FROM page WHERE action = {page_action.evict} AND seq <= ?9"
 			  " ORDER BY seq DESC LIMIT 1",
-		w->at.given, w->at.number, 0, 0, 0);
+		w->at.number);
 
-	if (!why_read(w, s, 3, (int64_t *[]){ &v->seq, &v->page, &v->idle }))
+	if (!why_read(w, s, 3, (long long *[]){ &v->seq, &v->page, &v->idle }))
 		return false;
 	v->step = why_step_of(w, v->seq);
 	v->taker = v->writer = v->block = -1;
 	s = why_query(w,
 		"SELECT request, block FROM page WHERE page = ?1 AND seq > ?2 AND action IN ({page_action.alloc}, {page_action.copy})"
 		" ORDER BY seq LIMIT 1",
-		2, v->page, v->seq, 0, 0);
-	why_read(w, s, 2, (int64_t *[]){ &v->taker, &v->taker_block });
+		v->page, v->seq);
+	why_read(w, s, 2, (long long *[]){ &v->taker, &v->taker_block });
 	s = why_query(w,
 		"SELECT request, block, seq FROM page WHERE page = ?1 AND seq < ?2 AND action = {page_action.cache}"
 		" ORDER BY seq DESC LIMIT 1",
-		2, v->page, v->seq, 0, 0);
-	why_read(w, s, 3, (int64_t *[]){ &v->writer, &v->block, &v->cached_seq });
+		v->page, v->seq);
+	why_read(w, s, 3, (long long *[]){ &v->writer, &v->block, &v->cached_seq });
 	return true;
 }
 
 /* Later requests that began with exactly the tokens of the evicted page and all before it. */
 static void say_missed(struct why *w, const struct evict *v)
 {
-	int64_t size = why_page_size(w, v->seq), need = (v->block + 1) * size, n_missed = 0, first = 0;
+	long long size = why_page_size(w, v->seq), need = (v->block + 1) * size, n_missed = 0,
+			  first = 0;
 	int32_t n, *ids = why_tokens(w, v->writer, v->seq, &n);
-	sqlite3_stmt *s =
-		why_query(w, "SELECT request, seq FROM lookup WHERE seq > ?1 AND hit < ?2 ORDER BY seq", 2,
-			v->seq, need, 0, 0);
+	sqlite3_stmt *s = why_query(w,
+		"SELECT request, seq FROM lookup WHERE seq > ?1 AND hit < ?2 ORDER BY seq", v->seq, need);
 
 	while (n >= need && why_row(w, &s)) {
 		int32_t m,
@@ -334,7 +326,7 @@ static void say_missed(struct why *w, const struct evict *v)
 	free(ids);
 	if (n_missed)
 		why_say(w, "  it was missed: %lld later prompt%s began with its tokens, request %lld first",
-			(long long)n_missed, n_missed == 1 ? "" : "s", (long long)first);
+			n_missed, n_missed == 1 ? "" : "s", first);
 	else
 		why_say(w, "  nobody missed it: no later prompt of this log began with its tokens");
 }
@@ -342,32 +334,29 @@ static void say_missed(struct why *w, const struct evict *v)
 /* Pages that pins kept then: they were not to be had. */
 static void say_pinned(struct why *w, const struct evict *v)
 {
-	const int64_t n = why_int(w, 0,
+	const long long n = why_int(w, 0,
 		"SELECT (SELECT count(*) FROM page WHERE action = {page_action.pin} AND seq < ?1) -"
 		" (SELECT count(*) FROM page WHERE action = {page_action.unpin} AND seq < ?1)",
-		1, v->seq, 0, 0);
+		v->seq);
 
 	if (n > 0)
-		why_say(w, "  %lld pages were pinned and stayed, however long unread: SELECT * FROM pin",
-			(long long)n);
+		why_say(
+			w, "  %lld pages were pinned and stayed, however long unread: SELECT * FROM pin", n);
 }
 
 static void say_for_room(struct why *w, const struct evict *v)
 {
-	why_say(w, "Page %lld was dropped from the prefix cache in step %lld, because %s.",
-		(long long)v->page, (long long)v->step,
-		v->taker >= 0 ? "a request needed a page and none was free" : "room was needed");
+	why_say(w, "Page %lld was dropped from the prefix cache in step %lld, because %s.", v->page,
+		v->step, v->taker >= 0 ? "a request needed a page and none was free" : "room was needed");
 	if (v->taker >= 0)
-		why_say(w, "  it went to request %lld, for its block %lld", (long long)v->taker,
-			(long long)v->taker_block);
+		why_say(w, "  it went to request %lld, for its block %lld", v->taker, v->taker_block);
 	why_say(w, "  of the unreferenced pages without children, it was the one least recently used:");
-	why_say(w, "  nobody had read it for %lld steps", (long long)v->idle);
+	why_say(w, "  nobody had read it for %lld steps", v->idle);
 	say_pinned(w, v);
 	why_say(w, "  the pool then: %lld pages, %lld read by requests, %lld kept by the cache alone",
-		(long long)why_int(w, 0, "SELECT pages FROM session LIMIT 1", 0, 0, 0, 0),
-		(long long)why_int(w, 0, "SELECT pages_used FROM step WHERE step = ?1", 1, v->step, 0, 0),
-		(long long)why_int(
-			w, 0, "SELECT pages_cached FROM step WHERE step = ?1", 1, v->step, 0, 0));
+		why_int(w, 0, "SELECT pages FROM session LIMIT 1"),
+		why_int(w, 0, "SELECT pages_used FROM step WHERE step = ?1", v->step),
+		why_int(w, 0, "SELECT pages_cached FROM step WHERE step = ?1", v->step));
 }
 
 void why_evict(struct why *w)
@@ -376,7 +365,7 @@ void why_evict(struct why *w)
 
 	if (!read_evict(w, &v)) {
 		if (w->at.given)
-			why_say(w, "Page %lld was never evicted.", (long long)w->at.number);
+			why_say(w, "Page %lld was never evicted.", w->at.number);
 		else
 			why_say(w, "No page was evicted in this session%s.", why_so_far(w));
 		return;
@@ -388,10 +377,9 @@ void why_evict(struct why *w)
 	if (v.writer >= 0)
 		why_say(w,
 			"  request %lld had written it in step %lld: its block %lld, positions %lld to %lld",
-			(long long)v.writer, (long long)why_step_of(w, v.cached_seq), (long long)v.block,
-			(long long)(v.block * why_page_size(w, v.seq)),
-			(long long)((v.block + 1) * why_page_size(w, v.seq) - 1));
+			v.writer, why_step_of(w, v.cached_seq), v.block, (v.block * why_page_size(w, v.seq)),
+			((v.block + 1) * why_page_size(w, v.seq) - 1));
 	if (v.writer >= 0)
 		say_missed(w, &v);
-	why_say(w, "  in the log: SELECT * FROM page WHERE page = %lld", (long long)v.page);
+	why_say(w, "  in the log: SELECT * FROM page WHERE page = %lld", v.page);
 }

@@ -9,7 +9,7 @@
 enum { MOST = 8, TEXT = 80 };
 
 struct drawn {
-	int64_t seq, step, request, pos, id, source, survivors, rank; /* rank 0: not known */
+	long long seq, step, request, pos, id, source, survivors, rank; /* rank 0: not known */
 	double p, p_draw, entropy;
 	int n_candidates, n_stages;
 	struct ev_candidate candidate[MOST];
@@ -39,7 +39,7 @@ static double real_or_nan(sqlite3_stmt *s, int column)
 static int rank_of(const struct drawn *t)
 {
 	for (int i = 0; i < t->n_candidates - 1; i++)
-		if ((int64_t)t->candidate[i].id == t->id)
+		if (t->candidate[i].id == t->id)
 			return i + 1;
 	return 0;
 }
@@ -56,10 +56,11 @@ static bool read_drawn(struct why *w, struct drawn *t)
 										  : "WHERE seq <= ?9";
 	sqlite3_stmt *s;
 	char sql[400];
-	int64_t *to[] = { &t->seq, &t->step, &t->request, &t->pos, &t->id, &t->source, &t->survivors };
+	long long *to[] = { &t->seq, &t->step, &t->request, &t->pos, &t->id, &t->source,
+		&t->survivors };
 
 	snprintf(sql, sizeof sql, columns, which);
-	s = why_query(w, sql, w->at.number >= 0 ? 2 : w->at.pos >= 0, w->at.pos, w->at.number, 0, 0);
+	s = why_query(w, sql, w->at.pos, w->at.number);
 	if (!why_row(w, &s))
 		return false;
 	for (int i = 0; i < 7; i++)
@@ -75,13 +76,13 @@ static bool read_drawn(struct why *w, struct drawn *t)
 }
 
 static const char *setting_of(
-	struct why *w, int64_t request, const char *column, char *out, size_t cap)
+	struct why *w, long long request, const char *column, char *out, size_t cap)
 {
 	sqlite3_stmt *s;
 	char sql[120];
 
 	snprintf(sql, sizeof sql, "SELECT %s FROM request WHERE request = ?1", column);
-	s = why_query(w, sql, 1, request, 0, 0, 0);
+	s = why_query(w, sql, request);
 	snprintf(out, cap, "?");
 	if (why_row(w, &s)) {
 		if (!why_is_null(s, 0))
@@ -114,7 +115,7 @@ static void say_stages(struct why *w, const struct drawn *t)
 	char value[32], named[64];
 
 	for (int i = 0; i < t->n_candidates; i++)
-		if ((int64_t)t->candidate[i].id == t->id) {
+		if (t->candidate[i].id == t->id) {
 			why_say(w, "  %-17s logit %9.4f   p %.4f", "the model", (double)t->candidate[i].logit,
 				t->p);
 			say_bias(w, t, &t->candidate[i]);
@@ -136,7 +137,7 @@ static const char *cut_words(uint64_t cut)
 	return cut == EV_CUT_top_k   ? "top-k"
 		   : cut == EV_CUT_top_p ? "top-p"
 		   : cut == EV_CUT_min_p ? "min-p"
-								 : ev_code_name("cut", (int64_t)cut);
+								 : ev_code_name("cut", cut);
 }
 
 static void say_race(struct why *w, const struct drawn *t)
@@ -148,7 +149,7 @@ static void say_race(struct why *w, const struct drawn *t)
 					  : "  the race: a token arrives at -log(u) * p(best) / p; the first wins");
 	for (int i = 0; i < t->n_candidates; i++) {
 		const struct ev_candidate *c = &t->candidate[i];
-		bool won = (int64_t)c->id == t->id;
+		bool won = c->id == t->id;
 		int wide;
 
 		why_text(w, c->id, text, sizeof text);
@@ -172,8 +173,8 @@ static void say_source(struct why *w, const struct drawn *t)
 			w, "  it had been drafted, and the draft won this draw: nothing changes but the time");
 		break;
 	case EV_SOURCE_corrected:
-		why_say(w, "  a draft stood here and was not kept: ask why reject %lld:%lld",
-			(long long)t->request, (long long)t->pos);
+		why_say(w, "  a draft stood here and was not kept: ask why reject %lld:%lld", t->request,
+			t->pos);
 		break;
 	case EV_SOURCE_bonus:
 		why_say(w, "  it came for free: after a draft that was accepted whole");
@@ -183,12 +184,13 @@ static void say_source(struct why *w, const struct drawn *t)
 }
 
 /* "“ dog” at position 7 of request 3", and what became of it. */
-static void say_token(struct why *w, int64_t id, int64_t pos, int64_t request, const char *end)
+static void say_token(
+	struct why *w, long long id, long long pos, long long request, const char *end)
 {
 	char text[TEXT];
 
-	why_say(w, "%s at position %lld of request %lld %s", why_text(w, id, text, sizeof text),
-		(long long)pos, (long long)request, end);
+	why_say(w, "%s at position %lld of request %lld %s", why_text(w, id, text, sizeof text), pos,
+		request, end);
 }
 
 /* A token that was not drawn in this session. */
@@ -201,7 +203,7 @@ static void say_elsewhere(struct why *w, const struct drawn *t)
 			? "was drawn in the session that this one continues: `why` of its recording says more."
 			: "was not drawn: a search went on with it.");
 	if (t->rank > 0)
-		why_say(w, "  it was number %lld by probability", (long long)t->rank);
+		why_say(w, "  it was number %lld by probability", t->rank);
 	why_say(w, "  p %.4f in the model's own distribution, of %.2f bits", t->p, t->entropy);
 }
 
@@ -210,20 +212,19 @@ static void say_won(struct why *w, const struct drawn *t)
 	char how[80] = "was the likeliest token, and it won.";
 
 	if (t->rank > 1)
-		snprintf(how, sizeof how, "was number %lld by probability, and it won the draw.",
-			(long long)t->rank);
+		snprintf(how, sizeof how, "was number %lld by probability, and it won the draw.", t->rank);
 	say_token(
 		w, t->id, t->pos, t->request, t->rank > 0 ? how : "won the draw; its rank is not known.");
 	why_say(w,
 		"  p %.4f in the model's own distribution, of %.2f bits; %.4f in the draw of %lld token%s",
-		t->p, t->entropy, t->p_draw, (long long)t->survivors, t->survivors == 1 ? "" : "s");
+		t->p, t->entropy, t->p_draw, t->survivors, t->survivors == 1 ? "" : "s");
 	say_stages(w, t);
 	if (t->n_candidates)
 		say_race(w, t);
 	else
 		why_say(w, "  its candidates were not recorded");
 	say_source(w, t);
-	why_say(w, "  in the log: SELECT * FROM candidates WHERE seq = %lld", (long long)t->seq);
+	why_say(w, "  in the log: SELECT * FROM candidates WHERE seq = %lld", t->seq);
 }
 
 void why_token(struct why *w)
@@ -248,7 +249,7 @@ void why_token(struct why *w)
 /* ---- a draft that was not kept ---- */
 
 struct refusal {
-	int64_t seq, step, request, pos, nth, id, rule, verdict, winner;
+	long long seq, step, request, pos, nth, id, rule, verdict, winner;
 	double q, p, arrival, threshold;
 };
 
@@ -260,14 +261,14 @@ static bool read_refusal(struct why *w, struct refusal *d)
 	const char *which = w->at.number >= 0 ? "request = ?2 AND pos = ?1"
 						: w->at.pos >= 0  ? "pos = ?1"
 										  : "verdict = {verdict.rejected} AND seq <= ?9";
-	int64_t *to[] = { &d->seq, &d->step, &d->request, &d->pos, &d->nth, &d->id, &d->rule,
+	long long *to[] = { &d->seq, &d->step, &d->request, &d->pos, &d->nth, &d->id, &d->rule,
 		&d->verdict, &d->winner };
 	double *real[] = { &d->q, &d->p, &d->arrival, &d->threshold };
 	char sql[300];
 	sqlite3_stmt *s;
 
 	snprintf(sql, sizeof sql, "%s%s ORDER BY seq <= ?9 DESC, seq DESC LIMIT 1", columns, which);
-	s = why_query(w, sql, w->at.number >= 0 ? 2 : w->at.pos >= 0, w->at.pos, w->at.number, 0, 0);
+	s = why_query(w, sql, w->at.pos, w->at.number);
 	if (!why_row(w, &s))
 		return false;
 	for (int i = 0; i < 9; i++)
@@ -282,7 +283,7 @@ static void say_race_lost(
 	struct why *w, const struct refusal *d, const char *text, const char *winner)
 {
 	why_say(w, "%s was drafted for position %lld of request %lld and lost the draw to %s.", text,
-		(long long)d->pos, (long long)d->request, winner);
+		d->pos, d->request, winner);
 	why_say(w, "  the race is the target's own, as without a draft: the first to arrive wins");
 	if (d->arrival >= 0)
 		why_say(w, "  %s would have arrived at %.4f, %s arrived at %.4f", text, d->arrival, winner,
@@ -298,7 +299,7 @@ static void say_rejection_lost(
 {
 	why_say(w,
 		"%s was drafted for position %lld of request %lld and was rejected; %s was drawn instead.",
-		text, (long long)d->pos, (long long)d->request, winner);
+		text, d->pos, d->request, winner);
 	why_say(w, "  modified rejection keeps a guess with probability min(1, p / q)");
 	why_say(w, "  p %.4f by the target, q %.4f by the drafter: threshold %.4f", d->p, d->q,
 		d->threshold);
@@ -325,22 +326,21 @@ void why_reject(struct why *w)
 	if (d.verdict == EV_VERDICT_accepted)
 		why_say(w,
 			"%s was drafted for position %lld of request %lld and was kept: it won the draw.", text,
-			(long long)d.pos, (long long)d.request);
+			d.pos, d.request);
 	else if (d.verdict == EV_VERDICT_unread)
 		why_say(w,
 			"%s was drafted for position %lld of request %lld and discarded: a guess before it was "
 			"not kept, or the request ended.",
-			text, (long long)d.pos, (long long)d.request);
+			text, d.pos, d.request);
 	else if (d.rule == EV_RULE_race)
 		say_race_lost(w, &d, text, winner);
 	else
 		say_rejection_lost(w, &d, text, winner);
-	why_say(w, "  it was guess %lld of step %lld; drafted there: %lld, kept: %lld",
-		(long long)d.nth, (long long)d.step,
-		(long long)why_int(w, 0, "SELECT count(*) FROM draft WHERE step = ?1 AND request = ?2", 2,
-			d.step, d.request, 0),
-		(long long)why_int(w, 0,
+	why_say(w, "  it was guess %lld of step %lld; drafted there: %lld, kept: %lld", d.nth, d.step,
+		why_int(
+			w, 0, "SELECT count(*) FROM draft WHERE step = ?1 AND request = ?2", d.step, d.request),
+		why_int(w, 0,
 			"SELECT count(*) FROM draft WHERE step = ?1 AND request = ?2 AND verdict = {verdict.accepted}",
-			2, d.step, d.request, 0));
-	why_say(w, "  in the log: SELECT * FROM drafts WHERE seq = %lld", (long long)d.seq);
+			d.step, d.request));
+	why_say(w, "  in the log: SELECT * FROM drafts WHERE seq = %lld", d.seq);
 }

@@ -3,8 +3,9 @@
 #include "sessions/why/why_impl.h"
 
 struct gap {
-	int64_t request, pos, id, seq, ns, step;        /* the token; ns: when it was drawn */
-	int64_t from_seq, from_ns, from_step, from_pos; /* the token before; from_pos -1: the arrival */
+	long long request, pos, id, seq, ns, step;        /* the token; ns: when it was drawn */
+	long long from_seq, from_ns, from_step, from_pos; /* the token before; from_pos -1: the arrival
+													   */
 };
 
 static bool read_gap(struct why *w, struct gap *g)
@@ -15,26 +16,26 @@ static bool read_gap(struct why *w, struct gap *g)
 			why_query(w,
 				"SELECT id, seq, t_ns, step FROM token WHERE request = ?1 AND pos = ?2"
 				" ORDER BY seq <= ?9 DESC, seq DESC LIMIT 1",
-				2, g->request, g->pos, 0, 0),
-			4, (int64_t *[]){ &g->id, &g->seq, &g->ns, &g->step }))
+				g->request, g->pos),
+			4, (long long *[]){ &g->id, &g->seq, &g->ns, &g->step }))
 		return false;
 	return why_read(w,
 		why_query(w,
 			"SELECT seq, t_ns, step, pos FROM token WHERE request = ?1 AND seq < ?2 UNION ALL"
 			" SELECT seq, t_ns, 0, -1 FROM request WHERE request = ?1 ORDER BY 1 DESC LIMIT 1",
-			2, g->request, g->seq, 0, 0),
-		4, (int64_t *[]){ &g->from_seq, &g->from_ns, &g->from_step, &g->from_pos });
+			g->request, g->seq),
+		4, (long long *[]){ &g->from_seq, &g->from_ns, &g->from_step, &g->from_pos });
 }
 
 /* The median gap of the request's tokens, those of one step being one; 0: it has no other. */
-static int64_t usual_gap(struct why *w, const struct gap *g)
+static long long usual_gap(struct why *w, const struct gap *g)
 {
 	return why_int(w, 0,
 		"WITH d AS (SELECT t_ns - lag(t_ns) OVER (ORDER BY seq) AS ns FROM token WHERE request = ?1"
 		" GROUP BY step HAVING seq = min(seq))"
 		" SELECT ns FROM d WHERE ns NOT NULL ORDER BY ns"
 		" LIMIT 1 OFFSET (SELECT count(ns) / 2 FROM d)",
-		1, g->request, 0, 0);
+		g->request);
 }
 
 static void say_preemptions(struct why *w, const struct gap *g)
@@ -43,46 +44,45 @@ static void say_preemptions(struct why *w, const struct gap *g)
 		"SELECT p.seq, p.t_ns, p.favour, a.seq, a.waited_ns FROM preempt p LEFT JOIN admit a ON a.seq ="
 		" (SELECT min(seq) FROM admit WHERE request = ?1 AND seq > p.seq)"
 		" WHERE p.request = ?1 AND p.seq > ?2 AND p.seq < ?3 ORDER BY p.seq",
-		3, g->request, g->from_seq, g->seq, 0);
+		g->request, g->from_seq, g->seq);
 
 	while (why_row(w, &s))
 		why_say(w,
 			"  preempted in step %lld in favour of request %lld, back in step %lld after %.3f ms: why "
 			"preempt %lld",
-			(long long)why_step_of(w, sqlite3_column_int64(s, 0)),
-			(long long)sqlite3_column_int64(s, 2),
-			(long long)why_step_of(w, sqlite3_column_int64(s, 3)),
-			(double)sqlite3_column_int64(s, 4) / 1e6, (long long)g->request);
+			why_step_of(w, sqlite3_column_int64(s, 0)), sqlite3_column_int64(s, 2),
+			why_step_of(w, sqlite3_column_int64(s, 3)), (double)sqlite3_column_int64(s, 4) / 1e6,
+			g->request);
 }
 
 /* Steps of the gap: those that had rows of the request, or the others. */
-static int64_t say_steps(struct why *w, const struct gap *g, bool own)
+static long long say_steps(struct why *w, const struct gap *g, bool own)
 {
 	const char *sql =
 		own ? "SELECT count(*), sum(ns), sum(b.rows) FROM step p JOIN batch b ON b.step = p.step AND"
 			  " b.request = ?1 WHERE p.step > ?2 AND p.step <= ?3"
 			: "SELECT count(*), sum(ns), 0 FROM step p WHERE p.step > ?2 AND p.step <= ?3 AND NOT"
 			  " EXISTS (SELECT 1 FROM batch b WHERE b.step = p.step AND b.request = ?1)";
-	int64_t n, ns, rows;
+	long long n, ns, rows;
 
-	if (!why_read(w, why_query(w, sql, 3, g->request, g->from_step, g->step, 0), 3,
-			(int64_t *[]){ &n, &ns, &rows }) ||
+	if (!why_read(w, why_query(w, sql, g->request, g->from_step, g->step), 3,
+			(long long *[]){ &n, &ns, &rows }) ||
 		n < 1)
 		return 0;
 	if (own)
-		why_say(w, "  %10.3f ms in %lld step%s with %lld row%s of it", (double)ns / 1e6,
-			(long long)n, n == 1 ? "" : "s", (long long)rows, rows == 1 ? "" : "s");
+		why_say(w, "  %10.3f ms in %lld step%s with %lld row%s of it", (double)ns / 1e6, n,
+			n == 1 ? "" : "s", rows, rows == 1 ? "" : "s");
 	else
-		why_say(w, "  %10.3f ms in %lld step%s without it: it had to wait", (double)ns / 1e6,
-			(long long)n, n == 1 ? "" : "s");
+		why_say(w, "  %10.3f ms in %lld step%s without it: it had to wait", (double)ns / 1e6, n,
+			n == 1 ? "" : "s");
 	return ns;
 }
 
 static void say_gap(struct why *w, const struct gap *g)
 {
-	const int64_t ns = g->ns - g->from_ns, usual = usual_gap(w, g);
-	const int64_t in_steps = say_steps(w, g, true) + say_steps(w, g, false);
-	int64_t step, longest;
+	const long long ns = g->ns - g->from_ns, usual = usual_gap(w, g);
+	const long long in_steps = say_steps(w, g, true) + say_steps(w, g, false);
+	long long step, longest;
 
 	if (ns > in_steps)
 		why_say(
@@ -94,13 +94,13 @@ static void say_gap(struct why *w, const struct gap *g)
 	if (why_read(w,
 			why_query(w,
 				"SELECT step, ns FROM step WHERE step > ?1 AND step <= ?2 ORDER BY ns DESC LIMIT 1",
-				2, g->from_step, g->step, 0, 0),
-			2, (int64_t *[]){ &step, &longest }))
-		why_say(w, "  the longest of these steps is %lld, %.3f ms: why slow %lld", (long long)step,
-			(double)longest / 1e6, (long long)step);
+				g->from_step, g->step),
+			2, (long long *[]){ &step, &longest }))
+		why_say(w, "  the longest of these steps is %lld, %.3f ms: why slow %lld", step,
+			(double)longest / 1e6, step);
 	why_say(w,
 		"  in the log: SELECT * FROM batch WHERE request = %lld AND step BETWEEN %lld AND %lld",
-		(long long)g->request, (long long)g->from_step + 1, (long long)g->step);
+		g->request, g->from_step + 1, g->step);
 }
 
 void why_gap(struct why *w)
@@ -115,13 +115,12 @@ void why_gap(struct why *w)
 	why_text(w, g.id, text, sizeof text);
 	if (g.from_pos >= 0 && g.from_step == g.step) {
 		why_say(w, "%s at position %lld of request %lld came in one step with the token before it.",
-			text, (long long)g.pos, (long long)g.request);
+			text, g.pos, g.request);
 		return;
 	}
 	if (g.from_pos < 0) /* steps of before its arrival are none of its gap */
 		g.from_step = why_step_of(w, g.from_seq) - 1;
-	why_say(w, "%s at position %lld of request %lld came %.3f ms after %s:", text, (long long)g.pos,
-		(long long)g.request, (double)(g.ns - g.from_ns) / 1e6,
-		g.from_pos < 0 ? "it arrived" : "the token before it");
+	why_say(w, "%s at position %lld of request %lld came %.3f ms after %s:", text, g.pos, g.request,
+		(double)(g.ns - g.from_ns) / 1e6, g.from_pos < 0 ? "it arrived" : "the token before it");
 	say_gap(w, &g);
 }

@@ -11,7 +11,7 @@ enum { DEAREST = 5, NAMES = 96 };
 
 struct asked_at {
 	struct why *w;
-	int64_t seq;
+	long long seq;
 };
 
 /* The value of a setting at an event, in a buffer of its own. */
@@ -20,8 +20,7 @@ static const char *value_of(void *of, const char *name)
 	static _Thread_local char value[LOSSY_VALUE];
 	const struct asked_at *at = of;
 	sqlite3_stmt *s = why_query(at->w,
-		"SELECT CAST(value AS TEXT), name FROM setting WHERE seq < ?1 ORDER BY seq DESC", 1,
-		at->seq, 0, 0, 0);
+		"SELECT CAST(value AS TEXT), name FROM setting WHERE seq < ?1 ORDER BY seq DESC", at->seq);
 
 	*value = '\0';
 	while (why_row(at->w, &s)) {
@@ -37,7 +36,7 @@ static const char *value_of(void *of, const char *name)
 }
 
 /* "window:64, cache-format e4m3", or "exact settings". */
-static const char *settings_at(struct why *w, int64_t seq, char names[NAMES])
+static const char *settings_at(struct why *w, long long seq, char names[NAMES])
 {
 	struct asked_at at = { w, seq };
 	const struct lossy_settings l = lossy_ask(value_of, &at);
@@ -48,13 +47,13 @@ static const char *settings_at(struct why *w, int64_t seq, char names[NAMES])
 }
 
 /* A line of sums over the prices of a request. */
-static bool say_sums(struct why *w, int64_t request, int64_t seq, const char *before)
+static bool say_sums(struct why *w, long long request, long long seq, const char *before)
 {
 	char names[NAMES];
 	sqlite3_stmt *s = why_query(w,
 		"SELECT count(*), avg(kl), sum(best = exact_best), avg(logp), avg(exact_logp) FROM price"
 		" WHERE request = ?1 AND seq <= ?9",
-		1, request, 0, 0, 0);
+		request);
 
 	if (!why_row(w, &s) || !sqlite3_column_int64(s, 0)) {
 		why_done(&s);
@@ -64,17 +63,17 @@ static bool say_sums(struct why *w, int64_t request, int64_t seq, const char *be
 		"%s%s: KL %.5f nats a token, perplexity %.4g beside %.4g, best token equal in %lld of %lld",
 		before, settings_at(w, seq, names), sqlite3_column_double(s, 1),
 		exp(-sqlite3_column_double(s, 3)), exp(-sqlite3_column_double(s, 4)),
-		(long long)sqlite3_column_int64(s, 2), (long long)sqlite3_column_int64(s, 0));
+		sqlite3_column_int64(s, 2), sqlite3_column_int64(s, 0));
 	why_done(&s);
 	return true;
 }
 
-static void say_dearest(struct why *w, int64_t request)
+static void say_dearest(struct why *w, long long request)
 {
 	sqlite3_stmt *s = why_query(w,
 		"SELECT pos, id, kl, exact_best, best, rank FROM price WHERE request = ?1 AND seq <= ?9 AND kl > 0"
 		" ORDER BY kl DESC LIMIT ?2",
-		2, request, DEAREST, 0, 0);
+		request, DEAREST);
 
 	for (int i = 0; why_row(w, &s); i++) {
 		char drawn[64], exact[64], lossy[64];
@@ -84,24 +83,24 @@ static void say_dearest(struct why *w, int64_t request)
 		why_say(w,
 			"    position %lld, %s: KL %.4f; most probable is %s, for the exact model %s; the drawn one "
 			"is number %lld there",
-			(long long)sqlite3_column_int64(s, 0),
+			sqlite3_column_int64(s, 0),
 			why_text(w, sqlite3_column_int64(s, 1), drawn, sizeof drawn),
 			sqlite3_column_double(s, 2),
 			why_text(w, sqlite3_column_int64(s, 4), lossy, sizeof lossy),
 			why_text(w, sqlite3_column_int64(s, 3), exact, sizeof exact),
-			(long long)sqlite3_column_int64(s, 5));
+			sqlite3_column_int64(s, 5));
 	}
 }
 
 /* The scores of the same text, dearest first. */
-static void say_apart(struct why *w, int64_t request)
+static void say_apart(struct why *w, long long request)
 {
 	sqlite3_stmt *s = why_query(w,
 		"SELECT s.request, s.seq FROM request s JOIN request r ON r.request = ?1 WHERE s.kind = ?2"
 		" AND s.seq > r.seq AND s.seq <= ?9 AND CAST(s.text AS TEXT) = 'price'"
 		" AND substr(s.prompt, 1, length(r.prompt)) = r.prompt"
 		" ORDER BY (SELECT avg(kl) FROM price p WHERE p.request = s.request) DESC",
-		2, request, EV_REQUEST_KIND_score, 0, 0);
+		request, EV_REQUEST_KIND_score);
 	int n = 0;
 
 	for (; why_row(w, &s); n++) {
@@ -116,15 +115,13 @@ static void say_apart(struct why *w, int64_t request)
 
 void why_price(struct why *w)
 {
-	const int64_t request =
+	const long long request =
 		w->at.given
 			? w->at.number
 			: why_int(w, -1,
 				  "SELECT p.request FROM price p JOIN request r USING (request) WHERE"
-				  " p.seq <= ?9 AND CAST(r.text AS TEXT) <> 'price' ORDER BY p.seq DESC LIMIT 1",
-				  0, 0, 0, 0);
-	const int64_t seq =
-		why_int(w, -1, "SELECT seq FROM request WHERE request = ?1", 1, request, 0, 0);
+				  " p.seq <= ?9 AND CAST(r.text AS TEXT) <> 'price' ORDER BY p.seq DESC LIMIT 1");
+	const long long seq = why_int(w, -1, "SELECT seq FROM request WHERE request = ?1", request);
 
 	if (request < 0 || !say_sums(w, request, seq, "")) {
 		why_say(w, "No price is recorded%s: it takes an exact twin (--twin on, or /twin on).",
@@ -133,6 +130,6 @@ void why_price(struct why *w)
 	}
 	say_dearest(w, request);
 	say_apart(w, request);
-	why_say(w, "  in the log: SELECT * FROM prices; SELECT * FROM price WHERE request = %lld",
-		(long long)request);
+	why_say(
+		w, "  in the log: SELECT * FROM prices; SELECT * FROM price WHERE request = %lld", request);
 }

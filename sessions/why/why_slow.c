@@ -7,14 +7,14 @@
 #include "trace/times.h"
 
 struct slow {
-	int64_t step, seq, ns, kernel_ns, drafters_ns, rows, prefill, decode, draft, bytes, ops,
+	long long step, seq, ns, kernel_ns, drafters_ns, rows, prefill, decode, draft, bytes, ops,
 		running;
 	/* bytes a second: plain reads measured at the start, else the fastest reads of a step; 0:
 	 * neither */
 	double bandwidth;
 	bool from_steps;
 	/* scheduling delay: time without a processor, in these steps; last 0: not known */
-	int64_t delay_ns, delay_first, delay_last;
+	long long delay_ns, delay_first, delay_last;
 };
 
 static struct ev_span stages_of(struct why *w, sqlite3_stmt *s, struct times_buf *buf);
@@ -26,10 +26,9 @@ static double fastest_reads(struct why *w)
 	const uint64_t least = 4 << 20;
 	struct times_buf buf = { 0 };
 	double best = 0;
-	sqlite3_stmt *s = why_query(w,
-		"SELECT t.stages FROM time t JOIN step p ON p.step = t.step WHERE p.rows = 1"
-		" LIMIT 1000",
-		0, 0, 0, 0, 0);
+	sqlite3_stmt *s =
+		why_query(w, "SELECT t.stages FROM time t JOIN step p ON p.step = t.step WHERE p.rows = 1"
+					 " LIMIT 1000");
 
 	while (why_row(w, &s)) {
 		struct ev_span b = stages_of(w, s, &buf);
@@ -61,13 +60,13 @@ static void read_delay(struct why *w, struct slow *t)
 	s = why_query(w,
 		"SELECT step, run_delay_ns FROM step WHERE step >= ?1 AND seq <= ?9 AND run_delay_ns NOT NULL"
 		" ORDER BY step LIMIT 1",
-		1, t->step, 0, 0, 0);
-	if (!why_read(w, s, 2, (int64_t *[]){ &t->delay_last, &t->delay_ns }))
+		t->step);
+	if (!why_read(w, s, 2, (long long *[]){ &t->delay_last, &t->delay_ns }))
 		return;
 	t->delay_first = 1 + why_int(w, 1,
 							 "SELECT step FROM step WHERE step < ?1 AND run_delay_ns NOT NULL"
 							 " ORDER BY step DESC LIMIT 1",
-							 1, t->step, 0, 0);
+							 t->step);
 	if (t->delay_first > t->step) /* counting began after the first step */
 		t->delay_last = 0;
 }
@@ -75,7 +74,7 @@ static void read_delay(struct why *w, struct slow *t)
 static bool read_slow(struct why *w, struct slow *t)
 {
 	const bool one = w->at.given || w->step > 0;
-	int64_t *to[] = { &t->step, &t->seq, &t->ns, &t->kernel_ns, &t->drafters_ns, &t->rows,
+	long long *to[] = { &t->step, &t->seq, &t->ns, &t->kernel_ns, &t->drafters_ns, &t->rows,
 		&t->prefill, &t->decode, &t->draft, &t->bytes, &t->ops, &t->running };
 	char sql[256];
 	sqlite3_stmt *s;
@@ -84,12 +83,11 @@ static bool read_slow(struct why *w, struct slow *t)
 		"SELECT step, seq, ns, kernel_ns, drafters_ns, rows, prefill_rows, decode_rows, draft_rows, bytes, ops,"
 		" running FROM step %s",
 		one ? "WHERE step = ?1" : "ORDER BY ns DESC LIMIT 1");
-	if (!why_read(w, why_query(w, sql, one, w->at.given ? w->at.number : w->step, 0, 0, 0), 12, to))
+	if (!why_read(w, why_query(w, sql, w->at.given ? w->at.number : w->step), 12, to))
 		return false;
 	s = why_query(w,
 		"SELECT coalesce((SELECT max(CAST(value AS REAL)) * 1e9 FROM setting WHERE name = 'roof' AND value > '0'),"
-		" read_bandwidth) FROM session LIMIT 1",
-		0, 0, 0, 0, 0);
+		" read_bandwidth) FROM session LIMIT 1");
 	if (why_row(w, &s)) {
 		t->bandwidth = why_is_null(s, 0) ? 0 : sqlite3_column_double(s, 0);
 		why_done(&s);
@@ -101,16 +99,16 @@ static bool read_slow(struct why *w, struct slow *t)
 }
 
 /* Median time of the other steps with so many prompt rows and rows in all; 0: there are none. */
-static int64_t median_of_alike(struct why *w, const struct slow *t, int64_t *n)
+static long long median_of_alike(struct why *w, const struct slow *t, long long *n)
 {
 	*n = why_int(w, 0,
-		"SELECT count(*) FROM step WHERE rows = ?1 AND prefill_rows = ?2 AND step <> ?3", 3,
-		t->rows, t->prefill, t->step);
+		"SELECT count(*) FROM step WHERE rows = ?1 AND prefill_rows = ?2 AND step <> ?3", t->rows,
+		t->prefill, t->step);
 	return *n ? why_int(w, 0,
 					"SELECT ns FROM step WHERE rows = ?1 AND prefill_rows = ?2 AND step <> ?3 ORDER BY ns"
 					" LIMIT 1 OFFSET (SELECT count(*) / 2 FROM step WHERE rows = ?1 AND prefill_rows = ?2"
 					" AND step <> ?3)",
-					3, t->rows, t->prefill, t->step)
+					t->rows, t->prefill, t->step)
 			  : 0;
 }
 
@@ -136,7 +134,7 @@ static double usual_of(struct why *w, const struct slow *t, uint64_t stage)
 	sqlite3_stmt *s = why_query(w,
 		"SELECT t.stages FROM time t JOIN step p ON p.step = t.step WHERE p.rows = ?1 AND"
 		" p.prefill_rows = ?2 AND p.step <> ?3 ORDER BY abs(p.step - ?3) LIMIT 25",
-		3, t->rows, t->prefill, t->step, 0);
+		t->rows, t->prefill, t->step);
 
 	while (n < SAMPLES && why_row(w, &s)) {
 		struct ev_span b = stages_of(w, s, &buf);
@@ -169,15 +167,14 @@ static void say_stage(struct why *w, const struct slow *t, const struct ev_stage
 	if (least > 0)
 		snprintf(limit, sizeof limit, "%.3f ms", least / 1e6);
 	why_say(w, "  %-10s %9.3f ms %3.0f %% %7.2f MB %8.1f Mop %7s %11s",
-		ev_code_name("stage", (int64_t)one->stage), ns / 1e6,
+		ev_code_name("stage", one->stage), ns / 1e6,
 		t->kernel_ns > 0 ? 100 * ns / (double)t->kernel_ns : 0, (double)one->bytes / 1e6,
 		(double)one->ops / 1e6, times, limit);
 }
 
 static int read_stages(struct why *w, const struct slow *t, struct ev_stage_time *out, int most)
 {
-	sqlite3_stmt *s =
-		why_query(w, "SELECT stages FROM time WHERE step = ?1 LIMIT 1", 1, t->step, 0, 0, 0);
+	sqlite3_stmt *s = why_query(w, "SELECT stages FROM time WHERE step = ?1 LIMIT 1", t->step);
 	struct times_buf buf = { 0 };
 	int n = 0;
 
@@ -214,7 +211,7 @@ static void say_delay(struct why *w, const struct slow *t)
 	else
 		why_say(w,
 			"  the system gave the processor to others for %.3f ms of the steps %lld to %lld, of which this is one",
-			(double)t->delay_ns / 1e6, (long long)t->delay_first, (long long)t->delay_last);
+			(double)t->delay_ns / 1e6, t->delay_first, t->delay_last);
 }
 
 /* The share of this step in which one of its threads had no processor; 0: none, or not known. */
@@ -239,7 +236,7 @@ static const char *reason_for(const struct slow *t, double longer)
 }
 
 /* Says what bound the step, from the time that its bytes need and the time of similar steps. */
-static void say_bound(struct why *w, const struct slow *t, int64_t usual, int n_stages)
+static void say_bound(struct why *w, const struct slow *t, long long usual, int n_stages)
 {
 	double outside = outside_ns(t), drafters = (double)t->drafters_ns, reads;
 
@@ -280,23 +277,21 @@ static void say_bound(struct why *w, const struct slow *t, int64_t usual, int n_
 static void say_members(struct why *w, const struct slow *t)
 {
 	sqlite3_stmt *s = why_query(w,
-		"SELECT request, work, pos, rows FROM batch WHERE step = ?1 ORDER BY rows DESC", 1, t->step,
-		0, 0, 0);
+		"SELECT request, work, pos, rows FROM batch WHERE step = ?1 ORDER BY rows DESC", t->step);
 	int n = 0;
 
 	while (why_row(w, &s)) {
 		if (++n > 4)
 			continue;
-		why_say(w, "  request %lld: %s, %lld row%s from position %lld",
-			(long long)sqlite3_column_int64(s, 0), ev_code_name("work", sqlite3_column_int64(s, 1)),
-			(long long)sqlite3_column_int64(s, 3), sqlite3_column_int64(s, 3) == 1 ? "" : "s",
-			(long long)sqlite3_column_int64(s, 2));
+		why_say(w, "  request %lld: %s, %lld row%s from position %lld", sqlite3_column_int64(s, 0),
+			ev_code_name("work", sqlite3_column_int64(s, 1)), sqlite3_column_int64(s, 3),
+			sqlite3_column_int64(s, 3) == 1 ? "" : "s", sqlite3_column_int64(s, 2));
 	}
 	if (n > 4)
 		why_say(w, "  and %d more", n - 4);
 }
 
-static void say_stages(struct why *w, const struct slow *t, int64_t usual)
+static void say_stages(struct why *w, const struct slow *t, long long usual)
 {
 	struct ev_stage_time stage[EV_N_stage];
 	int n = read_stages(w, t, stage, EV_N_stage);
@@ -315,7 +310,7 @@ void why_slow(struct why *w)
 {
 	struct slow t;
 	char drafters[48] = "";
-	int64_t usual, alike;
+	long long usual, alike;
 
 	if (w->at.pos >= 0) {
 		why_gap(w);
@@ -324,7 +319,7 @@ void why_slow(struct why *w)
 	memset(&t, 0, sizeof t);
 	if (!read_slow(w, &t)) {
 		if (w->at.given)
-			why_say(w, "Step %lld is not in this log.", (long long)w->at.number);
+			why_say(w, "Step %lld is not in this log.", w->at.number);
 		else
 			why_say(w, "This log has no steps.");
 		return;
@@ -332,12 +327,11 @@ void why_slow(struct why *w)
 	usual = median_of_alike(w, &t, &alike);
 	why_say(w,
 		"Step %lld took %.3f ms: %lld rows (%lld of prompts, %lld newest tokens, %lld drafted).",
-		(long long)t.step, (double)t.ns / 1e6, (long long)t.rows, (long long)t.prefill,
-		(long long)t.decode, (long long)t.draft);
+		t.step, (double)t.ns / 1e6, t.rows, t.prefill, t.decode, t.draft);
 	if (usual > 0)
 		why_say(w,
 			"  the %lld other steps of the same rows: median %.3f ms; this one %.2f times that",
-			(long long)alike, (double)usual / 1e6, (double)t.ns / (double)usual);
+			alike, (double)usual / 1e6, (double)t.ns / (double)usual);
 	say_members(w, &t);
 	if (t.drafters_ns > 0)
 		snprintf(drafters, sizeof drafters, "drafters %.3f ms; ", (double)t.drafters_ns / 1e6);
@@ -345,5 +339,5 @@ void why_slow(struct why *w)
 		(double)t.kernel_ns / 1e6, drafters, outside_ns(&t) / 1e6);
 	say_delay(w, &t);
 	say_stages(w, &t, usual);
-	why_say(w, "  in the log: SELECT * FROM kernel_stages WHERE step = %lld", (long long)t.step);
+	why_say(w, "  in the log: SELECT * FROM kernel_stages WHERE step = %lld", t.step);
 }
