@@ -196,8 +196,7 @@ static void denoise_draw(struct pen *p, const struct timeline *t, struct view_st
 	int lines, y = HEAD;
 
 	if (!c || !c->cell || c->nth < 1) {
-		pen_head(p, "denoising", NULL);
-		view_nothing(p,
+		view_empty(p, "denoising",
 			"how the words of an answer settle, round by round: only a diffusion model (llada, dream) answers so; /model FILE opens one");
 		return;
 	}

@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tui/views/table.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
 enum { SUMS = 5, LAYER = 6, FIGURES = 27, GAP = 2, NEVER = 1, LOAD, LATELY };
+enum { AT_LAYER, AT_LAST, AT_ALL, AT_BITS, AT_BUSIEST, AT_UNUSED, N_COLUMNS };
 
 static bool has_experts(const struct tl_watched *w, int32_t layer)
 {
@@ -65,37 +67,36 @@ static double busiest(const struct tl_watched *w, const float *value, int *unuse
 	return most * w->n / fmax(w->used, 1);
 }
 
-static void put_layer(struct pen *p, int y, const struct tl_watched *w, int32_t layer, int32_t each)
+/* The columns where `cells` cells stand for the experts. */
+static void columns_for(struct column out[N_COLUMNS], int cells)
+{
+	const bool wide = cells > 8;
+
+	out[AT_LAYER] = (struct column){ "layer", LAYER - 1, 0 };
+	out[AT_LAST] = (struct column){ wide ? "last rows" : "last", -cells, 1 };
+	out[AT_ALL] = (struct column){ wide ? "all rows" : "all", -cells, GAP };
+	out[AT_BITS] = (struct column){ "bits", 8, GAP };
+	out[AT_BUSIEST] = (struct column){ "busiest", 9, 0 };
+	out[AT_UNUSED] = (struct column){ "unused", 8, 0 };
+}
+
+static void put_layer(
+	const struct table *t, const struct tl_watched *w, int32_t layer, int32_t each)
 {
 	const float *value = tl_layer_experts(w, layer);
-	const int cells = (w->n + each - 1) / each, x = LAYER + 2 * (cells + GAP) + 8;
 	int unused;
 	const double most = busiest(w, value, &unused);
 
-	view_put_right(p, LAYER - 2, y, INK_DIM, "%d", (int)layer);
+	table_put(t, AT_LAYER, INK_DIM, "%d ", (int)layer);
 	if (!has_experts(w, layer)) {
-		view_put(p, LAYER, y, INK_DIM, "dense: no experts");
+		view_put(t->p, LAYER, t->y, INK_DIM, "dense: no experts");
 		return;
 	}
-	put_cells(p, LAYER, y, w, value, LATELY, each);
-	put_cells(p, LAYER + cells + GAP, y, w, value, LOAD, each);
-	view_put_right(p, x, y, INK_TEXT, "%.2f", fmax((double)value[3 * w->n], 0));
-	view_put_right(p, x + 9, y, INK_TEXT, "%.1f \xc3\x97", most);
-	view_put_right(p, x + 17, y, unused ? INK_BRIGHT : INK_DIM, "%d", unused);
-}
-
-static void put_titles(struct pen *p, int y, const struct tl_watched *w, int32_t each)
-{
-	const int cells = (w->n + each - 1) / each, x = LAYER + 2 * (cells + GAP) + 8;
-	const char *wide[] = { "last rows", "all rows" }, *narrow[] = { "last", "all" };
-
-	view_put_right(p, LAYER - 1, y, INK_DIM, "layer");
-	for (int i = 0; i < 2; i++)
-		view_put(p, LAYER + i * (cells + GAP), y, INK_DIM, "%.*s", cells + GAP - 1,
-			cells > 8 ? wide[i] : narrow[i]);
-	view_put_right(p, x, y, INK_DIM, "bits");
-	view_put_right(p, x + 9, y, INK_DIM, "busiest");
-	view_put_right(p, x + 17, y, INK_DIM, "unused");
+	put_cells(t->p, table_rect(t, AT_LAST).x, t->y, w, value, LATELY, each);
+	put_cells(t->p, table_rect(t, AT_ALL).x, t->y, w, value, LOAD, each);
+	table_put(t, AT_BITS, INK_TEXT, "%.2f", fmax((double)value[3 * w->n], 0));
+	table_put(t, AT_BUSIEST, INK_TEXT, "%.1f \xc3\x97", most);
+	table_put(t, AT_UNUSED, unused ? INK_BRIGHT : INK_DIM, "%d", unused);
 }
 
 static void put_bytes(struct pen *p, const struct timeline *t, const struct tl_watched *w)
@@ -132,8 +133,7 @@ static void nothing(struct pen *p, const struct timeline *t)
 
 	for (int32_t i = 0; i < t->n_products; i++)
 		routes |= t->product[i].stage == EV_STAGE_route;
-	pen_head(p, "experts", NULL);
-	view_nothing(p,
+	view_empty(p, "experts",
 		told && !routes
 			? "no experts: the feed-forward is dense, every token reads all of it; a mixture of experts (demos/models/family) shows here which ones each token read"
 		: on && !strcmp(on, "on")
@@ -146,6 +146,8 @@ static void experts_draw(struct pen *p, const struct timeline *t, struct view_st
 	const struct tl_request *r = view_request(t, s);
 	const struct tl_watched *w = r ? &r->experts : NULL;
 	const int rows = p->r.h - SUMS, room = (p->r.w - LAYER - FIGURES - 2 * GAP) / 2;
+	struct column column[N_COLUMNS];
+	struct table table = TABLE(p, column, SUMS - 1);
 	char figure[96], rows_text[VIEW_NUM];
 	int32_t each, first;
 
@@ -159,22 +161,18 @@ static void experts_draw(struct pen *p, const struct timeline *t, struct view_st
 	pen_head(p, "experts", figure);
 	put_bytes(p, t, w);
 	put_key(p, w, each);
-	put_titles(p, SUMS - 1, w, each);
-	first = (int32_t)s->cursor[VIEW_EXPERTS];
-	first = first > w->n_layers - rows ? w->n_layers - rows : first;
-	first = first < 0 ? 0 : first;
-	for (int32_t i = 0; i < rows && first + i < w->n_layers; i++)
-		put_layer(p, SUMS + i, w, first + i, each);
+	columns_for(column, (w->n + each - 1) / each);
+	table_heads(&table);
+	first = table_first(&s->cursor[VIEW_EXPERTS], w->n_layers, rows);
+	for (int32_t i = first; i < w->n_layers && ++table.y < p->r.h; i++)
+		put_layer(&table, w, i, each);
 }
 
 static bool experts_key(int key, const struct timeline *t, struct view_state *s)
 {
 	const struct tl_request *r = view_request(t, s);
-	const int32_t layers = r ? r->experts.n_layers : 0;
 
-	/* the list is shown from its start: up and down are the other way about */
-	key = key == KEY_UP_ ? KEY_DOWN_ : key == KEY_DOWN_ ? KEY_UP_ : key;
-	return view_scroll(key, &s->cursor[VIEW_EXPERTS], 8, layers > 1 ? layers - 1 : 0);
+	return table_key(key, &s->cursor[VIEW_EXPERTS], r ? r->experts.n_layers : 0);
 }
 
 static const struct hint hints[] = { { "\xe2\x86\x91\xe2\x86\x93", "layers" }, { NULL, NULL } };

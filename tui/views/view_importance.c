@@ -4,10 +4,15 @@
 #include <stdio.h>
 
 #include "tui/views/view_heat.h"
+#include "tui/views/table.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
-enum { HEADS = 2, LAYER = 6, BAR = 8, AT_HEADS = LAYER + BAR + 9, HEAD = 3, CHANNELS = 23 };
+enum { HEADS = 2, HEAD = 3 };
+enum { AT_LAYER, AT_BAR, AT_INFLUENCE, AT_HEADS, AT_LEAST, AT_TOP };
+static const struct column columns[] = { { "layer", -5, 0 }, { "influence", -8, 1 }, { NULL, 7, 0 },
+	{ "heads, % of what they add", 0, 2 }, { "least half", 11, 0 }, { "top 1/16", 11, 0 },
+	{ NULL, 1, 0 } };
 
 static double known(double v)
 {
@@ -34,63 +39,51 @@ static const struct tl_importance *least_of(const struct timeline *t, int32_t fi
 	return least;
 }
 
-static void put_share(struct pen *p, int right, int y, enum ink ink, double share)
+static void put_share(const struct table *t, int column, enum ink ink, double share)
 {
 	const double percent = 100 * known(share);
 
 	if (percent < 0.01)
-		view_put_right(p, right, y, ink, "<.01%%");
+		table_put(t, column, ink, "<.01%%");
 	else
-		view_put_right(p, right, y, ink, percent < 1 ? "%.2f%%" : "%.0f%%", fmin(percent, 100));
+		table_put(t, column, ink, percent < 1 ? "%.2f%%" : "%.0f%%", fmin(percent, 100));
 }
 
-static void put_heads(struct pen *p, int y, const struct tl_importance *l)
+static void put_heads(const struct table *t, const struct tl_importance *l)
 {
-	const int end = p->r.w - CHANNELS, room = (end - AT_HEADS) / HEAD;
-	const int n = l->n_heads > room ? room - 1 : l->n_heads;
+	struct pen p = table_cell(t, AT_HEADS);
+	const int room = p.r.w / HEAD, n = l->n_heads > room ? room - 1 : l->n_heads;
 
 	for (int i = 0; i < n; i++) {
 		const double share = fmin(known((double)l->head[i]), 1);
 
-		view_put_right(p, AT_HEADS + (i + 1) * HEAD - 1, y,
-			share < 0.08 ? INK_DIM : view_heat_ink(share), "%.0f", fmin(100 * share, 99));
+		view_put_right(&p, (i + 1) * HEAD - 1, 0, share < 0.08 ? INK_DIM : view_heat_ink(share),
+			"%.0f", fmin(100 * share, 99));
 	}
 	if (l->n_heads > n)
-		view_put(p, AT_HEADS + n * HEAD + 1, y, INK_DIM, "+%d", l->n_heads - n);
+		view_put(&p, n * HEAD + 1, 0, INK_DIM, "+%d", l->n_heads - n);
 }
 
 /* The least half of the channels, and the sixteenth that adds most. */
-static void put_channels(struct pen *p, int y, const struct tl_importance *l)
+static void put_channels(const struct table *t, const struct tl_importance *l)
 {
-	const int right = p->r.w - 1;
-
 	if (l->n_least < TL_SIXTEENTHS)
 		return;
-	put_share(p, right - 11, y, INK_TEXT, (double)l->least[TL_SIXTEENTHS / 2 - 1]);
-	put_share(p, right, y, INK_BRIGHT, 1 - (double)l->least[TL_SIXTEENTHS - 2]);
+	put_share(t, AT_LEAST, INK_TEXT, (double)l->least[TL_SIXTEENTHS / 2 - 1]);
+	put_share(t, AT_TOP, INK_BRIGHT, 1 - (double)l->least[TL_SIXTEENTHS - 2]);
 }
 
 static void put_line(
-	struct pen *p, int y, const struct tl_importance *l, double most, bool is_least)
+	const struct table *t, const struct tl_importance *l, double most, bool is_least)
 {
 	const enum ink ink = is_least ? INK_REJECTED : INK_TEXT;
+	struct pen bar = table_cell(t, AT_BAR);
 
-	view_put_right(p, LAYER - 2, y, ink, "%d", (int)l->layer);
-	view_bar(p, LAYER, y, BAR, most > 0 ? sqrt(fmin(known(l->influence) / most, 1)) : 0);
-	view_put_right(p, LAYER + BAR + 7, y, ink, "%.4f", fmin(known(l->influence), 2));
-	put_heads(p, y, l);
-	put_channels(p, y, l);
-}
-
-static void put_titles(struct pen *p)
-{
-	const int right = p->r.w - 1;
-
-	view_put(p, 0, 1, INK_DIM, "layer");
-	view_put(p, LAYER, 1, INK_DIM, "influence");
-	view_put(p, AT_HEADS, 1, INK_DIM, "heads, %% of what they add");
-	view_put_right(p, right - 11, 1, INK_DIM, "least half");
-	view_put_right(p, right, 1, INK_DIM, "top 1/16");
+	table_put(t, AT_LAYER, ink, "%4d", (int)l->layer);
+	view_bar(&bar, 0, 0, bar.r.w, most > 0 ? sqrt(fmin(known(l->influence) / most, 1)) : 0);
+	table_put(t, AT_INFLUENCE, ink, "%.4f", fmin(known(l->influence), 2));
+	put_heads(t, l);
+	put_channels(t, l);
 }
 
 static void importance_draw(struct pen *p, const struct timeline *t, struct view_state *s)
@@ -98,13 +91,12 @@ static void importance_draw(struct pen *p, const struct timeline *t, struct view
 	const int32_t n = t->n_importance;
 	const int rows = p->r.h - HEADS;
 	const struct tl_importance *least;
+	struct table table = TABLE(p, columns, HEADS - 1);
 	char figure[96];
-	int y = HEADS;
 
 	(void)s;
 	if (!n) {
-		pen_head(p, "importance", NULL);
-		view_nothing(p,
+		view_empty(p, "importance",
 			"what each layer and head adds to the answer: /importance measure runs the shipped prompts, which takes seconds");
 		return;
 	}
@@ -112,11 +104,14 @@ static void importance_draw(struct pen *p, const struct timeline *t, struct view
 	snprintf(figure, sizeof figure, "layer %d does least: it turns the stream by %.4f",
 		(int)least->layer, fmin(known(least->influence), 2));
 	pen_head(p, "importance", figure);
-	put_titles(p);
+	table_heads(&table);
 	for (int32_t first = 0, each = rows > 0 ? (n + rows - 1) / rows : n; rows > 0 && first < n;
-		 first += each, y++)
-		put_line(p, y, least_of(t, first, first + each < n ? first + each : n), largest(t),
-			least == least_of(t, first, first + each < n ? first + each : n));
+		 first += each) {
+		const struct tl_importance *l = least_of(t, first, first + each < n ? first + each : n);
+
+		table.y++;
+		put_line(&table, l, largest(t), l == least);
+	}
 }
 
 const struct view view_importance = {

@@ -4,10 +4,15 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "tui/views/table.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
-enum { GROUPS = 3, NAME = 20, COLUMN = 11, COLUMNS = 5, BAR_LEAST = 6, F16 = 2 };
+enum { GROUPS = 3, NAME = 20, BAR_LEAST = 6, F16 = 2 };
+enum { AT_NAME, AT_LAYERS, AT_TOKEN, AT_LONGEST, AT_HELD, AT_BACK, AT_BAR };
+static const struct column columns[] = { { "what layers keep", -NAME, 0 }, { "layers", 7, 0 },
+	{ "a token", 15, 0 }, { NULL, 11, 0 }, { "held now", 11, 0 }, { "given back", 11, 0 },
+	{ NULL, 0, 2 } };
 
 struct held { /* of a group */
 	int64_t pages, cached, blocks, refs;
@@ -83,42 +88,35 @@ static int64_t running_tokens(const struct timeline *t, int *n)
 
 /* ---- the groups ---- */
 
-static void put_group(struct pen *p, int y, const struct timeline *t, int32_t g, double most)
+static void put_group(const struct table *table, const struct timeline *t, int32_t g, double most)
 {
 	const struct ev_memory *m = &t->memory[g];
 	const struct held h = held_of(t, g);
-	const int x = NAME, bar = p->r.w - NAME - COLUMNS * COLUMN - 2;
 	const double bytes = (double)h.pages * (double)m->page_bytes;
+	struct pen bar = table_cell(table, AT_BAR);
 	char buf[VIEW_NUM];
 
-	view_put(p, 0, y, INK_TEXT, "%s", name_of(buf, m));
-	view_put_right(p, x + COLUMN - 4, y, INK_TEXT, "%lld", (long long)m->layers);
-	if (is_state(m))
-		view_put_right(p, x + 2 * COLUMN, y, INK_TEXT, "0");
-	else
-		view_put_right(p, x + 2 * COLUMN, y, INK_TEXT, "%s", view_bytes(buf, bytes_at(m, 1)));
-	view_put_right(
-		p, x + 3 * COLUMN, y, INK_TEXT, "%s", view_bytes(buf, bytes_at(m, t->session.ctx)));
-	view_put_right(p, x + 4 * COLUMN, y, INK_BRIGHT, "%s", view_bytes(buf, bytes));
+	table_put(table, AT_NAME, INK_TEXT, "%s", name_of(buf, m));
+	table_put(table, AT_LAYERS, INK_TEXT, "%lld", (long long)m->layers);
+	table_put(table, AT_TOKEN, INK_TEXT, "%s",
+		is_state(m) ? "0" : view_bytes(buf, bytes_at(m, 1)));
+	table_put(table, AT_LONGEST, INK_TEXT, "%s", view_bytes(buf, bytes_at(m, t->session.ctx)));
+	table_put(table, AT_HELD, INK_BRIGHT, "%s", view_bytes(buf, bytes));
 	if (!is_state(m) && h.blocks > h.refs && h.refs)
-		view_put_right(p, x + 5 * COLUMN, y, INK_TEXT, "%s",
+		table_put(table, AT_BACK, INK_TEXT, "%s",
 			view_bytes(buf, (double)(h.blocks - h.refs) * (double)m->page_bytes));
-	if (bar >= BAR_LEAST && most > 0)
-		view_bar(p, x + COLUMNS * COLUMN + 2, y, bar, bytes / most);
+	if (bar.r.w >= BAR_LEAST && most > 0)
+		view_bar(&bar, 0, 0, bar.r.w, bytes / most);
 }
 
-static void put_titles(struct pen *p, const struct timeline *t)
+static void put_titles(const struct table *table, const struct timeline *t)
 {
-	static const char *const title[] = { "layers", "a token", NULL, "held now", "given back" };
-	char buf[VIEW_NUM], longest[VIEW_NUM + 4];
+	char buf[VIEW_NUM];
 
-	snprintf(longest, sizeof longest, "at %s", view_count(buf, t->session.ctx));
-	view_put(p, 0, 1, INK_DIM,
+	view_put(table->p, 0, 1, INK_DIM,
 		"bytes of a token, of a request as long as possible, and of all that run now");
-	view_put(p, 0, GROUPS - 1, INK_DIM, "what layers keep");
-	for (int i = 0; i < COLUMNS; i++)
-		view_put_right(p, NAME + (i + 1) * COLUMN - (i ? 0 : 4), GROUPS - 1, INK_DIM, "%.*s",
-			COLUMN - 1, title[i] ? title[i] : longest);
+	table_heads(table);
+	table_put(table, AT_LONGEST, INK_DIM, "at %.7s", view_count(buf, t->session.ctx));
 }
 
 /* ---- against plain attention ---- */
@@ -166,13 +164,13 @@ static void put_against(struct pen *p, int y, const struct timeline *t)
 
 static void memory_draw(struct pen *p, const struct timeline *t, struct view_state *s)
 {
+	struct table table = TABLE(p, columns, GROUPS - 1);
 	double most = 0, cached = 0;
 	char figure[96], a[VIEW_NUM], b[VIEW_NUM];
 
 	(void)s;
 	if (!t->n_memory || t->session.dim < 1 || t->session.n_layers < 1) {
-		pen_head(p, "memory", NULL);
-		view_nothing(p, "nothing to show: no layer of this session's model keeps anything");
+		view_empty(p, "memory", "nothing to show: no layer of this session's model keeps anything");
 		return;
 	}
 	for (int32_t g = 0; g < t->n_memory; g++) {
@@ -184,9 +182,11 @@ static void memory_draw(struct pen *p, const struct timeline *t, struct view_sta
 	snprintf(figure, sizeof figure, "%s held \xc2\xb7 %s more in the prefix cache",
 		view_bytes(a, most), view_bytes(b, cached));
 	pen_head(p, "memory", figure);
-	put_titles(p, t);
-	for (int32_t g = 0; g < t->n_memory; g++)
-		put_group(p, GROUPS + g, t, g, most);
+	put_titles(&table, t);
+	for (int32_t g = 0; g < t->n_memory; g++) {
+		table.y++;
+		put_group(&table, t, g, most);
+	}
 	put_against(p, GROUPS + t->n_memory + 1, t);
 }
 

@@ -216,8 +216,7 @@ static void draw_next(struct pen *p, const struct timeline *t, struct view_state
 	int y = 1;
 
 	if (!k) {
-		pen_head(p, "next token", NULL);
-		view_nothing(p, "nothing drawn yet: each token of an answer is drawn here");
+		view_empty(p, "next token", "nothing drawn yet: each token of an answer is drawn here");
 		return;
 	}
 	figure(words, sizeof words, t, r, k);

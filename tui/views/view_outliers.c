@@ -3,10 +3,13 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "tui/views/table.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
-enum { LAYER = 7, INPUTS = 4, HEADS = 3, WIDTH = 18 };
+enum { INPUTS = 4, HEADS = 3 };
+#define INPUT { "ratio", 5, 2 }, { "smooth", 7, 0 }, { "\xe2\x89\xa5" "6", 4, 0 }
+static const struct column columns[] = { { "layer", 5, 0 }, INPUT, INPUT, INPUT, INPUT };
 
 static const struct {
 	int stage;
@@ -44,49 +47,36 @@ static int32_t n_layers(const struct timeline *t)
 	return n;
 }
 
-static void put_cell(struct pen *p, int x, int y, const struct tl_outliers *o)
+/* first: column of the input's ratio */
+static void put_input(const struct table *t, int first, const struct tl_outliers *o)
 {
 	const double before = ratio_of(o);
-	char apart[16] = "";
 
-	view_put_right(p, x + 5, y, before >= 20 ? INK_REJECTED : INK_BRIGHT,
-		before < 100 ? "%.1f" : "%.0f", before);
-	view_put_right(p, x + 12, y, INK_DIM, o->smoothed < 100 ? "%.1f" : "%.0f", o->smoothed);
+	table_put(t, first, before >= 20 ? INK_REJECTED : INK_BRIGHT, before < 100 ? "%.1f" : "%.0f",
+		before);
+	table_put(t, first + 1, INK_DIM, o->smoothed < 100 ? "%.1f" : "%.0f", o->smoothed);
 	if (o->above_six)
-		snprintf(apart, sizeof apart, "%d", (int)o->above_six);
-	view_put_right(p, x + 16, y, INK_TEXT, "%s", apart);
-}
-
-static void put_heads(struct pen *p)
-{
-	view_put_right(p, LAYER - 2, 2, INK_DIM, "layer");
-	for (int i = 0; i < INPUTS; i++) {
-		view_put(p, LAYER + i * WIDTH + 2, 1, INK_TEXT, "%s", inputs[i].label);
-		view_put_right(p, LAYER + i * WIDTH + 5, 2, INK_DIM, "ratio");
-		view_put_right(p, LAYER + i * WIDTH + 12, 2, INK_DIM, "smooth");
-		view_put_right(p, LAYER + i * WIDTH + 16, 2, INK_DIM,
-			"\xe2\x89\xa5"
-			"6");
-	}
+		table_put(t, first + 2, INK_TEXT, "%d", (int)o->above_six);
 }
 
 static void put_layers(struct pen *p, const struct timeline *t, int rows)
 {
 	const int32_t n = n_layers(t), per_row = rows > 0 ? (n + rows - 1) / rows : 0;
-	int y = HEADS;
+	struct table table = TABLE(p, columns, HEADS - 1);
 
-	for (int32_t first = 0; per_row && first < n; first += per_row, y++) {
+	for (int i = 0; i < INPUTS; i++)
+		view_put(p, table_rect(&table, 1 + 3 * i).x, 1, INK_TEXT, "%s", inputs[i].label);
+	table_heads(&table);
+	for (int32_t first = 0; per_row && first < n; first += per_row) {
 		const int32_t end = first + per_row < n ? first + per_row : n;
 
-		if (per_row == 1)
-			view_put_right(p, LAYER - 2, y, INK_DIM, "%d", (int)first);
-		else
-			view_put_right(p, LAYER - 2, y, INK_DIM, "%d\xe2\x80\x93%d", (int)first, (int)end - 1);
+		table.y++;
+		table_put(&table, 0, INK_DIM, per_row == 1 ? "%d" : "%d\xe2\x80\x93%d", (int)first, (int)end - 1);
 		for (int i = 0; i < INPUTS; i++) {
 			const struct tl_outliers *o = worst_of(t, first, end, inputs[i].stage);
 
 			if (o)
-				put_cell(p, LAYER + i * WIDTH, y, o);
+				put_input(&table, 1 + 3 * i, o);
 		}
 	}
 }
@@ -109,15 +99,13 @@ static void outliers_draw(struct pen *p, const struct timeline *t, struct view_s
 
 	(void)s;
 	if (!worst) {
-		pen_head(p, "outliers", NULL);
-		view_nothing(p,
+		view_empty(p, "outliers",
 			"channels far larger than the rest, by layer: /outliers measure runs the shipped prompts, which takes seconds");
 		return;
 	}
 	snprintf(figure, sizeof figure, "largest channel over the median one \xc2\xb7 up to %.3g",
 		ratio_of(worst));
 	pen_head(p, "outliers", figure);
-	put_heads(p);
 	put_layers(p, t, p->r.h - HEADS - 1);
 	put_worst(p, p->r.h - 1, worst);
 }
@@ -139,7 +127,7 @@ const struct view view_outliers = {
 		"the greatest ratio.\n"
 		"\n"
 		"Try: /outliers measure; then /twin on and /activations int8-token, int8-tensor, e4m3, and ask.",
-	.min_w = LAYER + INPUTS * WIDTH - 1,
+	.min_w = 78,
 	.min_h = 7,
 	.want_h = 24,
 	.index = VIEW_OUTLIERS,

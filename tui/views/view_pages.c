@@ -391,8 +391,7 @@ static void pages_draw(struct pen *p, const struct timeline *t, struct view_stat
 		return;
 	}
 	if (!t->n_pages) {
-		pen_head(p, view_pages.name, NULL);
-		view_nothing(p, "nothing yet: the pool of pages is made with the session");
+		view_empty(p, view_pages.name, "nothing yet: the pool of pages is made with the session");
 		return;
 	}
 	figure_of(t, figure, sizeof figure);

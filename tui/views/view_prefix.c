@@ -369,8 +369,7 @@ static void prefix_draw(struct pen *p, const struct timeline *t, struct view_sta
 	struct pen tree = pen_sub(p, (struct rect){ 0, 1, p->r.w, p->r.h - 1 - pins });
 
 	if (!t->n_requests) {
-		pen_head(p, view_prefix.name, NULL);
-		view_nothing(p, "nothing yet: each prompt is looked up when it arrives");
+		view_empty(p, view_prefix.name, "nothing yet: each prompt is looked up when it arrives");
 		return;
 	}
 	snprintf(figure, sizeof figure, "%s",

@@ -378,8 +378,7 @@ static void roofline_draw(struct pen *p, const struct timeline *t, struct view_s
 
 	(void)s;
 	if (!c.sample[DECODE].n && !c.sample[PREFILL].n) {
-		pen_head(p, view_roofline.name, NULL);
-		view_nothing(p, t->n_steps ? "no step was timed" : "nothing yet: no step was run");
+		view_empty(p, view_roofline.name, t->n_steps ? "no step was timed" : "nothing yet: no step was run");
 		return;
 	}
 	figure_of(&c, figure, sizeof figure);

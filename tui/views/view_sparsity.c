@@ -4,10 +4,13 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "tui/views/table.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
-enum { LABEL = 22, COLUMN = 9, LAYER = 7, BAR_LEAST = 4, FIGURE = 6, SUMS = 6, COLUMNS = 5 };
+enum { LAYER = 7, BAR_LEAST = 4, FIGURE = 6, SUMS = 6, COLUMNS = 5, AT_BELOW = 1 };
+static const struct column below[] = { { "smaller than", -22, 0 }, { "1/10", 9, 0 },
+	{ "1/100", 9, 0 }, { "1/1,000", 9, 0 }, { "1/10,000", 9, 0 }, { "of the largest", 0, 2 } };
 
 /* Means over the layers that have it; NaN: none has. */
 static double mean_of(const struct tl_sparsity *s, int what)
@@ -57,32 +60,31 @@ static const char *part(char *buf, double v)
 }
 
 static void put_shares(
-	struct pen *p, int y, const char *label, const struct tl_sparsity *s, int first)
+	struct table *t, const char *label, const struct tl_sparsity *s, int first)
 {
 	char buf[VIEW_NUM];
 
-	view_put(p, 0, y, INK_DIM, "%s", label);
+	t->y++;
+	table_put(t, 0, INK_DIM, "%s", label);
 	for (int k = 0; k < 4; k++)
-		view_put_right(
-			p, LABEL + COLUMN * (k + 1), y, INK_BRIGHT, "%s", part(buf, mean_of(s, first + k)));
+		table_put(t, AT_BELOW + k, INK_BRIGHT, "%s", part(buf, mean_of(s, first + k)));
 }
 
 /* ---- the sums ---- */
 
 static void put_thresholds(struct pen *p, const struct tl_request *r)
 {
-	static const char *const below[] = { "1/10", "1/100", "1/1,000", "1/10,000" };
+	struct table t = TABLE(p, below, 1);
 	char buf[VIEW_NUM];
 
-	view_put(p, 0, 1, INK_DIM, "smaller than");
-	for (int k = 0; k < 4; k++)
-		view_put_right(p, LABEL + COLUMN * (k + 1), 1, INK_DIM, "%s", below[k]);
-	view_put(p, LABEL + 4 * COLUMN + 2, 1, INK_DIM, "of the largest");
-	put_shares(p, 2, "attention's output", &r->sparsity, EV_SPARSE_output_1);
-	put_shares(p, 3, "feed-forward's inner", &r->sparsity, EV_SPARSE_inner_1);
-	view_put(p, 0, 4, INK_DIM, "attention's weights");
-	view_put_right(p, LABEL + COLUMN, 4, INK_BRIGHT, "%s", part(buf, weights_mean(r)));
-	view_put(p, LABEL + COLUMN + 2, 4, INK_DIM, "are below %g", r->attention.threshold);
+	table_heads(&t);
+	put_shares(&t, "attention's output", &r->sparsity, EV_SPARSE_output_1);
+	put_shares(&t, "feed-forward's inner", &r->sparsity, EV_SPARSE_inner_1);
+	t.y++;
+	table_put(&t, 0, INK_DIM, "attention's weights");
+	table_put(&t, AT_BELOW, INK_BRIGHT, "%s", part(buf, weights_mean(r)));
+	view_put(p, table_rect(&t, AT_BELOW + 1).x + 2, t.y, INK_DIM, "are below %g",
+		r->attention.threshold);
 }
 
 static void put_kept(struct pen *p, int y, const struct tl_sparsity *s)
@@ -107,11 +109,11 @@ static void put_kept(struct pen *p, int y, const struct tl_sparsity *s)
 
 /* ---- by layer ---- */
 
-struct column {
+struct layer_column {
 	const char *label;
 	int what; /* -1: attention's weights */
 };
-static const struct column columns[COLUMNS] = {
+static const struct layer_column columns[COLUMNS] = {
 	{ "weights", -1 },
 	{ "output 1/100", EV_SPARSE_output_2 },
 	{ "inner 1/100", EV_SPARSE_inner_2 },
@@ -177,8 +179,7 @@ static void sparsity_draw(struct pen *p, const struct timeline *t, struct view_s
 	char figure[96];
 
 	if (!r || r->sparsity.step == EV_NULL_I || !r->sparsity.share) {
-		pen_head(p, "sparsity", NULL);
-		view_nothing(p,
+		view_empty(p, "sparsity",
 			"how much of attention is near zero, by layer: counted at tokens whose attention is observed; ask, or /attention-every 1");
 		return;
 	}

@@ -4,10 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tui/views/table.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
-enum { LAYER = 7, STRIP = TL_RANKS + 2, FIGURE = 9, SUMS = 3, PAST_ROWS = 3, DOUBLINGS = 14 };
+enum { LAYER = 7, STRIP = TL_RANKS + 2, SUMS = 3, PAST_ROWS = 3, DOUBLINGS = 14 };
+enum { AT_LAYER, AT_STRIP, AT_HALF, AT_TAPS = AT_HALF + 3, AT_LENGTH, AT_BAR };
+static const struct column columns[] = { { "layer", LAYER - 2, 0 }, { "half-lives", -TL_RANKS, 2 },
+	{ "fastest", 7, 2 }, { "median", 9, 0 }, { "slowest", 9, 0 }, { "taps", 7, 0 },
+	{ "length", 10, 0 }, { NULL, 0, 2 } };
 
 /* Height of a half-life: a logarithmic scale that never moves, full from 2^14 tokens on. */
 static double height(double half_life)
@@ -44,48 +49,35 @@ static double longest(const struct tl_watched *w)
 	return most;
 }
 
-static void put_layer(struct pen *p, int y, const struct tl_watched *w, int32_t layer, double most)
+static void put_layer(
+	const struct table *t, const struct tl_watched *w, int32_t layer, double most)
 {
 	const float *v = tl_layer_state(w, layer), *half = v + TL_STATE_HALF;
-	const int places[] = { 0, TL_RANKS / 2, TL_RANKS - 1 };
-	struct pen in = *p;
+	static const int places[] = { 0, TL_RANKS / 2, TL_RANKS - 1 };
+	const double norm = (double)v[TL_STATE_NORM];
+	struct pen bar = table_cell(t, AT_BAR);
 	char buf[VIEW_NUM];
-	int x = LAYER + STRIP;
 
-	in.ink = INK_BAR;
-	view_put_right(p, LAYER - 2, y, INK_DIM, "%d", (int)layer);
+	bar.ink = INK_BAR;
+	table_put(t, AT_LAYER, INK_DIM, "%d", (int)layer);
 	if (!(v[TL_STATE_HEADS] > 0) && !(v[TL_STATE_TAPS] > 0)) {
-		view_put(p, LAYER, y, INK_DIM, "no state: it reads keys and values, or only its own row");
+		view_put(t->p, LAYER, t->y, INK_DIM,
+			"no state: it reads keys and values, or only its own row");
 		return;
 	}
 	if (v[TL_STATE_HEADS] > 0) {
-		put_strip(p, y, half);
+		put_strip(t->p, t->y, half);
 		for (int i = 0; i < 3; i++)
-			view_put_right(p, x + FIGURE * (i + 1) - 2, y, i == 1 ? INK_BRIGHT : INK_TEXT, "%s",
+			table_put(t, AT_HALF + i, i == 1 ? INK_BRIGHT : INK_TEXT, "%s",
 				tokens(buf, (double)half[places[i]]));
 	} else {
-		view_put(
-			p, LAYER, y, INK_DIM, "the last %.0f positions, no more", (double)v[TL_STATE_TAPS]);
+		view_put(t->p, LAYER, t->y, INK_DIM, "the last %.0f positions, no more",
+			(double)v[TL_STATE_TAPS]);
 	}
-	x += 3 * FIGURE;
-	view_put_right(p, x + 5, y, INK_TEXT, "%.0f", (double)v[TL_STATE_TAPS]);
-	view_put_right(p, x + 15, y, INK_TEXT, isnan(v[TL_STATE_NORM]) ? "\xe2\x80\x93" : "%.3g",
-		(double)v[TL_STATE_NORM]);
-	if (p->r.w > x + 20 && most > 0)
-		view_bar(&in, x + 17, y, p->r.w - x - 18, fmax((double)v[TL_STATE_NORM], 0) / most);
-}
-
-static void put_titles(struct pen *p, int y)
-{
-	static const char *const title[] = { "fastest", "median", "slowest" };
-	const int x = LAYER + STRIP;
-
-	view_put_right(p, LAYER - 2, y, INK_DIM, "layer");
-	view_put(p, LAYER, y, INK_DIM, "half-lives");
-	for (int i = 0; i < 3; i++)
-		view_put_right(p, x + FIGURE * (i + 1) - 2, y, INK_DIM, "%s", title[i]);
-	view_put_right(p, x + 3 * FIGURE + 5, y, INK_DIM, "taps");
-	view_put_right(p, x + 3 * FIGURE + 15, y, INK_DIM, "length");
+	table_put(t, AT_TAPS, INK_TEXT, "%.0f", (double)v[TL_STATE_TAPS]);
+	table_put(t, AT_LENGTH, INK_TEXT, isnan(norm) ? "\xe2\x80\x93" : "%.3g", norm);
+	if (bar.r.w > 3 && most > 0)
+		view_bar(&bar, 0, 0, bar.r.w - 1, fmax(norm, 0) / most);
 }
 
 /* ---- the last tokens ---- */
@@ -123,8 +115,7 @@ static void nothing(struct pen *p, const struct timeline *t)
 
 	for (int32_t g = 0; g < t->n_memory; g++)
 		states |= t->memory[g].kind == EV_MEMORY_KIND_recurrent;
-	pen_head(p, "state", NULL);
-	view_nothing(p,
+	view_empty(p, "state",
 		!states
 			? "no state: every layer reads keys and values of the positions it sees, and forgets none"
 		: on && !strcmp(on, "on")
@@ -137,6 +128,7 @@ static void state_draw(struct pen *p, const struct timeline *t, struct view_stat
 	const struct tl_request *r = view_request(t, s);
 	const struct tl_watched *w = r ? &r->states : NULL;
 	const int past = p->r.h >= 12 ? PAST_ROWS : 0, rows = p->r.h - SUMS - past;
+	struct table table = TABLE(p, columns, SUMS - 1);
 	char figure[96];
 	int32_t first;
 
@@ -150,12 +142,12 @@ static void state_draw(struct pen *p, const struct timeline *t, struct view_stat
 	view_put(p, 0, 1, INK_DIM,
 		"tokens until half is forgotten, by rank of heads or channels; full: %d on",
 		1 << DOUBLINGS);
-	put_titles(p, 2);
-	first = (int32_t)s->cursor[VIEW_STATE];
-	first = first > w->n_layers - rows ? w->n_layers - rows : first;
-	first = first < 0 ? 0 : first;
-	for (int32_t i = 0; i < rows && first + i < w->n_layers; i++)
-		put_layer(p, SUMS + i, w, first + i, longest(w));
+	table_heads(&table);
+	first = table_first(&s->cursor[VIEW_STATE], w->n_layers, rows);
+	for (int32_t i = 0; i < rows && first + i < w->n_layers; i++) {
+		table.y++;
+		put_layer(&table, w, first + i, longest(w));
+	}
 	for (int i = 0; past && i < 2; i++)
 		put_past(p, p->r.h - 2 + i, w, i);
 }
@@ -163,11 +155,8 @@ static void state_draw(struct pen *p, const struct timeline *t, struct view_stat
 static bool state_key(int key, const struct timeline *t, struct view_state *s)
 {
 	const struct tl_request *r = view_request(t, s);
-	const int32_t layers = r ? r->states.n_layers : 0;
 
-	/* the list is shown from its start: up and down are the other way about */
-	key = key == KEY_UP_ ? KEY_DOWN_ : key == KEY_DOWN_ ? KEY_UP_ : key;
-	return view_scroll(key, &s->cursor[VIEW_STATE], 8, layers > 1 ? layers - 1 : 0);
+	return table_key(key, &s->cursor[VIEW_STATE], r ? r->states.n_layers : 0);
 }
 
 static const struct hint hints[] = { { "\xe2\x86\x91\xe2\x86\x93", "layers" }, { NULL, NULL } };

@@ -356,6 +356,12 @@ int view_nothing(struct pen *p, const char *text)
 	return pen_wrap(&in, 0, 1, p->r.w, p->r.h - 1, text);
 }
 
+void view_empty(struct pen *p, const char *name, const char *text)
+{
+	pen_head(p, name, NULL);
+	view_nothing(p, text);
+}
+
 int view_of_digit(int key, int now)
 {
 	if (key == '0')

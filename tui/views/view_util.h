@@ -106,7 +106,10 @@ int view_rails(
 	struct pen *p, int x, int y, int end, int depth, uint64_t rails, bool parts, bool last);
 /* The cursor in a list: the whole row reversed, in one colour. */
 void view_mark_row(struct pen *p, int y);
-/* Dim, below the head of an empty view: "nothing yet: …". Returns the lines used. */
+/* Dim, below the head of an empty view: what would fill it, by which command. Returns the lines
+ * used. */
 int view_nothing(struct pen *p, const char *text);
+/* The same with the head, which has no figure then. */
+void view_empty(struct pen *p, const char *name, const char *text);
 
 #endif
