@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "tui/views/table.h"
 #include "tui/views/view_util.h"
 
 /* Declared prefixes: what each costs in pages, how long it is kept, and what it gave. */
@@ -43,14 +44,11 @@ int view_put_pins(struct pen *p, int y, int rows, const struct timeline *t)
 	return n > 0 ? n : 0;
 }
 
-static const struct columns { /* numbers end there, words begin */
-	int text_w, asked, hit, pages, part, why;
-} wide = { 24, 36, 44, 52, 60, 63 }, narrow = { 16, 26, 33, 40, 47, 49 };
-
-static const struct columns *columns_for(const struct pen *p)
-{
-	return p->r.w < 96 ? &narrow : &wide;
-}
+enum { AT_REQUEST, AT_ASKED, AT_HIT, AT_PAGES, AT_PART, AT_WHY };
+static const struct column wide[] = { { "request", -26, 0 }, { "prompt", 10, 0 },
+	{ "found", 8, 0 }, { "pages", 8, 0 }, { "part", 8, 0 }, { "why it ended there", 0, 3 } };
+static const struct column narrow[] = { { "request", -18, 0 }, { "prompt", 8, 0 },
+	{ "found", 7, 0 }, { "pages", 7, 0 }, { "part", 7, 0 }, { "why it ended there", 0, 2 } };
 
 static void long_reason(char *out, size_t cap, const struct timeline *t, const struct ev_lookup *l)
 {
@@ -68,52 +66,39 @@ static void long_reason(char *out, size_t cap, const struct timeline *t, const s
 			snprintf(out, cap, "%s", c->doc);
 }
 
-static void draw_lookup(struct pen *p, int y, const struct timeline *t, const struct tl_request *r)
+static void draw_lookup(
+	const struct table *table, const struct timeline *t, const struct tl_request *r)
 {
-	const struct columns *c = columns_for(p);
 	const struct ev_lookup *l = &r->lookup;
 	char words[3 * VIEW_TOKEN], n[VIEW_NUM], asks[VIEW_ASKS];
-	struct pen in = *p;
-
-	int label_w = view_put_label(p, 0, y, r->id);
+	struct pen in = table_cell(table, AT_REQUEST);
+	const int label_w = view_put_label(&in, 0, 0, r->id);
 
 	in.ink = r->state != TL_FINISHED ? (uint8_t)view_ink(r->id) : INK_DIM;
-	pen_clip(&in, label_w + 1, y, c->text_w + 1 - label_w, view_asks(r, asks, sizeof asks), -1);
-	view_put_right(p, c->asked, y, INK_TEXT, "%s", view_count(n, l->asked));
-	view_put_right(p, c->hit, y, INK_TEXT, "%s", view_count(n, l->hit));
-	view_put_right(p, c->pages, y, INK_TEXT, "%s", view_count(n, l->hit_pages));
-	view_put_right(p, c->part, y, INK_BRIGHT, "%s",
+	pen_clip(&in, label_w + 1, 0, in.r.w - label_w - 1, view_asks(r, asks, sizeof asks), -1);
+	table_put(table, AT_ASKED, INK_TEXT, "%s", view_count(n, l->asked));
+	table_put(table, AT_HIT, INK_TEXT, "%s", view_count(n, l->hit));
+	table_put(table, AT_PAGES, INK_TEXT, "%s", view_count(n, l->hit_pages));
+	table_put(table, AT_PART, INK_BRIGHT, "%s",
 		view_percent(n, l->asked > 0 ? (double)l->hit / (double)l->asked : (double)NAN));
 	long_reason(words, sizeof words, t, l);
-	in.ink = INK_DIM;
-	pen_clip(&in, c->why, y, p->r.w - c->why, words, -1);
-}
-
-static void draw_heads(struct pen *p, int y)
-{
-	const struct columns *c = columns_for(p);
-
-	view_put(p, 0, y, INK_DIM, "request");
-	view_put_right(p, c->asked, y, INK_DIM, "prompt");
-	view_put_right(p, c->hit, y, INK_DIM, "found");
-	view_put_right(p, c->pages, y, INK_DIM, "pages");
-	view_put_right(p, c->part, y, INK_DIM, "part");
-	view_put(p, c->why, y, INK_DIM, "why it ended there");
+	table_put(table, AT_WHY, INK_DIM, "%s", words);
 }
 
 void view_put_lookups(struct pen *p, const struct timeline *t, struct view_state *s)
 {
-	int rows = p->r.h - 1, n = 0, skip, y = rows;
-	int64_t *below = &s->cursor[VIEW_PREFIX];
+	struct table table = TABLE(p, wide, 0);
+	int rows = p->r.h - 1, n = 0, skip;
 
 	for (int32_t i = 0; i < t->n_requests; i++)
 		n += t->request[i].looked_up;
-	*below = *below > n - rows ? n - rows : *below;
-	*below = *below < 0 ? 0 : *below;
-	skip = (int)*below;
-	y = n < rows ? n : rows;
-	draw_heads(p, 0);
-	for (int32_t i = t->n_requests; i-- > 0 && y > 0;)
-		if (t->request[i].looked_up && skip-- <= 0)
-			draw_lookup(p, y--, t, &t->request[i]);
+	table.column = p->r.w < 96 ? narrow : wide;
+	table_heads(&table);
+	skip = table_first(&s->cursor[VIEW_PREFIX], n, rows); /* counted from the end */
+	table.y = n < rows ? n : rows;
+	for (int32_t i = t->n_requests; i-- > 0 && table.y > 0;)
+		if (t->request[i].looked_up && skip-- <= 0) {
+			draw_lookup(&table, t, &t->request[i]);
+			table.y--;
+		}
 }

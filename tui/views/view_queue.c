@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/sched/policy.h"
+#include "tui/views/table.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
@@ -158,27 +159,21 @@ static int draw_hold(struct pen *p, const struct timeline *t, int y)
 	return 1;
 }
 
-/* Right ends of the columns; words are left. */
-enum { NTH_END = 3, LABEL_X = 4, WAIT_END = 18, STEPS_END = 26, PROMPT_END = 34, RANK_END = 44 };
-enum { USER_X = 46, USER_W = 12, CLASS_END = 64, WHY_X = 66 };
+enum { AT_NTH, AT_WHO, AT_WAIT, AT_STEPS, AT_PROMPT, AT_RANK, AT_USER, AT_CLASS, AT_TEXT };
+static const struct column order[] = { { NULL, 3, 0 }, { "who", -6, 1 }, { "waits", 8, 0 },
+	{ "steps", 8, 0 }, { "prompt", 8, 0 }, { NULL, 10, 0 }, { "user", -12, 2 }, { "class", 6, 0 },
+	{ NULL, 0, 2 } };
 
-static void draw_order_head(struct pen *p, const struct timeline *t, int y)
+static void draw_order_head(const struct table *table, const struct timeline *t)
 {
 	const struct sched_policy *policy = policy_of(t);
 	const bool ranked = policy && policy->rank_is;
 
-	view_put(p, LABEL_X, y, INK_DIM, "who");
-	view_put_right(p, WAIT_END, y, INK_DIM, "waits");
-	view_put_right(p, STEPS_END, y, INK_DIM, "steps");
-	view_put_right(p, PROMPT_END, y, INK_DIM, "prompt");
+	table_heads(table);
 	if (ranked)
-		view_put_right(p, RANK_END, y, INK_DIM, "rank");
-	if (p->r.w > CLASS_END) {
-		view_put(p, USER_X, y, INK_DIM, "user");
-		view_put_right(p, CLASS_END, y, INK_DIM, "class");
-	}
-	if (p->r.w > WHY_X + 16)
-		view_put(p, WHY_X, y, INK_DIM, "%s%s",
+		table_put(table, AT_RANK, INK_DIM, "rank");
+	if (table_rect(table, AT_TEXT).w > 16)
+		table_put(table, AT_TEXT, INK_DIM, "%s%s",
 			ranked ? "least rank first: " : "in order of arrival", ranked ? policy->rank_is : "");
 }
 
@@ -193,35 +188,29 @@ static void rank_words(char *buf, const struct sched_policy *policy, int64_t ran
 }
 
 static void draw_waiter(
-	struct pen *p, const struct timeline *t, const struct tl_request *r, int nth, int y)
+	const struct table *table, const struct timeline *t, const struct tl_request *r, int nth)
 {
+	struct pen who = table_cell(table, AT_WHO);
 	char buf[VIEW_NUM];
-	struct pen in = *p;
 
-	view_put_right(p, NTH_END, y, INK_DIM, "%d", nth);
-	view_put_label(p, LABEL_X, y, r->id);
+	table_put(table, AT_NTH, INK_DIM, "%d", nth);
+	view_put_label(&who, 0, 0, r->id);
 	if (r->state == TL_PREEMPTED) {
-		view_put_right(
-			p, STEPS_END, y, INK_REJECTED, "%s preempted", glyph(p->c, GLYPH_MARK_REJECTED));
+		table_put(
+			table, AT_STEPS, INK_REJECTED, "%s preempted", glyph(table->p->c, GLYPH_MARK_REJECTED));
 	} else {
-		view_put_right(
-			p, WAIT_END, y, INK_TEXT, "%s", view_ns(buf, timeline_latencies(t, r).queue));
-		view_put_right(p, STEPS_END, y, INK_TEXT, "%s",
+		table_put(table, AT_WAIT, INK_TEXT, "%s", view_ns(buf, timeline_latencies(t, r).queue));
+		table_put(table, AT_STEPS, INK_TEXT, "%s",
 			view_count(buf, (int64_t)timeline_latency_steps(t, r).queue));
 	}
-	view_put_right(p, PROMPT_END, y, INK_TEXT, "%s", view_count(buf, r->params.n_prompt));
+	table_put(table, AT_PROMPT, INK_TEXT, "%s", view_count(buf, r->params.n_prompt));
 	rank_words(buf, policy_of(t), rank_of(t, r->id));
-	view_put_right(p, RANK_END, y, INK_TEXT, "%s", buf);
-	if (p->r.w <= CLASS_END)
-		return;
-	in.ink = INK_TEXT;
-	pen_clip(&in, USER_X, y, USER_W, r->user ? r->user : "", -1);
+	table_put(table, AT_RANK, INK_TEXT, "%s", buf);
+	table_put(table, AT_USER, INK_TEXT, "%s", r->user ? r->user : "");
 	if (r->params.priority != EV_NULL_I)
-		view_put_right(p, CLASS_END, y, INK_TEXT, "%" PRId64, r->params.priority);
-	if (r->text && p->r.w > WHY_X + 8) {
-		in.ink = INK_DIM;
-		pen_clip(&in, WHY_X, y, p->r.w - WHY_X, r->text, -1);
-	}
+		table_put(table, AT_CLASS, INK_TEXT, "%" PRId64, r->params.priority);
+	if (r->text && table_rect(table, AT_TEXT).w > 8)
+		table_put(table, AT_TEXT, INK_DIM, "%s", r->text);
 }
 
 /* Returns the lines used, of at most `room`. */
@@ -232,18 +221,21 @@ static int draw_order(
 	const int total = view_waits(t, w, MOST), n = total < MOST ? total : MOST;
 	const int shown = n < room - 1 ? n : total > room - 1 ? room - 2 : room - 1;
 	const struct tl_request *chosen = view_request(t, s);
+	struct table table = TABLE(p, order, y);
 
 	if (room < 2 || !n)
 		return 0;
-	draw_order_head(p, t, y);
+	table.n = table_rect(&table, AT_CLASS).w ? table.n : AT_USER;
+	draw_order_head(&table, t);
 	for (int i = 0; i < shown; i++) {
-		draw_waiter(p, t, w[i], i + 1, y + 1 + i);
+		table.y++;
+		draw_waiter(&table, t, w[i], i + 1);
 		if (s->focused && w[i] == chosen)
-			view_mark_row(p, y + 1 + i);
+			view_mark_row(p, table.y);
 	}
 	if (shown < total && shown >= 0)
-		view_put(p, LABEL_X, y + 1 + shown, INK_DIM, "%s %d more", glyph(p->c, GLYPH_ELLIPSIS),
-			total - shown);
+		view_put(p, table_rect(&table, AT_WHO).x, y + 1 + shown, INK_DIM, "%s %d more",
+			glyph(p->c, GLYPH_ELLIPSIS), total - shown);
 	return 1 + shown + (shown < total);
 }
 
@@ -265,8 +257,10 @@ static int waits_of(const struct timeline *t, const struct tl_group *g, bool by_
 	return n;
 }
 
-enum { GROUP_W = 16, CAME_END = 24, NOW_END = 33, MEAN_END = 44, LONGEST_END = 55 };
-enum { MEAN_STEPS_END = 66, MOST_STEPS_END = 79 };
+enum { AT_NAME, AT_CAME, AT_NOW, AT_MEAN, AT_LONGEST, AT_MEAN_STEPS, AT_MOST_STEPS };
+static const struct column groups[] = { { NULL, -16, 0 }, { "came", 8, 0 }, { "waiting", 9, 0 },
+	{ "mean wait", 11, 0 }, { "longest", 11, 0 }, { "mean steps", 11, 0 },
+	{ "most steps", 13, 0 } };
 
 static void group_name(char *buf, const struct tl_group *g, bool by_user, bool rest)
 {
@@ -278,45 +272,40 @@ static void group_name(char *buf, const struct tl_group *g, bool by_user, bool r
 		snprintf(buf, VIEW_TOKEN, "class %" PRId64, g->priority);
 }
 
-static void draw_group(struct pen *p, const struct timeline *t, const struct tl_group *g,
-	bool by_user, bool rest, int y)
+static void draw_group(const struct table *table, const struct timeline *t,
+	const struct tl_group *g, bool by_user, bool rest)
 {
 	const double n = g->admitted > 0 ? (double)g->admitted : (double)NAN;
 	char name[VIEW_TOKEN], buf[VIEW_NUM];
-	struct pen in = *p;
 
 	group_name(name, g, by_user, rest);
-	in.ink = INK_TEXT;
-	pen_clip(&in, 0, y, GROUP_W, name, -1);
-	view_put_right(p, CAME_END, y, INK_TEXT, "%s", view_count(buf, g->arrived));
+	table_put(table, AT_NAME, INK_TEXT, "%s", name);
+	table_put(table, AT_CAME, INK_TEXT, "%s", view_count(buf, g->arrived));
 	if (!rest)
-		view_put_right(p, NOW_END, y, INK_TEXT, "%d", waits_of(t, g, by_user));
-	view_put_right(p, MEAN_END, y, INK_TEXT, "%s", view_ns(buf, (double)g->ns / n));
-	view_put_right(p, LONGEST_END, y, INK_TEXT, "%s", view_ns(buf, (double)g->most_ns * n / n));
-	if (p->r.w < MOST_STEPS_END || !g->admitted)
+		table_put(table, AT_NOW, INK_TEXT, "%d", waits_of(t, g, by_user));
+	table_put(table, AT_MEAN, INK_TEXT, "%s", view_ns(buf, (double)g->ns / n));
+	table_put(table, AT_LONGEST, INK_TEXT, "%s", view_ns(buf, (double)g->most_ns * n / n));
+	if (!g->admitted)
 		return;
-	view_put_right(p, MEAN_STEPS_END, y, INK_TEXT, "%.1f", (double)g->steps / n);
-	view_put_right(p, MOST_STEPS_END, y, INK_TEXT, "%s", view_count(buf, g->most_steps));
+	table_put(table, AT_MEAN_STEPS, INK_TEXT, "%.1f", (double)g->steps / n);
+	table_put(table, AT_MOST_STEPS, INK_TEXT, "%s", view_count(buf, g->most_steps));
 }
 
 static int draw_groups(struct pen *p, const struct timeline *t, bool by_user, int y, int room)
 {
 	const struct tl_group *g = by_user ? t->user : t->priority;
 	const int n = by_user ? t->n_users : t->n_priorities;
+	struct table table = TABLE(p, groups, y);
 
 	if (n < 2 || room < 2)
 		return 0;
-	view_put(p, 0, y, INK_DIM, "%s", by_user ? "user" : "priority");
-	view_put_right(p, CAME_END, y, INK_DIM, "came");
-	view_put_right(p, NOW_END, y, INK_DIM, "waiting");
-	view_put_right(p, MEAN_END, y, INK_DIM, "mean wait");
-	view_put_right(p, LONGEST_END, y, INK_DIM, "longest");
-	if (p->r.w >= MOST_STEPS_END) {
-		view_put_right(p, MEAN_STEPS_END, y, INK_DIM, "mean steps");
-		view_put_right(p, MOST_STEPS_END, y, INK_DIM, "most steps");
+	table.n = table_rect(&table, AT_MOST_STEPS).w ? table.n : AT_MEAN_STEPS;
+	table_heads(&table);
+	table_put(&table, AT_NAME, INK_DIM, "%s", by_user ? "user" : "priority");
+	for (int i = 0; i < n && i < room - 1; i++) {
+		table.y++;
+		draw_group(&table, t, &g[i], by_user, i == TL_GROUPS - 1);
 	}
-	for (int i = 0; i < n && i < room - 1; i++)
-		draw_group(p, t, &g[i], by_user, i == TL_GROUPS - 1, y + 1 + i);
 	return 1 + (n < room - 1 ? n : room - 1);
 }
 

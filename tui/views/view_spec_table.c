@@ -2,58 +2,67 @@
  * acceptance. See view_spec.c. Thread: the UI's. */
 #include <math.h>
 
+#include "tui/views/table.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
-/* Columns of the table: numbers end, words begin there. */
 /* columns from one rule's verdict to the other's, where there is no room for words */
-enum { SECOND_RULE = 6 };
-static const struct columns {
-	int step, letter, nth, draft, q, p, arrival, winner, winner_arrival, verdict, word_w;
-} wide = { 6, 8, 12, 14, 37, 45, 55, 57, 80, 82, 15 },
-  narrow = { 6, 8, 12, 14, 32, 38, 46, 48, 65, 67, 11 };
+enum { SECOND_RULE = 6, WORDS_W = 36 };
+enum {
+	AT_STEP,
+	AT_LETTER,
+	AT_NTH,
+	AT_DRAFT,
+	AT_Q,
+	AT_P,
+	AT_ARRIVAL,
+	AT_WINNER,
+	AT_WINNER_ARRIVAL,
+	AT_VERDICT
+};
+static const struct column wide[] = { { "step", 6, 0 }, { NULL, -2, 2 }, { "nth", 2, 0 },
+	{ "drafted", -15, 2 }, { "q", 8, 0 }, { "p", 8, 0 }, { NULL, 10, 0 }, { NULL, -15, 2 },
+	{ NULL, 8, 0 }, { NULL, 0, 2 } };
+static const struct column narrow[] = { { "step", 6, 0 }, { NULL, -2, 2 }, { "nth", 2, 0 },
+	{ "drafted", -11, 2 }, { "q", 7, 0 }, { "p", 6, 0 }, { NULL, 8, 0 }, { NULL, -11, 2 },
+	{ NULL, 6, 0 }, { NULL, 0, 2 } };
 
-static const struct columns *columns_for(const struct pen *p)
+static bool has_words(const struct table *t)
 {
-	return p->r.w < 96 ? &narrow : &wide;
+	return table_rect(t, AT_VERDICT).w >= WORDS_W;
 }
 
-static void draw_table_head(struct pen *p, int y, enum ev_code_rule rule)
+static void draw_heads(const struct table *t, enum ev_code_rule rule)
 {
-	const struct columns *c = columns_for(p);
-	bool race = rule == EV_RULE_race;
+	const bool race = rule == EV_RULE_race;
 
-	view_put_right(p, c->step, y, INK_DIM, "step");
-	view_put_right(p, c->nth, y, INK_DIM, "nth");
-	view_put(p, c->draft, y, INK_DIM, "drafted");
-	view_put_right(p, c->q, y, INK_DIM, "q");
-	view_put_right(p, c->p, y, INK_DIM, "p");
-	view_put_right(p, c->arrival, y, INK_DIM, race ? "arrival" : "u");
-	view_put(p, c->winner, y, INK_DIM, race ? "first" : "drawn");
-	view_put_right(p, c->winner_arrival, y, INK_DIM, race ? "arrival" : "p/q");
-	if (p->r.w < c->verdict + 36)
-		view_put(p, c->verdict, y, INK_DIM, race ? "race  rej." : "rej.  race");
+	table_heads(t);
+	table_put(t, AT_ARRIVAL, INK_DIM, race ? "arrival" : "u");
+	table_put(t, AT_WINNER, INK_DIM, race ? "first" : "drawn");
+	table_put(t, AT_WINNER_ARRIVAL, INK_DIM, race ? "arrival" : "p/q");
+	if (!has_words(t))
+		table_put(t, AT_VERDICT, INK_DIM, race ? "race  rej." : "rej.  race");
 }
 
-static void put_number(struct pen *p, int x, int y, enum ink ink, double v)
+static void put_number(const struct table *t, int column, double v)
 {
 	if (!isnan(v) && fabs(v) < 1e5)
-		view_put_right(p, x, y, ink, v < 100 ? "%.3f" : "%.0f", v);
+		table_put(t, column, INK_TEXT, v < 100 ? "%.3f" : "%.0f", v);
 	else if (isinf(v))
-		view_put_right(p, x, y, ink, "never");
+		table_put(t, column, INK_TEXT, "never");
 }
 
 /* A token that is cut by the sampler gets no arrival: it can never win. */
-static void put_verdict(struct pen *p, int y, const struct timeline *t, const struct tl_draft *d)
+static void put_verdict(
+	const struct table *table, const struct timeline *t, const struct tl_draft *d)
 {
-	const struct columns *c = columns_for(p);
-	struct pen in = *p;
+	struct pen in = table_cell(table, AT_WINNER);
 
-	put_number(p, c->p, y, INK_TEXT, (double)d->p);
-	put_number(p, c->arrival, y, INK_TEXT, (double)d->arrival);
+	put_number(table, AT_P, (double)d->p);
+	put_number(table, AT_ARRIVAL, (double)d->arrival);
 	in.ink = INK_TEXT;
-	view_put_token(&in, c->winner, y, c->word_w, t, d->winner);
-	put_number(p, c->winner_arrival, y, INK_TEXT, (double)d->winner_arrival);
+	view_put_token(&in, 0, 0, in.r.w, t, d->winner);
+	put_number(table, AT_WINNER_ARRIVAL, (double)d->winner_arrival);
 }
 
 /* Of the drafts of one step the children of `parent`, and below each its own children: the tree in
@@ -87,22 +96,22 @@ static const struct tl_draft *in_order(const struct timeline *t, int32_t i)
 }
 
 /* The verdict that the rule not in use would have given on the same draft. */
-static void put_other(
-	struct pen *p, int y, const struct tl_draft *d, const char *word, enum glyph mark, enum ink ink)
+static void put_other(const struct table *t, const struct tl_draft *d, const char *word,
+	enum glyph mark, enum ink ink)
 {
-	const struct columns *c = columns_for(p);
+	const int x = table_rect(t, AT_VERDICT).x;
 
-	if (p->r.w >= c->verdict + 36)
-		view_put(p, c->verdict + 13, y, INK_DIM, "%s: %s",
+	if (has_words(t))
+		view_put(t->p, x + 13, t->y, INK_DIM, "%s: %s",
 			d->rule == EV_RULE_race ? "rejection" : "race", word);
 	else
-		view_put(p, c->verdict + SECOND_RULE, y, ink, "%s", glyph(p->c, mark));
+		view_put(t->p, x + SECOND_RULE, t->y, ink, "%s", glyph(t->p->c, mark));
 }
 
 /* The step number is shown at its first draft and in the top row. In a tree a draft is to the right
  * of its parent. */
-static void draw_table_row(
-	struct pen *p, int y, const struct timeline *t, const struct tl_draft *d, bool first)
+static void draw_row(
+	const struct table *table, const struct timeline *t, const struct tl_draft *d, bool first)
 {
 	static const struct {
 		enum ink ink, word_ink;
@@ -113,46 +122,44 @@ static void draw_table_row(
 		[EV_VERDICT_rejected] = { INK_REJECTED, INK_DIM, GLYPH_CROSS, "rejected" },
 		[EV_VERDICT_unread] = { INK_DIM, INK_DIM, GLYPH_DOT, "discarded" },
 	};
-	const struct columns *c = columns_for(p);
-	struct pen in = *p;
-	bool both = d->other >= 0 && d->verdict != EV_VERDICT_unread;
-	int most = c->word_w / 2, deep = d->depth <= 1     ? 0
-									 : d->depth > most ? most
-													   : 2 * (d->depth - 1);
+	struct pen word = table_cell(table, AT_DRAFT), label = table_cell(table, AT_LETTER);
+	const bool both = d->other >= 0 && d->verdict != EV_VERDICT_unread;
+	const int most = word.r.w / 2, indent = d->depth <= 1 ? 0
+									 : d->depth > most   ? most
+														 : 2 * (d->depth - 1);
+	const int deep = indent > most ? most : indent;
 
-	deep = deep > most ? most : deep;
-	if (first || y == 1)
-		view_put_right(p, c->step, y, INK_DIM, "%lld", (long long)d->step);
-	view_put_label(p, c->letter, y, d->request);
-	view_put_right(p, c->nth, y, INK_TEXT, "%d", d->nth);
-	in.ink = (uint8_t)verdicts[d->verdict].word_ink;
-	view_put_token(&in, c->draft + deep, y, c->word_w - deep, t, d->id);
-	put_number(p, c->q, y, INK_TEXT, (double)d->q);
+	if (first || table->y == 1)
+		table_put(table, AT_STEP, INK_DIM, "%lld", (long long)d->step);
+	view_put_label(&label, 0, 0, d->request);
+	table_put(table, AT_NTH, INK_TEXT, "%d", d->nth);
+	word.ink = (uint8_t)verdicts[d->verdict].word_ink;
+	view_put_token(&word, deep, 0, word.r.w - deep, t, d->id);
+	put_number(table, AT_Q, (double)d->q);
 	if (d->verdict != EV_VERDICT_unread)
-		put_verdict(p, y, t, d);
-	view_put(p, c->verdict, y, verdicts[d->verdict].ink,
-		p->r.w >= c->verdict + 36 || !both ? "%s %s" : "%s", glyph(p->c, verdicts[d->verdict].mark),
+		put_verdict(table, t, d);
+	table_put(table, AT_VERDICT, verdicts[d->verdict].ink,
+		has_words(table) || !both ? "%s %s" : "%s", glyph(table->p->c, verdicts[d->verdict].mark),
 		verdicts[d->verdict].word);
 	if (both)
-		put_other(
-			p, y, d, verdicts[d->other].word, verdicts[d->other].mark, verdicts[d->other].ink);
+		put_other(table, d, verdicts[d->other].word, verdicts[d->other].mark,
+			verdicts[d->other].ink);
 }
 
 void view_spec_table(struct pen *p, const struct timeline *t, struct view_state *s)
 {
-	int64_t *below = &s->cursor[VIEW_SPECULATION];
-	int rows = p->r.h - 1;
-	int32_t from;
+	struct table table = TABLE(p, wide, 0);
+	const int rows = p->r.h - 1, below = table_first(&s->cursor[VIEW_SPECULATION], t->n_drafts, rows);
+	int32_t from = t->n_drafts - below - rows;
 
-	*below = *below > t->n_drafts - rows ? t->n_drafts - rows : *below;
-	*below = *below < 0 ? 0 : *below;
-	from = t->n_drafts - (int32_t)*below - rows;
 	from = from < 0 ? 0 : from;
-	draw_table_head(p, 0, t->draft[from].rule);
+	table.column = p->r.w < 96 ? narrow : wide;
+	draw_heads(&table, t->draft[from].rule);
 	for (int i = 0; i < rows && from + i < t->n_drafts; i++) {
 		const struct tl_draft *d = &t->draft[from + i];
-		bool first = d == t->draft || d[-1].step != d->step || d[-1].request != d->request;
 
-		draw_table_row(p, 1 + i, t, in_order(t, from + i), first);
+		table.y++;
+		draw_row(&table, t, in_order(t, from + i),
+			d == t->draft || d[-1].step != d->step || d[-1].request != d->request);
 	}
 }
