@@ -3,10 +3,14 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "tui/views/table.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
-enum { LABEL = 12, COLUMN = 12, GROWTH = 22, CHART_MIN = 4, AXIS = 8, TABLE = 9 };
+enum { CHART_MIN = 4, AXIS = 8, ROWS = 9, GROWTH = 22, LEAST_W = 36 };
+enum { AT_LABEL, AT_WITH, AT_WITHOUT, AT_GROWTH };
+static const struct column columns[] = { { NULL, -12, 0 }, { NULL, 12, 0 }, { NULL, 12, 0 },
+	{ NULL, 0, 2 } };
 
 /* An answer, and which of its tokens say what they cost. */
 struct side {
@@ -66,60 +70,51 @@ static const struct tl_token *newest(const struct side *s)
 	return s->r ? &s->r->token[s->r->n_tokens - 1] : NULL;
 }
 
-static void put_row(struct pen *p, int y, const char *label, const char *with, const char *without,
-	const char *growth)
+static void put_row(
+	struct table *t, const char *label, const char *with, const char *without, const char *growth)
 {
-	view_put(p, 0, y, INK_DIM, "%s", label);
-	view_put_right(p, LABEL + COLUMN, y, INK_TEXT, "%s", with);
-	view_put_right(p, LABEL + 2 * COLUMN, y, INK_BRIGHT, "%s", without);
-	if (LABEL + 2 * COLUMN + 2 + GROWTH <= p->r.w)
-		view_put(p, LABEL + 2 * COLUMN + 2, y, INK_DIM, "%s", growth);
+	table_put(t, AT_LABEL, INK_DIM, "%s", label);
+	table_put(t, AT_WITH, INK_TEXT, "%s", with);
+	table_put(t, AT_WITHOUT, INK_BRIGHT, "%s", without);
+	if (table_rect(t, AT_GROWTH).w >= GROWTH)
+		table_put(t, AT_GROWTH, INK_DIM, "%s", growth);
+	t->y++;
 }
 
 static void put_counts(
-	struct pen *p, int y, const char *label, bool known[2], const int64_t v[2], const char *growth)
+	struct table *t, const char *label, int64_t with, int64_t without, const char *growth)
 {
-	char with[VIEW_NUM] = "–", without[VIEW_NUM] = "–";
+	char a[VIEW_NUM], b[VIEW_NUM];
 
-	if (known[0])
-		view_count(with, v[0]);
-	if (known[1])
-		view_count(without, v[1]);
-	put_row(p, y, label, with, without, growth);
+	put_row(t, label, view_count(a, with), view_count(b, without), growth);
 }
 
-static void put_times(struct pen *p, int y, const char *label, bool known[2], const double v[2])
+static void put_times(struct table *t, double with, double without)
 {
-	char with[VIEW_NUM] = "–", without[VIEW_NUM] = "–";
+	char a[VIEW_NUM], b[VIEW_NUM];
 
-	if (known[0])
-		view_ns(with, v[0]);
-	if (known[1])
-		view_ns(without, v[1]);
-	put_row(p, y, label, with, without, "measured");
+	put_row(t, "  time", view_ns(a, with), view_ns(b, without), "measured");
 }
 
-static int table(struct pen *p, int y, const struct side *a, const struct side *b)
+/* v of a side that there is; of the other it is not known. */
+#define OF(side, v) ((side)->r ? (int64_t)(v) : EV_NULL_I)
+#define NS(side, v) ((side)->r ? (double)(v) : (double)NAN)
+
+static int draw_table(struct pen *p, int y, const struct side *a, const struct side *b)
 {
 	const struct tl_token *with = newest(a), *without = newest(b);
-	bool known[2] = { with, without };
+	struct table t = TABLE(p, columns, y);
 
-	put_row(p, y++, "", "with cache", "without", "grows with T as");
-	put_counts(p, y++, "newest: T", known,
-		(int64_t[2]){ with ? with->pos : 0, without ? without->pos : 0 }, "tokens before it");
-	put_counts(p, y++, "  rows", known,
-		(int64_t[2]){ with ? with->rows : 0, without ? without->rows : 0 }, "1 and T");
-	put_counts(p, y++, "  pairs", known,
-		(int64_t[2]){ with ? with->pairs : 0, without ? without->pairs : 0 }, "T and T\xc2\xb2/2");
-	put_times(p, y++, "  time", known,
-		(double[2]){ with ? (double)with->ns : 0, without ? (double)without->ns : 0 });
-	put_counts(p, y++, "all: tokens", known,
-		(int64_t[2]){ with ? a->r->n_tokens : 0, without ? b->r->n_tokens : 0 }, "of the answer");
-	put_counts(p, y++, "  rows", known, (int64_t[2]){ a->rows, b->rows }, "T and T\xc2\xb2/2");
-	put_counts(p, y++, "  pairs", known, (int64_t[2]){ a->pairs, b->pairs },
-		"T\xc2\xb2/2 and T\xc2\xb3/6");
-	put_times(p, y++, "  time", known, (double[2]){ a->ns, b->ns });
-	return y;
+	put_row(&t, "", "with cache", "without", "grows with T as");
+	put_counts(&t, "newest: T", OF(a, with->pos), OF(b, without->pos), "tokens before it");
+	put_counts(&t, "  rows", OF(a, with->rows), OF(b, without->rows), "1 and T");
+	put_counts(&t, "  pairs", OF(a, with->pairs), OF(b, without->pairs), "T and T\xc2\xb2/2");
+	put_times(&t, NS(a, with->ns), NS(b, without->ns));
+	put_counts(&t, "all: tokens", OF(a, a->r->n_tokens), OF(b, b->r->n_tokens), "of the answer");
+	put_counts(&t, "  rows", OF(a, a->rows), OF(b, b->rows), "T and T\xc2\xb2/2");
+	put_counts(&t, "  pairs", OF(a, a->pairs), OF(b, b->pairs), "T\xc2\xb2/2 and T\xc2\xb3/6");
+	put_times(&t, NS(a, a->ns), NS(b, b->ns));
+	return t.y;
 }
 
 /* Says what there is no room for. */
@@ -127,9 +122,9 @@ static void cut_table(struct pen *p, const struct side *a, const struct side *b)
 {
 	struct pen upper = pen_sub(p, (struct rect){ 0, 0, p->r.w, p->r.h - 1 });
 
-	table(&upper, 1, a, b);
+	draw_table(&upper, 1, a, b);
 	view_put(p, 0, p->r.h - 1, INK_DIM, "%s %d more lines: /view cost, then /zoom",
-		glyph(p->c, GLYPH_ELLIPSIS), TABLE - (p->r.h - 2));
+		glyph(p->c, GLYPH_ELLIPSIS), ROWS - (p->r.h - 2));
 }
 
 /* ---- the chart: time of each token after the first ---- */
@@ -197,10 +192,10 @@ static void draw(struct pen *p, const struct timeline *t, struct view_state *s)
 		view_nothing(p, "no answer of two tokens: ask, then /kv-cache off, /new and ask again");
 		return;
 	}
-	if (p->r.h - 1 < TABLE)
+	if (p->r.h - 1 < ROWS)
 		cut_table(p, &with, &without);
 	else
-		chart(p, table(p, 1, &with, &without) + 1, &with, &without);
+		chart(p, draw_table(p, 1, &with, &without) + 1, &with, &without);
 }
 
 const struct view view_cost = {
@@ -225,7 +220,7 @@ const struct view view_cost = {
 		"counts, too.\n"
 		"\n"
 		"Try: ask something with /temp 0, then /kv-cache off, /new and ask the same again.\n",
-	.min_w = LABEL + 2 * COLUMN,
+	.min_w = LEAST_W,
 	.min_h = 4,
 	.want_h = 11,
 	.draw = draw,

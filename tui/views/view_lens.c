@@ -9,11 +9,21 @@
 
 #include "tui/inspect/lens.h"
 #include "tui/views/view_heat.h"
+#include "tui/views/table.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
 enum part { PART_LAYERS, PART_ATTENTION, PART_ALL, N_PARTS };
 enum { WIDE_W = 110, WIDE_H = 24, GUESS_W = 20, TOP_MAX = 64, SMALL_RANK = 5 };
+enum { AT_LAYER, AT_GUESS, AT_RANK, AT_P, AT_BITS, AT_SPARSE, AT_RMS };
+static const struct column layer_columns[] = { { "l", 3, 0 }, { "p and guess", 0, 2 },
+	{ "rank", 8, 0 }, { "p", 8, 0 }, { "bits", 7, 0 }, { "spars", 6, 0 }, { "rms", 7, 0 } };
+enum { AT_POS, AT_TOKEN, AT_WEIGHT, AT_WEIGHT_BAR };
+static const struct column row_columns[] = { { NULL, 6, 0 }, { NULL, 2 - GUESS_W, 2 },
+	{ NULL, 9, 0 }, { NULL, 0, 2 } };
+enum { AT_BEST, AT_SHARE, AT_LOGIT, AT_SHARE_BAR };
+static const struct column best_columns[] = { { NULL, 2 - GUESS_W, 0 }, { NULL, 9, 0 },
+	{ NULL, 8, 0 }, { NULL, 0, 2 } };
 
 static const char *quote(char *buf, const struct lens_look *k, const struct timeline *t, int32_t id)
 {
@@ -26,58 +36,50 @@ static const char *quote(char *buf, const struct lens_look *k, const struct time
 
 /* --- the logit lens --- */
 
-static void draw_layer(struct pen *p, int y, const struct timeline *t, const struct lens_look *k,
-	int32_t layer, bool chosen)
+static void draw_layer(const struct table *table, const struct timeline *t,
+	const struct lens_look *k, int32_t layer, bool chosen)
 {
 	const struct probe_layer *l = &k->probe->layer[layer];
-	int numbers = p->r.w - 36,
-		n_guesses = (numbers - 4) / GUESS_W < 1 ? 1 : (numbers - 4) / GUESS_W;
+	struct pen in = table_cell(table, AT_GUESS);
 	char word[VIEW_TOKEN], text[VIEW_TOKEN + 16], rank[VIEW_NUM];
-	struct pen in = *p;
 
-	view_put_right(p, 3, y, chosen ? INK_BRIGHT : INK_DIM, "%d", layer);
-	for (int i = 0; i < n_guesses && i < PROBE_TOP; i++) {
+	table_put(table, AT_LAYER, chosen ? INK_BRIGHT : INK_DIM, "%d", layer);
+	for (int i = 0; i < PROBE_TOP && (!i || (i + 1) * GUESS_W <= in.r.w + 1); i++) {
 		const struct probe_guess *g = &l->top[i];
 
 		in.ink = g->id == k->token ? INK_ACCEPTED : i ? INK_DIM : INK_TEXT;
 		snprintf(text, sizeof text, "%.2f %s", (double)g->p, quote(word, k, t, g->id));
-		pen_clip(&in, 5 + i * GUESS_W, y, GUESS_W - 1 < numbers - 5 ? GUESS_W - 1 : numbers - 5,
-			text, -1);
+		pen_clip(&in, i * GUESS_W, 0, GUESS_W - 1, text, -1);
 	}
-	view_put_right(p, numbers + 8, y, l->token_rank <= SMALL_RANK ? INK_ACCEPTED : INK_DIM, "%s",
+	table_put(table, AT_RANK, l->token_rank <= SMALL_RANK ? INK_ACCEPTED : INK_DIM, "%s",
 		view_count(rank, l->token_rank));
-	view_put_right(p, numbers + 16, y, INK_DIM, "%.4f", (double)l->token_p);
-	view_put_right(p, numbers + 23, y, INK_DIM, "%.2f", (double)l->entropy);
-	if (l->act_max > 0) /* a layer without a feed-forward has no activations */
-		view_put_right(p, numbers + 29, y, INK_DIM, "%.0f%%", 100 * (double)l->act_small);
-	else
-		view_put_right(p, numbers + 29, y, INK_DIM, "–");
-	view_put_right(p, numbers + 36, y, INK_DIM, "%.1f", (double)l->residual_rms);
+	table_put(table, AT_P, INK_DIM, "%.4f", (double)l->token_p);
+	table_put(table, AT_BITS, INK_DIM, "%.2f", (double)l->entropy);
+	/* a layer without a feed-forward has no activations */
+	table_put(table, AT_SPARSE, INK_DIM, l->act_max > 0 ? "%.0f%%" : "–", 100 * (double)l->act_small);
+	table_put(table, AT_RMS, INK_DIM, "%.1f", (double)l->residual_rms);
 	if (chosen)
-		view_mark_row(p, y);
+		view_mark_row(table->p, table->y);
 }
 
 static void draw_layers(
 	struct pen *p, const struct timeline *t, const struct view_state *s, const struct lens_look *k)
 {
-	int numbers = p->r.w - 36, rows = p->r.h - 2, chosen = s->layer < 0 ? -1 : s->layer, first;
+	struct table table = TABLE(p, layer_columns, 1);
+	int rows = p->r.h - 2, chosen = s->layer < 0 ? -1 : s->layer, first;
 	char word[VIEW_TOKEN], words[VIEW_TOKEN + 80];
 
 	snprintf(words, sizeof words, "what each layer would say · rank and p of %s",
 		quote(word, k, t, k->token));
 	pen_head(p, "logit lens", words);
-	view_put_right(p, 3, 1, INK_DIM, "l");
-	view_put(p, 5, 1, INK_DIM, "p and guess");
-	view_put_right(p, numbers + 8, 1, INK_DIM, "rank");
-	view_put_right(p, numbers + 16, 1, INK_DIM, "p");
-	view_put_right(p, numbers + 23, 1, INK_DIM, "bits");
-	view_put_right(p, numbers + 29, 1, INK_DIM, "spars");
-	view_put_right(p, numbers + 36, 1, INK_DIM, "rms");
+	table_heads(&table);
 	first = k->probe->n_layers - rows;
 	first = chosen >= 0 && chosen < first ? chosen : first;
 	first = first < 0 ? 0 : first;
-	for (int32_t i = first; i < k->probe->n_layers && i < first + rows; i++)
-		draw_layer(p, 2 + i - first, t, k, i, i == chosen);
+	for (int32_t i = first; i < k->probe->n_layers && i < first + rows; i++) {
+		table.y++;
+		draw_layer(&table, t, k, i, i == chosen);
+	}
 }
 
 /* --- a row of attention --- */
@@ -140,6 +142,7 @@ static void draw_attention(
 	int32_t layer = s->layer < b->n_layers ? s->layer : -1,
 			head = s->head < b->n_heads ? s->head : -1;
 	float *row = malloc((size_t)b->n * sizeof *row);
+	struct table table = TABLE(p, row_columns, 2);
 	char words[96], word[VIEW_TOKEN];
 	int32_t top[TOP_MAX];
 	int n;
@@ -158,15 +161,14 @@ static void draw_attention(
 	attention_row(b, layer, head, row);
 	draw_strip(p, 1, row, b->n);
 	n = p->r.h - 2 > 0 ? largest(row, b->n, top, p->r.h - 2 < TOP_MAX ? p->r.h - 2 : TOP_MAX) : 0;
-	for (int i = 0; i < n; i++) {
-		struct pen in = *p;
+	for (int i = 0; i < n; i++, table.y++) {
+		struct pen bar = table_cell(&table, AT_WEIGHT_BAR);
 
-		view_put_right(p, 6, 2 + i, INK_DIM, "%d", top[i]);
-		in.ink = INK_TEXT;
-		pen_clip(&in, 8, 2 + i, GUESS_W - 2, quote(word, k, t, k->ids[top[i]]), -1);
-		view_put_right(p, 35, 2 + i, INK_TEXT, "%.5f", (double)row[top[i]]);
-		in.ink = (uint8_t)view_heat_ink((double)row[top[i]]);
-		view_bar(&in, 37, 2 + i, p->r.w - 37, (double)row[top[i]]);
+		table_put(&table, AT_POS, INK_DIM, "%d", top[i]);
+		table_put(&table, AT_TOKEN, INK_TEXT, "%s", quote(word, k, t, k->ids[top[i]]));
+		table_put(&table, AT_WEIGHT, INK_TEXT, "%.5f", (double)row[top[i]]);
+		bar.ink = (uint8_t)view_heat_ink((double)row[top[i]]);
+		view_bar(&bar, 0, 0, bar.r.w, (double)row[top[i]]);
 	}
 	free(row);
 }
@@ -176,6 +178,7 @@ static void draw_attention(
 static void draw_all(struct pen *p, const struct timeline *t, const struct lens_look *k)
 {
 	const struct probe *b = k->probe;
+	struct table table = TABLE(p, best_columns, 1);
 	double mass = 0, told = 0;
 	char words[96], word[VIEW_TOKEN], count[VIEW_NUM];
 	int32_t top[TOP_MAX];
@@ -187,20 +190,20 @@ static void draw_all(struct pen *p, const struct timeline *t, const struct lens_
 	for (int32_t i = 0; i < b->vocab; i++)
 		mass += exp((double)(b->logits[i] - b->stats.max));
 	n = rows > 0 ? largest(b->logits, b->vocab, top, rows) : 0;
-	for (int i = 0; i < n; i++) {
-		double share = exp((double)(b->logits[top[i]] - b->stats.max)) / mass;
-		struct pen in = *p;
+	for (int i = 0; i < n; i++, table.y++) {
+		const double share = exp((double)(b->logits[top[i]] - b->stats.max)) / mass;
+		const bool drawn = top[i] == k->token;
+		struct pen bar = table_cell(&table, AT_SHARE_BAR);
 
 		told += share;
-		in.ink = top[i] == k->token ? INK_BRIGHT : INK_TEXT;
-		pen_clip(&in, 0, 1 + i, GUESS_W - 2, quote(word, k, t, top[i]), -1);
-		view_put_right(p, 27, 1 + i, INK_TEXT, "%.5f", share);
-		view_put_right(p, 35, 1 + i, INK_DIM, "%.2f", (double)b->logits[top[i]]);
-		in.ink = top[i] == k->token ? INK_BAR : INK_BAR_CUT;
-		view_bar(&in, 37, 1 + i, p->r.w - 37, share);
+		table_put(&table, AT_BEST, drawn ? INK_BRIGHT : INK_TEXT, "%s", quote(word, k, t, top[i]));
+		table_put(&table, AT_SHARE, INK_TEXT, "%.5f", share);
+		table_put(&table, AT_LOGIT, INK_DIM, "%.2f", (double)b->logits[top[i]]);
+		bar.ink = drawn ? INK_BAR : INK_BAR_CUT;
+		view_bar(&bar, 0, 0, bar.r.w, share);
 	}
-	view_put(p, 0, 1 + n, INK_DIM, "the other %s together", view_count(count, b->vocab - n));
-	view_put_right(p, 35, 1 + n, INK_DIM, "%.5f", told < 1 ? 1 - told : 0.0);
+	view_put(p, 0, table.y, INK_DIM, "the other %s together", view_count(count, b->vocab - n));
+	table_put(&table, AT_LOGIT, INK_DIM, "%.5f", told < 1 ? 1 - told : 0.0);
 }
 
 /* --- all of it --- */
@@ -254,8 +257,7 @@ static void draw_lens(struct pen *p, const struct timeline *t, struct view_state
 	const char *same = "";
 
 	if (!k || k->state == LENS_NOTHING) {
-		pen_head(p, "deep look", NULL);
-		view_nothing(p,
+		view_empty(p, "deep look",
 			"/lens looks at the token under the cursor: what each layer would say, where every head "
 			"looked, the whole distribution; all of it computed again, to the bit");
 		return;

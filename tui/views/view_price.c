@@ -6,12 +6,19 @@
 #include <string.h>
 
 #include "engine/lossy.h"
+#include "tui/views/table.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
 #define NANO 1e-9
 
-enum { LABEL = 22, COLUMN = 12, CHART_MIN = 6, AXIS = 8, POS_W = 6, TOKEN_W = 18 };
+enum { CHART_MIN = 6, AXIS = 8, TOKEN_W = 18 };
+enum { AT_LABEL, AT_LOSSY, AT_EXACT, AT_MORE };
+static const struct column sides[] = { { NULL, -22, 0 }, { NULL, 12, 0 }, { NULL, 12, 0 },
+	{ NULL, 0, 2 } };
+enum { AT_POS, AT_DRAWN, AT_BEST, AT_EXACT_BEST, AT_KL, AT_RANK };
+static const struct column partings[] = { { "at", 6, 0 }, { "drawn", -TOKEN_W, 1 },
+	{ "lossy best", -TOKEN_W, 1 }, { "exact best", -TOKEN_W, 1 }, { "KL", 7, 0 }, { "rank", 6, 0 } };
 
 /* Of the tokens of an answer that have a twin. */
 struct sums {
@@ -82,22 +89,23 @@ static struct step_sums steps_of(const struct timeline *t)
 /* ---- the table ---- */
 
 static void put_row(
-	struct pen *p, int y, const char *label, const char *lossy, const char *exact, const char *more)
+	struct table *t, const char *label, const char *lossy, const char *exact, const char *more)
 {
-	view_put(p, 0, y, INK_DIM, "%s", label);
-	view_put_right(p, LABEL + COLUMN, y, INK_BRIGHT, "%s", lossy);
-	view_put_right(p, LABEL + 2 * COLUMN, y, INK_TEXT, "%s", exact);
-	view_put(p, LABEL + 2 * COLUMN + 2, y, INK_DIM, "%s", more);
+	t->y++;
+	table_put(t, AT_LABEL, INK_DIM, "%s", label);
+	table_put(t, AT_LOSSY, INK_BRIGHT, "%s", lossy);
+	table_put(t, AT_EXACT, INK_TEXT, "%s", exact);
+	table_put(t, AT_MORE, INK_DIM, "%s", more);
 }
 
-static void put_cost(struct pen *p, int y, const char *label, const double v[2],
+static void put_cost(struct table *t, const char *label, const double v[2],
 	const char *(*format)(char *buf, double v))
 {
 	char lossy[VIEW_NUM], exact[VIEW_NUM], part[VIEW_NUM], more[VIEW_NUM + 16] = "";
 
 	if (v[1] > 0)
 		snprintf(more, sizeof more, "%s of the exact", view_percent(part, v[0] / v[1]));
-	put_row(p, y, label, format(lossy, v[0]), format(exact, v[1]), more);
+	put_row(t, label, format(lossy, v[0]), format(exact, v[1]), more);
 }
 
 static const char *format_ops(char *buf, double ops)
@@ -106,22 +114,23 @@ static const char *format_ops(char *buf, double ops)
 	return buf;
 }
 
-static int table(struct pen *p, int y, const struct timeline *t, const struct sums *s)
+static int draw_table(struct pen *p, int y, const struct timeline *t, const struct sums *s)
 {
+	struct table table = TABLE(p, sides, y - 1);
 	const struct step_sums m = steps_of(t);
 	char lossy[VIEW_NUM], exact[VIEW_NUM], n[VIEW_NUM], more[64];
 
-	put_row(p, y++, "", "lossy", "exact", "");
+	put_row(&table, "", "lossy", "exact", "");
 	snprintf(lossy, sizeof lossy, "%.4g", exp(s->lossy / s->n));
 	snprintf(exact, sizeof exact, "%.4g", exp(s->exact / s->n));
 	snprintf(more, sizeof more, "of the %s tokens that the lossy model drew", view_count(n, s->n));
-	put_row(p, y++, "perplexity", lossy, exact, more);
+	put_row(&table, "perplexity", lossy, exact, more);
 	if (!m.n)
-		return y;
-	put_cost(p, y++, "a decode step: bytes", m.bytes, view_bytes);
-	put_cost(p, y++, "  operations", m.ops, format_ops);
-	put_cost(p, y++, "  time of kernels", m.ns, view_ns);
-	return y;
+		return table.y + 1;
+	put_cost(&table, "a decode step: bytes", m.bytes, view_bytes);
+	put_cost(&table, "  operations", m.ops, format_ops);
+	put_cost(&table, "  time of kernels", m.ns, view_ns);
+	return table.y + 1;
 }
 
 /* ---- the chart: kl of each token, and both perplexities up to there ---- */
@@ -237,39 +246,34 @@ static int chart(struct pen *p, int y, int h, const struct tl_request *r, const 
 
 /* ---- where they part: the newest last ---- */
 
-static void draw_parting(struct pen *p, int y, const struct timeline *t, const struct tl_token *k)
+static void draw_parting(
+	const struct table *table, const struct timeline *t, const struct tl_token *k)
 {
-	int x = POS_W + 1;
+	const int32_t id[] = { k->id, k->price.best, k->price.exact_best };
 
-	view_put_right(p, POS_W, y, INK_DIM, "%lld", (long long)k->pos);
-	view_put_token(p, x, y, TOKEN_W, t, k->id);
-	x += TOKEN_W + 1;
-	view_put_token(p, x, y, TOKEN_W, t, k->price.best);
-	x += TOKEN_W + 1;
-	view_put_token(p, x, y, TOKEN_W, t, k->price.exact_best);
-	x += TOKEN_W + 1;
-	view_put_right(p, x + 6, y, INK_TEXT, "%.3g", (double)k->price.kl * NANO);
-	view_put_right(p, x + 12, y, INK_TEXT, "%d", (int)k->price.rank);
+	table_put(table, AT_POS, INK_DIM, "%lld", (long long)k->pos);
+	for (int i = 0; i < 3; i++)
+		view_put_token(
+			table->p, table_rect(table, AT_DRAWN + i).x, table->y, TOKEN_W, t, id[i]);
+	table_put(table, AT_KL, INK_TEXT, "%.3g", (double)k->price.kl * NANO);
+	table_put(table, AT_RANK, INK_TEXT, "%d", (int)k->price.rank);
 }
 
-static void partings(struct pen *p, int y, const struct timeline *t, const struct tl_request *r)
+static void draw_partings(
+	struct pen *p, int y, const struct timeline *t, const struct tl_request *r)
 {
-	const int x = POS_W + 1;
+	struct table table = TABLE(p, partings, y);
 	int rows = 0;
 
 	for (int32_t i = r->n_tokens; i-- > 0 && rows < p->r.h - y - 1;)
 		rows += parts(&r->token[i]);
-	if (rows < 1 || p->r.w < x + 3 * (TOKEN_W + 1) + 12)
+	if (rows < 1 || !table_rect(&table, AT_RANK).w)
 		return;
-	view_put_right(p, POS_W, y, INK_DIM, "at");
-	view_put(p, x, y, INK_DIM, "drawn");
-	view_put(p, x + TOKEN_W + 1, y, INK_DIM, "lossy best");
-	view_put(p, x + 2 * (TOKEN_W + 1), y, INK_DIM, "exact best");
-	view_put(p, x + 3 * (TOKEN_W + 1) + 4, y, INK_DIM, "KL  rank");
+	table_heads(&table);
 	for (int32_t i = r->n_tokens; i-- > 0 && rows > 0;)
 		if (parts(&r->token[i])) {
-			draw_parting(p, y + rows, t, &r->token[i]);
-			rows--;
+			table.y = y + rows--;
+			draw_parting(&table, t, &r->token[i]);
 		}
 }
 
@@ -284,8 +288,7 @@ static void price_draw(struct pen *p, const struct timeline *t, struct view_stat
 	int y, room;
 
 	if (!sums.n) {
-		pen_head(p, "price", NULL);
-		view_nothing(p,
+		view_empty(p, "price",
 			"what lossy settings cost at each token: /twin on (an exact reference), then a lossy setting (/cache-format e4m3), and ask");
 		return;
 	}
@@ -294,10 +297,10 @@ static void price_draw(struct pen *p, const struct timeline *t, struct view_stat
 		*lossy_print(&l, names, sizeof names) ? names : "exact", sums.kl / sums.n, (int)sums.equal,
 		(int)sums.n);
 	pen_head(p, "price", figure);
-	y = table(p, 1, t, &sums) + 1;
+	y = draw_table(p, 1, t, &sums) + 1;
 	room = p->r.h - y;
 	y = chart(p, y, room > 24 ? room * 3 / 5 : room > 14 ? room - 5 : room, r, &sums);
-	partings(p, y + 1, t, r);
+	draw_partings(p, y + 1, t, r);
 }
 
 const struct view view_price = {
@@ -321,7 +324,7 @@ const struct view view_price = {
 		"times measured. The twin's time is part of the step's, so everything is slower while it runs.\n"
 		"\n"
 		"Try: /twin on, /cache-format e4m3, ask; then /visible window:64 and ask for a long story.",
-	.min_w = 44,
+	.min_w = 46,
 	.min_h = 4,
 	.want_h = 18,
 	.draw = price_draw,
