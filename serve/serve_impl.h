@@ -1,4 +1,4 @@
-/* Internals of the server, for the files of sessions/serve alone.
+/* Internals of the server, for the files of serve alone.
  *
  * A job is one HTTP request; it has as many choices as it asks for continuations, each a request of
  * the engine. A job is freed when nobody refers to it: its connection, and each call that the

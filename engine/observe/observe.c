@@ -225,8 +225,7 @@ static void emit_attention(struct engine *e, const struct plan_item *item)
 		pos / e->memory.page_size + 1 };
 	const size_t pages = (size_t)o.n_pages, layers = (size_t)e->info.n_layers;
 	const struct k_attention *chosen = NULL;
-	uint8_t *near = e->observe.room->packed + layers * pages,
-			*read = near + layers * sizeof(uint16_t);
+	uint8_t *near = e->observe.room->packed + layers * pages;
 	const int32_t n_attention = begin_reads(e, &o);
 	int64_t seen = 0; /* by a layer's ops of attention so far */
 	struct event ev;
@@ -253,8 +252,8 @@ static void emit_attention(struct engine *e, const struct plan_item *item)
 		.share = { e->observe.room->packed, layers * pages },
 		.threshold = (double)f->threshold,
 		.near_zero = { near, layers * sizeof(uint16_t) } };
-	if (pack_reads(e, &o, read))
-		ev.u.attention.read = (struct ev_span){ read, pages };
+	if (pack_reads(e, &o, near + layers * sizeof(uint16_t)))
+		ev.u.attention.read = (struct ev_span){ near + layers * sizeof(uint16_t), pages };
 	stream_emit(&e->stream, &ev);
 	if (chosen)
 		emit_head(e, &o, chosen);

@@ -81,9 +81,8 @@ struct request *request_new(
 	r->deadline = spec->deadline;
 	r->top = spec->top;
 	r->slot = -1;
-	r->n_ids = r->n_prompt = spec->n_ids;
-	if (spec->kind == EV_REQUEST_KIND_verify)
-		r->n_prompt = spec->n_prompt;
+	r->n_ids = spec->n_ids;
+	r->n_prompt = spec->kind == EV_REQUEST_KIND_verify ? spec->n_prompt : spec->n_ids;
 	r->limit_is_ctx = limit > ctx;
 	r->limit = limit < ctx ? (int32_t)limit : ctx;
 	if (r->limit < spec->n_ids)

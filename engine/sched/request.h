@@ -20,8 +20,8 @@ struct sched;
 struct tokenizer;
 
 /* How rows of a request are planned and what is done with their outputs, by what is asked of it.
- * Most draw one token after the other; the table has those that do not (core/request_kinds.c), and a
- * model may have a kind of its own (struct request_form). */
+ * Most draw one token after the other; the table has those that do not (core/request_kinds.c), and
+ * a model may have a kind of its own (struct request_form). */
 struct request_kind {
 	bool next;  /* one token after the other: it may lack only its newest */
 	bool given; /* its tokens are: it draws none, and ends when its last but one row is computed */

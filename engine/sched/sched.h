@@ -66,11 +66,12 @@ struct sched {
 	int64_t n_admitted, step;
 	int32_t budget, chunk; /* rows; chunk 0: whole prompts */
 	int32_t max_out;       /* outputs a step can have */
-	/* Plans what needs a step of its own, which it is if anything is planned. NULL: nothing does. */
+	/* Plans what needs a step of its own, which it is if anything is planned. NULL: nothing does.
+	 */
 	void (*plan_first)(struct sched *s, struct plan *p);
-	int32_t n_preempted;   /* ever */
-	bool open;             /* whether the step may admit requests that never ran */
-	int32_t n_decodes;     /* steps with newest tokens since a request was last admitted */
+	int32_t n_preempted; /* ever */
+	bool open;           /* whether the step may admit requests that never ran */
+	int32_t n_decodes;   /* steps with newest tokens since a request was last admitted */
 	/* why the newest plan left requests waiting (enum ev_code_hold), and the one that was first in
 	 * order; EV_NULL_I: none was left; nobody was asked for */
 	int64_t hold, hold_first;

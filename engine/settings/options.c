@@ -23,8 +23,7 @@ const struct setting engine_settings[] = {
 const struct setting answer_settings[] = {
 #define SAMPLE(type, field, initial, apply, ...)                                                   \
 	ROW(answer_settings, type, params.field, __VA_ARGS__)
-#define ANSWER(type, field, initial, apply, ...)                                                   \
-	ROW(answer_settings, type, field, __VA_ARGS__)
+#define ANSWER(type, field, initial, apply, ...) ROW(answer_settings, type, field, __VA_ARGS__)
 #include "engine/settings/settings.def"
 	{ 0 },
 };

@@ -12,7 +12,8 @@
 
 struct engine_given;
 
-/* What an engine is opened with: the settings of settings.def, and arguments that are no settings. */
+/* What an engine is opened with: the settings of settings.def, and arguments that are no settings.
+ */
 struct engine_options {
 #define ENGINE SETTING_FIELD
 #include "engine/settings/settings.def"

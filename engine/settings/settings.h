@@ -65,10 +65,10 @@ struct sample_bias {
 
 struct setting {
 	enum setting_type type;
-	size_t at;            /* offset of its value in the struct that the table describes */
-	const char *name;     /* without dashes or slash */
-	const char *group;    /* heading in the help; a verb takes options by group or by name */
-	const char *arg;      /* its value as shown in the help; NULL: its words */
+	size_t at;         /* offset of its value in the struct that the table describes */
+	const char *name;  /* without dashes or slash */
+	const char *group; /* heading in the help; a verb takes options by group or by name */
+	const char *arg;   /* its value as shown in the help; NULL: its words */
 	double low, high;
 	int step;  /* 0: any */
 	bool bare; /* as an option it may stand without a value: "" */

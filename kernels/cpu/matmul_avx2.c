@@ -2,7 +2,8 @@
  * the reference's chain. Products of bytes are added in 16 bits as far as they fit (rule 5): 16 of
  * 4-bit weights and of centred 5-bit ones, 8 of other 5-bit and of 6-bit ones (32 * 127 * 8 =
  * 32,512). Signed bytes are multiplied as words. Three and four rows take two tiles at once:
- * docs/performance-log.md counts the instructions. Thread: called by all threads of a pool; no state.
+ * docs/performance-log.md counts the instructions. Thread: called by all threads of a pool; no
+ * state.
  */
 #ifdef __AVX2__
 #include <cpuid.h>

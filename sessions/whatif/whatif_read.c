@@ -136,6 +136,18 @@ static void on_memory(struct recorded *r, const struct ev_memory *m)
 		.state_bytes = 1 };
 }
 
+static void on_token(struct reading *g, const struct ev_token *t)
+{
+	const bool forced = t->source == EV_SOURCE_forced;
+
+	if (ev_is_earlier(t->source)) {
+		drop_noted(g->r, t->request);
+		return;
+	}
+	g->n_tokens += !forced;
+	add_act(g, t->request, forced ? ACT_FORCED : ACT_DRAWN, t->id);
+}
+
 static void on_event(void *arg, const struct history *h, const struct event *ev)
 {
 	struct reading *g = arg;
@@ -156,15 +168,7 @@ static void on_event(void *arg, const struct history *h, const struct event *ev)
 			on_setting(g, &h->setting[h->n_settings - 1]);
 		break;
 	case EV_request: on_request(g, &h->request[h->n_requests - 1]); break;
-	case EV_token:
-		if (ev_is_earlier(ev->u.token.source)) {
-			drop_noted(g->r, ev->u.token.request);
-			break;
-		}
-		g->n_tokens += ev->u.token.source != EV_SOURCE_forced;
-		add_act(g, ev->u.token.request,
-			ev->u.token.source == EV_SOURCE_forced ? ACT_FORCED : ACT_DRAWN, ev->u.token.id);
-		break;
+	case EV_token: on_token(g, &ev->u.token); break;
 	case EV_pin: on_pin(g, h, &ev->u.pin); break;
 	case EV_denoise: g->r->denoised = true; break;
 	case EV_search: g->r->searched = true; break;

@@ -92,13 +92,13 @@ check "only main exits" \
 check "no libm in the kernels" \
 	"grep -nE '(^|[^_a-z0-9])(expf?|logf?|powf?|sinf?|cosf?|tanhf?|fmaxf?|fminf?)\(' -r kernels --include=*.c kernels/arith.h | grep -vE ':[0-9]+:[[:space:]]*(/?\*|//)'"
 check "every path that a comment or a document names is there" \
-	"grep -rnoE '(^|[^[:alnum:]_./\$}-])($(echo "$all" | tr ' ' '|')tests|tools|docs|demos)/[[:alnum:]_./-]*\.(c|h|cu|cuh|py|sh|md|txt)\b' \
+	"grep -rnoE '(^|[^[:alnum:]_./\$}-])($(echo "$all" | tr ' ' '|')tests|tools|docs|demos)/[[:alnum:]_./-]*\.(c|h|def|cu|cuh|py|sh|md|txt)\b' \
 		$all tests/*/ tools docs README.md Makefile --include='*.[ch]' --include='*.cu*' --include='*.py' --include='*.sh' --include='*.md' --include=Makefile |
 		sed 's/[^[:alnum:]_./:-]//g' | awk -F: '!seen[\$3]++' | while IFS=: read -r file line path; do
 			[ -e \"\$path\" ] || case \$path in */x.[ch] | *_x.[ch]) ;; *) echo \"\$file:\$line: \$path\" ;; esac; done"
-# Columns whose values are codes, as a pattern: event/codes.h has the lists, event/event_*.h the columns.
-lists=$(sed -n 's/^#define EV_CODES_\([a-z_]*\)(X).*/\1/p' event/codes.h | tr '\n' '|')
-coded=$(grep -hoE "I\([a-z_]+, \"(${lists}none)\"" event/event_*.h | sed 's/I(\([a-z_]*\),.*/\1/' | sort -u | tr '\n' '|')
+# Columns whose values are codes, as a pattern: event/codes.def has the lists, event/events.def the columns.
+lists=$(sed -n 's/^LIST(\([a-z_]*\),.*/\1/p' event/codes.def | tr '\n' '|')
+coded=$(grep -hoE "I\([a-z_]+, \"(${lists}none)\"" event/events.def | sed 's/I(\([a-z_]*\),.*/\1/' | sort -u | tr '\n' '|')
 check "no SQL has the number of a code: schema_sql() puts it in by name" \
 	"grep -rnE '\"[^\"]*\b(${coded}none)( NOT)? *(=|<>|!=|<|>|IN \()+ *[0-9]' trace sessions --include='*.c'"
 echo "1..$n"

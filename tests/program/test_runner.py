@@ -60,7 +60,7 @@ def proofs():
     """A proof is of the content, and of a processor with all of this one's instruction sets."""
     was = runner.ROOT, runner.PROVED, runner.isas
     with tempfile.TemporaryDirectory() as folder:
-        source = os.path.join(folder, "kernels/deep/a.cuh")
+        source = os.path.join(folder, "kernels", "deep", "a.cuh")
         os.makedirs(os.path.dirname(source))
         runner.ROOT, runner.PROVED = folder, os.path.join(folder, "proved")
 

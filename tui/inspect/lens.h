@@ -1,5 +1,5 @@
-/* Runs a deep look (engine/observe/probe.h: a token's row recomputed layer by layer) on another thread,
- * so that the screen never waits for it.
+/* Runs a deep look (engine/observe/probe.h: a token's row recomputed layer by layer) on another
+ * thread, so that the screen never waits for it.
  *
  * In a chat it runs on the engine's thread, between two steps, and is interrupted when the user
  * needs the engine; then it starts again afterwards. In a replay the model of the recording is

@@ -202,7 +202,8 @@ static void formulas_draw(struct pen *p, const struct timeline *t, struct view_s
 
 	sheet_take(t, s, &f);
 	if (!f.known) {
-		view_empty(p, view_formulas.name, "nothing yet: the session does not say what its model is");
+		view_empty(
+			p, view_formulas.name, "nothing yet: the session does not say what its model is");
 		return;
 	}
 	figure_of(&f, figure, sizeof figure);

@@ -56,7 +56,8 @@ static void draw_layer(const struct table *table, const struct timeline *t,
 	table_put(table, AT_P, INK_DIM, "%.4f", (double)l->token_p);
 	table_put(table, AT_BITS, INK_DIM, "%.2f", (double)l->entropy);
 	/* a layer without a feed-forward has no activations */
-	table_put(table, AT_SPARSE, INK_DIM, l->act_max > 0 ? "%.0f%%" : "–", 100 * (double)l->act_small);
+	table_put(
+		table, AT_SPARSE, INK_DIM, l->act_max > 0 ? "%.0f%%" : "–", 100 * (double)l->act_small);
 	table_put(table, AT_RMS, INK_DIM, "%.1f", (double)l->residual_rms);
 	if (chosen)
 		view_mark_row(table->p, table->y);

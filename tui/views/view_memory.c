@@ -98,8 +98,7 @@ static void put_group(const struct table *table, const struct timeline *t, int32
 
 	table_put(table, AT_NAME, INK_TEXT, "%s", name_of(buf, m));
 	table_put(table, AT_LAYERS, INK_TEXT, "%lld", (long long)m->layers);
-	table_put(table, AT_TOKEN, INK_TEXT, "%s",
-		is_state(m) ? "0" : view_bytes(buf, bytes_at(m, 1)));
+	table_put(table, AT_TOKEN, INK_TEXT, "%s", is_state(m) ? "0" : view_bytes(buf, bytes_at(m, 1)));
 	table_put(table, AT_LONGEST, INK_TEXT, "%s", view_bytes(buf, bytes_at(m, t->session.ctx)));
 	table_put(table, AT_HELD, INK_BRIGHT, "%s", view_bytes(buf, bytes));
 	if (!is_state(m) && h.blocks > h.refs && h.refs)

@@ -8,7 +8,13 @@
 #include "tui/views/views.h"
 
 enum { INPUTS = 4, HEADS = 3 };
-#define INPUT { "ratio", 5, 2 }, { "smooth", 7, 0 }, { "\xe2\x89\xa5" "6", 4, 0 }
+#define INPUT                                                                                      \
+	{ "ratio", 5, 2 }, { "smooth", 7, 0 },                                                         \
+	{                                                                                              \
+		"\xe2\x89\xa5"                                                                             \
+		"6",                                                                                       \
+			4, 0                                                                                   \
+	}
 static const struct column columns[] = { { "layer", 5, 0 }, INPUT, INPUT, INPUT, INPUT };
 
 static const struct {
@@ -52,8 +58,8 @@ static void put_input(const struct table *t, int first, const struct tl_outliers
 {
 	const double before = ratio_of(o);
 
-	table_put(t, first, before >= 20 ? INK_REJECTED : INK_BRIGHT, before < 100 ? "%.1f" : "%.0f",
-		before);
+	table_put(
+		t, first, before >= 20 ? INK_REJECTED : INK_BRIGHT, before < 100 ? "%.1f" : "%.0f", before);
 	table_put(t, first + 1, INK_DIM, o->smoothed < 100 ? "%.1f" : "%.0f", o->smoothed);
 	if (o->above_six)
 		table_put(t, first + 2, INK_TEXT, "%d", (int)o->above_six);
@@ -71,7 +77,8 @@ static void put_layers(struct pen *p, const struct timeline *t, int rows)
 		const int32_t end = first + per_row < n ? first + per_row : n;
 
 		table.y++;
-		table_put(&table, 0, INK_DIM, per_row == 1 ? "%d" : "%d\xe2\x80\x93%d", (int)first, (int)end - 1);
+		table_put(
+			&table, 0, INK_DIM, per_row == 1 ? "%d" : "%d\xe2\x80\x93%d", (int)first, (int)end - 1);
 		for (int i = 0; i < INPUTS; i++) {
 			const struct tl_outliers *o = worst_of(t, first, end, inputs[i].stage);
 

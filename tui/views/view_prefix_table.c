@@ -45,8 +45,8 @@ int view_put_pins(struct pen *p, int y, int rows, const struct timeline *t)
 }
 
 enum { AT_REQUEST, AT_ASKED, AT_HIT, AT_PAGES, AT_PART, AT_WHY };
-static const struct column wide[] = { { "request", -26, 0 }, { "prompt", 10, 0 },
-	{ "found", 8, 0 }, { "pages", 8, 0 }, { "part", 8, 0 }, { "why it ended there", 0, 3 } };
+static const struct column wide[] = { { "request", -26, 0 }, { "prompt", 10, 0 }, { "found", 8, 0 },
+	{ "pages", 8, 0 }, { "part", 8, 0 }, { "why it ended there", 0, 3 } };
 static const struct column narrow[] = { { "request", -18, 0 }, { "prompt", 8, 0 },
 	{ "found", 7, 0 }, { "pages", 7, 0 }, { "part", 7, 0 }, { "why it ended there", 0, 2 } };
 

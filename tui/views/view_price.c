@@ -18,7 +18,8 @@ static const struct column sides[] = { { NULL, -22, 0 }, { NULL, 12, 0 }, { NULL
 	{ NULL, 0, 2 } };
 enum { AT_POS, AT_DRAWN, AT_BEST, AT_EXACT_BEST, AT_KL, AT_RANK };
 static const struct column partings[] = { { "at", 6, 0 }, { "drawn", -TOKEN_W, 1 },
-	{ "lossy best", -TOKEN_W, 1 }, { "exact best", -TOKEN_W, 1 }, { "KL", 7, 0 }, { "rank", 6, 0 } };
+	{ "lossy best", -TOKEN_W, 1 }, { "exact best", -TOKEN_W, 1 }, { "KL", 7, 0 },
+	{ "rank", 6, 0 } };
 
 /* Of the tokens of an answer that have a twin. */
 struct sums {
@@ -253,8 +254,7 @@ static void draw_parting(
 
 	table_put(table, AT_POS, INK_DIM, "%lld", (long long)k->pos);
 	for (int i = 0; i < 3; i++)
-		view_put_token(
-			table->p, table_rect(table, AT_DRAWN + i).x, table->y, TOKEN_W, t, id[i]);
+		view_put_token(table->p, table_rect(table, AT_DRAWN + i).x, table->y, TOKEN_W, t, id[i]);
 	table_put(table, AT_KL, INK_TEXT, "%.3g", (double)k->price.kl * NANO);
 	table_put(table, AT_RANK, INK_TEXT, "%d", (int)k->price.rank);
 }

@@ -378,7 +378,8 @@ static void roofline_draw(struct pen *p, const struct timeline *t, struct view_s
 
 	(void)s;
 	if (!c.sample[DECODE].n && !c.sample[PREFILL].n) {
-		view_empty(p, view_roofline.name, t->n_steps ? "no step was timed" : "nothing yet: no step was run");
+		view_empty(p, view_roofline.name,
+			t->n_steps ? "no step was timed" : "nothing yet: no step was run");
 		return;
 	}
 	figure_of(&c, figure, sizeof figure);

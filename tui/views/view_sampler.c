@@ -424,7 +424,8 @@ static void draw_sampler(struct pen *p, const struct timeline *t, struct view_st
 	int n;
 
 	if (!k) {
-		view_empty(p, "why this token", "nothing drawn yet: each stage of the sampler tells here what it did");
+		view_empty(p, "why this token",
+			"nothing drawn yet: each stage of the sampler tells here what it did");
 		return;
 	}
 	snprintf(figure, sizeof figure, "request %s · position %" PRId64 " · %s",

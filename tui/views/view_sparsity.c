@@ -59,8 +59,7 @@ static const char *part(char *buf, double v)
 	return isnan(v) ? "\xe2\x80\x93" : view_percent(buf, v);
 }
 
-static void put_shares(
-	struct table *t, const char *label, const struct tl_sparsity *s, int first)
+static void put_shares(struct table *t, const char *label, const struct tl_sparsity *s, int first)
 {
 	char buf[VIEW_NUM];
 

@@ -124,9 +124,9 @@ static void draw_row(
 	};
 	struct pen word = table_cell(table, AT_DRAFT), label = table_cell(table, AT_LETTER);
 	const bool both = d->other >= 0 && d->verdict != EV_VERDICT_unread;
-	const int most = word.r.w / 2, indent = d->depth <= 1 ? 0
-									 : d->depth > most   ? most
-														 : 2 * (d->depth - 1);
+	const int most = word.r.w / 2, indent = d->depth <= 1     ? 0
+											: d->depth > most ? most
+															  : 2 * (d->depth - 1);
 	const int deep = indent > most ? most : indent;
 
 	if (first || table->y == 1)
@@ -142,14 +142,15 @@ static void draw_row(
 		has_words(table) || !both ? "%s %s" : "%s", glyph(table->p->c, verdicts[d->verdict].mark),
 		verdicts[d->verdict].word);
 	if (both)
-		put_other(table, d, verdicts[d->other].word, verdicts[d->other].mark,
-			verdicts[d->other].ink);
+		put_other(
+			table, d, verdicts[d->other].word, verdicts[d->other].mark, verdicts[d->other].ink);
 }
 
 void view_spec_table(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	struct table table = TABLE(p, wide, 0);
-	const int rows = p->r.h - 1, below = table_first(&s->cursor[VIEW_SPECULATION], t->n_drafts, rows);
+	const int rows = p->r.h - 1,
+			  below = table_first(&s->cursor[VIEW_SPECULATION], t->n_drafts, rows);
 	int32_t from = t->n_drafts - below - rows;
 
 	from = from < 0 ? 0 : from;

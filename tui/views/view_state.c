@@ -49,8 +49,7 @@ static double longest(const struct tl_watched *w)
 	return most;
 }
 
-static void put_layer(
-	const struct table *t, const struct tl_watched *w, int32_t layer, double most)
+static void put_layer(const struct table *t, const struct tl_watched *w, int32_t layer, double most)
 {
 	const float *v = tl_layer_state(w, layer), *half = v + TL_STATE_HALF;
 	static const int places[] = { 0, TL_RANKS / 2, TL_RANKS - 1 };
@@ -61,8 +60,8 @@ static void put_layer(
 	bar.ink = INK_BAR;
 	table_put(t, AT_LAYER, INK_DIM, "%d", (int)layer);
 	if (!(v[TL_STATE_HEADS] > 0) && !(v[TL_STATE_TAPS] > 0)) {
-		view_put(t->p, LAYER, t->y, INK_DIM,
-			"no state: it reads keys and values, or only its own row");
+		view_put(
+			t->p, LAYER, t->y, INK_DIM, "no state: it reads keys and values, or only its own row");
 		return;
 	}
 	if (v[TL_STATE_HEADS] > 0) {

@@ -358,7 +358,8 @@ static void time_draw(struct pen *p, const struct timeline *t, struct view_state
 	int y, air;
 
 	if (!m.n) {
-		view_empty(p, view_time.name, t->n_steps ? "no step of this kind was timed" : "nothing yet: no step was run");
+		view_empty(p, view_time.name,
+			t->n_steps ? "no step of this kind was timed" : "nothing yet: no step was run");
 		return;
 	}
 	figure_of(t, &m, p->r.w < 44, figure, sizeof figure);

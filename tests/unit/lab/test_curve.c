@@ -1,4 +1,4 @@
-/* The price of bits (sessions/curve): points that are measured, and how they are drawn. */
+/* The price of bits (lab/curve): points that are measured, and how they are drawn. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
