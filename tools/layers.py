@@ -31,9 +31,8 @@ FLOWS = [
     ("trace", (0.55, 0), "sessions", (0.8, 1), "recordings", (10, 4)),
 ]
 ROLES = {"cli": "command line: a file a verb", "tui": "screens of chat, replay and attach", "sessions": "questions to an engine or a recording",
-         "serve": "the HTTP server", "load": "load, and its curves", "simulate": "replicas in simulated time",
-         "lab": "price of bits",
-         "trace": "recordings: SQLite", "fold": "the state of the screens, from events", "event": "what is reported: one table",
+         "serve": "the OpenAI interface", "load": "requests put on an engine", "simulate": "a fleet in simulated time",
+         "lab": "model files: quantise, prune", "trace": "recordings: SQLite", "fold": "the state of the screens, from events", "event": "what is reported: one table",
          "engine": "decides and computes", "kernels": "arithmetic: the same bits everywhere", "base": "errors, text, files, clock"}
 
 
