@@ -14,12 +14,13 @@
 #include "tui/views/views.h"
 
 #define DOC "docs/views.md"
-#define HEAD                                                                                           \
-	"# The views\n\n"                                                                                  \
-	"What each picture beside the chat shows, why it matters, and what to try: the beginnings of\n"    \
-	"their help. F1 in the program has all of it, mark by mark. Ctrl-O goes from the prompt to the\n"  \
-	"views, 1 to 9 choose one, 0 the others in turn, Enter zooms, Esc goes one step back. All views\n" \
-	"read recorded events alone, so they look the same in a replay.\n"
+
+static const char head[] =
+	"# The views\n\n"
+	"What each picture beside the chat shows, why it matters, and what to try: the beginnings of\n"
+	"their help. F1 in the program has all of it, mark by mark. Ctrl-O goes from the prompt to the\n"
+	"views, 1 to 9 choose one, 0 the others in turn, Enter zooms, Esc goes one step back. All views\n"
+	"read recorded events alone, so they look the same in a replay.\n";
 
 static bool begins(const char *line, const char *with)
 {
@@ -54,7 +55,7 @@ static char *doc_text(void)
 	FILE *f = open_memstream(&text, &size);
 
 	assert_non_null(f);
-	fputs(HEAD, f);
+	fputs(head, f);
 	for (int i = 0; views[i]; i++)
 		write_view(f, i + 1, views[i]);
 	assert_int_equal(fclose(f), 0);
