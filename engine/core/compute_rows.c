@@ -25,23 +25,23 @@ static void ask(struct engine *e, const struct plan_item *item)
 	const struct request *r = item->r;
 	const bool score = r->kind == EV_REQUEST_KIND_score;
 
-	if (!f->ask)
+	if (!f->draw.ask)
 		return;
 	for (int32_t i = 0; i < item->n_out; i++) {
 		const int32_t out = item->out + i, row = f->out_row[out];
 		/* the depth of a drafted token gives its row's position */
 		const struct sample_key key = { .pos = f->rows[row].pos + 1, .sample = r->sample };
 
-		f->whole[out] =
-			!sampler_ask(e->sampler, &r->params, key, item->n_drafts > 0, &f->ask[out]) ||
+		f->draw.whole[out] =
+			!sampler_ask(e->sampler, &r->params, key, item->n_drafts > 0, &f->draw.ask[out]) ||
 			(e->draft.rejection && item->n_drafts) || request_is_chosen(r);
 		if (score) {
-			f->whole[out] = false;
-			f->ask[out].id = r->ids[key.pos];
+			f->draw.whole[out] = false;
+			f->draw.ask[out].id = r->ids[key.pos];
 		}
-		if (r->top > f->ask[out].best)
-			f->ask[out].best = r->top;
-		f->whole[out] = f->whole[out] || e->whole_rows;
+		if (r->top > f->draw.ask[out].best)
+			f->draw.ask[out].best = r->top;
+		f->draw.whole[out] = f->draw.whole[out] || e->whole_rows;
 	}
 }
 
@@ -50,9 +50,9 @@ static bool must_fetch(const struct engine *e, const struct request *r, int32_t 
 	const struct forward *f = &e->forward;
 
 	if (r->kind == EV_REQUEST_KIND_score)
-		return f->whole[out] || (r->top && f->reply[out].n > K_DRAW_LIST);
-	return f->whole[out] || !sampler_can_do(e->sampler, &r->params, &f->stats[out], &f->reply[out],
-								f->list + (size_t)out * K_DRAW_LIST);
+		return f->draw.whole[out] || (r->top && f->draw.reply[out].n > K_DRAW_LIST);
+	return f->draw.whole[out] || !sampler_can_do(e->sampler, &r->params, &f->stats[out],
+									 &f->draw.reply[out], f->draw.list + (size_t)out * K_DRAW_LIST);
 }
 
 static int fetch_rows(struct engine *e, struct err *err)
@@ -61,14 +61,14 @@ static int fetch_rows(struct engine *e, struct err *err)
 	/* rows still to be fetched: neighbours are fetched in one copy */
 	int32_t first = 0, end = 0;
 
-	if (!f->ask)
+	if (!f->draw.ask)
 		return 0;
 	for (int32_t i = 0; i < e->plan.n_items; i++) {
 		const struct plan_item *item = &e->plan.item[i];
 
 		for (int32_t out = item->out; out < item->out + item->n_out; out++) {
-			f->whole[out] = must_fetch(e, item->r, out);
-			if (!f->whole[out])
+			f->draw.whole[out] = must_fetch(e, item->r, out);
+			if (!f->draw.whole[out])
 				continue;
 			if (out != end) {
 				if (forward_fetch(f, first, end - first, err))
@@ -140,9 +140,9 @@ bool compute_draw(struct engine *e, const struct request *r, int32_t pos, int32_
 	struct forward *f = &e->forward;
 	const struct sample_key key = { .pos = pos, .sample = r->sample };
 
-	if (f->ask && !f->whole[out])
-		sampler_pick_listed(e->sampler, &f->stats[out], &f->reply[out],
-			f->list + (size_t)out * K_DRAW_LIST, &r->params, key, &e->drawn);
+	if (f->draw.ask && !f->draw.whole[out])
+		sampler_pick_listed(e->sampler, &f->stats[out], &f->draw.reply[out],
+			f->draw.list + (size_t)out * K_DRAW_LIST, &r->params, key, &e->drawn);
 	else
 		sampler_pick(
 			e->sampler, row_of(e, out), &f->stats[out], &r->params, r->ids, pos, key, &e->drawn);
@@ -151,7 +151,7 @@ bool compute_draw(struct engine *e, const struct request *r, int32_t pos, int32_
 
 static float logit_of(const struct engine *e, int32_t out, int32_t given)
 {
-	return e->forward.ask ? e->forward.reply[out].logit : row_of(e, out)[given];
+	return e->forward.draw.ask ? e->forward.draw.reply[out].logit : row_of(e, out)[given];
 }
 
 double compute_share(const struct k_logit_stats *s, float logit)
@@ -168,9 +168,10 @@ int32_t compute_top(
 	const struct engine *e, int32_t out, int32_t most, int32_t given, struct k_draw_entry *top)
 {
 	const struct forward *f = &e->forward;
-	int32_t n = f->ask && !f->whole[out] ? sampler_top_listed(f->list + (size_t)out * K_DRAW_LIST,
-											   f->reply[out].n, most, top)
-										 : sampler_top(row_of(e, out), e->info.vocab, most, top);
+	int32_t n = f->draw.ask && !f->draw.whole[out]
+					? sampler_top_listed(
+						  f->draw.list + (size_t)out * K_DRAW_LIST, f->draw.reply[out].n, most, top)
+					: sampler_top(row_of(e, out), e->info.vocab, most, top);
 
 	for (int32_t i = 0; i < n; i++)
 		if (top[i].id == given)

@@ -283,11 +283,11 @@ void engine_emit_step(struct engine *e)
 	s->pages_pinned = use.pinned;
 	count_waste(e, s);
 	s->bytes = s->ops = 0;
-	s->kv_bytes = (int64_t)e->forward.kv_bytes;
-	s->kv_whole_bytes = (int64_t)e->forward.kv_whole_bytes;
+	s->kv_bytes = (int64_t)e->forward.cost.kv_bytes;
+	s->kv_whole_bytes = (int64_t)e->forward.cost.kv_whole_bytes;
 	for (int i = 0; i < K_N_STAGES; i++) {
-		s->bytes += (int64_t)e->forward.stage[i].bytes;
-		s->ops += (int64_t)e->forward.stage[i].ops;
+		s->bytes += (int64_t)e->forward.cost.stage[i].bytes;
+		s->ops += (int64_t)e->forward.cost.stage[i].ops;
 	}
 	for_hooks(e, h, fill) h->ops->fill(e, h->state, s);
 	s->ns = stream_now(&e->stream) - e->step_start_ns;

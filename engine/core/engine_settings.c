@@ -290,7 +290,7 @@ int engine_apply_skip(struct engine *e, struct engine_options *to, struct err *e
 int engine_apply_near_zero(struct engine *e, struct engine_options *to, struct err *err)
 {
 	(void)err;
-	e->forward.threshold = to->near_zero;
+	e->forward.observed.threshold = to->near_zero;
 	return 0;
 }
 

@@ -114,20 +114,20 @@ static float *add_head_norms(struct forward *f, const struct attention *a, const
 		whole ? heads * a->head_dim : a->head_dim);
 }
 
-/* Norms of values, to f->v. */
+/* Norms of values, to f->own.v. */
 static void add_value_norm(struct forward *f, const struct attention *a)
 {
 	const int32_t dim = a->n_kv_heads * a->head_dim;
 
 	program_add(&f->program, K_OP_gated, K_STAGE_norm)->u.gated =
-		(struct k_gated){ .x = a->v.data ? f->v : f->k,
+		(struct k_gated){ .x = a->v.data ? f->own.v : f->own.k,
 			.x_stride = dim,
 			.x_pitch = a->head_dim,
 			.groups = a->n_kv_heads,
 			.group = a->head_dim,
 			.eps = f->model->config.norm_eps,
 			.norm = true,
-			.out = { .x = f->v, .dim = dim },
+			.out = { .x = f->own.v, .dim = dim },
 			.n = f->n_rows };
 }
 
@@ -175,7 +175,7 @@ static void add_rope(struct forward *f, const struct attention *a, float *q, con
 
 	op->u.rope = (struct k_rope){ .q = q,
 		.k = k,
-		.v = f->v,
+		.v = f->own.v,
 		.cos = t.cos,
 		.sin = t.sin,
 		.rope_dim = t.dim,
@@ -218,17 +218,17 @@ static const float *add_turn(struct forward *f, const struct attention *a, const
 	if (!visible_policy_of(&f->visible)->turned || a->rope == ATTENTION_NO_ROPE)
 		return NULL;
 	program_add(&f->program, K_OP_turn, K_STAGE_rope)->u.turn = (struct k_turn){ .q = q,
-		.out = f->sink_q,
+		.out = f->own.sink_q,
 		.cos = t->cos,
 		.sin = t->sin,
-		.pos = f->turned,
+		.pos = f->choice.turned,
 		.rope_dim = t->dim,
 		.n_heads = a->n_heads,
 		.head_dim = a->head_dim,
 		.n = f->n_rows,
 		.neox = t->halves,
 		.scale = a->scale };
-	return f->sink_q;
+	return f->own.sink_q;
 }
 
 /* Where there is no op rope, which does it too. */
@@ -283,18 +283,20 @@ static bool keeps(const struct forward *f, const struct attention *a)
 /* Where the choice of a layer will be. */
 static uint8_t *picked_of(const struct forward *f, int32_t layer)
 {
-	const size_t row = (size_t)f->needs.kv_heads * (size_t)f->picked_stride;
+	const size_t row = (size_t)f->needs.kv_heads * (size_t)f->choice.picked_stride;
 
-	return f->picked + (size_t)layer * (size_t)f->n_rows * row;
+	return f->choice.picked + (size_t)layer * (size_t)f->n_rows * row;
 }
 
 static const uint8_t *add_recall(struct forward *f, const struct attention *a)
 {
 	uint8_t *out = picked_of(f, f->program.layer);
 
-	program_add(&f->program, K_OP_recall, K_STAGE_attention)->u.recall = (struct k_recall){
-		.of = heavy_of(f, a), .begins = f->begins, .out = out, .stride = f->picked_stride
-	};
+	program_add(&f->program, K_OP_recall, K_STAGE_attention)->u.recall =
+		(struct k_recall){ .of = heavy_of(f, a),
+			.begins = f->choice.begins,
+			.out = out,
+			.stride = f->choice.picked_stride };
 	return out;
 }
 
@@ -302,10 +304,10 @@ static void add_account(struct forward *f, const struct attention *a)
 {
 	program_add(&f->program, K_OP_account, K_STAGE_attention)->u.account =
 		(struct k_account){ .of = heavy_of(f, a),
-			.share = f->account,
-			.room = f->account_room,
+			.share = f->choice.account,
+			.room = f->choice.account_room,
 			.share_stride = f->max_groups,
-			.keep = f->budget,
+			.keep = f->choice.budget,
 			.n_heads = a->n_heads };
 }
 
@@ -331,12 +333,12 @@ static const uint8_t *add_pick(struct forward *f, const struct attention *a, con
 				.kv = kv };
 	program_add(&f->program, K_OP_pick, K_STAGE_attention)->u.pick = (struct k_pick){ .q = q,
 		.out = out,
-		.stride = f->picked_stride,
+		.stride = f->choice.picked_stride,
 		.n_heads = a->n_heads,
 		.layer = a->kv_layer,
 		.n = f->n_rows,
 		.rows = f->rows,
-		.budget = f->budget,
+		.budget = f->choice.budget,
 		.pages = f->pages[a->group],
 		.kv = kv };
 	return out;
@@ -357,15 +359,15 @@ static void add_attention(struct forward *f, const struct attention *a, const fl
 		.ranges = forward_sight(f, a->window)->ranges,
 		.n_ranges = forward_n_ranges(f, a->window),
 		.picked = picked,
-		.picked_stride = f->picked_stride,
-		.comb = visible_policy_of(&f->visible)->comb ? f->comb : NULL,
+		.picked_stride = f->choice.picked_stride,
+		.comb = visible_policy_of(&f->visible)->comb ? f->choice.comb : NULL,
 		.sink_q = sink_q,
 		.n_sinks = f->visible.arg[0],
 		.pages = f->pages[a->group],
 		.kv = &f->store[a->group].kv,
 		.softcap = a->softcap,
 		.sinks = a->sink,
-		.account = keeps(f, a) && !a->from ? f->account : NULL,
+		.account = keeps(f, a) && !a->from ? f->choice.account : NULL,
 		.account_stride = f->max_groups };
 	if (stored_in(f, a) != a->group) {
 		op->u.attention.recent = &f->store[stored_in(f, a)].kv;
@@ -379,31 +381,31 @@ static void add_attention(struct forward *f, const struct attention *a, const fl
 static const float *add_query_key(struct forward *f, const struct attention *a, float **q)
 {
 	if (a->norms == ATTENTION_LATE_NORMS) {
-		add_rotation(f, a, f->q, a->n_heads);
-		add_rotation(f, a, f->k, a->n_kv_heads);
+		add_rotation(f, a, f->own.q, a->n_heads);
+		add_rotation(f, a, f->own.k, a->n_kv_heads);
 	}
-	*q = add_head_norms(f, a, a->q_norm, f->q, f->q_normed, a->n_heads);
+	*q = add_head_norms(f, a, a->q_norm, f->own.q, f->own.q_normed, a->n_heads);
 	if (a->from)
 		return NULL;
-	return add_head_norms(f, a, a->k_norm, f->k, f->k_normed, a->n_kv_heads);
+	return add_head_norms(f, a, a->k_norm, f->own.k, f->own.k_normed, a->n_kv_heads);
 }
 
-/* Queries apart from the gates beside them, in f->gate. */
+/* Queries apart from the gates beside them, in f->own.gate. */
 static void add_parting(struct forward *f, const struct attention *a)
 {
-	program_add(&f->program, K_OP_gated, K_STAGE_qkv)->u.gated = (struct k_gated){ .x = f->gate,
+	program_add(&f->program, K_OP_gated, K_STAGE_qkv)->u.gated = (struct k_gated){ .x = f->own.gate,
 		.x_stride = 2 * a->n_heads * a->head_dim,
 		.x_pitch = 2 * a->head_dim,
 		.groups = a->n_heads,
 		.group = a->head_dim,
-		.out = { .x = f->q, .dim = a->n_heads * a->head_dim },
+		.out = { .x = f->own.q, .dim = a->n_heads * a->head_dim },
 		.n = f->n_rows };
 }
 
 static void add_gates(struct forward *f, const struct attention *a, struct k_acts out)
 {
 	program_add(&f->program, K_OP_gated, K_STAGE_attention)->u.gated = (struct k_gated){ .x = out.x,
-		.z = f->gate + a->head_dim,
+		.z = f->own.gate + a->head_dim,
 		.x_stride = a->n_heads * a->head_dim,
 		.x_pitch = a->head_dim,
 		.z_stride = 2 * a->n_heads * a->head_dim,
@@ -418,19 +420,19 @@ static void add_gates(struct forward *f, const struct attention *a, struct k_act
 static void attention_write(struct forward *f, const void *params)
 {
 	const struct attention *a = params;
-	struct k_acts mixed = program_acts_of(f->mixed, a->n_heads * a->head_dim);
+	struct k_acts mixed = program_acts_of(f->own.mixed, a->n_heads * a->head_dim);
 	struct k_matmul *m;
 	const float *sink_q, *k;
 	float *q;
 
 	forward_keep_sparse(f, &mixed, false);
 	residual_enter(f, &a->on, false);
-	m = program_matmul(&f->program, K_STAGE_qkv, f->normed, f->n_rows);
-	program_part(m, &a->q, a->q_bias, NULL, a->gated ? f->gate : f->q);
+	m = program_matmul(&f->program, K_STAGE_qkv, f->own.normed, f->n_rows);
+	program_part(m, &a->q, a->q_bias, NULL, a->gated ? f->own.gate : f->own.q);
 	if (!a->from)
-		program_part(m, &a->k, a->k_bias, NULL, f->k);
+		program_part(m, &a->k, a->k_bias, NULL, f->own.k);
 	if (a->v.data)
-		program_part(m, &a->v, a->v_bias, NULL, f->v);
+		program_part(m, &a->v, a->v_bias, NULL, f->own.v);
 	if (a->gated)
 		add_parting(f, a);
 	k = add_query_key(f, a, &q);

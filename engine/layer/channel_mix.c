@@ -35,7 +35,8 @@ static void channel_mix_need(const void *params, struct forward_needs *n)
 static void channel_mix_write(struct forward *f, const void *params)
 {
 	const struct channel_mix *a = params;
-	struct k_acts in = program_acts_of(f->mixed, a->dim), act = program_acts_of(f->act, a->width);
+	struct k_acts in = program_acts_of(f->own.mixed, a->dim),
+				  act = program_acts_of(f->own.act, a->width);
 
 	residual_shift(f, &a->on,
 		(struct k_shift){ .mix = a->shift,
@@ -45,9 +46,9 @@ static void channel_mix_write(struct forward *f, const void *params)
 			.state = &f->store[a->group].state,
 			.at = a->at });
 	program_part(
-		program_matmul(&f->program, K_STAGE_gate_up, in, f->n_rows), &a->up, NULL, NULL, f->up);
+		program_matmul(&f->program, K_STAGE_gate_up, in, f->n_rows), &a->up, NULL, NULL, f->own.up);
 	program_add(&f->program, K_OP_activate, K_STAGE_act)->u.activate =
-		(struct k_activate){ .x = f->up, .out = act, .act = K_ACT_relu2, .n = f->n_rows };
+		(struct k_activate){ .x = f->own.up, .out = act, .act = K_ACT_relu2, .n = f->n_rows };
 	residual_leave(f, &a->on, K_STAGE_down, act, &a->down, NULL);
 }
 

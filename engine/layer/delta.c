@@ -75,21 +75,21 @@ static void delta_need(const void *params, struct forward_needs *n)
 static void add_products(struct forward *f, const struct delta *a)
 {
 	struct k_program *p = &f->program;
-	struct k_matmul *m = program_matmul(p, K_STAGE_qkv, f->normed, f->n_rows);
+	struct k_matmul *m = program_matmul(p, K_STAGE_qkv, f->own.normed, f->n_rows);
 
-	program_part(m, &a->qkv, NULL, NULL, f->up);
-	program_part(m, &a->z, NULL, NULL, f->gate);
-	program_part(m, &a->alpha, NULL, NULL, f->k);
+	program_part(m, &a->qkv, NULL, NULL, f->own.up);
+	program_part(m, &a->z, NULL, NULL, f->own.gate);
+	program_part(m, &a->alpha, NULL, NULL, f->own.k);
 	if (!a->together)
-		program_part(
-			program_matmul(p, K_STAGE_qkv, f->normed, f->n_rows), &a->beta, NULL, NULL, f->v);
+		program_part(program_matmul(p, K_STAGE_qkv, f->own.normed, f->n_rows), &a->beta, NULL, NULL,
+			f->own.v);
 }
 
 static void add_conv(struct forward *f, const struct delta *a)
 {
-	program_add(&f->program, K_OP_conv, K_STAGE_scan)->u.conv = (struct k_conv){ .x = f->up,
+	program_add(&f->program, K_OP_conv, K_STAGE_scan)->u.conv = (struct k_conv){ .x = f->own.up,
 		.w = a->conv,
-		.out = { .x = f->mixed.x, .dim = mixed_width(a) },
+		.out = { .x = f->own.mixed.x, .dim = mixed_width(a) },
 		.taps = a->taps,
 		.n = f->n_rows,
 		.rows = f->state[a->group],
@@ -120,23 +120,23 @@ static void add_rates(struct forward *f, const struct delta *a)
 	const int32_t run = a->together ? a->heads / a->groups : a->heads;
 
 	program_add(&f->program, K_OP_rates, K_STAGE_scan)->u.rates =
-		(struct k_rates){ .x = a->together ? f->k + run : f->k,
-			.beta = a->together ? f->k : f->v,
+		(struct k_rates){ .x = a->together ? f->own.k + run : f->own.k,
+			.beta = a->together ? f->own.k : f->own.v,
 			.stride = a->together ? 2 * a->heads : a->heads,
 			.run = run,
 			.pitch = 2 * run,
 			.a = a->decay,
 			.bias = a->dt_bias,
-			.out = f->q,
+			.out = f->own.q,
 			.heads = a->heads,
 			.n = f->n_rows };
 }
 
-/* To f->up. */
+/* To f->own.up. */
 static void add_states(struct forward *f, const struct delta *a)
 {
 	const int32_t width = mixed_width(a), values = a->inner / a->heads;
-	float *q = f->mixed.x, *k = q + keys_width(a), *v = k + keys_width(a);
+	float *q = f->own.mixed.x, *k = q + keys_width(a), *v = k + keys_width(a);
 
 	add_length(f, a, q, 1.0f / sqrtf((float)a->n_states));
 	add_length(f, a, k, 1.0f);
@@ -144,9 +144,9 @@ static void add_states(struct forward *f, const struct delta *a)
 		(struct k_linear){ .q = { q, width, a->n_states },
 			.k = { k, width, a->n_states },
 			.v = { v, width, values },
-			.rate = f->q,
-			.out = f->up,
-			.room = f->room,
+			.rate = f->own.q,
+			.out = f->own.up,
+			.room = f->own.room,
 			.heads = a->heads,
 			.key_heads = a->groups,
 			.keys = a->n_states,
@@ -163,8 +163,8 @@ static void add_gate(struct forward *f, const struct delta *a, struct k_acts out
 {
 	const int32_t values = a->inner / a->heads;
 
-	program_add(&f->program, K_OP_gated, K_STAGE_scan)->u.gated = (struct k_gated){ .x = f->up,
-		.z = f->gate,
+	program_add(&f->program, K_OP_gated, K_STAGE_scan)->u.gated = (struct k_gated){ .x = f->own.up,
+		.z = f->own.gate,
 		.x_stride = a->inner,
 		.x_pitch = values,
 		.z_stride = a->inner,
@@ -182,7 +182,7 @@ static void add_gate(struct forward *f, const struct delta *a, struct k_acts out
 static void delta_write(struct forward *f, const void *params)
 {
 	const struct delta *a = params;
-	struct k_acts out = program_acts_of(f->act, a->inner);
+	struct k_acts out = program_acts_of(f->own.act, a->inner);
 
 	residual_enter(f, &a->on, !a->together); /* else two products read it */
 	add_products(f, a);

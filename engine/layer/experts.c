@@ -94,7 +94,7 @@ static void add_experts(struct forward *f, const struct experts *x, enum k_stage
 	op->u.experts = (struct k_experts){ .in = in,
 		.w = w,
 		.bias = bias,
-		.ids = (const int32_t *)(const void *)f->k,
+		.ids = (const int32_t *)(const void *)f->own.k,
 		.out = out,
 		.n_experts = x->n,
 		.k = x->used,
@@ -105,60 +105,61 @@ static void add_experts(struct forward *f, const struct experts *x, enum k_stage
 /* Where the logits of the shared expert's weights are: after those of the router. */
 static float *shared_logits(const struct forward *f, const struct experts *x)
 {
-	return f->q + (size_t)f->n_rows * (size_t)x->n;
+	return f->own.q + (size_t)f->n_rows * (size_t)x->n;
 }
 
-/* Of rows that are normed: their experts, to f->k, and these' weights, to f->v. */
+/* Of rows that are normed: their experts, to f->own.k, and these' weights, to f->own.v. */
 static void add_route(struct forward *f, const struct experts *x)
 {
-	struct k_matmul *m = program_matmul(&f->program, K_STAGE_route, f->normed, f->n_rows);
+	struct k_matmul *m = program_matmul(&f->program, K_STAGE_route, f->own.normed, f->n_rows);
 
-	program_part(m, &x->router, x->router_bias, NULL, f->q);
+	program_part(m, &x->router, x->router_bias, NULL, f->own.q);
 	if (x->shared_weight.data)
 		program_part(m, &x->shared_weight, NULL, NULL, shared_logits(f, x));
-	program_add(&f->program, K_OP_route, K_STAGE_route)->u.route = (struct k_route){ .logits = f->q,
-		.ids = (int32_t *)(void *)f->k, /* no keys are needed here any more */
-		.weights = f->v,
-		.n_experts = x->n,
-		.k = x->used,
-		.n = f->n_rows,
-		.kind = x->route,
-		.norm = x->norm_weights,
-		.scale = x->scale,
-		.bias = x->choice_bias,
-		.n_groups = x->n_groups,
-		.used_groups = x->used_groups };
+	program_add(&f->program, K_OP_route, K_STAGE_route)->u.route =
+		(struct k_route){ .logits = f->own.q,
+			.ids = (int32_t *)(void *)f->own.k, /* no keys are needed here any more */
+			.weights = f->own.v,
+			.n_experts = x->n,
+			.k = x->used,
+			.n = f->n_rows,
+			.kind = x->route,
+			.norm = x->norm_weights,
+			.scale = x->scale,
+			.bias = x->choice_bias,
+			.n_groups = x->n_groups,
+			.used_groups = x->used_groups };
 }
 
 static void add_shared(struct forward *f, const struct experts *x)
 {
-	struct k_acts act = program_acts_of(f->act, x->shared_width);
-	struct k_matmul *m = program_matmul(&f->program, K_STAGE_gate_up, f->normed, f->n_rows);
+	struct k_acts act = program_acts_of(f->own.act, x->shared_width);
+	struct k_matmul *m = program_matmul(&f->program, K_STAGE_gate_up, f->own.normed, f->n_rows);
 
-	program_part(m, &x->shared_gate, NULL, NULL, f->gate);
-	program_part(m, &x->shared_up, NULL, NULL, f->up);
-	program_glu(&f->program, x->act, f->gate, f->up, act, f->n_rows);
+	program_part(m, &x->shared_gate, NULL, NULL, f->own.gate);
+	program_part(m, &x->shared_up, NULL, NULL, f->own.up);
+	program_glu(&f->program, x->act, f->own.gate, f->own.up, act, f->n_rows);
 	m = program_matmul(&f->program, K_STAGE_down, act, f->n_rows);
-	program_part(m, &x->shared_down, NULL, NULL, f->added);
+	program_part(m, &x->shared_down, NULL, NULL, f->own.added);
 }
 
 static void experts_write(struct forward *f, const void *params)
 {
 	const struct experts *x = params;
-	struct k_acts act = program_acts_of(f->act, x->width);
+	struct k_acts act = program_acts_of(f->own.act, x->width);
 	struct k_program *p = &f->program;
 
 	residual_enter(f, &x->on, true);
 	add_route(f, x);
 	if (x->shared_width)
 		add_shared(f, x);
-	add_experts(f, x, K_STAGE_gate_up, f->normed, x->gate, x->gate_bias, f->gate);
-	add_experts(f, x, K_STAGE_gate_up, f->normed, x->up, x->up_bias, f->up);
-	program_glu(p, x->act, f->gate, f->up, act, f->n_rows * x->used);
-	add_experts(f, x, K_STAGE_down, act, x->down, x->down_bias, f->gate);
-	program_add(p, K_OP_combine, K_STAGE_route)->u.combine = (struct k_combine){ .y = f->gate,
-		.weights = f->v,
-		.shared = x->shared_width ? f->added : NULL,
+	add_experts(f, x, K_STAGE_gate_up, f->own.normed, x->gate, x->gate_bias, f->own.gate);
+	add_experts(f, x, K_STAGE_gate_up, f->own.normed, x->up, x->up_bias, f->own.up);
+	program_glu(p, x->act, f->own.gate, f->own.up, act, f->n_rows * x->used);
+	add_experts(f, x, K_STAGE_down, act, x->down, x->down_bias, f->own.gate);
+	program_add(p, K_OP_combine, K_STAGE_route)->u.combine = (struct k_combine){ .y = f->own.gate,
+		.weights = f->own.v,
+		.shared = x->shared_width ? f->own.added : NULL,
 		.gate = x->shared_weight.data ? shared_logits(f, x) : NULL,
 		.x = f->x,
 		.scale = x->on.scale,

@@ -46,22 +46,22 @@ static void feed_forward_need(const void *params, struct forward_needs *n)
 
 static void add_expansion(struct forward *f, const struct feed_forward *w, struct k_acts act)
 {
-	struct k_matmul *m = program_matmul(&f->program, K_STAGE_gate_up, f->normed, f->n_rows);
+	struct k_matmul *m = program_matmul(&f->program, K_STAGE_gate_up, f->own.normed, f->n_rows);
 
 	if (!w->plain)
-		program_part(m, &w->gate, w->gate_bias, NULL, f->gate);
-	program_part(m, &w->up, w->up_bias, NULL, f->up);
+		program_part(m, &w->gate, w->gate_bias, NULL, f->own.gate);
+	program_part(m, &w->up, w->up_bias, NULL, f->own.up);
 	if (!w->plain)
-		program_glu(&f->program, w->act, f->gate, f->up, act, f->n_rows);
+		program_glu(&f->program, w->act, f->own.gate, f->own.up, act, f->n_rows);
 	else
 		program_add(&f->program, K_OP_activate, K_STAGE_act)->u.activate =
-			(struct k_activate){ .x = f->up, .out = act, .act = w->act, .n = f->n_rows };
+			(struct k_activate){ .x = f->own.up, .out = act, .act = w->act, .n = f->n_rows };
 }
 
 static void feed_forward_write(struct forward *f, const void *params)
 {
 	const struct feed_forward *w = params;
-	struct k_acts act = program_acts_of(f->act, w->width);
+	struct k_acts act = program_acts_of(f->own.act, w->width);
 	const bool counted = f->least > 0 || f->n_observed;
 	const bool columns = f->least > 0 && !f->rewriter[FORWARD_FLOATS].fn && w->down_columns.data;
 

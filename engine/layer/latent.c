@@ -130,7 +130,7 @@ static void add_heads(struct forward *f, const struct latent *a, enum k_stage st
 {
 	program_add(&f->program, K_OP_experts, stage)->u.experts = (struct k_experts){ .in = in,
 		.w = w,
-		.ids = (const int32_t *)(const void *)f->v, /* no values are needed */
+		.ids = (const int32_t *)(const void *)f->own.v, /* no values are needed */
 		.out = out,
 		.n_experts = a->n_heads,
 		.k = a->n_heads,
@@ -138,51 +138,51 @@ static void add_heads(struct forward *f, const struct latent *a, enum k_stage st
 		.each = true };
 }
 
-/* The projections: queries to f->gate, the key [rope_dim, rank] to f->k. */
+/* The projections: queries to f->own.gate, the key [rope_dim, rank] to f->own.k. */
 static void add_inputs(struct forward *f, const struct latent *a)
 {
-	const struct k_acts key = { .x = f->k, .dim = a->rope_dim + a->rank };
+	const struct k_acts key = { .x = f->own.k, .dim = a->rope_dim + a->rank };
 	const float eps = f->model->config.norm_eps;
-	struct k_matmul *m = program_matmul(&f->program, K_STAGE_qkv, f->normed, f->n_rows);
+	struct k_matmul *m = program_matmul(&f->program, K_STAGE_qkv, f->own.normed, f->n_rows);
 
-	program_part(m, a->q_rank ? &a->q_a : &a->q, NULL, NULL, a->q_rank ? f->up : f->gate);
-	program_part(m, &a->c, NULL, NULL, f->v);
-	program_part(m, &a->pe, NULL, NULL, f->k_normed);
+	program_part(m, a->q_rank ? &a->q_a : &a->q, NULL, NULL, a->q_rank ? f->own.up : f->own.gate);
+	program_part(m, &a->c, NULL, NULL, f->own.v);
+	program_part(m, &a->pe, NULL, NULL, f->own.k_normed);
 	if (a->q_rank) {
-		struct k_acts in = acts_for(f->act, &a->q, a->q_rank);
+		struct k_acts in = acts_for(f->own.act, &a->q, a->q_rank);
 
-		program_norm(&f->program, f->up, NULL, a->q_norm, eps, in, f->n_rows);
+		program_norm(&f->program, f->own.up, NULL, a->q_norm, eps, in, f->n_rows);
 		m = program_matmul(&f->program, K_STAGE_qkv, in, f->n_rows);
-		program_part(m, &a->q, NULL, NULL, f->gate);
+		program_part(m, &a->q, NULL, NULL, f->own.gate);
 	}
-	program_norm(&f->program, f->v, NULL, a->c_norm, eps,
-		(struct k_acts){ .x = f->q_normed, .dim = a->rank }, f->n_rows);
-	set_slice(add_slice(f, f->k_normed, key), 1, a->rope_dim, 0, a->rope_dim, 0);
-	set_slice(add_slice(f, f->q_normed, key), 1, a->rank, 0, a->rank, a->rope_dim);
+	program_norm(&f->program, f->own.v, NULL, a->c_norm, eps,
+		(struct k_acts){ .x = f->own.q_normed, .dim = a->rank }, f->n_rows);
+	set_slice(add_slice(f, f->own.k_normed, key), 1, a->rope_dim, 0, a->rope_dim, 0);
+	set_slice(add_slice(f, f->own.q_normed, key), 1, a->rank, 0, a->rank, a->rope_dim);
 }
 
-/* The absorbed queries, [heads, rope_dim + rank], to f->q. */
+/* The absorbed queries, [heads, rope_dim + rank], to f->own.q. */
 static void add_queries(struct forward *f, const struct latent *a)
 {
-	const struct k_acts q = { .x = f->q, .dim = a->rope_dim + a->rank };
+	const struct k_acts q = { .x = f->own.q, .dim = a->rope_dim + a->rank };
 	const int32_t plain = plain_dim(a);
-	struct k_acts in = acts_for(f->act, a->absorb, plain);
-	struct k_slice *s = add_slice(f, f->gate, in);
+	struct k_acts in = acts_for(f->own.act, a->absorb, plain);
+	struct k_slice *s = add_slice(f, f->own.gate, in);
 
 	set_slice(s, a->n_heads, a->key, 0, plain, 0);
-	s->ids = (int32_t *)(void *)f->v;
-	add_heads(f, a, K_STAGE_qkv, in, a->absorb, f->up);
-	set_slice(add_slice(f, f->gate, q), a->n_heads, a->key, plain, a->rope_dim, 0);
-	set_slice(add_slice(f, f->up, q), a->n_heads, a->rank, 0, a->rank, a->rope_dim);
+	s->ids = (int32_t *)(void *)f->own.v;
+	add_heads(f, a, K_STAGE_qkv, in, a->absorb, f->own.up);
+	set_slice(add_slice(f, f->own.gate, q), a->n_heads, a->key, plain, a->rope_dim, 0);
+	set_slice(add_slice(f, f->own.up, q), a->n_heads, a->rank, 0, a->rank, a->rope_dim);
 }
 
 static void add_rope(struct forward *f, const struct latent *a)
 {
 	const struct model_rope *t = &f->model->rope[a->rope];
 
-	program_add(&f->program, K_OP_rope, K_STAGE_rope)->u.rope = (struct k_rope){ .q = f->q,
-		.k = f->k,
-		.v = f->k, /* not stored */
+	program_add(&f->program, K_OP_rope, K_STAGE_rope)->u.rope = (struct k_rope){ .q = f->own.q,
+		.k = f->own.k,
+		.v = f->own.k, /* not stored */
 		.cos = t->cos,
 		.sin = t->sin,
 		.rope_dim = t->dim,
@@ -202,7 +202,7 @@ static void add_rope(struct forward *f, const struct latent *a)
 static void add_attention(struct forward *f, const struct latent *a, struct k_acts out)
 {
 	program_add(&f->program, K_OP_attention, K_STAGE_attention)->u.attention =
-		(struct k_attention){ .q = f->q,
+		(struct k_attention){ .q = f->own.q,
 			.out = out,
 			.n_heads = a->n_heads,
 			.layer = a->kv_layer,
@@ -210,7 +210,7 @@ static void add_attention(struct forward *f, const struct latent *a, struct k_ac
 			.rows = f->rows,
 			.ranges = forward_sight(f, 0)->ranges,
 			.n_ranges = forward_n_ranges(f, 0),
-			.comb = visible_policy_of(&f->visible)->comb ? f->comb : NULL,
+			.comb = visible_policy_of(&f->visible)->comb ? f->choice.comb : NULL,
 			.pages = f->pages[a->group],
 			.kv = &f->store[a->group].kv };
 }
@@ -219,8 +219,8 @@ static void latent_write(struct forward *f, const void *params)
 {
 	const struct latent *a = params;
 	const int32_t wide = a->n_heads * a->value;
-	struct k_acts mixed = program_acts_of(f->mixed, a->n_heads * a->rank);
-	struct k_acts out = acts_for(f->act, &a->out, wide);
+	struct k_acts mixed = program_acts_of(f->own.mixed, a->n_heads * a->rank);
+	struct k_acts out = acts_for(f->own.act, &a->out, wide);
 
 	if (program_wants_floats(a->expand))
 		mixed.q = NULL;
@@ -230,8 +230,8 @@ static void latent_write(struct forward *f, const void *params)
 	add_rope(f, a);
 	add_attention(f, a, mixed);
 	mixed.dim = a->rank; /* a head a row */
-	add_heads(f, a, K_STAGE_out, mixed, a->expand, f->gate);
-	set_slice(add_slice(f, f->gate, out), 1, wide, 0, wide, 0);
+	add_heads(f, a, K_STAGE_out, mixed, a->expand, f->own.gate);
+	set_slice(add_slice(f, f->own.gate, out), 1, wide, 0, wide, 0);
 	residual_leave(f, &a->on, K_STAGE_out, out, &a->out, NULL);
 }
 

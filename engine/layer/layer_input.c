@@ -31,8 +31,8 @@ static void layer_input_need(const void *params, struct forward_needs *n)
 static void add_gate(struct forward *f, const struct layer_input *a, struct k_acts out)
 {
 	program_add(&f->program, K_OP_gated, K_STAGE_act)->u.gated =
-		(struct k_gated){ .x = f->inputs + a->first,
-			.z = f->gate,
+		(struct k_gated){ .x = f->own.inputs + a->first,
+			.z = f->own.gate,
 			.x_stride = a->stride,
 			.z_stride = a->width,
 			.groups = 1,
@@ -58,14 +58,14 @@ static void add_scale(struct forward *f, float scale)
 
 static void add_input(struct forward *f, const struct layer_input *a)
 {
-	struct k_acts act = program_acts_of(f->act, a->width);
+	struct k_acts act = program_acts_of(f->own.act, a->width);
 	struct k_matmul *m;
 
 	if (program_wants_floats(&a->out)) /* of any width */
 		act.q = NULL;
 	residual_enter(f, &a->on, false);
-	m = program_matmul(&f->program, K_STAGE_gate_up, f->normed, f->n_rows);
-	program_part(m, &a->gate, NULL, NULL, f->gate);
+	m = program_matmul(&f->program, K_STAGE_gate_up, f->own.normed, f->n_rows);
+	program_part(m, &a->gate, NULL, NULL, f->own.gate);
 	add_gate(f, a, act);
 	residual_leave(f, &a->on, K_STAGE_down, act, &a->out, NULL);
 }

@@ -61,37 +61,38 @@ static void lightning_need(const void *params, struct forward_needs *n)
 	forward_reads(&n->act, &a->out);
 }
 
-/* x = silu(x), of f->gate. */
+/* x = silu(x), of f->own.gate. */
 static void add_silu(struct forward *f, const struct lightning *a)
 {
 	const int32_t dim = 3 * width(a);
 
-	program_add(&f->program, K_OP_gated, K_STAGE_scan)->u.gated = (struct k_gated){ .x = f->gate,
-		.z = f->gate,
-		.x_stride = dim,
-		.x_pitch = a->head_dim,
-		.z_stride = dim,
-		.z_pitch = a->head_dim,
-		.groups = 3 * a->heads,
-		.group = a->head_dim,
-		.by = K_GATE_sigmoid,
-		.out = { .x = f->gate, .dim = dim },
-		.n = f->n_rows };
+	program_add(&f->program, K_OP_gated, K_STAGE_scan)->u.gated =
+		(struct k_gated){ .x = f->own.gate,
+			.z = f->own.gate,
+			.x_stride = dim,
+			.x_pitch = a->head_dim,
+			.z_stride = dim,
+			.z_pitch = a->head_dim,
+			.groups = 3 * a->heads,
+			.group = a->head_dim,
+			.by = K_GATE_sigmoid,
+			.out = { .x = f->own.gate, .dim = dim },
+			.n = f->n_rows };
 }
 
-/* From f->gate, where each head has its query, key and value, to f->q. */
+/* From f->own.gate, where each head has its query, key and value, to f->own.q. */
 static void add_states(struct forward *f, const struct lightning *a)
 {
 	const int32_t stride = 3 * width(a), pitch = 3 * a->head_dim;
-	const float *q = f->gate, *k = q + a->head_dim, *v = k + a->head_dim;
+	const float *q = f->own.gate, *k = q + a->head_dim, *v = k + a->head_dim;
 
 	program_add(&f->program, K_OP_linear, K_STAGE_scan)->u.linear =
 		(struct k_linear){ .q = { q, stride, pitch },
 			.k = { k, stride, pitch },
 			.v = { v, stride, pitch },
 			.fixed = a->rates,
-			.out = f->q,
-			.room = f->room,
+			.out = f->own.q,
+			.room = f->own.room,
 			.heads = a->heads,
 			.key_heads = a->heads,
 			.keys = a->head_dim,
@@ -104,8 +105,8 @@ static void add_states(struct forward *f, const struct lightning *a)
 
 static void add_gate(struct forward *f, const struct lightning *a, struct k_acts out)
 {
-	program_add(&f->program, K_OP_gated, K_STAGE_scan)->u.gated = (struct k_gated){ .x = f->q,
-		.z = f->up,
+	program_add(&f->program, K_OP_gated, K_STAGE_scan)->u.gated = (struct k_gated){ .x = f->own.q,
+		.z = f->own.up,
 		.x_stride = width(a),
 		.z_stride = width(a),
 		.w = a->out_norm,
@@ -122,13 +123,13 @@ static void add_gate(struct forward *f, const struct lightning *a, struct k_acts
 static void lightning_write(struct forward *f, const void *params)
 {
 	const struct lightning *a = params;
-	struct k_acts out = program_acts_of(f->act, width(a));
+	struct k_acts out = program_acts_of(f->own.act, width(a));
 	struct k_matmul *m;
 
 	residual_enter(f, &a->on, true);
-	m = program_matmul(&f->program, K_STAGE_qkv, f->normed, f->n_rows);
-	program_part(m, &a->qkv, NULL, NULL, f->gate);
-	program_part(m, &a->z, NULL, NULL, f->up);
+	m = program_matmul(&f->program, K_STAGE_qkv, f->own.normed, f->n_rows);
+	program_part(m, &a->qkv, NULL, NULL, f->own.gate);
+	program_part(m, &a->z, NULL, NULL, f->own.up);
 	add_silu(f, a);
 	add_states(f, a);
 	add_gate(f, a, out);

@@ -60,7 +60,7 @@ static void add_conv(struct forward *f, const struct mamba *a, struct k_acts out
 {
 	struct k_op *op = program_add(&f->program, K_OP_conv, K_STAGE_scan);
 
-	op->u.conv = (struct k_conv){ .x = f->gate,
+	op->u.conv = (struct k_conv){ .x = f->own.gate,
 		.w = a->conv,
 		.bias = a->conv_bias,
 		.out = out,
@@ -76,10 +76,10 @@ static void add_scan(struct forward *f, const struct mamba *a, const float *x, s
 	struct k_op *op = program_add(&f->program, K_OP_scan, K_STAGE_scan);
 
 	op->u.scan = (struct k_scan){ .x = x,
-		.z = f->up,
-		.delta = f->gate,
-		.b = f->k,
-		.c = f->v,
+		.z = f->own.up,
+		.delta = f->own.gate,
+		.b = f->own.k,
+		.c = f->own.v,
 		.a = a->decay,
 		.d = a->skip,
 		.out = out,
@@ -109,24 +109,26 @@ static void add_norm(struct forward *f, const float *w, float *x, int32_t dim)
 static void mamba_write(struct forward *f, const void *params)
 {
 	const struct mamba *a = params;
-	struct k_acts x = program_acts_of(f->mixed, a->inner), out = program_acts_of(f->act, a->inner);
-	struct k_acts dt = { .x = f->q, .dim = a->rank };
+	struct k_acts x = program_acts_of(f->own.mixed, a->inner),
+				  out = program_acts_of(f->own.act, a->inner);
+	struct k_acts dt = { .x = f->own.q, .dim = a->rank };
 	struct k_program *p = &f->program;
 	struct k_matmul *m;
 
 	residual_enter(f, &a->on, false);
-	m = program_matmul(p, K_STAGE_qkv, f->normed, f->n_rows);
-	program_part(m, &a->in_x, NULL, NULL, f->gate);
-	program_part(m, &a->in_z, NULL, NULL, f->up);
+	m = program_matmul(p, K_STAGE_qkv, f->own.normed, f->n_rows);
+	program_part(m, &a->in_x, NULL, NULL, f->own.gate);
+	program_part(m, &a->in_z, NULL, NULL, f->own.up);
 	add_conv(f, a, x);
 	m = program_matmul(p, K_STAGE_qkv, x, f->n_rows);
-	program_part(m, &a->x_dt, NULL, NULL, f->q);
-	program_part(m, &a->x_b, NULL, NULL, f->k);
-	program_part(m, &a->x_c, NULL, NULL, f->v);
-	add_norm(f, a->dt_norm, f->q, a->rank);
-	add_norm(f, a->b_norm, f->k, a->n_states);
-	add_norm(f, a->c_norm, f->v, a->n_states);
-	program_part(program_matmul(p, K_STAGE_qkv, dt, f->n_rows), &a->dt, a->dt_bias, NULL, f->gate);
+	program_part(m, &a->x_dt, NULL, NULL, f->own.q);
+	program_part(m, &a->x_b, NULL, NULL, f->own.k);
+	program_part(m, &a->x_c, NULL, NULL, f->own.v);
+	add_norm(f, a->dt_norm, f->own.q, a->rank);
+	add_norm(f, a->b_norm, f->own.k, a->n_states);
+	add_norm(f, a->c_norm, f->own.v, a->n_states);
+	program_part(
+		program_matmul(p, K_STAGE_qkv, dt, f->n_rows), &a->dt, a->dt_bias, NULL, f->own.gate);
 	add_scan(f, a, x.x, out);
 	residual_leave(f, &a->on, K_STAGE_out, out, &a->out, NULL);
 }

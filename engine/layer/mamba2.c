@@ -65,10 +65,10 @@ static void mamba2_need(const void *params, struct forward_needs *n)
 
 static void add_conv(struct forward *f, const struct mamba2 *a)
 {
-	program_add(&f->program, K_OP_conv, K_STAGE_scan)->u.conv = (struct k_conv){ .x = f->up,
+	program_add(&f->program, K_OP_conv, K_STAGE_scan)->u.conv = (struct k_conv){ .x = f->own.up,
 		.w = a->conv,
 		.bias = a->conv_bias,
-		.out = { .x = f->mixed.x, .dim = mixed_width(a) },
+		.out = { .x = f->own.mixed.x, .dim = mixed_width(a) },
 		.taps = a->taps,
 		.n = f->n_rows,
 		.rows = f->state[a->group],
@@ -76,28 +76,28 @@ static void add_conv(struct forward *f, const struct mamba2 *a)
 		.at = a->at };
 }
 
-/* Of the convolution's result: keys, queries and values by turns; to f->up. */
+/* Of the convolution's result: keys, queries and values by turns; to f->own.up. */
 static void add_states(struct forward *f, const struct mamba2 *a)
 {
 	const int32_t width = mixed_width(a), keys = a->n_states;
-	const float *x = f->mixed.x, *b = x + a->inner, *c = b + a->groups * keys;
+	const float *x = f->own.mixed.x, *b = x + a->inner, *c = b + a->groups * keys;
 
-	program_add(&f->program, K_OP_rates, K_STAGE_scan)->u.rates = (struct k_rates){ .x = f->k,
+	program_add(&f->program, K_OP_rates, K_STAGE_scan)->u.rates = (struct k_rates){ .x = f->own.k,
 		.stride = a->heads,
 		.run = a->heads,
 		.a = a->decay,
 		.bias = a->dt_bias,
-		.out = f->q,
+		.out = f->own.q,
 		.heads = a->heads,
 		.n = f->n_rows };
 	program_add(&f->program, K_OP_linear, K_STAGE_scan)->u.linear =
 		(struct k_linear){ .q = { c, width, keys },
 			.k = { b, width, keys },
 			.v = { x, width, a->inner / a->heads },
-			.rate = f->q,
+			.rate = f->own.q,
 			.skip = a->skip,
-			.out = f->up,
-			.room = f->room,
+			.out = f->own.up,
+			.room = f->own.room,
 			.heads = a->heads,
 			.key_heads = a->groups,
 			.keys = keys,
@@ -112,8 +112,8 @@ static void add_gate(struct forward *f, const struct mamba2 *a, struct k_acts ou
 {
 	const int32_t group = a->inner / a->groups;
 
-	program_add(&f->program, K_OP_gated, K_STAGE_scan)->u.gated = (struct k_gated){ .x = f->up,
-		.z = f->gate,
+	program_add(&f->program, K_OP_gated, K_STAGE_scan)->u.gated = (struct k_gated){ .x = f->own.up,
+		.z = f->own.gate,
 		.x_stride = a->inner,
 		.x_pitch = group,
 		.z_stride = a->inner,
@@ -132,15 +132,15 @@ static void add_gate(struct forward *f, const struct mamba2 *a, struct k_acts ou
 static void mamba2_write(struct forward *f, const void *params)
 {
 	const struct mamba2 *a = params;
-	struct k_acts out = program_acts_of(f->act, a->inner);
+	struct k_acts out = program_acts_of(f->own.act, a->inner);
 	struct k_program *p = &f->program;
 	struct k_matmul *m;
 
 	residual_enter(f, &a->on, true);
-	m = program_matmul(p, K_STAGE_qkv, f->normed, f->n_rows);
-	program_part(m, &a->in_z, NULL, NULL, f->gate);
-	program_part(m, &a->in_x, NULL, NULL, f->up);
-	program_part(m, &a->in_dt, NULL, NULL, f->k);
+	m = program_matmul(p, K_STAGE_qkv, f->own.normed, f->n_rows);
+	program_part(m, &a->in_z, NULL, NULL, f->own.gate);
+	program_part(m, &a->in_x, NULL, NULL, f->own.up);
+	program_part(m, &a->in_dt, NULL, NULL, f->own.k);
 	add_conv(f, a);
 	add_states(f, a);
 	add_gate(f, a, out);

@@ -62,12 +62,12 @@ static void relative_need(const void *params, struct forward_needs *n)
 	forward_reads(&n->mixed, &a->cross_out);
 }
 
-/* Stores f->k and f->v of the step's rows. */
+/* Stores f->own.k and f->own.v of the step's rows. */
 static void add_store(struct forward *f, const struct relative *a)
 {
-	program_add(&f->program, K_OP_rope, K_STAGE_rope)->u.rope = (struct k_rope){ .q = f->q,
-		.k = f->k,
-		.v = f->v,
+	program_add(&f->program, K_OP_rope, K_STAGE_rope)->u.rope = (struct k_rope){ .q = f->own.q,
+		.k = f->own.k,
+		.v = f->own.v,
 		.scale = 1,
 		.n_heads = a->n_heads,
 		.layer = a->kv_layer,
@@ -83,10 +83,10 @@ static void add_store(struct forward *f, const struct relative *a)
 static struct k_acts add_attention(
 	struct forward *f, const struct relative *a, const struct k_range *ranges, bool cross)
 {
-	const struct k_acts mixed = program_acts_of(f->mixed, a->n_heads * a->head_dim);
+	const struct k_acts mixed = program_acts_of(f->own.mixed, a->n_heads * a->head_dim);
 
 	program_add(&f->program, K_OP_attention, K_STAGE_attention)->u.attention =
-		(struct k_attention){ .q = f->q,
+		(struct k_attention){ .q = f->own.q,
 			.out = mixed,
 			.n_heads = a->n_heads,
 			.layer = a->kv_layer,
@@ -110,10 +110,10 @@ static void relative_write(struct forward *f, const void *params)
 	struct k_matmul *m;
 
 	residual_enter(f, &a->on, false);
-	m = program_matmul(&f->program, K_STAGE_qkv, f->normed, f->n_rows);
-	program_part(m, &a->q, NULL, NULL, f->q);
-	program_part(m, &a->k, NULL, NULL, f->k);
-	program_part(m, &a->v, NULL, NULL, f->v);
+	m = program_matmul(&f->program, K_STAGE_qkv, f->own.normed, f->n_rows);
+	program_part(m, &a->q, NULL, NULL, f->own.q);
+	program_part(m, &a->k, NULL, NULL, f->own.k);
+	program_part(m, &a->v, NULL, NULL, f->own.v);
 	add_store(f, a);
 	mixed = add_attention(
 		f, a, a->decodes ? f->part[FORWARD_OWN].ranges : forward_sight(f, 0)->ranges, false);
@@ -123,8 +123,8 @@ static void relative_write(struct forward *f, const void *params)
 	if (!a->decodes)
 		return;
 	residual_enter(f, &a->cross_on, false);
-	m = program_matmul(&f->program, K_STAGE_qkv, f->normed, f->n_rows);
-	program_part(m, &a->cross_q, NULL, NULL, f->q);
+	m = program_matmul(&f->program, K_STAGE_qkv, f->own.normed, f->n_rows);
+	program_part(m, &a->cross_q, NULL, NULL, f->own.q);
 	mixed = add_attention(f, a, f->part[FORWARD_INPUT].ranges, true);
 	residual_leave(f, &a->cross_on, K_STAGE_out, mixed, &a->cross_out, NULL);
 }
@@ -176,14 +176,14 @@ static void bridge_need(const void *params, struct forward_needs *n)
 static void bridge_write(struct forward *f, const void *params)
 {
 	const struct bridge *b = params;
-	struct k_op *op = forward_add_norm(f, f->x, NULL, b->norm, NULL, f->normed, f->n_rows);
+	struct k_op *op = forward_add_norm(f, f->x, NULL, b->norm, NULL, f->own.normed, f->n_rows);
 
 	op->u.norm.kept = true;
 	for (int32_t i = 0; i < b->n; i++) {
-		struct k_matmul *m = program_matmul(&f->program, K_STAGE_qkv, f->normed, f->n_rows);
+		struct k_matmul *m = program_matmul(&f->program, K_STAGE_qkv, f->own.normed, f->n_rows);
 
-		program_part(m, &b->k[i], NULL, NULL, f->k);
-		program_part(m, &b->v[i], NULL, NULL, f->v);
+		program_part(m, &b->k[i], NULL, NULL, f->own.k);
+		program_part(m, &b->v[i], NULL, NULL, f->own.v);
 		add_store(f, b->decoder[i].mixer.params);
 	}
 }

@@ -56,7 +56,7 @@ void residual_enter(struct forward *f, const struct residual *r, bool kept)
 	struct k_op *op;
 
 	if (r->norm) {
-		op = forward_add_norm(f, f->x, NULL, r->norm, r->norm_bias, f->normed, f->n_rows);
+		op = forward_add_norm(f, f->x, NULL, r->norm, r->norm_bias, f->own.normed, f->n_rows);
 		if (op->kind == K_OP_norm)
 			op->u.norm.kept = kept || r->normed != 0;
 		if (r->normed != 0)
@@ -65,15 +65,15 @@ void residual_enter(struct forward *f, const struct residual *r, bool kept)
 	}
 	op = program_add(&f->program, K_OP_activate, K_STAGE_norm);
 	op->u.activate =
-		(struct k_activate){ .x = f->x, .out = f->normed, .act = K_ACT_none, .n = f->n_rows };
+		(struct k_activate){ .x = f->x, .out = f->own.normed, .act = K_ACT_none, .n = f->n_rows };
 }
 
 void residual_shift(struct forward *f, const struct residual *r, struct k_shift shift)
 {
-	const struct k_acts normed = k_floats(f->normed_x, f->model->config.dim);
+	const struct k_acts normed = k_floats(f->own.normed_x, f->model->config.dim);
 
 	forward_add_norm(f, f->x, NULL, r->norm, r->norm_bias, normed, f->n_rows);
-	shift.x = f->normed_x;
+	shift.x = f->own.normed_x;
 	shift.n = f->n_rows;
 	program_add(&f->program, K_OP_shift, K_STAGE_scan)->u.shift = shift;
 }
@@ -84,7 +84,7 @@ struct k_acts residual_inner(struct forward *f, const struct residual *r, struct
 
 	if (!r->inner_norm)
 		return in;
-	out.x = f->inner;
+	out.x = f->own.inner;
 	program_norm(&f->program, in.x, NULL, r->inner_norm, f->model->config.norm_eps, out, f->n_rows);
 	return out;
 }
@@ -94,7 +94,7 @@ static void add_scaled(struct forward *f, enum k_stage stage, float scale)
 	struct k_op *op = program_add(&f->program, K_OP_add, stage);
 
 	op->u.add = (struct k_add){
-		.y = f->added, .x = f->x, .scale = scale, .dim = f->model->config.dim, .n = f->n_rows
+		.y = f->own.added, .x = f->x, .scale = scale, .dim = f->model->config.dim, .n = f->n_rows
 	};
 }
 
@@ -103,7 +103,7 @@ void residual_leave(struct forward *f, const struct residual *r, enum k_stage st
 {
 	const bool apart = r->post_norm || r->scale != 0;
 	struct k_acts x = { .x = f->x, .dim = f->model->config.dim };
-	float *out = apart || r->aside ? f->added : f->x, *to = r->joins ? f->added : f->x;
+	float *out = apart || r->aside ? f->own.added : f->x, *to = r->joins ? f->own.added : f->x;
 
 	to = apart ? NULL : to;
 	if (w->by_column)
@@ -112,7 +112,7 @@ void residual_leave(struct forward *f, const struct residual *r, enum k_stage st
 		program_part(program_matmul(&f->program, stage, in, f->n_rows), w, bias, to, out);
 	if (r->post_norm)
 		program_norm(
-			&f->program, f->added, NULL, r->post_norm, f->model->config.norm_eps, x, f->n_rows)
+			&f->program, f->own.added, NULL, r->post_norm, f->model->config.norm_eps, x, f->n_rows)
 			->residual = f->x;
 	else if (apart)
 		add_scaled(f, stage, r->scale);

@@ -39,18 +39,18 @@ static void short_conv_need(const void *params, struct forward_needs *n)
 static void short_conv_write(struct forward *f, const void *params)
 {
 	const struct short_conv *a = params;
-	struct k_acts out = program_acts_of(f->act, a->dim);
+	struct k_acts out = program_acts_of(f->own.act, a->dim);
 	struct k_program *p = &f->program;
 	struct k_matmul *m;
 
 	residual_enter(f, &a->on, true);
-	m = program_matmul(p, K_STAGE_qkv, f->normed, f->n_rows);
-	program_part(m, &a->b, NULL, NULL, f->gate);
-	program_part(m, &a->c, NULL, NULL, f->q);
-	program_part(m, &a->u, NULL, NULL, f->up);
-	program_add(p, K_OP_conv, K_STAGE_scan)->u.conv = (struct k_conv){ .x = f->up,
-		.in = f->gate,
-		.end = f->q,
+	m = program_matmul(p, K_STAGE_qkv, f->own.normed, f->n_rows);
+	program_part(m, &a->b, NULL, NULL, f->own.gate);
+	program_part(m, &a->c, NULL, NULL, f->own.q);
+	program_part(m, &a->u, NULL, NULL, f->own.up);
+	program_add(p, K_OP_conv, K_STAGE_scan)->u.conv = (struct k_conv){ .x = f->own.up,
+		.in = f->own.gate,
+		.end = f->own.q,
 		.w = a->conv,
 		.out = out,
 		.linear = true,

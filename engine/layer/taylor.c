@@ -83,18 +83,19 @@ static void add_features(struct forward *f, const struct taylor *a, const float 
 		.n = f->n_rows };
 }
 
-/* From features of queries and keys in f->q and f->k and values in f->v to f->gate. */
+/* From features of queries and keys in f->own.q and f->own.k and values in f->own.v to f->own.gate.
+ */
 static void add_states(struct forward *f, const struct taylor *a)
 {
 	const int32_t n = features(a), stride = a->heads * n;
 
 	program_add(&f->program, K_OP_linear, K_STAGE_scan)->u.linear =
-		(struct k_linear){ .q = { f->q, stride, n },
-			.k = { f->k, stride, n },
-			.v = { f->v, width(a), a->head_dim },
+		(struct k_linear){ .q = { f->own.q, stride, n },
+			.k = { f->own.k, stride, n },
+			.v = { f->own.v, width(a), a->head_dim },
 			.fixed = a->rates,
-			.out = f->gate,
-			.room = f->room,
+			.out = f->own.gate,
+			.room = f->own.room,
 			.heads = a->heads,
 			.key_heads = a->heads,
 			.keys = n,
@@ -107,38 +108,39 @@ static void add_states(struct forward *f, const struct taylor *a)
 
 static void add_gate(struct forward *f, const struct taylor *a, struct k_acts out)
 {
-	program_add(&f->program, K_OP_gated, K_STAGE_scan)->u.gated = (struct k_gated){ .x = f->gate,
-		.z = f->mixed.x,
-		.x_stride = width(a),
-		.x_pitch = a->head_dim,
-		.z_stride = width(a),
-		.z_pitch = a->head_dim,
-		.w = a->out_norm,
-		.weights = width(a),
-		.groups = a->heads,
-		.group = a->head_dim,
-		.eps = f->model->config.norm_eps,
-		.norm = true,
-		.by = K_GATE_sigmoid,
-		.out = out,
-		.n = f->n_rows };
+	program_add(&f->program, K_OP_gated, K_STAGE_scan)->u.gated =
+		(struct k_gated){ .x = f->own.gate,
+			.z = f->own.mixed.x,
+			.x_stride = width(a),
+			.x_pitch = a->head_dim,
+			.z_stride = width(a),
+			.z_pitch = a->head_dim,
+			.w = a->out_norm,
+			.weights = width(a),
+			.groups = a->heads,
+			.group = a->head_dim,
+			.eps = f->model->config.norm_eps,
+			.norm = true,
+			.by = K_GATE_sigmoid,
+			.out = out,
+			.n = f->n_rows };
 }
 
 static void taylor_write(struct forward *f, const void *params)
 {
 	const struct taylor *a = params;
-	struct k_acts out = program_acts_of(f->act, width(a));
+	struct k_acts out = program_acts_of(f->own.act, width(a));
 	struct k_matmul *m;
 
 	residual_enter(f, &a->on, true);
-	m = program_matmul(&f->program, K_STAGE_qkv, f->normed, f->n_rows);
-	program_part(m, &a->q, NULL, NULL, f->gate);
-	program_part(m, &a->k, NULL, NULL, f->up);
-	program_part(m, &a->v, NULL, NULL, f->v);
-	m = program_matmul(&f->program, K_STAGE_qkv, f->normed, f->n_rows);
-	program_part(m, &a->z, NULL, NULL, f->mixed.x);
-	add_features(f, a, f->gate, f->q);
-	add_features(f, a, f->up, f->k);
+	m = program_matmul(&f->program, K_STAGE_qkv, f->own.normed, f->n_rows);
+	program_part(m, &a->q, NULL, NULL, f->own.gate);
+	program_part(m, &a->k, NULL, NULL, f->own.up);
+	program_part(m, &a->v, NULL, NULL, f->own.v);
+	m = program_matmul(&f->program, K_STAGE_qkv, f->own.normed, f->n_rows);
+	program_part(m, &a->z, NULL, NULL, f->own.mixed.x);
+	add_features(f, a, f->own.gate, f->own.q);
+	add_features(f, a, f->own.up, f->own.k);
 	add_states(f, a);
 	add_gate(f, a, out);
 	residual_leave(f, &a->on, K_STAGE_out, out, &a->out, NULL);

@@ -6,7 +6,13 @@
 
 enum { WAYS = 6 };                                 /* how the shift mixes rows: */
 enum { WAY_r, WAY_w, WAY_k, WAY_v, WAY_a, WAY_g }; /* as a file has them */
-enum { PART_w, PART_a, PART_v, PART_g, N_PARTS };  /* of f->gate: results of the small products */
+enum {
+	PART_w,
+	PART_a,
+	PART_v,
+	PART_g,
+	N_PARTS
+}; /* of f->own.gate: results of the small products */
 
 static void load_rank(struct model_loader *l, struct low_rank *r, char part, int32_t dim)
 {
@@ -88,7 +94,7 @@ static void time_mix_need(const void *params, struct forward_needs *n)
 /* The rows as the shift mixed them in one of its ways. */
 static struct k_acts way(const struct forward *f, const struct time_mix *a, int32_t of)
 {
-	return program_acts_from(program_acts_of(f->mixed, a->dim), of * f->n_rows);
+	return program_acts_from(program_acts_of(f->own.mixed, a->dim), of * f->n_rows);
 }
 
 static float *part(float *x, const struct forward *f, const struct time_mix *a, int32_t of)
@@ -103,61 +109,61 @@ static void add_product(
 		program_matmul(&f->program, K_STAGE_qkv, way(f, a, of), f->n_rows), w, NULL, NULL, out);
 }
 
-/* Two products of small rank with an activation between them, by f->up and f->act. */
+/* Two products of small rank with an activation between them, by f->own.up and f->own.act. */
 static void add_rank(struct forward *f, const struct time_mix *a, int32_t of,
 	const struct low_rank *r, enum k_act act, float *out)
 {
-	struct k_acts inner = program_acts_of(f->act, r->rank);
+	struct k_acts inner = program_acts_of(f->own.act, r->rank);
 
-	add_product(f, a, of, &r->down, f->up);
+	add_product(f, a, of, &r->down, f->own.up);
 	program_add(&f->program, K_OP_activate, K_STAGE_act)->u.activate =
-		(struct k_activate){ .x = f->up, .out = inner, .act = act, .n = f->n_rows };
+		(struct k_activate){ .x = f->own.up, .out = inner, .act = act, .n = f->n_rows };
 	program_part(
 		program_matmul(&f->program, K_STAGE_qkv, inner, f->n_rows), &r->up, r->bias, NULL, out);
 }
 
-/* Of the first layer the values stay in f->first: the others mix theirs with them. */
+/* Of the first layer the values stay in f->own.first: the others mix theirs with them. */
 static void add_products(struct forward *f, const struct time_mix *a)
 {
-	add_product(f, a, WAY_r, &a->r, f->q);
-	add_product(f, a, WAY_k, &a->k, f->k);
-	add_product(f, a, WAY_v, &a->v, a->first ? f->first : f->v);
-	add_rank(f, a, WAY_w, &a->decay, K_ACT_tanh, part(f->gate, f, a, PART_w));
-	add_rank(f, a, WAY_a, &a->rate, K_ACT_none, part(f->gate, f, a, PART_a));
+	add_product(f, a, WAY_r, &a->r, f->own.q);
+	add_product(f, a, WAY_k, &a->k, f->own.k);
+	add_product(f, a, WAY_v, &a->v, a->first ? f->own.first : f->own.v);
+	add_rank(f, a, WAY_w, &a->decay, K_ACT_tanh, part(f->own.gate, f, a, PART_w));
+	add_rank(f, a, WAY_a, &a->rate, K_ACT_none, part(f->own.gate, f, a, PART_a));
 	if (!a->first)
-		add_rank(f, a, WAY_v, &a->share, K_ACT_none, part(f->gate, f, a, PART_v));
-	add_rank(f, a, WAY_g, &a->gate, K_ACT_sigmoid, part(f->gate, f, a, PART_g));
+		add_rank(f, a, WAY_v, &a->share, K_ACT_none, part(f->own.gate, f, a, PART_v));
+	add_rank(f, a, WAY_g, &a->gate, K_ACT_sigmoid, part(f->own.gate, f, a, PART_g));
 }
 
 static void add_erase(struct forward *f, const struct time_mix *a)
 {
 	program_add(&f->program, K_OP_erase, K_STAGE_scan)->u.erase =
-		(struct k_erase){ .w = part(f->gate, f, a, PART_w),
-			.a = part(f->gate, f, a, PART_a),
-			.k = f->k,
-			.v = a->first ? f->first : f->v,
-			.share = a->first ? NULL : part(f->gate, f, a, PART_v),
-			.first = f->first,
+		(struct k_erase){ .w = part(f->own.gate, f, a, PART_w),
+			.a = part(f->own.gate, f, a, PART_a),
+			.k = f->own.k,
+			.v = a->first ? f->own.first : f->own.v,
+			.share = a->first ? NULL : part(f->own.gate, f, a, PART_v),
+			.first = f->own.first,
 			.key_scale = a->key_scale,
 			.key_rate = a->key_rate,
-			.away = part(f->up, f, a, 1),
-			.back = part(f->up, f, a, 2),
+			.away = part(f->own.up, f, a, 1),
+			.back = part(f->own.up, f, a, 2),
 			.heads = a->dim / a->head_dim,
 			.size = a->head_dim,
 			.n = f->n_rows };
 }
 
-/* To f->up. */
+/* To f->own.up. */
 static void add_states(struct forward *f, const struct time_mix *a)
 {
-	program_add(&f->program, K_OP_wkv, K_STAGE_scan)->u.wkv = (struct k_wkv){ .q = f->q,
-		.k = f->k,
-		.v = a->first ? f->first : f->v,
-		.decay = part(f->gate, f, a, PART_w),
-		.away = part(f->up, f, a, 1),
-		.back = part(f->up, f, a, 2),
-		.out = f->up,
-		.room = f->room,
+	program_add(&f->program, K_OP_wkv, K_STAGE_scan)->u.wkv = (struct k_wkv){ .q = f->own.q,
+		.k = f->own.k,
+		.v = a->first ? f->own.first : f->own.v,
+		.decay = part(f->own.gate, f, a, PART_w),
+		.away = part(f->own.up, f, a, 1),
+		.back = part(f->own.up, f, a, 2),
+		.out = f->own.up,
+		.room = f->own.room,
 		.heads = a->dim / a->head_dim,
 		.size = a->head_dim,
 		.n = f->n_rows,
@@ -168,11 +174,11 @@ static void add_states(struct forward *f, const struct time_mix *a)
 
 static void add_bonus(struct forward *f, const struct time_mix *a, struct k_acts out)
 {
-	program_add(&f->program, K_OP_bonus, K_STAGE_scan)->u.bonus = (struct k_bonus){ .x = f->up,
-		.q = f->q,
-		.k = f->k,
-		.v = a->first ? f->first : f->v,
-		.gate = part(f->gate, f, a, PART_g),
+	program_add(&f->program, K_OP_bonus, K_STAGE_scan)->u.bonus = (struct k_bonus){ .x = f->own.up,
+		.q = f->own.q,
+		.k = f->own.k,
+		.v = a->first ? f->own.first : f->own.v,
+		.gate = part(f->own.gate, f, a, PART_g),
 		.w = a->out_norm,
 		.b = a->out_bias,
 		.weight = a->bonus,
@@ -186,11 +192,11 @@ static void add_bonus(struct forward *f, const struct time_mix *a, struct k_acts
 static void time_mix_write(struct forward *f, const void *params)
 {
 	const struct time_mix *a = params;
-	struct k_acts out = program_acts_of(f->act, a->dim);
+	struct k_acts out = program_acts_of(f->own.act, a->dim);
 
 	residual_shift(f, &a->on,
 		(struct k_shift){ .mix = a->shift,
-			.out = program_acts_of(f->mixed, a->dim),
+			.out = program_acts_of(f->own.mixed, a->dim),
 			.ways = WAYS,
 			.rows = f->state[a->group],
 			.state = &f->store[a->group].state,

@@ -250,7 +250,7 @@ static void emit_attention(struct engine *e, const struct plan_item *item)
 		.pos = pos,
 		.pages = o.n_pages,
 		.share = { e->observe.room->packed, layers * pages },
-		.threshold = (double)f->threshold,
+		.threshold = (double)f->observed.threshold,
 		.near_zero = { near, layers * sizeof(uint16_t) } };
 	if (pack_reads(e, &o, near + layers * sizeof(uint16_t)))
 		ev.u.attention.read = (struct ev_span){ near + layers * sizeof(uint16_t), pages };
@@ -292,7 +292,7 @@ static void emit_times(struct engine *e)
 	size_t n = 0;
 
 	for (int i = 0; i < K_N_STAGES; i++) {
-		const struct forward_stage *s = &e->forward.stage[i];
+		const struct forward_stage *s = &e->forward.cost.stage[i];
 		if (s->ns || s->bytes || s->ops)
 			out[n++] = (struct ev_stage_time){ (uint64_t)i, s->ns, s->bytes, s->ops };
 	}

@@ -158,8 +158,8 @@ static int run_pass(struct twin *t, twin_fn *fn, void *arg, struct twin_cost *co
 	cost->ns += now_ns() - start;
 	cost->rows += f->n_rows;
 	for (int s = 0; s < K_N_STAGES; s++) {
-		cost->bytes += (int64_t)f->stage[s].bytes;
-		cost->ops += (int64_t)f->stage[s].ops;
+		cost->bytes += (int64_t)f->cost.stage[s].bytes;
+		cost->ops += (int64_t)f->cost.stage[s].ops;
 	}
 	for (int32_t i = 0; i < f->n_out; i++)
 		fn(arg, t->first_out + i, f->logits + (size_t)i * (size_t)t->model->config.vocab,

@@ -118,7 +118,7 @@ static void fill_begins(struct forward *f)
 	for (int32_t r = 0, item = 0; r < f->n_rows; r++) {
 		while (item + 1 < f->n_items && f->item_row[item + 1] <= r)
 			item++;
-		f->begins[r] = f->item_row[item];
+		f->choice.begins[r] = f->item_row[item];
 	}
 }
 
@@ -132,13 +132,13 @@ static void fill_reads(struct forward *f)
 		const int32_t pos = f->rows[r].pos;
 
 		if (p->groups)
-			f->budget[r] = p->groups(arg, pos);
+			f->choice.budget[r] = p->groups(arg, pos);
 		if (p->keeps)
-			f->budget[r] = p->keeps(arg, pos / K_SPAN + 1);
+			f->choice.budget[r] = p->keeps(arg, pos / K_SPAN + 1);
 		if (p->comb)
-			f->comb[r] = p->comb(arg, pos);
+			f->choice.comb[r] = p->comb(arg, pos);
 		if (p->turned)
-			f->turned[r] = p->turned(arg, pos);
+			f->choice.turned[r] = p->turned(arg, pos);
 	}
 }
 
@@ -159,10 +159,10 @@ static void aim(const struct forward *f, struct k_op *op)
 	size_t heads = (size_t)op->layer * (size_t)f->n_observed * (size_t)f->model->config.n_heads;
 	struct k_attention *a = &op->u.attention;
 
-	a->share = f->n_observed ? f->share + heads * (size_t)f->share_stride : NULL;
-	a->near_zero = f->n_observed ? f->near_zero + heads : NULL;
-	a->share_stride = f->share_stride;
-	a->threshold = f->threshold;
+	a->share = f->n_observed ? f->observed.share + heads * (size_t)f->observed.share_stride : NULL;
+	a->near_zero = f->n_observed ? f->observed.near_zero + heads : NULL;
+	a->share_stride = f->observed.share_stride;
+	a->threshold = f->observed.threshold;
 	a->ahead = f->ahead;
 	a->way = f->attend;
 	a->matrix = f->attend == K_ATTEND_MATRIX ? f->matrix : NULL;
@@ -195,7 +195,7 @@ static void add_cap(struct forward *f)
 	const struct model *m = f->model;
 
 	program_add(&f->program, K_OP_cap, K_STAGE_head)->u.cap =
-		(struct k_cap){ .x = f->computed_logits,
+		(struct k_cap){ .x = f->own.computed_logits,
 			.scale = m->logit_scale != 0 ? m->logit_scale : 1,
 			.most = m->logit_cap,
 			.dim = m->config.vocab,
@@ -211,14 +211,14 @@ static void add_head(struct forward *f)
 	if (!f->n_out)
 		return;
 	forward_add_norm(
-		f, f->x, f->out_row, model->output_norm, model->output_norm_bias, f->head, f->n_out);
-	m = program_matmul(p, K_STAGE_head, f->head, f->n_out);
-	program_part(m, &model->output, NULL, NULL, f->computed_logits);
+		f, f->x, f->out_row, model->output_norm, model->output_norm_bias, f->own.head, f->n_out);
+	m = program_matmul(p, K_STAGE_head, f->own.head, f->n_out);
+	program_part(m, &model->output, NULL, NULL, f->own.computed_logits);
 	if (model->logit_scale != 0 || model->logit_cap > 0)
 		add_cap(f);
-	program_stats(p, f->computed_logits, model->config.vocab, f->n_out, f->stats);
-	if (f->ask)
-		program_ask(p, f->ask, f->reply, f->list);
+	program_stats(p, f->own.computed_logits, model->config.vocab, f->n_out, f->stats);
+	if (f->draw.ask)
+		program_ask(p, f->draw.ask, f->draw.reply, f->draw.list);
 }
 
 /* ---- running ---- */
@@ -227,9 +227,9 @@ int forward_fetch(struct forward *f, int32_t first, int32_t n, struct err *e)
 {
 	const size_t vocab = (size_t)f->model->config.vocab, at = (size_t)first * vocab;
 
-	if (!n || f->logits == f->computed_logits)
+	if (!n || f->logits == f->own.computed_logits)
 		return 0;
-	return k_fetch(f->model->kernels, f->logits + at, f->computed_logits + at,
+	return k_fetch(f->model->kernels, f->logits + at, f->own.computed_logits + at,
 		(size_t)n * vocab * sizeof *f->logits, e);
 }
 
@@ -239,14 +239,14 @@ static void add_inputs(struct forward *f, const struct model_inputs *in)
 	const struct model_config *c = &f->model->config;
 	struct k_program *p = &f->program;
 
-	program_embed(p, &in->table, f->ids, f->inputs, f->n_rows)->scale = sqrtf((float)in->each);
+	program_embed(p, &in->table, f->ids, f->own.inputs, f->n_rows)->scale = sqrtf((float)in->each);
 	program_add(p, K_OP_activate, K_STAGE_embed)->u.activate =
-		(struct k_activate){ .x = f->x, .out = f->normed, .act = K_ACT_none, .n = f->n_rows };
-	program_part(
-		program_matmul(p, K_STAGE_embed, f->normed, f->n_rows), &in->proj, NULL, NULL, f->gate);
-	program_norm(p, f->gate, NULL, in->norm, c->norm_eps * (float)c->dim,
-		(struct k_acts){ .x = f->inputs, .dim = in->each }, f->n_rows * (in->width / in->each))
-		->residual = f->inputs;
+		(struct k_activate){ .x = f->x, .out = f->own.normed, .act = K_ACT_none, .n = f->n_rows };
+	program_part(program_matmul(p, K_STAGE_embed, f->own.normed, f->n_rows), &in->proj, NULL, NULL,
+		f->own.gate);
+	program_norm(p, f->own.gate, NULL, in->norm, c->norm_eps * (float)c->dim,
+		(struct k_acts){ .x = f->own.inputs, .dim = in->each }, f->n_rows * (in->width / in->each))
+		->residual = f->own.inputs;
 }
 
 static void add_embedding(struct forward *f)
@@ -269,7 +269,7 @@ static void write_program(struct forward *f)
 {
 	f->program.n_ops = 0;
 	f->program.layer = -1;
-	f->normed.x = f->rewriter[FORWARD_FLOATS].fn || f->needs.normed.x ? f->normed_x : NULL;
+	f->own.normed.x = f->rewriter[FORWARD_FLOATS].fn || f->needs.normed.x ? f->own.normed_x : NULL;
 	if (f->begin)
 		f->begin(f->begin_arg, f);
 	else
@@ -301,7 +301,7 @@ static void set_share_stride(struct forward *f)
 	for (int32_t r = 0; r < f->n_rows; r++)
 		if (f->rows[r].observe >= 0 && f->rows[r].pos / K_GROUP + 1 > most)
 			most = f->rows[r].pos / K_GROUP + 1;
-	f->share_stride = forward_whole_lines(most);
+	f->observed.share_stride = forward_whole_lines(most);
 }
 
 static bool same_shape(const struct forward_shape *a, const struct forward_shape *b)
@@ -316,11 +316,11 @@ static bool same_shape(const struct forward_shape *a, const struct forward_shape
 static uint64_t version_of(struct forward *f, struct forward_shape s)
 {
 	for (int i = 0; i < FORWARD_RECENT; i++)
-		if (f->recent[i].version && same_shape(&f->recent[i], &s))
-			return f->recent[i].version;
+		if (f->programs.recent[i].version && same_shape(&f->programs.recent[i], &s))
+			return f->programs.recent[i].version;
 	s.version = k_new_version();
-	f->recent[f->next_recent] = s;
-	f->next_recent = (f->next_recent + 1) % FORWARD_RECENT;
+	f->programs.recent[f->programs.next_recent] = s;
+	f->programs.next_recent = (f->programs.next_recent + 1) % FORWARD_RECENT;
 	return s.version;
 }
 
@@ -347,7 +347,7 @@ static void prepare(struct forward *f)
 		.encodes = f->n_rows && f->rows[0].pos < f->rows[0].input,
 		.begin_more = f->begin_more,
 		.format = format_of(f),
-		.threshold = f->threshold,
+		.threshold = f->observed.threshold,
 		.least = f->least,
 		.visible = f->visible };
 
@@ -356,12 +356,13 @@ static void prepare(struct forward *f)
 	if (visible_policy_of(&f->visible)->keeps)
 		fill_begins(f);
 	set_share_stride(f);
-	s.stride = f->share_stride;
-	if (!f->program.version || s.rows != f->built.rows || s.out != f->built.out ||
-		s.also != f->built.also || s.layers != f->built.layers || s.encodes != f->built.encodes ||
-		s.least != f->built.least || s.format != f->built.format ||
-		s.begin_more != f->built.begin_more || !s.observed != !f->built.observed ||
-		!visible_same(&s.visible, &f->built.visible))
+	s.stride = f->observed.share_stride;
+	if (!f->program.version || s.rows != f->programs.built.rows || s.out != f->programs.built.out ||
+		s.also != f->programs.built.also || s.layers != f->programs.built.layers ||
+		s.encodes != f->programs.built.encodes || s.least != f->programs.built.least ||
+		s.format != f->programs.built.format || s.begin_more != f->programs.built.begin_more ||
+		!s.observed != !f->programs.built.observed ||
+		!visible_same(&s.visible, &f->programs.built.visible))
 		write_program(f);
 	for (int32_t i = 0; i < f->program.n_ops; i++) {
 		struct k_op *op = &f->program.op[i];
@@ -373,9 +374,9 @@ static void prepare(struct forward *f)
 			forward_aim_sparse(f, op);
 		}
 	}
-	if (!f->program.version || !same_shape(&s, &f->built))
+	if (!f->program.version || !same_shape(&s, &f->programs.built))
 		f->program.version = version_of(f, s);
-	f->built = s;
+	f->programs.built = s;
 }
 
 void forward_chain(
@@ -395,18 +396,19 @@ int forward_run(struct forward *f, bool timed, struct err *e)
 	prepare(f);
 	atomic_store(f->nan_row, 0);
 	f->program.timed = timed;
-	if (k_run(f->model->kernels, &f->program, e) || (!f->ask && forward_fetch(f, 0, f->n_out, e)))
+	if (k_run(f->model->kernels, &f->program, e) ||
+		(!f->draw.ask && forward_fetch(f, 0, f->n_out, e)))
 		return -1;
 	forward_count_read(f);
-	memset(f->stage, 0, sizeof f->stage);
+	memset(f->cost.stage, 0, sizeof f->cost.stage);
 	for (int32_t i = 0; i < f->program.n_ops; i++) {
 		struct k_op *op = &f->program.op[i];
 
 		if (op->kind == K_OP_columns) /* only now it is known what was read */
 			forward_count(f, op);
-		f->stage[op->stage].ns += timed ? op->ns : 0;
-		f->stage[op->stage].bytes += op->bytes;
-		f->stage[op->stage].ops += op->ops;
+		f->cost.stage[op->stage].ns += timed ? op->ns : 0;
+		f->cost.stage[op->stage].bytes += op->bytes;
+		f->cost.stage[op->stage].ops += op->ops;
 	}
 	return 0;
 }
@@ -458,7 +460,7 @@ const struct k_program *forward_program_of_one(struct forward *f)
 void forward_rewrite(struct forward *f)
 {
 	f->program.version = 0;
-	memset(f->recent, 0, sizeof f->recent);
+	memset(f->programs.recent, 0, sizeof f->programs.recent);
 }
 
 void forward_set_rewriter(

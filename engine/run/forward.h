@@ -63,20 +63,22 @@ struct k_op *forward_add_norm(struct forward *f, const float *x, const int32_t *
 	const float *w, const float *bias, struct k_acts out, int32_t n);
 
 /* Counts the small ones of these activations and, with least > 0, makes those below that share of a
- * row's largest 0. masked: of these f->mask has the bits. */
+ * row's largest 0. masked: of these f->observed.mask has the bits. */
 void forward_add_sparse(struct forward *f, struct k_acts a, float least, bool masked);
 /* Lets the values that a layer is about to write, and that are only counted, have a place of their
  * own: then one op counts those of all layers, at the end. On a device, where each op costs more
  * than what it reads, and of few rows. */
 void forward_keep_sparse(struct forward *f, struct k_acts *a, bool masked);
 void forward_add_late(struct forward *f);
-/* out = W in + residual (NULL: none), by columns, of which f->mask has those that are read. */
+/* out = W in + residual (NULL: none), by columns, of which f->observed.mask has those that are
+ * read. */
 void forward_add_columns(struct forward *f, enum k_stage stage, struct k_acts in,
 	const struct k_matrix *w, const float *residual, float *out);
 /* Where this step's counts of an op sparse go. */
 void forward_aim_sparse(const struct forward *f, struct k_op *op);
 
-/* Share of a row's largest from which a value counts in f->mask, where nothing is left out. */
+/* Share of a row's largest from which a value counts in f->observed.mask, where nothing is left
+ * out. */
 #define FORWARD_MARK 1e-2f
 
 enum {
@@ -121,91 +123,62 @@ struct forward_rewriter {
 /* In the order in which they do it: floats.h, whose products read floats; layer_watch.h. */
 enum forward_rewrites { FORWARD_FLOATS, FORWARD_WATCH, FORWARD_REWRITERS };
 
-struct forward {
-	const struct model *model;
-	const struct memory_store *store; /* [MEMORY_GROUPS] */
-	int32_t max_rows, max_out, max_observed, max_also, max_groups;
-
-	/* what the caller fills in for a step, in memory shared with the kernels */
-	int32_t n_rows, n_out, n_observed, n_also;
-	int32_t n_layers; /* layers to run; all of the model's, unless the caller sets fewer */
-	int32_t *ids;     /* [max_rows] */
-	/* what rows read of what they see, by the policy: how many groups, and which, as k_pick writes
-	 * them; positions; the position by which the query for the first ones is rotated. Where heads
-	 * keep groups, the budget is of the span after the row's */
+/* What rows read of what they see, by the policy, in memory shared with the kernels. */
+struct forward_choice {
+	/* how many groups, and which, as k_pick writes them. Where heads keep groups, the budget is of
+	 * the span after the row's */
 	int32_t *budget; /* [max_rows] */
 	uint8_t *picked; /* [layers][n_rows][needs.kv_heads][picked_stride]; NULL: nothing chooses */
 	int32_t picked_stride;
-	struct k_comb *comb; /* [max_rows] */
-	int32_t *turned;     /* [max_rows] */
+	struct k_comb *comb; /* [max_rows] positions */
+	int32_t *turned;     /* [max_rows] position by which the query for the first ones is rotated */
 	uint16_t *reads;     /* [max_groups] for counting alone */
 	/* where heads keep groups: the first row of each row's request; what rows gave to each group of
 	 * 16, in the layer that runs; else NULL */
-	int32_t *begins;                          /* [max_rows] */
-	struct forward_late late[2];              /* of what attention gives, of inner values */
-	float *account;                           /* [max_rows][needs.heads][max_groups] */
-	float *account_room;                      /* [needs.kv_heads][k_heavy_floats(max_groups)] */
-	struct k_row *rows;                       /* [max_rows] */
-	struct k_also *also;                      /* [max_also] */
-	const int32_t **pages[MEMORY_GROUPS];     /* [max_rows] block tables, by rows[].seq */
-	struct k_state_row *state[MEMORY_GROUPS]; /* [max_rows]; used by groups of states */
-	int32_t *out_row;                         /* [max_out] rows whose logits are wanted */
-	/* the requests of the rows, contiguous and ascending; for counting, where heads keep
-	 * groups, and where rows see ahead */
-	int32_t n_items;
-	int32_t *item_row;      /* [max_rows] and their first rows */
-	struct visible visible; /* the policy of the run: forward_set_visible() */
-	/* rows see all that the step computes for their request, later positions, too:
-	 * without windows, visibility and formats by channel */
-	bool ahead;
-	enum k_attend attend; /* forward_set_attend() */
-	float *matrix; /* [max_rows][needs.heads][matrix_spans][K_MATRIX_SPAN], once it was wanted */
-	int32_t matrix_spans;
-	float threshold; /* attention values below it count as near zero */
-	/* Inputs of the feed-forwards' last product that are below this share of a row's largest are 0,
-	 * and their columns are not read (the model must have them: model_add_columns); 0: none. */
-	float least;
-	struct forward_rewriter rewriter[FORWARD_REWRITERS]; /* see forward_set_rewriter() */
-	/* Writes the ops that fill x, a function of n_rows and begin_more alone. NULL: x are the rows
-	 * `ids` of the embedding. */
-	void (*begin)(void *arg, struct forward *f);
-	void *begin_arg;
-	bool begin_more;
-	struct forward_kept kept[FORWARD_KEPT];
+	int32_t *begins;     /* [max_rows] */
+	float *account;      /* [max_rows][needs.heads][max_groups] */
+	float *account_room; /* [needs.kv_heads][k_heavy_floats(max_groups)] */
+};
 
-	bool asks;
-	/* of a step's outputs, where `asks` is set and the host cannot read the logits in place; else
-	 * NULL */
-	struct k_draw_ask *ask;     /* [max_out] */
+/* What the draws of a step's outputs ask of it, where the host cannot read the logits in place. */
+struct forward_draw {
+	bool asks;                  /* the caller fills in `ask` */
+	struct k_draw_ask *ask;     /* [max_out]; NULL, like the others: it reads the logits */
 	struct k_draw_reply *reply; /* [max_out] */
 	struct k_draw_entry *list;  /* [max_out, K_DRAW_LIST] */
 	bool *whole;                /* [max_out] set by the caller: the row is needed, or was fetched */
+};
 
-	/* results, likewise shared */
-	float *logits;               /* [max_out, vocab]; on a device, those that were fetched */
-	struct k_logit_stats *stats; /* [max_out] */
-	/* of the step's observed rows; packed as closely as the deepest of them allows, since another
-	 * thread reads it soon */
+/* What is told of a step's observed rows; packed as closely as the deepest of them allows, since
+ * another thread reads it soon. */
+struct forward_observed {
 	float *share;       /* [layers][n_observed][heads][share_stride] by group of 16 */
 	int32_t *near_zero; /* [layers][n_observed][heads] */
 	int32_t share_stride;
+	float threshold; /* attention values below it count as near zero */
 	/* [layers][n_observed][K_NEAR] of what attention gives, and of the inner values of a
 	 * feed-forward: how many are below a tenth … of a row's largest */
 	int32_t *mixed_near, *inner_near;
 	uint32_t *mask; /* [layers][n_rows][needs.masked / 32] bits of those that are not small */
-	k_atomic_int *nan_row; /* r + 1 of a row whose keys or values were not numbers */
+	struct forward_late late[2]; /* of what attention gives, of inner values */
+};
+
+/* What a step took, and read. */
+struct forward_cost {
 	struct forward_stage stage[K_N_STAGES];
 	/* keys and values that attention read in the step, and would have read if rows saw all */
 	uint64_t kv_bytes, kv_whole_bytes;
-	struct forward_sight sight[FORWARD_SIGHTS]; /* [needs.n_windows] */
-	/* of an encoder-decoder model: rows are an encoder's; what a decoder's see of it and of their
-	 * own */
-	bool encodes;
-	struct forward_sight part[FORWARD_PARTS];
+};
 
-	/* the kernels' own */
-	/* [max_rows, …]: scratch of the layers, except x, the residual stream */
-	float *x;         /* [dim] */
+/* What the newest program was written for, and those of before. */
+struct forward_programs {
+	struct forward_shape built;
+	struct forward_shape recent[FORWARD_RECENT];
+	int32_t next_recent;
+};
+
+/* The layers' own [max_rows, …], in the kernels' memory. */
+struct forward_scratch {
 	float *q, *k, *v; /* [needs.q], [needs.kv], [needs.kv] */
 	float *sink_q;    /* [needs.q] */
 	float *gate, *up; /* [needs.wide] */
@@ -219,11 +192,65 @@ struct forward {
 	float *computed_logits;
 	struct k_acts normed, mixed, act, head;
 	float *normed_x; /* room for normed.x, which is NULL where no product reads it */
+};
+
+struct forward {
+	const struct model *model;
+	const struct memory_store *store; /* [MEMORY_GROUPS] */
+	int32_t max_rows, max_out, max_observed, max_also, max_groups;
+
+	/* what the caller fills in for a step, in memory shared with the kernels */
+	int32_t n_rows, n_out, n_observed, n_also;
+	int32_t n_layers;    /* layers to run; all of the model's, unless the caller sets fewer */
+	int32_t *ids;        /* [max_rows] */
+	struct k_row *rows;  /* [max_rows] */
+	struct k_also *also; /* [max_also] */
+	const int32_t **pages[MEMORY_GROUPS];     /* [max_rows] block tables, by rows[].seq */
+	struct k_state_row *state[MEMORY_GROUPS]; /* [max_rows]; used by groups of states */
+	int32_t *out_row;                         /* [max_out] rows whose logits are wanted */
+	/* the requests of the rows, contiguous and ascending; for counting, where heads keep
+	 * groups, and where rows see ahead */
+	int32_t n_items;
+	int32_t *item_row; /* [max_rows] and their first rows */
+	struct forward_draw draw;
+
+	/* how it is computed */
+	struct visible visible; /* the policy of the run: forward_set_visible() */
+	/* rows see all that the step computes for their request, later positions, too:
+	 * without windows, visibility and formats by channel */
+	bool ahead;
+	enum k_attend attend; /* forward_set_attend() */
+	float *matrix; /* [max_rows][needs.heads][matrix_spans][K_MATRIX_SPAN], once it was wanted */
+	int32_t matrix_spans;
+	/* Inputs of the feed-forwards' last product that are below this share of a row's largest are 0,
+	 * and their columns are not read (the model must have them: model_add_columns); 0: none. */
+	float least;
+	struct forward_rewriter rewriter[FORWARD_REWRITERS]; /* see forward_set_rewriter() */
+	/* Writes the ops that fill x, a function of n_rows and begin_more alone. NULL: x are the rows
+	 * `ids` of the embedding. */
+	void (*begin)(void *arg, struct forward *f);
+	void *begin_arg;
+	bool begin_more;
+	struct forward_kept kept[FORWARD_KEPT];
+	struct forward_choice choice;
+	struct forward_sight sight[FORWARD_SIGHTS]; /* [needs.n_windows] */
+	/* of an encoder-decoder model: rows are an encoder's; what a decoder's see of it and of their
+	 * own */
+	bool encodes;
+	struct forward_sight part[FORWARD_PARTS];
+
+	/* results, likewise shared */
+	float *logits;               /* [max_out, vocab]; on a device, those that were fetched */
+	struct k_logit_stats *stats; /* [max_out] */
+	struct forward_observed observed;
+	k_atomic_int *nan_row; /* r + 1 of a row whose keys or values were not numbers */
+	struct forward_cost cost;
+
+	float *x; /* [max_rows, dim] the residual stream, the kernels' */
+	struct forward_scratch own;
 	struct k_program program;
 	struct forward_needs needs;
-	struct forward_shape built; /* what the program was written for */
-	struct forward_shape recent[FORWARD_RECENT];
-	int32_t next_recent;
+	struct forward_programs programs;
 	void *work, *shared;
 };
 

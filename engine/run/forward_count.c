@@ -67,12 +67,12 @@ static uint64_t bytes_read(const struct forward *f, const struct k_attention *a)
 		const int32_t groups = f->rows[end - 1].pos / K_GROUP + 1;
 		const int32_t coded_end = k_coded_end(a->kv, f->rows[f->item_row[item]].pos);
 
-		memset(f->reads, 0, (size_t)groups * sizeof *f->reads);
+		memset(f->choice.reads, 0, (size_t)groups * sizeof *f->choice.reads);
 		for (int32_t r = f->item_row[item]; r < end; r++)
-			k_attention_reads(a, r, head, f->reads);
+			k_attention_reads(a, r, head, f->choice.reads);
 		for (int32_t g = 0; g < groups; g++) {
 			const struct k_kv *kv = a->recent && g * K_GROUP >= coded_end ? a->recent : a->kv;
-			const uint64_t values = (uint64_t)__builtin_popcount(f->reads[g]);
+			const uint64_t values = (uint64_t)__builtin_popcount(f->choice.reads[g]);
 
 			if (values)
 				n += k_kv_group_bytes(kv, 0) + values * k_kv_group_bytes(kv, 1) / K_GROUP;
@@ -83,7 +83,7 @@ static uint64_t bytes_read(const struct forward *f, const struct k_attention *a)
 
 void forward_count_read(struct forward *f)
 {
-	f->kv_bytes = f->kv_whole_bytes = 0;
+	f->cost.kv_bytes = f->cost.kv_whole_bytes = 0;
 	for (int32_t i = 0; i < f->program.n_ops; i++) {
 		struct k_op *op = &f->program.op[i];
 		const struct k_attention *a = &op->u.attention;
@@ -96,8 +96,8 @@ void forward_count_read(struct forward *f)
 		seen = cache_bytes(a, s->positions, s->recent);
 		read = a->picked || a->comb ? bytes_read(f, a) : seen;
 		op->bytes = op->bytes - seen + read;
-		f->kv_bytes += read;
-		f->kv_whole_bytes += cache_bytes(a, s->whole, s->whole_recent);
+		f->cost.kv_bytes += read;
+		f->cost.kv_whole_bytes += cache_bytes(a, s->whole, s->whole_recent);
 	}
 }
 

@@ -40,11 +40,11 @@ static struct forward_needs find_needs(const struct model *m)
 
 static void cut_reads(struct forward *f, struct cutter *c, size_t rows)
 {
-	f->budget = program_cut(c, rows, sizeof *f->budget);
-	f->begins = program_cut(c, rows, sizeof *f->begins);
-	f->comb = program_cut(c, rows, sizeof *f->comb);
-	f->turned = program_cut(c, rows, sizeof *f->turned);
-	f->reads = program_cut(c, (size_t)f->max_groups, sizeof *f->reads);
+	f->choice.budget = program_cut(c, rows, sizeof *f->choice.budget);
+	f->choice.begins = program_cut(c, rows, sizeof *f->choice.begins);
+	f->choice.comb = program_cut(c, rows, sizeof *f->choice.comb);
+	f->choice.turned = program_cut(c, rows, sizeof *f->choice.turned);
+	f->choice.reads = program_cut(c, (size_t)f->max_groups, sizeof *f->choice.reads);
 }
 
 static void cut_shared(struct forward *f, struct cutter *c)
@@ -68,25 +68,26 @@ static void cut_shared(struct forward *f, struct cutter *c)
 	}
 	f->out_row = program_cut(c, out, sizeof *f->out_row);
 	f->stats = program_cut(c, out, sizeof *f->stats);
-	f->share = program_cut(c, observed * (size_t)f->max_groups, sizeof *f->share);
-	f->near_zero = program_cut(c, observed, sizeof *f->near_zero);
-	f->mixed_near =
-		program_cut(c, layers * (size_t)f->max_observed * K_NEAR, sizeof *f->mixed_near);
-	f->inner_near =
-		program_cut(c, layers * (size_t)f->max_observed * K_NEAR, sizeof *f->inner_near);
-	f->mask = program_cut(c, layers * rows * (size_t)(f->needs.masked / 32), sizeof *f->mask);
+	f->observed.share = program_cut(c, observed * (size_t)f->max_groups, sizeof *f->observed.share);
+	f->observed.near_zero = program_cut(c, observed, sizeof *f->observed.near_zero);
+	f->observed.mixed_near =
+		program_cut(c, layers * (size_t)f->max_observed * K_NEAR, sizeof *f->observed.mixed_near);
+	f->observed.inner_near =
+		program_cut(c, layers * (size_t)f->max_observed * K_NEAR, sizeof *f->observed.inner_near);
+	f->observed.mask =
+		program_cut(c, layers * rows * (size_t)(f->needs.masked / 32), sizeof *f->observed.mask);
 	f->nan_row = program_cut(c, 1, sizeof *f->nan_row);
 	/* twice, for rewriters */
 	f->program.op = program_cut(c, 2 * (size_t)f->needs.ops, sizeof *f->program.op);
 	if (k_is_host(f->model->kernels))
 		return;
 	f->logits = program_cut(c, out * (size_t)m->vocab, sizeof *f->logits);
-	if (!f->asks)
+	if (!f->draw.asks)
 		return;
-	f->ask = program_cut(c, out, sizeof *f->ask);
-	f->reply = program_cut(c, out, sizeof *f->reply);
-	f->list = program_cut(c, out * K_DRAW_LIST, sizeof *f->list);
-	f->whole = program_cut(c, out, sizeof *f->whole);
+	f->draw.ask = program_cut(c, out, sizeof *f->draw.ask);
+	f->draw.reply = program_cut(c, out, sizeof *f->draw.reply);
+	f->draw.list = program_cut(c, out * K_DRAW_LIST, sizeof *f->draw.list);
+	f->draw.whole = program_cut(c, out, sizeof *f->draw.whole);
 }
 
 static struct k_acts cut_acts(struct cutter *c, int32_t rows, const struct forward_acts *a)
@@ -101,32 +102,34 @@ static void cut_work(struct forward *f, struct cutter *c)
 	size_t rows = (size_t)f->max_rows, out = (size_t)f->max_out;
 
 	f->x = program_cut(c, rows * (size_t)m->dim, sizeof *f->x);
-	f->q = program_cut(c, rows * (size_t)n->q, sizeof *f->q);
-	f->k = program_cut(c, rows * (size_t)n->kv, sizeof *f->k);
-	f->v = program_cut(c, rows * (size_t)n->kv, sizeof *f->v);
-	f->gate = program_cut(c, rows * (size_t)n->wide, sizeof *f->gate);
-	f->up = program_cut(c, rows * (size_t)n->wide, sizeof *f->up);
-	f->q_normed = program_cut(c, rows * (size_t)n->q_normed, sizeof *f->q_normed);
-	f->k_normed = program_cut(c, rows * (size_t)n->k_normed, sizeof *f->k_normed);
-	f->added = program_cut(c, n->added ? rows * (size_t)m->dim : 0, sizeof *f->added);
-	f->inputs = program_cut(c, rows * (size_t)f->model->inputs.width, sizeof *f->inputs);
-	f->inner = program_cut(c, rows * (size_t)n->inner, sizeof *f->inner);
-	f->room = program_cut(c, (size_t)n->room, sizeof *f->room);
-	f->first = program_cut(c, n->first ? rows * (size_t)m->dim : 0, sizeof *f->first);
-	f->normed_x = program_cut(c, rows * (size_t)n->normed.dim, sizeof *f->normed_x);
-	f->normed = program_cut_acts(c, rows, n->normed.dim, false, n->normed.q);
-	f->mixed = cut_acts(c, f->max_rows, &n->mixed);
-	f->act = cut_acts(c, f->max_rows, &n->act);
-	f->head = cut_acts(c, f->max_out, &n->head);
-	f->computed_logits = program_cut(c, out * (size_t)m->vocab, sizeof *f->logits);
-	f->sink_q = program_cut(c, rows * (size_t)n->q, sizeof *f->sink_q);
+	f->own.q = program_cut(c, rows * (size_t)n->q, sizeof *f->own.q);
+	f->own.k = program_cut(c, rows * (size_t)n->kv, sizeof *f->own.k);
+	f->own.v = program_cut(c, rows * (size_t)n->kv, sizeof *f->own.v);
+	f->own.gate = program_cut(c, rows * (size_t)n->wide, sizeof *f->own.gate);
+	f->own.up = program_cut(c, rows * (size_t)n->wide, sizeof *f->own.up);
+	f->own.q_normed = program_cut(c, rows * (size_t)n->q_normed, sizeof *f->own.q_normed);
+	f->own.k_normed = program_cut(c, rows * (size_t)n->k_normed, sizeof *f->own.k_normed);
+	f->own.added = program_cut(c, n->added ? rows * (size_t)m->dim : 0, sizeof *f->own.added);
+	f->own.inputs = program_cut(c, rows * (size_t)f->model->inputs.width, sizeof *f->own.inputs);
+	f->own.inner = program_cut(c, rows * (size_t)n->inner, sizeof *f->own.inner);
+	f->own.room = program_cut(c, (size_t)n->room, sizeof *f->own.room);
+	f->own.first = program_cut(c, n->first ? rows * (size_t)m->dim : 0, sizeof *f->own.first);
+	f->own.normed_x = program_cut(c, rows * (size_t)n->normed.dim, sizeof *f->own.normed_x);
+	f->own.normed = program_cut_acts(c, rows, n->normed.dim, false, n->normed.q);
+	f->own.mixed = cut_acts(c, f->max_rows, &n->mixed);
+	f->own.act = cut_acts(c, f->max_rows, &n->act);
+	f->own.head = cut_acts(c, f->max_out, &n->head);
+	f->own.computed_logits = program_cut(c, out * (size_t)m->vocab, sizeof *f->logits);
+	f->own.sink_q = program_cut(c, rows * (size_t)n->q, sizeof *f->own.sink_q);
 	if (k_is_host(f->model->kernels)) {
-		f->logits = f->computed_logits;
+		f->logits = f->own.computed_logits;
 		return;
 	}
 	rows = (size_t)m->n_layers * FORWARD_LATE_ROWS;
-	f->late[0].x = program_cut(c, rows * (size_t)n->mixed.dim, sizeof *f->late[0].x);
-	f->late[1].x = program_cut(c, rows * (size_t)n->act.dim, sizeof *f->late[1].x);
+	f->observed.late[0].x =
+		program_cut(c, rows * (size_t)n->mixed.dim, sizeof *f->observed.late[0].x);
+	f->observed.late[1].x =
+		program_cut(c, rows * (size_t)n->act.dim, sizeof *f->observed.late[1].x);
 }
 
 /* Counts, takes, hands out. */
@@ -162,9 +165,9 @@ int forward_open(struct forward *f, const struct model *m, const struct memory_s
 	f->max_out = most.out;
 	f->max_observed = most.observed;
 	f->max_also = most.also;
-	f->asks = most.asks;
+	f->draw.asks = most.asks;
 	f->max_groups = forward_whole_lines((most.ctx + K_GROUP - 1) / K_GROUP);
-	f->threshold = 1e-3f;
+	f->observed.threshold = 1e-3f;
 	f->shared = take(f, cut_shared, K_SHARED, e);
 	f->work = f->shared ? take(f, cut_work, K_WORK, e) : NULL;
 	return f->work ? 0 : -1;
@@ -175,11 +178,11 @@ static int take_picked(struct forward *f, struct err *e)
 {
 	const size_t rows = (size_t)f->n_layers * (size_t)f->max_rows;
 
-	f->picked_stride = f->max_groups / (K_SPAN / K_GROUP) + 1;
-	f->picked =
-		k_alloc(f->model->kernels, rows * (size_t)f->needs.kv_heads * (size_t)f->picked_stride,
-			K_SHARED, "the choice of keys; try a smaller --ctx or --budget", e);
-	return f->picked ? 0 : -1;
+	f->choice.picked_stride = f->max_groups / (K_SPAN / K_GROUP) + 1;
+	f->choice.picked = k_alloc(f->model->kernels,
+		rows * (size_t)f->needs.kv_heads * (size_t)f->choice.picked_stride, K_SHARED,
+		"the choice of keys; try a smaller --ctx or --budget", e);
+	return f->choice.picked ? 0 : -1;
 }
 
 static int take_account(struct forward *f, struct err *e)
@@ -188,19 +191,19 @@ static int take_account(struct forward *f, struct err *e)
 	const size_t n = (size_t)f->max_rows * row,
 				 states = (size_t)f->needs.kv_heads * k_heavy_floats(f->max_groups);
 
-	f->account = k_alloc(f->model->kernels, (n + states) * sizeof *f->account, K_WORK,
+	f->choice.account = k_alloc(f->model->kernels, (n + states) * sizeof *f->choice.account, K_WORK,
 		"the attention that groups of positions get", e);
-	f->account_room = f->account + n;
-	return f->account ? 0 : -1;
+	f->choice.account_room = f->choice.account + n;
+	return f->choice.account ? 0 : -1;
 }
 
 int forward_set_visible(struct forward *f, const struct visible *v, struct err *e)
 {
 	const bool keeps = visible_policy_of(v)->keeps;
 
-	if (f->model && (keeps || visible_picks(v)) && !f->picked && take_picked(f, e))
+	if (f->model && (keeps || visible_picks(v)) && !f->choice.picked && take_picked(f, e))
 		return -1;
-	if (f->model && keeps && !f->account && take_account(f, e))
+	if (f->model && keeps && !f->choice.account && take_account(f, e))
 		return -1;
 	f->program.version = 0;
 	f->visible = *v;
@@ -245,14 +248,14 @@ int forward_grow(struct forward *f, int32_t max_rows, struct err *e)
 				.observed = f->max_observed,
 				.also = f->max_also,
 				.ctx = f->max_groups * K_GROUP,
-				.asks = f->asks },
+				.asks = f->draw.asks },
 			e) ||
 		forward_set_visible(&larger, &f->visible, e) || forward_set_attend(&larger, f->attend, e) ||
 		forward_keep_same(&larger, f, e)) {
 		forward_close(&larger);
 		return -1;
 	}
-	larger.threshold = f->threshold;
+	larger.observed.threshold = f->observed.threshold;
 	larger.least = f->least;
 	memcpy(larger.rewriter, f->rewriter, sizeof f->rewriter);
 	larger.n_layers = f->n_layers;
@@ -269,8 +272,8 @@ void forward_close(struct forward *f)
 		for (int i = 0; i < FORWARD_KEPT; i++)
 			if (f->kept[i].users)
 				k_free(f->model->kernels, f->kept[i].x);
-		k_free(f->model->kernels, f->account);
-		k_free(f->model->kernels, f->picked);
+		k_free(f->model->kernels, f->choice.account);
+		k_free(f->model->kernels, f->choice.picked);
 		k_free(f->model->kernels, f->matrix);
 		k_free(f->model->kernels, f->work);
 		k_free(f->model->kernels, f->shared);

@@ -6,12 +6,12 @@
 /* The bits of a layer's inner values. */
 static uint32_t *mask_of(const struct forward *f, int32_t layer)
 {
-	return f->mask + (size_t)layer * (size_t)(f->n_rows * (f->needs.masked / 32));
+	return f->observed.mask + (size_t)layer * (size_t)(f->n_rows * (f->needs.masked / 32));
 }
 
 void forward_keep_sparse(struct forward *f, struct k_acts *a, bool masked)
 {
-	struct forward_late *l = &f->late[masked];
+	struct forward_late *l = &f->observed.late[masked];
 
 	if (!l->x || !f->n_observed || f->n_rows > FORWARD_LATE_ROWS || f->least > 0 ||
 		f->rewriter[FORWARD_FLOATS].fn || f->program.layer < 0)
@@ -34,7 +34,7 @@ static bool follows(const struct forward_late *l, const struct k_sparse *a, int3
 void forward_add_late(struct forward *f)
 {
 	for (int masked = 0; masked < 2; masked++) {
-		struct forward_late *l = &f->late[masked];
+		struct forward_late *l = &f->observed.late[masked];
 
 		if (l->waits) {
 			*program_add(&f->program, K_OP_sparse, l->op.stage) = l->op;
@@ -46,7 +46,7 @@ void forward_add_late(struct forward *f)
 
 void forward_add_sparse(struct forward *f, struct k_acts a, float least, bool masked)
 {
-	struct forward_late *l = &f->late[masked];
+	struct forward_late *l = &f->observed.late[masked];
 	const bool late = l->x && a.x >= l->x && a.x < l->x + l->used;
 	const struct k_op op = { .kind = K_OP_sparse,
 		.stage = masked ? K_STAGE_act : K_STAGE_attention,
@@ -87,7 +87,7 @@ void forward_add_columns(struct forward *f, enum k_stage stage, struct k_acts in
 
 void forward_aim_sparse(const struct forward *f, struct k_op *op)
 {
-	int32_t *near_zero = op->u.sparse.mask ? f->inner_near : f->mixed_near;
+	int32_t *near_zero = op->u.sparse.mask ? f->observed.inner_near : f->observed.mixed_near;
 
 	op->u.sparse.n_observed = f->n_observed;
 	op->u.sparse.near_zero = near_zero + (size_t)(op->layer * f->n_observed * K_NEAR);

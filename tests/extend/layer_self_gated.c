@@ -34,13 +34,13 @@ static void self_gated_need(const void *params, struct forward_needs *n)
 static void self_gated_write(struct forward *f, const void *params)
 {
 	const struct self_gated *w = params;
-	struct k_acts act = program_acts_of(f->act, w->width);
+	struct k_acts act = program_acts_of(f->own.act, w->width);
 	struct k_program *p = &f->program;
 
 	residual_enter(f, &w->on, false);
-	program_part(
-		program_matmul(p, K_STAGE_gate_up, f->normed, f->n_rows), &w->up, NULL, NULL, f->up);
-	program_glu(p, K_ACT_silu, f->up, f->up, act, f->n_rows);
+	program_part(program_matmul(p, K_STAGE_gate_up, f->own.normed, f->n_rows), &w->up, NULL, NULL,
+		f->own.up);
+	program_glu(p, K_ACT_silu, f->own.up, f->own.up, act, f->n_rows);
 	residual_leave(f, &w->on, K_STAGE_down, act, &w->down, NULL);
 }
 

@@ -473,7 +473,7 @@ static void test_watching(void **state)
 	assert_int_equal(engine_open(&e, &o, &err), 0);
 	mixer = e->model->layer[0].mixer;
 	e->model->layer[0].mixer = (struct block){ 0 };
-	e->forward.threshold = 2;
+	e->forward.observed.threshold = 2;
 	engine_add_sink(e, on_watched, &n);
 	engine_begin(e, NULL);
 	for (int i = 0; i < 3; i++)
