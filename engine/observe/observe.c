@@ -61,7 +61,7 @@ void engine_look_closely(struct engine *e)
 
 /* ---- attention ---- */
 
-/* Observing every row costs 1 to 2 % of a step (docs/performance-log.md), so one in attention-every
+/* Observing every row costs 1 to 2 % of a step (docs/performance.md), so one in attention-every
  * tokens of a request is observed; all are while a head is selected or the user single-steps. It
  * counts tokens of the request, so that the choice depends on nothing else. */
 static bool is_watched(const struct engine *e, const struct plan_item *item)
@@ -132,11 +132,13 @@ static void pack_heads(struct engine *e, const struct observed *o, const struct 
 		packed[p] = pack_share(e->observe.room->page_share[p] / (float)n);
 }
 
-/* Returns how many layers have attention. */
+/* Nothing is packed or read yet. Returns how many layers have attention. */
 static int32_t begin_reads(struct engine *e, const struct observed *o)
 {
+	const size_t layers = (size_t)e->info.n_layers, pages = (size_t)o->n_pages;
 	int32_t n = 0;
 
+	memset(e->observe.room->packed, 0, layers * (pages + sizeof(uint16_t)));
 	memset(e->observe.room->page_read, 0, (size_t)o->n_pages * sizeof *e->observe.room->page_read);
 	for (int32_t i = 0; i < e->forward.program.n_ops; i++)
 		n += e->forward.program.op[i].kind == K_OP_attention &&
@@ -225,12 +227,12 @@ static void emit_attention(struct engine *e, const struct plan_item *item)
 		pos / e->memory.page_size + 1 };
 	const size_t pages = (size_t)o.n_pages, layers = (size_t)e->info.n_layers;
 	const struct k_attention *chosen = NULL;
-	uint8_t *near = e->observe.room->packed + layers * pages;
+	uint8_t *packed = e->observe.room->packed, *near = packed + layers * pages;
+	uint8_t *read = near + layers * sizeof(uint16_t);
 	const int32_t n_attention = begin_reads(e, &o);
 	int64_t seen = 0; /* by a layer's ops of attention so far */
 	struct event ev;
 
-	memset(e->observe.room->packed, 0, layers * (pages + sizeof(uint16_t)));
 	for (int32_t i = 0; i < f->program.n_ops; i++) {
 		const struct k_attention *a = &f->program.op[i].u.attention;
 		const int32_t layer = f->program.op[i].layer;
@@ -238,7 +240,7 @@ static void emit_attention(struct engine *e, const struct plan_item *item)
 		if (f->program.op[i].kind != K_OP_attention)
 			continue;
 		seen = a->adds ? seen : 0;
-		pack_heads(e, &o, a, 0, a->n_heads, e->observe.room->packed + (size_t)layer * pages);
+		pack_heads(e, &o, a, 0, a->n_heads, packed + (size_t)layer * pages);
 		memcpy(near + sizeof(uint16_t) * (size_t)layer,
 			&(uint16_t){ add_reads(e, &o, a, n_attention, &seen) }, sizeof(uint16_t));
 		if (layer == e->set.observe_layer && e->set.observe_head >= 0)
@@ -249,11 +251,11 @@ static void emit_attention(struct engine *e, const struct plan_item *item)
 		.request = o.request,
 		.pos = pos,
 		.pages = o.n_pages,
-		.share = { e->observe.room->packed, layers * pages },
+		.share = { packed, layers * pages },
 		.threshold = (double)f->observed.threshold,
 		.near_zero = { near, layers * sizeof(uint16_t) } };
-	if (pack_reads(e, &o, near + layers * sizeof(uint16_t)))
-		ev.u.attention.read = (struct ev_span){ near + layers * sizeof(uint16_t), pages };
+	if (pack_reads(e, &o, read))
+		ev.u.attention.read = (struct ev_span){ read, pages };
 	stream_emit(&e->stream, &ev);
 	if (chosen)
 		emit_head(e, &o, chosen);

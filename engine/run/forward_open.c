@@ -47,11 +47,23 @@ static void cut_reads(struct forward *f, struct cutter *c, size_t rows)
 	f->choice.reads = program_cut(c, (size_t)f->max_groups, sizeof *f->choice.reads);
 }
 
+static void cut_observed(struct forward *f, struct cutter *c, size_t rows, size_t layers)
+{
+	struct forward_observed *o = &f->observed;
+	const size_t most = (size_t)f->max_observed;
+	const size_t heads = layers * most * (size_t)f->model->config.n_heads;
+
+	o->share = program_cut(c, heads * (size_t)f->max_groups, sizeof *o->share);
+	o->near_zero = program_cut(c, heads, sizeof *o->near_zero);
+	o->mixed_near = program_cut(c, layers * most * K_NEAR, sizeof *o->mixed_near);
+	o->inner_near = program_cut(c, layers * most * K_NEAR, sizeof *o->inner_near);
+	o->mask = program_cut(c, layers * rows * (size_t)(f->needs.masked / 32), sizeof *o->mask);
+}
+
 static void cut_shared(struct forward *f, struct cutter *c)
 {
 	const struct model_config *m = &f->model->config;
 	size_t rows = (size_t)f->max_rows, out = (size_t)f->max_out, layers = (size_t)m->n_layers;
-	size_t observed = layers * (size_t)f->max_observed * (size_t)m->n_heads;
 
 	f->ids = program_cut(c, rows, sizeof *f->ids);
 	f->rows = program_cut(c, rows, sizeof *f->rows);
@@ -68,14 +80,7 @@ static void cut_shared(struct forward *f, struct cutter *c)
 	}
 	f->out_row = program_cut(c, out, sizeof *f->out_row);
 	f->stats = program_cut(c, out, sizeof *f->stats);
-	f->observed.share = program_cut(c, observed * (size_t)f->max_groups, sizeof *f->observed.share);
-	f->observed.near_zero = program_cut(c, observed, sizeof *f->observed.near_zero);
-	f->observed.mixed_near =
-		program_cut(c, layers * (size_t)f->max_observed * K_NEAR, sizeof *f->observed.mixed_near);
-	f->observed.inner_near =
-		program_cut(c, layers * (size_t)f->max_observed * K_NEAR, sizeof *f->observed.inner_near);
-	f->observed.mask =
-		program_cut(c, layers * rows * (size_t)(f->needs.masked / 32), sizeof *f->observed.mask);
+	cut_observed(f, c, rows, layers);
 	f->nan_row = program_cut(c, 1, sizeof *f->nan_row);
 	/* twice, for rewriters */
 	f->program.op = program_cut(c, 2 * (size_t)f->needs.ops, sizeof *f->program.op);
