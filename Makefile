@@ -52,7 +52,7 @@ $(BUILD)/libcutaway.a: $(OBJECTS)
 
 # Kernels of one instruction set each are compiled for it; which one runs is chosen at run time.
 $(BUILD)/kernels/%.o: OPT = $(KERNEL_CFLAGS)
-$(BUILD)/engine/quant/%.o $(BUILD)/engine/model/form.o $(BUILD)/engine/observe/influence.o: OPT = $(KERNEL_CFLAGS)
+$(BUILD)/lab/%.o $(BUILD)/engine/model/form.o $(BUILD)/engine/observe/influence.o: OPT = $(KERNEL_CFLAGS)
 # Shares of attention are summed over heads here, in every step.
 $(BUILD)/engine/observe/observe.o: OPT = $(KERNEL_CFLAGS)
 ISA_VEC8 = $(if $(filter x86_64,$(MACHINE)),-mavx2 -mfma -mf16c,$(if $(filter aarch64,$(MACHINE)),-march=armv8.2-a+dotprod))

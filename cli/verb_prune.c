@@ -11,7 +11,7 @@
 #include "cli/change.h"
 #include "cli/cli.h"
 #include "cli/out.h"
-#include "engine/quant/prune.h"
+#include "lab/prune.h"
 
 static struct prune_said {
 	const char *method, *pattern, *format, *calibrate;

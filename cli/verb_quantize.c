@@ -10,7 +10,7 @@
 #include "cli/change.h"
 #include "cli/cli.h"
 #include "cli/out.h"
-#include "engine/quant/quant.h"
+#include "lab/quant.h"
 
 static struct quantize_said {
 	const char *format, *otherwise, *keep, *method, *group, *calibrate;

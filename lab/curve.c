@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "engine/quant/partial.h"
+#include "lab/partial.h"
 #include "base/clock.h"
 #include "base/median.h"
 #include "engine/core/engine.h"

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "engine/quant/quant.h"
+#include "lab/quant.h"
 #include "sessions/price/prices.h"
 
 enum { CURVE_POINTS = 64 };

@@ -67,7 +67,6 @@ core arch draft memory model run sample sched settings text
 encode core
 diffuse core sample sched settings
 observe arch core draft model run visibility
-quant core memory model observe
 search core
 END
 no_circles engine

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "engine/core/engine.h"
-#include "engine/quant/quant.h"
+#include "lab/quant.h"
 #include "event/event.h"
 #include "tests/support/tiny.h"
 

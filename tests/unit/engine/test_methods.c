@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/quant/gptq.h"
-#include "engine/quant/scales.h"
+#include "lab/gptq.h"
+#include "lab/scales.h"
 #include "kernels/format/encode.h"
 
 enum { ROWS = 24, COLS = 96, SAMPLES = 320, GROUP = 32, W = ROWS * COLS };

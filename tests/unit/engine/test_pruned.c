@@ -14,7 +14,7 @@
 
 #include "engine/core/engine.h"
 #include "engine/observe/influence.h"
-#include "engine/quant/prune_impl.h"
+#include "lab/prune_impl.h"
 #include "kernels/format/encode.h"
 #include "tests/support/tiny.h"
 

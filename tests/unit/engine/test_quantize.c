@@ -16,7 +16,7 @@
 
 #include "engine/core/engine.h"
 #include "engine/model/gguf_write.h"
-#include "engine/quant/quant.h"
+#include "lab/quant.h"
 #include "kernels/format/encode.h"
 #include "tests/support/tiny.h"
 

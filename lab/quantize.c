@@ -4,8 +4,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "engine/quant/layer_job.h"
-#include "engine/quant/plan.h"
+#include "lab/layer_job.h"
+#include "lab/plan.h"
 #include "kernels/format/encode.h"
 
 enum { STRIP_WEIGHTS = 64 << 10, PIECE_STRIPS = 64 };

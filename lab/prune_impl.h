@@ -1,9 +1,9 @@
 /* Inside of pruning: what methods are made of. */
-#ifndef CUTAWAY_ENGINE_QUANT_PRUNE_IMPL_H
-#define CUTAWAY_ENGINE_QUANT_PRUNE_IMPL_H
+#ifndef CUTAWAY_LAB_PRUNE_IMPL_H
+#define CUTAWAY_LAB_PRUNE_IMPL_H
 
-#include "engine/quant/layer_part.h"
-#include "engine/quant/prune.h"
+#include "lab/layer_part.h"
+#include "lab/prune.h"
 
 /* A number of the metadata, <arch>.<name>, that the result has in place of the source's. */
 struct prune_number {

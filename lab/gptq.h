@@ -2,8 +2,8 @@
  * transformers"): columns are rounded one after the other, and what each rounding changes in the
  * layer's output is made up for, as far as it can be, by those that are not rounded yet. Thread:
  * any one; rows are split over the threads of the kernels. */
-#ifndef CUTAWAY_ENGINE_QUANT_GPTQ_H
-#define CUTAWAY_ENGINE_QUANT_GPTQ_H
+#ifndef CUTAWAY_LAB_GPTQ_H
+#define CUTAWAY_LAB_GPTQ_H
 
 #include "engine/model/form.h"
 

@@ -1,13 +1,13 @@
 /* See prune.h: the file, layer by layer. */
-#include "engine/quant/prune.h"
+#include "lab/prune.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/model/model.h"
-#include "engine/quant/plan.h"
-#include "engine/quant/prune_impl.h"
+#include "lab/plan.h"
+#include "lab/prune_impl.h"
 #include "kernels/format/encode.h"
 #include "kernels/format/formats.h"
 

@@ -1,5 +1,5 @@
 /* See scales.h. */
-#include "engine/quant/scales.h"
+#include "lab/scales.h"
 
 #include <math.h>
 #include <stdlib.h>

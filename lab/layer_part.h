@@ -1,9 +1,9 @@
 /* A layer's tensors as floats, between a source and its changed copy, and a calibration text that
  * goes through them. Thread: any one. */
-#ifndef CUTAWAY_ENGINE_QUANT_LAYER_PART_H
-#define CUTAWAY_ENGINE_QUANT_LAYER_PART_H
+#ifndef CUTAWAY_LAB_LAYER_PART_H
+#define CUTAWAY_LAB_LAYER_PART_H
 
-#include "engine/quant/change.h"
+#include "lab/change.h"
 
 struct layer_part {
 	const struct change_tensor *t;

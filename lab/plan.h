@@ -1,9 +1,9 @@
 /* What quantising makes of each tensor of a file, and the head of the result. Thread: any one. */
-#ifndef CUTAWAY_ENGINE_QUANT_PLAN_H
-#define CUTAWAY_ENGINE_QUANT_PLAN_H
+#ifndef CUTAWAY_LAB_PLAN_H
+#define CUTAWAY_LAB_PLAN_H
 
-#include "engine/quant/change_plan.h"
-#include "engine/quant/quant.h"
+#include "lab/change_plan.h"
+#include "lab/quant.h"
 
 /* What a file says that it was rounded to, or the type of most of its weights. Whether it was
  * quantised. */

@@ -1,5 +1,5 @@
 /* See change.h. */
-#include "engine/quant/change.h"
+#include "lab/change.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine/core/engine_impl.h"
-#include "engine/quant/prune_impl.h"
+#include "lab/prune_impl.h"
 #include "kernels/format/encode.h"
 
 /* What the places along one dimension of a tensor belong to: all query heads so many times, then

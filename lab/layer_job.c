@@ -1,6 +1,6 @@
 /* See layer_job.h: inputs are collected from the layer as it is, its matrices are rounded, and the
  * text goes through the rounded layer to the next. */
-#include "engine/quant/layer_job.h"
+#include "lab/layer_job.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "engine/core/engine_impl.h"
-#include "engine/quant/gptq.h"
+#include "lab/gptq.h"
 #include "kernels/format/encode.h"
 
 /* ---- rounding ---- */

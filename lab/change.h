@@ -3,12 +3,12 @@
  * The result is written under OUT.partial and renamed when it is whole, so nothing half-written
  * ever has the final name. A run that was killed, or that found a full disk, leaves OUT.partial,
  * and the same call goes on from the layers that it holds. Thread: any one. */
-#ifndef CUTAWAY_ENGINE_QUANT_CHANGE_H
-#define CUTAWAY_ENGINE_QUANT_CHANGE_H
+#ifndef CUTAWAY_LAB_CHANGE_H
+#define CUTAWAY_LAB_CHANGE_H
 
-#include "engine/quant/calibration.h"
-#include "engine/quant/change_plan.h"
-#include "engine/quant/partial.h"
+#include "lab/calibration.h"
+#include "lab/change_plan.h"
+#include "lab/partial.h"
 
 struct change;
 

@@ -4,8 +4,8 @@
  * AWQ (Lin et al. 2023): columns that meet large inputs become larger, so that rounding loses less
  * of them. SmoothQuant (Xiao et al. 2022): inputs and weights share their extremes, so that both
  * can have 8 bits. Thread: any one; rows are split over the threads of the kernels. */
-#ifndef CUTAWAY_ENGINE_QUANT_SCALES_H
-#define CUTAWAY_ENGINE_QUANT_SCALES_H
+#ifndef CUTAWAY_LAB_SCALES_H
+#define CUTAWAY_LAB_SCALES_H
 
 #include "engine/model/form.h"
 

@@ -7,7 +7,7 @@
 
 #include "engine/core/engine_impl.h"
 #include "engine/observe/influence.h"
-#include "engine/quant/prune_impl.h"
+#include "lab/prune_impl.h"
 
 /* ---- the influence of each layer ---- */
 

@@ -1,8 +1,8 @@
 /* One layer of a file that is quantised with the help of a calibration text. Thread: any one. */
-#ifndef CUTAWAY_ENGINE_QUANT_LAYER_JOB_H
-#define CUTAWAY_ENGINE_QUANT_LAYER_JOB_H
+#ifndef CUTAWAY_LAB_LAYER_JOB_H
+#define CUTAWAY_LAB_LAYER_JOB_H
 
-#include "engine/quant/layer_part.h"
+#include "lab/layer_part.h"
 
 /* Added up. */
 struct layer_sums {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "engine/core/engine_impl.h"
-#include "engine/quant/prune_impl.h"
+#include "lab/prune_impl.h"
 #include "kernels/format/formats.h"
 
 const struct prune_method *const prune_table[] = { &prune_magnitude, &prune_wanda, &prune_layers,

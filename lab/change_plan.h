@@ -1,7 +1,7 @@
 /* What becomes of each tensor of a model file that is written again with changes, and the head of
  * the result. Thread: any one; constant once made. */
-#ifndef CUTAWAY_ENGINE_QUANT_CHANGE_PLAN_H
-#define CUTAWAY_ENGINE_QUANT_CHANGE_PLAN_H
+#ifndef CUTAWAY_LAB_CHANGE_PLAN_H
+#define CUTAWAY_LAB_CHANGE_PLAN_H
 
 #include "engine/model/gguf_write.h"
 #include "engine/model/form.h"

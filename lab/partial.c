@@ -1,5 +1,5 @@
 /* See partial.h. */
-#include "engine/quant/partial.h"
+#include "lab/partial.h"
 
 #include <errno.h>
 #include <fcntl.h>

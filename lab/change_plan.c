@@ -1,5 +1,5 @@
 /* See change_plan.h. */
-#include "engine/quant/change_plan.h"
+#include "lab/change_plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>

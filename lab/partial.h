@@ -2,8 +2,8 @@
  * of parts, one after the other; PATH.partial.sums has a checksum of each that is done, so a later
  * process that wants the same file can take up what is whole. Locked: one process at a time.
  * Thread: any one. */
-#ifndef CUTAWAY_ENGINE_QUANT_PARTIAL_H
-#define CUTAWAY_ENGINE_QUANT_PARTIAL_H
+#ifndef CUTAWAY_LAB_PARTIAL_H
+#define CUTAWAY_LAB_PARTIAL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,13 +2,13 @@
  * before it, already rounded, give. A layer is read from a small GGUF file in memory that has its
  * tensors alone, as floats, so at any time only one layer is there twice. The engine's own pass
  * computes it (engine/run/forward.h), with the same bits on every machine. Thread: any one. */
-#ifndef CUTAWAY_ENGINE_QUANT_CALIBRATION_H
-#define CUTAWAY_ENGINE_QUANT_CALIBRATION_H
+#ifndef CUTAWAY_LAB_CALIBRATION_H
+#define CUTAWAY_LAB_CALIBRATION_H
 
 #include "engine/core/engine.h"
 #include "engine/memory/memory.h"
-#include "engine/quant/quant.h"
-#include "engine/quant/scales.h"
+#include "lab/quant.h"
+#include "lab/scales.h"
 
 enum {
 	CALIBRATION_LENGTH = 256, /* tokens of a sequence */

@@ -3,10 +3,10 @@
  *
  * Written as change.h says; the bytes are a function of the source and the options. A method is a
  * file and a line in prune_table.c. Thread: any one. */
-#ifndef CUTAWAY_ENGINE_QUANT_PRUNE_H
-#define CUTAWAY_ENGINE_QUANT_PRUNE_H
+#ifndef CUTAWAY_LAB_PRUNE_H
+#define CUTAWAY_LAB_PRUNE_H
 
-#include "engine/quant/quant.h"
+#include "lab/quant.h"
 
 enum prune_kind {
 	PRUNE_ZEROS,  /* weights become zeros: --sparsity or --pattern */

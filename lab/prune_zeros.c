@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/quant/prune_impl.h"
+#include "lab/prune_impl.h"
 
 /* ---- the plan ---- */
 

@@ -1,5 +1,5 @@
 /* See calibration.h. */
-#include "engine/quant/calibration.h"
+#include "lab/calibration.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
  * and the same call goes on from the layers that it holds. The bytes are a function of the source
  * and the options: no machine, no number of threads changes them. Thread: any one; rows are split
  * over the threads of the kernels. */
-#ifndef CUTAWAY_ENGINE_QUANT_H
-#define CUTAWAY_ENGINE_QUANT_H
+#ifndef CUTAWAY_LAB_QUANT_H
+#define CUTAWAY_LAB_QUANT_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -6,7 +6,7 @@
 
 #include "engine/core/engine_impl.h"
 #include "engine/observe/influence.h"
-#include "engine/quant/prune_impl.h"
+#include "lab/prune_impl.h"
 
 static int plan_channels(struct prune *p, struct err *e)
 {

@@ -1,5 +1,5 @@
 /* See plan.h. */
-#include "engine/quant/plan.h"
+#include "lab/plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>

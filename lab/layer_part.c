@@ -1,5 +1,5 @@
 /* See layer_part.h. */
-#include "engine/quant/layer_part.h"
+#include "lab/layer_part.h"
 
 #include <stdlib.h>
 #include <string.h>

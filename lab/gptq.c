@@ -1,5 +1,5 @@
 /* See gptq.h. All sums are in double and in an order that threads do not change. */
-#include "engine/quant/gptq.h"
+#include "lab/gptq.h"
 
 #include <math.h>
 #include <stdlib.h>
