@@ -37,20 +37,6 @@ static void fold(void *arg, const struct event *ev)
 	timeline_fold(arg, ev);
 }
 
-static int fold_file(struct timeline *t, const char *path, struct err *e)
-{
-	struct reader *r = NULL;
-	struct event ev;
-	int more = 0;
-
-	if (reader_open(&r, path, e))
-		return -1;
-	while ((more = reader_next(r, &ev, e)) > 0)
-		timeline_fold(t, &ev);
-	reader_close(r);
-	return more;
-}
-
 /* Requests of such a depth, which decode together for as many steps as a sample has. */
 static int run_batch(
 	struct engine *engine, const struct timeline *t, int32_t batch, int32_t depth, struct err *e)
@@ -213,7 +199,8 @@ static int formulas_verb(const struct cli *c, struct err *e)
 		return err_set(
 			e, ERR_USAGE, "no machine %.40s: cutaway formulas --help lists them", said.machine);
 	timeline_init(&t);
-	rc = c->n_operands ? fold_file(&t, c->operand[0], e) : run_model(&t, c, e);
+	rc = c->n_operands ? reader_each(c->operand[0], UINT64_MAX, 0, fold, &t, e)
+					   : run_model(&t, c, e);
 	if (!rc)
 		rc = print_sheet(&t, c, e);
 	timeline_free(&t);

@@ -321,6 +321,25 @@ int reader_seek(struct reader *r, int64_t seq, struct err *e)
 	return 0;
 }
 
+int reader_each(
+	const char *path, uint64_t kinds, int64_t seq, ev_sink *fn, void *arg, struct err *e)
+{
+	struct reader *r;
+	struct event ev;
+	int rc;
+
+	if (reader_open(&r, path, e))
+		return -1;
+	reader_only(r, kinds);
+	rc = reader_seek(r, seq, e);
+	while (!rc && (rc = reader_next(r, &ev, e)) > 0) {
+		fn(arg, &ev);
+		rc = 0;
+	}
+	reader_close(r);
+	return rc;
+}
+
 /* By bisection, which needs no index: steps count up with seq. In a file where they do not, one may
  * not be found. */
 int64_t reader_step_seq(struct reader *r, int64_t step)

@@ -37,6 +37,9 @@ const struct reader_info *reader_info(const struct reader *r);
  * After 0 it may be called again: a file that is being written may have more by then. Events may be
  * missing (rows can be deleted to make a file smaller), but none comes twice. */
 int reader_next(struct reader *r, struct event *ev, struct err *e);
+/* Calls fn for all events of these kinds (bit k: kind k) from seq on. */
+int reader_each(
+	const char *path, uint64_t kinds, int64_t seq, ev_sink *fn, void *arg, struct err *e);
 /* The next event will be the first with a seq >= this. */
 int reader_seek(struct reader *r, int64_t seq, struct err *e);
 /* Ends the read transaction between two events. Call it before a long pause: a writer cannot reset

@@ -239,27 +239,32 @@ static const char *name_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
+struct reading {
+	struct compare *c;
+	int side;
+};
+
+static void fold(void *arg, const struct event *ev)
+{
+	const struct reading *g = arg;
+
+	compare_fold(g->c, g->side, ev);
+}
+
 int compare_read(struct compare *c, int side, const char *path, struct err *e)
 {
-	struct reader *r = NULL;
-	struct event ev;
-	int got = 1;
+	const uint64_t kinds = UINT64_C(1) << EV_session | UINT64_C(1) << EV_setting |
+						   UINT64_C(1) << EV_vocab | UINT64_C(1) << EV_request |
+						   UINT64_C(1) << EV_batch | UINT64_C(1) << EV_token |
+						   UINT64_C(1) << EV_score | UINT64_C(1) << EV_rewind |
+						   UINT64_C(1) << EV_step | UINT64_C(1) << EV_finish;
 
-	if (reader_open(&r, path, e))
-		return -1;
 	for (int i = 0; i < 2; i++)
 		if (side < 0 || side == i)
 			snprintf(c->side[i].label, sizeof c->side[i].label, "%s", name_of(path));
-	reader_only(r, UINT64_C(1) << EV_session | UINT64_C(1) << EV_setting | UINT64_C(1) << EV_vocab |
-					   UINT64_C(1) << EV_request | UINT64_C(1) << EV_batch |
-					   UINT64_C(1) << EV_token | UINT64_C(1) << EV_score |
-					   UINT64_C(1) << EV_rewind | UINT64_C(1) << EV_step |
-					   UINT64_C(1) << EV_finish);
-	got = reader_seek(r, 0, e) ? -1 : 1;
-	while (!c->no_memory && got > 0 && (got = reader_next(r, &ev, e)) > 0)
-		compare_fold(c, side, &ev);
-	reader_close(r);
-	return got < 0 ? -1 : compare_check(c, side < 0 ? path : NULL, e);
+	return reader_each(path, kinds, 0, fold, &(struct reading){ c, side }, e)
+			   ? -1
+			   : compare_check(c, side < 0 ? path : NULL, e);
 }
 
 int compare_check(const struct compare *c, const char *path, struct err *e)

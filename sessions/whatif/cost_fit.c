@@ -59,23 +59,12 @@ void cost_take(void *rows, const struct event *ev)
 int cost_take_recording(struct cost_rows *rows, const char *path, struct err *e)
 {
 	const uint64_t kinds = UINT64_C(1) << EV_memory | UINT64_C(1) << EV_batch |
-						   UINT64_C(1) << EV_step | UINT64_C(1) << EV_score;
-	struct reader *reader;
-	struct event ev;
-	int rc;
+						   UINT64_C(1) << EV_step | UINT64_C(1) << EV_score |
+						   UINT64_C(1) << EV_token;
 
-	if (reader_open(&reader, path, e))
+	if (reader_each(path, kinds, 0, cost_take, rows, e))
 		return -1;
-	reader_only(reader, kinds | UINT64_C(1) << EV_token);
-	rc = reader_seek(reader, 0, e);
-	while (!rc && !rows->no_memory && (rc = reader_next(reader, &ev, e)) > 0) {
-		cost_take(rows, &ev);
-		rc = 0;
-	}
-	reader_close(reader);
-	if (rows->no_memory)
-		return err_set(e, ERR_MEMORY, "%s: no memory for its steps", path);
-	return rc;
+	return rows->no_memory ? err_set(e, ERR_MEMORY, "%s: no memory for its steps", path) : 0;
 }
 
 void cost_rows_free(struct cost_rows *rows)

@@ -141,24 +141,22 @@ int live_close(struct live *s, struct err *e)
 	return result;
 }
 
-/* The ring was overrun (the terminal had stopped, say): what is missing comes from the log, if
- * there is one. Otherwise the timeline counts it as lost. */
-static void catch_up(struct live *s, struct timeline *t, int64_t from)
+static void fold_new(void *arg, const struct event *ev)
+{
+	struct timeline *t = arg;
+
+	if (ev->seq > t->last_seq)
+		timeline_fold(t, ev);
+}
+
+void live_catch_up(struct writer *w, struct timeline *t, int64_t from)
 {
 	struct writer_status status = { 0 };
-	struct reader *r = NULL;
-	struct event ev;
 
-	if (s->session.writer)
-		writer_status(s->session.writer, &status);
-	if (!status.recording || writer_flush(s->session.writer) < 0 ||
-		reader_open(&r, writer_path(s->session.writer), NULL) < 0)
-		return;
-	if (reader_seek(r, from, NULL) == 0)
-		while (reader_next(r, &ev, NULL) == 1)
-			if (ev.seq > t->last_seq)
-				timeline_fold(t, &ev);
-	reader_close(r);
+	if (w)
+		writer_status(w, &status);
+	if (status.recording && !writer_flush(w))
+		reader_each(writer_path(w), UINT64_MAX, from, fold_new, t, NULL);
 }
 
 bool live_feed(struct live *s, struct timeline *t, int64_t budget_ns)
@@ -176,7 +174,7 @@ bool live_feed(struct live *s, struct timeline *t, int64_t budget_ns)
 		 i++) {
 		any = true;
 		if (got < 0)
-			catch_up(s, t, lost_from);
+			live_catch_up(s->session.writer, t, lost_from);
 		else if (ev.seq > t->last_seq)
 			timeline_fold(t, &ev);
 		if (i % EVENTS_BETWEEN_LOOKS == 0 && now_ns() > until) {

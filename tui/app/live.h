@@ -53,5 +53,8 @@ int live_close(struct live *s, struct err *e);
 bool live_ready(struct live *s);
 /* Moves events into the timeline, at most for budget_ns. True if there were any. */
 bool live_feed(struct live *s, struct timeline *t, int64_t budget_ns);
+/* The ring was overrun (the terminal had stopped, say): what is missing comes from the log, if
+ * there is one. Otherwise the timeline counts it as lost. */
+void live_catch_up(struct writer *w, struct timeline *t, int64_t from);
 
 #endif

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "trace/reader.h"
 #include "trace/ring.h"
 #include "tui/app/app.h"
+#include "tui/app/live.h"
 #include "tui/chat/prompt.h"
 #include "tui/chat/waiting.h"
 
@@ -28,22 +28,6 @@ struct attached {
 };
 
 /* ---- events ---- */
-
-/* Events that the ring dropped are in the recording, if there is one. */
-static void catch_up(struct attached *m, struct timeline *t, int64_t from)
-{
-	struct writer *w = attach_writer(m->server);
-	struct reader *r = NULL;
-	struct event ev;
-
-	if (!w || writer_flush(w) || reader_open(&r, writer_path(w), NULL))
-		return;
-	if (!reader_seek(r, from, NULL))
-		while (reader_next(r, &ev, NULL) == 1)
-			if (ev.seq > t->last_seq)
-				timeline_fold(t, &ev);
-	reader_close(r);
-}
 
 static void feed(struct app *a)
 {
@@ -61,7 +45,7 @@ static void feed(struct app *a)
 		 i++) {
 		a->dirty = true;
 		if (got < 0)
-			catch_up(m, &a->timeline, lost);
+			live_catch_up(attach_writer(m->server), &a->timeline, lost);
 		else if (ev.seq > a->timeline.last_seq)
 			timeline_fold(&a->timeline, &ev);
 		if (i % BETWEEN_LOOKS == 0 && now_ns() > until) {
