@@ -148,6 +148,11 @@ int reader_ours(const struct reader *r, struct err *e)
 	return foreign_ours(&r->file, r->path, e);
 }
 
+sqlite3 *reader_db(const struct reader *r)
+{
+	return r->file.db;
+}
+
 const struct reader_info *reader_info(const struct reader *r)
 {
 	return &r->info;

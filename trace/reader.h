@@ -19,6 +19,8 @@ int reader_open(struct reader **r, const char *path, struct err *e);
 void reader_close(struct reader *r);
 /* foreign_ours() of its file. */
 int reader_ours(const struct reader *r, struct err *e);
+/* The reader's connection, for queries between two of its calls. */
+struct sqlite3 *reader_db(const struct reader *r);
 
 enum { READER_STEPS_BITS = 50 };
 struct reader_info {

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "trace/foreign.h"
+#include "trace/reader.h"
 #include "trace/schema.h"
 
 const struct why_kind why_kinds[] = {
@@ -29,22 +30,17 @@ static why_fn *const answers[] = { why_miss, why_evict, why_preempt, why_wait, w
 int why_open(struct why **out, const char *path, struct err *e)
 {
 	struct why *w = calloc(1, sizeof *w);
-	struct foreign f;
 
 	*out = NULL;
 	if (!w || !(w->path = strdup(path))) {
 		free(w);
 		return err_set(e, ERR_MEMORY, "%s: out of memory", path);
 	}
-	if (foreign_open(&f, path, e)) {
+	if (reader_open(&w->reader, path, e) || reader_ours(w->reader, e)) {
 		why_close(w);
 		return -1;
 	}
-	w->db = f.db;
-	if (foreign_ours(&f, path, e)) {
-		why_close(w);
-		return -1;
-	}
+	w->db = reader_db(w->reader);
 	*out = w;
 	return 0;
 }
@@ -53,7 +49,7 @@ void why_close(struct why *w)
 {
 	if (!w)
 		return;
-	sqlite3_close(w->db);
+	reader_close(w->reader);
 	free(w->path);
 	free(w);
 }
@@ -158,6 +154,11 @@ sqlite3_stmt *why_query_n(struct why *w, const char *sql, const long long *value
 	if (sqlite3_bind_parameter_count(s) >= 9)
 		sqlite3_bind_int64(s, 9, w->until);
 	return s;
+}
+
+bool why_event(struct why *w, enum ev_kind kind, long long seq, struct event *ev)
+{
+	return reader_one(w->reader, kind, seq, ev, w->e) == 1;
 }
 
 bool why_row(struct why *w, sqlite3_stmt **s)

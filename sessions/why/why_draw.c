@@ -16,22 +16,19 @@ struct drawn {
 	struct ev_stage stage[EV_MOST_STAGES];
 };
 
-/* The packed columns are little-endian, as all supported machines are. */
-static int unpack(sqlite3_stmt *s, int column, void *to, size_t each, int most)
+/* As many whole entries as the span has, at most `most`. */
+static int unpack(struct ev_span packed, void *to, size_t each, size_t most)
 {
-	const void *data = sqlite3_column_blob(s, column);
-	int n = sqlite3_column_bytes(s, column) / (int)each;
+	const size_t n = packed.size / each < most ? packed.size / each : most;
 
-	if (!data || sqlite3_column_type(s, column) != SQLITE_BLOB)
-		return 0;
-	n = n < most ? n : most;
-	memcpy(to, data, (size_t)n * each);
-	return n;
+	if (n)
+		memcpy(to, packed.data, n * each);
+	return (int)n;
 }
 
-static double real_or_nan(sqlite3_stmt *s, int column)
+static long long or_none(int64_t value)
 {
-	return why_is_null(s, column) ? NAN : sqlite3_column_double(s, column);
+	return value == EV_NULL_I ? -1 : value;
 }
 
 /* Its rank among the best by probability, from 1; 0: not known. The last of the candidates may be
@@ -44,34 +41,42 @@ static int rank_of(const struct drawn *t)
 	return 0;
 }
 
-/* REQUEST:POS, POS of the newest request that has it, or the newest token. Of a position that
- * occurs twice (after a rewind) the last counts. */
+/* seq of the row of REQUEST:POS, of POS of the newest request that has it, or else of the newest of
+ * which `else_where` holds; -1: there is none. Of a position that occurs twice (after a rewind) the
+ * last counts. */
+static long long place_seq(struct why *w, enum ev_kind kind, const char *else_where)
+{
+	char sql[200];
+
+	snprintf(sql, sizeof sql,
+		"SELECT seq FROM %s WHERE %s ORDER BY seq <= ?9 DESC, seq DESC LIMIT 1", ev_info[kind].name,
+		w->at.number >= 0 ? "request = ?2 AND pos = ?1"
+		: w->at.pos >= 0  ? "pos = ?1"
+						  : else_where);
+	return why_int(w, -1, sql, w->at.pos, w->at.number);
+}
+
 static bool read_drawn(struct why *w, struct drawn *t)
 {
-	static const char columns[] =
-		"SELECT seq, step, request, pos, id, source, survivors, p, p_draw, entropy,"
-		" candidates, stages, rank FROM token %s ORDER BY seq <= ?9 DESC, seq DESC LIMIT 1";
-	const char *which = w->at.number >= 0 ? "WHERE request = ?2 AND pos = ?1"
-						: w->at.pos >= 0  ? "WHERE pos = ?1"
-										  : "WHERE seq <= ?9";
-	sqlite3_stmt *s;
-	char sql[400];
-	long long *to[] = { &t->seq, &t->step, &t->request, &t->pos, &t->id, &t->source,
-		&t->survivors };
+	const struct ev_token *k;
+	struct event ev;
 
-	snprintf(sql, sizeof sql, columns, which);
-	s = why_query(w, sql, w->at.pos, w->at.number);
-	if (!why_row(w, &s))
+	t->seq = place_seq(w, EV_token, "seq <= ?9");
+	if (t->seq < 0 || !why_event(w, EV_token, t->seq, &ev))
 		return false;
-	for (int i = 0; i < 7; i++)
-		*to[i] = why_is_null(s, i) ? -1 : sqlite3_column_int64(s, i);
-	t->p = real_or_nan(s, 7);
-	t->p_draw = real_or_nan(s, 8);
-	t->entropy = real_or_nan(s, 9);
-	t->n_candidates = unpack(s, 10, t->candidate, sizeof t->candidate[0], MOST);
-	t->n_stages = unpack(s, 11, t->stage, sizeof t->stage[0], EV_MOST_STAGES);
-	t->rank = why_is_null(s, 12) ? rank_of(t) : sqlite3_column_int64(s, 12);
-	why_done(&s);
+	k = &ev.u.token;
+	t->step = or_none(k->step);
+	t->request = or_none(k->request);
+	t->pos = or_none(k->pos);
+	t->id = or_none(k->id);
+	t->source = or_none(k->source);
+	t->survivors = or_none(k->survivors);
+	t->p = k->p;
+	t->p_draw = k->p_draw;
+	t->entropy = k->entropy;
+	t->n_candidates = unpack(k->candidates, t->candidate, sizeof t->candidate[0], MOST);
+	t->n_stages = unpack(k->stages, t->stage, sizeof t->stage[0], EV_MOST_STAGES);
+	t->rank = k->rank == EV_NULL_I ? rank_of(t) : k->rank;
 	return true;
 }
 
@@ -253,29 +258,18 @@ struct refusal {
 	double q, p, arrival, threshold;
 };
 
-static bool read_refusal(struct why *w, struct refusal *d)
+static bool read_refusal(struct why *w, struct refusal *r)
 {
-	static const char columns[] =
-		"SELECT seq, step, request, pos, nth, id, rule, verdict, winner, q, p, arrival,"
-		" winner_arrival FROM draft WHERE ";
-	const char *which = w->at.number >= 0 ? "request = ?2 AND pos = ?1"
-						: w->at.pos >= 0  ? "pos = ?1"
-										  : "verdict = {verdict.rejected} AND seq <= ?9";
-	long long *to[] = { &d->seq, &d->step, &d->request, &d->pos, &d->nth, &d->id, &d->rule,
-		&d->verdict, &d->winner };
-	double *real[] = { &d->q, &d->p, &d->arrival, &d->threshold };
-	char sql[300];
-	sqlite3_stmt *s;
+	const struct ev_draft *d;
+	struct event ev;
+	const long long seq = place_seq(w, EV_draft, "verdict = {verdict.rejected} AND seq <= ?9");
 
-	snprintf(sql, sizeof sql, "%s%s ORDER BY seq <= ?9 DESC, seq DESC LIMIT 1", columns, which);
-	s = why_query(w, sql, w->at.pos, w->at.number);
-	if (!why_row(w, &s))
+	if (seq < 0 || !why_event(w, EV_draft, seq, &ev))
 		return false;
-	for (int i = 0; i < 9; i++)
-		*to[i] = why_is_null(s, i) ? -1 : sqlite3_column_int64(s, i);
-	for (int i = 0; i < 4; i++)
-		*real[i] = real_or_nan(s, 9 + i);
-	why_done(&s);
+	d = &ev.u.draft;
+	*r = (struct refusal){ seq, or_none(d->step), or_none(d->request), or_none(d->pos),
+		or_none(d->nth), or_none(d->id), or_none(d->rule), or_none(d->verdict), or_none(d->winner),
+		d->q, d->p, d->arrival, d->winner_arrival };
 	return true;
 }
 

@@ -21,7 +21,8 @@ struct why_place {
 };
 
 struct why {
-	sqlite3 *db;
+	struct reader *reader;
+	sqlite3 *db; /* the reader's */
 	char *path;
 	struct history *history; /* of the question in progress, if it asks for tokens */
 	struct err *e;           /* error of the question in progress */
@@ -42,6 +43,9 @@ why_fn why_gap; /* slow, of a token */
  * that fails. */
 #define why_query(w, sql, ...) why_query_n(w, sql, WHY_VALUES(__VA_ARGS__))
 sqlite3_stmt *why_query_n(struct why *w, const char *sql, const long long *value, size_t n);
+/* The event of a kind with this seq; false: there is none. Its spans live until the next of the
+ * kind. */
+bool why_event(struct why *w, enum ev_kind kind, long long seq, struct event *ev);
 /* The next row? Finalises the statement when there is none. NULL is fine. */
 bool why_row(struct why *w, sqlite3_stmt **s);
 void why_done(sqlite3_stmt **s);

@@ -1,10 +1,11 @@
 /* why slow: where the time of a step went, and which resource bound it. Bytes and operations are
  * counted, times are measured. See why.h. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/median.h"
 #include "sessions/why/why_impl.h"
-#include "trace/times.h"
 
 struct slow {
 	long long step, seq, ns, kernel_ns, drafters_ns, rows, prefill, decode, draft, bytes, ops,
@@ -17,31 +18,37 @@ struct slow {
 	long long delay_ns, delay_first, delay_last;
 };
 
-static struct ev_span stages_of(struct why *w, sqlite3_stmt *s, struct times_buf *buf);
+/* The stages of the times of a step: by the row of a query, its event's seq. Returns how many. */
+static int read_stages(struct why *w, sqlite3_stmt *s, struct ev_stage_time out[EV_N_stage])
+{
+	struct event ev;
+	size_t size = 0;
+
+	if (why_event(w, EV_time, sqlite3_column_int64(s, 0), &ev))
+		size = ev.u.time.stages.size / sizeof *out * sizeof *out;
+	size = size < EV_N_stage * sizeof *out ? size : EV_N_stage * sizeof *out;
+	if (size)
+		memcpy(out, ev.u.time.stages.data, size);
+	return (int)(size / sizeof *out);
+}
 
 /* Where plain reads were not measured: the bytes a second of the stage that read fastest, in steps
  * of one row, with more data than the caches hold. A lower bound of this machine's bandwidth. */
 static double fastest_reads(struct why *w)
 {
 	const uint64_t least = 4 << 20;
-	struct times_buf buf = { 0 };
+	struct ev_stage_time stage[EV_N_stage];
 	double best = 0;
-	sqlite3_stmt *s =
-		why_query(w, "SELECT t.stages FROM time t JOIN step p ON p.step = t.step WHERE p.rows = 1"
-					 " LIMIT 1000");
+	sqlite3_stmt *s = why_query(
+		w, "SELECT t.seq FROM time t JOIN step p ON p.step = t.step WHERE p.rows = 1 LIMIT 1000");
 
 	while (why_row(w, &s)) {
-		struct ev_span b = stages_of(w, s, &buf);
-		struct ev_stage_time one;
+		const int n = read_stages(w, s, stage);
 
-		for (size_t at = 0; b.data && at + sizeof one <= b.size; at += sizeof one) {
-			memcpy(&one, (const char *)b.data + at, sizeof one);
-			if (one.bytes >= least && one.ns && (double)one.bytes / (double)one.ns > best)
-				best = (double)one.bytes / (double)one.ns;
-		}
+		for (int i = 0; i < n; i++)
+			if (stage[i].bytes >= least && stage[i].ns)
+				best = fmax(best, (double)stage[i].bytes / (double)stage[i].ns);
 	}
-	why_done(&s);
-	free(buf.data);
 	return best * 1e9;
 }
 
@@ -112,48 +119,26 @@ static long long median_of_alike(struct why *w, const struct slow *t, long long 
 			  : 0;
 }
 
-/* Column 0 of a row of `time`, unpacked to the event's form. */
-static struct ev_span stages_of(struct why *w, sqlite3_stmt *s, struct times_buf *buf)
-{
-	struct ev_span b = { sqlite3_column_blob(s, 0), (size_t)sqlite3_column_bytes(s, 0) };
-
-	if (times_unpack(buf, b, &b)) {
-		err_set(w->e, ERR_MEMORY, "%s: out of memory", w->path);
-		return (struct ev_span){ 0 };
-	}
-	return b;
-}
-
 /* Median time a stage took in steps of the same rows. */
 static double usual_of(struct why *w, const struct slow *t, uint64_t stage)
 {
 	enum { SAMPLES = 25 };
-	struct times_buf buf = { 0 };
+	struct ev_stage_time at[EV_N_stage];
 	double value[SAMPLES];
 	int n = 0;
 	sqlite3_stmt *s = why_query(w,
-		"SELECT t.stages FROM time t JOIN step p ON p.step = t.step WHERE p.rows = ?1 AND"
+		"SELECT t.seq FROM time t JOIN step p ON p.step = t.step WHERE p.rows = ?1 AND"
 		" p.prefill_rows = ?2 AND p.step <> ?3 ORDER BY abs(p.step - ?3) LIMIT 25",
 		t->rows, t->prefill, t->step);
 
-	while (n < SAMPLES && why_row(w, &s)) {
-		struct ev_span b = stages_of(w, s, &buf);
-		struct ev_stage_time one;
+	while (why_row(w, &s)) {
+		const int n_stages = read_stages(w, s, at);
 
-		for (size_t at = 0; b.data && at + sizeof one <= b.size; at += sizeof one) {
-			memcpy(&one, (const char *)b.data + at, sizeof one);
-			if (one.stage == stage) {
-				int i = n++;
-				for (; i > 0 && value[i - 1] > (double)one.ns; i--)
-					value[i] = value[i - 1];
-				value[i] = (double)one.ns;
-				break;
-			}
-		}
+		for (int i = 0; i < n_stages && n < SAMPLES; i++)
+			if (at[i].stage == stage)
+				value[n++] = (double)at[i].ns;
 	}
-	why_done(&s);
-	free(buf.data);
-	return n ? value[n / 2] : 0;
+	return n ? sorted_of(value, n)[n / 2] : 0;
 }
 
 static void say_stage(struct why *w, const struct slow *t, const struct ev_stage_time *one)
@@ -172,29 +157,21 @@ static void say_stage(struct why *w, const struct slow *t, const struct ev_stage
 		(double)one->ops / 1e6, times, limit);
 }
 
-static int read_stages(struct why *w, const struct slow *t, struct ev_stage_time *out, int most)
+static int by_time(const void *a, const void *b)
 {
-	sqlite3_stmt *s = why_query(w, "SELECT stages FROM time WHERE step = ?1 LIMIT 1", t->step);
-	struct times_buf buf = { 0 };
-	int n = 0;
+	const struct ev_stage_time *x = a, *y = b;
 
-	if (why_row(w, &s)) {
-		struct ev_span b = stages_of(w, s, &buf);
+	return (x->ns < y->ns) - (x->ns > y->ns);
+}
 
-		n = b.data && b.size / sizeof *out < (size_t)most ? (int)(b.size / sizeof *out)
-			: b.data                                      ? most
-														  : 0;
-		if (n)
-			memcpy(out, b.data, (size_t)n * sizeof *out);
-		why_done(&s);
-	}
-	free(buf.data);
-	for (int i = 1; i < n; i++) /* longest first */
-		for (int k = i; k > 0 && out[k].ns > out[k - 1].ns; k--) {
-			struct ev_stage_time swap = out[k];
-			out[k] = out[k - 1];
-			out[k - 1] = swap;
-		}
+/* Those of the step, longest first. */
+static int own_stages(struct why *w, const struct slow *t, struct ev_stage_time out[EV_N_stage])
+{
+	sqlite3_stmt *s = why_query(w, "SELECT seq FROM time WHERE step = ?1 LIMIT 1", t->step);
+	const int n = why_row(w, &s) ? read_stages(w, s, out) : 0;
+
+	why_done(&s);
+	qsort(out, (size_t)n, sizeof *out, by_time);
 	return n;
 }
 
@@ -294,7 +271,7 @@ static void say_members(struct why *w, const struct slow *t)
 static void say_stages(struct why *w, const struct slow *t, long long usual)
 {
 	struct ev_stage_time stage[EV_N_stage];
-	int n = read_stages(w, t, stage, EV_N_stage);
+	int n = own_stages(w, t, stage);
 
 	/* per stage: its work, its time against that of similar steps, and the time its bytes alone
 	 * take */
