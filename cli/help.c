@@ -265,8 +265,10 @@ void help_man(void)
 		printf(".TP\n.B %d\n%s\n", x->code, x->doc);
 	printf(
 		".SH ENVIRONMENT\n"
-		".TP\n.B LC_ALL, LC_CTYPE, LANG\nthe encoding of the terminal (none: UTF\\-8); nothing else\n"
-		".TP\n.B ESCDELAY\nmilliseconds in which what follows Esc belongs to it (25; over ssh 100)\n"
+		".TP\n.B LC_ALL, LC_CTYPE, LANG\nthe encoding of the terminal (none: UTF\\-8); nothing "
+		"else\n"
+		".TP\n.B ESCDELAY\nmilliseconds in which what follows Esc belongs to it (25; over ssh "
+		"100)\n"
 		".TP\n.B CUTAWAY_ISA\nthe best instruction set that the program may use of this processor: "
 		"avx512, avxvnni, avx2, neon (on ARM) or scalar; the bits are the same\n"
 		".TP\n.B NO_COLOR\nset and not empty: no colours\n"

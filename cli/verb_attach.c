@@ -23,14 +23,15 @@ static struct attach_said {
 static const struct setting attach_own[] = {
 	OWN(TEXT, attach_said, api_key, .name = "api-key", .group = "Server", .arg = "KEY",
 		.doc =
-			"the server's key; better in the variable CUTAWAY_API_KEY, since others see a command line"),
+			"the server's key; better in the variable CUTAWAY_API_KEY, since others see a command "
+			"line"),
 	OWN(TEXT, attach_said, served_model, .name = "served-model", .group = "Server", .arg = "NAME",
 		.doc = "which of the server's models; without it the first that it names"),
 	OWN(INT, attach_said, idle, .name = "idle", .group = "Server", .arg = "SECONDS", .low = 1,
 		.high = 86400, .doc = "give up an answer after so long without a byte"),
 	OWN(INT, attach_said, poll, .name = "poll", .group = "Server", .arg = "MS", .high = 3600000,
-		.doc =
-			"from asking for the server's figures (/metrics, /slots) to asking again; 0: at the start alone"),
+		.doc = "from asking for the server's figures (/metrics, /slots) to asking again; 0: at the "
+			   "start alone"),
 	{ 0 },
 };
 
@@ -166,11 +167,12 @@ const struct verb verb_attach = {
 	.operands = "URL [PROMPT…]",
 	.summary = "the same screens and recording over another server: llama-server, vLLM, SGLang",
 	.doc =
-		"Chats through a server of the OpenAI interface that is not this program's engine: llama-server, vLLM, "
-		"SGLang, cutaway serve or any other, and shows and records what it tells: tokens and their "
-		"probabilities, latencies as they are measured here, slots, queue and cache as it reports them. "
-		"What it does not tell is shown as unknown. With prompts the answers go to standard output, without "
-		"screens. docs/attach.md says what each server tells.",
+		"Chats through a server of the OpenAI interface that is not this program's engine: "
+		"llama-server, vLLM, SGLang, cutaway serve or any other, and shows and records what it "
+		"tells: tokens and their probabilities, latencies as they are measured here, slots, queue "
+		"and cache as it reports them. What it does not tell is shown as unknown. With prompts the "
+		"answers go to standard output, without screens. docs/attach.md says what each server "
+		"tells.",
 	.example = "cutaway attach http://127.0.0.1:8080",
 	.takes = "temp|top-p|top-k|min-p|seed|max-tokens|stop|system|Recording|ascii|theme",
 	.min_operands = 1,

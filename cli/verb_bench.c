@@ -135,9 +135,8 @@ const struct verb verb_bench = {
 	.name = "bench",
 	.operands = "",
 	.summary = "speed against the limits of this machine",
-	.doc =
-		"Measures the engine as it is used, with recording on: medians of several runs. Takes a few "
-		"minutes at most.",
+	.doc = "Measures the engine as it is used, with recording on: medians of several runs. Takes a "
+		   "few minutes at most.",
 	.example = "cutaway bench --json",
 	.takes = "Model|Kernels|Exactness|shadow|json",
 	.min_operands = 0,

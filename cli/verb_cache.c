@@ -82,8 +82,8 @@ const struct verb verb_cache = {
 	.doc =
 		"Lists the files of the cache of packed weights: model, layout, size, last use. A file is "
 		"written by chat and run for a model whose packing takes longer than a second, or by "
-		"--packed-cache on for any; together they have at most 32 GiB, and what was used longest ago "
-		"goes first. `cutaway cache clear` deletes them all.",
+		"--packed-cache on for any; together they have at most 32 GiB, and what was used longest "
+		"ago goes first. `cutaway cache clear` deletes them all.",
 	.example = "cutaway cache clear",
 	.takes = "",
 	.min_operands = 0,

@@ -129,7 +129,8 @@ static void print_text(
 
 	print_coverage(s);
 	printf(
-		"\nmodel:    %s (%s)\nmemory:   %s\nsha256:   %s\nbuild:    cutaway %s, %s\nmachine:  %s, base of %d threads\n",
+		"\nmodel:    %s (%s)\nmemory:   %s\nsha256:   %s\nbuild:    cutaway %s, %s\nmachine:  %s, "
+		"base of %d threads\n",
 		s->model, s->formats, s->memory, sha, CUTAWAY_VERSION, CUTAWAY_BUILD, s->isa, s->threads);
 	printf("coverage: %d axes, %d cases, %d of them mixed, %d of %d pairs of values, %lld tokens "
 		   "compared, seed %llu, %.0f s\n",
@@ -379,12 +380,14 @@ const struct verb verb_certify = {
 	.operands = "[MODEL …]",
 	.summary = "the proof that all paths give the same bits",
 	.doc =
-		"Computes the same tokens along each axis that must not matter (kernels and instruction sets, "
-		"threads, page size, order of pages, prefill chunks, size of the batch, row in it, prefix cache, "
-		"preemption, policy, pages out of sight, drafts, drafters, watching and recording), then in mixed cases until every pair of values has "
-		"met or time is up, and compares every id and every hash of logits. What had no occasion to "
-		"matter is said to be idle and does not count. With a lossy setting (--visible, --weights …) all of it is proven under that setting. Several models, one of each weight format that "
-		"matters to you, share the time. Exit status 0 only if all are equal.",
+		"Computes the same tokens along each axis that must not matter (kernels and instruction "
+		"sets, threads, page size, order of pages, prefill chunks, size of the batch, row in it, "
+		"prefix cache, preemption, policy, pages out of sight, drafts, drafters, watching and "
+		"recording), then in mixed cases until every pair of values has met or time is up, and "
+		"compares every id and every hash of logits. What had no occasion to matter is said to be "
+		"idle and does not count. With a lossy setting (--visible, --weights …) all of it is "
+		"proven under that setting. Several models, one of each weight format that matters to you, "
+		"share the time. Exit status 0 only if all are equal.",
 	.example = "cutaway certify --quick",
 	.takes = "model|seed|visible|skip-below|weights|activations|json",
 	.min_operands = 0,

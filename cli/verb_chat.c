@@ -29,8 +29,8 @@ static const struct setting chat_own[] = {
 		.doc = "begin with these lines, as if typed: / commands and turns"),
 	OWN(FILE, chat_said, go_on, .name = "continue", .group = "Chat", .arg = "[FILE]", .bare = true,
 		.doc =
-			"go on with the conversation of a recording (without FILE: the newest that has one): its tokens, "
-			"its settings but those given, the same model"),
+			"go on with the conversation of a recording (without FILE: the newest that has one): "
+			"its tokens, its settings but those given, the same model"),
 	{ 0 },
 };
 
@@ -231,14 +231,15 @@ const struct verb verb_chat = {
 	.operands = "",
 	.summary = "chat with a model and watch its insides (the default)",
 	.doc =
-		"Opens the terminal program: the conversation beside live views of the next token, the KV pages, "
-		"the batch, speculation, the prefix cache, attention, time and the sampler. The session is "
-		"recorded. F1 explains whatever is on the screen. --continue takes up the conversation of an earlier "
-		"session: the model sees exactly the tokens that it had, and the new recording has them, too, and "
-		"names the one before.",
+		"Opens the terminal program: the conversation beside live views of the next token, the KV "
+		"pages, the batch, speculation, the prefix cache, attention, time and the sampler. The "
+		"session is recorded. F1 explains whatever is on the screen. --continue takes up the "
+		"conversation of an earlier session: the model sees exactly the tokens that it had, and "
+		"the new recording has them, too, and names the one before.",
 	.example = "cutaway chat --temp 0.7 --spec ngram:4",
 	.takes =
-		"Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|Recording|Screen",
+		"Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|Recording|"
+		"Screen",
 	.min_operands = 0,
 	.max_operands = 0,
 	.run = chat_verb,
@@ -251,11 +252,11 @@ const struct verb verb_replay = {
 	.operands = "[FILE]",
 	.summary = "play a recording on the same screens, no model needed",
 	.doc =
-		"Shows a recorded session as if it ran: play, pause, step both ways, go to a step; without FILE "
-		"the newest recording. With --follow it shows one that is being written, from another terminal "
-		"or by another user whose file may be read, as it grows; End goes back to its end. A model is "
-		"loaded only for a deep look (/lens): the recorded file, where it was recorded or where --model "
-		"says, if its SHA-256 is the recorded one.",
+		"Shows a recorded session as if it ran: play, pause, step both ways, go to a step; without "
+		"FILE the newest recording. With --follow it shows one that is being written, from another "
+		"terminal or by another user whose file may be read, as it grows; End goes back to its "
+		"end. A model is loaded only for a deep look (/lens): the recorded file, where it was "
+		"recorded or where --model says, if its SHA-256 is the recorded one.",
 	.example = "cutaway replay session.db",
 	.takes = "model|Screen",
 	.min_operands = 0,

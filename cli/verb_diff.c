@@ -19,8 +19,8 @@ static struct diff_said {
 
 static const struct setting diff_own[] = {
 	OWN(FLAG, diff_said, deep, .name = "deep", .group = "Output",
-		.doc =
-			"compute the divergence exactly, with the model (or both models, over the tokens of A)"),
+		.doc = "compute the divergence exactly, with the model (or both models, over the tokens of "
+			   "A)"),
 	OWN(FLAG, diff_said, side_by_side, .name = "side-by-side", .group = "Screen",
 		.doc = "both texts side by side in the terminal"),
 	{ 0 },
@@ -120,9 +120,8 @@ static void print_deep(
 {
 	if (!m->n)
 		return;
-	printf(
-		"A %lld B %lld, with the model%s (%s): %d positions, the same best token at %d, KL %.6g nats "
-		"(largest %.4g)\n",
+	printf("A %lld B %lld, with the model%s (%s): %d positions, the same best token at %d, KL %.6g "
+		   "nats (largest %.4g)\n",
 		(long long)p->side[0].request->number, (long long)p->side[1].request->number,
 		d->same_model ? "" : "s",
 		d->same_model ? "each after its own text" : "both over the tokens of A", m->n, m->top,
@@ -195,12 +194,13 @@ const struct verb verb_diff = {
 	.operands = "A B",
 	.summary = "two recordings: the first token that differs, and why",
 	.doc =
-		"Lays the requests of two recordings side by side, matched by prompt and order. Of each pair "
-		"that parts: the first token that differs and its cause (the logits, a setting of the draw, a "
-		"token that the user put there, the prompt, the end of one), what each drew there, and how far "
-		"they go apart after it. --side-by-side shows both texts in columns: n and N go to the next and previous "
-		"difference, [ and ] to other requests, q quits. --deep loads the model and gives the divergence "
-		"exactly. Exit status 0 if all requests are equal, 1 if not.",
+		"Lays the requests of two recordings side by side, matched by prompt and order. Of each "
+		"pair that parts: the first token that differs and its cause (the logits, a setting of the "
+		"draw, a token that the user put there, the prompt, the end of one), what each drew there, "
+		"and how far they go apart after it. --side-by-side shows both texts in columns: n and N "
+		"go to the next and previous difference, [ and ] to other requests, q quits. --deep loads "
+		"the model and gives the divergence exactly. Exit status 0 if all requests are equal, 1 if "
+		"not.",
 	.example = "cutaway diff --side-by-side monday.db tuesday.db",
 	.takes = "model|Kernels|json|Screen",
 	.min_operands = 2,

@@ -28,9 +28,8 @@ static const struct setting export_own[] = {
 	OWN(CHOICE, export_said, view, .name = "view", .group = "Output", .arg = "NAME",
 		.more = tui_picture_name, .doc = "svg, png: a view, or the whole screen"),
 	OWN(TEXT, export_said, at, .name = "at", .group = "Output", .arg = "STEP", SETTING_WORDS("end"),
-		.doc =
-			"svg, png: the step that is shown, or the first for which an expression of /find holds; "
-			"end: the last"),
+		.doc = "svg, png: the step that is shown, or the first for which an expression of /find "
+			   "holds; end: the last"),
 	OWN(TEXT, export_said, size, .name = "size", .group = "Output", .arg = "WxH",
 		SETTING_WORDS("80x24", "120x40", "200x50"),
 		.doc = "svg, png, asciicast: in cells (without it: 80x24 for a view, else 120x40)"),
@@ -184,13 +183,14 @@ const struct verb verb_export = {
 	.operands = "FILE",
 	.summary = "a recording in the formats of other tools",
 	.doc =
-		"Writes the recording FILE as perfetto (a JSON trace that ui.perfetto.dev opens as tracks of "
-		"requests, batch, kernel stages and pages), csv (one table or view, for spreadsheets), jsonl (every "
-		"event, packed columns unpacked), asciicast (the replay's screens as a terminal recording, for "
-		"asciinema) or html (one self-contained page with text, token colours, page map and charts, and "
-		"where the recording has them the tree of each search, attention by layer and page, and what "
-		"each drafter proposed and had accepted). svg and png are pictures for slides: a view, as it is when "
-		"it fills the screen, or the whole screen, at a step, in any size, dark, light or (mono) black on white; a png is drawn by "
+		"Writes the recording FILE as perfetto (a JSON trace that ui.perfetto.dev opens as tracks "
+		"of requests, batch, kernel stages and pages), csv (one table or view, for spreadsheets), "
+		"jsonl (every event, packed columns unpacked), asciicast (the replay's screens as a "
+		"terminal recording, for asciinema) or html (one self-contained page with text, token "
+		"colours, page map and charts, and where the recording has them the tree of each search, "
+		"attention by layer and page, and what each drafter proposed and had accepted). svg and "
+		"png are pictures for slides: a view, as it is when it fills the screen, or the whole "
+		"screen, at a step, in any size, dark, light or (mono) black on white; a png is drawn by "
 		"rsvg-convert (Debian: librsvg2-bin).",
 	.example = "cutaway export session.db --view pages --at 40 --theme light -o pages.svg",
 	.takes = "theme",

@@ -23,8 +23,8 @@ static struct lesson_said {
 
 static const struct setting own[] = {
 	OWN(FLAG, lesson_said, test, .name = "test", .group = "Lesson",
-		.doc =
-			"reads lessons without a terminal, all or the one named, and says what no longer holds"),
+		.doc = "reads lessons without a terminal, all or the one named, and says what no longer "
+			   "holds"),
 	OWN(TEXT, lesson_said, reader, .name = "reader", .group = "Lesson", .arg = "NAME",
 		.doc = "name that the report of the class shows; without it: that of the recording's file"),
 	OWN(FILE, lesson_said, csv, .name = "csv", .group = "Lesson", .arg = "FILE",
@@ -201,14 +201,16 @@ const struct verb verb_lesson = {
 	.operands = "[NAME | new NAME | report FILE…]",
 	.summary = "lessons on inference, with runs, predictions and measurements",
 	.doc =
-		"Without NAME it lists the lessons and how far you came. A lesson is text beside the live views of a "
-		"chat: it types commands for you, asks what you expect before a run, and answers from what the run "
-		"logged. new NAME writes a commented beginning of your own; report FILE… makes a table of a class "
-		"from its recordings: who predicted what, and how near. With --test all lessons (or NAME) are run "
-		"without a terminal, and the exit status says whether everything they state holds on this machine.",
+		"Without NAME it lists the lessons and how far you came. A lesson is text beside the live "
+		"views of a chat: it types commands for you, asks what you expect before a run, and "
+		"answers from what the run logged. new NAME writes a commented beginning of your own; "
+		"report FILE… makes a table of a class from its recordings: who predicted what, and how "
+		"near. With --test all lessons (or NAME) are run without a terminal, and the exit status "
+		"says whether everything they state holds on this machine.",
 	.example = "cutaway lesson kv-cache",
 	.takes =
-		"Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|Recording|Screen|json",
+		"Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|Recording|"
+		"Screen|json",
 	.min_operands = 0,
 	.max_operands = CLI_MAX_OPERANDS,
 	.run = run,

@@ -22,16 +22,16 @@ static struct prune_said {
 static const struct setting prune_own[] = {
 	OWN(TEXT, prune_said, method, .name = "method", .group = "Prune", .arg = "METHOD",
 		.doc =
-			"zeros: wanda (of each row, those with the smallest |w| times norm of the input), magnitude (of each matrix, the smallest, "
-			"without a text); or what is removed: layers, heads, kv-heads, channels, those that do least"),
+			"zeros: wanda (of each row, those with the smallest |w| times norm of the input), "
+			"magnitude (of each matrix, the smallest, without a text); or what is removed: layers, "
+			"heads, kv-heads, channels, those that do least"),
 	OWN(FLOAT, prune_said, sparsity, .name = "sparsity", .group = "Prune", .arg = "S", .high = 1,
 		.doc = "of zeros: their share"),
 	OWN(TEXT, prune_said, pattern, .name = "pattern", .group = "Prune", .arg = "N:M",
 		.doc = "of zeros: N of each M columns stay; 2:4 is what sparse tensor cores read"),
 	OWN(TEXT, prune_said, format, .name = "format", .group = "Prune", .arg = "FORMAT",
-		.doc =
-			"of zeros: the matrices' format in OUT; without it the source's, or f16 where that holds no zero (q4_1, q5_1, q2_k, "
-			"q4_k, q5_k, iq4_nl, iq4_xs)"),
+		.doc = "of zeros: the matrices' format in OUT; without it the source's, or f16 where that "
+			   "holds no zero (q4_1, q5_1, q2_k, q4_k, q5_k, iq4_nl, iq4_xs)"),
 	OWN(INT, prune_said, remove, .name = "remove", .group = "Prune", .arg = "N", .low = 1,
 		.high = 1 << 20, .doc = "of layers: how many; of the others: how many of each layer"),
 	OWN(INT, prune_said, unit, .name = "unit", .group = "Prune", .arg = "N", .low = 1,
@@ -217,10 +217,11 @@ const struct verb verb_prune = {
 	.operands = "IN OUT",
 	.summary = "a model file with zeros for weights, or without layers, heads, channels",
 	.doc =
-		"Writes the GGUF file OUT, which is IN with zeros in place of the weights of its layers that matter least, or without its least "
-		"important layers, attention heads or inner channels of the feed-forward: then OUT is smaller and its steps are shorter. "
-		"Any program that reads IN reads OUT, whose name says what was pruned. OUT gets its name when it is whole; until then it "
-		"is OUT.partial, from which the same command goes on.",
+		"Writes the GGUF file OUT, which is IN with zeros in place of the weights of its layers "
+		"that matter least, or without its least important layers, attention heads or inner "
+		"channels of the feed-forward: then OUT is smaller and its steps are shorter. Any program "
+		"that reads IN reads OUT, whose name says what was pruned. OUT gets its name when it is "
+		"whole; until then it is OUT.partial, from which the same command goes on.",
 	.example = "cutaway prune --method layers --remove 3 model.gguf model-27-layers.gguf",
 	.takes = "threads|seed|json",
 	.min_operands = 2,

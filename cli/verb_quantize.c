@@ -30,19 +30,21 @@ static const char methods_doc[] =
 static const struct setting quantize_own[] = {
 	OWN(TEXT, quantize_said, format, .name = "format", .group = "Quantise", .arg = "FORMAT",
 		.doc =
-			"format of the matrices: f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 (without this option), iq4_nl, mxfp4, or, "
-			"with rows of whole 256, q6_k, q5_k, q4_k, iq4_xs, q3_k, q2_k; with --bits f16 or f32, in which the values are kept"),
+			"format of the matrices: f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 (without this "
+			"option), iq4_nl, mxfp4, or, with rows of whole 256, q6_k, q5_k, q4_k, iq4_xs, q3_k, "
+			"q2_k; with --bits f16 or f32, in which the values are kept"),
 	OWN(TEXT, quantize_said, otherwise, .name = "else", .group = "Quantise", .arg = "FORMAT",
 		.doc =
-			"format of matrices whose rows the blocks of the first do not divide; without it that is an error"),
+			"format of matrices whose rows the blocks of the first do not divide; without it that "
+			"is an error"),
 	OWN(TEXT, quantize_said, keep, .name = "keep", .group = "Quantise", .arg = "WORDS",
-		.doc =
-			"leave tensors as they are that have one of these words in their name: token_embd,ffn_down"),
+		.doc = "leave tensors as they are that have one of these words in their name: "
+			   "token_embd,ffn_down"),
 	OWN(TEXT, quantize_said, method, .name = "method", .group = "Quantise", .arg = "METHOD",
 		.doc = methods_doc),
 	OWN(INT, quantize_said, bits, .name = "bits", .group = "Grid", .arg = "N", .low = 2, .high = 8,
-		.doc =
-			"no format but a grid of so many bits, for the layers; the file has the values as floats"),
+		.doc = "no format but a grid of so many bits, for the layers; the file has the values as "
+			   "floats"),
 	OWN(TEXT, quantize_said, group, .name = "group", .group = "Grid", .arg = "COLUMNS",
 		.doc = "how many columns share a scale: 32, 64, 128 …, row, or tensor"),
 	OWN(FLAG, quantize_said, zero_point, .name = "zero-point", .group = "Grid",
@@ -207,9 +209,11 @@ const struct verb verb_quantize = {
 	.operands = "IN OUT",
 	.summary = "a model file rounded to another format or grid, by GPTQ, AWQ …",
 	.doc =
-		"Rounds the matrices of the GGUF file IN to another format or to a grid and writes the GGUF file OUT; biases, metadata and, "
-		"but for factors that a method moves into them, norms stay as they are. If IN was quantised already, OUT says so wherever its name is shown. OUT gets its name when it "
-		"is whole; until then it is OUT.partial, from which the same command goes on after a kill or a full disk.",
+		"Rounds the matrices of the GGUF file IN to another format or to a grid and writes the "
+		"GGUF file OUT; biases, metadata and, but for factors that a method moves into them, norms "
+		"stay as they are. If IN was quantised already, OUT says so wherever its name is shown. "
+		"OUT gets its name when it is whole; until then it is OUT.partial, from which the same "
+		"command goes on after a kill or a full disk.",
 	.example = "cutaway quantize --format q8_0 model-f16.gguf model-q8_0.gguf",
 	.takes = "threads|seed|json",
 	.min_operands = 2,

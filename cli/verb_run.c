@@ -24,18 +24,18 @@ static struct run_options said;
 static const struct setting run_own[] = {
 	OWN(FILE, run_options, batch, .name = "batch", .group = "Answer", .arg = "FILE",
 		.doc =
-			"answer each line of FILE (-: standard input), --slots at a time, a line of JSON each; \\n, "
-			"\\t and \\\\ in a line stand for newline, tab and backslash"),
+			"answer each line of FILE (-: standard input), --slots at a time, a line of JSON each; "
+			"\\n, \\t and \\\\ in a line stand for newline, tab and backslash"),
 	OWN(TEXT, run_options, best_of, .name = "best-of", .group = "Search", .arg = "N",
 		.doc = "sample N answers side by side and print the best"),
 	OWN(TEXT, run_options, beam, .name = "beam", .group = "Search", .arg = "N[,ALPHA]",
-		.doc =
-			"beam search: the N most probable beginnings live on; answers score logp / tokens^ALPHA (1)"),
+		.doc = "beam search: the N most probable beginnings live on; answers score logp / "
+			   "tokens^ALPHA (1)"),
 	OWN(TEXT, run_options, mcts, .name = "mcts", .group = "Search", .arg = "N[,CHILDREN[,TOKENS]]",
 		.doc = "tree search over sentences (or so many tokens) with N simulations"),
 	OWN(TEXT, run_options, score, .name = "score", .group = "Search", .arg = "COMMAND",
-		.doc =
-			"COMMAND scores answers: the text on its standard input, a number out (without it: log-probability)"),
+		.doc = "COMMAND scores answers: the text on its standard input, a number out (without it: "
+			   "log-probability)"),
 	{ 0 },
 };
 
@@ -292,18 +292,20 @@ const struct verb verb_run = {
 	.operands = "[PROMPT]",
 	.summary = "one answer on standard output",
 	.doc =
-		"Answers PROMPT, or standard input (without its last newline) if it is not given. On a pipe the "
-		"answer's bytes come as they are; on a terminal control characters are made visible. With --raw "
-		"the text goes to the model without a chat template and control tokens written in it are parsed. "
-		"With --json each generated token is a line, the one that ends the turn included: pos (of the "
-		"token), id, text (complete characters only, so it may be empty), p (softmax before penalties "
-		"and temperature) and hash (of the row of logits it was drawn from, 16 hex digits). With --batch "
-		"the prompts are the lines of a file, and each answer is a line of JSON, in the order in which "
-		"they end: line (from 1), finish (end, length, stop, context or refused), prompt and ids (token "
-		"ids) and text. Line n draws with sample n - 1, so an answer depends on its own line alone.",
+		"Answers PROMPT, or standard input (without its last newline) if it is not given. On a "
+		"pipe the answer's bytes come as they are; on a terminal control characters are made "
+		"visible. With --raw the text goes to the model without a chat template and control tokens "
+		"written in it are parsed. With --json each generated token is a line, the one that ends "
+		"the turn included: pos (of the token), id, text (complete characters only, so it may be "
+		"empty), p (softmax before penalties and temperature) and hash (of the row of logits it "
+		"was drawn from, 16 hex digits). With --batch the prompts are the lines of a file, and "
+		"each answer is a line of JSON, in the order in which they end: line (from 1), finish "
+		"(end, length, stop, context or refused), prompt and ids (token ids) and text. Line n "
+		"draws with sample n - 1, so an answer depends on its own line alone.",
 	.example = "cutaway run --greedy 'List the first five prime numbers.'",
 	.takes =
-		"Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|Output|outliers|importance",
+		"Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|Output|"
+		"outliers|importance",
 	.min_operands = 0,
 	.max_operands = 1,
 	.run = run_verb,

@@ -18,7 +18,8 @@ static struct score_said {
 static const struct setting score_own[] = {
 	OWN(FLAG, score_said, apart, .name = "apart", .group = "Score",
 		.doc =
-			"with several lossy settings: what each of them costs alone, and all but each, beside the exact twin"),
+			"with several lossy settings: what each of them costs alone, and all but each, beside "
+			"the exact twin"),
 	{ 0 },
 };
 
@@ -221,10 +222,11 @@ const struct verb verb_score = {
 	.operands = "FILE",
 	.summary = "log-probability of each token of a text, perplexity",
 	.doc =
-		"Log-probability (natural) of each token of FILE after the first, given those before it, and the "
-		"perplexity of the whole. The text must fit the context. With --twin on, what lossy settings (--visible, "
-		"--cache-format) change in it: both perplexities, and the Kullback-Leibler divergence a token. With "
-		"--apart, what each of several lossy settings costs, alone and all but each.",
+		"Log-probability (natural) of each token of FILE after the first, given those before it, "
+		"and the perplexity of the whole. The text must fit the context. With --twin on, what "
+		"lossy settings (--visible, --cache-format) change in it: both perplexities, and the "
+		"Kullback-Leibler divergence a token. With --apart, what each of several lossy settings "
+		"costs, alone and all but each.",
 	.example = "cutaway score --cache-format e4m3 --twin on text.txt",
 	.takes = "Model|Kernels|Exactness|json",
 	.min_operands = 1,

@@ -35,10 +35,12 @@ static const struct setting serve_own[] = {
 		.doc = "port to listen at; 0: a free one, which is printed"),
 	OWN(TEXT, serve_said, api_key, .name = "api-key", .group = "Server", .arg = "KEY",
 		.doc =
-			"ask for this key; better in the variable CUTAWAY_API_KEY, since others see a command line"),
+			"ask for this key; better in the variable CUTAWAY_API_KEY, since others see a command "
+			"line"),
 	OWN(STOPS, serve_said, cors, .name = "cors", .group = "Server", .arg = "ORIGIN",
 		.doc =
-			"let pages of this origin (https://HOST:PORT; *: any) ask, and read what is answered; may be repeated"),
+			"let pages of this origin (https://HOST:PORT; *: any) ask, and read what is answered; "
+			"may be repeated"),
 	OWN(TEXT, serve_said, name, .name = "served-model-name", .group = "Server", .arg = "NAME",
 		.doc = "what clients are told that the model is called (without it: its own name)"),
 	OWN(INT, serve_said, queue, .name = "queue", .group = "Server", .arg = "N", .low = 0,
@@ -218,15 +220,17 @@ const struct verb verb_serve = {
 	.operands = "",
 	.summary = "answer requests over HTTP, as OpenAI's interface has them",
 	.doc =
-		"Serves /v1/chat/completions, /v1/completions, /v1/models, /tokenize, /detokenize, /score, /health "
-		"and /metrics until Ctrl-C or SIGTERM, which lets running requests end. Any client of that interface "
-		"may be pointed at it. Requests share the engine's batch; with a seed the answer is the same under any "
-		"load, and each says the hash of its last row of logits. On a terminal the chat's screens show the "
-		"clients' requests beside one's own; else, or with --headless, a line is printed for each request, "
-		"without its text. Nothing is recorded without --record.",
+		"Serves /v1/chat/completions, /v1/completions, /v1/models, /tokenize, /detokenize, /score, "
+		"/health and /metrics until Ctrl-C or SIGTERM, which lets running requests end. Any client "
+		"of that interface may be pointed at it. Requests share the engine's batch; with a seed "
+		"the answer is the same under any load, and each says the hash of its last row of logits. "
+		"On a terminal the chat's screens show the clients' requests beside one's own; else, or "
+		"with --headless, a line is printed for each request, without its text. Nothing is "
+		"recorded without --record.",
 	.example = "cutaway serve --port 8080",
 	.takes =
-		"Model|Kernels|Exactness|Sampling|max-tokens|stop|system|Scheduler|Speculation|Watching|record|ascii|theme",
+		"Model|Kernels|Exactness|Sampling|max-tokens|stop|system|Scheduler|Speculation|Watching|"
+		"record|ascii|theme",
 	.run = serve_verb,
 	.own = serve_own,
 	.said = &said,

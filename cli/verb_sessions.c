@@ -239,7 +239,8 @@ static int delete_recordings(const struct cli *c, struct err *e)
 	for (int i = 1; said.yes && i < c->n_operands; i++)
 		if (recordings_is_number(c->operand[i]))
 			return err_set(e, ERR_USAGE,
-				"%s is a number of the list, which changes with each session: with --yes say the name",
+				"%s is a number of the list, which changes with each session: with --yes say the "
+				"name",
 				c->operand[i]);
 	for (; !rc && n < c->n_operands - 1; n++)
 		rc = recordings_find(c->operand[n + 1], &path[n], e) || check_ours(path[n], "delete", &l, e)
@@ -298,11 +299,13 @@ const struct verb verb_sessions = {
 	.operands = "[name|delete|open …]",
 	.summary = "the recordings: list, name, delete, open",
 	.doc =
-		"Lists the recordings of the default folder, the last written first: when it began, model, turns, tokens, "
-		"size, its name if it was given one, its lesson, the first question, and whether it is being written, was cut off or cannot be read. `sessions "
-		"name FILE NEW` names one, `sessions delete FILE …` deletes after asking (never one that is being "
-		"written; with --yes by name alone, since numbers change), `sessions open [FILE]` replays it. FILE is a file, a number of the list, or the beginning "
-		"of a name that no other has, here and wherever a command takes a recording.",
+		"Lists the recordings of the default folder, the last written first: when it began, model, "
+		"turns, tokens, size, its name if it was given one, its lesson, the first question, and "
+		"whether it is being written, was cut off or cannot be read. `sessions name FILE NEW` "
+		"names one, `sessions delete FILE …` deletes after asking (never one that is being "
+		"written; with --yes by name alone, since numbers change), `sessions open [FILE]` replays "
+		"it. FILE is a file, a number of the list, or the beginning of a name that no other has, "
+		"here and wherever a command takes a recording.",
 	.example = "cutaway sessions name 1 foxes",
 	.takes = "json|Screen",
 	.min_operands = 0,

@@ -58,8 +58,8 @@ const struct verb verb_tokenize = {
 	.operands = "",
 	.summary = "standard input to token ids",
 	.doc =
-		"Reads standard input byte for byte and writes its token ids, one a line. Control tokens written "
-		"in the text are parsed unless --plain is given.",
+		"Reads standard input byte for byte and writes its token ids, one a line. Control tokens "
+		"written in the text are parsed unless --plain is given.",
 	.example = "printf 'Hello' | cutaway tokenize --json",
 	.takes = "model|json",
 	.min_operands = 0,

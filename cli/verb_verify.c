@@ -209,9 +209,8 @@ static void print_summary(
 	}
 	if (!s->threads) /* nothing ran */
 		return;
-	printf(
-		"%s: %lld row%s of %d request%s, %lld draw%s, on %s %s, %d thread%s: %.2f s (the recording's steps took "
-		"%.2f s)\n",
+	printf("%s: %lld row%s of %d request%s, %lld draw%s, on %s %s, %d thread%s: %.2f s (the "
+		   "recording's steps took %.2f s)\n",
 		e->code ? "what is there is equal" : "all equal", (long long)s->rows, plural(s->rows),
 		s->n_requests, plural(s->n_requests), (long long)s->draws, plural(s->draws), s->backend,
 		s->isa, s->threads, plural(s->threads), s->seconds, s->recorded_seconds);
@@ -329,11 +328,12 @@ const struct verb verb_verify = {
 	.operands = "FILE",
 	.summary = "compute a recording again, compare every hash",
 	.doc =
-		"Gives the recorded tokens of each request to a fresh engine, many rows at a time, and compares "
-		"the hash of every row of logits, and every token that the race or the best logit chose with its "
-		"probability. The model must be the recorded one (by its SHA-256). One line a request; of a "
-		"difference, which back ends of this machine give the recorded hash, and the first layer and "
-		"stage at which two of them part, with both values. Exit status 0 only if all are equal.",
+		"Gives the recorded tokens of each request to a fresh engine, many rows at a time, and "
+		"compares the hash of every row of logits, and every token that the race or the best logit "
+		"chose with its probability. The model must be the recorded one (by its SHA-256). One line "
+		"a request; of a difference, which back ends of this machine give the recorded hash, and "
+		"the first layer and stage at which two of them part, with both values. Exit status 0 only "
+		"if all are equal.",
 	.example = "cutaway verify session.db",
 	.takes = "model|Kernels|json",
 	.min_operands = 1,

@@ -79,11 +79,12 @@ static void print_table(const struct whatif *w)
 	printf("\ncost of a step, fitted to the recording: median error %.0f %%, of the sum %+.1f %%\n",
 		100 * w->step_error, 100 * w->time_error);
 	if (w->unchecked)
-		puts(
-			"it was recorded with a drafter that needs the model: that the counts are the log's was not checked");
+		puts("it was recorded with a drafter that needs the model: that the counts are the log's "
+			 "was not checked");
 	else if (n_off)
 		printf(
-			"run again as recorded, %d of these figures differ%s from the log: arrivals cannot be placed exactly\n",
+			"run again as recorded, %d of these figures differ%s from the log: arrivals cannot be "
+			"placed exactly\n",
 			n_off, n_off == 1 ? "s" : "");
 	else
 		puts("run again as recorded, every count is that of the log");
@@ -185,10 +186,11 @@ const struct verb verb_whatif = {
 	.operands = "FILE",
 	.summary = "the recorded requests under other settings, without the model",
 	.doc =
-		"Runs the engine's own scheduler, prefix cache and drafter over the requests of the recording "
-		"FILE with the settings given, their tokens taken from the log: hits, pages, steps, preemptions "
-		"and recomputed tokens come out exactly, time is predicted from the recorded cost of steps. "
-		"--verify runs it for real as well, with the model, and says how far the prediction was off.",
+		"Runs the engine's own scheduler, prefix cache and drafter over the requests of the "
+		"recording FILE with the settings given, their tokens taken from the log: hits, pages, "
+		"steps, preemptions and recomputed tokens come out exactly, time is predicted from the "
+		"recorded cost of steps. --verify runs it for real as well, with the model, and says how "
+		"far the prediction was off.",
 	.example = "cutaway whatif session.db --page-size 64 --pages 40",
 	.takes = "model|Scheduler|spec|json",
 	.min_operands = 1,

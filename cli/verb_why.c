@@ -38,13 +38,13 @@ const struct verb verb_why = {
 	.operands = "WHAT [WHERE]",
 	.summary = "explain a decision from the recording alone",
 	.doc =
-		"Answers from the log, without a model. WHAT is miss (why the prefix cache had not all of a "
-		"prompt), evict (why a cached page was dropped), preempt (why a request lost its pages), wait "
-		"(why a first token took its time), reject (why a drafted token was not kept), token (why this "
-		"token and not another), slow (where the time of a step, or of the gap before a token, went) or price (what lossy settings cost "
-		"beside the exact twin). WHERE is a REQUEST for miss, price, "
-		"preempt and wait, a PAGE for evict, a STEP or REQUEST:POS for slow, a POS or REQUEST:POS for reject and token; "
-		"without it, what is most worth asking.",
+		"Answers from the log, without a model. WHAT is miss (why the prefix cache had not all of "
+		"a prompt), evict (why a cached page was dropped), preempt (why a request lost its pages), "
+		"wait (why a first token took its time), reject (why a drafted token was not kept), token "
+		"(why this token and not another), slow (where the time of a step, or of the gap before a "
+		"token, went) or price (what lossy settings cost beside the exact twin). WHERE is a "
+		"REQUEST for miss, price, preempt and wait, a PAGE for evict, a STEP or REQUEST:POS for "
+		"slow, a POS or REQUEST:POS for reject and token; without it, what is most worth asking.",
 	.example = "cutaway why slow --file session.db",
 	.takes = "",
 	.min_operands = 1,

@@ -230,7 +230,8 @@ static void note_latency(
 		note(l, "faster than the roof: it was read while the machine was busy (/roof measure)");
 	else
 		note(l,
-			"arithmetic; kernels take %.2f ms, %.0f %% of the roof's bandwidth; %.2f ms are no kernel",
+			"arithmetic; kernels take %.2f ms, %.0f %% of the roof's bandwidth; %.2f ms are no "
+			"kernel",
 			m->kernels.ns / 1e6, 100 * m->kernels.bytes / fmax(m->kernels.ns, 1) * NS / reads,
 			(m->wall - m->kernels.ns) / 1e6);
 }

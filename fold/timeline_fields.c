@@ -47,7 +47,9 @@ static SHAPE(stem, 1);
 /* ---- requests ---- */
 
 #define STRUCT struct ev_candidate
-static const struct tl_field candidate_fields[] = { F(id), F(logit), F(p), F(arrival), F(cut), END };
+static const struct tl_field candidate_fields[] = {
+	F(id), F(logit), F(p), F(arrival), F(cut), END
+};
 static SHAPE(candidate, ANY);
 #undef STRUCT
 
@@ -62,13 +64,16 @@ static const void *whole_token(const struct timeline *t, const void *token)
 }
 
 #define STRUCT struct tl_price
-static const struct tl_field price_fields[] = { K(kl), K(lossy), K(exact), K(best), K(exact_best), K(rank), END };
+static const struct tl_field price_fields[] = {
+	K(kl), K(lossy), K(exact), K(best), K(exact_best), K(rank), END
+};
 static SHAPE(price, 1);
 #undef STRUCT
 
 #define STRUCT struct tl_token
 static const struct tl_field token_fields[] = {
-	K(seq), K(step), K(pos), K(id), K(source), K(is_end), K(p), K(rows), K(pairs), K(ns), { ITEMS_OF(price, price), KEPT }, F(hash), F(p_draw), F(entropy),
+	K(seq), K(step), K(pos), K(id), K(source), K(is_end), K(p), K(rows), K(pairs), K(ns),
+	{ ITEMS_OF(price, price), KEPT }, F(hash), F(p_draw), F(entropy),
 	F(staged), F(survivors), F(rank), F(draft), HIDDEN(light),
 	{ INLINE(candidate, candidate, n_candidates) }, { ITEMS_OF(stage, stage) }, END
 };
@@ -85,7 +90,8 @@ static int32_t n_shares(const void *attention)
 #define STRUCT struct tl_attention
 static const struct tl_field attention_fields[] = {
 	F(step), F(pos), F(n_layers), F(n_pages), { COUNTED(share, f32, n_shares) },
-	{ ARRAY(near_zero, f32, n_layers) }, { ARRAY(read, f32, n_read) }, F(threshold), F(head_layer), F(head), F(head_step),
+	{ ARRAY(near_zero, f32, n_layers) }, { ARRAY(read, f32, n_read) }, F(threshold), F(head_layer),
+	F(head), F(head_step),
 	{ ARRAY(head_share, f32, head_pages) }, END
 };
 static SHAPE(attention, 1);
@@ -97,12 +103,17 @@ static int32_t n_sparse(const void *sparsity)
 }
 
 #define STRUCT struct tl_sparsity
-static const struct tl_field sparsity_fields[] = { F(step), F(pos), F(since), F(rows), F(mark), F(n_layers), { COUNTED(share, f32, n_sparse) }, END };
+static const struct tl_field sparsity_fields[] = {
+	F(step), F(pos), F(since), F(rows), F(mark), F(n_layers), { COUNTED(share, f32, n_sparse) }, END
+};
 static SHAPE(sparsity, 1);
 #undef STRUCT
 
 #define STRUCT struct tl_watched
-static const struct tl_field watched_fields[] = { F(step), F(pos), F(rows), F(read), F(whole), F(n_layers), F(n), F(used), { ARRAY(value, f32, n_values) }, END };
+static const struct tl_field watched_fields[] = {
+	F(step), F(pos), F(rows), F(read), F(whole), F(n_layers), F(n), F(used),
+	{ ARRAY(value, f32, n_values) }, END
+};
 static SHAPE(watched, 1);
 #undef STRUCT
 
@@ -115,16 +126,20 @@ static SHAPE(cell, EV_DENOISED_MOST);
 static const struct tl_field request_fields[] = {
 	K(id), K(parent), F(sample), K(request_seq), K(lookup_seq), K(finish_seq), K(rewind_seq),
 	K(fork_pos), K(n_rewinds), { ITEMS_OF(stem, stem), KEPT }, K(kind), K(state), F(arrival_ns),
-	K(admitted_ns), K(first_token_ns), F(finished_ns), K(newest_ns), K(arrived_step), K(admitted_step), K(first_step), K(slot), F(user), F(text),
-	{ ARRAY(prompt, i32, n_prompt) }, { ARRAY(bias, i32, n_bias) }, EVENT(params, request), F(stop), F(spec), F(looked_up),
+	K(admitted_ns), K(first_token_ns), F(finished_ns), K(newest_ns), K(arrived_step),
+	K(admitted_step), K(first_step), K(slot), F(user), F(text),
+	{ ARRAY(prompt, i32, n_prompt) }, { ARRAY(bias, i32, n_bias) }, EVENT(params, request), F(stop),
+	F(spec), F(looked_up),
 	EVENT(lookup, lookup), F(finished), EVENT(finish, finish), F(finish_why),
 	EVENT(rewind, rewind), HIDDEN(cycle), K(period), K(computed),
 	{ GROWING(pages, i32, n_pages, cap_pages), KEPT }, K(n_drafted), K(n_accepted),
 	K(n_preempted), K(trimmed_tokens), K(trimmed_turns),
 	{ GROWING(token, token, n_tokens, cap_tokens) }, { ITEMS_OF(attention, attention) },
 	{ ITEMS_OF(sparsity, sparsity) }, { ITEMS_OF(experts, watched) }, { ITEMS_OF(states, watched) },
-	K(canvas.step), K(canvas.nth), K(canvas.from), K(canvas.first), K(canvas.end), K(canvas.fixed), K(canvas.masked), K(canvas.steps),
-	K(canvas.block), K(canvas.above), K(canvas.schedule), { ARRAY(canvas.cell, cell, canvas.n), KEPT }, END
+	K(canvas.step), K(canvas.nth), K(canvas.from), K(canvas.first), K(canvas.end), K(canvas.fixed),
+	K(canvas.masked), K(canvas.steps),
+	K(canvas.block), K(canvas.above), K(canvas.schedule),
+	{ ARRAY(canvas.cell, cell, canvas.n), KEPT }, END
 };
 SHAPE(request, 1 << 16);
 #undef STRUCT
@@ -153,7 +168,8 @@ static const void *whole_page(const struct timeline *t, const void *page)
 
 #define STRUCT struct tl_page
 static const struct tl_field page_fields[] = {
-	K(n_story), K(refs), K(cached), K(pinned), K(owner), K(block), K(last_used_step), F(heat), F(picked), F(skipped),
+	K(n_story), K(refs), K(cached), K(pinned), K(owner), K(block), K(last_used_step), F(heat),
+	F(picked), F(skipped),
 	HIDDEN(heat_step), HIDDEN(n_unfolded), { ITEMS_OF(story, page_event) }, END
 };
 static bool read_page(void *page)
@@ -170,7 +186,8 @@ static SHAPE(
 
 #define STRUCT struct tl_pin
 static const struct tl_field pin_fields[] = {
-	K(pin), K(last), K(t_ns), K(ttl_ns), K(asked), K(tokens), K(pages), K(bytes), K(prompts), K(given), END
+	K(pin), K(last), K(t_ns), K(ttl_ns), K(asked), K(tokens), K(pages), K(bytes), K(prompts),
+	K(given), END
 };
 static SHAPE(pin, TL_PINS);
 #undef STRUCT
@@ -185,7 +202,8 @@ static SHAPE(time, ANY);
 #define STRUCT struct tl_step
 static const struct tl_field step_fields[] = {
 	EVENT(s, step), F(t_ns), F(seq), F(batch_at), F(n_batch), F(draft_at), F(n_draft),
-	F(window_at), F(n_window), F(arrived), F(admitted), F(preempted), F(ended), F(timed), F(drafters_known), { ITEMS_OF(time, time) }, END
+	F(window_at), F(n_window), F(arrived), F(admitted), F(preempted), F(ended), F(timed),
+	F(drafters_known), { ITEMS_OF(time, time) }, END
 };
 static SHAPE(step, ANY);
 #undef STRUCT
@@ -221,7 +239,8 @@ static SHAPE(preempt, ANY);
 
 #define STRUCT struct tl_run
 static const struct tl_field run_fields[] = {
-	K(first), K(last), K(steps), K(members), K(requests), K(live), K(preempted), { ITEMS_OF(policy, u8), KEPT }, END
+	K(first), K(last), K(steps), K(members), K(requests), K(live), K(preempted),
+	{ ITEMS_OF(policy, u8), KEPT }, END
 };
 static bool read_run(void *run)
 {
@@ -262,7 +281,8 @@ static SHAPE(queue, 1);
 
 #define STRUCT struct tl_group
 static const struct tl_field group_fields[] = {
-	K(seq), F(user), F(priority), K(arrived), K(admitted), K(ns), K(most_ns), K(steps), K(most_steps), END
+	K(seq), F(user), F(priority), K(arrived), K(admitted), K(ns), K(most_ns), K(steps),
+	K(most_steps), END
 };
 static SHAPE(group, TL_GROUPS);
 #undef STRUCT
@@ -294,7 +314,8 @@ static SHAPE(memory, TL_MEMORY);
 
 #define STRUCT struct tl_outliers
 static const struct tl_field outliers_fields[] = { F(layer), F(stage), F(channels), F(above_six),
-	F(largest), F(median), F(smoothed), { INLINE(channel, i32, n_top) }, { INLINE(size, f32, n_top) },
+	F(largest), F(median), F(smoothed), { INLINE(channel, i32, n_top) },
+	{ INLINE(size, f32, n_top) },
 	END };
 static SHAPE(outliers, ANY);
 #undef STRUCT
@@ -427,10 +448,13 @@ static SHAPE(attached, 1);
 
 #define STRUCT struct timeline
 static const struct tl_field timeline_fields[] = {
-	F(begun), K(closed), F(full), EVENT(session, session), F(version), F(build), F(backend), F(isa), F(model_path),
+	F(begun), K(closed), F(full), EVENT(session, session), F(version), F(build), F(backend), F(isa),
+	F(model_path),
 	F(model_name), F(model_sha256),
-	K(n_tokens), K(n_drafted), K(n_accepted), K(n_rejected), K(n_evicted), K(n_prompt_tokens), K(n_hit_tokens),
-	K(n_turns), K(cleared), K(last_seq), K(last_t_ns), K(last_step), K(n_odd), K(n_lost), HIDDEN(slid_seq), HIDDEN(vocab_seq),
+	K(n_tokens), K(n_drafted), K(n_accepted), K(n_rejected), K(n_evicted), K(n_prompt_tokens),
+	K(n_hit_tokens),
+	K(n_turns), K(cleared), K(last_seq), K(last_t_ns), K(last_step), K(n_odd), K(n_lost),
+	HIDDEN(slid_seq), HIDDEN(vocab_seq),
 	HIDDEN(older),
 	{ GROWING(setting, setting, n_settings, cap_settings) },
 	{ ITEMS_OF(lesson, lesson) },

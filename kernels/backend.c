@@ -106,7 +106,8 @@ static const struct k_isa *choose(const char *backend, const char *name, struct 
 	}
 	if (unknown_limit) {
 		err_set(e, ERR_USAGE,
-			"CUTAWAY_ISA=%s: there are no such kernels; \"%s\" are the best here, \"%s\" the plainest",
+			"CUTAWAY_ISA=%s: there are no such kernels; \"%s\" are the best here, \"%s\" the "
+			"plainest",
 			unknown_limit, names[0], k_isa_scalar.name);
 		return NULL;
 	}

@@ -235,8 +235,8 @@ static int read_text(struct calibration *c, const struct calibration_options *o,
 	c->n = (int32_t)(n / (size_t)fresh < CALIBRATION_MOST ? n / (size_t)fresh : CALIBRATION_MOST);
 	if (!rc && c->n < CALIBRATION_LEAST)
 		rc = err_set(e, ERR_USAGE,
-			"the calibration text has %zu tokens, and %d are needed: give a longer one, or none, and "
-			"the model writes it itself",
+			"the calibration text has %zu tokens, and %d are needed: give a longer one, or none, "
+			"and the model writes it itself",
 			n, CALIBRATION_LEAST * fresh);
 	for (int32_t i = 0; !rc && i < c->n; i++) {
 		int32_t *to = c->ids + (size_t)i * (size_t)c->length;
@@ -307,8 +307,8 @@ static int check_layers(const struct model *m, struct err *e)
 		if (m->layer[i].mixer.kind != &layer_attention ||
 			m->layer[i].ffn.kind != &layer_feed_forward)
 			return err_set(e, ERR_USAGE,
-				"layer %d is not one of attention and a gated feed-forward, so no text can go through "
-				"it alone: choose a method that reads none",
+				"layer %d is not one of attention and a gated feed-forward, so no text can go "
+				"through it alone: choose a method that reads none",
 				i);
 	return 0;
 }

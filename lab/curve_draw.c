@@ -63,11 +63,12 @@ void curve_draw(const struct curve_point *p, int n, int w, int h, FILE *out)
 			fprintf(out, "%*s|%s\n", AXIS - 1, "", cell[y]);
 	}
 	fprintf(out, "%*s+%.*s\n%*s%-*.0f%*.0f\n", AXIS - 1, "KL", w,
-		"------------------------------------------------------------------------------------------------"
-		"------------------------",
+		"------------------------------------------------------------"
+		"------------------------------------------------------------",
 		AXIS, "", w / 2, s.left, w - w / 2, s.right);
 	fprintf(out,
-		"%*sbits a weight; F: a file's format, r: rtn, g: gptq, a: awq, s: smoothquant, l: llm.int8\n",
+		"%*sbits a weight; F: a file's format, r: rtn, g: gptq, a: awq, s: smoothquant, l: "
+		"llm.int8\n",
 		AXIS, "");
 }
 
@@ -75,8 +76,8 @@ void curve_csv(const struct curve_point *p, int n, FILE *out)
 {
 	char name[32];
 
-	fprintf(out,
-		"method,form,bits,kl,perplexity,model_perplexity,best_equal,tokens,relative_error,tokens_s,seconds\n");
+	fprintf(out, "method,form,bits,kl,perplexity,model_perplexity,best_equal,tokens,relative_error,"
+				 "tokens_s,seconds\n");
 	for (int i = 0; i < n; i++)
 		if (p[i].done)
 			fprintf(out, "%s,%s,%.6g,%.9g,%.9g,%.9g,%d,%d,%.6g,%.6g,%.4g\n",
@@ -114,8 +115,8 @@ static void svg_axes(const struct span *s, FILE *out)
 		fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%g</text>\n", x_at(s, v),
 			H - BOTTOM + 18, v);
 	fprintf(out,
-		"<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">bits a weight</text>"
-		"<text x=\"14\" y=\"%d\" transform=\"rotate(-90 14 %d)\" text-anchor=\"middle\">KL, nats a token</text>\n",
+		"<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">bits a weight</text><text x=\"14\" "
+		"y=\"%d\" transform=\"rotate(-90 14 %d)\" text-anchor=\"middle\">KL, nats a token</text>\n",
 		(LEFT + W - RIGHT) / 2, H - 12, (TOP + H - BOTTOM) / 2, (TOP + H - BOTTOM) / 2);
 }
 
@@ -163,8 +164,9 @@ void curve_svg(const struct curve_point *p, int n, const char *title, FILE *out)
 	const struct span s = span_of(p, n);
 
 	fprintf(out,
-		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" "
-		"font-size=\"12\"><rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n",
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
+		"font-family=\"sans-serif\" font-size=\"12\"><rect width=\"%d\" height=\"%d\" "
+		"fill=\"#fff\"/>\n",
 		W, H, W, H);
 	svg_title(title, out);
 	svg_axes(&s, out);

@@ -32,8 +32,8 @@ static int plan_heads(struct prune *p, struct err *e)
 	if (k < 1 || k > m->n_heads - m->n_kv_heads || k % m->n_kv_heads)
 		return err_set(e, ERR_USAGE,
 			"--remove %d: of %d heads that share keys and values in %d groups, each group loses as "
-			"many and keeps one at least: %s%d, %d … %d are possible; --method kv-heads removes whole "
-			"groups",
+			"many and keeps one at least: %s%d, %d … %d are possible; --method kv-heads removes "
+			"whole groups",
 			k, m->n_heads, m->n_kv_heads, m->n_heads > m->n_kv_heads ? "" : "none of ",
 			m->n_kv_heads, 2 * m->n_kv_heads, m->n_heads - m->n_kv_heads);
 	snprintf(p->r->what, sizeof p->r->what, "%d of %d heads", k, m->n_heads);

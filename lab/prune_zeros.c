@@ -17,8 +17,8 @@ static int choose_type(struct prune *p, struct change_tensor *t, struct err *e)
 
 	if (!prune_holds_zero(to))
 		return err_set(e, ERR_USAGE,
-			"no weight of %s can be exactly zero, since its blocks have a minimum of their own or no "
-			"zero among their values: choose another --format, such as q8_0, q4_0 or f16",
+			"no weight of %s can be exactly zero, since its blocks have a minimum of their own or "
+			"no zero among their values: choose another --format, such as q8_0, q4_0 or f16",
 			k_types[to].name);
 	if (t->from->dim[0] % k_types[to].block)
 		return err_set(e, ERR_USAGE,

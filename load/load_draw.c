@@ -230,8 +230,9 @@ enum {
 static void svg_begin(int h, FILE *out)
 {
 	fprintf(out,
-		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" "
-		"font-size=\"12\"><rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n",
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
+		"font-family=\"sans-serif\" font-size=\"12\"><rect width=\"%d\" height=\"%d\" "
+		"fill=\"#fff\"/>\n",
 		W, h, W, h);
 }
 

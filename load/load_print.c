@@ -70,7 +70,8 @@ static void print_room(const struct tally_result *r, const struct tally *t, FILE
 			percent((double)(r->rectangle - r->used), (double)r->rectangle), t->o.slots);
 	if (r->reserved)
 		fprintf(out,
-			"reservation  %.0f %% of %d tokens reserved for each would be unused; of pages %.1f %%\n",
+			"reservation  %.0f %% of %d tokens reserved for each would be unused; of pages %.1f "
+			"%%\n",
 			percent((double)(r->reserved - r->used), (double)r->reserved), t->o.reserve,
 			percent((double)(r->paged - r->used), (double)r->paged));
 }

@@ -297,8 +297,8 @@ int foreign_ours(const struct foreign *f, const char *path, struct err *e)
 		server = (const char *)sqlite3_column_text(s, 0);
 		url = (const char *)sqlite3_column_text(s, 1);
 		rc = err_set(e, ERR_INPUT,
-			"%s: its answers were computed by another server (%.20s at %.100s), which told neither logits nor why: "
-			"cutaway replay shows what it told",
+			"%s: its answers were computed by another server (%.20s at %.100s), which told neither "
+			"logits nor why: cutaway replay shows what it told",
 			path, server ? server : "?", url ? url : "?");
 	}
 	sqlite3_finalize(s);

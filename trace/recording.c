@@ -66,8 +66,8 @@ static int refuse_open(const char *path, struct err *e)
 	struct stat st;
 
 	if (error == ENOENT && !lstat(path, &st) && S_ISLNK(st.st_mode))
-		advice =
-			"; it is a link to a file that is not there: remove it, or record elsewhere with --record FILE";
+		advice = "; it is a link to a file that is not there: remove it, or record elsewhere with "
+				 "--record FILE";
 	else if (error == ENOENT)
 		advice =
 			"; its directory does not exist: create it, or record elsewhere with --record FILE";

@@ -75,8 +75,8 @@ static int64_t one_of(struct arch_file *f, const char *name, int64_t n)
 	for (int64_t i = 1; i < n && !f->e->code; i++)
 		if (of[i] != v)
 			err_set(f->e, ERR_INPUT,
-				"%s: %s is %lld in layer 0 and %lld in layer %lld: this family is supported where it is "
-				"one number for all layers",
+				"%s: %s is %lld in layer 0 and %lld in layer %lld: this family is supported where "
+				"it is one number for all layers",
 				gguf_path(f->g), name, (long long)v, (long long)of[i], (long long)i);
 	free(of);
 	return v;
@@ -193,9 +193,9 @@ static void choose_ctx(struct arch_file *f, const struct model_config *c)
 		f->ctx = c->ctx_train < 8192 ? c->ctx_train : 8192;
 	if (f->ctx > c->ctx_train && !f->beyond)
 		err_set(f->e, ERR_USAGE,
-			"a context of %d is more than the %d tokens this model was made for: ask for at most that with "
-			"--ctx, or for 0, which is the model's own, or for --visible stream:4+window:508, which counts "
-			"positions inside the cache",
+			"a context of %d is more than the %d tokens this model was made for: ask for at most "
+			"that with --ctx, or for 0, which is the model's own, or for --visible "
+			"stream:4+window:508, which counts positions inside the cache",
 			f->ctx, c->ctx_train);
 }
 

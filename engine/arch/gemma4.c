@@ -21,8 +21,8 @@ static int32_t local_head_dim(struct arch_file *f, const struct model_config *c)
 
 	if (!f->e->code && (value != dim || dim % 8))
 		err_set(f->e, ERR_INPUT,
-			"%s: local heads with keys of %d dimensions and values of %d are not supported (the same, "
-			"and a multiple of 8)",
+			"%s: local heads with keys of %d dimensions and values of %d are not supported (the "
+			"same, and a multiple of 8)",
 			gguf_path(f->g), dim, value);
 	return dim;
 }

@@ -103,8 +103,9 @@ static int check_codes(enum k_cache format, const struct visible *v, struct err 
 		return 0;
 	visible_print(v, policy, sizeof policy);
 	return err_set(err, ERR_USAGE,
-		"visible %s with cache-format %s: it reads keys as numbers, and these are codes; use one of "
-		"f16, f32, bf16 and e4m3, or another of full, window:N, sinks:N+window:N and the patterns",
+		"visible %s with cache-format %s: it reads keys as numbers, and these are codes; use one "
+		"of f16, f32, bf16 and e4m3, or another of full, window:N, sinks:N+window:N and the "
+		"patterns",
 		policy, k_cache_name((int)format));
 }
 
@@ -139,8 +140,8 @@ int engine_set_format(struct engine *e, const struct engine_options *o, struct e
 	if (e->model && model_sees_ahead(e->model) &&
 		k_cache_by_channel((int32_t)engine_cache_format(o)))
 		return err_set(err, ERR_USAGE,
-			"cache-format %s: it keeps the newest tokens in 16 bits, but %s see later ones; use one of "
-			"f16, f32, bf16, e4m3 and q8",
+			"cache-format %s: it keeps the newest tokens in 16 bits, but %s see later ones; use "
+			"one of f16, f32, bf16, e4m3 and q8",
 			o->cache_format, model_sees_ahead(e->model));
 	e->specs.state_room = memory_room_of(o->state_memory);
 	return memory_set_format(&e->specs, engine_cache_format(o), o->cache_residual, err);
@@ -204,19 +205,20 @@ static int check_reach(const struct engine *e, const struct visible *v, struct e
 	visible_print(v, spec, sizeof spec);
 	if ((visible_picks(v) || visible_most_kept(v, 1)) && e->info.ctx > K_PICK_GROUPS * K_GROUP)
 		return err_set(err, ERR_USAGE,
-			"visible %s: a row chooses among %d positions at most, and this session's context is %d; a "
-			"smaller --ctx is needed",
+			"visible %s: a row chooses among %d positions at most, and this session's context is "
+			"%d; a smaller --ctx is needed",
 			spec, K_PICK_GROUPS * K_GROUP, e->info.ctx);
 	if (e->model && visible_policy_of(v)->turned && !model_turns(e->model))
 		return err_set(err, ERR_USAGE,
-			"visible %s: this model's queries cannot be turned to another position (it learned a row for "
-			"each, or has norms after the rotation); sinks:S+window:W leaves them as they are",
+			"visible %s: this model's queries cannot be turned to another position (it learned a "
+			"row for each, or has norms after the rotation); sinks:S+window:W leaves them as they "
+			"are",
 			spec);
 	if (e->info.ctx <= most || (reach > 0 && reach <= most))
 		return 0;
 	return err_set(err, ERR_USAGE,
-		"visible %s: this session's context of %d is longer than the %d tokens the model was made for: only "
-		"stream:S+window:W, of together at most that, counts positions inside the cache",
+		"visible %s: this session's context of %d is longer than the %d tokens the model was made "
+		"for: only stream:S+window:W, of together at most that, counts positions inside the cache",
 		spec, e->info.ctx, most);
 }
 

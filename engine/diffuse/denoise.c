@@ -16,8 +16,8 @@ static const char *refuses(const struct engine *e, const struct engine_request *
 	if (q->kind == EV_REQUEST_KIND_score)
 		return "a diffusion model has no next token, whose probability could be scored";
 	if (q->kind == EV_REQUEST_KIND_verify)
-		return "a diffusion model's tokens depend on its masks, too: its answers are not verified by "
-			   "their tokens alone";
+		return "a diffusion model's tokens depend on its masks, too: its answers are not verified "
+			   "by their tokens alone";
 	if (q->kind == EV_REQUEST_KIND_pin || q->pin)
 		return "the rows of a diffusion model see its answer, so no prefix can be kept";
 	if (q->params.logit_bias.n == SAMPLE_BIAS_MAX)

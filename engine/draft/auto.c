@@ -340,7 +340,8 @@ const struct draft_ops draft_auto = {
 	.name = "auto",
 	.args = "NAME+NAME",
 	.doc =
-		"selects the drafter with the highest predicted speedup, by shadow mode and the measured cost of rows",
+		"selects the drafter with the highest predicted speedup, by shadow mode and the measured "
+		"cost of rows",
 	.needs_pages = true,
 	.cost_rows = DRAFT_COST_ROWS,
 	.open = auto_open,

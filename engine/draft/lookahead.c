@@ -94,9 +94,9 @@ static int lookahead_open(
 	if (parse(d, args)) {
 		free(d);
 		return err_set(e, ERR_USAGE,
-			"lookahead:%.40s is not lookahead:W,N,G with a window of W columns, n-grams of N tokens "
-			"(2 to %d) and G candidates a step, where W + G is at most %d and W - 1 + W (N - 2) + G (N - 1) "
-			"at most %d",
+			"lookahead:%.40s is not lookahead:W,N,G with a window of W columns, n-grams of N "
+			"tokens (2 to %d) and G candidates a step, where W + G is at most %d and W - 1 + W (N "
+			"- 2) + G (N - 1) at most %d",
 			args, MAX_N, DRAFT_LEAVES, DRAFT_NODES);
 	}
 	if (open_sized(d, env->slots, e)) {

@@ -65,8 +65,8 @@ static int read_args(const struct draft_env *env, const char *args, int32_t v[3]
 	n = draft_numbers(args, 0, 256, v, 3);
 	if (n < 0 || v[0] < 1 || v[0] >= all || v[1] < 1 || v[1] > DRAFT_MAX || v[2] > 100)
 		return err_set(e, ERR_USAGE,
-			"skip[:layers[,k[,least]]] is what is needed, as in skip:%d,4: layers from 1 to %d of this model's "
-			"%d, k from 1 to %d tokens ahead, the least worth of a guess in percent",
+			"skip[:layers[,k[,least]]] is what is needed, as in skip:%d,4: layers from 1 to %d of "
+			"this model's %d, k from 1 to %d tokens ahead, the least worth of a guess in percent",
 			4 * all / 5, all - 1, all, DRAFT_MAX);
 	return 0;
 }

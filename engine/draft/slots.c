@@ -33,8 +33,8 @@ int slots_open(struct slots *s, const struct draft_env *env, const struct memory
 	memset(s, 0, sizeof *s);
 	if (memory_has_states(memory))
 		return err_set(e, ERR_USAGE,
-			"a drafter's own model keeps states; what goes back and forth as drafts do must keep keys "
-			"and values alone");
+			"a drafter's own model keeps states; what goes back and forth as drafts do must keep "
+			"keys and values alone");
 	s->memory = *memory;
 	s->kernels = env->kernels;
 	s->n_slots = env->slots;

@@ -118,8 +118,8 @@ int memory_set_kept(struct memory_specs *m, int32_t most, struct err *e)
 		keys += m->group[own].kind == &memory_paged;
 	if (most && own + keys > MEMORY_GROUPS)
 		return err_set(e, ERR_USAGE,
-			"visible h2o: the layers of this model keep %d kinds of memory, and with what heads keep "
-			"they are more than %d",
+			"visible h2o: the layers of this model keep %d kinds of memory, and with what heads "
+			"keep they are more than %d",
 			own, MEMORY_GROUPS);
 	m->n = own;
 	for (int32_t g = 0; g < own; g++)

@@ -115,8 +115,8 @@ int form_parse(const char *text, struct quant_form *out, struct err *e)
 	}
 	if (!out->bits || !parse_group(s, out))
 		return err_set(e, ERR_USAGE,
-			"weights %.40s: a grid as 4/32 (2 to 8 bits; a group of columns, row or tensor; z: with a zero "
-			"point), nf4/64, or a format as q4_0 is needed",
+			"weights %.40s: a grid as 4/32 (2 to 8 bits; a group of columns, row or tensor; z: "
+			"with a zero point), nf4/64, or a format as q4_0 is needed",
 			text);
 	return form_check(out, e);
 }
@@ -132,7 +132,8 @@ int form_check(const struct quant_form *f, struct err *e)
 		return err_set(e, ERR_USAGE, "nf4 has 4 bits and no zero point");
 	if (f->twice && (f->zero_point || f->group <= 0))
 		return err_set(e, ERR_USAGE,
-			"double quantisation is for the scales of groups of columns, as 64, without a zero point");
+			"double quantisation is for the scales of groups of columns, as 64, without a zero "
+			"point");
 	return 0;
 }
 

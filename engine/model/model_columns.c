@@ -36,8 +36,8 @@ static const struct gguf_tensor *tensor_of(
 	}
 	if (!k_columns_fit(t->type)) {
 		err_set(e, ERR_USAGE,
-			"skip-below: tensor %s is %s, which cannot be read by columns; formats with one scale for "
-			"32 weights can be, such as Q4_0, Q4_1 and Q8_0 (see cutaway quantize)",
+			"skip-below: tensor %s is %s, which cannot be read by columns; formats with one scale "
+			"for 32 weights can be, such as Q4_0, Q4_1 and Q8_0 (see cutaway quantize)",
 			name, k_types[t->type].name);
 		return NULL;
 	}

@@ -146,7 +146,8 @@ void model_load_layers(
 
 	if (!fits && !l->e->code)
 		err_set(l->e, ERR_USAGE,
-			"%s: a drafter of layers of attention and feed-forward, beside a model whose layers are others",
+			"%s: a drafter of layers of attention and feed-forward, beside a model whose layers "
+			"are others",
 			gguf_path(l->g));
 	for (int32_t i = 0; i < n && !l->e->code; i++) {
 		if (layer_like(&layer[i], like)) {

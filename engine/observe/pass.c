@@ -61,8 +61,8 @@ int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *err)
 		return err_set(err, ERR_USAGE, "a look at %d tokens: 1 to %d are possible", n, e->info.ctx);
 	if (model_sees_ahead(e->model))
 		return err_set(err, ERR_USAGE,
-			"a look or a measurement follows a text from its beginning, but %s see what comes after "
-			"them",
+			"a look or a measurement follows a text from its beginning, but %s see what comes "
+			"after them",
 			model_sees_ahead(e->model));
 	p->model = m = k_is_host(e->kernels) ? e->model : open_again(e, err);
 	if (!m || (e->forward.least > 0 && model_add_columns(m, e->model_path, err)))

@@ -42,7 +42,8 @@ static int open_model(struct twin *t, const struct draft_env *env, const char *p
 	t->model = env->model;
 	if (!path && ctx > t->model->config.ctx_train)
 		return err_set(e, ERR_USAGE,
-			"no exact twin in a context of %d: beyond %d tokens this model is not what it was made to be",
+			"no exact twin in a context of %d: beyond %d tokens this model is not what it was made "
+			"to be",
 			ctx, t->model->config.ctx_train);
 	if (!path)
 		return 0;
@@ -66,7 +67,8 @@ static int open_parts(struct twin *t, const struct draft_env *env, const char *p
 		return -1;
 	if (memory_has_states(&t->model->memory))
 		return err_set(e, ERR_USAGE,
-			"no twin for this model: its layers keep states, and a twin keeps keys and values alone");
+			"no twin for this model: its layers keep states, and a twin keeps keys and values "
+			"alone");
 	if (t->model->n_encoder)
 		return err_set(e, ERR_USAGE,
 			"no twin for this model: a twin computes row by row, an encoder its input as a whole");

@@ -77,7 +77,8 @@ static int add_products(struct floats *s, const struct k_program *p, struct err 
 
 		if (op->kind == K_OP_experts)
 			return err_set(e, ERR_USAGE,
-				"weights, activations: this model's layers have experts, of which each row reads other weights");
+				"weights, activations: this model's layers have experts, of which each row reads "
+				"other weights");
 		if (!in_layers(op))
 			continue;
 		s->n_inputs++;

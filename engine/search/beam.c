@@ -47,7 +47,8 @@ static int beam_open(struct search *s, const char *args, struct err *e)
 	if (args && (end == args || *end || width < 1 || width > SEARCH_WIDTH / 2 || !(b->alpha >= 0) ||
 					b->alpha > 10))
 		return err_set(e, ERR_USAGE,
-			"beam:%.40s is not beam:width[,alpha] with a width from 1 to %d and a length penalty from 0 to 10",
+			"beam:%.40s is not beam:width[,alpha] with a width from 1 to %d and a length penalty "
+			"from 0 to 10",
 			args, SEARCH_WIDTH / 2);
 	s->width = (int32_t)width;
 	return 0;

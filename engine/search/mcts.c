@@ -67,8 +67,8 @@ static int mcts_open(struct search *s, const char *args, struct err *e)
 	s->state = t;
 	if (n < (args != NULL) || given[0] < 1 || given[1] < 1)
 		return err_set(e, ERR_USAGE,
-			"mcts:%.40s is not mcts:simulations[,children[,tokens]], the first two from 1 to %d, tokens of a "
-			"branch 0 for a sentence",
+			"mcts:%.40s is not mcts:simulations[,children[,tokens]], the first two from 1 to %d, "
+			"tokens of a branch 0 for a sentence",
 			args ? args : "", MOST);
 	t->simulations = given[0];
 	t->width = given[1];
@@ -340,7 +340,8 @@ static int mcts_begin(struct search *s, struct err *e)
 
 const struct search_ops search_mcts = {
 	.about = { "mcts", "simulations[,children[,tokens]]",
-		"a tree of sentences (or of so many tokens), walked by UCT; each leaf is sampled to its end" },
+		"a tree of sentences (or of so many tokens), walked by UCT; each leaf is sampled to its "
+		"end" },
 	.open = mcts_open,
 	.close = mcts_close,
 	.begin = mcts_begin,

@@ -102,9 +102,9 @@ static int read_kind(struct tokenizer *t, const struct gguf *g, struct err *e)
 			t->ops = kinds[i];
 	if (!t->ops)
 		return err_set(e, ERR_INPUT,
-			"%s has a vocabulary of kind \"%s\" (tokenizer.ggml.model); supported are \"gpt2\" (byte-level "
-			"BPE), \"llama\" (SentencePiece with scores), \"gemma4\" (BPE over characters) and \"t5\" "
-			"(SentencePiece's Unigram)",
+			"%s has a vocabulary of kind \"%s\" (tokenizer.ggml.model); supported are \"gpt2\" "
+			"(byte-level BPE), \"llama\" (SentencePiece with scores), \"gemma4\" (BPE over "
+			"characters) and \"t5\" (SentencePiece's Unigram)",
 			gguf_path(g), tokenizer_quoted(model, name));
 	return t->ops->read_settings(t, g, e);
 }

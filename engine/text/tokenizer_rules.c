@@ -17,6 +17,10 @@
 #define CL100K(digits)                                                                             \
 	"(?i:" SHORT ")|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" digits "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*"
 
+#define RUNS_OF_SPACES                                                                             \
+	"\\s{512}(?!\\S)|\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|"               \
+	"\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)|\\s{1,2}(?!\\S)|\\s"
+
 /* tiktoken's o200k_base: a word begins with capitals, and after the first small letter has no more.
  * but: what is taken from the letters; short_forms: contractions that belong to the word. */
 #define O200K(but, short_forms, digits, after_signs)                                               \
@@ -51,7 +55,8 @@ static const char cased[] =
 #define WHOLE .whole_words = true
 
 const struct pre_rule pre_rules[] = {
-	{ "gpt-2 gpt2 default phi-2 olmo mpt jais gigachat a.x-4.0 mellum exaone4 trillion granite-docling",
+	{ "gpt-2 gpt2 default phi-2 olmo mpt jais gigachat a.x-4.0 mellum exaone4 trillion "
+	  "granite-docling",
 		.regex = { GPT2 } },
 	{ "smollm starcoder refact command-r codeshell exaone minerva-7b mellum2",
 		.regex = { "\\p{N}", GPT2 } },
@@ -60,10 +65,7 @@ const struct pre_rule pre_rules[] = {
 	{ "glm4 glm5", WHOLE, .regex = { CL100K("{1,3}") LINES_AND_SPACES } },
 	{ "dbrx smaug-bpe chatglm-bpe", .regex = { CL100K("{1,3}") LINES_AND_SPACES } },
 	{ "minicpm5", WHOLE, .regex = { "\\p{N}{1,3}", CL100K("+") LINES_AND_SPACES } },
-	{ "jais-2",
-		.regex = { CL100K(
-			"{1,3}") "|\\s*[\\r\\n]+|\\s{512}(?!\\S)|\\s{256}(?!\\S)|\\s{128}(?!\\S)|"
-					 "\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)|\\s{1,2}(?!\\S)|\\s" } },
+	{ "jais-2", .regex = { CL100K("{1,3}") "|\\s*[\\r\\n]+|" RUNS_OF_SPACES } },
 	{ "qwen2 deepseek-r1-qwen stablelm2 hunyuan solar-open grok-2 megrez kormo",
 		.regex = { CL100K("") LINES_AND_SPACES } },
 	{ "laguna", .regex = { "[^\\n]+|[\\n]+", CL100K("") LINES_AND_SPACES } },
@@ -74,8 +76,8 @@ const struct pre_rule pre_rules[] = {
 				   "\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]" SPACES } },
 	{ "seed-coder", .regex = { "(?i:" SHORT ")|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|"
 							   " ?[^\\s\\p{L}\\p{N}\\r\\n]+" LINES_AND_SPACES } },
-	{ "ufakzeka",
-		.regex = { "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" LINES_AND_SPACES } },
+	{ "ufakzeka", .regex = { "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|"
+							 " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" LINES_AND_SPACES } },
 	{ "gpt-4o llama4 kanana2 talkie minimax-m2",
 		.regex = { O200K("", SHORT_FORMS, "{1,3}", "[\\r\\n/]*") } },
 	{ "tekken", WHOLE, .adds_bos = true, .regex = { O200K("", "", "", "[\\r\\n/]*") } },

@@ -18,8 +18,8 @@ int cu_lose(struct cu_device *c, CUresult r, const char *what, struct err *e)
 
 	if (!c->lost.code)
 		err_set(&c->lost, ERR_DEVICE,
-			"%s: %s failed: %s; the device is given up (a fault of a kernel, or a GPU that fell off "
-			"its bus: see dmesg); --backend cpu goes on without it",
+			"%s: %s failed: %s; the device is given up (a fault of a kernel, or a GPU that fell "
+			"off its bus: see dmesg); --backend cpu goes on without it",
 			c->name, what, cu_result(c->d, r, buf));
 	return err_set(e, c->lost.code, "%s", c->lost.text);
 }
@@ -234,7 +234,8 @@ static const char *unfit_build(const struct cu_driver *d, CUdevice device, char 
 	if (d->named)
 		return NULL;
 	if (!cu_image.data)
-		return "this cutaway was built without nvcc and has no CUDA kernels: `make cuda` builds them";
+		return "this cutaway was built without nvcc and has no CUDA kernels: `make cuda` builds "
+			   "them";
 	if (d->version / 1000 >= cu_image.toolkit / 1000 || loads(d, device))
 		return NULL;
 	snprintf(buf, 160,

@@ -52,7 +52,8 @@ static int check_version(void)
 	r = driver.init(0);
 	if (r == CU_ERROR_NO_DEVICE)
 		return err_set(&why, ERR_DEVICE,
-			"the CUDA driver %d.%d finds no GPU: see nvidia-smi and CUDA_VISIBLE_DEVICES; or use --backend cpu",
+			"the CUDA driver %d.%d finds no GPU: see nvidia-smi and CUDA_VISIBLE_DEVICES; or use "
+			"--backend cpu",
 			driver.version / 1000, driver.version % 1000 / 10);
 	return r ? cu_error(&driver, r, "starting the CUDA driver", &why) : 0;
 }
@@ -68,7 +69,8 @@ static void open_once(void)
 	if (!library) {
 		/* only for a library that the environment names the reason is worth reporting */
 		err_set(&why, ERR_DEVICE,
-			"there is no CUDA driver (%s): NVIDIA's driver for the GPU brings it; or use --backend cpu",
+			"there is no CUDA driver (%s): NVIDIA's driver for the GPU brings it; or use --backend "
+			"cpu",
 			named && *named ? dlerror() : driver.path);
 		return;
 	}
@@ -111,7 +113,8 @@ int cu_error(const struct cu_driver *d, CUresult r, const char *what, struct err
 		{ CU_ERROR_SYSTEM_NOT_READY,
 			"a service of the driver does not run yet, such as the fabric manager" },
 		{ CU_ERROR_SYSTEM_DRIVER_MISMATCH,
-			"the driver's library and its module in the kernel differ: restart the machine, or install the driver again" },
+			"the driver's library and its module in the kernel differ: restart the machine, or "
+			"install the driver again" },
 	};
 	const char *hint = "nvidia-smi tells whether the GPU is well";
 	char buf[CU_RESULT_TEXT];

@@ -49,8 +49,8 @@ static int open_all(struct bench *b, const struct engine_options *o, struct err 
 	b->engine = b->session.engine;
 	if (engine_info(b->engine)->diffusion)
 		return err_set(e, ERR_USAGE,
-			"bench: it measures prefill and decode, and a diffusion model has neither: its steps compute "
-			"whole answers; see compare");
+			"bench: it measures prefill and decode, and a diffusion model has neither: its steps "
+			"compute whole answers; see compare");
 	b->recording = true;
 	if (make_text(b, e) || session_begin(&b->session, NULL, NULL, e))
 		return -1;

@@ -264,8 +264,8 @@ static const char *const repeating[] = {
 	"at seven.",
 	"Article: The new bridge over the river Lenne was opened on Friday. It cost four million euros "
 	"and took two years to build. The mayor said that the new bridge over the river Lenne would "
-	"halve the way to the hospital.\n\nSummary, in the article's own words: The new bridge over the "
-	"river Lenne was opened on Friday.",
+	"halve the way to the hospital.\n\nSummary, in the article's own words: The new bridge over "
+	"the river Lenne was opened on Friday.",
 };
 
 /* Seconds from the first to the last token of the continuation; its ids are then in b->token. */

@@ -192,7 +192,8 @@ static void compare_sessions(struct diff *d)
 				y.value[i]);
 	if (strcmp(a->backend, b->backend) || strcmp(a->isa, b->isa) || a->threads != b->threads)
 		note(d,
-			"computed by: %.15s %.15s, %lld threads and %.15s %.15s, %lld threads (which changes no bit)\n",
+			"computed by: %.15s %.15s, %lld threads and %.15s %.15s, %lld threads (which changes "
+			"no bit)\n",
 			a->backend, a->isa, (long long)a->threads, b->backend, b->isa, (long long)b->threads);
 }
 

@@ -70,8 +70,8 @@ void diff_describe(struct diff *d, const struct diff_pair *p, char *buf, size_t 
 	case DIFF_SETTING: snprintf(buf, cap, "the draw, from equal logits: %s", p->settings); break;
 	case DIFF_DRAW:
 		snprintf(buf, cap,
-			"the draw, from equal logits and with equal settings, which cannot be: cutaway verify says "
-			"which file is wrong");
+			"the draw, from equal logits and with equal settings, which cannot be: cutaway verify "
+			"says which file is wrong");
 		break;
 	case DIFF_LENGTH: describe_length(p, buf, cap); break;
 	case DIFF_N_CAUSES: break;

@@ -53,8 +53,8 @@ static int export_walk(
 	while ((rc = reader_next(r, &ev, e)) > 0) {
 		if (ev.kind == EV_attached && ops->engine)
 			return err_set(e, ERR_INPUT,
-				"another server computed this session, and told nothing of the steps and pages that %s "
-				"draws: csv, jsonl, cast and pictures of views have what it told",
+				"another server computed this session, and told nothing of the steps and pages "
+				"that %s draws: csv, jsonl, cast and pictures of views have what it told",
 				ops->name);
 		if (ev.kind == EV_vocab)
 			x->no_memory |= !ev_texts_keep(&x->texts, &ev.u.vocab);

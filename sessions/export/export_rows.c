@@ -72,8 +72,8 @@ static int csv_begin(struct exporter *x, struct err *e)
 
 	if (!info)
 		return err_set(e, ERR_USAGE,
-			"no table or view \"%.40s\" in a recording: docs/trace.md lists them; token, tokens, step, "
-			"request and latency are some",
+			"no table or view \"%.40s\" in a recording: docs/trace.md lists them; token, tokens, "
+			"step, request and latency are some",
 			x->o->table);
 	fputs("seq,t_ns", x->out);
 	for (int i = 0; i < info->n_fields; i++)

@@ -42,7 +42,8 @@ int apart_begin(
 			lossy[n++] = i;
 	if (!n && !weights)
 		return err_set(err, ERR_USAGE,
-			"nothing lossy is set, so there is nothing to take apart: see --cache-format, --visible");
+			"nothing lossy is set, so there is nothing to take apart: see --cache-format, "
+			"--visible");
 	add(a, a->before, "all: ");
 	for (int i = 0; n > 1 - weights && i < n; i++)
 		add(a, mixed(&exact, &a->before, lossy[i]), "alone: ");

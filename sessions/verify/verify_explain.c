@@ -79,11 +79,12 @@ static void explain_parted(const struct bisect *b, FILE *out)
 		print_stage(b, out);
 	else
 		fprintf(out,
-			"%s and %s part at position %d, but stage by stage that row alone is equal: the fault is in "
-			"kernels for several rows at once, or on a device\n",
+			"%s and %s part at position %d, but stage by stage that row alone is equal: the fault "
+			"is in kernels for several rows at once, or on a device\n",
 			a, c, b->pos);
 	fprintf(out,
-		"the back ends of this machine do not agree with each other: `cutaway certify` shows how far it goes\n");
+		"the back ends of this machine do not agree with each other: `cutaway certify` shows how "
+		"far it goes\n");
 }
 
 static void explain_hash(const struct history *h, const struct verify_summary *sum, FILE *out)
@@ -103,8 +104,8 @@ static void explain_hash(const struct history *h, const struct verify_summary *s
 			"`cutaway certify` shows where\n");
 	} else {
 		fprintf(out,
-			"the back ends of this machine agree with each other and not with the file: the recording was "
-			"changed, or the machine that made it computed otherwise\n");
+			"the back ends of this machine agree with each other and not with the file: the "
+			"recording was changed, or the machine that made it computed otherwise\n");
 		print_recorder(h, out);
 	}
 }
@@ -118,10 +119,12 @@ static void explain_id(const struct history *h, const struct verify_summary *sum
 		(long long)sum->first.request->sample);
 	if (sum->drawn_fits == 1)
 		fprintf(out,
-			"with the token drawn here, the next row's hash is the recorded one: the token in the file was changed\n");
+			"with the token drawn here, the next row's hash is the recorded one: the token in the "
+			"file was changed\n");
 	else if (sum->drawn_fits == 0)
 		fprintf(out,
-			"the rows after it go on from the file's token: its settings were changed, or it was drawn otherwise\n");
+			"the rows after it go on from the file's token: its settings were changed, or it was "
+			"drawn otherwise\n");
 	print_recorder(h, out);
 }
 
@@ -148,5 +151,6 @@ void verify_explain(const struct history *h, const struct verify_summary *sum, F
 		explain_id(h, sum, out);
 	else if (v->first.what != VERIFY_FAILED)
 		fprintf(out,
-			"logits and token are equal: that column of the file was changed, or its sampler counted otherwise\n");
+			"logits and token are equal: that column of the file was changed, or its sampler "
+			"counted otherwise\n");
 }

@@ -73,7 +73,8 @@ int verify_model(
 			"began %.12s; name the old file with --model FILE",
 			was, sha, name, h->model_sha256);
 	return err_set(e, ERR_IO,
-		"the model of this recording, %s, is not at %s any more; name it with --model FILE%s%.12s%s",
+		"the model of this recording, %s, is not at %s any more; name it with --model "
+		"FILE%s%.12s%s",
 		name, was, h->model_sha256[0] ? " (SHA-256 " : "", h->model_sha256,
 		h->model_sha256[0] ? "…)" : "");
 }

@@ -79,7 +79,8 @@ int watch_check_sums(const char *expr, int *where, struct err *e)
 			return err_set(e, ERR_USAGE,
 				"%.*s(*) is 1 in a step without tokens: tokens is their number", (int)n, p);
 		return err_set(e, ERR_USAGE,
-			"%.*s(%.*s) would count a number of the step once for each of its tokens: say %.*s alone",
+			"%.*s(%.*s) would count a number of the step once for each of its tokens: say %.*s "
+			"alone",
 			(int)n, p, (int)size, bad, (int)size, bad);
 	}
 	return 0;

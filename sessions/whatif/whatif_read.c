@@ -203,8 +203,8 @@ static int whatif_check(const char *path, const struct recorded *r, struct err *
 
 	if (r->history->attached)
 		return err_set(e, ERR_INPUT,
-			"%s: its answers were computed by another server, which did not tell how it scheduled them: "
-			"nothing can be scheduled anew",
+			"%s: its answers were computed by another server, which did not tell how it scheduled "
+			"them: nothing can be scheduled anew",
 			path);
 	for (const struct setting *s = engine_settings; s->name; s++) {
 		setting_text(s, &r->settings, value, sizeof value);
@@ -219,8 +219,8 @@ static int whatif_check(const char *path, const struct recorded *r, struct err *
 		return err_set(e, ERR_INPUT, "%s: no request was recorded", path);
 	if (r->denoised)
 		return err_set(e, ERR_INPUT,
-			"%s: a diffusion model's answers were recorded, whose steps compute whole answers: only what "
-			"goes on token by token can be scheduled anew",
+			"%s: a diffusion model's answers were recorded, whose steps compute whole answers: "
+			"only what goes on token by token can be scheduled anew",
 			path);
 	if (r->searched)
 		return err_set(e, ERR_INPUT,

@@ -244,7 +244,8 @@ void why_token(struct why *w)
 		say_token(w, t.id, t.pos, t.request, "was not drawn: the user put it there.");
 	else if (t.source == EV_SOURCE_carried)
 		say_token(w, t.id, t.pos, t.request,
-			"was not drawn: it is of another model's answer, whose text stands in this one's tokens.");
+			"was not drawn: it is of another model's answer, whose text stands in this one's "
+			"tokens.");
 	else if (t.source >= EV_SOURCE_chosen)
 		say_elsewhere(w, &t);
 	else

@@ -9,7 +9,8 @@
 static const char usage[] =
 	"usage: mktiny [options] OUT.gguf\n"
 	"  --seed N --dim N --layers N --heads N --kv-heads N --ffn N --vocab N --ctx N\n"
-	"  --type T         of the matrices (default Q4_1); --types lists them all, and what --dim and\n"
+	"  --type T         of the matrices (default Q4_1); --types lists them all, and what --dim "
+	"and\n"
 	"                   --ffn must then be multiples of\n"
 	"  --embd-type T    of the embedding (default Q8_0)\n"
 	"  --tied 0|1       0: a separate output matrix (default 1)\n"

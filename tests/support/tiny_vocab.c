@@ -31,11 +31,11 @@ static const struct chat {
 } chats[] = {
 	{ "none", NULL },
 	{ "chatml",
-		"{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
-		"{{ '<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face"
-		"<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + "
-		"'<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}"
-		"{{ '<|im_start|>assistant\n' }}{% endif %}" },
+		"{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ "
+		"'<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging "
+		"Face<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + "
+		"message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ "
+		"'<|im_start|>assistant\n' }}{% endif %}" },
 	{ "zephyr",
 		"{% for message in messages %}\n{% if message['role'] == 'user' %}\n{{ '<|user|>\n' + "
 		"message['content'] + eos_token }}\n{% elif message['role'] == 'system' %}\n"

@@ -21,9 +21,9 @@ static void show_kinds(struct app *a)
 		used += (size_t)snprintf(
 			text + used, sizeof text - used, "/why %-9s%-16s%s\n", k->name, k->where, k->doc);
 	snprintf(text + used, sizeof text - used,
-		"\nA request is a label of the screen (a, b … aa) or a number of the log. In a replay, and where an earlier step is "
-		"looked at, it is about what is shown there; token is about the one under the cursor. In the views the "
-		"key w asks what fits the view.\n");
+		"\nA request is a label of the screen (a, b … aa) or a number of the log. In a replay, and "
+		"where an earlier step is looked at, it is about what is shown there; token is about the "
+		"one under the cursor. In the views the key w asks what fits the view.\n");
 	app_show(a, "why?", text);
 }
 

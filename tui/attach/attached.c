@@ -170,7 +170,8 @@ static int act(void *arg, enum command_act what, const char *text, double number
 	case ACT_GOTO:
 	case ACT_CONTINUE:
 		return err_set(e, ERR_USAGE,
-			"%s decides when it computes, and is not held; cutaway replay steps through the recording",
+			"%s decides when it computes, and is not held; cutaway replay steps through the "
+			"recording",
 			attach_says(m->server));
 	default:
 		return err_set(e, ERR_USAGE, "this needs an engine of one's own, and %s computes here",
@@ -283,11 +284,11 @@ static const struct hint hints[] = { { "F1", "explain" }, { "^O", "views" }, { "
 	{ "^C", "stop" }, { NULL, NULL } };
 
 static const char help[] =
-	"You are talking to a model that another server computes. What you see is what it tells: its tokens, their "
-	"probabilities, its slots, queue and cache; times are measured here, so that they include the way there and "
-	"back. What it does not tell is unknown, and stands so (docs/attach.md has who tells what). All of it is "
-	"recorded (● rec), and 'cutaway replay' shows it again; there is nothing in it to verify, since the logits "
-	"are not told.\n"
+	"You are talking to a model that another server computes. What you see is what it tells: its "
+	"tokens, their probabilities, its slots, queue and cache; times are measured here, so that "
+	"they include the way there and back. What it does not tell is unknown, and stands so "
+	"(docs/attach.md has who tells what). All of it is recorded (● rec), and 'cutaway replay' "
+	"shows it again; there is nothing in it to verify, since the logits are not told.\n"
 	"\n"
 	"Type and press Enter to ask. Alt-Enter makes a new line.\n"
 	"\n"
@@ -295,10 +296,11 @@ static const char help[] =
 	"F1       explains the view in focus\n"
 	"Ctrl-C   stops the answer; twice quits\n"
 	"PgUp     scrolls the chat\n"
-	"/        commands; Tab completes them: /temp, /top-p, /max-tokens, /retry, /new, /system, /export, /quit …\n"
+	"/        commands; Tab completes them: /temp, /top-p, /max-tokens, /retry, /new, /system, "
+	"/export, /quit …\n"
 	"\n"
-	"Settings that travel with a request are temp, top-p, seed, max-tokens, stop, and, where the server takes "
-	"them, top-k and min-p. All others are the server's.\n";
+	"Settings that travel with a request are temp, top-p, seed, max-tokens, stop, and, where the "
+	"server takes them, top-k and min-p. All others are the server's.\n";
 
 static const struct app_mode mode = {
 	.label = "you ›",

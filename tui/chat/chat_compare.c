@@ -320,7 +320,8 @@ static int take_all(struct app *a, struct chat_compare *c, const char *typed, st
 				'A' + side, COMPARE_LABEL - 1);
 		if (!side && !typed[strspn(typed, " \t\n")])
 			return err_set(e, ERR_USAGE,
-				"/compare 'A' 'B' [PROMPT]: A and B are settings, such as spec=off and spec=ngram:4");
+				"/compare 'A' 'B' [PROMPT]: A and B are settings, such as spec=off and "
+				"spec=ngram:4");
 	}
 	return take_settings(a, c, 0, e) || take_settings(a, c, 1, e) || take_prompt(a, c, typed, e);
 }

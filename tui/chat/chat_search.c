@@ -157,7 +157,8 @@ static void say_end(struct app *a, const struct call *call, const struct chat_se
 		app_say(a, SAY_INFO, "%s was stopped before it had an answer", method);
 	else
 		app_say(a, SAY_INFO,
-			"%s%s%.30s%s: the best of %d answer%s, score %s; sharing saved %.0f %% of the pages · /view search",
+			"%s%s%.30s%s: the best of %d answer%s, score %s; sharing saved %.0f %% of the pages · "
+			"/view search",
 			method, *judge ? " by " : "", judge, v->cancelled ? " was stopped" : "", v->n_answers,
 			v->n_answers == 1 ? "" : "s", score, saved);
 }

@@ -94,7 +94,8 @@ static int focused(struct app *a, struct travel_from *out, struct err *e)
 	 * meant */
 	if (c->search.running)
 		return err_set(e, ERR_USAGE,
-			"a search runs, whose branches do not go back: Esc stops it, and its best answer stands");
+			"a search runs, whose branches do not go back: Esc stops it, and its best answer "
+			"stands");
 	chat_hold(a);
 	r = a->state.request || a->state.branch || a->state.token >= 0
 			? view_request(app_timeline(a), &a->state)

@@ -42,16 +42,15 @@ const struct command commands[] = {
 		SETTING_WORDS("off", "best:8", "beam:4", "beam:4,0.6", "mcts:32", "mcts:32,3,16"),
 		.doc = "each answer is the best of several, on shared pages: see the search view"),
 	CHAT(FILE, LIVE, .name = "score", .arg = "COMMAND|off",
-		.doc =
-			"a command that scores the answers of a search: it reads one, and prints a number; off: "
-			"their log-probability"),
+		.doc = "a command that scores the answers of a search: it reads one, and prints a number; "
+			   "off: their log-probability"),
 	ACT(TEXT, LAYER, BOTH | LESSON, .name = "layer", .arg = "N|mean", SETTING_WORDS("mean", "0"),
 		.doc = "the layer that the attention view shows"),
 	ACT(TEXT, HEAD, BOTH | LESSON, .name = "head", .arg = "N|mean", SETTING_WORDS("mean", "0"),
 		.doc = "the head that the attention view shows, of that layer"),
 	ACT(FILE, MODEL, LIVE | LESSON, .name = "model", .arg = "FILE|NAME", .more = models_name,
-		.doc =
-			"goes on with another model: the texts so far in its template and tokens, in a recording of its own"),
+		.doc = "goes on with another model: the texts so far in its template and tokens, in a "
+			   "recording of its own"),
 	ACT(NONE, NEW, LIVE | LESSON, .name = "new", .doc = "forgets the conversation and begins anew"),
 	ACT(NONE, RETRY, LIVE | LESSON, .name = "retry",
 		.doc = "answers the last turn again, with another draw"),

@@ -304,9 +304,9 @@ static int fitting(struct conversation *c, const char *text, size_t size, int32_
 				e, ERR_USAGE, "the text is %zu tokens long, the context holds %d", *n, c->ctx);
 		if (!drop || from == c->n_turns)
 			return err_set(e, ERR_USAGE,
-				"the context is full: the conversation and this text are %zu of %d tokens, and %d are "
-				"kept for the answer; /new begins anew, /full drop makes room by dropping the oldest "
-				"turns",
+				"the context is full: the conversation and this text are %zu of %d tokens, and %d "
+				"are kept for the answer; /new begins anew, /full drop makes room by dropping the "
+				"oldest turns",
 				*n, c->ctx, room);
 	}
 }

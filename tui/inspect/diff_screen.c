@@ -11,13 +11,14 @@
 enum { HEAD_ROWS = 3, FOOT_ROWS = 5, WIDE = 120, HIGH = 20, ESCAPE = 27 };
 
 static const char help[] =
-	"Two recordings, request by request: what was generated, A on the left and B on the right. Requests are matched by "
-	"prompt and order.\n"
+	"Two recordings, request by request: what was generated, A on the left and B on the right. "
+	"Requests are matched by prompt and order.\n"
 	"\n"
-	"What both have is dim, what only one has is bright, and the first token that differs is reversed. Below stands why "
-	"they part there: a setting of the draw, a token that was put there, or the logits themselves (then another model, "
-	"another arithmetic or a fault: cutaway verify tells). Behind it what each of them drew, from the log: its "
-	"probability, when it arrived in the race (the first wins), its probability in the draw, how many candidates the "
+	"What both have is dim, what only one has is bright, and the first token that differs is "
+	"reversed. Below stands why they part there: a setting of the draw, a token that was put "
+	"there, or the logits themselves (then another model, another arithmetic or a fault: cutaway "
+	"verify tells). Behind it what each of them drew, from the log: its probability, when it "
+	"arrived in the race (the first wins), its probability in the draw, how many candidates the "
 	"cuts left, and the hash of its logits.\n"
 	"\n"
 	"n N         next and previous difference, also of the next request\n"
@@ -25,7 +26,8 @@ static const char help[] =
 	"↑ ↓ PgUp    scroll both sides; Home End\n"
 	"q Esc       quits\n"
 	"\n"
-	"The same in words: cutaway diff A B. How far their distributions are apart after that token, exactly: --deep.\n";
+	"The same in words: cutaway diff A B. How far their distributions are apart after that token, "
+	"exactly: --deep.\n";
 
 /* On narrow screens each side's draw takes two lines. */
 static int foot_rows(int w, int h)

@@ -136,8 +136,8 @@ static int check_file(struct lens *l, struct err *e)
 			"the right file with cutaway replay --model FILE",
 			l->model, sha256, l->sha256);
 	return err_set(e, ERR_IO,
-		"a look needs the model of this recording, and there is none to be read at %s; name it with "
-		"cutaway replay --model FILE%s%.12s%s",
+		"a look needs the model of this recording, and there is none to be read at %s; name it "
+		"with cutaway replay --model FILE%s%.12s%s",
 		or_none(l->model), l->sha256 ? " (SHA-256 " : "", l->sha256 ? l->sha256 : "",
 		l->sha256 ? "\xe2\x80\xa6)" : "");
 }

@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "tui/views/view_heat.h"
+#include "tui/views/view_scale.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
@@ -166,49 +167,6 @@ static void figure_of(const struct look *k, int w, char *out, size_t cap)
 		snprintf(out, cap, "%s · %s in %d/%d", where, part, top, k->n);
 	if (text_width(out, strlen(out), false) > w)
 		snprintf(out, cap, "%s · %s", where, part);
-}
-
-/* Pages over columns: several columns a page while there is room, else several pages a column. */
-struct scale {
-	int32_t n, per_column; /* pages */
-	int w, x_page;         /* columns in all, and of a page */
-};
-
-static struct scale scale_make(int32_t n, int w, int page_w)
-{
-	struct scale c = { .n = n, .per_column = 1, .x_page = page_w };
-
-	if (w < 1)
-		return (struct scale){ 0 };
-	while (c.x_page > 1 && (int64_t)c.x_page * n > w)
-		c.x_page--;
-	c.per_column = (int32_t)(((int64_t)n + w - 1) / w);
-	c.w = c.per_column > 1 ? (int)(((int64_t)n + c.per_column - 1) / c.per_column) : c.x_page * n;
-	return c;
-}
-
-static double column_share(const struct scale *c, const float *page, int x)
-{
-	int32_t from = c->per_column > 1 ? x * c->per_column : x / c->x_page;
-	double sum = 0;
-
-	for (int32_t i = from; i < from + c->per_column && i < c->n; i++)
-		sum += (double)page[i];
-	return sum;
-}
-
-static int column_of_page(const struct scale *c, int32_t page)
-{
-	return c->per_column > 1 ? page / c->per_column : page * c->x_page;
-}
-
-static double highest(const struct scale *c, const float *page)
-{
-	double most = 0;
-
-	for (int x = 0; x < c->w; x++)
-		most = fmax(most, column_share(c, page, x));
-	return most;
 }
 
 /* Bars h rows high, the highest share fills them; the colour says how much a share is. */
@@ -482,15 +440,31 @@ const struct view view_attention = {
 	.name = "attention",
 	.id = "attention",
 	.help =
-		"To compute one token, the model looks back at the tokens before it and takes from each as much as a share between 0 and 1 says; the shares of a row sum to 1. Here they are summed by KV page, for the newest token of the request in focus: from the first page on the left to the newest on the right. Brighter amber is more; the same colours lie behind the letters in KV pages.\n\n"
-		"sink: the first page. It gets a large share whatever it says: heads that have nothing to look for rest there (Xiao et al. 2023, StreamingLLM).\n"
+		"To compute one token, the model looks back at the tokens before it and takes from each as "
+		"much as a share between 0 and 1 says; the shares of a row sum to 1. Here they are summed "
+		"by KV page, for the newest token of the request in focus: from the first page on the left "
+		"to the newest on the right. Brighter amber is more; the same colours lie behind the "
+		"letters in KV pages.\n\n"
+		"sink: the first page. It gets a large share whatever it says: heads that have nothing to "
+		"look for rest there (Xiao et al. 2023, StreamingLLM).\n"
 		"recent, last pages: about the last 64 tokens. Most heads look at what was just said.\n"
-		"encoder and decoder (T5): a row of the answer looks twice, at the input (cross-attention) and at the answer so far. Where the answer begins is marked, and the figures are of either look: the page that gets most of the look at the input, and the last pages of the look at the answer. A page with the end of one and the beginning of the other counts as input.\n"
-		"sparsity: attention sparsity, the share of all values below a threshold (0.001). Work that changed nothing.\n"
-		"KV read 12 MB of 47 MB: under a setting of /visible that does not read all: bytes of keys and values that attention read in the newest step; in the zoomed view the line read has the share of each page, over all layers and heads.\n"
+		"encoder and decoder (T5): a row of the answer looks twice, at the input (cross-attention) "
+		"and at the answer so far. Where the answer begins is marked, and the figures are of "
+		"either look: the page that gets most of the look at the input, and the last pages of the "
+		"look at the answer. A page with the end of one and the beginning of the other counts as "
+		"input.\n"
+		"sparsity: attention sparsity, the share of all values below a threshold (0.001). Work "
+		"that changed nothing.\n"
+		"KV read 12 MB of 47 MB: under a setting of /visible that does not read all: bytes of keys "
+		"and values that attention read in the newest step; in the zoomed view the line read has "
+		"the share of each page, over all layers and heads.\n"
 		"91 % in 4 of 13 pages: the fewest pages that hold 90 % or more.\n\n"
-		"Why it matters: reading the KV cache costs more with every token. If nearly all of the attention is in a few pages, the others could be skipped; but which they are differs by layer and head, and skipping changes the result.\n\n"
-		"Try: up and down choose a layer, left and right a head (from the next step on), Home goes back to the mean. Zoom in (Enter) for all layers: early ones look around, many later ones rest on the sink.",
+		"Why it matters: reading the KV cache costs more with every token. If nearly all of the "
+		"attention is in a few pages, the others could be skipped; but which they are differs by "
+		"layer and head, and skipping changes the result.\n\n"
+		"Try: up and down choose a layer, left and right a head (from the next step on), Home goes "
+		"back to the mean. Zoom in (Enter) for all layers: early ones look around, many later ones "
+		"rest on the sink.",
 	.min_w = 24,
 	.min_h = 2,
 	.want_h = 4,

@@ -63,10 +63,13 @@ static void score_words(
 static const char *simulation_words(const struct tl_search *s, const struct tl_member *m)
 {
 	if (!m->ended)
-		return "a simulation: sampled from there to the end of the answer, whose value goes up the tree";
+		return "a simulation: sampled from there to the end of the answer, whose value goes up the "
+			   "tree";
 	if (s->judge)
-		return "a simulation that has ended: the command scores them one by one, in the order in which they ended";
-	return "a simulation that has ended: its value goes up when those before it have, so that the tree can be repeated";
+		return "a simulation that has ended: the command scores them one by one, in the order in "
+			   "which they ended";
+	return "a simulation that has ended: its value goes up when those before it have, so that the "
+		   "tree can be repeated";
 }
 
 static void why_words(char *out, size_t cap, const struct tl_search *s, const struct search_row *r)

@@ -15,8 +15,8 @@ static int64_t shortest_rank(const struct sched *s, const struct request *r)
 
 const struct sched_policy policy_shortest = {
 	.name = "shortest",
-	.doc =
-		"shortest prompt first, by tokens still to be computed; nobody is overtaken more than 8 times",
+	.doc = "shortest prompt first, by tokens still to be computed; nobody is overtaken more than 8 "
+		   "times",
 	.rank_is = "tokens of its prompt to compute (-1: overtaken 8 times)",
 	.admission = shortest_rank,
 	.prompt = shortest_rank,

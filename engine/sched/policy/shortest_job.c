@@ -15,8 +15,8 @@ static int64_t job_rank(const struct sched *s, const struct request *r)
 
 const struct sched_policy policy_shortest_job = {
 	.name = "shortest-job",
-	.doc =
-		"shortest job first, by tokens still to be computed or drawn; nobody is overtaken more than 8 times",
+	.doc = "shortest job first, by tokens still to be computed or drawn; nobody is overtaken more "
+		   "than 8 times",
 	.rank_is = "tokens still to be computed or drawn (-1: overtaken 8 times)",
 	.admission = job_rank,
 	.prompt = job_rank,

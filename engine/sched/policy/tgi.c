@@ -21,8 +21,8 @@ static bool tgi_opens(const struct sched *s)
 
 const struct sched_policy policy_tgi = {
 	.name = "tgi",
-	.doc =
-		"those that wait join when they are many or waited long (see waiting-served-ratio, max-waiting-tokens)",
+	.doc = "those that wait join when they are many or waited long (see waiting-served-ratio, "
+		   "max-waiting-tokens)",
 	.closed_until =
 		"waiting-served-ratio times as many as ran to wait, or max-waiting-tokens to pass",
 	.turn = SCHED_PROMPTS_ALONE,

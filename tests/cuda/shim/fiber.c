@@ -39,24 +39,24 @@ bool fiber_stacks(struct fiber *fibers, int n)
 
 /* A fiber that does not run has its callee-saved registers on its stack, and above them the address
  * to return to. The floating-point environment is the same for all and never saved. */
-__asm__(
-	".text\n"
-	".p2align 4\n"
-	".type shim_fiber_swap, @function\n"
-	"shim_fiber_swap:\n"
-	"	pushq %rbp\n	pushq %rbx\n	pushq %r12\n	pushq %r13\n	pushq %r14\n	pushq %r15\n"
-	"	movq %rsp, (%rdi)\n"
-	"	movq %rsi, %rsp\n"
-	"	popq %r15\n	popq %r14\n	popq %r13\n	popq %r12\n	popq %rbx\n	popq %rbp\n"
-	"	ret\n"
-	".size shim_fiber_swap, . - shim_fiber_swap\n"
-	".type shim_fiber_begin, @function\n"
-	"shim_fiber_begin:\n" /* as fiber_start() laid it out: entry in rbx, arg in r12 */
-	"	movq %r12, %rdi\n"
-	"	xorl %ebp, %ebp\n"
-	"	callq *%rbx\n"
-	"	ud2\n"
-	".size shim_fiber_begin, . - shim_fiber_begin\n");
+__asm__(".text\n"
+		".p2align 4\n"
+		".type shim_fiber_swap, @function\n"
+		"shim_fiber_swap:\n"
+		"	pushq %rbp\n	pushq %rbx\n	pushq %r12\n	pushq %r13\n	pushq %r14\n	pushq "
+		"%r15\n"
+		"	movq %rsp, (%rdi)\n"
+		"	movq %rsi, %rsp\n"
+		"	popq %r15\n	popq %r14\n	popq %r13\n	popq %r12\n	popq %rbx\n	popq %rbp\n"
+		"	ret\n"
+		".size shim_fiber_swap, . - shim_fiber_swap\n"
+		".type shim_fiber_begin, @function\n"
+		"shim_fiber_begin:\n" /* as fiber_start() laid it out: entry in rbx, arg in r12 */
+		"	movq %r12, %rdi\n"
+		"	xorl %ebp, %ebp\n"
+		"	callq *%rbx\n"
+		"	ud2\n"
+		".size shim_fiber_begin, . - shim_fiber_begin\n");
 
 enum { SAVED = 6, AT_ENTRY = 4, AT_ARG = 3 }; /* r15 r14 r13 r12 rbx rbp, then the address */
 

@@ -56,8 +56,8 @@ static void nests_and_separates(void **state)
 	json_object(&j, NULL);
 	json_end(&j);
 	json_object(&j, NULL);
-	expect(&j,
-		"{\"none\":[],\"ids\":[1,-2,3],\"in\":{\"yes\":true,\"n\":-9223372036854775808},\"last\":[{},{}]}");
+	expect(&j, "{\"none\":[],\"ids\":[1,-2,3],\"in\":{\"yes\":true,\"n\":-9223372036854775808},"
+			   "\"last\":[{},{}]}");
 }
 
 static void numbers_and_texts(void **state)

@@ -344,7 +344,8 @@ static const struct lie {
 	{ "two has type IQ2_XS (17)", SET(type, 17), NULL, 0 },
 	{ "two has type NVFP4 (40)", SET(type, 40), NULL, 0 },
 	{ "two has type unknown (9999)", SET(type, 9999), NULL, 0 },
-	{ "supported are F32 F16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS BF16 MXFP4",
+	{ "supported are F32 F16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS BF16 "
+	  "MXFP4",
 		SET(type, UINT32_MAX), NULL, 0 },
 	{ "no multiple of 32", SET(offset, 65), NULL, 0 },
 	{ "no multiple of 32", SET(offset, 72), NULL, 0 },

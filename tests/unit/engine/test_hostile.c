@@ -207,9 +207,9 @@ static const struct {
 		" SELECT i + 1 FROM n) SELECT i AS seq, 0 AS t_ns, 0 AS request FROM n",
 		"no table cancel", 0 },
 	{ "a view behind a table's name in the schema",
-		"DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns, request);"
-		"UPDATE sqlite_schema SET sql = 'CREATE VIEW cancel AS SELECT 1 AS seq, 1 AS t_ns, 1 AS request'"
-		" WHERE name = 'cancel'",
+		"DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns, request);UPDATE "
+		"sqlite_schema SET sql = 'CREATE VIEW cancel AS SELECT 1 AS seq, 1 AS t_ns, 1 AS request' "
+		"WHERE name = 'cancel'",
 		"damaged", 0 },
 	{ "computed columns",
 		"DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns INTEGER,"
@@ -236,8 +236,8 @@ static const struct {
 		"INSERT INTO cancel VALUES(1000000, NULL, 1)",
 		"cancel.t_ns is absent", ALL },
 	{ "text for a blob",
-		"DROP TABLE head; CREATE TABLE head(seq INTEGER PRIMARY KEY, t_ns, step, request, layer, head,"
-		" share); INSERT INTO head VALUES(1000000, 1, 1, 1, 1, 1, 'text')",
+		"DROP TABLE head; CREATE TABLE head(seq INTEGER PRIMARY KEY, t_ns, step, request, layer, "
+		"head, share); INSERT INTO head VALUES(1000000, 1, 1, 1, 1, 1, 'text')",
 		"head.share is text", ALL },
 	{ "a value beyond the limit", "INSERT INTO vocab VALUES(1000000, 1, 1, zeroblob(9000000), 0)",
 		"too large", ANY },

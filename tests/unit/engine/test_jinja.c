@@ -150,9 +150,11 @@ static const struct {
 	{ "{% macro f(x) %}{{ g(x) }}{% endmacro %}{% macro g(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}",
 		"nested deeper" },
 	{ "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}", "nested deeper" },
-	{ "{% set ns = namespace(s='x') %}{% for i in range(99) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
+	{ "{% set ns = namespace(s='x') %}{% for i in range(99) %}{% set ns.s = ns.s + ns.s %}{% "
+	  "endfor %}",
 		"more than 33554432 bytes" },
-	{ "{% set ns = namespace(s='x') %}{% for i in range(99) %}{% set ns.s = ns.s * 9 %}{% endfor %}",
+	{ "{% set ns = namespace(s='x') %}{% for i in range(99) %}{% set ns.s = ns.s * 9 %}{% endfor "
+	  "%}",
 		"longer than" },
 	{ "{{ 'x' * 999999999999 }}", "longer than" },
 	{ "{{ '' * 999999999999 }}{{ [] * 999999999999 }}{{ [0] * 999999999999 }}",
@@ -168,11 +170,14 @@ static const struct {
 	{ "{% set ns = namespace() %}{% set ns.a = ns %}{{ ns }}", "nested deeper" },
 	{ "{% set ns = namespace() %}{% set ns.a = [ns] %}{{ [ns] == [ns] }}{{ ns.a | tojson }}",
 		"cannot be written as JSON" },
-	{ "{% set ns = namespace(l=[1]) %}{% for i in range(200) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l }}",
+	{ "{% set ns = namespace(l=[1]) %}{% for i in range(200) %}{% set ns.l = [ns.l, ns.l] %}{% "
+	  "endfor %}{{ ns.l }}",
 		"longer than" },
-	{ "{% set ns = namespace(l=[1]) %}{% for i in range(200) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l == ns.l }}",
+	{ "{% set ns = namespace(l=[1]) %}{% for i in range(200) %}{% set ns.l = [ns.l, ns.l] %}{% "
+	  "endfor %}{{ ns.l == ns.l }}",
 		"does not end within" },
-	{ "{% set ns = namespace(l=[1]) %}{% for i in range(9999) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l | tojson }}",
+	{ "{% set ns = namespace(l=[1]) %}{% for i in range(9999) %}{% set ns.l = [ns.l] %}{% endfor "
+	  "%}{{ ns.l | tojson }}",
 		"nested deeper" },
 	{ "{{ 'a' | center(99999999999) }}", "longer than" },
 	{ "{{ 'a' | indent(99999999999) }}", "longer than" },
@@ -244,8 +249,8 @@ static void test_deep_texts(void **state)
 static void test_appending(void **state)
 {
 	static const char text[] =
-		"{% set ns = namespace(s='') %}{% for i in range(90000) %}{% set ns.s = ns.s + 'abcdefgh' %}"
-		"{% endfor %}{{ ns.s | length }}";
+		"{% set ns = namespace(s='') %}{% for i in range(90000) %}{% set ns.s = ns.s + 'abcdefgh' "
+		"%}{% endfor %}{{ ns.s | length }}";
 	struct jinja_options o = { .steps = 2000000 };
 	struct err e = { 0 };
 	char *out = rendered(text, sizeof text - 1, NULL, &o, &e);

@@ -114,7 +114,8 @@ static void try_row(
 		add_top(whole, listed, vocab, &a, &b);
 	if (memcmp(&a, &b, sizeof a))
 		fail_msg(
-			"vocabulary of %d, temperature %g, top-k %d, top-p %g, min-p %g: %d of %d survivors, not %d of %d",
+			"vocabulary of %d, temperature %g, top-k %d, top-p %g, min-p %g: %d of %d survivors, "
+			"not %d of %d",
 			(int)vocab, (double)p.temperature, (int)p.top_k, (double)p.top_p, (double)p.min_p,
 			(int)b.id, (int)b.survivors, (int)a.id, (int)a.survivors);
 	if (drafted)

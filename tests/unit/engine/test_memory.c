@@ -505,7 +505,8 @@ static void run_all(const struct memory_specs *specs, int32_t pages, bool unseen
 	}
 	k_close(world.kernels);
 	print_message(
-		"# %d preempted, %d hits, %d accepted, %d rewound (%d from the cache), %d forked, %d unseen, %d copied\n",
+		"# %d preempted, %d hits, %d accepted, %d rewound (%d from the cache), %d forked, %d "
+		"unseen, %d copied\n",
 		sum.n_preempted, sum.n_hits, sum.n_accepted, sum.n_rewound, sum.n_from_cache, sum.n_forked,
 		sum.n_unseen, sum.n_copies);
 	print_message("# %d pins kept, %d refused, %d prompts began with one\n", sum.n_pinned,

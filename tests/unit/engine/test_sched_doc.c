@@ -88,8 +88,8 @@ static char *tables(void)
 	assert_non_null(f);
 	for (size_t i = 0; i < sizeof loads / sizeof *loads; i++) {
 		fprintf(f,
-			"\n%s: %s.\n\n| policy | TTFT p50 | p99 | whole p50 | p99 | longest gap | idle slots | steps "
-			"in all |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n",
+			"\n%s: %s.\n\n| policy | TTFT p50 | p99 | whole p50 | p99 | longest gap | idle slots | "
+			"steps in all |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n",
 			loads[i].name, loads[i].about);
 		for (int p = 0; sched_policies[p]; p++)
 			row(f, &loads[i], sched_policies[p]);

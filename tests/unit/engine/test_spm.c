@@ -153,15 +153,14 @@ static const struct {
 } family[] = {
 	/* the parts of the makers' texts that are at work here */
 	{ "llama2",
-		"{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}"
-		"{% set system_message = messages[0]['content'] %}{% else %}{% set loop_messages = messages %}"
-		"{% set system_message = false %}{% endif %}{% for message in loop_messages %}"
-		"{% if loop.index0 == 0 and system_message != false %}"
-		"{% set content = '<<SYS>>\\n' + system_message + '\\n<</SYS>>\\n\\n' + message['content'] %}"
-		"{% else %}{% set content = message['content'] %}{% endif %}{% if message['role'] == 'user' %}"
-		"{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}"
-		"{% elif message['role'] == 'assistant' %}{{ ' '  + content.strip() + ' ' + eos_token }}"
-		"{% endif %}{% endfor %}",
+		"{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}{% set "
+		"system_message = messages[0]['content'] %}{% else %}{% set loop_messages = messages %}{% "
+		"set system_message = false %}{% endif %}{% for message in loop_messages %}{% if "
+		"loop.index0 == 0 and system_message != false %}{% set content = '<<SYS>>\\n' + "
+		"system_message + '\\n<</SYS>>\\n\\n' + message['content'] %}{% else %}{% set content = "
+		"message['content'] %}{% endif %}{% if message['role'] == 'user' %}{{ bos_token + '[INST] "
+		"' + content.strip() + ' [/INST]' }}{% elif message['role'] == 'assistant' %}{{ ' '  + "
+		"content.strip() + ' ' + eos_token }}{% endif %}{% endfor %}",
 		false, false, false, NULL },
 	/* TinyLlama has no tokens for its roles: they are text */
 	{ "zephyr",
@@ -177,9 +176,9 @@ static const struct {
 		true, true, true, NULL },
 	/* its special tokens take the white space after them */
 	{ "phi3",
-		"{% for message in messages %}{{ '<|' + message['role'] + '|>' + '\n' + message['content'] + "
-		"'<|end|>' + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\n' }}"
-		"{% endif %}",
+		"{% for message in messages %}{{ '<|' + message['role'] + '|>' + '\n' + message['content'] "
+		"+ '<|end|>' + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% "
+		"endif %}",
 		false, true, false, "phi3" },
 };
 

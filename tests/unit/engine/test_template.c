@@ -26,11 +26,11 @@ static const struct {
 	const char *jinja, *name, *system, *note; /* note: a part of it */
 } files[] = {
 	/* SmolLM2 */
-	{ "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
-	  "{{ '<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face"
-	  "<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + "
-	  "'<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}"
-	  "{% endif %}",
+	{ "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ "
+	  "'<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging "
+	  "Face<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + "
+	  "message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ "
+	  "'<|im_start|>assistant\n' }}{% endif %}",
 		"jinja", "You are a helpful AI assistant named SmolLM, trained by Hugging Face", NULL },
 	/* Qwen2.5: an opening without a literal comes first, and the newline is an escape of Jinja */
 	{ "{%- if tools %}{{- '<|im_start|>system\\n' }}{{- messages[0]['content'] }}{%- else %}"

@@ -422,7 +422,8 @@ static void test_without_attention(void **state)
 	o.visible = "window:8";
 	assert_int_equal(engine_open(&e, &o, &err), -1);
 	assert_string_equal(err.text,
-		"visible window:8: this model has no attention that could see less: its layers keep states");
+		"visible window:8: this model has no attention that could see less: its layers keep "
+		"states");
 	o.visible = "full";
 	err = (struct err){ 0 };
 	assert_int_equal(engine_open(&e, &o, &err), 0);

@@ -199,7 +199,8 @@ static void queries_only_read(void **state)
 	asked("SELECT NULL", NULL, NAN);
 	asked("SELECT request FROM cancel WHERE 0", NULL, NAN);
 	asked(
-		"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9) SELECT sum(i) FROM n",
+		"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9) SELECT sum(i) "
+		"FROM n",
 		"45", 45);
 	not_asked("DELETE FROM cancel", "not authorized");
 	not_asked("ATTACH '/tmp/x.db' AS x", "not authorized");
@@ -223,13 +224,14 @@ static void queries_only_read(void **state)
 		"0", 0);
 	asked(
 		"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 99), a(t) AS (SELECT "
-		"printf('%.261000c', 'a')) SELECT sum(length(replace(t, substr(t, 130000 + i) || 'b', ''))) "
-		"FROM n, a",
+		"printf('%.261000c', 'a')) SELECT sum(length(replace(t, substr(t, 130000 + i) || 'b', "
+		"''))) FROM n, a",
 		"25839000", 25839000);
 	not_asked("SELECT trim('aa', 'ba')", "not authorized");
 	not_asked(
 		"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n), a(t) AS (SELECT "
-		"printf('%.250000c', 'a')) SELECT sum(instr(t, substr(t, i % 9 + 1, 125000) || 'b')) FROM n, a",
+		"printf('%.250000c', 'a')) SELECT sum(instr(t, substr(t, i % 9 + 1, 125000) || 'b')) FROM "
+		"n, a",
 		"too long");
 }
 
@@ -280,7 +282,8 @@ static void one_time_for_all(void **state)
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(
 			lesson_ask(path,
-				"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n",
+				"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) "
+				"FROM n",
 				&left, &f, &e),
 			-1);
 		assert_true(left <= 0);

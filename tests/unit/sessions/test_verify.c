@@ -380,8 +380,8 @@ static void test_changed_file(void **state)
 	check_found(changed("UPDATE token SET hash = NULL" AT_40), VERIFY_HASH, "recorded");
 	/* one more prompt token, or another */
 	check_found(
-		changed(
-			"UPDATE request SET prompt = CAST(x'07000000' || substr(prompt, 5) AS BLOB) WHERE request = 2"),
+		changed("UPDATE request SET prompt = CAST(x'07000000' || substr(prompt, 5) AS BLOB) WHERE "
+				"request = 2"),
 		VERIFY_HASH, "agree with each other");
 	assert_int_equal(o.sum.n_requests, 2);
 }
@@ -440,7 +440,8 @@ static void test_hostile(void **state)
 	static const char *const sql[] = {
 		"UPDATE session SET vocab = 9223372036854775807",
 		"UPDATE session SET vocab = 300",
-		"UPDATE session SET n_layers = -1, n_kv_heads = 9223372036854775807, head_dim = 0, page_size = 0",
+		"UPDATE session SET n_layers = -1, n_kv_heads = 9223372036854775807, head_dim = 0, "
+		"page_size = 0",
 		"UPDATE session SET model_path = NULL, model_sha256 = '0'",
 		"DELETE FROM session",
 		"CREATE TEMP TABLE s AS SELECT * FROM session; UPDATE s SET seq = 9000000, arith = 7;"
@@ -467,15 +468,19 @@ static void test_hostile(void **state)
 		"UPDATE token SET source = 99, step = -5",
 		"UPDATE token SET request = 77",
 		"UPDATE token SET p = 9e999, entropy = -9e999",
-		"INSERT INTO rewind (seq, t_ns, request, had, kept) SELECT seq + 1, 0, request, pos + 1, 0 FROM token WHERE pos = 40",
-		"INSERT INTO rewind (seq, t_ns, request, had, kept) VALUES (9000000, 0, 2, -5, 9223372036854775807)",
+		"INSERT INTO rewind (seq, t_ns, request, had, kept) SELECT seq + 1, 0, request, pos + 1, 0 "
+		"FROM token WHERE pos = 40",
+		"INSERT INTO rewind (seq, t_ns, request, had, kept) VALUES (9000000, 0, 2, -5, "
+		"9223372036854775807)",
 		"INSERT INTO finish (seq, t_ns, request, reason, generated) VALUES (9000001, 0, 1, 77, -1)",
 		"INSERT INTO finish (seq, t_ns, request, reason, generated) VALUES (9000001, 0, 99, 1, 1)",
 		"UPDATE vocab SET id = 5",
 		"UPDATE vocab SET bytes = NULL",
 		"UPDATE step SET ns = 9223372036854775807",
-		"INSERT INTO score (seq, t_ns, request, pos, id, logp, hash) VALUES (9000001, 0, 1, 1, 1, 1, 1)",
-		"INSERT INTO fork (seq, t_ns, request, parent, pos, forced) VALUES (9000001, 0, 1, 1, -1, 1)",
+		"INSERT INTO score (seq, t_ns, request, pos, id, logp, hash) VALUES (9000001, 0, 1, 1, 1, "
+		"1, 1)",
+		"INSERT INTO fork (seq, t_ns, request, parent, pos, forced) VALUES (9000001, 0, 1, 1, -1, "
+		"1)",
 	};
 
 	(void)state;

@@ -139,7 +139,8 @@ static void test_errors(void **state)
 		{ "", "an expression is needed", -1 },
 		{ "frobnicate(p)", "no such function", -2 },
 		{ "sum(tokens) > 3",
-			"sum(tokens) would count a number of the step once for each of its tokens: say tokens alone",
+			"sum(tokens) would count a number of the step once for each of its tokens: say tokens "
+			"alone",
 			4 },
 		{ "p > 0 AND TOTAL ( p + \"rows\" )", "say rows alone", 23 },
 		{ "count(preempted)", "say preempted alone", 6 },

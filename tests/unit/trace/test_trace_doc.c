@@ -217,7 +217,8 @@ static void test_layer_states(void **state)
 		0);
 	assert_int_equal(count_rows(on, "SELECT 1 FROM state"),
 		count_rows(on,
-			"SELECT 1 FROM layer_states GROUP BY seq HAVING count(*) = (SELECT n_layers FROM session)"));
+			"SELECT 1 FROM layer_states GROUP BY seq HAVING count(*) = (SELECT n_layers FROM "
+			"session)"));
 	sqlite3_close(on);
 }
 
@@ -231,9 +232,9 @@ static void test_denoised(void **state)
 	assert_int_equal(
 		count_rows(on,
 			"SELECT 1 FROM token t LEFT JOIN denoised d ON d.request = t.request AND d.pos = t.pos "
-			"AND d.fixed WHERE d.id IS NOT t.id OR d.p IS NOT t.p OR abs(d.entropy - t.entropy) > 1e-5 "
-			"OR (SELECT count(*) FROM denoised x WHERE x.request = t.request AND x.pos = t.pos "
-			"AND x.fixed) <> 1"),
+			"AND d.fixed WHERE d.id IS NOT t.id OR d.p IS NOT t.p OR abs(d.entropy - t.entropy) > "
+			"1e-5 OR (SELECT count(*) FROM denoised x WHERE x.request = t.request AND x.pos = "
+			"t.pos AND x.fixed) <> 1"),
 		0);
 	sqlite3_close(on);
 }

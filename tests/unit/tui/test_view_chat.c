@@ -43,7 +43,8 @@ static void words_wrap(void **state)
 	say_token(&d, "abcdefghijklmnopqrstuvwxyz");
 	/* 14 columns of text; a word that is made of two tokens stays whole */
 	assert_shows(&view_chat, &d.t, &fresh, 18, 8,
-		"ai  alpha\n    betagamma\n    delta epsilon\n    zeta\n    abcdefghijklmn\n    opqrstuvwxyz\n",
+		"ai  alpha\n    betagamma\n    delta epsilon\n    zeta\n    abcdefghijklmn\n    "
+		"opqrstuvwxyz\n",
 		true);
 	timeline_free(&d.t);
 }

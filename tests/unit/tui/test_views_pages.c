@@ -143,7 +143,8 @@ static void pages_tell_their_story(void **state)
 	has(screen, "page 5 · free");
 	k.s.page = -1;
 	has(drawn(&k, &view_pages, 110, 24),
-		"internal fragmentation (unused room in last pages) 64.0 KB · contiguous reservation (256 tokens each) 5.00 MB");
+		"internal fragmentation (unused room in last pages) 64.0 KB · contiguous reservation (256 "
+		"tokens each) 5.00 MB");
 	k.s.page = 5;
 	screen = drawn(&k, &view_pages, 110, 24);
 	has(screen, "◆ evicted, unused for 7 steps");
