@@ -72,6 +72,10 @@ struct jval jinja_builtin(
 {
 	struct jcall c = { .self = self, .all = args };
 
+	if (!f->call && (args->n || args->n_kw))
+		jinja_fail(j, "the test '%s' takes no arguments", f->name);
+	if (!f->call)
+		return jv_bool(f->needed >> self.type & 1);
 	jinja_step(j, 1 + weight(self));
 	for (size_t i = 0; i < args->n; i++)
 		jinja_step(j, weight(args->at[i]));
@@ -84,34 +88,6 @@ struct jval jinja_builtin(
 
 /* --- macros --- */
 
-/* Keyword arguments that no parameter has: kwargs, if the macro uses it. */
-static void bind_rest(struct jinja *j, const struct jnode *n, const struct jargs *args, size_t used)
-{
-	struct jval rest = jv_list(j, LIST_TUPLE), named = jv_dict(j);
-
-	for (size_t i = used; i < args->n; i++)
-		jv_add(j, rest.u.list, args->at[i]);
-	for (size_t i = 0; i < args->n_kw; i++) {
-		const struct jnode *p = n->a;
-
-		if (!strcmp(args->kw[i].name, "caller"))
-			continue;
-		for (; p && p->name != args->kw[i].name; p = p->next)
-			;
-		if (!p)
-			jv_put(j, named.u.dict, jv_const(args->kw[i].name), args->kw[i].v);
-	}
-	if (rest.u.list->n && !(n->op & MACRO_VARARGS))
-		jinja_fail(j, "the macro '%s' takes %zu arguments, not %zu", n->name, used, args->n);
-	if (named.u.dict->n && !(n->op & MACRO_KWARGS))
-		jinja_fail(
-			j, "the macro '%s' has no argument '%s'", n->name, named.u.dict->at[0].key.u.s.at);
-	if (n->op & MACRO_VARARGS)
-		jinja_assign(j, jinja_intern(j, "varargs", 7), rest);
-	if (n->op & MACRO_KWARGS)
-		jinja_assign(j, jinja_intern(j, "kwargs", 6), named);
-}
-
 static struct jval *keyword(const struct jargs *args, const char *name)
 {
 	for (size_t i = 0; i < args->n_kw; i++)
@@ -120,11 +96,19 @@ static struct jval *keyword(const struct jargs *args, const char *name)
 	return NULL;
 }
 
+static bool has_parameter(const struct jnode *n, const char *name)
+{
+	const struct jnode *p = n->a;
+
+	while (p && p->name != name)
+		p = p->next;
+	return p;
+}
+
 /* Into the current scope, which is the macro's. */
 static void bind_macro(struct jinja *j, const struct jnode *n, const struct jargs *args)
 {
-	const char *caller = jinja_intern(j, "caller", 6);
-	size_t used = 0;
+	size_t used = 0, named_used = 0;
 
 	for (const struct jnode *p = n->a; p; p = p->next) {
 		const struct jval *v = used < args->n ? &args->at[used] : NULL,
@@ -134,11 +118,14 @@ static void bind_macro(struct jinja *j, const struct jnode *n, const struct jarg
 			jinja_fail(j, "the argument '%s' comes twice", p->name);
 		v = v ? v : named;
 		used += used < args->n;
+		named_used += named != NULL;
 		jinja_assign(j, p->name, v ? *v : p->a ? jinja_eval(j, p->a) : jv_undef(p->name));
 	}
-	bind_rest(j, n, args, used);
-	if (keyword(args, caller))
-		jinja_assign(j, caller, *keyword(args, caller));
+	if (used < args->n)
+		jinja_fail(j, "the macro '%s' takes %zu arguments, not %zu", n->name, used, args->n);
+	for (size_t i = 0; named_used < args->n_kw && i < args->n_kw; i++)
+		if (!has_parameter(n, args->kw[i].name))
+			jinja_fail(j, "the macro '%s' has no argument '%s'", n->name, args->kw[i].name);
 }
 
 struct jval jinja_run_macro(struct jinja *j, const struct jmacro *m, const struct jargs *args)
@@ -160,10 +147,6 @@ struct jval jinja_call(struct jinja *j, struct jval f, const struct jargs *args)
 	case J_FUNC: return jinja_builtin(j, f.u.func, jv_none(), args);
 	case J_METHOD: return jinja_builtin(j, f.u.method->f, f.u.method->self, args);
 	case J_MACRO: return jinja_run_macro(j, f.u.macro, args);
-	case J_LOOP:
-		if (!f.u.loop->node->op || args->n != 1)
-			jinja_fail(j, "a loop is called with one argument, and only if it is recursive");
-		return jinja_run_loop(j, f.u.loop, args->at[0]);
 	case J_UNDEF:
 		jinja_fail(
 			j, "'%s' is undefined, or not known or not allowed here", f.u.what ? f.u.what : "it");

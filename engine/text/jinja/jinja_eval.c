@@ -67,9 +67,7 @@ static struct jval eval_sign(struct jinja *j, const struct jnode *n)
 
 	if (!jv_number(v))
 		jinja_fail(j, "%s has no sign", jv_type(v));
-	return n->kind == N_PLUS   ? (v.type == J_BOOL ? jv_of_int(v.u.b) : v)
-		   : v.type == J_FLOAT ? jv_of_float(-v.u.f)
-							   : jinja_binary(j, OP_SUB, jv_of_int(0), v);
+	return v.type == J_FLOAT ? jv_of_float(-v.u.f) : jinja_binary(j, OP_SUB, jv_of_int(0), v);
 }
 
 static struct jval eval_compare(struct jinja *j, const struct jnode *n)
@@ -211,8 +209,7 @@ static struct jval eval_one(struct jinja *j, const struct jnode *n)
 	case N_BINARY:
 		a = jinja_eval(j, n->a);
 		return jinja_binary(j, (enum jop)n->op, a, jinja_eval(j, n->b));
-	case N_NEGATE:
-	case N_PLUS: return eval_sign(j, n);
+	case N_NEGATE: return eval_sign(j, n);
 	case N_COMPARE: return eval_compare(j, n);
 	case N_CONCAT: return eval_concat(j, n->a);
 	case N_ATTR: return jinja_attribute(j, jinja_eval(j, n->a), n->v, false);

@@ -136,21 +136,11 @@ static struct jval filter_dictsort(struct jinja *j, const struct jcall *c)
 		LIST_PLAIN);
 }
 
-static struct jval extreme(struct jinja *j, const struct jcall *c, bool largest)
-{
-	struct jlist l = sorted(j, jv_items(j, c->self), c->arg[1], !is_on(c->arg[0]), largest);
-
-	return l.n ? l.at[0] : jv_undef("the first of nothing");
-}
-
 static struct jval filter_min(struct jinja *j, const struct jcall *c)
 {
-	return extreme(j, c, false);
-}
+	struct jlist l = sorted(j, jv_items(j, c->self), c->arg[1], !is_on(c->arg[0]), false);
 
-static struct jval filter_max(struct jinja *j, const struct jcall *c)
-{
-	return extreme(j, c, true);
+	return l.n ? l.at[0] : jv_undef("the first of nothing");
 }
 
 static struct jval filter_unique(struct jinja *j, const struct jcall *c)
@@ -168,29 +158,6 @@ static struct jval filter_unique(struct jinja *j, const struct jcall *c)
 		jv_add(j, &out, items.at[i]);
 	}
 	return list_of(j, out, LIST_GENERATOR);
-}
-
-static struct jval filter_groupby(struct jinja *j, const struct jcall *c)
-{
-	struct jlist items = sorted(j, jv_items(j, c->self), c->arg[0], !is_on(c->arg[2]), false);
-	struct jval groups = jv_list(j, LIST_PLAIN), last = jv_none(), list = last;
-
-	for (size_t i = 0; i < items.n; i++) {
-		struct jval key = dotted(j, items.at[i], c->arg[0]),
-					same = is_on(c->arg[2]) ? key : folded(j, key);
-
-		if (!i || !jv_equal(j, same, last)) {
-			struct jval pair = jv_list(j, LIST_TUPLE);
-
-			list = jv_list(j, LIST_PLAIN);
-			jv_add(j, pair.u.list, key);
-			jv_add(j, pair.u.list, list);
-			jv_add(j, groups.u.list, pair);
-		}
-		last = same;
-		jv_add(j, list.u.list, items.at[i]);
-	}
-	return groups;
 }
 
 /* --- one value, or a list of another form --- */
@@ -219,16 +186,6 @@ static struct jval filter_list(struct jinja *j, const struct jcall *c)
 	return list_of(j, jv_items(j, c->self), LIST_PLAIN);
 }
 
-static struct jval filter_reverse(struct jinja *j, const struct jcall *c)
-{
-	struct jval part[3] = { jv_none(), jv_none(), jv_of_int(-1) };
-
-	if (c->self.type == J_STR)
-		return jinja_slice(j, c->self, part);
-	return list_of(j, *jinja_slice(j, list_of(j, jv_items(j, c->self), LIST_PLAIN), part).u.list,
-		LIST_GENERATOR);
-}
-
 static struct jval filter_join(struct jinja *j, const struct jcall *c)
 {
 	struct jlist items = jv_items(j, c->self);
@@ -240,65 +197,6 @@ static struct jval filter_join(struct jinja *j, const struct jcall *c)
 		jt_put(j, dotted(j, items.at[i], c->arg[1]));
 	}
 	return jinja_cut(j, mark);
-}
-
-static struct jval filter_sum(struct jinja *j, const struct jcall *c)
-{
-	struct jlist items = jv_items(j, c->self);
-	struct jval sum = c->arg[1] ? *c->arg[1] : jv_of_int(0);
-
-	for (size_t i = 0; i < items.n; i++)
-		sum = jinja_binary(j, OP_ADD, sum, dotted(j, items.at[i], c->arg[0]));
-	return sum;
-}
-
-static struct jval filter_attr(struct jinja *j, const struct jcall *c)
-{
-	if (c->self.type == J_DICT)
-		return jv_undef("an attribute of a dict");
-	return jinja_attribute(j, c->self, *c->arg[0], false);
-}
-
-static struct jval filter_batch(struct jinja *j, const struct jcall *c)
-{
-	struct jlist items = jv_items(j, c->self);
-	struct jval out = jv_list(j, LIST_GENERATOR), row = out;
-	int64_t n = jv_int(j, *c->arg[0], "a batch's size");
-
-	if (n < 1)
-		jinja_fail(j, "a batch has 1 value or more");
-	for (size_t i = 0; i < items.n; i++) {
-		if (i % (size_t)n == 0) {
-			row = jv_list(j, LIST_PLAIN);
-			jv_add(j, out.u.list, row);
-		}
-		jv_add(j, row.u.list, items.at[i]);
-	}
-	while (items.n && c->arg[1] && c->arg[1]->type != J_NONE && (int64_t)row.u.list->n < n)
-		jv_add(j, row.u.list, *c->arg[1]);
-	return out;
-}
-
-static struct jval filter_slice(struct jinja *j, const struct jcall *c)
-{
-	struct jlist items = jv_items(j, c->self);
-	struct jval out = jv_list(j, LIST_GENERATOR);
-	int64_t n = jv_int(j, *c->arg[0], "the number of slices");
-
-	if (n < 1)
-		jinja_fail(j, "there is 1 slice or more");
-	for (size_t i = 0, at = 0; i < (size_t)n; i++) {
-		struct jval row = jv_list(j, LIST_PLAIN);
-		size_t size = items.n / (size_t)n + (i < items.n % (size_t)n);
-
-		for (size_t k = 0; k < size; k++)
-			jv_add(j, row.u.list, items.at[at++]);
-		if (c->arg[1] && c->arg[1]->type != J_NONE && items.n % (size_t)n &&
-			i >= items.n % (size_t)n)
-			jv_add(j, row.u.list, *c->arg[1]);
-		jv_add(j, out.u.list, row);
-	}
-	return out;
 }
 
 /* --- filters and tests given by their names --- */
@@ -399,28 +297,21 @@ static struct jval filter_rejectattr(struct jinja *j, const struct jcall *c)
 }
 
 const struct jbuiltin filters_list[] = {
-	{ "attr", "name", 1, filter_attr },
-	{ "batch", "linecount fill_with", 1, filter_batch },
 	{ "count", "", 0, filter_length },
 	{ "dictsort", "case_sensitive by reverse", 0, filter_dictsort },
 	{ "first", "", 0, filter_first },
-	{ "groupby", "attribute default case_sensitive", 1, filter_groupby },
 	{ "items", "", 0, filter_items },
 	{ "join", "d attribute", 0, filter_join },
 	{ "last", "", 0, filter_last },
 	{ "length", "", 0, filter_length },
 	{ "list", "", 0, filter_list },
 	{ "map", "*", 0, filter_map },
-	{ "max", "case_sensitive attribute", 0, filter_max },
 	{ "min", "case_sensitive attribute", 0, filter_min },
 	{ "reject", "*", 0, filter_reject },
 	{ "rejectattr", "*", 0, filter_rejectattr },
-	{ "reverse", "", 0, filter_reverse },
 	{ "select", "*", 0, filter_select },
 	{ "selectattr", "*", 0, filter_selectattr },
-	{ "slice", "slices fill_with", 1, filter_slice },
 	{ "sort", "reverse case_sensitive attribute", 0, filter_sort },
-	{ "sum", "attribute start", 0, filter_sum },
 	{ "unique", "case_sensitive attribute", 0, filter_unique },
 	{ NULL, "", 0, NULL },
 };

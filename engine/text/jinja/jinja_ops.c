@@ -59,20 +59,12 @@ static struct jval add_strings(struct jinja *j, struct jval a, struct jval b)
 static struct jval repeat(struct jinja *j, struct jval of, int64_t times)
 {
 	size_t mark = j->n_out;
-	struct jval list;
 
-	if (of.type == J_STR) {
-		for (int64_t i = 0; i < times && of.u.s.n; i++) {
-			jinja_step(j, 1);
-			jinja_put(j, of.u.s.at, of.u.s.n);
-		}
-		return jinja_cut(j, mark);
+	for (int64_t i = 0; i < times && of.u.s.n; i++) {
+		jinja_step(j, 1);
+		jinja_put(j, of.u.s.at, of.u.s.n);
 	}
-	list = jv_list(j, of.u.list->kind);
-	for (int64_t i = 0; i < times && of.u.list->n; i++)
-		for (size_t k = 0; k < of.u.list->n; k++)
-			jv_add(j, list.u.list, of.u.list->at[k]);
-	return list;
+	return jinja_cut(j, mark);
 }
 
 static struct jval add_lists(struct jinja *j, const struct jlist *a, const struct jlist *b)
@@ -87,18 +79,6 @@ static struct jval add_lists(struct jinja *j, const struct jlist *a, const struc
 }
 
 /* --- numbers --- */
-
-static int64_t power(struct jinja *j, int64_t a, int64_t n)
-{
-	int64_t x = 1;
-
-	if (a == 1 || a == 0 || a == -1)
-		return n && !(a == -1 && n % 2 == 0) ? a : 1;
-	for (; n; n--)
-		if (__builtin_mul_overflow(x, a, &x))
-			jinja_fail(j, "an integer is larger than 64 bits");
-	return x;
-}
 
 static struct jval on_integers(struct jinja *j, enum jop op, int64_t a, int64_t b)
 {
@@ -120,10 +100,7 @@ static struct jval on_integers(struct jinja *j, enum jop op, int64_t a, int64_t 
 		x = b == -1 ? 0 : a % b;
 		x += x && (x < 0) != (b < 0) ? b : 0;
 		break;
-	default:
-		if (b < 0)
-			return jv_of_float(pow((double)a, (double)b));
-		x = power(j, a, b);
+	default: break;
 	}
 	if (over)
 		jinja_fail(j, "an integer is larger than 64 bits");
@@ -142,26 +119,18 @@ static struct jval on_floats(struct jinja *j, enum jop op, double a, double b)
 	case OP_MUL: return jv_of_float(a * b);
 	case OP_DIV: return jv_of_float(a / b);
 	case OP_FLOOR: return jv_of_float(floor(a / b));
-	case OP_MOD: m = fmod(a, b); return jv_of_float(m && (m < 0) != (b < 0) ? m + b : m);
-	default: return jv_of_float(pow(a, b));
+	default: m = fmod(a, b); return jv_of_float(m && (m < 0) != (b < 0) ? m + b : m);
 	}
 }
 
-static bool repeatable(struct jval v)
+static bool indexed(struct jval v)
 {
 	return v.type == J_STR || (v.type == J_LIST && v.u.list->kind <= LIST_TUPLE);
 }
 
-static struct jval percent(struct jinja *j, struct jval a, struct jval b)
-{
-	if (b.type == J_LIST && b.u.list->kind == LIST_TUPLE)
-		return jinja_percent(j, a.u.s, b.u.list->at, b.u.list->n, NULL);
-	return jinja_percent(j, a.u.s, &b, 1, b.type == J_DICT ? b.u.dict : NULL);
-}
-
 struct jval jinja_binary(struct jinja *j, enum jop op, struct jval a, struct jval b)
 {
-	static const char *const sign[] = { "+", "-", "*", "/", "//", "%", "**" };
+	static const char *const sign[] = { "+", "-", "*", "/", "//", "%" };
 
 	if (jv_number(a) && jv_number(b)) {
 		if (a.type == J_FLOAT || b.type == J_FLOAT)
@@ -170,14 +139,10 @@ struct jval jinja_binary(struct jinja *j, enum jop op, struct jval a, struct jva
 	}
 	if (op == OP_ADD && a.type == J_STR && b.type == J_STR)
 		return add_strings(j, a, b);
-	if (op == OP_ADD && repeatable(a) && a.type == b.type && a.u.list->kind == b.u.list->kind)
+	if (op == OP_ADD && indexed(a) && a.type == b.type && a.u.list->kind == b.u.list->kind)
 		return add_lists(j, a.u.list, b.u.list);
-	if (op == OP_MOD && a.type == J_STR)
-		return percent(j, a, b);
-	if (op == OP_MUL && repeatable(a) && (b.type == J_INT || b.type == J_BOOL))
-		return repeat(j, a, jv_int(j, b, "it"));
-	if (op == OP_MUL && repeatable(b) && (a.type == J_INT || a.type == J_BOOL))
-		return repeat(j, b, jv_int(j, a, "it"));
+	if (op == OP_MUL && a.type == J_STR && b.type == J_INT)
+		return repeat(j, a, b.u.i);
 	if (a.type == J_UNDEF || b.type == J_UNDEF) {
 		const char *what = a.type == J_UNDEF ? a.u.what : b.u.what;
 
@@ -209,17 +174,13 @@ bool jinja_relation(struct jinja *j, enum jop op, struct jval a, struct jval b)
 static const struct jbuiltin *method_of(struct jval v, struct jstr name)
 {
 	const struct jbuiltin *of = v.type == J_STR    ? methods_str
-								: v.type == J_LIST ? methods_list
 								: v.type == J_DICT ? methods_dict
-								: v.type == J_LOOP ? methods_loop
 												   : NULL;
 
-	return of && !(v.type == J_LIST && v.u.list->kind > LIST_TUPLE)
-			   ? jinja_find(of, name.at, name.n)
-			   : NULL;
+	return of ? jinja_find(of, name.at, name.n) : NULL;
 }
 
-static struct jval loop_attribute(const struct jloop *l, struct jstr name)
+static struct jval loop_attribute(struct jinja *j, const struct jloop *l, struct jstr name)
 {
 	int64_t i = (int64_t)l->i, n = (int64_t)l->items.n;
 	const struct {
@@ -233,8 +194,6 @@ static struct jval loop_attribute(const struct jloop *l, struct jstr name)
 		{ "first", jv_bool(!i) },
 		{ "last", jv_bool(i == n - 1) },
 		{ "length", jv_of_int(n) },
-		{ "depth", jv_of_int(l->depth0 + 1) },
-		{ "depth0", jv_of_int(l->depth0) },
 		{ "previtem", i ? l->items.at[i - 1] : jv_undef("there is no previous item") },
 		{ "nextitem", i + 1 < n ? l->items.at[i + 1] : jv_undef("there is no next item") },
 	};
@@ -242,7 +201,7 @@ static struct jval loop_attribute(const struct jloop *l, struct jstr name)
 	for (size_t k = 0; k < sizeof all / sizeof *all; k++)
 		if (jstr_is(name, all[k].name))
 			return all[k].v;
-	return jv_undef("an attribute of a loop");
+	return jv_undef(jinja_intern(j, name.at, name.n));
 }
 
 static struct jval method_value(struct jinja *j, struct jval self, const struct jbuiltin *f)
@@ -282,9 +241,8 @@ struct jval jinja_attribute(struct jinja *j, struct jval v, struct jval name, bo
 		jinja_fail(j, "'%s' is undefined", v.u.what ? v.u.what : "it");
 	if (v.type == J_SPACE || (v.type == J_DICT && name.type != J_LIST && name.type != J_DICT))
 		own = jv_get(j, v.u.dict, name);
-	if (name.type == J_STR && v.type == J_LOOP &&
-		!jinja_find(methods_loop, name.u.s.at, name.u.s.n))
-		return loop_attribute(v.u.loop, name.u.s);
+	if (name.type == J_STR && v.type == J_LOOP)
+		return loop_attribute(j, v.u.loop, name.u.s);
 	if (name.type == J_STR)
 		f = method_of(v, name.u.s);
 	if (own && (item || !f))
@@ -316,7 +274,7 @@ struct jval jinja_slice(struct jinja *j, struct jval v, const struct jval *part)
 	struct jlist all;
 	size_t mark = j->n_out;
 
-	if (v.type != J_STR && !repeatable(v)) {
+	if (v.type != J_STR && !indexed(v)) {
 		if (v.type == J_UNDEF)
 			jinja_fail(j, "'%s' is undefined", v.u.what ? v.u.what : "it");
 		return jv_undef("a slice of what has none");

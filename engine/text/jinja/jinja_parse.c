@@ -85,10 +85,6 @@ static struct jnode *parse_word(struct jinja *j)
 			return constant(j, words[i].v);
 	n = parse_node(j, N_NAME, NULL, NULL);
 	n->name = name;
-	if (!strcmp(name, "varargs"))
-		j->macro_uses |= MACRO_VARARGS;
-	else if (!strcmp(name, "kwargs"))
-		j->macro_uses |= MACRO_KWARGS;
 	return n;
 }
 
@@ -311,8 +307,6 @@ static struct jnode *parse_unary(struct jinja *j, bool with_filter)
 	jinja_deeper(j);
 	if (parse_skip(j, T_OP, "-"))
 		n = parse_node(j, N_NEGATE, parse_unary(j, false), NULL);
-	else if (parse_skip(j, T_OP, "+"))
-		n = parse_node(j, N_PLUS, parse_unary(j, false), NULL);
 	else
 		n = parse_primary(j);
 	n = parse_postfix(j, n);
@@ -335,9 +329,8 @@ struct binary {
 	enum jop op;
 };
 
-static const struct binary powers[] = { { "**", OP_POW }, { NULL, 0 } },
-						   products[] = { { "*", OP_MUL }, { "/", OP_DIV }, { "//", OP_FLOOR },
-							   { "%", OP_MOD }, { NULL, 0 } },
+static const struct binary products[] = { { "*", OP_MUL }, { "/", OP_DIV }, { "//", OP_FLOOR },
+	{ "%", OP_MOD }, { NULL, 0 } },
 						   sums[] = { { "+", OP_ADD }, { "-", OP_SUB }, { NULL, 0 } },
 						   relations[] = { { "==", OP_EQ }, { "!=", OP_NE }, { "<", OP_LT },
 							   { "<=", OP_LE }, { ">", OP_GT }, { ">=", OP_GE }, { NULL, 0 } };
@@ -354,25 +347,25 @@ static struct jnode *parse_binary(struct jinja *j, int level);
 /* Operands with "~" between them. */
 static struct jnode *parse_concat(struct jinja *j)
 {
-	struct jnode *first = parse_binary(j, 1), **last;
+	struct jnode *first = parse_binary(j, 0), **last;
 
 	if (!parse_is(j, T_OP, "~"))
 		return first;
 	first = parse_node(j, N_CONCAT, first, NULL);
 	for (last = &first->a->next; parse_skip(j, T_OP, "~"); last = &(*last)->next)
-		*last = parse_binary(j, 1);
+		*last = parse_binary(j, 0);
 	return first;
 }
 
-/* 0: powers, 1: products, 2: sums; between the last two stands "~". */
+/* 0: products, 1: sums; between them stands "~". */
 static struct jnode *parse_operand(struct jinja *j, int level)
 {
-	return level == 2 ? parse_concat(j) : level ? parse_binary(j, level - 1) : parse_unary(j, true);
+	return level ? parse_concat(j) : parse_unary(j, true);
 }
 
 static struct jnode *parse_binary(struct jinja *j, int level)
 {
-	static const struct binary *const of[] = { powers, products, sums };
+	static const struct binary *const of[] = { products, sums };
 	struct jnode *n = parse_operand(j, level);
 	const struct binary *b;
 
@@ -395,7 +388,7 @@ static bool skip_not_in(struct jinja *j)
 
 static struct jnode *parse_compare(struct jinja *j)
 {
-	struct jnode *n = parse_binary(j, 2), **last = NULL;
+	struct jnode *n = parse_binary(j, 1), **last = NULL;
 
 	for (;;) {
 		const struct binary *b = skip_binary(j, relations);
@@ -407,7 +400,7 @@ static struct jnode *parse_compare(struct jinja *j)
 			n = parse_node(j, N_COMPARE, n, NULL);
 			last = &n->b;
 		}
-		*last = parse_node(j, N_OPERAND, parse_binary(j, 2), NULL);
+		*last = parse_node(j, N_OPERAND, parse_binary(j, 1), NULL);
 		(*last)->op = b ? (int)b->op : in ? OP_IN : OP_NOT_IN;
 		last = &(*last)->next;
 	}
@@ -466,7 +459,7 @@ static bool ends_tuple(struct jinja *j)
 
 	return t == T_PRINT_END || t == T_BLOCK_END || t == T_END || parse_is(j, T_OP, ")") ||
 		   parse_is(j, T_OP, "]") || parse_is(j, T_OP, ":") || parse_is(j, T_OP, "=") ||
-		   parse_is(j, T_NAME, "in") || parse_is(j, T_NAME, "recursive");
+		   parse_is(j, T_NAME, "in");
 }
 
 /* One expression, or several with commas between them; with_if: conditional ones, too.

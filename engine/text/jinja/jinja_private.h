@@ -95,10 +95,10 @@ struct jcall {
 };
 
 /* A filter, test, method or global function. params: names with spaces between them; "*": it looks
- * at call->all itself. */
+ * at call->all itself. call NULL: a test of the type alone. */
 struct jbuiltin {
 	const char *name, *params;
-	size_t needed;
+	size_t needed; /* arguments; without a call: the types that pass, bits 1 << J_x */
 	struct jval (*call)(struct jinja *j, const struct jcall *c);
 };
 
@@ -126,16 +126,12 @@ struct jmacro {
 struct jloop {
 	struct jlist items; /* of this loop alone */
 	size_t i;
-	int64_t depth0;
-	const struct jnode *node;
-	struct jscope *scope;
-	struct jlist *seen; /* of loop.changed() */
 };
 
 enum jkind {
 	/* expressions */
 	N_CONST,
-	N_CAPTURED, /* what a block wrote, for the filters after it */
+	N_CAPTURED, /* what a block wrote, for its filters */
 	N_NAME,
 	N_LIST,
 	N_TUPLE,
@@ -146,7 +142,6 @@ enum jkind {
 	N_OR,
 	N_NOT,
 	N_NEGATE,
-	N_PLUS,
 	N_COMPARE, /* a, then b: a chain of N_OPERAND */
 	N_OPERAND,
 	N_CONCAT, /* a: a chain */
@@ -162,15 +157,14 @@ enum jkind {
 	/* statements */
 	S_DATA,
 	S_PRINT,
-	S_IF,    /* a, then b, else c */
-	S_FOR,   /* a in b if c: d, else e; op: recursive */
-	S_SET,   /* a = b */
-	S_BLOCK, /* set a: body c through b */
-	S_MACRO, /* parameters a, body b */
-	S_CALL,  /* a, with b as its caller */
-	S_FILTER,
-	S_WITH,  /* N_KEYWORD a, body b */
-	S_GROUP, /* a */
+	S_IF,     /* a, then b, else c */
+	S_FOR,    /* a in b if c: d */
+	S_SET,    /* a = b */
+	S_BLOCK,  /* set a: body b */
+	S_MACRO,  /* parameters a, body b */
+	S_FILTER, /* a: filters of N_CAPTURED, body b */
+	S_SCOPE,  /* a, in a scope of its own */
+	S_GROUP,  /* a */
 	S_BREAK,
 	S_CONTINUE,
 };
@@ -182,7 +176,6 @@ enum jop {
 	OP_DIV,
 	OP_FLOOR,
 	OP_MOD,
-	OP_POW,
 	OP_EQ,
 	OP_NE,
 	OP_LT,
@@ -193,15 +186,13 @@ enum jop {
 	OP_NOT_IN,
 };
 
-enum { MACRO_VARARGS = 1, MACRO_KWARGS = 2 };
-
 struct jnode {
 	enum jkind kind;
 	int op, line;
 	const char *name; /* interned */
 	const struct jbuiltin *f;
 	struct jval v;
-	struct jnode *a, *b, *c, *d, *e;
+	struct jnode *a, *b, *c, *d;
 	struct jnode *next; /* of a chain: arguments, statements … */
 };
 
@@ -248,7 +239,7 @@ struct jinja {
 	size_t n_out, cap_out;
 	struct jtoken *token;
 	size_t n_token, cap_token, at; /* at: the parser's */
-	int loops, macro_uses;         /* around what is being parsed; what the macro there names */
+	int loops;                     /* around what is being parsed */
 	struct jname *names[256];
 	struct jnode *body;
 	struct jscope globals, *scope;
@@ -342,11 +333,8 @@ void jt_put_repr(struct jinja *j, struct jval v);    /* as it stands in a printe
 void jt_put_escaped(struct jinja *j, struct jstr s); /* for HTML */
 struct jval jt_str(struct jinja *j, struct jval v);
 
-/* jinja_json.c, jinja_format.c */
+/* jinja_json.c */
 struct jval filter_tojson(struct jinja *j, const struct jcall *c);
-struct jval jinja_percent(struct jinja *j, struct jstr format, const struct jval *args, size_t n,
-	const struct jdict *named);
-struct jval jinja_braces(struct jinja *j, struct jstr format, const struct jargs *args);
 
 /* jinja_lex.c, jinja_parse.c, jinja_statement.c */
 void jinja_lex(struct jinja *j, const char *text, size_t size, bool expression);
@@ -377,14 +365,13 @@ struct jval jinja_call(struct jinja *j, struct jval f, const struct jargs *args)
 struct jval jinja_builtin(
 	struct jinja *j, const struct jbuiltin *f, struct jval self, const struct jargs *args);
 struct jval jinja_run_macro(struct jinja *j, const struct jmacro *m, const struct jargs *args);
-struct jval jinja_run_loop(struct jinja *j, const struct jloop *outer, struct jval over);
 void jinja_assign(struct jinja *j, const char *name, struct jval v);
 void jinja_run(struct jinja *j, const struct jnode *body);
 
 /* Tables, ended by a row without a name. */
 const struct jbuiltin *jinja_find(const struct jbuiltin *table, const char *name, size_t size);
 extern const struct jbuiltin filters_text[], filters_list[], jinja_tests[], jinja_globals[];
-extern const struct jbuiltin methods_str[], methods_list[], methods_dict[], methods_loop[];
+extern const struct jbuiltin methods_str[], methods_dict[];
 const struct jbuiltin *jinja_filter(const char *name, size_t size);
 
 #endif

@@ -47,18 +47,6 @@ static void assign_to(struct jinja *j, const struct jnode *target, struct jval v
 		jinja_fail(j, "there are %zu values, and %zu names to set", items.n, i);
 }
 
-static struct jval capture(struct jinja *j, const struct jnode *body, const struct jnode *filters)
-{
-	size_t mark = j->n_out;
-	struct jscope *outside = j->scope;
-
-	push_scope(j);
-	run_body(j, body);
-	j->scope = outside;
-	j->captured = jinja_cut(j, mark);
-	return jinja_eval(j, filters);
-}
-
 /* --- loops --- */
 
 /* The items that the loop's condition lets through. */
@@ -79,13 +67,12 @@ static struct jlist chosen_items(struct jinja *j, const struct jnode *n, struct 
 	return chosen;
 }
 
-static void loop_over(struct jinja *j, const struct jnode *n, struct jval over, int64_t depth0)
+static void loop_over(struct jinja *j, const struct jnode *n, struct jval over)
 {
 	struct jscope *outside = j->scope;
 	struct jloop *loop = jinja_alloc(j, sizeof *loop);
 	const char *name = jinja_intern(j, "loop", 4);
 
-	*loop = (struct jloop){ .node = n, .depth0 = depth0, .scope = outside };
 	loop->items = chosen_items(j, n, over);
 	for (; loop->i < loop->items.n; loop->i++) {
 		jinja_step(j, 1);
@@ -98,22 +85,6 @@ static void loop_over(struct jinja *j, const struct jnode *n, struct jval over, 
 		if (f == FLOW_BREAK)
 			return;
 	}
-	if (!loop->items.n && n->e) {
-		push_scope(j);
-		run_body(j, n->e);
-		j->scope = outside;
-	}
-}
-
-struct jval jinja_run_loop(struct jinja *j, const struct jloop *outer, struct jval over)
-{
-	struct jscope *theirs = j->scope;
-	size_t mark = j->n_out;
-
-	j->scope = outer->scope;
-	loop_over(j, outer->node, over, outer->depth0 + 1);
-	j->scope = theirs;
-	return jinja_cut(j, mark);
 }
 
 /* --- statements --- */
@@ -134,43 +105,23 @@ static struct jval macro_value(struct jinja *j, const struct jnode *n)
 	return (struct jval){ .type = J_MACRO, .u.macro = m };
 }
 
-/* The call with one more argument, caller. */
-static void run_call(struct jinja *j, const struct jnode *n)
-{
-	struct jnode with = { .kind = N_KEYWORD, .name = n->b->name, .line = n->line }, given = with;
-	struct jnode call = *n->a, *first = NULL, **last = &first;
-
-	given.kind = N_CONST;
-	given.v = macro_value(j, n->b);
-	with.a = &given;
-	for (const struct jnode *a = call.b; a; a = a->next) {
-		*last = jinja_alloc(j, sizeof **last);
-		**last = *a;
-		last = &(*last)->next;
-	}
-	*last = &with;
-	call.b = first;
-	jt_put(j, jinja_eval(j, &call));
-}
-
-static enum flow run_with(struct jinja *j, const struct jnode *n)
+static enum flow run_scope(struct jinja *j, const struct jnode *body)
 {
 	struct jscope *outside = j->scope;
 	enum flow f;
 
 	push_scope(j);
-	struct jscope *inside = j->scope;
-
-	for (const struct jnode *k = n->a; k; k = k->next) {
-		j->scope = outside; /* a value does not see the names before it */
-		struct jval v = jinja_eval(j, k->a);
-
-		j->scope = inside;
-		jinja_assign(j, k->name, v);
-	}
-	f = run_body(j, n->b);
+	f = run_body(j, body);
 	j->scope = outside;
 	return f;
+}
+
+static struct jval capture(struct jinja *j, const struct jnode *body)
+{
+	size_t mark = j->n_out;
+
+	run_scope(j, body);
+	return jinja_cut(j, mark);
 }
 
 static enum flow run_one(struct jinja *j, const struct jnode *n)
@@ -179,13 +130,15 @@ static enum flow run_one(struct jinja *j, const struct jnode *n)
 	case S_DATA: jinja_put(j, n->v.u.s.at, n->v.u.s.n); break;
 	case S_PRINT: jt_put(j, jinja_eval(j, n->a)); break;
 	case S_IF: return run_if(j, n);
-	case S_FOR: loop_over(j, n, jinja_eval(j, n->b), 0); break;
+	case S_FOR: loop_over(j, n, jinja_eval(j, n->b)); break;
 	case S_SET: assign_to(j, n->a, jinja_eval(j, n->b)); break;
-	case S_BLOCK: assign_to(j, n->a, capture(j, n->c, n->b)); break;
+	case S_BLOCK: assign_to(j, n->a, capture(j, n->b)); break;
+	case S_FILTER:
+		j->captured = capture(j, n->b);
+		jt_put(j, jinja_eval(j, n->a));
+		break;
 	case S_MACRO: jinja_assign(j, n->name, macro_value(j, n)); break;
-	case S_CALL: run_call(j, n); break;
-	case S_FILTER: jt_put(j, capture(j, n->b, n->a)); break;
-	case S_WITH: return run_with(j, n);
+	case S_SCOPE: return run_scope(j, n->a);
 	case S_GROUP: return run_body(j, n->a);
 	case S_BREAK: return FLOW_BREAK;
 	default: return FLOW_CONTINUE;

@@ -85,28 +85,17 @@ static struct jnode *parse_target(struct jinja *j)
 
 static struct jnode *parse_for(struct jinja *j)
 {
-	static const char *const ends[] = { "else", "endfor", NULL };
 	struct jnode *n = parse_node(j, S_FOR, parse_target(j), NULL);
-	const char *ended;
 
 	parse_expect(j, T_NAME, "in");
 	n->b = parse_tuple(j, false, false);
 	if (parse_skip(j, T_NAME, "if"))
 		n->c = parse_expression(j);
-	n->op = parse_skip(j, T_NAME, "recursive");
-	expect_close(j);
 	j->loops++;
-	n->d = parse_body(j, ends, &ended);
+	n->d = body_until(j, "endfor");
 	j->loops--;
-	if (!strcmp(ended, "else"))
-		n->e = body_until(j, "endfor");
 	expect_close(j);
 	return n;
-}
-
-static struct jnode *captured(struct jinja *j)
-{
-	return parse_node(j, N_CAPTURED, NULL, NULL);
 }
 
 static struct jnode *parse_set(struct jinja *j)
@@ -117,8 +106,7 @@ static struct jnode *parse_set(struct jinja *j)
 		n->b = parse_tuple(j, true, false);
 	} else {
 		n->kind = S_BLOCK;
-		n->b = parse_filters(j, captured(j), false);
-		n->c = body_until(j, "endset");
+		n->b = body_until(j, "endset");
 	}
 	expect_close(j);
 	return n;
@@ -142,69 +130,28 @@ static struct jnode *parse_parameters(struct jinja *j)
 	return first;
 }
 
-/* What a macro's body names counts for it alone, and a loop around it does not reach into it. */
-static struct jnode *macro_body(struct jinja *j, struct jnode *n, const char *end)
-{
-	int loops = j->loops, uses = j->macro_uses;
-
-	j->loops = j->macro_uses = 0;
-	n->b = body_until(j, end);
-	n->op = j->macro_uses;
-	j->loops = loops;
-	j->macro_uses = uses;
-	return n;
-}
-
 static struct jnode *parse_macro(struct jinja *j)
 {
 	struct jnode *n = parse_node(j, S_MACRO, NULL, NULL);
+	int loops;
 
 	n->name = parse_name(j);
 	parse_expect(j, T_OP, "(");
 	n->a = parse_parameters(j);
-	macro_body(j, n, "endmacro");
-	expect_close(j);
-	return n;
-}
-
-static struct jnode *parse_call(struct jinja *j)
-{
-	struct jnode *macro = parse_node(j, S_MACRO, NULL, NULL), *n;
-
-	macro->name = jinja_intern(j, "caller", 6);
-	if (parse_skip(j, T_OP, "("))
-		macro->a = parse_parameters(j);
-	n = parse_node(j, S_CALL, parse_expression(j), macro);
-	if (n->a->kind != N_CALL)
-		jinja_fail(j, "{%% call %%} without a call");
-	macro_body(j, macro, "endcall");
+	loops = j->loops;
+	j->loops = 0; /* a loop around it does not reach into it */
+	n->b = body_until(j, "endmacro");
+	j->loops = loops;
 	expect_close(j);
 	return n;
 }
 
 static struct jnode *parse_filter_block(struct jinja *j)
 {
-	struct jnode *n = parse_node(j, S_FILTER, parse_filters(j, captured(j), true), NULL);
+	struct jnode *captured = parse_node(j, N_CAPTURED, NULL, NULL);
+	struct jnode *n = parse_node(j, S_FILTER, parse_filters(j, captured, true), NULL);
 
 	n->b = body_until(j, "endfilter");
-	expect_close(j);
-	return n;
-}
-
-static struct jnode *parse_with(struct jinja *j)
-{
-	struct jnode *n = parse_node(j, S_WITH, NULL, NULL), **last = &n->a;
-
-	while (!parse_is(j, T_BLOCK_END, NULL)) {
-		if (n->a)
-			parse_expect(j, T_OP, ",");
-		*last = parse_node(j, N_KEYWORD, NULL, NULL);
-		(*last)->name = parse_name(j);
-		parse_expect(j, T_OP, "=");
-		(*last)->a = parse_expression(j);
-		last = &(*last)->next;
-	}
-	n->b = body_until(j, "endwith");
 	expect_close(j);
 	return n;
 }
@@ -212,9 +159,9 @@ static struct jnode *parse_with(struct jinja *j)
 /* Marks what an assistant wrote, for training: here it is its body. */
 static struct jnode *parse_generation(struct jinja *j)
 {
-	struct jnode *n = parse_node(j, S_WITH, NULL, NULL);
+	struct jnode *n = parse_node(j, S_SCOPE, NULL, NULL);
 
-	n->b = body_until(j, "endgeneration");
+	n->a = body_until(j, "endgeneration");
 	expect_close(j);
 	return n;
 }
@@ -245,9 +192,7 @@ static const struct {
 	{ "for", parse_for },
 	{ "set", parse_set },
 	{ "macro", parse_macro },
-	{ "call", parse_call },
 	{ "filter", parse_filter_block },
-	{ "with", parse_with },
 	{ "generation", parse_generation },
 	{ "break", parse_break },
 	{ "continue", parse_continue },

@@ -149,24 +149,21 @@ static const struct {
 	{ "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "nested deeper" },
 	{ "{% macro f(x) %}{{ g(x) }}{% endmacro %}{% macro g(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}",
 		"nested deeper" },
-	{ "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}", "nested deeper" },
 	{ "{% set ns = namespace(s='x') %}{% for i in range(99) %}{% set ns.s = ns.s + ns.s %}{% "
 	  "endfor %}",
 		"more than 33554432 bytes" },
 	{ "{% set ns = namespace(s='x') %}{% for i in range(99) %}{% set ns.s = ns.s * 9 %}{% endfor "
 	  "%}",
 		"longer than" },
-	{ "{{ 'x' * 999999999999 }}", "longer than" },
-	{ "{{ '' * 999999999999 }}{{ [] * 999999999999 }}{{ [0] * 999999999999 }}",
-		"more than 33554432 bytes" },
+	{ "{{ '' * 999999999999 }}{{ 'x' * 999999999999 }}", "longer than" },
 	{ "{{ range(999999999) }}", "more than 100000 values" },
 	{ "{{ range(0, 9223372036854775807, 4611686018427387904) }}{{ 9223372036854775807 + 1 }}",
 		"64 bits" },
 	{ "{{ -9223372036854775807 - 1 }}{{ (-9223372036854775807 - 1) // -1 }}", "64 bits" },
-	{ "{{ (-9223372036854775807 - 1) % -1 }}{{ 7 ** 999999999 }}", "64 bits" },
+	{ "{{ (-9223372036854775807 - 1) % -1 }}{{ 4611686018427387904 * 2 }}", "64 bits" },
 	{ "{{ 99999999999999999999 }}", "64 bits" },
-	{ "{{ '%999999d' % 1 }}", "wider than 1000" },
-	{ "{{ '{:>99999}'.format(1) }}", "wider than 1000" },
+	{ "{{ '{:>99999}'.format(1) }}", "only {} is known" },
+	{ "{{ '{}{}'.format(1) }}", "more places than values" },
 	{ "{% set ns = namespace() %}{% set ns.a = ns %}{{ ns }}", "nested deeper" },
 	{ "{% set ns = namespace() %}{% set ns.a = [ns] %}{{ [ns] == [ns] }}{{ ns.a | tojson }}",
 		"cannot be written as JSON" },
@@ -179,14 +176,20 @@ static const struct {
 	{ "{% set ns = namespace(l=[1]) %}{% for i in range(9999) %}{% set ns.l = [ns.l] %}{% endfor "
 	  "%}{{ ns.l | tojson }}",
 		"nested deeper" },
-	{ "{{ 'a' | center(99999999999) }}", "longer than" },
 	{ "{{ 'a' | indent(99999999999) }}", "longer than" },
-	{ "{{ [1] | batch(99999999999, 0) | list }}", "more than 33554432 bytes" },
-	{ "{{ [1] | slice(99999999999) | list }}", "more than 33554432 bytes" },
 	{ "{{ 'x' | tojson(indent=99999999) }}", "larger than 16" },
 	{ "{{ lipsum() }}", "'lipsum' is undefined" },
 	{ "{{ ''.__class__ }}{{ ''.__class__.__mro__ }}", "'__class__' is undefined" },
 	{ "{% import 'x' as y %}", "'import' is not known" },
+	{ "{{ 1 | wordcount }}", "the filter 'wordcount' is not known" },
+	{ "{{ [1] | map('wordcount') | list }}", "the filter 'wordcount' is not known" },
+	{ "{{ 1 is odd }}", "the test 'odd' is not known" },
+	{ "{{ [1] | select('odd') | list }}", "the test 'odd' is not known" },
+	{ "{{ 'a'.swapcase() }}", "'swapcase' is undefined, or not known" },
+	{ "{{ dict(a=1) }}", "'dict' is undefined, or not known" },
+	{ "{% for x in [1] %}{{ loop.cycle(1, 2) }}{% endfor %}", "'cycle' is undefined" },
+	{ "{% call f() %}{% endcall %}", "the statement 'call' is not known" },
+	{ "{% with a = 1 %}{% endwith %}", "the statement 'with' is not known" },
 	{ "{% set ns = namespace() %}{% set ns.__x = 1 %}", "underscore" },
 };
 
@@ -233,7 +236,7 @@ static void test_deep_texts(void **state)
 	check_repeated("{{ ", "not ", 100000, "1 }}", "nested deeper");
 	check_repeated("{{ 1", " + 1", 100000, " }}", "nested deeper");
 	check_repeated("{{ 1", ".a", 100000, " }}", "nested deeper");
-	check_repeated("{{ 1", " | abs", 100000, " }}", "nested deeper");
+	check_repeated("{{ 1", " | int", 100000, " }}", "nested deeper");
 	check_repeated("{{ 1", " if 1 else 1", 100000, " }}", "nested deeper");
 	check_repeated("", "{% if 1 %}", 100000, "", "nested deeper");
 	check_repeated("", "{% for a in b %}", 100000, "", "nested deeper");
