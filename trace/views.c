@@ -74,7 +74,8 @@ const struct schema_view schema_views[] = {
 		"SELECT r.request, " CODE("request_kind", "r.kind") " AS kind, r.parent, r.text,\n"
 		"\tcoalesce(r.n_prompt, f.prompt) AS n_prompt, f.hit AS prompt_cached,\n"
 		"\tCASE WHEN f.request IS NULL THEN\n" /* it was cut off: its tokens are there */
-		"\t\t(SELECT count(*) FROM token t WHERE t.request = r.request AND NOT EXISTS (SELECT 1 FROM rewind w\n"
+		"\t\t(SELECT count(*) FROM token t WHERE t.request = r.request AND NOT EXISTS (SELECT 1 "
+		"FROM rewind w\n"
 		"\t\tWHERE w.request = t.request AND w.seq > t.seq AND w.kept <= t.pos))\n"
 		"\t\tELSE f.generated END AS generated,\n"
 		"\t" CODE("finish", "f.reason") " AS finish, f.why,\n"
@@ -83,31 +84,40 @@ const struct schema_view schema_views[] = {
 		"\t\tORDER BY a.seq LIMIT 1) AS waited_ms,\n"
 		"\tf.first_token_ns / 1e6 AS first_token_ms, f.total_ns / 1e6 AS total_ms,\n"
 		"\tCASE WHEN f.generated > 1 THEN\n"
-		"\t\t(f.generated - 1) * 1e9 / nullif(f.total_ns - f.first_token_ns, 0) END AS tokens_per_s\n"
+		"\t\t(f.generated - 1) * 1e9 / nullif(f.total_ns - f.first_token_ns, 0) END AS "
+		"tokens_per_s\n"
 		"FROM request r LEFT JOIN finish f ON f.request = r.request" },
 	{ "latency",
-		"latencies of each request, in milliseconds: see Latency. Exact: by nearest rank over the tokens it ended with",
+		"latencies of each request, in milliseconds: see Latency. Exact: by nearest rank over the "
+		"tokens it ended with",
 		"WITH kept AS (SELECT t.request, t.seq, t.pos, t.step, t.source,\n"
 		"\t\tcoalesce(t.ns, t.t_ns - lag(t.t_ns) OVER q) AS ns,\n"
 		"\t\tlag(t.step) OVER q AS step_before, lag(t.source) OVER q AS source_before\n"
 		"\tFROM token t WHERE NOT EXISTS (SELECT 1 FROM rewind w\n"
 		"\t\tWHERE w.request = t.request AND w.seq > t.seq AND w.kept <= t.pos)\n"
 		"\tWINDOW q AS (PARTITION BY t.request ORDER BY t.seq)),\n"
-		"gap AS (SELECT request, CASE WHEN step = step_before AND source_before <> {source.forced} THEN 0 ELSE ns END AS ns\n"
-		"\tFROM kept WHERE step_before IS NOT NULL AND source NOT IN ({source.forced}, {source.taken}, {source.recorded})),\n"
-		"ranked AS (SELECT request, ns, row_number() OVER (PARTITION BY request ORDER BY ns) AS rank,\n"
+		"gap AS (SELECT request, CASE WHEN step = step_before AND source_before <> "
+		"{source.forced} THEN 0 ELSE ns END AS ns\n"
+		"\tFROM kept WHERE step_before IS NOT NULL AND source NOT IN ({source.forced}, "
+		"{source.taken}, {source.recorded})),\n"
+		"ranked AS (SELECT request, ns, row_number() OVER (PARTITION BY request ORDER BY ns) AS "
+		"rank,\n"
 		"\tcount(*) OVER (PARTITION BY request) AS n FROM gap)\n"
 		"SELECT r.request, f.generated AS tokens,\n"
-		"\t(SELECT a.waited_ns / 1e6 FROM admit a WHERE a.request = r.request ORDER BY a.seq LIMIT 1) AS queue_ms,\n"
+		"\t(SELECT a.waited_ns / 1e6 FROM admit a WHERE a.request = r.request ORDER BY a.seq "
+		"LIMIT 1) AS queue_ms,\n"
 		"\tf.first_token_ns / 1e6 AS ttft_ms,\n"
-		"\t(SELECT k.ns / 1e6 FROM ranked k WHERE k.request = r.request AND k.rank = (k.n + 1) / 2) AS itl_p50_ms,\n"
-		"\t(SELECT k.ns / 1e6 FROM ranked k WHERE k.request = r.request AND k.rank = (99 * k.n + 99) / 100) AS itl_p99_ms,\n"
+		"\t(SELECT k.ns / 1e6 FROM ranked k WHERE k.request = r.request AND k.rank = (k.n + 1) / "
+		"2) AS itl_p50_ms,\n"
+		"\t(SELECT k.ns / 1e6 FROM ranked k WHERE k.request = r.request AND k.rank = (99 * k.n + "
+		"99) / 100) AS itl_p99_ms,\n"
 		"\tCASE WHEN f.generated > 1 THEN\n"
 		"\t\t(f.total_ns - f.first_token_ns) / 1e6 / (f.generated - 1) END AS tpot_ms,\n"
 		"\tf.total_ns / 1e6 AS e2e_ms\n"
 		"FROM request r LEFT JOIN finish f ON f.request = r.request" },
 	{ "prices",
-		"what the lossy settings cost each answer, by its exact twin; exp(-mean_logp) is the perplexity of what was drawn",
+		"what the lossy settings cost each answer, by its exact twin; exp(-mean_logp) is the "
+		"perplexity of what was drawn",
 		"SELECT request, count(*) AS tokens, avg(kl) AS mean_kl, max(kl) AS max_kl,\n"
 		"\tsum(best = exact_best) AS best_equal, sum(rank = 1) AS first_rank,\n"
 		"\tavg(logp) AS mean_logp, avg(exact_logp) AS exact_mean_logp\n"
@@ -120,17 +130,21 @@ const struct schema_view schema_views[] = {
 		"\tFROM request r CROSS JOIN n ON n.i < length(r.prompt) / 4) p\n"
 		"LEFT JOIN vocab v ON v.id = p.id" },
 	{ "candidates",
-		"the best tokens before each draw and the drawn one; tempered_p: after penalties and temperature, before the cuts; arrival is NULL where one was cut, rank where it is not known",
+		"the best tokens before each draw and the drawn one; tempered_p: after penalties and "
+		"temperature, before the cuts; arrival is NULL where one was cut, rank where it is not "
+		"known",
 		"WITH RECURSIVE " COUNT("n", "256") ",\n"
 		EXPONENTS "\n"
 		"SELECT c.seq, c.step, c.request, c.pos,\n"
-		"\tCASE WHEN c.id = c.drawn AND c.i IN (7, c.n - 1) THEN c.rank WHEN c.i < 8 THEN c.i + 1 END AS rank,\n"
+		"\tCASE WHEN c.id = c.drawn AND c.i IN (7, c.n - 1) THEN c.rank WHEN c.i < 8 THEN c.i + 1 "
+		"END AS rank,\n"
 		"\tc.id, CAST(v.bytes AS TEXT) AS text,\n"
 		"\t" F32("c.logit", "l") " AS logit,\n"
 		"\t" F32("c.p", "q") " AS tempered_p,\n"
 		"\t" F32("c.arrival", "a") " AS arrival,\n"
 		"\t" CODE("cut", "c.cut") " AS cut, c.id = c.drawn AS drawn\n"
-		"FROM (SELECT t.seq, t.step, t.request, t.pos, t.id AS drawn, t.rank, n.i, length(t.candidates) / 20 AS n,\n"
+		"FROM (SELECT t.seq, t.step, t.request, t.pos, t.id AS drawn, t.rank, n.i, "
+		"length(t.candidates) / 20 AS n,\n"
 		"\t\t" U32("t.candidates", "20 * n.i + 1") " AS id,\n"
 		"\t\t" U32("t.candidates", "20 * n.i + 5") " AS logit,\n"
 		"\t\t" U32("t.candidates", "20 * n.i + 9") " AS p,\n"
@@ -143,7 +157,8 @@ const struct schema_view schema_views[] = {
 		"LEFT JOIN vocab v ON v.id = c.id" },
 	{ "sampler_stages",
 		"what each stage of the sampler left, token by token",
-		"WITH RECURSIVE n(i, stage) AS (VALUES (0, 'penalties'), (1, 'temperature'), (2, 'top_k'),\n"
+		"WITH RECURSIVE n(i, stage) AS (VALUES (0, 'penalties'), (1, 'temperature'), (2, "
+		"'top_k'),\n"
 		"\t(3, 'top_p'), (4, 'min_p'), (5, 'logit_bias')),\n"
 		EXPONENTS "\n"
 		"SELECT c.seq, c.step, c.request, c.pos, c.id, c.stage, c.tokens_left,\n"
@@ -158,32 +173,41 @@ const struct schema_view schema_views[] = {
 		"LEFT JOIN exponent w ON w.e = " EXPONENT("c.value") },
 	{ "drafts",
 		"drafted tokens with their texts, and their verdicts",
-		"SELECT d.seq, d.step, d.request, d.pos, d.nth, d.parent, d.depth, d.drafter, CAST(v.bytes AS TEXT) AS drafted,\n"
+		"SELECT d.seq, d.step, d.request, d.pos, d.nth, d.parent, d.depth, d.drafter, "
+		"CAST(v.bytes AS TEXT) AS drafted,\n"
 		"\t" CODE("verdict", "d.verdict") " AS verdict, CAST(w.bytes AS TEXT) AS winner,\n"
 		"\t" CODE("rule", "d.rule") " AS rule, d.q, d.p, d.arrival, d.winner_arrival,\n"
 		"\t" CODE("verdict", "d.other") " AS other_rule_says\n"
 		"FROM draft d LEFT JOIN vocab v ON v.id = d.id LEFT JOIN vocab w ON w.id = d.winner" },
 	{ "acceptance",
-		"how often drafts were accepted, by drafter and tokens ahead: of the positions at which a guess was verified, " "several for one position being one chance, those at which one was kept",
-		"SELECT drafter, ahead, sum(nodes) AS drafted, sum(judged) AS judged, sum(accepted) AS accepted,\n"
+		"how often drafts were accepted, by drafter and tokens ahead: of the positions at which a "
+		"guess was verified, " "several for one position being one chance, those at which one was "
+		"kept",
+		"SELECT drafter, ahead, sum(nodes) AS drafted, sum(judged) AS judged, sum(accepted) AS "
+		"accepted,\n"
 		"\tround(1.0 * sum(accepted) / nullif(sum(judged), 0), 4) AS rate\n"
-		"FROM (SELECT drafter, depth AS ahead, count(*) AS nodes, max(verdict <> {verdict.unread}) AS judged,\n"
-		"\t\tmax(verdict = {verdict.accepted}) AS accepted FROM draft GROUP BY step, request, drafter, depth)\n"
+		"FROM (SELECT drafter, depth AS ahead, count(*) AS nodes, max(verdict <> "
+		"{verdict.unread}) AS judged,\n"
+		"\t\tmax(verdict = {verdict.accepted}) AS accepted FROM draft GROUP BY step, request, "
+		"drafter, depth)\n"
 		"GROUP BY drafter, ahead" },
 	{ "prefix_hits",
 		"what of each prompt the prefix cache had, and why the match ended there",
-		"SELECT l.request, l.asked, l.hit, l.hit_pages, round(1.0 * l.hit / nullif(l.asked, 0), 4) AS rate,\n"
+		"SELECT l.request, l.asked, l.hit, l.hit_pages, round(1.0 * l.hit / nullif(l.asked, 0), "
+		"4) AS rate,\n"
 		"\t" CODE("prefix", "l.reason") " AS reason, l.nearest, l.diverge_pos,\n"
 		"\tCAST(e.bytes AS TEXT) AS expected, CAST(g.bytes AS TEXT) AS got\n"
 		"FROM lookup l LEFT JOIN vocab e ON e.id = l.expected LEFT JOIN vocab g ON g.id = l.got" },
 	{ "page_story",
 		"what happened to each KV page, in order",
 		"SELECT p.page, p.seq, p.t_ns / 1e6 AS t_ms, " STEP_OF("p") " AS step,\n"
-		"\t" CODE("page_action", "p.action") " AS action, p.request, p.block, p.refs, p.cached, p.other\n"
+		"\t" CODE("page_action", "p.action") " AS action, p.request, p.block, p.refs, p.cached, "
+		"p.other\n"
 		"FROM page p ORDER BY p.page, p.seq" },
 	{ "steps",
 		"steps with rates: operations and bytes are counted, times measured",
-		"SELECT s.step, s.seq, s.t_ns / 1e6 AS t_ms, s.ns / 1e6 AS ms, s.kernel_ns / 1e6 AS kernel_ms,\n"
+		"SELECT s.step, s.seq, s.t_ns / 1e6 AS t_ms, s.ns / 1e6 AS ms, s.kernel_ns / 1e6 AS "
+		"kernel_ms,\n"
 		"\ts.drafters_ns / 1e6 AS drafters_ms, s.run_delay_ns / 1e6 AS run_delay_ms,\n"
 		"\ts.rows, s.prefill_rows, s.decode_rows, s.draft_rows, s.tokens, s.accepted, s.rejected,\n"
 		"\ts.running, s.waiting, s.pages_used, s.evicted,\n"
@@ -191,26 +215,31 @@ const struct schema_view schema_views[] = {
 		"\t1.0 * s.bytes / nullif(s.kernel_ns, 0) AS gb_per_s,\n"
 		"\t1.0 * s.ops / nullif(s.bytes, 0) AS ops_per_byte,\n"
 		"\ts.bytes * 1e9 / nullif(s.kernel_ns, 0) /\n"
-		"\t\tcoalesce((SELECT max(CAST(value AS REAL)) * 1e9 FROM setting WHERE name = 'roof' AND value > '0'),\n"
+		"\t\tcoalesce((SELECT max(CAST(value AS REAL)) * 1e9 FROM setting WHERE name = 'roof' AND "
+		"value > '0'),\n"
 		"\t\t\t(SELECT read_bandwidth FROM session)) AS of_read_bandwidth\n"
 		"FROM step s" },
 	{ "kernel_stages",
 		"time, bytes and operations of each kernel stage, step by step",
 		"WITH RECURSIVE " COUNT("n", "256") ",\n"
 		BYTES ",\n"
-		"width(seq, step, stages, ns, bytes, ops) AS (SELECT seq, step, stages, " BYTE("stages", "1") " - 1,\n"
+		"width(seq, step, stages, ns, bytes, ops) AS (SELECT seq, step, stages, "
+		"" BYTE("stages", "1") " - 1,\n"
 		"\t" BYTE("stages", "2") " - 1, " BYTE("stages", "3") " - 1 FROM bytes CROSS JOIN time)\n"
 		"SELECT t.seq, t.step, " CODE("stage", BYTE("t.stages", "t.at") " - 1") " AS stage,\n"
 		"\t" NUMBER("t.ns", "t.stages", "t.at + 1") " AS ns,\n"
 		"\t" NUMBER("t.bytes", "t.stages", "t.at + 1 + t.ns") " AS bytes,\n"
 		"\t" NUMBER("t.ops", "t.stages", "t.at + 1 + t.ns + t.bytes") " AS ops\n"
-		"FROM (SELECT w.*, b, 4 + n.i * (1 + w.ns + w.bytes + w.ops) AS at FROM bytes CROSS JOIN width w\n"
-		"\tCROSS JOIN n ON w.ns > 0 AND n.i < (length(w.stages) - 3) / (1 + w.ns + w.bytes + w.ops)) t" },
+		"FROM (SELECT w.*, b, 4 + n.i * (1 + w.ns + w.bytes + w.ops) AS at FROM bytes CROSS JOIN "
+		"width w\n"
+		"\tCROSS JOIN n ON w.ns > 0 AND n.i < (length(w.stages) - 3) / (1 + w.ns + w.bytes + "
+		"w.ops)) t" },
 	{ "slow_steps",
 		"steps, the slowest first, with the stage that took longest",
 		"SELECT s.step, s.ms, s.ms / (SELECT ns / 1e6 FROM step ORDER BY ns\n"
 		"\t\tLIMIT 1 OFFSET (SELECT count(*) / 2 FROM step)) AS times_median,\n"
-		"\ts.kernel_ms, s.drafters_ms, s.rows, s.prefill_rows, s.draft_rows, s.gb_per_s, s.ops_per_byte,\n"
+		"\ts.kernel_ms, s.drafters_ms, s.rows, s.prefill_rows, s.draft_rows, s.gb_per_s, "
+		"s.ops_per_byte,\n"
 		"\t(SELECT t.stage FROM kernel_stages t WHERE t.seq < s.seq\n"
 		"\t\tAND t.seq > coalesce((SELECT max(b.seq) FROM step b WHERE b.seq < s.seq), 0)\n"
 		"\t\tORDER BY t.ns DESC LIMIT 1) AS longest_stage\n"
@@ -226,7 +255,8 @@ const struct schema_view schema_views[] = {
 		"share of attention by layer and page, mean of the heads",
 		"WITH RECURSIVE " COUNT("n", "8192") "\n"
 		"SELECT a.seq, a.step, a.request, a.pos, l.i AS layer, n.i AS page_of_sequence,\n"
-		"\t" U8("a.share", "l.i * a.pages + n.i + 1") " * " U8("a.share", "l.i * a.pages + n.i + 1") " / 65025.0 AS share\n"
+		"\t" U8("a.share", "l.i * a.pages + n.i + 1") " * " U8("a.share", "l.i * a.pages + n.i + "
+		"1") " / 65025.0 AS share\n"
 		"FROM attention a CROSS JOIN n l ON l.i < length(a.share) / a.pages\n"
 		"\tCROSS JOIN n ON n.i < a.pages" },
 	{ "near_zero",
@@ -239,7 +269,8 @@ const struct schema_view schema_views[] = {
 		"values of an observed row that are near zero, by layer: see codes `sparse`",
 		"WITH RECURSIVE " COUNT("l", "1024") ",\n"
 		COUNT("k", "11") "\n"
-		"SELECT a.seq, a.step, a.request, a.pos, l.i AS layer, " CODE("sparse", "k.i") " AS what, a.since, a.rows, a.mark,\n"
+		"SELECT a.seq, a.step, a.request, a.pos, l.i AS layer, " CODE("sparse", "k.i") " AS what, "
+		"a.since, a.rows, a.mark,\n"
 		"\tnullif(" U16("a.share", "22 * l.i + 2 * k.i + 1") ", 65535) / 65534.0 AS share\n"
 		"FROM sparsity a CROSS JOIN l ON l.i < length(a.share) / 22 CROSS JOIN k" },
 	{ "expert_use",
@@ -249,20 +280,29 @@ const struct schema_view schema_views[] = {
 		"SELECT a.seq, a.step, a.request, a.pos, l.i AS layer, k.i AS expert,\n"
 		"\t" U8("a.chosen", "a.experts * l.i + k.i + 1") " / 255.0 AS weight,\n"
 		"\t" U16("a.load", "2 * (a.experts * l.i + k.i) + 1") " / 65535.0 AS share, a.rows\n"
-		"FROM experts a CROSS JOIN l ON l.i < length(a.entropy) / 4 CROSS JOIN k ON k.i < a.experts" },
+		"FROM experts a CROSS JOIN l ON l.i < length(a.entropy) / 4 CROSS JOIN k ON k.i < "
+		"a.experts" },
 	{ "layer_states",
-		"recurrent layers of a watched row: half-lives of their heads in tokens (absent: infinite), and the length of the state",
+		"recurrent layers of a watched row: half-lives of their heads in tokens (absent: "
+		"infinite), and the length of the state",
 		"WITH RECURSIVE " COUNT("l", "1024") ",\n"
 		EXPONENTS "\n"
-		"SELECT c.seq, c.step, c.request, c.pos, c.layer, c.heads, c.taps, " F32("c.least", "x") " AS shortest,\n"
-		"\t" F32("c.middle", "y") " AS median, " F32("c.most", "z") " AS longest, " F32("c.size", "w") " AS norm\n"
-		"FROM (SELECT s.seq, s.step, s.request, s.pos, l.i AS layer, " U32("s.heads", "4 * l.i + 1") " AS heads,\n"
-		"\t\t" U32("s.taps", "4 * l.i + 1") " AS taps, " U32("s.half_life", "64 * l.i + 1") " AS least,\n"
-		"\t\t" U32("s.half_life", "64 * l.i + 33") " AS middle, " U32("s.half_life", "64 * l.i + 61") " AS most,\n"
+		"SELECT c.seq, c.step, c.request, c.pos, c.layer, c.heads, c.taps, "
+		"" F32("c.least", "x") " AS shortest,\n"
+		"\t" F32("c.middle", "y") " AS median, " F32("c.most", "z") " AS longest, "
+		"" F32("c.size", "w") " AS norm\n"
+		"FROM (SELECT s.seq, s.step, s.request, s.pos, l.i AS layer, " U32("s.heads", "4 * l.i + "
+		"1") " AS heads,\n"
+		"\t\t" U32("s.taps", "4 * l.i + 1") " AS taps, " U32("s.half_life", "64 * l.i + 1") " AS "
+		"least,\n"
+		"\t\t" U32("s.half_life", "64 * l.i + 33") " AS middle, " U32("s.half_life", "64 * l.i + "
+		"61") " AS most,\n"
 		"\t\t" U32("s.norm", "4 * l.i + 1") " AS size\n"
 		"\tFROM state s CROSS JOIN l ON l.i < length(s.heads) / 4) c\n"
-		"LEFT JOIN exponent x ON x.e = " EXPONENT("c.least") " LEFT JOIN exponent y ON y.e = " EXPONENT("c.middle") "\n"
-		"LEFT JOIN exponent z ON z.e = " EXPONENT("c.most") " LEFT JOIN exponent w ON w.e = " EXPONENT("c.size") "\n"
+		"LEFT JOIN exponent x ON x.e = " EXPONENT("c.least") " LEFT JOIN exponent y ON y.e = "
+		"" EXPONENT("c.middle") "\n"
+		"LEFT JOIN exponent z ON z.e = " EXPONENT("c.most") " LEFT JOIN exponent w ON w.e = "
+		"" EXPONENT("c.size") "\n"
 		"WHERE c.heads OR c.taps" },
 	{ "pages_read",
 		"share of a page's keys that a row read, over all layers and heads, where that is not all",

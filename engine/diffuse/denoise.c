@@ -240,7 +240,8 @@ static const struct request_kind canvas_kind = {
 	.after = after,
 	.release = release,
 	.stays =
-		"a diffusion model's answer has no beginning to go on from: its tokens saw those after them",
+		"a diffusion model's answer has no beginning to go on from: its tokens saw those after "
+		"them",
 };
 
 static bool is_diffusion(const struct model *m)

@@ -77,7 +77,8 @@ bool sched_never_fits(const struct sched *s, const struct request *r, char why[S
 			tokens, need, s->memory->page_size, all);
 	else if (need - shared > all - pinned)
 		snprintf(why, SCHED_WHY,
-			"%d tokens need %d pages of %d; of the pool's %d, %d are pinned; see --pages, --pin-limit",
+			"%d tokens need %d pages of %d; of the pool's %d, %d are pinned; see --pages, "
+			"--pin-limit",
 			tokens, need - shared, s->memory->page_size, all, pinned);
 	else
 		return false;

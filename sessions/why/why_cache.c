@@ -244,7 +244,8 @@ static void say_needed(struct why *w, const struct miss *m)
 			(m->shared / m->size), m->shared / m->size == 1 ? "" : "s", (m->shared % m->size));
 	if (missing > 0)
 		why_say(w,
-			"  for a whole hit %lld more pages would be needed: blocks %lld to %lld, positions %lld to "
+			"  for a whole hit %lld more pages would be needed: blocks %lld to %lld, positions "
+			"%lld to "
 			"%lld",
 			missing, (m->hit / m->size), (whole - 1), (m->hit / m->size * m->size),
 			(whole * m->size - 1));
@@ -293,12 +294,14 @@ static bool read_evict(struct why *w, struct evict *v)
 	v->step = why_step_of(w, v->seq);
 	v->taker = v->writer = v->block = -1;
 	s = why_query(w,
-		"SELECT request, block FROM page WHERE page = ?1 AND seq > ?2 AND action IN ({page_action.alloc}, {page_action.copy})"
+		"SELECT request, block FROM page WHERE page = ?1 AND seq > ?2 AND action IN "
+		"({page_action.alloc}, {page_action.copy})"
 		" ORDER BY seq LIMIT 1",
 		v->page, v->seq);
 	why_read(w, s, 2, (long long *[]){ &v->taker, &v->taker_block });
 	s = why_query(w,
-		"SELECT request, block, seq FROM page WHERE page = ?1 AND seq < ?2 AND action = {page_action.cache}"
+		"SELECT request, block, seq FROM page WHERE page = ?1 AND seq < ?2 AND action = "
+		"{page_action.cache}"
 		" ORDER BY seq DESC LIMIT 1",
 		v->page, v->seq);
 	why_read(w, s, 3, (long long *[]){ &v->writer, &v->block, &v->cached_seq });

@@ -335,7 +335,8 @@ void why_reject(struct why *w)
 		why_int(
 			w, 0, "SELECT count(*) FROM draft WHERE step = ?1 AND request = ?2", d.step, d.request),
 		why_int(w, 0,
-			"SELECT count(*) FROM draft WHERE step = ?1 AND request = ?2 AND verdict = {verdict.accepted}",
+			"SELECT count(*) FROM draft WHERE step = ?1 AND request = ?2 AND verdict = "
+			"{verdict.accepted}",
 			d.step, d.request));
 	why_say(w, "  in the log: SELECT * FROM drafts WHERE seq = %lld", d.seq);
 }

@@ -41,14 +41,16 @@ static long long usual_gap(struct why *w, const struct gap *g)
 static void say_preemptions(struct why *w, const struct gap *g)
 {
 	sqlite3_stmt *s = why_query(w,
-		"SELECT p.seq, p.t_ns, p.favour, a.seq, a.waited_ns FROM preempt p LEFT JOIN admit a ON a.seq ="
+		"SELECT p.seq, p.t_ns, p.favour, a.seq, a.waited_ns FROM preempt p LEFT JOIN admit a ON "
+		"a.seq ="
 		" (SELECT min(seq) FROM admit WHERE request = ?1 AND seq > p.seq)"
 		" WHERE p.request = ?1 AND p.seq > ?2 AND p.seq < ?3 ORDER BY p.seq",
 		g->request, g->from_seq, g->seq);
 
 	while (why_row(w, &s))
 		why_say(w,
-			"  preempted in step %lld in favour of request %lld, back in step %lld after %.3f ms: why "
+			"  preempted in step %lld in favour of request %lld, back in step %lld after %.3f ms: "
+			"why "
 			"preempt %lld",
 			why_step_of(w, sqlite3_column_int64(s, 0)), sqlite3_column_int64(s, 2),
 			why_step_of(w, sqlite3_column_int64(s, 3)), (double)sqlite3_column_int64(s, 4) / 1e6,
@@ -59,7 +61,8 @@ static void say_preemptions(struct why *w, const struct gap *g)
 static long long say_steps(struct why *w, const struct gap *g, bool own)
 {
 	const char *sql =
-		own ? "SELECT count(*), sum(ns), sum(b.rows) FROM step p JOIN batch b ON b.step = p.step AND"
+		own ? "SELECT count(*), sum(ns), sum(b.rows) FROM step p JOIN batch b ON b.step = p.step "
+			  "AND"
 			  " b.request = ?1 WHERE p.step > ?2 AND p.step <= ?3"
 			: "SELECT count(*), sum(ns), 0 FROM step p WHERE p.step > ?2 AND p.step <= ?3 AND NOT"
 			  " EXISTS (SELECT 1 FROM batch b WHERE b.step = p.step AND b.request = ?1)";

@@ -71,7 +71,8 @@ static bool say_sums(struct why *w, long long request, long long seq, const char
 static void say_dearest(struct why *w, long long request)
 {
 	sqlite3_stmt *s = why_query(w,
-		"SELECT pos, id, kl, exact_best, best, rank FROM price WHERE request = ?1 AND seq <= ?9 AND kl > 0"
+		"SELECT pos, id, kl, exact_best, best, rank FROM price WHERE request = ?1 AND seq <= ?9 "
+		"AND kl > 0"
 		" ORDER BY kl DESC LIMIT ?2",
 		request, DEAREST);
 
@@ -81,7 +82,8 @@ static void say_dearest(struct why *w, long long request)
 		if (!i)
 			why_say(w, "  it costs most at:");
 		why_say(w,
-			"    position %lld, %s: KL %.4f; most probable is %s, for the exact model %s; the drawn one "
+			"    position %lld, %s: KL %.4f; most probable is %s, for the exact model %s; the "
+			"drawn one "
 			"is number %lld there",
 			sqlite3_column_int64(s, 0),
 			why_text(w, sqlite3_column_int64(s, 1), drawn, sizeof drawn),

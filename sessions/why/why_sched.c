@@ -85,7 +85,8 @@ static void say_victim(struct why *w, long long seq, long long request, long lon
 {
 	if (request != favour)
 		why_say(w,
-			"  the policy, %s, chose it of those admitted after request %lld: that was in step %lld, it came "
+			"  the policy, %s, chose it of those admitted after request %lld: that was in step "
+			"%lld, it came "
 			"in step %lld",
 			policy_at(w, seq), favour, why_step_of(w, admitted_at(w, favour, seq)),
 			why_step_of(w, admitted_at(w, request, seq)));
@@ -115,7 +116,8 @@ void why_preempt(struct why *w)
 	}
 	step = why_step_of(w, seq);
 	why_say(w,
-		"In step %lld request %lld gave up its %lld pages, because request %lld needed one and no page "
+		"In step %lld request %lld gave up its %lld pages, because request %lld needed one and no "
+		"page "
 		"was free or only cached.",
 		step, request, pages, favour);
 	say_victim(w, seq, request, favour);
@@ -171,7 +173,8 @@ static void say_policy(struct why *w, const struct wait *t)
 		t->arrived_seq, t->admit_seq);
 
 	why_say(w,
-		"  the policy, %s, admitted %lld requests before it that came later, and it before %lld that came "
+		"  the policy, %s, admitted %lld requests before it that came later, and it before %lld "
+		"that came "
 		"earlier",
 		policy_at(w, t->admit_seq), later, earlier);
 	say_rank(w, t->admit_seq, "SELECT rank FROM admit WHERE seq = ?1", false);
@@ -325,7 +328,8 @@ static void say_prefill(struct why *w, const struct wait *t)
 	if (!why_row(w, &s))
 		return;
 	why_say(w,
-		"  prompt: %.1f ms from slot to first token; its rows: %lld, in steps: %lld, which took %.1f "
+		"  prompt: %.1f ms from slot to first token; its rows: %lld, in steps: %lld, which took "
+		"%.1f "
 		"ms and had %lld rows in all",
 		ms(t->first_ns) - ms(t->arrived_ns) - ms(t->waited_ns), sqlite3_column_int64(s, 1),
 		sqlite3_column_int64(s, 0), ms(sqlite3_column_int64(s, 2)), sqlite3_column_int64(s, 3));
@@ -349,7 +353,8 @@ void why_wait(struct why *w)
 	}
 	if (t.first_seq)
 		why_say(w,
-			"Request %lld waited %.1f ms for its first token: %.1f ms in the queue, then its prompt.",
+			"Request %lld waited %.1f ms for its first token: %.1f ms in the queue, then its "
+			"prompt.",
 			t.request, ms(t.first_ns) - ms(t.arrived_ns), ms(t.waited_ns));
 	else
 		why_say(w, "Request %lld waited %.1f ms in the queue.", t.request, ms(t.waited_ns));

@@ -65,7 +65,8 @@ static void read_delay(struct why *w, struct slow *t)
 	sqlite3_stmt *s;
 
 	s = why_query(w,
-		"SELECT step, run_delay_ns FROM step WHERE step >= ?1 AND seq <= ?9 AND run_delay_ns NOT NULL"
+		"SELECT step, run_delay_ns FROM step WHERE step >= ?1 AND seq <= ?9 AND run_delay_ns NOT "
+		"NULL"
 		" ORDER BY step LIMIT 1",
 		t->step);
 	if (!why_read(w, s, 2, (long long *[]){ &t->delay_last, &t->delay_ns }))
@@ -87,13 +88,15 @@ static bool read_slow(struct why *w, struct slow *t)
 	sqlite3_stmt *s;
 
 	snprintf(sql, sizeof sql,
-		"SELECT step, seq, ns, kernel_ns, drafters_ns, rows, prefill_rows, decode_rows, draft_rows, bytes, ops,"
+		"SELECT step, seq, ns, kernel_ns, drafters_ns, rows, prefill_rows, decode_rows, "
+		"draft_rows, bytes, ops,"
 		" running FROM step %s",
 		one ? "WHERE step = ?1" : "ORDER BY ns DESC LIMIT 1");
 	if (!why_read(w, why_query(w, sql, w->at.given ? w->at.number : w->step), 12, to))
 		return false;
 	s = why_query(w,
-		"SELECT coalesce((SELECT max(CAST(value AS REAL)) * 1e9 FROM setting WHERE name = 'roof' AND value > '0'),"
+		"SELECT coalesce((SELECT max(CAST(value AS REAL)) * 1e9 FROM setting WHERE name = 'roof' "
+		"AND value > '0'),"
 		" read_bandwidth) FROM session LIMIT 1");
 	if (why_row(w, &s)) {
 		t->bandwidth = why_is_null(s, 0) ? 0 : sqlite3_column_double(s, 0);
@@ -112,8 +115,10 @@ static long long median_of_alike(struct why *w, const struct slow *t, long long 
 		"SELECT count(*) FROM step WHERE rows = ?1 AND prefill_rows = ?2 AND step <> ?3", t->rows,
 		t->prefill, t->step);
 	return *n ? why_int(w, 0,
-					"SELECT ns FROM step WHERE rows = ?1 AND prefill_rows = ?2 AND step <> ?3 ORDER BY ns"
-					" LIMIT 1 OFFSET (SELECT count(*) / 2 FROM step WHERE rows = ?1 AND prefill_rows = ?2"
+					"SELECT ns FROM step WHERE rows = ?1 AND prefill_rows = ?2 AND step <> ?3 "
+					"ORDER BY ns"
+					" LIMIT 1 OFFSET (SELECT count(*) / 2 FROM step WHERE rows = ?1 AND "
+					"prefill_rows = ?2"
 					" AND step <> ?3)",
 					t->rows, t->prefill, t->step)
 			  : 0;
@@ -182,12 +187,14 @@ static void say_delay(struct why *w, const struct slow *t)
 		return;
 	if (t->delay_first == t->delay_last)
 		why_say(w,
-			"  the system gave the processor to others for %.3f ms of this step: so long one of its threads was "
+			"  the system gave the processor to others for %.3f ms of this step: so long one of "
+			"its threads was "
 			"ready and had none",
 			(double)t->delay_ns / 1e6);
 	else
 		why_say(w,
-			"  the system gave the processor to others for %.3f ms of the steps %lld to %lld, of which this is one",
+			"  the system gave the processor to others for %.3f ms of the steps %lld to %lld, of "
+			"which this is one",
 			(double)t->delay_ns / 1e6, t->delay_first, t->delay_last);
 }
 
@@ -205,11 +212,13 @@ static const char *reason_for(const struct slow *t, double longer)
 	if (!t->delay_last)
 		return "the machine did something else meanwhile, or caches were cold";
 	if ((double)t->delay_ns < longer / 10)
-		return "no thread waited long for a processor; caches were cold, or the machine had less to give (its clock, its "
+		return "no thread waited long for a processor; caches were cold, or the machine had less "
+			   "to give (its clock, its "
 			   "memory, its host)";
 	if (of_others(t) * (double)t->ns > longer / 2)
 		return "most of the difference is what others had of the processor";
-	return "others had the processor meanwhile, but that need not be all of it: caches may have been cold";
+	return "others had the processor meanwhile, but that need not be all of it: caches may have "
+		   "been cold";
 }
 
 /* Says what bound the step, from the time that its bytes need and the time of similar steps. */
@@ -219,20 +228,23 @@ static void say_bound(struct why *w, const struct slow *t, long long usual, int 
 
 	if (t->ns > 0 && drafters > 0.3 * (double)t->ns && drafters > outside) {
 		why_say(w,
-			"  what bound it: not the kernels; drafters took %.0f %% of it to guess and to take in what was computed",
+			"  what bound it: not the kernels; drafters took %.0f %% of it to guess and to take "
+			"in what was computed",
 			100 * drafters / (double)t->ns);
 		return;
 	}
 	if (t->ns > 0 && outside > 0.3 * (double)t->ns) {
 		why_say(w,
-			"  what bound it: not the kernels; %.0f %% of it passed outside them (plan, draws, events)",
+			"  what bound it: not the kernels; %.0f %% of it passed outside them (plan, draws, "
+			"events)",
 			100 * outside / (double)t->ns);
 		return;
 	}
 	if (t->bandwidth > 0 && t->kernel_ns > 0) {
 		reads = (double)t->bytes / t->bandwidth * 1e9 / (double)t->kernel_ns;
 		why_say(w,
-			"  what bound it: %s; its bytes at %s (%.1f GB/s, %s) take %.0f %% of its kernels' time",
+			"  what bound it: %s; its bytes at %s (%.1f GB/s, %s) take %.0f %% of its kernels' "
+			"time",
 			reads > 0.6          ? "memory"
 			: of_others(t) > 0.3 ? "others, who had the processor"
 			: t->prefill > 16
@@ -243,7 +255,8 @@ static void say_bound(struct why *w, const struct slow *t, long long usual, int 
 			t->bandwidth / 1e9, t->from_steps ? "in this log" : "measured", 100 * reads);
 	} else {
 		why_say(w,
-			"  what bound it cannot be told: the bandwidth of this machine was not measured, and no large read of one row is in this log%s",
+			"  what bound it cannot be told: the bandwidth of this machine was not measured, and "
+			"no large read of one row is in this log%s",
 			n_stages ? "" : ", nor the stages' times");
 	}
 	if (usual > 0 && t->ns / 2 > usual)

@@ -197,7 +197,8 @@ static void denoise_draw(struct pen *p, const struct timeline *t, struct view_st
 
 	if (!c || !c->cell || c->nth < 1) {
 		view_empty(p, "denoising",
-			"how the words of an answer settle, round by round: only a diffusion model (llada, dream) answers so; /model FILE opens one");
+			"how the words of an answer settle, round by round: only a diffusion model (llada, "
+			"dream) answers so; /model FILE opens one");
 		return;
 	}
 	under = cell_under(c, s);
@@ -240,21 +241,29 @@ const struct view view_denoise = {
 	.name = "denoising",
 	.id = "denoise",
 	.help =
-		"The answer of a masked diffusion model (LLaDA, Dream), step by step. The answer is at first nothing but masks. Each step computes "
-		"prompt and answer at once, every position seeing all others, draws a token for each mask, and makes the surest ones tokens; the rest stay masks "
+		"The answer of a masked diffusion model (LLaDA, Dream), step by step. The answer is at "
+		"first nothing but masks. Each step computes "
+		"prompt and answer at once, every position seeing all others, draws a token for each "
+		"mask, and makes the surest ones tokens; the rest stay masks "
 		"and are drawn again, now knowing more. What was made a token never changes.\n"
 		"\n"
-		"The text: green and bold was fixed in the newest step, plain before; dim is only proposed, still a mask; _: outside of the block "
+		"The text: green and bold was fixed in the newest step, plain before; dim is only "
+		"proposed, still a mask; _: outside of the block "
 		"under work, nothing was proposed yet.\n"
 		"\n"
-		"Below, a line for each step and a column for each position: a dot is a mask; a bar begins in the step that fixed the "
-		"position, and is as high as the probability its token had then. So you see the order, which need not be from left to right, and by +n how "
+		"Below, a line for each step and a column for each position: a dot is a mask; a bar "
+		"begins in the step that fixed the "
+		"position, and is as high as the probability its token had then. So you see the order, "
+		"which need not be from left to right, and by +n how "
 		"many a step fixed.\n"
 		"\n"
-		"The price: each step computes all rows again, since what is cached would have seen other masks. Fewer steps (/denoise-steps 8) "
-		"are faster, and fix more tokens at once that do not know of each other. One after another: a causal model with a KV cache would compute each position once.\n"
+		"The price: each step computes all rows again, since what is cached would have seen other "
+		"masks. Fewer steps (/denoise-steps 8) "
+		"are faster, and fix more tokens at once that do not know of each other. One after "
+		"another: a causal model with a KV cache would compute each position once.\n"
 		"\n"
-		"/denoise entropy prefers rows without doubt to probable tokens, /denoise threshold fixes all above /denoise-above, /denoise-block 8 goes "
+		"/denoise entropy prefers rows without doubt to probable tokens, /denoise threshold fixes "
+		"all above /denoise-above, /denoise-block 8 goes "
 		"block by block from the left. A setting counts from the next answer on.\n"
 		"\n"
 		"Try: the same question with /denoise-steps 4 and 64, and /temp 0.",

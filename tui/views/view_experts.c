@@ -135,7 +135,8 @@ static void nothing(struct pen *p, const struct timeline *t)
 		routes |= t->product[i].stage == EV_STAGE_route;
 	view_empty(p, "experts",
 		told && !routes
-			? "no experts: the feed-forward is dense, every token reads all of it; a mixture of experts (demos/models/family) shows here which ones each token read"
+			? "no experts: the feed-forward is dense, every token reads all of it; a mixture of "
+			  "experts (demos/models/family) shows here which ones each token read"
 		: on && !strcmp(on, "on")
 			? "nothing yet: the next token tells which experts it used"
 			: "which experts each token read, by layer: /watch-layers on, then ask");
@@ -181,24 +182,34 @@ const struct view view_experts = {
 	.name = "experts",
 	.id = "experts",
 	.help =
-		"Which experts ran, in a model whose feed-forward is a mixture of experts, at the newest token (/watch-layers on notes "
+		"Which experts ran, in a model whose feed-forward is a mixture of experts, at the newest "
+		"token (/watch-layers on notes "
 		"them).\n"
 		"\n"
-		"Each line is a layer, each column an expert (or, where there are more experts than columns, the busiest of some "
-		"neighbours). The height says how many of the rows used it: left of the last rows (a decayed average, half-life 16 rows), right of all rows of the "
-		"request that were counted, prompt and answer. Half a cell is the even share, which each would have if all got the same; a full cell is "
+		"Each line is a layer, each column an expert (or, where there are more experts than "
+		"columns, the busiest of some "
+		"neighbours). The height says how many of the rows used it: left of the last rows (a "
+		"decayed average, half-life 16 rows), right of all rows of the "
+		"request that were counted, prompt and answer. Half a cell is the even share, which each "
+		"would have if all got the same; a full cell is "
 		"twice that or more; a dot: none used it. Bright columns are the experts of this token.\n"
 		"\n"
-		"Bits: the entropy of the router's probabilities over all experts at this token. 0: it is certain of one; 3 bits: as "
-		"undecided as among 8. Busiest: the load of the busiest expert as a multiple of the even share, over all counted rows; 1.0 is perfect balance. "
-		"Unused: experts that no row used. After a few rows many are unused by chance alone: only a longer text says something "
+		"Bits: the entropy of the router's probabilities over all experts at this token. 0: it is "
+		"certain of one; 3 bits: as "
+		"undecided as among 8. Busiest: the load of the busiest expert as a multiple of the even "
+		"share, over all counted rows; 1.0 is perfect balance. "
+		"Unused: experts that no row used. After a few rows many are unused by chance alone: only "
+		"a longer text says something "
 		"of balance.\n"
 		"\n"
-		"Bytes: a token reads the weights of its experts alone, so a mixture is as fast at one request as a small model and as "
-		"large in memory as a big one. A dense model as large would read all. A batch reads the experts that any of its rows uses: "
+		"Bytes: a token reads the weights of its experts alone, so a mixture is as fast at one "
+		"request as a small model and as "
+		"large in memory as a big one. A dense model as large would read all. A batch reads the "
+		"experts that any of its rows uses: "
 		"with many requests the advantage is gone.\n"
 		"\n"
-		"Try: /watch-layers on, a question about code, then one in another language: do the same experts stand out?",
+		"Try: /watch-layers on, a question about code, then one in another language: do the same "
+		"experts stand out?",
 	.min_w = 60,
 	.min_h = 7,
 	.want_h = 24,

@@ -18,8 +18,10 @@
 static const char head[] =
 	"# The views\n\n"
 	"What each picture beside the chat shows, why it matters, and what to try: the beginnings of\n"
-	"their help. F1 in the program has all of it, mark by mark. Ctrl-O goes from the prompt to the\n"
-	"views, 1 to 9 choose one, 0 the others in turn, Enter zooms, Esc goes one step back. All views\n"
+	"their help. F1 in the program has all of it, mark by mark. Ctrl-O goes from the prompt to "
+	"the\n"
+	"views, 1 to 9 choose one, 0 the others in turn, Enter zooms, Esc goes one step back. All "
+	"views\n"
 	"read recorded events alone, so they look the same in a replay.\n";
 
 static bool begins(const char *line, const char *with)
