@@ -19,7 +19,7 @@ enum { PATIENCE_S = 50, PATIENCE_MS = 20000 };
 
 static struct app a;
 static struct chat c;
-static struct tui_options o = { .engine = ENGINE_DEFAULTS, .answer = ANSWER_DEFAULTS };
+static struct tui_options o;
 
 /* Until every request has ended. */
 static void wait_idle(void)
@@ -147,6 +147,7 @@ static int set_up(void **state)
 	struct tiny_options t = TINY_DEFAULTS;
 
 	alarm(PATIENCE_S);
+	o = (struct tui_options){ .engine = ENGINE_DEFAULTS, .answer = ANSWER_DEFAULTS };
 	*state = tiny_temp(&t, NULL);
 	o.engine.model = *state;
 	o.engine.threads = 1;
