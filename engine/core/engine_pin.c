@@ -59,7 +59,7 @@ void engine_clear_prefix(struct engine *e)
 }
 
 /* A request that only pins ends at once if it may not. */
-static void submitted(
+static void pin_submitted(
 	struct engine *e, void *state, struct request *r, const struct engine_request *q)
 {
 	char why[SCHED_WHY];
@@ -71,4 +71,4 @@ static void submitted(
 		engine_end_request(e, r, EV_FINISH_refused, why);
 }
 
-const struct step_hooks pin_hooks = { .name = "pins", .submitted = submitted };
+const struct step_hooks pin_hooks = { .name = "pins", .submitted = pin_submitted };
