@@ -98,7 +98,7 @@ int engine_apply_roof(struct engine *e, struct engine_options *to, struct err *e
 {
 	struct engine_roof *r = engine_hook_state(e, &roof_hooks);
 
-	if (!to->roof || !*to->roof || to->roof == r->words)
+	if (!r || !to->roof || !*to->roof || to->roof == r->words)
 		return 0;
 	if (strcmp(to->roof, "measure") != 0)
 		return err_set(err, ERR_USAGE,
