@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/embed.h"
 #include "base/version.h"
 #include "cli/cli.h"
 
@@ -244,6 +245,8 @@ static void man_option(const struct option *o, bool first)
 	printf(".\n");
 }
 
+EMBED(manual_end, "cli/manual_end.man");
+
 void help_man(void)
 {
 	printf(".TH CUTAWAY 1 \"\" \"cutaway %s\" \"User Commands\"\n", CUTAWAY_VERSION);
@@ -263,25 +266,7 @@ void help_man(void)
 	printf(".SH \"EXIT STATUS\"\n");
 	for (const struct exit_code *x = exit_codes; x->doc; x++)
 		printf(".TP\n.B %d\n%s\n", x->code, x->doc);
-	printf(
-		".SH ENVIRONMENT\n"
-		".TP\n.B LC_ALL, LC_CTYPE, LANG\nthe encoding of the terminal (none: UTF\\-8); nothing "
-		"else\n"
-		".TP\n.B ESCDELAY\nmilliseconds in which what follows Esc belongs to it (25; over ssh "
-		"100)\n"
-		".TP\n.B CUTAWAY_ISA\nthe best instruction set that the program may use of this processor: "
-		"avx512, avxvnni, avx2, neon (on ARM) or scalar; the bits are the same\n"
-		".TP\n.B NO_COLOR\nset and not empty: no colours\n"
-		".TP\n.B XDG_DATA_HOME\nrecordings, in cutaway/ (default: ~/.local/share)\n"
-		".TP\n.B XDG_STATE_HOME\nhistory of the prompt, in cutaway/ (default: ~/.local/state)\n"
-		".TP\n.B XDG_CACHE_HOME\nhashes of model files, in cutaway/ (default: ~/.cache)\n");
-	printf(
-		".SH FILES\n.TP\n.I models/SmolLM2\\-135M\\-Instruct.Q4_1.gguf\n"
-		"the model used without \\fB\\-\\-model\\fR, looked for beside the program, in the current "
-		"directory and under XDG data\n");
-	printf(
-		".SH LICENSE\nMIT. A program linked with libreadline as a whole falls under the GNU GPL, "
-		"version 3 or later.\n");
+	fputs(manual_end, stdout);
 }
 
 static void completion_words(const struct verb *v)

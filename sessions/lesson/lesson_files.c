@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/embed.h"
 #include "base/near.h"
 #include "base/paths.h"
 #include "base/whole_file.h"
@@ -136,55 +137,7 @@ int lesson_load(const char *name, char **text, size_t *size, struct err *e)
 
 /* ---- a lesson of one's own ---- */
 
-static const char start[] =
-	"# A question that the lesson answers\n"
-	"\n"
-	"A paragraph or two: what happens, in plain words. **Bold**, *slanted*, `code` and lists "
-	"work.\n"
-	"\n"
-	"```look next\n"
-	"temp\n"
-	"```\n"
-	"\n"
-	"The block above opens a view (any name that /view knows); its lines are texts in the view "
-	"that\n"
-	"are pointed at. The next one asks for a number before anything runs. Its answer is the first\n"
-	"column of a query over the session's recording: docs/trace.md describes the tables.\n"
-	"\n"
-	"```predict\n"
-	"? How many tokens will the answer have?\n"
-	"= number, 20 %\n"
-	"SELECT count(*) FROM token WHERE request = (SELECT max(request) FROM request)\n"
-	"```\n"
-	"\n"
-	"Lines that are typed for the reader, when Enter is pressed:\n"
-	"\n"
-	"```do\n"
-	"/max-tokens 40\n"
-	"Name three colours.\n"
-	"```\n"
-	"\n"
-	"What must be true afterwards. A lesson whose check fails no longer tells the truth:\n"
-	"\"cutaway lesson --test NAME\" runs it without a terminal and says so.\n"
-	"\n"
-	"```check\n"
-	"? The answer has at most 40 tokens.\n"
-	"SELECT count(*) <= 40 FROM token WHERE request = (SELECT max(request) FROM request)\n"
-	"```\n"
-	"\n"
-	"---\n"
-	"\n"
-	"Three dashes end a page: the reader goes on by Enter. Other forms of a question:\n"
-	"\n"
-	"```predict\n"
-	"? Does the model end its turn by itself?\n"
-	"= one of yes, no\n"
-	"SELECT CASE reason WHEN 0 THEN 'yes' ELSE 'no' END FROM finish ORDER BY seq DESC\n"
-	"```\n"
-	"\n"
-	"```do\n"
-	"Why is the sky blue?\n"
-	"```\n";
+EMBED(lesson_start, "sessions/lesson/lesson_new.md");
 
 static bool is_plain(const char *name)
 {
@@ -205,7 +158,7 @@ int lesson_new(const char *name, char **path, struct err *e)
 	if (!access(*path, F_OK))
 		err_set(e, ERR_USAGE, "%s is there already", *path);
 	else if (!whole_file_open(&f, *path, e)) {
-		fputs(start, f.out);
+		fputs(lesson_start, f.out);
 		if (!whole_file_close(&f, 0, e))
 			return 0;
 	}

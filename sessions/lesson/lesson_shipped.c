@@ -2,6 +2,8 @@
  * lesson is its file and its line here, by topic. See lesson_files.c. */
 #include "sessions/lesson/lesson_shipped.h"
 
+#include "base/embed.h"
+
 #define START "start here"
 #define BATCH "many at once"
 #define AHEAD "several tokens a step"
@@ -44,14 +46,7 @@
 	X(MODELS, recall, "states-and-recall")                                                         \
 	X(MODELS, diffusion, "diffusion")
 
-#define X(topic, id, name)                                                                         \
-	__asm__(".section .rodata\n"                                                                   \
-			".global lesson_" #id "\n"                                                             \
-			"lesson_" #id ":\n"                                                                    \
-			".incbin \"demos/lessons/" name ".md\"\n"                                              \
-			".byte 0\n"                                                                            \
-			".previous\n");                                                                        \
-	extern const char lesson_##id[];
+#define X(topic, id, name) EMBED(lesson_##id, "demos/lessons/" name ".md");
 LESSONS(X)
 #undef X
 

@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/embed.h"
+#include "trace/reader.h"
 #include "trace/ring.h"
 #include "tui/app/app.h"
 #include "tui/app/live.h"
@@ -283,30 +285,13 @@ static int open_lens(struct app *a, struct lens **l, struct err *e)
 static const struct hint hints[] = { { "F1", "explain" }, { "^O", "views" }, { "/", "commands" },
 	{ "^C", "stop" }, { NULL, NULL } };
 
-static const char help[] =
-	"You are talking to a model that another server computes. What you see is what it tells: its "
-	"tokens, their probabilities, its slots, queue and cache; times are measured here, so that "
-	"they include the way there and back. What it does not tell is unknown, and stands so "
-	"(docs/attach.md has who tells what). All of it is recorded (● rec), and 'cutaway replay' "
-	"shows it again; there is nothing in it to verify, since the logits are not told.\n"
-	"\n"
-	"Type and press Enter to ask. Alt-Enter makes a new line.\n"
-	"\n"
-	"Ctrl-O   to the views and back; there 1 to 9 choose one, Enter zooms, Esc goes one step back\n"
-	"F1       explains the view in focus\n"
-	"Ctrl-C   stops the answer; twice quits\n"
-	"PgUp     scrolls the chat\n"
-	"/        commands; Tab completes them: /temp, /top-p, /max-tokens, /retry, /new, /system, "
-	"/export, /quit …\n"
-	"\n"
-	"Settings that travel with a request are temp, top-p, seed, max-tokens, stop, and, where the "
-	"server takes them, top-k and min-p. All others are the server's.\n";
+EMBED(attached_help, "tui/attach/attached.txt");
 
 static const struct app_mode mode = {
 	.label = "you ›",
 	.hints = hints,
 	.past_hints = hints,
-	.help = help,
+	.help = attached_help,
 	.fds = fds,
 	.timeout_ms = timeout_ms,
 	.work = work,

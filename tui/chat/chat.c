@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/embed.h"
 #include "tui/inspect/lens.h"
 #include "tui/chat/prompt.h"
 #include "tui/chat/waiting.h"
@@ -329,36 +330,7 @@ static const struct hint past_hints[] = { { "F5", "goes on from here" }, { "Esc"
 	{ "F9", "back" }, { "F10", "forward" }, { "F1", "explain" }, { "^O", "views" },
 	{ "/", "commands" }, { NULL, NULL } };
 
-static const char help[] =
-	"You are talking to a language model that runs on this machine, and everything around the chat "
-	"shows what happens inside it while it answers. What you see was measured or counted, and is "
-	"written to the recording (● rec), so that 'cutaway replay' can show it again.\n"
-	"\n"
-	"A model writes one token (a piece of a word) at a time. Each round of work is a step: it "
-	"computes where every running request may go next, draws one token for each, and begins "
-	"again.\n"
-	"\n"
-	"Type and press Enter to ask. Alt-Enter makes a new line. Letters always type here, also while "
-	"an answer runs: what is said then waits below it, and Esc takes the newest of it back.\n"
-	"\n"
-	"Ctrl-O   to the views and back; there 1 to 9 choose one, Enter zooms, Esc goes one step back\n"
-	"F1       explains the view in focus\n"
-	"F5       holds between two steps, or goes on\n"
-	"F10      runs one step\n"
-	"F9       looks one step back (also \xe2\x86\x90 in the views; n and N: marks); F5 then goes "
-	"on from there\n"
-	"t l w    in the views: the tree of branches; a deep look at the token under the cursor; why\n"
-	"Ctrl-C   stops the answer; twice quits\n"
-	"PgUp     scrolls the chat\n"
-	"/        commands; Tab completes them; /help lists them\n"
-	"\n"
-	"/rewind takes the engine back, /try puts another token there, /fork @POS keeps both futures, "
-	"/undo returns. Nothing is lost: what was left is a branch.\n"
-	"\n"
-	"To see a full batch try /load 6, to see one prompt answered several ways /fork 4, to see "
-	"guessing ahead /spec ngram:4; to have the best of several answers /search beam 4, then ask, "
-	"and look at /view search; /score COMMAND lets a program score them (Esc or Ctrl-C stops a "
-	"search; the best answer until then stands).\n";
+EMBED(chat_help, "tui/chat/chat.txt");
 
 /* All events emitted so far are in the file when this returns. */
 static const char *recording(struct app *a, struct err *e)
@@ -394,7 +366,7 @@ static const struct app_mode chat_mode = {
 	.empty = empty_words,
 	.hints = hints,
 	.past_hints = past_hints,
-	.help = help,
+	.help = chat_help,
 	.fds = fds,
 	.timeout_ms = timeout_ms,
 	.work = work,

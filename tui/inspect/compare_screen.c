@@ -1,4 +1,5 @@
 /* See compare_screen.h. */
+#include "base/embed.h"
 #include "base/ids.h"
 #include "tui/inspect/compare_screen.h"
 
@@ -9,25 +10,7 @@
 
 enum { HEAD_ROWS = 4, LEAST_TEXT = 3, NAME_W = 20, CELL_W = 18, ESCAPE = 27 };
 
-static const char help[] =
-	"The same prompts under two sets of settings, by turns: A B, B A, A B …, so that what else the "
-	"machine does falls on both. The first answer to each prompt under each side is not counted. "
-	"Before each answer the prefix cache is emptied and the drafter opened anew, so that none is "
-	"faster for an earlier one.\n"
-	"\n"
-	"What both texts have is dim, the first token that differs is reversed. Lossless settings "
-	"(threads, drafters, pages, batches …) never change a text; others may.\n"
-	"\n"
-	"tokens a second: of an answer, after the first step that gave tokens; the median of the "
-	"answers, and of the ratios of the pairs. The range below is where that median lies with the "
-	"probability beside it, whatever the distribution (order statistics). If it holds 1, no "
-	"difference has been shown: more prompts or --repeat narrow it.\n"
-	"TTFT: from the request to its first token.  ITL: from a step that gave tokens to the next "
-	"one.\n"
-	"perplexity of A: of A's texts, computed under A and under B after the last answer.\n"
-	"\n"
-	"n p         next and previous prompt\n"
-	"q Ctrl-C    stops what still runs, leaves, and prints the table\n";
+EMBED(compare_screen_help, "tui/inspect/compare_screen.txt");
 
 /* ---- what is shown ---- */
 
@@ -287,7 +270,7 @@ bool compare_screen_key(void *screen, int code, int w, int h)
 		break;
 	case KEY_F1_:
 	case '?':
-	case 'h': popup_show(&s->popup, "compare", help); break;
+	case 'h': popup_show(&s->popup, "compare", compare_screen_help); break;
 	}
 	return true;
 }

@@ -5,29 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/embed.h"
 #include "base/text.h"
 #include "tui/views/view.h"
 
 enum { HEAD_ROWS = 3, FOOT_ROWS = 5, WIDE = 120, HIGH = 20, ESCAPE = 27 };
 
-static const char help[] =
-	"Two recordings, request by request: what was generated, A on the left and B on the right. "
-	"Requests are matched by prompt and order.\n"
-	"\n"
-	"What both have is dim, what only one has is bright, and the first token that differs is "
-	"reversed. Below stands why they part there: a setting of the draw, a token that was put "
-	"there, or the logits themselves (then another model, another arithmetic or a fault: cutaway "
-	"verify tells). Behind it what each of them drew, from the log: its probability, when it "
-	"arrived in the race (the first wins), its probability in the draw, how many candidates the "
-	"cuts left, and the hash of its logits.\n"
-	"\n"
-	"n N         next and previous difference, also of the next request\n"
-	"] [         next and previous request (also right and left)\n"
-	"↑ ↓ PgUp    scroll both sides; Home End\n"
-	"q Esc       quits\n"
-	"\n"
-	"The same in words: cutaway diff A B. How far their distributions are apart after that token, "
-	"exactly: --deep.\n";
+EMBED(diff_screen_help, "tui/inspect/diff_screen.txt");
 
 /* On narrow screens each side's draw takes two lines. */
 static int foot_rows(int w, int h)
@@ -324,7 +308,7 @@ bool diff_screen_key(struct diff_screen *s, int code, int w, int h)
 		popup_key(&s->popup, code == ESCAPE ? KEY_ESC : code, false))
 		return true;
 	if (code == KEY_F1_ || code == '?' || code == 'h') {
-		popup_show(&s->popup, "diff", help);
+		popup_show(&s->popup, "diff", diff_screen_help);
 		return true;
 	}
 

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/embed.h"
 #include "tui/app/app.h"
 #include "tui/replay/player.h"
 #include "tui/inspect/lens.h"
@@ -328,30 +329,7 @@ static const struct hint hints[] = {
 	{ NULL, NULL },
 };
 
-static const char help[] =
-	"This is a recorded session. Every screen is drawn from what the engine wrote down while it "
-	"ran: the same events, the same views, no model.\n"
-	"\n"
-	"The line at the bottom is the whole session from its first step to its last; the knob is "
-	"where you are. Over it are marks: ¶ a turn begins, ▾ a drafted token was rejected, ◆ a page "
-	"was evicted from the prefix cache.\n"
-	"\n"
-	"space       plays and pauses; long waits of the person are shortened to a second\n"
-	"→ ←         one step (F10 and F9, too); PgDn PgUp: ten\n"
-	"Home End    the beginning, the end\n"
-	"n N         next and previous mark\n"
-	"g           go to a step: its number\n"
-	"+ -         faster, slower\n"
-	"1 to 9      choose a view, 0 the others in turn; its own keys then work, Enter zooms, F1 "
-	"explains it, Esc goes back\n"
-	"t           the branches of the session; Enter goes to the step where one ended\n"
-	"l           a deep look at the token under the cursor, computed again with the recorded "
-	"model\n"
-	"w           why: of the token, or of what fits the view in focus (a miss, an eviction, a slow "
-	"step …)\n"
-	"b f         a breakpoint, a search: SQL over what a step logged\n"
-	"/           commands; /help lists them\n"
-	"q           quits\n";
+EMBED(replay_help, "tui/replay/replay.txt");
 
 static int act(void *arg, enum command_act what, const char *text, double number, struct err *e)
 {
@@ -446,7 +424,7 @@ static void wish(struct app *a, const struct view_wish *w)
 static const struct app_mode replay_mode = {
 	.label = "›",
 	.hints = hints,
-	.help = help,
+	.help = replay_help,
 	.scrubber = true,
 	.fds = fds,
 	.timeout_ms = timeout_ms,

@@ -439,32 +439,7 @@ static bool attention_key(int key, const struct timeline *t, struct view_state *
 const struct view view_attention = {
 	.name = "attention",
 	.id = "attention",
-	.help =
-		"To compute one token, the model looks back at the tokens before it and takes from each as "
-		"much as a share between 0 and 1 says; the shares of a row sum to 1. Here they are summed "
-		"by KV page, for the newest token of the request in focus: from the first page on the left "
-		"to the newest on the right. Brighter amber is more; the same colours lie behind the "
-		"letters in KV pages.\n\n"
-		"sink: the first page. It gets a large share whatever it says: heads that have nothing to "
-		"look for rest there (Xiao et al. 2023, StreamingLLM).\n"
-		"recent, last pages: about the last 64 tokens. Most heads look at what was just said.\n"
-		"encoder and decoder (T5): a row of the answer looks twice, at the input (cross-attention) "
-		"and at the answer so far. Where the answer begins is marked, and the figures are of "
-		"either look: the page that gets most of the look at the input, and the last pages of the "
-		"look at the answer. A page with the end of one and the beginning of the other counts as "
-		"input.\n"
-		"sparsity: attention sparsity, the share of all values below a threshold (0.001). Work "
-		"that changed nothing.\n"
-		"KV read 12 MB of 47 MB: under a setting of /visible that does not read all: bytes of keys "
-		"and values that attention read in the newest step; in the zoomed view the line read has "
-		"the share of each page, over all layers and heads.\n"
-		"91 % in 4 of 13 pages: the fewest pages that hold 90 % or more.\n\n"
-		"Why it matters: reading the KV cache costs more with every token. If nearly all of the "
-		"attention is in a few pages, the others could be skipped; but which they are differs by "
-		"layer and head, and skipping changes the result.\n\n"
-		"Try: up and down choose a layer, left and right a head (from the next step on), Home goes "
-		"back to the mean. Zoom in (Enter) for all layers: early ones look around, many later ones "
-		"rest on the sink.",
+	.help = view_help_attention,
 	.min_w = 24,
 	.min_h = 2,
 	.want_h = 4,

@@ -218,39 +218,7 @@ static void draw_batch(struct pen *p, const struct timeline *t, struct view_stat
 const struct view view_batch = {
 	.name = "batch",
 	.id = "batch",
-	.help =
-		"The engine works in steps, and in each step on several requests at once. A row is a slot, "
-		"that is room for one running request; a column is a step, the newest at the right. Each "
-		"request has its own label and colour, here and in all views. (vLLM names: --slots is "
-		"max_num_seqs, and --budget, the most rows of a step, max_num_batched_tokens.)\n"
-		"\n"
-		"high: prefill, the prompt is read, many tokens in one step. low: decode, one new token. "
-		"in between: verify, drafted tokens are verified together with the newest. A step that has "
-		"some of each is a mixed batch, and a prompt that takes several steps beside others is a "
-		"chunked prefill (/prefill-chunk).\n"
-		"\n"
-		"Why batch? One token of one request needs all the weights to be read from memory. Four "
-		"requests in one step share that reading: each step is a little slower, and together they "
-		"are much faster. This is continuous batching: a request joins as soon as a slot is free "
-		"and leaves when it ends; nobody waits for the slowest.\n"
-		"\n"
-		"waiting: requests without a slot or without pages. A mark after the label: preempted; its "
-		"pages went to another, and what it had is computed again later.\n"
-		"\n"
-		"Try: /load 8, then /load 32, and watch the tokens per second above. Up and down choose a "
-		"request; all views follow. Enter shows the table of all requests, and over time what each "
-		"did.\n"
-		"\n"
-		"queue: time until a slot. TTFT: from the arrival to the first token. ITL: time between "
-		"consecutive tokens; p50 and p99 by nearest rank, exact for a request. With speculation a "
-		"step may give several tokens, which come together: the ones after the first have 0, so a "
-		"low p50 beside a high p99 is normal, and TPOT, (e2e - TTFT) / (tokens - 1), says what a "
-		"token costs. e2e: from the arrival to the end. speed: of the last second of its steps, "
-		"and once it has ended 1 / TPOT. The rows of the session are of all its tokens and "
-		"requests, within 1.6 %; e2e of those that ended by themselves. A pause counts.\n"
-		"\n"
-		"Attached to another server (cutaway attach): its slots and its queue as it tells them, in "
-		"place of steps; times are measured at this end.",
+	.help = view_help_batch,
 	.min_w = 20,
 	.min_h = 2,
 	.want_h = 6,

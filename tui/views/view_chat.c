@@ -387,29 +387,7 @@ static bool key_chat(int key, const struct timeline *t, struct view_state *s)
 const struct view view_chat = {
 	.name = "chat",
 	.id = "chat",
-	.help =
-		"The conversation. What the model says is made of tokens: words, parts of words, signs. "
-		"Each is tinted by its probability: bright, the model was sure; dim, it could have been "
-		"another. Green tokens were guessed by a cheap drafter and confirmed by the model: several "
-		"of them came in one step.\n"
-		"\n"
-		"Left and right put a cursor on a token and walk back and forth; all other views then show "
-		"that token: its candidates and their race, each stage of the sampler, its page, its "
-		"draft. Escape or End goes back to the newest.\n"
-		"\n"
-		"Up, down, page up and page down scroll; Home is the beginning. At the end the text is "
-		"followed.\n"
-		"\n"
-		"A line across it marks where a conversation begins anew (/new): the model sees nothing "
-		"from above it. What is said while an answer runs waits below it; Esc takes it back into "
-		"the prompt.\n"
-		"\n"
-		"Letters at the left instead of 'ai' are forks: several answers to the same prompt at "
-		"once, sharing its pages. A letter instead of 'you' is a client of the server, with its "
-		"name if it said one.\n"
-		"\n"
-		"Try: /retry for another answer with other draws, /fork 3, /temp 1.2 and look how many "
-		"tokens turn dim.",
+	.help = view_help_chat,
 	.min_w = 16,
 	.min_h = 1,
 	.want_h = 16,

@@ -201,27 +201,7 @@ static void draw(struct pen *p, const struct timeline *t, struct view_state *s)
 const struct view view_cost = {
 	.name = "cost of a token",
 	.id = "cost",
-	.help =
-		"What each token of an answer cost, with the KV cache and without it: the newest answer of "
-		"each kind, or the one in focus.\n"
-		"\n"
-		"rows: tokens that passed through the model for it. With the cache a new token is one row, "
-		"because the keys and values of all earlier ones are kept; /kv-cache off gives them up "
-		"after each token, and the next one computes all T tokens again, to the same bits.\n"
-		"\n"
-		"pairs: a row compares its query with the key of every token up to it (of one head, in a "
-		"layer without a window of its own). One row at position T makes T pairs; all rows of a "
-		"sequence T(T+1)/2.\n"
-		"\n"
-		"Summed over an answer that is T rows and about T\xc2\xb2/2 pairs with the cache, "
-		"T\xc2\xb2/2 rows and T\xc2\xb3/6 pairs without. The time follows the rows as long as "
-		"attention is cheap: the curve without the cache rises, the other stays nearly flat. The "
-		"first token, which computes the prompt, is left out of the chart.\n"
-		"\n"
-		"Rows and pairs are counted, times measured: from one token of the request to the next, so "
-		"company in the batch counts, too.\n"
-		"\n"
-		"Try: ask something with /temp 0, then /kv-cache off, /new and ask the same again.\n",
+	.help = view_help_cost,
 	.min_w = LEAST_W,
 	.min_h = 4,
 	.want_h = 11,

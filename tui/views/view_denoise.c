@@ -240,33 +240,7 @@ static const struct hint hints[] = { { "\xe2\x86\x90\xe2\x86\x92", "position" },
 const struct view view_denoise = {
 	.name = "denoising",
 	.id = "denoise",
-	.help =
-		"The answer of a masked diffusion model (LLaDA, Dream), step by step. The answer is at "
-		"first nothing but masks. Each step computes "
-		"prompt and answer at once, every position seeing all others, draws a token for each "
-		"mask, and makes the surest ones tokens; the rest stay masks "
-		"and are drawn again, now knowing more. What was made a token never changes.\n"
-		"\n"
-		"The text: green and bold was fixed in the newest step, plain before; dim is only "
-		"proposed, still a mask; _: outside of the block "
-		"under work, nothing was proposed yet.\n"
-		"\n"
-		"Below, a line for each step and a column for each position: a dot is a mask; a bar "
-		"begins in the step that fixed the "
-		"position, and is as high as the probability its token had then. So you see the order, "
-		"which need not be from left to right, and by +n how "
-		"many a step fixed.\n"
-		"\n"
-		"The price: each step computes all rows again, since what is cached would have seen other "
-		"masks. Fewer steps (/denoise-steps 8) "
-		"are faster, and fix more tokens at once that do not know of each other. One after "
-		"another: a causal model with a KV cache would compute each position once.\n"
-		"\n"
-		"/denoise entropy prefers rows without doubt to probable tokens, /denoise threshold fixes "
-		"all above /denoise-above, /denoise-block 8 goes "
-		"block by block from the left. A setting counts from the next answer on.\n"
-		"\n"
-		"Try: the same question with /denoise-steps 4 and 64, and /temp 0.",
+	.help = view_help_denoise,
 	.min_w = 60,
 	.min_h = 10,
 	.want_h = 20,

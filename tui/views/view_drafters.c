@@ -254,28 +254,7 @@ static bool drafters_key(int key, const struct timeline *t, struct view_state *s
 const struct view view_drafters = {
 	.name = "drafters",
 	.id = "drafters",
-	.help =
-		"Which drafter would have guessed best? With /shadow all every drafter guesses beside the "
-		"run without being used, and the text that comes shows what would have been accepted.\n"
-		"\n"
-		"a step: tokens that a step would have given, which is the mean accepted length + 1; a "
-		"decayed average, half-life 128 tokens. Plain decoding gives 1.\n"
-		"at 1 2 3 …: the acceptance rate so many tokens ahead, of the guesses whose path was right "
-		"so far (so it is conditional), over the whole session.\n"
-		"its cost: what guessing takes itself, a step.\n"
-		"predicted: tokens a second, if it were switched on: tokens a step, over what a step with "
-		"so many rows more costs on this machine (measured when shadow mode was switched on; zoom "
-		"in to see it) and its own cost. x: against plain decoding, also where auto says why it "
-		"took another one.\n"
-		"measured: what a request got while it was on, a decayed average. The time of shadow "
-		"drafters is left out, as in the prediction; the tokens a second above the chat include "
-		"it. The arrow: it is on.\n"
-		"\n"
-		"Why it matters: claims about drafters are of other models, machines and texts. Here all "
-		"of them run on yours, on the same text, and the prediction can be put to the test.\n"
-		"\n"
-		"Try: /shadow all, ask something, then /spec with the name on top, and see whether the "
-		"prediction held. /spec auto does so by itself, and changes its mind when the text does.",
+	.help = view_help_drafters,
 	.min_w = LEAST_W,
 	.min_h = 4,
 	.want_h = 8,

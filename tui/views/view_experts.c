@@ -181,35 +181,7 @@ static const struct hint hints[] = { { "\xe2\x86\x91\xe2\x86\x93", "layers" }, {
 const struct view view_experts = {
 	.name = "experts",
 	.id = "experts",
-	.help =
-		"Which experts ran, in a model whose feed-forward is a mixture of experts, at the newest "
-		"token (/watch-layers on notes "
-		"them).\n"
-		"\n"
-		"Each line is a layer, each column an expert (or, where there are more experts than "
-		"columns, the busiest of some "
-		"neighbours). The height says how many of the rows used it: left of the last rows (a "
-		"decayed average, half-life 16 rows), right of all rows of the "
-		"request that were counted, prompt and answer. Half a cell is the even share, which each "
-		"would have if all got the same; a full cell is "
-		"twice that or more; a dot: none used it. Bright columns are the experts of this token.\n"
-		"\n"
-		"Bits: the entropy of the router's probabilities over all experts at this token. 0: it is "
-		"certain of one; 3 bits: as "
-		"undecided as among 8. Busiest: the load of the busiest expert as a multiple of the even "
-		"share, over all counted rows; 1.0 is perfect balance. "
-		"Unused: experts that no row used. After a few rows many are unused by chance alone: only "
-		"a longer text says something "
-		"of balance.\n"
-		"\n"
-		"Bytes: a token reads the weights of its experts alone, so a mixture is as fast at one "
-		"request as a small model and as "
-		"large in memory as a big one. A dense model as large would read all. A batch reads the "
-		"experts that any of its rows uses: "
-		"with many requests the advantage is gone.\n"
-		"\n"
-		"Try: /watch-layers on, a question about code, then one in another language: do the same "
-		"experts stand out?",
+	.help = view_help_experts,
 	.min_w = 60,
 	.min_h = 7,
 	.want_h = 24,

@@ -271,39 +271,7 @@ static bool formulas_key(int key, const struct timeline *t, struct view_state *s
 const struct view view_formulas = {
 	.name = "formulas",
 	.id = "formulas",
-	.help =
-		"The arithmetic of inference, with the numbers of this model. Left the formula, then what "
-		"it gives, then what the last decode steps counted (bytes, operations) or measured "
-		"(times). Where the two part by more than 10 %, a line says what the formula leaves out.\n"
-		"\n"
-		"Memory: the weights are there once; keys and values for every token of every sequence. "
-		"MHA keeps them for all heads, grouped-query attention (GQA) for a few, multi-query "
-		"attention (MQA) for one. What is left after the weights, divided by the bytes of a "
-		"sequence, is the largest batch.\n"
-		"\n"
-		"Arithmetic intensity is operations per byte moved. A product reads its weights once and "
-		"uses them for every row, so its intensity grows with the rows: with B. Each sequence of "
-		"attention reads its own keys and values, so its intensity does not grow with B: only with "
-		"the heads that share them (N/K) and with drafted rows.\n"
-		"The ridge point of a machine is its peak of operations over its bandwidth. Work of less "
-		"intensity is memory-bound: its time is bytes / bandwidth, and arithmetic waits. Work of "
-		"more is compute-bound. The knee is the number of rows at which the weights' products "
-		"reach the ridge: up to there a larger batch is nearly free.\n"
-		"\n"
-		"Latency = bytes / bandwidth, throughput = B / latency: a larger batch makes each token "
-		"later and all tokens together more.\n"
-		"E = (1 - a^(k+1)) / (1 - a): tokens a step if each of k drafted tokens is accepted with "
-		"probability a.\n"
-		"Without a cache every token computes the whole sequence again.\n"
-		"\n"
-		"P, W: weights of the model, of its products; L layers; N, K heads of queries, of keys and "
-		"values; H width of a head; b bytes of an element; B sequences of S tokens; k drafts a "
-		"step; rows = B (k + 1); act: bytes of activations a row; p, T: tokens of a request's "
-		"prompt and answer.\n"
-		"\n"
-		"Try: up and down choose B, S, k or the machine, left and right change it: what is shown "
-		"then is a prediction, and says so. Set B to 64 and the machine to an H200. Home goes back "
-		"to what was measured. /load 8 and watch the intensities grow.",
+	.help = view_help_formulas,
 	.min_w = 56,
 	.min_h = 6,
 	.want_h = 20,

@@ -118,30 +118,7 @@ static void importance_draw(struct pen *p, const struct timeline *t, struct view
 const struct view view_importance = {
 	.name = "importance",
 	.id = "importance",
-	.help =
-		"How much each part of the model does, over the shipped prompts (/importance measure): "
-		"what cutaway prune goes by.\n"
-		"\n"
-		"Influence: 1 less the cosine between the vector that enters a layer and the one that "
-		"leaves it, the mean over all tokens. "
-		"0: the layer only lengthens what comes in, and the model may do without it. The bar is "
-		"its square root, so that small ones differ. Red: the least of all. Where there are more "
-		"layers than lines, a line shows the one with the least influence of its few.\n"
-		"\n"
-		"Heads: how the query heads of a layer share what attention adds to the stream (sums of "
-		"squares, in percent). An even share of "
-		"nine heads is 11.\n"
-		"\n"
-		"Least half, top 1/16: what the least half of the inner channels of the feed-forward "
-		"adds, and what the sixteenth adds that "
-		"adds most. A few channels with huge values at the first tokens can add nearly all "
-		"squares, so little here does not "
-		"say that the rest does not matter: only removing it and measuring (cutaway score --twin) "
-		"does.\n"
-		"\n"
-		"Try: /importance measure; then, in a shell, cutaway prune --method layers --remove 1, "
-		"and the same question with both "
-		"files.",
+	.help = view_help_importance,
 	.min_w = 70,
 	.min_h = 6,
 	.want_h = 34,

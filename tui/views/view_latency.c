@@ -360,31 +360,7 @@ static void draw_latency(struct pen *p, const struct timeline *t, struct view_st
 const struct view view_latency = {
 	.name = "latency",
 	.id = "latency",
-	.help =
-		"How long requests of this session waited, as histograms: the time to the first token "
-		"(TTFT), between tokens (ITL), to the end (e2e), and in the queue. At the left in time, as "
-		"this machine measured it; at the right in steps of the engine, as they were counted: the "
-		"machine's speed and noise have no part in those, so a recording gives the same again.\n"
-		"\n"
-		"50, 90, 99 on the rule are the percentiles, by nearest rank and within 1.6 %; 50/90/99: "
-		"they lie in one place. Columns are equal ratios of time, so that a slow tail is seen "
-		"beside a fast middle; few steps have a column each. An ITL of 0 steps: tokens that came "
-		"together, by speculation.\n"
-		"\n"
-		"target: /slo-ttft and /slo-itl, in ms, set a service level objective, and what lies "
-		"beyond it has the colour of a rejection. A request meets it if its TTFT and the 99th "
-		"percentile of its own ITL do; goodput is how many such requests ended a second, of all "
-		"that ended by themselves since the target was set.\n"
-		"\n"
-		"Below: what the slowest are made of. A late first token is its time in the queue and its "
-		"prompt; a long gap is the steps in it, and the rows of others' prompts that they computed "
-		"(/prefill-chunk bounds them) or a preemption.\n"
-		"\n"
-		"Why it matters: the mean hides who waited. Users feel the p99, throughput does not, and "
-		"goodput has both.\n"
-		"\n"
-		"Try: /load 16, /slo-ttft 300, then /policy prefill-first: the gaps grow and first tokens "
-		"come sooner.",
+	.help = view_help_latency,
 	.min_w = 24,
 	.min_h = 3,
 	.want_h = 6,

@@ -311,38 +311,7 @@ static bool key_lens(int key, const struct timeline *t, struct view_state *s)
 const struct view view_lens = {
 	.name = "deep look",
 	.id = "lens",
-	.help =
-		"One token, looked into. What no recording holds is computed again from the tokens before "
-		"it, and since "
-		"logits depend on these alone, the numbers are those of that moment: 'same bits as in the "
-		"log' says that "
-		"the hash of its logits is the recorded one.\n"
-		"\n"
-		"logit lens: the output matrix applied to the residual stream after each layer. Left what "
-		"the layer would "
-		"say, then the rank and probability of the token that was drawn, the doubt in bits, the "
-		"activation sparsity: the share of the "
-		"feed-forward's activations that are nearly zero (below a hundredth of the largest), and "
-		"the size of "
-		"the residual stream. Early layers say nonsense; watch where the token rises to rank 1.\n"
-		"\n"
-		"attention row: how much each position got, exactly: of one head, of a layer, or of all. "
-		"Up and down "
-		"choose a layer, [ and ] a head (also /layer, /head); between the last and the first is "
-		"the mean.\n"
-		"\n"
-		"distribution: the best tokens before any cut or temperature, and what all others have "
-		"together.\n"
-		"\n"
-		"Left and right go to other tokens and look there; l looks again; Enter changes the part "
-		"where the "
-		"screen is small. In a replay the recorded model is opened for it, and only that very "
-		"file will do, wherever it "
-		"lies (cutaway replay --model FILE).\n"
-		"\n"
-		"Try: in the chat put the cursor on a name or a number and press l; find the layer that "
-		"knows it first, "
-		"then walk the heads of that layer.",
+	.help = view_help_lens,
 	.min_w = 44,
 	.min_h = 5,
 	.want_h = 16,

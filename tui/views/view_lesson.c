@@ -408,24 +408,7 @@ static const struct hint hints[] = { { "↑↓", "scroll" }, { NULL, NULL } };
 const struct view view_lesson = {
 	.name = "lesson",
 	.id = "lesson",
-	.help =
-		"A lesson: text that goes on as you do, beside the live views.\n"
-		"\n"
-		"Enter on an empty line goes on: to the rest of a long page, to the next page, or it types "
-		"the lines marked with ▸ for you. Where it asks (?), type the number or the word that you "
-		"expect before anything runs; Enter twice leaves the question out. After the run your "
-		"prediction stands beside what was measured: the answer is a query over what this session "
-		"just logged, so it is of this run and this machine.\n"
-		"\n"
-		"✓ and ✗ in front of a sentence: whether it holds in this session.\n"
-		"\n"
-		"Underlined in another view: what the lesson points at.\n"
-		"\n"
-		"Everything else works as always: ask the model something else, change settings, look at "
-		"other views. /lesson off closes it, /lesson NAME begins another; settings are then put "
-		"back as they were before.\n"
-		"\n"
-		"Try: /lesson kv-cache\n",
+	.help = view_help_lesson,
 	.min_w = 20,
 	.min_h = 5,
 	.want_h = 20,

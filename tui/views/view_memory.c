@@ -193,30 +193,7 @@ static void memory_draw(struct pen *p, const struct timeline *t, struct view_sta
 const struct view view_memory = {
 	.name = "memory",
 	.id = "memory",
-	.help =
-		"What the model keeps for its requests, by what its layers keep, and what plain multi-head "
-		"attention would keep.\n"
-		"\n"
-		"Keys and values: a pair for each position, for ever; heads that share one (grouped-query "
-		"attention) make it smaller. Latents: one short vector for each position, from which all "
-		"heads' keys and values follow (DeepSeek-V2). Window: keys and values of the last "
-		"positions alone; pages in front of it are given back. States: one of a fixed size for "
-		"each request, however long it is (Mamba and others), so one more token costs nothing.\n"
-		"\n"
-		"A token: bytes that one more position takes, in all layers of the kind, by the cache "
-		"format in use; in a window only until it is full. The third column is a request of the "
-		"longest length that this session allows. Held now: pages that some request reads, each "
-		"counted once however many share it, and whole pages: the last one of a request is not "
-		"full, which counts most in short texts. Given back: what the running requests would hold "
-		"besides if nothing had gone out of sight.\n"
-		"\n"
-		"The comparison is with attention as first published (Vaswani et al. 2017), as wide as the "
-		"model, in every layer: for each token a key and a value of the model's width in each "
-		"layer, two bytes each. It is a calculation; no such model was run. The saving has a price "
-		"that is not shown here: a window or a state does not see what it let go.\n"
-		"\n"
-		"Try: the same question with a model of another family; /view pages says which page is "
-		"whose.",
+	.help = view_help_memory,
 	.min_w = 76,
 	.min_h = 9,
 	.want_h = 14,

@@ -275,28 +275,7 @@ static bool key_next(int key, const struct timeline *t, struct view_state *s)
 const struct view view_next = {
 	.name = "next token",
 	.id = "next",
-	.help =
-		"For every position of the answer the model gives each token of its vocabulary a "
-		"probability. Here you see the best of them, and which one was taken.\n"
-		"\n"
-		"The bar is the probability p after penalties and temperature. Settings then cut the "
-		"unlikely ones: top-k keeps the k best, top-p the best that together have p, min-p those "
-		"not too far below the first. What was cut is dim, with the reason.\n"
-		"\n"
-		"The rest run an exponential race (the Gumbel-max trick, by another scale): each gets an "
-		"arrival time from the seed, the position and its own probability, and the first to arrive "
-		"wins. A likely token is mostly early, but not always: that is how the same model writes "
-		"different texts. The same seed gives the same race, bit for bit.\n"
-		"\n"
-		"bits: the entropy of the model's own distribution, how unsure it was. 0 is certain; 1 is "
-		"a coin; 5 is one of 32. It is that before penalties and temperature, and the head says so "
-		"where they made another of it: the bars then show that other one, and the draw is of what "
-		"the cuts left.\n"
-		"\n"
-		"Try: /temp 0 (greedy: no race), /temp 1.5 (bars grow equal), /top-p 0.5 (more is cut). "
-		"Left and right walk over the tokens. Zoomed (Enter), up and down choose a candidate, and "
-		"Enter takes it instead: the answer goes back to this position and goes on from there "
-		"(/try does the same with any token).",
+	.help = view_help_next,
 	.min_w = 24,
 	.min_h = 3,
 	.want_h = 6,

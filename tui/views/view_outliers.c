@@ -121,27 +121,7 @@ static void outliers_draw(struct pen *p, const struct timeline *t, struct view_s
 const struct view view_outliers = {
 	.name = "outliers",
 	.id = "outliers",
-	.help =
-		"Channels of what the products of each layer read, by the largest magnitude that each "
-		"reached over the shipped prompts "
-		"(/outliers measure).\n"
-		"\n"
-		"Ratio: the largest channel over the median one. With one scale for a whole row or tensor "
-		"of 8-bit integers the largest "
-		"becomes 127, so a ratio of 100 leaves one step for a median channel: 7 of 8 bits are "
-		"lost on it. Red: 20 and more. A "
-		"scale for each 32 values, as this engine's own products have, confines that to one "
-		"block.\n"
-		"\n"
-		"Smooth: the ratio after SmoothQuant (alpha 0.5), which divides each channel by a factor "
-		"that the weights take over. "
-		"\xe2\x89\xa5"
-		"6: channels that LLM.int8() would compute apart, in 16 bits. Where several layers share "
-		"a line, it is the one with "
-		"the greatest ratio.\n"
-		"\n"
-		"Try: /outliers measure; then /twin on and /activations int8-token, int8-tensor, e4m3, "
-		"and ask.",
+	.help = view_help_outliers,
 	.min_w = 78,
 	.min_h = 7,
 	.want_h = 24,

@@ -435,51 +435,7 @@ static bool pages_key(int key, const struct timeline *t, struct view_state *s)
 const struct view view_pages = {
 	.name = "KV pages",
 	.id = "pages",
-	.help =
-		"The model keeps a key and a value for every token it has read, in every layer: the KV "
-		"cache. It is kept in pages of a fixed number of tokens (vLLM calls them blocks), like the "
-		"memory of an operating system (Kwon et al. 2023, PagedAttention). This is the map of all "
-		"pages:\n"
-		"\n"
-		"a: written by request a, in its colour. Behind it, in amber, how much attention the "
-		"page got from the newest token (full amber: 30 % of it or more).\n"
-		"a³: three requests read the same page, because they begin with the same tokens.\n"
-		"dim a: no request reads it; the prefix cache keeps it for reuse.\n"
-		"underlined a: a pin keeps it (/pin FILE, or a client's cache_control): it is not evicted "
-		"until its time is over. The price stands at the head, in pages.\n"
-		"◆: just evicted. Pages were short, and the cache gave up what was unused for longest.\n"
-		"states: what a recurrent model (Mamba) keeps instead of keys and values: a page is the "
-		"state after the last of its tokens, as large after ten tokens as after ten thousand. The "
-		"newest is enough to go on; earlier ones are kept as places to go back to.\n"
-		"window of 512: layers that see the last 512 positions only. Their pages before those are "
-		"given back: dim while the prefix cache has room for them. Layers with the same memory are "
-		"a group with pages of their own, and the block tables are those of the layers that keep "
-		"all.\n"
-		"a▃: where rows do not read all that they see (/visible top:25%, /visible "
-		"stride:64+window:64): how many of the layers and heads read the page for the newest "
-		"token; an empty mark: none. Nothing is given back then: the next token may read it "
-		"again.\n"
-		"kept: under /visible h2o:512 each head keeps the newest groups of 16 tokens and those "
-		"that got most attention so far. What it forgets it never reads again, so the mark of a "
-		"page falls and does not rise; empty: all heads forgot it. What they keep is a state "
-		"beside the pages.\n"
-		"recent of 255: with /cache-format kivi4 or kivi2, the last positions in 16 bits beside "
-		"the codes of all others (/cache-residual N: N + 127). What a token takes and how many "
-		"tokens there is room for stand at the head, where the format is not f16.\n"
-		"·: free. Where not all pages fit, free ones are left out, then those that only the cache "
-		"keeps, and counted at the end.\n"
-		"\n"
-		"Why it matters: memory for the KV cache limits how many requests fit. In pages, only the "
-		"end of a request's last page is unused (internal fragmentation); a contiguous reservation "
-		"for the longest sequence of each request would leave most of it unused. Both are counted "
-		"below the map. And pages can be shared.\n"
-		"\n"
-		"Try: the arrows move a cursor, and the page under it tells its story (Esc leaves it). "
-		"/fork 4 shares a prompt among four; /load 8 fills the pool. Ask something new in the "
-		"same conversation and see that the old pages are read again instead of computed.\n"
-		"\n"
-		"Attached to another server (cutaway attach): its cache as it sums it up; which page is "
-		"whose it does not tell.",
+	.help = view_help_pages,
 	.min_w = 24,
 	.min_h = 2,
 	.want_h = 8,

@@ -402,31 +402,7 @@ static bool prefix_key(int key, const struct timeline *t, struct view_state *s)
 const struct view view_prefix = {
 	.name = "prefix cache",
 	.id = "prefix",
-	.help =
-		"Keys and values of a token depend only on the tokens before it. So a prompt that begins "
-		"like an earlier one need not be computed again: its first pages are found in the cache "
-		"and read by both (as in vLLM, and SGLang: Zheng et al. 2024). The tree shows who begins "
-		"like whom, in pages of text (which of them are still held: the pages view). A line with "
-		"several letters is a beginning that those requests share; the lines under it are what "
-		"each has of its own, with the reason why its match ended:\n"
-		"\n"
-		"hit 48 of 61: all whole pages were found; the rest is less than a page.\n"
-		"miss at 48, 'X': at position 48 it says X, and nothing cached does.\n"
-		"new from 48 on: the cached text ends there. This is what was just typed.\n"
-		"evicted from 48 on: it was there once, but pages were short, or a setting emptied the "
-		"cache.\n"
-		"nothing alike: no cached text begins like this prompt.\n"
-		"pin b: a beginning that was declared stable (/pin FILE, or a client's cache_control): "
-		"pages that it costs, its time left, what it gave to prompts so far. It is not evicted "
-		"before its time is over.\n"
-		"\n"
-		"Why it matters: the first token comes sooner (TTFT), because only what is new is "
-		"computed. Every turn of a chat begins with the whole conversation so far, so nearly all "
-		"of it is found.\n"
-		"\n"
-		"Try: ask a second question and compare the time to the first token. /fork 4 shares a "
-		"whole prompt. Change one letter of the system text (/system) and see the match end "
-		"there. /prefix-cache off for comparison: same text, more work.",
+	.help = view_help_prefix,
 	.min_w = 24,
 	.min_h = 2,
 	.want_h = 5,

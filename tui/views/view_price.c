@@ -307,32 +307,7 @@ static void price_draw(struct pen *p, const struct timeline *t, struct view_stat
 const struct view view_price = {
 	.name = "price",
 	.id = "price",
-	.help =
-		"What lossy settings cost at each token, and what they save. /twin on lets an exact twin "
-		"compute the same tokens: "
-		"exact weights, keys and values in 16 bits, full visibility. Both rows of logits are "
-		"compared before temperature and cuts.\n"
-		"\n"
-		"KL: the Kullback-Leibler divergence, in nats: how much worse, on average over what the "
-		"exact model expects, the lossy "
-		"model predicts. 0: equal. Red: the most probable tokens differ, so greedy decoding would "
-		"say something else from here "
-		"on.\n"
-		"\n"
-		"Perplexity is of the text that was drawn, and the lossy model drew it: its own text is "
-		"likelier to it than to the exact "
-		"model. So a loop that a window causes has a low perplexity on the lossy side, and a high "
-		"one on the exact one. For a "
-		"text that neither of them wrote: cutaway score FILE --twin on.\n"
-		"\n"
-		"Rank: which place the drawn token has in the exact row.\n"
-		"\n"
-		"A decode step: means of those steps of the last 256 in which both computed as many rows; "
-		"bytes and operations are counted, "
-		"times measured. The twin's time is part of the step's, so everything is slower while it "
-		"runs.\n"
-		"\n"
-		"Try: /twin on, /cache-format e4m3, ask; then /visible window:64 and ask for a long story.",
+	.help = view_help_price,
 	.min_w = 46,
 	.min_h = 4,
 	.want_h = 18,

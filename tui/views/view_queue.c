@@ -427,30 +427,7 @@ static bool key_queue(int key, const struct timeline *t, struct view_state *s)
 const struct view view_queue = {
 	.name = "queue",
 	.id = "queue",
-	.help =
-		"Requests that have no slot yet, or lost their pages. Above: a column for each step, the "
-		"newest at the right: how many waited when the step ended, and below it how many came, "
-		"entered a slot, and were preempted (a digit; +: more than nine).\n"
-		"\n"
-		"The sentence says why the newest step admitted nobody else, and for how many steps that "
-		"has been so: every slot is taken; the policy is not open (static, tgi); the first in "
-		"order lacks pages; or it lets another compute the prompt that both begin with.\n"
-		"\n"
-		"The list has the policy's order: the first enters next. rank: what the policy orders by "
-		"(tokens to compute, priority, what the user was served, the step in which it is due), as "
-		"of when a request last came or left; those of the same rank enter in the order of "
-		"arrival, and fcfs and others have no rank at all. waits: since it came, measured in time "
-		"and counted in steps.\n"
-		"\n"
-		"By user and by priority class (fields user and priority of a request): how many came, how "
-		"many wait now, and how long those that were admitted had waited, on average and at most. "
-		"That is where fair and priority differ from fcfs.\n"
-		"\n"
-		"Why it matters: a queue that grows means that more arrives than is served, whatever the "
-		"policy; one that comes and goes is a burst. The policy decides who pays for it.\n"
-		"\n"
-		"Try: /load 32, and /policy shortest while it waits. Up and down choose one that waits; "
-		"all views follow. /why wait says the same of one request in words.",
+	.help = view_help_queue,
 	.min_w = 24,
 	.min_h = 3,
 	.want_h = 8,

@@ -251,27 +251,7 @@ static void draw_view(struct pen *p, const struct timeline *t, struct view_state
 const struct view view_requests = {
 	.name = "requests",
 	.id = "requests",
-	.help =
-		"A row for each request, the oldest first: what it does now or how it ended, its sizes and "
-		"its latencies, as measured. Where a target is set (/slo-ttft 500, /slo-itl 50, in ms), a "
-		"mark says whether the request met it, and what missed it is in the colour of a rejection. "
-		"The rows of the session are of all its requests, also of those that are no longer shown.\n"
-		"\n"
-		"Below, when the view fills the screen: the same requests over time, for as long as one "
-		"was there without a break. Dots: in the queue. High bars: its prompt was computed. Low "
-		"bars: it decoded. A line: it had a slot and no row, because the policy or the budget gave "
-		"the rows to others. Crosses: it had lost its pages and waited again.\n"
-		"\n"
-		"Why it matters: a slow first token is either a queue or a long prompt, and a gap between "
-		"tokens is a step that others filled, or a preemption. The picture says which, request by "
-		"request; /why wait says it in words.\n"
-		"\n"
-		"queue: until it first had a slot. TTFT: from arrival to first token. ITL: between two "
-		"tokens. TPOT: (e2e - TTFT) / (tokens - 1). e2e: from arrival to end. slot: where it runs; "
-		"user: whose it is (field user of a request).\n"
-		"\n"
-		"Try: /load 16, then /policy static, and compare the lines. Up and down choose a request; "
-		"all views follow.",
+	.help = view_help_requests,
 	.min_w = 40,
 	.min_h = 4,
 	.want_h = 10,

@@ -396,36 +396,7 @@ static void roofline_draw(struct pen *p, const struct timeline *t, struct view_s
 const struct view view_roofline = {
 	.name = "roofline",
 	.id = "roofline",
-	.help =
-		"What each kind of work reaches, under what this machine can do. To the right: arithmetic "
-		"intensity, operations for each byte that is moved. Upwards: operations a second. Both "
-		"axes are logarithmic.\n"
-		"\n"
-		"The slope is the bandwidth of memory: work of one operation a byte cannot do more "
-		"operations a second than bytes arrive. Left of the ridge, where slope and flat roof meet, "
-		"work is memory-bound: it waits for bytes. Right of it, it is compute-bound: it waits for "
-		"arithmetic. There are two flat roofs: products of quantised weights are 8-bit integers, "
-		"attention and weights that are floats are 32-bit floats.\n"
-		"\n"
-		"Small letters are decode steps, capitals prompt steps: means of the last 16 of each. In a "
-		"decode step of one request each weight is read for one row: 2 operations for half a byte, "
-		"far left. In a prompt step each weight serves dozens of rows: far right. Dots are whole "
-		"steps of the last 256. A step that computed rows of prompts and newest tokens at once is "
-		"neither, and left out.\n"
-		"\n"
-		"Attention is computed in tiles that stay in a cache and are merged as they come "
-		"(FlashAttention), and threads share the spans of a head (Flash-Decoding). /attention "
-		"matrix writes all scores of a layer to memory and reads them again instead: the same "
-		"tokens, but attention moves left and down. /attention heads takes the spans' sharing "
-		"away.\n"
-		"\n"
-		"A point on a roof is as good as the machine gets; one far below it waits for something "
-		"else (barriers, unpacking of weights, reductions). A point above a roof says that the "
-		"roof was read while other programs ran, or that the weights stay in a cache: the roof is "
-		"the best of all readings, and is read again after such a step, once nothing runs.\n"
-		"\n"
-		"Try: /load 8, and watch the small letters move right and up the slope; ask a long "
-		"question with /attention matrix. /roof measure reads the roofs again.",
+	.help = view_help_roofline,
 	.min_w = 44,
 	.min_h = 10,
 	.want_h = 18,

@@ -137,29 +137,7 @@ static void draw_runs(struct pen *p, const struct timeline *t, struct view_state
 const struct view view_runs = {
 	.name = "runs",
 	.id = "runs",
-	.help =
-		"Whole runs, the newest below: a run is a time in which one request or another was there "
-		"without a break. A row is a slot, the steps go from left to right, as many a column as "
-		"are needed for the longest run to fit; all have the same scale, so two policies, or the "
-		"cache on and off, stand one above the other and can be compared. Of turns of the chat, "
-		"one request each, only the newest is kept.\n"
-		"\n"
-		"A high bar: a request enters the slot and its prompt is computed. Low bars: its answer. "
-		"Dots: the slot is idle. A cross: the request was preempted; its pages went to another, "
-		"and what it had is computed again later. Colours are those of the requests.\n"
-		"\n"
-		"Above each run: the policy that it began with, its steps, and how many of them, times the "
-		"slots, had no request in them.\n"
-		"\n"
-		"Why it matters: a batch costs nearly the same whether its slots are taken or not, so idle "
-		"slots are throughput that is lost. Static batching is idle until the longest answer of a "
-		"group ends, continuous batching only when nobody waits.\n"
-		"\n"
-		"The last runs are kept, and the last 256 times that a request entered a slot; before them "
-		"a row is blank.\n"
-		"\n"
-		"Try: /policy static, /load 40, then /policy fcfs and /load 40. Or /lesson "
-		"continuous-batching.\n",
+	.help = view_help_runs,
 	.min_w = 30,
 	.min_h = 3,
 	.want_h = 19,

@@ -458,26 +458,7 @@ static bool key_sampler(int key, const struct timeline *t, struct view_state *s)
 const struct view view_sampler = {
 	.name = "why this token",
 	.id = "sampler",
-	.help =
-		"How the sampler came from the model's numbers to one token, stage by stage. Left the "
-		"stage and its setting, then the token's own value, then what the stage did to all.\n"
-		"\n"
-		"logit: the score the model gave it. logit bias: what the request adds to it, where it has "
-		"one. penalties: less for what was said before. temperature: the score is divided by it: "
-		"below 1 the best gain, above 1 all come closer. top-k, top-p, min-p: how many tokens are "
-		"left, and how much of the probability they have; on wide screens a bar shows it. race: "
-		"when it arrived; the first to arrive is taken. draft: what a cheap guesser had said, and "
-		"whether it was right.\n"
-		"\n"
-		"A draft is kept if it wins the very race that would have been run without it: so guessing "
-		"makes the answer faster and never changes it.\n"
-		"\n"
-		"Enter fills the screen: below are the tokens around this one, with their probability and "
-		"the model's doubt in bits (both before penalties and temperature), and how many were in "
-		"the draw.\n"
-		"\n"
-		"Try: walk back with the left key to a token that surprises you, and read why it was "
-		"taken. /min-p 0.1, /repeat-penalty 1.3, /spec ngram:4.",
+	.help = view_help_sampler,
 	.min_w = 48,
 	.min_h = 5,
 	.want_h = 9,

@@ -400,36 +400,7 @@ int view_search_leading(const struct timeline *t, const struct tl_search *s, cha
 const struct view view_search = {
 	.name = "search",
 	.id = "search",
-	.help =
-		"Several answers to one question at once, of which the best is taken: samples (best of n), "
-		"the most probable continuations side by side (beam), or a tree of sentences (mcts). Each "
-		"is an ordinary request in the batch, and they share the KV pages of what they have in "
-		"common; a page is copied only when one of them writes into it.\n"
-		"\n"
-		"The tree: a branch stands below its parent, the branch that it continues, and shows its "
-		"own text. log-prob: the log-probability of all its tokens, in nats; score: of an answer, "
-		"the length-normalised one, divided by its length (of beams: to the power of the penalty), "
-		"or what a command said (/score; it stands above, and below each score). Beams that were "
-		"pruned are dim: others were more probable. The arrow leads to the answer that won.\n"
-		"\n"
-		"mcts: each simulation walks down from the top to where UCT is largest, samples an answer "
-		"from there to its end, and hands its value up. visits: simulations through a sentence; "
-		"value: their mean, of probabilities a token or of a command; UCT: that value between the "
-		"least and the most seen, plus a bonus for what was tried seldom.\n"
-		"\n"
-		"pages: the KV pages that the branches read, each counted once, and what they would need "
-		"if none were shared, now or in the step that had the most; saved: over all steps, and on "
-		"a wide screen by step. How much depends on the prompt: one that is short against its "
-		"answers has little to share, and what others publish (Kwon et al. 2023: 6–10 % for "
-		"parallel sampling, 37–55 % for beam search) is of other prompts and says nothing of "
-		"these.\n"
-		"\n"
-		"Up and down choose a branch: below stands why it scores so, and its whole text. a: all "
-		"branches, also those pruned or tried once; [ and ]: older and newer searches; End: the "
-		"best again.\n"
-		"\n"
-		"Try: /search beam 4, ask something, F5 while it runs, then F10 step by step. /search best "
-		"8; /search mcts 32; /search off.",
+	.help = view_help_search,
 	.min_w = 56,
 	.min_h = 6,
 	.want_h = 14,

@@ -194,32 +194,7 @@ static void sparsity_draw(struct pen *p, const struct timeline *t, struct view_s
 const struct view view_sparsity = {
 	.name = "sparsity",
 	.id = "sparsity",
-	.help =
-		"How much of a token's work is near zero, in the newest token whose attention was "
-		"observed (every one with "
-		"/set attention-every 1).\n"
-		"\n"
-		"The upper table has means over the layers: which share of the values is smaller than a "
-		"tenth, a hundredth … of the "
-		"largest of its row. What attention gives (its output) is an average of value vectors, so "
-		"few are small. Its weights "
-		"are another matter: a softmax over hundreds of positions must be small nearly everywhere "
-		"(/set near-zero X changes "
-		"the threshold). The feed-forward's inner values are act(gate) times up: an activation "
-		"that is no ReLU leaves few exact "
-		"zeros.\n"
-		"\n"
-		"Kept: the inner values that are at least a hundredth of the largest or, with skip-below "
-		"X, at least X of it. Of the "
-		"others the columns of the feed-forward's last matrix need not be read: /skip-below 0.02 "
-		"does that, and /twin on says "
-		"what it costs. As before: of the values kept now or then, those kept both times (Jaccard "
-		"index). Near the value by "
-		"chance, nobody can guess which columns the next token needs. With several requests at "
-		"once: the columns that any of "
-		"them needs, which is what a batch must read.\n"
-		"\n"
-		"Try: /set attention-every 1, ask; then /skip-below 0.02 with /twin on; then /load 8.",
+	.help = view_help_sparsity,
 	.min_w = 60,
 	.min_h = 7,
 	.want_h = 24,

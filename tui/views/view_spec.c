@@ -340,38 +340,7 @@ static bool spec_key(int key, const struct timeline *t, struct view_state *s)
 const struct view view_speculation = {
 	.name = "speculation",
 	.id = "spec",
-	.help =
-		"A cheap drafter proposes the next k tokens, and the model verifies all of them in one "
-		"step. Each line is one such step:\n"
-		"\n"
-		"✓word: drafted, and the model drew the same: accepted (green in the chat, too).\n"
-		"✗word →other: drafted, but the model drew the other.\n"
-		"·word: after a wrong guess, so never verified (discarded).\n"
-		"✗word alone: one of several guesses for the same position, which are branches of a tree; "
-		"in the table, zoomed in, a guess stands to the right of its parent, with the verdict of "
-		"both rules.\n"
-		"+word: all guesses were right, and verification gives one more token for free.\n"
-		"before: NAME: the line is of a drafter or setting that was on before.\n"
-		"\n"
-		"The numbers are of the drafter and rule in the head since they were set, over the last "
-		"256 steps at most, without steps that also computed a prompt: those of the answer in "
-		"focus, and the mean of all requests beside it, where a step of a batch counts for each "
-		"request in it. Tokens a step is the mean accepted length + 1: also without a guess a step "
-		"gives one. accepted 1 2 3 …: the acceptance rate at that position, of the guesses whose "
-		"path was accepted up to there (so it is conditional).\n"
-		"\n"
-		"The n-gram drafter looks for the last words earlier in the text and guesses what "
-		"followed them there. It is free, and good where a text repeats itself: code, lists, "
-		"quotes.\n"
-		"\n"
-		"Why it matters: a step reads all weights whether it computes 1 row or 5, so several "
-		"tokens a step are nearly as many times faster. It changes nothing: a guess is kept "
-		"only if it wins the very draw that plain decoding would make. (/rule rejection verifies "
-		"as Leviathan et al. 2023 do: other tokens, but the same distribution.)\n"
-		"\n"
-		"Try: /spec ngram:4, then ask for a list with a pattern in it, or to repeat a text. Zoom "
-		"in (Enter) for p, q and the arrivals of each exponential race (Gumbel-max). /spec off "
-		"goes back: same text, one token a step.",
+	.help = view_help_speculation,
 	.min_w = 30,
 	.min_h = 2,
 	.want_h = 5,

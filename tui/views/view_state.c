@@ -164,29 +164,7 @@ static const struct hint hints[] = { { "\xe2\x86\x91\xe2\x86\x93", "layers" }, {
 const struct view view_state = {
 	.name = "state",
 	.id = "state",
-	.help =
-		"What recurrent layers keep of all tokens so far, at the newest token (/watch-layers on "
-		"notes it). Such a layer has no keys and values to look up: it has one state of a fixed "
-		"size, and each token multiplies it by a decay and adds to it.\n"
-		"\n"
-		"Half-life: after so many tokens with this token's decay, half of what the state holds is "
-		"left; all: after a million and more. The decay is of each head, or of each channel "
-		"(Mamba: its slowest part), and in most models it depends on the token, so the figures "
-		"change from token to token. The cells are 16 of them from the fastest to the slowest, on "
-		"a logarithmic scale. With the gated delta rule a state also loses what new keys "
-		"overwrite, which a half-life does not say.\n"
-		"\n"
-		"Taps: positions that the layer's convolution reads, its own with them. A layer with "
-		"nothing but taps (LFM2) reaches no further back, except through the layers below it. "
-		"Length: that of the layer's whole state as a vector, its convolution's inputs with it. It "
-		"grows while a text begins and then stays about level where decay and input balance; it "
-		"says how much is held, not what.\n"
-		"\n"
-		"The two lines below are the last 64 tokens, the newest at the right: the length of all "
-		"states together, and the median layer's median half-life.\n"
-		"\n"
-		"Try: /watch-layers on, then a name at the start, a long text, and a question about the "
-		"name.",
+	.help = view_help_state,
 	.min_w = 68,
 	.min_h = 6,
 	.want_h = 24,

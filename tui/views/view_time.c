@@ -386,34 +386,7 @@ static bool time_key(int key, const struct timeline *t, struct view_state *s)
 const struct view view_time = {
 	.name = "time",
 	.id = "time",
-	.help =
-		"Where the time of one step goes. A step sends the newest token of every request "
-		"through all layers; the bar shows how long each kind of work took, as a mean of the "
-		"last 16 steps.\n"
-		"\n"
-		"qkv, out: the projections around attention, matrices\n"
-		"attention: scores and sums over the KV pages; grows as the text grows\n"
-		"scan: the convolution and the selective scan of a recurrent layer, instead of attention: "
-		"the same work however long the text; in proj: the projections into it\n"
-		"FFN gate·up, down: the feed-forward network; most of the weights are here. Of a mixture "
-		"of experts: the router and the chosen experts\n"
-		"LM head: one row of logits, a number for every token of the vocabulary\n"
-		"drafters: guessing, and taking in what was computed (/spec, /shadow); only where they do\n"
-		"rest: norms, positions, embedding, planning, drawing the token\n"
-		"\n"
-		"Why it matters: to make one token, every weight is read once and used for two operations. "
-		"So decoding is limited by how fast memory can be read, not by arithmetic; the figure says "
-		"how near the kernels come to that limit: MBU, model bandwidth utilisation, is the share "
-		"of the roof, which is the best of several readings of memory (/roof measure reads again; "
-		"by itself after steps that were faster). Look at the arithmetic intensity, FLOP/byte, in "
-		"the zoomed table (Enter): with one row it is about 3 (of 32-bit weights half), in a "
-		"prompt step it is dozens, because each weight that was read serves all rows. That is why "
-		"batches, prompts and drafted tokens are cheap.\n"
-		"\n"
-		"Milliseconds are measured; bytes and operations are counted from the shapes.\n"
-		"\n"
-		"Try: left and right choose between decode and prompt steps. /load 4 and watch the "
-		"milliseconds a step: four requests cost far less than four times one.",
+	.help = view_help_time,
 	.min_w = 24,
 	.min_h = 2,
 	.want_h = 3,

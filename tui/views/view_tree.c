@@ -368,28 +368,7 @@ static bool key_tree(int key, const struct timeline *t, struct view_state *s)
 const struct view view_tree = {
 	.name = "branches",
 	.id = "tree",
-	.help =
-		"All that was said in this session, as a tree. A conversation is a line of answers, each "
-		"going on from the one before. Where you went back, forked, tried another token or asked "
-		"something else, it parts, and nothing is lost: what was left is dim.\n"
-		"\n"
-		"The letter is the request's; then what was asked, and the branch's own first words. "
-		"'from' is the position at which its own tokens begin; 'parts with' its first token that "
-		"differs and the one it stands for. After it, whether it runs and how many pages it shares "
-		"with the branch that it left (while both run, their block tables are compared; else it is "
-		"what the prefix cache gave it), why it ended and how many pages of its own the cache "
-		"still keeps, or the step at which it was left.\n"
-		"\n"
-		"A request that runs goes back in place, and shares even a page that is not full. One that "
-		"has ended left only whole pages in the cache: a branch from it computes the tokens of the "
-		"last, partial page again, at most a page's worth.\n"
-		"\n"
-		"Up and down choose, Enter goes on with a branch: an answer that was broken off is "
-		"computed further, after one that had ended the next turn is asked. In a replay Enter goes "
-		"to the step where the branch ended.\n"
-		"\n"
-		"Try: put the cursor on a token of the chat, /fork, and come back here; /rewind -20, /temp "
-		"1.5, F5; /undo.",
+	.help = view_help_tree,
 	.min_w = 40,
 	.min_h = 4,
 	.want_h = 12,

@@ -81,14 +81,7 @@ static void draw(struct pen *p, const struct timeline *t, struct view_state *s)
 const struct view view_watch = {
 	.name = "watches",
 	.id = "watch",
-	.help =
-		"A watch is a number of each step, by an expression of yours: /watch surprise entropy, "
-		"/watch ms ns / 1e6, /watch cached 1.0 * hit / asked.\n\n"
-		"Each line has its name, its value at the step that is looked at, and a bar for each step "
-		"before, newest at the right. Below: the expression, and the least and the most of what is "
-		"shown. NULL: the step has no such value (a step that drew no token has no entropy).\n\n"
-		"/watch lists them and all columns; /watch off NAME takes one away. /break stops at a step "
-		"for which an expression holds.\n\nTry: /watch surprise entropy, and ask something.",
+	.help = view_help_watch,
 	.min_w = 40,
 	.min_h = 4,
 	.want_h = 6,

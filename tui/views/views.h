@@ -4,8 +4,8 @@
 
 #include "tui/views/view.h"
 
-/* Each is a file view_x.c with its struct view view_x, and a line here: in the order of the keys
- * 1-9; 0 selects the others in turn. */
+/* Each is a file view_x.c with its struct view view_x, its text of F1 in help/x.txt, and a line
+ * here: in the order of the keys 1-9; 0 selects the others in turn. */
 #define VIEWS(X)                                                                                   \
 	X(CHAT, chat)                                                                                  \
 	X(NEXT, next)                                                                                  \
@@ -49,7 +49,9 @@ enum view_index {
 _Static_assert((int)VIEW_N <= (int)LAYOUT_VIEWS,
 	"struct view_state and struct layout have no room for another view");
 
-#define X(NAME, name) extern const struct view view_##name;
+#define X(NAME, name)                                                                              \
+	extern const struct view view_##name;                                                          \
+	extern const char view_help_##name[]; /* help/name.txt */
 VIEWS(X)
 #undef X
 
