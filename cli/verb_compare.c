@@ -1,5 +1,4 @@
 /* cutaway compare: two configurations side by side. Thread: main's. */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +6,7 @@
 
 #include "base/recordings.h"
 #include "cli/cli.h"
+#include "cli/interrupt.h"
 #include "cli/open.h"
 #include "cli/out.h"
 #include "cli/prompt.h"
@@ -27,14 +27,6 @@ static const struct setting compare_own[] = {
 		.doc = "answers to each prompt under each side, after one that is not counted"),
 	{ 0 },
 };
-
-static atomic_bool interrupted; /* checked while the models are opened, too */
-
-static void on_sigint(int sig)
-{
-	(void)sig;
-	atomic_store(&interrupted, true);
-}
 
 /* ---- the two sides ---- */
 
@@ -261,13 +253,11 @@ static int print(const struct cli *c, const struct compare *what, struct err *e)
 
 static int compare_settings(const struct cli *c, struct err *e)
 {
-	struct sigaction action = { .sa_handler = on_sigint,
-		.sa_flags = (int)(SA_RESETHAND | SA_RESTART) };
 	struct job j = { .lock = PTHREAD_MUTEX_INITIALIZER };
 	struct err none = { 0 };
 	int rc;
 
-	sigaction(SIGINT, &action, NULL);
+	interrupt_catch(true);
 	if (on_screen(c))
 		screen_block_signals();
 	rc = read_side(&j, c, 0, e) || read_side(&j, c, 1, e) || take_prompts(&j, c, e) ||

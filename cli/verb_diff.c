@@ -1,5 +1,4 @@
 /* cutaway diff: two recordings side by side. Thread: main's. */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +6,7 @@
 
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/interrupt.h"
 #include "cli/model.h"
 #include "cli/out.h"
 #include "sessions/diff/diff.h"
@@ -99,14 +99,6 @@ static int print_json(struct diff *d, const struct diff_distance *deep, struct e
 
 /* ---- with the models ---- */
 
-static atomic_bool interrupted;
-
-static void on_sigint(int signal)
-{
-	(void)signal;
-	atomic_store(&interrupted, true);
-}
-
 static void on_progress(void *arg, int32_t done, int32_t all)
 {
 	(void)arg;
@@ -130,15 +122,13 @@ static void print_deep(
 
 static int deep(const struct cli *c, struct diff *d, struct diff_distance *out, struct err *e)
 {
-	struct sigaction action = { .sa_handler = on_sigint,
-		.sa_flags = (int)(SA_RESETHAND | SA_RESTART) };
 	struct diff_deep_options o = {
 		.engine = { c->engine, c->engine }, .stop = &interrupted, .progress = on_progress
 	};
 	char *path[2] = { NULL, NULL };
 	int rc = 0;
 
-	sigaction(SIGINT, &action, NULL);
+	interrupt_catch(true);
 	for (int s = 0; !rc && s < 2; s++) {
 		rc = model_find_recorded(c, d->h[s], d->same_model ? c->engine.model : NULL, &path[s], e);
 		o.engine[s].model = path[s];

@@ -1,5 +1,4 @@
 /* cutaway export: a recording in another tool's format. Thread: main's. */
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include "base/clock.h"
 #include "base/whole_file.h"
 #include "cli/cli.h"
+#include "cli/interrupt.h"
 #include "cli/out.h"
 #include "sessions/export/export.h"
 #include "tui/app/tui.h"
@@ -42,14 +42,6 @@ struct shown {
 	int64_t began_ns, told_ns;
 	bool told;
 };
-
-static atomic_bool interrupted;
-
-static void on_sigint(int signal)
-{
-	(void)signal;
-	atomic_store(&interrupted, true);
-}
 
 /* Shows progress on a terminal, after the first second. */
 static bool progress(void *arg, int64_t done, int64_t all)
@@ -169,12 +161,11 @@ static int write_stdout(const struct cli *c, const char *format, struct err *e)
 
 static int export_verb(const struct cli *c, struct err *e)
 {
-	struct sigaction action = { .sa_handler = on_sigint, .sa_flags = (int)SA_RESETHAND };
 	const char *format = format_of(e);
 
 	if (!format || check_given(c, format, e))
 		return -1;
-	sigaction(SIGINT, &action, NULL);
+	interrupt_catch(false);
 	return said.out ? write_file(c, format, e) : write_stdout(c, format, e);
 }
 

@@ -1,5 +1,4 @@
 /* cutaway run: one answer on standard output. Thread: main's. */
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include "base/json.h"
 #include "cli/batch.h"
 #include "cli/cli.h"
+#include "cli/interrupt.h"
 #include "cli/out.h"
 #include "cli/run_search.h"
 #include "cli/open.h"
@@ -41,14 +41,6 @@ static const struct setting run_own[] = {
 
 /* limit of an answer if none is given: nobody watches, and a small model may never end */
 enum { RUN_TOKENS = 512 };
-
-static atomic_bool interrupted; /* checked while the model is opened, too */
-
-static void on_sigint(int sig)
-{
-	(void)sig;
-	atomic_store(&interrupted, true);
-}
 
 struct run {
 	const struct cli *c;
@@ -259,8 +251,6 @@ static int run_verb(const struct cli *c, struct err *e)
 	int32_t *ids = NULL;
 	size_t size = 0, n_ids = 0;
 	const char *text = NULL;
-	struct sigaction action = { .sa_handler = on_sigint,
-		.sa_flags = (int)(SA_RESETHAND | SA_RESTART) };
 
 	own.engine.abandon = &interrupted;
 	if (!cli_given(c, "max-tokens"))
@@ -269,7 +259,7 @@ static int run_verb(const struct cli *c, struct err *e)
 		return err_set(e, ERR_USAGE, "--batch and a PROMPT exclude each other");
 	if (!said.batch && !(text = read_prompt(c, &read, &size, e)))
 		return -1;
-	sigaction(SIGINT, &action, NULL);
+	interrupt_catch(true);
 	if (said.batch)
 		return batch_run(&own, said.batch, &interrupted, e);
 	run_search_slots(&said, &own);
@@ -304,9 +294,7 @@ const struct verb verb_run = {
 		"draws with sample n - 1, so an answer depends on its own line alone.",
 	.example = "cutaway run --greedy 'List the first five prime numbers.'",
 	.takes =
-		"Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|Output|"
-		"outliers|importance",
-	.min_operands = 0,
+		"Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|Output|outliers|importance",
 	.max_operands = 1,
 	.run = run_verb,
 	.own = run_own,

@@ -1,6 +1,5 @@
 /* cutaway verify: recomputes a recording and compares. Thread: main's. */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/interrupt.h"
 #include "cli/model.h"
 #include "cli/out.h"
 #include "sessions/verify/verify.h"
@@ -29,14 +29,6 @@ struct report {
 	bool tty, line;    /* a line of progress stands on standard error */
 	int64_t start_ns;
 };
-
-static atomic_bool interrupted;
-
-static void on_sigint(int signal)
-{
-	(void)signal;
-	atomic_store(&interrupted, true);
-}
 
 /* "A:B", "A:", ":B" or "A": steps. */
 static int parse_range(const char *text, int64_t *from, int64_t *to, struct err *e)
@@ -303,15 +295,13 @@ static int verify_and_report(const struct cli *c, struct report *r, struct err *
 
 static int verify_verb(const struct cli *c, struct err *e)
 {
-	struct sigaction action = { .sa_handler = on_sigint,
-		.sa_flags = (int)(SA_RESETHAND | SA_RESTART) };
 	struct report r = { .tty = isatty(STDERR_FILENO), .start_ns = now_ns() };
 	struct json json = { 0 };
 	int rc;
 
 	if (history_open(&r.h, c->operand[0], e))
 		return -1;
-	sigaction(SIGINT, &action, NULL);
+	interrupt_catch(true);
 	if (c->json) {
 		r.json = &json;
 		json_object(r.json, NULL);
