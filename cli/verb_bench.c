@@ -139,8 +139,6 @@ const struct verb verb_bench = {
 		   "few minutes at most.",
 	.example = "cutaway bench --json",
 	.takes = "Model|Kernels|Exactness|shadow|json",
-	.min_operands = 0,
-	.max_operands = 0,
 	.run = bench_verb,
 	.own = bench_own,
 	.said = &said,

@@ -86,7 +86,6 @@ const struct verb verb_cache = {
 		"ago goes first. `cutaway cache clear` deletes them all.",
 	.example = "cutaway cache clear",
 	.takes = "",
-	.min_operands = 0,
 	.max_operands = 1,
 	.run = cache_verb,
 	.completes = "clear",

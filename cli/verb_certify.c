@@ -390,7 +390,6 @@ const struct verb verb_certify = {
 		"share the time. Exit status 0 only if all are equal.",
 	.example = "cutaway certify --quick",
 	.takes = "model|seed|visible|skip-below|weights|activations|json",
-	.min_operands = 0,
 	.max_operands = CLI_MAX_OPERANDS,
 	.run = certify_verb,
 	.completes = "FILE",

@@ -238,10 +238,7 @@ const struct verb verb_chat = {
 		"the new recording has them, too, and names the one before.",
 	.example = "cutaway chat --temp 0.7 --spec ngram:4",
 	.takes =
-		"Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|Recording|"
-		"Screen",
-	.min_operands = 0,
-	.max_operands = 0,
+		"Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|Recording|Screen",
 	.run = chat_verb,
 	.own = chat_own,
 	.said = &said,
@@ -259,7 +256,6 @@ const struct verb verb_replay = {
 		"recorded or where --model says, if its SHA-256 is the recorded one.",
 	.example = "cutaway replay session.db",
 	.takes = "model|Screen",
-	.min_operands = 0,
 	.max_operands = 1,
 	.run = replay_verb,
 	.completes = "RECORDING",

@@ -97,7 +97,5 @@ const struct verb verb_devices = {
 		"has kernels. Exit status 0 whether or not there are any.",
 	.example = "cutaway devices --json",
 	.takes = "json",
-	.min_operands = 0,
-	.max_operands = 0,
 	.run = devices_verb,
 };

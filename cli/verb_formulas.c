@@ -221,7 +221,6 @@ const struct verb verb_formulas = {
 		"nothing stands beside it.",
 	.example = "cutaway formulas --sequences 8 --depth 512",
 	.takes = "Model|Kernels|Exactness|Scheduler|json",
-	.min_operands = 0,
 	.max_operands = 1,
 	.run = formulas_verb,
 	.completes = "RECORDING",

@@ -294,8 +294,6 @@ const struct verb verb_passkey = {
 		"and /view pages draws which positions were read.",
 	.example = "cutaway passkey --tokens 4000 --visible stream:4+window:508",
 	.takes = "Model|Kernels|Exactness|Scheduler|Speculation|Watching|Recording|seed|json",
-	.min_operands = 0,
-	.max_operands = 0,
 	.run = passkey_verb,
 	.own = passkey_own,
 	.said = &said,

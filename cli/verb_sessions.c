@@ -308,7 +308,6 @@ const struct verb verb_sessions = {
 		"here and wherever a command takes a recording.",
 	.example = "cutaway sessions name 1 foxes",
 	.takes = "json|Screen",
-	.min_operands = 0,
 	.max_operands = CLI_MAX_OPERANDS,
 	.run = sessions_verb,
 	.completes = "name delete open",

@@ -62,8 +62,6 @@ const struct verb verb_tokenize = {
 		"written in the text are parsed unless --plain is given.",
 	.example = "printf 'Hello' | cutaway tokenize --json",
 	.takes = "model|json",
-	.min_operands = 0,
-	.max_operands = 0,
 	.run = tokenize_verb,
 	.own = tokenize_own,
 	.said = &said,
