@@ -37,32 +37,55 @@ static int add_figure(struct compare_row *r, const char *name, const struct comp
 	return f->ratio.n > 1 ? 2 : 1; /* one value has no range */
 }
 
-/* digits: after the point. */
-static int add_plain(struct compare_row *r, const char *name, int digits, double a, double b)
+/* What each side has one number of: as a row of the table, and as a member of its object. */
+struct plain {
+	const char *name, *key;
+	int digits;      /* of the row: after the point */
+	int significant; /* of JSON; 0: a whole number */
+	double unit;     /* of the row */
+	double value[2];
+};
+enum { PLAINS = 8 };
+
+static void plains_of(const struct compare_table *t, struct plain out[PLAINS])
 {
+	const struct compare_total *a = &t->total[0], *b = &t->total[1];
+	const struct plain all[PLAINS] = {
+		{ "ITL p50, ms", "itl_p50_ms", 2, 6, 1, { t->itl50[0], t->itl50[1] } },
+		{ "ITL p99, ms", "itl_p99_ms", 2, 6, 1, { t->itl99[0], t->itl99[1] } },
+		{ "tokens", "tokens", 0, 0, 1, { (double)a->tokens, (double)b->tokens } },
+		{ "steps", "steps", 0, 0, 1, { (double)a->steps, (double)b->steps } },
+		{ "rows computed", "rows", 0, 15, 1, { a->rows, b->rows } },
+		{ "KV pages at most", "pages_at_most", 0, 0, 1, { (double)a->pages, (double)b->pages } },
+		{ "read, written, GB", "bytes", 2, 15, 1e9, { a->bytes, b->bytes } },
+		{ "perplexity of A", "perplexity_of_a", 4, 9, 1, { t->perplexity[0], t->perplexity[1] } },
+	};
+
+	memcpy(out, all, sizeof all);
+}
+
+static void add_plain(struct compare_row *r, const struct plain *p)
+{
+	const double a = p->value[0] / p->unit, b = p->value[1] / p->unit;
+
 	memset(r, 0, sizeof *r);
-	snprintf(r->name, sizeof r->name, "%s", name);
-	put_number(r->cell[0], sizeof r->cell[0], digits, a);
-	put_number(r->cell[1], sizeof r->cell[1], digits, b);
+	snprintf(r->name, sizeof r->name, "%s", p->name);
+	put_number(r->cell[0], sizeof r->cell[0], p->digits, a);
+	put_number(r->cell[1], sizeof r->cell[1], p->digits, b);
 	if (a > 0 && b >= 0)
 		snprintf(r->cell[2], sizeof r->cell[2], "%.3f", b / a);
-	return 1;
 }
 
 int compare_rows(const struct compare_table *t, struct compare_row row[COMPARE_ROWS])
 {
-	const struct compare_total *a = &t->total[0], *b = &t->total[1];
+	struct plain plain[PLAINS];
 	int n = add_figure(row, "tokens a second", &t->rate);
 
 	n += add_figure(row + n, "TTFT, ms", &t->ttft);
-	n += add_plain(row + n, "ITL p50, ms", 2, t->itl50[0], t->itl50[1]);
-	n += add_plain(row + n, "ITL p99, ms", 2, t->itl99[0], t->itl99[1]);
-	n += add_plain(row + n, "tokens", 0, (double)a->tokens, (double)b->tokens);
-	n += add_plain(row + n, "steps", 0, (double)a->steps, (double)b->steps);
-	n += add_plain(row + n, "rows computed", 0, a->rows, b->rows);
-	n += add_plain(row + n, "KV pages at most", 0, (double)a->pages, (double)b->pages);
-	n += add_plain(row + n, "read, written, GB", 2, a->bytes / 1e9, b->bytes / 1e9);
-	return n + add_plain(row + n, "perplexity of A", 4, t->perplexity[0], t->perplexity[1]);
+	plains_of(t, plain);
+	for (int i = 0; i < PLAINS; i++)
+		add_plain(&row[n++], &plain[i]);
+	return n;
 }
 
 /* ---- texts ---- */
@@ -181,6 +204,7 @@ static void add_side(
 	struct json *j, const struct compare *c, const struct compare_table *t, int side)
 {
 	const struct compare_side *s = &c->side[side];
+	struct plain plain[PLAINS];
 
 	json_object(j, side ? "b" : "a");
 	json_text(j, "settings", s->label);
@@ -188,14 +212,12 @@ static void add_side(
 	json_text(j, "machine", s->machine);
 	add_median(j, "tokens_a_second", &t->rate.side[side]);
 	add_median(j, "ttft_ms", &t->ttft.side[side]);
-	json_real(j, "itl_p50_ms", t->itl50[side], 6);
-	json_real(j, "itl_p99_ms", t->itl99[side], 6);
-	json_int(j, "tokens", t->total[side].tokens);
-	json_int(j, "steps", t->total[side].steps);
-	json_real(j, "rows", t->total[side].rows, 15);
-	json_int(j, "pages_at_most", t->total[side].pages);
-	json_real(j, "bytes", t->total[side].bytes, 15);
-	json_real(j, "perplexity_of_a", t->perplexity[side], 9);
+	plains_of(t, plain);
+	for (int i = 0; i < PLAINS; i++)
+		if (plain[i].significant)
+			json_real(j, plain[i].key, plain[i].value[side], plain[i].significant);
+		else
+			json_int(j, plain[i].key, (int64_t)plain[i].value[side]);
 	json_end(j);
 }
 
