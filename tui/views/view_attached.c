@@ -141,7 +141,7 @@ static void put_used(struct pen *p, int *y, const struct tl_attached *a)
 void view_attached_cache(struct pen *p, const struct timeline *t)
 {
 	const struct tl_attached *a = &t->attached;
-	char words[3 * VIEW_NUM], n[VIEW_NUM], m[VIEW_NUM], figure[96];
+	char words[3 * VIEW_NUM], n[VIEW_NUM], m[VIEW_NUM];
 	int64_t tokens = a->kv_tokens, room = EV_NULL_I;
 	int y = 1;
 
@@ -154,8 +154,7 @@ void view_attached_cache(struct pen *p, const struct timeline *t)
 	if (a->pages != EV_NULL_I && a->page_size > 0 && a->pages < INT32_MAX &&
 		a->page_size < INT32_MAX)
 		room = a->pages * a->page_size;
-	snprintf(figure, sizeof figure, "%.40s · which page is whose: unknown", a->server);
-	pen_head(p, view_pages.name, figure);
+	view_head(p, view_pages.name, "%.40s · which page is whose: unknown", a->server);
 	put_used(p, &y, a);
 	put_row(p, &y, "tokens in it", part_of(words, sizeof words, tokens, room, "tokens"));
 	snprintf(

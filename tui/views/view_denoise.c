@@ -177,15 +177,14 @@ static void put_price(struct pen *p, const struct tl_canvas *c)
 static void put_head(struct pen *p, const struct tl_request *r)
 {
 	const struct tl_canvas *c = &r->canvas;
-	char figure[96], of[VIEW_NUM] = "", block[VIEW_NUM] = "";
+	char of[VIEW_NUM] = "", block[VIEW_NUM] = "";
 
 	if (c->steps)
 		snprintf(of, sizeof of, " of %d", c->steps);
 	if (c->block && c->block < c->n)
 		snprintf(block, sizeof block, " \xc2\xb7 blocks of %d", c->block);
-	snprintf(figure, sizeof figure, "request %s, step %d%s \xc2\xb7 %d masks left%s",
+	view_head(p, "denoising", "request %s, step %d%s \xc2\xb7 %d masks left%s",
 		view_label(r->id).text, c->nth, of, c->masked, block);
-	pen_head(p, "denoising", figure);
 }
 
 static void denoise_draw(struct pen *p, const struct timeline *t, struct view_state *s)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tui/views/table.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
@@ -193,8 +194,7 @@ static void draw_table(struct pen *p, const struct timeline *t, struct view_stat
 	struct tl_shadow own = {
 		.lately = (double)NAN, .predicted = (double)NAN, .measured = (double)NAN
 	};
-	int64_t *from = &s->cursor[VIEW_DRAFTERS];
-	int n = n_rows(t), first = n - t->n_shadows;
+	int n = n_rows(t), first = n - t->n_shadows, from;
 
 	if (first) {
 		snprintf(own.drafter, sizeof own.drafter, "%s", timeline_setting(t, "spec"));
@@ -203,11 +203,10 @@ static void draw_table(struct pen *p, const struct timeline *t, struct view_stat
 	for (int32_t i = 0; i < t->n_shadows; i++)
 		by[first + i] = &t->shadow[i];
 	qsort(by + first, (size_t)t->n_shadows, sizeof *by, by_prediction);
-	*from = *from > n - rows ? n - rows : *from;
-	*from = *from < 0 ? 0 : *from;
+	from = table_first(&s->cursor[VIEW_DRAFTERS], n, rows);
 	draw_head(p, 1, &c);
-	for (int i = 0; i < rows && *from + i < n; i++)
-		draw_drafter(p, 2 + i, t, by[*from + i], &c);
+	for (int i = 0; i < rows && from + i < n; i++)
+		draw_drafter(p, 2 + i, t, by[from + i], &c);
 }
 
 static void drafters_draw(struct pen *p, const struct timeline *t, struct view_state *s)
@@ -238,17 +237,7 @@ static void drafters_draw(struct pen *p, const struct timeline *t, struct view_s
 
 static bool drafters_key(int key, const struct timeline *t, struct view_state *s)
 {
-	int64_t *from = &s->cursor[VIEW_DRAFTERS];
-
-	switch (key) {
-	case KEY_UP_: *from -= 1; break;
-	case KEY_DOWN_: *from += 1; break;
-	case KEY_HOME_: *from = 0; break;
-	case KEY_END_: *from = t->n_shadows; break;
-	default: return false;
-	}
-	*from = *from < 0 ? 0 : *from > t->n_shadows ? t->n_shadows : *from;
-	return true;
+	return table_key(key, &s->cursor[VIEW_DRAFTERS], t->n_shadows + 1);
 }
 
 const struct view view_drafters = {

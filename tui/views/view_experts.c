@@ -149,7 +149,7 @@ static void experts_draw(struct pen *p, const struct timeline *t, struct view_st
 	const int rows = p->r.h - SUMS, room = (p->r.w - LAYER - FIGURES - 2 * GAP) / 2;
 	struct column column[N_COLUMNS];
 	struct table table = TABLE(p, column, SUMS - 1);
-	char figure[96], rows_text[VIEW_NUM];
+	char rows_text[VIEW_NUM];
 	int32_t each, first;
 
 	if (!w || w->step == EV_NULL_I || !w->value || w->n < 1 || room < 1) {
@@ -157,9 +157,8 @@ static void experts_draw(struct pen *p, const struct timeline *t, struct view_st
 		return;
 	}
 	each = (w->n + room - 1) / room;
-	snprintf(figure, sizeof figure, "request %s, position %lld \xc2\xb7 %s rows",
-		view_label(r->id).text, (long long)w->pos, view_count(rows_text, w->rows));
-	pen_head(p, "experts", figure);
+	view_head(p, "experts", "request %s, position %lld \xc2\xb7 %s rows", view_label(r->id).text,
+		(long long)w->pos, view_count(rows_text, w->rows));
 	put_bytes(p, t, w);
 	put_key(p, w, each);
 	columns_for(column, (w->n + each - 1) / each);

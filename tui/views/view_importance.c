@@ -92,7 +92,6 @@ static void importance_draw(struct pen *p, const struct timeline *t, struct view
 	const int rows = p->r.h - HEADS;
 	const struct tl_importance *least;
 	struct table table = TABLE(p, columns, HEADS - 1);
-	char figure[96];
 
 	(void)s;
 	if (!n) {
@@ -102,9 +101,8 @@ static void importance_draw(struct pen *p, const struct timeline *t, struct view
 		return;
 	}
 	least = least_of(t, 0, n);
-	snprintf(figure, sizeof figure, "layer %d does least: it turns the stream by %.4f",
+	view_head(p, "importance", "layer %d does least: it turns the stream by %.4f",
 		(int)least->layer, fmin(known(least->influence), 2));
-	pen_head(p, "importance", figure);
 	table_heads(&table);
 	for (int32_t first = 0, each = rows > 0 ? (n + rows - 1) / rows : n; rows > 0 && first < n;
 		 first += each) {

@@ -311,11 +311,10 @@ static void draw_gap(struct pen *p, const struct timeline *t, int y)
 static void draw_head(struct pen *p, const struct timeline *t)
 {
 	const int64_t tokens = (int64_t)histogram_n(&t->latency[TL_TTFT]);
-	char figure[96], n[VIEW_NUM];
+	char n[VIEW_NUM];
 
-	snprintf(figure, sizeof figure, "%s first token%s · time measured, steps counted",
+	view_head(p, "latency", "%s first token%s · time measured, steps counted",
 		view_count(n, tokens), tokens == 1 ? "" : "s");
-	pen_head(p, "latency", figure);
 }
 
 static void draw_latency(struct pen *p, const struct timeline *t, struct view_state *s)

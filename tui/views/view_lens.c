@@ -68,11 +68,10 @@ static void draw_layers(
 {
 	struct table table = TABLE(p, layer_columns, 1);
 	int rows = p->r.h - 2, chosen = s->layer < 0 ? -1 : s->layer, first;
-	char word[VIEW_TOKEN], words[VIEW_TOKEN + 80];
+	char word[VIEW_TOKEN];
 
-	snprintf(words, sizeof words, "what each layer would say · rank and p of %s",
+	view_head(p, "logit lens", "what each layer would say · rank and p of %s",
 		quote(word, k, t, k->token));
-	pen_head(p, "logit lens", words);
 	table_heads(&table);
 	first = k->probe->n_layers - rows;
 	first = chosen >= 0 && chosen < first ? chosen : first;
@@ -181,13 +180,12 @@ static void draw_all(struct pen *p, const struct timeline *t, const struct lens_
 	const struct probe *b = k->probe;
 	struct table table = TABLE(p, best_columns, 1);
 	double mass = 0, told = 0;
-	char words[96], word[VIEW_TOKEN], count[VIEW_NUM];
+	char word[VIEW_TOKEN], count[VIEW_NUM];
 	int32_t top[TOP_MAX];
 	int rows = p->r.h - 2 < TOP_MAX ? p->r.h - 2 : TOP_MAX, n;
 
-	snprintf(words, sizeof words, "%.2f bits over %s tokens", b->stats.entropy,
+	view_head(p, "distribution", "%.2f bits over %s tokens", b->stats.entropy,
 		view_count(count, b->vocab));
-	pen_head(p, "distribution", words);
 	for (int32_t i = 0; i < b->vocab; i++)
 		mass += exp((double)(b->logits[i] - b->stats.max));
 	n = rows > 0 ? largest(b->logits, b->vocab, top, rows) : 0;

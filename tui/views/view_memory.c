@@ -166,7 +166,7 @@ static void memory_draw(struct pen *p, const struct timeline *t, struct view_sta
 {
 	struct table table = TABLE(p, columns, GROUPS - 1);
 	double most = 0, cached = 0;
-	char figure[96], a[VIEW_NUM], b[VIEW_NUM];
+	char a[VIEW_NUM], b[VIEW_NUM];
 
 	(void)s;
 	if (!t->n_memory || t->session.dim < 1 || t->session.n_layers < 1) {
@@ -179,9 +179,8 @@ static void memory_draw(struct pen *p, const struct timeline *t, struct view_sta
 		most += (double)h.pages * (double)t->memory[g].page_bytes;
 		cached += (double)h.cached * (double)t->memory[g].page_bytes;
 	}
-	snprintf(figure, sizeof figure, "%s held \xc2\xb7 %s more in the prefix cache",
-		view_bytes(a, most), view_bytes(b, cached));
-	pen_head(p, "memory", figure);
+	view_head(p, "memory", "%s held \xc2\xb7 %s more in the prefix cache", view_bytes(a, most),
+		view_bytes(b, cached));
 	put_titles(&table, t);
 	for (int32_t g = 0; g < t->n_memory; g++) {
 		table.y++;

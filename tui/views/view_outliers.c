@@ -102,7 +102,6 @@ static void put_worst(struct pen *p, int y, const struct tl_outliers *o)
 static void outliers_draw(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	const struct tl_outliers *worst = worst_of(t, 0, INT32_MAX, -1);
-	char figure[96];
 
 	(void)s;
 	if (!worst) {
@@ -111,9 +110,8 @@ static void outliers_draw(struct pen *p, const struct timeline *t, struct view_s
 			"prompts, which takes seconds");
 		return;
 	}
-	snprintf(figure, sizeof figure, "largest channel over the median one \xc2\xb7 up to %.3g",
-		ratio_of(worst));
-	pen_head(p, "outliers", figure);
+	view_head(
+		p, "outliers", "largest channel over the median one \xc2\xb7 up to %.3g", ratio_of(worst));
 	put_layers(p, t, p->r.h - HEADS - 1);
 	put_worst(p, p->r.h - 1, worst);
 }

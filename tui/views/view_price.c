@@ -284,7 +284,7 @@ static void price_draw(struct pen *p, const struct timeline *t, struct view_stat
 	const struct lossy_settings l = view_lossy(t);
 	const struct tl_request *r = view_request(t, s);
 	const struct sums sums = r ? sums_of(r) : (struct sums){ .n = 0 };
-	char names[64], figure[192] = "";
+	char names[64];
 	int y, room;
 
 	if (!sums.n) {
@@ -293,11 +293,9 @@ static void price_draw(struct pen *p, const struct timeline *t, struct view_stat
 			"setting (/cache-format e4m3), and ask");
 		return;
 	}
-	snprintf(figure, sizeof figure,
-		"%s \xc2\xb7 KL %.3g nats a token \xc2\xb7 best equal in %d of %d",
+	view_head(p, "price", "%s \xc2\xb7 KL %.3g nats a token \xc2\xb7 best equal in %d of %d",
 		*lossy_print(&l, names, sizeof names) ? names : "exact", sums.kl / sums.n, (int)sums.equal,
 		(int)sums.n);
-	pen_head(p, "price", figure);
 	y = draw_table(p, 1, t, &sums) + 1;
 	room = p->r.h - y;
 	y = chart(p, y, room > 24 ? room * 3 / 5 : room > 14 ? room - 5 : room, r, &sums);

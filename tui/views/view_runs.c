@@ -111,7 +111,6 @@ static void draw_runs(struct pen *p, const struct timeline *t, struct view_state
 	const int rows = slots_of(t) + 1, fit = (p->r.h - 1) / (rows > 1 ? rows : 1);
 	const int n = fit < 1 ? 1 : fit < t->n_runs ? fit : t->n_runs;
 	struct scale s = { .steps = 1, .x = LABEL, .w = p->r.w - LABEL };
-	char figure[64];
 	int y = 1;
 
 	(void)state;
@@ -125,9 +124,8 @@ static void draw_runs(struct pen *p, const struct timeline *t, struct view_state
 		s.steps = length(&t->run[i]) > s.steps ? length(&t->run[i]) : s.steps;
 	if (s.steps < s.w)
 		s.w = (int)s.steps;
-	snprintf(figure, sizeof figure, "a column is %.3g step%s", (double)s.steps / s.w,
-		s.steps == s.w ? "" : "s");
-	pen_head(p, "runs", figure);
+	view_head(
+		p, "runs", "a column is %.3g step%s", (double)s.steps / s.w, s.steps == s.w ? "" : "s");
 	for (int i = t->n_runs - n; i < t->n_runs; i++)
 		y = draw_run(p, t, &s, &t->run[i], y);
 	if (y < p->r.h && p->r.w >= LEGEND_W)

@@ -420,7 +420,7 @@ static void draw_sampler(struct pen *p, const struct timeline *t, struct view_st
 	struct tl_token buf;
 	const struct tl_token *k = view_drawn(t, r, s, &buf);
 	struct row rows[N_ROWS];
-	char figure[160], quote[VIEW_TOKEN];
+	char quote[VIEW_TOKEN];
 	int n;
 
 	if (!k) {
@@ -428,9 +428,8 @@ static void draw_sampler(struct pen *p, const struct timeline *t, struct view_st
 			"nothing drawn yet: each stage of the sampler tells here what it did");
 		return;
 	}
-	snprintf(figure, sizeof figure, "request %s · position %" PRId64 " · %s",
-		view_label(r->id).text, k->pos, view_quote(quote, t, k->id));
-	pen_head(p, "why this token", figure);
+	view_head(p, "why this token", "request %s · position %" PRId64 " · %s", view_label(r->id).text,
+		k->pos, view_quote(quote, t, k->id));
 	n = drop_rows(rows, make_rows(rows, t, r, k), p->r.h - 1);
 	for (int i = 0; i < n; i++)
 		draw_row(p, 1 + i, &rows[i]);

@@ -175,7 +175,6 @@ static void put_layers(struct pen *p, int y, const struct tl_request *r)
 static void sparsity_draw(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	const struct tl_request *r = view_request(t, s);
-	char figure[96];
 
 	if (!r || r->sparsity.step == EV_NULL_I || !r->sparsity.share) {
 		view_empty(p, "sparsity",
@@ -183,9 +182,8 @@ static void sparsity_draw(struct pen *p, const struct timeline *t, struct view_s
 			"observed; ask, or /attention-every 1");
 		return;
 	}
-	snprintf(figure, sizeof figure, "request %s, position %lld", view_label(r->id).text,
+	view_head(p, "sparsity", "request %s, position %lld", view_label(r->id).text,
 		(long long)r->sparsity.pos);
-	pen_head(p, "sparsity", figure);
 	put_thresholds(p, r);
 	put_kept(p, SUMS - 1, &r->sparsity);
 	put_layers(p, SUMS + 1, r);

@@ -129,16 +129,13 @@ static void state_draw(struct pen *p, const struct timeline *t, struct view_stat
 	const struct tl_watched *w = r ? &r->states : NULL;
 	const int past = p->r.h >= 12 ? PAST_ROWS : 0, rows = p->r.h - SUMS - past;
 	struct table table = TABLE(p, columns, SUMS - 1);
-	char figure[96];
 	int32_t first;
 
 	if (!w || w->step == EV_NULL_I || !w->value) {
 		nothing(p, t);
 		return;
 	}
-	snprintf(figure, sizeof figure, "request %s, position %lld", view_label(r->id).text,
-		(long long)w->pos);
-	pen_head(p, "state", figure);
+	view_head(p, "state", "request %s, position %lld", view_label(r->id).text, (long long)w->pos);
 	view_put(p, 0, 1, INK_DIM,
 		"tokens until half is forgotten, by rank of heads or channels; full: %d on",
 		1 << DOUBLINGS);

@@ -356,6 +356,17 @@ int view_nothing(struct pen *p, const char *text)
 	return pen_wrap(&in, 0, 1, p->r.w, p->r.h - 1, text);
 }
 
+void view_head(struct pen *p, const char *name, const char *fmt, ...)
+{
+	char figure[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(figure, sizeof figure, fmt, ap);
+	va_end(ap);
+	pen_head(p, name, figure);
+}
+
 void view_empty(struct pen *p, const char *name, const char *text)
 {
 	pen_head(p, name, NULL);

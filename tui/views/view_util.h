@@ -106,6 +106,9 @@ int view_rails(
 	struct pen *p, int x, int y, int end, int depth, uint64_t rails, bool parts, bool last);
 /* The cursor in a list: the whole row reversed, in one colour. */
 void view_mark_row(struct pen *p, int y);
+/* pen_head with the figure as printf's. */
+void view_head(struct pen *p, const char *name, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 /* Dim, below the head of an empty view: what would fill it, by which command. Returns the lines
  * used. */
 int view_nothing(struct pen *p, const char *text);
