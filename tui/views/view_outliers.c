@@ -8,14 +8,9 @@
 #include "tui/views/views.h"
 
 enum { INPUTS = 4, HEADS = 3 };
-#define INPUT                                                                                      \
-	{ "ratio", 5, 2 }, { "smooth", 7, 0 },                                                         \
-	{                                                                                              \
-		"\xe2\x89\xa5"                                                                             \
-		"6",                                                                                       \
-			4, 0                                                                                   \
-	}
-static const struct column columns[] = { { "layer", 5, 0 }, INPUT, INPUT, INPUT, INPUT };
+static const struct column columns[] = { { "layer", 5, 0 }, { "ratio", 5, 2 }, { "smooth", 7, 0 },
+	{ "≥6", 4, 0 }, { "ratio", 5, 2 }, { "smooth", 7, 0 }, { "≥6", 4, 0 }, { "ratio", 5, 2 },
+	{ "smooth", 7, 0 }, { "≥6", 4, 0 }, { "ratio", 5, 2 }, { "smooth", 7, 0 }, { "≥6", 4, 0 } };
 
 static const struct {
 	int stage;

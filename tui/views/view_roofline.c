@@ -10,6 +10,7 @@
 
 #include "fold/formulas.h"
 #include "fold/formulas_sheet.h"
+#include "tui/views/table.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
@@ -261,38 +262,41 @@ static int draw_legend(struct pen *p, int y, const struct chart *c)
 	return y + 1;
 }
 
-static void draw_figures(struct pen *p, int x, int y, const struct point *at)
+static const struct column columns[] = { { NULL, -12, 0 }, { "op/byte", 8, 0 }, { "Gop/s", 8, 0 },
+	{ "of roof", 8, 0 }, { "op/byte", 8, 0 }, { "Gop/s", 8, 0 }, { "of roof", 8, 0 } };
+
+/* first: column of the phase */
+static void draw_figures(const struct table *t, int first, const struct point *at)
 {
 	char share[VIEW_NUM];
 
 	if (!(at->rate > 0))
 		return;
-	view_put_right(p, x + 8, y, INK_TEXT, "%.*f", at->intensity < 9.995 ? 2 : 1, at->intensity);
-	view_put_right(p, x + 16, y, INK_TEXT, "%.1f", at->rate / 1e9);
+	table_put(t, first, INK_TEXT, "%.*f", at->intensity < 9.995 ? 2 : 1, at->intensity);
+	table_put(t, first + 1, INK_TEXT, "%.1f", at->rate / 1e9);
 	if (at->roof > 0)
-		view_put_right(p, x + 24, y, INK_BRIGHT, "%s",
+		table_put(t, first + 2, INK_BRIGHT, "%s",
 			at->rate > at->roof ? "> roof" : view_percent(share, at->rate / at->roof));
 }
 
 static int draw_table(struct pen *p, int y, const struct chart *c)
 {
 	static const char *const name[N_PHASES] = { "decode", "prefill" };
+	struct table t = TABLE(p, columns, y + 1);
 
-	for (int phase = 0; phase < N_PHASES; phase++) {
+	for (int phase = 0; phase < N_PHASES; phase++)
 		view_put_right(p, 12 + 24 * (phase + 1), y, phase_ink[phase], "%s, %d step%s", name[phase],
 			c->sample[phase].n, c->sample[phase].n == 1 ? "" : "s");
-		view_put_right(p, 12 + 24 * (phase + 1), y + 1, INK_DIM, "op/byte   Gop/s of roof");
-	}
-	y += 2;
+	table_heads(&t);
 	for (int i = 0; i < N_MARKS; i++) {
 		if (!(c->point[DECODE][i].rate > 0) && !(c->point[PREFILL][i].rate > 0))
 			continue;
-		view_put(p, 0, y, INK_TEXT, "%c %s", marks[i].mark[DECODE], marks[i].name);
+		t.y++;
+		table_put(&t, 0, INK_TEXT, "%c %s", marks[i].mark[DECODE], marks[i].name);
 		for (int phase = 0; phase < N_PHASES; phase++)
-			draw_figures(p, 12 + 24 * phase, y, &c->point[phase][i]);
-		y++;
+			draw_figures(&t, 1 + 3 * phase, &c->point[phase][i]);
 	}
-	return y + 1;
+	return t.y + 2;
 }
 
 static int put_note(struct pen *p, int y, const char *text)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tui/views/table.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
@@ -357,61 +358,50 @@ static void draw_row(struct pen *p, int y, const struct row *w)
 	}
 }
 
-/* Right ends of the columns of the table; the token and where it came from are left. */
-enum {
-	POS_X = 8,
-	NEAR_TOKEN_X = 11,
-	NEAR_TOKEN_W = 20,
-	NEAR_P_X = 39,
-	BITS_X = 48,
-	DRAW_X = 57,
-	STEP_X = 66,
-	FROM_X = 69
-};
+enum { AT_POS, AT_TOKEN, AT_P, AT_BITS, AT_DRAW, AT_STEP, AT_FROM, NEAR_W = 69 };
+static const struct column near_columns[] = { { "position", 8, 0 }, { "token", -20, 3 },
+	{ "model p", 8, 0 }, { "bits", 9, 0 }, { "in draw", 9, 0 }, { "step", 9, 0 }, { NULL, 0, 3 } };
 
 static void draw_near_row(
-	struct pen *p, const struct timeline *t, const struct tl_token *k, int y, bool chosen)
+	const struct table *table, const struct timeline *t, const struct tl_token *k, bool chosen)
 {
 	static const char *const from[] = { "", "drafted", "corrects a draft", "after a draft",
 		"put there", "chosen", "of a search", "of the session before", "of the server", "a piece",
 		"of another model" };
 	_Static_assert(sizeof from / sizeof *from == EV_N_source, "a word for each code");
+	struct pen word = table_cell(table, AT_TOKEN);
 	char n[VIEW_NUM];
-	struct pen in = *p;
 
-	in.ink = chosen ? INK_BRIGHT : INK_TEXT;
-	view_put_right(p, POS_X, y, INK_DIM, "%s", view_count(n, k->pos));
-	view_put_token(&in, NEAR_TOKEN_X, y, NEAR_TOKEN_W, t, k->id);
+	word.ink = chosen ? INK_BRIGHT : INK_TEXT;
+	table_put(table, AT_POS, INK_DIM, "%s", view_count(n, k->pos));
+	view_put_token(&word, 0, 0, word.r.w, t, k->id);
 	if (!isnan(k->p))
-		view_put_right(p, NEAR_P_X, y, INK_TEXT, "%.3f", (double)k->p);
+		table_put(table, AT_P, INK_TEXT, "%.3f", (double)k->p);
 	if (!isnan(k->entropy))
-		view_put_right(p, BITS_X, y, INK_TEXT, "%.2f", (double)k->entropy);
+		table_put(table, AT_BITS, INK_TEXT, "%.2f", (double)k->entropy);
 	if (k->survivors >= 0)
-		view_put_right(p, DRAW_X, y, INK_TEXT, "%s", view_count(n, k->survivors));
-	view_put_right(p, STEP_X, y, INK_DIM, "%s", view_count(n, k->step));
-	view_put(p, FROM_X, y, k->source == EV_SOURCE_accepted ? INK_ACCEPTED : INK_DIM, "%s",
+		table_put(table, AT_DRAW, INK_TEXT, "%s", view_count(n, k->survivors));
+	table_put(table, AT_STEP, INK_DIM, "%s", view_count(n, k->step));
+	table_put(table, AT_FROM, k->source == EV_SOURCE_accepted ? INK_ACCEPTED : INK_DIM, "%s",
 		from[k->source]);
 	if (chosen)
-		view_mark_row(p, y);
+		view_mark_row(table->p, table->y);
 }
 
 /* The tokens around it: shows where the model was certain, and where the settings left a choice. */
 static void draw_near(
 	struct pen *p, const struct timeline *t, const struct tl_request *r, int32_t at, int y)
 {
-	int rows = p->r.h - y - 1;
-	int32_t first = at - rows / 2;
+	struct table table = TABLE(p, near_columns, y);
+	const int rows = p->r.h - y - 1;
+	int64_t from = at - rows / 2;
 
-	first = first > r->n_tokens - rows ? r->n_tokens - rows : first;
-	first = first < 0 ? 0 : first;
-	view_put_right(p, POS_X, y, INK_DIM, "position");
-	view_put(p, NEAR_TOKEN_X, y, INK_DIM, "token");
-	view_put_right(p, NEAR_P_X, y, INK_DIM, "model p");
-	view_put_right(p, BITS_X, y, INK_DIM, "bits");
-	view_put_right(p, DRAW_X, y, INK_DIM, "in draw");
-	view_put_right(p, STEP_X, y, INK_DIM, "step");
-	for (int32_t i = first; i < r->n_tokens && i < first + rows; i++)
-		draw_near_row(p, t, timeline_whole(t, &r->token[i]), ++y, i == at);
+	table_heads(&table);
+	for (int32_t i = table_first(&from, r->n_tokens, rows); i < r->n_tokens && i < from + rows;
+		 i++) {
+		table.y++;
+		draw_near_row(&table, t, timeline_whole(t, &r->token[i]), i == at);
+	}
 }
 
 static void draw_sampler(struct pen *p, const struct timeline *t, struct view_state *s)
@@ -442,7 +432,7 @@ static void draw_sampler(struct pen *p, const struct timeline *t, struct view_st
 			: k->source == EV_SOURCE_carried
 				? "it was not drawn: another model's answer, in this one's tokens"
 				: "the sampler's stages were not recorded");
-	if (s->zoomed && p->r.h - n > 6 && p->r.w > FROM_X)
+	if (s->zoomed && p->r.h - n > 6 && p->r.w > NEAR_W)
 		draw_near(p, t, r, view_token_index(r, s), n + 3);
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "kernels/kernels.h"
+#include "tui/views/table.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
@@ -184,23 +185,22 @@ static void figure_of(
 		snprintf(out, cap, "%s a step · %s", ns, view_rate(rate, reached));
 }
 
-/* A column of the table: its head, its width, and what it says of a cost (NaN: nothing). */
-enum column { C_MS, C_SHARE, C_MB, C_MOP, C_INTENSITY, C_RATE, C_REACHED, N_COLUMNS };
-static const struct {
-	const char *head;
-	int w;
-} columns[N_COLUMNS] = {
-	[C_MS] = { "ms", 9 },
-	[C_SHARE] = { "share", 8 },
-	[C_MB] = { "MB", 10 },
-	[C_MOP] = { "Mop", 10 },
-	[C_INTENSITY] = { "FLOP/byte", 11 },
-	[C_RATE] = { "GB/s", 8 },
-	[C_REACHED] = { "MBU", 9 },
+/* The table. A bar stands before the column MB, where there is room for all. */
+enum { C_STAGE, C_MS, C_SHARE, C_MB, C_MOP, C_INTENSITY, C_RATE, C_REACHED, N_COLUMNS };
+static const struct column columns[N_COLUMNS] = {
+	[C_STAGE] = { "stage", -12, 2 },
+	[C_MS] = { "ms", 9, 0 },
+	[C_SHARE] = { "share", 8, 0 },
+	[C_MB] = { "MB", 10, 0 },
+	[C_MOP] = { "Mop", 10, 0 },
+	[C_INTENSITY] = { "FLOP/byte", 11, 0 },
+	[C_RATE] = { "GB/s", 8, 0 },
+	[C_REACHED] = { "MBU", 9, 0 },
 };
 
+/* What it says of a cost. */
 static void column_text(
-	char *out, size_t cap, enum column col, const struct tl_cost *c, double wall, double most)
+	char *out, size_t cap, int col, const struct tl_cost *c, double wall, double most)
 {
 	double rate = c->ns > 0 && c->bytes > 0 ? c->bytes / c->ns : (double)NAN;
 	double v[N_COLUMNS] = {
@@ -226,34 +226,25 @@ static void column_text(
 			v[col], percent ? " %" : "");
 }
 
-struct bar {
-	int w;
-	double full; /* ns that fill it; 0: none is drawn */
-};
-
-static void draw_row(struct pen *p, int y, enum ink mark, const char *label,
-	const struct tl_cost *c, const struct bar *bar, double wall, double most)
+/* full: ns that fill the bar; 0: none is drawn. */
+static void draw_row(struct table *t, enum ink mark, const char *label, const struct tl_cost *c,
+	double full, double wall, double most)
 {
+	const struct rect mb = table_rect(t, C_MB);
+	const int bar_w = t->column[C_MB].gap - 2;
+	struct pen in = *t->p;
 	char text[VIEW_NUM];
-	int x = 14;
 
-	view_put(p, 0, y, mark, "%s", glyph(p->c, GLYPH_BLOCK));
-	view_put(p, 2, y, INK_TEXT, "%s", label);
-	for (int col = 0; col < N_COLUMNS; col++) {
-		if (x + columns[col].w > p->r.w)
-			break;
-		x += columns[col].w;
-		column_text(text, sizeof text, (enum column)col, c, wall, most);
-		view_put_right(p, x, y, col < C_MB ? INK_BRIGHT : INK_TEXT, "%s", text);
-		if (col == C_SHARE && bar->w > 0) {
-			struct pen in = *p;
-
-			in.ink = (uint8_t)mark;
-			if (bar->full > 0)
-				view_bar(&in, x + 2, y, bar->w, c->ns / bar->full);
-			x += 2 + bar->w;
-		}
+	t->y++;
+	in.ink = (uint8_t)mark;
+	view_put(t->p, 0, t->y, mark, "%s", glyph(t->p->c, GLYPH_BLOCK));
+	table_put(t, C_STAGE, INK_TEXT, "%s", label);
+	for (int col = C_MS; col < N_COLUMNS; col++) {
+		column_text(text, sizeof text, col, c, wall, most);
+		table_put(t, col, col < C_MB ? INK_BRIGHT : INK_TEXT, "%s", text);
 	}
+	if (full > 0 && bar_w > 0)
+		view_bar(&in, mb.x - bar_w, t->y, bar_w, c->ns / full);
 }
 
 static int stage_part(int stage)
@@ -264,53 +255,38 @@ static int stage_part(int stage)
 	return REST;
 }
 
-static void draw_heads(struct pen *p, int y, int bar_w)
-{
-	int x = 14;
-
-	view_put(p, 2, y, INK_DIM, "stage");
-	for (int col = 0; col < N_COLUMNS; col++) {
-		if (x + columns[col].w > p->r.w)
-			break;
-		x += columns[col].w;
-		view_put_right(p, x, y, INK_DIM, "%s", columns[col].head);
-		if (col == C_SHARE && bar_w > 0)
-			x += 2 + bar_w;
-	}
-}
-
 static int bar_room(int w)
 {
-	int left = w - 14;
-
 	for (int col = 0; col < N_COLUMNS; col++)
-		left -= columns[col].w;
-	return left < 6 ? 0 : left - 2 > 40 ? 40 : left - 2;
+		w -= abs(columns[col].w) + columns[col].gap;
+	return w < 6 ? 0 : w - 2 > 40 ? 40 : w - 2;
 }
 
 static int draw_table(struct pen *p, int y, const struct tl_sample *m, double most)
 {
-	int bar_w = bar_room(p->r.w);
-	struct tl_cost drafters = { .ns = m->drafters };
-	struct tl_cost outside = { .ns = m->wall - m->kernels.ns - m->drafters };
-	struct tl_cost all = { m->wall, m->kernels.bytes, m->kernels.ops };
+	const int bar_w = bar_room(p->r.w);
+	const struct tl_cost drafters = { .ns = m->drafters };
+	const struct tl_cost outside = { .ns = m->wall - m->kernels.ns - m->drafters };
+	const struct tl_cost all = { m->wall, m->kernels.bytes, m->kernels.ops };
 	double longest = fmax(outside.ns, drafters.ns);
+	struct column own[N_COLUMNS];
+	struct table t = TABLE(p, own, y);
 
+	memcpy(own, columns, sizeof own);
+	own[C_MB].gap = bar_w ? bar_w + 2 : 0;
 	for (int i = 0; i < K_N_STAGES; i++)
 		longest = fmax(longest, m->stage[i].ns);
-	draw_heads(p, y++, bar_w);
+	table_heads(&t);
 	for (int i = 0; i < K_N_STAGES; i++)
 		if (m->stage[i].ops > 0) /* the model has it */
-			draw_row(p, y++, parts[stage_part(i)].ink, stage_label(m, i, p->c->ascii), &m->stage[i],
-				&(struct bar){ bar_w, longest }, m->wall, most);
+			draw_row(&t, parts[stage_part(i)].ink, stage_label(m, i, p->c->ascii), &m->stage[i],
+				longest, m->wall, most);
 	if (part_is_shown(m, DRAFTERS))
-		draw_row(p, y++, parts[DRAFTERS].ink, parts[DRAFTERS].brief, &drafters,
-			&(struct bar){ bar_w, longest }, m->wall, most);
-	draw_row(p, y++, parts[REST].ink, "no kernel", &outside, &(struct bar){ bar_w, longest },
-		m->wall, most);
-	pen_hline(&(struct pen){ p->c, p->r, INK_RULE, 0, 0 }, 0, y++, p->r.w);
-	draw_row(p, y++, INK_BRIGHT, "step", &all, &(struct bar){ bar_w, 0 }, m->wall, most);
-	return y;
+		draw_row(&t, parts[DRAFTERS].ink, parts[DRAFTERS].brief, &drafters, longest, m->wall, most);
+	draw_row(&t, parts[REST].ink, "no kernel", &outside, longest, m->wall, most);
+	pen_hline(&(struct pen){ p->c, p->r, INK_RULE, 0, 0 }, 0, ++t.y, p->r.w);
+	draw_row(&t, INK_BRIGHT, "step", &all, 0, m->wall, most);
+	return t.y + 1;
 }
 
 /* What the numbers mean, and where each comes from. */
