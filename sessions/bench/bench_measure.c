@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/median.h"
 
 double bench_now(void) /* seconds */
 {
@@ -45,18 +46,12 @@ void bench_add(struct samples *s, double value)
 		s->value[s->n++] = value;
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
 struct bench_figure bench_figure(struct samples *s)
 {
 	struct bench_figure f = { NAN, NAN, NAN, s->n, NAN, NULL };
 	if (!s->n)
 		return f;
-	qsort(s->value, (size_t)s->n, sizeof *s->value, by_value);
+	sorted_of(s->value, s->n);
 	f.median = (s->value[(s->n - 1) / 2] + s->value[s->n / 2]) / 2;
 	f.low = s->value[s->n / 10];
 	f.high = s->value[s->n - 1 - s->n / 10];

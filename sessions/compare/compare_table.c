@@ -148,13 +148,6 @@ static int figure(const struct compare_side *a, const struct compare_answer *con
 	return 0;
 }
 
-static int by_value(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* Answers of a side: those of A that have a partner, or the partners. */
 static const struct compare_answer *answer_at(
 	const struct compare *c, const struct compare_answer *const *pair, int side, int i)
@@ -197,7 +190,7 @@ static int waits(const struct compare *c, const struct compare_answer *const *pa
 		for (int k = 0; a && k < a->n_gaps; k++)
 			gap[got++] = a->gap[k];
 	}
-	qsort(gap, (size_t)got, sizeof *gap, by_value);
+	sorted_of(gap, got);
 	t->itl50[side] = quantile_of(gap, got, 0.5);
 	t->itl99[side] = quantile_of(gap, got, 0.99);
 	free(gap);

@@ -5,6 +5,7 @@
 
 #include "base/array.h"
 #include "base/json.h"
+#include "base/median.h"
 #include "base/text.h"
 #include "base/whole_file.h"
 #include "sessions/export/export.h"
@@ -137,13 +138,6 @@ static bool same(const struct answer *a, const struct answer *b)
 	return !strcmp(a->lesson, b->lesson) && !strcmp(a->question, b->question) && a->ask == b->ask;
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 struct spread {
 	double least, median, most;
 	int n;
@@ -162,7 +156,7 @@ static struct spread spread_of(const struct answers *a, const struct answer *lik
 			v[s.n++] = x;
 	}
 	if (s.n) {
-		qsort(v, (size_t)s.n, sizeof *v, by_value);
+		sorted_of(v, s.n);
 		s.least = v[0];
 		s.median = s.n % 2 ? v[s.n / 2] : (v[s.n / 2 - 1] + v[s.n / 2]) / 2;
 		s.most = v[s.n - 1];
@@ -205,7 +199,7 @@ static int by_said(const void *x, const void *y)
 	if (!a->said || !b->said)
 		return !a->said - !b->said;
 	return isnan(a->value) || isnan(b->value) ? strcmp(a->said, b->said)
-											  : by_value(&a->value, &b->value);
+											  : (a->value > b->value) - (a->value < b->value);
 }
 
 /* How many predicted what: a bar for each prediction, of up to so many marks. */

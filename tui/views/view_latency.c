@@ -74,11 +74,8 @@ static void draw_bars(
 	for (int x = 0; x < s->w; x++)
 		most = sum[x] > most ? sum[x] : most;
 	for (int x = 0; x < s->w; x++) {
-		double part = most > 0 ? sum[x] / most * rows : 0;
-
 		in.ink = target > 0 && s->x + x > column_of(s, target) ? INK_REJECTED : INK_BAR;
-		for (int row = rows; row-- > 0 && part > 0; part -= 1)
-			pen_spark(&in, s->x + x, y + row, part > 1 ? 1 : part < 0.125 ? 0.125 : part);
+		view_stack(&in, s->x + x, y, rows, most > 0 ? sum[x] / most * rows : 0);
 	}
 }
 

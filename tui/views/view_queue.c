@@ -69,12 +69,9 @@ static void draw_length(struct pen *p, const struct timeline *t, int y, int rows
 	if (rows > 1)
 		view_put(p, 0, y + 1, INK_DIM, "to %s", view_count(n, most));
 	for (int32_t i = first_step(t, columns), x = p->r.w - (t->n_steps - i); i < t->n_steps;
-		 i++, x++) {
-		double part = most ? (double)n_waiting(&t->step[i]) / (double)most * rows : 0;
-
-		for (int row = rows; row-- > 0 && part > 0; part -= 1)
-			pen_spark(&in, x, y + row, part > 1 ? 1 : part < 0.125 ? 0.125 : part);
-	}
+		 i++, x++)
+		view_stack(
+			&in, x, y, rows, most ? (double)n_waiting(&t->step[i]) / (double)most * rows : 0);
 }
 
 static void draw_lane(struct pen *p, const struct timeline *t, const struct lane *lane, int y)

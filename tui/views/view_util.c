@@ -307,6 +307,12 @@ void view_bar(struct pen *p, int x, int y, int w, double part)
 		pen_spark(p, x + i, y, 0.75);
 }
 
+void view_stack(struct pen *p, int x, int y, int rows, double part)
+{
+	for (int row = rows; row-- > 0 && part > 0; part -= 1)
+		pen_spark(p, x, y + row, part > 1 ? 1 : part < 0.125 ? 0.125 : part);
+}
+
 const char *view_asks(const struct tl_request *r, char *buf, size_t cap)
 {
 	if (r->kind != EV_REQUEST_KIND_served || !r->user || !*r->user)

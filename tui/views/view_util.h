@@ -95,6 +95,9 @@ int view_put_right(struct pen *p, int x, int y, enum ink ink, const char *fmt, .
 /* A bar of `part` (0 … 1) of w columns, lower than the line, so that bars one above the other stay
  * apart. A part above 0 is at least one cell. */
 void view_bar(struct pen *p, int x, int y, int w, double part);
+/* A bar of `part` cells from the bottom of rows y … y + rows - 1 up; at least an eighth if above 0.
+ */
+void view_stack(struct pen *p, int x, int y, int rows, double part);
 /* Label of a request in its colour, bold. Returns the columns used. */
 /* What a request asks, on one line: a client's with its name before. Into buf, or its text. */
 const char *view_asks(const struct tl_request *r, char *buf, size_t cap);
