@@ -4,13 +4,10 @@
 
 #include "kernels/context.h"
 
-/* Runs every op on made-up data with the context's kernels and threads, and compares hashes of the
+/* Runs ops on made-up data with the context's kernels and threads, and compares hashes of the
  * results with those of arithmetic version 1. 0, or -1 with ERR_DEVICE naming the op. Takes a few
  * milliseconds. */
 int k_selfcheck(struct k_ctx *ctx, struct err *e);
-
-/* The hashes themselves, for the test that checks the table. */
-int k_selfcheck_hashes(struct k_ctx *ctx, uint64_t hash[K_N_KINDS], struct err *e);
 
 /* The context's k_layout_name(): its instruction set, and a hash of how it packs a known matrix of
  * each type. */
