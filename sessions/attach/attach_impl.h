@@ -112,7 +112,8 @@ struct attach_order {
 struct attach_body { /* of a poll */
 	char *text;
 	size_t n, cap;
-	bool open;
+	struct attach *open; /* whose call it is; NULL: none is under way */
+	const char *path;
 };
 
 struct attach {

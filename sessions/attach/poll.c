@@ -241,8 +241,10 @@ static void end_poll(struct attach *a)
 	a->poll_at_ns = now_ns() + (int64_t)a->o.poll_ms * 1000000;
 }
 
-static bool take(struct attach_body *b, int status, const char *bytes, size_t size)
+static bool body_piece(void *who, int status, const char *bytes, size_t size)
 {
+	struct attach_body *b = who;
+
 	if (status >= 400)
 		return true;
 	if (b->n + size > ATTACH_BODY || !ARRAY_ROOM(b->text, b->cap, b->n + size + 1))
@@ -253,36 +255,27 @@ static bool take(struct attach_body *b, int status, const char *bytes, size_t si
 	return true;
 }
 
-static void close_body(
-	struct attach *a, struct attach_body *b, const char *path, const struct client_end *end)
+static void body_end(void *who, const struct client_end *end)
 {
-	b->open = false;
+	struct attach_body *b = who;
+	struct attach *a = b->open;
+
+	b->open = NULL;
 	if (end->status >= 400)
 		snprintf(
-			a->poll_error, sizeof a->poll_error, "%s answers with status %d", path, end->status);
+			a->poll_error, sizeof a->poll_error, "%s answers with status %d", b->path, end->status);
 	else if (end->error)
-		snprintf(a->poll_error, sizeof a->poll_error, "%s: %s", path, end->error);
+		snprintf(a->poll_error, sizeof a->poll_error, "%s: %s", b->path, end->error);
 	end_poll(a);
 }
 
-static bool metrics_piece(void *who, int status, const char *bytes, size_t size)
+static void body_begin(struct attach *a, struct attach_body *b, const char *path)
 {
-	return take(&((struct attach *)who)->metrics, status, bytes, size);
-}
-
-static void metrics_end(void *who, const struct client_end *end)
-{
-	close_body(who, &((struct attach *)who)->metrics, "/metrics", end);
-}
-
-static bool slots_piece(void *who, int status, const char *bytes, size_t size)
-{
-	return take(&((struct attach *)who)->slots, status, bytes, size);
-}
-
-static void slots_end(void *who, const struct client_end *end)
-{
-	close_body(who, &((struct attach *)who)->slots, "/slots", end);
+	b->path = path;
+	b->open =
+		client_begin(a->client, path, NULL, (struct client_handler){ b, body_piece, body_end })
+			? a
+			: NULL;
 }
 
 void attach_poll_first(struct attach *a)
@@ -297,11 +290,10 @@ void attach_poll(struct attach *a)
 		a->slots.open || now_ns() < a->poll_at_ns)
 		return;
 	a->poll_error[0] = '\0';
-	a->metrics.open =
-		a->told.has_metrics && client_begin(a->client, "/metrics", NULL,
-								   (struct client_handler){ a, metrics_piece, metrics_end });
-	a->slots.open = a->told.has_slots && client_begin(a->client, a->server->slots, NULL,
-											 (struct client_handler){ a, slots_piece, slots_end });
+	if (a->told.has_metrics)
+		body_begin(a, &a->metrics, "/metrics");
+	if (a->told.has_slots)
+		body_begin(a, &a->slots, a->server->slots);
 }
 
 void attach_poll_free(struct attach *a)

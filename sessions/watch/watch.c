@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "sessions/watch/watch_impl.h"
-#include "trace/foreign.h"
+#include "trace/reader.h"
 
 enum { MOST_TEXT = 4096, MOST_VM_STEPS = 20000 };
 static const int64_t MOST_NS = 500000000; /* an engine waits */
@@ -189,28 +189,14 @@ static void keep_text(struct watch_set *s, const struct ev_vocab *v)
 		ev_texts_keep(&s->texts, v);
 }
 
+static void take_text(void *arg, const struct event *ev)
+{
+	keep_text(arg, &ev->u.vocab);
+}
+
 int watch_texts(struct watch_set *s, const char *path, struct err *e)
 {
-	sqlite3_stmt *rows = NULL;
-	struct foreign f;
-	int rc;
-
-	if (foreign_open(&f, path, e))
-		return -1;
-	rc = sqlite3_prepare_v2(f.db, "SELECT id, bytes FROM vocab", -1, &rows, NULL);
-	while (!rc && (rc = sqlite3_step(rows)) == SQLITE_ROW) {
-		struct ev_vocab v = { .id = sqlite3_column_int64(rows, 0) };
-
-		v.bytes.data = sqlite3_column_blob(rows, 1);
-		v.bytes.size = (size_t)sqlite3_column_bytes(rows, 1);
-		keep_text(s, &v);
-		rc = 0;
-	}
-	if (rc != SQLITE_DONE)
-		foreign_fail(f.db, path, e);
-	sqlite3_finalize(rows);
-	foreign_close(&f);
-	return rc == SQLITE_DONE ? 0 : -1;
+	return reader_each(path, UINT64_C(1) << EV_vocab, 0, take_text, s, e);
 }
 
 static void evaluate(struct watch_set *s, struct watch *w)

@@ -262,18 +262,29 @@ int32_t *why_tokens(struct why *w, long long request, long long seq, int32_t *n)
 	return ids;
 }
 
-long long why_page_size(struct why *w, long long seq)
+const char *why_setting(struct why *w, const char *name, long long seq, char *out, size_t cap)
 {
-	sqlite3_stmt *s = why_query(w,
-		"SELECT CAST(value AS INTEGER) FROM setting WHERE name = 'page-size' AND"
-		" seq < ?1 ORDER BY seq DESC LIMIT 1",
-		seq);
-	long long size = 0;
+	char sql[160];
+	sqlite3_stmt *s;
 
+	snprintf(sql, sizeof sql,
+		"SELECT value FROM setting WHERE name = '%s' AND seq < ?1 ORDER BY seq DESC LIMIT 1", name);
+	s = why_query(w, sql, seq);
+	*out = '\0';
 	if (why_row(w, &s)) {
-		size = sqlite3_column_int64(s, 0);
+		const char *value = (const char *)sqlite3_column_text(s, 0);
+
+		snprintf(out, cap, "%s", value ? value : "");
 		why_done(&s);
 	}
+	return out;
+}
+
+long long why_page_size(struct why *w, long long seq)
+{
+	char value[24];
+	long long size = strtoll(why_setting(w, "page-size", seq, value, sizeof value), NULL, 10);
+
 	if (size < 1 || size > 1 << 20)
 		size = why_int(w, 16, "SELECT page_size FROM session LIMIT 1");
 	return size < 1 || size > 1 << 20 ? 16 : size;

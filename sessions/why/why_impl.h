@@ -68,6 +68,8 @@ const char *why_text(struct why *w, long long id, char *out, size_t cap);
 /* All tokens that a request had before event `seq`: prompt, then generated. malloc'd, or NULL; *n
  * may be 0. */
 int32_t *why_tokens(struct why *w, long long request, long long seq, int32_t *n);
+/* A setting of ours as it stood before event `seq`, or ""; in `out`, which is returned. */
+const char *why_setting(struct why *w, const char *name, long long seq, char *out, size_t cap);
 /* The page size in force at event `seq`. */
 long long why_page_size(struct why *w, long long seq);
 /* The step in which event `seq` fell; that of the next step row. */

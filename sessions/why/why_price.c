@@ -19,20 +19,8 @@ static const char *value_of(void *of, const char *name)
 {
 	static _Thread_local char value[LOSSY_VALUE];
 	const struct asked_at *at = of;
-	sqlite3_stmt *s = why_query(at->w,
-		"SELECT CAST(value AS TEXT), name FROM setting WHERE seq < ?1 ORDER BY seq DESC", at->seq);
 
-	*value = '\0';
-	while (why_row(at->w, &s)) {
-		const char *is = (const char *)sqlite3_column_text(s, 1);
-
-		if (!is || strcmp(is, name) != 0)
-			continue;
-		snprintf(value, sizeof value, "%.60s",
-			sqlite3_column_text(s, 0) ? (const char *)sqlite3_column_text(s, 0) : "");
-		why_done(&s);
-	}
-	return value;
+	return why_setting(at->w, name, at->seq, value, sizeof value);
 }
 
 /* "window:64, cache-format e4m3", or "exact settings". */

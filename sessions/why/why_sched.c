@@ -13,19 +13,10 @@ static double ms(long long ns)
  * file may name any. */
 static const struct sched_policy *policy_of(struct why *w, long long seq)
 {
-	const struct sched_policy *known = sched_policies[0];
-	sqlite3_stmt *s = why_query(w,
-		"SELECT value FROM setting WHERE name = 'policy' AND seq < ?1 ORDER BY seq"
-		" DESC LIMIT 1",
-		seq);
+	char name[64];
 
-	if (why_row(w, &s)) {
-		const char *name = (const char *)sqlite3_column_text(s, 0);
-
-		known = name ? sched_policy_find(name, NULL) : NULL;
-		why_done(&s);
-	}
-	return known;
+	why_setting(w, "policy", seq, name, sizeof name);
+	return *name ? sched_policy_find(name, NULL) : sched_policies[0];
 }
 
 static const char *policy_at(struct why *w, long long seq)
