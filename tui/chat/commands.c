@@ -20,14 +20,6 @@ enum { NOTE_LENGTH = 140 }; /* of two lines on a small screen */
 	{                                                                                              \
 		.type = SETTING_##type_, .when = SETTING_ANY, __VA_ARGS__                                  \
 	}
-#define ACT(type, act, where, ...)                                                                 \
-	{                                                                                              \
-		COMMAND_ACT, ACT_##act, where, ROW(type, __VA_ARGS__)                                      \
-	}
-#define CHAT(type, where, ...)                                                                     \
-	{                                                                                              \
-		COMMAND_ENGINE, 0, where, ROW(type, __VA_ARGS__)                                           \
-	}
 
 /* Every row of the settings, then the chat's own settings, then commands that act. */
 const struct command commands[] = {
@@ -38,102 +30,9 @@ const struct command commands[] = {
 #define ENGINE(type, field, ...)                                                                   \
 	{ COMMAND_ENGINE, 0, LIVE | LESSON, &engine_settings[ENGINE_AT_##field] },
 #include "engine/settings/settings.def"
-	CHAT(TEXT, LIVE | LESSON, .name = "search", .arg = "best N|beam N [PENALTY]|mcts N|off",
-		SETTING_WORDS("off", "best:8", "beam:4", "beam:4,0.6", "mcts:32", "mcts:32,3,16"),
-		.doc = "each answer is the best of several, on shared pages: see the search view"),
-	CHAT(FILE, LIVE, .name = "score", .arg = "COMMAND|off",
-		.doc = "a command that scores the answers of a search: it reads one, and prints a number; "
-			   "off: their log-probability"),
-	ACT(TEXT, LAYER, BOTH | LESSON, .name = "layer", .arg = "N|mean", SETTING_WORDS("mean", "0"),
-		.doc = "the layer that the attention view shows"),
-	ACT(TEXT, HEAD, BOTH | LESSON, .name = "head", .arg = "N|mean", SETTING_WORDS("mean", "0"),
-		.doc = "the head that the attention view shows, of that layer"),
-	ACT(FILE, MODEL, LIVE | LESSON, .name = "model", .arg = "FILE|NAME", .more = models_name,
-		.doc = "goes on with another model: the texts so far in its template and tokens, in a "
-			   "recording of its own"),
-	ACT(NONE, NEW, LIVE | LESSON, .name = "new", .doc = "forgets the conversation and begins anew"),
-	ACT(NONE, RETRY, LIVE | LESSON, .name = "retry",
-		.doc = "answers the last turn again, with another draw"),
-	ACT(NUMBER, FORK, LIVE | LESSON, .name = "fork", .arg = "N|@POS", .low = 2, .high = 64,
-		.step = 1, SETTING_WORDS("2", "4"),
-		.doc = "N answers to the last turn at once, sharing its pages; @POS: a second future from "
-			   "there"),
-	ACT(TEXT, REWIND, LIVE | LESSON, .name = "rewind", .arg = "POS|turn N|-N",
-		SETTING_WORDS("turn"),
-		.doc = "takes the engine back: to a position, to a turn, by N tokens; F5 goes on"),
-	ACT(TEXT, TRY, LIVE | LESSON, .name = "try", .arg = "TOKEN|#ID",
-		.doc = "puts another token under the cursor, or after the newest, and goes on from it"),
-	ACT(NONE, UNDO, LIVE | LESSON, .name = "undo",
-		.doc = "back to the branch that was left last by going back"),
-	ACT(TEXT, LOAD, LIVE | LESSON, .name = "load", .arg = "N [KIND]",
-		SETTING_WORDS("4", "8", "16", "8 chat", "8 document", "8 edit", "8 system"),
-		.doc =
-			"N background requests, so that the batch fills: of the shipped prompts, or of a kind "
-			"of load"),
-	ACT(TEXT, PIN, LIVE | LESSON, .name = "pin", .arg = "FILE|\"TEXT\" [TIME]", .file = true,
-		.doc = "keeps the pages of a file or text, as the beginning of a first turn, for 5m, 1h …; "
-			   "alone: lists"),
-	ACT(NUMBER, UNPIN, LIVE | LESSON, .name = "unpin", .arg = "N", .low = 1, .high = 1e12,
-		.step = 1, .doc = "ends pin N: its pages may be evicted again"),
-	ACT(TEXT, COMPARE, LIVE | LESSON, .name = "compare", .arg = "'A' 'B' [PROMPT]",
-		.doc = "the last turn or PROMPT under two sets of settings, by turns: speed, bytes, texts"),
-	ACT(NONE, PRICE, LIVE | LESSON, .name = "price",
-		.doc = "scores the text in focus beside the exact twin: which lossy setting costs most"),
-	ACT(NONE, STOP_ANSWER, LIVE | LESSON, .name = "cancel",
-		.doc = "stops the answer and the background requests"),
-	ACT(TEXT, SET, LIVE | LESSON, .name = "set", .arg = "NAME VALUE",
-		.doc = "any setting by its name, as on the command line; alone: all of them"),
-	ACT(TEXT, LESSON, LIVE, .name = "lesson", .arg = "NAME|off", SETTING_WORDS("off"),
-		.more = lesson_name,
-		.doc = "begins a lesson beside the views; alone it lists them, off closes it"),
-	ACT(FILE, SAVE, LIVE, .name = "save", .arg = "FILE",
-		.doc = "writes the conversation as text; FILE.db: a copy of the recording"),
-	ACT(FILE, EXPORT, BOTH, .name = "export", .arg = "FILE.svg|FILE.png [VIEW] [WxH]",
-		.doc = "a picture of the view in focus, of another, or of the whole screen"),
-	ACT(NONE, PAUSE, BOTH | LESSON, .name = "pause", .doc = "holds between two steps, or goes on"),
-	ACT(NONE, CONTINUE, BOTH | LESSON, .name = "continue",
-		.doc = "goes on: after a pause, or from the step that is looked at"),
-	ACT(NUMBER, STEP, BOTH | LESSON, .name = "step", .arg = "N", .low = 1, .high = 1e6, .step = 1,
-		.doc = "runs N steps, then holds"),
-	ACT(NUMBER, BACK, BOTH | LESSON, .name = "back", .arg = "N", .low = 1, .high = 1e12, .step = 1,
-		.doc = "looks N steps back; F5 goes on from there"),
-	ACT(NUMBER, GOTO, BOTH | LESSON, .name = "goto", .arg = "STEP", .high = 1e12, .step = 1,
-		.doc = "looks at a step; F5 goes on from there"),
-	ACT(NUMBER, SPEED, REPLAY, .name = "speed", .arg = "FACTOR", .low = 0.01, .high = 1000,
-		SETTING_WORDS("0.25", "0.5", "1", "2", "4", "16"),
-		.doc = "how fast it plays: 1 as recorded"),
-	ACT(TEXT, VIEW, BOTH | LESSON, .name = "view", .arg = "NAME",
-		.doc = "goes to a view; /batch, /pages and so on do, too; alone it lists them"),
-	ACT(NONE, ZOOM, BOTH | LESSON, .name = "zoom",
-		.doc = "the view in focus fills the screen, or goes back"),
-	ACT(TEXT, BREAK, BOTH | LESSON, .name = "break", .arg = "EXPR", SETTING_WORDS("off"),
-		.doc =
-			"stops after a step for which a SQL expression holds; alone it lists, off takes away"),
-	ACT(TEXT, TBREAK, BOTH | LESSON, .name = "tbreak", .arg = "EXPR",
-		.doc = "the same, once: it is taken away when it has stopped"),
-	ACT(TEXT, WATCH, BOTH | LESSON, .name = "watch", .arg = "NAME EXPR", SETTING_WORDS("off"),
-		.doc = "shows a number of each step as a sparkline (/view watch); alone it lists"),
-	ACT(TEXT, FIND, BOTH | LESSON, .name = "find", .arg = "EXPR|break", SETTING_WORDS("break"),
-		.doc = "goes to the next step for which a SQL expression, or any breakpoint, holds; alone: "
-			   "again"),
-	ACT(TEXT, RFIND, BOTH | LESSON, .name = "rfind", .arg = "EXPR|break", SETTING_WORDS("break"),
-		.doc = "the same backward"),
-	ACT(TEXT, PRINT, BOTH | LESSON, .name = "print", .arg = "EXPR",
-		.doc = "a SQL expression over the step that is looked at; alone: all that it logged"),
-	ACT(TEXT, WHY, BOTH | LESSON, .name = "why", .arg = "WHAT [WHERE]",
-		SETTING_WORDS("miss", "evict", "preempt", "wait", "reject", "token", "slow"),
-		.doc = "explains from the log: why a miss, evict, preempt, wait, reject, token, slow"),
-	ACT(NONE, TREE, BOTH | LESSON, .name = "tree",
-		.doc = "the branches of the session; Enter goes to one"),
-	ACT(TEXT, LENS, BOTH | LESSON, .name = "lens", .arg = "POS",
-		.doc = "looks into a token: what each layer would say, every head's attention, all logits"),
-	ACT(NONE, INFO, BOTH | LESSON, .name = "info",
-		.doc = "the session in numbers: model, pages, what happened so far, settings"),
-	ACT(CHOICE, THEME, BOTH | LESSON, .name = "theme", SETTING_WORDS("dark", "light"),
-		.doc = "colours for a dark or a light ground"),
-	ACT(TEXT, HELP, BOTH | LESSON, .name = "help", .arg = "[WORD]",
-		.doc = "lists commands, settings and views; with a word those that have it"),
-	ACT(NONE, QUIT, BOTH, .name = "quit", .doc = "ends the session; it is saved"),
+#define ACT(type, act, where, ...) { COMMAND_ACT, ACT_##act, where, ROW(type, __VA_ARGS__) },
+#define CHAT(type, where, ...) { COMMAND_ENGINE, 0, where, ROW(type, __VA_ARGS__) },
+#include "tui/chat/commands.def"
 	{ 0 },
 };
 
