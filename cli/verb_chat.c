@@ -237,8 +237,8 @@ const struct verb verb_chat = {
 		"conversation of an earlier session: the model sees exactly the tokens that it had, and "
 		"the new recording has them, too, and names the one before.",
 	.example = "cutaway chat --temp 0.7 --spec ngram:4",
-	.takes =
-		"Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|Recording|Screen",
+	.takes = "Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|"
+			 "Recording|Screen",
 	.run = chat_verb,
 	.own = chat_own,
 	.said = &said,

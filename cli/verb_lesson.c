@@ -208,8 +208,8 @@ const struct verb verb_lesson = {
 		"near. With --test all lessons (or NAME) are run without a terminal, and the exit status "
 		"says whether everything they state holds on this machine.",
 	.example = "cutaway lesson kv-cache",
-	.takes =
-		"Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|Recording|Screen|json",
+	.takes = "Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|"
+			 "Recording|Screen|json",
 	.max_operands = CLI_MAX_OPERANDS,
 	.run = run,
 	.completes = "new report $(cutaway lesson 2>/dev/null | awk \"/^ *[0-9]/ { print \\$2 }\")",

@@ -293,8 +293,8 @@ const struct verb verb_run = {
 		"(end, length, stop, context or refused), prompt and ids (token ids) and text. Line n "
 		"draws with sample n - 1, so an answer depends on its own line alone.",
 	.example = "cutaway run --greedy 'List the first five prime numbers.'",
-	.takes =
-		"Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|Output|outliers|importance",
+	.takes = "Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|"
+			 "Output|outliers|importance",
 	.max_operands = 1,
 	.run = run_verb,
 	.own = run_own,
