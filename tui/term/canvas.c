@@ -17,28 +17,8 @@ enum { CANVAS_MAX = 2000 };
 static const struct {
 	const char *text, *ascii;
 } glyphs[GLYPH_N] = {
-	[GLYPH_CHECK] = { "✓", "=" },
-	[GLYPH_CROSS] = { "✗", "x" },
-	[GLYPH_ARROW] = { "→", ">" },
-	[GLYPH_DOT] = { "·", "." },
-	[GLYPH_RECORD] = { "●", "*" },
-	[GLYPH_BLOCK] = { "■", "#" },
-	[GLYPH_TREE_MID] = { "├─", "|-" },
-	[GLYPH_TREE_END] = { "└─", "`-" },
-	[GLYPH_TREE_DOWN] = { "│", "|" },
-	[GLYPH_TURN] = { "¶", "T" },
-	[GLYPH_MARK_REJECTED] = { "▾", "v" },
-	[GLYPH_MARK_EVICTED] = { "◆", "%" },
-	[GLYPH_PLAY] = { "▶", ">" },
-	[GLYPH_PAUSE] = { "‖", "=" },
-	[GLYPH_WON] = { "◂", "<" },
-	[GLYPH_ELLIPSIS] = { "…", "~" },
-	[GLYPH_HRULE] = { "─", "-" },
-	[GLYPH_HEAVY] = { "━", "=" },
-	[GLYPH_KNOB] = { "●", "O" },
-	[GLYPH_MIDDOT] = { "·", "-" },
-	[GLYPH_TIMES] = { "×", "x" },
-	[GLYPH_PROMPT] = { "›", ">" },
+#define GLYPH(name, text, ascii) { text, ascii },
+#include "tui/term/glyphs.def"
 };
 
 const char *glyph(const struct canvas *c, enum glyph g)

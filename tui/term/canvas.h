@@ -91,28 +91,8 @@ void pen_head(struct pen *p, const char *title, const char *figure);
 
 /* Glyphs with an ASCII equivalent. */
 enum glyph {
-	GLYPH_CHECK,
-	GLYPH_CROSS,
-	GLYPH_ARROW,
-	GLYPH_DOT,
-	GLYPH_RECORD,
-	GLYPH_BLOCK,
-	GLYPH_TREE_MID,
-	GLYPH_TREE_END,
-	GLYPH_TREE_DOWN,
-	GLYPH_TURN,
-	GLYPH_MARK_REJECTED,
-	GLYPH_MARK_EVICTED,
-	GLYPH_PLAY,
-	GLYPH_PAUSE,
-	GLYPH_WON,
-	GLYPH_ELLIPSIS,
-	GLYPH_HRULE,
-	GLYPH_HEAVY,
-	GLYPH_KNOB,
-	GLYPH_MIDDOT,
-	GLYPH_TIMES,
-	GLYPH_PROMPT,
+#define GLYPH(name, ...) GLYPH_##name,
+#include "tui/term/glyphs.def"
 	GLYPH_N,
 };
 const char *glyph(const struct canvas *c, enum glyph g);
