@@ -1,6 +1,9 @@
 /* See history.h: opening, closing and queries. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <sqlite3.h>
 
 #include "base/find.h"
 #include "sessions/history/history_impl.h"
@@ -11,7 +14,21 @@
 /* What requests and tokens are made of. */
 static const uint64_t needed = BIT(session) | BIT(attached) | BIT(setting) | BIT(vocab) |
 							   BIT(request) | BIT(token) | BIT(draft) | BIT(score) | BIT(rewind) |
-							   BIT(fork) | BIT(denoise) | BIT(finish) | BIT(step) | BIT(closed);
+							   BIT(fork) | BIT(denoise) | BIT(finish) | BIT(closed);
+
+/* By SQL: they are many, and have many columns. */
+static void count_steps(struct history *h)
+{
+	static const char sql[] = "SELECT count(*), total(ns) FROM step";
+	sqlite3_stmt *s = NULL;
+
+	if (!sqlite3_prepare_v2(reader_db(h->reader), sql, -1, &s, NULL) &&
+		sqlite3_step(s) == SQLITE_ROW) {
+		h->n_steps = sqlite3_column_int64(s, 0);
+		h->steps_ns = (int64_t)fmin(fmax(sqlite3_column_double(s, 1), 0), 9e18);
+	}
+	sqlite3_finalize(s);
+}
 
 static int read_all(struct history *h, history_also *also, void *arg, struct err *e)
 {
@@ -24,6 +41,7 @@ static int read_all(struct history *h, history_also *also, void *arg, struct err
 		if (also)
 			also(arg, h, &ev);
 	}
+	count_steps(h);
 	return rc ? rc : history_end(h, e);
 }
 

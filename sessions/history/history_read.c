@@ -95,12 +95,6 @@ static int on_vocab(struct history *h, const struct ev_vocab *v, struct err *e)
 	return p->bytes ? 0 : no_memory(h, e);
 }
 
-static void on_step(struct history *h, const struct ev_step *s)
-{
-	h->n_steps++;
-	h->steps_ns += clamp(s->ns, 0, INT64_MAX - h->steps_ns);
-}
-
 /* ---- requests ---- */
 
 static int begin_take(struct history *h, struct history_request *r, int32_t at, struct err *e)
@@ -358,7 +352,6 @@ int history_event(struct history *h, const struct event *ev, struct err *e)
 	case EV_fork: on_fork(h, &ev->u.fork); break;
 	case EV_denoise: on_denoise(h, &ev->u.denoise); break;
 	case EV_finish: return on_finish(h, &ev->u.finish, e);
-	case EV_step: on_step(h, &ev->u.step); break;
 	case EV_closed: h->closed = true; break;
 	default: break;
 	}
