@@ -56,10 +56,8 @@ struct visible_policy {
 };
 /* The `see` of policies that hide nothing. */
 int32_t visible_see_all(const int32_t *arg, int32_t pos, struct k_range *out);
-extern const struct visible_policy visible_full, visible_window, visible_sinks, visible_stream,
-	visible_dilated, visible_strided, visible_fixed, visible_top, visible_share, visible_h2o,
-	visible_h2o_share;
-extern const struct visible_policy *const visible_policies[]; /* NULL-terminated, full first */
+extern const struct visible_policy visible_full, visible_window; /* of layers, in every program */
+extern const struct visible_policy *const visible_policies[];    /* NULL-terminated, full first */
 
 /* A policy with its numbers. All zero: full. */
 struct visible {

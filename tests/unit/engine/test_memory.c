@@ -22,6 +22,7 @@ extern const struct sched_policy policy_fcfs, policy_shortest;
 const struct sched_policy *const sched_policies[] = { &policy_fcfs, &policy_shortest,
 	&policy_longest, NULL };
 
+extern const struct visible_policy visible_sinks;
 const struct visible_policy *const visible_policies[] = { &visible_full, &visible_window,
 	&visible_sinks, &visible_chunk, NULL };
 
