@@ -1,6 +1,7 @@
 /* See whatif.h. Checks the question and whether it can be answered; whatif_run.c does the runs. */
 #include "sessions/whatif/whatif.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/draft/draft.h"
@@ -32,21 +33,33 @@ static const char *recorded_drafter(const struct recorded *r)
 	return NULL;
 }
 
+/* "off, ngram": those that can be asked about. */
+static const char *simple_names(char *buf, size_t cap)
+{
+	size_t n = (size_t)snprintf(buf, cap, "off");
+
+	for (int i = 0; draft_table[i] && n < cap; i++)
+		if (is_simple(draft_table[i]->name))
+			n += (size_t)snprintf(buf + n, cap - n, ", %s", draft_table[i]->name);
+	return buf;
+}
+
 static int check_drafters(const char *path, const struct recorded *r,
 	const struct whatif_settings *s, struct whatif *out, struct err *e)
 {
 	const char *needs = recorded_drafter(r);
+	char names[200];
 
 	if (s->to.spec && !is_simple(s->to.spec))
 		return err_set(e, ERR_USAGE,
 			"'%s' guesses with the model, or weighs those who do: that cannot be simulated "
-			"from a log; off and ngram can",
-			s->to.spec);
+			"from a log; these can: %s",
+			s->to.spec, simple_names(names, sizeof names));
 	if (needs && !s->to.spec)
 		return err_set(e, ERR_USAGE,
 			"%s was recorded with '%s', whose guesses need the model and cannot be simulated; "
-			"--spec off or --spec ngram asks about the rest",
-			path, needs);
+			"--spec with one of these asks about the rest: %s",
+			path, needs, simple_names(names, sizeof names));
 	out->unchecked = needs != NULL;
 	return 0;
 }
