@@ -58,11 +58,6 @@ double formula_expected(double accept, double drafts)
 	return accept >= 1 ? drafts + 1 : (1 - pow(accept, drafts + 1)) / (1 - accept);
 }
 
-double formula_speedup(double accept, double drafts, double cost)
-{
-	return formula_expected(accept, drafts) / (1 + drafts * cost);
-}
-
 double formula_rows(double prompt, double tokens, int cached)
 {
 	return cached ? prompt + tokens - 1 : tokens * prompt + tokens * (tokens - 1) / 2;

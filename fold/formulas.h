@@ -29,10 +29,8 @@ double formula_attention_intensity(double heads, double kv_heads, double element
 double formula_ridge(double peak, double bandwidth);
 /* Seconds of work under both roofs; peak 0: not known, and no limit. */
 double formula_roofline(double ops, double bytes, double peak, double bandwidth);
-/* Tokens a step when each of `drafts` guesses in a row is right with probability `accept`; and the
- * speed-up over plain decoding when a guess costs `cost` of a step of the model. */
+/* Tokens a step when each of `drafts` guesses in a row is right with probability `accept`. */
 double formula_expected(double accept, double drafts);
-double formula_speedup(double accept, double drafts, double cost);
 /* Rows, and pairs of a query and a key it sees, that are computed until `tokens` tokens are drawn
  * after a prompt: all of them anew for each token, and with a cache. */
 double formula_rows(double prompt, double tokens, int cached);

@@ -9,16 +9,6 @@
 
 enum { WAIT_MS = 5 };
 
-bool search_method_at(int i, struct search_method *out)
-{
-	for (int n = 0; search_table[n]; n++)
-		if (n == i) {
-			*out = search_table[n]->about;
-			return true;
-		}
-	return false;
-}
-
 struct searches { /* of one engine */
 	struct search *first;
 	int64_t n;

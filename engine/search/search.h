@@ -25,7 +25,7 @@ typedef enum score_verdict search_score_fn(
 	void *arg, const char *text, size_t size, int wait_ms, double *score, struct err *e);
 
 struct search_options {
-	const char *method; /* "best:8", "beam:4", "beam:4,0.6", "mcts:64": see search_method_at() */
+	const char *method;     /* "best:8", "beam:4", "beam:4,0.6", "mcts:64": see search_table */
 	search_score_fn *score; /* NULL: by the mean log-probability of its tokens */
 	void *arg;              /* must live until the search is closed */
 	const char *scorer;     /* the name of `score` in the log; NULL: none */
@@ -34,8 +34,6 @@ struct search_options {
 struct search_method {
 	const char *name, *args, *doc;
 };
-/* The methods: i from 0; false after the last. */
-bool search_method_at(int i, struct search_method *out);
 
 /* How much mcts explores: the factor of UCT's second term. */
 #define SEARCH_EXPLORE 0.7

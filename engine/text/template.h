@@ -46,10 +46,6 @@ struct chat_input {
 	bool open; /* add_generation_prompt: the answer is opened */
 };
 
-/* The text that the template makes of it, malloc'd. ERR_INPUT: the template refuses, with its own
- * words, clean for a terminal. */
-char *template_render(const struct chat_input *of, size_t *size, struct err *e);
-
 /* Appends its ids. kept [n_kept]: ids that were computed before (the last prompt and its answer,
  * as drawn); of these all stay that say what the template says, so that their keys and values are
  * found, and the rest is encoded. NULL with 0: all is. */

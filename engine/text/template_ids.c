@@ -250,15 +250,6 @@ static char *render(struct writer *w, size_t *size, struct err *e)
 	return out;
 }
 
-char *template_render(const struct chat_input *of, size_t *size, struct err *e)
-{
-	char *text = render(&(struct writer){ .of = of }, size, e);
-
-	if (text)
-		text[ *size = reveal(text, *size)] = '\0';
-	return text;
-}
-
 /* ---- its pieces: texts and control tokens by turns ---- */
 
 struct piece {

@@ -199,7 +199,6 @@ static void test_search(void **state)
 {
 	const struct search_options o = { .method = "shortest:4" };
 	struct search_view v = { 0 };
-	struct search_method m;
 	int32_t ids[PROMPT];
 	struct engine_request q = request_of(ids);
 	struct told t;
@@ -208,7 +207,6 @@ static void test_search(void **state)
 	int64_t search;
 
 	(void)state;
-	assert_true(search_method_at(1, &m) && !strcmp(m.name, "shortest"));
 	q.ignore_end = false;
 	q.params.temperature = 1.5f;
 	search = engine_search(e, &o, &q, &err);
