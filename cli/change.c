@@ -31,20 +31,20 @@ bool bar_progress(void *bar, const char *what, int64_t done, int64_t all)
 	const int n = (int)(40 * part);
 
 	if (!b->quiet && isatty(STDERR_FILENO) && now - b->began_ns > 1000000000 &&
-		now - b->told_ns > 200000000) {
+		now - b->reported_ns > 200000000) {
 		fprintf(stderr, "\r\033[K[%.*s%*s] %3.0f %% %s%s%s", n, full, 40 - n, "", 100 * part,
 			b->title, b->title[0] ? ": " : "", what);
-		b->told_ns = now;
-		b->told = true;
+		b->reported_ns = now;
+		b->reported = true;
 	}
 	return !atomic_load(&interrupted);
 }
 
 void bar_wipe(struct bar *b)
 {
-	if (b->told)
+	if (b->reported)
 		fputs("\r\033[K", stderr);
-	b->told = false;
+	b->reported = false;
 }
 
 void bar_end(struct bar *b)

@@ -10,8 +10,8 @@
 
 struct bar {
 	char title[64]; /* in front of what is being done; "": nothing */
-	int64_t began_ns, told_ns;
-	bool told;
+	int64_t began_ns, reported_ns;
+	bool reported;
 	bool quiet; /* only Ctrl-C is asked for */
 };
 

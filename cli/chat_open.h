@@ -16,6 +16,6 @@ struct chat_extra {
 int chat_open(const struct cli *c, const struct chat_extra *extra, struct err *e);
 /* Prints how many turns were not sent, the path of the recording (NULL: none) and how to replay it,
  * after the terminal was restored. */
-void chat_tell_end(const char *record, const struct tui_end *end);
+void chat_report_end(const char *record, const struct tui_end *end);
 
 #endif

@@ -48,7 +48,7 @@ struct verb {
 	 * (base/recordings.h), or words; NULL: nothing */
 	const char *completes;
 	const struct setting *own; /* its own options; ends with name NULL. NULL: none */
-	void *said;                /* struct that their values are written to */
+	void *opts;                /* struct that their values are written to */
 };
 
 extern const struct verb *const verbs[]; /* the first is the default; ends with NULL */

@@ -101,9 +101,9 @@ static bool is_taken(const struct option *o, const struct verb *v)
 	return false;
 }
 
-/* Calls `tell` for each option of a group that v takes. */
-static void tell_group(const struct verb *v, const char *group, int from,
-	void (*tell)(const struct option *o, bool first))
+/* Calls `visit` for each option of a group that v takes. */
+static void visit_group(const struct verb *v, const char *group, int from,
+	void (*visit)(const struct option *o, bool first))
 {
 	struct option o;
 	struct cli c;
@@ -112,14 +112,14 @@ static void tell_group(const struct verb *v, const char *group, int from,
 	cli_init(&c);
 	for (int i = from; option_at(&c, i, &o); i++)
 		if (o.s->group && !strcmp(o.s->group, group) && is_taken(&o, v)) {
-			tell(&o, first);
+			visit(&o, first);
 			first = false;
 		}
 }
 
-/* Calls `tell` for each option that v takes (NULL: any verb), group by group, in the order in which
- * the groups first occur, but Help last. */
-static void each_option(const struct verb *v, void (*tell)(const struct option *o, bool first))
+/* Calls `visit` for each option that v takes (NULL: any verb), group by group, in the order in
+ * which the groups first occur, but Help last. */
+static void each_option(const struct verb *v, void (*visit)(const struct option *o, bool first))
 {
 	struct option o, p;
 	struct cli c;
@@ -131,9 +131,9 @@ static void each_option(const struct verb *v, void (*tell)(const struct option *
 		for (int j = 0; j < i && !seen && option_at(&c, j, &p); j++)
 			seen = p.s->group && !strcmp(p.s->group, o.s->group);
 		if (!seen)
-			tell_group(v, o.s->group, i, tell);
+			visit_group(v, o.s->group, i, visit);
 	}
-	tell_group(v, help_group, 0, tell);
+	visit_group(v, help_group, 0, visit);
 }
 
 static void print_grouped(const struct option *o, bool first)

@@ -70,24 +70,24 @@ static int read_arrivals(const char *text, bool users, struct workload_options *
 	return 0;
 }
 
-int words_read(const struct load_words *said, const struct cli *c, bool users,
+int words_read(const struct load_words *opts, const struct cli *c, bool users,
 	struct load_options *o, struct err *e)
 {
 	struct workload_options *w = &o->workload;
 
-	w->n = said->requests;
-	w->think_s = (double)said->think;
-	w->scale = (double)said->scale;
-	w->live = said->live;
-	w->limit = said->longest;
+	w->n = opts->requests;
+	w->think_s = (double)opts->think;
+	w->scale = (double)opts->scale;
+	w->live = opts->live;
+	w->limit = opts->longest;
 	w->max_output = c->answer.max_tokens;
 	w->seed = c->answer.params.seed;
 	if (users && cli_given(c, "rate"))
 		return err_set(e, ERR_USAGE, "--users and --rate exclude each other");
-	if (said->longest && said->longest < 8)
+	if (opts->longest && opts->longest < 8)
 		return err_set(e, ERR_USAGE, "--longest: at least 8 tokens");
-	return read_kinds(said->kind, &w->kinds, e) || read_arrivals(said->arrivals, users, w, e) ||
-				   (said->slo && tally_slo_read(said->slo, &o->tally.slo, e))
+	return read_kinds(opts->kind, &w->kinds, e) || read_arrivals(opts->arrivals, users, w, e) ||
+				   (opts->slo && tally_slo_read(opts->slo, &o->tally.slo, e))
 			   ? -1
 			   : 0;
 }
@@ -107,11 +107,11 @@ static int write_rows(const char *path, const struct load_point *point, int n,
 	return whole_file_close(&f, 0, e);
 }
 
-int words_write(const struct load_words *said, const struct load_point *point, int n, struct err *e)
+int words_write(const struct load_words *opts, const struct load_point *point, int n, struct err *e)
 {
-	return write_rows(said->csv, point, n, load_csv_head, load_csv, e) ||
-				   write_rows(said->table, point, n, load_requests_head, load_requests, e) ||
-				   write_rows(said->queue, point, n, load_queue_head, load_queue, e)
+	return write_rows(opts->csv, point, n, load_csv_head, load_csv, e) ||
+				   write_rows(opts->table, point, n, load_requests_head, load_requests, e) ||
+				   write_rows(opts->queue, point, n, load_queue_head, load_queue, e)
 			   ? -1
 			   : 0;
 }

@@ -60,11 +60,11 @@ struct load_words {
 enum { LOAD_KEEP = 100000 }; /* requests of which --table and --queue-csv tell */
 
 /* What they say. users: a closed loop was asked for. The words outlive *o. */
-int words_read(const struct load_words *said, const struct cli *c, bool users,
+int words_read(const struct load_words *opts, const struct cli *c, bool users,
 	struct load_options *o, struct err *e);
 /* --csv, --table and --queue-csv of n points. */
 int words_write(
-	const struct load_words *said, const struct load_point *point, int n, struct err *e);
+	const struct load_words *opts, const struct load_point *point, int n, struct err *e);
 /* The number up to the next comma, above 0; *at: after that. option: for the error. */
 int words_number(const char **at, const char *option, double *out, struct err *e);
 

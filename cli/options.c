@@ -76,7 +76,7 @@ bool option_at(struct cli *c, int i, struct option *out)
 		table_at(answer_settings, &c->answer, NULL, &i, out) || table_at(shared, c, NULL, &i, out))
 		return true;
 	for (const struct verb *const *v = verbs; *v; v++)
-		if (table_at((*v)->own, (*v)->said, *v, &i, out))
+		if (table_at((*v)->own, (*v)->opts, *v, &i, out))
 			return true;
 	return false;
 }

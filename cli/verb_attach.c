@@ -15,21 +15,21 @@
 #include "sessions/attach/attach.h"
 #include "tui/attach/attached.h"
 
-static struct attach_said {
+static struct attach_opts {
 	const char *api_key, *served_model;
 	int32_t idle, poll;
-} said = { .idle = 120, .poll = 1000 };
+} opts = { .idle = 120, .poll = 1000 };
 
 static const struct setting attach_own[] = {
-	OWN(TEXT, attach_said, api_key, .name = "api-key", .group = "Server", .arg = "KEY",
+	OWN(TEXT, attach_opts, api_key, .name = "api-key", .group = "Server", .arg = "KEY",
 		.doc =
 			"the server's key; better in the variable CUTAWAY_API_KEY, since others see a command "
 			"line"),
-	OWN(TEXT, attach_said, served_model, .name = "served-model", .group = "Server", .arg = "NAME",
+	OWN(TEXT, attach_opts, served_model, .name = "served-model", .group = "Server", .arg = "NAME",
 		.doc = "which of the server's models; without it the first that it names"),
-	OWN(INT, attach_said, idle, .name = "idle", .group = "Server", .arg = "SECONDS", .low = 1,
+	OWN(INT, attach_opts, idle, .name = "idle", .group = "Server", .arg = "SECONDS", .low = 1,
 		.high = 86400, .doc = "give up an answer after so long without a byte"),
-	OWN(INT, attach_said, poll, .name = "poll", .group = "Server", .arg = "MS", .high = 3600000,
+	OWN(INT, attach_opts, poll, .name = "poll", .group = "Server", .arg = "MS", .high = 3600000,
 		.doc = "from asking for the server's figures (/metrics, /slots) to asking again; 0: at the "
 			   "start alone"),
 	{ 0 },
@@ -126,7 +126,7 @@ static int run(struct attach *a, const struct cli *c, struct tui_end *end, struc
 
 static const char *key(void)
 {
-	const char *k = said.api_key ? said.api_key : getenv("CUTAWAY_API_KEY");
+	const char *k = opts.api_key ? opts.api_key : getenv("CUTAWAY_API_KEY");
 
 	return k && *k ? k : NULL;
 }
@@ -135,9 +135,9 @@ static int attach_verb(const struct cli *c, struct err *e)
 {
 	struct attach_options o = { .url = c->operand[0],
 		.api_key = key(),
-		.model = said.served_model,
-		.idle_s = said.idle,
-		.poll_ms = said.poll,
+		.model = opts.served_model,
+		.idle_s = opts.idle,
+		.poll_ms = opts.poll,
 		.system = answer_system(&c->answer, NULL),
 		.record = c->no_record ? NULL : c->record };
 	struct err why = { 0 };
@@ -154,7 +154,7 @@ static int attach_verb(const struct cli *c, struct err *e)
 	if (!attach_open(&a, &o, e)) {
 		run(a, c, &end, e);
 		attach_close(a, e);
-		chat_tell_end(o.record, &end);
+		chat_report_end(o.record, &end);
 	} else if (record) {
 		paths_drop_recording(record);
 	}
@@ -179,5 +179,5 @@ const struct verb verb_attach = {
 	.max_operands = CLI_MAX_OPERANDS,
 	.run = attach_verb,
 	.own = attach_own,
-	.said = &said,
+	.opts = &opts,
 };

@@ -11,15 +11,15 @@
 #include "cli/out.h"
 #include "sessions/bench/bench.h"
 
-static struct bench_said {
+static struct bench_opts {
 	const char *only;
 	bool turns;
-} said;
+} opts;
 
 static const struct setting bench_own[] = {
-	OWN(TEXT, bench_said, only, .name = "only", .group = "Output", .arg = "NAME",
+	OWN(TEXT, bench_opts, only, .name = "only", .group = "Output", .arg = "NAME",
 		.doc = "measure this figure alone"),
-	OWN(FLAG, bench_said, turns, .name = "turns", .group = "Output",
+	OWN(FLAG, bench_opts, turns, .name = "turns", .group = "Output",
 		.doc = "with --only: one run for each line on standard input, its value on a line"),
 	{ 0 },
 };
@@ -81,9 +81,9 @@ static void print_table(const struct bench_report *r)
 
 static int check_options(const struct cli *c, struct err *e)
 {
-	if (said.only && !bench_knows(said.only))
-		return err_set(e, ERR_USAGE, "bench has no figure \"%s\"", said.only);
-	if (said.turns && (!said.only || c->json))
+	if (opts.only && !bench_knows(opts.only))
+		return err_set(e, ERR_USAGE, "bench has no figure \"%s\"", opts.only);
+	if (opts.turns && (!opts.only || c->json))
 		return err_set(e, ERR_USAGE, "--turns needs --only NAME, and no other output");
 	return 0;
 }
@@ -108,7 +108,7 @@ static int measure(const struct cli *c, const struct engine_options *o, struct e
 {
 	struct bench_report r;
 	bool progress = isatty(STDERR_FILENO);
-	int status = bench_run(o, said.only, progress ? bench_progress : NULL, NULL, &r, e);
+	int status = bench_run(o, opts.only, progress ? bench_progress : NULL, NULL, &r, e);
 	if (progress)
 		fprintf(stderr, "\r\033[K");
 	if (status)
@@ -126,7 +126,7 @@ static int bench_verb(const struct cli *c, struct err *e)
 	if (check_options(c, e) || model_find(c, &path, e))
 		return -1;
 	o.model = path;
-	int status = said.turns ? bench_turns(&o, said.only, take_turn, NULL, e) : measure(c, &o, e);
+	int status = opts.turns ? bench_turns(&o, opts.only, take_turn, NULL, e) : measure(c, &o, e);
 	free(path);
 	return status || out_flush(e) ? -1 : 0;
 }
@@ -141,5 +141,5 @@ const struct verb verb_bench = {
 	.takes = "Model|Kernels|Exactness|shadow|json",
 	.run = bench_verb,
 	.own = bench_own,
-	.said = &said,
+	.opts = &opts,
 };

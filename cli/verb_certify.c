@@ -14,15 +14,15 @@
 #include "kernels/kernels.h"
 #include "sessions/certify/certify.h"
 
-static struct certify_said {
+static struct certify_opts {
 	bool quick;
 	int32_t seconds; /* 0: the default */
-} said;
+} opts;
 
 static const struct setting certify_own[] = {
-	OWN(FLAG, certify_said, quick, .name = "quick", .group = "Output",
+	OWN(FLAG, certify_opts, quick, .name = "quick", .group = "Output",
 		.doc = "a smaller proof, under half a minute"),
-	OWN(INT, certify_said, seconds, .name = "seconds", .group = "Output", .arg = "N",
+	OWN(INT, certify_opts, seconds, .name = "seconds", .group = "Output", .arg = "N",
 		.high = 1 << 20, .unit = "seconds",
 		.doc = "begin no case that would end after N seconds; 0: 170, or 18 with --quick"),
 	{ 0 },
@@ -115,7 +115,7 @@ static void print_left(const struct certify_summary *s)
 		print_left_of(s, i);
 }
 
-static const char *lossy_said(const struct cli *c, char buf[128])
+static const char *lossy_opts(const struct cli *c, char buf[128])
 {
 	const struct lossy_settings l = lossy_of_options(&c->engine);
 
@@ -145,8 +145,8 @@ static void print_text(
 	if (s->out_of_time)
 		printf("time was up: %d cases that were planned were not begun\n", s->n_untried);
 	printf("hash of all logits: %016llx (arithmetic %d, this model, %s, %s texts)\n",
-		(unsigned long long)s->hash, K_ARITH_VERSION, *lossy_said(c, lossy) ? lossy : "exact",
-		said.quick ? "quick" : "full");
+		(unsigned long long)s->hash, K_ARITH_VERSION, *lossy_opts(c, lossy) ? lossy : "exact",
+		opts.quick ? "quick" : "full");
 	if (s->n_differ)
 		printf("%s\n%d of %d cases differ\n", e->text, s->n_differ, s->n_cases);
 	else
@@ -207,10 +207,10 @@ static void add_certificate(struct json *j, const struct certify_summary *s, con
 	json_text(j, "difference", s->n_differ ? e->text : "");
 	json_hash(j, "hash", s->hash);
 	json_int(j, "arithmetic", K_ARITH_VERSION);
-	json_text(j, "texts", said.quick ? "quick" : "full");
+	json_text(j, "texts", opts.quick ? "quick" : "full");
 	json_text(j, "model", s->model);
 	json_text(j, "formats", s->formats);
-	json_text(j, "lossy", lossy_said(c, lossy));
+	json_text(j, "lossy", lossy_opts(c, lossy));
 	json_text(j, "memory", s->memory);
 	json_text(j, "sha256", sha);
 	json_text(j, "version", CUTAWAY_VERSION);
@@ -293,7 +293,7 @@ static struct certify_options options_of(const struct cli *c, const char *path, 
 {
 	return (struct certify_options){ .model = path,
 		.lossy = lossy_of_options(&c->engine),
-		.quick = said.quick,
+		.quick = opts.quick,
 		.seed = c->answer.params.seed,
 		.seconds = seconds };
 }
@@ -339,7 +339,7 @@ static int certify_model(
 /* The models share the time limit. */
 static int certify_models(const struct cli *c, struct all *all, struct err *e)
 {
-	double seconds = said.seconds ? said.seconds : said.quick ? SECONDS_QUICK : SECONDS;
+	double seconds = opts.seconds ? opts.seconds : opts.quick ? SECONDS_QUICK : SECONDS;
 	if (!c->n_operands) {
 		char *path = NULL;
 		int status = model_find(c, &path, e) || certify_model(c, path, seconds, all, e) ? -1 : 0;
@@ -394,5 +394,5 @@ const struct verb verb_certify = {
 	.run = certify_verb,
 	.completes = "FILE",
 	.own = certify_own,
-	.said = &said,
+	.opts = &opts,
 };

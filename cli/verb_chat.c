@@ -20,14 +20,14 @@
 #include "sessions/verify/verify.h"
 #include "tui/app/tui.h"
 
-static struct chat_said {
+static struct chat_opts {
 	const char *commands, *go_on;
-} said;
+} opts;
 
 static const struct setting chat_own[] = {
-	OWN(FILE, chat_said, commands, .name = "commands", .group = "Screen", .arg = "FILE",
+	OWN(FILE, chat_opts, commands, .name = "commands", .group = "Screen", .arg = "FILE",
 		.doc = "begin with these lines, as if typed: / commands and turns"),
-	OWN(FILE, chat_said, go_on, .name = "continue", .group = "Chat", .arg = "[FILE]", .bare = true,
+	OWN(FILE, chat_opts, go_on, .name = "continue", .group = "Chat", .arg = "[FILE]", .bare = true,
 		.doc =
 			"go on with the conversation of a recording (without FILE: the newest that has one): "
 			"its tokens, its settings but those given, the same model"),
@@ -44,7 +44,7 @@ static struct tui_options screen_options(const struct cli *c)
 	};
 }
 
-void chat_tell_end(const char *record, const struct tui_end *end)
+void chat_report_end(const char *record, const struct tui_end *end)
 {
 	char *clean = record ? text_clean(record, strlen(record), false, NULL) : NULL;
 	char *word = record ? text_shell(record) : NULL;
@@ -55,7 +55,7 @@ void chat_tell_end(const char *record, const struct tui_end *end)
 	if (end->recorded && end->last)
 		out_last("recorded in %s\n", clean ? clean : "?");
 	if (end->recorded && end->last)
-		chat_tell_end(end->last, &(struct tui_end){ .recorded = true });
+		chat_report_end(end->last, &(struct tui_end){ .recorded = true });
 	else if (end->recorded && clean && word && !access(record, F_OK)) /* it may have been deleted */
 		out_last("recorded in %s\nsee it again:  cutaway replay %s\n", clean, word);
 	free(clean);
@@ -91,7 +91,7 @@ static int go_on(struct cli *c, struct resumed **p, char **model, struct err *e)
 	char *path = NULL;
 	int rc;
 
-	if (*said.go_on ? recordings_find(said.go_on, &path, e) || resumed_open(p, path, e)
+	if (*opts.go_on ? recordings_find(opts.go_on, &path, e) || resumed_open(p, path, e)
 					: newest_conversation(p, e)) {
 		free(path);
 		return -1;
@@ -109,7 +109,7 @@ static void take_options(struct tui_options *o, const struct cli *c, const struc
 	o->engine = c->engine;
 	o->engine.measure = true;
 	o->answer = c->answer;
-	o->commands = said.commands;
+	o->commands = opts.commands;
 	o->lesson = extra->lesson;
 	o->lesson_test = extra->lesson_test;
 	o->reader = extra->reader;
@@ -128,7 +128,7 @@ int chat_open(const struct cli *given, const struct chat_extra *extra, struct er
 
 	own.answer.stop = (struct setting_stops){ { NULL } };
 	if (setting_stops_copy(&own.answer.stop, &given->answer.stop, e) ||
-		(said.go_on ? go_on(c, &earlier, &model, e) : model_find(c, &model, e)))
+		(opts.go_on ? go_on(c, &earlier, &model, e) : model_find(c, &model, e)))
 		goto out;
 	if (!c->no_record && !asked && paths_new_recording(NULL, &record, &why))
 		o.not_recorded = why.text;
@@ -141,7 +141,7 @@ int chat_open(const struct cli *given, const struct chat_extra *extra, struct er
 	o.record = c->no_record ? NULL : asked ? asked : record;
 	o.history = history;
 	tui_chat(&o, &end, e);
-	chat_tell_end(o.record, &end);
+	chat_report_end(o.record, &end);
 	free(end.last);
 	if (record && !end.recorded) /* reserved, and without a recording */
 		paths_drop_recording(record);
@@ -159,12 +159,12 @@ static int chat_verb(const struct cli *c, struct err *e)
 	return chat_open(c, &(struct chat_extra){ 0 }, e);
 }
 
-static struct replay_said {
+static struct replay_opts {
 	bool follow;
-} replay_said;
+} replay_opts;
 
 static const struct setting replay_own[] = {
-	OWN(FLAG, replay_said, follow, .name = "follow", .group = "Screen",
+	OWN(FLAG, replay_opts, follow, .name = "follow", .group = "Screen",
 		.doc = "stay at the end of a recording that is being written (without FILE: the newest)"),
 	{ 0 },
 };
@@ -210,14 +210,14 @@ static int replay_verb(const struct cli *c, struct err *e)
 	char *newest = NULL, *model = NULL;
 	int rc;
 
-	o.follow = replay_said.follow;
+	o.follow = replay_opts.follow;
 	o.engine.model = c->engine.model;
 	if (!c->engine.model && !model_find(c, &model, NULL))
 		o.model_else = model;
 	o.newest = !c->n_operands;
 	if (!c->n_operands && recordings_find(NULL, &newest, e))
 		rc = -1;
-	else if (replay_said.follow && !newest)
+	else if (replay_opts.follow && !newest)
 		rc = follow_file(c->operand[0], &o, e);
 	else
 		rc = tui_replay(newest ? newest : c->operand[0], &o, e);
@@ -241,7 +241,7 @@ const struct verb verb_chat = {
 			 "Recording|Screen",
 	.run = chat_verb,
 	.own = chat_own,
-	.said = &said,
+	.opts = &opts,
 };
 
 const struct verb verb_replay = {
@@ -260,5 +260,5 @@ const struct verb verb_replay = {
 	.run = replay_verb,
 	.completes = "RECORDING",
 	.own = replay_own,
-	.said = &replay_said,
+	.opts = &replay_opts,
 };

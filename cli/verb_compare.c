@@ -17,12 +17,12 @@
 
 enum { REPEAT = 6, TOKENS = 64, EVERY = 3 };
 
-static struct compare_said {
+static struct compare_opts {
 	int32_t repeat;
-} said = { .repeat = REPEAT };
+} opts = { .repeat = REPEAT };
 
 static const struct setting compare_own[] = {
-	OWN(INT, compare_said, repeat, .name = "repeat", .group = "Output", .arg = "N", .low = 1,
+	OWN(INT, compare_opts, repeat, .name = "repeat", .group = "Output", .arg = "N", .low = 1,
 		.high = 1000,
 		.doc = "answers to each prompt under each side, after one that is not counted"),
 	{ 0 },
@@ -161,9 +161,9 @@ static void on_turn(void *arg, int prompt, int run, int side)
 	if (run < 0)
 		fprintf(stderr, "to warm up, %c", 'A' + side);
 	else if (terminal)
-		fprintf(stderr, "run %d of %d, %c", run + 1, said.repeat, 'A' + side);
+		fprintf(stderr, "run %d of %d, %c", run + 1, opts.repeat, 'A' + side);
 	else
-		fprintf(stderr, "run %d of %d", run + 1, said.repeat);
+		fprintf(stderr, "run %d of %d", run + 1, opts.repeat);
 	fputs(terminal ? " …" : "\n", stderr);
 }
 
@@ -183,7 +183,7 @@ static int run_on_screen(struct job *j, const struct cli *c, struct err *e)
 	const struct tui_compare t = { .compare = &j->compare,
 		.lock = &j->lock,
 		.n_prompts = j->n_prompts,
-		.repeat = said.repeat,
+		.repeat = opts.repeat,
 		.work = work,
 		.arg = j,
 		.stop = &interrupted };
@@ -195,9 +195,9 @@ static int run(struct job *j, const struct cli *c, struct err *e)
 {
 	j->plan = (struct compare_plan){ .prompt = j->prompt,
 		.n_prompts = j->n_prompts,
-		.repeat = said.repeat,
+		.repeat = opts.repeat,
 		.stop = &interrupted,
-		.tell = on_screen(c) ? NULL : on_turn,
+		.report = on_screen(c) ? NULL : on_turn,
 		.arg = j };
 	for (int i = 0; i < 2; i++) {
 		j->plan.session[i] = &j->side[i].session;
@@ -345,5 +345,5 @@ const struct verb verb_compare = {
 	.run = compare_verb,
 	.completes = "RECORDING",
 	.own = compare_own,
-	.said = &said,
+	.opts = &opts,
 };

@@ -14,29 +14,29 @@
 
 enum { CHART_W = 60, CHART_H = 16 };
 
-static struct curve_said {
+static struct curve_opts {
 	const char *bits, *methods, *formats, *group, *calibrate, *svg, *csv;
 	bool zero_point;
-} said = {
+} opts = {
 	.bits = "8,6,5,4,3,2", .methods = "rtn,gptq", .formats = "q8_0,q5_0,q4_0", .group = "128"
 };
 
 static const struct setting curve_own[] = {
-	OWN(TEXT, curve_said, bits, .name = "bits", .group = "Curve", .arg = "LIST",
+	OWN(TEXT, curve_opts, bits, .name = "bits", .group = "Curve", .arg = "LIST",
 		.doc = "of the grids, 2 to 8; off: none"),
-	OWN(TEXT, curve_said, methods, .name = "methods", .group = "Curve", .arg = "LIST",
+	OWN(TEXT, curve_opts, methods, .name = "methods", .group = "Curve", .arg = "LIST",
 		.doc = "of the grids: rtn, gptq, awq, smoothquant (see cutaway quantize)"),
-	OWN(TEXT, curve_said, group, .name = "group", .group = "Curve", .arg = "COLUMNS",
+	OWN(TEXT, curve_opts, group, .name = "group", .group = "Curve", .arg = "COLUMNS",
 		.doc = "of the grids: how many columns share a scale: 32, 64, 128 …, row or tensor"),
-	OWN(FLAG, curve_said, zero_point, .name = "zero-point", .group = "Curve",
+	OWN(FLAG, curve_opts, zero_point, .name = "zero-point", .group = "Curve",
 		.doc = "of the grids: from the least weight to the greatest"),
-	OWN(TEXT, curve_said, formats, .name = "formats", .group = "Curve", .arg = "LIST",
+	OWN(TEXT, curve_opts, formats, .name = "formats", .group = "Curve", .arg = "LIST",
 		.doc = "formats of files, rounded to nearest, whose speed is measured as well; off: none"),
-	OWN(TEXT, curve_said, calibrate, .name = "calibrate", .group = "Curve", .arg = "FILE",
+	OWN(TEXT, curve_opts, calibrate, .name = "calibrate", .group = "Curve", .arg = "FILE",
 		.doc = "text by which methods choose; without it the model writes one"),
-	OWN(TEXT, curve_said, svg, .name = "svg", .group = "Curve", .arg = "FILE",
+	OWN(TEXT, curve_opts, svg, .name = "svg", .group = "Curve", .arg = "FILE",
 		.doc = "the curve as a picture"),
-	OWN(TEXT, curve_said, csv, .name = "csv", .group = "Curve", .arg = "FILE",
+	OWN(TEXT, curve_opts, csv, .name = "csv", .group = "Curve", .arg = "FILE",
 		.doc = "the points as a table"),
 	{ 0 },
 };
@@ -70,7 +70,7 @@ static struct curve_point *add(struct curve *v, struct err *e)
 
 static int add_formats(struct curve *v, struct err *e)
 {
-	const char *list = said.formats;
+	const char *list = opts.formats;
 	char word[32];
 
 	while (next_word(&list, word)) {
@@ -90,19 +90,19 @@ static int add_grid(struct curve *v, enum quant_method method, const char *bits,
 		return -1;
 	p->method = method;
 	p->form = (struct quant_form){ .type = K_F16, .bits = (int32_t)strtol(bits, NULL, 10) };
-	p->form.zero_point = said.zero_point;
+	p->form.zero_point = opts.zero_point;
 	if (p->form.bits < 2 || p->form.bits > 8)
 		return err_set(e, ERR_USAGE, "--bits %s: 2 to 8 are possible", bits);
-	return group_by_name(said.group, &p->form.group, e);
+	return group_by_name(opts.group, &p->form.group, e);
 }
 
 static int add_grids(struct curve *v, struct err *e)
 {
-	const char *methods = said.methods;
+	const char *methods = opts.methods;
 	char method[32], bits[32];
 
 	while (next_word(&methods, method)) {
-		const char *list = said.bits;
+		const char *list = opts.bits;
 		int m = 0;
 
 		while (m < QUANT_LLM_INT8 && strcasecmp(method, quant_method_name((enum quant_method)m)))
@@ -202,11 +202,11 @@ static int print_json(const struct curve *v, struct err *e)
 	return json_print(&j, e);
 }
 
-static int tell(const struct curve *v, const struct cli *c, struct err *e)
+static int report(const struct curve *v, const struct cli *c, struct err *e)
 {
 	const char *slash = strrchr(c->operand[0], '/'), *name = slash ? slash + 1 : c->operand[0];
 
-	if (write_file(v, said.svg, name, e) || write_file(v, said.csv, NULL, e))
+	if (write_file(v, opts.svg, name, e) || write_file(v, opts.csv, NULL, e))
 		return -1;
 	if (c->json)
 		return print_json(v, e);
@@ -227,11 +227,11 @@ static int curve_verb(const struct cli *c, struct err *e)
 		.arg = &b };
 	char *text = NULL, *calibrate = NULL;
 	int rc = add_formats(&v, e) || add_grids(&v, e) || in_read(c->operand[1], &text, &o.size, e) ||
-			 (said.calibrate && in_read(said.calibrate, &calibrate, &o.calibrate_size, e));
+			 (opts.calibrate && in_read(opts.calibrate, &calibrate, &o.calibrate_size, e));
 
 	o.text = text;
 	o.calibrate = calibrate;
-	rc = rc || measure_all(&v, &o, &b, c->json, e) || tell(&v, c, e);
+	rc = rc || measure_all(&v, &o, &b, c->json, e) || report(&v, c, e);
 	free(text);
 	free(calibrate);
 	return rc ? -1 : 0;
@@ -255,5 +255,5 @@ const struct verb verb_curve = {
 	.run = curve_verb,
 	.completes = "FILE",
 	.own = curve_own,
-	.said = &said,
+	.opts = &opts,
 };

@@ -13,15 +13,15 @@
 #include "sessions/verify/verify.h"
 #include "tui/app/tui.h"
 
-static struct diff_said {
+static struct diff_opts {
 	bool side_by_side, deep;
-} said;
+} opts;
 
 static const struct setting diff_own[] = {
-	OWN(FLAG, diff_said, deep, .name = "deep", .group = "Output",
+	OWN(FLAG, diff_opts, deep, .name = "deep", .group = "Output",
 		.doc = "compute the divergence exactly, with the model (or both models, over the tokens of "
 			   "A)"),
-	OWN(FLAG, diff_said, side_by_side, .name = "side-by-side", .group = "Screen",
+	OWN(FLAG, diff_opts, side_by_side, .name = "side-by-side", .group = "Screen",
 		.doc = "both texts side by side in the terminal"),
 	{ 0 },
 };
@@ -141,12 +141,12 @@ static int deep(const struct cli *c, struct diff *d, struct diff_distance *out, 
 
 static int print(const struct cli *c, struct diff *d, struct err *e)
 {
-	struct diff_distance *m = said.deep ? calloc((size_t)d->n_pairs + 1, sizeof *m) : NULL;
+	struct diff_distance *m = opts.deep ? calloc((size_t)d->n_pairs + 1, sizeof *m) : NULL;
 	int rc = 0;
 
-	if (said.deep && !m)
+	if (opts.deep && !m)
 		return err_set(e, ERR_MEMORY, "out of memory");
-	if (said.deep)
+	if (opts.deep)
 		rc = deep(c, d, m, e);
 	if (!rc && c->json) {
 		rc = print_json(d, m, e);
@@ -170,7 +170,7 @@ static int diff_verb(const struct cli *c, struct err *e)
 
 	if (diff_open(&d, c->operand[0], c->operand[1], e))
 		return -1;
-	rc = said.side_by_side ? tui_diff(d, &o, e) : print(c, d, e);
+	rc = opts.side_by_side ? tui_diff(d, &o, e) : print(c, d, e);
 	if (!rc && out_flush(e))
 		rc = -1;
 	if (!rc && d->n_equal != d->n_pairs) /* the output explains it: no error text */
@@ -198,5 +198,5 @@ const struct verb verb_diff = {
 	.run = diff_verb,
 	.completes = "RECORDING",
 	.own = diff_own,
-	.said = &said,
+	.opts = &opts,
 };

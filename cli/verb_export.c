@@ -12,25 +12,25 @@
 #include "sessions/export/export.h"
 #include "tui/app/tui.h"
 
-static struct export_said {
+static struct export_opts {
 	const char *to, *out, *table, *view, *at, *size;
-} said = { .view = "screen", .at = "end" };
+} opts = { .view = "screen", .at = "end" };
 
 static const struct setting export_own[] = {
-	OWN(CHOICE, export_said, to, .name = "to", .group = "Output",
+	OWN(CHOICE, export_opts, to, .name = "to", .group = "Output",
 		SETTING_WORDS("perfetto", "csv", "jsonl", "asciicast", "html", "svg", "png"),
 		.doc = "the format (without it: by the ending of --out)"),
-	OWN(FILE, export_said, out, .name = "out", .group = "Output", .arg = "FILE",
+	OWN(FILE, export_opts, out, .name = "out", .group = "Output", .arg = "FILE",
 		.doc = "write to FILE, also -o (without it: standard output)"),
-	OWN(TEXT, export_said, table, .name = "table", .group = "Output", .arg = "NAME",
+	OWN(TEXT, export_opts, table, .name = "table", .group = "Output", .arg = "NAME",
 		.doc =
 			"csv: a table or view of docs/trace.md, such as tokens, latency, candidates (token)"),
-	OWN(CHOICE, export_said, view, .name = "view", .group = "Output", .arg = "NAME",
+	OWN(CHOICE, export_opts, view, .name = "view", .group = "Output", .arg = "NAME",
 		.more = tui_picture_name, .doc = "svg, png: a view, or the whole screen"),
-	OWN(TEXT, export_said, at, .name = "at", .group = "Output", .arg = "STEP", SETTING_WORDS("end"),
+	OWN(TEXT, export_opts, at, .name = "at", .group = "Output", .arg = "STEP", SETTING_WORDS("end"),
 		.doc = "svg, png: the step that is shown, or the first for which an expression of /find "
 			   "holds; end: the last"),
-	OWN(TEXT, export_said, size, .name = "size", .group = "Output", .arg = "WxH",
+	OWN(TEXT, export_opts, size, .name = "size", .group = "Output", .arg = "WxH",
 		SETTING_WORDS("80x24", "120x40", "200x50"),
 		.doc = "svg, png, asciicast: in cells (without it: 80x24 for a view, else 120x40)"),
 	{ 0 },
@@ -39,8 +39,8 @@ static const struct setting export_own[] = {
 enum { CAST_W = 120, CAST_H = 40 }; /* large enough for all views */
 
 struct shown {
-	int64_t began_ns, told_ns;
-	bool told;
+	int64_t began_ns, reported_ns;
+	bool reported;
 };
 
 /* Shows progress on a terminal, after the first second. */
@@ -49,10 +49,11 @@ static bool progress(void *arg, int64_t done, int64_t all)
 	struct shown *s = arg;
 	int64_t now = now_ns();
 
-	if (isatty(STDERR_FILENO) && now - s->began_ns > 1000000000 && now - s->told_ns > 200000000) {
+	if (isatty(STDERR_FILENO) && now - s->began_ns > 1000000000 &&
+		now - s->reported_ns > 200000000) {
 		fprintf(stderr, "\r%3.0f %%", all > 0 ? 100.0 * (double)done / (double)all : 0.0);
-		s->told_ns = now;
-		s->told = true;
+		s->reported_ns = now;
+		s->reported = true;
 	}
 	return !atomic_load(&interrupted);
 }
@@ -62,10 +63,10 @@ static const char *format_of(struct err *e)
 	static const char *const by_ending[][2] = { { ".json", "perfetto" }, { ".csv", "csv" },
 		{ ".jsonl", "jsonl" }, { ".html", "html" }, { ".htm", "html" }, { ".cast", "asciicast" },
 		{ ".svg", "svg" }, { ".png", "png" } };
-	const char *dot = said.out ? strrchr(said.out, '.') : NULL;
+	const char *dot = opts.out ? strrchr(opts.out, '.') : NULL;
 
-	if (said.to)
-		return said.to;
+	if (opts.to)
+		return opts.to;
 	for (size_t i = 0; dot && i < sizeof by_ending / sizeof *by_ending; i++)
 		if (strcmp(by_ending[i][0], dot) == 0)
 			return by_ending[i][1];
@@ -93,9 +94,9 @@ static int check_given(const struct cli *c, const char *format, struct err *e)
 
 static int write_picture(FILE *out, const struct cli *c, const char *format, struct err *e)
 {
-	struct tui_picture o = { .view = said.view,
-		.size = said.size,
-		.at = said.at,
+	struct tui_picture o = { .view = opts.view,
+		.size = opts.size,
+		.at = opts.at,
 		.light = !strcmp(c->theme, "light"),
 		.mono = !strcmp(c->theme, "mono"),
 		.png = !strcmp(format, "png") };
@@ -107,7 +108,7 @@ static int write_cast(FILE *out, const struct cli *c, struct shown *s, struct er
 {
 	int w = CAST_W, h = CAST_H;
 
-	if (said.size && tui_size(said.size, &w, &h, e))
+	if (opts.size && tui_size(opts.size, &w, &h, e))
 		return -1;
 	return tui_cast(c->operand[0], w, h, out, progress, s, e);
 }
@@ -115,7 +116,7 @@ static int write_cast(FILE *out, const struct cli *c, struct shown *s, struct er
 static int write_as(
 	FILE *out, const struct cli *c, const char *format, struct shown *s, struct err *e)
 {
-	struct export_options o = { .to = format, .table = said.table, .progress = progress, .arg = s };
+	struct export_options o = { .to = format, .table = opts.table, .progress = progress, .arg = s };
 
 	if (!strcmp(format, "asciicast"))
 		return write_cast(out, c, s, e);
@@ -131,7 +132,7 @@ static int write_to(FILE *out, const struct cli *c, const char *format, struct e
 
 	if (interrupted) /* Ctrl-C may have caused the error */
 		*e = (struct err){ .code = ERR_INTERRUPTED };
-	if (s.told)
+	if (s.reported)
 		fputs("\r     \r", stderr);
 	return interrupted ? -1 : rc;
 }
@@ -141,7 +142,7 @@ static int write_file(const struct cli *c, const char *format, struct err *e)
 {
 	struct whole_file f;
 
-	if (whole_file_open(&f, said.out, e)) {
+	if (whole_file_open(&f, opts.out, e)) {
 		if (interrupted) /* while opening a FIFO that has no reader */
 			*e = (struct err){ .code = ERR_INTERRUPTED };
 		return -1;
@@ -166,7 +167,7 @@ static int export_verb(const struct cli *c, struct err *e)
 	if (!format || check_given(c, format, e))
 		return -1;
 	interrupt_catch(false);
-	return said.out ? write_file(c, format, e) : write_stdout(c, format, e);
+	return opts.out ? write_file(c, format, e) : write_stdout(c, format, e);
 }
 
 const struct verb verb_export = {
@@ -190,5 +191,5 @@ const struct verb verb_export = {
 	.run = export_verb,
 	.completes = "RECORDING",
 	.own = export_own,
-	.said = &said,
+	.opts = &opts,
 };

@@ -15,19 +15,19 @@
 
 enum { DEFAULT_DEPTH = 128, MOST_RUN = 256 /* slots */ };
 
-static struct formulas_said {
+static struct formulas_opts {
 	int32_t batch, depth, drafts;
 	const char *machine;
-} said = { .drafts = -1 };
+} opts = { .drafts = -1 };
 
 static const struct setting formulas_own[] = {
-	OWN(INT, formulas_said, batch, .name = "sequences", .group = "Formulas", .arg = "B", .low = 1,
+	OWN(INT, formulas_opts, batch, .name = "sequences", .group = "Formulas", .arg = "B", .low = 1,
 		.high = 1 << 16, .doc = "sequences that decode together (without it: as recorded, or 1)"),
-	OWN(INT, formulas_said, depth, .name = "depth", .group = "Formulas", .arg = "S", .low = 1,
+	OWN(INT, formulas_opts, depth, .name = "depth", .group = "Formulas", .arg = "S", .low = 1,
 		.high = 1 << 20, .doc = "tokens of each (without it: as recorded, or 128)"),
-	OWN(INT, formulas_said, drafts, .name = "drafts", .group = "Formulas", .arg = "K", .low = 0,
+	OWN(INT, formulas_opts, drafts, .name = "drafts", .group = "Formulas", .arg = "K", .low = 0,
 		.high = 64, .doc = "drafted tokens that a step verifies: a prediction"),
-	OWN(TEXT, formulas_said, machine, .name = "machine", .group = "Formulas", .arg = "ID",
+	OWN(TEXT, formulas_opts, machine, .name = "machine", .group = "Formulas", .arg = "ID",
 		.doc = "predict for this machine: pi5, laptop, m1, m4-max, rtx4090, a100, h100 or h200"),
 	{ 0 },
 };
@@ -75,9 +75,9 @@ static int run_model(struct timeline *t, const struct cli *c, struct err *e)
 {
 	struct session s = { 0 };
 	struct cli quiet = *c;
-	const int32_t batch = said.batch ? said.batch : 1,
-				  depth = said.depth ? said.depth : DEFAULT_DEPTH;
-	const bool run = !said.machine && said.drafts < 0;
+	const int32_t batch = opts.batch ? opts.batch : 1,
+				  depth = opts.depth ? opts.depth : DEFAULT_DEPTH;
+	const bool run = !opts.machine && opts.drafts < 0;
 	int rc;
 
 	if (run && batch > MOST_RUN)
@@ -172,15 +172,15 @@ static int print_json(const struct formula_sheet *f, struct err *e)
 
 static int print_sheet(const struct timeline *t, const struct cli *c, struct err *e)
 {
-	const bool file = c->n_operands > 0, given = file || said.machine || said.drafts >= 0;
-	struct formula_knobs k = { .drafts = said.drafts };
+	const bool file = c->n_operands > 0, given = file || opts.machine || opts.drafts >= 0;
+	struct formula_knobs k = { .drafts = opts.drafts };
 	struct formula_sheet f;
 
-	k.machine = said.machine ? formula_machine_named(said.machine) : 0;
-	if (given && (said.batch || said.machine))
-		k.batch = said.batch ? said.batch : file ? 0 : 1;
-	if (given && (said.depth || said.machine))
-		k.depth = said.depth ? said.depth : file ? 0 : DEFAULT_DEPTH;
+	k.machine = opts.machine ? formula_machine_named(opts.machine) : 0;
+	if (given && (opts.batch || opts.machine))
+		k.batch = opts.batch ? opts.batch : file ? 0 : 1;
+	if (given && (opts.depth || opts.machine))
+		k.depth = opts.depth ? opts.depth : file ? 0 : DEFAULT_DEPTH;
 	formula_sheet(t, 0, k, &f);
 	if (!f.known)
 		return err_set(e, ERR_INPUT, "the recording does not say what its model is");
@@ -195,9 +195,9 @@ static int formulas_verb(const struct cli *c, struct err *e)
 	struct timeline t;
 	int rc;
 
-	if (said.machine && formula_machine_named(said.machine) < 0)
+	if (opts.machine && formula_machine_named(opts.machine) < 0)
 		return err_set(
-			e, ERR_USAGE, "no machine %.40s: cutaway formulas --help lists them", said.machine);
+			e, ERR_USAGE, "no machine %.40s: cutaway formulas --help lists them", opts.machine);
 	timeline_init(&t);
 	rc = c->n_operands ? reader_each(c->operand[0], UINT64_MAX, 0, fold, &t, e)
 					   : run_model(&t, c, e);
@@ -225,5 +225,5 @@ const struct verb verb_formulas = {
 	.run = formulas_verb,
 	.completes = "RECORDING",
 	.own = formulas_own,
-	.said = &said,
+	.opts = &opts,
 };

@@ -16,18 +16,18 @@
 #include "cli/out.h"
 #include "sessions/lesson/lesson.h"
 
-static struct lesson_said {
+static struct lesson_opts {
 	bool test;
 	const char *reader, *csv;
-} said;
+} opts;
 
 static const struct setting own[] = {
-	OWN(FLAG, lesson_said, test, .name = "test", .group = "Lesson",
+	OWN(FLAG, lesson_opts, test, .name = "test", .group = "Lesson",
 		.doc = "reads lessons without a terminal, all or the one named, and says what no longer "
 			   "holds"),
-	OWN(TEXT, lesson_said, reader, .name = "reader", .group = "Lesson", .arg = "NAME",
+	OWN(TEXT, lesson_opts, reader, .name = "reader", .group = "Lesson", .arg = "NAME",
 		.doc = "name that the report of the class shows; without it: that of the recording's file"),
-	OWN(FILE, lesson_said, csv, .name = "csv", .group = "Lesson", .arg = "FILE",
+	OWN(FILE, lesson_opts, csv, .name = "csv", .group = "Lesson", .arg = "FILE",
 		.doc = "report: writes a row for each answer to FILE"),
 	{ 0 },
 };
@@ -180,7 +180,7 @@ static int run(const struct cli *c, struct err *e)
 {
 	const char *word = c->n_operands ? c->operand[0] : NULL;
 
-	if (said.test)
+	if (opts.test)
 		return test(c, e);
 	if (!word)
 		return list();
@@ -189,11 +189,11 @@ static int run(const struct cli *c, struct err *e)
 								  : err_set(e, ERR_USAGE, "lesson new: a name is needed");
 	if (!strcmp(word, "report"))
 		return c->n_operands > 1 ? lesson_report((char *const *)(c->operand + 1), c->n_operands - 1,
-									   c->json, said.csv, stdout, e)
+									   c->json, opts.csv, stdout, e)
 								 : err_set(e, ERR_USAGE, "lesson report: recordings are needed");
 	if (c->n_operands > 1)
 		return err_set(e, ERR_USAGE, "lesson %s: one lesson at a time", word);
-	return begin(c, &(struct chat_extra){ .lesson = word, .reader = said.reader }, e);
+	return begin(c, &(struct chat_extra){ .lesson = word, .reader = opts.reader }, e);
 }
 
 const struct verb verb_lesson = {
@@ -214,5 +214,5 @@ const struct verb verb_lesson = {
 	.run = run,
 	.completes = "new report $(cutaway lesson 2>/dev/null | awk \"/^ *[0-9]/ { print \\$2 }\")",
 	.own = own,
-	.said = &said,
+	.opts = &opts,
 };

@@ -16,39 +16,39 @@
 
 enum { POINTS = 64, SWEEP = 10, WIDTH = 79, ROWS = 24, CHART_H = 16 };
 
-static struct load_said {
+static struct load_opts {
 	struct load_words load;
 	const char *url, *rate, *users, *policies, *cost, *svg;
 	bool completions, counted, sweep, natural;
-} said = { .load = { LOAD_WORDS, .requests = 40 }, .rate = "1" };
+} opts = { .load = { LOAD_WORDS, .requests = 40 }, .rate = "1" };
 
 static const struct setting load_own[] = {
-	LOAD_OPTIONS(load_said, "Load"),
-	OWN(TEXT, load_said, url, .name = "url", .group = "Load", .arg = "URL",
+	LOAD_OPTIONS(load_opts, "Load"),
+	OWN(TEXT, load_opts, url, .name = "url", .group = "Load", .arg = "URL",
 		.doc = "ask this server of the OpenAI interface, and not the engine inside; its key is "
 			   "read from the variable CUTAWAY_API_KEY"),
-	OWN(FLAG, load_said, completions, .name = "completions", .group = "Load",
+	OWN(FLAG, load_opts, completions, .name = "completions", .group = "Load",
 		.doc = "with --url: ask /v1/completions, with prompts as one text"),
-	OWN(TEXT, load_said, rate, .name = "rate", .group = "Load", .arg = "R[,R…]",
+	OWN(TEXT, load_opts, rate, .name = "rate", .group = "Load", .arg = "R[,R…]",
 		.doc =
 			"requests a second, of a trace how many times as fast as it was; several: a run each, "
 			"and a curve"),
-	OWN(FLAG, load_said, sweep, .name = "sweep", .group = "Load",
+	OWN(FLAG, load_opts, sweep, .name = "sweep", .group = "Load",
 		.doc = "doubles the last rate, or users, until throughput rises by less than a tenth"),
-	OWN(TEXT, load_said, users, .name = "users", .group = "Load", .arg = "N[,N…]",
+	OWN(TEXT, load_opts, users, .name = "users", .group = "Load", .arg = "N[,N…]",
 		.doc = "in place of a rate: so many users, who each wait for the answer before they ask "
 			   "again"),
-	OWN(FLAG, load_said, natural, .name = "natural", .group = "Load",
+	OWN(FLAG, load_opts, natural, .name = "natural", .group = "Load",
 		.doc = "answers end where the model ends them, not after the load's length"),
-	OWN(TEXT, load_said, policies, .name = "policies", .group = "Load", .arg = "LIST",
+	OWN(TEXT, load_opts, policies, .name = "policies", .group = "Load", .arg = "LIST",
 		.doc = "run the load under each of these policies (see --policy), and compare"),
-	OWN(FLAG, load_said, counted, .name = "counted", .group = "Load",
+	OWN(FLAG, load_opts, counted, .name = "counted", .group = "Load",
 		.doc = "by counted time: nothing is computed, a step takes what --cost says, and every run "
 			   "gives the same"),
-	OWN(TEXT, load_said, cost, .name = "cost", .group = "Load", .arg = "FILE",
+	OWN(TEXT, load_opts, cost, .name = "cost", .group = "Load", .arg = "FILE",
 		.doc =
 			"with --counted: prices of a step (cutaway simulate), or a recording to fit them to"),
-	OWN(TEXT, load_said, svg, .name = "svg", .group = "Load", .arg = "FILE",
+	OWN(TEXT, load_opts, svg, .name = "svg", .group = "Load", .arg = "FILE",
 		.doc = "the curve, or of one run its requests over time, as a picture"),
 	{ 0 },
 };
@@ -70,14 +70,14 @@ struct runs {
 
 static int read_loads(struct runs *r, struct err *e)
 {
-	const char *option = said.users ? "users" : "rate", *at = said.users ? said.users : said.rate;
+	const char *option = opts.users ? "users" : "rate", *at = opts.users ? opts.users : opts.rate;
 
 	do {
 		if (r->n_loads == POINTS)
 			return err_set(e, ERR_USAGE, "--%s: at most %d", option, POINTS);
 		if (words_number(&at, option, &r->load[r->n_loads], e))
 			return -1;
-		if (said.users && (r->load[r->n_loads] != floor(r->load[r->n_loads]) ||
+		if (opts.users && (r->load[r->n_loads] != floor(r->load[r->n_loads]) ||
 							  r->load[r->n_loads] > WORKLOAD_MOST))
 			return err_set(e, ERR_USAGE, "--users: whole numbers up to %d", WORKLOAD_MOST);
 		r->n_loads++;
@@ -88,12 +88,12 @@ static int read_loads(struct runs *r, struct err *e)
 static int read_policies(struct runs *r, const char *one, struct err *e)
 {
 	r->n_policies = 1;
-	r->policy[0] = said.url ? "server" : one;
-	if (!said.policies)
+	r->policy[0] = opts.url ? "server" : one;
+	if (!opts.policies)
 		return 0;
-	if (said.url)
+	if (opts.url)
 		return err_set(e, ERR_USAGE, "--policies is of the engine inside: a server has its own");
-	snprintf(r->policies, sizeof r->policies, "%s", said.policies);
+	snprintf(r->policies, sizeof r->policies, "%s", opts.policies);
 	r->n_policies = 0;
 	for (char *at = strtok(r->policies, ","); at; at = strtok(NULL, ",")) {
 		const struct sched_policy *p = sched_policy_find(at, e);
@@ -110,7 +110,7 @@ static int read_cost(struct runs *r, struct err *e)
 	static const char sqlite[16] = "SQLite format 3";
 	struct cost_rows rows = { 0 };
 	char head[16] = "";
-	FILE *in = said.cost ? fopen(said.cost, "re") : NULL;
+	FILE *in = opts.cost ? fopen(opts.cost, "re") : NULL;
 	int rc;
 
 	r->cost = load_cost;
@@ -118,31 +118,31 @@ static int read_cost(struct runs *r, struct err *e)
 		head[0] = '\0';
 	if (in)
 		fclose(in);
-	if (!said.cost)
+	if (!opts.cost)
 		return 0;
 	if (memcmp(head, sqlite, sizeof head))
-		return cost_read(&r->cost, said.cost, e);
-	rc = cost_take_recording(&rows, said.cost, e) || cost_fit(&r->cost, &rows, e) ? -1 : 0;
+		return cost_read(&r->cost, opts.cost, e);
+	rc = cost_take_recording(&rows, opts.cost, e) || cost_fit(&r->cost, &rows, e) ? -1 : 0;
 	cost_rows_free(&rows);
 	return rc;
 }
 
 static int check_together(const struct cli *c, const struct runs *r, struct err *e)
 {
-	const bool several = r->n_loads * r->n_policies > 1 || said.sweep;
+	const bool several = r->n_loads * r->n_policies > 1 || opts.sweep;
 
 	if (r->n_loads * r->n_policies > POINTS)
 		return err_set(e, ERR_USAGE, "at most %d runs", POINTS);
-	if (said.url && (said.counted || c->record))
+	if (opts.url && (opts.counted || c->record))
 		return err_set(
 			e, ERR_USAGE, "--counted and --record are of the engine inside, not of --url");
-	if (said.cost && !said.counted)
+	if (opts.cost && !opts.counted)
 		return err_set(e, ERR_USAGE, "--cost is of --counted");
-	if (said.completions && !said.url)
+	if (opts.completions && !opts.url)
 		return err_set(e, ERR_USAGE, "--completions is of --url");
-	if (c->record && (several || said.counted))
+	if (c->record && (several || opts.counted))
 		return err_set(e, ERR_USAGE, "--record takes one run, by the machine's clock");
-	if (said.counted && strcmp(c->engine.spec, "off") != 0)
+	if (opts.counted && strcmp(c->engine.spec, "off") != 0)
 		return err_set(e, ERR_USAGE, "--counted knows no price of guessing: use --spec off");
 	return 0;
 }
@@ -150,15 +150,15 @@ static int check_together(const struct cli *c, const struct runs *r, struct err 
 static int read_all(struct runs *r, const struct cli *c, struct err *e)
 {
 	r->o.answer = &c->answer;
-	r->o.natural = said.natural;
+	r->o.natural = opts.natural;
 	r->o.tally.keep = LOAD_KEEP;
 	r->inside.engine = c->engine;
 	r->inside.record = c->record;
-	r->inside.counted = said.counted ? &r->cost : NULL;
+	r->inside.counted = opts.counted ? &r->cost : NULL;
 	r->server = (struct load_server){
-		.url = said.url, .api_key = getenv("CUTAWAY_API_KEY"), .completions = said.completions
+		.url = opts.url, .api_key = getenv("CUTAWAY_API_KEY"), .completions = opts.completions
 	};
-	return read_loads(r, e) || words_read(&said.load, c, said.users != NULL, &r->o, e) ||
+	return read_loads(r, e) || words_read(&opts.load, c, opts.users != NULL, &r->o, e) ||
 				   read_policies(r, c->engine.policy, e) || check_together(c, r, e) ||
 				   read_cost(r, e)
 			   ? -1
@@ -187,10 +187,10 @@ static int run_one(struct runs *r, int policy, int load, struct err *e)
 	p->policy = r->policy[policy];
 	p->load = r->load[load];
 	r->o.workload.rate = p->load;
-	r->o.workload.users = said.users ? (int32_t)p->load : 0;
+	r->o.workload.users = opts.users ? (int32_t)p->load : 0;
 	r->inside.engine.policy = p->policy;
 	snprintf(r->bar.title, sizeof r->bar.title, "%s %.4g", p->policy, p->load);
-	rc = said.url ? load_http(&r->o, &r->server, p, e) : load_inside(&r->o, &r->inside, p, e);
+	rc = opts.url ? load_http(&r->o, &r->server, p, e) : load_inside(&r->o, &r->inside, p, e);
 	bar_wipe(&r->bar);
 	return rc;
 }
@@ -205,7 +205,7 @@ static bool rises(const struct runs *r, int load)
 
 static int run_all(struct runs *r, const struct cli *c, bool *stopped, struct err *e)
 {
-	const bool rows = !c->json && (said.sweep || r->n_loads * r->n_policies > 1);
+	const bool rows = !c->json && (opts.sweep || r->n_loads * r->n_policies > 1);
 
 	if (rows)
 		load_print_head(&r->o, stdout);
@@ -220,9 +220,9 @@ static int run_all(struct runs *r, const struct cli *c, bool *stopped, struct er
 				load_print_row(&r->point[r->n - 1], &r->o, stdout);
 			fflush(stdout);
 			/* the first policy says how far the sweep goes */
-			if (said.sweep && !k && i + 1 == r->n_loads && r->n_loads < SWEEP && rises(r, i) &&
+			if (opts.sweep && !k && i + 1 == r->n_loads && r->n_loads < SWEEP && rises(r, i) &&
 				(r->n_loads + 1) * r->n_policies <= POINTS &&
-				(!said.users || next <= WORKLOAD_MOST))
+				(!opts.users || next <= WORKLOAD_MOST))
 				r->load[r->n_loads++] = next;
 		}
 	return 0;
@@ -239,9 +239,9 @@ static int write_svg(const struct runs *r, struct err *e)
 {
 	struct whole_file f;
 
-	if (!said.svg)
+	if (!opts.svg)
 		return 0;
-	if (whole_file_open(&f, said.svg, e))
+	if (whole_file_open(&f, opts.svg, e))
 		return -1;
 	if (is_curve(r))
 		load_curve_svg(r->point, r->n_policies, r->n_loads, f.out);
@@ -272,7 +272,7 @@ static int print_json(const struct runs *r, struct err *e)
 	return json_print(&j, e);
 }
 
-static int tell(const struct runs *r, const struct cli *c, struct err *e)
+static int report(const struct runs *r, const struct cli *c, struct err *e)
 {
 	if (c->json && print_json(r, e))
 		return -1;
@@ -286,7 +286,7 @@ static int tell(const struct runs *r, const struct cli *c, struct err *e)
 		load_curve(r->point, r->n_policies, r->n_loads, WIDTH, CHART_H, stdout);
 	}
 	/* files come last: one that cannot be written takes no figure along */
-	return out_flush(e) || write_svg(r, e) || words_write(&said.load, r->point, r->n, e) ? -1 : 0;
+	return out_flush(e) || write_svg(r, e) || words_write(&opts.load, r->point, r->n, e) ? -1 : 0;
 }
 
 static int load_verb(const struct cli *c, struct err *e)
@@ -298,14 +298,14 @@ static int load_verb(const struct cli *c, struct err *e)
 
 	if (!r)
 		return err_set(e, ERR_MEMORY, "no memory for a load");
-	r->bar.quiet = said.load.quiet;
+	r->bar.quiet = opts.load.quiet;
 	r->o.progress = progress;
 	r->o.arg = r;
-	rc = read_all(r, c, e) || (!said.url && !said.counted && model_find(c, &model, e)) ? -1 : 0;
+	rc = read_all(r, c, e) || (!opts.url && !opts.counted && model_find(c, &model, e)) ? -1 : 0;
 	r->inside.engine.model = model;
 	if (!rc) {
 		bar_begin(&r->bar);
-		rc = run_all(r, c, &stopped, e) || tell(r, c, e) ? -1 : 0;
+		rc = run_all(r, c, &stopped, e) || report(r, c, e) ? -1 : 0;
 		bar_end(&r->bar);
 	}
 	for (int i = 0; i < r->n; i++)
@@ -333,5 +333,5 @@ const struct verb verb_load = {
 			 "record|json",
 	.run = load_verb,
 	.own = load_own,
-	.said = &said,
+	.opts = &opts,
 };

@@ -22,16 +22,16 @@ static const char filler[] =
 	"The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again.\n";
 static const char question[] = "What is the pass key? The pass key is";
 
-static struct passkey_said {
+static struct passkey_opts {
 	int32_t tokens, depths, keys;
-} said = { .tokens = 2000, .depths = 11, .keys = 3 };
+} opts = { .tokens = 2000, .depths = 11, .keys = 3 };
 
 static const struct setting passkey_own[] = {
-	OWN(INT, passkey_said, tokens, .name = "tokens", .group = "Passkey", .arg = "N", .low = 128,
+	OWN(INT, passkey_opts, tokens, .name = "tokens", .group = "Passkey", .arg = "N", .low = 128,
 		.high = 1 << 24, .unit = "tokens", .doc = "length of the text, about"),
-	OWN(INT, passkey_said, depths, .name = "depths", .group = "Passkey", .arg = "N", .low = 1,
+	OWN(INT, passkey_opts, depths, .name = "depths", .group = "Passkey", .arg = "N", .low = 1,
 		.high = 101, .doc = "places of the key, evenly from the text's begin to its end"),
-	OWN(INT, passkey_said, keys, .name = "keys", .group = "Passkey", .arg = "N", .low = 1,
+	OWN(INT, passkey_opts, keys, .name = "keys", .group = "Passkey", .arg = "N", .low = 1,
 		.high = 100, .doc = "keys at each place, drawn by --seed"),
 	{ 0 },
 };
@@ -94,7 +94,7 @@ static int fit_length(struct passkey *p, struct err *e)
 	size_t n[2] = { 0 };
 
 	if (!ids_of(p, 0, &any, &ids[0], &n[0], e) && !ids_of(p, SEVERAL, &any, &ids[1], &n[1], e)) {
-		const int32_t left = said.tokens - (int32_t)n[0];
+		const int32_t left = opts.tokens - (int32_t)n[0];
 
 		p->n_filler = left < 0 ? 0 : (int32_t)(left * (int64_t)SEVERAL / (int64_t)(n[1] - n[0]));
 	}
@@ -183,7 +183,7 @@ static int ask_all(struct passkey *p, struct engine *engine, uint64_t seed, stru
 
 		k_draw_words(seed, (uint32_t)i, 0, 0, 0, word);
 		snprintf(t->key, sizeof t->key, "%u", 10000 + word[0] % 90000);
-		t->depth = said.depths > 1 ? i / said.keys * 100 / (said.depths - 1) : 50;
+		t->depth = opts.depths > 1 ? i / opts.keys * 100 / (opts.depths - 1) : 50;
 		ask(p, engine, t, e);
 	}
 	bar_begin(&b);
@@ -210,7 +210,7 @@ static int32_t found_from(const struct passkey *p, int32_t i, int32_t n)
 /* What was said in place of the first key that was not found, on one line. */
 static void print_miss(const struct passkey *p, int32_t i)
 {
-	for (int32_t k = i; k < i + said.keys; k++) {
+	for (int32_t k = i; k < i + opts.keys; k++) {
 		const struct trial *t = &p->trial[k];
 
 		if (t->found)
@@ -228,8 +228,8 @@ static void print_table(const struct passkey *p, const struct engine *engine)
 	char lossy[128];
 
 	printf("depth    found   instead\n");
-	for (int32_t i = 0; i < p->n; i += said.keys) {
-		printf("%3d %%  %2d of %d", p->trial[i].depth, found_from(p, i, said.keys), said.keys);
+	for (int32_t i = 0; i < p->n; i += opts.keys) {
+		printf("%3d %%  %2d of %d", p->trial[i].depth, found_from(p, i, opts.keys), opts.keys);
 		print_miss(p, i);
 		putchar('\n');
 	}
@@ -262,7 +262,7 @@ static int print_json(const struct passkey *p, struct err *e)
 
 static int passkey_verb(const struct cli *c, struct err *e)
 {
-	struct passkey p = { .n = said.depths * said.keys };
+	struct passkey p = { .n = opts.depths * opts.keys };
 	struct session s = { 0 };
 
 	p.trial = calloc((size_t)p.n, sizeof *p.trial);
@@ -296,5 +296,5 @@ const struct verb verb_passkey = {
 	.takes = "Model|Kernels|Exactness|Scheduler|Speculation|Watching|Recording|seed|json",
 	.run = passkey_verb,
 	.own = passkey_own,
-	.said = &said,
+	.opts = &opts,
 };

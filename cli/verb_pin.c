@@ -12,26 +12,26 @@
 
 enum { WAIT_S = 3600 }; /* a long text takes its time, in which no byte comes */
 
-static struct pin_said {
+static struct pin_opts {
 	const char *url, *ttl, *role, *api_key;
 	int32_t remove;
 	bool list;
-} said = { .url = "http://127.0.0.1:8080", .ttl = "5m", .role = "user" };
+} opts = { .url = "http://127.0.0.1:8080", .ttl = "5m", .role = "user" };
 
 static const char *const roles[] = { "user", "system", "text", NULL };
 
 static const struct setting pin_own[] = {
-	OWN(TEXT, pin_said, ttl, .name = "ttl", .group = "Pin", .arg = "TIME",
+	OWN(TEXT, pin_opts, ttl, .name = "ttl", .group = "Pin", .arg = "TIME",
 		.doc = "how long its pages are kept, from 1s to 24h: 90s, 5m, 1h"),
-	OWN(CHOICE, pin_said, role, .name = "role", .group = "Pin", .words = roles,
+	OWN(CHOICE, pin_opts, role, .name = "role", .group = "Pin", .words = roles,
 		.doc =
 			"FILE is the beginning of the first turn, the system text, or a text without a chat"),
-	OWN(FLAG, pin_said, list, .name = "list", .group = "Pin", .doc = "lists what is pinned"),
-	OWN(INT, pin_said, remove, .name = "remove", .group = "Pin", .arg = "N", .low = 1,
+	OWN(FLAG, pin_opts, list, .name = "list", .group = "Pin", .doc = "lists what is pinned"),
+	OWN(INT, pin_opts, remove, .name = "remove", .group = "Pin", .arg = "N", .low = 1,
 		.high = INT32_MAX, .doc = "ends pin N"),
-	OWN(TEXT, pin_said, url, .name = "url", .group = "Pin", .arg = "URL",
+	OWN(TEXT, pin_opts, url, .name = "url", .group = "Pin", .arg = "URL",
 		.doc = "the server: what cutaway serve printed"),
-	OWN(TEXT, pin_said, api_key, .name = "api-key", .group = "Pin", .arg = "KEY",
+	OWN(TEXT, pin_opts, api_key, .name = "api-key", .group = "Pin", .arg = "KEY",
 		.doc = "its key; better in the variable CUTAWAY_API_KEY, since others see a command line"),
 	{ 0 },
 };
@@ -46,17 +46,17 @@ static char *body_of(const char *file, struct err *e)
 	if (in_read(file, &text, &size, e))
 		return NULL;
 	json_object(&j, NULL);
-	if (!strcmp(said.role, "text")) {
+	if (!strcmp(opts.role, "text")) {
 		json_bytes(&j, "prompt", text, size);
 	} else {
 		json_array(&j, "messages");
 		json_object(&j, NULL);
-		json_text(&j, "role", said.role);
+		json_text(&j, "role", opts.role);
 		json_bytes(&j, "content", text, size);
 		json_end(&j);
 		json_end(&j);
 	}
-	json_text(&j, "ttl", said.ttl);
+	json_text(&j, "ttl", opts.ttl);
 	body = json_take(&j, &size);
 	free(text);
 	if (!body)
@@ -66,30 +66,30 @@ static char *body_of(const char *file, struct err *e)
 
 static int pin_verb(const struct cli *c, struct err *e)
 {
-	const char *key = said.api_key ? said.api_key : getenv("CUTAWAY_API_KEY");
+	const char *key = opts.api_key ? opts.api_key : getenv("CUTAWAY_API_KEY");
 	const struct client_options o = {
-		.url = said.url, .api_key = key && *key ? key : NULL, .idle_s = WAIT_S
+		.url = opts.url, .api_key = key && *key ? key : NULL, .idle_s = WAIT_S
 	};
-	char path[32] = "/pins", *body = NULL, *told;
+	char path[32] = "/pins", *body = NULL, *reported;
 
-	if (duration_parse(said.ttl) < 0)
+	if (duration_parse(opts.ttl) < 0)
 		return err_set(
-			e, ERR_USAGE, "--ttl %.40s: a time from 1s to 24h is needed: 90s, 5m, 1h", said.ttl);
-	if (c->n_operands != !(said.list || said.remove) || (said.list && said.remove))
+			e, ERR_USAGE, "--ttl %.40s: a time from 1s to 24h is needed: 90s, 5m, 1h", opts.ttl);
+	if (c->n_operands != !(opts.list || opts.remove) || (opts.list && opts.remove))
 		return err_set(e, ERR_USAGE, "one of FILE, --list and --remove N is needed");
-	if (said.remove)
-		snprintf(path, sizeof path, "/pins/%d", said.remove);
-	else if (!said.list && !(body = body_of(c->operand[0], e)))
+	if (opts.remove)
+		snprintf(path, sizeof path, "/pins/%d", opts.remove);
+	else if (!opts.list && !(body = body_of(c->operand[0], e)))
 		return -1;
-	told = pins_ask(&o,
-		said.remove ? "DELETE"
+	reported = pins_ask(&o,
+		opts.remove ? "DELETE"
 		: body      ? "POST"
 					: "GET",
 		body ? "/pin" : path, body, c->json, e);
 	free(body);
-	if (told)
-		fputs(told, stdout);
-	free(told);
+	if (reported)
+		fputs(reported, stdout);
+	free(reported);
 	return e->code ? -1 : out_flush(e);
 }
 
@@ -110,5 +110,5 @@ const struct verb verb_pin = {
 	.takes = "json",
 	.run = pin_verb,
 	.own = pin_own,
-	.said = &said,
+	.opts = &opts,
 };

@@ -13,30 +13,30 @@
 #include "cli/out.h"
 #include "lab/prune.h"
 
-static struct prune_said {
+static struct prune_opts {
 	const char *method, *pattern, *format, *calibrate;
 	float sparsity;
 	int32_t remove, unit;
-} said = { .method = "wanda", .sparsity = 0.5f, .remove = 1, .unit = 1 };
+} opts = { .method = "wanda", .sparsity = 0.5f, .remove = 1, .unit = 1 };
 
 static const struct setting prune_own[] = {
-	OWN(TEXT, prune_said, method, .name = "method", .group = "Prune", .arg = "METHOD",
+	OWN(TEXT, prune_opts, method, .name = "method", .group = "Prune", .arg = "METHOD",
 		.doc =
 			"zeros: wanda (of each row, those with the smallest |w| times norm of the input), "
 			"magnitude (of each matrix, the smallest, without a text); or what is removed: layers, "
 			"heads, kv-heads, channels, those that do least"),
-	OWN(FLOAT, prune_said, sparsity, .name = "sparsity", .group = "Prune", .arg = "S", .high = 1,
+	OWN(FLOAT, prune_opts, sparsity, .name = "sparsity", .group = "Prune", .arg = "S", .high = 1,
 		.doc = "of zeros: their share"),
-	OWN(TEXT, prune_said, pattern, .name = "pattern", .group = "Prune", .arg = "N:M",
+	OWN(TEXT, prune_opts, pattern, .name = "pattern", .group = "Prune", .arg = "N:M",
 		.doc = "of zeros: N of each M columns stay; 2:4 is what sparse tensor cores read"),
-	OWN(TEXT, prune_said, format, .name = "format", .group = "Prune", .arg = "FORMAT",
+	OWN(TEXT, prune_opts, format, .name = "format", .group = "Prune", .arg = "FORMAT",
 		.doc = "of zeros: the matrices' format in OUT; without it the source's, or f16 where that "
 			   "holds no zero (q4_1, q5_1, q2_k, q4_k, q5_k, iq4_nl, iq4_xs)"),
-	OWN(INT, prune_said, remove, .name = "remove", .group = "Prune", .arg = "N", .low = 1,
+	OWN(INT, prune_opts, remove, .name = "remove", .group = "Prune", .arg = "N", .low = 1,
 		.high = 1 << 20, .doc = "of layers: how many; of the others: how many of each layer"),
-	OWN(INT, prune_said, unit, .name = "unit", .group = "Prune", .arg = "N", .low = 1,
+	OWN(INT, prune_opts, unit, .name = "unit", .group = "Prune", .arg = "N", .low = 1,
 		.high = 1 << 20, .doc = "of channels: neighbours that go together"),
-	OWN(TEXT, prune_said, calibrate, .name = "calibrate", .group = "Calibration", .arg = "FILE",
+	OWN(TEXT, prune_opts, calibrate, .name = "calibrate", .group = "Calibration", .arg = "FILE",
 		.doc = "text that decides; without it the model writes one, by --seed"),
 	{ 0 },
 };
@@ -49,12 +49,12 @@ static int read_method(const struct prune_method **out, struct err *e)
 
 	for (int i = 0; prune_table[i]; i++) {
 		*out = prune_table[i];
-		if (!strcasecmp(said.method, prune_table[i]->name))
+		if (!strcasecmp(opts.method, prune_table[i]->name))
 			return 0;
 		snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "",
 			prune_table[i]->name);
 	}
-	return err_set(e, ERR_USAGE, "--method %.40s: %s are possible", said.method, names);
+	return err_set(e, ERR_USAGE, "--method %.40s: %s are possible", opts.method, names);
 }
 
 /* What has no meaning for a method is refused, not ignored. */
@@ -71,9 +71,9 @@ static int check_given(const struct cli *c, const struct prune_method *m, struct
 			e, ERR_USAGE, "--remove is for layers, heads and channels; %s has --sparsity", m->name);
 	if (cli_given(c, "unit") && strcmp(m->name, "channels") != 0)
 		return err_set(e, ERR_USAGE, "--unit is for channels");
-	if (said.pattern && cli_given(c, "sparsity"))
+	if (opts.pattern && cli_given(c, "sparsity"))
 		return err_set(e, ERR_USAGE, "--sparsity and --pattern are two ways of saying how many");
-	if (said.calibrate && !m->reads)
+	if (opts.calibrate && !m->reads)
 		return err_set(e, ERR_USAGE, "--calibrate: %s reads no text", m->name);
 	return 0;
 }
@@ -84,10 +84,10 @@ static int read_options(const struct cli *c, struct prune_options *o, struct err
 
 	if (read_method(&o->method, e) || check_given(c, o->method, e))
 		return -1;
-	if (said.pattern &&
-		(sscanf(said.pattern, "%6d:%6d%c", &o->keep, &o->of, &end) != 2 || o->of < 2))
-		return err_set(e, ERR_USAGE, "--pattern %.40s: N:M, such as 2:4", said.pattern);
-	return said.format ? format_by_name(said.format, "--format", &o->to, e) : 0;
+	if (opts.pattern &&
+		(sscanf(opts.pattern, "%6d:%6d%c", &o->keep, &o->of, &end) != 2 || o->of < 2))
+		return err_set(e, ERR_USAGE, "--pattern %.40s: N:M, such as 2:4", opts.pattern);
+	return opts.format ? format_by_name(opts.format, "--format", &o->to, e) : 0;
 }
 
 /* ---- the result ---- */
@@ -164,7 +164,7 @@ static void print_result(const struct prune_result *r, enum prune_kind kind, dou
 			100 * r->lost);
 	if (r->n_calibration)
 		printf("by %d tokens of %s text\n", r->n_calibration,
-			said.calibrate ? "the calibration" : "the model's own");
+			opts.calibrate ? "the calibration" : "the model's own");
 	if (r->n_resumed)
 		printf("%d matrices were there from an earlier run\n", r->n_resumed);
 	printf("%.1f MB, from %.1f MB, in %.1f s\n", (double)r->bytes / 1e6,
@@ -178,7 +178,7 @@ static int run(const struct cli *c, struct prune_options *o, struct prune_result
 	char *text = NULL;
 	int rc = -1;
 
-	if (said.calibrate && in_read(said.calibrate, &text, &o->size, e))
+	if (opts.calibrate && in_read(opts.calibrate, &text, &o->size, e))
 		return -1;
 	o->text = text;
 	if (!k_open(&kernels, "cpu", NULL, o->threads, e)) {
@@ -196,9 +196,9 @@ static int prune_verb(const struct cli *c, struct err *e)
 	static struct prune_result r;
 	const int64_t began = now_ns();
 	struct prune_options o = { .to = K_N_TYPES,
-		.sparsity = (double)said.sparsity,
-		.remove = said.remove,
-		.unit = said.unit,
+		.sparsity = (double)opts.sparsity,
+		.remove = opts.remove,
+		.unit = opts.unit,
 		.seed = c->answer.params.seed,
 		.threads = c->engine.threads ? c->engine.threads : (int)sysconf(_SC_NPROCESSORS_ONLN) };
 	double seconds;
@@ -229,5 +229,5 @@ const struct verb verb_prune = {
 	.run = prune_verb,
 	.completes = "FILE",
 	.own = prune_own,
-	.said = &said,
+	.opts = &opts,
 };

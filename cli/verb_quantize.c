@@ -12,12 +12,12 @@
 #include "cli/out.h"
 #include "lab/quant.h"
 
-static struct quantize_said {
+static struct quantize_opts {
 	const char *format, *otherwise, *keep, *method, *group, *calibrate;
 	int32_t bits;
 	bool zero_point, nf4, twice, act_order;
 	float alpha, damping;
-} said = { .method = "rtn", .group = "128", .alpha = 0.5f, .damping = 0.01f };
+} opts = { .method = "rtn", .group = "128", .alpha = 0.5f, .damping = 0.01f };
 
 #define X(name, word, reads, does) word "|"
 static const char methods[] = QUANT_METHODS(X);
@@ -28,39 +28,39 @@ static const char methods_doc[] =
 #undef X
 
 static const struct setting quantize_own[] = {
-	OWN(TEXT, quantize_said, format, .name = "format", .group = "Quantise", .arg = "FORMAT",
+	OWN(TEXT, quantize_opts, format, .name = "format", .group = "Quantise", .arg = "FORMAT",
 		.doc =
 			"format of the matrices: f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 (without this "
 			"option), iq4_nl, mxfp4, or, with rows of whole 256, q6_k, q5_k, q4_k, iq4_xs, q3_k, "
 			"q2_k; with --bits f16 or f32, in which the values are kept"),
-	OWN(TEXT, quantize_said, otherwise, .name = "else", .group = "Quantise", .arg = "FORMAT",
+	OWN(TEXT, quantize_opts, otherwise, .name = "else", .group = "Quantise", .arg = "FORMAT",
 		.doc =
 			"format of matrices whose rows the blocks of the first do not divide; without it that "
 			"is an error"),
-	OWN(TEXT, quantize_said, keep, .name = "keep", .group = "Quantise", .arg = "WORDS",
+	OWN(TEXT, quantize_opts, keep, .name = "keep", .group = "Quantise", .arg = "WORDS",
 		.doc = "leave tensors as they are that have one of these words in their name: "
 			   "token_embd,ffn_down"),
-	OWN(TEXT, quantize_said, method, .name = "method", .group = "Quantise", .arg = "METHOD",
+	OWN(TEXT, quantize_opts, method, .name = "method", .group = "Quantise", .arg = "METHOD",
 		.doc = methods_doc),
-	OWN(INT, quantize_said, bits, .name = "bits", .group = "Grid", .arg = "N", .low = 2, .high = 8,
+	OWN(INT, quantize_opts, bits, .name = "bits", .group = "Grid", .arg = "N", .low = 2, .high = 8,
 		.doc = "no format but a grid of so many bits, for the layers; the file has the values as "
 			   "floats"),
-	OWN(TEXT, quantize_said, group, .name = "group", .group = "Grid", .arg = "COLUMNS",
+	OWN(TEXT, quantize_opts, group, .name = "group", .group = "Grid", .arg = "COLUMNS",
 		.doc = "how many columns share a scale: 32, 64, 128 …, row, or tensor"),
-	OWN(FLAG, quantize_said, zero_point, .name = "zero-point", .group = "Grid",
+	OWN(FLAG, quantize_opts, zero_point, .name = "zero-point", .group = "Grid",
 		.doc = "from the least weight to the greatest, not as far below zero as above"),
-	OWN(FLAG, quantize_said, nf4, .name = "nf4", .group = "Grid",
+	OWN(FLAG, quantize_opts, nf4, .name = "nf4", .group = "Grid",
 		.doc = "4 bits: the quantiles of a normal distribution"),
-	OWN(FLAG, quantize_said, twice, .name = "double-quant", .group = "Grid",
+	OWN(FLAG, quantize_opts, twice, .name = "double-quant", .group = "Grid",
 		.doc = "scales in 8 bits, with one of 32 for each 256"),
-	OWN(TEXT, quantize_said, calibrate, .name = "calibrate", .group = "Calibration", .arg = "FILE",
+	OWN(TEXT, quantize_opts, calibrate, .name = "calibrate", .group = "Calibration", .arg = "FILE",
 		.doc = "text whose inputs decide; without it the model writes one, by --seed"),
-	OWN(FLOAT, quantize_said, damping, .name = "damping", .group = "Calibration", .arg = "D",
+	OWN(FLOAT, quantize_opts, damping, .name = "damping", .group = "Calibration", .arg = "D",
 		.high = 1,
 		.doc = "of gptq: part of the mean of the Hessian's diagonal that is added to it"),
-	OWN(FLAG, quantize_said, act_order, .name = "act-order", .group = "Calibration",
+	OWN(FLAG, quantize_opts, act_order, .name = "act-order", .group = "Calibration",
 		.doc = "of gptq: columns of the largest inputs first"),
-	OWN(FLOAT, quantize_said, alpha, .name = "alpha", .group = "Calibration", .arg = "A", .high = 1,
+	OWN(FLOAT, quantize_opts, alpha, .name = "alpha", .group = "Calibration", .arg = "A", .high = 1,
 		.doc = "of smoothquant: how much of the inputs' extremes the weights take"),
 	{ 0 },
 };
@@ -68,11 +68,11 @@ static const struct setting quantize_own[] = {
 static int read_method(enum quant_method *out, struct err *e)
 {
 	for (int m = 0; m < QUANT_N_METHODS; m++)
-		if (!strcasecmp(said.method, quant_method_name((enum quant_method)m))) {
+		if (!strcasecmp(opts.method, quant_method_name((enum quant_method)m))) {
 			*out = (enum quant_method)m;
 			return 0;
 		}
-	return err_set(e, ERR_USAGE, "--method %.40s: %.*s is possible", said.method,
+	return err_set(e, ERR_USAGE, "--method %.40s: %.*s is possible", opts.method,
 		(int)sizeof methods - 2, methods);
 }
 
@@ -84,16 +84,16 @@ static int check_given(const struct cli *c, bool grid, const struct quant_option
 	for (size_t i = 0; i < sizeof of_grids / sizeof *of_grids && !grid; i++)
 		if (cli_given(c, of_grids[i]))
 			return err_set(e, ERR_USAGE, "--%s is for a grid: --bits N or --nf4", of_grids[i]);
-	if (said.calibrate && !quant_method_reads(o->method))
-		return err_set(e, ERR_USAGE, "--calibrate: %s reads no text", said.method);
-	if (o->method == QUANT_LLM_INT8 && (said.format || grid))
+	if (opts.calibrate && !quant_method_reads(o->method))
+		return err_set(e, ERR_USAGE, "--calibrate: %s reads no text", opts.method);
+	if (o->method == QUANT_LLM_INT8 && (opts.format || grid))
 		return err_set(e, ERR_USAGE, "llm.int8 has a grid of its own: 8 bits, a scale a row");
 	return 0;
 }
 
 static int read_form(const struct cli *c, struct quant_options *o, struct err *e)
 {
-	const bool grid = said.bits || said.nf4;
+	const bool grid = opts.bits || opts.nf4;
 
 	if (read_method(&o->method, e) || check_given(c, grid, o, e))
 		return -1;
@@ -101,19 +101,19 @@ static int read_form(const struct cli *c, struct quant_options *o, struct err *e
 		o->to = (struct quant_form){ .type = K_F16, .bits = 8, .group = FORM_ROW };
 		return 0;
 	}
-	if (format_by_name(said.format ? said.format
+	if (format_by_name(opts.format ? opts.format
 					   : grid      ? "f16"
 								   : "q4_0",
 			"--format", &o->to.type, e) ||
-		(said.otherwise && format_by_name(said.otherwise, "--else", &o->otherwise, e)))
+		(opts.otherwise && format_by_name(opts.otherwise, "--else", &o->otherwise, e)))
 		return -1;
 	if (!grid)
 		return 0;
-	o->to.bits = said.bits ? said.bits : 4;
-	o->to.zero_point = said.zero_point;
-	o->to.nf4 = said.nf4;
-	o->to.twice = said.twice;
-	return group_by_name(said.group, &o->to.group, e);
+	o->to.bits = opts.bits ? opts.bits : 4;
+	o->to.zero_point = opts.zero_point;
+	o->to.nf4 = opts.nf4;
+	o->to.twice = opts.twice;
+	return group_by_name(opts.group, &o->to.group, e);
 }
 
 static int print_json(const struct quant_result *r, double seconds, struct err *e)
@@ -145,10 +145,10 @@ static void print_result(const struct quant_result *r, double seconds)
 		r->n_resumed ? ", of what this run rounded" : "");
 	if (r->n_otherwise)
 		printf("%d of them in %s, since their rows are no whole blocks\n", r->n_otherwise,
-			said.otherwise);
+			opts.otherwise);
 	if (r->n_calibration)
 		printf("by %d tokens of %s text\n", r->n_calibration,
-			said.calibrate ? "the calibration" : "the model's own");
+			opts.calibrate ? "the calibration" : "the model's own");
 	if (r->n_outliers)
 		printf("%lld weights in columns of outliers stayed in f16\n", (long long)r->n_outliers);
 	if (r->n_kept)
@@ -168,7 +168,7 @@ static int run(const struct cli *c, struct quant_options *o, struct bar *b, stru
 	char *text = NULL;
 	int rc = -1;
 
-	if (said.calibrate && in_read(said.calibrate, &text, &o->size, e))
+	if (opts.calibrate && in_read(opts.calibrate, &text, &o->size, e))
 		return -1;
 	o->text = text;
 	if (!k_open(&kernels, "cpu", NULL, o->threads, e)) {
@@ -186,10 +186,10 @@ static int quantize_verb(const struct cli *c, struct err *e)
 	struct bar b = { 0 };
 	const int64_t began = now_ns();
 	struct quant_options o = { .otherwise = K_N_TYPES,
-		.keep = said.keep,
-		.alpha = (double)said.alpha,
-		.damping = (double)said.damping,
-		.act_order = said.act_order,
+		.keep = opts.keep,
+		.alpha = (double)opts.alpha,
+		.damping = (double)opts.damping,
+		.act_order = opts.act_order,
 		.seed = c->answer.params.seed,
 		.threads = c->engine.threads ? c->engine.threads : (int)sysconf(_SC_NPROCESSORS_ONLN) };
 	struct quant_result r;
@@ -221,5 +221,5 @@ const struct verb verb_quantize = {
 	.run = quantize_verb,
 	.completes = "FILE",
 	.own = quantize_own,
-	.said = &said,
+	.opts = &opts,
 };

@@ -19,7 +19,7 @@
 #include "engine/lossy.h"
 #include "engine/text/held.h"
 
-static struct run_options said;
+static struct run_options opts;
 
 static const struct setting run_own[] = {
 	OWN(FILE, run_options, batch, .name = "batch", .group = "Answer", .arg = "FILE",
@@ -236,8 +236,8 @@ static void run_answer(struct run *r, struct session *s, const char *text, const
 	q.ids = ids;
 	q.n_ids = (int32_t)n_ids;
 	q.text = text;
-	if (run_search_wanted(&said))
-		run_search(r->c, &said, s->engine, &q, &interrupted, e);
+	if (run_search_wanted(&opts))
+		run_search(r->c, &opts, s->engine, &q, &interrupted, e);
 	else
 		answer(r, s->engine, &q, e);
 }
@@ -255,14 +255,14 @@ static int run_verb(const struct cli *c, struct err *e)
 	own.engine.abandon = &interrupted;
 	if (!cli_given(c, "max-tokens"))
 		own.answer.max_tokens = RUN_TOKENS;
-	if (said.batch && c->n_operands)
+	if (opts.batch && c->n_operands)
 		return err_set(e, ERR_USAGE, "--batch and a PROMPT exclude each other");
-	if (!said.batch && !(text = read_prompt(c, &read, &size, e)))
+	if (!opts.batch && !(text = read_prompt(c, &read, &size, e)))
 		return -1;
 	interrupt_catch(true);
-	if (said.batch)
-		return batch_run(&own, said.batch, &interrupted, e);
-	run_search_slots(&said, &own);
+	if (opts.batch)
+		return batch_run(&own, opts.batch, &interrupted, e);
+	run_search_slots(&opts, &own);
 	if (!cli_open(&s, &own, on_event, &r, e)) {
 		r.tokenizer = engine_tokenizer(s.engine);
 		name_lossy(&r, s.engine);
@@ -298,5 +298,5 @@ const struct verb verb_run = {
 	.max_operands = 1,
 	.run = run_verb,
 	.own = run_own,
-	.said = &said,
+	.opts = &opts,
 };

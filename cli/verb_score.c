@@ -11,12 +11,12 @@
 #include "cli/prompt.h"
 #include "sessions/price/apart.h"
 
-static struct score_said {
+static struct score_opts {
 	bool apart;
-} said;
+} opts;
 
 static const struct setting score_own[] = {
-	OWN(FLAG, score_said, apart, .name = "apart", .group = "Score",
+	OWN(FLAG, score_opts, apart, .name = "apart", .group = "Score",
 		.doc =
 			"with several lossy settings: what each of them costs alone, and all but each, beside "
 			"the exact twin"),
@@ -199,10 +199,10 @@ static int score_verb(const struct cli *c, struct err *e)
 		goto out;
 	}
 	s.n = (int32_t)n;
-	if (said.apart ? score_apart(&s, session.engine, ids, e)
+	if (opts.apart ? score_apart(&s, session.engine, ids, e)
 				   : score_text(&s, session.engine, ids, text, e))
 		goto out;
-	if (said.apart)
+	if (opts.apart)
 		print_apart(&s.apart, c->json, e);
 	else if (c->json)
 		print_json(&s, ids, engine_info(session.engine)->name, e);
@@ -233,6 +233,6 @@ const struct verb verb_score = {
 	.max_operands = 1,
 	.run = score_verb,
 	.own = score_own,
-	.said = &said,
+	.opts = &opts,
 	.completes = "FILE",
 };

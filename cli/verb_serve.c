@@ -15,12 +15,12 @@
 #include "cli/prompt.h"
 #include "serve/serve.h"
 
-static struct serve_said {
+static struct serve_opts {
 	const char *host, *api_key, *name;
 	struct setting_stops cors;
 	int32_t port, queue, connections, idle, body, drain;
 	bool headless;
-} said = { .host = "127.0.0.1",
+} opts = { .host = "127.0.0.1",
 	.port = 8080,
 	.queue = 64,
 	.connections = 256,
@@ -29,33 +29,33 @@ static struct serve_said {
 	.drain = 30 };
 
 static const struct setting serve_own[] = {
-	OWN(TEXT, serve_said, host, .name = "host", .group = "Server", .arg = "ADDRESS",
+	OWN(TEXT, serve_opts, host, .name = "host", .group = "Server", .arg = "ADDRESS",
 		.doc = "address to listen at; 0.0.0.0: all of this machine's"),
-	OWN(INT, serve_said, port, .name = "port", .group = "Server", .arg = "N", .high = 65535,
+	OWN(INT, serve_opts, port, .name = "port", .group = "Server", .arg = "N", .high = 65535,
 		.doc = "port to listen at; 0: a free one, which is printed"),
-	OWN(TEXT, serve_said, api_key, .name = "api-key", .group = "Server", .arg = "KEY",
+	OWN(TEXT, serve_opts, api_key, .name = "api-key", .group = "Server", .arg = "KEY",
 		.doc =
 			"ask for this key; better in the variable CUTAWAY_API_KEY, since others see a command "
 			"line"),
-	OWN(STOPS, serve_said, cors, .name = "cors", .group = "Server", .arg = "ORIGIN",
+	OWN(STOPS, serve_opts, cors, .name = "cors", .group = "Server", .arg = "ORIGIN",
 		.doc =
 			"let pages of this origin (https://HOST:PORT; *: any) ask, and read what is answered; "
 			"may be repeated"),
-	OWN(TEXT, serve_said, name, .name = "served-model-name", .group = "Server", .arg = "NAME",
+	OWN(TEXT, serve_opts, name, .name = "served-model-name", .group = "Server", .arg = "NAME",
 		.doc = "what clients are told that the model is called (without it: its own name)"),
-	OWN(INT, serve_said, queue, .name = "queue", .group = "Server", .arg = "N", .low = 0,
+	OWN(INT, serve_opts, queue, .name = "queue", .group = "Server", .arg = "N", .low = 0,
 		.high = 1 << 16,
 		.doc = "answers that may wait for a slot; more are refused with status 429"),
-	OWN(INT, serve_said, connections, .name = "connections", .group = "Server", .arg = "N",
+	OWN(INT, serve_opts, connections, .name = "connections", .group = "Server", .arg = "N",
 		.low = 1, .high = 1 << 14, .doc = "connections at once"),
-	OWN(INT, serve_said, idle, .name = "idle", .group = "Server", .arg = "SECONDS", .low = 1,
+	OWN(INT, serve_opts, idle, .name = "idle", .group = "Server", .arg = "SECONDS", .low = 1,
 		.high = 86400, .doc = "close a connection that neither sends nor takes for so long"),
-	OWN(INT, serve_said, body, .name = "body", .group = "Server", .arg = "KIB", .low = 1,
+	OWN(INT, serve_opts, body, .name = "body", .group = "Server", .arg = "KIB", .low = 1,
 		.high = 1 << 20, .doc = "largest body of a request"),
-	OWN(INT, serve_said, drain, .name = "drain", .group = "Server", .arg = "SECONDS", .low = 0,
+	OWN(INT, serve_opts, drain, .name = "drain", .group = "Server", .arg = "SECONDS", .low = 0,
 		.high = 86400,
 		.doc = "on SIGTERM or at the end, how long requests that run may take to end; 0: none"),
-	OWN(FLAG, serve_said, headless, .name = "headless", .group = "Server",
+	OWN(FLAG, serve_opts, headless, .name = "headless", .group = "Server",
 		.doc = "a line a request in place of the chat's screens; so it is without a terminal"),
 	{ 0 },
 };
@@ -89,17 +89,17 @@ static void note(void *arg, const char *line)
 
 static struct serve_options options(const struct cli *c)
 {
-	const char *key = said.api_key ? said.api_key : getenv("CUTAWAY_API_KEY");
+	const char *key = opts.api_key ? opts.api_key : getenv("CUTAWAY_API_KEY");
 
-	return (struct serve_options){ .host = said.host,
-		.port = said.port,
+	return (struct serve_options){ .host = opts.host,
+		.port = opts.port,
 		.api_key = key && *key ? key : NULL,
-		.cors = &said.cors,
-		.name = said.name,
-		.queue = said.queue,
-		.connections = said.connections,
-		.idle_s = said.idle,
-		.body_kib = said.body,
+		.cors = &opts.cors,
+		.name = opts.name,
+		.queue = opts.queue,
+		.connections = opts.connections,
+		.idle_s = opts.idle,
+		.body_kib = opts.body,
 		.answer = &c->answer };
 }
 
@@ -130,7 +130,7 @@ static int run(
 	if (out_flush(e))
 		return -1;
 	wait_for_end();
-	serve_drain(s, said.drain);
+	serve_drain(s, opts.drain);
 	return atomic_load(&stopped) ? err_set(e, why->code, "%s", why->text) : 0;
 }
 
@@ -147,7 +147,7 @@ static int open_session(
 	if (model_find(c, &model, e))
 		return -1;
 	o.engine.model = model;
-	o.engine.roomy = true;
+	o.engine.large_pool = true;
 	o.engine.abandon = &interrupted;
 	rc = session_open(session, &o, e);
 	free(model);
@@ -185,7 +185,7 @@ static int guest_begin(void *arg, struct session *session, struct tui_says *says
 
 static void guest_end(void *arg)
 {
-	serve_drain(arg, said.drain);
+	serve_drain(arg, opts.drain);
 }
 
 static int serve_screens(const struct cli *c, struct serve *s, struct err *e)
@@ -196,13 +196,13 @@ static int serve_screens(const struct cli *c, struct serve *s, struct err *e)
 	struct cli own = *c;
 
 	own.no_record = !c->record;
-	own.engine.roomy = true;
+	own.engine.large_pool = true;
 	return chat_open(&own, &(struct chat_extra){ .guest = &guest }, e);
 }
 
 static int serve_verb(const struct cli *c, struct err *e)
 {
-	const bool lines = said.headless || !isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO);
+	const bool lines = opts.headless || !isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO);
 	struct serve_options o = options(c);
 	struct serve *s = NULL;
 	int rc;
@@ -233,5 +233,5 @@ const struct verb verb_serve = {
 		"record|ascii|theme",
 	.run = serve_verb,
 	.own = serve_own,
-	.said = &said,
+	.opts = &opts,
 };

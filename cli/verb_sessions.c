@@ -16,12 +16,12 @@
 #include "sessions/history/listed.h"
 #include "trace/recording.h"
 
-static struct sessions_said {
+static struct sessions_opts {
 	bool yes;
-} said;
+} opts;
 
 static const struct setting sessions_own[] = {
-	OWN(FLAG, sessions_said, yes, .name = "yes", .group = "Recording",
+	OWN(FLAG, sessions_opts, yes, .name = "yes", .group = "Recording",
 		.doc = "delete without asking"),
 	{ 0 },
 };
@@ -207,7 +207,7 @@ static bool agreed(const char *path, const struct listed *l)
 {
 	char answer[16];
 
-	if (said.yes)
+	if (opts.yes)
 		return true;
 	printf("delete %s (%lld turn%s, %lld tokens%s%s)? [y/N] ", path, (long long)l->turns,
 		l->turns == 1 ? "" : "s", (long long)l->tokens, *l->text ? ": " : "", l->text);
@@ -236,7 +236,7 @@ static int delete_recordings(const struct cli *c, struct err *e)
 	struct listed l;
 	int n = 0, rc = 0;
 
-	for (int i = 1; said.yes && i < c->n_operands; i++)
+	for (int i = 1; opts.yes && i < c->n_operands; i++)
 		if (recordings_is_number(c->operand[i]))
 			return err_set(e, ERR_USAGE,
 				"%s is a number of the list, which changes with each session: with --yes say the "
@@ -312,5 +312,5 @@ const struct verb verb_sessions = {
 	.run = sessions_verb,
 	.completes = "name delete open",
 	.own = sessions_own,
-	.said = &said,
+	.opts = &opts,
 };

@@ -12,12 +12,12 @@
 #include "simulate/router.h"
 #include "simulate/simulate.h"
 
-static struct simulate_said {
+static struct simulate_opts {
 	struct load_words load;
 	const char *cost, *fit, *save_cost, *against, *router;
 	int32_t users, replicas, prefill, decode;
 	double rate, bandwidth;
-} said = { .load = { LOAD_WORDS, .requests = 1000 },
+} opts = { .load = { LOAD_WORDS, .requests = 1000 },
 	.router = "round-robin",
 	.replicas = 1,
 	.rate = 1,
@@ -25,31 +25,31 @@ static struct simulate_said {
 
 #define GROUP .group = "Simulation"
 static const struct setting simulate_own[] = {
-	LOAD_OPTIONS(simulate_said, "Simulation"),
-	OWN(NUMBER, simulate_said, rate, .name = "rate", GROUP, .arg = "R", .low = 1e-6, .high = 1e6,
+	LOAD_OPTIONS(simulate_opts, "Simulation"),
+	OWN(NUMBER, simulate_opts, rate, .name = "rate", GROUP, .arg = "R", .low = 1e-6, .high = 1e6,
 		.doc = "requests a second, of all replicas together; of a trace how many times as fast as "
 			   "it was"),
-	OWN(INT, simulate_said, users, .name = "users", GROUP, .arg = "N", .high = WORKLOAD_MOST,
+	OWN(INT, simulate_opts, users, .name = "users", GROUP, .arg = "N", .high = WORKLOAD_MOST,
 		.doc = "in place of a rate: so many users, who each wait for the answer before they ask "
 			   "again"),
-	OWN(INT, simulate_said, replicas, .name = "replicas", GROUP, .arg = "N", .low = 1,
+	OWN(INT, simulate_opts, replicas, .name = "replicas", GROUP, .arg = "N", .low = 1,
 		.high = 10000, .doc = "engines behind the router"),
-	OWN(CHOICE, simulate_said, router, .name = "router", GROUP, .more = router_name,
+	OWN(CHOICE, simulate_opts, router, .name = "router", GROUP, .more = router_name,
 		.doc = "which replica gets a request: see docs/simulate.md"),
-	OWN(INT, simulate_said, prefill, .name = "prefill-replicas", GROUP, .arg = "N", .high = 10000,
+	OWN(INT, simulate_opts, prefill, .name = "prefill-replicas", GROUP, .arg = "N", .high = 10000,
 		.doc = "in place of --replicas: so many for prompts, and --decode-replicas for answers"),
-	OWN(INT, simulate_said, decode, .name = "decode-replicas", GROUP, .arg = "N", .high = 10000,
+	OWN(INT, simulate_opts, decode, .name = "decode-replicas", GROUP, .arg = "N", .high = 10000,
 		.doc = "replicas that get the pages of prompts that others computed"),
-	OWN(NUMBER, simulate_said, bandwidth, .name = "bandwidth", GROUP, .arg = "X", .low = 1e-6,
+	OWN(NUMBER, simulate_opts, bandwidth, .name = "bandwidth", GROUP, .arg = "X", .low = 1e-6,
 		.high = 1e6, .unit = "GB/s", .doc = "of the link from each prefill replica, for its pages"),
-	OWN(FILE, simulate_said, cost, .name = "cost", GROUP, .arg = "FILE",
+	OWN(FILE, simulate_opts, cost, .name = "cost", GROUP, .arg = "FILE",
 		.doc = "prices of a step, from --save-cost (without it and --fit: those of cutaway load "
 			   "--counted)"),
-	OWN(FILE, simulate_said, fit, .name = "fit", GROUP, .arg = "FILE",
+	OWN(FILE, simulate_opts, fit, .name = "fit", GROUP, .arg = "FILE",
 		.doc = "fit the prices to the steps of this recording"),
-	OWN(FILE, simulate_said, save_cost, .name = "save-cost", GROUP, .arg = "FILE",
+	OWN(FILE, simulate_opts, save_cost, .name = "save-cost", GROUP, .arg = "FILE",
 		.doc = "write the prices into this file"),
-	OWN(FILE, simulate_said, against, .name = "against", GROUP, .arg = "FILE",
+	OWN(FILE, simulate_opts, against, .name = "against", GROUP, .arg = "FILE",
 		.doc = "simulate the requests of this recording in place of a load, and print both with "
 			   "the error"),
 	{ 0 },
@@ -67,22 +67,22 @@ struct run {
 static int read_cost(struct run *r, struct err *e)
 {
 	struct cost_rows rows = { 0 };
-	const char *fit = said.fit ? said.fit : said.cost ? NULL : said.against;
+	const char *fit = opts.fit ? opts.fit : opts.cost ? NULL : opts.against;
 	int rc;
 
 	r->cost = load_cost;
 	r->s.fleet.cost = &r->cost;
-	if (said.cost && said.fit)
+	if (opts.cost && opts.fit)
 		return err_set(e, ERR_USAGE, "--cost and --fit exclude each other");
-	if (said.cost)
-		rc = cost_read(&r->cost, said.cost, e);
+	if (opts.cost)
+		rc = cost_read(&r->cost, opts.cost, e);
 	else if (fit)
 		rc = cost_take_recording(&rows, fit, e) || cost_fit(&r->cost, &rows, e);
 	else
 		rc = 0;
 	cost_rows_free(&rows);
-	if (!rc && said.save_cost)
-		rc = cost_write(&r->cost, said.save_cost, e);
+	if (!rc && opts.save_cost)
+		rc = cost_write(&r->cost, opts.save_cost, e);
 	return rc ? -1 : 0;
 }
 
@@ -91,7 +91,7 @@ static int check_against(const struct cli *c, struct err *e)
 	static const char *const load[] = { "requests", "arrivals", "rate", "users", "think", "kind",
 		"live", "scale", "longest" };
 
-	for (size_t i = 0; said.against && i < sizeof load / sizeof *load; i++)
+	for (size_t i = 0; opts.against && i < sizeof load / sizeof *load; i++)
 		if (cli_given(c, load[i]))
 			return err_set(e, ERR_USAGE,
 				"--against has the requests of its recording: --%s is of a load", load[i]);
@@ -100,11 +100,11 @@ static int check_against(const struct cli *c, struct err *e)
 
 static int check_together(const struct cli *c, const struct run *r, struct err *e)
 {
-	const bool apart = said.prefill || said.decode;
+	const bool apart = opts.prefill || opts.decode;
 
 	if (check_against(c, e))
 		return -1;
-	if (apart && (!said.prefill || !said.decode || cli_given(c, "replicas")))
+	if (apart && (!opts.prefill || !opts.decode || cli_given(c, "replicas")))
 		return err_set(e, ERR_USAGE,
 			"--prefill-replicas and --decode-replicas go together, in place of --replicas");
 	if (apart && !r->cost.token_bytes)
@@ -124,21 +124,21 @@ static int read_all(struct run *r, const struct cli *c, struct err *e)
 {
 	struct workload_options *w = &r->s.load.workload;
 	struct fleet_options *f = &r->s.fleet;
-	const bool apart = said.prefill || said.decode;
+	const bool apart = opts.prefill || opts.decode;
 
-	w->rate = said.rate;
-	w->users = said.users;
-	f->replicas = apart ? 0 : said.replicas;
-	f->prefill = said.prefill;
-	f->decode = said.decode;
-	f->bandwidth = said.bandwidth * 1e9;
-	f->router = said.router;
+	w->rate = opts.rate;
+	w->users = opts.users;
+	f->replicas = apart ? 0 : opts.replicas;
+	f->prefill = opts.prefill;
+	f->decode = opts.decode;
+	f->bandwidth = opts.bandwidth * 1e9;
+	f->router = opts.router;
 	f->seed = c->answer.params.seed;
 	r->s.engine = c->engine;
-	r->s.load.tally.keep = said.load.table || said.load.queue ? LOAD_KEEP : 0;
+	r->s.load.tally.keep = opts.load.table || opts.load.queue ? LOAD_KEEP : 0;
 	r->s.point.policy = c->engine.policy;
-	r->s.point.load = said.users ? said.users : said.rate;
-	return words_read(&said.load, c, said.users > 0, &r->s.load, e) || read_cost(r, e) ||
+	r->s.point.load = opts.users ? opts.users : opts.rate;
+	return words_read(&opts.load, c, opts.users > 0, &r->s.load, e) || read_cost(r, e) ||
 				   check_together(c, r, e)
 			   ? -1
 			   : 0;
@@ -160,15 +160,15 @@ static bool progress(void *arg, const struct tally *t, double now_s)
 static void print_fleet(const struct run *r)
 {
 	const struct fleet_counts *n = &r->s.counts;
-	const int32_t all = said.prefill ? said.prefill + said.decode : said.replicas;
+	const int32_t all = opts.prefill ? opts.prefill + opts.decode : opts.replicas;
 
 	printf("replicas     %d%s, %s; %.0f %% busy\n", all,
-		said.prefill ? ", prefill and decode apart" : "", said.router,
+		opts.prefill ? ", prefill and decode apart" : "", opts.router,
 		n->now_s > 0 ? 100 * n->busy_s / n->now_s / all : 0.0);
 	printf("steps        %lld of %.1f rows and %.2f ms; %lld preemptions\n", (long long)n->steps,
 		n->steps ? (double)n->rows / (double)n->steps : 0.0,
 		n->steps ? 1e3 * n->busy_s / (double)n->steps : 0.0, (long long)n->preempted);
-	if (said.prefill)
+	if (opts.prefill)
 		printf("moved        %.4g GB of pages; %lld rows of prompts computed again\n",
 			(double)n->moved_bytes * 1e-9, (long long)n->recomputed);
 	printf("simulated    %.2f hours in %.1f s\n", n->now_s / 3600, r->s.wall_s);
@@ -223,7 +223,7 @@ static int print_against(const struct run *r, bool json, struct err *e)
 	values_of(&r->s.point, is);
 	if (!json)
 		printf("%lld requests of %s\n\n%-22s%12s%12s%10s\n",
-			(long long)r->s.point.result.n_requests, said.against, "", "measured", "simulated",
+			(long long)r->s.point.result.n_requests, opts.against, "", "measured", "simulated",
 			"error");
 	else
 		json_array(&j, NULL);
@@ -272,7 +272,7 @@ static int print_json(const struct run *r, struct err *e)
 
 static int print_all(const struct run *r, const struct cli *c, struct err *e)
 {
-	if (said.against)
+	if (opts.against)
 		return print_against(r, c->json, e);
 	if (c->json)
 		return print_json(r, e);
@@ -283,9 +283,9 @@ static int print_all(const struct run *r, const struct cli *c, struct err *e)
 }
 
 /* Files come last: one that cannot be written takes no figure along. */
-static int tell(const struct run *r, const struct cli *c, struct err *e)
+static int report(const struct run *r, const struct cli *c, struct err *e)
 {
-	return print_all(r, c, e) || words_write(&said.load, &r->s.point, 1, e) ? -1 : 0;
+	return print_all(r, c, e) || words_write(&opts.load, &r->s.point, 1, e) ? -1 : 0;
 }
 
 /* ---- the runs ---- */
@@ -297,11 +297,11 @@ static bool was_given(const void *arg, const char *name)
 
 static int run_it(struct run *r, const struct cli *c, struct err *e)
 {
-	if (!said.against) {
+	if (!opts.against) {
 		snprintf(r->s.point.model, sizeof r->s.point.model, "simulated");
 		return simulate_run(&r->s, e);
 	}
-	return measured_read(&r->measured, said.against, e) ||
+	return measured_read(&r->measured, opts.against, e) ||
 				   simulate_against(&r->s, &r->measured, was_given, c, e)
 			   ? -1
 			   : 0;
@@ -315,7 +315,7 @@ static int simulate_verb(const struct cli *c, struct err *e)
 
 	if (!r)
 		return err_set(e, ERR_MEMORY, "no memory for a simulation");
-	r->bar.quiet = said.load.quiet;
+	r->bar.quiet = opts.load.quiet;
 	r->s.fleet.progress = progress;
 	r->s.fleet.arg = r;
 	rc = read_all(r, c, e);
@@ -323,7 +323,7 @@ static int simulate_verb(const struct cli *c, struct err *e)
 		bar_begin(&r->bar);
 		rc = run_it(r, c, e);
 		bar_wipe(&r->bar);
-		rc = rc || tell(r, c, e) ? -1 : 0;
+		rc = rc || report(r, c, e) ? -1 : 0;
 		bar_end(&r->bar);
 	}
 	stopped = r->s.point.stopped;
@@ -350,5 +350,5 @@ const struct verb verb_simulate = {
 	.takes = "ctx|Scheduler|spec|seed|max-tokens|json",
 	.run = simulate_verb,
 	.own = simulate_own,
-	.said = &said,
+	.opts = &opts,
 };

@@ -9,12 +9,12 @@
 #include "engine/model/gguf.h"
 #include "engine/text/tokenizer.h"
 
-static struct tokenize_said {
+static struct tokenize_opts {
 	bool plain;
-} said;
+} opts;
 
 static const struct setting tokenize_own[] = {
-	OWN(FLAG, tokenize_said, plain, .name = "plain", .group = "Output",
+	OWN(FLAG, tokenize_opts, plain, .name = "plain", .group = "Output",
 		.doc = "control tokens written in the text are text"),
 	{ 0 },
 };
@@ -39,7 +39,7 @@ static int tokenize_verb(const struct cli *c, struct err *e)
 	size_t size, n = 0, cap = 0;
 	if (!model_find(c, &path, e) && !gguf_open(&g, path, e) && !tokenizer_open(&t, g, e) &&
 		!in_read(NULL, &text, &size, e) &&
-		!tokenizer_encode(t, text, size, !said.plain, &ids, &n, &cap, e)) {
+		!tokenizer_encode(t, text, size, !opts.plain, &ids, &n, &cap, e)) {
 		print_ids(ids, n, c->json, e);
 		out_flush(e);
 	}
@@ -64,5 +64,5 @@ const struct verb verb_tokenize = {
 	.takes = "model|json",
 	.run = tokenize_verb,
 	.own = tokenize_own,
-	.said = &said,
+	.opts = &opts,
 };

@@ -13,12 +13,12 @@
 #include "cli/out.h"
 #include "sessions/verify/verify.h"
 
-static struct verify_said {
+static struct verify_opts {
 	const char *range; /* steps */
-} said;
+} opts;
 
 static const struct setting verify_own[] = {
-	OWN(TEXT, verify_said, range, .name = "range", .group = "Recording", .arg = "A:B",
+	OWN(TEXT, verify_opts, range, .name = "range", .group = "Recording", .arg = "A:B",
 		.doc = "verify the rows of these steps alone: A:B, A:, :B or one step"),
 	{ 0 },
 };
@@ -273,7 +273,7 @@ static int verify_and_report(const struct cli *c, struct report *r, struct err *
 	char *model = NULL;
 	int rc;
 
-	if (said.range && parse_range(said.range, &o.from, &o.to, e))
+	if (opts.range && parse_range(opts.range, &o.from, &o.to, e))
 		return -1;
 	rc = verify_arith(r->h, e) || model_find_recorded(c, r->h, c->engine.model, &model, e) ? -1 : 0;
 	o.engine.model = model;
@@ -331,5 +331,5 @@ const struct verb verb_verify = {
 	.run = verify_verb,
 	.completes = "RECORDING",
 	.own = verify_own,
-	.said = &said,
+	.opts = &opts,
 };

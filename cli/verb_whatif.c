@@ -13,12 +13,12 @@
 #include "sessions/history/history.h"
 #include "sessions/whatif/whatif.h"
 
-static struct whatif_said {
+static struct whatif_opts {
 	bool verify;
-} said;
+} opts;
 
 static const struct setting whatif_own[] = {
-	OWN(FLAG, whatif_said, verify, .name = "verify", .group = "Output",
+	OWN(FLAG, whatif_opts, verify, .name = "verify", .group = "Output",
 		.doc = "then run it for real, with the model, and compare"),
 	{ 0 },
 };
@@ -119,7 +119,7 @@ static int print_json(const struct whatif *w, struct err *e)
 	return json_print(&j, e);
 }
 
-static void ask_what_was_said(const struct cli *c, struct whatif_settings *s)
+static void ask_what_was_opts(const struct cli *c, struct whatif_settings *s)
 {
 	s->to = c->engine;
 	for (int i = 0; i < N_ENGINE_SETTINGS; i++)
@@ -171,8 +171,8 @@ static int whatif_verb(const struct cli *c, struct err *e)
 	struct whatif_settings s = { 0 };
 	struct whatif w;
 
-	ask_what_was_said(c, &s);
-	if (whatif_run(c->operand[0], &s, &w, e) || (said.verify && run_real(c, &s, &w, e)))
+	ask_what_was_opts(c, &s);
+	if (whatif_run(c->operand[0], &s, &w, e) || (opts.verify && run_real(c, &s, &w, e)))
 		return -1;
 	if (!c->json)
 		print_table(&w);
@@ -198,5 +198,5 @@ const struct verb verb_whatif = {
 	.run = whatif_verb,
 	.completes = "RECORDING",
 	.own = whatif_own,
-	.said = &said,
+	.opts = &opts,
 };

@@ -7,12 +7,12 @@
 #include "cli/out.h"
 #include "sessions/why/why.h"
 
-static struct why_said {
+static struct why_opts {
 	const char *file; /* the recording */
-} said;
+} opts;
 
 static const struct setting why_own[] = {
-	OWN(FILE, why_said, file, .name = "file", .group = "Recording", .arg = "FILE",
+	OWN(FILE, why_opts, file, .name = "file", .group = "Recording", .arg = "FILE",
 		.doc = "the recording that is asked (without it: the newest under XDG data)"),
 	{ 0 },
 };
@@ -22,10 +22,11 @@ static int why_verb(const struct cli *c, struct err *e)
 	struct why *w = NULL;
 	char *path = NULL;
 
-	if (!recordings_find(said.file, &path, e) && !why_open(&w, path, e)) {
-		if (!said.file)
+	if (!recordings_find(opts.file, &path, e) && !why_open(&w, path, e)) {
+		if (!opts.file)
 			fprintf(stderr, "%s\n", path);
-		if (!why_ask(w, c->operand[0], c->n_operands > 1 ? c->operand[1] : NULL, NULL, stdout, e))
+		if (!why_query_in(
+				w, c->operand[0], c->n_operands > 1 ? c->operand[1] : NULL, NULL, stdout, e))
 			out_flush(e);
 	}
 	why_close(w);
@@ -52,5 +53,5 @@ const struct verb verb_why = {
 	.run = why_verb,
 	.completes = "miss evict preempt wait reject token slow price",
 	.own = why_own,
-	.said = &said,
+	.opts = &opts,
 };

@@ -14,7 +14,7 @@ static void default_of(const struct setting *s, char value[LOSSY_VALUE])
 	setting_text(s, &defaults, value, LOSSY_VALUE);
 }
 
-struct lossy_settings lossy_ask(const char *(*value)(void *of, const char *name), void *of)
+struct lossy_settings lossy_query(const char *(*value)(void *of, const char *name), void *of)
 {
 	struct lossy_settings l = { 0 };
 
@@ -47,12 +47,12 @@ static const char *value_now(void *of, const char *name)
 
 struct lossy_settings lossy_of(const struct engine *e)
 {
-	return lossy_ask(value_now, &(struct asking){ e, "" });
+	return lossy_query(value_now, &(struct asking){ e, "" });
 }
 
 struct lossy_settings lossy_of_options(const struct engine_options *o)
 {
-	struct lossy_settings l = lossy_ask(NULL, NULL);
+	struct lossy_settings l = lossy_query(NULL, NULL);
 
 	for (int i = 0; i < l.n; i++)
 		setting_text(l.row[i], o, l.value[i], LOSSY_VALUE);

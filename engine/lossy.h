@@ -16,7 +16,7 @@ struct lossy_settings {
 };
 
 /* Reads each by value(); "" or NULL: not given, so it has its default. No value(): all have. */
-struct lossy_settings lossy_ask(const char *(*value)(void *of, const char *name), void *of);
+struct lossy_settings lossy_query(const char *(*value)(void *of, const char *name), void *of);
 /* What is in force in an engine. */
 struct lossy_settings lossy_of(const struct engine *e);
 /* What an engine opened with these options would have. */

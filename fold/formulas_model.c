@@ -24,7 +24,7 @@ bool formula_machine_at(const struct timeline *t, int i, struct formula_machine 
 	*out = (struct formula_machine){ .id = "this",
 		.name = "this machine",
 		.source = "measured: /roof measure reads it again",
-		.reads = timeline_roof(t),
+		.reads = timeline_peak_bandwidth(t),
 		.ints = t->roof.ints,
 		.halves = t->roof.floats,
 		.floats = t->roof.floats,

@@ -35,9 +35,9 @@ static int64_t oldest_seq(const struct timeline *t)
 	for (int32_t i = 0; i < t->n_requests; i++)
 		if (t->request[i].n_tokens && t->request[i].token[0].seq < oldest)
 			oldest = t->request[i].token[0].seq;
-	for (int32_t i = 0; i < t->n_futures; i++)
-		if (t->future[i].token[0].seq < oldest)
-			oldest = t->future[i].token[0].seq;
+	for (int32_t i = 0; i < t->n_abandoned; i++)
+		if (t->abandoned[i].token[0].seq < oldest)
+			oldest = t->abandoned[i].token[0].seq;
 	return oldest;
 }
 
@@ -55,10 +55,10 @@ static void put_tokens(struct key_out *b, const struct tl_token *k, int32_t n, i
  * had. */
 static void put_all_tokens(struct key_out *b, const struct timeline *t, int64_t since)
 {
-	for (int32_t i = 0; i < t->n_futures; i++)
-		if (t->future[i].seq > since) {
-			key_put(b, t->future[i].seq);
-			put_tokens(b, t->future[i].token, t->future[i].n_tokens, since);
+	for (int32_t i = 0; i < t->n_abandoned; i++)
+		if (t->abandoned[i].seq > since) {
+			key_put(b, t->abandoned[i].seq);
+			put_tokens(b, t->abandoned[i].token, t->abandoned[i].n_tokens, since);
 		}
 	key_put(b, 0);
 	for (int32_t i = 0; i < t->n_requests; i++)

@@ -26,19 +26,19 @@ bool keyframe_is_known(struct ev_span state)
 
 /* ---- what is sound ---- */
 
-static bool stem_is_sound(const struct timeline *t, struct tl_stem s)
+static bool origin_is_sound(const struct timeline *t, struct tl_branch s)
 {
-	if (s.pos < 0 || s.pos > TL_POS_MAX || s.future >= t->n_futures ||
-		(s.future >= 0 && t->future[s.future].request != s.request))
+	if (s.pos < 0 || s.pos > TL_POS_MAX || s.abandoned >= t->n_abandoned ||
+		(s.abandoned >= 0 && t->abandoned[s.abandoned].request != s.request))
 		return false;
-	return s.request ? timeline_request(t, s.request) != NULL : s.future < 0;
+	return s.request ? timeline_request(t, s.request) != NULL : s.abandoned < 0;
 }
 
 static bool request_is_sound(const struct timeline *t, const struct tl_request *r)
 {
 	if (r->id < 1 || r->kind >= EV_N_request_kind || r->state >= TL_N_STATES || r->period < 0 ||
 		r->n_drafted < 0 || r->n_accepted < 0 || r->n_accepted > r->n_drafted ||
-		r->stem.request >= r->id || !stem_is_sound(t, r->stem) ||
+		r->origin.request >= r->id || !origin_is_sound(t, r->origin) ||
 		(r->state == TL_FINISHED) != (r->finish_seq > 0))
 		return false;
 	for (int32_t i = 0; i < r->n_pages; i++)
@@ -81,12 +81,13 @@ static bool requests_are_sound(const struct timeline *t)
 
 static bool futures_are_sound(const struct timeline *t)
 {
-	for (int32_t i = 0; i < t->n_futures; i++) {
-		const struct tl_future *u = &t->future[i];
+	for (int32_t i = 0; i < t->n_abandoned; i++) {
+		const struct tl_abandoned *u = &t->abandoned[i];
 
 		if (u->seq < 1 || (i && u->seq <= u[-1].seq) || u->at < 0 ||
-			u->stem.request != u->request || !u->request ||
-			(u->stem.future >= 0 && u->stem.future <= i) || !stem_is_sound(t, u->stem))
+			u->origin.request != u->request || !u->request ||
+			(u->origin.abandoned >= 0 && u->origin.abandoned <= i) ||
+			!origin_is_sound(t, u->origin))
 			return false;
 	}
 	return true;
@@ -261,7 +262,7 @@ static void get_tokens(
 }
 
 /* Its first tokens were the request's at the keyframe before. */
-static void get_future(struct key_in *in, struct timeline *t, struct tl_future *u)
+static void get_abandoned(struct key_in *in, struct timeline *t, struct tl_abandoned *u)
 {
 	const struct tl_request *r = u ? timeline_request(t, u->request) : NULL;
 	int64_t older = key_get(in);
@@ -296,7 +297,8 @@ static bool add_tokens(void *to, const struct key_row *row)
 	int64_t number;
 
 	while ((number = key_get(&in)) > 0)
-		get_future(&in, t, find_number(number, t->future, t->n_futures, sizeof *t->future));
+		get_abandoned(
+			&in, t, find_number(number, t->abandoned, t->n_abandoned, sizeof *t->abandoned));
 	in.bad |= number != 0;
 	while ((number = key_get(&in)) > 0)
 		get_request(&in, t, tl_request_find(t, number));
@@ -304,10 +306,10 @@ static bool add_tokens(void *to, const struct key_row *row)
 	return !s->bad;
 }
 
-static bool has_empty_future(const struct timeline *t)
+static bool has_empty_abandoned(const struct timeline *t)
 {
-	for (int32_t i = 0; i < t->n_futures; i++)
-		if (!t->future[i].n_tokens)
+	for (int32_t i = 0; i < t->n_abandoned; i++)
+		if (!t->abandoned[i].n_tokens)
 			return true;
 	return false;
 }
@@ -348,7 +350,7 @@ int timeline_restore(struct timeline *t, const struct key_row *row)
 	if (got == 1 && oldest <= row->seq)
 		got = t->older.keys(t->older.arg, oldest, row->seq, add_tokens, &tokens) ? -1 : 1;
 	if (got == 1)
-		got = !tokens.bad && !has_empty_future(t);
+		got = !tokens.bad && !has_empty_abandoned(t);
 	if (got == 1)
 		got = read_requests(t);
 	if (got == 1)

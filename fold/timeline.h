@@ -44,7 +44,7 @@
 
 enum {
 	TL_CANDIDATES = 8,
-	TL_PAGE_STORY = 12,
+	TL_PAGE_HISTORY = 12,
 	TL_MAX_LAYERS = 256,
 	TL_MEMORY = 4,
 	TL_PINS = 64,
@@ -101,10 +101,10 @@ struct tl_sparsity { /* the newest counted row of a request */
 };
 
 /* A branch of the session up to a position: what a request has now, or a future that it left. */
-struct tl_stem {
-	int64_t request; /* 0: none */
-	int32_t future;  /* index in timeline.future, or -1: the request's own tokens */
-	int32_t pos;     /* so many of its first tokens */
+struct tl_branch {
+	int64_t request;   /* 0: none */
+	int32_t abandoned; /* index in timeline.abandoned, or -1: the request's own tokens */
+	int32_t pos;       /* so many of its first tokens */
 };
 
 struct tl_request {
@@ -113,7 +113,8 @@ struct tl_request {
 	int32_t fork_pos; /* position from which it left its parent; -1: not known */
 	int32_t n_rewinds;
 	struct ev_rewind rewind; /* the newest */
-	struct tl_stem stem; /* what its prompt goes on from: the turn before, or where it was forked */
+	struct tl_branch origin; /* what its prompt goes on from: the turn before, or where it was
+								forked */
 	enum ev_code_request_kind kind;
 	enum tl_state state;
 	int64_t arrival_ns, admitted_ns, first_token_ns, finished_ns; /* EV_NULL_I: not yet */
@@ -153,12 +154,12 @@ struct tl_request {
 
 /* Tokens that a request had drawn and let go of when it went back. They are a branch of their
  * own. */
-struct tl_future {
-	int64_t seq;            /* of the rewind that left it */
-	int64_t request, step;  /* step: the newest one when it was left */
-	struct tl_stem stem;    /* where it parts; .request is the same */
-	int32_t at;             /* the first of its tokens was the request's token[at] */
-	struct tl_token *token; /* from stem.pos on */
+struct tl_abandoned {
+	int64_t seq;             /* of the rewind that left it */
+	int64_t request, step;   /* step: the newest one when it was left */
+	struct tl_branch origin; /* where it parts; .request is the same */
+	int32_t at;              /* the first of its tokens was the request's token[at] */
+	struct tl_token *token;  /* from stem.pos on */
 	int32_t n_tokens;
 };
 
@@ -170,14 +171,14 @@ struct tl_page_event {
 struct tl_page {
 	int32_t refs;
 	bool cached, pinned;
-	bool picked;   /* the newest observed row did not read all that it saw */
+	bool selected; /* the newest observed row did not read all that it saw */
 	int64_t owner; /* request that took it; 0: free */
 	int32_t block; /* index in the owner's block table */
 	int64_t last_used_step;
 	float heat, skipped; /* in that row: attention that it got, its keys that were not read */
 	int64_t heat_step;   /* of that row */
-	struct tl_page_event story[TL_PAGE_STORY]; /* the newest ones, a ring */
-	int32_t n_story;                           /* ever */
+	struct tl_page_event history[TL_PAGE_HISTORY]; /* the newest ones, a ring */
+	int32_t n_history;                             /* ever */
 	int32_t n_unfolded; /* of them, the first ones were not folded: see timeline_page() */
 };
 
@@ -219,9 +220,9 @@ struct tl_shadow {
 	bool used;
 	int64_t step, measured_step; /* of the newest; the one that measured, 0: none */
 	int64_t steps, tokens, nodes, propose_ns, learn_ns;
-	int32_t best_nodes;                 /* -1: not known */
-	double lately, predicted, measured; /* tokens a step; tokens a second; NaN: not known */
-	uint32_t judged[TL_PLACES], accepted[TL_PLACES];
+	int32_t best_nodes;                     /* -1: not known */
+	double tokens_ema, predicted, measured; /* tokens a step; tokens a second; NaN: not known */
+	uint32_t verified[TL_PLACES], accepted[TL_PLACES];
 };
 struct tl_choice { /* of auto */
 	int64_t step;
@@ -248,8 +249,8 @@ struct tl_setting {
 /* What a lesson asked, and what came of it. */
 struct tl_answer {
 	int64_t part;
-	uint8_t ask, verdict; /* codes ask, answer_verdict */
-	char *said, *found;   /* NULL: nothing */
+	uint8_t ask, verdict;    /* codes ask, answer_verdict */
+	char *predicted, *found; /* NULL: nothing */
 };
 struct tl_lesson {
 	char *name, *text; /* Markdown (sessions/lesson/lesson.h); NULL: no lesson was begun, or it
@@ -276,7 +277,7 @@ struct tl_older {
 		bool (*fn)(void *to, const struct key_row *row), void *to);
 	/* The newest events of a page before those that were folded, the newest first. Returns how
 	 * many. */
-	int (*story)(void *arg, int32_t page, struct tl_page_event *out, int max);
+	int (*history)(void *arg, int32_t page, struct tl_page_event *out, int max);
 };
 
 struct timeline {
@@ -286,8 +287,8 @@ struct timeline {
 
 	struct tl_request *request; /* by id; request[i].id == i + 1 unless events are missing */
 	int32_t n_requests, cap_requests;
-	struct tl_future *future; /* in the order in which they were left */
-	int32_t n_futures, cap_futures;
+	struct tl_abandoned *abandoned; /* in the order in which they were left */
+	int32_t n_abandoned, cap_abandoned;
 	struct ev_memory memory[TL_MEMORY]; /* groups */
 	int32_t n_memory;
 	struct tl_product product[TL_PRODUCTS];
@@ -401,14 +402,14 @@ const struct tl_request *timeline_chat(const struct timeline *t);
  * do. */
 const char *timeline_token_bytes(const struct timeline *t, int32_t id, int32_t *size);
 /* All tokens of a branch, prompt and all; stem.pos is not read. */
-int32_t timeline_branch_length(const struct timeline *t, struct tl_stem b);
+int32_t timeline_branch_length(const struct timeline *t, struct tl_branch b);
 /* Id of its token at a position; -1: it is not known. */
-int32_t timeline_branch_id(const struct timeline *t, struct tl_stem b, int32_t pos);
+int32_t timeline_branch_id(const struct timeline *t, struct tl_branch b, int32_t pos);
 /* Positions from 0 on at which two branches have the same tokens. */
-int32_t timeline_branch_common(const struct timeline *t, struct tl_stem a, struct tl_stem b);
+int32_t timeline_branch_common(const struct timeline *t, struct tl_branch a, struct tl_branch b);
 /* The token as it was drawn; NULL: it belongs to a prompt. */
 const struct tl_token *timeline_branch_token(
-	const struct timeline *t, struct tl_stem b, int32_t pos);
+	const struct timeline *t, struct tl_branch b, int32_t pos);
 /* A fork from within an answer: it belongs to the turn of the request it was forked from. */
 bool timeline_within_answer(const struct timeline *t, const struct tl_request *r);
 /* Whether the prompt `now` is of the turn after the prompt `before`, though it does not begin with
@@ -436,7 +437,7 @@ double timeline_rate(const struct timeline *t, int64_t request);
 /* The bandwidth of plain reads by the readings so far, else by that of the start; 0: not measured.
  * A faster step says that the readings were wrong, or that weights stay in caches: it has no share
  * of it. */
-double timeline_roof(const struct timeline *t);
+double timeline_peak_bandwidth(const struct timeline *t);
 /* What speculation gave under the newest setting of drafter and rule: a fold of the newest
  * TL_WINDOW steps, without those before that setting and those with rows of prompts. Several
  * guesses for one position are one chance to be right. Of one request (0: of all). */
@@ -467,7 +468,7 @@ struct tl_sample {
 	double wall, drafters;               /* ns a step; wall without the kernels of its twin */
 	double twin;                         /* ns a step of those; 0: there is none */
 	double delay; /* ns a step that a thread had no CPU, of the one with most; 0 if not known */
-	bool untold;  /* tokens were drafted, and how long that took is not recorded */
+	bool draft_time_unknown; /* tokens were drafted, and how long that took is not recorded */
 	struct tl_cost kernels, stage[EV_N_stage];
 };
 struct tl_sample timeline_sample(const struct timeline *t, unsigned phases);

@@ -143,9 +143,9 @@ static void count_drafts(
 {
 	for (int32_t i = 0; i < n; i++) {
 		bool again = i && d[i - 1].request == d[i].request && d[i - 1].depth == d[i].depth &&
-					 d[i - 1].verdict != EV_VERDICT_unread;
+					 d[i - 1].verdict != EV_VERDICT_discarded;
 
-		if (d[i].verdict == EV_VERDICT_unread || d[i].depth > TL_PLACES ||
+		if (d[i].verdict == EV_VERDICT_discarded || d[i].depth > TL_PLACES ||
 			(request && d[i].request != request))
 			continue;
 		out->verified[d[i].depth - 1] += !again;

@@ -5,7 +5,7 @@
 
 #include "fold/timeline_fold.h"
 
-static int64_t told(int64_t v)
+static int64_t reported(int64_t v)
 {
 	return v >= 0 ? v : EV_NULL_I;
 }
@@ -24,10 +24,10 @@ bool tl_fold_attached(struct timeline *t, const struct event *ev)
 		.version = tl_text(t, e->version),
 		.model = tl_text(t, e->model),
 		.p = tl_text(t, e->p),
-		.slots = told(e->slots),
-		.ctx = told(e->ctx),
-		.pages = told(e->pages),
-		.page_size = told(e->page_size),
+		.slots = reported(e->slots),
+		.ctx = reported(e->ctx),
+		.pages = reported(e->pages),
+		.page_size = reported(e->page_size),
 		.running = EV_NULL_I,
 		.waiting = EV_NULL_I,
 		.kv_tokens = EV_NULL_I,
@@ -50,14 +50,14 @@ bool tl_fold_polled(struct timeline *t, const struct event *ev)
 
 	if (!a->on)
 		return false;
-	a->running = told(e->running);
-	a->waiting = told(e->waiting);
-	a->kv_tokens = told(e->kv_tokens);
-	a->prompt_tokens = told(e->prompt_tokens);
-	a->generated = told(e->generated);
-	a->asked = told(e->asked);
-	a->hit = told(e->hit);
-	a->preempted = told(e->preempted);
+	a->running = reported(e->running);
+	a->waiting = reported(e->waiting);
+	a->kv_tokens = reported(e->kv_tokens);
+	a->prompt_tokens = reported(e->prompt_tokens);
+	a->generated = reported(e->generated);
+	a->asked = reported(e->asked);
+	a->hit = reported(e->hit);
+	a->preempted = reported(e->preempted);
 	a->kv_used = (double)tl_part(e->kv_used);
 	free(a->error);
 	a->error = tl_text(t, e->error);
@@ -89,7 +89,7 @@ bool tl_fold_slot(struct timeline *t, const struct event *ev)
 		return false;
 	s = slot_of(t, e->slot);
 	if (s)
-		*s = (struct tl_server_slot){ e->slot, e->busy == 1, told(e->task), told(e->ctx),
-			told(e->tokens), told(e->generated) };
+		*s = (struct tl_server_slot){ e->slot, e->busy == 1, reported(e->task), reported(e->ctx),
+			reported(e->tokens), reported(e->generated) };
 	return true;
 }

@@ -2,8 +2,8 @@
  * before it, or where it was forked), and a request that goes back leaves a future. Together they
  * are a tree.
  *
- * Invariant: the stem of a future is of its own request and has no future, or a later one; that of
- * a request is an earlier request. So every walk to the root ends. */
+ * Invariant: the origin of an abandoned branch is of its own request and has no future, or a later
+ * one; that of a request is an earlier request. So every walk to the root ends. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,39 +12,39 @@
 
 enum { LOOK_BACK = 64 }; /* requests and futures among which a stem is sought */
 
-static const struct tl_future *future_of(const struct timeline *t, struct tl_stem b)
+static const struct tl_abandoned *abandoned_of(const struct timeline *t, struct tl_branch b)
 {
-	return b.future >= 0 && b.future < t->n_futures ? &t->future[b.future] : NULL;
+	return b.abandoned >= 0 && b.abandoned < t->n_abandoned ? &t->abandoned[b.abandoned] : NULL;
 }
 
-int32_t timeline_branch_length(const struct timeline *t, struct tl_stem b)
+int32_t timeline_branch_length(const struct timeline *t, struct tl_branch b)
 {
-	const struct tl_future *u = future_of(t, b);
+	const struct tl_abandoned *u = abandoned_of(t, b);
 	const struct tl_request *r = timeline_request(t, b.request);
 
 	if (u)
-		return u->stem.pos + u->n_tokens;
+		return u->origin.pos + u->n_tokens;
 	return r ? r->n_prompt + r->n_tokens : 0;
 }
 
 const struct tl_token *timeline_branch_token(
-	const struct timeline *t, struct tl_stem b, int32_t pos)
+	const struct timeline *t, struct tl_branch b, int32_t pos)
 {
 	const struct tl_request *r;
-	const struct tl_future *u;
+	const struct tl_abandoned *u;
 	const struct tl_token *k = NULL;
 
-	for (; (u = future_of(t, b)) && pos < u->stem.pos;)
-		b = u->stem;
+	for (; (u = abandoned_of(t, b)) && pos < u->origin.pos;)
+		b = u->origin;
 	r = timeline_request(t, b.request);
 	if (u)
-		k = pos - u->stem.pos < u->n_tokens ? &u->token[pos - u->stem.pos] : NULL;
+		k = pos - u->origin.pos < u->n_tokens ? &u->token[pos - u->origin.pos] : NULL;
 	else if (r && pos >= r->n_prompt && pos - r->n_prompt < r->n_tokens)
 		k = &r->token[pos - r->n_prompt];
 	return k && k->pos == pos ? k : NULL; /* where events are missing, nothing is said */
 }
 
-int32_t timeline_branch_id(const struct timeline *t, struct tl_stem b, int32_t pos)
+int32_t timeline_branch_id(const struct timeline *t, struct tl_branch b, int32_t pos)
 {
 	const struct tl_token *k = timeline_branch_token(t, b, pos);
 	const struct tl_request *r = timeline_request(t, b.request);
@@ -54,7 +54,7 @@ int32_t timeline_branch_id(const struct timeline *t, struct tl_stem b, int32_t p
 	return r && pos >= 0 && pos < r->n_prompt ? r->prompt[pos] : -1;
 }
 
-int32_t timeline_branch_common(const struct timeline *t, struct tl_stem a, struct tl_stem b)
+int32_t timeline_branch_common(const struct timeline *t, struct tl_branch a, struct tl_branch b)
 {
 	int32_t n = timeline_branch_length(t, a), other = timeline_branch_length(t, b), at = 0;
 
@@ -71,7 +71,7 @@ int32_t timeline_branch_common(const struct timeline *t, struct tl_stem a, struc
 
 bool timeline_within_answer(const struct timeline *t, const struct tl_request *r)
 {
-	const struct tl_request *from = r->fork_pos > 0 ? timeline_request(t, r->stem.request) : NULL;
+	const struct tl_request *from = r->fork_pos > 0 ? timeline_request(t, r->origin.request) : NULL;
 
 	return from && (r->fork_pos >= from->n_prompt || timeline_within_answer(t, from));
 }
@@ -81,12 +81,12 @@ int64_t timeline_turn_before(const struct timeline *t, int64_t request)
 	const struct tl_request *r = timeline_request(t, request);
 
 	while (r && timeline_within_answer(t, r))
-		r = timeline_request(t, r->stem.request);
-	return r ? r->stem.request : 0;
+		r = timeline_request(t, r->origin.request);
+	return r ? r->origin.request : 0;
 }
 
 /* Tokens of r's prompt with which a branch begins. */
-static int32_t begins(const struct timeline *t, const struct tl_request *r, struct tl_stem b)
+static int32_t begins(const struct timeline *t, const struct tl_request *r, struct tl_branch b)
 {
 	const struct tl_request *q = timeline_request(t, b.request);
 	int32_t n = timeline_branch_length(t, b), at = 0;
@@ -100,17 +100,17 @@ static int32_t begins(const struct timeline *t, const struct tl_request *r, stru
 
 /* Who has the tokens before pos itself, and not only in the prompt of a fork, or before a future
  * parts. */
-static struct tl_stem owner_of(const struct timeline *t, struct tl_stem b)
+static struct tl_branch owner_of(const struct timeline *t, struct tl_branch b)
 {
 	for (;;) {
-		const struct tl_future *u = future_of(t, b);
+		const struct tl_abandoned *u = abandoned_of(t, b);
 		const struct tl_request *r = timeline_request(t, b.request);
 		int32_t pos = b.pos;
 
-		if (u && pos <= u->stem.pos)
-			b = u->stem;
-		else if (!u && r && timeline_within_answer(t, r) && pos <= r->stem.pos)
-			b = r->stem;
+		if (u && pos <= u->origin.pos)
+			b = u->origin;
+		else if (!u && r && timeline_within_answer(t, r) && pos <= r->origin.pos)
+			b = r->origin;
 		else
 			return b;
 		b.pos = pos;
@@ -128,27 +128,27 @@ bool timeline_goes_on(
 }
 
 static void consider(struct timeline *t, struct tl_request *r, const struct tl_request *from,
-	int32_t future, int32_t least)
+	int32_t abandoned, int32_t least)
 {
-	struct tl_stem b = { .request = from->id, .future = future };
+	struct tl_branch b = { .request = from->id, .abandoned = abandoned };
 
-	if (timeline_branch_length(t, b) <= r->stem.pos)
+	if (timeline_branch_length(t, b) <= r->origin.pos)
 		return; /* the newest came first, and is the longest as a rule */
 	b.pos = begins(t, r, b);
-	if (least && b.pos <= least && future < 0 && from->n_tokens &&
+	if (least && b.pos <= least && abandoned < 0 && from->n_tokens &&
 		timeline_goes_on(from->prompt, from->n_prompt, r->prompt, r->n_prompt, b.pos))
 		b.pos = timeline_branch_length(t, b);
-	if (b.pos > least && b.pos > r->stem.pos)
-		r->stem = b;
+	if (b.pos > least && b.pos > r->origin.pos)
+		r->origin = b;
 }
 
 /* A turn goes on from an answer, so it shares some of that; what only asks the same has the same
  * stem. */
-void tl_find_stem(struct timeline *t, struct tl_request *r, int64_t parent)
+void tl_find_origin(struct timeline *t, struct tl_request *r, int64_t parent)
 {
 	int32_t looked = 0;
 
-	r->stem = (struct tl_stem){ .future = -1 };
+	r->origin = (struct tl_branch){ .abandoned = -1 };
 	for (int32_t i = t->n_requests; i-- > 0 && looked < LOOK_BACK;) {
 		const struct tl_request *q = &t->request[i];
 
@@ -159,37 +159,37 @@ void tl_find_stem(struct timeline *t, struct tl_request *r, int64_t parent)
 		looked++;
 		consider(t, r, q, -1, parent ? 0 : q->n_prompt);
 	}
-	for (int32_t i = t->n_futures; i-- > 0 && i + LOOK_BACK >= t->n_futures;) {
-		const struct tl_request *q = tl_request_find(t, t->future[i].request);
+	for (int32_t i = t->n_abandoned; i-- > 0 && i + LOOK_BACK >= t->n_abandoned;) {
+		const struct tl_request *q = tl_request_find(t, t->abandoned[i].request);
 
 		if (q && q->id < r->id && (!parent || q->id == parent))
 			consider(t, r, q, i, parent ? 0 : q->n_prompt);
 	}
-	if (parent && r->stem.pos > r->fork_pos)
-		r->stem.pos = r->fork_pos;
-	r->stem = owner_of(t, r->stem);
+	if (parent && r->origin.pos > r->fork_pos)
+		r->origin.pos = r->fork_pos;
+	r->origin = owner_of(t, r->origin);
 }
 
-static void hang_on(struct timeline *t, int64_t request, int32_t pos, int32_t future)
+static void hang_on(struct timeline *t, int64_t request, int32_t pos, int32_t abandoned)
 {
 	for (int32_t i = 0; i < t->n_requests; i++) {
-		struct tl_stem *s = &t->request[i].stem;
+		struct tl_branch *s = &t->request[i].origin;
 
-		if (s->request == request && s->future < 0 && s->pos > pos)
-			s->future = future;
+		if (s->request == request && s->abandoned < 0 && s->pos > pos)
+			s->abandoned = abandoned;
 	}
-	for (int32_t i = 0; i < future; i++) {
-		struct tl_stem *s = &t->future[i].stem;
+	for (int32_t i = 0; i < abandoned; i++) {
+		struct tl_branch *s = &t->abandoned[i].origin;
 
-		if (s->request == request && s->future < 0 && s->pos > pos)
-			s->future = future;
+		if (s->request == request && s->abandoned < 0 && s->pos > pos)
+			s->abandoned = abandoned;
 	}
 }
 
-void tl_leave_future(struct timeline *t, struct tl_request *r, int32_t pos, int64_t seq)
+void tl_abandon(struct timeline *t, struct tl_request *r, int32_t pos, int64_t seq)
 {
 	int32_t keep = r->n_tokens, n;
-	struct tl_future *u;
+	struct tl_abandoned *u;
 
 	while (keep && r->token[keep - 1].pos >= pos)
 		keep--;
@@ -198,13 +198,13 @@ void tl_leave_future(struct timeline *t, struct tl_request *r, int32_t pos, int6
 	tl_find_cycle(r);
 	if (!n)
 		return;
-	u = tl_add(t, &t->future, &t->n_futures, &t->cap_futures, sizeof *u);
+	u = tl_add(t, &t->abandoned, &t->n_abandoned, &t->cap_abandoned, sizeof *u);
 	if (!u)
 		return;
-	*u = (struct tl_future){ .seq = seq,
+	*u = (struct tl_abandoned){ .seq = seq,
 		.request = r->id,
 		.step = t->last_step,
-		.stem = { r->id, -1, pos },
+		.origin = { r->id, -1, pos },
 		.at = keep,
 		.token = malloc((size_t)n * sizeof *u->token),
 		.n_tokens = n };
@@ -214,5 +214,5 @@ void tl_leave_future(struct timeline *t, struct tl_request *r, int32_t pos, int6
 		return;
 	}
 	memcpy(u->token, r->token + keep, (size_t)n * sizeof *u->token);
-	hang_on(t, r->id, pos, t->n_futures - 1);
+	hang_on(t, r->id, pos, t->n_abandoned - 1);
 }

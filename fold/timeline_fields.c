@@ -39,9 +39,9 @@ NUMBER(u32, uint32_t, TL_U32);
 NUMBER(u8, uint8_t, TL_U8);
 NUMBER(f32, float, TL_F32);
 
-#define STRUCT struct tl_stem
-static const struct tl_field stem_fields[] = { K(request), K(future), K(pos), END };
-static SHAPE(stem, 1);
+#define STRUCT struct tl_branch
+static const struct tl_field origin_fields[] = { K(request), K(abandoned), K(pos), END };
+static SHAPE(origin, 1);
 #undef STRUCT
 
 /* ---- requests ---- */
@@ -125,7 +125,7 @@ static SHAPE(cell, EV_DENOISED_MOST);
 #define STRUCT struct tl_request
 static const struct tl_field request_fields[] = {
 	K(id), K(parent), F(sample), K(request_seq), K(lookup_seq), K(finish_seq), K(rewind_seq),
-	K(fork_pos), K(n_rewinds), { ITEMS_OF(stem, stem), KEPT }, K(kind), K(state), F(arrival_ns),
+	K(fork_pos), K(n_rewinds), { ITEMS_OF(origin, origin), KEPT }, K(kind), K(state), F(arrival_ns),
 	K(admitted_ns), K(first_token_ns), F(finished_ns), K(newest_ns), K(arrived_step),
 	K(admitted_step), K(first_step), K(slot), F(user), F(text),
 	{ ARRAY(prompt, i32, n_prompt) }, { ARRAY(bias, i32, n_bias) }, EVENT(params, request), F(stop),
@@ -144,12 +144,12 @@ static const struct tl_field request_fields[] = {
 SHAPE(request, 1 << 16);
 #undef STRUCT
 
-#define STRUCT struct tl_future
-static const struct tl_field future_fields[] = {
-	K(seq), K(request), K(step), { ITEMS_OF(stem, stem), KEPT }, K(at),
+#define STRUCT struct tl_abandoned
+static const struct tl_field abandoned_fields[] = {
+	K(seq), K(request), K(step), { ITEMS_OF(origin, origin), KEPT }, K(at),
 	{ ARRAY(token, token, n_tokens) }, END
 };
-SHAPE(future, 1 << 16);
+SHAPE(abandoned, 1 << 16);
 #undef STRUCT
 
 /* ---- pages ---- */
@@ -168,17 +168,17 @@ static const void *whole_page(const struct timeline *t, const void *page)
 
 #define STRUCT struct tl_page
 static const struct tl_field page_fields[] = {
-	K(n_story), K(refs), K(cached), K(pinned), K(owner), K(block), K(last_used_step), F(heat),
-	F(picked), F(skipped),
-	HIDDEN(heat_step), HIDDEN(n_unfolded), { ITEMS_OF(story, page_event) }, END
+	K(n_history), K(refs), K(cached), K(pinned), K(owner), K(block), K(last_used_step), F(heat),
+	F(selected), F(skipped),
+	HIDDEN(heat_step), HIDDEN(n_unfolded), { ITEMS_OF(history, page_event) }, END
 };
 static bool read_page(void *page)
 {
 	struct tl_page *p = page;
 
-	p->n_unfolded = p->n_story;
-	return p->refs >= 0 && p->owner >= 0 && p->last_used_step >= 0 && p->n_story >= 0 &&
-		   p->n_story <= INT32_MAX / 2;
+	p->n_unfolded = p->n_history;
+	return p->refs >= 0 && p->owner >= 0 && p->last_used_step >= 0 && p->n_history >= 0 &&
+		   p->n_history <= INT32_MAX / 2;
 }
 static SHAPE(
 	page, TL_MEMORY * TL_PAGES_MAX, .sparse = true, .whole = whole_page, .read = read_page);
@@ -299,8 +299,8 @@ static SHAPE(slo, 1);
 #define STRUCT struct tl_shadow
 static const struct tl_field shadow_fields[] = {
 	CHARS(drafter), F(used), F(step), F(measured_step), F(steps), F(tokens), F(nodes),
-	F(propose_ns), F(learn_ns), F(best_nodes), F(lately), F(predicted), F(measured),
-	{ ITEMS_OF(judged, u32) }, { ITEMS_OF(accepted, u32) }, END
+	F(propose_ns), F(learn_ns), F(best_nodes), F(tokens_ema), F(predicted), F(measured),
+	{ ITEMS_OF(verified, u32) }, { ITEMS_OF(accepted, u32) }, END
 };
 static SHAPE(shadow, TL_SHADOWS);
 #undef STRUCT
@@ -418,7 +418,7 @@ static SHAPE(vocab, ANY);
 
 #define STRUCT struct tl_answer
 static const struct tl_field answer_fields[] = {
-	F(part), F(ask), F(verdict), F(said), F(found), END
+	F(part), F(ask), F(verdict), F(predicted), F(found), END
 };
 static SHAPE(answer, ANY);
 #undef STRUCT
@@ -460,7 +460,7 @@ static const struct tl_field timeline_fields[] = {
 	{ ITEMS_OF(lesson, lesson) },
 	{ ITEMS_OF(attached, attached) },
 	{ GROWING(request, request, n_requests, cap_requests), KEPT },
-	{ GROWING(future, future, n_futures, cap_futures), KEPT },
+	{ GROWING(abandoned, abandoned, n_abandoned, cap_abandoned), KEPT },
 	{ INLINE(memory, memory, n_memory) },
 	{ INLINE(product, product, n_products) },
 	{ GROWING(outliers, outliers, n_outliers, cap_outliers) },

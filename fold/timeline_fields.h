@@ -53,8 +53,8 @@ struct tl_shape {
 	bool (*read)(void *item);
 };
 
-extern const struct tl_shape tl_shape_timeline, tl_shape_request, tl_shape_future, tl_shape_token,
-	tl_shape_search;
+extern const struct tl_shape tl_shape_timeline, tl_shape_request, tl_shape_abandoned,
+	tl_shape_token, tl_shape_search;
 
 /* Items of a field in the struct at `of`: where, and how many. */
 const char *tl_items(const struct tl_field *f, const void *of, int32_t *n);

@@ -27,9 +27,9 @@ void tl_fold_search_again(struct timeline *t, const struct event *ev);
 
 /* The tokens of r from pos on leave it as a future; their children become its children. seq: of the
  * rewind. */
-void tl_leave_future(struct timeline *t, struct tl_request *r, int32_t pos, int64_t seq);
+void tl_abandon(struct timeline *t, struct tl_request *r, int32_t pos, int64_t seq);
 /* Which branch a request's prompt goes on from. parent: only from this request, or 0. */
-void tl_find_stem(struct timeline *t, struct tl_request *r, int64_t parent);
+void tl_find_origin(struct timeline *t, struct tl_request *r, int64_t parent);
 bool tl_of_conversation(enum ev_code_request_kind kind);
 
 /* What a request takes from its events, and from their rows when it is restored. */

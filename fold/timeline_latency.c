@@ -38,7 +38,7 @@ bool timeline_carried(const struct tl_request *r)
 static bool was_drawn(const struct tl_token *k)
 {
 	return (k->source != EV_SOURCE_forced && k->source <= EV_SOURCE_chosen) ||
-		   k->source == EV_SOURCE_told;
+		   k->source == EV_SOURCE_remote;
 }
 
 /* Between token i and the one before, i > 0. Those of one step come together. NaN: it was not

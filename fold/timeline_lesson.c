@@ -9,7 +9,7 @@ enum { MOST_TEXT = 1 << 20, MOST_ANSWERS = 4096 };
 static void forget(struct tl_lesson *l)
 {
 	for (int32_t i = 0; i < l->n_answers; i++) {
-		free(l->answer[i].said);
+		free(l->answer[i].predicted);
 		free(l->answer[i].found);
 	}
 	free(l->answer);
@@ -71,11 +71,11 @@ bool tl_fold_answer(struct timeline *t, const struct event *ev)
 		return false;
 	if (!(a = answer_of(t, e->part)))
 		return true;
-	free(a->said);
+	free(a->predicted);
 	free(a->found);
 	a->ask = (uint8_t)e->ask;
 	a->verdict = (uint8_t)e->verdict;
-	a->said = tl_text(t, e->said);
+	a->predicted = tl_text(t, e->predicted);
 	a->found = tl_text(t, e->found);
 	return true;
 }

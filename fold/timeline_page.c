@@ -146,8 +146,8 @@ bool tl_fold_page(struct timeline *t, const struct event *ev)
 	p->refs = e->refs > 0 ? tl_int32(e->refs) : 0;
 	p->cached = e->cached == 1;
 	if (!p->refs)
-		p->heat = p->skipped = p->picked = 0; /* nobody looks at it */
-	p->story[p->n_story % TL_PAGE_STORY] = (struct tl_page_event){ .step = t->last_step + 1,
+		p->heat = p->skipped = p->selected = 0; /* nobody looks at it */
+	p->history[p->n_history % TL_PAGE_HISTORY] = (struct tl_page_event){ .step = t->last_step + 1,
 		.t_ns = ev->t_ns,
 		.request = e->request > 0 ? e->request : 0,
 		.other = e->other,
@@ -155,8 +155,8 @@ bool tl_fold_page(struct timeline *t, const struct event *ev)
 		.block = tl_int32(e->block),
 		.refs = p->refs };
 	/* as a ring it only has to keep its place when the count saturates */
-	p->n_story =
-		p->n_story < INT32_MAX - TL_PAGE_STORY ? p->n_story + 1 : p->n_story - TL_PAGE_STORY + 1;
+	p->n_history = p->n_history < INT32_MAX - TL_PAGE_HISTORY ? p->n_history + 1
+															  : p->n_history - TL_PAGE_HISTORY + 1;
 	return true;
 }
 
@@ -182,7 +182,7 @@ static void heat_pages(struct timeline *t, const struct tl_request *r)
 		for (int32_t l = 0; l < a->n_layers; l++)
 			sum += a->share[(size_t)l * (size_t)a->n_pages + (size_t)b];
 		t->page[r->pages[b]].heat = sum / (float)a->n_layers;
-		t->page[r->pages[b]].picked = a->n_read > 0;
+		t->page[r->pages[b]].selected = a->n_read > 0;
 		t->page[r->pages[b]].skipped = b < a->n_read ? 1 - a->read[b] : 0;
 		t->page[r->pages[b]].heat_step = a->step;
 	}

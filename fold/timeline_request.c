@@ -74,7 +74,7 @@ bool tl_fold_request(struct timeline *t, const struct event *ev)
 		.first_step = EV_NULL_I,
 		.slot = -1,
 		.fork_pos = -1,
-		.stem = { .future = -1 },
+		.origin = { .abandoned = -1 },
 		.attention = { .step = EV_NULL_I, .head_layer = -1, .head = -1 },
 		.sparsity = { .step = EV_NULL_I },
 		.experts = { .step = EV_NULL_I },
@@ -84,7 +84,7 @@ bool tl_fold_request(struct timeline *t, const struct event *ev)
 	tl_run_arrived(t);
 	t->n_turns += tl_of_conversation(r->kind);
 	if (r->kind == EV_REQUEST_KIND_chat || r->kind == EV_REQUEST_KIND_fork)
-		tl_find_stem(t, r, 0);
+		tl_find_origin(t, r, 0);
 	return true;
 }
 
@@ -166,7 +166,7 @@ bool tl_fold_rewind(struct timeline *t, const struct event *ev)
 
 	if (!r || r->state == TL_FINISHED || e->kept < r->n_prompt || e->kept > e->had)
 		return false;
-	tl_leave_future(t, r, (int32_t)(e->kept > INT32_MAX ? INT32_MAX : e->kept), ev->seq);
+	tl_abandon(t, r, (int32_t)(e->kept > INT32_MAX ? INT32_MAX : e->kept), ev->seq);
 	r->rewind = *e;
 	r->rewind_seq = ev->seq;
 	if (r->computed > e->kept)
@@ -185,7 +185,7 @@ bool tl_fold_fork(struct timeline *t, const struct event *ev)
 		return false;
 	r->parent = e->parent;
 	r->fork_pos = tl_int32(e->pos);
-	tl_find_stem(t, r, r->parent);
+	tl_find_origin(t, r, r->parent);
 	return true;
 }
 

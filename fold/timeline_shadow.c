@@ -91,13 +91,13 @@ bool tl_fold_shadow(struct timeline *t, const struct event *ev)
 	s->propose_ns = e->propose_ns > 0 ? e->propose_ns : 0;
 	s->learn_ns = e->learn_ns > 0 ? e->learn_ns : 0;
 	s->best_nodes = tl_int32(e->best_nodes);
-	s->lately = real_in(e->lately, 0);
+	s->tokens_ema = real_in(e->tokens_ema, 0);
 	s->predicted = real_in(e->predicted, 0);
 	if (!isnan(real_in(e->measured, 0))) {
 		s->measured = e->measured;
 		s->measured_step = e->step;
 	}
-	unpack_counts(s->judged, e->judged);
+	unpack_counts(s->verified, e->verified);
 	unpack_counts(s->accepted, e->accepted);
 	return true;
 }

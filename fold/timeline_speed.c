@@ -129,7 +129,7 @@ bool tl_fold_roof(struct timeline *t, const struct event *ev)
 	return true;
 }
 
-double timeline_roof(const struct timeline *t)
+double timeline_peak_bandwidth(const struct timeline *t)
 {
 	const double start = t->session.read_bandwidth;
 
@@ -171,7 +171,7 @@ static void sample_add(struct tl_sample *m, const struct timeline *t, const stru
 	m->twin += (double)s->s.twin_ns;
 	m->drafters += (double)s->s.drafters_ns;
 	m->delay += s->s.run_delay_ns > 0 ? (double)s->s.run_delay_ns : 0;
-	m->untold = m->untold || (!s->drafters_known && s->s.draft_rows > 0);
+	m->draft_time_unknown = m->draft_time_unknown || (!s->drafters_known && s->s.draft_rows > 0);
 	for (int i = 0; i < EV_N_stage; i++) {
 		m->stage[i].ns += (double)s->time[i].ns;
 		m->stage[i].bytes += (double)s->time[i].bytes;

@@ -11,7 +11,7 @@ static int32_t draft_verified_at(const struct timeline *t, int64_t request, int6
 	for (int32_t i = t->n_drafts; i-- > t->open.draft_at;) {
 		const struct tl_draft *d = &t->draft[i];
 
-		if (d->request == request && d->pos == pos && d->verdict != EV_VERDICT_unread)
+		if (d->request == request && d->pos == pos && d->verdict != EV_VERDICT_discarded)
 			return i;
 	}
 	return -1;
@@ -135,7 +135,7 @@ static void count_draft(struct timeline *t, struct tl_request *r, const struct t
 
 	t->n_drafted++;
 	r->n_drafted++;
-	if (d->verdict == EV_VERDICT_unread)
+	if (d->verdict == EV_VERDICT_discarded)
 		return;
 	t->n_accepted += accepted;
 	t->n_rejected += !accepted;
@@ -149,7 +149,7 @@ static void link_token(
 	int64_t before = t->n_steps ? t->step[t->n_steps - 1].seq : t->slid_seq;
 
 	for (int32_t i = r->n_tokens; i-- > 0 && r->token[i].pos >= d->pos && r->token[i].seq > before;)
-		if (r->token[i].pos == d->pos && d->verdict != EV_VERDICT_unread)
+		if (r->token[i].pos == d->pos && d->verdict != EV_VERDICT_discarded)
 			r->token[i].draft = index;
 }
 

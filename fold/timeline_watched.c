@@ -23,8 +23,8 @@ static bool sizes_fit(const struct ev_experts *e, size_t layers)
 	const size_t cells = layers * (size_t)e->experts;
 
 	return layers && layers <= TL_MAX_LAYERS && e->entropy.size == layers * sizeof(float) &&
-		   e->chosen.size == cells && e->load.size == 2 * cells && e->lately.size == 2 * cells &&
-		   e->chosen.data && e->load.data && e->lately.data && e->entropy.data;
+		   e->chosen.size == cells && e->load.size == 2 * cells && e->load_ema.size == 2 * cells &&
+		   e->chosen.data && e->load.data && e->load_ema.data && e->entropy.data;
 }
 
 static void unpack_experts(float *value, const struct ev_experts *e, size_t layers)
@@ -35,7 +35,7 @@ static void unpack_experts(float *value, const struct ev_experts *e, size_t laye
 		for (size_t i = 0; i < n; i++) {
 			value[i] = (float)((const unsigned char *)e->chosen.data)[l * n + i] / 255.0f;
 			value[n + i] = shared(e->load.data, l * n + i);
-			value[2 * n + i] = shared(e->lately.data, l * n + i);
+			value[2 * n + i] = shared(e->load_ema.data, l * n + i);
 		}
 		value[3 * n] = float_at(&e->entropy, l);
 	}
@@ -90,30 +90,30 @@ static bool state_fits(const struct ev_state *e, size_t layers)
 	return layers && layers <= TL_MAX_LAYERS && e->norm.size == 4 * layers && e->norm.data &&
 		   e->heads.size == 4 * layers && e->heads.data && e->taps.size == 4 * layers &&
 		   e->taps.data && e->half_life.size == 4 * TL_RANKS * layers && e->half_life.data &&
-		   e->past.size <= 8 * TL_PAST && e->past.size % 8 == 0 && e->past.data;
+		   e->history.size <= 8 * TL_HISTORY && e->history.size % 8 == 0 && e->history.data;
 }
 
 bool tl_fold_state(struct timeline *t, const struct event *ev)
 {
 	const struct ev_state *e = &ev->u.state;
 	struct tl_request *r = tl_request_find(t, e->request);
-	const size_t layers = e->norm.size / 4, past = e->past.size / 8;
+	const size_t layers = e->norm.size / 4, history = e->history.size / 8;
 	struct tl_watched *w = r ? &r->states : NULL;
 
 	if (!w || !tl_step_is_now(t, e->step) || !state_fits(e, layers))
 		return false;
-	if (!room_for(t, w, layers * TL_STATE + 2 * past))
+	if (!room_for(t, w, layers * TL_STATE + 2 * history))
 		return true;
 	*w = (struct tl_watched){ .step = e->step,
 		.pos = e->pos,
 		.n_layers = (int32_t)layers,
-		.n = (int32_t)past,
+		.n = (int32_t)history,
 		.n_values = w->n_values,
 		.value = w->value };
 	for (size_t l = 0; l < layers; l++)
 		unpack_layer(w->value + l * TL_STATE, e, l);
-	for (size_t i = 0; i < 2 * past; i++)
-		w->value[layers * TL_STATE + i] = float_at(&e->past, i);
+	for (size_t i = 0; i < 2 * history; i++)
+		w->value[layers * TL_STATE + i] = float_at(&e->history, i);
 	return true;
 }
 

@@ -9,7 +9,7 @@
 enum {
 	TL_EXPERTS = 1024, /* of a layer, at most */
 	TL_RANKS = 16,
-	TL_PAST = 64,
+	TL_HISTORY = 64,
 };
 /* Numbers of a layer's state: how many heads or channels decay, taps, length, half-lives. */
 enum { TL_STATE_HEADS, TL_STATE_TAPS, TL_STATE_NORM, TL_STATE_HALF, TL_STATE = 3 + TL_RANKS };
@@ -37,7 +37,7 @@ static inline const float *tl_layer_state(const struct tl_watched *w, int32_t la
 	return w->value + (size_t)layer * TL_STATE;
 }
 /* Its pairs of the past. */
-static inline const float *tl_state_past(const struct tl_watched *w)
+static inline const float *tl_state_history(const struct tl_watched *w)
 {
 	return w->value + (size_t)w->n_layers * TL_STATE;
 }

@@ -21,8 +21,8 @@ static void drafts_moved(struct timeline *t, int32_t by)
 {
 	for (int32_t i = 0; by && i < t->n_requests; i++)
 		move_drafts(t->request[i].token, t->request[i].n_tokens, by, t->slid_seq);
-	for (int32_t i = 0; by && i < t->n_futures; i++)
-		move_drafts(t->future[i].token, t->future[i].n_tokens, by, t->slid_seq);
+	for (int32_t i = 0; by && i < t->n_abandoned; i++)
+		move_drafts(t->abandoned[i].token, t->abandoned[i].n_tokens, by, t->slid_seq);
 }
 
 /* The first `by` windows go, and their ids. */
@@ -105,32 +105,33 @@ static void drop_sparsity(struct tl_sparsity *s, int64_t before)
 	*s = (struct tl_sparsity){ .step = EV_NULL_I };
 }
 
-static void drop_future(struct timeline *t, int32_t at)
+static void drop_abandoned(struct timeline *t, int32_t at)
 {
-	tl_free(&tl_shape_future, &t->future[at]);
-	memmove(t->future + at, t->future + at + 1, (size_t)(--t->n_futures - at) * sizeof *t->future);
-	for (int32_t i = 0; i < t->n_requests + t->n_futures; i++) {
-		struct tl_stem *s =
-			i < t->n_requests ? &t->request[i].stem : &t->future[i - t->n_requests].stem;
+	tl_free(&tl_shape_abandoned, &t->abandoned[at]);
+	memmove(t->abandoned + at, t->abandoned + at + 1,
+		(size_t)(--t->n_abandoned - at) * sizeof *t->abandoned);
+	for (int32_t i = 0; i < t->n_requests + t->n_abandoned; i++) {
+		struct tl_branch *s =
+			i < t->n_requests ? &t->request[i].origin : &t->abandoned[i - t->n_requests].origin;
 
-		if (s->future == at)
-			*s = (struct tl_stem){ .future = -1 };
-		else if (s->future > at)
-			s->future--;
+		if (s->abandoned == at)
+			*s = (struct tl_branch){ .abandoned = -1 };
+		else if (s->abandoned > at)
+			s->abandoned--;
 	}
 }
 
 static void forget_stems(struct timeline *t)
 {
-	for (int32_t i = t->n_futures; i-- > 0;)
-		if (!timeline_request(t, t->future[i].request))
-			drop_future(t, i);
+	for (int32_t i = t->n_abandoned; i-- > 0;)
+		if (!timeline_request(t, t->abandoned[i].request))
+			drop_abandoned(t, i);
 	/* Sought anew among what is left, oldest first. */
 	for (int32_t i = 0; i < t->n_requests; i++) {
 		struct tl_request *r = &t->request[i];
 
-		if (r->stem.request && !timeline_request(t, r->stem.request))
-			tl_find_stem(t, r, r->fork_pos >= 0 ? r->parent : 0);
+		if (r->origin.request && !timeline_request(t, r->origin.request))
+			tl_find_origin(t, r, r->fork_pos >= 0 ? r->parent : 0);
 	}
 }
 
@@ -175,7 +176,7 @@ void tl_slide(struct timeline *t, int64_t step)
 	}
 	for (int32_t i = 0; i < t->n_pages; i++)
 		if (t->page[i].heat_step <= before)
-			t->page[i].heat = t->page[i].skipped = t->page[i].picked = 0;
+			t->page[i].heat = t->page[i].skipped = t->page[i].selected = 0;
 	while (n < t->n_preempts && t->preempt[n].step <= before)
 		n++;
 	t->n_preempts -= n;
@@ -204,16 +205,16 @@ const struct tl_token *timeline_whole(const struct timeline *t, const struct tl_
 
 const struct tl_page *timeline_page(const struct timeline *t, int32_t page)
 {
-	struct tl_page_event old[TL_PAGE_STORY];
+	struct tl_page_event old[TL_PAGE_HISTORY];
 	struct tl_page *p = &t->page[page];
-	int32_t n = p->n_story - p->n_unfolded;
+	int32_t n = p->n_history - p->n_unfolded;
 
-	if (!p->n_unfolded || n >= TL_PAGE_STORY || !t->older.story)
+	if (!p->n_unfolded || n >= TL_PAGE_HISTORY || !t->older.history)
 		return p;
-	n = TL_PAGE_STORY - n < p->n_unfolded ? TL_PAGE_STORY - n : p->n_unfolded;
-	n = t->older.story(t->older.arg, page, old, n); /* the newest first */
+	n = TL_PAGE_HISTORY - n < p->n_unfolded ? TL_PAGE_HISTORY - n : p->n_unfolded;
+	n = t->older.history(t->older.arg, page, old, n); /* the newest first */
 	for (int32_t i = 0; i < n; i++)
-		p->story[(p->n_unfolded - 1 - i) % TL_PAGE_STORY] = old[i];
+		p->history[(p->n_unfolded - 1 - i) % TL_PAGE_HISTORY] = old[i];
 	p->n_unfolded = 0;
 	return p;
 }

@@ -459,8 +459,9 @@ K_UNIT_FN void k_attend(const struct k_attention *a, int32_t r, int32_t head, in
 	if (observe >= 0 && (a->share || a->near_zero))
 		k_view_observe(&v, &all, inv_l, a->share ? a->share + seen * (size_t)a->share_stride : NULL,
 			a->near_zero ? a->near_zero + seen : NULL);
-	if (a->account)
-		k_view_observe(&v, &all, inv_l, a->account + of_row * (size_t)a->account_stride, NULL);
+	if (a->attn_score)
+		k_view_observe(
+			&v, &all, inv_l, a->attn_score + of_row * (size_t)a->attn_score_stride, NULL);
 }
 
 /* Heads of a unit. */

@@ -66,7 +66,7 @@ struct k_range {
 
 /* Of a row's positions before `end` only those with (position + phase) % period < width are read;
  * period 0: all. */
-struct k_comb {
+struct k_stride_mask {
 	int32_t period, phase, width, end;
 };
 
@@ -153,10 +153,10 @@ struct k_attention {   /* rule 11; out is quantised for the output matrix (rule 
 	int32_t n_ranges;
 	/* Of what a row sees: the groups that its heads read, as k_pick writes them, and the positions
 	 * that all of them read; or NULL: all */
-	const uint8_t *picked; /* [n, n_kv_heads, picked_stride] */
-	int32_t picked_stride;
-	const struct k_comb *comb; /* [n] */
-	const float *sink_q;       /* as q: the query for the first n_sinks positions; NULL: q */
+	const uint8_t *selected; /* [n, n_kv_heads, selected_stride] */
+	int32_t selected_stride;
+	const struct k_stride_mask *stride_mask; /* [n] */
+	const float *sink_q; /* as q: the query for the first n_sinks positions; NULL: q */
 	int32_t n_sinks;
 	const int32_t *const *pages; /* block tables; an entry that no row sees may be -1 */
 	const struct k_kv *kv;
@@ -178,8 +178,8 @@ struct k_attention {   /* rule 11; out is quantised for the output matrix (rule 
 	const float *bias;     /* [.., n_heads] by bucket, added to a score (rule 23); NULL: none */
 	const int32_t *bucket; /* [2 K_DISTANCE + 1] of each distance from -K_DISTANCE on */
 	/* As share, of every row, and only of groups that it reads; or NULL */
-	float *account; /* [n, n_heads, account_stride] */
-	int32_t account_stride;
+	float *attn_score; /* [n, n_heads, attn_score_stride] */
+	int32_t attn_score_stride;
 	enum k_attend way;
 	float *matrix; /* [n, n_heads, matrix_spans, K_MATRIX_SPAN]; NULL: way is another */
 	int32_t matrix_spans;
@@ -221,7 +221,7 @@ enum {
 	K_DRAW_LIST = 1024, /* ids that are listed, at most */
 	K_DRAW_TARGET = 0,  /* purpose word of the race's random numbers */
 };
-struct k_draw_ask {
+struct k_draw_request {
 	float factor; /* > 0 */
 	int32_t best; /* the list must have at least the `best` greatest, 1 to K_DRAW_BEST */
 	int32_t id;   /* id whose logit is needed too, or -1 */
@@ -252,9 +252,9 @@ struct k_stats {
 	struct k_logit_stats *out; /* [n] */
 	/* NULL: no draws. Only the reference and devices support it, for rows that the host cannot
 	 * read */
-	const struct k_draw_ask *ask; /* [n] */
-	struct k_draw_reply *reply;   /* [n] */
-	struct k_draw_entry *list;    /* [n, K_DRAW_LIST], by id */
+	const struct k_draw_request *ask; /* [n] */
+	struct k_draw_reply *reply;       /* [n] */
+	struct k_draw_entry *list;        /* [n, K_DRAW_LIST], by id */
 };
 
 enum k_kind {

@@ -154,12 +154,12 @@ K_INLINE void k_hull_add(struct k_hull *h, struct k_range r)
 }
 
 /* Which groups of a span a row's kv head reads, of those that its ranges have: a bit each. */
-K_INLINE uint32_t k_picked(const struct k_attention *a, int32_t r, int32_t kv_head, int32_t span)
+K_INLINE uint32_t k_selected(const struct k_attention *a, int32_t r, int32_t kv_head, int32_t span)
 {
-	return a->picked ? a->picked[((size_t)r * (size_t)a->kv->n_kv_heads + (size_t)kv_head) *
-									 (size_t)a->picked_stride +
-								 (size_t)span]
-					 : 0xff;
+	return a->selected ? a->selected[((size_t)r * (size_t)a->kv->n_kv_heads + (size_t)kv_head) *
+										 (size_t)a->selected_stride +
+									 (size_t)span]
+					   : 0xff;
 }
 
 K_INLINE const struct k_range *k_row_ranges(const struct k_attention *a, int32_t r)
@@ -168,7 +168,7 @@ K_INLINE const struct k_range *k_row_ranges(const struct k_attention *a, int32_t
 }
 
 /* Of 32 positions from `base` on, those that a comb has. */
-K_INLINE uint32_t k_comb_word(const struct k_comb *c, int32_t base)
+K_INLINE uint32_t k_stride_mask_word(const struct k_stride_mask *c, int32_t base)
 {
 	uint32_t word = 0;
 	int32_t at = (base + c->phase) % c->period;
@@ -190,12 +190,13 @@ K_INLINE struct k_bits k_row_bits(
 	const struct k_attention *a, int32_t r, int32_t kv_head, int32_t span)
 {
 	struct k_bits b = k_bits_of(k_row_ranges(a, r), a->n_ranges, span);
-	const uint32_t picked = k_picked(a, r, kv_head, span);
+	const uint32_t selected = k_selected(a, r, kv_head, span);
 
-	for (int32_t w = 0; w < K_BITS && picked != 0xff; w++)
-		b.word[w] &= (picked >> 2 * w & 1) * 0xffffu | (picked >> (2 * w + 1) & 1) * 0xffff0000u;
-	for (int32_t w = 0; w < K_BITS && a->comb && a->comb[r].period; w++)
-		b.word[w] &= k_comb_word(&a->comb[r], span * K_SPAN + w * 32);
+	for (int32_t w = 0; w < K_BITS && selected != 0xff; w++)
+		b.word[w] &=
+			(selected >> 2 * w & 1) * 0xffffu | (selected >> (2 * w + 1) & 1) * 0xffff0000u;
+	for (int32_t w = 0; w < K_BITS && a->stride_mask && a->stride_mask[r].period; w++)
+		b.word[w] &= k_stride_mask_word(&a->stride_mask[r], span * K_SPAN + w * 32);
 	return b;
 }
 

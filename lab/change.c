@@ -82,13 +82,14 @@ bool change_reads(const struct change *c, int32_t layer)
 	return c->text.engine && layer >= 0 && layer < engine_info(c->text.engine)->n_layers;
 }
 
-int change_read_text(struct change *c, struct calibration_options o, char said[96], struct err *e)
+int change_read_text(
+	struct change *c, struct calibration_options o, char summary[96], struct err *e)
 {
 	o.progress = c->progress;
 	o.arg = c->arg;
 	if (calibration_open(&c->text, c->in, &o, e))
 		return -1;
-	snprintf(said, 96, "%d tokens %s, hash %016llx", c->text.n * c->text.length,
+	snprintf(summary, 96, "%d tokens %s, hash %016llx", c->text.n * c->text.length,
 		o.text ? "of a text" : "written by the model", (unsigned long long)c->text.hash);
 	return 0;
 }

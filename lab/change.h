@@ -50,8 +50,9 @@ int change_file(struct change *c, const char *out, struct err *e);
 
 /* ---- for the kinds ---- */
 
-/* Opens c->text; `said` is what the result says of it. */
-int change_read_text(struct change *c, struct calibration_options o, char said[96], struct err *e);
+/* Opens c->text; `summary` is what the result says of it. */
+int change_read_text(
+	struct change *c, struct calibration_options o, char summary[96], struct err *e);
 /* Whether the text goes through this layer: a file may have tensors of layers that the model has
  * not. */
 bool change_reads(const struct change *c, int32_t layer);

@@ -164,11 +164,12 @@ static int sum(struct partial *p, uint64_t from, uint64_t end, XXH128_canonical_
 
 bool partial_holds(struct partial *p, int32_t part, uint64_t from, uint64_t end)
 {
-	XXH128_canonical_t said, is;
+	XXH128_canonical_t stated, is;
 
 	return end <= p->size &&
-		   pread(p->sums, &said, sizeof said, (off_t)sizeof said * part) == (ssize_t)sizeof said &&
-		   !sum(p, from, end, &is) && !memcmp(&said, &is, sizeof is);
+		   pread(p->sums, &stated, sizeof stated, (off_t)sizeof stated * part) ==
+			   (ssize_t)sizeof stated &&
+		   !sum(p, from, end, &is) && !memcmp(&stated, &is, sizeof is);
 }
 
 int partial_seal(struct partial *p, int32_t part, uint64_t from, uint64_t end, struct err *e)

@@ -19,7 +19,7 @@ struct flight {
 	struct tally_request r;
 	struct arrival a;
 	int32_t drawn, pending; /* tokens, ever; in the step in progress (counted) */
-	bool told;              /* it is in the list of the step */
+	bool changed;           /* it is in the list of the step */
 	enum { RUNS, ENDED, FAILED } state;
 };
 
@@ -32,8 +32,8 @@ struct inside {
 	struct load_point *p;
 	struct flight **flight; /* [n_flights] by the engine's number - 1; NULL: it has ended */
 	int64_t n_flights, cap_flights, n_open;
-	int64_t *told; /* [n_told] those of which the step in progress says something (counted) */
-	int64_t n_told, cap_told;
+	int64_t *changed; /* [n_changed] those of which the step in progress says something (counted) */
+	int64_t n_changed, cap_changed;
 	bool in_step, no_memory;
 	double now_s; /* counted */
 	int64_t start_ns;
@@ -81,32 +81,32 @@ static void land(struct inside *s, int64_t i, double now)
 	s->n_open--;
 }
 
-static void tell_later(struct inside *s, struct flight *f, int64_t request)
+static void report_later(struct inside *s, struct flight *f, int64_t request)
 {
-	if (f->told)
+	if (f->changed)
 		return;
-	if (ARRAY_ROOM(s->told, s->cap_told, s->n_told + 1))
-		s->told[s->n_told++] = request - 1;
+	if (ARRAY_ROOM(s->changed, s->cap_changed, s->n_changed + 1))
+		s->changed[s->n_changed++] = request - 1;
 	else
 		s->no_memory = true;
-	f->told = true;
+	f->changed = true;
 }
 
 static void end_step(struct inside *s)
 {
 	s->now_s += cost_step_s(s->by->counted, &s->shape);
 	s->shape = (struct step_shape){ 0 };
-	for (int64_t i = 0; i < s->n_told; i++) {
-		struct flight *f = s->flight[s->told[i]];
+	for (int64_t i = 0; i < s->n_changed; i++) {
+		struct flight *f = s->flight[s->changed[i]];
 
-		f->told = false;
+		f->changed = false;
 		if (f->pending)
 			tally_tokens(&s->p->tally, &f->r, f->pending, s->now_s);
 		f->pending = 0;
 		if (f->state != RUNS)
-			land(s, s->told[i], s->now_s);
+			land(s, s->changed[i], s->now_s);
 	}
-	s->n_told = 0;
+	s->n_changed = 0;
 }
 
 static void on_token(struct inside *s, struct flight *f, int64_t request)
@@ -114,7 +114,7 @@ static void on_token(struct inside *s, struct flight *f, int64_t request)
 	f->drawn++;
 	if (s->by->counted) {
 		f->pending++;
-		tell_later(s, f, request);
+		report_later(s, f, request);
 	} else {
 		tally_tokens(&s->p->tally, &f->r, 1, clock_s(s));
 	}
@@ -133,7 +133,7 @@ static void on_finish(struct inside *s, struct flight *f, const struct ev_finish
 			end->why.size ? ": " : "", (int)end->why.size,
 			end->why.size ? (const char *)end->why.data : "");
 	if (s->by->counted && s->in_step)
-		tell_later(s, f, end->request);
+		report_later(s, f, end->request);
 	else
 		land(s, end->request - 1, clock_s(s));
 }
@@ -352,7 +352,7 @@ int load_inside(
 	for (int64_t i = 0; i < s.n_flights; i++)
 		free(s.flight[i]);
 	free(s.flight);
-	free(s.told);
+	free(s.changed);
 	workload_close(s.workload);
 	return rc ? -1 : 0;
 }

@@ -90,7 +90,7 @@ static bool on_data(void *who, char *data, size_t size)
 
 	if (!strcmp(data, "[DONE]"))
 		return true;
-	o = foreign_json_told(data, size);
+	o = foreign_json_parse(data, size);
 	usage = cJSON_GetObjectItemCaseSensitive(o, "usage");
 	if (!o || cJSON_GetObjectItemCaseSensitive(o, "error")) {
 		c->refused = true;
@@ -297,7 +297,7 @@ static int find_model(struct http *h, struct err *e)
 	cJSON *o = NULL;
 
 	if (!client_fetch(h->client, NULL, "/v1/models", NULL, ANSWER_BYTES, &answer, &why))
-		o = foreign_json_told(answer.text, answer.size);
+		o = foreign_json_parse(answer.text, answer.size);
 	data = cJSON_GetObjectItemCaseSensitive(o, "data");
 	id = text_at(data ? data->child : NULL, "id");
 	if (id)

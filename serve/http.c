@@ -15,16 +15,16 @@ enum { PIECE = 16 << 10, DROPPED = 16 };
 /* ---- replies ---- */
 
 /* A line of the log: which request, of whom, for what, and what became of it. */
-__attribute__((format(printf, 2, 3))) static void tell(struct job *j, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void note(struct job *j, const char *format, ...)
 {
 	char line[800];
 	char *clean;
 	va_list args;
 	int n;
 
-	if (!j->s->o.note || j->told)
+	if (!j->s->o.note || j->sent)
 		return;
-	j->told = true;
+	j->sent = true;
 	n = snprintf(line, sizeof line, "%lld %s %.200s: ", (long long)j->number,
 		*j->peer ? j->peer : "localhost", j->asked);
 	va_start(args, format);
@@ -85,13 +85,13 @@ static enum MHD_Result send_error(struct job *j, unsigned status, const char *co
 	size_t size, field;
 	char *text;
 
-	tell(j, "%u, %s", status, why);
+	note(j, "%u, %s", status, why);
 	j->s->metrics.errors++;
 	json_object(&out, NULL);
 	json_object(&out, "error");
 	json_text(&out, "message", why);
 	json_text(&out, "type", status < 500 ? "invalid_request_error" : "server_error");
-	if (!code && (field = status < 500 ? ask_param(why) : 0))
+	if (!code && (field = status < 500 ? query_param(why) : 0))
 		json_bytes(&out, "param", why, field);
 	else
 		json_null(&out, "param");
@@ -179,17 +179,18 @@ static enum MHD_Result answer(struct job *j)
 		return send_err(j, &j->error);
 	if (refused(j))
 		return send_error(j, MHD_HTTP_BAD_REQUEST,
-			j->ask.kind == ASK_PIN ? "pin_refused" : "context_length_exceeded", refused(j)->why);
-	if (j->ask.stream)
+			j->query.kind == QUERY_PIN ? "pin_refused" : "context_length_exceeded",
+			refused(j)->why);
+	if (j->query.stream)
 		return begin_stream(j);
 	for (int32_t i = 0; i < j->n_all; i++)
 		if (j->failed || j->choice[i].reason == EV_FINISH_failed)
 			return send_error(j, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL,
 				"the arithmetic gave a NaN, or memory ran out");
-	text = !all                       ? NULL
-		   : j->ask.kind == ASK_SCORE ? reply_score(j, &size)
-		   : j->ask.kind == ASK_PIN   ? pins_made(j, &size)
-									  : reply_whole(j, &size);
+	text = !all                           ? NULL
+		   : j->query.kind == QUERY_SCORE ? reply_score(j, &size)
+		   : j->query.kind == QUERY_PIN   ? pins_made(j, &size)
+										  : reply_whole(j, &size);
 	return send_made(j, text, size, &j->error);
 }
 
@@ -227,15 +228,15 @@ static enum MHD_Result begin(struct job *j)
 		text = j->route->answer(j, &size, &e);
 		return send_made(j, text, size, &e);
 	}
-	if (ask_read(&j->ask, j->route->kind, j->s, j->body, j->n_body, &e))
+	if (query_read(&j->query, j->route->kind, j->s, j->body, j->n_body, &e))
 		return send_err(j, &e);
 	free(j->body); /* it may wait long */
 	j->body = NULL;
-	snprintf(j->id, sizeof j->id, "%s-%.8s-%lld", j->ask.kind == ASK_CHAT ? "chatcmpl" : "cmpl",
+	snprintf(j->id, sizeof j->id, "%s-%.8s-%lld", j->query.kind == QUERY_CHAT ? "chatcmpl" : "cmpl",
 		j->s->session_id, (long long)j->number);
 	if (!job_submit(j))
 		return send_full(j);
-	return job_wait(j, j->ask.stream) ? MHD_YES : answer(j);
+	return job_wait(j, j->query.stream) ? MHD_YES : answer(j);
 }
 
 /* ---- connections ---- */
@@ -323,18 +324,18 @@ enum MHD_Result http_request(void *arg, struct MHD_Connection *c, const char *pa
 	return j->submitted ? answer(j) : begin(j);
 }
 
-static void tell_served(struct job *j, bool whole)
+static void note_served(struct job *j, bool whole)
 {
 	int64_t prompt = 0, generated = 0, hit = 0;
 
 	pthread_mutex_lock(&j->s->lock);
 	for (int32_t i = 0; i < j->n_choices; i++) {
-		prompt += (int64_t)j->ask.prompt[i / j->ask.best_of].n;
+		prompt += (int64_t)j->query.prompt[i / j->query.best_of].n;
 		generated += j->choice[i].generated;
 		hit += j->choice[i].hit;
 	}
 	pthread_mutex_unlock(&j->s->lock);
-	tell(j, "%lld prompt tokens (%lld cached), %lld generated%s", (long long)prompt, (long long)hit,
+	note(j, "%lld prompt tokens (%lld cached), %lld generated%s", (long long)prompt, (long long)hit,
 		(long long)generated, whole ? "" : ", the client went away");
 }
 
@@ -349,9 +350,9 @@ void http_end(
 	client_turn(j, 0);
 	job_leave(j);
 	if (j->submitted)
-		tell_served(j, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+		note_served(j, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
 	else if (j->due && !j->replied)
-		tell(j, "the client went away");
+		note(j, "the client went away");
 	job_unref(j);
 	*state = NULL;
 }

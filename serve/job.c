@@ -31,7 +31,7 @@ struct job *job_new(struct serve *s, struct MHD_Connection *c, const char *metho
 	j->s = s;
 	j->connection = c;
 	if (peer)
-		where_told(peer->client_addr, j->peer);
+		where_text(peer->client_addr, j->peer);
 	j->refs = 1;
 	j->created = (int64_t)time(NULL);
 	pthread_mutex_lock(&s->lock);
@@ -64,7 +64,7 @@ void job_unref(struct job *j)
 	for (int32_t i = 0; i < j->n_all; i++)
 		free_choice(&j->choice[i]);
 	free(j->choice);
-	ask_free(&j->ask);
+	query_free(&j->query);
 	free(j->asked);
 	free(j->body);
 	free(j->out);
@@ -115,7 +115,7 @@ static void end_choice(struct choice *c, enum ev_code_finish reason)
 	for (size_t i = 0; i < s->n_live; i++)
 		if (s->live[i] == c)
 			s->live[i] = s->live[--s->n_live];
-	if (!--c->job->n_open || c->job->ask.stream)
+	if (!--c->job->n_open || c->job->query.stream)
 		wake(c->job);
 }
 
@@ -172,8 +172,8 @@ static void add_token(struct choice *c, const struct ev_token *t)
 	n->logp = t->p > 0 ? log(t->p) : LEAST;
 	n->hash = (uint64_t)t->hash;
 	n->is_end = t->is_end == 1;
-	if (c->job->ask.top)
-		take_top(n, t->candidates, c->job->ask.top);
+	if (c->job->query.top)
+		take_top(n, t->candidates, c->job->query.top);
 	if (c->generated++)
 		metrics_add_gap(&c->job->s->metrics, t->ns);
 }
@@ -185,7 +185,7 @@ static void add_score(struct choice *c, const struct ev_score *sc)
 	if (!n)
 		return;
 	*n = (struct served){ .id = (int32_t)sc->id, .logp = sc->logp, .hash = (uint64_t)sc->hash };
-	take_top(n, sc->candidates, c->job->ask.top);
+	take_top(n, sc->candidates, c->job->query.top);
 }
 
 static void add_finish(struct choice *c, const struct ev_finish *f)
@@ -211,22 +211,22 @@ static int64_t request_of(const struct event *ev)
 }
 
 /* Under the lock: a stream that waits for tokens, and has some. */
-static struct job *untold(const struct serve *s)
+static struct job *unnotified(const struct serve *s)
 {
 	for (size_t i = 0; i < s->n_live; i++)
-		if (s->live[i]->n_come && s->live[i]->job->suspended && s->live[i]->job->ask.stream)
+		if (s->live[i]->n_come && s->live[i]->job->suspended && s->live[i]->job->query.stream)
 			return s->live[i]->job;
 	return NULL;
 }
 
 /* The tokens of a step are told at its end. Of few answers the pieces are sent here; of many the
  * HTTP thread makes and sends them beside the next step. */
-static void unlock_tell(struct serve *s)
+static void unlock_notify(struct serve *s)
 {
 	const bool few = s->n_live <= FEW;
 	struct job *j;
 
-	while ((j = untold(s))) {
+	while ((j = unnotified(s))) {
 		pthread_mutex_unlock(&s->lock);
 		if (!few || !stream_send(j)) {
 			pthread_mutex_lock(&s->lock);
@@ -270,7 +270,7 @@ void serve_sink(void *serve, const struct event *ev)
 	if (c && ev->kind == EV_finish)
 		add_finish(c, &ev->u.finish);
 	if (ev->kind == EV_step)
-		unlock_tell(s);
+		unlock_notify(s);
 	else
 		unlock_wake(s);
 }
@@ -280,13 +280,13 @@ void serve_sink(void *serve, const struct event *ev)
 static int submit_choice(struct engine *engine, struct choice *c, struct err *e)
 {
 	const struct job *j = c->job;
-	const struct ask *a = &j->ask;
-	const struct ask_prompt *p = choice_prompt(c);
+	const struct query *a = &j->query;
+	const struct query_prompt *p = choice_prompt(c);
 	struct engine_request q = engine_answer_request(&a->set);
 
-	q.kind = a->kind == ASK_SCORE || c->scores ? EV_REQUEST_KIND_score
-			 : a->kind == ASK_PIN              ? EV_REQUEST_KIND_pin
-											   : EV_REQUEST_KIND_served;
+	q.kind = a->kind == QUERY_SCORE || c->scores ? EV_REQUEST_KIND_score
+			 : a->kind == QUERY_PIN              ? EV_REQUEST_KIND_pin
+												 : EV_REQUEST_KIND_served;
 	if (!c->scores) {
 		q.pin = a->pin[p - a->prompt];
 		q.pin_ttl_ns = a->pin_ttl_ns;
@@ -305,7 +305,7 @@ static int submit_choice(struct engine *engine, struct choice *c, struct err *e)
 
 static bool computes_nothing(const struct choice *c)
 {
-	return c->scores ? choice_prompt(c)->n < 2 : c->job->ask.silent;
+	return c->scores ? choice_prompt(c)->n < 2 : c->job->query.silent;
 }
 
 /* Under the lock but for engine_submit(), whose events come back here. */
@@ -336,7 +336,7 @@ static void submit(struct engine *engine, void *arg)
 	}
 	j->error = e;
 	j->settled = true;
-	if (!j->n_open || j->ask.stream)
+	if (!j->n_open || j->query.stream)
 		wake(j);
 	unlock_wake(s);
 	job_unref(j);
@@ -366,14 +366,14 @@ static bool post(struct job *j, void (*fn)(struct engine *e, void *arg))
 
 /* ---- the HTTP thread ---- */
 
-static int32_t count_choices(const struct ask *a)
+static int32_t count_choices(const struct query *a)
 {
-	return a->n_prompts * (a->best_of + ask_scores(a));
+	return a->n_prompts * (a->best_of + query_scores(a));
 }
 
 static bool open_choices(struct job *j)
 {
-	const struct ask *a = &j->ask;
+	const struct query *a = &j->query;
 	const int32_t answers = a->n_prompts * a->best_of, n = count_choices(a);
 
 	j->choice = calloc((size_t)n, sizeof *j->choice);
@@ -392,7 +392,7 @@ bool jobs_room(struct serve *s, int32_t n, int32_t before)
 
 	pthread_mutex_lock(&s->lock);
 	room = s->n_open + before + n <= s->info->slots + s->o.queue ||
-		   (!s->n_open && n <= 2 * ASK_CHOICES);
+		   (!s->n_open && n <= 2 * QUERY_CHOICES);
 	s->metrics.refused += !room;
 	pthread_mutex_unlock(&s->lock);
 	return room;
@@ -401,7 +401,7 @@ bool jobs_room(struct serve *s, int32_t n, int32_t before)
 bool job_submit(struct job *j)
 {
 	struct serve *s = j->s;
-	const int32_t n = count_choices(&j->ask);
+	const int32_t n = count_choices(&j->query);
 
 	if (!jobs_room(s, n, 0))
 		return false;

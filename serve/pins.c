@@ -158,14 +158,14 @@ char *pins_list(struct job *job, size_t *size, struct err *e)
 	return json_take(&j, size);
 }
 
-struct unpinning {
+struct unpin_job {
 	const char *pin; /* its number; NULL: all */
 	int32_t n;
 };
 
 static void remove_pins(struct engine *engine, void *arg)
 {
-	struct unpinning *u = arg;
+	struct unpin_job *u = arg;
 	struct engine_pin pin[SERVED_PINS];
 	const int32_t n = engine_pins(engine, pin, SERVED_PINS);
 
@@ -180,7 +180,7 @@ static void remove_pins(struct engine *engine, void *arg)
 
 char *pins_delete(struct job *job, size_t *size, struct err *e)
 {
-	struct unpinning u = { .pin = job->rest };
+	struct unpin_job u = { .pin = job->rest };
 	struct json j = { 0 };
 
 	if (!actor_call(job->s->session->actor, remove_pins, &u)) {

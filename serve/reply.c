@@ -29,7 +29,7 @@ static void add_text(struct choice *c, struct gguf_text t, bool flush)
 /* Whether a token ended the answer and is no text of it. */
 static bool ends_answer(const struct choice *c, size_t i)
 {
-	const struct ask *a = &c->job->ask;
+	const struct query *a = &c->job->query;
 	bool stops = c->token[i].is_end && !a->ignore_end;
 
 	for (int32_t k = 0; k < a->n_stop_ids && !a->tell_stop; k++)
@@ -49,15 +49,15 @@ static struct gguf_text bytes_of(const struct choice *c, size_t i)
 
 	if (tokenizer_is_special(t, id) || c->token[i].is_end || ends_answer(c, i))
 		return (struct gguf_text){ "", 0 };
-	return i || c->job->ask.kind != ASK_CHAT ? tokenizer_bytes(t, id)
-											 : tokenizer_first_bytes(t, id);
+	return i || c->job->query.kind != QUERY_CHAT ? tokenizer_bytes(t, id)
+												 : tokenizer_first_bytes(t, id);
 }
 
 /* Of the prompt: control tokens by name, as they stand in its text, but for the model's own. */
 static struct gguf_text prompt_bytes(const struct choice *c, size_t i)
 {
 	const struct tokenizer *t = c->job->s->tokenizer;
-	const struct ask_prompt *p = choice_prompt(c);
+	const struct query_prompt *p = choice_prompt(c);
 
 	if (p->begun && !i)
 		return (struct gguf_text){ "", 0 };
@@ -73,18 +73,18 @@ static void add_prompt(struct choice *c)
 
 void reply_grow(struct choice *c, bool last)
 {
-	const char *const *stop = setting_stops(&c->job->ask.set.stop);
+	const char *const *stop = setting_stops(&c->job->query.set.stop);
 	struct err ignored = { 0 };
 	struct gguf_text ready;
 
-	c->held.with_stop = c->job->ask.tell_stop;
-	if (c->job->ask.echo && !c->echoed)
+	c->held.with_stop = c->job->query.tell_stop;
+	if (c->job->query.echo && !c->echoed)
 		add_prompt(c);
-	for (; c->told < c->n; c->told++) {
-		const struct gguf_text b = bytes_of(c, c->told);
+	for (; c->sent < c->n; c->sent++) {
+		const struct gguf_text b = bytes_of(c, c->sent);
 
-		c->logp += c->token[c->told].logp;
-		c->hash = c->token[c->told].hash;
+		c->logp += c->token[c->sent].logp;
+		c->hash = c->token[c->sent].hash;
 		if (held_add(&c->held, stop, b.data, b.size, &ready, &ignored))
 			c->job->failed = true;
 		else
@@ -121,7 +121,7 @@ void reply_head(struct json *j, const struct job *job, const char *object)
 
 void reply_usage(struct json *j, const struct job *job)
 {
-	const struct ask *a = &job->ask;
+	const struct query *a = &job->query;
 	int64_t prompt = 0, generated = 0, hit = 0, pinned = 0, made = 0;
 
 	for (int32_t i = 0; i < a->n_prompts; i++) {
@@ -204,7 +204,7 @@ static bool add_key(char **key, int32_t *n, struct gguf_text b)
  * token itself is, so that there may be one more than was asked for. */
 static void put_top(struct json *j, const struct choice *c, const struct served *t)
 {
-	char *key[ASK_TOP + 1];
+	char *key[QUERY_TOP + 1];
 	int32_t n = 0;
 
 	json_object(j, NULL);
@@ -233,13 +233,13 @@ static const struct choice *scorer_of(const struct choice *c)
 {
 	const struct job *job = c->job;
 
-	return ask_scores(&job->ask) ? &job->choice[job->n_choices + c->index / job->ask.best_of]
-								 : NULL;
+	return query_scores(&job->query) ? &job->choice[job->n_choices + c->index / job->query.best_of]
+									 : NULL;
 }
 
 static size_t count_prompt(const struct choice *c)
 {
-	return c->job->ask.echo ? choice_prompt(c)->n : 0;
+	return c->job->query.echo ? choice_prompt(c)->n : 0;
 }
 
 static struct column column_at(const struct choice *c, size_t i)
@@ -295,9 +295,9 @@ static void put_text(struct json *j, const struct choice *c, size_t from, size_t
 
 void reply_logprobs(struct json *j, const struct choice *c, size_t from, size_t to)
 {
-	if (!c->job->ask.logprobs)
+	if (!c->job->query.logprobs)
 		json_null(j, "logprobs");
-	else if (c->job->ask.kind == ASK_CHAT)
+	else if (c->job->query.kind == QUERY_CHAT)
 		put_chat(j, c, from, to);
 	else
 		put_text(j, c, from, to);
@@ -315,11 +315,11 @@ static int by_logp(const void *a, const void *b)
 
 static void put_choice(struct json *j, const struct choice *c, int32_t index)
 {
-	const struct choice *computed = c->job->ask.silent ? scorer_of(c) : c;
+	const struct choice *computed = c->job->query.silent ? scorer_of(c) : c;
 
 	json_object(j, NULL);
 	json_int(j, "index", index);
-	if (c->job->ask.kind == ASK_CHAT) {
+	if (c->job->query.kind == QUERY_CHAT) {
 		json_object(j, "message");
 		json_text(j, "role", "assistant");
 		json_bytes(j, "content", c->text ? c->text : "", c->n_text);
@@ -340,14 +340,14 @@ static void put_choice(struct json *j, const struct choice *c, int32_t index)
 /* Of each prompt the n best by their mean log-probability; where all are told, in order. */
 char *reply_whole(struct job *job, size_t *size)
 {
-	struct ask *a = &job->ask;
-	struct choice *order[ASK_CHOICES];
+	struct query *a = &job->query;
+	struct choice *order[QUERY_CHOICES];
 	struct json j = { 0 };
 	int32_t index = 0;
 
 	for (int32_t i = 0; i < job->n_choices; i++)
 		reply_grow(order[i] = &job->choice[i], true);
-	reply_head(&j, job, a->kind == ASK_CHAT ? "chat.completion" : "text_completion");
+	reply_head(&j, job, a->kind == QUERY_CHAT ? "chat.completion" : "text_completion");
 	json_array(&j, "choices");
 	for (int32_t p = 0; p < a->n_prompts; p++) {
 		struct choice **of = order + p * a->best_of;
@@ -371,7 +371,7 @@ char *reply_score(struct job *job, size_t *size)
 	double sum = 0;
 
 	json_object(&j, NULL);
-	json_ids(&j, "ids", job->ask.prompt[0].ids, job->ask.prompt[0].n);
+	json_ids(&j, "ids", job->query.prompt[0].ids, job->query.prompt[0].n);
 	json_array(&j, "logprobs");
 	for (size_t i = 0; i < c->n; sum += c->token[i++].logp)
 		json_real(&j, NULL, c->token[i].logp, 9);

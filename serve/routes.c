@@ -64,7 +64,7 @@ static char *metrics(struct job *job, size_t *size, struct err *e)
 }
 
 /* Without the model's own first token, where it is not wanted. */
-static void drop_begun(struct ask_prompt *p, const cJSON *o)
+static void drop_begun(struct query_prompt *p, const cJSON *o)
 {
 	if (!p->begun || !(cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(o, "add_special")) ||
 						 cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(o, "add_special_tokens"))))
@@ -75,19 +75,19 @@ static void drop_begun(struct ask_prompt *p, const cJSON *o)
 /* Ids of a prompt, or of a conversation in the model's template. */
 static char *tokenize(struct job *job, size_t *size, struct err *e)
 {
-	cJSON *o = ask_object(job->body, job->n_body, e);
-	struct ask a = { .kind = cJSON_HasObjectItem(o, "messages") ? ASK_CHAT : ASK_TEXT };
+	cJSON *o = query_object(job->body, job->n_body, e);
+	struct query a = { .kind = cJSON_HasObjectItem(o, "messages") ? QUERY_CHAT : QUERY_TEXT };
 	const cJSON *content = cJSON_GetObjectItemCaseSensitive(o, "content");
 	struct json j = { 0 };
 	char *text = NULL;
 
-	if (o && ask_check(ASK_TOKENIZE, o, e)) {
+	if (o && query_check(QUERY_TOKENIZE, o, e)) {
 		cJSON_Delete(o);
 		return NULL;
 	}
 	if (content && !cJSON_HasObjectItem(o, "prompt")) /* llama-server's name */
 		cJSON_AddItemReferenceToObject(o, "prompt", (cJSON *)content);
-	if (o && !ask_prompts(&a, o, job->s, e)) {
+	if (o && !query_prompts(&a, o, job->s, e)) {
 		drop_begun(&a.prompt[0], o);
 		json_object(&j, NULL);
 		json_int(&j, "count", (int64_t)a.prompt[0].n);
@@ -96,11 +96,11 @@ static char *tokenize(struct job *job, size_t *size, struct err *e)
 		text = json_take(&j, size);
 	}
 	cJSON_Delete(o);
-	ask_free(&a);
+	query_free(&a);
 	return text;
 }
 
-static char *join(const struct job *job, const struct ask_prompt *p, size_t *size, struct err *e)
+static char *join(const struct job *job, const struct query_prompt *p, size_t *size, struct err *e)
 {
 	const struct tokenizer *t = job->s->tokenizer;
 	char *text;
@@ -128,15 +128,15 @@ static char *join(const struct job *job, const struct ask_prompt *p, size_t *siz
 
 static char *detokenize(struct job *job, size_t *size, struct err *e)
 {
-	cJSON *o = ask_object(job->body, job->n_body, e);
+	cJSON *o = query_object(job->body, job->n_body, e);
 	const cJSON *tokens = cJSON_GetObjectItemCaseSensitive(o, "tokens");
-	struct ask_prompt p = { 0 };
+	struct query_prompt p = { 0 };
 	struct json j = { 0 };
 	char *text = NULL, *reply = NULL;
 
-	if (o && !ask_check(ASK_DETOKENIZE, o, e) && !cJSON_IsArray(tokens))
+	if (o && !query_check(QUERY_DETOKENIZE, o, e) && !cJSON_IsArray(tokens))
 		err_set(e, ERR_USAGE, "tokens: a list of token ids is needed");
-	else if (o && !e->code && !ask_ids(&p, tokens, job->s, e))
+	else if (o && !e->code && !query_ids(&p, tokens, job->s, e))
 		text = join(job, &p, size, e);
 	if (text) {
 		json_object(&j, NULL);
@@ -152,17 +152,17 @@ static char *detokenize(struct job *job, size_t *size, struct err *e)
 
 #define JSON "application/json"
 static const struct route routes[] = {
-	{ "POST", "/v1/chat/completions", false, ASK_CHAT, NULL, JSON },
-	{ "POST", "/v1/completions", false, ASK_TEXT, NULL, JSON },
-	{ "POST", "/score", false, ASK_SCORE, NULL, JSON },
-	{ "POST", "/pin", false, ASK_PIN, NULL, JSON },
+	{ "POST", "/v1/chat/completions", false, QUERY_CHAT, NULL, JSON },
+	{ "POST", "/v1/completions", false, QUERY_TEXT, NULL, JSON },
+	{ "POST", "/score", false, QUERY_SCORE, NULL, JSON },
+	{ "POST", "/pin", false, QUERY_PIN, NULL, JSON },
 	{ "GET", "/pins", false, 0, pins_list, JSON },
 	{ "DELETE", "/pins", false, 0, pins_delete, JSON },
 	{ "DELETE", "/pins/*", false, 0, pins_delete, JSON },
 	{ "GET", "/v1/models", false, 0, models, JSON },
 	{ "GET", "/v1/models/*", false, 0, model, JSON },
-	{ "POST", "/tokenize", false, ASK_TOKENIZE, tokenize, JSON },
-	{ "POST", "/detokenize", false, ASK_DETOKENIZE, detokenize, JSON },
+	{ "POST", "/tokenize", false, QUERY_TOKENIZE, tokenize, JSON },
+	{ "POST", "/detokenize", false, QUERY_DETOKENIZE, detokenize, JSON },
 	{ "GET", "/health", true, 0, health, JSON },
 	{ "GET", "/metrics", false, 0, metrics, "text/plain; version=0.0.4" },
 };

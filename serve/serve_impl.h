@@ -24,68 +24,76 @@
 #define SERVE_NO_TOOLS ": tools are neither told to the model nor read out of its answers"
 
 enum {
-	ASK_PROMPTS = 64,
-	ASK_CHOICES = 64,
-	ASK_TOP = SAMPLE_TOP,
-	ASK_STOP_IDS = 64,
+	QUERY_PROMPTS = 64,
+	QUERY_CHOICES = 64,
+	QUERY_TOP = SAMPLE_TOP,
+	QUERY_STOP_IDS = 64,
 	ROUTE_ALLOW = 32
 };
 
 /* ---- what a request asks for (ask.c) ---- */
 
-struct ask_prompt {
+struct query_prompt {
 	int32_t *ids; /* malloc'd */
 	size_t n, cap;
 	bool begun; /* the first id is the model's own, before the text */
 };
-enum ask_kind { ASK_CHAT, ASK_TEXT, ASK_SCORE, ASK_PIN, ASK_TOKENIZE, ASK_DETOKENIZE };
+enum query_kind {
+	QUERY_CHAT,
+	QUERY_TEXT,
+	QUERY_SCORE,
+	QUERY_PIN,
+	QUERY_TOKENIZE,
+	QUERY_DETOKENIZE
+};
 
-struct ask {
-	enum ask_kind kind;
-	struct ask_prompt prompt[ASK_PROMPTS];
+struct query {
+	enum query_kind kind;
+	struct query_prompt prompt[QUERY_PROMPTS];
 	int32_t n_prompts;
-	int32_t pin[ASK_PROMPTS]; /* tokens of each that are declared stable */
+	int32_t pin[QUERY_PROMPTS]; /* tokens of each that are declared stable */
 	int64_t pin_ttl_ns;
 	struct answer_settings set; /* its stops are malloc'd */
 	bool seeded, logprobs, stream, usage, ignore_end;
 	bool tell_stop; /* the stop string is told at the answer's end */
-	int32_t stop_id[ASK_STOP_IDS], n_stop_ids;
+	int32_t stop_id[QUERY_STOP_IDS], n_stop_ids;
 	bool echo, silent;       /* echo: the prompt comes first; silent: and nothing after it */
 	int32_t n, best_of, top; /* of each prompt; top: candidates to tell with each token */
 	char label[64];          /* first words, for the views */
 	char user[64];           /* what set.user points to, if the request says whose it is */
 };
 /* Whether log-probabilities of the prompts are computed, each by a request of its own. */
-static inline bool ask_scores(const struct ask *a)
+static inline bool query_scores(const struct query *a)
 {
 	return a->echo && (a->logprobs || a->silent);
 }
-/* -1 with ERR_USAGE: what is wrong, in words for the client. free with ask_free() in any case. */
-int ask_read(struct ask *a, enum ask_kind kind, const struct serve *s, const char *body,
+/* -1 with ERR_USAGE: what is wrong, in words for the client. free with query_free() in any case. */
+int query_read(struct query *a, enum query_kind kind, const struct serve *s, const char *body,
 	size_t size, struct err *e);
-void ask_free(struct ask *a);
-/* ask_prompt.c: its prompts as ids, and its label. */
-int ask_prompts(struct ask *a, const cJSON *o, const struct serve *s, struct err *e);
-int ask_ids(struct ask_prompt *p, const cJSON *list, const struct serve *s, struct err *e);
+void query_free(struct query *a);
+/* query_prompt.c: its prompts as ids, and its label. */
+int query_prompts(struct query *a, const cJSON *o, const struct serve *s, struct err *e);
+int query_ids(struct query_prompt *p, const cJSON *list, const struct serve *s, struct err *e);
 /* Ids of a text as a prompt of /v1/completions has them. */
-int ask_encode(const struct tokenizer *t, const char *text, struct ask_prompt *ids, struct err *e);
-/* ask_pin.c: what it declares stable, after its prompts. */
-int ask_pins(struct ask *a, const cJSON *o, const struct serve *s, struct err *e);
+int query_encode(
+	const struct tokenizer *t, const char *text, struct query_prompt *ids, struct err *e);
+/* query_pin.c: what it declares stable, after its prompts. */
+int query_pins(struct query *a, const cJSON *o, const struct serve *s, struct err *e);
 /* cache_control of o: 1, and *ttl_ns is set; 0: it has none; -1 with the error. */
-int ask_cache_control(const cJSON *o, int64_t *ttl_ns, struct err *e);
+int query_cache_control(const cJSON *o, int64_t *ttl_ns, struct err *e);
 /* The body as an object; NULL with the error. */
-cJSON *ask_object(const char *body, size_t size, struct err *e);
-/* ask_fields.c: refuses the fields that are not served, unless they ask for nothing, and those that
- * nobody knows. */
-int ask_check(enum ask_kind kind, const cJSON *o, struct err *e);
+cJSON *query_object(const char *body, size_t size, struct err *e);
+/* query_fields.c: refuses the fields that are not served, unless they ask for nothing, and those
+ * that nobody knows. */
+int query_check(enum query_kind kind, const cJSON *o, struct err *e);
 /* Whether a value, which may be NULL, is null, empty or among "one|or|another"; none NULL: or
  * false.
  */
-bool ask_nothing(const cJSON *v, const char *none);
+bool query_nothing(const cJSON *v, const char *none);
 /* The setting of an answer that a field is, or NULL. */
-const struct setting *ask_setting(const char *field);
+const struct setting *query_setting(const char *field);
 /* Length of the field's name that a message begins with; 0: it begins with none. */
-size_t ask_param(const char *message);
+size_t query_param(const char *message);
 
 /* ---- jobs (job.c) ---- */
 
@@ -98,7 +106,7 @@ struct served {
 	uint64_t hash;
 	bool is_end;
 	int32_t n_top;
-	struct k_draw_entry top[ASK_TOP]; /* the greatest logits of the row, in order */
+	struct k_draw_entry top[QUERY_TOP]; /* the greatest logits of the row, in order */
 };
 
 /* A pin, as the events have it. */
@@ -127,11 +135,11 @@ struct choice {
 	char refused[160];     /* why it has none */
 	/* the HTTP thread's; while its connection is suspended, the engine's thread's: */
 	struct served *token; /* all that were taken */
-	size_t n, cap, told;  /* told: of them in pieces of the stream */
+	size_t n, cap, sent;  /* told: of them in pieces of the stream */
 	struct held_text held;
 	struct utf8_stream utf8;
 	char *text;
-	size_t n_text, cap_text, text_told;
+	size_t n_text, cap_text, text_sent;
 	double logp; /* of all tokens */
 	uint64_t hash;
 	bool echoed; /* the prompt is in its text */
@@ -158,8 +166,8 @@ struct job {
 	char *body;
 	size_t n_body, cap_body;
 	bool too_large, replied;
-	bool told, missing; /* in the log; what it names is not there */
-	struct ask ask;
+	bool sent, missing; /* in the log; what it names is not there */
+	struct query query;
 	struct choice *choice; /* the answers, then of each prompt the one that scores it */
 	int32_t n_choices, n_all;
 	int64_t number, created; /* created: seconds since 1970 */
@@ -243,9 +251,9 @@ void jobs_leave(struct serve *s, bool (*which)(const struct job *j));
 
 /* ---- replies (reply.c, stream.c) ---- */
 
-static inline const struct ask_prompt *choice_prompt(const struct choice *c)
+static inline const struct query_prompt *choice_prompt(const struct choice *c)
 {
-	return &c->job->ask.prompt[c->index / c->job->ask.best_of];
+	return &c->job->query.prompt[c->index / c->job->query.best_of];
 }
 /* Makes a choice's text of the tokens that were taken since; last: what was held back, too. */
 void reply_grow(struct choice *c, bool last);
@@ -277,7 +285,7 @@ char *pins_delete(struct job *j, size_t *size, struct err *e);
 struct route {
 	const char *method, *path;
 	bool open; /* without a key */
-	enum ask_kind kind;
+	enum query_kind kind;
 	/* Answers at once: text of *size bytes, malloc'd; NULL with the error, or without memory.
 	 * NULL: a job of `kind`. */
 	char *(*answer)(struct job *j, size_t *size, struct err *e);
@@ -312,6 +320,6 @@ const char *enter_origin(const struct job *j);
 
 /* ---- addresses (where.c) ---- */
 /* In figures; "" for one of this machine alone. An IPv4 address in an IPv6 one is told as IPv4. */
-void where_told(const struct sockaddr *a, char out[INET6_ADDRSTRLEN]);
+void where_text(const struct sockaddr *a, char out[INET6_ADDRSTRLEN]);
 
 #endif

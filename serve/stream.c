@@ -36,7 +36,7 @@ static int append_word(struct job *job, const char *word)
 
 static const char *object_name(const struct job *job)
 {
-	return job->ask.kind == ASK_CHAT ? "chat.completion.chunk" : "text_completion";
+	return job->query.kind == QUERY_CHAT ? "chat.completion.chunk" : "text_completion";
 }
 
 /* What all pieces begin with is made once. */
@@ -60,7 +60,7 @@ static int send_choice(struct job *job, struct json *choice)
 	char *text = json_take(choice, &size);
 	const bool failed = !text || append_word(job, "data: ") ||
 						append(job, job->lead, job->n_lead) || append(job, text, size) ||
-						append_word(job, job->ask.usage ? "],\"usage\":null}\n\n" : "]}\n\n");
+						append_word(job, job->query.usage ? "],\"usage\":null}\n\n" : "]}\n\n");
 
 	free(text);
 	return failed ? -1 : 0;
@@ -71,7 +71,7 @@ static int greet(struct job *job)
 	job->greeted = true;
 	if (make_lead(job))
 		return -1;
-	for (int32_t i = 0; job->ask.kind == ASK_CHAT && i < job->n_choices; i++) {
+	for (int32_t i = 0; job->query.kind == QUERY_CHAT && i < job->n_choices; i++) {
 		struct json j = { 0 };
 
 		json_object(&j, NULL);
@@ -93,12 +93,12 @@ static int greet(struct job *job)
 static int send_piece(struct choice *c, size_t from, size_t to)
 {
 	struct json j = { 0 };
-	const char *text = c->text ? c->text + c->text_told : "";
-	const size_t size = c->n_text - c->text_told;
+	const char *text = c->text ? c->text + c->text_sent : "";
+	const size_t size = c->n_text - c->text_sent;
 
 	json_object(&j, NULL);
 	json_int(&j, "index", c->index);
-	if (c->job->ask.kind == ASK_CHAT) {
+	if (c->job->query.kind == QUERY_CHAT) {
 		json_object(&j, "delta");
 		json_bytes(&j, "content", text, size);
 		json_end(&j);
@@ -108,7 +108,7 @@ static int send_piece(struct choice *c, size_t from, size_t to)
 	reply_logprobs(&j, c, from, to);
 	json_null(&j, "finish_reason");
 	json_end(&j);
-	c->text_told = c->n_text;
+	c->text_sent = c->n_text;
 	return send_choice(c->job, &j);
 }
 
@@ -119,7 +119,7 @@ static int send_last(struct choice *c)
 	c->ended = true;
 	json_object(&j, NULL);
 	json_int(&j, "index", c->index);
-	if (c->job->ask.kind == ASK_CHAT) {
+	if (c->job->query.kind == QUERY_CHAT) {
 		json_object(&j, "delta");
 		json_end(&j);
 	} else {
@@ -135,10 +135,10 @@ static int send_last(struct choice *c)
 
 static int grow(struct choice *c, bool last)
 {
-	const size_t from = c->told, n = reply_tokens(c), to = n > from ? n : from;
+	const size_t from = c->sent, n = reply_tokens(c), to = n > from ? n : from;
 
 	reply_grow(c, last);
-	if ((c->n_text > c->text_told || (c->job->ask.logprobs && to > from)) &&
+	if ((c->n_text > c->text_sent || (c->job->query.logprobs && to > from)) &&
 		send_piece(c, from, to))
 		return -1;
 	return last && !c->ended ? send_last(c) : 0;
@@ -172,7 +172,7 @@ int stream_grow(struct job *job, bool last)
 	if (!last || job->done)
 		return 0;
 	job->done = true;
-	if (job->ask.usage && send_usage(job))
+	if (job->query.usage && send_usage(job))
 		return -1;
 	return append_word(job, "data: [DONE]\n\n");
 }

@@ -42,7 +42,7 @@ static bool is_any(const struct sockaddr *a)
 		   IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr);
 }
 
-void where_told(const struct sockaddr *a, char out[INET6_ADDRSTRLEN])
+void where_text(const struct sockaddr *a, char out[INET6_ADDRSTRLEN])
 {
 	uint32_t four;
 
@@ -66,7 +66,7 @@ static void first_address(char out[INET6_ADDRSTRLEN])
 		return;
 	for (const struct ifaddrs *i = all; i && !*out; i = i->ifa_next)
 		if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET && i->ifa_flags & IFF_UP)
-			where_told(i->ifa_addr, out);
+			where_text(i->ifa_addr, out);
 	freeifaddrs(all);
 }
 

@@ -166,7 +166,7 @@ cJSON *foreign_json_read(const char *text, size_t size, struct err *e)
 	return NULL;
 }
 
-cJSON *foreign_json_told(char *text, size_t size)
+cJSON *foreign_json_parse(char *text, size_t size)
 {
 	size_t end;
 

@@ -16,7 +16,7 @@
 cJSON *foreign_json_read(const char *text, size_t size, struct err *e);
 /* What a server sends. text is changed: a NUL in a string (\u0000) becomes U+FFFD. NULL: it is no
  * JSON. */
-cJSON *foreign_json_told(char *text, size_t size);
+cJSON *foreign_json_parse(char *text, size_t size);
 /* The whole number of a key of the outermost object as text, since cJSON's numbers are doubles: its
  * digits with their sign, else "". */
 void foreign_json_digits(

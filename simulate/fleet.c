@@ -129,7 +129,7 @@ static void send(struct fleet *f, struct pool *p, struct job *j)
 	struct node *n;
 
 	j->replica =
-		router_send(&p->router, &(struct router_ask){ j->ids, j->a.n_prompt, j->a.number });
+		router_send(&p->router, &(struct router_request){ j->ids, j->a.n_prompt, j->a.number });
 	n = &p->node[j->replica];
 	if (!ARRAY_ROOM(n->inbox, n->cap_inbox, n->n_inbox + 1)) {
 		f->no_memory = true;
@@ -175,13 +175,13 @@ static void move_pages(struct fleet *f, struct node *n, struct job *j)
 	push(f, (struct moment){ n->link_s, PAGES_COME, j->a.number, j });
 }
 
-static void leave(struct fleet *f, struct node *n, struct job *j, bool starved)
+static void leave(struct fleet *f, struct node *n, struct job *j, bool out_of_pages)
 {
 	router_ended(&n->pool->router, j->replica, j->a.n_prompt);
-	if (f->pool[1].n && !j->decodes && !starved && j->a.n_output > 1)
+	if (f->pool[1].n && !j->decodes && !out_of_pages && j->a.n_output > 1)
 		move_pages(f, n, j);
 	else
-		end_job(f, j, starved);
+		end_job(f, j, out_of_pages);
 }
 
 /* ---- a replica's step ---- */
@@ -252,7 +252,7 @@ static void on_drawn(void *arg, struct request *r)
 
 static void on_end(void *arg, struct request *r)
 {
-	add_result(arg, r, r->starved ? STARVED : ENDED);
+	add_result(arg, r, r->out_of_pages ? STARVED : ENDED);
 }
 
 static int step_begins(struct fleet *f, struct node *n, struct err *e)

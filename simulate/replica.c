@@ -65,7 +65,8 @@ static bool never_fits(const struct replica *p, int32_t n_ids)
 {
 	const struct memory *m = &p->memory;
 
-	return n_ids + 1 > p->ctx || memory_need(m, m->lead, n_ids - 1, 1) > m->pages[m->lead].n_pages;
+	return n_ids + 1 > p->ctx ||
+		   memory_need(m, m->primary, n_ids - 1, 1) > m->pages[m->primary].n_pages;
 }
 
 int replica_submit(struct replica *p, const struct engine_request *q, void *data, struct err *e)
@@ -120,10 +121,10 @@ static void end_request(struct replica *p, struct request *r)
 	request_free(r);
 }
 
-static void end_starved(struct replica *p)
+static void end_out_of_pages(struct replica *p)
 {
 	for (int32_t i = 0; i < p->sched.n_slots; i++)
-		if (p->sched.slot[i] && p->sched.slot[i]->starved)
+		if (p->sched.slot[i] && p->sched.slot[i]->out_of_pages)
 			end_request(p, p->sched.slot[i]);
 }
 
@@ -148,7 +149,7 @@ struct step_shape replica_step(struct replica *p)
 	p->sched.step = ++p->step;
 	sched_plan(&p->sched, &p->plan);
 	p->planned(p->arg);
-	end_starved(p);
+	end_out_of_pages(p);
 	for (int32_t i = 0; i < p->plan.n_items; i++) {
 		const struct plan_item *item = &p->plan.item[i];
 

@@ -23,7 +23,7 @@ static uint64_t mix(uint64_t x) /* splitmix64 */
 	return x ^ (x >> 31);
 }
 
-static int32_t draw(const struct router *r, const struct router_ask *q, uint64_t which)
+static int32_t draw(const struct router *r, const struct router_request *q, uint64_t which)
 {
 	return (int32_t)(mix(mix(r->seed + which) ^ (uint64_t)q->number) % (uint64_t)r->n);
 }
@@ -34,19 +34,19 @@ static bool less(const struct router *r, int32_t a, int32_t b)
 		   (r->requests[a] == r->requests[b] && r->tokens[a] < r->tokens[b]);
 }
 
-static int32_t pick_round(struct router *r, const struct router_ask *q)
+static int32_t pick_round(struct router *r, const struct router_request *q)
 {
 	(void)q;
 	r->next = (r->next + 1) % r->n;
 	return r->next ? r->next - 1 : r->n - 1;
 }
 
-static int32_t pick_random(struct router *r, const struct router_ask *q)
+static int32_t pick_random(struct router *r, const struct router_request *q)
 {
 	return draw(r, q, 0);
 }
 
-static int32_t pick_two(struct router *r, const struct router_ask *q)
+static int32_t pick_two(struct router *r, const struct router_request *q)
 {
 	const int32_t a = draw(r, q, 0), b = draw(r, q, 1);
 
@@ -54,7 +54,7 @@ static int32_t pick_two(struct router *r, const struct router_ask *q)
 }
 
 /* Among equals the next of the round, so that idle ones take turns. */
-static int32_t pick_least(struct router *r, const struct router_ask *q)
+static int32_t pick_least(struct router *r, const struct router_request *q)
 {
 	int32_t best = pick_round(r, q);
 
@@ -73,7 +73,7 @@ static uint64_t key_after(uint64_t key, const int32_t *ids)
 
 /* Where the longest beginning of the prompt that is remembered went last; -1: nowhere, or it is too
  * short. */
-static int32_t match(const struct router *r, const struct router_ask *q)
+static int32_t match(const struct router *r, const struct router_request *q)
 {
 	uint64_t key = 0;
 	int32_t found = -1, n = 0;
@@ -91,7 +91,7 @@ static int32_t match(const struct router *r, const struct router_ask *q)
 	return (int64_t)n * 100 > (int64_t)q->n_ids * MATCH_PERCENT ? found : -1;
 }
 
-static void remember(struct router *r, const struct router_ask *q, int32_t replica)
+static void remember(struct router *r, const struct router_request *q, int32_t replica)
 {
 	uint64_t key = 0;
 
@@ -104,7 +104,7 @@ static void remember(struct router *r, const struct router_ask *q, int32_t repli
 /* As the cache-aware policy of SGLang's router: the replica that got the longest matching
  * beginning, unless that is short, or the loads are out of balance; here: it has a batch more to do
  * than the least loaded one, which gets the request then. */
-static int32_t pick_prefix(struct router *r, const struct router_ask *q)
+static int32_t pick_prefix(struct router *r, const struct router_request *q)
 {
 	const int32_t least = pick_least(r, q), matched = match(r, q);
 	const bool balanced = matched >= 0 && r->requests[matched] < r->requests[least] + r->slots;
@@ -162,7 +162,7 @@ void router_close(struct router *r)
 	memset(r, 0, sizeof *r);
 }
 
-int32_t router_send(struct router *r, const struct router_ask *q)
+int32_t router_send(struct router *r, const struct router_request *q)
 {
 	const int32_t i = r->kind->pick(r, q);
 

@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 
-struct router_ask {
+struct router_request {
 	const int32_t *ids; /* of the prompt */
 	int32_t n_ids;
 	int64_t number; /* of the request, from 0 */
@@ -19,7 +19,7 @@ struct router_ask {
 struct router;
 struct router_kind {
 	const char *name, *doc;
-	int32_t (*pick)(struct router *r, const struct router_ask *q);
+	int32_t (*pick)(struct router *r, const struct router_request *q);
 };
 extern const struct router_kind router_kinds[]; /* ends with name NULL; the first is the default */
 const char *router_name(int i);                 /* NULL: there are no more */
@@ -39,7 +39,7 @@ struct router {
 int router_open(
 	struct router *r, const char *name, int32_t n, int32_t slots, uint64_t seed, struct err *e);
 void router_close(struct router *r);
-int32_t router_send(struct router *r, const struct router_ask *q);
+int32_t router_send(struct router *r, const struct router_request *q);
 void router_ended(struct router *r, int32_t replica, int32_t n_prompt);
 
 #endif

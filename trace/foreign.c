@@ -171,14 +171,14 @@ static int check_version(sqlite3 *db, const char *path, int64_t n_tables, struct
 		return err_set(e, ERR_INPUT, "%s: an SQLite file, but not a recording of cutaway", path);
 	if (get_int(db, "PRAGMA user_version", &version))
 		return foreign_fail(db, path, e);
-	if (version > SCHEMA_VERSION)
+	if (version > SCHEMA_UNRELEASED)
 		return err_set(e, ERR_INPUT,
 			"%s: made by a newer cutaway (format %lld, this one reads %d): upgrade cutaway", path,
 			(long long)version, SCHEMA_VERSION);
-	if (version < SCHEMA_VERSION)
+	if (version != SCHEMA_VERSION)
 		return err_set(e, ERR_INPUT,
-			"%s: made by a cutaway from before its first release (format %lld, this one reads %d): "
-			"record it again, or read it with the version that made it",
+			"%s: made before the first release (format %lld, this one reads %d): record it again, "
+			"or read it with the version that made it",
 			path, (long long)version, SCHEMA_VERSION);
 	return 0;
 }

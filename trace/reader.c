@@ -136,7 +136,7 @@ void reader_close(struct reader *r)
 	}
 	sqlite3_finalize(r->keyframe);
 	sqlite3_finalize(r->keyframes);
-	sqlite3_finalize(r->story);
+	sqlite3_finalize(r->history);
 	sqlite3_finalize(r->next_step);
 	foreign_close(&r->file);
 	free(r->path);

@@ -69,7 +69,7 @@ int reader_keyframe(struct reader *r, int64_t seq, struct key_row *row, struct e
 int reader_keyframes(struct reader *r, int64_t first_seq, int64_t last_seq, bool with_tokens,
 	bool (*fn)(void *arg, const struct key_row *row), void *arg, struct err *e);
 /* The newest events of a page with a seq < before, the newest first: fn for each, at most max. */
-int reader_story(struct reader *r, int64_t page, int64_t before, int max,
+int reader_page_history(struct reader *r, int64_t page, int64_t before, int max,
 	void (*fn)(void *arg, const struct event *ev, int64_t step), void *arg, struct err *e);
 
 /* Marks for the scrubber: calls fn for each step in which a turn of the conversation began, a draft

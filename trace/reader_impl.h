@@ -29,7 +29,7 @@ struct reader {
 	int64_t from;            /* lower bound of the next seq */
 	uint64_t left_out;       /* bit k: events of kind k are not read */
 	int keyframes_known;     /* 1: their format is one that this program reads */
-	sqlite3_stmt *keyframe, *keyframes, *story; /* NULL: there are none */
+	sqlite3_stmt *keyframe, *keyframes, *history; /* NULL: there are none */
 	struct reader_info info;
 	struct err err;
 };

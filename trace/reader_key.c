@@ -161,29 +161,29 @@ int reader_keyframes(struct reader *r, int64_t first_seq, int64_t last_seq, bool
 
 /* In a finished file an index finds them (schema_indexes); in any other a scan from the end finds
  * them. */
-int reader_story(struct reader *r, int64_t page, int64_t before, int max,
+int reader_page_history(struct reader *r, int64_t page, int64_t before, int max,
 	void (*fn)(void *arg, const struct event *ev, int64_t step), void *arg, struct err *e)
 {
 	int64_t seq, step;
 	struct event ev;
 	int rc = 0;
 
-	if (r->err.code || (!r->story && reader_prepare(r, &r->story,
-										 sqlite3_mprintf("SELECT p.seq FROM main.page p"
-														 " WHERE p.page = ?1 AND p.seq < ?2"
-														 " ORDER BY p.seq DESC LIMIT ?3"))))
+	if (r->err.code || (!r->history && reader_prepare(r, &r->history,
+										   sqlite3_mprintf("SELECT p.seq FROM main.page p"
+														   " WHERE p.page = ?1 AND p.seq < ?2"
+														   " ORDER BY p.seq DESC LIMIT ?3"))))
 		return reader_report(r, e);
-	sqlite3_bind_int64(r->story, 1, page);
-	sqlite3_bind_int64(r->story, 2, before);
-	sqlite3_bind_int(r->story, 3, max);
-	while (rc >= 0 && sqlite3_step(r->story) == SQLITE_ROW) {
-		int64_t at = sqlite3_column_int64(r->story, 0);
+	sqlite3_bind_int64(r->history, 1, page);
+	sqlite3_bind_int64(r->history, 2, before);
+	sqlite3_bind_int(r->history, 3, max);
+	while (rc >= 0 && sqlite3_step(r->history) == SQLITE_ROW) {
+		int64_t at = sqlite3_column_int64(r->history, 0);
 
 		rc = reader_one(r, EV_page, at, &ev, e);
 		if (rc == 1)
 			fn(arg, &ev, reader_find_step(r, at, &seq, &step) ? step : 0);
 	}
-	sqlite3_reset(r->story);
+	sqlite3_reset(r->history);
 	return rc < 0 ? -1 : 0;
 }
 

@@ -14,9 +14,10 @@
 
 enum {
 	SCHEMA_APPLICATION_ID = 0x63757477, /* "cutw" at offset 68 of the file */
-	/* user_version. No program was released with another; from the first release on, files of the
-	 * formats before stay readable */
-	SCHEMA_VERSION = 16,
+	/* user_version. Format 1 begins with the first release; files of a released format stay
+	   readable */
+	SCHEMA_VERSION = 1,
+	SCHEMA_UNRELEASED = 16, /* development versions used numbers up to this one */
 };
 
 struct schema_view {

@@ -183,11 +183,11 @@ const struct schema_view schema_views[] = {
 		"how often drafts were accepted, by drafter and tokens ahead: of the positions at which a "
 		"guess was verified, " "several for one position being one chance, those at which one was "
 		"kept",
-		"SELECT drafter, ahead, sum(nodes) AS drafted, sum(judged) AS judged, sum(accepted) AS "
+		"SELECT drafter, ahead, sum(nodes) AS drafted, sum(verified) AS verified, sum(accepted) AS "
 		"accepted,\n"
-		"\tround(1.0 * sum(accepted) / nullif(sum(judged), 0), 4) AS rate\n"
+		"\tround(1.0 * sum(accepted) / nullif(sum(verified), 0), 4) AS rate\n"
 		"FROM (SELECT drafter, depth AS ahead, count(*) AS nodes, max(verdict <> "
-		"{verdict.unread}) AS judged,\n"
+		"{verdict.discarded}) AS verified,\n"
 		"\t\tmax(verdict = {verdict.accepted}) AS accepted FROM draft GROUP BY step, request, "
 		"drafter, depth)\n"
 		"GROUP BY drafter, ahead" },
@@ -198,7 +198,7 @@ const struct schema_view schema_views[] = {
 		"\t" CODE("prefix", "l.reason") " AS reason, l.nearest, l.diverge_pos,\n"
 		"\tCAST(e.bytes AS TEXT) AS expected, CAST(g.bytes AS TEXT) AS got\n"
 		"FROM lookup l LEFT JOIN vocab e ON e.id = l.expected LEFT JOIN vocab g ON g.id = l.got" },
-	{ "page_story",
+	{ "page_history",
 		"what happened to each KV page, in order",
 		"SELECT p.page, p.seq, p.t_ns / 1e6 AS t_ms, " STEP_OF("p") " AS step,\n"
 		"\t" CODE("page_action", "p.action") " AS action, p.request, p.block, p.refs, p.cached, "

@@ -347,7 +347,7 @@ static void add_layers(struct arch_file *f, struct model *m)
 	}
 }
 
-void arch_read_unturned(struct arch_file *f, struct model *m)
+void arch_read_without_rope(struct arch_file *f, struct model *m)
 {
 	arch_read_config(f, m);
 	if (!f->e->code)

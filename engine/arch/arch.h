@@ -94,7 +94,7 @@ void arch_read_dense(struct arch_file *f, struct model *m, bool halves);
 /* What the Gemma family has in common: norms on both sides, GELU, soft caps. Returns the window. */
 int32_t arch_read_gemma(struct arch_file *f, struct model *m);
 /* As arch_read_dense(), without a rotary table. */
-void arch_read_unturned(struct arch_file *f, struct model *m);
+void arch_read_without_rope(struct arch_file *f, struct model *m);
 /* Calls set for each layer until something fails. */
 void arch_each_layer(struct arch_file *f, struct model *m,
 	void (*set)(struct arch_file *f, struct model *m, int32_t i));

@@ -8,11 +8,11 @@
 /* A number of the file that must follow from the others, if it is there. */
 static void check_int(struct arch_file *f, const char *key, int32_t is)
 {
-	const int32_t said = arch_int(f, key, is, INT32_MAX);
+	const int32_t stated = arch_int(f, key, is, INT32_MAX);
 
-	if (said != is && !f->e->code)
+	if (stated != is && !f->e->code)
 		err_set(f->e, ERR_INPUT, "%s: %s.%s is %d; it follows from the others that it is %d",
-			gguf_path(f->g), f->arch->name, key, said, is);
+			gguf_path(f->g), f->arch->name, key, stated, is);
 }
 
 /* The numbers that all layers have. */

@@ -22,7 +22,7 @@ static void gpt2_layer(struct arch_file *f, struct model *m, int32_t i)
 
 static void gpt2_read(struct arch_file *f, struct model *m)
 {
-	arch_read_unturned(f, m);
+	arch_read_without_rope(f, m);
 	arch_centre(f, m);
 	m->learned_positions = true;
 	if (f->ctx > m->config.ctx_train)

@@ -45,7 +45,7 @@ static void granite_read(struct arch_file *f, struct model *m)
 	if (arch_bool(f, "rope.scaling.finetuned", true))
 		arch_read_dense(f, m, false);
 	else
-		arch_read_unturned(f, m);
+		arch_read_without_rope(f, m);
 	m->embed_scale = (float)arch_real(f, "embedding_scale", 0);
 	divisor = arch_real(f, "logit_scale", 1);
 	if (!(fabs(divisor) >= 1e-6))

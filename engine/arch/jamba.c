@@ -28,7 +28,7 @@ static void jamba_layer(struct arch_file *f, struct model *m, int32_t i)
 
 static void jamba_read(struct arch_file *f, struct model *m)
 {
-	arch_read_unturned(f, m);
+	arch_read_without_rope(f, m);
 	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i++)
 		jamba_layer(f, m, i);
 }

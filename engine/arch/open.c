@@ -141,7 +141,7 @@ static void name_model(struct model *m, const struct gguf *g)
 	const char *path = gguf_path(g), *slash = strrchr(path, '/');
 	const char *base = slash ? slash + 1 : path;
 	const char *type = k_types[model_weight_type(g)].name;
-	struct gguf_text said = { type, strlen(type) }, pruned = { "", 0 };
+	struct gguf_text stated = { type, strlen(type) }, pruned = { "", 0 };
 	size_t n = strlen(base);
 
 	if (n > 5 && !strcmp(base + n - 5, ".gguf"))
@@ -149,10 +149,10 @@ static void name_model(struct model *m, const struct gguf *g)
 	size_t t = strlen(type);
 	if (n > t + 1 && !strncmp(base + n - t, type, t) && strchr(".-_", base[n - t - 1]))
 		n -= t + 1;
-	gguf_opt_text(g, QUANT_SUMMARY_KEY, &said, NULL);
+	gguf_opt_text(g, QUANT_SUMMARY_KEY, &stated, NULL);
 	gguf_opt_text(g, PRUNE_SUMMARY_KEY, &pruned, NULL);
 	snprintf(m->name, sizeof m->name, "%.*s %.*s%s%.*s", (int)(n < 50 ? n : 50), base,
-		(int)(said.size < 44 ? said.size : 44), said.data, pruned.size ? " pruned " : "",
+		(int)(stated.size < 44 ? stated.size : 44), stated.data, pruned.size ? " pruned " : "",
 		(int)(pruned.size < 80 ? pruned.size : 80), pruned.data);
 }
 

@@ -2,12 +2,12 @@
  * positions (Yang et al. 2025). No key says which. */
 #include "engine/arch/arch.h"
 
-enum { UNTURNED_EVERY = 4 };
+enum { NO_ROPE_EVERY = 4 };
 
 static void smollm3_layer(struct arch_file *f, struct model *m, int32_t i)
 {
 	(void)f;
-	if ((i + 1) % UNTURNED_EVERY == 0)
+	if ((i + 1) % NO_ROPE_EVERY == 0)
 		arch_attention(m, i)->rope = ATTENTION_NO_ROPE;
 }
 

@@ -1,10 +1,10 @@
 /* A step of the model: rows, kernels, draws (compute.h).
  *
  * Draws: Where the kernels' memory is the host's, a draw reads its row of logits. On a device the
- * rows stay there: with the step the host requests what its draws will need (struct k_draw_ask),
- * and a row is fetched only where that is not enough, before anything is drawn, so that a device
- * lost on the way is a step that failed. The tokens and their events are the same. Thread: the
- * engine's. */
+ * rows stay there: with the step the host requests what its draws will need (struct
+ * k_draw_request), and a row is fetched only where that is not enough, before anything is drawn, so
+ * that a device lost on the way is a step that failed. The tokens and their events are the same.
+ * Thread: the engine's. */
 #include <math.h>
 
 #include "engine/core/compute.h"
@@ -33,7 +33,7 @@ static void ask(struct engine *e, const struct plan_item *item)
 		const struct sample_key key = { .pos = f->rows[row].pos + 1, .sample = r->sample };
 
 		f->draw.whole[out] =
-			!sampler_ask(e->sampler, &r->params, key, item->n_drafts > 0, &f->draw.ask[out]) ||
+			!sampler_request(e->sampler, &r->params, key, item->n_drafts > 0, &f->draw.ask[out]) ||
 			(e->draft.rejection && item->n_drafts) || request_is_chosen(r);
 		if (score) {
 			f->draw.whole[out] = false;

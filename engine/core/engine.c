@@ -46,10 +46,10 @@ static int open_parts(struct engine *e, const struct engine_options *o, struct e
 	e->plan.item = calloc((size_t)o->slots, sizeof *e->plan.item);
 	e->draft.jobs = calloc((size_t)o->slots, sizeof *e->draft.jobs);
 	e->draft.seen = calloc((size_t)o->slots, sizeof *e->draft.seen);
-	e->draft.branch = calloc(ENGINE_SPARE_PAGES, sizeof *e->draft.branch);
+	e->draft.branch = calloc(ENGINE_SCRATCH_PAGES, sizeof *e->draft.branch);
 	e->draft.seen_row = calloc(ENGINE_MAX_BUDGET, sizeof *e->draft.seen_row);
 	e->draft.seen_top = calloc((size_t)o->slots, (DRAFT_NODES + 1) * sizeof *e->draft.seen_top);
-	for (int i = 0; e->draft.branch && i < ENGINE_SPARE_PAGES; i++)
+	for (int i = 0; e->draft.branch && i < ENGINE_SCRATCH_PAGES; i++)
 		if (memory_table_open(&e->draft.branch[i], max_blocks + DRAFT_MAX))
 			return err_set(err, ERR_MEMORY, "no memory for block tables");
 	if (!e->plan.item || !e->draft.jobs || !e->draft.seen || !e->draft.branch ||
@@ -112,7 +112,7 @@ static int open_all(struct engine *e, struct err *err)
 	o->threads = e->info.threads;
 	o->ctx = e->info.ctx;
 	o->date = e->date;
-	o->pages = e->memory.pages[e->memory.lead].n_pages;
+	o->pages = e->memory.pages[e->memory.primary].n_pages;
 	o->abandon = NULL;
 	return 0;
 }
@@ -182,7 +182,7 @@ void engine_close(struct engine *e)
 	free(e->plan.item);
 	free(e->draft.jobs);
 	free(e->draft.seen);
-	for (int i = 0; e->draft.branch && i < ENGINE_SPARE_PAGES; i++)
+	for (int i = 0; e->draft.branch && i < ENGINE_SCRATCH_PAGES; i++)
 		memory_table_close(&e->draft.branch[i]);
 	free(e->draft.branch);
 	free(e->draft.seen_row);
@@ -203,9 +203,9 @@ struct chat_input engine_chat(const struct engine *e)
 
 struct engine_state engine_state(const struct engine *e)
 {
-	return (struct engine_state){ .pages = e->memory.pages[e->memory.lead].n_pages,
+	return (struct engine_state){ .pages = e->memory.pages[e->memory.primary].n_pages,
 		.page_size = e->memory.page_size,
-		.page_bytes = e->memory.pages[e->memory.lead].page_bytes,
+		.page_bytes = e->memory.pages[e->memory.primary].page_bytes,
 		.unseen_from = memory_unseen_from(&e->memory) };
 }
 

@@ -3,7 +3,7 @@
  *
  * The rows of a tree are ordinary rows: each of its paths is a sequence with a block table of its
  * own, which shares the request's pages up to the one that holds the newest token. From that page
- * on the first path uses the request's own pages and every branch uses spare ones (memory.h): the
+ * on the first path uses the request's own pages and every branch uses scratch ones (memory.h): the
  * page is copied into them, and the branch's ancestors store their keys and values there too
  * (struct k_also). So attention needs no tree mask, finds a path's tokens where plain decoding
  * would have them, and gives the same bits (law 2). SpecInfer (Miao et al. 2024) and Medusa (Cai et
@@ -242,7 +242,7 @@ static void would_reject(struct engine *e, const struct plan_item *item, int32_t
 	if (w->unknown)
 		return;
 	if (w->settled) {
-		v->other = EV_VERDICT_unread;
+		v->other = EV_VERDICT_discarded;
 		return;
 	}
 	v->other_arrival = sampler_accept_u(e->sampler, t->id[node], key);
@@ -331,7 +331,7 @@ void engine_emit_discarded(struct engine *e, const struct plan_item *item, const
 {
 	for (int32_t i = 0; i < item->n_drafts; i++)
 		if (!emitted[i])
-			engine_emit_draft(e, item, i, EV_VERDICT_unread, NULL);
+			engine_emit_draft(e, item, i, EV_VERDICT_discarded, NULL);
 }
 
 /* ---- what the drafter learns ---- */

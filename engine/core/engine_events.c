@@ -47,7 +47,7 @@ void engine_emit_session(struct engine *e)
 	for (int32_t g = 0; g < e->memory.spec.n; g++)
 		s->pages += e->memory.pages[g].n_pages;
 	s->page_size = e->memory.page_size;
-	s->page_bytes = (int64_t)e->memory.pages[e->memory.lead].page_bytes;
+	s->page_bytes = (int64_t)e->memory.pages[e->memory.primary].page_bytes;
 	if (i->read_bandwidth > 0)
 		s->read_bandwidth = i->read_bandwidth;
 	s->params = i->params ? i->params : EV_NULL_I;

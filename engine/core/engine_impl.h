@@ -19,7 +19,7 @@
 enum {
 	ENGINE_MAX_BUDGET = 4096,
 	ENGINE_SCORE_ROWS = 64, /* rows of logits a step may keep, at least */
-	ENGINE_SPARE_PAGES = DRAFT_SPARE,
+	ENGINE_SCRATCH_PAGES = DRAFT_SCRATCH,
 	ENGINE_ALSO = 1024, /* rows whose keys and values are stored in further pages too, at least */
 	ENGINE_WHY = sizeof((struct err *)0)->text, /* longest reason */
 };
@@ -46,7 +46,7 @@ struct engine_drafting {
 	struct draft_seen *seen; /* [slots], of the step that runs */
 	int32_t n_seen, n_seen_rows;
 	int32_t *seen_row, *seen_top; /* what the pointers in seen point into */
-	/* [ENGINE_SPARE_PAGES], of the step that runs: a branch needs at least one page */
+	/* [ENGINE_SCRATCH_PAGES], of the step that runs: a branch needs at least one page */
 	struct memory_table *branch;
 	int32_t n_branches;
 	int64_t learn_ns;

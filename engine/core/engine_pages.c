@@ -33,7 +33,7 @@ int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, stru
 	const bool on = e->prefix.on;
 
 	if (memory_open(&e->memory, e->kernels, &e->specs, page_size, n_pages, e->info.slots,
-			ENGINE_SPARE_PAGES, err))
+			ENGINE_SCRATCH_PAGES, err))
 		return -1;
 	if (prefix_open(&e->prefix, &e->memory, e->info.ctx / page_size + 1, err)) {
 		memory_close(&e->memory);
@@ -59,7 +59,7 @@ void engine_close_pages(struct engine *e)
 
 int32_t engine_default_pages(const struct engine *e, const struct engine_options *o)
 {
-	const int64_t room = o->roomy ? e->info.memory_bytes / 4 : 0;
+	const int64_t room = o->large_pool ? e->info.memory_bytes / 4 : 0;
 
 	return memory_default_pages(&e->specs, o->page_size, e->info.ctx, o->slots, room);
 }
@@ -69,7 +69,7 @@ int32_t engine_default_pages(const struct engine *e, const struct engine_options
 static int32_t pages_again(const struct engine *e, int32_t page_size)
 {
 	const struct memory *m = &e->memory;
-	const int64_t tokens = (int64_t)m->pages[m->lead].n_pages * m->page_size;
+	const int64_t tokens = (int64_t)m->pages[m->primary].n_pages * m->page_size;
 	const double more = memory_gain(&e->specs, page_size) / memory_gain(&m->spec, page_size);
 	const double pages = round((double)(tokens / page_size) * more);
 
@@ -90,7 +90,7 @@ static int make_pages(struct engine *e, int32_t page_size, int32_t pages, struct
 		e->prefix = old_prefix;
 		return -1;
 	}
-	prefix_keep_ghosts(&e->prefix, &old_prefix);
+	prefix_keep_evicted(&e->prefix, &old_prefix);
 	prefix_close(&old_prefix);
 	memory_close(&old_memory);
 	if (e->begun)
@@ -104,7 +104,7 @@ int engine_remake_pages(struct engine *e, int32_t page_size, struct err *err)
 
 	if (!pages)
 		return err_set(err, ERR_USAGE, "page-size %d: the whole pool has only %lld tokens",
-			page_size, (long long)e->memory.pages[e->memory.lead].n_pages * e->memory.page_size);
+			page_size, (long long)e->memory.pages[e->memory.primary].n_pages * e->memory.page_size);
 	return make_pages(e, page_size, pages, err);
 }
 
@@ -112,7 +112,7 @@ int engine_apply_pages(struct engine *e, struct engine_options *to, struct err *
 {
 	if (!to->pages)
 		to->pages = engine_default_pages(e, to);
-	if (to->pages == e->memory.pages[e->memory.lead].n_pages)
+	if (to->pages == e->memory.pages[e->memory.primary].n_pages)
 		return 0;
 	return make_pages(e, e->memory.page_size, to->pages, err);
 }
@@ -123,7 +123,7 @@ int engine_apply_page_size(struct engine *e, struct engine_options *to, struct e
 		return 0;
 	if (engine_remake_pages(e, to->page_size, err))
 		return -1;
-	to->pages = e->memory.pages[e->memory.lead].n_pages;
+	to->pages = e->memory.pages[e->memory.primary].n_pages;
 	return 0;
 }
 

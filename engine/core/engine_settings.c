@@ -99,7 +99,7 @@ static int check_codes(enum k_cache format, const struct visible *v, struct err 
 	char policy[64];
 
 	if (!k_cache_bits((int32_t)format) ||
-		(!visible_picks(v) && !visible_most_kept(v, 1) && !visible_policy_of(v)->turned))
+		(!visible_picks(v) && !visible_most_kept(v, 1) && !visible_policy_of(v)->rotated))
 		return 0;
 	visible_print(v, policy, sizeof policy);
 	return err_set(err, ERR_USAGE,
@@ -121,7 +121,7 @@ static int check_latent(
 		return err_set(err, ERR_USAGE,
 			"cache-format %s: this model's attention is latent; use one of f16, f32, bf16 and e4m3",
 			k_cache_name((int)format));
-	if (latent && (visible_picks(v) || visible_most_kept(v, 1) || visible_policy_of(v)->turned))
+	if (latent && (visible_picks(v) || visible_most_kept(v, 1) || visible_policy_of(v)->rotated))
 		return err_set(err, ERR_USAGE,
 			"visible: this model's attention is latent, and cannot choose or turn keys; use one of "
 			"full, window:N, sinks:N+window:N and the patterns");
@@ -170,7 +170,7 @@ int engine_apply_cache_format(struct engine *e, struct engine_options *to, struc
 		e->specs = old;
 		return -1;
 	}
-	to->pages = e->memory.pages[e->memory.lead].n_pages;
+	to->pages = e->memory.pages[e->memory.primary].n_pages;
 	return 0;
 }
 
@@ -180,14 +180,14 @@ static int set_choice(struct engine *e, const struct visible *v, struct err *err
 	const struct memory_specs old = e->specs;
 	bool same;
 
-	memory_set_extents(&e->specs, visible_picks(v));
+	memory_set_key_ranges(&e->specs, visible_picks(v));
 	if (memory_set_kept(&e->specs, visible_most_kept(v, e->info.ctx), err)) {
 		e->specs = old;
 		return -1;
 	}
 	same = e->specs.n == old.n;
 	for (int32_t g = 0; same && g < old.n; g++)
-		same = e->specs.group[g].kv.extents == old.group[g].kv.extents &&
+		same = e->specs.group[g].kv.key_ranges == old.group[g].kv.key_ranges &&
 			   e->specs.group[g].state_bytes == old.group[g].state_bytes;
 	if (same || !engine_remake_pages(e, e->memory.page_size, err))
 		return 0;
@@ -208,7 +208,7 @@ static int check_reach(const struct engine *e, const struct visible *v, struct e
 			"visible %s: a row chooses among %d positions at most, and this session's context is "
 			"%d; a smaller --ctx is needed",
 			spec, K_PICK_GROUPS * K_GROUP, e->info.ctx);
-	if (e->model && visible_policy_of(v)->turned && !model_turns(e->model))
+	if (e->model && visible_policy_of(v)->rotated && !model_turns(e->model))
 		return err_set(err, ERR_USAGE,
 			"visible %s: this model's queries cannot be turned to another position (it learned a "
 			"row for each, or has norms after the rotation); sinks:S+window:W leaves them as they "
@@ -222,7 +222,7 @@ static int check_reach(const struct engine *e, const struct visible *v, struct e
 		spec, e->info.ctx, most);
 }
 
-static int set_sight(struct engine *e, const struct visible *v, struct err *err)
+static int set_mask(struct engine *e, const struct visible *v, struct err *err)
 {
 	const struct visible was = e->forward.visible;
 	struct err ignored = { 0 }; /* there is room for what was */
@@ -263,7 +263,7 @@ int engine_apply_visible(struct engine *e, struct engine_options *to, struct err
 	if (check_codes(memory_format(&e->specs), &v, err) ||
 		check_latent(e, memory_format(&e->specs), &v, err))
 		return -1;
-	if (set_sight(e, &v, err))
+	if (set_mask(e, &v, err))
 		return -1;
 	memory_set_visible(&e->memory, &v);
 	visible_print(&v, e->visible, sizeof e->visible);

@@ -27,7 +27,7 @@ void engine_finish(struct engine *e, struct request *r, enum ev_code_finish reas
 
 /* ---- draws ---- */
 
-static void tell_drawn(
+static void emit_drawn(
 	struct engine *e, const struct request *r, int32_t pos, int32_t id, int32_t out)
 {
 	for_hooks(e, h, drawn) h->ops->drawn(e, h->state, r, pos, id, out);
@@ -55,7 +55,7 @@ static void append(struct engine *e, struct request *r, int32_t out, enum ev_cod
 	if (r->top && e->observe.on)
 		add_top(e, r, out);
 	engine_emit_token(e, r, e->drawn.id, r->n_ids - 1, &e->drawn, stats, source);
-	tell_drawn(e, r, r->n_ids - 1, e->drawn.id, out);
+	emit_drawn(e, r, r->n_ids - 1, e->drawn.id, out);
 }
 
 /* The owner chooses the token: nothing is drawn, and the request waits. */
@@ -177,19 +177,19 @@ void engine_end_if_due(struct engine *e, struct request *r)
 		engine_finish(e, r, (enum ev_code_finish)end, why);
 }
 
-static void end_starved(struct engine *e)
+static void end_out_of_pages(struct engine *e)
 {
-	const int32_t pinned = pins_pages(&e->prefix, e->memory.lead, NULL);
+	const int32_t pinned = pins_pages(&e->prefix, e->memory.primary, NULL);
 	char why[128], pins[48] = "";
 
 	if (pinned)
 		snprintf(pins, sizeof pins, ", %d of them pinned", pinned);
 	for (int32_t i = 0; i < e->sched.n_slots; i++) {
 		struct request *r = e->sched.slot[i];
-		if (!r || !r->starved)
+		if (!r || !r->out_of_pages)
 			continue;
 		snprintf(why, sizeof why, "all %d pages of %d tokens are full%s; see --pages",
-			e->memory.pages[e->memory.lead].n_pages, e->memory.page_size, pins);
+			e->memory.pages[e->memory.primary].n_pages, e->memory.page_size, pins);
 		engine_finish(e, r, EV_FINISH_context, why);
 	}
 }
@@ -279,7 +279,7 @@ int engine_step(struct engine *e, struct err *err)
 	}
 	begin(e);
 	sched_plan(&e->sched, &e->plan); /* a drafter may lose the device */
-	end_starved(e);
+	end_out_of_pages(e);
 	if (!e->plan.n_items) {
 		e->sched.step = --e->n_steps; /* nothing was computed: not a step */
 		for_hooks(e, h, stuck) h->ops->stuck(e, h->state);

@@ -192,7 +192,7 @@ static void emit(struct engine *e, const struct request *r, int32_t n_fixed)
 }
 
 /* Tells the fixed tokens that no mask precedes. -1: the answer goes on; else why it ends. */
-static int tell(struct engine *e, struct request *r, const char **why)
+static int report(struct engine *e, struct request *r, const char **why)
 {
 	const struct canvas *c = r->canvas;
 	int end = -1;
@@ -225,7 +225,7 @@ static void after(struct engine *e, const struct plan_item *item)
 	n_fixed = fix(r);
 	r->canvas->n_steps++;
 	emit(e, r, n_fixed);
-	end = tell(e, r, &why);
+	end = report(e, r, &why);
 	if (!n_fixed)
 		engine_finish(e, r, EV_FINISH_failed, "the model proposes its own mask token");
 	else if (end >= 0)

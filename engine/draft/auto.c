@@ -331,7 +331,7 @@ static struct shadow *auto_weighed(struct drafter *d)
 	return d->shadow;
 }
 
-static const struct draft_trial trials[] = {
+static const struct draft_variant variants[] = {
 	{ "auto", "auto", true, 0.1 },
 	{ NULL, NULL, false, 0 },
 };
@@ -352,5 +352,5 @@ const struct draft_ops draft_auto = {
 	.width = auto_width,
 	.weighed = auto_weighed,
 	.chose = auto_chose,
-	.trials = trials,
+	.variants = variants,
 };

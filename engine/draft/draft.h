@@ -27,10 +27,10 @@ struct memory_table;
 struct model;
 
 enum {
-	DRAFT_MAX = 16,    /* tokens ahead */
-	DRAFT_NODES = 63,  /* of a tree: with the newest token 64 rows */
-	DRAFT_LEAVES = 16, /* paths of a tree */
-	DRAFT_SPARE = 64,  /* pages of branches, in one step */
+	DRAFT_MAX = 16,     /* tokens ahead */
+	DRAFT_NODES = 63,   /* of a tree: with the newest token 64 rows */
+	DRAFT_LEAVES = 16,  /* paths of a tree */
+	DRAFT_SCRATCH = 64, /* pages of branches, in one step */
 };
 
 /* A tree of guesses. The parent of node i is node parent[i] < i, or the newest token if that is -1;
@@ -154,10 +154,10 @@ struct draft_ops {
 	 * NULL: its name; "": it cannot guess there. */
 	const char *beside;
 	/* The variants that certify tests; ends with name NULL. */
-	const struct draft_trial *trials;
+	const struct draft_variant *variants;
 };
 
-struct draft_trial {
+struct draft_variant {
 	const char *name;    /* "ngram tree" */
 	const char *pattern; /* of draft_spec() */
 	bool own_count;      /* it chooses itself how many tokens it guesses */
@@ -207,7 +207,7 @@ struct draft_room {
 	int32_t pages;
 	int32_t states; /* a node takes one */
 };
-/* Cuts a tree to what a step has room for: nodes, depth, and the spare pages, which it takes. */
+/* Cuts a tree to what a step has room for: nodes, depth, and the scratch pages, which it takes. */
 void draft_fit(struct draft *t, const struct draft_job *job, struct draft_room *room);
 /* Pages that a branch has of its own, if the tree reaches `reach` tokens ahead of position
  * newest. */

@@ -21,7 +21,7 @@ enum { ROUNDS = 3 };
 
 int32_t draft_cost_deepest(const struct memory *memory, int32_t ctx, int32_t rows)
 {
-	int32_t room = memory->pages[0].n_spare * memory->page_size, most = ctx < room ? ctx : room;
+	int32_t room = memory->pages[0].n_scratch * memory->page_size, most = ctx < room ? ctx : room;
 
 	return most > rows ? most - rows : 0;
 }
@@ -55,7 +55,7 @@ int draft_cost_run(struct forward *f, struct memory *memory, int32_t rows, int32
 
 	for (int32_t g = 0; g < memory->spec.n; g++) {
 		for (int32_t b = 0; b < MAX_BLOCKS; b++)
-			table[g][b] = memory->pages[g].n_pages + (b < n ? b % memory->pages[g].n_spare : 0);
+			table[g][b] = memory->pages[g].n_pages + (b < n ? b % memory->pages[g].n_scratch : 0);
 		f->pages[g][0] = table[g];
 		if (memory->spec.group[g].kind->is_state)
 			memory_chain(memory->page_size, table[g], depth, rows, f->state[g]);
@@ -83,7 +83,7 @@ static int measure_point(
 	return 0;
 }
 
-/* Every spare page gets the numbers of the first, so that depth reads as much memory as in a real
+/* Every scratch page gets the numbers of the first, so that depth reads as much memory as in a real
  * step. */
 static int write_pages(struct forward *f, struct memory *memory, struct err *e)
 {
@@ -93,7 +93,7 @@ static int write_pages(struct forward *f, struct memory *memory, struct err *e)
 	if (draft_cost_run(f, memory, size, 0, &ns, e))
 		return -1;
 	for (int32_t g = 0; g < memory->spec.n; g++)
-		for (int32_t i = 1; i < memory->pages[g].n_spare; i++)
+		for (int32_t i = 1; i < memory->pages[g].n_scratch; i++)
 			pages_copy(&memory->pages[g], memory->pages[g].n_pages + i, memory->pages[g].n_pages);
 	return 0;
 }

@@ -2,7 +2,7 @@
  * rows that verify them, so every prediction and every choice of k or of a tree's size uses this
  * table.
  *
- * It is measured, by dummy steps: K rows of one made-up sequence in spare pages, K = 1 … 17 and
+ * It is measured, by dummy steps: K rows of one made-up sequence in scratch pages, K = 1 … 17 and
  * then coarser to 64, each the fastest of a few rounds, and no more than a larger one (interference
  * only adds time, so the minimum of runs is the closest). Real steps cannot give the table: with
  * drafts off they have one row, and with a drafter on only its numbers of rows. But they correct
@@ -49,7 +49,7 @@ struct draft_cost {
 };
 
 /* Fills in the table by measuring steps of up to so many rows: beyond, the last slope goes on. The
- * spare pages must be unused. Fails only as k_run() does. */
+ * scratch pages must be unused. Fails only as k_run() does. */
 int draft_cost_measure(struct draft_cost *c, int32_t rows, struct forward *f, struct memory *memory,
 	int32_t ctx, struct err *e);
 /* Fills in the table from ns[1] … ns[DRAFT_COST_ROWS]. */

@@ -422,7 +422,7 @@ static int32_t eagle_width(const struct drafter *d)
 	return d->net.args.nodes;
 }
 
-static const struct draft_trial trials[] = {
+static const struct draft_variant variants[] = {
 	{ "eagle", "eagle:$n,$n,0", false, 0.1 },
 	{ "eagle tree", "eagle:$h,$n,0", false, 0.1 },
 	{ NULL, NULL, false, 0 },
@@ -440,5 +440,5 @@ const struct draft_ops draft_eagle = {
 	.learn = eagle_learn,
 	.forget = eagle_forget,
 	.width = eagle_width,
-	.trials = trials,
+	.variants = variants,
 };

@@ -41,7 +41,7 @@ int32_t grow_path(const struct grow_tree *t, int32_t node, int32_t path[DRAFT_MA
 void grow_begin(struct grow *g, const struct draft_job *job, int32_t n)
 {
 	guesser_begin(g->guesser);
-	worth_begin(&g->worth, job, n, g->nodes);
+	gain_begin(&g->gain, job, n, g->nodes);
 	g->n_trees = n;
 	for (int32_t i = 0; i < n; i++) {
 		g->tree[i].job = &job[i];
@@ -59,19 +59,19 @@ void grow_add(
 	struct grow *g, int32_t tree, int32_t node, const struct draft_guess *guess, int32_t n)
 {
 	struct grow_tree *t = &g->tree[tree];
-	float worth = node < 0 ? 1 : t->node[node].worth;
+	float gain = node < 0 ? 1 : t->node[node].gain;
 	int16_t depth = node < 0 ? 1 : (int16_t)(t->node[node].depth + 1);
 
 	for (int32_t i = 0; i < n && t->n < GROW_NODES; i++) {
-		float w = worth * guess[i].confidence;
+		float w = gain * guess[i].confidence;
 
-		if (w >= g->worth.least)
+		if (w >= g->gain.least)
 			t->node[t->n++] = (struct grow_node){ .id = guess[i].id,
 				.parent = (int16_t)node,
 				.depth = depth,
 				.row = -1,
 				.p = guess[i].p,
-				.worth = w,
+				.gain = w,
 				.dense = guess[i].dense };
 	}
 }
@@ -99,10 +99,10 @@ static int32_t choose_level(const struct grow *g, int32_t tree, struct grow_row 
 	for (int32_t i = t->level; i < t->n; i++) {
 		int32_t at = n < g->width ? n : g->width - 1;
 
-		if (t->node[i].worth < g->worth.deeper ||
-			(n == g->width && t->node[i].worth <= t->node[row[at].node].worth))
+		if (t->node[i].gain < g->gain.deeper ||
+			(n == g->width && t->node[i].gain <= t->node[row[at].node].gain))
 			continue;
-		for (; at > 0 && t->node[i].worth > t->node[row[at - 1].node].worth; at--)
+		for (; at > 0 && t->node[i].gain > t->node[row[at - 1].node].gain; at--)
 			row[at] = row[at - 1];
 		row[at] = (struct grow_row){ (int16_t)tree, (int16_t)i };
 		n += n < g->width;
@@ -123,10 +123,10 @@ int grow_levels(struct grow *g, struct err *e)
 		}
 		if (!n)
 			return 0;
-		start = draft_cost_now(g->worth.cost);
+		start = draft_cost_now(g->gain.cost);
 		if (g->pass(g->arg, g, g->row, n, &out, e))
 			return -1;
-		worth_pass(&g->worth, start);
+		gain_pass(&g->gain, start);
 		for (int32_t i = 0; i < n; i++) {
 			g->tree[g->row[i].tree].node[g->row[i].node].row = i;
 			grow_offer(g, g->row[i].tree, g->row[i].node, out.logits + (size_t)i * (size_t)g->vocab,
@@ -140,28 +140,28 @@ int grow_levels(struct grow *g, struct err *e)
 /* Chooses the worthiest nodes; a parent is worth no less than its children and precedes them, so it
  * is chosen too. Under rejection no drawn node is left out for what its children are worth: that
  * would be a choice by what was drawn. */
-static void choose(struct worth *w, struct grow_tree *t, int32_t nodes)
+static void choose(struct gain *w, struct grow_tree *t, int32_t nodes)
 {
 	int16_t best[DRAFT_NODES];
-	float worth[DRAFT_NODES];
+	float gain[DRAFT_NODES];
 	int32_t n = 0;
 
 	for (int32_t i = 0; i < t->n; i++) {
 		int32_t at = n < nodes ? n : nodes - 1;
 
 		t->node[i].chosen = false;
-		if (n == nodes && t->node[i].worth <= worth[at])
+		if (n == nodes && t->node[i].gain <= gain[at])
 			continue;
-		for (; at > 0 && t->node[i].worth > worth[at - 1]; at--) {
+		for (; at > 0 && t->node[i].gain > gain[at - 1]; at--) {
 			best[at] = best[at - 1];
-			worth[at] = worth[at - 1];
+			gain[at] = gain[at - 1];
 		}
 		best[at] = (int16_t)i;
-		worth[at] = t->node[i].worth;
+		gain[at] = t->node[i].gain;
 		n += n < nodes;
 	}
 	if (!t->job->rejection)
-		n = worth_choose(w, worth, n);
+		n = gain_choose(w, gain, n);
 	for (int32_t i = 0; i < n; i++)
 		t->node[best[i]].chosen = true;
 }
@@ -173,7 +173,7 @@ static int32_t next_child(const struct grow_tree *t, int32_t node)
 
 	for (int32_t i = node + 1; i < t->n; i++)
 		if (t->node[i].chosen && t->node[i].parent == node &&
-			(best < 0 || t->node[i].worth > t->node[best].worth))
+			(best < 0 || t->node[i].gain > t->node[best].gain))
 			best = i;
 	return best;
 }
@@ -201,7 +201,7 @@ static void write_tree(struct grow_tree *t, struct draft *out)
 void grow_write(struct grow *g)
 {
 	for (int32_t i = 0; i < g->n_trees; i++) {
-		choose(&g->worth, &g->tree[i], min32(g->nodes, g->tree[i].job->nodes));
+		choose(&g->gain, &g->tree[i], min32(g->nodes, g->tree[i].job->nodes));
 		write_tree(&g->tree[i], g->tree[i].job->out);
 	}
 }

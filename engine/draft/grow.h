@@ -12,7 +12,7 @@
 
 #include "engine/draft/draft.h"
 #include "engine/draft/guess.h"
-#include "engine/draft/worth.h"
+#include "engine/draft/gain.h"
 
 enum {
 	GROW_WIDTH = 8, /* nodes of a level that are expanded */
@@ -25,7 +25,7 @@ struct grow_node {
 	int16_t parent; /* -1: the newest token */
 	int16_t depth;  /* 1: after the newest token */
 	int32_t row;    /* of the pass that it was expanded in; -1: none */
-	float p, worth;
+	float p, gain;
 	const float *dense;
 	const int32_t *table;   /* block table, set by the code that runs the passes */
 	bool has_child, chosen; /* has_child: one of its children was expanded */
@@ -50,7 +50,7 @@ struct grow_pass { /* results of a pass, by row */
 
 struct grow {
 	int32_t depth, nodes, width, fan;
-	struct worth worth;
+	struct gain gain;
 	struct guesser *guesser;
 	/* Computes rows; each row's parent was computed in the pass before, or is the newest token. */
 	int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n,

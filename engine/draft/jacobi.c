@@ -142,7 +142,7 @@ static const struct draft_window *jacobi_window(struct drafter *d, int64_t reque
 	return &d->window;
 }
 
-static const struct draft_trial trials[] = {
+static const struct draft_variant variants[] = {
 	{ "jacobi", "jacobi:$n", false, 0.1 },
 	{ NULL, NULL, false, 0 },
 };
@@ -159,5 +159,5 @@ const struct draft_ops draft_jacobi = {
 	.width = jacobi_width,
 	.window = jacobi_window,
 	.beside = "", /* its guesses come from verifying its last ones: without that it has none */
-	.trials = trials,
+	.variants = variants,
 };

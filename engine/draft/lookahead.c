@@ -284,7 +284,7 @@ static const struct draft_window *lookahead_window(struct drafter *d, int64_t re
 	return &d->window;
 }
 
-static const struct draft_trial trials[] = {
+static const struct draft_variant variants[] = {
 	{ "lookahead", "lookahead:4,3,4", true, 0.1 },
 	{ NULL, NULL, false, 0 },
 };
@@ -300,5 +300,5 @@ const struct draft_ops draft_lookahead = {
 	.forget = lookahead_forget,
 	.width = lookahead_width,
 	.window = lookahead_window,
-	.trials = trials,
+	.variants = variants,
 };

@@ -326,7 +326,7 @@ static int32_t medusa_width(const struct drafter *d)
 	return d->net.args.nodes;
 }
 
-static const struct draft_trial trials[] = {
+static const struct draft_variant variants[] = {
 	{ "medusa", "medusa:$n,$n,0", false, 0.1 },
 	{ NULL, NULL, false, 0 },
 };
@@ -343,5 +343,5 @@ const struct draft_ops draft_medusa = {
 	.learn = medusa_learn,
 	.forget = medusa_forget,
 	.width = medusa_width,
-	.trials = trials,
+	.variants = variants,
 };

@@ -260,7 +260,7 @@ static int32_t model_drafter_width(const struct drafter *d)
 	return d->args.nodes;
 }
 
-static const struct draft_trial trials[] = {
+static const struct draft_variant variants[] = {
 	{ "draft", "draft:$f$n,$n,0", false, 0.2 },
 	{ NULL, NULL, false, 0 },
 };
@@ -276,5 +276,5 @@ const struct draft_ops draft_model = {
 	.propose = model_drafter_propose,
 	.forget = model_drafter_forget,
 	.width = model_drafter_width,
-	.trials = trials,
+	.variants = variants,
 };

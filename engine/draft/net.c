@@ -77,7 +77,7 @@ int net_open_trees(struct net *net, struct net_args a,
 
 	net->grow = (struct grow){ .depth = a.depth,
 		.nodes = a.nodes,
-		.worth = { .cost = a.measured && net->env.cost && net->env.cost->n ? net->env.cost : NULL,
+		.gain = { .cost = a.measured && net->env.cost && net->env.cost->n ? net->env.cost : NULL,
 			.least = least,
 			.deeper = least * (float)a.deeper },
 		.width = tree ? GROW_WIDTH : 1,

@@ -257,7 +257,7 @@ static int32_t ngram_width(const struct drafter *d)
 	return d->k * d->branches < DRAFT_NODES ? d->k * d->branches : DRAFT_NODES;
 }
 
-static const struct draft_trial trials[] = {
+static const struct draft_variant variants[] = {
 	{ "ngram", "ngram:$n,1,4", false, 0.1 },
 	{ "ngram tree", "ngram:$n,1,4,4,pool", true, 0.1 },
 	{ NULL, NULL, false, 0 },
@@ -272,5 +272,5 @@ const struct draft_ops draft_ngram = {
 	.close = ngram_close,
 	.propose = ngram_propose,
 	.width = ngram_width,
-	.trials = trials,
+	.variants = variants,
 };

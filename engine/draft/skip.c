@@ -137,7 +137,7 @@ static int32_t skip_width(const struct drafter *d)
 	return d->k;
 }
 
-static const struct draft_trial trials[] = {
+static const struct draft_variant variants[] = {
 	{ "skip", "skip:$l,$n,0", false, 0.8 },
 	{ NULL, NULL, false, 0 },
 };
@@ -154,5 +154,5 @@ const struct draft_ops draft_skip = {
 	.propose = skip_propose,
 	.width = skip_width,
 	.beside = "skip:$l,3",
-	.trials = trials,
+	.variants = variants,
 };

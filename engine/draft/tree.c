@@ -10,17 +10,17 @@ struct draft_room draft_room_of(const struct memory *m)
 
 	for (int32_t g = 0; g < m->spec.n; g++) {
 		int32_t *least = m->spec.group[g].kind->is_state ? &room.states : &room.pages;
-		int32_t left = m->pages[g].n_spare - m->n_spare_used[g];
+		int32_t left = m->pages[g].n_scratch - m->n_scratch_used[g];
 
 		*least = left < *least ? left : *least;
 	}
 	return room;
 }
 
-static int32_t take_spare(struct memory *m, int32_t g)
+static int32_t take_scratch(struct memory *m, int32_t g)
 {
-	assert(m->n_spare_used[g] < m->pages[g].n_spare);
-	return m->pages[g].n_pages + m->n_spare_used[g]++;
+	assert(m->n_scratch_used[g] < m->pages[g].n_scratch);
+	return m->pages[g].n_pages + m->n_scratch_used[g]++;
 }
 
 bool draft_branch(struct memory *m, const struct memory_table *t, int32_t pos, int32_t reach,
@@ -35,7 +35,7 @@ bool draft_branch(struct memory *m, const struct memory_table *t, int32_t pos, i
 			continue;
 		memcpy(out->page[g], t->page[g], (size_t)first * sizeof *out->page[g]);
 		for (int32_t b = first; b < first + n; b++)
-			out->page[g][b] = take_spare(m, g);
+			out->page[g][b] = take_scratch(m, g);
 		if (pos % m->page_size)
 			pages_copy(&m->pages[g], out->page[g][first], t->page[g][first]);
 	}
@@ -57,7 +57,7 @@ void draft_states(struct memory *m, int32_t g, const struct draft *draft, struct
 		int32_t parent = draft->parent[i];
 
 		row[i].from = parent == i - 1 ? K_STATE_ROW : row[parent].to;
-		row[i].to = take_spare(m, g);
+		row[i].to = take_scratch(m, g);
 	}
 }
 

@@ -215,13 +215,13 @@ static const float *add_turn(struct forward *f, const struct attention *a, const
 {
 	const struct model_rope *t = &f->model->rope[a->rope == ATTENTION_NO_ROPE ? 0 : a->rope];
 
-	if (!visible_policy_of(&f->visible)->turned || a->rope == ATTENTION_NO_ROPE)
+	if (!visible_policy_of(&f->visible)->rotated || a->rope == ATTENTION_NO_ROPE)
 		return NULL;
 	program_add(&f->program, K_OP_turn, K_STAGE_rope)->u.turn = (struct k_turn){ .q = q,
 		.out = f->own.sink_q,
 		.cos = t->cos,
 		.sin = t->sin,
-		.pos = f->choice.turned,
+		.pos = f->choice.rotated,
 		.rope_dim = t->dim,
 		.n_heads = a->n_heads,
 		.head_dim = a->head_dim,
@@ -281,31 +281,31 @@ static bool keeps(const struct forward *f, const struct attention *a)
 }
 
 /* Where the choice of a layer will be. */
-static uint8_t *picked_of(const struct forward *f, int32_t layer)
+static uint8_t *selected_of(const struct forward *f, int32_t layer)
 {
-	const size_t row = (size_t)f->needs.kv_heads * (size_t)f->choice.picked_stride;
+	const size_t row = (size_t)f->needs.kv_heads * (size_t)f->choice.selected_stride;
 
-	return f->choice.picked + (size_t)layer * (size_t)f->n_rows * row;
+	return f->choice.selected + (size_t)layer * (size_t)f->n_rows * row;
 }
 
-static const uint8_t *add_recall(struct forward *f, const struct attention *a)
+static const uint8_t *add_h2o_lookup(struct forward *f, const struct attention *a)
 {
-	uint8_t *out = picked_of(f, f->program.layer);
+	uint8_t *out = selected_of(f, f->program.layer);
 
-	program_add(&f->program, K_OP_recall, K_STAGE_attention)->u.recall =
-		(struct k_recall){ .of = heavy_of(f, a),
+	program_add(&f->program, K_OP_h2o_lookup, K_STAGE_attention)->u.h2o_lookup =
+		(struct k_h2o_lookup){ .of = heavy_of(f, a),
 			.begins = f->choice.begins,
 			.out = out,
-			.stride = f->choice.picked_stride };
+			.stride = f->choice.selected_stride };
 	return out;
 }
 
-static void add_account(struct forward *f, const struct attention *a)
+static void add_attn_score(struct forward *f, const struct attention *a)
 {
-	program_add(&f->program, K_OP_account, K_STAGE_attention)->u.account =
-		(struct k_account){ .of = heavy_of(f, a),
-			.share = f->choice.account,
-			.room = f->choice.account_room,
+	program_add(&f->program, K_OP_attn_score, K_STAGE_attention)->u.attn_score =
+		(struct k_attn_score){ .of = heavy_of(f, a),
+			.share = f->choice.attn_score,
+			.room = f->choice.attn_score_scratch,
 			.share_stride = f->max_groups,
 			.keep = f->choice.budget,
 			.n_heads = a->n_heads };
@@ -318,13 +318,13 @@ static const uint8_t *add_pick(struct forward *f, const struct attention *a, con
 	uint8_t *out;
 
 	if (keeps(f, a)) /* a layer that reads another's keys reads those that this one keeps */
-		return a->from ? picked_of(f, a->from_layer) : add_recall(f, a);
+		return a->from ? selected_of(f, a->from_layer) : add_h2o_lookup(f, a);
 	if (!visible_picks(&f->visible) || a->window)
 		return NULL;
-	out = picked_of(f, f->program.layer);
+	out = selected_of(f, f->program.layer);
 	if (!a->from)
-		program_add(&f->program, K_OP_extent, K_STAGE_rope)->u.extent =
-			(struct k_extent){ .layer = a->kv_layer,
+		program_add(&f->program, K_OP_key_range, K_STAGE_rope)->u.key_range =
+			(struct k_key_range){ .layer = a->kv_layer,
 				.n = f->n_rows,
 				.rows = f->rows,
 				.also = f->also,
@@ -333,7 +333,7 @@ static const uint8_t *add_pick(struct forward *f, const struct attention *a, con
 				.kv = kv };
 	program_add(&f->program, K_OP_pick, K_STAGE_attention)->u.pick = (struct k_pick){ .q = q,
 		.out = out,
-		.stride = f->choice.picked_stride,
+		.stride = f->choice.selected_stride,
 		.n_heads = a->n_heads,
 		.layer = a->kv_layer,
 		.n = f->n_rows,
@@ -347,7 +347,7 @@ static const uint8_t *add_pick(struct forward *f, const struct attention *a, con
 static void add_attention(struct forward *f, const struct attention *a, const float *q,
 	const float *sink_q, struct k_acts out)
 {
-	const uint8_t *picked = add_pick(f, a, q);
+	const uint8_t *selected = add_pick(f, a, q);
 	struct k_op *op = program_add(&f->program, K_OP_attention, K_STAGE_attention);
 
 	op->u.attention = (struct k_attention){ .q = q,
@@ -356,25 +356,25 @@ static void add_attention(struct forward *f, const struct attention *a, const fl
 		.layer = a->kv_layer,
 		.n = f->n_rows,
 		.rows = f->rows,
-		.ranges = forward_sight(f, a->window)->ranges,
+		.ranges = forward_mask(f, a->window)->ranges,
 		.n_ranges = forward_n_ranges(f, a->window),
-		.picked = picked,
-		.picked_stride = f->choice.picked_stride,
-		.comb = visible_policy_of(&f->visible)->comb ? f->choice.comb : NULL,
+		.selected = selected,
+		.selected_stride = f->choice.selected_stride,
+		.stride_mask = visible_policy_of(&f->visible)->stride_mask ? f->choice.stride_mask : NULL,
 		.sink_q = sink_q,
 		.n_sinks = f->visible.arg[0],
 		.pages = f->pages[a->group],
 		.kv = &f->store[a->group].kv,
 		.softcap = a->softcap,
 		.sinks = a->sink,
-		.account = keeps(f, a) && !a->from ? f->choice.account : NULL,
-		.account_stride = f->max_groups };
+		.attn_score = keeps(f, a) && !a->from ? f->choice.attn_score : NULL,
+		.attn_score_stride = f->max_groups };
 	if (stored_in(f, a) != a->group) {
 		op->u.attention.recent = &f->store[stored_in(f, a)].kv;
 		op->u.attention.recent_pages = f->pages[stored_in(f, a)];
 	}
 	if (keeps(f, a) && !a->from)
-		add_account(f, a);
+		add_attn_score(f, a);
 }
 
 /* The query and the key as the op rope takes them; *q also as a second query begins. */

@@ -208,9 +208,10 @@ static void add_attention(struct forward *f, const struct latent *a, struct k_ac
 			.layer = a->kv_layer,
 			.n = f->n_rows,
 			.rows = f->rows,
-			.ranges = forward_sight(f, 0)->ranges,
+			.ranges = forward_mask(f, 0)->ranges,
 			.n_ranges = forward_n_ranges(f, 0),
-			.comb = visible_policy_of(&f->visible)->comb ? f->choice.comb : NULL,
+			.stride_mask =
+				visible_policy_of(&f->visible)->stride_mask ? f->choice.stride_mask : NULL,
 			.pages = f->pages[a->group],
 			.kv = &f->store[a->group].kv };
 }

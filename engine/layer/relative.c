@@ -116,7 +116,7 @@ static void relative_write(struct forward *f, const void *params)
 	program_part(m, &a->v, NULL, NULL, f->own.v);
 	add_store(f, a);
 	mixed = add_attention(
-		f, a, a->decodes ? f->part[FORWARD_OWN].ranges : forward_sight(f, 0)->ranges, false);
+		f, a, a->decodes ? f->part[FORWARD_OWN].ranges : forward_mask(f, 0)->ranges, false);
 	if (f->n_observed)
 		forward_add_sparse(f, mixed, 0, false);
 	residual_leave(f, &a->on, K_STAGE_out, mixed, &a->out, NULL);

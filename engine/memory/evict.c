@@ -55,7 +55,7 @@ static bool sooner(const struct prefix *p, int32_t g, bool leaf, const struct pr
 int32_t prefix_evictable(const struct prefix *p, int32_t g, bool leaf, int32_t from)
 {
 	const struct pages *pages = &p->memory->pages[g];
-	const bool whole = leaf || from < p->memory->sight[g].always; /* the node goes */
+	const bool whole = leaf || from < p->memory->mask[g].always; /* the node goes */
 	int32_t best = -1, lost = 0;
 
 	if (from == INT32_MAX) /* all rows read all of it: there are none */

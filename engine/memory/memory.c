@@ -75,12 +75,12 @@ static int32_t see(const struct memory_specs *m, int32_t g, const struct visible
 }
 
 /* At one position. */
-static struct memory_sight sight_at(const struct memory_specs *m, int32_t g,
-	const struct visible *v, int32_t page_size, int32_t pos, int32_t *first)
+static struct memory_mask mask_at(const struct memory_specs *m, int32_t g, const struct visible *v,
+	int32_t page_size, int32_t pos, int32_t *first)
 {
 	struct k_range r[VISIBLE_RANGES];
 	int32_t n = see(m, g, v, pos, r);
-	struct memory_sight s = { .window = r[n - 1].end - r[n - 1].first };
+	struct memory_mask s = { .window = r[n - 1].end - r[n - 1].first };
 
 	*first = r[n - 1].first;
 	if (n > 1 && !r[0].first)
@@ -92,15 +92,15 @@ static struct memory_sight sight_at(const struct memory_specs *m, int32_t g,
 
 /* The newest range is longest before it begins anew, where it does so by chunks: a row in front of
  * it tells. */
-static struct memory_sight sight_of(
+static struct memory_mask mask_of(
 	const struct memory_specs *m, int32_t g, const struct visible *v, int32_t page_size)
 {
 	int32_t first;
-	struct memory_sight s = sight_at(m, g, v, page_size, FAR, &first), other;
+	struct memory_mask s = mask_at(m, g, v, page_size, FAR, &first), other;
 
 	if (!first)
-		return (struct memory_sight){ INT32_MAX, 0, INT32_MAX };
-	other = sight_at(m, g, v, page_size, first - 1, &first);
+		return (struct memory_mask){ INT32_MAX, 0, INT32_MAX };
+	other = mask_at(m, g, v, page_size, first - 1, &first);
 	s.window = other.window > s.window ? other.window : s.window;
 	s.before = other.before > s.before ? other.before : s.before;
 	return s;
@@ -109,23 +109,23 @@ static struct memory_sight sight_of(
 /* Most pages that a sequence has at once in a group, when a step computes `rows` of it; of states
  * also the one before. */
 static int32_t most_blocks(
-	const struct memory_spec *s, const struct memory_sight *sight, int32_t page_size, int32_t rows)
+	const struct memory_spec *s, const struct memory_mask *mask, int32_t page_size, int32_t rows)
 {
-	int64_t n = ((int64_t)sight->window + rows + page_size - 3) / page_size + 1 + sight->before +
+	int64_t n = ((int64_t)mask->window + rows + page_size - 3) / page_size + 1 + mask->before +
 				s->kind->is_state;
 
-	return sight->window == INT32_MAX ? INT32_MAX : (int32_t)n;
+	return mask->window == INT32_MAX ? INT32_MAX : (int32_t)n;
 }
 
 /* As the model's own layers see, whatever the visibility of a run. */
 static int32_t own_blocks(const struct memory_specs *m, int32_t g, int32_t page_size, int32_t rows)
 {
-	const struct memory_sight s = sight_of(m, g, &(struct visible){ 0 }, page_size);
+	const struct memory_mask s = mask_of(m, g, &(struct visible){ 0 }, page_size);
 
 	return most_blocks(&m->group[g], &s, page_size, rows);
 }
 
-static int32_t lead_group(const struct memory_specs *m)
+static int32_t primary_group(const struct memory_specs *m)
 {
 	for (int32_t g = 0; g < m->n; g++)
 		if (m->group[g].kind == &memory_paged)
@@ -160,60 +160,60 @@ static int32_t state_pages(
 	return (int32_t)(wanted < most ? wanted : most);
 }
 
-/* Of a group beside the lead one. Recent positions, which are large beside codes, have what the
+/* Of a group beside the primary one. Recent positions, which are large beside codes, have what the
  * slots need between two blocks, and a chunk of one prompt. */
-static int32_t pool_pages(
-	const struct memory_specs *m, int32_t g, int32_t page_size, int32_t lead_pages, int32_t slots)
+static int32_t pool_pages(const struct memory_specs *m, int32_t g, int32_t page_size,
+	int32_t primary_pages, int32_t slots)
 {
 	const int32_t most = own_blocks(m, g, page_size, MEMORY_ROWS);
 	const int32_t between = own_blocks(m, g, page_size, 1);
 	int64_t n = slots_need(most, slots);
 
 	if (m->group[g].kind == &memory_recurrent)
-		return state_pages(m, g, page_size, lead_pages, slots);
+		return state_pages(m, g, page_size, primary_pages, slots);
 	if (m->group[g].kind == &memory_recent)
 		n = (int64_t)slots * between + most - between;
-	return n < lead_pages ? (int32_t)n : lead_pages;
+	return n < primary_pages ? (int32_t)n : primary_pages;
 }
 
 double memory_gain(const struct memory_specs *specs, int32_t page_size)
 {
-	const struct memory_spec *lead = &specs->group[lead_group(specs)];
-	struct memory_spec plain = *lead;
+	const struct memory_spec *primary = &specs->group[primary_group(specs)];
+	struct memory_spec plain = *primary;
 	double gain;
 
 	plain.kv.format = K_CACHE_f16;
 	gain = (double)plain.kind->page_bytes(&plain, page_size) /
-		   (double)lead->kind->page_bytes(lead, page_size);
+		   (double)primary->kind->page_bytes(primary, page_size);
 	return gain > 1 ? gain : 1;
 }
 
 int32_t memory_default_pages(
 	const struct memory_specs *specs, int32_t page_size, int32_t ctx, int32_t slots, int64_t room)
 {
-	const int32_t lead = lead_group(specs), longest = (ctx + page_size - 1) / page_size,
+	const int32_t primary = primary_group(specs), longest = (ctx + page_size - 1) / page_size,
 				  n = longest > 4 * slots ? longest : 4 * slots,
-				  most = slots_need(own_blocks(specs, lead, page_size, MEMORY_ROWS), slots);
-	const struct memory_spec *of = &specs->group[lead];
+				  most = slots_need(own_blocks(specs, primary, page_size, MEMORY_ROWS), slots);
+	const struct memory_spec *of = &specs->group[primary];
 	double wanted = round(n * memory_gain(specs, page_size)), all = (double)slots * longest;
 
 	if (room)
 		wanted = fmax(
 			wanted, fmin(all, floor((double)room / (double)of->kind->page_bytes(of, page_size))));
 	if (of->kind == &memory_recurrent)
-		return state_pages(specs, lead, page_size, (int64_t)wanted + most, slots);
+		return state_pages(specs, primary, page_size, (int64_t)wanted + most, slots);
 	return wanted < most ? (int32_t)wanted : most;
 }
 
-/* A request alone must always be able to go on. Beside a lead group that keeps all positions, as
+/* A request alone must always be able to go on. Beside a primary group that keeps all positions, as
  * many pages as it has do for any sequence that it can hold. */
 static int check_pages(const struct memory_specs *m, int32_t g, int32_t page_size, int32_t n_pages,
-	int32_t lead_pages, struct err *e)
+	int32_t primary_pages, struct err *e)
 {
 	int32_t least = own_blocks(m, g, page_size, 1);
-	bool lead_holds_all = own_blocks(m, lead_group(m), page_size, 1) == INT32_MAX;
+	bool primary_holds_all = own_blocks(m, primary_group(m), page_size, 1) == INT32_MAX;
 
-	if (least == INT32_MAX || n_pages >= least || (lead_holds_all && n_pages >= lead_pages))
+	if (least == INT32_MAX || n_pages >= least || (primary_holds_all && n_pages >= primary_pages))
 		return 0;
 	return err_set(e, ERR_USAGE,
 		"%d pages: what this model keeps of one sequence takes %d of %d tokens; see %s", n_pages,
@@ -229,10 +229,10 @@ static int32_t rows_that_fit(const struct memory *m, int32_t g)
 	bool own_all = own_blocks(&m->spec, g, m->page_size, 1) == INT32_MAX;
 	int32_t n_pages = m->pages[g].n_pages, rows = own_all ? MOST_ROWS : MEMORY_ROWS;
 
-	if (most_blocks(s, &m->sight[g], m->page_size, 1) > n_pages ||
-		(m->sight[m->lead].window == INT32_MAX && n_pages >= m->pages[m->lead].n_pages))
+	if (most_blocks(s, &m->mask[g], m->page_size, 1) > n_pages ||
+		(m->mask[m->primary].window == INT32_MAX && n_pages >= m->pages[m->primary].n_pages))
 		return INT32_MAX;
-	while (most_blocks(s, &m->sight[g], m->page_size, rows) > n_pages)
+	while (most_blocks(s, &m->mask[g], m->page_size, rows) > n_pages)
 		rows--;
 	return rows;
 }
@@ -244,7 +244,7 @@ int32_t memory_unseen_from(const struct memory *m)
 
 	specs.keep = false;
 	for (int32_t g = 0; g < specs.n; g++) {
-		const struct memory_sight s = sight_of(&specs, g, &m->visible, m->page_size);
+		const struct memory_mask s = mask_of(&specs, g, &m->visible, m->page_size);
 		int64_t at = (int64_t)(s.always + 1) * m->page_size + s.window - 1;
 
 		if (!specs.group[g].kind->is_state && s.window < INT32_MAX && at < least)
@@ -258,7 +258,7 @@ void memory_set_visible(struct memory *m, const struct visible *v)
 	m->visible = *v;
 	m->most_rows = INT32_MAX;
 	for (int32_t g = 0; g < m->spec.n; g++)
-		m->sight[g] = sight_of(&m->spec, g, v, m->page_size);
+		m->mask[g] = mask_of(&m->spec, g, v, m->page_size);
 	for (int32_t g = 0; g < m->spec.n; g++) {
 		int32_t rows = rows_that_fit(m, g);
 
@@ -267,19 +267,20 @@ void memory_set_visible(struct memory *m, const struct visible *v)
 }
 
 int memory_open(struct memory *m, struct k_ctx *kernels, const struct memory_specs *specs,
-	int32_t page_size, int32_t n_pages, int32_t slots, int32_t n_spare, struct err *e)
+	int32_t page_size, int32_t n_pages, int32_t slots, int32_t n_scratch, struct err *e)
 {
 	memset(m, 0, sizeof *m);
 	m->spec = *specs;
 	m->page_size = page_size;
-	m->lead = lead_group(specs);
+	m->primary = primary_group(specs);
 	for (int32_t g = 0; g < specs->n; g++) {
 		const struct memory_spec *s = &specs->group[g];
-		const int32_t n = g == m->lead ? n_pages : pool_pages(specs, g, page_size, n_pages, slots);
+		const int32_t n =
+			g == m->primary ? n_pages : pool_pages(specs, g, page_size, n_pages, slots);
 
 		if (check_pages(specs, g, page_size, n, n_pages, e) ||
 			pages_open(
-				&m->pages[g], g, kernels, s->kind->page_bytes(s, page_size), n, n_spare, e)) {
+				&m->pages[g], g, kernels, s->kind->page_bytes(s, page_size), n, n_scratch, e)) {
 			memory_close(m);
 			return -1;
 		}
@@ -332,7 +333,7 @@ bool memory_reads_block(const struct memory *m, int32_t g, int32_t pos, int32_t 
 
 int32_t memory_need(const struct memory *m, int32_t g, int32_t tokens, int32_t rows)
 {
-	const struct memory_sight *s = &m->sight[g];
+	const struct memory_mask *s = &m->mask[g];
 	int32_t all = tokens / m->page_size + 1, n;
 
 	if (s->window == INT32_MAX)
@@ -365,7 +366,7 @@ void memory_chain(
 
 void memory_begin_step(struct memory *m)
 {
-	memset(m->n_spare_used, 0, sizeof m->n_spare_used);
+	memset(m->n_scratch_used, 0, sizeof m->n_scratch_used);
 }
 
 struct memory_use memory_use(const struct memory *m)

@@ -64,7 +64,7 @@ struct memory_specs {
 int memory_set_format(struct memory_specs *m, enum k_cache format, int32_t residual, struct err *e);
 enum k_cache memory_format(const struct memory_specs *m);
 /* Whether pages have the extents of keys, where rows of a layer without a window choose. */
-void memory_set_extents(struct memory_specs *m, bool extents);
+void memory_set_key_ranges(struct memory_specs *m, bool key_ranges);
 /* Where rows of a layer without a window keep the groups with most attention: a state beside its
  * keys and values with room for so many; 0: none. -1 and an error: the groups are too many, and
  * nothing was changed. Never with a format by channel. */
@@ -97,7 +97,7 @@ void memory_store_copy(
 	const struct memory_store *s, struct k_ctx *kernels, int32_t to, int32_t from);
 
 /* What a row far on in a sequence reads of a group, in blocks and positions. */
-struct memory_sight {
+struct memory_mask {
 	int32_t window; /* newest positions, its own the last; INT32_MAX: all */
 	int32_t before; /* blocks of what else it reads */
 	int32_t always; /* blocks from the first on that every row reads; INT32_MAX: all */
@@ -106,13 +106,13 @@ struct memory_sight {
 struct memory {
 	struct memory_specs spec;
 	struct visible visible; /* of the run */
-	struct memory_sight sight[MEMORY_GROUPS];
+	struct memory_mask mask[MEMORY_GROUPS];
 	int32_t page_size; /* positions of a block, of all groups */
-	int32_t lead;      /* the group that --pages is of: the first paged one, else the first */
+	int32_t primary;   /* the group that --pages is of: the first paged one, else the first */
 	struct memory_store store[MEMORY_GROUPS];
 	struct pages pages[MEMORY_GROUPS];
 	int32_t most_rows; /* of one request in a step: their blocks fit every group */
-	int32_t n_spare_used[MEMORY_GROUPS]; /* of pages.n_spare, in the step that runs */
+	int32_t n_scratch_used[MEMORY_GROUPS]; /* of pages.n_scratch, in the step that runs */
 };
 
 /* What a sequence has. All groups have as many blocks. */
@@ -121,11 +121,11 @@ struct memory_table {
 	int32_t n;
 };
 
-/* n_pages: of the lead group; the others get what so many slots need, and as much again for the
- * prefix cache, but recurrent ones a snapshot for each page of the lead group, within state_room.
- * kernels NULL: pages are only counted, there is nothing in them. */
+/* n_pages: of the primary group; the others get what so many slots need, and as much again for the
+ * prefix cache, but recurrent ones a snapshot for each page of the primary group, within
+ * state_room. kernels NULL: pages are only counted, there is nothing in them. */
 int memory_open(struct memory *m, struct k_ctx *kernels, const struct memory_specs *specs,
-	int32_t page_size, int32_t n_pages, int32_t slots, int32_t n_spare, struct err *e);
+	int32_t page_size, int32_t n_pages, int32_t slots, int32_t n_scratch, struct err *e);
 void memory_close(struct memory *m);
 /* What rows see from now on; no sequence has pages, and the prefix cache is empty. */
 void memory_set_visible(struct memory *m, const struct visible *v);
@@ -133,12 +133,12 @@ void memory_set_visible(struct memory *m, const struct visible *v);
 int32_t memory_unseen_from(const struct memory *m);
 void memory_listen(
 	struct memory *m, void (*on_change)(void *arg, const struct page_change *c), void *arg);
-/* What times the tokens of f16 the bytes of the lead group's pool hold in its format: 1 or more,
+/* What times the tokens of f16 the bytes of the primary group's pool hold in its format: 1 or more,
  * for a pool of a wider format keeps its tokens. */
 double memory_gain(const struct memory_specs *specs, int32_t page_size);
-/* Pages of the lead group where the user does not say: the bytes of a longest sequence in f16, at
- * least four pages of f16 a slot, and no more than can be in use. With room, in bytes, as many of
- * the slots' longest sequences as it holds, if that is more. */
+/* Pages of the primary group where the user does not say: the bytes of a longest sequence in f16,
+ * at least four pages of f16 a slot, and no more than can be in use. With room, in bytes, as many
+ * of the slots' longest sequences as it holds, if that is more. */
 int32_t memory_default_pages(
 	const struct memory_specs *specs, int32_t page_size, int32_t ctx, int32_t slots, int64_t room);
 /* For a layer that keeps so many floats of state: its group, and where they begin in a page. */
@@ -196,7 +196,7 @@ bool memory_has_states(const struct memory_specs *m);
 
 /* ---- steps ---- */
 
-/* All spare pages are free again. */
+/* All scratch pages are free again. */
 void memory_begin_step(struct memory *m);
 /* Rows at pos … pos + n - 1 of one sequence, in a group of states: each goes on from the one
  * before, the first from the state in the table, and the state is stored at the end of every block

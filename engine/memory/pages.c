@@ -7,7 +7,7 @@
 #include <string.h>
 
 int pages_open(struct pages *p, int32_t group, struct k_ctx *kernels, size_t page_bytes,
-	int32_t n_pages, int32_t n_spare, struct err *e)
+	int32_t n_pages, int32_t n_scratch, struct err *e)
 {
 	char what[96];
 
@@ -16,8 +16,8 @@ int pages_open(struct pages *p, int32_t group, struct k_ctx *kernels, size_t pag
 	p->kernels = kernels;
 	p->page_bytes = page_bytes;
 	p->n_pages = n_pages;
-	p->n_spare = n_spare;
-	if (__builtin_mul_overflow(page_bytes, (size_t)n_pages + (size_t)n_spare, &p->bytes))
+	p->n_scratch = n_scratch;
+	if (__builtin_mul_overflow(page_bytes, (size_t)n_pages + (size_t)n_scratch, &p->bytes))
 		return err_set(e, ERR_USAGE, "%d KV pages are more than memory can have", n_pages);
 	snprintf(what, sizeof what, "%d KV pages of %zu KB; try fewer with --pages, or a shorter --ctx",
 		n_pages, page_bytes >> 10);

@@ -39,11 +39,11 @@ struct pages {
 	struct k_ctx *kernels;    /* whose memory they are in */
 	struct page *page;        /* [n_pages] */
 	int32_t n_pages, n_free, free_head;
-	int32_t n_used;   /* pages with readers */
-	int32_t n_shared; /* pages with more than one */
-	int32_t n_pinned; /* pages with pins */
-	int32_t n_spare;  /* pages from n_pages on, beyond the pool, for the tails of draft trees: they
-					   * outlive no step, have no  readers and are never told */
+	int32_t n_used;    /* pages with readers */
+	int32_t n_shared;  /* pages with more than one */
+	int32_t n_pinned;  /* pages with pins */
+	int32_t n_scratch; /* pages from n_pages on, beyond the pool, for the tails of draft trees: they
+						* outlive no step, have no  readers and are never told */
 	void (*on_change)(void *arg, const struct page_change *c);
 	void *arg;
 };
@@ -51,7 +51,7 @@ struct pages {
 /* The context must outlive the pages. kernels NULL: pages are only counted, there is nothing in
  * them. */
 int pages_open(struct pages *p, int32_t group, struct k_ctx *kernels, size_t page_bytes,
-	int32_t n_pages, int32_t n_spare, struct err *e);
+	int32_t n_pages, int32_t n_scratch, struct err *e);
 void pages_close(struct pages *p);
 
 /* A free page with one reader, or -1 if there is none (the caller evicts or preempts). */

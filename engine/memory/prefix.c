@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_GHOSTS = 1024 };
+enum { N_EVICTED_KEYS = 1024 };
 
 static void forget_all(struct prefix *p)
 {
@@ -26,7 +26,7 @@ int prefix_open(struct prefix *p, struct memory *memory, int32_t most_blocks, st
 	for (int32_t g = 0; g < memory->spec.n; g++)
 		n += (size_t)memory->pages[g].n_pages;
 	/* without keys and values of all positions, paths are longer than what they have pages of */
-	if (memory->sight[memory->lead].always < INT32_MAX)
+	if (memory->mask[memory->primary].always < INT32_MAX)
 		n += 4 * (size_t)most_blocks;
 	while (slots < 2 * n)
 		slots *= 2;
@@ -37,11 +37,11 @@ int prefix_open(struct prefix *p, struct memory *memory, int32_t most_blocks, st
 	p->node = calloc(n, sizeof *p->node);
 	p->tokens = calloc(n * (size_t)memory->page_size, sizeof *p->tokens);
 	p->table = malloc(slots * sizeof *p->table);
-	p->holder = calloc((size_t)memory->pages[memory->lead].n_pages, sizeof *p->holder);
+	p->holder = calloc((size_t)memory->pages[memory->primary].n_pages, sizeof *p->holder);
 	p->walked = malloc(((size_t)most_blocks + 1) * sizeof *p->walked);
-	p->ghost = calloc(N_GHOSTS, sizeof *p->ghost);
+	p->evicted = calloc(N_EVICTED_KEYS, sizeof *p->evicted);
 	p->pin = calloc(PINS_MOST, sizeof *p->pin);
-	if (!p->node || !p->tokens || !p->table || !p->holder || !p->walked || !p->ghost || !p->pin) {
+	if (!p->node || !p->tokens || !p->table || !p->holder || !p->walked || !p->evicted || !p->pin) {
 		prefix_close(p);
 		return err_set(e, ERR_MEMORY, "no memory for the prefix cache of %zu pages", n);
 	}
@@ -56,7 +56,7 @@ void prefix_close(struct prefix *p)
 	free(p->table);
 	free(p->holder);
 	free(p->walked);
-	free(p->ghost);
+	free(p->evicted);
 	for (int32_t i = 0; i < p->n_pins; i++)
 		free(p->pin[i].ids);
 	free(p->pin);
@@ -117,10 +117,10 @@ static void table_remove(struct prefix *p, int32_t node)
 	p->table[hole] = -1;
 }
 
-static bool is_ghost(const struct prefix *p, uint64_t key)
+static bool is_evicted(const struct prefix *p, uint64_t key)
 {
-	for (int32_t i = 0; i < p->n_ghosts; i++)
-		if (p->ghost[i] == key)
+	for (int32_t i = 0; i < p->n_evicted_keys; i++)
+		if (p->evicted[i] == key)
 			return true;
 	return false;
 }
@@ -145,7 +145,7 @@ static void explain(struct prefix *p, int32_t parent, uint64_t parent_key, const
 			best_n = same;
 		}
 	}
-	if (left >= size && is_ghost(p, key_of(parent_key, ids + at, size))) {
+	if (left >= size && is_evicted(p, key_of(parent_key, ids + at, size))) {
 		out->reason = EV_PREFIX_evicted;
 		return;
 	}
@@ -222,7 +222,7 @@ static int32_t usable(const struct prefix *p, int32_t blocks, int32_t most)
 }
 
 /* Is a state what the last of the blocks walked lacks, and nothing else? */
-static bool thinned(const struct prefix *p, int32_t blocks)
+static bool was_pruned(const struct prefix *p, int32_t blocks)
 {
 	const struct prefix_node *last = &p->node[p->walked[blocks - 1]];
 	bool state = false, other = false;
@@ -262,7 +262,7 @@ void prefix_find(struct prefix *p, const int32_t *ids, int32_t n, int32_t most, 
 		explain(p, found ? p->walked[found - 1] : -1, key, ids, n, found * size, out);
 	/* the last block is no loss where its last token is computed anyway */
 	if (out->n_blocks < found - (found * size > most))
-		out->reason = thinned(p, found) ? EV_PREFIX_thinned : EV_PREFIX_evicted;
+		out->reason = was_pruned(p, found) ? EV_PREFIX_pruned : EV_PREFIX_evicted;
 }
 
 int32_t prefix_length(const struct prefix *p, const int32_t *ids, int32_t n, int32_t most)
@@ -289,7 +289,7 @@ static void take_pages(
 		if (page < 0 || p->node[node].page[g] >= 0 || p->memory->pages[g].page[page].cached)
 			continue;
 		p->node[node].page[g] = page;
-		if (g == p->memory->lead)
+		if (g == p->memory->primary)
 			p->holder[page] = node;
 		pages_cache(&p->memory->pages[g], page, request, block);
 	}
@@ -297,7 +297,7 @@ static void take_pages(
 
 static bool is_cached(const struct prefix *p, int32_t page)
 {
-	return page >= 0 && p->memory->pages[p->memory->lead].page[page].cached;
+	return page >= 0 && p->memory->pages[p->memory->primary].page[page].cached;
 }
 
 static bool known(const struct prefix *p, int32_t block, const struct memory_table *t)
@@ -346,11 +346,11 @@ static void unlink_node(struct prefix *p, int32_t node)
 }
 
 /* A later miss of this node is logged with the reason "evicted". */
-static void add_ghost(struct prefix *p, int32_t node)
+static void add_evicted(struct prefix *p, int32_t node)
 {
-	p->ghost[p->ghost_at] = p->node[node].key;
-	p->ghost_at = (p->ghost_at + 1) % N_GHOSTS;
-	p->n_ghosts += p->n_ghosts < N_GHOSTS;
+	p->evicted[p->evicted_at] = p->node[node].key;
+	p->evicted_at = (p->evicted_at + 1) % N_EVICTED_KEYS;
+	p->n_evicted_keys += p->n_evicted_keys < N_EVICTED_KEYS;
 }
 
 static void drop_page(struct prefix *p, int32_t node, int32_t g, int64_t step)
@@ -384,7 +384,7 @@ static void evict_leaf(struct prefix *p, int32_t node, int64_t step)
 {
 	const int32_t parent = p->node[node].parent;
 
-	add_ghost(p, node);
+	add_evicted(p, node);
 	unlink_node(p, node);
 	for (int32_t g = 0; g < p->memory->spec.n; g++)
 		drop_page(p, node, g, step);
@@ -416,8 +416,8 @@ void prefix_add(struct prefix *p, const int32_t *ids, int32_t block, const struc
 		;
 	/* The ancestors are those with equal tokens, which need not be this request's own pages. If the
 	 * last one is, there is no need to look for it. */
-	if (block && is_cached(p, t->page[p->memory->lead][block - 1])) {
-		parent = p->holder[t->page[p->memory->lead][block - 1]];
+	if (block && is_cached(p, t->page[p->memory->primary][block - 1])) {
+		parent = p->holder[t->page[p->memory->primary][block - 1]];
 		key = p->node[parent].key;
 	}
 	for (int32_t b = parent < 0 ? 0 : block; b < block; b++) {
@@ -445,7 +445,7 @@ void prefix_add(struct prefix *p, const int32_t *ids, int32_t block, const struc
 
 bool prefix_evict(struct prefix *p, int32_t g, int64_t step)
 {
-	int32_t node = prefix_evictable(p, g, false, p->memory->sight[g].always), leaf;
+	int32_t node = prefix_evictable(p, g, false, p->memory->mask[g].always), leaf;
 
 	if (node >= 0 && prefix_older_end(p, g, &p->node[node]))
 		node = -1;
@@ -475,7 +475,7 @@ void prefix_clear(struct prefix *p)
 	assert(!p->n_pins);
 	for (int32_t i = 0; i < p->n_nodes; i++)
 		if (p->node[i].live)
-			add_ghost(p, i);
+			add_evicted(p, i);
 	for (int32_t g = 0; g < p->memory->spec.n; g++)
 		for (int32_t page = 0; page < p->memory->pages[g].n_pages; page++)
 			if (p->memory->pages[g].page[page].cached)
@@ -483,12 +483,12 @@ void prefix_clear(struct prefix *p)
 	forget_all(p);
 }
 
-void prefix_keep_ghosts(struct prefix *p, struct prefix *old)
+void prefix_keep_evicted(struct prefix *p, struct prefix *old)
 {
-	uint64_t *own = p->ghost;
+	uint64_t *own = p->evicted;
 
-	p->ghost = old->ghost;
-	p->n_ghosts = old->n_ghosts;
-	p->ghost_at = old->ghost_at;
-	old->ghost = own;
+	p->evicted = old->evicted;
+	p->n_evicted_keys = old->n_evicted_keys;
+	p->evicted_at = old->evicted_at;
+	old->evicted = own;
 }

@@ -71,12 +71,12 @@ struct prefix {
 	struct prefix_node *node; /* [n_nodes] */
 	int32_t *tokens;          /* [n_nodes][page_size] */
 	int32_t *table;           /* open addressing: node or -1 */
-	int32_t *holder;          /* of each page of the lead group that is cached: its node */
+	int32_t *holder;          /* of each page of the primary group that is cached: its node */
 	int32_t *walked;          /* [most_blocks] scratch: nodes of a match */
 	uint32_t mask;
 	int32_t n_nodes, first_free, first_root, n_live;
-	uint64_t *ghost; /* keys of evicted nodes, a ring */
-	int32_t n_ghosts, ghost_at;
+	uint64_t *evicted; /* keys of evicted nodes, a ring */
+	int32_t n_evicted_keys, evicted_at;
 	bool on;
 	enum prefix_policy policy;
 	struct pin *pin; /* [n_pins], in the order in which they came; room for PINS_MOST */
@@ -135,7 +135,7 @@ void prefix_tidy(struct prefix *p, int32_t node);
 void prefix_clear(struct prefix *p);
 /* Takes over what `old` evicted, so that a miss in a cache that was made anew is still explained.
  */
-void prefix_keep_ghosts(struct prefix *p, struct prefix *old);
+void prefix_keep_evicted(struct prefix *p, struct prefix *old);
 
 void prefix_check(const struct prefix *p);
 

@@ -29,12 +29,12 @@ void prefix_check(const struct prefix *p)
 		live++;
 		assert(n->parent < 0 || p->node[n->parent].live);
 		assert(count_children(p, i) == n->n_children);
-		assert(n->page[m->lead] < 0 || p->holder[n->page[m->lead]] == i);
+		assert(n->page[m->primary] < 0 || p->holder[n->page[m->primary]] == i);
 		assert(prefix_next(p, n->parent, p->tokens + (size_t)i * (size_t)m->page_size, &key) == i);
 		assert(key == n->key);
 		for (int32_t g = 0; g < m->spec.n; g++) {
 			assert(n->page[g] < 0 || m->pages[g].page[n->page[g]].cached);
-			assert(n->page[g] >= 0 || n->depth >= m->sight[g].always);
+			assert(n->page[g] >= 0 || n->depth >= m->mask[g].always);
 			cached[g] += n->page[g] >= 0;
 			pages += n->page[g] >= 0;
 		}

@@ -92,10 +92,11 @@ enum k_cache memory_format(const struct memory_specs *m)
 	return K_CACHE_f16;
 }
 
-void memory_set_extents(struct memory_specs *m, bool extents)
+void memory_set_key_ranges(struct memory_specs *m, bool key_ranges)
 {
 	for (int32_t g = 0; g < m->n; g++)
-		m->group[g].kv.extents = extents && !m->group[g].kind->is_state && !m->group[g].window;
+		m->group[g].kv.key_ranges =
+			key_ranges && !m->group[g].kind->is_state && !m->group[g].window;
 }
 
 static int32_t add_kept(struct memory_specs *m, int32_t g, int32_t most)

@@ -126,7 +126,7 @@ static bool see(void *arg, const struct k_op *op, int32_t layer)
 /* ---- what it says ---- */
 
 /* Shares [n_heads] of the squares. */
-static int tell_heads(struct engine *e, const struct one *o, float *share, struct err *err)
+static int measure_heads(struct engine *e, const struct one *o, float *share, struct err *err)
 {
 	float *w = o->out ? program_read_matrix(e->kernels, o->out, err) : NULL;
 	double all = 0;
@@ -145,7 +145,7 @@ static int tell_heads(struct engine *e, const struct one *o, float *share, struc
 }
 
 /* squares become what each channel adds, ascending; least [SIXTEENTHS]: see the event. */
-static int tell_channels(struct engine *e, const struct one *o, float *least, struct err *err)
+static int measure_channels(struct engine *e, const struct one *o, float *least, struct err *err)
 {
 	float *w = program_read_matrix(e->kernels, o->down, err);
 	const int32_t n = o->down->n_cols;
@@ -169,7 +169,7 @@ static int tell_channels(struct engine *e, const struct one *o, float *least, st
 	return 0;
 }
 
-static int tell(
+static int emit(
 	struct engine *e, const struct measuring *m, int32_t i, int32_t n_tokens, struct err *err)
 {
 	const struct one *o = &m->of[i];
@@ -185,7 +185,7 @@ static int tell(
 		.heads = { share, (size_t)o->n_heads * sizeof *share },
 		.channels = o->down ? o->down->n_cols : 0,
 		.least = { least, o->down ? sizeof least : 0 } };
-	if (!tell_heads(e, o, share, err) && !(o->down && tell_channels(e, o, least, err)))
+	if (!measure_heads(e, o, share, err) && !(o->down && measure_channels(e, o, least, err)))
 		stream_emit(&e->stream, &ev);
 	free(share);
 	return err->code ? -1 : 0;
@@ -206,7 +206,7 @@ static int measure(struct engine *e, struct err *err)
 	else
 		err_set(err, ERR_MEMORY, "no memory for %d layers", m.n);
 	for (int32_t i = 0; n > 0 && i < m.n && !err->code; i++)
-		tell(e, &m, i, n, err);
+		emit(e, &m, i, n, err);
 	for (int32_t i = 0; m.of && i < m.n; i++) {
 		free(m.of[i].products);
 		free(m.of[i].squares);

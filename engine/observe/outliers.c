@@ -65,7 +65,7 @@ static int32_t top_of(const struct channel_input *in, struct top *top)
 	return n;
 }
 
-static int tell(struct engine *e, const struct channel_input *in, int32_t nth, struct err *err)
+static int emit(struct engine *e, const struct channel_input *in, int32_t nth, struct err *err)
 {
 	const int32_t n = in->dim;
 	float *w = malloc((size_t)n * sizeof *w);
@@ -107,7 +107,7 @@ static int measure(struct engine *e, struct err *err)
 	if (channels_measure(&c, e, err))
 		return -1;
 	for (int32_t i = 0; !failed && i < c.n; i++)
-		failed = tell(e, &c.input[i], i, err);
+		failed = emit(e, &c.input[i], i, err);
 	channels_free(&c);
 	return failed;
 }

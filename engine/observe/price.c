@@ -115,7 +115,7 @@ struct telling {
 	struct twinning *s;
 };
 
-static void tell(void *arg, int32_t nth, const float *row, const struct k_logit_stats *exact)
+static void emit(void *arg, int32_t nth, const float *row, const struct k_logit_stats *exact)
 {
 	const struct telling *t = arg;
 	const struct twinned *d = &t->s->drawn[nth];
@@ -147,7 +147,7 @@ static void twinning_done(struct engine *e, void *state)
 
 	if (!s->twin)
 		return;
-	twin_run(s->twin, tell, &t, &s->cost, &e->lost); /* a lost device ends the next step */
+	twin_run(s->twin, emit, &t, &s->cost, &e->lost); /* a lost device ends the next step */
 	forget_ended(s);
 }
 

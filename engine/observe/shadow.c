@@ -144,7 +144,7 @@ static int shadowing_asked(
 		return 0;
 	note_used(e, s->now, n, propose_ns);
 	e->draft.n_branches = 0;
-	memory_begin_step(&e->memory); /* gives all spare pages back to the step */
+	memory_begin_step(&e->memory); /* gives all scratch pages back to the step */
 	for (int32_t k = 0; k < n; k++) {
 		e->draft.jobs[k].nodes = nodes;
 		if (lend && !lend_pages(e, &e->draft.jobs[k]))
@@ -233,10 +233,10 @@ static void emit_drafter(struct engine *e, struct shadow_drafter *d, double plai
 	s->nodes = (int64_t)sum_of(d->all.have, DRAFT_NODES);
 	s->propose_ns = (int64_t)d->all.propose_ns;
 	s->learn_ns = (int64_t)d->all.learn_ns;
-	s->judged = (struct ev_span){ tried, sizeof tried };
+	s->verified = (struct ev_span){ tried, sizeof tried };
 	s->accepted = (struct ev_span){ accepted, sizeof accepted };
 	if (d->recent.steps > 0) {
-		s->lately = d->recent.tokens / d->recent.steps;
+		s->tokens_ema = d->recent.tokens / d->recent.steps;
 		s->predicted = plain * shadow_speed(&d->recent, &e->measure.cost, DRAFT_NODES, n);
 		s->best_nodes = shadow_best(&d->recent, &e->measure.cost, DRAFT_NODES, n, &best);
 	}
@@ -248,7 +248,7 @@ static void emit_plain(struct engine *e, double plain)
 	struct event ev;
 	struct ev_shadow *s = shadow_event(e, "off", &ev);
 
-	s->lately = 1;
+	s->tokens_ema = 1;
 	s->predicted = plain;
 	stream_emit(&e->stream, &ev);
 }

@@ -10,14 +10,14 @@ enum { HALF_LIFE = 16 };
 struct used { /* of a request */
 	int64_t rows;
 	uint32_t *times; /* [layers][experts] */
-	float *lately;   /* likewise */
+	float *load_ema; /* likewise */
 };
 struct watch_experts {
 	int32_t layers, n, most_used, n_places; /* n: experts */
 	int64_t read, whole;
 	struct used *of;
 	uint8_t *chosen; /* [layers][n] */
-	uint16_t *load, *lately;
+	uint16_t *load, *load_ema;
 	float *entropy; /* [layers] */
 };
 
@@ -66,10 +66,10 @@ static void find_bytes(struct engine *e, struct watch_experts *s)
 
 static bool has_room(const struct watch_experts *s)
 {
-	bool all = s->of && s->chosen && s->load && s->lately && s->entropy;
+	bool all = s->of && s->chosen && s->load && s->load_ema && s->entropy;
 
 	for (int32_t i = 0; all && i < s->n_places; i++)
-		all = s->of[i].times && s->of[i].lately;
+		all = s->of[i].times && s->of[i].load_ema;
 	return all;
 }
 
@@ -88,11 +88,11 @@ struct watch_experts *watch_experts_open(struct engine *e, int32_t n)
 	s->of = calloc((size_t)n, sizeof *s->of);
 	s->chosen = calloc(cells, sizeof *s->chosen);
 	s->load = calloc(cells, sizeof *s->load);
-	s->lately = calloc(cells, sizeof *s->lately);
+	s->load_ema = calloc(cells, sizeof *s->load_ema);
 	s->entropy = calloc((size_t)s->layers, sizeof *s->entropy);
 	for (int32_t i = 0; s->of && i < n; i++) {
 		s->of[i].times = calloc(cells, sizeof *s->of[i].times);
-		s->of[i].lately = calloc(cells, sizeof *s->of[i].lately);
+		s->of[i].load_ema = calloc(cells, sizeof *s->of[i].load_ema);
 	}
 	if (has_room(s))
 		return s;
@@ -106,12 +106,12 @@ void watch_experts_close(struct watch_experts *s)
 		return;
 	for (int32_t i = 0; s->of && i < s->n_places; i++) {
 		free(s->of[i].times);
-		free(s->of[i].lately);
+		free(s->of[i].load_ema);
 	}
 	free(s->of);
 	free(s->chosen);
 	free(s->load);
-	free(s->lately);
+	free(s->load_ema);
 	free(s->entropy);
 	free(s);
 }
@@ -123,7 +123,7 @@ void watch_experts_forget(struct watch_experts *s, int32_t place)
 
 	u->rows = 0;
 	memset(u->times, 0, cells * sizeof *u->times);
-	memset(u->lately, 0, cells * sizeof *u->lately);
+	memset(u->load_ema, 0, cells * sizeof *u->load_ema);
 }
 
 /* The average begins with the first row, so that it is a share from then on. */
@@ -139,10 +139,10 @@ static void count_route(
 		const float old = rows++ ? keep : 0;
 
 		for (int32_t i = 0; i < a->n_experts; i++)
-			u->lately[at + (size_t)i] *= old;
+			u->load_ema[at + (size_t)i] *= old;
 		for (int32_t i = 0; i < a->k; i++) {
 			u->times[at + (size_t)a->ids[r * a->k + i]]++;
-			u->lately[at + (size_t)a->ids[r * a->k + i]] += 1 - old;
+			u->load_ema[at + (size_t)a->ids[r * a->k + i]] += 1 - old;
 		}
 	}
 }
@@ -179,7 +179,7 @@ static uint16_t share_of(double share)
 	return share >= 1 ? 65535 : share > 0 ? (uint16_t)(share * 65535 + 0.5) : 0;
 }
 
-static void tell_route(
+static void observe_route(
 	struct watch_experts *s, const struct k_op *op, const struct watched *w, struct used *u)
 {
 	const struct k_route *a = &op->u.route;
@@ -197,7 +197,7 @@ static void tell_route(
 	}
 	for (size_t i = at; i < at + (size_t)a->n_experts; i++) {
 		s->load[i] = share_of((double)u->times[i] / (double)u->rows);
-		s->lately[i] = share_of((double)u->lately[i]);
+		s->load_ema[i] = share_of((double)u->load_ema[i]);
 	}
 	s->entropy[op->layer] = entropy_of(a, a->logits + (size_t)w->row * (size_t)a->n_experts);
 }
@@ -213,7 +213,7 @@ void watch_experts_emit(struct engine *e, struct watch_experts *s, const struct 
 	memset(s->chosen, 0, cells);
 	for (size_t i = 0; i < layers; i++)
 		s->entropy[i] = NAN;
-	each_route(e, s, w, u, tell_route);
+	each_route(e, s, w, u, observe_route);
 	ev_init(&ev, EV_experts);
 	ev.u.experts = (struct ev_experts){ .step = e->n_steps,
 		.request = w->item->r->id,
@@ -225,7 +225,7 @@ void watch_experts_emit(struct engine *e, struct watch_experts *s, const struct 
 		.whole = s->whole,
 		.chosen = { s->chosen, cells },
 		.load = { s->load, cells * sizeof *s->load },
-		.lately = { s->lately, cells * sizeof *s->lately },
+		.load_ema = { s->load_ema, cells * sizeof *s->load_ema },
 		.entropy = { s->entropy, layers * sizeof *s->entropy } };
 	stream_emit(&e->stream, &ev);
 }

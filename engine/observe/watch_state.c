@@ -7,14 +7,14 @@
 
 enum { RANKS = 16, PAST = 64 };
 
-struct past {
+struct history {
 	int32_t n;
 	float of[PAST][2];
 };
 struct watch_states {
 	int32_t layers, n_places;
 	bool any;
-	struct past *past; /* by place */
+	struct history *history; /* by place */
 	uint32_t *heads, *taps;
 	float (*half_life)[RANKS], *norm; /* [layers] */
 	float *room;                      /* of one layer's state, or its half-lives */
@@ -45,13 +45,13 @@ struct watch_states *watch_states_open(struct engine *e, int32_t n)
 	s->any = s->most > 0;
 	s->layers = e->info.n_layers;
 	s->n_places = n;
-	s->past = calloc((size_t)n, sizeof *s->past);
+	s->history = calloc((size_t)n, sizeof *s->history);
 	s->heads = calloc(layers, sizeof *s->heads);
 	s->taps = calloc(layers, sizeof *s->taps);
 	s->half_life = calloc(layers, sizeof *s->half_life);
 	s->norm = calloc(layers, sizeof *s->norm);
 	s->room = calloc(s->most + layers + 1, sizeof *s->room);
-	if (s->past && s->heads && s->taps && s->half_life && s->norm && s->room)
+	if (s->history && s->heads && s->taps && s->half_life && s->norm && s->room)
 		return s;
 	watch_states_close(s);
 	return NULL;
@@ -61,7 +61,7 @@ void watch_states_close(struct watch_states *s)
 {
 	if (!s)
 		return;
-	free(s->past);
+	free(s->history);
 	free(s->heads);
 	free(s->taps);
 	free(s->half_life);
@@ -72,7 +72,7 @@ void watch_states_close(struct watch_states *s)
 
 void watch_states_forget(struct watch_states *s, int32_t place)
 {
-	s->past[place].n = 0;
+	s->history[place].n = 0;
 }
 
 /* ---- how long it keeps ---- */
@@ -97,7 +97,7 @@ static float half_life_of(float decay)
 	return decay >= 1 ? INFINITY : decay > 0 ? (float)(-M_LN2 / log((double)decay)) : 0;
 }
 
-static void tell_linear(struct watch_states *s, const struct k_op *op, int32_t row)
+static void observe_linear(struct watch_states *s, const struct k_op *op, int32_t row)
 {
 	const struct k_linear *a = &op->u.linear;
 	const float *rate = a->fixed ? a->fixed : a->rate + (size_t)row * (size_t)a->heads * 2;
@@ -108,7 +108,7 @@ static void tell_linear(struct watch_states *s, const struct k_op *op, int32_t r
 }
 
 /* a is the kernels': where that is not the host's memory, it is not told. */
-static void tell_scan(struct watch_states *s, const struct k_op *op, int32_t row)
+static void observe_scan(struct watch_states *s, const struct k_op *op, int32_t row)
 {
 	const struct k_scan *a = &op->u.scan;
 	const int32_t dim = a->out.dim;
@@ -151,7 +151,7 @@ static double squares(struct engine *e, struct watch_states *s, const struct k_o
 	return sum;
 }
 
-static void tell_op(struct engine *e, struct watch_states *s, const struct k_op *op, int32_t row)
+static void observe_op(struct engine *e, struct watch_states *s, const struct k_op *op, int32_t row)
 {
 	const double was = isnan(s->norm[op->layer]) ? 0 : (double)s->norm[op->layer];
 
@@ -159,9 +159,9 @@ static void tell_op(struct engine *e, struct watch_states *s, const struct k_op 
 	if (op->kind == K_OP_conv)
 		s->taps[op->layer] = (uint32_t)op->u.conv.taps;
 	else if (op->kind == K_OP_linear)
-		tell_linear(s, op, row);
+		observe_linear(s, op, row);
 	else if (k_is_host(e->kernels))
-		tell_scan(s, op, row);
+		observe_scan(s, op, row);
 }
 
 static void clear(struct watch_states *s)
@@ -174,7 +174,7 @@ static void clear(struct watch_states *s)
 	}
 }
 
-static void note_past(struct watch_states *s, struct past *p)
+static void note_past(struct watch_states *s, struct history *p)
 {
 	double sum = 0;
 	int32_t n = 0;
@@ -195,7 +195,7 @@ void watch_states_emit(struct engine *e, struct watch_states *s, const struct wa
 {
 	const struct k_program *p = &e->forward.program;
 	const size_t layers = (size_t)s->layers;
-	struct past *past = &s->past[w->place];
+	struct history *history = &s->history[w->place];
 	struct event ev;
 
 	if (!s->any)
@@ -203,8 +203,8 @@ void watch_states_emit(struct engine *e, struct watch_states *s, const struct wa
 	clear(s);
 	for (int32_t i = 0; i < p->n_ops; i++)
 		if (state_floats(&p->op[i]))
-			tell_op(e, s, &p->op[i], w->row);
-	note_past(s, past);
+			observe_op(e, s, &p->op[i], w->row);
+	note_past(s, history);
 	ev_init(&ev, EV_state);
 	ev.u.state = (struct ev_state){ .step = e->n_steps,
 		.request = w->item->r->id,
@@ -213,6 +213,6 @@ void watch_states_emit(struct engine *e, struct watch_states *s, const struct wa
 		.taps = { s->taps, layers * sizeof *s->taps },
 		.half_life = { s->half_life, layers * sizeof *s->half_life },
 		.norm = { s->norm, layers * sizeof *s->norm },
-		.past = { past->of, (size_t)past->n * sizeof past->of[0] } };
+		.history = { history->of, (size_t)history->n * sizeof history->of[0] } };
 	stream_emit(&e->stream, &ev);
 }

@@ -13,13 +13,13 @@ void forward_sees(struct forward_needs *n, int32_t window)
 
 	while (i < n->n_windows && n->window[i] != window)
 		i++;
-	if (i == n->n_windows && i <= FORWARD_SIGHTS)
+	if (i == n->n_windows && i <= FORWARD_MASKS)
 		n->window[n->n_windows++] = window;
 }
 
-const struct forward_sight *forward_sight(const struct forward *f, int32_t window)
+const struct forward_mask *forward_mask(const struct forward *f, int32_t window)
 {
-	const struct forward_sight *s = f->sight;
+	const struct forward_mask *s = f->mask;
 
 	while (s->window != window)
 		s++;
@@ -62,7 +62,7 @@ static int32_t end_seen(const struct forward *f, int32_t r, int32_t item)
 
 /* A request reads the positions that its first row sees, and one more for each further row that
  * sees more. */
-static void sight_fill(struct forward *f, struct forward_sight *s)
+static void mask_fill(struct forward *f, struct forward_mask *s)
 {
 	const struct k_kv *coded = coded_keys(f);
 	const struct visible full = { 0 };
@@ -93,7 +93,7 @@ static void sight_fill(struct forward *f, struct forward_sight *s)
 static void parts_fill(struct forward *f)
 {
 	for (int i = 0; i < FORWARD_PARTS; i++) {
-		struct forward_sight *s = &f->part[i];
+		struct forward_mask *s = &f->part[i];
 
 		s->positions = s->pairs = 0;
 		for (int32_t r = 0, item = 0; r < f->n_rows; r++) {
@@ -135,19 +135,19 @@ static void fill_reads(struct forward *f)
 			f->choice.budget[r] = p->groups(arg, pos);
 		if (p->keeps)
 			f->choice.budget[r] = p->keeps(arg, pos / K_SPAN + 1);
-		if (p->comb)
-			f->choice.comb[r] = p->comb(arg, pos);
-		if (p->turned)
-			f->choice.turned[r] = p->turned(arg, pos);
+		if (p->stride_mask)
+			f->choice.stride_mask[r] = p->stride_mask(arg, pos);
+		if (p->rotated)
+			f->choice.rotated[r] = p->rotated(arg, pos);
 	}
 }
 
-static void fill_sights(struct forward *f)
+static void fill_masks(struct forward *f)
 {
 	if (f->model->n_encoder)
 		parts_fill(f);
 	for (int32_t i = 0; i < f->needs.n_windows; i++)
-		sight_fill(f, &f->sight[i]);
+		mask_fill(f, &f->mask[i]);
 	fill_reads(f);
 }
 
@@ -352,7 +352,7 @@ static void prepare(struct forward *f)
 		.visible = f->visible };
 
 	f->encodes = s.encodes;
-	fill_sights(f);
+	fill_masks(f);
 	if (visible_policy_of(&f->visible)->keeps)
 		fill_begins(f);
 	set_share_stride(f);

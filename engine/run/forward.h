@@ -16,7 +16,7 @@
 #include "kernels/kernels.h"
 
 struct forward;
-struct forward_sight;
+struct forward_mask;
 struct forward_stage {
 	uint64_t ns, bytes, ops;
 };
@@ -37,12 +37,12 @@ struct forward_acts {
 	int32_t dim;
 	bool x, q; /* floats, blocks of 8 bits: the forms that the matrices which read it need */
 };
-enum { FORWARD_SIGHTS = 4 /* windows of one model that differ */ };
+enum { FORWARD_MASKS = 4 /* windows of one model that differ */ };
 enum { FORWARD_INPUT, FORWARD_OWN, FORWARD_PARTS };
 struct forward_needs {
-	int32_t ops;                                   /* of all layers */
-	int32_t window[FORWARD_SIGHTS + 1], n_windows; /* more are too many */
-	int32_t q, kv, heads, kv_heads, wide;          /* heads, kv_heads: of attention */
+	int32_t ops;                                  /* of all layers */
+	int32_t window[FORWARD_MASKS + 1], n_windows; /* more are too many */
+	int32_t q, kv, heads, kv_heads, wide;         /* heads, kv_heads: of attention */
 	int32_t masked; /* widest activations of which `mask` has the bits */
 	int32_t q_normed, k_normed, inner;
 	int32_t room; /* floats of a state matrix of one layer, once a step */
@@ -56,7 +56,7 @@ void forward_reads(struct forward_acts *a, const struct k_matrix *w);
 /* For attention: registers a layer with this window of its own (0: none); then, in a step, gives
  * what its rows see. */
 void forward_sees(struct forward_needs *n, int32_t window);
-const struct forward_sight *forward_sight(const struct forward *f, int32_t window);
+const struct forward_mask *forward_mask(const struct forward *f, int32_t window);
 int32_t forward_n_ranges(const struct forward *f, int32_t window);
 /* The norm that the model's stream has; bias NULL: none. */
 struct k_op *forward_add_norm(struct forward *f, const float *x, const int32_t *pick,
@@ -97,7 +97,7 @@ struct forward_late {
 };
 
 /* What rows see in the layers that have the same window of their own. Made for each step. */
-struct forward_sight {
+struct forward_mask {
 	int32_t window;         /* 0: none */
 	struct k_range *ranges; /* [max_rows, visible_n_ranges()], in memory shared with the kernels */
 	/* for counting: positions of the cache that attention reads; pairs of query and visible
@@ -127,23 +127,24 @@ enum forward_rewrites { FORWARD_FLOATS, FORWARD_WATCH, FORWARD_REWRITERS };
 struct forward_choice {
 	/* how many groups, and which, as k_pick writes them. Where heads keep groups, the budget is of
 	 * the span after the row's */
-	int32_t *budget; /* [max_rows] */
-	uint8_t *picked; /* [layers][n_rows][needs.kv_heads][picked_stride]; NULL: nothing chooses */
-	int32_t picked_stride;
-	struct k_comb *comb; /* [max_rows] positions */
-	int32_t *turned;     /* [max_rows] position by which the query for the first ones is rotated */
-	uint16_t *reads;     /* [max_groups] for counting alone */
+	int32_t *budget;   /* [max_rows] */
+	uint8_t *selected; /* [layers][n_rows][needs.kv_heads][selected_stride]; NULL: nothing chooses
+						*/
+	int32_t selected_stride;
+	struct k_stride_mask *stride_mask; /* [max_rows] positions */
+	int32_t *rotated; /* [max_rows] position by which the query for the first ones is rotated */
+	uint16_t *reads;  /* [max_groups] for counting alone */
 	/* where heads keep groups: the first row of each row's request; what rows gave to each group of
 	 * 16, in the layer that runs; else NULL */
-	int32_t *begins;     /* [max_rows] */
-	float *account;      /* [max_rows][needs.heads][max_groups] */
-	float *account_room; /* [needs.kv_heads][k_heavy_floats(max_groups)] */
+	int32_t *begins;           /* [max_rows] */
+	float *attn_score;         /* [max_rows][needs.heads][max_groups] */
+	float *attn_score_scratch; /* [needs.kv_heads][k_heavy_floats(max_groups)] */
 };
 
 /* What the draws of a step's outputs ask of it, where the host cannot read the logits in place. */
 struct forward_draw {
 	bool asks;                  /* the caller fills in `ask` */
-	struct k_draw_ask *ask;     /* [max_out]; NULL, like the others: it reads the logits */
+	struct k_draw_request *ask; /* [max_out]; NULL, like the others: it reads the logits */
 	struct k_draw_reply *reply; /* [max_out] */
 	struct k_draw_entry *list;  /* [max_out, K_DRAW_LIST] */
 	bool *whole;                /* [max_out] set by the caller: the row is needed, or was fetched */
@@ -233,11 +234,11 @@ struct forward {
 	bool begin_more;
 	struct forward_kept kept[FORWARD_KEPT];
 	struct forward_choice choice;
-	struct forward_sight sight[FORWARD_SIGHTS]; /* [needs.n_windows] */
+	struct forward_mask mask[FORWARD_MASKS]; /* [needs.n_windows] */
 	/* of an encoder-decoder model: rows are an encoder's; what a decoder's see of it and of their
 	 * own */
 	bool encodes;
-	struct forward_sight part[FORWARD_PARTS];
+	struct forward_mask part[FORWARD_PARTS];
 
 	/* results, likewise shared */
 	float *logits;               /* [max_out, vocab]; on a device, those that were fetched */

@@ -31,9 +31,9 @@ static uint64_t cache_bytes(const struct k_attention *a, uint64_t positions, uin
 		   K_GROUP;
 }
 
-static const struct forward_sight *sight_of(const struct forward *f, const struct k_attention *a)
+static const struct forward_mask *mask_of(const struct forward *f, const struct k_attention *a)
 {
-	const struct forward_sight *s = f->sight;
+	const struct forward_mask *s = f->mask;
 
 	for (int i = 0; i < FORWARD_PARTS; i++)
 		if (f->part[i].ranges == a->ranges)
@@ -47,7 +47,7 @@ static void count_attention(const struct forward *f, struct k_op *op)
 {
 	const struct k_attention *a = &op->u.attention;
 	const uint64_t width = (uint64_t)a->out.dim;
-	const struct forward_sight *s = sight_of(f, a);
+	const struct forward_mask *s = mask_of(f, a);
 
 	op->bytes = cache_bytes(a, s->positions, s->recent) + (uint64_t)f->n_rows * width * 8;
 	op->ops = s->pairs * width * 4;
@@ -87,14 +87,14 @@ void forward_count_read(struct forward *f)
 	for (int32_t i = 0; i < f->program.n_ops; i++) {
 		struct k_op *op = &f->program.op[i];
 		const struct k_attention *a = &op->u.attention;
-		const struct forward_sight *s;
+		const struct forward_mask *s;
 		uint64_t seen, read;
 
 		if (op->kind != K_OP_attention)
 			continue;
-		s = sight_of(f, a);
+		s = mask_of(f, a);
 		seen = cache_bytes(a, s->positions, s->recent);
-		read = a->picked || a->comb ? bytes_read(f, a) : seen;
+		read = a->selected || a->stride_mask ? bytes_read(f, a) : seen;
 		op->bytes = op->bytes - seen + read;
 		f->cost.kv_bytes += read;
 		f->cost.kv_whole_bytes += cache_bytes(a, s->whole, s->whole_recent);

@@ -42,8 +42,8 @@ static void cut_reads(struct forward *f, struct cutter *c, size_t rows)
 {
 	f->choice.budget = program_cut(c, rows, sizeof *f->choice.budget);
 	f->choice.begins = program_cut(c, rows, sizeof *f->choice.begins);
-	f->choice.comb = program_cut(c, rows, sizeof *f->choice.comb);
-	f->choice.turned = program_cut(c, rows, sizeof *f->choice.turned);
+	f->choice.stride_mask = program_cut(c, rows, sizeof *f->choice.stride_mask);
+	f->choice.rotated = program_cut(c, rows, sizeof *f->choice.rotated);
 	f->choice.reads = program_cut(c, (size_t)f->max_groups, sizeof *f->choice.reads);
 }
 
@@ -70,7 +70,7 @@ static void cut_shared(struct forward *f, struct cutter *c)
 	cut_reads(f, c, rows);
 	f->also = program_cut(c, (size_t)f->max_also, sizeof *f->also);
 	for (int32_t i = 0; i < f->needs.n_windows; i++)
-		f->sight[i].ranges = program_cut(c, rows * VISIBLE_RANGES, sizeof *f->sight[i].ranges);
+		f->mask[i].ranges = program_cut(c, rows * VISIBLE_RANGES, sizeof *f->mask[i].ranges);
 	for (int i = 0; f->model->n_encoder && i < FORWARD_PARTS; i++)
 		f->part[i].ranges = program_cut(c, rows, sizeof *f->part[i].ranges);
 	f->item_row = program_cut(c, rows, sizeof *f->item_row);
@@ -161,11 +161,11 @@ int forward_open(struct forward *f, const struct model *m, const struct memory_s
 	f->n_layers = m->config.n_layers;
 	f->ahead = m->diffusion.on;
 	f->needs = find_needs(m);
-	if (f->needs.n_windows > FORWARD_SIGHTS)
+	if (f->needs.n_windows > FORWARD_MASKS)
 		return err_set(
-			e, ERR_INPUT, "the model's layers have more than %d different windows", FORWARD_SIGHTS);
+			e, ERR_INPUT, "the model's layers have more than %d different windows", FORWARD_MASKS);
 	for (int32_t i = 0; i < f->needs.n_windows; i++)
-		f->sight[i].window = f->needs.window[i];
+		f->mask[i].window = f->needs.window[i];
 	f->max_rows = most.rows;
 	f->max_out = most.out;
 	f->max_observed = most.observed;
@@ -179,36 +179,36 @@ int forward_open(struct forward *f, const struct model *m, const struct memory_s
 }
 
 /* What rows choose to read: the host counts it. */
-static int take_picked(struct forward *f, struct err *e)
+static int take_selected(struct forward *f, struct err *e)
 {
 	const size_t rows = (size_t)f->n_layers * (size_t)f->max_rows;
 
-	f->choice.picked_stride = f->max_groups / (K_SPAN / K_GROUP) + 1;
-	f->choice.picked = k_alloc(f->model->kernels,
-		rows * (size_t)f->needs.kv_heads * (size_t)f->choice.picked_stride, K_SHARED,
+	f->choice.selected_stride = f->max_groups / (K_SPAN / K_GROUP) + 1;
+	f->choice.selected = k_alloc(f->model->kernels,
+		rows * (size_t)f->needs.kv_heads * (size_t)f->choice.selected_stride, K_SHARED,
 		"the choice of keys; try a smaller --ctx or --budget", e);
-	return f->choice.picked ? 0 : -1;
+	return f->choice.selected ? 0 : -1;
 }
 
-static int take_account(struct forward *f, struct err *e)
+static int take_attn_score(struct forward *f, struct err *e)
 {
 	const size_t row = (size_t)f->needs.heads * (size_t)f->max_groups;
 	const size_t n = (size_t)f->max_rows * row,
 				 states = (size_t)f->needs.kv_heads * k_heavy_floats(f->max_groups);
 
-	f->choice.account = k_alloc(f->model->kernels, (n + states) * sizeof *f->choice.account, K_WORK,
-		"the attention that groups of positions get", e);
-	f->choice.account_room = f->choice.account + n;
-	return f->choice.account ? 0 : -1;
+	f->choice.attn_score = k_alloc(f->model->kernels, (n + states) * sizeof *f->choice.attn_score,
+		K_WORK, "the attention that groups of positions get", e);
+	f->choice.attn_score_scratch = f->choice.attn_score + n;
+	return f->choice.attn_score ? 0 : -1;
 }
 
 int forward_set_visible(struct forward *f, const struct visible *v, struct err *e)
 {
 	const bool keeps = visible_policy_of(v)->keeps;
 
-	if (f->model && (keeps || visible_picks(v)) && !f->choice.picked && take_picked(f, e))
+	if (f->model && (keeps || visible_picks(v)) && !f->choice.selected && take_selected(f, e))
 		return -1;
-	if (f->model && keeps && !f->choice.account && take_account(f, e))
+	if (f->model && keeps && !f->choice.attn_score && take_attn_score(f, e))
 		return -1;
 	f->program.version = 0;
 	f->visible = *v;
@@ -277,8 +277,8 @@ void forward_close(struct forward *f)
 		for (int i = 0; i < FORWARD_KEPT; i++)
 			if (f->kept[i].users)
 				k_free(f->model->kernels, f->kept[i].x);
-		k_free(f->model->kernels, f->choice.account);
-		k_free(f->model->kernels, f->choice.picked);
+		k_free(f->model->kernels, f->choice.attn_score);
+		k_free(f->model->kernels, f->choice.selected);
 		k_free(f->model->kernels, f->matrix);
 		k_free(f->model->kernels, f->work);
 		k_free(f->model->kernels, f->shared);

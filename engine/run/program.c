@@ -69,7 +69,7 @@ void program_stats(
 	op->u.stats = (struct k_stats){ .logits = logits, .vocab = vocab, .n = n, .out = out };
 }
 
-void program_ask(struct k_program *p, const struct k_draw_ask *ask, struct k_draw_reply *reply,
+void program_ask(struct k_program *p, const struct k_draw_request *ask, struct k_draw_reply *reply,
 	struct k_draw_entry *list)
 {
 	struct k_stats *a = &p->op[p->n_ops - 1].u.stats;

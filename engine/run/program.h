@@ -22,7 +22,7 @@ void program_glu(struct k_program *p, enum k_act act, const float *gate, const f
 void program_stats(
 	struct k_program *p, const float *logits, int32_t vocab, int32_t n, struct k_logit_stats *out);
 /* Adds what the stats op reports for the rows' draws. */
-void program_ask(struct k_program *p, const struct k_draw_ask *ask, struct k_draw_reply *reply,
+void program_ask(struct k_program *p, const struct k_draw_request *ask, struct k_draw_reply *reply,
 	struct k_draw_entry *list);
 
 /* Hands out pieces of one allocation; with base NULL it only counts. */

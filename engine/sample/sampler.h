@@ -59,13 +59,13 @@ void sampler_pick(struct sampler *s, const float *logits, const struct k_logit_s
 	const struct sample_params *params, const int32_t *history, int64_t n_history,
 	struct sample_key key, struct sample_result *out);
 
-/* The same where the row is on a device. sampler_ask() fills in what the device is to report of it
- * (kernels.h, struct k_draw_ask; the caller may set id); false if the row itself is needed in any
- * case. drafted: sampler_draft() will be called; sampler_reject() needs the row. sampler_can_do():
- * whether the report is enough. Then sampler_pick_listed() gives what sampler_pick() would, bit for
- * bit; reply and list must stay valid as logits must. */
-bool sampler_ask(const struct sampler *s, const struct sample_params *params, struct sample_key key,
-	bool drafted, struct k_draw_ask *ask);
+/* The same where the row is on a device. sampler_request() fills in what the device is to report of
+ * it (kernels.h, struct k_draw_request; the caller may set id); false if the row itself is needed
+ * in any case. drafted: sampler_draft() will be called; sampler_reject() needs the row.
+ * sampler_can_do(): whether the report is enough. Then sampler_pick_listed() gives what
+ * sampler_pick() would, bit for bit; reply and list must stay valid as logits must. */
+bool sampler_request(const struct sampler *s, const struct sample_params *params,
+	struct sample_key key, bool drafted, struct k_draw_request *ask);
 bool sampler_can_do(const struct sampler *s, const struct sample_params *params,
 	const struct k_logit_stats *stats, const struct k_draw_reply *reply,
 	const struct k_draw_entry *list);

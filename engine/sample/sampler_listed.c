@@ -34,14 +34,14 @@ static int32_t usual_best(int32_t vocab)
 	return half > SAMPLE_CANDIDATES ? half : SAMPLE_CANDIDATES;
 }
 
-bool sampler_ask(const struct sampler *s, const struct sample_params *p, struct sample_key key,
-	bool drafted, struct k_draw_ask *ask)
+bool sampler_request(const struct sampler *s, const struct sample_params *p, struct sample_key key,
+	bool drafted, struct k_draw_request *ask)
 {
 	const struct cuts c = cuts_of(s, p);
 	const float factor = factor_of(p);
 	const bool usual = factor > 0 && factor < INFINITY;
 
-	*ask = (struct k_draw_ask){ .factor = usual ? factor : 1.0f,
+	*ask = (struct k_draw_request){ .factor = usual ? factor : 1.0f,
 		.best = SAMPLE_CANDIDATES,
 		.id = -1,
 		.race = !c.greedy && !c.by_k && !c.by_p && !c.by_min,
@@ -149,7 +149,8 @@ bool sampler_listed_survives(const struct sampler *s, int32_t id)
 {
 	int32_t low = 0, high = s->n_list;
 
-	assert(s->n_list >= 0); /* sampler_ask() requests the row for a draft whose draw has no cuts */
+	assert(s->n_list >= 0); /* sampler_request() requests the row for a draft whose draw has no cuts
+							 */
 	while (low < high) {
 		const int32_t middle = low + (high - low) / 2;
 

@@ -31,7 +31,7 @@ int32_t sched_n_waiting(const struct sched *s)
 	int32_t n = 0;
 
 	for (int32_t i = 0; i < s->n_queue; i++)
-		n += !s->queue[i]->resting;
+		n += !s->queue[i]->backed_off;
 	return n;
 }
 
@@ -43,7 +43,7 @@ int32_t sched_next_waiting(const struct sched *s)
 	for (int32_t i = 0; i < s->n_queue; i++) {
 		int64_t rank;
 
-		if (s->queue[i]->resting || (!s->open && !s->queue[i]->was_running))
+		if (s->queue[i]->backed_off || (!s->open && !s->queue[i]->was_running))
 			continue;
 		rank = sched_rank(s->policy->admission, s, s->queue[i]);
 		if (best < 0 || rank < best_rank) {
@@ -238,7 +238,7 @@ int32_t sched_fork(struct sched *s, const struct request *parent, struct request
 static void note_overtaken(struct sched *s, int32_t at)
 {
 	for (int32_t i = 0; i < at; i++)
-		s->queue[i]->overtaken += !s->queue[i]->resting;
+		s->queue[i]->overtaken += !s->queue[i]->backed_off;
 }
 
 /* Requests wait on, because of this. */
@@ -297,7 +297,7 @@ static bool admit(struct sched *s)
 
 /* ---- the event `queue` ---- */
 
-enum { TOLD = EV_QUEUE_MOST };
+enum { QUEUE_SHOWN = EV_QUEUE_MOST };
 struct queued {
 	const struct request *r;
 	bool shut; /* the policy is not open for it */
@@ -309,7 +309,7 @@ static bool goes_before(const struct queued *a, const struct queued *b)
 	return a->shut != b->shut ? b->shut : a->rank < b->rank;
 }
 
-/* The first TOLD that wait, in the order of sched_next_waiting(). Returns how many. */
+/* The first QUEUE_SHOWN that wait, in the order of sched_next_waiting(). Returns how many. */
 static int32_t first_in_order(const struct sched *s, struct queued *first)
 {
 	int32_t n = 0;
@@ -319,14 +319,14 @@ static int32_t first_in_order(const struct sched *s, struct queued *first)
 		struct queued q = { r, !s->open && !r->was_running, 0 };
 		int32_t at = n;
 
-		if (r->resting)
+		if (r->backed_off)
 			continue;
 		q.rank = sched_rank(s->policy->admission, s, r);
 		while (at > 0 && goes_before(&q, &first[at - 1]))
 			at--;
-		if (at == TOLD)
+		if (at == QUEUE_SHOWN)
 			continue;
-		n += n < TOLD;
+		n += n < QUEUE_SHOWN;
 		memmove(first + at + 1, first + at, (size_t)(n - 1 - at) * sizeof *first);
 		first[at] = q;
 	}
@@ -335,15 +335,15 @@ static int32_t first_in_order(const struct sched *s, struct queued *first)
 
 /* Told when a request came or left, since ranks of all that wait cost more than a plan. Where
  * nobody waits and nobody did, or nobody listens, nothing is told. */
-static void tell_queue(struct sched *s)
+static void emit_queue(struct sched *s)
 {
-	struct queued first[TOLD];
-	struct ev_queued told[TOLD];
+	struct queued first[QUEUE_SHOWN];
+	struct ev_queued told[QUEUE_SHOWN];
 	const int32_t n_waiting = sched_n_waiting(s);
 	struct event ev;
 	int32_t n;
 
-	if (!s->queue_changed || (!n_waiting && !s->queue_told) || !s->stream->n_sinks)
+	if (!s->queue_changed || (!n_waiting && !s->queue_emitted) || !s->stream->n_sinks)
 		return;
 	n = first_in_order(s, first);
 	ev_init(&ev, EV_queue);
@@ -354,7 +354,7 @@ static void tell_queue(struct sched *s)
 	ev.u.queue.order = (struct ev_span){ told, (size_t)n * sizeof *told };
 	stream_emit(s->stream, &ev);
 	s->queue_changed = false;
-	s->queue_told = n_waiting > 0;
+	s->queue_emitted = n_waiting > 0;
 }
 
 void sched_admit(struct sched *s)
@@ -364,5 +364,5 @@ void sched_admit(struct sched *s)
 	s->hold = s->hold_first = EV_NULL_I;
 	while (admit(s))
 		;
-	tell_queue(s);
+	emit_queue(s);
 }

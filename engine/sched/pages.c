@@ -30,7 +30,7 @@ void sched_rest(struct sched *s, struct request *r)
 	int32_t next = sched_next_waiting(s);
 
 	give_up(s, r, next < 0 ? r : s->queue[next], s->n_queue);
-	r->resting = true;
+	r->backed_off = true;
 }
 
 static bool is_planned(const struct plan *p, const struct request *r)
@@ -93,7 +93,7 @@ bool sched_ensure_pages(
 void sched_denied(struct sched *s, const struct plan *p, struct request *r)
 {
 	if (s->n_running == 1 && !p->n_items)
-		r->starved = true; /* the engine ends it after the plan */
+		r->out_of_pages = true; /* the engine ends it after the plan */
 	else
 		preempt(s, r, p->n_items ? p->item[0].r : r);
 }

@@ -44,19 +44,19 @@ static void price(struct event *ev, const int32_t pages[2], const int64_t bytes[
 	ev->u.pin.bytes = bytes[1] - bytes[0];
 }
 
-/* Pages of the lead group without which r could not run even alone. */
+/* Pages of the primary group without which r could not run even alone. */
 static int32_t least_pages(const struct sched *s, const struct request *r)
 {
 	const int32_t tokens = r->how->given ? r->n_ids - 2 : r->n_ids - 1;
 
-	return memory_need(s->memory, s->memory->lead, tokens, 1);
+	return memory_need(s->memory, s->memory->primary, tokens, 1);
 }
 
 static bool crowds(const struct sched *s, const struct pin *more, const struct request *r,
 	int32_t left, char why[SCHED_WHY])
 {
 	const int32_t need =
-		least_pages(s, r) - pins_shared(s->prefix, s->memory->lead, more, r->ids, r->n_ids);
+		least_pages(s, r) - pins_shared(s->prefix, s->memory->primary, more, r->ids, r->n_ids);
 
 	if (need <= left)
 		return false;
@@ -67,9 +67,9 @@ static bool crowds(const struct sched *s, const struct pin *more, const struct r
 
 bool sched_never_fits(const struct sched *s, const struct request *r, char why[SCHED_WHY])
 {
-	const int32_t lead = s->memory->lead, all = s->memory->pages[lead].n_pages;
-	const int32_t need = least_pages(s, r), pinned = pins_pages(s->prefix, lead, NULL);
-	const int32_t shared = pins_shared(s->prefix, lead, NULL, r->ids, r->n_ids);
+	const int32_t primary = s->memory->primary, all = s->memory->pages[primary].n_pages;
+	const int32_t need = least_pages(s, r), pinned = pins_pages(s->prefix, primary, NULL);
+	const int32_t shared = pins_shared(s->prefix, primary, NULL, r->ids, r->n_ids);
 	const int32_t tokens = r->how->given ? r->n_ids : r->n_ids + 1;
 
 	if (need > all)
@@ -88,8 +88,8 @@ bool sched_never_fits(const struct sched *s, const struct request *r, char why[S
 /* Would a request that was accepted fit no more, alone, beside what is pinned? */
 static bool crowds_any(const struct sched *s, const struct pin *more, char why[SCHED_WHY])
 {
-	const int32_t lead = s->memory->lead,
-				  left = s->memory->pages[lead].n_pages - pins_pages(s->prefix, lead, more);
+	const int32_t primary = s->memory->primary,
+				  left = s->memory->pages[primary].n_pages - pins_pages(s->prefix, primary, more);
 
 	for (int32_t i = 0; i < s->n_slots; i++)
 		if (s->slot[i] && crowds(s, more, s->slot[i], left, why))
@@ -108,7 +108,7 @@ static bool exceeds(const struct sched *s, const struct pin *more, char why[SCHE
 	for (int32_t g = 0; g < m->spec.n; g++) {
 		const int32_t pages = pins_pages(s->prefix, g, more), all = m->pages[g].n_pages;
 		const int32_t least =
-			m->sight[g].window == INT32_MAX ? 0 : memory_need(m, g, INT32_MAX - 1, 1);
+			m->mask[g].window == INT32_MAX ? 0 : memory_need(m, g, INT32_MAX - 1, 1);
 		const int32_t limit = (int32_t)((double)s->pin_limit * all);
 		const int32_t most = limit < all - least ? limit : all - least;
 

@@ -164,7 +164,7 @@ void request_truncate(struct request *r, int32_t n, const struct tokenizer *t)
 	r->n_ids = n;
 	r->n_itl = n - r->n_prompt < r->n_itl ? n - r->n_prompt : r->n_itl;
 	r->draft.n = 0;
-	r->starved = false;
+	r->out_of_pages = false;
 	if (r->observed > n)
 		r->observed = 0;
 	r->n_tail = 0;
@@ -222,7 +222,7 @@ void request_event(const struct request *r, const char *spec, struct event *ev)
 	q->prompt = (struct ev_span){ r->ids, (size_t)r->n_prompt * sizeof *r->ids };
 	q->n_prompt = r->n_prompt;
 	q->max_tokens = r->limit - r->n_prompt;
-	sample_params_tell(&r->params, q);
+	sample_params_emit(&r->params, q);
 	if (r->stop_json)
 		q->stop = (struct ev_span){ r->stop_json, strlen(r->stop_json) };
 	q->spec = (struct ev_span){ spec, strlen(spec) };

@@ -60,8 +60,8 @@ struct request {
 	bool ignore_end, cancelled;
 	bool was_running; /* preempted: admitted again */
 	/* waits for its search's choice, not for a slot: it is not admitted meanwhile */
-	bool resting;
-	bool starved; /* no other request is left and no page is free: it must end */
+	bool backed_off;
+	bool out_of_pages; /* no other request is left and no page is free: it must end */
 
 	int32_t *ids; /* prompt, then generated; room for limit */
 	int32_t n_ids, n_prompt;

@@ -76,7 +76,7 @@ struct sched {
 	 * order; EV_NULL_I: none was left; nobody was asked for */
 	int64_t hold, hold_first;
 	/* since the event `queue` was emitted last a request came or left; that event told of one */
-	bool queue_changed, queue_told;
+	bool queue_changed, queue_emitted;
 	struct sched_user **user;
 	int32_t n_users, cap_users;
 	struct sched_user *last; /* whose request left the queue last */
@@ -123,7 +123,7 @@ int32_t sched_resume(struct sched *s, const struct request *r, int32_t valid);
 void sched_rewind(struct sched *s, struct request *r, int32_t valid);
 
 /* A running request gives up its pages and its slot, and rests until the caller clears
- * r->resting. */
+ * r->backed_off. */
 void sched_rest(struct sched *s, struct request *r);
 
 /* Starts r, which waits, with all that `parent`, which runs, has computed: r enters a slot at once

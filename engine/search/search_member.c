@@ -215,7 +215,7 @@ static void take_choice(
 {
 	m->token[r->n_ids - m->search->q.n_ids] = token_of(from, choice);
 	m->logp = from->logp + from->choice[choice].logp;
-	m->held = r->resting = false;
+	m->held = r->backed_off = false;
 	r->ids[r->n_ids++] = from->choice[choice].id;
 	m->search->engine->counts.tokens++;
 	engine_keep(m->search->engine, r);

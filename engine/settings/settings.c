@@ -393,7 +393,7 @@ struct sample_params sample_params_of(const struct ev_request *q)
 	};
 }
 
-void sample_params_tell(const struct sample_params *p, struct ev_request *q)
+void sample_params_emit(const struct sample_params *p, struct ev_request *q)
 {
 #define SAMPLE(type, field, ...) q->field = TELL_##type(p->field);
 #include "engine/settings/settings.def"

@@ -172,7 +172,7 @@ const char *setting_doc(const struct setting *s, const void *base, char *buf, si
 
 /* The parameters of a request in the log, and the reverse; spans point into *p. */
 struct sample_params sample_params_of(const struct ev_request *q);
-void sample_params_tell(const struct sample_params *p, struct ev_request *q);
+void sample_params_emit(const struct sample_params *p, struct ev_request *q);
 /* "temp 0.7, top-k 0, …, seed 5" */
 void sample_params_print(const struct sample_params *p, char *buf, size_t cap);
 /* settings_bias.c. Puts in one more; -1 with ERR_USAGE: it is out of range, there already, or too

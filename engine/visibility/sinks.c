@@ -28,7 +28,7 @@ const struct visible_policy visible_sinks = { .name = "sinks",
 	.n_ranges = 2,
 	.see = sinks_see };
 
-static int32_t stream_turned(const int32_t *arg, int32_t pos)
+static int32_t stream_rotated(const int32_t *arg, int32_t pos)
 {
 	return pos < arg[0] + arg[1] ? pos : arg[0] + arg[1] - 1;
 }
@@ -39,4 +39,4 @@ const struct visible_policy visible_stream = { .name = "stream",
 	.offer = "stream:4+window:508",
 	.n_ranges = 2,
 	.see = sinks_see,
-	.turned = stream_turned };
+	.rotated = stream_rotated };

@@ -139,7 +139,7 @@ int32_t visible_reach(const struct visible *v)
 {
 	const struct visible_policy *p = visible_policy_of(v);
 
-	return p->turned ? p->turned(v->arg, INT32_MAX) + 1 : 0;
+	return p->rotated ? p->rotated(v->arg, INT32_MAX) + 1 : 0;
 }
 
 bool visible_picks(const struct visible *v)
@@ -169,7 +169,7 @@ static int32_t count_kept(const struct visible *v, int32_t pos)
 }
 
 /* Positions of first … end - 1 that a comb has. */
-static int32_t comb_count(const struct k_comb *c, struct k_range r)
+static int32_t stride_mask_count(const struct k_stride_mask *c, struct k_range r)
 {
 	int32_t n = 0;
 
@@ -185,11 +185,11 @@ int32_t visible_reads(const struct visible *v, int32_t window, int32_t pos)
 	struct k_range seen[VISIBLE_RANGES];
 	int32_t n = visible_ranges(v, window, pos, seen), most = 0;
 
-	if (p->comb) {
-		const struct k_comb comb = p->comb(v->arg, pos);
+	if (p->stride_mask) {
+		const struct k_stride_mask stride_mask = p->stride_mask(v->arg, pos);
 
 		for (int32_t i = 0; i < visible_n_ranges(v, window); i++)
-			most += comb_count(&comb, seen[i]);
+			most += stride_mask_count(&stride_mask, seen[i]);
 	} else if (p->keeps && !window) {
 		most = count_kept(v, pos);
 	} else {

@@ -42,7 +42,7 @@ struct visible_policy {
 	int32_t n_ranges;  /* the most that `see` writes */
 	int32_t (*see)(const int32_t *arg, int32_t pos, struct k_range *out); /* how many it wrote */
 	/* What a row reads of what it sees; each NULL: all. Positions of a comb: */
-	struct k_comb (*comb)(const int32_t *arg, int32_t pos);
+	struct k_stride_mask (*stride_mask)(const int32_t *arg, int32_t pos);
 	/* so many groups of 16 positions, at least 3, in layers without a window of their own; rows see
 	 * all positions up to their own: */
 	int32_t (*groups)(const int32_t *arg, int32_t pos);
@@ -52,7 +52,7 @@ struct visible_policy {
 	int32_t (*keeps)(const int32_t *arg, int32_t span);
 	/* The position by which a row's query is rotated for the first arg[0] positions, at most pos;
 	 * NULL: its own, for all. */
-	int32_t (*turned)(const int32_t *arg, int32_t pos);
+	int32_t (*rotated)(const int32_t *arg, int32_t pos);
 };
 /* The `see` of policies that hide nothing. */
 int32_t visible_see_all(const int32_t *arg, int32_t pos, struct k_range *out);

@@ -56,14 +56,14 @@ static void find_groups(
 	int32_t block = span * K_SPAN / kv->page_size, at = -1;
 	int32_t in = span * K_SPAN % kv->page_size / K_GROUP; /* group of the page */
 	const unsigned char *key = NULL, *value = NULL;       /* of the page of block `at` */
-	uint32_t picked = 0;
+	uint32_t selected = 0;
 
 	out->kv = kv;
 	for (int32_t r = item->row; r < item->row + item->n_rows; r++)
-		picked |= k_picked(a, r, item->kv_head, span);
+		selected |= k_selected(a, r, item->kv_head, span);
 	for (int32_t g = 0; g < K_SPAN_GROUPS; g++) {
 		const int32_t pos = span * K_SPAN + g * K_GROUP;
-		const bool met = picked >> g & 1 && k_hull_meets(&item->seen, pos, pos + K_GROUP);
+		const bool met = selected >> g & 1 && k_hull_meets(&item->seen, pos, pos + K_GROUP);
 
 		if (met && at != block) {
 			at = block;

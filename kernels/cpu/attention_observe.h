@@ -14,13 +14,14 @@ static float *share_of(const struct attend_plan *p, const struct attend_item *it
 }
 
 /* Of every row, where there is an account; else NULL. */
-static float *account_of(const struct attend_plan *p, const struct attend_item *item, int32_t query)
+static float *attn_score_of(
+	const struct attend_plan *p, const struct attend_item *item, int32_t query)
 {
 	const struct k_attention *a = p->a;
 	const size_t head = (size_t)attend_row_of(p, item, query) * (size_t)a->n_heads +
 						(size_t)attend_head_of(p, item, query);
 
-	return a->account ? a->account + head * (size_t)a->account_stride : NULL;
+	return a->attn_score ? a->attn_score + head * (size_t)a->attn_score_stride : NULL;
 }
 
 static bool is_observed(const struct attend_plan *p, const struct attend_item *item, int32_t query)
@@ -42,9 +43,9 @@ struct watch {
 	int32_t row;
 	bool observed; /* else there is only an account, if any */
 	int32_t kv_head;
-	int32_t n_groups;              /* up to its row's own */
-	float inv_l, *share, *account; /* NULL: none */
-	__m256i low;                   /* visible probabilities below the threshold, by lane */
+	int32_t n_groups;                 /* up to its row's own */
+	float inv_l, *share, *attn_score; /* NULL: none */
+	__m256i low;                      /* visible probabilities below the threshold, by lane */
 };
 
 /* Adds the visible probabilities of a span that stay below the threshold. */
@@ -94,7 +95,7 @@ static inline void observe_span(const struct attend_plan *p, const struct attend
 		struct watch *w = watch + i;
 		struct k_bits seen;
 
-		if (!w->observed && !w->account)
+		if (!w->observed && !w->attn_score)
 			continue;
 		seen = k_row_bits(p->a, w->row, w->kv_head, span);
 		if (!k_bits_any(&seen))
@@ -102,7 +103,7 @@ static inline void observe_span(const struct attend_plan *p, const struct attend
 		if (w->observed)
 			count_low(w, st->p + (first + (size_t)i) * K_SPAN, &seen, e[i], p->a->threshold);
 		for (int k = 0; k < 2; k++) {
-			float *to = k ? w->account : w->share;
+			float *to = k ? w->attn_score : w->share;
 
 			if (to && first_group < w->n_groups)
 				scale_sums(st->sums + (first + (size_t)i) * K_SPAN_GROUPS,
@@ -147,7 +148,7 @@ static void observe_piece(const struct attend_plan *p, const struct attend_item 
 			const int32_t r = attend_row_of(p, item, q0 + i);
 			bool watched = is_observed(p, item, q0 + i);
 
-			n_watched += watched || p->a->account;
+			n_watched += watched || p->a->attn_score;
 			watch[i] = (struct watch){ .row = r,
 				.observed = watched,
 				.kv_head = item->kv_head,
@@ -155,7 +156,7 @@ static void observe_piece(const struct attend_plan *p, const struct attend_item 
 				.inv_l = k_attention_inverse(
 					p->a, attend_head_of(p, item, q0 + i), merged->max[q0 + i], merged->l[q0 + i]),
 				.share = share_of(p, item, q0 + i),
-				.account = account_of(p, item, q0 + i) };
+				.attn_score = attn_score_of(p, item, q0 + i) };
 		}
 		for (int32_t unit = piece.lo; n_watched && unit < piece.hi; unit++)
 			observe_span(p, &st, attend_span(item, unit), unit - piece.lo, q0, n, merged, watch);

@@ -153,7 +153,7 @@ bool attend_plan(struct attend_plan *p, const struct k_attention *a, int n_threa
 		p->n_units = item.first_unit + item.n_spans;
 	}
 	p->stride = (p->max_queries + 7) / 8 * 8;
-	p->observed = a->account != NULL;
+	p->observed = a->attn_score != NULL;
 	for (int32_t r = 0; r < a->n; r++)
 		p->observed = p->observed || (a->rows[r].observe >= 0 && (a->share || a->near_zero));
 	p->max_tail = (int32_t)(p->n_units / n_threads + 1);

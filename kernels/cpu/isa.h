@@ -88,7 +88,7 @@ void k_ref_note_nan(k_atomic_int *nan_row, int32_t r);
 void k_ref_stats_row(const float *logits, int32_t vocab, struct k_logit_stats *out);
 /* struct k_stats with `ask`, of a row; scratch: four bytes each K_DRAW_IDS ids. */
 void k_ref_draw_row(const float *logits, int32_t vocab, float max_logit,
-	const struct k_draw_ask *ask, struct k_draw_reply *reply, struct k_draw_entry *list,
+	const struct k_draw_request *ask, struct k_draw_reply *reply, struct k_draw_entry *list,
 	uint32_t *scratch);
 /* Bits, of the sum s of p and the sum w of p * (l - max). */
 double k_ref_entropy(double s, double w);

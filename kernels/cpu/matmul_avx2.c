@@ -88,7 +88,7 @@ static void prepare_words(const int8_t *q, size_t n_blocks, int16_t *out)
 	}
 }
 
-INLINE int32_t aside_words(enum k_type type)
+INLINE int32_t prepared_words(enum k_type type)
 {
 	if (!wants_sums(type))
 		return 0;
@@ -138,9 +138,9 @@ INLINE void rows_at(const void *first, size_t stride, int n, const int8_t *x[MAX
 
 /* What a chain of row r starts from, of a half of a block or, with the first, of all of it. */
 INLINE __m256i start(
-	const struct k_tile_call *c, enum k_type type, const int16_t *aside, int r, int half)
+	const struct k_tile_call *c, enum k_type type, const int16_t *prepared, int r, int half)
 {
-	const int16_t *at = aside + r * (c->dim / K_QBLOCK) * aside_words(type);
+	const int16_t *at = prepared + r * (c->dim / K_QBLOCK) * prepared_words(type);
 
 	if (!excess_of(type) || (half && !k_has_halves(type)))
 		return _mm256_setzero_si256();
@@ -152,7 +152,7 @@ INLINE __m256i start(
  * widening multiplies them by their scales. Few rows always take two chains, or each sum would wait
  * for the last. */
 INLINE void dot_chains(const struct k_tile_call *c, enum k_type type, int n, const uint8_t *w,
-	const int8_t *q, const int16_t *aside, const __m256i *sub, __m256i *sum)
+	const int8_t *q, const int16_t *prepared, const __m256i *sub, __m256i *sum)
 {
 	const bool halves = k_has_halves(type), wide = way_of(type) != CODES_16;
 	const int second = wide || n <= 2 ? n : 0;
@@ -162,7 +162,7 @@ INLINE void dot_chains(const struct k_tile_call *c, enum k_type type, int n, con
 
 	rows_at(q, (size_t)c->dim, n, x);
 	for (int r = 0; r < n + second; r++)
-		chain[r] = start(c, type, aside, r % n, r / n);
+		chain[r] = start(c, type, prepared, r % n, r / n);
 #pragma GCC unroll 4
 	for (int j = 0; j < 4; j++) {
 		__m256i lo, hi;
@@ -243,7 +243,7 @@ INLINE void add_pair(
 /* Two tiles times n rows: each quad of activations is loaded once for both. Chains of 16 bits take
  * a block or, one after the other, its halves. */
 INLINE void dot_pair(const struct k_tile_call *c, enum k_type type, int n, const uint8_t *w,
-	const int8_t *q, const int16_t *aside, const struct scales *s, int half,
+	const int8_t *q, const int16_t *prepared, const struct scales *s, int half,
 	__m256i sum[TILES][MAX_ROWS])
 {
 	const bool halves = k_has_halves(type), wide = way_of(type) != CODES_16;
@@ -256,7 +256,7 @@ INLINE void dot_pair(const struct k_tile_call *c, enum k_type type, int n, const
 	for (int h = 0; h < 1 + wide; h++) {
 		for (int t = 0; t < TILES; t++)
 			for (int r = 0; r < n; r++)
-				chain[t][r] = start(c, type, aside, r, h);
+				chain[t][r] = start(c, type, prepared, r, h);
 #pragma GCC unroll 4
 		for (int j = 0; j < 4; j++) {
 			__m256i part[2][TILES];
@@ -286,16 +286,16 @@ INLINE int tiles_of(enum k_type type, int n)
 INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n_tiles, int n, int32_t b,
 	const struct scales *s, int half, const uint8_t *w, __m256 sum[TILES][MAX_ROWS])
 {
-	const int16_t *aside = c->aside + b * aside_words(type);
+	const int16_t *prepared = c->prepared + b * prepared_words(type);
 	const int8_t *q = c->q + b * K_QBLOCK;
 	__m256i whole[TILES][MAX_ROWS];
 
 	if (way_of(type) == WORDS)
-		dot_bytes(c, type, n_tiles, n, w, aside, whole);
+		dot_bytes(c, type, n_tiles, n, w, prepared, whole);
 	else if (n_tiles == TILES)
-		dot_pair(c, type, n, w, q, aside, s, half, whole);
+		dot_pair(c, type, n, w, q, prepared, s, half, whole);
 	else
-		dot_chains(c, type, n, w, q, aside, s->sub + half, whole[0]);
+		dot_chains(c, type, n, w, q, prepared, s->sub + half, whole[0]);
 	for (int r = 0; r < n; r++)
 		for (int t = 0; t < n_tiles; t++)
 			sum[t][r] = _mm256_cvtepi32_ps(whole[t][r]);

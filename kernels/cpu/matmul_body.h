@@ -5,7 +5,7 @@
  *     void dot_block(call, type, n_tiles, n, b, scales, half, w, sum)    the integers of rule 5, as
  *                              floats; half: the first of its sub-scales
  *     void sub_scales(words, scales)    from half_words()
- *     int32_t aside_words(type)    see struct k_tiling
+ *     int32_t prepared_words(type)    see struct k_tiling
  *     void prepare(type, q, n_blocks, out)
  *
  * with MAX_ROWS, 2, 4 or 8: the rows of activations whose sums are kept in registers; TILES; and
@@ -53,7 +53,7 @@ INLINE void add_block(const struct k_tile_call *c, enum k_type type, int n, int3
 		acc[r] = V(fmadd_ps)(V(set1_ps)(c->d[at]), t, acc[r]);
 		if (k_has_two_terms(type)) {
 			t = V(cvtepi32_ps)(
-				V(madd_epi16)(load_quad((const int8_t *)(c->aside + 2 * at)), minima[i]));
+				V(madd_epi16)(load_quad((const int8_t *)(c->prepared + 2 * at)), minima[i]));
 			min[r] = V(fmadd_ps)(V(set1_ps)(c->d[at]), V(mul_ps)(mw, t), min[r]);
 		} else if (f.min_at >= 0) {
 			min[r] = V(fmadd_ps)(mw, V(set1_ps)(c->sx[at]), min[r]);
@@ -233,7 +233,7 @@ static const struct k_tiling tiling = {
 #define X(name, ...) [K_##name] = tile_##name,
 	.fn = { K_TYPES(X) },
 #undef X
-	.aside_words = aside_words,
+	.prepared_words = prepared_words,
 	.prepare = prepare,
 };
 

@@ -94,7 +94,7 @@ INLINE __m128i first_sum(int excess, const int16_t *sums, int half, bool halves)
 	return vdupq_n_s32(-excess * (halves ? sums[half] : sums[0] + sums[1]));
 }
 
-INLINE int32_t aside_words(enum k_type type)
+INLINE int32_t prepared_words(enum k_type type)
 {
 	return wants_sums(type) ? 2 : 0;
 }
@@ -131,7 +131,7 @@ INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n_tiles
 			const size_t at = (size_t)r * (size_t)c->dim + (size_t)b * K_QBLOCK;
 
 			if (!h || halves)
-				sum[r] = first_sum(excess - less, c->aside + at / 16, h, halves);
+				sum[r] = first_sum(excess - less, c->prepared + at / 16, h, halves);
 			sum[r] = dot_half(weight, c->q + at + 16 * h, sum[r]);
 			if (halves && !h)
 				whole[r] = sum[r] * s->sub[half];

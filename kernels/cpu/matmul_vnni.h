@@ -59,14 +59,14 @@ INLINE void dot(const struct k_tile_call *c, enum k_type type, int n_tiles, int 
 }
 
 /* What the sums of a block of a row start from: lo and hi of its halves, or of both in lo. */
-INLINE void start(const int16_t *aside, int32_t excess, bool halves, VECI *lo, VECI *hi)
+INLINE void start(const int16_t *prepared, int32_t excess, bool halves, VECI *lo, VECI *hi)
 {
 	*lo = *hi = V(set1_epi32)(0);
 	if (halves && excess) {
-		*lo = V(set1_epi32)(-excess * aside[0]);
-		*hi = V(set1_epi32)(-excess * aside[1]);
+		*lo = V(set1_epi32)(-excess * prepared[0]);
+		*hi = V(set1_epi32)(-excess * prepared[1]);
 	} else if (excess) {
-		*lo = load_quad((const int8_t *)aside);
+		*lo = load_quad((const int8_t *)prepared);
 	}
 }
 
@@ -84,7 +84,7 @@ static void prepare_starts(const int8_t *q, size_t n_blocks, int32_t excess, int
 	}
 }
 
-INLINE int32_t aside_words(enum k_type type)
+INLINE int32_t prepared_words(enum k_type type)
 {
 	return wants_sums(type) ? 2 : 0;
 }
@@ -107,7 +107,8 @@ INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n_tiles
 	VECI lo[TILES][MAX_ROWS], hi[TILES][MAX_ROWS];
 
 	for (int r = 0; r < n; r++) {
-		start(c->aside + 2 * (r * (c->dim / K_QBLOCK) + b), excess, halves, &lo[0][r], &hi[0][r]);
+		start(
+			c->prepared + 2 * (r * (c->dim / K_QBLOCK) + b), excess, halves, &lo[0][r], &hi[0][r]);
 		for (int t = 1; t < n_tiles; t++)
 			lo[t][r] = lo[0][r], hi[t][r] = hi[0][r];
 	}

@@ -20,13 +20,13 @@ static inline __m256 add_bound(const float *q, __m256 least, __m256 greatest, __
 }
 
 /* head_dim is a multiple of 16. */
-static float bound(const float *q, int32_t n_rep, int32_t head_dim, const uint16_t *extent)
+static float bound(const float *q, int32_t n_rep, int32_t head_dim, const uint16_t *key_range)
 {
 	__m256 lo = _mm256_setzero_ps(), hi = lo;
 
 	for (int32_t h = 0; h < n_rep; h++, q += head_dim)
 		for (int32_t i = 0; i < head_dim; i += K_PICK_LANES) {
-			const uint16_t *least = extent + i, *greatest = least + head_dim;
+			const uint16_t *least = key_range + i, *greatest = least + head_dim;
 
 			lo = add_bound(q + i, halves(least), halves(greatest), lo);
 			hi = add_bound(q + i + 8, halves(least + 8), halves(greatest + 8), hi);
@@ -35,10 +35,10 @@ static float bound(const float *q, int32_t n_rep, int32_t head_dim, const uint16
 }
 
 /* Extents lie as far apart as pages, which no hardware foresees. */
-static void fetch(const uint16_t *extent, int32_t head_dim)
+static void fetch(const uint16_t *key_range, int32_t head_dim)
 {
 	for (int32_t i = 0; i < 2 * head_dim; i += 32)
-		__builtin_prefetch(extent + i);
+		__builtin_prefetch(key_range + i);
 }
 
 /* k_pick_keys() */
@@ -50,8 +50,8 @@ static void keys(const struct k_pick *a, int32_t r, int32_t head, int32_t n, uin
 	key[0] = UINT32_MAX;
 	for (int32_t g = 1; g < n; g++) {
 		if (g + AHEAD < n)
-			fetch(k_pick_extent(a, r, head, g + AHEAD), a->kv->head_dim);
-		key[g] = k_order_key(bound(q, n_rep, a->kv->head_dim, k_pick_extent(a, r, head, g)));
+			fetch(k_pick_key_range(a, r, head, g + AHEAD), a->kv->head_dim);
+		key[g] = k_order_key(bound(q, n_rep, a->kv->head_dim, k_pick_key_range(a, r, head, g)));
 	}
 }
 

@@ -37,7 +37,7 @@ struct k_tile_call {
 	const float *x;
 	const int8_t *q;
 	const float *d, *sx;
-	const int16_t *aside;         /* [n, dim / 32] what prepare() made of each block of q */
+	const int16_t *prepared;      /* [n, dim / 32] what prepare() made of each block of q */
 	const float *bias, *residual; /* [n_tiles * lanes], and as y; or NULL */
 	float *y;                     /* [n] rows of n_tiles * lanes, y_dim apart */
 	int32_t y_dim;
@@ -50,7 +50,7 @@ struct k_tiling {
 	uint8_t flip_q8; /* xor of Q8_0's codes: 0x80 where the unit multiplies signed bytes */
 	k_tile_fn *fn[K_N_TYPES];
 	/* What tiles of the type read beside q: int16 a block, at most K_QBLOCK, 0 for nothing. */
-	int32_t (*aside_words)(enum k_type type);
+	int32_t (*prepared_words)(enum k_type type);
 	void (*prepare)(enum k_type type, const int8_t *q, size_t n_blocks, int16_t *out);
 };
 

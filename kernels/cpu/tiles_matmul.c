@@ -45,23 +45,23 @@ static void multiply_last(
 }
 
 /* What prepare() made, in scratch: of rows [from, to) for a format. */
-struct aside {
+struct prepared {
 	enum k_type type;
 	int32_t from, to, end; /* end: of the rows that are multiplied */
 	int16_t *words;
 };
-enum { ASIDE_BYTES = K_SCRATCH_BYTES / 4 };
+enum { PREPARED_BYTES = K_SCRATCH_BYTES / 4 };
 
 /* `words` a block of row r, and if they are not there yet of as many more rows as there is room
  * for, and of `least` at least: they serve all parts and pieces of an op. */
-static const int16_t *aside_of(const struct k_tiling *t, const struct k_matmul *a, enum k_type type,
-	int32_t words, int32_t r, int32_t least, struct aside *made)
+static const int16_t *prepared_of(const struct k_tiling *t, const struct k_matmul *a,
+	enum k_type type, int32_t words, int32_t r, int32_t least, struct prepared *made)
 {
 	const size_t blocks = (size_t)a->in.dim / K_QBLOCK;
 	const size_t row = blocks * (size_t)words;
 
 	if (made->type != type || r < made->from || r + least > made->to) {
-		const int32_t fit = (int32_t)(ASIDE_BYTES / (row * sizeof(int16_t)));
+		const int32_t fit = (int32_t)(PREPARED_BYTES / (row * sizeof(int16_t)));
 		const int32_t n = fit > least ? fit : least;
 
 		made->type = type;
@@ -75,7 +75,7 @@ static const int16_t *aside_of(const struct k_tiling *t, const struct k_matmul *
 
 /* Points the call at rows [r, r + call->n). */
 static void take_rows(const struct k_tiling *t, const struct k_matmul *a, enum k_type type,
-	int32_t words, int32_t r, struct k_tile_call *call, struct aside *made)
+	int32_t words, int32_t r, struct k_tile_call *call, struct prepared *made)
 {
 	const size_t at = (size_t)r * (size_t)a->in.dim, block = at / K_QBLOCK;
 
@@ -87,15 +87,16 @@ static void take_rows(const struct k_tiling *t, const struct k_matmul *a, enum k
 	call->d = a->in.d + block;
 	call->sx = a->in.sx + block;
 	if (words)
-		call->aside = aside_of(t, a, type, words, r, call->n, made);
+		call->prepared = prepared_of(t, a, type, words, r, call->n, made);
 }
 
 /* Rows whose activations stay cached while all tiles are multiplied by them. */
 static int32_t strip_rows(
 	const struct k_tiling *t, const struct k_matmul *a, enum k_type type, int32_t words)
 {
-	const size_t dim = (size_t)a->in.dim, aside = dim / K_QBLOCK * (size_t)words;
-	const size_t row = k_is_quantised(type) ? dim + aside * sizeof(int16_t) : dim * sizeof(float);
+	const size_t dim = (size_t)a->in.dim, prepared = dim / K_QBLOCK * (size_t)words;
+	const size_t row =
+		k_is_quantised(type) ? dim + prepared * sizeof(int16_t) : dim * sizeof(float);
 	const int32_t fit = (int32_t)(ROWS_BYTES / row) / t->max_rows * t->max_rows;
 
 	return fit > t->max_rows ? fit : t->max_rows;
@@ -108,10 +109,10 @@ struct range {
 /* Multiplies tiles of a part by rows: rows in strips that stay cached, and all tiles by a strip
  * before the next one. */
 static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t part,
-	struct range tiles, struct range rows, struct aside *made)
+	struct range tiles, struct range rows, struct prepared *made)
 {
 	const struct k_matrix *w = a->part[part].w;
-	const int32_t words = t->aside_words(w->type);
+	const int32_t words = t->prepared_words(w->type);
 	const int32_t strip = strip_rows(t, a, w->type, words);
 	struct k_tile_call call = {
 		.tile_bytes = k_tile_bytes(w->type, t->lanes, w->n_cols),
@@ -150,8 +151,8 @@ static int32_t tiles_in(const struct k_tiling *t, const struct k_matmul *a, int3
 }
 
 /* All tiles by the rows of one slice, in whole calls. */
-static void multiply_rows(
-	const struct k_tiling *t, const struct k_matmul *a, int slice, int n_slices, struct aside *made)
+static void multiply_rows(const struct k_tiling *t, const struct k_matmul *a, int slice,
+	int n_slices, struct prepared *made)
 {
 	int64_t lo, hi;
 
@@ -164,8 +165,8 @@ static void multiply_rows(
 }
 
 /* All rows by the tiles of one slice, in whole groups. */
-static void multiply_tiles(
-	const struct k_tiling *t, const struct k_matmul *a, int slice, int n_slices, struct aside *made)
+static void multiply_tiles(const struct k_tiling *t, const struct k_matmul *a, int slice,
+	int n_slices, struct prepared *made)
 {
 	int32_t n_tiles = 0, from = 0;
 	int64_t lo, hi;
@@ -189,7 +190,7 @@ static void multiply_tiles(
 void k_tiles_matmul(
 	const struct k_tiling *t, struct k_op *op, int tid, int n_threads, void *scratch)
 {
-	struct aside made = { .words = scratch };
+	struct prepared made = { .words = scratch };
 
 	if (op->by_rows)
 		multiply_rows(t, &op->u.matmul, tid, n_threads, &made);

@@ -23,7 +23,7 @@
  * many threads' homes a thread looks into that has none left: looking costs. */
 enum { SLICES = 8, ROW_SLICES = 4, SLICE_ROWS = 8, NEIGHBOURS = 7 };
 
-struct home {
+struct partition {
 	_Alignas(64) atomic_ullong claimed;
 };
 
@@ -48,13 +48,13 @@ struct walk {
 	const struct k_isa *isa;
 	struct k_program *program;
 	_Alignas(64) struct k_barrier barrier;
-	struct home *home; /* [n_threads] */
+	struct partition *partition; /* [n_threads] */
 	_Alignas(64) atomic_uint arrived;
 	uint64_t before; /* ticks: when the op in progress began, if timed */
 };
 
 /* Which of a home's `slices` parts of the op is this thread's to do; -1: none is left. */
-static int claim_of(struct home *h, unsigned op, int slices)
+static int claim_of(struct partition *h, unsigned op, int slices)
 {
 	const unsigned long long first = (unsigned long long)op * SLICES;
 	unsigned long long seen = atomic_load(&h->claimed), mine;
@@ -70,9 +70,10 @@ static int claim_of(struct home *h, unsigned op, int slices)
 static bool claim(struct walk *w, unsigned op, int slices, int tid, int n_threads, int *part)
 {
 	for (int i = 0; i < n_threads && i <= NEIGHBOURS; i++) {
-		const int home = (tid + i) % n_threads, slice = claim_of(&w->home[home], op, slices);
+		const int partition = (tid + i) % n_threads,
+				  slice = claim_of(&w->partition[partition], op, slices);
 
-		*part = home * slices + slice;
+		*part = partition * slices + slice;
 		if (slice >= 0)
 			return true;
 	}
@@ -105,15 +106,17 @@ static bool is_small(const struct k_op *op)
 		return op->u.rope.n * op->u.rope.n_heads * op->u.rope.kv->head_dim <= K_SMALL_VALUES;
 	case K_OP_turn:
 		return op->u.turn.n * op->u.turn.n_heads * op->u.turn.head_dim <= K_SMALL_VALUES;
-	case K_OP_extent:
-		return op->u.extent.n * op->u.extent.kv->n_kv_heads * op->u.extent.kv->head_dim <=
+	case K_OP_key_range:
+		return op->u.key_range.n * op->u.key_range.kv->n_kv_heads * op->u.key_range.kv->head_dim <=
 			   K_SMALL_VALUES / K_GROUP;
 	case K_OP_encode: return ends_none(&op->u.encode);
-	case K_OP_recall:
-		return (int64_t)op->u.recall.of.n * op->u.recall.of.n_kv_heads * op->u.recall.of.most <=
+	case K_OP_h2o_lookup:
+		return (int64_t)op->u.h2o_lookup.of.n * op->u.h2o_lookup.of.n_kv_heads *
+				   op->u.h2o_lookup.of.most <=
 			   K_SMALL_VALUES;
-	case K_OP_account:
-		return (int64_t)op->u.account.of.n * op->u.account.n_heads * op->u.account.of.most <=
+	case K_OP_attn_score:
+		return (int64_t)op->u.attn_score.of.n * op->u.attn_score.n_heads *
+				   op->u.attn_score.of.most <=
 			   K_SMALL_VALUES;
 	default: return false;
 	}
@@ -198,13 +201,14 @@ static void convert_times(struct k_program *program, uint64_t ticks, int64_t ns)
 void k_walk(struct k_pool *pool, const struct k_isa *isa, struct k_program *program)
 {
 	const int n_threads = k_pool_size(pool);
-	struct home home[n_threads];
-	struct walk w = {
-		.isa = isa, .program = program, .home = home, .barrier = { .spins = k_pool_spins(pool) }
-	};
+	struct partition partition[n_threads];
+	struct walk w = { .isa = isa,
+		.program = program,
+		.partition = partition,
+		.barrier = { .spins = k_pool_spins(pool) } };
 
 	for (int i = 0; i < n_threads; i++)
-		atomic_init(&home[i].claimed, 0);
+		atomic_init(&partition[i].claimed, 0);
 	for (int32_t i = 0; i < program->n_ops; i++) {
 		struct k_op *op = &program->op[i];
 

@@ -22,7 +22,7 @@ enum {
 
 /* What the tile's rows see of a span: the bits of each row and of all together, the span's number
  * among a row's spans, and that among all rows' (its record). */
-struct attend_sight {
+struct attend_mask {
 	struct k_bits row[CU_TILE_QUERIES], any;
 	int32_t number[CU_TILE_QUERIES], record[CU_TILE_QUERIES];
 };
@@ -45,7 +45,7 @@ struct attend_shared {
 	struct many_memory many;           /* here, not in registers, of which its loops need all */
 	struct k_row row[CU_TILE_QUERIES]; /* the tile's rows */
 	/* of the current span, and of the one before, which some threads may still read */
-	struct attend_sight sight[2];
+	struct attend_mask mask[2];
 	float max[CU_TILE_QUERIES], sum[CU_TILE_QUERIES];   /* by query of the batch: M and L so far */
 	float old[CU_TILE_QUERIES], fresh[CU_TILE_QUERIES]; /* factors of the merged part, and of the
 														   span */
@@ -64,7 +64,7 @@ struct attend {
 	const struct cu_tile_head *unit; /* the tile's: in memory, or a copy in registers */
 	int32_t kv_head;                 /* the unit's, or the current one of them */
 	const struct k_row *row;         /* of the unit's tile, in shared memory */
-	struct attend_sight *sight;      /* of the current span, likewise */
+	struct attend_mask *mask;        /* of the current span, likewise */
 	/* the batch: queries of the tile, numbered row by row, head by head */
 	int32_t query, n_queries;
 };
@@ -121,7 +121,7 @@ CU_FN float *attend_first_record(const struct attend *c, int32_t q)
 /* And of the current one. */
 CU_FN float *attend_span_record(const struct attend *c, int32_t q)
 {
-	return attend_record(c, c->sight->record[attend_tile_row(c, q)], attend_head(c, q));
+	return attend_record(c, c->mask->record[attend_tile_row(c, q)], attend_head(c, q));
 }
 CU_FN float *attend_out(const struct attend *c, int32_t q)
 {
@@ -133,30 +133,30 @@ CU_FN float *attend_out(const struct attend *c, int32_t q)
 /* What the query's row sees of the current span, and the span's number among those of the row. */
 CU_FN const struct k_bits *attend_seen_bits(const struct attend *c, int32_t q)
 {
-	return &c->sight->row[attend_tile_row(c, q)];
+	return &c->mask->row[attend_tile_row(c, q)];
 }
 CU_FN int32_t attend_number(const struct attend *c, int32_t q)
 {
-	return c->sight->number[attend_tile_row(c, q)];
+	return c->mask->number[attend_tile_row(c, q)];
 }
 
-/* A warp fills c->sight for the unit's rows, and the others may read it after the next CU_SYNC; the
+/* A warp fills c->mask for the unit's rows, and the others may read it after the next CU_SYNC; the
  * one for the span before stays as it is until then. */
 CU_FN void attend_see(struct attend *c, int32_t span, const int32_t warp)
 {
 	const int32_t lane = cu_thread() % CU_WARP;
 	struct k_bits any = { { 0, 0, 0, 0 } };
 
-	c->sight = &c->shared->sight[c->sight == &c->shared->sight[0]];
+	c->mask = &c->shared->mask[c->mask == &c->shared->mask[0]];
 	if (cu_thread() / CU_WARP != warp)
 		return;
 	for (int32_t r = lane; r < c->unit->n_rows; r += CU_WARP) {
 		const struct k_range *list = attend_list(c, c->unit->row + r);
 		const struct k_bits bits = k_bits_of(list, c->a->n_ranges, span);
 
-		c->sight->row[r] = bits;
-		c->sight->number[r] = k_spans_before(list, c->a->n_ranges, span);
-		c->sight->record[r] = c->a->tiles->record[c->unit->row + r] + c->sight->number[r];
+		c->mask->row[r] = bits;
+		c->mask->number[r] = k_spans_before(list, c->a->n_ranges, span);
+		c->mask->record[r] = c->a->tiles->record[c->unit->row + r] + c->mask->number[r];
 		for (int32_t i = 0; i < K_BITS; i++)
 			any.word[i] |= bits.word[i];
 	}
@@ -164,7 +164,7 @@ CU_FN void attend_see(struct attend *c, int32_t span, const int32_t warp)
 		for (int32_t i = 0; i < K_BITS; i++)
 			any.word[i] |= (uint32_t)cu_shuffle_xor((int32_t)any.word[i], h);
 	if (lane == 0)
-		c->sight->any = any;
+		c->mask->any = any;
 }
 
 /* Where an observed query's values go; `observe` is its row's. */

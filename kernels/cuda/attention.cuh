@@ -36,7 +36,7 @@ CU_FN struct attend attend_open(const struct cu_attention *a)
 	c.shared = (struct attend_shared *)(void *)cu_shared_memory();
 	c.memory = cu_shared_memory() + ATTEND_SHARED;
 	c.row = c.shared->row;
-	c.sight = &c.shared->sight[0];
+	c.mask = &c.shared->mask[0];
 	return c;
 }
 
@@ -52,13 +52,13 @@ CU_FN const struct cu_tile *attend_tile(const struct cu_attention *a, int32_t ti
 }
 
 /* A block without a unit asks for weights of products to come, once the one before has its own. */
-CU_FN void attend_ask_ahead(const struct cu_attention *a)
+CU_FN void attend_prefetch(const struct cu_attention *a)
 {
 	const int32_t busy = a->tiles->n * a->n_kv_heads;
 
 	cu_follow();
 	if (cu_block() >= busy)
-		cu_ask_ahead(a->ahead, CU_AHEAD, cu_block() - busy, cu_n_blocks() - busy);
+		cu_prefetch(a->ahead, CU_AHEAD, cu_block() - busy, cu_n_blocks() - busy);
 }
 
 /* The units that attention_few.cuh takes; the others have a kernel of their own, since registers
@@ -103,7 +103,7 @@ CU_KERNEL cutaway_attention(const __grid_constant__ struct cu_attention a)
 		CU_SYNC(); /* the shared memory is free */
 	}
 	if (idle)
-		attend_ask_ahead(&a);
+		attend_prefetch(&a);
 }
 
 /* Unit i is tile i / n under one kv head of n; or tile i under all. */

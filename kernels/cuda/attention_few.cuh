@@ -39,11 +39,11 @@ CU_FN void few_take(const struct attend *c, const struct few_memory *f, int32_t 
 		const struct k_row row = { from->pos, 0, from->observe, 0 };
 
 		c->shared->row[r] = row;
-		c->sight->row[r] = from->bits;
-		c->sight->number[r] = from->number;
-		c->sight->record[r] = from->record;
+		c->mask->row[r] = from->bits;
+		c->mask->number[r] = from->number;
+		c->mask->record[r] = from->record;
 		if (r == 0)
-			c->sight->any = c->tile->any;
+			c->mask->any = c->tile->any;
 	}
 }
 
@@ -137,7 +137,7 @@ CU_FN void few_scores_of(
 	const float *q = f->q + q0 * f->stride;
 	float s[2] = { 0, 0 };
 
-	if (k_bits_group(&c->sight->any, key / K_GROUP)) { /* else there are no keys */
+	if (k_bits_group(&c->mask->any, key / K_GROUP)) { /* else there are no keys */
 		CU_UNROLL_8
 		for (int32_t d = 0; d < c->a->head_dim; d += 4) {
 			const uint4 x = *(const uint4 *)(const void *)(k + d);
@@ -179,7 +179,7 @@ CU_FN void few_scores(const struct attend *c, const struct few_memory *f)
 CU_FN void few_sums(const struct attend *c, const struct few_memory *f, int32_t d, int32_t q0,
 	float o[2], const int32_t tq)
 {
-	const struct k_bits any = c->sight->any;
+	const struct k_bits any = c->mask->any;
 	const float *p = f->p + q0 * ATTEND_P, *v[8];
 
 	CU_UNROLL

@@ -274,7 +274,7 @@ CU_FN void many_values(const struct attend *c, struct many_pieces *pieces, int32
 {
 	const struct many_memory *m = pieces->m;
 	const int32_t head_dim = c->a->head_dim, quads = head_dim / 4;
-	const struct k_bits *any = &c->sight->any; /* by a pointer, since a register has no index */
+	const struct k_bits *any = &c->mask->any; /* by a pointer, since a register has no index */
 	struct many_sums s;
 	bool works;
 

@@ -68,7 +68,7 @@ struct few_piece {
 
 /* Zeros where there is no group: of tokens that are not seen, and for ptxas, which keeps room for a
  * register from the kernel's beginning if a path to its use does not set it. */
-CU_FN void few_ask(const struct attend *c, const uint8_t *group, int32_t v, int32_t at,
+CU_FN void few_prefetch(const struct attend *c, const uint8_t *group, int32_t v, int32_t at,
 	int32_t step, struct few_piece *x)
 {
 	if (group) {
@@ -107,13 +107,13 @@ CU_FN const uint8_t *few_keys_group(const struct attend *c, int32_t i, const int
 
 	return at.there ? c->tile->group[at.g] : (const uint8_t *)0;
 }
-CU_FN void few_ask_keys(const struct attend *c, const uint8_t *group, int32_t i,
+CU_FN void few_prefetch_keys(const struct attend *c, const uint8_t *group, int32_t i,
 	struct few_piece *x, const int32_t format)
 {
 	const struct few_keys at = few_keys_at(c, i, k_cache_bytes(format));
 	const int32_t step = K_GROUP * k_cache_bytes(format);
 
-	few_ask(c, group, 0, (int32_t)(4 * at.quad) * step + (int32_t)(16 * at.part), step, x);
+	few_prefetch(c, group, 0, (int32_t)(4 * at.quad) * step + (int32_t)(16 * at.part), step, x);
 }
 
 /* Piece i of values: its 16 bytes of a token, its four tokens. */
@@ -130,13 +130,13 @@ CU_FN struct few_values few_values_at(const struct attend *c, int32_t i, const i
 	at.there = 16 * at.column < (uint32_t)(c->a->head_dim * bytes) && at.quad < K_SPAN / 4;
 	return at;
 }
-CU_FN void few_ask_values(
+CU_FN void few_prefetch_values(
 	const struct attend *c, int32_t i, struct few_piece *x, const int32_t format)
 {
 	const struct few_values at = few_values_at(c, i, k_cache_bytes(format));
 	const int32_t step = c->a->head_dim * k_cache_bytes(format);
 
-	few_ask(c, at.there ? c->tile->group[at.quad / 4] : (const uint8_t *)0, 1,
+	few_prefetch(c, at.there ? c->tile->group[at.quad / 4] : (const uint8_t *)0, 1,
 		(int32_t)(at.quad % 4 * 4) * step + (int32_t)(16 * at.column), step, x);
 }
 
@@ -209,7 +209,7 @@ CU_FN uint4 few_choose(bool first, uint4 a, uint4 b)
 CU_FN void few_mend(const struct attend *c, const struct few_memory *f, const struct few_values *at,
 	struct few_piece *x, const int32_t bytes)
 {
-	const uint32_t seen = c->sight->any.word[at->quad / 8] >> at->quad % 8 * 4 & 15;
+	const uint32_t seen = c->mask->any.word[at->quad / 8] >> at->quad % 8 * 4 & 15;
 	const int32_t step = c->a->head_dim * bytes;
 
 	CU_NO_UNROLL
@@ -264,8 +264,8 @@ CU_FN void few_begin(const struct attend *c, struct few_held *h)
 	const uint8_t *group = few_keys_group(c, cu_thread(), K_CACHE_f16);
 
 	h->pos = c->tile->row[few_first_row(c)].pos;
-	few_ask_keys(c, c->a->format == K_CACHE_f16 ? group : (const uint8_t *)0, cu_thread(), &h->k,
-		K_CACHE_f16);
+	few_prefetch_keys(c, c->a->format == K_CACHE_f16 ? group : (const uint8_t *)0, cu_thread(),
+		&h->k, K_CACHE_f16);
 }
 
 CU_FN void few_hold_values(const struct attend *c, struct few_held *h)
@@ -273,11 +273,11 @@ CU_FN void few_hold_values(const struct attend *c, struct few_held *h)
 	h->step = c->n_queries <= CU_WARPS / 2 ? CU_THREADS / 2 : CU_THREADS;
 	h->value = cu_thread() - (CU_THREADS - h->step);
 	if (c->a->format == K_CACHE_f16 && h->value >= 0) {
-		few_ask_values(c, h->value, &h->v[0], K_CACHE_f16);
-		few_ask_values(c, h->value + h->step, &h->v[1], K_CACHE_f16);
+		few_prefetch_values(c, h->value, &h->v[0], K_CACHE_f16);
+		few_prefetch_values(c, h->value + h->step, &h->v[1], K_CACHE_f16);
 	} else {
-		few_ask(c, (const uint8_t *)0, 1, 0, 0, &h->v[0]);
-		few_ask(c, (const uint8_t *)0, 1, 0, 0, &h->v[1]);
+		few_prefetch(c, (const uint8_t *)0, 1, 0, 0, &h->v[0]);
+		few_prefetch(c, (const uint8_t *)0, 1, 0, 0, &h->v[1]);
 	}
 }
 
@@ -299,7 +299,7 @@ CU_FN void few_turn_keys(const struct attend *c, struct few_held *h)
 
 #define X(name, bytes, doc)                                                                        \
 	if (c->a->format == K_CACHE_##name) {                                                          \
-		few_ask_keys(c, few_keys_group(c, i, K_CACHE_##name), i, &x, K_CACHE_##name);              \
+		few_prefetch_keys(c, few_keys_group(c, i, K_CACHE_##name), i, &x, K_CACHE_##name);         \
 		few_put_keys(c, &f, i, &x, K_CACHE_##name);                                                \
 	}
 		K_CACHES(X)
@@ -325,7 +325,7 @@ CU_FN void few_turn_values(const struct attend *c, const struct few_memory *f, s
 
 #define X(name, bytes, doc)                                                                        \
 	if (c->a->format == K_CACHE_##name) {                                                          \
-		few_ask_values(c, i, &x, K_CACHE_##name);                                                  \
+		few_prefetch_values(c, i, &x, K_CACHE_##name);                                             \
 		few_put_values(c, f, i, &x, K_CACHE_##name);                                               \
 	}
 		K_CACHES(X)

@@ -35,7 +35,7 @@ CU_FN void cu_four(const float *from, float x[4])
 }
 
 /* Asks for lines of weights, as number `own` of so many blocks. */
-CU_FN void cu_ask_ahead(const struct cu_ahead *ahead, int32_t n, int32_t own, int32_t n_blocks)
+CU_FN void cu_prefetch(const struct cu_ahead *ahead, int32_t n, int32_t own, int32_t n_blocks)
 {
 	for (int32_t p = 0; p < n; p++)
 		for (int32_t i = own * CU_THREADS + cu_thread(); i < ahead[p].lines;

@@ -31,7 +31,7 @@ struct cu_input {
 	const struct k_row *rows; /* of tables: the rows that read them, and the pages' size */
 	const struct k_kv *kv;
 	int32_t n;
-	struct cu_sights sights; /* of tiles */
+	struct cu_masks masks; /* of tiles */
 };
 enum { CU_MAX_INPUTS = 64 };
 

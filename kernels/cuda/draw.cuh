@@ -101,8 +101,8 @@ CU_FN int32_t draw_lanes_before(int32_t n)
 
 /* The thread's ids from `first` on, of which `left` exist: the warp's mass and race, and the keys
  * of its two 64s. */
-CU_FN void draw_weigh(const struct k_draw_ask *ask, const float logits[DRAW_EACH], int32_t first,
-	int32_t left, float max, struct stats_block *warp, uint32_t *key)
+CU_FN void draw_weigh(const struct k_draw_request *ask, const float logits[DRAW_EACH],
+	int32_t first, int32_t left, float max, struct stats_block *warp, uint32_t *key)
 {
 	uint32_t word[4] = { 0, 0, 0, 0 }, top = k_order_key(-INFINITY);
 	struct draw_best best = { ~k_order_key(INFINITY), -1 };
@@ -353,8 +353,8 @@ CU_FN struct draw_best draw_add(const struct stats_block *blocks, int32_t n, uin
 }
 
 /* Called by all threads of the block, after a barrier. */
-CU_FN void draw_finish(const struct k_stats *a, const struct k_draw_ask *ask, struct draw_shared *m,
-	const struct stats_block *blocks, int32_t n_blocks, int32_t row)
+CU_FN void draw_finish(const struct k_stats *a, const struct k_draw_request *ask,
+	struct draw_shared *m, const struct stats_block *blocks, int32_t n_blocks, int32_t row)
 {
 	struct k_draw_reply *reply = &a->reply[row];
 	struct draw_search s = { a->logits + (size_t)row * (size_t)a->vocab,

@@ -12,7 +12,7 @@ static size_t align_up(size_t n, size_t to)
 	return (n + to - 1) & ~(to - 1);
 }
 
-static bool same_sights(const struct cu_sights *a, const struct cu_sights *b)
+static bool same_masks(const struct cu_masks *a, const struct cu_masks *b)
 {
 	return a->rows == b->rows && a->pages == b->pages && a->kv == b->kv && a->n == b->n &&
 		   a->n_ranges == b->n_ranges && a->n_heads == b->n_heads && a->all_heads == b->all_heads &&
@@ -23,7 +23,7 @@ static const struct cu_input *find_input(const struct cu_program *g, const struc
 {
 	for (int32_t i = 0; i < g->n_inputs; i++)
 		if (g->input[i].kind == like->kind && g->input[i].from == like->from &&
-			g->input[i].bytes == like->bytes && same_sights(&g->input[i].sights, &like->sights))
+			g->input[i].bytes == like->bytes && same_masks(&g->input[i].masks, &like->masks))
 			return &g->input[i];
 	return NULL;
 }
@@ -99,7 +99,7 @@ struct cu_work cu_work_of(const struct cu_device *c)
 static size_t gather_tiles(
 	const struct cu_device *c, const struct cu_input *in, size_t at, unsigned char *host)
 {
-	const struct cu_sights *s = &in->sights;
+	const struct cu_masks *s = &in->masks;
 	const struct cu_work work = cu_work_of(c);
 	const size_t tile = align_up(at + (size_t)s->n * sizeof(int32_t), ALIGN);
 	struct cu_tiles head = { .tile = (const struct cu_tile *)(uintptr_t)(c->input.at + tile),
@@ -140,7 +140,7 @@ int cu_grow_input(struct cu_device *c, size_t bytes, struct err *e)
 }
 
 /* Grows the scratch where attention needs it: 1, and programs were dropped. */
-static int grow_scratch(struct cu_device *c, const struct cu_sights *s, struct err *e)
+static int grow_scratch(struct cu_device *c, const struct cu_masks *s, struct err *e)
 {
 	const uint64_t bytes = cu_tiles_bytes(s);
 
@@ -162,7 +162,7 @@ int cu_gather(struct cu_device *c, const struct cu_program *g, size_t *bytes, st
 		if (g->input[i].kind == CU_TABLES && n_sequences(&g->input[i]) > g->input[i].n)
 			return err_set(e, ERR_DEVICE, "a step whose rows name more sequences than it has rows");
 		if (g->input[i].kind == CU_TILES) {
-			const int grown = grow_scratch(c, &g->input[i].sights, e);
+			const int grown = grow_scratch(c, &g->input[i].masks, e);
 
 			if (grown)
 				return grown;

@@ -43,7 +43,7 @@ static const struct cu_tiles *tiles(struct lowering *l, const struct k_attention
 	return lower_put(l, (struct cu_input){ .kind = CU_TILES,
 							.from = a->ranges,
 							.bytes = sizeof(struct cu_tiles),
-							.sights = cu_sights_of(a) });
+							.masks = cu_masks_of(a) });
 }
 
 /* ---- ops ---- */
@@ -118,7 +118,7 @@ static void move_op(struct lowering *l, struct k_op *op)
 		if (a->recent)
 			a->recent_pages = tables(l, a->recent_pages, a->rows, a->n, a->recent);
 		a->recent = plain(l, a->recent, 1, sizeof *a->recent);
-		a->comb = plain(l, a->comb, (size_t)a->n, sizeof *a->comb);
+		a->stride_mask = plain(l, a->stride_mask, (size_t)a->n, sizeof *a->stride_mask);
 		a->bucket = plain(l, a->bucket, 2 * K_DISTANCE + 1, sizeof *a->bucket);
 		a->rows = plain(l, a->rows, (size_t)a->n, sizeof *a->rows);
 		a->ranges = plain(l, a->ranges, (size_t)(a->n * a->n_ranges), sizeof *a->ranges);
@@ -219,7 +219,7 @@ static void lower_defined(struct lowering *l, const struct k_op *op, int32_t pas
 static void lower_attention(
 	struct lowering *l, const struct k_op *before, const struct k_op *op, int32_t index)
 {
-	const struct cu_sights s = cu_sights_of(&op->u.attention);
+	const struct cu_masks s = cu_masks_of(&op->u.attention);
 	const bool fast = cu_attends_fast(&op->u.attention);
 	const int kernels = fast ? cu_attend_kernels(&s) : 0;
 	const struct cu_tiles *split = fast ? tiles(l, &op->u.attention) : NULL;

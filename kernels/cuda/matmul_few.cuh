@@ -240,7 +240,7 @@ CU_FN struct k_acts cu_few_input(const int32_t type, const struct cu_product *a)
 
 /* A norm folded in front, whose weights and rows pass through shared memory, where the regions will
  * be. The weights are asked for before the rows are there. */
-CU_FN void cu_few_ask_norm(const struct cu_product *a)
+CU_FN void cu_few_prefetch_norm(const struct cu_product *a)
 {
 	cu_fetch_floats((float *)(void *)cu_shared_memory(), a->norm.w, a->n_cols);
 }
@@ -310,11 +310,11 @@ CU_FN void cu_few(const int32_t type, const bool one, const struct cu_product *a
 		cu_follow();
 	at.unit = cu_block();
 	cu_few_settle(type, one, a, &at);
-	cu_few_ask(type, a, &at, &held);
+	cu_few_prefetch(type, a, &at, &held);
 	/* while this kernel computes, memory is idle */
-	cu_ask_ahead(a->next, K_MAX_PARTS, cu_block(), cu_n_blocks());
+	cu_prefetch(a->next, K_MAX_PARTS, cu_block(), cu_n_blocks());
 	if (a->folds)
-		cu_few_ask_norm(a);
+		cu_few_prefetch_norm(a);
 	cu_output_open(a, one, &o);
 	cu_follow();
 	cu_note(a->clock);
@@ -327,7 +327,7 @@ CU_FN void cu_few(const int32_t type, const bool one, const struct cu_product *a
 	before = at;
 	for (int32_t buffer = 0;; buffer ^= 1) {
 		if (!first) {
-			cu_few_ask(type, a, &at, &held);
+			cu_few_prefetch(type, a, &at, &held);
 			CU_SYNC();
 			cu_few_chain(type, one, a, &in, &before, buffer ^ 1, &o);
 			if (before.turn == a->turns - 1)

@@ -141,7 +141,7 @@ struct cu_held {
 	struct cu_floats values;
 };
 
-CU_FN void cu_few_ask(
+CU_FN void cu_few_prefetch(
 	const int32_t type, const struct cu_product *a, const struct cu_spot *at, struct cu_held *h)
 {
 	const int32_t lane = cu_thread() % CU_WARP, first = cu_few_first(a, at);

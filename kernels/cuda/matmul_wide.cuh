@@ -117,7 +117,7 @@ CU_FN void cu_wide_copy(const struct cu_wide *w, int32_t first_block, int32_t bu
 }
 
 /* One (d, sx) of the chunk for each thread: loaded a chunk ahead, then stored. */
-CU_FN float2 cu_wide_ask_acts(const struct cu_wide *w, int32_t first_block)
+CU_FN float2 cu_wide_prefetch_acts(const struct cu_wide *w, int32_t first_block)
 {
 	const int32_t row = cu_thread() / CU_CHUNK, block = first_block + cu_thread() % CU_CHUNK;
 	const size_t i = (size_t)(w->token + row) * (size_t)(w->a->in.dim / K_QBLOCK) + (size_t)block;
@@ -222,7 +222,7 @@ CU_FN void cu_wide_unit(const int32_t type, const int32_t groups, const struct c
 	for (int32_t i = 0; i < 4 * groups; i++)
 		chains.sum[i / 4][i % 4] = 0.0f;
 	cu_wide_copy(w, 0, 0);
-	acts = cu_wide_ask_acts(w, 0);
+	acts = cu_wide_prefetch_acts(w, 0);
 	if (there) {
 		cu_wide_load(type, weights, w->n_pairs, 0, &held[0]);
 		cu_wide_load(type, weights, w->n_pairs, 1, &held[1]);
@@ -234,7 +234,7 @@ CU_FN void cu_wide_unit(const int32_t type, const int32_t groups, const struct c
 		CU_SYNC();
 		if (first + CU_CHUNK_PAIRS < w->n_pairs) {
 			cu_wide_copy(w, 2 * (first + CU_CHUNK_PAIRS), buffer ^ 1);
-			acts = cu_wide_ask_acts(w, 2 * (first + CU_CHUNK_PAIRS));
+			acts = cu_wide_prefetch_acts(w, 2 * (first + CU_CHUNK_PAIRS));
 		}
 		if (!there)
 			continue;

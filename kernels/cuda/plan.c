@@ -251,7 +251,7 @@ int32_t cu_op_shared(enum k_kind kind)
 	case K_OP_stats: return CU_STATS_SHARED;
 	case K_OP_sparse:
 	case K_OP_columns:
-		K_BLOCK_KINDS(X) return kind == K_OP_account ? CU_SHARED_BYTES : K_ROOM_BYTES;
+		K_BLOCK_KINDS(X) return kind == K_OP_attn_score ? CU_SHARED_BYTES : K_ROOM_BYTES;
 #undef X
 	default: return CU_SHARED_BYTES;
 	}

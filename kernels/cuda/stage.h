@@ -150,8 +150,8 @@ static inline uint64_t cu_scratch_least(const struct k_op *op)
 /* Whether attention has kernels of its own: else a GPU runs its definition (attend.h). */
 static inline bool cu_attends_fast(const struct k_attention *a)
 {
-	return !a->picked && !a->comb && !a->sink_q && !a->recent && !a->bias && !a->account &&
-		   !a->relative && !a->ahead && !a->matrix && !a->kv->value_dim &&
+	return !a->selected && !a->stride_mask && !a->sink_q && !a->recent && !a->bias &&
+		   !a->attn_score && !a->relative && !a->ahead && !a->matrix && !a->kv->value_dim &&
 		   a->kv->format < K_N_UNCODED;
 }
 

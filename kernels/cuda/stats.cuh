@@ -33,7 +33,7 @@ struct stats_unit {
 	uint32_t *key;      /* of the 64s of this block */
 	float x[DRAW_EACH]; /* of ids first + thread, + CU_THREADS … */
 	float y[DRAW_EACH]; /* of ids first + DRAW_EACH * thread … */
-	struct k_draw_ask ask;
+	struct k_draw_request ask;
 };
 
 CU_FN struct stats_unit stats_open(const struct cu_part *p, int32_t unit, int32_t n)

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-struct cu_sights cu_sights_of(const struct k_attention *a)
+struct cu_masks cu_masks_of(const struct k_attention *a)
 {
-	return (struct cu_sights){ .rows = a->rows,
+	return (struct cu_masks){ .rows = a->rows,
 		.ranges = a->ranges,
 		.pages = a->pages,
 		.kv = a->kv,
@@ -27,7 +27,7 @@ static int32_t log2_up(int32_t n)
 }
 
 struct cu_attention cu_attention_of(
-	const struct cu_sights *s, const struct k_attention *a, const struct k_rope *rope)
+	const struct cu_masks *s, const struct k_attention *a, const struct k_rope *rope)
 {
 	const struct k_kv *kv = s->kv;
 	struct cu_attention to = { .over_kv_heads = cu_reciprocal(kv->n_kv_heads),
@@ -75,7 +75,7 @@ static int32_t few_queries(const struct k_kv *kv)
 			   : 0;
 }
 
-int cu_attend_kernels(const struct cu_sights *s)
+int cu_attend_kernels(const struct cu_masks *s)
 {
 	const int32_t n_rep = s->n_heads / s->kv->n_kv_heads, most = few_queries(s->kv);
 
@@ -86,12 +86,12 @@ int cu_attend_kernels(const struct cu_sights *s)
 			   : CU_ATTEND_FEW | CU_ATTEND_MANY;
 }
 
-static int32_t row_spans(const struct cu_sights *s, int32_t r)
+static int32_t row_spans(const struct cu_masks *s, int32_t r)
 {
 	return k_spans(s->ranges + (size_t)r * (size_t)s->n_ranges, s->n_ranges);
 }
 
-static int64_t all_spans(const struct cu_sights *s)
+static int64_t all_spans(const struct cu_masks *s)
 {
 	int64_t spans = 0;
 
@@ -100,13 +100,13 @@ static int64_t all_spans(const struct cu_sights *s)
 	return spans;
 }
 
-uint64_t cu_tiles_bytes(const struct cu_sights *s)
+uint64_t cu_tiles_bytes(const struct cu_masks *s)
 {
 	return (uint64_t)(all_spans(s) * s->n_heads * cu_record_floats(s->kv->head_dim, s->observed)) *
 		   sizeof(float);
 }
 
-bool cu_tiles_split(const struct cu_sights *s, const struct cu_work *work, int32_t *most)
+bool cu_tiles_split(const struct cu_masks *s, const struct cu_work *work, int32_t *most)
 {
 	const bool split = !s->whole && (int64_t)s->n * (s->kv->n_kv_heads + 1) <= work->n_tickets &&
 					   cu_tiles_bytes(s) <= work->scratch_bytes;
@@ -116,7 +116,7 @@ bool cu_tiles_split(const struct cu_sights *s, const struct cu_work *work, int32
 }
 
 /* Rows of a tile, at most. */
-static int32_t most_rows(const struct cu_sights *s)
+static int32_t most_rows(const struct cu_masks *s)
 {
 	const int32_t n = CU_TILE_QUERIES / (s->n_heads / s->kv->n_kv_heads);
 
@@ -124,7 +124,7 @@ static int32_t most_rows(const struct cu_sights *s)
 }
 
 /* The tile that begins at row r, with all its spans. */
-static void tile_at(const struct cu_sights *s, int32_t r, struct cu_tile *t)
+static void tile_at(const struct cu_masks *s, int32_t r, struct cu_tile *t)
 {
 	const int32_t most = most_rows(s);
 	struct cu_tile_head *h = &t->head;
@@ -143,7 +143,7 @@ static void tile_at(const struct cu_sights *s, int32_t r, struct cu_tile *t)
 }
 
 /* What a unit says of its first span. */
-static void describe_span(const struct cu_sights *s, const int32_t *record, struct cu_tile *t)
+static void describe_span(const struct cu_masks *s, const int32_t *record, struct cu_tile *t)
 {
 	struct cu_tile_head *h = &t->head;
 	const int32_t *pages = s->pages[s->rows[h->row].seq], size = s->kv->page_size;
@@ -176,7 +176,7 @@ static void describe_span(const struct cu_sights *s, const int32_t *record, stru
 }
 
 void cu_tiles_make(
-	const struct cu_sights *s, struct cu_tiles *to, struct cu_tile *tile, int32_t *record)
+	const struct cu_masks *s, struct cu_tiles *to, struct cu_tile *tile, int32_t *record)
 {
 	const int32_t n_rep = s->n_heads / s->kv->n_kv_heads;
 	int32_t spans = 0;

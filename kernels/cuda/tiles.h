@@ -59,7 +59,7 @@ struct cu_tiles {
 };
 
 /* What it is made from: pointers of the host. */
-struct cu_sights {
+struct cu_masks {
 	const struct k_row *rows;
 	const struct k_range *ranges; /* [n, n_ranges] */
 	const int32_t *const *pages;
@@ -72,12 +72,12 @@ struct cu_sights {
 };
 
 /* The sights of an op, whose pointers the host can read. */
-struct cu_sights cu_sights_of(const struct k_attention *a);
+struct cu_masks cu_masks_of(const struct k_attention *a);
 
 /* The argument of the op's kernels, but for clock, tiles, ticket and scratch. a and rope (folded in
  * front, or NULL) have the device's pointers. */
 struct cu_attention cu_attention_of(
-	const struct cu_sights *s, const struct k_attention *a, const struct k_rope *rope);
+	const struct cu_masks *s, const struct k_attention *a, const struct k_rope *rope);
 
 /* The kernels that an op needs: of tiles with few queries, of others. */
 enum {
@@ -87,17 +87,17 @@ enum {
 	CU_FEW_BYTES = 256,
 	CU_FEW_DIMS = 128
 };
-int cu_attend_kernels(const struct cu_sights *s);
+int cu_attend_kernels(const struct cu_masks *s);
 
 /* Scratch for the results of all spans that any row sees. An op of few queries alone must have it:
  * it has no kernel for tiles that are not split. */
-uint64_t cu_tiles_bytes(const struct cu_sights *s);
+uint64_t cu_tiles_bytes(const struct cu_masks *s);
 /* Whether units are spans, given what is there; there are at most *most. */
-bool cu_tiles_split(const struct cu_sights *s, const struct cu_work *work, int32_t *most);
+bool cu_tiles_split(const struct cu_masks *s, const struct cu_work *work, int32_t *most);
 /* Writes the tiles, and all of `to` but where they are and whether it is split, which is set.
  * tile: [most]; record: [n] */
 void cu_tiles_make(
-	const struct cu_sights *s, struct cu_tiles *to, struct cu_tile *tile, int32_t *record);
+	const struct cu_masks *s, struct cu_tiles *to, struct cu_tile *tile, int32_t *record);
 
 /* Floats of a record: of one row, span and head. At CU_RECORD_HEAD the values [head_dim]; if the op
  * is observed, the sums of the groups [8] and the probabilities [128]. */

@@ -28,7 +28,7 @@ struct k_kv {
 	int32_t value_dim; /* 0: values are stored, of head_dim; formats of codes have none */
 	enum k_cache format;
 	int32_t residual; /* of a format by channel: K_RECENT or more, a multiple of K_SPAN */
-	bool extents;
+	bool key_ranges;
 };
 
 K_INLINE int32_t k_value_dim(const struct k_kv *kv)
@@ -77,16 +77,16 @@ K_INLINE size_t k_kv_keys_bytes(const struct k_kv *kv)
 		   (k_kv_head_bytes(kv, 0) + k_kv_head_bytes(kv, 1));
 }
 /* Of the extents of one group and head. */
-K_INLINE size_t k_kv_extent_bytes(const struct k_kv *kv)
+K_INLINE size_t k_kv_key_range_bytes(const struct k_kv *kv)
 {
-	return kv->extents ? (size_t)kv->head_dim * 2 * sizeof(uint16_t) : 0;
+	return kv->key_ranges ? (size_t)kv->head_dim * 2 * sizeof(uint16_t) : 0;
 }
 K_INLINE size_t k_kv_page_bytes(const struct k_kv *kv)
 {
 	const size_t groups =
 		(size_t)kv->n_layers * (size_t)kv->n_kv_heads * (size_t)(kv->page_size / K_GROUP);
 
-	return k_kv_keys_bytes(kv) + groups * k_kv_extent_bytes(kv);
+	return k_kv_keys_bytes(kv) + groups * k_kv_key_range_bytes(kv);
 }
 /* First group of K (v = 0) or V (v = 1) of one head in one page. */
 K_INLINE void *k_kv_at(const struct k_kv *kv, int32_t page, int32_t layer, int v, int32_t head)
@@ -106,14 +106,14 @@ K_INLINE void *k_kv_group(
 }
 
 /* The least and then the greatest keys of a group of one head, [2][head_dim] in f16. */
-K_INLINE uint16_t *k_kv_extent_at(
+K_INLINE uint16_t *k_kv_key_range_at(
 	const struct k_kv *kv, int32_t page, int32_t layer, int32_t head, int32_t group)
 {
 	const size_t heads = (size_t)layer * (size_t)kv->n_kv_heads + (size_t)head;
 	const size_t index = heads * (size_t)(kv->page_size / K_GROUP) + (size_t)group;
 
 	return (uint16_t *)(void *)(kv->base + (size_t)page * kv->page_bytes + k_kv_keys_bytes(kv) +
-								index * k_kv_extent_bytes(kv));
+								index * k_kv_key_range_bytes(kv));
 }
 
 /* Of a format by channel: positions before this one are read as codes by a row at pos, the others

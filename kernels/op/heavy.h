@@ -1,6 +1,7 @@
-/* The ops of heavy hitters (Zhang et al. 2023, "H2O"; rule 22): `recall` gives the groups of 16
- * positions that each row's heads still have, in front of attention, and `account` adds up after it
- * what attention each group got; where a row ends a span of 128 it chooses those that are kept. */
+/* The ops of heavy hitters (Zhang et al. 2023, "H2O"; rule 22): `h2o_lookup` gives the groups of 16
+ * positions that each row's heads still have, in front of attention, and `attn_score` adds up after
+ * it what attention each group got; where a row ends a span of 128 it chooses those that are kept.
+ */
 #ifndef CUTAWAY_KERNELS_OP_HEAVY_H
 #define CUTAWAY_KERNELS_OP_HEAVY_H
 
@@ -36,7 +37,7 @@ K_INLINE size_t k_heavy_floats(int32_t most)
 
 /* The groups that each row reads, by kv head: those of its span up to its own and of the span
  * before, and those that are kept. A unit is a kv head of a row. */
-struct k_recall {
+struct k_h2o_lookup {
 	struct k_heavy of;
 	const int32_t *begins; /* [n] the first row of the step that is of the same request */
 	uint8_t *out; /* [n, n_kv_heads, stride] a byte for each span of 128, a bit for each group */
@@ -44,17 +45,17 @@ struct k_recall {
 };
 #define K_HEAVY_INPUTS(PLAIN, a)                                                                   \
 	PLAIN(a->of.rows, a->of.n) PLAIN(a->of.states, a->of.n) PLAIN(a->of.state, 1)
-#define K_RECALL_INPUTS(PLAIN, a) K_HEAVY_INPUTS(PLAIN, a) PLAIN(a->begins, a->of.n)
+#define K_H2O_LOOKUP_INPUTS(PLAIN, a) K_HEAVY_INPUTS(PLAIN, a) PLAIN(a->begins, a->of.n)
 
 /* A unit is a kv head: the rows of a sequence come one after the other. */
-struct k_account {
+struct k_attn_score {
 	struct k_heavy of;
 	const float *share;  /* [n, n_heads, share_stride] attention's, of the groups a row reads */
 	const int32_t *keep; /* [n] groups that rows of the span after a row's keep */
 	float *room;         /* [n_kv_heads, k_heavy_floats(most)] states between rows */
 	int32_t share_stride, n_heads;
 };
-#define K_ACCOUNT_INPUTS(PLAIN, a) K_HEAVY_INPUTS(PLAIN, a) PLAIN(a->keep, a->of.n)
+#define K_ATTN_SCORE_INPUTS(PLAIN, a) K_HEAVY_INPUTS(PLAIN, a) PLAIN(a->keep, a->of.n)
 
 /* A head's state. */
 struct k_kept {
@@ -83,17 +84,17 @@ K_INLINE int32_t k_first_newest(int32_t pos)
 	return pos < K_SPAN ? 0 : (pos / K_SPAN - 1) * K_HEAVY_SPAN;
 }
 
-K_INLINE struct k_count k_recall_count(const struct k_recall *a)
+K_INLINE struct k_count k_h2o_lookup_count(const struct k_h2o_lookup *a)
 {
 	return k_count_values(a->of.n, a->of.n_kv_heads, 4 * (uint64_t)a->of.most, 0);
 }
 
-K_INLINE int64_t k_recall_units(const struct k_recall *a)
+K_INLINE int64_t k_h2o_lookup_units(const struct k_h2o_lookup *a)
 {
 	return (int64_t)a->of.n * a->of.n_kv_heads;
 }
 
-K_UNIT_FN void k_recall_unit(const struct k_recall *a, int64_t unit)
+K_UNIT_FN void k_h2o_lookup_unit(const struct k_h2o_lookup *a, int64_t unit)
 {
 	const int32_t r = (int32_t)unit / a->of.n_kv_heads, head = (int32_t)unit % a->of.n_kv_heads;
 	const int32_t pos = a->of.rows[r].pos, first = k_first_newest(pos);
@@ -117,19 +118,19 @@ K_UNIT_FN void k_recall_unit(const struct k_recall *a, int64_t unit)
 	}
 }
 
-K_INLINE struct k_count k_account_count(const struct k_account *a)
+K_INLINE struct k_count k_attn_score_count(const struct k_attn_score *a)
 {
 	return k_count_values(a->of.n, a->n_heads, 8 * (uint64_t)a->of.most, (uint64_t)a->of.most);
 }
 
-K_INLINE int64_t k_account_units(const struct k_account *a)
+K_INLINE int64_t k_attn_score_units(const struct k_attn_score *a)
 {
 	return a->of.n_kv_heads;
 }
 
 /* Adds what the query heads of a kv head gave to each group that they read. */
-K_UNIT_FN void k_account_add(
-	const struct k_account *a, int32_t r, int32_t head, const struct k_kept *k)
+K_UNIT_FN void k_attn_score_add(
+	const struct k_attn_score *a, int32_t r, int32_t head, const struct k_kept *k)
 {
 	const int32_t pos = a->of.rows[r].pos, first = k_first_newest(pos);
 	const int32_t n_rep = a->n_heads / a->of.n_kv_heads;
@@ -196,8 +197,8 @@ K_UNIT_FN void k_keep_best(const struct k_kept *k, int32_t n, int32_t best, stru
 
 /* After the last row of a span: the groups of the span before stop being new, and its own are those
  * of the span before the next one's. */
-K_UNIT_FN void k_account_end(
-	const struct k_account *a, int32_t r, const struct k_kept *k, struct k_keep_room *s)
+K_UNIT_FN void k_attn_score_end(
+	const struct k_attn_score *a, int32_t r, const struct k_kept *k, struct k_keep_room *s)
 {
 	const int32_t pos = a->of.rows[r].pos, n = *k->n;
 
@@ -217,7 +218,7 @@ K_UNIT_FN void k_account_end(
 		k_keep_best(k, n + K_HEAVY_SPAN, a->keep[r], s);
 }
 
-K_UNIT_FN void k_account_unit(const struct k_account *a, int64_t unit)
+K_UNIT_FN void k_attn_score_unit(const struct k_attn_score *a, int64_t unit)
 {
 	const int32_t head = (int32_t)unit, floats = (int32_t)k_heavy_floats(a->of.most);
 	float *state = a->room + unit * floats;
@@ -231,21 +232,21 @@ K_UNIT_FN void k_account_unit(const struct k_account *a, int64_t unit)
 		K_THREADS(i, from == K_STATE_ROW ? 0 : floats)
 			state[i] = from >= 0 ? before[i] : 0.0f;
 		K_MEET();
-		k_account_add(a, r, head, &k);
+		k_attn_score_add(a, r, head, &k);
 		if (a->of.rows[r].pos % K_SPAN == K_SPAN - 1)
-			k_account_end(a, r, &k, s);
+			k_attn_score_end(a, r, &k, s);
 		K_THREADS(i, to >= 0 ? floats : 0)
 			k_heavy_state(&a->of, to, head)[i] = state[i];
 	}
 }
 
 /* What these choose or store shows in what attention gives. */
-K_INLINE struct k_acts k_recall_result(const struct k_recall *a)
+K_INLINE struct k_acts k_h2o_lookup_result(const struct k_h2o_lookup *a)
 {
 	(void)a;
 	return k_floats(NULL, 0);
 }
-K_INLINE struct k_acts k_account_result(const struct k_account *a)
+K_INLINE struct k_acts k_attn_score_result(const struct k_attn_score *a)
 {
 	(void)a;
 	return k_floats(NULL, 0);

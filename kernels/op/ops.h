@@ -55,7 +55,7 @@
 	X(wkv, WKV)                                                                                    \
 	X(bonus, BONUS)                                                                                \
 	X(taylor, TAYLOR)                                                                              \
-	X(extent, EXTENT)                                                                              \
+	X(key_range, KEY_RANGE)                                                                        \
 	X(turn, TURN)
 
 /* And here a block. */
@@ -65,8 +65,8 @@
 	X(gated, GATED)                                                                                \
 	X(centre, CENTRE)                                                                              \
 	X(encode, ENCODE)                                                                              \
-	X(recall, RECALL)                                                                              \
-	X(account, ACCOUNT)
+	X(h2o_lookup, H2O_LOOKUP)                                                                      \
+	X(attn_score, ATTN_SCORE)
 
 #define K_PLAIN_ALONE(X) K_WARP_KINDS(X) K_BLOCK_KINDS(X)
 
@@ -96,7 +96,7 @@
 
 /* Those that read block tables, by K_<NAME>_TABLES. */
 #define K_PAGED_KINDS(X)                                                                           \
-	X(extent, EXTENT)                                                                              \
+	X(key_range, KEY_RANGE)                                                                        \
 	X(pick, PICK)                                                                                  \
 	X(encode, ENCODE)
 

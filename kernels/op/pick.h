@@ -1,6 +1,6 @@
 /* The ops of what a row reads of the positions that it sees. A choice of keys (Tang et al. 2024,
- * "Quest"; rule 18): `extent` keeps the least and the greatest of each key channel for groups of 16
- * positions, `pick` chooses the groups that a row reads by the bound that follows from them. And
+ * "Quest"; rule 18): `key_range` keeps the least and the greatest of each key channel for groups of
+ * 16 positions, `pick` chooses the groups that a row reads by the bound that follows from them. And
  * positions inside the cache (Xiao et al. 2023; rule 19): `turn` makes a second query, as far from
  * the attention sinks as it would be if nothing lay between them and the window. */
 #ifndef CUTAWAY_KERNELS_OP_PICK_H
@@ -21,7 +21,7 @@ enum {
 
 /* Writes the extents of the groups that rows of the step fill: after rope has stored the keys. A
  * unit is a head of a row, then of a further page. */
-struct k_extent {
+struct k_key_range {
 	int32_t layer, n;
 	const struct k_row *rows;  /* [n] */
 	const struct k_also *also; /* [n_also] as rope's */
@@ -29,8 +29,8 @@ struct k_extent {
 	const int32_t *const *pages; /* block tables */
 	const struct k_kv *kv;       /* with extents */
 };
-#define K_EXTENT_TABLES(TABLE, a) TABLE(a->pages, a->kv)
-#define K_EXTENT_INPUTS(PLAIN, a) PLAIN(a->rows, a->n) PLAIN(a->also, a->n_also) PLAIN(a->kv, 1)
+#define K_KEY_RANGE_TABLES(TABLE, a) TABLE(a->pages, a->kv)
+#define K_KEY_RANGE_INPUTS(PLAIN, a) PLAIN(a->rows, a->n) PLAIN(a->also, a->n_also) PLAIN(a->kv, 1)
 
 /* The groups that each row reads, by kv head: its own, the one before, the first, and of the others
  * before it those of greatest bound, ties to the lowest. A unit is a kv head of a row. */
@@ -86,7 +86,7 @@ K_INLINE uint64_t k_ended(const struct k_row *rows, int32_t n)
 	return ended;
 }
 
-K_INLINE struct k_count k_extent_count(const struct k_extent *a)
+K_INLINE struct k_count k_key_range_count(const struct k_key_range *a)
 {
 	const uint64_t values = (uint64_t)(a->kv->n_kv_heads * a->kv->head_dim);
 	const uint64_t n = values * k_ended(a->rows, a->n);
@@ -96,7 +96,7 @@ K_INLINE struct k_count k_extent_count(const struct k_extent *a)
 	return c;
 }
 
-K_INLINE int64_t k_extent_units(const struct k_extent *a)
+K_INLINE int64_t k_key_range_units(const struct k_key_range *a)
 {
 	return (int64_t)(a->n + a->n_also) * a->kv->n_kv_heads;
 }
@@ -104,7 +104,7 @@ K_INLINE int64_t k_extent_units(const struct k_extent *a)
 /* Of the range of a channel a quarter is left out on either side: the sum of all channels' extremes
  * is a bound that no key reaches, and it overrates groups whose keys differ most. Measured on 6,831
  * tokens of prose, a quarter read: a divergence of 0.070 nats a token instead of 0.090. */
-K_UNIT_FN void k_extent_unit(const struct k_extent *a, int64_t unit)
+K_UNIT_FN void k_key_range_unit(const struct k_key_range *a, int64_t unit)
 {
 	const float in = 0.25f;
 	const struct k_kv *kv = a->kv;
@@ -112,7 +112,7 @@ K_UNIT_FN void k_extent_unit(const struct k_extent *a, int64_t unit)
 	const int32_t group = at.pos % kv->page_size / K_GROUP;
 	const int32_t page = a->pages[at.seq][at.pos / kv->page_size];
 	const void *keys = k_kv_group(kv, page, a->layer, 0, at.head, group);
-	uint16_t *out = k_kv_extent_at(kv, page, a->layer, at.head, group);
+	uint16_t *out = k_kv_key_range_at(kv, page, a->layer, at.head, group);
 
 	K_LANES(i, at.pos % K_GROUP == K_GROUP - 1 ? kv->head_dim : 0) {
 		float least = INFINITY, greatest = -INFINITY;
@@ -224,7 +224,7 @@ K_INLINE int64_t k_pick_units(const struct k_pick *a)
 
 /* The bound of one group (rule 18): n_rep queries [n_rep, head_dim], its extents [2][head_dim]. */
 K_UNIT_FN float k_pick_bound(
-	const float *q, int32_t n_rep, int32_t head_dim, const uint16_t *extent)
+	const float *q, int32_t n_rep, int32_t head_dim, const uint16_t *key_range)
 {
 	float lane[K_OWN] = { 0 };
 
@@ -233,8 +233,8 @@ K_UNIT_FN float k_pick_bound(
 			const float *x = q + (size_t)h * (size_t)head_dim;
 
 			for (int32_t i = l; i < head_dim; i += K_PICK_LANES)
-				lane[K_AT(l)] =
-					k_fma(x[i], k_f16_to_f32(extent[x[i] > 0 ? head_dim + i : i]), lane[K_AT(l)]);
+				lane[K_AT(l)] = k_fma(
+					x[i], k_f16_to_f32(key_range[x[i] > 0 ? head_dim + i : i]), lane[K_AT(l)]);
 		}
 	return k_half_sum(lane);
 }
@@ -248,13 +248,13 @@ K_INLINE const float *k_pick_query(const struct k_pick *a, int32_t r, int32_t he
 		   ((size_t)r * (size_t)a->n_heads + (size_t)(head * n_rep)) * (size_t)a->kv->head_dim;
 }
 
-K_INLINE const uint16_t *k_pick_extent(
+K_INLINE const uint16_t *k_pick_key_range(
 	const struct k_pick *a, int32_t r, int32_t head, int32_t group)
 {
 	const int32_t token = group * K_GROUP;
 	const int32_t page = a->pages[a->rows[r].seq][token / a->kv->page_size];
 
-	return k_kv_extent_at(a->kv, page, a->layer, head, token % a->kv->page_size / K_GROUP);
+	return k_kv_key_range_at(a->kv, page, a->layer, head, token % a->kv->page_size / K_GROUP);
 }
 
 /* Groups that row r chooses among: all but the newest; 0: it reads them all. */
@@ -273,8 +273,8 @@ K_UNIT_FN void k_pick_keys(
 	const float *q = k_pick_query(a, r, head);
 
 	K_WARPS(g, n) {
-		const uint16_t *extent = k_pick_extent(a, r, head, g);
-		const uint32_t bound = g ? k_order_key(k_pick_bound(q, n_rep, dim, extent)) : UINT32_MAX;
+		const uint16_t *key_range = k_pick_key_range(a, r, head, g);
+		const uint32_t bound = g ? k_order_key(k_pick_bound(q, n_rep, dim, key_range)) : UINT32_MAX;
 
 		if (k_lane() == 0)
 			key[g] = bound;
@@ -348,7 +348,7 @@ K_UNIT_FN void k_turn_unit(const struct k_turn *a, int64_t unit)
 		(void)a;                                                                                   \
 		return k_floats(NULL, 0);                                                                  \
 	}
-X(extent)
+X(key_range)
 X(pick)
 X(turn)
 #undef X

@@ -266,7 +266,7 @@ static int descending(const void *a, const void *b)
 /* The key that ends the list: that of the `best`-th greatest maximum of K_DRAW_IDS values. *nan:
  * there is a NaN. */
 static uint32_t draw_floor(
-	const float *logits, int32_t vocab, const struct k_draw_ask *ask, uint32_t *key, bool *nan)
+	const float *logits, int32_t vocab, const struct k_draw_request *ask, uint32_t *key, bool *nan)
 {
 	int32_t n = 0;
 
@@ -282,8 +282,8 @@ static uint32_t draw_floor(
 	return n < ask->best ? k_order_key(-INFINITY) : key[ask->best - 1];
 }
 
-static void draw_race(const float *logits, int32_t vocab, const struct k_draw_ask *ask, float max,
-	struct k_draw_reply *reply)
+static void draw_race(const float *logits, int32_t vocab, const struct k_draw_request *ask,
+	float max, struct k_draw_reply *reply)
 {
 	for (int32_t i = 0; i < vocab; i++) {
 		const float u = k_draw_u(ask->seed, (uint32_t)i, ask->pos, ask->sample, K_DRAW_TARGET);
@@ -301,7 +301,7 @@ static void draw_race(const float *logits, int32_t vocab, const struct k_draw_as
 }
 
 void k_ref_draw_row(const float *logits, int32_t vocab, float max_logit,
-	const struct k_draw_ask *ask, struct k_draw_reply *reply, struct k_draw_entry *list,
+	const struct k_draw_request *ask, struct k_draw_reply *reply, struct k_draw_entry *list,
 	uint32_t *scratch)
 {
 	const float max = max_logit * ask->factor;

@@ -55,7 +55,7 @@ static char *body_of(const struct attach_answer *r)
 	size_t size;
 
 	json_object(&j, NULL);
-	json_text(&j, "model", a->told.model);
+	json_text(&j, "model", a->reported.model);
 	put_messages(&j, a);
 	put_settings(&j, r);
 	json_bool(&j, "stream", true);
@@ -137,7 +137,7 @@ static int add_token(struct attach_answer *r, const cJSON *o, const cJSON *id, b
 			t.id = EV_NULL_I;
 		n++;
 	}
-	return attach_tell_token(r, &t, top, n, EV_SOURCE_told);
+	return attach_emit_token(r, &t, top, n, EV_SOURCE_remote);
 }
 
 static bool ended_turn(const cJSON *choice)
@@ -156,8 +156,8 @@ static int add_tokens(struct attach_answer *r, const cJSON *choice)
 	const cJSON *logprobs = cJSON_GetObjectItemCaseSensitive(choice, "logprobs");
 	const cJSON *list = cJSON_GetObjectItemCaseSensitive(logprobs, "content"), *o;
 	const cJSON *ids = cJSON_GetObjectItemCaseSensitive(choice, "token_ids");
-	const bool told = cJSON_GetArraySize(ids) == cJSON_GetArraySize(list);
-	const cJSON *id = told && ids ? ids->child : NULL;
+	const bool reported = cJSON_GetArraySize(ids) == cJSON_GetArraySize(list);
+	const cJSON *id = reported && ids ? ids->child : NULL;
 	const bool ends = ended_turn(choice);
 	int n = 0;
 
@@ -224,7 +224,7 @@ static void read_usage(struct attach_answer *r, const cJSON *usage)
 		attach_int(details, "cached_tokens"), false };
 	const int64_t n = attach_int(usage, "completion_tokens");
 
-	attach_tell_extra(r, &x);
+	attach_emit_extra(r, &x);
 	r->generated = n != EV_NULL_I ? n : r->generated;
 }
 
@@ -242,12 +242,12 @@ static bool read_choice(struct attach_answer *r, const cJSON *choice)
 	if (!r->asked_logprobs && r->n_text > had) {
 		piece.bytes = r->text + had;
 		piece.size = r->n_text - had;
-		if (attach_tell_token(r, &piece, NULL, 0, EV_SOURCE_piece))
+		if (attach_emit_token(r, &piece, NULL, 0, EV_SOURCE_piece))
 			return fail(r, "no memory for what the server answered", "");
 		n = 0;
 	}
 	if (n || r->n_text > had)
-		attach_tell_step(r->a, n);
+		attach_emit_step(r->a, n);
 	read_reason(r, choice);
 	if (r->n_text > ANSWER_TEXT || r->n_tokens + r->n_pieces > ANSWER_TOKENS)
 		return fail(r, "cut: the server's answer does not end", "");
@@ -278,7 +278,7 @@ static bool on_event(void *who, char *data, size_t size)
 	if (!strcmp(data, "[DONE]"))
 		return r->done = true;
 	r->any_event = true;
-	o = foreign_json_told(data, size);
+	o = foreign_json_parse(data, size);
 	if (!cJSON_IsObject(o)) {
 		cJSON_Delete(o);
 		return fail(r, "the server's stream has an event that is no JSON object", data);
@@ -289,7 +289,7 @@ static bool on_event(void *who, char *data, size_t size)
 	}
 	if (r->a->server->extra)
 		r->a->server->extra(&x, o);
-	attach_tell_extra(r, &x);
+	attach_emit_extra(r, &x);
 	read_usage(r, cJSON_GetObjectItemCaseSensitive(o, "usage"));
 	ok = true;
 	if (cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(o, "choices")) > 0)
@@ -347,12 +347,12 @@ static void end_answer(struct attach_answer *r)
 	if (r->asked_logprobs && !r->any_logprobs && r->n_text) {
 		rest.bytes = r->text;
 		rest.size = r->n_text;
-		attach_tell_token(r, &rest, NULL, 0, EV_SOURCE_piece);
+		attach_emit_token(r, &rest, NULL, 0, EV_SOURCE_piece);
 		a->logprobs = false;
 	}
 	keep_text(r);
-	attach_tell_finish(r);
-	attach_tell_step(a, 0);
+	attach_emit_finish(r);
+	attach_emit_step(a, 0);
 	pthread_mutex_lock(&a->lock);
 	a->ended = (int)r->reason;
 	snprintf(a->ended_why, sizeof a->ended_why, "%s", r->why);
@@ -367,7 +367,7 @@ static bool send(struct attach_answer *r);
 static void status_words(struct attach_answer *r, const struct client_end *end)
 {
 	char error[ATTACH_WHY] = "", what[64];
-	cJSON *o = foreign_json_told(r->body, r->n_body);
+	cJSON *o = foreign_json_parse(r->body, r->n_body);
 
 	if (!o || !read_error(o, error, sizeof error))
 		snprintf(error, sizeof error, "%.*s", (int)r->n_body, r->body);
@@ -387,7 +387,7 @@ static void on_end(void *who, const struct client_end *end)
 	if (end->status == 400 && r->asked_logprobs && memmem(r->body, r->n_body, "logprob", 7)) {
 		r->asked_logprobs = r->a->logprobs = false;
 		r->n_body = 0;
-		attach_tell_setting(r->a, "logprobs", "off");
+		attach_emit_setting(r->a, "logprobs", "off");
 		if (send(r))
 			return;
 	}
@@ -431,7 +431,7 @@ bool attach_answer_begin(
 		.reason = EV_FINISH_ended };
 	s->stop = (struct setting_stops){ { NULL } };
 	a->answer = r;
-	attach_tell_request(r, kind, text);
+	attach_emit_request(r, kind, text);
 	if (!send(r))
 		end_answer(r);
 	return true;

@@ -180,7 +180,7 @@ static void carry_out(struct attach *a, struct attach_order *o)
 		o->text = NULL;
 		break;
 	case ATTACH_STOP: attach_answer_cancel(a); break;
-	case ATTACH_NOTE: attach_tell_setting(a, o->name, o->text); break;
+	case ATTACH_NOTE: attach_emit_setting(a, o->name, o->text); break;
 	}
 	free_order(o);
 	if (!runs)
@@ -242,9 +242,9 @@ static int open_parts(struct attach *a, struct err *e)
 		return err_set(e, ERR_MEMORY, "no memory for a session with a server");
 	if (client_open(&a->client, &c, e) || attach_meet(a, e) || open_events(a, e))
 		return -1;
-	attach_tell_session(a);
+	attach_emit_session(a);
 	if (a->system)
-		attach_tell_setting(a, "system", a->system);
+		attach_emit_setting(a, "system", a->system);
 	attach_poll_first(a);
 	signals_block(&before);
 	rc = pthread_create(&a->thread, NULL, run, a);
@@ -304,7 +304,7 @@ int attach_close(struct attach *a, struct err *e)
 	free(a->message);
 	free(a->system);
 	attach_poll_free(a);
-	attach_tell_free(a);
+	attach_emit_free(a);
 	pthread_mutex_destroy(&a->lock);
 	free(a);
 	return rc;

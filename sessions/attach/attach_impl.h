@@ -25,7 +25,7 @@ enum {
 /* ---- who the server is ---- */
 
 /* What a server said when it was asked who it is; absent: EV_NULL_I or "". */
-struct attach_told {
+struct attach_server_info {
 	char url[ATTACH_WHY], version[ATTACH_WORD], model[ATTACH_WHY];
 	int64_t ctx, slots, pages, page_size;
 	bool has_metrics, has_slots;
@@ -47,9 +47,9 @@ struct attach_server {
 	const char *p;       /* what its probabilities are: the column p of `attached` */
 	bool samples;        /* takes top_k and min_p */
 	int top_k_off;       /* its word for no top-k */
-	void (*learn)(struct attach_told *told, const cJSON *info);
+	void (*learn)(struct attach_server_info *reported, const cJSON *info);
 	/* from its metrics at the start, likewise */
-	void (*learn_metrics)(struct attach_told *told, const char *metrics);
+	void (*learn_metrics)(struct attach_server_info *reported, const char *metrics);
 	void (*ask)(struct json *j); /* fields of its own in a request */
 	void (*extra)(struct attach_extra *x, const cJSON *chunk);
 	void (*poll)(struct ev_polled *p, const char *metrics);
@@ -119,7 +119,7 @@ struct attach_body { /* of a poll */
 struct attach {
 	struct attach_options o;
 	const struct attach_server *server;
-	struct attach_told told;
+	struct attach_server_info reported;
 	char says[2 * ATTACH_WORD];
 	struct client *client;
 	struct stream stream;
@@ -162,11 +162,11 @@ struct attach {
 };
 
 /* tell.c: events */
-void attach_tell_session(struct attach *a);
-void attach_tell_setting(struct attach *a, const char *name, const char *value);
-void attach_tell_request(struct attach_answer *r, enum ev_code_request_kind kind, const char *text);
+void attach_emit_session(struct attach *a);
+void attach_emit_setting(struct attach *a, const char *name, const char *value);
+void attach_emit_request(struct attach_answer *r, enum ev_code_request_kind kind, const char *text);
 /* Those of the answer, as far as they are new. */
-void attach_tell_extra(struct attach_answer *r, const struct attach_extra *x);
+void attach_emit_extra(struct attach_answer *r, const struct attach_extra *x);
 /* -1: no memory for its text. p NaN: not told. */
 struct attach_token {
 	int64_t id; /* the server's, or EV_NULL_I */
@@ -175,11 +175,11 @@ struct attach_token {
 	double p;
 	bool is_end; /* it ended the turn, and is no text */
 };
-int attach_tell_token(struct attach_answer *r, const struct attach_token *t,
+int attach_emit_token(struct attach_answer *r, const struct attach_token *t,
 	const struct attach_token *top, int n_top, enum ev_code_source source);
-void attach_tell_finish(struct attach_answer *r);
-void attach_tell_step(struct attach *a, int64_t tokens);
-void attach_tell_free(struct attach *a);
+void attach_emit_finish(struct attach_answer *r);
+void attach_emit_step(struct attach *a, int64_t tokens);
+void attach_emit_free(struct attach *a);
 
 /* answer.c; false: no memory. The settings' stop strings are taken. */
 bool attach_answer_begin(

@@ -4,7 +4,7 @@
  * --no-slots. Probabilities are those of its logits, before its samplers. */
 #include "sessions/attach/attach_impl.h"
 
-static void learn(struct attach_told *t, const cJSON *props)
+static void learn(struct attach_server_info *t, const cJSON *props)
 {
 	const cJSON *settings = cJSON_GetObjectItemCaseSensitive(props, "default_generation_settings");
 

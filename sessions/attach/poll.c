@@ -29,10 +29,10 @@ static int refused(struct attach *a, int status, const char *text, struct err *e
 	char *clean = text_clean(text, strnlen(text, 160), false, NULL);
 
 	if (status == 401 || status == 403)
-		err_set(
-			e, ERR_USAGE, "%s asks for another key: --api-key, or CUTAWAY_API_KEY", a->told.url);
+		err_set(e, ERR_USAGE, "%s asks for another key: --api-key, or CUTAWAY_API_KEY",
+			a->reported.url);
 	else
-		err_set(e, ERR_IO, "%s/v1/models answers with status %d: %s", a->told.url, status,
+		err_set(e, ERR_IO, "%s/v1/models answers with status %d: %s", a->reported.url, status,
 			clean ? clean : "");
 	free(clean);
 	return -1;
@@ -53,12 +53,12 @@ static const cJSON *model_of(struct attach *a, const cJSON *list, struct err *e)
 			return m;
 	}
 	if (*first)
-		err_set(
-			e, ERR_USAGE, "%s has no model %.80s; it has %.80s", a->told.url, a->o.model, first);
+		err_set(e, ERR_USAGE, "%s has no model %.80s; it has %.80s", a->reported.url, a->o.model,
+			first);
 	else
 		err_set(e, ERR_INPUT,
 			"%s/v1/models is no list of models: is that URL the root of an OpenAI interface?",
-			a->told.url);
+			a->reported.url);
 	return NULL;
 }
 
@@ -66,7 +66,7 @@ static int read_models(struct attach *a, char *owner, size_t cap, struct err *e)
 {
 	int status, rc = -1;
 	char *text = ask(a, "/v1/models", &status, e);
-	cJSON *list = text && status < 400 ? foreign_json_told(text, strlen(text)) : NULL;
+	cJSON *list = text && status < 400 ? foreign_json_parse(text, strlen(text)) : NULL;
 	const cJSON *m;
 
 	if (text && status >= 400) {
@@ -74,11 +74,11 @@ static int read_models(struct attach *a, char *owner, size_t cap, struct err *e)
 	} else if (text && (m = model_of(a, list, e))) {
 		const cJSON *meta = cJSON_GetObjectItemCaseSensitive(m, "meta");
 
-		attach_word(m, "id", a->told.model, sizeof a->told.model);
+		attach_word(m, "id", a->reported.model, sizeof a->reported.model);
 		attach_word(m, "owned_by", owner, cap);
-		a->told.ctx = attach_int(m, "max_model_len");
-		if (a->told.ctx == EV_NULL_I)
-			a->told.ctx = attach_int(meta, "n_ctx");
+		a->reported.ctx = attach_int(m, "max_model_len");
+		if (a->reported.ctx == EV_NULL_I)
+			a->reported.ctx = attach_int(meta, "n_ctx");
 		rc = 0;
 	}
 	cJSON_Delete(list);
@@ -99,15 +99,15 @@ static void read_info(struct attach *a)
 {
 	int status;
 	char *text = a->server->info ? ask(a, a->server->info, &status, NULL) : NULL;
-	cJSON *o = text && status < 400 ? foreign_json_told(text, strlen(text)) : NULL;
+	cJSON *o = text && status < 400 ? foreign_json_parse(text, strlen(text)) : NULL;
 
 	if (cJSON_IsObject(o))
-		a->server->learn(&a->told, o);
+		a->server->learn(&a->reported, o);
 	cJSON_Delete(o);
 	free(text);
 	text = a->server->slots ? ask(a, a->server->slots, &status, NULL) : NULL;
-	a->told.has_slots = text && status < 400;
-	keep(&a->slots, text, a->told.has_slots);
+	a->reported.has_slots = text && status < 400;
+	keep(&a->slots, text, a->reported.has_slots);
 }
 
 /* The URL without "user:password@". */
@@ -119,8 +119,8 @@ static void put_url(struct attach *a)
 	host = host ? host + 3 : root;
 	end = host + strcspn(host, "/");
 	at = memrchr(host, '@', (size_t)(end - host));
-	snprintf(
-		a->told.url, sizeof a->told.url, "%.*s%s", (int)(host - root), root, at ? at + 1 : host);
+	snprintf(a->reported.url, sizeof a->reported.url, "%.*s%s", (int)(host - root), root,
+		at ? at + 1 : host);
 }
 
 int attach_meet(struct attach *a, struct err *e)
@@ -128,19 +128,19 @@ int attach_meet(struct attach *a, struct err *e)
 	char owner[ATTACH_WORD] = "", *metrics;
 	int status;
 
-	a->told.ctx = a->told.slots = a->told.pages = a->told.page_size = EV_NULL_I;
+	a->reported.ctx = a->reported.slots = a->reported.pages = a->reported.page_size = EV_NULL_I;
 	put_url(a);
 	if (read_models(a, owner, sizeof owner, e))
 		return -1;
 	metrics = ask(a, "/metrics", &status, NULL);
 	a->server = attach_which(owner, metrics && status < 400 ? metrics : NULL);
-	a->told.has_metrics = metrics && status < 400 && a->server->poll;
-	if (a->told.has_metrics && a->server->learn_metrics)
-		a->server->learn_metrics(&a->told, metrics);
-	keep(&a->metrics, metrics, a->told.has_metrics);
+	a->reported.has_metrics = metrics && status < 400 && a->server->poll;
+	if (a->reported.has_metrics && a->server->learn_metrics)
+		a->server->learn_metrics(&a->reported, metrics);
+	keep(&a->metrics, metrics, a->reported.has_metrics);
 	read_info(a);
-	snprintf(a->says, sizeof a->says, "%s%s%s", a->server->name, *a->told.version ? " " : "",
-		a->told.version);
+	snprintf(a->says, sizeof a->says, "%s%s%s", a->server->name, *a->reported.version ? " " : "",
+		a->reported.version);
 	return 0;
 }
 
@@ -153,7 +153,7 @@ static bool same_slot(const struct ev_slot *a, const struct ev_slot *b)
 }
 
 /* True: it changed, and was told. */
-static bool tell_slot(struct attach *a, const cJSON *o)
+static bool emit_slot(struct attach *a, const cJSON *o)
 {
 	struct event ev;
 	int32_t i = 0;
@@ -177,15 +177,15 @@ static bool tell_slot(struct attach *a, const cJSON *o)
 	return true;
 }
 
-static bool tell_slots(struct attach *a)
+static bool emit_slots(struct attach *a)
 {
-	cJSON *list = a->slots.text ? foreign_json_told(a->slots.text, a->slots.n) : NULL;
+	cJSON *list = a->slots.text ? foreign_json_parse(a->slots.text, a->slots.n) : NULL;
 	const cJSON *o;
 	bool any = false;
 
 	if (a->slots.text && !cJSON_IsArray(list))
 		snprintf(a->poll_error, sizeof a->poll_error, "%s is no JSON array", a->server->slots);
-	cJSON_ArrayForEach(o, list) any |= cJSON_IsArray(list) && tell_slot(a, o);
+	cJSON_ArrayForEach(o, list) any |= cJSON_IsArray(list) && emit_slot(a, o);
 	cJSON_Delete(list);
 	return any;
 }
@@ -198,7 +198,7 @@ static bool same_polled(const struct ev_polled *a, const struct ev_polled *b)
 		   (isnan(a->kv_used) ? isnan(b->kv_used) : fabs(a->kv_used - b->kv_used) < 1e-9);
 }
 
-static bool tell_polled(struct attach *a)
+static bool emit_polled(struct attach *a)
 {
 	struct event ev;
 
@@ -233,9 +233,9 @@ static void end_poll(struct attach *a)
 
 	if (a->metrics.open || a->slots.open)
 		return;
-	any = tell_slots(a);
-	if (tell_polled(a) | any)
-		attach_tell_step(a, 0);
+	any = emit_slots(a);
+	if (emit_polled(a) | any)
+		attach_emit_step(a, 0);
 	drop_body(&a->metrics);
 	drop_body(&a->slots);
 	a->poll_at_ns = now_ns() + (int64_t)a->o.poll_ms * 1000000;
@@ -280,19 +280,19 @@ static void body_begin(struct attach *a, struct attach_body *b, const char *path
 
 void attach_poll_first(struct attach *a)
 {
-	if (a->told.has_metrics || a->told.has_slots)
+	if (a->reported.has_metrics || a->reported.has_slots)
 		end_poll(a);
 }
 
 void attach_poll(struct attach *a)
 {
-	if (!a->o.poll_ms || (!a->told.has_metrics && !a->told.has_slots) || a->metrics.open ||
+	if (!a->o.poll_ms || (!a->reported.has_metrics && !a->reported.has_slots) || a->metrics.open ||
 		a->slots.open || now_ns() < a->poll_at_ns)
 		return;
 	a->poll_error[0] = '\0';
-	if (a->told.has_metrics)
+	if (a->reported.has_metrics)
 		body_begin(a, &a->metrics, "/metrics");
-	if (a->told.has_slots)
+	if (a->reported.has_slots)
 		body_begin(a, &a->slots, a->server->slots);
 }
 

@@ -4,7 +4,7 @@
  * unless SGLANG_RETURN_ORIGINAL_LOGPROB is set there. */
 #include "sessions/attach/attach_impl.h"
 
-static void learn(struct attach_told *t, const cJSON *info)
+static void learn(struct attach_server_info *t, const cJSON *info)
 {
 	int64_t size = attach_int(info, "page_size"), room = attach_int(info, "max_total_num_tokens");
 

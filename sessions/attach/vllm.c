@@ -5,12 +5,12 @@
  * Probabilities are raw unless --logprobs-mode says otherwise. */
 #include "sessions/attach/attach_impl.h"
 
-static void learn(struct attach_told *t, const cJSON *version)
+static void learn(struct attach_server_info *t, const cJSON *version)
 {
 	attach_word(version, "version", t->version, sizeof t->version);
 }
 
-static void learn_metrics(struct attach_told *t, const char *m)
+static void learn_metrics(struct attach_server_info *t, const char *m)
 {
 	t->pages = attach_label(m, "vllm:cache_config_info", "num_gpu_blocks");
 	t->page_size = attach_label(m, "vllm:cache_config_info", "block_size");

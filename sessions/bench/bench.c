@@ -70,8 +70,8 @@ static int close_all(struct bench *b, struct err *e)
 
 static void bench_say(struct bench *b, const char *what)
 {
-	if (b->tell)
-		b->tell(b->arg, what);
+	if (b->report)
+		b->report(b->arg, what);
 }
 
 /* ---- what is measured ---- */
@@ -194,7 +194,7 @@ static int measure_figures(
 }
 
 int bench_run(const struct engine_options *o, const char *only,
-	void (*tell)(void *arg, const char *what), void *arg, struct bench_report *out, struct err *e)
+	void (*report)(void *arg, const char *what), void *arg, struct bench_report *out, struct err *e)
 {
 	struct engine_options used = options_for(o, only);
 	memset(out, 0, sizeof *out);
@@ -206,7 +206,7 @@ int bench_run(const struct engine_options *o, const char *only,
 	struct bench *b = calloc(1, sizeof *b);
 	if (!b)
 		return err_set(e, ERR_MEMORY, "no memory for the bench");
-	b->tell = tell;
+	b->report = report;
 	b->arg = arg;
 	bench_say(b, "starting");
 	int status =

@@ -73,7 +73,8 @@ bool bench_knows(const char *name);
  * of a figure (ERR_USAGE if there is none) to measure alone (with figures of the same runs), or
  * NULL. tell (may be NULL) is called with the name of each measurement that begins. */
 int bench_run(const struct engine_options *o, const char *only,
-	void (*tell)(void *arg, const char *what), void *arg, struct bench_report *out, struct err *e);
+	void (*report)(void *arg, const char *what), void *arg, struct bench_report *out,
+	struct err *e);
 
 /* One run at a time, for a comparison by turns with another program: calls turn() with NaN when
  * ready, then with the value of each run, as long as it returns true. A figure that is no time of

@@ -52,7 +52,7 @@ struct bench {
 	struct samples reads, rereads; /* all passes, GB/s */
 	double weight_bytes;           /* bytes of the file's weights that a token needs */
 	double token_s;                /* about how long a decoded token takes */
-	void (*tell)(void *arg, const char *what);
+	void (*report)(void *arg, const char *what);
 	void *arg;
 };
 

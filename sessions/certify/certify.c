@@ -22,15 +22,15 @@ struct certify {
 	struct axes axes;
 	struct workload work[N_TEXTS];
 	/* sampled, and greedy for the rule's axis; by cache format; n = 0: not run */
-	struct trail base[2][K_N_CACHES][N_TEXTS];
-	struct trail trail; /* of the case under way */
+	struct row_trace base[2][K_N_CACHES][N_TEXTS];
+	struct row_trace row_trace; /* of the case under way */
 	certify_grid tries;
 	struct mixed_list list;
 	uint64_t random;
 	double start;
 	double took[N_SPEEDS], guessed[N_SPEEDS]; /* seconds of the cases run, measured and predicted */
 	double to_come[N_SPEEDS];                 /* predicted seconds of the planned cases */
-	certify_tell *tell;
+	certify_report *report;
 	void *arg;
 	struct certify_summary *sum;
 	struct err differs; /* the first difference */
@@ -91,7 +91,7 @@ static uint64_t mix(uint64_t h, uint64_t x)
 	return h ^ (h >> 29);
 }
 
-static uint64_t hash_trail(uint64_t h, const struct trail *t)
+static uint64_t hash_row_trace(uint64_t h, const struct row_trace *t)
 {
 	for (int32_t i = 0; i < t->n; i++)
 		h = mix(
@@ -99,14 +99,14 @@ static uint64_t hash_trail(uint64_t h, const struct trail *t)
 	return h;
 }
 
-static bool equal_rows(const struct trail *a, int32_t i, const struct trail *b, int32_t j)
+static bool equal_rows(const struct row_trace *a, int32_t i, const struct row_trace *b, int32_t j)
 {
 	return a->row[i].pos == b->row[j].pos && a->row[i].id == b->row[j].id &&
 		   a->row[i].hash == b->row[j].hash;
 }
 
-static void tell_difference(struct err *found, const char *what, int32_t i,
-	const struct trail *base, int32_t j, const struct trail *t)
+static void report_difference(struct err *found, const char *what, int32_t i,
+	const struct row_trace *base, int32_t j, const struct row_trace *t)
 {
 	err_set(found, ERR_DIFFERS,
 		"%s: the first difference is row %d, of request %lld: base has position %lld, token %lld, "
@@ -119,9 +119,9 @@ static void tell_difference(struct err *found, const char *what, int32_t i,
 /* Each row must equal the base's at its position; positions repeat where the case was rewound. Only
  * a brief case may lack some. */
 static bool compare(
-	struct certify *c, const struct certify_plan *p, const struct trail *base, const char *what)
+	struct certify *c, const struct certify_plan *p, const struct row_trace *base, const char *what)
 {
-	const struct trail *t = &c->trail;
+	const struct row_trace *t = &c->row_trace;
 	struct err found = { 0 };
 	bool had[sizeof t->row / sizeof *t->row] = { false };
 	int32_t want = plan_scored(p) + p->work.n_generated, missing = 0;
@@ -131,7 +131,7 @@ static bool compare(
 			j++;
 		had[j] = true;
 		if (!equal_rows(base, j, t, i))
-			tell_difference(&found, what, i, base, j, t);
+			report_difference(&found, what, i, base, j, t);
 	}
 	for (int32_t j = p->scored ? 0 : plan_scored(p); j < want; j++)
 		missing += !had[j];
@@ -148,7 +148,7 @@ static int run_base(struct certify *c, enum text_size size, bool greedy, int for
 {
 	const int choice[N_AXES] = { [AXIS_RULE] = greedy, [AXIS_CACHE] = format };
 	struct certify_plan p = plan_case(&c->axes, c->work, choice, size, false);
-	struct trail *base = &c->base[greedy][format][size];
+	struct row_trace *base = &c->base[greedy][format][size];
 	struct evidence ev;
 	int32_t want = plan_scored(&p) + p.work.n_generated;
 	double begin = now();
@@ -162,7 +162,7 @@ static int run_base(struct certify *c, enum text_size size, bool greedy, int for
 		return err_set(e, ERR_INPUT,
 			"certify: the base run gave %d tokens of %d; is the model damaged?", base->n, want);
 	if (!greedy && !format)
-		c->sum->hash = hash_trail(c->sum->hash, base);
+		c->sum->hash = hash_row_trace(c->sum->hash, base);
 	return 0;
 }
 
@@ -190,7 +190,7 @@ static int count(struct certify *c, const struct certify_plan *p, const struct e
 			struct certify_value *v = &c->sum->value[c->axes.first[a] + i];
 			bool works = evidence_has(p, ev, a, i), chosen = p->choice[a] == i;
 			v->cases += works;
-			v->rows += works ? c->trail.n : 0;
+			v->rows += works ? c->row_trace.n : 0;
 			v->idle += chosen && !works;
 			if (chosen && !works)
 				snprintf(idle + strlen(idle), cap - strlen(idle), "%s%s", n_idle++ ? ", " : "",
@@ -209,12 +209,12 @@ static int try(struct certify *c, const char *axis, const char *what, const stru
 {
 	struct evidence ev;
 	bool greedy = p->choice[AXIS_RULE] != 0;
-	const struct trail *base = &c->base[greedy][p->choice[AXIS_CACHE]][size];
+	const struct row_trace *base = &c->base[greedy][p->choice[AXIS_CACHE]][size];
 	char seen[512] = "", idle[512] = "", label[480];
 	if (!base->n && run_base(c, size, greedy, p->choice[AXIS_CACHE], e))
 		return -1;
 	double begin = now();
-	if (certify_run_case(p, &c->trail, &ev, e))
+	if (certify_run_case(p, &c->row_trace, &ev, e))
 		return -1;
 	learn(c, p, now() - begin);
 	snprintf(label, sizeof label, "%s %s", axis, what);
@@ -225,11 +225,11 @@ static int try(struct certify *c, const char *axis, const char *what, const stru
 	s->n_mixed += mixed;
 	s->n_differ += !equal;
 	s->n_idle += n_idle > 0;
-	s->n_tokens += c->trail.n;
+	s->n_tokens += c->row_trace.n;
 	s->seconds = now() - c->start;
-	struct certify_case told = { axis, what, seen, idle, c->trail.n, equal, s->n_cases, s->seconds,
-		time_left(c), s->pairs_met, s->pairs_possible };
-	c->tell(c->arg, &told);
+	struct certify_case reported = { axis, what, seen, idle, c->row_trace.n, equal, s->n_cases,
+		s->seconds, time_left(c), s->pairs_met, s->pairs_possible };
+	c->report(c->arg, &reported);
 	return 0;
 }
 
@@ -470,7 +470,7 @@ static int prove(struct certify *c, struct err *e)
 	return try_values(c, false, e) || try_mixed(c, e) ? -1 : 0;
 }
 
-int certify_run(const struct certify_options *o, certify_tell *tell, void *arg,
+int certify_run(const struct certify_options *o, certify_report *report, void *arg,
 	struct certify_summary *sum, struct err *e)
 {
 	struct certify *c = calloc(1, sizeof *c);
@@ -478,7 +478,7 @@ int certify_run(const struct certify_options *o, certify_tell *tell, void *arg,
 		return err_set(e, ERR_MEMORY, "out of memory");
 	*sum = (struct certify_summary){ .n_axes = N_AXES };
 	c->o = o;
-	c->tell = tell;
+	c->report = report;
 	c->arg = arg;
 	c->sum = sum;
 	c->random = o->seed;

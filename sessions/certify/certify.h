@@ -35,7 +35,7 @@ struct certify_case {
 	double left;    /* predicted seconds of the planned cases, at most up to the limit */
 	int32_t pairs_met, pairs_possible;
 };
-typedef void certify_tell(void *arg, const struct certify_case *c);
+typedef void certify_report(void *arg, const struct certify_case *c);
 
 /* A value of an axis, and what was compared for it. */
 struct certify_value {
@@ -82,7 +82,7 @@ struct certify_summary {
 
 /* 0: all equal. -1: an error, which is ERR_DIFFERS and names the first difference if one was found;
  * then the summary is whole. tell is called after each case. */
-int certify_run(const struct certify_options *o, certify_tell *tell, void *arg,
+int certify_run(const struct certify_options *o, certify_report *report, void *arg,
 	struct certify_summary *sum, struct err *e);
 
 #endif

@@ -77,10 +77,10 @@ static void fill_threads(struct axes *axes)
 /* ---- drafters, from their table ---- */
 
 /* The i-th trial, from 0, and its drafter; NULL: there are no more. */
-static const struct draft_trial *trial_at(int i, const struct draft_ops **ops)
+static const struct draft_variant *variant_at(int i, const struct draft_ops **ops)
 {
 	for (int k = 0; draft_table[k]; k++)
-		for (const struct draft_trial *t = draft_table[k]->trials; t && t->name; t++)
+		for (const struct draft_variant *t = draft_table[k]->variants; t && t->name; t++)
 			if (!i--) {
 				*ops = draft_table[k];
 				return t;
@@ -88,11 +88,11 @@ static const struct draft_trial *trial_at(int i, const struct draft_ops **ops)
 	return NULL;
 }
 
-static const struct draft_trial *trial_of(const char *name, const struct draft_ops **ops)
+static const struct draft_variant *variant_of(const char *name, const struct draft_ops **ops)
 {
-	const struct draft_trial *t;
+	const struct draft_variant *t;
 
-	for (int i = 0; (t = trial_at(i, ops)); i++)
+	for (int i = 0; (t = variant_at(i, ops)); i++)
 		if (!strcmp(t->name, name))
 			return t;
 	return NULL;
@@ -120,10 +120,10 @@ static void fill_caches(struct axes *axes)
 static void fill_drafters(struct axes *axes)
 {
 	struct axis_values *a = &axes->axis[AXIS_DRAFTER];
-	const struct draft_trial *t;
+	const struct draft_variant *t;
 	const struct draft_ops *ops;
 
-	for (int i = 0; (t = trial_at(i, &ops)); i++)
+	for (int i = 0; (t = variant_at(i, &ops)); i++)
 		add_value(a, t->name);
 	a->n_quick = a->n;
 }
@@ -193,7 +193,7 @@ static bool counts_itself(const char *drafter)
 {
 	const struct draft_ops *ops;
 
-	return trial_of(drafter, &ops)->own_count;
+	return variant_of(drafter, &ops)->own_count;
 }
 
 /* As many elders as a prompt's step needs pages; all of them need a second page in the same
@@ -295,13 +295,13 @@ static void write_spec(const struct axes *a, const char *drafter, int n, char ou
 {
 	const struct draft_ops *ops;
 
-	draft_spec(trial_of(drafter, &ops)->pattern, n, a->layers, a->draft_file, out, CERTIFY_SPEC);
+	draft_spec(variant_of(drafter, &ops)->pattern, n, a->layers, a->draft_file, out, CERTIFY_SPEC);
 }
 
 double axes_drafter_rows(const struct certify_plan *p)
 {
 	const struct draft_ops *ops;
-	const struct draft_trial *t = trial_of(axes_chosen(p, AXIS_DRAFTER), &ops);
+	const struct draft_variant *t = variant_of(axes_chosen(p, AXIS_DRAFTER), &ops);
 	int steps = p->brief ? 2 : p->work.n_generated;
 	/* the model drafts for itself, prompt and all */
 	bool whole = strstr(t->pattern, "$f") && *p->axes->draft_file;
@@ -336,7 +336,7 @@ static bool opens_by_itself(
 	const struct draft_ops *ops;
 	size_t size = strlen(model);
 
-	if (!strstr(trial_of(drafter, &ops)->pattern, "$f") || strchr(model, ',') ||
+	if (!strstr(variant_of(drafter, &ops)->pattern, "$f") || strchr(model, ',') ||
 		(*model >= '0' && *model <= '9') || size + 2 > sizeof a->draft_file)
 		return false;
 	snprintf(a->draft_file, sizeof a->draft_file, "%s,", model);
@@ -350,7 +350,7 @@ static void fit_drafters(struct axes *a, struct engine *engine, const char *mode
 
 	v->n = 1;
 	for (int i = 1; i < all.n; i++) {
-		trial_of(all.value[i], &ops);
+		variant_of(all.value[i], &ops);
 		if (ops->weighed /* such a drafter chooses among others and opens them itself */ ||
 			opens(a, engine, all.value[i]) || opens_by_itself(a, engine, all.value[i], model))
 			add_value(v, all.value[i]);
@@ -460,7 +460,7 @@ struct engine_options axes_options(const struct certify_plan *p)
 	o.spec = p->choice[AXIS_PREEMPTION] || !*p->spec ? "off" : p->spec;
 	o.rule = axes_chosen(p, AXIS_RULE);
 	o.twin = strcmp(axes_chosen(p, AXIS_WATCHED), "twin") != 0 ? "off" : "on";
-	trial_of(axes_chosen(p, AXIS_DRAFTER), &ops);
+	variant_of(axes_chosen(p, AXIS_DRAFTER), &ops);
 	o.counted_cost = ops->weighed ? p->axes->row_ns : NULL;
 	o.slots = CERTIFY_SLOTS;
 	o.budget = CERTIFY_BUDGET;

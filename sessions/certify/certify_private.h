@@ -90,7 +90,7 @@ struct seen_step {
 };
 
 /* What was computed for one request: a row for each token scored or generated. */
-struct trail {
+struct row_trace {
 	int32_t n;
 	struct {
 		int64_t request, pos, id, hash;
@@ -208,14 +208,14 @@ int32_t plan_scored(const struct certify_plan *p);
 
 /* certify_run.c */
 int certify_run_case(
-	const struct certify_plan *p, struct trail *trail, struct evidence *ev, struct err *e);
+	const struct certify_plan *p, struct row_trace *row_trace, struct evidence *ev, struct err *e);
 
 uint64_t certify_random(uint64_t *state);
 
 /* While a case runs. */
 struct certify_run {
 	const struct certify_plan *plan;
-	struct trail *trail; /* NULL: not kept */
+	struct row_trace *row_trace; /* NULL: not kept */
 	struct evidence *ev;
 	int64_t request;               /* the number of ours, as the sink knows it; 0: none yet */
 	int64_t members, mine, drafts; /* of the step in progress: requests so far, those before ours or

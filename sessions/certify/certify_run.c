@@ -362,10 +362,10 @@ static int compute(struct certify_run *r, struct err *e)
 	if (!p->work.n_generated)
 		return 0;
 	if (p->choice[AXIS_PREFIX]) { /* one run to fill the prefix cache; its tokens are not kept */
-		struct trail *kept = r->trail;
-		r->trail = NULL;
+		struct row_trace *kept = r->row_trace;
+		r->row_trace = NULL;
 		int failed = answer(r, 0, 0, 1, e);
-		r->trail = kept;
+		r->row_trace = kept;
 		if (failed)
 			return -1;
 	}
@@ -374,11 +374,11 @@ static int compute(struct certify_run *r, struct err *e)
 }
 
 int certify_run_case(
-	const struct certify_plan *p, struct trail *trail, struct evidence *ev, struct err *e)
+	const struct certify_plan *p, struct row_trace *row_trace, struct evidence *ev, struct err *e)
 {
-	struct certify_run r = { .plan = p, .trail = trail, .ev = ev, .mine = -1 };
+	struct certify_run r = { .plan = p, .row_trace = row_trace, .ev = ev, .mine = -1 };
 	memset(ev, 0, sizeof *ev);
-	trail->n = 0;
+	row_trace->n = 0;
 	int status = open_case(&r, e) || compute(&r, e) ? -1 : 0;
 	return close_case(&r, status, e);
 }

@@ -13,7 +13,7 @@ static void most(int64_t *of, int64_t x)
 
 static void keep(struct certify_run *r, int64_t pos, int64_t id, int64_t hash)
 {
-	struct trail *t = r->trail;
+	struct row_trace *t = r->row_trace;
 	most(&r->ev->reach, pos);
 	if (!t || t->n == (int32_t)(sizeof t->row / sizeof *t->row))
 		return;
@@ -71,7 +71,7 @@ static void see_page(struct certify_run *r, const struct ev_page *p)
 
 static void see_draft(struct certify_run *r, const struct ev_draft *d)
 {
-	if (d->request != r->request || d->verdict == EV_VERDICT_unread)
+	if (d->request != r->request || d->verdict == EV_VERDICT_discarded)
 		return;
 	r->ev->verified++;
 	r->ev->by_rejection += d->rule == EV_RULE_rejection;
@@ -137,9 +137,9 @@ static void see_price(struct certify_run *r, const struct ev_price *p)
 		return;
 	r->ev->twins++;
 	r->ev->apart_twins += exact && p->kl != 0;
-	for (int32_t i = r->trail ? r->trail->n : 0; exact && i-- > 0;)
-		if (r->trail->row[i].pos == p->pos && r->trail->row[i].request == p->request) {
-			r->ev->apart_twins += r->trail->row[i].hash != p->hash;
+	for (int32_t i = r->row_trace ? r->row_trace->n : 0; exact && i-- > 0;)
+		if (r->row_trace->row[i].pos == p->pos && r->row_trace->row[i].request == p->request) {
+			r->ev->apart_twins += r->row_trace->row[i].hash != p->hash;
 			break;
 		}
 }

@@ -15,7 +15,7 @@ enum { MOST_BYTES = 1 << 20 };
 static cJSON *read_answer(
 	const struct client_answer *a, const char *root, const char *path, struct err *e)
 {
-	cJSON *o = foreign_json_told(a->text, a->size);
+	cJSON *o = foreign_json_parse(a->text, a->size);
 	const char *why = cJSON_GetStringValue(
 		cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(o, "error"), "message"));
 	char *clean = why ? text_clean(why, strlen(why), false, NULL) : NULL;

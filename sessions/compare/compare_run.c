@@ -107,8 +107,8 @@ static int answer(
 	if (compare_fresh(engine, e))
 		return -1;
 	compare_mark(engine, side, run < 0 ? COMPARE_WARM_UP : COMPARE_RUN, 0, p->label[side]);
-	if (p->tell)
-		p->tell(p->arg, prompt, run, side);
+	if (p->report)
+		p->report(p->arg, prompt, run, side);
 	return submit(p, side, &q, e) ? -1 : check_answer(c, side, t->text, e);
 }
 

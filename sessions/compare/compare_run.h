@@ -26,7 +26,7 @@ struct compare_plan {
 	int n_prompts, repeat;
 	const atomic_bool *stop;
 	/* Called before each answer; run -1: to warm up. */
-	void (*tell)(void *arg, int prompt, int run, int side);
+	void (*report)(void *arg, int prompt, int run, int side);
 	void *arg;
 };
 

@@ -77,7 +77,7 @@ static int export_walk(
 
 int export_session(const char *path, const struct export_options *o, FILE *out, struct err *e)
 {
-	struct exporter x = { .out = out, .o = o, .settings = lossy_ask(NULL, NULL) };
+	struct exporter x = { .out = out, .o = o, .settings = lossy_query(NULL, NULL) };
 	const struct export_ops *ops = export_find(o->to, e);
 	struct reader *r = NULL;
 	int rc = -1;

@@ -160,7 +160,7 @@ static void on_draft(struct html *h, const struct ev_draft *e)
 	if (!c->proposed++)
 		c->first = e->step;
 	c->last = e->step;
-	if (e->verdict == EV_VERDICT_unread)
+	if (e->verdict == EV_VERDICT_discarded)
 		return;
 	c->verified++;
 	p->verified |= bit;
@@ -216,7 +216,7 @@ static void on_shadow(struct html *h, const struct ev_shadow *s)
 	if (i < 0)
 		return;
 	d->shadow[i] = *s;
-	take_counts(d->verified[i], s->judged);
+	take_counts(d->verified[i], s->verified);
 	take_counts(d->accepted[i], s->accepted);
 }
 

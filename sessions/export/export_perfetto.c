@@ -210,7 +210,7 @@ static void on_time(struct perfetto *p, struct ev_span stages)
 		memcpy(p->stage, stages.data, (size_t)p->n_stages * sizeof p->stage[0]);
 }
 
-static void tell_stages(
+static void write_stages(
 	struct exporter *x, const struct perfetto *p, int64_t drafters_ns, int64_t from, int64_t to)
 {
 	for (int i = 0; i < p->n_stages; i++) {
@@ -238,7 +238,7 @@ static void on_step(struct exporter *x, struct perfetto *p, const struct ev_step
 	fprintf(x->out, "\"step\":%lld,\"rows\":%lld,\"tokens\":%lld,\"bytes\":%lld,\"ops\":%lld}}",
 		(long long)s->step, (long long)s->rows, (long long)s->tokens, (long long)s->bytes,
 		(long long)s->ops);
-	tell_stages(x, p, s->drafters_ns, from, t);
+	write_stages(x, p, s->drafters_ns, from, t);
 	for (int i = 0; i < p->n_batch; i++) {
 		const struct ev_batch *b = &p->batch[i];
 

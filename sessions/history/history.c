@@ -197,5 +197,5 @@ struct lossy_settings history_lossy(const struct history *h, const struct histor
 	if (!r && h->n_requests)
 		r = &h->request[h->n_requests - 1];
 	a.seq = r ? r->seq : 0;
-	return lossy_ask(lossy_at, &a);
+	return lossy_query(lossy_at, &a);
 }

@@ -265,7 +265,7 @@ static int on_token(struct history *h, int64_t seq, const struct ev_token *t, st
 /* A draft's verdict comes right before the token that results from it. */
 static void on_draft(struct history *h, const struct ev_draft *d)
 {
-	if (d->rule != EV_RULE_rejection || d->verdict == EV_VERDICT_unread)
+	if (d->rule != EV_RULE_rejection || d->verdict == EV_VERDICT_discarded)
 		return;
 	h->by_rejection.request = d->request;
 	h->by_rejection.pos = d->pos;

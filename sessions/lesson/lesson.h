@@ -91,11 +91,11 @@ int lesson_ask(
 
 /* Reads what the reader typed: a number (12, 1,5k, 30 %) or one of the choices. *value: NaN for a
  * choice. -1 with ERR_USAGE: what is expected. */
-int lesson_read_answer(const struct lesson_part *p, const char *typed, char *said, size_t cap,
+int lesson_read_answer(const struct lesson_part *p, const char *typed, char *predicted, size_t cap,
 	double *value, struct err *e);
 /* said NULL: nothing was predicted. */
 enum ev_code_answer_verdict lesson_judge(
-	const struct lesson_part *p, const char *said, double value, const struct lesson_found *f);
+	const struct lesson_part *p, const char *predicted, double value, const struct lesson_found *f);
 
 /* ---- files: lesson_files.c ---- */
 

@@ -100,7 +100,7 @@ int lesson_ask(
 /* ---- predictions ---- */
 
 static int read_choice(
-	const struct lesson_part *p, const char *typed, char *said, size_t cap, struct err *e)
+	const struct lesson_part *p, const char *typed, char *predicted, size_t cap, struct err *e)
 {
 	char all[300] = "";
 	size_t n = strlen(typed);
@@ -109,7 +109,7 @@ static int read_choice(
 		bool letter = n == 1 && tolower((unsigned char)*typed) == 'a' + i;
 
 		if (letter || !strcasecmp(typed, p->choice[i])) {
-			snprintf(said, cap, "%s", p->choice[i]);
+			snprintf(predicted, cap, "%s", p->choice[i]);
 			return 0;
 		}
 		snprintf(all + strlen(all), sizeof all - strlen(all), "%s%c: %s", i ? ", " : "", 'a' + i,
@@ -138,16 +138,16 @@ static int read_number(const char *typed, double *value, struct err *e)
 			   : err_set(e, ERR_USAGE, "a number is needed, such as 12, 1,500 or 1.5k");
 }
 
-int lesson_read_answer(const struct lesson_part *p, const char *typed, char *said, size_t cap,
+int lesson_read_answer(const struct lesson_part *p, const char *typed, char *predicted, size_t cap,
 	double *value, struct err *e)
 {
 	*value = NAN;
 	typed += strspn(typed, " ");
 	if (p->n_choices)
-		return read_choice(p, typed, said, cap, e);
+		return read_choice(p, typed, predicted, cap, e);
 	if (read_number(typed, value, e))
 		return -1;
-	snprintf(said, cap, "%g", *value);
+	snprintf(predicted, cap, "%g", *value);
 	return 0;
 }
 
@@ -160,7 +160,7 @@ static bool is_choice(const struct lesson_part *p, const char *word)
 }
 
 enum ev_code_answer_verdict lesson_judge(
-	const struct lesson_part *p, const char *said, double value, const struct lesson_found *f)
+	const struct lesson_part *p, const char *predicted, double value, const struct lesson_found *f)
 {
 	bool right;
 
@@ -170,10 +170,10 @@ enum ev_code_answer_verdict lesson_judge(
 		return EV_ANSWER_failed;
 	if (p->kind == LESSON_CHECK)
 		right = f->value != 0 && !isnan(f->value);
-	else if (!said)
+	else if (!predicted)
 		return EV_ANSWER_shown;
 	else if (p->n_choices)
-		right = !strcasecmp(said, f->text);
+		right = !strcasecmp(predicted, f->text);
 	else
 		right = fabs(value - f->value) <= p->tolerance * fabs(f->value) + 1e-9;
 	return right ? EV_ANSWER_right : EV_ANSWER_wrong;

@@ -16,7 +16,7 @@
 enum { MOST = 10000, BAR = 40 };
 
 struct answer {
-	char *lesson, *question, *said, *found;
+	char *lesson, *question, *predicted, *found;
 	char reader[64];
 	int64_t ask, verdict;
 	double value, measured; /* NaN: not a number */
@@ -31,7 +31,7 @@ static void forget(struct answers *a)
 	for (int32_t i = 0; i < a->n; i++) {
 		free(a->at[i].lesson);
 		free(a->at[i].question);
-		free(a->at[i].said);
+		free(a->at[i].predicted);
 		free(a->at[i].found);
 	}
 	free(a->at);
@@ -53,7 +53,7 @@ static double real_of(sqlite3_stmt *s, int column)
 
 /* Of the answers to a question the newest (bare columns are those of the row with the maximum). */
 static const char sql[] =
-	"SELECT lesson, question, said, found, ask, verdict, value, measured, "
+	"SELECT lesson, question, predicted, found, ask, verdict, value, measured, "
 	"(SELECT reader FROM lesson WHERE lesson.seq < newest AND reader IS NOT NULL "
 	"ORDER BY lesson.seq DESC LIMIT 1) FROM (SELECT *, max(seq) AS newest FROM answer "
 	"WHERE lesson IS NOT NULL AND question IS NOT NULL GROUP BY lesson, part) ORDER BY newest";
@@ -100,7 +100,7 @@ static int take_row(struct answers *a, sqlite3_stmt *s, const char *path, struct
 	row = &a->at[a->n++];
 	*row = (struct answer){ .lesson = text_of(s, 0),
 		.question = text_of(s, 1),
-		.said = text_of(s, 2),
+		.predicted = text_of(s, 2),
 		.found = text_of(s, 3),
 		.ask = sqlite3_column_int64(s, 4),
 		.verdict = sqlite3_column_int64(s, 5),
@@ -170,7 +170,7 @@ static int count_of(const struct answers *a, const struct answer *like, bool rig
 	int n = 0;
 
 	for (int32_t i = 0; i < a->n; i++)
-		n += same(&a->at[i], like) && (like->ask == EV_ASK_check || a->at[i].said) &&
+		n += same(&a->at[i], like) && (like->ask == EV_ASK_check || a->at[i].predicted) &&
 			 (!right || a->at[i].verdict == EV_ANSWER_right);
 	return n;
 }
@@ -192,22 +192,22 @@ static void print_spread(FILE *out, const char *word, struct spread s)
 }
 
 /* By what was predicted; who left it out comes last. */
-static int by_said(const void *x, const void *y)
+static int by_predicted(const void *x, const void *y)
 {
 	const struct answer *a = *(struct answer *const *)x, *b = *(struct answer *const *)y;
 
-	if (!a->said || !b->said)
-		return !a->said - !b->said;
-	return isnan(a->value) || isnan(b->value) ? strcmp(a->said, b->said)
+	if (!a->predicted || !b->predicted)
+		return !a->predicted - !b->predicted;
+	return isnan(a->value) || isnan(b->value) ? strcmp(a->predicted, b->predicted)
 											  : (a->value > b->value) - (a->value < b->value);
 }
 
 /* How many predicted what: a bar for each prediction, of up to so many marks. */
 static void print_bars(struct answer *const *of, int32_t n, FILE *out)
 {
-	for (int32_t i = 0, k; i < n && of[i]->said; i += k) {
-		fprintf(out, "    %-12s ", of[i]->said);
-		for (k = 0; i + k < n && of[i + k]->said && !by_said(of + i, of + i + k); k++)
+	for (int32_t i = 0, k; i < n && of[i]->predicted; i += k) {
+		fprintf(out, "    %-12s ", of[i]->predicted);
+		for (k = 0; i + k < n && of[i + k]->predicted && !by_predicted(of + i, of + i + k); k++)
 			if (k < BAR)
 				putc('#', out);
 		fprintf(out, " %d\n", k);
@@ -223,12 +223,13 @@ static void print_who(const struct answers *a, const struct answer *like, FILE *
 		if (same(&a->at[i], like))
 			of[n++] = &a->at[i];
 	if (n > 1) {
-		qsort(of, (size_t)n, sizeof *of, by_said);
+		qsort(of, (size_t)n, sizeof *of, by_predicted);
 		print_bars(of, n, out);
 	}
 	for (int32_t i = 0; i < n; i++)
 		fprintf(out, "    %-20s %s -> %s  %s\n", of[i]->reader,
-			of[i]->said ? of[i]->said : "left out", of[i]->found ? of[i]->found : "not measured",
+			of[i]->predicted ? of[i]->predicted : "left out",
+			of[i]->found ? of[i]->found : "not measured",
 			of[i]->verdict == EV_ANSWER_right   ? "right"
 			: of[i]->verdict == EV_ANSWER_wrong ? "wrong"
 												: "");
@@ -274,8 +275,8 @@ static int print_json(const struct answers *a, struct err *e)
 		json_text(&j, "question", q->question);
 		json_text(&j, "reader", q->reader);
 		json_text(&j, "ask", q->ask == EV_ASK_check ? "check" : "predict");
-		if (q->said)
-			json_text(&j, "said", q->said);
+		if (q->predicted)
+			json_text(&j, "predicted", q->predicted);
 		if (q->found)
 			json_text(&j, "found", q->found);
 		json_bool(&j, "right", q->verdict == EV_ANSWER_right);
@@ -292,11 +293,11 @@ static int write_csv(const struct answers *a, const char *path, struct err *e)
 
 	if (whole_file_open(&f, path, e))
 		return -1;
-	fputs("lesson,question,reader,ask,said,found,right\r\n", f.out);
+	fputs("lesson,question,reader,ask,predicted,found,right\r\n", f.out);
 	for (int32_t i = 0; i < a->n; i++) {
 		const struct answer *q = &a->at[i];
 		const char *field[] = { q->lesson, q->question, q->reader,
-			q->ask == EV_ASK_check ? "check" : "predict", q->said ? q->said : "",
+			q->ask == EV_ASK_check ? "check" : "predict", q->predicted ? q->predicted : "",
 			q->found ? q->found : "" };
 
 		for (size_t k = 0; k < sizeof field / sizeof *field; k++) {

@@ -30,7 +30,7 @@ static struct lossy_settings mixed(
 int apart_begin(
 	struct apart *a, struct engine *e, const int32_t *ids, int32_t n_ids, struct err *err)
 {
-	const struct lossy_settings exact = lossy_ask(NULL, NULL);
+	const struct lossy_settings exact = lossy_query(NULL, NULL);
 	int lossy[LOSSY_SETTINGS], n = 0;
 	bool weights;
 

@@ -19,7 +19,7 @@
 
 enum {
 	READS = 64, /* per call: a command with endless output does not block the caller */
-	SAID_ERROR = 160,
+	OUTPUT_ERROR = 160,
 };
 
 /* ---- it begins ---- */
@@ -63,9 +63,9 @@ static void read_some(struct score_command *c, int wait_ms)
 	struct pollfd p = { .fd = c->out, .events = POLLIN };
 
 	for (int i = 0; i < READS && poll(&p, 1, wait_ms) > 0; i++) {
-		bool room = c->n < SCORE_SAID - 1;
-		char rest[SCORE_SAID];
-		ssize_t got = room ? read(c->out, c->said + c->n, SCORE_SAID - 1 - c->n)
+		bool room = c->n < SCORE_OUTPUT - 1;
+		char rest[SCORE_OUTPUT];
+		ssize_t got = room ? read(c->out, c->output + c->n, SCORE_OUTPUT - 1 - c->n)
 						   : read(c->out, rest, sizeof rest);
 
 		if (got > 0) {
@@ -98,23 +98,24 @@ static void one_line(char *text)
 }
 
 /* The last line of its standard error, after ": ", as far as there is room; or "". */
-static void last_error(const struct score_command *c, char out[SAID_ERROR])
+static void last_error(const struct score_command *c, char out[OUTPUT_ERROR])
 {
-	char said[SAID_ERROR - 2], *line;
-	off_t size = c->errors < 0 ? 0 : lseek(c->errors, 0, SEEK_END), room = (off_t)sizeof said - 1;
-	ssize_t n = size > 0 ? pread(c->errors, said, (size_t)room, size > room ? size - room : 0) : 0;
+	char output[OUTPUT_ERROR - 2], *line;
+	off_t size = c->errors < 0 ? 0 : lseek(c->errors, 0, SEEK_END), room = (off_t)sizeof output - 1;
+	ssize_t n =
+		size > 0 ? pread(c->errors, output, (size_t)room, size > room ? size - room : 0) : 0;
 
-	while (n > 0 && isspace((unsigned char)said[n - 1]))
+	while (n > 0 && isspace((unsigned char)output[n - 1]))
 		n--;
-	said[n > 0 ? n : 0] = '\0';
-	line = strrchr(said, '\n');
-	snprintf(out, SAID_ERROR, "%s%s", *said ? ": " : "", line ? line + 1 : said);
+	output[n > 0 ? n : 0] = '\0';
+	line = strrchr(output, '\n');
+	snprintf(out, OUTPUT_ERROR, "%s%s", *output ? ": " : "", line ? line + 1 : output);
 	one_line(out);
 }
 
 static int number_of(struct score_command *c, int status, double *score, struct err *e)
 {
-	char errors[SAID_ERROR], *end;
+	char errors[OUTPUT_ERROR], *end;
 
 	if (WIFSIGNALED(status))
 		return err_set(
@@ -123,12 +124,12 @@ static int number_of(struct score_command *c, int status, double *score, struct 
 	if (WEXITSTATUS(status))
 		return err_set(e, ERR_INPUT, "'%.60s' ended with status %d%s", c->command,
 			WEXITSTATUS(status), errors);
-	*score = strtod(c->said, &end);
-	if (end != c->said && isfinite(*score))
+	*score = strtod(c->output, &end);
+	if (end != c->output && isfinite(*score))
 		return 0;
-	one_line(c->said);
+	one_line(c->output);
 	return err_set(
-		e, ERR_INPUT, "'%.60s' gave no number, but \"%.40s\"%s", c->command, c->said, errors);
+		e, ERR_INPUT, "'%.60s' gave no number, but \"%.40s\"%s", c->command, c->output, errors);
 }
 
 enum score_verdict score_command(
@@ -152,7 +153,7 @@ enum score_verdict score_command(
 	kill(-c->pid, SIGKILL);
 	while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
 		;
-	c->said[c->n] = '\0';
+	c->output[c->n] = '\0';
 	failed = number_of(c, status, score, e);
 	c->pid = 0;
 	close_all(c);

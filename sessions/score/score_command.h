@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "engine/search/search.h"
 
-enum { SCORE_SAID = 4096 }; /* bytes of output that are kept */
+enum { SCORE_OUTPUT = 4096 }; /* bytes of output that are kept */
 
 struct score_command {
 	const char *command; /* run by the shell, in a process group of its own */
@@ -20,7 +20,7 @@ struct score_command {
 	pid_t pid; /* 0: not running */
 	int out, errors;
 	size_t n;
-	char said[SCORE_SAID];
+	char output[SCORE_OUTPUT];
 };
 /* A search_score_fn; arg is a struct score_command. Processes that the command left running are
  * killed when it ends, or when its answer is no longer wanted. */

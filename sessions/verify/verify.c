@@ -16,7 +16,7 @@
 struct run {
 	struct history *h;
 	const struct verify_options *o;
-	verify_tell *tell;
+	verify_report *report;
 	verify_progress *progress;
 	void *arg;
 	struct verify_summary *sum;
@@ -25,7 +25,7 @@ struct run {
 	struct session session;
 	struct verify_result *result; /* [h->n_requests] */
 	int32_t *open_jobs;           /* [h->n_requests] jobs that are not done */
-	int32_t n_told;               /* results reported, in order */
+	int32_t n_reported;           /* results reported, in order */
 	int64_t last_progress_ns;
 };
 
@@ -187,16 +187,16 @@ static void add_up(struct verify_summary *sum, const struct verify_result *v)
 		sum->first = *v;
 }
 
-static void tell_done(struct run *r)
+static void report_done(struct run *r)
 {
-	for (; r->n_told < r->h->n_requests && !r->open_jobs[r->n_told]; r->n_told++) {
-		add_up(r->sum, &r->result[r->n_told]);
-		if (r->tell)
-			r->tell(r->arg, &r->result[r->n_told]);
+	for (; r->n_reported < r->h->n_requests && !r->open_jobs[r->n_reported]; r->n_reported++) {
+		add_up(r->sum, &r->result[r->n_reported]);
+		if (r->report)
+			r->report(r->arg, &r->result[r->n_reported]);
 	}
 }
 
-static void tell_progress(struct run *r)
+static void report_progress(struct run *r)
 {
 	int64_t now = now_ns();
 
@@ -250,8 +250,8 @@ static int run_jobs(struct run *r)
 		if (engine_step(r->session.engine, r->e) < 0)
 			return -1;
 		cut_short(r);
-		tell_done(r);
-		tell_progress(r);
+		report_done(r);
+		report_progress(r);
 	}
 	return r->e->code ? -1 : 0;
 }
@@ -381,20 +381,20 @@ static int verify(struct run *r)
 	start = now_ns();
 	if (r->jobs.n && run_jobs(r))
 		return -1;
-	tell_done(r);
+	report_done(r);
 	r->sum->seconds = (double)(now_ns() - start) * 1e-9;
 	if (r->sum->n_differ && find_cause(r))
 		return -1;
 	return conclude(r);
 }
 
-int verify_run(struct history *h, const struct verify_options *o, verify_tell *tell,
+int verify_run(struct history *h, const struct verify_options *o, verify_report *report,
 	verify_progress *progress, void *arg, struct verify_summary *sum, struct err *e)
 {
 	struct err own = { 0 };
 	struct run r = { .h = h,
 		.o = o,
-		.tell = tell,
+		.report = report,
 		.progress = progress,
 		.arg = arg,
 		.sum = sum,

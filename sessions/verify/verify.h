@@ -73,7 +73,7 @@ struct verify_summary {
 };
 
 /* Called for each request when it is done, in order of the recording. */
-typedef void verify_tell(void *arg, const struct verify_result *r);
+typedef void verify_report(void *arg, const struct verify_result *r);
 /* Called a few times a second: rows compared of all; then, with `all` 0, the progress of the
  * bisection. */
 typedef void verify_progress(void *arg, int64_t rows, int64_t all, const char *what);
@@ -81,7 +81,7 @@ typedef void verify_progress(void *arg, int64_t rows, int64_t all, const char *w
 /* 0: all equal. -1 with ERR_DIFFERS and the first difference in words; ERR_INPUT where rows are
  * missing from the file, so that not all of it can be recomputed (the rest was compared and
  * reported); other codes: verification failed. */
-int verify_run(struct history *h, const struct verify_options *o, verify_tell *tell,
+int verify_run(struct history *h, const struct verify_options *o, verify_report *report,
 	verify_progress *progress, void *arg, struct verify_summary *sum, struct err *e);
 
 /* The model file of a recording: given (if not NULL), else where it was, else `fallback` (may be

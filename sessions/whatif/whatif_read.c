@@ -67,7 +67,7 @@ static void put_setting(struct recorded *r, const char *name, const char *value)
 }
 
 /* A log cannot answer for another visibility, but a change of it empties the prefix cache. */
-static bool changes_sight(const char *name)
+static bool changes_mask(const char *name)
 {
 	return !strcmp(name, "visible");
 }
@@ -77,7 +77,7 @@ static void on_setting(struct reading *g, const struct history_setting *v)
 	struct recorded *r = g->r;
 	struct change c = { .at = g->now, .after = r->n, .name = v->name, .value = v->value };
 
-	if (!g->begun && !changes_sight(c.name)) {
+	if (!g->begun && !changes_mask(c.name)) {
 		put_setting(r, c.name, c.value);
 		return;
 	}
@@ -297,7 +297,7 @@ bool whatif_changes(const struct whatif_settings *asked, const struct change *c)
 
 	if (row == &engine_settings[ENGINE_AT_pages] && asked->given[ENGINE_AT_page_size])
 		return false; /* so many of another size */
-	return changes_sight(c->name) || (row && !asked->given[row - engine_settings]);
+	return changes_mask(c->name) || (row && !asked->given[row - engine_settings]);
 }
 
 struct engine_options whatif_whole(

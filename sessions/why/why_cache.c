@@ -166,7 +166,7 @@ static void say_dropped(struct why *w, const struct miss *m)
 	why_say(w, "  after %lld steps in which nobody read it: ask why evict %lld", idle, page);
 }
 
-static void say_thinned(struct why *w, const struct miss *m)
+static void say_pruned(struct why *w, const struct miss *m)
 {
 	why_say(w,
 		"More of request %lld's prompt is known, but its state was kept at block %lld alone:",
@@ -199,7 +199,7 @@ static void say_reason(struct why *w, const struct miss *m)
 			m->hit_pages, m->request);
 		say_dropped(w, m);
 		break;
-	case EV_PREFIX_thinned: say_thinned(w, m); break;
+	case EV_PREFIX_pruned: say_pruned(w, m); break;
 	case EV_PREFIX_tail:
 		why_say(w, "What was cached ends before the prompt of request %lld does: the rest is new.",
 			m->request);
@@ -344,7 +344,7 @@ static void say_pinned(struct why *w, const struct evict *v)
 
 	if (n > 0)
 		why_say(
-			w, "  %lld pages were pinned and stayed, however long unread: SELECT * FROM pin", n);
+			w, "  %lld pages were pinned and stayed, however long unused: SELECT * FROM pin", n);
 }
 
 static void say_for_room(struct why *w, const struct evict *v)

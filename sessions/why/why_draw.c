@@ -322,7 +322,7 @@ void why_reject(struct why *w)
 		why_say(w,
 			"%s was drafted for position %lld of request %lld and was kept: it won the draw.", text,
 			d.pos, d.request);
-	else if (d.verdict == EV_VERDICT_unread)
+	else if (d.verdict == EV_VERDICT_discarded)
 		why_say(w,
 			"%s was drafted for position %lld of request %lld and discarded: a guess before it was "
 			"not kept, or the request ended.",

@@ -27,7 +27,7 @@ static const char *value_of(void *of, const char *name)
 static const char *settings_at(struct why *w, long long seq, char names[NAMES])
 {
 	struct asked_at at = { w, seq };
-	const struct lossy_settings l = lossy_ask(value_of, &at);
+	const struct lossy_settings l = lossy_query(value_of, &at);
 
 	if (!*lossy_print(&l, names, NAMES))
 		snprintf(names, NAMES, "exact settings");

@@ -533,13 +533,13 @@ static struct k_also *also(struct room *m, int32_t row)
 	return a;
 }
 
-static void extent(struct k_op *op, struct room *m, int v)
+static void key_range(struct k_op *op, struct room *m, int v)
 {
 	const int32_t n = v ? 5 : 1;
 
-	m->aside->kv.extents = true;
+	m->aside->kv.key_ranges = true;
 	pages(m, &m->aside->kv, v ? 40 : 64, v ? K_CACHE_bf16 : K_CACHE_f16);
-	op->u.extent = (struct k_extent){ .layer = 1,
+	op->u.key_range = (struct k_key_range){ .layer = 1,
 		.n = n,
 		.rows = deep(m, n),
 		.also = v ? also(m, 1) : NULL,
@@ -559,7 +559,7 @@ static void pick(struct k_op *op, struct room *m, int v)
 		q[i] = 0;
 	for (int32_t r = 0; m->fresh && r < n; r++)
 		budget[r] = r == 2 ? 99 : 3 + 3 * r;
-	m->aside->kv.extents = true;
+	m->aside->kv.key_ranges = true;
 	pages(m, &m->aside->kv, dim, K_CACHE_f16);
 	op->u.pick = (struct k_pick){ .q = q,
 		.out = take(m, (size_t)(n * KV_HEADS * 4)),
@@ -628,20 +628,20 @@ static struct k_heavy heavy(struct room *m, struct k_row *rows, int32_t n)
 	return h;
 }
 
-static void recall(struct k_op *op, struct room *m, int v)
+static void h2o_lookup(struct k_op *op, struct room *m, int v)
 {
 	const int32_t n = v ? 5 : 1;
 	int32_t *begins = numbers(m, n, 1);
 
 	for (int32_t r = 1; m->fresh && r < n; r++)
 		begins[r] = 3 + r % 2; /* those that have pages */
-	op->u.recall = (struct k_recall){ .of = heavy(m, deep(m, n), n),
+	op->u.h2o_lookup = (struct k_h2o_lookup){ .of = heavy(m, deep(m, n), n),
 		.begins = begins,
 		.out = take(m, (size_t)(n * KV_HEADS * 4)),
 		.stride = 4 };
 }
 
-static void account(struct k_op *op, struct room *m, int v)
+static void attn_score(struct k_op *op, struct room *m, int v)
 {
 	const int32_t n = v ? 5 : 1, stride = 32;
 	struct k_row *rows = deep(m, n);
@@ -649,12 +649,12 @@ static void account(struct k_op *op, struct room *m, int v)
 
 	for (int32_t r = 0; m->fresh && r < n; r++)
 		keep[r] = v == 1 ? 20 : 7;
-	op->u.account = (struct k_account){ .of = heavy(m, rows, n),
+	op->u.attn_score = (struct k_attn_score){ .of = heavy(m, rows, n),
 		.share = floats(m, n * HEADS * stride),
 		.keep = keep,
 		.share_stride = stride,
 		.n_heads = HEADS };
-	op->u.account.room = floats(m, KV_HEADS * (int32_t)k_heavy_floats(op->u.account.of.most));
+	op->u.attn_score.room = floats(m, KV_HEADS * (int32_t)k_heavy_floats(op->u.attn_score.of.most));
 }
 
 /* v 0: values in the keys; 1: q8; 2, 3: codes; 4: chosen keys; 5: a second query; 6: biases, added
@@ -670,7 +670,7 @@ static void attend(struct k_op *op, struct room *m, int v)
 				  own = v ? dim : 32;
 	struct k_attention *a = &op->u.attention;
 	struct k_range *ranges = take(m, (size_t)n * sizeof *ranges);
-	struct k_comb *comb = take(m, (size_t)n * sizeof *comb);
+	struct k_stride_mask *stride_mask = take(m, (size_t)n * sizeof *stride_mask);
 
 	m->aside->kv.value_dim = v ? 0 : 32;
 	pages(m, &m->aside->kv, dim, v < 4 ? formats[v] : K_CACHE_f16);
@@ -692,7 +692,7 @@ static void attend(struct k_op *op, struct room *m, int v)
 		.threshold = 0.003f };
 	for (int32_t r = 0; m->fresh && r < n; r++) {
 		ranges[r] = (struct k_range){ r == 2 ? 70 : 0, v == 8 ? 384 : a->rows[r].pos + 1 };
-		comb[r] = (struct k_comb){ .period = 7, .width = 3, .end = 200 };
+		stride_mask[r] = (struct k_stride_mask){ .period = 7, .width = 3, .end = 200 };
 	}
 	if (v == 2 || v == 3) {
 		pages(m, &m->aside->recent, dim, K_CACHE_f16);
@@ -700,11 +700,11 @@ static void attend(struct k_op *op, struct room *m, int v)
 		a->recent_pages = m->aside->tables;
 	}
 	if (v == 4) {
-		a->comb = comb;
-		a->picked_stride = 4;
-		a->picked = (uint8_t *)numbers(m, n * KV_HEADS, 1 << 23);
-		a->account = floats(m, n * HEADS * 32);
-		a->account_stride = 32;
+		a->stride_mask = stride_mask;
+		a->selected_stride = 4;
+		a->selected = (uint8_t *)numbers(m, n * KV_HEADS, 1 << 23);
+		a->attn_score = floats(m, n * HEADS * 32);
+		a->attn_score_stride = 32;
 	}
 	if (v == 5) {
 		a->sink_q = floats(m, n * HEADS * dim);
@@ -751,12 +751,12 @@ static const struct {
 	{ "gated", K_OP_gated, 7, gated },
 	{ "centre", K_OP_centre, 3, centre },
 	{ "columns", K_OP_columns, 4, columns },
-	{ "extent", K_OP_extent, 2, extent },
+	{ "extent", K_OP_key_range, 2, key_range },
 	{ "pick", K_OP_pick, 3, pick },
 	{ "turn", K_OP_turn, 2, turn },
 	{ "encode", K_OP_encode, 4, encode },
-	{ "recall", K_OP_recall, 2, recall },
-	{ "account", K_OP_account, 3, account },
+	{ "recall", K_OP_h2o_lookup, 2, h2o_lookup },
+	{ "account", K_OP_attn_score, 3, attn_score },
 	{ "attend", K_OP_attention, 9, attend },
 };
 

@@ -88,7 +88,7 @@ static void test_stats(void **state)
 }
 
 /* What draws ask for: temperatures, lengths of the list, races, an id. */
-static void make_asks(struct k_draw_ask *ask, int32_t n, int32_t vocab)
+static void make_asks(struct k_draw_request *ask, int32_t n, int32_t vocab)
 {
 	static const float factors[] = { 1.0f, 1.4285715f, 0.5f, 100.0f, 1e-3f };
 	static const int32_t best[] = { 8, 256, 1, 40 };
@@ -134,7 +134,7 @@ static void try_draws(const struct shim *s, int32_t n, int32_t vocab, int shape)
 	const size_t bytes = (size_t)n * (size_t)vocab * 4;
 	static struct draws want;
 	struct draws *got = s->alloc(sizeof *got);
-	struct k_draw_ask ask[8], *asked = s->alloc(sizeof ask);
+	struct k_draw_request ask[8], *asked = s->alloc(sizeof ask);
 	float *logits = s->alloc(bytes);
 	struct k_op op = { .kind = K_OP_stats,
 		.u.stats = { .logits = logits, .vocab = vocab, .n = n } };

@@ -49,7 +49,7 @@ static int32_t repeat_width(const struct drafter *d)
 	return d->k;
 }
 
-static const struct draft_trial trials[] = {
+static const struct draft_variant variants[] = {
 	{ "repeat", "repeat:$n", false, 0.1 },
 	{ NULL, NULL, false, 0 },
 };
@@ -62,5 +62,5 @@ const struct draft_ops draft_repeat = {
 	.close = repeat_close,
 	.propose = repeat_propose,
 	.width = repeat_width,
-	.trials = trials,
+	.variants = variants,
 };

@@ -6,14 +6,14 @@
 #include "cli/cli.h"
 #include "cli/out.h"
 
-static struct count_said {
+static struct count_opts {
 	bool lines;
 	int32_t least;
-} said;
+} opts;
 
 static const struct setting count_own[] = {
-	OWN(FLAG, count_said, lines, .name = "lines", .group = "Output", .doc = "count lines instead"),
-	OWN(INT, count_said, least, .name = "least", .group = "Output", .arg = "N", .high = 1000,
+	OWN(FLAG, count_opts, lines, .name = "lines", .group = "Output", .doc = "count lines instead"),
+	OWN(INT, count_opts, least, .name = "least", .group = "Output", .arg = "N", .high = 1000,
 		.unit = "bytes", .doc = "only lines of at least N bytes"),
 	{ 0 },
 };
@@ -28,10 +28,10 @@ static int count_verb(const struct cli *c, struct err *e)
 		return -1;
 	for (size_t i = 0; i < size; i++, line++)
 		if (text[i] == '\n') {
-			n += line >= said.least;
+			n += line >= opts.least;
 			line = -1;
 		}
-	printf(c->json ? "{\"count\":%ld}\n" : "%ld\n", said.lines ? n : (long)size);
+	printf(c->json ? "{\"count\":%ld}\n" : "%ld\n", opts.lines ? n : (long)size);
 	free(text);
 	return 0;
 }
@@ -48,5 +48,5 @@ const struct verb verb_count = {
 	.run = count_verb,
 	.completes = "FILE",
 	.own = count_own,
-	.said = &said,
+	.opts = &opts,
 };

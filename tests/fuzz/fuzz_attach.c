@@ -167,7 +167,7 @@ static void ask(struct attach *a)
 /* An answer, its figures, and one that is stopped on its way. */
 static void converse(struct attach *a, size_t n)
 {
-	attach_tell_session(a);
+	attach_emit_session(a);
 	attach_poll_first(a);
 	ask(a);
 	for (int i = 0; i < 3 && handler[STREAM].who; i++) /* it may be asked again without logprobs */

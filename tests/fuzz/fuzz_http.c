@@ -1,6 +1,6 @@
 /* Any bytes on a connection: heads, addresses, bodies, pipelined requests. Each is answered or
  * closed, and without the key nothing but /health is. What needs an engine is refused here
- * (fuzz_ask reads those bodies). FUZZ_OPTIONS: -max_len=8192 */
+ * (fuzz_query reads those bodies). FUZZ_OPTIONS: -max_len=8192 */
 #include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>

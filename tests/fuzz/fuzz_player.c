@@ -293,7 +293,7 @@ static void finish(struct maker *m)
 
 static void look_at_request(const struct timeline *t, const struct tl_request *r, uint8_t look)
 {
-	struct tl_stem branch = { r->id, -1, INT32_MAX };
+	struct tl_branch branch = { r->id, -1, INT32_MAX };
 	int32_t n = timeline_branch_length(t, branch);
 
 	for (int32_t k = 0; k < r->n_tokens; k += 1 + r->n_tokens / 8) {
@@ -306,7 +306,7 @@ static void look_at_request(const struct timeline *t, const struct tl_request *r
 	timeline_branch_id(t, branch, look);
 	timeline_branch_id(t, branch, n - 1);
 	timeline_branch_token(t, branch, n - 1 - look);
-	timeline_branch_common(t, branch, r->stem);
+	timeline_branch_common(t, branch, r->origin);
 	timeline_within_answer(t, r);
 	timeline_turn_before(t, r->id);
 	timeline_rate(t, r->id);
@@ -318,8 +318,8 @@ static void look_at(const struct timeline *t, uint8_t look)
 	free(timeline_dump(t));
 	for (int32_t i = 0; i < t->n_requests; i++)
 		look_at_request(t, &t->request[i], look);
-	for (int32_t i = 0; i < t->n_futures; i++) {
-		struct tl_stem branch = { t->future[i].request, i, INT32_MAX };
+	for (int32_t i = 0; i < t->n_abandoned; i++) {
+		struct tl_branch branch = { t->abandoned[i].request, i, INT32_MAX };
 
 		timeline_branch_id(t, branch, timeline_branch_length(t, branch) - 1);
 	}

@@ -322,12 +322,12 @@ def test_html_drafters():
     rows = query("SELECT drafter, count(DISTINCT step || '/' || request), count(*), sum(verdict <> 2), sum(verdict = 0), "
                  "(SELECT count(*) FROM token t WHERE t.source <= 3 AND EXISTS (SELECT 1 FROM draft x WHERE x.step = t.step "
                  "AND x.request = t.request AND x.drafter = d.drafter)), min(step), max(step) FROM draft d GROUP BY drafter", file)
-    ahead = query("SELECT judged, accepted FROM acceptance ORDER BY ahead", file)
-    judged, accepted = ([r[i] for r in ahead] + [0] * (16 - len(ahead)) for i in (0, 1))
-    check("html: a drafter's counts are those of the log", data["drafters"] == [[*rows[0], judged, accepted]] and len(rows) == 1 and
+    ahead = query("SELECT verified, accepted FROM acceptance ORDER BY ahead", file)
+    verified, accepted = ([r[i] for r in ahead] + [0] * (16 - len(ahead)) for i in (0, 1))
+    check("html: a drafter's counts are those of the log", data["drafters"] == [[*rows[0], verified, accepted]] and len(rows) == 1 and
           rows[0][4] > 0, data["drafters"])
     rows = query("SELECT drafter, used, step, coalesce(steps, -1), coalesce(tokens, -1), coalesce(nodes, -1), predicted, measured, "
-                 "judged, accepted FROM shadow WHERE seq IN (SELECT max(seq) FROM shadow GROUP BY drafter)", file)
+                 "verified, accepted FROM shadow WHERE seq IN (SELECT max(seq) FROM shadow GROUP BY drafter)", file)
     rows = sorted([*r[:8], counts(r[8]), counts(r[9])] for r in rows)
     check("html: of drafters in shadow mode, what was told last", len(rows) > 2 and same(sorted(data["shadows"]), rows), data["shadows"])
     rows = query("SELECT step, request, pos, pages, threshold, lower(hex(share)), lower(hex(near_zero)) FROM attention ORDER BY seq", file)

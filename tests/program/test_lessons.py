@@ -216,7 +216,7 @@ def test_by_hand():
           "you said no, measured yes" in screen and re.search("✓ It said five", screen), screen)
     check("what it looks at is on the screen", "KV pages" in screen and "chat" in screen, screen)
     with sqlite3.connect(record) as db:
-        rows = db.execute("SELECT lesson, said, found, verdict FROM answer a WHERE seq = (SELECT max(seq) FROM answer b "
+        rows = db.execute("SELECT lesson, predicted, found, verdict FROM answer a WHERE seq = (SELECT max(seq) FROM answer b "
                           "WHERE a.part = b.part) ORDER BY part").fetchall()
         shown = [part for part, in db.execute("SELECT part FROM lesson WHERE action < 2 ORDER BY seq")]
     db.close()

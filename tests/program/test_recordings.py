@@ -21,7 +21,7 @@ MODEL, TODAY = (os.path.join(TMP.name, name) for name in ("tiny.gguf", "today.db
 PROMPT = "the cat sat on the mat. the cat sat on"
 ANSWERED = "99999"  # part of what a random model says to that
 ROWS = 32
-FIRST = 16  # no program was released with one before
+FIRST = 1  # begins with the first release
 
 
 def unpack(path, to):

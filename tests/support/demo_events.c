@@ -417,7 +417,7 @@ static void tell_draft(
 {
 	struct event ev;
 	struct ev_draft *e = &ev.u.draft;
-	int32_t pos = r->n_prompt + r->made + (verdict == EV_VERDICT_unread ? nth : 0);
+	int32_t pos = r->n_prompt + r->made + (verdict == EV_VERDICT_discarded ? nth : 0);
 
 	ev_init(&ev, EV_draft);
 	e->step = d->step;
@@ -431,7 +431,7 @@ static void tell_draft(
 	e->q = 1;
 	e->p = verdict == EV_VERDICT_accepted ? 0.5 + 0.5 * draw(d) : 0.2 * draw(d);
 	e->arrival = 0.21 + draw(d);
-	if (verdict != EV_VERDICT_unread) {
+	if (verdict != EV_VERDICT_discarded) {
 		e->winner = r->ids[pos];
 		e->winner_arrival = verdict == EV_VERDICT_accepted ? e->arrival : 0.21 * draw(d);
 	}
@@ -450,7 +450,7 @@ static void verify(struct demo *d, struct demo_request *r, int n)
 		int32_t wrong = id_of_word((int32_t)(draw(d) * d->n_words));
 
 		if (lost) {
-			tell_draft(d, r, i, wrong, EV_VERDICT_unread);
+			tell_draft(d, r, i, wrong, EV_VERDICT_discarded);
 		} else if (right) {
 			tell_draft(d, r, i, r->ids[r->n_prompt + r->made], EV_VERDICT_accepted);
 			tell_token(d, r, EV_SOURCE_accepted);

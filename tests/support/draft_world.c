@@ -32,7 +32,7 @@ static void on_event(void *arg, const struct event *ev)
 	} else if (ev->kind == EV_draft) {
 		w->n_accepted += ev->u.draft.verdict == EV_VERDICT_accepted;
 		w->n_rejected += ev->u.draft.verdict == EV_VERDICT_rejected;
-		w->n_unread += ev->u.draft.verdict == EV_VERDICT_unread;
+		w->n_unread += ev->u.draft.verdict == EV_VERDICT_discarded;
 		w->n_other +=
 			ev->u.draft.other == EV_VERDICT_accepted || ev->u.draft.other == EV_VERDICT_rejected;
 		w->n_branches += ev->u.draft.parent != ev->u.draft.nth - 1;

@@ -39,7 +39,7 @@ static void note_end(void *arg, struct request *r)
 {
 	struct toy *w = arg;
 
-	assert_false(r->starved);
+	assert_false(r->out_of_pages);
 	w->request[r->id].done = w->step;
 	w->ended++;
 }
@@ -86,7 +86,7 @@ void toy_close(struct toy *w)
 	replica_close(&w->replica);
 }
 
-int64_t toy_submit(struct toy *w, struct toy_ask ask)
+int64_t toy_submit(struct toy *w, struct toy_submission ask)
 {
 	int32_t ids[TOY_CTX];
 	const struct engine_request q = { .kind = EV_REQUEST_KIND_run,

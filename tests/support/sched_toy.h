@@ -31,7 +31,7 @@ struct toy {
 
 /* A prompt of n tokens that begin with `first`, and tokens to draw. Prompts of the same `first`
  * share. */
-struct toy_ask {
+struct toy_submission {
 	int32_t first, n, drawn;
 	const char *user;
 	int32_t priority, deadline;
@@ -40,7 +40,7 @@ struct toy_ask {
 /* 64 rows a step, chunks of 32, pages of 16. */
 void toy_open(struct toy *w, const char *policy, int32_t slots, int32_t pages);
 void toy_close(struct toy *w);
-int64_t toy_submit(struct toy *w, struct toy_ask ask); /* its number */
+int64_t toy_submit(struct toy *w, struct toy_submission ask); /* its number */
 void toy_step(struct toy *w);
 /* From 1 to n. *seed: not 0. */
 int32_t toy_random(uint32_t *seed, int32_t n);

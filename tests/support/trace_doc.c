@@ -35,7 +35,7 @@ const struct trace_query trace_queries[] = {
 		"FROM prefix_hits GROUP BY reason ORDER BY prompts DESC;" },
 	{ "What is the story of the busiest KV page?",
 		"SELECT page, round(t_ms, 1) AS t_ms, step, action, request, block, refs\n"
-		"FROM page_story\n"
+		"FROM page_history\n"
 		"WHERE page = (SELECT page FROM page GROUP BY page ORDER BY count(*) DESC LIMIT 1);" },
 	{ "How much attention goes to the first page, by layer, and how much of it is near zero?",
 		"SELECT p.layer, round(avg(p.share) FILTER (WHERE p.page_of_sequence = 0), 3) AS "

@@ -81,7 +81,7 @@ static void begin(struct traffic *w, const char *policy, const char *const *sett
 static void arrive(struct traffic *w, uint32_t *seed)
 {
 	static const char *const users[] = { "alice", "alice", "bob", NULL };
-	const struct toy_ask ask = { .first = 40 * toy_random(seed, 30),
+	const struct toy_submission ask = { .first = 40 * toy_random(seed, 30),
 		.n = toy_random(seed, 4) > 3 ? 90 + toy_random(seed, 90) : toy_random(seed, 40),
 		.drawn = toy_random(seed, 24),
 		.user = users[toy_random(seed, 4) - 1],

@@ -26,7 +26,7 @@ FIRST_GUESSES = """
     SELECT count(*), sum(kept), sum(said), sum(said AND other_kept) FROM (
         SELECT max(verdict = 0) AS kept, coalesce(max(other = 0), 0) AS other_kept,
                (count(*) = 1 OR min(q) >= 1) AND (coalesce(max(other = 0), 0) OR min(other IS NOT NULL)) AS said
-        FROM draft WHERE depth = 1 GROUP BY step, request HAVING max(verdict <> 2))"""  # 0: accepted, 2: unread
+        FROM draft WHERE depth = 1 GROUP BY step, request HAVING max(verdict <> 2))"""  # 0: accepted, 2: discarded
 
 
 def common(o):

@@ -52,8 +52,8 @@ struct app_mode {
 	bool (*key)(struct app *a, int key);
 	void (*stop)(struct app *a);  /* Ctrl-C */
 	void (*moved)(struct app *a); /* a view changed the view_state */
-	/* A view requested an action (view_state.wish), which is cleared already. */
-	void (*wish)(struct app *a, const struct view_wish *w);
+	/* A view requested an action (view_state.action), which is cleared already. */
+	void (*action)(struct app *a, const struct view_action *w);
 	void (*status)(struct app *a, struct app_status *s);
 	void (*name)(struct app *a, char *out, size_t cap); /* text at the left of the status line */
 	void (*scrub)(struct app *a, struct pen *p);

@@ -309,7 +309,7 @@ static void draw_focus(struct app *a, int i)
 }
 
 /* points: what a lesson points at in the view that it looks at. */
-static void draw_views(struct app *a, const struct layout_ask *ask, const char *points)
+static void draw_views(struct app *a, const struct layout_request *ask, const char *points)
 {
 	for (int i = 0; i < app_n_views(); i++) {
 		struct pen p = pen_of(&a->canvas, a->layout.view[i]);
@@ -397,12 +397,12 @@ static void draw_prompt(struct app *a)
 
 void app_draw(struct app *a)
 {
-	struct layout_ask ask = { .w = a->canvas.w,
+	struct layout_request ask = { .w = a->canvas.w,
 		.h = a->canvas.h,
 		.zoom = a->zoom,
 		.scrubber = a->mode->scrubber || a->past,
 		.lesson = app_timeline(a)->lesson.text,
-		.empty = view_untold(app_timeline(a)),
+		.empty = view_unreported(app_timeline(a)),
 		.views = views };
 	char points[400];
 

@@ -153,15 +153,15 @@ static bool to_view(struct app *a, int view, int key)
 {
 	bool used = view < app_n_views() && views[view]->key &&
 				views[view]->key(key, app_timeline(a), &a->state);
-	struct view_wish wish = a->state.wish;
+	struct view_action action = a->state.action;
 
 	if (used && a->mode->moved)
 		a->mode->moved(a);
-	a->state.wish.what = WISH_NOTHING;
-	if (wish.what == WISH_LENS)
+	a->state.action.what = ACTION_NOTHING;
+	if (action.what == ACTION_LENS)
 		app_command(a, "/lens");
-	else if (wish.what != WISH_NOTHING)
-		a->mode->wish(a, &wish);
+	else if (action.what != ACTION_NOTHING)
+		a->mode->action(a, &action);
 	return used;
 }
 

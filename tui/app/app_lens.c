@@ -39,7 +39,7 @@ static int32_t *tokens_to(
 	if (!ids)
 		err_set(e, ERR_MEMORY, "no memory for a look at %d tokens", pos);
 	for (int32_t i = 0; ids && i <= pos; i++) {
-		ids[i] = timeline_branch_id(t, (struct tl_stem){ r->id, -1, 0 }, i);
+		ids[i] = timeline_branch_id(t, (struct tl_branch){ r->id, -1, 0 }, i);
 		if (ids[i] >= 0)
 			continue;
 		err_set(e, ERR_USAGE, "position %d of request %s was not seen: events were lost", i,
@@ -54,8 +54,8 @@ static int ask(
 	struct app *a, const struct timeline *t, const struct tl_request *r, int32_t pos, struct err *e)
 {
 	const struct tl_token *k =
-		timeline_whole(t, timeline_branch_token(t, (struct tl_stem){ r->id, -1, 0 }, pos));
-	struct lens_ask q = {
+		timeline_whole(t, timeline_branch_token(t, (struct tl_branch){ r->id, -1, 0 }, pos));
+	struct lens_query q = {
 		.n = pos, .request = r->id, .hash = k ? k->hash : EV_NULL_I, .lossy = view_lossy(t)
 	};
 	int32_t *ids = tokens_to(t, r, pos, e);
@@ -65,7 +65,7 @@ static int ask(
 		return -1;
 	q.ids = ids;
 	q.token = ids[pos];
-	result = lens_ask(a->lens, &q, e);
+	result = lens_query(a->lens, &q, e);
 	free(ids);
 	return result;
 }

@@ -58,7 +58,7 @@ static const struct column three_mid = { { { "next", 0, 0, 4, 0 }, { "sampler", 
 static const struct column three_right = { { { "pages", 0, STRETCH, 0, 0 },
 	{ "batch", 1, 0, 10, 0 }, { "attention", 2, 0, 3, 0 } } };
 
-static int view_find(const struct layout_ask *ask, const char *id)
+static int view_find(const struct layout_request *ask, const char *id)
 {
 	for (int i = 0; ask->views[i] && i < LAYOUT_VIEWS; i++)
 		if (!strcmp(ask->views[i]->id, id))
@@ -93,7 +93,7 @@ static int worst_rank(const struct member *m, int n)
 
 /* Members that fit a rectangle, each with its smallest height. */
 static int column_members(
-	const struct layout_ask *ask, const struct column *c, struct rect r, struct member *m)
+	const struct layout_request *ask, const struct column *c, struct rect r, struct member *m)
 {
 	int n = 0;
 
@@ -160,7 +160,7 @@ static void column_grow(struct member *m, int n, int left)
 }
 
 static void column_fill(
-	struct layout *l, const struct layout_ask *ask, const struct column *c, struct rect r)
+	struct layout *l, const struct layout_request *ask, const struct column *c, struct rect r)
 {
 	struct member m[COLUMN_VIEWS];
 	int n = column_members(ask, c, r, m), y = r.y;
@@ -173,7 +173,7 @@ static void column_fill(
 	}
 }
 
-static void arrange_small(struct layout *l, const struct layout_ask *ask, struct rect r)
+static void arrange_small(struct layout *l, const struct layout_request *ask, struct rect r)
 {
 	int chat = view_find(ask, "chat"), half = (r.w - GUTTER) / 2;
 	/* The chat keeps 2 of 5 rows, and all of them where nothing else would fit. */
@@ -189,7 +189,7 @@ static void arrange_small(struct layout *l, const struct layout_ask *ask, struct
 	column_fill(l, ask, &small_right, (struct rect){ r.x + r.w - half, r.y, half, r.h });
 }
 
-static void arrange_two(struct layout *l, const struct layout_ask *ask, struct rect r)
+static void arrange_two(struct layout *l, const struct layout_request *ask, struct rect r)
 {
 	int right = (r.w - GUTTER) * 43 / 100;
 
@@ -197,7 +197,7 @@ static void arrange_two(struct layout *l, const struct layout_ask *ask, struct r
 	column_fill(l, ask, &two_right, (struct rect){ r.x + r.w - right, r.y, right, r.h });
 }
 
-static void arrange_three(struct layout *l, const struct layout_ask *ask, struct rect r)
+static void arrange_three(struct layout *l, const struct layout_request *ask, struct rect r)
 {
 	int side = (r.w - 2 * GUTTER) * 30 / 100;
 	int chat = r.w - 2 * GUTTER - 2 * side;
@@ -208,7 +208,7 @@ static void arrange_three(struct layout *l, const struct layout_ask *ask, struct
 }
 
 /* A view that is too wide to stand beside the lesson: over the full width. */
-static bool look_below(struct layout *l, const struct layout_ask *ask, struct rect r)
+static bool look_below(struct layout *l, const struct layout_request *ask, struct rect r)
 {
 	const struct view *v = ask->views[ask->look];
 	int h = r.h * 2 / 5 > v->min_h ? r.h * 2 / 5 : v->min_h;
@@ -221,7 +221,7 @@ static bool look_below(struct layout *l, const struct layout_ask *ask, struct re
 
 /* Rows of what a lesson looks at, out of h: more than half, and what it wants if the chat has room
  * then. */
-static int look_rows(const struct layout_ask *ask, int h)
+static int look_rows(const struct layout_request *ask, int h)
 {
 	int half = (h - 1) * 55 / 100, most = h - 1 - CHAT_H, want;
 
@@ -237,7 +237,7 @@ static int look_rows(const struct layout_ask *ask, int h)
 /* The lesson at the left; what it looks at above the chat, or in its place, or, where it is too
  * wide for that, below both, where few rows are left below the lesson alone. Where that is too
  * narrow, the lesson above the chat. */
-static void arrange_lesson(struct layout *l, const struct layout_ask *ask, struct rect r)
+static void arrange_lesson(struct layout *l, const struct layout_request *ask, struct rect r)
 {
 	int lesson = view_find(ask, "lesson"), chat = view_find(ask, "chat");
 	int left = (r.w - GUTTER) * 47 / 100, top = look_rows(ask, r.h);
@@ -274,7 +274,7 @@ static struct rect take_bottom(struct rect *r, int rows)
 }
 
 /* The lines around the body: dropped first on a small screen. */
-static struct rect frame(struct layout *l, const struct layout_ask *ask)
+static struct rect frame(struct layout *l, const struct layout_request *ask)
 {
 	struct rect r = { 0, 0, ask->w, ask->h };
 	int prompt = ask->prompt_lines, most = ask->h / 3;
@@ -305,7 +305,7 @@ static struct rect frame(struct layout *l, const struct layout_ask *ask)
 	return r;
 }
 
-void layout_make(struct layout *l, const struct layout_ask *ask)
+void layout_make(struct layout *l, const struct layout_request *ask)
 {
 	memset(l, 0, sizeof *l);
 	l->body = frame(l, ask);

@@ -11,7 +11,7 @@
 
 #include "tui/views/view.h"
 
-struct layout_ask {
+struct layout_request {
 	int w, h;
 	int zoom;         /* index of the view that fills the screen, or -1 */
 	int prompt_lines; /* wanted; gets at most a third of the screen */
@@ -34,6 +34,6 @@ struct layout {
 	struct rect view[LAYOUT_VIEWS]; /* h == 0: not shown */
 };
 
-void layout_make(struct layout *l, const struct layout_ask *ask);
+void layout_make(struct layout *l, const struct layout_request *ask);
 
 #endif

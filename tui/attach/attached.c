@@ -218,7 +218,7 @@ static bool key(struct app *a, int code)
 		   waiting_take_back(&m->waiting);
 }
 
-static void wish(struct app *a, const struct view_wish *w)
+static void action(struct app *a, const struct view_action *w)
 {
 	(void)w;
 	app_say(a, SAY_ERROR, "this needs an engine of one's own, and %s computes here",
@@ -297,7 +297,7 @@ static const struct app_mode mode = {
 	.work = work,
 	.line = line,
 	.key = key,
-	.wish = wish,
+	.action = action,
 	.stop = stop,
 	.status = status,
 	.name = name,

@@ -213,8 +213,8 @@ static void work(struct app *a)
 		greet(a);
 	if (live_feed(s, &a->timeline, FEED_NS))
 		a->dirty = true;
-	if (s->stopped && !c->stop_said) {
-		c->stop_said = true;
+	if (s->stopped && !c->stop_reported) {
+		c->stop_reported = true;
 		app_say(a, SAY_ERROR, "the engine stopped: %s", s->stop_err.text);
 	}
 	look_at_recording(a);
@@ -374,7 +374,7 @@ static const struct app_mode chat_mode = {
 	.key = key,
 	.stop = stop,
 	.moved = chat_observe,
-	.wish = chat_wish,
+	.action = chat_action,
 	.scrub = scrub,
 	.status = chat_status,
 	.name = chat_name,

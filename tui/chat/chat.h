@@ -31,11 +31,11 @@ struct chat {
 	struct chat_lesson lesson;
 	bool lesson_begun; /* that of the command line */
 	int next_load;
-	int32_t told_layer, told_head; /* plus one; what the engine observes */
-	bool record_failed, stop_said;
+	int32_t reported_layer, reported_head; /* plus one; what the engine observes */
+	bool record_failed, stop_reported;
 	struct player *past; /* plays the recording so far while an earlier step is shown */
 	struct timeline past_timeline;
-	struct tl_stem left[CHAT_LEFT]; /* abandoned branches, for /undo; newest last */
+	struct tl_branch left[CHAT_LEFT]; /* abandoned branches, for /undo; newest last */
 	int n_left;
 	bool standing; /* rewound and not continued since */
 	int64_t began_ns;
@@ -80,13 +80,13 @@ int64_t chat_goes_on_from(struct app *a);
 void chat_hold(struct app *a);
 /* Keeps one request's tokens, read in `from`, up to .pos, and appends the id `forced` (or -1:
  * none). beside: the other branch continues, too; goes_on: the engine resumes. */
-int chat_move(struct app *a, const struct timeline *from, struct tl_stem to, int32_t forced,
+int chat_move(struct app *a, const struct timeline *from, struct tl_branch to, int32_t forced,
 	bool beside, bool goes_on, struct err *e);
 /* Rewinds all answers that ran at the step that t shows; if none did, only the conversation ends
  * there. */
 int chat_move_all(struct app *a, const struct timeline *t, struct err *e);
 /* Makes the conversation end after this branch, or a part of it; nothing is computed. */
-int chat_stand_at(struct app *a, const struct timeline *from, struct tl_stem b, struct err *e);
+int chat_stand_at(struct app *a, const struct timeline *from, struct tl_branch b, struct err *e);
 
 /* chat_load.c: background requests, "N [KIND]". */
 int chat_load(struct app *a, const char *text, struct err *e);
@@ -103,7 +103,7 @@ int chat_pin(struct app *a, const char *arg, struct err *e);
 int chat_unpin(struct app *a, int64_t number, struct err *e);
 int chat_try(struct app *a, const char *token, struct err *e);
 int chat_undo(struct app *a, struct err *e);
-void chat_wish(struct app *a, const struct view_wish *w);
+void chat_action(struct app *a, const struct view_action *w);
 
 /* chat_status.c: the ends of the status line. */
 void chat_status(struct app *a, struct app_status *s);

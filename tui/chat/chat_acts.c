@@ -238,13 +238,13 @@ void chat_engine_put_back(struct app *a, const char *name, const char *value)
 
 /* --- what is observed --- */
 
-static void observe(struct app *a, const char *name, int32_t value, int32_t *told)
+static void observe(struct app *a, const char *name, int32_t value, int32_t *reported)
 {
 	char text[16];
 
-	if (*told == value + 1)
+	if (*reported == value + 1)
 		return;
-	*told = value + 1;
+	*reported = value + 1;
 	snprintf(text, sizeof text, "%d", value);
 	chat_engine_put_back(a, name, text);
 }
@@ -256,8 +256,8 @@ void chat_observe(struct app *a)
 
 	if (!c->live.ready)
 		return;
-	observe(a, "observe-layer", a->state.head < 0 ? -1 : a->state.layer, &c->told_layer);
-	observe(a, "observe-head", a->state.layer < 0 ? -1 : a->state.head, &c->told_head);
+	observe(a, "observe-layer", a->state.head < 0 ? -1 : a->state.layer, &c->reported_layer);
+	observe(a, "observe-head", a->state.layer < 0 ? -1 : a->state.head, &c->reported_head);
 }
 
 /* --- saving --- */

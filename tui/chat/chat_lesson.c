@@ -43,7 +43,7 @@ static void emit_lesson(struct app *a, enum ev_code_lesson_action action, const 
 }
 
 struct answer {
-	const char *said; /* NULL: nothing was predicted */
+	const char *predicted; /* NULL: nothing was predicted */
 	double value;
 	const char *found; /* NULL: nothing was measured yet */
 	double measured;
@@ -61,7 +61,7 @@ static void emit_answer(struct app *a, int32_t part, const struct answer *w)
 	ev.u.answer.part = part;
 	ev.u.answer.ask = p->kind == LESSON_PREDICT ? EV_ASK_predict : EV_ASK_check;
 	ev.u.answer.question = ev_text(p->text);
-	ev.u.answer.said = ev_text(w->said);
+	ev.u.answer.predicted = ev_text(w->predicted);
 	ev.u.answer.value = w->value;
 	ev.u.answer.found = ev_text(w->found);
 	ev.u.answer.measured = w->measured;
@@ -80,11 +80,12 @@ static void ask(struct app *a, int32_t part, const char *path)
 	const struct tl_answer *old = timeline_answer(&a->timeline, part);
 	struct lesson_found found;
 	struct err e = { 0 };
-	struct answer w = { .said = old ? old->said : NULL, .value = NAN };
-	char said[64];
+	struct answer w = { .predicted = old ? old->predicted : NULL, .value = NAN };
+	char predicted[64];
 
-	if (w.said && lesson_read_answer(p, w.said, said, sizeof said, &w.value, &e))
-		w.said = NULL;
+	if (w.predicted &&
+		lesson_read_answer(p, w.predicted, predicted, sizeof predicted, &w.value, &e))
+		w.predicted = NULL;
 	if (lesson_ask(path, p->sql, &k->left_ns, &found, &e)) {
 		w.found = e.text;
 		w.measured = NAN;
@@ -92,7 +93,7 @@ static void ask(struct app *a, int32_t part, const char *path)
 	} else {
 		w.found = found.known ? found.shown : NULL;
 		w.measured = found.value;
-		w.verdict = lesson_judge(p, w.said, w.value, &found);
+		w.verdict = lesson_judge(p, w.predicted, w.value, &found);
 	}
 	emit_answer(a, part, &w);
 }
@@ -237,7 +238,7 @@ static void enter(struct app *a)
 
 	if (p->kind == LESSON_DO) {
 		k->next = p->text;
-		k->said_ns = a->message_ns;
+		k->reported_ns = a->message_ns;
 		emit_lesson(a, EV_LESSON_go_on, NULL);
 		return;
 	}
@@ -249,11 +250,11 @@ static void enter(struct app *a)
 static void predict(struct app *a, const char *line)
 {
 	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
-	char said[64];
-	struct answer w = { .said = said, .measured = NAN };
+	char predicted[64];
+	struct answer w = { .predicted = predicted, .measured = NAN };
 	struct err e = { 0 };
 
-	if (lesson_read_answer(&k->l->part[k->part], line, said, sizeof said, &w.value, &e)) {
+	if (lesson_read_answer(&k->l->part[k->part], line, predicted, sizeof predicted, &w.value, &e)) {
 		app_say(a, SAY_ERROR, "%s", e.text);
 		return;
 	}
@@ -353,7 +354,7 @@ static bool all_quiet(struct app *a)
 
 static char hung[300];
 
-static void tell_hung(int signal)
+static void report_hung(int signal)
 {
 	ssize_t ignored = write(STDERR_FILENO, hung, strlen(hung));
 
@@ -372,7 +373,7 @@ static void limit_line(const struct chat_lesson *k, const char *line)
 		at += *c == '\n';
 	snprintf(hung, sizeof hung, "\ncutaway: %.60s, line %d: \"%.100s\" has not ended after %d s\n",
 		k->name, at, line, TEST_LINE_S);
-	signal(SIGALRM, tell_hung);
+	signal(SIGALRM, report_hung);
 	alarm(TEST_LINE_S);
 }
 
@@ -398,9 +399,9 @@ static void note_refusal(struct app *a)
 {
 	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
 
-	if (a->message_kind != SAY_ERROR || !a->message_ns || a->message_ns == k->said_ns)
+	if (a->message_kind != SAY_ERROR || !a->message_ns || a->message_ns == k->reported_ns)
 		return;
-	k->said_ns = a->message_ns;
+	k->reported_ns = a->message_ns;
 	emit_answer(a, k->part,
 		&(struct answer){
 			.value = NAN, .found = a->message, .measured = NAN, .verdict = EV_ANSWER_failed });

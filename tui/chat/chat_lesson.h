@@ -18,8 +18,8 @@ struct chat_lesson {
 	int64_t left_ns; /* for the queries of this stop */
 	int32_t skips;   /* the question, plus 1, that one more empty line leaves out */
 	struct chat_kept kept;
-	const char *next; /* the next line to type; NULL: none is typed now */
-	int64_t said_ns;  /* time of the newest error that was seen while lines were typed */
+	const char *next;    /* the next line to type; NULL: none is typed now */
+	int64_t reported_ns; /* time of the newest error that was seen while lines were typed */
 };
 
 /* /lesson NAME: begins it. "": lists them; "off": closes it. */

@@ -101,7 +101,7 @@ static void take_settings(struct chat_model *m, struct engine *engine)
 }
 
 /* As if the turn ran: the conversation goes on after it. */
-static void tell(struct conversation *c, const struct carried *t)
+static void report(struct conversation *c, const struct carried *t)
 {
 	struct event ev;
 
@@ -136,7 +136,7 @@ static int to_tokens(struct chat_model *m, struct conversation *c, struct carrie
 	if (tokenizer_encode(of, t->answer, t->size, false, &t->ids, &n, &cap, e))
 		return -1;
 	t->n = (int32_t)n;
-	tell(c, t);
+	report(c, t);
 	return 0;
 }
 
@@ -392,8 +392,8 @@ static void forget_screens(struct app *a)
 	memset(a->state.scroll, 0, sizeof a->state.scroll);
 	memset(a->state.cursor, 0, sizeof a->state.cursor);
 	c->n_left = 0;
-	c->told_layer = c->told_head = 0;
-	c->standing = c->record_failed = c->stop_said = false;
+	c->reported_layer = c->reported_head = 0;
+	c->standing = c->record_failed = c->stop_reported = false;
 }
 
 static void say_changed(struct app *a, const struct chat_model *m, const struct err *old)

@@ -19,9 +19,9 @@ enum { MOVES_MAX = 64, LEAVE_MAX = 64 };
 struct move {
 	/* where its tokens are read: the present, or the step shown */
 	const struct timeline *from;
-	struct tl_stem branch; /* .pos: tokens that are kept */
-	int32_t forced;        /* id to put after them, or -1 */
-	bool beside;           /* the other branch continues, too */
+	struct tl_branch branch; /* .pos: tokens that are kept */
+	int32_t forced;          /* id to put after them, or -1 */
+	bool beside;             /* the other branch continues, too */
 	/* made by prepare() */
 	int32_t *ids, n_ids;
 	bool in_place;
@@ -89,7 +89,7 @@ static bool fits_in_place(struct app *a, const struct move *m, int32_t open)
 {
 	const struct chat *c = a->mode_data;
 	const struct tl_request *r = timeline_request(&a->timeline, m->branch.request);
-	struct tl_stem now = { m->branch.request, -1, 0 };
+	struct tl_branch now = { m->branch.request, -1, 0 };
 	char changed[8];
 
 	/* a waiting request has computed nothing that could be kept */
@@ -165,11 +165,11 @@ static void leave_others(struct app *a, struct journey *j)
 /* --- what was left --- */
 
 /* A branch without a drawn token is not kept. */
-static void push_left(struct chat *c, const struct timeline *t, struct tl_stem b)
+static void push_left(struct chat *c, const struct timeline *t, struct tl_branch b)
 {
 	const struct tl_request *r = timeline_request(t, b.request);
 
-	if (b.future < 0 && (!r || !r->n_tokens))
+	if (b.abandoned < 0 && (!r || !r->n_tokens))
 		return;
 	b.pos = timeline_branch_length(t, b);
 	if (c->n_left == CHAT_LEFT)
@@ -295,7 +295,7 @@ static int await(struct app *a, struct journey *j, struct err *e)
 static int depart(struct app *a, struct journey *j, struct err *e)
 {
 	struct chat *c = a->mode_data;
-	int32_t n_futures = a->timeline.n_futures;
+	int32_t n_abandoned = a->timeline.n_abandoned;
 	int64_t stood;
 
 	chat_search_stop(a); /* another branch continues */
@@ -312,10 +312,10 @@ static int depart(struct app *a, struct journey *j, struct err *e)
 	if (j->err.code)
 		return err_set(e, j->err.code, "%s", j->err.text);
 	if (!j->move[0].in_place && stood)
-		push_left(c, &a->timeline, (struct tl_stem){ stood, -1, 0 });
-	for (; n_futures < a->timeline.n_futures; n_futures++)
+		push_left(c, &a->timeline, (struct tl_branch){ stood, -1, 0 });
+	for (; n_abandoned < a->timeline.n_abandoned; n_abandoned++)
 		push_left(c, &a->timeline,
-			(struct tl_stem){ a->timeline.future[n_futures].request, n_futures, 0 });
+			(struct tl_branch){ a->timeline.abandoned[n_abandoned].request, n_abandoned, 0 });
 	a->state.branch = j->move[0].made;
 	return 0;
 }
@@ -340,7 +340,7 @@ static int go(struct app *a, struct journey *j, bool goes_on, struct err *e)
 	return result;
 }
 
-int chat_move(struct app *a, const struct timeline *from, struct tl_stem to, int32_t forced,
+int chat_move(struct app *a, const struct timeline *from, struct tl_branch to, int32_t forced,
 	bool beside, bool goes_on, struct err *e)
 {
 	struct journey *j = calloc(1, sizeof *j);
@@ -355,7 +355,7 @@ int chat_move(struct app *a, const struct timeline *from, struct tl_stem to, int
 	return result;
 }
 
-int chat_stand_at(struct app *a, const struct timeline *from, struct tl_stem b, struct err *e)
+int chat_stand_at(struct app *a, const struct timeline *from, struct tl_branch b, struct err *e)
 {
 	struct chat *c = a->mode_data;
 	struct move m = { .from = from, .branch = b, .forced = -1 };
@@ -371,7 +371,7 @@ int chat_stand_at(struct app *a, const struct timeline *from, struct tl_stem b, 
 	if (result < 0)
 		return -1;
 	if (stood)
-		push_left(c, &a->timeline, (struct tl_stem){ stood, -1, 0 });
+		push_left(c, &a->timeline, (struct tl_branch){ stood, -1, 0 });
 	a->state.branch = b.request;
 	a->state.request = 0;
 	a->state.token = -1;
@@ -396,7 +396,7 @@ int chat_move_all(struct app *a, const struct timeline *t, struct err *e)
 	chat_hold(a);
 	for (int32_t i = t->n_requests; i-- > 0 && j->n < MOVES_MAX;) {
 		const struct tl_request *r = &t->request[i];
-		struct tl_stem b = { r->id, -1, 0 };
+		struct tl_branch b = { r->id, -1, 0 };
 
 		if (!runs_there(r))
 			continue;

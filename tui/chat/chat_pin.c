@@ -213,21 +213,21 @@ int chat_pin(struct app *a, const char *arg, struct err *e)
 	return 0;
 }
 
-struct unpinning {
+struct unpin_job {
 	int64_t pin;
 	bool removed;
 };
 
 static void remove_pin(struct engine *engine, void *arg)
 {
-	struct unpinning *u = arg;
+	struct unpin_job *u = arg;
 
 	u->removed = engine_unpin(engine, u->pin);
 }
 
 static void pin_removed(void *app, void *arg)
 {
-	const struct unpinning *u = arg;
+	const struct unpin_job *u = arg;
 
 	if (app)
 		app_say(app, u->removed ? SAY_INFO : SAY_ERROR,
@@ -239,7 +239,7 @@ static void pin_removed(void *app, void *arg)
 int chat_unpin(struct app *a, int64_t number, struct err *e)
 {
 	struct chat *c = a->mode_data;
-	const struct unpinning u = { .pin = number };
+	const struct unpin_job u = { .pin = number };
 
 	return actor_post(c->live.session.actor, remove_pin, pin_removed, &u, sizeof u)
 			   ? 0

@@ -79,7 +79,7 @@ static bool is_due(const struct app *a, const struct chat_price *c)
 	const int64_t id = c->apart.next ? c->apart.one[c->apart.next - 1].request : 0;
 	const struct tl_request *r = id ? timeline_request(&a->timeline, id) : NULL;
 
-	return c->begun && r && r->state == TL_FINISHED && r->id != c->told
+	return c->begun && r && r->state == TL_FINISHED && r->id != c->reported
 			   ? true
 			   : now_ns() - c->looked_ns > LOOK_NS;
 }
@@ -93,7 +93,7 @@ void chat_price_work(struct app *a)
 	if (!c->running || c->asked || !is_due(a, c))
 		return;
 	c->looked_ns = now_ns();
-	c->told = c->apart.next ? c->apart.one[c->apart.next - 1].request : 0;
+	c->reported = c->apart.next ? c->apart.one[c->apart.next - 1].request : 0;
 	c->asked = actor_post(chat->live.session.actor, next, stepped, &j, sizeof j);
 }
 

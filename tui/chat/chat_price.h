@@ -17,8 +17,8 @@ struct chat_price {
 	bool running, asked, stopping, begun; /* asked: the engine's thread has it */
 	struct apart apart;                   /* the engine's thread's, while asked */
 	int32_t *ids, n_ids;
-	int64_t request; /* whose text it is */
-	int64_t told;    /* case whose end was acted on */
+	int64_t request;  /* whose text it is */
+	int64_t reported; /* case whose end was acted on */
 	int64_t looked_ns;
 	struct err err;
 };

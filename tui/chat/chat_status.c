@@ -23,13 +23,13 @@ static void fields_measured(struct app *a, struct app_status *s)
 {
 	const struct timeline *t = &a->timeline;
 	const struct tl_request *r = timeline_chat(t);
-	double reached = timeline_bandwidth(t), roof = timeline_roof(t);
+	double reached = timeline_bandwidth(t), roof = timeline_peak_bandwidth(t);
 	struct tl_latencies l = { NAN, NAN, NAN, NAN, NAN, NAN };
 
 	if (isfinite(reached) && roof > 0 && reached <= roof)
 		app_field(s, INK_TEXT, "%.0f %% MBU", 100 * reached / roof);
 	else if (isfinite(reached) && roof > 0)
-		app_field(s, INK_TEXT, "roof wrong: %.0f > %.0f GB/s", reached / 1e9, roof / 1e9);
+		app_field(s, INK_TEXT, "above peak: %.0f > %.0f GB/s", reached / 1e9, roof / 1e9);
 	/* on 80 columns speed and MBU say more */
 	if (r && a->canvas.w >= 100)
 		l = timeline_latencies(t, r);

@@ -8,7 +8,7 @@ int chat_stand_here(struct app *a, struct err *e)
 	struct chat *c = a->mode_data;
 	const struct timeline *t = app_timeline(a);
 	const struct tl_request *r;
-	struct tl_stem b = { 0, -1, 0 };
+	struct tl_branch b = { 0, -1, 0 };
 
 	chat_hold(a);
 	c->standing = false;
@@ -42,7 +42,7 @@ static int apply_changes(struct app *a, bool goes_on, struct err *e)
 {
 	struct chat *c = a->mode_data;
 	const struct tl_request *r = view_active(&a->timeline, &a->state);
-	struct tl_stem b = { r ? r->id : 0, -1, 0 };
+	struct tl_branch b = { r ? r->id : 0, -1, 0 };
 	char changed[200];
 
 	c->standing = false;
@@ -112,7 +112,7 @@ static int focused(struct app *a, struct travel_from *out, struct err *e)
 int chat_rewind(struct app *a, const char *where, struct err *e)
 {
 	struct travel_from f;
-	struct tl_stem to;
+	struct tl_branch to;
 
 	if (focused(a, &f, e) < 0 || travel_where(&f, "rewind", where, &to, e) < 0)
 		return -1;
@@ -124,7 +124,7 @@ int chat_fork_at(struct app *a, const char *where, struct err *e)
 	struct chat *c = a->mode_data;
 	bool paused = actor_paused(c->live.session.actor);
 	struct travel_from f;
-	struct tl_stem to;
+	struct tl_branch to;
 
 	if (focused(a, &f, e) < 0 || travel_where(&f, "fork", where, &to, e) < 0 ||
 		chat_move(a, f.t, to, -1, true, true, e) < 0)
@@ -138,7 +138,7 @@ int chat_try(struct app *a, const char *token, struct err *e)
 {
 	struct chat *c = a->mode_data;
 	struct travel_from f;
-	struct tl_stem to;
+	struct tl_branch to;
 	int32_t id;
 
 	if (focused(a, &f, e) < 0 || travel_where(&f, "try", "", &to, e) < 0 ||
@@ -149,7 +149,7 @@ int chat_try(struct app *a, const char *token, struct err *e)
 
 /* Continues an answer that was interrupted; an answer that had ended is followed by the next
  * turn. */
-static int switch_to(struct app *a, struct tl_stem b, struct err *e)
+static int switch_to(struct app *a, struct tl_branch b, struct err *e)
 {
 	struct chat *c = a->mode_data;
 	const struct tl_request *r;
@@ -160,10 +160,10 @@ static int switch_to(struct app *a, struct tl_stem b, struct err *e)
 	b.pos = timeline_branch_length(&a->timeline, b);
 	if (!r)
 		return err_set(e, ERR_USAGE, "this branch is not known");
-	if (b.future < 0 && !r->finished) {
+	if (b.abandoned < 0 && !r->finished) {
 		a->state.branch = b.request;
 		conversation_choose(c->live.conversation, b.request);
-	} else if (b.future < 0 && r->finish.reason != EV_FINISH_cancelled) {
+	} else if (b.abandoned < 0 && r->finish.reason != EV_FINISH_cancelled) {
 		if (chat_stand_at(a, &a->timeline, b, e) < 0)
 			return -1;
 	} else if (chat_move(a, &a->timeline, b, -1, false, !paused, e) < 0) {
@@ -176,15 +176,16 @@ static int switch_to(struct app *a, struct tl_stem b, struct err *e)
 }
 
 /* In a long session the oldest branches leave the timeline, and the others move down. */
-static bool find_again(const struct timeline *t, struct tl_stem *b)
+static bool find_again(const struct timeline *t, struct tl_branch *b)
 {
 	int32_t length = b->pos;
 
-	if (b->future < 0)
+	if (b->abandoned < 0)
 		return timeline_request(t, b->request) != NULL;
-	for (b->future = b->future < t->n_futures ? b->future : t->n_futures - 1; b->future >= 0;
-		 b->future--)
-		if (t->future[b->future].request == b->request && timeline_branch_length(t, *b) == length)
+	for (b->abandoned = b->abandoned < t->n_abandoned ? b->abandoned : t->n_abandoned - 1;
+		 b->abandoned >= 0; b->abandoned--)
+		if (t->abandoned[b->abandoned].request == b->request &&
+			timeline_branch_length(t, *b) == length)
 			return true;
 	return false;
 }
@@ -192,7 +193,7 @@ static bool find_again(const struct timeline *t, struct tl_stem *b)
 int chat_undo(struct app *a, struct err *e)
 {
 	struct chat *c = a->mode_data;
-	struct tl_stem b;
+	struct tl_branch b;
 
 	if (!c->n_left)
 		return err_set(e, ERR_USAGE, "no branch was left yet: there is nothing to return to");
@@ -202,16 +203,16 @@ int chat_undo(struct app *a, struct err *e)
 	return switch_to(a, b, e);
 }
 
-void chat_wish(struct app *a, const struct view_wish *w)
+void chat_action(struct app *a, const struct view_action *w)
 {
 	struct actor *actor = ((struct chat *)a->mode_data)->live.session.actor;
 	bool paused = actor_paused(actor);
 	struct err e = { 0 };
 	int result = 0;
 
-	if (w->what == WISH_BRANCH) {
+	if (w->what == ACTION_BRANCH) {
 		result = switch_to(a, w->branch, &e);
-	} else if (w->what == WISH_TRY) {
+	} else if (w->what == ACTION_TRY) {
 		const struct timeline *t = app_timeline(a);
 
 		chat_hold(a);

@@ -53,9 +53,9 @@ static bool begins_anew(const struct timeline *t, const struct tl_request *r)
 {
 	const struct tl_request *before = previous(t, r);
 
-	if (!before || r->kind != EV_REQUEST_KIND_chat || r->stem.request || r->trimmed_turns)
+	if (!before || r->kind != EV_REQUEST_KIND_chat || r->origin.request || r->trimmed_turns)
 		return false;
-	while (before->stem.request && previous(t, before))
+	while (before->origin.request && previous(t, before))
 		before = previous(t, before);
 	return !begins_alike(before, r);
 }
@@ -64,7 +64,7 @@ static bool begins_anew(const struct timeline *t, const struct tl_request *r)
 static int32_t answer_begin(const struct timeline *t, const struct tl_request *r)
 {
 	while (timeline_within_answer(t, r))
-		r = timeline_request(t, r->stem.request);
+		r = timeline_request(t, r->origin.request);
 	return r->n_prompt;
 }
 
@@ -137,7 +137,7 @@ static void state_words(struct turn *n, const struct tl_request *r)
 }
 
 /* Number of consecutive forks, or choices, of the same question from r on. */
-static int n_futures(const struct timeline *t, const struct tl_request *r)
+static int n_abandoned(const struct timeline *t, const struct tl_request *r)
 {
 	int n = 1;
 
@@ -152,24 +152,24 @@ static int n_futures(const struct timeline *t, const struct tl_request *r)
 
 static void side_words(struct turn *n, const struct timeline *t, const struct tl_request *r)
 {
-	int futures = r->kind == EV_REQUEST_KIND_fork && !n->same_question ? n_futures(t, r) : 0;
+	int abandoned = r->kind == EV_REQUEST_KIND_fork && !n->same_question ? n_abandoned(t, r) : 0;
 	char hit[VIEW_NUM], asked[VIEW_NUM];
 
 	if (timeline_within_answer(t, r)) {
-		snprintf(n->futures, sizeof n->futures, "goes its own way from position %d of %s",
-			r->stem.pos, view_label(r->stem.request).text);
+		snprintf(n->abandoned, sizeof n->abandoned, "goes its own way from position %d of %s",
+			r->origin.pos, view_label(r->origin.request).text);
 		return;
 	}
 	if (r->trimmed_tokens > 0)
 		snprintf(n->trimmed, sizeof n->trimmed,
 			"the context was full: %d turn%s (%d tokens) dropped", r->trimmed_turns,
 			r->trimmed_turns == 1 ? "" : "s", r->trimmed_tokens);
-	if (futures && r->looked_up)
-		snprintf(n->futures, sizeof n->futures,
-			"%d futures of one prompt; %s of its %s tokens were cached", futures,
+	if (abandoned && r->looked_up)
+		snprintf(n->abandoned, sizeof n->abandoned,
+			"%d futures of one prompt; %s of its %s tokens were cached", abandoned,
 			view_count(hit, r->lookup.hit), view_count(asked, r->lookup.asked));
-	else if (futures)
-		snprintf(n->futures, sizeof n->futures, "%d futures of one prompt", futures);
+	else if (abandoned)
+		snprintf(n->abandoned, sizeof n->abandoned, "%d futures of one prompt", abandoned);
 }
 
 static bool is_choice(const struct timeline *t, const struct tl_request *r)
@@ -217,7 +217,7 @@ void turn_of_request(
 	if (!n->answer.n_lines && r->state == TL_RUNNING && r->n_tokens)
 		snprintf(n->after, sizeof n->after, " ");
 	state_words(n, r);
-	n->n_lines = 2 * n->anew + !n->same_question + (n->trimmed[0] != 0) + (n->futures[0] != 0) +
+	n->n_lines = 2 * n->anew + !n->same_question + (n->trimmed[0] != 0) + (n->abandoned[0] != 0) +
 				 n->asked.n_lines + n->answer.n_lines + (n->after[0] != 0);
 }
 
@@ -315,7 +315,7 @@ void turn_mark(struct turn *n, const struct timeline *t, const struct view_state
 	const struct tl_request *r = s->token >= 0 ? timeline_request(t, s->request) : NULL;
 	const struct tl_token *k = r && s->token < r->n_tokens ? &r->token[s->token] : NULL;
 
-	if (k && (r == n->r || (timeline_within_answer(t, n->r) && k->pos < n->r->stem.pos &&
-							   timeline_branch_token(t, n->r->stem, (int32_t)k->pos) == k)))
+	if (k && (r == n->r || (timeline_within_answer(t, n->r) && k->pos < n->r->origin.pos &&
+							   timeline_branch_token(t, n->r->origin, (int32_t)k->pos) == k)))
 		n->marked = k;
 }

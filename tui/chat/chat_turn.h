@@ -15,7 +15,7 @@ struct turn {
 	const struct tl_request *r;
 	const struct tl_token *marked; /* under the cursor, or NULL */
 	struct wrap asked, answer;
-	char trimmed[96], futures[128], after[200];
+	char trimmed[96], abandoned[128], after[200];
 	size_t n_who;    /* bytes of `asked` that say which client asks, with its colon */
 	int32_t n_lines; /* including the blank line before it */
 	bool same_question, anew, waits;

@@ -285,7 +285,7 @@ static int begin(struct lens *l, struct err *e)
 	return 0;
 }
 
-int lens_ask(struct lens *l, const struct lens_ask *ask, struct err *e)
+int lens_query(struct lens *l, const struct lens_query *ask, struct err *e)
 {
 	struct job j = { .n = ask->n,
 		.token = ask->token,

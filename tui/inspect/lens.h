@@ -34,7 +34,7 @@ struct lens_look {
 	const struct tokenizer *tokenizer;
 };
 
-struct lens_ask {
+struct lens_query {
 	const int32_t *ids; /* [n], copied */
 	int32_t n, token;
 	int64_t request, hash;
@@ -51,7 +51,7 @@ int lens_open_file(
 void lens_close(struct lens *l); /* NULL is fine; stops what runs */
 int lens_fd(const struct lens *l);
 /* Begins a look; one that runs is cancelled. */
-int lens_ask(struct lens *l, const struct lens_ask *ask, struct err *e);
+int lens_query(struct lens *l, const struct lens_query *ask, struct err *e);
 /* Takes over the thread's results. True if something changed. */
 bool lens_feed(struct lens *l);
 const struct lens_look *lens_look(const struct lens *l);

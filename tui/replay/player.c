@@ -101,15 +101,15 @@ static int older_keys(void *arg, int64_t first, int64_t last,
 	return 0;
 }
 
-struct story {
+struct history {
 	struct tl_page_event *out;
 	int n;
 };
 
-static void add_story(void *arg, const struct event *ev, int64_t step)
+static void add_history(void *arg, const struct event *ev, int64_t step)
 {
 	const struct ev_page *e = &ev->u.page;
-	struct story *s = arg;
+	struct history *s = arg;
 
 	if (e->action < 0 || e->action >= EV_N_page_action || e->other > TL_INT_MAX ||
 		e->request > TL_INT_MAX || (e->other < -1 && e->other != EV_NULL_I) || ev->t_ns < 0 ||
@@ -124,12 +124,12 @@ static void add_story(void *arg, const struct event *ev, int64_t step)
 		.refs = e->refs > 0 ? tl_int32(e->refs) : 0 };
 }
 
-static int older_story(void *arg, int32_t page, struct tl_page_event *out, int max)
+static int older_history(void *arg, int32_t page, struct tl_page_event *out, int max)
 {
 	struct player *p = arg;
-	struct story s = { out, 0 };
+	struct history s = { out, 0 };
 
-	reader_story(p->reader, page, p->base_seq + 1, max, add_story, &s, NULL);
+	reader_page_history(p->reader, page, p->base_seq + 1, max, add_history, &s, NULL);
 	return s.n;
 }
 
@@ -331,7 +331,7 @@ int player_go(struct player *p, struct timeline *t, int64_t step, struct err *e)
 	int rc;
 
 	p->err = e;
-	t->older = (struct tl_older){ p, older_row, older_rows, older_keys, older_story };
+	t->older = (struct tl_older){ p, older_row, older_rows, older_keys, older_history };
 	rc = go_to(p, t, step, e);
 	p->err = NULL;
 	reader_rest(p->reader);

@@ -26,9 +26,9 @@ struct replay {
 	const char *path;
 	const struct tui_options *options;
 	bool playing, read_all, damaged;
-	bool follow;   /* the file may be growing, and is checked repeatedly */
-	bool at_end;   /* of a growing file: new steps are shown at once */
-	bool end_said; /* the end of the session was reported */
+	bool follow;       /* the file may be growing, and is checked repeatedly */
+	bool at_end;       /* of a growing file: new steps are shown at once */
+	bool end_reported; /* the end of the session was reported */
 	int64_t looked_ns;
 	double speed;
 	int64_t due_ns; /* when the next step comes */
@@ -105,8 +105,8 @@ static void follow(struct app *a)
 	a->dirty |= grew != 0;
 	if (grew > 0 && r->at_end)
 		go(a, INT64_MAX - 1);
-	if (player_closed(r->player) && !r->end_said) {
-		r->end_said = true;
+	if (player_closed(r->player) && !r->end_reported) {
+		r->end_reported = true;
 		app_say(a, SAY_INFO, "the session has ended: this is now a recording like any other");
 	}
 }
@@ -151,7 +151,7 @@ static int timeout_ms(struct app *a)
 
 	if (!r->read_all)
 		return 0;
-	if (r->follow && !r->end_said && (wait < 0 || wait > FOLLOW_NS / 1000000))
+	if (r->follow && !r->end_reported && (wait < 0 || wait > FOLLOW_NS / 1000000))
 		wait = FOLLOW_NS / 1000000;
 	return wait;
 }
@@ -405,14 +405,14 @@ static int open_lens(struct app *a, struct lens **l, struct err *e)
 }
 
 /* To the step where a branch ended. */
-static void wish(struct app *a, const struct view_wish *w)
+static void action(struct app *a, const struct view_action *w)
 {
 	struct replay *r = a->mode_data;
 	const struct timeline *t = &a->timeline;
 	const struct tl_token *last =
 		timeline_branch_token(t, w->branch, timeline_branch_length(t, w->branch) - 1);
 
-	if (w->what != WISH_BRANCH) {
+	if (w->what != ACTION_BRANCH) {
 		app_say(a, SAY_ERROR, "another token needs an engine, a replay has none");
 	} else if (last) {
 		r->playing = false;
@@ -438,7 +438,7 @@ static const struct app_mode replay_mode = {
 	.recording = recording,
 	.breaks_changed = breaks_changed,
 	.open_lens = open_lens,
-	.wish = wish,
+	.action = action,
 };
 
 int tui_replay(const char *path, const struct tui_options *o, struct err *e)

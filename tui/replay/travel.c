@@ -39,7 +39,7 @@ static int64_t nth_turn(const struct travel_from *f, long long n, int *n_turns)
 }
 
 static int to_turn(const struct travel_from *f, const char *command, const char *text,
-	struct tl_stem *out, struct err *e)
+	struct tl_branch *out, struct err *e)
 {
 	long long n;
 	int n_turns;
@@ -55,15 +55,15 @@ static int to_turn(const struct travel_from *f, const char *command, const char 
 		return err_set(
 			e, ERR_USAGE, "/%s turn %lld: this branch has turns 1 to %d", command, n, n_turns);
 	*out =
-		(struct tl_stem){ r->id, -1, r->id == f->request && f->open > 0 ? f->open : r->n_prompt };
+		(struct tl_branch){ r->id, -1, r->id == f->request && f->open > 0 ? f->open : r->n_prompt };
 	return 0;
 }
 
 int travel_where(const struct travel_from *f, const char *command, const char *where,
-	struct tl_stem *out, struct err *e)
+	struct tl_branch *out, struct err *e)
 {
 	const struct tl_request *r = timeline_request(f->t, f->request);
-	struct tl_stem b = { f->request, -1, 0 };
+	struct tl_branch b = { f->request, -1, 0 };
 	int32_t length = timeline_branch_length(f->t, b);
 	long long n = -1;
 
@@ -100,7 +100,8 @@ static bool reads(const struct timeline *t, int32_t id, const char *text, size_t
 }
 
 /* Finds the token among the candidates at that position, if one was drawn there. */
-static int32_t candidate(const struct travel_from *f, struct tl_stem at, const char *text, size_t n)
+static int32_t candidate(
+	const struct travel_from *f, struct tl_branch at, const char *text, size_t n)
 {
 	const struct tl_token *k = timeline_whole(f->t, timeline_branch_token(f->t, at, at.pos));
 
@@ -128,8 +129,8 @@ static int32_t only_token(const struct tokenizer *tokenizer, const char *text, s
 	return id;
 }
 
-int travel_token(const struct tokenizer *tokenizer, const struct travel_from *f, struct tl_stem at,
-	const char *text, int32_t *id, struct err *e)
+int travel_token(const struct tokenizer *tokenizer, const struct travel_from *f,
+	struct tl_branch at, const char *text, int32_t *id, struct err *e)
 {
 	size_t n = strlen(text), n_tokens = 0;
 	bool quoted = n >= 3 && (*text == '\'' || *text == '"') && text[n - 1] == *text;

@@ -18,11 +18,11 @@ struct travel_from {
  * second turn of this branch from its beginning, "" the cursor or, without one, the end. out->pos
  * tokens are kept. */
 int travel_where(const struct travel_from *f, const char *command, const char *where,
-	struct tl_stem *out, struct err *e);
+	struct tl_branch *out, struct err *e);
 /* The id of a token: "#504", its text, in quotes if blanks count, or the beginning of a word after
  * a blank. A matching candidate of the draw at this position is preferred. */
-int travel_token(const struct tokenizer *tokenizer, const struct travel_from *f, struct tl_stem at,
-	const char *text, int32_t *id, struct err *e);
+int travel_token(const struct tokenizer *tokenizer, const struct travel_from *f,
+	struct tl_branch at, const char *text, int32_t *id, struct err *e);
 /* The settings of a request that the user has changed since: "temp 0.7 to 1.5, seed 0 to 3"; false:
  * nothing. open: where its answer begins; ctx: longest sequence. */
 bool travel_changed(const struct tl_request *r, int32_t open, const struct answer_settings *s,

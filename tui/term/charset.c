@@ -91,7 +91,7 @@ static size_t encode_one(const char *utf8, size_t size, char out[8])
 /* Registers the characters that base/text.h may show. East Asian terminals give two columns to
  * two-byte characters that have one in Unicode (Greek, Cyrillic), so only characters with the same
  * width in both are registered. */
-static void tell_repertoire(void)
+static void report_repertoire(void)
 {
 	for (utf8proc_int32_t c = 0xa0; c < TEXT_SHOW_MAX; c++) {
 		char utf8[8], out[8];
@@ -116,7 +116,7 @@ void charset_open(void)
 	charset.in = iconv_open("UTF-8", name);
 	charset.out = charset.in != NONE ? iconv_open(name, "UTF-8") : NONE;
 	if (charset.out != NONE)
-		tell_repertoire();
+		report_repertoire();
 }
 
 bool charset_is_utf8(void)

@@ -41,10 +41,10 @@ enum { LAYOUT_VIEWS = 32 }; /* maximum; views.h checks the table against it */
 struct lens_look; /* tui/inspect/lens.h */
 
 /* An action that a view requests from the program. */
-struct view_wish {
-	enum { WISH_NOTHING, WISH_BRANCH, WISH_TRY, WISH_LENS } what;
-	struct tl_stem branch; /* go to its end; for a try: up to .pos */
-	int32_t token;         /* try: the id to put there */
+struct view_action {
+	enum { ACTION_NOTHING, ACTION_BRANCH, ACTION_TRY, ACTION_LENS } what;
+	struct tl_branch branch; /* go to its end; for a try: up to .pos */
+	int32_t token;           /* try: the id to put there */
 };
 
 struct breaks;
@@ -74,7 +74,7 @@ struct view_state {
 		int64_t request;
 		int32_t above, scroll;
 	} read;
-	struct view_wish wish;
+	struct view_action action;
 	struct breaks *breaks;              /* watches; NULL: there are none */
 	const struct lens_look *lens;       /* the deep look, NULL: none yet */
 	const struct view_waiting *waiting; /* NULL: not in a chat */

@@ -12,32 +12,32 @@
 enum { NAME_W = 15, SLOT_BAR_X = 40 };
 
 /* Views of what a request or a poll tells, and those of no engine. */
-static bool is_told(int view)
+static bool is_reported(int view)
 {
-	static const int told[] = { VIEW_CHAT, VIEW_NEXT, VIEW_PAGES, VIEW_BATCH, VIEW_WATCH, VIEW_TREE,
-		VIEW_LESSON };
+	static const int reported[] = { VIEW_CHAT, VIEW_NEXT, VIEW_PAGES, VIEW_BATCH, VIEW_WATCH,
+		VIEW_TREE, VIEW_LESSON };
 
-	for (size_t i = 0; i < sizeof told / sizeof *told; i++)
-		if (view == told[i])
+	for (size_t i = 0; i < sizeof reported / sizeof *reported; i++)
+		if (view == reported[i])
 			return true;
 	return false;
 }
 
-uint32_t view_untold(const struct timeline *t)
+uint32_t view_unreported(const struct timeline *t)
 {
-	uint32_t untold = 0;
+	uint32_t unreported = 0;
 
 	_Static_assert((int)VIEW_N <= 32, "a bit for each view");
 	for (int i = 0; t->attached.on && i < VIEW_N; i++)
-		untold |= (uint32_t)!is_told(i) << i;
-	return untold;
+		unreported |= (uint32_t)!is_reported(i) << i;
+	return unreported;
 }
 
 void view_draw(int view, struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	char words[96];
 
-	if (!t->attached.on || is_told(view)) {
+	if (!t->attached.on || is_reported(view)) {
 		views[view]->draw(p, t, s);
 		return;
 	}

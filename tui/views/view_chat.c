@@ -38,7 +38,8 @@ static const struct tl_token *owner_token(const struct turn *n, int32_t owner)
 {
 	if (owner >= 0)
 		return &n->r->token[owner];
-	return owner <= WRAP_GIVEN ? timeline_branch_token(n->t, n->r->stem, WRAP_GIVEN - owner) : NULL;
+	return owner <= WRAP_GIVEN ? timeline_branch_token(n->t, n->r->origin, WRAP_GIVEN - owner)
+							   : NULL;
 }
 
 static uint8_t owner_ink(const struct turn *n, int32_t owner, const struct tl_token *k)
@@ -105,8 +106,8 @@ static void draw_turn(struct pen *p, int y, int top, const struct turn *n, bool 
 		view_put(&in, 0, y, INK_DIM, "you");
 	for (int32_t i = 0; i < n->asked.n_lines; i++)
 		draw_line(&in, y++, n, &n->asked, i);
-	if (n->futures[0])
-		view_put(&in, TURN_LABEL_W, y++, INK_DIM, "%s", n->futures);
+	if (n->abandoned[0])
+		view_put(&in, TURN_LABEL_W, y++, INK_DIM, "%s", n->abandoned);
 	if ((n->answer.n_lines || n->after[0]) && !n->waits)
 		draw_label(&in, y, n);
 	if (n->skip)
@@ -341,8 +342,8 @@ static void draw_turns(struct pen *p, const struct timeline *t, struct view_stat
 static void draw_chat(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	char words[160];
-	bool told = s->focused || s->token >= 0 || s->scroll[VIEW_CHAT] > 0;
-	bool head = p->r.h >= 9 || (p->r.h > 3 && told), air = p->r.h >= 12;
+	bool reported = s->focused || s->token >= 0 || s->scroll[VIEW_CHAT] > 0;
+	bool head = p->r.h >= 9 || (p->r.h > 3 && reported), air = p->r.h >= 12;
 
 	if (!timeline_chat(t) && !turn_searching(t) && !(s->waiting && s->waiting->n)) {
 		struct pen in = pen_sub(p, (struct rect){ 0, head + air - 1, p->r.w, p->r.h });

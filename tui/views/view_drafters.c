@@ -55,7 +55,7 @@ static int places_of(const struct timeline *t)
 
 	for (int32_t i = 0; i < t->n_shadows; i++)
 		for (int p = n; p < TL_PLACES; p++)
-			if (t->shadow[i].judged[p])
+			if (t->shadow[i].verified[p])
 				n = p + 1;
 	return n;
 }
@@ -112,12 +112,12 @@ static void draw_drafter(struct pen *p, int y, const struct timeline *t, const s
 		view_put(p, 0, y, INK_ACCEPTED, "%s", glyph(p->c, GLYPH_ARROW));
 	p->ink = used ? INK_BRIGHT : INK_TEXT;
 	pen_clip(p, 2, y, c->name_w, plain ? "plain decoding" : s->drafter, -1);
-	view_put_right(p, c->tokens, y, INK_TEXT, "%s", two(part, s->lately, "%.2f"));
+	view_put_right(p, c->tokens, y, INK_TEXT, "%s", two(part, s->tokens_ema, "%.2f"));
 	for (int i = 0; i < c->n_places; i++)
-		if (s->judged[i])
+		if (s->verified[i])
 			view_put_right(p, c->places + (i + 1) * PLACE_W - 1, y, INK_TEXT, "%s",
-				view_percent(part, s->accepted[i] <= s->judged[i]
-									   ? (double)s->accepted[i] / s->judged[i]
+				view_percent(part, s->accepted[i] <= s->verified[i]
+									   ? (double)s->accepted[i] / s->verified[i]
 									   : (double)NAN));
 	if (c->cost && !plain && !isnan(each))
 		view_put_right(p, c->cost, y, INK_TEXT, "%s", view_ns(part, each));
@@ -192,7 +192,7 @@ static void draw_table(struct pen *p, const struct timeline *t, struct view_stat
 	const struct tl_shadow *by[TL_SHADOWS + 1];
 	struct columns c = columns_for(p, t);
 	struct tl_shadow own = {
-		.lately = (double)NAN, .predicted = (double)NAN, .measured = (double)NAN
+		.tokens_ema = (double)NAN, .predicted = (double)NAN, .measured = (double)NAN
 	};
 	int n = n_rows(t), first = n - t->n_shadows, from;
 

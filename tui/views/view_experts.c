@@ -128,13 +128,13 @@ static void put_key(struct pen *p, const struct tl_watched *w, int32_t each)
 
 static void nothing(struct pen *p, const struct timeline *t)
 {
-	bool routes = false, told = t->n_products > 0;
+	bool routes = false, reported = t->n_products > 0;
 	const char *on = timeline_setting(t, "watch-layers");
 
 	for (int32_t i = 0; i < t->n_products; i++)
 		routes |= t->product[i].stage == EV_STAGE_route;
 	view_empty(p, "experts",
-		told && !routes
+		reported && !routes
 			? "no experts: the feed-forward is dense, every token reads all of it; a mixture of "
 			  "experts (demos/models/family) shows here which ones each token read"
 		: on && !strcmp(on, "on")

@@ -98,20 +98,20 @@ const struct tl_token *view_drawn(const struct timeline *t, const struct tl_requ
 	const struct view_state *s, struct tl_token *buf)
 {
 	const struct tl_token *k = timeline_whole(t, view_token(r, s)), *drawn;
-	struct tl_token told;
+	struct tl_token reported;
 
 	if (!k || k->source != EV_SOURCE_taken || k->n_candidates)
 		return k;
-	told = *k;
-	drawn = drawn_in_branch(t, &told);
-	*buf = drawn ? *drawn : told;
-	if (drawn && drawn->id != told.id) { /* its stages belong to the other token's draw */
+	reported = *k;
+	drawn = drawn_in_branch(t, &reported);
+	*buf = drawn ? *drawn : reported;
+	if (drawn && drawn->id != reported.id) { /* its stages belong to the other token's draw */
 		buf->staged = false;
 		buf->p_draw = NAN;
 	}
-	buf->id = told.id;
-	buf->p = told.p;
-	buf->is_end = told.is_end;
+	buf->id = reported.id;
+	buf->p = reported.p;
+	buf->is_end = reported.is_end;
 	return buf;
 }
 
@@ -142,10 +142,10 @@ static void walk_left(const struct timeline *t, struct view_state *s, const stru
 {
 	int64_t at = s->token < 0 || s->token >= r->n_tokens ? r->n_tokens : s->token;
 
-	if (at == 0 && timeline_within_answer(t, r) && r->stem.future < 0 &&
-		r->stem.pos > timeline_request(t, r->stem.request)->n_prompt) {
-		at = r->stem.pos;
-		r = timeline_request(t, r->stem.request);
+	if (at == 0 && timeline_within_answer(t, r) && r->origin.abandoned < 0 &&
+		r->origin.pos > timeline_request(t, r->origin.request)->n_prompt) {
+		at = r->origin.pos;
+		r = timeline_request(t, r->origin.request);
 		at -= r->n_prompt;
 	} else if (at == 0) {
 		r = chat_neighbour(t, s, r, -1);
@@ -164,10 +164,10 @@ static const struct tl_request *leaves_here(
 	const struct tl_request *f = view_active(t, s);
 
 	while (f && timeline_within_answer(t, f)) {
-		if (f->stem.request == r->id && f->stem.future < 0 && f->stem.pos == r->n_prompt + at + 1 &&
-			f->n_tokens)
+		if (f->origin.request == r->id && f->origin.abandoned < 0 &&
+			f->origin.pos == r->n_prompt + at + 1 && f->n_tokens)
 			return f;
-		f = timeline_request(t, f->stem.request);
+		f = timeline_request(t, f->origin.request);
 	}
 	return NULL;
 }
@@ -211,7 +211,7 @@ static bool waits(const struct tl_request *r)
 	return r && (r->state == TL_WAITING || r->state == TL_PREEMPTED);
 }
 
-static bool was_told(const struct timeline *t, int64_t request)
+static bool was_reported(const struct timeline *t, int64_t request)
 {
 	int32_t i = 0;
 
@@ -231,7 +231,7 @@ int view_waits(const struct timeline *t, const struct tl_request **out, int n)
 			out[total - 1] = r;
 	}
 	for (int32_t i = 0; i < t->n_requests; i++)
-		if (waits(&t->request[i]) && !was_told(t, t->request[i].id) && total++ < n)
+		if (waits(&t->request[i]) && !was_reported(t, t->request[i].id) && total++ < n)
 			out[total - 1] = &t->request[i];
 	return total;
 }
@@ -258,7 +258,7 @@ static const char *setting_now(void *t, const char *name)
 
 struct lossy_settings view_lossy(const struct timeline *t)
 {
-	return lossy_ask(setting_now, (void *)(uintptr_t)t);
+	return lossy_query(setting_now, (void *)(uintptr_t)t);
 }
 
 bool view_no_attention(const struct timeline *t)
@@ -273,7 +273,7 @@ static const struct tl_request *root_of(const struct timeline *t, const struct t
 {
 	const struct tl_request *from;
 
-	while (r && (from = timeline_request(t, r->stem.request)) && from < r)
+	while (r && (from = timeline_request(t, r->origin.request)) && from < r)
 		r = from;
 	return r;
 }
@@ -289,8 +289,8 @@ static void mark_path(const struct timeline *t, const struct tl_request *active,
 /* The same question, asked again beside it. */
 static bool beside(const struct timeline *t, const struct tl_request *a, const struct tl_request *b)
 {
-	return a->n_prompt == b->n_prompt && a->stem.request == b->stem.request &&
-		   a->stem.future == b->stem.future && a->stem.pos == b->stem.pos &&
+	return a->n_prompt == b->n_prompt && a->origin.request == b->origin.request &&
+		   a->origin.abandoned == b->origin.abandoned && a->origin.pos == b->origin.pos &&
 		   !timeline_within_answer(t, a) && !timeline_within_answer(t, b) &&
 		   (!a->n_prompt || !memcmp(a->prompt, b->prompt, (size_t)a->n_prompt * sizeof *a->prompt));
 }

@@ -179,7 +179,7 @@ static void draw_all(struct pen *p, const struct timeline *t, const struct lens_
 {
 	const struct probe *b = k->probe;
 	struct table table = TABLE(p, best_columns, 1);
-	double mass = 0, told = 0;
+	double mass = 0, reported = 0;
 	char word[VIEW_TOKEN], count[VIEW_NUM];
 	int32_t top[TOP_MAX];
 	int rows = p->r.h - 2 < TOP_MAX ? p->r.h - 2 : TOP_MAX, n;
@@ -194,7 +194,7 @@ static void draw_all(struct pen *p, const struct timeline *t, const struct lens_
 		const bool drawn = top[i] == k->token;
 		struct pen bar = table_cell(&table, AT_SHARE_BAR);
 
-		told += share;
+		reported += share;
 		table_put(&table, AT_BEST, drawn ? INK_BRIGHT : INK_TEXT, "%s", quote(word, k, t, top[i]));
 		table_put(&table, AT_SHARE, INK_TEXT, "%.5f", share);
 		table_put(&table, AT_LOGIT, INK_DIM, "%.2f", (double)b->logits[top[i]]);
@@ -202,7 +202,7 @@ static void draw_all(struct pen *p, const struct timeline *t, const struct lens_
 		view_bar(&bar, 0, 0, bar.r.w, share);
 	}
 	view_put(p, 0, table.y, INK_DIM, "the other %s together", view_count(count, b->vocab - n));
-	table_put(&table, AT_LOGIT, INK_DIM, "%.5f", told < 1 ? 1 - told : 0.0);
+	table_put(&table, AT_LOGIT, INK_DIM, "%.5f", reported < 1 ? 1 - reported : 0.0);
 }
 
 /* --- all of it --- */
@@ -297,11 +297,11 @@ static bool key_lens(int key, const struct timeline *t, struct view_state *s)
 		move(&s->head, key == ']' ? 1 : -1, k, k && k->probe ? k->probe->n_heads : 0);
 		return true;
 	case KEY_ENTER_: s->cursor[VIEW_LENS] = (s->cursor[VIEW_LENS] + 1) % N_PARTS; return true;
-	case 'l': s->wish.what = WISH_LENS; return true;
+	case 'l': s->action.what = ACTION_LENS; return true;
 	default:
 		if (!view_walk_tokens(key, t, s))
 			return false;
-		s->wish.what = WISH_LENS;
+		s->action.what = ACTION_LENS;
 		return true;
 	}
 }

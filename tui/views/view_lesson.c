@@ -133,8 +133,8 @@ static void verdict(struct sheet *s, const struct tl_answer *a)
 	bool right = a->verdict == EV_ANSWER_right, judged = right || a->verdict == EV_ANSWER_wrong;
 	char line[300] = "";
 
-	if (a->said)
-		snprintf(line, sizeof line, "you said %s", a->said);
+	if (a->predicted)
+		snprintf(line, sizeof line, "you said %s", a->predicted);
 	if (a->found && a->verdict != EV_ANSWER_failed)
 		snprintf(line + strlen(line), sizeof line - strlen(line), "%smeasured %s",
 			*line ? ", " : "", a->found);
@@ -213,7 +213,7 @@ static void part(struct sheet *s, const struct lesson_part *p, int32_t i, bool a
 /* How it went, and where it goes on. */
 static void the_end(struct sheet *s, const struct lesson *l)
 {
-	int asked = 0, said = 0, right = 0, stated = 0, holds = 0;
+	int asked = 0, predicted = 0, right = 0, stated = 0, holds = 0;
 	char line[160], next[64];
 
 	for (int32_t i = 0; i < l->n; i++) {
@@ -221,7 +221,7 @@ static void the_end(struct sheet *s, const struct lesson *l)
 		bool good = a && a->verdict == EV_ANSWER_right;
 
 		asked += l->part[i].kind == LESSON_PREDICT;
-		said += l->part[i].kind == LESSON_PREDICT && a && a->said;
+		predicted += l->part[i].kind == LESSON_PREDICT && a && a->predicted;
 		right += l->part[i].kind == LESSON_PREDICT && good;
 		stated += l->part[i].kind == LESSON_CHECK;
 		holds += l->part[i].kind == LESSON_CHECK && good;
@@ -229,7 +229,7 @@ static void the_end(struct sheet *s, const struct lesson *l)
 	new_line(s, 0);
 	snprintf(line, sizeof line,
 		"The end: %d of %d questions predicted, %d of them right; %d of %d statements hold here.",
-		said, asked, right, holds, stated);
+		predicted, asked, right, holds, stated);
 	paragraph(s, 0, INK_BRIGHT, "", line);
 	if (s->t->lesson.name && lesson_next(s->t->lesson.name, s->t->model_path, next, sizeof next)) {
 		snprintf(line, sizeof line, "Enter: the next lesson, %s", next);

@@ -118,7 +118,7 @@ static void draw_race(
 		view_put_right(p, c->race, y, INK_DIM, "%s", cut_words(k->cut));
 	else if (!isnan(k->arrival) && fabsf(k->arrival) < 1000)
 		view_put_right(p, c->race, y, ink, "%.2f", (double)k->arrival);
-	if (won && k->cut == EV_CUT_untold)
+	if (won && k->cut == EV_CUT_unknown)
 		view_put_right(p, c->race, y, INK_BRIGHT, "%s taken", glyph(p->c, GLYPH_WON));
 	else if (won)
 		view_put(p, c->race - RACE_W + 2, y, INK_BRIGHT, "%s won", glyph(p->c, GLYPH_WON));
@@ -129,7 +129,7 @@ static void draw_candidate(struct pen *p, const struct timeline *t, const struct
 {
 	const struct ev_candidate *it = &k->candidate[i];
 	bool won = it->id == (uint32_t)k->id;
-	bool cut = it->cut != EV_CUT_kept && it->cut != EV_CUT_untold && !won;
+	bool cut = it->cut != EV_CUT_kept && it->cut != EV_CUT_unknown && !won;
 	struct pen in = *p;
 
 	in.ink = cut ? INK_DIM : won ? INK_BRIGHT : INK_TEXT;
@@ -147,21 +147,21 @@ static void draw_candidate(struct pen *p, const struct timeline *t, const struct
 }
 
 static void draw_heads(
-	struct pen *p, const struct next_columns *c, const struct tl_request *r, bool told, int y)
+	struct pen *p, const struct next_columns *c, const struct tl_request *r, bool reported, int y)
 {
 	char words[VIEW_NUM * 2];
 
 	view_put(p, 0, y, INK_DIM, "token");
 	changed(words, r, "after");
 	view_put(p, c->p, y, INK_DIM,
-		told             ? "p"
+		reported         ? "p"
 		: c->bar_w >= 36 ? "p%s%s before cuts"
 		: c->bar_w >= 26 ? "p%s"
 						 : "p",
 		words, *words ? "," : "");
-	if (c->logit && !told)
+	if (c->logit && !reported)
 		view_put_right(p, c->logit, y, INK_DIM, "logit");
-	if (c->race && !told)
+	if (c->race && !reported)
 		view_put_right(p, c->race, y, INK_DIM, "arrival");
 }
 
@@ -265,7 +265,7 @@ static bool key_next(int key, const struct timeline *t, struct view_state *s)
 		return true;
 	}
 	if (k->candidate[*at - 1].id <= INT32_MAX)
-		s->wish = (struct view_wish){ .what = WISH_TRY,
+		s->action = (struct view_action){ .what = ACTION_TRY,
 			.branch = { r->id, -1, (int32_t)k->pos },
 			.token = (int32_t)k->candidate[*at - 1].id };
 	*at = 0;

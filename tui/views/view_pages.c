@@ -207,13 +207,13 @@ static void put_event(struct pen *p, int y, const struct tl_page_event *e)
 }
 
 /* Newest last, as it is read. Returns the row after it. */
-static int put_story(struct pen *p, int y, int rows, const struct tl_page *g)
+static int put_history(struct pen *p, int y, int rows, const struct tl_page *g)
 {
-	int n = g->n_story < TL_PAGE_STORY ? g->n_story : TL_PAGE_STORY;
+	int n = g->n_history < TL_PAGE_HISTORY ? g->n_history : TL_PAGE_HISTORY;
 
 	n = n < rows ? n : rows;
 	for (int i = n; i-- > 0;)
-		put_event(p, y++, page_story(g, i));
+		put_event(p, y++, page_history(g, i));
 	return y;
 }
 
@@ -260,9 +260,9 @@ static void draw_side(struct pen *p, const struct timeline *t, int32_t page)
 	int y = 2;
 
 	put_summary(p, 0, t, page);
-	if (g->n_story > TL_PAGE_STORY)
-		view_put(p, 13, y++, INK_DIM, "%d events before these", g->n_story - TL_PAGE_STORY);
-	y = put_story(p, y, p->r.h - y, g);
+	if (g->n_history > TL_PAGE_HISTORY)
+		view_put(p, 13, y++, INK_DIM, "%d events before these", g->n_history - TL_PAGE_HISTORY);
+	y = put_history(p, y, p->r.h - y, g);
 	if (page_is_free(g) || y + 2 >= p->r.h)
 		return;
 	view_put(p, 0, ++y, INK_DIM, "it holds");
@@ -345,13 +345,13 @@ static void draw_zoomed(
 	int map_w = side ? (p->r.w - SIDE_W - 3) / 2 * 2 : p->r.w;
 	int rows, h = p->r.h - 3, strip = side || shown < 0 ? 0 : h / 3;
 	struct pen map = pen_sub(p, (struct rect){ 0, 1, map_w, h - strip });
-	struct pen story = side ? pen_sub(p, (struct rect){ map_w + 3, 1, SIDE_W, h })
-							: pen_sub(p, (struct rect){ 0, 2 + h - strip, p->r.w, strip - 1 });
+	struct pen history = side ? pen_sub(p, (struct rect){ map_w + 3, 1, SIDE_W, h })
+							  : pen_sub(p, (struct rect){ 0, 2 + h - strip, p->r.w, strip - 1 });
 	struct pen waste;
 
 	rows = pages_map_draw(&map, t, s, shown);
 	if (shown >= 0)
-		draw_side(&story, t, shown);
+		draw_side(&history, t, shown);
 	if (rows + 2 < h - strip) {
 		struct pen tables = pen_sub(p, (struct rect){ 0, rows + 4, map_w, h - strip - rows - 3 });
 
@@ -366,13 +366,13 @@ static void draw_zoomed(
 static void draw_small(struct pen *p, const struct timeline *t, struct view_state *s, int32_t shown)
 {
 	int h = p->r.h - 1, strip = 0;
-	struct pen map, story;
+	struct pen map, history;
 
 	if (shown >= 0 && h >= STRIP_MIN + 2) {
 		strip = h / 2 < STRIP_MAX ? h / 2 : STRIP_MAX;
-		story = pen_sub(p, (struct rect){ 0, 1 + h - strip, p->r.w, strip });
-		put_summary(&story, 0, t, shown);
-		put_story(&story, 1, strip - 1, timeline_page(t, shown));
+		history = pen_sub(p, (struct rect){ 0, 1 + h - strip, p->r.w, strip });
+		put_summary(&history, 0, t, shown);
+		put_history(&history, 1, strip - 1, timeline_page(t, shown));
 	} else if (h >= 7) {
 		draw_waste(p, h, t);
 		strip = 1;

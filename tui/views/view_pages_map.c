@@ -22,18 +22,18 @@ static int64_t step_now(const struct timeline *t)
 	return last ? last->s.step : 0;
 }
 
-const struct tl_page_event *page_story(const struct tl_page *p, int i)
+const struct tl_page_event *page_history(const struct tl_page *p, int i)
 {
-	if (i >= p->n_story || i >= TL_PAGE_STORY)
+	if (i >= p->n_history || i >= TL_PAGE_HISTORY)
 		return NULL;
-	return &p->story[(p->n_story - 1 - i) % TL_PAGE_STORY];
+	return &p->history[(p->n_history - 1 - i) % TL_PAGE_HISTORY];
 }
 
 static bool just_evicted(const struct tl_page *p, int64_t now)
 {
 	const struct tl_page_event *e;
 
-	for (int i = 0; (e = page_story(p, i)) && e->step > now - FLASH_STEPS; i++)
+	for (int i = 0; (e = page_history(p, i)) && e->step > now - FLASH_STEPS; i++)
 		if (e->action == EV_PAGE_evict)
 			return true;
 	return false;
@@ -71,7 +71,7 @@ static void draw_page(
 	x += pen_printf(&in, x, y, "%s", view_label(page->owner).text);
 	in.ink = flash ? INK_BRIGHT : INK_TEXT;
 	in.attr = 0;
-	if (!flash && page->refs == 1 && page->picked) {
+	if (!flash && page->refs == 1 && page->selected) {
 		pen_spark(&in, x, y, 1 - (double)page->skipped);
 		return;
 	}

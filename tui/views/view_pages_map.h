@@ -10,7 +10,7 @@ enum { PAGES_ROW = 4 };
 
 bool page_is_free(const struct tl_page *p);
 /* The i-th newest event of the page's history, from 0; NULL: not kept. */
-const struct tl_page_event *page_story(const struct tl_page *p, int i);
+const struct tl_page_event *page_history(const struct tl_page *p, int i);
 
 /* Draws the map over the whole pen, with the page `shown` marked (-1: none). cursor[VIEW_PAGES] and
  * scroll[VIEW_PAGES] are its own. Returns the rows used. */

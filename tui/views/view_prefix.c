@@ -211,9 +211,9 @@ static void reason_words(char *out, size_t cap, const struct timeline *t, const 
 			l->got == EV_NULL_I ? "?" : view_quote(quote, t, (int32_t)l->got));
 		break;
 	case EV_PREFIX_evicted: snprintf(out, cap, "evicted from %s on", view_count(a, l->hit)); break;
-	case EV_PREFIX_thinned: snprintf(out, cap, "no state after %s", view_count(a, l->hit)); break;
+	case EV_PREFIX_pruned: snprintf(out, cap, "no state after %s", view_count(a, l->hit)); break;
 	case EV_PREFIX_tail: snprintf(out, cap, "new from %s on", view_count(a, l->hit)); break;
-	case EV_PREFIX_empty: snprintf(out, cap, "nothing alike"); break;
+	case EV_PREFIX_empty: snprintf(out, cap, "no match"); break;
 	case EV_PREFIX_off: snprintf(out, cap, "cache off"); break;
 	default: *out = '\0';
 	}

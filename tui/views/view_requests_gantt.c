@@ -101,7 +101,7 @@ static bool loses_pages(const struct timeline *t, int64_t step, const struct tl_
 }
 
 /* Of another server's it is known when it was asked and when tokens came, and no more. */
-static void paint_told(
+static void paint_reported(
 	const struct timeline *t, const struct axis *a, const struct tl_request *r, cover c)
 {
 	const int64_t first = r->first_token_ns == EV_NULL_I ? end_of(t, r) : r->first_token_ns;
@@ -214,7 +214,7 @@ void view_requests_gantt(
 
 		if (!was_there(t, r) || r->arrival_ns > a.to || end_of(t, r) < a.from || skip-- > 0)
 			continue;
-		(t->attached.on ? paint_told : paint_request)(t, &a, r, c);
+		(t->attached.on ? paint_reported : paint_request)(t, &a, r, c);
 		view_put_label(p, 0, y, r->id);
 		for (int k = 0; k < a.w; k++)
 			draw_did(p, a.x + k, y, most(c[k]));

@@ -185,7 +185,7 @@ static int put_draft(struct pen *p, int x, int y, const struct timeline *t, cons
 		(has_kept_sibling(t, g, d) || has_next_sibling(t, g, d)))
 		return put_marked(
 			p, x, y, INK_REJECTED, glyph(p->c, GLYPH_CROSS), INK_DIM, view_word(word, t, d->id));
-	if (d->verdict == EV_VERDICT_unread)
+	if (d->verdict == EV_VERDICT_discarded)
 		return put_marked(
 			p, x, y, INK_DIM, glyph(p->c, GLYPH_DOT), INK_DIM, view_word(word, t, d->id));
 	used = put_marked(

@@ -120,10 +120,10 @@ static void draw_row(
 	} verdicts[EV_N_verdict] = {
 		[EV_VERDICT_accepted] = { INK_ACCEPTED, INK_ACCEPTED, GLYPH_CHECK, "kept" },
 		[EV_VERDICT_rejected] = { INK_REJECTED, INK_DIM, GLYPH_CROSS, "rejected" },
-		[EV_VERDICT_unread] = { INK_DIM, INK_DIM, GLYPH_DOT, "discarded" },
+		[EV_VERDICT_discarded] = { INK_DIM, INK_DIM, GLYPH_DOT, "discarded" },
 	};
 	struct pen word = table_cell(table, AT_DRAFT), label = table_cell(table, AT_LETTER);
-	const bool both = d->other >= 0 && d->verdict != EV_VERDICT_unread;
+	const bool both = d->other >= 0 && d->verdict != EV_VERDICT_discarded;
 	const int most = word.r.w / 2, indent = d->depth <= 1     ? 0
 											: d->depth > most ? most
 															  : 2 * (d->depth - 1);
@@ -136,7 +136,7 @@ static void draw_row(
 	word.ink = (uint8_t)verdicts[d->verdict].word_ink;
 	view_put_token(&word, deep, 0, word.r.w - deep, t, d->id);
 	put_number(table, AT_Q, (double)d->q);
-	if (d->verdict != EV_VERDICT_unread)
+	if (d->verdict != EV_VERDICT_discarded)
 		put_verdict(table, t, d);
 	table_put(table, AT_VERDICT, verdicts[d->verdict].ink,
 		has_words(table) || !both ? "%s %s" : "%s", glyph(table->p->c, verdicts[d->verdict].mark),

@@ -83,7 +83,7 @@ static void put_layer(const struct table *t, const struct tl_watched *w, int32_t
 
 static void put_past(struct pen *p, int y, const struct tl_watched *w, int which)
 {
-	const float *past = tl_state_past(w);
+	const float *past = tl_state_history(w);
 	const int room = p->r.w - LAYER - STRIP - 12;
 	const int n = w->n < room ? w->n : room;
 	struct pen in = *p;

@@ -168,7 +168,7 @@ static void figure_of(
 	const struct timeline *t, const struct tl_sample *m, bool brief, char *out, size_t cap)
 {
 	double reached = m->kernels.ns > 0 ? m->kernels.bytes / m->kernels.ns * 1e9 : 0;
-	double most = timeline_roof(t);
+	double most = timeline_peak_bandwidth(t);
 	char ns[VIEW_NUM], rate[VIEW_NUM], part[VIEW_NUM];
 
 	view_ns(ns, m->wall);
@@ -293,8 +293,8 @@ static int draw_table(struct pen *p, int y, const struct tl_sample *m, double mo
 static void draw_notes(struct pen *p, int y, const struct timeline *t, const struct tl_sample *m)
 {
 	char a[VIEW_NUM], b[VIEW_NUM], c[VIEW_NUM];
-	double weights = (double)t->session.weight_bytes, most = timeline_roof(t);
-	const char *told = timeline_setting(t, "roof");
+	double weights = (double)t->session.weight_bytes, most = timeline_peak_bandwidth(t);
+	const char *reported = timeline_setting(t, "roof");
 
 	if (!m->prefill && most > 0 && m->kernels.bytes / m->kernels.ns * 1e9 > most)
 		view_put(p, 0, y++, INK_TEXT,
@@ -310,7 +310,7 @@ static void draw_notes(struct pen *p, int y, const struct timeline *t, const str
 		most > 0 ? ", and the roof, the bandwidth of plain reads" : "");
 	if (most > 0)
 		view_put(p, 0, y++, INK_DIM, "roof: %s",
-			told && strtod(told, NULL) > 0 ? told : "one reading at the start");
+			reported && strtod(reported, NULL) > 0 ? reported : "one reading at the start");
 	view_put(p, 0, y++, INK_DIM,
 		"counted from shapes: MB read and written, Mop (a multiply-add is two)");
 	view_put(p, 0, y++, INK_DIM, "from both: GB/s = counted MB / measured ms%s",
@@ -318,7 +318,7 @@ static void draw_notes(struct pen *p, int y, const struct timeline *t, const str
 	if (part_is_shown(m, DRAFTERS))
 		view_put(p, 0, y++, INK_DIM,
 			"drafters: guessing, and taking in what was computed; what they read is not counted");
-	else if (m->untold)
+	else if (m->draft_time_unknown)
 		view_put(p, 0, y++, INK_DIM,
 			"no kernel: drafters are in it; this recording is of before they were timed");
 	if (m->twin > 0)
@@ -346,7 +346,7 @@ static void time_draw(struct pen *p, const struct timeline *t, struct view_state
 	y = draw_legend(p, 2 + air, &m) + air;
 	if (!s->zoomed)
 		return;
-	y = draw_table(p, y, &m, timeline_roof(t)) + 1;
+	y = draw_table(p, y, &m, timeline_peak_bandwidth(t)) + 1;
 	draw_notes(p, y, t, &m);
 }
 

@@ -20,8 +20,8 @@ enum {
 };
 
 struct node {
-	struct tl_stem b;    /* .pos: its length */
-	struct tl_stem stem; /* .request 0: it begins a conversation */
+	struct tl_branch b;      /* .pos: its length */
+	struct tl_branch origin; /* .request 0: it begins a conversation */
 	int depth;
 	uint64_t rails;  /* bit d: a line goes on at depth d */
 	bool fork, last; /* others diverge at the same position; it is the last of them */
@@ -31,43 +31,44 @@ struct tree {
 	int n_made, n;
 };
 
-static bool same(struct tl_stem a, struct tl_stem b)
+static bool same(struct tl_branch a, struct tl_branch b)
 {
-	return a.request == b.request && a.future == b.future;
+	return a.request == b.request && a.abandoned == b.abandoned;
 }
 
-static void add(struct tree *g, const struct timeline *t, struct tl_stem b, struct tl_stem stem)
+static void add(
+	struct tree *g, const struct timeline *t, struct tl_branch b, struct tl_branch origin)
 {
 	if (g->n_made == NODES_MAX)
 		return;
-	if (!timeline_request(t, stem.request)) /* so long ago that it is not kept */
-		stem.request = 0;
+	if (!timeline_request(t, origin.request)) /* so long ago that it is not kept */
+		origin.request = 0;
 	b.pos = timeline_branch_length(t, b);
-	g->made[g->n_made++] = (struct node){ .b = b, .stem = stem };
+	g->made[g->n_made++] = (struct node){ .b = b, .origin = origin };
 }
 
 static void find_nodes(struct tree *g, const struct timeline *t)
 {
 	for (int32_t i = 0; i < t->n_requests; i++)
 		if (view_is_chat(&t->request[i]) && (t->request[i].n_tokens || !t->request[i].finished))
-			add(g, t, (struct tl_stem){ t->request[i].id, -1, 0 }, t->request[i].stem);
-	for (int32_t i = 0; i < t->n_futures; i++) {
-		const struct tl_request *r = timeline_request(t, t->future[i].request);
+			add(g, t, (struct tl_branch){ t->request[i].id, -1, 0 }, t->request[i].origin);
+	for (int32_t i = 0; i < t->n_abandoned; i++) {
+		const struct tl_request *r = timeline_request(t, t->abandoned[i].request);
 
 		if (r && view_is_chat(r))
-			add(g, t, (struct tl_stem){ r->id, i, 0 }, t->future[i].stem);
+			add(g, t, (struct tl_branch){ r->id, i, 0 }, t->abandoned[i].origin);
 	}
 }
 
 static bool hangs_on(const struct node *child, const struct node *parent)
 {
-	return parent ? same(child->stem, parent->b) : !child->stem.request;
+	return parent ? same(child->origin, parent->b) : !child->origin.request;
 }
 
 /* Asked after all of its parent, and not from within it. */
 static bool goes_on(const struct node *child, const struct node *parent)
 {
-	return parent && child->stem.pos >= parent->b.pos;
+	return parent && child->origin.pos >= parent->b.pos;
 }
 
 /* Depth first. The only continuation of its parent stays in its column, so that a plain
@@ -114,7 +115,7 @@ static bool tree_make(struct tree *g, const struct timeline *t)
 static int shared_pages(const struct timeline *t, const struct node *n)
 {
 	const struct tl_request *r = timeline_request(t, n->b.request),
-							*from = timeline_request(t, n->stem.request);
+							*from = timeline_request(t, n->origin.request);
 	int shared = 0;
 
 	for (int32_t i = 0; r && from && r != from && i < r->n_pages && i < from->n_pages; i++)
@@ -126,7 +127,7 @@ static bool is_active(const struct timeline *t, const struct view_state *s, cons
 {
 	const struct tl_request *r = view_active(t, s);
 
-	return r && n->b.future < 0 && n->b.request == r->id;
+	return r && n->b.abandoned < 0 && n->b.request == r->id;
 }
 
 /* Pages it had from what was there before it: of the request that it was forked from, while both
@@ -158,8 +159,8 @@ static void state_words(char *out, size_t cap, const struct timeline *t, const s
 	int64_t given = pages_given(t, n);
 	int kept;
 
-	if (n->b.future >= 0) {
-		snprintf(out, cap, "left at step %" PRId64, t->future[n->b.future].step);
+	if (n->b.abandoned >= 0) {
+		snprintf(out, cap, "left at step %" PRId64, t->abandoned[n->b.abandoned].step);
 	} else if (r->finished) {
 		kept = kept_pages(t, r);
 		snprintf(out, cap, kept ? "%s, %d page%s kept" : "%s", ends[r->finish.reason], kept,
@@ -177,7 +178,8 @@ static void state_words(char *out, size_t cap, const struct timeline *t, const s
 static void own_words(char *out, size_t cap, const struct timeline *t, const struct node *n)
 {
 	const struct tl_request *r = timeline_request(t, n->b.request);
-	int32_t from = n->b.future >= 0 || timeline_within_answer(t, r) ? n->stem.pos : r->n_prompt;
+	int32_t from =
+		n->b.abandoned >= 0 || timeline_within_answer(t, r) ? n->origin.pos : r->n_prompt;
 	size_t used = 0;
 
 	out[0] = '\0';
@@ -197,11 +199,11 @@ static void own_words(char *out, size_t cap, const struct timeline *t, const str
 static bool parts(
 	const struct timeline *t, const struct node *n, int32_t *pos, int32_t *own, int32_t *other)
 {
-	if (!n->stem.request)
+	if (!n->origin.request)
 		return false;
-	*pos = timeline_branch_common(t, n->b, n->stem);
+	*pos = timeline_branch_common(t, n->b, n->origin);
 	*own = timeline_branch_id(t, n->b, *pos);
-	*other = timeline_branch_id(t, n->stem, *pos);
+	*other = timeline_branch_id(t, n->origin, *pos);
 	return *own >= 0 && *other >= 0;
 }
 
@@ -211,7 +213,7 @@ static void draw_node(struct pen *p, int y, const struct timeline *t, const stru
 	const struct tl_request *r = timeline_request(t, n->b.request);
 	char words[WORDS_MAX], state[64], own_word[VIEW_TOKEN], other_word[VIEW_TOKEN];
 	bool wide = p->r.w >= 100, active = is_active(t, s, n),
-		 asks = n->b.future < 0 && !timeline_within_answer(t, r);
+		 asks = n->b.abandoned < 0 && !timeline_within_answer(t, r);
 	int right = p->r.w - (p->r.w >= 60 ? STATE_W : 0) - (wide ? PART_W : 0), x;
 	int32_t pos, own, other;
 
@@ -227,10 +229,10 @@ static void draw_node(struct pen *p, int y, const struct timeline *t, const stru
 		in.ink = INK_DIM;
 		x += pen_clip(&in, x, y, w, r->text, -1) + 2;
 	}
-	p->ink = active ? INK_BRIGHT : n->b.future >= 0 ? INK_DIM : INK_TEXT;
+	p->ink = active ? INK_BRIGHT : n->b.abandoned >= 0 ? INK_DIM : INK_TEXT;
 	if (right - FROM_W > x)
 		pen_clip(p, x, y, right - FROM_W - x, words + (*words == ' '), -1);
-	view_put_right(p, right - 2, y, INK_DIM, "%d", asks ? r->n_prompt : n->stem.pos);
+	view_put_right(p, right - 2, y, INK_DIM, "%d", asks ? r->n_prompt : n->origin.pos);
 	if (wide && parts(t, n, &pos, &own, &other) && !asks) {
 		p->ink = INK_DIM;
 		snprintf(words, sizeof words, "%s, not %s", view_quote(own_word, t, own),
@@ -238,7 +240,7 @@ static void draw_node(struct pen *p, int y, const struct timeline *t, const stru
 		pen_clip(p, right, y, PART_W - 2, words, -1);
 	}
 	state_words(state, sizeof state, t, n);
-	p->ink = n->b.future < 0 && !r->finished ? INK_TEXT : INK_DIM;
+	p->ink = n->b.abandoned < 0 && !r->finished ? INK_TEXT : INK_DIM;
 	if (p->r.w >= 60)
 		pen_clip(p, p->r.w - STATE_W, y, STATE_W, state, -1);
 }
@@ -263,7 +265,7 @@ static int draw_given(struct pen *p, int y, const struct timeline *t, const stru
 	int64_t again = r->looked_up ? r->lookup.asked - r->lookup.hit : 0;
 	char hit[VIEW_NUM], asked[VIEW_NUM];
 
-	if (n->b.future >= 0 || !n->stem.request || !r->looked_up)
+	if (n->b.abandoned >= 0 || !n->origin.request || !r->looked_up)
 		return 0;
 	view_put(p, 0, y, INK_TEXT,
 		"%s of its first %s tokens came in %" PRId64 " cached pages, %" PRId64 " %s computed",
@@ -283,10 +285,10 @@ static void draw_detail(struct pen *p, int y, const struct timeline *t, const st
 	pen_hline(p, 0, y++, p->r.w);
 	if (parts(t, n, &pos, &own, &other)) {
 		a = timeline_branch_token(t, n->b, pos);
-		b = timeline_branch_token(t, n->stem, pos);
+		b = timeline_branch_token(t, n->origin, pos);
 		view_put(p, 0, y, INK_TEXT, "same as %s for %d tokens, then %s",
-			view_label(n->stem.request).text, pos, view_quote(own_word, t, own));
-		snprintf(words, sizeof words, "where %s has %s", view_label(n->stem.request).text,
+			view_label(n->origin.request).text, pos, view_quote(own_word, t, own));
+		snprintf(words, sizeof words, "where %s has %s", view_label(n->origin.request).text,
 			view_quote(other_word, t, other));
 		if (a && b && !isnan(a->p) && !isnan(b->p))
 			snprintf(words + strlen(words), sizeof words - strlen(words), "  (p %.3f and %.3f)",
@@ -294,8 +296,8 @@ static void draw_detail(struct pen *p, int y, const struct timeline *t, const st
 		view_put(p, 2, y + 1, INK_DIM, "%s", words);
 	} else {
 		view_put(p, 0, y, INK_TEXT,
-			n->stem.request ? "goes on from %s, after its %d tokens" : "begins a conversation",
-			view_label(n->stem.request).text, n->stem.pos);
+			n->origin.request ? "goes on from %s, after its %d tokens" : "begins a conversation",
+			view_label(n->origin.request).text, n->origin.pos);
 	}
 	y += draw_given(p, y + 2, t, n);
 	own_words(words, sizeof words, t, n);
@@ -323,9 +325,9 @@ static void draw_tree(struct pen *p, const struct timeline *t, struct view_state
 	if (!tree_make(&g, t))
 		return;
 	snprintf(words, sizeof words,
-		t->n_futures ? "%d branch%s, %d left by going back · Enter goes to one"
-					 : "%d branch%s · Enter goes to one",
-		g.n, g.n == 1 ? "" : "es", t->n_futures);
+		t->n_abandoned ? "%d branch%s, %d left by going back · Enter goes to one"
+					   : "%d branch%s · Enter goes to one",
+		g.n, g.n == 1 ? "" : "es", t->n_abandoned);
 	pen_head(p, "branches", g.n ? words : NULL);
 	if (!g.n)
 		view_nothing(
@@ -355,7 +357,7 @@ static bool key_tree(int key, const struct timeline *t, struct view_state *s)
 		return false;
 	at = cursor_of(&g, t, s);
 	if (key == KEY_ENTER_ && g.n) {
-		s->wish = (struct view_wish){ .what = WISH_BRANCH, .branch = g.node[at].b };
+		s->action = (struct view_action){ .what = ACTION_BRANCH, .branch = g.node[at].b };
 		s->cursor[VIEW_TREE] = 0; /* follows the active one again */
 	} else if (key != KEY_ENTER_) {
 		at += key == KEY_DOWN_ ? 1 : -1;

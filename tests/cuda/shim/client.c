@@ -146,17 +146,17 @@ static bool launch_matmul(const struct shim *s, const struct shim_op *p, uint64_
 static struct cu_tiles *tiles_open(
 	const struct shim *s, const struct shim_step *p, const struct k_attention *a)
 {
-	const struct cu_sights sights = cu_sights_of(a);
+	const struct cu_masks masks = cu_masks_of(a);
 	struct cu_tiles t = { 0 };
 	struct cu_tile *tile;
 	struct cu_tiles *to = s->alloc(sizeof t);
 	int32_t *record = s->alloc((size_t)a->n * sizeof *record);
 
-	t.split = cu_tiles_split(&sights, &p->work, &t.n);
+	t.split = cu_tiles_split(&masks, &p->work, &t.n);
 	tile = s->alloc((size_t)t.n * sizeof *tile);
 	t.tile = tile;
 	t.record = record;
-	cu_tiles_make(&sights, &t, tile, record);
+	cu_tiles_make(&masks, &t, tile, record);
 	s->written(tile, (size_t)t.n * sizeof *tile);
 	s->written(record, (size_t)a->n * sizeof *record);
 	s->put(to, &t, sizeof t);
@@ -202,8 +202,8 @@ static bool launch_attention(const struct shim *s, struct shim_step *p, const st
 	uint64_t *clock, int n_blocks, const struct shim_options *o)
 {
 	const struct k_attention *a = &op->op.u.attention;
-	const struct cu_sights sights = cu_sights_of(a);
-	struct cu_attention arg = cu_attention_of(&sights, a, op->folds ? &op->before.u.rope : NULL);
+	const struct cu_masks masks = cu_masks_of(a);
+	struct cu_attention arg = cu_attention_of(&masks, a, op->folds ? &op->before.u.rope : NULL);
 	struct cu_tiles *tiles = tiles_open(s, p, a);
 	void *args[] = { &arg };
 	bool good;

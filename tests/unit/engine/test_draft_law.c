@@ -42,7 +42,7 @@ static void on_event(void *arg, const struct event *ev)
 
 		assert_true(i >= 0 && i < ANSWERS && a->n[i] < LENGTH);
 		a->id[i][a->n[i]++] = (uint16_t)ev->u.token.id;
-	} else if (ev->kind == EV_draft && ev->u.draft.verdict != EV_VERDICT_unread) {
+	} else if (ev->kind == EV_draft && ev->u.draft.verdict != EV_VERDICT_discarded) {
 		assert_int_equal(ev->u.draft.rule, EV_RULE_rejection);
 		a->n_judged++;
 		a->n_accepted += ev->u.draft.verdict == EV_VERDICT_accepted;
@@ -259,7 +259,7 @@ static void test_table(void **state)
 {
 	(void)state;
 	for (int i = 0; draft_table[i]; i++)
-		for (const struct draft_trial *t = draft_table[i]->trials; t && t->name; t++) {
+		for (const struct draft_variant *t = draft_table[i]->variants; t && t->name; t++) {
 			char spec[64];
 
 			draft_spec(t->pattern, 4, target.layers, "", spec, sizeof spec);

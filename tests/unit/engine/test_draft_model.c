@@ -215,7 +215,7 @@ static void test_layers(void **state)
 }
 
 /* What is guessed follows what rows cost, unless the least is given. */
-static void test_worth(void **state)
+static void test_gain(void **state)
 {
 	static const struct place cpu = { "cpu", NULL, 1, 16, 64 };
 	static struct guesses cheap, dear, again;
@@ -482,7 +482,7 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_skip), cmocka_unit_test(test_eagle),
-		cmocka_unit_test(test_layers), cmocka_unit_test(test_worth), cmocka_unit_test(test_medusa),
+		cmocka_unit_test(test_layers), cmocka_unit_test(test_gain), cmocka_unit_test(test_medusa),
 		cmocka_unit_test(test_draft), cmocka_unit_test(test_arguments), cmocka_unit_test(test_lies),
 		cmocka_unit_test(test_damage), cmocka_unit_test(test_device) };
 

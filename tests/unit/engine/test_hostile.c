@@ -189,9 +189,10 @@ static const struct {
 	{ "another program's file", "PRAGMA application_id = 1", "not a recording of cutaway", 0 },
 	{ "no application", "PRAGMA application_id = 0", "not a recording of cutaway", 0 },
 	{ "a newer format", "PRAGMA user_version = 1000000", "upgrade cutaway", 0 },
-	{ "no format", "PRAGMA user_version = 0", "before its first release (format 0", 0 },
+	{ "no format", "PRAGMA user_version = 0", "before the first release (format 0", 0 },
 	{ "a format below all", "PRAGMA user_version = -2147483648", "(format -", 0 },
-	{ "the format before this", "PRAGMA user_version = 15", "(format 15, this one reads 16)", 0 },
+	{ "a format from before the release", "PRAGMA user_version = 16",
+		"before the first release (format 16", 0 },
 	{ "a table missing", "DROP TABLE draft", "no table draft", 0 },
 	{ "a column missing",
 		"CREATE TABLE n(seq INTEGER PRIMARY KEY, t_ns INTEGER); DROP TABLE cancel;"

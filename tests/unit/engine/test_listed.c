@@ -21,7 +21,7 @@ static struct k_draw_reply reply;
 static struct k_draw_entry list[K_DRAW_LIST];
 static struct k_logit_stats stats;
 
-static void ask_ref(int32_t vocab, const struct k_draw_ask *ask)
+static void ask_ref(int32_t vocab, const struct k_draw_request *ask)
 {
 	struct k_op op = { .kind = K_OP_stats,
 		.u.stats = { .logits = row,
@@ -92,9 +92,9 @@ static void try_row(
 	const struct sample_key key = { .pos = next() % 5000, .sample = next() % 3 };
 	const bool drafted = next() % 2;
 	const int32_t most = next() % 2 ? SAMPLE_TOP : 0;
-	struct k_draw_ask ask;
+	struct k_draw_request ask;
 
-	if (!sampler_ask(listed, &p, key, drafted, &ask)) {
+	if (!sampler_request(listed, &p, key, drafted, &ask)) {
 		n_whole++;
 		return;
 	}
@@ -157,7 +157,7 @@ static void test_enough(void **state)
 	struct sampler *s;
 	struct err e = { 0 };
 	const struct sample_key key = { .pos = 7 };
-	struct k_draw_ask ask;
+	struct k_draw_request ask;
 	int n = 0;
 
 	(void)state;
@@ -167,21 +167,21 @@ static void test_enough(void **state)
 		for (int32_t k = 0; k < 50; k++)
 			row[next() % MOST] += 15.0f - 0.2f * (float)k; /* a few stand out */
 		p.temperature = 0.7f;
-		assert_true(sampler_ask(s, &p, key, true, &ask));
+		assert_true(sampler_request(s, &p, key, true, &ask));
 		ask_ref(MOST, &ask);
 		n += sampler_can_do(s, &p, &stats, &reply, list);
 		p.temperature = 0;
-		assert_true(sampler_ask(s, &p, key, true, &ask));
+		assert_true(sampler_request(s, &p, key, true, &ask));
 		ask_ref(MOST, &ask);
 		assert_true(sampler_can_do(s, &p, &stats, &reply, list));
 		assert_true(reply.n < 200);
 	}
 	assert_int_equal(n, 20);
 	p.repeat_penalty = 1.1f;
-	assert_false(sampler_ask(s, &p, key, false, &ask));
+	assert_false(sampler_request(s, &p, key, false, &ask));
 	p = SAMPLE_DEFAULTS;
 	assert_int_equal(sample_bias_add(&p.logit_bias, 5, 1, NULL), 0);
-	assert_false(sampler_ask(s, &p, key, false, &ask));
+	assert_false(sampler_request(s, &p, key, false, &ask));
 	sampler_close(s);
 }
 
@@ -192,7 +192,7 @@ static void test_hostile(void **state)
 	struct sampler *s;
 	struct err e = { 0 };
 	const struct sample_key key = { .pos = 7 };
-	struct k_draw_ask ask;
+	struct k_draw_request ask;
 
 	(void)state;
 	assert_int_equal(sampler_open(&s, 300, &e), 0);
@@ -200,7 +200,7 @@ static void test_hostile(void **state)
 		p.temperature = i % 2 ? 0.7f : 0;
 		make_row(row, 300, 1);
 		row[77] = i < 2 ? NAN : -NAN;
-		sampler_ask(s, &p, key, false, &ask);
+		sampler_request(s, &p, key, false, &ask);
 		ask_ref(300, &ask);
 		assert_false(sampler_can_do(s, &p, &stats, &reply, list));
 	}

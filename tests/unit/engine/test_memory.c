@@ -98,7 +98,7 @@ static uint64_t *cell(struct world *w, int32_t g, int32_t page, int32_t pos)
 {
 	const struct pages *p = &w->memory.pages[g];
 
-	assert_true(page >= 0 && page < p->n_pages + p->n_spare);
+	assert_true(page >= 0 && page < p->n_pages + p->n_scratch);
 	return (uint64_t *)(void *)(p->base + (size_t)page * p->page_bytes + (size_t)(pos % SIZE) * 64);
 }
 
@@ -291,7 +291,7 @@ static void step(struct world *w)
 	memory_begin_step(&w->memory);
 	w->n_branches = 0;
 	for (int32_t i = 0; i < SLOTS; i++)
-		assert_false(w->sched.slot[i] && w->sched.slot[i]->starved);
+		assert_false(w->sched.slot[i] && w->sched.slot[i]->out_of_pages);
 	for (int32_t i = 0; i < w->plan.n_items; i++)
 		run_item(w, &w->plan.item[i]);
 	memory_check(&w->memory);

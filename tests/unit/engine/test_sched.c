@@ -14,7 +14,7 @@
 
 static int64_t submit(struct toy *w, int32_t first, int32_t n, int32_t drawn)
 {
-	return toy_submit(w, (struct toy_ask){ first, n, drawn, NULL, 0, 0 });
+	return toy_submit(w, (struct toy_submission){ first, n, drawn, NULL, 0, 0 });
 }
 
 static void test_fcfs(void **state)
@@ -140,9 +140,10 @@ static int32_t run_all(const char *policy, uint32_t seed)
 	toy_open(&w, policy, 4, 10 + (int32_t)(seed % 7));
 	for (int i = 0; i < 1200 && w.ended < 40; i++) {
 		if (w.n < 40 && toy_random(&random, 3) > 1)
-			toy_submit(&w, (struct toy_ask){ toy_random(&random, 3) * 1000, toy_random(&random, 90),
-							   toy_random(&random, 60), toy_random(&random, 2) > 1 ? "one" : NULL,
-							   toy_random(&random, 3), 50 * (toy_random(&random, 3) - 1) });
+			toy_submit(
+				&w, (struct toy_submission){ toy_random(&random, 3) * 1000, toy_random(&random, 90),
+						toy_random(&random, 60), toy_random(&random, 2) > 1 ? "one" : NULL,
+						toy_random(&random, 3), 50 * (toy_random(&random, 3) - 1) });
 		toy_step(&w);
 	}
 	if (w.ended != 40)
@@ -362,7 +363,7 @@ static void test_shortest_job(void **state)
 
 static int64_t ask(struct toy *w, int32_t first, const char *user, int32_t priority, int32_t due)
 {
-	return toy_submit(w, (struct toy_ask){ first, 20, 6, user, priority, due });
+	return toy_submit(w, (struct toy_submission){ first, 20, 6, user, priority, due });
 }
 
 static void test_priority(void **state)
@@ -392,11 +393,11 @@ static void test_priority_victim(void **state)
 
 	(void)state;
 	toy_open(&w, "priority", 3, 9);
-	toy_submit(&w, (struct toy_ask){ 1000, 30, 60, NULL, 0, 0 });
+	toy_submit(&w, (struct toy_submission){ 1000, 30, 60, NULL, 0, 0 });
 	toy_step(&w);
-	toy_submit(&w, (struct toy_ask){ 2000, 30, 60, NULL, 5, 0 });
+	toy_submit(&w, (struct toy_submission){ 2000, 30, 60, NULL, 5, 0 });
 	toy_step(&w);
-	toy_submit(&w, (struct toy_ask){ 3000, 30, 60, NULL, 1, 0 });
+	toy_submit(&w, (struct toy_submission){ 3000, 30, 60, NULL, 1, 0 });
 	while (!w.preempted)
 		toy_step(&w);
 	assert_int_equal(w.n_admitted, 3);
@@ -522,9 +523,11 @@ static void test_fair_bound(void **state)
 		toy_open(&w, "fair", SLOTS, 60);
 		race.on = false;
 		for (int i = 0; i < 500; i++) {
-			toy_submit(&w, (struct toy_ask){ 100 * i, toy_random(&random, 10), 5, "short", 0, 0 });
+			toy_submit(
+				&w, (struct toy_submission){ 100 * i, toy_random(&random, 10), 5, "short", 0, 0 });
 			for (int k = 0; i % 50 == 0 && k < SLOTS; k++)
-				toy_submit(&w, (struct toy_ask){ 100 * i + 7 * k, LONGEST, DRAWN, "long", 0, 0 });
+				toy_submit(
+					&w, (struct toy_submission){ 100 * i + 7 * k, LONGEST, DRAWN, "long", 0, 0 });
 			toy_step(&w);
 			race_step(&race, &w);
 		}

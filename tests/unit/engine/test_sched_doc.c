@@ -35,7 +35,7 @@ static void submit_some(struct toy *w, const struct load *l, uint32_t *random)
 	if (w->n >= REQUESTS || toy_random(random, l->one_in) > 1)
 		return;
 	for (int i = 0; i < l->burst; i++) {
-		struct toy_ask a = { (int32_t)w->n * 600, toy_random(random, l->prompt),
+		struct toy_submission a = { (int32_t)w->n * 600, toy_random(random, l->prompt),
 			toy_random(random, l->drawn), toy_random(random, 5) > 1 ? "many" : "few",
 			toy_random(random, 4) > 1, 0 };
 

@@ -264,8 +264,8 @@ static const char *value_of(void *of, const char *name)
 
 static void test_lossy(void **state)
 {
-	struct lossy_settings exact = lossy_ask(value_of, "full"),
-						  window = lossy_ask(value_of, "window:32");
+	struct lossy_settings exact = lossy_query(value_of, "full"),
+						  window = lossy_query(value_of, "window:32");
 	char text[64];
 	int n = 0;
 
@@ -278,7 +278,7 @@ static void test_lossy(void **state)
 	assert_false(lossy_same(&exact, &window));
 	snprintf(window.value[1], sizeof window.value[1], "e4m3");
 	assert_string_equal(lossy_print(&window, text, sizeof text), "window:32, cache-format e4m3");
-	exact = lossy_ask(value_of, NULL);
+	exact = lossy_query(value_of, NULL);
 	assert_string_equal(lossy_print(&exact, text, sizeof text), "");
 }
 

@@ -22,13 +22,14 @@ struct told {
 	int32_t id[4][TOKENS], n[4];
 	int64_t hash[4][TOKENS], pages[512];
 	int n_pages;
-	int64_t steps, tokens, accepted[DRAFT_MAX], judged[DRAFT_MAX]; /* of drafts that were checked */
+	int64_t steps, tokens, accepted[DRAFT_MAX], verified[DRAFT_MAX]; /* of drafts that were checked
+																	  */
 	int n_costs, n_choices;
 	int64_t drafters_ns; /* of all steps */
 	struct {
 		char drafter[64];
 		int64_t steps, tokens, used;
-		uint32_t judged[DRAFT_MAX], accepted[DRAFT_MAX];
+		uint32_t verified[DRAFT_MAX], accepted[DRAFT_MAX];
 		double predicted;
 	} shadow[SPECS];
 };
@@ -45,8 +46,8 @@ static void note_shadow(struct told *w, const struct ev_shadow *s)
 		w->shadow[i].tokens = s->tokens;
 		w->shadow[i].used = s->used;
 		w->shadow[i].predicted = s->predicted;
-		if (s->judged.size == sizeof w->shadow[i].judged) {
-			memcpy(w->shadow[i].judged, s->judged.data, s->judged.size);
+		if (s->verified.size == sizeof w->shadow[i].verified) {
+			memcpy(w->shadow[i].verified, s->verified.data, s->verified.size);
 			memcpy(w->shadow[i].accepted, s->accepted.data, s->accepted.size);
 		}
 		return;
@@ -64,8 +65,8 @@ static void on_event(void *arg, const struct event *ev)
 		w->id[r][w->n[r]] = (int32_t)ev->u.token.id;
 		w->hash[r][w->n[r]++] = ev->u.token.hash;
 		w->tokens++;
-	} else if (ev->kind == EV_draft && ev->u.draft.verdict != EV_VERDICT_unread) {
-		w->judged[ev->u.draft.nth - 1]++;
+	} else if (ev->kind == EV_draft && ev->u.draft.verdict != EV_VERDICT_discarded) {
+		w->verified[ev->u.draft.nth - 1]++;
 		w->accepted[ev->u.draft.nth - 1] += ev->u.draft.verdict == EV_VERDICT_accepted;
 	} else if (ev->kind == EV_page && w->n_pages < 512) {
 		w->pages[w->n_pages++] = ev->u.page.page * 100 + ev->u.page.action;
@@ -192,10 +193,10 @@ static void test_exact(void **state)
 		assert_true(real.drafters_ns > 0);
 		while (strcmp(shadow.shadow[k].drafter, specs[i]) != 0)
 			assert_true(++k < SPECS);
-		assert_true(real.accepted[0] > 2 && real.judged[0] > real.accepted[0]);
+		assert_true(real.accepted[0] > 2 && real.verified[0] > real.accepted[0]);
 		assert_in_range(real.steps - shadow.shadow[k].steps, 0, 1);
 		for (int p = 0; p < DRAFT_MAX; p++) {
-			assert_in_range(real.judged[p] - shadow.shadow[k].judged[p], 0, 1);
+			assert_in_range(real.verified[p] - shadow.shadow[k].verified[p], 0, 1);
 			assert_in_range(real.accepted[p] - shadow.shadow[k].accepted[p], 0, 1);
 		}
 		assert_true(shadow.shadow[k].predicted > 0);
@@ -327,7 +328,7 @@ static void test_auto(void **state)
 		submit(e, i, 150);
 	run(e);
 	engine_close(e);
-	assert_int_equal(w.accepted[0] + w.judged[0], 0);
+	assert_int_equal(w.accepted[0] + w.verified[0], 0);
 }
 
 /* ---- by counted time ---- */

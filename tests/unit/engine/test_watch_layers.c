@@ -46,21 +46,21 @@ static void check_layer(const struct ev_experts *e, size_t l)
 	const size_t n = (size_t)e->experts;
 	const uint8_t *chosen = (const uint8_t *)e->chosen.data + l * n;
 	const uint16_t *load = (const uint16_t *)e->load.data + l * n,
-				   *lately = (const uint16_t *)e->lately.data + l * n;
-	int used = 0, sum = 0, lately_sum = 0;
+				   *load_ema = (const uint16_t *)e->load_ema.data + l * n;
+	int used = 0, sum = 0, ema_sum = 0;
 	double rows = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		used += chosen[i] > 0;
 		sum += chosen[i];
 		rows += load[i] * (double)e->rows / 65535;
-		lately_sum += lately[i];
-		assert_true(!chosen[i] || (load[i] && lately[i]));
+		ema_sum += load_ema[i];
+		assert_true(!chosen[i] || (load[i] && load_ema[i]));
 	}
 	assert_int_equal(used, e->used);
 	assert_in_range(sum, 255 - e->used, 255 + e->used);
 	assert_true(fabs(rows - (double)(e->rows * e->used)) < 0.1);
-	assert_in_range(lately_sum, 65535 * e->used - 20, 65535 * e->used + 20);
+	assert_in_range(ema_sum, 65535 * e->used - 20, 65535 * e->used + 20);
 }
 
 static void on_experts(struct seen *s, const struct ev_experts *e)
@@ -104,8 +104,8 @@ static void on_state(struct seen *s, const struct ev_state *e)
 		s->norm = float_at(&e->norm, l);
 		assert_true(s->norm > 0);
 	}
-	assert_int_equal(e->past.size, 8 * (size_t)s->n_states);
-	s->told = mixed(mixed(mixed(s->told, &e->half_life), &e->norm), &e->past);
+	assert_int_equal(e->history.size, 8 * (size_t)s->n_states);
+	s->told = mixed(mixed(mixed(s->told, &e->half_life), &e->norm), &e->history);
 }
 
 static void on_event(void *arg, const struct event *ev)

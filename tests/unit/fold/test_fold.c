@@ -399,10 +399,10 @@ static void compare(struct restored *c, const struct timeline *live, int64_t sli
 }
 
 /* A page's older events are in the live one alone. */
-static void forget_stories(struct timeline *t)
+static void forget_page_histories(struct timeline *t)
 {
 	for (int32_t i = 0; i < t->n_pages; i++)
-		memset(t->page[i].story, 0, sizeof t->page[i].story);
+		memset(t->page[i].history, 0, sizeof t->page[i].history);
 }
 
 static void a_keyframe_is_the_timeline(void **state)
@@ -440,14 +440,14 @@ static void a_keyframe_is_the_timeline(void **state)
 		slid = live.last_step % KEY_STEPS ? slid : live.last_step;
 		for (int i = 0; i < COPIES; i++)
 			if (restored[i].from) {
-				forget_stories(&live);
-				forget_stories(&restored[i].t);
+				forget_page_histories(&live);
+				forget_page_histories(&restored[i].t);
 				compare(&restored[i], &live, slid);
 				compared++;
 			}
 	}
 	assert_true(file.n_keys > 6 && compared > 1000);
-	assert_true(live.n_futures > 0 && live.n_searches == TL_SEARCHES && live.n_odd > 100);
+	assert_true(live.n_abandoned > 0 && live.n_searches == TL_SEARCHES && live.n_odd > 100);
 	for (int i = 0; i < COPIES; i++)
 		timeline_free(&restored[i].t);
 	timeline_free(&live);

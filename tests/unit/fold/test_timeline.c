@@ -176,7 +176,7 @@ static void life_of_a_request(void **state)
 	feed_token(&f, 2, 1, 4, 3);
 	feed_token(&f, 2, 1, 5, 3);
 	feed_draft(&f, 2, 1, 5, 2, EV_VERDICT_rejected); /* behind it */
-	feed_draft(&f, 2, 1, 6, 3, EV_VERDICT_unread);
+	feed_draft(&f, 2, 1, 6, 3, EV_VERDICT_discarded);
 	feed_step(&f, 2, 500000000, 2);
 	assert_int_equal(r->n_tokens, 3);
 	assert_int_equal(r->computed, 5);
@@ -243,8 +243,8 @@ static void pages_change_hands(void **state)
 	feed_page(&f, EV_PAGE_evict, 5, EV_NULL_I, -1, 0);
 	assert_false(f.t.page[5].cached);
 	assert_int_equal(f.t.n_evicted, 1);
-	assert_int_equal(f.t.page[5].n_story, 4);
-	assert_int_equal(f.t.page[5].story[1].action, EV_PAGE_share);
+	assert_int_equal(f.t.page[5].n_history, 4);
+	assert_int_equal(f.t.page[5].history[1].action, EV_PAGE_share);
 	assert_int_equal(f.t.n_odd, 0);
 	/* out of range, out of order, for nobody */
 	feed_page(&f, EV_PAGE_alloc, 8, 1, 1, 1);
@@ -253,7 +253,7 @@ static void pages_change_hands(void **state)
 	feed_page(&f, EV_PAGE_alloc, 3, 77, 0, 1);
 	feed_page(&f, (enum ev_code_page_action)55, 3, 1, 1, 1);
 	assert_int_equal(f.t.n_odd, 5);
-	assert_int_equal(f.t.page[3].n_story, 0);
+	assert_int_equal(f.t.page[3].n_history, 0);
 	timeline_free(&f.t);
 }
 

@@ -22,9 +22,9 @@ enum see {
 	SEE_SINKS,
 	SEE_RANDOM,
 	SEE_ONE,
-	SEE_PICKED,
-	SEE_COMB,
-	SEE_TURNED,
+	SEE_SELECTED,
+	SEE_STRIDE_MASK,
+	SEE_ROTATED,
 	SEE_AHEAD,
 	N_SEES
 };
@@ -98,11 +98,11 @@ static void make_ranges(enum see see, int32_t pos, struct k_range *out)
 		out[i] = (struct k_range){ i ? ahead : 0, ahead };
 	if (see == SEE_AHEAD)
 		return;
-	if (see == SEE_TURNED)
+	if (see == SEE_ROTATED)
 		see = SEE_SINKS;
-	if (see == SEE_PICKED || (see == SEE_COMB && rig_next() % 2))
+	if (see == SEE_SELECTED || (see == SEE_STRIDE_MASK && rig_next() % 2))
 		see = SEE_ALL;
-	if (see == SEE_RANDOM || see == SEE_COMB)
+	if (see == SEE_RANDOM || see == SEE_STRIDE_MASK)
 		random_ranges(pos, out);
 	else if (see == SEE_ONE)
 		out[0] = (struct k_range){ pos, pos + 1 };
@@ -118,25 +118,27 @@ static void make_ranges(enum see see, int32_t pos, struct k_range *out)
 
 /* What a row reads beside its ranges: any groups, with its own; any teeth before any position; and
  * sinks with another query. */
-static void make_reads(enum see see, struct k_attention *a, uint8_t *picked, struct k_comb *comb)
+static void make_reads(
+	enum see see, struct k_attention *a, uint8_t *selected, struct k_stride_mask *stride_mask)
 {
-	const size_t heads = (size_t)a->kv->n_kv_heads, stride = (size_t)a->picked_stride;
+	const size_t heads = (size_t)a->kv->n_kv_heads, stride = (size_t)a->selected_stride;
 
 	for (int32_t r = 0; r < a->n; r++) {
 		const int32_t own = a->rows[r].pos / K_GROUP;
 
 		for (size_t at = 0; at < heads * stride; at++)
-			picked[(size_t)r * heads * stride + at] =
+			selected[(size_t)r * heads * stride + at] =
 				(uint8_t)(rig_next() % 3 ? rig_next() & rig_next() : 0);
 		for (size_t h = 0; h < heads; h++)
-			picked[((size_t)r * heads + h) * stride + (size_t)(own / 8)] |= (uint8_t)(1 << own % 8);
-		comb[r].period = 1 + (int32_t)(rig_next() % (rig_next() % 2 ? 9 : 200));
-		comb[r].width = 1 + (int32_t)(rig_next() % (uint32_t)comb[r].period);
-		comb[r].phase = (int32_t)(rig_next() % (uint32_t)comb[r].period);
-		comb[r].end = (int32_t)(rig_next() % (uint32_t)(a->rows[r].pos + 1));
+			selected[((size_t)r * heads + h) * stride + (size_t)(own / 8)] |=
+				(uint8_t)(1 << own % 8);
+		stride_mask[r].period = 1 + (int32_t)(rig_next() % (rig_next() % 2 ? 9 : 200));
+		stride_mask[r].width = 1 + (int32_t)(rig_next() % (uint32_t)stride_mask[r].period);
+		stride_mask[r].phase = (int32_t)(rig_next() % (uint32_t)stride_mask[r].period);
+		stride_mask[r].end = (int32_t)(rig_next() % (uint32_t)(a->rows[r].pos + 1));
 	}
-	a->picked = see == SEE_PICKED ? picked : NULL;
-	a->comb = see == SEE_COMB ? comb : NULL;
+	a->selected = see == SEE_SELECTED ? selected : NULL;
+	a->stride_mask = see == SEE_STRIDE_MASK ? stride_mask : NULL;
 	a->n_sinks = 4;
 }
 
@@ -144,13 +146,13 @@ static bool sees(const struct k_attention *a, int32_t r, int32_t kv_head, int32_
 {
 	bool seen = false;
 
-	if (a->picked &&
-		!(a->picked[(r * a->kv->n_kv_heads + kv_head) * a->picked_stride + pos / K_SPAN] >>
+	if (a->selected &&
+		!(a->selected[(r * a->kv->n_kv_heads + kv_head) * a->selected_stride + pos / K_SPAN] >>
 				pos % K_SPAN / K_GROUP &
 			1))
 		return false;
-	if (a->comb && pos < a->comb[r].end &&
-		(pos + a->comb[r].phase) % a->comb[r].period >= a->comb[r].width)
+	if (a->stride_mask && pos < a->stride_mask[r].end &&
+		(pos + a->stride_mask[r].phase) % a->stride_mask[r].period >= a->stride_mask[r].width)
 		return false;
 
 	for (int32_t i = 0; i < a->n_ranges; i++) {
@@ -302,9 +304,9 @@ static void make_extreme(struct cache *c, float *q, size_t n)
 }
 
 /* The account: of each row what an observed one's shares are, of the groups that it reads. */
-static void compare_accounts(const struct k_attention *a, const float *want, const float *got)
+static void compare_attn_scores(const struct k_attention *a, const float *want, const float *got)
 {
-	const size_t stride = (size_t)a->account_stride, heads = (size_t)a->n_heads;
+	const size_t stride = (size_t)a->attn_score_stride, heads = (size_t)a->n_heads;
 	uint16_t *reads = rig_get(stride * sizeof *reads);
 
 	for (int32_t r = 0; r < a->n; r++)
@@ -326,19 +328,19 @@ static void compare_accounts(const struct k_attention *a, const float *want, con
 	free(reads);
 }
 
-static void check_accounts(struct k_op *op)
+static void check_attn_scores(struct k_op *op)
 {
 	struct k_attention *a = &op->u.attention;
 	const size_t n = (size_t)a->n * (size_t)a->n_heads * (size_t)a->share_stride;
 	float *want = rig_get(n * sizeof *want), *got = rig_get(n * sizeof *got);
 
-	a->account_stride = a->share_stride;
+	a->attn_score_stride = a->share_stride;
 	for (int i = -1; i < n_fast; i++) {
-		a->account = i < 0 ? want : got;
+		a->attn_score = i < 0 ? want : got;
 		rig_run(i < 0 ? ref : fast[i], op);
-		compare_accounts(a, want, a->account);
+		compare_attn_scores(a, want, a->attn_score);
 	}
-	a->account = NULL;
+	a->attn_score = NULL;
 	rig_free_all((void *[]){ want, got, NULL });
 }
 
@@ -386,7 +388,7 @@ static void compare(struct k_op *op, int32_t n_observed)
 			assert_memory_equal(want.near_zero, got.near_zero, heads * 4);
 		}
 	}
-	check_accounts(op);
+	check_attn_scores(op);
 	for (int32_t r = 0; r < a->n; r++)
 		rows[r].observe = -1;
 	use(op, &plain);
@@ -409,8 +411,8 @@ static void try_seen(const struct shape *shape, struct k_row *rows, int32_t n, f
 	float *q = rig_get((size_t)n * (size_t)dim * 4), *x = rig_get((size_t)n * (size_t)dim * 4);
 	float *sink_q = rig_get((size_t)n * (size_t)dim * 4);
 	struct k_range *ranges = rig_get((size_t)n * MAX_RANGES * sizeof *ranges);
-	struct k_comb *comb = rig_get((size_t)n * sizeof *comb);
-	uint8_t *picked;
+	struct k_stride_mask *stride_mask = rig_get((size_t)n * sizeof *stride_mask);
+	uint8_t *selected;
 	struct k_op op = { .kind = K_OP_attention };
 	struct k_attention *a = &op.u.attention;
 	int32_t n_observed = 0, longest = 1;
@@ -445,10 +447,10 @@ static void try_seen(const struct shape *shape, struct k_row *rows, int32_t n, f
 		.share_stride = longest / K_GROUP + 3,
 		.threshold = 1e-3f,
 		.sinks = n % 2 ? q : NULL,
-		.sink_q = see == SEE_TURNED ? sink_q : NULL,
-		.picked_stride = longest / K_SPAN + 2 };
-	picked = rig_get((size_t)(n * shape->n_kv_heads * a->picked_stride));
-	make_reads(see, a, picked, comb);
+		.sink_q = see == SEE_ROTATED ? sink_q : NULL,
+		.selected_stride = longest / K_SPAN + 2 };
+	selected = rig_get((size_t)(n * shape->n_kv_heads * a->selected_stride));
+	make_reads(see, a, selected, stride_mask);
 	own = seen_new(a, n_observed, true);
 	use(&op, &own);
 	for (int32_t r = 0; r < n; r++)
@@ -460,7 +462,7 @@ static void try_seen(const struct shape *shape, struct k_row *rows, int32_t n, f
 	compare(&op, n_observed);
 	seen_free(&own);
 	cache_close(&c);
-	rig_free_all((void *[]){ q, sink_q, x, ranges, comb, picked, NULL });
+	rig_free_all((void *[]){ q, sink_q, x, ranges, stride_mask, selected, NULL });
 }
 
 /* One key for all heads, of which the value is a part. */

@@ -48,12 +48,12 @@ static void define_row(struct text *x, int32_t pos, uint8_t reads[][GROUPS], flo
 	const size_t width = width_of(x->s);
 	struct k_row row = { .pos = pos };
 	struct k_range all = { 0, pos + 1 };
-	uint8_t picked[MOST_HEADS * SPANS] = { 0 };
+	uint8_t selected[MOST_HEADS * SPANS] = { 0 };
 	struct k_op op = { .kind = K_OP_attention };
 
 	for (int32_t h = 0; h < x->s->n_kv_heads; h++)
 		for (int32_t g = 0; g <= pos / K_GROUP; g++)
-			picked[h * SPANS + g / 8] |= (uint8_t)(reads[h][g] << g % 8);
+			selected[h * SPANS + g / 8] |= (uint8_t)(reads[h][g] << g % 8);
 	op.u.attention = (struct k_attention){ .q = x->q + (size_t)pos * width,
 		.out = { .x = x->want + (size_t)pos * width, .dim = (int32_t)width },
 		.n_heads = x->s->n_heads,
@@ -61,8 +61,8 @@ static void define_row(struct text *x, int32_t pos, uint8_t reads[][GROUPS], flo
 		.rows = &row,
 		.ranges = &all,
 		.n_ranges = 1,
-		.picked = picked,
-		.picked_stride = SPANS,
+		.selected = selected,
+		.selected_stride = SPANS,
 		.pages = x->c.pages,
 		.kv = &x->c.kv,
 		.share = share,
@@ -135,8 +135,8 @@ static void text_close(struct text *x)
 struct steps {
 	struct text *x;
 	struct k_ctx *ctx;
-	struct k_state state;        /* [blocks + DRAFTS] pages */
-	float *account, *room, *out; /* of one step */
+	struct k_state state;           /* [blocks + DRAFTS] pages */
+	float *attn_score, *room, *out; /* of one step */
 };
 
 static void run_rows(
@@ -147,9 +147,9 @@ static void run_rows(
 	float *q = rig_get((size_t)n * width * sizeof *q);
 	int32_t begins[K_SPAN] = { 0 }, keep[K_SPAN];
 	struct k_range ranges[K_SPAN];
-	uint8_t *picked = rig_get((size_t)(n * s->n_kv_heads * SPANS));
+	uint8_t *selected = rig_get((size_t)(n * s->n_kv_heads * SPANS));
 	const struct k_heavy of = { rows, states, &w->state, 16, s->n_kv_heads, s->most, n };
-	struct k_op op = { .kind = K_OP_recall, .u.recall = { of, begins, picked, SPANS } };
+	struct k_op op = { .kind = K_OP_h2o_lookup, .u.h2o_lookup = { of, begins, selected, SPANS } };
 
 	for (int32_t r = 0; r < n; r++) {
 		keep[r] = s->most;
@@ -167,17 +167,17 @@ static void run_rows(
 			.rows = rows,
 			.ranges = ranges,
 			.n_ranges = 1,
-			.picked = picked,
-			.picked_stride = SPANS,
+			.selected = selected,
+			.selected_stride = SPANS,
 			.pages = w->x->c.pages,
 			.kv = &w->x->c.kv,
-			.account = w->account,
-			.account_stride = GROUPS } };
+			.attn_score = w->attn_score,
+			.attn_score_stride = GROUPS } };
 	rig_run(w->ctx, &op);
-	op = (struct k_op){ .kind = K_OP_account,
-		.u.account = { of, w->account, keep, w->room, GROUPS, s->n_heads } };
+	op = (struct k_op){ .kind = K_OP_attn_score,
+		.u.attn_score = { of, w->attn_score, keep, w->room, GROUPS, s->n_heads } };
 	rig_run(w->ctx, &op);
-	rig_free_all((void *[]){ q, picked, NULL });
+	rig_free_all((void *[]){ q, selected, NULL });
 }
 
 /* Rows from pos on, as memory_chain() has them. */
@@ -231,10 +231,10 @@ static void check_steps(struct text *x, struct k_ctx *ctx, int32_t chunk)
 
 	w.state.base = rig_get(bytes * (size_t)(x->c.n_blocks + DRAFTS));
 	w.room = rig_get((size_t)x->s->n_kv_heads * k_heavy_floats(x->s->most) * sizeof *w.room);
-	w.account = rig_get((size_t)(K_SPAN * x->s->n_heads * GROUPS) * sizeof *w.account);
+	w.attn_score = rig_get((size_t)(K_SPAN * x->s->n_heads * GROUPS) * sizeof *w.attn_score);
 	w.out = rig_get(K_SPAN * width_of(x->s) * sizeof *w.out);
 	run_text(&w, chunk);
-	rig_free_all((void *[]){ w.state.base, w.account, w.room, w.out, NULL });
+	rig_free_all((void *[]){ w.state.base, w.attn_score, w.room, w.out, NULL });
 }
 
 static void test_definition(void **state)

@@ -24,11 +24,11 @@ static const struct shape shapes[] = { { 64, 9, 3, 16 }, { 32, 4, 4, 64 }, { 256
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
 /* A page with room for extents: cache_open() makes it without. */
-static void open_with_extents(struct cache *c, const struct shape *s, enum k_cache format)
+static void open_with_key_ranges(struct cache *c, const struct shape *s, enum k_cache format)
 {
 	cache_open(c, format, s->page_size, 2, s->n_kv_heads, s->head_dim, 2, LONGEST);
 	free(c->kv.base);
-	c->kv.extents = true;
+	c->kv.key_ranges = true;
 	c->kv.page_bytes = (k_kv_page_bytes(&c->kv) + 63) / 64 * 64;
 	c->bytes = (size_t)(c->n_seqs * c->n_blocks) * c->kv.page_bytes;
 	c->kv.base = rig_get(c->bytes);
@@ -36,11 +36,11 @@ static void open_with_extents(struct cache *c, const struct shape *s, enum k_cac
 		k_cache_put(format, c->kv.base, i, k_cache_code(format, rig_number(3)));
 }
 
-static uint16_t *extent_of(const struct cache *c, int32_t seq, int32_t head, int32_t group)
+static uint16_t *key_range_of(const struct cache *c, int32_t seq, int32_t head, int32_t group)
 {
 	const int32_t per_page = c->kv.page_size / K_GROUP;
 
-	return k_kv_extent_at(&c->kv, c->pages[seq][group / per_page], 1, head, group % per_page);
+	return k_kv_key_range_at(&c->kv, c->pages[seq][group / per_page], 1, head, group % per_page);
 }
 
 static float key_of(const struct cache *c, int32_t seq, int32_t head, int32_t pos, int32_t d)
@@ -54,7 +54,7 @@ static float key_of(const struct cache *c, int32_t seq, int32_t head, int32_t po
 
 /* Rows that fill a group write its extents, those of their further pages too; no other byte of any
  * page changes. */
-static void test_extent(void **state)
+static void test_key_range(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 4 * N_SHAPES; i++) {
@@ -63,15 +63,15 @@ static void test_extent(void **state)
 			{ .pos = 303, .seq = 0 }, { .pos = 304, .seq = 0 } };
 		const struct k_also also[] = { { 2, 1 }, { 3, 1 } };
 		static const int32_t at[][2] = { { 0, 0 }, { 0, 18 }, { 1, 18 } };
-		struct k_op op = { .kind = K_OP_extent };
+		struct k_op op = { .kind = K_OP_key_range };
 		struct cache c;
 		uint8_t *before, *want;
 
-		open_with_extents(&c, s, rig_format());
+		open_with_key_ranges(&c, s, rig_format());
 		before = rig_get(c.bytes);
 		want = rig_get(c.bytes);
 		memcpy(before, c.kv.base, c.bytes);
-		op.u.extent = (struct k_extent){ .layer = 1,
+		op.u.key_range = (struct k_key_range){ .layer = 1,
 			.n = 4,
 			.rows = rows,
 			.also = also,
@@ -89,9 +89,9 @@ static void test_extent(void **state)
 						lo = k < lo ? k : lo;
 						hi = k > hi ? k : hi;
 					}
-					extent_of(&c, at[n][0], h, at[n][1])[d] =
+					key_range_of(&c, at[n][0], h, at[n][1])[d] =
 						(uint16_t)k_to_f16(fmaf(hi - lo, 0.25f, lo));
-					extent_of(&c, at[n][0], h, at[n][1])[s->head_dim + d] =
+					key_range_of(&c, at[n][0], h, at[n][1])[s->head_dim + d] =
 						(uint16_t)k_to_f16(fmaf(hi - lo, -0.25f, hi));
 				}
 		memcpy(want, c.kv.base, c.bytes);
@@ -109,7 +109,7 @@ static void test_extent(void **state)
 static float bound_of(const struct cache *c, const struct shape *s, const float *q, int32_t seq,
 	int32_t head, int32_t group)
 {
-	const uint16_t *e = extent_of(c, seq, head, group);
+	const uint16_t *e = key_range_of(c, seq, head, group);
 	const int32_t n_rep = s->n_heads / s->n_kv_heads;
 	float lane[16] = { 0 };
 
@@ -123,7 +123,7 @@ static float bound_of(const struct cache *c, const struct shape *s, const float 
 }
 
 /* A group is read if fewer than the budget has room for come before it. */
-static bool is_picked(const float *bound, int32_t own, int32_t budget, int32_t g)
+static bool is_selected(const float *bound, int32_t own, int32_t budget, int32_t g)
 {
 	int32_t better = 0;
 
@@ -149,7 +149,7 @@ static void check_row(
 			bound[g] = bound_of(c, s, q, a->rows[r].seq, h, g);
 		for (int32_t g = 0; g < (own / 8 + 1) * 8; g++)
 			assert_int_equal(out[g / 8] >> g % 8 & 1,
-				g <= own && (own < a->budget[r] || is_picked(bound, own, a->budget[r], g)));
+				g <= own && (own < a->budget[r] || is_selected(bound, own, a->budget[r], g)));
 	}
 }
 
@@ -168,7 +168,7 @@ static void test_pick(void **state)
 		struct k_op op = { .kind = K_OP_pick };
 		struct cache c;
 
-		open_with_extents(&c, s, K_CACHE_f16);
+		open_with_key_ranges(&c, s, K_CACHE_f16);
 		rig_fill(q, ROWS * width, 2);
 		for (size_t at = 0; i % 4 == 3 && at < ROWS * width; at++)
 			q[at] = at % 64 ? 0 : k_f16_to_f32(0x3c00);
@@ -207,7 +207,7 @@ static void test_pick(void **state)
 static void test_turn(void **state)
 {
 	enum { DIM = 64, HEADS = 3, N = 4 };
-	float q[N * HEADS * DIM], turned[N * HEADS * DIM], zero[N * HEADS * DIM] = { 0 };
+	float q[N * HEADS * DIM], rotated[N * HEADS * DIM], zero[N * HEADS * DIM] = { 0 };
 	float cos[50 * DIM / 2], sin[50 * DIM / 2];
 	const int32_t pos[N] = { 3, 49, 0, 20 };
 	struct k_row rows[N];
@@ -226,7 +226,7 @@ static void test_turn(void **state)
 		for (int neox = 0; neox < 2; neox++) {
 			op = (struct k_op){ .kind = K_OP_turn,
 				.u.turn = { .q = q,
-					.out = turned,
+					.out = rotated,
 					.cos = cos,
 					.sin = sin,
 					.pos = pos,
@@ -258,7 +258,7 @@ static void test_turn(void **state)
 					.kv = &c.kv,
 					.nan_row = &nan_row } };
 			rig_run(ref, &op);
-			assert_memory_equal(turned, moved, sizeof moved);
+			assert_memory_equal(rotated, moved, sizeof moved);
 		}
 	cache_close(&c);
 }
@@ -266,7 +266,7 @@ static void test_turn(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_extent),
+		cmocka_unit_test(test_key_range),
 		cmocka_unit_test(test_pick),
 		cmocka_unit_test(test_turn),
 	};

@@ -74,7 +74,7 @@ static void test_policies(void **state)
 }
 
 /* The definitions of what rows read of what they see. */
-static bool comb_sees(const char *name, const int32_t *arg, int32_t pos, int32_t other)
+static bool stride_mask_sees(const char *name, const int32_t *arg, int32_t pos, int32_t other)
 {
 	const int32_t ago = pos - other;
 
@@ -85,13 +85,13 @@ static bool comb_sees(const char *name, const int32_t *arg, int32_t pos, int32_t
 	return other / arg[0] == pos / arg[0] || other % arg[0] >= arg[0] - arg[1];
 }
 
-static void check_comb(const char *spec)
+static void check_stride_mask(const char *spec)
 {
 	const struct visible v = parse(spec);
 
 	for (int32_t own = 0; own < 60; own += 29)
 		for (int32_t pos = 0; pos < 150; pos++) {
-			const struct k_comb c = v.policy->comb(v.arg, pos);
+			const struct k_stride_mask c = v.policy->stride_mask(v.arg, pos);
 			struct k_range out[VISIBLE_RANGES];
 			int32_t sum = 0;
 
@@ -102,8 +102,8 @@ static void check_comb(const char *spec)
 				for (int32_t i = 0; i < visible_n_ranges(&v, own); i++)
 					in |= out[i].first <= other && other < out[i].end;
 				in &= other >= c.end || (other + c.phase) % c.period < c.width;
-				assert_int_equal(in,
-					comb_sees(v.policy->name, v.arg, pos, other) && (!own || pos - other < own));
+				assert_int_equal(in, stride_mask_sees(v.policy->name, v.arg, pos, other) &&
+										 (!own || pos - other < own));
 				sum += in;
 			}
 			assert_int_equal(visible_reads(&v, own, pos), sum);
@@ -115,12 +115,12 @@ static void test_reads(void **state)
 	struct visible v;
 
 	(void)state;
-	check_comb("window:5+dilation:3");
-	check_comb("window:40+dilation:1");
-	check_comb("stride:7+window:9");
-	check_comb("stride:1+window:1");
-	check_comb("block:16+last:4");
-	check_comb("block:10+last:30");
+	check_stride_mask("window:5+dilation:3");
+	check_stride_mask("window:40+dilation:1");
+	check_stride_mask("stride:7+window:9");
+	check_stride_mask("stride:1+window:1");
+	check_stride_mask("block:16+last:4");
+	check_stride_mask("block:10+last:30");
 	v = parse("top:100");
 	assert_int_equal(visible_reads(&v, 0, 111), 112);
 	assert_int_equal(visible_reads(&v, 0, 112), 6 * 16 + 1); /* 7 groups, the last has one */
@@ -147,9 +147,9 @@ static void test_reads(void **state)
 	v = parse("stream:4+window:20");
 	assert_int_equal(visible_most_kept(&v, 5000), 0);
 	assert_int_equal(visible_most_rows(&v, 255), INT32_MAX);
-	assert_int_equal(v.policy->turned(v.arg, 23), 23);
-	assert_int_equal(v.policy->turned(v.arg, 24), 23);
-	assert_int_equal(v.policy->turned(v.arg, 5000), 23);
+	assert_int_equal(v.policy->rotated(v.arg, 23), 23);
+	assert_int_equal(v.policy->rotated(v.arg, 24), 23);
+	assert_int_equal(v.policy->rotated(v.arg, 5000), 23);
 }
 
 static void test_text(void **state)

@@ -50,9 +50,9 @@ static struct ev_polled polled(const char *server)
 	return ev.u.polled;
 }
 
-static struct attach_told learned(const char *server)
+static struct attach_server_info learned(const char *server)
 {
-	struct attach_told told = { .ctx = -7 };
+	struct attach_server_info told = { .ctx = -7 };
 	char *text = file_of(server, "info.json");
 	cJSON *o = cJSON_Parse(text);
 
@@ -77,7 +77,7 @@ static void a_server_is_known_by_its_name_or_its_metrics(void **state)
 static void llama_server_tells_its_slots(void **state)
 {
 	const struct ev_polled p = polled("llama-server");
-	const struct attach_told t = learned("llama-server");
+	const struct attach_server_info t = learned("llama-server");
 	char *text = file_of("llama-server", "slots.json");
 	cJSON *slots = cJSON_Parse(text);
 	struct event ev;
@@ -113,7 +113,7 @@ static void llama_server_tells_its_slots(void **state)
 static void vllm_tells_its_pool(void **state)
 {
 	const struct ev_polled p = polled("vllm");
-	struct attach_told t = learned("vllm");
+	struct attach_server_info t = learned("vllm");
 	char *text = file_of("vllm", "metrics.txt");
 
 	(void)state;
@@ -136,7 +136,7 @@ static void vllm_tells_its_pool(void **state)
 static void sglang_is_not_counted_twice(void **state)
 {
 	const struct ev_polled p = polled("sglang");
-	const struct attach_told t = learned("sglang");
+	const struct attach_server_info t = learned("sglang");
 
 	(void)state;
 	assert_int_equal(p.running, 3);

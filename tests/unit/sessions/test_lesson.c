@@ -294,7 +294,8 @@ static void one_time_for_all(void **state)
 
 /* ---- predictions ---- */
 
-static void said(const struct lesson_part *p, const char *typed, const char *want, double value)
+static void predicted(
+	const struct lesson_part *p, const char *typed, const char *want, double value)
 {
 	struct err e = { 0 };
 	char text[64];
@@ -317,14 +318,14 @@ static void predictions(void **state)
 						odd = { .known = true, .text = "left", .value = NAN };
 
 	(void)state;
-	said(number, " 1,024 ", "1024", 1024);
-	said(number, "1.5k", "1500", 1500);
-	said(number, "30 %", "30", 30);
-	said(number, "many", NULL, 0);
-	said(number, "nan", NULL, 0);
-	said(word, "UP", "up", NAN);
-	said(word, "b", "down", NAN);
-	said(word, "left", NULL, 0);
+	predicted(number, " 1,024 ", "1024", 1024);
+	predicted(number, "1.5k", "1500", 1500);
+	predicted(number, "30 %", "30", 30);
+	predicted(number, "many", NULL, 0);
+	predicted(number, "nan", NULL, 0);
+	predicted(word, "UP", "up", NAN);
+	predicted(word, "b", "down", NAN);
+	predicted(word, "left", NULL, 0);
 	assert_int_equal(lesson_judge(number, "110", 110, &hundred), EV_ANSWER_right);
 	assert_int_equal(lesson_judge(number, "111", 111, &hundred), EV_ANSWER_wrong);
 	assert_int_equal(lesson_judge(number, NULL, NAN, &hundred), EV_ANSWER_shown);

@@ -68,7 +68,7 @@ static int64_t submit(struct engine *e, uint32_t *seed, int which)
 }
 
 static ev_sink *extra;
-static bool sight_changes;
+static bool mask_changes;
 
 enum { STEPS = 4000 };
 static uint32_t cancel_each = 40, rewind_each = 30; /* so many steps, about */
@@ -91,7 +91,7 @@ static void record(uint32_t seed, const struct engine_options *given, bool goes_
 		engine_add_sink(e, extra, NULL);
 	engine_begin(e, NULL);
 	for (int step = 0; step < last_step && (which < 16 || !engine_idle(e)); step++) {
-		if (sight_changes && engine_idle(e))
+		if (mask_changes && engine_idle(e))
 			engine_set(e, "visible", which % 2 ? "window:24" : "full", &err);
 		if (which < 16 && (engine_idle(e) || next(&seed) % 6 == 0))
 			for (int n = (int)(next(&seed) % 3); n >= 0; n--)
@@ -271,12 +271,12 @@ static void test_memory_groups(void **state)
 }
 
 /* Where what rows see changes, the cache is emptied: in the simulation too. */
-static void test_sight_changes(void **state)
+static void test_mask_changes(void **state)
 {
 	const struct whatif_settings none = { 0 };
 
 	(void)state;
-	sight_changes = true;
+	mask_changes = true;
 	for (uint32_t seed = 1; seed <= 8; seed++) {
 		struct engine_options o = options();
 		struct err e = { 0 };
@@ -289,7 +289,7 @@ static void test_sight_changes(void **state)
 			fail_msg("%s", e.text);
 		same("again", &w.again, &w.recorded);
 	}
-	sight_changes = false;
+	mask_changes = false;
 }
 
 static void test_other_settings(void **state)
@@ -368,7 +368,7 @@ int main(void)
 		cmocka_unit_test(test_as_recorded),
 		cmocka_unit_test(test_killed),
 		cmocka_unit_test(test_memory_groups),
-		cmocka_unit_test(test_sight_changes),
+		cmocka_unit_test(test_mask_changes),
 		cmocka_unit_test(test_other_settings),
 		cmocka_unit_test(test_wrong),
 	};

@@ -225,7 +225,7 @@ static void test_router_balance(void **state)
 {
 	struct router r;
 	int32_t ids[64] = { 7 };
-	const struct router_ask q = { ids, 64, 0 };
+	const struct router_request q = { ids, 64, 0 };
 	int n[2] = { 0 };
 
 	(void)state;

@@ -43,7 +43,7 @@ static const struct tl_request *newest(void)
 }
 
 /* The chat's turn, answered. */
-static int64_t ask(const char *text)
+static int64_t query(const char *text)
 {
 	chat_ask(&a, text);
 	wait_idle();
@@ -78,7 +78,7 @@ static void act(enum command_act what, const char *text, double number)
 
 static void test_forks_have_the_chats_answer_for_parent(void **state)
 {
-	const int64_t own = ask("one two");
+	const int64_t own = query("one two");
 
 	(void)state;
 	serve();
@@ -93,7 +93,7 @@ static void test_forks_have_the_chats_answer_for_parent(void **state)
 
 static void test_compares_the_chats_turn(void **state)
 {
-	const int64_t own = ask("three");
+	const int64_t own = query("three");
 
 	(void)state;
 	serve();
@@ -105,7 +105,7 @@ static void test_compares_the_chats_turn(void **state)
 
 static void test_goes_back_in_the_chats_answer(void **state)
 {
-	const int64_t own = ask("four");
+	const int64_t own = query("four");
 
 	(void)state;
 	serve();
@@ -123,7 +123,7 @@ static void test_goes_back_in_the_chats_answer(void **state)
 /* What is said at an earlier step follows the chat's turn of then. */
 static void test_stands_after_the_chats_turn(void **state)
 {
-	const int64_t own = ask("five");
+	const int64_t own = query("five");
 	struct err e = { 0 };
 
 	(void)state;

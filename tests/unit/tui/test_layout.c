@@ -54,7 +54,7 @@ static int inside(struct rect r, int w, int h)
 		   (empty(r) || (r.x >= 0 && r.y >= 0 && r.x + r.w <= w && r.y + r.h <= h));
 }
 
-static void check(const struct layout_ask *ask)
+static void check(const struct layout_request *ask)
 {
 	struct layout l;
 	struct rect r[N_RECTS];
@@ -84,7 +84,7 @@ static void sweep(void **state)
 	for (int w = 20; w <= 300; w++)
 		for (int h = 5; h <= 100; h++)
 			for (int variant = 0; variant < 32; variant++)
-				check(&(struct layout_ask){ .w = w,
+				check(&(struct layout_request){ .w = w,
 					.h = h,
 					.zoom = variant & 1 ? (w + h) % N_FAKE : -1,
 					.prompt_lines = variant & 2 ? 40 : 1,
@@ -96,7 +96,7 @@ static void sweep(void **state)
 
 static void n_views_shown(int w, int h, int expected)
 {
-	struct layout_ask ask = {
+	struct layout_request ask = {
 		.w = w, .h = h, .zoom = -1, .prompt_lines = 1, .views = fakes, .look = -1
 	};
 	struct layout l;
@@ -123,7 +123,7 @@ static void named_sizes(void **state)
 /* Where rows are few, the batch has three slots before there is air between the views. */
 static void batch_shows_slots(void **state)
 {
-	struct layout_ask ask = { .w = 80, .h = 24, .zoom = -1, .prompt_lines = 1, .views = fakes };
+	struct layout_request ask = { .w = 80, .h = 24, .zoom = -1, .prompt_lines = 1, .views = fakes };
 	struct layout l;
 
 	(void)state;
@@ -136,7 +136,7 @@ static void lesson_shows_wide_view(void **state)
 {
 	static const struct view wide = { .id = "wide", .min_w = 60, .min_h = 6, .want_h = 9 };
 	const struct view *with[N_FAKE + 2] = { 0 };
-	struct layout_ask ask = { .w = 80, .h = 24, .zoom = -1, .prompt_lines = 1, .views = with };
+	struct layout_request ask = { .w = 80, .h = 24, .zoom = -1, .prompt_lines = 1, .views = with };
 	struct layout l;
 
 	(void)state;
@@ -159,7 +159,7 @@ static void lesson_shows_all(void **state)
 {
 	static const struct view table = { .id = "table", .min_w = 30, .min_h = 4, .want_h = 11 };
 	const struct view *with[N_FAKE + 2] = { 0 };
-	struct layout_ask ask = { .w = 80, .h = 24, .zoom = -1, .prompt_lines = 1, .views = with };
+	struct layout_request ask = { .w = 80, .h = 24, .zoom = -1, .prompt_lines = 1, .views = with };
 	struct layout l;
 
 	(void)state;

@@ -43,7 +43,7 @@ static void forked(struct script *k, int64_t id, int64_t parent, int pos, const 
 
 /* One answer of six tokens behind a prompt of four: taken back to 7, two others, taken back to 5,
  * one other. */
-static void story(struct script *k)
+static void history(struct script *k)
 {
 	script_begin(k, 8, 0);
 	request(k, 1, "a question", 3, SKY, 4);
@@ -56,7 +56,7 @@ static void story(struct script *k)
 	token(k, 9, 1, 5, RED, EV_SOURCE_plain);
 }
 
-static void ids_are(const struct timeline *t, struct tl_stem b, const int *ids, int n)
+static void ids_are(const struct timeline *t, struct tl_branch b, const int *ids, int n)
 {
 	assert_int_equal(timeline_branch_length(t, b), n);
 	for (int i = 0; i < n; i++)
@@ -73,20 +73,21 @@ static void what_is_left_stays_as_a_branch(void **state)
 	struct script k;
 
 	(void)state;
-	story(&k);
-	assert_int_equal(k.t.n_futures, 2);
-	ids_are(&k.t, (struct tl_stem){ 1, -1, 0 }, now, 6);
-	ids_are(&k.t, (struct tl_stem){ 1, 0, 0 }, first, 10);
-	ids_are(&k.t, (struct tl_stem){ 1, 1, 0 }, second, 9);
+	history(&k);
+	assert_int_equal(k.t.n_abandoned, 2);
+	ids_are(&k.t, (struct tl_branch){ 1, -1, 0 }, now, 6);
+	ids_are(&k.t, (struct tl_branch){ 1, 0, 0 }, first, 10);
+	ids_are(&k.t, (struct tl_branch){ 1, 1, 0 }, second, 9);
 	/* the first parts from the second, now that both have left */
-	assert_int_equal(k.t.future[0].stem.future, 1);
-	assert_int_equal(k.t.future[0].stem.pos, 7);
-	assert_int_equal(k.t.future[1].stem.future, -1);
-	assert_int_equal(k.t.future[1].stem.pos, 5);
+	assert_int_equal(k.t.abandoned[0].origin.abandoned, 1);
+	assert_int_equal(k.t.abandoned[0].origin.pos, 7);
+	assert_int_equal(k.t.abandoned[1].origin.abandoned, -1);
+	assert_int_equal(k.t.abandoned[1].origin.pos, 5);
 	assert_int_equal(
-		timeline_branch_common(&k.t, (struct tl_stem){ 1, 0, 0 }, (struct tl_stem){ 1, 1, 0 }), 7);
-	assert_int_equal(timeline_branch_token(&k.t, (struct tl_stem){ 1, 0, 0 }, 6)->step, 3);
-	assert_null(timeline_branch_token(&k.t, (struct tl_stem){ 1, 0, 0 }, 3));
+		timeline_branch_common(&k.t, (struct tl_branch){ 1, 0, 0 }, (struct tl_branch){ 1, 1, 0 }),
+		7);
+	assert_int_equal(timeline_branch_token(&k.t, (struct tl_branch){ 1, 0, 0 }, 6)->step, 3);
+	assert_null(timeline_branch_token(&k.t, (struct tl_branch){ 1, 0, 0 }, 3));
 	timeline_free(&k.t);
 }
 
@@ -99,20 +100,20 @@ static void who_goes_on_from_where(void **state)
 	struct script k;
 
 	(void)state;
-	story(&k);
+	history(&k);
 	forked(&k, 2, 1, 8, fork, 9);
 	r = timeline_request(&k.t, 2);
-	assert_int_equal(r->stem.request, 1);
+	assert_int_equal(r->origin.request, 1);
 	/* its tokens are those of the second future, not of the present */
-	assert_int_equal(r->stem.future, 1);
-	assert_int_equal(r->stem.pos, 8);
+	assert_int_equal(r->origin.abandoned, 1);
+	assert_int_equal(r->origin.pos, 8);
 	forked(&k, 3, 0, 0, turn, 8);
 	r = timeline_request(&k.t, 3);
-	assert_int_equal(r->stem.request, 1);
-	assert_int_equal(r->stem.future, -1);
-	assert_int_equal(r->stem.pos, 6);
+	assert_int_equal(r->origin.request, 1);
+	assert_int_equal(r->origin.abandoned, -1);
+	assert_int_equal(r->origin.pos, 6);
 	forked(&k, 4, 0, 0, again, 4); /* asks the same: it goes on from nothing */
-	assert_int_equal(timeline_request(&k.t, 4)->stem.request, 0);
+	assert_int_equal(timeline_request(&k.t, 4)->origin.request, 0);
 	timeline_free(&k.t);
 }
 
@@ -167,7 +168,7 @@ static void no_more_is_shown_than_the_conversation_stands_on(void **state)
 static int32_t where(const struct travel_from *f, const char *text)
 {
 	struct err e = { 0 };
-	struct tl_stem to;
+	struct tl_branch to;
 
 	return travel_where(f, "rewind", text, &to, &e) < 0 ? -1 : to.pos;
 }
@@ -176,12 +177,12 @@ static void where_a_command_goes_to(void **state)
 {
 	static const int turn[] = { SYS, SYSTEM, LINE, SKY, BLUE, RED, LINE, SEA };
 	struct travel_from f;
-	struct tl_stem to;
+	struct tl_branch to;
 	struct err e = { 0 };
 	struct script k;
 
 	(void)state;
-	story(&k);
+	history(&k);
 	forked(&k, 2, 0, 0, turn, 8);
 	for (int i = 0; i < 5; i++)
 		token(&k, 10 + i, 2, 8 + i, DEEP, EV_SOURCE_plain);
@@ -219,7 +220,7 @@ static void which_token_is_meant(void **state)
 	uint8_t *file;
 	size_t size;
 	struct travel_from f;
-	struct tl_stem at = { 1, -1, 5 };
+	struct tl_branch at = { 1, -1, 5 };
 	struct err e = { 0 };
 	struct event ev;
 	struct script k;
@@ -229,7 +230,7 @@ static void which_token_is_meant(void **state)
 	assert_int_equal(tiny_make(&TINY_DEFAULTS, &file, &size, NULL), 0);
 	assert_int_equal(gguf_open_memory(&gguf, file, size, NULL), 0);
 	assert_int_equal(tokenizer_open(&tokenizer, gguf, NULL), 0);
-	story(&k);
+	history(&k);
 	ev_init(&ev, EV_token);
 	ev.u.token.step = 10;
 	ev.u.token.request = 1;

@@ -28,7 +28,7 @@ static void send(struct timeline *t, struct event *ev)
 static void tell_experts(struct timeline *t)
 {
 	static uint8_t chosen[LAYERS * EXPERTS];
-	static uint16_t load[LAYERS * EXPERTS], lately[LAYERS * EXPERTS];
+	static uint16_t load[LAYERS * EXPERTS], load_ema[LAYERS * EXPERTS];
 	float bits[LAYERS] = { NAN, 0, 1.5f, 5.98f, 3 };
 	struct event ev;
 
@@ -37,7 +37,7 @@ static void tell_experts(struct timeline *t)
 
 		chosen[i] = (uint8_t)(k < USED ? 100 >> k : 0);
 		load[i] = (uint16_t)(k ? k < EXPERTS - 8 ? 65535 * 3 / 55 : 0 : 65535);
-		lately[i] = (uint16_t)(k < USED ? 65535 : 0);
+		load_ema[i] = (uint16_t)(k < USED ? 65535 : 0);
 	}
 	ev_init(&ev, EV_experts);
 	ev.u.experts = (struct ev_experts){ .step = t->last_step,
@@ -50,7 +50,7 @@ static void tell_experts(struct timeline *t)
 		.whole = 64000000,
 		.chosen = { chosen, sizeof chosen },
 		.load = { load, sizeof load },
-		.lately = { lately, sizeof lately },
+		.load_ema = { load_ema, sizeof load_ema },
 		.entropy = { bits, sizeof bits } };
 	t->session.weight_bytes = 10000000;
 	send(t, &ev);
@@ -59,7 +59,7 @@ static void tell_experts(struct timeline *t)
 /* Layer 2 is attention, layer 4 a convolution alone. */
 static void tell_state(struct timeline *t)
 {
-	static float half[LAYERS][RANKS], norm[LAYERS], past[PAST][2];
+	static float half[LAYERS][RANKS], norm[LAYERS], history[PAST][2];
 	uint32_t heads[LAYERS] = { 24, 24, 0, 24, 0 }, taps[LAYERS] = { 4, 4, 0, 0, 3 };
 	struct event ev;
 
@@ -70,8 +70,8 @@ static void tell_state(struct timeline *t)
 	}
 	half[3][RANKS - 1] = INFINITY;
 	for (int i = 0; i < PAST; i++) {
-		past[i][0] = (float)(20 + i);
-		past[i][1] = (float)(1 << i % 8);
+		history[i][0] = (float)(20 + i);
+		history[i][1] = (float)(1 << i % 8);
 	}
 	ev_init(&ev, EV_state);
 	ev.u.state = (struct ev_state){ .step = t->last_step,
@@ -81,7 +81,7 @@ static void tell_state(struct timeline *t)
 		.taps = { taps, sizeof taps },
 		.half_life = { half, sizeof half },
 		.norm = { norm, sizeof norm },
-		.past = { past, sizeof past } };
+		.history = { history, sizeof history } };
 	send(t, &ev);
 }
 

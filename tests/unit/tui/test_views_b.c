@@ -32,7 +32,7 @@ static void spec_script(struct script *k)
 	batch(k, 2, 1, EV_WORK_decode, 6, 1);
 	step(k, 2, 1000, 0, 1);
 	draft(k, 3, 1, 8, 1, SEA, EV_VERDICT_rejected, RED);
-	draft(k, 3, 1, 9, 2, DEEP, EV_VERDICT_unread, 0);
+	draft(k, 3, 1, 9, 2, DEEP, EV_VERDICT_discarded, 0);
 	token(k, 3, 1, 8, RED, EV_SOURCE_corrected);
 	batch(k, 3, 1, EV_WORK_verify, 7, 3);
 	step(k, 3, 1000, 0, 1);
@@ -164,7 +164,7 @@ static void prefix_tree_shows_who_begins_like_whom(void **state)
 	assert_string_equal(drawn(&k, &view_prefix, 50, 6),
 		"prefix cache ──────────────── hit 96 of 110 tokens\n"
 		"system prompt 2 pages a b c\n"
-		"├─ a first            2 pages  nothing alike\n"
+		"├─ a first            2 pages  no match\n"
 		"└─ …be be be be be be be b… 4 pages b c\n"
 		"   ├─ b second        1 page   miss at 40: ' sea'\n"
 		"   └─ c third         1 page   new from 96 on\n");

@@ -122,7 +122,7 @@ static void pages_keys_move_the_cursor(void **state)
 	timeline_free(&k.t);
 }
 
-static void pages_tell_their_story(void **state)
+static void pages_show_their_history(void **state)
 {
 	struct script k;
 	const char *screen;
@@ -274,7 +274,7 @@ int main(void)
 		cmocka_unit_test(pages_that_do_not_fit_are_counted),
 		cmocka_unit_test(pages_that_are_held_are_shown_first),
 		cmocka_unit_test(pages_keys_move_the_cursor),
-		cmocka_unit_test(pages_tell_their_story),
+		cmocka_unit_test(pages_show_their_history),
 		cmocka_unit_test(pages_show_the_page_of_the_chosen_token),
 		cmocka_unit_test(an_old_eviction_flashes_no_more),
 		cmocka_unit_test(groups_have_a_map_each),

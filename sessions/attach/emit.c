@@ -14,7 +14,7 @@
 
 /* ---- texts ---- */
 
-static void tell_text(struct attach *a, int64_t id, const char *bytes, size_t size)
+static void emit_text(struct attach *a, int64_t id, const char *bytes, size_t size)
 {
 	struct event ev;
 
@@ -70,7 +70,7 @@ static int64_t own_id(struct attach *a, const char *bytes, size_t size)
 	memcpy(copy, bytes, size);
 	a->own[a->n_own++] = (struct attach_text){ copy, size };
 	*place = a->n_own;
-	tell_text(a, EV_OWN_IDS + a->n_own - 1, bytes, size);
+	emit_text(a, EV_OWN_IDS + a->n_own - 1, bytes, size);
 	return EV_OWN_IDS + a->n_own - 1;
 }
 
@@ -83,12 +83,12 @@ static int64_t id_of(struct attach *a, const struct attach_token *t)
 		return own_id(a, t->bytes, t->size);
 	if (!a->known[t->id]) {
 		a->known[t->id] = hash;
-		tell_text(a, t->id, t->bytes, t->size);
+		emit_text(a, t->id, t->bytes, t->size);
 	}
 	return t->id;
 }
 
-void attach_tell_free(struct attach *a)
+void attach_emit_free(struct attach *a)
 {
 	for (int32_t i = 0; i < a->n_own; i++)
 		free(a->own[i].bytes);
@@ -104,9 +104,9 @@ static struct ev_span text_or_absent(const char *text)
 	return *text ? ev_text(text) : (struct ev_span){ NULL, 0 };
 }
 
-void attach_tell_session(struct attach *a)
+void attach_emit_session(struct attach *a)
 {
-	const struct attach_told *t = &a->told;
+	const struct attach_server_info *t = &a->reported;
 	struct timespec now;
 	struct event ev;
 
@@ -133,7 +133,7 @@ void attach_tell_session(struct attach *a)
 	stream_emit(&a->stream, &ev);
 }
 
-void attach_tell_setting(struct attach *a, const char *name, const char *value)
+void attach_emit_setting(struct attach *a, const char *name, const char *value)
 {
 	struct event ev;
 
@@ -143,7 +143,7 @@ void attach_tell_setting(struct attach *a, const char *name, const char *value)
 	stream_emit(&a->stream, &ev);
 }
 
-void attach_tell_step(struct attach *a, int64_t tokens)
+void attach_emit_step(struct attach *a, int64_t tokens)
 {
 	struct event ev;
 
@@ -157,7 +157,7 @@ void attach_tell_step(struct attach *a, int64_t tokens)
 
 /* ---- a request ---- */
 
-void attach_tell_request(struct attach_answer *r, enum ev_code_request_kind kind, const char *text)
+void attach_emit_request(struct attach_answer *r, enum ev_code_request_kind kind, const char *text)
 {
 	struct event ev;
 	struct ev_request *q = &ev.u.request;
@@ -190,7 +190,7 @@ void attach_tell_request(struct attach_answer *r, enum ev_code_request_kind kind
 	r->began_ns = r->last_ns = stream_now(&r->a->stream);
 }
 
-void attach_tell_extra(struct attach_answer *r, const struct attach_extra *x)
+void attach_emit_extra(struct attach_answer *r, const struct attach_extra *x)
 {
 	struct event ev;
 
@@ -209,7 +209,7 @@ void attach_tell_extra(struct attach_answer *r, const struct attach_extra *x)
 	ev.u.lookup.request = r->request;
 	ev.u.lookup.asked = r->prompt;
 	ev.u.lookup.hit = r->cached;
-	ev.u.lookup.reason = EV_PREFIX_untold;
+	ev.u.lookup.reason = EV_PREFIX_unknown;
 	stream_emit(&r->a->stream, &ev);
 }
 
@@ -227,7 +227,7 @@ static int64_t note_time(struct attach_answer *r)
 	return ns;
 }
 
-int attach_tell_token(struct attach_answer *r, const struct attach_token *t,
+int attach_emit_token(struct attach_answer *r, const struct attach_token *t,
 	const struct attach_token *top, int n_top, enum ev_code_source source)
 {
 	struct ev_candidate candidate[ATTACH_TOP];
@@ -235,7 +235,7 @@ int attach_tell_token(struct attach_answer *r, const struct attach_token *t,
 	struct event ev;
 	int n = 0;
 
-	attach_tell_extra(r, &(struct attach_extra){ EV_NULL_I, EV_NULL_I, true });
+	attach_emit_extra(r, &(struct attach_extra){ EV_NULL_I, EV_NULL_I, true });
 	for (int i = 0; i < n_top && n < ATTACH_TOP; i++) {
 		const int64_t other = id_of(r->a, &top[i]);
 		int at = n;
@@ -248,7 +248,7 @@ int attach_tell_token(struct attach_answer *r, const struct attach_token *t,
 			.logit = NAN,
 			.p = (float)top[i].p,
 			.arrival = NAN,
-			.cut = EV_CUT_untold };
+			.cut = EV_CUT_unknown };
 		n++;
 	}
 	if (id < 0)
@@ -270,7 +270,7 @@ int attach_tell_token(struct attach_answer *r, const struct attach_token *t,
 }
 
 /* Latencies between pieces are none between tokens. */
-void attach_tell_finish(struct attach_answer *r)
+void attach_emit_finish(struct attach_answer *r)
 {
 	struct event ev;
 	struct ev_finish *f = &ev.u.finish;

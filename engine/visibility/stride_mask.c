@@ -12,9 +12,9 @@ static int32_t dilated_see(const int32_t *arg, int32_t pos, struct k_range *out)
 	return 1;
 }
 
-static struct k_comb dilated_comb(const int32_t *arg, int32_t pos)
+static struct k_stride_mask dilated_mask(const int32_t *arg, int32_t pos)
 {
-	return (struct k_comb){ arg[1], arg[1] - pos % arg[1], 1, pos + 1 };
+	return (struct k_stride_mask){ arg[1], arg[1] - pos % arg[1], 1, pos + 1 };
 }
 
 const struct visible_policy visible_dilated = { .name = "dilated",
@@ -23,7 +23,7 @@ const struct visible_policy visible_dilated = { .name = "dilated",
 	.offer = "window:256+dilation:4",
 	.n_ranges = 1,
 	.see = dilated_see,
-	.comb = dilated_comb };
+	.stride_mask = dilated_mask };
 
 static int32_t see_all(const int32_t *arg, int32_t pos, struct k_range *out)
 {
@@ -32,10 +32,10 @@ static int32_t see_all(const int32_t *arg, int32_t pos, struct k_range *out)
 	return 1;
 }
 
-static struct k_comb strided_comb(const int32_t *arg, int32_t pos)
+static struct k_stride_mask strided_mask(const int32_t *arg, int32_t pos)
 {
-	return (
-		struct k_comb){ arg[0], arg[0] - pos % arg[0], 1, pos + 1 > arg[1] ? pos + 1 - arg[1] : 0 };
+	return (struct k_stride_mask){ arg[0], arg[0] - pos % arg[0], 1,
+		pos + 1 > arg[1] ? pos + 1 - arg[1] : 0 };
 }
 
 const struct visible_policy visible_strided = { .name = "strided",
@@ -44,11 +44,11 @@ const struct visible_policy visible_strided = { .name = "strided",
 	.offer = "stride:64+window:64",
 	.n_ranges = 1,
 	.see = see_all,
-	.comb = strided_comb };
+	.stride_mask = strided_mask };
 
-static struct k_comb fixed_comb(const int32_t *arg, int32_t pos)
+static struct k_stride_mask fixed_mask(const int32_t *arg, int32_t pos)
 {
-	return (struct k_comb){ arg[0], arg[1], arg[1], pos - pos % arg[0] };
+	return (struct k_stride_mask){ arg[0], arg[1], arg[1], pos - pos % arg[0] };
 }
 
 const struct visible_policy visible_fixed = { .name = "fixed",
@@ -57,4 +57,4 @@ const struct visible_policy visible_fixed = { .name = "fixed",
 	.offer = "block:128+last:32",
 	.n_ranges = 1,
 	.see = see_all,
-	.comb = fixed_comb };
+	.stride_mask = fixed_mask };

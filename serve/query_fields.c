@@ -12,12 +12,12 @@
 
 /* Paths that take it. */
 enum {
-	CHAT = 1 << ASK_CHAT,
-	TEXT = 1 << ASK_TEXT,
-	SCORE = 1 << ASK_SCORE,
-	PIN = 1 << ASK_PIN,
-	IDS = 1 << ASK_TOKENIZE,
-	WORDS = 1 << ASK_DETOKENIZE,
+	CHAT = 1 << QUERY_CHAT,
+	TEXT = 1 << QUERY_TEXT,
+	SCORE = 1 << QUERY_SCORE,
+	PIN = 1 << QUERY_PIN,
+	IDS = 1 << QUERY_TOKENIZE,
+	WORDS = 1 << QUERY_DETOKENIZE,
 	ALL = CHAT | TEXT | SCORE | PIN
 };
 
@@ -30,11 +30,11 @@ static const struct field {
 	const char *name, *by; /* by: who has defined it */
 	int paths;             /* served at these; 0: nowhere */
 	const char *setting;   /* the answer's setting that it is */
-	bool asks_nothing;     /* whatever it says, the answer is the same */
+	bool query_empty;      /* whatever it says, the answer is the same */
 	const char *none; /* words that ask for nothing, as null and empty values do; NULL: false */
 	const char *why;  /* it is not served */
 } fields[] = {
-	/* what is read (ask.c, ask_prompt.c, ask_pin.c) */
+	/* what is read (ask.c, query_prompt.c, query_pin.c) */
 	{ "messages", "OpenAI", .paths = CHAT | PIN | IDS },
 	{ "prompt", "OpenAI", .paths = TEXT | SCORE | PIN | IDS },
 	{ "stop", "OpenAI", .paths = ALL },
@@ -65,28 +65,28 @@ static const struct field {
 	{ "repetition_penalty", "vLLM, SGLang", .paths = ALL, .setting = "repeat-penalty" },
 	{ "repeat_last_n", "llama-server, ollama", .paths = ALL, .setting = "penalty-window" },
 	/* what asks for nothing that could be done otherwise */
-	{ "model", "OpenAI", .asks_nothing = true },
-	{ "metadata", "OpenAI", .asks_nothing = true },
-	{ "store", "OpenAI", .asks_nothing = true },
-	{ "service_tier", "OpenAI", .asks_nothing = true },
-	{ "safety_identifier", "OpenAI", .asks_nothing = true },
-	{ "prompt_cache_key", "OpenAI", .asks_nothing = true },
-	{ "prompt_cache_retention", "OpenAI", .asks_nothing = true },
-	{ "parallel_tool_calls", "OpenAI", .asks_nothing = true },
-	{ "request_id", "vLLM", .asks_nothing = true },
-	{ "rid", "SGLang", .asks_nothing = true },
-	{ "cache_prompt", "llama-server", .asks_nothing = true },
-	{ "id_slot", "llama-server", .asks_nothing = true },
-	{ "keep_alive", "ollama", .asks_nothing = true },
+	{ "model", "OpenAI", .query_empty = true },
+	{ "metadata", "OpenAI", .query_empty = true },
+	{ "store", "OpenAI", .query_empty = true },
+	{ "service_tier", "OpenAI", .query_empty = true },
+	{ "safety_identifier", "OpenAI", .query_empty = true },
+	{ "prompt_cache_key", "OpenAI", .query_empty = true },
+	{ "prompt_cache_retention", "OpenAI", .query_empty = true },
+	{ "parallel_tool_calls", "OpenAI", .query_empty = true },
+	{ "request_id", "vLLM", .query_empty = true },
+	{ "rid", "SGLang", .query_empty = true },
+	{ "cache_prompt", "llama-server", .query_empty = true },
+	{ "id_slot", "llama-server", .query_empty = true },
+	{ "keep_alive", "ollama", .query_empty = true },
 	/* of stages that their own fields, below, must turn on */
-	{ "mirostat_tau", "llama-server, ollama", .asks_nothing = true },
-	{ "mirostat_eta", "llama-server, ollama", .asks_nothing = true },
-	{ "dry_base", "llama-server", .asks_nothing = true },
-	{ "dry_allowed_length", "llama-server", .asks_nothing = true },
-	{ "dry_penalty_last_n", "llama-server", .asks_nothing = true },
-	{ "dry_sequence_breakers", "llama-server", .asks_nothing = true },
-	{ "xtc_threshold", "llama-server", .asks_nothing = true },
-	{ "dynatemp_exponent", "llama-server", .asks_nothing = true },
+	{ "mirostat_tau", "llama-server, ollama", .query_empty = true },
+	{ "mirostat_eta", "llama-server, ollama", .query_empty = true },
+	{ "dry_base", "llama-server", .query_empty = true },
+	{ "dry_allowed_length", "llama-server", .query_empty = true },
+	{ "dry_penalty_last_n", "llama-server", .query_empty = true },
+	{ "dry_sequence_breakers", "llama-server", .query_empty = true },
+	{ "xtc_threshold", "llama-server", .query_empty = true },
+	{ "dynatemp_exponent", "llama-server", .query_empty = true },
 	/* what is not served */
 	{ "functions", "OpenAI", .why = SERVE_NO_TOOLS },
 	{ "function_call", "OpenAI", .none = "none|auto", .why = SERVE_NO_TOOLS },
@@ -104,8 +104,8 @@ static const struct field {
 	{ "guided_choice", "vLLM", .why = FORM },
 	{ "guided_grammar", "vLLM", .why = FORM },
 	{ "guided_json_object", "vLLM", .why = FORM },
-	{ "guided_decoding_backend", "vLLM", .asks_nothing = true },
-	{ "guided_whitespace_pattern", "vLLM", .asks_nothing = true },
+	{ "guided_decoding_backend", "vLLM", .query_empty = true },
+	{ "guided_whitespace_pattern", "vLLM", .query_empty = true },
 	{ "structured_outputs", "vLLM", .why = FORM },
 	{ "structural_tag", "vLLM, SGLang", .why = FORM },
 	{ "min_tokens", "vLLM", .none = "0" },
@@ -209,7 +209,7 @@ static void field_name(const struct setting *s, char name[32])
 		*c = *c == '-' ? '_' : *c;
 }
 
-const struct setting *ask_setting(const char *field)
+const struct setting *query_setting(const char *field)
 {
 	const struct field *f = find(field);
 	char name[32];
@@ -225,7 +225,7 @@ const struct setting *ask_setting(const char *field)
 	return NULL;
 }
 
-size_t ask_param(const char *message)
+size_t query_param(const char *message)
 {
 	char word[64];
 	const size_t n = strspn(message, "abcdefghijklmnopqrstuvwxyz_0123456789");
@@ -233,7 +233,7 @@ size_t ask_param(const char *message)
 	if (!n || n >= sizeof word)
 		return 0;
 	snprintf(word, sizeof word, "%.*s", (int)n, message);
-	return message[n] == ':' || find(word) || ask_setting(word) ? n : 0;
+	return message[n] == ':' || find(word) || query_setting(word) ? n : 0;
 }
 
 /* ---- what a value says ---- */
@@ -262,7 +262,7 @@ static bool is_among(const char *word, const char *list)
 	return false;
 }
 
-bool ask_nothing(const cJSON *v, const char *none)
+bool query_nothing(const cJSON *v, const char *none)
 {
 	const char *word;
 	char number[32];
@@ -296,7 +296,7 @@ static int unknown(const char *given, struct err *e)
 			try_name(given, fields[i].name, &least, best);
 	for (const struct setting *s = answer_settings; s->name; s++) {
 		field_name(s, name);
-		if (ask_setting(name))
+		if (query_setting(name))
 			try_name(given, name, &least, best);
 	}
 	return err_set(e, ERR_USAGE, "%.60s: there is no such field%s%s%s", given,
@@ -313,7 +313,7 @@ static int elsewhere(const struct field *f, struct err *e)
 						   : "/tokenize");
 }
 
-int ask_check(enum ask_kind kind, const cJSON *o, struct err *e)
+int query_check(enum query_kind kind, const cJSON *o, struct err *e)
 {
 	const cJSON *v;
 
@@ -321,11 +321,11 @@ int ask_check(enum ask_kind kind, const cJSON *o, struct err *e)
 	{
 		const struct field *f = find(v->string);
 
-		if (f && !f->asks_nothing && !(f->paths & 1 << kind) && !ask_nothing(v, f->none))
+		if (f && !f->query_empty && !(f->paths & 1 << kind) && !query_nothing(v, f->none))
 			return f->paths ? elsewhere(f, e)
 							: err_set(e, ERR_USAGE, "%s is not served here%s", f->name,
 								  f->why ? f->why : "");
-		if (!f && !ask_setting(v->string))
+		if (!f && !query_setting(v->string))
 			return unknown(v->string, e);
 	}
 	return 0;

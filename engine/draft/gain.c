@@ -1,16 +1,16 @@
 /* See worth.h. */
-#include "engine/draft/worth.h"
+#include "engine/draft/gain.h"
 
 #include <math.h>
 
 /* With a confidence that may be anything, the child of a node worth w is worth more than its row,
  * of price r, by (w - r)^2 / 2w in the mean: this is to be what a pass costs. */
-static double worth_a_pass(double row, double pass)
+static double gain_a_pass(double row, double pass)
 {
 	return row + pass + sqrt(pass * (pass + 2 * row));
 }
 
-void worth_begin(struct worth *w, const struct draft_job *job, int32_t n, int32_t nodes)
+void gain_begin(struct gain *w, const struct draft_job *job, int32_t n, int32_t nodes)
 {
 	const double speed = w->steps > 0 ? fmax(1, w->tokens / w->steps) : 1;
 	double depth = 0, one, least = 1;
@@ -28,11 +28,11 @@ void worth_begin(struct worth *w, const struct draft_job *job, int32_t n, int32_
 	w->pass_ns *= w->n_passes ? 1 : 0.97; /* not seen of late: a disturbed one must not stay */
 	w->pass = w->pass_ns / one;
 	w->least = (float)least;
-	w->deeper = (float)worth_a_pass(least, w->pass);
+	w->deeper = (float)gain_a_pass(least, w->pass);
 	w->n_passes = 0;
 }
 
-void worth_pass(struct worth *w, int64_t start)
+void gain_pass(struct gain *w, int64_t start)
 {
 	const double ns = (double)(draft_cost_now(w->cost) - start);
 
@@ -40,7 +40,7 @@ void worth_pass(struct worth *w, int64_t start)
 	w->n_passes++;
 }
 
-int32_t worth_choose(struct worth *w, const float *of, int32_t n)
+int32_t gain_choose(struct gain *w, const float *of, int32_t n)
 {
 	const double speed = w->steps > 0 ? fmax(1, w->tokens / w->steps) : 1, kept = 63 / 64.0;
 	double sum = 0, most = 0, brings = 0;

@@ -12,7 +12,7 @@ enum { STOP_BYTES = 1024 }; /* recorded with each request */
 
 #define MOST_EXACT 9007199254740992.0 /* 2^53: of whole numbers that are doubles */
 
-cJSON *ask_object(const char *body, size_t size, struct err *e)
+cJSON *query_object(const char *body, size_t size, struct err *e)
 {
 	cJSON *o = foreign_json_read(body, size, e);
 
@@ -31,9 +31,9 @@ static int refuse_tools(const cJSON *o, struct err *e)
 	const cJSON *tools = cJSON_GetObjectItemCaseSensitive(o, "tools");
 	const bool none = cJSON_IsString(choice) && !strcmp(choice->valuestring, "none");
 
-	if (!ask_nothing(choice, "none|auto"))
+	if (!query_nothing(choice, "none|auto"))
 		return err_set(e, ERR_USAGE, "tool_choice is not served here%s", SERVE_NO_TOOLS);
-	if (!none && !ask_nothing(tools, NULL))
+	if (!none && !query_nothing(tools, NULL))
 		return err_set(e, ERR_USAGE, "tools is not served here%s", SERVE_NO_TOOLS);
 	return 0;
 }
@@ -67,7 +67,7 @@ static int read_bool(const cJSON *o, const char *name, bool *out, struct err *e)
 /* A number as setting_put() reads it; a seed in the digits that were sent, since those of a double
  * are too few. The error names the field. */
 static int read_setting(
-	struct ask *a, const struct setting *s, const cJSON *v, const char *digits, struct err *e)
+	struct query *a, const struct setting *s, const cJSON *v, const char *digits, struct err *e)
 {
 	struct setting named = *s;
 	char value[40];
@@ -92,14 +92,14 @@ static int read_setting(
 }
 
 static int read_settings(
-	struct ask *a, const cJSON *o, const char *body, size_t size, struct err *e)
+	struct query *a, const cJSON *o, const char *body, size_t size, struct err *e)
 {
 	const cJSON *v;
 	char digits[40];
 
 	cJSON_ArrayForEach(v, o)
 	{
-		const struct setting *s = ask_setting(v->string);
+		const struct setting *s = query_setting(v->string);
 
 		*digits = 0;
 		if (s && s->type == SETTING_U64)
@@ -111,7 +111,7 @@ static int read_settings(
 }
 
 /* One text or several; each is one whole stop string, escapes and all. */
-static int read_stops(struct ask *a, const cJSON *o, struct err *e)
+static int read_stops(struct query *a, const cJSON *o, struct err *e)
 {
 	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, "stop"), *one = v;
 	int n = 0;
@@ -136,27 +136,27 @@ static int read_stops(struct ask *a, const cJSON *o, struct err *e)
 }
 
 /* An answer ends with any of these tokens. */
-static int read_stop_ids(struct ask *a, const cJSON *o, const struct serve *s, struct err *e)
+static int read_stop_ids(struct query *a, const cJSON *o, const struct serve *s, struct err *e)
 {
 	const cJSON *list = cJSON_GetObjectItemCaseSensitive(o, "stop_token_ids"), *v;
 
 	cJSON_ArrayForEach(v, list)
 	{
-		if (!cJSON_IsArray(list) || !cJSON_IsNumber(v) || a->n_stop_ids == ASK_STOP_IDS ||
+		if (!cJSON_IsArray(list) || !cJSON_IsNumber(v) || a->n_stop_ids == QUERY_STOP_IDS ||
 			!(v->valuedouble >= 0 && v->valuedouble < s->info->vocab) ||
 			v->valuedouble != floor(v->valuedouble))
 			return err_set(e, ERR_USAGE,
-				"stop_token_ids: a list of up to %d token ids from 0 to %d is needed", ASK_STOP_IDS,
-				s->info->vocab - 1);
+				"stop_token_ids: a list of up to %d token ids from 0 to %d is needed",
+				QUERY_STOP_IDS, s->info->vocab - 1);
 		a->stop_id[a->n_stop_ids++] = (int32_t)v->valuedouble;
 	}
-	return ask_nothing(list, NULL) || a->n_stop_ids
+	return query_nothing(list, NULL) || a->n_stop_ids
 			   ? 0
 			   : err_set(e, ERR_USAGE, "stop_token_ids: a list of token ids is needed");
 }
 
 /* {"15": 5, "27": -100} */
-static int read_bias(struct ask *a, const cJSON *o, struct err *e)
+static int read_bias(struct query *a, const cJSON *o, struct err *e)
 {
 	const cJSON *list = cJSON_GetObjectItemCaseSensitive(o, "logit_bias"), *v;
 	struct sample_bias *b = &a->set.params.logit_bias;
@@ -182,19 +182,19 @@ static int read_bias(struct ask *a, const cJSON *o, struct err *e)
 }
 
 /* With a prompt that is told again nothing need follow. */
-static int read_echo(struct ask *a, const cJSON *o, struct err *e)
+static int read_echo(struct query *a, const cJSON *o, struct err *e)
 {
 	if (read_bool(o, "echo", &a->echo, e))
 		return -1;
 	if (a->silent && !a->echo)
 		return err_set(e, ERR_USAGE, "max_tokens: 0 is for echo; at least 1 is needed");
-	if (a->stream && ask_scores(a))
+	if (a->stream && query_scores(a))
 		return err_set(e, ERR_USAGE,
 			"echo with logprobs, or with max_tokens 0, is known as a whole only: not with stream");
 	return 0;
 }
 
-static int read_user(struct ask *a, const cJSON *o, struct err *e)
+static int read_user(struct query *a, const cJSON *o, struct err *e)
 {
 	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, "user");
 
@@ -208,46 +208,46 @@ static int read_user(struct ask *a, const cJSON *o, struct err *e)
 	return 0;
 }
 
-static int read_amounts(struct ask *a, const cJSON *o, struct err *e)
+static int read_amounts(struct query *a, const cJSON *o, struct err *e)
 {
 	const cJSON *options = cJSON_GetObjectItemCaseSensitive(o, "stream_options");
 
 	a->n = 1;
-	if (read_int(o, "n", 1, ASK_CHOICES, &a->n, e) || read_bool(o, "stream", &a->stream, e) ||
+	if (read_int(o, "n", 1, QUERY_CHOICES, &a->n, e) || read_bool(o, "stream", &a->stream, e) ||
 		read_bool(o, "ignore_eos", &a->ignore_end, e) ||
 		read_bool(o, "include_stop_str_in_output", &a->tell_stop, e) ||
 		(cJSON_IsObject(options) && read_bool(options, "include_usage", &a->usage, e)))
 		return -1;
 	a->best_of = a->n;
-	if (read_int(o, "best_of", a->n, ASK_CHOICES, &a->best_of, e))
+	if (read_int(o, "best_of", a->n, QUERY_CHOICES, &a->best_of, e))
 		return -1;
 	if (a->stream && a->best_of > a->n)
 		return err_set(e, ERR_USAGE, "best_of: it is known at the end only, so not with stream");
-	if ((a->kind == ASK_PIN || a->kind == ASK_SCORE) && (a->n > 1 || a->stream))
+	if ((a->kind == QUERY_PIN || a->kind == QUERY_SCORE) && (a->n > 1 || a->stream))
 		return err_set(e, ERR_USAGE, "%s: there is no answer here", a->stream ? "stream" : "n");
 	return 0;
 }
 
 /* Of a conversation a switch and a number, of a text one number. */
-static int read_logprobs(struct ask *a, const cJSON *o, struct err *e)
+static int read_logprobs(struct query *a, const cJSON *o, struct err *e)
 {
 	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, "logprobs");
 
-	if (a->kind != ASK_CHAT) {
+	if (a->kind != QUERY_CHAT) {
 		a->logprobs = cJSON_IsNumber(v);
-		return ask_nothing(v, NULL) ? 0 : read_int(o, "logprobs", 0, ASK_TOP, &a->top, e);
+		return query_nothing(v, NULL) ? 0 : read_int(o, "logprobs", 0, QUERY_TOP, &a->top, e);
 	}
 	if (read_bool(o, "logprobs", &a->logprobs, e) ||
-		read_int(o, "top_logprobs", 0, ASK_TOP, &a->top, e))
+		read_int(o, "top_logprobs", 0, QUERY_TOP, &a->top, e))
 		return -1;
 	return a->top && !a->logprobs ? err_set(e, ERR_USAGE, "top_logprobs: it needs logprobs: true")
 								  : 0;
 }
 
-int ask_read(struct ask *a, enum ask_kind kind, const struct serve *s, const char *body,
+int query_read(struct query *a, enum query_kind kind, const struct serve *s, const char *body,
 	size_t size, struct err *e)
 {
-	cJSON *o = ask_object(body, size, e);
+	cJSON *o = query_object(body, size, e);
 	int rc;
 
 	a->kind = kind;
@@ -257,22 +257,22 @@ int ask_read(struct ask *a, enum ask_kind kind, const struct serve *s, const cha
 		cJSON_Delete(o);
 		return -1;
 	}
-	rc = ask_check(kind, o, e) || refuse_tools(o, e) || read_settings(a, o, body, size, e) ||
+	rc = query_check(kind, o, e) || refuse_tools(o, e) || read_settings(a, o, body, size, e) ||
 				 read_stops(a, o, e) || read_bias(a, o, e) || read_user(a, o, e) ||
 				 read_amounts(a, o, e) || read_logprobs(a, o, e) || read_stop_ids(a, o, s, e) ||
-				 read_echo(a, o, e) || ask_prompts(a, o, s, e) || ask_pins(a, o, s, e)
+				 read_echo(a, o, e) || query_prompts(a, o, s, e) || query_pins(a, o, s, e)
 			 ? -1
 			 : 0;
-	if (!rc && (int64_t)a->n_prompts * a->best_of > ASK_CHOICES)
-		rc = err_set(e, ERR_USAGE, "n: at most %d answers at once are given", ASK_CHOICES);
+	if (!rc && (int64_t)a->n_prompts * a->best_of > QUERY_CHOICES)
+		rc = err_set(e, ERR_USAGE, "n: at most %d answers at once are given", QUERY_CHOICES);
 	cJSON_Delete(o);
 	return rc;
 }
 
-void ask_free(struct ask *a)
+void query_free(struct query *a)
 {
 	for (int32_t i = 0; i < a->n_prompts; i++)
 		free(a->prompt[i].ids);
 	setting_stops_free(&a->set.stop);
-	*a = (struct ask){ 0 };
+	*a = (struct query){ 0 };
 }

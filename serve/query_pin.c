@@ -29,7 +29,7 @@ static int read_ttl(const cJSON *v, int64_t *ns, struct err *e)
 						 "ttl: a time from 1s to 24h is needed, as 90s, 5m, 1h, or in seconds");
 }
 
-int ask_cache_control(const cJSON *o, int64_t *ttl_ns, struct err *e)
+int query_cache_control(const cJSON *o, int64_t *ttl_ns, struct err *e)
 {
 	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, "cache_control");
 	const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(v, "type"));
@@ -45,10 +45,10 @@ int ask_cache_control(const cJSON *o, int64_t *ttl_ns, struct err *e)
 
 /* Of one prompt: so many tokens, or those of a text that it begins with. */
 static int read_prefix(
-	struct ask *a, int32_t i, const cJSON *v, const struct serve *s, struct err *e)
+	struct query *a, int32_t i, const cJSON *v, const struct serve *s, struct err *e)
 {
-	struct ask_prompt stable = { 0 };
-	const struct ask_prompt *p = &a->prompt[i];
+	struct query_prompt stable = { 0 };
+	const struct query_prompt *p = &a->prompt[i];
 
 	if (cJSON_IsNumber(v) && v->valuedouble >= 1 && v->valuedouble <= (double)p->n &&
 		v->valuedouble == floor(v->valuedouble)) {
@@ -56,7 +56,7 @@ static int read_prefix(
 		return 0;
 	}
 	if (cJSON_IsString(v) && *v->valuestring) {
-		if (!ask_encode(s->tokenizer, v->valuestring, &stable, e))
+		if (!query_encode(s->tokenizer, v->valuestring, &stable, e))
 			a->pin[i] = ids_common(p->ids, (int64_t)p->n, stable.ids, (int64_t)stable.n);
 		/* its last token may have merged with what follows */
 		if (!e->code && (size_t)a->pin[i] + 4 < stable.n)
@@ -71,20 +71,20 @@ static int read_prefix(
 					 p->n);
 }
 
-int ask_pins(struct ask *a, const cJSON *o, const struct serve *s, struct err *e)
+int query_pins(struct query *a, const cJSON *o, const struct serve *s, struct err *e)
 {
 	const cJSON *prefix = cJSON_GetObjectItemCaseSensitive(o, "cache_prefix");
 	int64_t ttl_ns = 0;
-	int whole = a->kind == ASK_SCORE ? 0 : ask_cache_control(o, &ttl_ns, e);
+	int whole = a->kind == QUERY_SCORE ? 0 : query_cache_control(o, &ttl_ns, e);
 
 	if (whole < 0)
 		return -1;
-	if (a->kind == ASK_PIN && !whole) {
+	if (a->kind == QUERY_PIN && !whole) {
 		if (read_ttl(cJSON_GetObjectItemCaseSensitive(o, "ttl"), &ttl_ns, e))
 			return -1;
 		whole = 1;
 	}
-	if (a->kind != ASK_TEXT || cJSON_IsNull(prefix))
+	if (a->kind != QUERY_TEXT || cJSON_IsNull(prefix))
 		prefix = NULL;
 	if (whole || (prefix && !a->pin_ttl_ns))
 		a->pin_ttl_ns = ttl_ns ? ttl_ns : 300 * SECOND;

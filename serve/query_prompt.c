@@ -25,7 +25,7 @@ static void read_part(FILE *f, const cJSON *part, const char *name, const size_t
 		err_set(e, ERR_USAGE, "%s: only parts of type text can be read", name);
 	else
 		fputs(t, f);
-	if (!e->code && ask_cache_control(part, &mark->ttl_ns, e) > 0 && !fflush(f))
+	if (!e->code && query_cache_control(part, &mark->ttl_ns, e) > 0 && !fflush(f))
 		mark->bytes = *size;
 }
 
@@ -56,7 +56,7 @@ static char *read_text(
 }
 
 /* The label begins with a prompt's first words, in whole characters. */
-static void label(struct ask *a, const char *text)
+static void label(struct query *a, const char *text)
 {
 	size_t n = strnlen(text, sizeof a->label - 1);
 
@@ -66,7 +66,7 @@ static void label(struct ask *a, const char *text)
 	a->label[n] = '\0';
 }
 
-int ask_encode(const struct tokenizer *t, const char *text, struct ask_prompt *p, struct err *e)
+int query_encode(const struct tokenizer *t, const char *text, struct query_prompt *p, struct err *e)
 {
 	return tokenizer_encode_prompt(t, text, strlen(text), &p->begun, &p->ids, &p->n, &p->cap, e);
 }
@@ -110,7 +110,7 @@ static int read_role(const struct talk *t, const cJSON *m, const char **role, st
 	return 0;
 }
 
-static int read_message(struct ask *a, struct talk *t, const cJSON *m, struct err *e)
+static int read_message(struct query *a, struct talk *t, const cJSON *m, struct err *e)
 {
 	const cJSON *content = cJSON_GetObjectItemCaseSensitive(m, "content");
 	struct mark mark = { 0 };
@@ -126,7 +126,7 @@ static int read_message(struct ask *a, struct talk *t, const cJSON *m, struct er
 											 : strdup("");
 	if (!text)
 		return err_set(e, ERR_MEMORY, "out of memory for the text");
-	if (ask_cache_control(m, &mark.ttl_ns, e) > 0)
+	if (query_cache_control(m, &mark.ttl_ns, e) > 0)
 		mark.bytes = size;
 	if (mark.bytes)
 		a->pin_ttl_ns = mark.ttl_ns;
@@ -137,7 +137,7 @@ static int read_message(struct ask *a, struct talk *t, const cJSON *m, struct er
 	return e->code ? -1 : 0;
 }
 
-static int read_list(struct ask *a, struct talk *t, const cJSON *list, struct err *e)
+static int read_list(struct query *a, struct talk *t, const cJSON *list, struct err *e)
 {
 	const size_t n = (size_t)cJSON_GetArraySize(list);
 	const cJSON *m;
@@ -164,11 +164,11 @@ static int read_list(struct ask *a, struct talk *t, const cJSON *list, struct er
 
 /* The conversation up to the first bytes of message i, closed as the template closes it, or before
  * another turn. A template that refuses such a beginning leaves nothing stable. */
-static int32_t pin_at(const struct talk *t, size_t i, const struct ask_prompt *p)
+static int32_t pin_at(const struct talk *t, size_t i, const struct query_prompt *p)
 {
 	struct chat_message *m = calloc(i + 2, sizeof *m);
 	struct chat_input begun = t->chat;
-	struct ask_prompt to = { 0 };
+	struct query_prompt to = { 0 };
 	struct err ignored = { 0 };
 	int32_t n = 0;
 
@@ -188,11 +188,11 @@ static int32_t pin_at(const struct talk *t, size_t i, const struct ask_prompt *p
 }
 
 /* A pin ends where its last message might go on. */
-static int pin_all(const struct talk *t, const struct ask_prompt *p, int32_t *n, struct err *e)
+static int pin_all(const struct talk *t, const struct query_prompt *p, int32_t *n, struct err *e)
 {
 	static const char more[] = "\n\nMore";
 	struct chat_message *last = &t->message[t->chat.n - 1], was = *last;
-	struct ask_prompt to = { 0 };
+	struct query_prompt to = { 0 };
 	char *longer = malloc(last->size + sizeof more);
 	int rc = longer ? 0 : err_set(e, ERR_MEMORY, "out of memory for the prompt");
 
@@ -210,13 +210,13 @@ static int pin_all(const struct talk *t, const struct ask_prompt *p, int32_t *n,
 	return rc;
 }
 
-static int read_messages(struct ask *a, const cJSON *list, const struct serve *s, struct err *e)
+static int read_messages(struct query *a, const cJSON *list, const struct serve *s, struct err *e)
 {
 	struct talk t = {
 		.chat = { .c = s->info->chat, .t = s->tokenizer, .now = s->info->now, .open = true },
 		.own = answer_system(s->o.answer, NULL)
 	};
-	struct ask_prompt *p = &a->prompt[0];
+	struct query_prompt *p = &a->prompt[0];
 	struct err why = { 0 };
 	int rc;
 
@@ -227,11 +227,11 @@ static int read_messages(struct ask *a, const cJSON *list, const struct serve *s
 	t.chat.message = t.message;
 	if (!rc && template_ids(&t.chat, NULL, 0, &p->ids, &p->n, &p->cap, &why))
 		rc = err_set(e, why.code == ERR_INPUT ? ERR_USAGE : why.code, "messages: %s", why.text);
-	if (!rc && a->kind == ASK_PIN) {
+	if (!rc && a->kind == QUERY_PIN) {
 		rc = pin_all(&t, p, &a->pin[0], e);
 		p->n = (size_t)a->pin[0];
 	}
-	for (size_t i = t.chat.n; !rc && a->kind != ASK_PIN && !a->pin[0] && i-- > 0;)
+	for (size_t i = t.chat.n; !rc && a->kind != QUERY_PIN && !a->pin[0] && i-- > 0;)
 		if (t.mark[i].bytes)
 			a->pin[0] = pin_at(&t, i, p);
 	talk_free(&t);
@@ -240,7 +240,7 @@ static int read_messages(struct ask *a, const cJSON *list, const struct serve *s
 
 /* ---- texts and ids ---- */
 
-int ask_ids(struct ask_prompt *p, const cJSON *list, const struct serve *s, struct err *e)
+int query_ids(struct query_prompt *p, const cJSON *list, const struct serve *s, struct err *e)
 {
 	const cJSON *id;
 
@@ -257,36 +257,36 @@ int ask_ids(struct ask_prompt *p, const cJSON *list, const struct serve *s, stru
 	return 0;
 }
 
-static int read_prompt(struct ask *a, const cJSON *v, const struct serve *s, struct err *e)
+static int read_prompt(struct query *a, const cJSON *v, const struct serve *s, struct err *e)
 {
-	struct ask_prompt *p = &a->prompt[a->n_prompts];
+	struct query_prompt *p = &a->prompt[a->n_prompts];
 
-	if (a->n_prompts == ASK_PROMPTS)
-		return err_set(e, ERR_USAGE, "prompt: at most %d at once are answered", ASK_PROMPTS);
+	if (a->n_prompts == QUERY_PROMPTS)
+		return err_set(e, ERR_USAGE, "prompt: at most %d at once are answered", QUERY_PROMPTS);
 	a->n_prompts++;
 	if (cJSON_IsString(v)) {
 		label(a, v->valuestring);
-		if (ask_encode(s->tokenizer, v->valuestring, p, e))
+		if (query_encode(s->tokenizer, v->valuestring, p, e))
 			return -1;
 	} else if (!cJSON_IsArray(v)) {
 		return err_set(
 			e, ERR_USAGE, "prompt: a text, a list of token ids, or a list of these is needed");
-	} else if (ask_ids(p, v, s, e)) {
+	} else if (query_ids(p, v, s, e)) {
 		return -1;
 	}
 	return p->n ? 0
 				: err_set(e, ERR_USAGE, "prompt: it is empty, and a token is needed to go on from");
 }
 
-int ask_prompts(struct ask *a, const cJSON *o, const struct serve *s, struct err *e)
+int query_prompts(struct query *a, const cJSON *o, const struct serve *s, struct err *e)
 {
 	const cJSON *prompt = cJSON_GetObjectItemCaseSensitive(o, "prompt"), *v;
 
-	if (a->kind == ASK_CHAT || (a->kind == ASK_PIN && !prompt))
+	if (a->kind == QUERY_CHAT || (a->kind == QUERY_PIN && !prompt))
 		return read_messages(a, cJSON_GetObjectItemCaseSensitive(o, "messages"), s, e);
 	if (!prompt)
 		return err_set(e, ERR_USAGE, "prompt: it is missing");
-	if (a->kind == ASK_PIN && cJSON_IsArray(prompt) && !cJSON_IsNumber(prompt->child))
+	if (a->kind == QUERY_PIN && cJSON_IsArray(prompt) && !cJSON_IsNumber(prompt->child))
 		return err_set(e, ERR_USAGE, "prompt: one text, or a list of token ids, can be pinned");
 	if (!cJSON_IsArray(prompt) || !prompt->child || cJSON_IsNumber(prompt->child))
 		return read_prompt(a, prompt, s, e);
