@@ -159,7 +159,7 @@ struct tl_abandoned {
 	int64_t request, step;   /* step: the newest one when it was left */
 	struct tl_branch origin; /* where it parts; .request is the same */
 	int32_t at;              /* the first of its tokens was the request's token[at] */
-	struct tl_token *token;  /* from stem.pos on */
+	struct tl_token *token;  /* from origin.pos on */
 	int32_t n_tokens;
 };
 
@@ -401,7 +401,7 @@ const struct tl_request *timeline_chat(const struct timeline *t);
 /* Bytes of a token (not NUL-terminated, may be part of a character); "" if not known. Any id will
  * do. */
 const char *timeline_token_bytes(const struct timeline *t, int32_t id, int32_t *size);
-/* All tokens of a branch, prompt and all; stem.pos is not read. */
+/* All tokens of a branch, prompt and all; origin.pos is not read. */
 int32_t timeline_branch_length(const struct timeline *t, struct tl_branch b);
 /* Id of its token at a position; -1: it is not known. */
 int32_t timeline_branch_id(const struct timeline *t, struct tl_branch b, int32_t pos);

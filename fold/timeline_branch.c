@@ -10,7 +10,7 @@
 #include "base/ids.h"
 #include "fold/timeline_fold.h"
 
-enum { LOOK_BACK = 64 }; /* requests and futures among which a stem is sought */
+enum { LOOK_BACK = 64 }; /* requests and abandoned branches among which an origin is sought */
 
 static const struct tl_abandoned *abandoned_of(const struct timeline *t, struct tl_branch b)
 {
@@ -143,7 +143,7 @@ static void consider(struct timeline *t, struct tl_request *r, const struct tl_r
 }
 
 /* A turn goes on from an answer, so it shares some of that; what only asks the same has the same
- * stem. */
+ * origin. */
 void tl_find_origin(struct timeline *t, struct tl_request *r, int64_t parent)
 {
 	int32_t looked = 0;

@@ -34,7 +34,7 @@ static const struct field {
 	const char *none; /* words that ask for nothing, as null and empty values do; NULL: false */
 	const char *why;  /* it is not served */
 } fields[] = {
-	/* what is read (ask.c, query_prompt.c, query_pin.c) */
+	/* what is read (query.c, query_prompt.c, query_pin.c) */
 	{ "messages", "OpenAI", .paths = CHAT | PIN | IDS },
 	{ "prompt", "OpenAI", .paths = TEXT | SCORE | PIN | IDS },
 	{ "stop", "OpenAI", .paths = ALL },

@@ -31,7 +31,7 @@ enum {
 	ROUTE_ALLOW = 32
 };
 
-/* ---- what a request asks for (ask.c) ---- */
+/* ---- what a request asks for (query.c) ---- */
 
 struct query_prompt {
 	int32_t *ids; /* malloc'd */

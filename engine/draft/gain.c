@@ -1,4 +1,4 @@
-/* See worth.h. */
+/* See gain.h. */
 #include "engine/draft/gain.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
  * its path; each level expands the worthiest nodes, and the worthiest of all nodes are proposed.
  * Width 1 is a chain. What is worth less than its row is not proposed. What is worth so little that
  * its children, which are worth less, would cost more than they bring, since they take a pass
- * besides their rows, is not expanded: see worth.h. Thread: the engine's. Nothing is allocated
+ * besides their rows, is not expanded: see gain.h. Thread: the engine's. Nothing is allocated
  * after opening. */
 #ifndef CUTAWAY_ENGINE_DRAFT_GROW_H
 #define CUTAWAY_ENGINE_DRAFT_GROW_H
