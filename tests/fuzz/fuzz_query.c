@@ -4,22 +4,22 @@
 
 #include "tests/fuzz/serve_fixture.h"
 
-static void check_settings(const struct ask *a)
+static void check_settings(const struct query *a)
 {
-	FUZZ_CHECK(a->n >= 1 && a->best_of >= a->n && a->n_prompts * a->best_of <= ASK_CHOICES);
-	FUZZ_CHECK(a->top >= 0 && a->top <= ASK_TOP && a->set.params.temperature >= 0);
+	FUZZ_CHECK(a->n >= 1 && a->best_of >= a->n && a->n_prompts * a->best_of <= QUERY_CHOICES);
+	FUZZ_CHECK(a->top >= 0 && a->top <= QUERY_TOP && a->set.params.temperature >= 0);
 	FUZZ_CHECK(a->set.params.top_p >= 0 && a->set.params.top_p <= 1);
 	FUZZ_CHECK(memchr(a->label, 0, sizeof a->label) && memchr(a->user, 0, sizeof a->user));
 	for (int i = 0; i < SETTING_STOPS_MAX; i++)
 		FUZZ_CHECK(!a->set.stop.text[i] || *a->set.stop.text[i]);
 }
 
-static void read_ask(struct serve *s, enum ask_kind kind, const char *body, size_t size)
+static void read_query(struct serve *s, enum query_kind kind, const char *body, size_t size)
 {
-	struct ask a = { 0 };
+	struct query a = { 0 };
 	struct err e = { 0 };
 
-	if (ask_read(&a, kind, s, body, size, &e)) {
+	if (query_read(&a, kind, s, body, size, &e)) {
 		FUZZ_CHECK(e.code == ERR_USAGE && *e.text);
 	} else {
 		FUZZ_CHECK(!e.code && a.n_prompts >= 1);
@@ -30,7 +30,7 @@ static void read_ask(struct serve *s, enum ask_kind kind, const char *body, size
 				FUZZ_CHECK(a.prompt[i].ids[k] >= 0 && a.prompt[i].ids[k] < s->info->vocab);
 		}
 	}
-	ask_free(&a);
+	query_free(&a);
 }
 
 /* /tokenize and /detokenize: what they answer is JSON. */
@@ -63,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FUZZ_CHECK(body);
 	memcpy(body, data + 1, --size);
 	if (*data % 5 < 3)
-		read_ask(s, (enum ask_kind)(*data % 5), body, size);
+		read_query(s, (enum query_kind)(*data % 5), body, size);
 	else
 		read_at_once(s, *data % 5 == 3 ? "/tokenize" : "/detokenize", body, size);
 	free(body);
