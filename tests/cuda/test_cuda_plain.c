@@ -751,12 +751,12 @@ static const struct {
 	{ "gated", K_OP_gated, 7, gated },
 	{ "centre", K_OP_centre, 3, centre },
 	{ "columns", K_OP_columns, 4, columns },
-	{ "extent", K_OP_key_range, 2, key_range },
+	{ "key_range", K_OP_key_range, 2, key_range },
 	{ "pick", K_OP_pick, 3, pick },
 	{ "turn", K_OP_turn, 2, turn },
 	{ "encode", K_OP_encode, 4, encode },
-	{ "recall", K_OP_h2o_lookup, 2, h2o_lookup },
-	{ "account", K_OP_attn_score, 3, attn_score },
+	{ "h2o_lookup", K_OP_h2o_lookup, 2, h2o_lookup },
+	{ "attn_score", K_OP_attn_score, 3, attn_score },
 	{ "attend", K_OP_attention, 9, attend },
 };
 
