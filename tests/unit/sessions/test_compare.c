@@ -392,7 +392,7 @@ static int run(struct rig *r, int repeat, struct err *e)
 		.n_prompts = 2,
 		.repeat = repeat,
 		.stop = &r->stop,
-		.tell = note_turn };
+		.report = note_turn };
 	return compare_run(&p, &r->compare, e);
 }
 
