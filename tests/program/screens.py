@@ -32,6 +32,7 @@ class Failure(Exception):
 
 class Screen:
     """A terminal with a shell in it, in a folder of its own."""
+    waits_for_model = True  # a screen on which a model is being opened does not stand still yet
 
     def __init__(self, folder, width, height, env=()):
         self.folder = folder
@@ -82,13 +83,13 @@ class Screen:
         self.tmux("resize-window", "-t", "t", "-x", str(width), "-y", str(height))
 
     def wait(self, pattern, gone=False):
-        """Until the screen has (or no longer has) the pattern and stands still: twice the same, but for a model that is being opened."""
+        """Until the screen has (or no longer has) the pattern and stands still: twice the same."""
         end, before = time.monotonic() + PATIENCE, None
         while time.monotonic() < end:
             now = self.text()
             if bool(re.search(pattern, now, re.M)) != gone and masked(now) == before:
                 return now
-            before = None if OPENING in now and OPENING not in pattern else masked(now)
+            before = None if self.waits_for_model and OPENING in now and OPENING not in pattern else masked(now)
             time.sleep(0.04)
         raise Failure(f"{'still' if gone else 'no'} /{pattern}/ on the screen:\n{now}")
 
