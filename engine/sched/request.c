@@ -62,6 +62,14 @@ static bool copy_stops(struct request *r, const char *const *stop)
 	return r->stop && r->tail && r->stop_json;
 }
 
+/* A kind of no list, which a recording may have, draws one token after the other. */
+static const struct request_kind *how_of(enum ev_code_request_kind kind)
+{
+	const bool listed = (unsigned)kind < EV_N_request_kind;
+
+	return listed && request_kinds[kind] ? request_kinds[kind] : &request_next;
+}
+
 struct request *request_new(
 	const struct engine_request *spec, int32_t ctx, const struct memory *memory)
 {
@@ -71,7 +79,7 @@ struct request *request_new(
 	if (!r)
 		return NULL;
 	r->kind = spec->kind;
-	r->how = request_kinds[spec->kind] ? request_kinds[spec->kind] : &request_next;
+	r->how = how_of(spec->kind);
 	r->parent = spec->parent;
 	r->sample = spec->sample;
 	r->params = spec->params;

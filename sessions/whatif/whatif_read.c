@@ -97,8 +97,9 @@ static void on_pin(struct reading *g, const struct history *h, const struct ev_p
 
 	if (p->action == EV_PIN_expired || p->action == EV_PIN_removed) {
 		if (ROOM(g, r->change, r->cap_changes, r->n_changes))
-			r->change[r->n_changes++] =
-				(struct change){ .at = g->now, .after = r->n, .unpin = p->pin };
+			r->change[r->n_changes++] = (struct change){
+				.at = g->now, .after = r->n, .name = "", .value = "", .unpin = p->pin
+			};
 	} else if (p->action != EV_PIN_kept && s && p->asked > 0 &&
 			   p->asked <= history_request(h, s->id)->n_prompt) {
 		s->pin = (int32_t)p->asked;
