@@ -316,7 +316,7 @@ def test_report():
     with open(table, encoding="utf-8", newline="") as f:
         rows = list(csv.DictReader(f))
     check("a row for each answer, for a spreadsheet", status == 0 and len(rows) == 6 and
-          [(r["reader"], r["said"], r["right"]) for r in rows if r["question"].startswith("How many")] == [("Ada", "5", "1"), ("second", "9", "0")],
+          [(r["reader"], r["predicted"], r["right"]) for r in rows if r["question"].startswith("How many")] == [("Ada", "5", "1"), ("second", "9", "0")],
           (rows, err))
     status, out, err = cutaway("lesson", "report", "--json", *records)
     answers = json.loads(out)
