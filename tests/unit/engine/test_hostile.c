@@ -564,7 +564,7 @@ static void test_utf16(void **state)
 	sqlite3_finalize(s);
 	sqlite3_close(from);
 	assert_int_equal(sqlite3_exec(db,
-						 "PRAGMA application_id = 1668641911; PRAGMA user_version = 16;"
+						 "PRAGMA application_id = 1668641911; PRAGMA user_version = 1;"
 						 "INSERT INTO setting VALUES(1, 1, 'temp', 'h\xc3\xa9')",
 						 NULL, NULL, NULL),
 		SQLITE_OK);
