@@ -5,16 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/embed.h"
 #include "base/text.h"
 #include "sessions/export/export_html.h"
 
-__asm__(".section .rodata\n"
-		".global export_page\n"
-		"export_page:\n"
-		".incbin \"sessions/export/export_page.html\"\n"
-		".byte 0\n"
-		".previous\n");
-extern const char export_page[];
+EMBED(export_page, "sessions/export/export_page.html");
 
 enum { MOST_TOKENS = 200000, TOP = 5 };
 
