@@ -23,7 +23,6 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 GOLDEN = os.path.join(ROOT, "tests", "data", "golden")
 PATIENCE = 150  # seconds to wait for a text before a test fails; never a measure of speed
-OPENING = "opening the model"
 
 
 class Failure(Exception):
@@ -32,7 +31,6 @@ class Failure(Exception):
 
 class Screen:
     """A terminal with a shell in it, in a folder of its own."""
-    waits_for_model = True  # a screen on which a model is being opened does not stand still yet
 
     def __init__(self, folder, width, height, env=()):
         self.folder = folder
@@ -89,7 +87,7 @@ class Screen:
             now = self.text()
             if bool(re.search(pattern, now, re.M)) != gone and masked(now) == before:
                 return now
-            before = None if self.waits_for_model and OPENING in now and OPENING not in pattern else masked(now)
+            before = masked(now)
             time.sleep(0.04)
         raise Failure(f"{'still' if gone else 'no'} /{pattern}/ on the screen:\n{now}")
 
@@ -163,8 +161,7 @@ class Suite:
         screen.type("clear; " + self.command("chat", "--model", self.model, "--greedy", "--max-tokens", "20",
                                              *args))
         screen.keys("Enter")
-        screen.wait(r"step|rec|not recorded")
-        screen.wait(r"opening the model", gone=True)
+        screen.wait(r"^ cutaway  (?!.*opening the model)")  # the head line of a model that is open
 
     def ask(self, screen, text, last_step):
         """The answer is complete after this step."""

@@ -338,7 +338,6 @@ def test_waiting_turns(suite):
         s.type("clear; " + suite.command("chat", "--model", large, "--record", "w.db"))
         s.keys("Enter")
         s.wait("opening the model")
-        s.waits_for_model = False
         enter(s, "early bird")
         s.wait(r"you +early bird")
         s.wait("waiting for the model · Esc takes it back")
@@ -354,7 +353,6 @@ def test_waiting_turns(suite):
         s.wait("a third", gone=True)
         s.keys("C-c")
         s.wait(r"^\$$")
-        s.waits_for_model = True
         suite.chat(s, "--no-record")
         s.keys("F5")
         s.wait("paused")
