@@ -25,8 +25,7 @@ static int why_verb(const struct cli *c, struct err *e)
 	if (!recordings_find(opts.file, &path, e) && !why_open(&w, path, e)) {
 		if (!opts.file)
 			fprintf(stderr, "%s\n", path);
-		if (!why_query_in(
-				w, c->operand[0], c->n_operands > 1 ? c->operand[1] : NULL, NULL, stdout, e))
+		if (!why_find(w, c->operand[0], c->n_operands > 1 ? c->operand[1] : NULL, NULL, stdout, e))
 			out_flush(e);
 	}
 	why_close(w);

@@ -118,7 +118,7 @@ bad:
 		e, ERR_USAGE, "why %s %.40s: \"%.40s\" is no %s", k->name, where, where, k->where);
 }
 
-int why_query_in(struct why *w, const char *what, const char *where, const struct why_here *here,
+int why_find(struct why *w, const char *what, const char *where, const struct why_here *here,
 	FILE *out, struct err *e)
 {
 	struct err own = { 0 };

@@ -34,7 +34,7 @@ struct why_here {
  * name of why_kinds or a unique beginning. where: NULL or "" for the most interesting one. here:
  * NULL for the whole file. ERR_USAGE if what or where make no sense, listing what would; "the log
  * has none" is an answer, not an error. */
-int why_query_in(struct why *w, const char *what, const char *where, const struct why_here *here,
+int why_find(struct why *w, const char *what, const char *where, const struct why_here *here,
 	FILE *out, struct err *e);
 
 #endif

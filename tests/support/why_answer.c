@@ -25,7 +25,7 @@ const char *why_answer(
 	assert_non_null(out);
 	if (why_open(&w, file, &e))
 		fail_msg("%s", e.text);
-	if (why_query_in(w, what, where, here, out, &e))
+	if (why_find(w, what, where, here, out, &e))
 		fprintf(out, "error: %s", e.text);
 	why_close(w);
 	fclose(out);

@@ -115,7 +115,7 @@ static int answer(
 	if (!out)
 		return err_set(e, ERR_MEMORY, "no memory for an answer");
 	if (!why_open(&w, path, e))
-		rc = why_query_in(w, what, where, a->host.replay || a->past ? &here : NULL, out, e);
+		rc = why_find(w, what, where, a->host.replay || a->past ? &here : NULL, out, e);
 	why_close(w);
 	if (fclose(out))
 		rc = err_set(e, ERR_MEMORY, "no memory for an answer");

@@ -139,7 +139,7 @@ static char *why_price_of(const char *where)
 	struct why *w;
 	FILE *out = open_memstream(&text, &size);
 
-	if (why_open(&w, file, &e) || why_query_in(w, "price", where, NULL, out, &e))
+	if (why_open(&w, file, &e) || why_find(w, "price", where, NULL, out, &e))
 		fail_msg("%s", e.text);
 	why_close(w);
 	fclose(out);
