@@ -136,7 +136,7 @@ def mask_number(m):
 def masked(text):
     lines = text.split("\n")
     # what is measured is there or not, as there is room beside it
-    lines[0] = re.sub(r" +(?:(?:TTFT|ITL p50|p99|above peak: [\d.]+ >) +)?#", "", NUMBER.sub("  #", lines[0]))
+    lines[0] = re.sub(r" +(?:(?:TTFT|ITL p50|p99|above roof: [\d.]+ >) +)?#", "", NUMBER.sub("  #", lines[0]))
     lines[0] = re.sub(r" {2,}", "  ", MACHINE.sub("MACHINE", CLOCK.sub("CLOCK", lines[0])))
     lines[1:] = [SPEED.sub(lambda m: " " * (len(m.group(0)) - 1) + "#", line) for line in lines[1:]]
     lines = [NUMBER.sub(mask_number, line).rstrip() for line in mask_view(lines, "time")]

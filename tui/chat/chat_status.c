@@ -29,7 +29,7 @@ static void fields_measured(struct app *a, struct app_status *s)
 	if (isfinite(reached) && roof > 0 && reached <= roof)
 		app_field(s, INK_TEXT, "%.0f %% MBU", 100 * reached / roof);
 	else if (isfinite(reached) && roof > 0)
-		app_field(s, INK_TEXT, "above peak: %.0f > %.0f GB/s", reached / 1e9, roof / 1e9);
+		app_field(s, INK_TEXT, "above roof: %.0f > %.0f GB/s", reached / 1e9, roof / 1e9);
 	/* on 80 columns speed and MBU say more */
 	if (r && a->canvas.w >= 100)
 		l = timeline_latencies(t, r);
