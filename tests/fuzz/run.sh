@@ -21,7 +21,7 @@ fi
 
 # The kernels are left out: no target runs a model, so what names them may stay unresolved.
 sanitize=-fsanitize=address,undefined
-objects=$(find base event engine fold trace sessions tui tests/support/tiny*.c tests/support/timeline_dump.c -name "*.c" 2>/dev/null | LC_ALL=C sort |
+objects=$(find base event engine fold trace sessions serve tui tests/support/tiny*.c tests/support/timeline_dump.c -name "*.c" 2>/dev/null | LC_ALL=C sort |
 	sed "s,\(.*\)\.c$,$build/\1.o,")
 mkdir -p $build
 make -k -j"$(getconf _NPROCESSORS_ONLN)" CC=clang BUILD=$build \
