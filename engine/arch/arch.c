@@ -6,17 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *arch_name(int i)
+{
+	return arch_table[i] ? arch_table[i]->name : NULL;
+}
+
 static void list_names(char *buf, size_t cap)
 {
 	size_t n = 0;
 
 	*buf = '\0';
 	for (int i = 0; arch_table[i] && n < cap; i++)
-		n += (size_t)snprintf(buf + n, cap - n, "%s%s",
-			i == 0              ? ""
-			: arch_table[i + 1] ? ", "
-								: " and ",
-			arch_table[i]->name);
+		n += (size_t)snprintf(buf + n, cap - n, "%s%s", i ? ", " : "", arch_name(i));
 }
 
 /* Why a file whose architecture is in no table cannot run, where its tensors say it; else NULL. */

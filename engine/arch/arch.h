@@ -26,6 +26,7 @@ struct arch {
 };
 
 extern const struct arch *const arch_table[]; /* ends with NULL */
+const char *arch_name(int i);                 /* of its row i; NULL behind the last */
 
 /* The family of a file. NULL and the list of the known ones. */
 const struct arch *arch_find(const struct gguf *g, struct err *e);

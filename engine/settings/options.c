@@ -7,6 +7,7 @@
 
 /* What completion offers comes from tables of other folders, of which this one includes none. */
 extern const char *const prefix_policies[];
+const char *arch_name(int i);
 const char *sched_policy_name(int i);
 const char *draft_offer(int i);
 const char *visible_offer(int i);

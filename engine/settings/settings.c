@@ -308,18 +308,22 @@ void setting_text(const struct setting *s, const void *base, char *buf, size_t c
 
 /* ---- help ---- */
 
-/* "; NAME: ngram, jacobi": what more() offers, each up to a colon, once. */
+/* What listed() has; else "; NAME: ngram, jacobi": what more() offers, each up to a colon, once. */
 static size_t more_text(const struct setting *s, char *buf, size_t cap)
 {
+	const char *(*next)(int) = s->listed ? s->listed : s->arg ? s->more : NULL;
 	const char *word, *last = "";
 	size_t n = 0, size = 0;
 
-	for (int i = 0; s->arg && s->more && (word = s->more(i)) && n < cap; i++) {
+	for (int i = 0; next && (word = next(i)) && n < cap; i++) {
 		if (!strncmp(word, last, size) && size == strcspn(word, ":"))
 			continue;
 		size = strcspn(word, ":");
-		n += (size_t)snprintf(
-			buf + n, cap - n, "%s%.*s", *last ? ", " : "; NAME: ", (int)size, word);
+		n += (size_t)snprintf(buf + n, cap - n, "%s%.*s",
+			*last       ? ", "
+			: s->listed ? ""
+						: "; NAME: ",
+			(int)size, word);
 		last = word;
 	}
 	return n;

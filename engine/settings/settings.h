@@ -82,6 +82,7 @@ struct setting {
 	 * follow; NULL ends them. */
 	const char *const *words;
 	const char *(*more)(int i);
+	const char *(*listed)(int i); /* what the help lists behind doc, or NULL; likewise */
 	const char *doc;
 };
 

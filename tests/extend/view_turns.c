@@ -31,7 +31,8 @@ static bool turns_key(int key, const struct timeline *t, struct view_state *s)
 static const struct view view_turns = {
 	.name = "turns",
 	.id = "turns",
-	.help = "How many turns there were. The screens keep the newest; a replay has them all.",
+	.help = "How many turns there were. The screens keep the newest; a replay has them all.\n\n"
+			"Try: /again, which adds one.",
 	.min_w = 24,
 	.min_h = 2,
 	.want_h = 2,

@@ -20,10 +20,9 @@
 
 static char *model;
 
-/* What may be opened is told where a user looks: no family is forgotten when one is added. */
-static void every_family_is_told_of(void **state)
+/* What may be opened stands where a user looks: no family is forgotten when one is added. */
+static void every_family_has_a_row(void **state)
 {
-	const struct setting *s = setting_find(engine_settings, "model");
 	char models[1 << 16] = "", row[64];
 	FILE *f = fopen("docs/models.md", "r");
 
@@ -32,7 +31,6 @@ static void every_family_is_told_of(void **state)
 	assert_true(fread(models, 1, sizeof models - 1, f) > 1000);
 	fclose(f);
 	for (int i = 0; arch_table[i]; i++) {
-		assert_non_null(strstr(s->doc, arch_table[i]->name));
 		snprintf(row, sizeof row, "\n| %s | ", arch_table[i]->name);
 		assert_non_null(strstr(models, row));
 	}
@@ -284,7 +282,7 @@ static void test_lossy(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(every_family_is_told_of),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(every_family_has_a_row),
 		cmocka_unit_test(test_rows), cmocka_unit_test(test_ranges), cmocka_unit_test(test_texts),
 		cmocka_unit_test(test_engine), cmocka_unit_test(test_open), cmocka_unit_test(test_lossy) };
 

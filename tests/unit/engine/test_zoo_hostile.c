@@ -153,7 +153,7 @@ static void test_families(void **state)
 	(void)state;
 	*architecture_at(size) = 'x';
 	refused("qwen3", size, "\"xwen3\" is not supported; supported are ");
-	refused("qwen3", size, " and t5");
+	refused("qwen3", size, ", t5");
 	size = load("t5");
 	*architecture_at(size) = 'x';
 	refused("t5", size, "\"x5\" is not supported: it is an encoder alone");
