@@ -13,6 +13,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../program"))
+from tap import sample
+
 os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
 FAST, CHECKED = "build/tests/libcuda_shim.so", "build/tests/libcuda_shim_checked.so"
 FORMATS = [line.split() for line in subprocess.check_output(["build/tests/mktiny", "--types"], text=True).splitlines()]
@@ -63,7 +66,7 @@ def test_models(folder):
     types = [("Q4_1", []), ("Q8_0", ["--tied", "0"]), ("F16", ["--bias", "--arch", "qwen2", "--pre", "qwen2"]),
              ("IQ4_NL", ["--kv-heads", "1"]), ("Q4_K", ["--dim", "256", "--ffn", "256"]),
              ("Q6_K", ["--dim", "256", "--ffn", "256"])]
-    for i, (kind, options) in enumerate(types):
+    for i, (kind, options) in enumerate(sample(types, 3)):
         model = tiny(folder, kind, "--type", kind, *options)
         test_equal(model, kind, [("graph", FAST, i), ("launches", FAST, 7), (("graph", "launches")[i % 2], CHECKED, i)], tokens=6)
 
@@ -88,7 +91,7 @@ def test_ways(folder):
     cases = [(f"tests/data/zoo/{name}.gguf", (), "abcdefgh ijklmnop 12345") for name in ZOO]
     cases += [(model, (way,), "It was the best of times, it was the worst of times. " * 6) for way in WAYS]
     cases += [("tests/data/zoo/deepseek2.gguf", ("--attention=matrix", "--cache-format=e4m3"), "abcdefgh ijklmnop 12345")]
-    for i, (path, more, prompt) in enumerate(cases):
+    for i, (path, more, prompt) in enumerate(sample(cases, 6)):
         args = ("run", "--json", "--raw", "--greedy", "--no-record", "--model", path, "--max-tokens", "4", *more)
         status, expected, errors = cutaway(*args, "--backend", "cpu", prompt)
         what = " ".join((os.path.basename(path), *more))
@@ -182,7 +185,7 @@ def test_user(folder, model):
 
 def test_recorded(folder):
     """Each format in each way of running, recorded: the recording is whole, and the CPU computes the same hashes."""
-    for i, (kind, block) in enumerate(FORMATS):
+    for i, (kind, block) in enumerate(sample(FORMATS, 8)):
         wide = ["--dim", "256", "--ffn", "256"] if block == "256" else []
         model = tiny(folder, "recorded-" + kind, "--type", kind, "--layers", "1", *wide)
         for j, mode in enumerate(("graph", "launches")):
@@ -232,7 +235,7 @@ def test_chat(folder, model):
         fails = answer(model, "cuda", tokens=2, CUTAWAY_SHIM_FAIL=f"cuStreamSynchronize:{middle}=719!")[0]
         low, opening = (middle, opening) if fails else (low, middle)
     in_chat = 0
-    for call in (40, opening + 3, opening + 16):
+    for call in sample((40, opening + 3, opening + 16), 2):
         file = os.path.join(folder, f"chat-{call}.db")
         status, screen = chat(folder, model, file, f"cuStreamSynchronize:{call}=719!")
         if not os.path.exists(file):

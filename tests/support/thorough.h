@@ -5,6 +5,7 @@
 #define CUTAWAY_TESTS_THOROUGH_H
 
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/kernels.h"
@@ -16,6 +17,12 @@ static inline bool is_thorough(void)
 #else
 	return strcmp(k_isas()[0], "scalar") != 0;
 #endif
+}
+
+/* The longest of these only when `tests/run --all` asks; in a run of the day a sample. */
+static inline bool wants_all(void)
+{
+	return is_thorough() && getenv("CUTAWAY_TEST_ALL");
 }
 
 #endif

@@ -219,7 +219,7 @@ static bool has_shim(void)
 #endif
 }
 
-void zoo_check(const char *name)
+void zoo_check(const char *name, bool on_gpu)
 {
 	static struct world base, other;
 	struct sequence s[SEQUENCES];
@@ -241,7 +241,7 @@ void zoo_check(const char *name)
 	o.slots = 2;
 	run_world(&other, name, &o, s);
 	check_same(name, "a small batch in chunks", &base, &other);
-	if (!shim)
+	if (!shim || !on_gpu)
 		return;
 	o = options("cuda", NULL);
 	run_world(&other, name, &o, s);

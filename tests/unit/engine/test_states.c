@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "engine/core/engine.h"
+#include "tests/support/thorough.h"
 
 enum { CTX = 8448, LONG = 8192, PAGE = 16, N_PROMPT = 24, IN_USE = 8 };
 #define FEW_MB 1.0f
@@ -179,8 +180,11 @@ static void run(const char *name, float state_memory)
 	engine_close(w.e);
 }
 
+/* The models without a limit take long: in a run of the day, that with the one is enough. */
 static void test_all(void **state)
 {
+	if (!wants_all())
+		skip();
 	run(*state, 0);
 }
 

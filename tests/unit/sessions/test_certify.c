@@ -164,10 +164,10 @@ static void test_all_pairs(void **state)
 	t.layers = 1;
 	char *path = tiny_temp(&t, &e);
 	assert_true(path && sum && order);
-	struct certify_options o = { .model = path, .seed = 3, .mixed = is_thorough() ? 0 : 12 };
+	struct certify_options o = { .model = path, .seed = 3, .mixed = wants_all() ? 0 : 12 };
 	if (certify_run(&o, note, &order[0], &sum[0], &e))
 		fail_msg("%s", e.text);
-	if (is_thorough())
+	if (wants_all())
 		check_all_met(&sum[0]);
 	assert_false(sum[0].out_of_time);
 	int impossible = 0;
@@ -252,7 +252,7 @@ static struct lossy_settings lossy_of_format(enum k_type type)
  * the lossy settings of lossy_of_format(). */
 static void test_formats(void **state)
 {
-	const int each = is_thorough() ? 3 : K_N_TYPES;
+	const int each = wants_all() ? 3 : K_N_TYPES;
 
 	(void)state;
 	for (int type = 0; type < K_N_TYPES; type++) {
@@ -287,7 +287,7 @@ static void test_kinds(void **state)
 	static const char *const names[] = { "t5", "llada", "dream", "mamba2", "jamba", "qwen3next",
 		"deepseek2" };
 	(void)state;
-	for (size_t i = 0; i < sizeof names / sizeof *names; i += is_thorough() ? 1 : 3) {
+	for (size_t i = 0; i < sizeof names / sizeof *names; i += wants_all() ? 1 : 3) {
 		struct certify_summary sum;
 		struct seen s = { 0 };
 		struct err e = { 0 };
