@@ -34,13 +34,13 @@
 #include "base/cycle.h"
 #include "base/histogram.h"
 #include "event/event.h"
-#include "fold/timeline_attached.h"
-#include "fold/timeline_machine.h"
-#include "fold/timeline_pin.h"
-#include "fold/timeline_search.h"
-#include "fold/timeline_traffic.h"
-#include "fold/timeline_canvas.h"
-#include "fold/timeline_watched.h"
+#include "fold/tl_attached.h"
+#include "fold/tl_machine.h"
+#include "fold/tl_pin.h"
+#include "fold/tl_search.h"
+#include "fold/tl_traffic.h"
+#include "fold/tl_canvas.h"
+#include "fold/tl_watched.h"
 
 enum {
 	TL_CANDIDATES = 8,

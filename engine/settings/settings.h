@@ -6,7 +6,7 @@
  * docs/extend.md.
  *
  * Rows of the program's own options (cli/) and of commands that are no settings
- * (tui/chat/commands.c) are of the same type. Thread: any; tables are constant, values belong to
+ * (tui/app/commands.c) are of the same type. Thread: any; tables are constant, values belong to
  * the caller. */
 #ifndef CUTAWAY_ENGINE_SETTINGS_H
 #define CUTAWAY_ENGINE_SETTINGS_H

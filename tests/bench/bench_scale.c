@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "tests/support/random_event.h"
 #include "trace/recording.h"
-#include "tui/replay/player.h"
+#include "tui/app/player.h"
 #include "tui/views/view.h"
 
 enum {

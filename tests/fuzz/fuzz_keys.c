@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tui/chat/commands.h"
-#include "tui/chat/prompt.h"
+#include "tui/app/commands.h"
+#include "tui/term/prompt.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,7 +6,7 @@
 #include "fold/timeline.h"
 #include "sessions/lesson/lesson.h"
 #include "tests/fuzz/fuzz.h"
-#include "tui/chat/commands.h"
+#include "tui/app/commands.h"
 #include "tui/views/views.h"
 
 static void draw(struct timeline *t)

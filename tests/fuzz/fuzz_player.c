@@ -12,7 +12,7 @@
 
 #include "tests/fuzz/fuzz.h"
 #include "trace/schema.h"
-#include "tui/replay/player.h"
+#include "tui/app/player.h"
 #include "tests/support/timeline_dump.h"
 
 enum { SPAN_MAX = 96, LAYERS = 2, PAGE = 16, PAGES = 24, VOCAB = 64 };

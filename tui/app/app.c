@@ -17,8 +17,8 @@
 #include "base/clock.h"
 #include "tui/term/charset.h"
 #include "tui/app/picture.h"
-#include "tui/inspect/lens.h"
-#include "tui/chat/prompt.h"
+#include "tui/state/lens.h"
+#include "tui/term/prompt.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 

@@ -11,9 +11,9 @@
 #include <sys/poll.h>
 
 #include "base/err.h"
-#include "tui/app/breaks.h"
+#include "tui/state/breaks.h"
 #include "tui/term/canvas.h"
-#include "tui/chat/commands.h"
+#include "tui/app/commands.h"
 #include "tui/app/layout.h"
 #include "tui/app/popup.h"
 #include "tui/term/term.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "tui/app/app.h"
-#include "tui/app/breaks.h"
+#include "tui/state/breaks.h"
 #include "tui/views/view_util.h"
 
 static int64_t step_of(struct app *a)

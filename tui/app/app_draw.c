@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "tui/app/app.h"
-#include "tui/chat/prompt.h"
+#include "tui/term/prompt.h"
 #include "tui/views/view_attached.h"
 #include "tui/views/view_lesson.h"
 #include "tui/views/views.h"

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "tui/app/app.h"
-#include "tui/chat/prompt.h"
+#include "tui/term/prompt.h"
 #include "tui/views/views.h"
 
 enum { CTRL_C = 3, CTRL_L = 12, CTRL_O = 15, CTRL_Z = 26, ESC = 27, WHEEL_LINES = 3 };

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "tui/app/app.h"
-#include "tui/inspect/lens.h"
+#include "tui/state/lens.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 

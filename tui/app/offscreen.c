@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "tui/chat/prompt.h"
+#include "tui/term/prompt.h"
 
 static void name(struct app *a, char *out, size_t cap)
 {

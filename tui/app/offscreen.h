@@ -5,7 +5,7 @@
 #define CUTAWAY_TUI_OFFSCREEN_H
 
 #include "tui/app/app.h"
-#include "tui/replay/player.h"
+#include "tui/app/player.h"
 
 struct offscreen {
 	struct app app; /* its timeline is the player's: player_go(o->player, &o->app.timeline, …) */

@@ -14,8 +14,8 @@
 #include "trace/reader.h"
 #include "trace/ring.h"
 #include "tui/app/app.h"
-#include "tui/app/live.h"
-#include "tui/chat/prompt.h"
+#include "tui/chat/live.h"
+#include "tui/term/prompt.h"
 #include "tui/chat/waiting.h"
 
 enum { FEED_NS = 15000000, BETWEEN_LOOKS = 64, KEY_ESC_BYTE = 27 };

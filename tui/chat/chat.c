@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "base/embed.h"
-#include "tui/inspect/lens.h"
-#include "tui/chat/prompt.h"
+#include "tui/state/lens.h"
+#include "tui/term/prompt.h"
 #include "tui/chat/waiting.h"
 #include "tui/replay/scrubber.h"
 #include "tui/views/view_util.h"

@@ -8,9 +8,9 @@
 #include "tui/chat/chat_compare.h"
 #include "tui/chat/chat_price.h"
 #include "tui/chat/chat_search.h"
-#include "tui/app/live.h"
+#include "tui/chat/live.h"
 #include "tui/chat/chat_lesson.h"
-#include "tui/replay/player.h"
+#include "tui/app/player.h"
 #include "tui/app/script.h"
 
 enum { CHAT_LEFT = 64 };

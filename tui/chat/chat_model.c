@@ -16,7 +16,7 @@
 #include "base/models.h"
 #include "base/paths.h"
 #include "tui/chat/chat.h"
-#include "tui/inspect/lens.h"
+#include "tui/state/lens.h"
 
 struct carried { /* a turn: its texts, then in the new model's tokens */
 	char *text, *answer;

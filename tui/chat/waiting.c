@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tui/chat/prompt.h"
+#include "tui/term/prompt.h"
 
 void waiting_push(struct app *a, struct view_waiting *w, const char *line)
 {

@@ -11,9 +11,9 @@
 #include "base/clock.h"
 #include "base/embed.h"
 #include "tui/app/app.h"
-#include "tui/replay/player.h"
-#include "tui/inspect/lens.h"
-#include "tui/chat/prompt.h"
+#include "tui/app/player.h"
+#include "tui/state/lens.h"
+#include "tui/term/prompt.h"
 #include "tui/replay/scrubber.h"
 #include "tui/views/views.h"
 

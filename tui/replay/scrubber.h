@@ -4,7 +4,7 @@
 #define CUTAWAY_TUI_SCRUBBER_H
 
 #include "tui/term/canvas.h"
-#include "tui/replay/player.h"
+#include "tui/app/player.h"
 
 /* Two rows; in a third, if there is one, a legend of the marks, and `right`. */
 void scrubber_draw(struct pen *p, const struct player *player, const char *right);

@@ -4,7 +4,7 @@
 #define CUTAWAY_TUI_TRAVEL_H
 
 #include "engine/text/tokenizer.h"
-#include "tui/chat/commands.h"
+#include "tui/app/commands.h"
 #include "fold/timeline.h"
 
 struct travel_from {

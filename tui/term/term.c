@@ -24,7 +24,7 @@
 #include <unistd.h>
 #include <wchar.h>
 
-#include "tui/app/crash.h"
+#include "tui/term/crash.h"
 #include "tui/term/term_impl.h"
 
 enum { GIVE_UP_MS = 500, AWAY_MS = 50, WIDEST = 2000, HIGHEST = 1000 };

@@ -13,8 +13,8 @@
 
 #include "base/err.h"
 #include "tui/term/canvas.h"
+#include "tui/term/keys.h"
 #include "tui/term/theme.h"
-#include "tui/views/view.h"
 
 struct terminal;
 
@@ -51,7 +51,7 @@ enum { KEY_PASTE_ = KEY_MOUSE_ + 1, KEY_EOF_, KEY_CHAR_ };
 enum mouse_button { MOUSE_CLICK, MOUSE_WHEEL_UP, MOUSE_WHEEL_DOWN };
 
 struct term_key {
-	/* 0 … 127: as typed; KEY_CHAR_: beyond ASCII; else KEY_* of view.h, KEY_PASTE_, KEY_EOF_ */
+	/* 0 … 127: as typed; KEY_CHAR_: beyond ASCII; else KEY_* of keys.h, KEY_PASTE_, KEY_EOF_ */
 	int code;
 	/* the whole character as UTF-8, or bytes that readline knows for this key; may be "" */
 	const char *seq;

@@ -9,36 +9,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tui/term/canvas.h"
 #include "fold/timeline.h"
-
-enum view_key { /* keys as a view sees them, decoded by term.c */
-	KEY_UP_ = 0x110000,
-	KEY_DOWN_,
-	KEY_LEFT_,
-	KEY_RIGHT_,
-	KEY_HOME_,
-	KEY_END_,
-	KEY_PAGE_UP,
-	KEY_PAGE_DOWN,
-	KEY_ENTER_,
-	KEY_ESC,
-	KEY_TAB_,
-	KEY_BACKTAB,
-	KEY_BACKSPACE_,
-	KEY_DELETE_,
-	KEY_INSERT_,
-	KEY_F1_,
-	KEY_F5_ = KEY_F1_ + 4,
-	KEY_F9_ = KEY_F1_ + 8,
-	KEY_F10_,
-	KEY_RESIZE_ = 0x110100,
-	KEY_MOUSE_,
-};
+#include "tui/term/canvas.h"
+#include "tui/term/keys.h"
 
 enum { LAYOUT_VIEWS = 32 }; /* maximum; views.h checks the table against it */
 
-struct lens_look; /* tui/inspect/lens.h */
+struct lens_look; /* tui/state/lens.h */
 
 /* An action that a view requests from the program. */
 struct view_action {

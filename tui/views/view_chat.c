@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "tui/chat/chat_turn.h"
+#include "tui/views/chat_turn.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 

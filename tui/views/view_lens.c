@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tui/inspect/lens.h"
+#include "tui/state/lens.h"
 #include "tui/views/view_heat.h"
 #include "tui/views/table.h"
 #include "tui/views/view_util.h"

@@ -2,7 +2,7 @@
 #ifndef CUTAWAY_TUI_VIEW_SEARCH_H
 #define CUTAWAY_TUI_VIEW_SEARCH_H
 
-#include "tui/inspect/search_tree.h"
+#include "tui/views/search_tree.h"
 #include "tui/term/canvas.h"
 
 enum { SEARCH_JUDGE_MAX = 72, SEARCH_WHY_H = 6 };

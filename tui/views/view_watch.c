@@ -2,7 +2,7 @@
  * step shown. */
 #include <math.h>
 
-#include "tui/app/breaks.h"
+#include "tui/state/breaks.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 

@@ -8,7 +8,7 @@
 #include "tests/support/recorded.h"
 #include "trace/recording.h"
 #include "trace/writer.h"
-#include "tui/replay/player.h"
+#include "tui/app/player.h"
 
 enum { EVENTS_MAX = 20000, PER_COMMIT = 3, COMMITS_PER_SYNC = 4, AT_TURNS = 16, ANYWHERE = 120 };
 

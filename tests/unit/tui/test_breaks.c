@@ -18,7 +18,7 @@
 #include "tests/support/allocations.h"
 #include "tests/support/demo_events.h"
 #include "trace/recording.h"
-#include "tui/app/breaks.h"
+#include "tui/state/breaks.h"
 
 enum { STEPS = 80 };
 

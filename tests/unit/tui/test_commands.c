@@ -11,7 +11,7 @@
 
 #include "engine/draft/draft.h"
 #include "engine/sched/policy.h"
-#include "tui/chat/commands.h"
+#include "tui/app/commands.h"
 
 /* A host that writes down what it was asked. */
 static struct answer_settings settings;

@@ -16,7 +16,7 @@
 
 #include "tests/support/tiny.h"
 #include "trace/reader.h"
-#include "tui/app/live.h"
+#include "tui/chat/live.h"
 #include "tests/support/timeline_dump.h"
 #include "tests/support/actor_submit.h"
 

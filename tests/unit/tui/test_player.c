@@ -15,7 +15,7 @@
 #include "tests/support/tiny.h"
 #include "trace/ring.h"
 #include "trace/writer.h"
-#include "tui/replay/player.h"
+#include "tui/app/player.h"
 #include "tests/support/timeline_dump.h"
 
 static char path[] = "/tmp/cutaway-player-XXXXXX";

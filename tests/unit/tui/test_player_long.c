@@ -20,7 +20,7 @@
 #include "tests/support/tiny.h"
 #include "trace/ring.h"
 #include "trace/writer.h"
-#include "tui/replay/player.h"
+#include "tui/app/player.h"
 #include "tests/support/timeline_dump.h"
 
 enum { STEPS = 1500, EVERY = 53 };

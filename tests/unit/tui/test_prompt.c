@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tui/chat/prompt.h"
+#include "tui/term/prompt.h"
 #include "tests/support/canvas_text.h"
 
 static char history[] = "/tmp/cutaway-history-XXXXXX";

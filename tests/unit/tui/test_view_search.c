@@ -5,7 +5,7 @@
 #include "tests/support/random_event.h"
 #include "tests/support/view_check.h"
 #include "tests/support/view_script.h"
-#include "tui/inspect/search_tree.h"
+#include "tui/views/search_tree.h"
 #include "tui/views/view_util.h"
 #include "tests/support/timeline_dump.h"
 

@@ -10,7 +10,7 @@
 
 #include "tests/support/view_script.h"
 #include "tui/views/view_util.h"
-#include "tui/inspect/lens.h"
+#include "tui/state/lens.h"
 #include "tui/views/view_heat.h"
 
 /* Speculation */

@@ -1,12 +1,12 @@
 /* See chat_turn.h. */
-#include "tui/chat/chat_turn.h"
+#include "tui/views/chat_turn.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "tui/inspect/search_tree.h"
+#include "tui/views/search_tree.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 

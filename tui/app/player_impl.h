@@ -2,7 +2,7 @@
 #ifndef CUTAWAY_TUI_PLAYER_IMPL_H
 #define CUTAWAY_TUI_PLAYER_IMPL_H
 
-#include "tui/replay/player.h"
+#include "tui/app/player.h"
 
 /* A keyframe made here, in the background, for a file without keyframes. */
 struct player_key {

@@ -1,7 +1,7 @@
 /* The answer of a diffusion model as its steps (events denoise) left it. Part of fold/timeline.h.
  * Thread: the timeline's. */
-#ifndef CUTAWAY_FOLD_TIMELINE_CANVAS_H
-#define CUTAWAY_FOLD_TIMELINE_CANVAS_H
+#ifndef CUTAWAY_FOLD_TL_CANVAS_H
+#define CUTAWAY_FOLD_TL_CANVAS_H
 
 #include <stdint.h>
 

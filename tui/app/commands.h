@@ -18,7 +18,7 @@ enum command_act {
 	ACT_SYSTEM, /* settings of the answers that do more than change */
 	ACT_USER,
 #define ACT(type, act, ...) ACT_##act,
-#include "tui/chat/commands.def"
+#include "tui/app/commands.def"
 };
 
 struct command_host {

@@ -1,6 +1,6 @@
 /* Searches in the timeline: see timeline.h. */
-#ifndef CUTAWAY_FOLD_TIMELINE_SEARCH_H
-#define CUTAWAY_FOLD_TIMELINE_SEARCH_H
+#ifndef CUTAWAY_FOLD_TL_SEARCH_H
+#define CUTAWAY_FOLD_TL_SEARCH_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* Part of timeline.h: another server that computes the answers. */
-#ifndef CUTAWAY_FOLD_TIMELINE_ATTACHED_H
-#define CUTAWAY_FOLD_TIMELINE_ATTACHED_H
+#ifndef CUTAWAY_FOLD_TL_ATTACHED_H
+#define CUTAWAY_FOLD_TL_ATTACHED_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* See crash.h. */
-#include "tui/app/crash.h"
+#include "tui/term/crash.h"
 
 #include <signal.h>
 #include <string.h>

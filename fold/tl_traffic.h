@@ -1,7 +1,7 @@
 /* What the timeline (timeline.h) keeps of traffic: latencies, who waits, whose requests waited, and
  * targets. Thread: as the timeline's. */
-#ifndef CUTAWAY_FOLD_TIMELINE_TRAFFIC_H
-#define CUTAWAY_FOLD_TIMELINE_TRAFFIC_H
+#ifndef CUTAWAY_FOLD_TL_TRAFFIC_H
+#define CUTAWAY_FOLD_TL_TRAFFIC_H
 
 #include <stdbool.h>
 #include <stdint.h>

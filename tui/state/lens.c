@@ -3,7 +3,7 @@
  * Invariants: (1) at most one thread runs, and `job` is its own from lens_begin to the join; (2)
  * what the UI shows (`look`, `shown`) is used by the UI's thread alone; (3) while a look runs, the
  * next request waits in `next`, where a newer one replaces it. */
-#include "tui/inspect/lens.h"
+#include "tui/state/lens.h"
 
 #include <errno.h>
 #include <pthread.h>

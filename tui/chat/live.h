@@ -13,7 +13,7 @@
 
 #include "base/err.h"
 #include "sessions/session.h"
-#include "tui/app/breaks.h"
+#include "tui/state/breaks.h"
 #include "tui/chat/conversation.h"
 #include "fold/timeline.h"
 #include "tui/app/tui.h"

@@ -3,7 +3,7 @@
 #ifndef CUTAWAY_TUI_CHAT_TURN_H
 #define CUTAWAY_TUI_CHAT_TURN_H
 
-#include "tui/chat/chat_wrap.h"
+#include "tui/views/chat_wrap.h"
 #include "tui/views/view.h"
 
 enum { TURN_LABEL_W = 4, TURNS_WAITING = 3 /* shown, the newest */ };

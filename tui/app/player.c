@@ -4,13 +4,13 @@
  * hold it.
  *
  * Invariant: the reader's next event follows the last one that t has folded. */
-#include "tui/replay/player.h"
+#include "tui/app/player.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
-#include "tui/replay/player_impl.h"
+#include "tui/app/player_impl.h"
 #include "fold/timeline_fold.h"
 
 enum { NEAR_STEPS = 2 * KEY_STEPS, EXACT_MARKS = 20000 };

@@ -1,6 +1,6 @@
 /* See chat_wrap.h. Greedy wrapping over graphemes; a line breaks after blanks, and on either side
  * of wide characters. */
-#include "tui/chat/chat_wrap.h"
+#include "tui/views/chat_wrap.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <strings.h>
 
 #include "base/near.h"
-#include "tui/chat/commands.h"
+#include "tui/app/commands.h"
 
 const struct command_alias command_aliases[] = {
 	/* gdb, rr */

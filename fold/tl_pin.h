@@ -1,6 +1,6 @@
 /* Declared prefixes in the timeline: see timeline.h. */
-#ifndef CUTAWAY_FOLD_TIMELINE_PIN_H
-#define CUTAWAY_FOLD_TIMELINE_PIN_H
+#ifndef CUTAWAY_FOLD_TL_PIN_H
+#define CUTAWAY_FOLD_TL_PIN_H
 
 #include <stdbool.h>
 #include <stdint.h>

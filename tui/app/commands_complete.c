@@ -1,5 +1,5 @@
 /* Completion and hints for the prompt, from the table of commands. See commands.h. */
-#include "tui/chat/commands.h"
+#include "tui/app/commands.h"
 #include "sessions/watch/watch.h"
 
 #include <stdio.h>

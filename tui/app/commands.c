@@ -1,5 +1,5 @@
 /* See commands.h. */
-#include "tui/chat/commands.h"
+#include "tui/app/commands.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ const struct command commands[] = {
 #include "engine/settings/settings.def"
 #define ACT(type, act, where, ...) { COMMAND_ACT, ACT_##act, where, ROW(type, __VA_ARGS__) },
 #define CHAT(type, where, ...) { COMMAND_ENGINE, 0, where, ROW(type, __VA_ARGS__) },
-#include "tui/chat/commands.def"
+#include "tui/app/commands.def"
 	{ 0 },
 };
 

@@ -1,7 +1,7 @@
 /* Part of the timeline (timeline.h): what was measured of the model and of the machine. Thread:
  * that of the timeline. */
-#ifndef CUTAWAY_FOLD_TIMELINE_MACHINE_H
-#define CUTAWAY_FOLD_TIMELINE_MACHINE_H
+#ifndef CUTAWAY_FOLD_TL_MACHINE_H
+#define CUTAWAY_FOLD_TL_MACHINE_H
 
 #include <stdbool.h>
 #include <stdint.h>

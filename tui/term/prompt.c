@@ -1,5 +1,5 @@
 /* See prompt.h. The only file that uses readline. */
-#include "tui/chat/prompt.h"
+#include "tui/term/prompt.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
  * `evaluating`, held to feed a step and to add or remove an expression; and `lock`, held briefly,
  * for all that a frame shows. SQLite allocates some 100 bytes for each expression and step and
  * gives them back; without expressions a step costs one atomic load. */
-#include "tui/app/breaks.h"
+#include "tui/state/breaks.h"
 
 #include <math.h>
 #include <pthread.h>

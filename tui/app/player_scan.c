@@ -5,7 +5,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "tui/replay/player_impl.h"
+#include "tui/app/player_impl.h"
 
 enum { EVENTS_BETWEEN_LOOKS = 32 };
 

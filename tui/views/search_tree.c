@@ -1,5 +1,5 @@
 /* See search_tree.h. */
-#include "tui/inspect/search_tree.h"
+#include "tui/views/search_tree.h"
 
 #include <math.h>
 #include <stdlib.h>

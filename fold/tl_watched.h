@@ -1,7 +1,7 @@
 /* What layers did beside attention, at the newest row of a request that was watched (events experts
  * and state; setting watch-layers). Part of fold/timeline.h. Thread: the timeline's. */
-#ifndef CUTAWAY_FOLD_TIMELINE_WATCHED_H
-#define CUTAWAY_FOLD_TIMELINE_WATCHED_H
+#ifndef CUTAWAY_FOLD_TL_WATCHED_H
+#define CUTAWAY_FOLD_TL_WATCHED_H
 
 #include <stddef.h>
 #include <stdint.h>

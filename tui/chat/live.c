@@ -1,5 +1,5 @@
 /* See live.h. */
-#include "tui/app/live.h"
+#include "tui/chat/live.h"
 
 #include <errno.h>
 #include <pthread.h>
