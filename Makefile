@@ -161,8 +161,7 @@ SHIM := $(filter-out tests/cuda/shim/client.c, $(wildcard tests/cuda/shim/*.c te
 SHIM_FLAGS = -I. -O1 -g -fPIC -fno-strict-aliasing -fvisibility=hidden -ffp-contract=off -fno-math-errno -Wall -Wextra -pthread
 SHIM_FAST = $(if $(filter x86_64%,$(shell $(CC) -dumpmachine)),-mavx2 -mfma)
 SHIM_CHECKED = -DSHIM_CHECKED
-SHIM_CHECKS = $(if $(SUITES),$(filter test_cuda_shim,$(SUITES)),$(filter build,$(BUILD)))
-SHIM_LIBRARIES = $(BUILD)/tests/libcuda_shim.so $(if $(SHIM_CHECKS),$(BUILD)/tests/libcuda_shim_checked.so)
+SHIM_LIBRARIES = $(BUILD)/tests/libcuda_shim.so $(if $(filter build,$(BUILD)),$(BUILD)/tests/libcuda_shim_checked.so)
 # What the compiler tells of; calls into the C library go through the checker too.
 SHIM_TELLS = -fsanitize=thread,alignment,bounds,shift,integer-divide-by-zero,signed-integer-overflow,bool
 SHIM_LIBC = $(foreach f,memcpy memmove memset,--redefine-sym $(f)=check_$(f))
@@ -216,9 +215,10 @@ models:
 	@tools/fetch_model.sh --list
 
 # What tests/run will run is built, no more. test-all: C suites plain and under the sanitizers, kernels on each instruction set,
-# all cases: before a release, and where kernels changed.
+# all cases: before a release. test-kernels: what looks at kernels alone; passed, it is in tests/proved.txt, and `test` leaves it out.
 test-all: WHICH = --all
-test test-all:
+test-kernels: WHICH = --kernels
+test test-all test-kernels:
 	@tools/setup.sh build model test
 	@+$(SUB) $(PROGRAM)
 	@+$(SUB) tests-build SUITES="$$(tests/run $(WHICH) --list c)"
@@ -328,7 +328,8 @@ help:
 	@echo 'make             build ./cutaway'
 	@echo 'make chat        install what is missing, build, fetch the model, start the chat (ARGS="…")'
 	@echo 'make test        install what is missing, build, fetch the model, run every test'
-	@echo 'make test-all    the C suites both plain and under the sanitizers, too'
+	@echo 'make test-all    the C suites both plain and under the sanitizers, too, and all cases'
+	@echo 'make test-kernels  what looks at kernels alone: after a change of these'
 	@echo 'make model       fetch the model into models/ (98 MB, once); MODEL=NAME another'
 	@echo 'make models      which there are, with their sizes and what each is for'
 	@echo 'make install     PREFIX=/usr/local DESTDIR=; `make uninstall` takes it away again'
@@ -348,7 +349,7 @@ help:
 	@echo 'make V=1 …       show whole commands'
 	@echo 'make clean       remove what was built (the model stays)'
 
-.PHONY: test-all cross-tests claims family lint barriers cuda test-gpu free-order free-order-cuda bench-exactness tests-build chat model models test asan fuzz bench bench-peer peer-server screenshot install uninstall clean help
+.PHONY: test-all test-kernels cross-tests claims family lint barriers cuda test-gpu free-order free-order-cuda bench-exactness tests-build chat model models test asan fuzz bench bench-peer peer-server screenshot install uninstall clean help
 .PRECIOUS: $(BUILD)/%.o
 -include $(CUDA_IMAGE:.fatbin=.d)
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -30,6 +30,7 @@ struct cli {
 	const char *record; /* NULL: a new file under XDG data, if the verb records unasked */
 	char *new_record;   /* ours: where --record named a folder */
 	bool no_record, json, raw, ascii;
+	const char *csv; /* file for the table of results, or NULL */
 	const char *theme;
 	bool help, version, man; /* instead of the verb */
 	const char *completion;

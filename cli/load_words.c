@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/whole_file.h"
+#include "base/listing.h"
 
 int words_number(const char **at, const char *option, double *out, struct err *e)
 {
@@ -92,26 +92,44 @@ int words_read(const struct load_words *opts, const struct cli *c, bool users,
 			   : 0;
 }
 
-static int write_rows(const char *path, const struct load_point *point, int n,
-	void (*head)(FILE *out), void (*rows)(const struct load_point *p, FILE *out), struct err *e)
-{
-	struct whole_file f;
+struct table {
+	const struct listing_column *column;
+	int n;
+	void (*rows)(const struct load_point *p, struct listing *l);
+};
 
-	if (!path)
-		return 0;
-	if (whole_file_open(&f, path, e))
+static int list_points(const struct table *t, const struct load_point *point, int n, struct json *j,
+	const char *csv, struct err *e)
+{
+	struct listing l;
+
+	if (listing_open(&l, t->column, t->n, NULL, j, csv, e))
 		return -1;
-	head(f.out);
 	for (int i = 0; i < n; i++)
-		rows(&point[i], f.out);
-	return whole_file_close(&f, 0, e);
+		t->rows(&point[i], &l);
+	return listing_close(&l, 0, e);
 }
 
-int words_write(const struct load_words *opts, const struct load_point *point, int n, struct err *e)
+int words_json(const struct load_options *o, const struct load_point *point, int n, struct json *j,
+	struct err *e)
 {
-	return write_rows(opts->csv, point, n, load_csv_head, load_csv, e) ||
-				   write_rows(opts->table, point, n, load_requests_head, load_requests, e) ||
-				   write_rows(opts->queue, point, n, load_queue_head, load_queue, e)
-			   ? -1
-			   : 0;
+	struct listing_column column[LOAD_COLUMNS];
+	const struct table runs = { column, load_columns(o, column), load_list };
+
+	return list_points(&runs, point, n, j, NULL, e);
+}
+
+int words_write(const struct load_words *opts, const char *csv, const struct load_options *o,
+	const struct load_point *point, int n, struct err *e)
+{
+	struct listing_column column[LOAD_COLUMNS];
+	const struct table t[] = { { column, load_columns(o, column), load_list },
+		{ load_request_columns, LOAD_REQUEST_COLUMNS, load_list_requests },
+		{ load_queue_columns, LOAD_QUEUE_COLUMNS, load_list_queue } };
+	const char *const path[] = { csv, opts->table, opts->queue };
+
+	for (int i = 0; i < 3; i++)
+		if (path[i] && list_points(&t[i], point, n, NULL, path[i], e))
+			return -1;
+	return 0;
 }

@@ -10,7 +10,7 @@
 #include "load/load.h"
 
 struct load_words {
-	const char *arrivals, *kind, *slo, *csv, *table, *queue;
+	const char *arrivals, *kind, *slo, *table, *queue;
 	int32_t requests, live, longest;
 	float think, scale;
 	bool quiet;
@@ -48,8 +48,6 @@ struct load_words {
 			.arg = "ttft=T,itl=T,tpot=T,e2e=T",                                                    \
 			.doc = "target of each request, for the goodput: 99th percentile of its gaps (itl), "  \
 				   "their mean (tpot); times as in 500ms"),                                        \
-		OWN(FILE, home, load.csv, .name = "csv", .group = group_, .arg = "FILE",                   \
-			.doc = "a row for each run"),                                                          \
 		OWN(FILE, home, load.table, .name = "table", .group = group_, .arg = "FILE",               \
 			.doc = "a row for each request, of the first 100000 of each run"),                     \
 		OWN(FILE, home, load.queue, .name = "queue-csv", .group = group_, .arg = "FILE",           \
@@ -62,9 +60,12 @@ enum { LOAD_KEEP = 100000 }; /* requests of which --table and --queue-csv tell *
 /* What they say. users: a closed loop was asked for. The words outlive *o. */
 int words_read(const struct load_words *opts, const struct cli *c, bool users,
 	struct load_options *o, struct err *e);
-/* --csv, --table and --queue-csv of n points. */
-int words_write(
-	const struct load_words *opts, const struct load_point *point, int n, struct err *e);
+/* --csv, unless it is NULL, --table and --queue-csv of n points. */
+int words_write(const struct load_words *opts, const char *csv, const struct load_options *o,
+	const struct load_point *point, int n, struct err *e);
+/* The points as rows into the array that is open in j. */
+int words_json(const struct load_options *o, const struct load_point *point, int n, struct json *j,
+	struct err *e);
 /* The number up to the next comma, above 0; *at: after that. option: for the error. */
 int words_number(const char **at, const char *option, double *out, struct err *e);
 

@@ -25,6 +25,8 @@ static const struct setting shared[] = {
 	OWN(FLAG, cli, raw, .name = "raw", .group = "Output",
 		.doc = "no chat template; control tokens in the text are parsed"),
 	OWN(FLAG, cli, json, .name = "json", .group = "Output", .doc = "write JSON"),
+	OWN(FILE, cli, csv, .name = "csv", .group = "Output", .arg = "FILE",
+		.doc = "write the table as CSV to FILE, too"),
 	OWN(FLAG, cli, help, .name = "help", .group = "Help",
 		.doc = "say what there is; `cutaway VERB --help` says it of a verb"),
 	OWN(FLAG, cli, version, .name = "version", .group = "Help", .doc = "which cutaway this is"),

@@ -4,51 +4,61 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/text.h"
+#include "base/listing.h"
 #include "cli/cli.h"
 #include "cli/out.h"
 #include "engine/model/packed_cache.h"
 
 struct sum {
+	struct listing listing;
 	uint64_t bytes;
 	int n;
 };
 
-/* The header of a file is untrusted text. */
-static void print_clean(const char *text, int width)
-{
-	char *clean = text_clean(text, strlen(text), false, NULL);
+static const struct listing_column columns[] = { { "bytes", "size", 11 },
+	{ "used_unix", "used", -16 }, { "name", "model", -32 }, { "layout", "layout", -24 },
+	{ "sha256", "sha256 of the model", 0 } };
 
-	printf("%-*s  ", width, clean ? clean : "");
-	free(clean);
-}
-
-static void print_file(void *arg, const struct packed_file *f)
+static void list_file(void *arg, const struct packed_file *f)
 {
 	struct sum *sum = arg;
 	time_t used = (time_t)f->used;
-	char when[32] = "";
+	char when[32] = "-";
 	struct tm local;
 
 	if (localtime_r(&used, &local))
 		strftime(when, sizeof when, "%Y-%m-%d %H:%M", &local);
-	printf("%10.1f MB  used %-16s  ", (double)f->bytes / 1e6, when);
-	print_clean(*f->name ? f->name : "(damaged: the next start deletes it)", 0);
-	print_clean(f->layout, 0);
-	printf("%.16s\n", f->sha256);
+	listing_as(&sum->listing, "%.1f MB", (double)f->bytes / 1e6);
+	listing_int(&sum->listing, (int64_t)f->bytes);
+	listing_as(&sum->listing, "%s", when);
+	listing_int(&sum->listing, f->used);
+	listing_text(&sum->listing, *f->name ? f->name : "(damaged: the next start deletes it)");
+	listing_text(&sum->listing, f->layout);
+	listing_as(&sum->listing, "%.16s", f->sha256);
+	listing_text(&sum->listing, f->sha256);
 	sum->bytes += f->bytes;
 	sum->n++;
 }
 
-static int list(const char *folder, struct err *e)
+static int list(const char *folder, const struct cli *c, struct err *e)
 {
 	struct sum sum = { 0 };
+	struct json j = { 0 };
+	int rc;
 
-	if (packed_cache_list(folder, print_file, &sum, e))
-		return -1;
-	printf("%10.1f MB  in %d file%s under %s\n", (double)sum.bytes / 1e6, sum.n,
-		sum.n == 1 ? "" : "s", folder);
-	return 0;
+	if (c->json)
+		json_array(&j, NULL);
+	rc = listing_open(&sum.listing, columns, sizeof columns / sizeof *columns, stdout,
+		c->json ? &j : NULL, c->csv, e);
+	if (!rc) {
+		rc = packed_cache_list(folder, list_file, &sum, e);
+		rc = listing_close(&sum.listing, rc, e) || rc || (c->json && json_print(&j, e)) ? -1 : 0;
+	}
+	json_drop(&j);
+	if (!rc && !c->json)
+		printf("%8.1f MB in %d file%s under %s\n", (double)sum.bytes / 1e6, sum.n,
+			sum.n == 1 ? "" : "s", folder);
+	return rc;
 }
 
 static int clear(const char *folder, struct err *e)
@@ -70,7 +80,7 @@ static int cache_verb(const struct cli *c, struct err *e)
 			"cache %s: there is only `cutaway cache` and `cutaway cache clear`", c->operand[0]);
 	if (packed_cache_folder(&folder, e))
 		return -1;
-	status = c->n_operands ? clear(folder, e) : list(folder, e);
+	status = c->n_operands ? clear(folder, e) : list(folder, c, e);
 	free(folder);
 	return out_flush(e) ? -1 : status;
 }
@@ -85,7 +95,7 @@ const struct verb verb_cache = {
 		"--packed-cache on for any; together they have at most 32 GiB, and what was used longest "
 		"ago goes first. `cutaway cache clear` deletes them all.",
 	.example = "cutaway cache clear",
-	.takes = "",
+	.takes = "json|csv",
 	.max_operands = 1,
 	.run = cache_verb,
 	.completes = "clear",

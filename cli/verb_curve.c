@@ -1,12 +1,12 @@
 /* cutaway curve: what a model loses by fewer bits, method beside method. Thread: main's. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
-#include "base/json.h"
-#include "base/whole_file.h"
+#include "base/listing.h"
 #include "cli/change.h"
 #include "cli/cli.h"
 #include "cli/out.h"
@@ -15,7 +15,7 @@
 enum { CHART_W = 60, CHART_H = 16 };
 
 static struct curve_opts {
-	const char *bits, *methods, *formats, *group, *calibrate, *svg, *csv;
+	const char *bits, *methods, *formats, *group, *calibrate, *svg;
 	bool zero_point;
 } opts = {
 	.bits = "8,6,5,4,3,2", .methods = "rtn,gptq", .formats = "q8_0,q5_0,q4_0", .group = "128"
@@ -36,8 +36,6 @@ static const struct setting curve_own[] = {
 		.doc = "text by which methods choose; without it the model writes one"),
 	OWN(TEXT, curve_opts, svg, .name = "svg", .group = "Curve", .arg = "FILE",
 		.doc = "the curve as a picture"),
-	OWN(TEXT, curve_opts, csv, .name = "csv", .group = "Curve", .arg = "FILE",
-		.doc = "the points as a table"),
 	{ 0 },
 };
 
@@ -119,26 +117,39 @@ static int add_grids(struct curve *v, struct err *e)
 
 /* ---- measuring and telling ---- */
 
-static void print_head(void)
-{
-	printf("%-12s %-12s %7s %10s %10s %7s %9s %7s\n", "method", "form", "bits", "KL", "perplexity",
-		"best =", "tokens/s", "s");
-}
+static const struct listing_column columns[] = { { "method", "method", -12 },
+	{ "form", "form", -12 }, { "bits", "bits", 7 }, { "mean_kl", "KL", 10 },
+	{ "perplexity", "perplexity", 10 }, { "model_perplexity", NULL, 0 },
+	{ "best_equal", "best =", 7 }, { "tokens", NULL, 0 }, { "relative_error", NULL, 0 },
+	{ "tokens_s", "tokens/s", 9 }, { "seconds", "s", 7 } };
 
-static void print_point(const struct curve_point *p)
+static void list_point(struct listing *l, const struct curve_point *p)
 {
-	char name[32], speed[16] = "-";
+	char name[32];
 
+	listing_text(l, quant_method_name(p->method));
+	listing_text(l, form_name(&p->form, name));
+	listing_as(l, "%.3f", p->bits);
+	listing_real(l, p->bits, 6);
+	listing_as(l, "%.5f", prices_kl(&p->prices));
+	listing_real(l, prices_kl(&p->prices), 9);
+	listing_as(l, "%.3f", prices_perplexity(&p->prices));
+	listing_real(l, prices_perplexity(&p->prices), 9);
+	listing_real(l, prices_exact_perplexity(&p->prices), 9);
+	listing_as(l, "%.1f %%", 100.0 * p->prices.n_equal / p->prices.n);
+	listing_int(l, p->prices.n_equal);
+	listing_int(l, p->prices.n);
+	listing_real(l, p->error, 6);
 	if (p->tok_s > 0)
-		snprintf(speed, sizeof speed, "%.1f", p->tok_s);
-	printf("%-12s %-12s %7.3f %10.5f %10.3f %5.1f %% %9s %7.1f\n", quant_method_name(p->method),
-		form_name(&p->form, name), p->bits, prices_kl(&p->prices), prices_perplexity(&p->prices),
-		100.0 * p->prices.n_equal / p->prices.n, speed, p->seconds);
+		listing_as(l, "%.1f", p->tok_s);
+	listing_real(l, p->tok_s > 0 ? p->tok_s : (double)NAN, 6);
+	listing_as(l, "%.1f", p->seconds);
+	listing_real(l, p->seconds, 4);
 	fflush(stdout);
 }
 
 static int measure_all(
-	struct curve *v, const struct curve_options *o, struct bar *b, bool json, struct err *e)
+	struct curve *v, const struct curve_options *o, struct bar *b, struct listing *l, struct err *e)
 {
 	char name[32];
 	int rc = 0;
@@ -151,65 +162,47 @@ static int measure_all(
 			quant_method_name(p->method), form_name(&p->form, name));
 		rc = curve_measure(p, o, e);
 		bar_wipe(b);
-		if (!rc && !json && !i)
-			print_head();
-		if (!rc && !json)
-			print_point(p);
+		if (!rc)
+			list_point(l, p);
 	}
 	bar_end(b);
 	return rc;
 }
 
-static int write_file(const struct curve *v, const char *path, const char *title, struct err *e)
+static int write_svg(const struct curve *v, const char *model, struct err *e)
 {
+	const char *slash = strrchr(model, '/');
 	struct whole_file f;
 
-	if (!path)
+	if (!opts.svg)
 		return 0;
-	if (whole_file_open(&f, path, e))
+	if (whole_file_open(&f, opts.svg, e))
 		return -1;
-	if (title)
-		curve_svg(v->point, v->n, title, f.out);
-	else
-		curve_csv(v->point, v->n, f.out);
+	curve_svg(v->point, v->n, slash ? slash + 1 : model, f.out);
 	return whole_file_close(&f, 0, e);
 }
 
-static int print_json(const struct curve *v, struct err *e)
+static int measure_and_list(struct curve *v, const struct curve_options *o, struct bar *b,
+	const struct cli *c, struct err *e)
 {
 	struct json j = { 0 };
-	char name[32];
+	struct listing l;
+	int rc;
 
-	json_object(&j, NULL);
-	json_array(&j, "points");
-	for (int i = 0; i < v->n; i++) {
-		const struct curve_point *p = &v->point[i];
-
+	if (c->json) {
 		json_object(&j, NULL);
-		json_text(&j, "method", quant_method_name(p->method));
-		json_text(&j, "form", form_name(&p->form, name));
-		json_real(&j, "bits", p->bits, 6);
-		json_real(&j, "mean_kl", prices_kl(&p->prices), 9);
-		json_real(&j, "perplexity", prices_perplexity(&p->prices), 9);
-		json_real(&j, "model_perplexity", prices_exact_perplexity(&p->prices), 9);
-		json_int(&j, "best_equal", p->prices.n_equal);
-		json_int(&j, "tokens", p->prices.n);
-		json_real(&j, "relative_error", p->error, 6);
-		json_real(&j, "tokens_s", p->tok_s, 6);
-		json_end(&j);
+		json_array(&j, "points");
 	}
-	json_end(&j);
-	return json_print(&j, e);
-}
-
-static int report(const struct curve *v, const struct cli *c, struct err *e)
-{
-	const char *slash = strrchr(c->operand[0], '/'), *name = slash ? slash + 1 : c->operand[0];
-
-	if (write_file(v, opts.svg, name, e) || write_file(v, opts.csv, NULL, e))
-		return -1;
-	if (c->json)
-		return print_json(v, e);
+	rc = listing_open(
+		&l, columns, sizeof columns / sizeof *columns, stdout, c->json ? &j : NULL, c->csv, e);
+	if (!rc) {
+		rc = measure_all(v, o, b, &l, e);
+		rc = listing_close(&l, rc, e) || rc || write_svg(v, o->model, e) ? -1 : 0;
+	}
+	rc = rc || (c->json && json_print(&j, e)) ? -1 : 0;
+	json_drop(&j);
+	if (rc || c->json)
+		return rc;
 	printf("\nperplexity of the model itself: %.3f over %d tokens\n\n",
 		prices_exact_perplexity(&v->point[0].prices), (int)v->point[0].prices.n);
 	curve_draw(v->point, v->n, CHART_W, CHART_H, stdout);
@@ -231,7 +224,7 @@ static int curve_verb(const struct cli *c, struct err *e)
 
 	o.text = text;
 	o.calibrate = calibrate;
-	rc = rc || measure_all(&v, &o, &b, c->json, e) || report(&v, c, e);
+	rc = rc || measure_and_list(&v, &o, &b, c, e);
 	free(text);
 	free(calibrate);
 	return rc ? -1 : 0;
@@ -249,7 +242,7 @@ const struct verb verb_curve = {
 		"values are kept as floats, so only formats of files have a speed: of decoding, after a "
 		"few tokens, on this machine as it is.",
 	.example = "cutaway curve --svg bits.svg model.gguf text.txt",
-	.takes = "threads|seed|json",
+	.takes = "threads|seed|json|csv",
 	.min_operands = 2,
 	.max_operands = 2,
 	.run = curve_verb,

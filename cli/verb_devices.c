@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "base/listing.h"
 #include "cli/cli.h"
 #include "cli/out.h"
 #include "kernels/kernels.h"
@@ -19,56 +19,52 @@ static void print_cpu(void)
 	printf("\n");
 }
 
-static void print_table(const struct k_device_info *d, int n, const char *why)
+static const struct listing_column columns[] = { { "index", "index", 5 }, { "name", "name", -32 },
+	{ "memory_bytes", "memory", 10 }, { "processors", "SMs", 5 },
+	{ "capability", "capability", 10 }, { "driver", "driver", 7 }, { "usable", "usable", 6 },
+	{ "why", "", 0 } };
+
+static void list_device(struct listing *l, const struct k_device_info *d)
 {
-	print_cpu();
-	printf("%-5s  %-32s %10s %5s %10s %7s  %s\n", "index", "name", "memory", "SMs", "capability",
-		"driver", "usable");
-	for (int i = 0; i < n; i++) {
-		printf("%5d  %-32s %7.1f GB %5d %8d.%d %4d.%d    %s\n", d[i].index, d[i].name,
-			(double)d[i].memory_bytes / 1e9, d[i].processors, d[i].major, d[i].minor,
-			d[i].driver / 1000, d[i].driver % 1000 / 10, *d[i].unfit ? "no" : "yes");
-		if (*d[i].unfit)
-			printf("       %s\n", d[i].unfit);
-	}
+	listing_int(l, d->index);
+	listing_text(l, d->name);
+	listing_as(l, "%.1f GB", (double)d->memory_bytes / 1e9);
+	listing_int(l, (int64_t)d->memory_bytes);
+	listing_int(l, d->processors);
+	listing_as(l, "%d.%d", d->major, d->minor);
+	listing_int(l, d->major * 10 + d->minor);
+	listing_as(l, "%d.%d", d->driver / 1000, d->driver % 1000 / 10);
+	listing_int(l, d->driver);
+	listing_bool(l, !*d->unfit);
+	listing_text(l, d->unfit);
+}
+
+static void print_rest(const struct k_device_info *d, int n, const char *why)
+{
+	bool usable = false;
+
+	for (int i = 0; i < n; i++)
+		usable |= !*d[i].unfit;
 	if (*why)
 		printf("%s\n", why);
-	for (int i = 0; i < n; i++)
-		if (!*d[i].unfit) {
-			printf("all modes give the CPU's bits\n");
-			break;
-		}
+	if (usable)
+		printf("all modes give the CPU's bits\n");
 	if (*k_cuda_build())
 		printf("this build has CUDA kernels for %s\n", k_cuda_build());
 	else
 		printf("this build has no CUDA kernels: it was made without nvcc\n");
 }
 
-static int print_json(const struct k_device_info *d, int n, const char *why, struct err *e)
+static void begin_json(struct json *j, const char *why)
 {
-	struct json j = { 0 };
-
-	json_object(&j, NULL);
-	json_text(&j, "build", k_cuda_build());
-	json_text(&j, "why", why);
-	json_array(&j, "cpu");
+	json_object(j, NULL);
+	json_text(j, "build", k_cuda_build());
+	json_text(j, "why", why);
+	json_array(j, "cpu");
 	for (int i = 0; k_isas()[i]; i++)
-		json_text(&j, NULL, k_isas()[i]);
-	json_end(&j);
-	json_array(&j, "devices");
-	for (int i = 0; i < n; i++) {
-		json_object(&j, NULL);
-		json_int(&j, "index", d[i].index);
-		json_text(&j, "name", d[i].name);
-		json_int(&j, "memory_bytes", (int64_t)d[i].memory_bytes);
-		json_int(&j, "processors", d[i].processors);
-		json_int(&j, "capability", d[i].major * 10 + d[i].minor);
-		json_int(&j, "driver", d[i].driver);
-		json_bool(&j, "usable", !*d[i].unfit);
-		json_text(&j, "why", d[i].unfit);
-		json_end(&j);
-	}
-	return json_print(&j, e);
+		json_text(j, NULL, k_isas()[i]);
+	json_end(j);
+	json_array(j, "devices");
 }
 
 static int devices_verb(const struct cli *c, struct err *e)
@@ -77,12 +73,24 @@ static int devices_verb(const struct cli *c, struct err *e)
 	struct err why = { 0 };
 	int n = k_devices(d, MOST, &why);
 
+	struct listing l;
+	struct json j = { 0 };
+	int rc;
+
 	n = n < 0 ? 0 : n;
-	if (!c->json)
-		print_table(d, n, why.text);
-	else if (print_json(d, n, why.text, e))
-		return -1;
-	return out_flush(e);
+	if (c->json)
+		begin_json(&j, why.text);
+	else
+		print_cpu();
+	rc = listing_open(
+		&l, columns, sizeof columns / sizeof *columns, stdout, c->json ? &j : NULL, c->csv, e);
+	for (int i = 0; !rc && i < n; i++)
+		list_device(&l, &d[i]);
+	rc = rc || listing_close(&l, 0, e) || (c->json && json_print(&j, e)) ? -1 : 0;
+	json_drop(&j);
+	if (!rc && !c->json)
+		print_rest(d, n, why.text);
+	return rc || out_flush(e) ? -1 : 0;
 }
 
 const struct verb verb_devices = {
@@ -96,6 +104,6 @@ const struct verb verb_devices = {
 		"has kernels for it, and if it cannot be used, why. Says for which architectures the build "
 		"has kernels. Exit status 0 whether or not there are any.",
 	.example = "cutaway devices --json",
-	.takes = "json",
+	.takes = "json|csv",
 	.run = devices_verb,
 };

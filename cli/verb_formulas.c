@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "base/listing.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/open.h"
@@ -143,9 +143,33 @@ static void print_table(const struct timeline *t, const struct formula_sheet *f)
 	printf("\n%s\n", view_formula_letters);
 }
 
-static int print_json(const struct formula_sheet *f, struct err *e)
+static const struct listing_column columns[] = { { "what", NULL, 0 }, { "formula", NULL, 0 },
+	{ "value", NULL, 0 }, { "seen", NULL, 0 } };
+
+/* As JSON, into the array that is open in j unless it is NULL, and as CSV. */
+static int list_lines(const struct formula_sheet *f, struct json *j, const char *csv, struct err *e)
+{
+	struct listing l;
+
+	if (listing_open(&l, columns, sizeof columns / sizeof *columns, NULL, j, csv, e))
+		return -1;
+	for (int i = 0; i < f->n; i++) {
+		const struct formula_line *line = &f->line[i];
+
+		if (line->unit == FORMULA_HEAD)
+			continue;
+		listing_text(&l, line->label);
+		listing_text(&l, line->rule);
+		listing_real(&l, line->formula, 9);
+		listing_real(&l, line->seen, 9);
+	}
+	return listing_close(&l, 0, e);
+}
+
+static int print_json(const struct formula_sheet *f, const char *csv, struct err *e)
 {
 	struct json j = { 0 };
+	int rc;
 
 	json_object(&j, NULL);
 	json_bool(&j, "predicted", f->predicted);
@@ -154,20 +178,9 @@ static int print_json(const struct formula_sheet *f, struct err *e)
 	json_real(&j, "batch", f->batch, 9);
 	json_real(&j, "depth", f->depth, 9);
 	json_array(&j, "formulas");
-	for (int i = 0; i < f->n; i++) {
-		const struct formula_line *l = &f->line[i];
-
-		if (l->unit == FORMULA_HEAD)
-			continue;
-		json_object(&j, NULL);
-		json_text(&j, "what", l->label);
-		json_text(&j, "formula", l->rule);
-		json_real(&j, "value", l->formula, 9);
-		json_real(&j, "seen", l->seen, 9);
-		json_end(&j);
-	}
-	json_end(&j);
-	return json_print(&j, e);
+	rc = list_lines(f, &j, csv, e) || json_print(&j, e) ? -1 : 0;
+	json_drop(&j);
+	return rc;
 }
 
 static int print_sheet(const struct timeline *t, const struct cli *c, struct err *e)
@@ -185,8 +198,10 @@ static int print_sheet(const struct timeline *t, const struct cli *c, struct err
 	if (!f.known)
 		return err_set(e, ERR_INPUT, "the recording does not say what its model is");
 	if (c->json)
-		return print_json(&f, e);
+		return print_json(&f, c->csv, e);
 	print_table(t, &f);
+	if (c->csv && list_lines(&f, NULL, c->csv, e))
+		return -1;
 	return out_flush(e);
 }
 
@@ -220,7 +235,7 @@ const struct verb verb_formulas = {
 		"machines (--machine), drafts, and with FILE another B or S, give a prediction, and "
 		"nothing stands beside it.",
 	.example = "cutaway formulas --sequences 8 --depth 512",
-	.takes = "Model|Kernels|Exactness|Scheduler|json",
+	.takes = "Model|Kernels|Exactness|Scheduler|json|csv",
 	.max_operands = 1,
 	.run = formulas_verb,
 	.completes = "RECORDING",

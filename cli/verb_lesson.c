@@ -18,7 +18,7 @@
 
 static struct lesson_opts {
 	bool test;
-	const char *reader, *csv;
+	const char *reader;
 } opts;
 
 static const struct setting own[] = {
@@ -27,8 +27,6 @@ static const struct setting own[] = {
 			   "holds"),
 	OWN(TEXT, lesson_opts, reader, .name = "reader", .group = "Lesson", .arg = "NAME",
 		.doc = "name that the report of the class shows; without it: that of the recording's file"),
-	OWN(FILE, lesson_opts, csv, .name = "csv", .group = "Lesson", .arg = "FILE",
-		.doc = "report: writes a row for each answer to FILE"),
 	{ 0 },
 };
 
@@ -189,7 +187,7 @@ static int run(const struct cli *c, struct err *e)
 								  : err_set(e, ERR_USAGE, "lesson new: a name is needed");
 	if (!strcmp(word, "report"))
 		return c->n_operands > 1 ? lesson_report((char *const *)(c->operand + 1), c->n_operands - 1,
-									   c->json, opts.csv, stdout, e)
+									   c->json, c->csv, stdout, e)
 								 : err_set(e, ERR_USAGE, "lesson report: recordings are needed");
 	if (c->n_operands > 1)
 		return err_set(e, ERR_USAGE, "lesson %s: one lesson at a time", word);
@@ -209,7 +207,7 @@ const struct verb verb_lesson = {
 		"says whether everything they state holds on this machine.",
 	.example = "cutaway lesson kv-cache",
 	.takes = "Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|"
-			 "Recording|Screen|json",
+			 "Recording|Screen|json|csv",
 	.max_operands = CLI_MAX_OPERANDS,
 	.run = run,
 	.completes = "new report $(cutaway lesson 2>/dev/null | awk \"/^ *[0-9]/ { print \\$2 }\")",

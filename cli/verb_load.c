@@ -206,9 +206,11 @@ static bool rises(const struct runs *r, int load)
 static int run_all(struct runs *r, const struct cli *c, bool *stopped, struct err *e)
 {
 	const bool rows = !c->json && (opts.sweep || r->n_loads * r->n_policies > 1);
+	struct listing_column column[LOAD_COLUMNS];
+	struct listing l;
 
-	if (rows)
-		load_print_head(&r->o, stdout);
+	if (listing_open(&l, column, load_columns(&r->o, column), stdout, NULL, NULL, e))
+		return -1;
 	for (int k = 0; k < r->n_policies && !*stopped; k++)
 		for (int i = 0; i < r->n_loads && !*stopped; i++) {
 			const double next = 2 * r->load[i];
@@ -217,7 +219,7 @@ static int run_all(struct runs *r, const struct cli *c, bool *stopped, struct er
 				return -1;
 			*stopped = r->point[r->n - 1].stopped;
 			if (rows)
-				load_print_row(&r->point[r->n - 1], &r->o, stdout);
+				load_list(&r->point[r->n - 1], &l);
 			fflush(stdout);
 			/* the first policy says how far the sweep goes */
 			if (opts.sweep && !k && i + 1 == r->n_loads && r->n_loads < SWEEP && rises(r, i) &&
@@ -256,8 +258,10 @@ static int print_json(const struct runs *r, struct err *e)
 
 	json_object(&j, NULL);
 	json_array(&j, "runs");
-	for (int i = 0; i < r->n; i++)
-		load_json(&r->point[i], &r->o, &j);
+	if (words_json(&r->o, r->point, r->n, &j, e)) {
+		json_drop(&j);
+		return -1;
+	}
 	json_end(&j);
 	json_array(&j, "knees");
 	for (int k = 0; is_curve(r) && k < r->n_policies; k++) {
@@ -286,7 +290,10 @@ static int report(const struct runs *r, const struct cli *c, struct err *e)
 		load_curve(r->point, r->n_policies, r->n_loads, WIDTH, CHART_H, stdout);
 	}
 	/* files come last: one that cannot be written takes no figure along */
-	return out_flush(e) || write_svg(r, e) || words_write(&opts.load, r->point, r->n, e) ? -1 : 0;
+	return out_flush(e) || write_svg(r, e) ||
+				   words_write(&opts.load, c->csv, &r->o, r->point, r->n, e)
+			   ? -1
+			   : 0;
 }
 
 static int load_verb(const struct cli *c, struct err *e)
@@ -330,7 +337,7 @@ const struct verb verb_load = {
 		"recorded without --record. docs/load.md has the formulas and the sources of the lengths.",
 	.example = "cutaway load --rate 0.5,1,2,4 --scale 0.2 --slo ttft=1s,itl=100ms --svg curve.svg",
 	.takes = "Model|Kernels|Exactness|Sampling|max-tokens|deadline|Scheduler|Speculation|Watching|"
-			 "record|json",
+			 "record|json|csv",
 	.run = load_verb,
 	.own = load_own,
 	.opts = &opts,

@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/json.h"
+#include "base/listing.h"
 #include "base/paths.h"
 #include "base/recordings.h"
 #include "base/text.h"
@@ -28,37 +28,13 @@ static const struct setting sessions_own[] = {
 
 /* ---- the list ---- */
 
-enum { TEXT_W = 44 }; /* a row then fits 120 columns */
-
-static void add_json(struct json *j, int32_t number, const struct recordings *r,
-	const struct recording_file *f, const struct listed *l)
-{
-	char path[PATH_MAX];
-
-	snprintf(path, sizeof path, "%s%s", r->folder, f->name);
-	json_object(j, NULL);
-	json_int(j, "number", number);
-	json_text(j, "name", f->name);
-	json_text(j, "path", path);
-	json_int(j, "unix_ns", l->unix_ns);
-	json_text(j, "model", l->model);
-	json_text(j, "lesson", l->lesson);
-	json_text(j, "text", l->text);
-	json_int(j, "turns", l->turns);
-	json_int(j, "tokens", l->tokens);
-	json_int(j, "bytes", f->bytes);
-	json_text(j, "state", listed_states[l->state]);
-	json_text(j, "why", l->why);
-	json_end(j);
-}
-
-static void print_text(const char *text, int width)
-{
-	size_t next, n = text_line(text, width, false, &next);
-	const int w = text_width(text, n, false);
-
-	printf("%.*s%*s", (int)n, text, width > w ? width - w : 0, "");
-}
+/* A row fits 120 columns. */
+static const struct listing_column columns[] = { { "number", "", 4 }, { "name", NULL, 0 },
+	{ "path", NULL, 0 }, { "unix_ns", "begun", -16 }, { "model", "model", -27 },
+	{ "turns", "turns", 5 }, { "tokens", "tokens", 7 }, { "bytes", "size", 11 },
+	{ "lesson", NULL, 0 }, { "state", NULL, 0 }, { "why", NULL, 0 },
+	{ "text", "name, lesson, first question", 0 } };
+enum { N_COLUMNS = sizeof columns / sizeof *columns, TEXT_W = 44 };
 
 /* Its name if somebody gave it one, its lesson, its first question. */
 static void describe(const struct recording_file *f, const struct listed *l, char *out, size_t cap)
@@ -75,57 +51,77 @@ static void describe(const struct recording_file *f, const struct listed *l, cha
 			used && *part[i] && i != 2 ? " · " : "", i ? LISTED_TEXT : n, part[i]);
 }
 
-static void print_row(int32_t number, const struct recording_file *f, const struct listed *l)
+/* What the last column shows: the state unless it is closed, and what it is about. */
+static void show_text(struct listing *out, const struct recording_file *f, const struct listed *l)
+{
+	char text[4 * LISTED_TEXT], about[3 * LISTED_TEXT];
+	size_t next, n;
+
+	describe(f, l, about, sizeof about);
+	n = text_line(about, TEXT_W, false, &next);
+	snprintf(text, sizeof text, "%.*s%s", (int)n, about, about[n] ? "…" : "");
+	if (l->state == LISTED_CLOSED)
+		listing_as(out, "%s", text);
+	else
+		listing_as(out, "%s%s%s · %s", listed_states[l->state], *l->why ? ": " : "", l->why, text);
+}
+
+static void list_row(struct listing *out, int32_t number, const char *path,
+	const struct recording_file *f, const struct listed *l)
 {
 	time_t began = (time_t)((l->unix_ns ? l->unix_ns : f->mtime_ns) / 1000000000);
-	char text[3 * LISTED_TEXT];
-	size_t next, n;
-	char when[32] = "";
+	char when[32] = "-";
 	struct tm local;
 
 	if (localtime_r(&began, &local))
 		strftime(when, sizeof when, "%Y-%m-%d %H:%M", &local);
-	printf("%4d  %-16s  ", (int)number, when);
-	print_text(l->model, 27);
-	printf("%5lld %7lld %8.1f MB  ", (long long)l->turns, (long long)l->tokens,
-		(double)f->bytes / 1e6);
-	if (l->state != LISTED_CLOSED)
-		printf("%s%s%s · ", listed_states[l->state], *l->why ? ": " : "", l->why);
-	describe(f, l, text, sizeof text);
-	n = text_line(text, TEXT_W, false, &next);
-	printf("%.*s%s\n", (int)n, text, text[n] ? "…" : "");
+	listing_int(out, number);
+	listing_text(out, f->name);
+	listing_text(out, path);
+	listing_as(out, "%s", when);
+	listing_int(out, l->unix_ns);
+	listing_text(out, l->model);
+	listing_int(out, l->turns);
+	listing_int(out, l->tokens);
+	listing_as(out, "%.1f MB", (double)f->bytes / 1e6);
+	listing_int(out, f->bytes);
+	listing_text(out, l->lesson);
+	listing_text(out, listed_states[l->state]);
+	listing_text(out, l->why);
+	show_text(out, f, l);
+	listing_text(out, l->text);
 }
 
 static int print_list(const struct cli *c, struct err *e)
 {
 	struct json j = { 0 };
 	struct recordings r;
+	struct listing out;
+	int rc;
 
 	if (recordings_open(&r, e))
 		return -1;
 	if (c->json)
 		json_array(&j, NULL);
-	else if (r.n)
-		printf("%4s  %-16s  %-27s%5s %7s %11s  %s\n", "", "begun", "model", "turns", "tokens",
-			"size", "name, lesson, first question");
-	for (int32_t i = 0; i < r.n; i++) {
+	rc = listing_open(&out, columns, N_COLUMNS, stdout, c->json ? &j : NULL, c->csv, e);
+	for (int32_t i = 0; !rc && i < r.n; i++) {
 		char path[PATH_MAX];
 		struct listed l;
 
 		snprintf(path, sizeof path, "%s%s", r.folder, r.file[i].name);
 		listed_read(path, &l);
-		if (c->json)
-			add_json(&j, i + 1, &r, &r.file[i], &l);
-		else
-			print_row(i + 1, &r.file[i], &l);
-		if (!c->json)
-			out_flush(e); /* the newest are there at once, however many follow */
+		list_row(&out, i + 1, path, &r.file[i], &l);
+		out_flush(e); /* the newest are there at once, however many follow */
 	}
-	if (!c->json)
+	rc = rc || listing_close(&out, 0, e) ? -1 : 0;
+	if (!rc && !c->json)
 		printf(
 			"%d recording%s in %s, last written first\n", (int)r.n, r.n == 1 ? "" : "s", r.folder);
 	recordings_close(&r);
-	return c->json ? json_print(&j, e) : 0;
+	if (!rc && c->json)
+		return json_print(&j, e);
+	json_drop(&j);
+	return rc;
 }
 
 /* ---- one recording ---- */
@@ -307,7 +303,7 @@ const struct verb verb_sessions = {
 		"it. FILE is a file, a number of the list, or the beginning of a name that no other has, "
 		"here and wherever a command takes a recording.",
 	.example = "cutaway sessions name 1 foxes",
-	.takes = "json|Screen",
+	.takes = "json|csv|Screen",
 	.max_operands = CLI_MAX_OPERANDS,
 	.run = sessions_verb,
 	.completes = "name delete open",

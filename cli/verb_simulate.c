@@ -214,36 +214,49 @@ static void values_of(const struct load_point *p, double out[N_COMPARED])
 #undef X
 }
 
-static int print_against(const struct run *r, bool json, struct err *e)
+static const struct listing_column against_columns[] = { { "figure", "", -22 },
+	{ "measured", "measured", 12 }, { "simulated", "simulated", 12 }, { "error", "error", 10 } };
+
+static int list_against(const struct run *r, const struct cli *c, struct json *j, struct err *e)
 {
 	double was[N_COMPARED], is[N_COMPARED];
-	struct json j = { 0 };
+	struct listing l;
 
 	values_of(&r->measured.point, was);
 	values_of(&r->s.point, is);
-	if (!json)
-		printf("%lld requests of %s\n\n%-22s%12s%12s%10s\n",
-			(long long)r->s.point.result.n_requests, opts.against, "", "measured", "simulated",
-			"error");
-	else
-		json_array(&j, NULL);
+	if (listing_open(&l, against_columns, sizeof against_columns / sizeof *against_columns, stdout,
+			j, c->csv, e))
+		return -1;
 	for (int i = 0; i < N_COMPARED; i++) {
-		const double error = was[i] > 0 ? 100 * (is[i] / was[i] - 1) : (double)NAN;
+		const double error = was[i] > 0 ? is[i] / was[i] - 1 : (double)NAN;
 
-		if (!json) {
-			printf("%-22s%12.5g%12.5g", compared[i], was[i], is[i]);
-			isnan(error) ? puts("") : printf("%+8.1f %%\n", error);
-			continue;
-		}
-		json_object(&j, NULL);
-		json_text(&j, "figure", compared[i]);
-		json_real(&j, "measured", was[i], 9);
-		json_real(&j, "simulated", is[i], 9);
-		json_end(&j);
+		listing_text(&l, compared[i]);
+		listing_as(&l, "%.5g", was[i]);
+		listing_real(&l, was[i], 9);
+		listing_as(&l, "%.5g", is[i]);
+		listing_real(&l, is[i], 9);
+		if (isfinite(error))
+			listing_as(&l, "%+.1f %%", 100 * error);
+		listing_real(&l, error, 6);
 	}
-	if (json)
-		return json_print(&j, e);
-	printf("%-22s%12lld%12lld\n\n", "steps", (long long)r->measured.counts.steps,
+	return listing_close(&l, 0, e);
+}
+
+static int print_against(const struct run *r, const struct cli *c, struct err *e)
+{
+	struct json j = { 0 };
+	int rc;
+
+	if (c->json)
+		json_array(&j, NULL);
+	else
+		printf("%lld requests of %s\n\n", (long long)r->s.point.result.n_requests, opts.against);
+	rc = list_against(r, c, c->json ? &j : NULL, e);
+	rc = rc || (c->json && json_print(&j, e)) ? -1 : 0;
+	json_drop(&j);
+	if (rc || c->json)
+		return rc;
+	printf("%-22s %12lld %12lld\n\n", "steps", (long long)r->measured.counts.steps,
 		(long long)r->s.counts.steps);
 	print_cost(r);
 	return out_flush(e);
@@ -265,7 +278,10 @@ static int print_json(const struct run *r, struct err *e)
 	json_real(&j, "cost_error", r->cost.error, 4);
 	json_real(&j, "cost_bias", r->cost.bias, 4);
 	json_array(&j, "runs");
-	load_json(&r->s.point, &r->s.load, &j);
+	if (words_json(&r->s.load, &r->s.point, 1, &j, e)) {
+		json_drop(&j);
+		return -1;
+	}
 	json_end(&j);
 	return json_print(&j, e);
 }
@@ -273,7 +289,7 @@ static int print_json(const struct run *r, struct err *e)
 static int print_all(const struct run *r, const struct cli *c, struct err *e)
 {
 	if (opts.against)
-		return print_against(r, c->json, e);
+		return print_against(r, c, e);
 	if (c->json)
 		return print_json(r, e);
 	load_print_point(&r->s.point, &r->s.load, stdout);
@@ -285,7 +301,10 @@ static int print_all(const struct run *r, const struct cli *c, struct err *e)
 /* Files come last: one that cannot be written takes no figure along. */
 static int report(const struct run *r, const struct cli *c, struct err *e)
 {
-	return print_all(r, c, e) || words_write(&opts.load, &r->s.point, 1, e) ? -1 : 0;
+	return print_all(r, c, e) || words_write(&opts.load, opts.against ? NULL : c->csv, &r->s.load,
+									 &r->s.point, 1, e)
+			   ? -1
+			   : 0;
 }
 
 /* ---- the runs ---- */
@@ -347,7 +366,7 @@ const struct verb verb_simulate = {
 		"Nothing depends on the machine: the same options give the same figures. docs/simulate.md "
 		"has method and limits.",
 	.example = "cutaway simulate --fit session.db --replicas 100 --rate 150 --requests 100000",
-	.takes = "ctx|Scheduler|spec|seed|max-tokens|json",
+	.takes = "ctx|Scheduler|spec|seed|max-tokens|json|csv",
 	.run = simulate_verb,
 	.own = simulate_own,
 	.opts = &opts,

@@ -41,6 +41,5 @@ int curve_measure(struct curve_point *p, const struct curve_options *o, struct e
 /* KL over bits as characters, w x h; the methods by their letters. */
 void curve_draw(const struct curve_point *p, int n, int w, int h, FILE *out);
 void curve_svg(const struct curve_point *p, int n, const char *title, FILE *out);
-void curve_csv(const struct curve_point *p, int n, FILE *out);
 
 #endif

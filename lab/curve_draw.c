@@ -72,21 +72,6 @@ void curve_draw(const struct curve_point *p, int n, int w, int h, FILE *out)
 		AXIS, "");
 }
 
-void curve_csv(const struct curve_point *p, int n, FILE *out)
-{
-	char name[32];
-
-	fprintf(out, "method,form,bits,kl,perplexity,model_perplexity,best_equal,tokens,relative_error,"
-				 "tokens_s,seconds\n");
-	for (int i = 0; i < n; i++)
-		if (p[i].done)
-			fprintf(out, "%s,%s,%.6g,%.9g,%.9g,%.9g,%d,%d,%.6g,%.6g,%.4g\n",
-				quant_method_name(p[i].method), form_name(&p[i].form, name), p[i].bits,
-				prices_kl(&p[i].prices), prices_perplexity(&p[i].prices),
-				prices_exact_perplexity(&p[i].prices), (int)p[i].prices.n_equal, (int)p[i].prices.n,
-				p[i].error, p[i].tok_s, p[i].seconds);
-}
-
 /* ---- SVG ---- */
 
 enum { W = 640, H = 400, LEFT = 70, TOP = 40, BOTTOM = 50, RIGHT = 120 };

@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
-#include "base/json.h"
+#include "base/listing.h"
 #include "engine/core/engine.h"
 #include "load/tally.h"
 #include "load/workload.h"
@@ -77,17 +77,15 @@ int load_knee(const struct load_point *p, int n);
 
 /* Tables (load_print.c) and pictures (load_draw.c). `knee`: an index, or -1. */
 void load_print_point(const struct load_point *p, const struct load_options *o, FILE *out);
-void load_print_head(const struct load_options *o, FILE *out);
-void load_print_row(const struct load_point *p, const struct load_options *o, FILE *out);
-void load_json(const struct load_point *p, const struct load_options *o, struct json *j);
-void load_csv_head(FILE *out);
-void load_csv(const struct load_point *p, FILE *out);
-/* A row for each request that was kept. */
-void load_requests_head(FILE *out);
-void load_requests(const struct load_point *p, FILE *out);
-/* A row for each change of the queue, while its requests were kept. */
-void load_queue_head(FILE *out);
-void load_queue(const struct load_point *p, FILE *out);
+/* A line, an object, a row of CSV for each point; load_columns() returns how many columns. */
+enum { LOAD_COLUMNS = 40, LOAD_QUEUE_COLUMNS = 4, LOAD_REQUEST_COLUMNS = 16 };
+int load_columns(const struct load_options *o, struct listing_column column[LOAD_COLUMNS]);
+void load_list(const struct load_point *p, struct listing *l);
+/* A row for each request that was kept; for each change of the queue, while they were kept. */
+extern const struct listing_column load_request_columns[LOAD_REQUEST_COLUMNS];
+void load_list_requests(const struct load_point *p, struct listing *l);
+extern const struct listing_column load_queue_columns[LOAD_QUEUE_COLUMNS];
+void load_list_queue(const struct load_point *p, struct listing *l);
 /* Requests over time, w columns and at most h rows of them, and below them the queue's length. */
 void load_gantt(const struct load_point *p, int w, int h, FILE *out);
 void load_gantt_svg(const struct load_point *p, FILE *out);

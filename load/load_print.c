@@ -116,143 +116,134 @@ void load_print_point(const struct load_point *p, const struct load_options *o, 
 	print_failures(p, out);
 }
 
-void load_print_head(const struct load_options *o, FILE *out)
-{
-	fprintf(out, "%-13s %5s %8s %8s %8s %8s %8s %8s %6s%s\n", "policy",
-		o->workload.arrivals == WORKLOAD_CLOSED ? "users" : "rate", "TTFT p50", "p99", "ITL p50",
-		"p99", "e2e p50", "tokens/s", "queue", has_target(o) ? " goodput" : "");
-}
+/* ---- one list for text, JSON and CSV ---- */
 
-void load_print_row(const struct load_point *p, const struct load_options *o, FILE *out)
-{
-	const struct tally_result *r = &p->result;
-	char b[5][16];
+enum { TIME = -1 }; /* in place of decimals: with a unit */
 
-	fprintf(out, "%-13s %5.4g %s %s %s %s %s %8.1f %6.1f", p->policy, p->load,
-		time_text(r->ttft.p50, b[0]), time_text(r->ttft.p99, b[1]), time_text(r->itl.p50, b[2]),
-		time_text(r->itl.p99, b[3]), time_text(r->e2e.p50, b[4]), r->tokens_s, r->queue_mean);
-	if (has_target(o))
-		fprintf(out, " %7.3g", r->goodput_s);
-	fputs(r->n_failed ? " some failed\n" : p->stopped ? " stopped\n" : "\n", out);
-}
-
-/* ---- for programs ---- */
-
-/* Figures of a point that JSON and CSV have alike. */
+/* X(key, heading or NULL, decimals, value): figures of a point. */
 #define FIGURES(X)                                                                                 \
-	X(ttft_mean_s, r->ttft.mean)                                                                   \
-	X(ttft_p50_s, r->ttft.p50)                                                                     \
-	X(ttft_p90_s, r->ttft.p90)                                                                     \
-	X(ttft_p99_s, r->ttft.p99)                                                                     \
-	X(itl_mean_s, r->itl.mean)                                                                     \
-	X(itl_p50_s, r->itl.p50)                                                                       \
-	X(itl_p90_s, r->itl.p90)                                                                       \
-	X(itl_p99_s, r->itl.p99)                                                                       \
-	X(itl_max_s, r->itl.max)                                                                       \
-	X(e2e_mean_s, r->e2e.mean)                                                                     \
-	X(e2e_p50_s, r->e2e.p50)                                                                       \
-	X(e2e_p90_s, r->e2e.p90)                                                                       \
-	X(e2e_p99_s, r->e2e.p99)                                                                       \
-	X(span_s, r->span_s)                                                                           \
-	X(tokens_s, r->tokens_s)                                                                       \
-	X(requests_s, r->requests_s)                                                                   \
-	X(goodput_s, r->goodput_s)                                                                     \
-	X(queue_mean, r->queue_mean)                                                                   \
-	X(queue_max, r->queue_max)                                                                     \
-	X(running_mean, r->running_mean)                                                               \
-	X(running_max, r->running_max)                                                                 \
-	X(requests, r->n_requests)                                                                     \
-	X(failed, r->n_failed)                                                                         \
-	X(good, r->n_good)                                                                             \
-	X(open, r->n_open)                                                                             \
-	X(prompt_tokens, r->prompt_tokens)                                                             \
-	X(cached_tokens, r->cached_tokens)                                                             \
-	X(output_tokens, r->output_tokens)                                                             \
-	X(used_tokens, r->used)                                                                        \
-	X(padded_tokens, r->rectangle)                                                                 \
-	X(reserved_tokens, r->reserved)                                                                \
-	X(paged_tokens, r->paged)
+	X(ttft_mean_s, NULL, TIME, r->ttft.mean)                                                       \
+	X(ttft_p50_s, "TTFT p50", TIME, r->ttft.p50)                                                   \
+	X(ttft_p90_s, NULL, TIME, r->ttft.p90)                                                         \
+	X(ttft_p99_s, "p99", TIME, r->ttft.p99)                                                        \
+	X(itl_mean_s, NULL, TIME, r->itl.mean)                                                         \
+	X(itl_p50_s, "ITL p50", TIME, r->itl.p50)                                                      \
+	X(itl_p90_s, NULL, TIME, r->itl.p90)                                                           \
+	X(itl_p99_s, "p99", TIME, r->itl.p99)                                                          \
+	X(itl_max_s, NULL, TIME, r->itl.max)                                                           \
+	X(e2e_mean_s, NULL, TIME, r->e2e.mean)                                                         \
+	X(e2e_p50_s, "e2e p50", TIME, r->e2e.p50)                                                      \
+	X(e2e_p90_s, NULL, TIME, r->e2e.p90)                                                           \
+	X(e2e_p99_s, NULL, TIME, r->e2e.p99)                                                           \
+	X(span_s, NULL, TIME, r->span_s)                                                               \
+	X(tokens_s, "tokens/s", 1, r->tokens_s)                                                        \
+	X(requests_s, NULL, 3, r->requests_s)                                                          \
+	X(goodput_s, "goodput", 2, r->goodput_s)                                                       \
+	X(queue_mean, "queue", 1, r->queue_mean)                                                       \
+	X(queue_max, NULL, 0, r->queue_max)                                                            \
+	X(running_mean, NULL, 1, r->running_mean)                                                      \
+	X(running_max, NULL, 0, r->running_max)                                                        \
+	X(requests, NULL, 0, r->n_requests)                                                            \
+	X(failed, NULL, 0, r->n_failed)                                                                \
+	X(good, NULL, 0, r->n_good)                                                                    \
+	X(open, NULL, 0, r->n_open)                                                                    \
+	X(prompt_tokens, NULL, 0, r->prompt_tokens)                                                    \
+	X(cached_tokens, NULL, 0, r->cached_tokens)                                                    \
+	X(output_tokens, NULL, 0, r->output_tokens)                                                    \
+	X(used_tokens, NULL, 0, r->used)                                                               \
+	X(padded_tokens, NULL, 0, r->rectangle)                                                        \
+	X(reserved_tokens, NULL, 0, r->reserved)                                                       \
+	X(paged_tokens, NULL, 0, r->paged)
 
-void load_json(const struct load_point *p, const struct load_options *o, struct json *j)
+int load_columns(const struct load_options *o, struct listing_column column[LOAD_COLUMNS])
 {
-	const struct tally_result *r = &p->result;
+	int n = 0;
 
-	json_object(j, NULL);
-	json_text(j, "policy", p->policy);
-	json_real(j, o->workload.arrivals == WORKLOAD_CLOSED ? "users" : "rate", p->load, 9);
-	json_text(j, "model", p->model);
-#define X(name, value) json_real(j, #name, (double)(value), 12);
+	column[n++] = (struct listing_column){ "policy", "policy", -13 };
+	column[n++] = (struct listing_column){ "load",
+		o->workload.arrivals == WORKLOAD_CLOSED ? "users" : "rate", 5 };
+	column[n++] = (struct listing_column){ "model", NULL, 0 };
+#define X(key, head, decimals, value) column[n++] = (struct listing_column){ #key, head, 8 };
 	FIGURES(X)
 #undef X
-	json_bool(j, "exact", r->itl.exact && r->e2e.exact);
-	json_int(j, "cut", p->n_cut);
-	if (*p->why)
-		json_text(j, "first_failure", p->why);
-	json_end(j);
+	for (int i = 0; !has_target(o) && i < n; i++)
+		if (!strcmp(column[i].key, "goodput_s"))
+			column[i].head = NULL;
+	column[n++] = (struct listing_column){ "exact", NULL, 0 };
+	column[n++] = (struct listing_column){ "cut", NULL, 0 };
+	column[n++] = (struct listing_column){ "first_failure", NULL, 0 };
+	column[n++] = (struct listing_column){ NULL, "", 0 };
+	return n;
 }
 
-void load_csv_head(FILE *out)
+static void list_figure(struct listing *l, int decimals, double value)
 {
-	fputs("policy,load", out);
-#define X(name, value) fputs("," #name, out);
-	FIGURES(X)
-#undef X
-	fputc('\n', out);
-}
+	char b[16];
 
-static void csv_number(double x, FILE *out)
-{
-	if (isnan(x))
-		fputc(',', out);
+	if (decimals == TIME)
+		listing_as(l, "%s", time_text(value, b));
 	else
-		fprintf(out, ",%.12g", x);
+		listing_as(l, "%.*f", decimals, value);
+	listing_real(l, value, 12);
 }
 
-void load_csv(const struct load_point *p, FILE *out)
+void load_list(const struct load_point *p, struct listing *l)
 {
 	const struct tally_result *r = &p->result;
 
-	fprintf(out, "%s,%.9g", p->policy, p->load);
-#define X(name, value) csv_number((double)(value), out);
+	listing_text(l, p->policy);
+	listing_as(l, "%.4g", p->load);
+	listing_real(l, p->load, 9);
+	listing_text(l, p->model);
+#define X(key, head, decimals, value) list_figure(l, decimals, (double)(value));
 	FIGURES(X)
 #undef X
-	fputc('\n', out);
+	listing_bool(l, r->itl.exact && r->e2e.exact);
+	listing_int(l, p->n_cut);
+	listing_text(l, *p->why ? p->why : NULL);
+	listing_text(l, r->n_failed ? "some failed" : p->stopped ? "stopped" : "");
 }
 
-void load_queue_head(FILE *out)
-{
-	fputs("policy,load,at_s,waiting\n", out);
-}
+const struct listing_column load_queue_columns[LOAD_QUEUE_COLUMNS] = { { "policy", NULL, 0 },
+	{ "load", NULL, 0 }, { "at_s", NULL, 0 }, { "waiting", NULL, 0 } };
 
-void load_queue(const struct load_point *p, FILE *out)
+void load_list_queue(const struct load_point *p, struct listing *l)
 {
 	struct tally_change *c;
 	const int64_t n = tally_queue(&p->tally, &c);
 
-	for (int64_t i = 0; i < n; i++)
-		fprintf(
-			out, "%s,%.9g,%.12g,%lld\n", p->policy, p->load, c[i].at_s, (long long)c[i].waiting);
+	for (int64_t i = 0; i < n; i++) {
+		listing_text(l, p->policy);
+		listing_real(l, p->load, 9);
+		listing_real(l, c[i].at_s, 12);
+		listing_int(l, c[i].waiting);
+	}
 	free(c);
 }
 
-void load_requests_head(FILE *out)
-{
-	fputs("policy,load,request,user,slot,prompt,cached,generated,arrived_s,admitted_s,first_s,"
-		  "last_s,ended_s,longest_gap_s,failed,good\n",
-		out);
-}
+const struct listing_column load_request_columns[LOAD_REQUEST_COLUMNS] = { { "policy", NULL, 0 },
+	{ "load", NULL, 0 }, { "request", NULL, 0 }, { "user", NULL, 0 }, { "slot", NULL, 0 },
+	{ "prompt", NULL, 0 }, { "cached", NULL, 0 }, { "generated", NULL, 0 },
+	{ "arrived_s", NULL, 0 }, { "admitted_s", NULL, 0 }, { "first_s", NULL, 0 },
+	{ "last_s", NULL, 0 }, { "ended_s", NULL, 0 }, { "longest_gap_s", NULL, 0 },
+	{ "failed", NULL, 0 }, { "good", NULL, 0 } };
 
-void load_requests(const struct load_point *p, FILE *out)
+void load_list_requests(const struct load_point *p, struct listing *l)
 {
 	for (int64_t i = 0; i < p->tally.n_kept; i++) {
 		const struct tally_request *r = &p->tally.kept[i];
+		const int64_t count[] = { r->number, r->user, r->slot, r->n_prompt, r->n_cached,
+			r->n_output };
 		const double s[] = { r->arrived_s, r->admitted_s, r->first_s, r->newest_s, r->ended_s,
 			r->longest_s };
 
-		fprintf(out, "%s,%.9g,%lld,%d,%d,%d,%d,%d", p->policy, p->load, (long long)r->number,
-			r->user, r->slot, r->n_prompt, r->n_cached, r->n_output);
+		listing_text(l, p->policy);
+		listing_real(l, p->load, 9);
+		for (size_t k = 0; k < sizeof count / sizeof *count; k++)
+			listing_int(l, count[k]);
 		for (size_t k = 0; k < sizeof s / sizeof *s; k++)
-			csv_number(s[k], out);
-		fprintf(out, ",%d,%d\n", r->failed, r->good);
+			listing_real(l, s[k], 12);
+		listing_bool(l, r->failed);
+		listing_bool(l, r->good);
 	}
 }

@@ -24,7 +24,4 @@ struct export_options {
 /* Reads the recording at `path` and writes it to out; the caller closes that. */
 int export_session(const char *path, const struct export_options *o, FILE *out, struct err *e);
 
-/* A field of CSV: quoted, and never what a spreadsheet takes for a formula. */
-void export_csv_text(FILE *out, const char *text, size_t size);
-
 #endif

@@ -2,8 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include <utf8proc.h>
-
+#include "base/listing.h"
 #include "sessions/export/export_impl.h"
 #include "trace/foreign.h"
 #include "trace/schema.h"
@@ -82,30 +81,6 @@ static int csv_begin(struct exporter *x, struct err *e)
 	return 0;
 }
 
-void export_csv_text(FILE *out, const char *text, size_t size)
-{
-	putc('"', out);
-	if (size && strchr("=+-@\t\r", text[0]))
-		putc('\'', out);
-	for (size_t i = 0; i < size;) {
-		utf8proc_int32_t c;
-		utf8proc_ssize_t n =
-			utf8proc_iterate((const utf8proc_uint8_t *)text + i, (utf8proc_ssize_t)(size - i), &c);
-
-		if (n < 1) { /* a token may be part of a character */
-			fprintf(out, "<%02X>", (unsigned char)text[i]);
-			i++;
-			continue;
-		}
-		if (c == '"')
-			putc('"', out);
-		if (c)
-			fwrite(text + i, 1, (size_t)n, out);
-		i += (size_t)n;
-	}
-	putc('"', out);
-}
-
 static void csv_hex(struct exporter *x, struct ev_span b)
 {
 	for (size_t i = 0; i < b.size; i++)
@@ -128,7 +103,7 @@ static void csv_field(struct exporter *x, const struct ev_field *f, const void *
 		if (isfinite(r))
 			fprintf(x->out, "%.17g", r);
 	} else if (span->data && f->type == EV_TYPE_T) {
-		export_csv_text(x->out, span->data, span->size);
+		csv_text(x->out, span->data, span->size);
 	} else if (span->data) {
 		csv_hex(x, *span);
 	}
@@ -151,7 +126,7 @@ static void csv_event(struct exporter *x, const struct event *ev)
 		putc(',', x->out);
 		text = ev_texts_get(&x->texts, ev->u.token.id);
 		if (text)
-			export_csv_text(x->out, text->bytes, text->size);
+			csv_text(x->out, text->bytes, text->size);
 	}
 	fputs("\r\n", x->out);
 }
@@ -167,8 +142,7 @@ static void csv_value(struct exporter *x, sqlite3_stmt *s, int column)
 	case SQLITE_INTEGER: fprintf(x->out, "%lld", sqlite3_column_int64(s, column)); break;
 	case SQLITE_FLOAT: fprintf(x->out, "%.17g", sqlite3_column_double(s, column)); break;
 	default:
-		export_csv_text(
-			x->out, sqlite3_column_blob(s, column), (size_t)sqlite3_column_bytes(s, column));
+		csv_text(x->out, sqlite3_column_blob(s, column), (size_t)sqlite3_column_bytes(s, column));
 		break;
 	}
 }

@@ -4,11 +4,9 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/json.h"
+#include "base/listing.h"
 #include "base/median.h"
 #include "base/text.h"
-#include "base/whole_file.h"
-#include "sessions/export/export.h"
 #include "sessions/lesson/lesson.h"
 #include "trace/foreign.h"
 
@@ -262,51 +260,34 @@ static void print_table(const struct answers *a, FILE *out)
 	}
 }
 
-static int print_json(const struct answers *a, struct err *e)
+static const struct listing_column columns[] = { { "lesson", NULL, 0 }, { "question", NULL, 0 },
+	{ "reader", NULL, 0 }, { "ask", NULL, 0 }, { "predicted", NULL, 0 }, { "found", NULL, 0 },
+	{ "right", NULL, 0 } };
+
+/* An answer a row, in the order of the files. */
+static int list(const struct answers *a, bool json, const char *csv, struct err *e)
 {
+	struct listing l;
 	struct json j = { 0 };
+	int rc;
 
 	json_array(&j, NULL);
-	for (int32_t i = 0; i < a->n; i++) {
+	rc =
+		listing_open(&l, columns, sizeof columns / sizeof *columns, NULL, json ? &j : NULL, csv, e);
+	for (int32_t i = 0; !rc && i < a->n; i++) {
 		const struct answer *q = &a->at[i];
 
-		json_object(&j, NULL);
-		json_text(&j, "lesson", q->lesson);
-		json_text(&j, "question", q->question);
-		json_text(&j, "reader", q->reader);
-		json_text(&j, "ask", q->ask == EV_ASK_check ? "check" : "predict");
-		if (q->predicted)
-			json_text(&j, "predicted", q->predicted);
-		if (q->found)
-			json_text(&j, "found", q->found);
-		json_bool(&j, "right", q->verdict == EV_ANSWER_right);
-		json_end(&j);
+		listing_text(&l, q->lesson);
+		listing_text(&l, q->question);
+		listing_text(&l, q->reader);
+		listing_text(&l, q->ask == EV_ASK_check ? "check" : "predict");
+		listing_text(&l, q->predicted);
+		listing_text(&l, q->found);
+		listing_bool(&l, q->verdict == EV_ANSWER_right);
 	}
-	json_end(&j);
-	return json_print(&j, e);
-}
-
-/* A row an answer, in the order of the files. */
-static int write_csv(const struct answers *a, const char *path, struct err *e)
-{
-	struct whole_file f;
-
-	if (whole_file_open(&f, path, e))
-		return -1;
-	fputs("lesson,question,reader,ask,predicted,found,right\r\n", f.out);
-	for (int32_t i = 0; i < a->n; i++) {
-		const struct answer *q = &a->at[i];
-		const char *field[] = { q->lesson, q->question, q->reader,
-			q->ask == EV_ASK_check ? "check" : "predict", q->predicted ? q->predicted : "",
-			q->found ? q->found : "" };
-
-		for (size_t k = 0; k < sizeof field / sizeof *field; k++) {
-			export_csv_text(f.out, field[k], strlen(field[k]));
-			putc(',', f.out);
-		}
-		fprintf(f.out, "%d\r\n", q->verdict == EV_ANSWER_right);
-	}
-	return whole_file_close(&f, 0, e);
+	rc = rc || listing_close(&l, 0, e) || (json && json_print(&j, e)) ? -1 : 0;
+	json_drop(&j);
+	return rc;
 }
 
 int lesson_report(char *const *path, int n, bool json, const char *csv, FILE *out, struct err *e)
@@ -319,11 +300,9 @@ int lesson_report(char *const *path, int n, bool json, const char *csv, FILE *ou
 	if (!rc && !a.n)
 		rc = err_set(e, ERR_INPUT, "no answers in %s: none of them is of a lesson",
 			n == 1 ? path[0] : "these recordings");
-	if (!rc && csv)
-		rc = write_csv(&a, csv, e);
-	if (!rc && json)
-		rc = print_json(&a, e);
-	else if (!rc)
+	if (!rc)
+		rc = list(&a, json, csv, e);
+	if (!rc && !json)
 		print_table(&a, out);
 	forget(&a);
 	return rc;

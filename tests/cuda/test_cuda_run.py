@@ -323,6 +323,7 @@ def main():
         return 0
     wanted = sys.argv[1:]  # parts by name; all without any
     with tempfile.TemporaryDirectory() as folder:
+        os.environ["XDG_DATA_HOME"] = folder  # of recordings
         model = tiny(folder, "small")
         for name, part in {"models": lambda: test_models(folder), "grids": lambda: test_grids(model), "ways": lambda: test_ways(folder),
                            "searches": lambda: test_searches(folder, model), "failures": lambda: test_failures(model), "user": lambda: test_user(folder, model),

@@ -103,7 +103,7 @@ def test_inside():
           r.stdout + r.stderr)
     check("nothing is recorded without --record", not any(name.endswith(".db") for _, _, names in os.walk(TMP.name) for name in names))
     users = runs(*INSIDE, "--users", "1,4", "--requests", "12", "--scale", "0.1", "--longest", "200")
-    check("users: so many at a time", [u["users"] for u in users] == [1, 4] and all(u["running_max"] <= u["users"] for u in users), users)
+    check("users: so many at a time", [u["load"] for u in users] == [1, 4] and all(u["running_max"] <= u["load"] for u in users), users)
 
 
 def test_record():

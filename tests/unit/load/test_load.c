@@ -81,16 +81,23 @@ static void test_one_slot(void **state)
 static char *told(const struct load_point *p, const struct load_options *l)
 {
 	struct json j = { 0 };
+	struct listing_column column[LOAD_COLUMNS];
+	struct listing runs, requests;
+	struct err e = { 0 };
 	char *text = NULL, *figures;
 	size_t size, n;
 	FILE *out = open_memstream(&text, &size);
 
-	load_json(p, l, &j);
+	json_array(&j, NULL);
+	assert_int_equal(listing_open(&runs, column, load_columns(l, column), NULL, &j, NULL, &e), 0);
+	load_list(p, &runs);
+	assert_int_equal(
+		listing_open(&requests, load_request_columns, LOAD_REQUEST_COLUMNS, NULL, &j, NULL, &e), 0);
+	load_list_requests(p, &requests);
 	figures = json_take(&j, &n);
 	assert_non_null(out);
 	assert_non_null(figures);
 	fputs(figures, out);
-	load_requests(p, out);
 	load_print_point(p, l, out);
 	load_gantt(p, 100, 20, out);
 	load_gantt_svg(p, out);
