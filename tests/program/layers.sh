@@ -2,6 +2,7 @@
 # Who may include whom (docs/design.md, "The layers"), and what no file may do. TAP.
 cd "$(dirname "$0")/../.." || exit 1
 n=0
+failed=0
 all=$(ls -d base kernels event engine fold trace sessions serve load simulate lab tui cli 2>/dev/null | tr '\n' ' ')
 check() { # description, command whose output lists the violations
 	n=$((n + 1))
@@ -9,6 +10,7 @@ check() { # description, command whose output lists the violations
 	if [ -z "$found" ]; then
 		echo "ok $n - $1"
 	else
+		failed=1
 		echo "not ok $n - $1"
 		echo "$found" | sed 's/^/# /'
 	fi
@@ -111,3 +113,4 @@ coded=$(grep -hoE "I\([a-z_]+, \"(${lists}none)\"" event/events.def | sed 's/I(\
 check "no SQL has the number of a code: schema_sql() puts it in by name" \
 	"grep -rnE '\"[^\"]*\b(${coded}none)( NOT)? *(=|<>|!=|<|>|IN \()+ *[0-9]' trace sessions --include='*.c'"
 echo "1..$n"
+exit $failed

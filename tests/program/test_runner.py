@@ -52,7 +52,7 @@ def choices():
     yield "none of them runs twice", not any(runner.is_daily("asan", f"test_{name}", False) for name in runner.HEAVY)
     saved = [s for s in suites if runner.is_daily(*s, False) and not runner.is_daily(*s, True)]
     yield "proved kernels save suites", ("c", "test_cuda_matmul") in saved and ("script", "test_arm") in saved
-    yield "and none but theirs", all(kind == "isa" or re.search("cuda|arm|ptx", name) for kind, name in saved)
+    yield "and none but theirs", all(kind == "isa" or re.search("cuda|arm|ptx", name) or runner.kernel_source(name) for kind, name in saved)
     yield "not those that run models", not any(name in ("test_cuda_run", "test_cuda_host", "test_cuda_faults") for _, name in saved)
 
 

@@ -101,7 +101,7 @@ def test_lesson():
         db.execute("INSERT INTO lesson (seq, t_ns, action, name, part) VALUES (1, 1, 0, 'kv-cache', 0)")
     db.close()
     out = cutaway("sessions")[1]
-    check("a recording of a lesson says of which", "  lesson kv-cache · the oldest" in out, out)
+    check("a recording of a lesson says of which", " lesson kv-cache · the oldest" in out, out)
     os.unlink(path)
 
 

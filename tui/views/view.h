@@ -2,7 +2,7 @@
  *
  * A view reads the timeline and draws on a pen. It never queries the engine or the log, so it is
  * the same live and in a replay. It keeps no state but its cursor (struct view_state). A new view
- * is one new file view_x.c and one line in the table in views.c. Thread: the UI's. */
+ * is one new file view_x.c and one line in the table in views.h. Thread: the UI's. */
 #ifndef CUTAWAY_TUI_VIEW_H
 #define CUTAWAY_TUI_VIEW_H
 

@@ -32,7 +32,8 @@ static void every_family_has_a_row(void **state)
 	fclose(f);
 	for (int i = 0; arch_table[i]; i++) {
 		snprintf(row, sizeof row, "\n| %s | ", arch_table[i]->name);
-		assert_non_null(strstr(models, row));
+		if (!strstr(models, row))
+			fail_msg("docs/models.md has no row of %s", arch_table[i]->name);
 	}
 }
 

@@ -175,7 +175,8 @@ static void test_text(void **state)
 		struct err e = { 0 };
 
 		assert_int_equal(visible_parse(&v, bad[i], &e), -1);
-		assert_non_null(strstr(e.text, "h2o:N or h2o:N%"));
+		assert_non_null(strstr(e.text, ": full, window:N, sinks:N+window:N, "));
+		assert_non_null(strstr(e.text, "is needed, with numbers of positions for N"));
 	}
 }
 
