@@ -25,7 +25,7 @@ objects=$(find base event engine fold trace sessions serve tui tests/support/tin
 	sed "s,\(.*\)\.c$,$build/\1.o,")
 mkdir -p $build
 make -k -j"$(getconf _NPROCESSORS_ONLN)" CC=clang BUILD=$build \
-	CFLAGS="-O1 -g $sanitize,fuzzer-no-link -fno-sanitize-recover=undefined" $objects \
+	CFLAGS="-O1 -g1 $sanitize,fuzzer-no-link -fno-sanitize-recover=undefined" $objects \
 	>$build/make.log 2>&1 || grep -E 'error|No rule' $build/make.log | sed 's/^/# /'
 rm -f $build/libfuzz.a
 ar rcs $build/libfuzz.a $(ls $objects 2>/dev/null)
@@ -38,7 +38,7 @@ for target; do
 	source=tests/fuzz/fuzz_$target.c
 	log=$build/$target.log
 	mkdir -p $build/found/$target tests/fuzz/corpus/$target
-	if ! clang -std=c11 -D_GNU_SOURCE -I. -O1 -g $sanitize,fuzzer -fno-sanitize-recover=undefined \
+	if ! clang -std=c11 -D_GNU_SOURCE -I. -O1 -g1 $sanitize,fuzzer -fno-sanitize-recover=undefined \
 		-o $build/fuzz_$target "$source" $build/libfuzz.a -lncursesw -ltinfo -lreadline -lsqlite3 \
 		-lutf8proc -lnettle -lxxhash -lmd4c -lmicrohttpd -lcjson -lm -pthread -no-pie -Wl,--unresolved-symbols=ignore-all >"$log" 2>&1; then
 		echo "not ok $n - $target (does not build)"
