@@ -57,7 +57,7 @@ def test_result():
     name = score("q4.gguf")["model"]
     check("an already quantised source is named where the file is used", name == "q4 Q4_0 from Q8_0", name)
     check("score says it in words, too", name in cutaway("score", "--model", at("q4.gguf"), at("text"))[1])
-    cert = cutaway("certify", "--quick", "--json", "--model", at("q4.gguf"))[1]
+    cert = cutaway("certify", "--quick", "--seconds", "1", "--json", "--model", at("q4.gguf"))[1]
     check("and a certificate", name in cert, cert)
 
 
