@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <utf8proc.h>
 
@@ -35,26 +36,58 @@ void csv_text(FILE *out, const char *text, size_t size)
 	putc('"', out);
 }
 
-int listing_open(struct listing *l, const struct listing_column *columns, int n, FILE *text,
+/* ---- CSV ---- */
+
+/* Where the next value goes, behind its comma; NULL: nowhere. */
+static FILE *csv_next(const struct listing *l)
+{
+	if (!l->csv.out || !l->column[l->at].key)
+		return NULL;
+	if (l->at)
+		putc(',', l->csv.out);
+	return l->csv.out;
+}
+
+static bool is_end(const struct listing_column *c)
+{
+	return !c->key && !c->head;
+}
+
+int listing_open(struct listing *l, const struct listing_column *columns, FILE *text,
 	struct json *json, const char *csv, struct err *e)
 {
-	*l = (struct listing){ .column = columns, .n = n, .text = json ? NULL : text, .json = json };
+	FILE *out;
+
+	*l = (struct listing){ .column = columns, .text = json ? NULL : text, .json = json };
 	if (!csv)
 		return 0;
-	if (whole_file_open(&l->csv, csv, e))
+	if (whole_file_open(&l->csv, csv, e)) {
+		if (json)
+			json_drop(json);
 		return -1;
-	for (int i = 0, first = 1; i < n; i++)
-		if (columns[i].key) {
-			fprintf(l->csv.out, "%s%s", first ? "" : ",", columns[i].key);
-			first = 0;
-		}
+	}
+	for (; !is_end(&columns[l->at]); l->at++)
+		if ((out = csv_next(l)))
+			fputs(columns[l->at].key, out);
 	fputs("\r\n", l->csv.out);
+	l->at = 0;
 	return 0;
 }
 
 int listing_close(struct listing *l, int failed, struct err *e)
 {
 	return l->csv.out ? whole_file_close(&l->csv, failed, e) : 0;
+}
+
+int listing_end(struct listing *l, int failed, struct err *e)
+{
+	int rc = listing_close(l, failed, e) || failed ? -1 : 0;
+
+	if (!rc && l->json)
+		rc = json_print(l->json, e);
+	if (l->json)
+		json_drop(l->json);
+	return rc;
 }
 
 /* ---- text ---- */
@@ -68,36 +101,40 @@ static void put(struct listing *l, const char *text)
 	const int pad = w ? room - text_width(shown, n, false) : 0;
 
 	if (w || n)
-		fprintf(l->text, "%s%*s%.*s%*s", l->follows ? " " : "", w > 0 ? pad : 0, "", (int)n, shown,
+		fprintf(l->text, "%s%*s%.*s%*s", l->at ? " " : "", w > 0 ? pad : 0, "", (int)n, shown,
 			w < 0 ? pad : 0, "");
-	l->follows = true;
 	free(clean);
 }
 
 static void put_heads(struct listing *l)
 {
-	for (l->at = 0; l->at < l->n; l->at++)
+	for (l->at = 0; !is_end(&l->column[l->at]); l->at++)
 		if (l->column[l->at].head)
 			put(l, l->column[l->at].head);
 	putc('\n', l->text);
 	l->has_rows = true;
-	l->follows = false;
 	l->at = 0;
 }
 
 /* ---- values ---- */
 
+/* The JSON that takes the next value; NULL: none. */
+static struct json *json_next(const struct listing *l)
+{
+	if (l->json && !l->at)
+		json_object(l->json, NULL);
+	return l->column[l->at].key ? l->json : NULL;
+}
+
 /* Text that the value has; then the next column's turn. */
 static void end_value(struct listing *l, const char *text)
 {
-	const struct listing_column *c = &l->column[l->at];
-
 	if (l->text && !l->has_rows)
 		put_heads(l);
-	if (l->text && c->head)
+	if (l->text && l->column[l->at].head)
 		put(l, *l->shown ? l->shown : text);
 	*l->shown = '\0';
-	if (++l->at < l->n)
+	if (!is_end(&l->column[++l->at]))
 		return;
 	if (l->text)
 		putc('\n', l->text);
@@ -106,75 +143,60 @@ static void end_value(struct listing *l, const char *text)
 	if (l->csv.out)
 		fputs("\r\n", l->csv.out);
 	l->at = 0;
-	l->follows = l->csv_follows = false;
-}
-
-/* The value's key where it goes to JSON, NULL where it does not; CSV gets its comma. */
-static const char *begin_value(struct listing *l)
-{
-	const char *key = l->column[l->at].key;
-
-	if (l->json && !l->at)
-		json_object(l->json, NULL);
-	if (key && l->csv.out && l->csv_follows)
-		putc(',', l->csv.out);
-	l->csv_follows |= key != NULL;
-	return key;
-}
-
-static FILE *csv_of(const struct listing *l, const char *key)
-{
-	return key ? l->csv.out : NULL;
 }
 
 void listing_int(struct listing *l, int64_t value)
 {
-	const char *key = begin_value(l);
+	struct json *j = json_next(l);
+	FILE *csv = csv_next(l);
 	char text[24];
 
 	snprintf(text, sizeof text, "%lld", (long long)value);
-	if (l->json && key)
-		json_int(l->json, key, value);
-	if (csv_of(l, key))
-		fputs(text, l->csv.out);
+	if (j)
+		json_int(j, l->column[l->at].key, value);
+	if (csv)
+		fputs(text, csv);
 	end_value(l, text);
 }
 
 void listing_real(struct listing *l, double value, int digits)
 {
-	const char *key = begin_value(l);
+	struct json *j = json_next(l);
+	FILE *csv = csv_next(l);
 	char text[40] = "-";
 
 	if (isfinite(value))
 		snprintf(text, sizeof text, "%.*g", digits, value);
-	if (l->json && key)
-		json_real(l->json, key, value, digits);
-	if (csv_of(l, key) && isfinite(value))
-		fputs(text, l->csv.out);
+	if (j)
+		json_real(j, l->column[l->at].key, value, digits);
+	if (csv && isfinite(value))
+		fputs(text, csv);
 	end_value(l, text);
 }
 
 void listing_bool(struct listing *l, bool value)
 {
-	const char *key = begin_value(l);
+	struct json *j = json_next(l);
+	FILE *csv = csv_next(l);
 
-	if (l->json && key)
-		json_bool(l->json, key, value);
-	if (csv_of(l, key))
-		putc(value ? '1' : '0', l->csv.out);
+	if (j)
+		json_bool(j, l->column[l->at].key, value);
+	if (csv)
+		putc(value ? '1' : '0', csv);
 	end_value(l, value ? "yes" : "no");
 }
 
 void listing_text(struct listing *l, const char *value)
 {
-	const char *key = begin_value(l);
+	struct json *j = json_next(l);
+	FILE *csv = csv_next(l);
 
-	if (l->json && key && value)
-		json_text(l->json, key, value);
-	else if (l->json && key)
-		json_null(l->json, key);
-	if (csv_of(l, key) && value)
-		csv_text(l->csv.out, value, strlen(value));
+	if (j && value)
+		json_text(j, l->column[l->at].key, value);
+	else if (j)
+		json_null(j, l->column[l->at].key);
+	if (csv && value)
+		csv_text(csv, value, strlen(value));
 	end_value(l, value ? value : "-");
 }
 
@@ -185,4 +207,13 @@ void listing_as(struct listing *l, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(l->shown, sizeof l->shown, fmt, ap);
 	va_end(ap);
+}
+
+void listing_as_time(struct listing *l, int64_t seconds)
+{
+	const time_t t = (time_t)seconds;
+	struct tm local;
+
+	if (!localtime_r(&t, &local) || !strftime(l->shown, sizeof l->shown, "%Y-%m-%d %H:%M", &local))
+		listing_as(l, "-");
 }

@@ -92,44 +92,43 @@ int words_read(const struct load_words *opts, const struct cli *c, bool users,
 			   : 0;
 }
 
-struct table {
-	const struct listing_column *column;
-	int n;
-	void (*rows)(const struct load_point *p, struct listing *l);
-};
+typedef void list_rows(const struct load_point *p, struct listing *l);
 
-static int list_points(const struct table *t, const struct load_point *point, int n, struct json *j,
-	const char *csv, struct err *e)
+static int list_points(const struct listing_column *columns, list_rows *rows,
+	const struct load_point *point, int n, struct json *j, const char *csv, struct err *e)
 {
 	struct listing l;
 
-	if (listing_open(&l, t->column, t->n, NULL, j, csv, e))
+	if (listing_open(&l, columns, NULL, j, csv, e))
 		return -1;
 	for (int i = 0; i < n; i++)
-		t->rows(&point[i], &l);
+		rows(&point[i], &l);
 	return listing_close(&l, 0, e);
 }
 
-int words_json(const struct load_options *o, const struct load_point *point, int n, struct json *j,
-	struct err *e)
+void words_json(const struct load_options *o, const struct load_point *point, int n, struct json *j)
 {
 	struct listing_column column[LOAD_COLUMNS];
-	const struct table runs = { column, load_columns(o, column), load_list };
+	struct err none = { 0 }; /* no file, so that nothing fails */
 
-	return list_points(&runs, point, n, j, NULL, e);
+	load_columns(o, column);
+	list_points(column, load_list, point, n, j, NULL, &none);
 }
 
 int words_write(const struct load_words *opts, const char *csv, const struct load_options *o,
 	const struct load_point *point, int n, struct err *e)
 {
 	struct listing_column column[LOAD_COLUMNS];
-	const struct table t[] = { { column, load_columns(o, column), load_list },
-		{ load_request_columns, LOAD_REQUEST_COLUMNS, load_list_requests },
-		{ load_queue_columns, LOAD_QUEUE_COLUMNS, load_list_queue } };
-	const char *const path[] = { csv, opts->table, opts->queue };
+	const struct {
+		const char *path;
+		const struct listing_column *columns;
+		list_rows *rows;
+	} t[] = { { csv, column, load_list }, { opts->table, load_request_columns, load_list_requests },
+		{ opts->queue, load_queue_columns, load_list_queue } };
 
+	load_columns(o, column);
 	for (int i = 0; i < 3; i++)
-		if (path[i] && list_points(&t[i], point, n, NULL, path[i], e))
+		if (t[i].path && list_points(t[i].columns, t[i].rows, point, n, NULL, t[i].path, e))
 			return -1;
 	return 0;
 }

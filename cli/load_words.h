@@ -64,8 +64,8 @@ int words_read(const struct load_words *opts, const struct cli *c, bool users,
 int words_write(const struct load_words *opts, const char *csv, const struct load_options *o,
 	const struct load_point *point, int n, struct err *e);
 /* The points as rows into the array that is open in j. */
-int words_json(const struct load_options *o, const struct load_point *point, int n, struct json *j,
-	struct err *e);
+void words_json(
+	const struct load_options *o, const struct load_point *point, int n, struct json *j);
 /* The number up to the next comma, above 0; *at: after that. option: for the error. */
 int words_number(const char **at, const char *option, double *out, struct err *e);
 

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/listing.h"
 #include "cli/cli.h"
@@ -17,20 +16,15 @@ struct sum {
 
 static const struct listing_column columns[] = { { "bytes", "size", 11 },
 	{ "used_unix", "used", -16 }, { "name", "model", -32 }, { "layout", "layout", -24 },
-	{ "sha256", "sha256 of the model", 0 } };
+	{ "sha256", "sha256 of the model", 0 }, { 0 } };
 
 static void list_file(void *arg, const struct packed_file *f)
 {
 	struct sum *sum = arg;
-	time_t used = (time_t)f->used;
-	char when[32] = "-";
-	struct tm local;
 
-	if (localtime_r(&used, &local))
-		strftime(when, sizeof when, "%Y-%m-%d %H:%M", &local);
 	listing_as(&sum->listing, "%.1f MB", (double)f->bytes / 1e6);
 	listing_int(&sum->listing, (int64_t)f->bytes);
-	listing_as(&sum->listing, "%s", when);
+	listing_as_time(&sum->listing, f->used);
 	listing_int(&sum->listing, f->used);
 	listing_text(&sum->listing, *f->name ? f->name : "(damaged: the next start deletes it)");
 	listing_text(&sum->listing, f->layout);
@@ -44,21 +38,16 @@ static int list(const char *folder, const struct cli *c, struct err *e)
 {
 	struct sum sum = { 0 };
 	struct json j = { 0 };
-	int rc;
 
 	if (c->json)
 		json_array(&j, NULL);
-	rc = listing_open(&sum.listing, columns, sizeof columns / sizeof *columns, stdout,
-		c->json ? &j : NULL, c->csv, e);
-	if (!rc) {
-		rc = packed_cache_list(folder, list_file, &sum, e);
-		rc = listing_close(&sum.listing, rc, e) || rc || (c->json && json_print(&j, e)) ? -1 : 0;
-	}
-	json_drop(&j);
-	if (!rc && !c->json)
+	if (listing_open(&sum.listing, columns, stdout, c->json ? &j : NULL, c->csv, e) ||
+		listing_end(&sum.listing, packed_cache_list(folder, list_file, &sum, e), e))
+		return -1;
+	if (!c->json)
 		printf("%8.1f MB in %d file%s under %s\n", (double)sum.bytes / 1e6, sum.n,
 			sum.n == 1 ? "" : "s", folder);
-	return rc;
+	return 0;
 }
 
 static int clear(const char *folder, struct err *e)

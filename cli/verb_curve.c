@@ -121,7 +121,7 @@ static const struct listing_column columns[] = { { "method", "method", -12 },
 	{ "form", "form", -12 }, { "bits", "bits", 7 }, { "mean_kl", "KL", 10 },
 	{ "perplexity", "perplexity", 10 }, { "model_perplexity", NULL, 0 },
 	{ "best_equal", "best =", 7 }, { "tokens", NULL, 0 }, { "relative_error", NULL, 0 },
-	{ "tokens_s", "tokens/s", 9 }, { "seconds", "s", 7 } };
+	{ "tokens_s", "tokens/s", 9 }, { "seconds", "s", 7 }, { 0 } };
 
 static void list_point(struct listing *l, const struct curve_point *p)
 {
@@ -193,16 +193,13 @@ static int measure_and_list(struct curve *v, const struct curve_options *o, stru
 		json_object(&j, NULL);
 		json_array(&j, "points");
 	}
-	rc = listing_open(
-		&l, columns, sizeof columns / sizeof *columns, stdout, c->json ? &j : NULL, c->csv, e);
-	if (!rc) {
-		rc = measure_all(v, o, b, &l, e);
-		rc = listing_close(&l, rc, e) || rc || write_svg(v, o->model, e) ? -1 : 0;
-	}
-	rc = rc || (c->json && json_print(&j, e)) ? -1 : 0;
-	json_drop(&j);
-	if (rc || c->json)
-		return rc;
+	if (listing_open(&l, columns, stdout, c->json ? &j : NULL, c->csv, e))
+		return -1;
+	rc = measure_all(v, o, b, &l, e) || write_svg(v, o->model, e);
+	if (listing_end(&l, rc, e))
+		return -1;
+	if (c->json)
+		return 0;
 	printf("\nperplexity of the model itself: %.3f over %d tokens\n\n",
 		prices_exact_perplexity(&v->point[0].prices), (int)v->point[0].prices.n);
 	curve_draw(v->point, v->n, CHART_W, CHART_H, stdout);

@@ -22,7 +22,7 @@ static void print_cpu(void)
 static const struct listing_column columns[] = { { "index", "index", 5 }, { "name", "name", -32 },
 	{ "memory_bytes", "memory", 10 }, { "processors", "SMs", 5 },
 	{ "capability", "capability", 10 }, { "driver", "driver", 7 }, { "usable", "usable", 6 },
-	{ "why", "", 0 } };
+	{ "why", "", 0 }, { 0 } };
 
 static void list_device(struct listing *l, const struct k_device_info *d)
 {
@@ -75,22 +75,21 @@ static int devices_verb(const struct cli *c, struct err *e)
 
 	struct listing l;
 	struct json j = { 0 };
-	int rc;
 
 	n = n < 0 ? 0 : n;
 	if (c->json)
 		begin_json(&j, why.text);
 	else
 		print_cpu();
-	rc = listing_open(
-		&l, columns, sizeof columns / sizeof *columns, stdout, c->json ? &j : NULL, c->csv, e);
-	for (int i = 0; !rc && i < n; i++)
+	if (listing_open(&l, columns, stdout, c->json ? &j : NULL, c->csv, e))
+		return -1;
+	for (int i = 0; i < n; i++)
 		list_device(&l, &d[i]);
-	rc = rc || listing_close(&l, 0, e) || (c->json && json_print(&j, e)) ? -1 : 0;
-	json_drop(&j);
-	if (!rc && !c->json)
+	if (listing_end(&l, 0, e))
+		return -1;
+	if (!c->json)
 		print_rest(d, n, why.text);
-	return rc || out_flush(e) ? -1 : 0;
+	return out_flush(e);
 }
 
 const struct verb verb_devices = {

@@ -144,14 +144,14 @@ static void print_table(const struct timeline *t, const struct formula_sheet *f)
 }
 
 static const struct listing_column columns[] = { { "what", NULL, 0 }, { "formula", NULL, 0 },
-	{ "value", NULL, 0 }, { "seen", NULL, 0 } };
+	{ "value", NULL, 0 }, { "seen", NULL, 0 }, { 0 } };
 
-/* As JSON, into the array that is open in j unless it is NULL, and as CSV. */
+/* As JSON, after what is in j unless it is NULL, and as CSV. */
 static int list_lines(const struct formula_sheet *f, struct json *j, const char *csv, struct err *e)
 {
 	struct listing l;
 
-	if (listing_open(&l, columns, sizeof columns / sizeof *columns, NULL, j, csv, e))
+	if (listing_open(&l, columns, NULL, j, csv, e))
 		return -1;
 	for (int i = 0; i < f->n; i++) {
 		const struct formula_line *line = &f->line[i];
@@ -163,13 +163,12 @@ static int list_lines(const struct formula_sheet *f, struct json *j, const char 
 		listing_real(&l, line->formula, 9);
 		listing_real(&l, line->seen, 9);
 	}
-	return listing_close(&l, 0, e);
+	return listing_end(&l, 0, e);
 }
 
 static int print_json(const struct formula_sheet *f, const char *csv, struct err *e)
 {
 	struct json j = { 0 };
-	int rc;
 
 	json_object(&j, NULL);
 	json_bool(&j, "predicted", f->predicted);
@@ -178,9 +177,7 @@ static int print_json(const struct formula_sheet *f, const char *csv, struct err
 	json_real(&j, "batch", f->batch, 9);
 	json_real(&j, "depth", f->depth, 9);
 	json_array(&j, "formulas");
-	rc = list_lines(f, &j, csv, e) || json_print(&j, e) ? -1 : 0;
-	json_drop(&j);
-	return rc;
+	return list_lines(f, &j, csv, e);
 }
 
 static int print_sheet(const struct timeline *t, const struct cli *c, struct err *e)

@@ -209,7 +209,8 @@ static int run_all(struct runs *r, const struct cli *c, bool *stopped, struct er
 	struct listing_column column[LOAD_COLUMNS];
 	struct listing l;
 
-	if (listing_open(&l, column, load_columns(&r->o, column), stdout, NULL, NULL, e))
+	load_columns(&r->o, column);
+	if (listing_open(&l, column, stdout, NULL, NULL, e))
 		return -1;
 	for (int k = 0; k < r->n_policies && !*stopped; k++)
 		for (int i = 0; i < r->n_loads && !*stopped; i++) {
@@ -258,10 +259,7 @@ static int print_json(const struct runs *r, struct err *e)
 
 	json_object(&j, NULL);
 	json_array(&j, "runs");
-	if (words_json(&r->o, r->point, r->n, &j, e)) {
-		json_drop(&j);
-		return -1;
-	}
+	words_json(&r->o, r->point, r->n, &j);
 	json_end(&j);
 	json_array(&j, "knees");
 	for (int k = 0; is_curve(r) && k < r->n_policies; k++) {

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/listing.h"
@@ -33,8 +32,8 @@ static const struct listing_column columns[] = { { "number", "", 4 }, { "name", 
 	{ "path", NULL, 0 }, { "unix_ns", "begun", -16 }, { "model", "model", -27 },
 	{ "turns", "turns", 5 }, { "tokens", "tokens", 7 }, { "bytes", "size", 11 },
 	{ "lesson", NULL, 0 }, { "state", NULL, 0 }, { "why", NULL, 0 },
-	{ "text", "name, lesson, first question", 0 } };
-enum { N_COLUMNS = sizeof columns / sizeof *columns, TEXT_W = 44 };
+	{ "text", "name, lesson, first question", 0 }, { 0 } };
+enum { TEXT_W = 44 };
 
 /* Its name if somebody gave it one, its lesson, its first question. */
 static void describe(const struct recording_file *f, const struct listed *l, char *out, size_t cap)
@@ -69,16 +68,10 @@ static void show_text(struct listing *out, const struct recording_file *f, const
 static void list_row(struct listing *out, int32_t number, const char *path,
 	const struct recording_file *f, const struct listed *l)
 {
-	time_t began = (time_t)((l->unix_ns ? l->unix_ns : f->mtime_ns) / 1000000000);
-	char when[32] = "-";
-	struct tm local;
-
-	if (localtime_r(&began, &local))
-		strftime(when, sizeof when, "%Y-%m-%d %H:%M", &local);
 	listing_int(out, number);
 	listing_text(out, f->name);
 	listing_text(out, path);
-	listing_as(out, "%s", when);
+	listing_as_time(out, (l->unix_ns ? l->unix_ns : f->mtime_ns) / 1000000000);
 	listing_int(out, l->unix_ns);
 	listing_text(out, l->model);
 	listing_int(out, l->turns);
@@ -103,7 +96,7 @@ static int print_list(const struct cli *c, struct err *e)
 		return -1;
 	if (c->json)
 		json_array(&j, NULL);
-	rc = listing_open(&out, columns, N_COLUMNS, stdout, c->json ? &j : NULL, c->csv, e);
+	rc = listing_open(&out, columns, stdout, c->json ? &j : NULL, c->csv, e);
 	for (int32_t i = 0; !rc && i < r.n; i++) {
 		char path[PATH_MAX];
 		struct listed l;
@@ -113,14 +106,11 @@ static int print_list(const struct cli *c, struct err *e)
 		list_row(&out, i + 1, path, &r.file[i], &l);
 		out_flush(e); /* the newest are there at once, however many follow */
 	}
-	rc = rc || listing_close(&out, 0, e) ? -1 : 0;
+	rc = rc || listing_end(&out, 0, e) ? -1 : 0;
 	if (!rc && !c->json)
 		printf(
 			"%d recording%s in %s, last written first\n", (int)r.n, r.n == 1 ? "" : "s", r.folder);
 	recordings_close(&r);
-	if (!rc && c->json)
-		return json_print(&j, e);
-	json_drop(&j);
 	return rc;
 }
 

@@ -215,7 +215,8 @@ static void values_of(const struct load_point *p, double out[N_COMPARED])
 }
 
 static const struct listing_column against_columns[] = { { "figure", "", -22 },
-	{ "measured", "measured", 12 }, { "simulated", "simulated", 12 }, { "error", "error", 10 } };
+	{ "measured", "measured", 12 }, { "simulated", "simulated", 12 }, { "error", "error", 10 },
+	{ 0 } };
 
 static int list_against(const struct run *r, const struct cli *c, struct json *j, struct err *e)
 {
@@ -224,8 +225,7 @@ static int list_against(const struct run *r, const struct cli *c, struct json *j
 
 	values_of(&r->measured.point, was);
 	values_of(&r->s.point, is);
-	if (listing_open(&l, against_columns, sizeof against_columns / sizeof *against_columns, stdout,
-			j, c->csv, e))
+	if (listing_open(&l, against_columns, stdout, j, c->csv, e))
 		return -1;
 	for (int i = 0; i < N_COMPARED; i++) {
 		const double error = was[i] > 0 ? is[i] / was[i] - 1 : (double)NAN;
@@ -239,23 +239,21 @@ static int list_against(const struct run *r, const struct cli *c, struct json *j
 			listing_as(&l, "%+.1f %%", 100 * error);
 		listing_real(&l, error, 6);
 	}
-	return listing_close(&l, 0, e);
+	return listing_end(&l, 0, e);
 }
 
 static int print_against(const struct run *r, const struct cli *c, struct err *e)
 {
 	struct json j = { 0 };
-	int rc;
 
 	if (c->json)
 		json_array(&j, NULL);
 	else
 		printf("%lld requests of %s\n\n", (long long)r->s.point.result.n_requests, opts.against);
-	rc = list_against(r, c, c->json ? &j : NULL, e);
-	rc = rc || (c->json && json_print(&j, e)) ? -1 : 0;
-	json_drop(&j);
-	if (rc || c->json)
-		return rc;
+	if (list_against(r, c, c->json ? &j : NULL, e))
+		return -1;
+	if (c->json)
+		return 0;
 	printf("%-22s %12lld %12lld\n\n", "steps", (long long)r->measured.counts.steps,
 		(long long)r->s.counts.steps);
 	print_cost(r);
@@ -278,10 +276,7 @@ static int print_json(const struct run *r, struct err *e)
 	json_real(&j, "cost_error", r->cost.error, 4);
 	json_real(&j, "cost_bias", r->cost.bias, 4);
 	json_array(&j, "runs");
-	if (words_json(&r->s.load, &r->s.point, 1, &j, e)) {
-		json_drop(&j);
-		return -1;
-	}
+	words_json(&r->s.load, &r->s.point, 1, &j);
 	json_end(&j);
 	return json_print(&j, e);
 }

@@ -77,14 +77,14 @@ int load_knee(const struct load_point *p, int n);
 
 /* Tables (load_print.c) and pictures (load_draw.c). `knee`: an index, or -1. */
 void load_print_point(const struct load_point *p, const struct load_options *o, FILE *out);
-/* A line, an object, a row of CSV for each point; load_columns() returns how many columns. */
-enum { LOAD_COLUMNS = 40, LOAD_QUEUE_COLUMNS = 4, LOAD_REQUEST_COLUMNS = 16 };
-int load_columns(const struct load_options *o, struct listing_column column[LOAD_COLUMNS]);
+/* A line, an object, a row of CSV for each point. */
+enum { LOAD_COLUMNS = 40 };
+void load_columns(const struct load_options *o, struct listing_column column[LOAD_COLUMNS]);
 void load_list(const struct load_point *p, struct listing *l);
 /* A row for each request that was kept; for each change of the queue, while they were kept. */
-extern const struct listing_column load_request_columns[LOAD_REQUEST_COLUMNS];
+extern const struct listing_column load_request_columns[];
 void load_list_requests(const struct load_point *p, struct listing *l);
-extern const struct listing_column load_queue_columns[LOAD_QUEUE_COLUMNS];
+extern const struct listing_column load_queue_columns[];
 void load_list_queue(const struct load_point *p, struct listing *l);
 /* Requests over time, w columns and at most h rows of them, and below them the queue's length. */
 void load_gantt(const struct load_point *p, int w, int h, FILE *out);

@@ -120,7 +120,7 @@ void load_print_point(const struct load_point *p, const struct load_options *o, 
 
 enum { TIME = -1 }; /* in place of decimals: with a unit */
 
-/* X(key, heading or NULL, decimals, value): figures of a point. */
+/* X(key, heading or NULL, decimals, value): figures r of a point, for options o. */
 #define FIGURES(X)                                                                                 \
 	X(ttft_mean_s, NULL, TIME, r->ttft.mean)                                                       \
 	X(ttft_p50_s, "TTFT p50", TIME, r->ttft.p50)                                                   \
@@ -138,7 +138,7 @@ enum { TIME = -1 }; /* in place of decimals: with a unit */
 	X(span_s, NULL, TIME, r->span_s)                                                               \
 	X(tokens_s, "tokens/s", 1, r->tokens_s)                                                        \
 	X(requests_s, NULL, 3, r->requests_s)                                                          \
-	X(goodput_s, "goodput", 2, r->goodput_s)                                                       \
+	X(goodput_s, has_target(o) ? "goodput" : NULL, 2, r->goodput_s)                                \
 	X(queue_mean, "queue", 1, r->queue_mean)                                                       \
 	X(queue_max, NULL, 0, r->queue_max)                                                            \
 	X(running_mean, NULL, 1, r->running_mean)                                                      \
@@ -155,7 +155,7 @@ enum { TIME = -1 }; /* in place of decimals: with a unit */
 	X(reserved_tokens, NULL, 0, r->reserved)                                                       \
 	X(paged_tokens, NULL, 0, r->paged)
 
-int load_columns(const struct load_options *o, struct listing_column column[LOAD_COLUMNS])
+void load_columns(const struct load_options *o, struct listing_column column[LOAD_COLUMNS])
 {
 	int n = 0;
 
@@ -166,14 +166,11 @@ int load_columns(const struct load_options *o, struct listing_column column[LOAD
 #define X(key, head, decimals, value) column[n++] = (struct listing_column){ #key, head, 8 };
 	FIGURES(X)
 #undef X
-	for (int i = 0; !has_target(o) && i < n; i++)
-		if (!strcmp(column[i].key, "goodput_s"))
-			column[i].head = NULL;
 	column[n++] = (struct listing_column){ "exact", NULL, 0 };
 	column[n++] = (struct listing_column){ "cut", NULL, 0 };
 	column[n++] = (struct listing_column){ "first_failure", NULL, 0 };
 	column[n++] = (struct listing_column){ NULL, "", 0 };
-	return n;
+	column[n] = (struct listing_column){ 0 };
 }
 
 static void list_figure(struct listing *l, int decimals, double value)
@@ -204,8 +201,8 @@ void load_list(const struct load_point *p, struct listing *l)
 	listing_text(l, r->n_failed ? "some failed" : p->stopped ? "stopped" : "");
 }
 
-const struct listing_column load_queue_columns[LOAD_QUEUE_COLUMNS] = { { "policy", NULL, 0 },
-	{ "load", NULL, 0 }, { "at_s", NULL, 0 }, { "waiting", NULL, 0 } };
+const struct listing_column load_queue_columns[] = { { "policy", NULL, 0 }, { "load", NULL, 0 },
+	{ "at_s", NULL, 0 }, { "waiting", NULL, 0 }, { 0 } };
 
 void load_list_queue(const struct load_point *p, struct listing *l)
 {
@@ -221,12 +218,12 @@ void load_list_queue(const struct load_point *p, struct listing *l)
 	free(c);
 }
 
-const struct listing_column load_request_columns[LOAD_REQUEST_COLUMNS] = { { "policy", NULL, 0 },
-	{ "load", NULL, 0 }, { "request", NULL, 0 }, { "user", NULL, 0 }, { "slot", NULL, 0 },
-	{ "prompt", NULL, 0 }, { "cached", NULL, 0 }, { "generated", NULL, 0 },
-	{ "arrived_s", NULL, 0 }, { "admitted_s", NULL, 0 }, { "first_s", NULL, 0 },
-	{ "last_s", NULL, 0 }, { "ended_s", NULL, 0 }, { "longest_gap_s", NULL, 0 },
-	{ "failed", NULL, 0 }, { "good", NULL, 0 } };
+const struct listing_column load_request_columns[] = { { "policy", NULL, 0 }, { "load", NULL, 0 },
+	{ "request", NULL, 0 }, { "user", NULL, 0 }, { "slot", NULL, 0 }, { "prompt", NULL, 0 },
+	{ "cached", NULL, 0 }, { "generated", NULL, 0 }, { "arrived_s", NULL, 0 },
+	{ "admitted_s", NULL, 0 }, { "first_s", NULL, 0 }, { "last_s", NULL, 0 },
+	{ "ended_s", NULL, 0 }, { "longest_gap_s", NULL, 0 }, { "failed", NULL, 0 },
+	{ "good", NULL, 0 }, { 0 } };
 
 void load_list_requests(const struct load_point *p, struct listing *l)
 {

@@ -262,19 +262,19 @@ static void print_table(const struct answers *a, FILE *out)
 
 static const struct listing_column columns[] = { { "lesson", NULL, 0 }, { "question", NULL, 0 },
 	{ "reader", NULL, 0 }, { "ask", NULL, 0 }, { "predicted", NULL, 0 }, { "found", NULL, 0 },
-	{ "right", NULL, 0 } };
+	{ "right", NULL, 0 }, { 0 } };
 
 /* An answer a row, in the order of the files. */
 static int list(const struct answers *a, bool json, const char *csv, struct err *e)
 {
 	struct listing l;
 	struct json j = { 0 };
-	int rc;
 
-	json_array(&j, NULL);
-	rc =
-		listing_open(&l, columns, sizeof columns / sizeof *columns, NULL, json ? &j : NULL, csv, e);
-	for (int32_t i = 0; !rc && i < a->n; i++) {
+	if (json)
+		json_array(&j, NULL);
+	if (listing_open(&l, columns, NULL, json ? &j : NULL, csv, e))
+		return -1;
+	for (int32_t i = 0; i < a->n; i++) {
 		const struct answer *q = &a->at[i];
 
 		listing_text(&l, q->lesson);
@@ -285,9 +285,7 @@ static int list(const struct answers *a, bool json, const char *csv, struct err 
 		listing_text(&l, q->found);
 		listing_bool(&l, q->verdict == EV_ANSWER_right);
 	}
-	rc = rc || listing_close(&l, 0, e) || (json && json_print(&j, e)) ? -1 : 0;
-	json_drop(&j);
-	return rc;
+	return listing_end(&l, 0, e);
 }
 
 int lesson_report(char *const *path, int n, bool json, const char *csv, FILE *out, struct err *e)
