@@ -194,11 +194,13 @@ K_INLINE float k_attention_inverse(const struct k_attention *a, int32_t head, fl
 /* Product of a mixture of experts: slot s of row r by the matrix of expert ids[r, s]. Each slot is
  * a row of the output. */
 struct k_experts {
-	struct k_acts in;         /* [n, n_cols], or [n * k, n_cols] if each slot has a row */
-	const struct k_matrix *w; /* [n_experts], all of one shape and format */
-	const float *bias;        /* [n_experts, n_rows] added to the product; NULL: none */
-	const int32_t *ids;       /* [n, k] */
-	float *out;               /* [n * k, n_rows] */
+	struct k_acts in; /* [n, n_cols], or [n * k, n_cols] if each slot has a row */
+	/* [n_experts], all of one shape and format; on a CPU, where one has no data its slots are left
+	 * as they are */
+	const struct k_matrix *w;
+	const float *bias;  /* [n_experts, n_rows] added to the product; NULL: none */
+	const int32_t *ids; /* [n, k] */
+	float *out;         /* [n * k, n_rows] */
 	int32_t n_experts, k, n;
 	bool each; /* each slot has its own row of `in` */
 };

@@ -92,6 +92,8 @@ static void multiply(const struct k_experts *a, const struct sorted *s, const in
 	struct k_op op = { .kind = K_OP_matmul };
 	struct k_matmul *m = &op.u.matmul;
 
+	if (!w->data) /* another rank's */
+		return;
 	m->n_parts = 1;
 	m->n = n;
 	m->part[0].w = w;

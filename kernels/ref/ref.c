@@ -107,6 +107,8 @@ void k_ref_experts(struct k_op *op, int tid, int n_threads, void *scratch)
 		const struct k_matrix *w = &a->w[a->ids[slot]];
 		struct k_op one = { .kind = K_OP_matmul };
 
+		if (!w->data)
+			continue;
 		one.u.matmul.in = k_acts_row(&a->in, (int32_t)(a->each ? slot : slot / a->k));
 		one.u.matmul.part[0].w = w;
 		one.u.matmul.part[0].bias = a->bias ? a->bias + (int64_t)a->ids[slot] * w->n_rows : NULL;
