@@ -1,0 +1,82 @@
+/* How ranks send each other bytes. A rank is one of the parts that a model is split over: a thread
+ * of this process, or a process of MPI, maybe on another machine.
+ *
+ * There is one operation: an exchange, a set of messages to others and from others, that ends when
+ * all are done (as MPI_Waitall and ncclGroupEnd do). Gathering, broadcasting, sending on and
+ * meeting are exchanges. Messages from one rank to another arrive in the order in which they were
+ * sent, and both sides know their lengths.
+ *
+ * Errors: ERR_DEVICE, with the rank that ended, hangs or failed; after one nothing can be exchanged
+ * any more. Ownership: who opens closes. Thread: a rank's exchanges are all from one thread. */
+#ifndef CUTAWAY_ENGINE_TRANSPORT_H
+#define CUTAWAY_ENGINE_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum { TRANSPORT_RANKS = 64 }; /* most */
+
+/* Bytes to or from a rank. */
+struct message {
+	int32_t rank;
+	void *data; /* not changed where it is sent */
+	size_t bytes;
+};
+
+struct transport;
+struct transport_ops {
+	const char *name;
+	/* idle: nothing may come for a long time, so that waiting should cost no processor time. */
+	int (*exchange)(struct transport *t, const struct message *out, int32_t n_out,
+		const struct message *in, int32_t n_in, bool idle, struct err *e);
+	/* The others' exchanges with this rank fail from now on. */
+	void (*close)(struct transport *t);
+};
+
+/* What a rank sent and received since it was opened. */
+struct transport_count {
+	uint64_t exchanges, sent, received; /* bytes */
+	uint64_t control;                   /* bytes, both ways, of other messages than these */
+	uint64_t ns;                        /* in exchanges: waiting, and moving bytes */
+	uint64_t link_ns;                   /* of these, what a slowed link added */
+};
+
+/* A link as slow as it is said to be, for teaching: an exchange takes at least latency + bytes /
+ * rate, where bytes are the most that the rank sends to one other or receives from it. */
+struct transport_link {
+	double rate; /* bytes a second; 0: as it is */
+	int64_t latency_ns;
+};
+
+struct transport {
+	const struct transport_ops *ops;
+	int32_t rank, n;
+	struct transport_link link;
+	struct transport_count count;
+};
+
+/* Counted, and as slow as the link. */
+int transport_exchange(struct transport *t, const struct message *out, int32_t n_out,
+	const struct message *in, int32_t n_in, struct err *e);
+/* The same for messages that are no part of a step's computation: counted as control, and never
+ * slowed. */
+int transport_control(struct transport *t, const struct message *out, int32_t n_out,
+	const struct message *in, int32_t n_in, bool idle, struct err *e);
+/* Such a message from rank 0 to all others. */
+int transport_broadcast(struct transport *t, void *data, size_t bytes, bool idle, struct err *e);
+/* "1gbit,50us", "100mbit", "20us". */
+int transport_link_parse(struct transport_link *link, const char *text, struct err *e);
+
+/* threads.c: n ranks in this process, all at once; t[r] is for the thread of rank r, and each is
+ * closed by its own. */
+int transport_threads(struct transport **t, int32_t n, struct err *e);
+/* mpi.c: this process's rank of those that mpirun started, or, with spawn > 1, of this one and
+ * spawn - 1 that MPI starts on this machine. ERR_USAGE says what to install where there is none. */
+int transport_mpi(struct transport **t, int32_t spawn, struct err *e);
+/* Whether mpirun started this process, as one of several. */
+bool transport_mpi_started(void);
+
+#endif
