@@ -172,7 +172,8 @@ int model_open(struct model **out, const struct gguf *g, struct k_ctx *kernels,
 	if (weights_open(&m->weights, g, kernels, e) || ropes_open(m, *ctx, e))
 		goto fail;
 	plan_tensors(m, g, e);
-	if (e->code || weights_load(&m->weights, g, kernels, o->cache, o->abandon, e))
+	if (e->code || (o->planned && o->planned(o->arg, m, e)) ||
+		weights_load(&m->weights, g, kernels, o->cache, o->abandon, e))
 		goto fail;
 	name_model(m, g);
 	*out = m;

@@ -9,6 +9,9 @@ struct model_options {
 	enum weights_cache cache;
 	const atomic_bool *abandon; /* see weights_load(); NULL: never */
 	bool beyond;                /* ctx may be more than the model's own */
+	/* When all is planned, before weights are read; may choose which are. NULL: all are. */
+	int (*planned)(void *arg, struct model *m, struct err *e);
+	void *arg;
 };
 
 /* ctx: longest sequence; 0: the model's own, at most 8192; more than the model's own is an error,

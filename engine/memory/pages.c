@@ -131,6 +131,8 @@ bool pages_needs_copy(const struct pages *pool, int32_t page)
 
 void pages_copy(struct pages *pool, int32_t to, int32_t from)
 {
+	if (pool->on_copy)
+		pool->on_copy(pool->copy_arg, pool->group, to, from);
 	if (pool->kernels)
 		k_copy(pool->kernels, pool->base + (size_t)to * pool->page_bytes,
 			pool->base + (size_t)from * pool->page_bytes, pool->page_bytes);

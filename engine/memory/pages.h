@@ -46,6 +46,9 @@ struct pages {
 						* outlive no step, have no  readers and are never told */
 	void (*on_change)(void *arg, const struct page_change *c);
 	void *arg;
+	/* a page's contents go to another one; NULL: nobody follows */
+	void (*on_copy)(void *arg, int32_t group, int32_t to, int32_t from);
+	void *copy_arg;
 };
 
 /* The context must outlive the pages. kernels NULL: pages are only counted, there is nothing in

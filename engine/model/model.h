@@ -84,6 +84,7 @@ struct model {
 	struct k_ctx *kernels;
 	struct weights weights;
 	void *columns; /* of model_add_columns(), or NULL */
+	bool parted;   /* other ranks have the rest of its weights, and of its heads */
 };
 
 void model_close(struct model *m);

@@ -166,6 +166,8 @@ static int pack_strip(
 	int64_t start;
 
 	n = n < p->strip ? n : p->strip;
+	if (f->w->wants && !f->w->wants(f->w->wants_arg, p->matrix, first, n))
+		return 0;
 	if (gguf_read_part(
 			f->g, p->tensor, (size_t)(p->row + first) * row, (size_t)n * row, scratch, e))
 		return -1;
@@ -273,6 +275,25 @@ static void start_saving(struct weights *w)
 	signals_restore(&before);
 }
 
+/* Some bytes of each tensor, and where they are. */
+static uint64_t identity_of(const struct weights *w, const struct gguf *g)
+{
+	uint64_t h = 0;
+	char some[64];
+
+	for (int32_t i = 0; i < w->n_parts; i++) {
+		const struct gguf_tensor *t = w->part[i].tensor;
+		const size_t n = t->bytes < sizeof some ? t->bytes : sizeof some;
+		struct err ignored = { 0 };
+
+		h = XXH64(t->name, strlen(t->name), h ^ (uint64_t)t->type);
+		for (size_t at = 0; at + n <= t->bytes; at += t->bytes / 4 + 1)
+			if (!gguf_read_part(g, t, at, n, some, &ignored))
+				h = XXH64(some, n, h);
+	}
+	return h;
+}
+
 static int prepare_key(
 	struct weights *w, const struct gguf *g, struct k_ctx *kernels, struct err *e)
 {
@@ -283,6 +304,7 @@ static int prepare_key(
 	if (!w->path || !w->name)
 		return err_set(e, ERR_MEMORY, "no memory for a path");
 	w->stamp = *gguf_stamp(g);
+	w->identity = w->wants ? identity_of(w, g) : 0;
 	w->key.layout = k_layout_name(kernels);
 	w->key.plan = hash_plan(w);
 	w->key.bytes = w->used;
@@ -311,7 +333,7 @@ static int move(struct weights *w, struct err *e)
 int weights_load(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
 	enum weights_cache mode, const atomic_bool *abandon, struct err *e)
 {
-	w->mode = mode;
+	w->mode = mode = w->wants ? WEIGHTS_CACHE_OFF : mode;
 	w->abandon = abandon;
 	if (prepare_key(w, g, kernels, e))
 		return -1;

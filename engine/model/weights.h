@@ -56,6 +56,10 @@ struct weights {
 	atomic_bool give_up; /* tells the saver to stop */
 	enum weights_cache mode;
 	const atomic_bool *abandon;
+	/* Rows of matrices that are needed; NULL: all. The others' memory stays untouched. */
+	bool (*wants)(const void *arg, const struct k_matrix *m, int32_t first, int32_t n);
+	const void *wants_arg;
+	uint64_t identity; /* a hash of the plan and of some of the file's bytes: other models differ */
 	char *path, *name;
 	struct file_stamp stamp;
 	struct packed_key key;

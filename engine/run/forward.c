@@ -290,6 +290,8 @@ static void write_program(struct forward *f)
 	for (int i = 0; i < FORWARD_REWRITERS; i++)
 		if (f->rewriter[i].fn)
 			f->rewriter[i].fn(f->rewriter[i].arg, &f->program, f->n_rows);
+	if (f->remote)
+		f->remote->split(f->remote->arg, f);
 	for (int32_t i = 0; i < f->program.n_ops; i++)
 		forward_count(f, &f->program.op[i]);
 }
@@ -391,13 +393,23 @@ void forward_chain(
 	}
 }
 
+static int run_program(struct forward *f, struct err *e)
+{
+	const struct forward_remote *r = f->remote;
+
+	if (!r)
+		return k_run(f->model->kernels, &f->program, e);
+	return r->run(r->arg, f, e) || (r->end && r->end(r->arg, f, e)) ? -1 : 0;
+}
+
 int forward_run(struct forward *f, bool timed, struct err *e)
 {
+	if (f->remote && f->remote->begin && f->remote->begin(f->remote->arg, f, e))
+		return -1;
 	prepare(f);
 	atomic_store(f->nan_row, 0);
 	f->program.timed = timed;
-	if (k_run(f->model->kernels, &f->program, e) ||
-		(!f->draw.ask && forward_fetch(f, 0, f->n_out, e)))
+	if (run_program(f, e) || (!f->draw.ask && forward_fetch(f, 0, f->n_out, e)))
 		return -1;
 	forward_count_read(f);
 	memset(f->cost.stage, 0, sizeof f->cost.stage);
@@ -446,12 +458,15 @@ int forward_lens(struct forward *f, int32_t n, struct err *e)
 const struct k_program *forward_program_of_one(struct forward *f)
 {
 	const struct forward_rewriter floats = f->rewriter[FORWARD_FLOATS];
+	const struct forward_remote *remote = f->remote;
 
 	f->n_rows = f->n_out = 1;
 	f->encodes = false;
 	f->n_also = f->n_observed = 0;
 	f->rewriter[FORWARD_FLOATS].fn = NULL;
+	f->remote = NULL;
 	write_program(f);
+	f->remote = remote;
 	f->rewriter[FORWARD_FLOATS] = floats;
 	f->program.version = 0; /* the next step writes its own */
 	return &f->program;

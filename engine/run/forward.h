@@ -195,6 +195,17 @@ struct forward_scratch {
 	float *normed_x; /* room for normed.x, which is NULL where no product reads it */
 };
 
+/* Other ranks that compute the same step (engine/ranks). Functions may be NULL; they fail as
+ * k_run() does. */
+struct forward_remote {
+	void *arg;
+	int (*begin)(void *arg, struct forward *f, struct err *e); /* the caller's fields are filled in
+																*/
+	void (*split)(void *arg, struct forward *f);               /* the program is new */
+	int (*run)(void *arg, struct forward *f, struct err *e);   /* in place of k_run() */
+	int (*end)(void *arg, struct forward *f, struct err *e);
+};
+
 struct forward {
 	const struct model *model;
 	const struct memory_store *store; /* [MEMORY_GROUPS] */
@@ -232,6 +243,7 @@ struct forward {
 	void (*begin)(void *arg, struct forward *f);
 	void *begin_arg;
 	bool begin_more;
+	const struct forward_remote *remote; /* NULL: this process computes all of it */
 	struct forward_kept kept[FORWARD_KEPT];
 	struct forward_choice choice;
 	struct forward_mask mask[FORWARD_MASKS]; /* [needs.n_windows] */

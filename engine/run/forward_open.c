@@ -264,6 +264,7 @@ int forward_grow(struct forward *f, int32_t max_rows, struct err *e)
 	larger.least = f->least;
 	memcpy(larger.rewriter, f->rewriter, sizeof f->rewriter);
 	larger.n_layers = f->n_layers;
+	larger.remote = f->remote;
 	larger.begin = f->begin;
 	larger.begin_arg = f->begin_arg;
 	forward_close(f);
