@@ -102,7 +102,8 @@ const char *lossy_print(const struct lossy_settings *l, char *buf, size_t cap)
 		const bool named = !strchr(l->value[i], ':');
 
 		default_of(l->row[i], exact);
-		if (strcmp(l->value[i], exact) != 0)
+		if (strcmp(l->value[i], exact) != 0 &&
+			(!l->row[i]->exact || strcmp(l->value[i], l->row[i]->exact) != 0))
 			n += (size_t)snprintf(buf + n, cap - n, "%s%s%s%s", n ? ", " : "",
 				named ? l->row[i]->name : "", named ? " " : "", l->value[i]);
 	}

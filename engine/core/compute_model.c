@@ -39,9 +39,11 @@ static bool counts_inside(const char *visible)
 static int open_weights(struct engine *e, const struct engine_options *o, const struct gguf *g,
 	int32_t *ctx, struct err *err)
 {
-	struct model_options m = {
-		.cache = WEIGHTS_CACHE_AUTO, .abandon = o->abandon, .beyond = counts_inside(o->visible)
-	};
+	struct model_options m = { .cache = WEIGHTS_CACHE_AUTO,
+		.abandon = o->abandon,
+		.beyond = counts_inside(o->visible),
+		.planned = e->ranks ? engine_ranks_plan : NULL,
+		.arg = e };
 	char backend[32];
 	int32_t threads = o->threads ? o->threads : (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
 
@@ -115,6 +117,8 @@ static void fill_info(struct engine *e)
 	i->head_dim = c->head_dim;
 	i->diffusion = e->model->diffusion.on;
 	i->states = memory_has_states(&e->model->memory) && !c->n_heads;
+	for (int32_t l = 0; l < c->n_layers; l++)
+		i->experts |= e->model->layer[l].ffn.kind == &layer_experts;
 	i->start = e->model->n_encoder ? e->model->start : -1;
 	i->dim = c->dim;
 	i->vocab = c->vocab;
@@ -153,7 +157,7 @@ static int model_compute_open_steps(
 		forward_open(&e->forward, e->model, e->memory.store, most, err))
 		return -1;
 	e->stats = e->forward.stats;
-	return 0;
+	return engine_ranks_attach(e, err);
 }
 
 static void model_compute_close(struct engine *e)
@@ -163,6 +167,7 @@ static void model_compute_close(struct engine *e)
 	model_close(e->look.model);
 	k_close(e->look.kernels);
 	floats_close(e->floats);
+	engine_ranks_close(e);
 	model_close(e->model);
 	k_close(e->kernels);
 	tokenizer_close(e->tokenizer);

@@ -95,7 +95,7 @@ static int open_all(struct engine *e, struct err *err)
 
 	e->info.slots = o->slots;
 	e->compute = o->given ? &compute_given : &compute_model;
-	if (e->compute->open(e, o, err))
+	if (engine_ranks_open(e, o, err) || e->compute->open(e, o, err))
 		return -1;
 	for (int i = 0; e->model && request_forms[i]; i++)
 		if (request_forms[i]->of(e->model))
@@ -105,7 +105,7 @@ static int open_all(struct engine *e, struct err *err)
 		return err_set(err, ERR_INTERRUPTED, "the opening of %s was stopped", o->model);
 	if (open_parts(e, o, err) || open_hooks(e, err) ||
 		(o->counted_cost && engine_need_cost(e, DRAFT_COST_ROWS, err)) ||
-		engine_apply_settings(e, err))
+		engine_apply_settings(e, err) || engine_ranks_ready(e, err))
 		return -1;
 	o->model = e->model_path;
 	o->isa = e->info.isa;
@@ -229,6 +229,7 @@ void engine_begin(struct engine *e, const char *model_sha256)
 	engine_emit_session(e);
 	engine_emit_memory(e);
 	engine_emit_products(e);
+	engine_ranks_emit(e);
 	engine_emit_settings(e);
 	for_hooks(e, h, begun) h->ops->begun(e, h->state);
 }

@@ -63,6 +63,7 @@ struct engine_info {
 	const struct chat_template *chat;
 	bool chat_known;
 	bool diffusion; /* it answers by denoising (engine/diffuse/canvas.h): there is no next token */
+	bool experts;   /* some layers are mixtures */
 	bool states;    /* a sequence's memory has a fixed size: no layer has keys and values */
 	int32_t start;  /* of an encoder-decoder model: the token that begins an answer; else -1 */
 	const char *default_system; /* of this file's template, or NULL */

@@ -25,6 +25,7 @@ enum {
 };
 
 struct engine_compute;
+struct engine_ranks;
 
 struct engine_counts { /* of the step that runs */
 	int32_t prefill, decode, draft, tokens, accepted, rejected, evicted;
@@ -106,9 +107,10 @@ struct engine {
 	struct prefix prefix;
 	struct sched sched;
 	struct forward forward;
-	struct floats *floats; /* of the setting `activations`; NULL: weights as they are */
-	char visible[64];      /* what set.visible points to */
-	char weights[32];      /* and set.weights */
+	struct engine_ranks *ranks; /* NULL: this process computes all of it */
+	struct floats *floats;      /* of the setting `activations`; NULL: weights as they are */
+	char visible[64];           /* what set.visible points to */
+	char weights[32];           /* and set.weights */
 	struct sampler *sampler;
 	struct k_logit_stats *stats; /* [outputs] of the step that runs */
 	struct stream stream;
@@ -227,6 +229,25 @@ int engine_need_cost(struct engine *e, int32_t rows, struct err *err);
 /* engine.c: submits a request with an owner; *out (or NULL): the request, unless it is refused. */
 int64_t engine_submit_owned(struct engine *e, const struct engine_request *q,
 	const struct request_owner *owner, void *data, struct request **out, struct err *err);
+
+/* engine_ranks.c: an engine on several ranks. */
+/* Before the model is opened: starts the others where o says more than one, or joins them where it
+ * says o->follows. */
+int engine_ranks_open(struct engine *e, struct engine_options *o, struct err *err);
+/* For model_options.planned; arg: the engine. */
+int engine_ranks_plan(void *arg, struct model *m, struct err *err);
+/* After the buffers of steps are open. */
+int engine_ranks_attach(struct engine *e, struct err *err);
+/* After all of the engine is open: waits for the others, whose error is this one's, too. */
+int engine_ranks_ready(struct engine *e, struct err *err);
+/* A setting changed: the others' does, too. */
+int engine_ranks_set(struct engine *e, const char *name, const char *value, struct err *err);
+/* Pages were made anew. */
+void engine_ranks_listen(struct engine *e);
+/* The events rank, and traffic of the step that was computed. */
+void engine_ranks_emit(struct engine *e);
+void engine_ranks_emit_step(struct engine *e);
+void engine_ranks_close(struct engine *e);
 
 bool engine_keeps_prefixes(const struct engine *e, const struct engine_options *o);
 /* The format that the option names. */

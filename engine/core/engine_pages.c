@@ -43,6 +43,7 @@ int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, stru
 	e->prefix.on = on;
 	e->prefix.policy = policy;
 	memory_listen(&e->memory, on_page_change, e);
+	engine_ranks_listen(e);
 	return 0;
 }
 

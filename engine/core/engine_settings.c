@@ -413,7 +413,7 @@ int engine_set(struct engine *e, const char *name, const char *value, struct err
 	if (s->when <= SETTING_IDLE && !engine_idle(e))
 		return err_set(err, ERR_USAGE, "%s can only change while nothing runs or waits", name);
 	apply = setting_table[s - engine_settings];
-	if (apply && apply(e, &to, err))
+	if ((apply && apply(e, &to, err)) || engine_ranks_set(e, name, value, err))
 		return -1;
 	residual = e->set.cache_residual;
 	e->set = to;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/model/model.h"
+
 const char *draft_offer(int i)
 {
 	for (int d = 0; draft_table[d]; d++) {
@@ -53,6 +55,10 @@ int draft_open(const char *spec, const struct draft_env *env, const struct draft
 		list_names(known, sizeof known);
 		return err_set(e, ERR_USAGE, "no drafter is called '%.40s'; there are: %s", spec, known);
 	}
+	if (known_ops->layers && env && env->model && env->model->parted)
+		return err_set(e, ERR_USAGE,
+			"%s drafts with the model's own layers, of which this rank has a part",
+			known_ops->name);
 	if (known_ops->open(d, env, colon ? colon + 1 : NULL, e))
 		return -1;
 	*ops = known_ops;

@@ -131,6 +131,7 @@ struct draft_ops {
 	const char *const *offer;
 	bool needs_pages;
 	bool computes; /* it runs passes of its own: a guess costs time */
+	bool layers;   /* those passes are through the target's layers: a rank that has a part cannot */
 	/* it goes by what steps of up to so many rows cost, which is measured before it opens; 0: not
 	 */
 	int32_t cost_rows;

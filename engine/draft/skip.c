@@ -149,6 +149,7 @@ const struct draft_ops draft_skip = {
 	.offer = (const char *const[]){ "skip:24", NULL },
 	.needs_pages = true,
 	.computes = true,
+	.layers = true,
 	.open = skip_open,
 	.close = skip_close,
 	.propose = skip_propose,

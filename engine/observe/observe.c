@@ -184,7 +184,8 @@ static uint16_t add_reads(struct engine *e, const struct observed *o, const stru
 		*read += add_head_reads(e, o, a, h, n_layers * n_kv);
 	for (int32_t h = 0; h < a->n_heads; h++)
 		near += a->near_zero[o->at * a->n_heads + h];
-	return (uint16_t)(near * 65535 / (a->n_heads / n_kv * *read));
+	/* of ranks that chose for themselves, rank 0 knows its own choices alone */
+	return *read ? (uint16_t)(near * 65535 / (a->n_heads / n_kv * *read)) : 0;
 }
 
 /* Of each page, the share of its positions that were read, into packed [n_pages]; returns whether

@@ -64,7 +64,7 @@ int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *err)
 			"a look or a measurement follows a text from its beginning, but %s see what comes "
 			"after them",
 			model_sees_ahead(e->model));
-	p->model = m = k_is_host(e->kernels) ? e->model : open_again(e, err);
+	p->model = m = k_is_host(e->kernels) && !e->ranks ? e->model : open_again(e, err);
 	if (!m || (e->forward.least > 0 && model_add_columns(m, e->model_path, err)))
 		return -1;
 	p->n = n;

@@ -60,6 +60,9 @@ int engine_apply_twin(struct engine *e, struct engine_options *to, struct err *e
 	if (strcmp(name, "off") != 0 && e->model && e->model->diffusion.on)
 		return err_set(err, ERR_USAGE,
 			"twin %.40s: it follows token by token, but a diffusion model has no next token", name);
+	if (strcmp(name, "off") != 0 && e->model && e->model->parted)
+		return err_set(err, ERR_USAGE,
+			"twin %.40s: this rank has a part of the model; compare with a run on one rank", name);
 	if (!s) /* a table of hooks without this one */
 		return strcmp(name, "off") != 0
 				   ? err_set(err, ERR_USAGE, "twin %.40s: this program has no twin", name)

@@ -59,6 +59,9 @@ static int apply(struct engine *e, const struct engine_options *to, const struct
 		return 0;
 	if (!choice && !form)
 		return use(e, NULL, round, err);
+	if (!s && e->model->parted)
+		return err_set(err, ERR_USAGE,
+			"weights, activations: this rank has a part of the model; only on one rank");
 	if (!s && floats_open(&s, &e->forward, form, err))
 		return -1;
 	if (!use(e, s, round, err))

@@ -11,6 +11,7 @@
 #include "engine/settings/settings.h"
 
 struct engine_given;
+struct transport;
 
 /* What an engine is opened with: the settings of settings.def, and arguments that are no settings.
  */
@@ -29,6 +30,8 @@ struct engine_options {
 	/* Set by any thread: engine_open() ends within about 100 ms with ERR_INTERRUPTED, and closing
 	 * does not wait for a cache to be written. NULL: never. */
 	const atomic_bool *abandon;
+	/* A rank other than 0 (core/engine_follow.h): the engine computes what rank 0 tells it. */
+	struct transport *follows;
 };
 
 struct engine_request {

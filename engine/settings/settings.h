@@ -74,10 +74,11 @@ struct setting {
 	bool bare; /* as an option it may stand without a value: "" */
 	enum setting_when when;
 	enum setting_effect effect;
-	bool recorded;    /* though it is fixed when the engine is opened: prompts depend on it */
-	bool part;        /* of a lossy one: it says more of the one before it */
-	bool file;        /* a text that may name a file: see setting_names_file() */
-	const char *unit; /* of a number, or NULL */
+	bool recorded;     /* though it is fixed when the engine is opened: prompts depend on it */
+	bool part;         /* of a lossy one: it says more of the one before it */
+	const char *exact; /* of a lossy one: a value besides its default that is exact; or NULL */
+	bool file;         /* a text that may name a file: see setting_names_file() */
+	const char *unit;  /* of a number, or NULL */
 	/* Of a choice, all its values; else the values that completion offers. more(0), more(1) …
 	 * follow; NULL ends them. */
 	const char *const *words;

@@ -1,0 +1,13 @@
+/* A rank other than 0 (engine/ranks/ranks.h): an engine that never plans. It opens the same file
+ * with the same settings as rank 0's, and computes its part of each step that rank 0 sends. Thread:
+ * one of its own. */
+#ifndef CUTAWAY_ENGINE_FOLLOW_H
+#define CUTAWAY_ENGINE_FOLLOW_H
+
+#include "base/err.h"
+#include "engine/ranks/transport.h"
+
+/* What it does until rank 0 says that it ends, or is gone. Closes t. */
+int engine_follow(struct transport *t, struct err *err);
+
+#endif

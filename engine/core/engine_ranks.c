@@ -1,0 +1,314 @@
+/* See engine_impl.h. Messages from rank 0: a head, then its bytes. After a step each follower
+ * answers with what it did. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "engine/core/engine_ranks_impl.h"
+
+/* ---- messages ---- */
+
+static int tell(struct engine_ranks *r, struct head head, void *data, struct err *err)
+{
+	struct transport *t = r->k.transport;
+
+	head.copies = (uint32_t)r->k.n_copies;
+	if (transport_broadcast(t, &head, sizeof head, false, err) ||
+		(head.copies &&
+			transport_broadcast(t, r->k.copy, head.copies * sizeof *r->k.copy, false, err)) ||
+		(head.bytes && transport_broadcast(t, data, head.bytes, false, err))) {
+		r->lost = true;
+		return -1;
+	}
+	r->k.n_copies = 0;
+	return 0;
+}
+
+int engine_ranks_hear(struct engine_ranks *r, struct head *head, struct err *err)
+{
+	struct transport *t = r->k.transport;
+
+	if (transport_broadcast(t, head, sizeof *head, true, err))
+		return -1;
+	if (!ARRAY_ROOM(r->wire.data, r->wire.cap, head->bytes + 1) ||
+		!ARRAY_ROOM(r->k.copy, r->k.cap_copies, head->copies + 1))
+		return err_set(err, ERR_MEMORY, "no memory for a message of rank 0");
+	r->k.n_copies = (int32_t)head->copies;
+	if ((head->copies &&
+			transport_broadcast(t, r->k.copy, head->copies * sizeof *r->k.copy, false, err)) ||
+		(head->bytes && transport_broadcast(t, r->wire.data, head->bytes, false, err)))
+		return -1;
+	r->wire.data[head->bytes] = '\0';
+	r->wire.n = head->bytes;
+	r->wire.at = 0;
+	r->wire.reads = true;
+	return 0;
+}
+
+static size_t reply_bytes(bool lane)
+{
+	return lane ? sizeof(struct reply) : offsetof(struct reply, count.lane);
+}
+
+static int hear_replies(struct engine_ranks *r, bool lane, struct err *err)
+{
+	struct message m[TRANSPORT_RANKS];
+	int32_t n = 0;
+
+	for (int32_t i = 1; i < r->k.transport->n; i++)
+		m[n++] = (struct message){ i, &r->reply[i], reply_bytes(lane) };
+	if (transport_control(r->k.transport, NULL, 0, m, n, false, err)) {
+		r->lost = true;
+		return -1;
+	}
+	for (int32_t i = 1; i < r->k.transport->n; i++)
+		if (r->reply[i].code) {
+			r->lost = true;
+			return err_set(err, r->reply[i].code, "rank %d: %s", i, r->reply[i].text);
+		}
+	return 0;
+}
+
+int engine_ranks_answer(struct engine_ranks *r, struct reply *reply, bool lane, struct err *err)
+{
+	return transport_control(
+		r->k.transport, &(struct message){ 0, reply, reply_bytes(lane) }, 1, NULL, 0, false, err);
+}
+
+/* ---- rank 0 ---- */
+
+static int begin_step(void *arg, struct forward *f, struct err *err)
+{
+	struct engine *e = arg;
+	struct engine_ranks *r = e->ranks;
+
+	if (r->lost)
+		return err_set(err, ERR_DEVICE, "a rank is lost");
+	r->wire.n = 0;
+	r->wire.reads = false;
+	ranks_wire_step(&r->wire, f, e->memory.spec.n);
+	if (r->wire.failed)
+		return err_set(err, ERR_MEMORY, "no memory for the message to the other ranks");
+	return tell(r, (struct head){ .kind = MESSAGE_STEP, .bytes = r->wire.n }, r->wire.data, err);
+}
+
+static void split(void *arg, struct forward *f)
+{
+	ranks_split(&((struct engine *)arg)->ranks->k, f);
+}
+
+static int run(void *arg, struct forward *f, struct err *err)
+{
+	struct engine_ranks *r = ((struct engine *)arg)->ranks;
+
+	if (!ranks_run(&r->k, f, err))
+		return 0;
+	r->lost = true;
+	return -1;
+}
+
+static int end_step(void *arg, struct forward *f, struct err *err)
+{
+	struct engine_ranks *r = ((struct engine *)arg)->ranks;
+
+	if (ranks_gather_observed(&r->k, f, err) || hear_replies(r, f->n_observed > 0, err)) {
+		r->lost = true;
+		return -1;
+	}
+	for (int32_t i = 1; i < r->k.transport->n; i++)
+		if (r->reply[i].nan_row)
+			atomic_store(f->nan_row, r->reply[i].nan_row);
+	return 0;
+}
+
+/* Of what the others compute; drafters, screens and logs are rank 0's alone. */
+static bool is_shared(const struct setting *s)
+{
+	static const char *const own[] = { "spec", "shadow", "twin", "link", "outliers", "importance",
+		"roof", "attention-every", "observe-layer", "observe-head", "watch-layers", "policy",
+		"prefix-cache", NULL };
+
+	for (int i = 0; own[i]; i++)
+		if (!strcmp(s->name, own[i]))
+			return false;
+	return true;
+}
+
+static int tell_options(struct engine_ranks *r, const struct engine_options *o, struct err *err)
+{
+	char value[512];
+
+	r->wire.reads = false;
+	for (const struct setting *s = engine_settings; s->name; s++) {
+		setting_text(s, o, value, sizeof value);
+		if (!is_shared(s) || !*value)
+			continue;
+		wire_bytes(&r->wire, (void *)(uintptr_t)s->name, strlen(s->name) + 1);
+		wire_bytes(&r->wire, value, strlen(value) + 1);
+	}
+	if (r->wire.failed)
+		return err_set(err, ERR_MEMORY, "no memory for the message to the other ranks");
+	return tell(r, (struct head){ .kind = MESSAGE_OPEN, .bytes = r->wire.n }, r->wire.data, err);
+}
+
+static int start(struct engine_ranks *r, struct engine_options *o, struct err *err)
+{
+	const int32_t cores = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
+	const int32_t n = o->tensor_parallel * o->pipeline_parallel * o->sequence_parallel;
+
+	if (!strcmp(o->backend, "auto"))
+		o->backend = "cpu";
+	if (strcmp(o->backend, "cpu") != 0 && strcmp(o->backend, "ref") != 0)
+		return err_set(err, ERR_USAGE,
+			"%d ranks with backend %s: ranks compute on CPUs (--backend cpu)", n, o->backend);
+	if (o->sequence_parallel > 1 && n > o->sequence_parallel)
+		return err_set(err, ERR_USAGE,
+			"sequence-parallel %d: its ranks have the whole model; not with tensor-parallel or "
+			"pipeline-parallel",
+			o->sequence_parallel);
+	if (n > TRANSPORT_RANKS)
+		return err_set(err, ERR_USAGE, "%d ranks: %d are the most", n, TRANSPORT_RANKS);
+	if (engine_ranks_start_threads(r, n, err))
+		return -1;
+	if (o->link && *o->link && transport_link_parse(&r->k.transport->link, o->link, err))
+		return -1;
+	if (!o->threads)
+		o->threads = cores > n ? cores / n : 1;
+	return tell_options(r, o, err);
+}
+
+/* ---- both ---- */
+
+int engine_ranks_open(struct engine *e, struct engine_options *o, struct err *err)
+{
+	struct engine_ranks *r;
+
+	if (o->given ||
+		(o->tensor_parallel * o->pipeline_parallel * o->sequence_parallel < 2 && !o->follows))
+		return 0;
+	e->ranks = r = calloc(1, sizeof *r);
+	if (!r)
+		return err_set(err, ERR_MEMORY, "no memory for ranks");
+	r->k.form = !strcmp(o->exchange, "f32")   ? RANKS_f32
+				: !strcmp(o->exchange, "f16") ? RANKS_f16
+											  : RANKS_q8;
+	r->remote = (struct forward_remote){ .arg = e, .split = split, .run = run };
+	if (o->follows) {
+		r->k.transport = o->follows;
+	} else {
+		r->remote.begin = begin_step;
+		r->remote.end = end_step;
+		if (start(r, o, err))
+			return -1;
+	}
+	r->k.n = o->tensor_parallel;
+	r->k.by_expert = o->expert_parallel;
+	r->k.n_stages = o->pipeline_parallel;
+	r->k.micro_batches = o->micro_batches;
+	r->k.rank = r->k.transport->rank % r->k.n;
+	r->k.n_sequence = o->sequence_parallel;
+	r->k.stage = r->k.n_sequence > 1 ? 0 : r->k.transport->rank / r->k.n;
+	return 0;
+}
+
+int engine_ranks_plan(void *arg, struct model *m, struct err *err)
+{
+	struct engine *e = arg;
+
+	if (ranks_plan(&e->ranks->k, m, err))
+		return -1;
+	m->weights.wants = ranks_wants;
+	m->weights.wants_arg = &e->ranks->k;
+	return 0;
+}
+
+int engine_ranks_attach(struct engine *e, struct err *err)
+{
+	if (!e->ranks)
+		return 0;
+	if (ranks_attach(&e->ranks->k, &e->forward, err))
+		return -1;
+	e->forward.remote = &e->ranks->remote;
+	return 0;
+}
+
+static void note_copy(void *arg, int32_t group, int32_t to, int32_t from)
+{
+	struct engine_ranks *r = arg;
+
+	if (ARRAY_ROOM(r->k.copy, r->k.cap_copies, r->k.n_copies + 1))
+		r->k.copy[r->k.n_copies++] = (struct ranks_copy){ group, to, from };
+	else
+		r->lost = true;
+}
+
+void engine_ranks_listen(struct engine *e)
+{
+	for (int32_t g = 0; e->ranks && !e->ranks->k.transport->rank && g < e->memory.spec.n; g++) {
+		e->memory.pages[g].on_copy = note_copy;
+		e->memory.pages[g].copy_arg = e->ranks;
+	}
+}
+
+int engine_ranks_ready(struct engine *e, struct err *err)
+{
+	const struct reply own = e->ranks ? engine_ranks_reply(e) : (struct reply){ 0 };
+
+	if (!e->ranks || e->ranks->k.transport->rank)
+		return 0;
+	if (hear_replies(e->ranks, false, err))
+		return -1;
+	e->ranks->opened = true;
+	e->ranks->reply[0] = own;
+	for (int32_t i = 1; i < e->ranks->k.transport->n; i++) {
+		const struct reply *r = &e->ranks->reply[i];
+
+		if (r->model != own.model)
+			return err_set(
+				err, ERR_INPUT, "rank %d has another file of that name: %s", i, e->model_path);
+		if (memcmp(r->n_pages, own.n_pages, sizeof own.n_pages) != 0)
+			return err_set(err, ERR_DEVICE,
+				"rank %d has room for %d pages, rank 0 for %d; say how many with --pages", i,
+				r->n_pages[0], own.n_pages[0]);
+	}
+	return 0;
+}
+
+int engine_ranks_set(struct engine *e, const char *name, const char *value, struct err *err)
+{
+	struct engine_ranks *r = e->ranks;
+	const struct setting *s = setting_find(engine_settings, name);
+
+	if (!r || r->k.transport->rank || !r->opened || !is_shared(s))
+		return 0;
+	r->wire.n = 0;
+	r->wire.reads = false;
+	wire_bytes(&r->wire, (void *)(uintptr_t)name, strlen(name) + 1);
+	wire_bytes(&r->wire, (void *)(uintptr_t)value, strlen(value) + 1);
+	return tell(r, (struct head){ .kind = MESSAGE_SET, .bytes = r->wire.n }, r->wire.data, err) ||
+				   hear_replies(r, false, err)
+			   ? -1
+			   : 0;
+}
+
+void engine_ranks_close(struct engine *e)
+{
+	struct engine_ranks *r = e->ranks;
+	struct err ignored = { 0 };
+
+	if (!r)
+		return;
+	if (r->k.transport && !r->k.transport->rank && !r->lost)
+		tell(r, (struct head){ .kind = MESSAGE_QUIT }, NULL, &ignored);
+	if (r->k.transport && !e->set.follows) {
+		r->k.transport->ops->close(r->k.transport);
+		for (int32_t i = 1; i <= r->n_threads; i++)
+			pthread_join(r->thread[i], NULL);
+	}
+	r->k.transport = NULL;
+	ranks_free(&r->k);
+	free(r->wire.data);
+	free(r);
+	e->ranks = NULL;
+}

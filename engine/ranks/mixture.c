@@ -1,0 +1,51 @@
+/* Mixtures by rows of each expert. See split.h. */
+#include "engine/ranks/split.h"
+
+bool split_is_mixture(const struct k_program *p, int32_t at)
+{
+	const struct k_op *op = &p->op[at];
+
+	return at + 3 < p->n_ops && op[0].kind == K_OP_experts && !op[0].u.experts.each &&
+		   op[1].kind == K_OP_experts && op[2].kind == K_OP_glu && op[3].kind == K_OP_experts &&
+		   op[3].u.experts.each && op[3].u.experts.in.q == op[2].u.glu.out.q;
+}
+
+static bool cut_experts_rows(struct splitting *s, int32_t at, struct ranks_span rows)
+{
+	struct k_experts *a = &s->p->op[at].u.experts;
+	const struct k_matrix *own = ranks_part_of(s->k, a->w, a->n_experts, rows, false);
+
+	a->w = own ? own : a->w;
+	return own;
+}
+
+/* Biases lie expert by expert: such mixtures are split by experts, or not at all. */
+static bool can_cut_experts(const struct splitting *s, const struct k_op *op, int32_t width)
+{
+	return width >= s->k->n * UNIT && width % UNIT == 0 && !op[0].u.experts.bias &&
+		   !op[1].u.experts.bias && !op[3].u.experts.bias &&
+		   op[3].u.experts.w->n_rows >= s->k->n * UNIT;
+}
+
+void split_mixture_rows(struct splitting *s)
+{
+	struct k_op *op = &s->p->op[s->at];
+	struct k_experts *down = &op[3].u.experts;
+	const int32_t width = op[2].u.glu.out.dim, dim = down->w->n_rows;
+	const struct ranks_span rows = split_span(width, UNIT, s->k->rank, s->k->n),
+							outputs = split_span(dim, UNIT, s->k->rank, s->k->n);
+	struct ranks_exchange *x;
+
+	if (!can_cut_experts(s, op, width) || !cut_experts_rows(s, s->at, rows) ||
+		!cut_experts_rows(s, s->at + 1, rows) || !cut_experts_rows(s, s->at + 3, outputs))
+		return;
+	op[2].u.glu.out = split_acts(s, s->at + 2, op[2].u.glu.out, op[2].u.glu.n, UNIT);
+	s->local = 0;
+	x = split_exchange(s, s->at + 4, down->n * down->k);
+	x->x = true;
+	x->to = k_floats(down->out, dim);
+	split_columns(s->k, x, UNIT);
+	down->out = ranks_local(s->k, x).x;
+	split_keep_local(s, x);
+	s->at += 3;
+}

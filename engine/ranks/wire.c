@@ -1,0 +1,98 @@
+/* A step's inputs as bytes, and back: one function for both directions. See ranks.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "engine/ranks/ranks.h"
+
+void wire_bytes(struct wire *w, void *p, size_t n)
+{
+	if (w->failed || (w->reads ? n > w->n - w->at : !ARRAY_ROOM(w->data, w->cap, w->n + n))) {
+		w->failed = true;
+		return;
+	}
+	if (w->reads)
+		memcpy(p, w->data + w->at, n);
+	else
+		memcpy(w->data + w->n, p, n);
+	w->at += w->reads ? n : 0;
+	w->n += w->reads ? 0 : n;
+}
+
+static void wire_count(struct wire *w, int32_t *n, int32_t most)
+{
+	wire_bytes(w, n, sizeof *n);
+	if (w->failed || *n < 0 || *n > most) {
+		*n = 0;
+		w->failed = true;
+	}
+}
+
+#define WIRE_ARRAY(w, p, n) wire_bytes(w, p, (size_t)(n) * sizeof *(p))
+
+/* Blocks of each sequence that the step's rows may read or write. */
+static void count_blocks(
+	const struct forward *f, int32_t page_size, int32_t *blocks, int32_t *n_seqs)
+{
+	*n_seqs = 0;
+	for (int32_t r = 0; r < f->n_rows + f->n_also; r++) {
+		const struct k_also *also = r < f->n_rows ? NULL : &f->also[r - f->n_rows];
+		const struct k_row *row = &f->rows[also ? also->row : r];
+		const int32_t seq = also ? also->seq : row->seq, n = row->pos / page_size + 1;
+
+		for (; *n_seqs <= seq; (*n_seqs)++)
+			blocks[*n_seqs] = 0;
+		blocks[seq] = n > blocks[seq] ? n : blocks[seq];
+	}
+}
+
+/* A reader's tables are in the message, which stays until the next step. */
+static void wire_table(struct wire *w, const int32_t **table, int32_t n)
+{
+	const size_t bytes = (size_t)n * sizeof **table;
+
+	if (!w->reads) {
+		wire_bytes(w, (void *)(uintptr_t)*table, bytes);
+		return;
+	}
+	if (w->failed || bytes > w->n - w->at) {
+		w->failed = true;
+		return;
+	}
+	*table = (const int32_t *)(const void *)(w->data + w->at);
+	w->at += bytes;
+}
+
+static void wire_tables(struct wire *w, struct forward *f, int32_t n_groups)
+{
+	int32_t *blocks = malloc(((size_t)f->max_rows + 1) * sizeof *blocks), n_seqs = 0;
+
+	w->failed |= !blocks;
+	if (w->failed)
+		goto done;
+	count_blocks(f, f->store[0].kv.page_size, blocks, &n_seqs);
+	for (int32_t g = 0; g < n_groups; g++)
+		for (int32_t s = 0; s < n_seqs; s++)
+			wire_table(w, &f->pages[g][s], blocks[s]);
+done:
+	free(blocks);
+}
+
+void ranks_wire_step(struct wire *w, struct forward *f, int32_t n_groups)
+{
+	wire_count(w, &f->n_rows, f->max_rows);
+	wire_count(w, &f->n_out, f->max_out);
+	wire_count(w, &f->n_observed, f->max_observed);
+	wire_count(w, &f->n_also, f->max_also);
+	wire_count(w, &f->n_layers, f->model->config.n_layers);
+	wire_count(w, &f->n_items, f->max_rows);
+	WIRE_ARRAY(w, f->ids, f->n_rows);
+	WIRE_ARRAY(w, f->rows, f->n_rows);
+	WIRE_ARRAY(w, f->also, f->n_also);
+	WIRE_ARRAY(w, f->out_row, f->n_out);
+	WIRE_ARRAY(w, f->item_row, f->n_items);
+	wire_tables(w, f, n_groups);
+	for (int32_t g = 0; g < n_groups; g++)
+		if (f->store[g].is_state)
+			WIRE_ARRAY(w, f->state[g], f->n_rows);
+}
