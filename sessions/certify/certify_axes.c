@@ -151,6 +151,7 @@ void axes_fill(struct axes *a)
 		[AXIS_RULE] = { "rule", 2, 2, { "race", "rejection" } },
 		[AXIS_ATTENTION] = { "attention", 3, 3, { "flash", "heads", "matrix" } },
 		[AXIS_WATCHED] = { "watched", 4, 4, { "no", "attention", "recorded", "twin" } },
+		[AXIS_RANKS] = { "ranks", 0, 0, { 0 } },
 	};
 	*a = (struct axes){ .start = -1 };
 	memcpy(a->axis, constant, sizeof constant);
@@ -159,6 +160,7 @@ void axes_fill(struct axes *a)
 	fill_policies(a);
 	fill_caches(a);
 	fill_drafters(a);
+	ranks_fill(&a->axis[AXIS_RANKS]);
 	for (int rows = 1; rows <= CERTIFY_ROWS; rows++)
 		a->row_ns[rows] =
 			1e6 * (0.5 + 0.5 / (1 + 0.2 * ((rows < CERTIFY_ROWS ? rows : rows - 1) - 1)));
@@ -205,6 +207,14 @@ static bool has_ways(const struct axis_engine *kernels)
 	return !strcmp(kernels->backend, "cpu") && strcmp(kernels->isa, "scalar");
 }
 
+static bool reads_layers(const char *drafter)
+{
+	const struct draft_ops *ops;
+
+	variant_of(drafter, &ops);
+	return ops->layers;
+}
+
 const char *axes_clash(const struct axes *axes, int a, int i, int b, int j)
 {
 	if (a > b)
@@ -230,6 +240,14 @@ const char *axes_clash(const struct axes *axes, int a, int i, int b, int j)
 		return "without a KV cache a request keeps no pages that could be taken from it";
 	if (a == AXIS_KV && (b == AXIS_DRAFTS || b == AXIS_DRAFTER || b == AXIS_RULE))
 		return "without a KV cache nothing is drafted";
+	if (a == AXIS_KERNELS && b == AXIS_RANKS && !strcmp(axes->engine[i].backend, "cuda"))
+		return "ranks compute on CPUs";
+	if (a == AXIS_DRAFTER && b == AXIS_RANKS && ranks_have_parts(axes->axis[b].value[j]) &&
+		reads_layers(axes->axis[a].value[i]))
+		return "a rank that has a part of the layers cannot draft with them";
+	if (a == AXIS_WATCHED && b == AXIS_RANKS && !strcmp(axes->axis[a].value[i], "twin") &&
+		ranks_have_parts(axes->axis[b].value[j]))
+		return "a rank that has a part of the layers cannot compute a twin";
 	if (a == AXIS_DRAFTS && b == AXIS_DRAFTER && counts_itself(axes->axis[b].value[j]))
 		return "such a drafter says itself how many tokens it guesses";
 	return NULL;
@@ -413,6 +431,7 @@ void axes_fit_model(struct axes *a, struct engine *engine, const char *model, in
 	a->unseen_from = engine_state(engine).unseen_from;
 	if (a->unseen_from > longest)
 		cut(a, AXIS_UNSEEN);
+	ranks_fit(&a->axis[AXIS_RANKS], model, engine_info(engine)->experts);
 	if (a->axis[AXIS_DRAFTER].n > 1)
 		fit_drafters(a, engine, model);
 	engine_set(engine, "spec", "off", &ignored);
@@ -462,6 +481,7 @@ struct engine_options axes_options(const struct certify_plan *p)
 	o.twin = strcmp(axes_chosen(p, AXIS_WATCHED), "twin") != 0 ? "off" : "on";
 	variant_of(axes_chosen(p, AXIS_DRAFTER), &ops);
 	o.counted_cost = ops->weighed ? p->axes->row_ns : NULL;
+	ranks_set_options(&o, axes_chosen(p, AXIS_RANKS));
 	o.slots = CERTIFY_SLOTS;
 	o.budget = CERTIFY_BUDGET;
 	o.pages = pool(p, o.page_size);

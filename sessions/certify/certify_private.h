@@ -32,6 +32,7 @@ enum axis {
 	AXIS_RULE,
 	AXIS_ATTENTION,
 	AXIS_WATCHED,
+	AXIS_RANKS, /* certify_ranks.c */
 	N_AXES,
 };
 enum {
@@ -117,6 +118,7 @@ struct evidence {
 	int64_t paused; /* steps in which the policy kept ours in the queue, or gave no row to ours or
 					   to one that ran before it */
 	int64_t verified, accepted, by_rejection; /* the last: of those verified, by that rule */
+	int64_t exchanged;                        /* bytes that ranks sent each other in our steps */
 	int64_t watched, recorded;                /* attention events; events in a recording's file */
 	int64_t twins, apart_twins; /* rows that the exact twin computed, too; those that differ, where
 								   nothing is lossy */
@@ -163,6 +165,14 @@ double axes_drafter_rows(const struct certify_plan *p);
 int axes_company(const struct certify_plan *p, int *ahead);
 /* Prompt tokens of the elders. */
 int32_t axes_elder_tokens(const struct certify_plan *p);
+
+/* certify_ranks.c */
+void ranks_fill(struct axis_values *a);
+/* Leaves out those that the model's layers do not allow. */
+void ranks_fit(struct axis_values *a, const char *model, bool experts);
+void ranks_set_options(struct engine_options *o, const char *value);
+/* Whether each of such ranks has a part of the model. */
+bool ranks_have_parts(const char *value);
 
 /* certify_evidence.c */
 /* Whether value i of axis a took effect: the chosen one or, for batch, row and drafts, any that a

@@ -177,6 +177,8 @@ void certify_see(void *arg, const struct event *ev)
 		r->begun = true;
 		if (ev->u.token.source != EV_SOURCE_forced)
 			keep(r, ev->u.token.pos, ev->u.token.id, ev->u.token.hash);
+	} else if (ev->kind == EV_traffic) {
+		r->ev->exchanged += ev->u.traffic.sent;
 	} else if (ev->kind == EV_price) {
 		see_price(r, &ev->u.price);
 	} else if (ev->kind == EV_score && ev->u.score.request == r->request) {
