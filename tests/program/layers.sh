@@ -62,10 +62,11 @@ text text/jinja model
 sample settings
 run model visibility
 layer model run
+ranks model run
 draft arch memory model run sample
 sched draft memory settings text
 sched/policy sched
-core arch draft memory model run sample sched settings text
+core arch draft memory model ranks run sample sched settings text
 encode core
 diffuse core sample sched settings
 observe arch core draft model run visibility
