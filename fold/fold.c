@@ -255,6 +255,6 @@ void timeline_fold(struct timeline *t, const struct event *ev)
 	if (ev->t_ns > t->last_t_ns)
 		t->last_t_ns = ev->t_ns;
 	if ((int)ev->kind < 0 || ev->kind >= EV_N_KINDS || !tl_ints_in_bounds(ev) ||
-		!(fold[ev->kind](t, ev) & tl_fold_searches(t, ev)))
+		!((int)fold[ev->kind](t, ev) & tl_fold_searches(t, ev)))
 		t->n_odd++;
 }

@@ -180,7 +180,8 @@ struct tl_speculation timeline_speculation(const struct timeline *t, int64_t req
 			out.tokens += s->s.tokens;
 			out.members += s->n_batch;
 		}
-		count_drafts(&out, request, t->draft + s->draft_at, s->n_draft);
+		if (s->n_draft)
+			count_drafts(&out, request, t->draft + s->draft_at, s->n_draft);
 	}
 	return out;
 }

@@ -172,7 +172,7 @@ static const struct choice *refused(const struct job *j)
 static enum MHD_Result answer(struct job *j)
 {
 	const bool all = job_take(j);
-	size_t size;
+	size_t size = 0;
 	char *text;
 
 	if (j->error.code)

@@ -245,7 +245,7 @@ int32_t memory_unseen_from(const struct memory *m)
 	specs.keep = false;
 	for (int32_t g = 0; g < specs.n; g++) {
 		const struct memory_mask s = mask_of(&specs, g, &m->visible, m->page_size);
-		int64_t at = (int64_t)(s.always + 1) * m->page_size + s.window - 1;
+		int64_t at = ((int64_t)s.always + 1) * m->page_size + s.window - 1;
 
 		if (!specs.group[g].kind->is_state && s.window < INT32_MAX && at < least)
 			least = (int32_t)at;

@@ -24,10 +24,10 @@ static const struct {
 	[GGUF_U64] = { "u64", 8, UNSIGNED },
 	[GGUF_I64] = { "i64", 8, SIGNED },
 	[GGUF_BOOL] = { "bool", 1, UNSIGNED },
-	[GGUF_F32] = { "f32", 4 },
-	[GGUF_F64] = { "f64", 8 },
-	[GGUF_STRING] = { "string", 0 },
-	[GGUF_ARRAY] = { "array", 0 },
+	[GGUF_F32] = { "f32", 4, NO_INTEGER },
+	[GGUF_F64] = { "f64", 8, NO_INTEGER },
+	[GGUF_STRING] = { "string", 0, NO_INTEGER },
+	[GGUF_ARRAY] = { "array", 0, NO_INTEGER },
 };
 
 /* --- reading --- */

@@ -18,8 +18,8 @@ static const char *const end_names[] = {
 	"<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|end|>", "</s>",
 	"<end_of_turn>", "<eos>", "<|end_of_turn|>", "<EOT>", "[EOT]", "<turn|>", "<|return|>",
 	"<|call|>",
-	"<\xef\xbd\x9c"
-	"end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>", /* DeepSeek */
+	("<\xef\xbd\x9c"
+	 "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"), /* DeepSeek */
 };
 
 static const struct tokenizer_ops *const kinds[] = { &tokenizer_bpe, &tokenizer_spm,

@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	while (reader_next(r, &ev, &e) > 0) {
 		FUZZ_CHECK(ev.seq > last);
 		last = ev.seq;
-		sum += sum_event(&ev);
+		sum = sum + sum_event(&ev);
 	}
 	for (int64_t step = 0; step < 9; step++)
 		reader_step_seq(r, step);

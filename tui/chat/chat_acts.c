@@ -161,7 +161,7 @@ int chat_stop(struct app *a, bool all)
 	int64_t id[CANCEL_MAX];
 	int n = conversation_running(c->live.conversation, id, CANCEL_MAX);
 	bool search = chat_search_cancel(a, true),
-		 compare = chat_compare_cancel(a) | chat_price_cancel(a);
+		 compare = (int)chat_compare_cancel(a) | chat_price_cancel(a);
 
 	n = n < CANCEL_MAX ? n : CANCEL_MAX;
 	for (int32_t i = 0; (all || (!n && !search)) && i < a->timeline.n_requests && n < CANCEL_MAX;

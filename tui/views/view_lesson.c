@@ -364,10 +364,11 @@ static void draw_sheet(
 	int top = place(&measured, l, p->r.h - 1, below);
 	struct pen in = *p;
 	struct sheet s = measured;
-	char head[128];
+	char head[128] = "";
 
 	s.p = &in, s.x = s.y = 0, s.top = top;
-	snprintf(head, sizeof head, top ? "%d line%s above · " : "", top, top == 1 ? "" : "s");
+	if (top)
+		snprintf(head, sizeof head, "%d line%s above · ", top, top == 1 ? "" : "s");
 	snprintf(head + strlen(head), sizeof head - strlen(head), "%s",
 		t->lesson.name ? t->lesson.name : "");
 	pen_head(p, "lesson", head);

@@ -57,7 +57,7 @@ static struct counted count(const char *backend)
 	struct tiny_options t = TINY_DEFAULTS;
 	struct engine_options o = ENGINE_DEFAULTS;
 	struct counted c = { 0 };
-	struct engine *e;
+	struct engine *e = NULL;
 	struct err err = { 0 };
 	char *path;
 

@@ -79,7 +79,7 @@ static void record(int which, const struct variant *v)
 {
 	struct engine_options o = ENGINE_DEFAULTS;
 	struct err err = { 0 };
-	struct engine *e;
+	struct engine *e = NULL;
 	char sha[SHA256_HEX];
 
 	unlink(file[which]);

@@ -253,7 +253,7 @@ static void functions(void **state)
 	query_bind(own, &b);
 	for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
 		char sql[200];
-		sqlite3_stmt *x, *y;
+		sqlite3_stmt *x, *y = NULL;
 
 		snprintf(sql, sizeof sql, "SELECT quote(%s) || typeof(%s)", calls[i], calls[i]);
 		assert_int_equal(sqlite3_prepare_v2(own, sql, -1, &x, NULL) ||
@@ -346,7 +346,7 @@ static void shipped_lessons_can_be_read(void **state)
 	(void)state;
 	for (; (name = lesson_name(n)); n++) {
 		struct err e = { 0 };
-		struct lesson *l;
+		struct lesson *l = NULL;
 		size_t size;
 		char *text;
 

@@ -134,7 +134,7 @@ static void record(const char *path, void (*life)(struct engine *e), bool whole)
 {
 	struct engine_options o = ENGINE_DEFAULTS;
 	struct err err = { 0 };
-	struct engine *e;
+	struct engine *e = NULL;
 	char sha[SHA256_HEX];
 
 	unlink(path);
