@@ -13,6 +13,18 @@ ARGS ?=
 # For `make model`: a name that `make models` lists.
 MODEL ?= smollm2
 
+# SANITIZE=1: the build under AddressSanitizer and UndefinedBehaviorSanitizer, for the C suites and the fuzz targets. It is clang's, with
+# the coverage that libFuzzer needs; without clang gcc's, and there are no fuzz targets.
+ifdef SANITIZE
+CLANG := $(shell command -v clang 2>/dev/null)
+override CC := $(if $(CLANG),$(filter ccache,$(CC)) clang,$(CC))
+override BUILD := build-asan
+override CFLAGS := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer \
+	$(if $(CLANG),-fsanitize=fuzzer-no-link -D__SANITIZE_ADDRESS__=1)
+# The vector kernels are long after inlining: without these checks, of which ASan's see the effect, they compile in half the time.
+override KERNEL_CFLAGS := -fno-sanitize=null,object-size,pointer-overflow $(if $(CLANG),-fno-sanitize=fuzzer-no-link)
+endif
+
 # V=1 shows whole commands.
 V ?=
 step = $(if $(V),,@echo '  $(1)	$(2)' &&)
@@ -62,12 +74,13 @@ AVXVNNI ?= -mavxvnni
 $(BUILD)/kernels/%_avxvnni.o: ISA = $(AVXVNNI) -mavx2 -mfma -mf16c
 $(BUILD)/kernels/%_avx512.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c
 
-# Asked once for each folder of a build: a missing header would say less.
-$(BUILD)/packages:
+# Asked once for each folder of a build: a missing header would say less. What gcc made for the sanitizers clang makes anew.
+ASKED := $(BUILD)/packages$(if $(CLANG),-clang)
+$(ASKED):
 	@CC="$(CC)" tools/setup.sh --check build
-	@mkdir -p $(@D) && touch $@
+	@mkdir -p $(@D) && rm -f $(BUILD)/packages* && touch $@
 
-$(BUILD)/%.o: %.c | $(BUILD)/packages
+$(BUILD)/%.o: %.c $(if $(SANITIZE),$(ASKED)) | $(ASKED)
 	@mkdir -p $(@D)
 	$(call step,CC,$<) $(CC) $(ALL_CFLAGS) $(OPT) $(ISA) -MMD -MP -c -o $@ $<
 
@@ -125,7 +138,7 @@ TEST_PARTS := $(shell grep -L '^int main' $(TEST_SOURCES)) tests/cuda/shim/clien
 TEST_PROGRAMS := $(filter-out $(TEST_PARTS), $(TEST_SOURCES))
 # Code for processors without AVX-512 or AVX-VNNI, emulated on AVX2. With sanitizers it would compile for minutes.
 $(EMULATED:%=$(BUILD)/tests/support/%.o) $(EMULATED:%=$(BUILD)/emulated/%.o): ISA = $(ISA_VEC8) -Wno-psabi -fno-sanitize=all -g0
-$(BUILD)/emulated/%.o: tests/support/%.c | $(BUILD)/packages
+$(BUILD)/emulated/%.o: tests/support/%.c | $(ASKED)
 	@mkdir -p $(@D)
 	$(call step,CC,$@) $(CC) $(ALL_CFLAGS) $(KERNEL_CFLAGS) $(ISA) -DEMULATED_PROGRAM -MMD -MP -c -o $@ $<
 $(BUILD)/tests/libtests.a: $(TEST_PARTS:%.c=$(BUILD)/%.o)
@@ -137,6 +150,12 @@ $(BUILD)/tests/$(notdir $(1)): $(BUILD)/$(1).o $(BUILD)/tests/libtests.a $(BUILD
 	$$(call step,LINK,$$@) $$(CC) $$(ALL_CFLAGS) $$(QUICK_LINK) -o $$@ $$^ -lcmocka -lcjson $$(LDLIBS)
 endef
 $(foreach t,$(TEST_PROGRAMS:.c=),$(eval $(call test_rule,$(t))))
+
+# Fuzz targets are linked with what the C suites are (tests/fuzz/run.sh runs them).
+FUZZ := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
+$(FUZZ): %: %.o $(BUILD)/tests/libtests.a $(BUILD)/libcutaway.a
+	$(call step,LINK,$@) $(CC) $(ALL_CFLAGS) $(QUICK_LINK) -fsanitize=fuzzer -o $@ $^ -lcmocka -lcjson $(LDLIBS)
+fuzz-build: $(if $(CLANG),$(FUZZ))
 
 # The tests of the kernels for another processor, whose libraries are not here (tests/program/test_arm.sh).
 CROSS_TESTS = $(addprefix $(BUILD)/cross/test_,arith attention codes columns experts fastops format_rules isa kernels \
@@ -195,10 +214,7 @@ tests-build: $(PROGRAM) $(TESTS_BUILT:%=$(BUILD)/tests/%) $(SHIM_LIBRARIES)
 
 # What needs packages asks for them first and builds in a second make, so that the order holds with -j.
 SUB = $(MAKE) --no-print-directory
-SANITIZE = -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-# The vector kernels are long after inlining: without these checks, of which ASan's see the effect, they compile in half the time.
-SANITIZE_KERNELS = -fno-sanitize=null,object-size,pointer-overflow
-ASAN = $(SUB) BUILD=build-asan CFLAGS="$(SANITIZE)" KERNEL_CFLAGS="$(SANITIZE_KERNELS)"
+ASAN = $(SUB) SANITIZE=1
 
 chat:
 	@tools/setup.sh build model
@@ -222,7 +238,7 @@ test test-all test-kernels:
 	@tools/setup.sh build model test
 	@+$(SUB) $(PROGRAM)
 	@+$(SUB) tests-build SUITES="$$(tests/run $(WHICH) --list c)"
-	@+$(ASAN) tests-build SUITES="$$(tests/run $(WHICH) --list asan)"
+	@+$(ASAN) tests-build fuzz-build SUITES="$$(tests/run $(WHICH) --list asan)"
 	@tools/fetch_model.sh
 	@tests/run $(WHICH)
 
@@ -243,6 +259,7 @@ barriers: tests-build
 
 fuzz:
 	@tools/setup.sh build test
+	@+$(ASAN) fuzz-build
 	@tests/run --only fuzz
 
 bench: cutaway
@@ -322,7 +339,7 @@ uninstall:
 	rm -f $(BIN)/cutaway $(MAN)/cutaway.1 $(COMPLETIONS)/cutaway
 
 clean:
-	rm -rf build build-arm build-asan build-fuzz build-free build-vl cutaway
+	rm -rf build build-arm build-asan build-free build-vl cutaway
 
 help:
 	@echo 'make             build ./cutaway'
@@ -349,7 +366,7 @@ help:
 	@echo 'make V=1 …       show whole commands'
 	@echo 'make clean       remove what was built (the model stays)'
 
-.PHONY: test-all test-kernels cross-tests claims family lint barriers cuda test-gpu free-order free-order-cuda bench-exactness tests-build chat model models test asan fuzz bench bench-peer peer-server screenshot install uninstall clean help
+.PHONY: test-all test-kernels cross-tests fuzz-build claims family lint barriers cuda test-gpu free-order free-order-cuda bench-exactness tests-build chat model models test asan fuzz bench bench-peer peer-server screenshot install uninstall clean help
 .PRECIOUS: $(BUILD)/%.o
 -include $(CUDA_IMAGE:.fatbin=.d)
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
