@@ -79,7 +79,7 @@ static void record(uint32_t seed, const struct engine_options *given, bool goes_
 {
 	struct engine_options o = *given;
 	struct recording *rec;
-	struct engine *e;
+	struct engine *e = NULL;
 	struct err err = { 0 };
 	int which = 0;
 

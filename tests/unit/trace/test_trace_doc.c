@@ -50,7 +50,7 @@ static void record_engine(const char *file, const char *given)
 	struct tiny_options tiny = TINY_DEFAULTS;
 	struct engine_options o = ENGINE_DEFAULTS;
 	struct err err = { 0 };
-	struct engine *e;
+	struct engine *e = NULL;
 	struct ring *ring;
 	struct writer *w;
 	char *model = given ? NULL : tiny_temp(&tiny, &err);
