@@ -17,6 +17,7 @@ from memory import (activations, best_of, cache_formats, certificate, declared, 
                     other_model, page_sizes, passages, patterns, prefix, scored, window_pages, windows)
 from prices import connections, outliers, pruned, rounded, skips, zeros, zeros_together
 from quants import apart, fewer_bits, granularity, salient, second_order
+from ranks import pipeline, sequence, tensor
 from steps import (contiguous, cuda_modes, depths, formats, groups, load, loads, memory_sheet, paged, pause, predictions,
                    prompts_together, replicas, roofs, row_costs, shapes, sizes, static_batches, threads, ways)
 from traffic import (apart as phases_apart, budgets, classes, engines, lengths_of_load, padded, pauses, rates, routed, served,
@@ -221,7 +222,11 @@ ROWS = [
         "the same shape: {at[F32].mb:.0f} MB in F32, {at[Q4_0].mb:.0f} MB in Q4_0: {smaller:.1f} times",
         lambda m: m.smaller > 4, "it is only {smaller:.1f} times smaller"),
     Row("1.6", "It makes communication within and across chips less, a major part of latency.",
-        missing="ranks that exchange activations, in f32 and int8"),
+        tensor, "two ranks send {q8.kb:.0f} kB a token where products read 8 bits, {f32.kb:.0f} in f32, to the same bits "
+        "({equal}); {f16.kb:.0f} with what layers add in f16, which is lossy; over 1 gbit and 50 us a token takes "
+        "{linked.step_ms:.1f} ms, {q8.step_ms:.1f} between threads",
+        lambda m: m.equal and m.q8.kb < 0.75 * m.f32.kb and m.lossy, "8 bits save less than a quarter",
+        lacks="a slow network: the link is slowed by count"),
     Row("1.7", "Low precision has faster native arithmetic.", formats, "prompts: Q8_0 {prompt16:.2f} times as fast as F16",
         lambda m: m.prompt16 > 1.2, "products of 8 bits are no faster here", lacks="tensor cores of a GPU"),
     Row("1.8", "8 bits made MobileNet twice as fast for 2 % of accuracy (arXiv:1712.05877).",
@@ -299,12 +304,18 @@ ROWS = [
         "2 threads against 1: prompts {prompt:.2f}, decoding {decode:.2f} times as fast",
         lambda m: m.prompt.median > m.decode.median, "prompts gain no more from a second thread than decoding",
         lacks="more than one machine"),
-    Row("1.25", "Sequence parallelism: parts of the input on several devices.",
-        missing="ranks that split a prompt's rows and pass K and V on"),
-    Row("1.26", "Pipeline parallelism: layers on several devices.",
-        missing="ranks of 15 layers each, their bubble, and a load that fills it"),
-    Row("1.27", "Tensor parallelism: a layer on several devices.",
-        missing="ranks that split output rows and gather them, to the same hash"),
+    Row("1.25", "Sequence parallelism: parts of the input on several devices.", sequence,
+        "a prompt of 1,500 tokens on two ranks of a thread: equal bits {equal}, {two.kb:.0f} kB sent a row (keys and values of it are "
+        "{page_kb:.0f}), {slower:.2f} times the time of one rank of two threads", lambda m: m.equal and m.two.kb < 1.5 * m.page_kb,
+        "more is sent than keys and values"),
+    Row("1.26", "Pipeline parallelism: layers on several devices.", pipeline,
+        "stages of {layers[0]} and {layers[1]} layers: equal bits {equal}, {one.kb:.1f} kB a token; one request leaves {one.bubble:.0%} of "
+        "the ranks' time idle, eight in micro-batches {many.bubble:.0%}",
+        lambda m: m.equal and m.many.bubble < m.one.bubble, "more requests fill no bubble"),
+    Row("1.27", "Tensor parallelism: a layer on several devices.", tensor,
+        "2 and 3 ranks give the hashes of one: {equal}; each of two reads {q8.weights[0]:.0f} and {q8.weights[1]:.0f} MB of weights a token; "
+        "{q8.exchanges:.0f} exchanges, {slower:.2f} times the time of one rank with as many threads",
+        lambda m: m.equal, "hashes differ"),
     # Text 2
     Row("2.1", "Prefill computes the whole input in parallel and uses the hardware well.", roofs,
         "a prompt reaches {prompt.ops:.0%} of the 8-bit multiply-adds, decoding {decode.ops:.0%}",
@@ -560,7 +571,9 @@ ROWS = [
         where=(lambda m: m.fleet.by["prefix"].times > 3.9 and m.fleet.by["prefix"].ttft_p99_s <= m.fleet.one.ttft_p99_s,
                "a memory each and a router that keeps shared beginnings together (simulated); two of one machine give {gain.median:.2f} "
                "times")),
-    Row("4.12", "Model and cache can be sharded, which is harder.", missing="as row 1.27"),
+    Row("4.12", "Model and cache can be sharded, which is harder.", tensor,
+        "two ranks hold {q8.weights[0]:.0f} and {q8.weights[1]:.0f} MB of the products' weights and the pages of their heads, to the same "
+        "bits: {equal}", lambda m: m.equal and max(m.q8.weights) < 0.7 * sum(m.q8.weights), "a rank holds nearly all"),
     Row("4.13", "Time to first token wants small prefill batches, decoding large ones.",
         lambda: merge(chunked=pause(128), whole=pause(0), few=prompts_together(256), many=prompts_together(2048), load=loads(),
                       rows=budgets()),
