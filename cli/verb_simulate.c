@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/router.h"
 #include "cli/change.h"
 #include "cli/cli.h"
 #include "cli/load_words.h"
 #include "cli/out.h"
-#include "simulate/router.h"
 #include "simulate/simulate.h"
 
 static struct simulate_opts {

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/router.h"
 #include "simulate/replica.h"
-#include "simulate/router.h"
 
 enum { MOST_STALLS = 1024, PROGRESS_EVERY = 4096 };
 
@@ -128,8 +128,9 @@ static void send(struct fleet *f, struct pool *p, struct job *j)
 {
 	struct node *n;
 
-	j->replica =
-		router_send(&p->router, &(struct router_request){ j->ids, j->a.n_prompt, j->a.number });
+	j->replica = router_send(&p->router,
+		&(struct router_request){ .ids = j->ids, .n_ids = j->a.n_prompt, .number = j->a.number },
+		NULL);
 	n = &p->node[j->replica];
 	if (!ARRAY_ROOM(n->inbox, n->cap_inbox, n->n_inbox + 1)) {
 		f->no_memory = true;

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
+#include "base/router.h"
 #include "simulate/replica.h"
-#include "simulate/router.h"
 #include "simulate/simulate.h"
 
 static const struct cost by_step = { .ns = { [COST_step] = 1e9 }, .token_bytes = 1000 };
@@ -221,27 +221,6 @@ static void test_routers(void **state)
 	assert_true(s[2].counts.rows < s[1].counts.rows);
 }
 
-static void test_router_balance(void **state)
-{
-	struct router r;
-	int32_t ids[64] = { 7 };
-	const struct router_request q = { ids, 64, 0 };
-	int n[2] = { 0 };
-
-	(void)state;
-	assert_int_equal(router_open(&r, "prefix", 2, 4, 1, NULL), 0);
-	for (int i = 0; i < 20; i++)
-		n[router_send(&r, &q)]++;
-	/* the second one gets some as soon as the first has a batch more */
-	assert_true(n[0] - n[1] == 4 || n[1] - n[0] == 4);
-	for (int i = 0; i < 2; i++)
-		while (n[i]--)
-			router_ended(&r, i, 64);
-	assert_true(!r.requests[0] && !r.requests[1] && !r.tokens[0] && !r.tokens[1]);
-	router_close(&r);
-	assert_int_equal(router_open(&r, "nowhere", 2, 4, 1, NULL), -1);
-}
-
 /* ---- prefill and decode apart ---- */
 
 static void test_apart(void **state)
@@ -296,8 +275,7 @@ int main(void)
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_queues),
 		cmocka_unit_test(test_is_the_engine), cmocka_unit_test(test_twice),
 		cmocka_unit_test(test_replicas), cmocka_unit_test(test_routers),
-		cmocka_unit_test(test_router_balance), cmocka_unit_test(test_apart),
-		cmocka_unit_test(test_bring) };
+		cmocka_unit_test(test_apart), cmocka_unit_test(test_bring) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* See router.h. */
-#include "simulate/router.h"
+#include "base/router.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static uint64_t mix(uint64_t x) /* splitmix64 */
 
 static int32_t draw(const struct router *r, const struct router_request *q, uint64_t which)
 {
-	return (int32_t)(mix(mix(r->seed + which) ^ (uint64_t)q->number) % (uint64_t)r->n);
+	return r->live[mix(mix(r->seed + which) ^ (uint64_t)q->number) % (uint64_t)r->n_live];
 }
 
 static bool less(const struct router *r, int32_t a, int32_t b)
@@ -34,33 +34,45 @@ static bool less(const struct router *r, int32_t a, int32_t b)
 		   (r->requests[a] == r->requests[b] && r->tokens[a] < r->tokens[b]);
 }
 
-static int32_t pick_round(struct router *r, const struct router_request *q)
+static int32_t next_of_round(struct router *r)
 {
-	(void)q;
-	r->next = (r->next + 1) % r->n;
-	return r->next ? r->next - 1 : r->n - 1;
+	const int32_t at = r->next % r->n_live;
+
+	r->next = (at + 1) % r->n_live;
+	return r->live[at];
 }
 
-static int32_t pick_random(struct router *r, const struct router_request *q)
+static int32_t pick_round(struct router *r, const struct router_request *q, struct router_why *why)
 {
+	(void)q;
+	why->reason = "its turn";
+	return next_of_round(r);
+}
+
+static int32_t pick_random(struct router *r, const struct router_request *q, struct router_why *why)
+{
+	why->reason = "drawn at random";
 	return draw(r, q, 0);
 }
 
-static int32_t pick_two(struct router *r, const struct router_request *q)
+static int32_t pick_two(struct router *r, const struct router_request *q, struct router_why *why)
 {
 	const int32_t a = draw(r, q, 0), b = draw(r, q, 1);
 
+	why->reason = "the less loaded of two drawn at random";
 	return less(r, b, a) ? b : a;
 }
 
 /* Among equals the next of the round, so that idle ones take turns. */
-static int32_t pick_least(struct router *r, const struct router_request *q)
+static int32_t pick_least(struct router *r, const struct router_request *q, struct router_why *why)
 {
-	int32_t best = pick_round(r, q);
+	int32_t best = next_of_round(r);
 
-	for (int32_t i = 0; i < r->n; i++)
-		if (less(r, i, best))
-			best = i;
+	(void)q;
+	why->reason = "least loaded";
+	for (int32_t i = 0; i < r->n_live; i++)
+		if (less(r, r->live[i], best))
+			best = r->live[i];
 	return best;
 }
 
@@ -71,24 +83,30 @@ static uint64_t key_after(uint64_t key, const int32_t *ids)
 	return mix(key) | 1;
 }
 
-/* Where the longest beginning of the prompt that is remembered went last; -1: nowhere, or it is too
- * short. */
-static int32_t match(const struct router *r, const struct router_request *q)
+static bool takes(const struct router *r, int32_t replica)
+{
+	for (int32_t i = 0; i < r->n_live; i++)
+		if (r->live[i] == replica)
+			return true;
+	return false;
+}
+
+/* Where the longest beginning of the prompt that is remembered went last. */
+static void match(const struct router *r, const struct router_request *q, struct router_why *why)
 {
 	uint64_t key = 0;
-	int32_t found = -1, n = 0;
 
+	why->matched = 0;
 	for (int32_t at = 0; at + BLOCK <= q->n_ids; at += BLOCK) {
 		const struct router_block *b;
 
 		key = key_after(key, q->ids + at);
 		b = &r->block[key % BLOCKS];
-		if (b->key != key)
+		if (b->key != key || !takes(r, b->replica))
 			break;
-		found = b->replica;
-		n = at + BLOCK;
+		why->last = b->replica;
+		why->matched = at + BLOCK;
 	}
-	return (int64_t)n * 100 > (int64_t)q->n_ids * MATCH_PERCENT ? found : -1;
 }
 
 static void remember(struct router *r, const struct router_request *q, int32_t replica)
@@ -104,12 +122,21 @@ static void remember(struct router *r, const struct router_request *q, int32_t r
 /* As the cache-aware policy of SGLang's router: the replica that got the longest matching
  * beginning, unless that is short, or the loads are out of balance; here: it has a batch more to do
  * than the least loaded one, which gets the request then. */
-static int32_t pick_prefix(struct router *r, const struct router_request *q)
+static int32_t pick_prefix(struct router *r, const struct router_request *q, struct router_why *why)
 {
-	const int32_t least = pick_least(r, q), matched = match(r, q);
-	const bool balanced = matched >= 0 && r->requests[matched] < r->requests[least] + r->slots;
-	const int32_t best = balanced ? matched : least;
+	const int32_t least = pick_least(r, q, why);
+	int32_t best = least;
 
+	match(r, q, why);
+	if ((int64_t)why->matched * 100 <= (int64_t)q->n_ids * MATCH_PERCENT)
+		why->reason = why->matched ? "least loaded, since the longest known beginning is too short"
+								   : "least loaded, since no beginning is known";
+	else if (r->requests[why->last] >= r->requests[least] + r->slots)
+		why->reason = "least loaded, since the one with the longest beginning has a batch more";
+	else {
+		why->reason = "longest known beginning";
+		best = why->last;
+	}
 	remember(r, q, best);
 	return best;
 }
@@ -145,11 +172,16 @@ int router_open(
 	r->seed = seed;
 	r->requests = calloc((size_t)n, sizeof *r->requests);
 	r->tokens = calloc((size_t)n, sizeof *r->tokens);
+	r->live = calloc((size_t)n, sizeof *r->live);
 	if (r->kind->pick == pick_prefix)
 		r->block = calloc(BLOCKS, sizeof *r->block);
-	if (!r->requests || !r->tokens || (r->kind->pick == pick_prefix && !r->block)) {
+	if (!r->requests || !r->tokens || !r->live || (r->kind->pick == pick_prefix && !r->block)) {
 		router_close(r);
 		return err_set(e, ERR_MEMORY, "no memory for a router of %d replicas", n);
+	}
+	while (r->n_live < n) {
+		r->live[r->n_live] = r->n_live;
+		r->n_live++;
 	}
 	return 0;
 }
@@ -158,16 +190,24 @@ void router_close(struct router *r)
 {
 	free(r->requests);
 	free(r->tokens);
+	free(r->live);
 	free(r->block);
 	memset(r, 0, sizeof *r);
 }
 
-int32_t router_send(struct router *r, const struct router_request *q)
+int32_t router_send(struct router *r, const struct router_request *q, struct router_why *why)
 {
-	const int32_t i = r->kind->pick(r, q);
+	const int32_t answers = q->answers ? q->answers : 1;
+	struct router_why own;
+	int32_t i;
 
-	r->requests[i]++;
-	r->tokens[i] += q->n_ids;
+	why = why ? why : &own;
+	*why = (struct router_why){ .matched = -1, .last = -1 };
+	if (!r->n_live)
+		return -1;
+	i = r->kind->pick(r, q, why);
+	r->requests[i] += answers;
+	r->tokens[i] += (int64_t)answers * q->n_ids;
 	return i;
 }
 
@@ -175,4 +215,14 @@ void router_ended(struct router *r, int32_t replica, int32_t n_prompt)
 {
 	r->requests[replica]--;
 	r->tokens[replica] -= n_prompt;
+}
+
+void router_leave_out(struct router *r, int32_t replica)
+{
+	int32_t n = 0;
+
+	for (int32_t i = 0; i < r->n_live; i++)
+		if (r->live[i] != replica)
+			r->live[n++] = r->live[i];
+	r->n_live = n;
 }
