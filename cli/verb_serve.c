@@ -147,7 +147,7 @@ static int open_session(
 	if (model_find(c, &model, e))
 		return -1;
 	o.engine.model = model;
-	o.engine.large_pool = true;
+	o.engine.replicas = 1;
 	o.engine.abandon = &interrupted;
 	rc = session_open(session, &o, e);
 	free(model);
@@ -196,7 +196,7 @@ static int serve_screens(const struct cli *c, struct serve *s, struct err *e)
 	struct cli own = *c;
 
 	own.no_record = !c->record;
-	own.engine.large_pool = true;
+	own.engine.replicas = 1;
 	return chat_open(&own, &(struct chat_extra){ .guest = &guest }, e);
 }
 

@@ -169,6 +169,7 @@ int model_open(struct model **out, const struct gguf *g, struct k_ctx *kernels,
 		goto fail;
 	m->tied = !gguf_find(g, "output.weight");
 	count_weights(m, g);
+	m->weights.share = o->share;
 	if (weights_open(&m->weights, g, kernels, e) || ropes_open(m, *ctx, e))
 		goto fail;
 	plan_tensors(m, g, e);

@@ -8,6 +8,7 @@
 struct model_options {
 	enum weights_cache cache;
 	const atomic_bool *abandon; /* see weights_load(); NULL: never */
+	bool share;                 /* its weights with other models of this file in the process */
 	bool beyond;                /* ctx may be more than the model's own */
 	/* When all is planned, before weights are read; may choose which are. NULL: all are. */
 	int (*planned)(void *arg, struct model *m, struct err *e);

@@ -60,7 +60,7 @@ void engine_close_pages(struct engine *e)
 
 int32_t engine_default_pages(const struct engine *e, const struct engine_options *o)
 {
-	const int64_t room = o->large_pool ? e->info.memory_bytes / 4 : 0;
+	const int64_t room = o->replicas ? e->info.memory_bytes / 4 / o->replicas : 0;
 
 	return memory_default_pages(&e->specs, o->page_size, e->info.ctx, o->slots, room);
 }

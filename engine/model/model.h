@@ -1,8 +1,8 @@
 /* A model: configuration, weights, and a list of layers, each a mixer and a feed-forward.
  *
- * Weights live once, in the back end's own layout, in one arena; the file is not kept in memory
- * beside it. Constant after model_open but for model_add_columns. Ownership: who opens closes; the
- * kernel context must outlive the model. */
+ * Weights live once, in the back end's own layout, in one arena, which models of one file may
+ * share; the file is not kept in memory beside it. Constant after model_open but for
+ * model_add_columns. Ownership: who opens closes; the kernel context must outlive the model. */
 #ifndef CUTAWAY_ENGINE_MODEL_H
 #define CUTAWAY_ENGINE_MODEL_H
 

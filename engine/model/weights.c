@@ -1,6 +1,7 @@
 /* See weights.h. */
 #include "engine/model/weights.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -21,6 +22,41 @@ static size_t align64(size_t n)
 }
 
 /* ---- the plan ---- */
+
+static struct arena_key arena_key_of(const struct weights *w, const struct gguf *g)
+{
+	struct arena_key key = { .stamp = *gguf_stamp(g), .bytes = w->bytes };
+
+	snprintf(key.layout, sizeof key.layout, "%s", k_layout_name(w->kernels));
+	return key;
+}
+
+static bool take_shared(struct weights *w, const struct gguf *g)
+{
+	const struct arena_key key = arena_key_of(w, g);
+
+	w->share = w->share && k_is_host(w->kernels);
+	w->shared = w->share ? arena_find(&key) : NULL;
+	if (w->shared)
+		w->arena = w->base = arena_data(w->shared);
+	return w->shared;
+}
+
+static int map_arena(struct weights *w, struct err *e)
+{
+	w->arena = mmap(
+		NULL, w->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (w->arena == MAP_FAILED) {
+		w->arena = NULL;
+		return err_set(e, ERR_MEMORY, "no memory for %zu MB of weights", w->bytes >> 20);
+	}
+	/* large pages save about a tenth of a memory-bound step; without them it is only slower */
+	madvise(w->arena, w->bytes, MADV_HUGEPAGE);
+	w->base = k_is_host(w->kernels)
+				  ? w->arena
+				  : k_alloc(w->kernels, w->bytes, K_WEIGHTS, "weights; try --backend cpu", e);
+	return w->base ? 0 : -1;
+}
 
 /* An upper bound, counted before anything is read: it includes unused tensors, which cost no
  * memory. */
@@ -43,19 +79,8 @@ int weights_open(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
 	if (!w->bytes)
 		return err_set(e, ERR_INPUT,
 			"%s has no tensors: it is a vocabulary alone, or only a part of a model", gguf_path(g));
-	w->arena = mmap(
-		NULL, w->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (w->arena == MAP_FAILED) {
-		w->arena = NULL;
-		return err_set(e, ERR_MEMORY, "no memory for %zu MB of weights", w->bytes >> 20);
-	}
-	/* large pages save about a tenth of a memory-bound step; without them it is only slower */
-	madvise(w->arena, w->bytes, MADV_HUGEPAGE);
 	w->kernels = kernels;
-	w->base = k_is_host(kernels)
-				  ? w->arena
-				  : k_alloc(kernels, w->bytes, K_WEIGHTS, "weights; try --backend cpu", e);
-	return w->base ? 0 : -1;
+	return take_shared(w, g) ? 0 : map_arena(w, e);
 }
 
 static struct weights_part *add_part(struct weights *w, size_t bytes, struct err *e)
@@ -313,7 +338,8 @@ static int prepare_key(
 
 static void drop_arena(struct weights *w)
 {
-	if (w->arena)
+	arena_drop(w->shared);
+	if (w->arena && !w->shared)
 		munmap(w->arena, w->bytes);
 	w->arena = NULL;
 }
@@ -330,6 +356,29 @@ static int move(struct weights *w, struct err *e)
 	return 0;
 }
 
+static void end_plan(struct weights *w)
+{
+	free(w->part);
+	w->part = NULL;
+}
+
+/* What others loaded is there, where the plan is theirs: it is a function of the file. */
+static int check_shared(struct weights *w, struct err *e)
+{
+	end_plan(w);
+	return w->key.plan == arena_plan(w->shared)
+			   ? 0
+			   : err_set(e, ERR_INPUT, "%s: its plan is not the one of its other engines", w->path);
+}
+
+static void share(struct weights *w, const struct gguf *g)
+{
+	const struct arena_key key = arena_key_of(w, g);
+
+	if (w->share && !w->wants)
+		w->shared = arena_keep(&key, w->arena, w->key.plan);
+}
+
 int weights_load(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
 	enum weights_cache mode, const atomic_bool *abandon, struct err *e)
 {
@@ -337,17 +386,19 @@ int weights_load(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
 	w->abandon = abandon;
 	if (prepare_key(w, g, kernels, e))
 		return -1;
+	if (w->shared)
+		return check_shared(w, e);
 	w->from_cache = mode != WEIGHTS_CACHE_OFF && load_cached(w, kernels);
 	if (!w->from_cache && !abandoned(w) && fill(w, g, kernels, e))
 		return -1;
-	free(w->part);
-	w->part = NULL;
+	end_plan(w);
 	if (abandoned(w))
 		return err_set(e, ERR_INTERRUPTED, "the loading of %s was stopped", w->path);
 	if (!w->from_cache &&
 		(mode == WEIGHTS_CACHE_ON ||
 			(mode == WEIGHTS_CACHE_AUTO && w->pack_ns / k_n_threads(kernels) >= WEIGHTS_SLOW_NS)))
 		start_saving(w);
+	share(w, g);
 	return move(w, e);
 }
 

@@ -7,8 +7,8 @@
  *
  * Invariants: `used` <= `bytes`, the arena's size, of which every part has its own piece, aligned
  * to 64; the plan is a function of the file's tensors and the back end's layout. After
- * weights_load() the arena is constant. Thread: the engine's, except the saver, which only
- * reads. */
+ * weights_load() the arena is constant, and with `share` the process's (arena.h). Thread: the
+ * engine's, except the saver, which only reads. */
 #ifndef CUTAWAY_ENGINE_WEIGHTS_H
 #define CUTAWAY_ENGINE_WEIGHTS_H
 
@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/model/arena.h"
 #include "engine/model/gguf.h"
 #include "engine/model/packed_cache.h"
 
@@ -49,7 +50,9 @@ struct weights {
 	int32_t n_parts, cap_parts;
 	int64_t n_weights; /* of all parts that were planned */
 	bool from_cache;
-	int64_t pack_ns; /* time spent packing, summed over all threads */
+	bool share;           /* with other weights of the same file; set before weights_open() */
+	struct arena *shared; /* the arena is its */
+	int64_t pack_ns;      /* time spent packing, summed over all threads */
 
 	bool saving;
 	pthread_t saver;

@@ -22,9 +22,11 @@ struct engine_options {
 	 * compared by these instead of by the clock, so that `auto`, predictions and speeds depend on
 	 * the tokens alone (draft_cost.h). NULL: measured. */
 	const double *counted_cost;
-	bool large_pool; /* without `pages`: room for the longest sequence of every slot, in a quarter
-				   of the memory that the kernels' machine says it has */
-	bool measure;    /* measure read bandwidth at the start */
+	/* How many engines serve in this process: without `pages` they have room for the longest
+	 * sequence of every slot, in a quarter of the memory that the kernels' machine says it has; and
+	 * they share the weights. 0: neither */
+	int32_t replicas;
+	bool measure; /* measure read bandwidth at the start */
 	/* no file, tokenizer or kernels: ids are any numbers from 0, and `ctx` must be set */
 	const struct engine_given *given;
 	/* Set by any thread: engine_open() ends within about 100 ms with ERR_INTERRUPTED, and closing

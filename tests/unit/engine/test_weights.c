@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,11 +112,74 @@ static void test_shrinks(void **state)
 			shrinks(&hows[i], left[k]);
 }
 
+/* ---- shared ---- */
+
+struct opened {
+	struct gguf *g;
+	struct k_ctx *kernels;
+	struct model *m;
+};
+
+static struct opened open_shared(const char *path, const char *backend, int threads, bool share)
+{
+	const struct model_options o = { .cache = WEIGHTS_CACHE_OFF, .share = share };
+	struct opened p;
+	struct err e = { 0 };
+	int32_t ctx = 0;
+
+	if (gguf_open(&p.g, path, &e) || k_open(&p.kernels, backend, NULL, threads, &e) ||
+		model_open(&p.m, p.g, p.kernels, &o, &ctx, &e))
+		fail_msg("%s", e.text);
+	return p;
+}
+
+static void close_shared(struct opened *p)
+{
+	model_close(p->m);
+	k_close(p->kernels);
+	gguf_close(p->g);
+}
+
+/* One arena, whoever opens and closes first; never with another layout, another version of the
+ * file, or one that does not share. */
+static void test_shared(void **state)
+{
+	char *path = write_model(false);
+	struct opened first = open_shared(path, "cpu", 1, true),
+				  alone = open_shared(path, "cpu", 1, false),
+				  second = open_shared(path, "cpu", 2, true),
+				  other = open_shared(path, "ref", 1, true), third, newer;
+	FILE *f;
+
+	(void)state;
+	assert_ptr_equal(first.m->weights.arena, second.m->weights.arena);
+	assert_ptr_equal(first.m->embed.data, second.m->embed.data);
+	assert_ptr_not_equal(first.m->weights.arena, alone.m->weights.arena);
+	if (strcmp(k_layout_name(first.kernels), k_layout_name(other.kernels)) != 0)
+		assert_ptr_not_equal(first.m->weights.arena, other.m->weights.arena);
+	close_shared(&first);
+	third = open_shared(path, "cpu", 1, true);
+	assert_ptr_equal(third.m->weights.arena, second.m->weights.arena);
+	close_shared(&second);
+	assert_memory_equal(third.m->weights.arena, alone.m->weights.arena, alone.m->weights.used);
+	f = fopen(path, "a");
+	assert_true(f && fputc(0, f) == 0 && !fclose(f));
+	newer = open_shared(path, "cpu", 1, true);
+	assert_ptr_not_equal(newer.m->weights.arena, third.m->weights.arena);
+	close_shared(&newer);
+	close_shared(&third);
+	close_shared(&alone);
+	close_shared(&other);
+	unlink(path);
+	free(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_shrinks),
+		cmocka_unit_test(test_shared),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
