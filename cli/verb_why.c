@@ -42,15 +42,16 @@ const struct verb verb_why = {
 		"a prompt), evict (why a cached page was dropped), preempt (why a request lost its pages), "
 		"wait (why a first token took its time), reject (why a drafted token was not kept), token "
 		"(why this token and not another), slow (where the time of a step, or of the gap before a "
-		"token, went) or price (what lossy settings cost beside the exact twin). WHERE is a "
-		"REQUEST for miss, price, preempt and wait, a PAGE for evict, a STEP or REQUEST:POS for "
-		"slow, a POS or REQUEST:POS for reject and token; without it, what is most worth asking.",
+		"token, went), price (what lossy settings cost beside the exact twin) or route (why a "
+		"request went to this replica of a server). WHERE is a REQUEST for miss, price, preempt, "
+		"route and wait, a PAGE for evict, a STEP or REQUEST:POS for slow, a POS or REQUEST:POS "
+		"for reject and token; without it, what is most worth asking.",
 	.example = "cutaway why slow --file session.db",
 	.takes = "",
 	.min_operands = 1,
 	.max_operands = 2,
 	.run = why_verb,
-	.completes = "miss evict preempt wait reject token slow price",
+	.completes = "miss evict preempt wait reject token slow price route",
 	.own = why_own,
 	.opts = &opts,
 };

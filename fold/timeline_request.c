@@ -189,6 +189,14 @@ bool tl_fold_fork(struct timeline *t, const struct event *ev)
 	return true;
 }
 
+/* For SQL and `why route`: no view shows other replicas. */
+bool tl_fold_route(struct timeline *t, const struct event *ev)
+{
+	(void)t;
+	(void)ev;
+	return true;
+}
+
 bool tl_fold_trim(struct timeline *t, const struct event *ev)
 {
 	const struct ev_trim *e = &ev->u.trim;

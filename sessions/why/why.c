@@ -21,11 +21,12 @@ const struct why_kind why_kinds[] = {
 	{ "slow", "STEP or REQUEST:POS", "why a step, or a token, took its time (the slowest step)" },
 	{ "price", "REQUEST",
 		"what lossy settings cost beside the exact twin, and where (the newest)" },
+	{ "route", "REQUEST", "why a request went to this replica and to no other (the newest)" },
 	{ NULL, NULL, NULL },
 };
 
 static why_fn *const answers[] = { why_miss, why_evict, why_preempt, why_wait, why_reject,
-	why_token, why_slow, why_price };
+	why_token, why_slow, why_price, why_route };
 
 int why_open(struct why **out, const char *path, struct err *e)
 {
@@ -71,7 +72,7 @@ static int find_kind(const char *what, struct err *e)
 	if (n == 1)
 		return found;
 	return err_set(e, ERR_USAGE,
-		"why \"%.40s\"? It answers miss, evict, preempt, wait, reject, token, slow and price",
+		"why \"%.40s\"? It answers miss, evict, preempt, wait, reject, token, slow, price and route",
 		what);
 }
 

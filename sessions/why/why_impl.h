@@ -34,6 +34,7 @@ struct why {
 
 typedef void why_fn(struct why *w);
 why_fn why_miss, why_evict, why_preempt, why_wait, why_reject, why_token, why_slow, why_price;
+why_fn why_route;
 why_fn why_gap; /* slow, of a token */
 
 /* Numbers are of SQLite's type here, which printf's %lld takes. */
