@@ -14,7 +14,7 @@ enum { WAIT_S = 3600 }; /* a long text takes its time, in which no byte comes */
 
 static struct pin_opts {
 	const char *url, *ttl, *role, *api_key;
-	int32_t remove;
+	int32_t remove, replica;
 	bool list;
 } opts = { .url = "http://127.0.0.1:8080", .ttl = "5m", .role = "user" };
 
@@ -29,6 +29,8 @@ static const struct setting pin_own[] = {
 	OWN(FLAG, pin_opts, list, .name = "list", .group = "Pin", .doc = "lists what is pinned"),
 	OWN(INT, pin_opts, remove, .name = "remove", .group = "Pin", .arg = "N", .low = 1,
 		.high = INT32_MAX, .doc = "ends pin N"),
+	OWN(INT, pin_opts, replica, .name = "replica", .group = "Pin", .arg = "R", .high = INT32_MAX,
+		.doc = "with --remove: pin N of this replica, where --list tells replicas"),
 	OWN(TEXT, pin_opts, url, .name = "url", .group = "Pin", .arg = "URL",
 		.doc = "the server: what cutaway serve printed"),
 	OWN(TEXT, pin_opts, api_key, .name = "api-key", .group = "Pin", .arg = "KEY",
@@ -77,7 +79,9 @@ static int pin_verb(const struct cli *c, struct err *e)
 			e, ERR_USAGE, "--ttl %.40s: a time from 1s to 24h is needed: 90s, 5m, 1h", opts.ttl);
 	if (c->n_operands != !(opts.list || opts.remove) || (opts.list && opts.remove))
 		return err_set(e, ERR_USAGE, "one of FILE, --list and --remove N is needed");
-	if (opts.remove)
+	if (opts.remove && cli_given(c, "replica"))
+		snprintf(path, sizeof path, "/pins/%d/%d", opts.replica, opts.remove);
+	else if (opts.remove)
 		snprintf(path, sizeof path, "/pins/%d", opts.remove);
 	else if (!opts.list && !(body = body_of(c->operand[0], e)))
 		return -1;

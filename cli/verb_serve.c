@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/router.h"
 #include "cli/chat_open.h"
 #include "cli/cli.h"
 #include "cli/model.h"
@@ -16,9 +18,9 @@
 #include "serve/serve.h"
 
 static struct serve_opts {
-	const char *host, *api_key, *name;
+	const char *host, *api_key, *name, *router;
 	struct setting_stops cors;
-	int32_t port, queue, connections, idle, body, drain;
+	int32_t port, queue, connections, idle, body, drain, replicas;
 	bool headless;
 } opts = { .host = "127.0.0.1",
 	.port = 8080,
@@ -26,7 +28,9 @@ static struct serve_opts {
 	.connections = 256,
 	.idle = 30,
 	.body = 1024,
-	.drain = 30 };
+	.drain = 30,
+	.replicas = 1,
+	.router = "prefix" };
 
 static const struct setting serve_own[] = {
 	OWN(TEXT, serve_opts, host, .name = "host", .group = "Server", .arg = "ADDRESS",
@@ -55,6 +59,12 @@ static const struct setting serve_own[] = {
 	OWN(INT, serve_opts, drain, .name = "drain", .group = "Server", .arg = "SECONDS", .low = 0,
 		.high = 86400,
 		.doc = "on SIGTERM or at the end, how long requests that run may take to end; 0: none"),
+	OWN(INT, serve_opts, replicas, .name = "replicas", .group = "Server", .arg = "N", .low = 1,
+		.high = SERVE_REPLICAS,
+		.doc = "engines of the model in this process, which share its weights and the processor's "
+			   "cores; implies --headless. With --record FILE.db replica 1 records FILE.1.db, …"),
+	OWN(CHOICE, serve_opts, router, .name = "router", .group = "Server", .more = router_name,
+		.doc = "which replica gets a request: see docs/simulate.md"),
 	OWN(FLAG, serve_opts, headless, .name = "headless", .group = "Server",
 		.doc = "a line a request in place of the chat's screens; so it is without a terminal"),
 	{ 0 },
@@ -67,12 +77,6 @@ static void on_signal(int sig)
 {
 	(void)sig;
 	atomic_store(&interrupted, true);
-}
-
-static void on_stop(void *arg, const struct err *err)
-{
-	*(struct err *)arg = *err;
-	atomic_store(&stopped, true);
 }
 
 /* A line a request, without a word of its text. */
@@ -100,6 +104,8 @@ static struct serve_options options(const struct cli *c)
 		.connections = opts.connections,
 		.idle_s = opts.idle,
 		.body_kib = opts.body,
+		.replicas = opts.replicas,
+		.router = opts.router,
 		.answer = &c->answer };
 }
 
@@ -115,41 +121,99 @@ static const char open_words[] =
 	"whoever reaches this machine may use the server: it listens beyond 127.0.0.1 and asks for no "
 	"key (CUTAWAY_API_KEY)";
 
-static int run(
-	const struct cli *c, struct serve *s, struct session *session, struct err *why, struct err *e)
+/* The sessions of a server without screens, one a replica. */
+struct served {
+	struct serve *s;
+	struct session *session; /* [opts.replicas] */
+	struct err why;          /* the last engine cannot go on */
+};
+
+struct stopping {
+	struct served *of;
+	int32_t replica;
+};
+
+static void on_stop(void *arg, const struct err *err)
+{
+	const struct stopping *p = arg;
+
+	if (serve_failed(p->of->s, p->replica, err))
+		return;
+	p->of->why = *err;
+	atomic_store(&stopped, true);
+}
+
+static int run(const struct cli *c, struct served *d, struct stopping *stopping, struct err *e)
 {
 	char url[80];
 
-	if (session_begin(session, on_stop, why, e) || serve_start(s, session, e))
+	for (int32_t i = 0; i < opts.replicas; i++) {
+		stopping[i] = (struct stopping){ d, i };
+		if (session_begin(&d->session[i], on_stop, &stopping[i], e))
+			return -1;
+	}
+	if (serve_start(d->s, d->session, e))
 		return -1;
-	serve_url(s, url, sizeof url);
+	serve_url(d->s, url, sizeof url);
 	printf("serving %s\n", url);
-	prompt_note_template(c, session->engine);
-	if (serve_is_open(s))
+	prompt_note_template(c, d->session->engine);
+	if (serve_is_open(d->s))
 		fprintf(stderr, "cutaway: warning: %s\n", open_words);
 	if (out_flush(e))
 		return -1;
 	wait_for_end();
-	serve_drain(s, opts.drain);
-	return atomic_load(&stopped) ? err_set(e, why->code, "%s", why->text) : 0;
+	serve_drain(d->s, opts.drain);
+	return atomic_load(&stopped) ? err_set(e, d->why.code, "%s", d->why.text) : 0;
+}
+
+/* FILE.db of replica 0 is FILE.1.db of replica 1; malloc'd. A file that is there stops all, before
+ * anything is written. */
+static char *record_of(const struct cli *c, int32_t replica, struct err *e)
+{
+	const size_t n = strlen(c->record);
+	const int stem = n > 3 && !strcmp(c->record + n - 3, ".db") ? (int)n - 3 : (int)n;
+	struct stat st;
+	char *path = NULL;
+
+	if (asprintf(&path, "%.*s.%d%s", stem, c->record, replica, c->record + stem) < 0)
+		path = NULL;
+	if (!path)
+		err_set(e, ERR_MEMORY, "no memory for a path");
+	else if (!stat(path, &st) && st.st_size)
+		err_set(e, ERR_IO,
+			"replica %d cannot record to %s: it exists, and no file is overwritten; choose another "
+			"name with --record",
+			replica, path);
+	return path;
+}
+
+static int name_records(const struct cli *c, char **record, struct err *e)
+{
+	for (int32_t i = 1; c->record && i < opts.replicas; i++)
+		if (!(record[i] = record_of(c, i, e)) || e->code)
+			return -1;
+	return 0;
 }
 
 /* Recordings of others' requests are made only where they are asked for. */
-static int open_session(
-	struct session *session, const struct cli *c, struct serve *s, struct err *e)
+static int open_sessions(struct served *d, const struct cli *c, char *const *record, struct err *e)
 {
-	struct session_options o = {
-		.engine = c->engine, .sink = serve_sink, .arg = s, .record = c->record
-	};
+	const int32_t cores = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
+	struct session_options o = { .engine = c->engine, .sink = serve_sink };
 	char *model = NULL;
 	int rc;
 
-	if (model_find(c, &model, e))
-		return -1;
+	rc = model_find(c, &model, e);
 	o.engine.model = model;
-	o.engine.replicas = 1;
+	o.engine.replicas = opts.replicas;
 	o.engine.abandon = &interrupted;
-	rc = session_open(session, &o, e);
+	if (!o.engine.threads && opts.replicas > 1)
+		o.engine.threads = cores > opts.replicas ? cores / opts.replicas : 1;
+	for (int32_t i = 0; !rc && i < opts.replicas; i++) {
+		o.arg = serve_replica(d->s, i);
+		o.record = i ? record[i] : c->record;
+		rc = session_open(&d->session[i], &o, e);
+	}
 	free(model);
 	return rc;
 }
@@ -157,16 +221,20 @@ static int open_session(
 static int serve_lines(const struct cli *c, struct serve *s, struct err *e)
 {
 	const struct sigaction act = { .sa_handler = on_signal };
-	struct session session = { 0 };
-	struct err why = { 0 };
+	struct session session[SERVE_REPLICAS] = { 0 };
+	struct stopping stopping[SERVE_REPLICAS];
+	char *record[SERVE_REPLICAS] = { NULL };
+	struct served d = { .s = s, .session = session };
 
 	sigaction(SIGINT, &act, NULL);
 	sigaction(SIGTERM, &act, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	if (open_session(&session, c, s, e))
-		return -1;
-	run(c, s, &session, &why, e);
-	cli_close(&session, c, e);
+	if (!name_records(c, record, e) && !open_sessions(&d, c, record, e))
+		run(c, &d, stopping, e);
+	for (int32_t i = opts.replicas - 1; i >= 0; i--) {
+		cli_close(&session[i], c, e);
+		free(record[i]);
+	}
 	return e->code ? -1 : 0;
 }
 
@@ -190,9 +258,11 @@ static void guest_end(void *arg)
 
 static int serve_screens(const struct cli *c, struct serve *s, struct err *e)
 {
-	const struct tui_guest guest = {
-		.sink = serve_sink, .begin = guest_begin, .end = guest_end, .arg = s
-	};
+	const struct tui_guest guest = { .sink = serve_sink,
+		.sink_arg = serve_replica(s, 0),
+		.begin = guest_begin,
+		.end = guest_end,
+		.arg = s };
 	struct cli own = *c;
 
 	own.no_record = !c->record;
@@ -202,7 +272,8 @@ static int serve_screens(const struct cli *c, struct serve *s, struct err *e)
 
 static int serve_verb(const struct cli *c, struct err *e)
 {
-	const bool lines = opts.headless || !isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO);
+	const bool lines =
+		opts.headless || opts.replicas > 1 || !isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO);
 	struct serve_options o = options(c);
 	struct serve *s = NULL;
 	int rc;

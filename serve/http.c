@@ -86,7 +86,7 @@ static enum MHD_Result send_error(struct job *j, unsigned status, const char *co
 	char *text;
 
 	note(j, "%u, %s", status, why);
-	j->s->metrics.errors++;
+	j->s->http.errors++;
 	json_object(&out, NULL);
 	json_object(&out, "error");
 	json_text(&out, "message", why);
@@ -186,7 +186,8 @@ static enum MHD_Result answer(struct job *j)
 	for (int32_t i = 0; i < j->n_all; i++)
 		if (j->failed || j->choice[i].reason == EV_FINISH_failed)
 			return send_error(j, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL,
-				"the arithmetic gave a NaN, or memory ran out");
+				*j->choice[i].why ? j->choice[i].why
+								  : "the arithmetic gave a NaN, or memory ran out");
 	text = !all                           ? NULL
 		   : j->query.kind == QUERY_SCORE ? reply_score(j, &size)
 		   : j->query.kind == QUERY_PIN   ? pins_made(j, &size)
@@ -327,6 +328,7 @@ enum MHD_Result http_request(void *arg, struct MHD_Connection *c, const char *pa
 static void note_served(struct job *j, bool whole)
 {
 	int64_t prompt = 0, generated = 0, hit = 0;
+	char where[32] = "";
 
 	pthread_mutex_lock(&j->s->lock);
 	for (int32_t i = 0; i < j->n_choices; i++) {
@@ -335,8 +337,11 @@ static void note_served(struct job *j, bool whole)
 		hit += j->choice[i].hit;
 	}
 	pthread_mutex_unlock(&j->s->lock);
-	note(j, "%lld prompt tokens (%lld cached), %lld generated%s", (long long)prompt, (long long)hit,
-		(long long)generated, whole ? "" : ", the client went away");
+	if (j->routed)
+		snprintf(where, sizeof where, j->spread ? ", several replicas" : ", replica %d",
+			j->choice[0].replica->index);
+	note(j, "%lld prompt tokens (%lld cached), %lld generated%s%s", (long long)prompt,
+		(long long)hit, (long long)generated, where, whole ? "" : ", the client went away");
 }
 
 void http_end(

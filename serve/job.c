@@ -1,8 +1,7 @@
-/* The life of a job: handed to the engine, filled by its events, taken by its connection. See
- * serve_impl.h. */
+/* The life of a job: handed to the engines, filled by their events (events.c), taken by its
+ * connection. See serve_impl.h. */
 #include "serve/serve_impl.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +9,6 @@
 
 #include "base/array.h"
 #include "engine/lossy.h"
-
-enum { FEW = 4 };
-
-#define LEAST (-9999.0) /* of no probability, as OpenAI has it: JSON has no infinity */
 
 struct job *job_new(struct serve *s, struct MHD_Connection *c, const char *method, const char *path)
 {
@@ -64,6 +59,7 @@ void job_unref(struct job *j)
 	for (int32_t i = 0; i < j->n_all; i++)
 		free_choice(&j->choice[i]);
 	free(j->choice);
+	routes_free(j);
 	query_free(&j->query);
 	free(j->asked);
 	free(j->body);
@@ -72,7 +68,7 @@ void job_unref(struct job *j)
 	free(j);
 }
 
-/* Under the lock: its connection has something to do, and is resumed by unlock_wake(), since its
+/* Under the lock: its connection has something to do, and is resumed by jobs_unlock(), since its
  * thread would only wait for the lock. One call of this file wakes one job. */
 static void wake(struct job *j)
 {
@@ -84,7 +80,7 @@ static void wake(struct job *j)
 
 /* A suspended connection, and so its job, stays until it is resumed; the daemon, until `resuming`
  * is 0. */
-static void unlock_wake(struct serve *s)
+void jobs_unlock(struct serve *s)
 {
 	struct MHD_Connection *c = s->waking;
 
@@ -101,178 +97,22 @@ static void unlock_wake(struct serve *s)
 void job_resume(struct job *j)
 {
 	wake(j);
-	unlock_wake(j->s);
+	jobs_unlock(j->s);
 }
 
-/* Under the lock. */
-static void end_choice(struct choice *c, enum ev_code_finish reason)
+void choice_end(struct choice *c, enum ev_code_finish reason)
 {
-	struct serve *s = c->job->s;
+	struct replica *r = c->replica;
 
 	c->finished = true;
 	c->reason = reason;
-	s->n_open--;
-	for (size_t i = 0; i < s->n_live; i++)
-		if (s->live[i] == c)
-			s->live[i] = s->live[--s->n_live];
+	c->job->s->n_open--;
+	for (size_t i = 0; i < r->n_live; i++)
+		if (r->live[i] == c)
+			r->live[i] = r->live[--r->n_live];
+	replica_ended(r, c);
 	if (!--c->job->n_open || c->job->query.stream)
 		wake(c->job);
-}
-
-/* ---- events, on the engine's thread ---- */
-
-static struct choice *choice_of(const struct serve *s, int64_t request)
-{
-	for (size_t i = 0; i < s->n_live; i++)
-		if (s->live[i]->request == request)
-			return s->live[i];
-	return NULL;
-}
-
-/* Out of memory, the token is lost and the answer fails rather than lacks it. */
-static struct served *new_token(struct choice *c)
-{
-	if (!ARRAY_ROOM(c->come, c->cap_come, c->n_come + 1)) {
-		c->job->failed = true;
-		return NULL;
-	}
-	memset(&c->come[c->n_come], 0, sizeof *c->come);
-	return &c->come[c->n_come++];
-}
-
-/* Of the candidates those of greatest logit, which a row with bias or penalties has not first. */
-static void take_top(struct served *n, struct ev_span candidates, int32_t most)
-{
-	struct ev_candidate c;
-
-	for (size_t i = 0; i < candidates.size / sizeof c; i++) {
-		int32_t at = n->n_top;
-
-		memcpy(&c, (const char *)candidates.data + i * sizeof c, sizeof c);
-		if (c.id == (uint32_t)n->id)
-			n->logit = c.logit;
-		while (at && (n->top[at - 1].logit < c.logit ||
-						 (n->top[at - 1].logit == c.logit && n->top[at - 1].id > (int32_t)c.id)))
-			at--;
-		if (at == most)
-			continue;
-		n->n_top += n->n_top < most;
-		memmove(n->top + at + 1, n->top + at, (size_t)(n->n_top - 1 - at) * sizeof *n->top);
-		n->top[at] = (struct k_draw_entry){ (int32_t)c.id, c.logit };
-	}
-}
-
-static void add_token(struct choice *c, const struct ev_token *t)
-{
-	struct served *n = new_token(c);
-
-	if (!n)
-		return;
-	n->id = (int32_t)t->id;
-	n->logp = t->p > 0 ? log(t->p) : LEAST;
-	n->hash = (uint64_t)t->hash;
-	n->is_end = t->is_end == 1;
-	if (c->job->query.top)
-		take_top(n, t->candidates, c->job->query.top);
-	if (c->generated++)
-		metrics_add_gap(&c->job->s->metrics, t->ns);
-}
-
-static void add_score(struct choice *c, const struct ev_score *sc)
-{
-	struct served *n = new_token(c);
-
-	if (!n)
-		return;
-	*n = (struct served){ .id = (int32_t)sc->id, .logp = sc->logp, .hash = (uint64_t)sc->hash };
-	take_top(n, sc->candidates, c->job->query.top);
-}
-
-static void add_finish(struct choice *c, const struct ev_finish *f)
-{
-	c->hit = f->hit == EV_NULL_I ? 0 : f->hit;
-	c->generated = f->generated;
-	snprintf(c->why, sizeof c->why, "%.*s", (int)f->why.size,
-		f->why.data ? (const char *)f->why.data : "");
-	end_choice(c, (enum ev_code_finish)f->reason);
-}
-
-static int64_t request_of(const struct event *ev)
-{
-	switch (ev->kind) {
-	case EV_lookup: return ev->u.lookup.request;
-	case EV_pin: return ev->u.pin.request == EV_NULL_I ? 0 : ev->u.pin.request;
-	case EV_preempt: return ev->u.preempt.request;
-	case EV_token: return ev->u.token.request;
-	case EV_score: return ev->u.score.request;
-	case EV_finish: return ev->u.finish.request;
-	default: return 0;
-	}
-}
-
-/* Under the lock: a stream that waits for tokens, and has some. */
-static struct job *unnotified(const struct serve *s)
-{
-	for (size_t i = 0; i < s->n_live; i++)
-		if (s->live[i]->n_come && s->live[i]->job->suspended && s->live[i]->job->query.stream)
-			return s->live[i]->job;
-	return NULL;
-}
-
-/* The tokens of a step are told at its end. Of few answers the pieces are sent here; of many the
- * HTTP thread makes and sends them beside the next step. */
-static void unlock_notify(struct serve *s)
-{
-	const bool few = s->n_live <= FEW;
-	struct job *j;
-
-	while ((j = unnotified(s))) {
-		pthread_mutex_unlock(&s->lock);
-		if (!few || !stream_send(j)) {
-			pthread_mutex_lock(&s->lock);
-			job_resume(j);
-		}
-		pthread_mutex_lock(&s->lock);
-	}
-	pthread_mutex_unlock(&s->lock);
-}
-
-static bool is_pinning(const struct event *ev)
-{
-	return ev->kind == EV_page &&
-		   (ev->u.page.action == EV_PAGE_pin || ev->u.page.action == EV_PAGE_unpin);
-}
-
-void serve_sink(void *serve, const struct event *ev)
-{
-	struct serve *s = serve;
-	const int64_t request = request_of(ev);
-	struct choice *c;
-
-	if (!request && ev->kind != EV_request && ev->kind != EV_step && ev->kind != EV_memory &&
-		ev->kind != EV_pin && !is_pinning(ev))
-		return;
-	pthread_mutex_lock(&s->lock);
-	if (ev->kind == EV_request && s->submitting)
-		s->submitting->request = ev->u.request.request;
-	c = request ? choice_of(s, request) : NULL;
-	if (ev->kind == EV_request || ev->kind == EV_finish)
-		metrics_count(&s->metrics, ev);
-	if (c || ev->kind == EV_step || ev->kind == EV_page || ev->kind == EV_memory ||
-		(ev->kind == EV_request && s->submitting))
-		metrics_add(&s->metrics, ev);
-	if (c && ev->kind == EV_token)
-		add_token(c, &ev->u.token);
-	if (c && ev->kind == EV_score)
-		add_score(c, &ev->u.score);
-	if (ev->kind == EV_pin || ev->kind == EV_lookup)
-		pins_add(s, c, ev);
-	if (c && ev->kind == EV_finish)
-		add_finish(c, &ev->u.finish);
-	if (ev->kind == EV_step)
-		unlock_notify(s);
-	else
-		unlock_wake(s);
 }
 
 /* ---- calls that run on the engine's thread ---- */
@@ -308,57 +148,84 @@ static bool computes_nothing(const struct choice *c)
 	return c->scores ? choice_prompt(c)->n < 2 : c->job->query.silent;
 }
 
-/* Under the lock but for engine_submit(), whose events come back here. */
+/* Under the lock but for the engine's calls, whose events come back here. */
+static bool submit_next(struct engine *engine, struct choice *c, struct err *e)
+{
+	struct replica *r = c->replica;
+	struct serve *s = r->s;
+	bool ok;
+
+	r->live[r->n_live++] = r->submitting = c;
+	jobs_unlock(s);
+	ok = !submit_choice(engine, c, e);
+	if (ok)
+		replica_note(engine, c);
+	pthread_mutex_lock(&s->lock);
+	r->submitting = NULL;
+	return ok;
+}
+
+/* Those of its choices that are of this engine. */
 static void submit(struct engine *engine, void *arg)
 {
-	struct job *j = *(struct job **)arg;
+	const struct job_call *call = arg;
+	struct job *j = call->job;
+	struct replica *r = call->replica;
 	struct serve *s = j->s;
 	const struct lossy_settings lossy = lossy_of(engine);
 	struct err e = { 0 };
 
 	pthread_mutex_lock(&s->lock);
 	lossy_print(&lossy, j->lossy, sizeof j->lossy);
+	if (r->failed)
+		err_set(&e, ERR_INTERRUPTED, "replica %d has stopped; ask again", r->index);
 	for (int32_t i = 0; i < j->n_all; i++) {
 		struct choice *c = &j->choice[i];
-		bool ok = !e.code && !j->gone && ARRAY_ROOM(s->live, s->cap_live, s->n_live + 1);
+		bool ok;
 
-		if (ok && computes_nothing(c)) {
-			end_choice(c, EV_FINISH_length);
-		} else if (ok) {
-			s->live[s->n_live++] = s->submitting = c;
-			unlock_wake(s);
-			ok = !submit_choice(engine, c, &e);
-			pthread_mutex_lock(&s->lock);
-			s->submitting = NULL;
-		}
+		if (c->replica != r)
+			continue;
+		ok = !e.code && !j->gone && ARRAY_ROOM(r->live, r->cap_live, r->n_live + 1);
+		if (ok && computes_nothing(c))
+			choice_end(c, EV_FINISH_length);
+		else if (ok)
+			ok = submit_next(engine, c, &e);
 		if (!ok && !c->finished)
-			end_choice(c, EV_FINISH_failed);
+			choice_end(c, EV_FINISH_failed);
 	}
-	j->error = e;
-	j->settled = true;
-	if (!j->n_open || j->query.stream)
+	if (e.code)
+		j->error = e;
+	j->settled = !--j->unsettled;
+	if (j->settled && (!j->n_open || j->query.stream))
 		wake(j);
-	unlock_wake(s);
+	jobs_unlock(s);
 	job_unref(j);
 }
 
 static void cancel(struct engine *engine, void *arg)
 {
-	struct job *j = *(struct job **)arg;
+	const struct job_call *call = arg;
+	struct job *j = call->job;
 
-	for (int32_t i = 0; i < j->n_all; i++) /* this thread alone finishes choices */
-		if (!j->choice[i].finished && j->choice[i].request)
-			engine_cancel(engine, j->choice[i].request);
+	for (int32_t i = 0; i < j->n_all; i++) { /* this thread alone finishes choices of this replica
+											  */
+		const struct choice *c = &j->choice[i];
+
+		if (c->replica == call->replica && !c->finished && c->request)
+			engine_cancel(engine, c->request);
+	}
 	job_unref(j);
 }
 
 /* The call has a reference of its own. False: the engine takes no more calls. */
-static bool post(struct job *j, void (*fn)(struct engine *e, void *arg))
+static bool post(struct job *j, struct replica *r, void (*fn)(struct engine *e, void *arg))
 {
+	const struct job_call call = { j, r };
+
 	pthread_mutex_lock(&j->s->lock);
 	j->refs++;
 	pthread_mutex_unlock(&j->s->lock);
-	if (actor_post(j->s->session->actor, fn, NULL, &j, sizeof(struct job *)))
+	if (actor_post(r->session->actor, fn, NULL, &call, sizeof call))
 		return true;
 	job_unref(j);
 	return false;
@@ -391,54 +258,68 @@ bool jobs_room(struct serve *s, int32_t n, int32_t before)
 	bool room;
 
 	pthread_mutex_lock(&s->lock);
-	room = s->n_open + before + n <= s->info->slots + s->o.queue ||
+	room = s->n_open + before + n <= s->info->slots * replicas_live(s) + s->o.queue ||
 		   (!s->n_open && n <= 2 * QUERY_CHOICES);
-	s->metrics.refused += !room;
+	s->http.refused += !room;
 	pthread_mutex_unlock(&s->lock);
 	return room;
+}
+
+/* Nothing of it runs. */
+static void fail(struct job *j, const struct replica *of, const struct err *e)
+{
+	struct serve *s = j->s;
+
+	pthread_mutex_lock(&s->lock);
+	for (int32_t i = 0; i < j->n_all; i++)
+		if (!j->choice[i].finished && (!of || j->choice[i].replica == of))
+			choice_end(&j->choice[i], EV_FINISH_failed);
+	j->error = *e;
+	j->settled = !of || !--j->unsettled;
+	jobs_unlock(s);
+}
+
+static void post_submits(struct job *j)
+{
+	struct serve *s = j->s;
+	const struct err stopped = { ERR_DEVICE, "the engine has stopped" };
+
+	for (int32_t i = 0; i < s->n_replicas; i++)
+		if (job_uses(j, &s->replica[i]) && !post(j, &s->replica[i], submit))
+			fail(j, &s->replica[i], &stopped);
 }
 
 bool job_submit(struct job *j)
 {
 	struct serve *s = j->s;
 	const int32_t n = count_choices(&j->query);
+	struct err e = { 0 };
 
 	if (!jobs_room(s, n, 0))
 		return false;
-	pthread_mutex_lock(&s->lock);
-	s->n_open += n;
-	pthread_mutex_unlock(&s->lock);
 	j->submitted = true;
-	if (!open_choices(j)) {
-		pthread_mutex_lock(&s->lock);
-		s->n_open -= n;
-		err_set(&j->error, ERR_MEMORY, "out of memory for %d answers", n);
-		j->settled = true;
-		pthread_mutex_unlock(&s->lock);
+	if (!open_choices(j) || job_route(j, &e)) {
+		err_set(&e, ERR_MEMORY, "out of memory for %d answers", n);
+		j->n_all = j->n_choices = 0;
+		fail(j, NULL, &e);
 		return true;
 	}
-	j->n_open = n;
-	if (!post(j, submit)) {
-		pthread_mutex_lock(&s->lock);
-		for (int32_t i = 0; i < n; i++)
-			end_choice(&j->choice[i], EV_FINISH_failed);
-		err_set(&j->error, ERR_DEVICE, "the engine has stopped");
-		j->settled = true;
-		unlock_wake(s);
-	}
+	post_submits(j);
 	return true;
 }
 
 void job_leave(struct job *j)
 {
+	struct serve *s = j->s;
 	bool runs;
 
-	pthread_mutex_lock(&j->s->lock);
+	pthread_mutex_lock(&s->lock);
 	runs = !j->gone && j->n_open;
 	j->gone = true;
-	pthread_mutex_unlock(&j->s->lock);
-	if (runs)
-		post(j, cancel);
+	pthread_mutex_unlock(&s->lock);
+	for (int32_t i = 0; runs && i < s->n_replicas; i++)
+		if (job_uses(j, &s->replica[i]))
+			post(j, &s->replica[i], cancel);
 }
 
 /* Under the lock: whether there is something for its connection to do. */

@@ -78,7 +78,7 @@ static void close_waiting(struct serve *s)
 			continue;
 		shutdown(k->fd, SHUT_RDWR);
 		k->closed = true;
-		s->metrics.closed++;
+		s->http.closed++;
 		s->hurry = 2;
 	}
 }

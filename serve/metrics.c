@@ -2,6 +2,7 @@
 #include "serve/metrics.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,19 +86,29 @@ void metrics_add_gap(struct metrics *m, int64_t ns)
 
 struct out {
 	FILE *f;
-	char label[256]; /* that each sample has */
+	const struct metrics *const *m; /* [n] */
+	int32_t n;
+	char model[256], label[280]; /* label: that each sample of an engine has */
 };
 
-static void set_label(struct out *o, const char *name)
+static void set_model(struct out *o, const char *name)
 {
-	size_t n = (size_t)snprintf(o->label, sizeof o->label, "model_name=\"");
+	size_t n = (size_t)snprintf(o->model, sizeof o->model, "model_name=\"");
 
-	for (; *name && n < sizeof o->label - 4; name++) {
+	for (; *name && n < sizeof o->model - 4; name++) {
 		if (strchr("\\\"\n", *name))
-			o->label[n++] = '\\';
-		o->label[n++] = *name == '\n' ? 'n' : *name;
+			o->model[n++] = '\\';
+		o->model[n++] = *name == '\n' ? 'n' : *name;
 	}
-	memcpy(o->label + n, "\"", 2);
+	memcpy(o->model + n, "\"", 2);
+}
+
+static const char *label(struct out *o, int32_t i)
+{
+	if (o->n == 1)
+		return o->model;
+	snprintf(o->label, sizeof o->label, "engine=\"%d\",%s", i, o->model);
+	return o->label;
 }
 
 static void put_head(struct out *o, const char *type, const char *name, const char *help)
@@ -105,93 +116,122 @@ static void put_head(struct out *o, const char *type, const char *name, const ch
 	fprintf(o->f, "# HELP cutaway:%s %s\n# TYPE cutaway:%s %s\n", name, help, name, type);
 }
 
-static void put(struct out *o, const char *type, const char *name, const char *help, int64_t value)
+static void put_number(struct out *o, const char *name, const char *of, int64_t value)
 {
-	put_head(o, type, name, help);
-	fprintf(o->f, "cutaway:%s{%s} %" PRId64 "\n", name, o->label, value);
+	fprintf(o->f, "cutaway:%s{%s} %" PRId64 "\n", name, of, value);
 }
 
-static void put_times(
-	struct out *o, const char *name, const char *help, const struct metrics_times *t)
+/* at: offset of a number in struct metrics. */
+static void put(struct out *o, const char *type, const char *name, const char *help, size_t at)
+{
+	put_head(o, type, name, help);
+	for (int32_t i = 0; i < o->n; i++)
+		put_number(
+			o, name, label(o, i), *(const int64_t *)(const void *)((const char *)o->m[i] + at));
+}
+
+static void put_buckets(
+	struct out *o, const char *name, const char *of, const struct metrics_times *t)
 {
 	int64_t n = 0;
 
-	put_head(o, "histogram", name, help);
 	for (int i = 0; i < METRICS_BUCKETS; i++)
-		fprintf(o->f, "cutaway:%s_bucket{%s,le=\"%g\"} %" PRId64 "\n", name, o->label, bound[i],
+		fprintf(o->f, "cutaway:%s_bucket{%s,le=\"%g\"} %" PRId64 "\n", name, of, bound[i],
 			n += t->count[i]);
 	n += t->count[METRICS_BUCKETS];
 	fprintf(o->f,
 		"cutaway:%s_bucket{%s,le=\"+Inf\"} %" PRId64 "\ncutaway:%s_sum{%s} %.9g\n"
 		"cutaway:%s_count{%s} %" PRId64 "\n",
-		name, o->label, n, name, o->label, t->sum, name, o->label, n);
+		name, of, n, name, of, t->sum, name, of, n);
 }
 
-static void put_counters(struct out *o, const struct metrics *m)
+static void put_times(struct out *o, const char *name, const char *help, size_t at)
 {
-	int64_t pages = 0;
+	put_head(o, "histogram", name, help);
+	for (int32_t i = 0; i < o->n; i++)
+		put_buckets(o, name, label(o, i),
+			(const struct metrics_times *)(const void *)((const char *)o->m[i] + at));
+}
 
-	for (int g = 0; g < METRICS_GROUPS; g++)
-		pages += m->pages[g];
-	put(o, "gauge", "num_requests_running", "Requests in slots.", m->running);
-	put(o, "gauge", "num_requests_waiting", "Requests in the queue.", m->waiting);
+static void put_usage(struct out *o)
+{
 	put_head(o, "gauge", "kv_cache_usage_perc", "Pages that requests read, 1: all.");
-	fprintf(o->f, "cutaway:kv_cache_usage_perc{%s} %.6g\n", o->label,
-		pages ? (double)m->pages_used / (double)pages : 0);
+	for (int32_t i = 0; i < o->n; i++) {
+		int64_t pages = 0;
+
+		for (int g = 0; g < METRICS_GROUPS; g++)
+			pages += o->m[i]->pages[g];
+		fprintf(o->f, "cutaway:kv_cache_usage_perc{%s} %.6g\n", label(o, i),
+			pages ? (double)o->m[i]->pages_used / (double)pages : 0);
+	}
+}
+
+#define AT(field) offsetof(struct metrics, field)
+
+static void put_counters(struct out *o)
+{
+	put(o, "gauge", "num_requests_running", "Requests in slots.", AT(running));
+	put(o, "gauge", "num_requests_waiting", "Requests in the queue.", AT(waiting));
+	put_usage(o);
 	put(o, "counter", "num_preemptions_total", "Requests that gave up their pages to others.",
-		m->preemptions);
-	put(o, "counter", "prompt_tokens_total", "Tokens of prompts.", m->prompt_tokens);
-	put(o, "counter", "generation_tokens_total", "Tokens generated.", m->generated_tokens);
+		AT(preemptions));
+	put(o, "counter", "prompt_tokens_total", "Tokens of prompts.", AT(prompt_tokens));
+	put(o, "counter", "generation_tokens_total", "Tokens generated.", AT(generated_tokens));
 	put(o, "counter", "prefix_cache_queries_total", "Tokens looked up in the prefix cache.",
-		m->asked_tokens);
-	put(o, "counter", "prefix_cache_hits_total", "Tokens found there.", m->hit_tokens);
-	put(o, "counter", "spec_decode_num_draft_tokens_total", "Tokens drafted.", m->drafted);
-	put(o, "counter", "spec_decode_num_accepted_tokens_total", "Of them, accepted.", m->accepted);
+		AT(asked_tokens));
+	put(o, "counter", "prefix_cache_hits_total", "Tokens found there.", AT(hit_tokens));
+	put(o, "counter", "spec_decode_num_draft_tokens_total", "Tokens drafted.", AT(drafted));
+	put(o, "counter", "spec_decode_num_accepted_tokens_total", "Of them, accepted.", AT(accepted));
 }
 
 /* What vLLM has not. */
-static void put_own(struct out *o, const struct metrics *m)
+static void put_own(struct out *o, const struct metrics_http *h)
 {
-	put(o, "gauge", "prefix_pins", "Declared prefixes that live.", m->pins);
-	put(o, "gauge", "prefix_pages_pinned", "Pages that they keep.", m->pages_pinned);
+	put(o, "gauge", "prefix_pins", "Declared prefixes that live.", AT(pins));
+	put(o, "gauge", "prefix_pages_pinned", "Pages that they keep.", AT(pages_pinned));
 	put(o, "counter", "prefix_pinned_hits_total",
-		"Of the tokens found in the prefix cache, those that pins kept.", m->pinned_tokens);
+		"Of the tokens found in the prefix cache, those that pins kept.", AT(pinned_tokens));
 	put(o, "counter", "prefix_pins_refused_total", "Pins refused for want of room.",
-		m->pins_refused);
-	put(o, "counter", "requests_refused_total", "Requests refused because the queue was full.",
-		m->refused);
-	put(o, "counter", "http_errors_total", "Replies with a status of 400 or more.", m->errors);
-	put(o, "counter", "connections_closed_total",
-		"Connections closed because a request did not come in time, or to take others.", m->closed);
+		AT(pins_refused));
+	put_head(
+		o, "counter", "requests_refused_total", "Requests refused because the queue was full.");
+	put_number(o, "requests_refused_total", o->model, h->refused);
+	put_head(o, "counter", "http_errors_total", "Replies with a status of 400 or more.");
+	put_number(o, "http_errors_total", o->model, h->errors);
+	put_head(o, "counter", "connections_closed_total",
+		"Connections closed because a request did not come in time, or to take others.");
+	put_number(o, "connections_closed_total", o->model, h->closed);
 }
 
-static void put_finished(struct out *o, const struct metrics *m)
+static void put_finished(struct out *o)
 {
 	static const char *const word[METRICS_REASONS] = { "stop", "length", "abort", "error" };
 
 	put_head(o, "counter", "request_success_total", "Requests that ended, by reason.");
-	for (int i = 0; i < METRICS_REASONS; i++)
-		fprintf(o->f, "cutaway:request_success_total{%s,finished_reason=\"%s\"} %" PRId64 "\n",
-			o->label, word[i], m->finished[i]);
+	for (int32_t e = 0; e < o->n; e++)
+		for (int i = 0; i < METRICS_REASONS; i++)
+			fprintf(o->f, "cutaway:request_success_total{%s,finished_reason=\"%s\"} %" PRId64 "\n",
+				label(o, e), word[i], o->m[e]->finished[i]);
 }
 
-char *metrics_text(const struct metrics *m, const char *name, size_t *size)
+char *metrics_text(const struct metrics *const *m, int32_t n, const struct metrics_http *http,
+	const char *name, size_t *size)
 {
 	char *text = NULL;
-	struct out o = { .f = open_memstream(&text, size) };
+	struct out o = { .f = open_memstream(&text, size), .m = m, .n = n };
 
 	if (!o.f)
 		return NULL;
-	set_label(&o, name);
-	put_counters(&o, m);
-	put_own(&o, m);
-	put_finished(&o, m);
+	set_model(&o, name);
+	put_counters(&o);
+	put_own(&o, http);
+	put_finished(&o);
 	put_times(
-		&o, "time_to_first_token_seconds", "From arrival to the first token.", &m->first_token);
+		&o, "time_to_first_token_seconds", "From arrival to the first token.", AT(first_token));
 	put_times(
-		&o, "inter_token_latency_seconds", "From a token to the next of its request.", &m->between);
-	put_times(&o, "e2e_request_latency_seconds", "From arrival to the end.", &m->whole);
-	put_times(&o, "request_queue_time_seconds", "In the queue.", &m->queue);
+		&o, "inter_token_latency_seconds", "From a token to the next of its request.", AT(between));
+	put_times(&o, "e2e_request_latency_seconds", "From arrival to the end.", AT(whole));
+	put_times(&o, "request_queue_time_seconds", "In the queue.", AT(queue));
 	if (fclose(o.f)) {
 		free(text);
 		return NULL;

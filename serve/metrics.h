@@ -1,5 +1,6 @@
 /* Quantities of the server, in Prometheus' text form. Named and meant as vLLM's, with cutaway: in
- * place of vllm:. Under the server's lock. */
+ * place of vllm:, and as there, with the label engine where there are several. Under the server's
+ * lock. */
 #ifndef CUTAWAY_SERVE_METRICS_H
 #define CUTAWAY_SERVE_METRICS_H
 
@@ -15,16 +16,19 @@ struct metrics_times {
 	int64_t count[METRICS_BUCKETS + 1]; /* the last: beyond all bounds */
 	double sum;                         /* seconds */
 };
-struct metrics {
+struct metrics {  /* of an engine */
 	int64_t open; /* requests that have not ended */
 	int64_t running, waiting, pages[METRICS_GROUPS], pages_used, preemptions;
 	int64_t prompt_tokens, generated_tokens, asked_tokens, hit_tokens;
 	int64_t finished[METRICS_REASONS];
-	int64_t refused;        /* with 429: the queue was full */
-	int64_t errors, closed; /* the HTTP thread's: replies of 400 or more, connections */
 	int64_t drafted, accepted;
 	int64_t pins, pages_pinned, pinned_tokens, pins_refused;
 	struct metrics_times first_token, between, whole, queue;
+};
+
+struct metrics_http {       /* of all engines together */
+	int64_t refused;        /* with 429: the queue was full */
+	int64_t errors, closed; /* the HTTP thread's: replies of 400 or more, connections */
 };
 
 void metrics_add(struct metrics *m, const struct event *ev);
@@ -33,7 +37,8 @@ void metrics_add(struct metrics *m, const struct event *ev);
 void metrics_count(struct metrics *m, const struct event *ev);
 /* From a token of a request to its next. */
 void metrics_add_gap(struct metrics *m, int64_t ns);
-/* name: of the model. malloc'd; NULL: no memory. */
-char *metrics_text(const struct metrics *m, const char *name, size_t *size);
+/* Of n engines. name: of the model. malloc'd; NULL: no memory. */
+char *metrics_text(const struct metrics *const *m, int32_t n, const struct metrics_http *http,
+	const char *name, size_t *size);
 
 #endif

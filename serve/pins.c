@@ -5,24 +5,25 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 
-static struct served_pin *served_pin_find(struct serve *s, int64_t number)
+static struct served_pin *served_pin_find(struct replica *r, int64_t number)
 {
-	for (int32_t i = 0; i < s->n_pins; i++)
-		if (s->pin[i].pin == number)
-			return &s->pin[i];
+	for (int32_t i = 0; i < r->n_pins; i++)
+		if (r->pin[i].pin == number)
+			return &r->pin[i];
 	return NULL;
 }
 
-static void forget_pin(struct serve *s, struct served_pin *p)
+static void forget_pin(struct replica *r, struct served_pin *p)
 {
 	if (!p)
 		return;
-	memmove(p, p + 1, (size_t)(s->pin + s->n_pins - (p + 1)) * sizeof *p);
-	s->n_pins--;
+	memmove(p, p + 1, (size_t)(r->pin + r->n_pins - (p + 1)) * sizeof *p);
+	r->n_pins--;
 }
 
 static void begin_time(struct served_pin *p, const struct ev_pin *e)
@@ -31,9 +32,9 @@ static void begin_time(struct served_pin *p, const struct ev_pin *e)
 	p->ends_ns = p->ttl_ns == INT64_MAX ? INT64_MAX : now_ns() + p->ttl_ns;
 }
 
-static struct served_pin *take_asked(struct serve *s, const struct ev_pin *e)
+static struct served_pin *take_asked(struct replica *r, const struct ev_pin *e)
 {
-	struct served_pin *p = s->n_pins < SERVED_PINS ? &s->pin[s->n_pins++] : NULL;
+	struct served_pin *p = r->n_pins < SERVED_PINS ? &r->pin[r->n_pins++] : NULL;
 
 	if (!p)
 		return NULL;
@@ -44,20 +45,20 @@ static struct served_pin *take_asked(struct serve *s, const struct ev_pin *e)
 	return p;
 }
 
-static void take_pin(struct serve *s, struct choice *c, const struct ev_pin *e)
+static void take_pin(struct replica *r, struct choice *c, const struct ev_pin *e)
 {
-	struct served_pin *p = served_pin_find(s, e->pin);
+	struct served_pin *p = served_pin_find(r, e->pin);
 
 	if (e->action == EV_PIN_asked)
-		p = take_asked(s, e);
+		p = take_asked(r, e);
 	else if (e->action == EV_PIN_renewed && p)
 		begin_time(p, e);
 	else if (e->action == EV_PIN_kept && p)
 		p->whole = true;
 	else if (e->action > EV_PIN_refused)
-		forget_pin(s, p);
-	s->metrics.pins_refused += e->action == EV_PIN_refused;
-	s->metrics.pins = s->n_pins;
+		forget_pin(r, p);
+	r->metrics.pins_refused += e->action == EV_PIN_refused;
+	r->metrics.pins = r->n_pins;
 	if (c && e->action == EV_PIN_refused)
 		snprintf(
 			c->refused, sizeof c->refused, "%.*s", (int)e->why.size, (const char *)e->why.data);
@@ -68,22 +69,22 @@ static void take_pin(struct serve *s, struct choice *c, const struct ev_pin *e)
 		e->action == EV_PIN_renewed || (e->action == EV_PIN_kept && e->pin != e->request);
 }
 
-void pins_add(struct serve *s, struct choice *c, const struct event *ev)
+void pins_add(struct replica *r, struct choice *c, const struct event *ev)
 {
 	struct served_pin *p;
 
 	if (ev->kind == EV_pin) {
-		take_pin(s, c, &ev->u.pin);
+		take_pin(r, c, &ev->u.pin);
 		return;
 	}
-	p = ev->u.lookup.pin == EV_NULL_I ? NULL : served_pin_find(s, ev->u.lookup.pin);
+	p = ev->u.lookup.pin == EV_NULL_I ? NULL : served_pin_find(r, ev->u.lookup.pin);
 	if (p && ev->u.lookup.pinned > 0) {
 		p->prompts++;
 		p->given += ev->u.lookup.pinned;
 	}
 	if (c && !c->pinned)
 		c->pinned = ev->u.lookup.pinned;
-	s->metrics.pinned_tokens += ev->u.lookup.pinned;
+	r->metrics.pinned_tokens += ev->u.lookup.pinned;
 }
 
 /* ---- what clients are told ---- */
@@ -93,12 +94,14 @@ static double seconds(int64_t ns)
 	return ns == INT64_MAX ? (double)INFINITY : (double)ns / 1e9; /* told as null */
 }
 
-static void put_pin(struct json *j, const char *name, const struct served_pin *p)
+static void put_pin(
+	struct json *j, const char *name, const struct replica *r, const struct served_pin *p)
 {
 	const int64_t left = p->ends_ns == INT64_MAX ? INT64_MAX : p->ends_ns - now_ns();
 
 	json_object(j, name);
 	json_int(j, "pin", p->pin);
+	reply_replica(j, r);
 	json_text(j, "state", p->whole ? "kept" : "computing");
 	json_int(j, "declared_tokens", p->asked);
 	json_int(j, "tokens", p->tokens);
@@ -124,7 +127,7 @@ void reply_pin(struct json *j, const struct job *job)
 	const struct choice *c = job->n_choices ? &job->choice[0] : NULL;
 
 	if (c && c->pin.pin)
-		put_pin(j, "pin", &c->pin);
+		put_pin(j, "pin", c->replica, &c->pin);
 	else if (c && *c->refused)
 		put_refused(j, "pin", c->refused);
 }
@@ -135,10 +138,19 @@ char *pins_made(struct job *job, size_t *size)
 	struct json j = { 0 };
 
 	if (c->pin.pin)
-		put_pin(&j, NULL, &c->pin);
+		put_pin(&j, NULL, c->replica, &c->pin);
 	else
 		put_refused(&j, NULL, c->refused);
 	return json_take(&j, size);
+}
+
+static int64_t pages_pinned(const struct serve *s)
+{
+	int64_t n = 0;
+
+	for (int32_t i = 0; i < s->n_replicas; i++)
+		n += s->replica[i].metrics.pages_pinned;
+	return n;
 }
 
 char *pins_list(struct job *job, size_t *size, struct err *e)
@@ -150,10 +162,11 @@ char *pins_list(struct job *job, size_t *size, struct err *e)
 	pthread_mutex_lock(&s->lock);
 	json_object(&j, NULL);
 	json_text(&j, "object", "list");
-	json_int(&j, "pages_pinned", s->metrics.pages_pinned);
+	json_int(&j, "pages_pinned", pages_pinned(s));
 	json_array(&j, "data");
-	for (int32_t i = 0; i < s->n_pins; i++)
-		put_pin(&j, NULL, &s->pin[i]);
+	for (int32_t i = 0; i < s->n_replicas; i++)
+		for (int32_t k = 0; k < s->replica[i].n_pins; k++)
+			put_pin(&j, NULL, &s->replica[i], &s->replica[i].pin[k]);
 	pthread_mutex_unlock(&s->lock);
 	return json_take(&j, size);
 }
@@ -178,18 +191,55 @@ static void remove_pins(struct engine *engine, void *arg)
 	}
 }
 
+/* "PIN", or of several replicas "REPLICA/PIN": which replica, -1: all. Its number goes to *pin. */
+static int32_t replica_of(const struct serve *s, const char *rest, const char **pin)
+{
+	const char *slash = rest ? strchr(rest, '/') : NULL;
+
+	*pin = slash ? slash + 1 : rest;
+	for (int32_t i = 0; slash && i < s->n_replicas; i++) {
+		char number[16];
+
+		if (snprintf(number, sizeof number, "%d/", i) == slash + 1 - rest &&
+			!strncmp(number, rest, (size_t)(slash + 1 - rest)))
+			return i;
+	}
+	return slash ? s->n_replicas : -1;
+}
+
+/* Each replica numbers its own. */
+static bool is_clear(struct serve *s, int32_t of, const char *pin)
+{
+	const long long number = pin ? strtoll(pin, NULL, 10) : 0;
+	int n = 0;
+
+	pthread_mutex_lock(&s->lock);
+	for (int32_t i = 0; pin && i < s->n_replicas; i++)
+		n += served_pin_find(&s->replica[i], number) != NULL;
+	pthread_mutex_unlock(&s->lock);
+	return of >= 0 || n < 2;
+}
+
 char *pins_delete(struct job *job, size_t *size, struct err *e)
 {
-	struct unpin_job u = { .pin = job->rest };
+	struct serve *s = job->s;
+	struct unpin_job u = { 0 };
+	const int32_t of = replica_of(s, job->rest, &u.pin);
 	struct json j = { 0 };
 
-	if (!actor_call(job->s->session->actor, remove_pins, &u)) {
-		err_set(e, ERR_INTERRUPTED, "the server ends");
+	if (!is_clear(s, of, u.pin)) {
+		err_set(e, ERR_USAGE,
+			"several replicas have a pin %.40s: DELETE /pins/REPLICA/%.40s ends one", u.pin, u.pin);
 		return NULL;
 	}
+	for (int32_t i = 0; i < s->n_replicas; i++)
+		if ((of < 0 || of == i) && !actor_call(s->replica[i].session->actor, remove_pins, &u)) {
+			err_set(e, ERR_INTERRUPTED, "the server ends");
+			return NULL;
+		}
 	job->missing = u.pin && !u.n;
 	if (job->missing) {
-		err_set(e, ERR_USAGE, "there is no pin %.40s; see GET /pins", u.pin);
+		err_set(e, ERR_USAGE, "there is no pin %.40s; see GET /pins", job->rest);
 		return NULL;
 	}
 	json_object(&j, NULL);

@@ -333,6 +333,7 @@ static void put_choice(struct json *j, const struct choice *c, int32_t index)
 	if (computed->request) {
 		json_hash(j, "hash", computed->n ? computed->token[computed->n - 1].hash : 0);
 		json_int(j, "request", computed->request);
+		reply_replica(j, computed->replica);
 	}
 	json_end(j);
 }

@@ -49,16 +49,26 @@ static char *health(struct job *job, size_t *size, struct err *e)
 	}
 	json_object(&j, NULL);
 	json_text(&j, "status", "ok");
+	if (job->s->n_replicas > 1) {
+		json_int(&j, "replicas", job->s->n_replicas);
+		pthread_mutex_lock(&job->s->lock);
+		json_int(&j, "live_replicas", replicas_live(job->s));
+		pthread_mutex_unlock(&job->s->lock);
+	}
 	return json_take(&j, size);
 }
 
 static char *metrics(struct job *job, size_t *size, struct err *e)
 {
+	struct serve *s = job->s;
+	const struct metrics *of[SERVE_REPLICAS];
 	char *text;
 
-	pthread_mutex_lock(&job->s->lock);
-	text = metrics_text(&job->s->metrics, job->s->o.name, size);
-	pthread_mutex_unlock(&job->s->lock);
+	for (int32_t i = 0; i < s->n_replicas; i++)
+		of[i] = &s->replica[i].metrics;
+	pthread_mutex_lock(&s->lock);
+	text = metrics_text(of, s->n_replicas, &s->http, s->o.name, size);
+	pthread_mutex_unlock(&s->lock);
 	(void)e;
 	return text;
 }

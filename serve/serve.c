@@ -20,25 +20,35 @@ static void pause_ms(int ms)
 
 int serve_open(struct serve **out, const struct serve_options *o, struct err *e)
 {
-	struct serve *s = *out = calloc(1, sizeof *s);
+	struct serve *s = calloc(1, sizeof *s);
 
+	*out = NULL;
 	if (!s)
 		return err_set(e, ERR_MEMORY, "no memory for the server");
 	mallopt(M_MMAP_THRESHOLD, LARGE); /* what large bodies took goes back to the system */
 	s->o = *o;
+	s->replica = calloc((size_t)o->replicas, sizeof *s->replica);
+	if (!s->replica) {
+		free(s);
+		return err_set(e, ERR_MEMORY, "no memory for %d replicas", o->replicas);
+	}
+	for (; s->n_replicas < o->replicas; s->n_replicas++)
+		s->replica[s->n_replicas] = (struct replica){ .s = s, .index = s->n_replicas };
 	s->started = (int64_t)time(NULL);
 	snprintf(
 		s->session_id, sizeof s->session_id, "%08llx", (unsigned long long)now_ns() & 0xffffffff);
 	pthread_mutex_init(&s->lock, NULL);
+	*out = s;
 	return 0;
 }
 
 /* The arithmetic and the model: with them a seed gives one text. */
 static int name_session(struct serve *s, struct err *e)
 {
-	char *hash = s->session->sha256;
+	struct session *first = s->replica[0].session;
+	char *hash = first->sha256;
 
-	if (!*hash && engine_hash_model(s->session->engine, NULL, hash, e))
+	if (!*hash && engine_hash_model(first->engine, NULL, hash, e))
 		return -1;
 	snprintf(s->fingerprint, sizeof s->fingerprint, "cutaway-%d-%.16s", K_ARITH_VERSION, hash);
 	return 0;
@@ -46,10 +56,14 @@ static int name_session(struct serve *s, struct err *e)
 
 int serve_start(struct serve *s, struct session *session, struct err *e)
 {
-	s->session = session;
+	for (int32_t i = 0; i < s->n_replicas; i++)
+		s->replica[i].session = &session[i];
 	s->info = engine_info(session->engine);
 	s->o.name = s->o.name ? s->o.name : s->info->name;
 	s->tokenizer = engine_tokenizer(session->engine);
+	if (s->n_replicas > 1 && router_open(&s->router, s->o.router, s->n_replicas, s->info->slots,
+								 s->o.answer->params.seed, e))
+		return -1;
 	return name_session(s, e) ? -1 : http_start(s, e);
 }
 
@@ -108,7 +122,10 @@ void serve_close(struct serve *s)
 {
 	if (!s)
 		return;
-	free(s->live);
+	for (int32_t i = 0; i < s->n_replicas; i++)
+		free(s->replica[i].live);
+	free(s->replica);
+	router_close(&s->router);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 }

@@ -1,10 +1,11 @@
-/* cutaway serve: the OpenAI interface over HTTP, in front of a session's engine.
+/* cutaway serve: the OpenAI interface over HTTP, in front of a session's engine, or of several
+ * engines of the same model, its replicas, behind a router (base/router.h).
  *
- * Any request becomes requests of the engine (kind served), whose tokens a sink collects; so all is
+ * Any request becomes requests of an engine (kind served), whose tokens a sink collects; so all is
  * recorded, shown, verified and explained as in any session. An answer depends on its tokens and
  * its seed, and never on what else runs. Threads: one runs the HTTP library, which reads and
- * writes, and looks for clients that went away; the engine's thread calls serve_sink(), which sends
- * pieces of streams. */
+ * writes, and looks for clients that went away; each engine's thread calls serve_sink(), which
+ * sends pieces of streams. */
 #ifndef CUTAWAY_SERVE_H
 #define CUTAWAY_SERVE_H
 
@@ -15,7 +16,11 @@
 #include "base/err.h"
 #include "sessions/session.h"
 
+enum { SERVE_REPLICAS = 64 };
+
 struct serve_options {
+	int32_t replicas;                 /* 1 … SERVE_REPLICAS */
+	const char *router;               /* of several */
 	const char *host;                 /* address to listen at */
 	int32_t port;                     /* 0: a free one */
 	const char *api_key;              /* NULL: none is asked for */
@@ -33,19 +38,25 @@ struct serve_options {
 
 struct serve;
 
-/* Before the session: its sink is serve_sink(), with the server as argument. */
+/* Before the sessions. The sink of each is serve_sink(), with its replica as argument. */
 int serve_open(struct serve **s, const struct serve_options *o, struct err *e);
-void serve_sink(void *serve, const struct event *ev);
-/* The session has begun, with an actor: connections are taken from now on. */
+void *serve_replica(struct serve *s, int32_t i);
+void serve_sink(void *replica, const struct event *ev);
+/* The sessions [replicas] have begun, with actors, and stay where they are: connections are taken
+ * from now on. */
 int serve_start(struct serve *s, struct session *session, struct err *e);
+/* The engine's thread, from the actor's on_stop: replica i cannot go on, and its requests have
+ * failed. True: others do, and get what comes. */
+bool serve_failed(struct serve *s, int32_t i, const struct err *why);
 int32_t serve_port(const struct serve *s);
 /* where.c: "http://ADDRESS:PORT/v1", with an address of this machine where it listens at all. */
 void serve_url(const struct serve *s, char *out, size_t cap);
 /* Other machines can reach it, and it asks for no key. */
 bool serve_is_open(const struct serve *s);
 /* Takes no more requests, and waits for those that run; after so many seconds they are cancelled.
- * The session must still be open. */
+ * The sessions must still be open. */
 void serve_drain(struct serve *s, int32_t seconds);
-void serve_close(struct serve *s); /* after serve_drain(), before or after the session is closed */
+void serve_close(struct serve *s); /* after serve_drain(), before or after the sessions are closed
+									*/
 
 #endif

@@ -1,8 +1,9 @@
 /* Internals of the server, for the files of serve alone.
  *
  * A job is one HTTP request; it has as many choices as it asks for continuations, each a request of
- * the engine. A job is freed when nobody refers to it: its connection, and each call that the
- * engine's thread has yet to run. serve.lock guards the list of jobs and what comments say. */
+ * an engine: those of one prompt of the same. A job is freed when nobody refers to it: its
+ * connection, and each call that an engine's thread has yet to run. serve.lock guards the list of
+ * jobs and what comments say. "The engine's thread" is that of a choice's replica. */
 #ifndef CUTAWAY_SERVE_IMPL_H
 #define CUTAWAY_SERVE_IMPL_H
 
@@ -15,6 +16,7 @@
 #include <microhttpd.h>
 
 #include "base/json.h"
+#include "base/router.h"
 #include "engine/text/held.h"
 #include "sessions/foreign_json.h"
 #include "serve/metrics.h"
@@ -121,6 +123,7 @@ enum { SERVED_PINS = 64 };
 
 struct choice {
 	struct job *job;
+	struct replica *replica; /* whose request it is */
 	int32_t index;
 	bool scores; /* no answer: its tokens are those of the prompt after the first */
 	/* under the lock: */
@@ -129,7 +132,7 @@ struct choice {
 	size_t n_come, cap_come;
 	bool finished;
 	enum ev_code_finish reason;
-	char why[160];
+	char why[480];
 	int64_t generated, hit, pinned;
 	struct served_pin pin; /* that it asked for */
 	char refused[160];     /* why it has none */
@@ -155,6 +158,12 @@ struct client {
 	size_t bytes;        /* so many of them that it has longer */
 };
 
+/* Of a prompt, where there are several replicas: why it went where it went. */
+struct job_route {
+	struct router_why why;
+	char *loads; /* malloc'd; see event route */
+};
+
 struct job {
 	struct serve *s;
 	struct MHD_Connection *connection;
@@ -170,12 +179,15 @@ struct job {
 	struct query query;
 	struct choice *choice; /* the answers, then of each prompt the one that scores it */
 	int32_t n_choices, n_all;
-	int64_t number, created; /* created: seconds since 1970 */
+	struct job_route *routed; /* [query.n_prompts]; NULL: there is one engine */
+	bool spread;              /* over several replicas */
+	int64_t number, created;  /* created: seconds since 1970 */
 	char id[48], lossy[128];
 	/* under the lock: */
 	LIST_ENTRY(job) link;
 	int32_t refs, n_open;         /* n_open: choices that have not finished */
-	bool submitted, settled;      /* settled: the engine has seen it */
+	int32_t unsettled;            /* replicas that have not seen it */
+	bool submitted, settled;      /* settled: all have */
 	bool suspended, gone, failed; /* gone: the client went away */
 	bool deferred, due;           /* its body is large: read when it is its turn; it is */
 	struct err error;
@@ -188,10 +200,34 @@ struct job {
 	bool greeted, done;
 };
 
+/* One of the engines. */
+struct replica {
+	struct serve *s;
+	int32_t index;
+	struct session *session;
+	/* under the lock: */
+	bool failed;          /* it computes nothing any more */
+	struct choice **live; /* those that the engine has and that have not finished */
+	size_t n_live, cap_live;
+	struct choice *submitting; /* engine_submit() runs for it */
+	struct metrics metrics;
+	struct served_pin pin[SERVED_PINS]; /* [n_pins], those that live */
+	int32_t n_pins;
+};
+
+/* A call of an engine's thread. */
+struct job_call {
+	struct job *job;
+	struct replica *replica;
+};
+
 struct serve {
 	struct serve_options o;
-	struct session *session;
-	const struct engine_info *info;
+	struct replica *replica; /* [n_replicas] */
+	int32_t n_replicas;
+	struct router router;           /* of several; under the lock */
+	int64_t n_routed;               /* prompts */
+	const struct engine_info *info; /* of the first; the others are opened alike */
 	const struct tokenizer *tokenizer;
 	struct MHD_Daemon *daemon;
 	struct sockaddr_storage at;
@@ -208,17 +244,12 @@ struct serve {
 	int64_t looked_ns;
 	int hurry; /* turns that wait for nothing */
 	LIST_HEAD(jobs, job) jobs;
-	struct choice **live; /* those that the engine has and that have not finished */
-	size_t n_live, cap_live;
-	struct choice *submitting;     /* engine_submit() runs for it */
 	struct MHD_Connection *waking; /* to be resumed once the lock is free */
 	atomic_int resuming;           /* calls that do so now */
 	int32_t n_open;                /* choices of all jobs that have not finished */
 	int32_t n_deferred;            /* jobs; the HTTP thread's */
 	int64_t n_jobs, n_unseeded;
-	struct metrics metrics;
-	struct served_pin pin[SERVED_PINS]; /* [n_pins], those that live */
-	int32_t n_pins;
+	struct metrics_http http;
 };
 
 struct job *job_new(
@@ -227,10 +258,14 @@ void job_unref(struct job *j);
 /* Whether the queue has room for n answers, `before` others taken first; else one more is refused.
  */
 bool jobs_room(struct serve *s, int32_t n, int32_t before);
-/* Hands its prompts to the engine. False: the queue is full; nothing was done. */
+/* Hands its prompts to engines. False: the queue is full; nothing was done. */
 bool job_submit(struct job *j);
 /* Under the lock, which it frees: resumes the connection. */
 void job_resume(struct job *j);
+/* Under the lock: it has ended, and its connection has maybe something to do. */
+void choice_end(struct choice *c, enum ev_code_finish reason);
+/* Frees the lock, and resumes the connection that has something to do since it was taken. */
+void jobs_unlock(struct serve *s);
 /* The client went away: whatever runs for it is cancelled. */
 void job_leave(struct job *j);
 /* Suspends the connection until there is more to do, unless there is already: then false. stream:
@@ -238,6 +273,21 @@ void job_leave(struct job *j);
 bool job_wait(struct job *j, bool stream);
 /* Takes what has come; true: all choices have finished. */
 bool job_take(struct job *j);
+
+/* ---- replicas (replicas.c) ---- */
+
+int32_t replicas_live(const struct serve *s); /* under the lock: that have not failed */
+/* Chooses the replica of each of its choices, which are open from now on. */
+int job_route(struct job *j, struct err *e);
+void routes_free(struct job *j);
+/* Whether some of its choices are of this replica. */
+bool job_uses(const struct job *j, const struct replica *r);
+/* Under the lock: an answer of it has ended. */
+void replica_ended(struct replica *r, const struct choice *c);
+/* The engine's thread: logs why the request came here. */
+void replica_note(struct engine *engine, const struct choice *c);
+/* The replica of an answer, where there are several. */
+void reply_replica(struct json *j, const struct replica *r);
 
 /* ---- between two turns (turns.c) ---- */
 
@@ -274,7 +324,7 @@ const char *reply_reason(const struct choice *c); /* the interface's word for wh
 /* ---- pins (pins.c) ---- */
 
 /* Under the lock: of all requests, and of the choice that asked (or NULL). */
-void pins_add(struct serve *s, struct choice *c, const struct event *ev);
+void pins_add(struct replica *r, struct choice *c, const struct event *ev);
 void reply_pin(struct json *j, const struct job *job); /* of an answer */
 char *pins_made(struct job *j, size_t *size);          /* the answer to POST /pin */
 char *pins_list(struct job *j, size_t *size, struct err *e);

@@ -129,6 +129,7 @@ static int send_last(struct choice *c)
 	json_text(&j, "finish_reason", reply_reason(c));
 	json_hash(&j, "hash", c->hash);
 	json_int(&j, "request", c->request);
+	reply_replica(&j, c->replica);
 	json_end(&j);
 	return send_choice(c->job, &j);
 }

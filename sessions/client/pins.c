@@ -38,9 +38,14 @@ static double number_of(const cJSON *o, const char *name)
 
 static void put_pin(FILE *f, const cJSON *p)
 {
-	fprintf(f, "pin %.0f: %.0f of %.0f tokens in whole pages: %.0f pages, %.1f MB; ",
-		number_of(p, "pin"), number_of(p, "tokens"), number_of(p, "declared_tokens"),
-		number_of(p, "pages"), number_of(p, "bytes") / 1e6);
+	const double replica = number_of(p, "replica"); /* of several */
+
+	fprintf(f, "pin %.0f", number_of(p, "pin"));
+	if (!isnan(replica))
+		fprintf(f, " at replica %.0f", replica);
+	fprintf(f, ": %.0f of %.0f tokens in whole pages: %.0f pages, %.1f MB; ",
+		number_of(p, "tokens"), number_of(p, "declared_tokens"), number_of(p, "pages"),
+		number_of(p, "bytes") / 1e6);
 	if (isnan(number_of(p, "expires_in")))
 		fputs("until it is removed", f);
 	else

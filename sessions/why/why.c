@@ -72,7 +72,8 @@ static int find_kind(const char *what, struct err *e)
 	if (n == 1)
 		return found;
 	return err_set(e, ERR_USAGE,
-		"why \"%.40s\"? It answers miss, evict, preempt, wait, reject, token, slow, price and route",
+		"why \"%.40s\"? It answers miss, evict, preempt, wait, reject, token, slow, price and "
+		"route",
 		what);
 }
 

@@ -21,6 +21,7 @@ struct tui_says {
 };
 struct tui_guest {
 	ev_sink *sink;
+	void *sink_arg;
 	/* The session has begun: it may be used, from any thread. says: for the screen. */
 	int (*begin)(void *arg, struct session *s, struct tui_says *says, struct err *e);
 	void (*end)(void *arg); /* the session is about to be closed */

@@ -39,7 +39,7 @@ int live_begin(struct live *s, struct err *e)
 		breaks_on_stop(s->breaks, pause_engine, s);
 	if (engine_add_sink(s->session.engine, conversation_sink, s->conversation) ||
 		(s->breaks && engine_add_sink(s->session.engine, breaks_feed, s->breaks)) ||
-		(guest && engine_add_sink(s->session.engine, guest->sink, guest->arg)))
+		(guest && engine_add_sink(s->session.engine, guest->sink, guest->sink_arg)))
 		return err_set(e, ERR_MEMORY, "no memory for the way of the events");
 	if (session_begin(&s->session, on_stop, s, e))
 		return -1;
