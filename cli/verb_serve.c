@@ -198,7 +198,8 @@ static int name_records(const struct cli *c, char **record, struct err *e)
 /* Recordings of others' requests are made only where they are asked for. */
 static int open_sessions(struct served *d, const struct cli *c, char *const *record, struct err *e)
 {
-	const int32_t cores = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
+	const int32_t cores = (int32_t)sysconf(_SC_NPROCESSORS_ONLN),
+				  parts = opts.replicas * c->engine.tensor_parallel * c->engine.pipeline_parallel;
 	struct session_options o = { .engine = c->engine, .sink = serve_sink };
 	char *model = NULL;
 	int rc;
@@ -208,7 +209,7 @@ static int open_sessions(struct served *d, const struct cli *c, char *const *rec
 	o.engine.replicas = opts.replicas;
 	o.engine.abandon = &interrupted;
 	if (!o.engine.threads && opts.replicas > 1)
-		o.engine.threads = cores > opts.replicas ? cores / opts.replicas : 1;
+		o.engine.threads = cores > parts ? cores / parts : 1;
 	for (int32_t i = 0; !rc && i < opts.replicas; i++) {
 		o.arg = serve_replica(d->s, i);
 		o.record = i ? record[i] : c->record;
