@@ -238,7 +238,9 @@ int engine_ranks_open(struct engine *e, struct engine_options *o, struct err *er
 int engine_ranks_plan(void *arg, struct model *m, struct err *err);
 /* After the buffers of steps are open. */
 int engine_ranks_attach(struct engine *e, struct err *err);
-/* After all of the engine is open: waits for the others, whose error is this one's, too. */
+/* Before the first step, which settings may need: waits until the others are open, whose error is
+ * this one's, too. Then, after the settings: whether all have the same file, and as many pages. */
+int engine_ranks_meet(struct engine *e, struct err *err);
 int engine_ranks_ready(struct engine *e, struct err *err);
 /* A setting changed: the others' does, too. */
 int engine_ranks_set(struct engine *e, const char *name, const char *value, struct err *err);

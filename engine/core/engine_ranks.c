@@ -1,5 +1,6 @@
 /* See engine_impl.h. Messages from rank 0: a head, then its bytes. After a step each follower
  * answers with what it did. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -251,30 +252,6 @@ void engine_ranks_listen(struct engine *e)
 	}
 }
 
-int engine_ranks_ready(struct engine *e, struct err *err)
-{
-	const struct reply own = e->ranks ? engine_ranks_reply(e) : (struct reply){ 0 };
-
-	if (!e->ranks || e->ranks->k.transport->rank)
-		return 0;
-	if (hear_replies(e->ranks, false, err))
-		return -1;
-	e->ranks->opened = true;
-	e->ranks->reply[0] = own;
-	for (int32_t i = 1; i < e->ranks->k.transport->n; i++) {
-		const struct reply *r = &e->ranks->reply[i];
-
-		if (r->model != own.model)
-			return err_set(
-				err, ERR_INPUT, "rank %d has another file of that name: %s", i, e->model_path);
-		if (memcmp(r->n_pages, own.n_pages, sizeof own.n_pages) != 0)
-			return err_set(err, ERR_DEVICE,
-				"rank %d has room for %d pages, rank 0 for %d; say how many with --pages", i,
-				r->n_pages[0], own.n_pages[0]);
-	}
-	return 0;
-}
-
 int engine_ranks_set(struct engine *e, const char *name, const char *value, struct err *err)
 {
 	struct engine_ranks *r = e->ranks;
@@ -290,6 +267,50 @@ int engine_ranks_set(struct engine *e, const char *name, const char *value, stru
 				   hear_replies(r, false, err)
 			   ? -1
 			   : 0;
+}
+
+/* Where the machine chooses how many pages there are, a rank chooses by its own heads. */
+static int share_pages(struct engine *e, struct err *err)
+{
+	const struct reply own = engine_ranks_reply(e);
+	char n[16];
+	bool same = true;
+
+	for (int32_t i = 1; i < e->ranks->k.transport->n; i++)
+		same = same && !memcmp(e->ranks->reply[i].n_pages, own.n_pages, sizeof own.n_pages);
+	snprintf(n, sizeof n, "%d", own.n_pages[e->memory.primary]);
+	return same ? 0 : engine_ranks_set(e, "pages", n, err);
+}
+
+int engine_ranks_meet(struct engine *e, struct err *err)
+{
+	if (!e->ranks || e->ranks->k.transport->rank)
+		return 0;
+	if (hear_replies(e->ranks, false, err))
+		return -1;
+	e->ranks->opened = true;
+	return share_pages(e, err);
+}
+
+int engine_ranks_ready(struct engine *e, struct err *err)
+{
+	struct engine_ranks *r = e->ranks;
+
+	if (!r || r->k.transport->rank)
+		return 0;
+	if (share_pages(e, err))
+		return -1;
+	r->reply[0] = engine_ranks_reply(e);
+	for (int32_t i = 1; i < r->k.transport->n; i++) {
+		if (r->reply[i].model != r->reply[0].model)
+			return err_set(
+				err, ERR_INPUT, "rank %d has another file of that name: %s", i, e->model_path);
+		if (memcmp(r->reply[i].n_pages, r->reply[0].n_pages, sizeof r->reply[0].n_pages) != 0)
+			return err_set(err, ERR_DEVICE,
+				"rank %d has room for %d pages, rank 0 for %d; say how many with --pages", i,
+				r->reply[i].n_pages[0], r->reply[0].n_pages[0]);
+	}
+	return 0;
 }
 
 void engine_ranks_close(struct engine *e)

@@ -89,7 +89,7 @@ void engine_ranks_emit_step(struct engine *e)
 		return;
 	r->reply[0] = engine_ranks_reply(e);
 	for (int32_t i = 0; i < r->k.transport->n; i++) {
-		if (e->begun && e->observe.on)
+		if (e->begun)
 			emit_traffic(e, i);
 		r->before[i] = r->reply[i].count;
 	}
