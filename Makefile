@@ -21,8 +21,9 @@ override CC := $(if $(CLANG),$(filter ccache,$(CC)) clang,$(CC))
 override BUILD := build-asan
 override CFLAGS := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer \
 	$(if $(CLANG),-fsanitize=fuzzer-no-link -D__SANITIZE_ADDRESS__=1)
+NO_COVERAGE := $(if $(CLANG),-fno-sanitize=fuzzer-no-link)
 # The vector kernels are long after inlining: without these checks, of which ASan's see the effect, they compile in half the time.
-override KERNEL_CFLAGS := -fno-sanitize=null,object-size,pointer-overflow $(if $(CLANG),-fno-sanitize=fuzzer-no-link)
+override KERNEL_CFLAGS := -fno-sanitize=null,object-size,pointer-overflow $(NO_COVERAGE)
 endif
 
 # V=1 shows whole commands.
@@ -74,6 +75,8 @@ $(BUILD)/kernels/%.o: OPT = $(KERNEL_CFLAGS)
 $(BUILD)/lab/%.o $(BUILD)/engine/model/form.o $(BUILD)/engine/observe/influence.o: OPT = $(KERNEL_CFLAGS)
 # Shares of attention are summed over heads here, in every step.
 $(BUILD)/engine/observe/observe.o: OPT = $(KERNEL_CFLAGS)
+# What is hot, and no fuzz target is for.
+$(foreach f,engine/memory engine/sched simulate load tests/support tests/unit,$(BUILD)/$(f)/%.o): OPT = $(NO_COVERAGE)
 ISA_VEC8 = $(if $(filter x86_64,$(MACHINE)),-mavx2 -mfma -mf16c,$(if $(filter aarch64,$(MACHINE)),-march=armv8.2-a+dotprod))
 $(BUILD)/kernels/%_vec8.o $(BUILD)/kernels/%_avx2.o $(BUILD)/kernels/%_neon.o: ISA = $(ISA_VEC8)
 # AVXVNNI="-mavx512vnni -mavx512vl" runs these on processors whose VNNI is that of AVX-512.
