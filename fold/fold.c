@@ -180,11 +180,12 @@ bool tl_fold_vocab(struct timeline *t, const struct event *ev)
 	return true;
 }
 
-/* Hashes, seeds, sample numbers and ranks may be any; everything else that is a number has bounds.
- */
+/* Hashes, seeds, sample numbers, ranks and starts may be any; everything else that is a number has
+ * bounds. */
 static bool may_be_any(const char *name)
 {
-	static const char *const any[] = { "hash", "seed", "sample", "unix_ns", "priority", "rank" };
+	static const char *const any[] = { "hash", "seed", "sample", "unix_ns", "priority", "rank",
+		"start_ns" };
 	size_t i = 0;
 
 	while (i < sizeof any / sizeof *any && strcmp(name, any[i]) != 0)

@@ -29,7 +29,7 @@
 
 /* Format: to be raised when a table of timeline_fields.c gets or loses a kept member. Keyframes of
  * another one count for nothing, and whoever shows the recording makes new ones in memory. */
-enum { KEY_STEPS = TL_SLIDE, KEY_WINDOW = TL_WINDOW, KEY_FORMAT = 9 };
+enum { KEY_STEPS = TL_SLIDE, KEY_WINDOW = TL_WINDOW, KEY_FORMAT = 10 };
 
 /* What happened since the keyframe before: for the marks of a scrubber. */
 struct key_marks {

@@ -124,7 +124,7 @@ static int fold_begin(struct timeline *t, int64_t seq)
 	return o->rows(o->arg,
 			   BIT(session) | BIT(memory) | BIT(product) | BIT(outliers) | BIT(importance) |
 				   BIT(roof) | BIT(setting) | BIT(cost) | BIT(lesson) | BIT(answer) |
-				   BIT(attached) | BIT(polled) | BIT(slot),
+				   BIT(attached) | BIT(polled) | BIT(slot) | BIT(rank),
 			   1, seq, fold_past, t) ||
 		   o->rows(o->arg, BIT(vocab), t->vocab_seq + 1, INT64_MAX, fold_text, t);
 }
@@ -320,7 +320,7 @@ static bool has_empty_abandoned(const struct timeline *t)
 static bool get_state(struct timeline *t, const struct key_row *row, int64_t *oldest)
 {
 	struct key_in in = in_span(row->state);
-	int32_t n_pages = t->n_pages;
+	int32_t n_pages = t->n_pages, n_ranks = t->n_ranks;
 
 	in.bad |= key_get(&in) != KEY_FORMAT;
 	*oldest = key_get(&in);
@@ -333,9 +333,9 @@ static bool get_state(struct timeline *t, const struct key_row *row, int64_t *ol
 		t->request[i].sparsity.step = t->request[i].experts.step = t->request[i].states.step =
 			EV_NULL_I;
 	}
-	return !in.bad && in.at == in.end && t->n_pages == n_pages && t->last_seq == row->seq &&
-		   t->last_step == row->step && counts_are_sound(t) && requests_are_sound(t) &&
-		   futures_are_sound(t) && waits_are_sound(t);
+	return !in.bad && in.at == in.end && t->n_pages == n_pages && t->n_ranks == n_ranks &&
+		   t->last_seq == row->seq && t->last_step == row->step && counts_are_sound(t) &&
+		   requests_are_sound(t) && futures_are_sound(t) && waits_are_sound(t);
 }
 
 int timeline_restore(struct timeline *t, const struct key_row *row)

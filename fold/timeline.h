@@ -6,7 +6,8 @@
  * Events from a file are not trusted. One that makes no sense (a page out of range, an unknown
  * request, a sequence number that does not grow) is counted in n_odd and skipped. What is kept
  * obeys bounds that views may rely on: integers that are not hashes, seeds, sample numbers,
- * priorities or ranks lie in -1 … TL_INT_MAX or are EV_NULL_I where the event may leave them out;
+ * priorities, ranks or starts lie in -1 … TL_INT_MAX or are EV_NULL_I where the event may leave
+ * them out;
  * probabilities and shares lie in 0 … 1 or are NaN; codes are of their list; indexes point into
  * their arrays. Token ids of prompts and candidates may be anything: timeline_token_bytes() takes
  * all. Sums over steps belong into doubles.
@@ -37,6 +38,7 @@
 #include "fold/tl_attached.h"
 #include "fold/tl_machine.h"
 #include "fold/tl_pin.h"
+#include "fold/tl_ranks.h"
 #include "fold/tl_search.h"
 #include "fold/tl_traffic.h"
 #include "fold/tl_canvas.h"
@@ -196,6 +198,7 @@ struct tl_step {
 	int32_t batch_at, n_batch;                   /* in timeline.batch */
 	int32_t draft_at, n_draft;                   /* in timeline.draft */
 	int32_t window_at, n_window;                 /* in timeline.window */
+	int32_t traffic_at, n_traffic;               /* in timeline.traffic */
 	int32_t arrived, admitted, preempted, ended; /* requests since the step before */
 	bool timed;
 	bool drafters_known; /* s.drafters_ns is known: other servers do not tell it */
@@ -302,6 +305,8 @@ struct timeline {
 	int32_t n_pages;
 	struct tl_pin pin[TL_PINS]; /* all that live, in the order in which they came, and others */
 	int32_t n_pins;
+	struct tl_rank rank[TL_MOST_RANKS]; /* by number; none: the model is computed by one */
+	int32_t n_ranks;
 
 	struct tl_step *step; /* by number; step[i].s.step == i + 1 unless events are missing */
 	int32_t n_steps, cap_steps;
@@ -313,6 +318,8 @@ struct timeline {
 	int32_t n_windows, cap_windows;
 	int32_t *window_id;
 	int32_t n_window_ids, cap_window_ids;
+	struct tl_traffic *traffic; /* of a step, by rank */
+	int32_t n_traffic, cap_traffic;
 	struct tl_setting *setting; /* by name, newest value */
 	int32_t n_settings, cap_settings;
 	struct tl_lesson lesson; /* the newest */
@@ -448,6 +455,8 @@ struct tl_speculation {
 	int64_t verified[TL_PLACES], accepted[TL_PLACES];
 };
 struct tl_speculation timeline_speculation(const struct timeline *t, int64_t request);
+/* What a rank did in the newest TL_SHARE steps. */
+struct tl_traffic timeline_traffic(const struct timeline *t, int32_t rank);
 /* Whether the drafts of a step are those of the newest setting. */
 bool timeline_drafter_since(const struct timeline *t, int64_t step);
 /* Bytes a second that the kernels of the newest TL_MEAN steps without prompt rows reached; NaN

@@ -12,6 +12,7 @@
 #define HIDDEN(m) { FIELD(m, TL_HIDDEN) }
 #define CHARS(m) { FIELD(m, TL_CHARS) }
 #define EVENT(m, kind) { FIELD(m, TL_EVENT), .event = EV_##kind }
+#define FIELDS(shape, ...) static const struct tl_field shape##_fields[] = { __VA_ARGS__, END }
 #define COUNT(n) .at_n = offsetof(STRUCT, n), .size_n = sizeof M(n)
 #define ITEMS_OF(m, shape) FIELD(m, TL_ITEMS), .of = &tl_shape_##shape
 /* Where a pointer points to: so many, with room for so many; or as a function says. */
@@ -47,9 +48,7 @@ static SHAPE(origin, 1);
 /* ---- requests ---- */
 
 #define STRUCT struct ev_candidate
-static const struct tl_field candidate_fields[] = {
-	F(id), F(logit), F(p), F(arrival), F(cut), END
-};
+FIELDS(candidate, F(id), F(logit), F(p), F(arrival), F(cut));
 static SHAPE(candidate, ANY);
 #undef STRUCT
 
@@ -64,9 +63,7 @@ static const void *whole_token(const struct timeline *t, const void *token)
 }
 
 #define STRUCT struct tl_price
-static const struct tl_field price_fields[] = {
-	K(kl), K(lossy), K(exact), K(best), K(exact_best), K(rank), END
-};
+FIELDS(price, K(kl), K(lossy), K(exact), K(best), K(exact_best), K(rank));
 static SHAPE(price, 1);
 #undef STRUCT
 
@@ -155,9 +152,7 @@ SHAPE(abandoned, 1 << 16);
 /* ---- pages ---- */
 
 #define STRUCT struct tl_page_event
-static const struct tl_field page_event_fields[] = {
-	F(step), F(t_ns), F(request), F(other), F(action), F(block), F(refs), END
-};
+FIELDS(page_event, F(step), F(t_ns), F(request), F(other), F(action), F(block), F(refs));
 static SHAPE(page_event, ANY);
 #undef STRUCT
 
@@ -192,6 +187,30 @@ static const struct tl_field pin_fields[] = {
 static SHAPE(pin, TL_PINS);
 #undef STRUCT
 
+/* ---- ranks ---- */
+
+#define STRUCT struct tl_traffic
+FIELDS(traffic, K(rank), K(steps), K(rows), K(compute_ns), K(exchange_ns), K(slowed_ns),
+	K(exchanges), K(sent), K(received), K(control));
+static SHAPE(traffic, ANY);
+#undef STRUCT
+
+#define STRUCT struct tl_rank
+FIELDS(rank, EVENT(has, rank), CHARS(isa), CHARS(transport), CHARS(host),
+	{ ITEMS_OF(sum, traffic), KEPT }, F(lane_step), F(lane_start_ns),
+	{ GROWING(lane, u32, n_lane, cap_lane) });
+static bool read_rank(void *rank)
+{
+	const struct tl_traffic *s = &((struct tl_rank *)rank)->sum;
+
+	for (const int64_t *v = &s->rank; v <= &s->control; v++)
+		if (*v < 0)
+			return false;
+	return true;
+}
+static SHAPE(rank, TL_MOST_RANKS, .read = read_rank);
+#undef STRUCT
+
 /* ---- steps ---- */
 
 #define STRUCT struct tl_time
@@ -202,16 +221,14 @@ static SHAPE(time, ANY);
 #define STRUCT struct tl_step
 static const struct tl_field step_fields[] = {
 	EVENT(s, step), F(t_ns), F(seq), F(batch_at), F(n_batch), F(draft_at), F(n_draft),
-	F(window_at), F(n_window), F(arrived), F(admitted), F(preempted), F(ended), F(timed),
+	F(window_at), F(n_window), F(traffic_at), F(n_traffic), F(arrived), F(admitted), F(preempted), F(ended), F(timed),
 	F(drafters_known), { ITEMS_OF(time, time) }, END
 };
 static SHAPE(step, ANY);
 #undef STRUCT
 
 #define STRUCT struct tl_batch
-static const struct tl_field batch_fields[] = {
-	F(request), F(slot), F(rows), F(pos), F(work), END
-};
+FIELDS(batch, F(request), F(slot), F(rows), F(pos), F(work));
 static SHAPE(batch, ANY);
 #undef STRUCT
 
@@ -253,9 +270,7 @@ static SHAPE(run, TL_RUNS, .read = read_run);
 #undef STRUCT
 
 #define STRUCT struct tl_stay
-static const struct tl_field stay_fields[] = {
-	K(request), K(from), K(read), K(to), K(slot), K(lost), END
-};
+FIELDS(stay, K(request), K(from), K(read), K(to), K(slot), K(lost));
 static bool read_stay(void *stay)
 {
 	const struct tl_stay *s = stay;
@@ -273,9 +288,7 @@ static SHAPE(queued, EV_QUEUE_MOST);
 #undef STRUCT
 
 #define STRUCT struct tl_queue
-static const struct tl_field queue_fields[] = {
-	K(seq), F(step), F(waiting), { INLINE(order, queued, n) }, END
-};
+FIELDS(queue, K(seq), F(step), F(waiting), { INLINE(order, queued, n) });
 static SHAPE(queue, 1);
 #undef STRUCT
 
@@ -288,9 +301,7 @@ static SHAPE(group, TL_GROUPS);
 #undef STRUCT
 
 #define STRUCT struct tl_slo
-static const struct tl_field slo_fields[] = {
-	K(ended), K(met), K(late), K(slow), K(since_ns), K(last_ns), END
-};
+FIELDS(slo, K(ended), K(met), K(late), K(slow), K(since_ns), K(last_ns));
 static SHAPE(slo, 1);
 #undef STRUCT
 
@@ -306,9 +317,7 @@ static SHAPE(shadow, TL_SHADOWS);
 #undef STRUCT
 
 #define STRUCT struct ev_memory
-static const struct tl_field memory_fields[] = {
-	{ .name = "", .type = TL_EVENT, .size = sizeof(STRUCT), .event = EV_memory }, END
-};
+FIELDS(memory, { .name = "", .type = TL_EVENT, .size = sizeof(STRUCT), .event = EV_memory });
 static SHAPE(memory, TL_MEMORY);
 #undef STRUCT
 
@@ -335,23 +344,17 @@ static SHAPE(product, TL_PRODUCTS);
 #undef STRUCT
 
 #define STRUCT struct tl_roof
-static const struct tl_field roof_fields[] = {
-	F(reads), F(least), F(ints), F(floats), F(n), F(t_ns), END
-};
+FIELDS(roof, F(reads), F(least), F(ints), F(floats), F(n), F(t_ns));
 static SHAPE(roof, 1);
 #undef STRUCT
 
 #define STRUCT struct ev_cost
-static const struct tl_field cost_fields[] = {
-	{ .name = "", .type = TL_EVENT, .size = sizeof(STRUCT), .event = EV_cost }, END
-};
+FIELDS(cost, { .name = "", .type = TL_EVENT, .size = sizeof(STRUCT), .event = EV_cost });
 static SHAPE(cost, TL_COSTS);
 #undef STRUCT
 
 #define STRUCT struct tl_choice
-static const struct tl_field choice_fields[] = {
-	F(step), F(nodes), F(speed), F(speed_before), CHARS(drafter), CHARS(before), END
-};
+FIELDS(choice, F(step), F(nodes), F(speed), F(speed_before), CHARS(drafter), CHARS(before));
 static SHAPE(choice, TL_CHOICES);
 #undef STRUCT
 
@@ -467,12 +470,14 @@ static const struct tl_field timeline_fields[] = {
 	{ GROWING(importance, importance, n_importance, cap_importance) },
 	{ ITEMS_OF(roof, roof) },
 	{ ARRAY(page, page, n_pages), KEPT }, { INLINE(pin, pin, n_pins), KEPT },
+	{ INLINE(rank, rank, n_ranks), KEPT },
 	{ GROWING(step, step, n_steps, cap_steps) },
 	{ ITEMS_OF(open, step) },
 	{ GROWING(batch, batch, n_batch, cap_batch) },
 	{ GROWING(draft, draft, n_drafts, cap_drafts) },
 	{ GROWING(window, window, n_windows, cap_windows) },
 	{ GROWING(window_id, i32, n_window_ids, cap_window_ids) },
+	{ GROWING(traffic, traffic, n_traffic, cap_traffic) },
 	{ GROWING(preempt, preempt, n_preempts, cap_preempts) },
 	{ INLINE(run, run, n_runs), KEPT }, { INLINE(stay, stay, n_stays), KEPT },
 	{ ITEMS_OF(queue, queue), KEPT },

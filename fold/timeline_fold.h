@@ -65,6 +65,10 @@ void tl_note_admitted(struct timeline *t, const struct tl_request *r);
 void tl_note_token(struct timeline *t, struct tl_request *r, struct tl_token *k, int64_t t_ns);
 void tl_note_finished(struct timeline *t, const struct tl_request *r);
 
+/* timeline_ranks.c: a step has ended; lets go of what is of steps up to this one. */
+void tl_ranks_step(struct timeline *t, struct tl_step *s);
+void tl_drop_lanes(struct timeline *t, int64_t before);
+
 void tl_drop_shadows(struct timeline *t, int64_t before);
 
 /* Room for the texts of n token ids. */

@@ -1,16 +1,138 @@
-/* Ranks: what each has, and what it did in the newest steps. See timeline.h. */
+/* Part of the timeline: ranks, what each has, and what it did in the newest steps. */
+#include <stdlib.h>
+
 #include "fold/timeline_fold.h"
 
+static int64_t or_0(int64_t v)
+{
+	return v > 0 ? v : 0;
+}
+
+/* Ranks are told in order, and may be told again. */
 bool tl_fold_rank(struct timeline *t, const struct event *ev)
 {
-	(void)t;
-	(void)ev;
+	const struct ev_rank *e = &ev->u.rank;
+	struct tl_rank *r;
+
+	if (e->rank < 0 || e->rank > t->n_ranks || e->rank >= TL_MOST_RANKS)
+		return false;
+	r = &t->rank[e->rank];
+	t->n_ranks += e->rank == t->n_ranks;
+	r->has = (struct ev_rank){ .rank = e->rank,
+		.stage = or_0(e->stage),
+		.part = or_0(e->part),
+		.first_layer = or_0(e->first_layer),
+		.layers = or_0(e->layers),
+		.first_kv_head = e->first_kv_head < 0 ? EV_NULL_I : e->first_kv_head,
+		.kv_heads = or_0(e->kv_heads),
+		.weight_bytes = or_0(e->weight_bytes),
+		.page_bytes = or_0(e->page_bytes),
+		.threads = or_0(e->threads),
+		.process = or_0(e->process) };
+	tl_copy_span(r->isa, sizeof r->isa, e->isa);
+	tl_copy_span(r->transport, sizeof r->transport, e->transport);
+	tl_copy_span(r->host, sizeof r->host, e->host);
 	return true;
+}
+
+static bool lane_makes_sense(const struct ev_traffic *e)
+{
+	return e->lane.size <= TL_LANE * sizeof(uint32_t) && e->lane.size % sizeof(uint32_t) == 0 &&
+		   (e->lane.data || !e->lane.size) &&
+		   (e->start_ns == EV_NULL_I || (e->start_ns >= -TL_INT_MAX && e->start_ns <= TL_INT_MAX));
+}
+
+static void take_lane(struct timeline *t, struct tl_rank *r, const struct ev_traffic *e)
+{
+	const unsigned char *p = e->lane.data;
+	uint32_t *to;
+
+	r->lane_step = e->step;
+	r->lane_start_ns = e->start_ns;
+	r->n_lane = 0;
+	for (size_t at = 0; at < e->lane.size; at += sizeof *to) {
+		to = tl_add(t, &r->lane, &r->n_lane, &r->cap_lane, sizeof *to);
+		if (!to)
+			return;
+		*to = tl_get32(p + at);
+	}
 }
 
 bool tl_fold_traffic(struct timeline *t, const struct event *ev)
 {
-	(void)t;
-	(void)ev;
+	const struct ev_traffic *e = &ev->u.traffic;
+	struct tl_traffic *k;
+
+	if (e->rank < 0 || e->rank >= t->n_ranks || !lane_makes_sense(e) ||
+		!tl_step_is_open(t, e->step))
+		return false;
+	k = tl_add(t, &t->traffic, &t->n_traffic, &t->cap_traffic, sizeof *k);
+	if (!k)
+		return true;
+	*k = (struct tl_traffic){ .rank = e->rank,
+		.steps = 1,
+		.compute_ns = or_0(e->compute_ns),
+		.exchange_ns = or_0(e->exchange_ns),
+		.slowed_ns = or_0(e->slowed_ns),
+		.exchanges = or_0(e->exchanges),
+		.sent = or_0(e->sent),
+		.received = or_0(e->received),
+		.control = or_0(e->control) };
+	if (e->lane.size)
+		take_lane(t, &t->rank[e->rank], e);
 	return true;
+}
+
+static void add(int64_t *to, int64_t v)
+{
+	*to = *to + v < TL_INT_MAX ? *to + v : TL_INT_MAX;
+}
+
+static void add_traffic(struct tl_traffic *sum, const struct tl_traffic *k)
+{
+	add(&sum->steps, k->steps);
+	add(&sum->rows, k->rows);
+	add(&sum->compute_ns, k->compute_ns);
+	add(&sum->exchange_ns, k->exchange_ns);
+	add(&sum->slowed_ns, k->slowed_ns);
+	add(&sum->exchanges, k->exchanges);
+	add(&sum->sent, k->sent);
+	add(&sum->received, k->received);
+	add(&sum->control, k->control);
+}
+
+void tl_ranks_step(struct timeline *t, struct tl_step *s)
+{
+	s->n_traffic = t->n_traffic - s->traffic_at;
+	for (int32_t i = s->traffic_at; i < t->n_traffic; i++) {
+		struct tl_traffic *k = &t->traffic[i];
+
+		k->rows = s->s.rows;
+		add_traffic(&t->rank[k->rank].sum, k);
+	}
+}
+
+void tl_drop_lanes(struct timeline *t, int64_t before)
+{
+	for (int32_t i = 0; i < t->n_ranks; i++) {
+		struct tl_rank *r = &t->rank[i];
+
+		if (!r->lane_step || r->lane_step > before)
+			continue;
+		free(r->lane);
+		r->lane = NULL;
+		r->n_lane = r->cap_lane = 0;
+		r->lane_step = r->lane_start_ns = 0;
+	}
+}
+
+struct tl_traffic timeline_traffic(const struct timeline *t, int32_t rank)
+{
+	struct tl_traffic sum = { .rank = rank };
+
+	for (int32_t i = t->n_steps; i-- > 0 && t->step[i].s.step > t->last_step - TL_SHARE;)
+		for (int32_t k = 0; k < t->step[i].n_traffic; k++)
+			if (t->traffic[t->step[i].traffic_at + k].rank == rank)
+				add_traffic(&sum, &t->traffic[t->step[i].traffic_at + k]);
+	return sum;
 }

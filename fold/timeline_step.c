@@ -103,9 +103,10 @@ static struct ev_step step_numbers(const struct ev_step *e)
 /* A new open step, with nothing in it yet. */
 static void open_next(struct timeline *t)
 {
-	t->open = (struct tl_step){
-		.batch_at = t->n_batch, .draft_at = t->n_drafts, .window_at = t->n_windows
-	};
+	t->open = (struct tl_step){ .batch_at = t->n_batch,
+		.draft_at = t->n_drafts,
+		.window_at = t->n_windows,
+		.traffic_at = t->n_traffic };
 }
 
 bool tl_fold_step(struct timeline *t, const struct event *ev)
@@ -131,6 +132,7 @@ bool tl_fold_step(struct timeline *t, const struct event *ev)
 	s->n_batch = t->n_batch - s->batch_at;
 	s->n_draft = t->n_drafts - s->draft_at;
 	s->n_window = t->n_windows - s->window_at;
+	tl_ranks_step(t, s);
 	open_next(t);
 	tl_run_step(t, s);
 	tl_slide(t, e->step);

@@ -43,10 +43,20 @@ static void drop_windows(struct timeline *t, int32_t by)
 	t->open.window_at -= by;
 }
 
+static void drop_traffic(struct timeline *t, int32_t by)
+{
+	t->n_traffic -= by;
+	if (by)
+		memmove(t->traffic, t->traffic + by, (size_t)t->n_traffic * sizeof *t->traffic);
+	for (int32_t i = 0; i < t->n_steps; i++)
+		t->step[i].traffic_at -= by;
+	t->open.traffic_at -= by;
+}
+
 /* Steps and what belongs to them, and what came before the first one kept and belongs to none. */
 static void drop_steps(struct timeline *t, int64_t before)
 {
-	int32_t first = 0, batch, draft, window;
+	int32_t first = 0, batch, draft, window, traffic;
 	int64_t slid_seq;
 
 	while (first < t->n_steps && t->step[first].s.step <= before)
@@ -54,6 +64,7 @@ static void drop_steps(struct timeline *t, int64_t before)
 	batch = first < t->n_steps ? t->step[first].batch_at : t->n_batch;
 	draft = first < t->n_steps ? t->step[first].draft_at : t->n_drafts;
 	window = first < t->n_steps ? t->step[first].window_at : t->n_windows;
+	traffic = first < t->n_steps ? t->step[first].traffic_at : t->n_traffic;
 	slid_seq = first ? t->step[first - 1].seq : t->slid_seq;
 	t->n_steps -= first;
 	t->n_batch -= batch;
@@ -71,6 +82,7 @@ static void drop_steps(struct timeline *t, int64_t before)
 	t->open.batch_at -= batch;
 	t->open.draft_at -= draft;
 	drop_windows(t, window);
+	drop_traffic(t, traffic);
 	drafts_moved(t, draft);
 	t->slid_seq = slid_seq;
 }
@@ -169,6 +181,7 @@ void tl_slide(struct timeline *t, int64_t step)
 	drop_steps(t, before);
 	tl_drop_requests(t);
 	tl_drop_shadows(t, before);
+	tl_drop_lanes(t, before);
 	for (int32_t i = 0; i < t->n_requests; i++) {
 		drop_attention(&t->request[i].attention, before);
 		drop_sparsity(&t->request[i].sparsity, before);

@@ -300,6 +300,14 @@ static void mend_memory(struct ev_memory *e)
 		e->pages %= 3000;
 }
 
+/* Ranks are told in order; a lane has whole numbers. */
+static void mend_traffic(struct source *s, struct ev_traffic *e)
+{
+	e->step = s->random.step;
+	e->rank = any(s, 4);
+	e->lane.size = e->lane.size < 5 ? 0 : e->lane.size / 4 * 4;
+}
+
 static void mend(struct source *s, struct event *ev)
 {
 	mend_step(s, ev);
@@ -311,6 +319,8 @@ static void mend(struct source *s, struct event *ev)
 	case EV_token: mend_token(s, &ev->u.token); break;
 	case EV_price: mend_price(s, &ev->u.price); break;
 	case EV_queue: mend_queue(s, &ev->u.queue); break;
+	case EV_traffic: mend_traffic(s, &ev->u.traffic); break;
+	case EV_rank: ev->u.rank.rank = any(s, 5) - 1; break;
 	case EV_request: mend_request(s, &ev->u.request); break;
 	case EV_finish: ev->u.finish.reason %= EV_N_finish; break;
 	default: break;
@@ -447,6 +457,7 @@ static void a_keyframe_is_the_timeline(void **state)
 			}
 	}
 	assert_true(file.n_keys > 6 && compared > 1000);
+	assert_true(live.n_ranks == 4 && live.rank[0].sum.steps > 10);
 	assert_true(live.n_abandoned > 0 && live.n_searches == TL_SEARCHES && live.n_odd > 100);
 	for (int i = 0; i < COPIES; i++)
 		timeline_free(&restored[i].t);
