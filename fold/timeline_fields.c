@@ -190,7 +190,7 @@ static SHAPE(pin, TL_PINS);
 /* ---- ranks ---- */
 
 #define STRUCT struct tl_traffic
-FIELDS(traffic, K(rank), K(steps), K(rows), K(compute_ns), K(exchange_ns), K(slowed_ns),
+FIELDS(traffic, K(rank), K(steps), K(rows), K(watched), K(compute_ns), K(exchange_ns), K(slowed_ns),
 	K(exchanges), K(sent), K(received), K(control));
 static SHAPE(traffic, ANY);
 #undef STRUCT
@@ -221,8 +221,8 @@ static SHAPE(time, ANY);
 #define STRUCT struct tl_step
 static const struct tl_field step_fields[] = {
 	EVENT(s, step), F(t_ns), F(seq), F(batch_at), F(n_batch), F(draft_at), F(n_draft),
-	F(window_at), F(n_window), F(traffic_at), F(n_traffic), F(arrived), F(admitted), F(preempted), F(ended), F(timed),
-	F(drafters_known), { ITEMS_OF(time, time) }, END
+	F(window_at), F(n_window), F(traffic_at), F(n_traffic), F(arrived), F(admitted), F(preempted),
+	F(ended), F(timed), F(drafters_known), { ITEMS_OF(time, time) }, END
 };
 static SHAPE(step, ANY);
 #undef STRUCT

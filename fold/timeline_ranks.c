@@ -71,6 +71,7 @@ bool tl_fold_traffic(struct timeline *t, const struct event *ev)
 		return true;
 	*k = (struct tl_traffic){ .rank = e->rank,
 		.steps = 1,
+		.watched = e->lane.size > 0,
 		.compute_ns = or_0(e->compute_ns),
 		.exchange_ns = or_0(e->exchange_ns),
 		.slowed_ns = or_0(e->slowed_ns),
@@ -92,6 +93,7 @@ static void add_traffic(struct tl_traffic *sum, const struct tl_traffic *k)
 {
 	add(&sum->steps, k->steps);
 	add(&sum->rows, k->rows);
+	add(&sum->watched, k->watched);
 	add(&sum->compute_ns, k->compute_ns);
 	add(&sum->exchange_ns, k->exchange_ns);
 	add(&sum->slowed_ns, k->slowed_ns);
@@ -128,11 +130,14 @@ void tl_drop_lanes(struct timeline *t, int64_t before)
 
 struct tl_traffic timeline_traffic(const struct timeline *t, int32_t rank)
 {
-	struct tl_traffic sum = { .rank = rank };
+	struct tl_traffic sum[2] = { { .rank = rank }, { .rank = rank } }; /* plain, watched */
 
 	for (int32_t i = t->n_steps; i-- > 0 && t->step[i].s.step > t->last_step - TL_SHARE;)
-		for (int32_t k = 0; k < t->step[i].n_traffic; k++)
-			if (t->traffic[t->step[i].traffic_at + k].rank == rank)
-				add_traffic(&sum, &t->traffic[t->step[i].traffic_at + k]);
-	return sum;
+		for (int32_t k = 0; k < t->step[i].n_traffic; k++) {
+			const struct tl_traffic *did = &t->traffic[t->step[i].traffic_at + k];
+
+			if (did->rank == rank)
+				add_traffic(&sum[did->watched], did);
+		}
+	return sum[sum[0].steps ? 0 : 1];
 }

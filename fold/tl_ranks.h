@@ -13,6 +13,7 @@ enum { TL_MOST_RANKS = 64, TL_LANE = 256, TL_SHARE = 64 };
  * at TL_INT_MAX. */
 struct tl_traffic {
 	int64_t rank, steps, rows;
+	int64_t watched; /* of the steps: they send more (forward.h, n_observed) */
 	int64_t compute_ns, exchange_ns, slowed_ns; /* exchange_ns has slowed_ns in it */
 	int64_t exchanges, sent, received, control; /* bytes; control has both ways */
 };

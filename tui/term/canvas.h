@@ -31,6 +31,7 @@ enum ink {
 	INK_REQUEST_7 = INK_REQUEST_0 + 7,
 	INK_PART_0, /* grey tones that only separate parts (time) */
 	INK_PART_8 = INK_PART_0 + 8,
+	INK_EXCHANGE,  /* between ranks: moving bytes, and waiting for others */
 	INK_PREDICTED, /* what a formula says of what was not run */
 	INK_BAND,      /* background of the status line and of popups */
 	INK_N,

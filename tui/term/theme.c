@@ -26,6 +26,7 @@ static const struct ink_colour fixed[INK_N] = {
 	[INK_REJECTED] = { 0xef6f3c, 0xb8400c, 1, false },
 	[INK_BAR] = { 0x969eac, 0x6a7280, 7, false },
 	[INK_BAR_CUT] = { 0x404652, 0xc4c8d0, BRIGHT_BLACK, true },
+	[INK_EXCHANGE] = { 0x2456a0, 0x2f66c4, 4, false },
 	[INK_PREDICTED] = { 0xc9a0ff, 0x7a3fb0, 13, false },
 	[INK_BAND] = { 0x1d2027, 0xe6e8ec, OWN, false },
 	/* sky, rose, straw, violet, mint, clay, ice, sand */

@@ -36,7 +36,8 @@
 	X(MEMORY, memory)                                                                              \
 	X(STATE, state)                                                                                \
 	X(DENOISE, denoise)                                                                            \
-	X(RUNS, runs)
+	X(RUNS, runs)                                                                                  \
+	X(RANKS, ranks)
 
 /* Index in views[] and in the arrays of struct view_state. */
 enum view_index {

@@ -1,0 +1,263 @@
+/* The ranks view: a model on several ranks, what each has, and what it does in a step: computes,
+ * sends, receives, waits. Numbers of steps are those of the newest ones that nobody watched, since
+ * a step that is watched sends more.
+ *
+ * cursor[VIEW_RANKS] is the first rank shown. Thread: the UI's. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tui/views/table.h"
+#include "tui/views/view_ranks.h"
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+enum { HAS_W = 75, SIDE_BY_SIDE = 137, FEW = 4, MOST_ROWS = 4 };
+enum { RANK, HAS_LAYERS, HAS_HEADS, HAS_WEIGHTS, HAS_PAGE, HAS_THREADS, HAS_ISA, HAS_HOST };
+static const struct column has_columns[] = { { "rank", 4, 0 }, { "layers", -8, 2 },
+	{ "KV heads", -8, 1 }, { "weights", 8, 1 }, { "a page", 8, 1 }, { "threads", 7, 2 },
+	{ "isa", -8, 2 }, { "host:process", 0, 1 } };
+enum { DID_COMPUTE = 1, DID_EXCHANGE, DID_N, DID_SENT, DID_RECEIVED, DID_SLOWED };
+static const struct column did_columns[] = { { "rank", 4, 0 }, { "computing", 9, 2 },
+	{ "exchanging", 10, 2 }, { "exchanges", 9, 2 }, { "sent a token", 12, 2 },
+	{ "received", 8, 2 }, { "slowed", 6, 2 } };
+
+static double per(int64_t n, int64_t of)
+{
+	return of > 0 ? (double)n / (double)of : 0;
+}
+
+static double exchange_share(const struct tl_traffic *k)
+{
+	return per(k->exchange_ns, k->compute_ns + k->exchange_ns);
+}
+
+/* ---- sums ---- */
+
+struct sums {
+	int64_t compute_ns, exchange_ns, slowed_ns, sent; /* of all ranks */
+	int64_t rows, steps, exchanges;                   /* exchanges: most of a rank */
+	int64_t stages, parts;
+};
+
+static struct sums sums_of(const struct timeline *t)
+{
+	struct sums s = { 0 };
+
+	for (int32_t i = 0; i < t->n_ranks; i++) {
+		const struct tl_traffic k = timeline_traffic(t, i);
+		const struct ev_rank *has = &t->rank[i].has;
+
+		s.compute_ns += k.compute_ns;
+		s.exchange_ns += k.exchange_ns;
+		s.slowed_ns += k.slowed_ns;
+		s.sent += k.sent;
+		s.rows = k.rows > s.rows ? k.rows : s.rows;
+		s.steps = k.steps > s.steps ? k.steps : s.steps;
+		s.exchanges = k.exchanges > s.exchanges ? k.exchanges : s.exchanges;
+		s.stages = has->stage >= s.stages ? has->stage + 1 : s.stages;
+		s.parts = has->part >= s.parts ? has->part + 1 : s.parts;
+	}
+	return s;
+}
+
+static void draw_head(struct pen *p, const struct timeline *t, const struct sums *s)
+{
+	const char *form = timeline_setting(t, "exchange"), *link = timeline_setting(t, "link");
+
+	view_head(p, view_ranks.name, "tensor %lld %s pipeline %lld · %s · %.8s%s%.24s",
+		(long long)s->parts, glyph(p->c, GLYPH_TIMES), (long long)s->stages, t->rank[0].transport,
+		form ? form : "q8", link && *link ? " · link " : "", link ? link : "");
+}
+
+/* A number and its words, if they fit. */
+static int put_sum(struct pen *p, int x, const char *number, const char *words)
+{
+	if (x + (int)(strlen(number) + strlen(words)) + 1 > p->r.w)
+		return x;
+	x += view_put(p, x, 1, INK_BRIGHT, "%s", number) + 1;
+	return x + view_put(p, x, 1, INK_DIM, "%s", words) + 3;
+}
+
+/* Of the session. */
+static int put_all(struct pen *p, int x, const struct timeline *t)
+{
+	char words[48], text[VIEW_NUM], steps[VIEW_NUM];
+	int64_t sent = 0;
+
+	for (int32_t i = 0; i < t->n_ranks; i++)
+		sent += t->rank[i].sum.sent; /* 64 times TL_INT_MAX at most */
+	snprintf(words, sizeof words, "sent in %s steps", view_count(steps, t->rank[0].sum.steps));
+	return put_sum(p, x, view_bytes(text, (double)sent), words);
+}
+
+static void draw_sums(struct pen *p, const struct timeline *t, const struct sums *s)
+{
+	const double ns = (double)s->compute_ns + (double)s->exchange_ns;
+	char text[VIEW_NUM];
+	int x;
+
+	if (!s->steps) {
+		view_put(p, 0, 1, INK_DIM, "no step yet");
+		return;
+	}
+	x = put_sum(p, 0, view_bytes(text, per(s->sent, s->rows)), "sent a token");
+	snprintf(text, sizeof text, "%.0f", per(s->exchanges, s->steps));
+	x = put_sum(p, x, text, "exchanges a step");
+	x = put_sum(p, x, view_percent(text, (double)s->exchange_ns / (ns > 0 ? ns : 1)),
+		"of the time in them");
+	if (s->slowed_ns)
+		x = put_sum(p, x, view_percent(text, (double)s->slowed_ns / (ns > 0 ? ns : 1)),
+			"by the slowed link");
+	put_all(p, x, t);
+}
+
+/* ---- tables ---- */
+
+/* first … first + n - 1. */
+static void put_span(struct table *k, int column, int64_t first, int64_t n)
+{
+	if (n > 1)
+		table_put(k, column, INK_TEXT, "%lld–%lld", (long long)first, (long long)(first + n - 1));
+	else
+		table_put(k, column, INK_TEXT, n ? "%lld" : "none", (long long)first);
+}
+
+static void put_has(struct table *k, const struct tl_rank *r)
+{
+	const struct ev_rank *has = &r->has;
+	char text[VIEW_NUM];
+
+	table_put(k, RANK, INK_BRIGHT, "%lld", (long long)has->rank);
+	put_span(k, HAS_LAYERS, has->first_layer, has->layers);
+	if (has->first_kv_head == EV_NULL_I)
+		table_put(k, HAS_HEADS, INK_TEXT, "all");
+	else
+		put_span(k, HAS_HEADS, has->first_kv_head, has->kv_heads);
+	table_put(k, HAS_WEIGHTS, INK_TEXT, "%s", view_bytes(text, (double)has->weight_bytes));
+	table_put(k, HAS_PAGE, INK_TEXT, "%s", view_bytes(text, (double)has->page_bytes));
+	table_put(k, HAS_THREADS, INK_TEXT, "%lld", (long long)has->threads);
+	table_put(k, HAS_ISA, INK_TEXT, "%s", r->isa);
+	table_put(k, HAS_HOST, INK_DIM, "%s:%lld", r->host, (long long)has->process);
+}
+
+/* From column `from` on: beside the other table the rank stands there. */
+static void put_did(struct table *k, int from, const struct timeline *t, int32_t rank)
+{
+	const struct tl_traffic did = timeline_traffic(t, rank);
+	char text[VIEW_NUM];
+
+	if (!from)
+		table_put(k, RANK, INK_BRIGHT, "%d", rank);
+	if (!did.steps)
+		return;
+	table_put(k, DID_COMPUTE - from, INK_TEXT, "%s", view_percent(text, 1 - exchange_share(&did)));
+	table_put(k, DID_EXCHANGE - from, INK_TEXT, "%s", view_percent(text, exchange_share(&did)));
+	table_put(k, DID_N - from, INK_TEXT, "%.0f", per(did.exchanges, did.steps));
+	table_put(k, DID_SENT - from, INK_TEXT, "%s", view_bytes(text, per(did.sent, did.rows)));
+	table_put(k, DID_RECEIVED - from, INK_TEXT, "%s",
+		view_bytes(text, per(did.received, did.rows)));
+	table_put(k, DID_SLOWED - from, INK_TEXT, "%s",
+		view_percent(text, per(did.slowed_ns, did.compute_ns + did.exchange_ns)));
+}
+
+static void draw_has(struct pen *p, int y, const struct timeline *t, int first, int n)
+{
+	struct table k = TABLE(p, has_columns, y);
+
+	table_heads(&k);
+	for (int i = 0; i < n; i++) {
+		k.y++;
+		put_has(&k, &t->rank[first + i]);
+	}
+}
+
+static void draw_did(
+	struct pen *p, int y, const struct timeline *t, int first, int n, const struct sums *s)
+{
+	const int from = p->r.w < SIDE_BY_SIDE ? 0 : DID_COMPUTE;
+	struct pen right = pen_sub(p, (struct rect){ from ? HAS_W : 0, 0, p->r.w, p->r.h });
+	struct table k = TABLE(&right, did_columns, y);
+
+	k.column += from;
+	k.n -= from + !s->slowed_ns;
+	table_heads(&k);
+	for (int i = 0; i < n; i++) {
+		k.y++;
+		put_did(&k, from, t, first + i);
+	}
+}
+
+/* ---- what fits ---- */
+
+struct fit {
+	bool lanes, has; /* besides what they did */
+	int n, rows;     /* ranks; lines of a lane */
+};
+
+static int lines_of(const struct pen *p, const struct fit *f)
+{
+	const bool side = p->r.w >= SIDE_BY_SIDE;
+
+	return 2 + (f->lanes ? 1 + view_ranks_lanes_lines(f->n, f->rows) : 0) +
+		   (f->has && !side ? 2 + f->n : 0) + 2 + f->n;
+}
+
+/* What they did comes first, then lanes, then what they have, of a few ranks; then more ranks; then
+ * higher lanes. */
+static struct fit fit_of(const struct pen *p, const struct timeline *t)
+{
+	struct fit f = { view_ranks_have_lanes(t), true, t->n_ranks < FEW ? t->n_ranks : FEW, 1 };
+
+	if (lines_of(p, &f) > p->r.h && p->r.w < SIDE_BY_SIDE)
+		f.has = false;
+	if (lines_of(p, &f) > p->r.h)
+		f.lanes = false;
+	f.n = t->n_ranks;
+	while (f.n > 1 && lines_of(p, &f) > p->r.h)
+		f.n--;
+	for (f.rows = f.lanes ? MOST_ROWS : 1; f.rows > 1 && lines_of(p, &f) > p->r.h;)
+		f.rows--;
+	return f;
+}
+
+static void ranks_draw(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	const struct sums sums = sums_of(t);
+	const struct fit f = fit_of(p, t);
+	const int first = table_first(&s->cursor[VIEW_RANKS], t->n_ranks, f.n);
+	int y = 3;
+
+	if (!t->n_ranks) {
+		view_empty(p, view_ranks.name,
+			t->attached.on ? "another server does not tell what its ranks do"
+						   : "one rank computes the model; --tensor-parallel 2 at the start splits "
+							 "it over two, to the same bits");
+		return;
+	}
+	draw_head(p, t, &sums);
+	draw_sums(p, t, &sums);
+	if (f.lanes) {
+		view_ranks_lanes(p, y, t, first, f.n, f.rows);
+		y += view_ranks_lanes_lines(f.n, f.rows) + 1;
+	}
+	draw_did(p, y, t, first, f.n, &sums);
+	if (f.has)
+		draw_has(p, p->r.w < SIDE_BY_SIDE ? y + f.n + 2 : y, t, first, f.n);
+}
+
+static bool ranks_key(int key, const struct timeline *t, struct view_state *s)
+{
+	return table_key(key, &s->cursor[VIEW_RANKS], t->n_ranks);
+}
+
+const struct view view_ranks = {
+	.name = "ranks",
+	.id = "ranks",
+	.help = view_help_ranks,
+	.min_w = 34,
+	.min_h = 5,
+	.want_h = 12,
+	.draw = ranks_draw,
+	.key = ranks_key,
+	.index = VIEW_RANKS,
+};
