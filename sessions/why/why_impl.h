@@ -36,6 +36,9 @@ typedef void why_fn(struct why *w);
 why_fn why_miss, why_evict, why_preempt, why_wait, why_reject, why_token, why_slow, why_price;
 why_fn why_route;
 why_fn why_gap; /* slow, of a token */
+/* Of a step of several ranks: says who waited for whom. Returns rank 0's ns in exchanges; 0: there
+ * were none. */
+long long why_ranks(struct why *w, long long step, long long step_ns);
 
 /* Numbers are of SQLite's type here, which printf's %lld takes. */
 #define WHY_VALUES(...)                                                                            \

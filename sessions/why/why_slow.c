@@ -16,6 +16,7 @@ struct slow {
 	bool from_steps;
 	/* scheduling delay: time without a processor, in these steps; last 0: not known */
 	long long delay_ns, delay_first, delay_last;
+	long long exchange_ns; /* of rank 0, with other ranks */
 };
 
 /* The stages of the times of a step: by the row of a query, its event's seq. Returns how many. */
@@ -221,25 +222,40 @@ static const char *reason_for(const struct slow *t, double longer)
 		   "been cold";
 }
 
-/* Says what bound the step, from the time that its bytes need and the time of similar steps. */
-static void say_bound(struct why *w, const struct slow *t, long long usual, int n_stages)
+/* Whether something else than kernels bound the step, which it says then. */
+static bool say_not_kernels(struct why *w, const struct slow *t)
 {
-	double outside = outside_ns(t), drafters = (double)t->drafters_ns, reads;
+	const double outside = outside_ns(t), drafters = (double)t->drafters_ns,
+				 exchange = (double)t->exchange_ns, some = 0.3 * (double)t->ns;
 
-	if (t->ns > 0 && drafters > 0.3 * (double)t->ns && drafters > outside) {
+	if (t->ns <= 0)
+		return false;
+	if (exchange > some && exchange > outside && exchange > drafters)
+		why_say(w,
+			"  what bound it: not the kernels; for %.0f %% of it rank 0 exchanged with other ranks",
+			100 * exchange / (double)t->ns);
+	else if (drafters > some && drafters > outside)
 		why_say(w,
 			"  what bound it: not the kernels; drafters took %.0f %% of it to guess and to take "
 			"in what was computed",
 			100 * drafters / (double)t->ns);
-		return;
-	}
-	if (t->ns > 0 && outside > 0.3 * (double)t->ns) {
+	else if (outside > some)
 		why_say(w,
 			"  what bound it: not the kernels; %.0f %% of it passed outside them (plan, draws, "
 			"events)",
 			100 * outside / (double)t->ns);
+	else
+		return false;
+	return true;
+}
+
+/* Says what bound the step, from the time that its bytes need and the time of similar steps. */
+static void say_bound(struct why *w, const struct slow *t, long long usual, int n_stages)
+{
+	double reads;
+
+	if (say_not_kernels(w, t))
 		return;
-	}
 	if (t->bandwidth > 0 && t->kernel_ns > 0) {
 		reads = (double)t->bytes / t->bandwidth * 1e9 / (double)t->kernel_ns;
 		why_say(w,
@@ -327,6 +343,7 @@ void why_slow(struct why *w)
 		snprintf(drafters, sizeof drafters, "drafters %.3f ms; ", (double)t.drafters_ns / 1e6);
 	why_say(w, "  kernels %.3f ms; %severything else (plan, draws, events) %.3f ms",
 		(double)t.kernel_ns / 1e6, drafters, outside_ns(&t) / 1e6);
+	t.exchange_ns = why_ranks(w, t.step, t.ns);
 	say_delay(w, &t);
 	say_stages(w, &t, usual);
 	why_say(w, "  in the log: SELECT * FROM kernel_stages WHERE step = %lld", t.step);

@@ -499,6 +499,73 @@ static void test_run_delay(void **state)
 	end_own(was);
 }
 
+/* ---- ranks ---- */
+
+static struct ev_traffic did[64][3];
+static int64_t step_ns[64];
+
+static void on_ranks(void *arg, const struct event *ev)
+{
+	struct err e = { 0 };
+
+	if (recording_add(arg, ev, &e))
+		fail_msg("%s", e.text);
+	if (ev->kind == EV_traffic && ev->u.traffic.step < 64)
+		did[ev->u.traffic.step][ev->u.traffic.rank] = ev->u.traffic;
+	if (ev->kind == EV_step && ev->u.step.step < 64)
+		step_ns[ev->u.step.step] = ev->u.step.ns;
+}
+
+static void record_ranks(struct recording *own)
+{
+	struct engine_options o = ENGINE_DEFAULTS;
+	struct engine *e;
+	struct err err = { 0 };
+
+	o.model = model;
+	o.threads = 1;
+	o.ctx = 160;
+	o.tensor_parallel = 2;
+	o.link = "20ms"; /* much longer than all else */
+	if (engine_open(&e, &o, &err))
+		fail_msg("%s", err.text);
+	engine_add_sink(e, on_ranks, own);
+	engine_begin(e, NULL);
+	submit(e, 0, 0);
+	run(e, 4);
+	engine_close(e);
+}
+
+/* What ranks waited for each other, in numbers of the events. */
+static void test_ranks(void **state)
+{
+	own_name was;
+	struct recording *own = begin_own("ranks", was);
+
+	(void)state;
+	record_ranks(own);
+	commit_own(own);
+	for (int64_t step = 1; step <= 4; step++) {
+		const struct ev_traffic *d = did[step];
+		const int slowest = d[1].compute_ns > d[0].compute_ns;
+		const double waited = (double)(d[0].exchange_ns - d[1].exchange_ns) / 1e6;
+
+		assert_true(d[0].exchanges > 2 && d[0].slowed_ns > 0);
+		says(ask("slow", at(step, -1)),
+			"exchanges: %lld took %.3f of %.3f ms on rank 0, of which the slowed link added %.3f",
+			(long long)d[0].exchanges, (double)d[0].exchange_ns / 1e6, (double)step_ns[step] / 1e6,
+			(double)d[0].slowed_ns / 1e6);
+		says(ask("slow", at(step, -1)), "the slowest rank was %d, computing %.3f ms", slowest,
+			(double)d[slowest].compute_ns / 1e6);
+		if (waited > (double)d[0].exchange_ns / 1e6 / 9)
+			says(ask("slow", at(step, -1)), "so rank 0 waited %.3f ms at least", waited);
+		says(ask("slow", at(step, -1)), "%% of it rank 0 exchanged with other ranks");
+	}
+	assert_null(strstr(ask("slow", "5"), "exchanges"));
+	end_own(was);
+	assert_null(strstr(ask("slow", "1"), "rank"));
+}
+
 /* Asked from a step, the answer is that of this step or the newest before it, never what came
  * later. */
 static void test_here(void **state)
@@ -557,6 +624,7 @@ int main(void)
 		cmocka_unit_test(test_token),
 		cmocka_unit_test(test_slow),
 		cmocka_unit_test(test_gap),
+		cmocka_unit_test(test_ranks),
 		cmocka_unit_test(test_limit_of_the_log),
 		cmocka_unit_test(test_wrong),
 		cmocka_unit_test(test_drafters),
