@@ -254,12 +254,35 @@ static int put_contents(
 	return x ? y + 1 : y;
 }
 
+/* What each rank keeps of a page, where a model is on several. */
+static void put_ranks(struct pen *p, int y, const struct timeline *t)
+{
+	int x = 0;
+
+	for (int32_t i = 0; i < t->n_ranks && t->n_ranks > 1 && x < p->r.w; i++) {
+		const struct ev_rank *has = &t->rank[i].has;
+		const int64_t first = has->first_kv_head, last = first + has->kv_heads - 1;
+
+		x += view_put(p, x, y, INK_DIM, "%srank %d: ", i ? ", " : "", i);
+		if (has->layers < t->session.n_layers)
+			x += view_put(p, x, y, INK_TEXT, "layers %lld–%lld ", (long long)has->first_layer,
+				(long long)(has->first_layer + has->layers - 1));
+		if (first == EV_NULL_I)
+			x += view_put(p, x, y, INK_TEXT, "all heads");
+		else
+			x += view_put(p, x, y, INK_TEXT, first < last ? "heads %lld–%lld" : "head %lld",
+				(long long)first, (long long)last);
+	}
+}
+
 static void draw_side(struct pen *p, const struct timeline *t, int32_t page)
 {
 	const struct tl_page *g = timeline_page(t, page);
 	int y = 2;
 
 	put_summary(p, 0, t, page);
+	if (!page_is_free(g) && timeline_group(t, page) == 0)
+		put_ranks(p, 1, t);
 	if (g->n_history > TL_PAGE_HISTORY)
 		view_put(p, 13, y++, INK_DIM, "%d events before these", g->n_history - TL_PAGE_HISTORY);
 	y = put_history(p, y, p->r.h - y, g);

@@ -18,8 +18,8 @@ static const struct column has_columns[] = { { "rank", 4, 0 }, { "layers", -8, 2
 	{ "isa", -8, 2 }, { "host:process", 0, 1 } };
 enum { DID_COMPUTE = 1, DID_EXCHANGE, DID_N, DID_SENT, DID_RECEIVED, DID_SLOWED };
 static const struct column did_columns[] = { { "rank", 4, 0 }, { "computing", 9, 2 },
-	{ "exchanging", 10, 2 }, { "exchanges", 9, 2 }, { "sent a token", 12, 2 },
-	{ "received", 8, 2 }, { "slowed", 6, 2 } };
+	{ "exchanging", 10, 2 }, { "exchanges", 9, 2 }, { "sent a token", 12, 2 }, { "received", 8, 2 },
+	{ "slowed", 6, 2 } };
 
 static double per(int64_t n, int64_t of)
 {
@@ -154,8 +154,8 @@ static void put_did(struct table *k, int from, const struct timeline *t, int32_t
 	table_put(k, DID_EXCHANGE - from, INK_TEXT, "%s", view_percent(text, exchange_share(&did)));
 	table_put(k, DID_N - from, INK_TEXT, "%.0f", per(did.exchanges, did.steps));
 	table_put(k, DID_SENT - from, INK_TEXT, "%s", view_bytes(text, per(did.sent, did.rows)));
-	table_put(k, DID_RECEIVED - from, INK_TEXT, "%s",
-		view_bytes(text, per(did.received, did.rows)));
+	table_put(
+		k, DID_RECEIVED - from, INK_TEXT, "%s", view_bytes(text, per(did.received, did.rows)));
 	table_put(k, DID_SLOWED - from, INK_TEXT, "%s",
 		view_percent(text, per(did.slowed_ns, did.compute_ns + did.exchange_ns)));
 }

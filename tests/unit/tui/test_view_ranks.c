@@ -84,11 +84,10 @@ static void as_drawn(void **state)
 
 	(void)state;
 	two_ranks(&k);
-	assert_int_equal(golden(&k, "ranks-80x24", 80, 24, false) +
-						 golden(&k, "ranks-80x24-ascii", 80, 24, true) +
-						 golden(&k, "ranks-120x40", 120, 40, false) +
-						 golden(&k, "ranks-200x50", 200, 50, false) +
-						 golden(&k, "ranks-44x12", 44, 12, false),
+	assert_int_equal(
+		golden(&k, "ranks-80x24", 80, 24, false) + golden(&k, "ranks-80x24-ascii", 80, 24, true) +
+			golden(&k, "ranks-120x40", 120, 40, false) +
+			golden(&k, "ranks-200x50", 200, 50, false) + golden(&k, "ranks-44x12", 44, 12, false),
 		0);
 	timeline_free(&k.t);
 }
@@ -106,6 +105,22 @@ static void numbers_are_those_of_the_events(void **state)
 	has(drawn(&k, &view_ranks, 120, 30), "   1       60 %        40 %          9        200 KB");
 	has(drawn(&k, &view_ranks, 120, 30), "0–14     2–3");
 	has_not(drawn(&k, &view_ranks, 120, 30), "slowed");
+	timeline_free(&k.t);
+}
+
+/* The pages view says what each rank keeps of the page that is chosen. */
+static void a_page_lies_on_all_ranks(void **state)
+{
+	struct script k;
+
+	(void)state;
+	two_ranks(&k);
+	k.s.zoomed = true;
+	k.s.page = 0;
+	has_not(drawn(&k, &view_pages, 160, 30), "rank");
+	request(&k, 1, "hello", 20, SKY, 20);
+	page(&k, 0, EV_PAGE_alloc, 1, 0, 1, false);
+	has(drawn(&k, &view_pages, 160, 30), "rank 0: heads 0–1, rank 1: heads 2–3");
 	timeline_free(&k.t);
 }
 
@@ -222,6 +237,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(as_drawn),
 		cmocka_unit_test(numbers_are_those_of_the_events),
+		cmocka_unit_test(a_page_lies_on_all_ranks),
 		cmocka_unit_test(a_bubble_is_blank),
 		cmocka_unit_test(a_clock_of_its_own_is_said),
 		cmocka_unit_test(many_ranks_scroll),
