@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "fold/formulas.h"
+#include "fold/formulas_exchange.h"
 #include "fold/formulas_sheet.h"
 #include "fold/machine_table.h"
 
@@ -42,11 +43,6 @@ int formula_machine_named(const char *id)
 	return -1;
 }
 
-static bool is_float(const char *format)
-{
-	return !strcmp(format, "F32") || !strcmp(format, "F16") || !strcmp(format, "BF16");
-}
-
 struct formula_stage formula_stage(const struct timeline *t, int stage)
 {
 	struct formula_stage s = { 0 };
@@ -62,7 +58,7 @@ struct formula_stage formula_stage(const struct timeline *t, int stage)
 		if (!s.widest || p->weights > s.widest->weights)
 			s.widest = p;
 	}
-	s.ints = s.widest && !is_float(s.widest->format);
+	s.ints = s.widest && !formula_is_float(s.widest->format);
 	return s;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fold/formulas.h"
+#include "fold/formulas_exchange.h"
 
 #define ABSENT ((double)NAN)
 #define NS 1e9
@@ -369,6 +370,27 @@ static void cache_lines(struct numbers *n, int64_t request)
 	note(l, "the same rows; a window that shows a row fewer positions");
 }
 
+/* ---- ranks ---- */
+
+static void rank_lines(struct numbers *n)
+{
+	struct formula_sheet *s = n->s;
+	const struct formula_ranks r = formula_ranks(n->t, s->rows, s->predicted);
+	const double bytes = formula_memory(s->batch, n->kv, n->weights), reads = s->machine.reads;
+
+	if (r.ranks < 2)
+		return;
+	part(s, "ranks");
+	line(s, FORMULA_EXACT_BYTES, "Σ (n − 1)·own outputs / rows", r.bytes[0], r.bytes[1],
+		"sent a token by %d ranks", r.ranks);
+	line(s, FORMULA_COUNT, "4·L + 1, heads split", r.exchanges[0], r.exchanges[1],
+		"exchanges a step");
+	line(s, FORMULA_NS, "X·latency + bytes / rate", r.ns[0], r.ns[1], "time in exchanges");
+	line(s, FORMULA_NS, "(bytes / bandwidth)·(1 − 1 / n)",
+		reads > 0 ? formula_latency(bytes, reads) * NS * (1 - 1.0 / r.ranks) : ABSENT, ABSENT,
+		"which pays if it is below");
+}
+
 /* ---- all ---- */
 
 static double accepted_share(const struct timeline *t)
@@ -445,5 +467,6 @@ void formula_sheet(
 	intensity_lines(&n);
 	part(out, "speculation");
 	speculation_lines(&n);
+	rank_lines(&n);
 	cache_lines(&n, request);
 }

@@ -59,7 +59,7 @@ const char view_formula_letters[] =
 	"P, W: weights of the model, of its products · L layers · N, K heads of queries, of keys and "
 	"values · H width of a head · b bytes of an element · B sequences of S tokens · k drafts a "
 	"step · rows = B·(k + 1) · act: bytes of activations a row · a request has a prompt of p "
-	"tokens and an answer of T";
+	"tokens and an answer of T · X exchanges a step of n ranks";
 
 const char *view_formula_number(char *buf, enum formula_unit unit, double v)
 {

@@ -63,10 +63,11 @@ static struct sums sums_of(const struct timeline *t)
 static void draw_head(struct pen *p, const struct timeline *t, const struct sums *s)
 {
 	const char *form = timeline_setting(t, "exchange"), *link = timeline_setting(t, "link");
+	const bool slow = link && *link && strcmp(link, "-") != 0;
 
 	view_head(p, view_ranks.name, "tensor %lld %s pipeline %lld · %s · %.8s%s%.24s",
 		(long long)s->parts, glyph(p->c, GLYPH_TIMES), (long long)s->stages, t->rank[0].transport,
-		form ? form : "q8", link && *link ? " · link " : "", link ? link : "");
+		form ? form : "q8", slow ? " · link " : "", slow ? link : "");
 }
 
 /* A number and its words, if they fit. */
