@@ -166,6 +166,15 @@ int64_t formula_exchanged_bytes(const struct formula_split *s)
 	return bytes;
 }
 
+/* Ranks that split each layer, all of them the same. */
+static int32_t tensor_ranks(const struct timeline *t)
+{
+	for (int32_t i = 0; i < t->n_ranks; i++)
+		if (t->rank[i].has.stage > 0)
+			return 0;
+	return t->n_ranks;
+}
+
 struct formula_split formula_split_of(const struct timeline *t, int64_t rows, int64_t out_rows)
 {
 	const char *form = timeline_setting(t, "exchange");
@@ -175,7 +184,7 @@ struct formula_split formula_split_of(const struct timeline *t, int64_t rows, in
 		.layers = tl_int32(t->session.n_layers),
 		.kv_heads = tl_int32(t->session.n_kv_heads),
 		.head_dim = tl_int32(t->session.head_dim),
-		.ranks = t->n_ranks,
+		.ranks = tensor_ranks(t),
 		.rows = rows,
 		.out_rows = out_rows,
 		.form = form && !strcmp(form, "f32")   ? FORMULA_F32

@@ -87,7 +87,8 @@ static int put_all(struct pen *p, int x, const struct timeline *t)
 
 	for (int32_t i = 0; i < t->n_ranks; i++)
 		sent += t->rank[i].sum.sent; /* 64 times TL_INT_MAX at most */
-	snprintf(words, sizeof words, "sent in %s steps", view_count(steps, t->rank[0].sum.steps));
+	snprintf(words, sizeof words, "sent in %s step%s", view_count(steps, t->rank[0].sum.steps),
+		t->rank[0].sum.steps == 1 ? "" : "s");
 	return put_sum(p, x, view_bytes(text, (double)sent), words);
 }
 

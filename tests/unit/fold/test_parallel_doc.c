@@ -214,6 +214,10 @@ static void unknown_shapes_have_no_number(void **state)
 	assert_true(formula_is_dense(&of));
 	t.product[2].each_row = true;
 	assert_false(formula_is_dense(&of));
+	t.product[2].each_row = false;
+	t.rank[1].has.stage = 1; /* a pipeline sends other things */
+	of = formula_split_of(&t, 1, 1);
+	assert_false(formula_is_dense(&of));
 	timeline_free(&t);
 	odd.inner = INT32_MAX;
 	t = session_of(&odd, 64, "f32");
