@@ -170,7 +170,7 @@ int64_t formula_exchanged_bytes(const struct formula_split *s)
 static int32_t tensor_ranks(const struct timeline *t)
 {
 	for (int32_t i = 0; i < t->n_ranks; i++)
-		if (t->rank[i].has.stage > 0)
+		if (t->rank[i].has.stage > 0 || t->rank[i].has.part != i)
 			return 0;
 	return t->n_ranks;
 }

@@ -54,19 +54,37 @@ static struct sums sums_of(const struct timeline *t)
 		s.rows = k.rows > s.rows ? k.rows : s.rows;
 		s.steps = k.steps > s.steps ? k.steps : s.steps;
 		s.exchanges = k.exchanges > s.exchanges ? k.exchanges : s.exchanges;
-		s.stages = has->stage >= s.stages ? has->stage + 1 : s.stages;
-		s.parts = has->part >= s.parts ? has->part + 1 : s.parts;
+		s.stages = has->stage >= s.stages ? 1 + has->stage % TL_MOST_RANKS : s.stages;
+		s.parts = has->part >= s.parts ? 1 + has->part % TL_MOST_RANKS : s.parts;
 	}
 	return s;
 }
 
+/* Ranks of the same layers and parts share the rows. */
+static void put_split(char *out, size_t cap, const struct pen *p, int32_t n, const struct sums *s)
+{
+	const char *times = glyph(p->c, GLYPH_TIMES);
+	const int64_t each = s->parts * s->stages;
+
+	if (n > 1 && each == 1)
+		snprintf(out, cap, "sequence %d", n);
+	else if (each > 0 && n > each)
+		snprintf(out, cap, "tensor %lld %s pipeline %lld %s sequence %lld", (long long)s->parts,
+			times, (long long)s->stages, times, (long long)(n / each));
+	else
+		snprintf(out, cap, "tensor %lld %s pipeline %lld", (long long)s->parts, times,
+			(long long)s->stages);
+}
+
 static void draw_head(struct pen *p, const struct timeline *t, const struct sums *s)
 {
+	char split[80];
+
 	const char *form = timeline_setting(t, "exchange"), *link = timeline_setting(t, "link");
 	const bool slow = link && *link && strcmp(link, "-") != 0;
 
-	view_head(p, view_ranks.name, "tensor %lld %s pipeline %lld · %s · %.8s%s%.24s",
-		(long long)s->parts, glyph(p->c, GLYPH_TIMES), (long long)s->stages, t->rank[0].transport,
+	put_split(split, sizeof split, p, t->n_ranks, s);
+	view_head(p, view_ranks.name, "%s · %s · %.8s%s%.24s", split, t->rank[0].transport,
 		form ? form : "q8", slow ? " · link " : "", slow ? link : "");
 }
 

@@ -76,7 +76,7 @@ static struct timeline session_of(const struct shape *m, int32_t ranks, const ch
 	tell_setting(&t, "exchange", form);
 	for (int32_t i = 0; i < ranks; i++) {
 		ev_init(&ev, EV_rank);
-		ev.u.rank.rank = i;
+		ev.u.rank.rank = ev.u.rank.part = i;
 		tell(&t, &ev);
 	}
 	assert_int_equal(t.n_odd, 0);
