@@ -210,11 +210,20 @@ static int gather(struct ranks *k, const struct ranks_exchange *x, struct err *e
 	return 0;
 }
 
-/* Adds a time to the lane, and so tells what follows from what came before. */
-static void note_lane(struct ranks *k, const struct forward *f, uint64_t ns)
+/* Times of the lane are computing and exchanging by turns, so what comes twice is added up. */
+static void note_lane(struct ranks *k, const struct forward *f, bool exchange, uint64_t ns)
 {
-	if (f->n_observed && k->count.n_lane < RANKS_LANE)
-		k->count.lane[k->count.n_lane++] = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
+	struct ranks_count *c = &k->count;
+
+	if (!f->n_observed || c->n_lane == RANKS_LANE)
+		return;
+	ns = ns < UINT32_MAX ? ns : UINT32_MAX;
+	if (exchange && !c->n_lane)
+		c->lane[c->n_lane++] = 0;
+	if (c->n_lane % 2 == exchange)
+		c->lane[c->n_lane++] = (uint32_t)ns;
+	else if (c->lane[c->n_lane - 1] < UINT32_MAX - ns)
+		c->lane[c->n_lane - 1] += (uint32_t)ns;
 }
 
 static int run_some(
@@ -231,7 +240,7 @@ static int run_some(
 		failed = k_run(k->kernels, &some, e);
 	ns = (uint64_t)(now_ns() - start);
 	k->count.compute_ns += ns;
-	note_lane(k, f, ns);
+	note_lane(k, f, false, ns);
 	return failed;
 }
 
@@ -247,7 +256,7 @@ static int run_exchange(
 		failed = ranks_gather_slots(k, x, e);
 	else
 		failed = gather(k, x, e);
-	note_lane(k, f, (uint64_t)(now_ns() - start));
+	note_lane(k, f, true, (uint64_t)(now_ns() - start));
 	return failed;
 }
 
@@ -322,7 +331,7 @@ int ranks_pass(struct ranks *k, const struct forward *f, const struct message *o
 	const int64_t start = now_ns();
 	const int failed = transport_exchange(k->transport, out, n_out, in, n_in, e);
 
-	note_lane(k, f, (uint64_t)(now_ns() - start));
+	note_lane(k, f, true, (uint64_t)(now_ns() - start));
 	return failed;
 }
 

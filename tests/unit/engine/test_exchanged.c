@@ -18,7 +18,25 @@
 static struct {
 	struct timeline t;
 	int32_t compared, several, prompts; /* steps, of several rows, of prompts */
+	int32_t lanes;
 } w;
+
+/* Of its times every second one is of computing: all that was counted. */
+static void check_lane(const struct ev_traffic *e)
+{
+	const size_t n = e->lane.size / sizeof(uint32_t);
+	uint32_t lane[TL_LANE];
+	int64_t sum[2] = { 0, 0 };
+
+	if (!n || n >= TL_LANE)
+		return;
+	memcpy(lane, e->lane.data, e->lane.size);
+	for (size_t i = 0; i < n; i++)
+		sum[i % 2] += lane[i];
+	assert_int_equal(sum[0], e->compute_ns);
+	assert_true(sum[1] >= e->exchange_ns);
+	w.lanes++;
+}
 
 static void compare(const struct tl_step *s)
 {
@@ -46,9 +64,10 @@ static void compare(const struct tl_step *s)
 
 static void on_event(void *arg, const struct event *ev)
 {
-	(void)arg;
 	timeline_fold(&w.t, ev);
-	if (ev->kind == EV_step)
+	if (ev->kind == EV_traffic)
+		check_lane(&ev->u.traffic);
+	if (ev->kind == EV_step && arg)
 		compare(timeline_last_step(&w.t));
 }
 
@@ -70,9 +89,9 @@ static void ask(struct engine *e, int32_t n, int32_t seed)
 		fail_msg("%s", err.text);
 }
 
-static void run(const struct tiny_options *tiny, int32_t ranks, const char *form)
+/* formula: whether it is asked. */
+static void run_with(const struct tiny_options *tiny, struct engine_options o, bool formula)
 {
-	struct engine_options o = ENGINE_DEFAULTS;
 	struct engine *e;
 	struct err err = { 0 };
 	char *path = tiny_temp(tiny, &err);
@@ -82,13 +101,10 @@ static void run(const struct tiny_options *tiny, int32_t ranks, const char *form
 	o.model = path;
 	o.threads = 1;
 	o.ctx = 160;
-	o.tensor_parallel = ranks;
-	o.exchange = form;
 	o.prefill_chunk = 20;
-	o.attention_every = 1000;
 	if (engine_open(&e, &o, &err))
 		fail_msg("%s", err.text);
-	engine_add_sink(e, on_event, NULL);
+	engine_add_sink(e, on_event, formula ? &w : NULL);
 	engine_begin(e, NULL);
 	for (int32_t i = 0; i < 3; i++)
 		ask(e, 9 + 34 * i, i);
@@ -96,12 +112,21 @@ static void run(const struct tiny_options *tiny, int32_t ranks, const char *form
 		if (engine_step(e, &err) < 0)
 			fail_msg("%s", err.text);
 	engine_close(e);
-	assert_int_equal(w.t.n_odd, 0);
-	assert_int_equal(w.t.n_ranks, ranks);
-	assert_true(w.compared > 6 && w.several > 3 && w.prompts > 0);
+	assert_true(w.t.n_odd == 0 && w.lanes > 1);
 	timeline_free(&w.t);
 	unlink(path);
 	free(path);
+}
+
+static void run(const struct tiny_options *tiny, int32_t ranks, const char *form)
+{
+	struct engine_options o = ENGINE_DEFAULTS;
+
+	o.tensor_parallel = ranks;
+	o.exchange = form;
+	o.attention_every = 1000;
+	run_with(tiny, o, true);
+	assert_true(w.compared > 6 && w.several > 3 && w.prompts > 0);
 }
 
 static void every_form(const struct tiny_options *tiny)
@@ -164,6 +189,22 @@ static void weights_of_floats_want_floats(void **state)
 	run(&tiny, 2, "q8");
 }
 
+/* Of other ways to split, too, a lane tells computing from exchanging. */
+static void lanes_go_by_turns(void **state)
+{
+	const struct tiny_options tiny = split_by_heads();
+	struct engine_options o = ENGINE_DEFAULTS;
+
+	(void)state;
+	o.pipeline_parallel = 2;
+	run_with(&tiny, o, false);
+	o.tensor_parallel = 2;
+	run_with(&tiny, o, false);
+	o.tensor_parallel = o.pipeline_parallel = 1;
+	o.sequence_parallel = 2;
+	run_with(&tiny, o, false);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -171,6 +212,7 @@ int main(void)
 		cmocka_unit_test(by_outputs),
 		cmocka_unit_test(what_is_too_narrow_stays_whole),
 		cmocka_unit_test(weights_of_floats_want_floats),
+		cmocka_unit_test(lanes_go_by_turns),
 	};
 
 	return cmocka_run_group_tests_name("exchanged", tests, NULL, NULL);
