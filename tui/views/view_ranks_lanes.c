@@ -3,6 +3,7 @@
  * Where there is neither, the rank had not begun or had ended. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "tui/views/view_ranks.h"
 #include "tui/views/view_util.h"
@@ -155,9 +156,12 @@ static void draw_axis(struct pen *p, int y, const struct axis *a)
 	for (double at = ceil(a->from / tick) * tick; at < a->to; at += tick) {
 		const int x = LABEL + (int)((at - a->from) / each);
 		const bool first = at - tick < a->from;
+		char label[40];
 
-		view_put(p, x, y, INK_DIM, first ? "%.6g %s" : "%.6g", at / (us ? 1e3 : 1e6) + 0.0,
+		snprintf(label, sizeof label, first ? "%.6g %s" : "%.6g", at / (us ? 1e3 : 1e6) + 0.0,
 			us ? "µs" : "ms");
+		if (x + (int)strlen(label) <= p->r.w)
+			view_put(p, x, y, INK_DIM, "%s", label);
 	}
 }
 
