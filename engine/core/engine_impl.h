@@ -199,7 +199,7 @@ setting_apply engine_apply_chunk, engine_apply_budget, engine_apply_prefix, engi
 	engine_apply_near_zero, engine_apply_weights, engine_apply_activations, engine_apply_outliers,
 	engine_apply_importance, engine_apply_cache_format, engine_apply_give_back, engine_apply_layer,
 	engine_apply_head, engine_apply_cuda_mode, engine_apply_roof, engine_apply_twin,
-	engine_apply_watch;
+	engine_apply_watch, engine_apply_link, engine_apply_exchange;
 void engine_emit_settings(struct engine *e);
 void engine_emit_setting(struct engine *e, const char *name);
 

@@ -126,7 +126,7 @@ static int end_step(void *arg, struct forward *f, struct err *err)
 /* Of what the others compute; drafters, screens and logs are rank 0's alone. */
 static bool is_shared(const struct setting *s)
 {
-	static const char *const own[] = { "spec", "shadow", "twin", "link", "outliers", "importance",
+	static const char *const own[] = { "spec", "shadow", "twin", "outliers", "importance",
 		"roof", "attention-every", "observe-layer", "observe-head", "watch-layers", "policy",
 		"prefix-cache", NULL };
 
@@ -172,14 +172,52 @@ static int start(struct engine_ranks *r, struct engine_options *o, struct err *e
 		return err_set(err, ERR_USAGE, "%d ranks: %d are the most", n, TRANSPORT_RANKS);
 	if (engine_ranks_start_threads(r, n, err))
 		return -1;
-	if (o->link && *o->link && transport_link_parse(&r->k.transport->link, o->link, err))
-		return -1;
 	if (!o->threads)
 		o->threads = cores > n ? cores / n : 1;
 	return tell_options(r, o, err);
 }
 
 /* ---- both ---- */
+
+static enum ranks_form form_of(const struct engine_options *o)
+{
+	return !strcmp(o->exchange, "f32")   ? RANKS_f32
+		   : !strcmp(o->exchange, "f16") ? RANKS_f16
+										 : RANKS_q8;
+}
+
+int engine_apply_exchange(struct engine *e, struct engine_options *to, struct err *err)
+{
+	(void)err;
+	if (e->ranks && e->ranks->k.form != form_of(to)) {
+		e->ranks->k.form = form_of(to);
+		forward_rewrite(&e->forward);
+	}
+	return 0;
+}
+
+/* All ranks have such a link. */
+int engine_apply_link(struct engine *e, struct engine_options *to, struct err *err)
+{
+	struct engine_ranks *r = e->ranks;
+	struct transport_link link = { 0 };
+
+	if (!to->link || !*to->link || !strcmp(to->link, "off") || !strcmp(to->link, "-")) {
+		to->link = NULL;
+	} else if (!r) {
+		return err_set(err, ERR_USAGE,
+			"link %.40s: there is one rank, which exchanges nothing; see --tensor-parallel",
+			to->link);
+	} else {
+		if (transport_link_parse(&link, to->link, err))
+			return -1;
+		snprintf(r->link, sizeof r->link, "%s", to->link);
+		to->link = r->link;
+	}
+	if (r)
+		r->k.transport->link = link;
+	return 0;
+}
 
 int engine_ranks_open(struct engine *e, struct engine_options *o, struct err *err)
 {
@@ -191,9 +229,7 @@ int engine_ranks_open(struct engine *e, struct engine_options *o, struct err *er
 	e->ranks = r = calloc(1, sizeof *r);
 	if (!r)
 		return err_set(err, ERR_MEMORY, "no memory for ranks");
-	r->k.form = !strcmp(o->exchange, "f32")   ? RANKS_f32
-				: !strcmp(o->exchange, "f16") ? RANKS_f16
-											  : RANKS_q8;
+	r->k.form = form_of(o);
 	r->remote = (struct forward_remote){ .arg = e, .split = split, .run = run };
 	if (o->follows) {
 		r->k.transport = o->follows;

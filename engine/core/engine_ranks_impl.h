@@ -41,6 +41,7 @@ struct engine_ranks {
 	pthread_t thread[TRANSPORT_RANKS];
 	int32_t n_threads;
 	bool opened, lost;
+	char link[64]; /* the setting */
 };
 
 /* engine_ranks.c: the next message from rank 0, to r->wire and r->k.copy; the answer to it. */

@@ -74,8 +74,7 @@ struct setting {
 	bool bare; /* as an option it may stand without a value: "" */
 	enum setting_when when;
 	enum setting_effect effect;
-	bool recorded;     /* though it is fixed when the engine is opened: prompts or bits depend on
-						  it, or what is seen */
+	bool recorded;     /* though it is fixed when the engine is opened: prompts depend on it */
 	bool part;         /* of a lossy one: it says more of the one before it */
 	const char *exact; /* of a lossy one: a value besides its default that is exact; or NULL */
 	bool file;         /* a text that may name a file: see setting_names_file() */

@@ -73,7 +73,7 @@ const struct command *commands_named(
 
 /* A list of names, all looked up by one rule: by the name (or title, if there is one), or by a
  * unique prefix. */
-enum { COMMAND_NAMES = 96 };
+enum { COMMAND_NAMES = 128 };
 struct command_names {
 	const char *name[COMMAND_NAMES], *title[COMMAND_NAMES];
 	int n;
