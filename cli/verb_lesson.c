@@ -32,7 +32,7 @@ static const struct setting own[] = {
 
 /* ---- its model ---- */
 
-/* The chat with a lesson, on the lesson's own model if it has one. */
+/* The chat with a lesson, on the lesson's own model and ranks if it has some. */
 static int begin(const struct cli *c, const struct chat_extra *extra, struct err *e)
 {
 	struct cli with = *c;
@@ -45,7 +45,8 @@ static int begin(const struct cli *c, const struct chat_extra *extra, struct err
 		!lesson_parse(&l, extra->lesson, text, size, e)) {
 		if (l->model)
 			with.engine.model = l->model;
-		rc = chat_open(&with, extra, e);
+		rc = lesson_options(l, &with.engine, e);
+		rc = rc ? rc : chat_open(&with, extra, e);
 	}
 	lesson_free(l);
 	free(text);

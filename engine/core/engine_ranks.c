@@ -126,8 +126,8 @@ static int end_step(void *arg, struct forward *f, struct err *err)
 /* Of what the others compute; drafters, screens and logs are rank 0's alone. */
 static bool is_shared(const struct setting *s)
 {
-	static const char *const own[] = { "spec", "shadow", "twin", "outliers", "importance",
-		"roof", "attention-every", "observe-layer", "observe-head", "watch-layers", "policy",
+	static const char *const own[] = { "spec", "shadow", "twin", "outliers", "importance", "roof",
+		"attention-every", "observe-layer", "observe-head", "watch-layers", "policy",
 		"prefix-cache", NULL };
 
 	for (int i = 0; own[i]; i++)

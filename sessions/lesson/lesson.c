@@ -89,7 +89,7 @@ static enum lesson_kind kind_of(const char *info)
 		const char *word;
 		enum lesson_kind kind;
 	} kinds[] = { { "do", LESSON_DO }, { "look", LESSON_LOOK }, { "predict", LESSON_PREDICT },
-		{ "check", LESSON_CHECK }, { "model", LESSON_MODEL } };
+		{ "check", LESSON_CHECK }, { "model", LESSON_MODEL }, { "start", LESSON_START } };
 	size_t n = strcspn(info, " ");
 
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
@@ -270,6 +270,26 @@ static int read_question(struct lesson_part *p, const char **why)
 	return question && *question && formed && p->sql && *p->sql ? 0 : -1;
 }
 
+/* A stranger's lesson starts no more than a few threads, and chooses no file. */
+static int check_start(const char *text)
+{
+	static const char *const names[] = { "tensor-parallel", "pipeline-parallel",
+		"sequence-parallel" };
+	const char *line = text ? text : "";
+	size_t n, k;
+
+	for (; *line; line += n + (line[n] == '\n')) {
+		n = strcspn(line, "\n");
+		for (k = 0; k < 3; k++)
+			if (n == strlen(names[k]) + 2 && !strncmp(line, names[k], n - 2) &&
+				line[n - 2] == ' ' && line[n - 1] >= '1' && line[n - 1] <= '8')
+				break;
+		if (k == 3)
+			return -1;
+	}
+	return text && *text ? 0 : -1;
+}
+
 static int check_part(struct lesson_part *p, const char **why)
 {
 	*why = "a line to type is needed";
@@ -278,6 +298,9 @@ static int check_part(struct lesson_part *p, const char **why)
 	*why = "the name of a model is needed, on one line and without a folder";
 	if (p->kind == LESSON_MODEL)
 		return p->text && *p->text && !strpbrk(p->text, "\n/") ? 0 : -1;
+	*why = "a line as \"tensor-parallel 2\" is needed, with 1 to 8";
+	if (p->kind == LESSON_START)
+		return check_start(p->text);
 	*why = "a view is needed: look pages";
 	if (p->kind == LESSON_LOOK)
 		return p->view && *p->view ? 0 : -1;
@@ -313,6 +336,8 @@ static int check(struct lesson *l, const char *name, struct err *e)
 			return err_set(e, ERR_INPUT, "%s, line %d: %s", name, l->part[i].line, why);
 		if (l->part[i].kind == LESSON_MODEL)
 			l->model = l->part[i].text;
+		if (l->part[i].kind == LESSON_START)
+			l->start = l->part[i].text;
 	}
 	return l->n ? 0 : err_set(e, ERR_INPUT, "%s: a lesson without a text", name);
 }

@@ -9,6 +9,8 @@
  *     SELECT …                     its first column of the first row is the answer; NULL: not yet;
  *                                  a second is shown after it
  *     ```model                     the lesson's own model: a line, a name of base/models.h
+ *     ```start                     options that are fixed when the engine opens, a line each:
+ *                                  tensor-parallel 2, pipeline-parallel 2, sequence-parallel 2
  *     ```check                     what must hold afterwards: the query gives a number other than 0
  *     ? the statement
  *     SELECT …
@@ -23,6 +25,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "engine/settings/options.h"
 #include "event/event.h"
 
 enum lesson_kind {
@@ -31,6 +34,7 @@ enum lesson_kind {
 	LESSON_ITEM, /* of a list */
 	LESSON_CODE,
 	LESSON_MODEL, /* which file is read with it */
+	LESSON_START, /* how many ranks it is read with */
 	LESSON_PAGE,  /* the reader goes on by Enter */
 	LESSON_DO,
 	LESSON_LOOK,
@@ -61,6 +65,7 @@ struct lesson_part {
 struct lesson {
 	char *title;       /* of the first heading; NULL: it has none */
 	const char *model; /* of its part; NULL: any will do */
+	const char *start; /* likewise; NULL: however many ranks */
 	struct lesson_part *part;
 	int32_t n, cap;
 };
@@ -104,10 +109,13 @@ enum ev_code_answer_verdict lesson_judge(
 int lesson_load(const char *name, char **text, size_t *size, struct err *e);
 /* The i-th name, shipped ones first; NULL: there are no more. Valid until the next call. */
 const char *lesson_name(int i);
-/* Whether it can be read with the model of this path (NULL: not known). */
-bool lesson_fits(const struct lesson *l, const char *model_path);
-/* The next one of the list that fits the model; false: there is none. */
-bool lesson_next(const char *name, const char *model_path, char *out, size_t cap);
+/* Whether it can be read with the model of this path (NULL: not known) on so many ranks (0, 1:
+ * one). */
+bool lesson_fits(const struct lesson *l, const char *model_path, int32_t ranks);
+/* Puts the options that it begins with into those of an engine. */
+int lesson_options(const struct lesson *l, struct engine_options *to, struct err *e);
+/* The next one of the list that fits; false: there is none. */
+bool lesson_next(const char *name, const char *model_path, int32_t ranks, char *out, size_t cap);
 /* All of them by topic: titles, how many pages and questions, how far the reader came. commands:
  * for the chat, each as the command that begins it. */
 void lesson_list(FILE *out, bool commands);

@@ -1,4 +1,5 @@
 /* See lesson.h: what there is to read, and what comes next. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,10 +7,39 @@
 #include "sessions/lesson/lesson.h"
 #include "sessions/lesson/lesson_shipped.h"
 
-bool lesson_fits(const struct lesson *l, const char *path)
+int lesson_options(const struct lesson *l, struct engine_options *to, struct err *e)
+{
+	size_t n;
+
+	for (const char *line = l->start; line && *line; line += n + (line[n] == '\n')) {
+		char name[64];
+
+		n = strcspn(line, "\n");
+		snprintf(name, sizeof name, "%.*s", (int)n - 2, line); /* a digit follows: check_start() */
+		if (setting_put(setting_find(engine_settings, name), to, (char[]){ line[n - 1], 0 }, e))
+			return -1;
+	}
+	return 0;
+}
+
+/* How many it is read on; 0: however many. */
+static int32_t ranks_of(const struct lesson *l)
+{
+	struct engine_options o = ENGINE_DEFAULTS;
+	struct err ignored = { 0 };
+
+	return !l->start || lesson_options(l, &o, &ignored)
+			   ? 0
+			   : o.tensor_parallel * o.pipeline_parallel * o.sequence_parallel;
+}
+
+bool lesson_fits(const struct lesson *l, const char *path, int32_t ranks)
 {
 	const size_t n = path ? strlen(path) : 0, k = l->model ? strlen(l->model) : 0;
+	const int32_t wanted = ranks_of(l);
 
+	if (wanted && wanted != (ranks ? ranks : 1))
+		return false;
 	return !l->model || !path || (k <= n && !strcmp(path + n - k, l->model));
 }
 
@@ -25,7 +55,7 @@ static struct lesson *open_lesson(const char *name, struct err *e)
 	return l;
 }
 
-bool lesson_next(const char *after, const char *model_path, char *out, size_t cap)
+bool lesson_next(const char *after, const char *model_path, int32_t ranks, char *out, size_t cap)
 {
 	struct err ignored = { 0 };
 	const char *name;
@@ -41,7 +71,7 @@ bool lesson_next(const char *after, const char *model_path, char *out, size_t ca
 			continue;
 		}
 		l = open_lesson(out, &ignored);
-		fits = l && lesson_fits(l, model_path);
+		fits = l && lesson_fits(l, model_path, ranks);
 		lesson_free(l);
 		if (fits)
 			return true;

@@ -10,6 +10,7 @@
 #define SIGHT "attention"
 #define BITS "fewer bits, fewer weights"
 #define PROOF "measuring and going back"
+#define RANKS "several machines"
 #define MODELS "other models"
 
 #define LESSONS(X)                                                                                 \
@@ -40,6 +41,7 @@
 	X(PROOF, side_by_side, "side-by-side")                                                         \
 	X(PROOF, recording, "reading-a-recording")                                                     \
 	X(PROOF, going_back, "going-back")                                                             \
+	X(RANKS, ranks, "ranks")                                                                       \
 	X(MODELS, latent, "grouped-and-latent-attention")                                              \
 	X(MODELS, hybrids, "windows-and-hybrids")                                                      \
 	X(MODELS, experts, "experts")                                                                  \

@@ -177,13 +177,23 @@ static void leave(struct app *a)
 	chat_lesson_close(k);
 }
 
-/* Its queries are of its own model. */
+static int32_t ranks_now(const struct app *a)
+{
+	const struct engine_options *o = &((struct chat *)a->mode_data)->options->engine;
+
+	return o->tensor_parallel * o->pipeline_parallel * o->sequence_parallel;
+}
+
+/* Its queries are of its own model, and of its ranks. */
 static int check_model(const struct app *a, const struct lesson *l, const char *name, struct err *e)
 {
-	if (lesson_fits(l, a->timeline.model_path))
+	if (lesson_fits(l, a->timeline.model_path, ranks_now(a)))
 		return 0;
-	return err_set(
-		e, ERR_USAGE, "this lesson is of the model %s: cutaway lesson %s opens it", l->model, name);
+	return l->model
+			   ? err_set(e, ERR_USAGE, "this lesson is of the model %s: cutaway lesson %s opens it",
+					 l->model, name)
+			   : err_set(e, ERR_USAGE,
+					 "this lesson begins with options of its own: cutaway lesson %s", name);
 }
 
 int chat_lesson(struct app *a, const char *name, struct err *e)
@@ -298,7 +308,7 @@ static void begin_next(struct app *a)
 	char name[64];
 	struct err e = { 0 };
 
-	if (!lesson_next(k->name, a->timeline.model_path, name, sizeof name))
+	if (!lesson_next(k->name, a->timeline.model_path, ranks_now(a), name, sizeof name))
 		app_say(a, SAY_INFO, "that was the last one for this model: /lesson lists them");
 	else if (chat_lesson(a, name, &e))
 		app_say(a, SAY_ERROR, "%s", e.text);

@@ -190,6 +190,7 @@ static void part(struct sheet *s, const struct lesson_part *p, int32_t i, bool a
 	case LESSON_ITEM: item(s, p); break;
 	case LESSON_CODE: paragraph(s, 2, INK_BRIGHT, "", p->text); break;
 	case LESSON_MODEL: paragraph(s, 0, INK_DIM, "model ", p->text); break;
+	case LESSON_START: paragraph(s, 0, INK_DIM, "begun with --", p->text); break;
 	case LESSON_PAGE: at ? hint(s, "Enter goes on") : (void)s->y--; break;
 	case LESSON_DO:
 		paragraph(s, 0, INK_BRIGHT, "▸ ", p->text);
@@ -231,7 +232,8 @@ static void the_end(struct sheet *s, const struct lesson *l)
 		"The end: %d of %d questions predicted, %d of them right; %d of %d statements hold here.",
 		predicted, asked, right, holds, stated);
 	paragraph(s, 0, INK_BRIGHT, "", line);
-	if (s->t->lesson.name && lesson_next(s->t->lesson.name, s->t->model_path, next, sizeof next)) {
+	if (s->t->lesson.name &&
+		lesson_next(s->t->lesson.name, s->t->model_path, s->t->n_ranks, next, sizeof next)) {
 		snprintf(line, sizeof line, "Enter: the next lesson, %s", next);
 		hint(s, line);
 	}

@@ -88,6 +88,24 @@ static void a_model_of_its_own(void **state)
 	lesson_free(l);
 }
 
+static void ranks_of_its_own(void **state)
+{
+	struct lesson *l =
+		parsed("# T\n\n```start\ntensor-parallel 2\npipeline-parallel 3\n```\n\n```do\nHi.\n```\n");
+	struct engine_options o = ENGINE_DEFAULTS;
+	struct err e = { 0 };
+
+	(void)state;
+	assert_int_equal(lesson_stop(l, 0), 2);
+	assert_int_equal(lesson_options(l, &o, &e), 0);
+	assert_true(o.tensor_parallel == 2 && o.pipeline_parallel == 3 && o.sequence_parallel == 1);
+	assert_true(lesson_fits(l, NULL, 6) && !lesson_fits(l, NULL, 0) && !lesson_fits(l, NULL, 2));
+	lesson_free(l);
+	l = parsed("# T\n");
+	assert_true(lesson_fits(l, NULL, 0) && lesson_fits(l, NULL, 6));
+	lesson_free(l);
+}
+
 static void what_is_refused(void **state)
 {
 	(void)state;
@@ -97,6 +115,10 @@ static void what_is_refused(void **state)
 	refused("# T\n\n```model\n```\n", "line 3: the name of a model");
 	refused("# T\n\n```model\none\ntwo\n```\n", "line 3: the name of a model");
 	refused("# T\n\n```model\n/etc/passwd\n```\n", "without a folder");
+	refused("# T\n\n```start\n```\n", "line 3: a line as");
+	refused("# T\n\n```start\ntensor-parallel 64\n```\n", "line 3: a line as");
+	refused("# T\n\n```start\ntensor-parallel 2\nmodel 2\n```\n", "line 3: a line as");
+	refused("# T\n\n```start\nthreads 2\n```\n", "line 3: a line as");
 	refused("```predict\n? Q\nSELECT 1\n```\n", "\"= number");
 	refused("```predict\n? Q\n= number, -3 %\nSELECT 1\n```\n", "tolerance");
 	refused("```predict\n? Q\n= one of yes\nSELECT 1\n```\n", "one of yes, no");
@@ -399,6 +421,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(parts_of_a_text),
 		cmocka_unit_test(a_model_of_its_own),
+		cmocka_unit_test(ranks_of_its_own),
 		cmocka_unit_test(what_is_refused),
 		cmocka_unit_test(any_bytes),
 		cmocka_unit_test(queries_only_read),
