@@ -11,7 +11,7 @@
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
-enum { HAS_W = 75, SIDE_BY_SIDE = 137, FEW = 4, MOST_ROWS = 4 };
+enum { HOST_W = 10, HAS_W = 75, SIDE_BY_SIDE = 137, FEW = 4, MOST_ROWS = 4 };
 enum { RANK, HAS_LAYERS, HAS_HEADS, HAS_WEIGHTS, HAS_PAGE, HAS_THREADS, HAS_ISA, HAS_HOST };
 static const struct column has_columns[] = { { "rank", 4, 0 }, { "layers", -8, 2 },
 	{ "KV heads", -8, 1 }, { "weights", 8, 1 }, { "a page", 8, 1 }, { "threads", 7, 2 },
@@ -184,6 +184,7 @@ static void draw_has(struct pen *p, int y, const struct timeline *t, int first, 
 {
 	struct table k = TABLE(p, has_columns, y);
 
+	k.n -= table_rect(&k, HAS_HOST).w < HOST_W;
 	table_heads(&k);
 	for (int i = 0; i < n; i++) {
 		k.y++;
