@@ -41,7 +41,9 @@ LDLIBS = -lncursesw -ltinfo -lreadline -lsqlite3 -lutf8proc -lnettle -lxxhash -l
 
 # Every .c in these folders, at any depth, belongs to the program; cli/main.c alone has main().
 FOLDERS = base kernels event engine fold trace sessions serve load simulate lab tui cli
-SOURCES := $(filter-out cli/main.c, $(shell find $(wildcard $(FOLDERS)) -name '*.c' | LC_ALL=C sort))
+# cutaway-mpi.so alone is made of the one that needs MPI.
+MPI_SOURCE = engine/ranks/mpi_module.c
+SOURCES := $(filter-out cli/main.c $(MPI_SOURCE), $(shell find $(wildcard $(FOLDERS)) -name '*.c' | LC_ALL=C sort))
 # Kernels of another processor's instruction sets are left out; those of vectors of 8 floats have two.
 MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
 SOURCES := $(filter-out $(if $(filter x86_64,$(MACHINE)),%_neon.c,%_avx2.c %_avxvnni.c %_avx512.c \
@@ -179,6 +181,15 @@ $(BUILD)/cross/%: $(BUILD)/tests/unit/kernels/%.o $(BUILD)/libcross.a
 	$(call step,LINK,$@) $(CC) $(ALL_CFLAGS) -o $@ $^ -lm -pthread
 cross-tests: $(CROSS_TESTS)
 
+# Ranks that are processes: opened at run time, beside the program. `make mpi` installs what compiles it.
+MPI_MODULE = $(dir $(PROGRAM))cutaway-mpi.so
+MPICC ?= mpicc
+$(MPI_MODULE): $(MPI_SOURCE) engine/ranks/mpi_module.h engine/ranks/transport.h
+	$(call step,MPICC,$@) $(MPICC) $(ALL_CFLAGS) -fPIC -shared -o $@ $<
+mpi:
+	@tools/setup.sh build mpi
+	@+$(SUB) $(PROGRAM) $(MPI_MODULE)
+
 # What tools/train needs of the engine.
 $(BUILD)/tools/train/features: $(BUILD)/tools/train/features.o $(BUILD)/libcutaway.a
 	$(call step,LINK,$@) $(CC) $(ALL_CFLAGS) -o $@ $^ $(LDLIBS)
@@ -246,7 +257,7 @@ test-all: WHICH = --all
 test-kernels: WHICH = --kernels
 test test-all test-kernels:
 	@tools/setup.sh build model test
-	@+$(SUB) $(PROGRAM)
+	@+$(SUB) $(PROGRAM) $(if $(shell command -v $(MPICC)),$(MPI_MODULE))
 	@+$(SUB) tests-build SUITES="$$(tests/run $(WHICH) --list c)"
 	@+$(ASAN) tests-build fuzz-build SUITES="$$(tests/run $(WHICH) --list asan)" \
 		PLAIN_VECTORS="$$(tests/run $(WHICH) --list proved)"
@@ -337,20 +348,23 @@ $(BUILD)/cutaway.bash: $(PROGRAM)
 	./$(PROGRAM) --completion bash >$@
 
 BIN = $(DESTDIR)$(PREFIX)/bin
+LIB = $(DESTDIR)$(PREFIX)/lib/cutaway
 MAN = $(DESTDIR)$(PREFIX)/share/man/man1
 COMPLETIONS = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 
 install: $(PROGRAM) $(BUILD)/cutaway.1 $(BUILD)/cutaway.bash
 	install -d $(BIN) $(MAN) $(COMPLETIONS)
 	install -m 755 $(PROGRAM) $(BIN)/cutaway
+	if [ -e $(MPI_MODULE) ]; then install -D -m 644 $(MPI_MODULE) $(LIB)/cutaway-mpi.so; fi
 	install -m 644 $(BUILD)/cutaway.1 $(MAN)/cutaway.1
 	install -m 644 $(BUILD)/cutaway.bash $(COMPLETIONS)/cutaway
 
 uninstall:
-	rm -f $(BIN)/cutaway $(MAN)/cutaway.1 $(COMPLETIONS)/cutaway
+	rm -f $(BIN)/cutaway $(MAN)/cutaway.1 $(COMPLETIONS)/cutaway $(LIB)/cutaway-mpi.so
+	-rmdir $(LIB) 2>/dev/null
 
 clean:
-	rm -rf build build-arm build-asan build-free build-vl cutaway
+	rm -rf build build-arm build-asan build-free build-vl cutaway cutaway-mpi.so
 
 help:
 	@echo 'make             build ./cutaway'
@@ -359,6 +373,7 @@ help:
 	@echo 'make test-all    the C suites both plain and under the sanitizers, too, and all cases'
 	@echo 'make test-kernels  what looks at kernels alone: after a change of these'
 	@echo 'make model       fetch the model into models/ (98 MB, once); MODEL=NAME another'
+	@echo 'make mpi         what --ranks and mpirun need: installs MPI, builds cutaway-mpi.so'
 	@echo 'make models      which there are, with their sizes and what each is for'
 	@echo 'make install     PREFIX=/usr/local DESTDIR=; `make uninstall` takes it away again'
 	@echo 'make bench       speed of the engine against the limits of this machine'
@@ -377,7 +392,7 @@ help:
 	@echo 'make V=1 …       show whole commands'
 	@echo 'make clean       remove what was built (the model stays)'
 
-.PHONY: test-all test-kernels cross-tests fuzz-build claims family lint barriers cuda test-gpu free-order free-order-cuda bench-exactness tests-build chat model models test asan fuzz bench bench-peer peer-server screenshot install uninstall clean help
+.PHONY: mpi test-all test-kernels cross-tests fuzz-build claims family lint barriers cuda test-gpu free-order free-order-cuda bench-exactness tests-build chat model models test asan fuzz bench bench-peer peer-server screenshot install uninstall clean help
 .PRECIOUS: $(BUILD)/%.o
 -include $(CUDA_IMAGE:.fatbin=.d)
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

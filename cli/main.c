@@ -12,6 +12,7 @@
 #include "base/version.h"
 #include "cli/cli.h"
 #include "cli/out.h"
+#include "cli/ranks.h"
 #include "kernels/kernels.h"
 
 static void print_version(void)
@@ -62,7 +63,10 @@ int main(int argc, char **argv)
 	 * properly */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
-	if (out_begin(&e) || cli_parse(&c, argc, argv, &e))
+	if (ranks_follow(&e))
+		return (int)e.code;
+	cli_init(&c);
+	if (e.code || out_begin(&e) || cli_parse(&c, argc, argv, &e) || ranks_begin(&c, &e))
 		;
 	else if (c.help)
 		help_print(c.verb);
@@ -78,5 +82,6 @@ int main(int argc, char **argv)
 	out_flush(&e);
 	if (e.text[0])
 		out_complain("%s", e.text);
+	ranks_end((int)e.code);
 	return (int)e.code;
 }

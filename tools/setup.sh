@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the packages that are missing, after saying which: setup.sh build|model|test|peer …
+# Installs the packages that are missing, after saying which: setup.sh build|model|test|mpi|peer …
 # setup.sh --check GROUP … installs nothing: it says what is missing and how to get it, and fails.
 # Debian and Ubuntu: through apt-get as root or with sudo; without either the exact command is printed.
 # Elsewhere: says what is needed.
@@ -14,10 +14,13 @@ model=(python3 python3-pip ca-certificates)
 # Terminal types and the sources of locales are for the tests of terminals; rsvg-convert draws PNGs.
 # shellcheck disable=SC2034
 test=(libcmocka-dev libsimde-dev g++ tmux sqlite3 python3 python3-venv curl clang clang-format lld locales ncurses-term
-	librsvg2-bin)
+	librsvg2-bin openmpi-bin libopenmpi-dev)
 test_if_known=(libclang-rt-dev)
 # Elsewhere than on ARM, the tests of its kernels: a cross compiler and an emulator.
 [ "$(uname -m)" = aarch64 ] || test+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
+# Ranks that are processes.
+# shellcheck disable=SC2034
+mpi=(openmpi-bin libopenmpi-dev)
 # Only `make bench-peer` asks for these: pip compiles llama.cpp.
 # shellcheck disable=SC2034
 peer=(python3 python3-venv g++ cmake ninja-build)
@@ -26,9 +29,9 @@ dnf=(gcc make ncurses-devel readline-devel sqlite-devel utf8proc-devel nettle-de
 	libmicrohttpd-devel cjson-devel libcurl-devel
 	python3 python3-pip)
 dnf_test=(libcmocka-devel simde-devel gcc-c++ tmux sqlite clang clang-tools-extra compiler-rt libasan libubsan glibc-locale-source
-	ncurses-term librsvg2-tools)
+	ncurses-term librsvg2-tools openmpi-devel)
 pacman=(gcc make ncurses readline sqlite libutf8proc nettle xxhash md4c libmicrohttpd cjson curl python python-pip)
-pacman_test=(cmocka simde tmux clang compiler-rt librsvg)
+pacman_test=(cmocka simde tmux clang compiler-rt librsvg openmpi)
 
 wants() { # is $1 among the groups asked for?
 	local group
@@ -55,15 +58,17 @@ has_headers() { # does what `build` brings compile, however it came here?
 elsewhere() { # not a Debian system: nothing is installed, but say what is missing
 	if { ! wants build || has_headers; } &&
 		{ ! wants model || python3 -m pip --version >/dev/null 2>&1; } &&
+		{ ! wants mpi || command -v mpicc >/dev/null; } &&
 		{ ! wants peer || { python3 -m venv --help && command -v c++ && command -v cmake; } >/dev/null; } &&
 		{ ! wants test || { command -v tmux && command -v clang && command -v sqlite3; } >/dev/null; }; then
 		return 0
 	fi
 	wants test || { dnf_test=() pacman_test=(); }
+	! wants mpi || { dnf_test+=(openmpi-devel) pacman_test+=(openmpi); }
 	cat >&2 <<-END
 		cutaway needs a C compiler and the development files of ncurses (wide), readline, sqlite3, utf8proc,
 		nettle, xxhash, md4c, libmicrohttpd, cJSON and libcurl; python3 with pip to fetch the model; for the tests cmocka, SIMDe, tmux, the sqlite3
-		shell, clang, the sources of locales and the types of terminals; for bench-peer python3's venv, a C++ compiler and cmake. Please install what is missing
+		shell, clang, the sources of locales and the types of terminals; for ranks an MPI with mpicc; for bench-peer python3's venv, a C++ compiler and cmake. Please install what is missing
 		and call make again:
 		  Fedora:  sudo dnf install ${dnf[*]} ${dnf_test[*]}
 		  Arch:    sudo pacman -S --needed ${pacman[*]} ${pacman_test[*]}
@@ -100,12 +105,12 @@ fi
 packages=()
 for group in "${groups[@]}"; do
 	case $group in
-	build | model | test | peer)
+	build | model | test | mpi | peer)
 		declare -n list=$group
 		packages+=("${list[@]}")
 		;;
 	*)
-		echo "usage: setup.sh build|model|test|peer …" >&2
+		echo "usage: setup.sh build|model|test|mpi|peer …" >&2
 		exit 2
 		;;
 	esac

@@ -203,6 +203,7 @@ void actor_stop(struct actor *a)
 	a->stop = true;
 	pthread_cond_signal(&a->wake);
 	pthread_mutex_unlock(&a->lock);
+	engine_abandon(a->engine);
 	pthread_join(a->thread, NULL);
 	pthread_mutex_lock(&a->lock);
 	while (a->inside)

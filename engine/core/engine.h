@@ -84,6 +84,8 @@ void engine_fit_steps(struct engine_options *o, bool device);
 
 int engine_open(struct engine **e, const struct engine_options *o, struct err *err);
 void engine_close(struct engine *e);
+/* Nobody waits for the step that may run: a rank that hangs is given up soon. Thread: any. */
+void engine_abandon(struct engine *e);
 
 const struct engine_info *engine_info(const struct engine *e);
 /* Its chat template, tokenizer and day, without messages; valid as long as the engine. */

@@ -126,7 +126,7 @@ static int end_step(void *arg, struct forward *f, struct err *err)
 /* Of what the others compute; drafters, screens and logs are rank 0's alone. */
 static bool is_shared(const struct setting *s)
 {
-	static const char *const own[] = { "spec", "shadow", "twin", "outliers", "importance", "roof",
+	static const char *const own[] = { "ranks", "spec", "shadow", "twin", "outliers", "importance", "roof",
 		"attention-every", "observe-layer", "observe-head", "watch-layers", "policy",
 		"prefix-cache", NULL };
 
@@ -153,10 +153,14 @@ static int tell_options(struct engine_ranks *r, const struct engine_options *o, 
 	return tell(r, (struct head){ .kind = MESSAGE_OPEN, .bytes = r->wire.n }, r->wire.data, err);
 }
 
+static int32_t n_asked(const struct engine_options *o)
+{
+	return o->tensor_parallel * o->pipeline_parallel * o->sequence_parallel;
+}
+
 static int start(struct engine_ranks *r, struct engine_options *o, struct err *err)
 {
-	const int32_t cores = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
-	const int32_t n = o->tensor_parallel * o->pipeline_parallel * o->sequence_parallel;
+	const int32_t cores = (int32_t)sysconf(_SC_NPROCESSORS_ONLN), n = n_asked(o);
 
 	if (!strcmp(o->backend, "auto"))
 		o->backend = "cpu";
@@ -170,8 +174,13 @@ static int start(struct engine_ranks *r, struct engine_options *o, struct err *e
 			o->sequence_parallel);
 	if (n > TRANSPORT_RANKS)
 		return err_set(err, ERR_USAGE, "%d ranks: %d are the most", n, TRANSPORT_RANKS);
-	if (engine_ranks_start_threads(r, n, err))
+	if (o->ranks > 1 && n != o->ranks)
+		return err_set(
+			err, ERR_USAGE, "%d processes for %d ranks: as many are needed", o->ranks, n);
+	if (o->ranks > 1 ? transport_mpi(&r->k.transport, n, err)
+					 : engine_ranks_start_threads(r, n, err))
 		return -1;
+	r->k.transport->abandon = o->abandon;
 	if (!o->threads)
 		o->threads = cores > n ? cores / n : 1;
 	return tell_options(r, o, err);
@@ -223,8 +232,9 @@ int engine_ranks_open(struct engine *e, struct engine_options *o, struct err *er
 {
 	struct engine_ranks *r;
 
-	if (o->given ||
-		(o->tensor_parallel * o->pipeline_parallel * o->sequence_parallel < 2 && !o->follows))
+	if (o->ranks > 1 && n_asked(o) == 1)
+		o->tensor_parallel = o->ranks;
+	if (o->given || (n_asked(o) < 2 && !o->follows))
 		return 0;
 	e->ranks = r = calloc(1, sizeof *r);
 	if (!r)
@@ -324,6 +334,7 @@ int engine_ranks_meet(struct engine *e, struct err *err)
 		return 0;
 	if (hear_replies(e->ranks, false, err))
 		return -1;
+	e->ranks->k.transport->abandon = NULL;
 	e->ranks->opened = true;
 	return share_pages(e, err);
 }
@@ -368,4 +379,10 @@ void engine_ranks_close(struct engine *e)
 	free(r->wire.data);
 	free(r);
 	e->ranks = NULL;
+}
+
+void engine_abandon(struct engine *e)
+{
+	if (e->ranks)
+		atomic_store(&e->ranks->k.transport->unwanted, true);
 }

@@ -6,6 +6,13 @@
 #include "base/clock.h"
 #include "base/link.h"
 
+void (*transport_note)(const char *format, ...);
+
+bool transport_is_unwanted(struct transport *t)
+{
+	return atomic_load(&t->unwanted) || (t->abandon && atomic_load(t->abandon));
+}
+
 static size_t most_bytes(const struct message *m, int32_t n, uint64_t *sum)
 {
 	size_t most = 0;

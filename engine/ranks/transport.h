@@ -11,6 +11,7 @@
 #ifndef CUTAWAY_ENGINE_TRANSPORT_H
 #define CUTAWAY_ENGINE_TRANSPORT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -56,7 +57,11 @@ struct transport {
 	int32_t rank, n;
 	struct transport_link link;
 	struct transport_count count;
+	/* set by any thread: the engine is to end, so a wait for a rank that hangs ends, too */
+	atomic_bool unwanted;
+	const atomic_bool *abandon; /* or NULL; likewise */
 };
+bool transport_is_unwanted(struct transport *t);
 
 /* Counted, and as slow as the link. */
 int transport_exchange(struct transport *t, const struct message *out, int32_t n_out,
@@ -73,10 +78,25 @@ int transport_link_parse(struct transport_link *link, const char *text, struct e
 /* threads.c: n ranks in this process, all at once; t[r] is for the thread of rank r, and each is
  * closed by its own. */
 int transport_threads(struct transport **t, int32_t n, struct err *e);
-/* mpi.c: this process's rank of those that mpirun started, or, with spawn > 1, of this one and
- * spawn - 1 that MPI starts on this machine. ERR_USAGE says what to install where there is none. */
-int transport_mpi(struct transport **t, int32_t spawn, struct err *e);
-/* Whether mpirun started this process, as one of several. */
+
+/* mpi.c: ranks that are processes. A process that is not rank 0 calls transport_mpi_next() again
+ * and again, has each transport used by a thread of its own, and ends with rank 0. A process of the
+ * same machine that ends is missed at once; one elsewhere that does not answer for 30 s, or whose
+ * end MPI tells of. */
+
+/* Whether mpirun, or --ranks of another process, started this one as one of several. */
 bool transport_mpi_started(void);
+/* Joins those; else starts n - 1 others on this machine, that run this program. Once, by main.
+ * ERR_USAGE says what to install where there is no MPI. */
+int transport_mpi_begin(int32_t n, int32_t *rank, int32_t *size, struct err *e);
+/* Rank 0: of all n processes, of which there must be as many; begins if that was not done. */
+int transport_mpi(struct transport **t, int32_t n, struct err *e);
+/* Others: of the next engine that rank 0 opens; *t NULL: rank 0 is about to end. */
+int transport_mpi_next(struct transport **t, struct err *e);
+/* All transports are closed; waits for the others, and where that is in vain ends them. status: of
+ * the program, where mpirun is to know it. */
+void transport_mpi_end(int status);
+/* Told that a rank is waited for; NULL: nobody is. */
+extern void (*transport_note)(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif
