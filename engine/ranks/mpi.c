@@ -28,9 +28,9 @@
 #define NAP_NS MS
 #define IDLE_NAP_NS (10 * MS)
 #define LISTEN_NAP_NS (40 * MS)
-#define ASK_NS (1000 * MS)
+#define ASK_NS (1000 * MS)    /* a rank that is waited for so long is asked, again and again */
 #define SILENT_NS (5000 * MS) /* a rank that is waited for so long is asked */
-#define LOST_NS (30000 * MS)  /* and is taken as lost where it does not answer for so long */
+#define LOST_NS (30000 * MS)  /* and is taken as lost after so long */
 #define GIVE_UP_NS                                                                                 \
 	(1000 * MS) /* what runs may take so long to end where it is not wanted any more */
 #define END_NS (10000 * MS)
@@ -185,7 +185,7 @@ static int ask(const struct mpi_rank *t, struct wait *w, int64_t now, struct err
 	const bool again = now - w->asked > ASK_NS;
 	char name[96];
 
-	for (int32_t r = 1; r < t->t.n && now - w->start > SILENT_NS; r++) {
+	for (int32_t r = 1; r < t->t.n && now - w->start > ASK_NS; r++) {
 		const int64_t ns = silence(w, r, now);
 
 		if (!mpi_world.mpi->waits_for(t->set, r))

@@ -68,13 +68,13 @@ static const struct word always[] = { { "OMPI_MCA_mpi_event_tick_rate", "1" },
 
 /* What a user of --ranks cannot be expected to know. Open MPI starts no more processes than there
  * are cores, none as root, and binds each to a core, whatever its threads. Its own shared memory is
- * for processes that mpirun started, so UCX's is taken, where there is UCX: Debian's Open MPI has it
- * and leaves it out, unless other parts are named to be left out (v, which logs messages).
+ * for processes that mpirun started, so UCX's is taken, where there is UCX: Debian's Open MPI has
+ * it and leaves it out, unless other parts are named to be left out (v, which logs messages).
  * Containers often forbid one process to read another's memory. */
 static const struct word of_spawned[] = { { "OMPI_MCA_rmaps_base_oversubscribe", "1" },
 	{ "OMPI_ALLOW_RUN_AS_ROOT", "1" }, { "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1" },
-	{ "OMPI_MCA_hwloc_base_binding_policy", "none" },
-	{ "OMPI_MCA_pml", "^v" }, { "OMPI_MCA_opal_common_ucx_tls", "any" }, { "OMPI_MCA_opal_common_ucx_devices", "any" },
+	{ "OMPI_MCA_hwloc_base_binding_policy", "none" }, { "OMPI_MCA_pml", "^v" },
+	{ "OMPI_MCA_opal_common_ucx_tls", "any" }, { "OMPI_MCA_opal_common_ucx_devices", "any" },
 	{ "UCX_TLS", "posix,sysv,self,tcp" }, { NULL, NULL } };
 
 /* mpirun binds a process to a core unless it is told otherwise, and a rank has more threads. */

@@ -3,7 +3,6 @@
 #include "engine/ranks/mpi_world.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
@@ -12,16 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/version.h"
 #include "kernels/kernels.h"
-
-/* The mark of a process that another one had started. */
-static const char spawned[] = "CUTAWAY_RANK_OF";
 
 struct mpi_world mpi_world;
 
@@ -186,68 +181,7 @@ bool transport_mpi_started(void)
 		if (n && atoi(n) > 1)
 			return true;
 	}
-	return getenv(spawned) != NULL;
-}
-
-/* What MPI's daemon for the others prints, it may print at any time, and it would take the keys: it
- * gets other standard files than this process. Its first words are kept. */
-struct standard {
-	int said, saved[3];
-};
-
-static void divert(struct standard *s)
-{
-	int from = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	s->said = memfd_create("cutaway-mpi", MFD_CLOEXEC);
-	fflush(stdout);
-	for (int i = 0; i < 3; i++) {
-		s->saved[i] = fcntl(i, F_DUPFD_CLOEXEC, 3);
-		dup2(i && s->said >= 0 ? s->said : from, i);
-	}
-	if (from >= 0)
-		close(from);
-}
-
-static void restore(struct standard *s, char *words, size_t size)
-{
-	ssize_t n = s->said < 0 ? 0 : pread(s->said, words, size - 1, 0);
-	char *to = words;
-
-	for (int i = 0; i < 3; i++) {
-		dup2(s->saved[i], i);
-		close(s->saved[i]);
-	}
-	if (s->said >= 0)
-		close(s->said);
-	for (ssize_t i = 0; i < n; i++) { /* as one line, without rules */
-		const char c = (unsigned char)words[i] < ' ' ? ' ' : words[i];
-
-		if ((c != ' ' && c != '-') || (to > words && to[-1] != c))
-			*to++ = c;
-	}
-	*to = '\0';
-}
-
-static int spawn(int32_t n, struct err *e)
-{
-	char program[PATH_MAX], folder[PATH_MAX], why[MPI_WHY] = "", words[320];
-	const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-	struct standard files;
-	int failed;
-
-	if (length <= 0 || !getcwd(folder, sizeof folder))
-		return err_set(e, ERR_IO, "this program or its folder has no name: %s", strerror(errno));
-	program[length] = '\0';
-	setenv(spawned, "1", 1);
-	divert(&files);
-	failed = mpi_world.mpi->begin(n, program, folder, why);
-	restore(&files, words, sizeof words);
-	unsetenv(spawned);
-	mpi_world.starter = true;
-	return failed ? err_set(e, ERR_DEVICE, "MPI starts no %d ranks: %s%s%.300s", n, why,
-						*words ? ": " : "", words)
-				  : 0;
+	return getenv(MPI_SPAWNED) != NULL;
 }
 
 static int join(struct err *e)
@@ -261,7 +195,7 @@ int mpi_world_begin(int32_t n, struct err *e)
 {
 	if (find_module(e))
 		return -1;
-	if (transport_mpi_started() ? join(e) : spawn(n, e)) {
+	if (transport_mpi_started() ? join(e) : mpi_world_spawn(n, e)) {
 		mpi_world.mpi = NULL;
 		return -1;
 	}

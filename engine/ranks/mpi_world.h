@@ -7,6 +7,9 @@
 
 #include "engine/ranks/mpi_module.h"
 
+/* In the environment: the mark of a process that another one had started. */
+#define MPI_SPAWNED "CUTAWAY_RANK_OF"
+
 struct mpi_peer {
 	int64_t process;
 	char host[64];
@@ -25,6 +28,8 @@ extern struct mpi_world mpi_world;
 
 /* See transport_mpi_begin(). */
 int mpi_world_begin(int32_t n, struct err *e);
+/* mpi_start.c: begins with n - 1 others on this machine. */
+int mpi_world_spawn(int32_t n, struct err *e);
 /* Of those that this rank cannot do without (rank 0 all, others rank 0), one that has ended; -1:
  * none. */
 int32_t mpi_world_ended(void);

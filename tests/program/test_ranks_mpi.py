@@ -34,11 +34,12 @@ def mpirun(n, *command):
 class Started:
     """A program with all processes that come of it: their environment has its mark."""
 
-    def __init__(self, command, env=None, **more):
+    def __init__(self, command, env=None):
         self.mark = f"CUTAWAY_TEST_MARK={uuid.uuid4()}"
         own = dict([self.mark.split("=")])
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=TMP.name,
-                                        env={**ENV, **(env or {}), **own}, **more)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                        errors="replace", cwd=TMP.name,
+                                        env={**ENV, **(env or {}), **own})
 
     def processes(self):
         """Numbers of those that run this program, but for rank 0."""
@@ -48,7 +49,7 @@ class Started:
                 with open(f"/proc/{pid}/environ", "rb") as f:
                     env = f.read().decode(errors="replace").split("\0")
                 if self.mark in env and os.path.basename(os.readlink(f"/proc/{pid}/exe")).startswith("cutaway"):
-                    if int(pid) != self.process.pid and "OMPI_COMM_WORLD_RANK=0" not in env[:1] and not self.is_first(env):
+                    if int(pid) != self.process.pid and not self.is_first(env):
                         found.append(int(pid))
         return sorted(found)
 
@@ -87,8 +88,8 @@ class Started:
         return status, out, told
 
 
-def run(command, **more):
-    s = Started(command, **more)
+def run(command, env=None):
+    s = Started(command, env)
     return (*s.end(), s.left())
 
 
@@ -176,7 +177,7 @@ def test_differing():
     os.chmod(other, 0o700)
     env = {"CUTAWAY_MPI": MODULE}
     refused("another file of that name", mixed((PROGRAM, TMP.name), (PROGRAM, os.path.dirname(OTHER))), "another file", 3)
-    refused("no file of that name", mixed((PROGRAM, TMP.name), (PROGRAM, "/")), "rank 1: tiny.gguf", 4)
+    refused("no file of that name", mixed((PROGRAM, TMP.name), (PROGRAM, "/")), "rank 1: cannot open the model tiny.gguf", 4)
     refused("another version", mixed((PROGRAM, TMP.name), (other, TMP.name)), "of one version", env=env)
 
 
@@ -196,26 +197,30 @@ def test_without():
 # ---- faults ----
 
 def check_record(name, record):
+    """Returns how many requests failed."""
     with contextlib.closing(sqlite3.connect(record)) as db:
         whole = db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         begun = db.execute("SELECT count(*) FROM session").fetchone()[0]
-        ends = [row[0] for row in db.execute("SELECT reason FROM finish")]
+        failed = db.execute("SELECT count(*) FROM finish WHERE reason = 6").fetchone()[0]
     told = subprocess.run([PROGRAM, "verify", "--model", TINY, record], capture_output=True, text=True, env=ENV, check=False)
     check(f"{name}: the recording is whole", whole and (not begun or not told.returncode), (whole, told.stdout + told.stderr))
-    return ends
+    return failed
 
 
 def kill_once(nth, how, command):
+    """With --ranks from the moment on that one process is there; Open MPI's mpirun may itself hang if one ends while it starts."""
     record, dice = new_record(), random.Random(nth)
     s = Started([*command, "--record", record])
-    found = s.wait_for(1 if nth % 4 == 3 else 2)
+    found = s.wait_for(1 if how == "--ranks" and nth % 4 == 3 else 2)
+    while how == "mpirun" and s.process.poll() is None and not os.path.exists(record):
+        time.sleep(0.01)
     time.sleep(dice.random() * (2.5 if nth % 4 else 0.5))
     victim = dice.choice(found or [0])
     with contextlib.suppress(ProcessLookupError):
         os.kill(victim or 1 << 30, signal.SIGKILL)
     status, out, told = s.end()
     name = f"kill {nth}, {how}"
-    says = f"(process {victim} on" in told or "MPI" in told or "mpirun" in told
+    says = f"(process {victim} on" in told or "one of them has ended" in told or "mpirun noticed" in told
     check(f"{name}: an error that says so, and no process is left", status > 0 and says and not s.left(), (status, out[-200:], told, s.left()))
     if os.path.exists(record) and os.path.getsize(record):
         check_record(name, record)
@@ -225,7 +230,7 @@ LONG = [PROGRAM, *RUN, "--batch", PROMPTS + "-many", "--max-tokens", "200", "--t
 
 
 def test_killed():
-    cases = [(i, "--ranks 3", [*LONG, "--ranks", "3"]) if i % 2 else (i, "mpirun", mpirun(3, *LONG)) for i in range(100)]
+    cases = [(i, "--ranks", [*LONG, "--ranks", "3"]) if i % 2 else (i, "mpirun", mpirun(3, *LONG)) for i in range(100)]
     for case in sample(cases, 6):
         kill_once(*case)
 
@@ -250,7 +255,7 @@ def test_error():
     status, _, told = s.end()
     check("a killed rank is named", status == 6 and f"rank 1 has ended (process {victim} on {os.uname().nodename})" in told and
           not s.left(), (status, told))
-    check("and requests that ran have failed", "failed" in check_record("a killed rank", record))
+    check("and requests that ran have failed", check_record("a killed rank", record))
 
 
 def test_rank0():
@@ -265,17 +270,15 @@ def test_rank0():
 
 
 def test_stopped():
-    record = [new_record(), new_record()]
-    some = [PROGRAM, *RUN, "--batch", PROMPTS, "--max-tokens", "200", "--ranks", "2"]
-    run([*some, "--record", record[0]])
-    s = Started([*some, "--record", record[1]])
-    pid = s.wait_for(1)[0]
+    some, record = [*LONG[:-4], "--max-tokens", "100"], new_record()
+    s, stopped, pid = begun([*some, "--ranks", "2"])
     os.kill(pid, signal.SIGSTOP)
     line = s.process.stderr.readline()
-    check("a stopped rank: it is said that it is waited for", "does not answer" in line and "waiting" in line, line)
+    check("a stopped rank: it is said that it is waited for", f"rank 1 (process {pid} on" in line and "waiting" in line, line)
     os.kill(pid, signal.SIGCONT)
     status, _, told = s.end()
-    check("and when it goes on, so does the answer", status == 0 and hashes(record[0]) == hashes(record[1]) and not s.left(), told)
+    run([*some, "--record", record])
+    check("and when it goes on, so do the answers", status == 0 and hashes(record) == hashes(stopped) and not s.left(), told)
 
 
 def test_lost():
@@ -284,7 +287,7 @@ def test_lost():
     status, _, told = s.end()
     check("a rank that stays stopped ends the step", status == 6 and f"did not answer for 30 s (process {pid} on" in told and
           not s.left(), (status, told, s.left()))
-    check("with failed requests", "failed" in check_record("a stopped rank", record))
+    check("with failed requests", check_record("a stopped rank", record))
 
 
 def main():
@@ -292,7 +295,7 @@ def main():
     tiny = [os.path.join(ROOT, "build/tests/mktiny"), "--heads", "6", "--kv-heads", "3", "--dim", "192", "--ffn", "384"]
     for seed, file in (("1", TINY), ("2", OTHER)):
         subprocess.run([*tiny, "--seed", seed, file], check=True)
-    for name, n in ((PROMPTS, 3), (PROMPTS + "-many", 3000)):
+    for name, n in ((PROMPTS, 3), (PROMPTS + "-many", 100)):
         with open(name, "w", encoding="utf-8") as f:
             f.write("".join(f"Tell me of number {i}\n" for i in range(n)))
     tests = [test_hashes, test_several, test_refused, test_differing, test_without, test_error, test_rank0, test_stopped, test_killed]
