@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/out.h"
 #include "engine/core/engine_follow.h"
@@ -61,6 +62,11 @@ int ranks_begin(struct cli *c, struct err *e)
 		return 0;
 	if (n_started > 1 && cli_given(c, "ranks") && c->engine.ranks != n_started)
 		return err_set(e, ERR_USAGE, "--ranks %d, but mpirun started %d processes", c->engine.ranks,
+			n_started);
+	if (n_started > 1 && !strcmp(c->verb->name, "chat") && !isatty(STDIN_FILENO))
+		return err_set(e, ERR_USAGE,
+			"mpirun leaves rank 0 no terminal: `cutaway chat --ranks %d` starts the others by "
+			"itself; over several machines, `mpirun … cutaway serve`, and `cutaway attach` to it",
 			n_started);
 	if (n_started > 1)
 		c->engine.ranks = n_started;

@@ -31,6 +31,21 @@ def mpirun(n, *command):
     return ["mpirun", "--oversubscribe", "-n", str(n), *command]
 
 
+def left_of(mark):
+    """All processes with the mark, whatever they run, that are still there after a while."""
+    for _ in range(100):
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                with open(f"/proc/{pid}/environ", "rb") as f:
+                    if mark.encode() in f.read().split(b"\0"):
+                        found.append(pid)
+        if not found:
+            break
+        time.sleep(0.1)
+    return found
+
+
 class Started:
     """A program with all processes that come of it: their environment has its mark."""
 
@@ -58,14 +73,7 @@ class Started:
         return "OMPI_COMM_WORLD_RANK=0" in env and not any(e.startswith("CUTAWAY_RANK_OF=") for e in env)
 
     def left(self):
-        """All processes with the mark, whatever they run."""
-        found = []
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            with contextlib.suppress(OSError):
-                with open(f"/proc/{pid}/environ", "rb") as f:
-                    if self.mark.encode() in f.read().split(b"\0"):
-                        found.append(pid)
-        return found
+        return left_of(self.mark)
 
     def wait_for(self, n):
         end = time.monotonic() + PATIENCE
@@ -82,9 +90,6 @@ class Started:
             self.process.kill()
             out, told = self.process.communicate()
             status = -1
-        end = time.monotonic() + PATIENCE
-        while self.left() and time.monotonic() < end:
-            time.sleep(0.05)
         return status, out, told
 
 
@@ -281,6 +286,45 @@ def test_stopped():
     check("and when it goes on, so do the answers", status == 0 and hashes(record) == hashes(stopped) and not s.left(), told)
 
 
+# ---- the chat ----
+
+def in_terminal(command):
+    mark = f"CUTAWAY_TEST_MARK={uuid.uuid4()}"
+    return Terminal(command, {**ENV, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", **dict([mark.split("=")])}), mark
+
+
+def test_chat():
+    t, _ = in_terminal(mpirun(2, PROGRAM, "chat", "--model", TINY))
+    status = t.wait_end()
+    check("a chat under mpirun names --ranks", status == 2 and "--ranks 2" in t.grid.text().replace("\n", " "), t.grid.text())
+    t.close()
+    record = new_record()
+    t, mark = in_terminal([PROGRAM, "chat", "--model", TINY, "--ctx", "256", "--max-tokens", "8", "--threads", "1", "--ranks", "2",
+                           "--record", record])
+    t.wait("ready|/help|tok/s|tokens")
+    t.send("Hello\r")
+    end = time.monotonic() + PATIENCE
+    victim = None
+    while time.monotonic() < end and not victim:
+        t.read(0.05)
+        with contextlib.suppress(sqlite3.Error, TypeError):
+            with contextlib.closing(sqlite3.connect(f"file:{record}?mode=ro", uri=True)) as db:
+                if db.execute("SELECT count(*) FROM finish").fetchone()[0]:
+                    victim = db.execute("SELECT process FROM rank WHERE rank = 1").fetchone()[0]
+    check("a chat on two ranks answers", victim, t.grid.text())
+    os.kill(victim, signal.SIGSTOP)
+    t.send("And again\r")
+    time.sleep(1)
+    t.send("\x03")
+    time.sleep(0.3)
+    t.send("\x03")
+    status = t.wait_end()
+    t.close()
+    check("with a stopped rank Ctrl-C twice quits", status in (0, 130), (status, t.grid.text()))
+    check("and leaves no process", not left_of(mark), left_of(mark))
+    check_record("chat", record)
+
+
 def test_lost():
     s, record, pid = begun([*LONG[:-2], "--ranks", "2"])
     os.kill(pid, signal.SIGSTOP)
@@ -298,7 +342,8 @@ def main():
     for name, n in ((PROMPTS, 3), (PROMPTS + "-many", 100)):
         with open(name, "w", encoding="utf-8") as f:
             f.write("".join(f"Tell me of number {i}\n" for i in range(n)))
-    tests = [test_hashes, test_several, test_refused, test_differing, test_without, test_error, test_rank0, test_stopped, test_killed]
+    tests = [test_hashes, test_several, test_refused, test_differing, test_without, test_error, test_rank0, test_stopped, test_chat,
+             test_killed]
     tests += sample([None, test_lost], 1)[1:]
     words = sys.argv[1:]
     for test in tests:
