@@ -25,7 +25,7 @@
 #define SPIN_NS (MS / 16)
 #define LOOK_NS (5 * MS)
 #define LEAST_NAP_NS (MS / 64)
-#define NAP_NS MS
+#define NAP_NS (MS / 4)
 #define IDLE_NAP_NS (10 * MS)
 #define LISTEN_NAP_NS (40 * MS)
 #define ASK_NS (1000 * MS)    /* a rank that is waited for so long is asked, again and again */
@@ -232,7 +232,7 @@ static void rest(int64_t waited, bool idle)
 {
 	static _Thread_local bool is_exact;
 	const int64_t longest = idle ? IDLE_NAP_NS : NAP_NS;
-	int64_t ns = waited / 16;
+	int64_t ns = waited / (idle ? 16 : 64);
 
 	if (!is_exact)
 		prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL); /* else it is 50 us */
