@@ -34,6 +34,7 @@
 #define GIVE_UP_NS                                                                                 \
 	(1000 * MS) /* what runs may take so long to end where it is not wanted any more */
 #define END_NS (10000 * MS)
+#define ENDED_NS (500 * MS)
 
 enum { TAGS = 32000, NOTICE_TAG = 0 };
 enum notice_kind { NOTICE_OPEN, NOTICE_CLOSE, NOTICE_ASK, NOTICE_HERE, NOTICE_END, NOTICE_BYE };
@@ -81,6 +82,16 @@ static int check_ended(struct err *e)
 	const int32_t rank = mpi_world_ended();
 
 	return rank < 0 ? 0 : lose(e, rank, " has ended");
+}
+
+/* MPI failed: mostly since a rank has ended, whose sockets close before the process is gone. */
+static int fail(struct err *e, const char *why)
+{
+	for (int64_t start = now_ns(); now_ns() - start < ENDED_NS; nap(MS))
+		if (check_ended(e))
+			return -1;
+	atomic_store(&mpi_world.lost, true);
+	return err_set(e, ERR_DEVICE, "MPI: %s", why);
 }
 
 /* ---- notices ---- */
@@ -214,6 +225,8 @@ static int look(struct mpi_rank *t, struct wait *w, int64_t now, struct err *e)
 		return -1;
 	if (!mpi_world.rank)
 		take_notices();
+	if (atomic_load(&mpi_world.lost))
+		return fail(e, "a rank is lost");
 	ended = atomic_load(&t->ended) - 1;
 	if (!ended || (ended > 0 && mpi_world.mpi->waits_for(t->set, ended)))
 		return err_set(e, ERR_DEVICE, "rank %d has ended its part", ended);
@@ -252,10 +265,8 @@ static int await(struct mpi_rank *t, bool idle, struct err *e)
 
 		if (done > 0)
 			return 0;
-		if (done < 0) {
-			atomic_store(&mpi_world.lost, true);
-			return check_ended(e) ? -1 : err_set(e, ERR_DEVICE, "MPI: %s", why);
-		}
+		if (done < 0)
+			return fail(e, why);
 		if (waited > LOOK_NS && look(t, &w, now, e))
 			return -1;
 		if (waited > SPIN_NS)
@@ -273,10 +284,8 @@ static int mpi_exchange(struct transport *transport, const struct message *out, 
 
 	if (atomic_load(&mpi_world.lost))
 		return err_set(e, ERR_DEVICE, "a rank is lost: start the program again");
-	if (mpi_world.mpi->start(t->set, t->tag, out, n_out, in, n_in, why)) {
-		atomic_store(&mpi_world.lost, true);
-		return err_set(e, ERR_DEVICE, "MPI: %s", why);
-	}
+	if (mpi_world.mpi->start(t->set, t->tag, out, n_out, in, n_in, why))
+		return fail(e, why);
 	return await(t, idle, e);
 }
 
