@@ -150,7 +150,9 @@ static int tell_options(struct engine_ranks *r, const struct engine_options *o, 
 	}
 	if (r->wire.failed)
 		return err_set(err, ERR_MEMORY, "no memory for the message to the other ranks");
-	return tell(r, (struct head){ .kind = MESSAGE_OPEN, .bytes = r->wire.n }, r->wire.data, err);
+	return tell(r,
+		(struct head){ .kind = MESSAGE_OPEN, .bytes = r->wire.n, .large_pool = o->large_pool },
+		r->wire.data, err);
 }
 
 static int32_t n_asked(const struct engine_options *o)

@@ -26,8 +26,8 @@
 #define LOOK_NS (5 * MS)
 #define LEAST_NAP_NS (MS / 64)
 #define NAP_NS (MS / 4)
-#define IDLE_NAP_NS (10 * MS)
-#define LISTEN_NAP_NS (40 * MS)
+#define IDLE_NAP_NS (25 * MS)
+#define LISTEN_NAP_NS (50 * MS)
 #define ASK_NS (1000 * MS)    /* a rank that is waited for so long is asked, again and again */
 #define SILENT_NS (5000 * MS) /* a rank that is waited for so long is asked */
 #define LOST_NS (30000 * MS)  /* and is taken as lost after so long */
@@ -245,7 +245,7 @@ static void rest(int64_t waited, bool idle)
 {
 	static _Thread_local bool is_exact;
 	const int64_t longest = idle ? IDLE_NAP_NS : NAP_NS;
-	int64_t ns = waited / (idle ? 16 : 64);
+	int64_t ns = waited / 64;
 
 	if (!is_exact)
 		prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL); /* else it is 50 us */
@@ -366,7 +366,7 @@ int transport_mpi_next(struct transport **t, struct err *e)
 		const int64_t waited = now_ns() - start;
 
 		if (!take_notice(0, &n)) {
-			nap(waited / 16 < LISTEN_NAP_NS ? waited / 16 : LISTEN_NAP_NS);
+			nap(waited / 64 < LISTEN_NAP_NS ? waited / 64 : LISTEN_NAP_NS);
 			continue;
 		}
 		if (n.kind == NOTICE_ASK)

@@ -144,6 +144,16 @@ def test_several():
           (status, out, told, left))
 
 
+def test_served():
+    """A server whose last rank idles, and ends with it on SIGTERM."""
+    s = Started([PROGRAM, "serve", "--model", TINY, "--ctx", "256", "--threads", "1", "--port", "0", "--ranks", "2"])
+    line = s.process.stdout.readline()
+    check("a server on two ranks", line.startswith("serving "), line)
+    s.process.send_signal(signal.SIGTERM)
+    status, _, told = s.end()
+    check("ends on SIGTERM, with its ranks", status == 0 and not told and not s.left(), (status, told, s.left()))
+
+
 # ---- what cannot work ----
 
 def refused(name, command, words, status=2, env=None):
@@ -326,7 +336,7 @@ def make():
 
 def main():
     make()
-    tests = [test_hashes, test_several, test_refused, test_differing, test_without, test_error, test_rank0, test_stopped, test_chat]
+    tests = [test_hashes, test_several, test_served, test_refused, test_differing, test_without, test_error, test_rank0, test_stopped, test_chat]
     tests += sample([test_lost], 0)  # half a minute
     words = sys.argv[1:]
     for test in tests:
