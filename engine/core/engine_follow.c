@@ -82,7 +82,7 @@ int engine_follow(struct transport *t, struct err *err)
 	options = (char *)r.wire.data; /* texts of options point into it */
 	if (!read_options(&r, &o, err)) {
 		o.follows = t;
-		o.large_pool = head.large_pool;
+		o.replicas = (int32_t)head.replicas;
 		engine_open(&e, &o, err);
 	}
 	r.wire = (struct wire){ 0 };

@@ -126,8 +126,8 @@ static int end_step(void *arg, struct forward *f, struct err *err)
 /* Of what the others compute; drafters, screens and logs are rank 0's alone. */
 static bool is_shared(const struct setting *s)
 {
-	static const char *const own[] = { "ranks", "spec", "shadow", "twin", "outliers", "importance", "roof",
-		"attention-every", "observe-layer", "observe-head", "watch-layers", "policy",
+	static const char *const own[] = { "ranks", "spec", "shadow", "twin", "outliers", "importance",
+		"roof", "attention-every", "observe-layer", "observe-head", "watch-layers", "policy",
 		"prefix-cache", NULL };
 
 	for (int i = 0; own[i]; i++)
@@ -151,7 +151,8 @@ static int tell_options(struct engine_ranks *r, const struct engine_options *o, 
 	if (r->wire.failed)
 		return err_set(err, ERR_MEMORY, "no memory for the message to the other ranks");
 	return tell(r,
-		(struct head){ .kind = MESSAGE_OPEN, .bytes = r->wire.n, .large_pool = o->large_pool },
+		(struct head){
+			.kind = MESSAGE_OPEN, .bytes = r->wire.n, .replicas = (uint64_t)o->replicas },
 		r->wire.data, err);
 }
 

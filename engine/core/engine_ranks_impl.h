@@ -13,7 +13,7 @@ enum message_kind { MESSAGE_OPEN, MESSAGE_STEP, MESSAGE_SET, MESSAGE_QUIT };
 struct head {
 	uint32_t kind, copies;
 	uint64_t bytes;
-	uint64_t large_pool; /* with MESSAGE_OPEN: an option that is no setting */
+	uint64_t replicas; /* with MESSAGE_OPEN: an option that is no setting */
 };
 
 /* What a rank has. */
