@@ -95,6 +95,9 @@ static int plan_with(
 		return err_set(e, ERR_USAGE,
 			"sequence-parallel %d: this model's layers keep states, which go from row to row",
 			k->n_sequence);
+	if (k->n_sequence > 1 && m->n_encoder)
+		return err_set(e, ERR_USAGE, "sequence-parallel %d: an encoder reads its input as a whole",
+			k->n_sequence);
 	if (list_matrices(k, &k->all, p, false, e) || take_exchanges(k, f, e) ||
 		ranks_plan_stages(k, f, e))
 		return -1;

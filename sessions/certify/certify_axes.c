@@ -431,7 +431,7 @@ void axes_fit_model(struct axes *a, struct engine *engine, const char *model, in
 	a->unseen_from = engine_state(engine).unseen_from;
 	if (a->unseen_from > longest)
 		cut(a, AXIS_UNSEEN);
-	ranks_fit(&a->axis[AXIS_RANKS], model, engine_info(engine)->experts);
+	ranks_fit(a, model, engine_info(engine)->experts);
 	if (a->axis[AXIS_DRAFTER].n > 1)
 		fit_drafters(a, engine, model);
 	engine_set(engine, "spec", "off", &ignored);

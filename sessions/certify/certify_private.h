@@ -168,8 +168,8 @@ int32_t axes_elder_tokens(const struct certify_plan *p);
 
 /* certify_ranks.c */
 void ranks_fill(struct axis_values *a);
-/* Leaves out those that the model's layers do not allow. */
-void ranks_fit(struct axis_values *a, const char *model, bool experts);
+/* Leaves out those that the model's layers and the lossy settings of all cases do not allow. */
+void ranks_fit(struct axes *axes, const char *model, bool experts);
 void ranks_set_options(struct engine_options *o, const char *value);
 /* Whether each of such ranks has a part of the model. */
 bool ranks_have_parts(const char *value);

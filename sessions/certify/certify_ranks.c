@@ -47,8 +47,9 @@ void ranks_fill(struct axis_values *a)
 
 /* Those that the model's layers allow; experts are other ranks than tensor's only where it has
  * any. */
-void ranks_fit(struct axis_values *a, const char *model, bool experts)
+void ranks_fit(struct axes *axes, const char *model, bool experts)
 {
+	struct axis_values *a = &axes->axis[AXIS_RANKS];
 	const struct axis_values all = *a;
 
 	a->n = 1;
@@ -59,6 +60,7 @@ void ranks_fit(struct axis_values *a, const char *model, bool experts)
 
 		o.model = model;
 		o.threads = 1;
+		lossy_put(&axes->lossy, &o, &ignored);
 		ranks_set_options(&o, all.value[i]);
 		if ((!o.expert_parallel || experts) && !engine_open(&e, &o, &ignored))
 			a->value[a->n++] = all.value[i];
