@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "engine/ranks/ranks.h"
+#include "engine/ranks/stored.h"
 
 enum { LEAST = 32 /* rows of a rank: fewer are not worth an exchange in each layer */ };
 
@@ -91,18 +92,9 @@ static size_t copy_groups(const struct forward *f, const struct k_rope *op, int3
 	const int32_t in_page = op->kv->page_size / K_GROUP;
 	size_t n = 0;
 
-	while (next_group(&g)) {
-		const int32_t page = op->pages[g.seq][g.group / in_page];
-
-		for (int32_t i = 0; i < 2 * op->kv->n_kv_heads; i++) {
-			const size_t bytes = k_kv_group_bytes(op->kv, i % 2);
-			void *at = k_kv_group(op->kv, page, op->layer, i % 2, i / 2, g.group % in_page);
-
-			if (data)
-				memcpy(pack ? (void *)(data + n) : at, pack ? at : (void *)(data + n), bytes);
-			n += bytes;
-		}
-	}
+	while (next_group(&g))
+		n += stored_copy_group(op->kv, op->layer, op->pages[g.seq][g.group / in_page],
+			g.group % in_page, data ? data + n : NULL, pack);
 	return n;
 }
 
