@@ -283,6 +283,8 @@ static bool admit(struct sched *s)
 		 * unless the policy may have closed by then */
 		if (sibling && sibling->computed < sibling->n_prompt && !s->policy->opens)
 			return hold(s, EV_HOLD_sibling, r);
+		if (sibling && sibling->where == REQUEST_AWAY)
+			sibling = NULL; /* its newest page is being written */
 	}
 	if (!may_enter(s, r, &m))
 		return hold(s, EV_HOLD_pages, r);

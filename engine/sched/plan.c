@@ -36,7 +36,7 @@ static void plan_decode(struct sched *s, struct plan *p, struct request *r)
 }
 
 /* The first position whose logits are needed. */
-static int32_t first_output(const struct request *r)
+int32_t sched_first_output(const struct request *r)
 {
 	if (r->kind == EV_REQUEST_KIND_score)
 		return r->n_input;
@@ -67,7 +67,7 @@ static void plan_prefill(struct sched *s, struct plan *p, struct request *r)
 {
 	int32_t n = min32(prompt_left(r), s->budget - p->n_rows), n_out;
 	/* rows before the first whose logits are needed */
-	int32_t silent = first_output(r) - r->computed;
+	int32_t silent = sched_first_output(r) - r->computed;
 
 	if (silent < 0)
 		silent = 0;
@@ -134,7 +134,7 @@ static struct request *next_prompt(
 		struct request *r = s->slot[i];
 		int64_t at;
 
-		if (!r || lacks_only_newest(r))
+		if (!r || lacks_only_newest(r) || r->where != REQUEST_HERE)
 			continue;
 		at = sched_rank(s->policy->prompt, s, r);
 		if (at < rank || (at == rank && r->admitted <= admitted))
@@ -157,12 +157,27 @@ static void note_overtaken(struct sched *s, const struct plan *p)
 			newest = p->item[i].r->admitted;
 	for (int32_t i = 0; i < s->n_slots; i++) {
 		struct request *r = s->slot[i];
-		bool planned = false;
+		bool planned = r && r->where != REQUEST_HERE;
 
 		for (int32_t j = 0; j < p->n_items; j++)
 			planned |= p->item[j].r == r;
 		if (r && !planned && r->admitted < newest && !lacks_only_newest(r) && prompt_left(r) > 0)
 			r->overtaken++;
+	}
+}
+
+/* Before rows are given out: who is away takes none. */
+static void hand_over(struct sched *s)
+{
+	int64_t rank = INT64_MIN, admitted = 0;
+	struct request *r;
+
+	for (int32_t i = 0; i < s->n_slots; i++)
+		if (s->slot[i] && s->slot[i]->where == REQUEST_WAITS)
+			s->slot[i]->where = REQUEST_HERE;
+	while (s->hand_over && (r = next_prompt(s, rank, admitted, &rank))) {
+		admitted = r->admitted;
+		sched_hand_over(s, r);
 	}
 }
 
@@ -195,6 +210,7 @@ void sched_plan(struct sched *s, struct plan *p)
 
 	p->n_items = p->n_rows = p->n_out = 0;
 	sched_admit(s);
+	hand_over(s);
 	if (s->plan_first)
 		s->plan_first(s, p);
 	if (p->n_items)

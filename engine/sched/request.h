@@ -10,6 +10,9 @@
 #include "engine/settings/options.h"
 
 enum request_state { REQUEST_WAITING, REQUEST_RUNNING, REQUEST_DONE };
+/* Who computes rows of a prompt that runs (sched/away.c): steps do; nobody, until pages are free;
+ * somebody else. */
+enum request_where { REQUEST_HERE, REQUEST_WAITS, REQUEST_AWAY };
 
 struct canvas;
 struct engine;
@@ -56,6 +59,8 @@ struct request {
 	enum ev_code_request_kind kind;
 	const struct request_kind *how;
 	enum request_state state;
+	enum request_where where;
+	int32_t there, there_rank; /* positions whose pages that rank has, too (core/handover.h) */
 	struct sample_params params;
 	bool ignore_end, cancelled;
 	bool was_running; /* preempted: admitted again */

@@ -70,6 +70,7 @@ int sched_add(struct sched *s, struct request *r, struct err *e)
 
 void sched_leave_slot(struct sched *s, struct request *r)
 {
+	sched_recall(s, r);
 	memory_drop(s->memory, &r->table, r->id, 0);
 	r->computed = r->registered = 0;
 	s->slot[r->slot] = NULL;
@@ -123,6 +124,7 @@ void sched_rewind(struct sched *s, struct request *r, int32_t valid)
 {
 	int32_t size = s->memory->page_size, pos = sched_resume(s, r, valid);
 
+	sched_recall(s, r);
 	if (pos == memory_resume(s->memory, &r->table, r->computed, pos)) {
 		memory_drop(s->memory, &r->table, r->id, (pos + size - 1) / size);
 	} else {

@@ -87,6 +87,13 @@ struct sched {
 	 * newest token, oldest first. NULL: no speculation. */
 	void (*propose)(void *arg, struct request **r, int32_t n, int32_t nodes);
 	void *arg;
+	/* Somebody else computes r's next n rows, for which it has pages; false: nobody does. NULL:
+	 * there is nobody. And what calls r back, before its pages go: from then on nothing is written
+	 * to them. */
+	bool (*hand_over)(void *arg, struct request *r, int32_t n);
+	void (*recall)(void *arg, struct request *r);
+	void *hand_arg;
+	int32_t hand_least;     /* rows that are worth it */
 	bool draft_pages;       /* the drafter needs pages for drafted tokens before it proposes */
 	struct request **ready; /* [n_slots] scratch */
 };

@@ -22,6 +22,12 @@ void sched_admit(struct sched *s);
 void sched_take_blocks(
 	struct sched *s, struct request *r, const struct prefix_match *m, int32_t pos);
 
+/* plan.c: the first position whose logits are needed. */
+int32_t sched_first_output(const struct request *r);
+/* away.c: hands r's prompt over, if that is wanted; r loses its pages, or goes back in them. */
+void sched_hand_over(struct sched *s, struct request *r);
+void sched_recall(struct sched *s, struct request *r);
+
 /* users.c: r, which is about to wait, gets its user's account; 0, or -1 if memory ran out. */
 int sched_user_open(struct sched *s, struct request *r);
 void sched_user_close(struct request *r);
