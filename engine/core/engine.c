@@ -95,7 +95,8 @@ static int open_all(struct engine *e, struct err *err)
 
 	e->info.slots = o->slots;
 	e->compute = o->given ? &compute_given : &compute_model;
-	if (engine_ranks_open(e, o, err) || e->compute->open(e, o, err))
+	if (engine_handover_check(o, err) || engine_ranks_open(e, o, err) ||
+		e->compute->open(e, o, err))
 		return -1;
 	for (int i = 0; e->model && request_forms[i]; i++)
 		if (request_forms[i]->of(e->model))
@@ -105,7 +106,8 @@ static int open_all(struct engine *e, struct err *err)
 		return err_set(err, ERR_INTERRUPTED, "the opening of %s was stopped", o->model);
 	if (open_parts(e, o, err) || open_hooks(e, err) || engine_ranks_meet(e, err) ||
 		(o->counted_cost && engine_need_cost(e, DRAFT_COST_ROWS, err)) ||
-		engine_apply_settings(e, err) || engine_ranks_ready(e, err))
+		engine_apply_settings(e, err) || engine_ranks_ready(e, err) ||
+		engine_handover_ready(e, err))
 		return -1;
 	o->model = e->model_path;
 	o->isa = e->info.isa;

@@ -5,7 +5,7 @@
 
 #include "base/signals.h"
 #include "engine/core/engine_follow.h"
-#include "engine/core/engine_ranks_impl.h"
+#include "engine/core/handover_impl.h"
 
 /* Where a value of these settings lies in the message is where it stays: texts are not copied. */
 static int read_options(struct engine_ranks *r, struct engine_options *o, struct err *err)
@@ -49,22 +49,29 @@ static int follow_set(struct engine *e, struct engine_ranks *from, struct err *e
 	return engine_set(e, name, value, err);
 }
 
+static int follow_and_answer(
+	struct engine *e, struct engine_ranks *r, enum message_kind kind, struct err *err)
+{
+	const int failed = kind == MESSAGE_STEP ? follow_step(e, r, err) : follow_set(e, r, err);
+	struct reply reply = engine_ranks_reply(e);
+
+	reply.code = failed ? err->code : 0;
+	snprintf(reply.text, sizeof reply.text, "%.255s", err->text);
+	return engine_ranks_answer(r, &reply, kind == MESSAGE_STEP && e->forward.n_observed > 0, err) ||
+				   failed
+			   ? -1
+			   : 0;
+}
+
 static int follow_on(struct engine *e, struct engine_ranks *r, struct err *err)
 {
 	struct head head;
 
-	while (!engine_ranks_hear(r, &head, err) && head.kind != MESSAGE_QUIT) {
-		struct reply reply;
-		int failed = head.kind == MESSAGE_STEP ? follow_step(e, r, err) : follow_set(e, r, err);
-
-		reply = engine_ranks_reply(e);
-		reply.code = failed ? err->code : 0;
-		snprintf(reply.text, sizeof reply.text, "%.255s", err->text);
-		if (engine_ranks_answer(
-				r, &reply, head.kind == MESSAGE_STEP && e->forward.n_observed > 0, err) ||
-			failed)
+	while (!engine_ranks_hear(r, &head, err) && head.kind != MESSAGE_QUIT)
+		if (head.kind == MESSAGE_PROMPT
+				? handover_follow(e, r, err)
+				: follow_and_answer(e, r, (enum message_kind)head.kind, err))
 			return -1;
-	}
 	return err->code ? -1 : 0;
 }
 
@@ -81,7 +88,9 @@ int engine_follow(struct transport *t, struct err *err)
 		goto done;
 	options = (char *)r.wire.data; /* texts of options point into it */
 	if (!read_options(&r, &o, err)) {
-		o.follows = t;
+		if (!o.prefill_ranks)
+			o.follows = t;
+		o.prefill_ranks = 0; /* it is one, and computes by itself */
 		o.replicas = (int32_t)head.replicas;
 		engine_open(&e, &o, err);
 	}

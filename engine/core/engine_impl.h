@@ -26,6 +26,7 @@ enum {
 
 struct engine_compute;
 struct engine_ranks;
+struct handover;
 
 struct engine_counts { /* of the step that runs */
 	int32_t prefill, decode, draft, tokens, accepted, rejected, evicted;
@@ -107,6 +108,7 @@ struct engine {
 	struct prefix prefix;
 	struct sched sched;
 	struct forward forward;
+	struct handover *handover;  /* NULL: no prompts are computed elsewhere */
 	struct engine_ranks *ranks; /* NULL: this process computes all of it */
 	struct floats *floats;      /* of the setting `activations`; NULL: weights as they are */
 	char visible[64];           /* what set.visible points to */
@@ -167,6 +169,7 @@ void engine_end_if_due(struct engine *e, struct request *r);
 /* Ends the request: offers what it computed to the prefix cache, and calls its owner. */
 void engine_finish(
 	struct engine *e, struct request *r, enum ev_code_finish reason, const char *why);
+extern const char engine_not_a_number[]; /* why it fails */
 /* Ends the request without either. */
 void engine_end_request(
 	struct engine *e, struct request *r, enum ev_code_finish reason, const char *why);
@@ -199,7 +202,7 @@ setting_apply engine_apply_chunk, engine_apply_budget, engine_apply_prefix, engi
 	engine_apply_near_zero, engine_apply_weights, engine_apply_activations, engine_apply_outliers,
 	engine_apply_importance, engine_apply_cache_format, engine_apply_give_back, engine_apply_layer,
 	engine_apply_head, engine_apply_cuda_mode, engine_apply_roof, engine_apply_twin,
-	engine_apply_watch, engine_apply_link, engine_apply_exchange;
+	engine_apply_watch, engine_apply_link, engine_apply_exchange, engine_apply_least;
 void engine_emit_settings(struct engine *e);
 void engine_emit_setting(struct engine *e, const char *name);
 
@@ -250,6 +253,18 @@ void engine_ranks_listen(struct engine *e);
 void engine_ranks_emit(struct engine *e);
 void engine_ranks_emit_step(struct engine *e);
 void engine_ranks_close(struct engine *e);
+
+/* handover.c: prompts on ranks of their own. Before anything is open: what cannot be, and a share
+ * of the processors; after all is: waits for the ranks, whose error is this one's, too. */
+int engine_handover_check(struct engine_options *o, struct err *err);
+int engine_handover_ready(struct engine *e, struct err *err);
+/* A setting changed; a page left the prefix cache; pages were made anew. */
+int engine_handover_set(
+	struct engine *e, const struct setting *s, const char *value, struct err *err);
+void engine_handover_evicted(struct engine *e, int32_t group, int32_t page);
+void engine_handover_forget(struct engine *e);
+/* engine_step.c: query-key pairs of an item, of one head in a layer without a window of its own. */
+int64_t engine_pairs_of(const struct engine *e, const struct plan_item *item);
 
 bool engine_keeps_prefixes(const struct engine *e, const struct engine_options *o);
 /* The format that the option names. */

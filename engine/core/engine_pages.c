@@ -11,6 +11,8 @@ static void on_page_change(void *arg, const struct page_change *c)
 	int64_t first = 0;
 
 	e->counts.evicted += c->action == EV_PAGE_evict;
+	if (c->action == EV_PAGE_evict)
+		engine_handover_evicted(e, c->group, c->page);
 	if (!e->begun)
 		return;
 	ev_init(&ev, EV_page);
@@ -44,6 +46,7 @@ int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, stru
 	e->prefix.policy = policy;
 	memory_listen(&e->memory, on_page_change, e);
 	engine_ranks_listen(e);
+	engine_handover_forget(e);
 	return 0;
 }
 

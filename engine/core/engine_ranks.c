@@ -10,7 +10,7 @@
 
 /* ---- messages ---- */
 
-static int tell(struct engine_ranks *r, struct head head, void *data, struct err *err)
+int engine_ranks_tell(struct engine_ranks *r, struct head head, void *data, struct err *err)
 {
 	struct transport *t = r->k.transport;
 
@@ -71,6 +71,11 @@ static int hear_replies(struct engine_ranks *r, bool lane, struct err *err)
 	return 0;
 }
 
+int engine_ranks_replies(struct engine_ranks *r, struct err *err)
+{
+	return hear_replies(r, false, err);
+}
+
 int engine_ranks_answer(struct engine_ranks *r, struct reply *reply, bool lane, struct err *err)
 {
 	return transport_control(
@@ -91,7 +96,8 @@ static int begin_step(void *arg, struct forward *f, struct err *err)
 	ranks_wire_step(&r->wire, f, e->memory.spec.n);
 	if (r->wire.failed)
 		return err_set(err, ERR_MEMORY, "no memory for the message to the other ranks");
-	return tell(r, (struct head){ .kind = MESSAGE_STEP, .bytes = r->wire.n }, r->wire.data, err);
+	return engine_ranks_tell(
+		r, (struct head){ .kind = MESSAGE_STEP, .bytes = r->wire.n }, r->wire.data, err);
 }
 
 static void split(void *arg, struct forward *f)
@@ -124,11 +130,11 @@ static int end_step(void *arg, struct forward *f, struct err *err)
 }
 
 /* Of what the others compute; drafters, screens and logs are rank 0's alone. */
-static bool is_shared(const struct setting *s)
+bool engine_ranks_share(const struct setting *s)
 {
 	static const char *const own[] = { "ranks", "spec", "shadow", "twin", "outliers", "importance",
 		"roof", "attention-every", "observe-layer", "observe-head", "watch-layers", "policy",
-		"prefix-cache", NULL };
+		"prefix-cache", "prefill-least", NULL };
 
 	for (int i = 0; own[i]; i++)
 		if (!strcmp(s->name, own[i]))
@@ -136,21 +142,22 @@ static bool is_shared(const struct setting *s)
 	return true;
 }
 
-static int tell_options(struct engine_ranks *r, const struct engine_options *o, struct err *err)
+int engine_ranks_tell_options(
+	struct engine_ranks *r, const struct engine_options *o, struct err *err)
 {
 	char value[512];
 
 	r->wire.reads = false;
 	for (const struct setting *s = engine_settings; s->name; s++) {
 		setting_text(s, o, value, sizeof value);
-		if (!is_shared(s) || !*value)
+		if (!engine_ranks_share(s) || !*value)
 			continue;
 		wire_bytes(&r->wire, (void *)(uintptr_t)s->name, strlen(s->name) + 1);
 		wire_bytes(&r->wire, value, strlen(value) + 1);
 	}
 	if (r->wire.failed)
 		return err_set(err, ERR_MEMORY, "no memory for the message to the other ranks");
-	return tell(r,
+	return engine_ranks_tell(r,
 		(struct head){
 			.kind = MESSAGE_OPEN, .bytes = r->wire.n, .replicas = (uint64_t)o->replicas },
 		r->wire.data, err);
@@ -186,7 +193,7 @@ static int start(struct engine_ranks *r, struct engine_options *o, struct err *e
 	r->k.transport->abandon = o->abandon;
 	if (!o->threads)
 		o->threads = cores > n ? cores / n : 1;
-	return tell_options(r, o, err);
+	return engine_ranks_tell_options(r, o, err);
 }
 
 /* ---- both ---- */
@@ -306,13 +313,14 @@ int engine_ranks_set(struct engine *e, const char *name, const char *value, stru
 	struct engine_ranks *r = e->ranks;
 	const struct setting *s = setting_find(engine_settings, name);
 
-	if (!r || r->k.transport->rank || !r->opened || !is_shared(s))
+	if (!r || r->k.transport->rank || !r->opened || !engine_ranks_share(s))
 		return 0;
 	r->wire.n = 0;
 	r->wire.reads = false;
 	wire_bytes(&r->wire, (void *)(uintptr_t)name, strlen(name) + 1);
 	wire_bytes(&r->wire, (void *)(uintptr_t)value, strlen(value) + 1);
-	return tell(r, (struct head){ .kind = MESSAGE_SET, .bytes = r->wire.n }, r->wire.data, err) ||
+	return engine_ranks_tell(
+			   r, (struct head){ .kind = MESSAGE_SET, .bytes = r->wire.n }, r->wire.data, err) ||
 				   hear_replies(r, false, err)
 			   ? -1
 			   : 0;
@@ -371,7 +379,7 @@ void engine_ranks_close(struct engine *e)
 	if (!r)
 		return;
 	if (r->k.transport && !r->k.transport->rank && !r->lost)
-		tell(r, (struct head){ .kind = MESSAGE_QUIT }, NULL, &ignored);
+		engine_ranks_tell(r, (struct head){ .kind = MESSAGE_QUIT }, NULL, &ignored);
 	if (r->k.transport && !e->set.follows) {
 		r->k.transport->ops->close(r->k.transport);
 		for (int32_t i = 1; i <= r->n_threads; i++)

@@ -35,6 +35,8 @@ struct reply engine_ranks_reply(const struct engine *e)
 	for (int32_t g = 0; g < e->memory.spec.n; g++)
 		reply.n_pages[g] = e->memory.pages[g].n_pages;
 	reply.model = e->model->weights.identity;
+	if (!e->ranks) /* it computes whole prompts */
+		return reply;
 	reply.info = info_of(e);
 	reply.count = e->ranks->k.count;
 	reply.count.traffic = e->ranks->k.transport->count;

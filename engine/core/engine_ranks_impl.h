@@ -8,7 +8,7 @@
 #include "engine/ranks/ranks.h"
 
 /* From rank 0: a head, then its bytes. */
-enum message_kind { MESSAGE_OPEN, MESSAGE_STEP, MESSAGE_SET, MESSAGE_QUIT };
+enum message_kind { MESSAGE_OPEN, MESSAGE_STEP, MESSAGE_SET, MESSAGE_PROMPT, MESSAGE_QUIT };
 
 struct head {
 	uint32_t kind, copies;
@@ -48,6 +48,13 @@ struct engine_ranks {
 /* engine_ranks.c: the next message from rank 0, to r->wire and r->k.copy; the answer to it. */
 int engine_ranks_hear(struct engine_ranks *r, struct head *head, struct err *err);
 int engine_ranks_answer(struct engine_ranks *r, struct reply *reply, bool lane, struct err *err);
+/* Rank 0's side: a message, the settings that a follower needs, whether one is among them, and
+ * what they answered to anything but a step. */
+int engine_ranks_tell(struct engine_ranks *r, struct head head, void *data, struct err *err);
+int engine_ranks_tell_options(
+	struct engine_ranks *r, const struct engine_options *o, struct err *err);
+bool engine_ranks_share(const struct setting *s);
+int engine_ranks_replies(struct engine_ranks *r, struct err *err);
 /* engine_follow.c: starts the others as threads, and sets the transport. */
 int engine_ranks_start_threads(struct engine_ranks *r, int32_t n, struct err *err);
 /* engine_ranks_events.c: what this rank has, and did. */

@@ -256,6 +256,10 @@ int engine_apply_visible(struct engine *e, struct engine_options *to, struct err
 			to->visible);
 	for (int32_t i = 0; i < e->forward.needs.n_windows; i++)
 		lossy |= visible_is_lossy(&v, e->forward.needs.window[i], e->info.ctx);
+	if (visible_most_kept(&v, 1) && e->handover)
+		return err_set(err, ERR_USAGE,
+			"visible %s: what heads keep of a prompt is not handed over; not with prefill-ranks",
+			to->visible);
 	if (check_reach(e, &v, err))
 		return -1;
 	if (e->model && !lossy)
@@ -413,7 +417,8 @@ int engine_set(struct engine *e, const char *name, const char *value, struct err
 	if (s->when <= SETTING_IDLE && !engine_idle(e))
 		return err_set(err, ERR_USAGE, "%s can only change while nothing runs or waits", name);
 	apply = setting_table[s - engine_settings];
-	if ((apply && apply(e, &to, err)) || engine_ranks_set(e, name, value, err))
+	if ((apply && apply(e, &to, err)) || engine_ranks_set(e, name, value, err) ||
+		engine_handover_set(e, s, value, err))
 		return -1;
 	residual = e->set.cache_residual;
 	e->set = to;

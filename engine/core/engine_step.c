@@ -8,6 +8,8 @@
 
 /* ---- ends ---- */
 
+const char engine_not_a_number[] = "the model computed something that is not a number";
+
 void engine_end_request(
 	struct engine *e, struct request *r, enum ev_code_finish reason, const char *why)
 {
@@ -162,7 +164,7 @@ static void after(struct engine *e, struct plan_item *item)
 
 	r->last_step = e->n_steps;
 	if (e->compute->failed && e->compute->failed(e, item)) {
-		engine_finish(e, r, EV_FINISH_failed, "the model computed something that is not a number");
+		engine_finish(e, r, EV_FINISH_failed, engine_not_a_number);
 		return;
 	}
 	r->how->after(e, item);
@@ -217,8 +219,7 @@ static void begin(struct engine *e)
 	e->draft.n_seen = e->draft.n_seen_rows = 0;
 }
 
-/* Of one head, in a layer without a window of its own. */
-static int64_t pairs_of(const struct engine *e, const struct plan_item *item)
+int64_t engine_pairs_of(const struct engine *e, const struct plan_item *item)
 {
 	const int32_t plain = item->n_rows - item->n_drafts;
 	int64_t pairs = 0;
@@ -239,7 +240,7 @@ static void count_rows(struct engine *e)
 		const struct plan_item *item = &e->plan.item[i];
 
 		item->r->rows += item->n_rows;
-		item->r->pairs += pairs_of(e, item);
+		item->r->pairs += engine_pairs_of(e, item);
 		if (item->work != EV_WORK_decode && item->work != EV_WORK_verify)
 			e->counts.prefill += item->n_rows;
 		else

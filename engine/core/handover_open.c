@@ -1,0 +1,174 @@
+/* Opens and closes prefill ranks. See handover_impl.h. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/core/handover_impl.h"
+
+int engine_handover_check(struct engine_options *o, struct err *err)
+{
+	const int32_t cores = (int32_t)sysconf(_SC_NPROCESSORS_ONLN), n = o->prefill_ranks;
+
+	if (!n || o->given)
+		return 0;
+	if (o->tensor_parallel * o->pipeline_parallel * o->sequence_parallel > 1)
+		return err_set(err, ERR_USAGE,
+			"prefill-ranks %d: each has the whole model; not with tensor-parallel, "
+			"pipeline-parallel or sequence-parallel",
+			n);
+	if (!strcmp(o->backend, "auto"))
+		o->backend = "cpu";
+	if (strcmp(o->backend, "cpu") != 0 && strcmp(o->backend, "ref") != 0)
+		return err_set(err, ERR_USAGE,
+			"prefill-ranks %d with backend %s: ranks compute on CPUs (--backend cpu)", n,
+			o->backend);
+	if (!o->threads)
+		o->threads = cores > n + 1 ? cores / (n + 1) : 1;
+	return 0;
+}
+
+static int check_model(const struct engine *e, struct err *err)
+{
+	if (e->form)
+		return err_set(err, ERR_USAGE,
+			"prefill-ranks %d: this model's requests are no prompts (it has an encoder, or "
+			"denoises)",
+			e->set.prefill_ranks);
+	if (memory_has_states(&e->specs))
+		return err_set(err, ERR_USAGE,
+			"prefill-ranks %d: this model's layers keep states, which are not handed over",
+			e->set.prefill_ranks);
+	return 0;
+}
+
+static int open_rank(struct handover *h, struct prefill_rank *p, struct err *err)
+{
+	struct engine *e = h->e;
+	struct engine_options o = e->set;
+
+	p->h = h;
+	p->number = (int32_t)(p - h->rank) + 1;
+	o.pages = e->memory.pages[e->memory.primary].n_pages;
+	if (engine_ranks_start_threads(&p->r, 2, err))
+		return -1;
+	h->n++;
+	if (o.link && *o.link && transport_link_parse(&p->r.k.transport->link, o.link, err))
+		return -1;
+	return engine_ranks_tell_options(&p->r, &o, err);
+}
+
+static int open_handover(struct engine *e, void **state, struct err *err)
+{
+	const int32_t n = e->given ? 0 : e->set.prefill_ranks;
+	pthread_condattr_t clock;
+	struct handover *h;
+
+	*state = NULL;
+	if (!n)
+		return 0;
+	if (check_model(e, err))
+		return -1;
+	e->handover = h = calloc(1, sizeof *h);
+	if (h)
+		h->rank = calloc((size_t)n, sizeof *h->rank);
+	if (!h || !h->rank)
+		return err_set(err, ERR_MEMORY, "no memory for %d prefill ranks", n);
+	h->e = e;
+	pthread_mutex_init(&h->lock, NULL);
+	pthread_cond_init(&h->wake, NULL);
+	pthread_condattr_init(&clock);
+	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+	pthread_cond_init(&h->moved, &clock);
+	pthread_condattr_destroy(&clock);
+	for (int32_t i = 0; i < n; i++)
+		if (open_rank(h, &h->rank[i], err))
+			return -1;
+	return 0;
+}
+
+static int begin_work(struct engine *e, struct prefill_rank *p, struct err *err)
+{
+	const struct reply *r = &p->r.reply[1];
+
+	if (engine_ranks_replies(&p->r, err))
+		return -1;
+	if (r->model != e->model->weights.identity)
+		return err_set(err, ERR_INPUT, "prefill rank %d has another file of that name: %s",
+			p->number, e->model_path);
+	for (int32_t g = 0; g < e->memory.spec.n; g++)
+		if (r->n_pages[g] != e->memory.pages[g].n_pages)
+			return err_set(err, ERR_DEVICE,
+				"prefill rank %d has room for %d pages, rank 0 for %d; say how many with --pages",
+				p->number, r->n_pages[g], e->memory.pages[g].n_pages);
+	if (pthread_create(&p->worker, NULL, handover_work, p))
+		return err_set(err, ERR_MEMORY, "no thread for prefill rank %d", p->number);
+	p->works = true;
+	return 0;
+}
+
+int engine_handover_ready(struct engine *e, struct err *err)
+{
+	struct handover *h = e->handover;
+
+	for (int32_t i = 0; h && i < h->n; i++)
+		if (begin_work(e, &h->rank[i], err))
+			return -1;
+	if (!h)
+		return 0;
+	e->sched.hand_over = handover_take;
+	e->sched.recall = handover_recall;
+	e->sched.hand_arg = h;
+	return 0;
+}
+
+/* ---- closing ---- */
+
+static void close_rank(struct prefill_rank *p)
+{
+	if (p->works)
+		pthread_join(p->worker, NULL);
+	else if (p->r.k.transport)
+		p->r.k.transport->ops->close(p->r.k.transport);
+	for (int32_t i = 1; i <= p->r.n_threads; i++)
+		pthread_join(p->r.thread[i], NULL);
+	while (p->job) {
+		struct handover_job *j = p->job;
+
+		p->job = j->next;
+		handover_free_job(j);
+	}
+	free(p->r.wire.data);
+	free(p->r.k.copy);
+	free(p->room);
+}
+
+static void close_handover(struct engine *e, void *state)
+{
+	struct handover *h = e->handover;
+
+	(void)state;
+	if (!h)
+		return;
+	pthread_mutex_lock(&h->lock);
+	for (int32_t i = 0; i < h->n; i++)
+		h->rank[i].quits = true;
+	pthread_cond_broadcast(&h->wake);
+	pthread_mutex_unlock(&h->lock);
+	for (int32_t i = 0; i < h->n; i++)
+		close_rank(&h->rank[i]);
+	engine_handover_forget(e);
+	e->sched.hand_over = NULL;
+	e->sched.recall = NULL;
+	pthread_mutex_destroy(&h->lock);
+	pthread_cond_destroy(&h->wake);
+	pthread_cond_destroy(&h->moved);
+	free(h->rank);
+	free(h);
+	e->handover = NULL;
+}
+
+const struct step_hooks handover_hooks = { .name = "handover",
+	.open = open_handover,
+	.close = close_handover,
+	.begin = handover_begin,
+	.stuck = handover_wait };
