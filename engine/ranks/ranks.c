@@ -105,7 +105,9 @@ static int plan_with(
 	share_groups(k, m, store);
 	m->parted = k->n > 1 || k->n_stages > 1;
 	k->local_bytes = SIZE_MAX;
+	k->local = (uint8_t *)k; /* places are only counted: this program is not run */
 	ranks_split(k, f);
+	k->local = NULL;
 	return list_matrices(k, &k->used, &f->program, true, e);
 }
 
