@@ -420,7 +420,7 @@ ROWS = [
         "chunks give both as well",
         where=(lambda m: m.fast.ttft_p50_s < m.both.ttft_p50_s and m.fast.itl_p99_s < m.both.itl_p99_s,
                "medians of first tokens and p99 of gaps as the aim; of requests within both targets chunks on all have more, since pages "
-               "take time on a link"), lacks="measured apart, by tools/bench/disaggregated.py: docs/parallel.md has its table"),
+               "take time on a link"), lacks="the two real ones in this table; docs/parallel.md has them"),
     Row("3.4", "The cache has B·L·(d/N)·K·2·2·S bytes.", shapes, "formula {kv_formula:,} B a token, counted {kv_token:,.0f}",
         lambda m: m.kv_formula == m.kv_token, "counted otherwise"),
     Row("3.5", "Very long contexts strain storage and compute.", depths,
