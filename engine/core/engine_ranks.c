@@ -84,6 +84,12 @@ int engine_ranks_answer(struct engine_ranks *r, struct reply *reply, bool lane, 
 
 /* ---- rank 0 ---- */
 
+static void begin_message(struct wire *w)
+{
+	w->n = 0;
+	w->reads = false;
+}
+
 static int begin_step(void *arg, struct forward *f, struct err *err)
 {
 	struct engine *e = arg;
@@ -91,8 +97,7 @@ static int begin_step(void *arg, struct forward *f, struct err *err)
 
 	if (r->lost)
 		return err_set(err, ERR_DEVICE, "a rank is lost");
-	r->wire.n = 0;
-	r->wire.reads = false;
+	begin_message(&r->wire);
 	ranks_wire_step(&r->wire, f, e->memory.spec.n);
 	if (r->wire.failed)
 		return err_set(err, ERR_MEMORY, "no memory for the message to the other ranks");
@@ -142,18 +147,24 @@ bool engine_ranks_share(const struct setting *s)
 	return true;
 }
 
+/* Name and value, each with its 0. */
+static void put_setting(struct wire *w, const char *name, const char *value)
+{
+	wire_bytes(w, (void *)(uintptr_t)name, strlen(name) + 1);
+	wire_bytes(w, (void *)(uintptr_t)value, strlen(value) + 1);
+}
+
 int engine_ranks_tell_options(
 	struct engine_ranks *r, const struct engine_options *o, struct err *err)
 {
 	char value[512];
 
-	r->wire.reads = false;
+	begin_message(&r->wire);
 	for (const struct setting *s = engine_settings; s->name; s++) {
 		setting_text(s, o, value, sizeof value);
 		if (!engine_ranks_share(s) || !*value)
 			continue;
-		wire_bytes(&r->wire, (void *)(uintptr_t)s->name, strlen(s->name) + 1);
-		wire_bytes(&r->wire, value, strlen(value) + 1);
+		put_setting(&r->wire, s->name, value);
 	}
 	if (r->wire.failed)
 		return err_set(err, ERR_MEMORY, "no memory for the message to the other ranks");
@@ -200,9 +211,7 @@ static int start(struct engine_ranks *r, struct engine_options *o, struct err *e
 
 static enum ranks_form form_of(const struct engine_options *o)
 {
-	return !strcmp(o->exchange, "f32")   ? RANKS_f32
-		   : !strcmp(o->exchange, "f16") ? RANKS_f16
-										 : RANKS_q8;
+	return (enum ranks_form)setting_choice(&engine_settings[ENGINE_AT_exchange], o);
 }
 
 int engine_apply_exchange(struct engine *e, struct engine_options *to, struct err *err)
@@ -315,10 +324,8 @@ int engine_ranks_set(struct engine *e, const char *name, const char *value, stru
 
 	if (!r || r->k.transport->rank || !r->opened || !engine_ranks_share(s))
 		return 0;
-	r->wire.n = 0;
-	r->wire.reads = false;
-	wire_bytes(&r->wire, (void *)(uintptr_t)name, strlen(name) + 1);
-	wire_bytes(&r->wire, (void *)(uintptr_t)value, strlen(value) + 1);
+	begin_message(&r->wire);
+	put_setting(&r->wire, name, value);
 	return engine_ranks_tell(
 			   r, (struct head){ .kind = MESSAGE_SET, .bytes = r->wire.n }, r->wire.data, err) ||
 				   hear_replies(r, false, err)
@@ -354,7 +361,10 @@ int engine_ranks_ready(struct engine *e, struct err *err)
 {
 	struct engine_ranks *r = e->ranks;
 
-	if (!r || r->k.transport->rank)
+	if (!r)
+		return 0;
+	engine_ranks_look(e);
+	if (r->k.transport->rank)
 		return 0;
 	if (share_pages(e, err))
 		return -1;

@@ -5,27 +5,28 @@
 
 #include "engine/core/engine_ranks_impl.h"
 
-static struct rank_info info_of(const struct engine *e)
+void engine_ranks_look(struct engine *e)
 {
 	const struct ranks *k = &e->ranks->k;
-	struct rank_info i = { .has = { .rank = k->transport->rank,
-							   .stage = k->stage,
-							   .part = k->rank,
-							   .first_layer = k->layer[k->stage],
-							   .layers = k->layer[k->stage + 1] - k->layer[k->stage],
-							   .first_kv_head = EV_NULL_I,
-							   .kv_heads = e->specs.group[0].kv.n_kv_heads,
-							   .weight_bytes = ranks_weight_bytes(k),
-							   .page_bytes = (int64_t)e->memory.pages[0].page_bytes,
-							   .threads = e->info.threads,
-							   .process = getpid() } };
+	struct rank_info *i = &e->ranks->info;
+
+	*i = (struct rank_info){ .has = { .rank = k->transport->rank,
+								 .stage = k->stage,
+								 .part = k->rank,
+								 .first_layer = k->layer[k->stage],
+								 .layers = k->layer[k->stage + 1] - k->layer[k->stage],
+								 .first_kv_head = EV_NULL_I,
+								 .kv_heads = e->specs.group[0].kv.n_kv_heads,
+								 .weight_bytes = ranks_weight_bytes(k),
+								 .page_bytes = (int64_t)e->memory.pages[0].page_bytes,
+								 .threads = e->info.threads,
+								 .process = getpid() } };
 
 	if (k->whole_kv[0])
-		i.has.first_kv_head = ranks_span(k->whole_kv[0], k->rank, k->n).first;
-	snprintf(i.isa, sizeof i.isa, "%s", e->info.isa);
-	if (gethostname(i.host, sizeof i.host - 1))
-		i.host[0] = '\0';
-	return i;
+		i->has.first_kv_head = ranks_span(k->whole_kv[0], k->rank, k->n).first;
+	snprintf(i->isa, sizeof i->isa, "%s", e->info.isa);
+	if (gethostname(i->host, sizeof i->host - 1))
+		i->host[0] = '\0';
 }
 
 struct reply engine_ranks_reply(const struct engine *e)
@@ -37,7 +38,7 @@ struct reply engine_ranks_reply(const struct engine *e)
 	reply.model = e->model->weights.identity;
 	if (!e->ranks) /* it computes whole prompts */
 		return reply;
-	reply.info = info_of(e);
+	reply.info = e->ranks->info;
 	reply.count = e->ranks->k.count;
 	reply.count.traffic = e->ranks->k.transport->count;
 	return reply;

@@ -34,6 +34,7 @@ struct reply {
 };
 
 struct engine_ranks {
+	struct rank_info info; /* of this rank */
 	struct ranks k;
 	struct forward_remote remote;
 	struct wire wire;                           /* of the newest message */
@@ -57,7 +58,8 @@ bool engine_ranks_share(const struct setting *s);
 int engine_ranks_replies(struct engine_ranks *r, struct err *err);
 /* engine_follow.c: starts the others as threads, and sets the transport. */
 int engine_ranks_start_threads(struct engine_ranks *r, int32_t n, struct err *err);
-/* engine_ranks_events.c: what this rank has, and did. */
+/* engine_ranks_events.c: what this rank has, when its engine is open; that, and what it did. */
+void engine_ranks_look(struct engine *e);
 struct reply engine_ranks_reply(const struct engine *e);
 
 #endif

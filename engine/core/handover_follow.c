@@ -17,16 +17,6 @@ struct prefill {
 
 /* ---- a chunk ---- */
 
-static int run_some(
-	struct prefill *p, const struct forward *f, int32_t first, int32_t end, struct err *err)
-{
-	struct k_program some = f->program;
-
-	some.op = f->program.op + first;
-	some.n_ops = end - first;
-	return k_run(p->e->kernels, &some, err);
-}
-
 static int send_stored(struct prefill *p, const struct stored *s, const struct k_kv *kv,
 	const int32_t *pages, struct err *err)
 {
@@ -50,11 +40,12 @@ static int run(void *arg, struct forward *f, struct err *err)
 	for (int32_t i = 0; i < f->program.n_ops; i++) {
 		const struct k_kv *kv;
 		const int32_t *pages;
+		struct k_program some = program_slice(&f->program, at, i + 1);
 		struct stored s;
 
 		if (!stored_by(&f->program.op[i], p->pos, p->end, &s, &kv, &pages))
 			continue;
-		if (run_some(p, f, at, i + 1, err) || send_stored(p, &s, kv, pages, err))
+		if (k_run(p->e->kernels, &some, err) || send_stored(p, &s, kv, pages, err))
 			return -1;
 		at = i + 1;
 	}

@@ -306,13 +306,18 @@ int ranks_run_ops(struct ranks *k, struct forward *f, int32_t first, int32_t end
 
 	for (int32_t i = 0; i < k->n_exchanges; i++) {
 		const struct ranks_exchange *x = &k->exchange[i];
-		const struct ranks_exchange some = rows ? exchange_of(x, rows, width(x, k->rank)) : *x;
+		struct ranks_exchange some;
+		const int32_t at = x->at;
 
-		if (x->at <= begin || x->at > end)
+		if (at <= begin || at > end)
 			continue;
-		if (run_rows(k, f, first, x->at, rows, e) || run_exchange(k, f, &some, e))
+		if (rows) {
+			some = exchange_of(x, rows, width(x, k->rank));
+			x = &some;
+		}
+		if (run_rows(k, f, first, at, rows, e) || run_exchange(k, f, x, e))
 			return -1;
-		first = x->at;
+		first = at;
 	}
 	return run_rows(k, f, first, end, rows, e);
 }

@@ -1,38 +1,8 @@
 /* Expert parallelism (Lepikhin et al. 2020, "GShard", section 3.1): each rank has some experts of a
  * mixture whole. All ranks have all rows, and route them alike; what a slot's expert gives goes
  * from its rank to all others. See ranks.h. */
-#include <assert.h>
-#include <string.h>
-
+#include "engine/ranks/pack.h"
 #include "engine/ranks/ranks.h"
-
-static bool own_experts(struct ranks *k, struct k_experts *a)
-{
-	const struct k_matrix *own =
-		ranks_part_of(k, a->w, a->n_experts, (struct ranks_span){ 0, a->w->n_rows }, true);
-
-	a->w = own ? own : a->w;
-	return own;
-}
-
-int32_t ranks_split_experts(struct ranks *k, struct k_program *p, int32_t at)
-{
-	struct k_experts *gate = &p->op[at].u.experts, *up = &p->op[at + 1].u.experts,
-					 *down = &p->op[at + 3].u.experts;
-
-	if (down->n_experts < k->n || !own_experts(k, gate) || !own_experts(k, up) ||
-		!own_experts(k, down))
-		return at;
-	assert(k->n_exchanges < k->cap_exchanges);
-	k->exchange[k->n_exchanges++] = (struct ranks_exchange){ .at = at + 4,
-		.n = down->n * down->k,
-		.of = down->n * down->k,
-		.to = k_floats(down->out, down->w->n_rows),
-		.x = true,
-		.ids = down->ids,
-		.n_experts = down->n_experts };
-	return at + 3;
-}
 
 static bool is_of(const struct ranks *k, const struct ranks_exchange *x, int32_t slot, int32_t part)
 {
@@ -53,9 +23,7 @@ static size_t copy_slots(
 
 		if (!is_of(k, x, i, part))
 			continue;
-		if (data)
-			memcpy(pack ? (void *)(data + n) : slot, pack ? (void *)slot : data + n, row);
-		n += row;
+		n += pack_bytes(slot, data ? data + n : NULL, row, pack);
 	}
 	return n;
 }

@@ -1,7 +1,7 @@
-/* Mixtures by rows of each expert. See split.h. */
+/* Mixtures, by rows of each expert or by experts. See split.h. */
 #include "engine/ranks/split.h"
 
-bool split_is_mixture(const struct k_program *p, int32_t at)
+static bool is_mixture(const struct k_program *p, int32_t at)
 {
 	const struct k_op *op = &p->op[at];
 
@@ -27,7 +27,7 @@ static bool can_cut_experts(const struct splitting *s, const struct k_op *op, in
 		   op[3].u.experts.w->n_rows >= s->k->n * UNIT;
 }
 
-void split_mixture_rows(struct splitting *s)
+static void split_rows(struct splitting *s)
 {
 	struct k_op *op = &s->p->op[s->at];
 	struct k_experts *down = &op[3].u.experts;
@@ -48,4 +48,42 @@ void split_mixture_rows(struct splitting *s)
 	down->out = ranks_local(s->k, x).x;
 	split_keep_local(s, x);
 	s->at += 3;
+}
+
+/* ---- by experts ---- */
+
+static bool own_experts(struct ranks *k, struct k_experts *a)
+{
+	const struct k_matrix *own =
+		ranks_part_of(k, a->w, a->n_experts, (struct ranks_span){ 0, a->w->n_rows }, true);
+
+	a->w = own ? own : a->w;
+	return own;
+}
+
+static void split_experts(struct splitting *s)
+{
+	struct k_op *op = &s->p->op[s->at];
+	struct k_experts *down = &op[3].u.experts;
+	struct ranks_exchange *x;
+
+	if (down->n_experts < s->k->n || !own_experts(s->k, &op[0].u.experts) ||
+		!own_experts(s->k, &op[1].u.experts) || !own_experts(s->k, down))
+		return;
+	x = split_exchange(s, s->at + 4, down->n * down->k);
+	x->x = true;
+	x->to = k_floats(down->out, down->w->n_rows);
+	x->ids = down->ids;
+	x->n_experts = down->n_experts;
+	s->at += 3;
+}
+
+void split_mixture(struct splitting *s)
+{
+	if (!is_mixture(s->p, s->at))
+		return;
+	if (s->k->by_expert)
+		split_experts(s);
+	else
+		split_rows(s);
 }

@@ -1,8 +1,7 @@
 /* What attention's observed rows were found to be, of the heads of all ranks, so that rank 0 tells
  * what one rank would. See ranks.h. */
-#include <string.h>
-
 #include "base/array.h"
+#include "engine/ranks/pack.h"
 #include "engine/ranks/ranks.h"
 
 /* Whether a rank tells what an observed row was found to be: of ranks that share rows the one that
@@ -75,12 +74,6 @@ static size_t rank_bytes(const struct ranks *k, const struct forward *f, int32_t
 	return n * n_told(k, f, rank);
 }
 
-static uint8_t *copy(uint8_t *data, void *at, size_t n, bool pack)
-{
-	memcpy(pack ? (void *)data : at, pack ? at : (void *)data, n);
-	return data + n;
-}
-
 /* Near zeros of activations, for one observed row. */
 static uint8_t *copy_near(const struct ranks *k, const struct forward *f, uint8_t *data,
 	int32_t rank, int32_t observe, bool pack)
@@ -90,13 +83,13 @@ static uint8_t *copy_near(const struct ranks *k, const struct forward *f, uint8_
 	for (size_t l = first; l < first + near_layers(k, rank); l++) {
 		const size_t at = (l * (size_t)f->n_observed + (size_t)observe) * K_NEAR;
 
-		data = copy(data, f->observed.mixed_near + at, NEAR_BYTES, pack);
-		data = copy(data, f->observed.inner_near + at, NEAR_BYTES, pack);
+		data += pack_bytes(f->observed.mixed_near + at, data, NEAR_BYTES, pack);
+		data += pack_bytes(f->observed.inner_near + at, data, NEAR_BYTES, pack);
 	}
 	return data;
 }
 
-/* What a rank has of the observed rows that it tells of; first: of an op's heads. */
+/* What a rank has of the observed rows that it tells of. */
 static void copy_rank(
 	const struct ranks *k, const struct forward *f, uint8_t *data, int32_t rank, bool pack)
 {
@@ -112,9 +105,9 @@ static void copy_rank(
 
 			if (!n)
 				continue;
-			data = copy(data, a->share + at * (size_t)a->share_stride,
+			data += pack_bytes(a->share + at * (size_t)a->share_stride, data,
 				n * (size_t)a->share_stride * sizeof *a->share, pack);
-			data = copy(data, a->near_zero + at, n * sizeof *a->near_zero, pack);
+			data += pack_bytes(a->near_zero + at, data, n * sizeof *a->near_zero, pack);
 		}
 	}
 }

@@ -16,15 +16,19 @@ static bool add_matrices(struct ranks_list *l, const struct k_matrix *m, int32_t
 	return true;
 }
 
-static bool has_matrix(const struct ranks_list *l, const struct k_matrix *m)
+static int by_address(const void *a, const void *b)
 {
-	for (int32_t i = 0; i < l->n; i++)
-		if (l->m[i] == m)
-			return true;
-	return false;
+	const uintptr_t x = *(const uintptr_t *)a, y = *(const uintptr_t *)b;
+
+	return x < y ? -1 : x > y;
 }
 
-/* The matrices of a program's products; own: of those alone that this rank runs. */
+static bool has_matrix(const struct ranks_list *l, const struct k_matrix *m)
+{
+	return l->n && bsearch(&m, l->m, (size_t)l->n, sizeof *l->m, by_address);
+}
+
+/* The matrices of a program's products, by address; own: of those alone that this rank runs. */
 static int list_matrices(
 	struct ranks *k, struct ranks_list *l, const struct k_program *p, bool own, struct err *e)
 {
@@ -40,6 +44,8 @@ static int list_matrices(
 		if (op->kind == K_OP_experts)
 			ok = ok && add_matrices(l, op->u.experts.w, op->u.experts.n_experts);
 	}
+	if (l->n)
+		qsort(l->m, (size_t)l->n, sizeof *l->m, by_address);
 	return ok ? 0 : err_set(e, ERR_MEMORY, "no memory for the plan of the ranks");
 }
 
@@ -119,7 +125,6 @@ int ranks_plan(struct ranks *k, struct model *m, struct err *e)
 	int failed;
 
 	k->kernels = m->kernels;
-	k->model = m;
 	failed =
 		memory_stores_open(store, &specs, m->kernels, K_GROUP, 1, "a plan", e) ||
 		forward_open(&f, m, store,

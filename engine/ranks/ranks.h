@@ -14,17 +14,10 @@
 #include "engine/ranks/transport.h"
 #include "engine/run/forward.h"
 
-/* What is exchanged. Exact: the next product's input as it reads it, 8 bits with scales, and the
- * residual stream in f32; all in f32. Lossy: what blocks add to the stream in f16. */
-#define RANKS_FORMS(X)                                                                             \
-	X(q8, "q8")                                                                                    \
-	X(f32, "f32")                                                                                  \
-	X(f16, "f16")
-enum ranks_form {
-#define X(name, text) RANKS_##name,
-	RANKS_FORMS(X)
-#undef X
-};
+/* What is exchanged, in the order of the setting's words. Exact: the next product's input as it
+ * reads it, 8 bits with scales, and the residual stream in f32; all in f32. Lossy: what blocks add
+ * to the stream in f16. */
+enum ranks_form { RANKS_q8, RANKS_f32, RANKS_f16 };
 
 /* first … end - 1 */
 struct ranks_span {
@@ -89,7 +82,6 @@ struct ranks_rows {
 struct ranks {
 	struct transport *transport;
 	struct k_ctx *kernels;
-	const struct model *model;
 	int32_t rank, n; /* parts of each layer: the own one, how many */
 	enum ranks_form form;
 	bool by_expert; /* each rank has some experts of a mixture whole, not rows of each */
@@ -159,9 +151,7 @@ int ranks_gather_observed(struct ranks *k, struct forward *f, struct err *e);
 /* Ops of attention are for the own heads again. */
 void ranks_own_heads(const struct ranks *k, struct forward *f);
 
-/* experts.c: mixtures by experts. Splits the ops from the first product of op `at` on; returns the
- * last one, or `at` where they are none. */
-int32_t ranks_split_experts(struct ranks *k, struct k_program *p, int32_t at);
+/* experts.c: from each slot's rank to all others. */
 int ranks_gather_slots(struct ranks *k, const struct ranks_exchange *x, struct err *e);
 
 /* rows.c: the op becomes that of some rows. False: it cannot. */
@@ -195,9 +185,9 @@ int ranks_run(struct ranks *k, struct forward *f, struct err *e);
 /* Ops first … end - 1 with the exchanges after each; rows NULL: of all rows. */
 int ranks_run_ops(struct ranks *k, struct forward *f, int32_t first, int32_t end,
 	const struct ranks_rows *rows, struct err *e);
-/* Messages to and from one other rank of the transport. */
 /* The exchanges before op `at` alone. */
 int ranks_run_exchanges(struct ranks *k, struct forward *f, int32_t at, struct err *e);
+/* Messages that are no exchange of the program's. */
 int ranks_pass(struct ranks *k, const struct forward *f, const struct message *out, int32_t n_out,
 	const struct message *in, int32_t n_in, struct err *e);
 int ranks_send(

@@ -4,19 +4,6 @@
 /* Rows from `first` on of a buffer with `width` values a row. */
 #define ROWS_FROM(p, first, width) ((p) = (p) ? (p) + (size_t)(first) * (size_t)(width) : (p))
 
-static struct k_acts acts_from(struct k_acts a, int32_t row)
-{
-	const size_t at = (size_t)row * (size_t)a.dim;
-
-	ROWS_FROM(a.x, row, a.dim);
-	ROWS_FROM(a.q, row, a.dim);
-	if (a.d)
-		a.d += at / K_QBLOCK;
-	if (a.sx)
-		a.sx += at / K_QBLOCK;
-	return a;
-}
-
 /* Rows of the op for each row of the step: an op may have one for each head, or slot. */
 static int32_t each_of(int32_t n, const struct ranks_rows *r)
 {
@@ -29,7 +16,7 @@ static void cut_norm(struct k_norm *a, const struct ranks_rows *r)
 
 	ROWS_FROM(a->x, first, a->out.dim);
 	ROWS_FROM(a->residual, first, a->out.dim);
-	a->out = acts_from(a->out, first);
+	a->out = program_acts_from(a->out, first);
 	a->n = r->n * each;
 }
 
@@ -37,7 +24,7 @@ static void cut_matmul(struct k_matmul *a, const struct ranks_rows *r)
 {
 	const int32_t each = each_of(a->n, r), first = r->first * each;
 
-	a->in = acts_from(a->in, first);
+	a->in = program_acts_from(a->in, first);
 	for (int32_t i = 0; i < a->n_parts; i++) {
 		ROWS_FROM(a->part[i].residual, first, a->part[i].w->n_rows);
 		ROWS_FROM(a->part[i].out, first, a->part[i].w->n_rows);
@@ -64,7 +51,7 @@ static void cut_attention(struct k_attention *a, const struct ranks_rows *r)
 
 	ROWS_FROM(a->q, r->first, q);
 	ROWS_FROM(a->sink_q, r->first, q);
-	a->out = acts_from(a->out, r->first);
+	a->out = program_acts_from(a->out, r->first);
 	a->rows += r->first;
 	ROWS_FROM(a->ranges, r->first, a->n_ranges);
 	ROWS_FROM(a->selected, r->first, a->kv->n_kv_heads * a->selected_stride);
@@ -75,7 +62,7 @@ static void cut_attention(struct k_attention *a, const struct ranks_rows *r)
 
 static void cut_experts(struct k_experts *a, const struct ranks_rows *r)
 {
-	a->in = acts_from(a->in, a->each ? r->first * a->k : r->first);
+	a->in = program_acts_from(a->in, a->each ? r->first * a->k : r->first);
 	ROWS_FROM(a->ids, r->first, a->k);
 	ROWS_FROM(a->out, r->first * a->k, a->w->n_rows);
 	a->n = r->n;
@@ -87,7 +74,7 @@ static void cut_glu(struct k_glu *a, const struct ranks_rows *r)
 
 	ROWS_FROM(a->gate, first, a->out.dim);
 	ROWS_FROM(a->up, first, a->out.dim);
-	a->out = acts_from(a->out, first);
+	a->out = program_acts_from(a->out, first);
 	a->n = r->n * each;
 }
 
@@ -95,7 +82,7 @@ static void cut_gated(struct k_gated *a, const struct ranks_rows *r)
 {
 	ROWS_FROM(a->x, r->first, a->x_stride);
 	ROWS_FROM(a->z, r->first, a->z_stride);
-	a->out = acts_from(a->out, r->first);
+	a->out = program_acts_from(a->out, r->first);
 	a->n = r->n;
 }
 
@@ -128,7 +115,7 @@ static void cut_pick(struct k_pick *a, const struct ranks_rows *r)
 
 static void cut_sparse(struct k_sparse *a, const struct ranks_rows *r)
 {
-	a->a = acts_from(a->a, r->first);
+	a->a = program_acts_from(a->a, r->first);
 	a->rows += r->first;
 	ROWS_FROM(a->mask, r->first, a->a.dim / 32);
 	a->n = r->n;
@@ -136,7 +123,7 @@ static void cut_sparse(struct k_sparse *a, const struct ranks_rows *r)
 
 static void cut_columns(struct k_columns *a, const struct ranks_rows *r)
 {
-	a->in = acts_from(a->in, r->first);
+	a->in = program_acts_from(a->in, r->first);
 	ROWS_FROM(a->residual, r->first, a->n_rows);
 	ROWS_FROM(a->out, r->first, a->n_rows);
 	ROWS_FROM(a->mask, r->first, a->n_cols / 32);
@@ -150,7 +137,7 @@ static void cut_conv(struct k_conv *a, const struct ranks_rows *r)
 	ROWS_FROM(a->x, r->first, a->out.dim);
 	ROWS_FROM(a->in, r->first, a->out.dim);
 	ROWS_FROM(a->end, r->first, a->out.dim);
-	a->out = acts_from(a->out, r->first);
+	a->out = program_acts_from(a->out, r->first);
 	a->rows += r->first;
 	a->n = r->n;
 }
@@ -162,7 +149,7 @@ static void cut_scan(struct k_scan *a, const struct ranks_rows *r)
 	ROWS_FROM(a->delta, r->first, a->out.dim);
 	ROWS_FROM(a->b, r->first, a->n_states);
 	ROWS_FROM(a->c, r->first, a->n_states);
-	a->out = acts_from(a->out, r->first);
+	a->out = program_acts_from(a->out, r->first);
 	a->rows += r->first;
 	a->n = r->n;
 }
@@ -181,7 +168,7 @@ static void cut_linear(struct k_linear *a, const struct ranks_rows *r)
 static void cut_activate(struct k_activate *a, const struct ranks_rows *r)
 {
 	ROWS_FROM(a->x, r->first, a->out.dim);
-	a->out = acts_from(a->out, r->first);
+	a->out = program_acts_from(a->out, r->first);
 	a->n = r->n;
 }
 
@@ -223,14 +210,14 @@ static void cut_round(struct k_round *a, const struct ranks_rows *r)
 static void cut_centre(struct k_centre *a, const struct ranks_rows *r)
 {
 	ROWS_FROM(a->x, r->first, a->out.dim);
-	a->out = acts_from(a->out, r->first);
+	a->out = program_acts_from(a->out, r->first);
 	a->n = r->n;
 }
 
 static void cut_slice(struct k_slice *a, const struct ranks_rows *r)
 {
 	ROWS_FROM(a->x, r->first, a->heads * a->stride);
-	a->out = acts_from(a->out, r->first * a->heads);
+	a->out = program_acts_from(a->out, r->first * a->heads);
 	ROWS_FROM(a->ids, r->first, a->heads);
 	a->n = r->n;
 }

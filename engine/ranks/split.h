@@ -12,8 +12,8 @@ struct splitting {
 	struct k_program *p;
 	int32_t at;
 	size_t local; /* bytes of k->local that exchanges before the next op have */
-	/* of the layer's attention: heads of all ranks, and of this one */
-	int32_t heads, kv_heads, own_heads, own_kv_heads, first_head, group_heads;
+	/* of the layer's attention: heads of keys and values of all ranks; heads of this one */
+	int32_t kv_heads, own_heads, own_kv_heads, first_head;
 };
 
 int32_t split_width(struct ranks_span s);
@@ -27,8 +27,8 @@ void split_keep_local(struct splitting *s, const struct ranks_exchange *x);
  * the op writes its own. */
 struct k_acts split_acts(struct splitting *s, int32_t at, struct k_acts a, int32_t n, int32_t unit);
 
-/* mixture.c: whether the experts of a mixture begin at op `at`; rows of each of its experts. */
-bool split_is_mixture(const struct k_program *p, int32_t at);
-void split_mixture_rows(struct splitting *s);
+/* mixture.c: if the experts of a mixture begin at the op, they are split, and the last one is next.
+ */
+void split_mixture(struct splitting *s);
 
 #endif

@@ -1,14 +1,7 @@
 /* See stored.h. */
 #include "engine/ranks/stored.h"
 
-#include <string.h>
-
-static size_t copy(void *at, uint8_t *data, size_t n, bool pack)
-{
-	if (data)
-		memcpy(pack ? (void *)data : at, pack ? at : (void *)data, n);
-	return n;
-}
+#include "engine/ranks/pack.h"
 
 size_t stored_copy_group(
 	const struct k_kv *kv, int32_t layer, int32_t page, int32_t group, uint8_t *data, bool pack)
@@ -16,7 +9,7 @@ size_t stored_copy_group(
 	size_t n = 0;
 
 	for (int32_t i = 0; i < 2 * kv->n_kv_heads; i++)
-		n += copy(k_kv_group(kv, page, layer, i % 2, i / 2, group), data ? data + n : NULL,
+		n += pack_bytes(k_kv_group(kv, page, layer, i % 2, i / 2, group), data ? data + n : NULL,
 			k_kv_group_bytes(kv, i % 2), pack);
 	return n;
 }
@@ -27,7 +20,7 @@ static size_t copy_extents(
 	size_t n = 0;
 
 	for (int32_t h = 0; h < kv->n_kv_heads; h++)
-		n += copy(k_kv_key_range_at(kv, page, layer, h, group), data ? data + n : NULL,
+		n += pack_bytes(k_kv_key_range_at(kv, page, layer, h, group), data ? data + n : NULL,
 			k_kv_key_range_bytes(kv), pack);
 	return n;
 }

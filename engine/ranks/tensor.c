@@ -119,18 +119,17 @@ void split_keep_local(struct splitting *s, const struct ranks_exchange *x)
 	assert(s->local <= s->k->local_bytes);
 }
 
-/* Does an op from `at` on, up to the product that reads these activations, read their floats? */
+/* Does op `at`, or another before the product that reads these activations, read their floats? */
 static bool floats_are_read(const struct k_program *p, int32_t at, const struct k_acts *a)
 {
-	for (; at < p->n_ops; at++) {
-		const struct k_op *op = &p->op[at];
+	const struct k_op *op = &p->op[at];
 
-		if (op->kind == K_OP_matmul && (op->u.matmul.in.q == a->q || op->u.matmul.in.x == a->x))
-			return !k_is_quantised(op->u.matmul.part[0].w->type);
-		if (op->kind == K_OP_experts && op->u.experts.each)
-			return !k_is_quantised(op->u.experts.w->type);
+	if (at == p->n_ops)
 		return true;
-	}
+	if (op->kind == K_OP_matmul && (op->u.matmul.in.q == a->q || op->u.matmul.in.x == a->x))
+		return !k_is_quantised(op->u.matmul.part[0].w->type);
+	if (op->kind == K_OP_experts && op->u.experts.each)
+		return !k_is_quantised(op->u.experts.w->type);
 	return true;
 }
 
@@ -391,11 +390,10 @@ static int32_t split_heads(struct splitting *s, struct k_matmul *m, int32_t end,
 	const struct k_attention *a = &s->p->op[end].u.attention;
 	const struct ranks_span kv = ranks_span(whole_kv, s->k->rank, s->k->n);
 
-	s->heads = a->n_heads;
 	s->kv_heads = whole_kv;
 	s->own_kv_heads = split_width(kv);
-	s->own_heads = own_of(s, s->heads);
-	s->first_head = s->heads / whole_kv * kv.first;
+	s->own_heads = own_of(s, a->n_heads);
+	s->first_head = a->n_heads / whole_kv * kv.first;
 	for (int32_t i = 0; i < m->n_parts; i++) {
 		const int32_t each = m->part[i].w->n_rows / whole_kv;
 		const struct ranks_span rows = { kv.first * each, kv.end * each };
@@ -467,10 +465,8 @@ void ranks_split(struct ranks *k, struct forward *f)
 		s.local = 0;
 		if (f->program.op[s.at].kind == K_OP_matmul)
 			split_product(&s, f);
-		else if (k->n > 1 && split_is_mixture(s.p, s.at) && !k->by_expert)
-			split_mixture_rows(&s);
-		else if (k->n > 1 && split_is_mixture(s.p, s.at))
-			s.at = ranks_split_experts(k, s.p, s.at);
+		else if (k->n > 1)
+			split_mixture(&s);
 	}
 	if (k->transport->rank && f->n_out)
 		while (f->program.n_ops && f->program.op[f->program.n_ops - 1].kind != K_OP_matmul)

@@ -1,5 +1,4 @@
 /* A step's inputs as bytes, and back: one function for both directions. See ranks.h. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -30,20 +29,27 @@ static void wire_count(struct wire *w, int32_t *n, int32_t most)
 
 #define WIRE_ARRAY(w, p, n) wire_bytes(w, p, (size_t)(n) * sizeof *(p))
 
-/* Blocks of each sequence that the step's rows may read or write. */
-static void count_blocks(
-	const struct forward *f, int32_t page_size, int32_t *blocks, int32_t *n_seqs)
+/* Blocks of each sequence that the step's rows may read or write; returns how many there are, -1: a
+ * row is of none. */
+static int32_t count_blocks(const struct forward *f, int32_t *blocks)
 {
-	*n_seqs = 0;
+	const int32_t page_size = f->store[0].kv.page_size;
+	int32_t n_seqs = 0;
+
 	for (int32_t r = 0; r < f->n_rows + f->n_also; r++) {
 		const struct k_also *also = r < f->n_rows ? NULL : &f->also[r - f->n_rows];
-		const struct k_row *row = &f->rows[also ? also->row : r];
-		const int32_t seq = also ? also->seq : row->seq, n = row->pos / page_size + 1;
+		const int32_t own = also ? also->row : r;
+		const int32_t seq = also ? also->seq : f->rows[r].seq;
+		int32_t n;
 
-		for (; *n_seqs <= seq; (*n_seqs)++)
-			blocks[*n_seqs] = 0;
+		if (own < 0 || own >= f->n_rows || seq < 0 || seq >= f->max_rows)
+			return -1;
+		n = f->rows[own].pos / page_size + 1;
+		for (; n_seqs <= seq; n_seqs++)
+			blocks[n_seqs] = 0;
 		blocks[seq] = n > blocks[seq] ? n : blocks[seq];
 	}
+	return n_seqs;
 }
 
 /* A reader's tables are in the message, which stays until the next step. */
@@ -65,17 +71,13 @@ static void wire_table(struct wire *w, const int32_t **table, int32_t n)
 
 static void wire_tables(struct wire *w, struct forward *f, int32_t n_groups)
 {
-	int32_t *blocks = malloc(((size_t)f->max_rows + 1) * sizeof *blocks), n_seqs = 0;
+	int32_t blocks[f->max_rows];
+	const int32_t n_seqs = w->failed ? -1 : count_blocks(f, blocks);
 
-	w->failed |= !blocks;
-	if (w->failed)
-		goto done;
-	count_blocks(f, f->store[0].kv.page_size, blocks, &n_seqs);
-	for (int32_t g = 0; g < n_groups; g++)
+	w->failed |= n_seqs < 0;
+	for (int32_t g = 0; g < n_groups && !w->failed; g++)
 		for (int32_t s = 0; s < n_seqs; s++)
 			wire_table(w, &f->pages[g][s], blocks[s]);
-done:
-	free(blocks);
 }
 
 void ranks_wire_step(struct wire *w, struct forward *f, int32_t n_groups)

@@ -79,6 +79,15 @@ void program_ask(struct k_program *p, const struct k_draw_request *ask, struct k
 	a->list = list;
 }
 
+struct k_program program_slice(const struct k_program *p, int32_t first, int32_t end)
+{
+	struct k_program some = *p;
+
+	some.op += first;
+	some.n_ops = end - first;
+	return some;
+}
+
 void *program_cut(struct cutter *c, size_t count, size_t size)
 {
 	void *p = c->base ? c->base + c->used : NULL;

@@ -25,6 +25,9 @@ void program_stats(
 void program_ask(struct k_program *p, const struct k_draw_request *ask, struct k_draw_reply *reply,
 	struct k_draw_entry *list);
 
+/* Its ops first … end - 1, which it shares. */
+struct k_program program_slice(const struct k_program *p, int32_t first, int32_t end);
+
 /* Hands out pieces of one allocation; with base NULL it only counts. */
 struct cutter {
 	uint8_t *base;
