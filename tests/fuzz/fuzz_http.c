@@ -76,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	/* the key is told to nobody; an unknown field's name is told again, whatever it is */
 	FUZZ_CHECK(!strstr(reply, "k3y") || (end && has(end, size - (size_t)(end - data), "k3y")));
 	pthread_mutex_lock(&s->lock);
-	FUZZ_CHECK(!s->n_open && !s->n_live);
+	FUZZ_CHECK(!s->n_open && !s->replica[0].n_live);
 	pthread_mutex_unlock(&s->lock);
 	return 0;
 }

@@ -14,6 +14,7 @@ static inline struct serve *fuzz_serve(const char *api_key)
 	const struct serve_options o = { .host = "127.0.0.1",
 		.api_key = api_key,
 		.name = "tiny",
+		.replicas = 1,
 		.queue = 8,
 		.connections = 16,
 		.idle_s = 5,
