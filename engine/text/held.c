@@ -70,8 +70,10 @@ int held_add(struct held_text *h, const char *const *stop, const char *bytes, si
 
 struct gguf_text held_rest(struct held_text *h)
 {
-	const struct gguf_text rest = { h->text + h->given, h->n - h->given };
+	struct gguf_text rest = { NULL, 0 };
 
+	if (h->text)
+		rest = (struct gguf_text){ h->text + h->given, h->n - h->given };
 	h->given = h->n;
 	return rest;
 }
