@@ -307,6 +307,8 @@ struct timeline {
 	int32_t n_pins;
 	struct tl_rank rank[TL_MOST_RANKS]; /* by number; none: the model is computed by one */
 	int32_t n_ranks;
+	struct tl_handover handover[TL_HANDOVERS]; /* the newest ones */
+	int32_t n_handovers;
 
 	struct tl_step *step; /* by number; step[i].s.step == i + 1 unless events are missing */
 	int32_t n_steps, cap_steps;

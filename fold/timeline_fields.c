@@ -211,6 +211,11 @@ static bool read_rank(void *rank)
 static SHAPE(rank, TL_MOST_RANKS, .read = read_rank);
 #undef STRUCT
 
+#define STRUCT struct tl_handover
+FIELDS(handover, EVENT(e, handover), CHARS(why));
+static SHAPE(handover, TL_HANDOVERS);
+#undef STRUCT
+
 /* ---- steps ---- */
 
 #define STRUCT struct tl_time
@@ -336,10 +341,8 @@ static SHAPE(importance, ANY);
 #undef STRUCT
 
 #define STRUCT struct tl_product
-static const struct tl_field product_fields[] = {
-	F(stage), F(inputs), F(outputs), F(n), F(weights), F(bytes), F(row_bytes), F(each_row),
-	CHARS(format), END
-};
+FIELDS(product, F(stage), F(inputs), F(outputs), F(n), F(weights), F(bytes), F(row_bytes),
+	F(each_row), CHARS(format));
 static SHAPE(product, TL_PRODUCTS);
 #undef STRUCT
 
@@ -434,18 +437,14 @@ static SHAPE(lesson, 1);
 #undef STRUCT
 
 #define STRUCT struct tl_server_slot
-static const struct tl_field server_slot_fields[] = {
-	F(slot), F(busy), F(task), F(ctx), F(tokens), F(generated), END
-};
+FIELDS(server_slot, F(slot), F(busy), F(task), F(ctx), F(tokens), F(generated));
 static SHAPE(server_slot, TL_SERVER_SLOTS);
 #undef STRUCT
 
 #define STRUCT struct tl_attached
-static const struct tl_field attached_fields[] = {
-	F(on), F(url), F(server), F(version), F(model), F(p), F(slots), F(ctx), F(pages), F(page_size),
-	F(running), F(waiting), F(kv_tokens), F(prompt_tokens), F(generated), F(asked), F(hit),
-	F(preempted), F(kv_used), F(error), { GROWING(slot, server_slot, n_slots, cap_slots) }, END
-};
+FIELDS(attached, F(on), F(url), F(server), F(version), F(model), F(p), F(slots), F(ctx), F(pages),
+	F(page_size), F(running), F(waiting), F(kv_tokens), F(prompt_tokens), F(generated), F(asked),
+	F(hit), F(preempted), F(kv_used), F(error), { GROWING(slot, server_slot, n_slots, cap_slots) });
 static SHAPE(attached, 1);
 #undef STRUCT
 
@@ -470,7 +469,7 @@ static const struct tl_field timeline_fields[] = {
 	{ GROWING(importance, importance, n_importance, cap_importance) },
 	{ ITEMS_OF(roof, roof) },
 	{ ARRAY(page, page, n_pages), KEPT }, { INLINE(pin, pin, n_pins), KEPT },
-	{ INLINE(rank, rank, n_ranks), KEPT },
+	{ INLINE(rank, rank, n_ranks), KEPT }, { INLINE(handover, handover, n_handovers) },
 	{ GROWING(step, step, n_steps, cap_steps) },
 	{ ITEMS_OF(open, step) },
 	{ GROWING(batch, batch, n_batch, cap_batch) },

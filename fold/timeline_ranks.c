@@ -1,5 +1,6 @@
 /* Part of the timeline: ranks, what each has, and what it did in the newest steps. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "fold/timeline_fold.h"
 
@@ -142,10 +143,34 @@ struct tl_traffic timeline_traffic(const struct timeline *t, int32_t rank)
 	return sum[sum[0].steps ? 0 : 1];
 }
 
-/* The log has it; no screen does, yet. */
+static int64_t time_of(int64_t ns)
+{
+	return ns < 0 ? EV_NULL_I : ns;
+}
+
 bool tl_fold_handover(struct timeline *t, const struct event *ev)
 {
-	(void)t;
-	(void)ev;
+	const struct ev_handover *e = &ev->u.handover;
+	struct tl_handover *h;
+
+	if (e->request < 1 || e->rank < 1)
+		return false;
+	if (t->n_handovers == TL_HANDOVERS)
+		memmove(t->handover, t->handover + 1, (size_t)--t->n_handovers * sizeof *t->handover);
+	h = &t->handover[t->n_handovers++];
+	*h = (struct tl_handover){ .e = { .request = e->request,
+								   .rank = e->rank,
+								   .pos = or_0(e->pos),
+								   .tokens = or_0(e->tokens),
+								   .computed = or_0(e->computed),
+								   .given = or_0(e->given),
+								   .there = or_0(e->there),
+								   .back = or_0(e->back),
+								   .asked_ns = time_of(e->asked_ns),
+								   .start_ns = time_of(e->start_ns),
+								   .first_ns = time_of(e->first_ns),
+								   .end_ns = time_of(e->end_ns),
+								   .equal = e->equal == 1 } };
+	tl_copy_span(h->why, sizeof h->why, e->why);
 	return true;
 }

@@ -7,7 +7,7 @@
 #include "event/event.h"
 
 /* lane: times of one step; shares are of the newest TL_SHARE steps. */
-enum { TL_MOST_RANKS = 64, TL_LANE = 256, TL_SHARE = 64 };
+enum { TL_MOST_RANKS = 64, TL_LANE = 256, TL_SHARE = 64, TL_HANDOVERS = 16 };
 
 /* What a rank did in so many steps, which computed so many rows. What is absent is 0; a sum stops
  * at TL_INT_MAX. */
@@ -27,6 +27,12 @@ struct tl_rank {
 	int64_t lane_step, lane_start_ns; /* step 0: no lane */
 	uint32_t *lane;
 	int32_t n_lane, cap_lane;
+};
+
+/* A prompt that a prefill rank computed. What it has no number of is 0, and a time EV_NULL_I. */
+struct tl_handover {
+	struct ev_handover e; /* its span is not valid: */
+	char why[64];
 };
 
 #endif

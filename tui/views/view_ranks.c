@@ -241,6 +241,14 @@ static struct fit fit_of(const struct pen *p, const struct timeline *t)
 	return f;
 }
 
+/* Whether there are ranks for prompts. */
+static bool has_prefill(const struct timeline *t)
+{
+	const char *ranks = timeline_setting(t, "prefill-ranks");
+
+	return t->n_handovers || (ranks && strcmp(ranks, "0") != 0);
+}
+
 static void ranks_draw(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	const struct sums sums = sums_of(t);
@@ -248,11 +256,17 @@ static void ranks_draw(struct pen *p, const struct timeline *t, struct view_stat
 	const int first = table_first(&s->cursor[VIEW_RANKS], t->n_ranks, f.n);
 	int y = 3;
 
+	if (!t->n_ranks && has_prefill(t)) {
+		view_ranks_prompts(p, t, s);
+		return;
+	}
 	if (!t->n_ranks) {
 		view_empty(p, view_ranks.name,
-			t->attached.on ? "another server does not tell what its ranks do"
-						   : "one rank computes the model; --tensor-parallel 2 at the start splits "
-							 "it over two, to the same bits");
+			t->attached.on
+				? "another server does not tell what its ranks do"
+				: "one rank computes the model; --tensor-parallel 2 at the start splits "
+				  "it over two, to the same bits; --prefill-ranks 1 gives prompts one of "
+				  "their own");
 		return;
 	}
 	draw_head(p, t, &sums);
@@ -268,7 +282,7 @@ static void ranks_draw(struct pen *p, const struct timeline *t, struct view_stat
 
 static bool ranks_key(int key, const struct timeline *t, struct view_state *s)
 {
-	return table_key(key, &s->cursor[VIEW_RANKS], t->n_ranks);
+	return table_key(key, &s->cursor[VIEW_RANKS], t->n_ranks ? t->n_ranks : t->n_handovers);
 }
 
 const struct view view_ranks = {

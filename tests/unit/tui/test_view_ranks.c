@@ -183,6 +183,61 @@ static void many_ranks_scroll(void **state)
 	timeline_free(&k.t);
 }
 
+static void tell_handover(struct script *k, struct ev_handover e)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_handover);
+	ev.u.handover = e;
+	tell(k, &ev);
+}
+
+static void prompts_of_other_ranks(struct script *k)
+{
+	script_begin(k, 8, 30e9);
+	setting(k, "prefill-ranks", "2");
+	has(drawn(k, &view_ranks, 80, 24), "no prompt yet of 64 tokens or more");
+	tell_handover(k, (struct ev_handover){ 3, 1, 0, 511, 511, 0, 4000, 11773440, 1000, 3001000,
+						 40001000, 802001000, 1, text("") });
+	tell_handover(k, (struct ev_handover){ 4, 2, 64, 900, 900, 4, 400000, 20736000, 2000, 2000,
+						 90002000, 1500002000, 1, text("") });
+	tell_handover(k, (struct ev_handover){ 5, 1, 0, 900, 300, 0, 8000, 6912000, 5000, EV_NULL_I,
+						 EV_NULL_I, 900005000, 1, text("called back") });
+	tell_handover(k, (struct ev_handover){ 6, 1, 0, 900, 899, 0, 8000, 6912000, 5000, 5001, 5002,
+						 6000, 0, text("") });
+}
+
+/* Prompts that were computed elsewhere, the newest on top. */
+static void prompts_elsewhere_are_listed(void **state)
+{
+	struct script k;
+	const char *screen;
+
+	(void)state;
+	prompts_of_other_ranks(&k);
+	screen = drawn(&k, &view_ranks, 120, 24);
+	has(screen, "prompts on ranks of their own · 2");
+	has(screen, "      3     1         511   4.00 KB   11.8 MB   3.00 ms     40.0 ms     802 ms\n");
+	has(screen, "and 4 cached pages it lacked");
+	has(screen, "300 of 900");
+	has(screen, "called back");
+	has(screen, "other bytes came than were sent");
+	assert_true(strstr(screen, "\n      6 ") < strstr(screen, "\n      3 "));
+	assert_int_equal(golden(&k, "ranks-prompts-80x24", 80, 24, false) +
+						 golden(&k, "ranks-prompts-120x40", 120, 40, false),
+		0);
+	for (int i = 0; i < 100; i++)
+		tell_handover(&k,
+			(struct ev_handover){ 7 + i, 1, TL_INT_MAX, TL_INT_MAX, TL_INT_MAX, TL_INT_MAX,
+				TL_INT_MAX, TL_INT_MAX, 9, TL_INT_MAX, TL_INT_MAX, 8, 1, text("\xe2\x80\xae") });
+	assert_int_equal(k.t.n_handovers, TL_HANDOVERS);
+	has(drawn(&k, &view_ranks, 120, 24), "\n    106 ");
+	for (int w = 1; w < 130; w += 3)
+		for (int h = 1; h < 30; h += 2)
+			drawn(&k, &view_ranks, w, h);
+	timeline_free(&k.t);
+}
+
 /* All sizes, with numbers at their bounds; a pen never leaves its rectangle (canvas.h), so that it
  * returns at all is what is asked. */
 static void hostile_numbers_are_drawn(void **state)
@@ -241,6 +296,7 @@ int main(void)
 		cmocka_unit_test(a_bubble_is_blank),
 		cmocka_unit_test(a_clock_of_its_own_is_said),
 		cmocka_unit_test(many_ranks_scroll),
+		cmocka_unit_test(prompts_elsewhere_are_listed),
 		cmocka_unit_test(hostile_numbers_are_drawn),
 		cmocka_unit_test(one_rank_says_how_to_have_two),
 	};
