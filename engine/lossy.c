@@ -72,6 +72,9 @@ int lossy_put(const struct lossy_settings *l, struct engine_options *to, struct 
 	for (int i = 0; i < l->n; i++)
 		if (setting_put(l->row[i], to, l->value[i], err))
 			return -1;
+	/* what is rounded is what ranks exchange: the same bits with any number of them from two on */
+	if (!strcmp(to->exchange, "f16") && to->tensor_parallel < 2)
+		to->tensor_parallel = 2;
 	return 0;
 }
 

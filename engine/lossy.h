@@ -22,7 +22,8 @@ struct lossy_settings lossy_of(const struct engine *e);
 /* What an engine opened with these options would have. */
 struct lossy_settings lossy_of_options(const struct engine_options *o);
 bool lossy_same(const struct lossy_settings *a, const struct lossy_settings *b);
-/* Puts them into the options of an engine to open, where texts point to l's. */
+/* Puts them into the options of an engine to open, where texts point to l's; with --exchange f16 it
+ * has two ranks at least. */
 int lossy_put(const struct lossy_settings *l, struct engine_options *to, struct err *err);
 /* Applies them to an idle engine. */
 int lossy_apply(const struct lossy_settings *l, struct engine *e, struct err *err);

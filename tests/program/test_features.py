@@ -22,7 +22,8 @@ SAME = {"chunks": ["--prefill-chunk", "7"], "no KV cache": ["--kv-cache", "off"]
         "skip": ["--spec", "skip:1,3"], "itself": ["--spec", "draft:{model},3"], "shadows": ["--shadow", "all"],
         "rejection": ["--spec", "ngram:4", "--rule", "rejection"]}
 LOSSY = {"cache-format": ("f32", "bf16", "e4m3", "q8", "kivi4"), "visible": ("window:16", "sinks:4+window:16",
-         "stream:4+window:28", "block:16+last:16", "top:50%", "h2o:32"), "activations": ("int8-tensor",), "weights": ("3/32",)}
+         "stream:4+window:28", "block:16+last:16", "top:50%", "h2o:32"), "activations": ("int8-tensor",), "weights": ("3/32",),
+         "exchange": ("f16 --tensor-parallel 3",)}
 REASONS = {"spec": f"{ENCODER}|{STATES}", "cache-format": f"latent|no keys|{ENCODER}|{STATES}",
            "visible": f"latent|cannot be turned|no keys|{ENCODER}|{STATES}",
            "activations": f"experts|{ENCODER}|{STATES}", "weights": f"experts|{STATES}"}
@@ -64,7 +65,7 @@ def test_same(name, model):
 def test_lossy(name, model):
     for setting, values in LOSSY.items():
         for value in values:
-            r = run(model, f"--{setting}", value, "--max-tokens", "12", PROMPT, record=DB)
+            r = run(model, f"--{setting}", *value.split(), "--max-tokens", "12", PROMPT, record=DB)
             v = r.returncode == 0 and cutaway("verify", DB)
             check(f"{name}: {setting} {value} is verified, or refused with the reason",
                   is_refused(r, setting) if r.returncode else v.returncode == 0, r.stderr + (v.stdout + v.stderr if v else ""))
