@@ -274,17 +274,17 @@ static int read_question(struct lesson_part *p, const char **why)
 static int check_start(const char *text)
 {
 	static const char *const names[] = { "tensor-parallel", "pipeline-parallel",
-		"sequence-parallel" };
+		"sequence-parallel", "prefill-ranks", NULL };
 	const char *line = text ? text : "";
 	size_t n, k;
 
 	for (; *line; line += n + (line[n] == '\n')) {
 		n = strcspn(line, "\n");
-		for (k = 0; k < 3; k++)
+		for (k = 0; names[k]; k++)
 			if (n == strlen(names[k]) + 2 && !strncmp(line, names[k], n - 2) &&
 				line[n - 2] == ' ' && line[n - 1] >= '1' && line[n - 1] <= '8')
 				break;
-		if (k == 3)
+		if (!names[k])
 			return -1;
 	}
 	return text && *text ? 0 : -1;

@@ -10,7 +10,8 @@
  *                                  a second is shown after it
  *     ```model                     the lesson's own model: a line, a name of base/models.h
  *     ```start                     options that are fixed when the engine opens, a line each:
- *                                  tensor-parallel 2, pipeline-parallel 2, sequence-parallel 2
+ *                                  tensor-parallel 2, likewise pipeline-parallel,
+ *                                  sequence-parallel, prefill-ranks
  *     ```check                     what must hold afterwards: the query gives a number other than 0
  *     ? the statement
  *     SELECT …

@@ -42,6 +42,8 @@
 	X(PROOF, recording, "reading-a-recording")                                                     \
 	X(PROOF, going_back, "going-back")                                                             \
 	X(RANKS, ranks, "ranks")                                                                       \
+	X(RANKS, pipeline, "pipeline")                                                                 \
+	X(RANKS, elsewhere, "prompts-elsewhere")                                                       \
 	X(MODELS, latent, "grouped-and-latent-attention")                                              \
 	X(MODELS, hybrids, "windows-and-hybrids")                                                      \
 	X(MODELS, experts, "experts")                                                                  \
