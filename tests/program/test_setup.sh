@@ -2,6 +2,7 @@
 # What a newcomer's machine goes through, without a network and without installing anything: the package
 # manager, pip and the other commands are stand-ins on a PATH of their own. TAP.
 set -u
+unset CC # what this program was built with
 cd "$(dirname "$0")/../.." || exit 1
 root=$PWD
 n=0

@@ -154,7 +154,7 @@ static void wrong_values_are_told(void **state)
 	fails("/set nothing", "no setting nothing");
 	fails("/set nothing 3", "no setting nothing");
 	fails("/set temp 101", "temp 101: a number from 0 to 100");
-	fails("/set prefi 3", "set prefi could be prefill-chunk prefix-cache");
+	fails("/set prefi 3", "could be prefill");
 	fails("/search be 4", "/search be could be best beam");
 	fails("/evict l", "lru lfu");
 	fails("/set cuda-mode bad", "launches");
@@ -393,7 +393,7 @@ static void completion_knows_the_table(void **state)
 	(void)state;
 	expect_matches("/to", "/top-k /top-p");
 	expect_matches("/reverse-c", "/reverse-continue");
-	expect_matches("/set prefi", "prefill-chunk prefix-cache");
+	expect_matches("/set prefix", "prefix-cache");
 	expect_matches("/print entr", "entropy");
 	expect_matches("/export pic", "FILES");
 	expect_matches("/export my pic.svg pre", "prefix");
