@@ -251,7 +251,7 @@ int engine_ranks_open(struct engine *e, struct engine_options *o, struct err *er
 {
 	struct engine_ranks *r;
 
-	if (o->ranks > 1 && n_asked(o) == 1)
+	if (o->ranks > 1 && n_asked(o) == 1 && !o->prefill_ranks)
 		o->tensor_parallel = o->ranks;
 	if (o->given || (n_asked(o) < 2 && !o->follows))
 		return 0;

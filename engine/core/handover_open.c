@@ -22,6 +22,9 @@ int engine_handover_check(struct engine_options *o, struct err *err)
 		return err_set(err, ERR_USAGE,
 			"prefill-ranks %d with backend %s: ranks compute on CPUs (--backend cpu)", n,
 			o->backend);
+	if (o->ranks > 1 && o->ranks != n + 1)
+		return err_set(err, ERR_USAGE,
+			"%d processes for %d prefill ranks and this one: as many are needed", o->ranks, n);
 	if (!o->threads)
 		o->threads = cores > n + 1 ? cores / (n + 1) : 1;
 	return 0;
@@ -49,7 +52,8 @@ static int open_rank(struct handover *h, struct prefill_rank *p, struct err *err
 	p->h = h;
 	p->number = (int32_t)(p - h->rank) + 1;
 	o.pages = e->memory.pages[e->memory.primary].n_pages;
-	if (engine_ranks_start_threads(&p->r, 2, err))
+	if (o.ranks > 1 ? transport_mpi_pair(&p->r.k.transport, o.ranks, p->number, err)
+					: engine_ranks_start_threads(&p->r, 2, err))
 		return -1;
 	h->n++;
 	if (o.link && *o.link && transport_link_parse(&p->r.k.transport->link, o.link, err))

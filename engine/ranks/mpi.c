@@ -36,8 +36,16 @@
 #define END_NS (10000 * MS)
 #define ENDED_NS (500 * MS)
 
-enum { TAGS = 32000, NOTICE_TAG = 0 };
-enum notice_kind { NOTICE_OPEN, NOTICE_CLOSE, NOTICE_ASK, NOTICE_HERE, NOTICE_END, NOTICE_BYE };
+enum { TAGS = 32000, NOTICE_TAG = 0, PAIR_MESSAGES = 8 /* of an exchange, one way */ };
+enum notice_kind {
+	NOTICE_OPEN,
+	NOTICE_PAIR,
+	NOTICE_CLOSE,
+	NOTICE_ASK,
+	NOTICE_HERE,
+	NOTICE_END,
+	NOTICE_BYE
+};
 
 struct notice {
 	int32_t kind, tag;
@@ -46,6 +54,7 @@ struct notice {
 struct mpi_rank {
 	struct transport t;
 	int32_t tag;
+	int32_t peer; /* rank 0's of two: the process that is rank 1; 0: all processes are ranks */
 	struct mpi_set *set;
 	atomic_int ended; /* a rank that closed, + 1; 0: none */
 	struct mpi_rank *next;
@@ -196,7 +205,7 @@ static int ask(const struct mpi_rank *t, struct wait *w, int64_t now, struct err
 	const bool again = now - w->asked > ASK_NS;
 	char name[96];
 
-	for (int32_t r = 1; r < t->t.n && now - w->start > ASK_NS; r++) {
+	for (int32_t r = 1; r < mpi_world.n && now - w->start > ASK_NS; r++) {
 		const int64_t ns = silence(w, r, now);
 
 		if (!mpi_world.mpi->waits_for(t->set, r))
@@ -276,14 +285,29 @@ static int await(struct mpi_rank *t, bool idle, struct err *e)
 
 /* ---- a transport ---- */
 
+/* Messages of rank 0 to and from the only other rank, by its number among all processes. */
+static int to_peer(const struct mpi_rank *t, struct message to[PAIR_MESSAGES],
+	const struct message **m, int32_t n, struct err *e)
+{
+	if (n > PAIR_MESSAGES)
+		return err_set(e, ERR_DEVICE, "%d messages to a rank at once", n);
+	for (int32_t i = 0; i < n; i++)
+		to[i] = (struct message){ t->peer, (*m)[i].data, (*m)[i].bytes };
+	*m = to;
+	return 0;
+}
+
 static int mpi_exchange(struct transport *transport, const struct message *out, int32_t n_out,
 	const struct message *in, int32_t n_in, bool idle, struct err *e)
 {
 	struct mpi_rank *t = (struct mpi_rank *)transport;
+	struct message there[2][PAIR_MESSAGES];
 	char why[MPI_WHY];
 
 	if (atomic_load(&mpi_world.lost))
 		return err_set(e, ERR_DEVICE, "a rank is lost: start the program again");
+	if (t->peer && (to_peer(t, there[0], &out, n_out, e) || to_peer(t, there[1], &in, n_in, e)))
+		return -1;
 	if (mpi_world.mpi->start(t->set, t->tag, out, n_out, in, n_in, why))
 		return fail(e, why);
 	return await(t, idle, e);
@@ -308,7 +332,8 @@ static const struct transport_ops mpi_ops = {
 	.name = "mpi", .exchange = mpi_exchange, .close = mpi_close
 };
 
-static int add(struct transport **out, int32_t tag, struct err *e)
+/* pair: of two, rank 0 and one other process, or all. */
+static int add(struct transport **out, int32_t tag, bool pair, int32_t peer, struct err *e)
 {
 	struct mpi_rank *t = calloc(1, sizeof *t);
 
@@ -317,8 +342,11 @@ static int add(struct transport **out, int32_t tag, struct err *e)
 		free(t);
 		return err_set(e, ERR_MEMORY, "no memory for a rank");
 	}
-	t->t = (struct transport){ .ops = &mpi_ops, .rank = mpi_world.rank, .n = mpi_world.n };
+	t->t = (struct transport){ .ops = &mpi_ops,
+		.rank = pair ? mpi_world.rank != 0 : mpi_world.rank,
+		.n = pair ? 2 : mpi_world.n };
 	t->tag = tag;
+	t->peer = peer;
 	pthread_mutex_lock(&lock);
 	t->next = open;
 	open = t;
@@ -339,7 +367,8 @@ int transport_mpi_begin(int32_t n, int32_t *rank, int32_t *size, struct err *e)
 	return 0;
 }
 
-int transport_mpi(struct transport **t, int32_t n, struct err *e)
+/* peer: see struct mpi_rank. */
+static int open_world(struct transport **t, int32_t n, int32_t peer, struct err *e)
 {
 	int32_t rank, size;
 
@@ -350,9 +379,22 @@ int transport_mpi(struct transport **t, int32_t n, struct err *e)
 	if (n != size)
 		return err_set(
 			e, ERR_USAGE, "%d ranks are asked for, and %d processes of MPI are here", n, size);
-	if (add(t, last_tag = last_tag % TAGS + 1, e))
+	return add(t, last_tag = last_tag % TAGS + 1, peer > 0, peer, e);
+}
+
+int transport_mpi(struct transport **t, int32_t n, struct err *e)
+{
+	if (open_world(t, n, 0, e))
 		return -1;
 	say_all(NOTICE_OPEN, last_tag);
+	return 0;
+}
+
+int transport_mpi_pair(struct transport **t, int32_t n, int32_t process, struct err *e)
+{
+	if (open_world(t, n, process, e))
+		return -1;
+	say(process, NOTICE_PAIR, last_tag);
 	return 0;
 }
 
@@ -371,8 +413,8 @@ int transport_mpi_next(struct transport **t, struct err *e)
 		}
 		if (n.kind == NOTICE_ASK)
 			say(0, NOTICE_HERE, 0);
-		if (n.kind == NOTICE_OPEN)
-			return add(t, n.tag, e);
+		if (n.kind == NOTICE_OPEN || n.kind == NOTICE_PAIR)
+			return add(t, n.tag, n.kind == NOTICE_PAIR, 0, e);
 		if (n.kind == NOTICE_END)
 			return 0;
 	}

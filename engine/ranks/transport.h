@@ -91,6 +91,8 @@ bool transport_mpi_started(void);
 int transport_mpi_begin(int32_t n, int32_t *rank, int32_t *size, struct err *e);
 /* Rank 0: of all n processes, of which there must be as many; begins if that was not done. */
 int transport_mpi(struct transport **t, int32_t n, struct err *e);
+/* Rank 0: of two, itself and this process, which is rank 1 of them. */
+int transport_mpi_pair(struct transport **t, int32_t n, int32_t process, struct err *e);
 /* Others: of the next engine that rank 0 opens; *t NULL: rank 0 is about to end. */
 int transport_mpi_next(struct transport **t, struct err *e);
 /* All transports are closed; waits for the others, and where that is in vain ends them. status: of

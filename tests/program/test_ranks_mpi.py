@@ -154,6 +154,55 @@ def test_served():
     check("ends on SIGTERM, with its ranks", status == 0 and not told and not s.left(), (status, told, s.left()))
 
 
+def handed(record):
+    with contextlib.closing(sqlite3.connect(record)) as db:
+        return db.execute("SELECT count(*), sum(computed = tokens AND equal), max(rank), max(why) FROM handover").fetchone()
+
+
+ALONE = [PROGRAM, *RUN, "--prefill-least", "4"]
+
+
+def test_prompts():
+    """Prompts that processes of their own compute."""
+    batch = [*ALONE, "--batch", PROMPTS, "--max-tokens", "20"]
+    plain = answer("one rank", batch, 1, None)
+    for name, n, command in (("--ranks 2", 1, [*batch, "--prefill-ranks", "1", "--ranks", "2"]),
+                             ("mpirun -n 3", 2, mpirun(3, *batch, "--prefill-ranks", "2"))):
+        record = new_record()
+        status, out, told, left = run([*command, "--record", record])
+        check(f"{name}: prompts elsewhere: ends well, and leaves no process", status == 0 and not told and not left, (status, told, left))
+        check(f"{name}: prompts elsewhere: the hashes of one rank", hashes(record) == plain[0] and
+              sorted(out.splitlines()) == sorted(plain[1].splitlines()), out)  # in the order in which they end
+        done = handed(record)
+        check(f"{name}: prompts were computed by {n}, whole", done[0] > 2 and done[0] == done[1] and done[2] == n, done)
+    refused("--ranks 4 for one prefill rank", [*batch, "--no-record", "--prefill-ranks", "1", "--ranks", "4"], "as many are needed")
+
+
+def test_prompts_lost():
+    """Rank 0 computes what a rank that was killed had not."""
+    many = [*ALONE, "--batch", PROMPTS + "-many", "--max-tokens", "40", "--slots", "2"]
+    plain, record = new_record(), new_record()
+    run([*many, "--record", plain])
+    s = Started([*many, "--prefill-ranks", "1", "--ranks", "2", "--record", record])
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end and s.process.poll() is None and not (os.path.exists(record) and count_tokens(record) > 20):
+        time.sleep(0.01)
+    for pid in s.processes():
+        os.kill(pid, signal.SIGKILL)
+    status, _, told = s.end()
+    check("without the rank for prompts all are answered", status == 0 and hashes(record) == hashes(plain) and not s.left(),
+          (status, told, s.left()))
+    check("and it is said why not all was computed there", "rank 1 has ended" in (handed(record)[3] or ""), handed(record))
+    check_record("a killed rank for prompts", record)
+
+
+def count_tokens(record):
+    with contextlib.suppress(sqlite3.Error):
+        with contextlib.closing(sqlite3.connect(f"file:{record}?mode=ro", uri=True)) as db:
+            return db.execute("SELECT count(*) FROM token").fetchone()[0]
+    return 0
+
+
 # ---- what cannot work ----
 
 def refused(name, command, words, status=2, env=None):
@@ -336,7 +385,8 @@ def make():
 
 def main():
     make()
-    tests = [test_hashes, test_several, test_served, test_refused, test_differing, test_without, test_error, test_rank0, test_stopped, test_chat]
+    tests = [test_hashes, test_prompts, test_prompts_lost, test_several, test_served, test_refused, test_differing, test_without, test_error,
+             test_rank0, test_stopped, test_chat]
     tests += sample([test_lost], 0)  # half a minute
     words = sys.argv[1:]
     for test in tests:
