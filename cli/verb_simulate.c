@@ -14,7 +14,7 @@
 
 static struct simulate_opts {
 	struct load_words load;
-	const char *cost, *fit, *save_cost, *against, *router;
+	const char *cost, *fit, *link_of, *save_cost, *against, *router;
 	int32_t users, replicas, prefill, decode;
 	double rate, bandwidth;
 } opts = { .load = { LOAD_WORDS, .requests = 1000 },
@@ -47,6 +47,9 @@ static const struct setting simulate_own[] = {
 			   "--counted)"),
 	OWN(FILE, simulate_opts, fit, .name = "fit", GROUP, .arg = "FILE",
 		.doc = "fit the prices to the steps of this recording"),
+	OWN(FILE, simulate_opts, link_of, .name = "link-of", GROUP, .arg = "FILE",
+		.doc = "of ranks: what an exchange costs, and how much of a step they share, from this "
+			   "recording with --tensor-parallel"),
 	OWN(FILE, simulate_opts, save_cost, .name = "save-cost", GROUP, .arg = "FILE",
 		.doc = "write the prices into this file"),
 	OWN(FILE, simulate_opts, against, .name = "against", GROUP, .arg = "FILE",
@@ -63,6 +66,18 @@ struct run {
 };
 
 /* ---- the command line ---- */
+
+static int read_link(struct cost *c, struct err *e)
+{
+	struct cost_rows rows = { 0 };
+	struct err why = { 0 };
+	int rc = cost_take_recording(&rows, opts.link_of, e);
+
+	if (!rc && cost_ranks_calibrate(c, &rows, &why))
+		rc = err_set(e, why.code, "%s: %s", opts.link_of, why.text);
+	cost_rows_free(&rows);
+	return rc;
+}
 
 static int read_cost(struct run *r, struct err *e)
 {
@@ -81,6 +96,8 @@ static int read_cost(struct run *r, struct err *e)
 	else
 		rc = 0;
 	cost_rows_free(&rows);
+	if (!rc && opts.link_of)
+		rc = read_link(&r->cost, e);
 	if (!rc && opts.save_cost)
 		rc = cost_write(&r->cost, opts.save_cost, e);
 	return rc ? -1 : 0;
@@ -131,6 +148,7 @@ static int read_all(struct run *r, const struct cli *c, struct err *e)
 	f->replicas = apart ? 0 : opts.replicas;
 	f->prefill = opts.prefill;
 	f->decode = opts.decode;
+	f->least = cli_given(c, "prefill-least") ? c->engine.prefill_least : 0;
 	f->bandwidth = opts.bandwidth * 1e9;
 	f->router = opts.router;
 	f->seed = c->answer.params.seed;
@@ -171,6 +189,11 @@ static void print_fleet(const struct run *r)
 	if (opts.prefill)
 		printf("moved        %.4g GB of pages; %lld rows of prompts computed again\n",
 			(double)n->moved_bytes * 1e-9, (long long)n->recomputed);
+	if (cost_ranks_number(&r->s.fleet.ranks) > 1 && n->busy_s > 0)
+		printf("ranks        %d a replica: exchanges %.1f %% of a step, bubble %.1f %%; %.4g kB "
+			   "sent a row\n",
+			cost_ranks_number(&r->s.fleet.ranks), 100 * n->exchange_s / n->busy_s,
+			100 * n->bubble_s / n->busy_s, n->rows ? 1e-3 * n->sent / (double)n->rows : 0.0);
 	printf("simulated    %.2f hours in %.1f s\n", n->now_s / 3600, r->s.wall_s);
 }
 
@@ -270,6 +293,10 @@ static int print_json(const struct run *r, struct err *e)
 	json_int(&j, "rows", n->rows);
 	json_int(&j, "preemptions", n->preempted);
 	json_real(&j, "busy_s", n->busy_s, 9);
+	json_int(&j, "ranks", cost_ranks_number(&r->s.fleet.ranks));
+	json_real(&j, "exchange_s", n->exchange_s, 9);
+	json_real(&j, "bubble_s", n->bubble_s, 9);
+	json_real(&j, "sent_bytes", n->sent, 12);
 	json_real(&j, "simulated_s", n->now_s, 9);
 	json_int(&j, "moved_bytes", n->moved_bytes);
 	json_int(&j, "recomputed_rows", n->recomputed);
@@ -356,12 +383,15 @@ const struct verb verb_simulate = {
 	.doc =
 		"Runs the engine's own scheduler, pages and prefix cache for each replica, without a "
 		"model: a step takes what prices fitted to measured steps say (--fit, --cost), and a "
-		"router sends each request to a replica. The load and the figures are those of cutaway "
+		"router sends each request to a replica. A replica is one rank, or several "
+		"(--tensor-parallel, --pipeline-parallel, --sequence-parallel) with a --link between them. "
+		"The load and the figures are those of cutaway "
 		"load. --against simulates the requests of a recording and prints both, with the error. "
 		"Nothing depends on the machine: the same options give the same figures. docs/simulate.md "
 		"has method and limits.",
 	.example = "cutaway simulate --fit session.db --replicas 100 --rate 150 --requests 100000",
-	.takes = "ctx|Scheduler|spec|seed|max-tokens|json|csv",
+	.takes = "ctx|Scheduler|spec|seed|max-tokens|json|csv|tensor-parallel|pipeline-parallel|"
+			 "micro-batches|sequence-parallel|link|exchange|prefill-least",
 	.run = simulate_verb,
 	.own = simulate_own,
 	.opts = &opts,

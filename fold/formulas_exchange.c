@@ -15,6 +15,13 @@ bool formula_is_float(const char *format)
 	return !strcmp(format, "F32") || !strcmp(format, "F16") || !strcmp(format, "BF16");
 }
 
+enum formula_form formula_form_of(const char *setting)
+{
+	return setting && !strcmp(setting, "f32")   ? FORMULA_F32
+		   : setting && !strcmp(setting, "f16") ? FORMULA_F16
+												: FORMULA_Q8;
+}
+
 static int64_t lines(int64_t bytes)
 {
 	return (bytes + LINE - 1) / LINE * LINE;
@@ -157,6 +164,24 @@ struct formula_exchanged formula_exchanged(const struct formula_split *s, int32_
 	return x;
 }
 
+/* Of units that are dealt out, the most that a rank has. */
+static double most_of(int64_t units, int32_t ranks)
+{
+	return (double)((units + ranks - 1) / ranks) / (double)units;
+}
+
+double formula_product_share(const struct formula_split *s, const struct tl_product *p)
+{
+	if (p->stage == EV_STAGE_qkv && splits_heads(s))
+		return most_of(s->kv_heads, s->ranks);
+	return splits_rows(p->outputs, s) ? most_of((p->outputs + BLOCK - 1) / BLOCK, s->ranks) : 1;
+}
+
+double formula_attention_share(const struct formula_split *s)
+{
+	return splits_heads(s) ? most_of(s->kv_heads, s->ranks) : 1;
+}
+
 int64_t formula_exchanged_bytes(const struct formula_split *s)
 {
 	int64_t bytes = 0;
@@ -177,8 +202,6 @@ static int32_t tensor_ranks(const struct timeline *t)
 
 struct formula_split formula_split_of(const struct timeline *t, int64_t rows, int64_t out_rows)
 {
-	const char *form = timeline_setting(t, "exchange");
-
 	return (struct formula_split){ .product = t->product,
 		.n_products = t->n_products,
 		.layers = tl_int32(t->session.n_layers),
@@ -187,9 +210,7 @@ struct formula_split formula_split_of(const struct timeline *t, int64_t rows, in
 		.ranks = tensor_ranks(t),
 		.rows = rows,
 		.out_rows = out_rows,
-		.form = form && !strcmp(form, "f32")   ? FORMULA_F32
-				: form && !strcmp(form, "f16") ? FORMULA_F16
-											   : FORMULA_Q8 };
+		.form = formula_form_of(timeline_setting(t, "exchange")) };
 }
 
 /* ---- beside what was counted ---- */

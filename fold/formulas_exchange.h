@@ -8,6 +8,7 @@
 
 /* The setting `exchange`. */
 enum formula_form { FORMULA_Q8, FORMULA_F32, FORMULA_F16 };
+enum formula_form formula_form_of(const char *setting); /* NULL: the default */
 
 struct formula_split {
 	const struct tl_product *product; /* [n_products], of the whole model */
@@ -28,6 +29,9 @@ bool formula_is_dense(const struct formula_split *s);
 struct formula_exchanged formula_exchanged(const struct formula_split *s, int32_t rank);
 /* Bytes that all ranks send. */
 int64_t formula_exchanged_bytes(const struct formula_split *s);
+/* Of a product's work, and of attention's, what the rank with the most of it does. */
+double formula_product_share(const struct formula_split *s, const struct tl_product *p);
+double formula_attention_share(const struct formula_split *s);
 
 /* That of a session. */
 struct formula_split formula_split_of(const struct timeline *t, int64_t rows, int64_t out_rows);

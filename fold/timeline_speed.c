@@ -8,16 +8,11 @@
 
 #define SECOND_NS 1000000000.0
 
-bool tl_fold_product(struct timeline *t, const struct event *ev)
+bool tl_product_of(struct tl_product *p, const struct ev_product *e)
 {
-	const struct ev_product *e = &ev->u.product;
-	struct tl_product *p = &t->product[t->n_products];
-
 	if (e->stage < 0 || e->stage >= EV_N_stage || e->inputs < 1 || e->outputs < 1 || e->n < 1 ||
 		e->bytes < 1 || e->row_bytes < 0)
 		return false;
-	if (t->n_products == TL_PRODUCTS)
-		return true;
 	*p = (struct tl_product){ .stage = (int32_t)e->stage,
 		.inputs = tl_int32(e->inputs),
 		.outputs = tl_int32(e->outputs),
@@ -27,7 +22,17 @@ bool tl_fold_product(struct timeline *t, const struct event *ev)
 		.row_bytes = e->row_bytes,
 		.each_row = e->each_row == 1 };
 	tl_copy_span(p->format, sizeof p->format, e->format);
-	t->n_products++;
+	return true;
+}
+
+bool tl_fold_product(struct timeline *t, const struct event *ev)
+{
+	struct tl_product p;
+
+	if (!tl_product_of(&p, &ev->u.product))
+		return false;
+	if (t->n_products < TL_PRODUCTS)
+		t->product[t->n_products++] = p;
 	return true;
 }
 

@@ -33,6 +33,10 @@ struct tl_product {
 	bool each_row;
 	char format[12];
 };
+struct ev_product;
+/* False: it makes no sense. */
+bool tl_product_of(struct tl_product *p, const struct ev_product *e);
+
 struct tl_roof { /* the best of n readings; 0: not measured */
 	double reads, least, ints, floats;
 	int32_t n;

@@ -69,13 +69,28 @@ static bool has_token(const struct history_request *r, const struct event *ev)
 	return r->n_rows && r->row[r->n_rows - 1].seq == ev->seq;
 }
 
-/* Those at the start. */
+/* Those at the start: of the scheduler, and what ranks send. */
 static void on_setting(struct measured *m, const struct history_setting *v)
 {
 	const struct setting *s = setting_find(engine_settings, v->name);
 
-	if (s && !strcmp(s->group, "Scheduler") && s->type != SETTING_TEXT && !m->n)
+	if (s && (!strcmp(s->group, "Scheduler") || !strcmp(s->name, "exchange")) &&
+		s->type != SETTING_TEXT && !m->n)
 		setting_put(s, &m->engine, v->value, NULL);
+}
+
+/* Ranks that have the same part of the same layers share the rows. They are told in order. */
+static void on_rank(struct measured *m, const struct ev_rank *r)
+{
+	struct engine_options *o = &m->engine;
+	int32_t *const most[] = { &o->tensor_parallel, &o->pipeline_parallel };
+	const int64_t at[] = { r->part, r->stage };
+
+	for (int i = 0; i < 2; i++)
+		if (at[i] >= *most[i] && at[i] < TL_MOST_RANKS)
+			*most[i] = (int32_t)at[i] + 1;
+	if (r->rank > 0 && r->rank < TL_MOST_RANKS)
+		o->sequence_parallel = ((int32_t)r->rank + 1) / (o->tensor_parallel * o->pipeline_parallel);
 }
 
 static void on_session(struct measured *m, const struct ev_session *s)
@@ -103,6 +118,8 @@ static void on_event(void *arg, const struct history *h, const struct event *ev)
 		on_session(m, &ev->u.session);
 	else if (ev->kind == EV_memory)
 		m->n_memories++;
+	else if (ev->kind == EV_rank)
+		on_rank(m, &ev->u.rank);
 	else if (ev->kind == EV_setting && h->n_settings)
 		on_setting(m, &h->setting[h->n_settings - 1]);
 	else if (ev->kind == EV_request)
@@ -217,5 +234,7 @@ int simulate_against(struct simulation *s, const struct measured *m,
 		if (!given(arg, engine_settings[i].name))
 			setting_copy(&engine_settings[i], &s->engine, &m->engine);
 	s->fleet.as_logged = true;
+	if (s->fleet.cost->model.ranks < 2 && simulate_ranks(s, e))
+		return -1; /* else the prices are of steps of these ranks */
 	return simulate_fleet(s, &source, &s->load.tally, e);
 }

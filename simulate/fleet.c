@@ -28,6 +28,7 @@ struct job { /* a request */
 	int32_t *ids;    /* until its last replica has it */
 	int32_t replica; /* of the pool that it is in */
 	bool decodes;    /* its prompt was computed by another one */
+	bool whole;      /* its replica computes prompt and answer */
 };
 
 struct result { /* of the step that runs */
@@ -152,7 +153,8 @@ static void arrive(struct fleet *f, struct err *e)
 	f->now_s = j->a.at_s > f->now_s ? j->a.at_s : f->now_s;
 	if (!f->o->as_logged)
 		tally_arrived(f->t, &j->t, j->a.number, f->now_s);
-	send(f, &f->pool[0], j);
+	j->whole = !f->pool[1].n || j->a.n_prompt < f->o->least;
+	send(f, &f->pool[j->whole && f->pool[1].n], j);
 }
 
 static void end_job(struct fleet *f, struct job *j, bool failed)
@@ -179,7 +181,7 @@ static void move_pages(struct fleet *f, struct node *n, struct job *j)
 static void leave(struct fleet *f, struct node *n, struct job *j, bool out_of_pages)
 {
 	router_ended(&n->pool->router, j->replica, j->a.n_prompt);
-	if (f->pool[1].n && !j->decodes && !out_of_pages && j->a.n_output > 1)
+	if (!j->whole && !j->decodes && !out_of_pages && j->a.n_output > 1)
 		move_pages(f, n, j);
 	else
 		end_job(f, j, out_of_pages);
@@ -189,7 +191,7 @@ static void leave(struct fleet *f, struct node *n, struct job *j, bool out_of_pa
 
 static int submit(struct fleet *f, struct node *n, struct job *j, struct err *e)
 {
-	const bool first_only = f->pool[1].n && !j->decodes;
+	const bool first_only = !j->whole && !j->decodes;
 	char user[16];
 	const struct engine_request q = { .kind = EV_REQUEST_KIND_run,
 		.ids = j->ids,
@@ -259,7 +261,7 @@ static void on_end(void *arg, struct request *r)
 static int step_begins(struct fleet *f, struct node *n, struct err *e)
 {
 	struct step_shape shape;
-	double s;
+	struct cost_ranks_step cost = { 0 };
 
 	n->planned = false;
 	for (int32_t i = 0; i < n->n_inbox; i++) {
@@ -276,12 +278,16 @@ static int step_begins(struct fleet *f, struct node *n, struct err *e)
 	n->stalls = shape.rows ? 0 : n->stalls + 1;
 	if (n->stalls > MOST_STALLS)
 		return err_set(e, ERR_USAGE, "the requests cannot run with these settings");
-	s = shape.rows ? cost_step_s(f->o->cost, &shape) : 0;
+	if (shape.rows)
+		cost = cost_ranks_step(f->o->cost, &f->o->ranks, &shape);
 	f->c->steps += shape.rows > 0;
 	f->c->rows += shape.rows;
-	f->c->busy_s += s;
+	f->c->busy_s += cost.s;
+	f->c->exchange_s += cost.exchange_s;
+	f->c->bubble_s += cost.bubble_s;
+	f->c->sent += cost.sent;
 	n->runs = true;
-	push(f, (struct moment){ f->now_s + s, STEP_ENDS, n->index, n });
+	push(f, (struct moment){ f->now_s + cost.s, STEP_ENDS, n->index, n });
 	return 0;
 }
 

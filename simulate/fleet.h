@@ -17,7 +17,7 @@
 #include "engine/memory/memory.h"
 #include "load/tally.h"
 #include "load/workload.h"
-#include "sessions/whatif/cost.h"
+#include "sessions/whatif/cost_ranks.h"
 
 /* Where requests come from. */
 struct fleet_source {
@@ -33,8 +33,10 @@ struct fleet_options {
 	const struct engine_options *engine; /* of each replica: the group Scheduler, and ctx */
 	const struct memory_specs *specs;
 	const struct cost *cost;
+	struct cost_ranks ranks; /* of each replica; cost_ranks_check() passed */
 	int32_t replicas;        /* of both kinds of work; or 0, and: */
 	int32_t prefill, decode; /* replicas of one each */
+	int32_t least;           /* tokens: shorter prompts are computed where they are answered */
 	double bandwidth;        /* bytes a second of a prefill replica's link */
 	const char *router;
 	uint64_t seed; /* the router's */
@@ -47,11 +49,12 @@ struct fleet_options {
 
 struct fleet_counts {
 	int64_t steps, rows, preempted;
-	double busy_s;       /* all steps */
-	int64_t moved_bytes; /* from prefill to decode replicas */
-	int64_t recomputed;  /* rows of prompts that decode replicas computed again */
-	double now_s;        /* when the newest event was */
-	bool stopped;        /* by progress */
+	double busy_s;                     /* all steps */
+	double exchange_s, bubble_s, sent; /* of these: see struct cost_ranks_step */
+	int64_t moved_bytes;               /* from prefill to decode replicas */
+	int64_t recomputed;                /* rows of prompts that decode replicas computed again */
+	double now_s;                      /* when the newest event was */
+	bool stopped;                      /* by progress */
 };
 
 /* Runs until the source ends; tallies into *t, which the caller opened. */

@@ -38,6 +38,21 @@ static void load_ended(void *arg, const struct arrival *a, double now_s)
 	workload_ended(((struct loading *)arg)->w, a->user, now_s);
 }
 
+int simulate_ranks(struct simulation *s, struct err *e)
+{
+	const struct engine_options *o = &s->engine;
+	struct cost_ranks *k = &s->fleet.ranks;
+
+	*k = (struct cost_ranks){ .tensor = o->tensor_parallel,
+		.pipeline = o->pipeline_parallel,
+		.sequence = o->sequence_parallel,
+		.micro_batches = o->micro_batches,
+		.form = formula_form_of(o->exchange) };
+	if (o->link && strcmp(o->link, "off") != 0 && link_parse(&k->link, o->link, e))
+		return -1;
+	return cost_ranks_check(s->fleet.cost, k, e);
+}
+
 int simulate_fleet(struct simulation *s, const struct fleet_source *source,
 	const struct tally_options *o, struct err *e)
 {
@@ -66,6 +81,8 @@ int simulate_run(struct simulation *s, struct err *e)
 	const struct fleet_source source = { &l, load_when, load_next, load_ended };
 	int rc;
 
+	if (simulate_ranks(s, e))
+		return -1;
 	if (!s->engine.ctx)
 		s->engine.ctx = CTX;
 	if (!w.limit || w.limit > s->engine.ctx)

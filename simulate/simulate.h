@@ -16,6 +16,8 @@ struct simulation {
 	double wall_s; /* that it took */
 };
 
+/* Takes the ranks of a replica from its settings, engine. */
+int simulate_ranks(struct simulation *s, struct err *e);
 int simulate_run(struct simulation *s, struct err *e);
 
 /* The same for requests from elsewhere; o: of the tally. */
@@ -25,7 +27,7 @@ int simulate_fleet(struct simulation *s, const struct fleet_source *source,
 /* What a recording measured. */
 struct measured {
 	struct history *history;
-	struct engine_options engine; /* its settings of the group Scheduler, and ctx */
+	struct engine_options engine; /* its settings of the group Scheduler, ctx, and its ranks */
 	struct fleet_counts counts;   /* steps, rows and busy_s */
 	struct load_point point;
 	int64_t n_left_out;  /* requests that drew nothing, or were no answers */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,17 @@ static const struct {
 	COST_TERMS(X)
 #undef X
 };
+
+/* Numbers of the model. */
+static const struct {
+	const char *name, *doc;
+	size_t at;
+} numbers[] = {
+#define X(name, doc) { #name, doc, offsetof(struct cost_model, name) },
+	COST_MODEL(X)
+#undef X
+};
+enum { N_NUMBERS = sizeof numbers / sizeof *numbers };
 
 void step_shape_add(struct step_shape *s, int32_t pos, int32_t rows, int32_t outs)
 {
@@ -53,17 +65,44 @@ bool step_shape_event(struct step_shape *s, const struct event *ev)
 	}
 }
 
-double cost_step_s(const struct cost *c, const struct step_shape *s)
+void cost_terms_of(const struct step_shape *s, double x[N_COST_TERMS])
 {
-	double ns = 0;
-
-#define X(name, value, doc) ns += c->ns[COST_##name] * (double)(value);
+#define X(name, value, doc) x[COST_##name] = (double)(value);
 	COST_TERMS(X)
 #undef X
+}
+
+double cost_step_s(const struct cost *c, const struct step_shape *s)
+{
+	double x[N_COST_TERMS], ns = 0;
+
+	cost_terms_of(s, x);
+	for (int i = 0; i < N_COST_TERMS; i++)
+		ns += c->ns[i] * x[i];
 	return ns * 1e-9;
 }
 
 /* ---- the file ---- */
+
+static const double *number_of(const struct cost_model *m, int i)
+{
+	return (const double *)(const void *)((const char *)m + numbers[i].at);
+}
+
+static void write_model(const struct cost_model *m, FILE *out)
+{
+	for (int i = 0; i < N_NUMBERS; i++)
+		if (*number_of(m, i) > 0)
+			fprintf(out, "%-12s %-12.9g # %s\n", numbers[i].name, *number_of(m, i), numbers[i].doc);
+	if (m->n_products)
+		fprintf(out, "# stage, format, inputs, outputs, matrices of a token, their bytes\n");
+	for (int32_t i = 0; i < m->n_products; i++) {
+		const struct tl_product *p = &m->product[i];
+
+		fprintf(out, "%-12s %s %s %d %d %d %" PRId64 "\n", p->each_row ? "experts" : "product",
+			ev_code_name("stage", p->stage), p->format, p->inputs, p->outputs, p->n, p->bytes);
+	}
+}
 
 int cost_write(const struct cost *c, const char *path, struct err *e)
 {
@@ -80,20 +119,68 @@ int cost_write(const struct cost *c, const char *path, struct err *e)
 		fprintf(f.out, "%-12s %-12.9g # %s\n", terms[i].name, c->ns[i], terms[i].doc);
 	fprintf(f.out, "%-12s %-12" PRId64 " # bytes of keys and values of a token\n", "token_bytes",
 		c->token_bytes);
+	write_model(&c->model, f.out);
 	return whole_file_close(&f, ferror(f.out), e);
 }
 
-/* Where the value of this name goes: an index of ns; N_COST_TERMS: token_bytes; -1: nowhere. */
+static int stage_of(const char *name)
+{
+	for (int i = 0; name && i < EV_N_stage; i++)
+		if (!strcmp(ev_code_name("stage", i), name))
+			return i;
+	return -1;
+}
+
+/* "STAGE FORMAT INPUTS OUTPUTS N BYTES" */
+static int read_product(struct cost_model *m, char *rest, bool each_row, const char **why)
+{
+	char stage[16], format[12];
+	struct ev_product e = { .row_bytes = 0, .each_row = each_row };
+	int end = -1;
+
+	*why = "a product has a stage, a format and four numbers of 1 or more";
+	if (sscanf(rest, "%15s %11s %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %n", stage, format,
+			&e.inputs, &e.outputs, &e.n, &e.bytes, &end) != 6 ||
+		end < 0 || rest[end] || (e.stage = stage_of(stage)) < 0)
+		return -1;
+	if (m->n_products == TL_PRODUCTS) {
+		*why = "too many products";
+		return -1;
+	}
+	e.format = ev_text(format);
+	if (!tl_product_of(&m->product[m->n_products], &e))
+		return -1;
+	m->n_products++;
+	return 0;
+}
+
+/* Where the value of this name goes: an index of ns; N_COST_TERMS: token_bytes; from there on the
+ * model's numbers; -1: nowhere. */
 static int term_of(const char *name)
 {
 	for (int i = 0; i < N_COST_TERMS; i++)
 		if (!strcmp(terms[i].name, name))
 			return i;
+	for (int i = 0; i < N_NUMBERS; i++)
+		if (!strcmp(numbers[i].name, name))
+			return N_COST_TERMS + 1 + i;
 	return strcmp(name, "token_bytes") ? -1 : N_COST_TERMS;
 }
 
-/* "name value", the rest of the line being empty or a comment. */
-static int read_line(struct cost *c, char *line, bool seen[N_COST_TERMS + 1], const char **why)
+static void put(struct cost *c, int i, double x)
+{
+	if (i < N_COST_TERMS)
+		c->ns[i] = x;
+	else if (i == N_COST_TERMS)
+		c->token_bytes = (int64_t)x;
+	else
+		memcpy((char *)&c->model + numbers[i - N_COST_TERMS - 1].at, &x, sizeof x);
+}
+
+enum { PLACES = N_COST_TERMS + 1 + N_NUMBERS };
+
+/* "name value", the rest of the line being empty or a comment; or a product. */
+static int read_line(struct cost *c, char *line, bool seen[PLACES], const char **why)
 {
 	char *name, *value, *rest = NULL, *end;
 	double x;
@@ -103,6 +190,8 @@ static int read_line(struct cost *c, char *line, bool seen[N_COST_TERMS + 1], co
 	name = strtok_r(line, " \t", &rest);
 	if (!name)
 		return 0;
+	if (!strcmp(name, "product") || !strcmp(name, "experts"))
+		return read_product(&c->model, rest, *name == 'e', why);
 	value = strtok_r(NULL, " \t", &rest);
 	i = term_of(name);
 	*why = i < 0     ? "no such term"
@@ -115,16 +204,13 @@ static int read_line(struct cost *c, char *line, bool seen[N_COST_TERMS + 1], co
 	if (*end || errno || !(x >= 0 && x <= MOST))
 		return -1;
 	seen[i] = true;
-	if (i < N_COST_TERMS)
-		c->ns[i] = x;
-	else
-		c->token_bytes = (int64_t)x;
+	put(c, i, x);
 	return 0;
 }
 
 static int read_all(struct cost *c, FILE *f, const char *path, struct err *e)
 {
-	bool seen[N_COST_TERMS + 1] = { false };
+	bool seen[PLACES] = { false };
 	const char *why = "";
 	char line[256];
 	int n = 1;

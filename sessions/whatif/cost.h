@@ -16,6 +16,7 @@
 
 #include "base/err.h"
 #include "event/event.h"
+#include "fold/tl_machine.h"
 
 struct step_shape {
 	int32_t rows;      /* of prompts, newest tokens, drafts */
@@ -47,21 +48,43 @@ enum {
 		N_COST_TERMS,
 };
 
+/* X(name, what it is): of the model, and of ranks that were measured; 0: not known. */
+#define COST_MODEL(X)                                                                              \
+	X(layers, "layers")                                                                            \
+	X(kv_heads, "heads of keys and values of a layer")                                             \
+	X(head_dim, "width of one")                                                                    \
+	X(parallel, "of a step's time, what ranks can share")                                          \
+	X(exchange_ns, "an exchange between ranks")                                                    \
+	X(byte_ns, "a byte that a rank sends another")
+
+struct cost_model {
+#define X(name, doc) double name;
+	COST_MODEL(X)
+#undef X
+	struct tl_product product[TL_PRODUCTS];
+	int32_t n_products;
+	int32_t ranks; /* that computed the steps; 0: they are not of a recording */
+	bool stages;   /* of a pipeline, or they shared rows */
+};
+
 struct cost {
 	double ns[N_COST_TERMS];
 	int64_t token_bytes; /* of keys and values, of all layers: what a token moves */
+	struct cost_model model;
 	/* how well it predicts: of steps that it was not fitted to */
 	int64_t n_steps;
 	double error; /* median of |predicted / measured - 1| */
 	double bias;  /* predicted / measured - 1 of the sum */
 };
 
+void cost_terms_of(const struct step_shape *s, double x[N_COST_TERMS]);
 double cost_step_s(const struct cost *c, const struct step_shape *s);
 
 /* Steps to fit to. */
 struct cost_row {
 	struct step_shape shape;
 	double ns;
+	double exchange_ns; /* of these, on the rank that exchanged least: it computed most */
 };
 struct cost_rows { /* {0}: empty */
 	struct cost_row *row;
@@ -71,11 +94,23 @@ struct cost_rows { /* {0}: empty */
 	bool busy;        /* which left work */
 	bool no_memory;
 	int64_t token_bytes;
+	struct cost_model model;
+	double timed_ns, parallel_ns; /* of steps whose kernels' times are known: all, and of these */
+	double now_parallel_ns;
+	/* of the ranks' exchanges in the step that goes on: on the rank that waited least, and the
+	 * most bytes that one sent another; then the sums that a line is laid through */
+	struct cost_exchange {
+		double ns, n, bytes;
+	} exchange;
+	double line[5];
 };
 /* A sink: takes the steps of a run, in order. */
 void cost_take(void *rows, const struct event *ev);
 int cost_take_recording(struct cost_rows *rows, const char *path, struct err *e);
 void cost_rows_free(struct cost_rows *rows);
+/* What these steps say of the model and its ranks. parallel is what products and attention took:
+ * more than can be shared, if starting them takes long (see cost_ranks_calibrate). */
+void cost_model_of(struct cost_model *m, const struct cost_rows *rows);
 
 /* Least squares of relative errors with prices of 0 or more. Errors are of alternate blocks of
  * steps, by prices fitted to the others; the prices are then those of all. -1 and ERR_INPUT: too
@@ -84,7 +119,8 @@ int cost_fit(struct cost *c, const struct cost_rows *rows, struct err *e);
 /* The errors of c on other steps. */
 void cost_check(struct cost *c, const struct cost_rows *rows);
 
-/* A file of text: a line for each term, its name and its price in nanoseconds. */
+/* A file of text: a line for each term, its name and its price in nanoseconds; then, where they are
+ * known, one for each number of the model and for each kind of product. */
 int cost_write(const struct cost *c, const char *path, struct err *e);
 int cost_read(struct cost *c, const char *path, struct err *e);
 

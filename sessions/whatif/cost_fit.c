@@ -5,6 +5,7 @@
 
 #include "base/array.h"
 #include "base/median.h"
+#include "fold/timeline.h"
 #include "sessions/whatif/cost.h"
 #include "trace/reader.h"
 
@@ -28,39 +29,138 @@ static void take_memory(struct cost_rows *r, const struct ev_memory *m)
 		r->token_bytes += m->page_bytes / m->page_size;
 }
 
+static void take_model(struct cost_rows *r, const struct event *ev)
+{
+	struct cost_model *m = &r->model;
+
+	if (ev->kind == EV_session) {
+		m->layers = (double)ev->u.session.n_layers;
+		m->kv_heads = (double)ev->u.session.n_kv_heads;
+		m->head_dim = (double)ev->u.session.head_dim;
+		m->ranks = 1;
+	} else if (ev->kind == EV_rank) {
+		m->ranks = ev->u.rank.rank > 0 && ev->u.rank.rank < TL_MOST_RANKS
+					   ? (int32_t)ev->u.rank.rank + 1
+					   : m->ranks;
+		m->stages |= ev->u.rank.part != ev->u.rank.rank;
+	} else if (ev->kind == EV_product && m->n_products < TL_PRODUCTS) {
+		m->n_products += tl_product_of(&m->product[m->n_products], &ev->u.product);
+	}
+}
+
+/* What ranks split: products, and attention. */
+static bool is_parallel(uint64_t stage)
+{
+	return stage == EV_STAGE_qkv || stage == EV_STAGE_attention || stage == EV_STAGE_out ||
+		   stage == EV_STAGE_gate_up || stage == EV_STAGE_down || stage == EV_STAGE_head;
+}
+
+static double parallel_ns(struct ev_span stages)
+{
+	double ns = 0;
+
+	for (size_t i = 0; i < stages.size / sizeof(struct ev_stage_time); i++) {
+		struct ev_stage_time t;
+
+		memcpy(&t, (const struct ev_stage_time *)stages.data + i, sizeof t);
+		ns += is_parallel(t.stage) ? (double)t.ns : 0;
+	}
+	return ns;
+}
+
+/* Moving bytes takes all as long: what one exchanges longer than another, it waited. */
+static void take_traffic(struct cost_rows *r, const struct ev_traffic *t)
+{
+	struct cost_exchange *x = &r->exchange;
+	const double ns = (double)(t->exchange_ns - t->slowed_ns);
+
+	if (t->exchanges < 1 || r->model.ranks < 2)
+		return;
+	x->n = (double)t->exchanges;
+	x->bytes = fmax(x->bytes, (double)t->sent / (r->model.ranks - 1));
+	x->ns = x->ns > 0 ? fmin(x->ns, ns) : ns;
+}
+
+/* The normal equations of ns = n · exchange_ns + bytes · byte_ns, relative to ns. */
+static void add_exchange(struct cost_rows *r)
+{
+	const struct cost_exchange *x = &r->exchange;
+	const double n = x->n / x->ns, bytes = x->bytes / x->ns;
+
+	if (x->n > 0 && x->ns > 0) {
+		r->line[0] += n * n;
+		r->line[1] += n * bytes;
+		r->line[2] += bytes * bytes;
+		r->line[3] += n;
+		r->line[4] += bytes;
+	}
+	r->exchange = (struct cost_exchange){ 0 };
+}
+
+static void fit_exchange(struct cost_model *m, const double line[5])
+{
+	const double det = line[0] * line[2] - line[1] * line[1];
+	const bool two = det > 1e-6 * line[0] * line[2];
+	const double byte = two ? (line[0] * line[4] - line[1] * line[3]) / det : 0;
+
+	m->byte_ns = fmax(byte, 0);
+	m->exchange_ns = line[0] > 0 ? fmax((line[3] - m->byte_ns * line[1]) / line[0], 0) : 0;
+}
+
 static void take_step(struct cost_rows *r, const struct event *ev)
 {
 	const struct ev_step *s = &ev->u.step;
 	const int64_t since = ev->t_ns - r->ended_ns;
 	const double ns = (double)(r->busy && since > s->ns ? since : s->ns);
+	double exchange_ns;
 
 	r->ended_ns = ev->t_ns;
 	r->busy = s->running + s->waiting > 0;
+	exchange_ns = r->exchange.ns;
+	add_exchange(r);
 	if (s->ns <= 0 || !r->now.rows)
 		return;
+	r->timed_ns += r->now_parallel_ns > 0 ? ns : 0;
+	r->parallel_ns += r->now_parallel_ns;
+	r->now_parallel_ns = 0;
 	if (r->n == MANY || !ARRAY_ROOM(r->row, r->cap, r->n + 1))
 		r->no_memory = true;
 	else
-		r->row[r->n++] = (struct cost_row){ r->now, ns };
+		r->row[r->n++] = (struct cost_row){ r->now, ns, exchange_ns };
 }
 
 void cost_take(void *rows, const struct event *ev)
 {
 	struct cost_rows *r = rows;
 
+	take_model(r, ev);
 	if (ev->kind == EV_memory)
 		take_memory(r, &ev->u.memory);
+	if (ev->kind == EV_time)
+		r->now_parallel_ns = parallel_ns(ev->u.time.stages);
+	if (ev->kind == EV_traffic)
+		take_traffic(r, &ev->u.traffic);
 	if (!step_shape_event(&r->now, ev))
 		return;
 	take_step(r, ev);
 	r->now = (struct step_shape){ 0 };
 }
 
+void cost_model_of(struct cost_model *m, const struct cost_rows *r)
+{
+	*m = r->model;
+	m->parallel = r->timed_ns > 0 ? fmin(r->parallel_ns / r->timed_ns, 1) : 0;
+	fit_exchange(m, r->line);
+}
+
 int cost_take_recording(struct cost_rows *rows, const char *path, struct err *e)
 {
-	const uint64_t kinds = UINT64_C(1) << EV_memory | UINT64_C(1) << EV_batch |
-						   UINT64_C(1) << EV_step | UINT64_C(1) << EV_score |
-						   UINT64_C(1) << EV_token;
+	static const int of[] = { EV_session, EV_memory, EV_product, EV_rank, EV_batch, EV_token,
+		EV_score, EV_traffic, EV_time, EV_step };
+	uint64_t kinds = 0;
+
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+		kinds |= UINT64_C(1) << of[i];
 
 	if (reader_each(path, kinds, 0, cost_take, rows, e))
 		return -1;
@@ -74,13 +174,6 @@ void cost_rows_free(struct cost_rows *rows)
 }
 
 /* ---- the fit ---- */
-
-static void terms_of(const struct step_shape *s, double x[N])
-{
-#define X(name, value, doc) x[COST_##name] = (double)(value);
-	COST_TERMS(X)
-#undef X
-}
 
 /* Which steps: all; those of even blocks, of odd ones. */
 enum part { ALL, EVEN, ODD };
@@ -104,7 +197,7 @@ static void normal_equations(
 
 		if (!is_in(part, i))
 			continue;
-		terms_of(&r->row[i].shape, x);
+		cost_terms_of(&r->row[i].shape, x);
 		ns = fmax(ns, LEAST * r->row[i].ns);
 		w = 1 / (ns * ns);
 		for (int j = 0; j < N; j++) {
@@ -202,6 +295,7 @@ int cost_fit(struct cost *c, const struct cost_rows *r, struct err *e)
 	c->bias = predicted / measured - 1;
 	c->n_steps = r->n;
 	c->token_bytes = r->token_bytes;
+	cost_model_of(&c->model, r);
 	free(error);
 	fit(c, r, ALL);
 	return 0;

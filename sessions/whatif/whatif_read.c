@@ -111,7 +111,7 @@ static void on_step(struct reading *g, const struct ev_step *s, struct step_shap
 	struct cost_rows *steps = &g->r->steps;
 
 	if (s->ns > 0 && ROOM(g, steps->row, steps->cap, steps->n))
-		steps->row[steps->n++] = (struct cost_row){ shape, (double)s->ns };
+		steps->row[steps->n++] = (struct cost_row){ .shape = shape, .ns = (double)s->ns };
 	g->now.steps++;
 	if (g->n_tokens) {
 		g->now.tokens += g->n_tokens;

@@ -23,7 +23,7 @@ WAYS = {
     "together, 2 threads, chunks of 128": ["--threads", "2"],
     "together, 2 threads, chunks of 32": ["--threads", "2", "--prefill-chunk", "32"],
 }
-APART = ["--prefill-replicas", "1", "--decode-replicas", "1", "--bandwidth", "1", "--budget", "128"]
+APART = ["--prefill-replicas", "1", "--decode-replicas", "1", "--bandwidth", "1", "--budget", "128", "--prefill-least", "64"]
 SIMULATED = {
     "apart, 1 + 1 threads": ("one", APART),
     "together, 2 threads, chunks of 128": ("two", []),

@@ -1,5 +1,5 @@
 """Measurements of one model on several ranks: equal hashes, bytes that travel, what waiting costs."""
-from lab import Numbers, Range, batch, measure, run
+from lab import Numbers, Range, batch, measure, report, run
 from steps import DECODE
 
 HASHES = "SELECT hash FROM token ORDER BY request, pos"
@@ -52,6 +52,14 @@ def pipeline():
     m.layers = single.values("SELECT layers FROM rank ORDER BY rank")
     m.equal = m.many.hashes == whole.values(HASHES)
     return m
+
+
+@measure("apart together")
+def handed():
+    """The same load of chats and edits: prompts on a rank of their own, and in chunks of 128 beside the answers."""
+    load = ("load", "--kind", "chat,edit", "--requests", "16", "--rate", "0.3", "--scale", "0.3", "--seed", "3")
+    ways = {"apart": ("--threads", "1", "--prefill-ranks", "1"), "together": ("--threads", "2")}
+    return Numbers(**{way: Numbers(**report(*load, *options)["runs"][0]) for way, options in ways.items()})
 
 
 @measure("slower")

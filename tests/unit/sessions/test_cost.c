@@ -179,7 +179,11 @@ static void test_hostile_files(void **state)
 		FILE_OF("1e400", "1", ""), FILE_OF("1 2", "1", ""), FILE_OF("", "1", ""),
 		FILE_OF("0x", "1", ""), FILE_OF("0", "0", ""), FILE_OF("1", "1", "row 2\n"),
 		FILE_OF("1", "1", "colour 2\n"), FILE_OF("1e16", "1", ""),
-		FILE_OF("1", "1", "token_bytes -4\n") };
+		FILE_OF("1", "1", "token_bytes -4\n"), FILE_OF("1", "1", "layers 2\nlayers 2\n"),
+		FILE_OF("1", "1", "product qkv Q4_1 576 960 30\n"),
+		FILE_OF("1", "1", "product qkv Q4_1 576 960 30 0\n"),
+		FILE_OF("1", "1", "product sky Q4_1 576 960 30 1\n"),
+		FILE_OF("1", "1", "product qkv Q4_1 576 960 30 1 1\n"), FILE_OF("1", "1", "product\n") };
 	char *wide = malloc(5000);
 	struct cost c;
 	struct err e;

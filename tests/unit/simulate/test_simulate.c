@@ -243,6 +243,57 @@ static void test_apart(void **state)
 	assert_true(s.counts.recomputed < 500 * 16);
 	assert_true(late.ttft.mean == r.ttft.mean); /* the first token comes before pages move */
 	assert_true(late.itl.max > r.itl.max && late.e2e.mean > r.e2e.mean);
+	most = s.counts.moved_bytes;
+	for (s.fleet.least = 64; s.fleet.least <= 4096; s.fleet.least *= 64) { /* short ones stay */
+		r = run(&s);
+		assert_int_equal(r.n_requests - r.n_failed, 500);
+		assert_true(s.counts.moved_bytes < most);
+		most = s.counts.moved_bytes;
+	}
+	assert_int_equal(most, 0);
+}
+
+/* ---- ranks ---- */
+
+/* Of a model whose layers are four products. */
+static struct cost split_model(void)
+{
+	static const struct tl_product p[] = { { EV_STAGE_qkv, 256, 768, 4, .bytes = 3000 },
+		{ EV_STAGE_out, 256, 256, 4, .bytes = 1000 },
+		{ EV_STAGE_gate_up, 256, 512, 8, .bytes = 2000 },
+		{ EV_STAGE_down, 512, 256, 4, .bytes = 1000 },
+		{ EV_STAGE_head, 256, 1024, 1, .bytes = 1000 } };
+	struct cost c = by_rows;
+
+	c.model = (struct cost_model){
+		.layers = 4, .kv_heads = 4, .head_dim = 64, .parallel = 1, .n_products = 5
+	};
+	memcpy(c.model.product, p, sizeof p);
+	return c;
+}
+
+/* Two ranks compute in half the time; on a link of 1 ms, 17 exchanges make each step 17 ms longer.
+ */
+static void test_ranks(void **state)
+{
+	const struct cost c = split_model();
+	struct simulation one = simulation(&c, 1, 4, 200), two = one;
+	struct tally_result a, b;
+
+	(void)state;
+	two.engine.tensor_parallel = 2;
+	two.engine.link = "1000gbit,1us";
+	a = run(&one);
+	b = run(&two);
+	assert_true(b.itl.p50 < 0.6 * a.itl.p50 && b.itl.p50 > 0.4 * a.itl.p50);
+	assert_true(two.counts.sent > 0 && two.counts.exchange_s < 0.2 * two.counts.busy_s);
+	two.engine.link = "1000gbit,1ms";
+	run(&two);
+	assert_true(fabs(two.counts.exchange_s / (double)two.counts.steps / 17e-3 - 1) < 0.05);
+	two.engine.tensor_parallel = 1;
+	two.engine.pipeline_parallel = 2;
+	run(&two);
+	assert_true(two.counts.bubble_s > 0);
 }
 
 /* Pages that are brought are found, and no page is lost. */
@@ -275,7 +326,7 @@ int main(void)
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_queues),
 		cmocka_unit_test(test_is_the_engine), cmocka_unit_test(test_twice),
 		cmocka_unit_test(test_replicas), cmocka_unit_test(test_routers),
-		cmocka_unit_test(test_apart), cmocka_unit_test(test_bring) };
+		cmocka_unit_test(test_apart), cmocka_unit_test(test_ranks), cmocka_unit_test(test_bring) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
