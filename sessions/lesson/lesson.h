@@ -110,13 +110,15 @@ enum ev_code_answer_verdict lesson_judge(
 int lesson_load(const char *name, char **text, size_t *size, struct err *e);
 /* The i-th name, shipped ones first; NULL: there are no more. Valid until the next call. */
 const char *lesson_name(int i);
-/* Whether it can be read with the model of this path (NULL: not known) on so many ranks (0, 1:
- * one). */
-bool lesson_fits(const struct lesson *l, const char *model_path, int32_t ranks);
+/* Whether it can be read with the model of this path (NULL: not known) on the ranks of an engine
+ * with these options. */
+bool lesson_fits(
+	const struct lesson *l, const char *model_path, const struct engine_options *now);
 /* Puts the options that it begins with into those of an engine. */
 int lesson_options(const struct lesson *l, struct engine_options *to, struct err *e);
 /* The next one of the list that fits; false: there is none. */
-bool lesson_next(const char *name, const char *model_path, int32_t ranks, char *out, size_t cap);
+bool lesson_next(const char *name, const char *model_path, const struct engine_options *now,
+	char *out, size_t cap);
 /* All of them by topic: titles, how many pages and questions, how far the reader came. commands:
  * for the chat, each as the command that begins it. */
 void lesson_list(FILE *out, bool commands);

@@ -22,25 +22,24 @@ int lesson_options(const struct lesson *l, struct engine_options *to, struct err
 	return 0;
 }
 
-/* How many it is read on; 0: however many. */
-static int32_t ranks_of(const struct lesson *l)
+/* On the ranks that it begins with; a lesson without such a line, on any. */
+static bool has_ranks(const struct lesson *l, const struct engine_options *now)
 {
 	struct engine_options o = ENGINE_DEFAULTS;
 	struct err ignored = { 0 };
 
-	return !l->start || lesson_options(l, &o, &ignored)
-			   ? 0
-			   : o.tensor_parallel * o.pipeline_parallel * o.sequence_parallel;
+	return !l->start || (!lesson_options(l, &o, &ignored) &&
+							o.tensor_parallel == now->tensor_parallel &&
+							o.pipeline_parallel == now->pipeline_parallel &&
+							o.sequence_parallel == now->sequence_parallel &&
+							o.prefill_ranks == now->prefill_ranks);
 }
 
-bool lesson_fits(const struct lesson *l, const char *path, int32_t ranks)
+bool lesson_fits(const struct lesson *l, const char *path, const struct engine_options *now)
 {
 	const size_t n = path ? strlen(path) : 0, k = l->model ? strlen(l->model) : 0;
-	const int32_t wanted = ranks_of(l);
 
-	if (wanted && wanted != (ranks ? ranks : 1))
-		return false;
-	return !l->model || !path || (k <= n && !strcmp(path + n - k, l->model));
+	return has_ranks(l, now) && (!l->model || !path || (k <= n && !strcmp(path + n - k, l->model)));
 }
 
 static struct lesson *open_lesson(const char *name, struct err *e)
@@ -55,7 +54,8 @@ static struct lesson *open_lesson(const char *name, struct err *e)
 	return l;
 }
 
-bool lesson_next(const char *after, const char *model_path, int32_t ranks, char *out, size_t cap)
+bool lesson_next(const char *after, const char *model_path, const struct engine_options *now,
+	char *out, size_t cap)
 {
 	struct err ignored = { 0 };
 	const char *name;
@@ -71,7 +71,7 @@ bool lesson_next(const char *after, const char *model_path, int32_t ranks, char 
 			continue;
 		}
 		l = open_lesson(out, &ignored);
-		fits = l && lesson_fits(l, model_path, ranks);
+		fits = l && lesson_fits(l, model_path, now);
 		lesson_free(l);
 		if (fits)
 			return true;

@@ -177,17 +177,15 @@ static void leave(struct app *a)
 	chat_lesson_close(k);
 }
 
-static int32_t ranks_now(const struct app *a)
+static const struct engine_options *opened_with(const struct app *a)
 {
-	const struct engine_options *o = &((struct chat *)a->mode_data)->options->engine;
-
-	return o->tensor_parallel * o->pipeline_parallel * o->sequence_parallel;
+	return &((struct chat *)a->mode_data)->options->engine;
 }
 
 /* Its queries are of its own model, and of its ranks. */
 static int check_model(const struct app *a, const struct lesson *l, const char *name, struct err *e)
 {
-	if (lesson_fits(l, a->timeline.model_path, ranks_now(a)))
+	if (lesson_fits(l, a->timeline.model_path, opened_with(a)))
 		return 0;
 	return l->model
 			   ? err_set(e, ERR_USAGE, "this lesson is of the model %s: cutaway lesson %s opens it",
@@ -308,7 +306,7 @@ static void begin_next(struct app *a)
 	char name[64];
 	struct err e = { 0 };
 
-	if (!lesson_next(k->name, a->timeline.model_path, ranks_now(a), name, sizeof name))
+	if (!lesson_next(k->name, a->timeline.model_path, opened_with(a), name, sizeof name))
 		app_say(a, SAY_INFO, "that was the last one for this model: /lesson lists them");
 	else if (chat_lesson(a, name, &e))
 		app_say(a, SAY_ERROR, "%s", e.text);

@@ -92,17 +92,26 @@ static void ranks_of_its_own(void **state)
 {
 	struct lesson *l =
 		parsed("# T\n\n```start\ntensor-parallel 2\npipeline-parallel 3\n```\n\n```do\nHi.\n```\n");
-	struct engine_options o = ENGINE_DEFAULTS;
+	const struct engine_options plain = ENGINE_DEFAULTS;
+	struct engine_options o = plain;
 	struct err e = { 0 };
 
 	(void)state;
 	assert_int_equal(lesson_stop(l, 0), 2);
 	assert_int_equal(lesson_options(l, &o, &e), 0);
 	assert_true(o.tensor_parallel == 2 && o.pipeline_parallel == 3 && o.sequence_parallel == 1);
-	assert_true(lesson_fits(l, NULL, 6) && !lesson_fits(l, NULL, 0) && !lesson_fits(l, NULL, 2));
+	assert_true(lesson_fits(l, NULL, &o) && !lesson_fits(l, NULL, &plain));
+	o.tensor_parallel = 3; /* as many ranks, but others */
+	o.pipeline_parallel = 2;
+	assert_false(lesson_fits(l, NULL, &o));
 	lesson_free(l);
 	l = parsed("# T\n");
-	assert_true(lesson_fits(l, NULL, 0) && lesson_fits(l, NULL, 6));
+	assert_true(lesson_fits(l, NULL, &plain) && lesson_fits(l, NULL, &o));
+	lesson_free(l);
+	l = parsed("# T\n\n```start\nprefill-ranks 1\n```\n");
+	o = plain;
+	o.prefill_ranks = 1;
+	assert_true(lesson_fits(l, NULL, &o) && !lesson_fits(l, NULL, &plain));
 	lesson_free(l);
 }
 
