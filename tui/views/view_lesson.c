@@ -1,5 +1,6 @@
 /* The lesson that is read (sessions/lesson): its text up to where the reader stands, with what was
  * predicted and measured. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -212,8 +213,28 @@ static void part(struct sheet *s, const struct lesson_part *p, int32_t i, bool a
 }
 
 /* How it went, and where it goes on. */
+/* The ranks of the session, as options. */
+static struct engine_options ranks_of(const struct timeline *t)
+{
+	const char *prefill = timeline_setting(t, "prefill-ranks");
+	struct engine_options o = ENGINE_DEFAULTS;
+
+	for (int32_t i = 0; i < t->n_ranks; i++) {
+		const int32_t part = (int32_t)(t->rank[i].has.part % TL_MOST_RANKS),
+					  stage = (int32_t)(t->rank[i].has.stage % TL_MOST_RANKS);
+
+		o.tensor_parallel = part >= o.tensor_parallel ? part + 1 : o.tensor_parallel;
+		o.pipeline_parallel = stage >= o.pipeline_parallel ? stage + 1 : o.pipeline_parallel;
+	}
+	if (t->n_ranks)
+		o.sequence_parallel = t->n_ranks / (o.tensor_parallel * o.pipeline_parallel);
+	o.prefill_ranks = prefill ? atoi(prefill) : 0;
+	return o;
+}
+
 static void the_end(struct sheet *s, const struct lesson *l)
 {
+	const struct engine_options now = ranks_of(s->t);
 	int asked = 0, predicted = 0, right = 0, stated = 0, holds = 0;
 	char line[160], next[64];
 
@@ -233,7 +254,7 @@ static void the_end(struct sheet *s, const struct lesson *l)
 		predicted, asked, right, holds, stated);
 	paragraph(s, 0, INK_BRIGHT, "", line);
 	if (s->t->lesson.name &&
-		lesson_next(s->t->lesson.name, s->t->model_path, s->t->n_ranks, next, sizeof next)) {
+		lesson_next(s->t->lesson.name, s->t->model_path, &now, next, sizeof next)) {
 		snprintf(line, sizeof line, "Enter: the next lesson, %s", next);
 		hint(s, line);
 	}
