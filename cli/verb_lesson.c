@@ -57,7 +57,7 @@ static int begin(const struct cli *c, const struct chat_extra *extra, struct err
 
 static int list(void)
 {
-	lesson_list(stdout, false);
+	lesson_list(stdout);
 	printf("\ncutaway lesson NAME begins one; cutaway lesson new NAME makes your own\n");
 	return 0;
 }

@@ -2,6 +2,7 @@
 #include "fold/timeline.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -155,6 +156,7 @@ bool tl_fold_setting(struct timeline *t, const struct event *ev)
 		i++;
 	if (!s.name[0] || i == SETTINGS_MAX)
 		return false;
+	snprintf(s.first, sizeof s.first, "%.63s", i < t->n_settings ? t->setting[i].first : s.value);
 	if (i == t->n_settings &&
 		!tl_add(t, &t->setting, &t->n_settings, &t->cap_settings, sizeof *t->setting))
 		return true;

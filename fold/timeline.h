@@ -246,7 +246,7 @@ static inline int32_t tl_window_ids(const struct tl_window *w)
 	return (w->levels + 1) * w->columns + w->n_entered * w->gram;
 }
 struct tl_setting {
-	char name[32], value[256];
+	char name[32], value[256], first[64]; /* first: its value when it was told first, cut */
 	int64_t seq;
 };
 /* What a lesson asked, and what came of it. */

@@ -413,7 +413,7 @@ static SHAPE(histogram, TL_N_LATENCIES);
 #undef STRUCT
 
 #define STRUCT struct tl_setting
-static const struct tl_field setting_fields[] = { CHARS(name), CHARS(value), F(seq), END };
+FIELDS(setting, CHARS(name), CHARS(value), CHARS(first), F(seq));
 static SHAPE(setting, ANY);
 #undef STRUCT
 

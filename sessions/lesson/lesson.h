@@ -112,16 +112,20 @@ int lesson_load(const char *name, char **text, size_t *size, struct err *e);
 const char *lesson_name(int i);
 /* Whether it can be read with the model of this path (NULL: not known) on the ranks of an engine
  * with these options. */
-bool lesson_fits(
-	const struct lesson *l, const char *model_path, const struct engine_options *now);
+bool lesson_fits(const struct lesson *l, const char *model_path, const struct engine_options *now);
 /* Puts the options that it begins with into those of an engine. */
 int lesson_options(const struct lesson *l, struct engine_options *to, struct err *e);
 /* The next one of the list that fits; false: there is none. */
 bool lesson_next(const char *name, const char *model_path, const struct engine_options *now,
 	char *out, size_t cap);
-/* All of them by topic: titles, how many pages and questions, how far the reader came. commands:
- * for the chat, each as the command that begins it. */
-void lesson_list(FILE *out, bool commands);
+/* Number i of the list, by topic; false: there are no more. */
+struct lesson_entry {
+	const char *topic;
+	char name[64], title[200], read[16]; /* read: how far the reader came, "40 %", "done", "" */
+	int pages, questions;
+};
+bool lesson_entry(int i, struct lesson_entry *out);
+void lesson_list(FILE *out); /* all of them */
 /* Writes a commented beginning into the reader's folder; *path malloc'd. ERR_USAGE: it is there. */
 int lesson_new(const char *name, char **path, struct err *e);
 

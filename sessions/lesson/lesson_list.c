@@ -28,11 +28,11 @@ static bool has_ranks(const struct lesson *l, const struct engine_options *now)
 	struct engine_options o = ENGINE_DEFAULTS;
 	struct err ignored = { 0 };
 
-	return !l->start || (!lesson_options(l, &o, &ignored) &&
-							o.tensor_parallel == now->tensor_parallel &&
-							o.pipeline_parallel == now->pipeline_parallel &&
-							o.sequence_parallel == now->sequence_parallel &&
-							o.prefill_ranks == now->prefill_ranks);
+	return !l->start ||
+		   (!lesson_options(l, &o, &ignored) && o.tensor_parallel == now->tensor_parallel &&
+			   o.pipeline_parallel == now->pipeline_parallel &&
+			   o.sequence_parallel == now->sequence_parallel &&
+			   o.prefill_ranks == now->prefill_ranks);
 }
 
 bool lesson_fits(const struct lesson *l, const char *path, const struct engine_options *now)
@@ -81,12 +81,12 @@ bool lesson_next(const char *after, const char *model_path, const struct engine_
 
 /* ---- the list ---- */
 
-static const char *topic_of(const char *name)
+static const char *lesson_topic(const char *name)
 {
 	for (int i = 0; lessons_shipped[i].name; i++)
 		if (!strcmp(lessons_shipped[i].name, name))
 			return lessons_shipped[i].topic;
-	return NULL;
+	return "your own";
 }
 
 static int count(const struct lesson *l, enum lesson_kind kind)
@@ -110,39 +110,39 @@ static void far(const char *name, char *out, size_t cap)
 		snprintf(out, cap, "%d %%", (int)(100 * (int64_t)p.part / p.parts));
 }
 
-static void put_lesson(FILE *out, bool commands, int i, const char *name)
+bool lesson_entry(int i, struct lesson_entry *out)
 {
+	const char *name = lesson_name(i);
 	struct err e = { 0 };
-	struct lesson *l = open_lesson(name, &e);
-	const char *text = l ? l->title : e.text;
-	char *title = text ? text_clean(text, strlen(text), false, NULL) : NULL, mark[16];
-	const int pages = 1 + count(l, LESSON_PAGE), asked = count(l, LESSON_PREDICT);
+	struct lesson *l;
+	char *title;
 
-	far(name, mark, sizeof mark);
-	if (commands)
-		fprintf(out, "/lesson %-29s %2d page%s %2d question%s  %s\n    %s\n", name, pages,
-			pages == 1 ? ", " : "s,", asked, asked == 1 ? " " : "s", mark, title ? title : "");
-	else
-		fprintf(out, "%2d  %-29s %5s %6d %10d  %s\n", i + 1, name, mark, pages, asked,
-			title ? title : "");
+	if (!name)
+		return false;
+	*out = (struct lesson_entry){ .topic = lesson_topic(name) };
+	snprintf(out->name, sizeof out->name, "%s", name); /* opening reads the list again */
+	l = open_lesson(out->name, &e);
+	title = text_clean(l ? l->title : e.text, strlen(l ? l->title : e.text), false, NULL);
+	snprintf(out->title, sizeof out->title, "%s", title ? title : "");
+	out->pages = 1 + count(l, LESSON_PAGE);
+	out->questions = count(l, LESSON_PREDICT);
+	far(out->name, out->read, sizeof out->read);
 	free(title);
 	lesson_free(l);
+	return true;
 }
 
-void lesson_list(FILE *out, bool commands)
+void lesson_list(FILE *out)
 {
-	const char *name, *topic = "";
+	struct lesson_entry l;
+	const char *topic = "";
 
-	if (!commands)
-		fprintf(out, "%-33s %5s %6s %10s\n", "", "read", "pages", "questions");
-	for (int i = 0; (name = lesson_name(i)); i++) {
-		const char *now = topic_of(name) ? topic_of(name) : "your own";
-		char copy[64]; /* the list is read again meanwhile */
-
-		snprintf(copy, sizeof copy, "%s", name);
-		if (strcmp(now, topic) != 0)
-			fprintf(out, "%s%s\n", i ? "\n" : "", now);
-		topic = now;
-		put_lesson(out, commands, i, copy);
+	fprintf(out, "%-33s %5s %6s %10s\n", "", "read", "pages", "questions");
+	for (int i = 0; lesson_entry(i, &l); i++) {
+		if (strcmp(l.topic, topic) != 0)
+			fprintf(out, "%s%s\n", i ? "\n" : "", l.topic);
+		topic = l.topic;
+		fprintf(out, "%2d  %-29s %5s %6d %10d  %s\n", i + 1, l.name, l.read, l.pages, l.questions,
+			l.title);
 	}
 }

@@ -78,7 +78,11 @@ class Screen:
         return self.tmux("capture-pane", "-p", "-t", "t")
 
     def resize(self, width, height):
+        """Until the program has drawn anew: what tmux made of the old screen stands still, too."""
         self.tmux("resize-window", "-t", "t", "-x", str(width), "-y", str(height))
+        cut, end = self.text(), time.monotonic() + 1  # it may have drawn before this
+        while self.text() == cut and time.monotonic() < end:
+            time.sleep(0.04)
 
     def wait(self, pattern, gone=False):
         """Until the screen has (or no longer has) the pattern and stands still: twice the same."""

@@ -86,7 +86,7 @@ def test_recording():
     again, once = (cutaway("simulate", "--against", "a.db", "--cost", "fitted", "--json")[1] for _ in range(2))
     check("the saved prices give the same again", once == again and json.loads(once)[0]["simulated"] > 0, once)
     with open(path("fitted"), encoding="utf-8") as f:
-        check("prices are text, none below 0", all(float(line.split()[1]) >= 0 for line in list(f)[3:]))
+        check("prices are text, none below 0", all(float(line.split()[1]) >= 0 for line in list(f)[3:] if not line.startswith(("#", "product"))))
     db.executescript("CREATE TABLE keep AS SELECT 1; DELETE FROM finish;")
     db.commit()
     db.close()

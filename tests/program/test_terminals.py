@@ -347,8 +347,10 @@ def helped(term, locale):
         chat.wait(r"step 4\b")
         chat.send("/roof measure\r")
         chat.wait(r"roof:\s+measured")
-        chat.send("/help\r")
-        chat.wait(r"GB/s, best of \d+ readings? from [\d.]+, the last after step \d+\)".replace(" ", r"\s+"))
+        chat.send("/help roof\r")
+        chat.wait("F1 explains")
+        chat.send("\x1bOP")
+        chat.wait(r"now +[\d.]+ GB/s, best of \d+ readings? from [\d.]+, the last after step \d+".replace(" ", r"\s+"))
     finally:
         chat.close()
 

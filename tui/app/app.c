@@ -144,6 +144,7 @@ void app_close(struct app *a)
 	canvas_free(&a->canvas);
 	timeline_free(&a->timeline);
 	popup_free(&a->popup);
+	palette_close(&a->palette);
 	close_signals(a);
 }
 
@@ -172,102 +173,11 @@ void app_command(struct app *a, const char *line)
 	struct err e = { 0 };
 
 	a->message_ns = 0; /* a notice is about the command before */
-	if (commands_run(&a->host, line, &e) < 0)
+	if (*line == '/' && !line[1 + strspn(line + 1, " ")])
+		app_palette(a, "commands, views, lessons, settings", PALETTE_ALL, "");
+	else if (commands_run(&a->host, line, &e) < 0)
 		app_say(a, SAY_ERROR, "%s", e.text);
 	a->dirty = true;
-}
-
-static void add_aliases(FILE *out, const struct command *c)
-{
-	int n = 0;
-
-	for (const struct command_alias *a = command_aliases; a->name; a++)
-		if (!strcmp(a->command, c->s->name) && !*a->before)
-			fprintf(out, "%s/%s", n++ ? " " : "; also ", a->name);
-}
-
-static void show_command(struct app *a, FILE *out, const struct command *c)
-{
-	char value[256], arg[64];
-
-	setting_arg(c->s, arg, sizeof arg);
-	fprintf(out, "/%-20s %-14s ", c->s->name, arg);
-	if (strlen(arg) > 14) /* the text stays in its column */
-		fprintf(out, "\n%37s", "");
-	fputs(c->s->doc, out);
-	add_aliases(out, c);
-	if (commands_value(&a->host, c, value, sizeof value))
-		fprintf(out, " (now %s)", value);
-	fputc('\n', out);
-}
-
-static bool has_word(const struct command *c, const char *word)
-{
-	bool has = strcasestr(c->s->name, word) || strcasestr(c->s->doc, word) ||
-			   (c->s->group && strcasestr(c->s->group, word));
-
-	for (const struct command_alias *a = command_aliases; !has && a->name; a++)
-		has = !strcmp(a->command, c->s->name) && strcasestr(a->name, word);
-	return has;
-}
-
-static const char *group_of(const struct command *c)
-{
-	return c->s->group ? c->s->group : "Commands";
-}
-
-static void show_heading(FILE *out, const char *group)
-{
-	fprintf(out, "%s%s\n", ftell(out) ? "\n" : "", group);
-}
-
-/* In the table's order: a group whose rows are apart has its heading again. */
-static void show_commands(struct app *a, FILE *out, const char *word)
-{
-	const char *group = "";
-
-	for (const struct command *c = commands; c->s; c++) {
-		if (!commands_usable(&a->host, c) || !has_word(c, word))
-			continue;
-		if (strcmp(group_of(c), group) != 0)
-			show_heading(out, group_of(c));
-		group = group_of(c);
-		show_command(a, out, c);
-	}
-}
-
-static void show_views(FILE *out, const char *word)
-{
-	bool any = false;
-
-	for (int v = 0; views[v]; v++) {
-		if (!strcasestr(views[v]->id, word) && !strcasestr(views[v]->name, word))
-			continue;
-		if (!any)
-			show_heading(out, "Views");
-		any = true;
-		fprintf(out, "/%-20s the view %s\n", views[v]->id, views[v]->name);
-	}
-}
-
-/* Those that have the word in their name, group or text. */
-static int show_help(struct app *a, bool views_alone, const char *word, struct err *e)
-{
-	char *text = NULL;
-	size_t size = 0;
-	FILE *out = open_memstream(&text, &size);
-
-	if (!out)
-		return err_set(e, ERR_MEMORY, "no memory for /help");
-	if (!views_alone)
-		show_commands(a, out, word);
-	show_views(out, word);
-	if (!fclose(out) && size)
-		app_show(a, views_alone ? "views" : "commands", text);
-	free(text);
-	return size ? 1
-				: err_set(e, ERR_USAGE,
-					  "help %.40s: no command, setting or view says so; /help lists all", word);
 }
 
 /* Layer and head: a number, or the mean of all. */
@@ -300,14 +210,19 @@ int app_act(struct app *a, enum command_act act, const char *text, struct err *e
 	switch (act) {
 	case ACT_VIEW:
 		if (!*text)
-			return show_help(a, true, "", e);
+			app_palette(a, "views", PALETTE_VIEWS, "");
 		for (int i = 0; views[i]; i++)
 			if (!strcmp(views[i]->id, text))
 				app_look(a, i, false);
 		return 1;
 	case ACT_ZOOM: app_toggle_zoom(a); return 1;
 	case ACT_THEME: term_set_light(a->term, !strcmp(text, "light")); return 1;
-	case ACT_HELP: return show_help(a, false, text + (*text == '/'), e);
+	case ACT_HELP:
+		app_palette(a, "commands, views, lessons, settings", PALETTE_ALL, text);
+		return 1;
+	case ACT_SETTINGS:
+		app_palette(a, "settings that differ from their defaults", PALETTE_CHANGED, "");
+		return 1;
 	case ACT_BREAK:
 	case ACT_TBREAK:
 	case ACT_WATCH:

@@ -15,6 +15,7 @@
 #include "tui/term/canvas.h"
 #include "tui/app/commands.h"
 #include "tui/app/layout.h"
+#include "tui/app/palette.h"
 #include "tui/app/popup.h"
 #include "tui/term/term.h"
 #include "fold/timeline.h"
@@ -79,8 +80,9 @@ struct app {
 	struct command_host host;
 	struct breaks *breaks;
 	struct popup popup;
-	struct lens *lens; /* NULL: no deep look yet */
-	int focus;         /* index of a view, or FOCUS_PROMPT */
+	struct palette palette; /* below a popup */
+	struct lens *lens;      /* NULL: no deep look yet */
+	int focus;              /* index of a view, or FOCUS_PROMPT */
 	int last_focus, zoom;
 	int signal_fd;
 	bool dirty, quit;
@@ -131,6 +133,19 @@ void app_context(const struct timeline *t, struct app_status *s);
 /* /info, and in gdb's words "/info break", "/info watch". */
 int app_info(struct app *a, const char *what, struct err *e);
 
+/* app_palette.c: opens the palette with these parts of it. */
+enum {
+	PALETTE_COMMANDS = 1,
+	PALETTE_VIEWS = 2,
+	PALETTE_LESSONS = 4,
+	PALETTE_MODELS = 8,
+	PALETTE_SETTINGS = 16,
+	PALETTE_CHANGED = 32, /* settings that differ from their defaults */
+	PALETTE_ALL = 31,
+};
+void app_palette(struct app *a, const char *title, unsigned parts, const char *filter);
+bool app_palette_key(struct app *a, const struct term_key *k);
+
 /* app_breaks.c: /break, /watch, /find, /rfind. */
 int app_break(struct app *a, enum command_act act, const char *text, struct err *e);
 /* after every wait: reports the breakpoint that stopped, goes to the step found */
@@ -147,6 +162,8 @@ struct app_bind {
 	int key;
 	const char *line;
 };
+/* The key that does from everywhere what the command does; NULL: none. */
+const char *app_key_of(const char *line);
 /* binds end with key 0; false: key is not bound */
 bool app_bound(struct app *a, const struct app_bind *binds, int key);
 /* the keys that chat and replay share where letters are not text */

@@ -214,7 +214,7 @@ static bool draw_message_over(struct app *a)
 
 /* A view alone on the screen while the prompt has the keys. */
 static const struct hint alone_hints[] = { { "^O", "keys to the view" }, { "Esc", "back" },
-	{ "F1", "explain" }, { "PgUp PgDn", "scroll" }, { "/", "commands" }, { "^C", "stop" },
+	{ "F1", "explain" }, { "PgUp PgDn", "scroll" }, { "^P", "commands" }, { "^C", "stop" },
 	{ NULL, NULL } };
 
 static const struct hint view_hints[] = {
@@ -225,7 +225,7 @@ static const struct hint view_hints[] = {
 	{ "1-9", "views" },
 	{ "space", "pause" },
 	{ "F10", "step" },
-	{ "/", "commands" },
+	{ "^P", "commands" },
 	{ "^O", "prompt" },
 	{ NULL, NULL },
 };
@@ -424,5 +424,6 @@ void app_draw(struct app *a)
 	}
 	draw_prompt(a);
 	draw_hints(a, a->layout.hints);
+	palette_draw(&a->palette, &a->canvas);
 	popup_draw(&a->popup, &a->canvas);
 }

@@ -8,7 +8,7 @@
 #include "tui/term/prompt.h"
 #include "tui/views/views.h"
 
-enum { CTRL_C = 3, CTRL_L = 12, CTRL_O = 15, CTRL_Z = 26, ESC = 27, WHEEL_LINES = 3 };
+enum { CTRL_C = 3, CTRL_L = 12, CTRL_O = 15, CTRL_P = 16, CTRL_Z = 26, ESC = 27, WHEEL_LINES = 3 };
 
 #define TWICE_NS 2000000000LL
 
@@ -117,11 +117,23 @@ bool app_letter(struct app *a, int key)
 }
 
 /* Keys that act from everywhere. */
+static const struct app_bind global_binds[] = { { KEY_F5_, "/pause" }, { KEY_F10_, "/step" },
+	{ KEY_F9_, "/back" }, { 0 } };
+
+const char *app_key_of(const char *line)
+{
+	static const char *const keys[][2] = { { "/pause", "F5" }, { "/step", "F10" },
+		{ "/back", "F9" }, { "/cancel", "^C" } };
+	const size_t n = strcspn(line, " ");
+
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (strlen(keys[i][0]) == n && !strncmp(keys[i][0], line, n))
+			return keys[i][1];
+	return NULL;
+}
+
 static bool global_key(struct app *a, int key)
 {
-	static const struct app_bind binds[] = { { KEY_F5_, "/pause" }, { KEY_F10_, "/step" },
-		{ KEY_F9_, "/back" }, { 0 } };
-
 	switch (key) {
 	case CTRL_C: ctrl_c(a); return true;
 	case CTRL_L: term_refresh(a->term); return true;
@@ -133,9 +145,10 @@ static bool global_key(struct app *a, int key)
 			a->message_ns = 0;
 		return true;
 	case CTRL_Z: app_suspend(a); return true;
+	case CTRL_P: app_palette(a, "commands, views, lessons, settings", PALETTE_ALL, ""); return true;
 	case KEY_F1_: explain(a); return true;
 	}
-	return app_bound(a, binds, key);
+	return app_bound(a, global_binds, key);
 }
 
 static int view_at(const struct app *a, int x, int y)
@@ -258,8 +271,12 @@ static void views_key(struct app *a, int key)
 
 void app_key(struct app *a, const struct term_key *k)
 {
-	if (a->popup.open && k->code != CTRL_C && k->code != CTRL_Z && k->code != CTRL_L &&
+	const bool over = k->code != CTRL_C && k->code != CTRL_Z && k->code != CTRL_L;
+
+	if (a->popup.open && over &&
 		popup_key(&a->popup, k->code == ESC ? KEY_ESC : k->code, a->focus < 0 && !a->prompt_hidden))
+		return;
+	if (a->palette.open && over && app_palette_key(a, k))
 		return;
 	if (k->code == KEY_MOUSE_) {
 		mouse(a, k);

@@ -169,16 +169,6 @@ static int put_value(
 
 /* ---- acts ---- */
 
-/* The names that may stand in place of a file. */
-static int say_names(const struct command *c, struct err *e)
-{
-	char all[400] = "";
-
-	for (int i = 0; c->s->more(i) && strlen(all) + strlen(c->s->more(i)) + 2 < sizeof all; i++)
-		sprintf(all + strlen(all), " %s", c->s->more(i));
-	return err_set(e, ERR_USAGE, "%s: a file or a name is needed:%s", c->s->name, all);
-}
-
 static int act(
 	const struct command_host *h, const struct command *c, const char *arg, struct err *e)
 {
@@ -198,9 +188,7 @@ static int act(
 	} else if (c->s->type == SETTING_CHOICE) {
 		if (setting_put(c->s, &word, arg, e))
 			return -1;
-	} else if (c->s->type == SETTING_FILE && !*arg && c->s->more) {
-		return say_names(c, e);
-	} else if (c->s->type == SETTING_FILE && setting_check(c->s, arg, e)) {
+	} else if (c->s->type == SETTING_FILE && (*arg || !c->s->more) && setting_check(c->s, arg, e)) {
 		return -1;
 	}
 	return h->act(h->arg, c->act, arg, number, e);

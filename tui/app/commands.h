@@ -26,7 +26,8 @@ struct command_host {
 	bool replay; /* no engine: only the commands that make sense there */
 	bool lesson; /* a stranger's lesson types: only what the table lets it */
 	const struct view *const *views;
-	int32_t vocab; /* of the model; 0: not known */
+	int32_t vocab;                       /* of the model; 0: not known */
+	const struct engine_options *opened; /* what the engine was asked for; NULL: not known */
 	void *arg;
 	/* The engine's own settings. engine_set returns 1 if the change is pending: commands_say_set()
 	 * or the error follows. engine_get returns -1 while there is no engine. */

@@ -282,7 +282,7 @@ static int open_lens(struct app *a, struct lens **l, struct err *e)
 		attach_says(((struct attached *)a->mode_data)->server));
 }
 
-static const struct hint hints[] = { { "F1", "explain" }, { "^O", "views" }, { "/", "commands" },
+static const struct hint hints[] = { { "F1", "explain" }, { "^O", "views" }, { "^P", "commands" },
 	{ "^C", "stop" }, { NULL, NULL } };
 
 EMBED(attached_help, "tui/attach/attached.txt");

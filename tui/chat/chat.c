@@ -324,11 +324,11 @@ static const char *empty_words(struct app *a)
 /* --- all of it --- */
 
 static const struct hint hints[] = { { "F1", "explain" }, { "F5", "pause" }, { "F10", "step" },
-	{ "F9", "back" }, { "^O", "views" }, { "/", "commands" }, { "^C", "stop" }, { NULL, NULL } };
+	{ "F9", "back" }, { "^O", "views" }, { "^P", "commands" }, { "^C", "stop" }, { NULL, NULL } };
 
 static const struct hint past_hints[] = { { "F5", "goes on from here" }, { "Esc", "the present" },
 	{ "F9", "back" }, { "F10", "forward" }, { "F1", "explain" }, { "^O", "views" },
-	{ "/", "commands" }, { NULL, NULL } };
+	{ "^P", "commands" }, { NULL, NULL } };
 
 EMBED(chat_help, "tui/chat/chat.txt");
 
@@ -415,6 +415,7 @@ int tui_chat(const struct tui_options *o, struct tui_end *end, struct err *e)
 	c.live.fd = a.signal_fd = -1;
 	a.state.waiting = &c.waiting;
 	a.host = (struct command_host){ .settings = &c.settings,
+		.opened = &o->engine,
 		.arg = &a,
 		.engine_set = chat_engine_set,
 		.engine_get = chat_engine_get,

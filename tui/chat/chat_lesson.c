@@ -153,20 +153,6 @@ static int check_views(const struct lesson *l, const char *name, struct err *e)
 	return 0;
 }
 
-static int list(struct app *a)
-{
-	char *text = NULL;
-	size_t size;
-	FILE *out = open_memstream(&text, &size);
-
-	if (out)
-		lesson_list(out, true);
-	if (out && !fclose(out))
-		app_show(a, "lessons", text);
-	free(text);
-	return 0;
-}
-
 static void leave(struct app *a)
 {
 	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
@@ -203,8 +189,10 @@ int chat_lesson(struct app *a, const char *name, struct err *e)
 	char *text;
 	size_t size;
 
-	if (!*name)
-		return list(a);
+	if (!*name) {
+		app_palette(a, "lessons", PALETTE_LESSONS, "");
+		return 0;
+	}
 	if (!strcmp(name, "off")) {
 		leave(a);
 		return 0;

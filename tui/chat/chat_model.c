@@ -277,6 +277,14 @@ int chat_model(struct app *a, const char *what, struct err *e)
 	struct chat *c = a->mode_data;
 	struct chat_model *m;
 
+	if (!*what && !models_name(0))
+		return err_set(e, ERR_USAGE,
+			"model: there is none where models are looked for; name a GGUF file, or `make model` "
+			"fetches one");
+	if (!*what) {
+		app_palette(a, "models", PALETTE_MODELS, "");
+		return 0;
+	}
 	if (may_change(a, e))
 		return -1;
 	chat_past_leave(a);

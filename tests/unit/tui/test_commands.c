@@ -162,7 +162,6 @@ static void wrong_values_are_told(void **state)
 	fails("/new 3", "no argument");
 	fails("/fork 1000", "from 2 to 64");
 	fails("/save", "/save: a file must be named");
-	fails("/model", "/model: a file or a name is needed: ");
 	fails("/view nowhere", "there are chat pages prefix spec");
 	fails("/view p", "/view p could be pages prefix");
 	fails("/view pagess", "none is called so");
