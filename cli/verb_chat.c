@@ -57,7 +57,9 @@ void chat_report_end(const char *record, const struct tui_end *end)
 	if (end->recorded && end->last)
 		chat_report_end(end->last, &(struct tui_end){ .recorded = true });
 	else if (end->recorded && clean && word && !access(record, F_OK)) /* it may have been deleted */
-		out_last("recorded in %s\nsee it again:  cutaway replay %s\n", clean, word);
+		out_last("recorded in %s\nsee it again:  cutaway replay %s\n"
+				 "go on with it: cutaway chat --continue %s\n",
+			clean, word, word);
 	free(clean);
 	free(word);
 }
@@ -109,6 +111,8 @@ static void take_options(struct tui_options *o, const struct cli *c, const struc
 	o->engine = c->engine;
 	o->engine.measure = true;
 	o->answer = c->answer;
+	if (!extra->guest && !cli_given(c, "max-tokens") && !opts.go_on)
+		o->answer.max_tokens = TUI_CHAT_TOKENS;
 	o->commands = opts.commands;
 	o->lesson = extra->lesson;
 	o->lesson_test = extra->lesson_test;

@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 struct call {
 	void (*fn)(struct engine *e, void *arg);
 	void (*then)(void *whose, void *arg);
@@ -40,6 +42,7 @@ struct actor {
 	struct calls asked, answered; /* answered: posted ones whose `then` has not run */
 	int fd;                       /* readable: some are answered */
 	int todo, inside;
+	int64_t least_ns, next_ns; /* from one step to the next; when that may be */
 	bool paused, stop, failed;
 };
 
@@ -143,6 +146,22 @@ static void wait_for_work(struct actor *a)
 	pthread_cond_timedwait(&a->wake, &a->lock, &until);
 }
 
+/* Until the time of the next step, or until it is woken. */
+static bool too_early(struct actor *a)
+{
+	const int64_t now = now_ns();
+	struct timespec until;
+
+	if (!a->least_ns || a->todo || now >= a->next_ns) {
+		a->next_ns = now + a->least_ns;
+		return false;
+	}
+	until.tv_sec = a->next_ns / 1000000000;
+	until.tv_nsec = a->next_ns % 1000000000;
+	pthread_cond_timedwait(&a->wake, &a->lock, &until);
+	return true;
+}
+
 static void *actor_main(void *arg)
 {
 	struct actor *a = arg;
@@ -153,7 +172,8 @@ static void *actor_main(void *arg)
 		if (a->stop)
 			break;
 		if (may_step(a)) {
-			run_step(a);
+			if (!too_early(a))
+				run_step(a);
 			continue;
 		}
 		a->todo = 0; /* steps requested while there was nothing to do are dropped */
@@ -313,6 +333,15 @@ void actor_pause(struct actor *a)
 void actor_resume(struct actor *a)
 {
 	set_paused(a, false, 0);
+}
+
+void actor_pace(struct actor *a, double per_s)
+{
+	pthread_mutex_lock(&a->lock);
+	a->least_ns = per_s > 0 ? (int64_t)(1e9 / per_s) : 0;
+	a->next_ns = 0;
+	pthread_cond_signal(&a->wake);
+	pthread_mutex_unlock(&a->lock);
 }
 
 void actor_step(struct actor *a, int n)

@@ -604,6 +604,48 @@ def test_what_is_answered(suite):
         s.close()
 
 
+def test_a_loop_is_held(suite):
+    """an answer that repeats itself is held: F5 goes on, another question ends it; /copy; /pace keeps steps apart"""
+    s = suite.screen(120, 40)
+    try:
+        s.tmux("set", "-g", "set-clipboard", "on")
+        suite.chat(s, "--max-tokens", "100", "--ctx", "512", "--logit-bias", "65:100", "--record", "r.db")
+        enter(s, "/pace 40")
+        s.wait("pace is now 40")
+        enter(s, "a b c")
+        s.wait("held: the answer repeats 1 token.")
+        s.keys("F5")
+        s.wait("stopped at its limit of 100 tokens")
+        enter(s, "d e f")
+        s.wait("held: the answer repeats")
+        enter(s, "g h i")
+        s.wait("stopped by you")
+        s.wait("held: the answer repeats")
+        s.keys("C-c")
+        s.wait("stopped by you(.*\n)*.*stopped by you")
+        enter(s, "/copy")
+        s.wait("bytes of the answer are on the clipboard")
+        if len(set(s.tmux("show-buffer").strip())) != 1 or len(s.tmux("show-buffer")) < 32:
+            raise Failure(s.tmux("show-buffer"))
+        enter(s, "/copy code")
+        s.wait("there is no code block to copy")
+        enter(s, "/loops run")
+        s.wait("loops is now run")
+        enter(s, "/pace 10")
+        s.wait("pace is now 10")
+        enter(s, "/max-tokens 6")
+        enter(s, "j k l")
+        s.wait("limit of 6 tokens")
+        enter(s, "/pace fast")
+        s.wait("steps a second up to 1000, or off")
+        suite.quit(s)
+        gaps = rows(s, "r.db", "SELECT t_ns - lag(t_ns) OVER (ORDER BY seq) FROM token WHERE request = (SELECT max(request) FROM request)")
+        if len(gaps) != 6 or min(g[0] for g in gaps[1:]) < 5e7:  # the end of a step, which may have begun late
+            raise Failure(gaps)
+    finally:
+        s.close()
+
+
 def test_nothing_cuts_saving_off(suite):
     """Ctrl-C, SIGTERM and SIGHUP, any number of them while it saves: the recording is whole, copied, and named"""
     s = suite.screen(80, 24)

@@ -69,7 +69,7 @@ static bool is_changed(struct app *a, const struct command *c)
 		return false;
 	if (c->kind == COMMAND_ENGINE)
 		return engine_changed(a, c, now);
-	setting_text(c->s, &answer_defaults, usual, sizeof usual);
+	setting_text(c->s, a->host.usual ? a->host.usual : &answer_defaults, usual, sizeof usual);
 	return strcmp(now, *usual ? usual : "default") != 0;
 }
 

@@ -28,6 +28,8 @@ struct tui_guest {
 	void *arg;
 };
 
+enum { TUI_CHAT_TOKENS = 1000 /* longest answer of a chat, where none is asked for */ };
+
 struct tui_options {
 	struct engine_options engine;
 	struct answer_settings answer;

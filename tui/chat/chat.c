@@ -51,6 +51,7 @@ static void run_line(struct app *a, const char *line)
 		return;
 	}
 	a->state.scroll[VIEW_CHAT] = 0; /* what was sent is seen */
+	chat_end_loop(a);
 	waiting_push(a, &c->waiting, line);
 }
 
@@ -218,6 +219,7 @@ static void work(struct app *a)
 		app_say(a, SAY_ERROR, "the engine stopped: %s", s->stop_err.text);
 	}
 	look_at_recording(a);
+	chat_hold_loop(a);
 	chat_model_work(a);
 	actor_answers(s->session.actor, a);
 	chat_search_work(a);
@@ -302,7 +304,8 @@ static void scrub(struct app *a, struct pen *p)
 static void stop(struct app *a)
 {
 	struct chat *c = a->mode_data;
-	const bool stopped = chat_model_stop(a) || (c->live.ready && chat_stop(a, false) > 0);
+	const bool stopped =
+		chat_end_loop(a) || chat_model_stop(a) || (c->live.ready && chat_stop(a, false) > 0);
 
 	waiting_stop(a, &c->waiting, stopped, c->live.session.writer);
 }
@@ -393,6 +396,8 @@ int chat_set_user(struct app *a, const char *text, struct err *e)
 
 static int copy_settings(struct chat *c, const struct answer_settings *from, struct err *e)
 {
+	c->usual = answer_defaults;
+	c->usual.max_tokens = TUI_CHAT_TOKENS;
 	c->settings = *from;
 	c->settings.system = c->system = from->system ? strdup(from->system) : NULL;
 	c->settings.user = c->user = from->user ? strdup(from->user) : NULL;
@@ -416,6 +421,7 @@ int tui_chat(const struct tui_options *o, struct tui_end *end, struct err *e)
 	a.state.waiting = &c.waiting;
 	a.host = (struct command_host){ .settings = &c.settings,
 		.opened = &o->engine,
+		.usual = &c.usual,
 		.arg = &a,
 		.engine_set = chat_engine_set,
 		.engine_get = chat_engine_get,

@@ -18,13 +18,13 @@ enum { CHAT_LEFT = 64 };
 struct chat {
 	const struct tui_options *options;
 	struct live live;
-	struct answer_settings settings;
-	char *system, *user;         /* the texts of settings.system and settings.user */
-	struct view_waiting waiting; /* turns not submitted yet */
-	struct script *script;       /* of --commands, until its end */
-	bool script_goes_on;         /* there may be another line */
-	bool script_paused;          /* its last line left the engine paused */
-	char *copy_to;               /* /save FILE.db: where the recording is copied when it is whole */
+	struct answer_settings settings, usual; /* usual: where nothing was asked for */
+	char *system, *user;                    /* the texts of settings.system and settings.user */
+	struct view_waiting waiting;            /* turns not submitted yet */
+	struct script *script;                  /* of --commands, until its end */
+	bool script_goes_on;                    /* there may be another line */
+	bool script_paused;                     /* its last line left the engine paused */
+	char *copy_to; /* /save FILE.db: where the recording is copied when it is whole */
 	struct chat_search search;
 	struct chat_compare compare;
 	struct chat_price price;
@@ -39,6 +39,9 @@ struct chat {
 	int n_left;
 	bool standing; /* rewound and not continued since */
 	int64_t began_ns;
+	double pace;                          /* steps a second at most; 0: as fast as they come */
+	bool loops_run;                       /* an answer that repeats itself is not held */
+	int64_t looped;                       /* the request that was held for that; 0: none */
 	struct chat_model *model, *model_now; /* being opened; that of /model, which options are of */
 };
 
@@ -53,6 +56,15 @@ bool chat_busy(struct app *a); /* the turn is not answered yet */
 struct engine_request chat_request(struct chat *c, enum ev_code_request_kind kind,
 	const struct conversation_prompt *p, int64_t sample);
 int chat_begin_anew(struct app *a, struct err *e);
+
+/* chat_own.c: settings of the chat alone, loops that are held, the clipboard. */
+bool chat_own_is(const char *name);
+int chat_own_set(struct app *a, const char *name, const char *value, struct err *e);
+void chat_own_get(const struct chat *c, const char *name, char *buf, size_t cap);
+void chat_hold_loop(struct app *a);
+/* One that is held, and lets the engine go on. False: none is. */
+bool chat_end_loop(struct app *a);
+int chat_copy(struct app *a, const char *what, struct err *e);
 
 /* chat_continue.c: before the first turn, if options->resumed is given. */
 int chat_continue(struct app *a, struct err *e);

@@ -317,6 +317,8 @@ int chat_engine_set(void *arg, const char *name, const char *value, struct err *
 
 	if (!c->live.ready)
 		return err_set(e, ERR_USAGE, "the model is not there yet");
+	if (chat_own_is(name))
+		return chat_own_set(a, name, value, e);
 	if (search || !strcmp(name, "score"))
 		return (search ? chat_search_set(a, value, &job.err)
 					   : chat_search_score(a, value, &job.err)) < 0
@@ -338,6 +340,10 @@ int chat_engine_get(void *arg, const char *name, char *buf, size_t cap)
 	const struct chat_search *s = &((struct chat *)a->mode_data)->search;
 	const char *value = timeline_setting(&a->timeline, name);
 
+	if (chat_own_is(name)) {
+		chat_own_get(a->mode_data, name, buf, cap);
+		return 0;
+	}
 	if (!strcmp(name, "search"))
 		value = s->method[0] ? s->method : "off";
 	else if (!strcmp(name, "score"))
@@ -407,6 +413,7 @@ static int act(struct app *a, enum command_act act, const char *text, double num
 
 	switch (act) {
 	case ACT_SAVE: return save(a, text, e);
+	case ACT_COPY: return chat_copy(a, text, e);
 	case ACT_COMPARE: return chat_compare(a, text, e);
 	case ACT_PRICE: return chat_price(a, e);
 	case ACT_PIN: return chat_pin(a, text, e);

@@ -99,8 +99,7 @@ static void cut_meta_on(struct terminal *t)
 	memmove(at, at + n, t->frame_size - (size_t)(at - t->frame));
 }
 
-/* Sends a sequence that ncurses has no name for, after what ncurses wrote so far. */
-static void send_text(struct terminal *t, const char *text)
+void term_send(struct terminal *t, const char *text)
 {
 	size_t n = strlen(text);
 	char *grown;
@@ -274,7 +273,7 @@ int term_open(struct terminal **out, const struct term_options *o, struct err *e
 	cut_meta_on(t);
 	arm_crash(t);
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &t->ours);
-	send_text(t, "\033[?2004h");
+	term_send(t, "\033[?2004h");
 	t->anew = true;
 	*out = t;
 	return 0;
@@ -283,7 +282,7 @@ int term_open(struct terminal **out, const struct term_options *o, struct err *e
 /* Leaves the screen to other programs. */
 static void screen_leave(struct terminal *t)
 {
-	send_text(t, "\033[?2004l");
+	term_send(t, "\033[?2004l");
 	if (!exit_ca_mode) { /* without an alternate screen: leave an empty one to the shell */
 		erase();
 		refresh();
@@ -494,6 +493,6 @@ void term_suspend(struct terminal *t)
 	tcgetattr(STDIN_FILENO, &t->found);
 	arm_crash(t);
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &t->ours);
-	send_text(t, "\033[?2004h");
+	term_send(t, "\033[?2004h");
 	term_resize(t);
 }

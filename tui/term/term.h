@@ -60,6 +60,8 @@ struct term_key {
 	int x, y; /* KEY_MOUSE_ */
 	enum mouse_button button;
 };
+/* Puts a text on the terminal's clipboard, where the terminal lets programs do so (OSC 52). */
+void term_copy(struct terminal *t, const char *text, size_t n);
 /* Next key; false if there is none. Waits only a moment (25 ms) to distinguish Esc from the start
  * of a sequence. */
 bool term_key(struct terminal *t, struct term_key *k);

@@ -52,4 +52,7 @@ bool paste_begins(struct terminal *t);
  * calls if need be, else as long as characters wait. False: nothing yet. */
 bool paste_take(struct terminal *t, int c, struct term_key *k);
 
+/* Sends a sequence that ncurses has no name for, after what ncurses wrote so far. */
+void term_send(struct terminal *t, const char *text);
+
 #endif

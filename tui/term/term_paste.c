@@ -1,7 +1,11 @@
-/* What is pasted: see term_impl.h. Terminals that know brackets put them around it. Those that do
- * not (the Linux console, screen, vt100) send it like keys, so there a line end between characters
- * that came at once is part of the text: no line of it is sent, and none is a command. */
+/* What is pasted, and what is put on the clipboard: see term_impl.h, term.h. Terminals that know
+ * brackets put them around it. Those that do not (the Linux console, screen, vt100) send it like
+ * keys, so there a line end between characters that came at once is part of the text: no line of it
+ * is sent, and none is a command. */
+#include <stdlib.h>
 #include <string.h>
+
+#include <nettle/base64.h>
 
 #include "base/clock.h"
 #include "tui/term/term_impl.h"
@@ -89,4 +93,18 @@ bool paste_take(struct terminal *t, int c, struct term_key *k)
 	k->size = t->paste_size;
 	t->paste_size = 0;
 	return k->size > 0;
+}
+
+void term_copy(struct terminal *t, const char *text, size_t n)
+{
+	char *coded = malloc(BASE64_ENCODE_RAW_LENGTH(n) + 1);
+
+	if (!coded)
+		return;
+	base64_encode_raw(coded, n, (const uint8_t *)text);
+	coded[BASE64_ENCODE_RAW_LENGTH(n)] = '\0';
+	term_send(t, "\033]52;c;");
+	term_send(t, coded);
+	term_send(t, "\007");
+	free(coded);
 }

@@ -1,0 +1,150 @@
+/* What every chat has and the engine need not know: how fast answers grow on the screen, an answer
+ * that repeats itself is held, the clipboard. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/chat/chat.h"
+
+/* ---- settings ---- */
+
+bool chat_own_is(const char *name)
+{
+	return !strcmp(name, "pace") || !strcmp(name, "loops");
+}
+
+int chat_own_set(struct app *a, const char *name, const char *value, struct err *e)
+{
+	struct chat *c = a->mode_data;
+	char *end;
+	double pace;
+
+	if (!strcmp(name, "loops")) {
+		c->loops_run = !strcmp(value, "run");
+		return 0;
+	}
+	pace = !strcmp(value, "off") ? 0 : strtod(value, &end);
+	if (strcmp(value, "off") != 0 && (end == value || *end || !(pace > 0 && pace <= 1000)))
+		return err_set(e, ERR_USAGE, "/pace %.40s: steps a second up to 1000, or off", value);
+	c->pace = pace;
+	actor_pace(c->live.session.actor, pace);
+	return 0;
+}
+
+void chat_own_get(const struct chat *c, const char *name, char *buf, size_t cap)
+{
+	if (!strcmp(name, "loops"))
+		snprintf(buf, cap, "%s", c->loops_run ? "run" : "hold");
+	else if (c->pace > 0)
+		snprintf(buf, cap, "%g", c->pace);
+	else
+		snprintf(buf, cap, "off");
+}
+
+/* ---- loops ---- */
+
+/* Nobody is there to choose while a file or a lesson types, and others may use the engine. */
+static bool is_attended(const struct chat *c)
+{
+	return !c->script && !c->lesson.l && !c->options->guest;
+}
+
+/* An answer that has begun to repeat itself would go on to the end of the context. It is held, so
+ * that nothing is lost, whatever is chosen; once. */
+void chat_hold_loop(struct app *a)
+{
+	struct chat *c = a->mode_data;
+	const struct tl_request *r = chat_newest(a, &a->timeline);
+
+	if (c->loops_run || !is_attended(c) || a->past || !r || r->finished || !r->period ||
+		r->id == c->looped)
+		return;
+	c->looped = r->id;
+	actor_pause(c->live.session.actor);
+	app_say(a, SAY_INFO,
+		"held: the answer repeats %d token%s. F5 goes on, Ctrl-C or another question ends it; %s; "
+		"/loops run never holds",
+		r->period, r->period == 1 ? "" : "s",
+		r->params.temperature > 0 ? "/repeat-penalty 1.1 helps" : "/temp 0.7 draws others");
+}
+
+bool chat_end_loop(struct app *a)
+{
+	struct chat *c = a->mode_data;
+	const struct tl_request *r = c->live.ready ? chat_newest(a, &a->timeline) : NULL;
+
+	if (!r || r->finished || r->id != c->looped || a->past || c->standing ||
+		!actor_paused(c->live.session.actor))
+		return false;
+	chat_stop(a, false);
+	actor_resume(c->live.session.actor);
+	return true;
+}
+
+/* ---- the clipboard ---- */
+
+/* The last block between lines of three backquotes; without one all of it. */
+static const char *last_block(const char *text, size_t *n)
+{
+	const char *begin = NULL, *end = NULL, *open = NULL;
+
+	for (const char *at = text; (at = strstr(at, "```")); at += 3) {
+		if (at != text && at[-1] != '\n')
+			continue;
+		if (open) {
+			begin = open + strcspn(open, "\n");
+			begin += *begin == '\n';
+			end = at;
+			open = NULL;
+		} else {
+			open = at;
+		}
+	}
+	*n = begin && end > begin ? (size_t)(end - begin) : 0;
+	return begin;
+}
+
+static int put(struct app *a, const char *what, const char *text, size_t n, struct err *e)
+{
+	if (!n)
+		return err_set(e, ERR_USAGE, "/copy: there is no %s to copy", what);
+	term_copy(a->term, text, n);
+	app_say(a, SAY_INFO,
+		"%zu bytes of the %s are on the clipboard, if the terminal lets programs put something "
+		"there",
+		n, what);
+	return 0;
+}
+
+/* The newest answer; malloc'd, NULL: there is none. */
+static char *last_answer(struct conversation *c)
+{
+	char *text, *answer = NULL, *next;
+	size_t size;
+
+	for (int i = 0; conversation_turn(c, i, &text, &next, &size) == 1; i++) {
+		free(text);
+		free(answer);
+		answer = next;
+	}
+	return answer;
+}
+
+int chat_copy(struct app *a, const char *what, struct err *e)
+{
+	struct chat *c = a->mode_data;
+	const bool code = !strcmp(what, "code");
+	char *answer;
+	const char *text;
+	size_t n;
+	int rc;
+
+	if (*what && !code)
+		return err_set(e, ERR_USAGE, "/copy %.40s: nothing, for the answer, or code", what);
+	answer = last_answer(c->live.conversation);
+	n = answer ? strlen(answer) : 0;
+	text = answer && code ? last_block(answer, &n) : answer;
+	rc = put(a, code ? "code block" : "answer", text, n, e);
+	free(answer);
+	return rc;
+}
