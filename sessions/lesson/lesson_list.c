@@ -114,6 +114,7 @@ bool lesson_entry(int i, struct lesson_entry *out)
 {
 	const char *name = lesson_name(i);
 	struct err e = { 0 };
+	const char *text;
 	struct lesson *l;
 	char *title;
 
@@ -122,7 +123,8 @@ bool lesson_entry(int i, struct lesson_entry *out)
 	*out = (struct lesson_entry){ .topic = lesson_topic(name) };
 	snprintf(out->name, sizeof out->name, "%s", name); /* opening reads the list again */
 	l = open_lesson(out->name, &e);
-	title = text_clean(l ? l->title : e.text, strlen(l ? l->title : e.text), false, NULL);
+	text = !l ? e.text : l->title ? l->title : "";
+	title = text_clean(text, strlen(text), false, NULL);
 	snprintf(out->title, sizeof out->title, "%s", title ? title : "");
 	out->pages = 1 + count(l, LESSON_PAGE);
 	out->questions = count(l, LESSON_PREDICT);
