@@ -9,12 +9,14 @@ struct axis_ranks {
 	int32_t tensor, pipeline, sequence;
 	bool by_expert;
 	const char *exchange;
+	int32_t prefill;
 };
-static const struct axis_ranks ranks[] = { { "1", 1, 1, 1, false, "q8" },
-	{ "tensor 2", 2, 1, 1, false, "q8" }, { "pipeline 2", 1, 2, 1, false, "q8" },
-	{ "sequence 2", 1, 1, 2, false, "q8" }, { "tensor 3 in f32", 3, 1, 1, false, "f32" },
-	{ "tensor 2 x pipeline 2", 2, 2, 1, false, "q8" }, { "experts 2", 2, 1, 1, true, "q8" },
-	{ "tensor 4", 4, 1, 1, false, "q8" }, { "sequence 3", 1, 1, 3, false, "q8" } };
+static const struct axis_ranks ranks[] = { { "1", 1, 1, 1, false, "q8", 0 },
+	{ "tensor 2", 2, 1, 1, false, "q8", 0 }, { "pipeline 2", 1, 2, 1, false, "q8", 0 },
+	{ "sequence 2", 1, 1, 2, false, "q8", 0 }, { "prompts 1", 1, 1, 1, false, "q8", 1 },
+	{ "tensor 3 in f32", 3, 1, 1, false, "f32", 0 },
+	{ "tensor 2 x pipeline 2", 2, 2, 1, false, "q8", 0 }, { "experts 2", 2, 1, 1, true, "q8", 0 },
+	{ "tensor 4", 4, 1, 1, false, "q8", 0 }, { "sequence 3", 1, 1, 3, false, "q8", 0 } };
 
 static const struct axis_ranks *ranks_of(const char *value)
 {
@@ -34,6 +36,8 @@ void ranks_set_options(struct engine_options *o, const char *value)
 	o->pipeline_parallel = r->pipeline;
 	o->sequence_parallel = r->sequence;
 	o->expert_parallel = r->by_expert;
+	o->prefill_ranks = r->prefill;
+	o->prefill_least = 1;
 	if (strcmp(o->exchange, "f16") != 0)
 		o->exchange = r->exchange;
 }
@@ -42,7 +46,7 @@ void ranks_fill(struct axis_values *a)
 {
 	for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++)
 		a->value[a->n++] = ranks[i].value;
-	a->n_quick = 4;
+	a->n_quick = 5;
 }
 
 /* Those that the model's layers allow; experts are other ranks than tensor's only where it has

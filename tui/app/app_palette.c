@@ -155,9 +155,9 @@ void app_palette(struct app *a, const char *title, unsigned parts, const char *f
 		add_commands(a, false, false);
 	if (parts & PALETTE_VIEWS)
 		add_views(a);
-	if (parts & PALETTE_LESSONS && !a->host.replay)
+	if (parts & PALETTE_LESSONS && a->host.opened)
 		add_lessons(a, parts == PALETTE_LESSONS);
-	if (parts & PALETTE_MODELS && !a->host.replay)
+	if (parts & PALETTE_MODELS && a->host.opened)
 		add_models(a);
 	if (parts & (PALETTE_SETTINGS | PALETTE_CHANGED))
 		add_commands(a, true, parts & PALETTE_CHANGED);
