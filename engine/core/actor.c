@@ -335,6 +335,16 @@ void actor_resume(struct actor *a)
 	set_paused(a, false, 0);
 }
 
+bool actor_steps(struct actor *a)
+{
+	bool steps;
+
+	pthread_mutex_lock(&a->lock);
+	steps = a->paused;
+	pthread_mutex_unlock(&a->lock);
+	return steps;
+}
+
 void actor_pace(struct actor *a, double per_s)
 {
 	pthread_mutex_lock(&a->lock);

@@ -43,6 +43,7 @@ bool actor_waiting(struct actor *a);
 void actor_pause(struct actor *a);
 void actor_resume(struct actor *a);
 bool actor_paused(struct actor *a);
+bool actor_steps(struct actor *a); /* paused, or on the steps that actor_step() was asked for */
 /* Steps a second at most, but for those of actor_step(); 0: as many as there can be. */
 void actor_pace(struct actor *a, double per_s);
 /* Runs n steps, then is paused again. */

@@ -27,7 +27,8 @@ struct command_host {
 	bool lesson; /* a stranger's lesson types: only what the table lets it */
 	const struct view *const *views;
 	int32_t vocab;                       /* of the model; 0: not known */
-	const struct engine_options *opened; /* what the engine was asked for; NULL: none of this program's */
+	const struct engine_options *opened; /* what the engine was asked for; NULL: none of this
+											program's */
 	const struct answer_settings *usual; /* NULL: answer_defaults */
 	void *arg;
 	/* The engine's own settings. engine_set returns 1 if the change is pending: commands_say_set()

@@ -57,7 +57,7 @@ void chat_hold_loop(struct app *a)
 	const struct tl_request *r = chat_newest(a, &a->timeline);
 
 	if (c->loops_run || !is_attended(c) || a->past || !r || r->finished || !r->period ||
-		r->id == c->looped)
+		r->id == c->looped || actor_steps(c->live.session.actor))
 		return;
 	c->looped = r->id;
 	actor_pause(c->live.session.actor);

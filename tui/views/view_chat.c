@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "tui/views/chat_turn.h"
+#include "tui/views/table.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
@@ -339,6 +340,24 @@ static void draw_turns(struct pen *p, const struct timeline *t, struct view_stat
 	page_free(&g);
 }
 
+/* One thing to do first, and three after it. */
+static void draw_first(struct pen *p)
+{
+	static const struct column columns[] = { { NULL, -27, 1 }, { NULL, 0, 2 } };
+	static const char *const after[][2] = { { "/lesson tokens-and-sampling",
+												"a lesson: it types, you predict" },
+		{ "Ctrl-P", "finds commands, views, settings" },
+		{ "cutaway chat --continue", "next time: goes on with this" } };
+	enum { LINES = sizeof after / sizeof *after, LEAST_W = 60 };
+	struct table t = TABLE(p, columns, 1 + view_nothing(p, TYPE_BELOW));
+
+	for (int i = 0; i < LINES && p->r.w >= LEAST_W && t.y + 1 < p->r.h; i++) {
+		t.y++;
+		table_put(&t, 0, INK_TEXT, "%s", after[i][0]);
+		table_put(&t, 1, INK_DIM, "%s", after[i][1]);
+	}
+}
+
 static void draw_chat(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	char words[160];
@@ -349,7 +368,10 @@ static void draw_chat(struct pen *p, const struct timeline *t, struct view_state
 		struct pen in = pen_sub(p, (struct rect){ 0, head + air - 1, p->r.w, p->r.h });
 
 		/* a replay has nothing that could wait */
-		view_nothing(head ? &in : p, s->waiting ? TYPE_BELOW : "nothing said yet");
+		if (s->waiting && !t->attached.on)
+			draw_first(head ? &in : p);
+		else
+			view_nothing(head ? &in : p, s->waiting ? TYPE_BELOW : "nothing said yet");
 	} else {
 		draw_turns(p, t, s, head + (head && air)); /* first: it bounds the scroll */
 	}
