@@ -21,8 +21,8 @@
 #include "tui/app/tui.h"
 
 static struct chat_opts {
-	const char *commands, *go_on;
-} opts;
+	const char *commands, *go_on, *loops;
+} opts = { .loops = "hold" };
 
 static const struct setting chat_own[] = {
 	OWN(FILE, chat_opts, commands, .name = "commands", .group = "Screen", .arg = "FILE",
@@ -31,6 +31,8 @@ static const struct setting chat_own[] = {
 		.doc =
 			"go on with the conversation of a recording (without FILE: the newest that has one): "
 			"its tokens, its settings but those given, the same model"),
+	OWN(CHOICE, chat_opts, loops, .name = "loops", .group = "Chat", SETTING_WORDS("hold", "run"),
+		.doc = "an answer that begins to repeat itself is held for you to decide, or goes on"),
 	{ 0 },
 };
 
@@ -114,6 +116,7 @@ static void take_options(struct tui_options *o, const struct cli *c, const struc
 	if (!extra->guest && !cli_given(c, "max-tokens") && !opts.go_on)
 		o->answer.max_tokens = TUI_CHAT_TOKENS;
 	o->commands = opts.commands;
+	o->loops_run = !strcmp(opts.loops, "run");
 	o->lesson = extra->lesson;
 	o->lesson_test = extra->lesson_test;
 	o->reader = extra->reader;

@@ -162,7 +162,8 @@ class Suite:
         return " ".join(shlex.quote(a) for a in (program, verb, *args))
 
     def chat(self, screen, *args):
-        screen.type("clear; " + self.command("chat", "--model", self.model, "--greedy", "--max-tokens", "20",
+        loops = () if "--loops" in args else ("--loops", "run")  # random models repeat themselves
+        screen.type("clear; " + self.command("chat", "--model", self.model, "--greedy", "--max-tokens", "20", *loops,
                                              *args))
         screen.keys("Enter")
         screen.wait(r"^ cutaway  (?!.*opening the model)")  # the head line of a model that is open
@@ -814,7 +815,8 @@ def test_rewind_costs_one_row(suite):
         model = os.path.join(s.folder, "long.gguf")
         subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), "--ctx", "2048", "--seed", "4",
                         model], check=True)  # one whose answer does not end early
-        s.type("clear; " + suite.command("chat", "--model", model, "--record", "c.db", "--max-tokens", "0", "--greedy"))
+        s.type("clear; " + suite.command("chat", "--model", model, "--record", "c.db", "--max-tokens", "0", "--greedy",
+                                            "--loops", "run"))
         s.keys("Enter")
         s.wait("rec")
         s.keys("F5")

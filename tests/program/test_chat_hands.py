@@ -609,7 +609,8 @@ def test_a_loop_is_held(suite):
     s = suite.screen(120, 40)
     try:
         s.tmux("set", "-g", "set-clipboard", "on")
-        suite.chat(s, "--max-tokens", "100", "--ctx", "512", "--logit-bias", "65:100", "--record", "r.db")
+        suite.chat(s, "--max-tokens", "100", "--ctx", "512", "--logit-bias", "65:100", "--loops", "hold",
+                   "--record", "r.db")
         enter(s, "/pace 40")
         s.wait("pace is now 40")
         enter(s, "a b c")

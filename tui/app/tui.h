@@ -41,6 +41,7 @@ struct tui_options {
 	const char *commands;     /* file of / commands and turns to begin with, or NULL */
 	const char *lesson;       /* to begin with (sessions/lesson/lesson.h), or NULL */
 	const char *reader;       /* name for its report, or NULL */
+	bool loops_run;           /* an answer that repeats itself is not held */
 	bool lesson_test;         /* it is read to its end without a reader; then the chat ends */
 	const struct tui_guest *guest; /* or NULL */
 	const char *history;           /* readline history file, or NULL */

@@ -413,7 +413,7 @@ static void free_settings(struct chat *c)
 
 int tui_chat(const struct tui_options *o, struct tui_end *end, struct err *e)
 {
-	struct chat c = { .options = o, .began_ns = now_ns() };
+	struct chat c = { .options = o, .began_ns = now_ns(), .loops_run = o->loops_run };
 	struct app a = { .mode_data = &c };
 	int result = -1;
 
