@@ -72,7 +72,7 @@ static double parallel_ns(struct ev_span stages)
 static void take_traffic(struct cost_rows *r, const struct ev_traffic *t)
 {
 	struct cost_exchange *x = &r->exchange;
-	const double ns = (double)(t->exchange_ns - t->slowed_ns);
+	const double ns = (double)t->exchange_ns - (t->slowed_ns > 0 ? (double)t->slowed_ns : 0);
 
 	if (t->exchanges < 1 || r->model.ranks < 2)
 		return;

@@ -237,6 +237,10 @@ static void test_events(void **state)
 	}
 	for (int i = 0; i < 40; i++)
 		tell_step(&r, i, 1 + i % 7);
+	ev_init(&ev, EV_traffic); /* of nothing known */
+	ev.u.traffic.exchanges = 1;
+	ev.u.traffic.exchange_ns = 5;
+	cost_take(&r, &ev);
 	cost_model_of(&m, &r);
 	assert_int_equal(m.ranks, 2);
 	assert_near(m.layers, 30, 1e-9);
