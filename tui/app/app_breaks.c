@@ -116,6 +116,7 @@ static void take_search(struct app *a)
 
 	switch (breaks_found(a->breaks, &at, &e)) {
 	case SEARCH_FOUND:
+		at.step = at.step < TL_INT_MAX ? at.step : TL_INT_MAX; /* of a recording that lies */
 		if (a->host.act(a->host.arg, ACT_GOTO, "", (double)at.step, &e) < 0) {
 			app_say(a, SAY_ERROR, "%s", e.text);
 			break;
