@@ -457,6 +457,8 @@ struct tl_speculation {
 	int64_t verified[TL_PLACES], accepted[TL_PLACES];
 };
 struct tl_speculation timeline_speculation(const struct timeline *t, int64_t request);
+/* One rank: all are 1. */
+struct tl_split timeline_split(const struct timeline *t);
 /* What a rank did in the newest TL_SHARE steps: in those that nobody watched, if there are any. */
 struct tl_traffic timeline_traffic(const struct timeline *t, int32_t rank);
 /* Whether the drafts of a step are those of the newest setting. */

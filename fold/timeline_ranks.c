@@ -9,6 +9,28 @@ static int64_t or_0(int64_t v)
 	return v > 0 ? v : 0;
 }
 
+void tl_split_add(struct tl_split *s, const struct ev_rank *r)
+{
+	const int32_t part = (int32_t)(or_0(r->part) % TL_MOST_RANKS),
+				  stage = (int32_t)(or_0(r->stage) % TL_MOST_RANKS);
+
+	if (r->rank >= s->ranks && r->rank < TL_MOST_RANKS)
+		s->ranks = (int32_t)r->rank + 1;
+	s->tensor = part >= s->tensor ? part + 1 : s->tensor;
+	s->pipeline = stage >= s->pipeline ? stage + 1 : s->pipeline;
+	s->sequence = s->ranks / (s->tensor * s->pipeline);
+	s->sequence = s->sequence > 1 ? s->sequence : 1;
+}
+
+struct tl_split timeline_split(const struct timeline *t)
+{
+	struct tl_split s = { 1, 1, 1, 1 };
+
+	for (int32_t i = 0; i < t->n_ranks; i++)
+		tl_split_add(&s, &t->rank[i].has);
+	return s;
+}
+
 /* Ranks are told in order, and may be told again. */
 bool tl_fold_rank(struct timeline *t, const struct event *ev)
 {

@@ -29,6 +29,13 @@ struct tl_rank {
 	int32_t n_lane, cap_lane;
 };
 
+/* How ranks share a model, by what they have: those that have the same part of the same layers
+ * share the rows. It begins with { 1, 1, 1, 1 }: one rank. */
+struct tl_split {
+	int32_t ranks, tensor, pipeline, sequence;
+};
+void tl_split_add(struct tl_split *s, const struct ev_rank *r); /* in the order of their numbers */
+
 /* A prompt that a prefill rank computed. What it has no number of is 0, and a time EV_NULL_I. */
 struct tl_handover {
 	struct ev_handover e; /* its span is not valid: */

@@ -19,6 +19,7 @@ struct asked {
 struct reading {
 	struct measured *m;
 	int64_t first_ns; /* of the first arrival */
+	struct tl_split split;
 	bool no_memory;
 };
 
@@ -79,20 +80,6 @@ static void on_setting(struct measured *m, const struct history_setting *v)
 		setting_put(s, &m->engine, v->value, NULL);
 }
 
-/* Ranks that have the same part of the same layers share the rows. They are told in order. */
-static void on_rank(struct measured *m, const struct ev_rank *r)
-{
-	struct engine_options *o = &m->engine;
-	int32_t *const most[] = { &o->tensor_parallel, &o->pipeline_parallel };
-	const int64_t at[] = { r->part, r->stage };
-
-	for (int i = 0; i < 2; i++)
-		if (at[i] >= *most[i] && at[i] < TL_MOST_RANKS)
-			*most[i] = (int32_t)at[i] + 1;
-	if (r->rank > 0 && r->rank < TL_MOST_RANKS)
-		o->sequence_parallel = ((int32_t)r->rank + 1) / (o->tensor_parallel * o->pipeline_parallel);
-}
-
 static void on_session(struct measured *m, const struct ev_session *s)
 {
 	m->engine.slots = (int32_t)s->slots;
@@ -119,7 +106,7 @@ static void on_event(void *arg, const struct history *h, const struct event *ev)
 	else if (ev->kind == EV_memory)
 		m->n_memories++;
 	else if (ev->kind == EV_rank)
-		on_rank(m, &ev->u.rank);
+		tl_split_add(&g->split, &ev->u.rank);
 	else if (ev->kind == EV_setting && h->n_settings)
 		on_setting(m, &h->setting[h->n_settings - 1]);
 	else if (ev->kind == EV_request)
@@ -167,12 +154,15 @@ static int check(const struct measured *m, const char *path, struct err *e)
 int measured_read(struct measured *m, const char *path, struct err *e)
 {
 	const struct tally_options o = { 0 };
-	struct reading g = { .m = m };
+	struct reading g = { .m = m, .split = { 1, 1, 1, 1 } };
 	int rc;
 
 	*m = (struct measured){ .engine = ENGINE_DEFAULTS };
 	tally_open(&m->point.tally, &o);
 	rc = history_read(&m->history, path, on_event, &g, e);
+	m->engine.tensor_parallel = g.split.tensor;
+	m->engine.pipeline_parallel = g.split.pipeline;
+	m->engine.sequence_parallel = g.split.sequence;
 	if (!rc && g.no_memory)
 		rc = err_set(e, ERR_MEMORY, "%s: no memory for its requests", path);
 	if (!rc)
@@ -234,7 +224,7 @@ int simulate_against(struct simulation *s, const struct measured *m,
 		if (!given(arg, engine_settings[i].name))
 			setting_copy(&engine_settings[i], &s->engine, &m->engine);
 	s->fleet.as_logged = true;
-	if (s->fleet.cost->model.ranks < 2 && simulate_ranks(s, e))
+	if (s->fleet.cost->model.split.ranks < 2 && simulate_ranks(s, e))
 		return -1; /* else the prices are of steps of these ranks */
 	return simulate_fleet(s, &source, &s->load.tally, e);
 }

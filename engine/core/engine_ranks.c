@@ -228,7 +228,7 @@ int engine_apply_exchange(struct engine *e, struct engine_options *to, struct er
 int engine_apply_link(struct engine *e, struct engine_options *to, struct err *err)
 {
 	struct engine_ranks *r = e->ranks;
-	struct transport_link link = { 0 };
+	struct link_speed link = { 0 };
 
 	if (!to->link || !*to->link || !strcmp(to->link, "off") || !strcmp(to->link, "-")) {
 		to->link = NULL;
@@ -237,7 +237,7 @@ int engine_apply_link(struct engine *e, struct engine_options *to, struct err *e
 			"link %.40s: there is one rank, which exchanges nothing; see --tensor-parallel",
 			to->link);
 	} else {
-		if (transport_link_parse(&link, to->link, err))
+		if (link_parse(&link, to->link, err))
 			return -1;
 		snprintf(r->link, sizeof r->link, "%s", to->link);
 		to->link = r->link;

@@ -56,7 +56,7 @@ static int open_rank(struct handover *h, struct prefill_rank *p, struct err *err
 					: engine_ranks_start_threads(&p->r, 2, err))
 		return -1;
 	h->n++;
-	if (o.link && *o.link && transport_link_parse(&p->r.k.transport->link, o.link, err))
+	if (o.link && *o.link && link_parse(&p->r.k.transport->link, o.link, err))
 		return -1;
 	return engine_ranks_tell_options(&p->r, &o, err);
 }

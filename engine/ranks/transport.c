@@ -4,7 +4,6 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/link.h"
 
 void (*transport_note)(const char *format, ...);
 
@@ -73,13 +72,4 @@ int transport_broadcast(struct transport *t, void *data, size_t bytes, bool idle
 	for (int32_t r = 1; r < t->n; r++)
 		m[n++] = (struct message){ r, data, bytes };
 	return transport_control(t, m, n, NULL, 0, idle, e);
-}
-
-int transport_link_parse(struct transport_link *link, const char *text, struct err *e)
-{
-	struct link_speed speed;
-	const int failed = link_parse(&speed, text, e);
-
-	*link = (struct transport_link){ speed.rate, speed.latency_ns };
-	return failed;
 }

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/link.h"
 
 enum { TRANSPORT_RANKS = 64 }; /* most */
 
@@ -45,17 +46,12 @@ struct transport_count {
 	uint64_t link_ns;                   /* of these, what a slowed link added */
 };
 
-/* A link as slow as it is said to be, for teaching: an exchange takes at least latency + bytes /
- * rate, where bytes are the most that the rank sends to one other or receives from it. */
-struct transport_link {
-	double rate; /* bytes a second; 0: as it is */
-	int64_t latency_ns;
-};
-
 struct transport {
 	const struct transport_ops *ops;
 	int32_t rank, n;
-	struct transport_link link;
+	/* for teaching: an exchange takes at least latency + bytes / rate, where bytes are the most
+	 * that the rank sends to one other or receives from it */
+	struct link_speed link;
 	struct transport_count count;
 	/* set by any thread: the engine is to end, so a wait for a rank that hangs ends, too */
 	atomic_bool unwanted;
@@ -72,8 +68,6 @@ int transport_control(struct transport *t, const struct message *out, int32_t n_
 	const struct message *in, int32_t n_in, bool idle, struct err *e);
 /* Such a message from rank 0 to all others. */
 int transport_broadcast(struct transport *t, void *data, size_t bytes, bool idle, struct err *e);
-/* "1gbit,50us", "100mbit", "20us". */
-int transport_link_parse(struct transport_link *link, const char *text, struct err *e);
 
 /* threads.c: n ranks in this process, all at once; t[r] is for the thread of rank r, and each is
  * closed by its own. */

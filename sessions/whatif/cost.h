@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "event/event.h"
 #include "fold/tl_machine.h"
+#include "fold/tl_ranks.h"
 
 struct step_shape {
 	int32_t rows;      /* of prompts, newest tokens, drafts */
@@ -63,8 +64,7 @@ struct cost_model {
 #undef X
 	struct tl_product product[TL_PRODUCTS];
 	int32_t n_products;
-	int32_t ranks; /* that computed the steps; 0: they are not of a recording */
-	bool stages;   /* of a pipeline, or they shared rows */
+	struct tl_split split; /* that computed the steps; ranks 0: they are not of a recording */
 };
 
 struct cost {

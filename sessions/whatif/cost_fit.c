@@ -37,12 +37,9 @@ static void take_model(struct cost_rows *r, const struct event *ev)
 		m->layers = (double)ev->u.session.n_layers;
 		m->kv_heads = (double)ev->u.session.n_kv_heads;
 		m->head_dim = (double)ev->u.session.head_dim;
-		m->ranks = 1;
+		m->split = (struct tl_split){ 1, 1, 1, 1 };
 	} else if (ev->kind == EV_rank) {
-		m->ranks = ev->u.rank.rank > 0 && ev->u.rank.rank < TL_MOST_RANKS
-					   ? (int32_t)ev->u.rank.rank + 1
-					   : m->ranks;
-		m->stages |= ev->u.rank.part != ev->u.rank.rank;
+		tl_split_add(&m->split, &ev->u.rank);
 	} else if (ev->kind == EV_product && m->n_products < TL_PRODUCTS) {
 		m->n_products += tl_product_of(&m->product[m->n_products], &ev->u.product);
 	}
@@ -74,10 +71,10 @@ static void take_traffic(struct cost_rows *r, const struct ev_traffic *t)
 	struct cost_exchange *x = &r->exchange;
 	const double ns = (double)t->exchange_ns - (t->slowed_ns > 0 ? (double)t->slowed_ns : 0);
 
-	if (t->exchanges < 1 || r->model.ranks < 2)
+	if (t->exchanges < 1 || r->model.split.ranks < 2)
 		return;
 	x->n = (double)t->exchanges;
-	x->bytes = fmax(x->bytes, (double)t->sent / (r->model.ranks - 1));
+	x->bytes = fmax(x->bytes, (double)t->sent / (r->model.split.ranks - 1));
 	x->ns = x->ns > 0 ? fmin(x->ns, ns) : ns;
 }
 

@@ -288,8 +288,8 @@ int cost_ranks_calibrate(struct cost *c, const struct cost_rows *rows, struct er
 	struct cost_model of;
 
 	cost_model_of(&of, rows);
-	k.tensor = of.ranks;
-	if (of.ranks < 2 || of.stages || !(of.exchange_ns > 0))
+	k.tensor = of.split.tensor;
+	if (of.split.ranks < 2 || k.tensor != of.split.ranks || !(of.exchange_ns > 0))
 		return err_set(e, ERR_INPUT, "it is no recording of tensor-parallel ranks that exchanged");
 	c->model.exchange_ns = of.exchange_ns;
 	c->model.byte_ns = of.byte_ns;
@@ -319,9 +319,10 @@ int cost_ranks_check(const struct cost *c, const struct cost_ranks *k, struct er
 			"--sequence-parallel has the whole model on each rank: not together with the others");
 	if (cost_ranks_number(k) > TL_MOST_RANKS)
 		return err_set(e, ERR_USAGE, "%d ranks: %d at most", cost_ranks_number(k), TL_MOST_RANKS);
-	if (m->ranks > 1)
+	if (m->split.ranks > 1)
 		return err_set(e, ERR_USAGE,
-			"these prices are of steps of %d ranks: fit them to a recording of one", m->ranks);
+			"these prices are of steps of %d ranks: fit them to a recording of one",
+			m->split.ranks);
 	if (!m->n_products)
 		return err_set(e, ERR_USAGE,
 			"ranks split a model's products, and these prices have none: --fit a recording, or use "

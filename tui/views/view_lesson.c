@@ -217,17 +217,12 @@ static void part(struct sheet *s, const struct lesson_part *p, int32_t i, bool a
 static struct engine_options ranks_of(const struct timeline *t)
 {
 	const char *prefill = timeline_setting(t, "prefill-ranks");
+	const struct tl_split split = timeline_split(t);
 	struct engine_options o = ENGINE_DEFAULTS;
 
-	for (int32_t i = 0; i < t->n_ranks; i++) {
-		const int32_t part = (int32_t)(t->rank[i].has.part % TL_MOST_RANKS),
-					  stage = (int32_t)(t->rank[i].has.stage % TL_MOST_RANKS);
-
-		o.tensor_parallel = part >= o.tensor_parallel ? part + 1 : o.tensor_parallel;
-		o.pipeline_parallel = stage >= o.pipeline_parallel ? stage + 1 : o.pipeline_parallel;
-	}
-	if (t->n_ranks)
-		o.sequence_parallel = t->n_ranks / (o.tensor_parallel * o.pipeline_parallel);
+	o.tensor_parallel = split.tensor;
+	o.pipeline_parallel = split.pipeline;
+	o.sequence_parallel = split.sequence;
 	o.prefill_ranks = prefill ? atoi(prefill) : 0;
 	return o;
 }

@@ -36,7 +36,6 @@ static double exchange_share(const struct tl_traffic *k)
 struct sums {
 	int64_t compute_ns, exchange_ns, slowed_ns, sent; /* of all ranks */
 	int64_t rows, steps, exchanges;                   /* exchanges: most of a rank */
-	int64_t stages, parts;
 };
 
 static struct sums sums_of(const struct timeline *t)
@@ -45,7 +44,6 @@ static struct sums sums_of(const struct timeline *t)
 
 	for (int32_t i = 0; i < t->n_ranks; i++) {
 		const struct tl_traffic k = timeline_traffic(t, i);
-		const struct ev_rank *has = &t->rank[i].has;
 
 		s.compute_ns += k.compute_ns;
 		s.exchange_ns += k.exchange_ns;
@@ -54,36 +52,32 @@ static struct sums sums_of(const struct timeline *t)
 		s.rows = k.rows > s.rows ? k.rows : s.rows;
 		s.steps = k.steps > s.steps ? k.steps : s.steps;
 		s.exchanges = k.exchanges > s.exchanges ? k.exchanges : s.exchanges;
-		s.stages = has->stage >= s.stages ? 1 + has->stage % TL_MOST_RANKS : s.stages;
-		s.parts = has->part >= s.parts ? 1 + has->part % TL_MOST_RANKS : s.parts;
 	}
 	return s;
 }
 
-/* Ranks of the same layers and parts share the rows. */
-static void put_split(char *out, size_t cap, const struct pen *p, int32_t n, const struct sums *s)
+static void put_split(char *out, size_t cap, const struct pen *p, const struct timeline *t)
 {
 	const char *times = glyph(p->c, GLYPH_TIMES);
-	const int64_t each = s->parts * s->stages;
+	const struct tl_split s = timeline_split(t);
 
-	if (n > 1 && each == 1)
-		snprintf(out, cap, "sequence %d", n);
-	else if (each > 0 && n > each)
-		snprintf(out, cap, "tensor %lld %s pipeline %lld %s sequence %lld", (long long)s->parts,
-			times, (long long)s->stages, times, (long long)(n / each));
+	if (s.sequence > 1 && s.tensor * s.pipeline == 1)
+		snprintf(out, cap, "sequence %d", s.sequence);
+	else if (s.sequence > 1)
+		snprintf(out, cap, "tensor %d %s pipeline %d %s sequence %d", s.tensor, times, s.pipeline,
+			times, s.sequence);
 	else
-		snprintf(out, cap, "tensor %lld %s pipeline %lld", (long long)s->parts, times,
-			(long long)s->stages);
+		snprintf(out, cap, "tensor %d %s pipeline %d", s.tensor, times, s.pipeline);
 }
 
-static void draw_head(struct pen *p, const struct timeline *t, const struct sums *s)
+static void draw_head(struct pen *p, const struct timeline *t)
 {
 	char split[80];
 
 	const char *form = timeline_setting(t, "exchange"), *link = timeline_setting(t, "link");
 	const bool slow = link && *link && strcmp(link, "-") != 0;
 
-	put_split(split, sizeof split, p, t->n_ranks, s);
+	put_split(split, sizeof split, p, t);
 	view_head(p, view_ranks.name, "%s · %s · %.8s%s%.24s", split, t->rank[0].transport,
 		form ? form : "q8", slow ? " · link " : "", slow ? link : "");
 }
@@ -269,7 +263,7 @@ static void ranks_draw(struct pen *p, const struct timeline *t, struct view_stat
 				  "their own");
 		return;
 	}
-	draw_head(p, t, &sums);
+	draw_head(p, t);
 	draw_sums(p, t, &sums);
 	if (f.lanes) {
 		view_ranks_lanes(p, y, t, first, f.n, f.rows);

@@ -239,19 +239,19 @@ static void test_link(void **state)
 {
 	static const char *const bad[] = { "", "1", "gbit", "1gbit,", ",1ms", "1gbit;1ms", "-1mbit",
 		"0us", "nanms", "1e9gbit", "1gbits", NULL };
-	struct transport_link l;
+	struct link_speed l;
 
 	(void)state;
-	assert_int_equal(transport_link_parse(&l, "1gbit,50us", NULL), 0);
+	assert_int_equal(link_parse(&l, "1gbit,50us", NULL), 0);
 	assert_true(l.rate == 1.25e8 && l.latency_ns == 50000);
-	assert_int_equal(transport_link_parse(&l, "100mbit", NULL), 0);
+	assert_int_equal(link_parse(&l, "100mbit", NULL), 0);
 	assert_true(l.rate == 1.25e7 && l.latency_ns == 0);
-	assert_int_equal(transport_link_parse(&l, "1.5ms", NULL), 0);
+	assert_int_equal(link_parse(&l, "1.5ms", NULL), 0);
 	assert_true(l.rate == 0 && l.latency_ns == 1500000);
 	for (int i = 0; bad[i]; i++) {
 		struct err e = { 0 };
 
-		assert_int_equal(transport_link_parse(&l, bad[i], &e), -1);
+		assert_int_equal(link_parse(&l, bad[i], &e), -1);
 		assert_int_equal(e.code, ERR_USAGE);
 	}
 }

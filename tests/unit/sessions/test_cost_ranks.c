@@ -27,7 +27,11 @@ static struct cost model(void)
 {
 	struct cost c = { .ns = { [COST_step] = 1e6, [COST_row] = 1e5, [COST_pair] = 100 },
 		.token_bytes = 8192,
-		.model = { .layers = LAYERS, .kv_heads = 4, .head_dim = 64, .parallel = 1, .ranks = 1 } };
+		.model = { .layers = LAYERS,
+			.kv_heads = 4,
+			.head_dim = 64,
+			.parallel = 1,
+			.split = { 1, 1, 1, 1 } } };
 	static const struct tl_product p[] = { { EV_STAGE_qkv, DIM, 3 * DIM, LAYERS, .bytes = 3000 },
 		{ EV_STAGE_out, DIM, DIM, LAYERS, .bytes = 1000 },
 		{ EV_STAGE_gate_up, DIM, INNER, 2 * LAYERS, .bytes = 2000 },
@@ -173,9 +177,9 @@ static void test_refused(void **state)
 	k.pipeline = 64;
 	refused(c, k, "at most");
 	k.pipeline = 1;
-	c.model.ranks = 2;
+	c.model.split.ranks = 2;
 	refused(c, k, "2 ranks");
-	c.model.ranks = 1;
+	c.model.split.ranks = 1;
 	c.model.layers = 1e15;
 	refused(c, k, "not simulated");
 	c.model.layers = LAYERS;
@@ -232,7 +236,7 @@ static void test_events(void **state)
 	cost_take(&r, &ev);
 	for (int rank = 0; rank < 2; rank++) {
 		ev_init(&ev, EV_rank);
-		ev.u.rank.rank = rank;
+		ev.u.rank.rank = ev.u.rank.part = rank;
 		cost_take(&r, &ev);
 	}
 	for (int i = 0; i < 40; i++)
@@ -242,7 +246,7 @@ static void test_events(void **state)
 	ev.u.traffic.exchange_ns = 5;
 	cost_take(&r, &ev);
 	cost_model_of(&m, &r);
-	assert_int_equal(m.ranks, 2);
+	assert_int_equal(m.split.ranks, 2);
 	assert_near(m.layers, 30, 1e-9);
 	assert_near(m.parallel, 0.75, 1e-9);
 	assert_near(m.exchange_ns, 40000, 1e-6);
@@ -265,7 +269,7 @@ static void test_calibrate(void **state)
 	k.tensor = 2;
 	truth.model.parallel = 0.6;
 	truth.model.exchange_ns = 30000;
-	r.model.ranks = 2;
+	r.model.split = (struct tl_split){ 2, 2, 1, 1 };
 	for (int i = 0; i < r.n; i++) {
 		const struct step_shape s = rows_at(i, 1 + i % 40, 1);
 		const struct cost_ranks_step step = cost_ranks_step(&truth, &k, &s);
@@ -277,7 +281,7 @@ static void test_calibrate(void **state)
 	assert_int_equal(cost_ranks_calibrate(&c, &r, &e), 0);
 	assert_near(c.model.exchange_ns, 30000, 1e-6);
 	assert_near(c.model.parallel, 0.6, 0.05); /* what a step's messages take counts as work */
-	r.model.stages = true;
+	r.model.split = (struct tl_split){ 2, 1, 2, 1 };
 	assert_int_equal(cost_ranks_calibrate(&c, &r, &e), -1);
 	free(r.row);
 }
