@@ -143,6 +143,7 @@ enum {
 	PALETTE_CHANGED = 32, /* settings that differ from their defaults */
 	PALETTE_ALL = 31,
 };
+#define PALETTE_ALL_TITLE "commands, views, lessons, settings"
 void app_palette(struct app *a, const char *title, unsigned parts, const char *filter);
 bool app_palette_key(struct app *a, const struct term_key *k);
 

@@ -116,20 +116,19 @@ bool app_letter(struct app *a, int key)
 	return true;
 }
 
-/* Keys that act from everywhere. */
+/* Keys that act from everywhere, and their names. */
 static const struct app_bind global_binds[] = { { KEY_F5_, "/pause" }, { KEY_F10_, "/step" },
 	{ KEY_F9_, "/back" }, { 0 } };
+static const char *const global_names[] = { "F5", "F10", "F9" };
 
 const char *app_key_of(const char *line)
 {
-	static const char *const keys[][2] = { { "/pause", "F5" }, { "/step", "F10" },
-		{ "/back", "F9" }, { "/cancel", "^C" } };
 	const size_t n = strcspn(line, " ");
 
-	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-		if (strlen(keys[i][0]) == n && !strncmp(keys[i][0], line, n))
-			return keys[i][1];
-	return NULL;
+	for (int i = 0; global_binds[i].key; i++)
+		if (strlen(global_binds[i].line) == n && !strncmp(global_binds[i].line, line, n))
+			return global_names[i];
+	return strcmp(line, "/cancel") ? NULL : "^C"; /* which ctrl_c() does */
 }
 
 static bool global_key(struct app *a, int key)
@@ -145,7 +144,7 @@ static bool global_key(struct app *a, int key)
 			a->message_ns = 0;
 		return true;
 	case CTRL_Z: app_suspend(a); return true;
-	case CTRL_P: app_palette(a, "commands, views, lessons, settings", PALETTE_ALL, ""); return true;
+	case CTRL_P: app_palette(a, PALETTE_ALL_TITLE, PALETTE_ALL, ""); return true;
 	case KEY_F1_: explain(a); return true;
 	}
 	return app_bound(a, global_binds, key);

@@ -33,9 +33,9 @@ static void add_command(struct app *a, const struct command *c)
 	snprintf(line, sizeof line, "/%s%s", c->s->name, whole ? "" : " ");
 	names_of(c, more, sizeof more);
 	palette_add(&a->palette, &(struct palette_item){ .group = c->s->group,
-								 .name = (char *)(uintptr_t)c->s->name,
+								 .name = c->s->name,
 								 .value = value,
-								 .text = (char *)(uintptr_t)c->s->doc,
+								 .text = c->s->doc,
 								 .more = more,
 								 .key = app_key_of(line),
 								 .line = line });
@@ -109,9 +109,9 @@ static void add_views(struct app *a)
 		first_sentence(views[v]->help, text, sizeof text);
 		snprintf(line, sizeof line, "/view %s", views[v]->id);
 		palette_add(&a->palette, &(struct palette_item){ .group = "Views",
-									 .name = (char *)(uintptr_t)views[v]->name,
+									 .name = views[v]->name,
 									 .text = text,
-									 .more = (char *)(uintptr_t)views[v]->id,
+									 .more = views[v]->id,
 									 .line = line });
 	}
 }
@@ -141,8 +141,7 @@ static void add_models(struct app *a)
 
 		snprintf(line, sizeof line, "/model %s", name);
 		palette_add(
-			&a->palette, &(struct palette_item){
-							 .group = "Models", .name = (char *)(uintptr_t)name, .line = line });
+			&a->palette, &(struct palette_item){ .group = "Models", .name = name, .line = line });
 	}
 }
 

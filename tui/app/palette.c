@@ -20,13 +20,13 @@ static char *copy(const char *text)
 	return strdup(text ? text : "");
 }
 
+/* Those that copy() made. */
 static void free_item(struct palette_item *i)
 {
-	free(i->name);
-	free(i->value);
-	free(i->text);
-	free(i->more);
-	free(i->line);
+	const char *const text[] = { i->name, i->value, i->text, i->more, i->line };
+
+	for (size_t k = 0; k < sizeof text / sizeof *text; k++)
+		free((void *)(uintptr_t)text[k]);
 }
 
 void palette_close(struct palette *p)

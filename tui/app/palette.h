@@ -11,10 +11,11 @@
 /* One of it. The texts are copied. */
 struct palette_item {
 	const char *group; /* its heading; lives as long as the palette */
-	char *name, *value, *text;
-	char *more;      /* other names that find it */
-	const char *key; /* that does the same, or NULL; lives as long as the palette */
-	char *line; /* what it is, typed: a command, or with a blank at its end the beginning of one */
+	const char *name, *value, *text;
+	const char *more; /* other names that find it */
+	const char *key;  /* that does the same, or NULL; lives as long as the palette */
+	const char *line; /* what it is, typed: a command, or with a blank at its end the beginning of
+						 one */
 	int score;
 };
 

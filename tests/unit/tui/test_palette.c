@@ -32,12 +32,12 @@ static void add(struct palette *p, const char *group, const char *name, const ch
 	const char *text, const char *more, const char *line)
 {
 	palette_add(p, &(struct palette_item){ .group = group,
-					   .name = (char *)(uintptr_t)name,
-					   .value = (char *)(uintptr_t)value,
-					   .text = (char *)(uintptr_t)text,
-					   .more = (char *)(uintptr_t)more,
+					   .name = name,
+					   .value = value,
+					   .text = text,
+					   .more = more,
 					   .key = strcmp(name, "pause") ? NULL : "F5",
-					   .line = (char *)(uintptr_t)line });
+					   .line = line });
 }
 
 static void fill(struct palette *p, const char *filter)
