@@ -647,6 +647,61 @@ def test_a_loop_is_held(suite):
         s.close()
 
 
+def test_said_again_and_found(suite):
+    """/edit sends an earlier turn anew, in its place; /grep goes to words; @FILE and /file send a file first"""
+    s = suite.screen(120, 40)
+    try:
+        with open(os.path.join(s.folder, "some notes.txt"), "w", encoding="utf-8") as f:
+            f.write("one two\nthree")
+        suite.chat(s, "--max-tokens", "4", "--logit-bias", "0:-100,1:-100,2:-100", "--record", "e.db")
+        for n, text in enumerate(("first words", "second words", "third words")):
+            suite.ask(s, text, 4 * n + 4)
+        enter(s, "/grep WORDS")
+        s.wait('"WORDS": 3 of 3, the question of c')
+        s.wait("cursor on token")
+        enter(s, "/grep")
+        s.wait('"WORDS": 2 of 3, the question of b')
+        enter(s, "/grep nowhere")
+        s.wait('"nowhere" was not said here')
+        enter(s, "/edit 2")
+        s.wait("turn 2: Enter sends it anew")
+        s.wait("you third", gone=True)
+        expect_prompt(s, "second words")
+        s.type(" anew")
+        s.keys("Enter")
+        s.wait("you second words anew")
+        s.wait(r"step 16\b")
+        enter(s, "/undo")
+        s.wait("you third words")
+        enter(s, "/edit 9")
+        s.wait("turns 1 to 3")
+        enter(s, "/file some notes.txt")
+        s.wait("what you say now is sent after some notes.txt")
+        s.type("what?")
+        s.keys("Enter")
+        s.wait('you @"some notes.txt" what[?]')
+        s.wait("after some notes.txt, 2 lines")
+        s.wait(r"step 20\b")
+        enter(s, "/edit")
+        expect_prompt(s, '@"some notes.txt" what?')
+        s.keys("C-u")
+        s.type("@so")
+        s.keys("Tab")
+        s.wait("@some notes.txt")
+        s.keys("C-u")
+        enter(s, "/file .")
+        s.wait("that is no file")
+        suite.quit(s)
+        said = [t for t, in rows(s, "e.db", "SELECT text FROM request")]
+        if said[3:] != ["second words anew", '`some notes.txt`:\n```\none two\nthree\n```\n\n@"some notes.txt" what?']:
+            raise Failure(f"{said}")
+        first, again = (rows(s, "e.db", f"SELECT prompt FROM request WHERE request = {n}")[0][0] for n in (1, 4))
+        if not again.startswith(first):
+            raise Failure("the turn before is not what the edited one follows")
+    finally:
+        s.close()
+
+
 def test_nothing_cuts_saving_off(suite):
     """Ctrl-C, SIGTERM and SIGHUP, any number of them while it saves: the recording is whole, copied, and named"""
     s = suite.screen(80, 24)

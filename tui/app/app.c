@@ -227,6 +227,7 @@ int app_act(struct app *a, enum command_act act, const char *text, struct err *e
 	case ACT_FIND:
 	case ACT_RFIND:
 	case ACT_PRINT: return app_break(a, act, text, e) ? -1 : 1;
+	case ACT_GREP: return app_grep(a, text, e) ? -1 : 1;
 	case ACT_EXPORT: return app_picture(a, text, e) ? -1 : 1;
 	case ACT_INFO: return app_info(a, text, e) ? -1 : 1;
 	case ACT_WHY: return app_why(a, text, e) ? -1 : 1;

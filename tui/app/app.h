@@ -89,6 +89,11 @@ struct app {
 	bool prompt_hidden;           /* replay: no prompt until / is typed */
 	int64_t drawn_ns, drawing_ns; /* the last frame: its end, and what it took */
 	int64_t ctrl_c_ns;
+	struct {
+		char words[80];
+		int64_t request;
+		int32_t token;
+	} grep; /* what /grep looked for last, and found */
 	char message[512];
 	enum app_say message_kind;
 	int64_t message_ns; /* 0: none */
@@ -146,6 +151,9 @@ enum {
 #define PALETTE_ALL_TITLE "commands, views, lessons, settings"
 void app_palette(struct app *a, const char *title, unsigned parts, const char *filter);
 bool app_palette_key(struct app *a, const struct term_key *k);
+
+/* app_grep.c: /grep [WORDS]. */
+int app_grep(struct app *a, const char *words, struct err *e);
 
 /* app_breaks.c: /break, /watch, /find, /rfind. */
 int app_break(struct app *a, enum command_act act, const char *text, struct err *e);

@@ -32,9 +32,13 @@ static void show_or_say(
 static int breaks_go_to(struct app *a, const char *expr, bool back, struct err *e)
 {
 	const char *path = a->mode->recording(a, e);
+	struct err own = { 0 };
 
-	if (!path || breaks_find(a->breaks, path, expr, step_of(a), back, e))
+	if (!path)
 		return -1;
+	if (breaks_find(a->breaks, path, expr, step_of(a), back, &own))
+		return err_set(e, own.code, "%s%s", own.text,
+			strpbrk(expr, "<>='") ? "" : "; /grep looks for words in what was said");
 	app_say(a, SAY_INFO, "searching %s for %s", back ? "backward" : "forward",
 		breaks_searched(a->breaks));
 	return 0;

@@ -124,7 +124,7 @@ char **commands_complete(void *host, const char *line, int start, int end, bool 
 	struct command_names known;
 	struct list l = { 0 };
 
-	*files = false;
+	*files = *begun == '@' && *line != '/';
 	if (*line != '/')
 		return NULL;
 	if (start == 0) {

@@ -56,7 +56,6 @@ const struct command_alias command_aliases[] = {
 	{ "reset", "rewind", "" },
 	{ "revert", "undo", "" },
 	{ "blame", "why", "" },
-	{ "grep", "find", "" },
 	{ "status", "info", "" },
 	{ "show", "print", "" },
 	{ "config", "set", "" },

@@ -66,6 +66,13 @@ void chat_hold_loop(struct app *a);
 bool chat_end_loop(struct app *a);
 int chat_copy(struct app *a, const char *what, struct err *e);
 
+/* chat_edit.c: /edit [TURN], /file PATH. */
+int chat_edit(struct app *a, const char *turn, struct err *e);
+int chat_file(struct app *a, const char *path, struct err *e);
+/* What is sent: the files that it names, and what was typed; malloc'd. NULL: one cannot be sent,
+ * which is said, and what was typed is in the prompt again, if that is empty. */
+char *chat_with_files(struct app *a, const char *typed);
+
 /* chat_continue.c: before the first turn, if options->resumed is given. */
 int chat_continue(struct app *a, struct err *e);
 
@@ -108,6 +115,9 @@ int chat_go_on(struct app *a, struct err *e);       /* from the step shown */
 int chat_step(struct app *a, int n, struct err *e); /* while an earlier step is shown: moves that */
 /* Before a turn is submitted: ends the conversation at the step shown. */
 int chat_stand_here(struct app *a, struct err *e);
+/* What a command refers to: the branch in focus, at present or at the step shown; the engine is
+ * paused. NULL with the error: there is none. */
+const struct tl_request *chat_focused(struct app *a, struct err *e);
 int chat_rewind(struct app *a, const char *where, struct err *e);
 int chat_fork_at(struct app *a, const char *where, struct err *e);
 /* chat_pin.c */

@@ -107,14 +107,17 @@ static int answer(struct app *a, struct conversation_prompt *p, struct err *e)
 	return 0;
 }
 
-void chat_ask(struct app *a, const char *text)
+void chat_ask(struct app *a, const char *typed)
 {
 	struct chat *c = a->mode_data;
+	char *text = chat_with_files(a, typed);
 	int32_t ctx = engine_info(c->live.session.engine)->ctx;
 	int32_t room = c->settings.max_tokens ? c->settings.max_tokens : ROOM_TOKENS;
 	struct conversation_prompt p;
 	struct err e = { 0 };
 
+	if (!text)
+		return;
 	room = room > ctx / 4 ? ctx / 4 : room;
 	conversation_choose(
 		c->live.conversation, a->state.request ? a->state.request : a->state.branch);
@@ -122,6 +125,7 @@ void chat_ask(struct app *a, const char *text)
 			!strcmp(c->settings.full, "drop"), &p, &e) < 0 ||
 		answer(a, &p, &e) < 0)
 		app_say(a, SAY_ERROR, "%s", e.text);
+	free(text);
 }
 
 static int repeat(struct app *a, int n_forks, struct err *e)
@@ -407,6 +411,14 @@ static int set_system(struct app *a, const char *text, struct err *e)
 	return chat_begin_anew(a, e);
 }
 
+static int stop_all(struct app *a)
+{
+	const int n = chat_stop(a, true);
+
+	app_say(a, SAY_INFO, n == 1 ? "1 request was stopped" : "%d requests were stopped", n);
+	return 0;
+}
+
 static int act(struct app *a, enum command_act act, const char *text, double number, struct err *e)
 {
 	struct actor *actor = ((struct chat *)a->mode_data)->live.session.actor;
@@ -414,6 +426,8 @@ static int act(struct app *a, enum command_act act, const char *text, double num
 	switch (act) {
 	case ACT_SAVE: return save(a, text, e);
 	case ACT_COPY: return chat_copy(a, text, e);
+	case ACT_EDIT: return chat_edit(a, text, e);
+	case ACT_FILE: return chat_file(a, text, e);
 	case ACT_COMPARE: return chat_compare(a, text, e);
 	case ACT_PRICE: return chat_price(a, e);
 	case ACT_PIN: return chat_pin(a, text, e);
@@ -435,11 +449,7 @@ static int act(struct app *a, enum command_act act, const char *text, double num
 	case ACT_LOAD: return chat_load(a, text, e);
 	case ACT_SYSTEM: return set_system(a, text, e);
 	case ACT_USER: return chat_set_user(a, text, e);
-	case ACT_STOP_ANSWER:
-		number = chat_stop(a, true);
-		app_say(a, SAY_INFO, number == 1 ? "1 request was stopped" : "%.0f requests were stopped",
-			number);
-		return 0;
+	case ACT_STOP_ANSWER: return stop_all(a);
 	case ACT_PAUSE:
 		return a->past || actor_paused(actor) ? chat_go_on(a, e) : (actor_pause(actor), 0);
 	case ACT_CONTINUE: return chat_go_on(a, e);

@@ -1,6 +1,5 @@
 /* /pin and /unpin: a file as the beginning of a first turn, kept in the prefix cache. Thread: the
  * UI's; what is submitted runs on the engine's. */
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,11 +8,12 @@
 
 #include "base/duration.h"
 #include "base/ids.h"
+#include "base/with_files.h"
 #include "engine/text/template.h"
 #include "tui/chat/chat.h"
 #include "tui/views/view_util.h"
 
-enum { MOST_BYTES = 1 << 20, PINS = 64 };
+enum { PINS = 64 };
 
 static const char default_ttl[] = "5m";
 
@@ -24,26 +24,6 @@ struct ids {
 	size_t n, cap;
 };
 
-static char *read_file(const char *path, struct err *e)
-{
-	FILE *f = fopen(path, "r");
-	char *text = f ? malloc(MOST_BYTES + 1) : NULL;
-	size_t n = text ? fread(text, 1, MOST_BYTES + 1, f) : 0;
-
-	if (!f || ferror(f))
-		err_set(e, ERR_INPUT, "/pin %.200s: %s", path, strerror(errno));
-	else if (n > MOST_BYTES || !n)
-		err_set(e, ERR_INPUT, "/pin %.200s: a text of 1 to %d bytes is needed", path, MOST_BYTES);
-	else
-		text[n] = '\0';
-	if (f)
-		fclose(f);
-	if (!e->code)
-		return text;
-	free(text);
-	return NULL;
-}
-
 /* A file, or itself between double quotes. */
 static char *read_text(const char *what, struct err *e)
 {
@@ -51,7 +31,7 @@ static char *read_text(const char *what, struct err *e)
 	char *text;
 
 	if (*what != '"')
-		return read_file(what, e);
+		return with_files_read(what, "/pin", NULL, e);
 	text = n > 2 && what[n - 1] == '"' ? strndup(what + 1, n - 2) : NULL;
 	if (!text)
 		err_set(e, ERR_USAGE, "/pin: a text stands between double quotes");

@@ -84,24 +84,36 @@ int chat_go_on(struct app *a, struct err *e)
 
 /* --- the commands --- */
 
-/* What a command refers to: the branch in focus, at present or at the step shown. */
-static int focused(struct app *a, struct travel_from *out, struct err *e)
+const struct tl_request *chat_focused(struct app *a, struct err *e)
 {
 	struct chat *c = a->mode_data;
 	const struct tl_request *r;
 
 	/* the search's answer is not part of the conversation yet, and the previous turn is not
 	 * meant */
-	if (c->search.running)
-		return err_set(e, ERR_USAGE,
+	if (c->search.running) {
+		err_set(e, ERR_USAGE,
 			"a search runs, whose branches do not go back: Esc stops it, and its best answer "
 			"stands");
+		return NULL;
+	}
 	chat_hold(a);
 	r = a->state.request || a->state.branch || a->state.token >= 0
 			? view_request(app_timeline(a), &a->state)
 			: chat_newest(a, app_timeline(a));
-	if (!r || !view_is_chat(r))
-		return err_set(e, ERR_USAGE, "nothing is said yet: there is nowhere to go back to");
+	if (r && view_is_chat(r))
+		return r;
+	err_set(e, ERR_USAGE, "nothing is said yet: there is nowhere to go back to");
+	return NULL;
+}
+
+static int focused(struct app *a, struct travel_from *out, struct err *e)
+{
+	struct chat *c = a->mode_data;
+	const struct tl_request *r = chat_focused(a, e);
+
+	if (!r)
+		return -1;
 	*out = (struct travel_from){ .t = app_timeline(a),
 		.request = r->id,
 		.open = conversation_open_pos(c->live.conversation, r->id),

@@ -104,6 +104,21 @@ static char *next_found(const char *text, int state)
 	return prompt.found && prompt.found[at] ? strdup(prompt.found[at++]) : NULL;
 }
 
+/* The next file of the name that follows an @. A folder may go on. */
+static char *next_attached(const char *text, int state)
+{
+	char *name = rl_filename_completion_function(text + 1, state), *word = NULL;
+	struct stat s;
+	bool folder = name && !stat(name, &s) && S_ISDIR(s.st_mode);
+
+	if (name && asprintf(&word, "@%s%s", name, folder ? "/" : "") < 0)
+		word = NULL;
+	free(name);
+	if (folder)
+		rl_completion_suppress_append = 1;
+	return word;
+}
+
 static char **complete(const char *text, int start, int end)
 {
 	bool files = false;
@@ -113,7 +128,9 @@ static char **complete(const char *text, int start, int end)
 	if (!prompt.options.complete)
 		return NULL;
 	prompt.found = prompt.options.complete(prompt.options.arg, rl_line_buffer, start, end, &files);
-	if (files) {
+	if (files && *text == '@') {
+		matches = rl_completion_matches(text, next_attached);
+	} else if (files) {
 		rl_filename_completion_desired = 1;
 		matches = rl_completion_matches(text, rl_filename_completion_function);
 	} else {

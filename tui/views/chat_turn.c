@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/with_files.h"
 #include "tui/views/search_tree.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
@@ -196,6 +197,19 @@ static void add_who(struct turn *n, const struct tl_request *r)
 	free(who);
 }
 
+/* Files that were sent before the question are named, not shown. */
+static void files_words(struct turn *n, const char *text)
+{
+	struct with_file f;
+	size_t used = 0, size;
+
+	for (; (size = with_files_next(text, &f)); text += size)
+		if (used < sizeof n->files)
+			used += (size_t)snprintf(n->files + used, sizeof n->files - used, "%s%.*s, %d line%s",
+				used ? " · " : "after ", f.name_size < 60 ? (int)f.name_size : 60, f.name, f.lines,
+				f.lines == 1 ? "" : "s");
+}
+
 void turn_of_request(
 	struct turn *n, const struct timeline *t, const struct tl_request *r, int width, bool ascii)
 {
@@ -205,8 +219,11 @@ void turn_of_request(
 	n->is_choice = is_choice(t, r);
 	side_words(n, t, r);
 	if (r->text && !n->same_question) {
+		const char *typed = with_files_typed(r->text);
+
 		add_who(n, r);
-		wrap_add_text(&n->asked, r->text, strlen(r->text));
+		files_words(n, r->text);
+		wrap_add_text(&n->asked, typed, strlen(typed));
 	}
 	if (timeline_within_answer(t, r))
 		wrap_add_given(&n->answer, t, r, answer_begin(t, r));
@@ -218,7 +235,7 @@ void turn_of_request(
 		snprintf(n->after, sizeof n->after, " ");
 	state_words(n, r);
 	n->n_lines = 2 * n->anew + !n->same_question + (n->trimmed[0] != 0) + (n->abandoned[0] != 0) +
-				 n->asked.n_lines + n->answer.n_lines + (n->after[0] != 0);
+				 (n->files[0] != 0) + n->asked.n_lines + n->answer.n_lines + (n->after[0] != 0);
 }
 
 const struct tl_search *turn_searching(const struct timeline *t)

@@ -8,14 +8,14 @@
 
 enum { TURN_LABEL_W = 4, TURNS_WAITING = 3 /* shown, the newest */ };
 
-/* One request on the screen, from top to bottom: notes on dropped turns, the question, a note on
- * siblings, the answer, why it ended. A note is one line. */
+/* One request on the screen, from top to bottom: notes on dropped turns, the question, the files
+ * before it, a note on siblings, the answer, why it ended. A note is one line. */
 struct turn {
 	const struct timeline *t;
 	const struct tl_request *r;
 	const struct tl_token *marked; /* under the cursor, or NULL */
 	struct wrap asked, answer;
-	char trimmed[96], abandoned[128], after[200];
+	char trimmed[96], files[128], abandoned[128], after[200];
 	size_t n_who;    /* bytes of `asked` that say which client asks, with its colon */
 	int32_t n_lines; /* including the blank line before it */
 	bool same_question, anew, waits;

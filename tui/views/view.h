@@ -17,6 +17,8 @@ enum { LAYOUT_VIEWS = 32 }; /* maximum; views.h checks the table against it */
 
 struct lens_look; /* tui/state/lens.h */
 
+enum { VIEW_KEEP_CURSOR = -1 };
+
 /* An action that a view requests from the program. */
 struct view_action {
 	enum { ACTION_NOTHING, ACTION_BRANCH, ACTION_TRY, ACTION_LENS } what;
@@ -44,7 +46,8 @@ struct view_state {
 	int32_t layer;                /* attention: layer, or -1 for the mean */
 	int32_t head;                 /* attention: head, or -1 for the mean */
 	int32_t scroll[LAYOUT_VIEWS]; /* by view index */
-	int64_t cursor[LAYOUT_VIEWS]; /* by view index; a view's own meaning */
+	/* by view index; a view's own meaning. VIEW_KEEP_CURSOR of the chat: it scrolls to `token` */
+	int64_t cursor[LAYOUT_VIEWS];
 	/* chat, scrolled: the turn at the end of the window, the lines of it that are above that end,
 	 * and those below it */
 	struct {

@@ -16,7 +16,6 @@
 enum {
 	MAX_TURNS = 4096,
 	PAGE_LINES = 10,
-	KEEP_CURSOR = -1,
 	TURN_HEAD = 3 /* blank, question, note */
 };
 
@@ -85,6 +84,25 @@ static void draw_label(struct pen *p, int y, const struct turn *n)
 		view_put(p, 0, y, INK_DIM, "ai");
 }
 
+/* The question, with its notes. Returns the line after them. */
+static int draw_asked(struct pen *p, int y, const struct turn *n)
+{
+	y += !n->same_question;
+	if (n->trimmed[0])
+		view_put(p, TURN_LABEL_W, y++, INK_DIM, "%s", n->trimmed);
+	if (n->asked.n_lines && n->r->kind == EV_REQUEST_KIND_served)
+		view_put_label(p, 0, y, n->r->id);
+	else if (n->asked.n_lines)
+		view_put(p, 0, y, INK_DIM, "you");
+	for (int32_t i = 0; i < n->asked.n_lines; i++)
+		draw_line(p, y++, n, &n->asked, i);
+	if (n->files[0])
+		view_put(p, TURN_LABEL_W, y++, INK_DIM, "%s", n->files);
+	if (n->abandoned[0])
+		view_put(p, TURN_LABEL_W, y++, INK_DIM, "%s", n->abandoned);
+	return y;
+}
+
 /* Draws the lines of a turn whose first one is at y (perhaps above the pen), down to `end`
  * (exclusive). */
 static void draw_turn(struct pen *p, int y, int top, const struct turn *n, bool last)
@@ -98,17 +116,7 @@ static void draw_turn(struct pen *p, int y, int top, const struct turn *n, bool 
 		pen_hline(&in, 0, ++y, p->r.w);
 		view_put(&in, TURN_LABEL_W, y++, INK_TEXT, " %s ", anew_words);
 	}
-	y += !n->same_question;
-	if (n->trimmed[0])
-		view_put(&in, TURN_LABEL_W, y++, INK_DIM, "%s", n->trimmed);
-	if (n->asked.n_lines && n->r->kind == EV_REQUEST_KIND_served)
-		view_put_label(&in, 0, y, n->r->id);
-	else if (n->asked.n_lines)
-		view_put(&in, 0, y, INK_DIM, "you");
-	for (int32_t i = 0; i < n->asked.n_lines; i++)
-		draw_line(&in, y++, n, &n->asked, i);
-	if (n->abandoned[0])
-		view_put(&in, TURN_LABEL_W, y++, INK_DIM, "%s", n->abandoned);
+	y = draw_asked(&in, y, n);
 	if ((n->answer.n_lines || n->after[0]) && !n->waits)
 		draw_label(&in, y, n);
 	if (n->skip)
@@ -253,7 +261,7 @@ static int32_t scroll_of(struct view_state *s, const struct page *g, int32_t row
 
 	if (scroll > 0 && s->read.scroll > 0 && g->held >= 0)
 		scroll += g->held - s->read.above - s->read.scroll;
-	if (s->cursor[VIEW_CHAT] == KEEP_CURSOR && g->cursor >= 0) {
+	if (s->cursor[VIEW_CHAT] == VIEW_KEEP_CURSOR && g->cursor >= 0) {
 		if (g->cursor < scroll)
 			scroll = g->cursor;
 		if (g->cursor >= scroll + rows)
@@ -313,7 +321,7 @@ static void head_words(char *out, size_t cap, const struct timeline *t, const st
 static void draw_turns(struct pen *p, const struct timeline *t, struct view_state *s, int top)
 {
 	int rows = p->r.h - top, width = p->r.w - TURN_LABEL_W;
-	bool keep = s->cursor[VIEW_CHAT] == KEEP_CURSOR && s->token >= 0;
+	bool keep = s->cursor[VIEW_CHAT] == VIEW_KEEP_CURSOR && s->token >= 0;
 	struct page g;
 	int32_t scroll, y;
 
@@ -400,7 +408,7 @@ static bool key_chat(int key, const struct timeline *t, struct view_state *s)
 	default:
 		if (!view_walk_tokens(key, t, s))
 			return false;
-		s->cursor[VIEW_CHAT] = KEEP_CURSOR;
+		s->cursor[VIEW_CHAT] = VIEW_KEEP_CURSOR;
 		if (s->token < 0)
 			*scroll = 0;
 		return true;

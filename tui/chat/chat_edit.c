@@ -1,0 +1,106 @@
+/* What is typed: an earlier turn again, and the files that it names. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/with_files.h"
+#include "tui/chat/chat.h"
+#include "tui/term/prompt.h"
+#include "tui/views/view_util.h"
+
+/* ---- /edit ---- */
+
+/* The request that answered turn n of the branch in focus, its newest first if n is 0. */
+static const struct tl_request *turn_of(
+	const struct timeline *t, const struct tl_request *r, long n, long *number, struct err *e)
+{
+	long turns = 0;
+
+	for (int64_t i = r->id; i; i = timeline_turn_before(t, i))
+		turns++;
+	*number = n ? n : turns;
+	if (n < 0 || n > turns) {
+		err_set(e, ERR_USAGE, "/edit: this conversation has turns 1 to %ld", turns);
+		return NULL;
+	}
+	for (; n && r && turns > n; turns--)
+		r = timeline_request(t, timeline_turn_before(t, r->id));
+	return r;
+}
+
+/* The conversation ends before the turn that r answered. */
+static int stand_before(struct app *a, const struct timeline *t, int64_t request, struct err *e)
+{
+	struct tl_branch before = { timeline_turn_before(t, request), -1, 0 };
+
+	if (!before.request)
+		return chat_begin_anew(a, e);
+	before.pos = timeline_branch_length(t, before);
+	return chat_stand_at(a, t, before, e);
+}
+
+int chat_edit(struct app *a, const char *turn, struct err *e)
+{
+	struct chat *c = a->mode_data;
+	const bool paused = actor_paused(c->live.session.actor);
+	char *end, *text;
+	long n = strtol(turn, &end, 10);
+	const struct tl_request *r;
+	int rc;
+
+	if (*end || (*turn && n < 1))
+		return err_set(e, ERR_USAGE, "/edit %.40s: the number of a turn is needed", turn);
+	r = chat_focused(a, e);
+	r = r ? turn_of(app_timeline(a), r, n, &n, e) : NULL;
+	text = r && r->text ? strdup(with_files_typed(r->text)) : NULL;
+	if (!text)
+		return e->code ? -1 : err_set(e, ERR_USAGE, "/edit: the words of that turn are not known");
+	rc = stand_before(a, app_timeline(a), r->id, e);
+	if (!rc) {
+		chat_past_leave(a);
+		app_focus(a, FOCUS_PROMPT);
+		prompt_set(text);
+		app_say(a, SAY_INFO, "turn %ld: Enter sends it anew; /tree has the answer that it had", n);
+	}
+	if (!paused)
+		actor_resume(c->live.session.actor);
+	free(text);
+	return rc;
+}
+
+/* ---- files ---- */
+
+int chat_file(struct app *a, const char *path, struct err *e)
+{
+	char *text = with_files_read(path, "/file", NULL, e), *word = NULL;
+	int rc = -1;
+
+	free(text);
+	if (text && asprintf(&word, strpbrk(path, " \t") ? "@\"%s\" " : "@%s ", path) > 0) {
+		app_focus(a, FOCUS_PROMPT);
+		prompt_set(word);
+		app_say(a, SAY_INFO, "what you say now is sent after %s", path);
+		rc = 0;
+	}
+	free(word);
+	return rc;
+}
+
+char *chat_with_files(struct app *a, const char *typed)
+{
+	struct chat *c = a->mode_data;
+	struct err e = { 0 };
+	char unknown[80], *text;
+
+	if (c->lesson.l) /* its author's words read no file here */
+		return strdup(typed);
+	text = with_files(typed, unknown, sizeof unknown, &e);
+	if (text && *unknown && strpbrk(unknown, "./"))
+		app_say(a, SAY_INFO, "@%s names no file: it is sent as it stands", unknown);
+	if (text)
+		return text;
+	app_say(a, SAY_ERROR, "%s", e.text);
+	if (!*prompt_text())
+		prompt_set(typed);
+	return NULL;
+}
