@@ -1,6 +1,7 @@
 /* cutaway chat and cutaway replay: the terminal program. Thread: main's. */
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +109,40 @@ static int go_on(struct cli *c, struct resumed **p, char **model, struct err *e)
 	return rc;
 }
 
+/* Runs what the user chose to follow, in place of this process. */
+static int go_to(const struct cli *c, struct tui_then *then, struct err *e)
+{
+	const bool chat = !strcmp(then->verb, "continue");
+	char *last = NULL;
+	const char *argv[8] = { "cutaway", chat ? "chat" : "replay", "--theme", c->theme };
+	int n = 4;
+	sigset_t none;
+
+	if (c->ascii)
+		argv[n++] = "--ascii";
+	if (chat && c->no_record)
+		argv[n++] = "--no-record";
+	if (asprintf(&last, chat ? "--continue=%s" : "--%s", chat ? then->path : "") < 0)
+		return err_set(e, ERR_MEMORY, "no memory for a command");
+	argv[n++] = last;
+	argv[n] = chat ? NULL : then->path;
+	sigemptyset(&none); /* the screens' are blocked */
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	fflush(NULL);
+	execv("/proc/self/exe", (char *const *)(uintptr_t)argv);
+	free(last);
+	return err_set(e, ERR_IO, "%s: %s", then->path, strerror(errno));
+}
+
+/* The last thing of a verb. */
+static int end_with(const struct cli *c, struct tui_then *then, struct err *e)
+{
+	if (then->path && !e->code)
+		go_to(c, then, e);
+	free(then->path);
+	return e->code ? -1 : 0;
+}
+
 static void take_options(struct tui_options *o, const struct cli *c, const struct chat_extra *extra)
 {
 	o->engine = c->engine;
@@ -132,6 +167,7 @@ int chat_open(const struct cli *given, const struct chat_extra *extra, struct er
 	char *model = NULL, *history = NULL, *record = NULL;
 	struct resumed *earlier = NULL;
 	struct tui_end end = { 0 };
+	struct tui_then then = { .path = NULL };
 
 	own.answer.stop = (struct setting_stops){ { NULL } };
 	if (setting_stops_copy(&own.answer.stop, &given->answer.stop, e) ||
@@ -142,6 +178,7 @@ int chat_open(const struct cli *given, const struct chat_extra *extra, struct er
 	if (paths_history(&history, NULL))
 		history = NULL; /* the prompt works without a history */
 	take_options(&o, c, extra);
+	o.then = extra->guest ? NULL : &then;
 	o.engine.model = model;
 	o.resumed = earlier;
 	o.record_named = asked;
@@ -158,7 +195,7 @@ out:
 	free(record);
 	free(history);
 	free(model);
-	return e->code ? -1 : 0;
+	return end_with(given, &then, e);
 }
 
 static int chat_verb(const struct cli *c, struct err *e)
@@ -214,23 +251,24 @@ static int follow_file(const char *path, const struct tui_options *o, struct err
 static int replay_verb(const struct cli *c, struct err *e)
 {
 	struct tui_options o = screen_options(c);
+	struct tui_then then = { .path = NULL };
 	char *newest = NULL, *model = NULL;
-	int rc;
 
+	o.then = &then;
 	o.follow = replay_opts.follow;
 	o.engine.model = c->engine.model;
 	if (!c->engine.model && !model_find(c, &model, NULL))
 		o.model_else = model;
 	o.newest = !c->n_operands;
 	if (!c->n_operands && recordings_find(NULL, &newest, e))
-		rc = -1;
+		; /* which is told */
 	else if (replay_opts.follow && !newest)
-		rc = follow_file(c->operand[0], &o, e);
+		follow_file(c->operand[0], &o, e);
 	else
-		rc = tui_replay(newest ? newest : c->operand[0], &o, e);
+		tui_replay(newest ? newest : c->operand[0], &o, e);
 	free(model);
 	free(newest);
-	return rc;
+	return end_with(c, &then, e);
 }
 
 const struct verb verb_chat = {

@@ -13,15 +13,18 @@
 #include "cli/cli.h"
 #include "cli/out.h"
 #include "sessions/history/listed.h"
-#include "trace/recording.h"
+#include "sessions/history/session_file.h"
 
 static struct sessions_opts {
 	bool yes;
+	const char *find;
 } opts;
 
 static const struct setting sessions_own[] = {
 	OWN(FLAG, sessions_opts, yes, .name = "yes", .group = "Recording",
 		.doc = "delete without asking"),
+	OWN(TEXT, sessions_opts, find, .name = "find", .group = "Recording", .arg = "WORDS",
+		.doc = "list those in which the words were said, with the line around them"),
 	{ 0 },
 };
 
@@ -85,12 +88,19 @@ static void list_row(struct listing *out, int32_t number, const char *path,
 	listing_text(out, l->text);
 }
 
+/* With --find: whether the words were said in it; the line around them is its text then. */
+static bool is_listed(const char *path, struct listed *l)
+{
+	listed_read(path, l);
+	return !opts.find || listed_said(path, opts.find, l->text);
+}
+
 static int print_list(const struct cli *c, struct err *e)
 {
 	struct json j = { 0 };
 	struct recordings r;
 	struct listing out;
-	int rc;
+	int rc, n = 0;
 
 	if (recordings_open(&r, e))
 		return -1;
@@ -102,76 +112,21 @@ static int print_list(const struct cli *c, struct err *e)
 		struct listed l;
 
 		snprintf(path, sizeof path, "%s%s", r.folder, r.file[i].name);
-		listed_read(path, &l);
+		if (!is_listed(path, &l))
+			continue;
 		list_row(&out, i + 1, path, &r.file[i], &l);
+		n++;
 		out_flush(e); /* the newest are there at once, however many follow */
 	}
 	rc = rc || listing_end(&out, 0, e) ? -1 : 0;
 	if (!rc && !c->json)
-		printf(
-			"%d recording%s in %s, last written first\n", (int)r.n, r.n == 1 ? "" : "s", r.folder);
+		printf("%d recording%s in %s%s, last written first\n", n, n == 1 ? "" : "s", r.folder,
+			opts.find ? " with these words" : "");
 	recordings_close(&r);
 	return rc;
 }
 
 /* ---- one recording ---- */
-
-/* What lies beside a recording whose session was killed. */
-static const char *const beside[] = { "-wal", "-shm", "-journal" };
-enum { N_BESIDE = sizeof beside / sizeof *beside };
-
-/* What is being written stays, and so does a file that is no recording, unless it lies where only
- * recordings do. */
-static int check_ours(const char *path, const char *what, struct listed *l, struct err *e)
-{
-	char *folder = NULL;
-	bool ours = !paths_data("sessions/", &folder, NULL) && !strncmp(path, folder, strlen(folder));
-
-	free(folder);
-	listed_read(path, l);
-	if (l->state == LISTED_WRITTEN || recording_is_written(path))
-		return err_set(
-			e, ERR_USAGE, "%s is being written: %s it when its session has ended", path, what);
-	if (access(path, F_OK) || (l->state == LISTED_UNREADABLE && !ours))
-		return err_set(e, ERR_INPUT, "%s: %s", path, l->why);
-	return 0;
-}
-
-/* A new name never replaces a file. */
-static int move_file(const char *from, const char *to)
-{
-	if (link(from, to))
-		return -1;
-	if (!unlink(from))
-		return 0;
-	unlink(to);
-	return -1;
-}
-
-/* The log of a killed session goes first: it means nothing without the file, and the file little
- * without it. */
-static int move_recording(const char *from, const char *to, struct err *e)
-{
-	char old[PATH_MAX], new[PATH_MAX];
-	int moved = 0;
-
-	for (; moved < N_BESIDE; moved++) {
-		snprintf(old, sizeof old, "%s%s", from, beside[moved]);
-		snprintf(new, sizeof new, "%s%s", to, beside[moved]);
-		if (move_file(old, new) && errno != ENOENT)
-			break;
-	}
-	if (moved == N_BESIDE && !move_file(from, to))
-		return 0;
-	err_set(e, ERR_IO, errno == EEXIST ? "%s exists already: choose another name" : "%s: %s", to,
-		strerror(errno));
-	while (moved-- > 0) {
-		snprintf(old, sizeof old, "%s%s", from, beside[moved]);
-		snprintf(new, sizeof new, "%s%s", to, beside[moved]);
-		move_file(new, old);
-	}
-	return -1;
-}
 
 static int name_recording(const char *what, const char *name, struct err *e)
 {
@@ -180,7 +135,7 @@ static int name_recording(const char *what, const char *name, struct err *e)
 	int rc = -1;
 
 	if (!recordings_find(what, &from, e) && !recordings_new_path(name, &to, e) &&
-		!check_ours(from, "name", &l, e) && !move_recording(from, to, e)) {
+		!session_file_ours(from, "name", &l, e) && !session_file_move(from, to, e)) {
 		printf("%s\n", to);
 		rc = 0;
 	}
@@ -203,14 +158,8 @@ static bool agreed(const char *path, const struct listed *l)
 
 static int delete_file(const char *path, struct err *e)
 {
-	char other[PATH_MAX];
-
-	if (unlink(path))
-		return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
-	for (int i = 0; i < N_BESIDE; i++) {
-		snprintf(other, sizeof other, "%s%s", path, beside[i]);
-		unlink(other);
-	}
+	if (session_file_delete(path, e))
+		return -1;
 	printf("deleted %s\n", path);
 	return 0;
 }
@@ -229,11 +178,12 @@ static int delete_recordings(const struct cli *c, struct err *e)
 				"name",
 				c->operand[i]);
 	for (; !rc && n < c->n_operands - 1; n++)
-		rc = recordings_find(c->operand[n + 1], &path[n], e) || check_ours(path[n], "delete", &l, e)
+		rc = recordings_find(c->operand[n + 1], &path[n], e) ||
+					 session_file_ours(path[n], "delete", &l, e)
 				 ? -1
 				 : 0;
 	for (int i = 0; !rc && i < n; i++) {
-		rc = check_ours(path[i], "delete", &l, e);
+		rc = session_file_ours(path[i], "delete", &l, e);
 		if (!rc && agreed(path[i], &l))
 			rc = delete_file(path[i], e);
 		else if (!rc)
@@ -287,12 +237,13 @@ const struct verb verb_sessions = {
 	.doc =
 		"Lists the recordings of the default folder, the last written first: when it began, model, "
 		"turns, tokens, size, its name if it was given one, its lesson, the first question, and "
-		"whether it is being written, was cut off or cannot be read. `sessions name FILE NEW` "
+		"whether it is being written, was cut off or cannot be read; with --find WORDS those in "
+		"which the words were said. `sessions name FILE NEW` "
 		"names one, `sessions delete FILE …` deletes after asking (never one that is being "
 		"written; with --yes by name alone, since numbers change), `sessions open [FILE]` replays "
 		"it. FILE is a file, a number of the list, or the beginning of a name that no other has, "
 		"here and wherever a command takes a recording.",
-	.example = "cutaway sessions name 1 foxes",
+	.example = "cutaway sessions --find 'prime numbers'",
 	.takes = "json|csv|Screen",
 	.max_operands = CLI_MAX_OPERANDS,
 	.run = sessions_verb,

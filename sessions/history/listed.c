@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/with_files.h"
 #include "trace/foreign.h"
 #include "trace/recording.h"
 #include "trace/schema.h"
@@ -38,11 +39,10 @@ static sqlite3_stmt *first_row(struct listing *l, const char *sql)
 }
 
 /* One line of whole characters. */
-static void take_text(char out[LISTED_TEXT], sqlite3_stmt *s, int column)
+static void take_line(char out[LISTED_TEXT], const char *text, size_t size)
 {
-	const char *text = (const char *)sqlite3_column_text(s, column);
-	size_t size = text ? (size_t)sqlite3_column_bytes(s, column) : 0, n = 0;
 	struct glyph_run g;
+	size_t n = 0;
 
 	for (; size && n + sizeof g.text < LISTED_TEXT; text += g.used, size -= g.used) {
 		g = text_next(text, size, false);
@@ -50,6 +50,13 @@ static void take_text(char out[LISTED_TEXT], sqlite3_stmt *s, int column)
 			break;
 		n += (size_t)snprintf(out + n, LISTED_TEXT - n, "%s", g.newline || g.tab ? " " : g.text);
 	}
+}
+
+static void take_text(char out[LISTED_TEXT], sqlite3_stmt *s, int column)
+{
+	const char *text = (const char *)sqlite3_column_text(s, column);
+
+	take_line(out, text, text ? (size_t)sqlite3_column_bytes(s, column) : 0);
 }
 
 static void read_session(struct listing *l)
@@ -77,11 +84,11 @@ static int64_t read_number(struct listing *l, const char *sql)
 static void read_questions(struct listing *l)
 {
 	sqlite3_stmt *s =
-		l->e->code ? NULL
-				   : first_row(l, "SELECT substr(text, 1, 240) " QUESTIONS " ORDER BY seq LIMIT 1");
+		l->e->code ? NULL : first_row(l, "SELECT text " QUESTIONS " ORDER BY seq LIMIT 1");
+	const char *text = s ? (const char *)sqlite3_column_text(s, 0) : NULL;
 
-	if (s)
-		take_text(l->out->text, s, 0);
+	text = text ? with_files_typed(text) : "";
+	take_line(l->out->text, text, strlen(text));
 	sqlite3_finalize(s);
 	s = l->e->code ? NULL
 				   : first_row(l, "SELECT substr(name, 1, 60) FROM lesson ORDER BY seq LIMIT 1");
@@ -121,4 +128,53 @@ void listed_read(const char *path, struct listed *out)
 		!strncmp(e.text, path, strlen(path)) && !strncmp(e.text + strlen(path), ": ", 2)
 			? e.text + strlen(path) + 2
 			: e.text);
+}
+
+/* ---- what was said ---- */
+
+enum { AROUND = 24 /* bytes before the words */ };
+
+static bool found_in(const char *text, const char *words, char out[LISTED_TEXT])
+{
+	const char *at = text ? strcasestr(text, words) : NULL, *from = at;
+
+	if (!at)
+		return false;
+	while (from > text && at - from < AROUND && from[-1] != '\n')
+		from--;
+	while (from > text && from < at && (*from & 0xc0) == 0x80) /* whole characters */
+		from++;
+	take_line(out, from, strcspn(at, "\n") + (size_t)(at - from));
+	return true;
+}
+
+/* The first row whose text has the words. */
+static bool said_in(struct foreign *f, const char *sql, const char *words, char out[LISTED_TEXT])
+{
+	sqlite3_stmt *s = NULL;
+	bool found = false;
+
+	if (!schema_prepare(f->db, sql, &s))
+		while (!found && sqlite3_step(s) == SQLITE_ROW)
+			found = found_in((const char *)sqlite3_column_text(s, 0), words, out);
+	sqlite3_finalize(s);
+	return found;
+}
+
+bool listed_said(const char *path, const char *words, char out[LISTED_TEXT])
+{
+	struct err e = { 0 };
+	struct foreign f;
+	bool found;
+
+	if (foreign_peek(&f, path, BIT(session) | BIT(request) | BIT(token) | BIT(vocab), &e))
+		return false;
+	found =
+		said_in(&f, "SELECT text " QUESTIONS " ORDER BY seq", words, out) ||
+		said_in(&f,
+			"SELECT group_concat(b, '') FROM (SELECT t.request AS q, CAST(v.bytes AS TEXT) AS b "
+			"FROM token t LEFT JOIN vocab v ON v.id = t.id ORDER BY t.request, t.pos) GROUP BY q",
+			words, out);
+	foreign_close(&f);
+	return found;
 }

@@ -4,6 +4,7 @@
 #ifndef CUTAWAY_SESSIONS_LISTED_H
 #define CUTAWAY_SESSIONS_LISTED_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -29,5 +30,9 @@ struct listed {
 };
 
 void listed_read(const char *path, struct listed *out);
+
+/* Whether words were said in it, by either side, in any case of ASCII letters; out: the line around
+ * them. Reads all its tokens: some milliseconds for a thousand. */
+bool listed_said(const char *path, const char *words, char out[LISTED_TEXT]);
 
 #endif

@@ -702,6 +702,66 @@ def test_said_again_and_found(suite):
         s.close()
 
 
+def test_sessions_from_inside(suite):
+    """/sessions lists what was recorded, and finds words said in it; one is continued, replayed, named, deleted"""
+    s = suite.screen(120, 40)
+    folder = os.path.join(s.env["XDG_DATA_HOME"], "cutaway", "sessions")
+    limits = ("--max-tokens", "4", "--logit-bias", "0:-100,1:-100,2:-100")
+
+    def listed(line, *shown):
+        enter(s, line)
+        s.wait(r"\d+ of \d+ *$")
+        for text in shown:
+            s.wait(text)
+
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+        for text in ("of foxes", "of owls"):
+            suite.chat(s, *limits)
+            suite.ask(s, text, 4)
+            suite.quit(s)
+        suite.chat(s, *limits)
+        suite.ask(s, "of neither", 4)
+        listed("/sessions", "today", "1 turn +of owls", "1 turn +of foxes", "2 of 2")
+        s.keys("Escape")
+        s.wait("F1 explains", gone=True)
+        listed("/sessions FOX", 'sessions with "FOX"', "of foxes", "1 of 1")
+        s.keys("Enter")
+        s.wait("^ +of foxes ─")
+        s.keys("Enter")
+        s.wait("goes on: 1 turn")
+        suite.ask(s, "and of cubs", 4)
+        listed("/sessions", "of neither", "3 of 3")
+        s.type("owls")
+        s.wait("1 of 3")
+        s.keys("Enter")
+        s.wait("^ +of owls ─")
+        s.keys("Down", "Enter")
+        s.wait(r"replay .*step \d of 4")
+        listed("/sessions", "of foxes", "4 of 4")
+        s.keys("Escape")
+        s.wait("F1 explains", gone=True)
+        newest = sorted(os.listdir(folder))[-1]
+        enter(s, f"/session name {newest} cubs of foxes")
+        s.wait("it is .*cubs of foxes.db now")
+        listed("/session delete cubs of foxes.db", "delete it for good", "2 turns, 4 tokens: of foxes")
+        s.keys("Enter")
+        s.wait("4 of 4")
+        s.keys("Escape")
+        s.wait("F1 explains", gone=True)
+        listed("/session delete cubs of", "delete it for good")
+        s.keys("Down", "Enter")
+        s.wait("deleted .*cubs of foxes.db")
+        enter(s, "/session name cubs.db")
+        s.wait("a name is needed")
+        s.type("q")
+        s.wait(r"^\$$")
+        if len(os.listdir(folder)) != 3:
+            raise Failure(f"{os.listdir(folder)}")
+    finally:
+        s.close()
+
+
 def test_nothing_cuts_saving_off(suite):
     """Ctrl-C, SIGTERM and SIGHUP, any number of them while it saves: the recording is whole, copied, and named"""
     s = suite.screen(80, 24)

@@ -3,6 +3,7 @@
 tiny random model. TAP; Python's standard library alone."""
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -56,6 +57,14 @@ def test_list():
           rows[0]["model"].startswith("tiny") and abs(rows[0]["unix_ns"] / 1e9 - time.time()) < 3600, rows[0])
     check("a question of several lines is one line, its escapes no escapes",
           "\n" not in rows[1]["text"] and "\x1b" not in rows[1]["text"], rows[1])
+    status, out, _ = cutaway("sessions", "--find", "OF two")
+    check("--find lists those in which words were said, in any case", status == 0 and "mid.db"[:3] in out and
+          "of two" in out and "1 recording" in out and "oldest" not in out, out)
+    answer, = sqlite3.connect(os.path.join(FOLDER, "old.db")).execute("SELECT CAST(answer AS BLOB) FROM answers").fetchone()
+    letters = max(re.findall(rb"[A-Za-z]*", answer), key=len).decode()
+    found = [r["name"] for r in json.loads(cutaway("sessions", "--json", "--find", letters)[1])]
+    check("in answers, too", letters and "old.db" in found, (answer, found))
+    check("and none where they were not", json.loads(cutaway("sessions", "--json", "--find", "nowhere said")[1]) == [])
     out = cutaway("sessions")[1]
     check("the table has them too", all(r["text"] in out for r in rows) and "3 recordings" in out, out)
 

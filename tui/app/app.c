@@ -101,6 +101,8 @@ int app_open(struct app *a, const struct app_mode *mode, void *data, const struc
 
 	a->mode = mode;
 	a->mode_data = data;
+	a->then = o->then;
+	a->own = o->record;
 	a->signal_fd = -1;
 	a->focus = FOCUS_PROMPT;
 	a->zoom = -1;
@@ -144,6 +146,7 @@ void app_close(struct app *a)
 	canvas_free(&a->canvas);
 	timeline_free(&a->timeline);
 	popup_free(&a->popup);
+	app_sessions_close(a);
 	palette_close(&a->palette);
 	close_signals(a);
 }
@@ -227,6 +230,8 @@ int app_act(struct app *a, enum command_act act, const char *text, struct err *e
 	case ACT_FIND:
 	case ACT_RFIND:
 	case ACT_PRINT: return app_break(a, act, text, e) ? -1 : 1;
+	case ACT_SESSIONS: return app_sessions(a, text, e) ? -1 : 1;
+	case ACT_SESSION: return app_session(a, text, e) ? -1 : 1;
 	case ACT_GREP: return app_grep(a, text, e) ? -1 : 1;
 	case ACT_EXPORT: return app_picture(a, text, e) ? -1 : 1;
 	case ACT_INFO: return app_info(a, text, e) ? -1 : 1;
@@ -318,6 +323,8 @@ static int wait_ms(struct app *a)
 	int64_t now = now_ns(), due = a->drawn_ns + frame_ns(a) - now;
 	int ms = sooner(sooner(message_timeout(a, now), app_breaks_timeout(a)), a->mode->timeout_ms(a));
 
+	if (a->sessions)
+		return 0;
 	if (a->dirty && !term_pending(a->term))
 		ms = sooner(ms, due > 0 ? (int)(due / 1000000) + 1 : 0);
 	return ms;
@@ -366,6 +373,7 @@ int app_run(struct app *a, struct err *e)
 			a->dirty = true;
 		a->mode->work(a);
 		app_breaks_work(a);
+		app_sessions_work(a);
 	}
 	return a->fatal.code ? err_set(e, a->fatal.code, "%s", a->fatal.text) : 0;
 }

@@ -27,6 +27,7 @@ enum { FOCUS_PROMPT = -1, APP_FDS = 4, FRAME_NS = 33000000 };
 enum app_say { SAY_INFO, SAY_ERROR };
 
 struct app;
+struct app_sessions;
 struct lens;
 
 /* Fields of the status line, most wanted first. */
@@ -93,7 +94,10 @@ struct app {
 		char words[80];
 		int64_t request;
 		int32_t token;
-	} grep; /* what /grep looked for last, and found */
+	} grep;                        /* what /grep looked for last, and found */
+	const char *own;               /* path of the recording that this process writes, or NULL */
+	struct app_sessions *sessions; /* being listed, or NULL */
+	struct tui_then *then;         /* or NULL: nothing can follow */
 	char message[512];
 	enum app_say message_kind;
 	int64_t message_ns; /* 0: none */
@@ -151,6 +155,12 @@ enum {
 #define PALETTE_ALL_TITLE "commands, views, lessons, settings"
 void app_palette(struct app *a, const char *title, unsigned parts, const char *filter);
 bool app_palette_key(struct app *a, const struct term_key *k);
+
+/* app_sessions.c: /sessions [WORDS] lists, /session [VERB] FILE … does something with one. */
+int app_sessions(struct app *a, const char *words, struct err *e);
+int app_session(struct app *a, const char *text, struct err *e);
+void app_sessions_work(struct app *a); /* reads on, for a short while */
+void app_sessions_close(struct app *a);
 
 /* app_grep.c: /grep [WORDS]. */
 int app_grep(struct app *a, const char *words, struct err *e);

@@ -146,6 +146,27 @@ void palette_show(struct palette *p)
 		filter(p);
 }
 
+void palette_grow(struct palette *p)
+{
+	struct palette_row *row = realloc(p->row, (2 * (size_t)p->n + 1) * sizeof *row);
+	const int top = p->top, item = p->n_rows ? p->row[p->chosen].item : 0;
+	const bool begins = p->chosen <= 1; /* nobody has moved: the best stays chosen */
+
+	if (!row)
+		return;
+	p->row = row;
+	filter(p);
+	for (int i = 0; !begins && i < p->n_rows; i++)
+		if (p->row[i].item == item && !p->row[i].heading)
+			p->chosen = i;
+	p->top = top < p->n_rows ? top : 0;
+}
+
+void palette_note(struct palette *p, const char *note)
+{
+	snprintf(p->note, sizeof p->note, "%s", note);
+}
+
 /* ---- keys ---- */
 
 static void type(struct palette *p, const char *text, size_t n)
@@ -343,7 +364,7 @@ static void draw_head(const struct palette *p, const struct pen *pen)
 	int x;
 
 	snprintf(count, sizeof count, "%d of %d", p->n_shown, p->n);
-	pen_head(&in, p->title, count);
+	pen_head(&in, p->title, *p->note ? p->note : count);
 	x = view_put(&in, 0, 1, INK_DIM, "%s ", glyph(in.c, GLYPH_PROMPT));
 	x += view_put(&in, x, 1, INK_BRIGHT, "%s", p->filter);
 	in.c->cursor_x = in.r.x + x;

@@ -27,7 +27,7 @@ struct palette_row {
 };
 struct palette {
 	bool open;
-	char title[64];
+	char title[64], note[48];
 	char filter[PALETTE_FILTER];
 	struct palette_item *item;
 	int n, cap;
@@ -44,6 +44,10 @@ void palette_begin(struct palette *p, const char *title, const char *filter);
 void palette_add(struct palette *p, const struct palette_item *item);
 /* After the last one: it is on the screen from now on. */
 void palette_show(struct palette *p);
+/* After those that were added since: what is chosen and the place in the list stay. */
+void palette_grow(struct palette *p);
+/* The words on the right of its title; "": how many it lists. */
+void palette_note(struct palette *p, const char *note);
 void palette_close(struct palette *p);
 
 enum palette_answer {

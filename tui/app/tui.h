@@ -30,6 +30,12 @@ struct tui_guest {
 
 enum { TUI_CHAT_TOKENS = 1000 /* longest answer of a chat, where none is asked for */ };
 
+/* What the user chose to follow when this has ended: "continue" or "replay" of a recording. */
+struct tui_then {
+	char verb[16];
+	char *path; /* malloc'd; NULL: nothing */
+};
+
 struct tui_options {
 	struct engine_options engine;
 	struct answer_settings answer;
@@ -52,7 +58,8 @@ struct tui_options {
 	/* A replay computes only for a deep look: with engine.model if it is given, else with the file
 	 * the recording names, else with this one (may be NULL), whichever has the recorded SHA-256. */
 	const char *model_else;
-	bool follow; /* replay: stays at the end of a recording that is being written */
+	struct tui_then *then; /* or NULL: nothing can follow */
+	bool follow;           /* replay: stays at the end of a recording that is being written */
 };
 
 struct tui_end {

@@ -35,6 +35,8 @@ static bool waits_for_model(struct app *a, const char *line)
 	case ACT_TREE:
 	case ACT_VIEW:
 	case ACT_ZOOM: return false;
+	case ACT_SESSION:
+	case ACT_SESSIONS: return c->model; /* whose recording must not be read here */
 	default: return true;
 	}
 }

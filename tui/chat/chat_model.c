@@ -434,6 +434,7 @@ static int change(struct app *a, struct err *e)
 	forget_screens(a);
 	c->live = m->live;
 	c->options = c->live.options = &m->options;
+	a->own = m->options.record;
 	m->live = (struct live){ .fd = -1 };
 	if (live_begin(&c->live, e) || note_turns(c, e))
 		return -1;
