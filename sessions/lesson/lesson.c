@@ -9,7 +9,7 @@
 
 #include "base/array.h"
 
-enum { PARTS = 2000, LISTS = 8 };
+enum { PARTS = 2000, LISTS = 8, PAST_THE_END = 8 };
 
 struct reader {
 	struct lesson *l;
@@ -351,18 +351,26 @@ int lesson_parse(
 		.enter_span = span,
 		.leave_span = span,
 		.text = on_text };
-	struct reader r = { .l = calloc(1, sizeof *r.l), .src = text, .size = size };
+	/* md4c 0.4.8 reads beyond a text that does not end with a line's end */
+	char *ended = calloc(1, size + PAST_THE_END);
+	struct reader r = { .l = calloc(1, sizeof *r.l), .src = ended, .size = size };
 	int bad;
 
 	*out = NULL;
-	if (!r.l)
+	if (!r.l || !ended) {
+		free(ended);
+		lesson_free(r.l);
 		return err_set(e, ERR_MEMORY, "no memory for the lesson %s", name);
+	}
+	memcpy(ended, text, size);
+	ended[size] = '\n';
 	if (size > LESSON_BYTES)
 		bad = err_set(e, ERR_INPUT, "%s: a lesson has at most %d kB", name, LESSON_BYTES >> 10);
-	else if (md_parse(text, (MD_SIZE)size, &parser, &r))
+	else if (md_parse(ended, (MD_SIZE)size + 1, &parser, &r))
 		bad = err_set(e, ERR_INPUT, "%s: more than %d parts, or no memory", name, PARTS);
 	else
 		bad = check(r.l, name, e);
+	free(ended);
 	if (bad) {
 		lesson_free(r.l);
 		return -1;

@@ -220,6 +220,8 @@ int app_act(struct app *a, enum command_act act, const char *text, struct err *e
 		return 1;
 	case ACT_ZOOM: app_toggle_zoom(a); return 1;
 	case ACT_THEME: term_set_light(a->term, !strcmp(text, "light")); return 1;
+	case ACT_MARKDOWN: a->state.marks = strcmp(text, "on") != 0; return 1;
+	case ACT_TINT: a->state.plain = strcmp(text, "on") != 0; return 1;
 	case ACT_HELP: app_palette(a, PALETTE_ALL_TITLE, PALETTE_ALL, text); return 1;
 	case ACT_SETTINGS:
 		app_palette(a, "settings that differ from their defaults", PALETTE_CHANGED, "");

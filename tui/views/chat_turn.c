@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "base/with_files.h"
+#include "tui/views/chat_mark.h"
 #include "tui/views/search_tree.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
@@ -210,8 +211,8 @@ static void files_words(struct turn *n, const char *text)
 				f.lines == 1 ? "" : "s");
 }
 
-void turn_of_request(
-	struct turn *n, const struct timeline *t, const struct tl_request *r, int width, bool ascii)
+void turn_of_request(struct turn *n, const struct timeline *t, const struct tl_request *r,
+	const struct turn_look *look)
 {
 	*n = (struct turn){
 		.t = t, .r = r, .same_question = same_question(t, r), .anew = begins_anew(t, r)
@@ -228,8 +229,10 @@ void turn_of_request(
 	if (timeline_within_answer(t, r))
 		wrap_add_given(&n->answer, t, r, answer_begin(t, r));
 	wrap_add_tokens(&n->answer, t, r);
-	wrap_lines(&n->asked, width, ascii);
-	wrap_lines(&n->answer, width, ascii);
+	if (!look->marks)
+		mark_down(&n->answer, look->width);
+	wrap_lines(&n->asked, look->width, look->ascii);
+	wrap_lines(&n->answer, look->width, look->ascii);
 	/* a running answer has a line for its cursor from the start */
 	if (!n->answer.n_lines && r->state == TL_RUNNING && r->n_tokens)
 		snprintf(n->after, sizeof n->after, " ");

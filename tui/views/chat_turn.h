@@ -18,15 +18,19 @@ struct turn {
 	char trimmed[96], files[128], abandoned[128], after[200];
 	size_t n_who;    /* bytes of `asked` that say which client asks, with its colon */
 	int32_t n_lines; /* including the blank line before it */
-	bool same_question, anew, waits;
+	bool same_question, anew, waits, plain /* no tint */;
 	int32_t skip;   /* lines of the answer that are not shown, its first ones */
 	bool is_choice; /* one of several that a client asked for */
 };
 
 extern const struct tl_request turn_nobody; /* placeholder request of turns without one */
 
-void turn_of_request(
-	struct turn *n, const struct timeline *t, const struct tl_request *r, int width, bool ascii);
+struct turn_look {
+	int width;
+	bool ascii, marks; /* marks: Markdown as it was written */
+};
+void turn_of_request(struct turn *n, const struct timeline *t, const struct tl_request *r,
+	const struct turn_look *look);
 /* A turn that was entered and not submitted yet, on one line, so that the running answer stays
  * visible. The newest says what they wait for. */
 void turn_of_waiting(struct turn *n, const struct timeline *t, const struct view_waiting *w, int i,

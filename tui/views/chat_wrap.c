@@ -12,44 +12,61 @@ void wrap_free(struct wrap *w)
 {
 	free(w->text);
 	free(w->owner);
+	free(w->style);
 	free(w->line);
 	*w = (struct wrap){ 0 };
 }
 
-static bool reserve(struct wrap *w, size_t more, bool owned)
+/* One of the arrays, grown to cap bytes of each size; NULL stays NULL unless it is wanted. */
+static void grow(struct wrap *w, void *array, bool wanted, size_t bytes)
+{
+	void **at = array, *grown = wanted ? realloc(*at, bytes) : *at;
+
+	w->failed |= wanted && !grown;
+	*at = grown ? grown : *at;
+}
+
+static bool reserve(struct wrap *w, size_t more, bool owned, bool styled)
 {
 	size_t cap = w->cap ? w->cap : 256;
-	char *text;
 
 	while (cap < w->size + more)
 		cap *= 2;
-	if (cap != w->cap) {
-		text = realloc(w->text, cap);
-		if (text)
-			w->text = text;
-		if (owned) {
-			int32_t *owner = realloc(w->owner, cap * sizeof *owner);
-
-			if (owner)
-				w->owner = owner;
-			w->failed |= !owner;
-		}
-		w->failed |= !text;
-		if (w->failed)
-			return false;
-		w->cap = cap;
-	}
-	return true;
+	if (cap == w->cap)
+		return true;
+	grow(w, &w->text, true, cap);
+	grow(w, &w->owner, owned, cap * sizeof *w->owner);
+	grow(w, &w->style, styled, cap);
+	w->cap = w->failed ? w->cap : cap;
+	return !w->failed;
 }
 
 static void add(struct wrap *w, const char *text, size_t size, int32_t owner)
 {
-	if (w->failed || !size || !reserve(w, size, owner != WRAP_NOBODY))
+	if (w->failed || !size || !reserve(w, size, owner != WRAP_NOBODY || w->owner, w->style))
 		return;
 	memcpy(w->text + w->size, text, size);
 	for (size_t i = 0; owner != WRAP_NOBODY && i < size; i++)
 		w->owner[w->size + i] = owner;
 	w->size += size;
+}
+
+void wrap_add_styled(
+	struct wrap *w, const char *text, size_t size, const int32_t *owner, uint8_t style)
+{
+	if (w->failed || !size || !reserve(w, size, true, true))
+		return;
+	memcpy(w->text + w->size, text, size);
+	memset(w->style + w->size, style, size);
+	for (size_t i = 0; i < size; i++)
+		w->owner[w->size + i] = owner ? owner[i] : WRAP_NOBODY;
+	w->size += size;
+}
+
+void wrap_add_piece(struct wrap *w, const struct wrap *from, size_t begin, size_t end)
+{
+	for (size_t i = begin; i < end; i++)
+		wrap_add_styled(w, from->text + i, 1, from->owner + i, from->style[i]);
 }
 
 void wrap_add_text(struct wrap *w, const char *text, size_t size)
@@ -95,14 +112,39 @@ void wrap_add_tokens(struct wrap *w, const struct timeline *t, const struct tl_r
 		w->size -= unfinished(w->text, w->size);
 }
 
-static bool line_end(struct wrap *w, size_t from, size_t to)
+static bool line_end(struct wrap *w, size_t from, size_t to, int indent)
 {
 	if (!ARRAY_ROOM(w->line, w->cap_lines, w->n_lines + 1)) {
 		w->failed = true;
 		return false;
 	}
-	w->line[w->n_lines++] = (struct wrap_line){ from, to };
+	w->line[w->n_lines++] = (struct wrap_line){ from, to, indent };
 	return true;
+}
+
+/* Columns before the text of a line: of blanks, and of a bullet or a number. A line that goes on
+ * begins below it. */
+static int hang_of(const struct wrap *w, size_t at, int width)
+{
+	static const char *const bullet[] = { "• ", "- ", "* ", "│ " };
+	const size_t begin = at;
+	size_t digits = 0, odd = 0; /* odd: bytes beyond one a column */
+
+	for (; at < w->size && w->text[at] == ' '; at++)
+		;
+	for (size_t i = 0; i < sizeof bullet / sizeof *bullet; i++)
+		if (w->size - at > strlen(bullet[i]) &&
+			!memcmp(w->text + at, bullet[i], strlen(bullet[i]))) {
+			at += strlen(bullet[i]);
+			odd = strlen(bullet[i]) - 2;
+			break;
+		}
+	while (at + digits < w->size && w->text[at + digits] >= '0' && w->text[at + digits] <= '9')
+		digits++;
+	if (digits && digits < 4 && at + digits + 1 < w->size &&
+		!memcmp(w->text + at + digits, ". ", 2))
+		at += digits + 2;
+	return (int)(at - begin - odd) <= width / 2 ? (int)(at - begin - odd) : 0;
 }
 
 /* The run at an offset. Most text is plain ASCII with nothing combining after it, and is not looked
@@ -121,6 +163,7 @@ void wrap_lines(struct wrap *w, int width, bool ascii)
 {
 	size_t from = 0, at = 0, brk = 0; /* brk: where the line may end; from: nowhere yet */
 	int x = 0, x_brk = 0;             /* columns up to at, and up to brk */
+	int hang = hang_of(w, 0, width), indent = 0; /* of lines that go on; of this one */
 
 	w->n_lines = 0;
 	while (at < w->size) {
@@ -135,26 +178,26 @@ void wrap_lines(struct wrap *w, int width, bool ascii)
 		if (!blank && x + cols > width && at > from) {
 			size_t to = brk > from ? brk : at;
 
-			if (!line_end(w, from, to))
+			if (!line_end(w, from, to, indent))
 				return;
-			x -= brk > from ? x_brk : x;
+			x = (brk > from ? x - x_brk : 0) + (indent = hang);
 			from = brk = to;
 		}
 		if (cols == 2 && at > from)
 			brk = at, x_brk = x;
-		at += g.used;
-		x += cols;
+		at += g.used, x += cols;
 		if (blank || cols == 2)
 			brk = at, x_brk = x;
 		if (g.newline) {
-			if (!line_end(w, from, at))
+			if (!line_end(w, from, at, indent))
 				return;
 			from = brk = at;
-			x = x_brk = 0;
+			x = x_brk = indent = 0;
+			hang = hang_of(w, at, width);
 		}
 	}
 	if (at > from)
-		line_end(w, from, at);
+		line_end(w, from, at, indent);
 }
 
 int32_t wrap_find(const struct wrap *w, int32_t token)

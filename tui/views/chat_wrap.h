@@ -8,6 +8,7 @@
 struct wrap_line {
 	/* bytes of the text; blanks and the line break at the end belong to the line */
 	size_t from, to;
+	int indent; /* columns before it: of a line that goes on, those of the text in the one before */
 };
 
 struct wrap {
@@ -15,6 +16,7 @@ struct wrap {
 	/* [size] token of a byte: its index; below WRAP_GIVEN the position, counted down, of a token
 	 * from a fork's prompt; NULL: the text has no tokens. */
 	int32_t *owner;
+	uint8_t *style; /* [size] MARK_x (chat_mark.h), or NULL */
 	size_t size, cap;
 	struct wrap_line *line;
 	int32_t n_lines, cap_lines;
@@ -23,6 +25,11 @@ struct wrap {
 
 void wrap_free(struct wrap *w);
 void wrap_add_text(struct wrap *w, const char *text, size_t size);
+/* With a style, and owner[size]; NULL: they are nobody's. All of a wrap is added so, or none. */
+void wrap_add_styled(
+	struct wrap *w, const char *text, size_t size, const int32_t *owner, uint8_t style);
+/* Bytes of another one, with their owners and styles. */
+void wrap_add_piece(struct wrap *w, const struct wrap *from, size_t begin, size_t end);
 enum { WRAP_NOBODY = -1, WRAP_GIVEN = -2 };
 
 /* The part of an answer that a fork has in its prompt: positions from `open` on. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "tui/views/chat_mark.h"
 #include "tui/views/chat_turn.h"
 #include "tui/views/table.h"
 #include "tui/views/view_util.h"
@@ -54,19 +55,31 @@ static int draw_line(struct pen *p, int y, const struct turn *n, const struct wr
 {
 	struct pen in = *p;
 	size_t at = w->line[line].from, to = w->line[line].to;
-	int x = TURN_LABEL_W;
+	int x = TURN_LABEL_W + w->line[line].indent;
 
 	if (y < 0 || y >= p->r.h)
 		return x;
+	if (at < to && w->style && w->style[at] & MARK_BLOCK) {
+		in.paper = INK_BAND;
+		pen_fill(&in, (struct rect){ TURN_LABEL_W, y, p->r.w - TURN_LABEL_W, 1 });
+	}
 	while (at < to && x < p->r.w) {
+		const unsigned style = w->style ? w->style[at] : 0;
+
 		struct glyph_run g = text_next(w->text + at, to - at, p->c->ascii);
 		int32_t owner = w->owner ? w->owner[at] : WRAP_NOBODY;
 		const struct tl_token *k = owner_token(n, owner);
 
 		if (!g.used)
 			break;
-		in.ink = w == &n->asked && at < n->n_who ? view_ink(n->r->id) : owner_ink(n, owner, k);
-		in.attr = k && k == n->marked ? ATTR_REVERSE | ATTR_BOLD : 0;
+		in.ink = w == &n->asked && at < n->n_who ? view_ink(n->r->id)
+				 : style & MARK_DIM              ? INK_DIM
+				 : n->plain                      ? INK_TEXT
+												 : owner_ink(n, owner, k);
+		in.paper = style & MARK_CODE ? INK_BAND : p->paper;
+		in.attr = k && k == n->marked ? ATTR_REVERSE | ATTR_BOLD
+				  : style & MARK_BOLD ? ATTR_BOLD
+									  : 0;
 		if (!g.newline)
 			x += pen_text(&in, x, y, w->text + at, (long)g.used);
 		else if (in.attr)
@@ -191,7 +204,14 @@ static void page_add(struct page *g, const struct timeline *t, const struct view
 	struct turn *n = &g->turn[g->n++];
 	int32_t at;
 
-	turn_of_request(n, t, r, room->width, room->ascii);
+	turn_of_request(n, t, r,
+		&(struct turn_look){
+			.width = room->width,
+			.ascii = room->ascii,
+			/* a token under the cursor may be a mark */
+			.marks = s->marks || (s->token >= 0 && s->request == r->id),
+		});
+	n->plain = s->plain;
 	turn_mark(n, t, s);
 	turn_shorten(n, lines);
 	at = turn_cursor_line(n, s);
@@ -285,11 +305,13 @@ static int n_background(const struct timeline *t)
 }
 
 /* If not all fits, the constant parts are left out. */
-static void legend(char *out, size_t cap, int others, int n_left, const struct canvas *c, int w)
+static void legend(
+	char *out, size_t cap, int others, int n_left, bool plain, const struct canvas *c, int w)
 {
-	const char *tints = c->mono ? "" : "tint = probability · ";
-	const char *greens =
-		c->mono ? "underlined = drafted and accepted" : "green = drafted and accepted";
+	const char *tints = c->mono || plain ? "" : "tint = probability · ";
+	const char *greens = plain     ? "/tint on shows each token's probability"
+						 : c->mono ? "underlined = drafted and accepted"
+								   : "green = drafted and accepted";
 	char more[72] = "";
 
 	if (others)
@@ -315,7 +337,7 @@ static void head_words(char *out, size_t cap, const struct timeline *t, const st
 		snprintf(out, cap, "%d line%s below", s->scroll[VIEW_CHAT],
 			s->scroll[VIEW_CHAT] == 1 ? "" : "s");
 	else
-		legend(out, cap, n_background(t), n_left, c, w);
+		legend(out, cap, n_background(t), n_left, s->plain, c, w);
 }
 
 static void draw_turns(struct pen *p, const struct timeline *t, struct view_state *s, int top)
