@@ -15,7 +15,7 @@
 #include "base/err.h"
 #include "engine/core/engine.h"
 
-enum { CLI_MAX_OPERANDS = 64, CLI_MAX_GIVEN = 128 };
+enum { CLI_MAX_OPERANDS = 64, CLI_MAX_GIVEN = 128, CLI_MAX_KEPT = 64 };
 
 struct cli {
 	const struct verb *verb; /* NULL until one was named */
@@ -30,6 +30,9 @@ struct cli {
 	const char *record; /* NULL: a new file under XDG data, if the verb records unasked */
 	char *new_record;   /* ours: where --record named a folder */
 	bool no_record, json, raw, ascii;
+	const char *preset;       /* name, or NULL */
+	char *kept[CLI_MAX_KEPT]; /* ours: values of its settings */
+	int n_kept;
 	const char *csv; /* file for the table of results, or NULL */
 	const char *theme;
 	bool help, version, man; /* instead of the verb */

@@ -10,6 +10,7 @@
 
 #include "base/near.h"
 #include "base/paths.h"
+#include "base/preset.h"
 #include "base/recordings.h"
 #include "cli/cli.h"
 
@@ -22,6 +23,9 @@ static const struct setting shared[] = {
 	OWN(CHOICE, cli, theme, .name = "theme", .group = "Screen",
 		SETTING_WORDS("auto", "dark", "light", "mono"),
 		.doc = "colours; auto asks the terminal and honours NO_COLOR"),
+	OWN(TEXT, cli, preset, .name = "preset", .group = "Answer", .arg = "NAME",
+		.doc =
+			"the settings that the chat kept under this name (/preset save NAME), but those given"),
 	OWN(FLAG, cli, raw, .name = "raw", .group = "Output",
 		.doc = "no chat template; control tokens in the text are parsed"),
 	OWN(FLAG, cli, json, .name = "json", .group = "Output", .doc = "write JSON"),
@@ -54,6 +58,8 @@ void cli_free(struct cli *c)
 	setting_stops_free(&c->answer.stop);
 	for (int i = 0; i < CLI_MAX_OPERANDS; i++)
 		free(c->path[i]);
+	for (int i = 0; i < c->n_kept; i++)
+		free(c->kept[i]);
 	if (c->new_record)
 		paths_drop_recording(c->new_record);
 	free(c->new_record);
@@ -267,6 +273,20 @@ static int name_record(struct cli *c, struct err *e)
 	return 0;
 }
 
+/* One that the verb does not take, or that was given, is left out. Its text is kept: settings point
+ * into it. */
+static int take_preset(void *arg, const char *name, const char *value, struct err *e)
+{
+	struct cli *c = arg;
+	struct option o;
+
+	if (!find_option(c, name, &o) || cli_given(c, name) || !option_taken(&o, c->verb))
+		return 0;
+	if (c->n_kept == CLI_MAX_KEPT || !(c->kept[c->n_kept] = strdup(value)))
+		return err_set(e, ERR_USAGE, "preset %s: too many settings", c->preset);
+	return put_option(c, &o, c->kept[c->n_kept++], e);
+}
+
 /* Checks that need the whole command line. */
 static int check_whole(struct cli *c, struct err *e)
 {
@@ -286,6 +306,8 @@ static int check_whole(struct cli *c, struct err *e)
 			v->max_operands ? "quote a text of several words" : "it takes options only");
 	if (c->record && c->no_record)
 		return err_set(e, ERR_USAGE, "--record and --no-record exclude each other");
+	if (c->preset && preset_read(c->preset, take_preset, c, e))
+		return -1;
 	return find_recordings(c, e) || name_record(c, e) ? -1 : 0;
 }
 

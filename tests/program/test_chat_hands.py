@@ -762,6 +762,41 @@ def test_sessions_from_inside(suite):
         s.close()
 
 
+def test_presets(suite):
+    """/preset save keeps what differs, in any case of text; /preset NAME and --preset NAME set it again; none is replaced"""
+    s = suite.screen(120, 40)
+    try:
+        suite.chat(s, "--max-tokens", "4", "--no-record")
+        for line, shown in (("/top-k 40", "top-k is now 40"), ("/system Be \\brief, \"please\".", "a new conversation"),
+                            ("/preset save short one", r"preset short one has \d settings"),
+                            ("/preset save short one", "there is a preset short one"),
+                            ("/preset save ../x", "without a slash"), ("/preset nowhere", "No such file"),
+                            ("/top-k 0", "top-k is now 0"), ("/system default", "a new conversation"),
+                            ("/preset short one", "preset short one is set"),
+                            ("/settings", r"top-k +40 "), ):
+            enter(s, line)
+            s.wait(shown)
+        s.wait(r"system +Be ")
+        s.keys("Escape")
+        s.wait("F1 explains", gone=True)
+        enter(s, "/preset")
+        s.wait("short one +.*top-k 40, .*system Be")
+        s.keys("Escape")
+        s.wait("F1 explains", gone=True)
+        suite.quit(s)
+        enter(s, "clear; " + suite.command("run", "--model", suite.model, "--preset", "short one", "--max-tokens", "3",
+                                           "--record", "p.db", "hi") + "; echo done $?")
+        s.wait("done 0")
+        if rows(s, "p.db", "SELECT top_k, max_tokens FROM request") != [(40, 3)]:
+            raise Failure(rows(s, "p.db", "SELECT top_k, max_tokens FROM request"))
+        suite.chat(s, "--max-tokens", "4", "--no-record")
+        enter(s, "/preset delete short one")
+        s.wait("preset short one is deleted")
+        suite.quit(s)
+    finally:
+        s.close()
+
+
 def test_nothing_cuts_saving_off(suite):
     """Ctrl-C, SIGTERM and SIGHUP, any number of them while it saves: the recording is whole, copied, and named"""
     s = suite.screen(80, 24)

@@ -232,6 +232,7 @@ int app_act(struct app *a, enum command_act act, const char *text, struct err *e
 	case ACT_FIND:
 	case ACT_RFIND:
 	case ACT_PRINT: return app_break(a, act, text, e) ? -1 : 1;
+	case ACT_PRESET: return app_preset(a, text, e) ? -1 : 1;
 	case ACT_SESSIONS: return app_sessions(a, text, e) ? -1 : 1;
 	case ACT_SESSION: return app_session(a, text, e) ? -1 : 1;
 	case ACT_GREP: return app_grep(a, text, e) ? -1 : 1;

@@ -154,7 +154,12 @@ enum {
 };
 #define PALETTE_ALL_TITLE "commands, views, lessons, settings"
 void app_palette(struct app *a, const char *title, unsigned parts, const char *filter);
+/* Whether it is a setting that differs from its default, and can be changed. */
+bool app_is_changed(struct app *a, const struct command *c);
 bool app_palette_key(struct app *a, const struct term_key *k);
+
+/* app_preset.c: /preset [[save|delete] NAME]. */
+int app_preset(struct app *a, const char *text, struct err *e);
 
 /* app_sessions.c: /sessions [WORDS] lists, /session [VERB] FILE … does something with one. */
 int app_sessions(struct app *a, const char *words, struct err *e);

@@ -61,11 +61,12 @@ static bool engine_changed(struct app *a, const struct command *c, const char *n
 	return strcmp(asked, value) != 0;
 }
 
-static bool is_changed(struct app *a, const struct command *c)
+bool app_is_changed(struct app *a, const struct command *c)
 {
 	char now[256], usual[256];
 
-	if (!commands_value(&a->host, c, now, sizeof now) || !strcmp(c->s->group, "Measuring"))
+	if (!commands_usable(&a->host, c) || !commands_value(&a->host, c, now, sizeof now) ||
+		!strcmp(c->s->group, "Measuring"))
 		return false;
 	if (c->kind == COMMAND_ENGINE)
 		return engine_changed(a, c, now);
@@ -84,7 +85,7 @@ static void add_commands(struct app *a, bool settings, bool changed)
 			before++;
 		for (const struct command *c = before == first ? first : NULL; c && c->s; c++)
 			if ((c->kind != COMMAND_ACT) == settings && !strcmp(c->s->group, group) &&
-				commands_usable(&a->host, c) && (!changed || is_changed(a, c)))
+				commands_usable(&a->host, c) && (!changed || app_is_changed(a, c)))
 				add_command(a, c);
 	}
 }
