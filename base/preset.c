@@ -16,8 +16,8 @@ int preset_path(const char *name, char **path, struct err *e)
 
 	if (!*name || *name == '.' || *name == '-' || strpbrk(name, "/\n\t") || strlen(name) > 60)
 		return err_set(e, ERR_USAGE,
-			"preset %.60s: a name of 1 to 60 bytes without a slash is needed, and no dot or dash at "
-			"its beginning",
+			"preset %.60s: a name of 1 to 60 bytes without a slash is needed, and no dot or "
+			"dash at its beginning",
 			name);
 	if (asprintf(&rest, "presets/%s", name) < 0)
 		return err_set(e, ERR_MEMORY, "no memory for a path");
