@@ -797,6 +797,37 @@ def test_presets(suite):
         s.close()
 
 
+def test_clicks(suite):
+    """a click chooses what stands there: a token, a page, a request; Esc gives the keys back"""
+    s = suite.screen(120, 40)
+
+    def click(column, line):
+        y = next(y for y, text in enumerate(s.text().split("\n")) if re.search(line, text))
+        at = [f"{33 + n:x}" for n in (column, y)]
+        s.tmux("send-keys", "-t", "t", "-H", "1b", "5b", "4d", "20", *at, "1b", "5b", "4d", "23", *at)
+
+    try:
+        suite.chat(s, "--no-record", "--max-tokens", "4", "--logit-bias", "65:100")
+        for n, text in enumerate(("a b c", "d e f")):
+            suite.ask(s, text, 4 * n + 4)
+        click(73, "^.{70}a  token limit")
+        s.wait("the views have the keys")
+        s.wait(r"hit 0 of \d+ tokens")  # of a: b found its pages
+        click(5, "^ ai ")
+        s.wait("cursor on token")
+        click(70, r" a( a)+ b")
+        s.wait("page 0 · tokens 0-15")
+        s.keys("Escape")
+        s.wait("page 0 ·", gone=True)
+        s.keys("C-o")
+        s.wait("Ctrl-O to type here", gone=True)
+        enter(s, "g h i")
+        s.wait("you g h i")
+        suite.quit(s)
+    finally:
+        s.close()
+
+
 def test_nothing_cuts_saving_off(suite):
     """Ctrl-C, SIGTERM and SIGHUP, any number of them while it saves: the recording is whole, copied, and named"""
     s = suite.screen(80, 24)

@@ -395,7 +395,7 @@ static void draw_prompt(struct app *a)
 	draw_matches(a);
 }
 
-void app_draw(struct app *a)
+static void draw(struct app *a)
 {
 	struct layout_request ask = { .w = a->canvas.w,
 		.h = a->canvas.h,
@@ -426,4 +426,18 @@ void app_draw(struct app *a)
 	draw_hints(a, a->layout.hints);
 	palette_draw(&a->palette, &a->canvas);
 	popup_draw(&a->popup, &a->canvas);
+}
+
+/* A click is on what the first drawing finds there; the second shows what it chose. */
+void app_draw(struct app *a)
+{
+	const bool clicked = a->state.click.on;
+
+	draw(a);
+	if (!clicked)
+		return;
+	a->state.click.on = false;
+	if (a->mode->moved)
+		a->mode->moved(a);
+	draw(a);
 }

@@ -182,7 +182,11 @@ static void mouse(struct app *a, const struct term_key *k)
 	int view = view_at(a, k->x, k->y);
 
 	if (k->button == MOUSE_CLICK) {
-		app_focus(a, view);
+		if (view != a->focus)
+			app_focus(a, view);
+		a->state.click.on = view >= 0;
+		a->state.click.x = k->x;
+		a->state.click.y = k->y;
 		return;
 	}
 	for (int i = 0; i < WHEEL_LINES && view >= 0; i++)

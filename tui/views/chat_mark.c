@@ -300,7 +300,7 @@ void mark_down(struct wrap *w, int width)
 	wrap_add_text(w, end, sizeof end);
 	w->size = size;
 	m.failed = w->failed || !size || md_parse(w->text, (MD_SIZE)size + 1, &parser, &m) ||
-			   m.out.failed || m.failed;
+			   m.out.failed || m.failed || !m.out.size; /* of marks alone */
 	free(m.cell);
 	if (m.failed) {
 		wrap_free(&m.out);

@@ -15,7 +15,7 @@ enum {
 };
 
 /* Replaces text and owners, and makes w->style. A table is aligned if it fits the width. If memory
- * runs out w is as it was. */
+ * runs out, or nothing but marks is there, w is as it was. */
 void mark_down(struct wrap *w, int width);
 
 #endif

@@ -211,6 +211,22 @@ static void files_words(struct turn *n, const char *text)
 				f.lines == 1 ? "" : "s");
 }
 
+static void add_answer(struct turn *n, const struct timeline *t, const struct tl_request *r)
+{
+	if (timeline_within_answer(t, r))
+		wrap_add_given(&n->answer, t, r, answer_begin(t, r));
+	wrap_add_tokens(&n->answer, t, r);
+}
+
+static bool shows(const struct wrap *w, int64_t token)
+{
+	size_t i = 0;
+
+	while (i < w->size && w->owner && w->owner[i] != token)
+		i++;
+	return i < w->size && w->owner;
+}
+
 void turn_of_request(struct turn *n, const struct timeline *t, const struct tl_request *r,
 	const struct turn_look *look)
 {
@@ -226,11 +242,13 @@ void turn_of_request(struct turn *n, const struct timeline *t, const struct tl_r
 		files_words(n, r->text);
 		wrap_add_text(&n->asked, typed, strlen(typed));
 	}
-	if (timeline_within_answer(t, r))
-		wrap_add_given(&n->answer, t, r, answer_begin(t, r));
-	wrap_add_tokens(&n->answer, t, r);
+	add_answer(n, t, r);
 	if (!look->marks)
 		mark_down(&n->answer, look->width);
+	if (look->token >= 0 && !look->marks && !shows(&n->answer, look->token)) {
+		wrap_free(&n->answer);
+		add_answer(n, t, r);
+	}
 	wrap_lines(&n->asked, look->width, look->ascii);
 	wrap_lines(&n->answer, look->width, look->ascii);
 	/* a running answer has a line for its cursor from the start */

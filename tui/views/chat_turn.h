@@ -13,6 +13,7 @@ enum { TURN_LABEL_W = 4, TURNS_WAITING = 3 /* shown, the newest */ };
 struct turn {
 	const struct timeline *t;
 	const struct tl_request *r;
+	struct view_state *state;      /* where a click on a token goes */
 	const struct tl_token *marked; /* under the cursor, or NULL */
 	struct wrap asked, answer;
 	char trimmed[96], files[128], abandoned[128], after[200];
@@ -28,6 +29,7 @@ extern const struct tl_request turn_nobody; /* placeholder request of turns with
 struct turn_look {
 	int width;
 	bool ascii, marks; /* marks: Markdown as it was written */
+	int64_t token;     /* index of one that must be seen, or -1; it may be a mark */
 };
 void turn_of_request(struct turn *n, const struct timeline *t, const struct tl_request *r,
 	const struct turn_look *look);

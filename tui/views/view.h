@@ -56,6 +56,11 @@ struct view_state {
 		int32_t above, scroll;
 	} read;
 	struct view_action action;
+	/* A click that the next drawing is to find the object of; in cells of the screen. */
+	struct {
+		bool on;
+		int x, y;
+	} click;
 	struct breaks *breaks;              /* watches; NULL: there are none */
 	const struct lens_look *lens;       /* the deep look, NULL: none yet */
 	const struct view_waiting *waiting; /* NULL: not in a chat */

@@ -174,7 +174,7 @@ static void draw_head(struct pen *p, const struct timeline *t, const struct slot
 }
 
 /* Of another server: its slots in place of what each step had. */
-static void draw_attached(struct pen *p, const struct timeline *t, const struct view_state *s)
+static void draw_attached(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	const struct tl_request *r = view_request(t, s);
 	int y = view_attached_slots(p, t);

@@ -50,6 +50,17 @@ static uint8_t owner_ink(const struct turn *n, int32_t owner, const struct tl_to
 	return k && !isnan(k->p) ? (uint8_t)(INK_TINT_0 + (int)(k->p * 7 + 0.5f)) : INK_TEXT;
 }
 
+static void choose(const struct turn *n, int32_t owner, const struct tl_token *k)
+{
+	const int64_t from = n->r->origin.request;
+	const struct tl_request *r = owner >= 0 ? n->r : timeline_request(n->t, from);
+
+	if (!r || k < r->token || k >= r->token + r->n_tokens)
+		return;
+	n->state->request = r->id;
+	n->state->token = k - r->token;
+}
+
 /* Returns the column after the line. */
 static int draw_line(struct pen *p, int y, const struct turn *n, const struct wrap *w, int32_t line)
 {
@@ -80,6 +91,8 @@ static int draw_line(struct pen *p, int y, const struct turn *n, const struct wr
 		in.attr = k && k == n->marked ? ATTR_REVERSE | ATTR_BOLD
 				  : style & MARK_BOLD ? ATTR_BOLD
 									  : 0;
+		if (k && view_clicked(n->state, p, x, y, g.width))
+			choose(n, owner, k);
 		if (!g.newline)
 			x += pen_text(&in, x, y, w->text + at, (long)g.used);
 		else if (in.attr)
@@ -198,7 +211,7 @@ static int32_t lines_each(const struct timeline *t, const bool *shown, int32_t r
 	return each > 1 ? each : 1;
 }
 
-static void page_add(struct page *g, const struct timeline *t, const struct view_state *s,
+static void page_add(struct page *g, const struct timeline *t, struct view_state *s,
 	const struct tl_request *r, int32_t lines, const struct page_room *room)
 {
 	struct turn *n = &g->turn[g->n++];
@@ -208,10 +221,11 @@ static void page_add(struct page *g, const struct timeline *t, const struct view
 		&(struct turn_look){
 			.width = room->width,
 			.ascii = room->ascii,
-			/* a token under the cursor may be a mark */
-			.marks = s->marks || (s->token >= 0 && s->request == r->id),
+			.marks = s->marks,
+			.token = s->request == r->id ? s->token : -1,
 		});
 	n->plain = s->plain;
+	n->state = s;
 	turn_mark(n, t, s);
 	turn_shorten(n, lines);
 	at = turn_cursor_line(n, s);
@@ -223,7 +237,7 @@ static void page_add(struct page *g, const struct timeline *t, const struct view
 }
 
 /* Enough turns to fill `want` lines, and to have the cursor and the turn that is read. */
-static void page_make(struct page *g, const struct timeline *t, const struct view_state *s,
+static void page_make(struct page *g, const struct timeline *t, struct view_state *s,
 	const struct page_room *room, bool find_cursor)
 {
 	bool find_held = s->scroll[VIEW_CHAT] > 0 && timeline_request(t, s->read.request);

@@ -231,6 +231,8 @@ static int draw_map(struct pen *p, const struct timeline *t, struct view_state *
 		if (!in_map(&m, t, i) || at++ < 0)
 			continue;
 		draw_page(p, x, y, t, &t->page[i]);
+		if (view_clicked(s, p, x, y, m.cell))
+			s->page = i;
 		if (i == shown)
 			pen_restyle(p, (struct rect){ x, y, m.cell, 1 }, ATTR_REVERSE);
 	}

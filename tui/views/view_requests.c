@@ -151,7 +151,7 @@ static void draw_table_row(
 }
 
 /* The requests, the newest last; the chosen one is always among them. */
-static void draw_table(struct pen *p, const struct timeline *t, const struct view_state *s, int y)
+static void draw_table(struct pen *p, const struct timeline *t, struct view_state *s, int y)
 {
 	int room = p->r.h - y - 1;
 	const struct tl_request *chosen = view_request(t, s);
@@ -170,8 +170,13 @@ static void draw_table(struct pen *p, const struct timeline *t, const struct vie
 			view_put_right(p, column_end(p, i), y, INK_DIM, "%s", table_column[i].name);
 	if (has_users(t) && p->r.w > USER_X + USER_W)
 		view_put(p, USER_X, y, INK_DIM, "user");
-	for (last = first; last < t->n_requests && room-- > 0; last++)
+	for (last = first; last < t->n_requests && room-- > 0; last++) {
 		draw_table_row(p, t, &t->request[last], ++y, s->focused && &t->request[last] == chosen);
+		if (view_clicked(s, p, 0, y, p->r.w)) {
+			s->request = t->request[last].id;
+			s->token = -1;
+		}
+	}
 	if (session) {
 		draw_session_row(p, t, ++y, 50);
 		draw_session_row(p, t, ++y, 99);
@@ -183,7 +188,7 @@ static void draw_table(struct pen *p, const struct timeline *t, const struct vie
 }
 
 /* The table, and below it, where the view is zoomed and there is room, the same over time. */
-void view_requests_draw(struct pen *p, const struct timeline *t, const struct view_state *s, int y)
+void view_requests_draw(struct pen *p, const struct timeline *t, struct view_state *s, int y)
 {
 	const int room = p->r.h - y, whole = t->n_requests + VIEW_TABLE_HEAD + 2;
 	const struct tl_request *r = view_request(t, s);

@@ -12,7 +12,7 @@ int view_requests_indent(const struct timeline *t);
 /* What a request does or how it ended, in a word or two; in buf [VIEW_NUM] or constant. */
 const char *view_requests_state(const struct timeline *t, const struct tl_request *r, char *buf);
 /* From row y on: the table, and where the view fills the screen and there is room, the time. */
-void view_requests_draw(struct pen *p, const struct timeline *t, const struct view_state *s, int y);
+void view_requests_draw(struct pen *p, const struct timeline *t, struct view_state *s, int y);
 /* Keys that choose a request. */
 bool view_requests_key(int key, const struct timeline *t, struct view_state *s);
 /* The requests of the busy period of the chosen one over time, from row y to the end of the pen; x:

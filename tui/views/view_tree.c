@@ -340,6 +340,8 @@ static void draw_tree(struct pen *p, const struct timeline *t, struct view_state
 	first = at >= rows ? at - rows + 1 : 0;
 	for (int i = first; i < g.n && i < first + rows; i++) {
 		draw_node(p, 2 + i - first, t, s, &g.node[i]);
+		if (view_clicked(s, p, 0, 2 + i - first, p->r.w))
+			s->cursor[VIEW_TREE] = 1 + i;
 		if (i == at && s->focused)
 			view_mark_row(p, 2 + i - first);
 	}

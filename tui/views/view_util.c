@@ -342,6 +342,16 @@ int view_rails(
 	return x;
 }
 
+bool view_clicked(struct view_state *s, const struct pen *p, int x, int y, int w)
+{
+	const int at = s->click.x - p->r.x - x;
+
+	if (!s->click.on || s->click.y != p->r.y + y || y >= p->r.h || at < 0 || at >= w)
+		return false;
+	s->click.on = false;
+	return true;
+}
+
 void view_mark_row(struct pen *p, int y)
 {
 	struct pen row = pen_sub(p, (struct rect){ 0, y, p->r.w, 1 });

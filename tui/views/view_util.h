@@ -109,6 +109,8 @@ int view_rails(
 	struct pen *p, int x, int y, int end, int depth, uint64_t rails, bool parts, bool last);
 /* The cursor in a list: the whole row reversed, in one colour. */
 void view_mark_row(struct pen *p, int y);
+/* Whether w columns of a line, relative to the pen, were clicked; once. */
+bool view_clicked(struct view_state *s, const struct pen *p, int x, int y, int w);
 /* pen_head with the figure as printf's. */
 void view_head(struct pen *p, const char *name, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -47,6 +47,7 @@ static void marks_are_left_out(void **state)
 	assert_reads("one\n\n\n\ntwo\nthree", 40, "one\n\ntwo\nthree");
 	assert_reads("2 * 3 * 4, a_b_c, x < y & z", 40, "2 * 3 * 4, a_b_c, x < y & z");
 	assert_reads("unfinished **bold and `code", 40, "unfinished **bold and `code");
+	assert_reads(">>>", 40, ">>>");
 	assert_reads("<b>html</b>", 40, "<b>html</b>");
 }
 
