@@ -194,6 +194,8 @@ bool app_bound(struct app *a, const struct app_bind *binds, int key);
 bool app_letter(struct app *a, int key);
 void app_key(struct app *a, const struct term_key *k);
 void app_focus(struct app *a, int view);
+/* The view that a cell of the screen is of, or FOCUS_PROMPT. */
+int app_view_at(const struct app *a, int x, int y);
 /* A view that a command names is shown, alone (zoom) or if it has no place beside the others. What
  * has the keys keeps them: the prompt, or the views. */
 void app_look(struct app *a, int view, bool zoom);

@@ -428,15 +428,19 @@ static void draw(struct app *a)
 	popup_draw(&a->popup, &a->canvas);
 }
 
-/* A click is on what the first drawing finds there; the second shows what it chose. */
+/* A click is on what the first drawing finds there; the second shows what it chose, in a view that
+ * has the keys now. */
 void app_draw(struct app *a)
 {
 	const bool clicked = a->state.click.on;
+	const int view = app_view_at(a, a->state.click.x, a->state.click.y);
 
 	draw(a);
 	if (!clicked)
 		return;
 	a->state.click.on = false;
+	if (view != a->focus)
+		app_focus(a, view);
 	if (a->mode->moved)
 		a->mode->moved(a);
 	draw(a);

@@ -150,7 +150,7 @@ static bool global_key(struct app *a, int key)
 	return app_bound(a, global_binds, key);
 }
 
-static int view_at(const struct app *a, int x, int y)
+int app_view_at(const struct app *a, int x, int y)
 {
 	for (int i = 0; i < app_n_views(); i++) {
 		struct rect r = a->layout.view[i];
@@ -179,14 +179,14 @@ static bool to_view(struct app *a, int view, int key)
 
 static void mouse(struct app *a, const struct term_key *k)
 {
-	int view = view_at(a, k->x, k->y);
+	int view = app_view_at(a, k->x, k->y);
 
 	if (k->button == MOUSE_CLICK) {
-		if (view != a->focus)
-			app_focus(a, view);
 		a->state.click.on = view >= 0;
 		a->state.click.x = k->x;
 		a->state.click.y = k->y;
+		if (view < 0)
+			app_focus(a, view);
 		return;
 	}
 	for (int i = 0; i < WHEEL_LINES && view >= 0; i++)
