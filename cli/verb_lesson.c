@@ -1,8 +1,9 @@
-/* cutaway lesson: lists lessons, reads one in the chat, makes a new one, reports on a class, and
- * tests that they still tell the truth. Thread: main's. */
+/* cutaway lesson: lists lessons, reads one in the chat, makes a new one, prints a teacher's sheet,
+ * reports on a class, and tests that they still tell the truth. Thread: main's. */
 #include <errno.h>
 #include <poll.h>
 #include <pty.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,20 +37,16 @@ static const struct setting own[] = {
 static int begin(const struct cli *c, const struct chat_extra *extra, struct err *e)
 {
 	struct cli with = *c;
-	struct lesson *l = NULL;
-	char *text = NULL;
-	size_t size;
+	struct lesson *l = lesson_open(extra->lesson, e);
 	int rc = -1;
 
-	if (!lesson_load(extra->lesson, &text, &size, e) &&
-		!lesson_parse(&l, extra->lesson, text, size, e)) {
+	if (l) {
 		if (l->model)
 			with.engine.model = l->model;
 		rc = lesson_options(l, &with.engine, e);
 		rc = rc ? rc : chat_open(&with, extra, e);
 	}
 	lesson_free(l);
-	free(text);
 	return rc;
 }
 
@@ -118,11 +115,29 @@ static void fail(const char *name, const char *tail, int status, struct err *e)
 	free(clean);
 }
 
-static int test_one(const struct cli *c, const char *name, struct err *e)
+/* A test's recording, and what SQLite leaves beside it. */
+static void forget(const char *record)
 {
 	static const char *const left[] = { "", "-wal", "-shm" };
-	char record[] = "/tmp/cutaway-lesson-XXXXXX", tail[400] = "", path[64];
-	int fd = mkstemp(record), status, n_failed = -1;
+	char path[64];
+
+	for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
+		snprintf(path, sizeof path, "%s%s", record, left[i]);
+		unlink(path);
+	}
+}
+
+/* What is made of a run's recording. Returns how much of it is wrong; -1 with the error. */
+struct use {
+	int (*of)(const struct use *u, const char *record, const char *name, struct err *e);
+	void (*complain)(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+	struct listing *rows; /* of a sheet, or NULL */
+};
+
+static int use_one(const struct use *u, const struct cli *c, const char *name, struct err *e)
+{
+	char record[] = "/tmp/cutaway-lesson-XXXXXX", tail[400] = "";
+	int fd = mkstemp(record), status, rc = -1;
 	pid_t pid;
 
 	if (fd < 0)
@@ -131,35 +146,82 @@ static int test_one(const struct cli *c, const char *name, struct err *e)
 	pid = start(c, name, record, &fd);
 	if (pid < 0)
 		err_set(e, ERR_IO, "no terminal for the test: %s", strerror(errno));
-	else if ((status = finish(pid, fd, tail, sizeof tail))) {
+	else if ((status = finish(pid, fd, tail, sizeof tail)))
 		fail(name, tail, status, e);
-	} else {
-		n_failed = lesson_verdicts(record, name, stdout, e);
-	}
-	for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
-		snprintf(path, sizeof path, "%s%s", record, left[i]);
-		unlink(path);
-	}
-	return n_failed;
+	else
+		rc = u->of(u, record, name, e);
+	forget(record);
+	return rc;
 }
 
-static int test(const struct cli *c, struct err *e)
+/* Runs one lesson, or all if `only` is NULL. Returns how much was wrong. */
+static int use_all(const struct use *u, const struct cli *c, const char *only)
 {
 	const char *name;
 	int failed = 0;
 
-	for (int i = 0; (name = c->n_operands ? i ? NULL : c->operand[0] : lesson_name(i)); i++) {
+	for (int i = 0; (name = only ? i ? NULL : only : lesson_name(i)); i++) {
 		struct err why = { 0 };
 		char *copy = strdup(name); /* the list is read again meanwhile */
-		int n = copy ? test_one(c, copy, &why) : -1;
+		int n = copy ? use_one(u, c, copy, &why) : -1;
 
 		if (n < 0)
-			printf("not ok - %s\n", why.text);
+			u->complain("%s", why.text);
 		failed += n < 0 ? 1 : n;
 		free(copy);
 	}
+	return failed;
+}
+
+static void not_ok(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	fputs("not ok - ", stdout);
+	vprintf(fmt, ap);
+	putchar('\n');
+	va_end(ap);
+}
+
+static int verdicts(const struct use *u, const char *record, const char *name, struct err *e)
+{
+	(void)u;
+	return lesson_verdicts(record, name, stdout, e);
+}
+
+static int test(const struct cli *c, struct err *e)
+{
+	const struct use u = { .of = verdicts, .complain = not_ok };
+	int failed = use_all(&u, c, c->n_operands ? c->operand[0] : NULL);
+
 	return failed ? err_set(e, ERR_DIFFERS, "%d of what the lessons say does not hold here", failed)
 				  : 0;
+}
+
+/* ---- sheets ---- */
+
+static int sheet(const struct use *u, const char *record, const char *name, struct err *e)
+{
+	return lesson_sheet(name, record, u->rows, stdout, e);
+}
+
+static int sheets(const struct cli *c, const char *only, struct err *e)
+{
+	struct listing rows;
+	struct use u = { .of = sheet, .complain = out_complain };
+	struct json j = { 0 };
+	int failed;
+
+	if (c->json)
+		json_array(&j, NULL);
+	if (listing_open(&rows, lesson_sheet_columns, NULL, c->json ? &j : NULL, c->csv, e))
+		return -1;
+	u.rows = c->json || c->csv ? &rows : NULL;
+	failed = use_all(&u, c, only);
+	if (listing_end(&rows, 0, e))
+		return -1;
+	return failed ? err_set(e, ERR_DIFFERS, "%d lessons could not be run here", failed) : 0;
 }
 
 /* ---- the verb ---- */
@@ -186,6 +248,10 @@ static int run(const struct cli *c, struct err *e)
 	if (!strcmp(word, "new"))
 		return c->n_operands == 2 ? make(c->operand[1], e)
 								  : err_set(e, ERR_USAGE, "lesson new: a name is needed");
+	if (!strcmp(word, "sheet"))
+		return c->n_operands < 3
+				   ? sheets(c, c->n_operands == 2 ? c->operand[1] : NULL, e)
+				   : err_set(e, ERR_USAGE, "lesson sheet: one lesson, or none for all of them");
 	if (!strcmp(word, "report"))
 		return c->n_operands > 1 ? lesson_report((char *const *)(c->operand + 1), c->n_operands - 1,
 									   c->json, c->csv, stdout, e)
@@ -197,21 +263,24 @@ static int run(const struct cli *c, struct err *e)
 
 const struct verb verb_lesson = {
 	.name = "lesson",
-	.operands = "[NAME | new NAME | report FILE…]",
+	.operands = "[NAME | new NAME | sheet [NAME] | report FILE…]",
 	.summary = "lessons on inference, with runs, predictions and measurements",
 	.doc =
 		"Without NAME it lists the lessons and how far you came. A lesson is text beside the live "
 		"views of a chat: it types commands for you, asks what you expect before a run, and "
 		"answers from what the run logged. new NAME writes a commented beginning of your own; "
 		"report FILE… makes a table of a class from its recordings: who predicted what, and how "
-		"near. With --test all lessons (or NAME) are run without a terminal, and the exit status "
+		"near. sheet [NAME] runs a lesson, or all, as --test does, and prints what a teacher "
+		"needs: minutes, what it types, each question with its tolerance and the answer measured "
+		"here. With --test all lessons (or NAME) are run without a terminal, and the exit status "
 		"says whether everything they state holds on this machine.",
 	.example = "cutaway lesson kv-cache",
 	.takes = "Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|"
 			 "Recording|Screen|json|csv",
 	.max_operands = CLI_MAX_OPERANDS,
 	.run = run,
-	.completes = "new report $(cutaway lesson 2>/dev/null | awk \"/^ *[0-9]/ { print \\$2 }\")",
+	.completes =
+		"new report sheet $(cutaway lesson 2>/dev/null | awk \"/^ *[0-9]/ { print \\$2 }\")",
 	.own = own,
 	.opts = &opts,
 };

@@ -26,6 +26,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "base/listing.h"
 #include "engine/settings/options.h"
 #include "event/event.h"
 
@@ -99,6 +100,8 @@ int lesson_ask(
  * choice. -1 with ERR_USAGE: what is expected. */
 int lesson_read_answer(const struct lesson_part *p, const char *typed, char *predicted, size_t cap,
 	double *value, struct err *e);
+/* What the answer may be, in words: "a number; within 10 % is right". */
+void lesson_form(const struct lesson_part *p, char *out, size_t cap);
 /* said NULL: nothing was predicted. */
 enum ev_code_answer_verdict lesson_judge(
 	const struct lesson_part *p, const char *predicted, double value, const struct lesson_found *f);
@@ -108,6 +111,8 @@ enum ev_code_answer_verdict lesson_judge(
 /* The text of a lesson: of the reader's folder, else a shipped one; or of a path with a slash or
  * ".md". malloc'd. ERR_INPUT lists what comes near. */
 int lesson_load(const char *name, char **text, size_t *size, struct err *e);
+/* Both in one, parsed; NULL: as their errors say. */
+struct lesson *lesson_open(const char *name, struct err *e);
 /* The i-th name, shipped ones first; NULL: there are no more. Valid until the next call. */
 const char *lesson_name(int i);
 /* Whether it can be read with the model of this path (NULL: not known) on the ranks of an engine
@@ -118,6 +123,7 @@ int lesson_options(const struct lesson *l, struct engine_options *to, struct err
 /* The next one of the list that fits; false: there is none. */
 bool lesson_next(const char *name, const char *model_path, const struct engine_options *now,
 	char *out, size_t cap);
+const char *lesson_topic(const char *name);
 /* Number i of the list, by topic; false: there are no more. */
 struct lesson_entry {
 	const char *topic;
@@ -137,7 +143,7 @@ void lesson_progress_get(const char *name, struct lesson_progress *p);
 /* Best effort: a full disk costs only the mark in the list. */
 void lesson_progress_put(const char *name, int32_t part, int32_t parts);
 
-/* ---- a class: lesson_report.c ---- */
+/* ---- a class: lesson_report.c, lesson_sheet.c ---- */
 
 /* The answers in recordings as a table: per question what was measured, how many predicted, their
  * spread, how many were right. A reader has the name that was given, or else that of the recording.
@@ -146,5 +152,10 @@ int lesson_report(char *const *path, int n, bool json, const char *csv, FILE *ou
 /* What a run of a lesson logged, a line a question: "ok lesson: question (found)". Returns how many
  * did not hold or were never measured; -1. */
 int lesson_verdicts(const char *path, const char *name, FILE *out, struct err *e);
+/* The teacher's sheet: what a lesson needs, types, shows and asks, and the answers that its run in
+ * `record` measured. Lines for people to `out`, or rows of these columns if `rows` is given. */
+extern const struct listing_column lesson_sheet_columns[];
+int lesson_sheet(
+	const char *name, const char *record, struct listing *rows, FILE *out, struct err *e);
 
 #endif

@@ -151,6 +151,18 @@ int lesson_read_answer(const struct lesson_part *p, const char *typed, char *pre
 	return 0;
 }
 
+void lesson_form(const struct lesson_part *p, char *out, size_t cap)
+{
+	*out = '\0';
+	if (!p->n_choices && p->tolerance > 0)
+		snprintf(out, cap, "a number; within %g %% is right", 100 * p->tolerance);
+	else if (!p->n_choices)
+		snprintf(out, cap, "a number, exactly");
+	for (int i = 0; i < p->n_choices; i++)
+		snprintf(
+			out + strlen(out), cap - strlen(out), "%s%c %s", i ? "   " : "", 'a' + i, p->choice[i]);
+}
+
 static bool is_choice(const struct lesson_part *p, const char *word)
 {
 	for (int i = 0; i < p->n_choices; i++)

@@ -42,7 +42,7 @@ bool lesson_fits(const struct lesson *l, const char *path, const struct engine_o
 	return has_ranks(l, now) && (!l->model || !path || (k <= n && !strcmp(path + n - k, l->model)));
 }
 
-static struct lesson *open_lesson(const char *name, struct err *e)
+struct lesson *lesson_open(const char *name, struct err *e)
 {
 	struct lesson *l = NULL;
 	char *text = NULL;
@@ -70,7 +70,7 @@ bool lesson_next(const char *after, const char *model_path, const struct engine_
 			past = !strcmp(name, after);
 			continue;
 		}
-		l = open_lesson(out, &ignored);
+		l = lesson_open(out, &ignored);
 		fits = l && lesson_fits(l, model_path, now);
 		lesson_free(l);
 		if (fits)
@@ -81,7 +81,7 @@ bool lesson_next(const char *after, const char *model_path, const struct engine_
 
 /* ---- the list ---- */
 
-static const char *lesson_topic(const char *name)
+const char *lesson_topic(const char *name)
 {
 	for (int i = 0; lessons_shipped[i].name; i++)
 		if (!strcmp(lessons_shipped[i].name, name))
@@ -122,7 +122,7 @@ bool lesson_entry(int i, struct lesson_entry *out)
 		return false;
 	*out = (struct lesson_entry){ .topic = lesson_topic(name) };
 	snprintf(out->name, sizeof out->name, "%s", name); /* opening reads the list again */
-	l = open_lesson(out->name, &e);
+	l = lesson_open(out->name, &e);
 	text = !l ? e.text : l->title ? l->title : "";
 	title = text_clean(text, strlen(text), false, NULL);
 	snprintf(out->title, sizeof out->title, "%s", title ? title : "");

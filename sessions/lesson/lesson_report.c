@@ -3,131 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "base/listing.h"
 #include "base/median.h"
-#include "base/text.h"
 #include "sessions/lesson/lesson.h"
-#include "trace/foreign.h"
+#include "sessions/lesson/lesson_answers.h"
 
-/* MOST: answers, as the table compares each with each; and marks of a recording. BAR: columns. */
-enum { MOST = 10000, BAR = 40 };
-
-struct answer {
-	char *lesson, *question, *predicted, *found;
-	char reader[64];
-	int64_t ask, verdict;
-	double value, measured; /* NaN: not a number */
-};
-struct answers {
-	struct answer *at;
-	int32_t n, cap;
-};
-
-static void forget(struct answers *a)
-{
-	for (int32_t i = 0; i < a->n; i++) {
-		free(a->at[i].lesson);
-		free(a->at[i].question);
-		free(a->at[i].predicted);
-		free(a->at[i].found);
-	}
-	free(a->at);
-}
-
-/* A file's text may hold anything; what a terminal could obey becomes a stand-in. */
-static char *text_of(sqlite3_stmt *s, int column)
-{
-	const char *text = (const char *)sqlite3_column_text(s, column);
-
-	return text ? text_clean(text, (size_t)sqlite3_column_bytes(s, column), false, NULL) : NULL;
-}
-
-static double real_of(sqlite3_stmt *s, int column)
-{
-	return sqlite3_column_type(s, column) == SQLITE_NULL ? (double)NAN
-														 : sqlite3_column_double(s, column);
-}
-
-/* Of the answers to a question the newest (bare columns are those of the row with the maximum). */
-static const char sql[] =
-	"SELECT lesson, question, predicted, found, ask, verdict, value, measured, "
-	"(SELECT reader FROM lesson WHERE lesson.seq < newest AND reader IS NOT NULL "
-	"ORDER BY lesson.seq DESC LIMIT 1) FROM (SELECT *, max(seq) AS newest FROM answer "
-	"WHERE lesson IS NOT NULL AND question IS NOT NULL GROUP BY lesson, part) ORDER BY newest";
-static const char count_sql[] =
-	"SELECT (SELECT count(*) FROM answer) + (SELECT count(*) FROM lesson)";
-
-/* A longer one is no class's, and the query above would take long. */
-static int check_size(struct foreign *f, const char *path, struct err *e)
-{
-	sqlite3_stmt *s = NULL;
-	int rc = sqlite3_prepare_v2(f->db, count_sql, -1, &s, NULL);
-
-	rc = rc || sqlite3_step(s) != SQLITE_ROW ? foreign_fail(f->db, path, e)
-		 : sqlite3_column_int64(s, 0) > MOST
-			 ? err_set(e, ERR_INPUT, "%s: more than %d answers and marks of lessons", path, MOST)
-			 : 0;
-	sqlite3_finalize(s);
-	return rc;
-}
-
-/* The name that the reader gave, or the recording's. */
-static void name_reader(struct answer *row, sqlite3_stmt *s, const char *path)
-{
-	const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
-	const char *dot = strrchr(file, '.');
-	char *reader = text_of(s, 8);
-
-	if (!reader || !*reader) {
-		free(reader);
-		reader = text_clean(file, dot > file ? (size_t)(dot - file) : strlen(file), false, NULL);
-	}
-	snprintf(row->reader, sizeof row->reader, "%s", reader ? reader : "");
-	free(reader);
-}
-
-static int take_row(struct answers *a, sqlite3_stmt *s, const char *path, struct err *e)
-{
-	struct answer *row;
-
-	if (a->n == MOST)
-		return err_set(e, ERR_INPUT, "more than %d answers: give fewer recordings", MOST);
-	if (!ARRAY_ROOM(a->at, a->cap, a->n + 1))
-		return err_set(e, ERR_MEMORY, "no memory for the answers");
-	row = &a->at[a->n++];
-	*row = (struct answer){ .lesson = text_of(s, 0),
-		.question = text_of(s, 1),
-		.predicted = text_of(s, 2),
-		.found = text_of(s, 3),
-		.ask = sqlite3_column_int64(s, 4),
-		.verdict = sqlite3_column_int64(s, 5),
-		.value = real_of(s, 6),
-		.measured = real_of(s, 7) };
-	name_reader(row, s, path);
-	return row->lesson && row->question ? 0 : err_set(e, ERR_MEMORY, "no memory for the answers");
-}
-
-static int read_file(struct answers *a, const char *path, struct err *e)
-{
-	sqlite3_stmt *s = NULL;
-	struct foreign f;
-	int rc;
-
-	if (foreign_open(&f, path, e))
-		return -1;
-	rc = check_size(&f, path, e);
-	if (!rc && sqlite3_prepare_v2(f.db, sql, -1, &s, NULL))
-		rc = foreign_fail(f.db, path, e);
-	else if (!rc) {
-		while ((rc = sqlite3_step(s)) == SQLITE_ROW && !take_row(a, s, path, e))
-			;
-		rc = rc == SQLITE_DONE ? 0 : rc == SQLITE_ROW ? -1 : foreign_fail(f.db, path, e);
-	}
-	sqlite3_finalize(s);
-	foreign_close(&f);
-	return rc;
-}
+enum { BAR = 40 }; /* columns */
 
 /* ---- the table ---- */
 
@@ -294,7 +175,7 @@ int lesson_report(char *const *path, int n, bool json, const char *csv, FILE *ou
 	int rc = 0;
 
 	for (int i = 0; i < n && !rc; i++)
-		rc = read_file(&a, path[i], e);
+		rc = answers_read(&a, path[i], e);
 	if (!rc && !a.n)
 		rc = err_set(e, ERR_INPUT, "no answers in %s: none of them is of a lesson",
 			n == 1 ? path[0] : "these recordings");
@@ -302,14 +183,14 @@ int lesson_report(char *const *path, int n, bool json, const char *csv, FILE *ou
 		rc = list(&a, json, csv, e);
 	if (!rc && !json)
 		print_table(&a, out);
-	forget(&a);
+	answers_free(&a);
 	return rc;
 }
 
 int lesson_verdicts(const char *path, const char *name, FILE *out, struct err *e)
 {
 	struct answers a = { 0 };
-	int failed = 0, rc = read_file(&a, path, e);
+	int failed = 0, rc = answers_read(&a, path, e);
 
 	if (!rc && !a.n)
 		rc = err_set(e, ERR_INPUT, "%s: it asked and checked nothing", name);
@@ -322,6 +203,6 @@ int lesson_verdicts(const char *path, const char *name, FILE *out, struct err *e
 		failed += !good;
 	}
 	fflush(out);
-	forget(&a);
+	answers_free(&a);
 	return rc ? -1 : failed;
 }

@@ -101,6 +101,35 @@ def test_own():
     check("a name that is not there", "did you mean kv-cache?" in cutaway("lesson", "--test", "kv-cash", "--model", TINY)[1] + err)
 
 
+def test_sheet():
+    """What a teacher needs of a lesson, with the answers that a run of it measured."""
+    write("taught", LESSON.replace("SELECT 'yes'", "SELECT CASE WHEN count(*) > 4 THEN 'yes' ELSE 'no' END FROM token"))
+    status, out, err = cutaway("lesson", "sheet", "taught", "--model", TINY)
+    check("a sheet says what the lesson is and needs", status == 0 and re.search(
+        r"^taught: Does two times two make four\?\nyour own; about \d+ minutes: 25 words at 200 a minute, 2 questions at one, runs of [\d.]+ s here\n"
+        r"needs any model; answers are of ", out), out + err)
+    check("each question with its tolerance and the answer that was measured", "asks    How many tokens will it say?\n          a number; within 10 % "
+          "is right\n    ->    5: of 5\n  asks    Is it so?\n          a yes   b no\n    ->    yes\n" in out, out)
+    check("what is shown, typed and stated", "  shows   pages\n  types   /max-tokens 5\n          two times two\n  states  It said five.\n"
+          "    ->    holds\n\npage 2\n" in out, out)
+    write("taught", LESSON.replace("/max-tokens 5", "/max-tokens 4"))
+    status, out, err = cutaway("lesson", "sheet", "taught", "--model", TINY)
+    check("answers are measured, each time", status == 0 and "->    4: of 5" in out and "->    does not hold" in out, out + err)
+    check("a run for a sheet is nobody's reading", re.search(r" taught  +1 |taught +2 ", cutaway("lesson")[1]), cutaway("lesson")[1])
+    table = os.path.join(TMP.name, "sheet.csv")
+    status, out, err = cutaway("lesson", "sheet", "taught", "--model", TINY, "--json", "--csv", table)
+    with open(table, encoding="utf-8", newline="") as f:
+        rows = list(csv.DictReader(f))
+    check("and as rows", status == 0 and [(r["part"], r["answer"]) for r in json.loads(out)] == [
+        ("asks", "4: of 5"), ("asks", "yes"), ("shows", None), ("types", None), ("states", "does not hold")] and len(rows) == 5, (out, rows))
+    write("taught", LESSON.replace("/max-tokens 5", "/max-tokens many"))
+    status, out, err = cutaway("lesson", "sheet", "taught", "--model", TINY)
+    check("what is refused is said of the line that was typed", status == 0 and "\n    ->    /max-tokens many: a whole number of tokens" in out, out + err)
+    write("taught", LESSON.replace("look pages", "look the-moon"))
+    status, out, err = cutaway("lesson", "sheet", "taught", "--model", TINY)
+    check("a lesson that cannot be run has no sheet", status == 1 and not out and "no view the-moon" in err and "1 lessons could not" in err, out + err)
+
+
 def test_paused():
     lines = "/max-tokens 20\n/pause\ntwo times two\n/load 2\n/step 8\n/rewind -2\n/continue"
     write("paused", LESSON.replace("/max-tokens 5\ntwo times two", lines).replace(
@@ -340,7 +369,7 @@ def main():
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     mktiny = os.path.join(ROOT, "build", "tests", "mktiny")
     subprocess.run([mktiny, TINY], check=True, stdout=subprocess.DEVNULL)
-    for test in (test_own, test_load, test_paused, test_hangs, test_wrong, test_by_hand, test_end, test_whole_runs, test_report, test_shipped):
+    for test in (test_own, test_sheet, test_load, test_paused, test_hangs, test_wrong, test_by_hand, test_end, test_whole_runs, test_report, test_shipped):
         try:
             test()
         except Failure as e:

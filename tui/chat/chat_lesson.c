@@ -122,6 +122,7 @@ static void ask_all(struct app *a, int32_t also)
 static void go_on(struct app *a, int32_t from)
 {
 	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
+	const bool read = !((struct chat *)a->mode_data)->options->lesson_test;
 
 	k->left_ns = LESSON_ASK_NS;
 	for (k->part = lesson_stop(k->l, from);
@@ -129,8 +130,9 @@ static void go_on(struct app *a, int32_t from)
 		 k->part = lesson_stop(k->l, k->part + 1))
 		ask_all(a, k->part);
 	emit_lesson(a, EV_LESSON_go_on, NULL);
-	lesson_progress_put(k->name, k->part, k->l->n);
-	if (k->part >= k->l->n && !((struct chat *)a->mode_data)->options->lesson_test)
+	if (read)
+		lesson_progress_put(k->name, k->part, k->l->n);
+	if (k->part >= k->l->n && read)
 		chat_kept_put_back(&k->kept, a);
 	a->dirty = true;
 }

@@ -117,15 +117,9 @@ static void item(struct sheet *s, const struct lesson_part *p)
 /* What the answer may be: said before it is given. */
 static void choices(struct sheet *s, const struct lesson_part *p)
 {
-	char line[400] = "";
+	char line[400];
 
-	if (!p->n_choices && p->tolerance > 0)
-		snprintf(line, sizeof line, "a number; within %g %% is right", 100 * p->tolerance);
-	else if (!p->n_choices)
-		snprintf(line, sizeof line, "a number, exactly");
-	for (int i = 0; i < p->n_choices; i++)
-		snprintf(line + strlen(line), sizeof line - strlen(line), "%s%c %s", i ? "   " : "",
-			'a' + i, p->choice[i]);
+	lesson_form(p, line, sizeof line);
 	paragraph(s, 2, p->n_choices ? INK_TEXT : INK_DIM, "", line);
 }
 
