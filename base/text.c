@@ -2,7 +2,6 @@
  * their own, and the vowels and final consonants of conjoining Hangul none. */
 #include "base/text.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
@@ -306,6 +305,17 @@ char *text_json(const char *text, size_t size)
 	}
 	append(&s, "\"", 1);
 	return finish(&s, NULL);
+}
+
+void text_xml(FILE *out, const char *text, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		switch (text[i]) {
+		case '<': fputs("&lt;", out); break;
+		case '>': fputs("&gt;", out); break;
+		case '&': fputs("&amp;", out); break;
+		default: putc(text[i], out);
+		}
 }
 
 static bool shell_safe(const char *text)

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct glyph_run {
 	char text[16]; /* what to show: valid UTF-8, NUL-terminated, never a control character */
@@ -49,6 +50,9 @@ char *text_clean(const char *text, size_t size, bool keep_newlines, size_t *out_
  * written as an escape, so that it too may go to a terminal and yet nothing is lost. malloc'd, NULL
  * if memory ran out. */
 char *text_json(const char *text, size_t size);
+
+/* The text of an XML or HTML element: <, > and & as entities. Not for attributes. */
+void text_xml(FILE *out, const char *text, size_t size);
 
 /* One word of a shell's command line: as it is where that is safe, else quoted; control characters
  * as escapes in $'…', so that it may go to a terminal and still names the same file. malloc'd, NULL

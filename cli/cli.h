@@ -15,7 +15,7 @@
 #include "base/err.h"
 #include "engine/core/engine.h"
 
-enum { CLI_MAX_OPERANDS = 64, CLI_MAX_GIVEN = 128, CLI_MAX_KEPT = 64 };
+enum { CLI_MAX_OPERANDS = 512, CLI_MAX_GIVEN = 128, CLI_MAX_KEPT = 64 };
 
 struct cli {
 	const struct verb *verb; /* NULL until one was named */

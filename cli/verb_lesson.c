@@ -19,7 +19,7 @@
 
 static struct lesson_opts {
 	bool test;
-	const char *reader;
+	const char *reader, *html;
 } opts;
 
 static const struct setting own[] = {
@@ -28,6 +28,8 @@ static const struct setting own[] = {
 			   "holds"),
 	OWN(TEXT, lesson_opts, reader, .name = "reader", .group = "Lesson", .arg = "NAME",
 		.doc = "name that the report of the class shows; without it: that of the recording's file"),
+	OWN(FILE, lesson_opts, html, .name = "html", .group = "Output", .arg = "FILE",
+		.doc = "report: write a page to FILE, too: how the predictions lie, and the readers"),
 	{ 0 },
 };
 
@@ -237,10 +239,23 @@ static int make(const char *name, struct err *e)
 	return 0;
 }
 
+static int report(const struct cli *c, struct err *e)
+{
+	const struct lesson_report_to to = {
+		.json = c->json, .csv = c->csv, .html = opts.html, .out = stdout
+	};
+
+	if (c->n_operands < 2)
+		return err_set(e, ERR_USAGE, "lesson report: recordings are needed");
+	return lesson_report((char *const *)(c->operand + 1), c->n_operands - 1, &to, e);
+}
+
 static int run(const struct cli *c, struct err *e)
 {
 	const char *word = c->n_operands ? c->operand[0] : NULL;
 
+	if (opts.html && (!word || strcmp(word, "report") != 0))
+		return err_set(e, ERR_USAGE, "--html is for lesson report");
 	if (opts.test)
 		return test(c, e);
 	if (!word)
@@ -253,9 +268,7 @@ static int run(const struct cli *c, struct err *e)
 				   ? sheets(c, c->n_operands == 2 ? c->operand[1] : NULL, e)
 				   : err_set(e, ERR_USAGE, "lesson sheet: one lesson, or none for all of them");
 	if (!strcmp(word, "report"))
-		return c->n_operands > 1 ? lesson_report((char *const *)(c->operand + 1), c->n_operands - 1,
-									   c->json, c->csv, stdout, e)
-								 : err_set(e, ERR_USAGE, "lesson report: recordings are needed");
+		return report(c, e);
 	if (c->n_operands > 1)
 		return err_set(e, ERR_USAGE, "lesson %s: one lesson at a time", word);
 	return begin(c, &(struct chat_extra){ .lesson = word, .reader = opts.reader }, e);
@@ -270,10 +283,11 @@ const struct verb verb_lesson = {
 		"views of a chat: it types commands for you, asks what you expect before a run, and "
 		"answers from what the run logged. new NAME writes a commented beginning of your own; "
 		"report FILE… makes a table of a class from its recordings: who predicted what, and how "
-		"near. sheet [NAME] runs a lesson, or all, as --test does, and prints what a teacher "
-		"needs: minutes, what it types, each question with its tolerance and the answer measured "
-		"here. With --test all lessons (or NAME) are run without a terminal, and the exit status "
-		"says whether everything they state holds on this machine.",
+		"near, and with --html a page of it. sheet [NAME] runs a lesson, or all, as --test does, "
+		"and prints what a teacher needs: minutes, what it types, each question with its "
+		"tolerance and the answer measured here. With --test all lessons (or NAME) are run "
+		"without a terminal, and the exit status says whether everything they state holds on "
+		"this machine.",
 	.example = "cutaway lesson kv-cache",
 	.takes = "Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|"
 			 "Recording|Screen|json|csv",

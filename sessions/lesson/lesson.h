@@ -146,9 +146,15 @@ void lesson_progress_put(const char *name, int32_t part, int32_t parts);
 /* ---- a class: lesson_report.c, lesson_sheet.c ---- */
 
 /* The answers in recordings as a table: per question what was measured, how many predicted, their
- * spread, how many were right. A reader has the name that was given, or else that of the recording.
- * csv: a file that gets a row for each answer, or NULL. */
-int lesson_report(char *const *path, int n, bool json, const char *csv, FILE *out, struct err *e);
+ * spread, how many were right. A reader has the name that was given, or else that of the
+ * recording. */
+struct lesson_report_to {
+	bool json;        /* rows to standard output in place of the table */
+	const char *csv;  /* a file that gets a row for each answer, or NULL */
+	const char *html; /* a file that gets a page for people: distributions and readers, or NULL */
+	FILE *out;        /* the table */
+};
+int lesson_report(char *const *path, int n, const struct lesson_report_to *to, struct err *e);
 /* What a run of a lesson logged, a line a question: "ok lesson: question (found)". Returns how many
  * did not hold or were never measured; -1. */
 int lesson_verdicts(const char *path, const char *name, FILE *out, struct err *e);

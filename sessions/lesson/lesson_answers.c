@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/median.h"
 #include "base/text.h"
 #include "trace/foreign.h"
 
@@ -91,7 +92,8 @@ static int take_row(struct answers *a, sqlite3_stmt *s, const char *path, struct
 		.value = real_of(s, 6),
 		.measured = real_of(s, 7),
 		.tolerance = real_of(s, 8),
-		.part = sqlite3_column_int64(s, 9) };
+		.part = sqlite3_column_int64(s, 9),
+		.recording = a->n_read };
 	name_reader(row, s, path);
 	return row->lesson && row->question ? 0 : err_set(e, ERR_MEMORY, "no memory for the answers");
 }
@@ -114,5 +116,44 @@ int answers_read(struct answers *a, const char *path, struct err *e)
 	}
 	sqlite3_finalize(s);
 	foreign_close(&f);
+	a->n_read++;
 	return rc;
+}
+
+/* ---- of a question ---- */
+
+bool answers_same(const struct answer *a, const struct answer *b)
+{
+	return !strcmp(a->lesson, b->lesson) && !strcmp(a->question, b->question) && a->ask == b->ask;
+}
+
+struct spread answers_spread(const struct answers *a, const struct answer *like, bool measured)
+{
+	double *v = calloc((size_t)a->n, sizeof *v);
+	struct spread s = { 0 };
+
+	for (int32_t i = 0; v && i < a->n; i++) {
+		double x = measured ? a->at[i].measured : a->at[i].value;
+
+		if (answers_same(&a->at[i], like) && !isnan(x))
+			v[s.n++] = x;
+	}
+	if (s.n) {
+		sorted_of(v, s.n);
+		s.least = v[0];
+		s.median = s.n % 2 ? v[s.n / 2] : (v[s.n / 2 - 1] + v[s.n / 2]) / 2;
+		s.most = v[s.n - 1];
+	}
+	free(v);
+	return s;
+}
+
+int answers_count(const struct answers *a, const struct answer *like, bool right)
+{
+	int n = 0;
+
+	for (int32_t i = 0; i < a->n; i++)
+		n += answers_same(&a->at[i], like) && (like->ask == EV_ASK_check || a->at[i].predicted) &&
+			 (!right || a->at[i].verdict == EV_ANSWER_right);
+	return n;
 }

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/listing.h"
-#include "base/median.h"
 #include "sessions/lesson/lesson.h"
 #include "sessions/lesson/lesson_answers.h"
 
@@ -12,52 +11,10 @@ enum { BAR = 40 }; /* columns */
 
 /* ---- the table ---- */
 
-static bool same(const struct answer *a, const struct answer *b)
-{
-	return !strcmp(a->lesson, b->lesson) && !strcmp(a->question, b->question) && a->ask == b->ask;
-}
-
-struct spread {
-	double least, median, most;
-	int n;
-};
-
-/* Of the predictions, or of what was measured. */
-static struct spread spread_of(const struct answers *a, const struct answer *like, bool measured)
-{
-	double *v = calloc((size_t)a->n, sizeof *v);
-	struct spread s = { 0 };
-
-	for (int32_t i = 0; v && i < a->n; i++) {
-		double x = measured ? a->at[i].measured : a->at[i].value;
-
-		if (same(&a->at[i], like) && !isnan(x))
-			v[s.n++] = x;
-	}
-	if (s.n) {
-		sorted_of(v, s.n);
-		s.least = v[0];
-		s.median = s.n % 2 ? v[s.n / 2] : (v[s.n / 2 - 1] + v[s.n / 2]) / 2;
-		s.most = v[s.n - 1];
-	}
-	free(v);
-	return s;
-}
-
-static int count_of(const struct answers *a, const struct answer *like, bool right)
-{
-	int n = 0;
-
-	for (int32_t i = 0; i < a->n; i++)
-		n += same(&a->at[i], like) && (like->ask == EV_ASK_check || a->at[i].predicted) &&
-			 (!right || a->at[i].verdict == EV_ANSWER_right);
-	return n;
-}
-
 static bool seen_before(const struct answers *a, int32_t at)
 {
 	for (int32_t i = 0; i < at; i++)
-		if (same(&a->at[i], &a->at[at]))
+		if (answers_same(&a->at[i], &a->at[at]))
 			return true;
 	return false;
 }
@@ -99,7 +56,7 @@ static void print_who(const struct answers *a, const struct answer *like, FILE *
 	int32_t n = 0;
 
 	for (int32_t i = 0; of && i < a->n; i++)
-		if (same(&a->at[i], like))
+		if (answers_same(&a->at[i], like))
 			of[n++] = &a->at[i];
 	if (n > 1) {
 		qsort(of, (size_t)n, sizeof *of, by_predicted);
@@ -128,12 +85,12 @@ static void print_table(const struct answers *a, FILE *out)
 			fprintf(out, "%s%s\n", *lesson ? "\n" : "", q->lesson);
 		lesson = q->lesson;
 		fprintf(out, "  %s\n   ", q->question);
-		print_spread(out, "predicted", spread_of(a, q, false));
+		print_spread(out, "predicted", answers_spread(a, q, false));
 		if (q->ask == EV_ASK_predict)
-			print_spread(out, "measured", spread_of(a, q, true));
-		if (count_of(a, q, false))
+			print_spread(out, "measured", answers_spread(a, q, true));
+		if (answers_count(a, q, false))
 			fprintf(out, "  %s %d of %d\n", q->ask == EV_ASK_check ? "holds in" : "right",
-				count_of(a, q, true), count_of(a, q, false));
+				answers_count(a, q, true), answers_count(a, q, false));
 		else
 			fputs("  nobody predicted it\n", out);
 		if (q->ask == EV_ASK_predict)
@@ -169,7 +126,7 @@ static int list(const struct answers *a, bool json, const char *csv, struct err 
 	return listing_end(&l, 0, e);
 }
 
-int lesson_report(char *const *path, int n, bool json, const char *csv, FILE *out, struct err *e)
+int lesson_report(char *const *path, int n, const struct lesson_report_to *to, struct err *e)
 {
 	struct answers a = { 0 };
 	int rc = 0;
@@ -180,9 +137,11 @@ int lesson_report(char *const *path, int n, bool json, const char *csv, FILE *ou
 		rc = err_set(e, ERR_INPUT, "no answers in %s: none of them is of a lesson",
 			n == 1 ? path[0] : "these recordings");
 	if (!rc)
-		rc = list(&a, json, csv, e);
-	if (!rc && !json)
-		print_table(&a, out);
+		rc = list(&a, to->json, to->csv, e);
+	if (!rc && to->html)
+		rc = answers_html(&a, to->html, e);
+	if (!rc && !to->json)
+		print_table(&a, to->out);
 	answers_free(&a);
 	return rc;
 }

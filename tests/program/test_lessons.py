@@ -2,9 +2,11 @@
 """Lessons from outside: all shipped ones are run on the real model and must tell the truth; one is read by hand at 80x24; own
 ones, wrong ones and hostile ones; the report of a class. TAP; Python's standard library alone."""
 import csv
+import html.parser
 import json
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -333,6 +335,51 @@ def test_whole_runs():
         t.close()
 
 
+class Page(html.parser.HTMLParser):
+    """The tags of a page, and its texts by the tag that they are in."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.texts = [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs).get("class")))
+
+    def handle_data(self, data):
+        if self.tags and data.strip():
+            self.texts.append((self.tags[-1][0], data.strip()))
+
+
+def test_page(records):
+    """A class as a page: a dot a prediction, a line a measurement, a row a reader; nothing foreign becomes markup."""
+    path, foreign = os.path.join(TMP.name, "class.html"), os.path.join(TMP.name, "foreign.db")
+    status, out, err = cutaway("lesson", "report", "--html", path, *records)
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    page = Page(text)
+    check("the page has a dot for each prediction, right or wrong", status == 0 and "right 1 of 2" in out and sorted(
+        c for tag, c in page.tags if tag == "circle") == ["right", "wrong"] and ("title", "Ada: 5") in page.texts, (out, err, page.texts))
+    check("what was measured, and what counts as right", page.tags.count(("line", "found")) == 2 and page.tags.count(("rect", "band")) == 1, page.tags)
+    check("words by how many said them", {c for tag, c in page.tags if (c or "").startswith("bar ")} == {"bar right", "bar wrong"}, page.tags)
+    check("and a row for each reader", re.findall(r"<tr><td>(\w+)</td>.*<td>(\d of \d)</td></tr>", text) == [("Ada", "1 of 2"), ("second", "1 of 2")], text)
+    shutil.copy(records[0], foreign)
+    with sqlite3.connect(foreign) as db:
+        db.execute("UPDATE lesson SET reader = ?", ("</title><script>1</script>&lt;\x1b[31m\u202e",))
+        db.execute("UPDATE answer SET lesson = '</h2><img src=x>', question = '<b>' || part, value = 9e999, measured = -9e999, tolerance = 1e300")
+        db.execute("UPDATE answer SET predicted = '<i>', found = '\"><s>', value = 1e308, measured = -1e308 WHERE part = 2")
+        db.execute("UPDATE answer SET predicted = '1', value = 1e-300, measured = 1e300 WHERE part = 3")
+    db.close()
+    status, out, err = cutaway("lesson", "report", "--html", path, foreign)
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    known = {tag for tag, _ in page.tags}
+    check("foreign texts stay texts", status == 0 and {tag for tag, _ in Page(text).tags} <= known and "&lt;script&gt;1&lt;/script&gt;&amp;lt;" in text and
+          not re.search("[\x00-\x09\x0b-\x1f\u202e]|nan", text), (err, text[-3000:]))
+    status, out, err = cutaway("lesson", "kv-cache", "--html", path)
+    check("a page is of a report", status == 2 and "lesson report" in err, err)
+
+
 def test_report():
     records = [os.path.join(TMP.name, name) for name in ("hand.db", "second.db")]
     read_by_hand(records[1], "9", "a")
@@ -350,6 +397,7 @@ def test_report():
     status, out, err = cutaway("lesson", "report", "--json", *records)
     answers = json.loads(out)
     check("and as JSON", len(answers) == 6 and answers[0]["reader"] == "Ada" and answers[0]["right"], out + err)
+    test_page(records)
     skipped = os.path.join(TMP.name, "skipped.db")
     read_by_hand(skipped, "", "")
     status, out, err = cutaway("lesson", "report", skipped)

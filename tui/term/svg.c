@@ -194,17 +194,6 @@ static void row_shapes(FILE *out, const struct theme *t, const struct cell *row,
 
 /* ---- text ---- */
 
-static void put_xml(FILE *out, const char *text, size_t size)
-{
-	for (size_t i = 0; i < size; i++)
-		switch (text[i]) {
-		case '<': fputs("&lt;", out); break;
-		case '>': fputs("&gt;", out); break;
-		case '&': fputs("&amp;", out); break;
-		default: putc(text[i], out);
-		}
-}
-
 /* Latin, Greek and Cyrillic letters have a cell in every font, and are written from left to right.
  */
 static bool in_run(const struct cell *c)
@@ -240,7 +229,7 @@ static void put_run(FILE *out, const struct cell *row, int x, int end, int y, co
 	fprintf(out, " fill=\"#%06x\"%s%s>", (unsigned)p->fg, p->bold ? " font-weight=\"bold\"" : "",
 		p->dim ? " fill-opacity=\"0.6\"" : "");
 	for (; x < end; x++)
-		put_xml(out, row[x].text, strlen(row[x].text));
+		text_xml(out, row[x].text, strlen(row[x].text));
 	fputs("</text>\n", out);
 }
 
@@ -270,7 +259,7 @@ static void put_head(FILE *out, const struct canvas *c, const struct theme *t, c
 		"viewBox=\"%d %d %d %d\">\n<title>",
 		w, h, -MARGIN, -MARGIN, w, h);
 	if (clean)
-		put_xml(out, clean, strlen(clean));
+		text_xml(out, clean, strlen(clean));
 	fputs("</title>\n", out);
 	free(clean);
 	put_rect(out, -MARGIN, -MARGIN, w, h, theme_own(t, true), 1);
