@@ -18,7 +18,7 @@ static struct export_opts {
 
 static const struct setting export_own[] = {
 	OWN(CHOICE, export_opts, to, .name = "to", .group = "Output",
-		SETTING_WORDS("perfetto", "csv", "jsonl", "asciicast", "html", "svg", "png"),
+		SETTING_WORDS("perfetto", "csv", "jsonl", "asciicast", "html", "svg", "png", "slides"),
 		.doc = "the format (without it: by the ending of --out)"),
 	OWN(FILE, export_opts, out, .name = "out", .group = "Output", .arg = "FILE",
 		.doc = "write to FILE, also -o (without it: standard output)"),
@@ -28,11 +28,12 @@ static const struct setting export_own[] = {
 	OWN(CHOICE, export_opts, view, .name = "view", .group = "Output", .arg = "NAME",
 		.more = tui_picture_name, .doc = "svg, png: a view, or the whole screen"),
 	OWN(TEXT, export_opts, at, .name = "at", .group = "Output", .arg = "STEP", SETTING_WORDS("end"),
-		.doc = "svg, png: the step that is shown, or the first for which an expression of /find "
-			   "holds; end: the last"),
+		.doc = "svg, png, slides: the step that is shown, or the first for which an expression of "
+			   "/find holds; end: the last (slides without it: where each view shows much)"),
 	OWN(TEXT, export_opts, size, .name = "size", .group = "Output", .arg = "WxH",
 		SETTING_WORDS("80x24", "120x40", "200x50"),
-		.doc = "svg, png, asciicast: in cells (without it: 80x24 for a view, else 120x40)"),
+		.doc = "svg, png, slides, asciicast: in cells (without it: 80x24 for a view, 100x24 for "
+			   "slides, else 120x40)"),
 	{ 0 },
 };
 
@@ -70,7 +71,8 @@ static const char *format_of(struct err *e)
 	for (size_t i = 0; dot && i < sizeof by_ending / sizeof *by_ending; i++)
 		if (strcmp(by_ending[i][0], dot) == 0)
 			return by_ending[i][1];
-	err_set(e, ERR_USAGE, "which format? --to perfetto, csv, jsonl, asciicast, html, svg or png");
+	err_set(e, ERR_USAGE,
+		"which format? --to perfetto, csv, jsonl, asciicast, html, svg, png or slides");
 	return NULL;
 }
 
@@ -83,9 +85,9 @@ static bool is_picture(const char *format)
 static int check_given(const struct cli *c, const char *format, struct err *e)
 {
 	static const char *const of_pictures[] = { "view", "at", "theme", "size" };
-	bool cast = !strcmp(format, "asciicast");
+	const int n = !strcmp(format, "slides") ? 1 : !strcmp(format, "asciicast") ? 3 : 4;
 
-	for (int i = 0; i < (cast ? 3 : 4) && !is_picture(format); i++)
+	for (int i = 0; i < n && !is_picture(format); i++)
 		if (cli_given(c, of_pictures[i]))
 			return err_set(
 				e, ERR_USAGE, "--%s is for svg and png, not for %s", of_pictures[i], format);
@@ -94,14 +96,15 @@ static int check_given(const struct cli *c, const char *format, struct err *e)
 
 static int write_picture(FILE *out, const struct cli *c, const char *format, struct err *e)
 {
+	const bool slides = !strcmp(format, "slides");
 	struct tui_picture o = { .view = opts.view,
 		.size = opts.size,
-		.at = opts.at,
+		.at = slides && !cli_given(c, "at") ? NULL : opts.at,
 		.light = !strcmp(c->theme, "light"),
 		.mono = !strcmp(c->theme, "mono"),
 		.png = !strcmp(format, "png") };
 
-	return tui_picture(c->operand[0], &o, out, e);
+	return (slides ? tui_slides : tui_picture)(c->operand[0], &o, out, e);
 }
 
 static int write_cast(FILE *out, const struct cli *c, struct shown *s, struct err *e)
@@ -120,7 +123,7 @@ static int write_as(
 
 	if (!strcmp(format, "asciicast"))
 		return write_cast(out, c, s, e);
-	if (is_picture(format))
+	if (is_picture(format) || !strcmp(format, "slides"))
 		return write_picture(out, c, format, e);
 	return export_session(c->operand[0], &o, out, e);
 }
@@ -183,7 +186,8 @@ const struct verb verb_export = {
 		"attention by layer and page, and what each drafter proposed and had accepted). svg and "
 		"png are pictures for slides: a view, as it is when it fills the screen, or the whole "
 		"screen, at a step, in any size, dark, light or (mono) black on white; a png is drawn by "
-		"rsvg-convert (Debian: librsvg2-bin).",
+		"rsvg-convert (Debian: librsvg2-bin). slides are all views that have something to show, "
+		"with captions, in one HTML page that turns pages by arrow keys and prints one a sheet.",
 	.example = "cutaway export session.db --view pages --at 40 --theme light -o pages.svg",
 	.takes = "theme",
 	.min_operands = 1,

@@ -433,6 +433,73 @@ def test_hits():
         t.close()
 
 
+class Deck(html.parser.HTMLParser):
+    """Slides: by the id of each section its texts, and the tags of the page."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.slides, self.tags, self.hidden, self.at = {}, [], [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        if tag == "section":
+            self.at = self.slides[dict(attrs)["id"]] = []
+            self.hidden += [dict(attrs)["id"]] if "hidden" in dict(attrs) else []
+
+    def handle_data(self, data):
+        self.at.append(data)
+
+
+def slides(file, *more):
+    path = os.path.join(TMP.name, "slides.html")
+    status, out, err = cutaway("export", file, "--to", "slides", "-o", path, *more)
+    with open(path, encoding="utf-8") as f:
+        page = f.read()
+    check(f"slides: {' '.join((os.path.basename(file), *more))}", status == 0 and not out, err)
+    return Deck(page), page
+
+
+def test_slides():
+    deck, page = slides(FILE)
+    names = list(deck.slides)
+    check("slides: the views that have something to show, and no others", {"chat", "next", "pages", "batch", "time", "tree"} < set(names) and
+          not {"lens", "watch", "experts", "lesson", "denoise"} & set(names) and names[0] == "views", names)
+    steps = query("SELECT count(*) FROM step")[0][0]
+    check("slides: captions say what one sees, and where", all(re.search(rf"step \d+ of {steps}; tiny", "".join(t)) for t in list(deck.slides.values())[1:]) and
+          "Whole runs, the newest below" in "".join(deck.slides["runs"]), deck.slides["runs"])
+    check("slides: a session's texts stay texts, and nothing comes from elsewhere", deck.tags.count("script") == 1 and "b" in deck.tags and
+          "<b>tag" not in page and not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page) and not re.search("[\x1b\u202e]", page), deck.tags.count("script"))
+    check("slides: exact runs are not called lossy", "LOSSY" not in page)
+    deck, page = slides(os.path.join(TMP.name, "prices.db"), "--at", "2", "--theme", "light", "--size", "60x20")
+    check("slides: a step, a size and a theme", all("step 2 of" in "".join(t) for t in list(deck.slides.values())[1:]) and 'width="620"' in page and
+          '"light"' in page, list(deck.slides))
+    check("slides: each says LOSSY with its settings", all("LOSSY window:4" in "".join(t) for t in list(deck.slides.values())[1:]), deck.slides)
+    deck, _ = slides(os.path.join(TMP.name, "batch.db"))
+    alone, _ = slides(os.path.join(TMP.name, "batch.db"), "--at", "end")
+    check("slides: without a step, one at which the view shows much", "nobody waits" in "".join(alone.slides["queue"]) and
+          "nobody waits" not in "".join(deck.slides["queue"]) and "every slot is taken" in "".join(deck.slides["queue"]), deck.slides["queue"])
+    status, _, err = cutaway("export", FILE, "--to", "slides", "--view", "pages")
+    check("slides: are of all views", status == 2 and "--view" in err, err)
+    turn_pages(page)
+
+
+def turn_pages(page):
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if not chromium:
+        skip("slides: keys turn pages", "no Chromium here")
+        return
+    path = os.path.join(TMP.name, "keys.html")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(page + "<script>addEventListener('load', async () => { for (const key of ['ArrowRight', 'End', 'ArrowRight', 'ArrowLeft']) { dispatchEvent("
+                "new KeyboardEvent('keydown', { key })); await new Promise(r => setTimeout(r)); } document.body.dataset.ready = 1; });</script>")
+    done = subprocess.run([chromium, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000", "--dump-dom",
+                           f"--user-data-dir={TMP.name}/chromium", f"file://{path}"], capture_output=True)
+    deck = Deck(done.stdout.decode("utf-8", "replace"))
+    shown = [name for name in deck.slides if name not in deck.hidden]
+    check("slides: keys turn pages", shown == list(deck.slides)[-2:-1], (shown, list(deck.slides), done.stderr[-300:]))
+
+
 def test_errors():
     status, _, err = cutaway("export", FILE)
     check("export asks for a format", status == 2 and "perfetto" in err, err)
@@ -467,7 +534,7 @@ def main():
     db.commit()
     db.close()
     for test in (test_perfetto, test_csv, test_jsonl, test_html, test_html_prices, test_lossy, test_html_bytes, test_html_search, test_html_drafters, test_html_limits,
-                 test_asciicast, test_hits, test_errors):
+                 test_asciicast, test_hits, test_slides, test_errors):
         test()
     return finish()
 

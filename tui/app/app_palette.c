@@ -92,22 +92,12 @@ static void add_commands(struct app *a, bool settings, bool changed)
 
 /* ---- views, lessons, models ---- */
 
-/* "One sentence. More." */
-static void first_sentence(const char *text, char *out, size_t cap)
-{
-	const char *end = strstr(text, ". ");
-	size_t n = end ? (size_t)(end - text) : strcspn(text, "\n");
-
-	n = n < strcspn(text, "\n") ? n : strcspn(text, "\n");
-	snprintf(out, cap, "%.*s", (int)(n < cap ? n : cap - 1), text);
-}
-
 static void add_views(struct app *a)
 {
 	for (int v = 0; views[v]; v++) {
 		char text[LINE], line[64];
 
-		first_sentence(views[v]->help, text, sizeof text);
+		view_summary(v, text, sizeof text);
 		snprintf(line, sizeof line, "/view %s", views[v]->id);
 		palette_add(&a->palette, &(struct palette_item){ .group = "Views",
 									 .name = views[v]->name,

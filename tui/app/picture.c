@@ -15,20 +15,14 @@
 #include "base/text.h"
 #include "base/whole_file.h"
 #include "sessions/watch/watch.h"
-#include "tui/app/offscreen.h"
+#include "tui/app/picture_impl.h"
 #include "tui/term/svg.h"
 #include "tui/views/view_attached.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
-enum { SCREEN = -1, SCREEN_W = 120, SCREEN_H = 40, VIEW_W = 80, VIEW_H = 24 };
+enum { SCREEN_W = 120, SCREEN_H = 40, VIEW_W = 80, VIEW_H = 24 };
 enum { LEAST_W = 20, LEAST_H = 5, MOST_W = 500, MOST_H = 200, NOTE_H = 8 };
-
-struct picture {
-	int view; /* index, or SCREEN */
-	int w, h; /* cells */
-	bool light, mono, png;
-};
 
 /* ---- what is asked for ---- */
 
@@ -37,7 +31,8 @@ const char *tui_picture_name(int i)
 	return i ? i - 1 < VIEW_N ? views[i - 1]->id : NULL : "screen";
 }
 
-/* The first i for which tui_picture_name is this; less one: the index of a view, or SCREEN. */
+/* The first i for which tui_picture_name is this; less one: the index of a view, or PICTURE_SCREEN.
+ */
 static int view_named(const char *name)
 {
 	int i = 0;
@@ -58,7 +53,7 @@ int tui_size(const char *text, int *w, int *h, struct err *e)
 		LEAST_W, LEAST_H, MOST_W, MOST_H);
 }
 
-static int check(const struct picture *p, struct err *e)
+int picture_check(const struct picture *p, struct err *e)
 {
 	const struct view *v = p->view < 0 ? NULL : views[p->view];
 
@@ -70,7 +65,7 @@ static int check(const struct picture *p, struct err *e)
 
 /* ---- drawing ---- */
 
-static void draw(struct app *a, int view)
+void picture_draw(struct app *a, int view)
 {
 	struct pen p = pen_of(&a->canvas, (struct rect){ 0, 0, a->canvas.w, a->canvas.h });
 	int64_t message_ns = a->message_ns;
@@ -97,7 +92,7 @@ static int draw_note(struct canvas *c, int y, const char *text)
 }
 
 /* The picture as SVG; malloc'd. NULL: no memory. */
-static char *picture_svg(struct app *a, const struct picture *p, size_t *size)
+static char *draw_svg(struct app *a, const struct picture *p, size_t *size)
 {
 	const struct timeline *t = app_timeline(a);
 	struct theme theme = { .depth = p->mono ? THEME_MONO : THEME_TRUE, .light = p->light };
@@ -110,7 +105,7 @@ static char *picture_svg(struct app *a, const struct picture *p, size_t *size)
 		p->view < 0 ? "screen" : views[p->view]->name, (long long)t->last_step,
 		app_lossy_title(t, lossy, sizeof lossy), t->model_name ? t->model_name : "");
 	a->canvas.h = p->h;
-	draw(a, p->view);
+	picture_draw(a, p->view);
 	a->canvas.h = p->h + NOTE_H;
 	a->canvas.h = p->h + draw_note(&a->canvas, p->h, lossy);
 	svg_write(out, &a->canvas, &theme, title);
@@ -121,7 +116,7 @@ static char *picture_svg(struct app *a, const struct picture *p, size_t *size)
 }
 
 /* On a canvas of the picture's size; the screen stays as it is. */
-static char *picture_beside(struct app *a, const struct picture *p, size_t *size)
+char *picture_svg(struct app *a, const struct picture *p, size_t *size)
 {
 	struct canvas own = a->canvas;
 	struct layout layout = a->layout;
@@ -129,7 +124,7 @@ static char *picture_beside(struct app *a, const struct picture *p, size_t *size
 
 	a->canvas = (struct canvas){ .mono = p->mono };
 	if (!canvas_resize(&a->canvas, p->w, p->h + NOTE_H, NULL))
-		svg = picture_svg(a, p, size);
+		svg = draw_svg(a, p, size);
 	canvas_free(&a->canvas);
 	a->canvas = own;
 	a->layout = layout;
@@ -200,7 +195,7 @@ static int write_png(FILE *out, const char *svg, size_t size, struct err *e)
 static int picture_write(struct app *a, const struct picture *p, FILE *out, struct err *e)
 {
 	size_t size = 0;
-	char *svg = picture_beside(a, p, &size);
+	char *svg = picture_svg(a, p, &size);
 	int rc = 0;
 
 	if (!svg)
@@ -239,29 +234,47 @@ static int go(struct offscreen *o, const char *path, const char *at, struct err 
 	return 0;
 }
 
-int tui_picture(const char *path, const struct tui_picture *o, FILE *out, struct err *e)
+int picture_open(
+	struct offscreen **o, const char *path, const struct picture *p, const char *at, struct err *e)
 {
-	int view = view_named(o->view);
-	struct picture p = { .view = view,
-		.w = view < 0 ? SCREEN_W : VIEW_W,
-		.h = view < 0 ? SCREEN_H : VIEW_H,
+	*o = malloc(sizeof **o);
+	if (!*o)
+		return err_set(e, ERR_MEMORY, "no memory for a screen");
+	return offscreen_open(*o, path, p->w, p->h, e) || go(*o, path, at, e) ? -1 : 0;
+}
+
+void picture_close(struct offscreen *o)
+{
+	if (o)
+		offscreen_close(o);
+	free(o);
+}
+
+int picture_take(struct picture *p, const struct tui_picture *o, int w, int h, struct err *e)
+{
+	*p = (struct picture){ .view = PICTURE_SCREEN,
+		.w = w,
+		.h = h,
 		.light = o->light || o->mono,
 		.mono = o->mono,
 		.png = o->png };
-	struct offscreen *s;
+	return o->size ? tui_size(o->size, &p->w, &p->h, e) : 0;
+}
+
+int tui_picture(const char *path, const struct tui_picture *o, FILE *out, struct err *e)
+{
+	const int view = view_named(o->view);
+	struct offscreen *s = NULL;
+	struct picture p;
 	int rc;
 
-	if ((o->size && tui_size(o->size, &p.w, &p.h, e)) || check(&p, e))
+	if (picture_take(&p, o, view < 0 ? SCREEN_W : VIEW_W, view < 0 ? SCREEN_H : VIEW_H, e))
 		return -1;
-	s = malloc(sizeof *s);
-	if (!s)
-		return err_set(e, ERR_MEMORY, "no memory for a screen");
-	rc = offscreen_open(s, path, p.w, p.h, e) || go(s, path, o->at, e) ||
-				 picture_write(&s->app, &p, out, e)
-			 ? -1
-			 : 0;
-	offscreen_close(s);
-	free(s);
+	p.view = view;
+	if (picture_check(&p, e))
+		return -1;
+	rc = picture_open(&s, path, &p, o->at, e) || picture_write(&s->app, &p, out, e) ? -1 : 0;
+	picture_close(s);
 	return rc;
 }
 
@@ -290,10 +303,10 @@ static int take_words(struct app *a, struct picture *p, const char *words, struc
 		if (take_word(a, p, word, e))
 			return -1;
 	if (p->w)
-		return check(p, e);
+		return picture_check(p, e);
 	p->w = p->view < 0 ? a->canvas.w : a->layout.body.w;
 	p->h = p->view < 0 ? a->canvas.h : a->layout.body.h;
-	return check(p, e);
+	return picture_check(p, e);
 }
 
 static int write_new(struct app *a, const struct picture *p, const char *name, struct err *e)

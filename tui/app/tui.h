@@ -86,6 +86,9 @@ struct tui_picture {
 	bool light, mono /* black on white, for print */, png;
 };
 int tui_picture(const char *path, const struct tui_picture *o, FILE *out, struct err *e);
+/* All views that have something to show, with captions, as one HTML page. o: view and png are not
+ * looked at; at NULL: each view where it shows much. */
+int tui_slides(const char *path, const struct tui_picture *o, FILE *out, struct err *e);
 const char *tui_picture_name(int i); /* NULL: no more */
 /* Reads "WIDTHxHEIGHT", in cells. */
 int tui_size(const char *text, int *w, int *h, struct err *e);

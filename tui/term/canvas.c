@@ -57,6 +57,7 @@ void canvas_clear(struct canvas *c)
 	for (int i = 0; i < c->w * c->h; i++)
 		c->cell[i] = blank;
 	c->cursor_x = c->cursor_y = -1;
+	c->nothing = false;
 }
 
 static struct rect rect_cut(struct rect r, struct rect to)

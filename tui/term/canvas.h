@@ -54,6 +54,7 @@ struct canvas {
 	int w, h;
 	bool ascii;             /* no UTF-8: shapes come from the ASCII column of the glyph table */
 	bool mono;              /* no colours: texts must not mention them */
+	bool nothing;           /* a view said that it has nothing to show (view_nothing) */
 	struct cell *cell;      /* [h][w] */
 	int cursor_x, cursor_y; /* -1: hidden */
 };

@@ -369,6 +369,7 @@ int view_nothing(struct pen *p, const char *text)
 	struct pen in = *p;
 
 	in.ink = INK_DIM;
+	p->c->nothing = true;
 	return pen_wrap(&in, 0, 1, p->r.w, p->r.h - 1, text);
 }
 

@@ -114,8 +114,8 @@ bool view_clicked(struct view_state *s, const struct pen *p, int x, int y, int w
 /* pen_head with the figure as printf's. */
 void view_head(struct pen *p, const char *name, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Dim, below the head of an empty view: what would fill it, by which command. Returns the lines
- * used. */
+/* Dim, below the head of an empty view: what would fill it, by which command. The canvas knows it
+ * then. Returns the lines used. */
 int view_nothing(struct pen *p, const char *text);
 /* The same with the head, which has no figure then. */
 void view_empty(struct pen *p, const char *name, const char *text);

@@ -60,6 +60,9 @@ VIEWS(X)
  * digit. */
 int view_of_digit(int key, int now);
 
+/* view_help.c: the first sentence of the view's help, without its point. */
+void view_summary(int view, char *out, size_t cap);
+
 /* view_window.c: the newest window of a request (0: of any), from line y on. Returns the line after
  * it, y if there is none. */
 int view_window_draw(struct pen *p, int y, const struct timeline *t, int64_t request);
