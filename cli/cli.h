@@ -35,6 +35,7 @@ struct cli {
 	int n_kept;
 	const char *csv; /* file for the table of results, or NULL */
 	const char *theme;
+	bool projector;
 	bool help, version, man; /* instead of the verb */
 	const char *completion;
 };

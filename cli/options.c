@@ -26,6 +26,8 @@ static const struct setting shared[] = {
 	OWN(TEXT, cli, preset, .name = "preset", .group = "Answer", .arg = "NAME",
 		.doc =
 			"the settings that the chat kept under this name (/preset save NAME), but those given"),
+	OWN(FLAG, cli, projector, .name = "projector", .group = "Screen",
+		.doc = "for a class room: one view at a time (F7, F8), without dim colours"),
 	OWN(FLAG, cli, raw, .name = "raw", .group = "Output",
 		.doc = "no chat template; control tokens in the text are parsed"),
 	OWN(FLAG, cli, json, .name = "json", .group = "Output", .doc = "write JSON"),

@@ -44,6 +44,7 @@ static struct tui_options screen_options(const struct cli *c)
 		.no_color = !strcmp(c->theme, "mono"),
 		.light = !strcmp(c->theme, "light"),
 		.dark = !strcmp(c->theme, "dark"),
+		.projector = c->projector,
 	};
 }
 

@@ -209,6 +209,39 @@ def test_who_has_the_keys(suite):
         s.close()
 
 
+def test_projector(suite):
+    """one view fills the screen: F8 and F7 go to those that have something to show, Esc and Ctrl-O stay there, a lesson is seen beside its view"""
+    s = suite.screen(80, 24)
+    try:
+        suite.chat(s, "--projector", "--record", "p.db", "--max-tokens", "4", "--logit-bias", "0:-100,1:-100,2:-100")
+        suite.ask(s, "a b c", 4)
+        for key, head in (("F8", "next token"), ("F8", "KV pages"), ("F8", "batch"), ("F7", "KV pages"), ("F7", "next token"), ("F7", "chat"), ("F7", "runs")):
+            s.keys(key)
+            s.wait(f"(?m)^ {head} ─")
+            if re.findall(r"(?m)^ (\w[\w ]*) ─", s.text()) != [head]:
+                raise Failure(f"beside {head}: {s.text()}")
+        s.keys("F8", "F8", "F8")
+        s.wait("(?m)^ KV pages ─")
+        for back in ("Escape", "C-o"):
+            s.keys("C-o")
+            s.wait("the views have the keys")
+            s.keys(back)
+            s.wait("the views have the keys", gone=True)
+        s.type("letters type")
+        expect_prompt(s, "letters type")
+        s.wait("(?m)^ KV pages ─")
+        s.keys("C-u")
+        enter(s, "/projector off")
+        s.wait("batch ─")
+        enter(s, "/projector on")
+        s.wait("batch ─", gone=True)
+        enter(s, "/lesson kv-cache")
+        s.wait("lesson ─.* chat ─")
+        suite.quit(s)
+    finally:
+        s.close()
+
+
 def test_commands_leave_the_keys(suite):
     """a view that a command opens leaves the keys to the prompt: what is typed next is said; Esc leads back to the chat"""
     s = suite.screen(80, 24)

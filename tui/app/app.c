@@ -119,6 +119,7 @@ int app_open(struct app *a, const struct app_mode *mode, void *data, const struc
 		return -1;
 	a->canvas.ascii = term_ascii(a->term);
 	a->canvas.mono = term_theme(a->term)->depth == THEME_MONO;
+	app_projector(a, o->projector);
 	term_size(a->term, &w, &h);
 	return canvas_resize(&a->canvas, w, h, e);
 }
@@ -207,21 +208,27 @@ static int choose_head(struct app *a, const char *text, struct err *e)
 	return choose_mean(&a->state.head, "head", text, a->timeline.session.n_heads, e);
 }
 
+static void look(struct app *a, const char *name)
+{
+	if (!*name)
+		app_palette(a, "views", PALETTE_VIEWS, "");
+	for (int i = 0; views[i]; i++)
+		if (!strcmp(views[i]->id, name))
+			app_look(a, i, false);
+}
+
 int app_act(struct app *a, enum command_act act, const char *text, struct err *e)
 {
 	a->dirty = true;
 	switch (act) {
-	case ACT_VIEW:
-		if (!*text)
-			app_palette(a, "views", PALETTE_VIEWS, "");
-		for (int i = 0; views[i]; i++)
-			if (!strcmp(views[i]->id, text))
-				app_look(a, i, false);
-		return 1;
+	case ACT_VIEW: look(a, text); return 1;
 	case ACT_ZOOM: app_toggle_zoom(a); return 1;
-	case ACT_THEME: term_set_light(a->term, !strcmp(text, "light")); return 1;
 	case ACT_MARKDOWN: a->state.marks = strcmp(text, "on") != 0; return 1;
 	case ACT_TINT: a->state.plain = strcmp(text, "on") != 0; return 1;
+	case ACT_PROJECTOR: app_projector(a, !strcmp(text, "on")); return 1;
+	case ACT_THEME:
+		term_set_theme(a->term, !strcmp(text, "light"), term_theme(a->term)->projector);
+		return 1;
 	case ACT_HELP: app_palette(a, PALETTE_ALL_TITLE, PALETTE_ALL, text); return 1;
 	case ACT_SETTINGS:
 		app_palette(a, "settings that differ from their defaults", PALETTE_CHANGED, "");

@@ -84,9 +84,11 @@ struct app {
 	struct palette palette; /* below a popup */
 	struct lens *lens;      /* NULL: no deep look yet */
 	int focus;              /* index of a view, or FOCUS_PROMPT */
-	int last_focus, zoom;
+	int last_focus;
+	int zoom; /* asked for: app_zoom() */
 	int signal_fd;
 	bool dirty, quit;
+	bool projector;               /* one view fills the screen, but for a lesson */
 	bool prompt_hidden;           /* replay: no prompt until / is typed */
 	int64_t drawn_ns, drawing_ns; /* the last frame: its end, and what it took */
 	int64_t ctrl_c_ns;
@@ -108,6 +110,14 @@ struct app {
 static inline const struct timeline *app_timeline(const struct app *a)
 {
 	return a->past ? a->past : &a->timeline;
+}
+
+/* The view that fills the screen, or -1. */
+static inline int app_zoom(const struct app *a)
+{
+	if (a->zoom >= 0 || !a->projector || app_timeline(a)->lesson.text)
+		return a->zoom;
+	return a->focus >= 0 ? a->focus : a->last_focus;
 }
 
 /* app.c */
@@ -200,6 +210,8 @@ int app_view_at(const struct app *a, int x, int y);
  * has the keys keeps them: the prompt, or the views. */
 void app_look(struct app *a, int view, bool zoom);
 void app_toggle_zoom(struct app *a);
+/* For a class room: one view fills the screen, in strong colours. */
+void app_projector(struct app *a, bool on);
 
 /* app_draw.c */
 void app_field(struct app_status *s, enum ink ink, const char *fmt, ...)

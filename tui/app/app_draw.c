@@ -217,6 +217,7 @@ static const struct hint alone_hints[] = { { "^O", "keys to the view" }, { "Esc"
 	{ "F1", "explain" }, { "PgUp PgDn", "scroll" }, { "^P", "commands" }, { "^C", "stop" },
 	{ NULL, NULL } };
 
+static const struct hint turn_hint = { "F7 F8", "views" };
 static const struct hint view_hints[] = {
 	{ "Enter", "zoom" },
 	{ "Esc", "back" },
@@ -255,18 +256,20 @@ static void draw_hints(struct app *a, struct rect r)
 
 	if (r.h < 1)
 		return;
+	if (a->projector)
+		x = draw_hint(&p, x, &turn_hint);
 	for (h = own; h && h->key && x >= 0; h++) {
 		bool enter = !strcmp(h->key, "Enter");
 
-		if (enter && a->zoom < 0)
+		if (enter && app_zoom(a) < 0)
 			continue;
 		enters |= enter;
 		x = draw_hint(&p, x, h);
 	}
-	for (h = a->focus >= 0                       ? view_hints
-			 : a->past                           ? a->mode->past_hints
-			 : a->zoom >= 0 && !a->prompt_hidden ? alone_hints
-												 : a->mode->hints;
+	for (h = a->focus >= 0                                        ? view_hints
+			 : a->past                                            ? a->mode->past_hints
+			 : a->zoom >= 0 && !a->prompt_hidden && !a->projector ? alone_hints
+																  : a->mode->hints;
 		 h->key && x >= 0; h++)
 		if (!enters || strcmp(h->key, "Enter") != 0)
 			x = draw_hint(&p, x, h);
@@ -317,7 +320,7 @@ static void draw_views(struct app *a, const struct layout_request *ask, const ch
 		if (p.r.h < 1)
 			continue;
 		a->state.focused = a->focus == i;
-		a->state.zoomed = a->zoom == i;
+		a->state.zoomed = app_zoom(a) == i;
 		view_draw(i, &p, app_timeline(a), &a->state);
 		if (i == ask->look)
 			view_lesson_point(&p, points);
@@ -399,7 +402,7 @@ static void draw(struct app *a)
 {
 	struct layout_request ask = { .w = a->canvas.w,
 		.h = a->canvas.h,
-		.zoom = a->zoom,
+		.zoom = app_zoom(a),
 		.scrubber = a->mode->scrubber || a->past,
 		.lesson = app_timeline(a)->lesson.text,
 		.empty = view_unreported(app_timeline(a)),

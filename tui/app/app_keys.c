@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "tui/app/app.h"
+#include "tui/app/picture_impl.h"
 #include "tui/term/prompt.h"
 #include "tui/views/views.h"
 
@@ -48,10 +49,38 @@ void app_toggle_zoom(struct app *a)
 	a->zoom = a->zoom >= 0 ? -1 : a->focus >= 0 ? a->focus : a->last_focus;
 }
 
+void app_projector(struct app *a, bool on)
+{
+	const struct theme *theme = term_theme(a->term);
+
+	if (on != theme->projector)
+		term_set_theme(a->term, theme->light, on);
+	a->projector = on;
+	a->dirty = true;
+}
+
+/* To the view before or after this one that has something to show, alone. The canvas is drawn anew
+ * anyway. */
+static void turn(struct app *a, int by)
+{
+	const int n = app_n_views(), now = app_zoom(a) >= 0 ? app_zoom(a) : a->last_focus;
+	int v = now;
+
+	do {
+		v = (v + by + n) % n;
+		canvas_clear(&a->canvas);
+		picture_draw(a, v);
+	} while (v != now && a->canvas.nothing);
+	a->zoom = a->last_focus = v;
+	if (a->focus >= 0)
+		a->focus = v;
+	a->dirty = true;
+}
+
 /* F1: help on the view in focus or alone on the screen, or on the program. */
 static void explain(struct app *a)
 {
-	int view = a->focus >= 0 ? a->focus : a->zoom;
+	int view = a->focus >= 0 ? a->focus : app_zoom(a);
 
 	if (view >= 0)
 		app_show(a, views[view]->name, views[view]->help);
@@ -146,6 +175,8 @@ static bool global_key(struct app *a, int key)
 	case CTRL_Z: app_suspend(a); return true;
 	case CTRL_P: app_palette(a, PALETTE_ALL_TITLE, PALETTE_ALL, ""); return true;
 	case KEY_F1_: explain(a); return true;
+	case KEY_F7_: turn(a, -1); return true;
+	case KEY_F8_: turn(a, 1); return true;
 	}
 	return app_bound(a, global_binds, key);
 }
@@ -227,8 +258,8 @@ static void prompt_key(struct app *a, const struct term_key *k)
 	else if (k->code == KEY_CHAR_ && !k->seq[1])
 		prompt_paste(k->seq, 1);
 	else if ((k->code == KEY_PAGE_UP || k->code == KEY_PAGE_DOWN) && !prompt_busy())
-		to_view(a, a->zoom >= 0 ? a->zoom : 0, k->code); /* it scrolls while the prompt has the
-															focus */
+		to_view(a, app_zoom(a) >= 0 ? app_zoom(a) : 0, k->code); /* it scrolls while the prompt has
+															the focus */
 	else if (k->code == KEY_INSERT_)
 		prompt_sequence(k->seq);
 	else
@@ -256,7 +287,7 @@ static void views_key(struct app *a, int key)
 
 	if (view_of_digit(key, a->focus) >= 0)
 		app_focus(a, view_of_digit(key, a->focus));
-	else if (key == KEY_ENTER_ && a->zoom < 0)
+	else if (key == KEY_ENTER_ && app_zoom(a) < 0)
 		app_toggle_zoom(a); /* a view handles Enter itself only when it is zoomed */
 	else if (to_view(a, a->focus, key) || app_letter(a, key))
 		;
@@ -264,7 +295,7 @@ static void views_key(struct app *a, int key)
 		app_focus(a, (a->focus + (key == KEY_TAB_ ? 1 : n - 1)) % n);
 	else if (key == KEY_ENTER_)
 		app_toggle_zoom(a);
-	else if (key == KEY_ESC && a->zoom >= 0)
+	else if (key == KEY_ESC && a->zoom >= 0 && !a->projector)
 		a->zoom = -1;
 	else if (key == KEY_ESC)
 		app_focus(a, FOCUS_PROMPT);

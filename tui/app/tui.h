@@ -54,6 +54,7 @@ struct tui_options {
 	const char *not_recorded;      /* why recording failed, or NULL */
 	/* forced; otherwise found out from locale, terminal, NO_COLOR */
 	bool ascii, no_color, light, dark;
+	bool projector;    /* chat, replay: begins with /projector on */
 	size_t ring_bytes; /* size of the event ring; 0: RING_BYTES. Tests let a small one overflow */
 	/* A replay computes only for a deep look: with engine.model if it is given, else with the file
 	 * the recording names, else with this one (may be NULL), whichever has the recorded SHA-256. */

@@ -31,6 +31,7 @@ static bool waits_for_model(struct app *a, const char *line)
 	switch (command->act) {
 	case ACT_HELP:
 	case ACT_QUIT:
+	case ACT_PROJECTOR:
 	case ACT_THEME:
 	case ACT_TREE:
 	case ACT_VIEW:

@@ -215,6 +215,7 @@ int chat_lesson(struct app *a, const char *name, struct err *e)
 	snprintf(k->name, sizeof k->name, "%s", base ? base + 1 : name);
 	emit_lesson(a, EV_LESSON_begin, text);
 	free(text);
+	a->zoom = -1; /* a lesson that begins is seen */
 	go_on(a, 0);
 	return 0;
 }

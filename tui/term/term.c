@@ -331,9 +331,10 @@ const struct theme *term_theme(const struct terminal *t)
 	return &t->theme;
 }
 
-void term_set_light(struct terminal *t, bool light)
+void term_set_theme(struct terminal *t, bool light, bool projector)
 {
 	t->theme.light = light;
+	t->theme.projector = projector;
 	memset(t->pair, 0, sizeof t->pair);
 	t->anew = true;
 }

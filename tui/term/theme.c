@@ -123,6 +123,18 @@ static struct ink_colour ink_colour(enum ink ink)
 	return fixed[ink < INK_N ? ink : INK_TEXT];
 }
 
+/* A projector takes half of the contrast: each grey of text is the next stronger one. */
+static enum ink stronger(enum ink ink)
+{
+	switch (ink) {
+	case INK_TEXT: return INK_BRIGHT;
+	case INK_DIM: return INK_TEXT;
+	case INK_RULE:
+	case INK_BAR_CUT: return INK_DIM;
+	default: return ink >= INK_TINT_0 && ink < INK_TINT_0 + 2 ? INK_TINT_0 + 2 : ink;
+	}
+}
+
 static int distance(int a, int b)
 {
 	int sum = 0;
@@ -243,6 +255,9 @@ struct theme_style theme_style(const struct theme *t, enum ink ink, enum ink pap
 		.reverse = attr & ATTR_REVERSE,
 		.underline = attr & ATTR_UNDERLINE };
 
+	if (t->projector && (ink != INK_TEXT || t->depth > THEME_16)) /* there BRIGHT is bold, or no
+																	 other */
+		ink = stronger(ink);
 	if (t->depth == THEME_MONO)
 		style_mono(ink, paper, &s);
 	else if (t->depth == THEME_16)

@@ -15,6 +15,7 @@ enum theme_depth { THEME_MONO, THEME_16, THEME_256, THEME_TRUE };
 struct theme {
 	enum theme_depth depth;
 	bool light;
+	bool projector; /* seen from afar: no text is dim */
 };
 
 /* A colour is -1 for the terminal's own, an index (16 and 256), or 0xrrggbb (truecolor). */

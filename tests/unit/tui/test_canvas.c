@@ -158,7 +158,7 @@ static void heads_drop_the_last_parts(void **state)
 
 static int rgb_of(enum ink ink, bool light)
 {
-	struct theme t = { THEME_TRUE, light };
+	struct theme t = { .depth = THEME_TRUE, .light = light };
 
 	return theme_style(&t, ink, 0, 0).fg;
 }
@@ -176,6 +176,32 @@ static void inks_differ(void **state)
 		}
 }
 
+/* Greys of text are stronger, in any depth; what has a hue keeps it. */
+static void a_projector_shows_nothing_dim(void **state)
+{
+	static const int greys[] = { INK_TEXT, INK_DIM, INK_RULE, INK_BAR_CUT, INK_TINT_0 };
+
+	(void)state;
+	for (int depth = THEME_MONO; depth <= THEME_TRUE; depth++)
+		for (int light = 0; light < 2; light++)
+			for (int ink = 0; ink < INK_N; ink++) {
+				struct theme near = { .depth = depth, .light = light }, far = near;
+				struct theme_style a = theme_style(&near, ink, 0, 0), b;
+				bool grey = false;
+
+				far.projector = true;
+				b = theme_style(&far, ink, 0, 0);
+				for (size_t i = 0; i < sizeof greys / sizeof *greys; i++)
+					grey |= ink == greys[i] || ink == INK_TINT_0 + 1;
+				if (!grey)
+					assert_memory_equal(&a, &b, sizeof a);
+				else if (depth == THEME_TRUE)
+					assert_int_not_equal(a.fg, b.fg);
+				if (ink == INK_DIM)
+					assert_false(b.dim || (depth == THEME_16 && b.fg == 8));
+			}
+}
+
 static void styles_fit_their_depth(void **state)
 {
 	(void)state;
@@ -183,7 +209,7 @@ static void styles_fit_their_depth(void **state)
 		for (int light = 0; light < 2; light++)
 			for (int ink = 0; ink < INK_N; ink++)
 				for (int paper = 0; paper < INK_N; paper++) {
-					struct theme t = { depth, light };
+					struct theme t = { .depth = depth, .light = light };
 					struct theme_style s = theme_style(&t, ink, paper, ATTR_BOLD);
 					int max = depth == THEME_MONO  ? -1
 							  : depth == THEME_16  ? 15
@@ -207,6 +233,7 @@ int main(void)
 		cmocka_unit_test(cells_hold_one_character),
 		cmocka_unit_test(heads_drop_the_last_parts),
 		cmocka_unit_test(inks_differ),
+		cmocka_unit_test(a_projector_shows_nothing_dim),
 		cmocka_unit_test(styles_fit_their_depth),
 	};
 

@@ -13,7 +13,8 @@
 #include "tui/term/svg.h"
 #include "tui/views/views.h"
 
-static const struct theme dark = { .depth = THEME_TRUE }, light = { THEME_TRUE, true };
+static const struct theme dark = { .depth = THEME_TRUE },
+						  light = { .depth = THEME_TRUE, .light = true };
 
 /* malloc'd */
 static char *svg_of(const struct canvas *c, const struct theme *t, const char *title)
