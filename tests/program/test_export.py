@@ -273,9 +273,9 @@ def test_html_bytes():
     check("csv: nor there", [r["text"] for r in rows[:2]] == ["<F0><9F>", "<8C><9F>"], err or rows[:2])
     if not browse(file, "of parts of characters"):
         return
-    dom = browse.dom
-    check("html: tokens that make a character together show it", "\U0001f31f" in dom.split("</script>", 1)[1])
-    check("html: an answer of an earlier session has no latencies", "from the session before" in dom.split("</script>", 1)[1])
+    shown = browse.dom.split("<script", 1)[0]
+    check("html: tokens that make a character together show it", "\U0001f31f" in shown, shown[-2000:])
+    check("html: an answer of an earlier session has no latencies", "from the session before" in shown, shown[-2000:])
 
 
 def test_html_search():
