@@ -325,6 +325,20 @@ def test_the_head_line(suite):
         prompt = int(re.search(r"hit \d+ of (\d+) tokens", text).group(1))
         if f"ctx {prompt + 4} of 512 " not in text:
             raise Failure(text)
+        enter(s, "/system Be brief.")
+        s.wait("  system  ctx")
+        enter(s, "/system default")
+        s.wait("  system  ctx", gone=True)
+        s.keys("C-o")
+        s.wait("the views have the keys")
+        s.keys("5")
+        s.wait("Enter /spec ngram")  # what fills the view, which is empty
+        s.keys("Enter")
+        s.wait("spec is now ngram")
+        s.keys("C-o")
+        s.wait("Ctrl-O to type here", gone=True)
+        enter(s, "/spec off")
+        s.wait("spec is now off")
         for line in ("/visible stream:4+window:64", "/cache-format e4m3"):
             enter(s, line)
             s.wait("is now")

@@ -96,8 +96,9 @@ struct app {
 		char words[80];
 		int64_t request;
 		int32_t token;
-	} grep;                        /* what /grep looked for last, and found */
-	const char *own;               /* path of the recording that this process writes, or NULL */
+	} grep;          /* what /grep looked for last, and found */
+	const char *own; /* path of the recording that this process writes, or NULL */
+	char offer[64];  /* the command that would fill the view in focus, which is empty; or "" */
 	struct app_sessions *sessions; /* being listed, or NULL */
 	struct tui_then *then;         /* or NULL: nothing can follow */
 	char message[512];

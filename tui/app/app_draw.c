@@ -251,17 +251,19 @@ static void draw_hints(struct app *a, struct rect r)
 {
 	const struct hint *own = a->focus >= 0 ? views[a->focus]->hints : NULL, *h;
 	struct pen p = pen_ink(a, r, INK_DIM);
-	bool enters = false;
+	bool enters = a->focus >= 0 && *a->offer;
 	int x = 0;
 
 	if (r.h < 1)
 		return;
 	if (a->projector)
 		x = draw_hint(&p, x, &turn_hint);
+	if (a->focus >= 0 && *a->offer)
+		x = draw_hint(&p, x, &(struct hint){ "Enter", a->offer });
 	for (h = own; h && h->key && x >= 0; h++) {
 		bool enter = !strcmp(h->key, "Enter");
 
-		if (enter && app_zoom(a) < 0)
+		if (enter && (app_zoom(a) < 0 || *a->offer))
 			continue;
 		enters |= enter;
 		x = draw_hint(&p, x, h);
@@ -321,7 +323,11 @@ static void draw_views(struct app *a, const struct layout_request *ask, const ch
 			continue;
 		a->state.focused = a->focus == i;
 		a->state.zoomed = app_zoom(a) == i;
+		a->canvas.offer[0] = '\0';
 		view_draw(i, &p, app_timeline(a), &a->state);
+		if (a->focus == i)
+			snprintf(a->offer, sizeof a->offer, "%s",
+				commands_find(&a->host, a->canvas.offer) ? a->canvas.offer : "");
 		if (i == ask->look)
 			view_lesson_point(&p, points);
 		draw_focus(a, i);

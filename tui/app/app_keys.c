@@ -287,6 +287,8 @@ static void views_key(struct app *a, int key)
 
 	if (view_of_digit(key, a->focus) >= 0)
 		app_focus(a, view_of_digit(key, a->focus));
+	else if (key == KEY_ENTER_ && *a->offer)
+		a->mode->line(a, a->offer);
 	else if (key == KEY_ENTER_ && app_zoom(a) < 0)
 		app_toggle_zoom(a); /* a view handles Enter itself only when it is zoomed */
 	else if (to_view(a, a->focus, key) || app_letter(a, key))

@@ -69,6 +69,8 @@ void chat_status(struct app *a, struct app_status *s)
 	if (isfinite(rate))
 		app_field(s, INK_TEXT, "%4.0f tok/s", rate);
 	app_context(t, s);
+	if (c->settings.system && *c->settings.system)
+		app_field(s, INK_TEXT, "system");
 	if (last)
 		app_field(s, INK_TEXT, "step %lld", (long long)last->s.step);
 	s->n_kept = s->n;

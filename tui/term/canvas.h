@@ -55,6 +55,7 @@ struct canvas {
 	bool ascii;             /* no UTF-8: shapes come from the ASCII column of the glyph table */
 	bool mono;              /* no colours: texts must not mention them */
 	bool nothing;           /* a view said that it has nothing to show (view_nothing) */
+	char offer[64];         /* the command that would fill it, or "" */
 	struct cell *cell;      /* [h][w] */
 	int cursor_x, cursor_y; /* -1: hidden */
 };

@@ -197,7 +197,7 @@ static void denoise_draw(struct pen *p, const struct timeline *t, struct view_st
 	if (!c || !c->cell || c->nth < 1) {
 		view_empty(p, "denoising",
 			"how the words of an answer settle, round by round: only a diffusion model (llada, "
-			"dream) answers so; /model FILE opens one");
+			"dream) answers so; `/model diffusion` opens one");
 		return;
 	}
 	under = cell_under(c, s);

@@ -221,10 +221,10 @@ static void drafters_draw(struct pen *p, const struct timeline *t, struct view_s
 			two(plain, plain_of(t), "%.0f"));
 	pen_head(p, view_drafters.name, figure);
 	if (!t->n_shadows) {
-		view_nothing(
-			p, on ? "nothing settled yet: guesses are compared with the text that comes"
-				  : "which drafter would be kept how often: /shadow all lets all guess beside the "
-					"run");
+		view_nothing(p,
+			on ? "nothing settled yet: guesses are compared with the text that comes"
+			   : "which drafter would be kept how often: `/shadow all` lets all guess beside the "
+				 "run");
 		return;
 	}
 	rows = rows - below < n_rows(t) ? rows - below : n_rows(t);

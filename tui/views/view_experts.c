@@ -136,10 +136,10 @@ static void nothing(struct pen *p, const struct timeline *t)
 	view_empty(p, "experts",
 		reported && !routes
 			? "no experts: the feed-forward is dense, every token reads all of it; a mixture of "
-			  "experts (demos/models/family) shows here which ones each token read"
+			  "experts (`/model experts`) shows here which ones each token read"
 		: on && !strcmp(on, "on")
 			? "nothing yet: the next token tells which experts it used"
-			: "which experts each token read, by layer: /watch-layers on, then ask");
+			: "which experts each token read, by layer: `/watch-layers on`, then ask");
 }
 
 static void experts_draw(struct pen *p, const struct timeline *t, struct view_state *s)

@@ -96,7 +96,7 @@ static void importance_draw(struct pen *p, const struct timeline *t, struct view
 	(void)s;
 	if (!n) {
 		view_empty(p, "importance",
-			"what each layer and head adds to the answer: /importance measure runs the shipped "
+			"what each layer and head adds to the answer: `/importance measure` runs the shipped "
 			"prompts, which takes seconds");
 		return;
 	}

@@ -257,7 +257,7 @@ static void draw_lens(struct pen *p, const struct timeline *t, struct view_state
 
 	if (!k || k->state == LENS_NOTHING) {
 		view_empty(p, "deep look",
-			"/lens looks at the token under the cursor: what each layer would say, where every "
+			"`/lens` looks at the token under the cursor: what each layer would say, where every "
 			"head "
 			"looked, the whole distribution; all of it computed again, to the bit");
 		return;

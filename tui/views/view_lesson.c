@@ -398,7 +398,7 @@ static void draw(struct pen *p, const struct timeline *t, struct view_state *s)
 
 	if (!t->lesson.text) {
 		pen_head(p, "lesson", "");
-		view_nothing(p, "no lesson is read: /lesson lists them");
+		view_nothing(p, "no lesson is read: `/lesson` lists them");
 		return;
 	}
 	if (lesson_parse(&l, "lesson", t->lesson.text, strlen(t->lesson.text), &e)) {

@@ -101,7 +101,7 @@ static void outliers_draw(struct pen *p, const struct timeline *t, struct view_s
 	(void)s;
 	if (!worst) {
 		view_empty(p, "outliers",
-			"channels far larger than the rest, by layer: /outliers measure runs the shipped "
+			"channels far larger than the rest, by layer: `/outliers measure` runs the shipped "
 			"prompts, which takes seconds");
 		return;
 	}

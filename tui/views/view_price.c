@@ -289,7 +289,7 @@ static void price_draw(struct pen *p, const struct timeline *t, struct view_stat
 
 	if (!sums.n) {
 		view_empty(p, "price",
-			"what lossy settings cost at each token: /twin on (an exact reference), then a lossy "
+			"what lossy settings cost at each token: `/twin on` (an exact reference), then a lossy "
 			"setting (/cache-format e4m3), and ask");
 		return;
 	}

@@ -381,8 +381,8 @@ static void draw_queue(struct pen *p, const struct timeline *t, struct view_stat
 
 	draw_head(p, t);
 	if (!t->n_requests) {
-		view_nothing(
-			p, "no request yet: who waits, in the policy's order, and how long; /load 16 fills it");
+		view_nothing(p,
+			"no request yet: who waits, in the policy's order, and how long; `/load 16` fills it");
 		return;
 	}
 	y = draw_steps(p, t, 1);

@@ -117,7 +117,7 @@ static void draw_runs(struct pen *p, const struct timeline *t, struct view_state
 	if (!t->n_runs || t->attached.on) {
 		view_empty(p, "runs",
 			t->attached.on ? "another server tells no steps"
-						   : "no run yet: try /load 32, then another /policy");
+						   : "no run yet: try `/load 32`, then another /policy");
 		return;
 	}
 	for (int i = t->n_runs - n; i < t->n_runs; i++)

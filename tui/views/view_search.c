@@ -335,8 +335,8 @@ static void search_draw(struct pen *p, const struct timeline *t, struct view_sta
 		figure(words, sizeof words, s, p->c);
 	pen_head(p, view_search.name, s ? words : NULL);
 	if (!s) {
-		view_nothing(
-			p, "the tree of the branches that an answer was chosen from: /search beam 4, then ask");
+		view_nothing(p,
+			"the tree of the branches that an answer was chosen from: `/search beam 4`, then ask");
 		return;
 	}
 	x = view_put(p, 0, 1, INK_DIM, "you ");

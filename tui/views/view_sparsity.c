@@ -179,7 +179,7 @@ static void sparsity_draw(struct pen *p, const struct timeline *t, struct view_s
 	if (!r || r->sparsity.step == EV_NULL_I || !r->sparsity.share) {
 		view_empty(p, "sparsity",
 			"how much of attention is near zero, by layer: counted at tokens whose attention is "
-			"observed; ask, or /attention-every 1");
+			"observed; ask, or `/attention-every 1`");
 		return;
 	}
 	view_head(p, "sparsity", "request %s, position %lld", view_label(r->id).text,

@@ -325,7 +325,7 @@ static void spec_draw(struct pen *p, const struct timeline *t, struct view_state
 	pen_head(p, view_speculation.name, figure);
 	if (!t->n_drafts)
 		view_nothing(p, is_on(t) ? "nothing drafted yet: the last words have not occurred before"
-								 : "off: /spec ngram guesses tokens from the text so far");
+								 : "off: `/spec ngram` guesses tokens from the text so far");
 	else if (s->zoomed && p->r.h >= 16 && p->r.w >= 60)
 		draw_zoomed(p, t, s);
 	else

@@ -117,10 +117,10 @@ static void nothing(struct pen *p, const struct timeline *t)
 	view_empty(p, "state",
 		!states
 			? "no state: every layer reads keys and values of the positions it sees, and forgets "
-			  "none"
+			  "none; `/model mamba2` has such a state"
 		: on && !strcmp(on, "on")
 			? "nothing yet: the next token tells what its layers keep"
-			: "what recurrent layers keep of each token: /watch-layers on, then ask");
+			: "what recurrent layers keep of each token: `/watch-layers on`, then ask");
 }
 
 static void state_draw(struct pen *p, const struct timeline *t, struct view_state *s)

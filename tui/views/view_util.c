@@ -366,11 +366,20 @@ void view_mark_row(struct pen *p, int y)
 
 int view_nothing(struct pen *p, const char *text)
 {
+	const char *open = strchr(text, '`'), *close = open ? strchr(open + 1, '`') : NULL;
 	struct pen in = *p;
+	char words[512];
 
 	in.ink = INK_DIM;
 	p->c->nothing = true;
-	return pen_wrap(&in, 0, 1, p->r.w, p->r.h - 1, text);
+	if (close) {
+		const int n = (int)(close - open) - 1;
+
+		snprintf(p->c->offer, sizeof p->c->offer, "%.*s", n, open + 1);
+		snprintf(
+			words, sizeof words, "%.*s%.*s%s", (int)(open - text), text, n, open + 1, close + 1);
+	}
+	return pen_wrap(&in, 0, 1, p->r.w, p->r.h - 1, close ? words : text);
 }
 
 void view_head(struct pen *p, const char *name, const char *fmt, ...)

@@ -75,7 +75,7 @@ static void draw(struct pen *p, const struct timeline *t, struct view_state *s)
 	}
 	pen_head(p, "watches", n ? "value · bars from 0 to the most that is shown" : "");
 	if (!n)
-		view_nothing(p, "a curve of any quantity by step: /watch surprise entropy");
+		view_nothing(p, "a curve of any quantity by step: `/watch surprise entropy`");
 }
 
 const struct view view_watch = {
