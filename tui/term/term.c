@@ -43,7 +43,7 @@ static void arm_crash(const struct terminal *t)
 	size_t n = sizeof names / sizeof *names - (exit_ca_mode != NULL);
 
 	crash_begin(t->out, &t->found);
-	crash_add("\033[?2004l\033[?1006l\033[?1000l");
+	crash_add("\033[?2026l\033[?2004l\033[?1006l\033[?1000l");
 	for (size_t i = 0; i < n; i++) {
 		const char *text = tigetstr(names[i]);
 
@@ -416,10 +416,13 @@ static void draw_cells(struct terminal *t, const struct canvas *c)
 bool term_draw(struct terminal *t, const struct canvas *c)
 {
 	bool cursor = c->cursor_x >= 0 && c->cursor_y >= 0;
+	size_t begun;
 
 	term_flush(t);
 	if (term_pending(t) || t->gone || c->w != t->w || c->h != t->h)
 		return false;
+	term_send(t, "\033[?2026h"); /* shown at once where a terminal can; others pass it over */
+	begun = t->frame_size;
 	if (t->anew)
 		clear();
 	draw_cells(t, c);
@@ -430,6 +433,10 @@ bool term_draw(struct terminal *t, const struct canvas *c)
 			c->cursor_x < t->w ? c->cursor_x : t->w - 1);
 	refresh();
 	frame_take(t);
+	if (t->frame_size == begun) /* nothing has changed */
+		t->frame_size = t->frame_sent;
+	else
+		term_send(t, "\033[?2026l");
 	term_flush(t);
 	return true;
 }
