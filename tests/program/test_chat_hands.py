@@ -809,6 +809,34 @@ def test_sessions_from_inside(suite):
         s.close()
 
 
+def styled(screen, pattern):
+    """A line with its styles."""
+    y = next(y for y, text in enumerate(screen.text().split("\n")) if re.search(pattern, text))
+    return screen.tmux("capture-pane", "-e", "-p", "-t", "t").split("\n")[y]
+
+
+def test_tokens_are_seen(suite):
+    """/tokens on: questions and answers show where their tokens begin, in styles alone; so do /tint and /markdown"""
+    s = suite.screen(120, 40)
+    try:
+        suite.chat(s, "--no-record", "--max-tokens", "4", "--logit-bias", "65:100")
+        suite.ask(s, "unseen words", 4)
+        plain = styled(s, "you +unseen words")
+        enter(s, "/tokens on")
+        end = time.monotonic() + PATIENCE
+        while styled(s, "you +unseen words").count("\x1b") <= plain.count("\x1b"):
+            if time.monotonic() > end:
+                raise Failure(s.text())
+            time.sleep(0.1)
+        enter(s, "/tint off")
+        s.wait("/tint on shows")
+        enter(s, "/markdown off")
+        s.wait("ai +>>>>")
+        suite.quit(s)
+    finally:
+        s.close()
+
+
 def test_presets(suite):
     """/preset save keeps what differs, in any case of text; /preset NAME and --preset NAME set it again; none is replaced"""
     s = suite.screen(120, 40)

@@ -224,6 +224,7 @@ int app_act(struct app *a, enum command_act act, const char *text, struct err *e
 	case ACT_VIEW: look(a, text); return 1;
 	case ACT_ZOOM: app_toggle_zoom(a); return 1;
 	case ACT_MARKDOWN: a->state.marks = strcmp(text, "on") != 0; return 1;
+	case ACT_TOKENS: a->state.pieces = !strcmp(text, "on"); return 1;
 	case ACT_TINT: a->state.plain = strcmp(text, "on") != 0; return 1;
 	case ACT_PROJECTOR: app_projector(a, !strcmp(text, "on")); return 1;
 	case ACT_THEME:

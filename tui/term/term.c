@@ -24,10 +24,11 @@
 #include <unistd.h>
 #include <wchar.h>
 
+#include "tui/term/away.h"
 #include "tui/term/crash.h"
 #include "tui/term/term_impl.h"
 
-enum { GIVE_UP_MS = 500, AWAY_MS = 50, WIDEST = 2000, HIGHEST = 1000 };
+enum { GIVE_UP_MS = 500, WIDEST = 2000, HIGHEST = 1000 };
 
 static int crash_byte(int c)
 {
@@ -454,47 +455,11 @@ void term_resize(struct terminal *t)
 	t->anew = true;
 }
 
-static bool asked_to_end(void)
-{
-	static const int ends[] = { SIGTERM, SIGHUP, SIGINT, SIGQUIT };
-	sigset_t waiting;
-
-	sigpending(&waiting); /* all of these are blocked: the loop reads them */
-	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-		if (sigismember(&waiting, ends[i]))
-			return true;
-	return false;
-}
-
-/* Stops the process. Returns true when it is continued in the foreground; false when it is
- * continued in the background to end: after `kill %1` of a shell it must not stop again before it
- * has read that signal. */
-static bool stop_until_ours(void)
-{
-	sigset_t stop, before;
-
-	sigemptyset(&stop);
-	sigaddset(&stop, SIGTSTP);
-	kill(0, SIGTSTP); /* all of the group, as the terminal itself would: `make chat` stops, too */
-	pthread_sigmask(SIG_UNBLOCK, &stop, &before); /* here it stops, and here it goes on */
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	for (;;) {
-		pid_t front = tcgetpgrp(STDIN_FILENO);
-
-		if (front < 0 || front == getpgrp())
-			return true;
-		if (asked_to_end())
-			return false;
-		kill(0, SIGTTOU);
-		poll(NULL, 0, AWAY_MS); /* an orphaned process group does not stop */
-	}
-}
-
 void term_suspend(struct terminal *t)
 {
 	screen_leave(t);
 	crash_disarm();
-	if (!stop_until_ours()) {
+	if (!away_until_ours()) {
 		t->away = t->gone = true;
 		return;
 	}

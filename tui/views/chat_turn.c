@@ -211,6 +211,27 @@ static void files_words(struct turn *n, const char *text)
 				f.lines == 1 ? "" : "s");
 }
 
+/* Where the question stands in the prompt its tokens are known. False: it does not stand there to
+ * the byte, as where a tokenizer has its own blanks. */
+static bool add_pieces(struct turn *n, const char *typed)
+{
+	const size_t size = strlen(typed);
+	struct wrap prompt = { 0 };
+	const char *at = NULL;
+
+	wrap_add_given(&prompt, n->t, n->r, 0);
+	for (const char *next = prompt.text; next && size; next++) {
+		next = memmem(next, prompt.size - (size_t)(next - prompt.text), typed, size);
+		if (!next)
+			break;
+		at = next;
+	}
+	if (at && !prompt.failed)
+		wrap_add_styled(&n->asked, at, size, prompt.owner + (at - prompt.text), 0);
+	wrap_free(&prompt);
+	return n->asked.size > 0;
+}
+
 static void add_answer(struct turn *n, const struct timeline *t, const struct tl_request *r)
 {
 	if (timeline_within_answer(t, r))
@@ -240,7 +261,8 @@ void turn_of_request(struct turn *n, const struct timeline *t, const struct tl_r
 
 		add_who(n, r);
 		files_words(n, r->text);
-		wrap_add_text(&n->asked, typed, strlen(typed));
+		if (!look->pieces || n->n_who || !add_pieces(n, typed))
+			wrap_add_text(&n->asked, typed, strlen(typed));
 	}
 	add_answer(n, t, r);
 	if (!look->marks)

@@ -28,8 +28,9 @@ extern const struct tl_request turn_nobody; /* placeholder request of turns with
 
 struct turn_look {
 	int width;
-	bool ascii, marks; /* marks: Markdown as it was written */
-	int64_t token;     /* index of one that must be seen, or -1; it may be a mark */
+	/* marks: Markdown as it was written; pieces: the question's bytes know their tokens */
+	bool ascii, marks, pieces;
+	int64_t token; /* index of one that must be seen, or -1; it may be a mark */
 };
 void turn_of_request(struct turn *n, const struct timeline *t, const struct tl_request *r,
 	const struct turn_look *look);

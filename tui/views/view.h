@@ -48,7 +48,8 @@ struct view_state {
 	int32_t scroll[LAYOUT_VIEWS]; /* by view index */
 	/* by view index; a view's own meaning. VIEW_KEEP_CURSOR of the chat: it scrolls to `token` */
 	int64_t cursor[LAYOUT_VIEWS];
-	bool marks, plain; /* chat: Markdown as it was written; no tint */
+	/* chat: Markdown as it was written; no tint; where tokens begin and end */
+	bool marks, plain, pieces;
 	/* chat, scrolled: the turn at the end of the window, the lines of it that are above that end,
 	 * and those below it */
 	struct {

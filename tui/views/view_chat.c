@@ -61,6 +61,15 @@ static void choose(const struct turn *n, int32_t owner, const struct tl_token *k
 	n->state->token = k - r->token;
 }
 
+/* Every second token on a ground of its own, or underlined where there is no colour. */
+static void alternate(struct pen *in, int32_t owner)
+{
+	if (owner & 1 && in->c->mono)
+		in->attr |= ATTR_UNDERLINE;
+	else if (owner & 1)
+		in->paper = INK_RULE;
+}
+
 /* Returns the column after the line. */
 static int draw_line(struct pen *p, int y, const struct turn *n, const struct wrap *w, int32_t line)
 {
@@ -79,7 +88,7 @@ static int draw_line(struct pen *p, int y, const struct turn *n, const struct wr
 
 		struct glyph_run g = text_next(w->text + at, to - at, p->c->ascii);
 		int32_t owner = w->owner ? w->owner[at] : WRAP_NOBODY;
-		const struct tl_token *k = owner_token(n, owner);
+		const struct tl_token *k = w == &n->asked ? NULL : owner_token(n, owner);
 
 		if (!g.used)
 			break;
@@ -91,6 +100,8 @@ static int draw_line(struct pen *p, int y, const struct turn *n, const struct wr
 		in.attr = k && k == n->marked ? ATTR_REVERSE | ATTR_BOLD
 				  : style & MARK_BOLD ? ATTR_BOLD
 									  : 0;
+		if (owner != WRAP_NOBODY && n->state && n->state->pieces)
+			alternate(&in, owner);
 		if (k && view_clicked(n->state, p, x, y, g.width))
 			choose(n, owner, k);
 		if (!g.newline)
@@ -222,6 +233,7 @@ static void page_add(struct page *g, const struct timeline *t, struct view_state
 			.width = room->width,
 			.ascii = room->ascii,
 			.marks = s->marks,
+			.pieces = s->pieces,
 			.token = s->request == r->id ? s->token : -1,
 		});
 	n->plain = s->plain;
