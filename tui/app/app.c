@@ -178,7 +178,7 @@ void app_command(struct app *a, const char *line)
 
 	a->message_ns = 0; /* a notice is about the command before */
 	if (*line == '/' && !line[1 + strspn(line + 1, " ")])
-		app_palette(a, PALETTE_ALL_TITLE, PALETTE_ALL, "");
+		app_palette(a, NULL, PALETTE_ALL, "");
 	else if (commands_run(&a->host, line, &e) < 0)
 		app_say(a, SAY_ERROR, "%s", e.text);
 	a->dirty = true;
@@ -230,7 +230,7 @@ int app_act(struct app *a, enum command_act act, const char *text, struct err *e
 	case ACT_THEME:
 		term_set_theme(a->term, !strcmp(text, "light"), term_theme(a->term)->projector);
 		return 1;
-	case ACT_HELP: app_palette(a, PALETTE_ALL_TITLE, PALETTE_ALL, text); return 1;
+	case ACT_HELP: app_palette(a, NULL, PALETTE_ALL, text); return 1;
 	case ACT_SETTINGS:
 		app_palette(a, "settings that differ from their defaults", PALETTE_CHANGED, "");
 		return 1;

@@ -163,7 +163,7 @@ enum {
 	PALETTE_CHANGED = 32, /* settings that differ from their defaults */
 	PALETTE_ALL = 31,
 };
-#define PALETTE_ALL_TITLE "commands, views, lessons, settings"
+/* title NULL: of all that there is. */
 void app_palette(struct app *a, const char *title, unsigned parts, const char *filter);
 /* Whether it is a setting that differs from its default, and can be changed. */
 bool app_is_changed(struct app *a, const struct command *c);

@@ -173,7 +173,7 @@ static bool global_key(struct app *a, int key)
 			a->message_ns = 0;
 		return true;
 	case CTRL_Z: app_suspend(a); return true;
-	case CTRL_P: app_palette(a, PALETTE_ALL_TITLE, PALETTE_ALL, ""); return true;
+	case CTRL_P: app_palette(a, NULL, PALETTE_ALL, ""); return true;
 	case KEY_F1_: explain(a); return true;
 	case KEY_F7_: turn(a, -1); return true;
 	case KEY_F8_: turn(a, 1); return true;

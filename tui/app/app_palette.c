@@ -140,6 +140,8 @@ static void add_models(struct app *a)
 
 void app_palette(struct app *a, const char *title, unsigned parts, const char *filter)
 {
+	if (!title)
+		title = a->host.opened ? "commands, views, lessons, settings" : "commands, views";
 	palette_begin(&a->palette, title, filter);
 	if (parts & PALETTE_COMMANDS)
 		add_commands(a, false, false);

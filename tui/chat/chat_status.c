@@ -83,6 +83,7 @@ void chat_name(struct app *a, char *out, size_t cap)
 	const struct chat *c = a->mode_data;
 	const char *dot = glyph(&a->canvas, GLYPH_DOT),
 			   *where = c->live.ready ? c->live.guest_says.where : "";
+	size_t n;
 
 	if (!t->begun) {
 		const char *path = c->options->engine.model, *base = path ? strrchr(path, '/') : NULL;
@@ -90,8 +91,10 @@ void chat_name(struct app *a, char *out, size_t cap)
 		snprintf(out, cap, "%s", base ? base + 1 : path ? path : "");
 		return;
 	}
-	snprintf(out, cap, "%s%s%s%s%s %s %s%s%s %s%lld", where, *where ? " " : "", *where ? dot : "",
-		*where ? " " : "", t->model_name, dot, t->backend, strcmp(t->isa, t->backend) ? " " : "",
-		strcmp(t->isa, t->backend) ? t->isa : "", glyph(&a->canvas, GLYPH_TIMES),
-		(long long)t->session.threads);
+	n = (size_t)snprintf(out, cap, "%s%s%s%s%s %s %s%s%s %s%lld", where, *where ? " " : "",
+		*where ? dot : "", *where ? " " : "", t->model_name, dot, t->backend,
+		strcmp(t->isa, t->backend) ? " " : "", strcmp(t->isa, t->backend) ? t->isa : "",
+		glyph(&a->canvas, GLYPH_TIMES), (long long)t->session.threads);
+	if (t->n_ranks > 1 && n < cap)
+		snprintf(out + n, cap - n, " %s ranks:%d", dot, t->n_ranks);
 }
