@@ -21,8 +21,16 @@ struct list {
 	int next; /* number of its next item; 0: bullets */
 };
 
+/* What stands in place of marks. */
+struct shapes {
+	const char *bullet, *bar, *rule, *column, *line, *cross;
+};
+static const struct shapes drawn = { "• ", "│ ", "───\n", " │ ", "─", "─┼─" },
+						   plain = { "- ", "| ", "---\n", " | ", "-", "-+-" };
+
 struct marking {
 	const struct wrap *source;
+	const struct shapes *as;
 	struct wrap out;
 	uint8_t style;
 	struct list list[DEPTH];
@@ -39,6 +47,11 @@ struct marking {
 static void put(struct marking *m, const char *text, size_t n, unsigned style)
 {
 	wrap_add_styled(&m->out, text, n, NULL, (uint8_t)style);
+}
+
+static void put_shape(struct marking *m, const char *shape)
+{
+	put(m, shape, strlen(shape), MARK_DIM);
 }
 
 static bool at_line_begin(const struct marking *m)
@@ -63,7 +76,7 @@ static void begin_line(struct marking *m)
 		put(m, "\n", 1, 0);
 	m->gap = false;
 	for (int i = 0; i < m->n_quotes; i++)
-		put(m, "│ ", strlen("│ "), MARK_DIM);
+		put_shape(m, m->as->bar);
 	for (int i = 0; i < depth * INDENT; i++)
 		put(m, " ", 1, 0);
 	if (*m->bullet)
@@ -117,9 +130,9 @@ static void put_rule(struct marking *m, const int width[COLUMNS])
 {
 	for (int x = 0; x < m->columns; x++) {
 		if (x)
-			put(m, "─┼─", strlen("─┼─"), MARK_DIM);
+			put_shape(m, m->as->cross);
 		for (int i = 0; i < width[x]; i++)
-			put(m, "─", strlen("─"), MARK_DIM);
+			put_shape(m, m->as->line);
 	}
 	put(m, "\n", 1, 0);
 }
@@ -132,7 +145,7 @@ static void put_row(struct marking *m, const struct wrap *from, const struct cel
 		const int w = text_width(from->text + c->from, c->to - c->from, false);
 
 		if (x)
-			put(m, " │ ", strlen(" │ "), MARK_DIM);
+			put_shape(m, m->as->column);
 		wrap_add_piece(&m->out, from, c->from, c->to);
 		for (int i = w; aligned && x + 1 < m->columns && i < width[x]; i++)
 			put(m, " ", 1, 0);
@@ -197,7 +210,7 @@ static void begin_item(struct marking *m)
 	if (m->list[i].next)
 		snprintf(m->bullet, sizeof m->bullet, "%d. ", m->list[i].next++);
 	else
-		snprintf(m->bullet, sizeof m->bullet, "• ");
+		snprintf(m->bullet, sizeof m->bullet, "%s", m->as->bullet);
 }
 
 static int enter_block(MD_BLOCKTYPE type, void *detail, void *arg)
@@ -219,7 +232,7 @@ static int enter_block(MD_BLOCKTYPE type, void *detail, void *arg)
 	case MD_BLOCK_TD: begin_cell(m); break;
 	case MD_BLOCK_HR:
 		begin_line(m);
-		put(m, "───\n", strlen("───\n"), MARK_DIM);
+		put_shape(m, m->as->rule);
 		m->gap = true;
 		break;
 	default: break;
@@ -288,12 +301,12 @@ static int text(MD_TEXTTYPE type, const MD_CHAR *words, MD_SIZE size, void *arg)
 	return m->failed || m->out.failed;
 }
 
-void mark_down(struct wrap *w, int width)
+void mark_down(struct wrap *w, int width, bool ascii)
 {
 	static const char end[8] = "\n";
 	static const MD_PARSER parser = { 0, MD_FLAG_TABLES | MD_FLAG_NOHTML, enter_block, leave_block,
 		enter_span, leave_span, text, NULL, NULL };
-	struct marking m = { .source = w, .width = width };
+	struct marking m = { .source = w, .as = ascii ? &plain : &drawn, .width = width };
 	const size_t size = w->size;
 
 	/* md4c 0.4.8 reads beyond a text that does not end with a line's end */

@@ -16,6 +16,6 @@ enum {
 
 /* Replaces text and owners, and makes w->style. A table is aligned if it fits the width. If memory
  * runs out, or nothing but marks is there, w is as it was. */
-void mark_down(struct wrap *w, int width);
+void mark_down(struct wrap *w, int width, bool ascii);
 
 #endif

@@ -266,7 +266,7 @@ void turn_of_request(struct turn *n, const struct timeline *t, const struct tl_r
 	}
 	add_answer(n, t, r);
 	if (!look->marks)
-		mark_down(&n->answer, look->width);
+		mark_down(&n->answer, look->width, look->ascii);
 	if (look->token >= 0 && !look->marks && !shows(&n->answer, look->token)) {
 		wrap_free(&n->answer);
 		add_answer(n, t, r);

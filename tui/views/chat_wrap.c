@@ -126,7 +126,7 @@ static bool line_end(struct wrap *w, size_t from, size_t to, int indent)
  * begins below it. */
 static int hang_of(const struct wrap *w, size_t at, int width)
 {
-	static const char *const bullet[] = { "• ", "- ", "* ", "│ " };
+	static const char *const bullet[] = { "• ", "- ", "* ", "│ ", "| " };
 	const size_t begin = at;
 	size_t digits = 0, odd = 0; /* odd: bytes beyond one a column */
 

@@ -13,16 +13,21 @@
 #include "tui/views/chat_mark.h"
 
 /* Every byte is a token of its own. */
-static struct wrap marked(const char *text, int width)
+static struct wrap marked_as(const char *text, int width, bool ascii)
 {
 	const size_t n = strlen(text);
 	struct wrap w = { 0 };
 
 	for (size_t i = 0; i < n; i++)
 		wrap_add_styled(&w, text + i, 1, &(int32_t){ (int32_t)i }, 0);
-	mark_down(&w, width);
+	mark_down(&w, width, ascii);
 	assert_false(w.failed);
 	return w;
+}
+
+static struct wrap marked(const char *text, int width)
+{
+	return marked_as(text, width, false);
 }
 
 static void assert_reads(const char *text, int width, const char *want)
@@ -108,6 +113,17 @@ static void whatever_is_written(void **state)
 	}
 }
 
+static void in_ascii(void **state)
+{
+	struct wrap w = marked_as("- a\n\n> b\n\n***\n\n|a|b|\n|---|---|\n|c|d|", 40, true);
+	static const char want[] = "- a\n\n| b\n\n---\n\na | b\n--+--\nc | d";
+
+	(void)state;
+	assert_int_equal(w.size, strlen(want));
+	assert_memory_equal(w.text, want, w.size);
+	wrap_free(&w);
+}
+
 /* A line that goes on begins below the text of its bullet. */
 static void lines_hang(void **state)
 {
@@ -125,7 +141,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(marks_are_left_out),
 		cmocka_unit_test(lists), cmocka_unit_test(code), cmocka_unit_test(tables),
-		cmocka_unit_test(whatever_is_written), cmocka_unit_test(lines_hang) };
+		cmocka_unit_test(in_ascii), cmocka_unit_test(whatever_is_written),
+		cmocka_unit_test(lines_hang) };
 
 	return cmocka_run_group_tests_name("chat_mark", tests, NULL, NULL);
 }
