@@ -84,12 +84,16 @@ def chain(guesses):
 @measure()
 def lengths():
     """A draft model four ahead: how many of the four were kept, step by step; and the least tokens of a step."""
-    kept = Counter()
+    kept, given, m = Counter(), [], Numbers(valid=0, tokens=0)
     for _, prompt in some_prompts(1):
-        r = run("--greedy", "--max-tokens", "48", "--spec", "draft:4,4,1", text=prompt)
+        options = ("--greedy", "--max-tokens", "48")
+        r = run(*options, "--spec", "draft:4,4,1", text=prompt)
         kept.update(r.values("SELECT accepted FROM step WHERE prefill_rows = 0 AND draft_rows = 4"))
-        least = r.one("SELECT min(tokens) FROM step WHERE prefill_rows = 0")
-    return Numbers(kept={n: kept[n] for n in range(5)}, steps=sum(kept.values()), least=least)
+        given += r.values("SELECT tokens FROM step WHERE prefill_rows = 0")
+        ids, plain = (x.values("SELECT id FROM token ORDER BY pos") for x in (r, run(*options, text=prompt)))
+        m.valid, m.tokens = m.valid + sum(a == b for a, b in zip(ids, plain)), m.tokens + len(plain)
+    m.kept, m.steps, m.least, m.most = {n: kept[n] for n in range(5)}, sum(kept.values()), min(given), max(given)
+    return m
 
 
 @measure()

@@ -1,6 +1,5 @@
 """Measurements of the family: small models of equal numbers, text and steps, which differ in how they mix positions alone
 (docs/family.md, `make family`). Those named recall-… have two layers and were trained on nothing but associative recall."""
-import csv
 import os
 import random
 import statistics
@@ -100,9 +99,7 @@ def throughput(name):
 @measure()
 def seeds(name):
     """Losses of all trainings of this member, by seed: docs/family.csv has what `make family` found."""
-    lab.STACK[-1].add("make family")
-    with open(os.path.join(lab.ROOT, "docs/family.csv"), encoding="utf-8") as f:
-        return [float(row["loss"]) for row in csv.DictReader(f) if row["name"] == name]
+    return [float(row["loss"]) for row in lab.table("docs/family.csv", "make family") if row["name"] == name]
 
 
 @measure()
@@ -131,6 +128,27 @@ def family(*names):
     """Members by name with multi-head attention, and what is noise among them."""
     m = Numbers(at={name: member(name) for name in ("multi-head", *names)})
     m.noise, m.doubt = noise()
+    return m
+
+
+def after(name, letter, text):
+    return run("--model", path(name), "--raw", "--greedy", "--max-tokens", "1", text=letter + text)
+
+
+@measure()
+def reach(name):
+    """From how many tokens before one can still be told, by halving: a text's first letter, which is a token of its own, is changed,
+    and the hash of the logits after the last token is compared."""
+    text, near, far = "the fox and the owl " * 40, 1, 700
+    while far - near > 1:
+        half = (near + far) // 2
+        a, b = (after(name, letter, text[:half]).values("SELECT hash FROM token") for letter in "AB")
+        near, far = (half, far) if a != b else (near, half)
+    r = after(name, "A", text[:near])
+    m = Numbers(layers=r.one("SELECT n_layers FROM session"), far=r.one("SELECT n_prompt FROM request") - 1,
+                window=min(w for w in r.values("SELECT window FROM memory") if w > 0))
+    m.most = m.layers * (m.window - 1)
+    m.share = m.far / m.most
     return m
 
 

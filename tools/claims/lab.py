@@ -1,6 +1,7 @@
 """Runs of the program for tools/claims: each command once an invocation, its recording as SQLite; ranges; and which commands a
 row rests on. Python's standard library alone."""
 import concurrent.futures
+import csv
 import functools
 import json
 import os
@@ -44,16 +45,18 @@ def merge(*numbers, **named):
 
 
 class Evidence:
-    """What the measurement that is under way rests on: its commands, and which of its figures (by name) the clock gave."""
+    """What the measurement that is under way rests on: its commands, which of its figures (by name) the clock gave, and tables of
+    the repository that it reads, of runs that take too long for a row."""
 
     def __init__(self):
-        self.commands, self.timed = {}, set()
+        self.commands, self.timed, self.tables = {}, set(), set()
 
     def add(self, command, times=1):
         self.commands[command] = self.commands.get(command, 0) + times
 
     def join(self, other):
         self.timed |= other.timed
+        self.tables |= other.tables
         for command, times in other.commands.items():
             self.add(command, times)
 
@@ -174,6 +177,25 @@ def long_text():
 def text_of(tokens):
     """A text of about so many tokens."""
     return long_text()[:int(tokens * 3.65)]
+
+
+def table(name, command):
+    """Rows of a table of the repository, which the command writes anew in hours."""
+    STACK[-1].add(command)
+    STACK[-1].tables.add(name)
+    with open(os.path.join(ROOT, name), encoding="utf-8") as f:
+        return list(csv.DictReader(f))
+
+
+@functools.cache
+def committed(name):
+    """Which version of a file this is: its last commit, and that one's day."""
+    try:
+        done = subprocess.run(["git", "log", "-1", "--format=%h of %cd", "--date=format:%-d %B %Y", "--", name], cwd=ROOT, check=False,
+                              capture_output=True, text=True)
+    except OSError:  # no git
+        return "not known"
+    return done.stdout.strip() or "not known"
 
 
 @functools.cache

@@ -63,7 +63,8 @@ def skips():
     m.least_mb = min(one.down_mb for one in m.at)
     faster = [one for one in m.at if one.down_ms < m.rows_ms]
     m.even = faster[0].down_mb / m.rows.down_mb if faster else 0
-    m.faster = bool(faster)
+    cheap = [one for one, kl in zip(m.at, m.kl) if one.down_ms < m.rows_ms and kl < 0.1]
+    m.faster, m.dear = bool(cheap), bool(faster)
     m.table = "; ".join(f"below {one.threshold}: {one.down_mb:.1f} MB, {one.down_ms:.2f} ms, KL {kl:.3f}"
                         for one, kl in zip(m.at, m.kl))
     return m

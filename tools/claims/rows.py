@@ -11,15 +11,16 @@ from typing import Callable, Optional
 
 from drafts import (chain, drafter, drafters, files, guessed_and_rejected, itself, lengths, overlap, same_law, search,
                     softness, window)
-from family import deeper, experts, family, full_layers, groups as family_groups, potential
+from family import deeper, experts, family, full_layers, groups as family_groups, potential, reach
 from lab import merge
 from memory import (activations, best_of, cache_formats, certificate, declared, denoising, document, e4m3, few_pages, lossy, needle, no_cache,
                     other_model, page_sizes, passages, patterns, prefix, scored, window_pages, windows)
 from prices import connections, outliers, pruned, rounded, skips, zeros, zeros_together
 from quants import apart, fewer_bits, granularity, salient, second_order
 from ranks import handed, pipeline, sequence, tensor
-from steps import (contiguous, cuda_modes, depths, formats, groups, load, loads, memory_sheet, paged, pause, predictions,
-                   prompts_together, replicas, roofs, row_costs, shapes, sizes, static_batches, threads, ways)
+from steps import (contiguous, cuda_modes, depths, formats, groups, heads, load, loads, memory_sheet, paged, pause,
+                   predictions, prompts_together, replicas, roofs, row_costs, sequences, shapes, sizes, static_batches,
+                   threads, ways)
 from traffic import (apart as phases_apart, budgets, classes, engines, lengths_of_load, padded, pauses, rates, routed, served,
                      served_ratios, static_arrivals)
 from trained import repairs, sweep
@@ -161,8 +162,8 @@ ROWS = [
         "training afterwards", lacks="kernels that skip, sparse tensor cores"),
     Row("0.23b", "It is open how much sparsity systems can use at all.", skips,
         "reading the last matrix by rows {rows_ms:.2f} ms a token, all of it by columns {all_columns_ms:.2f} ms; {table}",
-        lambda m: m.faster, "a column is a few lines of memory that no processor guesses: even {least_mb:.1f} MB of them take "
-        "longer than all rows", lacks="2:4 weights, a GPU"),
+        lambda m: m.faster, "a column is a few lines of memory that no processor guesses: none is faster than all rows at a KL below "
+        "0.1", lacks="2:4 weights, a GPU"),
     Row("0.24", "Weights of zero activations need not be read; mainstream software does not do it.", skips,
         "{rows.down_mb:.1f} MB of the last matrix a token; {table}", lambda m: m.kl[1] < 0.1 and m.at[1].down_mb < m.rows.down_mb,
         "what is left out costs more than it saves"),
@@ -265,8 +266,8 @@ ROWS = [
         "{tokens} tokens: first token after {cold:.0f} ms, again after {hit:.1f} ms; {found} tokens found: {faster:.0f} "
         "times", lambda m: m.faster.median > 3, "the cache saves little"),
     Row("1.16", "Q cannot be cached: only K and V can.", shapes,
-        "{kv_token:,.0f} B a token are kept, which is K and V alone: 2·2·K·H·L = {kv_formula:,}",
-        lambda m: m.kv_token == m.kv_formula, "more than K and V is kept"),
+        "a step reads {read_token:,.0f} B more for each token before it, which is K and V alone: 2·2·K·H·L = {kv_formula:,}; Q of a "
+        "token would be {q_token:,} more", lambda m: m.read_token == m.kv_formula, "more than K and V is read"),
     Row("1.17", "Many questions about one document: the document is computed once.", document,
         "ten questions: first token after {first:.0f} ms, then {others:.0f} ms; {share:.0%} of the later prompts found",
         lambda m: m.share > 0.8, "only {share:.0%} was found"),
@@ -363,6 +364,9 @@ ROWS = [
         "chats, 3 a second, 8 slots, ratio: p50 and p99 of the first token, p99 of gaps. {table}. With max_waiting_tokens 20, at ratio 4: "
         "{limited[3].ttft_p50_s:.2f} s and {limited[3].ttft_p99_s:.1f} s, {limited[3].itl_p99_s:.3f} s",
         lambda m: m.decides, "the first token comes as soon at any ratio"),
+    Row("2.10b", "The ratio limits the queue: at 2.0 two may wait for each that runs, at 1.0 one, below that fewer.", served_ratios,
+        "the longest queue at 0.3, 1, 2, 4: {longest}", lambda m: m.limits,
+        "it says when the running ones are paused for those that wait, and refuses nobody"),
     Row("2.11", "Plain decoding is memory-bound with idle compute.", roofs,
         "{decode.bytes:.0%} of reads, {decode.ops:.0%} of multiply-adds",
         lambda m: m.decode.bytes > 0.5 and m.decode.ops < 0.5, "neither roof is near"),
@@ -370,8 +374,9 @@ ROWS = [
         lambda: drafter("eagle"),
         "trees of {nodes:.1f} nodes; {accepted:.0%} of first guesses kept; {equal} of {n} answers equal plain decoding",
         lambda m: m.nodes > 1 and m.equal == m.n, "answers differ"),
-    Row("2.12b", "Each step gives at least one valid token.", lengths, "least tokens of a step: {least}",
-        lambda m: m.least >= 1, "a step gave none"),
+    Row("2.12b", "Each step gives at least one valid token.", lengths,
+        "{steps} steps of drafts gave {least} to {most} tokens each; {valid} of {tokens} are those of plain decoding",
+        lambda m: m.least >= 1 and m.valid == m.tokens, "a step gave none, or another than plain decoding"),
     Row("2.13", "A smaller model of the same family can draft off the shelf.",
         missing="a larger model of the family beside the 135M one (`--spec draft:FILE` takes whole models)"),
     Row("2.14", "n-grams of the prompt give 2x to 4x at unchanged quality where output repeats input.",
@@ -422,8 +427,9 @@ ROWS = [
         where=(lambda m: m.fast.ttft_p50_s < m.both.ttft_p50_s and m.fast.itl_p99_s < m.both.itl_p99_s,
                "medians of first tokens and p99 of gaps as the aim; of requests within both targets chunks on all have more, since pages "
                "take time on a link"), lacks="more than two cores for the real ones"),
-    Row("3.4", "The cache has B·L·(d/N)·K·2·2·S bytes.", shapes, "formula {kv_formula:,} B a token, counted {kv_token:,.0f}",
-        lambda m: m.kv_formula == m.kv_token, "counted otherwise"),
+    Row("3.4", "The cache has B·L·(d/N)·K·2·2·S bytes.", sequences,
+        "{n} sequences of {tokens:,} tokens together: formula {formula:,} B, pages taken {held:,} B, {over:.1f} tokens of a page of "
+        "{page} more a sequence", lambda m: 0 <= m.over < m.page, "pages hold otherwise"),
     Row("3.5", "Very long contexts strain storage and compute.", depths,
         "{at[8000].tokens} tokens: {held:.0f} MB of cache, {at[8000].attention_share:.0%} of a token's time is "
         "attention, {slower:.1f} times that at 64", lambda m: m.slower > 1.5, "8,000 tokens cost hardly more than 64",
@@ -529,9 +535,9 @@ ROWS = [
     Row("4.3", "Naive sampling is O(T^3).", no_cache,
         "{tokens} tokens: {rows_off} rows and {pairs_off:,} pairs without the cache, {rows} and {pairs:,} with it",
         lambda m: m.more_pairs > 10, "only {more_pairs:.1f} times the pairs"),
-    Row("4.4", "The cache holds K and V for B sequences, S tokens, L layers, K heads of H.", shapes,
-        "{n_layers} layers, {n_kv_heads} heads of {head_dim}: {kv_formula:,} B a token, counted {kv_token:,.0f}",
-        lambda m: m.kv_formula == m.kv_token, "counted otherwise"),
+    Row("4.4", "The cache holds K and V for B sequences, S tokens, L layers, K heads of H.", lambda: merge(shapes(), heads()),
+        "{n_layers} layers, {n_kv_heads} heads of {head_dim}: {kv_formula:,} B a token, allocated {kv_token:,.0f}; with other heads: "
+        "{others}", lambda m: m.kv_formula == m.kv_token and m.others_equal, "allocated otherwise"),
     Row("4.5", "The MLP has B·T rows: many in a prompt, one when decoding.", shapes,
         "{prompt_rows} rows in a step of the prompt, {rows} when decoding",
         lambda m: m.prompt_rows > m.prompt_steps and m.rows == 1, "steps have as many rows"),
@@ -618,6 +624,11 @@ ROWS = [
         "in the cache, {needle.count[strided]} with strides of 16, {needle.count[top]} by keys and {needle.count[h2o]} by attention so far (a "
         "quarter each)",
         lambda m: m.pages.window < m.pages.full and m.window > m.full, "the window costs nothing"),
+    Row("4.18c", "The reach of local attention grows linearly with the number of layers.",
+        lambda: merge(two=reach("recall-window"), eight=reach("window")),
+        "a changed token changes the logits, to the bit, up to {two.far} tokens on in {two.layers} layers of windows of {two.window} "
+        "(the masks allow {two.most}), {eight.far} in {eight.layers} of {eight.window} ({eight.most})",
+        lambda m: all(0.9 <= x.share <= 1 for x in (m.two, m.eight)), "it is less than the sum of the windows"),
     Row("4.18b", "Longformer, Sparse Transformer, Mistral 7B: patterns of sight (arXiv:2004.05150, 1904.10509, "
                  "2310.06825).", lambda: merge(other_model("gemma3"), patterns=patterns()),
         "a tiny Gemma 3: {groups[0].layers} layers see {groups[0].window} positions, {groups[1].layers} all; SmolLM2 "
@@ -766,8 +777,8 @@ ROWS = [
         lambda m: m.waste[16] < m.waste[64] < m.waste[256], "it does not grow with the page"),
     Row("4.46b", "External fragmentation: holes between contiguous sections.", contiguous,
         "{requests} requests of a recording in contiguous sections of their longest length, first fit in {room} tokens: "
-        "{holes} find no hole though enough is free (the last: {need} of {free} free tokens)", lambda m: m.holes > 0,
-        "none is refused for holes"),
+        "{holes} find no hole though enough is free (the last: {need} of {free} free tokens)",
+        lambda m: m.holes > 0.05 * m.requests, "hardly one is refused for holes"),
     Row("4.47", "Non-contiguous blocks, as in operating systems.", paged,
         "{apart} of {pairs} pages do not follow the one before them in memory; hashes equal: {equal}",
         lambda m: m.equal and m.apart > 0, "pages were not apart, or bits depend on them"),
@@ -788,8 +799,9 @@ ROWS = [
     Row("4.50", "CUDA graphs take launch overhead away.", cuda_modes,
         "decoding {launches:.0f} tok/s as launches, {graph:.0f} as a graph",
         lambda m: m.graph > m.launches, "a graph is no faster", gpu=True),
-    Row("4.51", "Inference also serves evaluation and reinforcement learning.", lambda: load(16),
-        "`run --batch`: 16 prompts, {tokens} tokens, {whole:.0f} tok/s", lambda m: m.tokens > 0, "it does not run",
+    Row("4.51", "Inference also serves evaluation and reinforcement learning.", loads,
+        "16 answers for a judge, {at[16].tokens} tokens: at once {at[16].whole:.0f} tok/s, {gain:.2f} times one after the other",
+        lambda m: m.gain > 2, "many answers at once are hardly faster",
         lacks="a loop that trains"),
     Row("4.52", "Recipes: train from scratch, or change an architecture and distil.",
         missing="one changed architecture, repaired by training"),

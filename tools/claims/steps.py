@@ -1,5 +1,6 @@
 """Measurements of plain decoding and prompts: shapes, depth, batches, the machine's roofs, formats, sizes."""
 import math
+import os
 import statistics
 
 import lab
@@ -36,7 +37,36 @@ def shapes():
     m.waste, m.reserved = r.rows("SELECT max(tail_waste_bytes), max(reserve_waste_bytes) FROM step")[0]
     m.decode_bytes = r.one(f"SELECT avg(bytes) FROM step WHERE {DECODE}")
     m.decode_ops = r.one(f"SELECT avg(ops) FROM step WHERE {DECODE}")
+    reads = r.values(f"SELECT k.bytes FROM kernel_stages k JOIN step s USING (step) WHERE k.stage = 'attention' AND s.{DECODE.replace(' AND ', ' AND s.')} ORDER BY s.step")
+    m.read_token, m.q_token = statistics.median(b - a for a, b in zip(reads, reads[1:])), 2 * m.n_heads * m.head_dim * m.n_layers
     return m
+
+
+@measure()
+def sequences():
+    """Pages that eight answers of their own lengths took, beside the formula's bytes for the tokens whose K and V they hold."""
+    r = answered(8)
+    s = Numbers(**dict(r.rows("SELECT * FROM session")[0]))
+    # the last token of an answer is not computed
+    tokens = r.values("SELECT r.n_prompt + f.generated - 1 FROM finish f JOIN request r USING (request)")
+    pages = r.one("SELECT count(DISTINCT request || ':' || block) FROM page WHERE action = 0")
+    m = Numbers(n=len(tokens), tokens=sum(tokens), page=s.page_size, held=pages * s.page_bytes)
+    each = 2 * 2 * s.n_kv_heads * s.head_dim * s.n_layers
+    m.formula = m.tokens * each
+    m.over = (m.held - m.formula) / each / m.n
+    return m
+
+
+@measure()
+def heads():
+    """The same formula for models with other numbers of heads."""
+    found = {}
+    for name in ("multi-head", "grouped", "single"):
+        r = run("--model", os.path.join(lab.ROOT, f"demos/models/family/{name}.gguf"), "--raw", "--max-tokens", "1", text="A")
+        s = Numbers(**dict(r.rows("SELECT * FROM session")[0]))
+        found[name] = 2 * 2 * s.n_kv_heads * s.head_dim * s.n_layers, s.page_bytes / s.page_size
+    return Numbers(others=", ".join(f"{name} {a:,} and {b:,.0f}" for name, (a, b) in found.items()),
+                   others_equal=all(a == b for a, b in found.values()))
 
 
 @measure("attention_share prompt_ms prompt_attention prompt_attention_ms")

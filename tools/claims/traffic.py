@@ -77,6 +77,8 @@ def served_ratios():
     alone, limited = under("100000"), under("20")
     waits, gaps = [r.ttft_p50_s for r in alone], [r.itl_p99_s for r in alone]
     m = Numbers(alone=alone, limited=limited, ratios=RATIOS, decides=waits == sorted(waits) and waits[-1] > 1.5 * waits[0])
+    m.longest = ", ".join(f"{r.queue_max} ({r.running_max} running)" for r in alone)
+    m.limits = all(r.queue_max <= float(ratio) * r.running_max for r, ratio in zip(alone, RATIOS))
     m.table = "; ".join(f"{ratio}: {r.ttft_p50_s:.2f} s and {r.ttft_p99_s:.1f} s, {1e3 * gap:.0f} ms"
                         for ratio, r, gap in zip(RATIOS, alone, gaps))
     return m

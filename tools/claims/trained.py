@@ -1,6 +1,4 @@
 """What trainings found that take longer than a row may: a table in docs, and the command that makes it again."""
-import csv
-import os
 import re
 
 import lab
@@ -8,9 +6,7 @@ from lab import Numbers, measure
 
 
 def table():
-    lab.STACK[-1].add("tools/train/repair.sh")
-    with open(os.path.join(lab.ROOT, "docs/repair.csv"), encoding="utf-8") as f:
-        return list(csv.DictReader(f))
+    return lab.table("docs/repair.csv", "tools/train/repair.sh")
 
 
 @measure("seconds rounding")
