@@ -460,8 +460,8 @@ def test_the_focus_is_on_the_screen(suite):
     s = suite.screen(80, 24)
     try:
         suite.chat(s, "--no-record")
-        enter(s, "/view drafters")
-        s.wait("drafters ─")
+        enter(s, "/view memory")
+        s.wait("memory ─")
         s.keys("F1")
         s.wait("key closes")
         if "You are talking" in s.text():
@@ -471,7 +471,7 @@ def test_the_focus_is_on_the_screen(suite):
         s.keys("C-o")
         s.wait("Enter zoom|Esc back")
         s.keys("Enter")
-        s.wait("drafters ─", gone=True)
+        s.wait("memory ─", gone=True)
         s.keys("F1")
         s.wait("You are talking to a language model")
         s.keys("Enter")
