@@ -1,6 +1,7 @@
 /* Model files where they are fetched to: models/ beside the program, where `make install` would
  * look, in the current folder, under XDG data; and the small ones of demos/models/family. Reads the
- * folders, never the files. Thread: the main one's alone. */
+ * folders, never the files. Thread: any for models_find(), the main one's alone for models_name().
+ */
 #ifndef CUTAWAY_BASE_MODELS_H
 #define CUTAWAY_BASE_MODELS_H
 

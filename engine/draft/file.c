@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/models.h"
 #include "engine/model/model.h"
 
 /* ---- where it is ---- */
@@ -32,6 +33,20 @@ static bool try_path(char path[DRAFT_PATH], const char *folder, const char *unde
 	return n > 0 && n < DRAFT_PATH && !access(path, R_OK);
 }
 
+/* A whole model of that name, beside its siblings. */
+static bool try_models(char path[DRAFT_PATH], const char *name)
+{
+	struct err ignored = { 0 };
+	char *found = NULL;
+	const bool is = !models_find(name, &found, &ignored) && found && strchr(found, '/') &&
+					strlen(found) < DRAFT_PATH && !access(found, R_OK);
+
+	if (is)
+		snprintf(path, DRAFT_PATH, "%s", found);
+	free(found);
+	return is;
+}
+
 static int search(const char *name, char path[DRAFT_PATH], struct err *e)
 {
 	const char *own = getenv("CUTAWAY_MODELS");
@@ -40,7 +55,7 @@ static int search(const char *name, char path[DRAFT_PATH], struct err *e)
 	program_folder(folder);
 	if ((own && *own && try_path(path, own, "", name)) ||
 		try_path(path, "", "demos/models", name) || try_path(path, folder, "demos/models", name) ||
-		try_path(path, folder, "../share/cutaway/models", name))
+		try_path(path, folder, "../share/cutaway/models", name) || try_models(path, name))
 		return 0;
 	return err_set(e, ERR_IO,
 		"there is no drafter's file %.80s.gguf in demos/models, here or beside the program, nor in "

@@ -14,7 +14,8 @@ enum { DRAFT_PATH = 1024 };
 /* Reads what follows "name:": "FILE,4,8", "FILE", "4,8" or NULL. FILE does not begin with a digit;
  * without one it is `name`. A FILE with a slash or ending in .gguf is a path; any other is
  * NAME.gguf in one of $CUTAWAY_MODELS, demos/models here, demos/models beside the program,
- * ../share/cutaway/models from the program. *numbers is what is left of args, or NULL. */
+ * ../share/cutaway/models from the program, or a model of base/models.h. *numbers is what is left
+ * of args, or NULL. */
 int draft_find_file(
 	const char *name, const char *args, char path[DRAFT_PATH], const char **numbers, struct err *e);
 

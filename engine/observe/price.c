@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/models.h"
 #include "engine/core/engine_impl.h"
 #include "engine/observe/twin.h"
 
@@ -56,6 +57,8 @@ int engine_apply_twin(struct engine *e, struct engine_options *to, struct err *e
 	struct twinning *s = engine_hook_state(e, &twin_hooks);
 	const char *name = to->twin && *to->twin ? to->twin : "off";
 	struct twin *opened = NULL;
+	char *path = NULL;
+	int failed = 0;
 
 	if (strcmp(name, "off") != 0 && e->model && e->model->diffusion.on)
 		return err_set(err, ERR_USAGE,
@@ -69,8 +72,11 @@ int engine_apply_twin(struct engine *e, struct engine_options *to, struct err *e
 				   : 0;
 	if (strlen(name) >= sizeof s->name)
 		return err_set(err, ERR_USAGE, "the name of the twin's file is too long");
-	if (strcmp(name, "off") != 0 &&
-		twin_open(&opened, &e->draft.env, strcmp(name, "on") != 0 ? name : NULL, s->most, err))
+	if (strcmp(name, "off") != 0)
+		failed = (strcmp(name, "on") != 0 && models_find(name, &path, err)) ||
+				 twin_open(&opened, &e->draft.env, path, s->most, err);
+	free(path);
+	if (failed)
 		return -1;
 	twin_close(s->twin);
 	s->twin = opened;

@@ -1,11 +1,14 @@
 /* See settings.h. */
 #include "engine/settings/settings.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/models.h"
 
 const struct setting *setting_find(const struct setting *table, const char *name)
 {
@@ -29,13 +32,37 @@ const char *setting_word(const struct setting *s, int i)
 	return s->more ? s->more(i - n) : NULL;
 }
 
-/* One of the words, up to a colon, with nothing but numbers behind it. */
+/* In the folders of models, whatever else is here. */
+static bool is_model(const char *name, size_t n)
+{
+	char word[128], *path = NULL;
+	struct err ignored = { 0 };
+	bool is;
+
+	if (n >= sizeof word)
+		return false;
+	snprintf(word, sizeof word, "%.*s", (int)n, name);
+	is = *word && !strchr(word, '/') && !models_find(word, &path, &ignored) && path &&
+		 strchr(path, '/');
+	free(path);
+	return is;
+}
+
+/* One of the words, up to a colon, with nothing but a model and numbers behind it. */
 static bool is_word(const struct setting *s, const char *value, size_t n)
 {
 	const size_t head = strcspn(value, ":") < n ? strcspn(value, ":") : n;
+	size_t from = head < n ? head + 1 : n;
 	const char *word;
 
-	if (strspn(value + head, ":,.0123456789") < n - head)
+	if (isalpha((unsigned char)value[from])) {
+		const size_t name = strcspn(value + from, ",+");
+
+		if (!is_model(value + from, name))
+			return false;
+		from += name;
+	}
+	if (from < n && strspn(value + from, ":,.0123456789") < n - from)
 		return false;
 	for (int i = 0; (word = setting_word(s, i)); i++)
 		if (strcspn(word, ":") == head && !strncasecmp(word, value, head))
@@ -50,7 +77,7 @@ bool setting_names_file(const struct setting *s, const char *value)
 	while (*value) {
 		const size_t n = strcspn(value, "+");
 
-		if (!is_word(s, value, n))
+		if (!is_word(s, value, n) && !is_model(value, n))
 			return true;
 		value += n + (value[n] == '+');
 	}

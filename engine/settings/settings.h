@@ -161,8 +161,9 @@ void setting_text(const struct setting *s, const void *base, char *buf, size_t c
 /* Word i of its values or of what completion offers; NULL: there are no more. */
 const char *setting_word(const struct setting *s, int i);
 /* Whether the value makes the program open a file of its choosing: it is of a type that does, or
- * says so, and is none of the words, alone or with numbers behind a colon ("draft:2,2"). What
- * strangers wrote (a lesson, a recording) may not choose files. */
+ * says so, and is neither a model's name (base/models.h) nor one of the words, alone or with a
+ * model's name and numbers behind a colon ("draft:2,2"). What strangers wrote (a lesson, a
+ * recording) may not choose files. Reads those folders; the main thread's. */
 bool setting_names_file(const struct setting *s, const char *value);
 /* Of a choice: the number of the word that is its value in the struct at base; of NULL, 0. */
 int setting_choice(const struct setting *s, const void *base);

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "engine/draft/draft.h"
 #include "engine/sched/policy.h"
@@ -528,6 +530,39 @@ static void a_lesson_types_what_it_may(void **state)
 	}
 }
 
+static void touch(const char *path)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	fclose(f);
+}
+
+/* A model of the folders of models by its name, and by no path; a file of that name is no model. */
+static void a_lesson_may_name_a_model(void **state)
+{
+	char folder[] = "/tmp/cutaway-commands-XXXXXX", before[4096];
+
+	(void)state;
+	assert_non_null(getcwd(before, sizeof before));
+	assert_non_null(mkdtemp(folder));
+	assert_int_equal(chdir(folder) || mkdir("models", 0700), 0);
+	touch("models/qsmall.gguf");
+	host.lesson = true;
+	works("/twin qsmall.gguf");
+	assert_string_equal(set, "twin=qsmall.gguf");
+	works("/spec draft:qsmall,2");
+	works("/shadow ngram:4+draft:qsmall,2");
+	fails("/twin models/qsmall.gguf", "a lesson may not");
+	fails("/spec draft:models/qsmall.gguf", "a lesson may not");
+	fails("/spec draft:qsmall,2x", "a lesson may not");
+	fails("/twin qother", "a lesson may not");
+	touch("qsmall.gguf");
+	fails("/twin qsmall.gguf", "a lesson may not");
+	assert_int_equal(unlink("qsmall.gguf") || unlink("models/qsmall.gguf") || rmdir("models"), 0);
+	assert_int_equal(chdir(before) || rmdir(folder), 0);
+}
+
 /* A setting whose argument says FILE must say so in its row, too: that is what the guard asks. */
 static void files_are_marked(void **state)
 {
@@ -563,6 +598,7 @@ int main(void)
 		TEST(many_biases_are_one_value),
 		TEST(settings_refuse_and_complete),
 		TEST(a_lesson_types_what_it_may),
+		TEST(a_lesson_may_name_a_model),
 		TEST(files_are_marked),
 	};
 
