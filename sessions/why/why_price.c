@@ -23,14 +23,21 @@ static const char *value_of(void *of, const char *name)
 	return why_setting(at->w, name, at->seq, value, sizeof value);
 }
 
-/* "window:64, cache-format e4m3", or "exact settings". */
+/* "window:64, cache-format e4m3", or "exact settings"; and whose weights the twin has, if they are
+ * others. */
 static const char *settings_at(struct why *w, long long seq, char names[NAMES])
 {
 	struct asked_at at = { w, seq };
 	const struct lossy_settings l = lossy_query(value_of, &at);
+	char twin[LOSSY_VALUE];
+	size_t n;
 
 	if (!*lossy_print(&l, names, NAMES))
 		snprintf(names, NAMES, "exact settings");
+	n = strlen(names);
+	why_setting(w, "twin", seq, twin, sizeof twin);
+	if (*twin && strcmp(twin, "on") != 0 && strcmp(twin, "off") != 0)
+		snprintf(names + n, NAMES - n, ", twin %.40s", twin);
 	return names;
 }
 
@@ -82,8 +89,8 @@ static void say_dearest(struct why *w, long long request)
 	}
 }
 
-/* The scores of the same text, dearest first. */
-static void say_apart(struct why *w, long long request)
+/* The scores of the same text, dearest first. Returns how many there are. */
+static int say_apart(struct why *w, long long request)
 {
 	sqlite3_stmt *s = why_query(w,
 		"SELECT s.request, s.seq FROM request s JOIN request r ON r.request = ?1 WHERE s.kind = ?2"
@@ -98,9 +105,7 @@ static void say_apart(struct why *w, long long request)
 			why_say(w, "  its text, scored under some of the settings, the dearest first:");
 		say_sums(w, sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1), "    ");
 	}
-	if (!n)
-		why_say(
-			w, "  which of several settings costs most: /price scores its text under each alone");
+	return n;
 }
 
 void why_price(struct why *w)
@@ -112,14 +117,20 @@ void why_price(struct why *w)
 				  "SELECT p.request FROM price p JOIN request r USING (request) WHERE"
 				  " p.seq <= ?9 AND CAST(r.text AS TEXT) <> 'price' ORDER BY p.seq DESC LIMIT 1");
 	const long long seq = why_int(w, -1, "SELECT seq FROM request WHERE request = ?1", request);
+	const bool drawn = request >= 0 && say_sums(w, request, seq, "");
+	int scored = 0;
 
-	if (request < 0 || !say_sums(w, request, seq, "")) {
+	if (drawn)
+		say_dearest(w, request);
+	if (request >= 0)
+		scored = say_apart(w, request);
+	if (drawn && !scored)
+		why_say(
+			w, "  which of several settings costs most: /price scores its text under each alone");
+	if (drawn)
+		why_say(w, "  in the log: SELECT * FROM prices; SELECT * FROM price WHERE request = %lld",
+			request);
+	else if (!scored)
 		why_say(w, "No price is recorded%s: it takes an exact twin (--twin on, or /twin on).",
 			why_so_far(w));
-		return;
-	}
-	say_dearest(w, request);
-	say_apart(w, request);
-	why_say(
-		w, "  in the log: SELECT * FROM prices; SELECT * FROM price WHERE request = %lld", request);
 }

@@ -207,6 +207,40 @@ static void without_a_twin_it_says_so(void **state)
 	unlink(file);
 }
 
+static void score_all(struct engine *e)
+{
+	struct err err = { 0 };
+
+	assert_int_equal(apart_begin(&apart, e, ids, n_ids, &err), 0);
+	while (apart_next(&apart, e, &err) > 0)
+		while (engine_step(e, &err) > 0)
+			;
+	assert_int_equal(err.code, 0);
+}
+
+/* The answer itself was drawn without a twin. */
+static void what_was_scored_later_is_told(void **state)
+{
+	struct engine *e = opened();
+	char *text;
+
+	(void)state;
+	answer(e);
+	set(e, "twin", "on");
+	set(e, "visible", "window:16");
+	score_all(e);
+	set(e, "visible", "full");
+	set(e, "twin", model);
+	score_all(e);
+	closed(e);
+	text = why_price_of("1");
+	has(text, "its text, scored under some of the settings");
+	has(text, "    window:16: KL ");
+	has(text, "    exact settings, twin ");
+	free(text);
+	unlink(file);
+}
+
 static int make_model(void **state)
 {
 	const struct tiny_options t = TINY_DEFAULTS;
@@ -231,6 +265,7 @@ int main(void)
 		cmocka_unit_test(which_costs_most),
 		cmocka_unit_test(stopping_puts_all_back),
 		cmocka_unit_test(without_a_twin_it_says_so),
+		cmocka_unit_test(what_was_scored_later_is_told),
 	};
 
 	return cmocka_run_group_tests_name("price", tests, make_model, remove_model);
