@@ -5,6 +5,9 @@ import gguf
 import numpy as np
 
 OWN = ("GGUF.", "cutaway.quantize.")  # what the reader adds, and what trained values are no longer
+# Nothing between turns: a chat is a text that goes on (engine/text/template.c).
+PLAIN_TEXT = ("{# a text that goes on #}{% for message in messages %}{{ message['content'] }}"
+              "{% if message['role'] == 'assistant' %}{{ eos_token }}{% endif %}{% endfor %}")
 LEFT_OUT = ("general.architecture", "general.file_type", "general.quantization_version")
 
 

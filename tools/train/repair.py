@@ -135,7 +135,8 @@ class Training:
 
     def write(self):
         with torch.no_grad():
-            model_file.write(self.args.out, self.args.begin, values(self.student, below=bool(self.args.bits)))
+            name = {"general.name": "stories " + os.path.basename(self.path)}
+            model_file.write(self.args.out, self.args.begin, values(self.student, below=bool(self.args.bits)), name)
         with open(self.path + ".json", "w") as out:
             json.dump({"args": vars(self.args), "trained": sum(p.numel() for p in self.trained), "seconds": self.seconds,
                        "tokens": self.args.steps * self.args.batch * LENGTH}, out, indent=1)

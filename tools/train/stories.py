@@ -59,7 +59,8 @@ def begin(path, source, meta, name, seed):
                "attn_v": rows(32, dim), "attn_output": rows(dim, dim, less), "ffn_gate": rows(ffn, dim),
                "ffn_up": rows(ffn, dim), "ffn_down": rows(dim, ffn, less)}
         tensors |= {f"blk.{i}.{k}.weight": v for k, v in one.items()}
-    changes = vocabulary(meta) | {f"llama.{k}": v for k, v in shape.items()} | {"general.name": f"stories {name}"}
+    changes = vocabulary(meta) | {f"llama.{k}": v for k, v in shape.items()}
+    changes |= {"general.name": f"stories {name}", "tokenizer.chat_template": model_file.PLAIN_TEXT}
     model_file.write(path, source, tensors, changes)
 
 

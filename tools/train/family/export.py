@@ -14,11 +14,9 @@ import torch
 
 from model import EPS, EXPERTS, HEAD, MEMBERS, RECALL, TAPS, TEXT, THETA, USED, Family
 from text import MASK
+from model_file import PLAIN_TEXT  # text.py has put its folder into the path
 
 CONTEXT, HELD_OUT = 16384, 32
-# Nothing between turns: a chat is a text that goes on (engine/text/template.c).
-PLAIN_TEXT = ("{# a text that goes on #}{% for message in messages %}{{ message['content'] }}"
-              "{% if message['role'] == 'assistant' %}{{ eos_token }}{% endif %}{% endfor %}")
 ARCH = {"latent": "deepseek2", "diffusion": "llada"}
 PLAIN = ("multi-head", "grouped", "single", "experts")
 
