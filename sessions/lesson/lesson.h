@@ -120,7 +120,8 @@ const char *lesson_name(int i);
 bool lesson_fits(const struct lesson *l, const char *model_path, const struct engine_options *now);
 /* Puts the options that it begins with into those of an engine. */
 int lesson_options(const struct lesson *l, struct engine_options *to, struct err *e);
-/* The next one of the list that fits; false: there is none. */
+/* The next one of the list that fits, on the model of this path (NULL: on any); false: there is
+ * none. */
 bool lesson_next(const char *name, const char *model_path, const struct engine_options *now,
 	char *out, size_t cap);
 const char *lesson_topic(const char *name);

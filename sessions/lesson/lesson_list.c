@@ -54,9 +54,21 @@ struct lesson *lesson_open(const char *name, struct err *e)
 	return l;
 }
 
+static bool has_model(const char *name)
+{
+	struct err ignored = { 0 };
+	struct lesson *l = lesson_open(name, &ignored);
+	const bool has = l && l->model;
+
+	lesson_free(l);
+	return has;
+}
+
 bool lesson_next(const char *after, const char *model_path, const struct engine_options *now,
 	char *out, size_t cap)
 {
+	/* one without a model is of the reader's, and not of the one that another lesson brought */
+	const bool brought = model_path && has_model(after);
 	struct err ignored = { 0 };
 	const char *name;
 	bool past = false;
@@ -71,7 +83,7 @@ bool lesson_next(const char *after, const char *model_path, const struct engine_
 			continue;
 		}
 		l = lesson_open(out, &ignored);
-		fits = l && lesson_fits(l, model_path, now);
+		fits = l && lesson_fits(l, model_path, now) && (l->model || !brought);
 		lesson_free(l);
 		if (fits)
 			return true;

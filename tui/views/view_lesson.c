@@ -221,11 +221,29 @@ static struct engine_options ranks_of(const struct timeline *t)
 	return o;
 }
 
+/* What Enter begins, and what comes before that in the list, of another model. */
+static void what_next(struct sheet *s, const struct engine_options *now)
+{
+	const char *name = s->t->lesson.name;
+	char line[200], next[64] = "", any[64];
+
+	if (lesson_next(name, s->t->model_path, now, next, sizeof next)) {
+		snprintf(line, sizeof line, "Enter: the next lesson, %s", next);
+		hint(s, line);
+	} else {
+		*next = '\0';
+	}
+	if (!lesson_next(name, NULL, now, any, sizeof any) || !strcmp(any, next))
+		return;
+	snprintf(line, sizeof line, "%s is next, with another model: cutaway lesson %s", any, any);
+	hint(s, line);
+}
+
 static void the_end(struct sheet *s, const struct lesson *l)
 {
 	const struct engine_options now = ranks_of(s->t);
 	int asked = 0, predicted = 0, right = 0, stated = 0, holds = 0;
-	char line[160], next[64];
+	char line[160];
 
 	for (int32_t i = 0; i < l->n; i++) {
 		const struct tl_answer *a = timeline_answer(s->t, i);
@@ -242,11 +260,8 @@ static void the_end(struct sheet *s, const struct lesson *l)
 		"The end: %d of %d questions predicted, %d of them right; %d of %d statements hold here.",
 		predicted, asked, right, holds, stated);
 	paragraph(s, 0, INK_BRIGHT, "", line);
-	if (s->t->lesson.name &&
-		lesson_next(s->t->lesson.name, s->t->model_path, &now, next, sizeof next)) {
-		snprintf(line, sizeof line, "Enter: the next lesson, %s", next);
-		hint(s, line);
-	}
+	if (s->t->lesson.name)
+		what_next(s, &now);
 	hint(s, "/lesson: all of them · /lesson off: back to the chat");
 }
 
