@@ -33,8 +33,10 @@
 	X(SIGHT, row_sees, "what-a-row-sees")                                                          \
 	X(BITS, price, "price")                                                                        \
 	X(BITS, fewer_bits, "fewer-bits")                                                              \
+	X(BITS, rounded_twice, "rounded-twice")                                                        \
 	X(BITS, outliers, "outliers")                                                                  \
 	X(BITS, pruning, "pruning")                                                                    \
+	X(BITS, distillation, "distillation")                                                          \
 	X(BITS, near_zero, "near-zero")                                                                \
 	X(BITS, kv_bits, "kv-bits")                                                                    \
 	X(PROOF, equal_bits, "equal-bits")                                                             \

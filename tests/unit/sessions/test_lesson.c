@@ -392,6 +392,23 @@ static void shipped_lessons_can_be_read(void **state)
 	assert_true(n > 2);
 }
 
+/* A model that a lesson brought is not that of the lessons without one. */
+static void what_comes_next(void **state)
+{
+	const struct engine_options now = ENGINE_DEFAULTS;
+	char next[64];
+
+	(void)state;
+	assert_true(lesson_next("price", "models/any.gguf", &now, next, sizeof next));
+	assert_string_equal(next, "outliers");
+	assert_true(lesson_next("price", NULL, &now, next, sizeof next));
+	assert_string_equal(next, "fewer-bits");
+	assert_true(lesson_next("fewer-bits", "x/stories-f16.gguf", &now, next, sizeof next));
+	assert_string_equal(next, "distillation");
+	assert_false(lesson_next("distillation", "x/stories-f16.gguf", &now, next, sizeof next));
+	assert_false(lesson_next("no-such-lesson", NULL, &now, next, sizeof next));
+}
+
 static void progress_and_a_lesson_of_ones_own(void **state)
 {
 	char home[] = "/tmp/cutaway-home-XXXXXX", command[100], *own, *text;
@@ -438,6 +455,7 @@ int main(void)
 		cmocka_unit_test(one_time_for_all),
 		cmocka_unit_test(predictions),
 		cmocka_unit_test(shipped_lessons_can_be_read),
+		cmocka_unit_test(what_comes_next),
 		cmocka_unit_test(progress_and_a_lesson_of_ones_own),
 	};
 
