@@ -292,6 +292,15 @@ long long why_page_size(struct why *w, long long seq)
 	return size < 1 || size > 1 << 20 ? 16 : size;
 }
 
+long long why_pages(struct why *w, long long seq)
+{
+	return why_int(w, 0,
+		"SELECT coalesce((SELECT sum(pages) FROM memory m WHERE seq ="
+		" (SELECT max(seq) FROM memory n WHERE n.memory = m.memory AND n.seq < ?1)),"
+		" (SELECT pages FROM session LIMIT 1))",
+		seq);
+}
+
 long long why_step_of(struct why *w, long long seq)
 {
 	return why_int(w, 0, "SELECT step FROM step WHERE seq > ?1 ORDER BY seq LIMIT 1", seq);

@@ -357,8 +357,7 @@ static void say_for_room(struct why *w, const struct evict *v)
 	why_say(w, "  nobody had read it for %lld steps", v->idle);
 	say_pinned(w, v);
 	why_say(w, "  the pool then: %lld pages, %lld read by requests, %lld kept by the cache alone",
-		why_int(w, 0, "SELECT pages FROM session LIMIT 1"),
-		why_int(w, 0, "SELECT pages_used FROM step WHERE step = ?1", v->step),
+		why_pages(w, v->seq), why_int(w, 0, "SELECT pages_used FROM step WHERE step = ?1", v->step),
 		why_int(w, 0, "SELECT pages_cached FROM step WHERE step = ?1", v->step));
 }
 

@@ -76,6 +76,8 @@ int32_t *why_tokens(struct why *w, long long request, long long seq, int32_t *n)
 const char *why_setting(struct why *w, const char *name, long long seq, char *out, size_t cap);
 /* The page size in force at event `seq`. */
 long long why_page_size(struct why *w, long long seq);
+/* Pages of all pools then: a setting may have changed them. */
+long long why_pages(struct why *w, long long seq);
 /* The step in which event `seq` fell; that of the next step row. */
 long long why_step_of(struct why *w, long long seq);
 

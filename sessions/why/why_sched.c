@@ -113,8 +113,7 @@ void why_preempt(struct why *w)
 		step, request, pages, favour);
 	say_victim(w, seq, request, favour);
 	why_say(w, "  the pool: %lld pages; %lld requests ran and %lld waited when the step ended",
-		why_int(w, 0, "SELECT pages FROM session LIMIT 1"),
-		why_int(w, 0, "SELECT running FROM step WHERE step = ?1", step),
+		why_pages(w, seq), why_int(w, 0, "SELECT running FROM step WHERE step = ?1", step),
 		why_int(w, 0, "SELECT waiting FROM step WHERE step = ?1", step));
 	say_cost(w, request, seq, tokens);
 	why_say(w,

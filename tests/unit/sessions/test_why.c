@@ -93,13 +93,14 @@ static int record(void **state)
 	o.model = model;
 	o.threads = 1;
 	o.ctx = 160;
-	o.pages = 16;
+	o.pages = 20;
 	o.slots = 3;
 	o.spec = "ngram:3,1,4";
 	if (recording_create(&rec, file, &err) || engine_open(&e, &o, &err))
 		return -1;
 	engine_add_sink(e, on_event, NULL);
 	engine_begin(e, NULL);
+	assert_int_equal(engine_set(e, "pages", "16", &err), 0);
 	for (int i = 0; i < 14; i++)
 		submit(e, i, i % 2 ? 1.2f : 0.3f);
 	run(e, 60);
@@ -227,6 +228,7 @@ static void test_preempt(void **state)
 	assert_non_null(last);
 	says(ask("preempt", NULL), "request %lld gave up its %lld pages, because request %lld needed",
 		(long long)last->request, (long long)last->pages, (long long)last->favour);
+	says(ask("preempt", NULL), "the pool: 16 pages;"); /* not those that the session began with */
 	says(ask("preempt", at(last->request, -1)), "it came back in step");
 }
 
