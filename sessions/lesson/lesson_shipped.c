@@ -21,6 +21,7 @@
 	X(BATCH, paging, "paging")                                                                     \
 	X(BATCH, continuous, "continuous-batching")                                                    \
 	X(BATCH, gap, "longest-gap")                                                                   \
+	X(BATCH, short_memory, "memory-short")                                                         \
 	X(BATCH, knee, "the-knee")                                                                     \
 	X(BATCH, prefix, "prefix-caching")                                                             \
 	X(BATCH, declared, "declared-prefixes")                                                        \
