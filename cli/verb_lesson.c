@@ -57,7 +57,8 @@ static int begin(const struct cli *c, const struct chat_extra *extra, struct err
 static int list(void)
 {
 	lesson_list(stdout);
-	printf("\ncutaway lesson NAME begins one; cutaway lesson new NAME makes your own\n");
+	printf("\nminutes: 200 words and a question take one each; runs come on top\n"
+		   "cutaway lesson NAME begins one; cutaway lesson new NAME makes your own\n");
 	return 0;
 }
 

@@ -125,11 +125,18 @@ int lesson_options(const struct lesson *l, struct engine_options *to, struct err
 bool lesson_next(const char *name, const char *model_path, const struct engine_options *now,
 	char *out, size_t cap);
 const char *lesson_topic(const char *name);
+/* Of somebody who reads to understand. A question takes a minute, too. */
+enum { LESSON_WORDS_A_MINUTE = 200 };
+/* Words of its prose, code, questions and statements. */
+int lesson_words(const struct lesson *l);
+/* Its parts of a kind; of NULL, 0. */
+int lesson_count(const struct lesson *l, enum lesson_kind kind);
 /* Number i of the list, by topic; false: there are no more. */
 struct lesson_entry {
 	const char *topic;
 	char name[64], title[200], read[16]; /* read: how far the reader came, "40 %", "done", "" */
 	int pages, questions;
+	int minutes; /* to read it, without what it runs */
 };
 bool lesson_entry(int i, struct lesson_entry *out);
 void lesson_list(FILE *out); /* all of them */

@@ -101,13 +101,42 @@ const char *lesson_topic(const char *name)
 	return "your own";
 }
 
-static int count(const struct lesson *l, enum lesson_kind kind)
+int lesson_count(const struct lesson *l, enum lesson_kind kind)
 {
 	int n = 0;
 
 	for (int32_t i = 0; l && i < l->n; i++)
 		n += l->part[i].kind == kind;
 	return n;
+}
+
+static int words_of(const char *text)
+{
+	int n = 0;
+
+	for (const char *at = text ? text : ""; *(at += strspn(at, " \n"));)
+		n++, at += strcspn(at, " \n");
+	return n;
+}
+
+int lesson_words(const struct lesson *l)
+{
+	int words = 0;
+
+	for (int32_t i = 0; i < l->n; i++) {
+		const enum lesson_kind kind = l->part[i].kind;
+
+		if (kind <= LESSON_CODE || kind == LESSON_PREDICT || kind == LESSON_CHECK)
+			words += words_of(l->part[i].text);
+	}
+	return words;
+}
+
+/* To read it; what it runs comes on top, and depends on the machine. */
+static int minutes(const struct lesson *l)
+{
+	return (lesson_words(l) + LESSON_WORDS_A_MINUTE - 1) / LESSON_WORDS_A_MINUTE +
+		   lesson_count(l, LESSON_PREDICT);
 }
 
 static void far(const char *name, char *out, size_t cap)
@@ -138,8 +167,9 @@ bool lesson_entry(int i, struct lesson_entry *out)
 	text = !l ? e.text : l->title ? l->title : "";
 	title = text_clean(text, strlen(text), false, NULL);
 	snprintf(out->title, sizeof out->title, "%s", title ? title : "");
-	out->pages = 1 + count(l, LESSON_PAGE);
-	out->questions = count(l, LESSON_PREDICT);
+	out->pages = 1 + lesson_count(l, LESSON_PAGE);
+	out->questions = lesson_count(l, LESSON_PREDICT);
+	out->minutes = l ? minutes(l) : 0;
 	far(out->name, out->read, sizeof out->read);
 	free(title);
 	lesson_free(l);
@@ -151,12 +181,12 @@ void lesson_list(FILE *out)
 	struct lesson_entry l;
 	const char *topic = "";
 
-	fprintf(out, "%-33s %5s %6s %10s\n", "", "read", "pages", "questions");
+	fprintf(out, "%-33s %5s %6s %10s %8s\n", "", "read", "pages", "questions", "minutes");
 	for (int i = 0; lesson_entry(i, &l); i++) {
 		if (strcmp(l.topic, topic) != 0)
 			fprintf(out, "%s%s\n", i ? "\n" : "", l.topic);
 		topic = l.topic;
-		fprintf(out, "%2d  %-29s %5s %6d %10d  %s\n", i + 1, l.name, l.read, l.pages, l.questions,
-			l.title);
+		fprintf(out, "%2d  %-29s %5s %6d %10d %8d  %s\n", i + 1, l.name, l.read, l.pages,
+			l.questions, l.minutes, l.title);
 	}
 }

@@ -6,8 +6,7 @@
 #include "sessions/lesson/lesson.h"
 #include "sessions/lesson/lesson_answers.h"
 
-/* WORDS_A_MINUTE: of somebody who reads to understand. A question takes a minute. */
-enum { WORDS_A_MINUTE = 200, TEXT_W = 78, INDENT = 10 };
+enum { TEXT_W = 78, INDENT = 10 };
 
 const struct listing_column lesson_sheet_columns[] = { { "lesson", NULL, 0 }, { "title", NULL, 0 },
 	{ "topic", NULL, 0 }, { "minutes", NULL, 0 }, { "model", NULL, 0 }, { "start", NULL, 0 },
@@ -26,27 +25,13 @@ struct sheet {
 
 /* ---- the lesson as a whole ---- */
 
-static int words_of(const char *text)
-{
-	int n = 0;
-
-	for (const char *at = text ? text : ""; *(at += strspn(at, " \n"));)
-		n++, at += strcspn(at, " \n");
-	return n;
-}
-
 static void count(struct sheet *s)
 {
 	double seconds = s->run_s.known ? s->run_s.value : 0;
 
-	for (int32_t i = 0; i < s->l->n; i++) {
-		const struct lesson_part *p = &s->l->part[i];
-
-		if (p->kind <= LESSON_CODE || p->kind == LESSON_PREDICT || p->kind == LESSON_CHECK)
-			s->words += words_of(p->text);
-		s->questions += p->kind == LESSON_PREDICT;
-	}
-	s->minutes = (int)ceil((double)s->words / WORDS_A_MINUTE + s->questions + seconds / 60);
+	s->words = lesson_words(s->l);
+	s->questions = lesson_count(s->l, LESSON_PREDICT);
+	s->minutes = (int)ceil((double)s->words / LESSON_WORDS_A_MINUTE + s->questions + seconds / 60);
 }
 
 /* From the lesson's beginning to its last answer; nobody reads in a test. */
@@ -79,7 +64,8 @@ static void put(FILE *out, const char *mark, const char *text)
 static void put_head(const struct sheet *s, const char *title)
 {
 	fprintf(s->out, "%s: %s\n%s; about %d minutes: %d words at %d a minute, %d questions at one",
-		s->name, title, lesson_topic(s->name), s->minutes, s->words, WORDS_A_MINUTE, s->questions);
+		s->name, title, lesson_topic(s->name), s->minutes, s->words, LESSON_WORDS_A_MINUTE,
+		s->questions);
 	if (s->run_s.known)
 		fprintf(s->out, ", runs of %.1f s here", s->run_s.value);
 	fprintf(s->out, "\nneeds %s%s%s", s->l->model ? s->l->model : "any model",

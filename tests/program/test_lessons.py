@@ -296,7 +296,7 @@ def test_end():
         t.wait("truthful")
         read()
         t.send("/lesson\r")
-        t.wait(" tokens-and-sampling +Does a model choose words")
+        t.wait(" tokens-and-sampling +[0-9]+ min +Does a model choose words")
         t.send("\x1b")
         t.send("/lesson truth\r")
         check("so does another lesson", t.wait("as before the lesson: max-tokens 9, spec off"))

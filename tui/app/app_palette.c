@@ -111,13 +111,14 @@ static void add_views(struct app *a)
 static void add_lessons(struct app *a, bool alone)
 {
 	struct lesson_entry l;
-	char line[LINE];
+	char line[LINE], value[24];
 
 	for (int i = 0; lesson_entry(i, &l); i++) {
 		snprintf(line, sizeof line, "/lesson %s", l.name);
+		snprintf(value, sizeof value, "%d min", l.minutes);
 		palette_add(&a->palette, &(struct palette_item){ .group = alone ? l.topic : "Lessons",
 									 .name = l.name,
-									 .value = l.read,
+									 .value = *l.read ? l.read : value,
 									 .text = l.title,
 									 .line = line });
 	}
