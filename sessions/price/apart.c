@@ -45,7 +45,7 @@ int apart_begin(
 			"nothing lossy is set, so there is nothing to take apart: see --cache-format, "
 			"--visible");
 	add(a, a->before, "all: ");
-	for (int i = 0; n > 1 - weights && i < n; i++)
+	for (int i = 0; n > 1 && i < n; i++)
 		add(a, mixed(&exact, &a->before, lossy[i]), "alone: ");
 	if (weights && n)
 		add(a, exact, "weights alone: ");

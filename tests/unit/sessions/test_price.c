@@ -229,9 +229,10 @@ static void what_was_scored_later_is_told(void **state)
 	set(e, "twin", "on");
 	set(e, "visible", "window:16");
 	score_all(e);
-	set(e, "visible", "full");
+	assert_int_equal(apart.n, 1);
 	set(e, "twin", model);
 	score_all(e);
+	assert_int_equal(apart.n, 2); /* all, and the weights alone */
 	closed(e);
 	text = why_price_of("1");
 	has(text, "its text, scored under some of the settings");
