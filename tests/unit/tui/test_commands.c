@@ -392,7 +392,7 @@ static void completion_knows_drafters_and_policies(void **state)
 static void completion_knows_the_table(void **state)
 {
 	(void)state;
-	expect_matches("/to", "/top-k /top-p");
+	expect_matches("/to", "/top-k /top-p /tokens");
 	expect_matches("/reverse-c", "/reverse-continue");
 	expect_matches("/set prefix", "prefix-cache");
 	expect_matches("/print entr", "entropy");
@@ -449,7 +449,7 @@ static void hints_tell_what_is_typed(void **state)
 	assert_non_null(strstr(hint, "/temp T"));
 	assert_non_null(strstr(hint, "now 0.7"));
 	commands_hint(&host, "/to", hint, sizeof hint);
-	assert_string_equal(hint, "/top-k  /top-p");
+	assert_string_equal(hint, "/top-k  /top-p  /tokens");
 	commands_hint(&host, "/b", hint, sizeof hint); /* an alias that is the beginning of others */
 	assert_non_null(strstr(hint, "/back"));
 	commands_hint(&host, "/b x", hint, sizeof hint);
