@@ -837,6 +837,23 @@ def test_tokens_are_seen(suite):
         s.close()
 
 
+def test_no_frame_is_lost(suite):
+    """frames of any length, each after one of another, reach the terminal"""
+    s = suite.screen(80, 24)
+    try:
+        suite.chat(s, "--no-record")
+        for n in range(1, 48):
+            s.type("x")
+            expect_prompt(s, "x")
+            paste(s, "y" * n)
+            expect_prompt(s, "x" + "y" * n)
+            s.keys("C-u")
+            s.wait(r"^ you ›\s*$")
+        suite.quit(s)
+    finally:
+        s.close()
+
+
 def test_presets(suite):
     """/preset save keeps what differs, in any case of text; /preset NAME and --preset NAME set it again; none is replaced"""
     s = suite.screen(120, 40)

@@ -423,7 +423,7 @@ bool term_draw(struct terminal *t, const struct canvas *c)
 	if (term_pending(t) || t->gone || c->w != t->w || c->h != t->h)
 		return false;
 	term_send(t, "\033[?2026h"); /* shown at once where a terminal can; others pass it over */
-	begun = t->frame_size;
+	begun = t->frame_size - t->frame_sent;
 	if (t->anew)
 		clear();
 	draw_cells(t, c);
@@ -434,7 +434,7 @@ bool term_draw(struct terminal *t, const struct canvas *c)
 			c->cursor_x < t->w ? c->cursor_x : t->w - 1);
 	refresh();
 	frame_take(t);
-	if (t->frame_size == begun) /* nothing has changed */
+	if (t->frame_size - t->frame_sent == begun) /* nothing has changed */
 		t->frame_size = t->frame_sent;
 	else
 		term_send(t, "\033[?2026l");
