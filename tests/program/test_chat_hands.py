@@ -159,7 +159,7 @@ def test_the_present(suite):
             if focus == "views":
                 s.keys("C-o")
                 s.wait("Esc back")
-            promise = re.search(r"F5 goes on from here · (.*): the present", s.wait("the present")).group(1)
+            promise = re.search(r"F5 answers anew from here · (.*): the present", s.wait("the present")).group(1)
             for key in promise.split(" or "):
                 if not re.search("the past", s.text()):
                     s.keys("F9")
@@ -172,7 +172,7 @@ def test_the_present(suite):
         s.keys("C-o")
         s.wait("Esc back", gone=True)
         s.keys("F9")
-        s.wait("F5 goes on from here")
+        s.wait("F5 answers anew from here")
         s.keys("F5")
         s.wait("the past", gone=True)
         suite.quit(s)
@@ -704,10 +704,10 @@ def test_said_again_and_found(suite):
         for n, text in enumerate(("first words", "second words", "third words")):
             suite.ask(s, text, 4 * n + 4)
         enter(s, "/grep WORDS")
-        s.wait('"WORDS": 3 of 3, the question of c')
+        s.wait('"WORDS": 3 of 3, in the question')
         s.wait("cursor on token")
         enter(s, "/grep")
-        s.wait('"WORDS": 2 of 3, the question of b')
+        s.wait('"WORDS": 2 of 3, in the question')
         enter(s, "/grep nowhere")
         s.wait('"nowhere" was not said here')
         enter(s, "/edit 2")

@@ -101,6 +101,7 @@ int app_open(struct app *a, const struct app_mode *mode, void *data, const struc
 
 	a->mode = mode;
 	a->mode_data = data;
+	a->back = -1;
 	a->then = o->then;
 	a->own = o->record;
 	a->signal_fd = -1;
@@ -217,16 +218,26 @@ static void look(struct app *a, const char *name)
 			app_look(a, i, false);
 }
 
+/* "on", "off", or "" for the other of the two. *to == as means on. */
+static int switch_look(struct app *a, const char *what, const char *text, bool *to, bool as)
+{
+	const bool on = *text ? !strcmp(text, "on") : *to != as;
+
+	*to = on == as;
+	app_say(a, SAY_INFO, "%s: %s", what, on ? "on" : "off");
+	return 1;
+}
+
 int app_act(struct app *a, enum command_act act, const char *text, struct err *e)
 {
 	a->dirty = true;
 	switch (act) {
 	case ACT_VIEW: look(a, text); return 1;
 	case ACT_ZOOM: app_toggle_zoom(a); return 1;
-	case ACT_MARKDOWN: a->state.marks = strcmp(text, "on") != 0; return 1;
-	case ACT_TOKENS: a->state.pieces = !strcmp(text, "on"); return 1;
-	case ACT_TINT: a->state.plain = strcmp(text, "on") != 0; return 1;
-	case ACT_PROJECTOR: app_projector(a, !strcmp(text, "on")); return 1;
+	case ACT_MARKDOWN: return switch_look(a, "Markdown", text, &a->state.marks, false);
+	case ACT_TOKENS: return switch_look(a, "tokens", text, &a->state.pieces, true);
+	case ACT_TINT: return switch_look(a, "tint", text, &a->state.plain, false);
+	case ACT_PROJECTOR: app_projector(a, *text ? !strcmp(text, "on") : !a->projector); return 1;
 	case ACT_THEME:
 		term_set_theme(a->term, !strcmp(text, "light"), term_theme(a->term)->projector);
 		return 1;

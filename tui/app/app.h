@@ -56,6 +56,7 @@ struct app_mode {
 	void (*moved)(struct app *a); /* a view changed the view_state */
 	/* A view requested an action (view_state.action), which is cleared already. */
 	void (*action)(struct app *a, const struct view_action *w);
+	bool (*reads)(const struct app *a); /* a lesson is read; may be NULL */
 	void (*status)(struct app *a, struct app_status *s);
 	void (*name)(struct app *a, char *out, size_t cap); /* text at the left of the status line */
 	void (*scrub)(struct app *a, struct pen *p);
@@ -85,6 +86,8 @@ struct app {
 	struct lens *lens;      /* NULL: no deep look yet */
 	int focus;              /* index of a view, or FOCUS_PROMPT */
 	int last_focus;
+	int back; /* the view that had the keys before one without a place beside the others; -1: none
+			   */
 	int zoom; /* asked for: app_zoom() */
 	int signal_fd;
 	bool dirty, quit;
@@ -148,8 +151,9 @@ void app_why_here(struct app *a); /* the question that fits the view in focus */
 
 /* app_info.c: the lossy settings in use as a title, "LOSSY window:512 ", or "". */
 const char *app_lossy_title(const struct timeline *t, char *buf, size_t cap);
-/* How full the context of the newest conversation is, "52 of 8,192 ctx". */
-void app_context(const struct timeline *t, struct app_status *s);
+/* How full the context of the newest conversation is, "52 of 8,192 ctx". anew: the request after
+ * which one was begun, or 0. */
+void app_context(const struct timeline *t, int64_t anew, struct app_status *s);
 /* /info, and in gdb's words "/info break", "/info watch". */
 int app_info(struct app *a, const char *what, struct err *e);
 

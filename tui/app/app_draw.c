@@ -231,6 +231,9 @@ static const struct hint view_hints[] = {
 	{ NULL, NULL },
 };
 
+static const struct hint lesson_hints[] = { { "Enter", "reads on" },
+	{ "/lesson off", "leaves it" } };
+
 /* Returns the column after it, or -1 if it does not fit. */
 static int draw_hint(struct pen *p, int x, const struct hint *h)
 {
@@ -252,12 +255,15 @@ static void draw_hints(struct app *a, struct rect r)
 	const struct hint *own = a->focus >= 0 ? views[a->focus]->hints : NULL, *h;
 	struct pen p = pen_ink(a, r, INK_DIM);
 	bool enters = a->focus >= 0 && *a->offer;
+	const bool paused = a->state.waiting && a->state.waiting->paused;
 	int x = 0;
 
 	if (r.h < 1)
 		return;
 	if (a->projector)
 		x = draw_hint(&p, x, &turn_hint);
+	if (a->focus < 0 && a->mode->reads && a->mode->reads(a))
+		x = draw_hint(&p, draw_hint(&p, x, &lesson_hints[0]), &lesson_hints[1]);
 	if (a->focus >= 0 && *a->offer)
 		x = draw_hint(&p, x, &(struct hint){ "Enter", a->offer });
 	for (h = own; h && h->key && x >= 0; h++) {
@@ -274,7 +280,8 @@ static void draw_hints(struct app *a, struct rect r)
 																  : a->mode->hints;
 		 h->key && x >= 0; h++)
 		if (!enters || strcmp(h->key, "Enter") != 0)
-			x = draw_hint(&p, x, h);
+			x = draw_hint(&p, x,
+				paused && !a->past && !strcmp(h->key, "F5") ? &(struct hint){ "F5", "go on" } : h);
 }
 
 /* --- views --- */
@@ -421,7 +428,7 @@ static void draw(struct app *a)
 	layout_make(&a->layout, &ask);
 	/* no place beside the others, and shown alone no longer */
 	if (a->focus >= 0 && a->layout.view[a->focus].h < 1)
-		a->focus = FOCUS_PROMPT;
+		a->focus = a->back >= 0 && a->layout.view[a->back].h > 0 ? a->back : FOCUS_PROMPT;
 	canvas_clear(&a->canvas);
 	draw_status(a, a->layout.status);
 	draw_views(a, &ask, points);

@@ -102,8 +102,8 @@ int app_grep(struct app *a, const char *words, struct err *e)
 			a->grep.words);
 	at = next_of(a, &h, again);
 	go(a, &h.hit[at]);
-	app_say(a, SAY_INFO, "\"%s\": %d of %d, %s of %s%s", a->grep.words, h.n - at, h.n,
-		h.hit[at].token < 0 ? "the question" : "the answer", view_label(h.hit[at].request).text,
+	app_say(a, SAY_INFO, "\"%s\": %d of %d, in %s%s", a->grep.words, h.n - at, h.n,
+		h.hit[at].token < 0 ? "the question before this answer" : "this answer",
 		h.n > 1 ? " · /grep goes to the one before" : "");
 	free(h.hit);
 	return 0;

@@ -19,13 +19,14 @@ const char *app_lossy_title(const struct timeline *t, char *buf, size_t cap)
 	return buf;
 }
 
-void app_context(const struct timeline *t, struct app_status *s)
+void app_context(const struct timeline *t, int64_t anew, struct app_status *s)
 {
 	const struct tl_request *r = timeline_chat(t);
 	char used[VIEW_NUM], all[VIEW_NUM];
 
 	if (r && t->session.ctx > 0 && !t->attached.on)
-		app_field(s, INK_TEXT, "ctx %s of %s", view_count(used, r->n_prompt + r->n_tokens),
+		app_field(s, INK_TEXT, "ctx %s of %s",
+			view_count(used, r->id == anew ? 0 : r->n_prompt + r->n_tokens),
 			view_count(all, t->session.ctx));
 }
 

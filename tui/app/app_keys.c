@@ -22,6 +22,7 @@ void app_focus(struct app *a, int view)
 {
 	if (view >= app_n_views())
 		return;
+	a->back = view >= 0 && shown(a, a->focus) && !shown(a, view) ? a->focus : -1;
 	if (view >= 0)
 		a->last_focus = view;
 	/* A view that does not fit next to the others is shown alone. */

@@ -25,7 +25,7 @@ static void names_of(const struct command *c, char *out, size_t cap)
 
 static void add_command(struct app *a, const struct command *c)
 {
-	const bool whole = c->s->type == SETTING_NONE;
+	const bool whole = c->s->type == SETTING_NONE || commands_switches(c);
 	char value[64], line[LINE], more[LINE];
 
 	if (!commands_value(&a->host, c, value, sizeof value))

@@ -74,7 +74,8 @@ static int changed(const struct command_host *h, const struct command *c)
 		setting_text(c->s, h->settings, value, 60);
 	if (c->s->group && !strcmp(c->s->group, "Measuring")) /* what was measured is no value */
 		snprintf(text, sizeof text, "%s: measured   (%s)", c->s->name, c->s->doc);
-	else if (strlen(value) + strlen(c->s->doc) > NOTE_LENGTH) /* the hint line said it */
+	else if (strlen(value) + strlen(c->s->doc) > NOTE_LENGTH || !strcmp(value, "off"))
+		/* the hint line said it, or it says what on does */
 		snprintf(text, sizeof text, "%s is now %.256s", c->s->name, value);
 	else
 		snprintf(text, sizeof text, "%s is now %.256s   (%s)", c->s->name, value, c->s->doc);
@@ -169,6 +170,11 @@ static int put_value(
 
 /* ---- acts ---- */
 
+bool commands_switches(const struct command *c)
+{
+	return c->kind == COMMAND_ACT && c->s->type == SETTING_CHOICE && !strcmp(c->s->words[0], "on");
+}
+
 static int act(
 	const struct command_host *h, const struct command *c, const char *arg, struct err *e)
 {
@@ -186,7 +192,7 @@ static int act(
 		if (*arg && !(*arg == '@' && c->act == ACT_FORK) && setting_put(c->s, &number, arg, e))
 			return -1;
 	} else if (c->s->type == SETTING_CHOICE) {
-		if (setting_put(c->s, &word, arg, e))
+		if ((*arg || !commands_switches(c)) && setting_put(c->s, &word, arg, e))
 			return -1;
 	} else if (c->s->type == SETTING_FILE && (*arg || !c->s->more) && setting_check(c->s, arg, e)) {
 		return -1;

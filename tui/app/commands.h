@@ -94,6 +94,8 @@ int command_names_find(const struct command_names *l, const char *text, size_t n
 const char *command_names_choose(
 	const struct command_names *l, const char *what, const char *text, struct err *e);
 
+/* Is it one that alone turns over what it says, on or off? */
+bool commands_switches(const struct command *c);
 /* Whether a lesson may type the command with this argument. -1 with the error that says why not. */
 int commands_lesson_may(const struct command *c, const char *arg, struct err *e);
 /* Runs "/name argument". A unique prefix of a name is enough. */

@@ -173,6 +173,11 @@ void commands_hint(const struct command_host *h, const char *line, char *out, si
 	*out = '\0';
 	if (*line != '/')
 		return;
+	if (!n && !line[1]) {
+		snprintf(out, cap,
+			"Enter lists all commands, views, lessons and settings; Tab completes a name");
+		return;
+	}
 	/* a short alias is the beginning of other names, too */
 	if (!line[1 + n] && (!c || strncmp(c->s->name, line + 1, n) || strlen(c->s->name) != n) &&
 		(hint_many(h, line + 1, n, out, cap) > 1 || !c))

@@ -46,6 +46,9 @@ const struct command_alias command_aliases[] = {
 	{ "greedy", "temp", "0" },
 	{ "h", "help", "" },
 	{ "exit", "quit", "" },
+	{ "bye", "quit", "" },
+	{ "open", "sessions", "" },
+	{ "history", "sessions", "" },
 	/* git */
 	{ "log", "tree", "" },
 	{ "branch", "tree", "" },

@@ -11,7 +11,7 @@
 #include "tui/views/view_util.h"
 
 enum { CTRL_N = 14, CTRL_P = 16, CTRL_U = 21, CTRL_W = 23, ESC = 27, BACKSPACE = 127, CTRL_H = 8 };
-enum { WIDTH = 110, MARGIN = 4, HEAD = 3, WORDS = 2, FOOT = WORDS + 2 };
+enum { WIDTH = 120, MARGIN = 20, HEAD = 3, WORDS = 2, FOOT = WORDS + 2 };
 
 /* ---- what there is ---- */
 
@@ -346,7 +346,7 @@ static struct pen frame(struct canvas *c)
 	struct rect r = { 0, 1, c->w, c->h - 2 };
 	struct pen pen;
 
-	if (c->w >= WIDTH + 2 * MARGIN) {
+	if (c->w >= WIDTH + 2 * MARGIN) { /* less would be scraps of the screen */
 		r.w = WIDTH;
 		r.x = (c->w - r.w) / 2;
 	}

@@ -42,6 +42,16 @@ static bool waits_for_model(struct app *a, const char *line)
 	}
 }
 
+static bool means_to_leave(const char *line)
+{
+	static const char *const words[] = { "exit", "quit", ":q", ":wq" };
+	size_t i = 0;
+
+	while (i < sizeof words / sizeof *words && strcmp(line, words[i]) != 0)
+		i++;
+	return i < sizeof words / sizeof *words;
+}
+
 /* A turn waits until the model is open and the last answer is complete. */
 static void run_line(struct app *a, const char *line)
 {
@@ -51,6 +61,11 @@ static void run_line(struct app *a, const char *line)
 		return;
 	if (*line == '/' && !waits_for_model(a, line)) {
 		app_command(a, line);
+		return;
+	}
+	if (!c->script && means_to_leave(line)) {
+		app_say(a, SAY_INFO,
+			"/quit or Ctrl-D leaves; to say \"%s\" to the model, put a blank before it", line);
 		return;
 	}
 	a->state.scroll[VIEW_CHAT] = 0; /* what was sent is seen */
@@ -205,6 +220,7 @@ static void work(struct app *a)
 	bool was_ready = s->ready;
 
 	c->waiting.why = what_turns_wait_for(c);
+	c->waiting.paused = s->ready && !c->model && actor_paused(s->session.actor);
 	if (!live_ready(s)) {
 		a->dirty = true; /* updates the seconds of loading */
 		if (s->open_err.code && !s->thread_started) {
@@ -272,7 +288,7 @@ static bool past_key(struct app *a, int key)
 	if (!typed && (key == '\r' || key == '\n'))
 		app_command(a, "/continue");
 	else if (key == ESCAPE || (!typed && key == KEY_END_))
-		chat_past_leave(a);
+		chat_past_return(a);
 	else
 		return false;
 	return true;
@@ -299,9 +315,9 @@ static void scrub(struct app *a, struct pen *p)
 
 	if (c->past)
 		scrubber_draw(p, c->past,
-			a->focus >= 0    ? "F5 goes on from here · End: the present"
-			: *prompt_text() ? "F5 goes on from here · Esc: the present"
-							 : "F5 goes on from here · Esc or End: the present");
+			a->focus >= 0    ? "F5 answers anew from here · End: the present"
+			: *prompt_text() ? "F5 answers anew from here · Esc: the present"
+							 : "F5 answers anew from here · Esc or End: the present");
 }
 
 static void stop(struct app *a)
@@ -321,7 +337,7 @@ static const char *empty_words(struct app *a)
 	int64_t from = c->live.ready && !c->model ? chat_goes_on_from(a) : 0;
 
 	if (a->past)
-		return "an earlier step; F5 goes on from here, and so does what you say";
+		return "an earlier step: F5 answers anew from here; what you say follows it";
 	if (from)
 		snprintf(words, sizeof words, "goes on from %s · /tree chooses", view_label(from).text);
 	return from ? words : NULL;
@@ -332,7 +348,7 @@ static const char *empty_words(struct app *a)
 static const struct hint hints[] = { { "F1", "explain" }, { "F5", "pause" }, { "F10", "step" },
 	{ "F9", "back" }, { "^O", "views" }, { "^P", "commands" }, { "^C", "stop" }, { NULL, NULL } };
 
-static const struct hint past_hints[] = { { "F5", "goes on from here" }, { "Esc", "the present" },
+static const struct hint past_hints[] = { { "F5", "answers anew" }, { "Esc", "the present" },
 	{ "F9", "back" }, { "F10", "forward" }, { "F1", "explain" }, { "^O", "views" },
 	{ "^P", "commands" }, { NULL, NULL } };
 
@@ -367,6 +383,11 @@ static int open_lens(struct app *a, struct lens **l, struct err *e)
 	return lens_open(l, c->live.session.actor, engine_tokenizer(c->live.session.engine), e);
 }
 
+static bool reads(const struct app *a)
+{
+	return ((const struct chat *)a->mode_data)->lesson.l != NULL;
+}
+
 static const struct app_mode chat_mode = {
 	.label = "you ›",
 	.empty = empty_words,
@@ -382,6 +403,7 @@ static const struct app_mode chat_mode = {
 	.moved = chat_observe,
 	.action = chat_action,
 	.scrub = scrub,
+	.reads = reads,
 	.status = chat_status,
 	.name = chat_name,
 	.recording = recording,

@@ -33,6 +33,7 @@ struct chat {
 	int next_load;
 	int32_t reported_layer, reported_head; /* plus one; what the engine observes */
 	bool record_failed, stop_reported;
+	bool past_ran;       /* the engine ran when an earlier step was first looked at */
 	struct player *past; /* plays the recording so far while an earlier step is shown */
 	struct timeline past_timeline;
 	struct tl_branch left[CHAT_LEFT]; /* abandoned branches, for /undo; newest last */
@@ -87,6 +88,7 @@ char *chat_model_end(struct chat *c);
 int chat_past_go(struct app *a, int64_t step, struct err *e);  /* beyond the last: the present */
 int chat_past_by(struct app *a, int64_t steps, struct err *e); /* from the step shown */
 void chat_past_leave(struct app *a);
+void chat_past_return(struct app *a);       /* and the engine runs again if it did before */
 bool chat_past_key(struct app *a, int key); /* n N g Home End, with a view in focus */
 
 /* chat_moves.c: the engine goes to an earlier position. */
@@ -95,6 +97,8 @@ bool chat_past_key(struct app *a, int key); /* n N g Home End, with a view in fo
 const struct tl_request *chat_newest(struct app *a, const struct timeline *t);
 /* The answer that the next turn follows; 0: it is the only one, or there is none. */
 int64_t chat_goes_on_from(struct app *a);
+/* The request that the conversation ends with now; 0: none. */
+int64_t chat_stands_at(struct app *a);
 /* Pauses the engine between two steps, with all its events folded. */
 void chat_hold(struct app *a);
 /* Keeps one request's tokens, read in `from`, up to .pos, and appends the id `forced` (or -1:

@@ -61,7 +61,9 @@ int chat_continue(struct app *a, struct err *e)
 			return -1;
 		conversation_expect(c->live.conversation, 0);
 	}
-	app_say(a, SAY_INFO, "%s goes on: %d turn%s, %d tokens, computed again with your next words",
+	app_say(a, SAY_INFO,
+		"%s goes on: %d turn%s, %d tokens, computed again with your next words; /settings has its "
+		"settings",
 		slash ? slash + 1 : p->path, p->n_turns, p->n_turns == 1 ? "" : "s",
 		p->turn[p->n_turns - 1].n);
 	return 0;

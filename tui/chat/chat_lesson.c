@@ -155,12 +155,27 @@ static int check_views(const struct lesson *l, const char *name, struct err *e)
 	return 0;
 }
 
+/* The conversation from before the lesson goes on, as if the lesson were a branch of it. */
+static void stand_before(struct app *a, int64_t before)
+{
+	struct tl_branch b = { before, -1, 0 };
+	struct err e = { 0 };
+
+	if (!before || chat_stands_at(a) == before || !timeline_request(&a->timeline, before))
+		return;
+	b.pos = timeline_branch_length(&a->timeline, b);
+	if (chat_stand_at(a, &a->timeline, b, &e) == 0)
+		app_say(a, SAY_INFO, "the conversation from before the lesson goes on");
+}
+
 static void leave(struct app *a)
 {
 	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
 
 	if (k->l)
 		emit_lesson(a, EV_LESSON_end, NULL);
+	if (k->l)
+		stand_before(a, k->before);
 	chat_kept_put_back(&k->kept, a);
 	chat_lesson_close(k);
 }
@@ -211,6 +226,7 @@ int chat_lesson(struct app *a, const char *name, struct err *e)
 	}
 	leave(a);
 	chat_kept_take(&k->kept, a);
+	k->before = chat_stands_at(a);
 	k->l = l;
 	snprintf(k->name, sizeof k->name, "%s", base ? base + 1 : name);
 	emit_lesson(a, EV_LESSON_begin, text);

@@ -18,6 +18,7 @@ struct chat_lesson {
 	int64_t left_ns; /* for the queries of this stop */
 	int32_t skips;   /* the question, plus 1, that one more empty line leaves out */
 	struct chat_kept kept;
+	int64_t before;      /* the request that the conversation ended with before it; 0: none */
 	const char *next;    /* the next line to type; NULL: none is typed now */
 	int64_t reported_ns; /* time of the newest error that was seen while lines were typed */
 };

@@ -198,8 +198,7 @@ int64_t chat_goes_on_from(struct app *a)
 	return several || (newest && newest->id != from) ? from : 0;
 }
 
-/* The request that the conversation ends with now. */
-static int64_t stands_at(struct app *a)
+int64_t chat_stands_at(struct app *a)
 {
 	const struct tl_request *r = timeline_request(&a->timeline, a->state.branch);
 
@@ -299,7 +298,7 @@ static int depart(struct app *a, struct journey *j, struct err *e)
 	int64_t stood;
 
 	chat_search_stop(a); /* another branch continues */
-	stood = stands_at(a);
+	stood = chat_stands_at(a);
 	for (int i = 0; i < j->n; i++)
 		if (prepare(a, j, &j->move[i], e) < 0)
 			return -1;
@@ -360,7 +359,7 @@ int chat_stand_at(struct app *a, const struct timeline *from, struct tl_branch b
 	struct chat *c = a->mode_data;
 	struct move m = { .from = from, .branch = b, .forced = -1 };
 	struct conversation_prompt p;
-	int64_t stood = stands_at(a);
+	int64_t stood = chat_stands_at(a);
 	int result = copy_ids(&m, e);
 
 	chat_cancel(a);

@@ -15,6 +15,8 @@ static int open_past(struct app *a, struct err *e)
 	struct chat *c = a->mode_data;
 	const char *path;
 
+	if (!c->past)
+		c->past_ran = !actor_paused(c->live.session.actor);
 	chat_hold(a);
 	if (c->past)
 		return 0;
@@ -43,6 +45,16 @@ void chat_past_leave(struct app *a)
 	a->dirty = true;
 }
 
+void chat_past_return(struct app *a)
+{
+	struct chat *c = a->mode_data;
+	const bool runs = c->past && c->past_ran;
+
+	chat_past_leave(a);
+	if (runs)
+		actor_resume(c->live.session.actor);
+}
+
 int chat_past_go(struct app *a, int64_t step, struct err *e)
 {
 	struct chat *c = a->mode_data;
@@ -50,7 +62,7 @@ int chat_past_go(struct app *a, int64_t step, struct err *e)
 	if (open_past(a, e) < 0)
 		return -1;
 	if (step >= player_n_steps(c->past)) {
-		chat_past_leave(a);
+		chat_past_return(a);
 		return 0;
 	}
 	if (player_go(c->past, &c->past_timeline, step, e) < 0) {
@@ -107,7 +119,7 @@ bool chat_past_key(struct app *a, int key)
 	if (key == 'n' || key == 'N') {
 		go_to_mark(a, key == 'n');
 	} else if (a->past && key == KEY_END_) {
-		chat_past_leave(a);
+		chat_past_return(a);
 	} else if (a->past && key == KEY_HOME_) {
 		go(a, 0);
 	} else {

@@ -68,7 +68,7 @@ void chat_status(struct app *a, struct app_status *s)
 		app_field(s, INK_TEXT, "%lld events not shown", (long long)t->n_lost);
 	if (isfinite(rate))
 		app_field(s, INK_TEXT, "%4.0f tok/s", rate);
-	app_context(t, s);
+	app_context(t, a->state.anew, s);
 	if (c->settings.system && *c->settings.system)
 		app_field(s, INK_TEXT, "system");
 	if (last)

@@ -279,7 +279,7 @@ static void status(struct app *a, struct app_status *s)
 		strftime(clock, sizeof clock, "%H:%M:%S", &tm))
 		app_field(s, INK_TEXT, "%s", clock);
 	app_field(s, INK_BRIGHT, "replay");
-	app_context(&a->timeline, s);
+	app_context(&a->timeline, 0, s);
 }
 
 static void name(struct app *a, char *out, size_t cap)

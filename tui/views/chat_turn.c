@@ -125,6 +125,8 @@ static void state_words(struct turn *n, const struct tl_request *r)
 			r->state == TL_RUNNING ? "the server reads the prompt" : "waiting for the server");
 	else if (n->t->attached.on)
 		; /* it has begun, whether the server said so or not */
+	else if (n->paused && r->state != TL_PREEMPTED && !r->n_tokens)
+		snprintf(n->after, sizeof n->after, "paused: F5 goes on");
 	else if (r->state == TL_WAITING)
 		snprintf(n->after, sizeof n->after, "waiting for %s",
 			has_free_slot(n->t) ? "the next step" : "a slot");
@@ -255,6 +257,7 @@ void turn_of_request(struct turn *n, const struct timeline *t, const struct tl_r
 		.t = t, .r = r, .same_question = same_question(t, r), .anew = begins_anew(t, r)
 	};
 	n->is_choice = is_choice(t, r);
+	n->paused = look->paused;
 	side_words(n, t, r);
 	if (r->text && !n->same_question) {
 		const char *typed = with_files_typed(r->text);

@@ -19,7 +19,7 @@ struct turn {
 	char trimmed[96], files[128], abandoned[128], after[200];
 	size_t n_who;    /* bytes of `asked` that say which client asks, with its colon */
 	int32_t n_lines; /* including the blank line before it */
-	bool same_question, anew, waits, plain /* no tint */;
+	bool same_question, anew, waits, paused, plain /* no tint */;
 	int32_t skip;   /* lines of the answer that are not shown, its first ones */
 	bool is_choice; /* one of several that a client asked for */
 };
@@ -30,6 +30,7 @@ struct turn_look {
 	int width;
 	/* marks: Markdown as it was written; pieces: the question's bytes know their tokens */
 	bool ascii, marks, pieces;
+	bool paused;   /* the engine is: nothing comes */
 	int64_t token; /* index of one that must be seen, or -1; it may be a mark */
 };
 void turn_of_request(struct turn *n, const struct timeline *t, const struct tl_request *r,

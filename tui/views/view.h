@@ -34,6 +34,7 @@ struct view_waiting {
 	char *text[VIEW_WAITING]; /* oldest first */
 	int n;
 	const char *why; /* what they wait for */
+	bool paused;     /* the engine is */
 };
 
 /* The user's selection; shared by all views, so that selecting a token shows its page. */

@@ -234,6 +234,7 @@ static void page_add(struct page *g, const struct timeline *t, struct view_state
 			.ascii = room->ascii,
 			.marks = s->marks,
 			.pieces = s->pieces,
+			.paused = s->waiting && s->waiting->paused,
 			.token = s->request == r->id ? s->token : -1,
 		});
 	n->plain = s->plain;
@@ -310,8 +311,8 @@ static int32_t scroll_of(struct view_state *s, const struct page *g, int32_t row
 	if (s->cursor[VIEW_CHAT] == VIEW_KEEP_CURSOR && g->cursor >= 0) {
 		if (g->cursor < scroll)
 			scroll = g->cursor;
-		if (g->cursor >= scroll + rows)
-			scroll = g->cursor - rows + 1;
+		if (g->cursor >= scroll + rows) /* with what stands before it */
+			scroll = g->cursor - rows / 2;
 		s->cursor[VIEW_CHAT] = 0;
 	}
 	scroll = scroll < 0 ? 0 : scroll > most ? most : scroll;

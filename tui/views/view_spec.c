@@ -106,6 +106,19 @@ static void put_drafter(const struct timeline *t, char *out, size_t cap)
 		snprintf(out, cap, "%s", spec);
 }
 
+/* "15 of 33 kept": of the places for which something was guessed. */
+static void kept_of(const struct tl_speculation *u, char *out, size_t cap)
+{
+	int64_t verified = 0, kept = 0;
+	char a[VIEW_NUM], b[VIEW_NUM];
+
+	for (int i = 0; i < TL_PLACES; i++) {
+		verified += u->verified[i];
+		kept += u->accepted[i];
+	}
+	snprintf(out, cap, "%s of %s kept", view_count(a, kept), view_count(b, verified));
+}
+
 static double mean_of(const struct tl_speculation *u)
 {
 	return (double)u->tokens / (double)u->members;
@@ -118,25 +131,27 @@ static void figure_of(const struct timeline *t, int64_t request, bool brief, cha
 	bool rejection = rule && !strcmp(rule, "rejection");
 	struct tl_speculation all = timeline_speculation(t, 0), u = timeline_speculation(t, request);
 	double mean = mean_of(&u);
-	char name[48];
+	char name[48], kept[40];
 	int n;
 
+	kept_of(&u, kept, sizeof kept);
 	put_drafter(t, name, sizeof name);
 	n = snprintf(out, cap, "%s%s", name, rejection ? ", rejection" : "");
 	if (!u.members || !is_on(t))
 		return;
 	if (u.members != all.members) {
-		snprintf(out + n, cap - (size_t)n, " · %s %.2f%s a step%s, all %.2f",
-			view_label(request).text, mean, brief ? "" : " tokens", brief ? "" : " in this answer",
-			mean_of(&all));
+		snprintf(out + n, cap - (size_t)n, " · %s %s, %.2f%s a step%s, all %.2f",
+			view_label(request).text, kept, mean, brief ? "" : " tokens",
+			brief ? "" : " in this answer", mean_of(&all));
 		return;
 	}
-	n += snprintf(
-		out + n, cap - (size_t)n, brief ? " · %.2f a step" : " · %.2f tokens a step", mean);
+	n += snprintf(out + n, cap - (size_t)n,
+		brief ? " · %s, %.2f a step" : " · %s · %.2f tokens a step", kept, mean);
 	if (!brief)
 		n += snprintf(out + n, cap - (size_t)n, " (mean accepted length %.2f + 1)", mean - 1);
-	snprintf(out + n, cap - (size_t)n, "%s%lld step%s", brief ? ", " : " · ", (long long)u.members,
-		u.members == 1 ? "" : "s");
+	if (!brief)
+		snprintf(out + n, cap - (size_t)n, " · %lld step%s", (long long)u.members,
+			u.members == 1 ? "" : "s");
 }
 
 /* One word with its mark; 0 if it does not fit any more. */
