@@ -84,7 +84,7 @@ def test_stays(suite):
         line("/model other.gguf", "not (while|during)")
         s.keys("C-c")
         line("/continue", "stopped|cancel")
-        line("/model other.gguf", "goes on with")
+        line("/model other.gguf", "conversation goes on with")  # the hint says the rest
         suite.quit(s)
         with open(file(s, "a-2.db"), encoding="utf-8") as f:
             same(f.read(), "mine", "a file of that name")
