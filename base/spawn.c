@@ -1,7 +1,6 @@
 /* See spawn.h. Spawned, not forked: a fork would copy the page tables of all weights. */
 #include "base/spawn.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdint.h>

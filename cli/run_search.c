@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/text.h"
 #include "cli/out.h"
 #include "cli/prompt.h"
 #include "engine/search/search.h"

@@ -18,7 +18,6 @@
 #include "cli/model.h"
 #include "cli/out.h"
 #include "sessions/history/resumed.h"
-#include "sessions/verify/verify.h"
 #include "tui/app/tui.h"
 
 static struct chat_opts {

@@ -10,7 +10,6 @@
 #include "cli/model.h"
 #include "cli/out.h"
 #include "sessions/diff/diff.h"
-#include "sessions/verify/verify.h"
 #include "tui/app/tui.h"
 
 static struct diff_opts {

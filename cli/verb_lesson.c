@@ -1,7 +1,6 @@
 /* cutaway lesson: lists lessons, reads one in the chat, makes a new one, prints a teacher's sheet,
  * reports on a class, and tests that they still tell the truth. Thread: main's. */
 #include <errno.h>
-#include <poll.h>
 #include <pty.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,7 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/paths.h"
 #include "base/text.h"
 #include "cli/chat_open.h"
 #include "cli/cli.h"

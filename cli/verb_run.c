@@ -1,5 +1,4 @@
 /* cutaway run: one answer on standard output. Thread: main's. */
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

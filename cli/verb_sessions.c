@@ -1,5 +1,4 @@
 /* cutaway sessions: the recordings of the default folder. Thread: main's. */
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +6,6 @@
 #include <unistd.h>
 
 #include "base/listing.h"
-#include "base/paths.h"
 #include "base/recordings.h"
 #include "base/text.h"
 #include "cli/cli.h"

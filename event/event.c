@@ -1,7 +1,6 @@
 /* See event.h. The run-time form of the event table, and the serial form of an event. */
 #include "event/event.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 

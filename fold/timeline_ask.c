@@ -1,7 +1,5 @@
 /* Part of the timeline: the questions that views ask. They change nothing. */
 #include <math.h>
-#include <stdlib.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/find.h"

@@ -1,5 +1,4 @@
 /* Part of the timeline: experts and states at the newest watched row. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,14 +2,12 @@
  * text goes through the rounded layer to the next. */
 #include "lab/layer_job.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/core/engine_impl.h"
 #include "lab/gptq.h"
-#include "kernels/format/encode.h"
 
 /* ---- rounding ---- */
 

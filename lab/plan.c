@@ -2,7 +2,6 @@
 #include "lab/plan.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/model/model.h"

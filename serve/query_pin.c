@@ -4,7 +4,6 @@
 #include "serve/serve_impl.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,4 @@
 /* A load on a fleet: see simulate.h. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

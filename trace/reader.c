@@ -8,7 +8,6 @@
 #include "trace/reader.h"
 
 #include <limits.h>
-#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>

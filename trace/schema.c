@@ -1,7 +1,6 @@
 /* See schema.h. The tables, from the event table; the views and indexes are in views.c. */
 #include "trace/schema.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static const char *const sql_type[] = { "INTEGER", "REAL", "TEXT", "BLOB" };

@@ -3,7 +3,6 @@
 #include "engine/arch/arch.h"
 
 #include <math.h>
-#include <stdio.h>
 
 /* A number of the file that must follow from the others, if it is there. */
 static void check_int(struct arch_file *f, const char *key, int32_t is)

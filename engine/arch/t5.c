@@ -4,7 +4,6 @@
  * ReLU. */
 #include "engine/arch/arch.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 /* The bucket of a distance r up to `most`, of n for one direction: half of them have one distance

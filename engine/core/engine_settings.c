@@ -1,7 +1,6 @@
 /* Applies the settings of settings.h to an engine: a function for each that is more than a number
  * to be read, and the calls that get and set. Thread: the engine's. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/core/compute.h"

@@ -3,7 +3,6 @@
 #include "engine/core/handover_impl.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

@@ -16,7 +16,6 @@
  * take turns on the same text, and slow ones are seldom used. Old measurements decay, and count
  * less with time. Thread: the engine's. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* See draft_cost.h. */
 #include "engine/draft/draft_cost.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"

@@ -1,7 +1,6 @@
 /* See file.h. */
 #include "engine/draft/file.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,6 @@
  * Keys and values of the first layers are those of the target's own pages: drafting writes them
  * where verification will write the same bits again, so there is no state to keep or undo. Thread:
  * the engine's. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "engine/draft/net.h"

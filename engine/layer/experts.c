@@ -1,6 +1,5 @@
 /* A mixture of feed-forwards. See layer.h. Which experts a row has is data: the op of their
  * products reads it, so the program stays a function of the step's shape. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "engine/run/forward.h"

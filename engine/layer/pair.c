@@ -1,5 +1,4 @@
 /* Two blocks as one. See layer.h. Each normalises the stream for itself. */
-#include <stdlib.h>
 
 #include "engine/run/forward.h"
 #include "engine/model/model_tensors.h"

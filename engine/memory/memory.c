@@ -1,9 +1,7 @@
 /* Groups and their pools: see memory.h. */
 #include "engine/memory/memory.h"
 
-#include <assert.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static void store_fill(

@@ -2,7 +2,6 @@
  * read after a step from what its ops wrote (engine/run/layer_watch.h) and from the states
  * themselves. Told of each row whose logits are wanted; of a prompt's other rows experts are
  * counted. Thread: the engine's. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -10,7 +10,6 @@
  * and MPI is called no more but to end all. */
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>

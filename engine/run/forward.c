@@ -2,7 +2,6 @@
 #include "engine/run/forward.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---- what rows see ---- */

@@ -2,7 +2,6 @@
  * search_impl.h. */
 #include "engine/search/search_impl.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,4 @@
 /* Logit bias as a setting and as a column of the log. See settings.h. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,6 @@
  * session. The figure is the median of the comparisons; low and high are where that median lies
  * with 95 % confidence (base/median.h). Thread: bench_run's. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/median.h"

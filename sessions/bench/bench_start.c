@@ -5,7 +5,6 @@
 #include "sessions/bench/bench_impl.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>

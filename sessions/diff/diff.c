@@ -4,7 +4,6 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "base/text.h"
 #include "sessions/diff/diff_impl.h"
 
 const char *const diff_cause_names[DIFF_N_CAUSES] = { "equal", "alone", "prompt", "forced",

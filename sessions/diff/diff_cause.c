@@ -1,7 +1,6 @@
 /* Where a pair diverges, why, and how far. See diff.h. */
 #include <math.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "sessions/diff/diff_impl.h"

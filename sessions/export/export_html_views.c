@@ -1,6 +1,5 @@
 /* The page's searches, attention and drafters. Searches and attention go in as the events are, and
  * the page folds them; drafters can have a row for every token, so they are summed here. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* The settings with which a conversation ended: see resumed.h. Those of the engine are in the
  * log as they stood at the start and with every change; those of an answer are in each request, and
  * in the log as they were changed. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "sessions/history/resumed.h"

@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#include "base/text.h"
 #include "tui/views/view.h"
 
 enum { HEAD_ROWS = 4, LEAST_TEXT = 3, NAME_W = 20, CELL_W = 18, ESCAPE = 27 };

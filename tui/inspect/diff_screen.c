@@ -1,12 +1,9 @@
 /* See diff_screen.h. */
 #include "tui/inspect/diff_screen.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/embed.h"
-#include "base/text.h"
 #include "tui/views/view.h"
 
 enum { HEAD_ROWS = 3, FOOT_ROWS = 5, WIDE = 120, HIGH = 20, ESCAPE = 27 };

@@ -2,9 +2,7 @@
  *
  * The views only see a timeline, live or replayed. Steps follow at their recorded times, divided by
  * the speed; a pause of the recorded user is shortened to a second. */
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 

@@ -6,14 +6,12 @@
  * gives them back; without expressions a step costs one atomic load. */
 #include "tui/state/breaks.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "trace/reader.h"
 
 struct item {

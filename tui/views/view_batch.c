@@ -1,7 +1,6 @@
 /* The view "batch": one row a slot, one column a step, and the queue. The height of a column shows
  * how many rows the request had in the step, its colour the request. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

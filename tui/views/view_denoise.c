@@ -2,7 +2,6 @@
  * by positions: which step fixed which position, how surely. All of it is the request's canvas,
  * which the events denoise left. Thread: the UI's. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/text.h"
 #include "tui/views/view_util.h"

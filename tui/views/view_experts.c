@@ -2,7 +2,6 @@
  * those of a dense model. All of it is the event experts of the newest watched row. Thread: the
  * UI's. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "tui/views/table.h"

@@ -1,7 +1,6 @@
 /* The importance view: how much each layer turns the stream, how a layer's heads share what they
  * add, and how few channels add nearly all. All of it is the event importance. Thread: the UI's. */
 #include <math.h>
-#include <stdio.h>
 
 #include "tui/views/view_heat.h"
 #include "tui/views/table.h"

@@ -1,7 +1,6 @@
 /* The outliers view: channels of activations by their largest magnitudes, layer by layer, before
  * and after SmoothQuant. All of it is the event outliers. Thread: the UI's. */
 #include <math.h>
-#include <stdio.h>
 
 #include "tui/views/table.h"
 #include "tui/views/view_util.h"

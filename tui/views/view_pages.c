@@ -6,7 +6,6 @@
  * is unset, the page of the token under the cursor is shown. Where not all pages fit, free ones are
  * left out, then cached ones. cursor[VIEW_PAGES] remembers what the last drawing showed, for the
  * arrow keys; scroll[VIEW_PAGES] its first row. Thread: the UI's. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

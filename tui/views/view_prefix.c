@@ -5,7 +5,6 @@
  * what is their own. A request that ended and that another goes on from (the last turn of a
  * conversation) is a part of that other's line. cursor[VIEW_PREFIX] is the scroll of the zoomed
  * table. Thread: the UI's. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

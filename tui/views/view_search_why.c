@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tui/views/view_util.h"
-
 enum { TEXT_MAX = 4000 };
 
 const char *view_search_judge(char out[SEARCH_JUDGE_MAX], const struct tl_search *s, size_t most)

@@ -2,7 +2,6 @@
  * the same from token to token. All of it is the events sparsity and attention of the newest
  * observed row. Thread: the UI's. */
 #include <math.h>
-#include <stdio.h>
 
 #include "tui/views/table.h"
 #include "tui/views/view_util.h"

@@ -1,6 +1,4 @@
 /* Filters that make or take text or numbers. */
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "engine/text/jinja/jinja_private.h"

@@ -1,7 +1,6 @@
 /* The filter tojson, as transformers has it: Python's json.dumps with ensure_ascii off. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "engine/text/jinja/jinja_private.h"
 

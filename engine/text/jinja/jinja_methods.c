@@ -1,5 +1,4 @@
 /* Methods of strings and dicts: those that change nothing. */
-#include <stdlib.h>
 #include <utf8proc.h>
 
 #include "engine/text/jinja/jinja_private.h"
