@@ -437,13 +437,7 @@ static bool attention_key(int key, const struct timeline *t, struct view_state *
 }
 
 const struct view view_attention = {
-	.name = "attention",
-	.id = "attention",
-	.help = view_help_attention,
-	.min_w = 24,
-	.min_h = 2,
-	.want_h = 4,
+	VIEW(ATTENTION, attention, "attention", 24, 2, 4),
 	.draw = attention_draw,
 	.key = attention_key,
-	.index = VIEW_ATTENTION,
 };

@@ -215,13 +215,7 @@ static void draw_batch(struct pen *p, const struct timeline *t, struct view_stat
 }
 
 const struct view view_batch = {
-	.name = "batch",
-	.id = "batch",
-	.help = view_help_batch,
-	.min_w = 20,
-	.min_h = 2,
-	.want_h = 6,
+	VIEW(BATCH, batch, "batch", 20, 2, 6),
 	.draw = draw_batch,
 	.key = view_requests_key,
-	.index = VIEW_BATCH,
 };

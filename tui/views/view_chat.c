@@ -465,14 +465,8 @@ static bool key_chat(int key, const struct timeline *t, struct view_state *s)
 }
 
 const struct view view_chat = {
-	.name = "chat",
-	.id = "chat",
-	.help = view_help_chat,
-	.min_w = 16,
-	.min_h = 1,
-	.want_h = 16,
+	VIEW(CHAT, chat, "chat", 16, 1, 16),
 	.draw = draw_chat,
 	.key = key_chat,
 	.hints = (const struct hint[]){ { "← →", "token" }, { "↑ ↓", "scroll" }, { NULL, NULL } },
-	.index = VIEW_CHAT,
 };

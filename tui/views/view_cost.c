@@ -199,12 +199,6 @@ static void draw(struct pen *p, const struct timeline *t, struct view_state *s)
 }
 
 const struct view view_cost = {
-	.name = "cost of a token",
-	.id = "cost",
-	.help = view_help_cost,
-	.min_w = LEAST_W,
-	.min_h = 4,
-	.want_h = 11,
+	VIEW(COST, cost, "cost of a token", LEAST_W, 4, 11),
 	.draw = draw,
-	.index = VIEW_COST,
 };

@@ -236,13 +236,7 @@ static const struct hint hints[] = { { "\xe2\x86\x90\xe2\x86\x92", "position" },
 	{ "\xe2\x86\x91\xe2\x86\x93", "steps" }, { NULL, NULL } };
 
 const struct view view_denoise = {
-	.name = "denoising",
-	.id = "denoise",
-	.help = view_help_denoise,
-	.min_w = 60,
-	.min_h = 10,
-	.want_h = 20,
-	.index = VIEW_DENOISE,
+	VIEW(DENOISE, denoise, "denoising", 60, 10, 20),
 	.draw = denoise_draw,
 	.key = denoise_key,
 	.hints = hints,

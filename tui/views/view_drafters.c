@@ -241,13 +241,7 @@ static bool drafters_key(int key, const struct timeline *t, struct view_state *s
 }
 
 const struct view view_drafters = {
-	.name = "drafters",
-	.id = "drafters",
-	.help = view_help_drafters,
-	.min_w = LEAST_W,
-	.min_h = 4,
-	.want_h = 8,
+	VIEW(DRAFTERS, drafters, "drafters", LEAST_W, 4, 8),
 	.draw = drafters_draw,
 	.key = drafters_key,
-	.index = VIEW_DRAFTERS,
 };

@@ -177,13 +177,7 @@ static bool experts_key(int key, const struct timeline *t, struct view_state *s)
 static const struct hint hints[] = { { "\xe2\x86\x91\xe2\x86\x93", "layers" }, { NULL, NULL } };
 
 const struct view view_experts = {
-	.name = "experts",
-	.id = "experts",
-	.help = view_help_experts,
-	.min_w = 60,
-	.min_h = 7,
-	.want_h = 24,
-	.index = VIEW_EXPERTS,
+	VIEW(EXPERTS, experts, "experts", 60, 7, 24),
 	.draw = experts_draw,
 	.key = experts_key,
 	.hints = hints,

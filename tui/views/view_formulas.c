@@ -269,15 +269,9 @@ static bool formulas_key(int key, const struct timeline *t, struct view_state *s
 }
 
 const struct view view_formulas = {
-	.name = "formulas",
-	.id = "formulas",
-	.help = view_help_formulas,
-	.min_w = 56,
-	.min_h = 6,
-	.want_h = 20,
+	VIEW(FORMULAS, formulas, "formulas", 56, 6, 20),
 	.draw = formulas_draw,
 	.key = formulas_key,
 	.hints = (const struct hint[]){ { "↑ ↓", "B, S, k, machine" }, { "← →", "change it" },
 		{ "PgDn", "more lines" }, { "Home", "as measured" }, { NULL, NULL } },
-	.index = VIEW_FORMULAS,
 };

@@ -113,12 +113,6 @@ static void importance_draw(struct pen *p, const struct timeline *t, struct view
 }
 
 const struct view view_importance = {
-	.name = "importance",
-	.id = "importance",
-	.help = view_help_importance,
-	.min_w = 70,
-	.min_h = 6,
-	.want_h = 34,
-	.index = VIEW_IMPORTANCE,
+	VIEW(IMPORTANCE, importance, "importance", 70, 6, 34),
 	.draw = importance_draw,
 };

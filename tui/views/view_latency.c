@@ -354,12 +354,6 @@ static void draw_latency(struct pen *p, const struct timeline *t, struct view_st
 }
 
 const struct view view_latency = {
-	.name = "latency",
-	.id = "latency",
-	.help = view_help_latency,
-	.min_w = 24,
-	.min_h = 3,
-	.want_h = 6,
+	VIEW(LATENCY, latency, "latency", 24, 3, 6),
 	.draw = draw_latency,
-	.index = VIEW_LATENCY,
 };

@@ -307,15 +307,9 @@ static bool key_lens(int key, const struct timeline *t, struct view_state *s)
 }
 
 const struct view view_lens = {
-	.name = "deep look",
-	.id = "lens",
-	.help = view_help_lens,
-	.min_w = 44,
-	.min_h = 5,
-	.want_h = 16,
+	VIEW(LENS, lens, "deep look", 44, 5, 16),
 	.draw = draw_lens,
 	.key = key_lens,
 	.hints = (const struct hint[]){ { "← →", "token" }, { "↑ ↓", "layer" }, { "[ ]", "head" },
 		{ "Enter", "next part" }, { NULL, NULL } },
-	.index = VIEW_LENS,
 };

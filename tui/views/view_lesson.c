@@ -434,14 +434,8 @@ static bool key(int key, const struct timeline *t, struct view_state *s)
 static const struct hint hints[] = { { "↑↓", "scroll" }, { NULL, NULL } };
 
 const struct view view_lesson = {
-	.name = "lesson",
-	.id = "lesson",
-	.help = view_help_lesson,
-	.min_w = 20,
-	.min_h = 5,
-	.want_h = 20,
+	VIEW(LESSON, lesson, "lesson", 20, 5, 20),
 	.draw = draw,
 	.key = key,
 	.hints = hints,
-	.index = VIEW_LESSON,
 };

@@ -190,12 +190,6 @@ static void memory_draw(struct pen *p, const struct timeline *t, struct view_sta
 }
 
 const struct view view_memory = {
-	.name = "memory",
-	.id = "memory",
-	.help = view_help_memory,
-	.min_w = 76,
-	.min_h = 9,
-	.want_h = 14,
-	.index = VIEW_MEMORY,
+	VIEW(MEMORY, memory, "memory", 76, 9, 14),
 	.draw = memory_draw,
 };

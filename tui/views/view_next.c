@@ -275,15 +275,9 @@ static bool key_next(int key, const struct timeline *t, struct view_state *s)
 }
 
 const struct view view_next = {
-	.name = "next token",
-	.id = "next",
-	.help = view_help_next,
-	.min_w = 24,
-	.min_h = 3,
-	.want_h = 6,
+	VIEW(NEXT, next, "next token", 24, 3, 6),
 	.draw = draw_next,
 	.key = key_next,
 	.hints = (const struct hint[]){ { "← →", "token" }, { "↑ ↓", "candidate" },
 		{ "Enter", "take it" }, { NULL, NULL } },
-	.index = VIEW_NEXT,
 };

@@ -111,12 +111,6 @@ static void outliers_draw(struct pen *p, const struct timeline *t, struct view_s
 }
 
 const struct view view_outliers = {
-	.name = "outliers",
-	.id = "outliers",
-	.help = view_help_outliers,
-	.min_w = 78,
-	.min_h = 7,
-	.want_h = 24,
-	.index = VIEW_OUTLIERS,
+	VIEW(OUTLIERS, outliers, "outliers", 78, 7, 24),
 	.draw = outliers_draw,
 };

@@ -455,13 +455,7 @@ static bool pages_key(int key, const struct timeline *t, struct view_state *s)
 }
 
 const struct view view_pages = {
-	.name = "KV pages",
-	.id = "pages",
-	.help = view_help_pages,
-	.min_w = 24,
-	.min_h = 2,
-	.want_h = 8,
+	VIEW(PAGES, pages, "KV pages", 24, 2, 8),
 	.draw = pages_draw,
 	.key = pages_key,
-	.index = VIEW_PAGES,
 };

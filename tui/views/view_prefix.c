@@ -399,13 +399,7 @@ static bool prefix_key(int key, const struct timeline *t, struct view_state *s)
 }
 
 const struct view view_prefix = {
-	.name = "prefix cache",
-	.id = "prefix",
-	.help = view_help_prefix,
-	.min_w = 24,
-	.min_h = 2,
-	.want_h = 5,
+	VIEW(PREFIX, prefix, "prefix cache", 24, 2, 5),
 	.draw = prefix_draw,
 	.key = prefix_key,
-	.index = VIEW_PREFIX,
 };

@@ -303,12 +303,6 @@ static void price_draw(struct pen *p, const struct timeline *t, struct view_stat
 }
 
 const struct view view_price = {
-	.name = "price",
-	.id = "price",
-	.help = view_help_price,
-	.min_w = 46,
-	.min_h = 4,
-	.want_h = 18,
+	VIEW(PRICE, price, "price", 46, 4, 18),
 	.draw = price_draw,
-	.index = VIEW_PRICE,
 };

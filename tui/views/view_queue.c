@@ -422,13 +422,7 @@ static bool key_queue(int key, const struct timeline *t, struct view_state *s)
 }
 
 const struct view view_queue = {
-	.name = "queue",
-	.id = "queue",
-	.help = view_help_queue,
-	.min_w = 24,
-	.min_h = 3,
-	.want_h = 8,
+	VIEW(QUEUE, queue, "queue", 24, 3, 8),
 	.draw = draw_queue,
 	.key = key_queue,
-	.index = VIEW_QUEUE,
 };

@@ -280,13 +280,7 @@ static bool ranks_key(int key, const struct timeline *t, struct view_state *s)
 }
 
 const struct view view_ranks = {
-	.name = "ranks",
-	.id = "ranks",
-	.help = view_help_ranks,
-	.min_w = 34,
-	.min_h = 5,
-	.want_h = 12,
+	VIEW(RANKS, ranks, "ranks", 34, 5, 12),
 	.draw = ranks_draw,
 	.key = ranks_key,
-	.index = VIEW_RANKS,
 };

@@ -254,13 +254,7 @@ static void draw_view(struct pen *p, const struct timeline *t, struct view_state
 }
 
 const struct view view_requests = {
-	.name = "requests",
-	.id = "requests",
-	.help = view_help_requests,
-	.min_w = 40,
-	.min_h = 4,
-	.want_h = 10,
+	VIEW(REQUESTS, requests, "requests", 40, 4, 10),
 	.draw = draw_view,
 	.key = view_requests_key,
-	.index = VIEW_REQUESTS,
 };

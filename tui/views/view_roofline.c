@@ -398,12 +398,6 @@ static void roofline_draw(struct pen *p, const struct timeline *t, struct view_s
 }
 
 const struct view view_roofline = {
-	.name = "roofline",
-	.id = "roofline",
-	.help = view_help_roofline,
-	.min_w = 44,
-	.min_h = 10,
-	.want_h = 18,
+	VIEW(ROOFLINE, roofline, "roofline", 44, 10, 18),
 	.draw = roofline_draw,
-	.index = VIEW_ROOFLINE,
 };

@@ -133,13 +133,7 @@ static void draw_runs(struct pen *p, const struct timeline *t, struct view_state
 }
 
 const struct view view_runs = {
-	.name = "runs",
-	.id = "runs",
-	.help = view_help_runs,
-	.min_w = 30,
-	.min_h = 3,
-	.want_h = 19,
+	VIEW(RUNS, runs, "runs", 30, 3, 19),
 	.draw = draw_runs,
 	.key = view_requests_key,
-	.index = VIEW_RUNS,
 };

@@ -445,13 +445,7 @@ static bool key_sampler(int key, const struct timeline *t, struct view_state *s)
 }
 
 const struct view view_sampler = {
-	.name = "why this token",
-	.id = "sampler",
-	.help = view_help_sampler,
-	.min_w = 48,
-	.min_h = 5,
-	.want_h = 9,
+	VIEW(SAMPLER, sampler, "why this token", 48, 5, 9),
 	.draw = draw_sampler,
 	.key = key_sampler,
-	.index = VIEW_SAMPLER,
 };

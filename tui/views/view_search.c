@@ -398,15 +398,9 @@ int view_search_leading(const struct timeline *t, const struct tl_search *s, cha
 }
 
 const struct view view_search = {
-	.name = "search",
-	.id = "search",
-	.help = view_help_search,
-	.min_w = 56,
-	.min_h = 6,
-	.want_h = 14,
+	VIEW(SEARCH, search, "search", 56, 6, 14),
 	.draw = search_draw,
 	.key = search_key,
 	.hints = (const struct hint[]){ { "↑ ↓", "choose" }, { "a", "all" }, { "[ ]", "searches" },
 		{ NULL, NULL } },
-	.index = VIEW_SEARCH,
 };

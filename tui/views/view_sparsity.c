@@ -189,12 +189,6 @@ static void sparsity_draw(struct pen *p, const struct timeline *t, struct view_s
 }
 
 const struct view view_sparsity = {
-	.name = "sparsity",
-	.id = "sparsity",
-	.help = view_help_sparsity,
-	.min_w = 60,
-	.min_h = 7,
-	.want_h = 24,
-	.index = VIEW_SPARSITY,
+	VIEW(SPARSITY, sparsity, "sparsity", 60, 7, 24),
 	.draw = sparsity_draw,
 };

@@ -353,13 +353,7 @@ static bool spec_key(int key, const struct timeline *t, struct view_state *s)
 }
 
 const struct view view_speculation = {
-	.name = "speculation",
-	.id = "spec",
-	.help = view_help_speculation,
-	.min_w = 30,
-	.min_h = 2,
-	.want_h = 5,
+	VIEW_AS(SPECULATION, speculation, "spec", "speculation", 30, 2, 5),
 	.draw = spec_draw,
 	.key = spec_key,
-	.index = VIEW_SPECULATION,
 };

@@ -159,13 +159,7 @@ static bool state_key(int key, const struct timeline *t, struct view_state *s)
 static const struct hint hints[] = { { "\xe2\x86\x91\xe2\x86\x93", "layers" }, { NULL, NULL } };
 
 const struct view view_state = {
-	.name = "state",
-	.id = "state",
-	.help = view_help_state,
-	.min_w = 68,
-	.min_h = 6,
-	.want_h = 24,
-	.index = VIEW_STATE,
+	VIEW(STATE, state, "state", 68, 6, 24),
 	.draw = state_draw,
 	.key = state_key,
 	.hints = hints,

@@ -360,13 +360,7 @@ static bool time_key(int key, const struct timeline *t, struct view_state *s)
 }
 
 const struct view view_time = {
-	.name = "time",
-	.id = "time",
-	.help = view_help_time,
-	.min_w = 24,
-	.min_h = 2,
-	.want_h = 3,
+	VIEW(TIME, time, "time", 24, 2, 3),
 	.draw = time_draw,
 	.key = time_key,
-	.index = VIEW_TIME,
 };

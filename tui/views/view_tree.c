@@ -370,14 +370,8 @@ static bool key_tree(int key, const struct timeline *t, struct view_state *s)
 }
 
 const struct view view_tree = {
-	.name = "branches",
-	.id = "tree",
-	.help = view_help_tree,
-	.min_w = 40,
-	.min_h = 4,
-	.want_h = 12,
+	VIEW(TREE, tree, "branches", 40, 4, 12),
 	.draw = draw_tree,
 	.key = key_tree,
 	.hints = (const struct hint[]){ { "↑ ↓", "choose" }, { "Enter", "go there" }, { NULL, NULL } },
-	.index = VIEW_TREE,
 };

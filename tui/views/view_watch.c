@@ -79,12 +79,6 @@ static void draw(struct pen *p, const struct timeline *t, struct view_state *s)
 }
 
 const struct view view_watch = {
-	.name = "watches",
-	.id = "watch",
-	.help = view_help_watch,
-	.min_w = 40,
-	.min_h = 4,
-	.want_h = 6,
+	VIEW(WATCH, watch, "watches", 40, 4, 6),
 	.draw = draw,
-	.index = VIEW_WATCH,
 };

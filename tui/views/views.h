@@ -56,6 +56,13 @@ _Static_assert((int)VIEW_N <= (int)LAYOUT_VIEWS,
 VIEWS(X)
 #undef X
 
+/* The first members of its struct, by its row: VIEW(CHAT, chat, title, min_w, min_h, want_h). Its
+ * id is the row's name, or another one. */
+#define VIEW(NAME, name, ...) VIEW_AS(NAME, name, #name, __VA_ARGS__)
+#define VIEW_AS(NAME, name_, id_, title, w, h, want)                                               \
+	.name = (title), .id = (id_), .help = view_help_##name_, .min_w = (w), .min_h = (h),           \
+	.want_h = (want), .index = VIEW_##NAME
+
 /* The view that a digit chooses while the view `now` (or -1: none) has the keys; -1: the key is no
  * digit. */
 int view_of_digit(int key, int now);
