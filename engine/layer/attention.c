@@ -1,5 +1,5 @@
 /* Attention over the cached keys and values. See layer.h. */
-#include "engine/run/forward.h"
+#include "engine/layer/ops.h"
 #include "engine/model/model_tensors.h"
 
 static void load_biases(struct model_loader *l, struct attention *a, int64_t q, int64_t kv)
@@ -117,18 +117,11 @@ static float *add_head_norms(struct forward *f, const struct attention *a, const
 /* Norms of values, to f->own.v. */
 static void add_value_norm(struct forward *f, const struct attention *a)
 {
-	const int32_t dim = a->n_kv_heads * a->head_dim;
+	const struct k_acts out = { .x = f->own.v, .dim = a->n_kv_heads * a->head_dim };
 
-	program_add(&f->program, K_OP_gated, K_STAGE_norm)->u.gated =
-		(struct k_gated){ .x = a->v.data ? f->own.v : f->own.k,
-			.x_stride = dim,
-			.x_pitch = a->head_dim,
-			.groups = a->n_kv_heads,
-			.group = a->head_dim,
-			.eps = f->model->config.norm_eps,
-			.norm = true,
-			.out = { .x = f->own.v, .dim = dim },
-			.n = f->n_rows };
+	layer_gated_norm(layer_gated(f, K_STAGE_norm, a->v.data ? f->own.v : f->own.k, a->n_kv_heads,
+						 a->head_dim, out),
+		NULL, 0);
 }
 
 /* Where the op rope does not rotate: before a norm, or where there is no key to store. */
@@ -183,10 +176,7 @@ static void add_rope(struct forward *f, const struct attention *a, float *q, con
 		.scale = a->scale,
 		.n_heads = a->n_heads,
 		.layer = a->kv_layer,
-		.n = f->n_rows,
-		.rows = f->rows,
-		.pages = f->pages[to],
-		.kv = &f->store[to].kv,
+		LAYER_KV(f, to),
 		.nan_row = f->nan_row,
 		.also = f->also,
 		.n_also = f->n_also };
@@ -200,14 +190,11 @@ static void add_encode(struct forward *f, const struct attention *a)
 		return;
 	program_add(&f->program, K_OP_encode, K_STAGE_rope)->u.encode =
 		(struct k_encode){ .layer = a->kv_layer,
-			.n = f->n_rows,
-			.rows = f->rows,
+			LAYER_KV(f, a->group),
 			.also = f->also,
 			.n_also = f->n_also,
 			.recent_pages = f->pages[from],
-			.pages = f->pages[a->group],
-			.recent = &f->store[from].kv,
-			.kv = &f->store[a->group].kv };
+			.recent = &f->store[from].kv };
 }
 
 /* A second query for the first positions, made of q before it is rotated; NULL: there is none. */
@@ -236,13 +223,7 @@ static void add_scale(struct forward *f, const struct attention *a, float *q)
 {
 	if (a->scale == 1)
 		return;
-	program_add(&f->program, K_OP_gated, K_STAGE_rope)->u.gated = (struct k_gated){ .x = q,
-		.x_stride = a->n_heads * a->head_dim,
-		.groups = 1,
-		.group = a->n_heads * a->head_dim,
-		.factor = a->scale,
-		.out = { .x = q, .dim = a->n_heads * a->head_dim },
-		.n = f->n_rows };
+	layer_gated_self(f, K_STAGE_rope, q, 1, a->n_heads * a->head_dim)->factor = a->scale;
 }
 
 /* Rotates the query, and the key, which is stored with its value. */
@@ -314,7 +295,6 @@ static void add_attn_score(struct forward *f, const struct attention *a)
 /* Returns where the choice will be; NULL: rows read all that they see. */
 static const uint8_t *add_pick(struct forward *f, const struct attention *a, const float *q)
 {
-	const struct k_kv *kv = &f->store[a->group].kv;
 	uint8_t *out;
 
 	if (keeps(f, a)) /* a layer that reads another's keys reads those that this one keeps */
@@ -323,24 +303,16 @@ static const uint8_t *add_pick(struct forward *f, const struct attention *a, con
 		return NULL;
 	out = selected_of(f, f->program.layer);
 	if (!a->from)
-		program_add(&f->program, K_OP_key_range, K_STAGE_rope)->u.key_range =
-			(struct k_key_range){ .layer = a->kv_layer,
-				.n = f->n_rows,
-				.rows = f->rows,
-				.also = f->also,
-				.n_also = f->n_also,
-				.pages = f->pages[a->group],
-				.kv = kv };
+		program_add(&f->program, K_OP_key_range, K_STAGE_rope)->u.key_range = (struct k_key_range){
+			.layer = a->kv_layer, LAYER_KV(f, a->group), .also = f->also, .n_also = f->n_also
+		};
 	program_add(&f->program, K_OP_pick, K_STAGE_attention)->u.pick = (struct k_pick){ .q = q,
 		.out = out,
 		.stride = f->choice.selected_stride,
 		.n_heads = a->n_heads,
 		.layer = a->kv_layer,
-		.n = f->n_rows,
-		.rows = f->rows,
-		.budget = f->choice.budget,
-		.pages = f->pages[a->group],
-		.kv = kv };
+		LAYER_KV(f, a->group),
+		.budget = f->choice.budget };
 	return out;
 }
 
@@ -354,8 +326,7 @@ static void add_attention(struct forward *f, const struct attention *a, const fl
 		.out = out,
 		.n_heads = a->n_heads,
 		.layer = a->kv_layer,
-		.n = f->n_rows,
-		.rows = f->rows,
+		LAYER_KV(f, a->group),
 		.ranges = forward_mask(f, a->window)->ranges,
 		.n_ranges = forward_n_ranges(f, a->window),
 		.selected = selected,
@@ -363,8 +334,6 @@ static void add_attention(struct forward *f, const struct attention *a, const fl
 		.stride_mask = visible_policy_of(&f->visible)->stride_mask ? f->choice.stride_mask : NULL,
 		.sink_q = sink_q,
 		.n_sinks = f->visible.arg[0],
-		.pages = f->pages[a->group],
-		.kv = &f->store[a->group].kv,
 		.softcap = a->softcap,
 		.sinks = a->sink,
 		.attn_score = keeps(f, a) && !a->from ? f->choice.attn_score : NULL,
@@ -393,28 +362,20 @@ static const float *add_query_key(struct forward *f, const struct attention *a, 
 /* Queries apart from the gates beside them, in f->own.gate. */
 static void add_parting(struct forward *f, const struct attention *a)
 {
-	program_add(&f->program, K_OP_gated, K_STAGE_qkv)->u.gated = (struct k_gated){ .x = f->own.gate,
-		.x_stride = 2 * a->n_heads * a->head_dim,
-		.x_pitch = 2 * a->head_dim,
-		.groups = a->n_heads,
-		.group = a->head_dim,
-		.out = { .x = f->own.q, .dim = a->n_heads * a->head_dim },
-		.n = f->n_rows };
+	const struct k_acts out = { .x = f->own.q, .dim = a->n_heads * a->head_dim };
+	struct k_gated *g = layer_gated(f, K_STAGE_qkv, f->own.gate, a->n_heads, a->head_dim, out);
+
+	g->x_stride *= 2;
+	g->x_pitch *= 2;
 }
 
 static void add_gates(struct forward *f, const struct attention *a, struct k_acts out)
 {
-	program_add(&f->program, K_OP_gated, K_STAGE_attention)->u.gated = (struct k_gated){ .x = out.x,
-		.z = f->own.gate + a->head_dim,
-		.x_stride = a->n_heads * a->head_dim,
-		.x_pitch = a->head_dim,
-		.z_stride = 2 * a->n_heads * a->head_dim,
-		.z_pitch = 2 * a->head_dim,
-		.groups = a->n_heads,
-		.group = a->head_dim,
-		.by = K_GATE_sigmoid,
-		.out = out,
-		.n = f->n_rows };
+	struct k_gated *g = layer_gated(f, K_STAGE_attention, out.x, a->n_heads, a->head_dim, out);
+
+	layer_gated_by(g, f->own.gate + a->head_dim, K_GATE_sigmoid);
+	g->z_stride *= 2;
+	g->z_pitch *= 2;
 }
 
 static void attention_write(struct forward *f, const void *params)

@@ -1,6 +1,6 @@
 /* The channel mix of RWKV-7: token shift, then a feed-forward with squared ReLU. See layer.h. A
  * sequence keeps the last normed row. */
-#include "engine/run/forward.h"
+#include "engine/layer/ops.h"
 #include "engine/model/model_tensors.h"
 
 static void channel_mix_load(struct model_loader *l, void *params)
@@ -39,12 +39,8 @@ static void channel_mix_write(struct forward *f, const void *params)
 				  act = program_acts_of(f->own.act, a->width);
 
 	residual_shift(f, &a->on,
-		(struct k_shift){ .mix = a->shift,
-			.out = in,
-			.ways = 1,
-			.rows = f->state[a->group],
-			.state = &f->store[a->group].state,
-			.at = a->at });
+		(struct k_shift){
+			.mix = a->shift, .out = in, .ways = 1, LAYER_STATE(f, a->group), .at = a->at });
 	program_part(
 		program_matmul(&f->program, K_STAGE_gate_up, in, f->n_rows), &a->up, NULL, NULL, f->own.up);
 	program_add(&f->program, K_OP_activate, K_STAGE_act)->u.activate =

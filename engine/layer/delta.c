@@ -3,7 +3,7 @@
  * last inputs and the matrices. */
 #include <math.h>
 
-#include "engine/run/forward.h"
+#include "engine/layer/ops.h"
 #include "engine/model/model_tensors.h"
 
 static int32_t keys_width(const struct delta *a)
@@ -37,11 +37,6 @@ static void delta_load(struct model_loader *l, void *params)
 	layer_matrix(l, &a->out, "ssm_out.weight", dim, a->inner);
 }
 
-static size_t conv_floats(const struct delta *a)
-{
-	return (size_t)mixed_width(a) * (size_t)(a->taps - 1);
-}
-
 static size_t matrix_floats(const struct delta *a)
 {
 	return (size_t)a->inner * (size_t)a->n_states;
@@ -51,7 +46,8 @@ static int delta_memory(void *params, struct memory_specs *m, struct err *e)
 {
 	struct delta *a = params;
 
-	return memory_join_state(m, conv_floats(a) + matrix_floats(a), &a->group, &a->at, e);
+	return memory_join_state(
+		m, layer_conv_floats(mixed_width(a), a->taps) + matrix_floats(a), &a->group, &a->at, e);
 }
 
 static void delta_need(const void *params, struct forward_needs *n)
@@ -91,9 +87,7 @@ static void add_conv(struct forward *f, const struct delta *a)
 		.w = a->conv,
 		.out = { .x = f->own.mixed.x, .dim = mixed_width(a) },
 		.taps = a->taps,
-		.n = f->n_rows,
-		.rows = f->state[a->group],
-		.state = &f->store[a->group].state,
+		LAYER_STATE(f, a->group),
 		.at = a->at };
 }
 
@@ -101,17 +95,12 @@ static void add_conv(struct forward *f, const struct delta *a)
 static void add_length(struct forward *f, const struct delta *a, float *x, float to)
 {
 	const float n = (float)a->n_states;
+	struct k_gated *g = layer_gated_self(f, K_STAGE_scan, x, a->groups, a->n_states);
 
-	program_add(&f->program, K_OP_gated, K_STAGE_scan)->u.gated = (struct k_gated){ .x = x,
-		.x_stride = mixed_width(a),
-		.x_pitch = a->n_states,
-		.groups = a->groups,
-		.group = a->n_states,
-		.eps = 1e-6f / n,
-		.factor = to / sqrtf(n),
-		.norm = true,
-		.out = { .x = x, .dim = mixed_width(a) },
-		.n = f->n_rows };
+	g->x_stride = g->out.dim = mixed_width(a);
+	g->eps = 1e-6f / n;
+	g->factor = to / sqrtf(n);
+	layer_gated_norm(g, NULL, 0);
 }
 
 /* Of alpha and beta; together they are, for each group, betas, then alphas. */
@@ -151,32 +140,19 @@ static void add_states(struct forward *f, const struct delta *a)
 			.key_heads = a->groups,
 			.keys = a->n_states,
 			.values = values,
-			.n = f->n_rows,
 			.corrects = true,
 			.in_turn = a->in_turn,
-			.rows = f->state[a->group],
-			.state = &f->store[a->group].state,
-			.at = a->at + conv_floats(a) };
+			LAYER_STATE(f, a->group),
+			.at = a->at + layer_conv_floats(width, a->taps) };
 }
 
 static void add_gate(struct forward *f, const struct delta *a, struct k_acts out)
 {
 	const int32_t values = a->inner / a->heads;
+	struct k_gated *g = layer_gated(f, K_STAGE_scan, f->own.up, a->heads, values, out);
 
-	program_add(&f->program, K_OP_gated, K_STAGE_scan)->u.gated = (struct k_gated){ .x = f->own.up,
-		.z = f->own.gate,
-		.x_stride = a->inner,
-		.x_pitch = values,
-		.z_stride = a->inner,
-		.z_pitch = values,
-		.w = a->out_norm,
-		.weights = values,
-		.groups = a->heads,
-		.group = values,
-		.eps = f->model->config.norm_eps,
-		.norm = true,
-		.out = out,
-		.n = f->n_rows };
+	layer_gated_norm(g, a->out_norm, values);
+	layer_gated_by(g, f->own.gate, K_GATE_silu);
 }
 
 static void delta_write(struct forward *f, const void *params)

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/run/forward.h"
+#include "engine/layer/ops.h"
 #include "engine/model/model_tensors.h"
 
 /* The columns of a head that the rotation leaves. */
@@ -190,10 +190,7 @@ static void add_rope(struct forward *f, const struct latent *a)
 		.scale = a->scale,
 		.n_heads = a->n_heads,
 		.layer = a->kv_layer,
-		.n = f->n_rows,
-		.rows = f->rows,
-		.pages = f->pages[a->group],
-		.kv = &f->store[a->group].kv,
+		LAYER_KV(f, a->group),
 		.nan_row = f->nan_row,
 		.also = f->also,
 		.n_also = f->n_also };
@@ -206,14 +203,11 @@ static void add_attention(struct forward *f, const struct latent *a, struct k_ac
 			.out = out,
 			.n_heads = a->n_heads,
 			.layer = a->kv_layer,
-			.n = f->n_rows,
-			.rows = f->rows,
+			LAYER_KV(f, a->group),
 			.ranges = forward_mask(f, 0)->ranges,
 			.n_ranges = forward_n_ranges(f, 0),
 			.stride_mask =
-				visible_policy_of(&f->visible)->stride_mask ? f->choice.stride_mask : NULL,
-			.pages = f->pages[a->group],
-			.kv = &f->store[a->group].kv };
+				visible_policy_of(&f->visible)->stride_mask ? f->choice.stride_mask : NULL };
 }
 
 static void latent_write(struct forward *f, const void *params)

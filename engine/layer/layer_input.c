@@ -1,5 +1,5 @@
 /* A token's input of one layer (Gemma 3n and 4; Hugging Face's modeling_gemma4.py). See layer.h. */
-#include "engine/run/forward.h"
+#include "engine/layer/ops.h"
 #include "engine/model/model_tensors.h"
 
 static void layer_input_load(struct model_loader *l, void *params)
@@ -30,30 +30,11 @@ static void layer_input_need(const void *params, struct forward_needs *n)
 /* The row's input, which is the sum of two, times the gate. The sum's variance is halved here. */
 static void add_gate(struct forward *f, const struct layer_input *a, struct k_acts out)
 {
-	program_add(&f->program, K_OP_gated, K_STAGE_act)->u.gated =
-		(struct k_gated){ .x = f->own.inputs + a->first,
-			.z = f->own.gate,
-			.x_stride = a->stride,
-			.z_stride = a->width,
-			.groups = 1,
-			.group = a->width,
-			.factor = 0x1.6a09e6p-1f, /* 1 / sqrt 2 */
-			.by = K_GATE_gelu,
-			.out = out,
-			.n = f->n_rows };
-}
+	struct k_gated *g = layer_gated(f, K_STAGE_act, f->own.inputs + a->first, 1, a->width, out);
 
-static void add_scale(struct forward *f, float scale)
-{
-	const int32_t dim = f->model->config.dim;
-
-	program_add(&f->program, K_OP_gated, K_STAGE_norm)->u.gated = (struct k_gated){ .x = f->x,
-		.x_stride = dim,
-		.groups = 1,
-		.group = dim,
-		.factor = scale,
-		.out = { .x = f->x, .dim = dim },
-		.n = f->n_rows };
+	layer_gated_by(g, f->own.gate, K_GATE_gelu);
+	g->x_stride = a->stride;
+	g->factor = 0x1.6a09e6p-1f; /* 1 / sqrt 2 */
 }
 
 static void add_input(struct forward *f, const struct layer_input *a)
@@ -77,7 +58,7 @@ static void layer_input_write(struct forward *f, const void *params)
 	if (a->width)
 		add_input(f, a);
 	if (a->scale != 0)
-		add_scale(f, a->scale);
+		layer_gated_self(f, K_STAGE_norm, f->x, 1, f->model->config.dim)->factor = a->scale;
 }
 
 const struct block_kind layer_layer_input = {

@@ -2,7 +2,7 @@
  * attention (Qin et al. 2024; MiniMax-01: arXiv 2501.08313). See layer.h. */
 #include <stdlib.h>
 
-#include "engine/run/forward.h"
+#include "engine/layer/ops.h"
 #include "engine/model/model_tensors.h"
 #include "kernels/arith.h"
 
@@ -64,20 +64,8 @@ static void lightning_need(const void *params, struct forward_needs *n)
 /* x = silu(x), of f->own.gate. */
 static void add_silu(struct forward *f, const struct lightning *a)
 {
-	const int32_t dim = 3 * width(a);
-
-	program_add(&f->program, K_OP_gated, K_STAGE_scan)->u.gated =
-		(struct k_gated){ .x = f->own.gate,
-			.z = f->own.gate,
-			.x_stride = dim,
-			.x_pitch = a->head_dim,
-			.z_stride = dim,
-			.z_pitch = a->head_dim,
-			.groups = 3 * a->heads,
-			.group = a->head_dim,
-			.by = K_GATE_sigmoid,
-			.out = { .x = f->own.gate, .dim = dim },
-			.n = f->n_rows };
+	layer_gated_by(layer_gated_self(f, K_STAGE_scan, f->own.gate, 3 * a->heads, a->head_dim),
+		f->own.gate, K_GATE_sigmoid);
 }
 
 /* From f->own.gate, where each head has its query, key and value, to f->own.q. */
@@ -97,27 +85,16 @@ static void add_states(struct forward *f, const struct lightning *a)
 			.key_heads = a->heads,
 			.keys = a->head_dim,
 			.values = a->head_dim,
-			.n = f->n_rows,
-			.rows = f->state[a->group],
-			.state = &f->store[a->group].state,
+			LAYER_STATE(f, a->group),
 			.at = a->at };
 }
 
 static void add_gate(struct forward *f, const struct lightning *a, struct k_acts out)
 {
-	program_add(&f->program, K_OP_gated, K_STAGE_scan)->u.gated = (struct k_gated){ .x = f->own.q,
-		.z = f->own.up,
-		.x_stride = width(a),
-		.z_stride = width(a),
-		.w = a->out_norm,
-		.weights = width(a),
-		.groups = 1,
-		.group = width(a),
-		.eps = f->model->config.norm_eps,
-		.norm = true,
-		.by = K_GATE_sigmoid,
-		.out = out,
-		.n = f->n_rows };
+	struct k_gated *g = layer_gated(f, K_STAGE_scan, f->own.q, 1, width(a), out);
+
+	layer_gated_norm(g, a->out_norm, width(a));
+	layer_gated_by(g, f->own.up, K_GATE_sigmoid);
 }
 
 static void lightning_write(struct forward *f, const void *params)

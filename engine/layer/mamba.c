@@ -1,7 +1,7 @@
 /* Mamba: a causal convolution and a selective scan in place of attention (Gu and Dao 2023). See
  * layer.h. A sequence keeps a state of a fixed size: the convolution's last inputs and the scan's
  * sums. */
-#include "engine/run/forward.h"
+#include "engine/layer/ops.h"
 #include "engine/model/model_tensors.h"
 
 static void mamba_load(struct model_loader *l, void *params)
@@ -28,17 +28,13 @@ static void mamba_load(struct model_loader *l, void *params)
 	layer_matrix(l, &a->out, "ssm_out.weight", dim, inner);
 }
 
-static size_t conv_floats(const struct mamba *a)
-{
-	return (size_t)a->inner * (size_t)(a->taps - 1);
-}
-
 static int mamba_memory(void *params, struct memory_specs *m, struct err *e)
 {
 	struct mamba *a = params;
 
-	return memory_join_state(
-		m, conv_floats(a) + (size_t)a->inner * (size_t)a->n_states, &a->group, &a->at, e);
+	return memory_join_state(m,
+		layer_conv_floats(a->inner, a->taps) + (size_t)a->inner * (size_t)a->n_states, &a->group,
+		&a->at, e);
 }
 
 static void mamba_need(const void *params, struct forward_needs *n)
@@ -65,9 +61,7 @@ static void add_conv(struct forward *f, const struct mamba *a, struct k_acts out
 		.bias = a->conv_bias,
 		.out = out,
 		.taps = a->taps,
-		.n = f->n_rows,
-		.rows = f->state[a->group],
-		.state = &f->store[a->group].state,
+		LAYER_STATE(f, a->group),
 		.at = a->at };
 }
 
@@ -84,26 +78,15 @@ static void add_scan(struct forward *f, const struct mamba *a, const float *x, s
 		.d = a->skip,
 		.out = out,
 		.n_states = a->n_states,
-		.n = f->n_rows,
-		.rows = f->state[a->group],
-		.state = &f->store[a->group].state,
-		.at = a->at + conv_floats(a) };
+		LAYER_STATE(f, a->group),
+		.at = a->at + layer_conv_floats(a->inner, a->taps) };
 }
 
 /* In place. */
 static void add_norm(struct forward *f, const float *w, float *x, int32_t dim)
 {
 	if (w)
-		program_add(&f->program, K_OP_gated, K_STAGE_norm)->u.gated = (struct k_gated){ .x = x,
-			.x_stride = dim,
-			.w = w,
-			.weights = dim,
-			.groups = 1,
-			.group = dim,
-			.eps = f->model->config.norm_eps,
-			.norm = true,
-			.out = { .x = x, .dim = dim },
-			.n = f->n_rows };
+		layer_gated_norm(layer_gated_self(f, K_STAGE_norm, x, 1, dim), w, dim);
 }
 
 static void mamba_write(struct forward *f, const void *params)

@@ -1,6 +1,6 @@
 /* Mamba-2: a causal convolution and a state matrix a head in place of attention (Dao and Gu 2024,
  * section 7). See layer.h. A sequence keeps the convolution's last inputs and the matrices. */
-#include "engine/run/forward.h"
+#include "engine/layer/ops.h"
 #include "engine/model/model_tensors.h"
 
 /* Values that the convolution mixes: inputs, keys and queries. */
@@ -30,11 +30,6 @@ static void mamba2_load(struct model_loader *l, void *params)
 	layer_matrix(l, &a->out, "ssm_out.weight", dim, inner);
 }
 
-static size_t conv_floats(const struct mamba2 *a)
-{
-	return (size_t)mixed_width(a) * (size_t)(a->taps - 1);
-}
-
 static size_t matrix_floats(const struct mamba2 *a)
 {
 	return (size_t)a->inner * (size_t)a->n_states;
@@ -44,7 +39,8 @@ static int mamba2_memory(void *params, struct memory_specs *m, struct err *e)
 {
 	struct mamba2 *a = params;
 
-	return memory_join_state(m, conv_floats(a) + matrix_floats(a), &a->group, &a->at, e);
+	return memory_join_state(
+		m, layer_conv_floats(mixed_width(a), a->taps) + matrix_floats(a), &a->group, &a->at, e);
 }
 
 static void mamba2_need(const void *params, struct forward_needs *n)
@@ -70,9 +66,7 @@ static void add_conv(struct forward *f, const struct mamba2 *a)
 		.bias = a->conv_bias,
 		.out = { .x = f->own.mixed.x, .dim = mixed_width(a) },
 		.taps = a->taps,
-		.n = f->n_rows,
-		.rows = f->state[a->group],
-		.state = &f->store[a->group].state,
+		LAYER_STATE(f, a->group),
 		.at = a->at };
 }
 
@@ -102,31 +96,19 @@ static void add_states(struct forward *f, const struct mamba2 *a)
 			.key_heads = a->groups,
 			.keys = keys,
 			.values = a->inner / a->heads,
-			.n = f->n_rows,
-			.rows = f->state[a->group],
-			.state = &f->store[a->group].state,
-			.at = a->at + conv_floats(a) };
+			LAYER_STATE(f, a->group),
+			.at = a->at + layer_conv_floats(width, a->taps) };
 }
 
 static void add_gate(struct forward *f, const struct mamba2 *a, struct k_acts out)
 {
-	const int32_t group = a->inner / a->groups;
+	struct k_gated *g =
+		layer_gated(f, K_STAGE_scan, f->own.up, a->groups, a->inner / a->groups, out);
 
-	program_add(&f->program, K_OP_gated, K_STAGE_scan)->u.gated = (struct k_gated){ .x = f->own.up,
-		.z = f->own.gate,
-		.x_stride = a->inner,
-		.x_pitch = group,
-		.z_stride = a->inner,
-		.z_pitch = group,
-		.w = a->out_norm,
-		.weights = a->inner,
-		.groups = a->groups,
-		.group = group,
-		.eps = f->model->config.norm_eps,
-		.norm = a->normed,
-		.first = true,
-		.out = out,
-		.n = f->n_rows };
+	if (a->normed)
+		layer_gated_norm(g, a->out_norm, a->inner);
+	layer_gated_by(g, f->own.gate, K_GATE_silu);
+	g->first = true;
 }
 
 static void mamba2_write(struct forward *f, const void *params)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/run/forward.h"
+#include "engine/layer/ops.h"
 #include "engine/model/model_tensors.h"
 
 static void relative_load(struct model_loader *l, void *params)
@@ -71,10 +71,7 @@ static void add_store(struct forward *f, const struct relative *a)
 		.scale = 1,
 		.n_heads = a->n_heads,
 		.layer = a->kv_layer,
-		.n = f->n_rows,
-		.rows = f->rows,
-		.pages = f->pages[a->group],
-		.kv = &f->store[a->group].kv,
+		LAYER_KV(f, a->group),
 		.nan_row = f->nan_row,
 		.also = f->also,
 		.n_also = f->n_also };
@@ -90,12 +87,9 @@ static struct k_acts add_attention(
 			.out = mixed,
 			.n_heads = a->n_heads,
 			.layer = a->kv_layer,
-			.n = f->n_rows,
-			.rows = f->rows,
+			LAYER_KV(f, a->group),
 			.ranges = ranges,
 			.n_ranges = 1,
-			.pages = f->pages[a->group],
-			.kv = &f->store[a->group].kv,
 			.relative = true,
 			.adds = cross,
 			.bias = cross ? NULL : a->bias,

@@ -1,5 +1,5 @@
 /* The residual stream, as blocks read it and add to it. See layer.h. */
-#include "engine/run/forward.h"
+#include "engine/layer/ops.h"
 #include "engine/model/model_tensors.h"
 
 #include <stdio.h>
@@ -29,18 +29,10 @@ void residual_load(struct model_loader *l, struct residual *r, int64_t inner)
 static void add_renewal(struct forward *f, const struct residual *r)
 {
 	const int32_t dim = f->model->config.dim;
+	struct k_gated *g = layer_gated_self(f, K_STAGE_norm, f->x, 1, dim);
 
-	program_add(&f->program, K_OP_gated, K_STAGE_norm)->u.gated = (struct k_gated){ .x = f->x,
-		.x_stride = dim,
-		.w = r->norm,
-		.weights = dim,
-		.groups = 1,
-		.group = dim,
-		.eps = f->model->config.norm_eps,
-		.factor = r->normed,
-		.norm = true,
-		.out = { .x = f->x, .dim = dim },
-		.n = f->n_rows };
+	layer_gated_norm(g, r->norm, dim);
+	g->factor = r->normed;
 }
 
 void residual_need(const struct residual *r, int32_t inner, struct forward_needs *n)
@@ -74,7 +66,6 @@ void residual_shift(struct forward *f, const struct residual *r, struct k_shift 
 
 	forward_add_norm(f, f->x, NULL, r->norm, r->norm_bias, normed, f->n_rows);
 	shift.x = f->own.normed_x;
-	shift.n = f->n_rows;
 	program_add(&f->program, K_OP_shift, K_STAGE_scan)->u.shift = shift;
 }
 

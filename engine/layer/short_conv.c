@@ -1,6 +1,6 @@
 /* A gated short convolution in place of attention. See layer.h. A sequence keeps the last inputs of
  * the convolution. */
-#include "engine/run/forward.h"
+#include "engine/layer/ops.h"
 #include "engine/model/model_tensors.h"
 
 static void short_conv_load(struct model_loader *l, void *params)
@@ -55,9 +55,7 @@ static void short_conv_write(struct forward *f, const void *params)
 		.out = out,
 		.linear = true,
 		.taps = a->taps,
-		.n = f->n_rows,
-		.rows = f->state[a->group],
-		.state = &f->store[a->group].state,
+		LAYER_STATE(f, a->group),
 		.at = a->at };
 	residual_leave(f, &a->on, K_STAGE_out, out, &a->out, NULL);
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "engine/run/forward.h"
+#include "engine/layer/ops.h"
 #include "engine/model/model_tensors.h"
 
 static int32_t width(const struct taylor *a)
@@ -100,30 +100,16 @@ static void add_states(struct forward *f, const struct taylor *a)
 			.key_heads = a->heads,
 			.keys = n,
 			.values = a->head_dim,
-			.n = f->n_rows,
-			.rows = f->state[a->group],
-			.state = &f->store[a->group].state,
+			LAYER_STATE(f, a->group),
 			.at = a->at };
 }
 
 static void add_gate(struct forward *f, const struct taylor *a, struct k_acts out)
 {
-	program_add(&f->program, K_OP_gated, K_STAGE_scan)->u.gated =
-		(struct k_gated){ .x = f->own.gate,
-			.z = f->own.mixed.x,
-			.x_stride = width(a),
-			.x_pitch = a->head_dim,
-			.z_stride = width(a),
-			.z_pitch = a->head_dim,
-			.w = a->out_norm,
-			.weights = width(a),
-			.groups = a->heads,
-			.group = a->head_dim,
-			.eps = f->model->config.norm_eps,
-			.norm = true,
-			.by = K_GATE_sigmoid,
-			.out = out,
-			.n = f->n_rows };
+	struct k_gated *g = layer_gated(f, K_STAGE_scan, f->own.gate, a->heads, a->head_dim, out);
+
+	layer_gated_norm(g, a->out_norm, width(a));
+	layer_gated_by(g, f->own.mixed.x, K_GATE_sigmoid);
 }
 
 static void taylor_write(struct forward *f, const void *params)

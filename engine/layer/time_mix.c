@@ -1,7 +1,7 @@
 /* The time mix of RWKV-7 (Peng et al. 2025, section 4; the author's package `rwkv`): token shift, a
  * state matrix a head, in place of attention. See layer.h. A sequence keeps the last normed row and
  * the matrices. */
-#include "engine/run/forward.h"
+#include "engine/layer/ops.h"
 #include "engine/model/model_tensors.h"
 
 enum { WAYS = 6 };                                 /* how the shift mixes rows: */
@@ -166,9 +166,7 @@ static void add_states(struct forward *f, const struct time_mix *a)
 		.room = f->own.room,
 		.heads = a->dim / a->head_dim,
 		.size = a->head_dim,
-		.n = f->n_rows,
-		.rows = f->state[a->group],
-		.state = &f->store[a->group].state,
+		LAYER_STATE(f, a->group),
 		.at = a->at + (size_t)a->dim };
 }
 
@@ -198,8 +196,7 @@ static void time_mix_write(struct forward *f, const void *params)
 		(struct k_shift){ .mix = a->shift,
 			.out = program_acts_of(f->own.mixed, a->dim),
 			.ways = WAYS,
-			.rows = f->state[a->group],
-			.state = &f->store[a->group].state,
+			LAYER_STATE(f, a->group),
 			.at = a->at });
 	add_products(f, a);
 	add_erase(f, a);
