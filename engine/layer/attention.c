@@ -407,11 +407,4 @@ static void attention_write(struct forward *f, const void *params)
 	residual_leave(f, &a->on, K_STAGE_out, residual_inner(f, &a->on, mixed), &a->out, a->out_bias);
 }
 
-const struct block_kind layer_attention = {
-	.name = "attention",
-	.size = sizeof(struct attention),
-	.load = attention_load,
-	.memory = attention_memory,
-	.need = attention_need,
-	.write = attention_write,
-};
+const struct block_kind layer_attention = BLOCK(attention, "attention", .memory = attention_memory);

@@ -48,11 +48,5 @@ static void channel_mix_write(struct forward *f, const void *params)
 	residual_leave(f, &a->on, K_STAGE_down, act, &a->down, NULL);
 }
 
-const struct block_kind layer_channel_mix = {
-	.name = "channel mix",
-	.size = sizeof(struct channel_mix),
-	.load = channel_mix_load,
-	.memory = channel_mix_memory,
-	.need = channel_mix_need,
-	.write = channel_mix_write,
-};
+const struct block_kind layer_channel_mix =
+	BLOCK(channel_mix, "channel mix", .memory = channel_mix_memory);

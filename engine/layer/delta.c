@@ -169,11 +169,4 @@ static void delta_write(struct forward *f, const void *params)
 	residual_leave(f, &a->on, K_STAGE_out, out, &a->out, NULL);
 }
 
-const struct block_kind layer_delta = {
-	.name = "gated delta rule",
-	.size = sizeof(struct delta),
-	.load = delta_load,
-	.memory = delta_memory,
-	.need = delta_need,
-	.write = delta_write,
-};
+const struct block_kind layer_delta = BLOCK(delta, "gated delta rule", .memory = delta_memory);

@@ -172,11 +172,4 @@ static void experts_close(void *params)
 	free(((struct experts *)params)->gate);
 }
 
-const struct block_kind layer_experts = {
-	.name = "experts",
-	.size = sizeof(struct experts),
-	.load = experts_load,
-	.need = experts_need,
-	.write = experts_write,
-	.close = experts_close,
-};
+const struct block_kind layer_experts = BLOCK(experts, "experts", .close = experts_close);

@@ -77,10 +77,4 @@ static void feed_forward_write(struct forward *f, const void *params)
 		columns ? &w->down_columns : &w->down, w->down_bias);
 }
 
-const struct block_kind layer_feed_forward = {
-	.name = "feed-forward",
-	.size = sizeof(struct feed_forward),
-	.load = feed_forward_load,
-	.need = feed_forward_need,
-	.write = feed_forward_write,
-};
+const struct block_kind layer_feed_forward = BLOCK(feed_forward, "feed-forward", .memory = NULL);

@@ -235,12 +235,5 @@ static void latent_close(void *params)
 	free(((struct latent *)params)->absorb);
 }
 
-const struct block_kind layer_latent = {
-	.name = "latent attention",
-	.size = sizeof(struct latent),
-	.load = latent_load,
-	.memory = latent_memory,
-	.need = latent_need,
-	.write = latent_write,
-	.close = latent_close,
-};
+const struct block_kind layer_latent =
+	BLOCK(latent, "latent attention", .memory = latent_memory, .close = latent_close);

@@ -61,10 +61,4 @@ static void layer_input_write(struct forward *f, const void *params)
 		layer_gated_self(f, K_STAGE_norm, f->x, 1, f->model->config.dim)->factor = a->scale;
 }
 
-const struct block_kind layer_layer_input = {
-	.name = "layer input",
-	.size = sizeof(struct layer_input),
-	.load = layer_input_load,
-	.need = layer_input_need,
-	.write = layer_input_write,
-};
+const struct block_kind layer_layer_input = BLOCK(layer_input, "layer input", .memory = NULL);

@@ -118,12 +118,5 @@ static void lightning_close(void *params)
 	free(((struct lightning *)params)->rates);
 }
 
-const struct block_kind layer_lightning = {
-	.name = "lightning attention",
-	.size = sizeof(struct lightning),
-	.load = lightning_load,
-	.memory = lightning_memory,
-	.need = lightning_need,
-	.write = lightning_write,
-	.close = lightning_close,
-};
+const struct block_kind layer_lightning =
+	BLOCK(lightning, "lightning attention", .memory = lightning_memory, .close = lightning_close);

@@ -116,11 +116,4 @@ static void mamba_write(struct forward *f, const void *params)
 	residual_leave(f, &a->on, K_STAGE_out, out, &a->out, NULL);
 }
 
-const struct block_kind layer_mamba = {
-	.name = "mamba",
-	.size = sizeof(struct mamba),
-	.load = mamba_load,
-	.memory = mamba_memory,
-	.need = mamba_need,
-	.write = mamba_write,
-};
+const struct block_kind layer_mamba = BLOCK(mamba, "mamba", .memory = mamba_memory);

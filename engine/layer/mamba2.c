@@ -129,11 +129,4 @@ static void mamba2_write(struct forward *f, const void *params)
 	residual_leave(f, &a->on, K_STAGE_out, out, &a->out, NULL);
 }
 
-const struct block_kind layer_mamba2 = {
-	.name = "mamba-2",
-	.size = sizeof(struct mamba2),
-	.load = mamba2_load,
-	.memory = mamba2_memory,
-	.need = mamba2_need,
-	.write = mamba2_write,
-};
+const struct block_kind layer_mamba2 = BLOCK(mamba2, "mamba-2", .memory = mamba2_memory);

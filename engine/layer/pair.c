@@ -48,12 +48,5 @@ static void pair_close(void *params)
 	block_free(&a->second);
 }
 
-const struct block_kind layer_pair = {
-	.name = "pair",
-	.size = sizeof(struct pair),
-	.load = pair_load,
-	.memory = pair_memory,
-	.need = pair_need,
-	.write = pair_write,
-	.close = pair_close,
-};
+const struct block_kind layer_pair =
+	BLOCK(pair, "pair", .memory = pair_memory, .close = pair_close);

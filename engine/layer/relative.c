@@ -123,14 +123,8 @@ static void relative_write(struct forward *f, const void *params)
 	residual_leave(f, &a->cross_on, K_STAGE_out, mixed, &a->cross_out, NULL);
 }
 
-const struct block_kind layer_relative = {
-	.name = "relative attention",
-	.size = sizeof(struct relative),
-	.load = relative_load,
-	.memory = relative_memory,
-	.need = relative_need,
-	.write = relative_write,
-};
+const struct block_kind layer_relative =
+	BLOCK(relative, "relative attention", .memory = relative_memory);
 
 /* ---- from the encoder to the decoder ---- */
 
@@ -187,11 +181,4 @@ static void bridge_close(void *params)
 	free(((struct bridge *)params)->k);
 }
 
-const struct block_kind layer_bridge = {
-	.name = "bridge",
-	.size = sizeof(struct bridge),
-	.load = bridge_load,
-	.need = bridge_need,
-	.write = bridge_write,
-	.close = bridge_close,
-};
+const struct block_kind layer_bridge = BLOCK(bridge, "bridge", .close = bridge_close);

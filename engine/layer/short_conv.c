@@ -60,11 +60,5 @@ static void short_conv_write(struct forward *f, const void *params)
 	residual_leave(f, &a->on, K_STAGE_out, out, &a->out, NULL);
 }
 
-const struct block_kind layer_short_conv = {
-	.name = "short convolution",
-	.size = sizeof(struct short_conv),
-	.load = short_conv_load,
-	.memory = short_conv_memory,
-	.need = short_conv_need,
-	.write = short_conv_write,
-};
+const struct block_kind layer_short_conv =
+	BLOCK(short_conv, "short convolution", .memory = short_conv_memory);

@@ -137,12 +137,5 @@ static void taylor_close(void *params)
 	free(((struct taylor *)params)->rates);
 }
 
-const struct block_kind layer_taylor = {
-	.name = "linear attention",
-	.size = sizeof(struct taylor),
-	.load = taylor_load,
-	.memory = taylor_memory,
-	.need = taylor_need,
-	.write = taylor_write,
-	.close = taylor_close,
-};
+const struct block_kind layer_taylor =
+	BLOCK(taylor, "linear attention", .memory = taylor_memory, .close = taylor_close);

@@ -205,11 +205,4 @@ static void time_mix_write(struct forward *f, const void *params)
 	residual_leave(f, &a->on, K_STAGE_out, out, &a->out, NULL);
 }
 
-const struct block_kind layer_time_mix = {
-	.name = "time mix",
-	.size = sizeof(struct time_mix),
-	.load = time_mix_load,
-	.memory = time_mix_memory,
-	.need = time_mix_need,
-	.write = time_mix_write,
-};
+const struct block_kind layer_time_mix = BLOCK(time_mix, "time mix", .memory = time_mix_memory);

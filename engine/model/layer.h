@@ -34,6 +34,13 @@ struct block_kind {
 	void (*close)(void *params);
 };
 
+/* A kind whose functions are x_load, x_need and x_write; those that it may lack follow. */
+#define BLOCK(x, title, ...)                                                                       \
+	{                                                                                              \
+		.name = (title), .size = sizeof(struct x), .load = x##_load, .need = x##_need,             \
+		.write = x##_write, __VA_ARGS__                                                            \
+	}
+
 struct block {
 	const struct block_kind *kind; /* NULL: the layer has none */
 	void *params;                  /* kind->size bytes, the layer's own */
