@@ -59,6 +59,11 @@ struct verb {
 extern const struct verb *const verbs[]; /* the first is the default; ends with NULL */
 extern const struct verb verb_replay;    /* which `sessions open` runs */
 
+/* The members that the verb x has by its name: x_verb(); its own options x_own and opts. */
+#define VERB(x, operands_, summary_)                                                               \
+	.name = #x, .operands = (operands_), .summary = (summary_), .run = x##_verb
+#define VERB_OWN(x) .own = x##_own, .opts = &opts
+
 /* Rows of a verb's own options: OWN(INT, struct, field, .name = …). */
 #define OWN(type_, home, field, ...)                                                               \
 	{                                                                                              \

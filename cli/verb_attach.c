@@ -163,9 +163,8 @@ static int attach_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_attach = {
-	.name = "attach",
-	.operands = "URL [PROMPT…]",
-	.summary = "the same screens and recording over another server: llama-server, vLLM, SGLang",
+	VERB(attach, "URL [PROMPT…]",
+		"the same screens and recording over another server: llama-server, vLLM, SGLang"),
 	.doc =
 		"Chats through a server of the OpenAI interface that is not this program's engine: "
 		"llama-server, vLLM, SGLang, cutaway serve or any other, and shows and records what it "
@@ -177,7 +176,5 @@ const struct verb verb_attach = {
 	.takes = "temp|top-p|top-k|min-p|seed|max-tokens|stop|system|Recording|ascii|theme",
 	.min_operands = 1,
 	.max_operands = CLI_MAX_OPERANDS,
-	.run = attach_verb,
-	.own = attach_own,
-	.opts = &opts,
+	VERB_OWN(attach),
 };

@@ -132,14 +132,10 @@ static int bench_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_bench = {
-	.name = "bench",
-	.operands = "",
-	.summary = "speed against the limits of this machine",
+	VERB(bench, "", "speed against the limits of this machine"),
 	.doc = "Measures the engine as it is used, with recording on: medians of several runs. Takes a "
 		   "few minutes at most.",
 	.example = "cutaway bench --json",
 	.takes = "Model|Kernels|Exactness|shadow|json",
-	.run = bench_verb,
-	.own = bench_own,
-	.opts = &opts,
+	VERB_OWN(bench),
 };

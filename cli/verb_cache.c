@@ -75,9 +75,7 @@ static int cache_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_cache = {
-	.name = "cache",
-	.operands = "[clear]",
-	.summary = "the packed weights that are kept for faster starts",
+	VERB(cache, "[clear]", "the packed weights that are kept for faster starts"),
 	.doc =
 		"Lists the files of the cache of packed weights: model, layout, size, last use. A file is "
 		"written by chat and run for a model whose packing takes longer than a second, or by "
@@ -86,6 +84,5 @@ const struct verb verb_cache = {
 	.example = "cutaway cache clear",
 	.takes = "json|csv",
 	.max_operands = 1,
-	.run = cache_verb,
 	.completes = "clear",
 };

@@ -376,9 +376,7 @@ static int certify_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_certify = {
-	.name = "certify",
-	.operands = "[MODEL …]",
-	.summary = "the proof that all paths give the same bits",
+	VERB(certify, "[MODEL …]", "the proof that all paths give the same bits"),
 	.doc =
 		"Computes the same tokens along each axis that must not matter (kernels and instruction "
 		"sets, threads, page size, order of pages, prefill chunks, size of the batch, row in it, "
@@ -391,8 +389,6 @@ const struct verb verb_certify = {
 	.example = "cutaway certify --quick",
 	.takes = "model|seed|visible|skip-below|weights|activations|json",
 	.max_operands = CLI_MAX_OPERANDS,
-	.run = certify_verb,
 	.completes = "FILE",
-	.own = certify_own,
-	.opts = &opts,
+	VERB_OWN(certify),
 };

@@ -272,9 +272,7 @@ static int replay_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_chat = {
-	.name = "chat",
-	.operands = "",
-	.summary = "chat with a model and watch its insides (the default)",
+	VERB(chat, "", "chat with a model and watch its insides (the default)"),
 	.doc =
 		"Opens the terminal program: the conversation beside live views of the next token, the KV "
 		"pages, the batch, speculation, the prefix cache, attention, time and the sampler. The "
@@ -284,15 +282,11 @@ const struct verb verb_chat = {
 	.example = "cutaway chat --temp 0.7 --spec ngram:4",
 	.takes = "Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|"
 			 "Recording|Screen",
-	.run = chat_verb,
-	.own = chat_own,
-	.opts = &opts,
+	VERB_OWN(chat),
 };
 
 const struct verb verb_replay = {
-	.name = "replay",
-	.operands = "[FILE]",
-	.summary = "play a recording on the same screens, no model needed",
+	VERB(replay, "[FILE]", "play a recording on the same screens, no model needed"),
 	.doc =
 		"Shows a recorded session as if it ran: play, pause, step both ways, go to a step; without "
 		"FILE the newest recording. With --follow it shows one that is being written, from another "
@@ -302,7 +296,6 @@ const struct verb verb_replay = {
 	.example = "cutaway replay session.db",
 	.takes = "model|Screen",
 	.max_operands = 1,
-	.run = replay_verb,
 	.completes = "RECORDING",
 	.own = replay_own,
 	.opts = &replay_opts,

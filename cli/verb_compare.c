@@ -320,9 +320,8 @@ static int compare_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_compare = {
-	.name = "compare",
-	.operands = "A B [PROMPT…]",
-	.summary = "two configurations side by side, by turns: speed, bytes, texts",
+	VERB(
+		compare, "A B [PROMPT…]", "two configurations side by side, by turns: speed, bytes, texts"),
 	.doc =
 		"Answers the same prompts (without any: some of those shipped) under the settings A and "
 		"under the settings B, by turns, and prints what each took: tokens a second and the time "
@@ -342,8 +341,6 @@ const struct verb verb_compare = {
 	.min_operands = 1,
 	.max_operands = CLI_MAX_OPERANDS,
 	.settings = true,
-	.run = compare_verb,
 	.completes = "RECORDING",
-	.own = compare_own,
-	.opts = &opts,
+	VERB_OWN(compare),
 };

@@ -228,9 +228,8 @@ static int curve_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_curve = {
-	.name = "curve",
-	.operands = "MODEL TEXT",
-	.summary = "what fewer bits cost: KL, perplexity and speed of a model rounded in many ways",
+	VERB(curve, "MODEL TEXT",
+		"what fewer bits cost: KL, perplexity and speed of a model rounded in many ways"),
 	.doc =
 		"Rounds MODEL to each format and grid of the lists, one after the other in a temporary "
 		"file (TMPDIR), and scores TEXT, which should be none that a method chose by, beside MODEL "
@@ -242,8 +241,6 @@ const struct verb verb_curve = {
 	.takes = "threads|seed|json|csv",
 	.min_operands = 2,
 	.max_operands = 2,
-	.run = curve_verb,
 	.completes = "FILE",
-	.own = curve_own,
-	.opts = &opts,
+	VERB_OWN(curve),
 };

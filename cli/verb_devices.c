@@ -93,9 +93,7 @@ static int devices_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_devices = {
-	.name = "devices",
-	.operands = "",
-	.summary = "instruction sets and GPUs, and why one cannot be used",
+	VERB(devices, "", "instruction sets and GPUs, and why one cannot be used"),
 	.doc =
 		"Lists the instruction sets of this processor that there are kernels for, best first "
 		"(CUTAWAY_ISA=NAME allows none better than NAME), and the devices of the CUDA driver: "
@@ -104,5 +102,4 @@ const struct verb verb_devices = {
 		"has kernels. Exit status 0 whether or not there are any.",
 	.example = "cutaway devices --json",
 	.takes = "json|csv",
-	.run = devices_verb,
 };

@@ -179,9 +179,7 @@ static int diff_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_diff = {
-	.name = "diff",
-	.operands = "A B",
-	.summary = "two recordings: the first token that differs, and why",
+	VERB(diff, "A B", "two recordings: the first token that differs, and why"),
 	.doc =
 		"Lays the requests of two recordings side by side, matched by prompt and order. Of each "
 		"pair that parts: the first token that differs and its cause (the logits, a setting of the "
@@ -194,8 +192,6 @@ const struct verb verb_diff = {
 	.takes = "model|Kernels|json|Screen",
 	.min_operands = 2,
 	.max_operands = 2,
-	.run = diff_verb,
 	.completes = "RECORDING",
-	.own = diff_own,
-	.opts = &opts,
+	VERB_OWN(diff),
 };

@@ -174,9 +174,7 @@ static int export_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_export = {
-	.name = "export",
-	.operands = "FILE",
-	.summary = "a recording in the formats of other tools",
+	VERB(export, "FILE", "a recording in the formats of other tools"),
 	.doc =
 		"Writes the recording FILE as perfetto (a JSON trace that ui.perfetto.dev opens as tracks "
 		"of requests, batch, kernel stages and pages), csv (one table or view, for spreadsheets), "
@@ -192,8 +190,6 @@ const struct verb verb_export = {
 	.takes = "theme",
 	.min_operands = 1,
 	.max_operands = 1,
-	.run = export_verb,
 	.completes = "RECORDING",
-	.own = export_own,
-	.opts = &opts,
+	VERB_OWN(export),
 };

@@ -220,9 +220,7 @@ static int formulas_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_formulas = {
-	.name = "formulas",
-	.operands = "[FILE]",
-	.summary = "memory, latency and intensity: formulas beside what was measured",
+	VERB(formulas, "[FILE]", "memory, latency and intensity: formulas beside what was measured"),
 	.doc =
 		"The formulas of inference arithmetic with a model's numbers: bytes of weights, keys and "
 		"values, latency, throughput, the largest batch, arithmetic intensity, ridge, expected "
@@ -234,8 +232,6 @@ const struct verb verb_formulas = {
 	.example = "cutaway formulas --sequences 8 --depth 512",
 	.takes = "Model|Kernels|Exactness|Scheduler|json|csv",
 	.max_operands = 1,
-	.run = formulas_verb,
 	.completes = "RECORDING",
-	.own = formulas_own,
-	.opts = &opts,
+	VERB_OWN(formulas),
 };

@@ -20,7 +20,7 @@ static struct lesson_opts {
 	const char *reader, *html;
 } opts;
 
-static const struct setting own[] = {
+static const struct setting lesson_own[] = {
 	OWN(FLAG, lesson_opts, test, .name = "test", .group = "Lesson",
 		.doc = "reads lessons without a terminal, all or the one named, and says what no longer "
 			   "holds"),
@@ -249,7 +249,7 @@ static int report(const struct cli *c, struct err *e)
 	return lesson_report((char *const *)(c->operand + 1), c->n_operands - 1, &to, e);
 }
 
-static int run(const struct cli *c, struct err *e)
+static int lesson_verb(const struct cli *c, struct err *e)
 {
 	const char *word = c->n_operands ? c->operand[0] : NULL;
 
@@ -274,9 +274,8 @@ static int run(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_lesson = {
-	.name = "lesson",
-	.operands = "[NAME | new NAME | sheet [NAME] | report FILE…]",
-	.summary = "lessons on inference, with runs, predictions and measurements",
+	VERB(lesson, "[NAME | new NAME | sheet [NAME] | report FILE…]",
+		"lessons on inference, with runs, predictions and measurements"),
 	.doc =
 		"Without NAME it lists the lessons and how far you came. A lesson is text beside the live "
 		"views of a chat: it types commands for you, asks what you expect before a run, and "
@@ -291,9 +290,7 @@ const struct verb verb_lesson = {
 	.takes = "Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|"
 			 "Recording|Screen|json|csv",
 	.max_operands = CLI_MAX_OPERANDS,
-	.run = run,
 	.completes =
 		"new report sheet $(cutaway lesson 2>/dev/null | awk \"/^ *[0-9]/ { print \\$2 }\")",
-	.own = own,
-	.opts = &opts,
+	VERB_OWN(lesson),
 };

@@ -323,9 +323,8 @@ static int load_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_load = {
-	.name = "load",
-	.operands = "",
-	.summary = "requests put on the engine, or on a server: latency, throughput, goodput, curves",
+	VERB(load, "",
+		"requests put on the engine, or on a server: latency, throughput, goodput, curves"),
 	.doc =
 		"Requests arrive by a seeded plan, as from many users, and each answer's time to the first "
 		"token (TTFT), gaps between tokens (ITL) and time to the end are tallied, from when the "
@@ -336,7 +335,5 @@ const struct verb verb_load = {
 	.example = "cutaway load --rate 0.5,1,2,4 --scale 0.2 --slo ttft=1s,itl=100ms --svg curve.svg",
 	.takes = "Model|Kernels|Exactness|Sampling|max-tokens|deadline|Scheduler|Speculation|Watching|"
 			 "record|json|csv",
-	.run = load_verb,
-	.own = load_own,
-	.opts = &opts,
+	VERB_OWN(load),
 };

@@ -284,9 +284,7 @@ static int passkey_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_passkey = {
-	.name = "passkey",
-	.operands = "",
-	.summary = "whether a number hidden in a long text is found again, by its depth",
+	VERB(passkey, "", "whether a number hidden in a long text is found again, by its depth"),
 	.doc =
 		"Puts a key of five digits into a long text of no meaning, at several depths, and asks for "
 		"it at the end. What a lossy setting forgets shows here and in no perplexity: --visible, "
@@ -294,7 +292,5 @@ const struct verb verb_passkey = {
 		"and /view pages draws which positions were read.",
 	.example = "cutaway passkey --tokens 4000 --visible stream:4+window:508",
 	.takes = "Model|Kernels|Exactness|Scheduler|Speculation|Watching|Recording|seed|json",
-	.run = passkey_verb,
-	.own = passkey_own,
-	.opts = &opts,
+	VERB_OWN(passkey),
 };

@@ -98,11 +98,9 @@ static int pin_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_pin = {
-	.name = "pin",
-	.operands = "[FILE]",
+	VERB(pin, "[FILE]", "keep a text's pages in a server's prefix cache for a while"),
 	.max_operands = 1,
 	.completes = "FILE",
-	.summary = "keep a text's pages in a server's prefix cache for a while",
 	.doc =
 		"Declares FILE stable at a running `cutaway serve`: its pages are computed, if the prefix "
 		"cache lacks them, and kept until --ttl is over, whatever else needs room. Prompts that "
@@ -112,7 +110,5 @@ const struct verb verb_pin = {
 		"most the share --pin-limit of the server's pages can be pinned.",
 	.example = "cutaway pin report.txt --ttl 1h",
 	.takes = "json",
-	.run = pin_verb,
-	.own = pin_own,
-	.opts = &opts,
+	VERB_OWN(pin),
 };

@@ -213,9 +213,8 @@ static int prune_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_prune = {
-	.name = "prune",
-	.operands = "IN OUT",
-	.summary = "a model file with zeros for weights, or without layers, heads, channels",
+	VERB(
+		prune, "IN OUT", "a model file with zeros for weights, or without layers, heads, channels"),
 	.doc =
 		"Writes the GGUF file OUT, which is IN with zeros in place of the weights of its layers "
 		"that matter least, or without its least important layers, attention heads or inner "
@@ -226,8 +225,6 @@ const struct verb verb_prune = {
 	.takes = "threads|seed|json",
 	.min_operands = 2,
 	.max_operands = 2,
-	.run = prune_verb,
 	.completes = "FILE",
-	.own = prune_own,
-	.opts = &opts,
+	VERB_OWN(prune),
 };

@@ -205,9 +205,7 @@ static int quantize_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_quantize = {
-	.name = "quantize",
-	.operands = "IN OUT",
-	.summary = "a model file rounded to another format or grid, by GPTQ, AWQ …",
+	VERB(quantize, "IN OUT", "a model file rounded to another format or grid, by GPTQ, AWQ …"),
 	.doc =
 		"Rounds the matrices of the GGUF file IN to another format or to a grid and writes the "
 		"GGUF file OUT; biases, metadata and, but for factors that a method moves into them, norms "
@@ -218,8 +216,6 @@ const struct verb verb_quantize = {
 	.takes = "threads|seed|json",
 	.min_operands = 2,
 	.max_operands = 2,
-	.run = quantize_verb,
 	.completes = "FILE",
-	.own = quantize_own,
-	.opts = &opts,
+	VERB_OWN(quantize),
 };

@@ -277,9 +277,7 @@ static int run_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_run = {
-	.name = "run",
-	.operands = "[PROMPT]",
-	.summary = "one answer on standard output",
+	VERB(run, "[PROMPT]", "one answer on standard output"),
 	.doc =
 		"Answers PROMPT, or standard input (without its last newline) if it is not given. On a "
 		"pipe the answer's bytes come as they are; on a terminal control characters are made "
@@ -295,7 +293,5 @@ const struct verb verb_run = {
 	.takes = "Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|"
 			 "Output|outliers|importance",
 	.max_operands = 1,
-	.run = run_verb,
-	.own = run_own,
-	.opts = &opts,
+	VERB_OWN(run),
 };

@@ -218,9 +218,7 @@ out:
 }
 
 const struct verb verb_score = {
-	.name = "score",
-	.operands = "FILE",
-	.summary = "log-probability of each token of a text, perplexity",
+	VERB(score, "FILE", "log-probability of each token of a text, perplexity"),
 	.doc =
 		"Log-probability (natural) of each token of FILE after the first, given those before it, "
 		"and the perplexity of the whole. The text must fit the context. With --twin on, what "
@@ -231,8 +229,6 @@ const struct verb verb_score = {
 	.takes = "Model|Kernels|Exactness|json",
 	.min_operands = 1,
 	.max_operands = 1,
-	.run = score_verb,
-	.own = score_own,
-	.opts = &opts,
+	VERB_OWN(score),
 	.completes = "FILE",
 };

@@ -288,9 +288,7 @@ static int serve_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_serve = {
-	.name = "serve",
-	.operands = "",
-	.summary = "answer requests over HTTP, as OpenAI's interface has them",
+	VERB(serve, "", "answer requests over HTTP, as OpenAI's interface has them"),
 	.doc =
 		"Serves /v1/chat/completions, /v1/completions, /v1/models, /tokenize, /detokenize, /score, "
 		"/health and /metrics until Ctrl-C or SIGTERM, which lets running requests end. Any client "
@@ -303,7 +301,5 @@ const struct verb verb_serve = {
 	.takes =
 		"Model|Kernels|Exactness|Sampling|max-tokens|stop|system|Scheduler|Speculation|Watching|"
 		"record|ascii|theme",
-	.run = serve_verb,
-	.own = serve_own,
-	.opts = &opts,
+	VERB_OWN(serve),
 };

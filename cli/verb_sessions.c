@@ -229,9 +229,7 @@ static int sessions_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_sessions = {
-	.name = "sessions",
-	.operands = "[name|delete|open …]",
-	.summary = "the recordings: list, name, delete, open",
+	VERB(sessions, "[name|delete|open …]", "the recordings: list, name, delete, open"),
 	.doc =
 		"Lists the recordings of the default folder, the last written first: when it began, model, "
 		"turns, tokens, size, its name if it was given one, its lesson, the first question, and "
@@ -244,8 +242,6 @@ const struct verb verb_sessions = {
 	.example = "cutaway sessions --find 'prime numbers'",
 	.takes = "json|csv|Screen",
 	.max_operands = CLI_MAX_OPERANDS,
-	.run = sessions_verb,
 	.completes = "name delete open",
-	.own = sessions_own,
-	.opts = &opts,
+	VERB_OWN(sessions),
 };

@@ -377,9 +377,7 @@ static int simulate_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_simulate = {
-	.name = "simulate",
-	.operands = "",
-	.summary = "a load on up to thousands of replicas, in simulated time",
+	VERB(simulate, "", "a load on up to thousands of replicas, in simulated time"),
 	.doc =
 		"Runs the engine's own scheduler, pages and prefix cache for each replica, without a "
 		"model: a step takes what prices fitted to measured steps say (--fit, --cost), and a "
@@ -392,7 +390,5 @@ const struct verb verb_simulate = {
 	.example = "cutaway simulate --fit session.db --replicas 100 --rate 150 --requests 100000",
 	.takes = "ctx|Scheduler|spec|seed|max-tokens|json|csv|tensor-parallel|pipeline-parallel|"
 			 "micro-batches|sequence-parallel|link|exchange|prefill-least",
-	.run = simulate_verb,
-	.own = simulate_own,
-	.opts = &opts,
+	VERB_OWN(simulate),
 };

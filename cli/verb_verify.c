@@ -314,9 +314,7 @@ static int verify_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_verify = {
-	.name = "verify",
-	.operands = "FILE",
-	.summary = "compute a recording again, compare every hash",
+	VERB(verify, "FILE", "compute a recording again, compare every hash"),
 	.doc =
 		"Gives the recorded tokens of each request to a fresh engine, many rows at a time, and "
 		"compares the hash of every row of logits, and every token that the race or the best logit "
@@ -328,8 +326,6 @@ const struct verb verb_verify = {
 	.takes = "model|Kernels|json",
 	.min_operands = 1,
 	.max_operands = 1,
-	.run = verify_verb,
 	.completes = "RECORDING",
-	.own = verify_own,
-	.opts = &opts,
+	VERB_OWN(verify),
 };

@@ -182,9 +182,7 @@ static int whatif_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_whatif = {
-	.name = "whatif",
-	.operands = "FILE",
-	.summary = "the recorded requests under other settings, without the model",
+	VERB(whatif, "FILE", "the recorded requests under other settings, without the model"),
 	.doc =
 		"Runs the engine's own scheduler, prefix cache and drafter over the requests of the "
 		"recording FILE with the settings given, their tokens taken from the log: hits, pages, "
@@ -195,8 +193,6 @@ const struct verb verb_whatif = {
 	.takes = "model|Scheduler|spec|json",
 	.min_operands = 1,
 	.max_operands = 1,
-	.run = whatif_verb,
 	.completes = "RECORDING",
-	.own = whatif_own,
-	.opts = &opts,
+	VERB_OWN(whatif),
 };

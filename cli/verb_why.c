@@ -34,9 +34,7 @@ static int why_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_why = {
-	.name = "why",
-	.operands = "WHAT [WHERE]",
-	.summary = "explain a decision from the recording alone",
+	VERB(why, "WHAT [WHERE]", "explain a decision from the recording alone"),
 	.doc =
 		"Answers from the log, without a model. WHAT is miss (why the prefix cache had not all of "
 		"a prompt), evict (why a cached page was dropped), preempt (why a request lost its pages), "
@@ -50,8 +48,6 @@ const struct verb verb_why = {
 	.takes = "",
 	.min_operands = 1,
 	.max_operands = 2,
-	.run = why_verb,
 	.completes = "miss evict preempt wait reject token slow price route",
-	.own = why_own,
-	.opts = &opts,
+	VERB_OWN(why),
 };

@@ -37,16 +37,12 @@ static int count_verb(const struct cli *c, struct err *e)
 }
 
 const struct verb verb_count = {
-	.name = "count",
-	.operands = "FILE",
-	.summary = "how long a file is",
+	VERB(count, "FILE", "how long a file is"),
 	.doc = "Counts the bytes of FILE, or its lines.",
 	.example = "cutaway count --lines text.txt",
 	.takes = "json", /* options of others, by group or by name */
 	.min_operands = 1,
 	.max_operands = 1,
-	.run = count_verb,
 	.completes = "FILE",
-	.own = count_own,
-	.opts = &opts,
+	VERB_OWN(count),
 };
