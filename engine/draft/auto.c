@@ -336,20 +336,13 @@ static const struct draft_variant variants[] = {
 };
 
 const struct draft_ops draft_auto = {
-	.name = "auto",
-	.args = "NAME+NAME",
-	.doc =
+	DRAFTER(auto, "auto", "NAME+NAME",
 		"selects the drafter with the highest predicted speedup, by shadow mode and the measured "
-		"cost of rows",
+		"cost of rows"),
 	.needs_pages = true,
 	.cost_rows = DRAFT_COST_ROWS,
-	.open = auto_open,
-	.close = auto_close,
-	.propose = auto_propose,
 	.learn = auto_learn,
 	.forget = auto_forget,
-	.width = auto_width,
 	.weighed = auto_weighed,
 	.chose = auto_chose,
-	.variants = variants,
 };

@@ -165,6 +165,11 @@ struct draft_variant {
 	double rows;         /* its passes for one guess, in rows of the model, roughly */
 };
 
+/* The members that all have: x_open() and so on, and the file's `variants`. */
+#define DRAFTER(x, name_, args_, doc_)                                                             \
+	.name = (name_), .args = (args_), .doc = (doc_), .open = x##_open, .close = x##_close,         \
+	.propose = x##_propose, .width = x##_width, .variants = variants
+
 /* The table; ends with NULL. */
 extern const struct draft_ops *const draft_table[];
 

@@ -429,16 +429,10 @@ static const struct draft_variant variants[] = {
 };
 
 const struct draft_ops draft_eagle = {
-	.name = "eagle",
-	.args = "[FILE,]k[,nodes[,least]]",
-	.doc = "one trained layer on the model's own features: a chain, or a tree of so many nodes",
+	DRAFTER(eagle, "eagle", "[FILE,]k[,nodes[,least]]",
+		"one trained layer on the model's own features: a chain, or a tree of so many nodes"),
 	.computes = true,
 	.cost_rows = NET_COST_ROWS,
-	.open = eagle_open,
-	.close = eagle_close,
-	.propose = eagle_propose,
 	.learn = eagle_learn,
 	.forget = eagle_forget,
-	.width = eagle_width,
-	.variants = variants,
 };

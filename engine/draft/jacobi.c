@@ -148,16 +148,19 @@ static const struct draft_variant variants[] = {
 };
 
 const struct draft_ops draft_jacobi = {
-	.name = "jacobi",
-	.args = "k",
-	.doc = "the model's own predictions of the last step, iterated until they stand",
-	.open = jacobi_open,
-	.close = jacobi_close,
-	.propose = jacobi_propose,
-	.learn = jacobi_learn,
-	.forget = jacobi_forget,
-	.width = jacobi_width,
-	.window = jacobi_window,
-	.beside = "", /* its guesses come from verifying its last ones: without that it has none */
-	.variants = variants,
+	DRAFTER(jacobi, "jacobi", "k",
+		"the model's own predictions of the last step, iterated until they stand"),
+	.learn = jacobi_learn, .forget = jacobi_forget, .window = jacobi_window, .beside = "", /* its
+																							  guesses
+																							  come
+																							  from
+																							  verifying
+																							  its
+																							  last
+																							  ones:
+																							  without
+																							  that
+																							  it has
+																							  none
+																							*/
 };

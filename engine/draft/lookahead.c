@@ -290,15 +290,9 @@ static const struct draft_variant variants[] = {
 };
 
 const struct draft_ops draft_lookahead = {
-	.name = "lookahead",
-	.args = "W,N,G",
-	.doc = "a window of the model's own iterations makes n-grams, a pool of which is verified",
-	.open = lookahead_open,
-	.close = lookahead_close,
-	.propose = lookahead_propose,
+	DRAFTER(lookahead, "lookahead", "W,N,G",
+		"a window of the model's own iterations makes n-grams, a pool of which is verified"),
 	.learn = lookahead_learn,
 	.forget = lookahead_forget,
-	.width = lookahead_width,
 	.window = lookahead_window,
-	.variants = variants,
 };

@@ -332,16 +332,10 @@ static const struct draft_variant variants[] = {
 };
 
 const struct draft_ops draft_medusa = {
-	.name = "medusa",
-	.args = "[FILE,]k[,nodes[,least]]",
-	.doc = "trained heads on the newest feature, one for each position ahead",
+	DRAFTER(medusa, "medusa", "[FILE,]k[,nodes[,least]]",
+		"trained heads on the newest feature, one for each position ahead"),
 	.computes = true,
 	.cost_rows = NET_COST_ROWS,
-	.open = medusa_open,
-	.close = medusa_close,
-	.propose = medusa_propose,
 	.learn = medusa_learn,
 	.forget = medusa_forget,
-	.width = medusa_width,
-	.variants = variants,
 };

@@ -266,15 +266,9 @@ static const struct draft_variant variants[] = {
 };
 
 const struct draft_ops draft_model = {
-	.name = "draft",
-	.args = "[FILE,]k[,nodes[,least]]",
-	.doc = "a smaller model of the same vocabulary",
+	DRAFTER(model_drafter, "draft", "[FILE,]k[,nodes[,least]]",
+		"a smaller model of the same vocabulary"),
 	.computes = true,
 	.cost_rows = NET_COST_ROWS,
-	.open = model_drafter_open,
-	.close = model_drafter_close,
-	.propose = model_drafter_propose,
 	.forget = model_drafter_forget,
-	.width = model_drafter_width,
-	.variants = variants,
 };

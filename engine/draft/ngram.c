@@ -264,13 +264,7 @@ static const struct draft_variant variants[] = {
 };
 
 const struct draft_ops draft_ngram = {
-	.name = "ngram",
-	.args = "k[,min,max[,branches]][,pool]",
-	.doc = "prompt lookup: what followed the longest earlier match of the last tokens",
+	DRAFTER(ngram, "ngram", "k[,min,max[,branches]][,pool]",
+		"prompt lookup: what followed the longest earlier match of the last tokens"),
 	.offer = (const char *const[]){ "ngram", "ngram:4", "ngram:8", NULL },
-	.open = ngram_open,
-	.close = ngram_close,
-	.propose = ngram_propose,
-	.width = ngram_width,
-	.variants = variants,
 };

@@ -142,17 +142,11 @@ static const struct draft_variant variants[] = {
 };
 
 const struct draft_ops draft_skip = {
-	.name = "skip",
-	.args = "layers[,k[,least]]",
-	.doc = "the model's own first layers guess, the others check",
+	DRAFTER(
+		skip, "skip", "layers[,k[,least]]", "the model's own first layers guess, the others check"),
 	.offer = (const char *const[]){ "skip:24", NULL },
 	.needs_pages = true,
 	.computes = true,
 	.layers = true,
-	.open = skip_open,
-	.close = skip_close,
-	.propose = skip_propose,
-	.width = skip_width,
 	.beside = "skip:$l,3",
-	.variants = variants,
 };

@@ -55,12 +55,5 @@ static const struct draft_variant variants[] = {
 };
 
 const struct draft_ops draft_repeat = {
-	.name = "repeat",
-	.args = "k",
-	.doc = "the newest token once more, k times",
-	.open = repeat_open,
-	.close = repeat_close,
-	.propose = repeat_propose,
-	.width = repeat_width,
-	.variants = variants,
+	DRAFTER(repeat, "repeat", "k", "the newest token once more, k times"),
 };
