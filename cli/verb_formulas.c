@@ -48,13 +48,8 @@ static int run_batch(
 	if (!ids)
 		return err_set(e, ERR_MEMORY, "no memory for %d tokens", depth);
 	for (int32_t b = 0; b < batch && more > 0; b++) {
-		struct engine_request q = { .kind = EV_REQUEST_KIND_load,
-			.ids = ids,
-			.n_ids = depth,
-			.max_tokens = info->ctx - depth,
-			.params = SAMPLE_DEFAULTS,
-			.text = "formulas",
-			.ignore_end = true };
+		const struct engine_request q =
+			engine_own_request(EV_REQUEST_KIND_load, ids, depth, info->ctx - depth, "formulas");
 
 		for (int32_t i = 0; i < depth; i++) /* no two prompts have pages in common */
 			ids[i] = (int32_t)((7919LL * i + 104729LL * b + 257) % info->vocab);

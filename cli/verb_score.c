@@ -54,13 +54,7 @@ static void on_event(void *arg, const struct event *ev)
 static int score_text(
 	struct score *s, struct engine *engine, const int32_t *ids, const char *text, struct err *e)
 {
-	struct engine_request q = {
-		.kind = EV_REQUEST_KIND_score,
-		.ids = ids,
-		.n_ids = s->n,
-		.params = SAMPLE_DEFAULTS,
-		.text = text,
-	};
+	const struct engine_request q = engine_own_request(EV_REQUEST_KIND_score, ids, s->n, 0, text);
 	int more = 1;
 	s->logp = calloc((size_t)s->n, sizeof *s->logp);
 	if (!s->logp)

@@ -270,14 +270,8 @@ static int write_text(struct calibration *c, const struct calibration_options *o
 	c->n = CALIBRATION_MOST;
 	for (int32_t i = 0; i < c->n && more > 0; i++) {
 		int32_t *ids = c->ids + (size_t)i * (size_t)c->length;
-		struct engine_request q = { .kind = EV_REQUEST_KIND_load,
-			.ids = ids,
-			.n_ids = 1 + bos,
-			.max_tokens = c->length - 1 - bos,
-			.params = SAMPLE_DEFAULTS,
-			.sample = i,
-			.text = "calibration",
-			.ignore_end = true };
+		struct engine_request q = engine_own_request(
+			EV_REQUEST_KIND_load, ids, 1 + bos, c->length - 1 - bos, "calibration");
 		const uint64_t key[] = { o->seed, (uint64_t)i };
 
 		if (bos)
@@ -286,6 +280,7 @@ static int write_text(struct calibration *c, const struct calibration_options *o
 			ids[bos] = (int32_t)(XXH64(key, sizeof key, (uint64_t)ids[bos] + 1) %
 								 (uint64_t)tokenizer_n_vocab(t));
 		while (tokenizer_is_special(t, ids[bos]));
+		q.sample = i;
 		q.params.temperature = 1;
 		q.params.top_p = 1;
 		q.params.seed = o->seed;

@@ -58,9 +58,7 @@ static int run(
 static int score(
 	struct engine *engine, struct scoring *s, const struct curve_options *o, struct err *e)
 {
-	struct engine_request q = {
-		.kind = EV_REQUEST_KIND_score, .params = SAMPLE_DEFAULTS, .text = "curve"
-	};
+	struct engine_request q;
 	int32_t *ids = NULL;
 	size_t n = 0, cap = 0;
 	int failed =
@@ -68,8 +66,7 @@ static int score(
 
 	if (!failed && n < 2)
 		failed = err_set(e, ERR_USAGE, "a text of at least two tokens is needed, this has %zu", n);
-	q.ids = ids;
-	q.n_ids = (int32_t)n;
+	q = engine_own_request(EV_REQUEST_KIND_score, ids, (int32_t)n, 0, "curve");
 	failed = failed || run(engine, s, &q, e);
 	free(ids);
 	return failed || !s->p->prices.n ? -1 : 0;
@@ -79,13 +76,8 @@ static int score(
 static int time_steps(struct engine *engine, struct scoring *s, struct err *e)
 {
 	const int32_t ids[2] = { 1, 2 };
-	const struct engine_request q = { .kind = EV_REQUEST_KIND_run,
-		.ids = ids,
-		.n_ids = 2,
-		.max_tokens = WARM + TIMED + 1,
-		.params = SAMPLE_DEFAULTS,
-		.text = "curve",
-		.ignore_end = true };
+	const struct engine_request q =
+		engine_own_request(EV_REQUEST_KIND_run, ids, 2, WARM + TIMED + 1, "curve");
 
 	s->n_steps = 0;
 	if (engine_set(engine, "twin", "off", e) || run(engine, s, &q, e))

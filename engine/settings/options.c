@@ -56,3 +56,15 @@ struct engine_request engine_answer_request(const struct answer_settings *a)
 		.priority = a->priority,
 		.deadline = a->deadline };
 }
+
+struct engine_request engine_own_request(enum ev_code_request_kind kind, const int32_t *ids,
+	int32_t n_ids, int32_t n_generated, const char *text)
+{
+	return (struct engine_request){ .kind = kind,
+		.ids = ids,
+		.n_ids = n_ids,
+		.max_tokens = n_generated,
+		.params = SAMPLE_DEFAULTS,
+		.text = text,
+		.ignore_end = n_generated > 0 };
+}

@@ -66,5 +66,9 @@ struct engine_request {
 /* A request with what settings say of it; the stops stay theirs. The caller adds kind, ids and the
  * rest. */
 struct engine_request engine_answer_request(const struct answer_settings *a);
+/* A request of the program's own, by default settings; ids stay the caller's. n_generated: so many
+ * tokens, whatever ends an answer; 0: it is scored. */
+struct engine_request engine_own_request(enum ev_code_request_kind kind, const int32_t *ids,
+	int32_t n_ids, int32_t n_generated, const char *text);
 
 #endif

@@ -63,21 +63,20 @@ struct bench_figure bench_single(double value)
 	return (struct bench_figure){ value, value, value, 1, NAN, NULL };
 }
 
-int64_t bench_submit(
-	struct bench *b, int32_t at, int32_t n_ids, int32_t n_generated, bool greedy, struct err *e)
+static int64_t submit(struct bench *b, const int32_t *ids, int32_t n_ids, int32_t n_generated,
+	bool greedy, struct err *e)
 {
-	struct engine_request q = {
-		.kind = EV_REQUEST_KIND_load,
-		.ids = b->ids + at,
-		.n_ids = n_ids,
-		.max_tokens = n_generated,
-		.params = SAMPLE_DEFAULTS,
-		.text = "bench",
-		.ignore_end = true,
-	};
+	struct engine_request q =
+		engine_own_request(EV_REQUEST_KIND_load, ids, n_ids, n_generated, "bench");
 	if (greedy)
 		q.params.temperature = 0;
 	return engine_submit(b->engine, &q, e);
+}
+
+int64_t bench_submit(
+	struct bench *b, int32_t at, int32_t n_ids, int32_t n_generated, bool greedy, struct err *e)
+{
+	return submit(b, b->ids + at, n_ids, n_generated, greedy, e);
 }
 
 /* Steps until n tokens were generated since the counters were set to 0, or nothing is left to
@@ -173,18 +172,9 @@ static int collect_steps(
 	int32_t prompt[PATTERN * TIMES];
 	for (int i = 0; i < PATTERN * TIMES; i++)
 		prompt[i] = b->ids[i % PATTERN];
-	struct engine_request q = {
-		.kind = EV_REQUEST_KIND_load,
-		.ids = prompt,
-		.n_ids = PATTERN * TIMES,
-		.max_tokens = bench_tokens_of(b, 0.5, 96),
-		.params = SAMPLE_DEFAULTS,
-		.text = "bench",
-		.ignore_end = true,
-	};
-	q.params.temperature = 0;
 	int more = 1;
-	if (engine_set(b->engine, "spec", spec, e) || engine_submit(b->engine, &q, e) < 0)
+	if (engine_set(b->engine, "spec", spec, e) ||
+		submit(b, prompt, PATTERN * TIMES, bench_tokens_of(b, 0.5, 96), true, e) < 0)
 		return -1;
 	while (!engine_idle(b->engine) && (more = engine_step(b->engine, e)) > 0)
 		if (!b->step.prefill_rows && b->step.rows == rows)
@@ -215,18 +205,9 @@ static double time_turn(struct bench *b, int32_t place, struct err *e)
 
 	memcpy(prompt, b->ids, CACHED * sizeof *prompt);
 	memcpy(prompt + CACHED, b->ids + CACHED + place, TURN * sizeof *prompt);
-	struct engine_request q = {
-		.kind = EV_REQUEST_KIND_load,
-		.ids = prompt,
-		.n_ids = CACHED + TURN,
-		.max_tokens = 1,
-		.params = SAMPLE_DEFAULTS,
-		.text = "bench",
-		.ignore_end = true,
-	};
 	b->n_tokens = 0;
 	double start = bench_now();
-	if (engine_submit(b->engine, &q, e) < 0 || bench_step_until(b, 1, e))
+	if (submit(b, prompt, CACHED + TURN, 1, false, e) < 0 || bench_step_until(b, 1, e))
 		return -1;
 	double end = bench_now();
 	return step_to_end(b, e) ? -1 : end - start;
@@ -272,20 +253,10 @@ static double time_repeating(struct bench *b, const char *text, const char *spec
 	double start = 0, end;
 	if (tokenizer_encode(engine_tokenizer(b->engine), text, strlen(text), false, &ids, &n, &cap, e))
 		return -1;
-	struct engine_request q = {
-		.kind = EV_REQUEST_KIND_load,
-		.ids = ids,
-		.n_ids = (int32_t)n,
-		.max_tokens = GENERATED,
-		.params = SAMPLE_DEFAULTS,
-		.text = "bench",
-		.ignore_end = true,
-	};
-	q.params.temperature = 0;
 	b->n_tokens = 0;
 	memset(b->token, 0, sizeof b->token);
-	int status = engine_set(b->engine, "spec", spec, e) || engine_submit(b->engine, &q, e) < 0 ||
-				 bench_step_until(b, 1, e);
+	int status = engine_set(b->engine, "spec", spec, e) ||
+				 submit(b, ids, (int32_t)n, GENERATED, true, e) < 0 || bench_step_until(b, 1, e);
 	free(ids);
 	start = bench_now();
 	if (status || step_to_end(b, e) || engine_set(b->engine, "spec", "off", e))

@@ -46,19 +46,11 @@ static int32_t company_tokens(const struct certify_plan *p)
 static struct engine_request request_of(const struct certify_run *r, enum ev_code_request_kind kind,
 	int32_t at, int32_t n, int32_t n_generated)
 {
-	struct engine_request q = {
-		.kind = kind,
-		.ids = r->ids + at,
-		.n_ids = n,
-		.max_tokens = n_generated,
-		.params = SAMPLE_DEFAULTS,
-		.text = "certify",
-		.deadline = 1 << 20,
-		.ignore_end = true,
-	};
+	struct engine_request q = engine_own_request(
+		kind, r->ids + at, n, n_generated ? n_generated : company_tokens(r->plan), "certify");
+	q.ignore_end = true;
+	q.deadline = 1 << 20;
 	q.params.seed = 7;
-	if (!n_generated)
-		q.max_tokens = company_tokens(r->plan);
 	if (r->plan->axes->start >= 0 && kind == EV_REQUEST_KIND_load && at < CERTIFY_LONGEST)
 		q.ids += CERTIFY_LONGEST; /* no slice of the text begins with the token that ends an input
 								   */

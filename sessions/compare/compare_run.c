@@ -145,17 +145,14 @@ static int score(const struct compare_plan *p, const struct compare_answer *a, i
 	struct engine *engine = p->session[side]->engine;
 	const size_t from = t->n_ids[side], n = from + (size_t)a->n;
 	int32_t *ids = malloc(n * sizeof *ids);
-	const struct engine_request q = { .kind = EV_REQUEST_KIND_score,
-		.ids = ids,
-		.n_ids = (int32_t)n,
-		.params = SAMPLE_DEFAULTS,
-		.text = t->text };
+	struct engine_request q;
 	int rc;
 
 	if (!ids)
 		return err_set(e, ERR_MEMORY, "no memory for a text of %zu tokens", n);
 	memcpy(ids, t->ids[side], from * sizeof *ids);
 	memcpy(ids + from, a->id, (size_t)a->n * sizeof *ids);
+	q = engine_own_request(EV_REQUEST_KIND_score, ids, (int32_t)n, 0, t->text);
 	compare_mark(engine, side, COMPARE_SCORE, (int64_t)from, p->label[side]);
 	rc = submit(p, side, &q, e);
 	free(ids);

@@ -63,11 +63,8 @@ int apart_end(struct apart *a, struct engine *e, struct err *err)
 
 int apart_next(struct apart *a, struct engine *e, struct err *err)
 {
-	struct engine_request q = { .kind = EV_REQUEST_KIND_score,
-		.ids = a->ids,
-		.n_ids = a->n_ids,
-		.params = SAMPLE_DEFAULTS,
-		.text = "price" };
+	const struct engine_request q =
+		engine_own_request(EV_REQUEST_KIND_score, a->ids, a->n_ids, 0, "price");
 	struct apart_case *c = &a->one[a->next];
 	struct err undo = { 0 };
 

@@ -128,11 +128,8 @@ static void on_event(void *arg, const struct event *ev)
 static int hash_rows(
 	const struct run *r, struct engine *engine, bool until_parted, struct hashing *h, struct err *e)
 {
-	struct engine_request q = { .kind = EV_REQUEST_KIND_score,
-		.ids = r->ids,
-		.n_ids = r->n + 1,
-		.params = SAMPLE_DEFAULTS,
-		.text = "bisect" };
+	const struct engine_request q =
+		engine_own_request(EV_REQUEST_KIND_score, r->ids, r->n + 1, 0, "bisect");
 
 	if (engine_add_sink(engine, on_event, h))
 		return err_set(e, ERR_MEMORY, "the engine takes no sink");

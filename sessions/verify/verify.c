@@ -277,11 +277,8 @@ static int try_drawn(struct run *r, const struct history_request *q, const int32
 	const struct verify_difference *d = &sum->first.first;
 	int32_t next = d->row + 1;
 	struct next_row n = { .pos = q->row[d->row].pos + 1, .hash = EV_NULL_I };
-	struct engine_request s = { .kind = EV_REQUEST_KIND_score,
-		.ids = ids,
-		.n_ids = n.pos + 1,
-		.params = SAMPLE_DEFAULTS,
-		.text = "verify" };
+	const struct engine_request s =
+		engine_own_request(EV_REQUEST_KIND_score, ids, n.pos + 1, 0, "verify");
 
 	if (next >= q->take[d->take].first + q->take[d->take].n || q->row[next].hash == EV_NULL_I)
 		return 0;
