@@ -448,10 +448,3 @@ void engine_note_trim(struct engine *e, int64_t request, int64_t tokens, int64_t
 	ev.u.trim.turns = turns;
 	stream_emit(&e->stream, &ev);
 }
-
-void engine_check(const struct engine *e)
-{
-	memory_check(&e->memory);
-	prefix_check(&e->prefix);
-	sched_check(&e->sched);
-}

@@ -157,7 +157,4 @@ void engine_observe(struct engine *e, bool on);
 /* Observes every row of the next step, whatever attention-every says: for single-stepping. */
 void engine_look_closely(struct engine *e);
 
-/* Checks every invariant of pages, cache and queues; asserts. For tests. */
-void engine_check(const struct engine *e);
-
 #endif

@@ -390,9 +390,3 @@ size_t memory_most_pages(const struct memory *m)
 		most = m->pages[g].n_pages > most ? m->pages[g].n_pages : most;
 	return (size_t)most;
 }
-
-void memory_check(const struct memory *m)
-{
-	for (int32_t g = 0; g < m->spec.n; g++)
-		pages_check(&m->pages[g]);
-}

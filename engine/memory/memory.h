@@ -234,6 +234,4 @@ extern const struct memory_kind *const memory_kinds[];
 /* By the code in the log; NULL: there is none. */
 const struct memory_kind *memory_kind_of(int64_t code);
 
-void memory_check(const struct memory *m);
-
 #endif

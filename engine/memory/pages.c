@@ -189,26 +189,3 @@ void pages_unpin(struct pages *pool, int32_t page, int64_t pin, int32_t block)
 	pool->n_pinned--;
 	emit_change(pool, EV_PAGE_unpin, page, EV_NULL_I, block, pin);
 }
-
-void pages_check(const struct pages *pool)
-{
-	int32_t n_free = 0, n_used = 0, n_shared = 0, n_pinned = 0, on_list = 0;
-
-	for (int32_t i = 0; i < pool->n_pages; i++) {
-		const struct page *p = &pool->page[i];
-		assert(p->refs >= 0);
-		assert(p->is_free == (p->refs == 0 && !p->cached));
-		assert(!p->pins || p->cached);
-		n_free += p->is_free;
-		n_used += p->refs > 0;
-		n_shared += p->refs > 1;
-		n_pinned += p->pins > 0;
-	}
-	for (int32_t i = pool->free_head; i >= 0; i = pool->page[i].next) {
-		assert(pool->page[i].is_free && on_list < pool->n_pages);
-		on_list++;
-	}
-	assert(n_free == pool->n_free && on_list == n_free);
-	assert(n_used == pool->n_used && n_shared == pool->n_shared && n_pinned == pool->n_pinned);
-	(void)n_free, (void)n_used, (void)n_shared, (void)n_pinned, (void)on_list;
-}

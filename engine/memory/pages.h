@@ -1,12 +1,11 @@
 /* A pool of pages: who reads which page. Paged attention's block manager (Kwon et al. 2023, section
  * 4). What a page holds is its memory group's (memory.h).
  *
- * Invariants (pages_check): (1) a page is free, or it has readers (refs > 0), or the prefix cache
- * keeps it, or both; (2) a free page is on the free list exactly once; (3) a page with more than
- * one reader, or kept by the cache, is never written: pages_writable() copies it first; (4) counts
- * agree with the pages; (5) what a pin keeps the cache keeps. Every change is told through
- * `on_change`. Thread: the engine's. After open
- * nothing is allocated. */
+ * Invariants (tests check them: pages_check): (1) a page is free, or it has readers (refs > 0), or
+ * the prefix cache keeps it, or both; (2) a free page is on the free list exactly once; (3) a page
+ * with more than one reader, or kept by the cache, is never written: pages_writable() copies it
+ * first; (4) counts agree with the pages; (5) what a pin keeps the cache keeps. Every change is
+ * told through `on_change`. Thread: the engine's. After open nothing is allocated. */
 #ifndef CUTAWAY_ENGINE_MEMORY_PAGES_H
 #define CUTAWAY_ENGINE_MEMORY_PAGES_H
 
@@ -78,7 +77,5 @@ void pages_unpin(struct pages *p, int32_t page, int64_t pin, int32_t block);
 
 /* The contents of one page to another. */
 void pages_copy(struct pages *p, int32_t to, int32_t from);
-
-void pages_check(const struct pages *p);
 
 #endif

@@ -7,8 +7,8 @@
  * the path lacks the request computes that asked for the pin: a pin grows with its blocks, so none
  * of them is lost in between. Pins that begin alike share pages, and each page counts once.
  *
- * Invariants (pins_check): (1) a page has as many pins as keep it, and a node as many as pass
- * through it; (2) what a pin has reached is in the tree. Thread: the engine's. */
+ * Invariants (tests check them: pins_check): (1) a page has as many pins as keep it, and a node as
+ * many as pass through it; (2) what a pin has reached is in the tree. Thread: the engine's. */
 #ifndef CUTAWAY_ENGINE_MEMORY_PIN_H
 #define CUTAWAY_ENGINE_MEMORY_PIN_H
 
@@ -40,7 +40,5 @@ int32_t pins_shared(
  * NULL: none of them. */
 struct pin *pins_giving(
 	const struct prefix *p, const int32_t *ids, int32_t n_blocks, int32_t *blocks);
-
-void pins_check(const struct prefix *p);
 
 #endif

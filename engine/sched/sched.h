@@ -11,9 +11,9 @@
  * Pages come from the free list, then from the prefix cache, then from a running request that
  * was admitted later, which is preempted and recomputed.
  *
- * Invariants (sched_check): (1) a request is in a slot or in the queue, never both; (2) the pages
- * of a running request cover its computed positions; (3) readers counted over block tables equal
- * the pools'. */
+ * Invariants (tests check them: sched_check): (1) a request is in a slot or in the queue, never
+ * both; (2) the pages of a running request cover its computed positions; (3) readers counted over
+ * block tables equal the pools'. */
 #ifndef CUTAWAY_ENGINE_SCHED_H
 #define CUTAWAY_ENGINE_SCHED_H
 
@@ -165,7 +165,5 @@ bool sched_ensure_pages(
 	struct sched *s, const struct plan *p, struct request *r, int32_t pos, int32_t end);
 /* r was just refused pages: it waits, or ends if no other request could ever free one. */
 void sched_denied(struct sched *s, const struct plan *p, struct request *r);
-
-void sched_check(const struct sched *s);
 
 #endif

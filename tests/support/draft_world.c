@@ -1,5 +1,6 @@
 /* See draft_world.h. */
 #include "tests/support/draft_world.h"
+#include "tests/support/invariants.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/invariants.h"
 #include "tests/support/sched_toy.h"
 
 static void on_event(void *arg, const struct event *ev)

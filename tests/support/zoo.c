@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "engine/core/engine.h"
+#include "tests/support/invariants.h"
 #include "tests/support/zoo.h"
 
 enum { SEQUENCES = 3, MOST = 128, GREEDY = 16 };

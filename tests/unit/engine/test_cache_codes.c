@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "engine/core/engine_impl.h"
+#include "tests/support/invariants.h"
 #include "tests/support/tiny.h"
 
 enum { PROMPT = 300, DRAWN = 100, FIRST_CODED = K_RECENT + K_SPAN - 1 };

@@ -14,6 +14,7 @@
 
 #include "engine/core/engine_impl.h"
 #include "engine/core/compute.h"
+#include "tests/support/invariants.h"
 
 enum { N = 64, MOST = 128 };
 static const char *const models[] = { "llada", "dream" };

@@ -15,6 +15,7 @@
 #include "engine/core/engine_impl.h"
 #include "engine/observe/roof.h"
 #include "tests/support/allocations.h"
+#include "tests/support/invariants.h"
 #include "tests/support/tiny.h"
 
 enum { MAX_REQUESTS = 64, MAX_TOKENS = 256 };

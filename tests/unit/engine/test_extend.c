@@ -27,6 +27,7 @@
 #include "tui/app/layout.h"
 #include "tests/support/tiny.h"
 #include "tests/support/canvas_text.h"
+#include "tests/support/invariants.h"
 
 extern const struct draft_ops draft_ngram;
 extern const struct search_ops search_best;

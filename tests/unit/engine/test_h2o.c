@@ -14,6 +14,7 @@
 
 #include "engine/core/engine_impl.h"
 #include "engine/observe/probe.h"
+#include "tests/support/invariants.h"
 #include "tests/support/tiny.h"
 
 /* Two spans of 128 end within the prompt, one while tokens are drawn. */

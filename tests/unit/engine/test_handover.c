@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "engine/core/handover_impl.h"
+#include "tests/support/invariants.h"
 #include "tests/support/tiny.h"
 
 enum { MOST = 1024, TOKENS = 10, PROMPTS = 5, ROUNDS = 2 };

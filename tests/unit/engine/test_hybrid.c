@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "engine/core/engine.h"
+#include "tests/support/invariants.h"
 
 enum { N_PROMPT = 45, N_NEW = 50, MOST = N_PROMPT + N_NEW };
 

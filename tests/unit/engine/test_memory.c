@@ -17,6 +17,7 @@
 #include "tests/extend/memory_lately.c"
 #include "tests/extend/policy_longest.c"
 #include "tests/extend/visible_chunk.c"
+#include "tests/support/invariants.h"
 
 extern const struct sched_policy policy_fcfs, policy_shortest;
 const struct sched_policy *const sched_policies[] = { &policy_fcfs, &policy_shortest,

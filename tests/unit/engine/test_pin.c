@@ -14,6 +14,7 @@
 #include "base/duration.h"
 #include "engine/core/actor.h"
 #include "engine/core/engine.h"
+#include "tests/support/invariants.h"
 #include "tests/support/tiny.h"
 
 enum { PAGES = 24, SIZE = 16, DOCUMENT = 100, QUESTION = 10, MOST = 64 };

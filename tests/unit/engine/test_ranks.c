@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "engine/core/engine_impl.h"
+#include "tests/support/invariants.h"
 #include "tests/support/thorough.h"
 #include "tests/support/tiny.h"
 

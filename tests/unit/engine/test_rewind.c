@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "engine/core/engine.h"
+#include "tests/support/invariants.h"
 #include "tests/support/tiny.h"
 
 enum { MAX_REQUESTS = 64, MAX_POS = 256, N_PROMPT = 21 };

@@ -16,6 +16,7 @@
 #include "engine/observe/probe.h"
 #include "engine/search/search.h"
 #include "kernels/arith.h"
+#include "tests/support/invariants.h"
 #include "tests/support/tiny.h"
 
 enum { PROMPT = 37, MOST = 64, N_SAMPLES = 6, VOCAB = 512 };

@@ -13,6 +13,7 @@
 #include "engine/core/engine_impl.h"
 #include "engine/core/measure.h"
 #include "engine/draft/shadow.h"
+#include "tests/support/invariants.h"
 #include "tests/support/tiny.h"
 
 enum { TOKENS = 400, SPECS = 8 };

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "engine/core/engine.h"
+#include "tests/support/invariants.h"
 #include "tests/support/thorough.h"
 
 enum { CTX = 8448, LONG = 8192, PAGE = 16, N_PROMPT = 24, IN_USE = 8 };

@@ -13,6 +13,7 @@
 
 #include "engine/core/engine_impl.h"
 #include "engine/visibility/visibility.h"
+#include "tests/support/invariants.h"
 #include "tests/support/tiny.h"
 
 static struct visible parse(const char *spec)

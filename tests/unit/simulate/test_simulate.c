@@ -13,6 +13,7 @@
 #include "base/router.h"
 #include "simulate/replica.h"
 #include "simulate/simulate.h"
+#include "tests/support/invariants.h"
 
 static const struct cost by_step = { .ns = { [COST_step] = 1e9 }, .token_bytes = 1000 };
 static const struct cost by_rows = {
