@@ -390,3 +390,10 @@ size_t text_line(const char *text, int w, bool ascii, size_t *next)
 		*next = 1;
 	return at;
 }
+
+bool text_ends(const char *text, const char *end)
+{
+	const size_t n = strlen(text), m = strlen(end);
+
+	return n >= m && !strcmp(text + n - m, end);
+}

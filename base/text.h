@@ -63,5 +63,7 @@ char *text_shell(const char *text);
  * there is a space; *next: where the line after begins (past a space or a newline; 0 only at the
  * end of text). */
 size_t text_line(const char *text, int w, bool ascii, size_t *next);
+/* Whether it ends so. */
+bool text_ends(const char *text, const char *end);
 
 #endif

@@ -9,14 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 enum { TRIES = 1000 };
-
-static bool ends_with(const char *s, const char *end)
-{
-	size_t n = strlen(s), m = strlen(end);
-
-	return n >= m && !strcmp(s + n - m, end);
-}
 
 static bool is_database(const char *path)
 {
@@ -28,8 +23,8 @@ static bool is_database(const char *path)
 
 	if (fd >= 0)
 		close(fd);
-	return same || ends_with(path, "-wal") || ends_with(path, "-shm") ||
-		   ends_with(path, "-journal");
+	return same || text_ends(path, "-wal") || text_ends(path, "-shm") ||
+		   text_ends(path, "-journal");
 }
 
 /* Opens a temporary file next to path. If path exists (old), its mode is copied. */

@@ -171,14 +171,13 @@ static int measure_all(
 
 static int write_svg(const struct curve *v, const char *model, struct err *e)
 {
-	const char *slash = strrchr(model, '/');
 	struct whole_file f;
 
 	if (!opts.svg)
 		return 0;
 	if (whole_file_open(&f, opts.svg, e))
 		return -1;
-	curve_svg(v->point, v->n, slash ? slash + 1 : model, f.out);
+	curve_svg(v->point, v->n, basename(model), f.out);
 	return whole_file_close(&f, 0, e);
 }
 

@@ -5,12 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool ends_with(const char *name, const char *end)
-{
-	const size_t n = strlen(name), m = strlen(end);
-
-	return n >= m && !strcmp(name + n - m, end);
-}
+#include "base/text.h"
 
 bool change_is_matrix(const struct gguf_tensor *t)
 {
@@ -19,9 +14,9 @@ bool change_is_matrix(const struct gguf_tensor *t)
 		"time_mix_lerp_fused.weight", "time_mix_r_k.weight", "channel_mix_lerp_k.weight" };
 
 	for (size_t i = 0; i < sizeof not / sizeof *not ; i++)
-		if (ends_with(t->name, not [i]))
+		if (text_ends(t->name, not [i]))
 			return false;
-	return t->n_dims > 1 && ends_with(t->name, ".weight");
+	return t->n_dims > 1 && text_ends(t->name, ".weight");
 }
 
 int32_t change_layer_of(const char *name)

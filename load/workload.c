@@ -34,8 +34,7 @@ struct workload {
 	int32_t n_kinds, n_slots;                /* slots: of each kind `live`, or one a user */
 	struct slot *slot;
 	int64_t number, n_streams, n_cut;
-	double next_s;  /* open */
-	double phase_s; /* on-off: time within on phases before which the newest arrival was */
+	double next_s; /* open */
 	double on_left_s;
 	int64_t n_phases;
 	struct trace_file trace;

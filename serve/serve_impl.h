@@ -248,7 +248,7 @@ struct serve {
 	atomic_int resuming;           /* calls that do so now */
 	int32_t n_open;                /* choices of all jobs that have not finished */
 	int32_t n_deferred;            /* jobs; the HTTP thread's */
-	int64_t n_jobs, n_unseeded;
+	int64_t n_jobs;
 	struct metrics_http http;
 };
 

@@ -35,10 +35,8 @@ static void on_request(struct reading *g, const struct history_request *r, int64
 	struct measured *m = g->m;
 	struct asked *q;
 
-	if (!is_answer(r) || !r->n_prompt || m->n == MOST_REQUESTS) {
-		m->n_left_out++;
+	if (!is_answer(r) || !r->n_prompt || m->n == MOST_REQUESTS)
 		return;
-	}
 	if (!ARRAY_ROOM(m->asked, m->cap, m->n + 1)) {
 		g->no_memory = true;
 		return;
@@ -60,7 +58,6 @@ static void on_request(struct reading *g, const struct history_request *r, int64
 static void on_finish(struct reading *g, struct asked *q, const struct ev_finish *f, double now_s)
 {
 	q->t.n_cached = f->hit > 0 ? (int32_t)f->hit : 0;
-	g->m->n_left_out += !q->a.n_output;
 	tally_ended(&g->m->point.tally, &q->t, !q->a.n_output, now_s);
 }
 

@@ -30,7 +30,6 @@ struct measured {
 	struct engine_options engine; /* its settings of the group Scheduler, ctx, and its ranks */
 	struct fleet_counts counts;   /* steps, rows and busy_s */
 	struct load_point point;
-	int64_t n_left_out;  /* requests that drew nothing, or were no answers */
 	int n_memories;      /* memory groups of its model */
 	struct asked *asked; /* [n] in order of arrival */
 	int64_t n, cap;

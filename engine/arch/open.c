@@ -138,8 +138,7 @@ static void plan_tensors(struct model *m, const struct gguf *g, struct err *e)
  * `cutaway quantize` or `cutaway prune` made says itself what it is, and from what. */
 static void name_model(struct model *m, const struct gguf *g)
 {
-	const char *path = gguf_path(g), *slash = strrchr(path, '/');
-	const char *base = slash ? slash + 1 : path;
+	const char *base = basename(gguf_path(g));
 	const char *type = k_types[model_weight_type(g)].name;
 	struct gguf_text stated = { type, strlen(type) }, pruned = { "", 0 };
 	size_t n = strlen(base);

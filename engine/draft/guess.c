@@ -101,17 +101,11 @@ static int32_t guess_likeliest(const struct guesser *g, const float *logits,
 
 /* ---- the first to arrive ---- */
 
-static bool has_penalties(const struct sample_params *p)
-{
-	return p->penalty_window > 0 &&
-		   (p->repeat_penalty != 1 || p->frequency_penalty != 0 || p->presence_penalty != 0);
-}
-
 /* The last tokens, as many as the penalties use. */
 static int32_t write_history(
 	const struct guesser *g, const struct draft_job *job, const int32_t *path, int32_t depth)
 {
-	int32_t window = has_penalties(job->params) ? job->params->penalty_window : 0;
+	int32_t window = sampler_has_penalties(job->params) ? job->params->penalty_window : 0;
 	int32_t n = window < job->n ? window : job->n;
 
 	memcpy(g->history, job->ids + job->n - n, (size_t)n * sizeof *g->history);
@@ -240,7 +234,7 @@ int32_t guess_row(struct guesser *g, const struct draft_job *job, const int32_t 
 	if (!isfinite(stats->max))
 		return 0;
 	fan = fan < SAMPLE_CANDIDATES ? fan : SAMPLE_CANDIDATES;
-	if (greedy && !has_penalties(job->params) && !job->params->logit_bias.n) {
+	if (greedy && !sampler_has_penalties(job->params) && !job->params->logit_bias.n) {
 		n = guess_likeliest(g, logits, stats, fan, out);
 	} else {
 		pick(g, job, path, depth, logits, stats, &r);

@@ -19,6 +19,7 @@
 
 #include "base/array.h"
 #include "base/paths.h"
+#include "base/text.h"
 
 enum {
 	VERSION = 1,
@@ -214,13 +215,6 @@ struct entry {
 	struct timespec used;
 };
 
-static bool ends_with(const char *s, const char *end)
-{
-	size_t n = strlen(s), m = strlen(end);
-
-	return n >= m && !strcmp(s + n - m, end);
-}
-
 /* An unfinished file that nobody is writing. */
 static bool is_orphan(int dir, const char *file)
 {
@@ -261,7 +255,7 @@ static int scan(const char *folder, DIR **dir, struct entry **out, struct err *e
 	while ((d = readdir(*dir))) {
 		if (is_orphan(dirfd(*dir), d->d_name))
 			unlinkat(dirfd(*dir), d->d_name, 0);
-		if (!ends_with(d->d_name, ending) ||
+		if (!text_ends(d->d_name, ending) ||
 			fstatat(dirfd(*dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) || S_ISDIR(st.st_mode))
 			continue;
 		if (!ARRAY_ROOM(*out, cap, n + 1))

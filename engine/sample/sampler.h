@@ -110,4 +110,11 @@ void sampler_reject_end(struct sampler *s, int32_t accepted, struct sample_resul
 /* The u that sampler_reject_next draws for a candidate. */
 float sampler_accept_u(const struct sampler *s, int32_t draft, struct sample_key key);
 
+/* What moves logits of their own: a draw without it needs no row (sampler_listed.c). */
+static inline bool sampler_has_penalties(const struct sample_params *p)
+{
+	return p->penalty_window > 0 &&
+		   (p->repeat_penalty != 1 || p->frequency_penalty != 0 || p->presence_penalty != 0);
+}
+
 #endif

@@ -134,13 +134,6 @@ static inline float sampler_floor_of_min_p(float min_p, float max)
 	return max + (k_log(weight > 1e-30f ? weight : 1e-30f) - SAMPLER_SLACK);
 }
 
-/* What moves logits of their own: a draw without it needs no row (sampler_listed.c). */
-static inline bool sampler_has_penalties(const struct sample_params *p)
-{
-	return p->penalty_window > 0 &&
-		   (p->repeat_penalty != 1 || p->frequency_penalty != 0 || p->presence_penalty != 0);
-}
-
 /* sampler.c: drops the row before. The caller counts for the penalties. */
 void sampler_begin(struct sampler *s, const float *logits, const struct k_logit_stats *stats,
 	const struct sample_params *params, struct sample_key key);

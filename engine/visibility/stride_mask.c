@@ -25,13 +25,6 @@ const struct visible_policy visible_dilated = { .name = "dilated",
 	.see = dilated_see,
 	.stride_mask = dilated_mask };
 
-static int32_t see_all(const int32_t *arg, int32_t pos, struct k_range *out)
-{
-	(void)arg;
-	out[0] = (struct k_range){ 0, pos + 1 };
-	return 1;
-}
-
 static struct k_stride_mask strided_mask(const int32_t *arg, int32_t pos)
 {
 	return (struct k_stride_mask){ arg[0], arg[0] - pos % arg[0], 1,
@@ -43,7 +36,7 @@ const struct visible_policy visible_strided = { .name = "strided",
 	.doc = "the last W positions, and each that lies a multiple of S back",
 	.offer = "stride:64+window:64",
 	.n_ranges = 1,
-	.see = see_all,
+	.see = visible_see_all,
 	.stride_mask = strided_mask };
 
 static struct k_stride_mask fixed_mask(const int32_t *arg, int32_t pos)
@@ -56,5 +49,5 @@ const struct visible_policy visible_fixed = { .name = "fixed",
 	.doc = "those of its own block of B, and the last C of each block before",
 	.offer = "block:128+last:32",
 	.n_ranges = 1,
-	.see = see_all,
+	.see = visible_see_all,
 	.stride_mask = fixed_mask };

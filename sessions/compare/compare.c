@@ -232,13 +232,6 @@ void compare_fold(struct compare *c, int side, const struct event *ev)
 
 /* ---- files ---- */
 
-static const char *name_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 struct reading {
 	struct compare *c;
 	int side;
@@ -261,7 +254,7 @@ int compare_read(struct compare *c, int side, const char *path, struct err *e)
 
 	for (int i = 0; i < 2; i++)
 		if (side < 0 || side == i)
-			snprintf(c->side[i].label, sizeof c->side[i].label, "%s", name_of(path));
+			snprintf(c->side[i].label, sizeof c->side[i].label, "%s", basename(path));
 	return reader_each(path, kinds, 0, fold, &(struct reading){ c, side }, e)
 			   ? -1
 			   : compare_check(c, side < 0 ? path : NULL, e);

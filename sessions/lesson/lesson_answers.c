@@ -62,8 +62,7 @@ static int check_size(struct foreign *f, const char *path, struct err *e)
 /* The name that the reader gave, or the recording's. */
 static void name_reader(struct answer *row, sqlite3_stmt *s, const char *path)
 {
-	const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
-	const char *dot = strrchr(file, '.');
+	const char *file = basename(path), *dot = strrchr(file, '.');
 	char *reader = text_of(s, 10);
 
 	if (!reader || !*reader) {

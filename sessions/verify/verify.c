@@ -211,7 +211,6 @@ static void report_progress(struct run *r)
 static int open_engine(struct run *r)
 {
 	struct session_options o = { .engine = r->o->engine, .sink = on_event, .arg = r };
-	int64_t start = now_ns();
 
 	o.engine.abandon = r->o->stop;
 	if (jobs_size(&r->jobs, r->h, &o.engine, r->e) || session_open(&r->session, &o, r->e))
@@ -227,7 +226,6 @@ static int open_engine(struct run *r)
 	engine_observe(r->session.engine, false);
 	if (session_begin(&r->session, NULL, NULL, r->e))
 		return -1;
-	r->sum->open_seconds = (double)(now_ns() - start) * 1e-9;
 	return 0;
 }
 

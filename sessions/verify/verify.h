@@ -61,7 +61,7 @@ struct verify_summary {
 	char backend[16], isa[16];
 	int32_t threads, n_requests, n_differ, n_broken;
 	int64_t rows, draws, hash_alone;
-	double open_seconds, seconds; /* opening the engine; computing and comparing */
+	double seconds; /* computing and comparing */
 	/* wall time of the recording's steps; of all, whatever the range */
 	double recorded_seconds;
 	/* the first difference in the recording's order; what: NOTHING if none */

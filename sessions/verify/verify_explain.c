@@ -3,15 +3,8 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "kernels/arith.h"
 #include "sessions/verify/verify.h"
-
-static uint32_t bits(float x)
-{
-	uint32_t b;
-
-	memcpy(&b, &x, sizeof b);
-	return b;
-}
 
 static void print_clean(FILE *out, const char *text)
 {
@@ -65,7 +58,7 @@ static void print_stage(const struct bisect *b, FILE *out)
 		fprintf(out, "layer %d, ", b->layer);
 	fprintf(out, "stage %s, %s[%d]\n", b->stage, b->part, b->index);
 	fprintf(out, "  %-14s %.9g (%08x)\n  %-14s %.9g (%08x)\n", a, (double)b->value_a,
-		bits(b->value_a), c, (double)b->value_b, bits(b->value_b));
+		k_bits(b->value_a), c, (double)b->value_b, k_bits(b->value_b));
 	fprintf(out, "  %d of the %d values of that stage differ\n", b->n_differ, b->n_values);
 }
 

@@ -148,13 +148,6 @@ static void draw_column(const struct diff_screen *s, int side, struct pen *pen)
 		pen_text(pen, 0, 0, "nothing was drawn", -1);
 }
 
-static const char *file_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static void draw_title(const struct diff_screen *s, int side, struct pen *pen)
 {
 	const struct diff_side *d = &pair_of(s)->side[side];
@@ -163,7 +156,7 @@ static void draw_title(const struct diff_screen *s, int side, struct pen *pen)
 	pen->ink = INK_BRIGHT;
 	pen->attr = ATTR_BOLD;
 	x = pen_printf(pen, 0, 0, "%c ", 'A' + side);
-	x += pen_clip(pen, x, 0, pen->r.w - x, file_name(s->d->h[side]->path), -1);
+	x += pen_clip(pen, x, 0, pen->r.w - x, basename(s->d->h[side]->path), -1);
 	pen->ink = INK_DIM;
 	pen->attr = 0;
 	if (!d->request)

@@ -30,7 +30,6 @@ struct replay {
 	int64_t looked_ns;
 	double speed;
 	int64_t due_ns; /* when the next step comes */
-	struct err damage;
 };
 
 static void damaged(struct app *a, const struct err *e)

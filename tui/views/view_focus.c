@@ -242,6 +242,13 @@ bool view_penalised(const struct ev_request *q)
 		   fabs(q->presence_penalty) > 0;
 }
 
+int64_t view_page_size(const struct timeline *t)
+{
+	int64_t n = t->session.page_size;
+
+	return n < 1 ? 1 : n > 1 << 20 ? 1 << 20 : n;
+}
+
 int32_t view_pages_held(const struct tl_request *r)
 {
 	int32_t n = 0;

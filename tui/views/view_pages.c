@@ -18,13 +18,6 @@
 
 enum { SIDE_W = 52, STRIP_MIN = 2, STRIP_MAX = 5, READERS_MAX = 12 };
 
-static int64_t page_size_of(const struct timeline *t)
-{
-	int64_t n = t->session.page_size;
-
-	return n < 1 ? 1 : n > 1 << 20 ? 1 << 20 : n;
-}
-
 /* The page to describe: the one under the cursor, else that of the selected token; -1: none. */
 static int32_t page_in_focus(const struct timeline *t, const struct view_state *s)
 {
@@ -36,7 +29,7 @@ static int32_t page_in_focus(const struct timeline *t, const struct view_state *
 		return s->page < t->n_pages ? s->page : t->n_pages - 1;
 	if (!r || s->token < 0 || !(k = view_token(r, s)))
 		return -1;
-	block = k->pos / page_size_of(t);
+	block = k->pos / view_page_size(t);
 	return block < r->n_pages && r->pages[block] < t->n_pages ? r->pages[block] : -1;
 }
 
@@ -90,7 +83,7 @@ static void figure_of(const struct timeline *t, char *out, size_t cap)
 		pages_are_states(t) ? "%s of %s%s%s%s · one every %lld tokens"
 							: "%s of %s%s%s%s · %lld tokens each",
 		view_count(a, used), view_count(b, t->n_pages), groups, parts, format,
-		(long long)page_size_of(t));
+		(long long)view_page_size(t));
 }
 
 /* The history of a page. */
@@ -126,7 +119,7 @@ static int put_summary(struct pen *p, int y, const struct timeline *t, int32_t p
 {
 	const struct tl_page *g = timeline_page(t, page);
 	const char *dot = glyph(p->c, GLYPH_DOT);
-	int64_t size = page_size_of(t);
+	int64_t size = view_page_size(t);
 	char part[VIEW_NUM];
 	int x = view_put(p, 0, y, INK_BRIGHT, "page %d ", page);
 
@@ -232,7 +225,7 @@ static int put_contents(
 	struct pen *p, int y, int rows, const struct timeline *t, const struct tl_page *g)
 {
 	const struct tl_request *r = timeline_request(t, g->owner);
-	int64_t size = page_size_of(t), pos = g->block * size, end = pos + size;
+	int64_t size = view_page_size(t), pos = g->block * size, end = pos + size;
 	int x = 0, last = y + rows;
 
 	for (; r && g->block >= 0 && pos < end && y < last; pos++) {

@@ -32,13 +32,6 @@ static int32_t token_at(const struct tl_request *r, int64_t pos)
 	return pos < r->n_prompt ? r->prompt[pos] : r->token[pos - r->n_prompt].id;
 }
 
-static int64_t page_size_of(const struct timeline *t)
-{
-	int64_t n = t->session.page_size;
-
-	return n < 1 ? 1 : n > 1 << 20 ? 1 << 20 : n;
-}
-
 /* Whole pages that two requests have in common, of which `from` are known. */
 static int64_t common_pages(
 	const struct tl_request *a, const struct tl_request *b, int64_t from, int64_t size)
@@ -82,7 +75,7 @@ static void leaves_add(
 	if (l->n == most || !length_of(r) || (!is_live(r) && (!r->looked_up || r->id <= t->cleared)))
 		return;
 	for (int i = 0; i < l->n; i++)
-		if (l->r[i] == r || goes_on(r, l->r[i], page_size_of(t)))
+		if (l->r[i] == r || goes_on(r, l->r[i], view_page_size(t)))
 			return;
 	l->r[l->n++] = r;
 }
@@ -189,7 +182,7 @@ static void tree_make(
 		memcpy(all.r, l.r, sizeof all.r);
 		all.n_r = l.n;
 		tree->n = 0;
-		tree_grow(tree, &all, page_size_of(t));
+		tree_grow(tree, &all, view_page_size(t));
 		if (tree->n <= rows)
 			return;
 	}
@@ -239,7 +232,7 @@ static bool is_system(const char *text, size_t n)
 static int put_beginning(
 	struct pen *p, int x, int y, int w, const struct timeline *t, const struct line *line)
 {
-	int64_t pos = line->from * page_size_of(t), end = pos + line->pages * page_size_of(t);
+	int64_t pos = line->from * view_page_size(t), end = pos + line->pages * view_page_size(t);
 	char text[160];
 	size_t n = 0;
 	int dots = 0, n_special = 0;

@@ -51,6 +51,8 @@ bool view_is_chat(const struct tl_request *r);
  * the log told it; then those that it has not told of, in order of arrival. */
 int view_waits(const struct timeline *t, const struct tl_request **out, int n);
 
+/* Tokens of a page, a possible number whatever a file says. */
+int64_t view_page_size(const struct timeline *t);
 /* Pages in a request's block table: fewer than its blocks where pages out of sight went back. */
 int32_t view_pages_held(const struct tl_request *r);
 
