@@ -12,7 +12,8 @@ double workload_u(uint64_t seed, enum workload_draw what, int64_t a, int32_t b, 
 	return ((double)((uint64_t)w[0] << 20 ^ w[1] >> 12) + 0.5) * 0x1p-52;
 }
 
-double workload_exp(double x)
+/* exp(x), x any number up to 700; 0 far below. */
+static double workload_exp(double x)
 {
 	return x < -700 ? 0 : k_exp64(fmin(x, 700));
 }

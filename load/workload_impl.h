@@ -26,8 +26,6 @@ double workload_u(uint64_t seed, enum workload_draw what, int64_t a, int32_t b, 
 double workload_normal(double u);
 /* Gamma of this shape and mean 1: Marsaglia and Tsang (2000). Draws (what, a, 0 …). */
 double workload_gamma(uint64_t seed, enum workload_draw what, int64_t a, double shape);
-/* exp(x), x any number up to 700; 0 far below. */
-double workload_exp(double x);
 
 /* Lengths of a turn of a stream, cut to the limits; *cut is set if one was, and else left alone. */
 struct workload_lengths {

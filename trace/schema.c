@@ -14,7 +14,7 @@ int schema_check_library(struct err *e)
 }
 
 /* The comments stay in the file: `.schema token` in the sqlite3 shell explains the table. */
-char *schema_table_sql(enum ev_kind kind)
+static char *schema_table_sql(enum ev_kind kind)
 {
 	const struct ev_info *info = &ev_info[kind];
 	sqlite3_str *s = sqlite3_str_new(NULL);

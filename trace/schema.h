@@ -48,7 +48,6 @@ char *schema_sql(const char *sql);
 int schema_prepare(sqlite3 *db, const char *sql, sqlite3_stmt **s);
 
 /* Text of a statement; sqlite3_free it. NULL: out of memory. */
-char *schema_table_sql(enum ev_kind kind);
 char *schema_insert_sql(enum ev_kind kind); /* ?1 seq, ?2 t_ns, ?3 … the fields */
 char *schema_select_sql(enum ev_kind kind); /* the same columns where seq >= ?1, in order */
 

@@ -43,7 +43,8 @@ static void refuse_architecture(const struct gguf *g, const struct gguf_text *na
 			gguf_path(g), size, name->data, known);
 }
 
-const struct arch *arch_find(const struct gguf *g, struct err *e)
+/* The family of a file. NULL and the list of the known ones. */
+static const struct arch *arch_find(const struct gguf *g, struct err *e)
 {
 	struct gguf_text name;
 
@@ -139,7 +140,8 @@ int32_t arch_kv_heads(struct arch_file *f, const struct model_config *c, int32_t
 	return f->e->code ? 0 : (int32_t)heads[i];
 }
 
-int32_t arch_width(struct arch_file *f, const struct model_config *c, int32_t i)
+/* Width of layer i's feed-forward: feed_forward_length, a number or one for each layer. */
+static int32_t arch_width(struct arch_file *f, const struct model_config *c, int32_t i)
 {
 	int64_t width[ARCH_LAYERS] = { 0 };
 	char name[96];
@@ -287,7 +289,7 @@ void *arch_add_block(struct arch_file *f, struct block *b, const struct block_ki
 	return f->e->code ? NULL : b->params;
 }
 
-struct attention *arch_add_attention(struct arch_file *f, struct model *m, int32_t i)
+static struct attention *arch_add_attention(struct arch_file *f, struct model *m, int32_t i)
 {
 	const struct model_config *c = &m->config;
 	struct attention *a = arch_add_block(f, &m->layer[i].mixer, &layer_attention);

@@ -28,8 +28,6 @@ struct arch {
 extern const struct arch *const arch_table[]; /* ends with NULL */
 const char *arch_name(int i);                 /* of its row i; NULL behind the last */
 
-/* The family of a file. NULL and the list of the known ones. */
-const struct arch *arch_find(const struct gguf *g, struct err *e);
 /* Reads g into m, for sequences of *ctx tokens (0: the model's own, at most 8192; set to the
  * result). Fails with the list of the known families. */
 int arch_read(const struct gguf *g, struct model *m, int32_t *ctx, bool beyond, struct err *e);
@@ -48,9 +46,6 @@ bool arch_bool(struct arch_file *f, const char *key, bool fallback);
  * has no attention. */
 int32_t arch_kv_heads(struct arch_file *f, const struct model_config *c, int32_t i);
 
-/* Width of layer i's feed-forward: feed_forward_length, a number or one for each layer. */
-int32_t arch_width(struct arch_file *f, const struct model_config *c, int32_t i);
-
 /* Reads what all families have: width, layers, context, vocabulary, the norms' epsilon;
  * arch_read_config() also reads heads and feed-forward. */
 void arch_read_stream(struct arch_file *f, struct model *m);
@@ -65,8 +60,7 @@ int32_t arch_add_rope(struct arch_file *f, struct model *m, double theta, bool h
 /* The same, of which so many dimensions turn. */
 int32_t arch_add_rope_of(
 	struct arch_file *f, struct model *m, int32_t dim, double theta, bool halves, bool scaled);
-/* Adds the parameters of layer i's attention and feed-forward, by the configuration. */
-struct attention *arch_add_attention(struct arch_file *f, struct model *m, int32_t i);
+/* Adds the parameters of layer i's feed-forward, by the configuration. */
 struct feed_forward *arch_add_feed_forward(struct arch_file *f, struct model *m, int32_t i);
 /* Of each layer: is it recurrent? By attention.recurrent_layers, else all but every so many-th. */
 void arch_read_recurrent(

@@ -267,8 +267,6 @@ void engine_handover_forget(struct engine *e);
 int64_t engine_pairs_of(const struct engine *e, const struct plan_item *item);
 
 bool engine_keeps_prefixes(const struct engine *e, const struct engine_options *o);
-/* The format that the option names. */
-enum k_cache engine_cache_format(const struct engine_options *o);
 /* Sets it in e->specs. */
 int engine_set_format(struct engine *e, const struct engine_options *o, struct err *err);
 /* engine_pages.c: allocates the pools of pages; as many as there are where none are said; again by

@@ -87,7 +87,8 @@ int engine_apply_rule(struct engine *e, struct engine_options *to, struct err *e
 	return 0;
 }
 
-enum k_cache engine_cache_format(const struct engine_options *o)
+/* The format that the option names. */
+static enum k_cache engine_cache_format(const struct engine_options *o)
 {
 	return (enum k_cache)setting_choice(&engine_settings[ENGINE_AT_cache_format], o);
 }

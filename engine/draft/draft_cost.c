@@ -18,7 +18,8 @@ enum { ROUNDS = 3 };
 /* A step that takes longer ends the list: later points follow the last slope. */
 #define TOO_LONG_NS 300e6
 
-int32_t draft_cost_deepest(const struct memory *memory, int32_t ctx, int32_t rows)
+/* The deepest position at which draft_cost_run() can run so many rows. */
+static int32_t draft_cost_deepest(const struct memory *memory, int32_t ctx, int32_t rows)
 {
 	int32_t room = memory->pages[0].n_scratch * memory->page_size, most = ctx < room ? ctx : room;
 
@@ -46,7 +47,8 @@ static void fill_sequence(struct forward *f, int32_t rows, int32_t depth)
 	}
 }
 
-int draft_cost_run(struct forward *f, struct memory *memory, int32_t rows, int32_t depth,
+/* One step of so many rows, after so many tokens; writes what the kernels took. */
+static int draft_cost_run(struct forward *f, struct memory *memory, int32_t rows, int32_t depth,
 	double *ns, struct err *e)
 {
 	int32_t table[MEMORY_GROUPS][MAX_BLOCKS], n = (depth + rows - 1) / memory->page_size + 1;

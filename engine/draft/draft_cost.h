@@ -59,11 +59,6 @@ void draft_cost_count(
 int64_t draft_cost_now(const struct draft_cost *c);
 /* Counts a drafter's pass; c may be NULL. */
 void draft_cost_pass(struct draft_cost *c, const struct k_program *p);
-/* One step of so many rows, after so many tokens; writes what the kernels took. */
-int draft_cost_run(struct forward *f, struct memory *memory, int32_t rows, int32_t depth,
-	double *ns, struct err *e);
-/* The deepest position at which draft_cost_run() can run so many rows. */
-int32_t draft_cost_deepest(const struct memory *memory, int32_t ctx, int32_t rows);
 
 /* Corrects the table by a real step: its kernels' time, and its whole time without the drafters. */
 void draft_cost_note(

@@ -29,7 +29,8 @@ void grow_close(struct grow *g)
 	memset(g, 0, sizeof *g);
 }
 
-int32_t grow_path(const struct grow_tree *t, int32_t node, int32_t path[DRAFT_MAX])
+/* The drafted tokens on the path to a node, itself the last; returns how many. */
+static int32_t grow_path(const struct grow_tree *t, int32_t node, int32_t path[DRAFT_MAX])
 {
 	int32_t depth = node < 0 ? 0 : t->node[node].depth;
 

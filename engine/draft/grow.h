@@ -80,7 +80,4 @@ void grow_add(
 int grow_levels(struct grow *g, struct err *e);
 void grow_write(struct grow *g);
 
-/* The drafted tokens on the path to a node, itself the last; returns how many. */
-int32_t grow_path(const struct grow_tree *t, int32_t node, int32_t path[DRAFT_MAX]);
-
 #endif

@@ -14,7 +14,10 @@ static bool rather(
 	return a->last_used < b->last_used;
 }
 
-int32_t prefix_apart(const struct prefix *p, int32_t g, const struct prefix_node *n)
+/* Blocks from the snapshot before n to the one after it, in a group of states: what is computed
+ * again at most, with n gone. INT32_MAX where sequences part: these stay longest (Marconi: Pan et
+ * al. 2025, section 4). */
+static int32_t prefix_apart(const struct prefix *p, int32_t g, const struct prefix_node *n)
 {
 	const struct prefix_node *a = n, *b = n;
 

@@ -124,7 +124,7 @@ void pages_release(struct pages *pool, int32_t page, int64_t request, int32_t bl
 		put_free(pool, page);
 }
 
-bool pages_needs_copy(const struct pages *pool, int32_t page)
+static bool pages_needs_copy(const struct pages *pool, int32_t page)
 {
 	return pool->page[page].refs > 1 || pool->page[page].cached;
 }

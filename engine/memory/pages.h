@@ -66,7 +66,6 @@ void pages_release(
 /* Makes *page fit for writing: copies it if others read it or the cache keeps it. -1 if a copy is
  * needed and no page is free. */
 int pages_writable(struct pages *p, int32_t *page, int64_t request, int32_t block);
-bool pages_needs_copy(const struct pages *p, int32_t page);
 /* The prefix cache takes or drops a page. other: what the event says (idle steps of an evicted
  * page). */
 void pages_cache(struct pages *p, int32_t page, int64_t request, int32_t block);

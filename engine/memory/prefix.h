@@ -119,10 +119,6 @@ bool prefix_evict(struct prefix *p, int32_t g, int64_t step);
 /* evict.c: the node with an unreferenced page of group g, of the leaves or of the others, to be
  * evicted first; -1: none. Of the others those whose blocks all rows read are before `from`. */
 int32_t prefix_evictable(const struct prefix *p, int32_t g, bool leaf, int32_t from);
-/* Blocks from the snapshot before n to the one after it, in a group of states: what is computed
- * again at most, with n gone. INT32_MAX where sequences part: these stay longest (Marconi: Pan et
- * al. 2025, section 4). */
-int32_t prefix_apart(const struct prefix *p, int32_t g, const struct prefix_node *n);
 /* With n gone, would states be too far apart, while there is the end of an older path to give up?
  */
 bool prefix_older_end(const struct prefix *p, int32_t g, const struct prefix_node *n);

@@ -16,7 +16,6 @@ struct splitting {
 	int32_t kv_heads, own_heads, own_kv_heads, first_head;
 };
 
-int32_t split_width(struct ranks_span s);
 /* So many rows or columns as units of `unit`, of which the last may be short. */
 struct ranks_span split_span(int32_t n, int32_t unit, int32_t rank, int32_t ranks);
 /* An exchange before op `at`, of n rows; then its columns, by x->to, and its room in k->local. */

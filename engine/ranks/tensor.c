@@ -19,7 +19,7 @@ struct ranks_span ranks_span(int32_t units, int32_t rank, int32_t n)
 		(int32_t)((int64_t)units * (rank + 1) / n) };
 }
 
-int32_t split_width(struct ranks_span s)
+static int32_t split_width(struct ranks_span s)
 {
 	return s.end - s.first;
 }

@@ -215,7 +215,8 @@ static void race_list(struct sampler *s)
 	}
 }
 
-void sampler_race(struct sampler *s)
+/* The race. */
+static void sampler_race(struct sampler *s)
 {
 	float arrival[SAMPLE_CANDIDATES];
 

@@ -80,7 +80,9 @@ static int measure(struct search *q, const int32_t *list, int32_t n)
 	return hi;
 }
 
-bool sampler_select(uint64_t *bucket, int32_t *scratch, const float *value, const float *e,
+/* The shortest prefix of the ids of `list` [n] (ascending) in the order of value, whose weights sum
+ * to at least `need` >= 1: the masses of e, or 1 each if e is NULL. False if their sum is less. */
+static bool sampler_select(uint64_t *bucket, int32_t *scratch, const float *value, const float *e,
 	const int32_t *list, int32_t n, uint64_t need, struct sampler_prefix *out)
 {
 	struct search q = { .bucket = bucket, .value = value, .e = e, .need = need };

@@ -96,11 +96,6 @@ static inline bool sampler_survives(const struct sampler *s, int32_t id)
 	return !s->min_mass || k_mass(sampler_weight(s, id)) >= s->min_mass;
 }
 
-/* The shortest prefix of the ids of `list` [n] (ascending) in the order of value, whose weights sum
- * to at least `need` >= 1: the masses of e, or 1 each if e is NULL. False if their sum is less. */
-bool sampler_select(uint64_t *bucket, int32_t *scratch, const float *value, const float *e,
-	const int32_t *list, int32_t n, uint64_t need, struct sampler_prefix *out);
-
 /* Writes places of value [n], ascending, to out [n]: all whose value is among the `first` greatest,
  * and all of the shortest prefix whose masses sum to `need`; few others. Returns how many. */
 int32_t sampler_narrow(uint64_t *bucket, const float *value, const float *e, int32_t n,
@@ -148,9 +143,6 @@ bool sampler_listed_survives(const struct sampler *s, int32_t id);
 
 /* Fills cuts, list, best, mass and left. */
 void sampler_cut(struct sampler *s);
-
-/* The race. */
-void sampler_race(struct sampler *s);
 
 /* Fills *out for the token `id`; the candidates' arrivals are NaN. */
 void sampler_finish(const struct sampler *s, int32_t id, float arrival, struct sample_result *out);

@@ -96,7 +96,8 @@ void visible_print(const struct visible *v, char *buf, size_t cap)
 	print_parts(visible_policy_of(v), v->arg, buf, cap);
 }
 
-struct visible visible_of_layer(int32_t window)
+/* A layer's own visibility; window 0: full. */
+static struct visible visible_of_layer(int32_t window)
 {
 	return window > 0 ? (struct visible){ .policy = &visible_window, .arg = { window } }
 					  : (struct visible){ 0 };

@@ -76,8 +76,6 @@ bool visible_same(const struct visible *a, const struct visible *b);
 const char *visible_offer(int i);
 /* Writes the same text. */
 void visible_print(const struct visible *v, char *buf, size_t cap);
-/* A layer's own visibility; window 0: full. */
-struct visible visible_of_layer(int32_t window);
 
 /* The most ranges that a row has in a layer with this window. */
 int32_t visible_n_ranges(const struct visible *v, int32_t window);

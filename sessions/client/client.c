@@ -166,8 +166,9 @@ static bool set_up(struct client_call *call, const char *method, const char *pat
 		   (!body || !curl_easy_setopt(easy, CURLOPT_COPYPOSTFIELDS, body));
 }
 
-struct client_call *client_begin_method(struct client *c, const char *method, const char *path,
-	const char *body, struct client_handler handler)
+/* Any other method, e.g. "DELETE". */
+static struct client_call *client_begin_method(struct client *c, const char *method,
+	const char *path, const char *body, struct client_handler handler)
 {
 	struct client_call *call = calloc(1, sizeof *call);
 

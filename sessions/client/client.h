@@ -52,9 +52,6 @@ const char *client_root(const struct client *c);
 /* Begins GET path, or with a body (JSON, copied) POST path. NULL: no memory. */
 struct client_call *client_begin(
 	struct client *c, const char *path, const char *body, struct client_handler handler);
-/* Any other method, e.g. "DELETE". */
-struct client_call *client_begin_method(struct client *c, const char *method, const char *path,
-	const char *body, struct client_handler handler);
 /* Ends a call; its handler is not called. Not from a handler's `piece`. */
 void client_cancel(struct client_call *call);
 

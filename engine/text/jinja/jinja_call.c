@@ -128,7 +128,8 @@ static void bind_macro(struct jinja *j, const struct jnode *n, const struct jarg
 			jinja_fail(j, "the macro '%s' has no argument '%s'", n->name, args->kw[i].name);
 }
 
-struct jval jinja_run_macro(struct jinja *j, const struct jmacro *m, const struct jargs *args)
+static struct jval jinja_run_macro(
+	struct jinja *j, const struct jmacro *m, const struct jargs *args)
 {
 	struct jscope *mine = jinja_alloc(j, sizeof *mine), *theirs = j->scope;
 	size_t mark = j->n_out;

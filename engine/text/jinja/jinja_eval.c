@@ -12,7 +12,7 @@ static const struct jval *lookup_var(struct jinja *j, const char *name)
 	return NULL;
 }
 
-struct jval jinja_lookup(struct jinja *j, const char *name)
+static struct jval jinja_lookup(struct jinja *j, const char *name)
 {
 	const struct jval *v = lookup_var(j, name);
 	const struct jbuiltin *f;

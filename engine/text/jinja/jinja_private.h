@@ -355,7 +355,6 @@ const char *parse_name(struct jinja *j);
 
 /* jinja_eval.c, jinja_call.c, jinja_ops.c, jinja_run.c */
 struct jval jinja_eval(struct jinja *j, const struct jnode *n);
-struct jval jinja_lookup(struct jinja *j, const char *name);
 struct jval jinja_attribute(struct jinja *j, struct jval v, struct jval name, bool item);
 struct jval jinja_slice(struct jinja *j, struct jval v, const struct jval *part);
 struct jval jinja_binary(struct jinja *j, enum jop op, struct jval a, struct jval b);
@@ -364,7 +363,6 @@ bool jinja_relation(struct jinja *j, enum jop op, struct jval a, struct jval b);
 struct jval jinja_call(struct jinja *j, struct jval f, const struct jargs *args);
 struct jval jinja_builtin(
 	struct jinja *j, const struct jbuiltin *f, struct jval self, const struct jargs *args);
-struct jval jinja_run_macro(struct jinja *j, const struct jmacro *m, const struct jargs *args);
 void jinja_assign(struct jinja *j, const char *name, struct jval v);
 void jinja_run(struct jinja *j, const struct jnode *body);
 
