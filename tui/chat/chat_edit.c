@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/with_files.h"
 #include "tui/chat/chat.h"
@@ -96,7 +97,8 @@ char *chat_with_files(struct app *a, const char *typed)
 		return strdup(typed);
 	text = with_files(typed, unknown, sizeof unknown, &e);
 	if (text && *unknown && strpbrk(unknown, "./"))
-		app_say(a, SAY_INFO, "@%s names no file: it is sent as it stands", unknown);
+		app_say(a, SAY_INFO, "@%s %s: it is sent as it stands", unknown,
+			access(unknown, F_OK) ? "names no file" : "is a folder");
 	if (text)
 		return text;
 	app_say(a, SAY_ERROR, "%s", e.text);
