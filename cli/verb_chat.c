@@ -109,12 +109,23 @@ static int go_on(struct cli *c, struct resumed **p, char **model, struct err *e)
 	return rc;
 }
 
-/* Runs what the user chose to follow, in place of this process. */
-static int go_to(const struct cli *c, struct tui_then *then, struct err *e)
+/* Whether a chat can go on with what was said there. */
+static bool has_conversation(const char *path)
+{
+	struct resumed *p = NULL;
+	bool has = !resumed_open(&p, path, NULL);
+
+	resumed_close(p);
+	return has;
+}
+
+/* Runs what the user chose to follow, in place of this process. back: the recording of the chat
+ * that a replay was asked for in, to which its end leads; or NULL. */
+static int go_to(const struct cli *c, const struct tui_then *then, const char *back, struct err *e)
 {
 	const bool chat = !strcmp(then->verb, "continue");
-	char *last = NULL;
-	const char *argv[8] = { "cutaway", chat ? "chat" : "replay", "--theme", c->theme };
+	char *option = NULL;
+	const char *argv[9] = { "cutaway", chat ? "chat" : "replay", "--theme", c->theme };
 	int n = 4;
 	sigset_t none;
 
@@ -122,24 +133,32 @@ static int go_to(const struct cli *c, struct tui_then *then, struct err *e)
 		argv[n++] = "--ascii";
 	if (chat && c->no_record)
 		argv[n++] = "--no-record";
-	if (asprintf(&last, chat ? "--continue=%s" : "--%s", chat ? then->path : "") < 0)
+	if (asprintf(&option, chat ? "--continue=%s" : "--back=%s",
+			chat   ? then->path
+			: back ? back
+				   : "") < 0)
 		return err_set(e, ERR_MEMORY, "no memory for a command");
-	argv[n++] = last;
-	argv[n] = chat ? NULL : then->path;
+	if (chat || back)
+		argv[n++] = option;
+	if (!chat) {
+		argv[n++] = "--";
+		argv[n] = then->path;
+	}
 	sigemptyset(&none); /* the screens' are blocked */
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	fflush(NULL);
 	execv("/proc/self/exe", (char *const *)(uintptr_t)argv);
-	free(last);
+	free(option);
 	return err_set(e, ERR_IO, "%s: %s", then->path, strerror(errno));
 }
 
-/* The last thing of a verb. */
-static int end_with(const struct cli *c, struct tui_then *then, struct err *e)
+/* The last thing of a verb. Frees the paths. */
+static int end_with(const struct cli *c, struct tui_then *then, char *back, struct err *e)
 {
 	if (then->path && !e->code)
-		go_to(c, then, e);
+		go_to(c, then, back && has_conversation(back) ? back : NULL, e);
 	free(then->path);
+	free(back);
 	return e->code ? -1 : 0;
 }
 
@@ -164,7 +183,7 @@ int chat_open(const struct cli *given, const struct chat_extra *extra, struct er
 	struct cli own = *given, *c = &own;
 	struct tui_options o = screen_options(c);
 	struct err why = { 0 };
-	char *model = NULL, *history = NULL, *record = NULL;
+	char *model = NULL, *history = NULL, *record = NULL, *back = NULL;
 	struct resumed *earlier = NULL;
 	struct tui_end end = { 0 };
 	struct tui_then then = { .path = NULL };
@@ -186,6 +205,7 @@ int chat_open(const struct cli *given, const struct chat_extra *extra, struct er
 	o.history = history;
 	tui_chat(&o, &end, e);
 	chat_report_end(o.record, &end);
+	back = end.recorded ? strdup(end.last ? end.last : o.record) : NULL;
 	free(end.last);
 	if (record && !end.recorded) /* reserved, and without a recording */
 		paths_drop_recording(record);
@@ -195,7 +215,7 @@ out:
 	free(record);
 	free(history);
 	free(model);
-	return end_with(given, &then, e);
+	return end_with(given, &then, back, e);
 }
 
 static int chat_verb(const struct cli *c, struct err *e)
@@ -205,11 +225,14 @@ static int chat_verb(const struct cli *c, struct err *e)
 
 static struct replay_opts {
 	bool follow;
+	const char *back;
 } replay_opts;
 
 static const struct setting replay_own[] = {
 	OWN(FLAG, replay_opts, follow, .name = "follow", .group = "Screen",
 		.doc = "stay at the end of a recording that is being written (without FILE: the newest)"),
+	OWN(FILE, replay_opts, back, .name = "back", .group = "Screen", .arg = "RECORDING",
+		.doc = "when it is left, go on with the chat of this recording"),
 	{ 0 },
 };
 
@@ -268,7 +291,11 @@ static int replay_verb(const struct cli *c, struct err *e)
 		tui_replay(newest ? newest : c->operand[0], &o, e);
 	free(model);
 	free(newest);
-	return end_with(c, &then, e);
+	if (!then.path && replay_opts.back && !e->code && has_conversation(replay_opts.back)) {
+		snprintf(then.verb, sizeof then.verb, "continue");
+		then.path = strdup(replay_opts.back);
+	}
+	return end_with(c, &then, NULL, e);
 }
 
 const struct verb verb_chat = {

@@ -785,15 +785,24 @@ def test_sessions_from_inside(suite):
         s.wait("^ +of owls ─")
         s.keys("Down", "Enter")
         s.wait(r"replay .*step \d of 4")
-        listed("/sessions", "of foxes", "4 of 4")
+        s.type("q")  # back in the chat that the replay was begun in
+        s.wait("goes on: 2 turns")
+        listed("/sessions", "of neither", "4 of 4")
+        s.type("owls")
+        s.wait("1 of 4")
+        s.keys("Enter")
+        s.wait("^ +of owls ─")
+        s.keys("Down", "Enter")
+        s.wait(r"replay .*step \d of 4")
+        listed("/sessions", "of foxes", "5 of 5")
         s.keys("Escape")
         s.wait("F1 explains", gone=True)
         newest = sorted(os.listdir(folder))[-1]
         enter(s, f"/session name {newest} cubs of foxes")
         s.wait("it is .*cubs of foxes.db now")
-        listed("/session delete cubs of foxes.db", "delete it for good", "2 turns, 4 tokens: of foxes")
+        listed("/session delete cubs of foxes.db", "delete it for good", "2 turns, 0 tokens: of foxes")
         s.keys("Enter")
-        s.wait("4 of 4")
+        s.wait("5 of 5")
         s.keys("Escape")
         s.wait("F1 explains", gone=True)
         listed("/session delete cubs of", "delete it for good")
@@ -801,9 +810,9 @@ def test_sessions_from_inside(suite):
         s.wait("deleted .*cubs of foxes.db")
         enter(s, "/session name cubs.db")
         s.wait("a name is needed")
-        s.type("q")
+        s.type("q")  # that chat is deleted
         s.wait(r"^\$$")
-        if len(os.listdir(folder)) != 3:
+        if len(os.listdir(folder)) != 4:
             raise Failure(f"{os.listdir(folder)}")
     finally:
         s.close()

@@ -171,8 +171,10 @@ static int offer(struct app *a, const char *path, struct err *e)
 	if (l.turns)
 		add_act(a, "continue", "ends this session, which is saved, and goes on with that one",
 			"continue", path, "");
-	add_act(
-		a, "replay", "ends this session, which is saved, and plays that one", "replay", path, "");
+	add_act(a, "replay",
+		a->own ? "this session is saved, and goes on when the replay is left"
+			   : "plays it in place of this one",
+		"replay", path, "");
 	add_act(a, "name", "gives it a name", "name", path, " ");
 	add_act(a, "delete", "asks once more", "delete", path, "");
 	palette_show(&a->palette);
