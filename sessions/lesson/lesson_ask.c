@@ -7,7 +7,6 @@
 
 #include <sqlite3.h>
 
-#include "base/clock.h"
 #include "sessions/lesson/lesson.h"
 #include "trace/query.h"
 #include "trace/schema.h"
@@ -92,7 +91,7 @@ int lesson_ask(
 	if (open_to_read(&db, path, &bound, e))
 		return -1;
 	rc = run(db, sql, out, e);
-	*left_ns -= now_ns() - bound.begun;
+	*left_ns -= query_spent(&bound);
 	sqlite3_close(db);
 	return rc;
 }
