@@ -145,13 +145,12 @@ static void figure_of(const struct timeline *t, int64_t request, bool brief, cha
 			brief ? "" : " in this answer", mean_of(&all));
 		return;
 	}
-	n += snprintf(out + n, cap - (size_t)n,
-		brief ? " · %s, %.2f a step" : " · %s · %.2f tokens a step", kept, mean);
-	if (!brief)
-		n += snprintf(out + n, cap - (size_t)n, " (mean accepted length %.2f + 1)", mean - 1);
-	if (!brief)
-		snprintf(out + n, cap - (size_t)n, " · %lld step%s", (long long)u.members,
-			u.members == 1 ? "" : "s");
+	if (brief)
+		snprintf(out + n, cap - (size_t)n, " · %s, %.2f a step", kept, mean);
+	else
+		snprintf(out + n, cap - (size_t)n,
+			" · %s, %.2f tokens a step · %lld step%s · mean accepted length %.2f + 1", kept, mean,
+			(long long)u.members, u.members == 1 ? "" : "s", mean - 1);
 }
 
 /* One word with its mark; 0 if it does not fit any more. */

@@ -45,7 +45,7 @@ static void speculation_reads_from_left_to_right(void **state)
 	(void)state;
 	spec_script(&k);
 	assert_string_equal(drawn(&k, &view_speculation, 50, 4),
-		"speculation ─────── ngram:3 · 1.67 a step, 3 steps\n"
+		"speculation ─── ngram:3 · 2 of 3 kept, 1.67 a step\n"
 		"✓sky ✓is +blue\n"
 		"✗sea →red ·deep\n"
 		"accepted  1 ▄  50 % 2 █ 100 %\n");
@@ -90,7 +90,7 @@ static void speculation_counts_begin_with_the_setting(void **state)
 	batch(&k, 4, 1, EV_WORK_verify, 8, 2);
 	step(&k, 4, 1000, 0, 2);
 	screen = drawn(&k, &view_speculation, 100, 6);
-	has(screen, "skip 20 layers · 2.00 tokens a step (mean accepted length 1.00 + 1) · 1 step");
+	has(screen, "skip 20 layers · 1 of 1 kept, 2.00 tokens a step · 1 step");
 	has(screen, "accepted  1 █ 100 %\n");
 	request(&k, 2, "second", 3, SKY, 4);
 	token(&k, 5, 1, 11, SEA, EV_SOURCE_plain);
@@ -99,7 +99,7 @@ static void speculation_counts_begin_with_the_setting(void **state)
 	batch(&k, 5, 2, EV_WORK_decode, 3, 1);
 	step(&k, 5, 1000, 0, 2);
 	has(drawn(&k, &view_speculation, 100, 6),
-		"skip 20 layers · 1.33 tokens a step (mean accepted length 0.33 + 1) · 3 steps");
+		"skip 20 layers · 1 of 1 kept, 1.33 tokens a step · 3 steps");
 	timeline_free(&k.t);
 }
 
@@ -115,11 +115,12 @@ static void speculation_counts_one_answer(void **state)
 	token(&k, 4, 2, 4, RED, EV_SOURCE_corrected);
 	batch(&k, 4, 2, EV_WORK_verify, 3, 2);
 	step(&k, 4, 1000, 0, 1);
-	has(drawn(&k, &view_speculation, 60, 4), "ngram:3 · b 1.00 a step, all 1.50\n");
+	has(drawn(&k, &view_speculation, 60, 4), "ngram:3 · b 0 of 1 kept, 1.00 a step, all 1.50\n");
 	has(drawn(&k, &view_speculation, 60, 4), "accepted  1     0 %\n");
-	has(drawn(&k, &view_speculation, 100, 4), "b 1.00 tokens a step in this answer, all 1.50");
+	has(drawn(&k, &view_speculation, 100, 4),
+		"b 0 of 1 kept, 1.00 tokens a step in this answer, all 1.50");
 	k.s.request = 1;
-	has(drawn(&k, &view_speculation, 60, 4), "ngram:3 · a 1.67 a step, all 1.50\n");
+	has(drawn(&k, &view_speculation, 60, 4), "ngram:3 · a 2 of 3 kept, 1.67 a step, all 1.50\n");
 	k.s.zoomed = true;
 	has(drawn(&k, &view_speculation, 110, 30), "3 steps, answer a");
 	setting(&k, "spec", "off");
