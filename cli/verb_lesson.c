@@ -14,6 +14,7 @@
 #include "cli/cli.h"
 #include "cli/out.h"
 #include "sessions/lesson/lesson.h"
+#include "trace/recording.h"
 
 static struct lesson_opts {
 	bool test;
@@ -116,18 +117,6 @@ static void fail(const char *name, const char *tail, int status, struct err *e)
 	free(clean);
 }
 
-/* A test's recording, and what SQLite leaves beside it. */
-static void forget(const char *record)
-{
-	static const char *const left[] = { "", "-wal", "-shm" };
-	char path[64];
-
-	for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
-		snprintf(path, sizeof path, "%s%s", record, left[i]);
-		unlink(path);
-	}
-}
-
 /* What is made of a run's recording. Returns how much of it is wrong; -1 with the error. */
 struct use {
 	int (*of)(const struct use *u, const char *record, const char *name, struct err *e);
@@ -151,7 +140,7 @@ static int use_one(const struct use *u, const struct cli *c, const char *name, s
 		fail(name, tail, status, e);
 	else
 		rc = u->of(u, record, name, e);
-	forget(record);
+	recording_delete(record);
 	return rc;
 }
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "trace/recording.h"
+
 static int make_temporary(struct session *s, struct err *e)
 {
 	const char *tmp = getenv("TMPDIR");
@@ -19,18 +21,6 @@ static int make_temporary(struct session *s, struct err *e)
 	}
 	close(fd);
 	return 0;
-}
-
-static void delete_temporary(struct session *s)
-{
-	/* the latter two remain if recording failed */
-	static const char *const tail[] = { "", "-wal", "-shm" };
-	char path[sizeof s->temporary + 8];
-
-	for (size_t i = 0; *s->temporary && i < sizeof tail / sizeof *tail; i++) {
-		snprintf(path, sizeof path, "%s%s", s->temporary, tail[i]);
-		unlink(path);
-	}
 }
 
 /* The ring is the first sink, so that no other sees an event before the recording gets it. */
@@ -92,7 +82,8 @@ int session_close(struct session *s, struct err *e)
 	rc = writer_close(s->writer, e);
 	ring_cursor_close(s->viewer);
 	ring_close(s->ring);
-	delete_temporary(s);
+	if (*s->temporary)
+		recording_delete(s->temporary);
 	*s = (struct session){ 0 };
 	return rc;
 }

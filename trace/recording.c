@@ -212,6 +212,17 @@ static void delete_beside(const char *path, const char *ending)
 	sqlite3_free(name);
 }
 
+const char *const recording_beside[] = { "-wal", "-shm", "-journal", NULL };
+
+int recording_delete(const char *path)
+{
+	if (unlink(path))
+		return -1;
+	for (int i = 0; recording_beside[i]; i++)
+		delete_beside(path, recording_beside[i]);
+	return 0;
+}
+
 /* Cleans up a recording that could not be begun: a file that existed is empty again. */
 static void leave_nothing(const char *path, bool made)
 {

@@ -39,6 +39,13 @@ void recording_close(struct recording *r, bool failed);
  * alone. A failure leaves none. */
 int recording_copy(const char *from, const char *to, struct err *e);
 
+/* What SQLite leaves beside a recording that was not closed, by the ends of the names; NULL ends
+ * them. */
+extern const char *const recording_beside[];
+/* Deletes its file and what lies beside it. -1, and errno: its file could not be deleted, and all
+ * of it stays. */
+int recording_delete(const char *path);
+
 /* Whether a recording writes to the file at this moment, by its lock. Not for a file that this
  * process is writing or reading: see trace/foreign.c about descriptors. */
 bool recording_is_written(const char *path);

@@ -12,10 +12,6 @@
 #include "base/paths.h"
 #include "trace/recording.h"
 
-/* What lies beside a recording whose session was killed. */
-static const char *const beside[] = { "-wal", "-shm", "-journal" };
-enum { N_BESIDE = sizeof beside / sizeof *beside };
-
 int session_file_ours(const char *path, const char *what, struct listed *l, struct err *e)
 {
 	char *folder = NULL;
@@ -49,19 +45,19 @@ int session_file_move(const char *from, const char *to, struct err *e)
 	char old[PATH_MAX], new[PATH_MAX];
 	int moved = 0;
 
-	for (; moved < N_BESIDE; moved++) {
-		snprintf(old, sizeof old, "%s%s", from, beside[moved]);
-		snprintf(new, sizeof new, "%s%s", to, beside[moved]);
+	for (; recording_beside[moved]; moved++) {
+		snprintf(old, sizeof old, "%s%s", from, recording_beside[moved]);
+		snprintf(new, sizeof new, "%s%s", to, recording_beside[moved]);
 		if (move_file(old, new) && errno != ENOENT)
 			break;
 	}
-	if (moved == N_BESIDE && !move_file(from, to))
+	if (!recording_beside[moved] && !move_file(from, to))
 		return 0;
 	err_set(e, ERR_IO, errno == EEXIST ? "%s exists already: choose another name" : "%s: %s", to,
 		strerror(errno));
 	while (moved-- > 0) {
-		snprintf(old, sizeof old, "%s%s", from, beside[moved]);
-		snprintf(new, sizeof new, "%s%s", to, beside[moved]);
+		snprintf(old, sizeof old, "%s%s", from, recording_beside[moved]);
+		snprintf(new, sizeof new, "%s%s", to, recording_beside[moved]);
 		move_file(new, old);
 	}
 	return -1;
@@ -69,13 +65,5 @@ int session_file_move(const char *from, const char *to, struct err *e)
 
 int session_file_delete(const char *path, struct err *e)
 {
-	char other[PATH_MAX];
-
-	if (unlink(path))
-		return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
-	for (int i = 0; i < N_BESIDE; i++) {
-		snprintf(other, sizeof other, "%s%s", path, beside[i]);
-		unlink(other);
-	}
-	return 0;
+	return recording_delete(path) ? err_set(e, ERR_IO, "%s: %s", path, strerror(errno)) : 0;
 }
