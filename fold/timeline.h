@@ -412,6 +412,8 @@ const struct tl_request *timeline_chat(const struct timeline *t);
 const char *timeline_token_bytes(const struct timeline *t, int32_t id, int32_t *size);
 /* All tokens of a branch, prompt and all; origin.pos is not read. */
 int32_t timeline_branch_length(const struct timeline *t, struct tl_branch b);
+/* All of a request, as it stands now. */
+struct tl_branch timeline_branch_whole(const struct timeline *t, int64_t request);
 /* Id of its token at a position; -1: it is not known. */
 int32_t timeline_branch_id(const struct timeline *t, struct tl_branch b, int32_t pos);
 /* Positions from 0 on at which two branches have the same tokens. */

@@ -27,6 +27,14 @@ int32_t timeline_branch_length(const struct timeline *t, struct tl_branch b)
 	return r ? r->n_prompt + r->n_tokens : 0;
 }
 
+struct tl_branch timeline_branch_whole(const struct timeline *t, int64_t request)
+{
+	struct tl_branch b = { request, -1, 0 };
+
+	b.pos = timeline_branch_length(t, b);
+	return b;
+}
+
 const struct tl_token *timeline_branch_token(
 	const struct timeline *t, struct tl_branch b, int32_t pos)
 {

@@ -6,38 +6,33 @@
 
 #include "base/with_files.h"
 #include "tui/chat/chat.h"
+#include "tui/replay/travel.h"
 #include "tui/term/prompt.h"
-#include "tui/views/view_util.h"
 
 /* ---- /edit ---- */
 
-/* The request that answered turn n of the branch in focus, its newest first if n is 0. */
+/* The request that answered turn *n of the branch that ends with r; 0 is its last turn. */
 static const struct tl_request *turn_of(
-	const struct timeline *t, const struct tl_request *r, long n, long *number, struct err *e)
+	const struct timeline *t, const struct tl_request *r, long *n, struct err *e)
 {
-	long turns = 0;
+	int turns;
+	const int64_t request = travel_turn(t, r->id, *n ? *n : 1, &turns);
 
-	for (int64_t i = r->id; i; i = timeline_turn_before(t, i))
-		turns++;
-	*number = n ? n : turns;
-	if (n < 0 || n > turns) {
-		err_set(e, ERR_USAGE, "/edit: this conversation has turns 1 to %ld", turns);
-		return NULL;
-	}
-	for (; n && r && turns > n; turns--)
-		r = timeline_request(t, timeline_turn_before(t, r->id));
-	return r;
+	if (!request)
+		err_set(e, ERR_USAGE, "/edit: this conversation has turns 1 to %d", turns);
+	else if (*n)
+		r = timeline_request(t, request);
+	*n = *n ? *n : turns;
+	return request ? r : NULL;
 }
 
-/* The conversation ends before the turn that r answered. */
+/* The conversation ends before the turn that this request answered. */
 static int stand_before(struct app *a, const struct timeline *t, int64_t request, struct err *e)
 {
-	struct tl_branch before = { timeline_turn_before(t, request), -1, 0 };
+	const int64_t before = timeline_turn_before(t, request);
 
-	if (!before.request)
-		return chat_begin_anew(a, e);
-	before.pos = timeline_branch_length(t, before);
-	return chat_stand_at(a, t, before, e);
+	return before ? chat_stand_at(a, t, timeline_branch_whole(t, before), e)
+				  : chat_begin_anew(a, e);
 }
 
 int chat_edit(struct app *a, const char *turn, struct err *e)
@@ -52,7 +47,7 @@ int chat_edit(struct app *a, const char *turn, struct err *e)
 	if (*end || (*turn && n < 1))
 		return err_set(e, ERR_USAGE, "/edit %.40s: the number of a turn is needed", turn);
 	r = chat_focused(a, e);
-	r = r ? turn_of(app_timeline(a), r, n, &n, e) : NULL;
+	r = r ? turn_of(app_timeline(a), r, &n, e) : NULL;
 	text = r && r->text ? strdup(with_files_typed(r->text)) : NULL;
 	if (!text)
 		return e->code ? -1 : err_set(e, ERR_USAGE, "/edit: the words of that turn are not known");

@@ -158,13 +158,11 @@ static int check_views(const struct lesson *l, const char *name, struct err *e)
 /* The conversation from before the lesson goes on, as if the lesson were a branch of it. */
 static void stand_before(struct app *a, int64_t before)
 {
-	struct tl_branch b = { before, -1, 0 };
 	struct err e = { 0 };
 
 	if (!before || chat_stands_at(a) == before || !timeline_request(&a->timeline, before))
 		return;
-	b.pos = timeline_branch_length(&a->timeline, b);
-	if (chat_stand_at(a, &a->timeline, b, &e) == 0)
+	if (chat_stand_at(a, &a->timeline, timeline_branch_whole(&a->timeline, before), &e) == 0)
 		app_say(a, SAY_INFO, "the conversation from before the lesson goes on");
 }
 
@@ -172,10 +170,10 @@ static void leave(struct app *a)
 {
 	struct chat_lesson *k = &((struct chat *)a->mode_data)->lesson;
 
-	if (k->l)
+	if (k->l) {
 		emit_lesson(a, EV_LESSON_end, NULL);
-	if (k->l)
 		stand_before(a, k->before);
+	}
 	chat_kept_put_back(&k->kept, a);
 	chat_lesson_close(k);
 }

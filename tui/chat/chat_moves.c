@@ -395,12 +395,10 @@ int chat_move_all(struct app *a, const struct timeline *t, struct err *e)
 	chat_hold(a);
 	for (int32_t i = t->n_requests; i-- > 0 && j->n < MOVES_MAX;) {
 		const struct tl_request *r = &t->request[i];
-		struct tl_branch b = { r->id, -1, 0 };
 
-		if (!runs_there(r))
-			continue;
-		b.pos = timeline_branch_length(t, b);
-		j->move[j->n++] = (struct move){ .from = t, .branch = b, .forced = -1 };
+		if (runs_there(r))
+			j->move[j->n++] =
+				(struct move){ .from = t, .branch = timeline_branch_whole(t, r->id), .forced = -1 };
 	}
 	result = j->n ? go(a, j, true, e) : chat_stand_here(a, e);
 	free(j);

@@ -8,7 +8,6 @@ int chat_stand_here(struct app *a, struct err *e)
 	struct chat *c = a->mode_data;
 	const struct timeline *t = app_timeline(a);
 	const struct tl_request *r;
-	struct tl_branch b = { 0, -1, 0 };
 
 	chat_hold(a);
 	c->standing = false;
@@ -16,9 +15,7 @@ int chat_stand_here(struct app *a, struct err *e)
 	r = r ? r : chat_newest(a, t);
 	if (!r)
 		return a->past ? chat_begin_anew(a, e) : 0;
-	b.request = r->id;
-	b.pos = timeline_branch_length(t, b);
-	if (chat_stand_at(a, t, b, e) < 0)
+	if (chat_stand_at(a, t, timeline_branch_whole(t, r->id), e) < 0)
 		return -1;
 	chat_past_leave(a);
 	return 0;
@@ -42,16 +39,14 @@ static int apply_changes(struct app *a, bool goes_on, struct err *e)
 {
 	struct chat *c = a->mode_data;
 	const struct tl_request *r = view_active(&a->timeline, &a->state);
-	struct tl_branch b = { r ? r->id : 0, -1, 0 };
 	char changed[200];
 
 	c->standing = false;
 	if (r && !r->finished &&
 		travel_changed(r, conversation_open_pos(c->live.conversation, r->id), &c->settings,
-			engine_info(c->live.session.engine)->ctx, changed, sizeof changed)) {
-		b.pos = timeline_branch_length(&a->timeline, b);
-		return chat_move(a, &a->timeline, b, -1, false, goes_on, e);
-	}
+			engine_info(c->live.session.engine)->ctx, changed, sizeof changed))
+		return chat_move(
+			a, &a->timeline, timeline_branch_whole(&a->timeline, r->id), -1, false, goes_on, e);
 	if (goes_on)
 		actor_resume(c->live.session.actor);
 	return 0;

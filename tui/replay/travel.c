@@ -23,18 +23,15 @@ static bool number(const char *text, long long *out)
 	return !*end && *out <= INT32_MAX;
 }
 
-/* The request that answered the nth turn of the branch, from 1; 0: there is none. */
-static int64_t nth_turn(const struct travel_from *f, long long n, int *n_turns)
+int64_t travel_turn(const struct timeline *t, int64_t request, long long n, int *n_turns)
 {
-	int64_t request = f->request;
-
 	*n_turns = 0;
-	for (int64_t i = request; i; i = timeline_turn_before(f->t, i))
+	for (int64_t i = request; i; i = timeline_turn_before(t, i))
 		(*n_turns)++;
 	if (n < 1 || n > *n_turns)
 		return 0;
 	for (int i = *n_turns; i > n; i--)
-		request = timeline_turn_before(f->t, request);
+		request = timeline_turn_before(t, request);
 	return request;
 }
 
@@ -50,7 +47,7 @@ static int to_turn(const struct travel_from *f, const char *command, const char 
 	if (!number(text, &n))
 		return err_set(
 			e, ERR_USAGE, "/%s turn %.20s: the number of a turn is needed", command, text);
-	r = timeline_request(f->t, nth_turn(f, n, &n_turns));
+	r = timeline_request(f->t, travel_turn(f->t, f->request, n, &n_turns));
 	if (!r)
 		return err_set(
 			e, ERR_USAGE, "/%s turn %lld: this branch has turns 1 to %d", command, n, n_turns);

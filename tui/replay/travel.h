@@ -14,6 +14,9 @@ struct travel_from {
 	int64_t cursor;  /* index of the token under the cursor, or -1 */
 };
 
+/* The request that answered the nth turn of the branch that ends with a request, from 1; 0: there
+ * is none. *n_turns: how many it has. */
+int64_t travel_turn(const struct timeline *t, int64_t request, long long n, int *n_turns);
 /* Parses a target: "57" or "@57" a position, "-20" so many tokens back, "turn 2" the answer of the
  * second turn of this branch from its beginning, "" the cursor or, without one, the end. out->pos
  * tokens are kept. */
