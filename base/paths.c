@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 static const char *home(void)
 {
 	const char *dir = getenv("HOME");
@@ -78,6 +80,17 @@ int paths_cache(const char *rest, char **path, struct err *e)
 int paths_state(const char *rest, char **path, struct err *e)
 {
 	return in_folder("XDG_STATE_HOME", ".local/state", rest, path, e);
+}
+
+bool paths_is_name(const char *name, size_t most)
+{
+	const size_t n = strlen(name);
+	char *clean = text_clean(name, n, false, NULL);
+	const bool is = clean && !strcmp(clean, name) && n && n <= most && !strchr("./-", *name) &&
+					!strchr(name, '/');
+
+	free(clean);
+	return is;
 }
 
 int paths_history(char **path, struct err *e)

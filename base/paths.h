@@ -8,12 +8,19 @@
 #ifndef CUTAWAY_BASE_PATHS_H
 #define CUTAWAY_BASE_PATHS_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "base/err.h"
 
 int paths_data(const char *rest, char **path, struct err *e);  /* kept: models, recordings */
 int paths_cache(const char *rest, char **path, struct err *e); /* may be deleted at any time */
 /* kept, but specific to this machine: history */
 int paths_state(const char *rest, char **path, struct err *e);
+
+/* May somebody give a file here this name: of 1 to `most` bytes, which a line can show, without a
+ * slash, and without a dot or a dash at its beginning? */
+bool paths_is_name(const char *name, size_t most);
 
 /* The file of the prompt's history. */
 int paths_history(char **path, struct err *e);

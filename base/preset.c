@@ -14,7 +14,7 @@ int preset_path(const char *name, char **path, struct err *e)
 	char *rest;
 	int rc;
 
-	if (!*name || *name == '.' || *name == '-' || strpbrk(name, "/\n\t") || strlen(name) > 60)
+	if (!paths_is_name(name, 60))
 		return err_set(e, ERR_USAGE,
 			"preset %.60s: a name of 1 to 60 bytes without a slash is needed, and no dot or "
 			"dash at its beginning",

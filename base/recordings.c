@@ -177,21 +177,25 @@ int recordings_find(const char *what, char **path, struct err *e)
 	return rc;
 }
 
+size_t recordings_stem(const char *name, bool *stamp)
+{
+	const size_t n = strlen(name) - strlen(ending) * text_ends(name, ending);
+
+	*stamp = n >= 17 && strspn(name, "0123456789-") == n;
+	return n;
+}
+
 int recordings_new_path(const char *name, char **path, struct err *e)
 {
-	const size_t n = strlen(name), end = strlen(ending);
-	bool has_ending = n > end && !strcmp(name + n - end, ending);
-	char *clean = text_clean(name, n, false, NULL), *rest = NULL;
-	bool good = clean && !strcmp(clean, name) && *name && !strchr("./-", *name) &&
-				!strchr(name, '/') && n < 200 && !number_of(name);
+	char *clean = text_clean(name, strlen(name), false, NULL), *rest = NULL;
 	int rc = -1;
 
-	if (!good)
+	if (!paths_is_name(name, 199) || number_of(name))
 		err_set(e, ERR_USAGE,
 			"%s is no name for a recording: not only digits, no slash, no dot or dash at the "
 			"beginning, at most 199 bytes",
 			clean ? clean : "that");
-	else if (asprintf(&rest, "sessions/%s%s", name, has_ending ? "" : ending) < 0)
+	else if (asprintf(&rest, "sessions/%s%s", name, text_ends(name, ending) ? "" : ending) < 0)
 		rest = NULL, err_set(e, ERR_MEMORY, "no memory for a path");
 	else
 		rc = paths_data(rest, path, e);

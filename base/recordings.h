@@ -5,6 +5,7 @@
 #define CUTAWAY_BASE_RECORDINGS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -35,6 +36,9 @@ int recordings_find(const char *what, char **path, struct err *e);
 /* Is the word a number of the list, and no file that is there? Such a number means another
  * recording when one is written. */
 bool recordings_is_number(const char *what);
+/* Bytes of a recording's name without its ending. stamp: nobody named it, it is the time at which
+ * it began. */
+size_t recordings_stem(const char *name, bool *stamp);
 /* The path of a new name in that folder; ".db" is added where it is missing. ERR_USAGE for a name
  * that has a slash, begins with a dot or a dash, has characters that no line can show, or would be
  * a number of the list. *path is malloc'd. */

@@ -123,7 +123,7 @@ static bool has_conversation(const char *path)
  * that a replay was asked for in, to which its end leads; or NULL. */
 static int go_to(const struct cli *c, const struct tui_then *then, const char *back, struct err *e)
 {
-	const bool chat = !strcmp(then->verb, "continue");
+	const bool chat = !then->replay;
 	char *option = NULL;
 	const char *argv[9] = { "cutaway", chat ? "chat" : "replay", "--theme", c->theme };
 	int n = 4;
@@ -291,10 +291,8 @@ static int replay_verb(const struct cli *c, struct err *e)
 		tui_replay(newest ? newest : c->operand[0], &o, e);
 	free(model);
 	free(newest);
-	if (!then.path && replay_opts.back && !e->code && has_conversation(replay_opts.back)) {
-		snprintf(then.verb, sizeof then.verb, "continue");
+	if (!then.path && replay_opts.back && !e->code && has_conversation(replay_opts.back))
 		then.path = strdup(replay_opts.back);
-	}
 	return end_with(c, &then, NULL, e);
 }
 

@@ -39,8 +39,8 @@ enum { TEXT_W = 44 };
 /* Its name if somebody gave it one, its lesson, its first question. */
 static void describe(const struct recording_file *f, const struct listed *l, char *out, size_t cap)
 {
-	const int n = (int)strlen(f->name) - 3; /* the ending */
-	const bool stamp = n >= 17 && strspn(f->name, "0123456789-") == (size_t)n;
+	bool stamp;
+	const int n = (int)recordings_stem(f->name, &stamp);
 	const char *part[] = { stamp && (*l->text || *l->lesson) ? "" : f->name,
 		*l->lesson ? "lesson " : "", l->lesson, l->text };
 	size_t used = 0;

@@ -54,10 +54,11 @@ static const char *day_of(time_t then)
 /* When it began, unless somebody named it. */
 static void name_of(const char *file, time_t begun, char *out, size_t cap)
 {
-	const int n = (int)strlen(file) - 3;
+	bool stamp;
+	const int n = (int)recordings_stem(file, &stamp);
 	struct tm tm;
 
-	if (n >= 17 && strspn(file, "0123456789-") == (size_t)n && localtime_r(&begun, &tm))
+	if (stamp && localtime_r(&begun, &tm))
 		strftime(out, cap, "%Y-%m-%d %H:%M", &tm);
 	else
 		snprintf(out, cap, "%.*s", n, file);
@@ -158,7 +159,6 @@ static int offer(struct app *a, const char *path, struct err *e)
 {
 	struct listed l;
 	char title[64];
-	const char *slash = strrchr(path, '/');
 	size_t next;
 
 	listed_read(path, &l);
@@ -166,7 +166,7 @@ static int offer(struct app *a, const char *path, struct err *e)
 		return err_set(e, ERR_INPUT, "%s: %s", path, l.why);
 	snprintf(title, sizeof title, "%.*s", (int)text_line(l.text, 60, false, &next), l.text);
 	if (!*title)
-		snprintf(title, sizeof title, "%.60s", slash ? slash + 1 : path);
+		snprintf(title, sizeof title, "%.60s", basename(path));
 	palette_begin(&a->palette, title, "");
 	if (l.turns)
 		add_act(a, "continue", "ends this session, which is saved, and goes on with that one",
@@ -187,8 +187,8 @@ static int go(struct app *a, const char *verb, const char *path, struct err *e)
 {
 	if (!a->then)
 		return err_set(e, ERR_USAGE, "not from here: cutaway %s %s",
-			!strcmp(verb, "continue") ? "chat --continue" : "replay", path);
-	snprintf(a->then->verb, sizeof a->then->verb, "%s", verb);
+			!strcmp(verb, "replay") ? "replay" : "chat --continue", path);
+	a->then->replay = !strcmp(verb, "replay");
 	free(a->then->path);
 	a->then->path = strdup(path);
 	a->quit = a->then->path != NULL;

@@ -30,9 +30,9 @@ struct tui_guest {
 
 enum { TUI_CHAT_TOKENS = 1000 /* longest answer of a chat, where none is asked for */ };
 
-/* What the user chose to follow when this has ended: "continue" or "replay" of a recording. */
+/* What the user chose to follow when this has ended: the chat of a recording, or its replay. */
 struct tui_then {
-	char verb[16];
+	bool replay;
 	char *path; /* malloc'd; NULL: nothing */
 };
 
