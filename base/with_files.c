@@ -164,10 +164,12 @@ char *with_files(const char *typed, char *unknown, size_t cap, struct err *e)
 
 	*unknown = '\0';
 	while (!rc && (at = next_name(typed, end, name, &end))) {
-		if (!is_file(name) && !*unknown)
-			snprintf(unknown, cap, "%s", name);
-		else if (is_file(name) && !is_named_before(typed, at, name))
+		const bool is = is_file(name);
+
+		if (is && !is_named_before(typed, at, name))
 			rc = put_file(out, name, e);
+		else if (!is && !*unknown)
+			snprintf(unknown, cap, "%s", name);
 	}
 	if (out)
 		fprintf(out, "%s", typed);

@@ -396,13 +396,8 @@ static void rank_lines(struct numbers *n)
 static double accepted_share(const struct timeline *t)
 {
 	const struct tl_speculation sp = timeline_speculation(t, 0);
-	double accepted = 0, verified = 0;
 
-	for (int i = 0; i < TL_PLACES; i++) {
-		accepted += (double)sp.accepted[i];
-		verified += (double)sp.verified[i];
-	}
-	return verified > 0 ? accepted / verified : ABSENT;
+	return sp.n_verified > 0 ? (double)sp.n_accepted / (double)sp.n_verified : ABSENT;
 }
 
 /* Before the first decode step: one sequence of 1,024 tokens. */

@@ -457,6 +457,7 @@ struct tl_speculation {
 	int64_t tokens, members;
 	/* by tokens ahead, from 0; after those before it were accepted */
 	int64_t verified[TL_PLACES], accepted[TL_PLACES];
+	int64_t n_verified, n_accepted; /* of all places */
 };
 struct tl_speculation timeline_speculation(const struct timeline *t, int64_t request);
 /* One rank: all are 1. */

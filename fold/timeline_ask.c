@@ -181,5 +181,9 @@ struct tl_speculation timeline_speculation(const struct timeline *t, int64_t req
 		if (s->n_draft)
 			count_drafts(&out, request, t->draft + s->draft_at, s->n_draft);
 	}
+	for (int i = 0; i < TL_PLACES; i++) {
+		out.n_verified += out.verified[i];
+		out.n_accepted += out.accepted[i];
+	}
 	return out;
 }

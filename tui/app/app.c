@@ -218,10 +218,16 @@ static void look(struct app *a, const char *name)
 			app_look(a, i, false);
 }
 
-/* "on", "off", or "" for the other of the two. *to == as means on. */
+/* "on", "off", or "" for the other of the two. */
+static bool turned(const char *text, bool on)
+{
+	return *text ? !strcmp(text, "on") : !on;
+}
+
+/* *to == as means on. */
 static int switch_look(struct app *a, const char *what, const char *text, bool *to, bool as)
 {
-	const bool on = *text ? !strcmp(text, "on") : *to != as;
+	const bool on = turned(text, *to == as);
 
 	*to = on == as;
 	app_say(a, SAY_INFO, "%s: %s", what, on ? "on" : "off");
@@ -237,7 +243,7 @@ int app_act(struct app *a, enum command_act act, const char *text, struct err *e
 	case ACT_MARKDOWN: return switch_look(a, "Markdown", text, &a->state.marks, false);
 	case ACT_TOKENS: return switch_look(a, "tokens", text, &a->state.pieces, true);
 	case ACT_TINT: return switch_look(a, "tint", text, &a->state.plain, false);
-	case ACT_PROJECTOR: app_projector(a, *text ? !strcmp(text, "on") : !a->projector); return 1;
+	case ACT_PROJECTOR: app_projector(a, turned(text, a->projector)); return 1;
 	case ACT_THEME:
 		term_set_theme(a->term, !strcmp(text, "light"), term_theme(a->term)->projector);
 		return 1;

@@ -449,11 +449,12 @@ static void draw(struct app *a)
 void app_draw(struct app *a)
 {
 	const bool clicked = a->state.click.on;
-	const int view = app_view_at(a, a->state.click.x, a->state.click.y);
+	int view;
 
 	draw(a);
 	if (!clicked)
 		return;
+	view = app_view_at(a, a->state.click.x, a->state.click.y);
 	a->state.click.on = false;
 	if (view != a->focus)
 		app_focus(a, view);

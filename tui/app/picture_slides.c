@@ -128,12 +128,11 @@ static int make(struct slides *s, struct err *e)
 static void put_title(const struct slides *s, const char *path, FILE *out)
 {
 	const struct timeline *t = app_timeline(&s->o->app);
-	const char *slash = strrchr(path, '/');
 
 	if (s->p.light)
 		fputs("<script>document.documentElement.className = \"light\";</script>\n", out);
 	fputs("<section id=\"views\">\n<h1>", out);
-	put(out, slash ? slash + 1 : path);
+	put(out, basename(path));
 	fputs("</h1>\n<p class=\"dim\">", out);
 	put(out, t->model_name ? t->model_name : "");
 	fprintf(out, "; %lld steps</p>\n<ul>\n", (long long)player_n_steps(s->o->player));

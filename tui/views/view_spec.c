@@ -109,14 +109,9 @@ static void put_drafter(const struct timeline *t, char *out, size_t cap)
 /* "15 of 33 kept": of the places for which something was guessed. */
 static void kept_of(const struct tl_speculation *u, char *out, size_t cap)
 {
-	int64_t verified = 0, kept = 0;
 	char a[VIEW_NUM], b[VIEW_NUM];
 
-	for (int i = 0; i < TL_PLACES; i++) {
-		verified += u->verified[i];
-		kept += u->accepted[i];
-	}
-	snprintf(out, cap, "%s of %s kept", view_count(a, kept), view_count(b, verified));
+	snprintf(out, cap, "%s of %s kept", view_count(a, u->n_accepted), view_count(b, u->n_verified));
 }
 
 static double mean_of(const struct tl_speculation *u)
