@@ -11,14 +11,10 @@
 #include "base/array.h"
 #include "base/text.h"
 
-enum { DEPTH = 16, COLUMNS = 32, INDENT = 2 };
+enum { DEPTH = 16, COLUMNS = 32, INDENT = 2, BULLETS = -1 };
 
 struct cell { /* of a table: bytes of the text, which wait there to be put in place */
 	size_t from, to;
-};
-
-struct list {
-	int next; /* number of its next item; 0: bullets */
 };
 
 /* What stands in place of marks. */
@@ -33,7 +29,7 @@ struct marking {
 	const struct shapes *as;
 	struct wrap out;
 	uint8_t style;
-	struct list list[DEPTH];
+	int next[DEPTH]; /* of each list the number of its next item; BULLETS: it has none */
 	int n_lists, n_quotes;
 	char bullet[16]; /* of the item that begins with the next text */
 	bool in_code, gap /* an empty line before the next text */, failed;
@@ -198,7 +194,7 @@ static void begin_cell(struct marking *m)
 static void begin_list(struct marking *m, int first)
 {
 	if (m->n_lists < DEPTH)
-		m->list[m->n_lists] = (struct list){ first };
+		m->next[m->n_lists] = first;
 	m->n_lists++;
 }
 
@@ -207,10 +203,10 @@ static void begin_item(struct marking *m)
 	const int i = m->n_lists - 1 < DEPTH ? m->n_lists - 1 : DEPTH - 1;
 
 	end_line(m);
-	if (m->list[i].next)
-		snprintf(m->bullet, sizeof m->bullet, "%d. ", m->list[i].next++);
-	else
+	if (m->next[i] == BULLETS)
 		snprintf(m->bullet, sizeof m->bullet, "%s", m->as->bullet);
+	else
+		snprintf(m->bullet, sizeof m->bullet, "%d. ", m->next[i]++);
 }
 
 static int enter_block(MD_BLOCKTYPE type, void *detail, void *arg)
@@ -219,7 +215,7 @@ static int enter_block(MD_BLOCKTYPE type, void *detail, void *arg)
 
 	switch (type) {
 	case MD_BLOCK_QUOTE: m->n_quotes++; break;
-	case MD_BLOCK_UL: begin_list(m, 0); break;
+	case MD_BLOCK_UL: begin_list(m, BULLETS); break;
 	case MD_BLOCK_OL: begin_list(m, (int)(((MD_BLOCK_OL_DETAIL *)detail)->start & 0xffffff)); break;
 	case MD_BLOCK_LI: begin_item(m); break;
 	case MD_BLOCK_H: m->style |= MARK_BOLD; break;

@@ -61,6 +61,7 @@ static void lists(void **state)
 	(void)state;
 	assert_reads("- a\n- b\n  - c\n- d", 40, "• a\n• b\n  • c\n• d");
 	assert_reads("Steps:\n\n3. x\n4. y\n\nEnd", 40, "Steps:\n\n3. x\n4. y\n\nEnd");
+	assert_reads("0. x\n1. y", 40, "0. x\n1. y");
 	assert_reads("- a\n\n- b", 40, "• a\n\n• b");
 	assert_reads("> said\n> so", 40, "│ said\n│ so");
 }
