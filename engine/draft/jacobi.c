@@ -150,18 +150,9 @@ static const struct draft_variant variants[] = {
 const struct draft_ops draft_jacobi = {
 	DRAFTER(jacobi, "jacobi", "k",
 		"the model's own predictions of the last step, iterated until they stand"),
-	.learn = jacobi_learn, .forget = jacobi_forget, .window = jacobi_window,
-	.beside = "", /* its
-					 guesses
-					 come
-					 from
-					 verifying
-					 its
-					 last
-					 ones:
-					 without
-					 that
-					 it has
-					 none
-				   */
+	.learn = jacobi_learn,
+	.forget = jacobi_forget,
+	.window = jacobi_window,
+	/* its guesses come from verifying its last ones: without that it has none */
+	.beside = "",
 };

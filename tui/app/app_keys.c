@@ -258,9 +258,9 @@ static void prompt_key(struct app *a, const struct term_key *k)
 	/* no UTF-8: readline would wait for the rest of it */
 	else if (k->code == KEY_CHAR_ && !k->seq[1])
 		prompt_paste(k->seq, 1);
+	/* it scrolls while the prompt has the focus */
 	else if ((k->code == KEY_PAGE_UP || k->code == KEY_PAGE_DOWN) && !prompt_busy())
-		to_view(a, app_zoom(a) >= 0 ? app_zoom(a) : 0, k->code); /* it scrolls while the prompt has
-															the focus */
+		to_view(a, app_zoom(a) >= 0 ? app_zoom(a) : 0, k->code);
 	else if (k->code == KEY_INSERT_)
 		prompt_sequence(k->seq);
 	else
