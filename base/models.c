@@ -111,6 +111,17 @@ int models_find(const char *what, char **path, struct err *e)
 	return rc;
 }
 
+char *models_own(const char *word)
+{
+	struct err ignored = { 0 };
+	char *path = NULL;
+
+	if (*word && !strchr(word, '/') && !models_find(word, &path, &ignored) && strchr(path, '/'))
+		return path;
+	free(path);
+	return NULL;
+}
+
 const char *models_name(int i)
 {
 	static struct names l;

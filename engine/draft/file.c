@@ -35,10 +35,8 @@ static bool try_path(char path[DRAFT_PATH], const char *folder, const char *unde
 /* A whole model of that name, beside its siblings. */
 static bool try_models(char path[DRAFT_PATH], const char *name)
 {
-	struct err ignored = { 0 };
-	char *found = NULL;
-	const bool is = !models_find(name, &found, &ignored) && found && strchr(found, '/') &&
-					strlen(found) < DRAFT_PATH && !access(found, R_OK);
+	char *found = models_own(name);
+	const bool is = found && strlen(found) < DRAFT_PATH && !access(found, R_OK);
 
 	if (is)
 		snprintf(path, DRAFT_PATH, "%s", found);

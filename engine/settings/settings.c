@@ -32,18 +32,16 @@ const char *setting_word(const struct setting *s, int i)
 	return s->more ? s->more(i - n) : NULL;
 }
 
-/* In the folders of models, whatever else is here. */
 static bool is_model(const char *name, size_t n)
 {
-	char word[128], *path = NULL;
-	struct err ignored = { 0 };
+	char word[128], *path;
 	bool is;
 
 	if (n >= sizeof word)
 		return false;
 	snprintf(word, sizeof word, "%.*s", (int)n, name);
-	is = *word && !strchr(word, '/') && !models_find(word, &path, &ignored) && path &&
-		 strchr(path, '/');
+	path = models_own(word);
+	is = path;
 	free(path);
 	return is;
 }
