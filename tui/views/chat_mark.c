@@ -191,6 +191,12 @@ static void begin_cell(struct marking *m)
 
 /* ---- what md4c finds ---- */
 
+/* What its calls return: not 0 ends the parsing. */
+static int broken(const struct marking *m)
+{
+	return m->failed || m->out.failed;
+}
+
 static void begin_list(struct marking *m, int first)
 {
 	if (m->n_lists < DEPTH)
@@ -233,7 +239,7 @@ static int enter_block(MD_BLOCKTYPE type, void *detail, void *arg)
 		break;
 	default: break;
 	}
-	return m->failed || m->out.failed;
+	return broken(m);
 }
 
 static int leave_block(MD_BLOCKTYPE type, void *detail, void *arg)
@@ -246,11 +252,11 @@ static int leave_block(MD_BLOCKTYPE type, void *detail, void *arg)
 	case MD_BLOCK_TD:
 		m->style &= (uint8_t)~MARK_BOLD;
 		m->cell[m->n_cells - 1].to = m->out.size;
-		return m->failed || m->out.failed;
+		return broken(m);
 	case MD_BLOCK_THEAD:
 	case MD_BLOCK_TBODY:
-	case MD_BLOCK_TR: return m->failed || m->out.failed;
-	case MD_BLOCK_TABLE: end_table(m); return m->failed || m->out.failed;
+	case MD_BLOCK_TR: return broken(m);
+	case MD_BLOCK_TABLE: end_table(m); return broken(m);
 	case MD_BLOCK_QUOTE: m->n_quotes--; break;
 	case MD_BLOCK_UL:
 	case MD_BLOCK_OL: m->n_lists--; break;
@@ -260,7 +266,7 @@ static int leave_block(MD_BLOCKTYPE type, void *detail, void *arg)
 	end_line(m);
 	m->in_code &= type != MD_BLOCK_CODE;
 	m->gap |= type != MD_BLOCK_LI && !(m->n_lists && (type == MD_BLOCK_UL || type == MD_BLOCK_OL));
-	return m->failed || m->out.failed;
+	return broken(m);
 }
 
 static int enter_span(MD_SPANTYPE type, void *detail, void *arg)
@@ -269,7 +275,7 @@ static int enter_span(MD_SPANTYPE type, void *detail, void *arg)
 
 	(void)detail;
 	m->style |= type == MD_SPAN_STRONG ? MARK_BOLD : type == MD_SPAN_CODE ? MARK_CODE : 0;
-	return m->failed || m->out.failed;
+	return broken(m);
 }
 
 static int leave_span(MD_SPANTYPE type, void *detail, void *arg)
@@ -280,7 +286,7 @@ static int leave_span(MD_SPANTYPE type, void *detail, void *arg)
 	m->style &= (uint8_t) ~(type == MD_SPAN_STRONG ? MARK_BOLD
 							: type == MD_SPAN_CODE ? MARK_CODE
 												   : 0);
-	return m->failed || m->out.failed;
+	return broken(m);
 }
 
 static int text(MD_TEXTTYPE type, const MD_CHAR *words, MD_SIZE size, void *arg)
@@ -289,12 +295,12 @@ static int text(MD_TEXTTYPE type, const MD_CHAR *words, MD_SIZE size, void *arg)
 
 	if (type == MD_TEXT_BR || type == MD_TEXT_SOFTBR) {
 		put(m, m->columns ? " " : "\n", 1, 0);
-		return m->failed || m->out.failed;
+		return broken(m);
 	}
 	if (!m->columns && (*words != '\n' || m->gap)) /* an empty line of code has no indentation */
 		begin_line(m);
 	put_piece(m, words, size);
-	return m->failed || m->out.failed;
+	return broken(m);
 }
 
 void mark_down(struct wrap *w, int width, bool ascii)
@@ -309,7 +315,7 @@ void mark_down(struct wrap *w, int width, bool ascii)
 	wrap_add_text(w, end, sizeof end);
 	w->size = size;
 	m.failed = w->failed || !size || md_parse(w->text, (MD_SIZE)size + 1, &parser, &m) ||
-			   m.out.failed || m.failed || !m.out.size; /* of marks alone */
+			   broken(&m) || !m.out.size; /* of marks alone */
 	free(m.cell);
 	if (m.failed) {
 		wrap_free(&m.out);
