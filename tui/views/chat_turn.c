@@ -101,7 +101,9 @@ static void loop_words(struct turn *n, const struct tl_request *r)
 	if (r->period)
 		snprintf(n->after + used, sizeof n->after - used, "%sin a loop of %d token%s: %s%s",
 			used ? " · " : "", r->period, r->period == 1 ? "" : "s",
-			r->finished ? "" : "Ctrl-C stops it, ",
+			r->finished ? ""
+			: n->paused ? "F5 goes on, Ctrl-C ends, "
+						: "Ctrl-C stops it, ",
 			r->params.temperature > 0 ? "/repeat-penalty 1.1 helps" : "/temp 0.7 draws others");
 }
 

@@ -75,17 +75,21 @@ static void ends_are_told(void **state)
  * goes on. */
 static void loops_are_told(void **state)
 {
+	const struct view_waiting paused = { .paused = true };
+	struct view_state held = fresh;
 	struct said d;
 	int32_t la;
 
 	(void)state;
+	held.waiting = &paused;
 	say_begin(&d, "q");
 	la = (int32_t)d.pos;
 	say_token(&d, "la ");
 	say_token(&d, "le ");
 	for (int i = 0; i < 40; i++)
 		say_again(&d, la + i % 2);
-	assert_shows(&view_chat, &d.t, &fresh, 60, 12, "in a loop of 2 tokens", true);
+	assert_shows(&view_chat, &d.t, &fresh, 60, 12, "in a loop of 2 tokens: Ctrl-C stops it", true);
+	assert_shows(&view_chat, &d.t, &held, 60, 12, "2 tokens: F5 goes on, Ctrl-C ends", true);
 	say_token(&d, "fin");
 	assert_shows(&view_chat, &d.t, &fresh, 60, 12, "in a loop", false);
 	timeline_free(&d.t);
