@@ -96,15 +96,19 @@ static void end_words(struct turn *n, const struct tl_request *r)
 /* Notes a repetition loop, common in greedy answers of small models, and what helps. */
 static void loop_words(struct turn *n, const struct tl_request *r)
 {
+	const char *helps =
+		r->params.temperature > 0 ? "/repeat-penalty 1.1 helps" : "/temp 0.7 draws others";
 	const size_t used = strlen(n->after);
 
-	if (r->period)
-		snprintf(n->after + used, sizeof n->after - used, "%sin a loop of %d token%s: %s%s",
-			used ? " · " : "", r->period, r->period == 1 ? "" : "s",
+	if (r->period && used) /* brief, so that what helps is seen at 80 columns */
+		snprintf(n->after + used, sizeof n->after - used, " · in a loop: %s", helps);
+	else if (r->period)
+		snprintf(n->after, sizeof n->after, "in a loop of %d token%s: %s%s", r->period,
+			r->period == 1 ? "" : "s",
 			r->finished ? ""
 			: n->paused ? "F5 goes on, Ctrl-C ends, "
 						: "Ctrl-C stops it, ",
-			r->params.temperature > 0 ? "/repeat-penalty 1.1 helps" : "/temp 0.7 draws others");
+			helps);
 }
 
 static bool has_free_slot(const struct timeline *t)

@@ -92,6 +92,11 @@ static void loops_are_told(void **state)
 	assert_shows(&view_chat, &d.t, &held, 60, 12, "2 tokens: F5 goes on, Ctrl-C ends", true);
 	say_token(&d, "fin");
 	assert_shows(&view_chat, &d.t, &fresh, 60, 12, "in a loop", false);
+	for (int i = 0; i < 40; i++)
+		say_again(&d, la + i % 2);
+	say_finish(&d, EV_FINISH_length, NULL);
+	assert_shows(&view_chat, &d.t, &fresh, 80, 12,
+		"stopped at its limit of 83 tokens · in a loop: /temp 0.7 draws others", true);
 	timeline_free(&d.t);
 }
 
