@@ -12,7 +12,7 @@ import time
 import unicodedata
 
 PATIENCE = float(os.environ.get("PATIENCE", 150))  # seconds to wait for a text before a test fails; never a measure of speed
-CSI = re.compile(r"\x1b\[([?>=!]?)([\d;:]*)([ -/]*)([@-~])")
+CSI = re.compile(r"\x1b\[([?<>=!]?)([\d;:]*)([ -/]*)([@-~])")
 OTHER = re.compile(r"\x1b(?:[()*+].|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])", re.S)
 
 
@@ -37,6 +37,7 @@ class Grid:
     def resize(self, columns, lines):
         self.columns, self.lines = columns, lines
         self.x = self.y = 0
+        self.saved = 0, 0
         self.top, self.bottom = 0, lines - 1
         self.cell = [self.blank() for _ in range(lines)]
         self.last = " "
@@ -65,6 +66,10 @@ class Grid:
                 self.scroll(-1) if self.y == self.top else self.move(self.x, self.y - 1)
             elif m.group() == "\x1bD":
                 self.put("\n")
+            elif m.group() == "\x1b7":
+                self.saved = self.x, self.y
+            elif m.group() == "\x1b8":
+                self.move(*self.saved)
             at = m.end()
 
     def move(self, x, y):

@@ -97,6 +97,8 @@ def terminal_is_left(chat):
         raise Failure("the terminal's modes are not what they were")
     if chat.grid.modes - {7, 8, 12, 25}:  # wrapping, repetition, a cursor that may blink
         raise Failure(f"left on: {chat.grid.modes}")
+    if chat.raw.count(b"\x1b[>5u") != chat.raw.count(b"\x1b[<u"):
+        raise Failure("kitty's keyboard protocol is left on")
     if chat.grid.unknown:
         raise Failure(f"sequences that nobody knows: {chat.grid.unknown}")
     colours = int(capability(chat.term, "colors") or 0)
@@ -222,9 +224,36 @@ def input_slow_key(chat):
 
 def input_unknown_key(chat):
     """a key that nobody knows types nothing"""
-    chat.send("a\x1b[15;2~\x1b[99;5u\x1b[1;5Pb")
+    chat.send("a\x1b[15;2~\x1b[57428u\x1b[97;9u\x1b[1;5Pb")
     chat.wait_prompt("ab")
     return "ab"
+
+
+def input_kitty(chat):
+    """kitty's keyboard protocol, where the terminal says that it has it"""
+    if b"\x1b[?u" not in chat.raw or b"\x1b[>5u" in chat.raw:
+        raise Failure("it is not asked for, or not waited for")
+    chat.send("\x1b[?0u")
+    while b"\x1b[>5u" not in chat.raw:
+        chat.read(1)
+    chat.send("bx\x1b[104;5u\x1b[13;2uc\x1b[100:68;4u\x1b[1;129D\x1b[57400u")  # Ctrl-H, Shift-Enter, Alt-D, the pad
+    chat.wait(r"b\n +1c$")
+    chat.send("\x1b[1092::97;5u\x1b[233;3u\x1b[27u")  # Ctrl-A of a Russian keyboard, Alt-é, Esc
+    chat.wait(r"you . éb\n +1c$")
+    return "éb\n1c"
+
+
+def input_link(chat):
+    """a reference to a paper is a hyperlink, and the cursor where it was"""
+    chat.send("月 arXiv:2211.17192")
+    chat.wait_prompt("月 arXiv:2211.17192")
+    link = rb"\x1b\]8;;https://arxiv.org/abs/2211.17192\x1b\\"
+    if not re.search(link + rb"(\x1b[^\]].{0,9})?arXiv:2211.17192(\x1b[^\]].{0,9})?\x1b\]8;;\x1b\\", chat.raw):
+        raise Failure(f"no link in {chat.raw[-900:]}")
+    row = "".join(chat.grid.cell[chat.grid.y])
+    if chat.grid.x != len(row.rstrip()) + 1:  # 月 has two columns
+        raise Failure(f"the cursor is at {chat.grid.x} in {row!r}")
+    return "月 arXiv:2211.17192"
 
 
 def input_invalid(chat):

@@ -50,6 +50,8 @@ static void arm_crash(const struct terminal *t)
 		if (text && text != (char *)-1)
 			tputs(text, 1, crash_byte); /* without the padding that is written in it */
 	}
+	if (t->kitty)
+		crash_add("\033[<u");
 	crash_arm();
 }
 
@@ -239,6 +241,12 @@ static void choose_modes(void)
 	nonl();
 }
 
+static void modes_begin(struct terminal *t)
+{
+	term_send(t, "\033[?2004h");
+	kitty_begin(t);
+}
+
 int term_open(struct terminal **out, const struct term_options *o, struct err *e)
 {
 	struct terminal *t;
@@ -273,7 +281,7 @@ int term_open(struct terminal **out, const struct term_options *o, struct err *e
 	cut_meta_on(t);
 	arm_crash(t);
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &t->ours);
-	term_send(t, "\033[?2004h");
+	modes_begin(t);
 	t->anew = true;
 	*out = t;
 	return 0;
@@ -283,6 +291,7 @@ int term_open(struct terminal **out, const struct term_options *o, struct err *e
 static void screen_leave(struct terminal *t)
 {
 	term_send(t, "\033[?2004l");
+	kitty_end(t);
 	if (!exit_ca_mode) { /* without an alternate screen: leave an empty one to the shell */
 		erase();
 		refresh();
@@ -356,7 +365,7 @@ static attr_t fold_colour(int *colour)
 	return attr;
 }
 
-static attr_t cell_attr(struct terminal *t, const struct cell *c, short *pair)
+attr_t term_attr(struct terminal *t, const struct cell *c, short *pair)
 {
 	struct theme_style s = theme_style(&t->theme, c->ink, c->paper, c->attr);
 	attr_t attr = (s.bold ? A_BOLD : 0) | (s.dim ? A_DIM : 0) | (s.reverse ? A_REVERSE : 0) |
@@ -384,7 +393,7 @@ static void draw_cell(struct terminal *t, int x, int y, const struct cell *c)
 	mbstate_t state = { 0 };
 	const char *text = c->text;
 	short pair;
-	attr_t attr = cell_attr(t, c, &pair);
+	attr_t attr = term_attr(t, c, &pair);
 	cchar_t out;
 
 	if (mbsrtowcs(wide, &text, CCHARW_MAX, &state) == (size_t)-1 || !wide[0])
@@ -433,10 +442,12 @@ bool term_draw(struct terminal *t, const struct canvas *c)
 			c->cursor_x < t->w ? c->cursor_x : t->w - 1);
 	refresh();
 	frame_take(t);
-	if (t->frame_size - t->frame_sent == begun) /* nothing has changed */
+	if (t->frame_size - t->frame_sent == begun) { /* nothing has changed */
 		t->frame_size = t->frame_sent;
-	else
+	} else {
+		links_draw(t, c);
 		term_send(t, "\033[?2026l");
+	}
 	term_flush(t);
 	return true;
 }
@@ -465,6 +476,6 @@ void term_suspend(struct terminal *t)
 	tcgetattr(STDIN_FILENO, &t->found);
 	arm_crash(t);
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &t->ours);
-	term_send(t, "\033[?2004h");
+	modes_begin(t);
 	term_resize(t);
 }

@@ -1,4 +1,4 @@
-/* What term.c, term_keys.c and term_paste.c share: for these alone. */
+/* What the files of the terminal (term.c, term_*.c) share: for these alone. */
 #ifndef CUTAWAY_TUI_TERM_IMPL_H
 #define CUTAWAY_TUI_TERM_IMPL_H
 
@@ -6,6 +6,7 @@
 #include <termios.h>
 
 #include "tui/term/charset.h"
+#include "tui/term/crash.h"
 #include "tui/term/term.h"
 
 /* Last: names such as `lines` are macros from here on. */
@@ -34,6 +35,7 @@ struct terminal {
 	short pair[INK_N * INK_N]; /* 0: not allocated yet */
 	char paste[1 << 16];       /* what is longer comes in several keys */
 	size_t paste_size;
+	bool kitty;       /* it has kitty's keyboard protocol */
 	bool pasting;     /* its end has not come */
 	bool brackets;    /* the terminal says where what is pasted begins and ends */
 	int burst;        /* keys read since none was waiting */
@@ -51,6 +53,20 @@ bool paste_begins(struct terminal *t);
 /* Gathers what is pasted, from c on, which was read: between brackets until the end, over several
  * calls if need be, else as long as characters wait. False: nothing yet. */
 bool paste_take(struct terminal *t, int c, struct term_key *k);
+
+/* term_kitty.c. Asks the terminal for kitty's keyboard protocol; its answer, a key, begins it. */
+void kitty_begin(struct terminal *t);
+void kitty_end(struct terminal *t);
+enum kitty { KITTY_UNKNOWN, KITTY_CHARACTER, KITTY_SEQUENCE };
+/* What a sequence CSI … is: a character (then in t->character, as if read), or a key without
+ * modifiers (then *seq is what terminals usually send for it), or neither. */
+enum kitty kitty_take(struct terminal *t, const char **seq);
+
+/* term_links.c. Draws the references to papers that stand on the screen once more, as hyperlinks
+ * (OSC 8), for terminals that are likely to know them. After refresh(). */
+void links_draw(struct terminal *t, const struct canvas *c);
+/* The attributes of a cell, as ncurses has them. */
+attr_t term_attr(struct terminal *t, const struct cell *c, short *pair);
 
 /* Sends a sequence that ncurses has no name for, after what ncurses wrote so far. */
 void term_send(struct terminal *t, const char *text);

@@ -15,6 +15,7 @@ static const struct {
 } usual[] = {
 	{ "\033OP", KEY_F(1) },
 	{ "\033[11~", KEY_F(1) },
+	{ "\033[P", KEY_F(1) },
 	{ "\033[[A", KEY_F(1) },
 	{ "\033[15~", KEY_F(5) },
 	{ "\033[[E", KEY_F(5) },
@@ -38,7 +39,9 @@ static const struct {
 	{ "\033[4~", KEY_END },
 	{ "\033[5~", KEY_PPAGE },
 	{ "\033[6~", KEY_NPAGE },
+	{ "\033[2~", KEY_IC },
 	{ "\033[3~", KEY_DC },
+	{ "\033[Z", KEY_BTAB },
 };
 
 /* The number pad, ESC O j … y, where terminfo lacks it (PuTTY): read as these characters. */
@@ -162,10 +165,25 @@ static void key_special(int c, struct term_key *k)
 	k->seq = other;
 }
 
-/* Esc was read. If [ follows at once, it is the sequence of a key that ncurses has no name for. */
+/* A key that has a sequence of which ncurses knows nothing. */
+static void key_unnamed(const char *seq, struct term_key *k)
+{
+	for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+		if (!strcmp(usual[i].seq, seq)) {
+			key_special(usual[i].key, k);
+			return;
+		}
+	k->code = KEY_INSERT_;
+	k->seq = seq;
+}
+
+/* Esc was read. If [ follows at once, it is the sequence of a key that ncurses has no name for.
+ * False: a character. */
 static bool key_sequence(struct terminal *t, struct term_key *k)
 {
 	static char seq[32];
+	const char *key = seq;
+	enum kitty kind;
 	size_t n = 1;
 	int c = term_read(t);
 
@@ -181,8 +199,10 @@ static bool key_sequence(struct terminal *t, struct term_key *k)
 		seq[n++] = t->character[0];
 	} while (n < sizeof seq - 1 && !(n > 2 && seq[n - 1] >= '@') && !term_read(t));
 	seq[n] = '\0';
-	k->code = KEY_INSERT_;
-	k->seq = seq;
+	kind = kitty_take(t, &key);
+	if (kind == KITTY_CHARACTER)
+		return false;
+	key_unnamed(key, k);
 	return true;
 }
 
