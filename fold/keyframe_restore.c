@@ -123,7 +123,8 @@ static int fold_begin(struct timeline *t, int64_t seq)
 	return o->rows(o->arg,
 			   BIT(session) | BIT(memory) | BIT(product) | BIT(outliers) | BIT(importance) |
 				   BIT(roof) | BIT(setting) | BIT(cost) | BIT(lesson) | BIT(answer) |
-				   BIT(attached) | BIT(polled) | BIT(slot) | BIT(rank) | BIT(handover),
+				   BIT(attached) | BIT(polled) | BIT(slot) | BIT(rank) | BIT(handover) |
+				   BIT(training) | BIT(trained) | BIT(changed),
 			   1, seq, fold_past, t) ||
 		   o->rows(o->arg, BIT(vocab), t->vocab_seq + 1, INT64_MAX, fold_text, t);
 }

@@ -40,6 +40,7 @@
 #include "fold/tl_pin.h"
 #include "fold/tl_ranks.h"
 #include "fold/tl_search.h"
+#include "fold/tl_study.h"
 #include "fold/tl_traffic.h"
 #include "fold/tl_canvas.h"
 #include "fold/tl_watched.h"
@@ -300,6 +301,11 @@ struct timeline {
 	int32_t n_outliers, cap_outliers;
 	struct tl_importance *importance; /* of the newest measurement */
 	int32_t n_importance, cap_importance;
+	struct tl_training training; /* the newest */
+	struct ev_trained *trained;  /* in the order in which they were told */
+	int32_t n_trained, cap_trained;
+	struct tl_changed *changed;
+	int32_t n_changed, cap_changed;
 	struct tl_roof roof;
 	struct tl_page *page; /* [n_pages], those of group 0 first */
 	int32_t n_pages;

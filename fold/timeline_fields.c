@@ -1,34 +1,8 @@
 /* See timeline_fields.h. */
 #include "fold/timeline_fields.h"
+#include "fold/timeline_fields_words.h"
 
 /* clang-format off */
-#define TYPE_OF(x)                                                                                 \
-	_Generic((x), int64_t: TL_I64, int32_t: TL_I32, uint32_t: TL_U32, uint8_t: TL_U8,              \
-			 bool: TL_FLAG, float: TL_F32, double: TL_F64, char *: TL_STRING)
-#define M(m) ((STRUCT *)0)->m
-#define FIELD(m, t) .name = #m, .type = t, .at = offsetof(STRUCT, m), .size = sizeof M(m)
-#define F(m) { FIELD(m, TYPE_OF(M(m))) }
-#define K(m) { FIELD(m, TYPE_OF(M(m))), .kept = true }
-#define HIDDEN(m) { FIELD(m, TL_HIDDEN) }
-#define CHARS(m) { FIELD(m, TL_CHARS) }
-#define EVENT(m, kind) { FIELD(m, TL_EVENT), .event = EV_##kind }
-#define FIELDS(shape, ...) static const struct tl_field shape##_fields[] = { __VA_ARGS__, END }
-#define COUNT(n) .at_n = offsetof(STRUCT, n), .size_n = sizeof M(n)
-#define ITEMS_OF(m, shape) FIELD(m, TL_ITEMS), .of = &tl_shape_##shape
-/* Where a pointer points to: so many, with room for so many; or as a function says. */
-#define ARRAY(m, shape, n) ITEMS_OF(m, shape), .pointed = true, COUNT(n)
-#define GROWING(m, shape, n, cap) ARRAY(m, shape, n), .at_cap = offsetof(STRUCT, cap)
-#define COUNTED(m, shape, fn) ITEMS_OF(m, shape), .pointed = true, .count = fn
-/* Within the struct. */
-#define INLINE(m, shape, n) ITEMS_OF(m, shape), COUNT(n)
-#define KEPT .kept = true
-#define END { .name = NULL }
-
-#define SHAPE(shape, ...)                                                                          \
-	const struct tl_shape tl_shape_##shape = { .field = shape##_fields, .size = sizeof(STRUCT),    \
-											   .most = __VA_ARGS__ }
-#define ANY (1 << 30)
-
 #define NUMBER(shape, ctype, t)                                                                    \
 	static const struct tl_field shape##_fields[] = {                                              \
 		{ .name = "", .type = t, .size = sizeof(ctype), KEPT }, END                                \
@@ -340,6 +314,23 @@ static const struct tl_field importance_fields[] = { F(layer), F(channels), F(in
 static SHAPE(importance, ANY);
 #undef STRUCT
 
+#define STRUCT struct tl_training
+static const struct tl_field training_fields[] = { F(on), EVENT(e, training), CHARS(name),
+	CHARS(teacher), END };
+static SHAPE(training, 1);
+#undef STRUCT
+
+#define STRUCT struct ev_trained
+FIELDS(trained, { .name = "", .type = TL_EVENT, .size = sizeof(STRUCT), .event = EV_trained });
+static SHAPE(trained, ANY);
+#undef STRUCT
+
+#define STRUCT struct tl_changed
+static const struct tl_field changed_fields[] = { EVENT(e, changed), CHARS(method),
+	{ ITEMS_OF(alpha, f32) }, END };
+static SHAPE(changed, ANY);
+#undef STRUCT
+
 #define STRUCT struct tl_product
 FIELDS(product, F(stage), F(inputs), F(outputs), F(n), F(weights), F(bytes), F(row_bytes),
 	F(each_row), CHARS(format));
@@ -467,6 +458,9 @@ static const struct tl_field timeline_fields[] = {
 	{ INLINE(product, product, n_products) },
 	{ GROWING(outliers, outliers, n_outliers, cap_outliers) },
 	{ GROWING(importance, importance, n_importance, cap_importance) },
+	{ ITEMS_OF(training, training) },
+	{ GROWING(trained, trained, n_trained, cap_trained) },
+	{ GROWING(changed, changed, n_changed, cap_changed) },
 	{ ITEMS_OF(roof, roof) },
 	{ ARRAY(page, page, n_pages), KEPT }, { INLINE(pin, pin, n_pins), KEPT },
 	{ INLINE(rank, rank, n_ranks), KEPT }, { INLINE(handover, handover, n_handovers) },
