@@ -239,8 +239,8 @@ static const struct setting replay_own[] = {
 enum { LOOK_MS = 100, SETTLE_MS = 3000 };
 static const struct timespec look = { .tv_nsec = LOOK_MS * 1000000L };
 
-/* Replay --follow may start before the recording does. True: it had to wait. */
-static bool await_file(const char *path)
+/* Replay --follow may start before the recording does. */
+static void await_file(const char *path)
 {
 	struct stat st;
 	char *clean = text_clean(path, strlen(path), false, NULL);
@@ -255,15 +255,16 @@ static bool await_file(const char *path)
 		nanosleep(&look, NULL);
 	}
 	free(clean);
-	return waited;
 }
 
-/* A file that has just appeared may take a moment until it is a recording. */
+/* A file that has just appeared takes a moment until it is a recording. */
 static int follow_file(const char *path, const struct tui_options *o, struct err *e)
 {
-	const int64_t until = await_file(path) ? now_ns() + SETTLE_MS * INT64_C(1000000) : 0;
+	int64_t until;
 	int rc;
 
+	await_file(path);
+	until = now_ns() + SETTLE_MS * INT64_C(1000000);
 	while ((rc = tui_replay(path, o, e)) && now_ns() < until) {
 		*e = (struct err){ 0 };
 		nanosleep(&look, NULL);

@@ -26,6 +26,7 @@
 	X(diff)                                                                                        \
 	X(devices)                                                                                     \
 	X(formulas)                                                                                    \
+	X(record)                                                                                      \
 	X(quantize)                                                                                    \
 	X(prune)                                                                                       \
 	X(curve)                                                                                       \

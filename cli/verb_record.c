@@ -1,0 +1,40 @@
+/* cutaway record: what a trainer tells, as a recording. Thread: main's. */
+#include <signal.h>
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "cli/out.h"
+#include "sessions/study/study.h"
+
+static int record_verb(const struct cli *c, struct err *e)
+{
+	struct study *s;
+	int64_t n = 0;
+	int rc;
+
+	signal(SIGINT, SIG_IGN); /* Ctrl-C ends the trainer, and its end is the end of the lines */
+	if (study_open(&s, c->operand[0], "training", NULL, e))
+		return -1;
+	rc = study_lines(s, stdin, &n, e);
+	if (study_close(s, rc ? NULL : e) || rc)
+		return -1;
+	printf("%lld steps: cutaway replay %s\n", (long long)n, c->operand[0]);
+	return out_flush(e);
+}
+
+const struct verb verb_record = {
+	VERB(record, "FILE", "a recording of a training, from a trainer's lines of JSON"),
+	.doc =
+		"Reads a JSON object a line from standard input and writes the recording FILE, which "
+		"`cutaway replay FILE` shows in the view training, with --follow while it goes on. The "
+		"first line says what is trained: {\"training\": NAME, \"teacher\": NAME, \"params\": N, "
+		"\"weight_bytes\": N, \"gradient_bytes\": N, \"optimizer_bytes\": N, \"steps\": N}; each "
+		"further one is a step: {\"step\": N, \"loss\": X, \"held\": X, \"kl\": X, \"acceptance\": "
+		"X, \"gradient\": X, \"rate\": X, \"tokens\": N}. What is not measured is left out. The "
+		"project's own trainers do this with --record FILE (docs/training.md).",
+	.takes = "",
+	.example = "python3 train.py | cutaway record training.db",
+	.min_operands = 1,
+	.max_operands = 1,
+	.completes = "FILE",
+};

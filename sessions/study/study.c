@@ -1,0 +1,72 @@
+/* See study.h. */
+#include "sessions/study/study_impl.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/version.h"
+
+static void emit_session(struct study *s, const char *name, const char *model)
+{
+	struct timespec now;
+	struct event ev;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	ev_init(&ev, EV_session);
+	ev.u.session.unix_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	ev.u.session.version = ev_text(CUTAWAY_VERSION);
+	ev.u.session.model_name = ev_text(name);
+	if (model)
+		ev.u.session.model_path = ev_text(model);
+	stream_emit(&s->stream, &ev);
+}
+
+int study_open(
+	struct study **out, const char *path, const char *name, const char *model, struct err *e)
+{
+	struct study *s = calloc(1, sizeof *s);
+
+	*out = NULL;
+	if (!s)
+		return err_set(e, ERR_MEMORY, "no memory for a recording");
+	if (stream_open(&s->stream, 0, NULL, NULL, e) || ring_open(&s->ring, RING_BYTES, e) ||
+		writer_open(&s->writer, path, s->ring, e) || stream_add(&s->stream, ring_push, s->ring)) {
+		study_close(s, NULL);
+		return -1;
+	}
+	stream_begin(&s->stream);
+	emit_session(s, name, model);
+	*out = s;
+	return 0;
+}
+
+int study_close(struct study *s, struct err *e)
+{
+	struct event ev;
+	int rc;
+
+	if (!s)
+		return 0;
+	if (e) {
+		ev_init(&ev, EV_closed);
+		ev.u.closed.steps = s->steps;
+		stream_emit(&s->stream, &ev);
+	}
+	rc = writer_close(s->writer, e);
+	ring_close(s->ring);
+	stream_close(&s->stream);
+	free(s);
+	return rc;
+}
+
+void study_step(struct study *s, struct event *ev, int64_t tokens)
+{
+	struct event step;
+
+	*(ev->kind == EV_trained ? &ev->u.trained.step : &ev->u.changed.step) = ++s->steps;
+	stream_emit(&s->stream, ev);
+	ev_init(&step, EV_step);
+	step.u.step.step = s->steps;
+	step.u.step.tokens = tokens;
+	stream_emit(&s->stream, &step);
+}
