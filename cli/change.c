@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -51,6 +52,30 @@ void bar_end(struct bar *b)
 {
 	signal(SIGINT, SIG_DFL);
 	bar_wipe(b);
+}
+
+int change_record(const struct cli *c, struct study **s, struct err *e)
+{
+	const char *name = strrchr(c->operand[0], '/');
+
+	*s = NULL;
+	if (!c->record)
+		return 0;
+	if (study_open(s, c->record, name ? name + 1 : c->operand[0], c->operand[0], e))
+		return -1;
+	if (isatty(STDERR_FILENO))
+		fprintf(stderr, "cutaway replay --follow %s shows it, from another terminal\n", c->record);
+	return 0;
+}
+
+void change_told(void *study, struct event *ev)
+{
+	study_step(study, ev, EV_NULL_I);
+}
+
+int change_recorded(struct study *s, int rc, struct err *e)
+{
+	return study_close(s, rc ? NULL : e) || rc ? -1 : 0;
 }
 
 int format_by_name(const char *name, const char *option, enum k_type *out, struct err *e)

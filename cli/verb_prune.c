@@ -175,20 +175,23 @@ static int run(const struct cli *c, struct prune_options *o, struct prune_result
 {
 	struct bar b = { 0 };
 	struct k_ctx *kernels = NULL;
+	struct study *study = NULL;
 	char *text = NULL;
 	int rc = -1;
 
 	if (opts.calibrate && in_read(opts.calibrate, &text, &o->size, e))
 		return -1;
 	o->text = text;
-	if (!k_open(&kernels, "cpu", NULL, o->threads, e)) {
+	if (!change_record(c, &study, e) && !k_open(&kernels, "cpu", NULL, o->threads, e)) {
+		o->told = study ? change_told : NULL;
+		o->told_arg = study;
 		bar_begin(&b);
 		rc = prune_file(c->operand[0], c->operand[1], o, kernels, bar_progress, &b, r, e);
 		bar_end(&b);
 	}
 	k_close(kernels);
 	free(text);
-	return rc;
+	return change_recorded(study, rc, e);
 }
 
 static int prune_verb(const struct cli *c, struct err *e)
@@ -222,7 +225,7 @@ const struct verb verb_prune = {
 		"that reads IN reads OUT, whose name says what was pruned. OUT gets its name when it is "
 		"whole; until then it is OUT.partial, from which the same command goes on.",
 	.example = "cutaway prune --method layers --remove 3 model.gguf model-27-layers.gguf",
-	.takes = "threads|seed|json",
+	.takes = "threads|seed|record|json",
 	.min_operands = 2,
 	.max_operands = 2,
 	.completes = "FILE",

@@ -125,8 +125,11 @@ static int write_tensors(struct change *c, struct err *e)
 	const struct change_plan *p = &c->plan;
 	const int32_t from = found(c);
 
-	for (int32_t i = 0; i < p->n; i++)
+	for (int32_t i = 0; i < p->n; i++) {
 		c->all += gguf_tensor_weights(p->tensor[i].from);
+		if (p->tensor[i].layer >= c->layers)
+			c->layers = p->tensor[i].layer + 1;
+	}
 	for (int32_t i = 0, layer = 0, n; i < p->n; i += n, layer++) {
 		const struct change_tensor *t = &p->tensor[i];
 

@@ -35,11 +35,14 @@ struct change {
 	bool afresh; /* what an earlier run left is not gone on from */
 	quant_progress *progress;
 	void *arg;
+	quant_told *told;
+	void *told_arg;
 	/* set by change_file(): */
 	const struct gguf *g;
 	struct change_plan plan;
 	struct partial file;
 	struct calibration text; /* of what reads one: change_read_text() */
+	int32_t layers;          /* of the source */
 	int64_t done, all;       /* weights */
 	uint8_t *piece;          /* scratch [cap] */
 	size_t cap;

@@ -43,7 +43,10 @@ static int round_part(struct k_ctx *kernels, const struct quant_options *o, stru
 	else if (!rc)
 		k_deal(kernels, p->rows, round_row, &j);
 	for (int32_t c = 0; j.max_abs && c < p->cols; c++)
-		sums->kept += j.max_abs[c] > FORM_OUTLIER ? p->rows : 0;
+		if (j.max_abs[c] > FORM_OUTLIER) {
+			sums->kept += p->rows;
+			sums->columns++;
+		}
 	free(scales.unit);
 	return rc;
 }
@@ -139,12 +142,13 @@ static void fold(struct layer_part *p, int32_t n, int32_t input, struct layer_pa
 /* The factors of one input, applied. Where a matrix that reads it stays as it is, there are none.
  */
 static int scale_input(struct calibration *c, const struct quant_options *o, int32_t layer,
-	struct layer_part *p, int32_t n, const struct quant_input *in, int32_t input, struct err *e)
+	struct layer_part *p, int32_t n, const struct quant_input *in, int32_t input, float *alpha,
+	struct err *e)
 {
 	struct layer_part *writer = writer_of(c, layer, p, n, input, in->n);
 	struct quant_reader readers[CALIBRATION_INPUTS];
 	float *s = malloc((size_t)in->n * sizeof *s);
-	double error = 0, plain = 0;
+	struct awq_found found = { .alpha = o->alpha };
 	int32_t n_readers = 0;
 	bool all = writer;
 
@@ -156,23 +160,25 @@ static int scale_input(struct calibration *c, const struct quant_options *o, int
 			readers[n_readers++] = (struct quant_reader){ p[i].w, p[i].rows, &p[i].t->form };
 		}
 	if (all && o->method == QUANT_AWQ)
-		awq_scales(calibration_kernels(c), in, readers, n_readers, s, &error, &plain, e);
+		awq_scales(calibration_kernels(c), in, readers, n_readers, s, &found, e);
 	else if (all)
 		smooth_scales(in, readers, n_readers, o->alpha, s);
-	if (all && !e->code)
+	if (all && !e->code) {
+		*alpha = (float)found.alpha;
 		fold(p, n, input, writer, s, in->n);
+	}
 	free(s);
 	return e->code ? -1 : 0;
 }
 
 /* SmoothQuant takes the inputs that a norm writes; AWQ all that something can take factors for. */
 static int scale_inputs(struct calibration *c, const struct quant_options *o, int32_t layer,
-	struct layer_part *p, int32_t n, const struct quant_input *in, struct err *e)
+	struct layer_part *p, int32_t n, const struct quant_input *in, float *alpha, struct err *e)
 {
 	for (int32_t i = 0; i < CALIBRATION_INPUTS; i++)
 		if ((o->method == QUANT_AWQ ||
 				(o->method == QUANT_SMOOTHQUANT && (i == INPUT_QKV || i == INPUT_GATE_UP))) &&
-			scale_input(c, o, layer, p, n, &in[i], i, e))
+			scale_input(c, o, layer, p, n, &in[i], i, &alpha[i], e))
 			return -1;
 	return 0;
 }
@@ -207,7 +213,7 @@ static int take_result(struct layer_part *p, struct layer_sums *sums, struct err
 }
 
 int layer_job_run(struct calibration *c, const struct quant_options *o, int32_t layer,
-	struct layer_part *p, int32_t n, struct layer_sums *sums, struct err *e)
+	struct layer_part *p, int32_t n, struct layer_sums *sums, float *alpha, struct err *e)
 {
 	struct quant_input in[CALIBRATION_INPUTS] = { 0 };
 	const bool hessians = o->method == QUANT_GPTQ || o->method == QUANT_AWQ;
@@ -215,8 +221,9 @@ int layer_job_run(struct calibration *c, const struct quant_options *o, int32_t 
 
 	if (!rc) {
 		check_inputs(p, n, in);
-		rc =
-			scale_inputs(c, o, layer, p, n, in, e) || round_parts(c, o, p, n, in, sums, e) ? -1 : 0;
+		rc = scale_inputs(c, o, layer, p, n, in, alpha, e) || round_parts(c, o, p, n, in, sums, e)
+				 ? -1
+				 : 0;
 	}
 	calibration_free(in);
 	for (int32_t i = 0; i < n && !rc; i++)

@@ -8,11 +8,14 @@
 struct layer_sums {
 	/* sums of squares of what rounding changed (after factors of columns), and of the weights */
 	double error, size;
-	int64_t kept; /* weights in columns that stay in f16 (LLM.int8()) */
+	int64_t kept;    /* weights in columns that stay in f16 (LLM.int8()) */
+	int64_t columns; /* of these, in all matrices */
 };
 
-/* Rounds the layer: p[i].w has the source's weights, and then the result's. */
+/* Rounds the layer: p[i].w has the source's weights, and then the result's. alpha
+ * [CALIBRATION_INPUTS]: the exponent of each input's factors is put there; of one that has none it
+ * stays. */
 int layer_job_run(struct calibration *c, const struct quant_options *o, int32_t layer,
-	struct layer_part *p, int32_t n, struct layer_sums *sums, struct err *e);
+	struct layer_part *p, int32_t n, struct layer_sums *sums, float *alpha, struct err *e);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "engine/model/model.h"
 #include "lab/plan.h"
+#include "lab/told.h"
 #include "lab/prune_impl.h"
 #include "kernels/format/encode.h"
 #include "kernels/format/formats.h"
@@ -176,6 +177,8 @@ static int write_layer(
 {
 	struct prune *p = self;
 	const struct prune_method *m = p->o->method;
+	const int64_t gone = p->r->n_gone;
+	struct told told = { .change = c };
 	struct layer_part *part;
 	int rc;
 
@@ -186,10 +189,15 @@ static int write_layer(
 		return 0;
 	}
 	part = layer_parts_read(c, t, n, false, e);
-	rc = part ? change_layer(p, t->layer, part, n, e) : -1;
+	rc = part && !told_begin(&told, t->layer, part, n, e) ? change_layer(p, t->layer, part, n, e)
+														  : -1;
 	for (int32_t i = 0; i < n && !rc; i++)
 		rc = layer_part_write(c, &part[i], e);
 	layer_parts_free(part, n);
+	told.row.gone = p->r->n_gone - gone;
+	if (!rc)
+		told_end(&told, m->name, 0, 0);
+	told_free(&told);
 	return rc;
 }
 
@@ -232,7 +240,9 @@ int prune_file(const char *in, const char *out, const struct prune_options *o,
 		/* the file does not say which parts went */
 		.afresh = o->method->kind == PRUNE_PARTS,
 		.progress = progress,
-		.arg = arg };
+		.arg = arg,
+		.told = o->told,
+		.told_arg = o->told_arg };
 	int rc;
 
 	p.c = &c;

@@ -36,6 +36,8 @@ struct prune_options {
 	size_t size;
 	uint64_t seed;
 	int32_t threads;
+	quant_told *told;
+	void *told_arg;
 };
 
 enum { PRUNE_MOST_LAYERS = 256 };

@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "engine/model/form.h"
+#include "event/event.h"
 #include "kernels/kernels.h"
 
 /* How values are chosen: name, whether a text is needed, what it does. */
@@ -32,6 +33,9 @@ enum quant_method {
 const char *quant_method_name(enum quant_method m);
 bool quant_method_reads(enum quant_method m); /* a calibration text */
 
+/* Told of each layer that was written: an event `changed`, whose `step` is the listener's. */
+typedef void quant_told(void *arg, struct event *ev);
+
 struct quant_options {
 	enum quant_method method;
 	struct quant_form to; /* a grid is for the layers alone: embedding and output stay */
@@ -46,7 +50,9 @@ struct quant_options {
 	const char *text;
 	size_t size;
 	uint64_t seed;
-	int32_t threads; /* of the engine that reads it */
+	int32_t threads;  /* of the engine that reads it */
+	quant_told *told; /* or NULL: costs a pass or two of the text through each layer more */
+	void *told_arg;
 };
 
 struct quant_result {

@@ -6,6 +6,7 @@
 
 #include "lab/layer_job.h"
 #include "lab/plan.h"
+#include "lab/told.h"
 #include "kernels/format/encode.h"
 
 enum { STRIP_WEIGHTS = 64 << 10, PIECE_STRIPS = 64 };
@@ -181,10 +182,13 @@ static int plan(void *self, struct change *c, const char *sha256, struct err *e)
 }
 
 /* With a calibration text. */
-static int round_layer(struct rounding *q, const struct change_tensor *t, int32_t n, struct err *e)
+static int round_layer(
+	struct rounding *q, const struct change_tensor *t, int32_t n, struct told *told, struct err *e)
 {
 	struct layer_part *p = layer_parts_read(q->c, t, n, false, e);
-	int rc = p ? layer_job_run(&q->c->text, q->o, t->layer, p, n, &q->sums, e) : -1;
+	int rc = p && !told_begin(told, t->layer, p, n, e) && !told_nearest(told, p, n, e)
+				 ? layer_job_run(&q->c->text, q->o, t->layer, p, n, &q->sums, told->alpha, e)
+				 : -1;
 
 	for (int32_t i = 0; i < n && !rc; i++)
 		rc = layer_part_write(q->c, &p[i], e);
@@ -192,15 +196,35 @@ static int round_layer(struct rounding *q, const struct change_tensor *t, int32_
 	return rc;
 }
 
+/* Without one. */
+static int round_tensors(
+	struct rounding *q, const struct change_tensor *t, int32_t n, struct told *told, struct err *e)
+{
+	if (told_begin(told, t->layer, NULL, 0, e))
+		return -1;
+	for (int32_t i = 0; i < n; i++) {
+		if (t[i].changed ? round_tensor(q, &t[i], e) : change_copy(q->c, &t[i], e))
+			return -1;
+		told->row.weights += t[i].changed ? gguf_tensor_weights(t[i].from) : 0;
+	}
+	return 0;
+}
+
 static int write_layer(
 	void *self, struct change *c, const struct change_tensor *t, int32_t n, struct err *e)
 {
-	if (change_reads(c, t->layer))
-		return round_layer(self, t, n, e);
-	for (int32_t i = 0; i < n; i++)
-		if (t[i].changed ? round_tensor(self, &t[i], e) : change_copy(c, &t[i], e))
-			return -1;
-	return 0;
+	struct rounding *q = self;
+	const struct layer_sums before = q->sums;
+	struct told told = { .change = c };
+	int rc = change_reads(c, t->layer) ? round_layer(q, t, n, &told, e)
+									   : round_tensors(q, t, n, &told, e);
+
+	told.row.apart = q->sums.columns - before.columns;
+	if (!rc && t->layer >= 0)
+		told_end(&told, quant_method_name(q->o->method), q->sums.error - before.error,
+			q->sums.size - before.size);
+	told_free(&told);
+	return rc;
 }
 
 static int take_layer(
@@ -240,7 +264,9 @@ int quantize_file(const char *in, const char *out, const struct quant_options *o
 		/* the file does not say which columns LLM.int8() left as they were */
 		.afresh = o->method == QUANT_LLM_INT8,
 		.progress = progress,
-		.arg = arg };
+		.arg = arg,
+		.told = o->told,
+		.told_arg = o->told_arg };
 	int rc;
 
 	q.c = &c;

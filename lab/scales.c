@@ -119,7 +119,7 @@ static void scales_of(const struct quant_input *in, double alpha, float *s)
 }
 
 static int search(struct k_ctx *kernels, struct trial *t, const struct k_matrix *h,
-	const struct quant_reader *readers, int32_t n_readers, float *s, double *error, double *plain,
+	const struct quant_reader *readers, int32_t n_readers, float *s, struct awq_found *found,
 	struct err *e)
 {
 	const size_t bytes = (size_t)t->in->n * sizeof *s;
@@ -127,7 +127,7 @@ static int search(struct k_ctx *kernels, struct trial *t, const struct k_matrix 
 
 	if (!tried)
 		return err_set(e, ERR_MEMORY, "no memory for %d factors", t->in->n);
-	*error = INFINITY;
+	found->error = INFINITY;
 	t->s = tried;
 	for (int i = 0; i < ALPHAS && !e->code; i++) {
 		double sum = 0;
@@ -138,9 +138,10 @@ static int search(struct k_ctx *kernels, struct trial *t, const struct k_matrix 
 			try_scales(kernels, t, h, &sum, e);
 		}
 		if (!i)
-			*plain = sum;
-		if (sum < *error) {
-			*error = sum;
+			found->plain = sum;
+		if (sum < found->error) {
+			found->error = sum;
+			found->alpha = (double)i / ALPHAS;
 			memcpy(s, tried, bytes);
 		}
 	}
@@ -149,7 +150,7 @@ static int search(struct k_ctx *kernels, struct trial *t, const struct k_matrix 
 }
 
 int awq_scales(struct k_ctx *kernels, const struct quant_input *in,
-	const struct quant_reader *readers, int32_t n_readers, float *s, double *error, double *plain,
+	const struct quant_reader *readers, int32_t n_readers, float *s, struct awq_found *found,
 	struct err *e)
 {
 	struct k_matrix h = { .type = K_F32, .n_rows = in->n, .n_cols = in->n };
@@ -166,7 +167,7 @@ int awq_scales(struct k_ctx *kernels, const struct quant_input *in,
 		"a Hessian; try fewer threads", e);
 	if (h.data && t.change && t.product && t.of_row) {
 		k_pack(kernels, &h, in->hessian);
-		rc = search(kernels, &t, &h, readers, n_readers, s, error, plain, e);
+		rc = search(kernels, &t, &h, readers, n_readers, s, found, e);
 	} else {
 		err_set(e, ERR_MEMORY, "no memory for the outputs of %lld rows", (long long)most);
 	}

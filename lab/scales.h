@@ -26,9 +26,12 @@ struct quant_reader {
 };
 
 /* Of s_j = (mean |x_j|)^alpha, alpha = 0, 0.05 … 0.95, those that leave the least squared error of
- * the outputs. *error, *plain: that error, and the one without factors. */
+ * the outputs. */
+struct awq_found {
+	double alpha, error, plain; /* that error, and the one without factors */
+};
 int awq_scales(struct k_ctx *kernels, const struct quant_input *in,
-	const struct quant_reader *readers, int32_t n_readers, float *s, double *error, double *plain,
+	const struct quant_reader *readers, int32_t n_readers, float *s, struct awq_found *found,
 	struct err *e);
 /* s_j = (max |x_j|)^alpha / (max |w_j|)^(1 - alpha); 1 where either is 0. */
 void smooth_scales(const struct quant_input *in, const struct quant_reader *readers,

@@ -147,13 +147,13 @@ static void test_awq(void **state)
 {
 	const struct quant_form f = { .type = K_F16, .bits = 3, .group = GROUP };
 	const struct quant_reader reader = { data.w, ROWS, &f };
-	double error, plain;
+	struct awq_found found;
 	struct err e = { 0 };
 	float s[COLS];
 
 	(void)state;
-	assert_int_equal(awq_scales(kernels, &in, &reader, 1, s, &error, &plain, &e), 0);
-	assert_true(error < plain);
+	assert_int_equal(awq_scales(kernels, &in, &reader, 1, s, &found, &e), 0);
+	assert_true(found.error < found.plain && found.alpha > 0 && found.alpha < 1);
 	check("AWQ", s, data.awq, COLS);
 }
 
