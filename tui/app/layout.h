@@ -18,7 +18,7 @@ struct layout_request {
 	bool scrubber;    /* replay: three lines above the prompt */
 	bool lesson;      /* one is read: it stands beside what it looks at */
 	/* views without anything to show (bit i: view i), which a small screen leaves out */
-	uint32_t empty;
+	uint64_t empty;
 	int look;                        /* index of the view that the lesson looks at, or -1 */
 	bool look_all;                   /* as much of it as there is room for */
 	const struct view *const *views; /* ends with NULL */

@@ -27,6 +27,7 @@ struct replay {
 	bool follow;       /* the file may be growing, and is checked repeatedly */
 	bool at_end;       /* of a growing file: new steps are shown at once */
 	bool end_reported; /* the end of the session was reported */
+	bool zoomed;       /* what a recording without an engine is of was shown */
 	int64_t looked_ns;
 	double speed;
 	int64_t due_ns; /* when the next step comes */
@@ -56,6 +57,18 @@ static void schedule(struct app *a, int64_t from_ns)
 	}
 	wait = (double)ns / r->speed;
 	r->due_ns = from_ns + (wait > (double)LONGEST_WAIT_NS ? LONGEST_WAIT_NS : (int64_t)wait);
+}
+
+/* A training, or a file that is changed, has one view. */
+static void zoom_study(struct app *a)
+{
+	const struct timeline *t = &a->timeline;
+	struct replay *r = a->mode_data;
+
+	if (r->zoomed || t->backend || t->attached.on || (!t->n_trained && !t->n_changed))
+		return;
+	r->zoomed = a->dirty = true;
+	a->zoom = t->n_trained ? VIEW_TRAINING : VIEW_LAYERS;
 }
 
 static void go(struct app *a, int64_t step)
@@ -137,6 +150,7 @@ static void work(struct app *a)
 		}
 	}
 	follow(a);
+	zoom_study(a);
 }
 
 static int timeout_ms(struct app *a)
@@ -288,6 +302,8 @@ static void name(struct app *a, char *out, size_t cap)
 		snprintf(out, cap, "%s %s %s %s", t->attached.model ? t->attached.model : "",
 			glyph(&a->canvas, GLYPH_DOT), t->attached.server,
 			t->attached.version ? t->attached.version : "");
+	else if (t->begun && !t->backend) /* no engine: see sessions/study/study.h */
+		snprintf(out, cap, "%s", t->model_name);
 	else if (t->begun)
 		snprintf(out, cap, "%s%s %s %s %s", timeline_exact(t) ? "" : "NOT EXACT ", t->model_name,
 			glyph(&a->canvas, GLYPH_DOT), t->backend, t->isa);

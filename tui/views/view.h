@@ -13,7 +13,7 @@
 #include "tui/term/canvas.h"
 #include "tui/term/keys.h"
 
-enum { LAYOUT_VIEWS = 32 }; /* maximum; views.h checks the table against it */
+enum { LAYOUT_VIEWS = 40 }; /* maximum; views.h checks the table against it */
 
 struct lens_look; /* tui/state/lens.h */
 

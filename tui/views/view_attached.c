@@ -23,13 +23,13 @@ static bool is_reported(int view)
 	return false;
 }
 
-uint32_t view_unreported(const struct timeline *t)
+uint64_t view_unreported(const struct timeline *t)
 {
-	uint32_t unreported = 0;
+	uint64_t unreported = 0;
 
-	_Static_assert((int)VIEW_N <= 32, "a bit for each view");
+	_Static_assert((int)VIEW_N <= 64, "a bit for each view");
 	for (int i = 0; t->attached.on && i < VIEW_N; i++)
-		unreported |= (uint32_t)!is_reported(i) << i;
+		unreported |= (uint64_t)!is_reported(i) << i;
 	return unreported;
 }
 

@@ -37,7 +37,9 @@
 	X(STATE, state)                                                                                \
 	X(DENOISE, denoise)                                                                            \
 	X(RUNS, runs)                                                                                  \
-	X(RANKS, ranks)
+	X(RANKS, ranks)                                                                                \
+	X(TRAINING, training)                                                                          \
+	X(LAYERS, layers)
 
 /* Index in views[] and in the arrays of struct view_state. */
 enum view_index {
