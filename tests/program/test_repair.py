@@ -4,6 +4,7 @@ against what was trained. On tiny random models. Needs the trainers' environment
 import json
 import os
 import random
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -86,14 +87,15 @@ def test_training():
     train("whole.gguf", "--steps", "60")
     before, after = score("before.gguf"), score("whole.gguf")
     check("a training brings the student nearer to its teacher, says the engine", 0 < after < before, (before, after))
-    process = train("stopped.gguf", "--steps", "60", wait=False)
-    while process.poll() is None and not os.path.exists(at("stopped.ckpt")):
+    os.mkdir(at("stopped"))
+    process = train("stopped/whole.gguf", "--steps", "60", wait=False)
+    while process.poll() is None and not os.path.exists(at("stopped/whole.ckpt")):
         time.sleep(0.01)
     process.kill()
     process.communicate()
-    check("a killed training leaves no file of that name", not os.path.exists(at("stopped.gguf")))
-    train("stopped.gguf", "--steps", "60")
-    with open(at("whole.gguf"), "rb") as one, open(at("stopped.gguf"), "rb") as other:
+    check("a killed training leaves no file of that name", not os.path.exists(at("stopped/whole.gguf")))
+    train("stopped/whole.gguf", "--steps", "60")
+    with open(at("whole.gguf"), "rb") as one, open(at("stopped/whole.gguf"), "rb") as other:
         check("and goes on to the same bytes", one.read() == other.read())
 
 
@@ -116,6 +118,58 @@ def test_narrow():
         torch.equal(after[n] == 0, masked[n] == 0) for n in masked if n.endswith("attn_q.weight")))
 
 
+def recorded(name, query):
+    db = sqlite3.connect(f"file:{at(name)}?mode=ro", uri=True)
+    try:
+        return db.execute(query).fetchall()
+    finally:
+        db.close()
+
+
+def test_recorded():
+    train("told.gguf", "--steps", "30", "--record", at("told.db"))
+    with open(at("told.csv")) as file:
+        lines = [line.split(",") for line in file.read().split()[1:]]
+    steps = recorded("told.db", "SELECT nth, loss, kl, gradient, held, tokens FROM trained")
+    means = [[sum(s[column] for s in steps[at:at + 10]) / 10 for column in (1, 2)] for at in (0, 10, 20)]
+    check("a training tells the losses of its table", len(steps) == 30 and all(
+        abs(m - float(x)) < 1e-4 for mean, line in zip(means, lines) for m, x in zip(mean, line[1:3])), (means, lines))
+    check("tokens, gradients, and sometimes the loss of what is held out", all(s[3] > 0 and s[5] == 192 * s[0] for s in steps) and
+          [s[0] for s in steps if s[4]] == [25], steps)
+    (params, weights, gradients, optimizer), = recorded("told.db", "SELECT params, weight_bytes, gradient_bytes, optimizer_bytes "
+                                                        "FROM training")
+    check("Adam keeps two numbers for each that is trained", weights == gradients == 4 * params and
+          0 <= optimizer - 8 * params < 4 * 100, (params, weights, gradients, optimizer))
+
+
+def calibration(text, length=256, most=32):
+    """The sequences that `quantize --calibrate` takes of a text."""
+    out = subprocess.run([PROGRAM, "tokenize", "--plain", "--model", at("f32.gguf")], input=text.encode(), capture_output=True, check=True)
+    ids = [int(i) for i in out.stdout.split()]
+    n = min(len(ids) // length, most)
+    return torch.tensor([ids[(len(ids) - length) * i // max(n - 1, 1):][:length] for i in range(n)])
+
+
+def test_layer_errors():
+    """What `quantize --record` tells of layers, against the same layers in torch."""
+    text = "the quick brown fox jumps over the lazy dog, and the cat sat on the mat. " * 300
+    with open(at("calibrate"), "w") as file:
+        file.write(text)
+    grid = ("--bits", "3", "--group", "32", "--format", "f32")
+    for method, more in (("rtn", ()), ("gptq", ("--calibrate", at("calibrate"), "--record", at("gptq.db")))):
+        subprocess.run([PROGRAM, "quantize", *grid, "--method", method, *more, at("f32.gguf"), at(f"{method}.gguf")], check=True,
+                       stdout=subprocess.DEVNULL)
+    exact, near, best = (target.Target(at(f"{name}.gguf")) for name in ("f32", "rtn", "gptq"))
+    ids = calibration(text)
+    x, table = exact.embed[ids], target.rope_table(exact.c, ids.shape[1])
+    for layer, told in enumerate(recorded("gptq.db", "SELECT nearest, error FROM changed ORDER BY step")):
+        whole = exact.blocks[layer](x, table)
+        found = [((m.blocks[layer](x, table) - whole).square().sum() / (whole - x).square().sum()).item() for m in (near, best)]
+        check(f"layer {layer}: errors of the nearest and of GPTQ are torch's", all(abs(t / f - 1) < 1e-3 for t, f in zip(told, found)),
+              (told, found))
+        x = best.blocks[layer](x, table)
+
+
 def test_own_text():
     model = repair.Student(at("f32.gguf"))
     ids = torch.arange(20, 30)[None]
@@ -134,13 +188,15 @@ def main():
                         at(f"{name}.gguf")], check=True)
     draw = random.Random(1)
     with open(at("stories.json"), "w") as file:
-        json.dump({"seen": [[draw.randrange(512) for _ in range(300)] for _ in range(4)]}, file)
+        json.dump({name: [[draw.randrange(512) for _ in range(300)] for _ in range(4)] for name in ("seen", "held_out")}, file)
     with open(at("text"), "w") as file:
         file.write("The quick brown fox jumps over the lazy dog, and then it sleeps. " * 4)
     test_losses()
     test_grid()
     test_training()
     test_narrow()
+    test_recorded()
+    test_layer_errors()
     test_own_text()
     return finish()
 

@@ -21,6 +21,7 @@ import gguf
 import torch
 from torch.nn.utils import parametrize
 
+import log
 import model_file
 from losses import divergence, student_loss
 from narrow import narrow, values
@@ -70,10 +71,14 @@ class Training:
         self.teacher = Target(args.teacher) if args.teacher != "-" else None
         narrow(self.student, (args.bits, args.group, args.zero_point) if args.bits else None, args.rank, args.seed)
         with open(args.stories) as file:
-            self.text = torch.tensor([i for story in json.load(file)["seen"] for i in [END, *story]])
+            stories = json.load(file)
+        self.text, self.kept = (torch.tensor([i for story in stories[name] for i in [END, *story]], dtype=torch.long)
+                                for name in ("seen", "held_out"))
         self.trained = [p for p in self.student.parameters() if p.requires_grad]
         self.opt = torch.optim.AdamW(self.trained, lr=args.lr, weight_decay=args.decay, betas=(0.9, 0.95))
         self.path = os.path.splitext(args.out)[0]
+        self.log = log.Log(args.record, self.trained, [self.opt], training=os.path.basename(self.path), steps=args.steps,
+                           teacher=os.path.basename(args.teacher) if self.teacher else None)
         if os.path.exists(self.path + ".ckpt"):
             saved = torch.load(self.path + ".ckpt")
             self.student.load_state_dict(saved["student"])
@@ -97,7 +102,7 @@ class Training:
             return written(writer, ids[:, :PROMPT], LENGTH, draw), PROMPT - 1
 
     def one(self):
-        """A step; returns the loss of the text and the divergence from the teacher."""
+        """A step; returns the loss of the text, the divergence from the teacher, and the norm of the gradients."""
         args, (ids, start) = self.args, self.rows()
         labels = ids[:, start + 1:].flatten()
         s = self.student(ids)[:, start:-1].flatten(0, 1)
@@ -106,32 +111,47 @@ class Training:
         loss = student_loss(s, t, labels, args.temperature, args.hard, args.reverse)
         self.opt.zero_grad()
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.trained, 1.0)
+        norm = torch.nn.utils.clip_grad_norm_(self.trained, 1.0)
         rate = min(1, (self.step + 1) / 20) * (1 - self.step / args.steps)
         for group in self.opt.param_groups:
             group["lr"] = args.lr * rate
         self.opt.step()
         self.step += 1
         with torch.no_grad():
-            return torch.nn.functional.cross_entropy(s, labels).item(), divergence(t, s).item() if self.teacher else 0.0
+            return (torch.nn.functional.cross_entropy(s, labels).item(), divergence(t, s).item() if self.teacher else 0.0,
+                    norm.item())
+
+    @torch.no_grad()
+    def held(self):
+        """Loss of the first rows of the stories held out."""
+        ids = self.kept[:min(self.args.batch, len(self.kept) // LENGTH) * LENGTH].view(-1, LENGTH)
+        return torch.nn.functional.cross_entropy(self.student(ids)[:, :-1].flatten(0, 1), ids[:, 1:].flatten()).item()
+
+    def tell(self, loss, kl, norm):
+        if self.log:
+            self.log.step(self.step, loss=loss, kl=kl if self.teacher else None, gradient=norm, rate=self.opt.param_groups[0]["lr"],
+                          tokens=self.step * self.args.batch * LENGTH, held=self.held() if self.step % 25 == 0 else None)
 
     def run(self):
         """Every 10 steps a line: the means since the line before."""
-        log = open(self.path + ".csv", "a" if self.step else "w", newline="")
-        writer, seen, begun = csv.writer(log), [], time.process_time()
+        out = open(self.path + ".csv", "a" if self.step else "w", newline="")
+        writer, seen, begun = csv.writer(out), [], time.process_time()
         if not self.step:
             writer.writerow(["step", "loss", "kl", "seconds"])
         while self.step < self.args.steps:
-            seen.append(self.one())
+            loss, kl, norm = self.one()
+            seen.append((loss, kl))
+            self.tell(loss, kl, norm)
             if self.step % 10 == 0 or self.step == self.args.steps:
                 self.seconds, begun = self.seconds + time.process_time() - begun, time.process_time()
                 means = [f"{sum(column) / len(seen):.4f}" for column in zip(*seen)]
                 writer.writerow([self.step, *means, f"{self.seconds:.1f}"])
-                log.flush()
+                out.flush()
                 seen = []
             if self.step % 50 == 0:
                 self.save()
-        log.close()
+        out.close()
+        self.log.close()
 
     def write(self):
         with torch.no_grad():
@@ -161,6 +181,7 @@ def options():
     parser.add_argument("--lr", type=float, default=2e-3)
     parser.add_argument("--decay", type=float, default=0.0)
     parser.add_argument("--seed", type=int, default=1)
+    log.add_option(parser)
     return parser.parse_args()
 
 

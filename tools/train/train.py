@@ -21,6 +21,7 @@ import torch.distributed as dist
 
 import features
 import file
+import log
 from drafters import KINDS
 from losses import covered, loss_of, trimmed
 from measure import Batch, held_out, measure, told
@@ -72,10 +73,12 @@ def order_of(rows, tokens, epoch, seed):
 
 
 class Training:
-    def __init__(self, drafter, target, rows, args, path):
-        self.drafter, self.target, self.rows, self.args, self.path = drafter, target, rows, args, path
+    def __init__(self, drafter, target, rows, kept, args, path):
+        self.drafter, self.target, self.rows, self.kept, self.args, self.path = drafter, target, rows, kept, args, path
         self.head, self.opts = drafter.head.bfloat16(), optimizers(drafter, args.lr)
-        self.step, self.epoch, self.parts, self.seconds = 0, 0, [], 0.0
+        self.step, self.epoch, self.parts, self.seconds, self.read = 0, 0, [], 0.0, 0
+        self.log = log.Log(None if args.rank else args.record, list(drafter.parameters()), self.opts, training=args.kind,
+                           teacher=os.path.basename(args.model), steps=args.steps)
         if os.path.exists(path + ".ckpt"):
             self.go_on(torch.load(path + ".ckpt"))
 
@@ -84,13 +87,14 @@ class Training:
         for opt, state in zip(self.opts, saved["opts"]):
             opt.load_state_dict(state)
         self.step, self.epoch, self.seconds = saved["step"], saved["epoch"], saved["seconds"]
+        self.read = saved.get("read", 0)
         parts = order_of(self.rows, self.args.tokens, self.epoch - 1, self.args.seed)
         self.parts = parts[len(parts) - saved["left"]:]
 
     def save(self):
         torch.save({"drafter": self.drafter.state_dict(), "opts": [o.state_dict() for o in self.opts],
                     "step": self.step, "epoch": self.epoch, "left": len(self.parts), "seconds": self.seconds,
-                    "kind": self.args.kind, "ids": self.drafter.ids, "shape": self.args.shape}, self.path + ".ckpt.part")
+                    "read": self.read, "kind": self.args.kind, "ids": self.drafter.ids, "shape": self.args.shape}, self.path + ".ckpt.part")
         os.rename(self.path + ".ckpt.part", self.path + ".ckpt")
 
     def set_rate(self):
@@ -111,13 +115,27 @@ class Training:
             loss, losses = loss_of(self.drafter, self.target, self.head, rows, Batch(rows), args, depth)
             loss.backward()
         self.average()
-        torch.nn.utils.clip_grad_norm_(self.drafter.parameters(), 1.0)
+        norm = torch.nn.utils.clip_grad_norm_(self.drafter.parameters(), 1.0).item()
         self.set_rate()
         for opt in self.opts:
             opt.step()
             opt.zero_grad()
         self.step += 1
+        self.tell(losses, norm, args.workers * sum(len(r["ids"]) - r["start"] for r in rows))
         return losses
+
+    def tell(self, losses, norm, tokens):
+        """Loss of the first guess; every 25 steps, how many first guesses of some that are held out are right."""
+        self.read += tokens
+        if not self.log:
+            return
+        right = None
+        if self.step % 25 == 0:
+            with rounded(self.drafter, self.args.type):
+                found = measure(self.drafter, self.kept[:16]).values()
+            right = sum(f["acceptance"][0] * f["positions"] for f in found) / sum(f["positions"] for f in found)
+        self.log.step(self.step, loss=losses[0], gradient=norm, rate=self.opts[0].param_groups[0]["lr"], tokens=self.read,
+                      acceptance=right)
 
     def average(self):
         """The gradients of all workers."""
@@ -131,8 +149,8 @@ class Training:
             p.grad.copy_(grad.view_as(p))
 
     def run(self):
-        log = open(os.devnull if self.args.rank else self.path + ".csv", "a" if self.step else "w", newline="")
-        writer, mean, begun = csv.writer(log), [[] for _ in range(self.args.depth)], time.time()
+        out = open(os.devnull if self.args.rank else self.path + ".csv", "a" if self.step else "w", newline="")
+        writer, mean, begun = csv.writer(out), [[] for _ in range(self.args.depth)], time.time()
         if not self.step:
             writer.writerow(["step", "epoch"] + [f"loss_{j + 1}" for j in range(self.args.depth)])
         while self.step < self.args.steps:
@@ -142,14 +160,15 @@ class Training:
             if self.step % 10 == 0 or last:
                 row = [f"{sum(m) / len(m):.4f}" if m else "" for m in mean]
                 writer.writerow([self.step, self.epoch] + row)
-                log.flush()
+                out.flush()
                 mean = [[] for _ in mean]
                 self.seconds, begun = self.seconds + time.time() - begun, time.time()
                 print(f"{self.args.rank}: {self.step} of {self.args.steps}: {' '.join(row)}  {self.seconds / self.step:.2f} s a step",
                       flush=True)
             if not self.args.rank and (self.step % 50 == 0 or last):
                 self.save()
-        log.close()
+        out.close()
+        self.log.close()
 
 
 def fork(args, path):
@@ -193,6 +212,7 @@ def main():
     parser.add_argument("--workers", type=int, default=2, help="processes")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--name", help="of the files; without it: KIND")
+    log.add_option(parser)
     args = parser.parse_args()
     torch.manual_seed(args.seed)
     torch.set_num_threads(1)
@@ -222,7 +242,7 @@ def main():
           f"{coverage:.4f}; {len(seen)} conversations of {sum(len(r['ids']) for r in seen)} tokens, {len(kept)} held out",
           flush=True)
     args.rank = fork(args, path)
-    training = Training(drafter, target, seen, args, path)
+    training = Training(drafter, target, seen, kept, args, path)
     training.run()
     if args.rank:
         return

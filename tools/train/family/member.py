@@ -13,8 +13,10 @@ import time
 import torch
 import torch.nn.functional as F
 
-from model import MEMBERS, TEXT, Family
-from text import LENGTH, MASK
+sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import log  # noqa: E402
+from model import MEMBERS, TEXT, Family  # noqa: E402
+from text import LENGTH, MASK  # noqa: E402
 
 ROWS, BALANCE = 16, 0.01
 
@@ -58,6 +60,7 @@ class Training:
         self.losses = autoregressive if self.model.causal else masked
         self.opts = optimizers(self.model, args.lr)
         self.path = os.path.join(args.out, f"{args.name}-{args.seed}")
+        self.log = log.Log(args.record, list(self.model.parameters()), self.opts, training=args.name, steps=args.steps)
         if os.path.exists(self.path + ".ckpt"):
             saved = torch.load(self.path + ".ckpt")
             self.model.load_state_dict(saved["model"])
@@ -76,18 +79,19 @@ class Training:
         for opt in self.opts:
             opt.zero_grad()
         (loss + BALANCE * balance).backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0).item()
         rate = min(1, (self.step + 1) / 20) * (1 - self.step / self.args.steps)
         for opt in self.opts:
             opt.param_groups[0]["lr"] = self.args.lr * rate
             opt.step()
         self.step += 1
+        self.log.step(self.step, loss=loss.item(), gradient=norm, rate=self.args.lr * rate, tokens=self.step * ROWS * LENGTH)
         return loss.item()
 
     def run(self):
         """Every 10 steps a line: the means since the line before."""
-        log = open(self.path + ".csv", "a" if self.step else "w", newline="")
-        writer, read, begun = csv.writer(log), [], time.process_time()
+        out = open(self.path + ".csv", "a" if self.step else "w", newline="")
+        writer, read, begun = csv.writer(out), [], time.process_time()
         if not self.step:
             writer.writerow(["step", "loss", "seconds"])
         while self.step < self.args.steps:
@@ -95,11 +99,12 @@ class Training:
             if self.step % 10 == 0:
                 self.seconds, begun = self.seconds + time.process_time() - begun, time.process_time()
                 writer.writerow([self.step, f"{sum(read) / len(read):.4f}", f"{self.seconds:.1f}"])
-                log.flush()
+                out.flush()
                 read = []
             if self.step % 50 == 0:
                 self.save()
-        log.close()
+        out.close()
+        self.log.close()
 
 
 def main():
@@ -109,6 +114,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--lr", type=float, default=5e-3)
+    log.add_option(parser)
     args = parser.parse_args()
     torch.set_num_threads(1)
     path = os.path.join(args.out, f"{args.name}-{args.seed}.pt")
