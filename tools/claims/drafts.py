@@ -1,12 +1,13 @@
 """Measurements of speculation, searches and the draws."""
 import os
 import statistics
+import struct
 from collections import Counter
 
 import lab
 from lab import Numbers, Range, batch, measure, run
 from recorded import decoding
-from steps import DECODE
+from steps import DECODE, shapes
 
 FIRST = "SELECT count(*), coalesce(sum(kept), 0) FROM (SELECT max(verdict = 0) AS kept FROM draft WHERE depth = 1 " \
         "GROUP BY step, request HAVING max(verdict <> 2))"
@@ -194,8 +195,36 @@ def softness():
     return Numbers(low=survivors(0.5), one=survivors(1), high=survivors(2))
 
 
+def tensors(path):
+    """Dimensions of the tensors of a GGUF file, by name."""
+    size = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # of a value, by its type
+    with open(path, "rb") as f:
+        def number(how):
+            return struct.unpack("<" + how, f.read(struct.calcsize(how)))[0]
+
+        def text():
+            return f.read(number("Q")).decode()
+
+        def skip(kind):
+            if kind == 9:
+                kind, n = number("I"), number("Q")
+                return [skip(kind) for _ in range(n)]
+            return text() if kind == 8 else f.read(size[kind])
+
+        n, keys = struct.unpack("<8xQQ", f.read(24))
+        for _ in range(keys):
+            text(), skip(number("I"))
+        return {text(): ([number("Q") for _ in range(number("I"))], f.read(12))[0] for _ in range(n)}
+
+
 @measure()
 def files():
-    """Bytes of the shipped drafters beside the model."""
-    at = {n: os.path.getsize(os.path.join(lab.ROOT, f"demos/models/{n}.gguf")) / 1e6 for n in ("eagle", "medusa", "draft")}
-    return Numbers(at=at, model=os.path.getsize(lab.MODEL) / 1e6)
+    """Bytes of the shipped drafters and of their own keys and values, which are 16 bits as the model's are, beside the model's."""
+    path, model = {n: os.path.join(lab.ROOT, f"demos/models/{n}.gguf") for n in ("eagle", "medusa", "draft")}, shapes()
+    m = Numbers(at={n: os.path.getsize(p) / 1e6 for n, p in path.items()}, model=os.path.getsize(lab.MODEL) / 1e6)
+    m.ctx, m.kv_model, m.full_model = model.ctx, model.kv_token, model.kv_token * model.ctx / 1e6
+    m.kv = {n: 2 * sum(shape[1] for name, shape in tensors(p).items() if name.endswith(("attn_k.weight", "attn_v.weight")))
+            for n, p in path.items()}
+    m.full = {n: m.kv[n] * m.ctx / 1e6 for n in path}
+    m.most = max((m.at[n] + m.full[n]) / (m.model + m.full_model) for n in path)
+    return m

@@ -104,10 +104,10 @@ ROWS = [
         lambda m: m.equal < m.answers,
         "a guess is kept only if the model itself would have drawn it, so no draft changes the text"),
     Row("0.13", "Both models must be in memory on one node, which adds complexity.", files,
-        "EAGLE {at[eagle]:.1f} MB, Medusa {at[medusa]:.1f} MB, draft model {at[draft]:.1f} MB beside {model:.1f} MB",
-        lambda m: sum(m.at.values()) > 0.5 * m.model,
-        "drafters that share the model's embedding and head are a few hundredths of it",
-        lacks="bytes of a drafter's own keys and values"),
+        "EAGLE {at[eagle]:.1f} MB, Medusa {at[medusa]:.1f} MB, draft model {at[draft]:.1f} MB beside {model:.1f} MB; keys and values of "
+        "their own {kv[eagle]:,}, {kv[medusa]:,}, {kv[draft]:,} B a token beside {kv_model:,.0f}, at {ctx:,} tokens {full[eagle]:.1f}, "
+        "{full[medusa]:.1f}, {full[draft]:.1f} MB beside {full_model:.1f} MB", lambda m: m.most > 0.5,
+        "drafters that share the model's embedding and head, and have one or two layers, are at most {most:.1%} of the model, cache and all"),
     Row("0.14", "Two models have to be trained.", lambda: drafter("ngram:4"),
         "n-grams of the text, trained on nothing: {tokens:.2f} tokens a step, edits {tokens_of[edit]:.2f}",
         lambda m: m.tokens < 1.05,
