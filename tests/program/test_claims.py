@@ -65,11 +65,15 @@ def test_rules():
     cache = dict(equal=True, more_rows=44, slower=5)
     check("the cache pays", verdict("0.1", **cache) == "holds")
     check("other hashes without the cache refute it", verdict("0.1", **{**cache, "equal": False}) != "holds")
-    kinds = {kind: span(0.9, 1.0, 1.1) for kind in ("chat", "edit", "code")}
-    some = dict(kind={**kinds, "edit": span(2.0, 2.2, 2.4)}, most=span(2.0, 2.2, 2.4), fastest="edit")
-    none = dict(kind=kinds, most=kinds["chat"], fastest="chat")
-    check("n-grams on one kind of text", verdict("2.14", **some).startswith("holds under: edits"))
+    kinds = {kind: span(0.9, 1.0, 1.1) for kind in ("chat", "edit", "code", "summary", "document", "turns")}
+    fast, n = span(2.0, 2.2, 2.4), dict(equal=18, n=18, tokens=1.5, other=1.2)
+    none = dict(kind=kinds, most=kinds["chat"], best="chat", **n)
+    some = dict(kind={**kinds, "edit": fast}, most=fast, best="edit", **n)
+    most = dict(kind={kind: span(1) if kind in ("chat", "code") else fast for kind in kinds}, most=fast, best="edit", **n)
+    check("n-grams on one kind of text", verdict("2.14", **some).startswith("holds under: edit alone"))
     check("n-grams on none", "the best kind is chat" in verdict("2.14", **none))
+    check("n-grams on all that repeats its input", verdict("2.14", **most) == "holds")
+    check("other answers refute them", verdict("2.14", **{**most, "equal": 17}).startswith("does not hold"))
     check("sinks that help", verdict("3.20", lost=0.1) == "holds" and "90%" in verdict("3.20", lost=0.9))
     law = dict(free=89, limit=130.0, least=1)
     check("a distribution that is kept, and one that is not",

@@ -8,10 +8,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 PROGRAM = os.path.join(ROOT, "cutaway")
 
 
-def prompts():
-    """[(kind, prompt)] of demos/kinds.txt."""
+def prompts(name="demos/kinds.txt"):
+    """[(kind, prompt)] of a file of prompts."""
     found, kind, lines = [], None, []
-    with open(os.path.join(ROOT, "demos/kinds.txt"), encoding="utf-8") as f:
+    with open(os.path.join(ROOT, name), encoding="utf-8") as f:
         for line in f.read().splitlines() + [""]:
             if line.startswith("[") and line.endswith("]") and not lines:
                 kind = line[1:-1]

@@ -13,21 +13,24 @@ FIRST = "SELECT count(*), coalesce(sum(kept), 0) FROM (SELECT max(verdict = 0) A
         "GROUP BY step, request HAVING max(verdict <> 2))"
 
 
-def some_prompts(of_each=3):
-    """[(kind, prompt)]: the first of each kind in demos/kinds.txt."""
+KINDS, GROUNDED = "demos/kinds.txt", "demos/grounded.txt"
+
+
+def some_prompts(of_each=3, texts=KINDS):
+    """[(kind, prompt)]: the first of each kind in a file."""
     seen = Counter()
-    for kind, prompt in lab.prompts():
+    for kind, prompt in lab.prompts(texts):
         seen[kind] += 1
         if seen[kind] <= of_each:
             yield kind, prompt
 
 
 @measure("guessing serial most fastest")
-def drafter(name):
+def drafter(name, texts=KINDS):
     """Nine prompts of three kinds, each plainly and with the drafter, by turns."""
     speeds, tokens, steps = {}, Counter(), Counter()
     m = Numbers(name=name, equal=0, n=0, first=[0, 0], node_rows=0, verify_steps=0, kernel_ns=0, drafter_ns=0, ns=0)
-    for again, (kind, prompt) in enumerate(some_prompts()):
+    for again, (kind, prompt) in enumerate(some_prompts(texts=texts)):
         options = ("--greedy", "--max-tokens", "48")
         sides = [options, (*options, "--spec", name)]
         if again % 2:
@@ -51,6 +54,21 @@ def drafter(name):
     m.guessing, m.serial = m.drafter_ns / m.ns, (m.kernel_ns + m.drafter_ns) / m.ns
     m.fastest = max(m.kind, key=lambda k: m.kind[k].median)
     m.most = m.kind[m.fastest]
+    return m
+
+
+@measure("table")
+def repeating():
+    """N-grams of the text on chats and code, and on what repeats its input: edits, summaries, questions about documents, and
+    conversations whose answers come back. The model decides how much it repeats: `seen` has the share of 3-grams."""
+    free, given = (drafter("ngram:4", texts) for texts in (KINDS, GROUNDED))
+    m = Numbers(kind={**free.kind, **given.kind}, tokens_of={**free.tokens_of, **given.tokens_of})
+    m.equal, m.n = free.equal + given.equal, free.n + given.n
+    m.seen = {**overlap().at, **overlap(GROUNDED).at}
+    m.best = max(m.tokens_of, key=m.tokens_of.get)
+    m.most, m.tokens, m.other = m.kind[m.best], m.tokens_of[m.best], max(x for name, x in m.tokens_of.items() if name != m.best)
+    m.table = "; ".join(f"{name} {m.kind[name]:.2f} times, {m.tokens_of[name]:.2f} tokens a step, 3-grams that repeat {m.seen[name]:.0%}"
+                        for name in m.kind)
     return m
 
 
@@ -137,10 +155,10 @@ def window():
 
 
 @measure()
-def overlap():
+def overlap(texts=KINDS):
     """Share of an answer's tokens that follow, in the text before them, the same two tokens as they do now."""
     found = Counter()
-    for kind, prompt in some_prompts():
+    for kind, prompt in some_prompts(texts=texts):
         r = run("--greedy", "--max-tokens", "48", text=prompt, again="jacobi")
         ids = [x[0] for x in r.rows("SELECT id FROM prompt_tokens ORDER BY pos")]
         begin = len(ids)
