@@ -239,3 +239,32 @@ def lossy():
     """Answers with the cache in f16 and in e4m3, and the same texts scored under both."""
     c = lab.report("compare", "cache-format=f16", "cache-format=e4m3", "--greedy", "--max-tokens", "32", "--repeat", "1")
     return Numbers(f16=c["a"]["perplexity_of_a"], e4m3=c["b"]["perplexity_of_a"], equal=c["equal_texts"], pairs=c["pairs"])
+
+
+# Of each lossy setting one value or more, and settings that are exact.
+LOSSY = (("visible", ("window:64", "stream:4+window:60", "stride:16+window:32", "top:25%", "h2o:25%")),
+         ("cache-format", ("f32", "bf16", "e4m3", "q8", "kivi4", "kivi2")), ("skip-below", ("0.02",)), ("weights", ("8/32", "4/32")),
+         ("activations", ("f32", "e4m3", "int8-token", "int8-tensor")))
+EXACT = (("attention", ("heads", "matrix")), ("kv-cache", ("off",)), ("page-size", ("64",)), ("prefill-chunk", ("32",)),
+         ("threads", ("1",)), ("spec", ("ngram:4", "eagle", "medusa")))
+
+
+def each_token(*options):
+    """A greedy answer of 24 tokens to a text of some 330, each computed a second time with exact settings."""
+    r = run("--raw", "--greedy", "--max-tokens", "24", "--twin", "on", *options, text=lab.text_of(330))
+    kl = r.values("SELECT kl FROM price")
+    return Numbers(kl=kl, mean=sum(kl) / len(kl), largest=max(kl), told=all("lossy" in line for line in r.lines), hashes=hashes(r))
+
+
+@measure()
+def told_apart():
+    """Kullback-Leibler divergences, token by token, under each lossy setting and under exact ones."""
+    plain = each_token()
+    lossy, exact = ({f"{name} {value}": each_token("--" + name, value) for name, values in settings for value in values}
+                    for settings in (LOSSY, EXACT))
+    m = Numbers(settings=len(lossy), exact=len(exact), n=len(plain.kl))
+    m.silent = ", ".join(name for name, x in lossy.items() if not (x.mean > 0 and x.told)) or "none"
+    m.wrong = ", ".join(name for name, x in exact.items() if x.largest > 0 or x.told or x.hashes != plain.hashes) or "none"
+    m.all_told, m.all_exact = m.silent == "none", m.wrong == "none"
+    m.table = "; ".join(f"{name} {x.mean:.2g}, {x.largest:.2g}" for name, x in lossy.items())
+    return m

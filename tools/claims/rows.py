@@ -13,8 +13,8 @@ from drafts import (chain, drafter, drafters, files, guessed_and_rejected, itsel
                     softness, window)
 from family import deeper, experts, family, full_layers, groups as family_groups, potential, reach
 from lab import merge
-from memory import (activations, best_of, cache_formats, certificate, declared, denoising, document, e4m3, few_pages, lossy, needle, no_cache,
-                    other_model, page_sizes, passages, patterns, prefix, scored, window_pages, windows)
+from memory import (activations, best_of, cache_formats, certificate, declared, denoising, document, e4m3, few_pages, lossy, needle,
+                    no_cache, other_model, page_sizes, passages, patterns, prefix, scored, told_apart, window_pages, windows)
 from prices import connections, outliers, pruned, rounded, skips, zeros, zeros_together
 from quants import apart, fewer_bits, granularity, salient, second_order
 from ranks import handed, pipeline, sequence, tensor
@@ -809,10 +809,13 @@ ROWS = [
         "smaller memory at 8,192 tokens, and recall as much of 32 pairs: {better}; with less recall: {forget}",
         lambda m: m.some > 0, "none is better in all three", lacks="larger models: rows 4.16 to 4.26 are of a million numbers"),
     Row("4.53", "Lossy and lossless techniques must be told apart, and checked.",
-        lambda: merge(certificate(), lossy=lossy()),
+        lambda: merge(certificate(), lossy=lossy(), each=told_apart()),
         "certificate: {cases} cases equal: {equal}; a cache in e4m3 instead of f16: {lossy.equal} of {lossy.pairs} texts "
-        "equal, perplexity of the f16 texts {lossy.f16:.4f} and {lossy.e4m3:.4f}",
-        lambda m: m.equal and m.lossy.f16 != m.lossy.e4m3, "they are not told apart",
-        lacks="KL, token by token, of each lossy setting"),
+        "equal, perplexity of the f16 texts {lossy.f16:.4f} and {lossy.e4m3:.4f}; KL of a token to its exact twin, mean and largest of "
+        "{each.n}: {each.table}; settings that pass for lossless though they are not: {each.silent}; of {each.exact} exact settings with "
+        "a KL above 0 or other hashes: {each.wrong}",
+        lambda m: m.equal and m.lossy.f16 != m.lossy.e4m3 and m.each.all_told and m.each.all_exact,
+        "they are not told apart: without a price {each.silent}, with one though exact {each.wrong}",
+        lacks="what ranks exchange in 16 bits, which has no twin"),
     Row("4.54", "Sources: the scaling book, CS336.", lacks="lessons that lead to them", untestable="sources make no claim"),
 ]
