@@ -99,6 +99,25 @@ def outliers():
     return m
 
 
+def smooth():
+    """The model after SmoothQuant, its factors moved into the weights, which stay at 16 bits so that nothing else changes."""
+    path = os.path.join(lab.FOLDER.name, "smooth.gguf")
+    if not os.path.exists(path):
+        lab.report("quantize", "--format", "f16", "--method", "smoothquant", "--calibrate", os.path.join(lab.ROOT, "demos/texts/readme.txt"),
+                   lab.MODEL, path)
+    return path
+
+
+@measure()
+def smoothed():
+    """Activations of 8 bits, with a scale a tensor and a scale a token, before SmoothQuant and after it, beside the exact source."""
+    m = Numbers(**vars(outliers()), before={}, after={})
+    for name in ("f32", "int8-token", "int8-tensor"):
+        m.before[name] = price("--activations", name)
+        m.after[name] = price("--model", smooth(), "--activations", name, "--twin", lab.MODEL)
+    return m
+
+
 @measure()
 def pruned(*options):
     """The model pruned, calibrated by demos/texts/readme.txt, beside itself."""

@@ -15,7 +15,7 @@ from family import deeper, experts, family, full_layers, groups as family_groups
 from lab import merge
 from memory import (activations, best_of, cache_formats, certificate, declared, denoising, document, e4m3, few_pages, lossy, needle,
                     no_cache, other_model, page_sizes, passages, patterns, prefix, scored, told_apart, window_pages, windows)
-from prices import connections, outliers, pruned, rounded, skips, zeros, zeros_together
+from prices import connections, outliers, pruned, rounded, skips, smoothed, zeros, zeros_together
 from quants import apart, fewer_bits, granularity, salient, second_order
 from ranks import handed, pipeline, sequence, tensor
 from steps import (contiguous, cuda_modes, depths, formats, groups, heads, load, loads, memory_sheet, paged, pause,
@@ -457,10 +457,17 @@ ROWS = [
         "at 2 bits KL {kl[gptq-2]:.3f} by GPTQ, {kl[qat-2]:.3f} by training with the rounding, which took {seconds[qat-2]:.0f} s of "
         "processor time, {tokens[qat-2]:,.0f} tokens and the teacher beside it",
         lambda m: m.high["qat-2"] < m.low["gptq-2"], "it is no better"),
-    Row("3.12", "SmoothQuant moves activation outliers, which grow with model size, into weights (arXiv:2211.10438).", outliers,
+    Row("3.12", "SmoothQuant moves activation outliers, which grow with model size, into weights (arXiv:2211.10438).", smoothed,
         "largest over median channel, median of the layers: q, k, v {qkv:.1f}, out {out:.1f}, gate and up {gate_up:.1f}, down "
         "{down:.1f}; worst {worst:,.0f}, {smoothed:.0f} after smoothing with alpha 0.5; it is milder in {milder:.0%} of the "
-        "{inputs} inputs", lambda m: m.milder > 0.8, "smoothing does not help", lacks="a second size of model"),
+        "{inputs} inputs. Activations of 8 bits, KL before and after: a scale a tensor {before[int8-tensor].kl:.3f}, "
+        "{after[int8-tensor].kl:.3f}, a scale a token {before[int8-token].kl:.4f}, {after[int8-token].kl:.4f}; perplexity "
+        "{before[int8-tensor].lossy:.1f}, {after[int8-tensor].lossy:.1f}, {before[int8-token].lossy:.2f}, {after[int8-token].lossy:.2f}, "
+        "exact {after[f32].exact:.2f}; of 32 bits {before[f32].kl:.4f}, {after[f32].kl:.4f}",
+        lambda m: m.milder > 0.8 and all(m.after[x].kl < 0.9 * m.before[x].kl for x in ("int8-tensor", "int8-token")),
+        "it takes less than a tenth off the divergence with a scale a tensor or with one a token",
+        where=(lambda m: any(m.after[x].kl < 0.9 * m.before[x].kl for x in ("int8-tensor", "int8-token")),
+               "one granularity of the activations' scales alone"), lacks="a ladder of sizes of one family"),
     Row("3.13", "AWQ (arXiv:2306.00978).", salient, "with a zero point, groups of 128: 3 bits KL {rtn3.kl:.3f} to the nearest, "
         "{awq3.kl:.3f} by AWQ", lambda m: m.awq3.kl < m.rtn3.kl,
         "factors of columns win nothing here", lacks="an F16 source"),
