@@ -812,9 +812,10 @@ ROWS = [
     Row("4.52", "Recipes: train from scratch, or change an architecture and distil.",
         missing="one changed architecture, repaired by training"),
     Row("4.52b", "New architectures have huge potential.", potential,
-        "of {n} small models of equal numbers, text and steps these have a lower loss than multi-head attention ({at[multi-head].loss:.3f}), a "
-        "smaller memory at 8,192 tokens, and recall as much of 32 pairs: {better}; with less recall: {forget}",
-        lambda m: m.some > 0, "none is better in all three", lacks="larger models: rows 4.16 to 4.26 are of a million numbers"),
+        "of {n} small models whose mixers are not attention alone (Mamba-2, Based, Jamba), of equal numbers, text and steps, these have a "
+        "lower loss than multi-head attention ({at[multi-head].loss:.3f}, {doubt} {noise:.3f}), a smaller memory at 8,192 tokens, and recall "
+        "as much of 32 pairs: {better}; with less recall: {forget}",
+        lambda m: m.some > 0, "none of {n} is better in all three", lacks="larger models: rows 4.16 to 4.26 are of a million numbers"),
     Row("4.53", "Lossy and lossless techniques must be told apart, and checked.",
         lambda: merge(certificate(), lossy=lossy(), each=told_apart()),
         "certificate: {cases} cases equal: {equal}; a cache in e4m3 instead of f16: {lossy.equal} of {lossy.pairs} texts "
