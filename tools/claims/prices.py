@@ -103,8 +103,8 @@ def smooth():
     """The model after SmoothQuant, its factors moved into the weights, which stay at 16 bits so that nothing else changes."""
     path = os.path.join(lab.FOLDER.name, "smooth.gguf")
     if not os.path.exists(path):
-        lab.report("quantize", "--format", "f16", "--method", "smoothquant", "--calibrate", os.path.join(lab.ROOT, "demos/texts/readme.txt"),
-                   lab.MODEL, path)
+        text = os.path.join(lab.ROOT, "demos/texts/readme.txt")
+        lab.report("quantize", "--format", "f16", "--method", "smoothquant", "--calibrate", text, lab.MODEL, path)
     return path
 
 

@@ -18,9 +18,9 @@ from memory import (activations, best_of, cache_formats, certificate, declared, 
 from prices import connections, outliers, pruned, rounded, skips, smoothed, zeros, zeros_together
 from quants import apart, fewer_bits, granularity, salient, second_order
 from ranks import handed, pipeline, sequence, tensor
-from steps import (contiguous, cuda_modes, depths, formats, groups, heads, load, loads, memory_sheet, paged, pause,
-                   predictions, prompts_together, replicas, roofs, row_costs, sequences, shapes, sizes, static_batches,
-                   threads, ways)
+from steps import (beyond, contiguous, cuda_modes, depths, formats, groups, heads, load, loads, memory_sheet, paged, pause,
+                   pools, predictions, prompts_together, replicas, roofs, row_costs, sequences, shapes, sizes, static_batches,
+                   swept, threads, ways)
 from traffic import (apart as phases_apart, budgets, classes, engines, lengths_of_load, padded, pauses, rates, routed, served,
                      served_ratios, static_arrivals)
 from trained import repairs, sweep
@@ -107,7 +107,7 @@ ROWS = [
         "EAGLE {at[eagle]:.1f} MB, Medusa {at[medusa]:.1f} MB, draft model {at[draft]:.1f} MB beside {model:.1f} MB; keys and values of "
         "their own {kv[eagle]:,}, {kv[medusa]:,}, {kv[draft]:,} B a token beside {kv_model:,.0f}, at {ctx:,} tokens {full[eagle]:.1f}, "
         "{full[medusa]:.1f}, {full[draft]:.1f} MB beside {full_model:.1f} MB", lambda m: m.most > 0.5,
-        "drafters that share the model's embedding and head, and have one or two layers, are at most {most:.1%} of the model, cache and all"),
+        "drafters that share the model's embedding and head, and have one or two layers, are at most {most:.1%} of it, cache and all"),
     Row("0.14", "Two models have to be trained.", lambda: drafter("ngram:4"),
         "n-grams of the text, trained on nothing: {tokens:.2f} tokens a step, edits {tokens_of[edit]:.2f}",
         lambda m: m.tokens < 1.05,
@@ -429,10 +429,16 @@ ROWS = [
     Row("3.4", "The cache has B·L·(d/N)·K·2·2·S bytes.", sequences,
         "{n} sequences of {tokens:,} tokens together: formula {formula:,} B, pages taken {held:,} B, {over:.1f} tokens of a page of "
         "{page} more a sequence", lambda m: 0 <= m.over < m.page, "pages hold otherwise"),
-    Row("3.5", "Very long contexts strain storage and compute.", depths,
+    Row("3.5", "Very long contexts strain storage and compute.", lambda: merge(depths(), deep=beyond()),
         "{at[8000].tokens} tokens: {held:.0f} MB of cache, {at[8000].attention_share:.0%} of a token's time is "
-        "attention, {slower:.1f} times that at 64", lambda m: m.slower > 1.5, "8,000 tokens cost hardly more than 64",
-        lacks="contexts beyond 8,192"),
+        "attention, {slower:.1f} times that at 64. A third of the layers with random weights, {deep.weights:.0f} MB: "
+        "{deep.at[1024].tokens:,}, {deep.at[8000].tokens:,}, {deep.at[16000].tokens:,} tokens take {deep.at[1024].mb:.0f}, "
+        "{deep.at[8000].mb:.0f}, {deep.at[16000].mb:.0f} MB, and the next one {deep.at[1024].ms:.1f}, {deep.at[8000].ms:.1f}, {deep.at[16000].ms:.1f} ms, of which "
+        "attention {deep.at[1024].share:.0%}, {deep.at[8000].share:.0%}, {deep.at[16000].share:.0%}; of its operations "
+        "{deep.at[1024].ops:.0%}, {deep.at[8000].ops:.0%}, {deep.at[16000].ops:.0%}; the prompts {deep.at[1024].seconds:.1f}, "
+        "{deep.at[8000].seconds:.1f}, {deep.at[16000].seconds:.1f} s",
+        lambda m: m.slower > 1.5 and m.deep.at[16000].mb > m.deep.weights and m.deep.at[16000].ops > 0.5,
+        "8,000 tokens take {slower:.1f} times as long as 64, and at 16,000 cache or attention stay below weights or the rest"),
     Row("3.5b", "Computation is heavy in both prefill and decode.", roofs,
         "decoding uses {decode.ops:.0%} of the multiply-adds, the prompt {prompt.ops:.0%}", lambda m: m.decode.ops > 0.5,
         "decoding waits for bytes: arithmetic idles (and row 4.7b says so)"),
@@ -598,16 +604,20 @@ ROWS = [
         "{rows.small.itl_max_s:.3f} s, {rows.middle.itl_max_s:.3f} s, {rows.large.itl_max_s:.3f} s",
         lambda m: m.few.ttft < m.many.ttft and m.load.gain > 1 and m.chunked.longest < m.whole.longest,
         "prompts are no sooner answered in smaller batches"),
-    Row("4.14", "GQA is much faster up to 8 groups.", groups,
-        "4,096 tokens deep, 16 heads: attention with 1, 2, 4, 8, 16 K, V heads {at[1].attention_ms:.2f}, "
+    Row("4.14", "GQA is much faster up to 8 groups.", lambda: merge(groups(), swept=swept()),
+        "{at[16].deep:,} tokens deep, 16 heads: attention with 1, 2, 4, 8, 16 K, V heads {at[1].attention_ms:.2f}, "
         "{at[2].attention_ms:.2f}, {at[4].attention_ms:.2f}, {at[8].attention_ms:.2f}, {at[16].attention_ms:.2f} ms a "
-        "token; 16 heads against 2: {attention:.2f} times, the whole token {step:.2f}", lambda m: m.step > 1.5,
-        "it is a gain in attention alone, and only where the context is long",
-        where=(lambda m: m.attention > 1.5,
-               "attention: of the whole token it depends on depth and batch"), lacks="a sweep over depth and batch"),
-    Row("4.15", "GQA lets batches grow.", shapes,
-        "the same pool holds {over:.0f} times the requests that it would with {n_heads} K, V heads",
-        lambda m: m.kv_heads_all > 1.5 * m.kv_token, "the pool holds no more", lacks="their throughput"),
+        "token; 16 heads against 2: {attention:.2f} times, the whole token {step:.2f}. By sequences and depth the whole token's time, and "
+        "in parentheses the bytes of a step, of 16 heads against 2: {swept.table}", lambda m: m.swept.everywhere,
+        "it is a gain in attention alone, and no whole token here is 1.5 times as fast",
+        where=(lambda m: m.swept.somewhere, "{swept.fast}: there the whole token is over 1.5 times as fast with 8 heads a group")),
+    Row("4.15", "GQA lets batches grow.", lambda: merge(shapes(), pools=pools()),
+        "the same pool holds {over:.0f} times the requests that it would with {n_heads} K, V heads. 16 requests of 256 tokens at once, 16 "
+        "heads, a pool of {pools.few.mb:.1f} MB: with 16 K, V heads {pools.many.running} run at once, {pools.many.mean:.1f} in the mean, "
+        "{pools.many.preempted} preempted, {pools.many.steps} steps, {pools.many.tok_s:.0f} tok/s; with 2 {pools.few.running}, "
+        "{pools.few.mean:.1f}, {pools.few.preempted}, {pools.few.steps} and {pools.few.tok_s:.0f}",
+        lambda m: m.kv_heads_all > 1.5 * m.kv_token and m.pools.grown > 1.5 and m.pools.steps > 1.5,
+        "with 2 the pool runs {pools.grown:.1f} times as many, in {pools.steps:.1f} times fewer steps"),
     Row("4.16", "MLA: 16,384 values to a latent of 512 and 64 for RoPE (arXiv:2405.04434).",
         lambda: merge(family("latent", "single"), deeper("latent", "multi-head")),
         "small models of equal numbers: {at[latent].token:,} B a token, {at[multi-head].token:,} with all heads' K and V; loss "
@@ -813,8 +823,8 @@ ROWS = [
         missing="one changed architecture, repaired by training"),
     Row("4.52b", "New architectures have huge potential.", potential,
         "of {n} small models whose mixers are not attention alone (Mamba-2, Based, Jamba), of equal numbers, text and steps, these have a "
-        "lower loss than multi-head attention ({at[multi-head].loss:.3f}, {doubt} {noise:.3f}), a smaller memory at 8,192 tokens, and recall "
-        "as much of 32 pairs: {better}; with less recall: {forget}",
+        "lower loss than multi-head attention ({at[multi-head].loss:.3f}, {doubt} {noise:.3f}), a smaller memory at 8,192 tokens, and "
+        "recall as much of 32 pairs: {better}; with less recall: {forget}",
         lambda m: m.some > 0, "none of {n} is better in all three", lacks="larger models: rows 4.16 to 4.26 are of a million numbers"),
     Row("4.53", "Lossy and lossless techniques must be told apart, and checked.",
         lambda: merge(certificate(), lossy=lossy(), each=told_apart()),

@@ -278,16 +278,17 @@ def memory_sheet():
     return Numbers(formula_mb=used.value / 1e6, counted_mb=used.seen / 1e6, apart=abs(used.seen / used.value - 1), fits=int(fits.value))
 
 
-def shape(dim, layers, heads, kv_heads, ffn, vocab, kind="Q4_1", head="Q8_0"):
+def shape(dim, layers, heads, kv_heads, ffn, vocab, kind="Q4_1", head="Q8_0", ctx=8192):
     return ["--dim", str(dim), "--layers", str(layers), "--heads", str(heads), "--kv-heads", str(kv_heads), "--ffn", str(ffn),
-            "--vocab", str(vocab), "--type", kind, "--embd-type", head, "--ctx", "8192", "--repeat"]
+            "--vocab", str(vocab), "--type", kind, "--embd-type", head, "--ctx", str(ctx), "--repeat"]
 
 
 def random_run(name, options, prompt=256, tokens=24):
     """Speeds of a model of random weights."""
     path = lab.random_model(name, *options)
-    r = run("--model", path, "--raw", "--greedy", "--max-tokens", str(tokens), text="a " * (prompt // 2))
-    m = Numbers(mb=r.one("SELECT weight_bytes FROM session") / 1e6, kv_token=r.one("SELECT page_bytes / page_size FROM session"))
+    r = run("--model", path, "--raw", "--greedy", "--max-tokens", str(tokens), text="a " * (prompt - 1))
+    m = Numbers(deep=r.one("SELECT n_prompt FROM request"), mb=r.one("SELECT weight_bytes FROM session") / 1e6)
+    m.kv_token = r.one("SELECT page_bytes / page_size FROM session")
     m.ms = Range([ns / 1e6 for ns in r.values(f"SELECT ns FROM step WHERE {DECODE}")])
     m.prompt_tok_s = r.one("SELECT sum(prefill_rows) * 1e9 / sum(ns) FROM step WHERE prefill_rows > 0")
     m.attention_ms = stage(r, "attention", "ns") / 1e6 / r.one(f"SELECT count(*) FROM step WHERE {DECODE}")
@@ -328,6 +329,65 @@ def groups():
     """Four layers of 16 heads of 64 dimensions with 1 to 16 key-value heads, 4,096 tokens deep."""
     at = {n: random_run(f"groups-{n}", shape(1024, 4, 16, n, 2048, 512), 4096, 32) for n in (1, 2, 4, 8, 16)}
     return Numbers(at=at, attention=at[16].attention_ms / at[2].attention_ms, step=at[16].ms.median / at[2].ms.median)
+
+
+def together(heads, depth, n):
+    """n sequences that decode together, each so many tokens deep, in that shape with so many key-value heads."""
+    path = lab.random_model(f"groups-{heads}", *shape(1024, 4, 16, heads, 2048, 512))
+    r = batch(["a " * (depth - 1)] * n, "--model", path, "--raw", "--greedy", "--slots", str(n), "--pages", str(n * (depth // 16 + 4)),
+              "--policy", "prefill-first", "--no-prefix-cache", "--max-tokens", "24")
+    where = f"{DECODE} AND rows = {n}"
+    return Numbers(ms=Range([ns / 1e6 for ns in r.values(f"SELECT ns FROM step WHERE {where}")]),
+                   mb=r.one(f"SELECT avg(bytes) / 1e6 FROM step WHERE {where}"))
+
+
+@measure("table fast")
+def swept():
+    """16 key-value heads against 2, by depth and batch: the whole token's time, and the bytes of a step."""
+    found = {(n, depth): [together(heads, depth, n) for heads in (16, 2)] for n in (1, 8) for depth in (256, 1024, 4096)}
+    at = {key: Numbers(time=many.ms.median / few.ms.median, bytes=many.mb / few.mb) for key, (many, few) in found.items()}
+    m = Numbers(fast=", ".join(f"{n} at once and {depth:,} deep" for (n, depth), x in at.items() if x.time > 1.5) or "nowhere")
+    m.everywhere, m.somewhere = all(x.time > 1.5 for x in at.values()), any(x.time > 1.5 for x in at.values())
+    m.table = "; ".join(f"{n} at once, {depth:,} deep: {x.time:.2f} ({x.bytes:.2f})" for (n, depth), x in at.items())
+    return m
+
+
+def pooled(heads, pages):
+    """16 requests of 256 tokens at once, with a pool of so many pages: they run as room allows."""
+    path = lab.random_model(f"groups-{heads}", *shape(1024, 4, 16, heads, 2048, 512))
+    lines = [f"{chr(97 + i)} " * 159 for i in range(16)]
+    r = batch(lines, "--model", path, "--raw", "--temp", "2", "--slots", "16", "--pages", str(pages), "--no-prefix-cache",
+              "--ctx", "512", "--max-tokens", "96")
+    m = Numbers(mb=pages * r.one("SELECT page_bytes FROM session") / 1e6, running=r.one("SELECT max(running) FROM step"))
+    m.tokens, m.seconds, m.steps, m.rows = r.rows("SELECT sum(tokens), sum(ns) / 1e9, count(*), sum(rows) FROM step")[0]
+    m.preempted, m.tok_s = r.one("SELECT count(*) FROM preempt"), m.tokens / m.seconds
+    m.mean = r.one("SELECT avg(decode_rows) FROM step WHERE decode_rows > 0")
+    return m
+
+
+@measure("tok_s")
+def pools():
+    """A pool of the same bytes with 16 key-value heads and with 2."""
+    m = Numbers(many=pooled(16, 64), few=pooled(2, 512))
+    m.grown, m.steps = m.few.mean / m.many.mean, m.many.steps / m.few.steps
+    return m
+
+
+@measure("slower share seconds")
+def beyond():
+    """Random weights in the shape of SmolLM2-135M with a third of its layers and a context of 16,384: 1,024 to 16,000 tokens deep."""
+    path = lab.random_model("deep", *shape(576, 10, 9, 3, 1536, 49152, ctx=16384))
+    m = Numbers(at={})
+    for tokens in (1024, 8000, 16000):
+        r = run("--model", path, "--raw", "--greedy", "--ctx", "16384", "--max-tokens", "16", "--no-prefix-cache", text="a " * (tokens - 1))
+        x = m.at[tokens] = Numbers(tokens=r.one("SELECT n_prompt FROM request"))
+        x.ms = Range(r.values(f"SELECT ns / 1e6 FROM step WHERE {DECODE}"))
+        x.seconds = r.one("SELECT sum(ns) / 1e9 FROM step WHERE prefill_rows > 0")
+        x.share, x.ops = (stage(r, "attention", column) / stage(r, "%", column) for column in ("ns", "ops"))
+        x.mb = x.tokens * r.one("SELECT 1.0 * page_bytes / page_size FROM session") / 1e6
+        m.weights = r.one("SELECT weight_bytes / 1e6 FROM session")
+    m.slower = m.at[16000].ms.median / m.at[1024].ms.median
+    return m
 
 
 @measure()
