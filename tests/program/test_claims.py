@@ -21,7 +21,7 @@ ROWS = {row.number: row for row in claims.ROWS}
 
 # Claims of each text, and those between two of them.
 COUNTS = (31, 27, 20, 22, 54)
-BETWEEN = ("0.7b 0.23b 1.24b 2.12b 3.5b 3.11b 3.17b 3.21b 3.21c 4.7b 4.18b 4.24b 4.32b 4.39b 4.39c 4.46b 4.47b 4.47c 4.47d "
+BETWEEN = ("0.7b 0.23b 1.23b 1.24b 2.12b 3.5b 3.11b 3.17b 3.21b 3.21c 4.7b 4.18b 4.24b 4.32b 4.39b 4.39c 4.46b 4.47b 4.47c 4.47d "
            "4.52b 2.10b 4.18c").split()
 results = []
 
@@ -74,6 +74,10 @@ def test_rules():
     check("n-grams on none", "the best kind is chat" in verdict("2.14", **none))
     check("n-grams on all that repeats its input", verdict("2.14", **most) == "holds")
     check("other answers refute them", verdict("2.14", **{**most, "equal": 17}).startswith("does not hold"))
+    paid = dict(equal=16, answers=16)
+    check("a batch that makes a token cheaper, one that does not, and one that answers otherwise",
+          verdict("1.23b", cheaper=2.0, **paid) == "holds" and "1.20 times cheaper" in verdict("1.23b", cheaper=1.2, **paid)
+          and verdict("1.23b", cheaper=2.0, equal=15, answers=16) != "holds")
     check("sinks that help", verdict("3.20", lost=0.1) == "holds" and "90%" in verdict("3.20", lost=0.9))
     law = dict(free=89, limit=130.0, least=1)
     check("a distribution that is kept, and one that is not",

@@ -9,6 +9,7 @@ numbers of the measurement; `holds` is the claim as a condition on them. Where i
 from dataclasses import dataclass
 from typing import Callable, Optional
 
+from costs import cost
 from drafts import (chain, drafter, drafters, files, guessed_and_rejected, itself, lengths, overlap, repeating, same_law, search,
                     softness, window)
 from family import deeper, experts, family, full_layers, groups as family_groups, potential, reach
@@ -297,6 +298,12 @@ ROWS = [
     Row("1.23", "Batching decode uses the spare compute.", loads,
         "1, 4, 16, 32 sequences: {at[1].tok_s:.0f}, {at[4].tok_s:.0f}, {at[16].tok_s:.0f}, {at[32].tok_s:.0f} tok/s in "
         "full steps", lambda m: m.at[16].tok_s > 2 * m.at[1].tok_s, "16 sequences are {gain:.2f} times one"),
+    Row("1.23b", "Cost is a metric beside quality and latency: batching makes a token cheaper.", cost,
+        "seconds of the machine for a million tokens: one sequence {one.seconds:,.0f}, 8 at once {eight.seconds:,.0f}, prompts "
+        "{prompt.seconds:,.0f}; at a price of 1.00 an hour a million costs {one.hours:.2f}, {eight.hours:.2f}, {prompt.hours:.2f}. A token "
+        "of an answer comes every {one.ms:.1f} ms alone, {eight.ms:.1f} ms with 7 others; {equal} of {answers} answers are equal; {energy}",
+        lambda m: m.cheaper > 1.5 and m.equal == m.answers,
+        "8 at once are {cheaper:.2f} times cheaper, {equal} of {answers} answers equal"),
     Row("1.24", "Memory limits the batch.", lambda: merge(few_pages(), memory_sheet()),
         "8 requests on {wide.peak_pages} pages: {wide.steps} steps; on 24: {few.preemptions} preemptions, "
         "{few.recomputed} rows recomputed, {few.steps} steps; by formula 80 GB hold {fits:,} sequences of 4,096 tokens",
