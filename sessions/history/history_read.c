@@ -362,6 +362,11 @@ int history_end(struct history *h, struct err *e)
 {
 	if (!h->model_path)
 		return err_set(e, ERR_INPUT, "%s: nothing was recorded: it has no session row", h->path);
+	if (!h->attached && h->vocab == EV_NULL_I) /* sessions/study */
+		return err_set(e, ERR_USAGE,
+			"%s: a training, or a file that was changed: no engine answered there. cutaway replay "
+			"shows it",
+			h->path);
 	if (!h->attached && (h->vocab < 1 || h->vocab > MAX_VOCAB))
 		return err_set(e, ERR_INPUT, "%s: a damaged recording: a vocabulary of %lld", h->path,
 			(long long)h->vocab);
