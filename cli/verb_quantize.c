@@ -16,8 +16,8 @@ static struct quantize_opts {
 	const char *format, *otherwise, *keep, *method, *group, *calibrate;
 	int32_t bits;
 	bool zero_point, nf4, twice, act_order;
-	float alpha, damping;
-} opts = { .method = "rtn", .group = "128", .alpha = 0.5f, .damping = 0.01f };
+	float alpha, damping, apart;
+} opts = { .method = "rtn", .group = "128", .alpha = 0.5f, .damping = 0.01f, .apart = 0.01f };
 
 #define X(name, word, reads, does) word "|"
 static const char methods[] = QUANT_METHODS(X);
@@ -62,6 +62,8 @@ static const struct setting quantize_own[] = {
 		.doc = "of gptq: columns of the largest inputs first"),
 	OWN(FLOAT, quantize_opts, alpha, .name = "alpha", .group = "Calibration", .arg = "A", .high = 1,
 		.doc = "of smoothquant: how much of the inputs' extremes the weights take"),
+	OWN(FLOAT, quantize_opts, apart, .name = "apart", .group = "Calibration", .arg = "SHARE",
+		.high = 1, .doc = "of salient: the share of columns that stays in f16"),
 	{ 0 },
 };
 
@@ -88,6 +90,11 @@ static int check_given(const struct cli *c, bool grid, const struct quant_option
 		return err_set(e, ERR_USAGE, "--calibrate: %s reads no text", opts.method);
 	if (o->method == QUANT_LLM_INT8 && (opts.format || grid))
 		return err_set(e, ERR_USAGE, "llm.int8 has a grid of its own: 8 bits, a scale a row");
+	if (o->method == QUANT_SALIENT && (!grid || opts.twice || !strcasecmp(opts.group, "tensor")))
+		return err_set(e, ERR_USAGE,
+			"salient leaves columns of a grid as they are: --bits N, scales of rows or groups");
+	if (cli_given(c, "apart") && o->method != QUANT_SALIENT)
+		return err_set(e, ERR_USAGE, "--apart is for salient");
 	return 0;
 }
 
@@ -150,7 +157,7 @@ static void print_result(const struct quant_result *r, double seconds)
 		printf("by %d tokens of %s text\n", r->n_calibration,
 			opts.calibrate ? "the calibration" : "the model's own");
 	if (r->n_outliers)
-		printf("%lld weights in columns of outliers stayed in f16\n", (long long)r->n_outliers);
+		printf("%lld weights, of columns set apart, stayed in f16\n", (long long)r->n_outliers);
 	if (r->n_kept)
 		printf("%d stayed as they were\n", r->n_kept);
 	if (r->n_resumed)
@@ -192,6 +199,7 @@ static int quantize_verb(const struct cli *c, struct err *e)
 		.keep = opts.keep,
 		.alpha = (double)opts.alpha,
 		.damping = (double)opts.damping,
+		.apart = (double)opts.apart,
 		.act_order = opts.act_order,
 		.seed = c->answer.params.seed,
 		.threads = c->engine.threads ? c->engine.threads : (int)sysconf(_SC_NPROCESSORS_ONLN) };

@@ -2,6 +2,7 @@
  * text goes through the rounded layer to the next. */
 #include "lab/layer_job.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 struct rows_job {
 	struct layer_part *p;
 	const struct form_scales *scales;
-	const float *max_abs; /* [cols] of the input, for LLM.int8(); or NULL */
+	const bool *apart; /* [cols] columns that stay; NULL: none */
 };
 
 static void round_row(void *arg, int64_t r, void *scratch)
@@ -24,29 +25,73 @@ static void round_row(void *arg, int64_t r, void *scratch)
 	const float *w = p->w + r * p->cols;
 	uint8_t *out = p->out + (size_t)r * (p->t->to.bytes / (size_t)p->rows);
 
-	if (j->max_abs)
-		form_row_outliers(&p->t->form, j->max_abs, w, p->cols, scratch, out);
+	if (j->apart)
+		form_row_apart(&p->t->form, j->apart, w, p->cols, scratch, out);
 	else
 		form_row(&p->t->form, j->scales, r, w, p->cols, out);
+}
+
+static int descending(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+
+	return (x < y) - (x > y);
+}
+
+/* The least of the k largest sums; none: infinity. */
+static int least_of_largest(const struct quant_input *in, int32_t k, double *least, struct err *e)
+{
+	double *sorted = malloc((size_t)in->n * sizeof *sorted);
+
+	if (!sorted)
+		return err_set(e, ERR_MEMORY, "no memory for %d columns", in->n);
+	memcpy(sorted, in->sum_abs, (size_t)in->n * sizeof *sorted);
+	qsort(sorted, (size_t)in->n, sizeof *sorted, descending);
+	*least = k > 0 ? sorted[k < in->n ? k - 1 : in->n - 1] : INFINITY;
+	free(sorted);
+	return 0;
+}
+
+/* Which columns of an input stay: by their greatest value, or a share of them by their mean
+ * magnitude (Lin et al. 2023, AWQ, section 3.1). *apart is the caller's to free. */
+static int set_apart(
+	const struct quant_options *o, const struct quant_input *in, bool **apart, struct err *e)
+{
+	double least = 0;
+
+	if (o->method == QUANT_SALIENT &&
+		least_of_largest(in, (int32_t)(o->apart * in->n + 0.5), &least, e))
+		return -1;
+	*apart = calloc((size_t)in->n, sizeof **apart);
+	if (!*apart)
+		return err_set(e, ERR_MEMORY, "no memory for %d columns", in->n);
+	for (int32_t c = 0; c < in->n; c++)
+		(*apart)[c] =
+			o->method == QUANT_SALIENT ? in->sum_abs[c] >= least : in->max_abs[c] > FORM_OUTLIER;
+	return 0;
 }
 
 static int round_part(struct k_ctx *kernels, const struct quant_options *o, struct layer_part *p,
 	const struct quant_input *in, const struct gptq *g, struct layer_sums *sums, struct err *e)
 {
-	const bool outliers = o->method == QUANT_LLM_INT8 && p->input >= 0;
 	struct form_scales scales;
-	struct rows_job j = { p, &scales, outliers ? in[p->input].max_abs : NULL };
+	struct rows_job j = { p, &scales, NULL };
+	bool *apart = NULL;
 	int rc = form_scales_make(&p->t->form, &scales, p->w, p->rows, p->cols, e);
+
+	if (!rc && quant_method_sets_apart(o->method) && p->input >= 0)
+		rc = set_apart(o, &in[p->input], &apart, e);
+	j.apart = apart;
 
 	if (!rc && o->method == QUANT_GPTQ && p->input >= 0)
 		rc = gptq_round(&g[p->input], &p->t->form, &scales, p->w, p->rows, p->out, e);
 	else if (!rc)
 		k_deal(kernels, p->rows, round_row, &j);
-	for (int32_t c = 0; j.max_abs && c < p->cols; c++)
-		if (j.max_abs[c] > FORM_OUTLIER) {
-			sums->kept += p->rows;
-			sums->columns++;
-		}
+	for (int32_t c = 0; apart && c < p->cols; c++) {
+		sums->kept += apart[c] ? p->rows : 0;
+		sums->columns += apart[c];
+	}
+	free(apart);
 	free(scales.unit);
 	return rc;
 }

@@ -22,6 +22,11 @@ bool quant_method_reads(enum quant_method m)
 #undef X
 }
 
+bool quant_method_sets_apart(enum quant_method m)
+{
+	return m == QUANT_LLM_INT8 || m == QUANT_SALIENT;
+}
+
 /* ---- which tensors ---- */
 
 /* Whether one of the words, with commas between them, is in the name. */

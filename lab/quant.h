@@ -22,7 +22,8 @@
 	X(GPTQ, "gptq", true, "columns in turn; the rest makes up for each one's error")               \
 	X(AWQ, "awq", true, "columns that meet large inputs are enlarged before")                      \
 	X(SMOOTHQUANT, "smoothquant", true, "inputs and weights share their extremes")                 \
-	X(LLM_INT8, "llm.int8", true, "8 bits a row; columns whose inputs pass 6 stay in f16")
+	X(LLM_INT8, "llm.int8", true, "8 bits a row; columns whose inputs pass 6 stay in f16")         \
+	X(SALIENT, "salient", true, "a share of the columns, of the largest inputs, stays in f16")
 
 enum quant_method {
 #define X(name, ...) QUANT_##name,
@@ -32,6 +33,8 @@ enum quant_method {
 };
 const char *quant_method_name(enum quant_method m);
 bool quant_method_reads(enum quant_method m); /* a calibration text */
+/* Leaves columns as they are, in 16 bits; the file does not say which. */
+bool quant_method_sets_apart(enum quant_method m);
 
 /* Told of each layer that was written: an event `changed`, whose `step` is the listener's. */
 typedef void quant_told(void *arg, struct event *ev);
@@ -44,6 +47,7 @@ struct quant_options {
 	/* words with commas between them: tensors with one of them in their name stay as they are */
 	const char *keep;
 	double alpha;   /* SmoothQuant's */
+	double apart;   /* the share of columns that `salient` leaves as they are */
 	double damping; /* GPTQ's, of the mean of the Hessian's diagonal */
 	bool act_order; /* GPTQ's: columns of the largest inputs first */
 	/* of a method that needs one: text [size], or NULL: the model writes its own, by seed */
@@ -65,7 +69,7 @@ struct quant_result {
 	bool from_quantised;            /* the source had been rounded before */
 	char source[32];                /* the type of most of its layers' weights, or its summary */
 	int32_t n_calibration;          /* tokens of the calibration text; 0: none */
-	int64_t n_outliers;             /* weights that LLM.int8() left in f16 */
+	int64_t n_outliers;             /* weights in columns that stayed in f16 */
 };
 
 /* Called between pieces of work (`what` it is: "rounding"); false stops with ERR_INTERRUPTED, and

@@ -237,13 +237,13 @@ static int take_layer(
 	return change_reads(c, t->layer) ? layer_skip(c, t, n, e) : 0;
 }
 
-/* What LLM.int8() left in f16 is known at the end. */
+/* What stayed in f16 is known at the end. */
 static int correct_bits(void *self, struct change *c, struct err *e)
 {
 	struct rounding *q = self;
 
 	q->r->n_outliers = q->sums.kept;
-	if (q->o->method != QUANT_LLM_INT8)
+	if (!quant_method_sets_apart(q->o->method))
 		return 0;
 	q->r->bits += (16 - q->o->to.bits) * (double)q->sums.kept / (double)q->r->n_weights;
 	quant_plan_set_bits(&c->plan, q->at_bits, q->r->bits);
@@ -261,8 +261,7 @@ int quantize_file(const char *in, const char *out, const struct quant_options *o
 		.self = &q,
 		.in = in,
 		.kernels = kernels,
-		/* the file does not say which columns LLM.int8() left as they were */
-		.afresh = o->method == QUANT_LLM_INT8,
+		.afresh = quant_method_sets_apart(o->method),
 		.progress = progress,
 		.arg = arg,
 		.told = o->told,

@@ -275,15 +275,15 @@ void form_row(const struct quant_form *f, const struct form_scales *s, int64_t r
 		k_encode(f->type, x, cols, out);
 }
 
-void form_row_outliers(const struct quant_form *f, const float *max_abs, const float *w,
-	int32_t cols, float *x, uint8_t *out)
+void form_row_apart(const struct quant_form *f, const bool *apart, const float *w, int32_t cols,
+	float *x, uint8_t *out)
 {
 	const size_t bytes = (size_t)k_types[f->type].block_bytes;
 
 	for (int32_t c = 0; c < cols; c++)
-		x[c] = max_abs[c] > FORM_OUTLIER ? 0 : w[c];
+		x[c] = apart[c] ? 0 : w[c];
 	form_row(f, &(struct form_scales){ 0 }, 0, x, cols, out);
 	for (int32_t c = 0; c < cols; c++)
-		if (max_abs[c] > FORM_OUTLIER)
+		if (apart[c])
 			k_encode(f->type, &w[c], 1, out + (size_t)c * bytes);
 }

@@ -142,6 +142,15 @@ def test_methods():
     told = quantise("int8.gguf", "--method", "llm.int8", *text)
     check("LLM.int8() counts what stays in f16", told["outliers"] > 0 and abs(
         told["bits_a_weight"] - (8 + 16 * 1024 / told["weights"] + 8 * told["outliers"] / told["weights"])) < 1e-4, told)
+    grid = ("--bits", "3", "--group", "32")
+    told = quantise("salient.gguf", *grid, "--method", "salient", "--apart", "0.05", *text)
+    check("columns of the largest inputs stay, are counted, and bring the logits nearer", told["outliers"] > 0 and abs(
+        told["bits_a_weight"] - (3.5 + 13 * told["outliers"] / told["weights"])) < 1e-4 and
+        distance("salient.gguf") < far["rtn"], (told, distance("salient.gguf"), far))
+    quantise("none.gguf", *grid, "--method", "salient", "--apart", "0", *text)
+    check("with none of them it is the nearest, in values", distance("none.gguf") == far["rtn"], (distance("none.gguf"), far))
+    quantise("all.gguf", *grid, "--method", "salient", "--apart", "1", *text)
+    check("with all of them 16 bits", distance("all.gguf") < 0.01 * far["rtn"], distance("all.gguf"))
     told = quantise("own.gguf", "--method", "gptq", "--seed", "5")
     check("without a text the model writes one", told["calibration_tokens"] == 8192, told)
 
@@ -170,6 +179,8 @@ def test_words():
     refused("groups of columns, as 64", "--bits", "4", "--group", "row", "--double-quant")
     refused("a number of columns", "--bits", "4", "--group", "many")
     refused("a grid of its own", "--method", "llm.int8", "--bits", "4")
+    refused("leaves columns of a grid", "--method", "salient")
+    refused("is for salient", "--method", "rtn", "--apart", "0.1")
     refused("is possible", "--method", "magic")
     refused("--bits", "--bits", "9")
 

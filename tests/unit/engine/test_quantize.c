@@ -388,8 +388,8 @@ static void test_odd_tensors(void **state)
 
 		drop(state);
 		o.method = (enum quant_method)m;
-		o.to = (struct quant_form){ .type = m == QUANT_LLM_INT8 ? K_F16 : K_Q4_0,
-			.bits = m == QUANT_LLM_INT8 ? 8 : 0 };
+		o.to = (struct quant_form){ .type = m >= QUANT_LLM_INT8 ? K_F16 : K_Q4_0,
+			.bits = m >= QUANT_LLM_INT8 ? 8 : 0 };
 		if (quantize_file(odd, result, &o, kernels, NULL, NULL, &r, &e))
 			fail_msg("%s: %s", quant_method_name(o.method), e.text);
 		assert_int_equal(r.n_tensors, o.to.bits ? 16 : 17);
