@@ -15,7 +15,7 @@
 static struct quantize_opts {
 	const char *format, *otherwise, *keep, *method, *group, *calibrate;
 	int32_t bits;
-	bool zero_point, nf4, twice, act_order;
+	bool zero_point, nf4, e4m3, twice, act_order;
 	float alpha, damping, apart;
 } opts = { .method = "rtn", .group = "128", .alpha = 0.5f, .damping = 0.01f, .apart = 0.01f };
 
@@ -51,6 +51,8 @@ static const struct setting quantize_own[] = {
 		.doc = "from the least weight to the greatest, not as far below zero as above"),
 	OWN(FLAG, quantize_opts, nf4, .name = "nf4", .group = "Grid",
 		.doc = "4 bits: the quantiles of a normal distribution"),
+	OWN(FLAG, quantize_opts, e4m3, .name = "e4m3", .group = "Grid",
+		.doc = "8 bits: floats of 4 bits of exponent and 3 of mantissa (FP8)"),
 	OWN(FLAG, quantize_opts, twice, .name = "double-quant", .group = "Grid",
 		.doc = "scales in 8 bits, with one of 32 for each 256"),
 	OWN(TEXT, quantize_opts, calibrate, .name = "calibrate", .group = "Calibration", .arg = "FILE",
@@ -85,7 +87,8 @@ static int check_given(const struct cli *c, bool grid, const struct quant_option
 
 	for (size_t i = 0; i < sizeof of_grids / sizeof *of_grids && !grid; i++)
 		if (cli_given(c, of_grids[i]))
-			return err_set(e, ERR_USAGE, "--%s is for a grid: --bits N or --nf4", of_grids[i]);
+			return err_set(
+				e, ERR_USAGE, "--%s is for a grid: --bits N, --nf4 or --e4m3", of_grids[i]);
 	if (opts.calibrate && !quant_method_reads(o->method))
 		return err_set(e, ERR_USAGE, "--calibrate: %s reads no text", opts.method);
 	if (o->method == QUANT_LLM_INT8 && (opts.format || grid))
@@ -100,7 +103,7 @@ static int check_given(const struct cli *c, bool grid, const struct quant_option
 
 static int read_form(const struct cli *c, struct quant_options *o, struct err *e)
 {
-	const bool grid = opts.bits || opts.nf4;
+	const bool grid = opts.bits || opts.nf4 || opts.e4m3;
 
 	if (read_method(&o->method, e) || check_given(c, grid, o, e))
 		return -1;
@@ -116,9 +119,10 @@ static int read_form(const struct cli *c, struct quant_options *o, struct err *e
 		return -1;
 	if (!grid)
 		return 0;
-	o->to.bits = opts.bits ? opts.bits : 4;
+	o->to.bits = opts.bits ? opts.bits : opts.e4m3 ? 8 : 4;
 	o->to.zero_point = opts.zero_point;
 	o->to.nf4 = opts.nf4;
+	o->to.e4m3 = opts.e4m3;
 	o->to.twice = opts.twice;
 	return group_by_name(opts.group, &o->to.group, e);
 }

@@ -16,6 +16,8 @@ enum {
 	STRIP = 128, /* columns stored at once */
 };
 
+#define E4M3_MOST 448.0f
+
 /* bitsandbytes' table: quantiles of a normal distribution, scaled to -1 … 1, with a 0. */
 static const float nf4[16] = { -1.0f, -0.6961928009986877f, -0.5250730514526367f,
 	-0.39491748809814453f, -0.28444138169288635f, -0.18477343022823334f, -0.09105003625154495f,
@@ -48,7 +50,10 @@ const char *form_name(const struct quant_form *f, char buf[32])
 		return k_types[f->type].name;
 	snprintf(group, sizeof group, "%d", f->group);
 	snprintf(bits, sizeof bits, "%d-bit", f->bits);
-	snprintf(buf, 32, "%s/%s%s%s", f->nf4 ? "nf4" : bits,
+	snprintf(buf, 32, "%s/%s%s%s",
+		f->nf4    ? "nf4"
+		: f->e4m3 ? "e4m3"
+				  : bits,
 		f->group == FORM_ROW      ? "row"
 		: f->group == FORM_TENSOR ? "tensor"
 								  : group,
@@ -104,9 +109,15 @@ int form_parse(const char *text, struct quant_form *out, struct err *e)
 	*out = (struct quant_form){ 0 };
 	if (form_type(text, &out->type))
 		return 0;
-	*out = (struct quant_form){ .type = K_F16, .bits = 4, .nf4 = !strncasecmp(text, "nf4", 3) };
+	*out = (struct quant_form){ .type = K_F16,
+		.bits = 4,
+		.nf4 = !strncasecmp(text, "nf4", 3),
+		.e4m3 = !strncasecmp(text, "e4m3", 4) };
 	if (out->nf4) {
 		s += 3;
+	} else if (out->e4m3) {
+		out->bits = 8;
+		s += 4;
 	} else {
 		const long bits = strtol(text, &end, 10);
 
@@ -116,7 +127,7 @@ int form_parse(const char *text, struct quant_form *out, struct err *e)
 	if (!out->bits || !parse_group(s, out))
 		return err_set(e, ERR_USAGE,
 			"weights %.40s: a grid as 4/32 (2 to 8 bits; a group of columns, row or tensor; z: "
-			"with a zero point), nf4/64, or a format as q4_0 is needed",
+			"with a zero point), nf4/64, e4m3/row, or a format as q4_0 is needed",
 			text);
 	return form_check(out, e);
 }
@@ -130,6 +141,8 @@ int form_check(const struct quant_form *f, struct err *e)
 			k_types[f->type].name);
 	if (f->nf4 && (f->zero_point || f->bits != 4))
 		return err_set(e, ERR_USAGE, "nf4 has 4 bits and no zero point");
+	if (f->e4m3 && (f->zero_point || f->bits != 8 || f->nf4))
+		return err_set(e, ERR_USAGE, "e4m3 has 8 bits and no zero point");
 	if (f->twice && (f->zero_point || f->group <= 0))
 		return err_set(e, ERR_USAGE,
 			"double quantisation is for the scales of groups of columns, as 64, without a zero "
@@ -157,7 +170,9 @@ static void fit_grid(const struct quant_form *f, struct form_unit *u, const floa
 		high = high > -low ? high : -low;
 		low = -high;
 	}
-	u->scale = k_f16_to_f32(k_f32_to_f16(f->nf4 ? high : (high - low) / most));
+	u->scale = k_f16_to_f32(k_f32_to_f16(f->nf4    ? high
+										 : f->e4m3 ? high / E4M3_MOST
+												   : (high - low) / most));
 	u->zero = !f->zero_point ? (most + 1) / 2 : u->scale > 0 ? rintf(-low / u->scale) : 0;
 }
 
@@ -189,6 +204,8 @@ float form_round(const struct quant_form *f, const struct form_unit *u, int32_t 
 		return 0;
 	if (f->nf4)
 		return stored(f, u->scale * nearest_nf4(x / u->scale));
+	if (f->e4m3)
+		return stored(f, u->scale * k_of_e4m3(k_to_e4m3(x / u->scale)));
 	q = rintf(x / u->scale) + u->zero;
 	q = q > 0 ? q < most ? q : most : 0;
 	return stored(f, u->scale * (q - u->zero));
@@ -212,7 +229,8 @@ static void round_scales(struct form_unit *u, int64_t n)
 		for (int64_t i = at; i < end; i++)
 			most = fabsf(u[i].scale - mean) > most ? fabsf(u[i].scale - mean) : most;
 		for (int64_t i = at; i < end && most > 0; i++)
-			u[i].scale = mean + most / 448 * k_of_e4m3(k_to_e4m3((u[i].scale - mean) / most * 448));
+			u[i].scale = mean + most / E4M3_MOST *
+									k_of_e4m3(k_to_e4m3((u[i].scale - mean) / most * E4M3_MOST));
 	}
 }
 

@@ -22,7 +22,8 @@ struct quant_form {
 	int32_t group;   /* columns that share a scale, FORM_ROW or FORM_TENSOR */
 	bool zero_point; /* from the least value to the greatest; else as far below zero as above */
 	bool nf4;        /* the 16 quantiles of a normal distribution (Dettmers 2023, QLoRA) */
-	bool twice;      /* the scales of 256 groups in 8 bits, too (QLoRA's double quantisation) */
+	bool e4m3; /* 8-bit floats of 4 bits of exponent and 3 of mantissa (Micikevicius et al. 2022) */
+	bool twice; /* the scales of 256 groups in 8 bits, too (QLoRA's double quantisation) */
 };
 
 /* Columns that get scales together, of n_cols; a grid's last group may be shorter. */
@@ -34,7 +35,7 @@ static inline int32_t form_units(int32_t unit, int32_t n_cols)
 }
 /* Bits of a weight of a matrix, with its share of scales and zero points. */
 double form_bits(const struct quant_form *f, int64_t rows, int64_t cols);
-/* "Q4_0"; "3-bit/128", "4-bit/32z", "8-bit/row", "nf4/64d". */
+/* "Q4_0"; "3-bit/128", "4-bit/32z", "8-bit/row", "nf4/64d", "e4m3/row". */
 const char *form_name(const struct quant_form *f, char buf[32]);
 /* A format by its name, in any case. */
 bool form_type(const char *name, enum k_type *out);

@@ -119,6 +119,9 @@ def test_grids():
     check("a zero point costs its bits", abs(told["bits_a_weight"] - (3 + 19 / 32)) < 1e-5, told)
     told = quantise("nf4d.gguf", "--nf4", "--group", "64", "--double-quant")
     check("scales of scales are counted", 4.125 < told["bits_a_weight"] < 4.15, told)
+    told = quantise("fp8.gguf", "--e4m3", "--group", "row")
+    check("8-bit floats: 8 bits and a scale a row, and the name", 8 < told["bits_a_weight"] < 8.3 and
+          score("fp8.gguf")["model"] == "fp8 e4m3/row rtn", (told, score("fp8.gguf")["model"]))
     errors = [quantise(f"g{group}.gguf", "--bits", "4", "--group", group)["relative_error"]
               for group in ("tensor", "row", "48", "32")]
     check("smaller groups lose less", errors == sorted(errors, reverse=True), errors)
@@ -176,6 +179,7 @@ def test_words():
     refused("is for a grid", "--group", "32")
     refused("kept as f16 or f32", "--bits", "4", "--format", "q8_0")
     refused("no zero point", "--nf4", "--zero-point")
+    refused("e4m3 has 8 bits", "--e4m3", "--bits", "4")
     refused("groups of columns, as 64", "--bits", "4", "--group", "row", "--double-quant")
     refused("a number of columns", "--bits", "4", "--group", "many")
     refused("a grid of its own", "--method", "llm.int8", "--bits", "4")

@@ -62,6 +62,12 @@ def test_grid():
         equal = all(torch.equal(narrow.on_grid(exact[n], bits, 32, zero_point), rounded[n]) for n in names)
         check(f"{bits} bits{' with a zero point' * zero_point}: the trained values are the file's, bit for bit",
               len(names) == 14 and equal)
+    subprocess.run([PROGRAM, "quantize", "--e4m3", "--group", "row", "--format", "f32", at("f32.gguf"), at("e4m3.gguf")], check=True,
+                   stdout=subprocess.DEVNULL)
+    exact, rounded = (target.read_gguf(at(f))[1] for f in ("f32.gguf", "e4m3.gguf"))
+    fp8 = {n: (scale := (p.abs().amax(-1, keepdim=True) / 448).half().float()) * (p / scale).to(torch.float8_e4m3fn).float()
+           for n, p in exact.items() if n.startswith("blk.") and p.dim() == 2}
+    check("e4m3 weights are torch's float8_e4m3fn, bit for bit", len(fp8) == 14 and all(torch.equal(rounded[n], p) for n, p in fp8.items()))
     w = torch.randn(4, 64, requires_grad=True)
     (narrow.StraightThrough.apply(w, 3, 32, False) * 2).sum().backward()
     check("rounding passes the gradient on", bool((w.grad == 2).all()))

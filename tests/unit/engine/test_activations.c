@@ -179,9 +179,10 @@ static void forms_are_read_as_they_are_printed(void **state)
 {
 	static const char *const good[][2] = { { "4/32", "4-bit/32" }, { "3", "3-bit/128" },
 		{ "8-BIT/row", "8-bit/row" }, { "2-bit/tensor", "2-bit/tensor" },
-		{ "4/128z", "4-bit/128z" }, { "NF4/64d", "nf4/64d" }, { "q4_0", "Q4_0" } };
+		{ "4/128z", "4-bit/128z" }, { "NF4/64d", "nf4/64d" }, { "e4m3/row", "e4m3/row" },
+		{ "q4_0", "Q4_0" } };
 	static const char *const bad[] = { "", "1/32", "9/32", "4/", "4/0", "4/-1", "4/32x", "4/32zz",
-		"4 /32", "nf4/64z", "4/row d", "4/rowd", "Q4_9", "four" };
+		"4 /32", "nf4/64z", "e4m3/64z", "4/row d", "4/rowd", "Q4_9", "four" };
 	struct quant_form f;
 	struct err err = { 0 };
 	char name[32];
@@ -226,7 +227,7 @@ static uint64_t of_file_in(const char *source, const char *form)
 static void weights_are_those_of_the_rounded_file(void **state)
 {
 	static const char *const forms[] = { "4-bit/32", "3-bit/row", "2-bit/64z", "nf4/64d",
-		"8-bit/tensor" };
+		"e4m3/row", "8-bit/tensor" };
 	struct tiny_options t = TINY_DEFAULTS;
 	struct err err = { 0 };
 	struct seen s;
@@ -249,7 +250,7 @@ static void weights_are_those_of_the_rounded_file(void **state)
 	assert_non_null(strstr(err.text, "blocks of 256"));
 	assert_int_equal(engine_set(e, "weights", "5 bits", &err), -1);
 	set(e, "activations", "model");
-	assert_true(run(e, &s) == of_file_in(path, forms[4])); /* what was refused changed nothing */
+	assert_true(run(e, &s) == of_file_in(path, forms[5])); /* what was refused changed nothing */
 	set(e, "weights", "off");                              /* as model: what other settings take */
 	assert_true(run(e, &s) == exact);
 	engine_close(e);
