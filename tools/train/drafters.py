@@ -159,14 +159,15 @@ class Medusa(Drafter):
     def norm_of(self, j):
         return self.output_norms[j]
 
+    def guess(self, h, i):
+        """What head i guesses from features h."""
+        n = rms(h, self.norms[i], self.c.eps)
+        return h + F.linear(F.silu(F.linear(n, self.gates[i])) * F.linear(n, self.ups[i]), self.downs[i])
+
     def unroll(self, ids, h, start, width, depth):
         """Here y[0] guesses x[p + 1] from h[p - 1]: the target itself gave x[p]."""
-        at, out, h = places(start, width, ids.shape[1]), [], h[..., -self.c.dim:]
-        for i in range(min(depth, len(self.norms))):
-            one = pick(late(h, 1 + i), at)
-            n = rms(one, self.norms[i], self.c.eps)
-            out.append(one + F.linear(F.silu(F.linear(n, self.gates[i])) * F.linear(n, self.ups[i]), self.downs[i]))
-        return out
+        at, h = places(start, width, ids.shape[1]), h[..., -self.c.dim:]
+        return [self.guess(pick(late(h, 1 + i), at), i) for i in range(min(depth, len(self.norms)))]
 
     def tensors(self):
         out = {}
