@@ -22,7 +22,7 @@ ROWS = {row.number: row for row in claims.ROWS}
 # Claims of each text, and those between two of them.
 COUNTS = (31, 27, 20, 22, 54)
 BETWEEN = ("0.7b 0.23b 1.23b 1.24b 2.12b 3.5b 3.11b 3.17b 3.21b 3.21c 4.7b 4.18b 4.24b 4.32b 4.39b 4.39c 4.46b 4.47b 4.47c 4.47d "
-           "4.52b 2.10b 4.18c").split()
+           "4.52b 2.10b 4.18c 4.30b").split()
 results = []
 
 

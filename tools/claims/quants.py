@@ -7,7 +7,6 @@ from lab import Numbers, measure
 
 HELD_OUT = os.path.join(lab.ROOT, "demos/texts/search.txt")
 CALIBRATION = os.path.join(lab.ROOT, "demos/texts/readme.txt")
-GEMMA = os.path.join(lab.ROOT, "models/gemma-3-270m-q4_k_m.gguf")  # make model MODEL=gemma
 
 
 @measure("minutes")
@@ -47,6 +46,12 @@ def salient():
     return Numbers(rtn3=quantised("--bits", "3", "--zero-point"), awq3=by("awq", "--bits", "3", "--zero-point"))
 
 
+@measure()
+def kept():
+    """The same, and a share of the columns, of the largest inputs, in 16 bits."""
+    return Numbers(at={share: by("salient", "--bits", "3", "--zero-point", "--apart", share) for share in ("0.001", "0.01")})
+
+
 @measure("row.minutes apart.minutes")
 def apart():
     """8 bits with a scale a row, all of it and but for the columns of outliers."""
@@ -54,14 +59,14 @@ def apart():
 
 
 @measure()
-def rounded_live(model, bits):
-    """A model whose layers were rounded when it was opened, in groups of 32, beside its exact twin."""
-    score = lab.report("score", "--model", model, "--weights", f"{bits}/32", "--twin", "on", HELD_OUT)
+def rounded_live(bits):
+    """The model, whose layers were rounded when it was opened, in groups of 32, beside its exact twin."""
+    score = lab.report("score", "--model", lab.MODEL, "--weights", f"{bits}/32", "--twin", "on", HELD_OUT)
     return Numbers(ppl=score["perplexity"], source=score["exact_perplexity"], kl=score["mean_kl"])
 
 
 @measure()
 def fewer_bits():
-    """Groups of 32 in 8 … 2 bits, two models."""
-    at, gemma = ({bits: rounded_live(model, bits) for bits in (8, 6, 5, 4, 3, 2)} for model in (lab.MODEL, GEMMA))
-    return Numbers(at=at, source=at[8].source, gemma=gemma, gemma_source=gemma[8].source)
+    """Groups of 32 in 8 … 2 bits."""
+    at = {bits: rounded_live(bits) for bits in (8, 6, 5, 4, 3, 2)}
+    return Numbers(at=at, source=at[8].source)

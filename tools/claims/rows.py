@@ -17,14 +17,15 @@ from lab import merge
 from memory import (activations, best_of, cache_formats, certificate, declared, denoising, document, e4m3, few_pages, lossy, needle,
                     no_cache, other_model, page_sizes, passages, patterns, prefix, scored, told_apart, window_pages, windows)
 from prices import connections, outliers, pruned, rounded, skips, smoothed, zeros, zeros_together
-from quants import apart, fewer_bits, granularity, salient, second_order
+from quants import apart, fewer_bits, granularity, kept, salient, second_order
 from ranks import handed, pipeline, sequence, tensor
 from steps import (beyond, contiguous, cuda_modes, depths, formats, groups, heads, load, loads, memory_sheet, paged, pause,
                    pools, predictions, prompts_together, replicas, roofs, row_costs, sequences, shapes, sizes, static_batches,
                    swept, threads, ways)
 from traffic import (apart as phases_apart, budgets, classes, engines, lengths_of_load, padded, pauses, rates, routed, served,
                      served_ratios, static_arrivals)
-from trained import repairs, sweep
+from stories import eights, formats as from_16, laws, methods, pairs
+from trained import conversions, heads, repairs, sweep
 
 
 @dataclass
@@ -174,21 +175,32 @@ ROWS = [
         "by chance {chance:.0%}; at 1/20 a token keeps {batch.one:.0%}, {batch.rows} of a step together {batch.any:.0%}",
         lambda m: m.overlap < m.chance + 0.1 and m.batch.any > 1.5 * m.batch.one, "the same ones matter again"),
     Row("0.26", "GPTQ quantises 175B in 4 GPU hours to 3 or 4 bits at negligible loss (arXiv:2210.17323).",
-        second_order, "3 bits in groups of 128: perplexity {rtn3.ppl:.1f} to the nearest, {gptq3.ppl:.1f} by GPTQ (source "
-        "{rtn3.source:.1f}); 4 bits: {rtn4.ppl:.1f} and {gptq4.ppl:.1f}; KL of GPTQ {gptq3.kl:.3f} and {gptq4.kl:.3f}; "
-        "{gptq3.minutes:.1f} minutes", lambda m: m.gptq3.ppl < 1.1 * m.rtn3.source,
-        "a small model has little to spare: GPTQ loses {gptq3.kl:.2f} nats a token at 3 bits, where the nearest loses "
-        "{rtn3.kl:.2f}", where=(lambda m: m.gptq4.ppl < 1.1 * m.rtn4.source, "4 bits"), lacks="an F16 source"),
+        lambda: merge(second_order(), small=methods()),
+        "from 16 bits, a model of 689 thousand numbers, groups of 32: perplexity {small.rtn3.ppl:.1f} to the nearest, "
+        "{small.gptq3.ppl:.1f} by GPTQ in 3 bits, {small.rtn4.ppl:.1f} and {small.gptq4.ppl:.1f} in 4 (source {small.gptq3.source:.1f}); "
+        "of 135M, which was in Q4_1, groups of 128: {rtn3.ppl:.1f}, {gptq3.ppl:.1f}; {rtn4.ppl:.1f}, {gptq4.ppl:.1f} (source "
+        "{rtn3.source:.1f}); {gptq3.minutes:.1f} minutes", lambda m: m.small.gptq3.ppl < 1.05 * m.small.gptq3.source,
+        "a small model has little to spare: GPTQ loses {small.gptq3.kl:.2f} nats a token at 3 bits, where the nearest loses "
+        "{small.rtn3.kl:.2f}", where=(lambda m: m.small.gptq4.ppl < 1.05 * m.small.gptq4.source,
+                                      "4 bits, from a source of 16: {small.gptq4.kl:.3f} nats a token")),
     Row("0.27", "k-bit laws: N weights at b bits equal 2N at b/2, with no penalty down to 4 bits (arXiv:2212.09720).",
-        fewer_bits, "groups of 32: perplexity {at[8].ppl:.1f}, {at[6].ppl:.1f}, {at[5].ppl:.1f}, {at[4].ppl:.1f}, {at[3].ppl:.1f}, "
-        "{at[2].ppl:.1f} in 8, 6, 5, 4, 3, 2 bits (source {source:.1f}); KL {at[8].kl:.4f}, {at[4].kl:.4f}, {at[3].kl:.3f}, "
-        "{at[2].kl:.2f}; Gemma 3 270M {gemma[8].ppl:.1f}, {gemma[6].ppl:.1f}, {gemma[5].ppl:.1f}, {gemma[4].ppl:.1f}, "
-        "{gemma[3].ppl:.0f}, {gemma[2].ppl:.1e} (source {gemma_source:.1f})", lambda m: m.at[4].ppl < 1.05 * m.source, "4 bits cost {at[4].kl:.3f} nats a token here, and {gemma[4].kl:.3f} in a model twice as large",
-        where=(lambda m: max(m.at[6].ppl / m.source, m.gemma[6].ppl / m.gemma_source) < 1.05, "6 bits and more"),
-        lacks="an F16 source, and a second size of one family"),
-    Row("0.28", "Quantised weights are 4 times smaller without a significant drop.", formats,
-        "F16 {at[F16].mb:.1f} MB a token, this file {file:.1f}: {bytes4:.2f} times smaller", lambda m: m.bytes4 > 3.8,
-        "scales, minima and a head of 8 bits make {bits:.2f} bits a weight", lacks="perplexity of the F16 file"),
+        lambda: merge(fewer_bits(), laws=laws()),
+        "from 16 bits, groups of 32, two sizes of one family: perplexity {laws.large[16]:.1f}, {laws.large[8]:.1f}, {laws.large[5]:.1f}, "
+        "{laws.large[4]:.1f}, {laws.large[3]:.1f}, {laws.large[2]:.1f} in 16, 8, 5, 4, 3, 2 bits; a {laws.times:.1f}th of the numbers "
+        "{laws.small[16]:.1f}, {laws.small[8]:.1f}, {laws.small[5]:.1f}, {laws.small[4]:.1f}, {laws.small[3]:.1f}, {laws.small[2]:.1f}; in "
+        "as many bits as the small one's 16 the large one has {laws.bits}: {laws.at_bits:.1f}. SmolLM2 from Q4_1 {at[8].ppl:.1f}, "
+        "{at[5].ppl:.1f}, {at[4].ppl:.1f}, {at[3].ppl:.1f} in 8, 5, 4, 3 (source {source:.1f})",
+        lambda m: m.laws.at_bits < m.laws.small[16] and m.laws.large[4] < 1.02 * m.laws.large[16],
+        "fewer bits of a larger model cost more than the larger model gives",
+        where=(lambda m: m.laws.at_bits < m.laws.small[16] and m.laws.large[5] < 1.02 * m.laws.large[16],
+               "5 bits without a penalty; more numbers in fewer bits are better throughout: {laws.at_bits:.1f} for {laws.small[16]:.1f} "
+               "at {laws.bits} bits")),
+    Row("0.28", "Quantised weights are 4 times smaller without a significant drop.", lambda: merge(formats(), small=from_16()),
+        "F16 {at[F16].mb:.1f} MB a token, this file {file:.1f}: {bytes4:.2f} times smaller; a small model from 16 bits: Q4_0 "
+        "{small.q4.smaller:.2f} times smaller, perplexity {small.q4.source:.2f} to {small.q4.ppl:.2f}, Q8_0 {small.q8.smaller:.2f} times, "
+        "{small.q8.ppl:.2f}", lambda m: m.bytes4 > 3.8 and m.small.q4.ppl < 1.02 * m.small.q4.source,
+        "scales, minima and a head of 8 bits make {bits:.2f} bits a weight, and 4 of them cost {small.q4.kl:.3f} nats a token",
+        where=(lambda m: m.small.q8.ppl < 1.02 * m.small.q8.source, "8 bits, which are half the bytes")),
     Row("0.29", "Speed is bits processed: N times fewer bits, N times faster.", formats,
         "F16 to Q4_0: {bytes16:.2f} times fewer bytes, decoding {decode16:.2f} times faster; prompts: Q4_0 {prompt:.2f} "
         "times Q8_0", lambda m: abs(m.decode16 / m.bytes16 - 1) < 0.15 and m.prompt > 1.5, "bits bound neither phase here",
@@ -384,8 +396,10 @@ ROWS = [
     Row("2.12b", "Each step gives at least one valid token.", lengths,
         "{steps} steps of drafts gave {least} to {most} tokens each; {valid} of {tokens} are those of plain decoding",
         lambda m: m.least >= 1 and m.valid == m.tokens, "a step gave none, or another than plain decoding"),
-    Row("2.13", "A smaller model of the same family can draft off the shelf.",
-        missing="a larger model of the family beside the 135M one (`--spec draft:FILE` takes whole models)"),
+    Row("2.13", "A smaller model of the same family can draft off the shelf.", pairs,
+        "140 thousand numbers draft for 689 thousand, both trained on the same stories: {alone.tokens:.2f} tokens a step, "
+        "{alone.first:.0%} of first guesses kept; {alone.equal} of {alone.n} answers equal; {alone.speed:.2f} times plain",
+        lambda m: m.alone.tokens > 1.2 and m.alone.equal == m.alone.n, "its guesses are not kept"),
     Row("2.14", "n-grams of the prompt give 2x to 4x at unchanged quality where output repeats input.",
         repeating, "speed, by kind of text: {table}; {equal} of {n} answers equal",
         lambda m: m.equal == m.n and min(k.median for name, k in m.kind.items() if name not in ("chat", "code")) >= 2,
@@ -395,13 +409,25 @@ ROWS = [
     Row("2.15", "A small network on the frozen large one can draft.", drafters,
         "EAGLE {at[eagle].tokens:.2f}, Medusa {at[medusa].tokens:.2f} tokens a step; {at[eagle].speed:.2f} and "
         "{at[medusa].speed:.2f} times plain", lambda m: m.at["eagle"].tokens > 1.2, "its guesses are not kept"),
-    Row("2.16", "Drafter and model can be trained together.", missing="training of the target with its drafter"),
+    Row("2.16", "Drafter and model can be trained together.", heads,
+        "Medusa's heads on a model of 689 thousand numbers, {alone.steps:.0f} steps: alone {alone.tokens_a_step:.3f} tokens a step, a "
+        "first guess kept in {alone.first_kept:.1%} of them; with the model, whose goal is the text, {together.tokens_a_step:.3f}, "
+        "{together.first_kept:.1%}; whose goal is what it was, {kept.tokens_a_step:.3f}, {kept.first_kept:.1%}",
+        lambda m: max(m.together.tokens_a_step, m.kept.tokens_a_step) > 1.02 * m.alone.tokens_a_step,
+        "together they guess hardly better: {kept.tokens_a_step:.3f} tokens a step for {alone.tokens_a_step:.3f}"),
     Row("2.17", "Medusa: further heads, checked at once (arXiv:2401.10774).", lambda: drafter("medusa"),
         "{tokens:.2f} tokens a step; chat {kind[chat]:.2f}, code {kind[code]:.2f} times plain; {equal} of {n} equal",
         lambda m: m.tokens > 1.2 and m.equal == m.n, "its heads gave {tokens:.2f} tokens a step"),
     Row("2.18", "Medusa-1 trains on 60k samples in 5 hours on one A100, the model frozen (QLoRA).",
         untestable="a training takes longer than this table; ours: 5,499 chats, 12 minutes, one thread (docs/training.md)"),
-    Row("2.19", "Medusa-2 trains the heads with the model.", missing="training of the target, and the KL that it changes by"),
+    Row("2.19", "Medusa-2 trains the heads with the model.", heads,
+        "the model trained with its heads goes {together.kl:.3f} nats a token from what it was where the text is its goal (perplexity "
+        "{alone.perplexity:.2f} to {together.perplexity:.2f}), {kept.kl:.3f} where it is to stay what it was ({kept.perplexity:.2f}); "
+        "tokens a step {alone.tokens_a_step:.3f} with the heads alone, {together.tokens_a_step:.3f} and {kept.tokens_a_step:.3f} so; "
+        "{alone.seconds:.0f}, {together.seconds:.0f}, {kept.seconds:.0f} s of processor time",
+        lambda m: m.kept.tokens_a_step > 1.02 * m.alone.tokens_a_step and m.kept.perplexity < 1.02 * m.alone.perplexity,
+        "it wins {kept.tokens_a_step:.3f} tokens a step for {alone.tokens_a_step:.3f}, for {kept.seconds:.0f} s of training instead of "
+        "{alone.seconds:.0f}, and another model"),
     Row("2.20", "Continuous batching gave 23x throughput and a lower p50 (Anyscale).", lambda: merge(engines(), here=static_batches()),
         "1,000 prompts of 512 tokens at prices predicted of an A100 and 13 B weights, tok/s and end to end p50, p99: one at a time "
         "{one.tokens_s:.0f}, {one.e2e_p50_s:.0f} s, {one.e2e_p99_s:.0f} s; static batches of 8 {static.tokens_s:.0f}, "
@@ -481,9 +507,10 @@ ROWS = [
         "it takes less than a tenth off the divergence with a scale a tensor or with one a token",
         where=(lambda m: any(m.after[x].kl < 0.9 * m.before[x].kl for x in ("int8-tensor", "int8-token")),
                "one granularity of the activations' scales alone"), lacks="a ladder of sizes of one family"),
-    Row("3.13", "AWQ (arXiv:2306.00978).", salient, "with a zero point, groups of 128: 3 bits KL {rtn3.kl:.3f} to the nearest, "
-        "{awq3.kl:.3f} by AWQ", lambda m: m.awq3.kl < m.rtn3.kl,
-        "factors of columns win nothing here", lacks="an F16 source"),
+    Row("3.13", "AWQ (arXiv:2306.00978).", lambda: merge(salient(), small=methods()), "with a zero point, 3 bits: of 135M, which was in "
+        "Q4_1, KL {rtn3.kl:.3f} to the nearest, {awq3.kl:.3f} by AWQ; from 16 bits, a model of 689 thousand numbers {small.rtn3.kl:.3f} and "
+        "{small.awq3.kl:.3f}", lambda m: m.awq3.kl < m.rtn3.kl and m.small.awq3.kl < m.small.rtn3.kl,
+        "factors of columns win nothing here"),
     Row("3.14", "Distillation: soft targets at high temperature and labels of low weight (arXiv:1503.02531).", sweep,
         "perplexity of a small student by temperature 1, 2, 4: {at[t1-labels0-seed1]:.2f}, {at[t2-labels0-seed1]:.2f}, "
         "{at[t4-labels0-seed1]:.2f} without labels, {at[t1-labels0.1-seed1]:.2f}, {at[t2-labels0.1-seed1]:.2f}, "
@@ -727,25 +754,32 @@ ROWS = [
     Row("4.30", "fp32 has 4 bytes and is for training; bf16 with 2 is the default.", formats,
         "{at[F32].mb:.1f} MB a token in F32, {at[F16].mb:.1f} in 16 bits",
         lambda m: 1.99 < m.at["F32"].mb / m.at["F16"].mb < 2.01, "16 bits are not half"),
-    Row("4.31", "fp8 (e4m3) has 1 byte and ends at 240 on an H100.", e4m3,
+    Row("4.30b", "Training keeps optimizer states in fp32, so it needs far more memory than inference.", heads,
+        "a number that is trained has {each[0]:.1f} bytes of weight, {each[1]:.1f} of gradient and {each[2]:.1f} of the optimizer's (AdamW): "
+        "{all:.1f} bytes where inference in 16 bits has 2; what the layers keep for the gradients comes on top",
+        lambda m: m.all > 6 * 2 and m.each[2] > 7.9, "it keeps no more than {all:.1f} bytes"),
+    Row("4.31", "fp8 (e4m3) has 1 byte and ends at 240 on an H100.", lambda: merge(e4m3(), weights=eights()),
         "greatest of the 256 codes {greatest:.0f}; as format of the cache: perplexity {at[e4m3].ppl:.2f} against "
-        "{at[f16].ppl:.2f}", lambda m: m.greatest == 240,
-        "e4m3 as NVIDIA has it has no infinities: 240 is the IEEE-like kind", lacks="weights in e4m3"),
+        "{at[f16].ppl:.2f}; of weights, a scale a row, from 16 bits: KL {weights.fp8.kl:.5f}, in integers of 8 bits {weights.int8.kl:.5f}",
+        lambda m: m.greatest == 240, "e4m3 as NVIDIA has it has no infinities: 240 is the IEEE-like kind"),
     Row("4.32", "int8 is less accurate and cheaper than fp8, for inference only.", rounded,
         "activations: int8 by blocks KL {block:.3f}, e4m3 {e4m3:.3f}", lambda m: m.block > m.e4m3,
         "a scale for each 32 values gives 7 bits where e4m3 has 3", where=(lambda m: m.tensor > m.e4m3,
         "one scale for a whole tensor ({tensor:.3f})"), lacks="its cost on a GPU"),
-    Row("4.32b", "int4, half a byte: cheaper, even less accurate.", formats,
-        "Q4_0 {at[Q4_0].mb:.1f}, Q8_0 {at[Q8_0].mb:.1f} MB a token", lambda m: m.at["Q8_0"].mb / m.at["Q4_0"].mb > 1.7,
-        "it is no smaller", lacks="accuracy from an F16 source (row 0.27 has it from this one)"),
+    Row("4.32b", "int4, half a byte: cheaper, even less accurate.", lambda: merge(formats(), small=from_16()),
+        "Q4_0 {at[Q4_0].mb:.1f}, Q8_0 {at[Q8_0].mb:.1f} MB a token; from 16 bits KL {small.q4.kl:.4f} and {small.q8.kl:.4f}",
+        lambda m: m.at["Q8_0"].mb / m.at["Q4_0"].mb > 1.7 and m.small.q4.kl > 2 * m.small.q8.kl, "it is no smaller, or as accurate"),
     Row("4.33", "LLM.int8(): outliers go in fp16; 15 to 23 % slower (arXiv:2208.07339).",
         apart, "8 bits with a scale a row: KL {row.kl:.4f}; with {apart.apart:.1%} of the weights, those of channels that pass 6, "
         "in 16 bits: {apart.kl:.4f}, in {apart.bits:.2f} bits a weight", lambda m: m.apart.kl < 0.9 * m.row.kl,
         "they cost no more with the rest", lacks="the split product at run time, with its time"),
     Row("4.34", "AWQ: 0.1 to 1 % of weights matter, by activations; 3 bits 4x smaller, 3.2x faster (arXiv:2306.00978).",
-        salient, "with a zero point, groups of 128: perplexity in 3 bits {rtn3.ppl:.1f} to the nearest, {awq3.ppl:.1f} by AWQ "
-        "(source {rtn3.source:.1f}), in {awq3.bits:.2f} bits a weight",
-        lambda m: m.awq3.ppl < 0.8 * m.rtn3.ppl, "the factors win nothing here",
+        lambda: merge(salient(), some=kept()), "with a zero point, groups of 128: perplexity in 3 bits {rtn3.ppl:.1f} to the nearest, "
+        "{awq3.ppl:.1f} by AWQ (source {rtn3.source:.1f}), in {awq3.bits:.2f} bits a weight; with 0.1 and 1 % of the columns, of the "
+        "largest inputs, in 16 bits {some.at[0.001].ppl:.1f} and {some.at[0.01].ppl:.1f}, in {some.at[0.01].bits:.2f} bits",
+        lambda m: m.awq3.ppl < 0.8 * m.rtn3.ppl and m.some.at["0.01"].ppl < 0.8 * m.rtn3.ppl,
+        "1 % of the columns in 16 bits leaves perplexity {some.at[0.01].ppl:.1f}, AWQ {awq3.ppl:.1f}",
+        where=(lambda m: m.awq3.ppl < 0.8 * m.rtn3.ppl, "AWQ's factors: of the columns more than 1 % matter here"),
         lacks="4 bits; products in 3 bits, whose time could be told"),
     Row("4.35", "Pruning by importance on 1,024 samples: layers, heads, widths; distil back (arXiv:2407.14679).", repairs,
         "KL of a small Llama, pruned and repaired by 92,160 tokens: 2 of 6 layers {kl[layers]:.3f}, {kl[full]:.3f}; half of the "
@@ -759,9 +793,11 @@ ROWS = [
         "2,000 answers each way, {rejected} guesses rejected: chi-square {chi:.0f} at {free} degrees of freedom (limit "
         "{limit:.0f}); least tokens of a step {least}", lambda m: m.chi < m.limit and m.least >= 1,
         "the distributions differ"),
-    Row("4.38", "Pairs: 70B with 8B, 8B with 1B; distil the draft.", lambda: drafter("draft"),
-        "a distilled draft model of 2 layers: {tokens:.2f} tokens a step, {speed:.2f} times plain", lambda m: m.tokens > 1.1,
-        "its guesses are not kept", lacks="a pair of whole models"),
+    Row("4.38", "Pairs: 70B with 8B, 8B with 1B; distil the draft.", lambda: merge(drafter("draft"), pair=pairs()),
+        "a distilled draft model of 2 layers: {tokens:.2f} tokens a step, {speed:.2f} times plain; a pair of whole models, a fifth of the "
+        "numbers: {pair.alone.tokens:.2f} tokens a step as its text taught it, {pair.taught.tokens:.2f} distilled from the large one, "
+        "{pair.taught.speed:.2f} times plain", lambda m: m.tokens > 1.1 and m.pair.taught.tokens > m.pair.alone.tokens,
+        "distilled it is kept no more often than as its text taught it"),
     Row("4.39", "Medusa gives tokens in parallel (arXiv:2401.10774).", lambda: drafter("medusa"),
         "{tokens:.2f} tokens a step, {speed:.2f} times plain", lambda m: m.tokens > 1.2, "it does not"),
     Row("4.39b", "EAGLE uses high-level features of the target (arXiv:2401.15077).", drafters,
@@ -826,8 +862,11 @@ ROWS = [
         "16 answers for a judge, {at[16].tokens} tokens: at once {at[16].whole:.0f} tok/s, {gain:.2f} times one after the other",
         lambda m: m.gain > 1.5, "many answers at once are hardly faster",
         lacks="a loop that trains"),
-    Row("4.52", "Recipes: train from scratch, or change an architecture and distil.",
-        missing="one changed architecture, repaired by training"),
+    Row("4.52", "Recipes: train from scratch, or change an architecture and distil.", conversions,
+        "multi-head attention (loss {loss[multi-head]:.3f}) changed and distilled for {steps} steps: Mamba-2 in 7 of 8 layers, which take "
+        "over {taken[jamba-copied]:.0%} of the numbers, {loss[jamba-copied]:.3f}, from nothing {loss[jamba-nothing]:.3f}, by the text "
+        "alone {loss[jamba-hard]:.3f}; windows and linear attention in turn {loss[based-copied]:.3f}, from nothing {loss[based-nothing]:.3f}",
+        lambda m: m.wins > 0.05, "a beginning from nothing learns as much in as many steps"),
     Row("4.52b", "New architectures have huge potential.", potential,
         "of {n} small models whose mixers are not attention alone (Mamba-2, Based, Jamba), of equal numbers, text and steps, these have a "
         "lower loss than multi-head attention ({at[multi-head].loss:.3f}, {doubt} {noise:.3f}), a smaller memory at 8,192 tokens, and "

@@ -29,3 +29,28 @@ def sweep():
     best = min((name for name in m.at if name.endswith("seed1")), key=m.at.get)
     m.best = Numbers(**dict(zip(("temperature", "labels"), map(float, re.findall(r"[0-9.]+", best)))))
     return m
+
+
+def figures(row):
+    """The numbers of a line."""
+    return Numbers(**{name: float(value) for name, value in row.items() if re.fullmatch(r"-?[0-9.]+", value)})
+
+
+@measure("alone.seconds together.seconds kept.seconds")
+def heads():
+    """Medusa's heads alone, trained with their model on its text, and with what the model was as its goal."""
+    rows = lab.table("docs/heads.csv", "tools/train/heads.py build/repair build/heads docs/heads.csv")
+    alone, together, kept = (next(figures(r) for r in rows if r["run"] == run) for run in ("heads", "joint", "joint-keep"))
+    each = [getattr(together, f"{what}_bytes") / together.trained for what in ("weight", "gradient", "optimizer")]
+    return Numbers(alone=alone, together=together, kept=kept, each=each, all=sum(each))
+
+
+@measure()
+def conversions():
+    """Members of other architectures that begin with multi-head attention's weights, or with none, and learn its distribution."""
+    rows = lab.table("docs/convert.csv", "tools/train/family/conversions.py build/repair/stories.json build/convert docs/convert.csv")
+    m = Numbers(loss={r["run"]: float(r["loss"]) for r in rows})
+    m.taken = {r["run"]: float(r["taken"]) / float(r["numbers"]) for r in rows if float(r["numbers"])}
+    m.steps = int(rows[-1]["steps"])
+    m.wins = min(m.loss[f"{name}-nothing"] - m.loss[f"{name}-copied"] for name in ("jamba", "based"))
+    return m
