@@ -176,6 +176,40 @@ def test_layer_errors():
         x = best.blocks[layer](x, table)
 
 
+def test_heads():
+    """Medusa-2's losses against plain numpy, and what learns when."""
+    options = [at("f32.gguf"), at("stories.json"), at("medusa"), "--joint", "--heads", "2", "--ffn", "32", "--steps", "4", "--warm", "2"]
+    sys.argv = ["joint.py", *options]
+    training = joint.Training(joint.options())
+    torch.manual_seed(7)
+    for p in training.heads.downs:
+        p.data.normal_(0, 0.1)
+    ids = torch.randint(0, 512, (2, 40))
+    first, of_heads = training.losses(ids)
+    get = lambda p: p.detach().double().numpy()
+    norm = lambda x, w: x / np.sqrt((x * x).mean(-1, keepdims=True) + training.exact.c.eps) * w
+    h, head = get(training.model.features(ids)), get(training.model.head)
+
+    def loss(y, weight, ahead):
+        p = softmax(norm(y[:, :-ahead], weight) @ head.T)
+        return -np.log(np.take_along_axis(p, ids[:, ahead:, None].numpy(), -1)).mean()
+
+    wanted = [loss(h, get(training.model.norm), 1)]
+    for i in range(2):
+        n, heads = norm(h, get(training.heads.norms[i])), training.heads
+        gate = n @ get(heads.gates[i]).T
+        y = h + (gate / (1 + np.exp(-gate)) * (n @ get(heads.ups[i]).T)) @ get(heads.downs[i]).T
+        wanted.append(loss(y, get(heads.output_norms[i]), 2 + i))
+    gaps = [abs(a.item() / b - 1) for a, b in zip([first, *of_heads], wanted)]
+    check("Medusa-2's losses are numpy's", max(gaps) < 1e-5, gaps)
+    begun = [p.detach().clone() for p in training.model.parameters()]
+    same = []
+    for _ in range(4):
+        training.one()
+        same.append(all(torch.equal(a, b) for a, b in zip(begun, training.model.parameters())))
+    check("the model learns when the heads have begun", same == [True, True, False, False], same)
+
+
 def test_own_text():
     model = repair.Student(at("f32.gguf"))
     ids = torch.arange(20, 30)[None]
@@ -203,6 +237,7 @@ def main():
     test_narrow()
     test_recorded()
     test_layer_errors()
+    test_heads()
     test_own_text()
     return finish()
 
@@ -211,6 +246,7 @@ if __name__ == "__main__":
     try:
         import numpy as np
         import torch
+        import joint
         import losses
         import model_file
         import narrow

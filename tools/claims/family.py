@@ -45,11 +45,11 @@ def episode(pairs, draw):
 
 
 @measure()
-def recall(name, pairs):
-    """Share of the signs that come as the likeliest token."""
+def recall(name, pairs, *options):
+    """Share of the signs that come as the likeliest token, with options of `run`."""
     draw, name = random.Random(pairs), "single" if name == "grouped" else name  # they have two heads
     asked = [question for _ in range(ASKED // pairs) for question in episode(pairs, draw)]
-    r = batch([text for text, _ in asked], "--model", path("recall-" + name), "--raw", "--greedy", "--max-tokens", "1", "--slots", "16")
+    r = batch([text for text, _ in asked], "--model", path("recall-" + name), "--raw", "--greedy", "--max-tokens", "1", "--slots", "16", *options)
     return sum(line["text"] == asked[line["line"] - 1][1] for line in r.lines) / len(asked)
 
 
@@ -60,6 +60,13 @@ def kept(name):
     each = [(r["kind"], r["page_bytes"] // r["page_size"], r) for r in rows]
     return Numbers(token=sum(n for kind, n, _ in each if kind == 0),
                    fixed=sum(n * r["window"] if kind == 1 else r["page_bytes"] for kind, n, r in each if kind != 0))
+
+
+@measure()
+def score_in_eight():
+    """Recall of 32 pairs by multi-head attention: what its products read in 32 bits, in 8 by blocks and by tokens; weights of 8 bits."""
+    at = {a: recall("multi-head", 32, "--activations", a) for a in ("f32", "int8-block", "int8-token")}
+    return Numbers(at=at, least=min(at["int8-block"], at["int8-token"]))
 
 
 def numbers(name):

@@ -12,7 +12,7 @@ from typing import Callable, Optional
 from costs import cost
 from drafts import (chain, drafter, drafters, files, guessed_and_rejected, itself, lengths, overlap, repeating, same_law, search,
                     softness, window)
-from family import deeper, experts, family, full_layers, groups as family_groups, potential, reach
+from family import deeper, experts, family, full_layers, groups as family_groups, potential, reach, score_in_eight
 from lab import merge
 from memory import (activations, best_of, cache_formats, certificate, declared, denoising, document, e4m3, few_pages, lossy, needle,
                     no_cache, other_model, page_sizes, passages, patterns, prefix, scored, told_apart, window_pages, windows)
@@ -244,10 +244,12 @@ ROWS = [
     Row("1.7", "Low precision has faster native arithmetic.", formats, "prompts: Q8_0 {prompt16:.2f} times as fast as F16",
         lambda m: m.prompt16 > 1.2, "products of 8 bits are no faster here", lacks="tensor cores of a GPU"),
     Row("1.8", "8 bits made MobileNet twice as fast for 2 % of accuracy (arXiv:1712.05877).",
-        lambda: merge(formats(), act=activations()),
-        "Q8_0 against F32: decoding {decode8:.2f} times; 8-bit activations cost {act.more:+.1%} perplexity",
-        lambda m: m.decode8 > 2 and m.act.more < 0.02, "decoding is {decode8:.2f} times faster",
-        lacks="a task with a score, an F16 source"),
+        lambda: merge(formats(), act=activations(), small=from_16(), task=score_in_eight()),
+        "Q8_0 against F32: decoding {decode8:.2f} times; 8-bit activations cost {act.more:+.1%} perplexity; weights from 16 bits to 8: "
+        "perplexity {small.q8.source:.2f} to {small.q8.ppl:.2f}; recall of 32 pairs {task.at[f32]:.1%} with activations of 32 bits, "
+        "{task.at[int8-block]:.1%} and {task.at[int8-token]:.1%} in 8, by blocks and by tokens",
+        lambda m: m.decode8 > 2 and m.act.more < 0.02 and m.task.least > m.task.at["f32"] - 0.02 and
+        m.small.q8.ppl < 1.02 * m.small.q8.source, "decoding is {decode8:.2f} times faster"),
     Row("1.9", "Distillation: a student of a larger teacher beats one trained on the same data alone.", sweep,
         "a student with a fifth of the numbers, from scratch, the same text: perplexity of text held out {alone[0]:.2f} and "
         "{alone[1]:.2f} (two seeds) by labels alone, {taught[0]:.2f} and {taught[1]:.2f} with the teacher's distribution, too",

@@ -111,7 +111,7 @@ class Training:
                        **log.memory([p for g in self.opt.param_groups for p in g["params"]], [self.opt])}, told, indent=1)
 
 
-def main():
+def options():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     for name in ("begin", "stories", "out"):
         parser.add_argument(name)
@@ -125,7 +125,11 @@ def main():
     parser.add_argument("--lr", type=float, default=4e-3)
     parser.add_argument("--seed", type=int, default=1)
     log.add_option(parser)
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    args = options()
     torch.set_num_threads(1)
     torch.manual_seed(args.seed)
     training = Training(args)
