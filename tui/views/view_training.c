@@ -15,9 +15,9 @@ static const struct series {
 } series[] = {
 #define AT(member) offsetof(struct ev_trained, member)
 	{ "loss", "held out", AT(loss), AT(held), false },
-	{ "KL to the teacher", NULL, AT(kl), 0, false },
-	{ "first guesses kept", NULL, AT(acceptance), 0, true },
-	{ "gradient", NULL, AT(gradient), 0, false },
+	{ "KL from the teacher", NULL, AT(kl), 0, false },
+	{ "first guess accepted", NULL, AT(acceptance), 0, true },
+	{ "gradient norm", NULL, AT(gradient), 0, false },
 #undef AT
 };
 enum { N_SERIES = sizeof series / sizeof *series };
