@@ -188,7 +188,7 @@ static void put_memory(struct pen *p, int y, const struct ev_training *m)
 		all += (double)bytes[i];
 	}
 	if (m->params > 0)
-		view_put(p, x, y, INK_DIM, ": %.3g bytes a number", all / (double)m->params);
+		view_put(p, x, y, INK_DIM, ": %.3g bytes each", all / (double)m->params);
 }
 
 static void training_draw(struct pen *p, const struct timeline *t, struct view_state *s)

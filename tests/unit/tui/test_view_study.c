@@ -91,7 +91,7 @@ static void training(void **state)
 	has(text, "3.875"); /* the axis */
 	has(text, "step 20, 2,000 tokens");
 	has(text, "40\n");
-	has(text, ": 12 bytes a number");
+	has(text, ": 12 bytes each");
 	has_not(text, "gradient");
 	has_not(text, "KL");
 	free(text);
