@@ -27,6 +27,7 @@
 	X(BATCH, declared, "declared-prefixes")                                                        \
 	X(AHEAD, guessing, "guessing-ahead")                                                           \
 	X(AHEAD, trees, "trees-and-trained-drafters")                                                  \
+	X(AHEAD, heads, "heads-together")                                                              \
 	X(AHEAD, jacobi, "jacobi-and-lookahead")                                                       \
 	X(AHEAD, search, "search")                                                                     \
 	X(SIGHT, attention, "attention")                                                               \

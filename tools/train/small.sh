@@ -1,7 +1,7 @@
 #!/bin/sh
 # The small models in demos/models/family that lessons round and distil, from nothing: a teacher of stories in F16, the same in Q4_1,
-# and two students of one beginning, one by the stories' tokens alone, one by the teacher's distributions. These are runs of
-# docs/training.md, *Repair*, whose teacher is used if it is there. Ten minutes.
+# and two students of one beginning, one by the stories' tokens alone, one by the teacher's distributions; heads for the teacher, and the teacher
+# trained with heads of its own. These are runs of docs/training.md, *Repair*, whose teacher is used if it is there. Twenty minutes.
 set -eu
 cd "$(dirname "$0")/../.."
 OUT=${OUT:-build/repair} VENV=${VENV:-build/train/venv} FOLDER=${FOLDER:-demos/models/family}
@@ -28,3 +28,9 @@ rounded "$OUT/teacher.gguf" stories-f16.gguf --format f16
 rounded "$FOLDER/stories-f16.gguf" stories-q4_1.gguf --format q4_1 --keep token_embd
 student labels 1
 student distilled 0
+
+# Medusa's heads for it, and the model that was trained with heads of its own: docs/training.md, *Heads with their model*.
+$PYTHON tools/train/heads.py "$OUT" build/heads docs/heads.csv
+cp build/heads/heads-heads.gguf "$FOLDER/stories-heads.gguf"
+cp build/heads/joint-keep-heads.gguf "$FOLDER/stories-together-heads.gguf"
+rounded build/heads/joint-keep.gguf stories-together.gguf --format q8_0
