@@ -25,7 +25,7 @@ from steps import (beyond, contiguous, cuda_modes, depths, formats, groups, head
 from traffic import (apart as phases_apart, budgets, classes, engines, lengths_of_load, padded, pauses, rates, routed, served,
                      served_ratios, static_arrivals)
 from stories import eights, formats as from_16, laws, methods, pairs
-from trained import conversions, heads, repairs, sweep
+from trained import best_of as loop, conversions, heads, repairs, sweep
 
 
 @dataclass
@@ -860,10 +860,12 @@ ROWS = [
     Row("4.50", "CUDA graphs take launch overhead away.", cuda_modes,
         "decoding {launches:.0f} tok/s as launches, {graph:.0f} as a graph",
         lambda m: m.graph > m.launches, "a graph is no faster", gpu=True),
-    Row("4.51", "Inference also serves evaluation and reinforcement learning.", loads,
-        "16 answers for a judge, {at[16].tokens} tokens: at once {at[16].whole:.0f} tok/s, {gain:.2f} times one after the other",
-        lambda m: m.gain > 1.5, "many answers at once are hardly faster",
-        lacks="a loop that trains"),
+    Row("4.51", "Inference also serves evaluation and reinforcement learning.", lambda: merge(loads(), loop=loop()),
+        "16 answers for a judge, {at[16].tokens} tokens: at once {at[16].whole:.0f} tok/s, {gain:.2f} times one after the other. A loop of "
+        "{loop.last.round:.0f} rounds (192 answers by the engine, SmolLM2 as judge, training on the best of each 4): mean log-probability by the "
+        "judge {loop.first.reward:.2f} to {loop.last.reward:.2f}, KL {loop.last.kl:.2f} from the beginning; a round took "
+        "{loop.first.sampling_s:.0f} s of sampling, {loop.first.judging_s:.0f} of judging, {loop.first.training_s:.0f} of training",
+        lambda m: m.gain > 1.5 and m.loop.risen > 0.1, "many answers at once are hardly faster, or nothing is learned"),
     Row("4.52", "Recipes: train from scratch, or change an architecture and distil.", conversions,
         "multi-head attention (loss {loss[multi-head]:.3f}) changed and distilled for {steps} steps: Mamba-2 in 7 of 8 layers, which take "
         "over {taken[jamba-copied]:.0%} of the numbers, {loss[jamba-copied]:.3f}, from nothing {loss[jamba-nothing]:.3f}, by the text "

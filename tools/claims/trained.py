@@ -54,3 +54,10 @@ def conversions():
     m.steps = int(rows[-1]["steps"])
     m.wins = min(m.loss[f"{name}-nothing"] - m.loss[f"{name}-copied"] for name in ("jamba", "based"))
     return m
+
+
+@measure("first.sampling_s first.judging_s first.training_s")
+def best_of():
+    """Rounds of sampling, judging, and training on the best."""
+    rows = [figures(r) for r in lab.table("docs/best_of.csv", "tools/train/best_of.py build/repair build/best docs/best_of.csv")]
+    return Numbers(first=rows[0], last=rows[-1], risen=rows[-1].reward - rows[0].reward)
