@@ -3,8 +3,6 @@
 #ifndef CUTAWAY_FOLD_TIMELINE_FIELDS_WORDS_H
 #define CUTAWAY_FOLD_TIMELINE_FIELDS_WORDS_H
 
-#include "fold/timeline_fields.h"
-
 /* clang-format off */
 #define TYPE_OF(x)                                                                                 \
 	_Generic((x), int64_t: TL_I64, int32_t: TL_I32, uint32_t: TL_U32, uint8_t: TL_U8,              \
