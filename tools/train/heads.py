@@ -60,7 +60,7 @@ def line(args, name):
         subprocess.run([sys.executable, os.path.join(HERE, "joint.py"), args.begin, os.path.join(args.stories, "stories.json"), at,
                         *RUNS[name]], check=True, stdout=sys.stderr)
     plain, (tokens, steps, _, _) = told(args, at + ".gguf")
-    drafted, (more, fewer, kept, tried) = told(args, at + ".gguf", "--spec", f"medusa:{at}-heads.gguf")
+    drafted, (more, fewer, kept, tried) = told(args, at + ".gguf", "--spec", f"medusa:{at}-heads.gguf,3,6,0")
     if plain != drafted:
         raise SystemExit(f"{name}: the answers differ with the drafter")
     with open(at + ".json", encoding="utf-8") as file:
