@@ -39,7 +39,8 @@ static int take(struct event *ev, const cJSON *v, struct err *e)
 	int64_t whole;
 
 	if (!f)
-		return err_set(e, ERR_INPUT, "\"%.40s\" is not known here", v->string);
+		return err_set(
+			e, ERR_INPUT, "\"%.40s\" is not known; cutaway record --help names what is", v->string);
 	if (cJSON_IsNull(v))
 		return 0;
 	if (f->type == EV_TYPE_T && cJSON_IsString(v)) {
