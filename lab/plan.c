@@ -131,13 +131,13 @@ void quant_plan_set_bits(struct change_plan *p, size_t at_bits, double bits)
 bool quant_source_name(const struct gguf *g, char name[32])
 {
 	struct gguf_text stated = { 0 };
-	const enum k_type type = model_weight_type(g);
+	enum k_type type = model_weight_type(g);
 
 	snprintf(name, 32, "%s", k_types[type].name);
 	if (!gguf_opt_text(g, QUANT_SUMMARY_KEY, &stated, NULL) || !stated.size)
 		return k_types[type].block > 1;
 	snprintf(name, 32, "%.*s", (int)(stated.size < 31 ? stated.size : 31), stated.data);
-	return true;
+	return !form_type(name, &type) || k_types[type].block > 1; /* 16 bits are no quantisation */
 }
 
 int quant_plan_make(struct change_plan *p, const struct gguf *g, const struct quant_options *o,
