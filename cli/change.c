@@ -70,7 +70,7 @@ int change_record(const struct cli *c, struct study **s, struct err *e)
 
 void change_told(void *study, struct event *ev)
 {
-	study_step(study, ev, EV_NULL_I);
+	study_tell(study, ev, EV_NULL_I);
 }
 
 int change_recorded(struct study *s, int rc, struct err *e)

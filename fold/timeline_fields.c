@@ -315,8 +315,7 @@ static SHAPE(importance, ANY);
 #undef STRUCT
 
 #define STRUCT struct tl_training
-static const struct tl_field training_fields[] = { F(on), EVENT(e, training), CHARS(name),
-	CHARS(teacher), END };
+FIELDS(training, EVENT(e, training), CHARS(name), CHARS(teacher));
 static SHAPE(training, 1);
 #undef STRUCT
 

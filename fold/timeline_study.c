@@ -9,7 +9,7 @@ bool tl_fold_training(struct timeline *t, const struct event *ev)
 	const struct ev_training *e = &ev->u.training;
 	struct tl_training *to = &t->training;
 
-	*to = (struct tl_training){ .on = true, .e = *e };
+	*to = (struct tl_training){ .e = *e };
 	tl_copy_span(to->name, sizeof to->name, e->name);
 	tl_copy_span(to->teacher, sizeof to->teacher, e->teacher);
 	return true;

@@ -3,13 +3,10 @@
 #ifndef CUTAWAY_FOLD_TL_STUDY_H
 #define CUTAWAY_FOLD_TL_STUDY_H
 
-#include <stdbool.h>
-
 #include "event/event.h"
 
 /* The spans of these events are not valid; texts are beside them, "" if absent. */
 struct tl_training {
-	bool on;
 	struct ev_training e;
 	char name[64], teacher[64];
 };

@@ -2,13 +2,13 @@
  * text goes through the rounded layer to the next. */
 #include "lab/layer_job.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/core/engine_impl.h"
 #include "lab/gptq.h"
+#include "lab/prune_impl.h"
 
 /* ---- rounding ---- */
 
@@ -31,43 +31,25 @@ static void round_row(void *arg, int64_t r, void *scratch)
 		form_row(&p->t->form, j->scales, r, w, p->cols, out);
 }
 
-static int descending(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-
-	return (x < y) - (x > y);
-}
-
-/* The least of the k largest sums; none: infinity. */
-static int least_of_largest(const struct quant_input *in, int32_t k, double *least, struct err *e)
-{
-	double *sorted = malloc((size_t)in->n * sizeof *sorted);
-
-	if (!sorted)
-		return err_set(e, ERR_MEMORY, "no memory for %d columns", in->n);
-	memcpy(sorted, in->sum_abs, (size_t)in->n * sizeof *sorted);
-	qsort(sorted, (size_t)in->n, sizeof *sorted, descending);
-	*least = k > 0 ? sorted[k < in->n ? k - 1 : in->n - 1] : INFINITY;
-	free(sorted);
-	return 0;
-}
-
 /* Which columns of an input stay: by their greatest value, or a share of them by their mean
  * magnitude (Lin et al. 2023, AWQ, section 3.1). *apart is the caller's to free. */
 static int set_apart(
 	const struct quant_options *o, const struct quant_input *in, bool **apart, struct err *e)
 {
-	double least = 0;
+	float *score = malloc(2 * (size_t)in->n * sizeof *score);
 
-	if (o->method == QUANT_SALIENT &&
-		least_of_largest(in, (int32_t)(o->apart * in->n + 0.5), &least, e))
-		return -1;
 	*apart = calloc((size_t)in->n, sizeof **apart);
-	if (!*apart)
+	if (!score || !*apart) {
+		free(score);
 		return err_set(e, ERR_MEMORY, "no memory for %d columns", in->n);
-	for (int32_t c = 0; c < in->n; c++)
-		(*apart)[c] =
-			o->method == QUANT_SALIENT ? in->sum_abs[c] >= least : in->max_abs[c] > FORM_OUTLIER;
+	}
+	for (int32_t c = 0; c < in->n; c++) {
+		score[c] = (float)-in->sum_abs[c];
+		(*apart)[c] = in->max_abs[c] > FORM_OUTLIER;
+	}
+	if (o->method == QUANT_SALIENT)
+		prune_least(score, in->n, (int64_t)(o->apart * in->n + 0.5), *apart, score + in->n);
+	free(score);
 	return 0;
 }
 

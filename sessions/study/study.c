@@ -1,10 +1,20 @@
 /* See study.h. */
-#include "sessions/study/study_impl.h"
+#include "sessions/study/study.h"
 
 #include <stdlib.h>
 #include <time.h>
 
 #include "base/version.h"
+#include "event/stream.h"
+#include "trace/ring.h"
+#include "trace/writer.h"
+
+struct study {
+	struct stream stream;
+	struct ring *ring;
+	struct writer *writer;
+	int64_t steps;
+};
 
 static void emit_session(struct study *s, const char *name, const char *model)
 {
@@ -59,10 +69,14 @@ int study_close(struct study *s, struct err *e)
 	return rc;
 }
 
-void study_step(struct study *s, struct event *ev, int64_t tokens)
+void study_tell(struct study *s, struct event *ev, int64_t tokens)
 {
 	struct event step;
 
+	if (ev->kind == EV_training) {
+		stream_emit(&s->stream, ev);
+		return;
+	}
 	*(ev->kind == EV_trained ? &ev->u.trained.step : &ev->u.changed.step) = ++s->steps;
 	stream_emit(&s->stream, ev);
 	ev_init(&step, EV_step);

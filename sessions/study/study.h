@@ -19,9 +19,9 @@ int study_open(
  * did not end in order. s NULL is fine. */
 int study_close(struct study *s, struct err *e);
 
-/* A step: *ev is of the kind `trained` or `changed`, whose `step` is set here. tokens: of it, or
- * EV_NULL_I. */
-void study_step(struct study *s, struct event *ev, int64_t tokens);
+/* *ev: `training`; or a step, of the kind `trained` or `changed`, whose `step` is set here. tokens:
+ * of a step, or EV_NULL_I. */
+void study_tell(struct study *s, struct event *ev, int64_t tokens);
 
 /* Records what a trainer writes to `in`, a JSON object a line, until that ends. One with "training"
  * is an event `training` ({"training": NAME, "teacher": …, "params": …, "weight_bytes": …,

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "sessions/foreign_json.h"
-#include "sessions/study/study_impl.h"
+#include "sessions/study/study.h"
 
 enum { LINE_MAX_BYTES = 1 << 16 };
 
@@ -72,14 +72,14 @@ static int read_object(struct study *s, const cJSON *o, int64_t *tokens, struct 
 		if (take(&ev, v, e))
 			return -1;
 	if (begins) {
-		stream_emit(&s->stream, &ev);
+		study_tell(s, &ev, EV_NULL_I);
 		return 0;
 	}
 	if (ev.u.trained.nth == EV_NULL_I)
 		return err_set(e, ERR_INPUT, "neither \"step\" nor \"training\" is there");
 	if (ev.u.trained.tokens > *tokens)
 		*tokens = ev.u.trained.tokens;
-	study_step(s, &ev, *tokens > before ? *tokens - before : EV_NULL_I);
+	study_tell(s, &ev, *tokens > before ? *tokens - before : EV_NULL_I);
 	return 1;
 }
 

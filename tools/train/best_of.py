@@ -9,13 +9,14 @@ Rounds that are there are kept."""
 import argparse
 import csv
 import json
-import math
 import multiprocessing.pool
 import os
 import subprocess
 import sys
 import tempfile
 import time
+
+from heads import scored
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -57,16 +58,6 @@ def judged(args, groups):
     return [flat[i:i + args.of] for i in range(0, len(flat), args.of)]
 
 
-def apart(args, model):
-    """Divergence from the beginning and perplexity, on stories held out."""
-    logp = kl = n = 0
-    folder = os.path.join(args.stories, "held_out")
-    for name in sorted(os.listdir(folder)):
-        one = json.loads(program(args, "score", "--json", "--model", model, "--twin", args.begin, os.path.join(folder, name)))
-        logp, kl, n = logp + sum(one["logp"]), kl + one["mean_kl"] * len(one["logp"]), n + len(one["logp"])
-    return kl / n, math.exp(-logp / n)
-
-
 def train(args, model, texts, out):
     ids = [json.loads(program(args, "tokenize", "--json", "--model", model, text=text)) for text in texts]
     with open(out + "-best.json", "w", encoding="utf-8") as file:
@@ -91,7 +82,7 @@ def one_round(args, n):
         clock.append(time.time())
         mean = sum(map(sum, rewards)) / sum(map(len, rewards))
         with open(at + ".line.json", "w", encoding="utf-8") as file:
-            json.dump([n, round(mean, 4), round(sum(map(max, rewards)) / len(rewards), 4), *(round(x, 4) for x in apart(args, model)),
+            json.dump([n, round(mean, 4), round(sum(map(max, rewards)) / len(rewards), 4), *(round(x, 4) for x in scored(args, model)),
                        *(round(b - a, 1) for a, b in zip(clock, clock[1:]))], file)
     with open(at + ".line.json", encoding="utf-8") as file:
         return json.load(file)

@@ -103,18 +103,18 @@ static void put_cell(
 
 static void put_rows(struct pen *p, const struct timeline *t, struct view_state *s)
 {
-	const int fit = p->r.h - HEADS - FOOT;
+	const int over = t->n_changed - (p->r.h - HEADS - FOOT), last = over > 0 ? over : 0;
 	const double most = largest(t);
 	struct column chosen[COLUMNS];
 	int at[COLUMNS], n = choose(t, chosen, at), first;
 	struct table table = { .p = p, .column = chosen, .n = n, .y = 1 };
 
-	if (s->scroll[VIEW_LAYERS] < 0 || t->n_changed <= fit)
-		s->scroll[VIEW_LAYERS] = 0;
 	/* the newest are seen while it goes on; scrolled up: from there on */
-	first = t->n_changed - fit - s->scroll[VIEW_LAYERS];
+	if (s->scroll[VIEW_LAYERS] > last)
+		s->scroll[VIEW_LAYERS] = last;
+	first = last - (s->scroll[VIEW_LAYERS] > 0 ? s->scroll[VIEW_LAYERS] : 0);
 	table_heads(&table);
-	for (int i = first > 0 ? first : 0; i < t->n_changed && table.y < p->r.h - FOOT; i++) {
+	for (int i = first; i < t->n_changed && table.y < p->r.h - FOOT; i++) {
 		table.y++;
 		for (int k = 0; k < n; k++)
 			put_cell(&table, k, at[k], &t->changed[i], most);
