@@ -19,11 +19,12 @@ import torch.nn.functional as F
 
 import file
 import log
+import loop
 import model_file
 from drafters import Medusa
 from losses import divergence
 from narrow import values
-from repair import END, LENGTH, Student
+from repair import LENGTH, Student
 from target import Target, rms
 
 LATER, SLOWER, BATCH = 0.8, 0.1, 8
@@ -34,9 +35,7 @@ class Training:
         self.args, self.step = args, 0
         self.model, self.exact = Student(args.begin), Target(args.begin)
         self.heads = Medusa(self.exact, torch.arange(self.exact.c.vocab), args.heads, args.ffn)
-        with open(args.stories) as stories:
-            stories = json.load(stories)
-        self.text, self.kept = (torch.tensor([i for story in stories[name] for i in [END, *story]]) for name in ("seen", "held_out"))
+        self.text, self.kept = loop.stories(args.stories)
         self.mine = list(self.model.requires_grad_(args.joint).parameters()) * args.joint
         groups = [{"params": list(self.heads.parameters()), "by": 1.0}] + [{"params": self.mine, "by": SLOWER}] * args.joint
         self.opt = torch.optim.AdamW(groups, lr=args.lr, weight_decay=0, betas=(0.9, 0.95))
@@ -66,14 +65,12 @@ class Training:
         return self.args.joint and self.step >= self.args.warm
 
     def one(self):
-        draw = torch.Generator().manual_seed(self.args.seed * 1000000 + self.step)
-        at = torch.randint(len(self.text) - LENGTH, (BATCH, 1), generator=draw)
-        first, of_heads = self.losses(self.text[at + torch.arange(LENGTH)])
+        first, of_heads = self.losses(loop.rows(self.text, BATCH, LENGTH, self.args.seed, self.step)[0])
         heads = sum(one * LATER ** i for i, one in enumerate(of_heads))
         self.opt.zero_grad()
         (first * self.training_model() + self.args.heads_weight * heads).backward()
         norm = torch.nn.utils.clip_grad_norm_([p for g in self.opt.param_groups for p in g["params"] if p.grad is not None], 1.0)
-        rate = min(1, (self.step + 1) / 20) * (1 - self.step / self.args.steps)
+        rate = loop.rate(self.step, self.args.steps)
         for group in self.opt.param_groups:
             group["lr"] = self.args.lr * rate * group["by"] * (group["by"] == 1 or self.training_model())
         self.opt.step()

@@ -22,12 +22,13 @@ import torch
 from torch.nn.utils import parametrize
 
 import log
+import loop
 import model_file
 from losses import divergence, student_loss
 from narrow import narrow, values
 from target import Target, rms, rope_table
 
-END, PROMPT, LENGTH = 0, 24, 192  # id between stories; tokens given to who writes, and of a row
+PROMPT, LENGTH = 24, 192  # tokens given to who writes, and of a row
 
 
 class Student(Target):
@@ -70,10 +71,7 @@ class Training:
             raise SystemExit(f"{args.begin} is no plain Llama: it has {sorted(unknown)[0]}")
         self.teacher = Target(args.teacher) if args.teacher != "-" else None
         narrow(self.student, (args.bits, args.group, args.zero_point) if args.bits else None, args.rank, args.seed)
-        with open(args.stories) as file:
-            stories = json.load(file)
-        self.text, self.kept = (torch.tensor([i for story in stories[name] for i in [END, *story]], dtype=torch.long)
-                                for name in ("seen", "held_out"))
+        self.text, self.kept = loop.stories(args.stories)
         self.trained = [p for p in self.student.parameters() if p.requires_grad]
         self.opt = torch.optim.AdamW(self.trained, lr=args.lr, weight_decay=args.decay, betas=(0.9, 0.95))
         self.path = os.path.splitext(args.out)[0]
@@ -92,9 +90,7 @@ class Training:
 
     def rows(self):
         """Ids [batch, LENGTH] of this step, and from which place on they are to be learnt."""
-        draw = torch.Generator().manual_seed(self.args.seed * 1000000 + self.step)
-        at = torch.randint(len(self.text) - LENGTH, (self.args.batch, 1), generator=draw)
-        ids = self.text[at + torch.arange(LENGTH)]
+        ids, draw = loop.rows(self.text, self.args.batch, LENGTH, self.args.seed, self.step)
         if self.args.writer == "corpus":
             return ids, 0
         writer = self.student if self.args.writer == "student" else self.teacher
@@ -112,9 +108,8 @@ class Training:
         self.opt.zero_grad()
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(self.trained, 1.0)
-        rate = min(1, (self.step + 1) / 20) * (1 - self.step / args.steps)
         for group in self.opt.param_groups:
-            group["lr"] = args.lr * rate
+            group["lr"] = args.lr * loop.rate(self.step, args.steps)
         self.opt.step()
         self.step += 1
         with torch.no_grad():

@@ -22,6 +22,7 @@ import torch.distributed as dist
 import features
 import file
 import log
+import loop
 from drafters import KINDS
 from losses import covered, loss_of, trimmed
 from measure import Batch, held_out, measure, told
@@ -99,7 +100,7 @@ class Training:
 
     def set_rate(self):
         """Warm-up, then linear to nothing."""
-        rate = min(1, (self.step + 1) / 20) * (1 - self.step / self.args.steps)
+        rate = loop.rate(self.step, self.args.steps)
         for opt in self.opts:
             for group in opt.param_groups:
                 group["lr"] = self.args.lr * rate * group.get("scale", 1)

@@ -18,12 +18,13 @@ import torch.nn.functional as F
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(1, os.path.dirname(HERE))
 import log  # noqa: E402
+import loop  # noqa: E402
 from export import named, write  # noqa: E402
 from losses import student_loss, divergence  # noqa: E402
 from member import optimizers  # noqa: E402
 from model import MEMBERS, TEXT, Family  # noqa: E402
 from target import read_gguf  # noqa: E402
-from text import END, LENGTH  # noqa: E402
+from text import LENGTH  # noqa: E402
 
 TEACHER = os.path.join(HERE, "../../../demos/models/family/multi-head.gguf")
 BATCH = 4
@@ -59,24 +60,20 @@ class Training:
         self.args, self.step, self.teacher = args, 0, teacher()
         self.student = Family(TEXT, args.name, args.seed)
         self.taken = take(self.student, self.teacher) if args.begin == "copied" else 0
-        with open(args.stories, encoding="utf-8") as stories:
-            stories = json.load(stories)
-        self.text, self.kept = (torch.tensor([i for story in stories[name] for i in [END, *story]]) for name in ("seen", "held_out"))
+        self.text, self.kept = loop.stories(args.stories)
         self.opts = optimizers(self.student, args.lr)
         self.log = log.Log(args.record, list(self.student.parameters()), self.opts, training=args.name,
                            teacher=None if args.hard else "multi-head", steps=args.steps)
 
     def one(self):
-        draw = torch.Generator().manual_seed(self.args.seed * 1000000 + self.step)
-        at = torch.randint(len(self.text) - LENGTH, (BATCH, 1), generator=draw)
-        ids = self.text[at + torch.arange(LENGTH)]
+        ids, _ = loop.rows(self.text, BATCH, LENGTH, self.args.seed, self.step)
         s, t = (m(ids)[0][:, :-1].flatten(0, 1) for m in (self.student, self.teacher))
         labels = ids[:, 1:].flatten()
         for opt in self.opts:
             opt.zero_grad()
         student_loss(s, t, labels, hard=float(self.args.hard)).backward()
         norm = torch.nn.utils.clip_grad_norm_(self.student.parameters(), 1.0).item()
-        rate = min(1, (self.step + 1) / 20) * (1 - self.step / self.args.steps)
+        rate = loop.rate(self.step, self.args.steps)
         for opt in self.opts:
             opt.param_groups[0]["lr"] = self.args.lr * rate
             opt.step()

@@ -15,17 +15,11 @@ import torch.nn.functional as F
 
 sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import log  # noqa: E402
+import loop  # noqa: E402
 from model import MEMBERS, TEXT, Family  # noqa: E402
 from text import LENGTH, MASK  # noqa: E402
 
 ROWS, BALANCE = 16, 0.01
-
-
-def rows(text, step, seed):
-    """ids [ROWS, LENGTH], and where more draws of the step come from; all members of a seed get the same."""
-    draw = torch.Generator().manual_seed(seed * 1000000 + step)
-    at = torch.randint(len(text) - LENGTH, (ROWS, 1), generator=draw)
-    return text[at + torch.arange(LENGTH)].long(), draw
 
 
 def autoregressive(model, ids, _):
@@ -75,12 +69,12 @@ class Training:
 
     def one(self):
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            loss, balance = self.losses(self.model, *rows(self.text, self.step, self.args.seed))
+            loss, balance = self.losses(self.model, *loop.rows(self.text, ROWS, LENGTH, self.args.seed, self.step))
         for opt in self.opts:
             opt.zero_grad()
         (loss + BALANCE * balance).backward()
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0).item()
-        rate = min(1, (self.step + 1) / 20) * (1 - self.step / self.args.steps)
+        rate = loop.rate(self.step, self.args.steps)
         for opt in self.opts:
             opt.param_groups[0]["lr"] = self.args.lr * rate
             opt.step()
