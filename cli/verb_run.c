@@ -178,8 +178,7 @@ static int end_status(const struct run *r, struct err *e)
 	if (r->reason == EV_FINISH_refused)
 		return err_set(e, ERR_USAGE, "the prompt does not fit: %s", r->why);
 	if (r->reason == EV_FINISH_failed)
-		return err_set(
-			e, ERR_INPUT, "the arithmetic gave a NaN: the weights are damaged, or made so");
+		return err_set(e, ERR_INPUT, "the answer failed: %s", r->why);
 	explain_end(r);
 	if (interrupted && !e->code)
 		e->code = ERR_INTERRUPTED;

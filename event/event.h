@@ -153,8 +153,9 @@ static inline bool ev_is_given(int64_t source)
 {
 	return source == EV_SOURCE_forced || source == EV_SOURCE_carried;
 }
-/* Of the sampler. The stage of logit bias comes first in a draw and last in the list, where it is
- * only if the request has one: ordinary rows are no longer for it. */
-enum { EV_N_STAGES = 5, EV_AT_BIAS = EV_N_STAGES, EV_MOST_STAGES };
+/* Of the sampler. The stages of logit bias and grammar come first in a draw and last in the list,
+ * where they are only if the request has them (bias also where it has a grammar alone): ordinary
+ * rows are no longer for them. */
+enum { EV_N_STAGES = 5, EV_AT_BIAS = EV_N_STAGES, EV_AT_GRAMMAR, EV_MOST_STAGES };
 
 #endif

@@ -124,7 +124,7 @@ static int fold_begin(struct timeline *t, int64_t seq)
 			   BIT(session) | BIT(memory) | BIT(product) | BIT(outliers) | BIT(importance) |
 				   BIT(roof) | BIT(setting) | BIT(cost) | BIT(lesson) | BIT(answer) |
 				   BIT(attached) | BIT(polled) | BIT(slot) | BIT(rank) | BIT(handover) |
-				   BIT(training) | BIT(trained) | BIT(changed),
+				   BIT(training) | BIT(trained) | BIT(changed) | BIT(bound),
 			   1, seq, fold_past, t) ||
 		   o->rows(o->arg, BIT(vocab), t->vocab_seq + 1, INT64_MAX, fold_text, t);
 }

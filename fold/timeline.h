@@ -40,6 +40,7 @@
 #include "fold/tl_pin.h"
 #include "fold/tl_ranks.h"
 #include "fold/tl_search.h"
+#include "fold/tl_bound.h"
 #include "fold/tl_study.h"
 #include "fold/tl_traffic.h"
 #include "fold/tl_canvas.h"
@@ -78,7 +79,7 @@ struct tl_token {
 	int32_t survivors, rank; /* -1: absent */
 	uint8_t n_candidates;
 	struct ev_candidate candidate[TL_CANDIDATES]; /* .p in 0 … 1 or NaN, .cut of its list */
-	struct ev_stage stage[EV_MOST_STAGES]; /* .mass in 0 … 1 or NaN; EV_AT_BIAS: left 0 if absent */
+	struct ev_stage stage[EV_MOST_STAGES]; /* .mass 0 … 1 or NaN; from EV_AT_BIAS left 0: none */
 	int32_t draft; /* index in drafts of the draft verified at this position, or -1 */
 };
 
@@ -116,8 +117,7 @@ struct tl_request {
 	int32_t fork_pos; /* position from which it left its parent; -1: not known */
 	int32_t n_rewinds;
 	struct ev_rewind rewind; /* the newest */
-	struct tl_branch origin; /* what its prompt goes on from: the turn before, or where it was
-								forked */
+	struct tl_branch origin; /* what its prompt goes on from: the turn before, a fork's place */
 	enum ev_code_request_kind kind;
 	enum tl_state state;
 	int64_t arrival_ns, admitted_ns, first_token_ns, finished_ns; /* EV_NULL_I: not yet */
@@ -128,12 +128,11 @@ struct tl_request {
 	int32_t slot; /* -1: none */
 	char *user;   /* NULL: nobody's */
 	char *text;   /* label */
-	int32_t *prompt;
-	int32_t n_prompt;
+	int32_t *prompt, n_prompt;
 	struct ev_request params; /* spans are not valid: use text, prompt, stop, spec, bias here */
 	int32_t *bias;            /* as packed in the event, [n_bias]: see timeline_params() */
 	int32_t n_bias;
-	char *stop, *spec;
+	char *stop, *spec, *grammar;
 	bool looked_up;
 	struct ev_lookup lookup;
 	bool finished;
@@ -306,6 +305,8 @@ struct timeline {
 	int32_t n_trained, cap_trained;
 	struct tl_changed *changed;
 	int32_t n_changed, cap_changed;
+	struct tl_bound *bound; /* in the order told */
+	int32_t n_bounds, cap_bounds;
 	struct tl_roof roof;
 	struct tl_page *page; /* [n_pages], those of group 0 first */
 	int32_t n_pages;

@@ -100,7 +100,7 @@ static const struct tl_field request_fields[] = {
 	K(admitted_ns), K(first_token_ns), F(finished_ns), K(newest_ns), K(arrived_step),
 	K(admitted_step), K(first_step), K(slot), F(user), F(text),
 	{ ARRAY(prompt, i32, n_prompt) }, { ARRAY(bias, i32, n_bias) }, EVENT(params, request), F(stop),
-	F(spec), F(looked_up),
+	F(spec), F(grammar), F(looked_up),
 	EVENT(lookup, lookup), F(finished), EVENT(finish, finish), F(finish_why),
 	EVENT(rewind, rewind), HIDDEN(cycle), K(period), K(computed),
 	{ GROWING(pages, i32, n_pages, cap_pages), KEPT }, K(n_drafted), K(n_accepted),
@@ -341,6 +341,12 @@ FIELDS(roof, F(reads), F(least), F(ints), F(floats), F(n), F(t_ns));
 static SHAPE(roof, 1);
 #undef STRUCT
 
+#define STRUCT struct tl_bound
+FIELDS(bound, F(request), F(pos), F(allowed), F(depth), F(ns), F(forced), F(known), CHARS(stack),
+	CHARS(forbidden));
+static SHAPE(bound, TL_BOUNDS);
+#undef STRUCT
+
 #define STRUCT struct ev_cost
 FIELDS(cost, { .name = "", .type = TL_EVENT, .size = sizeof(STRUCT), .event = EV_cost });
 static SHAPE(cost, TL_COSTS);
@@ -460,6 +466,7 @@ static const struct tl_field timeline_fields[] = {
 	{ ITEMS_OF(training, training) },
 	{ GROWING(trained, trained, n_trained, cap_trained) },
 	{ GROWING(changed, changed, n_changed, cap_changed) },
+	{ GROWING(bound, bound, n_bounds, cap_bounds) },
 	{ ITEMS_OF(roof, roof) },
 	{ ARRAY(page, page, n_pages), KEPT }, { INLINE(pin, pin, n_pins), KEPT },
 	{ INLINE(rank, rank, n_ranks), KEPT }, { INLINE(handover, handover, n_handovers) },

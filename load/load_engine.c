@@ -123,8 +123,8 @@ static void on_token(struct inside *s, struct flight *f, int64_t request)
 static void on_finish(struct inside *s, struct flight *f, const struct ev_finish *end)
 {
 	const enum ev_code_finish reason = (enum ev_code_finish)end->reason;
-	const bool well =
-		reason == EV_FINISH_end || reason == EV_FINISH_stop || reason == EV_FINISH_length;
+	const bool well = reason == EV_FINISH_end || reason == EV_FINISH_whole ||
+					  reason == EV_FINISH_stop || reason == EV_FINISH_length;
 
 	f->r.n_cached = end->hit > 0 ? (int32_t)end->hit : 0;
 	f->state = well ? ENDED : FAILED;

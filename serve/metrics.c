@@ -28,6 +28,7 @@ static void add_finish(struct metrics *m, const struct ev_finish *f)
 {
 	switch ((enum ev_code_finish)f->reason) {
 	case EV_FINISH_end:
+	case EV_FINISH_whole:
 	case EV_FINISH_stop: m->finished[METRICS_stop]++; break;
 	case EV_FINISH_length:
 	case EV_FINISH_context: m->finished[METRICS_length]++; break;

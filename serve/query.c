@@ -260,7 +260,8 @@ int query_read(struct query *a, enum query_kind kind, const struct serve *s, con
 	rc = query_check(kind, o, e) || refuse_tools(o, e) || read_settings(a, o, body, size, e) ||
 				 read_stops(a, o, e) || read_bias(a, o, e) || read_user(a, o, e) ||
 				 read_amounts(a, o, e) || read_logprobs(a, o, e) || read_stop_ids(a, o, s, e) ||
-				 read_echo(a, o, e) || query_prompts(a, o, s, e) || query_pins(a, o, s, e)
+				 read_echo(a, o, e) || query_grammar(a, o, e) || query_prompts(a, o, s, e) ||
+				 query_pins(a, o, s, e)
 			 ? -1
 			 : 0;
 	if (!rc && (int64_t)a->n_prompts * a->best_of > QUERY_CHOICES)
@@ -274,5 +275,6 @@ void query_free(struct query *a)
 	for (int32_t i = 0; i < a->n_prompts; i++)
 		free(a->prompt[i].ids);
 	setting_stops_free(&a->set.stop);
+	free(a->grammar);
 	*a = (struct query){ 0 };
 }

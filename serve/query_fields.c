@@ -47,6 +47,18 @@ static const struct field {
 	{ "logprobs", "OpenAI", .paths = ALL },
 	{ "top_logprobs", "OpenAI", .paths = ALL },
 	{ "echo", "OpenAI", .paths = TEXT },
+	{ "response_format", "OpenAI", .paths = CHAT | TEXT, .none = "text" },
+	{ "guided_json", "vLLM", .paths = CHAT | TEXT },
+	{ "guided_regex", "vLLM", .paths = CHAT | TEXT },
+	{ "guided_choice", "vLLM", .paths = CHAT | TEXT },
+	{ "guided_grammar", "vLLM", .paths = CHAT | TEXT },
+	{ "guided_json_object", "vLLM", .paths = CHAT | TEXT },
+	{ "structured_outputs", "vLLM", .paths = CHAT | TEXT },
+	{ "grammar", "llama-server", .paths = CHAT | TEXT },
+	{ "json_schema", "llama-server, SGLang", .paths = CHAT | TEXT },
+	{ "regex", "SGLang", .paths = CHAT | TEXT },
+	{ "ebnf", "SGLang", .paths = CHAT | TEXT },
+	{ "format", "ollama", .paths = CHAT | TEXT },
 	{ "tools", "OpenAI", .paths = ALL },
 	{ "tool_choice", "OpenAI", .paths = ALL },
 	{ "ignore_eos", "vLLM, llama-server", .paths = ALL },
@@ -90,7 +102,6 @@ static const struct field {
 	/* what is not served */
 	{ "functions", "OpenAI", .why = SERVE_NO_TOOLS },
 	{ "function_call", "OpenAI", .none = "none|auto", .why = SERVE_NO_TOOLS },
-	{ "response_format", "OpenAI", .none = "text", .why = FORM },
 	{ "modalities", "OpenAI", .none = "text" },
 	{ "audio", "OpenAI", .why = "" },
 	{ "prediction", "OpenAI", .why = "" },
@@ -99,14 +110,8 @@ static const struct field {
 	{ "verbosity", "OpenAI", .none = "medium" },
 	{ "web_search_options", "OpenAI", .why = "" },
 	{ "moderation", "OpenAI", .why = "" },
-	{ "guided_json", "vLLM", .why = FORM },
-	{ "guided_regex", "vLLM", .why = FORM },
-	{ "guided_choice", "vLLM", .why = FORM },
-	{ "guided_grammar", "vLLM", .why = FORM },
-	{ "guided_json_object", "vLLM", .why = FORM },
 	{ "guided_decoding_backend", "vLLM", .query_empty = true },
 	{ "guided_whitespace_pattern", "vLLM", .query_empty = true },
-	{ "structured_outputs", "vLLM", .why = FORM },
 	{ "structural_tag", "vLLM, SGLang", .why = FORM },
 	{ "min_tokens", "vLLM", .none = "0" },
 	{ "bad_words", "vLLM", .why = ": logit_bias bans tokens" },
@@ -136,8 +141,6 @@ static const struct field {
 	{ "cache_salt", "vLLM", .why = ": all requests share the prefix cache" },
 	{ "kv_transfer_params", "vLLM", .why = "" },
 	{ "vllm_xargs", "vLLM", .why = "" },
-	{ "grammar", "llama-server", .why = FORM },
-	{ "json_schema", "llama-server, SGLang", .why = FORM },
 	{ "n_predict", "llama-server", .why = ": its name here is max_tokens" },
 	{ "n_probs", "llama-server", .none = "0", .why = ": its name here is logprobs" },
 	{ "mirostat", "llama-server, ollama", .none = "0", .why = SAMPLER },
@@ -162,7 +165,6 @@ static const struct field {
 	{ "enable_thinking", "Qwen", .none = "", .why = THOUGHT },
 	{ "thinking", "Anthropic, DeepSeek", .none = "disabled", .why = THOUGHT },
 	{ "reasoning", "OpenRouter", .why = THOUGHT },
-	{ "format", "ollama", .why = FORM },
 	{ "options", "ollama", .why = ": its settings are fields of the request here" },
 	{ "num_predict", "ollama", .why = ": its name here is max_tokens" },
 	{ "num_ctx", "ollama", .why = ": see --ctx of cutaway serve" },
@@ -172,8 +174,6 @@ static const struct field {
 	{ "raw", "ollama", .why = ": /v1/completions has no template" },
 	{ "images", "ollama", .why = "" },
 	{ "context", "ollama", .why = "" },
-	{ "regex", "SGLang", .why = FORM },
-	{ "ebnf", "SGLang", .why = FORM },
 	{ "stop_regex", "SGLang", .why = "" },
 	{ "no_stop_trim", "SGLang", .why = ": its name here is include_stop_str_in_output" },
 	{ "min_new_tokens", "SGLang", .none = "0" },
@@ -218,8 +218,7 @@ const struct setting *query_setting(const char *field)
 		return f->setting ? setting_find(answer_settings, f->setting) : NULL;
 	for (const struct setting *s = answer_settings; s->name; s++) {
 		field_name(s, name);
-		if (!strcmp(name, field) && s->type != SETTING_TEXT && s->type != SETTING_STOPS &&
-			s->type != SETTING_CHOICE && s->type != SETTING_BIAS)
+		if (!strcmp(name, field) && s->type < SETTING_CHOICE)
 			return s;
 	}
 	return NULL;

@@ -98,6 +98,7 @@ const char *reply_reason(const struct choice *c)
 {
 	switch (c->reason) {
 	case EV_FINISH_end:
+	case EV_FINISH_whole:
 	case EV_FINISH_stop: return "stop";
 	case EV_FINISH_length:
 	case EV_FINISH_context: return "length";

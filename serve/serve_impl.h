@@ -62,6 +62,7 @@ struct query {
 	bool echo, silent;       /* echo: the prompt comes first; silent: and nothing after it */
 	int32_t n, best_of, top; /* of each prompt; top: candidates to tell with each token */
 	char label[64];          /* first words, for the views */
+	char *grammar;           /* what set.grammar points to, if the request binds its answer */
 	char user[64];           /* what set.user points to, if the request says whose it is */
 };
 /* Whether log-probabilities of the prompts are computed, each by a request of its own. */
@@ -79,6 +80,8 @@ int query_ids(struct query_prompt *p, const cJSON *list, const struct serve *s, 
 /* Ids of a text as a prompt of /v1/completions has them. */
 int query_encode(
 	const struct tokenizer *t, const char *text, struct query_prompt *ids, struct err *e);
+/* query_grammar.c: what its answer is bound to. */
+int query_grammar(struct query *a, const cJSON *o, struct err *e);
 /* query_pin.c: what it declares stable, after its prompts. */
 int query_pins(struct query *a, const cJSON *o, const struct serve *s, struct err *e);
 /* cache_control of o: 1, and *ttl_ns is set; 0: it has none; -1 with the error. */

@@ -31,7 +31,7 @@ struct engine_compute {
 	/* Whether it computed a NaN for the item. NULL: never. */
 	bool (*failed)(const struct engine *e, const struct plan_item *item);
 	/* Draws the token at position pos of r from output `out` into e->drawn. False: it is not known,
-	 * and r waits. */
+	 * and r waits; or, of one that a grammar rules, nothing can be drawn, and r must end. */
 	bool (*draw)(struct engine *e, const struct request *r, int32_t pos, int32_t out);
 	/* Log-probability of a given token; NaN: not known. */
 	double (*logp)(const struct engine *e, int32_t out, int32_t id);

@@ -208,6 +208,8 @@ static int model_compute_end(const struct engine *e, struct request *r, const ch
 								   : request_stop(r, bytes.data, bytes.size);
 	if (*why)
 		return EV_FINISH_stop;
+	if (engine_bound_is_whole(r))
+		return EV_FINISH_whole;
 	if (r->n_ids == r->limit)
 		return r->limit_is_ctx ? EV_FINISH_context : EV_FINISH_length;
 	return -1;

@@ -34,7 +34,7 @@ static void ask(struct engine *e, const struct plan_item *item)
 
 		f->draw.whole[out] =
 			!sampler_request(e->sampler, &r->params, key, item->n_drafts > 0, &f->draw.ask[out]) ||
-			(e->draft.rejection && item->n_drafts) || request_is_chosen(r);
+			(e->draft.rejection && item->n_drafts) || request_is_chosen(r) || r->bound;
 		if (score) {
 			f->draw.whole[out] = false;
 			f->draw.ask[out].id = r->ids[key.pos];
@@ -141,6 +141,8 @@ bool compute_draw(struct engine *e, const struct request *r, int32_t pos, int32_
 	struct forward *f = &e->forward;
 	const struct sample_key key = { .pos = pos, .sample = r->sample };
 
+	if (!engine_allow(e, r, pos))
+		return false;
 	if (f->draw.ask && !f->draw.whole[out])
 		sampler_pick_listed(e->sampler, &f->stats[out], &f->draw.reply[out],
 			f->draw.list + (size_t)out * K_DRAW_LIST, &r->params, key, &e->drawn);

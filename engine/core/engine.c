@@ -176,6 +176,7 @@ void engine_close(struct engine *e)
 	}
 	engine_close_draft(e); /* it may hold memory of the kernels */
 	sched_close(&e->sched);
+	constraints_close(&e->constraints);
 	stream_close(&e->stream);
 	engine_close_pages(e);
 	if (e->compute)
@@ -318,7 +319,7 @@ static int64_t submit(struct engine *e, const struct engine_request *q,
 
 	if (!r)
 		return err_set(err, ERR_MEMORY, "no memory for a request of %d tokens", q->n_ids);
-	if (e->form && e->form->open(e, r, err)) {
+	if ((e->form && e->form->open(e, r, err)) || engine_bind(e, q, owner, r, err)) {
 		request_free(r);
 		return -1;
 	}

@@ -41,6 +41,18 @@ static void fill_job(struct engine *e, struct request *r, int32_t nodes, struct 
 		.out = &r->draft };
 }
 
+/* The jobs are of those of r that may be drafted for, in their order. */
+static void bind_drafts(struct engine *e, struct request **r, int32_t n, int32_t nodes)
+{
+	const struct draft_job *job = e->draft.jobs;
+
+	for (int32_t i = 0; i < n && e->set.kv_cache; i++)
+		if (r[i]->bound && !request_is_chosen(r[i]) && job->request == r[i]->id)
+			engine_bind_draft(e, r[i], nodes, job++->depth);
+		else
+			job += job->request == r[i]->id;
+}
+
 static void ask(struct engine *e, struct request **r, int32_t n, int32_t nodes)
 {
 	int32_t width = e->draft.ops ? e->draft.ops->width(e->draft.drafter) : nodes;
@@ -63,9 +75,10 @@ static void ask(struct engine *e, struct request **r, int32_t n, int32_t nodes)
 		return;
 	}
 	start = draft_cost_now(&e->measure.cost) - start;
+	bind_drafts(e, r, n, nodes);
 	memory_begin_step(&e->memory);
 	room = draft_room_of(&e->memory);
-	for (int32_t i = 0; e->draft.ops && i < n_jobs; i++)
+	for (int32_t i = 0; i < n_jobs; i++)
 		draft_fit(e->draft.jobs[i].out, &e->draft.jobs[i], &room);
 	for_hooks(e, h, asked) if (h->ops->asked(e, h->state, n_jobs, nodes, start, &e->lost)) return;
 }
@@ -74,7 +87,12 @@ static void propose(void *arg, struct request **r, int32_t n, int32_t nodes)
 {
 	struct engine *e = arg;
 	int64_t start = now_ns();
+	bool any = e->draft.ops || e->draft.heard;
 
+	for (int32_t i = 0; i < n; i++)
+		any |= r[i]->bound != NULL;
+	if (!any)
+		return;
 	ask(e, r, n, nodes);
 	e->counts.drafters_ns += now_ns() - start;
 }
@@ -86,7 +104,7 @@ void engine_set_draft_hooks(struct engine *e)
 
 	e->draft.heard = false;
 	for_hooks(e, h, hears) e->draft.heard |= h->ops->hears(h->state);
-	e->sched.propose = ops || e->draft.heard ? propose : NULL;
+	e->sched.propose = propose;
 	e->sched.draft_pages = weighed ? shadow_needs_pages(weighed) : ops && ops->needs_pages;
 	e->sched.arg = e;
 }

@@ -188,7 +188,7 @@ void engine_emit_draft(struct engine *e, const struct plan_item *item, int32_t n
 	d->pos = item->pos + draft_depth(t, node);
 	d->nth = node + 1;
 	d->parent = t->parent[node] + 1;
-	d->drafter = ev_text(t->by ? t->by : e->draft.ops->name);
+	d->drafter = ev_text(t->by ? t->by : e->draft.ops->name); /* without a drafter: a grammar */
 	d->id = t->id[node];
 	d->depth = draft_depth(t, node);
 	d->top = e->stats[item->out + 1 + node].argmax;

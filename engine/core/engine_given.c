@@ -68,7 +68,10 @@ static void after_verify(struct engine *e, const struct plan_item *item)
 
 		if (pos <= r->verified) /* emitted before it was preempted */
 			continue;
-		e->compute->draw(e, r, pos, out);
+		if (!e->compute->draw(e, r, pos, out)) {
+			engine_finish(e, r, EV_FINISH_failed, engine_bound_why(r));
+			return;
+		}
 		engine_emit_token(e, r, e->drawn.id, pos, &e->drawn, &e->stats[out], EV_SOURCE_plain);
 		e->counts.tokens++;
 		r->verified = pos;

@@ -6,6 +6,7 @@
 #include "engine/draft/draft.h"
 #include "engine/draft/draft_cost.h"
 #include "engine/core/engine.h"
+#include "engine/grammar/constraint.h"
 #include "engine/run/forward.h"
 #include "engine/memory/memory.h"
 #include "engine/memory/prefix.h"
@@ -108,11 +109,12 @@ struct engine {
 	struct prefix prefix;
 	struct sched sched;
 	struct forward forward;
-	struct handover *handover;  /* NULL: no prompts are computed elsewhere */
-	struct engine_ranks *ranks; /* NULL: this process computes all of it */
-	struct floats *floats;      /* of the setting `activations`; NULL: weights as they are */
-	char visible[64];           /* what set.visible points to */
-	char weights[32];           /* and set.weights */
+	struct handover *handover;      /* NULL: no prompts are computed elsewhere */
+	struct engine_ranks *ranks;     /* NULL: this process computes all of it */
+	struct floats *floats;          /* of the setting `activations`; NULL: weights as they are */
+	char visible[64];               /* what set.visible points to */
+	char weights[32];               /* and set.weights */
+	struct constraints constraints; /* of requests whose answers a grammar rules */
 	struct sampler *sampler;
 	struct k_logit_stats *stats; /* [outputs] of the step that runs */
 	struct stream stream;
@@ -205,6 +207,21 @@ setting_apply engine_apply_chunk, engine_apply_budget, engine_apply_prefix, engi
 	engine_apply_watch, engine_apply_link, engine_apply_exchange, engine_apply_least;
 void engine_emit_settings(struct engine *e);
 void engine_emit_setting(struct engine *e, const char *name);
+
+/* engine_bound.c: binds a new request to its grammar; 0: it has none. */
+int engine_bind(struct engine *e, const struct engine_request *q, const struct request_owner *owner,
+	struct request *r, struct err *err);
+/* Lets the next draw take what the grammar allows at pos. False: nothing, and engine_bound_why()
+ * says why. */
+bool engine_allow(struct engine *e, const struct request *r, int32_t pos);
+const char *engine_bound_why(const struct request *r);
+/* Whether it allows nothing more. */
+bool engine_bound_is_whole(const struct request *r);
+/* Puts in place of a draft the tokens that are the only ones allowed, if there are any, else cuts
+ * guesses that are forbidden. */
+void engine_bind_draft(struct engine *e, struct request *r, int32_t nodes, int32_t depth);
+/* Of the newest token, which was drawn. */
+void engine_emit_bound(struct engine *e, const struct request *r);
 
 /* engine_draft.c: speculation. */
 void engine_close_draft(struct engine *e);

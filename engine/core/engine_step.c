@@ -39,9 +39,20 @@ static void emit_drawn(
 static void add_top(struct engine *e, const struct request *r, int32_t out)
 {
 	struct k_draw_entry top[SAMPLE_TOP + 1];
+	/* of a bound one also what the model would have said */
+	const int32_t most = r->bound && r->top < SAMPLE_CANDIDATES ? SAMPLE_CANDIDATES : r->top;
 
-	if (e->sampler && !sampler_has_top(e->sampler, r->top))
-		sampler_add_top(e->sampler, top, e->compute->top(e, out, r->top, -1, top), &e->drawn);
+	if (e->sampler && !sampler_has_top(e->sampler, most))
+		sampler_add_top(e->sampler, top, e->compute->top(e, out, most, -1, top), &e->drawn);
+	if (r->bound)
+		sampler_sort_by_logit(&e->drawn);
+}
+
+/* Nothing could be drawn: -1, the newest token's row is computed again; else why r ends. */
+static int undrawn(const struct request *r, const char **why)
+{
+	*why = r->bound ? engine_bound_why(r) : NULL;
+	return r->bound ? EV_FINISH_failed : -1;
 }
 
 static void append(struct engine *e, struct request *r, int32_t out, enum ev_code_source source)
@@ -54,9 +65,11 @@ static void append(struct engine *e, struct request *r, int32_t out, enum ev_cod
 		r->first_token_ns = stream_now(&e->stream);
 	if (r->owner)
 		r->owner->drawn(r, &e->drawn, stats);
-	if (r->top && e->observe.on)
+	if ((r->top || r->bound) && e->observe.on)
 		add_top(e, r, out);
 	engine_emit_token(e, r, e->drawn.id, r->n_ids - 1, &e->drawn, stats, source);
+	if (r->bound && e->observe.on)
+		engine_emit_bound(e, r);
 	emit_drawn(e, r, r->n_ids - 1, e->drawn.id, out);
 }
 
@@ -101,8 +114,10 @@ static void after_decode(struct engine *e, const struct plan_item *item)
 	for (;; node = next) {
 		int32_t out = item->out + 1 + node;
 
-		if (!e->compute->draw(e, r, r->n_ids, out))
-			break; /* the newest token's row is computed again */
+		if (!e->compute->draw(e, r, r->n_ids, out)) {
+			end = undrawn(r, &why);
+			break;
+		}
 		r->computed++;
 		next = item->n_drafts ? engine_verify_draft(e, item, node, emitted) : -1;
 		append(e, r, out, source_of(item, node, next >= 0));
@@ -132,7 +147,12 @@ static void after_prefill(struct engine *e, const struct plan_item *item)
 		return;
 	}
 	if (item->n_out && !e->compute->draw(e, r, r->n_ids, item->out)) {
-		r->computed--; /* the newest token's row is computed again */
+		end = undrawn(r, &why);
+		if (end >= 0) {
+			engine_finish(e, r, (enum ev_code_finish)end, why);
+			return;
+		}
+		r->computed--;
 	} else if (item->n_out) {
 		append(e, r, item->out, EV_SOURCE_plain);
 		end = e->compute->end(e, r, &why);

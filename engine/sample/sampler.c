@@ -123,8 +123,27 @@ static void patch_block(struct sampler *s, int32_t id, float factor)
 	s->block_max[b] = max;
 }
 
-/* y, block_max and max: invariant 1. */
-static void scale_row(struct sampler *s, float factor)
+_Static_assert(K_DRAW_BLOCK == 64, "a word of what is allowed is of a block");
+
+static void forbid(struct sampler *s)
+{
+	s->max = -INFINITY;
+	for (int32_t b = 0; b < s->n_blocks; b++) {
+		const uint64_t word = s->allowed[b];
+		float *y = s->y + b * K_DRAW_BLOCK, max = -INFINITY;
+
+		if (~word) {
+			for (int i = 0; i < K_DRAW_BLOCK; i++) {
+				y[i] = word >> i & 1 ? y[i] : -INFINITY;
+				max = y[i] > max ? y[i] : max;
+			}
+			s->block_max[b] = max;
+		}
+		s->max = s->block_max[b] > s->max ? s->block_max[b] : s->max;
+	}
+}
+
+static void scale_whole_row(struct sampler *s, float factor)
 {
 	int32_t whole = s->vocab / K_DRAW_BLOCK, rest = s->vocab % K_DRAW_BLOCK;
 
@@ -137,13 +156,34 @@ static void scale_row(struct sampler *s, float factor)
 		max = s->pass->scale(tail, 1, factor, s->y + whole * K_DRAW_BLOCK, s->block_max + whole);
 		s->max = max > s->max ? max : s->max;
 	}
-	if (!s->n_touched)
-		return;
+}
+
+/* y, block_max and max: invariant 1. */
+static void scale_row(struct sampler *s, float factor)
+{
+	scale_whole_row(s, factor);
 	for (int32_t i = 0; i < s->n_touched; i++)
 		patch_block(s, s->touched[i], factor);
+	if (s->allowed) {
+		forbid(s);
+		return;
+	}
+	if (!s->n_touched)
+		return;
 	s->max = -INFINITY;
 	for (int32_t b = 0; b < s->n_blocks; b++)
 		s->max = s->block_max[b] > s->max ? s->block_max[b] : s->max;
+}
+
+/* What the row as it is would give to those that are allowed. */
+static void weigh_allowed(struct sampler *s)
+{
+	scale_whole_row(s, 1.0f);
+	forbid(s);
+	s->allowed_mass = s->stats.mass
+						  ? (float)((double)s->pass->weigh(s->y, s->n_blocks, s->stats.max, s->e) /
+									(double)s->stats.mass)
+						  : 1.0f;
 }
 
 /* Bias, penalties, temperature, masses. A temperature that would leave no finite maximum counts as
@@ -153,15 +193,17 @@ static void weigh_row(struct sampler *s)
 	float t = s->params.temperature;
 
 	s->greedy = !(t > 0);
+	if (s->allowed)
+		weigh_allowed(s);
 	scale_row(s, s->greedy ? 1.0f : (float)(1.0 / (double)t));
 	if (!s->greedy && !(s->max > -INFINITY && s->max < INFINITY)) {
 		s->greedy = true;
 		scale_row(s, 1.0f);
 	}
-	s->has_e = !s->greedy || s->n_touched;
+	s->has_e = !s->greedy || s->n_touched || s->allowed;
 	s->mass[STAGE_PENALTIES] =
 		s->has_e ? s->pass->weigh(s->y, s->n_blocks, s->max, s->e) : s->stats.mass;
-	s->left[STAGE_PENALTIES] = s->vocab;
+	s->left[STAGE_PENALTIES] = s->allowed ? s->n_allowed : s->vocab;
 }
 
 static void offer(struct sampler *s, int32_t id, float arrival)
@@ -247,6 +289,8 @@ static uint32_t cut_of(const struct sampler *s, int32_t id)
 {
 	if (sampler_survives(s, id))
 		return EV_CUT_kept;
+	if (!sampler_is_allowed(s, id))
+		return EV_CUT_grammar;
 	if (s->greedy)
 		return EV_CUT_greedy;
 	if (!sampler_in_prefix(s, id, s->top_k.y, s->top_k.id))
@@ -321,9 +365,13 @@ void sampler_finish(const struct sampler *s, int32_t id, float arrival, struct s
 	out->stage[STAGE_PENALTIES].value = penalised(s, id);
 	out->stage[STAGE_TEMPERATURE].value = s->y[id];
 	out->n_stages = EV_N_STAGES;
-	if (s->params.logit_bias.n)
+	if (s->params.logit_bias.n || s->allowed)
 		out->stage[out->n_stages++] =
 			(struct ev_stage){ .left = (uint32_t)s->vocab, .mass = 1, .value = biased(s, id) };
+	if (s->allowed)
+		out->stage[out->n_stages++] = (struct ev_stage){
+			.left = (uint32_t)s->n_allowed, .mass = s->allowed_mass, .value = biased(s, id)
+		};
 	fill_candidates(s, id, out);
 }
 
@@ -340,11 +388,20 @@ static void fill_arrivals(const struct sampler *s, struct sample_result *out)
 			out->candidate[i].arrival = arrival[i];
 }
 
+void sampler_allow(struct sampler *s, const uint64_t *allowed, int32_t n)
+{
+	assert(n > 0);
+	s->next_allowed = allowed;
+	s->n_allowed = n;
+}
+
 void sampler_begin(struct sampler *s, const float *logits, const struct k_logit_stats *stats,
 	const struct sample_params *params, struct sample_key key)
 {
 	s->logits = logits;
 	s->reply = NULL;
+	s->allowed = s->next_allowed;
+	s->next_allowed = NULL;
 	s->stats = *stats;
 	s->params = *params;
 	s->key =

@@ -52,6 +52,11 @@ struct sampler; /* scratch for one vocabulary */
 int sampler_open(struct sampler **s, int32_t vocab, struct err *e);
 void sampler_close(struct sampler *s);
 
+/* Of the next pick alone: the ids that may be drawn, bit by bit, n of them, at least one; the
+ * others count as if they had no logit, before all else but the bias. Valid until the last
+ * sampler_reject on the row. Without it all may be. */
+void sampler_allow(struct sampler *s, const uint64_t *allowed, int32_t n);
+
 /* Ids of params.logit_bias are below vocab. logits [vocab] are not changed, and must stay valid
  * until the last sampler_reject on the row. stats are those of the row (kernels.h). history: the
  * ids at positions 0 … key.pos - 1, of which the last penalty_window are used. */
@@ -83,6 +88,10 @@ int32_t sampler_top_listed(
 bool sampler_has_top(const struct sampler *s, int32_t most);
 void sampler_add_top(
 	struct sampler *s, const struct k_draw_entry *top, int32_t n, struct sample_result *out);
+
+/* The candidates by logit, forbidden ones among the others; the drawn one at the latest in place
+ * SAMPLE_CANDIDATES, the last that every reader shows. */
+void sampler_sort_by_logit(struct sample_result *r);
 
 /* About a drafted token, after sampler_pick on the same row: its probability and arrival in that
  * draw (p = 0 and arrival = +inf if it was cut; arrival = NaN for the best token of a greedy

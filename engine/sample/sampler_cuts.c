@@ -6,6 +6,7 @@
  * each pass. All sums are of integers, so the order in which they are made does not matter. */
 #include "engine/sample/sampler_impl.h"
 
+#include <float.h>
 #include <string.h>
 
 /* Unsigned integers in the order of floats, -0 = +0. */
@@ -154,6 +155,8 @@ static void gather(struct sampler *s, float floor)
 {
 	enum { STEP = 16 };
 
+	if (s->allowed && floor == -INFINITY)
+		floor = -FLT_MAX; /* those that are not allowed stay out */
 	s->n_list = 0;
 	for (int32_t b = 0; b < s->n_blocks; b++) {
 		if (s->block_max[b] < floor)

@@ -2,7 +2,8 @@
  *
  * Between two calls of sampler_pick:
  * 1. y [n_blocks * 64] are the row's logits after bias, penalties and temperature, -Inf after the
- * vocabulary; block_max their maximum by block; max the maximum of all.
+ * vocabulary and for ids that are not allowed; block_max their maximum by block; max the maximum of
+ * all.
  * 2. e = exp(y - max), unless the row is greedy and has neither bias nor penalties: then e is not
  * filled.
  * 3. The survivors are the ids that survives() holds for; there are n_survivors of them, of mass
@@ -41,6 +42,9 @@ struct sampler {
 	const struct k_draw_reply *reply; /* the row is on a device: y and e are filled for listed ids
 										 only, block_max not at all (sampler_listed.c); NULL: it is
 										 here */
+	const uint64_t *allowed, *next_allowed; /* sampler_allow(); NULL: all */
+	int32_t n_allowed;
+	float allowed_mass; /* share of the row's own mass that they have */
 	struct k_logit_stats stats;
 	struct sample_params params;
 	struct k_draw_key key;
@@ -72,6 +76,11 @@ struct sampler {
 	uint32_t reject_pos, reject_sample;
 };
 
+static inline bool sampler_is_allowed(const struct sampler *s, int32_t id)
+{
+	return !s->allowed || (s->allowed[id / 64] >> (id % 64) & 1);
+}
+
 /* exp(y - max) of one id. */
 static inline float sampler_weight(const struct sampler *s, int32_t id)
 {
@@ -91,7 +100,7 @@ static inline bool sampler_in_prefix(const struct sampler *s, int32_t id, float 
 
 static inline bool sampler_survives(const struct sampler *s, int32_t id)
 {
-	if (!sampler_in_prefix(s, id, s->cut_y, s->cut_id))
+	if (!sampler_in_prefix(s, id, s->cut_y, s->cut_id) || !sampler_is_allowed(s, id))
 		return false;
 	return !s->min_mass || k_mass(sampler_weight(s, id)) >= s->min_mass;
 }

@@ -1,5 +1,7 @@
 /* The greatest logits of a row, for requests that ask for more of them than every draw tells. See
  * sampler.h. */
+#include <string.h>
+
 #include "engine/sample/sampler_impl.h"
 
 /* Keeps out [n] in order; entries come by ascending id, so an equal one comes after. */
@@ -35,11 +37,11 @@ int32_t sampler_top_listed(
 	return n;
 }
 
-/* Without bias and penalties the first by logit are the first by rank, but for the last candidate,
- * which may be the drawn token. */
+/* Without bias, penalties and grammar the first by logit are the first by rank, but for the last
+ * candidate, which may be the drawn token. */
 bool sampler_has_top(const struct sampler *s, int32_t most)
 {
-	return most < SAMPLE_CANDIDATES && !s->n_touched;
+	return most < SAMPLE_CANDIDATES && !s->n_touched && !s->allowed;
 }
 
 static bool is_among(const struct sample_result *r, uint32_t id)
@@ -60,4 +62,26 @@ void sampler_add_top(
 			sampler_put(s, top[i].id, top[i].logit);
 		out->candidate[out->n_candidates++] = sampler_candidate(s, top[i].id);
 	}
+}
+
+void sampler_sort_by_logit(struct sample_result *r)
+{
+	struct ev_candidate *c = r->candidate;
+
+	for (int32_t i = 1; i < r->n_candidates; i++)
+		for (int32_t j = i; j > 0 && c[j].logit > c[j - 1].logit; j--) {
+			const struct ev_candidate swap = c[j];
+
+			c[j] = c[j - 1];
+			c[j - 1] = swap;
+		}
+	for (int32_t j = r->n_candidates - 1; j >= SAMPLE_CANDIDATES; j--)
+		if (c[j].id == (uint32_t)r->id) {
+			const struct ev_candidate drawn = c[j];
+
+			memmove(c + SAMPLE_CANDIDATES, c + SAMPLE_CANDIDATES - 1,
+				(size_t)(j - SAMPLE_CANDIDATES + 1) * sizeof *c);
+			c[SAMPLE_CANDIDATES - 1] = drawn;
+			return;
+		}
 }

@@ -7,6 +7,7 @@
 
 #include "base/median.h"
 #include "base/text.h"
+#include "engine/grammar/constraint.h"
 #include "engine/text/tokenizer.h"
 
 /* JSON array of the stop strings. */
@@ -121,6 +122,7 @@ void request_free(struct request *r)
 		free(r->stop[i]);
 	if (r->how->release)
 		r->how->release(r);
+	bound_close(r->bound);
 	free(r->stop);
 	free(r->stop_json);
 	free(r->stop_ids);
@@ -240,4 +242,8 @@ void request_event(const struct request *r, const char *spec, struct event *ev)
 	q->deadline = r->deadline;
 	q->top = r->top;
 	q->input = r->n_input ? r->n_input : EV_NULL_I;
+	if (r->bound) {
+		q->grammar = ev_text(r->bound->constraint->spec);
+		q->bound_from = r->bound->from;
+	}
 }

@@ -14,6 +14,7 @@ enum request_state { REQUEST_WAITING, REQUEST_RUNNING, REQUEST_DONE };
  * somebody else. */
 enum request_where { REQUEST_HERE, REQUEST_WAITS, REQUEST_AWAY };
 
+struct bound;
 struct canvas;
 struct engine;
 struct plan;
@@ -83,6 +84,7 @@ struct request {
 	int64_t admitted;  /* order of admission, from 1; 0: not yet */
 	int32_t overtaken; /* times that a later request was served before it */
 
+	struct bound *bound;             /* grammar/constraint.h; NULL: no grammar rules it */
 	char *user;                      /* NULL: nobody's */
 	int32_t priority, deadline, top; /* see struct engine_request */
 	int64_t arrived;                 /* step after which it came */

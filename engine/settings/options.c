@@ -52,6 +52,7 @@ struct engine_request engine_answer_request(const struct answer_settings *a)
 	return (struct engine_request){ .max_tokens = a->max_tokens,
 		.params = a->params,
 		.stop = setting_stops(&a->stop),
+		.grammar = a->grammar,
 		.user = a->user,
 		.priority = a->priority,
 		.deadline = a->deadline };

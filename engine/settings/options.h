@@ -52,6 +52,10 @@ struct engine_request {
 	const char *const *stop; /* stop strings, NULL-terminated, or NULL */
 	const int32_t *stop_ids; /* tokens that end it, too, copied */
 	int32_t n_stop_ids;
+	/* What the answer is bound to: a spec (grammar/constraint.h); NULL or "off": nothing. The first
+	 * token that it rules is at bound_from; 0: the first that is generated. */
+	const char *grammar;
+	int32_t bound_from;
 	bool ignore_end;  /* go on past end-of-turn tokens (benchmarks) */
 	const char *user; /* whose it is, for the policy fair; NULL: as "" */
 	int32_t priority; /* for the policy priority: the lower goes first, as in vLLM */

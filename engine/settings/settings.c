@@ -70,6 +70,8 @@ static bool is_word(const struct setting *s, const char *value, size_t n)
 
 bool setting_names_file(const struct setting *s, const char *value)
 {
+	if (s->type == SETTING_SPEC)
+		return !setting_is_spec(s, value);
 	if (s->type != SETTING_FILE && !s->file)
 		return false;
 	while (*value) {
@@ -249,6 +251,7 @@ int setting_put(const struct setting *s, void *base, const char *value, struct e
 	case SETTING_CHOICE: return read_word(s, value, at) ? 0 : not_in_range(s, value, e);
 	case SETTING_STOPS: return add_stop(s, at, value, e);
 	case SETTING_BIAS: return sample_bias_read(value, at, e);
+	case SETTING_SPEC: return setting_spec_read(s, value, at, e);
 	case SETTING_FILE:
 		if (!*value && !s->bare)
 			return err_set(e, ERR_USAGE, "%s: a file must be named", s->name);
@@ -268,6 +271,7 @@ void setting_copy(const struct setting *s, void *to, const void *from)
 		[SETTING_CHOICE] = sizeof(char *),
 		[SETTING_TEXT] = sizeof(char *),
 		[SETTING_FILE] = sizeof(char *),
+		[SETTING_SPEC] = sizeof(char *),
 		[SETTING_BIAS] = sizeof(struct sample_bias),
 	};
 
@@ -290,10 +294,19 @@ int setting_check(const struct setting *s, const char *value, struct err *e)
 	return rc;
 }
 
+static const char *spec_at(const struct setting *s, const void *base)
+{
+	const char *const *at = (const void *)((const char *)base + s->at);
+
+	return *at ? *at : "";
+}
+
 bool setting_same(const struct setting *s, const void *a, const void *b)
 {
 	char x[64], y[64];
 
+	if (s->type == SETTING_SPEC)
+		return !strcmp(spec_at(s, a), spec_at(s, b));
 	if (s->type == SETTING_BIAS)
 		return sample_bias_same(
 			(const void *)((const char *)a + s->at), (const void *)((const char *)b + s->at));
@@ -325,6 +338,7 @@ void setting_text(const struct setting *s, const void *base, char *buf, size_t c
 	case SETTING_CHOICE:
 	case SETTING_TEXT:
 	case SETTING_FILE:
+	case SETTING_SPEC:
 		snprintf(buf, cap, "%s", *(const char *const *)at ? *(const char *const *)at : "");
 		break;
 	default: *buf = '\0';

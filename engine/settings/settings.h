@@ -29,8 +29,11 @@ enum setting_type {
 	SETTING_NUMBER, /* double, likewise: argument of a command; whole if step is 1 */
 	/* const char *: one of words, and points to it; NULL as its default: chosen by the machine */
 	SETTING_CHOICE,
-	SETTING_TEXT,  /* const char *, not copied */
-	SETTING_FILE,  /* const char *, not copied: the name of a file */
+	SETTING_TEXT, /* const char *, not copied */
+	SETTING_FILE, /* const char *, not copied: the name of a file */
+	/* const char *, kept for good: one of words, or a word up to its colon and any text; any other
+	 * value is the name of a file, of which it is what it has (settings_spec.c) */
+	SETTING_SPEC,
 	SETTING_STOPS, /* struct setting_stops: each value adds one; off: none */
 	SETTING_BIAS,  /* struct sample_bias: ID:BIAS,ID:BIAS …; off: none */
 	SETTING_TYPES,
@@ -105,6 +108,7 @@ struct setting {
 #define SETTING_C_CHOICE const char *
 #define SETTING_C_TEXT const char *
 #define SETTING_C_FILE const char *
+#define SETTING_C_SPEC const char *
 #define SETTING_C_STOPS struct setting_stops
 #define SETTING_C_BIAS struct sample_bias
 #define SETTING_FIELD(type, field, ...) SETTING_C_##type field;
@@ -178,6 +182,9 @@ struct sample_params sample_params_of(const struct ev_request *q);
 void sample_params_emit(const struct sample_params *p, struct ev_request *q);
 /* "temp 0.7, top-k 0, …, seed 5" */
 void sample_params_print(const struct sample_params *p, char *buf, size_t cap);
+/* settings_spec.c. Whether it is one, and no file's name. */
+bool setting_is_spec(const struct setting *s, const char *value);
+int setting_spec_read(const struct setting *s, const char *value, const char **out, struct err *e);
 /* settings_bias.c. Puts in one more; -1 with ERR_USAGE: it is out of range, there already, or too
  * many. */
 int sample_bias_add(struct sample_bias *b, int64_t id, double bias, struct err *e);

@@ -90,6 +90,7 @@ static void request_free(struct history_request *r)
 	free(r->user);
 	free(r->spec);
 	free(r->stop);
+	free(r->grammar);
 	free(r->why);
 }
 

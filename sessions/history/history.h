@@ -52,9 +52,10 @@ struct history_request {
 	int finish;         /* EV_FINISH_x, or -1: it had not ended */
 	int64_t forced_pos; /* fork: position of the token that the user forced, or -1 */
 	int32_t priority, deadline;
-	char *text, *user, *spec, *stop; /* as recorded; "" if absent */
-	char *why;                       /* details of `finish` */
-	char broken[96];                 /* "": complete */
+	int32_t bound_from; /* position of the first token that its grammar rules; 0: there is none */
+	char *text, *user, *spec, *stop, *grammar; /* as recorded; "" if absent */
+	char *why;                                 /* details of `finish` */
+	char broken[96];                           /* "": complete */
 };
 
 struct history_piece { /* what a token decodes to */

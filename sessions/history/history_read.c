@@ -147,8 +147,9 @@ static bool copy_texts(struct history_request *r, const struct ev_request *q)
 	r->user = copy_text(q->user);
 	r->stop = copy_text(q->stop);
 	r->spec = copy_text(q->spec);
+	r->grammar = copy_text(q->grammar);
 	r->why = strdup("");
-	return r->text && r->user && r->stop && r->spec && r->why;
+	return r->text && r->user && r->stop && r->spec && r->grammar && r->why;
 }
 
 static int on_request(struct history *h, int64_t seq, const struct ev_request *q, struct err *e)
@@ -172,7 +173,8 @@ static int on_request(struct history *h, int64_t seq, const struct ev_request *q
 		.max_tokens = q->max_tokens,
 		.forced_pos = -1,
 		.priority = in_range(q->priority, &answer_settings[ANSWER_AT_priority]),
-		.deadline = in_range(q->deadline, &answer_settings[ANSWER_AT_deadline]) };
+		.deadline = in_range(q->deadline, &answer_settings[ANSWER_AT_deadline]),
+		.bound_from = (int32_t)(q->bound_from > 0 ? clamp(q->bound_from, 1, INT32_MAX) : 0) };
 	if (!copy_prompt(h, r, q->prompt) || !copy_texts(r, q))
 		return no_memory(h, e);
 	if (q->n_prompt != r->n_prompt)

@@ -17,6 +17,7 @@
 	X(START, tokens, "tokens-and-sampling")                                                        \
 	X(START, kv_cache, "kv-cache")                                                                 \
 	X(START, prefill, "prefill-and-decode")                                                        \
+	X(START, grammar, "answers-of-a-form")                                                         \
 	X(BATCH, roofline, "roofline-and-batch")                                                       \
 	X(BATCH, paging, "paging")                                                                     \
 	X(BATCH, continuous, "continuous-batching")                                                    \

@@ -172,6 +172,8 @@ static int submit(
 		.params = r->params,
 		.sample = r->sample,
 		.text = "verify",
+		.grammar = r->grammar,
+		.bound_from = r->bound_from,
 		.n_prompt = r->row[job->first].pos };
 
 	if (r->kind == EV_REQUEST_KIND_score)

@@ -133,6 +133,8 @@ static int submit(struct rerun *w, int32_t which, struct err *e)
 		.params = h->params,
 		.sample = h->sample,
 		.text = "",
+		.grammar = h->grammar,
+		.bound_from = h->bound_from,
 		.user = *h->user ? h->user : NULL,
 		.priority = h->priority,
 		.deadline = h->deadline,

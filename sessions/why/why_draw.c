@@ -1,6 +1,7 @@
 /* why token, why reject: the sampler's stages, the sampling race, and the verification of drafts.
  * See why.h. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -111,6 +112,52 @@ static void say_bias(struct why *w, const struct drawn *t, const struct ev_candi
 		why_say(w, "  %-17s logit %9.4f   none for this token", "logit bias", after);
 }
 
+/* The second, and the last in the list. */
+static void say_grammar(struct why *w, const struct drawn *t)
+{
+	const struct ev_stage *g = &t->stage[EV_AT_GRAMMAR];
+	sqlite3_stmt *s;
+
+	if (t->n_stages <= EV_AT_GRAMMAR)
+		return;
+	why_say(w, "  %-17s %-15s   %u token%s allowed, which the model gave %.4f", "grammar",
+		g->left == 1 ? "no choice" : "", g->left, g->left == 1 ? "" : "s", (double)g->mass);
+	s = why_query(w, "SELECT stack FROM bound WHERE request = ?1 AND pos = ?2", t->request, t->pos);
+	if (why_row(w, &s)) {
+		const char *stack = (const char *)sqlite3_column_text(s, 0);
+
+		why_say(w, "  %-17s %s", "", stack && *stack ? stack : "the text may end here");
+		why_done(&s);
+	}
+}
+
+/* "it forbids this by rule `string`, after 2 bytes": a line of the column `forbidden`. */
+static void say_forbidden(struct why *w, const struct drawn *t, uint32_t id)
+{
+	sqlite3_stmt *s = why_query(
+		w, "SELECT forbidden FROM bound WHERE request = ?1 AND pos = ?2", t->request, t->pos);
+	const char *line;
+	char *rule;
+
+	if (!why_row(w, &s)) {
+		why_say(w, "the grammar forbids it");
+		return;
+	}
+	line = (const char *)sqlite3_column_text(s, 0);
+	while (line && *line && strtoll(line, &rule, 10) != (long long)id)
+		line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL;
+	if (line && *line) {
+		const long passed = strtol(rule, &rule, 10);
+
+		why_say(w, "the grammar forbids it: rule %.*s, after %ld byte%s",
+			(int)strcspn(rule + (*rule == ' '), "\n"), rule + (*rule == ' '), passed,
+			passed == 1 ? "" : "s");
+	} else {
+		why_say(w, "the grammar forbids it");
+	}
+	why_done(&s);
+}
+
 static void say_stages(struct why *w, const struct drawn *t)
 {
 	static const struct {
@@ -123,7 +170,10 @@ static void say_stages(struct why *w, const struct drawn *t)
 		if (t->candidate[i].id == t->id) {
 			why_say(w, "  %-17s logit %9.4f   p %.4f", "the model", (double)t->candidate[i].logit,
 				t->p);
-			say_bias(w, t, &t->candidate[i]);
+			if (t->n_stages != EV_AT_GRAMMAR + 1 ||
+				t->stage[EV_AT_BIAS].value != t->candidate[i].logit)
+				say_bias(w, t, &t->candidate[i]);
+			say_grammar(w, t);
 		}
 	for (int i = 0; i < t->n_stages && i < EV_N_STAGES; i++) {
 		const struct ev_stage *g = &t->stage[i];
@@ -161,7 +211,9 @@ static void say_race(struct why *w, const struct drawn *t)
 		wide = text_width(text, strlen(text), false);
 		fprintf(w->out, "  %s %s%*s p %.4f   ", won ? ">" : " ", text, wide < 24 ? 24 - wide : 0,
 			"", (double)c->p);
-		if (isnan(c->arrival) && c->cut != EV_CUT_kept)
+		if (c->cut == EV_CUT_grammar)
+			say_forbidden(w, t, c->id);
+		else if (isnan(c->arrival) && c->cut != EV_CUT_kept)
 			why_say(w, "cut by %s", cut_words(c->cut));
 		else if (isnan(c->arrival))
 			why_say(w, "%s", won && greedy ? "first" : "");

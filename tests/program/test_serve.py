@@ -524,9 +524,9 @@ def test_fields(s):
         status, answer, _ = s.ask("POST", path, body)
         return status, answer.get("error", {}).get("message", ""), answer.get("error", {}).get("param")
 
-    for name, value in (("guided_json", {"type": "object"}), ("guided_choice", ["yes", "no"]), ("guided_regex", "a*"), ("grammar", "root"),
-                        ("json_schema", {"type": "object"}), ("structured_outputs", {"choice": ["a"]}), ("format", "json"), ("min_tokens", 4),
-                        ("response_format", {"type": "json_object"}), ("prompt_logprobs", 1), ("mirostat", 2), ("web_search_options", {"a": 1}),
+    for name, value in (("guided_json", {"not": {"type": "object"}}), ("guided_choice", [1]), ("guided_regex", "(?=a)b"), ("grammar", "root"),
+                        ("json_schema", {"contains": {"type": "null"}}), ("structured_outputs", {"choice": []}), ("format", "xml"), ("min_tokens", 4),
+                        ("response_format", {"type": "json_schema"}), ("guided_grammar", "root ::= root"), ("prompt_logprobs", 1), ("mirostat", 2), ("web_search_options", {"a": 1}),
                         ("chat_template_kwargs", {"enable_thinking": False}), ("continue_final_message", True), ("add_generation_prompt", False),
                         ("enable_thinking", False), ("skip_special_tokens", False), ("typical_p", 0.5), ("top_logprobs", 2)):
         got = told(CHAT, {"messages": HELLO, name: value})
@@ -555,6 +555,37 @@ def test_fields(s):
         got = told(TEXT, text.encode() if isinstance(text, str) else text)
         check(f"{name}: refused", got[0] == 400 and words in got[1], got)
     check("a whole pair is a character", told(TEXT, body % "\\ud83d\\ude00 \\\\u0000")[0] == 200, told(TEXT, body % "\\ud83d\\ude00"))
+
+
+def test_grammar(s):
+    """Answers of a given form, in the words of each server that has a field for it."""
+    def text(path=TEXT, **fields):
+        status, told, _ = s.ask("POST", path, {"prompt": "It is", "max_tokens": 60, "seed": 5, **fields})
+        return told["choices"][0] if status == 200 else told
+    schema = {"type": "object", "properties": {"a": {"enum": ["x", "yz"]}, "n": {"type": "integer", "minimum": 3, "maximum": 5}},
+              "required": ["a", "n"], "additionalProperties": False}
+    for fields in ({"guided_json": schema}, {"guided_json": json.dumps(schema)}, {"json_schema": schema}, {"structured_outputs": {"json": schema}},
+                   {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": schema, "strict": True}}}, {"format": schema}):
+        got = text(**fields)
+        told = json.loads(got["text"])
+        check(f"{next(iter(fields))}: by the schema", told["a"] in ("x", "yz") and 3 <= told["n"] <= 5 and got["finish_reason"] == "stop", got)
+    for fields, form in (({"guided_choice": ["up", "down"]}, "up|down"), ({"guided_regex": "[a-c]{3}-\\d"}, "[a-c]{3}-[0-9]"),
+                         ({"regex": "z+y"}, "z+y"), ({"grammar": 'root ::= "q" [0-9]{2}'}, "q[0-9]{2}"), ({"ebnf": 'root ::= "v"'}, "v"),
+                         ({"structured_outputs": {"choice": ["a|b"]}}, "a[|]b")):
+        got = text(**fields)
+        check(f"{next(iter(fields))}: {got.get('text')}", re.fullmatch(form, got.get("text", "")) or got.get("finish_reason") == "length", got)
+    plain, again = text(guided_regex="[a-z ]{20}"), text(guided_regex="[a-z ]{20}")
+    check("the same seed gives the same text, bound", plain["text"] == again["text"] and plain["hash"] == again["hash"], (plain, again))
+    pieces = "".join(c["choices"][0]["text"] for c in s.stream(TEXT, prompt="It is", max_tokens=60, seed=5, guided_regex="[a-z ]{20}") if c["choices"])
+    check("and streamed", pieces == plain["text"], (pieces, plain))
+    many = s.post(TEXT, prompt="It is", max_tokens=60, n=4, guided_choice=["red", "green", "blue"])["choices"]
+    check("each of several", all(c["text"] in ("red", "green", "blue") for c in many), many)
+    refused = s.ask("POST", TEXT, {"prompt": "a", "guided_regex": "a", "grammar": "root ::= \"a\""})
+    check("one form alone", refused[0] == 400 and "another field" in refused[1]["error"]["message"], refused[1])
+    for name, value, words in (("grammar", "root ::= " + "(" * 60000, "parentheses"), ("guided_regex", "((a{0,900}){0,900}){0,900}b", "ambiguous"),
+                               ("json_schema", {"$ref": "#/$defs/none"}, "json_schema"), ("guided_json", {"type": "thing"}, "guided_json")):
+        status, told, _ = s.ask("POST", TEXT, {"prompt": "a", "max_tokens": 4, name: value})
+        check(f"hostile {name}: an error in words", status == 400 and words in told["error"]["message"], told)
 
 
 def test_seeds(s):
@@ -826,7 +857,7 @@ def main():
     subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), TINY], check=True)
     s = Server()
     try:
-        for test in (test_whole, test_texts, test_logprobs, test_top, test_bias, test_echo, test_streams, test_orders, test_refusals, test_fields, test_seeds, test_stops,
+        for test in (test_whole, test_texts, test_logprobs, test_top, test_bias, test_echo, test_streams, test_orders, test_refusals, test_fields, test_grammar, test_seeds, test_stops,
                      test_turn_ends, test_tokenize, test_models, test_pages, test_port, test_load, test_ways, test_gone):
             test(s)
     finally:

@@ -32,7 +32,9 @@ static void note_turn(struct engine *engine, void *arg)
 		.stop = setting_stops(&t->stop),
 		.user = *t->r->user ? t->r->user : NULL,
 		.priority = t->r->priority,
-		.deadline = t->r->deadline };
+		.deadline = t->r->deadline,
+		.grammar = t->r->grammar,
+		.bound_from = t->r->bound_from };
 	engine_note_answer(engine, &q, t->token, t->n - t->n_prompt, t->reason, EV_NULL_I, &n->err);
 }
 

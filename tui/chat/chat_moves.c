@@ -117,6 +117,7 @@ static int fill_fork(
 	out->parent = m->branch.request;
 	out->fork_pos = m->branch.pos;
 	out->forced = m->forced >= 0;
+	out->bound_from = open;
 	if (out->max_tokens) /* the limit is for the whole answer */
 		out->max_tokens -= m->n_ids - open;
 	if (c->settings.max_tokens && out->max_tokens < 1)

@@ -87,7 +87,7 @@ static void end_words(struct turn *n, const struct tl_request *r)
 		break;
 	case EV_FINISH_refused: words = "refused"; break;
 	case EV_FINISH_lost: words = "lost"; break;
-	case EV_FINISH_failed: words = "failed: the arithmetic gave a NaN"; break;
+	case EV_FINISH_failed: words = "failed"; break;
 	}
 	snprintf(
 		n->after, sizeof n->after, "%s%s%s", words, *words && *why ? ": " : "", *words ? why : "");

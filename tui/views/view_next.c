@@ -57,6 +57,17 @@ static const char *changed(char buf[VIEW_NUM * 2], const struct tl_request *r, c
 	return buf;
 }
 
+/* "grammar: 12 of 49,152 tokens · ", of one that a grammar rules */
+static void allowed(char *out, size_t cap, const struct timeline *t, const struct tl_token *k)
+{
+	const struct ev_stage *s = &k->stage[EV_AT_GRAMMAR];
+	char n[VIEW_NUM], all[VIEW_NUM];
+
+	if (k->staged && s->left > 0)
+		snprintf(out, cap, "grammar: %s of %s tokens · ", view_count(n, s->left),
+			view_count(all, t->n_vocab));
+}
+
 /* "1.42 bits before temp 0.7 · top-p 0.9 · race: first wins" */
 static void figure(char *out, size_t cap, const struct timeline *t, const struct tl_request *r,
 	const struct tl_token *k)
@@ -66,9 +77,11 @@ static void figure(char *out, size_t cap, const struct timeline *t, const struct
 	size_t n = 0;
 
 	out[0] = '\0';
+	allowed(out, cap, t, k);
+	n = strlen(out);
 	if (!isnan(k->entropy))
 		n += (size_t)snprintf(
-			out, cap, "%.2f bits%s · ", (double)k->entropy, changed(words, r, "before"));
+			out + n, cap - n, "%.2f bits%s · ", (double)k->entropy, changed(words, r, "before"));
 	if (t->attached.on) {
 		snprintf(out, cap, "%s",
 			k->source == EV_SOURCE_piece
@@ -98,22 +111,47 @@ static void figure(char *out, size_t cap, const struct timeline *t, const struct
 		by_rejection(t, k) ? "rejection sampling" : "exponential race: first wins");
 }
 
+/* What the model itself gave a candidate that its grammar forbids, which no draw gives anything. */
+static double own_p(const struct tl_token *k, const struct ev_candidate *it)
+{
+	for (int i = 0; i < k->n_candidates; i++)
+		if (k->candidate[i].id == (uint32_t)k->id)
+			return fmin(1, (double)k->p * exp((double)(it->logit - k->candidate[i].logit)));
+	return (double)NAN;
+}
+
 static const char *cut_words(uint32_t cut)
 {
 	static const char *const words[] = { "", "cut by top-k", "cut by top-p", "cut by min-p",
-		"not the first", "" };
+		"not the first", "", "forbidden" };
 	_Static_assert(sizeof words / sizeof *words == EV_N_cut, "a word for each code");
 
 	return words[cut < EV_N_cut ? cut : 0];
 }
 
-static void draw_race(
-	struct pen *p, const struct next_columns *c, int y, const struct ev_candidate *k, bool won)
+/* The rule of the grammar that forbids it, where there is room. */
+static void draw_rule(struct pen *p, const struct next_columns *c, int y,
+	const struct ev_candidate *k, const struct tl_bound *b)
+{
+	char rule[RACE_W + 1] = "";
+	int pass;
+
+	if (!b || !tl_bound_rule(b, k->id, rule, sizeof rule - 2, &pass))
+		snprintf(rule, sizeof rule, "forbidden");
+	view_put_right(p, c->race, y, INK_REJECTED, "%s %s", glyph(p->c, GLYPH_CROSS), rule);
+}
+
+static void draw_race(struct pen *p, const struct next_columns *c, int y,
+	const struct ev_candidate *k, const struct tl_bound *b, bool won)
 {
 	enum ink ink = won ? INK_BRIGHT : INK_DIM;
 
 	if (!c->race)
 		return;
+	if (k->cut == EV_CUT_grammar) {
+		draw_rule(p, c, y, k, b);
+		return;
+	}
 	if (k->cut != EV_CUT_kept && !won)
 		view_put_right(p, c->race, y, INK_DIM, "%s", cut_words(k->cut));
 	else if (!isnan(k->arrival) && fabsf(k->arrival) < 1000)
@@ -130,6 +168,7 @@ static void draw_candidate(struct pen *p, const struct timeline *t, const struct
 	const struct ev_candidate *it = &k->candidate[i];
 	bool won = it->id == (uint32_t)k->id;
 	bool cut = it->cut != EV_CUT_kept && it->cut != EV_CUT_unknown && !won;
+	const double share = it->cut == EV_CUT_grammar ? own_p(k, it) : (double)it->p;
 	struct pen in = *p;
 
 	in.ink = cut ? INK_DIM : won ? INK_BRIGHT : INK_TEXT;
@@ -137,13 +176,13 @@ static void draw_candidate(struct pen *p, const struct timeline *t, const struct
 	view_put_token(&in, 0, y, c->text_w, t, it->id <= INT32_MAX ? (int32_t)it->id : -1);
 	in.attr = 0;
 	in.ink = cut ? INK_DIM : INK_TEXT;
-	if (!isnan(it->p))
-		pen_printf(&in, c->p, y, it->p >= 0.005f || it->p == 0 ? "%.2f" : "<.01", (double)it->p);
+	if (!isnan(share))
+		pen_printf(&in, c->p, y, share >= 0.005 || share == 0 ? "%.2f" : "<.01", share);
 	in.ink = cut ? INK_BAR_CUT : (uint8_t)view_ink(r->id);
-	view_bar(&in, c->bar, y, c->bar_w, (double)it->p);
+	view_bar(&in, c->bar, y, c->bar_w, share);
 	if (c->logit && fabsf(it->logit) < 10000)
 		view_put_right(p, c->logit, y, INK_DIM, "%.2f", (double)it->logit);
-	draw_race(p, c, y, it, won);
+	draw_race(p, c, y, it, timeline_bound(t, r->id, k->pos), won);
 }
 
 static void draw_heads(
@@ -163,6 +202,24 @@ static void draw_heads(
 		view_put_right(p, c->logit, y, INK_DIM, "logit");
 	if (c->race && !reported)
 		view_put_right(p, c->race, y, INK_DIM, "arrival");
+}
+
+/* What the grammar says here, in up to two lines. Returns how many. */
+static int draw_grammar(struct pen *p, const struct timeline *t, const struct tl_request *r,
+	const struct tl_token *k, int y)
+{
+	const struct tl_bound *b = timeline_bound(t, r->id, k->pos);
+
+	if (!b || !k->staged)
+		return 0;
+	view_put(p, 0, y, INK_DIM, "grammar");
+	view_put(p, NOTE_W, y, INK_TEXT, "%s%s", b->stack[0] ? b->stack : "the text may end here",
+		b->forced ? " · no choice" : "");
+	view_put(p, 0, y + 1, INK_DIM, "it allows");
+	view_put(p, NOTE_W, y + 1, INK_TEXT, "what the model gave %.1f %% · found in %.0f us%s",
+		(double)k->stage[EV_AT_GRAMMAR].mass * 100, (double)b->ns / 1e3,
+		b->known ? ", known before" : "");
+	return 2;
 }
 
 /* Below the race, where there is room: the position, and what happened to the other candidates. */
@@ -186,6 +243,7 @@ static void draw_notes(struct pen *p, const struct timeline *t, const struct tl_
 		view_put(p, x, y++, INK_TEXT, "p %.4f in the model's own distribution; %.4f in the draw",
 			(double)k->p, (double)k->p_draw);
 	}
+	y += draw_grammar(p, t, r, k, y);
 	view_put(p, 0, y, INK_DIM, "logits");
 	if (t->attached.on)
 		view_put(p, x, y++, INK_TEXT, "unknown: the server does not tell them");

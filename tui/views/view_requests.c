@@ -21,7 +21,7 @@ int view_requests_indent(const struct timeline *t)
 const char *view_requests_state(const struct timeline *t, const struct tl_request *r, char *buf)
 {
 	static const char *const ends[] = { "done", "token limit", "stop string", "context full",
-		"stopped", "refused", "failed", "pruned", "ended", "lost" };
+		"stopped", "refused", "failed", "pruned", "ended", "lost", "whole" };
 	_Static_assert(sizeof ends / sizeof *ends == EV_N_finish, "a word for each code");
 	const struct tl_step *last = timeline_last_step(t);
 

@@ -10,7 +10,7 @@
 #include "tui/views/views.h"
 
 enum {
-	N_ROWS = 9,
+	N_ROWS = 10,
 	ROW_W = 200,
 	BARS_FROM_W = 100,
 	BARS_W = 30,
@@ -115,9 +115,26 @@ static void row_logit(
 	}
 }
 
-static bool is_biased(const struct tl_token *k)
+static bool is_bound(const struct tl_token *k)
 {
-	return k->stage[EV_AT_BIAS].left > 0;
+	return k->stage[EV_AT_GRAMMAR].left > 0;
+}
+
+/* Where there is a grammar alone, the stage of the bias is there all the same. */
+static bool is_biased(const struct tl_request *r, const struct tl_token *k)
+{
+	return k->stage[EV_AT_BIAS].left > 0 && (!is_bound(k) || r->n_bias > 0);
+}
+
+static void row_grammar(struct row *w, const struct timeline *t, const struct tl_token *k)
+{
+	const struct ev_stage *s = &k->stage[EV_AT_GRAMMAR];
+	char n[VIEW_NUM], all[VIEW_NUM];
+
+	SAY(w->label, "grammar");
+	SAY(w->value, s->left == 1 ? "forced" : "allowed");
+	SAY(w->words, "%s of %s left, %.1f %% of the mass", view_count(n, s->left),
+		view_count(all, t->n_vocab), (double)s->mass * 100);
 }
 
 static void row_bias(struct row *w, const struct tl_token *k)
@@ -138,9 +155,9 @@ static void row_penalties(struct row *w, const struct ev_request *q, const struc
 {
 	const struct ev_candidate *own = candidate_of(k, (uint32_t)k->id);
 	double after = (double)k->stage[STAGE_PENALTIES].value;
-	double before = is_biased(k) ? (double)k->stage[EV_AT_BIAS].value
-					: own        ? (double)own->logit
-								 : (double)NAN;
+	double before = k->stage[EV_AT_BIAS].left > 0 ? (double)k->stage[EV_AT_BIAS].value
+					: own                         ? (double)own->logit
+												  : (double)NAN;
 	double by = after - before;
 	bool set = view_penalised(q);
 
@@ -308,8 +325,10 @@ static int make_rows(
 	for (int i = 0; i < N_ROWS; i++)
 		w[i] = (struct row){ .ink = INK_BRIGHT, .left = (double)NAN };
 	row_logit(&w[n++], t, q, k);
-	if (k->staged && is_biased(k))
+	if (k->staged && is_biased(r, k))
 		row_bias(&w[n++], k);
+	if (k->staged && is_bound(k))
+		row_grammar(&w[n++], t, k);
 	first = n;
 	if (k->staged) {
 		row_penalties(&w[n++], q, k);

@@ -153,7 +153,7 @@ static int kept_pages(const struct timeline *t, const struct tl_request *r)
 static void state_words(char *out, size_t cap, const struct timeline *t, const struct node *n)
 {
 	static const char *const ends[] = { "done", "limit", "stop string", "context full", "stopped",
-		"refused", "failed", "pruned", "ended", "lost" };
+		"refused", "failed", "pruned", "ended", "lost", "whole" };
 	_Static_assert(sizeof ends / sizeof *ends == EV_N_finish, "a word for each code");
 	const struct tl_request *r = timeline_request(t, n->b.request);
 	int64_t given = pages_given(t, n);

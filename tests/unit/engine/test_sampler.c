@@ -28,8 +28,15 @@ struct plain {
 	float logit; /* of the winner, penalised */
 };
 
+static uint64_t allowed[MOST / 64];
+static bool is_bound; /* whether `allowed` counts */
 static float row[MOST];
 static struct plain plain;
+
+static bool is_allowed(int32_t id)
+{
+	return !is_bound || (allowed[id / 64] >> (id % 64) & 1);
+}
 
 static int by_rank(const void *va, const void *vb)
 {
@@ -106,11 +113,15 @@ static void plain_pick(struct plain *r, const float *l, int32_t n, const struct 
 	for (int32_t i = 0; i < n; i++) {
 		float y = plain_penalty(l[i], p, history, n_history, i) * factor;
 
-		r->t[i] = (struct plain_token){ .y = y, .id = i, .cut = EV_CUT_kept, .arrival = NAN };
+		r->t[i] = (struct plain_token){ .y = is_allowed(i) ? y : -INFINITY,
+			.id = i,
+			.cut = is_allowed(i) ? EV_CUT_kept : EV_CUT_grammar,
+			.arrival = NAN };
 	}
 	qsort(r->t, (size_t)n, sizeof *r->t, by_rank);
 	for (int32_t i = 0; i < n; i++)
-		r->t[i].mass = k_mass(k_exp(k_logit_depth(r->t[i].y, r->t[0].y)));
+		r->t[i].mass =
+			is_allowed(r->t[i].id) ? k_mass(k_exp(k_logit_depth(r->t[i].y, r->t[0].y))) : 0;
 	plain_stage(r, STAGE_PENALTIES, n, 0, n, 0);
 	plain_stage(r, STAGE_TEMPERATURE, n, EV_CUT_greedy, greedy ? 1 : n, 0);
 	plain_stage(r, STAGE_TOP_K, n, EV_CUT_top_k, p->top_k > 0 && !greedy ? p->top_k : n, 0);
@@ -145,10 +156,20 @@ static float share(uint64_t mass, float weight, uint64_t all)
 	return mass ? (float)((double)weight / ((double)all * 0x1p-40)) : 0.0f;
 }
 
+static float allowed_mass(const float *l, int32_t n, const struct k_logit_stats *raw)
+{
+	uint64_t mass = 0;
+
+	for (int32_t i = 0; i < n; i++)
+		mass += is_allowed(i) ? k_mass(k_exp(k_logit_depth(l[i], raw->max))) : 0;
+	return (float)((double)mass / (double)raw->mass);
+}
+
 static void check_result(struct sampler *s, const struct sample_result *got,
 	const struct plain *want, const float *l, int32_t n, const struct sample_params *p)
 {
-	int32_t rank = 0, n_best = n < SAMPLE_CANDIDATES ? n : SAMPLE_CANDIDATES;
+	const int32_t may = want->left[STAGE_PENALTIES];
+	int32_t rank = 0, n_best = may < SAMPLE_CANDIDATES ? may : SAMPLE_CANDIDATES;
 	const struct plain_token *w;
 	struct k_logit_stats raw = stats_of(l, n);
 	float draft_p, draft_arrival, top = want->t[0].y;
@@ -167,8 +188,14 @@ static void check_result(struct sampler *s, const struct sample_result *got,
 		assert_true(got->stage[i].mass == (float)((double)want->mass[i] / (double)before));
 	}
 	assert_true(got->stage[STAGE_PENALTIES].value == want->logit);
-	assert_int_equal(got->n_stages, p->logit_bias.n ? EV_MOST_STAGES : EV_N_STAGES);
-	if (p->logit_bias.n) {
+	assert_int_equal(got->n_stages, is_bound          ? EV_MOST_STAGES
+									: p->logit_bias.n ? EV_AT_BIAS + 1
+													  : EV_N_STAGES);
+	if (is_bound) {
+		assert_int_equal(got->stage[EV_AT_GRAMMAR].left, may);
+		assert_true(got->stage[EV_AT_GRAMMAR].mass == allowed_mass(l, n, &raw));
+	}
+	if (p->logit_bias.n || is_bound) {
 		assert_int_equal(got->stage[EV_AT_BIAS].left, n);
 		assert_true(got->stage[EV_AT_BIAS].value == plain_bias(l[got->id], p, got->id));
 	}
@@ -283,6 +310,28 @@ static void make_params(struct sample_params *p, int32_t vocab)
 	p->presence_penalty = next() % 2 ? 0.0f : -0.4f;
 }
 
+/* In every other round few, half or most tokens are allowed: none without a finite logit, as a
+ * grammar would find it, and one at least. */
+static int32_t make_allowed(int32_t n, int round)
+{
+	const uint32_t density = next() % 3, some = next() % (uint32_t)n;
+	int32_t count = 0;
+
+	memset(allowed, 0, sizeof allowed);
+	for (int32_t i = 0; i < n; i++) {
+		const bool is = (uint32_t)i == some || (density == 0      ? next() % 64 == 0
+												   : density == 1 ? next() % 2
+																  : next() % 64 != 0);
+
+		if (is && row[i] > -INFINITY && row[i] < INFINITY) {
+			allowed[i / 64] |= UINT64_C(1) << (i % 64);
+			count++;
+		}
+	}
+	is_bound = round % 2 && count;
+	return count;
+}
+
 static void try_vocab(int32_t n, int rounds)
 {
 	struct sampler *s;
@@ -303,6 +352,10 @@ static void try_vocab(int32_t n, int rounds)
 		make_row(row, n, round % 9);
 		make_params(&p, n);
 		stats = stats_of(row, n);
+		const int32_t n_allowed = make_allowed(n, round / 2);
+
+		if (is_bound)
+			sampler_allow(s, allowed, n_allowed);
 		plain_pick(&plain, row, n, &p, history, n_history, key);
 		s->pass = round & 1 ? &k_draw_scalar : k_draw_passes();
 		sampler_pick(s, row, &stats, &p, history, n_history, key, &got);
@@ -310,6 +363,7 @@ static void try_vocab(int32_t n, int rounds)
 		check_top(s, &got, &plain, n, 1 + (int32_t)(next() % SAMPLE_TOP));
 	}
 	sampler_close(s);
+	is_bound = false;
 }
 
 static void test_against_plain(void **state)

@@ -1,0 +1,258 @@
+/* See constraint.h. */
+#include "engine/grammar/constraint.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "engine/grammar/readers.h"
+
+/* States and stacks that a shared automaton may have gathered before the next request of its
+ * grammar gets one of its own, so that it never fills. */
+enum { GATHERED_STATES = AUTOMATON_MOST_STATES / 4, GATHERED_FRAMES = AUTOMATON_MOST_FRAMES / 4 };
+enum { KEPT = 4 }; /* grammars that nobody uses now, and that are kept for the next request */
+
+/* ---- grammars ---- */
+
+static void json(struct grammar *g, const char *text, size_t size)
+{
+	(void)text;
+	(void)size;
+	json_read(g);
+}
+
+static const struct scheme {
+	const char *name;
+	void (*read)(struct grammar *g, const char *text, size_t size);
+} schemes[] = {
+	{ "json", json },
+	{ "schema:", schema_read },
+	{ "regex:", regex_read },
+	{ "choice:", choice_read },
+	{ "gbnf:", gbnf_read },
+};
+
+static const struct scheme *scheme_of(const char *spec)
+{
+	for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+		const size_t n = strlen(schemes[i].name);
+
+		if (!strncmp(spec, schemes[i].name, n) && (schemes[i].name[n - 1] == ':' || !spec[n]))
+			return &schemes[i];
+	}
+	return NULL;
+}
+
+static int compile(const char *spec, struct program *out, struct err *e)
+{
+	const struct scheme *s = scheme_of(spec);
+	struct grammar g = { 0 };
+	struct err why = { 0 };
+	const char *text = s ? spec + strlen(s->name) : "";
+	int rc;
+
+	if (!s)
+		return err_set(
+			e, ERR_USAGE, "grammar %.40s: json, schema:, regex:, choice: or gbnf: is needed", spec);
+	if (strlen(text) > GRAMMAR_MOST_TEXT)
+		return err_set(e, ERR_USAGE, "grammar: it is longer than %d bytes", GRAMMAR_MOST_TEXT);
+	s->read(&g, text, strlen(text));
+	rc = grammar_compile(&g, out, &why);
+	grammar_free(&g);
+	return rc ? err_set(e, why.code, "grammar: %s", why.text) : 0;
+}
+
+int constraint_check(const char *spec, struct err *e)
+{
+	struct program p;
+
+	if (compile(spec, &p, e))
+		return -1;
+	program_free(&p);
+	return 0;
+}
+
+/* ---- those that are open ---- */
+
+static int spell(struct constraints *c, const struct tokenizer *t, struct err *e)
+{
+	const int32_t vocab = tokenizer_n_vocab(t);
+	struct gguf_text *text = calloc((size_t)vocab, sizeof *text);
+	int rc;
+
+	c->end = calloc((size_t)vocab, sizeof *c->end);
+	if (!text || !c->end) {
+		free(text);
+		return err_set(e, ERR_MEMORY, "no memory for the grammar's tokens");
+	}
+	for (int32_t i = 0; i < vocab; i++) {
+		if (tokenizer_is_end(t, i))
+			c->end[c->n_ends++] = i;
+		else if (!tokenizer_is_special(t, i))
+			text[i] = tokenizer_bytes(t, i);
+	}
+	rc = spell_open(&c->spell, text, vocab, e);
+	free(text);
+	c->spelled = !rc;
+	return rc;
+}
+
+static void close_one(struct constraint *k)
+{
+	masks_close(&k->masks);
+	automaton_close(&k->automaton);
+	free(k->spec);
+	free(k);
+}
+
+static int open_one(struct constraints *c, const char *spec, struct constraint **out, struct err *e)
+{
+	struct constraint *k = calloc(1, sizeof *k);
+	struct program p = { 0 };
+	int rc = -1;
+
+	if (!k || !(k->spec = strdup(spec)))
+		err_set(e, ERR_MEMORY, "no memory for a grammar");
+	else if (!compile(spec, &p, e) && !automaton_open(&k->automaton, &p, e))
+		rc = masks_open(&k->masks, &c->spell, c->end, c->n_ends, &k->automaton, e);
+	program_free(&p);
+	if (rc && k)
+		close_one(k);
+	*out = rc ? NULL : k;
+	return rc;
+}
+
+/* Drops those that nobody uses, but for the newest. */
+static void thin_out(struct constraints *c)
+{
+	int32_t idle = 0;
+
+	for (struct constraint **at = &c->open; *at;) {
+		struct constraint *k = *at;
+
+		if (k->users || ++idle <= KEPT) {
+			at = &k->next;
+			continue;
+		}
+		*at = k->next;
+		close_one(k);
+	}
+}
+
+static bool is_fresh(const struct constraint *k)
+{
+	return !k->automaton.failed && k->automaton.n_states < GATHERED_STATES &&
+		   k->automaton.n_frames < GATHERED_FRAMES;
+}
+
+/* An open one of this spec, or a new one. */
+static int get(struct constraints *c, const struct tokenizer *t, const char *spec,
+	struct constraint **out, struct err *e)
+{
+	if (!c->spelled && spell(c, t, e))
+		return -1;
+	for (struct constraint *k = c->open; k; k = k->next)
+		if (!strcmp(k->spec, spec) && is_fresh(k)) {
+			*out = k;
+			return 0;
+		}
+	if (open_one(c, spec, out, e))
+		return -1;
+	(*out)->next = c->open;
+	c->open = *out;
+	return 0;
+}
+
+int bound_open(struct bound **out, struct constraints *c, const struct tokenizer *t,
+	const char *spec, int32_t from, struct err *e)
+{
+	struct bound *b = calloc(1, sizeof *b);
+
+	*out = NULL;
+	if (!b)
+		return err_set(e, ERR_MEMORY, "no memory for a grammar");
+	if (get(c, t, spec, &b->constraint, e)) {
+		free(b);
+		return -1;
+	}
+	b->constraint->users++;
+	b->home = c;
+	b->from = from;
+	b->at = -1;
+	*out = b;
+	return 0;
+}
+
+void bound_close(struct bound *b)
+{
+	if (!b)
+		return;
+	b->constraint->users--;
+	thin_out(b->home);
+	free(b);
+}
+
+void constraints_close(struct constraints *c)
+{
+	for (struct constraint *k = c->open, *next; k; k = next) {
+		next = k->next;
+		close_one(k);
+	}
+	spell_close(&c->spell);
+	free(c->end);
+	*c = (struct constraints){ 0 };
+}
+
+/* ---- what a request asks ---- */
+
+int32_t bound_next(const struct bound *b, int32_t state, int32_t id)
+{
+	return masks_next(&b->constraint->masks, state, id);
+}
+
+int32_t bound_state(struct bound *b, const int32_t *ids, int32_t n)
+{
+	if (b->at < b->from || b->at > n) { /* it went back */
+		b->at = b->from;
+		b->state = b->constraint->automaton.start;
+	}
+	for (; b->at < n; b->at++)
+		b->state = bound_next(b, b->state, ids[b->at]);
+	return b->state;
+}
+
+const struct mask *bound_mask(struct bound *b, int32_t state, const char **why)
+{
+	struct masks *masks = &b->constraint->masks;
+	const int64_t start = now_ns(), made = masks->made;
+	const struct mask *m = mask_of(masks, state);
+
+	b->ns += now_ns() - start;
+	b->made += masks->made - made;
+
+	if (m && m->n)
+		return m;
+	*why = b->constraint->automaton.failed ? b->constraint->automaton.failed
+		   : state < 0                     ? "the text so far does not follow the grammar"
+		   : m                             ? "no token of the vocabulary follows the grammar here"
+										   : "no memory for what the grammar allows";
+	return NULL;
+}
+
+int32_t bound_forbids(const struct bound *b, int32_t state, int32_t id, const char **rule)
+{
+	struct automaton *a = &b->constraint->automaton;
+	const struct spell *s = b->constraint->masks.spell;
+	int32_t n = 0;
+
+	*rule = automaton_rule(a, state);
+	for (; n < s->size[id]; n++) {
+		state = automaton_next(a, state, s->bytes[id][n]);
+		if (state == STATE_DEAD)
+			return n;
+		if (*automaton_rule(a, state))
+			*rule = automaton_rule(a, state);
+	}
+	return n;
+}

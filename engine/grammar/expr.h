@@ -1,0 +1,122 @@
+/* What readers of GBNF, regular expressions and JSON schemas build: rules, each an expression over
+ * bytes. grammar_compile() (program.c) makes of it what the automaton runs.
+ *
+ * An expression is a number; EXPR_FAILED stands for one that could not be built, and whatever is
+ * built of it is EXPR_FAILED, too: readers check once, at their end, and the error is in the
+ * grammar. Nothing here recurses deeper than what readers allow (GRAMMAR_NESTING).
+ * Thread: the grammar's owner. */
+#ifndef CUTAWAY_ENGINE_GRAMMAR_EXPR_H
+#define CUTAWAY_ENGINE_GRAMMAR_EXPR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum {
+	GRAMMAR_NESTING = 200,       /* parentheses, schemas inside schemas */
+	GRAMMAR_MOST_EXPRS = 400000, /* what a text of an allowed size may grow to */
+	GRAMMAR_MOST_RULES = 20000,
+	GRAMMAR_MOST_REPEAT = 1000000,
+	GRAMMAR_MOST_TEXT = 1 << 20, /* bytes of a grammar's text */
+};
+
+struct byte_set {
+	uint64_t word[4];
+};
+
+enum expr_kind {
+	EXPR_EMPTY,  /* the empty text */
+	EXPR_NEVER,  /* nothing, not even the empty text */
+	EXPR_SET,    /* one byte of set a */
+	EXPR_THEN,   /* a, then b */
+	EXPR_OR,     /* a or b */
+	EXPR_REPEAT, /* a, `least` to `most` times; most -1: without end */
+	EXPR_RULE,   /* rule a */
+};
+enum { EXPR_FAILED = -1 };
+
+struct expr {
+	enum expr_kind kind;
+	int32_t a, b, least, most;
+};
+
+struct rule {
+	char *name;    /* for people: of the grammar's text, or what it stands for ("string") */
+	int32_t expr;  /* EXPR_FAILED: not defined yet */
+	uint32_t hash; /* of the name */
+};
+
+struct grammar {
+	struct expr *expr;
+	int32_t n_exprs, cap_exprs;
+	struct byte_set *set;
+	int32_t n_sets, cap_sets;
+	struct rule *rule; /* [0] is the root */
+	int32_t n_rules, cap_rules;
+	struct err err; /* the first error */
+};
+
+static inline void byte_add(struct byte_set *s, int from, int to)
+{
+	for (int b = from; b <= to; b++)
+		s->word[b / 64] |= UINT64_C(1) << (b % 64);
+}
+
+static inline bool byte_has(const struct byte_set *s, int b)
+{
+	return s->word[b / 64] >> (b % 64) & 1;
+}
+
+void grammar_free(struct grammar *g);
+/* Notes the first error; returns EXPR_FAILED. */
+int32_t grammar_fail(struct grammar *g, enum err_code code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+int32_t expr_empty(struct grammar *g);
+int32_t expr_never(struct grammar *g);
+int32_t expr_set(struct grammar *g, const struct byte_set *s);
+/* The bytes, one after the other. */
+int32_t expr_text(struct grammar *g, const void *bytes, size_t size);
+/* Chains are cheapest where a is what was built so far. Nothing of EXPR_NEVER is left in them. */
+int32_t expr_then(struct grammar *g, int32_t a, int32_t b);
+int32_t expr_or(struct grammar *g, int32_t a, int32_t b);
+int32_t expr_repeat(struct grammar *g, int32_t a, int32_t least, int32_t most);
+int32_t expr_maybe(struct grammar *g, int32_t a);
+int32_t expr_rule(struct grammar *g, int32_t rule);
+/* The code points from … to in UTF-8, without surrogates. */
+int32_t expr_points(struct grammar *g, uint32_t from, uint32_t to);
+
+/* A new rule, not defined yet; name is copied. EXPR_FAILED: too many, or no memory. */
+int32_t rule_new(struct grammar *g, const char *name, size_t size);
+/* The rule of this name, or -1. */
+int32_t rule_find(const struct grammar *g, const char *name, size_t size);
+
+/* Texts of which an answer is one, or (but) none: then any text of `others`, one expression for a
+ * character that begins or goes on it. Shared beginnings are shared. */
+struct word {
+	const char *text;
+	size_t size;
+};
+/* Sorts and thins out the words. */
+int32_t expr_words(struct grammar *g, struct word *w, int32_t n);
+
+/* A set of code points: ranges that neither overlap nor touch, ascending. */
+struct point_range {
+	uint32_t from, to;
+};
+struct points {
+	struct point_range *range;
+	int32_t n, cap;
+};
+enum { POINTS_LAST = 0x10ffff };
+/* False: no memory. */
+bool points_add(struct points *p, uint32_t from, uint32_t to);
+bool points_invert(struct points *p);
+bool points_without(struct points *p, uint32_t from, uint32_t to);
+bool points_have(const struct points *p, uint32_t c);
+void points_free(struct points *p);
+int32_t expr_of_points(struct grammar *g, const struct points *p);
+
+#endif

@@ -1,0 +1,216 @@
+/* See mask.h. */
+#include "engine/grammar/mask.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+enum { WORTH_ASKING = 64 }; /* tokens below a node, from which it pays to ask whether all pass */
+
+static size_t mask_words(const struct masks *m)
+{
+	return ((size_t)m->spell->vocab + 63) / 64;
+}
+
+int masks_open(struct masks *m, const struct spell *s, const int32_t *end, int32_t n_ends,
+	struct automaton *a, struct err *e)
+{
+	*m = (struct masks){ .spell = s, .end = end, .n_ends = n_ends, .automaton = a };
+	m->most = (int32_t)(MASKS_BYTES / (mask_words(m) * sizeof(uint64_t)));
+	m->most = m->most < 16 ? 16 : m->most > 4096 ? 4096 : m->most;
+	m->mask = calloc((size_t)m->most, sizeof *m->mask);
+	m->way = calloc((size_t)s->deepest + 2, sizeof *m->way);
+	if (m->mask && m->way)
+		return 0;
+	masks_close(m);
+	return err_set(e, ERR_MEMORY, "no memory for the grammar's tokens");
+}
+
+void masks_close(struct masks *m)
+{
+	for (int32_t i = 0; i < m->n; i++)
+		free(m->mask[i].word);
+	free(m->mask);
+	free(m->of_state);
+	free(m->stride);
+	free(m->way);
+	*m = (struct masks){ 0 };
+}
+
+/* ---- the walk ---- */
+
+/* The state to which all bytes of a kind lead, or STATE_DEAD. */
+static void by_kind(struct automaton *a, int32_t state, int32_t to[SPELL_KINDS])
+{
+	bool met[SPELL_KINDS] = { false };
+
+	for (int b = 0; b < 256; b++) {
+		const int kind = spell_kind((unsigned char)b);
+		const int32_t next = automaton_next(a, state, (unsigned char)b);
+
+		to[kind] = !met[kind] || to[kind] == next ? next : STATE_DEAD;
+		met[kind] = true;
+	}
+	for (int kind = 0; kind < SPELL_KINDS; kind++)
+		to[kind] = met[kind] ? to[kind] : STATE_DEAD;
+}
+
+/* NULL: no memory. */
+static const struct stride *stride_of(struct masks *m, int32_t state)
+{
+	const int32_t had = m->n_strides;
+	int32_t to[SPELL_KINDS];
+	struct stride *s;
+
+	if (state >= had) {
+		if (!ARRAY_ROOM(m->stride, m->n_strides, m->automaton->n_states))
+			return NULL;
+		memset(m->stride + had, 0, (size_t)(m->n_strides - had) * sizeof *m->stride);
+	}
+	s = &m->stride[state];
+	if (s->known)
+		return s;
+	by_kind(m->automaton, state, to);
+	*s = (struct stride){ .known = true, .next = STATE_DEAD };
+	for (int kind = 0; kind < SPELL_KINDS; kind++) /* letters come first */
+		s->next = s->next == STATE_DEAD ? to[kind] : s->next;
+	for (int kind = 0; s->next != STATE_DEAD && kind < SPELL_KINDS; kind++)
+		s->kinds |= (uint64_t)(to[kind] == s->next) << kind;
+	return s;
+}
+
+static void allow(const struct spell *s, int32_t first, int32_t end, struct mask *out)
+{
+	for (int32_t i = first; i < end; i++)
+		out->word[s->token[i] / 64] |= UINT64_C(1) << (s->token[i] % 64);
+	out->n += end - first;
+}
+
+/* Whether all tokens below a node pass: stride by stride, as far as the longest reaches. */
+static bool all_pass(struct masks *m, const struct spell_node *n, int32_t state)
+{
+	if (n->end - n->first < WORTH_ASKING)
+		return false;
+	for (int32_t i = 0; i < n->reach; i++) {
+		const struct stride *s = stride_of(m, state);
+
+		if (!s || (n->kinds & ~s->kinds))
+			return false;
+		if (s->next == state)
+			return true;
+		state = s->next;
+	}
+	return true;
+}
+
+static void walk(struct masks *m, int32_t state, struct mask *out)
+{
+	const struct spell *s = m->spell;
+	struct automaton *a = m->automaton;
+	const int64_t most = a->work + MASK_WORK;
+
+	m->way[0] = state;
+	for (int32_t i = 0; i < s->n_nodes && !a->failed;) {
+		const struct spell_node *n = &s->node[i];
+		const int32_t before = m->way[n->depth];
+		int32_t after;
+
+		if (all_pass(m, n, before)) {
+			allow(s, n->first, n->end, out);
+			i = n->skip;
+			continue;
+		}
+		after = automaton_next(a, before, n->byte);
+		if (after == STATE_DEAD) {
+			i = n->skip;
+			continue;
+		}
+		allow(s, n->first, n->first + n->n, out);
+		m->way[n->depth + 1] = after;
+		i++;
+		if (a->work > most)
+			automaton_fail(
+				a, "the grammar is too ambiguous: what it allows takes too long to find");
+	}
+}
+
+/* ---- what is kept ---- */
+
+/* A free mask, or that which was not asked for the longest. */
+static struct mask *place(struct masks *m)
+{
+	struct mask *oldest = &m->mask[0];
+
+	if (m->n < m->most) {
+		struct mask *new = &m->mask[m->n];
+
+		new->word = malloc(mask_words(m) * sizeof *new->word);
+		new->state = -1;
+		m->n += new->word != NULL;
+		return new->word ? new : NULL;
+	}
+	for (int32_t i = 1; i < m->n; i++)
+		if (m->mask[i].used < oldest->used)
+			oldest = &m->mask[i];
+	m->of_state[oldest->state] = -1;
+	return oldest;
+}
+
+/* Room for the states that there are by now: as many as their own table. */
+static bool room(struct masks *m)
+{
+	const int32_t had = m->n_of_state;
+
+	if (!ARRAY_ROOM(m->of_state, m->n_of_state, m->automaton->n_states))
+		return false;
+	for (int32_t i = had; i < m->n_of_state; i++)
+		m->of_state[i] = -1;
+	return true;
+}
+
+static int32_t only_of(const struct masks *m, const struct mask *k)
+{
+	if (k->n == 1)
+		for (size_t i = 0; i < mask_words(m); i++)
+			if (k->word[i])
+				return (int32_t)(i * 64) + __builtin_ctzll(k->word[i]);
+	return -1;
+}
+
+const struct mask *mask_of(struct masks *m, int32_t state)
+{
+	struct automaton *a = m->automaton;
+	struct mask *k;
+
+	if (state < 0 || a->failed || !room(m))
+		return NULL;
+	if (m->of_state[state] >= 0) {
+		k = &m->mask[m->of_state[state]];
+		k->used = ++m->clock;
+		return k;
+	}
+	k = place(m);
+	if (!k)
+		return NULL;
+	memset(k->word, 0, mask_words(m) * sizeof *k->word);
+	*k = (struct mask){ .word = k->word, .state = state, .used = ++m->clock };
+	m->of_state[state] = (int32_t)(k - m->mask);
+	m->made++;
+	walk(m, state, k);
+	for (int32_t i = 0; i < m->n_ends && a->state[state].ends; i++, k->n++)
+		k->word[m->end[i] / 64] |= UINT64_C(1) << (m->end[i] % 64);
+	k->only = only_of(m, k);
+	return a->failed ? NULL : k;
+}
+
+int32_t masks_next(struct masks *m, int32_t state, int32_t id)
+{
+	const struct spell *s = m->spell;
+
+	if (id < 0 || id >= s->vocab || !s->size[id])
+		return STATE_DEAD;
+	for (int32_t i = 0; i < s->size[id] && state >= 0; i++)
+		state = automaton_next(m->automaton, state, s->bytes[id][i]);
+	return state;
+}

@@ -1,0 +1,36 @@
+/* What reads a grammar's text. Each makes rules of *g, of which [0] is the root; what is wrong is
+ * in g->err (ERR_USAGE: what, where, what is supported). Nothing is taken in silence: what a reader
+ * does not know, it refuses, so that an answer is never bound less than was asked.
+ * Texts are untrusted: GRAMMAR_MOST_* bound time and memory. Thread: any one. */
+#ifndef CUTAWAY_ENGINE_GRAMMAR_READERS_H
+#define CUTAWAY_ENGINE_GRAMMAR_READERS_H
+
+#include "engine/grammar/expr.h"
+
+/* How code points are written in the answer: in UTF-8 (expr_of_points), or inside a JSON string. */
+typedef int32_t points_writer(struct grammar *g, const struct points *p);
+
+/* GBNF, as llama.cpp has it (grammars/README.md there): NAME ::= alternatives of literals, [sets],
+ * (groups), names, with ? * + {n,m}; # comments. The root is the rule "root". */
+void gbnf_read(struct grammar *g, const char *text, size_t size);
+
+/* A regular expression of ECMA-262 (as JSON Schema has it), over code points: alternatives,
+ * (groups), (?:groups), [sets], . \d \w \s \b-less escapes, ^ and $ at the ends of alternatives of
+ * the whole, ? * + {n,m} (lazy ones alike). No look-around, back-references or word boundaries.
+ * search: it may match anywhere between ^ and $, as a JSON schema's pattern does; else it is the
+ * whole text, as guided_regex is. Returns an expression. */
+int32_t regex_expr(
+	struct grammar *g, const char *text, size_t size, bool search, points_writer *write);
+/* The whole answer. */
+void regex_read(struct grammar *g, const char *text, size_t size);
+
+/* A JSON array of texts, or an object of texts: the answer is one of them. */
+void choice_read(struct grammar *g, const char *text, size_t size);
+
+/* A JSON schema (draft 2020-12): see docs/constraints.md for what is supported. {} or true: any
+ * JSON value. */
+void schema_read(struct grammar *g, const char *text, size_t size);
+/* Any JSON object (OpenAI's json_object). */
+void json_read(struct grammar *g);
+
+#endif

@@ -1,0 +1,354 @@
+/* JSON schemas: the document, its rules. See readers.h and schema_impl.h. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/text.h"
+#include "engine/grammar/schema_impl.h"
+
+/* ---- errors ---- */
+
+/* The way to `at` as a JSON pointer; false: it is not below `of`. */
+static bool find_path(const cJSON *of, const cJSON *at, char *path, size_t used, size_t cap)
+{
+	const cJSON *one;
+	int i = 0;
+
+	if (of == at)
+		return true;
+	cJSON_ArrayForEach(one, of)
+	{
+		int n = cJSON_IsArray(of) ? snprintf(path + used, cap - used, "/%d", i++)
+								  : snprintf(path + used, cap - used, "/%s", one->string);
+
+		if (find_path(one, at, path, used + (size_t)n < cap ? used + (size_t)n : cap - 1, cap))
+			return true;
+		path[used] = 0;
+	}
+	return false;
+}
+
+int32_t schema_fail(struct schema *s, const cJSON *at, const char *fmt, ...)
+{
+	char path[200] = "", what[240];
+	va_list args;
+
+	if (s->g->err.code)
+		return EXPR_FAILED;
+	va_start(args, fmt);
+	vsnprintf(what, sizeof what, fmt, args);
+	va_end(args);
+	find_path(s->doc, at, path, 0, sizeof path);
+	for (char *c = path; *c; c++)
+		*c = (char)((unsigned char)*c < ' ' ? '?' : *c);
+	return grammar_fail(s->g, ERR_USAGE, "schema: %s%s%s", path, *path ? ": " : "", what);
+}
+
+bool schema_works(struct schema *s, int64_t n)
+{
+	s->work += n;
+	if (s->work > SCHEMA_WORK)
+		grammar_fail(s->g, ERR_USAGE,
+			"schema: it takes too much work to read: it is too large, or "
+			"too many of its parts apply to one another");
+	return !s->g->err.code;
+}
+
+/* ---- rules ---- */
+
+static const char *type_name(int types)
+{
+	static const char *const name[] = { "null", "boolean", "object", "array", "string", "integer" };
+
+	for (int i = 0; i < 6; i++)
+		if (types == 1 << i)
+			return name[i];
+	return types == TYPE_NUMBER ? "number" : "value";
+}
+
+static int32_t of_types(struct schema *s, const struct demand *d, int types)
+{
+	struct grammar *g = s->g;
+	int32_t all = expr_never(g);
+
+	if (types & TYPE_OBJECT)
+		all = expr_or(g, all, schema_object(s, d));
+	if (types & TYPE_ARRAY)
+		all = expr_or(g, all, schema_array(s, d));
+	if (types & TYPE_STRING)
+		all = expr_or(g, all, schema_string(s, d));
+	if (types & TYPE_INTEGER)
+		all = expr_or(g, all, schema_numbers(s, d, !(types & TYPE_FRACTION)));
+	if (types & TYPE_BOOLEAN)
+		all = expr_or(g, all, expr_or(g, expr_text(g, "true", 4), expr_text(g, "false", 5)));
+	return types & TYPE_NULL ? expr_or(g, all, expr_text(g, "null", 4)) : all;
+}
+
+/* Branches of anyOf or oneOf, each with the rest of the demand. */
+static int32_t of_branches(
+	struct schema *s, const struct demand *d, int32_t at, const cJSON *list, bool one)
+{
+	const int n = cJSON_GetArraySize(list);
+	struct demand *branch = calloc((size_t)n + 1, sizeof *branch);
+	const cJSON *schema = list->child;
+	int32_t all = branch ? expr_never(s->g) : grammar_fail(s->g, ERR_MEMORY, "no memory");
+
+	for (int i = 0; branch && i < n; i++, schema = schema->next) {
+		demand_copy(s, &branch[i], d, 0);
+		if (s->g->err.code)
+			break;
+		branch[i].part[at].used |= one ? USED_ONE_OF : USED_ANY_OF;
+		demand_add(s, &branch[i], schema, at);
+		for (int k = 0; one && k < i && !s->g->err.code; k++)
+			if (!demands_differ(s, &branch[k], &branch[i], 0))
+				schema_fail(s, d->part[at].schema,
+					"`oneOf`: one value may satisfy branches %d and %d; give them different "
+					"types, or "
+					"a required property with a different const each, or use anyOf",
+					k, i);
+	}
+	for (int i = 0; branch && i < n; i++)
+		all =
+			expr_or(s->g, all, schema_value(s, &branch[i], type_name(demand_types(s, &branch[i]))));
+	free(branch);
+	return s->g->err.code ? EXPR_FAILED : all;
+}
+
+static int32_t body(struct schema *s, const struct demand *d)
+{
+	const int types = demand_types(s, d);
+	bool is_const;
+
+	for (int32_t i = 0; i < d->n; i++)
+		if (!(d->part[i].used & USED_ENUM) && schema_enum_of(s, &d->part[i], &is_const))
+			return schema_enum(s, d);
+	for (int32_t i = 0; i < d->n; i++)
+		schema_refuse(s, &d->part[i], types);
+	for (int32_t i = 0; i < d->n; i++)
+		for (int one = 0; one < 2; one++) {
+			const char *name = one ? "oneOf" : "anyOf";
+			const cJSON *list = d->part[i].used & (one ? USED_ONE_OF : USED_ANY_OF)
+									? NULL
+									: schema_member(s, d->part[i].schema, name);
+
+			if (list && !cJSON_IsArray(list))
+				return schema_fail(s, d->part[i].schema, "`%s` must be a list of schemas", name);
+			if (list)
+				return of_branches(s, d, i, list, one);
+		}
+	return s->g->err.code ? EXPR_FAILED : of_types(s, d, types);
+}
+
+/* ---- equal demands ---- */
+
+static int by_key(const void *a, const void *b)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The parts that ask for something; schemas lie apart by more than what is used may say. */
+static bool make_key(struct schema *s, struct made *m)
+{
+	m->key = calloc((size_t)m->demand.n + 1, sizeof *m->key);
+	if (!m->key) {
+		grammar_fail(s->g, ERR_MEMORY, "no memory");
+		return false;
+	}
+	for (int32_t i = 0; i < m->demand.n; i++)
+		if (schema_asks(s, &m->demand.part[i]))
+			m->key[m->n_key++] =
+				(uint64_t)(uintptr_t)m->demand.part[i].schema | m->demand.part[i].used;
+	qsort(m->key, (size_t)m->n_key, sizeof *m->key, by_key);
+	m->hash = 1;
+	for (int32_t i = 0; i < m->n_key; i++)
+		m->hash = (m->hash ^ (uint32_t)(m->key[i] ^ m->key[i] >> 32)) * 0x9e3779b1u;
+	m->hash ^= m->hash >> 15;
+	return !s->g->err.code;
+}
+
+static int32_t find_made(const struct schema *s, const struct made *m)
+{
+	int32_t i = s->bucket[m->hash % SCHEMA_BUCKETS];
+
+	while (i >= 0 && (s->made[i].hash != m->hash || s->made[i].n_key != m->n_key ||
+						 memcmp(s->made[i].key, m->key, (size_t)m->n_key * sizeof *m->key)))
+		i = s->made[i].next;
+	return i;
+}
+
+static void made_free(struct made *m)
+{
+	demand_free(&m->demand);
+	free(m->key);
+}
+
+/* At most 40 bytes, and no half of a character. */
+static size_t name_size(const char *name)
+{
+	size_t n = strnlen(name, 40);
+
+	while (name[n] && n && ((unsigned char)name[n] & 0xc0) == 0x80)
+		n--;
+	return n;
+}
+
+/* Its own name; of a definition, which many may refer to, that of the definition. */
+static const char *name_of(struct schema *s, const struct made *m, const char *name)
+{
+	const struct demand *d = &m->demand;
+
+	if (!m->n_key)
+		return "value";
+	for (int32_t i = d->n - 1; i > 0; i--)
+		if (d->part[i].schema->string && schema_asks(s, &d->part[i]))
+			return d->part[i].schema->string;
+	return name && *name ? name : type_name(demand_types(s, d));
+}
+
+int32_t schema_value(struct schema *s, struct demand *d, const char *name)
+{
+	struct made m = { .demand = *d, .rule = -1 };
+	int32_t same = -1;
+
+	*d = (struct demand){ 0 };
+	if (s->g->err.code || m.demand.never || !make_key(s, &m)) {
+		made_free(&m);
+		return s->g->err.code ? EXPR_FAILED : expr_never(s->g);
+	}
+	same = find_made(s, &m);
+	if (same < 0) {
+		const char *its = name_of(s, &m, name);
+
+		m.rule = rule_new(s->g, its, name_size(its));
+		if (m.rule >= 0 && !ARRAY_ROOM(s->made, s->cap_made, s->n_made + 1))
+			m.rule = grammar_fail(s->g, ERR_MEMORY, "no memory");
+	}
+	if (same >= 0 || m.rule < 0) {
+		made_free(&m);
+		return same >= 0 ? expr_rule(s->g, s->made[same].rule) : EXPR_FAILED;
+	}
+	m.next = s->bucket[m.hash % SCHEMA_BUCKETS];
+	s->bucket[m.hash % SCHEMA_BUCKETS] = s->n_made;
+	s->made[s->n_made++] = m;
+	return expr_rule(s->g, m.rule);
+}
+
+void schema_rules(struct schema *s, struct demand *d)
+{
+	int32_t root;
+
+	for (int i = 0; i < SCHEMA_BUCKETS; i++)
+		s->bucket[i] = -1;
+	root = rule_new(s->g, "root", 4);
+	json_exprs(s);
+	if (root >= 0 && !s->g->err.code) {
+		const int32_t x = schema_value(s, d, "root");
+
+		s->g->rule[root].expr = x;
+	}
+	demand_free(d);
+	for (int32_t i = 0; i < s->n_made && !s->g->err.code; i++) {
+		/* a copy: rules that this one needs move the array */
+		const struct demand one = s->made[i].demand;
+		int32_t x;
+
+		s->rule = s->g->rule[s->made[i].rule].name;
+		x = body(s, &one);
+
+		s->g->rule[s->made[i].rule].expr = x;
+	}
+	for (int32_t i = 0; i < s->n_made; i++)
+		made_free(&s->made[i]);
+	free(s->made);
+	if (s->pattern)
+		automaton_close(&s->keys_of_pattern);
+}
+
+/* ---- the document ---- */
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp((*(const cJSON *const *)a)->string, (*(const cJSON *const *)b)->string);
+}
+
+/* Which of two members of one name counts depends on who reads it. */
+static void refuse_duplicates(struct schema *s, const cJSON *of)
+{
+	const int n = cJSON_IsObject(of) ? cJSON_GetArraySize(of) : 0;
+	const cJSON **member = n > 1 ? malloc((size_t)n * sizeof *member) : NULL, *one;
+	int i = 0;
+
+	cJSON_ArrayForEach(one, of)
+	{
+		if (member)
+			member[i++] = one;
+		refuse_duplicates(s, one);
+	}
+	if (member)
+		qsort(member, (size_t)n, sizeof *member, by_name);
+	else if (n > 1)
+		grammar_fail(s->g, ERR_MEMORY, "no memory");
+	for (i = 1; member && i < n; i++)
+		if (!strcmp(member[i - 1]->string, member[i]->string))
+			schema_fail(s, of, "it has two members \"%.60s\"", member[i]->string);
+	free(member);
+}
+
+/* A zero byte, written as such or escaped: cJSON would end the string there. */
+static bool has_zero(const char *text, size_t size)
+{
+	for (size_t i = 0; i < size; i++) {
+		if (!text[i] || (text[i] == '\\' && size - i >= 6 && !memcmp(text + i + 1, "u0000", 5)))
+			return true;
+		i += text[i] == '\\';
+	}
+	return false;
+}
+
+static cJSON *parse(struct grammar *g, const char *text, size_t size)
+{
+	const char *end = text;
+	cJSON *doc;
+
+	if (size > GRAMMAR_MOST_TEXT || has_zero(text, size) || !text_is_utf8(text, size)) {
+		grammar_fail(g, ERR_USAGE, "schema: it has %s",
+			size > GRAMMAR_MOST_TEXT ? "more than a megabyte" : "a zero byte or no valid UTF-8");
+		return NULL;
+	}
+	doc = cJSON_ParseWithLengthOpts(text, size, &end, false);
+	while (doc && end < text + size && strchr(" \t\r\n", *end))
+		end++;
+	if (doc && end == text + size)
+		return doc;
+	cJSON_Delete(doc);
+	grammar_fail(g, ERR_USAGE, "schema: it is no JSON, or nests too deeply, at byte %zu of %zu",
+		(size_t)(end - text), size);
+	return NULL;
+}
+
+void schema_read(struct grammar *g, const char *text, size_t size)
+{
+	cJSON *doc = size ? parse(g, text, size) : cJSON_CreateTrue(),
+		  *keys = cJSON_Parse("{\"type\":\"string\"}");
+	struct schema s = { .g = g, .doc = doc, .keys = keys };
+	struct demand d = { 0 };
+
+	if (doc && keys) {
+		refuse_duplicates(&s, doc);
+		demand_add(&s, &d, doc, -1);
+		schema_rules(&s, &d);
+	} else {
+		grammar_fail(g, ERR_MEMORY, "no memory");
+	}
+	cJSON_Delete(doc);
+	cJSON_Delete(keys);
+}
+
+void json_read(struct grammar *g)
+{
+	schema_read(g, "{\"type\":\"object\"}", 17);
+}

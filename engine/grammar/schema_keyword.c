@@ -1,0 +1,152 @@
+/* Keywords of a schema: what of it asks for something, and what of that no grammar is made of. See
+ * schema_impl.h. */
+#include <string.h>
+
+#include "engine/grammar/schema_impl.h"
+
+const cJSON *schema_member(struct schema *s, const cJSON *of, const char *name)
+{
+	const cJSON *one;
+	int64_t n = 1;
+
+	if (!cJSON_IsObject(of))
+		return NULL;
+	for (one = of->child; one && strcmp(one->string, name); one = one->next)
+		n++;
+	return schema_works(s, n) ? one : NULL;
+}
+
+bool schema_number(struct schema *s, const cJSON *of, const char *name, double *x)
+{
+	const cJSON *n = schema_member(s, of, name);
+
+	if (n && !cJSON_IsNumber(n))
+		schema_fail(s, of, "`%s` must be a number", name);
+	if (!n || s->g->err.code)
+		return false;
+	*x = n->valuedouble;
+	return true;
+}
+
+int64_t schema_count(
+	struct schema *s, const struct demand *d, const char *name, int sign, int64_t none)
+{
+	int64_t most = none;
+	bool any = false;
+
+	for (int32_t i = 0; i < d->n; i++) {
+		double x;
+		int64_t n;
+
+		if (!schema_number(s, d->part[i].schema, name, &x))
+			continue;
+		if (x < 0 || x != (double)(int64_t)(x < 1e15 ? x : 1e15)) {
+			schema_fail(s, d->part[i].schema, "`%s` must be a whole number from 0 to 1e15", name);
+			return none;
+		}
+		n = (int64_t)x;
+		most = !any || (sign > 0 ? n > most : n < most) ? n : most;
+		any = true;
+	}
+	return most;
+}
+
+static const struct {
+	const char *name;
+	int types;                               /* that it is about */
+	int used;                                /* once these are used up it asks for nothing */
+	enum { TAKEN, OPEN_ALONE, REFUSED } how; /* OPEN_ALONE: what asks for nothing */
+} keyword[] = {
+	{ "type", TYPE_ANY, USED_TYPE, TAKEN },
+	{ "enum", TYPE_ANY, USED_ENUM, TAKEN },
+	{ "const", TYPE_ANY, USED_ENUM, TAKEN },
+	{ "anyOf", TYPE_ANY, USED_ANY_OF, TAKEN },
+	{ "oneOf", TYPE_ANY, USED_ONE_OF, TAKEN },
+	{ "properties", TYPE_OBJECT, 0, TAKEN },
+	{ "required", TYPE_OBJECT, 0, TAKEN },
+	{ "additionalProperties", TYPE_OBJECT, 0, TAKEN },
+	{ "patternProperties", TYPE_OBJECT, 0, TAKEN },
+	{ "minProperties", TYPE_OBJECT, 0, TAKEN },
+	{ "maxProperties", TYPE_OBJECT, 0, TAKEN },
+	{ "dependentRequired", TYPE_OBJECT, 0, TAKEN },
+	{ "items", TYPE_ARRAY, 0, TAKEN },
+	{ "prefixItems", TYPE_ARRAY, 0, TAKEN },
+	{ "minItems", TYPE_ARRAY, 0, TAKEN },
+	{ "maxItems", TYPE_ARRAY, 0, TAKEN },
+	{ "uniqueItems", TYPE_ARRAY, 0, TAKEN },
+	{ "minLength", TYPE_STRING, 0, TAKEN },
+	{ "maxLength", TYPE_STRING, 0, TAKEN },
+	{ "pattern", TYPE_STRING, 0, TAKEN },
+	{ "format", TYPE_STRING, 0, TAKEN },
+	{ "minimum", TYPE_NUMBER, 0, TAKEN },
+	{ "maximum", TYPE_NUMBER, 0, TAKEN },
+	{ "exclusiveMinimum", TYPE_NUMBER, 0, TAKEN },
+	{ "exclusiveMaximum", TYPE_NUMBER, 0, TAKEN },
+	{ "multipleOf", TYPE_NUMBER, 0, TAKEN },
+	{ "not", TYPE_ANY, 0, REFUSED },
+	{ "then", TYPE_ANY, 0, OPEN_ALONE },
+	{ "else", TYPE_ANY, 0, OPEN_ALONE },
+	{ "$dynamicRef", TYPE_ANY, 0, REFUSED },
+	{ "$recursiveRef", TYPE_ANY, 0, REFUSED },
+	{ "contains", TYPE_ARRAY, 0, REFUSED },
+	{ "additionalItems", TYPE_ARRAY, 0, OPEN_ALONE },
+	{ "unevaluatedItems", TYPE_ARRAY, 0, TAKEN },
+	{ "propertyNames", TYPE_OBJECT, 0, TAKEN },
+	{ "dependentSchemas", TYPE_OBJECT, 0, OPEN_ALONE },
+	{ "dependencies", TYPE_OBJECT, 0, OPEN_ALONE },
+	{ "unevaluatedProperties", TYPE_OBJECT, 0, TAKEN },
+};
+enum { KEYWORDS = sizeof keyword / sizeof *keyword };
+
+static int keyword_number(const char *name)
+{
+	for (int i = 0; i < KEYWORDS; i++)
+		if (!strcmp(keyword[i].name, name))
+			return i;
+	return -1;
+}
+
+bool schema_asks(struct schema *s, const struct part *p)
+{
+	const cJSON *one;
+
+	cJSON_ArrayForEach(one, p->schema)
+	{
+		const int k = keyword_number(one->string);
+
+		if (!schema_works(s, 4) ||
+			(k >= 0 && (!keyword[k].used || (keyword[k].used & ~(int)p->used))))
+			return true;
+	}
+	return false;
+}
+
+bool schema_is_open(struct schema *s, const cJSON *schema)
+{
+	const struct part p = { .schema = schema };
+
+	return cJSON_IsTrue(schema) || (cJSON_IsObject(schema) && !schema_member(s, schema, "$ref") &&
+									   !schema_member(s, schema, "allOf") && !schema_asks(s, &p));
+}
+
+void schema_refuse(struct schema *s, const struct part *p, int types)
+{
+	const bool when = schema_member(s, p->schema, "if");
+	const cJSON *one;
+
+	cJSON_ArrayForEach(one, p->schema)
+	{
+		const int k = keyword_number(one->string);
+
+		if (k < 0 || keyword[k].how == TAKEN || !(keyword[k].types & types))
+			continue;
+		if ((!strcmp(one->string, "then") || !strcmp(one->string, "else")) && !when)
+			continue;
+		if (strncmp(one->string, "depend", 6)
+				? keyword[k].how == OPEN_ALONE && schema_is_open(s, one)
+				: !one->child)
+			continue;
+		if (strcmp(one->string, "not") || !cJSON_IsFalse(one))
+			schema_fail(s, p->schema, "`%s` is not supported", one->string);
+	}
+}

@@ -1,0 +1,63 @@
+/* Part of the timeline: what grammars allowed. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fold/timeline_fold.h"
+
+static void cut_to_lines(char *text)
+{
+	char *end = strrchr(text, '\n');
+
+	*(end ? end + 1 : text) = '\0';
+}
+
+bool tl_fold_bound(struct timeline *t, const struct event *ev)
+{
+	const struct ev_bound *e = &ev->u.bound;
+	struct tl_bound *to;
+
+	if (e->request < 1 || e->pos < 0 || e->allowed < 0)
+		return false;
+	if (t->n_bounds == TL_BOUNDS) {
+		t->n_bounds /= 2;
+		memmove(t->bound, t->bound + t->n_bounds, (size_t)t->n_bounds * sizeof *t->bound);
+	}
+	to = tl_add(t, &t->bound, &t->n_bounds, &t->cap_bounds, sizeof *to);
+	if (!to)
+		return true;
+	*to = (struct tl_bound){ .request = e->request,
+		.pos = e->pos,
+		.allowed = e->allowed,
+		.depth = e->depth,
+		.ns = e->ns,
+		.forced = e->forced == 1,
+		.known = e->known == 1 };
+	tl_copy_span(to->stack, sizeof to->stack, e->stack);
+	tl_copy_span(to->forbidden, sizeof to->forbidden, e->forbidden);
+	cut_to_lines(to->forbidden);
+	return true;
+}
+
+const struct tl_bound *timeline_bound(const struct timeline *t, int64_t request, int64_t pos)
+{
+	for (int32_t i = t->n_bounds; i-- > 0;)
+		if (t->bound[i].request == request && t->bound[i].pos == pos)
+			return &t->bound[i];
+	return NULL;
+}
+
+bool tl_bound_rule(const struct tl_bound *b, int64_t id, char *rule, int size, int *pass)
+{
+	for (const char *line = b->forbidden; *line; line = strchr(line, '\n') + 1) {
+		char *at;
+
+		if (strtoll(line, &at, 10) != id)
+			continue;
+		*pass = (int)strtol(at, &at, 10);
+		at += *at == ' ';
+		snprintf(rule, (size_t)size, "%.*s", (int)strcspn(at, "\n"), at);
+		return true;
+	}
+	return false;
+}

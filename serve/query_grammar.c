@@ -1,0 +1,156 @@
+/* What an answer is bound to, in the words of those who defined a field for it: each becomes a spec
+ * of engine/grammar/constraint.h, or is refused with what is wrong. */
+#include "serve/serve_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/grammar/constraint.h"
+
+enum value { TEXT_OF, JSON_OF, FLAG_OF };
+
+static const struct form {
+	const char *name;
+	enum value value; /* JSON_OF: a schema or list, as JSON or as a text that is */
+	const char *scheme;
+} fields[] = {
+	{ "guided_json", JSON_OF, "schema:" },
+	{ "guided_regex", TEXT_OF, "regex:" },
+	{ "guided_choice", JSON_OF, "choice:" },
+	{ "guided_grammar", TEXT_OF, "gbnf:" },
+	{ "guided_json_object", FLAG_OF, "json" },
+	{ "grammar", TEXT_OF, "gbnf:" },
+	{ "json_schema", JSON_OF, "schema:" },
+	{ "regex", TEXT_OF, "regex:" },
+	{ "ebnf", TEXT_OF, "gbnf:" },
+}, structured[] = {
+	{ "json", JSON_OF, "schema:" },
+	{ "regex", TEXT_OF, "regex:" },
+	{ "choice", JSON_OF, "choice:" },
+	{ "grammar", TEXT_OF, "gbnf:" },
+	{ "json_object", FLAG_OF, "json" },
+};
+enum {
+	N_FIELDS = sizeof fields / sizeof *fields,
+	N_STRUCTURED = sizeof structured / sizeof *structured
+};
+
+/* ---- specs ---- */
+
+static int bind_to(
+	struct query *a, const char *field, const char *scheme, const char *text, struct err *e)
+{
+	struct err why = { 0 };
+	size_t size;
+
+	if (a->grammar)
+		return err_set(e, ERR_USAGE, "%s: another field binds the answer already", field);
+	size = strlen(scheme) + strlen(text) + 1;
+	a->grammar = malloc(size);
+	if (!a->grammar)
+		return err_set(e, ERR_MEMORY, "no memory for a grammar");
+	snprintf(a->grammar, size, "%s%s", scheme, text);
+	a->set.grammar = a->grammar;
+	if (a->kind == QUERY_SCORE || a->kind == QUERY_PIN)
+		return err_set(e, ERR_USAGE, "%s: there is no answer here", field);
+	if (a->ignore_end)
+		return err_set(
+			e, ERR_USAGE, "%s: it says where the answer ends: not with ignore_eos", field);
+	if (constraint_check(a->grammar, &why)) /* whose words begin with the option */
+		return err_set(e, why.code, "%s%s", field, why.text + strcspn(why.text, ":"));
+	return 0;
+}
+
+static int bind_json(
+	struct query *a, const char *field, const char *scheme, const cJSON *v, struct err *e)
+{
+	char *text;
+	int rc;
+
+	if (cJSON_IsString(v))
+		return bind_to(a, field, scheme, v->valuestring, e);
+	text = cJSON_PrintUnformatted(v);
+	rc = text ? bind_to(a, field, scheme, text, e)
+			  : err_set(e, ERR_MEMORY, "no memory for a grammar");
+	cJSON_free(text);
+	return rc;
+}
+
+static int bind_form(
+	struct query *a, const char *field, const struct form *f, const cJSON *v, struct err *e)
+{
+	switch (f->value) {
+	case TEXT_OF:
+		return cJSON_IsString(v) ? bind_to(a, field, f->scheme, v->valuestring, e)
+								 : err_set(e, ERR_USAGE, "%s: a text is needed", field);
+	case FLAG_OF:
+		return cJSON_IsTrue(v) ? bind_to(a, field, f->scheme, "", e)
+							   : err_set(e, ERR_USAGE, "%s: true or false is needed", field);
+	default: return bind_json(a, field, f->scheme, v, e);
+	}
+}
+
+static int bind_fields(
+	struct query *a, const cJSON *o, const char *of, const struct form *form, int n, struct err *e)
+{
+	char name[64];
+
+	for (int i = 0; i < n; i++) {
+		const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, form[i].name);
+
+		snprintf(name, sizeof name, "%s%s%s", of ? of : "", of ? "." : "", form[i].name);
+		/* an empty schema allows any JSON: an object of nothing is something here */
+		if (v && !cJSON_IsNull(v) && !cJSON_IsFalse(v) &&
+			!(cJSON_IsString(v) && !*v->valuestring) && bind_form(a, name, &form[i], v, e))
+			return -1;
+	}
+	return 0;
+}
+
+/* ---- fields of a form of their own ---- */
+
+/* {"type": "json_schema", "json_schema": {"name": …, "schema": {…}}} of OpenAI; json_object, which
+ * llama-server lets have a schema, too. */
+static int read_response_format(struct query *a, const cJSON *v, struct err *e)
+{
+	static const char name[] = "response_format";
+	const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(v, "type"));
+	const cJSON *held = cJSON_GetObjectItemCaseSensitive(v, "json_schema");
+	const cJSON *schema = cJSON_GetObjectItemCaseSensitive(held ? held : v, "schema");
+
+	if (!v || cJSON_IsNull(v) || (type && !strcmp(type, "text")))
+		return 0;
+	if (type && !strcmp(type, "json_object"))
+		return schema ? bind_json(a, name, "schema:", schema, e) : bind_to(a, name, "json", "", e);
+	if (!type || strcmp(type, "json_schema") != 0)
+		return err_set(e, ERR_USAGE,
+			"%s: its type is text, json_object or json_schema (the schema in json_schema.schema)",
+			name);
+	return schema ? bind_json(a, name, "schema:", schema, e)
+				  : err_set(e, ERR_USAGE, "%s: json_schema.schema is missing", name);
+}
+
+/* ollama: "json", or a schema */
+static int read_format(struct query *a, const cJSON *v, struct err *e)
+{
+	if (cJSON_IsString(v) && !strcmp(v->valuestring, "json"))
+		return bind_to(a, "format", "json", "", e);
+	if (cJSON_IsObject(v))
+		return bind_json(a, "format", "schema:", v, e);
+	return !v || cJSON_IsNull(v) || (cJSON_IsString(v) && !*v->valuestring)
+			   ? 0
+			   : err_set(e, ERR_USAGE, "format: \"json\" or a schema is needed");
+}
+
+int query_grammar(struct query *a, const cJSON *o, struct err *e)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, "structured_outputs");
+
+	return read_response_format(a, cJSON_GetObjectItemCaseSensitive(o, "response_format"), e) ||
+				   read_format(a, cJSON_GetObjectItemCaseSensitive(o, "format"), e) ||
+				   bind_fields(a, o, NULL, fields, N_FIELDS, e) ||
+				   bind_fields(a, v, "structured_outputs", structured, N_STRUCTURED, e)
+			   ? -1
+			   : 0;
+}
