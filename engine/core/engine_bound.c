@@ -35,7 +35,7 @@ int engine_bind(struct engine *e, const struct engine_request *q, const struct r
 	if (q->ignore_end)
 		return err_set(
 			err, ERR_USAGE, "grammar: it says where the answer ends: not with ignore_eos");
-	if (from < 0 || from > r->n_ids)
+	if (from < 0 || from > r->n_ids + 1)
 		return err_set(err, ERR_USAGE, "grammar: from position %d of %d tokens", from, r->n_ids);
 	return bound_open(&r->bound, &e->constraints, e->tokenizer, q->grammar, from, err);
 }

@@ -21,8 +21,8 @@ struct certify {
 	const struct certify_options *o;
 	struct axes axes;
 	struct workload work[N_TEXTS];
-	/* sampled, and greedy for the rule's axis; by cache format; n = 0: not run */
-	struct row_trace base[2][K_N_CACHES][N_TEXTS];
+	/* n = 0: not run; base_of() */
+	struct row_trace base[2][2][K_N_CACHES][N_TEXTS];
 	struct row_trace row_trace; /* of the case under way */
 	certify_grid tries;
 	struct mixed_list list;
@@ -144,11 +144,22 @@ static bool compare(
 
 /* ---- one case ---- */
 
-static int run_base(struct certify *c, enum text_size size, bool greedy, int format, struct err *e)
+/* What other draws, other rows or another text give must be compared with its like. */
+static struct row_trace *base_of(
+	struct certify *c, const struct certify_plan *p, enum text_size size)
 {
-	const int choice[N_AXES] = { [AXIS_RULE] = greedy, [AXIS_CACHE] = format };
+	return &c->base[p->choice[AXIS_RULE] != 0][p->choice[AXIS_GRAMMAR]][p->choice[AXIS_CACHE]]
+				   [size];
+}
+
+static int run_base(
+	struct certify *c, const struct certify_plan *of, enum text_size size, struct err *e)
+{
+	const int choice[N_AXES] = { [AXIS_RULE] = of->choice[AXIS_RULE] != 0,
+		[AXIS_GRAMMAR] = of->choice[AXIS_GRAMMAR],
+		[AXIS_CACHE] = of->choice[AXIS_CACHE] };
 	struct certify_plan p = plan_case(&c->axes, c->work, choice, size, false);
-	struct row_trace *base = &c->base[greedy][format][size];
+	struct row_trace *base = base_of(c, of, size);
 	struct evidence ev;
 	int32_t want = plan_scored(&p) + p.work.n_generated;
 	double begin = now();
@@ -161,7 +172,7 @@ static int run_base(struct certify *c, enum text_size size, bool greedy, int for
 	if (base->n != want)
 		return err_set(e, ERR_INPUT,
 			"certify: the base run gave %d tokens of %d; is the model damaged?", base->n, want);
-	if (!greedy && !format)
+	if (!choice[AXIS_RULE] && !choice[AXIS_GRAMMAR] && !choice[AXIS_CACHE])
 		c->sum->hash = hash_row_trace(c->sum->hash, base);
 	return 0;
 }
@@ -208,10 +219,9 @@ static int try(struct certify *c, const char *axis, const char *what, const stru
 	enum text_size size, bool mixed, struct err *e)
 {
 	struct evidence ev;
-	bool greedy = p->choice[AXIS_RULE] != 0;
-	const struct row_trace *base = &c->base[greedy][p->choice[AXIS_CACHE]][size];
+	const struct row_trace *base = base_of(c, p, size);
 	char seen[512] = "", idle[512] = "", label[480];
-	if (!base->n && run_base(c, size, greedy, p->choice[AXIS_CACHE], e))
+	if (!base->n && run_base(c, p, size, e))
 		return -1;
 	double begin = now();
 	if (certify_run_case(p, &c->row_trace, &ev, e))
@@ -463,10 +473,15 @@ static int prove(struct certify *c, struct err *e)
 	plan_list(c);
 	try_values(c, true, e);
 	/* base runs of the first format; other formats run when a case needs them */
+	const struct certify_plan base[] = { { .axes = &c->axes },
+		{ .axes = &c->axes, .choice[AXIS_RULE] = 1 },
+		{ .axes = &c->axes, .choice[AXIS_GRAMMAR] = c->axes.axis[AXIS_GRAMMAR].n - 1 } };
+
 	for (int size = 0; size < N_TEXTS; size++)
-		if (c->work[size].n_ids && (run_base(c, (enum text_size)size, false, 0, e) ||
-									   run_base(c, (enum text_size)size, true, 0, e)))
-			return -1;
+		for (size_t i = 0; c->work[size].n_ids && i < sizeof base / sizeof *base; i++)
+			if (!base_of(c, &base[i], (enum text_size)size)->n &&
+				run_base(c, &base[i], (enum text_size)size, e))
+				return -1;
 	return try_values(c, false, e) || try_mixed(c, e) ? -1 : 0;
 }
 

@@ -149,6 +149,7 @@ void axes_fill(struct axes *a)
 		[AXIS_DRAFTS] = { "drafts", 9, 2, { "0", "4", "8", "1", "2", "3", "5", "6", "7" } },
 		[AXIS_DRAFTER] = { "drafter", 0, 0, { 0 } },
 		[AXIS_RULE] = { "rule", 2, 2, { "race", "rejection" } },
+		[AXIS_GRAMMAR] = { "grammar", 2, 2, { "none", "any text" } },
 		[AXIS_ATTENTION] = { "attention", 3, 3, { "flash", "heads", "matrix" } },
 		[AXIS_WATCHED] = { "watched", 4, 4, { "no", "attention", "recorded", "twin" } },
 		[AXIS_RANKS] = { "ranks", 0, 0, { 0 } },
@@ -396,7 +397,7 @@ bool axes_kept(const char *visible)
 
 /* A canvas is computed whole in each step, in pages that it took at once. */
 static const enum axis for_next_tokens[] = { AXIS_CHUNK, AXIS_KV, AXIS_PREEMPTION, AXIS_UNSEEN,
-	AXIS_DRAFTS, AXIS_DRAFTER, AXIS_RULE };
+	AXIS_DRAFTS, AXIS_DRAFTER, AXIS_RULE, AXIS_GRAMMAR };
 
 static void cut(struct axes *a, enum axis axis)
 {

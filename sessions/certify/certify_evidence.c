@@ -53,6 +53,7 @@ static bool case_has(const struct certify_plan *p, const struct evidence *ev, en
 	case AXIS_CACHE:
 		return !strcmp(ev->cache, axes_chosen(p, a)) &&
 			   (!k_cache_by_channel(p->choice[a]) || ev->reach >= CERTIFY_CODED);
+	case AXIS_GRAMMAR: return ev->bound > 0;
 	case AXIS_ATTENTION: return !strcmp(ev->attention, axes_chosen(p, a));
 	case AXIS_DRAFTER: return ev->verified > 0;
 	case AXIS_RULE: return ev->by_rejection > 0;
@@ -164,6 +165,8 @@ void evidence_say(
 				 (a == AXIS_DRAFTER || (a == AXIS_RULE && !p->choice[AXIS_DRAFTER]))))
 		say(seen, cap, "%lld drafts verified, %lld accepted", (long long)ev->verified,
 			(long long)ev->accepted);
+	else if (a == AXIS_GRAMMAR)
+		say(seen, cap, "%lld tokens under a grammar", (long long)ev->bound);
 	else if (a == AXIS_WATCHED && !strcmp(axes_chosen(p, a), "twin"))
 		say(seen, cap, "%lld rows of the exact twin%s", (long long)ev->twins,
 			ev->apart_twins ? ", which differ" : "");

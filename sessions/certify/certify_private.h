@@ -30,6 +30,7 @@ enum axis {
 	AXIS_DRAFTS,
 	AXIS_DRAFTER,
 	AXIS_RULE,
+	AXIS_GRAMMAR, /* none; one that rules out what is no text */
 	AXIS_ATTENTION,
 	AXIS_WATCHED,
 	AXIS_RANKS, /* certify_ranks.c */
@@ -118,6 +119,7 @@ struct evidence {
 	int64_t paused; /* steps in which the policy kept ours in the queue, or gave no row to ours or
 					   to one that ran before it */
 	int64_t verified, accepted, by_rejection; /* the last: of those verified, by that rule */
+	int64_t bound;                            /* tokens of ours that were drawn under a grammar */
 	int64_t exchanged;                        /* bytes that ranks sent each other in our steps */
 	int64_t watched, recorded;                /* attention events; events in a recording's file */
 	int64_t twins, apart_twins; /* rows that the exact twin computed, too; those that differ, where
@@ -230,7 +232,7 @@ struct certify_run {
 	int64_t request;               /* the number of ours, as the sink knows it; 0: none yet */
 	int64_t members, mine, drafts; /* of the step in progress: requests so far, those before ours or
 									  -1, drafts */
-	int64_t last_page;
+	int64_t last_page, bound;      /* bound: the newest request that a grammar rules */
 	bool is_state[MEMORY_GROUPS];
 	int64_t company[CERTIFY_SLOTS]; /* others, in order of arrival */
 	int n_company, ahead;           /* ahead: came before ours */

@@ -56,6 +56,12 @@ static struct engine_request request_of(const struct certify_run *r, enum ev_cod
 								   */
 	if (kind == EV_REQUEST_KIND_run && r->plan->choice[AXIS_PREFIX] == CERTIFY_PINNED)
 		q.pin = axes_number(r->plan, AXIS_PAGE_SIZE);
+	if (kind == EV_REQUEST_KIND_run && r->plan->choice[AXIS_GRAMMAR]) {
+		/* it never ends here, and rules what follows the token that repeat() forces */
+		q.grammar = "gbnf:root ::= .{65536}";
+		q.bound_from = n + 1;
+		q.ignore_end = false;
+	}
 	/* modified rejection draws other tokens, except with greedy choice */
 	if (r->plan->choice[AXIS_RULE])
 		q.params.temperature = 0;

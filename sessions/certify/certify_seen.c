@@ -158,6 +158,8 @@ void certify_see(void *arg, const struct event *ev)
 		see_memory(r, &ev->u.memory);
 	} else if (ev->kind == EV_setting) {
 		see_setting(r, &ev->u.setting);
+	} else if (ev->kind == EV_request && ev->u.request.grammar.size) {
+		r->bound = ev->u.request.request;
 	} else if (ev->kind == EV_admit) {
 		see_admit(r, &ev->u.admit);
 	} else if (ev->kind == EV_draft) {
@@ -175,6 +177,7 @@ void certify_see(void *arg, const struct event *ev)
 	} else if (ev->kind == EV_token && ev->u.token.request == r->request) {
 		r->ev->again += r->begun && ev->u.token.rows == ev->u.token.pos;
 		r->begun = true;
+		r->ev->bound += r->bound == r->request && ev->u.token.source != EV_SOURCE_forced;
 		if (ev->u.token.source != EV_SOURCE_forced)
 			keep(r, ev->u.token.pos, ev->u.token.id, ev->u.token.hash);
 	} else if (ev->kind == EV_traffic) {

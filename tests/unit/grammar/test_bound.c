@@ -286,7 +286,7 @@ static void refusals(void **state)
 	q.ignore_end = true;
 	refused(e, &q, "ignore_eos");
 	q.ignore_end = false;
-	q.bound_from = PROMPT + 1;
+	q.bound_from = PROMPT + 2;
 	refused(e, &q, "position");
 	engine_close(e);
 }
