@@ -36,6 +36,7 @@
 #include "base/histogram.h"
 #include "event/event.h"
 #include "fold/tl_attached.h"
+#include "fold/tl_draft.h"
 #include "fold/tl_machine.h"
 #include "fold/tl_pin.h"
 #include "fold/tl_ranks.h"
@@ -198,53 +199,13 @@ struct tl_step {
 	int32_t batch_at, n_batch;                   /* in timeline.batch */
 	int32_t draft_at, n_draft;                   /* in timeline.draft */
 	int32_t window_at, n_window;                 /* in timeline.window */
+	int32_t ahead_at, n_ahead;                   /* in timeline.ahead */
 	int32_t traffic_at, n_traffic;               /* in timeline.traffic */
 	int32_t arrived, admitted, preempted, ended; /* requests since the step before */
 	bool timed;
 	bool drafters_known; /* s.drafters_ns is known: other servers do not tell it */
 	struct tl_time time[EV_N_stage];
 };
-struct tl_draft {
-	int64_t step, request, pos;
-	int32_t nth, id, winner;
-	/* nth of its parent node, 0: the newest token; tokens ahead of that, from 1 */
-	int32_t parent, depth;
-	int32_t top; /* what the target holds most probable after it, or -1 */
-	enum ev_code_verdict verdict;
-	enum ev_code_rule rule;
-	int32_t other; /* verdict of the other rule, or -1 */
-	float q, p, arrival, winner_arrival, other_arrival, other_winner_arrival;
-	char drafter[16];
-};
-/* A drafter that guesses beside the run, as it was told last: see EV_shadow. */
-enum { TL_SHADOWS = 20, TL_COSTS = 40, TL_CHOICES = 16, TL_PLACES = 16, TL_DRAFTER = 64 };
-struct tl_shadow {
-	char drafter[TL_DRAFTER]; /* "off": plain decoding */
-	bool used;
-	int64_t step, measured_step; /* of the newest; the one that measured, 0: none */
-	int64_t steps, tokens, nodes, propose_ns, learn_ns;
-	int32_t best_nodes;                     /* -1: not known */
-	double tokens_ema, predicted, measured; /* tokens a step; tokens a second; NaN: not known */
-	uint32_t verified[TL_PLACES], accepted[TL_PLACES];
-};
-struct tl_choice { /* of auto */
-	int64_t step;
-	int32_t nodes;
-	double speed, speed_before;
-	char drafter[TL_DRAFTER], before[TL_DRAFTER];
-};
-/* State of the window of a drafter that iterates its guesses: see the event. */
-struct tl_window {
-	int64_t step, request, pos;
-	int32_t levels, columns, gram, n_entered, own, pool;
-	/* in timeline.window_id: cells [levels][columns], next [columns], entered [n_entered][gram] */
-	int32_t ids_at;
-};
-/* Token ids of a window. */
-static inline int32_t tl_window_ids(const struct tl_window *w)
-{
-	return (w->levels + 1) * w->columns + w->n_entered * w->gram;
-}
 struct tl_setting {
 	char name[32], value[256], first[64]; /* first: its value when it was told first, cut */
 	int64_t seq;
@@ -323,6 +284,8 @@ struct timeline {
 	int32_t n_batch, cap_batch;
 	struct tl_draft *draft;
 	int32_t n_drafts, cap_drafts;
+	struct tl_ahead *ahead;
+	int32_t n_aheads, cap_aheads;
 	struct tl_window *window;
 	int32_t n_windows, cap_windows;
 	int32_t *window_id;

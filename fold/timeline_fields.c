@@ -200,8 +200,8 @@ static SHAPE(time, ANY);
 #define STRUCT struct tl_step
 static const struct tl_field step_fields[] = {
 	EVENT(s, step), F(t_ns), F(seq), F(batch_at), F(n_batch), F(draft_at), F(n_draft),
-	F(window_at), F(n_window), F(traffic_at), F(n_traffic), F(arrived), F(admitted), F(preempted),
-	F(ended), F(timed), F(drafters_known), { ITEMS_OF(time, time) }, END
+	F(window_at), F(n_window), F(ahead_at), F(n_ahead), F(traffic_at), F(n_traffic), F(arrived),
+	F(admitted), F(preempted), F(ended), F(timed), F(drafters_known), { ITEMS_OF(time, time) }, END
 };
 static SHAPE(step, ANY);
 #undef STRUCT
@@ -226,6 +226,13 @@ static const struct tl_field window_fields[] = {
 	F(ids_at), END
 };
 static SHAPE(window, ANY);
+#undef STRUCT
+
+#define STRUCT struct tl_ahead
+static const struct tl_field ahead_fields[] = {
+	F(step), F(request), F(start_ns), F(ns), F(wait_ns), F(assumed), F(held), F(nodes), F(came), END
+};
+static SHAPE(ahead, ANY);
 #undef STRUCT
 
 #define STRUCT struct tl_preempt
@@ -474,6 +481,7 @@ static const struct tl_field timeline_fields[] = {
 	{ ITEMS_OF(open, step) },
 	{ GROWING(batch, batch, n_batch, cap_batch) },
 	{ GROWING(draft, draft, n_drafts, cap_drafts) },
+	{ GROWING(ahead, ahead, n_aheads, cap_aheads) },
 	{ GROWING(window, window, n_windows, cap_windows) },
 	{ GROWING(window_id, i32, n_window_ids, cap_window_ids) },
 	{ GROWING(traffic, traffic, n_traffic, cap_traffic) },

@@ -106,6 +106,7 @@ static void open_next(struct timeline *t)
 	t->open = (struct tl_step){ .batch_at = t->n_batch,
 		.draft_at = t->n_drafts,
 		.window_at = t->n_windows,
+		.ahead_at = t->n_aheads,
 		.traffic_at = t->n_traffic };
 }
 
@@ -132,6 +133,7 @@ bool tl_fold_step(struct timeline *t, const struct event *ev)
 	s->n_batch = t->n_batch - s->batch_at;
 	s->n_draft = t->n_drafts - s->draft_at;
 	s->n_window = t->n_windows - s->window_at;
+	s->n_ahead = t->n_aheads - s->ahead_at;
 	tl_ranks_step(t, s);
 	open_next(t);
 	tl_run_step(t, s);

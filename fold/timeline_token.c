@@ -192,6 +192,28 @@ bool tl_fold_draft(struct timeline *t, const struct event *ev)
 	return true;
 }
 
+bool tl_fold_ahead(struct timeline *t, const struct event *ev)
+{
+	const struct ev_ahead *e = &ev->u.ahead;
+	struct tl_ahead *a;
+
+	if (!tl_request_find(t, e->request) || e->came < 0 || e->came >= EV_N_ahead ||
+		!tl_step_is_open(t, e->step))
+		return false;
+	a = tl_add(t, &t->ahead, &t->n_aheads, &t->cap_aheads, sizeof *a);
+	if (a)
+		*a = (struct tl_ahead){ .step = e->step,
+			.request = e->request,
+			.start_ns = e->start_ns,
+			.ns = e->ns,
+			.wait_ns = e->wait_ns,
+			.assumed = tl_int32(e->assumed),
+			.held = tl_int32(e->held),
+			.nodes = tl_int32(e->nodes),
+			.came = (enum ev_code_ahead)e->came };
+	return true;
+}
+
 /* ---- windows ---- */
 
 enum { MOST_IDS = 4096 }; /* of a window that makes sense */

@@ -25,65 +25,56 @@ static void drafts_moved(struct timeline *t, int32_t by)
 		move_drafts(t->abandoned[i].token, t->abandoned[i].n_tokens, by, t->slid_seq);
 }
 
-/* The first `by` windows go, and their ids. */
-static void drop_windows(struct timeline *t, int32_t by)
+/* The first `by` of *n items go. */
+static void drop_first(void *items, int32_t *n, int32_t by, size_t size)
 {
-	int32_t ids = by < t->n_windows ? t->window[by].ids_at : t->n_window_ids;
-
-	if (!by)
-		return;
-	t->n_windows -= by;
-	t->n_window_ids -= ids;
-	memmove(t->window, t->window + by, (size_t)t->n_windows * sizeof *t->window);
-	memmove(t->window_id, t->window_id + ids, (size_t)t->n_window_ids * sizeof *t->window_id);
-	for (int32_t i = 0; i < t->n_windows; i++)
-		t->window[i].ids_at -= ids;
-	for (int32_t i = 0; i < t->n_steps; i++)
-		t->step[i].window_at -= by;
-	t->open.window_at -= by;
+	*n -= by;
+	if (by)
+		memmove(items, (char *)items + (size_t)by * size, (size_t)*n * size);
 }
 
-static void drop_traffic(struct timeline *t, int32_t by)
+static void move_lists(struct tl_step *s, const struct tl_step *by)
 {
-	t->n_traffic -= by;
-	if (by)
-		memmove(t->traffic, t->traffic + by, (size_t)t->n_traffic * sizeof *t->traffic);
-	for (int32_t i = 0; i < t->n_steps; i++)
-		t->step[i].traffic_at -= by;
-	t->open.traffic_at -= by;
+	s->batch_at -= by->batch_at;
+	s->draft_at -= by->draft_at;
+	s->window_at -= by->window_at;
+	s->ahead_at -= by->ahead_at;
+	s->traffic_at -= by->traffic_at;
+}
+
+/* What belongs to steps before this one. */
+static void drop_lists(struct timeline *t, const struct tl_step *by)
+{
+	const int32_t ids =
+		by->window_at < t->n_windows ? t->window[by->window_at].ids_at : t->n_window_ids;
+
+	drop_first(t->batch, &t->n_batch, by->batch_at, sizeof *t->batch);
+	drop_first(t->draft, &t->n_drafts, by->draft_at, sizeof *t->draft);
+	drop_first(t->window, &t->n_windows, by->window_at, sizeof *t->window);
+	drop_first(t->window_id, &t->n_window_ids, ids, sizeof *t->window_id);
+	drop_first(t->ahead, &t->n_aheads, by->ahead_at, sizeof *t->ahead);
+	drop_first(t->traffic, &t->n_traffic, by->traffic_at, sizeof *t->traffic);
+	for (int32_t i = 0; i < t->n_windows; i++)
+		t->window[i].ids_at -= ids;
 }
 
 /* Steps and what belongs to them, and what came before the first one kept and belongs to none. */
 static void drop_steps(struct timeline *t, int64_t before)
 {
-	int32_t first = 0, batch, draft, window, traffic;
+	int32_t first = 0;
 	int64_t slid_seq;
+	struct tl_step by;
 
 	while (first < t->n_steps && t->step[first].s.step <= before)
 		first++;
-	batch = first < t->n_steps ? t->step[first].batch_at : t->n_batch;
-	draft = first < t->n_steps ? t->step[first].draft_at : t->n_drafts;
-	window = first < t->n_steps ? t->step[first].window_at : t->n_windows;
-	traffic = first < t->n_steps ? t->step[first].traffic_at : t->n_traffic;
+	by = first < t->n_steps ? t->step[first] : t->open;
 	slid_seq = first ? t->step[first - 1].seq : t->slid_seq;
-	t->n_steps -= first;
-	t->n_batch -= batch;
-	t->n_drafts -= draft;
-	if (first)
-		memmove(t->step, t->step + first, (size_t)t->n_steps * sizeof *t->step);
-	if (batch)
-		memmove(t->batch, t->batch + batch, (size_t)t->n_batch * sizeof *t->batch);
-	if (draft)
-		memmove(t->draft, t->draft + draft, (size_t)t->n_drafts * sizeof *t->draft);
-	for (int32_t i = 0; i < t->n_steps; i++) {
-		t->step[i].batch_at -= batch;
-		t->step[i].draft_at -= draft;
-	}
-	t->open.batch_at -= batch;
-	t->open.draft_at -= draft;
-	drop_windows(t, window);
-	drop_traffic(t, traffic);
-	drafts_moved(t, draft);
+	drop_first(t->step, &t->n_steps, first, sizeof *t->step);
+	drop_lists(t, &by);
+	for (int32_t i = 0; i < t->n_steps; i++)
+		move_lists(&t->step[i], &by);
+	move_lists(&t->open, &by);
+	drafts_moved(t, by.draft_at);
 	t->slid_seq = slid_seq;
 }
 

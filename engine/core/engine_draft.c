@@ -53,6 +53,11 @@ static void bind_drafts(struct engine *e, struct request **r, int32_t n, int32_t
 			job += job->request == r[i]->id;
 }
 
+static bool may_guess(const struct engine *e, const struct request *r)
+{
+	return !request_is_chosen(r) && e->set.kv_cache;
+}
+
 static void ask(struct engine *e, struct request **r, int32_t n, int32_t nodes)
 {
 	int32_t width = e->draft.ops ? e->draft.ops->width(e->draft.drafter) : nodes;
@@ -61,7 +66,7 @@ static void ask(struct engine *e, struct request **r, int32_t n, int32_t nodes)
 	int64_t start;
 
 	for (int32_t i = 0; i < n; i++) {
-		if (request_is_chosen(r[i]) || !e->set.kv_cache)
+		if (!may_guess(e, r[i]))
 			continue;
 		fill_job(e, r[i], nodes < width ? nodes : width, &e->draft.jobs[n_jobs]);
 		n_jobs += e->draft.jobs[n_jobs].depth > 0;
@@ -95,6 +100,25 @@ static void propose(void *arg, struct request **r, int32_t n, int32_t nodes)
 		return;
 	ask(e, r, n, nodes);
 	e->counts.drafters_ns += now_ns() - start;
+}
+
+void engine_draft_verifying(struct engine *e)
+{
+	const struct draft_ops *ops = e->draft.ops;
+	int32_t n = 0;
+
+	if (!ops || !ops->verifying)
+		return;
+	for (int32_t i = 0; i < e->plan.n_items; i++) {
+		const struct plan_item *item = &e->plan.item[i];
+
+		if ((item->work != EV_WORK_decode && item->work != EV_WORK_verify) ||
+			!may_guess(e, item->r))
+			continue;
+		fill_job(e, item->r, ops->width(e->draft.drafter), &e->draft.jobs[n]);
+		n += e->draft.jobs[n].depth > 0;
+	}
+	ops->verifying(e->draft.drafter, e->draft.jobs, n);
 }
 
 void engine_set_draft_hooks(struct engine *e)
@@ -406,6 +430,15 @@ static void emit_windows(struct engine *e)
 			engine_emit_window(e, e->draft.seen[i].request, w);
 }
 
+static void emit_ahead(struct engine *e)
+{
+	const struct draft_ops *ops = e->draft.ops;
+	const struct draft_ahead *a;
+
+	for (int32_t i = 0; ops && ops->told && (a = ops->told(e->draft.drafter, i)); i++)
+		engine_emit_ahead(e, a);
+}
+
 static int emit_drafters(struct engine *e, struct err *err)
 {
 	int64_t start = draft_cost_now(&e->measure.cost);
@@ -422,13 +455,15 @@ static int emit_drafters(struct engine *e, struct err *err)
 
 int engine_draft_learn(struct engine *e, struct err *err)
 {
+	const struct draft_ops *ops = e->draft.ops;
 	int64_t start;
 	int failed;
 
-	if (!e->draft.n_seen)
+	if (!e->draft.n_seen && !(ops && ops->told))
 		return 0;
 	start = now_ns();
-	failed = emit_drafters(e, err);
+	failed = e->draft.n_seen ? emit_drafters(e, err) : 0;
+	emit_ahead(e);
 	e->counts.drafters_ns += now_ns() - start;
 	return failed;
 }

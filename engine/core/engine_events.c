@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/version.h"
 #include "engine/core/engine_impl.h"
 
@@ -233,6 +234,24 @@ void engine_emit_window(struct engine *e, int64_t request, const struct draft_wi
 		.entered = { w->entered, entered * sizeof *w->entered },
 		.own = w->n_own,
 		.pool = w->pool };
+	stream_emit(&e->stream, &ev);
+}
+
+void engine_emit_ahead(struct engine *e, const struct draft_ahead *a)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_ahead);
+	ev.u.ahead = (struct ev_ahead){ .step = e->n_steps,
+		.request = a->request,
+		.pos = a->pos,
+		.assumed = a->assumed,
+		.held = a->held,
+		.nodes = a->nodes,
+		.came = a->came,
+		.start_ns = stream_now(&e->stream) - e->step_start_ns - (now_ns() - a->start_ns),
+		.ns = a->ns,
+		.wait_ns = a->wait_ns };
 	stream_emit(&e->stream, &ev);
 }
 

@@ -185,6 +185,7 @@ struct engine_verdict { /* the fields of EV_draft of the same names */
 void engine_emit_draft(struct engine *e, const struct plan_item *item, int32_t node,
 	enum ev_code_verdict verdict, const struct engine_verdict *v);
 void engine_emit_window(struct engine *e, int64_t request, const struct draft_window *w);
+void engine_emit_ahead(struct engine *e, const struct draft_ahead *a);
 void engine_emit_step(struct engine *e);
 void engine_emit_finish(
 	struct engine *e, struct request *r, enum ev_code_finish reason, const char *why);
@@ -231,6 +232,8 @@ void engine_forget(struct engine *e, int64_t request);
 /* Adds the rows of a draft after that of the request's newest token, row item->row of block table
  * seq; *n_seqs counts the step's block tables. */
 void engine_draft_rows(struct engine *e, struct plan_item *item, int32_t seq, int32_t *n_seqs);
+/* The rows are laid out: what is guessed meanwhile, by a drafter that does, is guessed now. */
+void engine_draft_verifying(struct engine *e);
 /* Verifies and emits the children of `node` (-1: the newest token) by e->drawn, the draw after it.
  * Returns the one that is kept, or -1; e->drawn is then the token to use. */
 int32_t engine_verify_draft(

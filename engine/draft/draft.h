@@ -12,6 +12,7 @@
 #ifndef CUTAWAY_ENGINE_DRAFT_H
 #define CUTAWAY_ENGINE_DRAFT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -58,6 +59,7 @@ struct draft_env {
 	const struct memory_store *store; /* its pages, of each memory group */
 	const char *model_path;
 	struct draft_cost *cost; /* what a step costs by its rows; NULL or not measured: unknown */
+	atomic_bool *stop;       /* of a drafter on a thread of its own: the guess is not needed */
 	int32_t slots, ctx, vocab;
 };
 
@@ -113,6 +115,17 @@ struct draft_window {
 	int32_t pool; /* n-grams in the pool now */
 };
 
+/* A block that was drafted while the step ran, after guesses that the step was only verifying. */
+struct draft_ahead {
+	int64_t request;
+	int64_t start_ns, ns, wait_ns; /* start_ns: by now_ns(); wait_ns: the engine's, at the end */
+	int32_t pos;                   /* of the first token assumed */
+	/* tokens assumed, the drafter's guess of what the model draws last included; of them those that
+	 * the text then had; guesses of the block */
+	int32_t assumed, held, nodes;
+	enum ev_code_ahead came;
+};
+
 /* A drafter that compares others changed its choice. */
 struct draft_choice {
 	const char *spec, *before;  /* "off": plain decoding. Valid as long as the drafter */
@@ -151,9 +164,14 @@ struct draft_ops {
 	struct shadow *(*weighed)(struct drafter *d);
 	/* With weighed: true once after each change of its choice. */
 	bool (*chose)(struct drafter *d, struct draft_choice *out);
+	/* May be NULL, as the next: the guesses for these jobs, in job.out, begin to be computed. The
+	 * jobs hold until told() or forget(). */
+	void (*verifying)(struct drafter *d, const struct draft_job *job, int32_t n);
+	/* After learn(): the i-th block that was drafted meanwhile; NULL: there are no more. */
+	const struct draft_ahead *(*told)(struct drafter *d, int32_t i);
 	/* In the shadow: the spec it is opened with where a list has "all", a pattern of draft_spec().
 	 * NULL: its name; "": it cannot guess there. */
-	const char *beside;
+	const char *shadowed;
 	/* The variants that certify tests; ends with name NULL. */
 	const struct draft_variant *variants;
 };

@@ -9,6 +9,7 @@ extern const struct draft_ops draft_jacobi;
 extern const struct draft_ops draft_lookahead;
 extern const struct draft_ops draft_skip;
 extern const struct draft_ops draft_model;
+extern const struct draft_ops draft_beside;
 extern const struct draft_ops draft_medusa;
 extern const struct draft_ops draft_eagle;
 extern const struct draft_ops draft_auto;
@@ -19,6 +20,7 @@ const struct draft_ops *const draft_table[] = {
 	&draft_lookahead,
 	&draft_skip,
 	&draft_model,
+	&draft_beside,
 	&draft_medusa,
 	&draft_eagle,
 	&draft_auto,

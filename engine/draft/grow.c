@@ -122,7 +122,7 @@ int grow_levels(struct grow *g, struct err *e)
 			n += choose_level(g, i, g->row + n);
 			g->tree[i].level = g->tree[i].n;
 		}
-		if (!n)
+		if (!n || (g->stop && atomic_load(g->stop)))
 			return 0;
 		start = draft_cost_now(g->gain.cost);
 		if (g->pass(g->arg, g, g->row, n, &out, e))

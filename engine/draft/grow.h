@@ -56,7 +56,8 @@ struct grow {
 	int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
 		struct grow_pass *out, struct err *e);
 	void *arg;
-	int32_t vocab; /* of the logits: a row's length */
+	int32_t vocab;           /* of the logits: a row's length */
+	const atomic_bool *stop; /* as of struct draft_env */
 
 	struct grow_tree *tree; /* [slots] */
 	struct grow_row *row;   /* [slots * GROW_WIDTH] */

@@ -154,5 +154,5 @@ const struct draft_ops draft_jacobi = {
 	.forget = jacobi_forget,
 	.window = jacobi_window,
 	/* its guesses come from verifying its last ones: without that it has none */
-	.beside = "",
+	.shadowed = "",
 };

@@ -65,6 +65,11 @@ static int open_pruned(
 	int32_t *ids, n;
 	int failed;
 
+	if (k_is_host(env->kernels) != k_is_host(env->model->kernels))
+		return err_set(e, ERR_USAGE,
+			"%s: its embedding and head are those of the model, which are on the device; beside it "
+			"drafts a whole model's FILE",
+			path);
 	if (draft_open_file(&g, path, "model", env, e))
 		return -1;
 	failed = draft_read_ids(g, env->vocab, &ids, &n, e) || net_open(&d->net, env, ids, n, e) ||

@@ -62,6 +62,7 @@ int net_open(struct net *net, const struct draft_env *env, int32_t *ids, int32_t
 	if (draft_open_head(&net->head, env, ids, n, e))
 		return -1;
 	net->model = *env->model;
+	net->model.kernels = env->kernels;
 	net->model.output = net->head.matrix;
 	net->model.config.vocab = net->head.n;
 	return guesser_open(&net->guesser, &net->head, env, e);
@@ -83,6 +84,7 @@ int net_open_trees(struct net *net, struct net_args a,
 		.width = tree ? GROW_WIDTH : 1,
 		.fan = tree ? GROW_FAN : 1,
 		.guesser = &net->guesser,
+		.stop = net->env.stop,
 		.pass = pass,
 		.arg = arg,
 		.vocab = net->head.n };

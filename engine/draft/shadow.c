@@ -60,7 +60,7 @@ static void open_known(struct shadow *s, const struct draft_env *env, bool free_
 
 		if (free_only && ops->computes)
 			continue;
-		draft_spec(ops->beside ? ops->beside : ops->name, 0,
+		draft_spec(ops->shadowed ? ops->shadowed : ops->name, 0,
 			env->model ? env->model->config.n_layers : 0, "", spec, sizeof spec);
 		if (*spec)
 			open_one(s, spec, strlen(spec), env, &unused);

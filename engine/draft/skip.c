@@ -148,5 +148,5 @@ const struct draft_ops draft_skip = {
 	.needs_pages = true,
 	.computes = true,
 	.layers = true,
-	.beside = "skip:$l,3",
+	.shadowed = "skip:$l,3",
 };

@@ -355,6 +355,28 @@ static void say_rejection_lost(
 		w, "  then one token is drawn from what p has above q, so that the distribution stays p");
 }
 
+void why_ahead(struct why *w, long long step, long long request)
+{
+	sqlite3_stmt *s = why_query(w,
+		"SELECT request, nodes, assumed, held, came, start_ns, ns, wait_ns FROM ahead "
+		"WHERE step = ?1 AND ?2 IN (0, request) AND nodes > 0",
+		step, request);
+
+	while (why_row(w, &s)) {
+		const bool kept = sqlite3_column_int64(s, 4) == EV_AHEAD_kept;
+
+		why_say(w,
+			"  beside it the drafter guessed %lld further tokens of request %lld, from %.3f ms on "
+			"for %.3f ms; the engine waited %.3f ms of that",
+			sqlite3_column_int64(s, 1), sqlite3_column_int64(s, 0),
+			(double)sqlite3_column_int64(s, 5) / 1e6, (double)sqlite3_column_int64(s, 6) / 1e6,
+			(double)sqlite3_column_int64(s, 7) / 1e6);
+		why_say(w, "    they assumed %lld tokens, of which the text then had %lld: %s",
+			sqlite3_column_int64(s, 2), sqlite3_column_int64(s, 3),
+			kept ? "they were the next draft" : "they were thrown away");
+	}
+}
+
 void why_reject(struct why *w)
 {
 	struct refusal d;
@@ -390,5 +412,6 @@ void why_reject(struct why *w)
 			"SELECT count(*) FROM draft WHERE step = ?1 AND request = ?2 AND verdict = "
 			"{verdict.accepted}",
 			d.step, d.request));
+	why_ahead(w, d.step, d.request);
 	why_say(w, "  in the log: SELECT * FROM drafts WHERE seq = %lld", d.seq);
 }

@@ -35,6 +35,8 @@ struct why {
 typedef void why_fn(struct why *w);
 why_fn why_miss, why_evict, why_preempt, why_wait, why_reject, why_token, why_slow, why_price;
 why_fn why_route;
+/* What was drafted beside this step; request 0: for all. */
+void why_ahead(struct why *w, long long step, long long request);
 why_fn why_gap; /* slow, of a token */
 /* Of a step of several ranks: says who waited for whom. Returns rank 0's ns in exchanges; 0: there
  * were none. */

@@ -343,6 +343,7 @@ void why_slow(struct why *w)
 		snprintf(drafters, sizeof drafters, "drafters %.3f ms; ", (double)t.drafters_ns / 1e6);
 	why_say(w, "  kernels %.3f ms; %severything else (plan, draws, events) %.3f ms",
 		(double)t.kernel_ns / 1e6, drafters, outside_ns(&t) / 1e6);
+	why_ahead(w, t.step, 0);
 	t.exchange_ns = why_ranks(w, t.step, t.ns);
 	say_delay(w, &t);
 	say_stages(w, &t, usual);

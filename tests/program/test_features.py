@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,8 @@ ENV = {**os.environ, "HOME": TMP.name, "XDG_CACHE_HOME": TMP.name, "XDG_DATA_HOM
 STATES, ENCODER = "keeps? states", "encoder"
 SAME = {"chunks": ["--prefill-chunk", "7"], "no KV cache": ["--kv-cache", "off"], "long pages": ["--page-size", "64"],
         "ngram": ["--spec", "ngram:4"], "jacobi": ["--spec", "jacobi:4"], "lookahead": ["--spec", "lookahead"],
-        "skip": ["--spec", "skip:1,3"], "itself": ["--spec", "draft:{model},3"], "shadows": ["--shadow", "all"],
+        "skip": ["--spec", "skip:1,3"], "itself": ["--spec", "draft:{model},3"], "beside": ["--spec", "beside:{model},3"],
+        "shadows": ["--shadow", "all"],
         "rejection": ["--spec", "ngram:4", "--rule", "rejection"]}
 LOSSY = {"cache-format": ("f32", "bf16", "e4m3", "q8", "kivi4"), "visible": ("window:16", "sinks:4+window:16",
          "stream:4+window:28", "block:16+last:16", "top:50%", "h2o:32"), "activations": ("int8-tensor",), "weights": ("3/32",),
@@ -86,6 +88,21 @@ def test_batches(name, model, whatif=True):
     check(f"{name}: what if there were more", w.returncode == 0, w.stderr)
 
 
+def test_beside():
+    """A model that drafts for itself: what it drafts ahead is used, is told of in the log, and is replayed and verified."""
+    model = os.path.join(ROOT, "tests/data/zoo/gemma3.gguf")
+    turns = run(model, "--max-tokens", "24", "--spec", f"draft:{model},2,2,0", PROMPT)
+    r = run(model, "--max-tokens", "24", "--spec", f"beside:{model},2,2,0", PROMPT, record=DB)
+    check("beside: the answer in turns", r.returncode == 0 and r.stdout == turns.stdout, r.stdout + r.stderr)
+    with sqlite3.connect(DB) as db:
+        kept = db.execute("SELECT min(step), sum(nodes), min(held = assumed) FROM ahead WHERE came = 0").fetchone()
+    check("beside: blocks that came as assumed", kept[1] and kept[2] == 1, kept)
+    says = cutaway("why", "slow", str(kept[0]), "--file", DB)
+    check("beside: why slow tells of them", "they were the next draft" in says.stdout, says.stdout + says.stderr)
+    v = cutaway("verify", DB)
+    check("beside: verified", v.returncode == 0, v.stdout + v.stderr)
+
+
 def is_diffusion(model):
     return any(a in os.path.basename(model) for a in ("llada", "dream"))
 
@@ -126,6 +143,7 @@ def main():
         for args in SEARCHES:
             r = run(model, *args, "--max-tokens", "8", PROMPT)
             check(f"{name}: {' '.join(args)}", r.returncode == 0, r.stderr)
+    test_beside()
     for name, what in ("gpt2", "a context of 128 tokens"), ("llada", "a canvas"), ("t5", "an encoder's input"):
         r = cutaway("certify", "--quick", "--seconds", "3", "--model", os.path.join(ROOT, f"tests/data/zoo/{name}.gguf"))
         check(f"{name}: {what} can be certified", r.returncode == 0 and "all equal" in r.stdout, r.stderr)

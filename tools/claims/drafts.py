@@ -100,6 +100,38 @@ def chain(guesses):
     return m
 
 
+def beside_sides(drafter):
+    """How a prompt is answered: with a thread for the model and one for the drafter, in turns with one and with two, plainly."""
+    turns = ("--spec", f"draft:{drafter}2,2,12")
+    return [("--threads", "1", "--spec", f"beside:{drafter}2,2,12"), ("--threads", "1", *turns), ("--threads", "2", *turns),
+            ("--threads", "2")]
+
+
+AHEAD = "SELECT count(*), sum(came = 0), sum(nodes), sum(nodes * (came <> 0)) FROM ahead WHERE nodes > 0"
+
+
+@measure("kernels")
+def beside(drafter="", of_each=3):
+    """A draft model beside verification against the same in turns, and against plain decoding on both processors. The steps and
+    their guesses are the same ones."""
+    ratios, sums, equal, kernels, first = ([], [], []), [0] * 4, [], [], [0, 0]
+    for i, (_, prompt) in enumerate(some_prompts(of_each)):
+        ways = beside_sides(drafter)
+        did = {k % 4: run("--greedy", "--max-tokens", "48", *ways[k % 4], text=prompt, again="beside") for k in range(i, i + 4)}
+        equal.append(all(x.lines == did[0].lines for x in did.values()))
+        speed = [tokens / ns for tokens, _, ns in (decoding(did[k].db) for k in range(4))]
+        for k in range(3):
+            ratios[k].append(speed[0] / speed[k + 1])
+        took = [did[k].one("SELECT sum(kernel_ns) FROM step WHERE prefill_rows = 0") for k in range(2)]
+        kernels.append(took[0] / took[1])
+        sums = [a + (b or 0) for a, b in zip(sums, did[0].rows(AHEAD)[0])]
+        first = [a + b for a, b in zip(first, did[0].rows(FIRST)[0])]
+    m = Numbers(n=len(equal), equal=sum(equal), kernels=statistics.median(kernels), a=first[1] / first[0])
+    m.used, m.lost = sums[1] / sums[0], sums[3] / sums[2]
+    m.one, m.two, m.plain = (Range(x) for x in ratios)
+    return m
+
+
 @measure()
 def lengths():
     """A draft model four ahead: how many of the four were kept, step by step; and the least tokens of a step."""

@@ -311,6 +311,7 @@ static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_sta
 	for (int i = 0; i < n; i++)
 		draw_group(p, y++, t, &g[i], !request);
 	y = view_window_draw(p, y + 1, t, request);
+	y = view_spec_lanes(p, y, t, request);
 	if (low)
 		draw_places(p, y++, t, request);
 	else

@@ -76,6 +76,9 @@ void view_summary(int view, char *out, size_t cap);
  * it, y if there is none. */
 int view_window_draw(struct pen *p, int y, const struct timeline *t, int64_t request);
 
+/* view_spec_lanes.c: the newest steps of a drafter that guesses beside the model; likewise. */
+int view_spec_lanes(struct pen *p, int y, const struct timeline *t, int64_t request);
+
 /* view_spec_table.c: the drafted tokens, newest last, scrolled by the view's cursor. */
 void view_spec_table(struct pen *p, const struct timeline *t, struct view_state *s);
 /* view_search.c: text of the leading answer of a search. Returns its length. */
