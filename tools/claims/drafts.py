@@ -100,35 +100,31 @@ def chain(guesses):
     return m
 
 
-def beside_sides(drafter):
-    """How a prompt is answered: with a thread for the model and one for the drafter, in turns with one and with two, plainly."""
-    turns = ("--spec", f"draft:{drafter}2,2,12")
-    return [("--threads", "1", "--spec", f"beside:{drafter}2,2,12"), ("--threads", "1", *turns), ("--threads", "2", *turns),
-            ("--threads", "2")]
+AHEAD = "SELECT count(*), coalesce(sum(came = 0), 0) FROM ahead WHERE nodes > 0"
+TURNS = ("--spec", "draft:2,2,12")
+BESIDE = (("--threads", "1", "--spec", "beside:2,2,12"), ("--threads", "1", *TURNS), ("--threads", "2", *TURNS), ("--threads", "2"))
 
 
-AHEAD = "SELECT count(*), sum(came = 0), sum(nodes), sum(nodes * (came <> 0)) FROM ahead WHERE nodes > 0"
+def fastest(runs):
+    """Nanoseconds of runs with the same steps: each step's fastest, summed. Others on the machine only add time."""
+    return sum(map(min, zip(*(r.values("SELECT ns FROM step WHERE prefill_rows = 0 ORDER BY step") for r in runs))))
 
 
-@measure("kernels")
-def beside(drafter="", of_each=3):
-    """A draft model beside verification against the same in turns, and against plain decoding on both processors. The steps and
-    their guesses are the same ones."""
-    ratios, sums, equal, kernels, first = ([], [], []), [0] * 4, [], [], [0, 0]
-    for i, (_, prompt) in enumerate(some_prompts(of_each)):
-        ways = beside_sides(drafter)
-        did = {k % 4: run("--greedy", "--max-tokens", "48", *ways[k % 4], text=prompt, again="beside") for k in range(i, i + 4)}
-        equal.append(all(x.lines == did[0].lines for x in did.values()))
-        speed = [tokens / ns for tokens, _, ns in (decoding(did[k].db) for k in range(4))]
-        for k in range(3):
-            ratios[k].append(speed[0] / speed[k + 1])
-        took = [did[k].one("SELECT sum(kernel_ns) FROM step WHERE prefill_rows = 0") for k in range(2)]
-        kernels.append(took[0] / took[1])
-        sums = [a + (b or 0) for a, b in zip(sums, did[0].rows(AHEAD)[0])]
-        first = [a + b for a, b in zip(first, did[0].rows(FIRST)[0])]
-    m = Numbers(n=len(equal), equal=sum(equal), kernels=statistics.median(kernels), a=first[1] / first[0])
-    m.used, m.lost = sums[1] / sums[0], sums[3] / sums[2]
-    m.one, m.two, m.plain = (Range(x) for x in ratios)
+@measure()
+def beside():
+    """A draft model beside verification, a thread each, against the same in turns, and against plain decoding, thrice each."""
+    m, ratios, sums, speeds = Numbers(n=0, equal=0), [], Counter(), {}
+    for kind, prompt in some_prompts(2):
+        rounds = [[run("--greedy", "--max-tokens", "48", *way, text=prompt, again=("beside", n)) for way in BESIDE] for n in range(3)]
+        runs = rounds[0]
+        m.n, m.equal = m.n + 1, m.equal + all(x.lines == runs[0].lines for x in runs)
+        ns = [fastest(same) for same in zip(*rounds)]
+        ratios.append([x / ns[0] for x in ns[1:]])
+        speeds.setdefault(kind, []).append([1e9 * decoding(runs[0].db)[0] / x for x in ns])
+        sums.update(dict(zip(("blocks", "used", "first", "right"), (*runs[0].rows(AHEAD)[0], *runs[0].rows(FIRST)[0]))))
+    m.speeds = {kind: [round(statistics.mean(x)) for x in zip(*values)] for kind, values in speeds.items()}
+    m.a, m.used = sums["right"] / sums["first"], sums["used"] / sums["blocks"]
+    m.one, m.two, m.plain = (Range(x) for x in zip(*ratios))
     return m
 
 

@@ -13,7 +13,7 @@ from costs import cost
 from drafts import (beside, chain, drafter, drafters, files, guessed_and_rejected, itself, lengths, overlap, repeating, same_law, search,
                     softness, window)
 from family import deeper, experts, family, full_layers, groups as family_groups, potential, reach, score_in_eight
-from lab import MODEL, Numbers, merge
+from lab import merge
 from memory import (activations, best_of, cache_formats, certificate, declared, denoising, document, e4m3, few_pages, lossy, needle,
                     no_cache, other_model, page_sizes, passages, patterns, prefix, scored, told_apart, window_pages, windows)
 from prices import connections, outliers, pruned, rounded, skips, smoothed, zeros, zeros_together
@@ -93,15 +93,12 @@ ROWS = [
         "{tokens} tokens after the first in {steps} steps", lambda m: m.tokens == m.steps,
         "steps gave other numbers of tokens"),
     Row("0.10", "Two models run in parallel; the big one in the background while guesses compound (arXiv:2211.17192).",
-        lambda: Numbers(small=beside(), itself=beside(MODEL + ",", 1)),
-        "a draft model on one of two cores, the model on the other: {small.one} times the same in turns on one core, {small.two} in "
-        "turns on both, {small.plain} plain decoding on both; {small.used:.0%} of the blocks drafted ahead were used, {small.lost:.0%} "
-        "of their guesses thrown away, the model's kernels took {small.kernels:.2f} times as long; with the model as its own drafter "
-        "{itself.used:.0%} were used: {itself.one} times in turns on one core; {small.equal} of {small.n} answers equal plain decoding",
-        lambda m: m.small.two.median > 1,
-        "a block needs both guesses and the model's draw to come as assumed, and a guess is right {small.a:.0%} of the time; the core "
-        "that it takes would have served the model more",
-        where=(lambda m: m.small.one.median > 1, "a core that the model cannot use")),
+        beside,
+        "a draft model on one of two cores and the model on the other: {one:.2f} times the same in turns on one core, {two:.2f} in turns "
+        "on both, {plain:.2f} plain decoding on both; {used:.0%} of the blocks drafted ahead were used; {equal} of {n} answers equal plain "
+        "decoding", lambda m: m.two.median > 1,
+        "a block is used where two guesses and the model's draw all come as assumed, and a guess is right {a:.0%} of the time; the core "
+        "serves the model more"),
     Row("0.11", "All guesses are evaluated in parallel; only the small model is sequential.",
         lambda: merge(drafter("eagle"), row_costs()),
         "{nodes:.1f} guesses a verify step, one pass of the model; 4 rows cost {at[4]:.2f} times 1",
