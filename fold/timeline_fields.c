@@ -229,9 +229,7 @@ static SHAPE(window, ANY);
 #undef STRUCT
 
 #define STRUCT struct tl_ahead
-static const struct tl_field ahead_fields[] = {
-	F(step), F(request), F(start_ns), F(ns), F(wait_ns), F(assumed), F(held), F(nodes), F(came), END
-};
+static const struct tl_field ahead_fields[] = { EVENT(a, ahead), END };
 static SHAPE(ahead, ANY);
 #undef STRUCT
 

@@ -202,15 +202,7 @@ bool tl_fold_ahead(struct timeline *t, const struct event *ev)
 		return false;
 	a = tl_add(t, &t->ahead, &t->n_aheads, &t->cap_aheads, sizeof *a);
 	if (a)
-		*a = (struct tl_ahead){ .step = e->step,
-			.request = e->request,
-			.start_ns = e->start_ns,
-			.ns = e->ns,
-			.wait_ns = e->wait_ns,
-			.assumed = tl_int32(e->assumed),
-			.held = tl_int32(e->held),
-			.nodes = tl_int32(e->nodes),
-			.came = (enum ev_code_ahead)e->came };
+		a->a = *e;
 	return true;
 }
 

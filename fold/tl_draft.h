@@ -46,9 +46,7 @@ struct tl_window {
 };
 /* Guesses made while a step verified those before: see the event. */
 struct tl_ahead {
-	int64_t step, request, start_ns, ns, wait_ns;
-	int32_t assumed, held, nodes;
-	enum ev_code_ahead came;
+	struct ev_ahead a;
 };
 
 #endif

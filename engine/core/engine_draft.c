@@ -433,7 +433,7 @@ static void emit_windows(struct engine *e)
 static void emit_ahead(struct engine *e)
 {
 	const struct draft_ops *ops = e->draft.ops;
-	const struct draft_ahead *a;
+	const struct ev_ahead *a;
 
 	for (int32_t i = 0; ops && ops->told && (a = ops->told(e->draft.drafter, i)); i++)
 		engine_emit_ahead(e, a);

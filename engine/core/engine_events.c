@@ -237,21 +237,14 @@ void engine_emit_window(struct engine *e, int64_t request, const struct draft_wi
 	stream_emit(&e->stream, &ev);
 }
 
-void engine_emit_ahead(struct engine *e, const struct draft_ahead *a)
+void engine_emit_ahead(struct engine *e, const struct ev_ahead *a)
 {
 	struct event ev;
 
 	ev_init(&ev, EV_ahead);
-	ev.u.ahead = (struct ev_ahead){ .step = e->n_steps,
-		.request = a->request,
-		.pos = a->pos,
-		.assumed = a->assumed,
-		.held = a->held,
-		.nodes = a->nodes,
-		.came = a->came,
-		.start_ns = stream_now(&e->stream) - e->step_start_ns - (now_ns() - a->start_ns),
-		.ns = a->ns,
-		.wait_ns = a->wait_ns };
+	ev.u.ahead = *a;
+	ev.u.ahead.step = e->n_steps;
+	ev.u.ahead.start_ns += stream_now(&e->stream) - e->step_start_ns - now_ns();
 	stream_emit(&e->stream, &ev);
 }
 

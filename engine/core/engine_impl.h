@@ -185,7 +185,7 @@ struct engine_verdict { /* the fields of EV_draft of the same names */
 void engine_emit_draft(struct engine *e, const struct plan_item *item, int32_t node,
 	enum ev_code_verdict verdict, const struct engine_verdict *v);
 void engine_emit_window(struct engine *e, int64_t request, const struct draft_window *w);
-void engine_emit_ahead(struct engine *e, const struct draft_ahead *a);
+void engine_emit_ahead(struct engine *e, const struct ev_ahead *a);
 void engine_emit_step(struct engine *e);
 void engine_emit_finish(
 	struct engine *e, struct request *r, enum ev_code_finish reason, const char *why);

@@ -22,7 +22,7 @@
 extern const struct draft_ops draft_model, draft_beside;
 
 struct ahead {
-	struct draft_ahead told;
+	struct ev_ahead told;
 	struct draft_job job; /* of the guesses after the tokens assumed */
 	struct draft draft;
 	int32_t *ids; /* [ctx] the text as assumed */
@@ -156,7 +156,7 @@ static void assume(struct drafter *d, const struct draft_job *job)
 	b->job.n += n;
 	b->job.depth -= n;
 	b->job.out = &b->draft;
-	b->told = (struct draft_ahead){
+	b->told = (struct ev_ahead){
 		.request = job->request, .pos = job->n, .assumed = n, .came = EV_AHEAD_gone
 	};
 	d->n += b->job.depth > 1; /* what the model draws, and a guess */
@@ -181,7 +181,7 @@ static void beside_verifying(struct drafter *d, const struct draft_job *job, int
 /* Whether the text is as the block assumed. */
 static bool judge(struct ahead *b, const struct draft_seen *seen, int32_t n)
 {
-	struct draft_ahead *a = &b->told;
+	struct ev_ahead *a = &b->told;
 
 	for (int32_t i = 0; i < n; i++) {
 		if (seen[i].request != a->request || b->ended)
@@ -217,7 +217,7 @@ static int beside_learn(struct drafter *d, const struct draft_seen *seen, int32_
 	return d->err.code ? err_set(e, d->err.code, "%s", d->err.text) : 0;
 }
 
-static const struct draft_ahead *beside_told(struct drafter *d, int32_t i)
+static const struct ev_ahead *beside_told(struct drafter *d, int32_t i)
 {
 	if (d->fresh && !i)
 		wait_for(d, DRAFTING); /* where learn() was not called, since all requests have ended */

@@ -115,17 +115,6 @@ struct draft_window {
 	int32_t pool; /* n-grams in the pool now */
 };
 
-/* A block that was drafted while the step ran, after guesses that the step was only verifying. */
-struct draft_ahead {
-	int64_t request;
-	int64_t start_ns, ns, wait_ns; /* start_ns: by now_ns(); wait_ns: the engine's, at the end */
-	int32_t pos;                   /* of the first token assumed */
-	/* tokens assumed, the drafter's guess of what the model draws last included; of them those that
-	 * the text then had; guesses of the block */
-	int32_t assumed, held, nodes;
-	enum ev_code_ahead came;
-};
-
 /* A drafter that compares others changed its choice. */
 struct draft_choice {
 	const char *spec, *before;  /* "off": plain decoding. Valid as long as the drafter */
@@ -167,8 +156,9 @@ struct draft_ops {
 	/* May be NULL, as the next: the guesses for these jobs, in job.out, begin to be computed. The
 	 * jobs hold until told() or forget(). */
 	void (*verifying)(struct drafter *d, const struct draft_job *job, int32_t n);
-	/* After learn(): the i-th block that was drafted meanwhile; NULL: there are no more. */
-	const struct draft_ahead *(*told)(struct drafter *d, int32_t i);
+	/* After learn(): the i-th block that was drafted meanwhile, without its step, and start_ns by
+	 * now_ns(); NULL: there are no more. */
+	const struct ev_ahead *(*told)(struct drafter *d, int32_t i);
 	/* In the shadow: the spec it is opened with where a list has "all", a pattern of draft_spec().
 	 * NULL: its name; "": it cannot guess there. */
 	const char *shadowed;

@@ -195,13 +195,18 @@ static void test_rejection(void **state)
 static void test_device(void **state)
 {
 	static const struct place cuda = { "cuda", "graph", 1, 16, 64 };
-	static struct world w;
+	static struct world plain, w;
+	static struct heard heard;
 	struct err err = { 0 };
 
 	(void)state;
 	if (!world_has_device())
 		skip();
-	world_open(&w, model_path, &cuda, spec_of("beside", model_path, "2,2,0"));
+	run(&plain, &heard, &(struct place){ "cpu", NULL, 1, 16, 64 }, "off");
+	run(&w, &heard, &cuda, spec_of("beside", model_path, "2,2,0"));
+	world_compare(&plain, &w, false);
+	assert_true(heard.came[EV_AHEAD_kept] > 20);
+	world_open(&w, model_path, &cuda, "off");
 	assert_int_equal(engine_set(w.e, "spec", spec_of("beside", pruned_path, "2"), &err), -1);
 	assert_non_null(strstr(err.text, "on the device"));
 	engine_close(w.e);
