@@ -26,7 +26,6 @@ static void fill_job(struct engine *e, struct request *r, int32_t nodes, struct 
 	const int32_t ahead = visible_most_rows(&e->memory.visible, r->n_ids - 1) - 1;
 
 	depth = depth < ahead ? depth : ahead;
-	r->draft.by = NULL;
 	*job = (struct draft_job){ .request = r->id,
 		.ids = r->ids,
 		.n = r->n_ids,
@@ -68,6 +67,7 @@ static void ask(struct engine *e, struct request **r, int32_t n, int32_t nodes)
 	for (int32_t i = 0; i < n; i++) {
 		if (!may_guess(e, r[i]))
 			continue;
+		r[i]->draft.by = NULL;
 		fill_job(e, r[i], nodes < width ? nodes : width, &e->draft.jobs[n_jobs]);
 		n_jobs += e->draft.jobs[n_jobs].depth > 0;
 	}
