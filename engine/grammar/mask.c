@@ -40,6 +40,11 @@ void masks_close(struct masks *m)
 
 /* ---- the walk ---- */
 
+/* By what is missing of a character: a state from which all its ends were found to lead there. */
+struct wide_known {
+	int32_t from[8];
+};
+
 /* The state to which all bytes of a kind lead, or STATE_DEAD. */
 static void by_kind(struct automaton *a, int32_t state, int32_t to[SPELL_KINDS])
 {
@@ -56,10 +61,37 @@ static void by_kind(struct automaton *a, int32_t state, int32_t to[SPELL_KINDS])
 		to[kind] = met[kind] ? to[kind] : STATE_DEAD;
 }
 
+/* Whether every character beyond ASCII leads from one state to the other; `missing` of it, as
+ * spell_utf8() says. All bytes that may come next are tried, and where they meet again once. */
+static bool wide_leads(
+	struct automaton *a, int32_t state, int32_t to, int missing, struct wide_known *known)
+{
+	int32_t last = STATE_DEAD;
+
+	if (missing && known->from[missing] == state)
+		return true;
+	for (int b = 0x80; b < 256; b++) {
+		const int left = spell_utf8(missing, (unsigned char)b);
+		int32_t next;
+
+		if (left < 0)
+			continue;
+		next = automaton_next(a, state, (unsigned char)b);
+		if (next == STATE_DEAD || (!left && next != to))
+			return false;
+		if (left && next != last && !wide_leads(a, next, to, left, known))
+			return false;
+		last = next;
+	}
+	known->from[missing] = state;
+	return true;
+}
+
 /* NULL: no memory. */
 static const struct stride *stride_of(struct masks *m, int32_t state)
 {
 	const int32_t had = m->n_strides;
+	struct wide_known known;
 	int32_t to[SPELL_KINDS];
 	struct stride *s;
 
@@ -71,12 +103,14 @@ static const struct stride *stride_of(struct masks *m, int32_t state)
 	s = &m->stride[state];
 	if (s->known)
 		return s;
+	memset(&known, -1, sizeof known);
 	by_kind(m->automaton, state, to);
 	*s = (struct stride){ .known = true, .next = STATE_DEAD };
 	for (int kind = 0; kind < SPELL_KINDS; kind++) /* letters come first */
 		s->next = s->next == STATE_DEAD ? to[kind] : s->next;
 	for (int kind = 0; s->next != STATE_DEAD && kind < SPELL_KINDS; kind++)
 		s->kinds |= (uint64_t)(to[kind] == s->next) << kind;
+	s->wide = s->next != STATE_DEAD && wide_leads(m->automaton, state, s->next, 0, &known);
 	return s;
 }
 
@@ -90,12 +124,14 @@ static void allow(const struct spell *s, int32_t first, int32_t end, struct mask
 /* Whether all tokens below a node pass: stride by stride, as far as the longest reaches. */
 static bool all_pass(struct masks *m, const struct spell_node *n, int32_t state)
 {
-	if (n->end - n->first < WORTH_ASKING)
+	const bool wide = n->kinds & SPELL_WIDE;
+
+	if (n->end - n->first < WORTH_ASKING || (wide && !(n->clean && n->begins)))
 		return false;
 	for (int32_t i = 0; i < n->reach; i++) {
 		const struct stride *s = stride_of(m, state);
 
-		if (!s || (n->kinds & ~s->kinds))
+		if (!s || (n->kinds & ~SPELL_WIDE & ~s->kinds) || (wide && !s->wide))
 			return false;
 		if (s->next == state)
 			return true;

@@ -19,10 +19,11 @@ struct mask {
 	int64_t used;   /* when it was last asked for */
 };
 
-/* What the walk knows of a state: all bytes of `kinds` lead to `next`. In the middle of a text the
- * state is its own next; where characters are counted each next is one further. */
+/* What the walk knows of a state: all bytes of `kinds` lead to `next`, and with `wide` all
+ * characters beyond ASCII, too. In the middle of a text the state is its own next; where characters
+ * are counted each next is one further. */
 struct stride {
-	bool known;
+	bool known, wide;
 	int32_t next;
 	uint64_t kinds;
 };
