@@ -108,6 +108,12 @@ struct k_matmul {     /* up to three matrices over the same input: Q, K and V; g
 		float *out;            /* [n, n_rows] */
 	} part[K_MAX_PARTS];
 	int32_t n_parts, n;
+	/* quantised weights count as the floats of their values, too (rule 21): what is read is in.x;
+	 * on a CPU */
+	bool as_floats;
+	/* 0, or: quantised weights are also multiplied, as floats, by the values of in.x beyond it in
+	 * magnitude, which q does not have, and that is added last (rule 24) */
+	float above;
 };
 
 /* rotates q (then times scale, rule 10) in place; k is rotated and stored, v is stored */

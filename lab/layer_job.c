@@ -45,7 +45,7 @@ static int set_apart(
 	}
 	for (int32_t c = 0; c < in->n; c++) {
 		score[c] = (float)-in->sum_abs[c];
-		(*apart)[c] = in->max_abs[c] > FORM_OUTLIER;
+		(*apart)[c] = in->max_abs[c] > K_OUTLIER;
 	}
 	if (o->method == QUANT_SALIENT)
 		prune_least(score, in->n, (int64_t)(o->apart * in->n + 0.5), *apart, score + in->n);

@@ -70,8 +70,6 @@ static inline bool form_needs_all(const struct quant_form *f)
 /* For FORM_TENSOR and `twice`: made of the whole matrix x [rows, cols]. Freed by free(s->unit). */
 int form_scales_make(const struct quant_form *f, struct form_scales *s, const float *x,
 	int64_t rows, int64_t cols, struct err *e);
-/* LLM.int8() (Dettmers et al. 2022, section 3.2) sets columns apart whose inputs pass this. */
-#define FORM_OUTLIER 6.0f
 /* Columns that are apart [cols] stay in the file's floats; the others are rounded as a row without
  * them. x [cols] is scratch. */
 void form_row_apart(const struct quant_form *f, const bool *apart, const float *w, int32_t cols,

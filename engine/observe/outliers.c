@@ -88,7 +88,7 @@ static int emit(struct engine *e, const struct channel_input *in, int32_t nth, s
 	ev.u.outliers.median = median_of_channels(in->largest, n, room);
 	ev.u.outliers.top = (struct ev_span){ top, (size_t)top_of(in, top) * sizeof *top };
 	for (int32_t i = 0; i < n; i++) {
-		ev.u.outliers.above_six += in->largest[i] > FORM_OUTLIER;
+		ev.u.outliers.above_six += in->largest[i] > K_OUTLIER;
 		w[i] = sqrtf(in->largest[i] * w[i]); /* x / s, with s = sqrt(x / w) */
 	}
 	median = median_of_channels(w, n, room);

@@ -204,6 +204,9 @@ static void cut_add(struct k_add *a, const struct ranks_rows *r)
 static void cut_round(struct k_round *a, const struct ranks_rows *r)
 {
 	ROWS_FROM(a->x, r->first, a->dim);
+	ROWS_FROM(a->q, r->first, a->dim);
+	ROWS_FROM(a->d, r->first, a->dim / K_QBLOCK);
+	ROWS_FROM(a->sx, r->first, a->dim / K_QBLOCK);
 	a->n = r->n;
 }
 

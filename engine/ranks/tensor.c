@@ -127,7 +127,8 @@ static bool floats_are_read(const struct k_program *p, int32_t at, const struct 
 	if (at == p->n_ops)
 		return true;
 	if (op->kind == K_OP_matmul && (op->u.matmul.in.q == a->q || op->u.matmul.in.x == a->x))
-		return !k_is_quantised(op->u.matmul.part[0].w->type);
+		return op->u.matmul.as_floats || op->u.matmul.above > 0 ||
+			   !k_is_quantised(op->u.matmul.part[0].w->type);
 	if (op->kind == K_OP_experts && op->u.experts.each)
 		return !k_is_quantised(op->u.experts.w->type);
 	return true;

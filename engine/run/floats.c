@@ -16,7 +16,7 @@ struct floats {
 	struct k_ctx *kernels;
 	struct copy *copy;             /* [n], in the order of the program */
 	const struct quant_form *form; /* while it is opened */
-	int32_t n, cap, n_inputs;
+	int32_t n, cap, n_inputs;      /* n 0: the products decode the model's own weights */
 	enum k_round_to to;
 	float *largest; /* [n_inputs] */
 };
@@ -62,9 +62,9 @@ static int add_copy(struct floats *s, const struct k_matrix *m, struct err *e)
 	c = &s->copy[s->n++];
 	*c = (struct copy){ m, { .type = K_F32, .n_rows = m->n_rows, .n_cols = m->n_cols } };
 	c->is.data = k_alloc(s->kernels, k_matrix_bytes(s->kernels, &c->is), K_WEIGHTS,
-		"weights as floats; try --weights model and --activations model", e);
+		"weights as floats; try --weights model", e);
 	raw = c->is.data ? program_read_matrix(s->kernels, m, e) : NULL;
-	if (raw && !(s->form && round_rows(s->form, raw, m->n_rows, m->n_cols, e)))
+	if (raw && !round_rows(s->form, raw, m->n_rows, m->n_cols, e))
 		k_pack(s->kernels, &c->is, raw);
 	free(raw);
 	return e->code ? -1 : 0;
@@ -82,7 +82,7 @@ static int add_products(struct floats *s, const struct k_program *p, struct err 
 		if (!in_layers(op))
 			continue;
 		s->n_inputs++;
-		for (int32_t k = 0; k < op->u.matmul.n_parts; k++)
+		for (int32_t k = 0; s->form && k < op->u.matmul.n_parts; k++)
 			if (add_copy(s, op->u.matmul.part[k].w, e))
 				return -1;
 	}
@@ -159,20 +159,40 @@ static const struct k_matrix *copy_of(const struct floats *s, const struct k_mat
 	return &s->copy[*at].is;
 }
 
-static enum k_round_to own_round(const struct k_matrix *w)
+/* What the input of a product is rounded to; f32: it is not. */
+static enum k_round_to round_of(const struct floats *s, const struct k_op *product)
 {
-	return program_wants_floats(w) ? K_ROUND_f32 : K_ROUND_int8_block;
+	if (s->to != K_N_ROUNDS)
+		return s->to;
+	return program_wants_floats(product->u.matmul.part[0].w) ? K_ROUND_f32 : K_ROUND_int8_block;
+}
+
+static bool is_rounded(const struct floats *s, const struct k_op *op)
+{
+	return in_layers(op) && round_of(s, op) != K_ROUND_f32;
+}
+
+/* LLM.int8(): the model's own quantised weights are multiplied by integers, and again, as floats,
+ * by the values that stayed. */
+static bool by_integers(const struct floats *s, const struct k_op *product)
+{
+	return s->to == K_ROUND_llm_int8 && !s->n && !program_wants_floats(product->u.matmul.part[0].w);
 }
 
 static void put_round(const struct floats *s, struct k_op *to, const struct k_op *product,
-	const struct k_matrix *own, int32_t i)
+	enum k_round_to round, int32_t i)
 {
 	*to = (struct k_op){ .kind = K_OP_round, .stage = product->stage, .layer = product->layer };
 	to->u.round = (struct k_round){ .x = product->u.matmul.in.x,
 		.dim = product->u.matmul.in.dim,
 		.n = product->u.matmul.n,
-		.to = s->to == K_N_ROUNDS ? own_round(own) : s->to,
+		.to = round,
 		.largest = s->largest[i] };
+	if (by_integers(s, product)) {
+		to->u.round.q = product->u.matmul.in.q;
+		to->u.round.d = product->u.matmul.in.d;
+		to->u.round.sx = product->u.matmul.in.sx;
+	}
 }
 
 /* From the last op to the first, so that nothing is overwritten before it was moved. */
@@ -180,22 +200,29 @@ static void rewrite(const void *arg, struct k_program *p, int32_t rows)
 {
 	const struct floats *s = arg;
 	const int32_t was = p->n_ops;
-	int32_t n = 0, at = 0, to;
+	int32_t n = 0, at = 0, to = was;
 
 	(void)rows;
-	for (int32_t i = 0; i < was; i++)
+	for (int32_t i = 0; i < was; i++) {
 		n += in_layers(&p->op[i]);
-	p->n_ops = to = was + n;
+		to += is_rounded(s, &p->op[i]);
+	}
+	p->n_ops = to;
 	for (int32_t i = was; i-- > 0;) {
 		const bool mine = in_layers(&p->op[i]);
-		const struct k_matrix *own = mine ? p->op[i].u.matmul.part[0].w : NULL;
+		const enum k_round_to round = mine ? round_of(s, &p->op[i]) : K_ROUND_f32;
 		struct k_op *op = &p->op[--to];
 
 		*op = p->op[i];
-		for (int32_t k = 0; mine && k < op->u.matmul.n_parts; k++)
+		n -= mine;
+		if (mine && by_integers(s, op))
+			op->u.matmul.above = K_OUTLIER;
+		else if (mine)
+			op->u.matmul.as_floats = true;
+		for (int32_t k = 0; mine && s->n && k < op->u.matmul.n_parts; k++)
 			op->u.matmul.part[k].w = copy_of(s, op->u.matmul.part[k].w, &at);
-		if (mine)
-			put_round(s, &p->op[--to], op, own, --n);
+		if (round != K_ROUND_f32)
+			put_round(s, &p->op[--to], op, round, n);
 	}
 }
 

@@ -1,7 +1,8 @@
-/* Weights and activations set apart (settings `weights` and `activations`): the matrices of a
- * model's layers once more as floats, of the same values or rounded ones, and the program rewritten
- * to multiply by them what an op has rounded (kernels/op/round.h). The output matrix is not part of
- * it. What remains is what either rounding costs, alone. Thread: the engine's. */
+/* Weights and activations set apart (settings `weights` and `activations`): the program rewritten
+ * so that the products of a model's layers take weights as floats, times what an op has rounded
+ * (kernels/op/round.h). The model's own weights are decoded by the product; those of `weights` are
+ * there once more, rounded, as floats. The output matrix is not part of it. What remains is what
+ * either rounding costs, alone. Thread: the engine's. */
 #ifndef CUTAWAY_ENGINE_FLOATS_H
 #define CUTAWAY_ENGINE_FLOATS_H
 
@@ -12,8 +13,8 @@
 struct floats;
 
 /* Of all matrix products that a program of f has in its layers, each weight rounded to the nearest
- * value of `form`; NULL: as it is. ERR_USAGE where the kernels' memory is not the host's, a layer
- * has experts, or rows are no whole blocks of the form; ERR_MEMORY. */
+ * value of `form`; NULL: as it is, and nothing is copied. ERR_USAGE where the kernels' memory is
+ * not the host's, a layer has experts, or rows are no whole blocks of the form; ERR_MEMORY. */
 int floats_open(
 	struct floats **out, struct forward *f, const struct quant_form *form, struct err *e);
 void floats_close(struct floats *s); /* NULL is fine */

@@ -73,8 +73,6 @@ void k_each_expert(struct k_op *op, int tid, int n_threads, void *scratch, k_fn 
 size_t k_ref_packed_bytes(enum k_type type, int32_t n_rows, int32_t n_cols);
 void k_ref_pack(struct k_matrix *m, const void *raw, int32_t first, int32_t n);
 
-/* One element of W x: row `row` of w, activations r. */
-float k_ref_dot(const struct k_matrix *w, int32_t row, const struct k_acts *in, int32_t r);
 /* Rotates the head at `in` to `out` (they may be one) by the table row cos, sin. */
 void k_ref_rotate(
 	const struct k_rope *a, const float *cos, const float *sin, const float *in, float *out);

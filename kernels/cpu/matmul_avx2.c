@@ -316,6 +316,11 @@ INLINE void sub_scales(const __m256i words[4], struct scales *s)
 	}
 }
 
+INLINE __m256 sub_float(__m256i sub)
+{
+	return _mm256_cvtepi32_ps(_mm256_srai_epi32(sub, 16));
+}
+
 #include "kernels/cpu/matmul_body.h"
 
 static bool runs_here(void)

@@ -18,7 +18,11 @@
 #define V(name) _mm512_##name
 #define v_and _mm512_and_si512
 #define v_or _mm512_or_si512
+#define v_xor _mm512_xor_si512
 #define v_load _mm512_load_si512
+#define v_lookup(book, codes)                                                                      \
+	_mm512_shuffle_epi8(                                                                           \
+		v_broadcast128(_mm_loadu_si128((const __m128i *)(const void *)(book))), codes)
 #define v_broadcast128 _mm512_broadcast_i32x4
 
 static inline __m512 load_f16(const uint8_t *p)

@@ -7,6 +7,7 @@
  *     void sub_scales(words, scales)    from half_words()
  *     int32_t prepared_words(type)    see struct k_tiling
  *     void prepare(type, q, n_blocks, out)
+ *     VEC sub_float(sub)       of either form: exact
  *
  * with MAX_ROWS, 2, 4 or 8: the rows of activations whose sums are kept in registers; TILES; and
  * FLIP_Q8 (see struct k_tiling). Leaves `tiling`, packed_bytes(), pack() and the ops of
@@ -35,17 +36,27 @@ INLINE void load_scales(enum k_type type, const uint8_t *head, struct scales *s,
 		half_minima(head, s, min);
 }
 
+/* Of block i of a chunk. */
+INLINE void block_scales(
+	enum k_type type, const uint8_t *head, const struct scales *s, int i, VEC *dw, VEC *mw)
+{
+	const struct k_facts f = k_facts_of(type);
+
+	*dw = f.subs                   ? s->dw[i]
+		  : f.number == K_NUM_E8M0 ? load_e8m0(head + i * LANES)
+								   : load_f16(head + i * LANES * 2);
+	*mw = f.subs ? s->mw[i] : load_f16(head + LANES * 2);
+}
+
 /* Rule 5: block b, number i of its chunk, whose scales these are, and whose integers `sum` has. */
 INLINE void add_block(const struct k_tile_call *c, enum k_type type, int n, int32_t b,
 	const uint8_t *head, const struct scales *s, const VECI *minima, int i, const VEC *sum,
 	VEC *acc, VEC *min)
 {
 	const struct k_facts f = k_facts_of(type);
-	const VEC dw = f.subs                   ? s->dw[i]
-				   : f.number == K_NUM_E8M0 ? load_e8m0(head + i * LANES)
-											: load_f16(head + i * LANES * 2);
-	const VEC mw = f.subs ? s->mw[i] : load_f16(head + LANES * 2);
+	VEC dw, mw;
 
+	block_scales(type, head, s, i, &dw, &mw);
 	for (int r = 0; r < n; r++) {
 		const int32_t at = r * (c->dim / K_QBLOCK) + b;
 		VEC t = V(mul_ps)(dw, sum[r]);
@@ -134,6 +145,70 @@ INLINE void quantised(const struct k_tile_call *c, enum k_type type, int n)
 		quantised_tiles(c, type, 1, n, t);
 }
 
+/* Quads j and j + 4 of a block as signed bytes: the weights before their scales. */
+INLINE void load_values(enum k_type type, const uint8_t *w, int j, VECI v[2])
+{
+	const struct k_facts f = k_facts_of(type);
+
+	if (k_low_bits(type) == 8) {
+		const VECI flip = V(set1_epi8)((char)(FLIP_Q8 ^ 0x80));
+
+		for (int h = 0; h < 2; h++)
+			v[h] = v_xor(load(w + (j + 4 * h) * 4 * LANES), flip);
+		return;
+	}
+	load_codes(type, w, j, &v[0], &v[1]);
+	for (int h = 0; h < 2; h++)
+		v[h] = f.book ? v_lookup(k_books[f.book], v[h])
+					  : V(sub_epi8)(v[h], V(set1_epi8)((char)f.bias));
+}
+
+/* Block i of a chunk, at w, as floats: rule 5, read as vectors. */
+INLINE void decode_block(enum k_type type, const uint8_t *head, const struct scales *s,
+	const VECI *minima, int i, const uint8_t *w, float *out)
+{
+	VEC dw, mw, low[2];
+
+	block_scales(type, head, s, i, &dw, &mw);
+	low[0] = low[1] = k_has_min(type) ? mw : V(setzero_ps)();
+	for (int h = 0; k_has_two_terms(type) && h < 2; h++)
+		low[h] =
+			V(mul_ps)(mw, V(cvtepi32_ps)(v_and(move(minima[i], 16 * h, 0), V(set1_epi32)(0xffff))));
+	for (int j = 0; j < 4; j++) {
+		VECI v[2];
+
+		load_values(type, w, j, v);
+		for (int h = 0; h < 2; h++)
+			for (int c = 0; c < 4; c++) {
+				VEC x = V(cvtepi32_ps)(V(srai_epi32)(V(slli_epi32)(v[h], 24 - 8 * c), 24));
+
+				if (k_has_halves(type))
+					x = V(mul_ps)(sub_float(s->sub[2 * i + h]), x);
+				V(storeu_ps)(out + (16 * h + 4 * j + c) * LANES, V(fmadd_ps)(dw, x, low[h]));
+			}
+	}
+}
+
+INLINE void decode(enum k_type type, const uint8_t *tile, int32_t from, int32_t to,
+	const uint64_t *columns, float *out)
+{
+	const struct k_layout l = k_layout_of(type);
+	const int head = l.head * LANES, block = (l.high + l.quants) * LANES;
+	const int32_t first = from / K_QBLOCK, end = to / K_QBLOCK;
+
+	for (int32_t b = first; b < end;) {
+		const uint8_t *chunk = tile + (size_t)(b / l.chunk) * (size_t)(head + l.chunk * block);
+		struct scales s;
+		VECI minima[8];
+
+		load_scales(type, chunk, &s, minima);
+		for (int i = b % l.chunk; i < l.chunk && b < end; i++, b++)
+			if (!columns || (uint32_t)(columns[b / 2] >> b % 2 * 32))
+				decode_block(type, chunk, &s, minima, i, chunk + head + i * block,
+					out + (size_t)(b - first) * K_QBLOCK * LANES);
+	}
+}
+
 INLINE VEC load_floats(enum k_type type, const uint8_t *column)
 {
 	if (type == K_F32)
@@ -141,11 +216,30 @@ INLINE VEC load_floats(enum k_type type, const uint8_t *column)
 	return type == K_F16 ? load_f16(column) : load_bf16(column);
 }
 
+/* Column k of n_tiles tiles times n rows; `some`: not those whose value is 0. */
+INLINE void add_column(const struct k_tile_call *c, enum k_type type, int n_tiles, int n,
+	const uint8_t *w, int32_t k, bool some, VEC seg[K_TILE_GROUP][MAX_ROWS])
+{
+	const size_t column = LANES * (type == K_F32 ? 4 : 2);
+	VEC v[K_TILE_GROUP];
+
+	for (int t = 0; t < n_tiles; t++)
+		v[t] = load_floats(type, w + (size_t)t * c->tile_bytes + (size_t)k * column);
+	for (int r = 0; r < n; r++) {
+		const float one = c->x[(size_t)r * (size_t)c->dim + (size_t)k];
+		const VEC x = V(set1_ps)(one);
+
+		if (some && one == 0)
+			continue;
+		for (int t = 0; t < n_tiles; t++)
+			seg[t][r] = V(fmadd_ps)(v[t], x, seg[t][r]);
+	}
+}
+
 /* Rule 6: n_tiles tiles and n rows at a time, so that their chains hide one another's latency. */
 INLINE void float_tiles(
 	const struct k_tile_call *c, enum k_type type, int n_tiles, int n, int first)
 {
-	const size_t column = LANES * (type == K_F32 ? 4 : 2);
 	const uint8_t *w = c->tile + (size_t)first * c->tile_bytes;
 	VEC acc[K_TILE_GROUP][MAX_ROWS], seg[K_TILE_GROUP][MAX_ROWS];
 
@@ -158,18 +252,13 @@ INLINE void float_tiles(
 		for (int t = 0; t < n_tiles; t++)
 			for (int r = 0; r < n; r++)
 				seg[t][r] = V(setzero_ps)();
-		for (int32_t k = from; k < to; k++) {
-			VEC v[K_TILE_GROUP];
-
-			for (int t = 0; t < n_tiles; t++)
-				v[t] = load_floats(type, w + (size_t)t * c->tile_bytes + (size_t)k * column);
-			for (int r = 0; r < n; r++) {
-				VEC x = V(set1_ps)(c->x[(size_t)r * (size_t)c->dim + (size_t)k]);
-
-				for (int t = 0; t < n_tiles; t++)
-					seg[t][r] = V(fmadd_ps)(v[t], x, seg[t][r]);
-			}
-		}
+		if (type == K_F32 && c->columns)
+			for (int32_t i = from / 64; 64 * i < to; i++)
+				for (uint64_t left = c->columns[i]; left; left &= left - 1)
+					add_column(c, type, n_tiles, n, w, 64 * i + __builtin_ctzll(left), true, seg);
+		else
+			for (int32_t k = from; k < to; k++)
+				add_column(c, type, n_tiles, n, w, k, false, seg);
 		for (int t = 0; t < n_tiles; t++)
 			for (int r = 0; r < n; r++)
 				acc[t][r] = V(add_ps)(acc[t][r], seg[t][r]);
@@ -222,6 +311,12 @@ INLINE void tile_rows(const struct k_tile_call *c, enum k_type type, int n)
 		switch (c->n) {                                                                            \
 			ALL_ROWS(K_##name)                                                                     \
 		}                                                                                          \
+	}                                                                                              \
+	static void decode_##name(                                                                     \
+		const uint8_t *tile, int32_t from, int32_t to, const uint64_t *columns, float *out)        \
+	{                                                                                              \
+		if (k_is_quantised(K_##name))                                                              \
+			decode(K_##name, tile, from, to, columns, out);                                        \
 	}
 K_TYPES(X)
 #undef X
@@ -232,6 +327,9 @@ static const struct k_tiling tiling = {
 	.flip_q8 = FLIP_Q8,
 #define X(name, ...) [K_##name] = tile_##name,
 	.fn = { K_TYPES(X) },
+#undef X
+#define X(name, ...) [K_##name] = decode_##name,
+	.decode = { K_TYPES(X) },
 #undef X
 	.prepared_words = prepared_words,
 	.prepare = prepare,

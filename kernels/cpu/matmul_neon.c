@@ -17,7 +17,9 @@
 #define V(name) _mm_##name
 #define v_and vandq_s32
 #define v_or vorrq_s32
+#define v_xor veorq_s32
 #define v_load _mm_load_si128
+#define v_lookup(book, codes) ((__m128i)vqtbl1q_s8(vld1q_s8(book), (uint8x16_t)(codes)))
 
 static inline __m128 load_f16(const uint8_t *p)
 {
@@ -148,6 +150,11 @@ INLINE void sub_scales(const __m128i words[4], struct scales *s)
 {
 	for (int i = 0; i < 16; i++)
 		s->sub[i] = words[i / 4] << (24 - i % 4 * 8) >> 24;
+}
+
+INLINE __m128 sub_float(__m128i sub)
+{
+	return vcvtq_f32_s32(sub);
 }
 
 #include "kernels/cpu/matmul_body.h"

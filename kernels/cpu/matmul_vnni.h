@@ -134,3 +134,8 @@ INLINE void sub_scales(const VECI words[4], struct scales *s)
 		s->sub[i] = V(cvtepi32_ps)(V(srai_epi32)(word, 24));
 	}
 }
+
+INLINE VEC sub_float(VEC sub)
+{
+	return sub;
+}

@@ -35,6 +35,7 @@ struct k_tile_call {
 	int32_t dim; /* stride of the activations; n_cols is not larger */
 	bool again;  /* other rows just read these tiles, which a cache may hold */
 	const float *x;
+	const uint64_t *columns; /* of F32: of each 64 the bits of those to read; NULL: all */
 	const int8_t *q;
 	const float *d, *sx;
 	const int16_t *prepared;      /* [n, dim / 32] what prepare() made of each block of q */
@@ -49,6 +50,10 @@ struct k_tiling {
 	int32_t lanes, max_rows;
 	uint8_t flip_q8; /* xor of Q8_0's codes: 0x80 where the unit multiplies signed bytes */
 	k_tile_fn *fn[K_N_TYPES];
+	/* Columns from … to - 1 (multiples of 32) of a tile of quantised weights as one of F32, [to -
+	 * from][lanes]; but for blocks that have no bit in `columns`, unless it is NULL. */
+	void (*decode[K_N_TYPES])(
+		const uint8_t *tile, int32_t from, int32_t to, const uint64_t *columns, float *out);
 	/* What tiles of the type read beside q: int16 a block, at most K_QBLOCK, 0 for nothing. */
 	int32_t (*prepared_words)(enum k_type type);
 	void (*prepare)(enum k_type type, const int8_t *q, size_t n_blocks, int16_t *out);

@@ -20,35 +20,15 @@ static void place(
 	call->y_dim = dim;
 }
 
-/* Multiplies with tiles of `lanes` rows in all, of which the matrix has only `count`. */
-static void multiply_last(
-	k_tile_fn *fn, const struct k_tile_call *call, int32_t lanes, int32_t count)
-{
-	_Alignas(64) float y[K_TILE_MAX_ROWS * K_TILE_GROUP * K_TILE_MAX_LANES];
-	struct k_tile_call all = *call;
-
-	all.bias = all.residual = NULL;
-	all.y = y;
-	all.y_dim = lanes;
-	fn(&all);
-	for (int32_t r = 0; r < call->n; r++)
-		for (int32_t i = 0; i < count; i++) {
-			const size_t at = (size_t)r * (size_t)call->y_dim + (size_t)i;
-			float sum = y[r * lanes + i];
-
-			if (call->bias)
-				sum += call->bias[i];
-			if (call->residual)
-				sum += call->residual[at];
-			call->y[at] = sum;
-		}
-}
-
 /* What prepare() made, in scratch: of rows [from, to) for a format. */
 struct prepared {
 	enum k_type type;
 	int32_t from, to, end; /* end: of the rows that are multiplied */
 	int16_t *words;
+	/* Of a product of the values beyond k_matmul.above: rows of a strip without the others, and the
+	 * columns that are left, behind the words. */
+	float *x;
+	uint64_t *columns;
 };
 enum { PREPARED_BYTES = K_SCRATCH_BYTES / 4 };
 
@@ -106,40 +86,152 @@ struct range {
 	int32_t lo, hi;
 };
 
+/* Columns [from, to) of n tiles as floats, in scratch: products by floats then have one form of
+ * weights. */
+static const uint8_t *decoded(const struct k_tiling *t, const struct k_matrix *w, int32_t tile,
+	int32_t n, int32_t from, int32_t to, const struct prepared *made)
+{
+	const size_t bytes = k_tile_bytes(w->type, t->lanes, w->n_cols);
+	float *out = (float *)(void *)made->words;
+
+	for (int32_t i = 0; i < n; i++, out += (to - from) * t->lanes)
+		t->decode[w->type](
+			(const uint8_t *)w->data + (size_t)(tile + i) * bytes, from, to, made->columns, out);
+	return (const uint8_t *)made->words;
+}
+
+enum { PIECE = 64 }; /* columns: a segment of rule 6 */
+
+/* Few rows read tiles only once: they are decoded piece by piece, which a core's L1 cache holds,
+ * and the sums in call->y go on from piece to piece. */
+static void multiply_pieces(const struct k_tiling *t, const struct k_matrix *w, int32_t tile,
+	const struct k_tile_call *call, const struct prepared *made)
+{
+	struct k_tile_call piece = *call;
+
+	memset(call->y, 0, (size_t)(call->n * call->y_dim) * sizeof *call->y);
+	piece.residual = piece.y;
+	for (int32_t from = 0; from < w->n_cols; from += PIECE) {
+		if (call->columns && !call->columns[from / PIECE])
+			continue;
+		piece.n_cols = w->n_cols - from < PIECE ? w->n_cols - from : PIECE;
+		piece.tile_bytes = k_tile_bytes(K_F32, t->lanes, piece.n_cols);
+		piece.tile = decoded(t, w, tile, call->n_tiles, from, from + piece.n_cols, made);
+		piece.x = call->x + from;
+		piece.columns = call->columns ? call->columns + from / PIECE : NULL;
+		t->fn[K_F32](&piece);
+	}
+}
+
+/* Copies rows [from, to) without the values that are not beyond a->above. */
+static void keep_beyond(
+	const struct k_matmul *a, int32_t n_cols, int32_t from, int32_t to, struct prepared *made)
+{
+	const int32_t dim = a->in.dim;
+	float *x = made->x = (float *)(void *)(made->words + PREPARED_BYTES / sizeof(int16_t));
+
+	made->columns = (uint64_t *)(void *)(x + PREPARED_BYTES / sizeof(float));
+	memset(made->columns, 0, ((size_t)dim + 63) / 64 * sizeof *made->columns);
+	for (int32_t r = from; r < to; r++, x += dim) {
+		const float *in = a->in.x + (size_t)r * (size_t)dim;
+
+		for (int32_t k = 0; k < n_cols; k++) {
+			const bool kept = k_beyond(in[k], a->above);
+
+			x[k] = kept ? in[k] : 0;
+			made->columns[k / 64] |= (uint64_t)kept << k % 64;
+		}
+	}
+}
+
+/* Multiplies with tiles of `lanes` rows in all, of which the matrix has only `count`. pieces: of w,
+ * which are not decoded yet. */
+static void multiply_apart(const struct k_tiling *t, enum k_type type,
+	const struct k_matrix *pieces, int32_t tile, const struct k_tile_call *call, int32_t lanes,
+	int32_t count, const struct prepared *made)
+{
+	_Alignas(64) float y[K_TILE_MAX_ROWS * K_TILE_GROUP * K_TILE_MAX_LANES];
+	struct k_tile_call all = *call;
+
+	all.bias = all.residual = NULL;
+	all.y = y;
+	all.y_dim = lanes;
+	if (pieces)
+		multiply_pieces(t, pieces, tile, &all, made);
+	else
+		t->fn[type](&all);
+	for (int32_t r = 0; r < call->n; r++)
+		for (int32_t i = 0; i < count; i++) {
+			const size_t at = (size_t)r * (size_t)call->y_dim + (size_t)i;
+			float sum = y[r * lanes + i];
+
+			if (call->bias)
+				sum += call->bias[i];
+			if (call->residual)
+				sum += call->residual[at];
+			call->y[at] = sum;
+		}
+}
+
+/* Tiles that one call multiplies: as many as are stored, or decoded, in a quarter of the
+ * scratch. */
+static int32_t group_of(const struct k_tile_call *call, bool decode, int32_t left)
+{
+	const int32_t fit = decode ? (int32_t)(PREPARED_BYTES / call->tile_bytes) : K_TILE_GROUP;
+	const int32_t n = fit < K_TILE_GROUP ? fit : K_TILE_GROUP;
+
+	return left < n ? left : n;
+}
+
 /* Multiplies tiles of a part by rows: rows in strips that stay cached, and all tiles by a strip
  * before the next one. */
 static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t part,
 	struct range tiles, struct range rows, struct prepared *made)
 {
 	const struct k_matrix *w = a->part[part].w;
-	const int32_t words = t->prepared_words(w->type);
-	const int32_t strip = strip_rows(t, a, w->type, words);
+	const bool decode = a->as_floats && k_is_quantised(w->type);
+	const enum k_type type = decode ? K_F32 : w->type;
+	const int32_t words = t->prepared_words(type);
+	const int32_t strip = strip_rows(t, a, type, words);
 	struct k_tile_call call = {
-		.tile_bytes = k_tile_bytes(w->type, t->lanes, w->n_cols),
+		.tile_bytes = k_tile_bytes(type, t->lanes, w->n_cols),
 		.n_cols = w->n_cols,
 		.dim = a->in.dim,
 	};
 
+	if (a->as_floats && a->above > 0 && !decode) /* floats are read whole, and once */
+		return;
 	made->end = rows.hi;
 	for (int32_t from = rows.lo; from < rows.hi; from += strip) {
 		int32_t to = rows.hi - from < strip ? rows.hi : from + strip;
+		const bool few = decode && to - from <= t->max_rows;
 
+		if (decode && a->above > 0)
+			keep_beyond(a, w->n_cols, from, to, made);
 		for (int32_t i = tiles.lo; i < tiles.hi; i += call.n_tiles) {
 			const int32_t left = w->n_rows - i * t->lanes;
 			int32_t lanes;
 
-			call.tile = (const uint8_t *)w->data + (size_t)i * call.tile_bytes;
-			call.n_tiles = tiles.hi - i < K_TILE_GROUP ? tiles.hi - i : K_TILE_GROUP;
+			call.n_tiles = group_of(&call, decode, tiles.hi - i);
+			if (!decode)
+				call.tile = (const uint8_t *)w->data + (size_t)i * call.tile_bytes;
+			else if (!few)
+				call.tile = decoded(t, w, i, call.n_tiles, 0, w->n_cols, made);
 			lanes = call.n_tiles * t->lanes;
 			for (int32_t r = from; r < to; r += call.n) {
 				call.n = to - r < t->max_rows ? to - r : t->max_rows;
 				call.again = r > from;
-				take_rows(t, a, w->type, words, r, &call, made);
+				take_rows(t, a, type, words, r, &call, made);
+				if (made->columns) {
+					call.x = made->x + (size_t)(r - from) * (size_t)a->in.dim;
+					call.columns = made->columns;
+				}
 				place(&call, a, part, i * t->lanes, r);
-				if (lanes <= left)
-					t->fn[w->type](&call);
+				if (lanes <= left && !few)
+					t->fn[type](&call);
 				else
-					multiply_last(t->fn[w->type], &call, lanes, left);
+					multiply_apart(t, type, few ? w : NULL, i, &call, lanes,
+						left < lanes ? left : lanes, made);
 			}
 		}
 	}
@@ -187,13 +279,39 @@ static void multiply_tiles(const struct k_tiling *t, const struct k_matmul *a, i
 	}
 }
 
-void k_tiles_matmul(
-	const struct k_tiling *t, struct k_op *op, int tid, int n_threads, void *scratch)
+static void multiply_all(const struct k_tiling *t, const struct k_matmul *a, bool by_rows, int tid,
+	int n_threads, void *scratch)
 {
 	struct prepared made = { .words = scratch };
 
-	if (op->by_rows)
-		multiply_rows(t, &op->u.matmul, tid, n_threads, &made);
+	if (by_rows)
+		multiply_rows(t, a, tid, n_threads, &made);
 	else
-		multiply_tiles(t, &op->u.matmul, tid, n_threads, &made);
+		multiply_tiles(t, a, tid, n_threads, &made);
+}
+
+/* What is added last, to the outputs that this thread has just made. */
+static struct k_matmul of_beyond(const struct k_matmul *a)
+{
+	struct k_matmul b = *a;
+
+	b.as_floats = true;
+	for (int32_t p = 0; p < a->n_parts; p++) {
+		b.part[p].bias = NULL;
+		b.part[p].residual = a->part[p].out;
+	}
+	return b;
+}
+
+void k_tiles_matmul(
+	const struct k_tiling *t, struct k_op *op, int tid, int n_threads, void *scratch)
+{
+	const struct k_matmul *a = &op->u.matmul;
+
+	multiply_all(t, a, op->by_rows, tid, n_threads, scratch);
+	if (a->above > 0) {
+		const struct k_matmul beyond = of_beyond(a);
+
+		multiply_all(t, &beyond, op->by_rows, tid, n_threads, scratch);
+	}
 }

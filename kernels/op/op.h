@@ -42,6 +42,12 @@ K_INLINE float k_acts_value(const struct k_acts *row, int32_t i)
 	return row->x ? row->x[i] : row->d[i / K_QBLOCK] * (float)row->q[i];
 }
 
+/* A NaN is, too. */
+K_INLINE bool k_beyond(float x, float most)
+{
+	return !(x <= most && x >= -most);
+}
+
 /* The largest magnitude. Its bits are compared as an integer, so that the order does not matter and
  * a NaN is the largest. */
 K_UNIT_FN float k_largest(const float *x, int32_t n)

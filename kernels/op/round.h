@@ -11,13 +11,19 @@
  * of its own. */
 #define K_ROUNDS(X)                                                                                \
 	X(f32, "f32", 23, -126, 0x1.fffffep127f, "as computed")                                        \
+	X(f16, "f16", 10, -14, 65504.0f, "16 bits, 10 of them mantissa")                               \
 	X(bf16, "bf16", 7, -126, 0x1.fep127f, "the upper half of f32")                                 \
 	X(e4m3, "e4m3", 3, -6, 448.0f, "8 bits, 3 of them mantissa")                                   \
 	X(e5m2, "e5m2", 2, -14, 57344.0f, "8 bits, 2 of them mantissa")                                \
 	X(int8_block, "int8-block", 0, 0, 0, "integers of 8 bits, a scale for 32 values")              \
 	X(int8_token, "int8-token", 0, 0, 0, "the same, a scale for a token's row")                    \
+	X(llm_int8, "llm.int8", 0, 0, 0, "the same, but for its values beyond 6, which stay")          \
 	X(int8_tensor, "int8-tensor", 0, 0, 0,                                                         \
 		"the same, one scale for all rows, from a calibration text")
+
+/* LLM.int8() (Dettmers et al. 2022, section 3.2) sets values apart that are larger. It does so for
+ * columns of a batch; here each row has its own, or its product would depend on the others. */
+#define K_OUTLIER 6.0f
 
 enum k_round_to {
 #define X(name, ...) K_ROUND_##name,
@@ -31,6 +37,10 @@ struct k_round {
 	int32_t dim, n;
 	enum k_round_to to;
 	float largest; /* of int8_tensor: what becomes 127; larger values are cut */
+	/* of llm_int8, or NULL: what a product of integers reads, without the values that stay; x is
+	 * left as it is (then dim is a multiple of 32) */
+	int8_t *q;     /* [n, dim] */
+	float *d, *sx; /* [n, dim / 32] */
 };
 #define K_ROUND_INPUTS(PLAIN, a)
 
@@ -71,22 +81,59 @@ K_INLINE float k_round_float(float x, int32_t mantissa, int32_t least, float mos
 	return k_float(sign | (k_float(v) > most ? k_bits(most) : v));
 }
 
-/* -127 to 127 times largest / 127. Rule 4 has the limits. */
-K_INLINE float k_round_integer(float x, float largest)
+/* -127 to 127, for multiples of k_round_scale(). Rule 4 has the limits. */
+K_INLINE float k_round_code(float x, float largest)
 {
 	const uint32_t a = k_bits(largest);
-	const float scale = largest * 0x1.020408p-7f, id = 127.0f / largest;
+	const float id = 127.0f / largest;
 	const float cut = x > largest ? largest : x < -largest ? -largest : x;
 
 	return a < 0x0d800000u    ? 0
 		   : a >= 0x7f800000u ? k_float(0x7fc00000u)
-							  : (k_fma(cut, id, 0x1.8p23f) - 0x1.8p23f) * scale;
+							  : k_fma(cut, id, 0x1.8p23f) - 0x1.8p23f;
+}
+
+K_INLINE float k_round_scale(float largest)
+{
+	return k_bits(largest) < 0x0d800000u ? 0 : largest * 0x1.020408p-7f;
+}
+
+/* The largest magnitude of those that do not stay. */
+K_UNIT_FN float k_round_rest(const float *x, int32_t n)
+{
+	uint32_t most = 0;
+
+	K_LANES(i, n) {
+		const uint32_t b = k_beyond(x[i], K_OUTLIER) ? 0 : k_bits(x[i]) & 0x7fffffffu;
+
+		most = b > most ? b : most;
+	}
+	return k_float(k_lanes_most(most));
+}
+
+/* A block of a row as a product of integers reads it. */
+K_UNIT_FN void k_round_apart(const float *x, float largest, int8_t *q, float *d, float *sx)
+{
+	const float scale = k_round_scale(largest);
+	int32_t sum = 0;
+
+	K_LANES(i, K_QBLOCK) {
+		const float code = k_beyond(x[i], K_OUTLIER) ? 0 : k_round_code(x[i], largest);
+
+		q[i] = (int8_t)code;
+		sum += (int32_t)code;
+	}
+	*d = scale;
+	*sx = scale * (float)k_lanes_total(sum);
 }
 
 K_UNIT_FN void k_round_unit(const struct k_round *a, int64_t unit)
 {
 	float *x = a->x + (size_t)unit * (size_t)a->dim;
-	const float all = a->to == K_ROUND_int8_token ? k_largest(x, a->dim) : a->largest;
+	const float all = a->to == K_ROUND_int8_token ? k_largest(x, a->dim)
+					  : a->to == K_ROUND_llm_int8 ? k_round_rest(x, a->dim)
+												  : a->largest;
+	const float stays = a->to == K_ROUND_llm_int8 ? K_OUTLIER : INFINITY;
 
 	K_MEET(); /* every warp has read the row */
 	K_WARPS(block, (a->dim + K_QBLOCK - 1) / K_QBLOCK) {
@@ -94,12 +141,19 @@ K_UNIT_FN void k_round_unit(const struct k_round *a, int64_t unit)
 		const int32_t left = a->dim - block * K_QBLOCK, n = left < K_QBLOCK ? left : K_QBLOCK;
 		const float largest = a->to == K_ROUND_int8_block ? k_largest(v, n) : all;
 
+		if (a->q) {
+			const size_t at = (size_t)unit * (size_t)(a->dim / K_QBLOCK) + (size_t)block;
+
+			k_round_apart(v, all, a->q + at * K_QBLOCK, a->d + at, a->sx + at);
+			continue;
+		}
 		switch (a->to) {
 #define X(name, word, mantissa, least, most, doc)                                                  \
 	case K_ROUND_##name:                                                                           \
 		K_LANES(i, n)                                                                              \
-			v[i] = mantissa ? k_round_float(v[i], mantissa, least, most)                           \
-							: k_round_integer(v[i], largest);                                      \
+			v[i] = mantissa                ? k_round_float(v[i], mantissa, least, most)            \
+				   : k_beyond(v[i], stays) ? v[i]                                                  \
+										   : k_round_code(v[i], largest) * k_round_scale(largest); \
 		break;
 			K_ROUNDS(X)
 #undef X

@@ -65,17 +65,40 @@ static void read_block(
 	k_values(type, code, value);
 }
 
-/* Rule 6. */
-static float dot_float(const struct k_matrix *w, const uint8_t *row, const float *x)
+/* Weights from, from + 1 … to - 1 of a row as floats; from is a multiple of 32. */
+static void read_floats(
+	enum k_type type, const uint8_t *row, int32_t from, int32_t to, float *restrict x)
 {
-	float sum = 0;
+	if (!k_is_quantised(type)) {
+		for (int32_t k = from; k < to; k++)
+			x[k - from] = load_float(type, row, k);
+		return;
+	}
+	for (int32_t i = from / K_QBLOCK; i < to / K_QBLOCK; i++, x += K_QBLOCK) {
+		int32_t at;
+		const uint8_t *block = block_at(type, row, i, &at);
+		struct k_scales s;
+		int8_t value[K_QBLOCK];
+
+		read_block(type, block, at, &s, value);
+		for (int k = 0; k < K_QBLOCK; k++)
+			x[k] = k_weight(&s, k, value[k]);
+	}
+}
+
+/* Rule 6, of the values beyond `above` in magnitude. */
+static float dot_float(const struct k_matrix *w, const uint8_t *row, const float *x, float above)
+{
+	float sum = 0, v[SEGMENT];
 
 	for (int32_t from = 0; from < w->n_cols; from += SEGMENT) {
 		int32_t to = w->n_cols - from < SEGMENT ? w->n_cols : from + SEGMENT;
 		float segment = 0;
 
+		read_floats(w->type, row, from, to, v);
 		for (int32_t k = from; k < to; k++)
-			segment = k_fma(load_float(w->type, row, k), x[k], segment);
+			if (k_beyond(x[k], above))
+				segment = k_fma(v[k - from], x[k], segment);
 		sum += segment;
 	}
 	return sum;
@@ -109,12 +132,13 @@ static float dot_quantised(
 	return sum;
 }
 
-float k_ref_dot(const struct k_matrix *w, int32_t row, const struct k_acts *in, int32_t r)
+static float dot(const struct k_matmul *a, const struct k_matrix *w, int32_t row, int32_t r)
 {
+	const struct k_acts *in = &a->in;
 	const size_t at = (size_t)r * (size_t)in->dim, block = at / K_QBLOCK;
 
-	if (!k_is_quantised(w->type))
-		return dot_float(w, matrix_row(w, row), in->x + at);
+	if (a->as_floats || !k_is_quantised(w->type))
+		return dot_float(w, matrix_row(w, row), in->x + at, -1);
 	return dot_quantised(w, matrix_row(w, row), in->q + at, in->d + block, in->sx + block);
 }
 
@@ -132,29 +156,17 @@ void k_ref_matmul(struct k_op *op, int tid, int n_threads, void *scratch)
 		for (int32_t row = (int32_t)lo; row < (int32_t)hi; row++) {
 			for (int32_t r = 0; r < a->n; r++) {
 				size_t at = (size_t)r * (size_t)w->n_rows + (size_t)row;
-				float y = k_ref_dot(w, row, &a->in, r);
+				float y = dot(a, w, row, r);
 
 				if (bias)
 					y += bias[row];
 				if (residual)
 					y += residual[at];
+				if (a->above > 0 && k_is_quantised(w->type))
+					y = dot_float(w, matrix_row(w, row), k_acts_row(&a->in, r).x, a->above) + y;
 				a->part[p].out[at] = y;
 			}
 		}
-	}
-}
-
-static void read_quantised(const struct k_matrix *w, const uint8_t *row, float *x)
-{
-	for (int32_t i = 0; i < w->n_cols / K_QBLOCK; i++, x += K_QBLOCK) {
-		int32_t at;
-		const uint8_t *block = block_at(w->type, row, i, &at);
-		struct k_scales s;
-		int8_t value[K_QBLOCK];
-
-		read_block(w->type, block, at, &s, value);
-		for (int k = 0; k < K_QBLOCK; k++)
-			x[k] = k_weight(&s, k, value[k]);
 	}
 }
 
@@ -171,11 +183,7 @@ void k_ref_embed(struct k_op *op, int tid, int n_threads, void *scratch)
 		const uint8_t *row = matrix_row(w, a->ids[r]);
 		float *x = a->x + (size_t)r * (size_t)dim;
 
-		if (k_is_quantised(w->type))
-			read_quantised(w, row, x);
-		else
-			for (int32_t k = 0; k < dim; k++)
-				x[k] = load_float(w->type, row, k);
+		read_floats(w->type, row, 0, dim, x);
 		k_embed_scale(a, x);
 	}
 }

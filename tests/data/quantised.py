@@ -85,6 +85,22 @@ def int8(w, x):
     return numpy.where(outliers, half(w), rtn(rest, 8, w.shape[1], False))
 
 
+def q8_0(w):
+    """Weights of Q8_0: a scale for 32."""
+    blocks = w.reshape(len(w), -1, 32)
+    most = abs(blocks).max(2, keepdims=True)
+    return (half(most / 127) * numpy.round(blocks * 127 / most)).reshape(w.shape)
+
+
+def split(w, x):
+    """Section 3.2 at run time, with a row of inputs for a batch: values beyond 6 as floats, the others in 8 bits of the row's scale."""
+    apart = abs(x) > 6
+    rest = numpy.where(apart, 0, x).astype(numpy.float32)
+    most = abs(rest).max(1, keepdims=True)
+    codes = numpy.rint(rest.astype(numpy.float64) * (numpy.float32(127) / most))
+    return (numpy.where(apart, x, codes * most / 127) @ q8_0(w).T).astype(numpy.float32)
+
+
 def main():
     w = random.normal(0, 0.05, (ROWS, COLS)).astype(numpy.float32).astype(numpy.float64)
     mix = random.normal(0, 1, (COLS, COLS)) * (random.random((COLS, 1)) ** 3)
@@ -92,7 +108,7 @@ def main():
     x[:, 17] *= 8
     x[:, 40] = 0
     results = [gptq(w, x, 3, GROUP, False, False), gptq(w, x, 3, GROUP, True, False), gptq(w, x, 4, GROUP, False, True),
-               awq(w, x, 3, GROUP), smooth(w, x, 0.5), int8(w, x)]
+               awq(w, x, 3, GROUP), smooth(w, x, 0.5), int8(w, x), split(w, x)]
     with open(os.path.join(os.path.dirname(__file__), "quantised.bin"), "wb") as out:
         for a in [w, x] + results:
             out.write(a.astype(numpy.float32).tobytes())

@@ -115,8 +115,8 @@ static char *model_of(enum k_type type)
 
 static void each_format_is_another_and_the_models_comes_back(void **state)
 {
-	static const char *const words[] = { "model", "f32", "bf16", "e4m3", "e5m2", "int8-block",
-		"int8-token", "int8-tensor", "model" };
+	static const char *const words[] = { "model", "f32", "f16", "bf16", "e4m3", "e5m2",
+		"int8-block", "int8-token", "llm.int8", "int8-tensor", "model" };
 	enum { N = sizeof words / sizeof *words };
 	char *path = model_of(K_Q4_1);
 	uint64_t hash[N];

@@ -18,6 +18,7 @@ enum { ROWS = 24, COLS = 96, SAMPLES = 320, GROUP = 32, W = ROWS * COLS };
 static struct {
 	float w[W], x[SAMPLES * COLS];
 	float gptq[W], gptq_zero[W], gptq_order[W], awq[COLS], smooth[COLS], int8[W];
+	float split[SAMPLES * ROWS]; /* products of x and w in Q8_0 */
 } data;
 static struct quant_input in;
 static struct k_ctx *kernels;
@@ -58,16 +59,23 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Within 1e-4 of the largest; the choices, too, so each is equal. */
-static void check(const char *what, const float *got, const float *expected, int n)
+/* So near to the largest. */
+static void check_within(
+	const char *what, const float *got, const float *expected, int n, float share)
 {
 	float most = 0;
 
 	for (int i = 0; i < n; i++)
 		most = fabsf(expected[i]) > most ? fabsf(expected[i]) : most;
 	for (int i = 0; i < n; i++)
-		if (!(fabsf(got[i] - expected[i]) <= 1e-4f * most))
+		if (!(fabsf(got[i] - expected[i]) <= share * most))
 			fail_msg("%s: value %d is %g, not %g", what, i, (double)got[i], (double)expected[i]);
+}
+
+/* The choices, too, so each is equal. */
+static void check(const char *what, const float *got, const float *expected, int n)
+{
+	check_within(what, got, expected, n, 1e-4f);
 }
 
 static void check_gptq(const char *what, struct quant_form f, bool act_order, const float *expected)
@@ -176,11 +184,40 @@ static void test_int8(void **state)
 
 	(void)state;
 	for (int c = 0; c < COLS; c++)
-		apart[c] = in.max_abs[c] > FORM_OUTLIER;
+		apart[c] = in.max_abs[c] > K_OUTLIER;
 	for (int r = 0; r < ROWS; r++)
 		form_row_apart(&f, apart, data.w + r * COLS, COLS, x, bytes + r * COLS * 2);
 	k_decode(K_F16, bytes, W, got);
 	check("LLM.int8()", got, data.int8, W);
+}
+
+/* LLM.int8() at run time: the ops round and matmul (rule 24). */
+static void test_split(void **state)
+{
+	static float got[SAMPLES * ROWS], d[SAMPLES * COLS / K_QBLOCK], sx[SAMPLES * COLS / K_QBLOCK];
+	static int8_t q[SAMPLES * COLS];
+	uint8_t raw[W / 32 * 34];
+	struct err e = { 0 };
+	struct k_matrix w = { .type = K_Q8_0, .n_rows = ROWS, .n_cols = COLS };
+	struct k_op op[2] = { { .kind = K_OP_round }, { .kind = K_OP_matmul } };
+	struct k_program p = { .op = op, .n_ops = 2 };
+
+	(void)state;
+	k_encode(K_Q8_0, data.w, W, raw);
+	w.data = k_alloc(kernels, k_matrix_bytes(kernels, &w), K_WEIGHTS, "a matrix", &e);
+	assert_non_null(w.data);
+	k_pack(kernels, &w, raw);
+	op[0].u.round = (struct k_round){ .x = data.x, .q = q, .d = d, .sx = sx, .dim = COLS };
+	op[0].u.round.n = SAMPLES;
+	op[0].u.round.to = K_ROUND_llm_int8;
+	op[1].u.matmul = (struct k_matmul){ .in = { data.x, q, d, sx, COLS }, .n_parts = 1 };
+	op[1].u.matmul.n = SAMPLES;
+	op[1].u.matmul.above = K_OUTLIER;
+	op[1].u.matmul.part[0].w = &w;
+	op[1].u.matmul.part[0].out = got;
+	assert_int_equal(k_run(kernels, &p, &e), 0);
+	check_within("LLM.int8() at run time", got, data.split, SAMPLES * ROWS, 1e-5f);
+	k_free(kernels, w.data);
 }
 
 /* Inputs that are all alike, none at all, or no numbers. */
@@ -221,6 +258,7 @@ int main(void)
 		cmocka_unit_test(test_awq),
 		cmocka_unit_test(test_smooth),
 		cmocka_unit_test(test_int8),
+		cmocka_unit_test(test_split),
 		cmocka_unit_test(test_hostile),
 	};
 

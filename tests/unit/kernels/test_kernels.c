@@ -125,6 +125,25 @@ static struct k_acts random_acts(enum k_type type, int32_t dim, enum mood mood)
 	return a;
 }
 
+/* The values beyond it are not among the integers: in most blocks none. */
+#define MOST 1.97f
+
+static void acts_split(struct k_acts *a)
+{
+	const size_t n = (size_t)MAX_N * (size_t)a->dim;
+
+	a->q = get(n);
+	a->d = get(n / 8);
+	a->sx = get(n / 8);
+	for (size_t b = 0; b < n / 32; b++) {
+		float x[32];
+
+		for (int i = 0; i < 32; i++)
+			x[i] = k_beyond(a->x[b * 32 + (size_t)i], MOST) ? 0 : a->x[b * 32 + (size_t)i];
+		k_quantise_block(x, a->q + b * 32, a->d + b, a->sx + b);
+	}
+}
+
 static void acts_free(struct k_acts *a)
 {
 	free(a->x);
@@ -145,7 +164,10 @@ static void weights_load(struct k_ctx *c, struct weights *w)
 }
 
 /* Three parts: one with bias, one with residual in place, one with both. */
+enum way { PLAIN, AS_FLOATS, APART }; /* APART: with the values beyond MOST as floats */
+
 struct product {
+	enum way way;
 	struct weights w[3];
 	struct k_acts in;
 	float *bias, *residual, *expected[3], *out[3];
@@ -160,6 +182,8 @@ static void multiply(struct k_ctx *c, struct product *p, int n, float *const out
 {
 	struct k_op op = { .kind = K_OP_matmul, .u.matmul = { .in = p->in, .n_parts = 3, .n = n } };
 
+	op.u.matmul.as_floats = p->way == AS_FLOATS;
+	op.u.matmul.above = p->way == APART ? MOST : 0;
 	for (int i = 0; i < 3; i++) {
 		const size_t size = out_size(p, i, n);
 
@@ -177,13 +201,42 @@ static void multiply(struct k_ctx *c, struct product *p, int n, float *const out
 			assert_int_equal(k_bits(out[i][out_size(p, i, n) + g]), 0x55555555);
 }
 
+/* What rule 21 says: the reference's product of matrices of floats, whose values are the quantised
+ * ones' as the embedding reads them. */
+static void multiply_expanded(struct product *p)
+{
+	struct k_matrix own[3];
+
+	for (int i = 0; i < 3; i++) {
+		struct k_matrix *m = &p->w[i].m;
+		int32_t *ids = get((size_t)m->n_rows * sizeof *ids);
+		struct k_op op = { .kind = K_OP_embed,
+			.u.embed = { .w = &own[i], .ids = ids, .n = m->n_rows } };
+
+		own[i] = *m;
+		m->type = K_F32;
+		m->data = op.u.embed.x = get((size_t)m->n_rows * (size_t)m->n_cols * 4);
+		for (int32_t r = 0; r < m->n_rows; r++)
+			ids[r] = r;
+		run(ref, &op);
+		free(ids);
+	}
+	multiply(ref, p, MAX_N, p->expected);
+	for (int i = 0; i < 3; i++) {
+		free(p->w[i].m.data);
+		p->w[i].m = own[i];
+	}
+}
+
 static void product_open(
-	struct product *p, enum k_type type, int32_t rows, int32_t cols, enum mood mood)
+	struct product *p, enum k_type type, int32_t rows, int32_t cols, enum mood mood, enum way way)
 {
 	const int32_t part_rows[3] = { rows, 1, rows / 2 + 3 };
 	const size_t most = (size_t)(rows + 3) * MAX_N;
 
-	*p = (struct product){ .in = random_acts(type, cols, mood) };
+	*p = (struct product){ .way = way, .in = random_acts(way ? K_F32 : type, cols, mood) };
+	if (way == APART)
+		acts_split(&p->in);
 	p->bias = get(most * 4);
 	p->residual = get(most * 4);
 	for (size_t i = 0; i < most; i++) {
@@ -197,7 +250,10 @@ static void product_open(
 		p->out[i] = get((most + GUARD) * 4);
 		weights_load(ref, &p->w[i]);
 	}
-	multiply(ref, p, MAX_N, p->expected);
+	if (way == AS_FLOATS)
+		multiply_expanded(p);
+	else
+		multiply(ref, p, MAX_N, p->expected);
 	for (int i = 0; i < 3; i++)
 		free(p->w[i].m.data);
 }
@@ -216,11 +272,11 @@ static void product_close(struct product *p)
 
 /* That the first n of the reference's 64 rows are what n rows give is rows' independence of their
  * company. */
-static void try_product(enum k_type type, int32_t rows, int32_t cols, enum mood mood)
+static void try_product(enum k_type type, int32_t rows, int32_t cols, enum mood mood, enum way way)
 {
 	struct product p;
 
-	product_open(&p, type, rows, cols, mood);
+	product_open(&p, type, rows, cols, mood, way);
 	for (int c = 0; c < all.n; c++) {
 		for (int i = 0; i < 3; i++)
 			weights_load(all.ctx[c], &p.w[i]);
@@ -254,8 +310,95 @@ static void test_matmul(void **state)
 				const int32_t *shape = k_types[type].block == 1 ? floats[i] : quantised[i];
 
 				try_product((enum k_type)type, shape[0], fitting((enum k_type)type, shape[1]),
-					(enum mood)mood);
+					(enum mood)mood, PLAIN);
 			}
+}
+
+/* Element k of a row by the format's definition; exact in double. Without a minimum, + 0 is added
+ * all the same: rule 5. Scales and codes are as formats.c reads them, which test_formats holds
+ * against the gguf package. */
+static double decode(enum k_type type, const uint8_t *raw, int32_t k)
+{
+	const struct k_type_info *t = &k_types[type];
+	const uint8_t *b = raw + k / t->block * t->block_bytes;
+	struct k_scales s;
+	uint8_t code[K_QBLOCK];
+	int8_t value[K_QBLOCK];
+	uint16_t h;
+	float x;
+
+	memcpy(&h, b, 2);
+	if (type == K_F32) {
+		memcpy(&x, b, 4);
+		return (double)x;
+	}
+	if (!k_is_quantised(type))
+		return (double)(type == K_F16 ? k_f16_to_f32(h) : k_bf16_to_f32(h));
+	k_read_scales(type, b, k % t->block / K_QBLOCK, &s);
+	k_read_codes(type, b, k % t->block / K_QBLOCK, code);
+	k_values(type, code, value);
+	k %= K_QBLOCK;
+	return (double)s.dw * s.sub[k / 16] * value[k] + (double)s.mw * s.min[k / 16];
+}
+
+/* Weight-only products have the bits of those by matrices of floats, and LLM.int8()'s those of the
+ * reference. */
+static void test_matmul_by_floats(void **state)
+{
+	static const int32_t shapes[][2] = { { 1, 32 }, { 43, 96 }, { 65, 576 } };
+
+	(void)state;
+	for (int type = 0; type < K_N_TYPES; type++)
+		for (int mood = TAME; mood <= EXTREME; mood++)
+			for (int i = 0; i < 6 && k_types[type].block > 1; i++)
+				try_product((enum k_type)type, shapes[i / 2][0],
+					fitting((enum k_type)type, shapes[i / 2][1]), (enum mood)mood,
+					i % 2 ? APART : AS_FLOATS);
+}
+
+/* The reference of LLM.int8()'s product, against a sum in double of what either part stands for:
+ * Dettmers et al. 2022, equation 8. */
+static void test_ref_apart(void **state)
+{
+	enum { ROWS = 7, COLS = 256 };
+	int n_apart = 0;
+
+	(void)state;
+	for (int type = 0; type < K_N_TYPES; type++) {
+		struct weights w = { .m = { .type = (enum k_type)type, .n_rows = ROWS, .n_cols = COLS } };
+		struct k_acts in = random_acts(K_F32, COLS, TAME);
+		const size_t row_bytes = (size_t)(COLS / k_types[type].block * k_types[type].block_bytes);
+		float y[ROWS];
+		struct k_op op = { .kind = K_OP_matmul,
+			.u.matmul = { .in = in, .n_parts = 1, .n = 1, .part = { { .w = &w.m, .out = y } } } };
+
+		if (k_types[type].block == 1)
+			continue;
+		acts_split(&in);
+		op.u.matmul.in = in;
+		op.u.matmul.above = MOST;
+		w.raw = random_weights(w.m.type, ROWS, COLS, TAME);
+		weights_load(ref, &w);
+		run(ref, &op);
+		for (int i = 0; i < ROWS; i++) {
+			double sum = 0, size = 0;
+
+			for (int k = 0; k < COLS; k++) {
+				const bool apart = fabsf(in.x[k]) > MOST;
+				const double x = apart ? (double)in.x[k] : (double)in.d[k / 32] * in.q[k];
+				const double v = decode(w.m.type, w.raw + (size_t)i * row_bytes, k) * x;
+
+				n_apart += apart;
+				sum += v;
+				size += fabs(v);
+			}
+			assert_true(fabs((double)y[i] - sum) <= 1e-5 * size);
+		}
+		free(w.raw);
+		free(w.m.data);
+		acts_free(&in);
+	}
+	assert_true(n_apart > 0);
 }
 
 /* Rows of activations that no longer fit a strip, and chains of many blocks. */
@@ -264,7 +407,9 @@ static void test_matmul_wide(void **state)
 	(void)state;
 	for (int type = 0; type < K_N_TYPES; type++)
 		try_product((enum k_type)type, 9,
-			fitting((enum k_type)type, k_types[type].block == 1 ? 2112 : 6208), TAME);
+			fitting((enum k_type)type, k_types[type].block == 1 ? 2112 : 6208), TAME, PLAIN);
+	try_product(K_Q4_1, 40, 40000, TAME, AS_FLOATS); /* no group of tiles fits what it is decoded to
+													  */
 }
 
 /* The reference itself, against sums in double: right but for rounding. */
@@ -303,33 +448,6 @@ static void test_ref_matmul_value(void **state)
 		free(w.m.data);
 		acts_free(&in);
 	}
-}
-
-/* Element k of a row by the format's definition; exact in double. Without a minimum, + 0 is added
- * all the same: rule 5. Scales and codes are as formats.c reads them, which test_formats holds
- * against the gguf package. */
-static double decode(enum k_type type, const uint8_t *raw, int32_t k)
-{
-	const struct k_type_info *t = &k_types[type];
-	const uint8_t *b = raw + k / t->block * t->block_bytes;
-	struct k_scales s;
-	uint8_t code[K_QBLOCK];
-	int8_t value[K_QBLOCK];
-	uint16_t h;
-	float x;
-
-	memcpy(&h, b, 2);
-	if (type == K_F32) {
-		memcpy(&x, b, 4);
-		return (double)x;
-	}
-	if (!k_is_quantised(type))
-		return (double)(type == K_F16 ? k_f16_to_f32(h) : k_bf16_to_f32(h));
-	k_read_scales(type, b, k % t->block / K_QBLOCK, &s);
-	k_read_codes(type, b, k % t->block / K_QBLOCK, code);
-	k_values(type, code, value);
-	k %= K_QBLOCK;
-	return (double)s.dw * s.sub[k / 16] * value[k] + (double)s.mw * s.min[k / 16];
 }
 
 static void test_embed(void **state)
@@ -533,6 +651,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_matmul),
+		cmocka_unit_test(test_matmul_by_floats),
+		cmocka_unit_test(test_ref_apart),
 		cmocka_unit_test(test_matmul_wide),
 		cmocka_unit_test(test_ref_matmul_value),
 		cmocka_unit_test(test_embed),

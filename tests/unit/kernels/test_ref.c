@@ -33,7 +33,6 @@
 #define k_each_expert fma_each_expert
 #define k_ref_packed_bytes fma_ref_packed_bytes
 #define k_ref_pack fma_ref_pack
-#define k_ref_dot fma_ref_dot
 #define k_ref_rotate fma_ref_rotate
 #define k_ref_append fma_ref_append
 #define k_cache_name fma_cache_name

@@ -96,6 +96,57 @@ static void bf16_is_that_of_the_cache(void **state)
 	}
 }
 
+static void f16_is_that_of_the_cache(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 100000; i++) {
+		const float x =
+			i % 5 ? rig_number(ldexpf(1, i % 45 - 28)) : k_float(rig_next() & 0x7f7fffffu);
+		float got = x;
+
+		k_round_unit(&(struct k_round){ .x = &got, .dim = 1, .n = 1, .to = K_ROUND_f16 }, 0);
+		assert_int_equal(
+			k_bits(got), k_bits(k_f16_to_f32(k_f32_to_f16(fmaxf(fminf(x, 65504), -65504)))));
+	}
+}
+
+/* Values beyond 6 stay, and set no scale; as integers, the others have the same values. */
+static void llm_int8(void **state)
+{
+	float x[DIM], was[DIM], d[DIM / K_QBLOCK], sx[DIM / K_QBLOCK];
+	int8_t q[DIM];
+	struct k_round a = { .x = x, .dim = DIM, .n = 1, .to = K_ROUND_llm_int8 };
+
+	(void)state;
+	for (int turn = 0; turn < 100; turn++) {
+		float largest = 0;
+
+		rig_fill(x, DIM, 7);
+		memcpy(was, x, sizeof x);
+		for (int i = 0; i < DIM; i++)
+			largest = fabsf(x[i]) > 6 ? largest : fmaxf(largest, fabsf(x[i]));
+		a.q = q, a.d = d, a.sx = sx;
+		k_round_unit(&a, 0);
+		assert_memory_equal(x, was, sizeof x);
+		a.q = NULL;
+		k_round_unit(&a, 0);
+		for (int i = 0; i < DIM; i++) {
+			const bool stays = fabsf(was[i]) > 6;
+
+			assert_true(fabsf(d[i / K_QBLOCK] - largest / 127) <= 1e-6f * largest);
+			assert_true(stays ? x[i] == was[i] && !q[i] : x[i] == d[i / K_QBLOCK] * q[i]);
+			assert_true(stays || fabsf(x[i] - was[i]) <= largest / 127 * 0.5001f);
+		}
+		for (int b = 0, i = 0; b < DIM / K_QBLOCK; b++) {
+			int sum = 0;
+
+			for (; i < (b + 1) * K_QBLOCK; i++)
+				sum += q[i];
+			assert_true(sx[b] == d[b] * (float)sum);
+		}
+	}
+}
+
 /* Each value is a whole number of steps of its scale, and at most half a step away. */
 static void integers(void **state)
 {
@@ -170,7 +221,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(formats_of_eight_bits),
 		cmocka_unit_test(bf16_is_that_of_the_cache),
+		cmocka_unit_test(f16_is_that_of_the_cache),
 		cmocka_unit_test(integers),
+		cmocka_unit_test(llm_int8),
 		cmocka_unit_test(a_short_last_block),
 		cmocka_unit_test(equal_on_all_instruction_sets),
 	};

@@ -242,7 +242,7 @@ static struct lossy_settings lossy_of_format(enum k_type type)
 	if (k_columns_fit(type)) /* with columns that are not read */
 		o.skip_below = 0.2f;
 	if (type == K_Q6_K || type == K_F16)
-		o.activations = type == K_F16 ? "e4m3" : "int8-tensor";
+		o.activations = type == K_F16 ? "int8-tensor" : "llm.int8";
 	if (type == K_Q8_0)
 		o.weights = "3-bit/64z";
 	return lossy_of_options(&o);
