@@ -11,6 +11,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from types import SimpleNamespace as Numbers
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -118,7 +119,9 @@ class Run:
     def __init__(self, options, text):
         self.path = tempfile.mkstemp(suffix=".db", dir=FOLDER.name)[1]
         os.unlink(self.path)
+        begun = time.monotonic()
         out = execute(["run", "--json", "--record", self.path, *options], text)
+        self.seconds = time.monotonic() - begun
         self.lines = [json.loads(line) for line in out.splitlines()]
         self.db = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, check_same_thread=False)
         self.db.row_factory = sqlite3.Row

@@ -1,9 +1,12 @@
 """Measurements of tools/claims that make files with `cutaway quantize`. The only source here is the Q4_1 file, which was
 quantised before: what is measured is the difference to that, by its twin, on a text that no calibration read."""
 import os
+import statistics
 
 import lab
-from lab import Numbers, measure
+from lab import Numbers, Range, batch, measure, merge, run
+from prices import price
+from steps import DECODE, formats, questions
 
 HELD_OUT = os.path.join(lab.ROOT, "demos/texts/search.txt")
 CALIBRATION = os.path.join(lab.ROOT, "demos/texts/readme.txt")
@@ -70,3 +73,53 @@ def fewer_bits():
     """Groups of 32 in 8 … 2 bits."""
     at = {bits: rounded_live(bits) for bits in (8, 6, 5, 4, 3, 2)}
     return Numbers(at=at, source=at[8].source)
+
+
+TURNS = 3  # of each way, one after the other
+
+
+def decoded(way, model, again):
+    """Median milliseconds of a decode step of one row and of 16."""
+    options = ("--model", model, "--greedy", "--activations", way)
+    one = run(*options, "--max-tokens", "32", text=lab.prompts()[0][1], again=again)
+    many = batch(questions(16), *options, "--slots", "16", "--max-tokens", "16", again=again)
+    return [statistics.median(r.values(f"SELECT kernel_ns FROM step WHERE {DECODE} AND rows = ?", n)) / 1e6
+            for r, n in ((one, 1), (many, 16))]
+
+
+def raced(**ways):
+    """Of ways and models how long a step takes, and how many times as long as by the first, in pairs."""
+    turns = [{name: decoded(*way, again) for name, way in ways.items()} for again in range(TURNS)]
+    first = next(iter(ways))
+    return {name: Numbers(one=Range([t[name][0] for t in turns]), many=Range([t[name][1] for t in turns]),
+                          one_times=Range([t[name][0] / t[first][0] for t in turns]),
+                          many_times=Range([t[name][1] / t[first][1] for t in turns])) for name in ways}
+
+
+@measure()
+def weight_only():
+    """The file's 4-bit weights with activations in 8 bits, and as computed or in f16 with weights decoded on the way."""
+    ways = raced(w4a8=("model", lab.MODEL), w4a32=("f32", lab.MODEL), w4a16=("f16", lab.MODEL))
+    return Numbers(**ways, kl=price("--activations", "f32").kl, kl16=price("--activations", "f16").kl)
+
+
+@measure("opens16 opens4")
+def opened():
+    """Q4_0 and F16 of one shape: to one token, and Q4_0 with activations of 16 bits."""
+    m = formats()
+    at = {kind: os.path.join(lab.MODELS, f"135M-{kind}.gguf") for kind in ("F16", "Q4_0")}
+    ways = raced(f16=("model", at["F16"]), w4a16=("f16", at["Q4_0"]))
+    seconds = {kind: run("--model", path, "--raw", "--packed-cache", "off", "--greedy", "--max-tokens", "1", text="a").seconds
+               for kind, path in at.items()}
+    return merge(m, Numbers(w4a16=ways["w4a16"], opens16=seconds["F16"], opens4=seconds["Q4_0"]))
+
+
+@measure()
+def split():
+    """LLM.int8() at run time, beside products in integers and in 16 bits of the same weights."""
+    at = {kind: os.path.join(lab.FOLDER.name, f"split-{kind}.gguf") for kind in ("f16", "q8_0")}
+    for kind, path in at.items():
+        lab.report("quantize", "--format", kind, lab.MODEL, path)
+    ways = raced(f16=("model", at["f16"]), int8=("model", at["q8_0"]), split=("llm.int8", at["q8_0"]))
+    kl = {way: price("--model", at["q8_0"], "--activations", way, "--twin", at["f16"]).kl for way in ("model", "int8-token", "llm.int8")}
+    return Numbers(**ways, kl=kl)

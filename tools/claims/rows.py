@@ -17,7 +17,7 @@ from lab import merge
 from memory import (activations, best_of, cache_formats, certificate, declared, denoising, document, e4m3, few_pages, lossy, needle,
                     no_cache, other_model, page_sizes, passages, patterns, prefix, scored, told_apart, window_pages, windows)
 from prices import connections, outliers, pruned, rounded, skips, smoothed, zeros, zeros_together
-from quants import apart, fewer_bits, granularity, kept, salient, second_order
+from quants import apart, fewer_bits, granularity, kept, opened, salient, second_order, split, weight_only
 from ranks import handed, pipeline, sequence, tensor
 from steps import (beyond, contiguous, cuda_modes, depths, formats, groups, heads, load, loads, memory_sheet, paged, pause,
                    pools, predictions, prompts_together, replicas, roofs, row_costs, sequences, shapes, sizes, static_batches,
@@ -483,16 +483,21 @@ ROWS = [
     Row("3.6", "The KV cache of many queries has to be managed.", passages,
         "12 requests on one passage: {shared} pages read by several at once, {hit} of {asked} prompt tokens found",
         lambda m: m.hit > 0, "nothing was shared"),
-    Row("3.7", "Weight-only quantisation: faster load, less memory and bandwidth.", formats,
-        "Q4_0 against F16: {bytes16:.2f} times fewer bytes, decoding {decode16:.2f} times as fast",
-        lambda m: m.decode16 > 1.5, "decoding is {decode16:.2f} times as fast",
-        lacks="kernels with 4-bit weights and 16-bit activations; time to open"),
+    Row("3.7", "Weight-only quantisation: faster load, less memory and bandwidth.", opened,
+        "Q4_0 against F16: {bytes16:.2f} times fewer bytes, decoding {decode16:.2f} times as fast with activations in 8 bits; with "
+        "them in 16 a step takes {w4a16.one_times:.2f} times as long as F16's, of 16 rows {w4a16.many_times:.2f}; to open and say a "
+        "token {opens4:.2f} s for {opens16:.2f}", lambda m: m.bytes16 > 2 and m.opens4 < m.opens16,
+        "{bytes16:.2f} times fewer bytes are opened in {opens4:.2f} s for {opens16:.2f}"),
     Row("3.8", "Quantised activations compress more, but outliers amplify their error.", lambda: merge(rounded(), out=outliers()),
         "KL in 8 bits {block:.3f} by blocks of 32, {token:.3f} by token, {tensor:.3f} by tensor; the largest channel is "
         "{out.worst:,.0f} times the median one (layer {out.layer}, {out.stage})",
         lambda m: m.tensor > 10 * m.block, "a block of 32 keeps an outlier from the rest"),
     Row("3.9", "Weight-only is the better balance.",
-        missing="a weight-only path (4-bit weights, 16-bit activations) to time beside ours"),
+        weight_only, "KL between activations in 8 bits and as computed {kl:.4f}, in f16 {kl16:.4f}; a step of one row takes W4A8 "
+        "{w4a8.one:.1f} ms, W4A32 {w4a32.one_times:.2f} times as long, W4A16 {w4a16.one_times:.2f}; of 16 rows {w4a8.many:.1f} ms, "
+        "{w4a32.many_times:.2f} and {w4a16.many_times:.2f}", lambda m: m.w4a32.one_times.high < 1.1 and m.w4a32.many_times.high < 1.1,
+        "activations in 8 bits cost a KL of {kl:.4f}, and with floats a step takes {w4a32.one_times.median:.1f} times as long, of 16 "
+        "rows {w4a32.many_times.median:.1f} times"),
     Row("3.10", "FP8 is an alternative (Transformer Engine).", missing="FP8 products, on a GPU that has them"),
     Row("3.11", "Post-training quantisation needs no training, is cheap, smaller and faster.", formats,
         "files made so: {smaller:.1f} times smaller and {decode:.1f} times as fast as F32",
@@ -775,9 +780,14 @@ ROWS = [
         "Q4_0 {at[Q4_0].mb:.1f}, Q8_0 {at[Q8_0].mb:.1f} MB a token; from 16 bits KL {small.q4.kl:.4f} and {small.q8.kl:.4f}",
         lambda m: m.at["Q8_0"].mb / m.at["Q4_0"].mb > 1.7 and m.small.q4.kl > 2 * m.small.q8.kl, "it is no smaller, or as accurate"),
     Row("4.33", "LLM.int8(): outliers go in fp16; 15 to 23 % slower (arXiv:2208.07339).",
-        apart, "8 bits with a scale a row: KL {row.kl:.4f}; with {apart.apart:.1%} of the weights, those of channels that pass 6, "
-        "in 16 bits: {apart.kl:.4f}, in {apart.bits:.2f} bits a weight", lambda m: m.apart.kl < 0.9 * m.row.kl,
-        "they cost no more with the rest", lacks="the split product at run time, with its time"),
+        lambda: merge(apart(), live=split()), "8 bits with a scale a row: KL {row.kl:.4f}; with {apart.apart:.1%} of the weights, those "
+        "of channels that pass 6, in 16 bits: {apart.kl:.4f}, in {apart.bits:.2f} bits a weight. At run time, Q8_0: KL "
+        "{live.kl[int8-token]:.4f} with a scale a token, {live.kl[llm.int8]:.4f} with values beyond 6 as floats; a step takes "
+        "{live.split.one_times:.2f} times as long as F16's (all in integers {live.int8.one_times:.2f}), of 16 rows "
+        "{live.split.many_times:.2f} ({live.int8.many_times:.2f})", lambda m: m.apart.kl < 0.9 * m.row.kl and
+        1.1 < m.live.split.many_times.median < 1.3, "half the bytes win more than the split costs",
+        where=(lambda m: m.live.kl["llm.int8"] < 0.9 * m.live.kl["int8-token"], "accuracy; it is {live.split.one_times.median:.2f} and, "
+        "of 16 rows, {live.split.many_times.median:.2f} times F16's time")),
     Row("4.34", "AWQ: 0.1 to 1 % of weights matter, by activations; 3 bits 4x smaller, 3.2x faster (arXiv:2306.00978).",
         lambda: merge(salient(), some=kept()), "with a zero point, groups of 128: perplexity in 3 bits {rtn3.ppl:.1f} to the nearest, "
         "{awq3.ppl:.1f} by AWQ (source {rtn3.source:.1f}), in {awq3.bits:.2f} bits a weight; with 0.1 and 1 % of the columns, of the "
