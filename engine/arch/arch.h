@@ -65,6 +65,9 @@ struct feed_forward *arch_add_feed_forward(struct arch_file *f, struct model *m,
 /* Of each layer: is it recurrent? By attention.recurrent_layers, else all but every so many-th. */
 void arch_read_recurrent(
 	struct arch_file *f, const struct model *m, int32_t every, int64_t recurrent[ARCH_LAYERS]);
+/* Layer i's mixer becomes lightning attention, in place of softmax attention; NULL after a failure.
+ */
+struct lightning *arch_add_lightning(struct arch_file *f, struct model *m, int32_t i);
 /* Layer i's mixer becomes Mamba, or Mamba-2, by the file's ssm.* keys; NULL after a failure. The
  * second into a block of any place. */
 struct mamba *arch_add_mamba(struct arch_file *f, struct model *m, int32_t i);

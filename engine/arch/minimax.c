@@ -3,17 +3,18 @@
  * input, not to the stream. */
 #include "engine/arch/arch.h"
 
-static void add_lightning(struct arch_file *f, struct model *m, int32_t i)
+struct lightning *arch_add_lightning(struct arch_file *f, struct model *m, int32_t i)
 {
 	const struct model_config *c = &m->config;
 	struct lightning *a = arch_add_block(f, &m->layer[i].mixer, &layer_lightning);
 
 	if (!a)
-		return;
+		return NULL;
 	a->on.pre = "attn_norm.weight";
 	a->heads = c->n_heads;
 	a->head_dim = c->head_dim;
 	a->share = c->n_layers > 1 ? 1 - (double)i / (c->n_layers - 1) + 1e-5 : 1 + 1e-5;
+	return a;
 }
 
 static void minimax_layer(struct arch_file *f, struct model *m, int32_t i, bool recurrent)
@@ -22,7 +23,7 @@ static void minimax_layer(struct arch_file *f, struct model *m, int32_t i, bool 
 	struct experts *x = arch_experts(f, m, i); /* there is no other form */
 
 	if (recurrent)
-		add_lightning(f, m, i);
+		arch_add_lightning(f, m, i);
 	if (f->e->code)
 		return;
 	x->on.normed = scale;

@@ -1,6 +1,6 @@
 /* A decoder like Llama whose layers mix positions in different ways, as the file says for each:
- * attention, with a window or with an earlier layer's keys and values, Mamba-2, or linear
- * attention. The models of `make family` are such (docs/family.md). */
+ * attention, with a window or with an earlier layer's keys and values, Mamba in both forms, S4D,
+ * linear or lightning attention. The models of `make family` are such (docs/family.md). */
 #include "engine/arch/arch.h"
 
 #include <stdio.h>
@@ -38,17 +38,59 @@ static void add_mamba2(struct arch_file *f, struct model *m, int32_t i)
 		a->normed = true;
 }
 
+static void add_mamba(struct arch_file *f, struct model *m, int32_t i)
+{
+	arch_add_mamba(f, m, i);
+}
+
+static void add_lightning(struct arch_file *f, struct model *m, int32_t i)
+{
+	arch_add_lightning(f, m, i);
+}
+
+static void add_s4d(struct arch_file *f, struct model *m, int32_t i)
+{
+	struct s4d *a = arch_add_block(f, &m->layer[i].mixer, &layer_s4d);
+
+	if (!a)
+		return;
+	a->on.pre = "attn_norm.weight";
+	a->inner = arch_int(f, "ssm.inner_size", -1, 1 << 16);
+	a->n_states = 2 * arch_int(f, "s4d.pole_count", -1, K_SCAN_STATES / 2);
+}
+
+/* Attention is there already. */
+static void keep_attention(struct arch_file *f, struct model *m, int32_t i)
+{
+	(void)f;
+	(void)m;
+	(void)i;
+}
+
+static const struct {
+	const char *name;
+	void (*add)(struct arch_file *f, struct model *m, int32_t i);
+} mixers[] = {
+	{ "attention", keep_attention },
+	{ "lightning", add_lightning },
+	{ "linear", add_linear },
+	{ "mamba", add_mamba },
+	{ "mamba2", add_mamba2 },
+	{ "s4d", add_s4d },
+};
+
 /* What the file calls the mixer of layer i. */
 static void set_mixer(struct arch_file *f, struct model *m, int32_t i, const struct gguf_text *kind)
 {
-	if (gguf_text_is(kind, "mamba2"))
-		add_mamba2(f, m, i);
-	else if (gguf_text_is(kind, "linear"))
-		add_linear(f, m, i);
-	else if (!gguf_text_is(kind, "attention"))
-		err_set(f->e, ERR_INPUT,
-			"%s: the mixer of layer %d is \"%.*s\"; attention, linear and mamba2 are possible",
-			gguf_path(f->g), i, (int)(kind->size < 40 ? kind->size : 40), kind->data);
+	for (size_t k = 0; k < sizeof mixers / sizeof *mixers; k++)
+		if (gguf_text_is(kind, mixers[k].name)) {
+			mixers[k].add(f, m, i);
+			return;
+		}
+	err_set(f->e, ERR_INPUT,
+		"%s: the mixer of layer %d is \"%.*s\"; attention, lightning, linear, mamba, mamba2 and "
+		"s4d are possible",
+		gguf_path(f->g), i, (int)(kind->size < 40 ? kind->size : 40), kind->data);
 }
 
 static void set_mixers(struct arch_file *f, struct model *m)
@@ -108,6 +150,26 @@ static void set_lenders(struct arch_file *f, struct model *m)
 	}
 }
 
+/* Feed-forwards without a gate, where the file names their activation. */
+static void set_activation(struct arch_file *f, struct model *m)
+{
+	struct gguf_text act = { 0 };
+	const bool named = gguf_opt_text(f->g, "cutaway-mixed.feed_forward.activation", &act, f->e);
+	const bool square = named && gguf_text_is(&act, "relu2");
+
+	if (named && !square && !gguf_text_is(&act, "relu"))
+		err_set(f->e, ERR_INPUT, "%s: activation \"%.*s\"; relu and relu2 are possible",
+			gguf_path(f->g), (int)(act.size < 40 ? act.size : 40), act.data);
+	for (int32_t i = 0; named && i < m->config.n_layers && !f->e->code; i++) {
+		struct feed_forward *w = arch_feed_forward(f, m, i);
+
+		if (w) {
+			w->plain = true;
+			w->act = square ? K_ACT_relu2 : K_ACT_relu;
+		}
+	}
+}
+
 static void mixed_read(struct arch_file *f, struct model *m)
 {
 	arch_read_dense(f, m, false);
@@ -116,6 +178,7 @@ static void mixed_read(struct arch_file *f, struct model *m)
 	set_mixers(f, m);
 	set_windows(f, m);
 	set_lenders(f, m);
+	set_activation(f, m);
 }
 
 const struct arch arch_mixed = { .name = "cutaway-mixed", .read = mixed_read };

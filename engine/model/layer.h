@@ -216,6 +216,20 @@ struct mamba {
 };
 extern const struct block_kind layer_mamba;
 
+/* A diagonal state space, gated (S4D: Gu et al. 2022): out(y * silu(z)) with [x, z] = in, y of each
+ * channel's own complex states, whose poles do not depend on the token. */
+struct s4d {
+	int32_t inner, n_states; /* numbers a channel: two a complex state */
+	int32_t group;           /* of the model's memory */
+	size_t at;               /* offset of its floats in a state */
+	struct residual on;
+	struct k_matrix in_x, in_z; /* [inner, dim] */
+	const float *pole, *read;   /* [inner, n_states / 2] re and im of a step; re and -im */
+	const float *skip;          /* [inner] */
+	struct k_matrix out;        /* [dim, inner] */
+};
+extern const struct block_kind layer_s4d;
+
 /* A gated short convolution (LFM2, Liquid AI 2025): out(c * conv(b * u)) with b, c, u = in x. */
 struct short_conv {
 	int32_t dim, taps;

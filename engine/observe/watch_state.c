@@ -114,12 +114,16 @@ static void observe_scan(struct watch_states *s, const struct k_op *op, int32_t 
 	const int32_t dim = a->out.dim;
 
 	for (int32_t c = 0; c < dim; c++) {
-		const float dt = k_softplus(a->delta[(size_t)row * (size_t)dim + (size_t)c]);
-		float slowest = -INFINITY;
+		const float *own = a->a + (size_t)c * (size_t)a->n_states;
+		float slowest = a->delta ? -INFINITY : 0;
 
-		for (int32_t i = 0; i < a->n_states; i++)
-			slowest = fmaxf(slowest, a->a[(size_t)c * (size_t)a->n_states + (size_t)i]);
-		s->room[c] = half_life_of(expf(dt * slowest));
+		for (int32_t i = 0; a->delta && i < a->n_states; i++)
+			slowest = fmaxf(slowest, own[i]);
+		for (int32_t i = 0; !a->delta && i < a->n_states; i += 2)
+			slowest = fmaxf(slowest, hypotf(own[i], own[i + 1]));
+		s->room[c] = half_life_of(
+			a->delta ? expf(k_softplus(a->delta[(size_t)row * (size_t)dim + (size_t)c]) * slowest)
+					 : slowest);
 	}
 	put_ranks(s, op->layer, dim);
 }

@@ -13,7 +13,7 @@ static size_t told(const struct k_op *op)
 	switch (op->kind) {
 	case K_OP_route: return (size_t)op->u.route.n_experts + 2 * (size_t)op->u.route.k;
 	case K_OP_rates: return 2 * (size_t)op->u.rates.heads;
-	case K_OP_scan: return (size_t)op->u.scan.out.dim;
+	case K_OP_scan: return op->u.scan.delta ? (size_t)op->u.scan.out.dim : 0;
 	default: return 0;
 	}
 }
@@ -96,7 +96,7 @@ static void rewrite(const void *arg, struct k_program *p, int32_t n)
 			aim_route(p, i, at);
 		} else if (p->op[i].kind == K_OP_rates) {
 			aim_rates(p, i, at);
-		} else if (p->op[i].kind == K_OP_scan) {
+		} else if (p->op[i].kind == K_OP_scan && told(&p->op[i])) {
 			aim_product(p, i, p->op[i].u.scan.delta, at);
 			p->op[i].u.scan.delta = at;
 		}

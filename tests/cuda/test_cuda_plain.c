@@ -157,13 +157,14 @@ static void conv(struct k_op *op, struct room *m, int v)
 
 static void scan(struct k_op *op, struct room *m, int v)
 {
-	const int32_t n = v ? ROWS : 1, dim = v ? 64 : 1056, s = v ? 11 : 16;
+	const int32_t n = v ? ROWS : 1, dim = v ? 64 : 1056, s = v == 1 ? 11 : 18;
+	const bool turns = v == 2;
 
 	op->u.scan = (struct k_scan){ .x = floats(m, n * dim),
 		.z = floats(m, n * dim),
-		.delta = floats(m, n * dim),
-		.b = floats(m, n * s),
-		.c = floats(m, n * s),
+		.delta = turns ? NULL : floats(m, n * dim),
+		.b = turns ? NULL : floats(m, n * s),
+		.c = floats(m, (turns ? dim : n) * s),
 		.a = floats(m, dim * s),
 		.d = floats(m, dim),
 		.out = acts(m, n, dim, true, v != 1),
@@ -733,7 +734,7 @@ static const struct {
 	{ "combine", K_OP_combine, 3, combine },
 	{ "slice", K_OP_slice, 2, slice },
 	{ "conv", K_OP_conv, 3, conv },
-	{ "scan", K_OP_scan, 2, scan },
+	{ "scan", K_OP_scan, 3, scan },
 	{ "rates", K_OP_rates, 2, rates },
 	{ "linear", K_OP_linear, 3, linear },
 	{ "activate", K_OP_activate, K_ACT_relu + 1, activate },

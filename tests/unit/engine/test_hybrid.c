@@ -253,7 +253,8 @@ static void test_lies(void **state)
 int main(void)
 {
 	static char *const names[] = { "lfm2", "mamba2", "falcon-h1", "qwen35", "minimax",
-		"granitehybrid", "lfm2moe", "gemma4", "jamba", "qwen3next", "rwkv7-heads", "mixed" };
+		"granitehybrid", "lfm2moe", "gemma4", "jamba", "qwen3next", "rwkv7-heads", "mixed",
+		"mixed-states" };
 	enum { N = sizeof names / sizeof *names };
 	struct CMUnitTest tests[N + 1] = { cmocka_unit_test(test_lies) };
 

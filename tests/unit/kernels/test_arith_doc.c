@@ -17,6 +17,7 @@
 #include "kernels/format/codes.h"
 #include "kernels/kernels.h"
 #include "kernels/op/round.h"
+#include "kernels/op/scan.h"
 
 #define DOC "docs/arithmetic.md"
 
@@ -165,10 +166,13 @@ static void layers(void)
 				y = k_fma(s, 0.5f, 0);
 	const float p = k_exp(2.0f - 3.0f), sum = 1 + p, w0 = 1 / sum, w1 = p / sum;
 	const float lo = k_fma(2, 0.25f, -1), hi = k_fma(2, -0.25f, 1);
+	float turned[2] = { 1, 2 };
 
+	k_scan_turn((const float[]){ 0.5f, 0.5f }, 3, turned);
 	say("delta 0.5, A = -1, S = 2, x = 3, B = 1, C = 0.5, D = 1, z = 1: dt = %.9g, "
 		"S = %.9g, out = %.9g",
 		(double)dt, (double)s, (double)(k_fma(1, 3, y) * k_silu(1)));
+	say("A = 0.5 + 0.5i, S = 1 + 2i, x = 3: S = %g + %gi", (double)turned[0], (double)turned[1]);
 	say("logits 1, 3, 2, k = 2: experts 1 and 2, w = %.9g, %.9g; outputs 4 and 8 give %.9g",
 		(double)w0, (double)w1, (double)k_fma(w1, 8, k_fma(w0, 4, 0)));
 	say("m = -1, M = 1: lo = %g, hi = %g; a query 2, -1 gives the group %g", (double)lo, (double)hi,

@@ -4,6 +4,7 @@
 They are plain Llamas, DeepSeek's form for latent attention, LLaDA's for diffusion, and `cutaway-mixed`,
 whose file says of each layer what mixes its positions (engine/arch/mixed.c). DATA is where text.py, member.py and recall.py wrote.
 Into FOLDER: NAME.gguf, recall-NAME.gguf, held_out/NNN.txt."""
+import copy
 import os
 import shutil
 import sys
@@ -12,13 +13,14 @@ import gguf
 import numpy as np
 import torch
 
-from model import EPS, EXPERTS, HEAD, MEMBERS, RECALL, TAPS, TEXT, THETA, USED, Family
+from model import EPS, EXPERTS, FEW, HEAD, MEMBERS, RANK, RECALL, S4D, TAPS, TEXT, THETA, USED, Family
 from text import MASK
 from model_file import PLAIN_TEXT  # text.py has put its folder into the path
 
 CONTEXT, HELD_OUT = 16384, 32
 ARCH = {"latent": "deepseek2", "diffusion": "llada"}
 PLAIN = ("multi-head", "grouped", "single", "experts")
+CHANNELS = "pole", "read"  # of S4D: a row is a channel's own
 
 
 def copied_tokenizer(out, source):
@@ -66,6 +68,8 @@ def numbers(out, name, m):
         out.add_uint32("tokenizer.ggml.mask_token_id", MASK)
     if out.arch == "cutaway-mixed":
         mixed(out, m)
+    if m.act:
+        out.add_string("cutaway-mixed.feed_forward.activation", m.act)
 
 
 def latent(out, s):
@@ -84,11 +88,15 @@ def mixed(out, m):
     out.add_array("cutaway-mixed.attention.kv_from", m.kv_from)
     if "linear" in m.mixers:
         out.add_uint32("cutaway-mixed.linear.feature_length", m.s.features)
-    if "mamba2" in m.mixers:
+    if {"s4d", "mamba", "mamba2"} & set(m.mixers):
         out.add_ssm_inner_size(m.s.dim)
-        out.add_ssm_state_size(m.s.states)
+    if "s4d" in m.mixers:
+        out.add_uint32("cutaway-mixed.s4d.pole_count", m.s.states // 2)
+    if {"mamba", "mamba2"} & set(m.mixers):
+        first = "mamba" in m.mixers  # a file has but one of both forms: the keys are the same
+        out.add_ssm_state_size(FEW if first else m.s.states)
         out.add_ssm_conv_kernel(TAPS)
-        out.add_ssm_time_step_rank(m.s.heads)
+        out.add_ssm_time_step_rank(m.s.dim // RANK if first else m.s.heads)
         out.add_ssm_group_count(1)
 
 
@@ -97,8 +105,14 @@ def named(key, value):
     if not key.startswith("layers."):
         return key + ".weight", value
     i, word = key.split(".")[1], key.split(".")[-1]
+    if word in CHANNELS:
+        return f"blk.{i}.ssm_{word}", value
+    if word == "log_a" and value.dim() == 2:
+        return f"blk.{i}.ssm_a", -value.exp()
     if word == "log_a":
         return f"blk.{i}.ssm_a", -value.exp()[:, None]
+    if word == "ssm_skip":
+        return f"blk.{i}.ssm_d", value
     if word == "ssm_d":
         return f"blk.{i}.ssm_d", value[:, None]
     if word.endswith("_b") and word.startswith("ssm"):
@@ -108,6 +122,22 @@ def named(key, value):
     return f"blk.{i}.{word}.weight", value
 
 
+def parameters(m):
+    """Those of model.py by name; S4D's made discrete, so that a file has nothing else than what a step needs."""
+    held = m.state_dict()
+    for i, layer in enumerate(m.layers):
+        if isinstance(layer.mixer, S4D):
+            pole, read = copy.deepcopy(layer.mixer).double().discrete()
+            held[f"layers.{i}.mixer.pole"], held[f"layers.{i}.mixer.read"] = numbers_of(pole), numbers_of(read.conj().resolve_conj())
+            del held[f"layers.{i}.mixer.log_dt"]
+    return held
+
+
+def numbers_of(z):
+    """[channels, 2 n] of complex [channels, n]."""
+    return torch.view_as_real(z).flatten(1)
+
+
 def write(path, name, m, source=None, kind=gguf.GGMLQuantizationType.Q8_0):
     """m: a Family; source: a file whose tokenizer it has, or None: a token a byte. Matrices become `kind`, vectors stay F32."""
     out = gguf.GGUFWriter(path + ".part", ARCH.get(name, "llama" if name in PLAIN else "cutaway-mixed"))
@@ -115,10 +145,10 @@ def write(path, name, m, source=None, kind=gguf.GGMLQuantizationType.Q8_0):
     numbers(out, name, m)
     copied_tokenizer(out, source) if source else byte_tokenizer(out)
     out.add_chat_template(PLAIN_TEXT)
-    for key, p in m.state_dict().items():
+    for key, p in parameters(m).items():
         tensor, values = named(key, p.detach().float())
         values = np.ascontiguousarray(values.numpy())
-        wide = values.ndim > 1 and values.shape[-1] % 32 == 0 and "ssm_norm" not in tensor
+        wide = values.ndim > 1 and values.shape[-1] % 32 == 0 and tensor.split("ssm_")[-1] not in ("norm.weight", *CHANNELS)
         if wide:
             out.add_tensor(tensor, gguf.quants.quantize(values, kind), raw_dtype=kind)
         else:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A random model of all mixers, and what it computes by model.py: mixed.py OUT.gguf OUT.jsonl
+"""A random model of many mixers, and what it computes by model.py: mixed.py NAME OUT.gguf OUT.jsonl
 
 For tests/data/zoo, in the form that its other files have; model.py shares no code with the engine."""
 import hashlib
@@ -14,8 +14,9 @@ import export
 from model import MEMBERS, RECALL, Family
 
 GREEDY = 16
-MEMBERS["all"] = lambda s: dict(mixer=["linear", "attention", "mamba2", "attention", "attention"], window=[0, 8, 0, 8, 8],
-                                kv_from=[0, 1, 2, 3, 3], kv_heads=1)
+MEMBERS["mixed"] = lambda s: dict(mixer=["linear", "attention", "mamba2", "attention", "attention"], window=[0, 8, 0, 8, 8],
+                                  kv_from=[0, 1, 2, 3, 3], kv_heads=1)
+MEMBERS["mixed-states"] = lambda s: dict(mixer=["s4d", "mamba", "lightning", "attention", "s4d"], act="relu2")
 
 
 def sequence(model, ids):
@@ -29,14 +30,14 @@ def sequence(model, ids):
 
 
 def main():
-    path, answers = sys.argv[1:]
+    name, path, answers = sys.argv[1:]
     shape = RECALL.__class__(**(RECALL.__dict__ | {"layers": 5, "window": 8, "ffn": 32}))
-    model = Family(shape, "all", 5)
+    model = Family(shape, name, 5)
     with torch.no_grad():
         for p in model.parameters():  # what training would not leave at 1 and 0
             p += 0.2 * torch.randn(p.shape) * p.std().nan_to_num(1).clamp_min(0.2)
         model.token_embd *= 1.5
-        export.write(path, "mixed", model, None, gguf.GGMLQuantizationType.F32)
+        export.write(path, name, model, None, gguf.GGMLQuantizationType.F32)
         draw = torch.Generator().manual_seed(1)
         rows = [sequence(model, torch.randint(256, (n,), generator=draw).tolist()) for n in (24, 57, 96)]
     with open(path, "rb") as file:

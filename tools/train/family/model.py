@@ -2,6 +2,7 @@
 
 Each layer is x += mixer(norm(x)), x += SwiGLU(norm(x)); RMS norms, an embedding that is the output matrix too. The engine
 computes the same from the file (engine/arch/mixed.c), a row at a time; here whole texts are trained in the parallel form."""
+import math
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +11,7 @@ import torch.nn.functional as F
 
 HEAD, EPS, THETA = 32, 1e-5, 10000.0
 TAPS, EXPERTS, USED = 4, 4, 2
+FEW, RANK = 16, 16  # of Mamba's first form: states of a channel; dim / RANK is the rank of its steps
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Shape:
     window: int
     rank: int      # latent attention: values of a position that are kept,
     turned: int    # and those that turn
-    states: int    # of Mamba-2, whose inner width is dim
+    states: int    # of Mamba-2 a value, numbers; of S4D as many, half as many complex ones. Inner widths are dim
     features: int  # of a query of linear attention, before Taylor's terms
     ffn: int       # of the member with the largest mixers
 
@@ -34,6 +36,15 @@ def rarely(s, every, rare, common):
     """`rare` in one layer of `every`, and in the last if there are fewer."""
     every = min(every, s.layers)
     return [rare if i % every == every - 1 else common for i in range(s.layers)]
+
+
+def neighbours(windows):
+    """Whose keys and values layers read: the second of two that see as much those of the first."""
+    lender = list(range(len(windows)))
+    for i in range(1, len(windows)):
+        if windows[i] == windows[i - 1] and lender[i - 1] == i - 1:
+            lender[i] = i - 1
+    return lender
 
 
 # mixers of the layers, windows, and what the feed-forward is wider by, which makes the numbers of all members nearly equal
@@ -50,6 +61,13 @@ MEMBERS = {
     "jamba": lambda s: dict(mixer=rarely(s, 8, "attention", "mamba2")),
     "experts": lambda s: dict(experts=EXPERTS, wider=-3 / 4),
     "diffusion": lambda s: dict(causal=False),
+    "s4d": lambda s: dict(mixer=["s4d"] * s.layers),
+    "mamba1": lambda s: dict(mixer=["mamba"] * s.layers),
+    "lightning": lambda s: dict(mixer=rarely(s, 8, "attention", "lightning"), wider=-1 / 4),
+    "jamba-experts": lambda s: dict(mixer=rarely(s, 8, "attention", "mamba2"), experts=EXPERTS, wider=-3 / 4),
+    "one-global-shared": lambda s: dict(window=(w := rarely(s, 6, 0, s.window)), kv_from=neighbours(w), wider=1 / 4),
+    "relu": lambda s: dict(act="relu", wider=1 / 2),
+    "relu2": lambda s: dict(act="relu2", wider=1 / 2),
 }
 
 
@@ -179,20 +197,126 @@ class Mamba2(Mixer):
         return F.linear(rms(y.transpose(1, 2).flatten(-2) * F.silu(z), self.ssm_norm), self.ssm_out), None
 
 
+class Scan(torch.autograd.Function):
+    """h[t] = decay[t] h[t-1] + x[t], by step; all [n, ...]."""
+
+    @staticmethod
+    def forward(ctx, decay, x):
+        h = torch.empty_like(x)
+        h[0] = x[0]
+        for t in range(1, len(x)):
+            torch.addcmul(x[t], decay[t], h[t - 1], out=h[t])
+        ctx.save_for_backward(decay, h)
+        return h
+
+    @staticmethod
+    def backward(ctx, grad):
+        decay, h = ctx.saved_tensors
+        g, to_decay = grad.clone(), torch.zeros_like(decay)
+        for t in range(len(g) - 2, -1, -1):
+            g[t].addcmul_(decay[t + 1], g[t + 1])
+        torch.mul(g[1:], h[:-1], out=to_decay[1:])
+        return to_decay, g
+
+
+class Mamba(Mixer):
+    """Mamba's first form (Gu and Dao 2023, algorithm 2): each channel has steps and states of its own."""
+
+    def __init__(self, s):
+        super().__init__(s)
+        self.rank = s.dim // RANK
+        self.ssm_in = matrix(2 * s.dim, s.dim)
+        self.ssm_conv1d, self.ssm_conv1d_b = matrix(s.dim, TAPS), nn.Parameter(torch.zeros(s.dim))
+        self.ssm_x, self.ssm_dt = matrix(self.rank + 2 * FEW, s.dim), matrix(s.dim, self.rank)
+        self.ssm_dt_b, self.log_a = step_bias(s.dim), nn.Parameter(torch.arange(1.0, FEW + 1).log().repeat(s.dim, 1))
+        self.ssm_skip, self.ssm_out = nn.Parameter(torch.ones(s.dim)), matrix(s.dim, s.dim, self.less)
+
+    def forward(self, n, _):
+        x, z = F.linear(n, self.ssm_in).chunk(2, -1)
+        x = conv(x, self.ssm_conv1d, self.ssm_conv1d_b)
+        dt, b, c = (v.transpose(0, 1).float() for v in F.linear(x, self.ssm_x).split((self.rank, FEW, FEW), -1))
+        dt = F.softplus(F.linear(dt, self.ssm_dt).float() + self.ssm_dt_b)[..., None]      # [n, batch, dim, 1]
+        wide = x.transpose(0, 1).float()
+        h = Scan.apply((dt * -self.log_a.exp()).exp(), dt * wide[..., None] * b[:, :, None])
+        y = (h @ c[..., None])[..., 0] + self.ssm_skip * wide
+        return F.linear(y.transpose(0, 1) * F.silu(z), self.ssm_out), None
+
+
+def powers(x, n):
+    """[..., n]: 1, x, x² …, by doubling: torch's own powers of complex numbers are slow."""
+    out, by = torch.ones_like(x)[..., None], x[..., None]
+    while out.shape[-1] < n:
+        out, by = torch.cat((out, out * by), -1), by * by
+    return out[..., :n]
+
+
+class S4D(Mixer):
+    """Diagonal state space (Gu et al. 2022, S4D-Lin: poles at -1/2 + i pi n, held for a step of each channel's own), gated.
+    What a channel remembers does not depend on what it reads, so a text is one convolution."""
+
+    def __init__(self, s):
+        super().__init__(s)
+        poles = s.states // 2
+        self.ssm_in, self.ssm_out = matrix(2 * s.dim, s.dim), matrix(s.dim, s.dim, self.less)
+        self.log_dt = nn.Parameter(torch.rand(s.dim) * 4.6 - 6.9)                          # steps from 0.001 to 0.1
+        self.pole = nn.Parameter(torch.stack((torch.full((s.dim, poles), 0.5).log(),
+                                              math.pi * torch.arange(poles).repeat(s.dim, 1).float())))
+        self.read, self.ssm_skip = nn.Parameter(torch.randn(2, s.dim, poles) * 0.5 ** 0.5), nn.Parameter(torch.ones(s.dim))
+
+    def discrete(self):
+        """Poles of a step, and by what a state is read whose input has the factor 1; both complex."""
+        a = torch.complex(-self.pole[0].exp(), self.pole[1])
+        held = (self.log_dt.exp()[:, None] * a).exp()
+        return held, 2 * torch.complex(*self.read) * (held - 1) / a
+
+    def forward(self, n, _):
+        x, z = F.linear(n, self.ssm_in).float().chunk(2, -1)
+        (held, read), size = self.discrete(), n.shape[1]
+        kernel = (read[..., None] * powers(held, size)).sum(1).real                        # [dim, n]
+        x = x.transpose(1, 2)
+        y = torch.fft.irfft(torch.fft.rfft(x, 2 * size) * torch.fft.rfft(kernel, 2 * size), 2 * size)[..., :size]
+        y = (y + self.ssm_skip[:, None] * x).transpose(1, 2)
+        return F.linear(y * F.silu(z), self.ssm_out), None
+
+
+class Lightning(Mixer):
+    """Linear attention with a decay for each head (Qin et al. 2024; as in MiniMax-01). share: of the layer in the decays."""
+
+    def __init__(self, s, share):
+        super().__init__(s)
+        self.attn_qkv, self.attn_output = matrix(3 * s.heads * HEAD, s.dim), matrix(s.dim, s.heads * HEAD, self.less)
+        self.attn_gate, self.attn_norm_2 = matrix(s.heads * HEAD, s.dim), nn.Parameter(torch.ones(s.heads * HEAD))
+        self.rate = 2 ** (-8 * (torch.arange(s.heads) + 1) / s.heads) * share
+
+    def forward(self, n, _):
+        q, k, v = F.silu(split(n, self.attn_qkv, self.s.heads)).chunk(3, -1)
+        i = torch.arange(n.shape[1])
+        decay = (-self.rate[:, None, None] * (i[:, None] - i).clamp_min(0)).exp() * seen(n.shape[1], 0)
+        out = (((q @ k.transpose(-1, -2)) * decay) @ v).transpose(1, 2).flatten(-2)
+        return F.linear(rms(out.float(), self.attn_norm_2) * F.linear(n, self.attn_gate).sigmoid(), self.attn_output), None
+
+
+ACTS = {"relu": F.relu, "relu2": lambda x: F.relu(x).square()}
+
+
 class FeedForward(nn.Module):
-    def __init__(self, s, width, experts):
+    """SwiGLU, a mixture of such, or, with one of ACTS, a plain one without a gate."""
+
+    def __init__(self, s, width, experts, act=None):
         super().__init__()
         n, less = max(experts, 1), (2 * s.layers) ** -0.5
-        self.experts = experts
+        self.experts, self.act = experts, ACTS.get(act)
         make = lambda rows, cols, by=1.0: torch.randn(*((n,) if experts else ()), rows, cols) * by * cols ** -0.5
         last = "_exps" if experts else ""
         shapes = ("ffn_gate", width, s.dim, 1), ("ffn_up", width, s.dim, 1), ("ffn_down", s.dim, width, less)
-        for name, rows, cols, by in shapes:
+        for name, rows, cols, by in shapes[1 if act else 0:]:
             self.register_parameter(name + last, nn.Parameter(make(rows, cols, by)))
         if experts:
             self.ffn_gate_inp = matrix(experts, s.dim)
 
     def forward(self, n):
+        if self.act:
+            return F.linear(self.act(F.linear(n, self.ffn_up)), self.ffn_down), 0
         if not self.experts:
             return F.linear(F.silu(F.linear(n, self.ffn_gate)) * F.linear(n, self.ffn_up), self.ffn_down), 0
         p = F.linear(n, self.ffn_gate_inp).softmax(-1)
@@ -204,12 +328,16 @@ class FeedForward(nn.Module):
         return out, self.experts * (share * p.mean((0, 1))).sum()  # load balance (Fedus et al. 2022, section 2.2)
 
 
+MIXERS = {"attention": Attention, "latent": Latent, "linear": Linear, "lightning": Lightning, "mamba": Mamba, "mamba2": Mamba2,
+          "s4d": S4D}
+
+
 class Layer(nn.Module):
-    def __init__(self, s, kind, ffn, experts=0, **how):
+    def __init__(self, s, kind, width, experts=0, act=None, **how):
         super().__init__()
         self.attn_norm, self.ffn_norm = nn.Parameter(torch.ones(s.dim)), nn.Parameter(torch.ones(s.dim))
-        self.mixer = {"attention": Attention, "latent": Latent, "linear": Linear, "mamba2": Mamba2}[kind](s, **how)
-        self.ffn = FeedForward(s, ffn, experts)
+        self.mixer = MIXERS[kind](s, **how)
+        self.ffn = FeedForward(s, width, experts, act)
 
     def forward(self, x, shared):
         mixed, kv = self.mixer(rms(x, self.attn_norm), shared)
@@ -225,14 +353,16 @@ class Family(nn.Module):
         self.s, m = s, MEMBERS[name](s)
         self.mixers, self.window = m.get("mixer", ["attention"] * s.layers), m.get("window", [0] * s.layers)
         self.kv_from, self.kv_heads = m.get("kv_from", list(range(s.layers))), m.get("kv_heads", s.heads)
-        self.causal, self.experts = m.get("causal", True), m.get("experts", 0)
+        self.causal, self.experts, self.act = m.get("causal", True), m.get("experts", 0), m.get("act")
         self.width = round(s.ffn * (1 + m.get("wider", 0)))
         self.token_embd = nn.Parameter(torch.randn(s.vocab, s.dim) * s.dim ** -0.5)
         self.output_norm = nn.Parameter(torch.ones(s.dim))
-        self.layers = nn.ModuleList(Layer(s, kind, self.width, self.experts, **self.how(i, kind))
+        self.layers = nn.ModuleList(Layer(s, kind, self.width, self.experts, self.act, **self.how(i, kind))
                                     for i, kind in enumerate(self.mixers))
 
     def how(self, i, kind):
+        if kind == "lightning":
+            return dict(share=1 - i / max(self.s.layers - 1, 1) + 1e-5)
         if kind != "attention":
             return {}
         return dict(kv_heads=self.kv_heads, window=self.window[i], causal=self.causal, own=self.kv_from[i] == i)
