@@ -285,11 +285,14 @@ int engine_apply_attention(struct engine *e, struct engine_options *to, struct e
 /* The matrices are kept in both layouts, so that 0 costs nothing and switches back at once. */
 int engine_apply_skip(struct engine *e, struct engine_options *to, struct err *err)
 {
-	if (to->skip_below > 0 && e->model && model_add_columns(e->model, e->model_path, err))
+	const float least = to->skip_below > 0 ? to->skip_below : to->skip_zeros ? FORWARD_ZEROS : 0;
+	const bool lossy = least > 0 || e->forward.least > 0;
+
+	if (least != 0 && e->model && model_add_columns(e->model, e->model_path, err))
 		return -1;
-	if (to->skip_below != e->forward.least)
+	if (lossy && least != e->forward.least)
 		engine_clear_prefix(e);
-	e->forward.least = to->skip_below;
+	e->forward.least = least;
 	return 0;
 }
 

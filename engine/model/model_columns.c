@@ -36,7 +36,7 @@ static const struct gguf_tensor *tensor_of(
 	}
 	if (!k_columns_fit(t->type)) {
 		err_set(e, ERR_USAGE,
-			"skip-below: tensor %s is %s, which cannot be read by columns; formats with one scale "
+			"skipping: tensor %s is %s, which cannot be read by columns; formats with one scale "
 			"for 32 weights can be, such as Q4_0, Q4_1 and Q8_0 (see cutaway quantize)",
 			name, k_types[t->type].name);
 		return NULL;
@@ -66,7 +66,8 @@ static size_t plan(struct model *m, const struct gguf *g, struct err *e)
 		bytes += whole(k_matrix_bytes(m->kernels, &w->down_columns));
 	}
 	if (!bytes)
-		err_set(e, ERR_USAGE, "skip-below: this model has no gated feed-forward to read less of");
+		err_set(e, ERR_USAGE,
+			"skipping: this model has no gated feed-forward to read less of, and no plain one");
 	return bytes;
 }
 
@@ -96,7 +97,7 @@ static int add_columns(struct model *m, const struct gguf *g, struct err *e)
 
 	if (e->code)
 		return -1;
-	m->columns = at = k_alloc(m->kernels, bytes, K_WEIGHTS, "the columns of skip-below", e);
+	m->columns = at = k_alloc(m->kernels, bytes, K_WEIGHTS, "the matrices by columns", e);
 	for (int32_t i = 0; at && i < m->config.n_layers; i++) {
 		if (!feed_forward_of(m, i))
 			continue;

@@ -87,7 +87,7 @@ int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *err)
 		pass_close(p);
 		return -1;
 	}
-	p->f.least = e->forward.least;
+	p->f.least = e->forward.least > 0 ? e->forward.least : 0;
 	p->f.rewriter[FORWARD_FLOATS] = e->forward.rewriter[FORWARD_FLOATS];
 	return 0;
 }

@@ -185,7 +185,7 @@ static void emit(struct engine *e, struct sparsity *s, const struct plan_item *i
 		.pos = pos,
 		.since = before ? pos - last->pos : EV_NULL_I,
 		.rows = s->n_any,
-		.mark = (double)(e->forward.least > 0 ? e->forward.least : FORWARD_MARK),
+		.mark = (double)forward_mark(e->forward.least),
 		.share = { s->share, n * sizeof *s->share } };
 	stream_emit(&e->stream, &ev);
 	last->request = item->r->id;

@@ -65,6 +65,8 @@ struct k_op *forward_add_norm(struct forward *f, const float *x, const int32_t *
 /* Counts the small ones of these activations and, with least > 0, makes those below that share of a
  * row's largest 0. masked: of these f->observed.mask has the bits. */
 void forward_add_sparse(struct forward *f, struct k_acts a, float least, bool masked);
+/* The share of a row's largest from which a value counts where `least` is this. */
+float forward_mark(float least);
 /* Lets the values that a layer is about to write, and that are only counted, have a place of their
  * own: then one op counts those of all layers, at the end. On a device, where each op costs more
  * than what it reads, and of few rows. */
@@ -80,6 +82,7 @@ void forward_aim_sparse(const struct forward *f, struct k_op *op);
 /* Share of a row's largest from which a value counts in f->observed.mask, where nothing is left
  * out. */
 #define FORWARD_MARK 1e-2f
+#define FORWARD_ZEROS (-1.0f)
 
 enum {
 	FORWARD_RECENT = 64,    /* shapes of steps whose programs a back end may have kept */
@@ -235,7 +238,8 @@ struct forward {
 	float *matrix; /* [max_rows][needs.heads][matrix_spans][K_MATRIX_SPAN], once it was wanted */
 	int32_t matrix_spans;
 	/* Inputs of the feed-forwards' last product that are below this share of a row's largest are 0,
-	 * and their columns are not read (the model must have them: model_add_columns); 0: none. */
+	 * and their columns are not read (the model must have them: model_add_columns); FORWARD_ZEROS:
+	 * columns of what is 0 anyway are not read; 0: all are. */
 	float least;
 	struct forward_rewriter rewriter[FORWARD_REWRITERS]; /* see forward_set_rewriter() */
 	/* Writes the ops that fill x, a function of n_rows and begin_more alone. NULL: x are the rows

@@ -13,7 +13,7 @@ void forward_keep_sparse(struct forward *f, struct k_acts *a, bool masked)
 {
 	struct forward_late *l = &f->observed.late[masked];
 
-	if (!l->x || !f->n_observed || f->n_rows > FORWARD_LATE_ROWS || f->least > 0 ||
+	if (!l->x || !f->n_observed || f->n_rows > FORWARD_LATE_ROWS || f->least != 0 ||
 		f->rewriter[FORWARD_FLOATS].fn || f->program.layer < 0)
 		return;
 	a->x = l->x + l->used;
@@ -44,6 +44,11 @@ void forward_add_late(struct forward *f)
 	}
 }
 
+float forward_mark(float least)
+{
+	return least > 0 ? least : least < 0 ? 0 : FORWARD_MARK;
+}
+
 void forward_add_sparse(struct forward *f, struct k_acts a, float least, bool masked)
 {
 	struct forward_late *l = &f->observed.late[masked];
@@ -53,7 +58,7 @@ void forward_add_sparse(struct forward *f, struct k_acts a, float least, bool ma
 		.layer = f->program.layer,
 		.u.sparse = { .a = a,
 			.least = least,
-			.mark = least > 0 ? least : FORWARD_MARK,
+			.mark = forward_mark(least),
 			.rows = f->rows,
 			.mask = masked ? mask_of(f, f->program.layer) : NULL,
 			.n = f->n_rows,
@@ -78,7 +83,7 @@ void forward_add_columns(struct forward *f, enum k_stage stage, struct k_acts in
 
 	*c = k_columns_of(w);
 	c->in = in;
-	c->skip = true;
+	c->skip = f->least > 0; /* else all are exact, and so is a block of zeros beside a NaN */
 	c->mask = mask_of(f, f->program.layer);
 	c->residual = residual;
 	c->out = out;

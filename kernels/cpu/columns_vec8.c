@@ -221,7 +221,8 @@ static void sparse_row(const struct k_sparse *a, int32_t r, float largest)
 
 		for (int k = 0; k < 4; k++) {
 			const __m256 x = _mm256_loadu_ps(a->a.x + i + 8 * (size_t)k), size = v_abs(x);
-			const __m256 small = _mm256_cmp_ps(size, mark, _CMP_LT_OQ);
+			const __m256 small = a->mark > 0 ? _mm256_cmp_ps(size, mark, _CMP_LT_OQ)
+											 : _mm256_cmp_ps(size, _mm256_setzero_ps(), _CMP_EQ_OQ);
 
 			bits |= (uint32_t)(~_mm256_movemask_ps(small) & 255) << 8 * k;
 			y[k] = _mm256_andnot_ps(_mm256_cmp_ps(size, least, _CMP_LT_OQ), x);
@@ -247,7 +248,7 @@ void k_vec8_sparse(struct k_op *op, int tid, int n_threads, void *scratch)
 		const float *x = a.a.x + (size_t)r * (size_t)dim;
 		float largest;
 
-		if (!(a.least > 0) && observe < 0)
+		if (k_sparse_rests(&a, observe))
 			continue;
 		largest = largest_of(x, dim);
 		if (observe >= 0)

@@ -51,8 +51,8 @@ K_INLINE int32_t k_column_at(int32_t bits, int32_t i)
 	return bits == 8 ? i : (i & 7) | (i & 8) << 1 | (i & 16) >> 1;
 }
 
-/* Blocks and columns that a step's rows read together: all, unless some are left out. The
- * scales of a block are read as soon as one of its columns is. */
+/* Blocks and columns that a step's rows read together: all, unless a mask says which. The scales of
+ * a block that is not left out are always read. */
 K_INLINE struct k_count k_columns_count(const struct k_columns *a)
 {
 	const uint64_t pad = (uint64_t)k_columns_pad(a->n_rows);
@@ -60,15 +60,15 @@ K_INLINE struct k_count k_columns_count(const struct k_columns *a)
 	struct k_count c = { values, 0 };
 
 	for (int32_t b = 0; b < a->n_cols / K_QBLOCK; b++) {
-		uint32_t any = a->skip && a->mask ? 0 : 0xffffffffu;
+		uint32_t any = a->mask ? 0 : 0xffffffffu;
 
-		for (int32_t r = 0; a->skip && a->mask && r < a->n; r++)
+		for (int32_t r = 0; a->mask && r < a->n; r++)
 			any |= a->mask[(size_t)r * (size_t)(a->n_cols / K_QBLOCK) + (size_t)b];
 		for (uint32_t left = any; left; left &= left - 1) {
 			c.bytes += k_column_bytes(a);
 			c.ops += 2 * pad * (uint64_t)a->n;
 		}
-		c.bytes += any ? k_columns_entries(a) : 0;
+		c.bytes += any || !a->skip ? k_columns_entries(a) : 0;
 	}
 	return c;
 }

@@ -13,7 +13,7 @@ enum { K_NEAR = 4 }; /* thresholds that are counted: a tenth to a ten-thousandth
 struct k_sparse {
 	struct k_acts a; /* [layers, n, dim], x filled; where least > 0 written again in its forms */
 	float least;     /* share of a row's largest below which a value becomes 0 */
-	float mark;      /* share from which a bit of `mask` is set */
+	float mark;      /* share from which a bit of `mask` is set; 0: of all that are not 0 */
 	const struct k_row *rows; /* [n]; with observe < 0 nothing is counted */
 	uint32_t *mask;     /* [layers, n, dim / 32] bit i % 32: value i counts; NULL: not wanted */
 	int32_t *near_zero; /* [layers, n_observed, K_NEAR] values below 10^-1, 10^-2 … of the largest
@@ -120,6 +120,12 @@ K_UNIT_FN void k_sparse_near(const float *x, int32_t dim, int32_t each, float la
 	}
 }
 
+/* A row that nobody asks for. */
+K_INLINE bool k_sparse_rests(const struct k_sparse *a, int32_t observe)
+{
+	return !(a->least > 0) && a->mark > 0 && observe < 0;
+}
+
 /* The masks, and the values that become 0. */
 K_UNIT_FN void k_sparse_cut(const struct k_sparse *a, int32_t r, float largest)
 {
@@ -133,7 +139,7 @@ K_UNIT_FN void k_sparse_cut(const struct k_sparse *a, int32_t r, float largest)
 		K_LANES(i, 32) {
 			const float size = k_float(k_bits(x[b * 32 + i]) & 0x7fffffffu);
 
-			bits |= (uint32_t) !(size < a->mark * largest) << i;
+			bits |= (uint32_t)(a->mark > 0 ? !(size < a->mark * largest) : size != 0) << i;
 			y[K_AT(i)] = size < a->least * largest ? 0.0f : x[b * 32 + i];
 		}
 		bits = (uint32_t)k_lanes_total((int32_t)bits); /* different bits */
@@ -153,7 +159,7 @@ K_UNIT_FN void k_sparse_unit(const struct k_sparse *a, int64_t unit)
 	float largest;
 	K_ROOM(struct k_sparse_room, s);
 
-	if (!(a->least > 0) && observe < 0)
+	if (k_sparse_rests(a, observe))
 		return;
 	K_MEET();
 	largest = k_sparse_largest(x, dim, each, s);

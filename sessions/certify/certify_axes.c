@@ -151,6 +151,7 @@ void axes_fill(struct axes *a)
 		[AXIS_RULE] = { "rule", 2, 2, { "race", "rejection" } },
 		[AXIS_GRAMMAR] = { "grammar", 2, 2, { "none", "any text" } },
 		[AXIS_ATTENTION] = { "attention", 3, 3, { "flash", "heads", "matrix" } },
+		[AXIS_ZEROS] = { "columns of zeros", 2, 2, { "read", "skipped" } },
 		[AXIS_WATCHED] = { "watched", 4, 4, { "no", "attention", "recorded", "twin" } },
 		[AXIS_RANKS] = { "ranks", 0, 0, { 0 } },
 	};
@@ -428,6 +429,9 @@ void axes_fit_model(struct axes *a, struct engine *engine, const char *model, in
 		a->axis[AXIS_WATCHED].n = a->axis[AXIS_WATCHED].n_quick = 2;
 	}
 	engine_set(engine, "twin", "off", &ignored);
+	if (engine_set(engine, "skip-zeros", "on", &ignored)) /* formats that have no columns */
+		cut(a, AXIS_ZEROS);
+	engine_set(engine, "skip-zeros", "off", &ignored);
 	fit_caches(&a->axis[AXIS_CACHE], engine);
 	a->unseen_from = engine_state(engine).unseen_from;
 	if (a->unseen_from > longest)
@@ -476,6 +480,7 @@ struct engine_options axes_options(const struct certify_plan *p)
 	o.policy = axes_chosen(p, AXIS_POLICY);
 	o.give_back = !p->choice[AXIS_UNSEEN];
 	o.attention = axes_chosen(p, AXIS_ATTENTION);
+	o.skip_zeros = p->choice[AXIS_ZEROS] != 0;
 	o.cache_format = axes_chosen(p, AXIS_CACHE);
 	o.spec = p->choice[AXIS_PREEMPTION] || !*p->spec ? "off" : p->spec;
 	o.rule = axes_chosen(p, AXIS_RULE);

@@ -32,6 +32,7 @@ enum axis {
 	AXIS_RULE,
 	AXIS_GRAMMAR, /* none; one that rules out what is no text */
 	AXIS_ATTENTION,
+	AXIS_ZEROS,
 	AXIS_WATCHED,
 	AXIS_RANKS, /* certify_ranks.c */
 	N_AXES,
@@ -104,6 +105,7 @@ struct evidence {
 	char backend[8], isa[16];
 	char cache[8];     /* format of keys and values */
 	char attention[8]; /* how it was computed */
+	char zeros[4];     /* "on": columns that only zeros use were not read */
 	char memory[128];  /* the memory groups: "paged 2 layers, window 10 layers" */
 	int32_t threads, page_size;
 	struct seen_step step[128]; /* those that differ */

@@ -117,7 +117,8 @@ static void see_setting(struct certify_run *r, const struct ev_setting *s)
 		char *to;
 		size_t cap;
 	} kept[] = { { "cache-format", r->ev->cache, sizeof r->ev->cache },
-		{ "attention", r->ev->attention, sizeof r->ev->attention } };
+		{ "attention", r->ev->attention, sizeof r->ev->attention },
+		{ "skip-zeros", r->ev->zeros, sizeof r->ev->zeros } };
 
 	for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
 		if (s->name.size == strlen(kept[i].name) &&

@@ -41,6 +41,7 @@
 	X(BITS, pruning, "pruning")                                                                    \
 	X(BITS, distillation, "distillation")                                                          \
 	X(BITS, near_zero, "near-zero")                                                                \
+	X(BITS, exact_zeros, "exact-zeros")                                                            \
 	X(BITS, kv_bits, "kv-bits")                                                                    \
 	X(PROOF, equal_bits, "equal-bits")                                                             \
 	X(PROOF, side_by_side, "side-by-side")                                                         \

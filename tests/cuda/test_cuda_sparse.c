@@ -57,7 +57,9 @@ static struct k_op op_of(
 
 	op.u.sparse = (struct k_sparse){ .a = { .x = a->x, .dim = dim },
 		.least = least,
-		.mark = least > 0 ? least : 0.01f,
+		.mark = least > 0 ? least
+				: n % 3   ? 0.01f
+						  : 0,
 		.rows = a->rows,
 		.mask = mask ? a->mask : NULL,
 		.near_zero = a->near_zero,

@@ -89,7 +89,8 @@ static void put_kept(struct pen *p, int y, const struct tl_sparsity *s)
 {
 	char kept[VIEW_NUM], same[VIEW_NUM], chance[VIEW_NUM], any[VIEW_NUM];
 	const double overlap = mean_of(s, EV_SPARSE_overlap);
-	int x = view_put(p, 0, y, INK_DIM, "inner, at least %.3g: ", s->mark);
+	int x = s->mark > 0 ? view_put(p, 0, y, INK_DIM, "inner, at least %.3g: ", s->mark)
+						: view_put(p, 0, y, INK_DIM, "inner, not 0: ");
 
 	x += view_put(p, x, y, INK_BRIGHT, "%s", part(kept, mean_of(s, EV_SPARSE_kept)));
 	if (!isnan(overlap)) {

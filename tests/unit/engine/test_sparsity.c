@@ -1,6 +1,6 @@
-/* The event sparsity and the setting skip-below: what is counted, what is not read, and which
- * models cannot. (That skip-below gives the same bits on every path is proven in test_certify.c,
- * what it costs in test_twin.c.) */
+/* The event sparsity and the settings skip-below and skip-zeros: what is counted, what is not read,
+ * and which models cannot. (That skip-below gives the same bits on every path is proven in
+ * test_certify.c, what it costs in test_twin.c.) */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -161,6 +161,56 @@ static void fewer_bytes_are_read_and_all_again(void **state)
 	free(path);
 }
 
+struct zeros {
+	int64_t bytes, n;
+	double kept;
+	uint64_t hash;
+};
+
+static void on_zeros(void *arg, const struct event *ev)
+{
+	struct zeros *z = arg;
+
+	if (ev->kind == EV_sparsity) {
+		const uint16_t *share = ev->u.sparsity.share.data;
+		const size_t n = ev->u.sparsity.share.size / sizeof *share / EV_N_sparse;
+
+		for (size_t l = 0; l < n; l++, z->n++)
+			z->kept += share[l * EV_N_sparse + EV_SPARSE_kept] / (double)WHOLE;
+	} else if (ev->kind == EV_step) {
+		z->bytes += ev->u.step.bytes;
+	} else if (ev->kind == EV_token) {
+		z->hash = z->hash * 31 + (uint64_t)ev->u.token.hash;
+	}
+}
+
+/* With ReLU many inner values are 0: the columns are not read, and no bit differs. */
+static void zeros_are_not_read(void **state)
+{
+	struct engine_options o = ENGINE_DEFAULTS;
+	struct zeros z[2] = { { 0 } };
+
+	(void)state;
+	o.model = "demos/models/family/relu.gguf";
+	o.threads = 2;
+	o.attention_every = 1;
+	for (int skip = 0; skip < 2; skip++) {
+		struct engine *e = NULL;
+		struct err err = { 0 };
+
+		o.skip_zeros = skip;
+		if (engine_open(&e, &o, &err))
+			fail_msg("%s", err.text);
+		engine_add_sink(e, on_zeros, &z[skip]);
+		engine_begin(e, NULL);
+		run(e, REQUESTS);
+		engine_close(e);
+	}
+	assert_true(z[0].hash == z[1].hash);
+	assert_true(z[1].bytes < z[0].bytes);
+	assert_true(z[1].n > 0 && z[1].kept / (double)z[1].n < 0.7);
+}
+
 static void refused(const char *path, const char *words)
 {
 	struct seen s;
@@ -195,6 +245,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_observed_row_is_counted),
 		cmocka_unit_test(fewer_bytes_are_read_and_all_again),
+		cmocka_unit_test(zeros_are_not_read),
 		cmocka_unit_test(other_formats_are_refused),
 	};
 

@@ -156,6 +156,8 @@ static void bytes_that_were_read(void **state)
 	assert_int_equal(k_columns_count(&a).bytes, values + 2 * (entries + 32 * column));
 	a.mask = mask;
 	assert_int_equal(k_columns_count(&a).bytes, values + entries + 2 * column);
+	a.skip = false; /* the scales of the second block, too */
+	assert_int_equal(k_columns_count(&a).bytes, values + 2 * entries + 2 * column);
 }
 
 /* ---- sparse ---- */
@@ -178,8 +180,10 @@ static struct marked marked_of(
 	memcpy(m.a.d, x->d, (size_t)(n * x->dim / 32) * sizeof *x->d);
 	memcpy(m.a.sx, x->sx, (size_t)(n * x->dim / 32) * sizeof *x->sx);
 	op.u.sparse = (struct k_sparse){ .a = m.a,
-		.least = least,
-		.mark = least > 0 ? least : 0.01f,
+		.least = least > 0 ? least : 0,
+		.mark = least > 0   ? least
+				: least < 0 ? 0
+							: 0.01f,
 		.rows = rows,
 		.mask = m.mask,
 		.near_zero = m.near_zero,
@@ -196,7 +200,8 @@ static void marked_free(struct marked *m)
 	free(m->near_zero);
 }
 
-/* Each value against the definition, in double. */
+/* Each value against the definition, in double. least < 0: all stay, and what is not 0 is marked.
+ */
 static void check_row(const struct marked *m, const struct k_acts *x, int32_t r, float least)
 {
 	const float *was = x->x + r * x->dim, *is = m->a.x + r * x->dim;
@@ -205,11 +210,11 @@ static void check_row(const struct marked *m, const struct k_acts *x, int32_t r,
 	for (int32_t i = 0; i < x->dim; i++)
 		largest = fmaxf(largest, fabsf(was[i]));
 	for (int32_t i = 0; i < x->dim; i++) {
-		const bool kept = !(fabsf(was[i]) < least * largest);
+		const bool kept = least < 0 ? was[i] != 0 : !(fabsf(was[i]) < least * largest);
 		const uint32_t bit = m->mask[r * x->dim / 32 + i / 32] >> i % 32 & 1;
 
 		assert_int_equal(bit, kept);
-		assert_true(is[i] == (kept ? was[i] : 0));
+		assert_true(is[i] == (kept || least < 0 ? was[i] : 0));
 	}
 }
 
@@ -222,11 +227,11 @@ static void small_values_become_zero(void **state)
 
 	(void)state;
 	for (int32_t i = 0; i < N * DIM; i++)
-		x.x[i] = rig_number(1) * rig_number(1) * rig_number(1);
+		x.x[i] = i % 7 == 3 ? 0 : rig_number(1) * rig_number(1) * rig_number(1);
 	for (int32_t i = 0; i < N * DIM; i += K_QBLOCK)
 		k_quantise_block(x.x + i, x.q + i, x.d + i / K_QBLOCK, x.sx + i / K_QBLOCK);
-	for (int step = 0; step < 2; step++) {
-		const float least = step ? 0.1f : 0;
+	for (int step = 0; step < 3; step++) {
+		const float least = (const float[]){ 0, 0.1f, -1 }[step];
 		struct marked m = marked_of(ref, &x, N, least, rows);
 
 		for (int32_t r = 0; step && r < N; r++)
