@@ -7,6 +7,7 @@ import struct
 
 import lab
 from lab import Numbers, Range, batch, measure, run
+from steps import DECODE, stage
 
 FOLDER = os.environ.get("CUTAWAY_FAMILY", os.path.join(lab.ROOT, "demos/models/family"))
 NAMES = ("multi-head", "grouped", "single", "latent", "shared", "window", "one-global", "mamba2", "based", "jamba", "experts")
@@ -192,6 +193,32 @@ def full_layers():
     m = family("window", "mamba2", "based", "one-global", "jamba")
     without, some = ([m.at[name].pairs[32] for name in names] for names in (("window", "mamba2", "based"), ("one-global", "jamba")))
     m.needs = min(some) - max(without)
+    return m
+
+
+@measure()
+def later(*names):
+    """Members that were trained on a tenth of the others' tokens, and those they are compared with."""
+    rows = {r["name"]: r for r in lab.table("docs/family_more.csv", "tools/train/family/more.py build/repair/stories.json build/more docs/family_more.csv")}
+    m = Numbers(loss={name: float(rows[name]["loss"]) for name in names})
+    m.token = {name: int(rows[name]["token_bytes"]) for name in names}
+    return m
+
+
+def of_down(r):
+    """Nanoseconds of the last matrices in a decode step, the median."""
+    return statistics.median(r.values(f"SELECT k.ns FROM kernel_stages k JOIN step s USING (step) WHERE k.stage = 'down' AND {DECODE}"))
+
+
+@measure("ms")
+def relu():
+    """Inner values that are exactly 0 after ReLU; without their columns: bytes and time of the last matrix, and whether a bit differs."""
+    off, on = (run("--model", path("relu"), "--raw", "--greedy", "--max-tokens", "96", "--attention-every", "1", "--skip-zeros", way,
+                   text="Once upon a time") for way in ("off", "on"))
+    m = Numbers(zero=1 - on.one("SELECT avg(share) FROM near_zero_values WHERE what = 'kept'"))
+    m.read = stage(on, "down", "bytes") / stage(off, "down", "bytes")
+    m.ms = of_down(on) / of_down(off)
+    m.equal = off.values("SELECT hash FROM token") == on.values("SELECT hash FROM token")
     return m
 
 

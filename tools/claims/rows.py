@@ -12,7 +12,7 @@ from typing import Callable, Optional
 from costs import cost
 from drafts import (beside, chain, drafter, drafters, files, guessed_and_rejected, itself, lengths, overlap, repeating, same_law, search,
                     softness, window)
-from family import deeper, experts, family, full_layers, groups as family_groups, potential, reach, score_in_eight
+from family import deeper, experts, family, full_layers, groups as family_groups, later, potential, reach, relu, score_in_eight
 from lab import merge
 from memory import (activations, best_of, cache_formats, certificate, declared, denoising, document, e4m3, few_pages, lossy, needle,
                     no_cache, other_model, page_sizes, passages, patterns, prefix, scored, told_apart, window_pages, windows)
@@ -156,10 +156,11 @@ ROWS = [
         where=(lambda m: m.at[8000].near_zero > 0.9,
                "long contexts, and of softmax weights alone: their mean is 1/length, so even uniform attention is near zero "
                "beyond 1,000 tokens; the output is an average of value vectors, of which few are small")),
-    Row("0.22", "After ReLU, too, many activations of the feed-forward are zero.", zeros,
-        "of SwiGLU's inner values {inner[0]:.0%} are below 1/10 of their row's largest, {inner[1]:.0%} below 1/100, "
-        "{inner[2]:.0%} below 1/1000", lambda m: m.inner[1] > 0.9,
-        "this gate is no ReLU: its small values are not zero", lacks="a model with ReLU"),
+    Row("0.22", "After ReLU, too, many activations of the feed-forward are zero.", lambda: merge(zeros(), relu=relu()),
+        "of a small model with ReLU {relu.zero:.0%} of the inner values are exactly 0; without their columns the last matrix takes "
+        "{relu.read:.2f} of the bytes and {relu.ms:.2f} times as long, equal bits: {relu.equal}; of SwiGLU's inner values in SmolLM2 "
+        "{inner[0]:.0%} are below 1/10 of their row's largest, {inner[1]:.0%} below 1/100, {inner[2]:.0%} below 1/1000",
+        lambda m: m.relu.zero > 0.5 and m.relu.equal, "most stay above 0", lacks="a large model with ReLU"),
     Row("0.23", "Structured (2:4) weight sparsity can be used.", lambda: pruned("--pattern", "2:4"),
         "by Wanda, not trained further: KL {kl:.2f}, perplexity {lossy:.1f} for {exact:.1f}; the layers' matrices take {dense_mb:.0f} "
         "MB as F16 and would take {pattern_mb:.0f} as 2:4", lambda m: m.kl < 0.1, "half of each four weights are too many without "
@@ -698,31 +699,38 @@ ROWS = [
         lambda m: m.groups[0].window is not None and all(m.patterns.read[n] < 1 for n in m.patterns.read),
         "no layer has a window, or a pattern reads all"),
     Row("4.19", "Hybrid: local layers with one global of 6 (character.ai).",
-        lambda: merge(other_model("gemma3"), family("one-global", "window"), deeper("one-global", "window", "multi-head")),
+        lambda: merge(other_model("gemma3"), family("one-global", "window"), deeper("one-global", "window", "multi-head"),
+                      later=later("one-global", "one-global-shared")),
         "a tiny Gemma 3: {groups[0].layers} window and {groups[1].layers} full layers; pages of a request from {early} "
         "to {late} over {steps} steps; small models of equal numbers: loss {at[one-global].loss:.3f} with one global layer of 6, "
         "{at[window].loss:.3f} with windows of 32 alone, {at[multi-head].loss:.3f} with full attention alone; {at[one-global].token:,} and "
-        "{at[multi-head].token:,} B a token; 8,192 deep {far[one-global]:.2f}, {far[window]:.2f}, {far[multi-head]:.2f} ms",
-        lambda m: len(m.groups) == 2 and m.at["one-global"].loss < m.at["multi-head"].loss + m.noise, "its loss is higher",
-        lacks="CLA with it"),
-    Row("4.20", "S4: good at synthetic long context, bad at associative recall (arXiv:2111.00396).", lambda: family("mamba2"),
+        "{at[multi-head].token:,} B a token; 8,192 deep {far[one-global]:.2f}, {far[window]:.2f}, {far[multi-head]:.2f} ms; "
+        "on a tenth of the tokens, where neighbours share keys and values (CLA), {later.loss[one-global-shared]:.3f}, else "
+        "{later.loss[one-global]:.3f}; {later.token[one-global-shared]:,} B a token",
+        lambda m: len(m.groups) == 2 and m.at["one-global"].loss < m.at["multi-head"].loss + m.noise, "its loss is higher"),
+    Row("4.20", "S4: good at synthetic long context, bad at associative recall (arXiv:2111.00396).",
+        lambda: merge(family("mamba2"), later=later("s4d", "mamba2", "multi-head")),
         "pairs recalled of 4, 8, 16, 32 (MQAR, two layers): Mamba-2 {at[mamba2].pairs[4]:.0%}, {at[mamba2].pairs[8]:.0%}, "
         "{at[mamba2].pairs[16]:.0%}, {at[mamba2].pairs[32]:.0%}; attention {at[multi-head].pairs[4]:.0%}, {at[multi-head].pairs[8]:.0%}, "
-        "{at[multi-head].pairs[16]:.0%}, {at[multi-head].pairs[32]:.0%}",
+        "{at[multi-head].pairs[16]:.0%}, {at[multi-head].pairs[32]:.0%}; loss of stories on a tenth of the tokens: S4D "
+        "{later.loss[s4d]:.3f}, Mamba-2 {later.loss[mamba2]:.3f}, attention {later.loss[multi-head]:.3f}",
         lambda m: m.at["mamba2"].pairs[32] < m.at["multi-head"].pairs[32] - 0.1, "a state of this size recalls as well",
-        lacks="S4's own mixer, whose decay does not depend on the token; synthetic long context"),
+        lacks="recall by S4's own mixer; synthetic long context"),
     Row("4.21", "Mamba: input-dependent state, matches transformers at 1B (arXiv:2312.00752).",
-        lambda: merge(family("mamba2"), tiny=other_model("mamba")),
+        lambda: merge(family("mamba2"), tiny=other_model("mamba"), later=later("mamba1", "mamba2", "multi-head")),
         "a tiny Mamba: {tiny.early} pages of state after 5 tokens, {tiny.late} after {tiny.steps}; small models of equal numbers, text and "
         "steps: loss {at[mamba2].loss:.3f} of Mamba-2, {at[multi-head].loss:.3f} of attention; of 32 pairs {at[mamba2].pairs[32]:.0%} and "
-        "{at[multi-head].pairs[32]:.0%} recalled", lambda m: m.at["mamba2"].loss < m.at["multi-head"].loss + m.noise,
-        "its loss is higher", lacks="1B, and Mamba's first form trained"),
+        "{at[multi-head].pairs[32]:.0%} recalled; on a tenth of the tokens {later.loss[mamba1]:.3f} of Mamba's first form, "
+        "{later.loss[mamba2]:.3f}, {later.loss[multi-head]:.3f}", lambda m: m.at["mamba2"].loss < m.at["multi-head"].loss + m.noise,
+        "its loss is higher", lacks="1B"),
     Row("4.22", "Jamba: one attention layer of 8, with experts (arXiv:2403.19887).",
-        lambda: merge(family("jamba", "mamba2"), deeper("jamba", "multi-head")),
+        lambda: merge(family("jamba", "mamba2"), deeper("jamba", "multi-head"), later=later("mamba2", "jamba-experts", "multi-head")),
         "Mamba-2 with one attention layer of 8: loss {at[jamba].loss:.3f}, {at[mamba2].loss:.3f} without it, {at[multi-head].loss:.3f} of "
         "attention alone; {at[jamba].token:,} and {at[multi-head].token:,} B a token; 8,192 deep {far[jamba]:.2f} and {far[multi-head]:.2f} "
-        "ms; of 32 pairs, one layer of two: {at[jamba].pairs[32]:.0%}, without it {at[mamba2].pairs[32]:.0%}",
-        lambda m: m.at["jamba"].loss < m.at["multi-head"].loss + m.noise, "its loss is higher", lacks="experts in it"),
+        "ms; of 32 pairs, one layer of two: {at[jamba].pairs[32]:.0%}, without it {at[mamba2].pairs[32]:.0%}; on a tenth of the tokens, "
+        "with 4 experts of which each token uses 2, {later.loss[jamba-experts]:.3f}, Mamba-2 alone {later.loss[mamba2]:.3f}, attention alone "
+        "{later.loss[multi-head]:.3f}",
+        lambda m: m.at["jamba"].loss < m.at["multi-head"].loss + m.noise, "its loss is higher"),
     Row("4.23", "BASED: linear and local attention (arXiv:2402.18668).", lambda: family("based", "window", "mamba2"),
         "linear attention (Taylor) and windows of 32 by turns: loss {at[based].loss:.3f}, windows alone {at[window].loss:.3f}, attention "
         "{at[multi-head].loss:.3f}; a request keeps {at[based].fixed:,} B whatever its length; of 32 pairs {at[based].pairs[32]:.0%} recalled, "
@@ -730,11 +738,12 @@ ROWS = [
         lambda m: m.at["based"].pairs[32] > m.at["mamba2"].pairs[32] and m.at["based"].loss < m.at["multi-head"].loss + m.noise,
         "it recalls less than Mamba-2, or its loss is higher"),
     Row("4.24", "MiniMax-01: linear and full attention, 456B (arXiv:2501.08313).",
-        lambda: merge(family("based"), tiny=other_model("minimax")),
+        lambda: merge(family("based"), tiny=other_model("minimax"), later=later("lightning", "multi-head")),
         "a tiny MiniMax-01 of random weights: {tiny.groups[0].layers} and {tiny.groups[1].layers} layers in two kinds of memory; trained, linear "
-        "attention and windows: loss {at[based].loss:.3f}, full attention {at[multi-head].loss:.3f}",
+        "attention and windows: loss {at[based].loss:.3f}, full attention {at[multi-head].loss:.3f}; on a tenth of the tokens lightning attention with "
+        "one full layer of 8 {later.loss[lightning]:.3f}, full attention {later.loss[multi-head]:.3f}",
         lambda m: len(m.tiny.groups) == 2 and m.at["based"].loss < m.at["multi-head"].loss + m.noise, "its loss is higher",
-        lacks="linear with full attention, trained"),
+        lacks="456B"),
     Row("4.24b", "Serious models still need some full attention.", full_layers,
         "of 32 pairs recalled without full attention: windows {at[window].pairs[32]:.0%}, Mamba-2 {at[mamba2].pairs[32]:.0%}, linear and windows "
         "{at[based].pairs[32]:.0%}; with one full layer of two: beside a window {at[one-global].pairs[32]:.0%}, beside Mamba-2 "

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Trains one member of the family: member.py NAME OUT [--seed N] [--steps N]
+"""Trains one member of the family: member.py NAME OUT [--seed N] [--steps N] [--stories FILE] [--rows N] [--floats]
 
 A step reads 16 rows of 256 ids of stories; every member of a seed reads the same rows. The diffusion member is given rows
 whose ids are masked with a probability that is drawn for each row, and learns those (LLaDA: Nie et al. 2025, section 2.2).
+--stories: of ../stories.py, in place of OUT/text.pt. --floats: 32 bits in place of bfloat16, which few processors multiply.
 OUT/NAME-SEED.pt, .csv: loss by step; a checkpoint every 50 steps, from which the same command goes on. One thread."""
 import argparse
 import csv
@@ -12,6 +13,7 @@ import time
 
 import torch
 import torch.nn.functional as F
+import torch.optim._muon as muon
 
 sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import log  # noqa: E402
@@ -19,7 +21,7 @@ import loop  # noqa: E402
 from model import MEMBERS, TEXT, Family  # noqa: E402
 from text import LENGTH, MASK  # noqa: E402
 
-ROWS, BALANCE = 16, 0.01
+BALANCE = 0.01
 
 
 def autoregressive(model, ids, _):
@@ -37,9 +39,21 @@ def masked(model, ids, draw):
     return (each * hidden / p[:, None]).mean(), balance
 
 
+def orthogonal(grad, coefficients, steps, eps):
+    """Muon's own iteration (Newton-Schulz), which torch has in bfloat16 alone."""
+    (a, b, c), x = coefficients, grad / grad.norm().clamp_min(eps)
+    for _ in range(steps):
+        gram = x @ x.T if len(x) <= x.shape[1] else x.T @ x
+        more = b * gram + c * gram @ gram
+        x = a * x + (more @ x if len(x) <= x.shape[1] else x @ more)
+    return x
+
+
 def optimizers(model, lr):
     """Matrices of layers learn by Muon, all else by AdamW, as in ../train.py."""
-    wide = [p for name, p in model.named_parameters() if p.dim() == 2 and name.startswith("layers") and "conv" not in name]
+    alone = "conv", "log_a"  # a row is a channel's own
+    wide = [p for name, p in model.named_parameters()
+            if p.dim() == 2 and name.startswith("layers") and not any(word in name for word in alone)]
     mine = {id(p) for p in wide}
     rest = [p for p in model.parameters() if id(p) not in mine]
     return [torch.optim.Muon(wide, lr=lr, weight_decay=0, adjust_lr_fn="match_rms_adamw", ns_steps=4),
@@ -49,7 +63,7 @@ def optimizers(model, lr):
 class Training:
     def __init__(self, args):
         self.args, self.step, self.seconds = args, 0, 0.0
-        self.text = torch.load(os.path.join(args.out, "text.pt"))["seen"]
+        self.text = loop.stories(args.stories)[0] if args.stories else torch.load(os.path.join(args.out, "text.pt"))["seen"]
         self.model = Family(TEXT, args.name, args.seed)
         self.losses = autoregressive if self.model.causal else masked
         self.opts = optimizers(self.model, args.lr)
@@ -68,8 +82,8 @@ class Training:
         os.rename(self.path + ".ckpt.part", self.path + ".ckpt")
 
     def one(self):
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            loss, balance = self.losses(self.model, *loop.rows(self.text, ROWS, LENGTH, self.args.seed, self.step))
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=not self.args.floats):
+            loss, balance = self.losses(self.model, *loop.rows(self.text, self.args.rows, LENGTH, self.args.seed, self.step))
         for opt in self.opts:
             opt.zero_grad()
         (loss + BALANCE * balance).backward()
@@ -79,7 +93,7 @@ class Training:
             opt.param_groups[0]["lr"] = self.args.lr * rate
             opt.step()
         self.step += 1
-        self.log.step(self.step, loss=loss.item(), gradient=norm, rate=self.args.lr * rate, tokens=self.step * ROWS * LENGTH)
+        self.log.step(self.step, loss=loss.item(), gradient=norm, rate=self.args.lr * rate, tokens=self.step * self.args.rows * LENGTH)
         return loss.item()
 
     def run(self):
@@ -108,8 +122,13 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--lr", type=float, default=5e-3)
+    parser.add_argument("--rows", type=int, default=16, help="of a step")
+    parser.add_argument("--stories")
+    parser.add_argument("--floats", action="store_true")
     log.add_option(parser)
     args = parser.parse_args()
+    if args.floats:
+        muon._zeropower_via_newtonschulz = orthogonal
     torch.set_num_threads(1)
     path = os.path.join(args.out, f"{args.name}-{args.seed}.pt")
     if os.path.exists(path):
