@@ -85,37 +85,6 @@ static double time_left(const struct certify *c)
 
 /* ---- comparing ---- */
 
-static uint64_t mix(uint64_t h, uint64_t x)
-{
-	h = (h ^ x) * 0x9E3779B97F4A7C15u;
-	return h ^ (h >> 29);
-}
-
-static uint64_t hash_row_trace(uint64_t h, const struct row_trace *t)
-{
-	for (int32_t i = 0; i < t->n; i++)
-		h = mix(
-			mix(mix(h, (uint64_t)t->row[i].pos), (uint64_t)t->row[i].id), (uint64_t)t->row[i].hash);
-	return h;
-}
-
-static bool equal_rows(const struct row_trace *a, int32_t i, const struct row_trace *b, int32_t j)
-{
-	return a->row[i].pos == b->row[j].pos && a->row[i].id == b->row[j].id &&
-		   a->row[i].hash == b->row[j].hash;
-}
-
-static void report_difference(struct err *found, const char *what, int32_t i,
-	const struct row_trace *base, int32_t j, const struct row_trace *t)
-{
-	err_set(found, ERR_DIFFERS,
-		"%s: the first difference is row %d, of request %lld: base has position %lld, token %lld, "
-		"hash %016llx; here position %lld, token %lld, hash %016llx",
-		what, i, (long long)t->row[i].request, (long long)base->row[j].pos,
-		(long long)base->row[j].id, (unsigned long long)base->row[j].hash, (long long)t->row[i].pos,
-		(long long)t->row[i].id, (unsigned long long)t->row[i].hash);
-}
-
 /* Each row must equal the base's at its position; positions repeat where the case was rewound. Only
  * a brief case may lack some. */
 static bool compare(
@@ -130,8 +99,8 @@ static bool compare(
 		while (j < want - 1 && base->row[j].pos != t->row[i].pos)
 			j++;
 		had[j] = true;
-		if (!equal_rows(base, j, t, i))
-			report_difference(&found, what, i, base, j, t);
+		if (!trace_equal(base, j, t, i))
+			trace_difference(&found, what, i, base, j, t);
 	}
 	for (int32_t j = p->scored ? 0 : plan_scored(p); j < want; j++)
 		missing += !had[j];
@@ -173,7 +142,7 @@ static int run_base(
 		return err_set(e, ERR_INPUT,
 			"certify: the base run gave %d tokens of %d; is the model damaged?", base->n, want);
 	if (!choice[AXIS_RULE] && !choice[AXIS_GRAMMAR] && !choice[AXIS_CACHE])
-		c->sum->hash = hash_row_trace(c->sum->hash, base);
+		c->sum->hash = trace_hash(c->sum->hash, base);
 	return 0;
 }
 

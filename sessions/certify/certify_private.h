@@ -251,5 +251,11 @@ struct certify_run {
 
 /* certify_seen.c: the sink of a case; run: its struct certify_run. */
 void certify_see(void *run, const struct event *ev);
+/* Adds the rows to a hash; whether row i of a is row j of b; tells where t differs from the base.
+ */
+uint64_t trace_hash(uint64_t h, const struct row_trace *t);
+bool trace_equal(const struct row_trace *a, int32_t i, const struct row_trace *b, int32_t j);
+void trace_difference(struct err *found, const char *what, int32_t i, const struct row_trace *base,
+	int32_t j, const struct row_trace *t);
 
 #endif

@@ -89,6 +89,16 @@ static void see_admit(struct certify_run *r, const struct ev_admit *a)
 	r->ev->reordered += r->waiting && r->request && a->request > r->request;
 }
 
+static void see_token(struct certify_run *r, const struct ev_token *k)
+{
+	r->ev->again += r->begun && k->rows == k->pos;
+	r->begun = true;
+	if (k->source == EV_SOURCE_forced)
+		return;
+	r->ev->bound += r->bound == r->request;
+	keep(r, k->pos, k->id, k->hash);
+}
+
 static void see_finish(struct certify_run *r, const struct ev_finish *f)
 {
 	if (f->request == r->pacer)
@@ -176,11 +186,7 @@ void certify_see(void *arg, const struct event *ev)
 	} else if (ev->kind == EV_attention && ev->u.attention.request == r->request) {
 		r->ev->watched++;
 	} else if (ev->kind == EV_token && ev->u.token.request == r->request) {
-		r->ev->again += r->begun && ev->u.token.rows == ev->u.token.pos;
-		r->begun = true;
-		r->ev->bound += r->bound == r->request && ev->u.token.source != EV_SOURCE_forced;
-		if (ev->u.token.source != EV_SOURCE_forced)
-			keep(r, ev->u.token.pos, ev->u.token.id, ev->u.token.hash);
+		see_token(r, &ev->u.token);
 	} else if (ev->kind == EV_traffic) {
 		r->ev->exchanged += ev->u.traffic.sent;
 	} else if (ev->kind == EV_price) {
@@ -188,4 +194,37 @@ void certify_see(void *arg, const struct event *ev)
 	} else if (ev->kind == EV_score && ev->u.score.request == r->request) {
 		keep(r, ev->u.score.pos, ev->u.score.id, ev->u.score.hash);
 	}
+}
+
+/* ---- comparing ---- */
+
+static uint64_t mix(uint64_t h, uint64_t x)
+{
+	h = (h ^ x) * 0x9E3779B97F4A7C15u;
+	return h ^ (h >> 29);
+}
+
+uint64_t trace_hash(uint64_t h, const struct row_trace *t)
+{
+	for (int32_t i = 0; i < t->n; i++)
+		h = mix(
+			mix(mix(h, (uint64_t)t->row[i].pos), (uint64_t)t->row[i].id), (uint64_t)t->row[i].hash);
+	return h;
+}
+
+bool trace_equal(const struct row_trace *a, int32_t i, const struct row_trace *b, int32_t j)
+{
+	return a->row[i].pos == b->row[j].pos && a->row[i].id == b->row[j].id &&
+		   a->row[i].hash == b->row[j].hash;
+}
+
+void trace_difference(struct err *found, const char *what, int32_t i, const struct row_trace *base,
+	int32_t j, const struct row_trace *t)
+{
+	err_set(found, ERR_DIFFERS,
+		"%s: the first difference is row %d, of request %lld: base has position %lld, token %lld, "
+		"hash %016llx; here position %lld, token %lld, hash %016llx",
+		what, i, (long long)t->row[i].request, (long long)base->row[j].pos,
+		(long long)base->row[j].id, (unsigned long long)base->row[j].hash, (long long)t->row[i].pos,
+		(long long)t->row[i].id, (unsigned long long)t->row[i].hash);
 }
