@@ -96,8 +96,10 @@ static void put_drafter(const struct timeline *t, char *out, size_t cap)
 	const char *spec = timeline_setting(t, "spec"), *slash = spec ? strrchr(spec, '/') : NULL;
 	int name = spec ? (int)strcspn(spec, ":") : 0;
 
-	if (!spec || !is_on(t))
-		snprintf(out, cap, "off");
+	if (!spec || !is_on(t)) /* a grammar drafts what has no choice all the same */
+		snprintf(out, cap, "%s",
+			t->n_drafts && !strcmp(t->draft[t->n_drafts - 1].drafter, "grammar") ? "grammar"
+																				 : "off");
 	else if (!strncmp(spec, "skip:", 5))
 		snprintf(out, cap, "skip %d layers", atoi(spec + 5));
 	else if (slash)
