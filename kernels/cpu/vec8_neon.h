@@ -124,12 +124,14 @@ ONE(__m128i, castpd_si256, __m128d, int32x4_t, SAME)
 #define _mm_loadu_ps vld1q_f32
 #define _mm_storeu_ps vst1q_f32
 
-enum { _CMP_LT_OQ, _CMP_GT_OQ, _CMP_UNORD_Q };
+enum { _CMP_LT_OQ, _CMP_GT_OQ, _CMP_EQ_OQ, _CMP_UNORD_Q };
 static inline __m256 _mm256_cmp_ps(__m256 a, __m256 b, int how)
 {
 	if (how == _CMP_UNORD_Q)
 		return (__m256){ (float32x4_t) ~((a.lo == a.lo) & (b.lo == b.lo)),
 			(float32x4_t) ~((a.hi == a.hi) & (b.hi == b.hi)) };
+	if (how == _CMP_EQ_OQ)
+		return (__m256){ (float32x4_t)(a.lo == b.lo), (float32x4_t)(a.hi == b.hi) };
 	return how == _CMP_LT_OQ ? (__m256){ (float32x4_t)(a.lo < b.lo), (float32x4_t)(a.hi < b.hi) }
 							 : (__m256){ (float32x4_t)(a.lo > b.lo), (float32x4_t)(a.hi > b.hi) };
 }

@@ -206,8 +206,8 @@ static void compare(struct masks *m, int32_t state)
 static void masks(void **state)
 {
 	static const char *const grammars[] = {
-		"root ::= \"{\" ws (\"\\\"\" [^\"\\\\]* \"\\\":\" ws root (\",\" ws)?)* \"}\""
-		" | [0-9]{1,3}\nws ::= \" \"{0,2}",
+		("root ::= \"{\" ws (\"\\\"\" [^\"\\\\]* \"\\\":\" ws root (\",\" ws)?)* \"}\""
+		 " | [0-9]{1,3}\nws ::= \" \"{0,2}"),
 		"root ::= [ab]{3,9} (\"\\\"\" | root)?",
 		"root ::= .{0,5} \"ab\" .*",
 		"root ::= (\"a\" | \"b\" | \"ab\" | \"ba\"){2,} \"0\"",
