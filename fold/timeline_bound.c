@@ -47,17 +47,19 @@ const struct tl_bound *timeline_bound(const struct timeline *t, int64_t request,
 	return NULL;
 }
 
-bool tl_bound_rule(const struct tl_bound *b, int64_t id, char *rule, int size, int *pass)
+bool tl_bound_rule(const char *forbidden, int64_t id, char *rule, int size, int *pass)
 {
-	for (const char *line = b->forbidden; *line; line = strchr(line, '\n') + 1) {
+	for (const char *line = forbidden; *line; line += line[strcspn(line, "\n")] == '\n') {
 		char *at;
+		const bool is = strtoll(line, &at, 10) == id;
 
-		if (strtoll(line, &at, 10) != id)
-			continue;
-		*pass = (int)strtol(at, &at, 10);
-		at += *at == ' ';
-		snprintf(rule, (size_t)size, "%.*s", (int)strcspn(at, "\n"), at);
-		return true;
+		if (is) {
+			*pass = (int)strtol(at, &at, 10);
+			at += *at == ' ';
+			snprintf(rule, (size_t)size, "%.*s", (int)strcspn(at, "\n"), at);
+			return true;
+		}
+		line += strcspn(line, "\n");
 	}
 	return false;
 }

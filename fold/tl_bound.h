@@ -18,8 +18,8 @@ struct tl_bound {
 
 /* What was allowed where the request's token at pos was drawn, or NULL. */
 const struct tl_bound *timeline_bound(const struct timeline *t, int64_t request, int64_t pos);
-/* The rule that forbids a token there, and how many bytes of it would pass; false: it is not among
- * those told. */
-bool tl_bound_rule(const struct tl_bound *b, int64_t id, char *rule, int size, int *pass);
+/* Of the lines of the event bound (forbidden): the rule that forbids a token, and how many bytes of
+ * it would pass; false: it is not among them. */
+bool tl_bound_rule(const char *forbidden, int64_t id, char *rule, int size, int *pass);
 
 #endif

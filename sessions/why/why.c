@@ -227,6 +227,15 @@ void why_say(struct why *w, const char *fmt, ...)
 	fputc('\n', w->out);
 }
 
+const char *why_clean(struct ev_span text, bool lines, const char *none, char *out, size_t cap)
+{
+	char *clean = text.data ? text_clean(text.data, text.size, lines, NULL) : NULL;
+
+	snprintf(out, cap, "%s", clean ? clean : none);
+	free(clean);
+	return out;
+}
+
 const char *why_text(struct why *w, long long id, char *out, size_t cap)
 {
 	sqlite3_stmt *s = why_query(w, "SELECT bytes FROM vocab WHERE id = ?1", id);

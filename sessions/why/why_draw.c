@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "fold/tl_bound.h"
 #include "sessions/why/why_impl.h"
 
 enum { MOST = 8, TEXT = 80 };
@@ -15,6 +16,8 @@ struct drawn {
 	int n_candidates, n_stages;
 	struct ev_candidate candidate[MOST];
 	struct ev_stage stage[EV_MOST_STAGES];
+	bool bound; /* a grammar ruled it, as these say, clean for a terminal */
+	char stack[240], forbidden[2048];
 };
 
 /* As many whole entries as the span has, at most `most`. */
@@ -57,6 +60,21 @@ static long long place_seq(struct why *w, enum ev_kind kind, const char *else_wh
 	return why_int(w, -1, sql, w->at.pos, w->at.number);
 }
 
+/* The event after the token's: after a rewind there may be another of its position. */
+static void read_bound(struct why *w, struct drawn *t)
+{
+	struct event ev;
+	const long long seq = why_int(w, -1,
+		"SELECT seq FROM bound WHERE request = ?1 AND pos = ?2 AND seq > ?3 ORDER BY seq LIMIT 1",
+		t->request, t->pos, t->seq);
+
+	t->bound = t->n_stages > EV_AT_GRAMMAR && seq >= 0 && why_event(w, EV_bound, seq, &ev);
+	if (!t->bound)
+		return;
+	why_clean(ev.u.bound.stack, false, "", t->stack, sizeof t->stack);
+	why_clean(ev.u.bound.forbidden, true, "", t->forbidden, sizeof t->forbidden);
+}
+
 static bool read_drawn(struct why *w, struct drawn *t)
 {
 	const struct ev_token *k;
@@ -78,6 +96,8 @@ static bool read_drawn(struct why *w, struct drawn *t)
 	t->n_candidates = unpack(k->candidates, t->candidate, sizeof t->candidate[0], MOST);
 	t->n_stages = unpack(k->stages, t->stage, sizeof t->stage[0], EV_MOST_STAGES);
 	t->rank = k->rank == EV_NULL_I ? rank_of(t) : k->rank;
+	*t->stack = *t->forbidden = '\0';
+	read_bound(w, t);
 	return true;
 }
 
@@ -116,46 +136,25 @@ static void say_bias(struct why *w, const struct drawn *t, const struct ev_candi
 static void say_grammar(struct why *w, const struct drawn *t)
 {
 	const struct ev_stage *g = &t->stage[EV_AT_GRAMMAR];
-	sqlite3_stmt *s;
 
 	if (t->n_stages <= EV_AT_GRAMMAR)
 		return;
 	why_say(w, "  %-17s %-15s   %u token%s allowed, which the model gave %.4f", "grammar",
 		g->left == 1 ? "no choice" : "", g->left, g->left == 1 ? "" : "s", (double)g->mass);
-	s = why_query(w, "SELECT stack FROM bound WHERE request = ?1 AND pos = ?2", t->request, t->pos);
-	if (why_row(w, &s)) {
-		const char *stack = (const char *)sqlite3_column_text(s, 0);
-
-		why_say(w, "  %-17s %s", "", stack && *stack ? stack : "the text may end here");
-		why_done(&s);
-	}
+	if (t->bound)
+		why_say(w, "  %-17s %s", "", *t->stack ? t->stack : "the text may end here");
 }
 
-/* "it forbids this by rule `string`, after 2 bytes": a line of the column `forbidden`. */
 static void say_forbidden(struct why *w, const struct drawn *t, uint32_t id)
 {
-	sqlite3_stmt *s = why_query(
-		w, "SELECT forbidden FROM bound WHERE request = ?1 AND pos = ?2", t->request, t->pos);
-	const char *line;
-	char *rule;
+	char rule[64];
+	int passed;
 
-	if (!why_row(w, &s)) {
-		why_say(w, "the grammar forbids it");
-		return;
-	}
-	line = (const char *)sqlite3_column_text(s, 0);
-	while (line && *line && strtoll(line, &rule, 10) != (long long)id)
-		line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL;
-	if (line && *line) {
-		const long passed = strtol(rule, &rule, 10);
-
-		why_say(w, "the grammar forbids it: rule %.*s, after %ld byte%s",
-			(int)strcspn(rule + (*rule == ' '), "\n"), rule + (*rule == ' '), passed,
+	if (tl_bound_rule(t->forbidden, id, rule, sizeof rule, &passed))
+		why_say(w, "the grammar forbids it: rule %s, after %d byte%s", rule, passed,
 			passed == 1 ? "" : "s");
-	} else {
+	else
 		why_say(w, "the grammar forbids it");
-	}
-	why_done(&s);
 }
 
 static void say_stages(struct why *w, const struct drawn *t)

@@ -68,6 +68,9 @@ bool why_is_null(sqlite3_stmt *s, int column);
 const char *why_so_far(const struct why *w);
 /* One line, as printf. */
 void why_say(struct why *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* A text of the file, which may be anyone's, clean for a terminal, with its lines or in one; in
+ * `out`, which is returned. */
+const char *why_clean(struct ev_span text, bool lines, const char *none, char *out, size_t cap);
 /* The text of a token in quotes, clean for a terminal; in `out`, which is returned. */
 const char *why_text(struct why *w, long long id, char *out, size_t cap);
 

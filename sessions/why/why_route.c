@@ -4,16 +4,6 @@
 #include "base/text.h"
 #include "sessions/why/why_impl.h"
 
-/* Of a file that may be anyone's, for a terminal; in `out`, which is returned. */
-static const char *clean(struct ev_span text, char *out, size_t cap)
-{
-	char *c = text.data ? text_clean(text.data, text.size, false, NULL) : NULL;
-
-	snprintf(out, cap, "%s", c ? c : "?");
-	free(c);
-	return out;
-}
-
 static void say_prefix(struct why *w, const struct ev_route *r)
 {
 	const long long hit = why_int(
@@ -47,10 +37,11 @@ void why_route(struct why *w)
 		return;
 	}
 	why_say(w, "Request %lld went to replica %lld of %lld by router %s: %s.", (long long)r->request,
-		(long long)r->replica, (long long)r->replicas, clean(r->router, router, sizeof router),
-		clean(r->reason, reason, sizeof reason));
+		(long long)r->replica, (long long)r->replicas,
+		why_clean(r->router, false, "?", router, sizeof router),
+		why_clean(r->reason, false, "?", reason, sizeof reason));
 	say_prefix(w, r);
 	why_say(w, "  requests under way before it, by replica from 0: %s",
-		clean(r->loads, loads, sizeof loads));
+		why_clean(r->loads, false, "?", loads, sizeof loads));
 	why_say(w, "  in the log: SELECT * FROM route WHERE request = %lld", (long long)r->request);
 }

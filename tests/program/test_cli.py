@@ -487,6 +487,17 @@ def test_whatif_and_why():
     status, out, _ = cutaway("why", "token", "--file", file)
     check("why answers from a file", status == 0 and b"at position" in out, out)
     check("why asks for a question", cutaway("why", "--file", file)[0] == 2)
+    bound = os.path.join(TMP.name, "bound.db")
+    schema = {"type": "object", "properties": {"a\x1b[31mb": {"enum": [1, 2]}}, "required": ["a\x1b[31mb"], "additionalProperties": False}
+    status, out, err = tiny("run", "--record", bound, "--grammar", "schema:" + json.dumps(schema), "some words")
+    check("an answer by a schema", status == 0 and json.loads(out)["a\x1b[31mb"] in (1, 2), (out, err))
+    status, out, _ = cutaway("why", "token", "--file", bound)
+    check("why says what a grammar forbids, and nothing of it steers a terminal", status == 0 and b"the grammar forbids it" in out and
+          b"\x1b" not in out, out)
+    pipe = os.path.join(TMP.name, "grammar.pipe")
+    os.mkfifo(pipe)
+    status, _, err = tiny("run", "--grammar", pipe, "some words")
+    check("a grammar's file that is none is refused", status == 2 and "that is no file" in err, err)
 
 
 def test_verify():

@@ -111,13 +111,21 @@ static void figure(char *out, size_t cap, const struct timeline *t, const struct
 		by_rejection(t, k) ? "rejection sampling" : "exponential race: first wins");
 }
 
-/* What the model itself gave a candidate that its grammar forbids, which no draw gives anything. */
-static double own_p(const struct tl_token *k, const struct ev_candidate *it)
+static int winner(const struct tl_token *k)
 {
 	for (int i = 0; i < k->n_candidates; i++)
 		if (k->candidate[i].id == (uint32_t)k->id)
-			return fmin(1, (double)k->p * exp((double)(it->logit - k->candidate[i].logit)));
-	return (double)NAN;
+			return i;
+	return -1;
+}
+
+/* What the model itself gave a candidate that its grammar forbids, which no draw gives anything. */
+static double own_p(const struct tl_token *k, const struct ev_candidate *it)
+{
+	const int won = winner(k);
+
+	return won < 0 ? (double)NAN
+				   : fmin(1, (double)k->p * exp((double)(it->logit - k->candidate[won].logit)));
 }
 
 static const char *cut_words(uint32_t cut)
@@ -136,7 +144,7 @@ static void draw_rule(struct pen *p, const struct next_columns *c, int y,
 	char rule[RACE_W + 1] = "";
 	int pass;
 
-	if (!b || !tl_bound_rule(b, k->id, rule, sizeof rule - 2, &pass))
+	if (!b || !tl_bound_rule(b->forbidden, k->id, rule, sizeof rule - 2, &pass))
 		snprintf(rule, sizeof rule, "forbidden");
 	view_put_right(p, c->race, y, INK_REJECTED, "%s %s", glyph(p->c, GLYPH_CROSS), rule);
 }
@@ -254,14 +262,6 @@ static void draw_notes(struct pen *p, const struct timeline *t, const struct tl_
 	if (t->attached.on)
 		return;
 	view_put(p, x, y, INK_TEXT, "hash %016" PRIx64, (uint64_t)k->hash);
-}
-
-static int winner(const struct tl_token *k)
-{
-	for (int i = 0; i < k->n_candidates; i++)
-		if (k->candidate[i].id == (uint32_t)k->id)
-			return i;
-	return -1;
 }
 
 static void draw_next(struct pen *p, const struct timeline *t, struct view_state *s)
