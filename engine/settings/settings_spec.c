@@ -3,15 +3,12 @@
  *
  * Values are shared by requests, conversations and lessons that put settings back, and few: they
  * are kept until the program ends, each once. Thread: any. */
-#include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/with_files.h"
 #include "engine/settings/settings.h"
-
-enum { SPEC_MOST = 1 << 20 };
 
 struct kept {
 	struct kept *next;
@@ -60,43 +57,27 @@ static const char *head_of(const char *text)
 	return *text == '{' || !strncmp(text, "true", 4) ? "schema:" : "gbnf:";
 }
 
-static int read_file(const char *path, const char **out, struct err *e)
-{
-	char *text = malloc(SPEC_MOST + 2);
-	FILE *f = fopen(path, "rb");
-	size_t n = 0;
-	bool failed = !f;
-
-	if (f && text) {
-		n = fread(text, 1, SPEC_MOST + 1, f);
-		text[n] = 0;
-		failed = ferror(f);
-	}
-	*out = text && !failed && n <= SPEC_MOST && strlen(text) == n ? keep(head_of(text), text, n)
-																  : NULL;
-	if (f)
-		fclose(f);
-	free(text);
-	if (*out)
-		return 0;
-	if (failed)
-		return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
-	return err_set(
-		e, ERR_USAGE, "%s: a text of at most %d bytes without NUL is needed", path, SPEC_MOST);
-}
-
 int setting_spec_read(const struct setting *s, const char *value, const char **out, struct err *e)
 {
 	struct err why = { 0 };
-	const char *kept = NULL;
+	const char *kept;
+	char *text;
+	size_t size;
 
-	if (setting_is_spec(s, value))
-		kept = keep("", value, strlen(value));
-	else if (*value && read_file(value, &kept, &why))
-		return err_set(e, ERR_USAGE, "%s %.60s: no such kind (%s), and as a file: %s", s->name,
-			value, s->arg, why.text);
-	if (!kept)
+	if (!*value)
 		return err_set(e, ERR_USAGE, "%s: %s is needed", s->name, s->arg);
+	if (setting_is_spec(s, value)) {
+		kept = keep("", value, strlen(value));
+	} else {
+		text = with_files_read(value, "the file", &size, &why);
+		if (!text)
+			return err_set(
+				e, ERR_USAGE, "%s %.60s: no such kind (%s); %s", s->name, value, s->arg, why.text);
+		kept = keep(head_of(text), text, size);
+		free(text);
+	}
+	if (!kept)
+		return err_set(e, ERR_MEMORY, "%s: no memory", s->name);
 	*out = kept;
 	return 0;
 }
