@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "sessions/client/client.h"
 #include "sessions/client/sse.h"
-#include "sessions/foreign_json.h"
+#include "base/foreign_json.h"
 #include "load/load.h"
 
 enum { LIMIT = 4096 - 64, ANSWER_BYTES = 1 << 20, MOST_TOKENS = 1 << 20, PIECES = 64 };

@@ -18,7 +18,7 @@
 #include "base/json.h"
 #include "base/router.h"
 #include "engine/text/held.h"
-#include "sessions/foreign_json.h"
+#include "base/foreign_json.h"
 #include "serve/metrics.h"
 #include "serve/serve.h"
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/foreign_json.h"
 #include "base/text.h"
 #include "engine/grammar/schema_impl.h"
 
@@ -270,32 +271,21 @@ void schema_rules(struct schema *s, struct demand *d)
 
 /* ---- the document ---- */
 
-static int by_name(const void *a, const void *b)
-{
-	return strcmp((*(const cJSON *const *)a)->string, (*(const cJSON *const *)b)->string);
-}
-
 /* Which of two members of one name counts depends on who reads it. */
 static void refuse_duplicates(struct schema *s, const cJSON *of)
 {
-	const int n = cJSON_IsObject(of) ? cJSON_GetArraySize(of) : 0;
-	const cJSON **member = n > 1 ? malloc((size_t)n * sizeof *member) : NULL, *one;
-	int i = 0;
+	struct err e = { 0 };
+	const char *twice = cJSON_IsObject(of) ? foreign_json_twice(of, &e) : NULL;
+	const cJSON *one;
 
+	if (e.code)
+		grammar_fail(s->g, e.code, "no memory");
+	if (twice)
+		schema_fail(s, of, "it has two members \"%.60s\"", twice);
 	cJSON_ArrayForEach(one, of)
 	{
-		if (member)
-			member[i++] = one;
 		refuse_duplicates(s, one);
 	}
-	if (member)
-		qsort(member, (size_t)n, sizeof *member, by_name);
-	else if (n > 1)
-		grammar_fail(s->g, ERR_MEMORY, "no memory");
-	for (i = 1; member && i < n; i++)
-		if (!strcmp(member[i - 1]->string, member[i]->string))
-			schema_fail(s, of, "it has two members \"%.60s\"", member[i]->string);
-	free(member);
 }
 
 /* A zero byte, written as such or escaped: cJSON would end the string there. */
@@ -311,7 +301,7 @@ static bool has_zero(const char *text, size_t size)
 
 static cJSON *parse(struct grammar *g, const char *text, size_t size)
 {
-	const char *end = text;
+	size_t end;
 	cJSON *doc;
 
 	if (size > GRAMMAR_MOST_TEXT || has_zero(text, size) || !text_is_utf8(text, size)) {
@@ -319,15 +309,11 @@ static cJSON *parse(struct grammar *g, const char *text, size_t size)
 			size > GRAMMAR_MOST_TEXT ? "more than a megabyte" : "a zero byte or no valid UTF-8");
 		return NULL;
 	}
-	doc = cJSON_ParseWithLengthOpts(text, size, &end, false);
-	while (doc && end < text + size && strchr(" \t\r\n", *end))
-		end++;
-	if (doc && end == text + size)
-		return doc;
-	cJSON_Delete(doc);
-	grammar_fail(g, ERR_USAGE, "schema: it is no JSON, or nests too deeply, at byte %zu of %zu",
-		(size_t)(end - text), size);
-	return NULL;
+	doc = foreign_json_whole(text, size, &end);
+	if (!doc)
+		grammar_fail(g, ERR_USAGE, "schema: it is no JSON, or nests too deeply, at byte %zu of %zu",
+			end, size);
+	return doc;
 }
 
 void schema_read(struct grammar *g, const char *text, size_t size)

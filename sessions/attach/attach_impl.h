@@ -12,7 +12,7 @@
 #include "sessions/attach/attach.h"
 #include "sessions/client/client.h"
 #include "sessions/client/sse.h"
-#include "sessions/foreign_json.h"
+#include "base/foreign_json.h"
 
 enum {
 	ATTACH_TOP = 7,

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "sessions/foreign_json.h"
+#include "base/foreign_json.h"
 
 enum { MOST_BYTES = 1 << 20 };
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sessions/foreign_json.h"
+#include "base/foreign_json.h"
 #include "sessions/study/study.h"
 
 enum { LINE_MAX_BYTES = 1 << 16 };

@@ -1,8 +1,8 @@
 /* JSON of others, as cJSON reads it, without what cJSON takes in silence: its texts are C strings,
  * so a NUL would cut one; of a key that comes twice some readers would take the first value and
  * some the last; what follows the value would be dropped. Thread: any. */
-#ifndef CUTAWAY_SESSIONS_FOREIGN_JSON_H
-#define CUTAWAY_SESSIONS_FOREIGN_JSON_H
+#ifndef CUTAWAY_BASE_FOREIGN_JSON_H
+#define CUTAWAY_BASE_FOREIGN_JSON_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -14,6 +14,11 @@
 /* What a client sends: one value in UTF-8, of at most CJSON_NESTING_LIMIT levels. The caller frees
  * it with cJSON_Delete(). NULL with ERR_USAGE: what is wrong, and at which byte. */
 cJSON *foreign_json_read(const char *text, size_t size, struct err *e);
+/* The parts of it, for JSON that is checked otherwise. One value and blanks after it; NULL: there
+ * is no such, and *end is where what is wrong begins. A key that an object has twice, or NULL;
+ * ERR_MEMORY. */
+cJSON *foreign_json_whole(const char *text, size_t size, size_t *end);
+const char *foreign_json_twice(const cJSON *o, struct err *e);
 /* What a server sends. text is changed: a NUL in a string (\u0000) becomes U+FFFD. NULL: it is no
  * JSON. */
 cJSON *foreign_json_parse(char *text, size_t size);

@@ -1,5 +1,5 @@
 /* See foreign_json.h. The text is walked once before cJSON reads it, and its keys once after. */
-#include "sessions/foreign_json.h"
+#include "base/foreign_json.h"
 
 #include <ctype.h>
 #include <stdbool.h>
@@ -96,8 +96,7 @@ static int by_key(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* A key that an object has twice; NULL: none. */
-static const char *twice(const cJSON *o, struct err *e)
+const char *foreign_json_twice(const cJSON *o, struct err *e)
 {
 	const int n = cJSON_GetArraySize(o);
 	const char **key = n > 1 ? malloc((size_t)n * sizeof *key) : NULL, *found = NULL;
@@ -118,7 +117,7 @@ static const char *twice(const cJSON *o, struct err *e)
 
 static int check_keys(const cJSON *o, struct err *e)
 {
-	const char *key = cJSON_IsObject(o) ? twice(o, e) : NULL;
+	const char *key = cJSON_IsObject(o) ? foreign_json_twice(o, e) : NULL;
 	const cJSON *v;
 
 	if (key)
@@ -133,8 +132,7 @@ static int check_keys(const cJSON *o, struct err *e)
 
 /* ---- reading ---- */
 
-/* *end: where what is wrong begins. */
-static cJSON *read_whole(const char *text, size_t size, size_t *end)
+cJSON *foreign_json_whole(const char *text, size_t size, size_t *end)
 {
 	const char *stop = text;
 	cJSON *o = cJSON_ParseWithLengthOpts(text, size, &stop, false);
@@ -157,7 +155,7 @@ cJSON *foreign_json_read(const char *text, size_t size, struct err *e)
 		text = "";
 	if (check_text(text, size, e))
 		return NULL;
-	o = read_whole(text, size, &end);
+	o = foreign_json_whole(text, size, &end);
 	if (!o)
 		err_set(e, ERR_USAGE, "the body is no JSON: what is wrong begins at byte %zu", end);
 	else if (!check_keys(o, e))
@@ -177,7 +175,7 @@ cJSON *foreign_json_parse(char *text, size_t size)
 			memcpy(text + at + 2, "fffd", 4);
 		at++;
 	}
-	return memchr(text, 0, size) ? NULL : read_whole(text, size, &end);
+	return memchr(text, 0, size) ? NULL : foreign_json_whole(text, size, &end);
 }
 
 /* After the text that begins at `at` with a quote. */
