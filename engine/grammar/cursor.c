@@ -39,7 +39,7 @@ uint32_t cursor_point(struct cursor *c)
 	return (uint32_t)point;
 }
 
-static int hex(uint32_t b)
+int hex_digit(uint32_t b)
 {
 	return b >= '0' && b <= '9'   ? (int)b - '0'
 		   : b >= 'a' && b <= 'f' ? (int)b - 'a' + 10
@@ -52,7 +52,7 @@ uint32_t cursor_hex(struct cursor *c, int n)
 	uint32_t value = 0;
 
 	for (int i = 0; i < n; i++, c->at++) {
-		const int digit = hex(cursor_byte(c));
+		const int digit = hex_digit(cursor_byte(c));
 
 		if (digit < 0) {
 			cursor_fail(c, "hexadecimal digits are needed");

@@ -75,17 +75,21 @@ int32_t expr_set(struct grammar *g, const struct byte_set *s)
 	return number < 0 ? EXPR_FAILED : add(g, (struct expr){ .kind = EXPR_SET, .a = number });
 }
 
+int32_t expr_bytes(struct grammar *g, int from, int to)
+{
+	struct byte_set s = { { 0 } };
+
+	byte_add(&s, from, to);
+	return expr_set(g, &s);
+}
+
 int32_t expr_text(struct grammar *g, const void *bytes, size_t size)
 {
 	const unsigned char *at = bytes;
 	int32_t all = expr_empty(g);
 
-	for (size_t i = 0; i < size; i++) {
-		struct byte_set one = { { 0 } };
-
-		byte_add(&one, at[i], at[i]);
-		all = expr_then(g, all, expr_set(g, &one));
-	}
+	for (size_t i = 0; i < size; i++)
+		all = expr_then(g, all, expr_bytes(g, at[i], at[i]));
 	return all;
 }
 

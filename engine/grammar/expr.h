@@ -77,6 +77,8 @@ int32_t grammar_fail(struct grammar *g, enum err_code code, const char *fmt, ...
 int32_t expr_empty(struct grammar *g);
 int32_t expr_never(struct grammar *g);
 int32_t expr_set(struct grammar *g, const struct byte_set *s);
+/* One byte of a range; from above to: EXPR_NEVER. */
+int32_t expr_bytes(struct grammar *g, int from, int to);
 /* The bytes, one after the other. */
 int32_t expr_text(struct grammar *g, const void *bytes, size_t size);
 /* Chains are cheapest where a is what was built so far. Nothing of EXPR_NEVER is left in them. */

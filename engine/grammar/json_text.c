@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <utf8proc.h>
+
 #include "base/array.h"
 #include "engine/grammar/schema_impl.h"
 
@@ -127,19 +129,6 @@ void json_exprs(struct schema *s)
 
 /* ---- keys ---- */
 
-uint32_t json_point(const char *at, int *size)
-{
-	const unsigned char *b = (const unsigned char *)at;
-
-	*size = *b < 0x80 ? 1 : *b < 0xe0 ? 2 : *b < 0xf0 ? 3 : 4;
-	switch (*size) {
-	case 1: return *b;
-	case 2: return (b[0] & 0x1fu) << 6 | (b[1] & 0x3fu);
-	case 3: return (b[0] & 0xfu) << 12 | (b[1] & 0x3fu) << 6 | (b[2] & 0x3fu);
-	default: return (b[0] & 7u) << 18 | (b[1] & 0x3fu) << 12 | (b[2] & 0x3fu) << 6 | (b[3] & 0x3fu);
-	}
-}
-
 /* A character that begins none of the words, then anything. */
 static int32_t other_character(struct schema *s, struct points *begins)
 {
@@ -173,8 +162,10 @@ static int32_t other_keys(struct schema *s, const struct word *w, int32_t n, siz
 
 	for (int32_t i = is_word; i < n && depth < KEY_DEPTH; i = end) {
 		struct points one = { 0 };
-		int size;
-		const uint32_t c = json_point(w[i].text + at, &size);
+		utf8proc_int32_t point = 0;
+		const utf8proc_ssize_t size =
+			utf8proc_iterate((const utf8proc_uint8_t *)w[i].text + at, -1, &point);
+		const uint32_t c = (uint32_t)point;
 		bool ok = points_add(&begins, c, c) && points_add(&one, c, c);
 
 		for (end = i + 1; end < n && !strncmp(w[end].text + at, w[i].text + at, (size_t)size);

@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <utf8proc.h>
+
 #include "base/array.h"
 #include "engine/grammar/expr.h"
 
@@ -62,38 +64,6 @@ void points_free(struct points *p)
 
 /* ---- UTF-8 ---- */
 
-static int encode(uint32_t c, unsigned char out[4])
-{
-	if (c < 0x80) {
-		out[0] = (unsigned char)c;
-		return 1;
-	}
-	if (c < 0x800) {
-		out[0] = (unsigned char)(0xc0 | c >> 6);
-		out[1] = (unsigned char)(0x80 | (c & 0x3f));
-		return 2;
-	}
-	if (c < 0x10000) {
-		out[0] = (unsigned char)(0xe0 | c >> 12);
-		out[1] = (unsigned char)(0x80 | (c >> 6 & 0x3f));
-		out[2] = (unsigned char)(0x80 | (c & 0x3f));
-		return 3;
-	}
-	out[0] = (unsigned char)(0xf0 | c >> 18);
-	out[1] = (unsigned char)(0x80 | (c >> 12 & 0x3f));
-	out[2] = (unsigned char)(0x80 | (c >> 6 & 0x3f));
-	out[3] = (unsigned char)(0x80 | (c & 0x3f));
-	return 4;
-}
-
-static int32_t one_byte(struct grammar *g, int from, int to)
-{
-	struct byte_set s = { { 0 } };
-
-	byte_add(&s, from, to);
-	return expr_set(g, &s);
-}
-
 /* Code points of n bytes each, whose bytes range digit by digit: a first, a last, and between them
  * any continuation. */
 static int32_t same_length(
@@ -106,20 +76,20 @@ static int32_t same_length(
 	int first = *from, last = *to;
 
 	if (n == 1)
-		return one_byte(g, first, last);
+		return expr_bytes(g, first, last);
 	if (first == last)
-		return expr_then(g, one_byte(g, first, first), same_length(g, from + 1, to + 1, n - 1));
+		return expr_then(g, expr_bytes(g, first, first), same_length(g, from + 1, to + 1, n - 1));
 	all = expr_never(g);
 	if (!whole_from)
-		all = expr_then(g, one_byte(g, first, first), same_length(g, from + 1, most, n - 1));
+		all = expr_then(g, expr_bytes(g, first, first), same_length(g, from + 1, most, n - 1));
 	if (!whole_to)
 		all = expr_or(
-			g, all, expr_then(g, one_byte(g, last, last), same_length(g, least, to + 1, n - 1)));
+			g, all, expr_then(g, expr_bytes(g, last, last), same_length(g, least, to + 1, n - 1)));
 	first += !whole_from;
 	last -= !whole_to;
 	if (first <= last)
 		all = expr_or(
-			g, all, expr_then(g, one_byte(g, first, last), same_length(g, least, most, n - 1)));
+			g, all, expr_then(g, expr_bytes(g, first, last), same_length(g, least, most, n - 1)));
 	return all;
 }
 
@@ -136,8 +106,9 @@ int32_t expr_points(struct grammar *g, uint32_t from, uint32_t to)
 
 		if (a > b)
 			continue;
-		encode(b, last);
-		all = expr_or(g, all, same_length(g, first, last, encode(a, first)));
+		utf8proc_encode_char((utf8proc_int32_t)b, last);
+		all = expr_or(g, all,
+			same_length(g, first, last, (int)utf8proc_encode_char((utf8proc_int32_t)a, first)));
 	}
 	return all;
 }

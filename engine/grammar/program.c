@@ -32,32 +32,18 @@ struct look {
 	int32_t *todo, n_todo, cap_todo;
 };
 
-static bool of_rule(const struct look *l, const bool *what, const struct expr *x)
-{
-	return l->g->rule[x->a].expr >= 0 && what[l->g->rule[x->a].expr];
-}
-
-static bool can_end(const struct look *l, const struct expr *x)
+/* What of an expression follows from the same of its parts: that it can end, or, which no byte can,
+ * that it can be the empty text. */
+static bool follows(const struct look *l, const bool *what, const struct expr *x)
 {
 	switch (x->kind) {
 	case EXPR_NEVER: return false;
-	case EXPR_THEN: return l->ends[x->a] && l->ends[x->b];
-	case EXPR_OR: return l->ends[x->a] || l->ends[x->b];
-	case EXPR_REPEAT: return !x->least || l->ends[x->a];
-	case EXPR_RULE: return of_rule(l, l->ends, x);
+	case EXPR_SET: return what == l->ends;
+	case EXPR_THEN: return what[x->a] && what[x->b];
+	case EXPR_OR: return what[x->a] || what[x->b];
+	case EXPR_REPEAT: return !x->least || what[x->a];
+	case EXPR_RULE: return l->g->rule[x->a].expr >= 0 && what[l->g->rule[x->a].expr];
 	default: return true;
-	}
-}
-
-static bool can_be_empty(const struct look *l, const struct expr *x)
-{
-	switch (x->kind) {
-	case EXPR_EMPTY: return true;
-	case EXPR_THEN: return l->empty[x->a] && l->empty[x->b];
-	case EXPR_OR: return l->empty[x->a] || l->empty[x->b];
-	case EXPR_REPEAT: return !x->least || l->empty[x->a];
-	case EXPR_RULE: return of_rule(l, l->empty, x);
-	default: return false;
 	}
 }
 
@@ -65,8 +51,7 @@ enum {
 	PASSES = 400
 }; /* forward and backward by turns; a grammar that a person wrote needs a few */
 
-static int fixed_point(const struct look *l, bool *what,
-	bool (*of)(const struct look *l, const struct expr *x), struct err *e)
+static int fixed_point(const struct look *l, bool *what, struct err *e)
 {
 	const int32_t n = l->g->n_exprs;
 	bool again = true;
@@ -78,7 +63,7 @@ static int fixed_point(const struct look *l, bool *what,
 		for (int32_t k = 0; k < n; k++) {
 			const int32_t i = pass % 2 ? n - 1 - k : k;
 
-			if (!what[i] && of(l, &l->g->expr[i]))
+			if (!what[i] && follows(l, what, &l->g->expr[i]))
 				what[i] = again = true;
 		}
 	}
@@ -135,7 +120,7 @@ static int check(struct look *l, struct err *e)
 	for (int32_t i = 0; i < g->n_rules; i++)
 		if (g->rule[i].expr < 0)
 			return err_set(e, ERR_USAGE, "rule %.60s is used and not defined", g->rule[i].name);
-	if (fixed_point(l, l->ends, can_end, e) || fixed_point(l, l->empty, can_be_empty, e))
+	if (fixed_point(l, l->ends, e) || fixed_point(l, l->empty, e))
 		return -1;
 	if (!l->ends[g->rule[0].expr])
 		return err_set(
@@ -278,10 +263,8 @@ static void find_classes(struct program *p)
 		}
 		p->n_classes = renumber(class_of);
 	}
-	for (int b = 255; b >= 0; b--) {
+	for (int b = 0; b < 256; b++)
 		p->class_of[b] = (unsigned char)class_of[b];
-		p->byte_of[class_of[b]] = (unsigned char)b;
-	}
 }
 
 static int take_names(struct grammar *g, struct program *p, struct err *e)

@@ -31,8 +31,8 @@ struct program {
 	int32_t n_sets;
 	char **rule; /* [n_rules] names */
 	int32_t n_rules;
-	/* bytes that all sets treat alike are of one class; a byte of each class */
-	unsigned char class_of[256], byte_of[256];
+	/* bytes that all sets treat alike are of one class */
+	unsigned char class_of[256];
 	int32_t n_classes;
 };
 

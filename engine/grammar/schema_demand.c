@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "engine/grammar/cursor.h"
 #include "engine/grammar/schema_impl.h"
 
 void demand_free(struct demand *d)
@@ -29,14 +30,6 @@ void demand_copy(struct schema *s, struct demand *to, const struct demand *d, un
 
 /* ---- $ref ---- */
 
-static int hex_digit(char c)
-{
-	return c >= '0' && c <= '9'   ? c - '0'
-		   : c >= 'a' && c <= 'f' ? c - 'a' + 10
-		   : c >= 'A' && c <= 'F' ? c - 'A' + 10
-								  : -1;
-}
-
 /* One name of a pointer, up to the next '/': %XX, then ~0 and ~1. */
 static const char *next_name(const char *at, char *name, size_t cap)
 {
@@ -45,8 +38,9 @@ static const char *next_name(const char *at, char *name, size_t cap)
 	for (; *at && *at != '/' && n + 1 < cap; at++) {
 		char c = *at;
 
-		if (c == '%' && hex_digit(at[1]) >= 0 && hex_digit(at[2]) >= 0) {
-			c = (char)(hex_digit(at[1]) * 16 + hex_digit(at[2]));
+		if (c == '%' && hex_digit((unsigned char)at[1]) >= 0 &&
+			hex_digit((unsigned char)at[2]) >= 0) {
+			c = (char)(hex_digit((unsigned char)at[1]) * 16 + hex_digit((unsigned char)at[2]));
 			at += 2;
 		}
 		if (n && name[n - 1] == '~' && (c == '0' || c == '1'))

@@ -154,6 +154,5 @@ int32_t json_other_keys(struct schema *s, struct word *w, int32_t n);
 int32_t json_string_expr(struct grammar *g, const char *text);
 /* Canonical, without blanks; malloc'd. NULL: no memory, or a number that a double does not have. */
 char *json_canonical(const cJSON *v);
-uint32_t json_point(const char *text, int *size);
 
 #endif

@@ -28,11 +28,7 @@ struct limits {
 
 static int32_t digits(struct grammar *g, int from, int to)
 {
-	struct byte_set set = { { 0 } };
-
-	if (from <= to)
-		byte_add(&set, '0' + from, '0' + to);
-	return expr_set(g, &set);
+	return expr_bytes(g, '0' + from, '0' + to);
 }
 
 static int n_digits(int64_t x)

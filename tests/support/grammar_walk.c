@@ -63,8 +63,10 @@ static int32_t step(struct automaton *a, int32_t at, bool hurry, unsigned char *
 	int32_t best = STATE_DEAD;
 	int least = 1 << 30, n = 0;
 
-	for (int c = 0; c < a->program.n_classes; c++) {
-		const int32_t next = automaton_next(a, at, a->program.byte_of[c]);
+	for (int c = 0, b; c < a->program.n_classes; c++) {
+		for (b = 0; a->program.class_of[b] != c; b++)
+			;
+		const int32_t next = automaton_next(a, at, (unsigned char)b);
 		const int d = next < 0 ? 0 : hurry ? depth(a, next) : 1;
 
 		if (next < 0 || d > least)
