@@ -115,6 +115,9 @@ static void fold_text(struct timeline *t, const struct event *ev)
 	t->vocab_seq = ev->seq;
 }
 
+/* Events among which the newest TL_BOUNDS of a grammar are: a token brings less than so many. */
+enum { BOUNDS_LIE_IN = 64 * TL_BOUNDS };
+
 /* What a view does not ask of any step: the session, and the texts that are not known yet. */
 static int fold_begin(struct timeline *t, int64_t seq)
 {
@@ -124,8 +127,10 @@ static int fold_begin(struct timeline *t, int64_t seq)
 			   BIT(session) | BIT(memory) | BIT(product) | BIT(outliers) | BIT(importance) |
 				   BIT(roof) | BIT(setting) | BIT(cost) | BIT(lesson) | BIT(answer) |
 				   BIT(attached) | BIT(polled) | BIT(slot) | BIT(rank) | BIT(handover) |
-				   BIT(training) | BIT(trained) | BIT(changed) | BIT(bound),
+				   BIT(training) | BIT(trained) | BIT(changed),
 			   1, seq, fold_past, t) ||
+		   o->rows(o->arg, BIT(bound), seq > BOUNDS_LIE_IN ? seq - BOUNDS_LIE_IN : 1, seq,
+			   fold_past, t) ||
 		   o->rows(o->arg, BIT(vocab), t->vocab_seq + 1, INT64_MAX, fold_text, t);
 }
 
