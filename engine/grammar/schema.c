@@ -247,7 +247,7 @@ void schema_rules(struct schema *s, struct demand *d)
 	root = rule_new(s->g, "root", 4);
 	json_exprs(s);
 	if (root >= 0 && !s->g->err.code) {
-		const int32_t x = schema_value(s, d, "root");
+		const int32_t x = schema_value(s, d, NULL);
 
 		s->g->rule[root].expr = x;
 	}

@@ -57,15 +57,15 @@ static const char *changed(char buf[VIEW_NUM * 2], const struct tl_request *r, c
 	return buf;
 }
 
-/* "grammar: 12 of 49,152 tokens · ", of one that a grammar rules */
+/* "12 of 49,152 allowed · ", of one that a grammar rules */
 static void allowed(char *out, size_t cap, const struct timeline *t, const struct tl_token *k)
 {
 	const struct ev_stage *s = &k->stage[EV_AT_GRAMMAR];
 	char n[VIEW_NUM], all[VIEW_NUM];
 
 	if (k->staged && s->left > 0)
-		snprintf(out, cap, "grammar: %s of %s tokens · ", view_count(n, s->left),
-			view_count(all, t->n_vocab));
+		snprintf(
+			out, cap, "%s of %s allowed · ", view_count(n, s->left), view_count(all, t->n_vocab));
 }
 
 /* "1.42 bits before temp 0.7 · top-p 0.9 · race: first wins" */
