@@ -263,7 +263,7 @@ def test_replay(suite):
         suite.quit(s)
         suite.replay(s, "r.db")
         s.keys("End")
-        s.wait("key closes", gone=True)
+        s.wait(r"step 20 of 20 +‖")
         suite.golden(s, "replay-120x40-end")
         chat = [line for line in live.split("\n") if re.match(r" (you|ai) +[^› ]", line)]
         if not chat or any(re.split(" {3,}", line)[0] not in s.text() for line in chat):
