@@ -80,9 +80,11 @@ static void draft_forced(struct request *r, int32_t state, int32_t most)
 
 	for (t->n = 0; t->n < most; draft_add(t, t->n - 1, m->only, 1)) {
 		m = bound_mask(r->bound, state, &why);
-		if (!m || m->only < 0 || bound_next(r->bound, state, m->only) == STATE_DEAD)
+		if (!m || m->only < 0)
 			break;
-		state = bound_next(r->bound, state, m->only);
+		state = bound_next(r->bound, state, m->only, r->n_ids + t->n);
+		if (state == STATE_DEAD)
+			break;
 	}
 	t->by = t->n ? drafter : NULL;
 }
@@ -99,9 +101,9 @@ static void cut_drafts(struct request *r, int32_t state)
 		const bool stands = t->parent[i] < 0 || parent >= 0;
 
 		place[i] = -1;
-		after[i] =
-			stands ? bound_next(r->bound, t->parent[i] < 0 ? state : after[t->parent[i]], t->id[i])
-				   : STATE_DEAD;
+		after[i] = stands ? bound_next(r->bound, t->parent[i] < 0 ? state : after[t->parent[i]],
+								t->id[i], r->n_ids + draft_depth(t, i) - 1)
+						  : STATE_DEAD;
 		if (after[i] == STATE_DEAD)
 			continue;
 		place[i] = draft_add(&kept, parent, t->id[i], t->q[i]);

@@ -279,6 +279,23 @@ int32_t automaton_next(struct automaton *a, int32_t state, unsigned char byte)
 	return a->failed ? STATE_DEAD : (a->state[state].next[class] = next);
 }
 
+static bool is_limited(const struct automaton *a, int32_t frame)
+{
+	return a->program.limited[a->program.node[a->frame[frame].node].rule];
+}
+
+int32_t automaton_leave(struct automaton *a, int32_t state)
+{
+	const struct state *s = &a->state[state];
+
+	begin(a);
+	for (int32_t i = 0; i < s->n; i++)
+		if (!is_limited(a, a->stack[s->first + i]))
+			take(a, a->stack[s->first + i]);
+	a->found_end = s->ends;
+	return a->n_found == s->n || (!a->n_found && !s->ends) ? state : end(a);
+}
+
 void automaton_fail(struct automaton *a, const char *why)
 {
 	fail(a, why);

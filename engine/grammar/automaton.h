@@ -61,6 +61,9 @@ void automaton_close(struct automaton *a);
 
 /* The state after a byte, or STATE_DEAD. */
 int32_t automaton_next(struct automaton *a, int32_t state, unsigned char byte);
+/* The state without the stacks in limited rules (expr.h), where it has others: the text goes on
+ * with what follows these. */
+int32_t automaton_leave(struct automaton *a, int32_t state);
 /* Gives it up: it is dead from now on. */
 void automaton_fail(struct automaton *a, const char *why);
 /* Whether the text must end in this state: no byte leads on. */

@@ -24,7 +24,7 @@ static void json(struct grammar *g, const char *text, size_t size)
 
 static const struct scheme {
 	const char *name;
-	void (*read)(struct grammar *g, const char *text, size_t size);
+	grammar_reader *read;
 } schemes[] = {
 	{ "json", json },
 	{ "schema:", schema_read },
@@ -44,20 +44,27 @@ static const struct scheme *scheme_of(const char *spec)
 	return NULL;
 }
 
-static int compile(const char *spec, struct program *out, struct err *e)
+void spec_read(struct grammar *g, const char *spec)
 {
 	const struct scheme *s = scheme_of(spec);
-	struct grammar g = { 0 };
-	struct err why = { 0 };
 	const char *text = s ? spec + strlen(s->name) : "";
-	int rc;
 
 	if (!s)
-		return err_set(
-			e, ERR_USAGE, "grammar %.40s: json, schema:, regex:, choice: or gbnf: is needed", spec);
-	if (strlen(text) > GRAMMAR_MOST_TEXT)
-		return err_set(e, ERR_USAGE, "grammar: it is longer than %d bytes", GRAMMAR_MOST_TEXT);
-	s->read(&g, text, strlen(text));
+		grammar_fail(
+			g, ERR_USAGE, "%.40s: json, schema:, regex:, choice: or gbnf: is needed", spec);
+	else if (strlen(text) > GRAMMAR_MOST_TEXT)
+		grammar_fail(g, ERR_USAGE, "it is longer than %d bytes", GRAMMAR_MOST_TEXT);
+	else
+		s->read(g, text, strlen(text));
+}
+
+static int compile(const char *spec, struct program *out, struct err *e)
+{
+	struct grammar g = { 0 };
+	struct err why = { 0 };
+	int rc;
+
+	spec_read(&g, spec);
 	rc = grammar_compile(&g, out, &why);
 	grammar_free(&g);
 	return rc ? err_set(e, why.code, "grammar: %s", why.text) : 0;
@@ -75,6 +82,29 @@ int constraint_check(const char *spec, struct err *e)
 
 /* ---- those that are open ---- */
 
+/* Control tokens by the byte that no text has, and their names; what follows it in a token of bytes
+ * is none. */
+static char *spell_controls(struct gguf_text *text, const struct tokenizer *t, int32_t vocab)
+{
+	char *all = NULL, *at;
+	size_t size = 1;
+
+	for (int32_t i = 0; i < vocab; i++)
+		size += tokenizer_is_special(t, i) ? tokenizer_bytes(t, i).size + 1 : 0;
+	at = all = malloc(size);
+	for (int32_t i = 0; all && i < vocab; i++) {
+		const struct gguf_text name = tokenizer_bytes(t, i);
+
+		if (!tokenizer_is_special(t, i) || tokenizer_is_end(t, i))
+			continue;
+		*at = (char)GRAMMAR_CONTROL;
+		memcpy(at + 1, name.data, name.size);
+		text[i] = (struct gguf_text){ at, name.size + 1 };
+		at += name.size + 1;
+	}
+	return all;
+}
+
 static int spell(struct constraints *c, const struct tokenizer *t, struct err *e)
 {
 	const int32_t vocab = tokenizer_n_vocab(t);
@@ -91,8 +121,12 @@ static int spell(struct constraints *c, const struct tokenizer *t, struct err *e
 			c->end[c->n_ends++] = i;
 		else if (!tokenizer_is_special(t, i))
 			text[i] = tokenizer_bytes(t, i);
+		if (text[i].size && (unsigned char)*text[i].data == GRAMMAR_CONTROL)
+			text[i].size = 0;
 	}
-	rc = spell_open(&c->spell, text, vocab, e);
+	c->controls = spell_controls(text, t, vocab);
+	rc = c->controls ? spell_open(&c->spell, text, vocab, e)
+					 : err_set(e, ERR_MEMORY, "no memory for the grammar's tokens");
 	free(text);
 	c->spelled = !rc;
 	return rc;
@@ -200,15 +234,27 @@ void constraints_close(struct constraints *c)
 		close_one(k);
 	}
 	spell_close(&c->spell);
+	free(c->controls);
 	free(c->end);
 	*c = (struct constraints){ 0 };
 }
 
 /* ---- what a request asks ---- */
 
-int32_t bound_next(const struct bound *b, int32_t state, int32_t id)
+/* Past the grammar's limit of tokens its limited rules are left as soon as they can be: before a
+ * whole character. */
+static int32_t within_limit(const struct bound *b, int32_t state, int32_t pos)
 {
-	return masks_next(&b->constraint->masks, state, id);
+	struct automaton *a = &b->constraint->automaton;
+
+	return state >= 0 && a->program.limit && pos - b->from >= a->program.limit
+			   ? automaton_leave(a, state)
+			   : state;
+}
+
+int32_t bound_next(const struct bound *b, int32_t state, int32_t id, int32_t pos)
+{
+	return within_limit(b, masks_next(&b->constraint->masks, state, id), pos + 1);
 }
 
 int32_t bound_state(struct bound *b, const int32_t *ids, int32_t n)
@@ -218,7 +264,7 @@ int32_t bound_state(struct bound *b, const int32_t *ids, int32_t n)
 		b->state = b->constraint->automaton.start;
 	}
 	for (; b->at < n; b->at++)
-		b->state = bound_next(b, b->state, ids[b->at]);
+		b->state = bound_next(b, b->state, ids[b->at], b->at);
 	return b->state;
 }
 

@@ -4,7 +4,7 @@
  * the grammar alone.
  *
  * A spec says which grammar: "json", "schema:JSON", "regex:EXPRESSION", "choice:A|B" (or a JSON
- * array of texts), "gbnf:GRAMMAR". Thread: the engine's. */
+ * array of texts), "gbnf:GRAMMAR" (readers.h). Thread: the engine's. */
 #ifndef CUTAWAY_ENGINE_GRAMMAR_CONSTRAINT_H
 #define CUTAWAY_ENGINE_GRAMMAR_CONSTRAINT_H
 
@@ -22,7 +22,8 @@ struct constraint {
 struct constraints {
 	struct spell spell; /* of the vocabulary; made with the first grammar */
 	bool spelled;
-	int32_t *end; /* tokens that end a text */
+	char *controls; /* names of control tokens, as the trie has them */
+	int32_t *end;   /* tokens that end a text */
 	int32_t n_ends;
 	struct constraint *open; /* the newest first */
 };
@@ -48,8 +49,8 @@ void bound_close(struct bound *b); /* may be NULL */
 /* The state before position n of ids, all of which from b->from on the grammar rules; STATE_DEAD:
  * they do not follow it. */
 int32_t bound_state(struct bound *b, const int32_t *ids, int32_t n);
-/* The state after token id. An end of the text leads nowhere. */
-int32_t bound_next(const struct bound *b, int32_t state, int32_t id);
+/* The state after token id at position pos. An end of the text leads nowhere. */
+int32_t bound_next(const struct bound *b, int32_t state, int32_t id, int32_t pos);
 /* What is allowed in a state, the tokens that end the text among them where it may end. NULL:
  * nothing, and *why is the reason. */
 const struct mask *bound_mask(struct bound *b, int32_t state, const char **why);

@@ -10,6 +10,14 @@ struct cursor {
 	struct grammar *g;
 	const char *text, *at, *end;
 	int depth; /* of groups */
+	struct gbnf_inner *inner;
+	int32_t n_inner, cap_inner;
+};
+
+/* A text of another kind inside a grammar, read when all names of the grammar are known. */
+struct gbnf_inner {
+	int32_t rule; /* that stands for it */
+	char *spec;
 };
 
 static inline uint32_t cursor_byte(const struct cursor *c)
@@ -34,6 +42,12 @@ int hex_digit(uint32_t byte);
 uint32_t cursor_hex(struct cursor *c, int n);
 /* ? * + {n} {n,} {,m} {n,m}: false: none of them is next. */
 bool cursor_repeat(struct cursor *c, int32_t *least, int32_t *most);
+/* gbnf.c: a character of a literal or set, with its escapes; CURSOR_END at the end. */
+uint32_t cursor_character(struct cursor *c);
+/* gbnf_part.c: what begins with %, which was taken. */
+int32_t gbnf_part(struct cursor *c);
+/* Reads the inner texts; in any case frees them. */
+void gbnf_read_inner(struct cursor *c);
 /* The error of what is next, with the line and the characters there. Returns EXPR_FAILED. */
 int32_t cursor_fail(struct cursor *c, const char *what);
 

@@ -145,6 +145,13 @@ int32_t expr_rule(struct grammar *g, int32_t rule)
 	return rule < 0 ? EXPR_FAILED : add(g, (struct expr){ .kind = EXPR_RULE, .a = rule });
 }
 
+int32_t expr_token(struct grammar *g, const void *name, size_t size)
+{
+	const int32_t text = expr_text(g, name, size);
+
+	return expr_or(g, text, expr_then(g, expr_bytes(g, GRAMMAR_CONTROL, GRAMMAR_CONTROL), text));
+}
+
 static uint32_t name_hash(const char *name, size_t size)
 {
 	uint32_t h = 2166136261u; /* FNV-1a */
@@ -160,7 +167,8 @@ int32_t rule_new(struct grammar *g, const char *name, size_t size)
 		return grammar_fail(g, ERR_USAGE, "it has more than %d rules", GRAMMAR_MOST_RULES);
 	if (!ARRAY_ROOM(g->rule, g->cap_rules, g->n_rules + 1))
 		return grammar_fail(g, ERR_MEMORY, "no memory");
-	g->rule[g->n_rules] = (struct rule){ strndup(name, size), EXPR_FAILED, name_hash(name, size) };
+	g->rule[g->n_rules] =
+		(struct rule){ strndup(name, size), EXPR_FAILED, name_hash(name, size), false };
 	if (!g->rule[g->n_rules].name)
 		return grammar_fail(g, ERR_MEMORY, "no memory");
 	return g->n_rules++;
@@ -170,7 +178,7 @@ int32_t rule_find(const struct grammar *g, const char *name, size_t size)
 {
 	const uint32_t hash = name_hash(name, size);
 
-	for (int32_t i = 0; i < g->n_rules; i++)
+	for (int32_t i = g->base; i < g->n_rules; i++)
 		if (g->rule[i].hash == hash && strlen(g->rule[i].name) == size &&
 			!memcmp(g->rule[i].name, name, size))
 			return i;

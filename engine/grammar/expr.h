@@ -14,6 +14,11 @@
 
 #include "base/err.h"
 
+struct gguf_text;
+
+/* The byte before the name of a control token, which no text has. */
+enum { GRAMMAR_CONTROL = 0xff };
+
 enum {
 	GRAMMAR_NESTING = 200,       /* parentheses, schemas inside schemas */
 	GRAMMAR_MOST_EXPRS = 400000, /* what a text of an allowed size may grow to */
@@ -46,6 +51,7 @@ struct rule {
 	char *name;    /* for people: of the grammar's text, or what it stands for ("string") */
 	int32_t expr;  /* EXPR_FAILED: not defined yet */
 	uint32_t hash; /* of the name */
+	bool limited;  /* it is left after grammar.limit tokens */
 };
 
 struct grammar {
@@ -55,6 +61,9 @@ struct grammar {
 	int32_t n_sets, cap_sets;
 	struct rule *rule; /* [0] is the root */
 	int32_t n_rules, cap_rules;
+	int32_t base;   /* rules before it are of another text, and cannot be named */
+	int32_t depth;  /* of texts inside one another */
+	int32_t limit;  /* tokens after which the rules that are `limited` are left; 0: never */
 	struct err err; /* the first error */
 };
 
@@ -89,10 +98,14 @@ int32_t expr_maybe(struct grammar *g, int32_t a);
 int32_t expr_rule(struct grammar *g, int32_t rule);
 /* The code points from … to in UTF-8, without surrogates. */
 int32_t expr_points(struct grammar *g, uint32_t from, uint32_t to);
+/* Any text of UTF-8 in which none of the n texts (valid UTF-8) occurs. limited: as rule.limited. */
+int32_t expr_until(struct grammar *g, const struct gguf_text *not_in, int32_t n, bool limited);
+/* A control token by its name, or the name in text. */
+int32_t expr_token(struct grammar *g, const void *name, size_t size);
 
 /* A new rule, not defined yet; name is copied. EXPR_FAILED: too many, or no memory. */
 int32_t rule_new(struct grammar *g, const char *name, size_t size);
-/* The rule of this name, or -1. */
+/* The rule of this name among those from g->base on, or -1. */
 int32_t rule_find(const struct grammar *g, const char *name, size_t size);
 
 /* Texts of which an answer is one, or (but) none: then any text of `others`, one expression for a

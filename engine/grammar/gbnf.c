@@ -55,7 +55,7 @@ static uint32_t escape(struct cursor *c)
 	}
 }
 
-static uint32_t character(struct cursor *c)
+uint32_t cursor_character(struct cursor *c)
 {
 	return cursor_take(c, '\\') ? escape(c) : cursor_point(c);
 }
@@ -65,7 +65,7 @@ static int32_t literal(struct cursor *c)
 	int32_t all = expr_empty(c->g);
 
 	while (!cursor_take(c, '"')) {
-		const uint32_t point = character(c);
+		const uint32_t point = cursor_character(c);
 
 		if (point == CURSOR_END)
 			return cursor_fail(c, "a literal that does not end with \"");
@@ -82,12 +82,12 @@ static int32_t set(struct cursor *c)
 	int32_t x;
 
 	while (ok && !cursor_take(c, ']')) {
-		const uint32_t from = character(c);
+		const uint32_t from = cursor_character(c);
 		uint32_t to = from;
 
 		if (from != CURSOR_END && c->at + 1 < c->end && c->at[0] == '-' && c->at[1] != ']') {
 			c->at++;
-			to = character(c);
+			to = cursor_character(c);
 		}
 		if (from == CURSOR_END || to == CURSOR_END || to < from) {
 			points_free(&p);
@@ -135,6 +135,8 @@ static int32_t item(struct cursor *c)
 		return group(c);
 	if (cursor_take(c, '.'))
 		return expr_points(c->g, 0, POINTS_LAST);
+	if (cursor_take(c, '%'))
+		return gbnf_part(c);
 	return n ? named(c, n) : EXPR_FAILED;
 }
 
@@ -215,10 +217,14 @@ static void rule(struct cursor *c)
 void gbnf_read(struct grammar *g, const char *text, size_t size)
 {
 	struct cursor c = { .g = g, .text = text, .at = text, .end = text + size };
+	const int32_t base = g->base, root = g->n_rules;
 
+	g->base = root;
 	rule_new(g, "root", 4);
 	for (blanks(&c, true); c.at < c.end && !g->err.code; blanks(&c, true))
 		rule(&c);
-	if (!g->err.code && g->rule[0].expr < 0)
+	if (!g->err.code && g->rule[root].expr < 0)
 		grammar_fail(g, ERR_USAGE, "there is no rule root, which an answer is made of");
+	gbnf_read_inner(&c);
+	g->base = base;
 }

@@ -16,6 +16,7 @@ void program_free(struct program *p)
 	for (int32_t i = 0; i < p->n_rules; i++)
 		free(p->rule[i]);
 	free(p->rule);
+	free(p->limited);
 	free(p->node);
 	free(p->set);
 	*p = (struct program){ 0 };
@@ -270,9 +271,12 @@ static void find_classes(struct program *p)
 static int take_names(struct grammar *g, struct program *p, struct err *e)
 {
 	p->rule = calloc((size_t)g->n_rules, sizeof *p->rule);
-	if (!p->rule)
+	p->limited = calloc((size_t)g->n_rules, sizeof *p->limited);
+	if (!p->rule || !p->limited)
 		return err_set(e, ERR_MEMORY, "no memory");
+	p->limit = g->limit;
 	for (int32_t i = 0; i < g->n_rules; i++) {
+		p->limited[i] = g->rule[i].limited;
 		p->rule[i] = g->rule[i].name;
 		g->rule[i].name = NULL;
 	}

@@ -29,7 +29,9 @@ struct program {
 	int32_t start; /* node that the root begins with */
 	struct byte_set *set;
 	int32_t n_sets;
-	char **rule; /* [n_rules] names */
+	char **rule;   /* [n_rules] names */
+	bool *limited; /* [n_rules] */
+	int32_t limit; /* see expr.h */
 	int32_t n_rules;
 	/* bytes that all sets treat alike are of one class */
 	unsigned char class_of[256];

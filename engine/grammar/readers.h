@@ -10,8 +10,19 @@
 /* How code points are written in the answer: in UTF-8 (expr_of_points), or inside a JSON string. */
 typedef int32_t points_writer(struct grammar *g, const struct points *p);
 
+/* A text's root is the first rule that its reader makes. */
+typedef void grammar_reader(struct grammar *g, const char *text, size_t size);
+/* Any of them, by its name (constraint.h). */
+void spec_read(struct grammar *g, const char *spec);
+
 /* GBNF, as llama.cpp has it (grammars/README.md there): NAME ::= alternatives of literals, [sets],
- * (groups), names, with ? * + {n,m}; # comments. The root is the rule "root". */
+ * (groups), names, with ? * + {n,m}; # comments. The root is the rule "root". And what answers of
+ * several parts need:
+ *   %until "A", "B"  any text in which neither occurs
+ *   %until(N) "A"    the same, left N tokens after the answer's beginning
+ *   %token "A"       the control token of this name, or the name as text
+ *   %json {…}        a value of this JSON schema
+ *   %spec "…"        what another spec allows */
 void gbnf_read(struct grammar *g, const char *text, size_t size);
 
 /* A regular expression of ECMA-262 (as JSON Schema has it), over code points: alternatives,

@@ -73,7 +73,7 @@ static void read_text(struct bound *b, const char *text, struct times *t)
 		if (!s->size[id]) /* the end, or the text begins anew */
 			state = b->constraint->automaton.start;
 		else
-			state = bound_next(b, state, id);
+			state = bound_next(b, state, id, b->from);
 		at += (size_t)s->size[id];
 		if (automaton_is_whole(&b->constraint->automaton, state))
 			state = b->constraint->automaton.start;

@@ -15,14 +15,15 @@
 #include "engine/core/engine_impl.h"
 #include "tests/support/tiny.h"
 
-enum { MOST = 96, REQUESTS = 5, PROMPT = 24 };
+enum { MOST = 96, REQUESTS = 6, PROMPT = 24 };
 
 static const char *const specs[REQUESTS] = { "json", "regex:[a-f]{3}(-[0-9]{2}){2,4}",
 	"choice:alpha|alphabet|beta",
 	"gbnf:root ::= \"<list>\" item (\", \" item){1,3} \"</list>\"\nitem ::= [a-z]{1,5}",
 	"schema:{\"type\":\"object\",\"properties\":{\"kind\":{\"enum\":[\"one\",\"two\"]},"
 	"\"n\":{\"type\":\"integer\",\"minimum\":3,\"maximum\":17}},\"required\":[\"kind\",\"n\"],"
-	"\"additionalProperties\":false}" };
+	"\"additionalProperties\":false}",
+	"gbnf:root ::= %until(9) \"</t>\" %token \"</t>\" %token \"<|im_start|>\" [a-c]{2}" };
 
 struct seen {
 	int32_t id[REQUESTS][MOST];
@@ -190,6 +191,33 @@ static void laws(void **state)
 	}
 }
 
+/* A control token of the vocabulary, which no other grammar allows; and the end of a text that has
+ * a limit of tokens. */
+static void parts(void **state)
+{
+	static struct seen s;
+	struct engine *e = open_engine(ENGINE_DEFAULTS, &s);
+	const int32_t start = tokenizer_id_of(e->tokenizer, "<|im_start|>");
+	struct bound *b;
+	struct err err = { 0 };
+	const struct mask *m;
+	const char *why;
+
+	(void)state;
+	assert_int_equal(bound_open(&b, &e->constraints, e->tokenizer,
+						 "gbnf:root ::= %token \"<|im_start|>\" \"x\"", 0, &err),
+		0);
+	m = bound_mask(b, bound_state(b, &start, 0), &why);
+	assert_true(m && m->word[start / 64] >> (start % 64) & 1);
+	assert_true(bound_state(b, &start, 1) >= 0);
+	bound_close(b);
+	assert_int_equal(bound_open(&b, &e->constraints, e->tokenizer, "gbnf:root ::= .*", 0, &err), 0);
+	m = bound_mask(b, bound_state(b, &start, 0), &why);
+	assert_false(m->word[start / 64] >> (start % 64) & 1);
+	bound_close(b);
+	engine_close(e);
+}
+
 /* By modified rejection the text is another, and follows the grammar all the same. */
 static void rejection(void **state)
 {
@@ -313,6 +341,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(laws),
+		cmocka_unit_test(parts),
 		cmocka_unit_test(rejection),
 		cmocka_unit_test(forced),
 		cmocka_unit_test(rewinds),

@@ -98,6 +98,54 @@ static void gbnf(void **state)
 	refused(gbnf_read, "", "no rule root");
 }
 
+/* What GBNF has not. */
+static void parts(void **state)
+{
+	(void)state;
+	check(gbnf_read, "root ::= %until \"</t>\" \"</t>\"",
+		TEXTS("</t>", "a</t>", "<</t>", "</</t>", "</t\xc3\xa9</t>"),
+		TEXTS("", "a", "</t></t>", "</t>a", "\xc3</t>", "\xff</t>"));
+	check(gbnf_read, "root ::= %until \"aab\", \"ac\"", TEXTS("", "aa", "aaaa", "ab", "abab"),
+		TEXTS("aab", "aaab", "ac", "xaac"));
+	check(gbnf_read, "root ::= %token \"[A]\" \"x\"", TEXTS("[A]x", "\xff[A]x"),
+		TEXTS("x", "\xff[A]", "\xffx"));
+	check(gbnf_read,
+		"root ::= string %json {\"enum\": [\"}\", 1]} \"!\"\nstring ::= %spec \"choice:a|b\"",
+		TEXTS("a\"}\"!", "b1!"), TEXTS("a1", "1!", "a\"\"!"));
+	check(gbnf_read,
+		"root ::= \"<\" %spec \"gbnf:root ::= a\\na ::= \\\"x\\\"\" \">\" a\na ::= \"y\"",
+		TEXTS("<x>y"), TEXTS("<x>x", "<y>y"));
+	refused(gbnf_read, "root ::= %until \"\"", "empty text");
+	refused(gbnf_read, "root ::= %until", "a text in \"");
+	refused(gbnf_read, "root ::= %until(3) \"a\" %until(4) \"a\"", "another limit");
+	refused(gbnf_read, "root ::= %json {\"contains\": {}}", "contains");
+	refused(gbnf_read, "root ::= %json 7", "a JSON schema");
+	refused(gbnf_read, "root ::= %spec \"what\"", "is needed");
+	refused(gbnf_read, "root ::= %what", "%until");
+	refused(gbnf_read, "root ::= %spec \"gbnf:root ::= b\"\nb ::= \"x\"", "rule b is used");
+}
+
+/* Past its limit a text is left, before a whole character. */
+static void limit(void **state)
+{
+	struct automaton a;
+	struct err e = { 0 };
+	int32_t at, left;
+
+	(void)state;
+	assert_int_equal(open_text(&a, gbnf_read, "root ::= %until(5) \"</t>\" \"</t>\"", &e), 0);
+	assert_int_equal(a.program.limit, 5);
+	at = automaton_next(&a, a.start, '<');
+	left = automaton_leave(&a, at);
+	assert_int_equal(automaton_next(&a, left, 'x'), STATE_DEAD);
+	assert_int_not_equal(automaton_next(&a, left, '<'), STATE_DEAD);
+	assert_int_not_equal(automaton_next(&a, left, '/'), STATE_DEAD);
+	assert_int_equal(automaton_leave(&a, left), left);
+	at = automaton_next(&a, a.start, 0xc3);
+	assert_int_equal(automaton_leave(&a, at), at);
+	automaton_close(&a);
+}
+
 static void regex(void **state)
 {
 	(void)state;
@@ -250,6 +298,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(gbnf),
+		cmocka_unit_test(parts),
+		cmocka_unit_test(limit),
 		cmocka_unit_test(regex),
 		cmocka_unit_test(choice),
 		cmocka_unit_test(hostile),
