@@ -120,6 +120,12 @@ void json_null(struct json *j, const char *key)
 	json_word(j, key, "null");
 }
 
+void json_raw(struct json *j, const char *key, const char *value, size_t size)
+{
+	json_begin(j, key);
+	put(j, value, size);
+}
+
 void json_named(struct json *j, const char *key, size_t size)
 {
 	json_bytes(j, NULL, key, size);

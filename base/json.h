@@ -32,6 +32,8 @@ void json_int(struct json *j, const char *key, int64_t value);
 void json_real(struct json *j, const char *key, double value, int digits);
 void json_bool(struct json *j, const char *key, bool value);
 void json_null(struct json *j, const char *key);
+/* A value that is JSON already. */
+void json_raw(struct json *j, const char *key, const char *value, size_t size);
 /* The key of the next value, which is given NULL as its key: any text. */
 void json_named(struct json *j, const char *key, size_t size);
 /* 16 hexadecimal digits, as text */

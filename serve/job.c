@@ -41,6 +41,7 @@ static void free_choice(struct choice *c)
 	free(c->come);
 	free(c->token);
 	free(c->held.text);
+	parts_free(&c->parts);
 	free(c->text);
 }
 
@@ -242,12 +243,18 @@ static bool open_choices(struct job *j)
 {
 	const struct query *a = &j->query;
 	const int32_t answers = a->n_prompts * a->best_of, n = count_choices(a);
+	const struct chat_template *t = j->s->info->chat;
+	const struct parts parts = { .thought = a->apart ? t->thought : NULL,
+		.calls = a->tools && !a->no_call ? t->calls : NULL,
+		.tools = a->tools,
+		.begun = a->begun };
 
 	j->choice = calloc((size_t)n, sizeof *j->choice);
 	for (int32_t i = 0; j->choice && i < n; i++)
-		j->choice[i] = (struct choice){
-			.job = j, .index = i < answers ? i : (i - answers) * a->best_of, .scores = i >= answers
-		};
+		j->choice[i] = (struct choice){ .job = j,
+			.index = i < answers ? i : (i - answers) * a->best_of,
+			.scores = i >= answers,
+			.parts = parts };
 	j->n_choices = j->choice ? answers : 0;
 	j->n_all = j->choice ? n : 0;
 	return j->choice;

@@ -23,21 +23,6 @@ cJSON *query_object(const char *body, size_t size, struct err *e)
 	return NULL;
 }
 
-/* Without tools "auto" and "none" say the same; any other asks for a call. Tools that are not to be
- * called ask for nothing. */
-static int refuse_tools(const cJSON *o, struct err *e)
-{
-	const cJSON *choice = cJSON_GetObjectItemCaseSensitive(o, "tool_choice");
-	const cJSON *tools = cJSON_GetObjectItemCaseSensitive(o, "tools");
-	const bool none = cJSON_IsString(choice) && !strcmp(choice->valuestring, "none");
-
-	if (!query_nothing(choice, "none|auto"))
-		return err_set(e, ERR_USAGE, "tool_choice is not served here%s", SERVE_NO_TOOLS);
-	if (!none && !query_nothing(tools, NULL))
-		return err_set(e, ERR_USAGE, "tools is not served here%s", SERVE_NO_TOOLS);
-	return 0;
-}
-
 /* A whole number from low to high; absent or null: *out stays. */
 static int read_int(
 	const cJSON *o, const char *name, double low, double high, int32_t *out, struct err *e)
@@ -257,11 +242,11 @@ int query_read(struct query *a, enum query_kind kind, const struct serve *s, con
 		cJSON_Delete(o);
 		return -1;
 	}
-	rc = query_check(kind, o, e) || refuse_tools(o, e) || read_settings(a, o, body, size, e) ||
-				 read_stops(a, o, e) || read_bias(a, o, e) || read_user(a, o, e) ||
-				 read_amounts(a, o, e) || read_logprobs(a, o, e) || read_stop_ids(a, o, s, e) ||
-				 read_echo(a, o, e) || query_grammar(a, o, e) || query_prompts(a, o, s, e) ||
-				 query_pins(a, o, s, e)
+	rc = query_check(kind, o, e) || read_settings(a, o, body, size, e) || read_stops(a, o, e) ||
+				 read_bias(a, o, e) || read_user(a, o, e) || read_amounts(a, o, e) ||
+				 read_logprobs(a, o, e) || read_stop_ids(a, o, s, e) || read_echo(a, o, e) ||
+				 query_grammar(a, o, e) || query_tools(a, o, s, e) || query_thought(a, o, s, e) ||
+				 query_prompts(a, o, s, e) || query_parts(a, s, e) || query_pins(a, o, s, e)
 			 ? -1
 			 : 0;
 	if (!rc && (int64_t)a->n_prompts * a->best_of > QUERY_CHOICES)
@@ -274,7 +259,12 @@ void query_free(struct query *a)
 {
 	for (int32_t i = 0; i < a->n_prompts; i++)
 		free(a->prompt[i].ids);
+	for (int32_t i = 0; i < a->n_variables; i++) {
+		free((void *)(uintptr_t)a->variable[i].name);
+		free((void *)(uintptr_t)a->variable[i].value);
+	}
 	setting_stops_free(&a->set.stop);
+	cJSON_Delete(a->tools);
 	free(a->grammar);
 	*a = (struct query){ 0 };
 }

@@ -38,28 +38,34 @@ enum {
 
 /* ---- specs ---- */
 
-static int bind_to(
-	struct query *a, const char *field, const char *scheme, const char *text, struct err *e)
+int query_bound(struct query *a, const char *field, char *spec, struct err *e)
 {
 	struct err why = { 0 };
-	size_t size;
 
-	if (a->grammar)
-		return err_set(e, ERR_USAGE, "%s: another field binds the answer already", field);
-	size = strlen(scheme) + strlen(text) + 1;
-	a->grammar = malloc(size);
-	if (!a->grammar)
+	free(a->grammar);
+	a->set.grammar = a->grammar = spec;
+	if (!spec)
 		return err_set(e, ERR_MEMORY, "no memory for a grammar");
-	snprintf(a->grammar, size, "%s%s", scheme, text);
-	a->set.grammar = a->grammar;
 	if (a->kind == QUERY_SCORE || a->kind == QUERY_PIN)
 		return err_set(e, ERR_USAGE, "%s: there is no answer here", field);
 	if (a->ignore_end)
 		return err_set(
 			e, ERR_USAGE, "%s: it says where the answer ends: not with ignore_eos", field);
-	if (constraint_check(a->grammar, &why)) /* whose words begin with the option */
+	if (constraint_check(spec, &why)) /* whose words begin with the option */
 		return err_set(e, why.code, "%s%s", field, why.text + strcspn(why.text, ":"));
 	return 0;
+}
+
+static int bind_to(
+	struct query *a, const char *field, const char *scheme, const char *text, struct err *e)
+{
+	char *spec = NULL;
+
+	if (a->grammar)
+		return err_set(e, ERR_USAGE, "%s: another field binds the answer already", field);
+	if (asprintf(&spec, "%s%s", scheme, text) < 0)
+		spec = NULL;
+	return query_bound(a, field, spec, e);
 }
 
 static int bind_json(

@@ -83,28 +83,51 @@ struct talk {
 
 static void talk_free(struct talk *t)
 {
-	for (size_t i = 0; i < t->chat.n; i++)
+	for (size_t i = 0; i < t->chat.n; i++) {
 		free((void *)(uintptr_t)t->message[i].text);
+		free((void *)(uintptr_t)t->message[i].calls);
+		free((void *)(uintptr_t)t->message[i].calls_text);
+	}
 	free(t->message);
 	free(t->mark);
 }
 
-static void push(struct talk *t, const char *role, char *text, size_t size, struct mark mark)
+static const char *text_member(const cJSON *m, const char *name)
 {
-	t->message[t->chat.n] = (struct chat_message){ .role = role, .text = text, .size = size };
+	return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(m, name));
+}
+
+/* Takes text. What calls and thoughts the message has lies in its JSON. */
+static int push(struct talk *t, const cJSON *m, const char *role, struct gguf_text text,
+	struct mark mark, struct err *e)
+{
+	const cJSON *calls = cJSON_GetObjectItemCaseSensitive(m, "tool_calls");
+	const bool has = calls && calls->child && !strcmp(role, "assistant");
+	const char *thought = text_member(m, "reasoning_content");
+	struct chat_message *to = &t->message[t->chat.n];
+
+	*to = (struct chat_message){ .role = role,
+		.text = text.data,
+		.size = text.size,
+		.call_id = text_member(m, "tool_call_id"),
+		.name = text_member(m, "name"),
+		.thought = thought ? thought : text_member(m, "reasoning") };
 	t->mark[t->chat.n++] = mark;
+	if (has)
+		to->calls = query_calls(calls, false, e);
+	if (to->calls)
+		to->calls_text = query_calls(calls, true, e);
+	return e->code ? -1 : 0;
 }
 
 /* A developer is the system where the template does not know of one. */
 static int read_role(const struct talk *t, const cJSON *m, const char **role, struct err *e)
 {
-	const cJSON *calls = cJSON_GetObjectItemCaseSensitive(m, "tool_calls");
-
-	*role = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(m, "role"));
+	*role = text_member(m, "role");
 	if (!*role)
 		return err_set(e, ERR_USAGE, "messages: a role is needed");
-	if ((calls && calls->child) || !strcmp(*role, "tool") || !strcmp(*role, "function"))
-		return err_set(e, ERR_USAGE, "messages: tool calls are not served here%s", SERVE_NO_TOOLS);
+	if (!strcmp(*role, "function"))
+		return err_set(e, ERR_USAGE, "messages: the role function is called tool");
 	if (!strcmp(*role, "developer") && !strstr(t->chat.c->jinja, "developer"))
 		*role = "system";
 	return 0;
@@ -133,8 +156,7 @@ static int read_message(struct query *a, struct talk *t, const cJSON *m, struct 
 	if (!strcmp(role, "user"))
 		label(a, text);
 	t->has_system |= !strcmp(role, "system") || !strcmp(role, "developer");
-	push(t, role, text, size, mark);
-	return e->code ? -1 : 0;
+	return push(t, m, role, (struct gguf_text){ text, size }, mark, e) || e->code ? -1 : 0;
 }
 
 static int read_list(struct query *a, struct talk *t, const cJSON *list, struct err *e)
@@ -212,10 +234,13 @@ static int pin_all(const struct talk *t, const struct query_prompt *p, int32_t *
 
 static int read_messages(struct query *a, const cJSON *list, const struct serve *s, struct err *e)
 {
-	struct talk t = {
-		.chat = { .c = s->info->chat, .t = s->tokenizer, .now = s->info->now, .open = true },
-		.own = answer_system(s->o.answer, NULL)
-	};
+	struct talk t = { .chat = { .c = s->info->chat,
+						  .t = s->tokenizer,
+						  .now = s->info->now,
+						  .open = true,
+						  .variable = a->variable,
+						  .n_variables = (size_t)a->n_variables },
+		.own = answer_system(s->o.answer, NULL) };
 	struct query_prompt *p = &a->prompt[0];
 	struct err why = { 0 };
 	int rc;
@@ -231,6 +256,7 @@ static int read_messages(struct query *a, const cJSON *list, const struct serve 
 		rc = pin_all(&t, p, &a->pin[0], e);
 		p->n = (size_t)a->pin[0];
 	}
+	a->begun = !rc && parts_is_begun(t.chat.c->thought, s->tokenizer, p->ids, p->n);
 	for (size_t i = t.chat.n; !rc && a->kind != QUERY_PIN && !a->pin[0] && i-- > 0;)
 		if (t.mark[i].bytes)
 			a->pin[0] = pin_at(&t, i, p);

@@ -47,8 +47,14 @@ static struct gguf_text bytes_of(const struct choice *c, size_t i)
 	const struct tokenizer *t = c->job->s->tokenizer;
 	const int32_t id = c->token[i].id;
 
-	if (tokenizer_is_special(t, id) || c->token[i].is_end || ends_answer(c, i))
+	if (c->token[i].is_end || ends_answer(c, i))
 		return (struct gguf_text){ "", 0 };
+	if (tokenizer_is_special(t, id)) { /* a mark that the answer is taken apart at, or nothing */
+		const struct gguf_text name = tokenizer_bytes(t, id);
+
+		return parts_has_token(&c->parts, name.data, name.size) ? name
+																: (struct gguf_text){ "", 0 };
+	}
 	return i || c->job->query.kind != QUERY_CHAT ? tokenizer_bytes(t, id)
 												 : tokenizer_first_bytes(t, id);
 }
@@ -89,9 +95,15 @@ void reply_grow(struct choice *c, bool last)
 			c->job->failed = true;
 		else
 			add_text(c, ready, false);
+		if (c->job->query.kind == QUERY_CHAT)
+			parts_read(&c->parts, c->text ? c->text : "", c->n_text, false);
+		c->thought_tokens += parts_in_thought(&c->parts);
 	}
 	if (last)
 		add_text(c, held_rest(&c->held), true);
+	if (last && c->job->query.kind == QUERY_CHAT)
+		parts_read(&c->parts, c->text ? c->text : "", c->n_text, true);
+	c->job->failed |= c->parts.failed;
 }
 
 const char *reply_reason(const struct choice *c)
@@ -99,7 +111,7 @@ const char *reply_reason(const struct choice *c)
 	switch (c->reason) {
 	case EV_FINISH_end:
 	case EV_FINISH_whole:
-	case EV_FINISH_stop: return "stop";
+	case EV_FINISH_stop: return c->parts.n_calls ? "tool_calls" : "stop";
 	case EV_FINISH_length:
 	case EV_FINISH_context: return "length";
 	default: return "abort";
@@ -123,7 +135,7 @@ void reply_head(struct json *j, const struct job *job, const char *object)
 void reply_usage(struct json *j, const struct job *job)
 {
 	const struct query *a = &job->query;
-	int64_t prompt = 0, generated = 0, hit = 0, pinned = 0, made = 0;
+	int64_t prompt = 0, generated = 0, hit = 0, pinned = 0, made = 0, thought = 0;
 
 	for (int32_t i = 0; i < a->n_prompts; i++) {
 		prompt += (int64_t)a->prompt[i].n;
@@ -132,6 +144,8 @@ void reply_usage(struct json *j, const struct job *job)
 	}
 	for (int32_t i = 0; i < job->n_choices; i++)
 		generated += job->choice[i].generated;
+	for (int32_t i = 0; i < job->n_choices; i++)
+		thought += job->choice[i].thought_tokens;
 	for (int32_t i = 0; i < job->n_choices; i++)
 		made += job->choice[i].pin.renewed ? 0 : job->choice[i].pin.tokens;
 	json_object(j, "usage");
@@ -142,6 +156,11 @@ void reply_usage(struct json *j, const struct job *job)
 	json_int(j, "cached_tokens", hit);
 	json_int(j, "pinned_tokens", pinned);
 	json_end(j);
+	if (a->kind == QUERY_CHAT) {
+		json_object(j, "completion_tokens_details");
+		json_int(j, "reasoning_tokens", thought);
+		json_end(j);
+	}
 	json_int(j, "cache_creation_input_tokens", made);
 	json_int(j, "cache_read_input_tokens", pinned);
 	json_end(j);
@@ -314,21 +333,62 @@ static int by_logp(const void *a, const void *b)
 	return mx != my ? (mx < my) - (mx > my) : (x->index > y->index) - (x->index < y->index);
 }
 
+/* Nine letters and digits, as Mistral's templates want them; no two of a server's are the same. */
+void reply_call_id(const struct choice *c, size_t call, char id[REPLY_CALL_ID])
+{
+	static const char digit[] = "0123456789abcdefghijklmnopqrstuvwxyz";
+	uint64_t n = ((uint64_t)c->job->number * QUERY_CHOICES + (uint64_t)c->index) * 1000 + call;
+
+	for (int i = REPLY_CALL_ID - 2; i >= 0; i--, n /= 36)
+		id[i] = digit[n % 36];
+	id[0] = c->job->s->session_id[0] ? c->job->s->session_id[0] : 'c';
+	id[REPLY_CALL_ID - 1] = 0;
+}
+
+static void put_message(struct json *j, const struct choice *c)
+{
+	const struct parts *p = &c->parts;
+
+	json_object(j, "message");
+	json_text(j, "role", "assistant");
+	if (p->n_calls && !p->text.n)
+		json_null(j, "content");
+	else
+		json_bytes(j, "content", p->text.n ? p->text.text : "", p->text.n);
+	if (p->thoughts.n)
+		json_bytes(j, "reasoning_content", p->thoughts.text, p->thoughts.n);
+	if (p->n_calls)
+		json_array(j, "tool_calls");
+	for (size_t i = 0; i < p->n_calls; i++) {
+		char id[REPLY_CALL_ID];
+
+		reply_call_id(c, i, id);
+		json_object(j, NULL);
+		json_text(j, "id", id);
+		json_text(j, "type", "function");
+		json_object(j, "function");
+		json_bytes(j, "name", p->call[i].name.text, p->call[i].name.n);
+		json_bytes(
+			j, "arguments", p->call[i].args.n ? p->call[i].args.text : "", p->call[i].args.n);
+		json_end(j);
+		json_end(j);
+	}
+	if (p->n_calls)
+		json_end(j);
+	json_null(j, "refusal");
+	json_end(j);
+}
+
 static void put_choice(struct json *j, const struct choice *c, int32_t index)
 {
 	const struct choice *computed = c->job->query.silent ? scorer_of(c) : c;
 
 	json_object(j, NULL);
 	json_int(j, "index", index);
-	if (c->job->query.kind == QUERY_CHAT) {
-		json_object(j, "message");
-		json_text(j, "role", "assistant");
-		json_bytes(j, "content", c->text ? c->text : "", c->n_text);
-		json_null(j, "refusal");
-		json_end(j);
-	} else {
+	if (c->job->query.kind == QUERY_CHAT)
+		put_message(j, c);
+	else
 		json_bytes(j, "text", c->text ? c->text : "", c->n_text);
-	}
 	reply_logprobs(j, c, 0, count_prompt(c) + reply_tokens(c));
 	json_text(j, "finish_reason", reply_reason(c));
 	if (computed->request) {

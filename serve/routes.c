@@ -97,7 +97,8 @@ static char *tokenize(struct job *job, size_t *size, struct err *e)
 	}
 	if (content && !cJSON_HasObjectItem(o, "prompt")) /* llama-server's name */
 		cJSON_AddItemReferenceToObject(o, "prompt", (cJSON *)content);
-	if (o && !query_prompts(&a, o, job->s, e)) {
+	if (o && !query_tools(&a, o, job->s, e) && !query_thought(&a, o, job->s, e) &&
+		!query_prompts(&a, o, job->s, e)) {
 		drop_begun(&a.prompt[0], o);
 		json_object(&j, NULL);
 		json_int(&j, "count", (int64_t)a.prompt[0].n);

@@ -18,18 +18,20 @@
 #include "base/json.h"
 #include "base/router.h"
 #include "engine/text/held.h"
+#include "engine/text/parts.h"
+#include "engine/text/template.h"
 #include "base/foreign_json.h"
 #include "serve/metrics.h"
 #include "serve/serve.h"
-
-/* Why tools, and what belongs to them, are refused. */
-#define SERVE_NO_TOOLS ": tools are neither told to the model nor read out of its answers"
 
 enum {
 	QUERY_PROMPTS = 64,
 	QUERY_CHOICES = 64,
 	QUERY_TOP = SAMPLE_TOP,
 	QUERY_STOP_IDS = 64,
+	QUERY_VARIABLES = 32,
+	QUERY_TOOLS = 128,
+	REPLY_CALL_ID = 10,
 	ROUTE_ALLOW = 32
 };
 
@@ -64,6 +66,14 @@ struct query {
 	char label[64];          /* first words, for the views */
 	char *grammar;           /* what set.grammar points to, if the request binds its answer */
 	char user[64];           /* what set.user points to, if the request says whose it is */
+	/* of a conversation: what its template is given, and what its answer is taken apart into */
+	struct chat_variable variable[QUERY_VARIABLES]; /* malloc'd names and values */
+	int32_t n_variables;
+	cJSON *tools; /* functions: name, parameters; NULL: none */
+	bool must_call, one_call, no_call;
+	const char *call_name; /* of the function to call, in tools; or NULL */
+	bool apart, begun;     /* apart: thoughts are told as such; begun: the prompt ends within one */
+	int32_t budget;        /* tokens of its thought; 0: any */
 };
 /* Whether log-probabilities of the prompts are computed, each by a request of its own. */
 static inline bool query_scores(const struct query *a)
@@ -80,8 +90,18 @@ int query_ids(struct query_prompt *p, const cJSON *list, const struct serve *s, 
 /* Ids of a text as a prompt of /v1/completions has them. */
 int query_encode(
 	const struct tokenizer *t, const char *text, struct query_prompt *ids, struct err *e);
-/* query_grammar.c: what its answer is bound to. */
+/* query_grammar.c: what its answer is bound to; field: that which binds it. */
 int query_grammar(struct query *a, const cJSON *o, struct err *e);
+int query_bound(struct query *a, const char *field, char *spec, struct err *e); /* takes spec */
+/* query_tools.c: the functions that may be called. */
+int query_tools(struct query *a, const cJSON *o, const struct serve *s, struct err *e);
+/* query_thought.c: whether and how long the model thinks, and the template's variables. */
+int query_thought(struct query *a, const cJSON *o, const struct serve *s, struct err *e);
+int query_variable(struct query *a, const char *name, const cJSON *value, struct err *e);
+/* query_tools.c, once its prompt is known: the grammar of a turn with thoughts and calls. */
+int query_parts(struct query *a, const struct serve *s, struct err *e);
+/* The tool calls of a message as JSON, with their arguments as objects or as texts, malloc'd. */
+char *query_calls(const cJSON *list, bool as_text, struct err *e);
 /* query_pin.c: what it declares stable, after its prompts. */
 int query_pins(struct query *a, const cJSON *o, const struct serve *s, struct err *e);
 /* cache_control of o: 1, and *ttl_ns is set; 0: it has none; -1 with the error. */
@@ -146,6 +166,9 @@ struct choice {
 	struct utf8_stream utf8;
 	char *text;
 	size_t n_text, cap_text, text_sent;
+	struct parts parts;                         /* of a conversation: its text taken apart */
+	size_t thought_sent, calls_sent, args_sent; /* told: bytes; calls begun; bytes of the last */
+	int64_t thought_tokens;
 	double logp; /* of all tokens */
 	uint64_t hash;
 	bool echoed; /* the prompt is in its text */
@@ -323,6 +346,8 @@ void reply_logprobs(struct json *j, const struct choice *c, size_t from, size_t 
 void reply_head(struct json *j, const struct job *job, const char *object);
 void reply_usage(struct json *j, const struct job *job);
 const char *reply_reason(const struct choice *c); /* the interface's word for why it ended */
+/* The id of a choice's call. */
+void reply_call_id(const struct choice *c, size_t call, char id[REPLY_CALL_ID]);
 
 /* ---- pins (pins.c) ---- */
 

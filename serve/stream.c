@@ -89,26 +89,91 @@ static int greet(struct job *job)
 	return 0;
 }
 
+static bool has_more_args(const struct choice *c)
+{
+	return c->calls_sent && c->parts.call[c->calls_sent - 1].args.n > c->args_sent;
+}
+
+/* Calls since the last piece: of each its head once, then its arguments as they come. */
+static void put_calls(struct json *j, struct choice *c)
+{
+	const struct parts *p = &c->parts;
+	size_t i = c->calls_sent - has_more_args(c);
+
+	json_array(j, "tool_calls");
+	for (; i < p->n_calls && p->call[i].name.n; i++) {
+		const bool begins = i >= c->calls_sent;
+		const size_t from = begins ? 0 : c->args_sent;
+		char id[REPLY_CALL_ID];
+
+		json_object(j, NULL);
+		json_int(j, "index", (int64_t)i);
+		if (begins) {
+			reply_call_id(c, i, id);
+			json_text(j, "id", id);
+			json_text(j, "type", "function");
+		}
+		json_object(j, "function");
+		if (begins)
+			json_bytes(j, "name", p->call[i].name.text, p->call[i].name.n);
+		json_bytes(j, "arguments", p->call[i].args.n ? p->call[i].args.text + from : "",
+			p->call[i].args.n - from);
+		json_end(j);
+		json_end(j);
+		c->calls_sent = i + 1;
+		c->args_sent = p->call[i].args.n;
+	}
+	json_end(j);
+}
+
+static bool calls_grew(const struct choice *c)
+{
+	const struct parts *p = &c->parts;
+
+	return has_more_args(c) || (p->n_calls > c->calls_sent && p->call[c->calls_sent].name.n);
+}
+
+/* Of a conversation, what grew. */
+static void put_delta(struct json *j, struct choice *c)
+{
+	const struct parts *p = &c->parts;
+
+	json_object(j, "delta");
+	if (p->thoughts.n > c->thought_sent)
+		json_bytes(j, "reasoning_content", p->thoughts.text + c->thought_sent,
+			p->thoughts.n - c->thought_sent);
+	if (p->text.n > c->text_sent)
+		json_bytes(j, "content", p->text.text + c->text_sent, p->text.n - c->text_sent);
+	if (calls_grew(c))
+		put_calls(j, c);
+	json_end(j);
+	c->thought_sent = p->thoughts.n;
+	c->text_sent = p->text.n;
+}
+
+static bool grew(const struct choice *c)
+{
+	return c->job->query.kind == QUERY_CHAT ? c->parts.thoughts.n > c->thought_sent ||
+												  c->parts.text.n > c->text_sent || calls_grew(c)
+											: c->n_text > c->text_sent;
+}
+
 /* The text since the last piece, and the tokens of a range. */
 static int send_piece(struct choice *c, size_t from, size_t to)
 {
 	struct json j = { 0 };
-	const char *text = c->text ? c->text + c->text_sent : "";
-	const size_t size = c->n_text - c->text_sent;
 
 	json_object(&j, NULL);
 	json_int(&j, "index", c->index);
 	if (c->job->query.kind == QUERY_CHAT) {
-		json_object(&j, "delta");
-		json_bytes(&j, "content", text, size);
-		json_end(&j);
+		put_delta(&j, c);
 	} else {
-		json_bytes(&j, "text", text, size);
+		json_bytes(&j, "text", c->text ? c->text + c->text_sent : "", c->n_text - c->text_sent);
+		c->text_sent = c->n_text;
 	}
 	reply_logprobs(&j, c, from, to);
 	json_null(&j, "finish_reason");
 	json_end(&j);
-	c->text_sent = c->n_text;
 	return send_choice(c->job, &j);
 }
 
@@ -139,8 +204,7 @@ static int grow(struct choice *c, bool last)
 	const size_t from = c->sent, n = reply_tokens(c), to = n > from ? n : from;
 
 	reply_grow(c, last);
-	if ((c->n_text > c->text_sent || (c->job->query.logprobs && to > from)) &&
-		send_piece(c, from, to))
+	if ((grew(c) || (c->job->query.logprobs && to > from)) && send_piece(c, from, to))
 		return -1;
 	return last && !c->ended ? send_last(c) : 0;
 }

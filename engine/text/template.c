@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "engine/text/jinja/jinja.h"
+#include "engine/text/parts.h"
 
 /* In place of a file's template that cannot be read. */
 static const struct chat_template chatml = {
@@ -147,7 +148,7 @@ static const struct chat_template *keep(const struct chat_template *c)
 	if (!k && (k = calloc(1, sizeof *k))) {
 		*k = (struct kept){ { c->name, strdup(c->jinja),
 								c->default_system ? strdup(c->default_system) : NULL,
-								c->note ? strdup(c->note) : NULL },
+								c->note ? strdup(c->note) : NULL, c->thought, c->calls, c->tells },
 			all };
 		all = k;
 	}
@@ -184,6 +185,9 @@ const struct chat_template *template_of(const struct gguf *g, int *known)
 		c = going_on;
 	if (holds(own, "<|im_start|>"))
 		c.default_system = system = chatml_system(own);
+	c.tells = !strstr(c.jinja, "tools");
+	c.thought = parts_thought_of(c.jinja);
+	c.calls = parts_calls_of(c.jinja);
 	out = keep(&c);
 	*known = strcmp(out->name, plain.name) != 0;
 	free(jinja);

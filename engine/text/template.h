@@ -2,8 +2,8 @@
  *
  * The whole list is rendered for each prompt, as the template's maker meant it: what it does with
  * system texts, thoughts of earlier answers, or turns that do not alternate is its own affair.
- * Control tokens that the rendered text spells out become ids; what messages spell out stays text.
- * Thread: any; all data is constant. Not supported: tools. */
+ * Control tokens that the rendered text spells out become ids; what messages, tools and variables
+ * spell out stays text. Thread: any; all data is constant. */
 #ifndef CUTAWAY_ENGINE_TEMPLATE_H
 #define CUTAWAY_ENGINE_TEMPLATE_H
 
@@ -20,6 +20,9 @@ struct chat_template {
 	const char *jinja;          /* the Jinja text */
 	const char *default_system; /* the file's system text when none is given, or NULL */
 	const char *note;           /* why it is not the file's own, clean for a terminal; or NULL */
+	const struct parts_thought *thought; /* marks of thoughts; NULL: none that are known */
+	const struct parts_calls *calls;     /* how it has calls of tools; NULL: not known */
+	bool tells; /* it knows of no tools: a text of ours tells the model, in the form `calls` */
 };
 
 /* Never fails: without a template that can be rendered returns "chatml" if the file's is of that
@@ -34,6 +37,15 @@ struct chat_message {
 	const int32_t *ids; /* [n_ids], in place of text: an answer as it was drawn, without its end */
 	size_t n_ids;
 	bool after_text; /* ids: no control token stood before them, so that a first space is one */
+	/* Of an answer with calls, its tool_calls as JSON, with their arguments as objects and as
+	 * texts, since templates take the one or the other; of what a tool said, the call's id and the
+	 * tool's name; of an answer, its thought. NULL: none. */
+	const char *calls, *calls_text, *call_id, *name, *thought;
+};
+
+/* A variable of the template: JSON. */
+struct chat_variable {
+	const char *name, *value;
 };
 
 /* A conversation to be rendered. */
@@ -43,7 +55,9 @@ struct chat_input {
 	int64_t now; /* seconds since 1970, of strftime_now */
 	const struct chat_message *message;
 	size_t n;
-	bool open; /* add_generation_prompt: the answer is opened */
+	bool open;                            /* add_generation_prompt: the answer is opened */
+	const struct chat_variable *variable; /* [n_variables], `tools` among them */
+	size_t n_variables;
 };
 
 /* Appends its ids. kept [n_kept]: ids that were computed before (the last prompt and its answer,

@@ -14,6 +14,7 @@ import urllib.request
 from tap import PROGRAM, ROOT, check, finish, skip
 
 RENDER = os.path.join(ROOT, "build/tests/jinja_render")
+READ = os.path.join(ROOT, "build/tests/parts_read")
 PYTHON = os.path.join(ROOT, "build/jinja2/bin/python3")
 TEMPLATES = os.path.join(ROOT, "build/vendor/models/templates")
 NOW = 1767225600 + 43200  # noon of the first of January 2026, UTC
@@ -166,6 +167,25 @@ TALKS = {
 }
 
 
+def as_template_takes(template, messages, **given):
+    """What jinja2 renders: of an answer with calls in the first form that the template takes, arguments as objects or texts and
+    content null or empty; and `tools`, where there are none, none or undefined."""
+    got = {"error": "there are no forms"}
+    for undefined, empty, text in itertools.product((False, True), repeat=3):
+        more = {k: v for k, v in given.items() if v is not None or not undefined}
+        m = json.loads(json.dumps(messages))
+        for one in m:
+            for call in one.get("tool_calls", []):
+                if text:
+                    call["function"]["arguments"] = json.dumps(call["function"]["arguments"], ensure_ascii=False, separators=(",", ":"))
+            if one.get("tool_calls") and not one["content"]:
+                one["content"] = "" if empty else None
+        got = through([PYTHON, "-c", REFERENCE], [{"template": template, "now": NOW, "vars": {**more, "messages": m}}])[0]
+        if "text" in got:
+            break
+    return got
+
+
 def post(port, path, body):
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"})
     try:
@@ -176,7 +196,7 @@ def post(port, path, body):
 
 
 def served(path, talks):
-    """What a server makes of conversations by the template of that file: (status, text or error) of each, and what it says of it."""
+    """What a server makes of requests by the template of that file: (status, text or error) of each, and what it says of it."""
     with tempfile.TemporaryDirectory(prefix="cutaway-jinja-") as tmp:
         model = os.path.join(tmp, "m.gguf")
         subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), "--template", path, model], check=True)
@@ -185,8 +205,8 @@ def served(path, talks):
             line = server.stdout.readline()
             port = int(line.split(":")[2].split("/")[0])
             told = []
-            for messages in talks:
-                status, got = post(port, "/tokenize", {"messages": messages})
+            for talk in talks:
+                status, got = post(port, "/tokenize", talk)
                 if status == 200:
                     got = post(port, "/detokenize", {"tokens": got["tokens"]})[1]["prompt"]
                 told.append((status, got))
@@ -196,14 +216,21 @@ def served(path, talks):
 
 def through_serve():
     """Conversations that clients send: the prompt is the text that jinja2 renders of them; what the template refuses is refused."""
-    talks = [[dict(zip(("role", "content"), turn)) for turn in turns] for turns in TALKS.values()]
+    talks = {about: {"messages": [dict(zip(("role", "content"), turn)) for turn in turns]} for about, turns in TALKS.items()}
+    for k in (1, 2, 3, 5):
+        talks[f"tools, {k} messages"] = {"messages": TOOL_TURNS[:k], "tools": [TOOL]}
+    talks["not thinking"] = {"messages": [{"role": "user", "content": "Hi"}], "chat_template_kwargs": {"enable_thinking": False}}
     for path in sorted(glob.glob(TEMPLATES + "/*.jinja")):
         with open(path, encoding="utf-8", newline="") as f:
             text = f.read()
-        given = {"add_generation_prompt": True, "bos_token": "<|im_start|>", "eos_token": "<|im_end|>"}
-        theirs = through([PYTHON, "-c", REFERENCE], [{"template": text, "vars": {**given, "messages": m}, "now": NOW} for m in talks])
-        ours, log = served(path, talks)
-        wrong = [f"{about}: {t} {o}" for about, t, o in zip(TALKS, theirs, ours)
+        given = {"add_generation_prompt": True, "bos_token": "<|im_start|>", "eos_token": "<|im_end|>", "tools": None}
+        form = through([READ], [{"template": text, "raw": ""}])[0]
+        theirs = [as_template_takes((form["tells"] if "tool_calls" in t or "tools" in t else "") + text, t["messages"], **{
+            **given, "tools": t.get("tools"), **t.get("chat_template_kwargs", {})}) for t in talks.values()]
+        ours, log = served(path, talks.values())
+        if not form["format"]:  # tools are refused
+            theirs = [{"refused": ""} if "tools" in talk else t for talk, t in zip(talks.values(), theirs)]
+        wrong = [f"{about}: {t} {o}" for about, t, o in zip(talks, theirs, ours)
                  if (o != (200, t["text"]) if "text" in t else o[0] != 400)]
         if not any("text" in t for t in theirs):  # it wants what no conversation has: another is taken, and that is said
             wrong = [] if "not followed" in log else ["it does not say so"]

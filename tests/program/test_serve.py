@@ -265,13 +265,22 @@ def test_refusals(s):
     refused("n out of range", 400, "n:", "POST", CHAT, {"messages": HELLO, "n": 1000})
     refused("half a token", 400, "whole number", "POST", CHAT, {"messages": HELLO, "max_tokens": 1.5})
     refused("what is not served is refused, not ignored", 400, "tools", "POST", CHAT, {"messages": HELLO, "tools": [{"type": "function"}]})
-    why = "neither told to the model nor read out of its answers"
-    for field, value in (("tools", [{"type": "function", "function": {"name": "f"}}]), ("functions", [{"name": "f"}]),
-                         ("tool_choice", "required"), ("tool_choice", {"type": "function", "function": {"name": "f"}})):
-        refused(f"{field}, with the reason", 400, why, "POST", CHAT, {"messages": HELLO, field: value})
-    for later in ({"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function"}]},
-                  {"role": "tool", "tool_call_id": "1", "content": "x"}):
-        refused(f"a message of {later['role']} with a call", 400, why, "POST", CHAT, {"messages": HELLO + [later]})
+    refused("functions, by the name of today", 400, "their name is tools", "POST", CHAT, {"messages": HELLO, "functions": [{"name": "f"}]})
+    for choice in ("required", {"type": "function", "function": {"name": "f"}}):
+        refused(f"tool_choice {choice} without tools", 400, "there are no tools", "POST", CHAT, {"messages": HELLO, "tool_choice": choice})
+    for about, tool in (("another type", {"type": "web_search"}), ("no name", {"type": "function", "function": {}}),
+                        ("a name with a blank", {"type": "function", "function": {"name": "a b"}}),
+                        ("parameters that are no object", {"type": "function", "function": {"name": "f", "parameters": [1]}}),
+                        ("a schema that is not supported", {"type": "function", "function": {"name": "f", "parameters": {
+                            "type": "object", "properties": {"a": {"not": {"type": "string"}}}}}})):
+        refused(f"a tool with {about}", 400, "tools:", "POST", CHAT, {"messages": HELLO, "tools": [tool]})
+    f = [{"type": "function", "function": {"name": "f"}}]
+    refused("a tool that is not there", 400, "tool_choice:", "POST", CHAT, {"messages": HELLO, "tools": f, "tool_choice": {"type": "function", "function": {"name": "g"}}})
+    for about, call in (("without a function", {"id": "1"}), ("with arguments that are no JSON", {"function": {"name": "f", "arguments": "{"}})):
+        refused(f"a call {about}", 400, "messages: tool_calls", "POST", CHAT, {"messages": HELLO + [{"role": "assistant", "tool_calls": [call]}]})
+    refused("thoughts of a model that has none", 400, "no thoughts", "POST", CHAT, {"messages": HELLO, "enable_thinking": True})
+    refused("a budget of a model without thoughts", 400, "no thoughts", "POST", CHAT, {"messages": HELLO, "thinking_token_budget": 3})
+    refused("a variable that is the conversation's", 400, "is set otherwise", "POST", CHAT, {"messages": HELLO, "chat_template_kwargs": {"messages": []}})
     refused("ids beyond the vocabulary", 400, "token ids", "POST", TEXT, {"prompt": [1, 10**9]})
     refused("an empty prompt", 400, "empty", "POST", TEXT, {"prompt": []})
     refused("a prompt that does not fit", 400, "256", "POST", TEXT, {"prompt": [5] * 300})
@@ -527,15 +536,15 @@ def test_fields(s):
     for name, value in (("guided_json", {"not": {"type": "object"}}), ("guided_choice", [1]), ("guided_regex", "(?=a)b"), ("grammar", "root"),
                         ("json_schema", {"contains": {"type": "null"}}), ("structured_outputs", {"choice": []}), ("format", "xml"), ("min_tokens", 4),
                         ("response_format", {"type": "json_schema"}), ("guided_grammar", "root ::= root"), ("prompt_logprobs", 1), ("mirostat", 2), ("web_search_options", {"a": 1}),
-                        ("chat_template_kwargs", {"enable_thinking": False}), ("continue_final_message", True), ("add_generation_prompt", False),
-                        ("enable_thinking", False), ("skip_special_tokens", False), ("typical_p", 0.5), ("top_logprobs", 2)):
+                        ("chat_template_kwargs", 3), ("continue_final_message", True), ("add_generation_prompt", False), ("skip_special_tokens", False), ("typical_p", 0.5), ("top_logprobs", 2)):
         got = told(CHAT, {"messages": HELLO, name: value})
         check(f"{name} is refused by name", got[0] == 400 and name in got[1] and got[2] == name, got)
     for name, near in (("temprature", "temperature"), ("top_pp", "top_p"), ("max_token", "max_tokens")):
         got = told(CHAT, {"messages": HELLO, name: 1})
         check(f"{name} is no field", got[0] == 400 and f"did you mean {near}?" in got[1] and got[2] == name, got)
     nothing = {"user": "a", "metadata": {"a": "b"}, "store": True, "service_tier": "auto", "stream_options": {"include_usage": True},
-               "parallel_tool_calls": True, "tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "none",
+               "parallel_tool_calls": True, "tools": [], "tool_choice": "none", "chat_template_kwargs": {"enable_thinking": False},
+               "enable_thinking": False, "reasoning_effort": "none", "thinking": {"type": "disabled"}, "include_reasoning": True,
                "modalities": ["text"], "mirostat": 0, "typical_p": 1.0, "guided_json": None, "skip_special_tokens": True,
                "response_format": {"type": "text"}, "model": "any", "cache_prompt": True, "continue_final_message": False}
     check("what asks for nothing is accepted", told(CHAT, {"messages": HELLO, **nothing})[0] == 200, told(CHAT, {"messages": HELLO, **nothing}))

@@ -1,0 +1,181 @@
+/* Whether and how long a model thinks before it answers, in the words of those who defined a field
+ * for it, and the variables of its template. See serve_impl.h. */
+#include "serve/serve_impl.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const cJSON *member(const cJSON *o, const char *name)
+{
+	return cJSON_GetObjectItemCaseSensitive(o, name);
+}
+
+int query_variable(struct query *a, const char *name, const cJSON *value, struct err *e)
+{
+	struct chat_variable v = { NULL, NULL };
+
+	if (a->n_variables == QUERY_VARIABLES)
+		return err_set(
+			e, ERR_USAGE, "chat_template_kwargs: at most %d can be set", QUERY_VARIABLES);
+	v.name = strdup(name);
+	v.value = cJSON_PrintUnformatted(value);
+	a->variable[a->n_variables++] = v;
+	return v.name && v.value ? 0 : err_set(e, ERR_MEMORY, "no memory for the template");
+}
+
+/* What the conversation, the tokenizer and other fields say. */
+static bool is_own(const char *name)
+{
+	static const char *const own[] = { "messages", "tools", "add_generation_prompt", "bos_token",
+		"eos_token" };
+
+	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+		if (!strcmp(name, own[i]))
+			return true;
+	return false;
+}
+
+static int read_variables(struct query *a, const cJSON *o, struct err *e)
+{
+	const cJSON *of = member(o, "chat_template_kwargs"), *v;
+
+	if (of && !cJSON_IsNull(of) && !cJSON_IsObject(of))
+		return err_set(e, ERR_USAGE, "chat_template_kwargs: an object is needed");
+	cJSON_ArrayForEach(v, of)
+	{
+		if (is_own(v->string))
+			return err_set(e, ERR_USAGE, "chat_template_kwargs: %s is set otherwise", v->string);
+		if (query_variable(a, v->string, v, e))
+			return -1;
+	}
+	return 0;
+}
+
+/* ---- thinking ---- */
+
+/* What fields say: -1 nothing, 0 no, 1 yes; effort: a word, or NULL. */
+struct wish {
+	const char *field;
+	int think;
+	const char *effort;
+	double budget; /* -1: none */
+};
+
+/* A word of effort; "none" asks for no thought. */
+static void wish_effort(struct wish *w, const cJSON *v)
+{
+	const char *word = cJSON_GetStringValue(v);
+
+	if (!word)
+		return;
+	w->think = strcmp(word, "none") != 0;
+	w->effort = w->think ? word : NULL;
+}
+
+static void wish_budget(struct wish *w, const cJSON *v)
+{
+	if (cJSON_IsNumber(v))
+		w->budget = v->valuedouble;
+}
+
+/* {"type": "enabled", "budget_tokens": 1024} */
+static void wish_thinking(struct wish *w, const cJSON *v)
+{
+	const char *type = cJSON_GetStringValue(member(v, "type"));
+
+	if (type)
+		w->think = strcmp(type, "disabled") != 0;
+	wish_budget(w, member(v, "budget_tokens"));
+}
+
+/* {"effort": "low", "max_tokens": 1024, "enabled": true} */
+static void wish_reasoning(struct wish *w, const cJSON *v)
+{
+	if (cJSON_IsBool(member(v, "enabled")))
+		w->think = cJSON_IsTrue(member(v, "enabled"));
+	wish_effort(w, member(v, "effort"));
+	wish_budget(w, member(v, "max_tokens"));
+}
+
+static void wish_bool(struct wish *w, const cJSON *v)
+{
+	if (cJSON_IsBool(v))
+		w->think = cJSON_IsTrue(v);
+	else
+		wish_effort(w, v);
+}
+
+static const struct {
+	const char *name;
+	void (*read)(struct wish *w, const cJSON *v);
+} wishes[] = {
+	{ "enable_thinking", wish_bool },
+	{ "think", wish_bool },
+	{ "reasoning_effort", wish_effort },
+	{ "thinking", wish_thinking },
+	{ "reasoning", wish_reasoning },
+	{ "thinking_token_budget", wish_budget },
+	{ "thinking_budget", wish_budget },
+};
+
+/* What the template cannot be told is refused. */
+static int tell_template(
+	struct query *a, const struct wish *w, const struct chat_template *c, struct err *e)
+{
+	const bool knows = strstr(c->jinja, "enable_thinking");
+	cJSON *v;
+	int rc = 0;
+
+	if (w->think > 0 && !c->thought && !(w->effort && strstr(c->jinja, "reasoning_effort")))
+		return err_set(e, ERR_USAGE, "%s: this model's template has no thoughts", w->field);
+	if (w->think == 0 && c->thought && !knows)
+		return err_set(
+			e, ERR_USAGE, "%s: this model's template has no way to leave thoughts out", w->field);
+	if (w->effort && strstr(c->jinja, "reasoning_effort")) {
+		v = cJSON_CreateString(w->effort);
+		rc = query_variable(a, "reasoning_effort", v, e);
+		cJSON_Delete(v);
+	}
+	if (!rc && w->think >= 0 && knows) {
+		v = cJSON_CreateBool(w->think);
+		rc = query_variable(a, "enable_thinking", v, e);
+		cJSON_Delete(v);
+	}
+	return rc;
+}
+
+static int read_budget(
+	struct query *a, const struct wish *w, const struct chat_template *c, struct err *e)
+{
+	if (w->budget == -1)
+		return 0;
+	if (!c->thought)
+		return err_set(e, ERR_USAGE, "%s: this model's template has no thoughts", w->field);
+	if (!(w->budget >= 1 && w->budget <= 1000000) || w->budget != floor(w->budget))
+		return err_set(e, ERR_USAGE, "%s: tokens from 1 to 1000000 are needed", w->field);
+	a->budget = (int32_t)w->budget;
+	return 0;
+}
+
+int query_thought(struct query *a, const cJSON *o, const struct serve *s, struct err *e)
+{
+	const cJSON *format = member(o, "reasoning_format");
+	struct wish w = { .think = -1, .budget = -1 };
+
+	a->apart = !cJSON_IsFalse(member(o, "include_reasoning")) &&
+			   !cJSON_IsFalse(member(o, "separate_reasoning")) &&
+			   !(cJSON_IsString(format) && !strcmp(format->valuestring, "none"));
+	for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++) {
+		const cJSON *v = member(o, wishes[i].name);
+
+		if (v && !cJSON_IsNull(v)) {
+			w.field = wishes[i].name;
+			wishes[i].read(&w, v);
+		}
+	}
+	return read_variables(a, o, e) || tell_template(a, &w, s->info->chat, e) ||
+				   read_budget(a, &w, s->info->chat, e)
+			   ? -1
+			   : 0;
+}
