@@ -137,6 +137,7 @@ struct choice {
 	enum ev_code_finish reason;
 	char why[480];
 	int64_t generated, hit, pinned;
+	bool looked_up;        /* its prompt, in the prefix cache */
 	struct served_pin pin; /* that it asked for */
 	char refused[160];     /* why it has none */
 	/* the HTTP thread's; while its connection is suspended, the engine's thread's: */

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""`cutaway serve` for those who operate it: what /metrics counts, and the dashboard. TAP; standard library alone."""
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+
+from tap import PROGRAM, ROOT, check, finish
+from test_serve import CHAT, ENV, HELLO, TEXT, TINY, TMP, Server, until
+
+
+def row(path, sql):
+    db = sqlite3.connect(path)
+    found = db.execute(sql).fetchall()
+    db.close()
+    return found
+
+
+def samples(text):
+    """Of each quantity, by its labels but the model's name."""
+    return {(m[1], re.sub(r'model_name="[^"]*",?', "", m[2]).strip(",")): float(m[3])
+            for m in re.finditer(r"^cutaway:(\w+)\{(.*)\} (\S+)$", text, re.M)}
+
+
+def test_metrics():
+    """What is counted is what the recording has."""
+    path = os.path.join(TMP.name, "metrics.db")
+    s = Server("--spec", "ngram:4", "--record", path)
+    s.post(TEXT, prompt="a b a b a b a b", max_tokens=40, temperature=0)
+    s.post(TEXT, prompt="a b a b a b a b", max_tokens=1)
+    s.post(TEXT, prompt="Once", max_tokens=200, temperature=0, stop="\n")
+    refused = s.ask("POST", TEXT, {"prompt": [5] * 300})[0]
+    text = s.ask("GET", "/metrics", raw=True)[1]
+    s.end()
+    told = samples(text)
+    one = {name: n for (name, of), n in told.items() if not of}
+    counted = dict(zip(("generation_tokens_total", "spec_decode_num_drafts_total", "spec_decode_num_draft_tokens_total",
+                        "spec_decode_num_accepted_tokens_total", "iteration_tokens_total_sum", "iteration_tokens_total_count",
+                        "prompt_tokens_total", "prefix_cache_hits_total", "prefix_cache_queries_total"), row(path, """
+        SELECT (SELECT count(*) FROM token), (SELECT count(*) FROM draft WHERE nth = 1), (SELECT count(*) FROM draft),
+               (SELECT count(*) FROM draft WHERE verdict = 0), (SELECT sum(prefill_rows + tokens) FROM step), (SELECT count(*) FROM step),
+               (SELECT sum(n_prompt) FROM request JOIN lookup USING (request)), sum(hit), sum(asked) FROM lookup""")[0]))
+    check("tokens, steps and drafts are those of the recording", refused == 400 and {n: one[n] for n in counted} == counted and
+          counted["spec_decode_num_draft_tokens_total"] > counted["spec_decode_num_drafts_total"] > 0, (counted, one))
+    depths = {("spec_decode_num_accepted_tokens_per_pos_total", f'position="{d - 1}"'): n
+              for d, n in row(path, "SELECT depth, count(*) FROM draft WHERE verdict = 0 GROUP BY 1")}
+    check("and what was accepted at each position", depths and {k: told.get(k) for k in depths} == depths, (depths, told))
+    ends = {of: n for (name, of), n in told.items() if name == "request_success_total"}
+    check("ends by vLLM's names, without those refused", set(ends) == {f'finished_reason="{w}"' for w in ("stop", "length", "abort", "error")} and
+          sum(ends.values()) == 3, ends)
+    counts = {name: n for name, n in one.items() if name.endswith("_count")}
+    check("of three requests each time is known", all(counts[f"{n}_count"] == 3 for n in (
+        "time_to_first_token_seconds", "e2e_request_latency_seconds", "request_queue_time_seconds", "request_inference_time_seconds",
+        "request_prefill_time_seconds", "request_decode_time_seconds", "request_prompt_tokens", "request_generation_tokens")) and
+        counts["request_time_per_output_token_seconds_count"] == 2, counts)
+    parts = [one[f"{n}_seconds_sum"] for n in ("e2e_request_latency", "request_queue_time", "request_prefill_time", "request_decode_time")]
+    check("and they add up", abs(parts[0] - sum(parts[1:])) < 1e-6, parts)
+    return {name for name, _ in told}
+
+
+def test_dashboard(names):
+    with open(os.path.join(ROOT, "docs/grafana.json"), encoding="utf-8") as f:
+        panels = json.load(f)["panels"]
+    used = {name for p in panels for t in p["targets"] for name in re.findall(r"\bcutaway:(\w+)", t["expr"])}
+    check("the dashboard asks for quantities that there are", len(used) > 12 and used <= names, used - names)
+    check("each panel for some", all(re.search("cutaway:", t["expr"]) for p in panels for t in p["targets"]) and
+          len({(p["gridPos"]["x"], p["gridPos"]["y"]) for p in panels}) == len(panels), panels)
+
+
+def main():
+    subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), TINY], check=True)
+    test_dashboard(test_metrics())
+    return finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
