@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/router.h"
+#include "base/systemd.h"
 #include "cli/chat_open.h"
 #include "cli/cli.h"
 #include "cli/model.h"
@@ -161,7 +162,9 @@ static int run(const struct cli *c, struct served *d, struct stopping *stopping,
 		fprintf(stderr, "cutaway: warning: %s\n", open_words);
 	if (out_flush(e))
 		return -1;
+	systemd_notify("READY=1");
 	wait_for_end();
+	systemd_notify("STOPPING=1");
 	serve_drain(d->s, opts.drain);
 	return atomic_load(&stopped) ? err_set(e, d->why.code, "%s", d->why.text) : 0;
 }
@@ -280,7 +283,7 @@ static int serve_verb(const struct cli *c, struct err *e)
 	int rc;
 
 	o.note = lines ? note : NULL;
-	if (serve_open(&s, &o, e))
+	if (systemd_socket(&o.socket, e) || serve_open(&s, &o, e))
 		return -1;
 	rc = lines ? serve_lines(c, s, e) : serve_screens(c, s, e);
 	serve_close(s);

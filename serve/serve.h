@@ -19,10 +19,11 @@
 enum { SERVE_REPLICAS = 64 };
 
 struct serve_options {
-	int32_t replicas;                 /* 1 … SERVE_REPLICAS */
-	const char *router;               /* of several */
-	const char *host;                 /* address to listen at */
-	int32_t port;                     /* 0: a free one */
+	int32_t replicas;   /* 1 … SERVE_REPLICAS */
+	const char *router; /* of several */
+	const char *host;   /* address to listen at */
+	int32_t port;       /* 0: a free one */
+	int socket; /* in place of these, one that listens; the server's from serve_start(). -1: none */
 	const char *api_key;              /* NULL: none is asked for */
 	const struct setting_stops *cors; /* origins of pages that may read replies; "*": any */
 	const char *name;                 /* of the model, as clients are told; NULL: its own */

@@ -235,9 +235,10 @@ struct serve {
 	const struct tokenizer *tokenizer;
 	struct MHD_Daemon *daemon;
 	struct sockaddr_storage at;
-	char fingerprint[48]; /* arithmetic and model */
-	char session_id[12];  /* part of each answer's id */
-	int64_t started;      /* seconds since 1970 */
+	char host[INET6_ADDRSTRLEN]; /* of o.socket */
+	char fingerprint[48];        /* arithmetic and model */
+	char session_id[12];         /* part of each answer's id */
+	int64_t started;             /* seconds since 1970 */
 	pthread_mutex_t lock;
 	pthread_t thread;
 	bool running;

@@ -1,14 +1,21 @@
 #!/usr/bin/env python3
-"""`cutaway serve` for those who operate it: what /metrics counts, and the dashboard. TAP; standard library alone."""
+"""`cutaway serve` for those who operate it: what /metrics counts, the dashboard, and systemd. TAP; standard library alone."""
 import json
 import os
 import re
+import signal
+import socket
 import sqlite3
 import subprocess
 import sys
 
 from tap import PROGRAM, ROOT, check, finish
 from test_serve import CHAT, ENV, HELLO, TEXT, TINY, TMP, Server, until
+
+
+# As systemd does: the socket is descriptor 3, and the process knows that it is meant.
+PASS = ("import os, sys; os.dup2(int(sys.argv[1]), 3); os.environ.update(LISTEN_FDS=sys.argv[2], LISTEN_PID=sys.argv[3] or str(os.getpid()));"
+        "os.execv(sys.argv[4], sys.argv[4:])")
 
 
 def row(path, sql):
@@ -69,9 +76,48 @@ def test_dashboard(names):
           len({(p["gridPos"]["x"], p["gridPos"]["y"]) for p in panels}) == len(panels), panels)
 
 
+def passing(sock, n="1", pid=""):
+    return {"before": [sys.executable, "-c", PASS, str(sock.fileno()), n, pid], "fds": (sock.fileno(),)}
+
+
+def listener(name):
+    """Where a server tells its state."""
+    told = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    told.settimeout(60)
+    told.bind(name)
+    return told
+
+
+def test_systemd():
+    port = socket.create_server(("127.0.0.1", 0))
+    other = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    path = os.path.join(TMP.name, "notify")
+    told = listener(path)
+    s = Server(env={"NOTIFY_SOCKET": path}, **passing(port))
+    check("the socket that was passed is served", s.port == port.getsockname()[1] and s.ask("GET", "/health")[0] == 200, s.told())
+    check("READY=1", told.recv(100) == b"READY=1")
+    check("SIGTERM ends it", s.end() == 0, s.told())
+    check("STOPPING=1", told.recv(100) == b"STOPPING=1")
+    early = socket.create_connection(port.getsockname())
+    early.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    told = listener("\0cutaway-" + os.path.basename(TMP.name))
+    s = Server(env={"NOTIFY_SOCKET": "@cutaway-" + os.path.basename(TMP.name)}, **passing(port))
+    check("who came while no server ran is answered", early.recv(100).startswith(b"HTTP/1.1 200"))
+    check("READY=1 at a name of no file", told.recv(100) == b"READY=1")
+    s.end()
+    s = Server(**passing(port, pid="1"))
+    check("a socket for another process is none", s.port != port.getsockname()[1])
+    s.end()
+    for sock, n in ((other, "1"), (port, "2")):
+        done = subprocess.run([*passing(sock, n)["before"], PROGRAM, "serve", "--model", TINY], pass_fds=(sock.fileno(),), env=ENV,
+                              capture_output=True, text=True, check=False)
+        check("any other is refused", done.returncode == 2 and "one listening TCP socket" in done.stderr, done.stderr)
+
+
 def main():
     subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), TINY], check=True)
     test_dashboard(test_metrics())
+    test_systemd()
     return finish()
 
 

@@ -28,11 +28,11 @@ HELLO = [{"role": "user", "content": "Hello there"}]
 
 
 class Server:
-    def __init__(self, *args, env=None, limits=None):
+    def __init__(self, *args, env=None, limits=None, before=(), fds=()):
         self.log = tempfile.TemporaryFile(dir=TMP.name)
-        self.process = subprocess.Popen([PROGRAM, "serve", "--port", "0", "--model", TINY, "--ctx", "256", "--threads", "1", *args],
+        self.process = subprocess.Popen([*before, PROGRAM, "serve", "--port", "0", "--model", TINY, "--ctx", "256", "--threads", "1", *args],
                                         stdout=subprocess.PIPE, stderr=self.log, env={**ENV, **(env or {})}, cwd=TMP.name,
-                                        preexec_fn=limits and (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limits)))
+                                        pass_fds=fds, preexec_fn=limits and (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limits)))
         line = self.process.stdout.readline().decode()
         assert line.startswith("serving http://127.0.0.1:"), line + self.told()
         self.port = int(line.split(":")[2].split("/")[0])
