@@ -259,7 +259,7 @@ bool jobs_room(struct serve *s, int32_t n, int32_t before)
 
 	pthread_mutex_lock(&s->lock);
 	room = s->n_open + before + n <= s->info->slots * replicas_live(s) + s->o.queue ||
-		   (!s->n_open && n <= 2 * QUERY_CHOICES);
+		   (!s->n_open && !before && n <= 2 * QUERY_CHOICES);
 	s->http.refused += !room;
 	pthread_mutex_unlock(&s->lock);
 	return room;

@@ -120,6 +120,7 @@ void http_turn(struct serve *s, int most_ms)
 	const bool due = now_ns() - s->looked_ns > LOOK_MS * SECOND / 1000;
 
 	wait_for_work(s, s->hurry ? 0 : most_ms);
+	pthread_mutex_lock(&s->turn);
 	s->hurry -= s->hurry > 0;
 	MHD_run(s->daemon);
 	if (due || s->n_clients > s->o.connections)
@@ -129,6 +130,7 @@ void http_turn(struct serve *s, int most_ms)
 		s->looked_ns = now_ns();
 	}
 	jobs_turn(s, client_left);
+	pthread_mutex_unlock(&s->turn);
 }
 
 static void *run(void *arg)

@@ -92,6 +92,15 @@ void metrics_add_prompt(struct metrics *m, const struct ev_lookup *l, int64_t n)
 	add(&m->prompt, tokens, (double)n);
 }
 
+/* Groups are told from 0 on. */
+static void add_memory(struct metrics *m, const struct ev_memory *memory)
+{
+	if (!memory->memory)
+		memset(m->pages, 0, sizeof m->pages);
+	if (memory->memory >= 0 && memory->memory < METRICS_GROUPS)
+		m->pages[memory->memory] = memory->pages;
+}
+
 void metrics_add(struct metrics *m, const struct event *ev)
 {
 	switch (ev->kind) {
@@ -103,13 +112,15 @@ void metrics_add(struct metrics *m, const struct event *ev)
 			(ev->u.page.action == EV_PAGE_pin) - (ev->u.page.action == EV_PAGE_unpin);
 		break;
 	case EV_preempt: m->preemptions++; break;
-	case EV_memory:
-		if (ev->u.memory.memory >= 0 && ev->u.memory.memory < METRICS_GROUPS)
-			m->pages[ev->u.memory.memory] = ev->u.memory.pages;
-		break;
+	case EV_memory: add_memory(m, &ev->u.memory); break;
 	case EV_finish: add_finish(m, &ev->u.finish); break;
 	default: break;
 	}
+}
+
+void metrics_renew(struct metrics *m)
+{
+	m->open = m->running = m->waiting = m->pages_used = m->pins = m->pages_pinned = 0;
 }
 
 void metrics_count(struct metrics *m, const struct event *ev)
@@ -253,6 +264,9 @@ static void put_own(struct out *o, const struct metrics_http *h)
 	put_head(
 		o, "counter", "requests_refused_total", "Requests refused because the queue was full.");
 	put_number(o, "requests_refused_total", o->model, h->refused);
+	put_head(o, "gauge", "requests_held",
+		"Requests that wait for the model to be opened, or for others' bodies to be read.");
+	put_number(o, "requests_held", o->model, h->held);
 	put_head(o, "counter", "http_errors_total", "Replies with a status of 400 or more.");
 	put_number(o, "http_errors_total", o->model, h->errors);
 	put_head(o, "counter", "connections_closed_total",

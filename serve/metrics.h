@@ -32,11 +32,14 @@ struct metrics {  /* of an engine */
 
 struct metrics_http {       /* of all engines together */
 	int64_t refused;        /* with 429: the queue was full */
+	int64_t held;           /* before the engines */
 	int64_t errors, closed; /* the HTTP thread's: replies of 400 or more, connections */
 };
 
 /* Of clients' requests, and of steps. */
 void metrics_add(struct metrics *m, const struct event *ev);
+/* Another engine goes on in place of one that is idle. */
+void metrics_renew(struct metrics *m);
 /* A client's request of so many tokens leaves the queue for the first time. */
 void metrics_add_prompt(struct metrics *m, const struct ev_lookup *l, int64_t tokens);
 /* Of any request: that it came or ended. Steps say how many run, but none follows the end of the

@@ -54,6 +54,17 @@ int32_t serve_port(const struct serve *s);
 void serve_url(const struct serve *s, char *out, size_t cap);
 /* Other machines can reach it, and it asks for no key. */
 bool serve_is_open(const struct serve *s);
+/* From here to serve_drain(): main's thread. No request is open at this moment. */
+bool serve_idle(struct serve *s);
+/* From now on what comes waits, within --queue, until serve_release(). True: all others have ended,
+ * after so many milliseconds at most. */
+bool serve_hold(struct serve *s, int32_t ms);
+void serve_release(struct serve *s);
+/* The requests that run; and closes the connections that have not taken their answers. */
+void serve_cancel(struct serve *s);
+/* After serve_hold() was true: other sessions take what comes, as in serve_start(). The actors of
+ * those before have stopped then, and they are to be closed. -1: nothing has changed. */
+int serve_renew(struct serve *s, struct session *session, struct err *e);
 /* Takes no more requests, and waits for those that run; after so many seconds they are cancelled.
  * The sessions must still be open. */
 void serve_drain(struct serve *s, int32_t seconds);

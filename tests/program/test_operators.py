@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
-"""`cutaway serve` for those who operate it: what /metrics counts, the dashboard, and systemd. TAP; standard library alone."""
+"""`cutaway serve` for those who operate it: what /metrics counts, the dashboard, systemd, and other models by SIGHUP. TAP; standard library alone."""
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import sqlite3
 import subprocess
 import sys
+import threading
+import time
 
 from tap import PROGRAM, ROOT, check, finish
-from test_serve import CHAT, ENV, HELLO, TEXT, TINY, TMP, Server, until
+from test_serve import CHAT, ENV, HELLO, TEXT, TINY, TMP, Server, pieces, read_all, request, unchunked, until
+
+MODEL, OTHER = os.path.join(TMP.name, "served.gguf"), os.path.join(TMP.name, "other.gguf")
 
 
 # As systemd does: the socket is descriptor 3, and the process knows that it is meant.
@@ -114,10 +119,125 @@ def test_systemd():
         check("any other is refused", done.returncode == 2 and "one listening TCP socket" in done.stderr, done.stderr)
 
 
+def total(s, name):
+    return sum(n for (of, _), n in samples(s.ask("GET", "/metrics", raw=True)[1]).items() if of == name)
+
+
+def late(s, **fields):
+    """Asks for a long stream, and reads nothing of it: until it does, the request is not at its end."""
+    c = socket.socket()
+    c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    c.settimeout(60)
+    c.connect(("127.0.0.1", s.port))
+    before = total(s, "generation_tokens_total")
+    c.sendall(request(json.dumps({**fields, "stream": True})).replace(b"Host: x", b"Host: x\r\nConnection: close"))
+    assert until(lambda: total(s, "generation_tokens_total") > before and total(s, "num_requests_running") == 0)
+    return c
+
+
+LONG = {"messages": HELLO, "seed": 3, "n": 16, "max_tokens": 200, "logprobs": True, "top_logprobs": 20}
+
+
+def answers(s, fingerprints):
+    fingerprints.append(s.post(TEXT, prompt="Once", max_tokens=2)["system_fingerprint"])
+
+
+def hold(s, n, fingerprints):
+    """Asks until n requests wait for the model."""
+    asked = []
+
+    def more():
+        if sum(t.is_alive() for t in asked) < n:
+            asked.append(threading.Thread(target=answers, args=(s, fingerprints)))
+            asked[-1].start()
+        return s.metric("requests_held") == n
+    check(f"{n} requests wait", until(more))
+    return asked
+
+
+def reload(s, told, model):
+    """Another file takes the model's place, and the server is told."""
+    shutil.copy(model, MODEL + ".new")
+    os.replace(MODEL + ".new", MODEL)
+    s.process.send_signal(signal.SIGHUP)
+    said = told.recv(100).decode()
+    check("RELOADING=1, and since when", re.fullmatch(r"RELOADING=1\nMONOTONIC_USEC=\d+", said) and
+          int(said.split("=")[-1]) <= time.monotonic_ns() // 1000, said)
+
+
+def verified(path, model):
+    done = subprocess.run([PROGRAM, "verify", path, "--model", model], env=ENV, capture_output=True, text=True, check=False)
+    check(f"{os.path.basename(path)} is a whole recording", done.returncode == 0 and row(path, "SELECT count(*), min(seq) FROM session") == [(1, 1)] and
+          row(path, "SELECT count(*) FROM closed") == [(1,)] and not os.path.exists(path + "-wal"), done.stdout + done.stderr)
+
+
+def test_reload():
+    folder = os.path.join(TMP.name, "reload")
+    os.mkdir(folder)
+    shutil.copy(TINY, MODEL)
+    path = os.path.join(TMP.name, "notify2")
+    told = listener(path)
+    s = Server("--model", MODEL, "--record", folder, "--slots", "2", "--queue", "1", env={"NOTIFY_SOCKET": path})
+    told.recv(100)
+    whole, first, then = s.post(CHAT, **LONG), [], []
+    answers(s, first)
+    c = late(s, **LONG)
+    reload(s, told, OTHER)
+    waiting = hold(s, 3, then)
+    check("while requests wait for one that runs, the port is open", s.ask("GET", "/health")[0] == 200)
+    status, _, r = s.ask("POST", TEXT, {"prompt": "Once"})
+    check("beyond --queue they are refused", status == 429 and r.getheader("Retry-After"), status)
+    text = pieces(unchunked(read_all(c).split(b"\r\n\r\n", 1)[1]))
+    check("the one that ran ends with its model", text == {i["index"]: i["message"]["content"] for i in whole["choices"]}, text)
+    for t in waiting:
+        t.join()
+    check("READY=1", told.recv(100) == b"READY=1")
+    answers(s, then)
+    check("those that waited are answered by the other", set(first) == {whole["system_fingerprint"]} and len(set(then[-4:])) == 1 and
+          then[-1] != first[0], (first, then))
+    before = s.metric("kv_cache_usage_perc"), s.metric("num_requests_running"), s.metric("requests_held")
+    check("nothing is left of the former", before == (0, 0, 0) and s.metric("generation_tokens_total") > 3200, before)
+    with open(MODEL + ".bad", "wb") as f:
+        f.write(b"GGUF, but for the rest")
+    reload(s, told, MODEL + ".bad")
+    check("READY=1, though it failed", told.recv(100) == b"READY=1" and "the model that was open goes on: " in s.told(), s.told())
+    answers(s, then)
+    check("and the model that was open goes on", then[-1] == then[-2], then)
+    check("SIGTERM ends it", s.end() == 0, s.told())
+    files = sorted(os.listdir(folder), key=lambda name: os.stat(os.path.join(folder, name)).st_mtime_ns)
+    check("a recording each", len(files) == 2, files)
+    for name, model in zip(files, (TINY, OTHER)):
+        verified(os.path.join(folder, name), model)
+
+
+def test_reload_limits():
+    """Who does not take its answer is cut off after --drain; replicas are all opened anew."""
+    shutil.copy(TINY, MODEL)
+    path, files = os.path.join(TMP.name, "notify3"), [os.path.join(TMP.name, f"many{i}.db") for i in ("", ".1", "-2", "-2.1")]
+    told = listener(path)
+    s = Server("--model", MODEL, "--record", files[0], "--replicas", "2", "--router", "round-robin", "--drain", "0", env={"NOTIFY_SOCKET": path})
+    told.recv(100)
+    then = []
+    answers(s, then)
+    c = late(s, **LONG)
+    reload(s, told, OTHER)
+    check("nobody waits for it", told.recv(100) == b"READY=1")
+    for _ in range(3):
+        answers(s, then)
+    check("both replicas have the other model", len(set(then)) == 2 and len(set(then[1:])) == 1, then)
+    c.close()
+    s.end()
+    for name, model in zip(files, (TINY, TINY, OTHER, OTHER)):
+        verified(name, model)
+
+
 def main():
     subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), TINY], check=True)
+    subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), "--seed", "7", "--vocab", "700", OTHER], check=True)
     test_dashboard(test_metrics())
     test_systemd()
+    test_reload()
+    test_reload_limits()
     return finish()
 
 
