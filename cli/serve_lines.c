@@ -46,6 +46,10 @@ struct lines {
 		int32_t number;
 	} replica[SERVE_REPLICAS];
 	int64_t n_opened;
+	int64_t begun_ns;
+	int64_t tries; /* to begin another recording, from 1 */
+	char **kept;   /* [n_kept] with --record-keep: recordings of replica 0, the oldest first */
+	int32_t n_kept;
 	struct err why; /* the last engine cannot go on */
 };
 
@@ -137,6 +141,45 @@ static int name_records(const struct lines *l, char *record[SERVE_REPLICAS], str
 	return 0;
 }
 
+/* The newest set is kept in mind, and the oldest removed if there is one too many. A file that
+ * somebody else has removed is no reason to complain. */
+static void keep_records(struct lines *l, const char *newest)
+{
+	char *oldest, *of;
+
+	if (!l->o->record_keep)
+		return;
+	l->kept[l->n_kept++] = strdup(newest);
+	if (l->n_kept <= l->o->record_keep)
+		return;
+	oldest = l->kept[0];
+	memmove(l->kept, l->kept + 1, (size_t)--l->n_kept * sizeof *l->kept);
+	for (int32_t i = 0; oldest && i < l->o->replicas; i++) {
+		of = i ? record_of(oldest, '.', i, &(struct err){ 0 }) : strdup(oldest);
+		if (of)
+			recording_delete(of);
+		free(of);
+	}
+	free(oldest);
+}
+
+/* Whether one has so many times the size or the age from which another begins. */
+static bool is_due(const struct lines *l, int64_t times)
+{
+	const struct serve_lines *o = l->o;
+	struct writer_status status;
+	int64_t bytes = 0;
+
+	if (!serve_used(l->s))
+		return false;
+	for (int32_t i = 0; o->record_bytes && i < o->replicas; i++) {
+		writer_status(l->session[l->at][i].writer, &status);
+		bytes = status.bytes > bytes ? status.bytes : bytes;
+	}
+	return (o->record_bytes && bytes >= times * o->record_bytes) ||
+		   (o->record_ns && now_ns() - l->begun_ns >= times * o->record_ns);
+}
+
 /* ---- sessions ---- */
 
 /* Its hash is asked for here, since it takes seconds the first time. */
@@ -182,6 +225,8 @@ static int open_sessions(struct lines *l, struct session *session, struct err *e
 
 static int begin_sessions(struct lines *l, struct session *session, struct err *e)
 {
+	l->begun_ns = now_ns();
+	l->tries = 1;
 	for (int32_t i = 0; i < l->o->replicas; i++)
 		if (session_begin(&session[i], on_stop, &l->replica[i], e))
 			return -1;
@@ -204,14 +249,16 @@ static void drop_sessions(struct lines *l, struct session *session)
 
 /* ---- one after the other ---- */
 
-/* False: the server is to end. Who still runs after --drain is cancelled, and has a second to take
- * what it has. */
-static bool hold(const struct lines *l)
+/* False: the server is to end, or requests run after --drain. cancel: they do not, and have a
+ * second to take what they have. */
+static bool hold(const struct lines *l, bool cancel)
 {
 	int64_t until = now_ns() + l->o->drain * SECOND;
 
 	while (goes_on() && !serve_hold(l->s, TICK_MS))
 		if (now_ns() >= until) {
+			if (!cancel)
+				return false;
 			serve_cancel(l->s);
 			until = now_ns() + SECOND;
 		}
@@ -222,7 +269,7 @@ static int follow(struct lines *l, struct session *next, struct err *e)
 {
 	if (open_sessions(l, next, e))
 		return -1;
-	if (!hold(l))
+	if (!hold(l, true))
 		return err_set(e, ERR_INTERRUPTED, "the server ends");
 	return begin_sessions(l, next, e) || serve_renew(l->s, next, e) ? -1 : 0;
 }
@@ -244,23 +291,46 @@ static void renew(struct lines *l)
 	struct session *next = l->session[!l->at];
 	struct err e = { 0 };
 	char line[640];
-	int rc;
+	int rc = follow(l, next, &e);
 
-	systemd_notify_reload();
-	serve_note(NULL, "the model is opened anew");
-	rc = follow(l, next, &e);
 	serve_release(l->s);
 	if (rc) {
 		drop_sessions(l, next);
+		l->tries++;
 		snprintf(line, sizeof line, "the model that was open goes on: %s", e.text);
 	} else {
 		l->at = !l->at;
 		close_sessions(l, l->session[!l->at]);
-		snprintf(
-			line, sizeof line, "%.200s, just opened, answers", engine_info(next->engine)->name);
+		snprintf(line, sizeof line, "%.200s was opened anew%s%.300s",
+			engine_info(next->engine)->name, next->writer ? ", and is recorded in " : "",
+			next->writer ? writer_path(next->writer) : "");
+		if (next->writer)
+			keep_records(l, writer_path(next->writer));
 	}
 	serve_note(NULL, line);
+}
+
+static void reload(struct lines *l)
+{
+	systemd_notify_reload();
+	serve_note(NULL, "the model is opened anew");
+	renew(l);
 	systemd_notify("READY=1");
+}
+
+/* A recording is whole only with all that its engine did from the start, so another begins with
+ * another engine: while no request is open, or else, from twice the size on, when those that run
+ * have ended; they are not cancelled for it, so that it may take another try. */
+static void rotate(struct lines *l)
+{
+	if (!is_due(l, l->tries) || (!serve_idle(l->s) && !is_due(l, l->tries + 1)))
+		return;
+	if (hold(l, false)) {
+		renew(l);
+		return;
+	}
+	serve_release(l->s);
+	l->tries++;
 }
 
 static void wait_for_end(struct lines *l)
@@ -269,7 +339,9 @@ static void wait_for_end(struct lines *l)
 
 	while (goes_on()) {
 		if (atomic_exchange(&renewing, false))
-			renew(l);
+			reload(l);
+		else
+			rotate(l);
 		nanosleep(&tick, NULL);
 	}
 }
@@ -286,6 +358,8 @@ static int run(struct lines *l, struct err *e)
 	prompt_note_template(l->cli, first->engine);
 	if (serve_is_open(l->s))
 		fprintf(stderr, "cutaway: warning: %s\n", serve_open_words);
+	if (first->writer)
+		keep_records(l, writer_path(first->writer));
 	if (out_flush(e))
 		return -1;
 	systemd_notify("READY=1");
@@ -314,8 +388,15 @@ int serve_lines(const struct cli *c, struct serve *s, const struct serve_lines *
 	for (int32_t i = 0; i < o->replicas; i++)
 		l.replica[i] = (struct replica_of){ &l, i };
 	take_signals();
-	run(&l, e);
+	l.kept = calloc((size_t)o->record_keep + 1, sizeof *l.kept);
+	if (l.kept)
+		run(&l, e);
+	else
+		err_set(e, ERR_MEMORY, "no memory for the names of %d recordings", o->record_keep);
 	for (int32_t i = o->replicas - 1; i >= 0; i--)
 		cli_close(&l.session[l.at][i], c, e);
+	while (l.n_kept)
+		free(l.kept[--l.n_kept]);
+	free(l.kept);
 	return e->code ? -1 : 0;
 }

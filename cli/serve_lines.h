@@ -8,6 +8,9 @@
 
 struct serve_lines {
 	int32_t replicas, drain; /* drain: seconds */
+	/* of a recording, from which another begins, where --record names a folder; 0: none does */
+	int64_t record_bytes, record_ns;
+	int32_t record_keep; /* so many sets of recordings stay, the newest; 0: all */
 };
 
 extern const char serve_open_words[]; /* a warning: see serve_is_open() */

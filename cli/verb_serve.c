@@ -1,8 +1,10 @@
 /* cutaway serve: the OpenAI interface over HTTP. Thread: main's. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "base/duration.h"
 #include "base/router.h"
 #include "base/systemd.h"
 #include "cli/chat_open.h"
@@ -10,9 +12,9 @@
 #include "cli/serve_lines.h"
 
 static struct serve_opts {
-	const char *host, *api_key, *name, *router;
+	const char *host, *api_key, *name, *router, *record_age;
 	struct setting_stops cors;
-	int32_t port, queue, connections, idle, body, drain, replicas;
+	int32_t port, queue, connections, idle, body, drain, replicas, record_size, record_keep;
 	bool headless;
 } opts = { .host = "127.0.0.1",
 	.port = 8080,
@@ -22,7 +24,8 @@ static struct serve_opts {
 	.body = 1024,
 	.drain = 30,
 	.replicas = 1,
-	.router = "prefix" };
+	.router = "prefix",
+	.record_age = "0" };
 
 static const struct setting serve_own[] = {
 	OWN(TEXT, serve_opts, host, .name = "host", .group = "Server", .arg = "ADDRESS",
@@ -57,6 +60,14 @@ static const struct setting serve_own[] = {
 			   "cores; implies --headless. With --record FILE.db replica 1 records FILE.1.db, …"),
 	OWN(CHOICE, serve_opts, router, .name = "router", .group = "Server", .more = router_name,
 		.doc = "which replica gets a request: see docs/simulate.md"),
+	OWN(INT, serve_opts, record_size, .name = "record-size", .group = "Server", .arg = "MIB",
+		.high = 1 << 24,
+		.doc = "with --record DIR/, begin another file when this one is so large; 0: never"),
+	OWN(TEXT, serve_opts, record_age, .name = "record-age", .group = "Server", .arg = "TIME",
+		.doc = "or so old: 90s, 30m, 24h at most; 0: never"),
+	OWN(INT, serve_opts, record_keep, .name = "record-keep", .group = "Server", .arg = "N",
+		.high = 1 << 16,
+		.doc = "then remove the oldest files that this server wrote, but for N; 0: none"),
 	OWN(FLAG, serve_opts, headless, .name = "headless", .group = "Server",
 		.doc = "a line a request in place of the chat's screens; so it is without a terminal"),
 	{ 0 },
@@ -112,16 +123,36 @@ static int serve_screens(const struct cli *c, struct serve *s, struct err *e)
 	return chat_open(&own, &(struct chat_extra){ .guest = &guest }, e);
 }
 
+static int lines_of(const struct cli *c, bool lines, struct serve_lines *l, struct err *e)
+{
+	const bool ages = strcmp(opts.record_age, "0") != 0;
+
+	*l = (struct serve_lines){ .replicas = opts.replicas,
+		.drain = opts.drain,
+		.record_bytes = (int64_t)opts.record_size << 20,
+		.record_ns = ages ? duration_parse(opts.record_age) : 0,
+		.record_keep = opts.record_keep };
+	if (l->record_ns < 0)
+		return err_set(e, ERR_USAGE, "--record-age %.40s: 90s, 30m or 24h, 24h at most; or 0",
+			opts.record_age);
+	if ((l->record_bytes || ages || l->record_keep) && (!c->new_record || !lines))
+		return err_set(e, ERR_USAGE,
+			"--record-size, --record-age and --record-keep are for --headless and --record DIR/");
+	return 0;
+}
+
 static int serve_verb(const struct cli *c, struct err *e)
 {
 	const bool lines =
 		opts.headless || opts.replicas > 1 || !isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO);
-	const struct serve_lines l = { .replicas = opts.replicas, .drain = opts.drain };
+	struct serve_lines l;
 	struct serve_options o = options(c);
 	struct serve *s = NULL;
 	int rc;
 
 	o.note = lines ? serve_note : NULL;
+	if (lines_of(c, lines, &l, e))
+		return -1;
 	if (systemd_socket(&o.socket, e) || serve_open(&s, &o, e))
 		return -1;
 	rc = lines ? serve_lines(c, s, &l, e) : serve_screens(c, s, e);

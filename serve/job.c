@@ -298,6 +298,7 @@ bool job_submit(struct job *j)
 	if (!jobs_room(s, n, 0))
 		return false;
 	j->submitted = true;
+	atomic_store(&s->used, true);
 	if (!open_choices(j) || job_route(j, &e)) {
 		err_set(&e, ERR_MEMORY, "out of memory for %d answers", n);
 		j->n_all = j->n_choices = 0;

@@ -79,6 +79,7 @@ static int use(struct serve *s, struct session *session, struct err *e)
 	router_close(&s->router);
 	s->router = router;
 	pthread_mutex_unlock(&s->lock);
+	atomic_store(&s->used, false);
 	s->info = info;
 	s->name = s->o.name ? s->o.name : info->name;
 	s->tokenizer = engine_tokenizer(session->engine);
@@ -147,6 +148,11 @@ static bool await_jobs(struct serve *s, bool (*which)(const struct job *j), int6
 bool serve_idle(struct serve *s)
 {
 	return !count_jobs(s, is_open);
+}
+
+bool serve_used(struct serve *s)
+{
+	return atomic_load(&s->used);
 }
 
 bool serve_hold(struct serve *s, int32_t ms)

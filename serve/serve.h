@@ -56,6 +56,7 @@ void serve_url(const struct serve *s, char *out, size_t cap);
 bool serve_is_open(const struct serve *s);
 /* From here to serve_drain(): main's thread. No request is open at this moment. */
 bool serve_idle(struct serve *s);
+bool serve_used(struct serve *s); /* its sessions had a request */
 /* From now on what comes waits, within --queue, until serve_release(). True: all others have ended,
  * after so many milliseconds at most. */
 bool serve_hold(struct serve *s, int32_t ms);

@@ -243,8 +243,8 @@ struct serve {
 	pthread_mutex_t lock, turn;  /* turn: the HTTP thread's, while it handles requests */
 	pthread_t thread;
 	bool running;
-	int wake_fd;                         /* readable: a connection was resumed */
-	atomic_bool draining, closing, held; /* held: see serve_hold() */
+	int wake_fd;                               /* readable: a connection was resumed */
+	atomic_bool draining, closing, held, used; /* see serve_hold(), serve_used() */
 	TAILQ_HEAD(clients, client) clients;
 	int32_t n_clients;
 	int64_t looked_ns;

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`cutaway serve` for those who operate it: what /metrics counts, the dashboard, systemd, and other models by SIGHUP. TAP; standard library alone."""
+"""`cutaway serve` for those who operate it: what /metrics counts, the dashboard, systemd, other models by SIGHUP, and
+other recordings. TAP; standard library alone."""
 import json
 import os
 import re
@@ -231,6 +232,56 @@ def test_reload_limits():
         verified(name, model)
 
 
+def recordings(folder):
+    return [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".db")]
+
+
+def test_rotation():
+    """Three clients ask on and on: another recording begins all the same, and nothing is lost."""
+    folder = os.path.join(TMP.name, "rotated", "")
+    os.mkdir(folder)
+    s = Server("--record", folder, "--record-size", "1")
+    stop, asked = threading.Event(), []
+
+    def client():
+        while not stop.is_set():
+            asked.append(s.post(TEXT, prompt="Once", max_tokens=100, n=4, temperature=1)["usage"]["completion_tokens"])
+    clients = [threading.Thread(target=client) for _ in range(3)]
+    for t in clients:
+        t.start()
+    check("other recordings begin while clients ask", until(lambda: len(recordings(folder)) >= 3), os.listdir(folder))
+    stop.set()
+    for t in clients:
+        t.join()
+    tokens = total(s, "generation_tokens_total")
+    check("SIGTERM ends it", s.end() == 0, s.told())
+    files = recordings(folder)
+    has = [(row(f, "SELECT count(*) FROM request")[0][0], row(f, "SELECT count(*) FROM token")[0][0]) for f in files]
+    check("every request and token is in one of them", sum(n for n, _ in has) == 4 * len(asked) and sum(n for _, n in has) == tokens == sum(asked) and
+          sum(n > 0 for n, _ in has) >= 2, (has, len(asked), tokens, sum(asked)))
+    verified(min(files, key=os.path.getsize), TINY)
+    verified(min(files, key=os.path.getmtime), TINY)
+
+
+def test_rotation_keep():
+    """By age, with replicas: the newest are kept."""
+    folder = os.path.join(TMP.name, "kept", "")
+    os.mkdir(folder)
+    s = Server("--record", folder, "--record-age", "1s", "--record-keep", "1", "--replicas", "2")
+    first = recordings(folder)
+    begun = 0
+    while begun < 2 and s.process.poll() is None:
+        s.post(TEXT, prompt="Once", max_tokens=2)
+        begun = s.told().count("is recorded in")
+    s.end()
+    files = recordings(folder)
+    check("those before are removed", len(first) == len(files) == 2 and not set(first) & set(files), (first, files, s.told()))
+    check("where it goes on is told", all(f in s.told() for f in files if not f.endswith(".1.db")), (s.told(), files))
+    for args in (["--record", "x.db", "--record-size", "1"], ["--record-age", "1h"], ["--record", folder, "--record-age", "2d"]):
+        done = subprocess.run([PROGRAM, "serve", "--model", TINY, *args], env=ENV, cwd=TMP.name, capture_output=True, text=True, check=False)
+        check(f"refused: {' '.join(args[-2:])}", done.returncode == 2 and args[-2] in done.stderr, done.stderr)
+
+
 def main():
     subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), TINY], check=True)
     subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), "--seed", "7", "--vocab", "700", OTHER], check=True)
@@ -238,6 +289,8 @@ def main():
     test_systemd()
     test_reload()
     test_reload_limits()
+    test_rotation()
+    test_rotation_keep()
     return finish()
 
 
