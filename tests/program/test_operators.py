@@ -94,6 +94,13 @@ def listener(name):
     return told
 
 
+def test_unit():
+    with open(os.path.join(ROOT, "docs/systemd/cutaway.service"), encoding="utf-8") as f:
+        start = re.search("(?m)^ExecStart=/usr/local/bin/cutaway (serve .*)", f.read())[1].split()
+    told = subprocess.run([PROGRAM, *start, "--help"], env=ENV, capture_output=True, text=True, check=False)
+    check("the unit starts a server with options that there are", told.returncode == 0 and "--headless" in told.stdout, told.stderr)
+
+
 def test_systemd():
     port = socket.create_server(("127.0.0.1", 0))
     other = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -286,6 +293,7 @@ def main():
     subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), TINY], check=True)
     subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), "--seed", "7", "--vocab", "700", OTHER], check=True)
     test_dashboard(test_metrics())
+    test_unit()
     test_systemd()
     test_reload()
     test_reload_limits()
