@@ -1,26 +1,20 @@
 /* cutaway serve: the OpenAI interface over HTTP. Thread: main's. */
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/duration.h"
 #include "base/router.h"
+#include "base/systemd.h"
 #include "cli/chat_open.h"
 #include "cli/cli.h"
-#include "cli/model.h"
-#include "cli/open.h"
-#include "cli/out.h"
-#include "cli/prompt.h"
-#include "serve/serve.h"
+#include "cli/serve_lines.h"
 
 static struct serve_opts {
-	const char *host, *api_key, *name, *router;
+	const char *host, *api_key, *name, *router, *record_age;
 	struct setting_stops cors;
-	int32_t port, queue, connections, idle, body, drain, replicas;
+	int32_t port, queue, connections, idle, body, drain, replicas, record_size, record_keep;
 	bool headless;
 } opts = { .host = "127.0.0.1",
 	.port = 8080,
@@ -30,7 +24,8 @@ static struct serve_opts {
 	.body = 1024,
 	.drain = 30,
 	.replicas = 1,
-	.router = "prefix" };
+	.router = "prefix",
+	.record_age = "0" };
 
 static const struct setting serve_own[] = {
 	OWN(TEXT, serve_opts, host, .name = "host", .group = "Server", .arg = "ADDRESS",
@@ -58,38 +53,25 @@ static const struct setting serve_own[] = {
 		.high = 1 << 20, .doc = "largest body of a request"),
 	OWN(INT, serve_opts, drain, .name = "drain", .group = "Server", .arg = "SECONDS", .low = 0,
 		.high = 86400,
-		.doc = "on SIGTERM or at the end, how long requests that run may take to end; 0: none"),
+		.doc = "on SIGTERM and SIGHUP, how long requests that run may take to end; 0: none"),
 	OWN(INT, serve_opts, replicas, .name = "replicas", .group = "Server", .arg = "N", .low = 1,
 		.high = SERVE_REPLICAS,
 		.doc = "engines of the model in this process, which share its weights and the processor's "
 			   "cores; implies --headless. With --record FILE.db replica 1 records FILE.1.db, …"),
 	OWN(CHOICE, serve_opts, router, .name = "router", .group = "Server", .more = router_name,
 		.doc = "which replica gets a request: see docs/simulate.md"),
+	OWN(INT, serve_opts, record_size, .name = "record-size", .group = "Server", .arg = "MIB",
+		.high = 1 << 24,
+		.doc = "with --record DIR/, begin another file when this one is so large; 0: never"),
+	OWN(TEXT, serve_opts, record_age, .name = "record-age", .group = "Server", .arg = "TIME",
+		.doc = "or so old: 90s, 30m, 24h at most; 0: never"),
+	OWN(INT, serve_opts, record_keep, .name = "record-keep", .group = "Server", .arg = "N",
+		.high = 1 << 16,
+		.doc = "then remove the oldest files that this server wrote, but for N; 0: none"),
 	OWN(FLAG, serve_opts, headless, .name = "headless", .group = "Server",
 		.doc = "a line a request in place of the chat's screens; so it is without a terminal"),
 	{ 0 },
 };
-
-static atomic_bool interrupted; /* checked while the model is opened, too */
-static atomic_bool stopped;     /* the engine cannot go on */
-
-static void on_signal(int sig)
-{
-	(void)sig;
-	atomic_store(&interrupted, true);
-}
-
-/* A line a request, without a word of its text. */
-static void note(void *arg, const char *line)
-{
-	struct tm tm;
-	char at[24];
-	const time_t now = time(NULL);
-
-	(void)arg;
-	strftime(at, sizeof at, "%H:%M:%S", localtime_r(&now, &tm));
-	fprintf(stderr, "%s %s\n", at, line);
-}
 
 static struct serve_options options(const struct cli *c)
 {
@@ -109,136 +91,6 @@ static struct serve_options options(const struct cli *c)
 		.answer = &c->answer };
 }
 
-static void wait_for_end(void)
-{
-	const struct timespec tick = { .tv_nsec = 50000000 };
-
-	while (!atomic_load(&interrupted) && !atomic_load(&stopped))
-		nanosleep(&tick, NULL);
-}
-
-static const char open_words[] =
-	"whoever reaches this machine may use the server: it listens beyond 127.0.0.1 and asks for no "
-	"key (CUTAWAY_API_KEY)";
-
-/* The sessions of a server without screens, one a replica. */
-struct served {
-	struct serve *s;
-	struct session *session; /* [opts.replicas] */
-	struct err why;          /* the last engine cannot go on */
-};
-
-struct stopping {
-	struct served *of;
-	int32_t replica;
-};
-
-static void on_stop(void *arg, const struct err *err)
-{
-	const struct stopping *p = arg;
-
-	if (serve_failed(p->of->s, p->replica, err))
-		return;
-	p->of->why = *err;
-	atomic_store(&stopped, true);
-}
-
-static int run(const struct cli *c, struct served *d, struct stopping *stopping, struct err *e)
-{
-	char url[80];
-
-	for (int32_t i = 0; i < opts.replicas; i++) {
-		stopping[i] = (struct stopping){ d, i };
-		if (session_begin(&d->session[i], on_stop, &stopping[i], e))
-			return -1;
-	}
-	if (serve_start(d->s, d->session, e))
-		return -1;
-	serve_url(d->s, url, sizeof url);
-	printf("serving %s\n", url);
-	prompt_note_template(c, d->session->engine);
-	if (serve_is_open(d->s))
-		fprintf(stderr, "cutaway: warning: %s\n", open_words);
-	if (out_flush(e))
-		return -1;
-	wait_for_end();
-	serve_drain(d->s, opts.drain);
-	return atomic_load(&stopped) ? err_set(e, d->why.code, "%s", d->why.text) : 0;
-}
-
-/* FILE.db of replica 0 is FILE.1.db of replica 1; malloc'd. A file that is there stops all, before
- * anything is written. */
-static char *record_of(const struct cli *c, int32_t replica, struct err *e)
-{
-	const size_t n = strlen(c->record);
-	const int stem = n > 3 && !strcmp(c->record + n - 3, ".db") ? (int)n - 3 : (int)n;
-	struct stat st;
-	char *path = NULL;
-
-	if (asprintf(&path, "%.*s.%d%s", stem, c->record, replica, c->record + stem) < 0)
-		path = NULL;
-	if (!path)
-		err_set(e, ERR_MEMORY, "no memory for a path");
-	else if (!stat(path, &st) && st.st_size)
-		err_set(e, ERR_IO,
-			"replica %d cannot record to %s: it exists, and no file is overwritten; choose another "
-			"name with --record",
-			replica, path);
-	return path;
-}
-
-static int name_records(const struct cli *c, char **record, struct err *e)
-{
-	for (int32_t i = 1; c->record && i < opts.replicas; i++)
-		if (!(record[i] = record_of(c, i, e)) || e->code)
-			return -1;
-	return 0;
-}
-
-/* Recordings of others' requests are made only where they are asked for. */
-static int open_sessions(struct served *d, const struct cli *c, char *const *record, struct err *e)
-{
-	const int32_t cores = (int32_t)sysconf(_SC_NPROCESSORS_ONLN),
-				  parts = opts.replicas * c->engine.tensor_parallel * c->engine.pipeline_parallel;
-	struct session_options o = { .engine = c->engine, .sink = serve_sink };
-	char *model = NULL;
-	int rc;
-
-	rc = model_find(c, &model, e);
-	o.engine.model = model;
-	o.engine.replicas = opts.replicas;
-	o.engine.abandon = &interrupted;
-	if (!o.engine.threads && opts.replicas > 1)
-		o.engine.threads = cores > parts ? cores / parts : 1;
-	for (int32_t i = 0; !rc && i < opts.replicas; i++) {
-		o.arg = serve_replica(d->s, i);
-		o.record = i ? record[i] : c->record;
-		rc = session_open(&d->session[i], &o, e);
-	}
-	free(model);
-	return rc;
-}
-
-static int serve_lines(const struct cli *c, struct serve *s, struct err *e)
-{
-	const struct sigaction act = { .sa_handler = on_signal };
-	struct session session[SERVE_REPLICAS] = { 0 };
-	struct stopping stopping[SERVE_REPLICAS];
-	char *record[SERVE_REPLICAS] = { NULL };
-	struct served d = { .s = s, .session = session };
-
-	sigaction(SIGINT, &act, NULL);
-	sigaction(SIGTERM, &act, NULL);
-	signal(SIGPIPE, SIG_IGN);
-	if (!name_records(c, record, e) && !open_sessions(&d, c, record, e))
-		run(c, &d, stopping, e);
-	for (int32_t i = opts.replicas - 1; i >= 0; i--) {
-		cli_close(&session[i], c, e);
-		free(record[i]);
-	}
-	return e->code ? -1 : 0;
-}
-
 /* ---- the chat's screens, with clients in the batch ---- */
 
 static int guest_begin(void *arg, struct session *session, struct tui_says *says, struct err *e)
@@ -248,7 +100,7 @@ static int guest_begin(void *arg, struct session *session, struct tui_says *says
 	serve_url(arg, says->where, sizeof says->where);
 	says->mark = "open: no key";
 	if (serve_is_open(arg))
-		snprintf(says->warning, sizeof says->warning, "%s", open_words);
+		snprintf(says->warning, sizeof says->warning, "%s", serve_open_words);
 	return 0;
 }
 
@@ -271,18 +123,39 @@ static int serve_screens(const struct cli *c, struct serve *s, struct err *e)
 	return chat_open(&own, &(struct chat_extra){ .guest = &guest }, e);
 }
 
+static int lines_of(const struct cli *c, bool lines, struct serve_lines *l, struct err *e)
+{
+	const bool ages = strcmp(opts.record_age, "0") != 0;
+
+	*l = (struct serve_lines){ .replicas = opts.replicas,
+		.drain = opts.drain,
+		.record_bytes = (int64_t)opts.record_size << 20,
+		.record_ns = ages ? duration_parse(opts.record_age) : 0,
+		.record_keep = opts.record_keep };
+	if (l->record_ns < 0)
+		return err_set(e, ERR_USAGE, "--record-age %.40s: 90s, 30m or 24h, 24h at most; or 0",
+			opts.record_age);
+	if ((l->record_bytes || ages || l->record_keep) && (!c->new_record || !lines))
+		return err_set(e, ERR_USAGE,
+			"--record-size, --record-age and --record-keep are for --headless and --record DIR/");
+	return 0;
+}
+
 static int serve_verb(const struct cli *c, struct err *e)
 {
 	const bool lines =
 		opts.headless || opts.replicas > 1 || !isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO);
+	struct serve_lines l;
 	struct serve_options o = options(c);
 	struct serve *s = NULL;
 	int rc;
 
-	o.note = lines ? note : NULL;
-	if (serve_open(&s, &o, e))
+	o.note = lines ? serve_note : NULL;
+	if (lines_of(c, lines, &l, e))
 		return -1;
-	rc = lines ? serve_lines(c, s, e) : serve_screens(c, s, e);
+	if (systemd_socket(&o.socket, e) || serve_open(&s, &o, e))
+		return -1;
+	rc = lines ? serve_lines(c, s, &l, e) : serve_screens(c, s, e);
 	serve_close(s);
 	return rc;
 }
@@ -291,12 +164,12 @@ const struct verb verb_serve = {
 	VERB(serve, "", "answer requests over HTTP, as OpenAI's interface has them"),
 	.doc =
 		"Serves /v1/chat/completions, /v1/completions, /v1/models, /tokenize, /detokenize, /score, "
-		"/health and /metrics until Ctrl-C or SIGTERM, which lets running requests end. Any client "
-		"of that interface may be pointed at it. Requests share the engine's batch; with a seed "
-		"the answer is the same under any load, and each says the hash of its last row of logits. "
-		"On a terminal the chat's screens show the clients' requests beside one's own; else, or "
-		"with --headless, a line is printed for each request, without its text. Nothing is "
-		"recorded without --record.",
+		"/health and /metrics until Ctrl-C or SIGTERM, which lets running requests end; SIGHUP "
+		"opens the model's file anew. Any client of that interface may be pointed at it. Requests "
+		"share the engine's batch; with a seed the answer is the same under any load, and each "
+		"says the hash of its last row of logits. On a terminal the chat's screens show the "
+		"clients' requests beside one's own; else, or with --headless, a line is printed for each "
+		"request, without its text. Nothing is recorded without --record.",
 	.example = "cutaway serve --port 8080",
 	.takes =
 		"Model|Kernels|Exactness|Sampling|max-tokens|stop|system|Scheduler|Speculation|Watching|"

@@ -95,6 +95,7 @@ static int64_t request_of(const struct event *ev)
 	case EV_pin: return ev->u.pin.request == EV_NULL_I ? 0 : ev->u.pin.request;
 	case EV_preempt: return ev->u.preempt.request;
 	case EV_token: return ev->u.token.request;
+	case EV_draft: return ev->u.draft.request;
 	case EV_score: return ev->u.score.request;
 	case EV_finish: return ev->u.finish.request;
 	default: return 0;
@@ -141,12 +142,16 @@ static bool is_pinning(const struct event *ev)
 		   (ev->u.page.action == EV_PAGE_pin || ev->u.page.action == EV_PAGE_unpin);
 }
 
-static void add_metrics(struct replica *r, const struct choice *c, const struct event *ev)
+/* One that was preempted is looked up again, and counts once. */
+static void add_metrics(struct replica *r, struct choice *c, const struct event *ev)
 {
+	if (c && ev->kind == EV_lookup && !c->looked_up) {
+		c->looked_up = true;
+		metrics_add_prompt(&r->metrics, &ev->u.lookup, (int64_t)choice_prompt(c)->n);
+	}
 	if (ev->kind == EV_request || ev->kind == EV_finish)
 		metrics_count(&r->metrics, ev);
-	if (c || ev->kind == EV_step || ev->kind == EV_page || ev->kind == EV_memory ||
-		(ev->kind == EV_request && r->submitting))
+	if (c || ev->kind == EV_step || ev->kind == EV_page || ev->kind == EV_memory)
 		metrics_add(&r->metrics, ev);
 }
 

@@ -353,6 +353,7 @@ void http_end(
 	if (!j)
 		return;
 	client_turn(j, 0);
+	j->client = NULL;
 	job_leave(j);
 	if (j->submitted)
 		note_served(j, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);

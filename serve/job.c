@@ -266,7 +266,7 @@ bool jobs_room(struct serve *s, int32_t n, int32_t before)
 
 	pthread_mutex_lock(&s->lock);
 	room = s->n_open + before + n <= s->info->slots * replicas_live(s) + s->o.queue ||
-		   (!s->n_open && n <= 2 * QUERY_CHOICES);
+		   (!s->n_open && !before && n <= 2 * QUERY_CHOICES);
 	s->http.refused += !room;
 	pthread_mutex_unlock(&s->lock);
 	return room;
@@ -305,6 +305,7 @@ bool job_submit(struct job *j)
 	if (!jobs_room(s, n, 0))
 		return false;
 	j->submitted = true;
+	atomic_store(&s->used, true);
 	if (!open_choices(j) || job_route(j, &e)) {
 		err_set(&e, ERR_MEMORY, "out of memory for %d answers", n);
 		j->n_all = j->n_choices = 0;

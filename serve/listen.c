@@ -120,6 +120,7 @@ void http_turn(struct serve *s, int most_ms)
 	const bool due = now_ns() - s->looked_ns > LOOK_MS * SECOND / 1000;
 
 	wait_for_work(s, s->hurry ? 0 : most_ms);
+	pthread_mutex_lock(&s->turn);
 	s->hurry -= s->hurry > 0;
 	MHD_run(s->daemon);
 	if (due || s->n_clients > s->o.connections)
@@ -129,6 +130,7 @@ void http_turn(struct serve *s, int most_ms)
 		s->looked_ns = now_ns();
 	}
 	jobs_turn(s, client_left);
+	pthread_mutex_unlock(&s->turn);
 }
 
 static void *run(void *arg)
@@ -143,6 +145,21 @@ static void *run(void *arg)
 static void quiet(void *arg, const char *format, va_list args)
 {
 	(void)arg, (void)format, (void)args;
+}
+
+/* Where the socket that was given listens. */
+static int given_address(struct serve *s, struct err *e)
+{
+	socklen_t n = sizeof s->at;
+	char port[8];
+
+	if (getsockname(s->o.socket, (struct sockaddr *)&s->at, &n) ||
+		getnameinfo((struct sockaddr *)&s->at, n, s->host, sizeof s->host, port, sizeof port,
+			NI_NUMERICHOST | NI_NUMERICSERV))
+		return err_set(e, ERR_IO, "the socket that was passed has no address");
+	s->o.host = s->host;
+	s->o.port = atoi(port);
+	return 0;
 }
 
 static int address(const struct serve *s, struct sockaddr_storage *to, struct err *e)
@@ -181,11 +198,15 @@ static void fit_files(struct serve *s)
 int http_open(struct serve *s, struct err *e)
 {
 	unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+	struct MHD_OptionItem at[] = { { MHD_OPTION_SOCK_ADDR, 0, &s->at },
+		{ MHD_OPTION_END, 0, NULL } };
 
 	TAILQ_INIT(&s->clients);
 	fit_files(s);
-	if (address(s, &s->at, e))
+	if (s->o.socket >= 0 ? given_address(s, e) : address(s, &s->at, e))
 		return -1;
+	if (s->o.socket >= 0)
+		at[0] = (struct MHD_OptionItem){ MHD_OPTION_LISTEN_SOCKET, s->o.socket, NULL };
 	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->wake_fd < 0)
 		return err_set(e, ERR_IO, "the server: %s", strerror(errno));
@@ -193,7 +214,7 @@ int http_open(struct serve *s, struct err *e)
 		flags |= MHD_USE_IPv6;
 	errno = 0;
 	s->daemon = MHD_start_daemon(flags, 0, NULL, NULL, http_request, s, MHD_OPTION_EXTERNAL_LOGGER,
-		quiet, NULL, MHD_OPTION_SOCK_ADDR, &s->at, MHD_OPTION_NOTIFY_COMPLETED, http_end, NULL,
+		quiet, NULL, MHD_OPTION_ARRAY, at, MHD_OPTION_NOTIFY_COMPLETED, http_end, NULL,
 		MHD_OPTION_NOTIFY_CONNECTION, on_client, s, MHD_OPTION_CONNECTION_LIMIT,
 		(unsigned)s->o.connections + 1, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)s->o.idle_s,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES, MHD_OPTION_END);

@@ -7,21 +7,45 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Upper bounds, seconds. */
-static const double bound[METRICS_BUCKETS] = { 0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.1,
+/* Upper bounds. */
+static const double seconds[METRICS_BUCKETS] = { 0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.1,
 	0.15, 0.25, 0.5, 0.75, 1, 2.5, 5, 10, 20, 40, 80, 160 };
+static const double tokens[METRICS_BUCKETS] = { 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000,
+	5000, 10000, 20000, 50000, 100000, 200000, 500000, 1e6, 2e6 };
 
-static void add_time(struct metrics_times *t, int64_t ns)
+static void add(struct metrics_histogram *h, const double *bound, double value)
 {
-	const double s = (double)ns / 1e9;
 	int i = 0;
 
-	if (ns == EV_NULL_I)
-		return;
-	while (i < METRICS_BUCKETS && s > bound[i])
+	while (i < METRICS_BUCKETS && value > bound[i])
 		i++;
-	t->count[i]++;
-	t->sum += s;
+	h->count[i]++;
+	h->sum += value;
+}
+
+static void add_time(struct metrics_histogram *h, int64_t ns)
+{
+	if (ns != EV_NULL_I)
+		add(h, seconds, (double)ns / 1e9);
+}
+
+/* A request that was never in a slot has no times but its own and that in the queue. */
+static void add_times(struct metrics *m, const struct ev_finish *f)
+{
+	const int64_t first = f->generated ? f->first_token_ns : EV_NULL_I;
+
+	add_time(&m->whole, f->total_ns);
+	if (f->queue_ns == EV_NULL_I)
+		return;
+	add_time(&m->queue, f->queue_ns);
+	add_time(&m->inference, f->total_ns - f->queue_ns);
+	if (first == EV_NULL_I)
+		return;
+	add_time(&m->first_token, first);
+	add_time(&m->prefill, first - f->queue_ns);
+	add_time(&m->decode, f->total_ns - first);
+	if (f->generated > 1)
+		add_time(&m->per_token, (f->total_ns - first) / (f->generated - 1));
 }
 
 static void add_finish(struct metrics *m, const struct ev_finish *f)
@@ -34,41 +58,69 @@ static void add_finish(struct metrics *m, const struct ev_finish *f)
 	case EV_FINISH_context: m->finished[METRICS_length]++; break;
 	case EV_FINISH_cancelled: m->finished[METRICS_abort]++; break;
 	case EV_FINISH_failed: m->finished[METRICS_error]++; break;
-	default: break; /* refused: it never began */
+	default: return; /* refused: it never began */
 	}
-	m->generated_tokens += f->generated;
-	add_time(&m->first_token, f->generated ? f->first_token_ns : EV_NULL_I);
-	add_time(&m->whole, f->total_ns);
-	add_time(&m->queue, f->queue_ns);
+	add(&m->answer, tokens, (double)f->generated);
+	add_times(m, f);
+}
+
+static void add_draft(struct metrics *m, const struct ev_draft *d)
+{
+	const int64_t at = d->depth > METRICS_DEPTHS ? METRICS_DEPTHS : d->depth;
+
+	m->drafts += d->nth == 1;
+	m->drafted++;
+	if (d->verdict != EV_VERDICT_accepted)
+		return;
+	m->accepted++;
+	m->accepted_at[at - 1]++;
+}
+
+static void add_step(struct metrics *m, const struct ev_step *s)
+{
+	m->running = s->running;
+	m->waiting = s->waiting;
+	m->pages_used = s->pages_used;
+	add(&m->step, tokens, (double)(s->prefill_rows + s->tokens));
+}
+
+void metrics_add_prompt(struct metrics *m, const struct ev_lookup *l, int64_t n)
+{
+	m->prompt_tokens += n;
+	m->asked_tokens += l->asked;
+	m->hit_tokens += l->hit;
+	add(&m->prompt, tokens, (double)n);
+}
+
+/* Groups are told from 0 on. */
+static void add_memory(struct metrics *m, const struct ev_memory *memory)
+{
+	if (!memory->memory)
+		memset(m->pages, 0, sizeof m->pages);
+	if (memory->memory >= 0 && memory->memory < METRICS_GROUPS)
+		m->pages[memory->memory] = memory->pages;
 }
 
 void metrics_add(struct metrics *m, const struct event *ev)
 {
 	switch (ev->kind) {
-	case EV_step:
-		m->running = ev->u.step.running;
-		m->waiting = ev->u.step.waiting;
-		m->pages_used = ev->u.step.pages_used;
-		m->drafted += ev->u.step.accepted + ev->u.step.rejected;
-		m->accepted += ev->u.step.accepted;
-		break;
-	case EV_request: m->prompt_tokens += ev->u.request.n_prompt; break;
-	case EV_lookup:
-		m->asked_tokens += ev->u.lookup.asked;
-		m->hit_tokens += ev->u.lookup.hit;
-		break;
+	case EV_step: add_step(m, &ev->u.step); break;
+	case EV_token: m->generated_tokens++; break;
+	case EV_draft: add_draft(m, &ev->u.draft); break;
 	case EV_page:
 		m->pages_pinned +=
 			(ev->u.page.action == EV_PAGE_pin) - (ev->u.page.action == EV_PAGE_unpin);
 		break;
 	case EV_preempt: m->preemptions++; break;
-	case EV_memory:
-		if (ev->u.memory.memory >= 0 && ev->u.memory.memory < METRICS_GROUPS)
-			m->pages[ev->u.memory.memory] = ev->u.memory.pages;
-		break;
+	case EV_memory: add_memory(m, &ev->u.memory); break;
 	case EV_finish: add_finish(m, &ev->u.finish); break;
 	default: break;
 	}
+}
+
+void metrics_renew(struct metrics *m)
+{
+	m->open = m->running = m->waiting = m->pages_used = m->pins = m->pages_pinned = 0;
 }
 
 void metrics_count(struct metrics *m, const struct event *ev)
@@ -131,27 +183,28 @@ static void put(struct out *o, const char *type, const char *name, const char *h
 			o, name, label(o, i), *(const int64_t *)(const void *)((const char *)o->m[i] + at));
 }
 
-static void put_buckets(
-	struct out *o, const char *name, const char *of, const struct metrics_times *t)
+static void put_buckets(struct out *o, const char *name, const char *of, const double *bound,
+	const struct metrics_histogram *h)
 {
 	int64_t n = 0;
 
 	for (int i = 0; i < METRICS_BUCKETS; i++)
-		fprintf(o->f, "cutaway:%s_bucket{%s,le=\"%g\"} %" PRId64 "\n", name, of, bound[i],
-			n += t->count[i]);
-	n += t->count[METRICS_BUCKETS];
+		fprintf(o->f, "cutaway:%s_bucket{%s,le=\"%.9g\"} %" PRId64 "\n", name, of, bound[i],
+			n += h->count[i]);
+	n += h->count[METRICS_BUCKETS];
 	fprintf(o->f,
 		"cutaway:%s_bucket{%s,le=\"+Inf\"} %" PRId64 "\ncutaway:%s_sum{%s} %.9g\n"
 		"cutaway:%s_count{%s} %" PRId64 "\n",
-		name, of, n, name, of, t->sum, name, of, n);
+		name, of, n, name, of, h->sum, name, of, n);
 }
 
-static void put_times(struct out *o, const char *name, const char *help, size_t at)
+static void put_histogram(
+	struct out *o, const double *bound, const char *name, const char *help, size_t at)
 {
 	put_head(o, "histogram", name, help);
 	for (int32_t i = 0; i < o->n; i++)
-		put_buckets(o, name, label(o, i),
-			(const struct metrics_times *)(const void *)((const char *)o->m[i] + at));
+		put_buckets(o, name, label(o, i), bound,
+			(const struct metrics_histogram *)(const void *)((const char *)o->m[i] + at));
 }
 
 static void put_usage(struct out *o)
@@ -181,8 +234,22 @@ static void put_counters(struct out *o)
 	put(o, "counter", "prefix_cache_queries_total", "Tokens looked up in the prefix cache.",
 		AT(asked_tokens));
 	put(o, "counter", "prefix_cache_hits_total", "Tokens found there.", AT(hit_tokens));
+	put(o, "counter", "spec_decode_num_drafts_total", "Drafts verified.", AT(drafts));
 	put(o, "counter", "spec_decode_num_draft_tokens_total", "Tokens drafted.", AT(drafted));
 	put(o, "counter", "spec_decode_num_accepted_tokens_total", "Of them, accepted.", AT(accepted));
+}
+
+/* Of positions that no draft reached there are no samples. */
+static void put_positions(struct out *o)
+{
+	put_head(o, "counter", "spec_decode_num_accepted_tokens_per_pos_total",
+		"Tokens accepted, by position in the draft, from 0.");
+	for (int32_t e = 0; e < o->n; e++)
+		for (int i = 0; i < METRICS_DEPTHS && o->m[e]->accepted_at[i]; i++)
+			fprintf(o->f,
+				"cutaway:spec_decode_num_accepted_tokens_per_pos_total{%s,position=\"%d\"} %" PRId64
+				"\n",
+				label(o, e), i, o->m[e]->accepted_at[i]);
 }
 
 /* What vLLM has not. */
@@ -197,6 +264,9 @@ static void put_own(struct out *o, const struct metrics_http *h)
 	put_head(
 		o, "counter", "requests_refused_total", "Requests refused because the queue was full.");
 	put_number(o, "requests_refused_total", o->model, h->refused);
+	put_head(o, "gauge", "requests_held",
+		"Requests that wait for the model to be opened, or for others' bodies to be read.");
+	put_number(o, "requests_held", o->model, h->held);
 	put_head(o, "counter", "http_errors_total", "Replies with a status of 400 or more.");
 	put_number(o, "http_errors_total", o->model, h->errors);
 	put_head(o, "counter", "connections_closed_total",
@@ -215,6 +285,32 @@ static void put_finished(struct out *o)
 				label(o, e), word[i], o->m[e]->finished[i]);
 }
 
+static void put_times(struct out *o)
+{
+	put_histogram(o, seconds, "time_to_first_token_seconds", "From arrival to the first token.",
+		AT(first_token));
+	put_histogram(o, seconds, "inter_token_latency_seconds",
+		"From a token to the next of its request.", AT(between));
+	put_histogram(o, seconds, "request_time_per_output_token_seconds",
+		"Mean of that for a request.", AT(per_token));
+	put_histogram(o, seconds, "e2e_request_latency_seconds", "From arrival to the end.", AT(whole));
+	put_histogram(o, seconds, "request_queue_time_seconds", "In the queue.", AT(queue));
+	put_histogram(
+		o, seconds, "request_inference_time_seconds", "From the queue to the end.", AT(inference));
+	put_histogram(o, seconds, "request_prefill_time_seconds", "From the queue to the first token.",
+		AT(prefill));
+	put_histogram(
+		o, seconds, "request_decode_time_seconds", "From the first token to the end.", AT(decode));
+}
+
+static void put_sizes(struct out *o)
+{
+	put_histogram(o, tokens, "request_prompt_tokens", "Tokens of a prompt.", AT(prompt));
+	put_histogram(o, tokens, "request_generation_tokens", "Tokens of an answer.", AT(answer));
+	put_histogram(
+		o, tokens, "iteration_tokens_total", "Tokens of prompts and answers in a step.", AT(step));
+}
+
 char *metrics_text(const struct metrics *const *m, int32_t n, const struct metrics_http *http,
 	const char *name, size_t *size)
 {
@@ -226,13 +322,10 @@ char *metrics_text(const struct metrics *const *m, int32_t n, const struct metri
 	set_model(&o, name);
 	put_counters(&o);
 	put_own(&o, http);
+	put_positions(&o);
 	put_finished(&o);
-	put_times(
-		&o, "time_to_first_token_seconds", "From arrival to the first token.", AT(first_token));
-	put_times(
-		&o, "inter_token_latency_seconds", "From a token to the next of its request.", AT(between));
-	put_times(&o, "e2e_request_latency_seconds", "From arrival to the end.", AT(whole));
-	put_times(&o, "request_queue_time_seconds", "In the queue.", AT(queue));
+	put_times(&o);
+	put_sizes(&o);
 	if (fclose(o.f)) {
 		free(text);
 		return NULL;

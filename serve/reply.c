@@ -128,7 +128,7 @@ void reply_head(struct json *j, const struct job *job, const char *object)
 	json_text(j, "id", job->id);
 	json_text(j, "object", object);
 	json_int(j, "created", job->created);
-	json_text(j, "model", job->s->o.name);
+	json_text(j, "model", job->s->name);
 	json_text(j, "system_fingerprint", print);
 }
 

@@ -7,7 +7,7 @@
 static void put_model(struct json *j, const struct job *job)
 {
 	json_object(j, NULL);
-	json_text(j, "id", job->s->o.name);
+	json_text(j, "id", job->s->name);
 	json_text(j, "object", "model");
 	json_int(j, "created", job->s->started);
 	json_text(j, "owned_by", "cutaway");
@@ -30,7 +30,7 @@ static char *model(struct job *job, size_t *size, struct err *e)
 {
 	struct json j = { 0 };
 
-	job->missing = strcmp(job->rest, job->s->o.name) != 0;
+	job->missing = strcmp(job->rest, job->s->name) != 0;
 	if (job->missing) {
 		err_set(e, ERR_USAGE, "there is no model of this name: see GET /v1/models");
 		return NULL;
@@ -66,8 +66,9 @@ static char *metrics(struct job *job, size_t *size, struct err *e)
 
 	for (int32_t i = 0; i < s->n_replicas; i++)
 		of[i] = &s->replica[i].metrics;
+	s->http.held = s->n_deferred;
 	pthread_mutex_lock(&s->lock);
-	text = metrics_text(of, s->n_replicas, &s->http, s->o.name, size);
+	text = metrics_text(of, s->n_replicas, &s->http, s->name, size);
 	pthread_mutex_unlock(&s->lock);
 	(void)e;
 	return text;

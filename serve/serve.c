@@ -4,6 +4,7 @@
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -37,34 +38,59 @@ int serve_open(struct serve **out, const struct serve_options *o, struct err *e)
 	s->started = (int64_t)time(NULL);
 	snprintf(
 		s->session_id, sizeof s->session_id, "%08llx", (unsigned long long)now_ns() & 0xffffffff);
+	s->name = o->name;
 	pthread_mutex_init(&s->lock, NULL);
+	pthread_mutex_init(&s->turn, NULL);
 	*out = s;
 	return 0;
 }
 
-/* The arithmetic and the model: with them a seed gives one text. */
-static int name_session(struct serve *s, struct err *e)
+static int know_model(struct session *first, struct err *e)
 {
-	struct session *first = s->replica[0].session;
-	char *hash = first->sha256;
+	return *first->sha256 ? 0 : engine_hash_model(first->engine, NULL, first->sha256, e);
+}
 
-	if (!*hash && engine_hash_model(first->engine, NULL, hash, e))
+static void renew_replica(struct replica *r, struct session *session)
+{
+	r->session = session;
+	r->failed = false;
+	r->n_pins = 0;
+	metrics_renew(&r->metrics);
+}
+
+/* These sessions are asked from now on. The arithmetic and the model: with them a seed gives one
+ * text. */
+static int use(struct serve *s, struct session *session, struct err *e)
+{
+	const struct engine_info *info = engine_info(session->engine);
+	struct router router = { 0 };
+
+	if (know_model(session, e) ||
+		(s->n_replicas > 1 && router_open(&router, s->o.router, s->n_replicas, info->slots,
+								  s->o.answer->params.seed, e)))
 		return -1;
-	snprintf(s->fingerprint, sizeof s->fingerprint, "cutaway-%d-%.16s", K_ARITH_VERSION, hash);
+	for (int32_t i = 0; i < s->n_replicas && s->info; i++) {
+		actor_stop(s->replica[i].session->actor);
+		s->replica[i].session->actor = NULL;
+	}
+	pthread_mutex_lock(&s->lock);
+	for (int32_t i = 0; i < s->n_replicas; i++)
+		renew_replica(&s->replica[i], &session[i]);
+	router_close(&s->router);
+	s->router = router;
+	pthread_mutex_unlock(&s->lock);
+	atomic_store(&s->used, false);
+	s->info = info;
+	s->name = s->o.name ? s->o.name : info->name;
+	s->tokenizer = engine_tokenizer(session->engine);
+	snprintf(s->fingerprint, sizeof s->fingerprint, "cutaway-%d-%.16s", K_ARITH_VERSION,
+		session->sha256);
 	return 0;
 }
 
 int serve_start(struct serve *s, struct session *session, struct err *e)
 {
-	for (int32_t i = 0; i < s->n_replicas; i++)
-		s->replica[i].session = &session[i];
-	s->info = engine_info(session->engine);
-	s->o.name = s->o.name ? s->o.name : s->info->name;
-	s->tokenizer = engine_tokenizer(session->engine);
-	if (s->n_replicas > 1 && router_open(&s->router, s->o.router, s->n_replicas, s->info->slots,
-								 s->o.answer->params.seed, e))
-		return -1;
-	return name_session(s, e) ? -1 : http_start(s, e);
+	return use(s, session, e) || http_start(s, e) ? -1 : 0;
 }
 
 int32_t serve_port(const struct serve *s)
@@ -75,8 +101,24 @@ int32_t serve_port(const struct serve *s)
 	return i ? i->port : s->o.port;
 }
 
+/* An engine has it, or its reply is still made of what that told. */
+static bool engaged(const struct job *j)
+{
+	return j->submitted;
+}
+
+static bool is_open(const struct job *j)
+{
+	return j->deferred || (j->submitted && (j->n_open || !j->gone));
+}
+
+static bool runs(const struct job *j)
+{
+	return j->submitted && j->n_open;
+}
+
 /* And connections that are being resumed. */
-static int32_t open_jobs(struct serve *s)
+static int32_t count_jobs(struct serve *s, bool (*which)(const struct job *j))
 {
 	const struct job *j;
 	int32_t n;
@@ -85,24 +127,76 @@ static int32_t open_jobs(struct serve *s)
 	n = atomic_load(&s->resuming);
 	LIST_FOREACH(j, &s->jobs, link)
 	{
-		n += j->deferred || (j->submitted && (j->n_open || !j->gone));
+		n += which(j);
 	}
 	pthread_mutex_unlock(&s->lock);
 	return n;
 }
 
-/* Until no job is left, or that long. */
-static void await_jobs(struct serve *s, int64_t ms)
+/* Until no such job is left, or that long; true: none is. */
+static bool await_jobs(struct serve *s, bool (*which)(const struct job *j), int64_t ms)
 {
 	const int64_t until = now_ns() + ms * 1000000;
 
-	while (open_jobs(s) && now_ns() < until)
+	while (count_jobs(s, which) && now_ns() < until)
 		pause_ms(LOOK_MS);
+	return !count_jobs(s, which);
 }
 
-static bool runs(const struct job *j)
+/* ---- other sessions ---- */
+
+bool serve_idle(struct serve *s)
 {
-	return j->submitted && j->n_open;
+	return !count_jobs(s, is_open);
+}
+
+bool serve_used(struct serve *s)
+{
+	return atomic_load(&s->used);
+}
+
+bool serve_hold(struct serve *s, int32_t ms)
+{
+	atomic_store(&s->held, true);
+	return await_jobs(s, engaged, ms);
+}
+
+void serve_release(struct serve *s)
+{
+	atomic_store(&s->held, false);
+	http_wake(s);
+}
+
+void serve_cancel(struct serve *s)
+{
+	const struct job *j;
+
+	jobs_leave(s, runs);
+	pthread_mutex_lock(&s->turn);
+	pthread_mutex_lock(&s->lock);
+	LIST_FOREACH(j, &s->jobs, link)
+	{
+		if (engaged(j) && !runs(j) && j->client)
+			shutdown(j->client->fd, SHUT_RDWR);
+	}
+	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->turn);
+}
+
+/* A request that was about to begin when others were held may have done so. */
+int serve_renew(struct serve *s, struct session *session, struct err *e)
+{
+	int rc;
+
+	pthread_mutex_lock(&s->turn);
+	while (count_jobs(s, engaged)) {
+		pthread_mutex_unlock(&s->turn);
+		pause_ms(LOOK_MS);
+		pthread_mutex_lock(&s->turn);
+	}
+	rc = use(s, session, e);
+	pthread_mutex_unlock(&s->turn);
+	return rc;
 }
 
 void serve_drain(struct serve *s, int32_t seconds)
@@ -110,10 +204,11 @@ void serve_drain(struct serve *s, int32_t seconds)
 	if (!s->daemon)
 		return;
 	atomic_store(&s->draining, true);
-	await_jobs(s, (int64_t)seconds * 1000);
-	for (int i = 0; i < 100 && open_jobs(s); i++) {
+	serve_release(s);
+	await_jobs(s, is_open, (int64_t)seconds * 1000);
+	for (int i = 0; i < 100 && !serve_idle(s); i++) {
 		jobs_leave(s, runs);
-		await_jobs(s, LOOK_MS);
+		await_jobs(s, is_open, LOOK_MS);
 	}
 	http_stop(s);
 }
@@ -127,5 +222,6 @@ void serve_close(struct serve *s)
 	free(s->replica);
 	router_close(&s->router);
 	pthread_mutex_destroy(&s->lock);
+	pthread_mutex_destroy(&s->turn);
 	free(s);
 }

@@ -19,10 +19,11 @@
 enum { SERVE_REPLICAS = 64 };
 
 struct serve_options {
-	int32_t replicas;                 /* 1 … SERVE_REPLICAS */
-	const char *router;               /* of several */
-	const char *host;                 /* address to listen at */
-	int32_t port;                     /* 0: a free one */
+	int32_t replicas;   /* 1 … SERVE_REPLICAS */
+	const char *router; /* of several */
+	const char *host;   /* address to listen at */
+	int32_t port;       /* 0: a free one */
+	int socket; /* in place of these, one that listens; the server's from serve_start(). -1: none */
 	const char *api_key;              /* NULL: none is asked for */
 	const struct setting_stops *cors; /* origins of pages that may read replies; "*": any */
 	const char *name;                 /* of the model, as clients are told; NULL: its own */
@@ -53,6 +54,18 @@ int32_t serve_port(const struct serve *s);
 void serve_url(const struct serve *s, char *out, size_t cap);
 /* Other machines can reach it, and it asks for no key. */
 bool serve_is_open(const struct serve *s);
+/* From here to serve_drain(): main's thread. No request is open at this moment. */
+bool serve_idle(struct serve *s);
+bool serve_used(struct serve *s); /* its sessions had a request */
+/* From now on what comes waits, within --queue, until serve_release(). True: all others have ended,
+ * after so many milliseconds at most. */
+bool serve_hold(struct serve *s, int32_t ms);
+void serve_release(struct serve *s);
+/* The requests that run; and closes the connections that have not taken their answers. */
+void serve_cancel(struct serve *s);
+/* After serve_hold() was true: other sessions take what comes, as in serve_start(). The actors of
+ * those before have stopped then, and they are to be closed. -1: nothing has changed. */
+int serve_renew(struct serve *s, struct session *session, struct err *e);
 /* Takes no more requests, and waits for those that run; after so many seconds they are cancelled.
  * The sessions must still be open. */
 void serve_drain(struct serve *s, int32_t seconds);

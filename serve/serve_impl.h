@@ -157,6 +157,7 @@ struct choice {
 	enum ev_code_finish reason;
 	char why[480];
 	int64_t generated, hit, pinned;
+	bool looked_up;        /* its prompt, in the prefix cache */
 	struct served_pin pin; /* that it asked for */
 	char refused[160];     /* why it has none */
 	/* the HTTP thread's; while its connection is suspended, the engine's thread's: */
@@ -193,7 +194,7 @@ struct job_route {
 struct job {
 	struct serve *s;
 	struct MHD_Connection *connection;
-	struct client *client;
+	struct client *client;   /* NULL: its connection has ended */
 	char *asked;             /* "METHOD PATH", as the client said them */
 	const char *rest;        /* of the path, where the route ends with any */
 	char allow[ROUTE_ALLOW]; /* methods of the path, where that is to be told */
@@ -249,6 +250,7 @@ struct job_call {
 
 struct serve {
 	struct serve_options o;
+	const char *name;        /* of the model, as clients are told */
 	struct replica *replica; /* [n_replicas] */
 	int32_t n_replicas;
 	struct router router;           /* of several; under the lock */
@@ -257,14 +259,15 @@ struct serve {
 	const struct tokenizer *tokenizer;
 	struct MHD_Daemon *daemon;
 	struct sockaddr_storage at;
-	char fingerprint[48]; /* arithmetic and model */
-	char session_id[12];  /* part of each answer's id */
-	int64_t started;      /* seconds since 1970 */
-	pthread_mutex_t lock;
+	char host[INET6_ADDRSTRLEN]; /* of o.socket */
+	char fingerprint[48];        /* arithmetic and model */
+	char session_id[12];         /* part of each answer's id */
+	int64_t started;             /* seconds since 1970 */
+	pthread_mutex_t lock, turn;  /* turn: the HTTP thread's, while it handles requests */
 	pthread_t thread;
 	bool running;
-	int wake_fd; /* readable: a connection was resumed */
-	atomic_bool draining, closing;
+	int wake_fd;                               /* readable: a connection was resumed */
+	atomic_bool draining, closing, held, used; /* see serve_hold(), serve_used() */
 	TAILQ_HEAD(clients, client) clients;
 	int32_t n_clients;
 	int64_t looked_ns;
@@ -318,7 +321,7 @@ void reply_replica(struct json *j, const struct replica *r);
 /* ---- between two turns (turns.c) ---- */
 
 /* Suspends the connection of a job whose body takes long to read (parsing, tokens), until it is its
- * turn; false: it does not, or it is its turn. */
+ * turn, or for which an engine is needed while such wait; false: it goes on. */
 bool job_defer(struct job *j);
 /* Gives the least deferred job its turn, and those whose clients `left`. */
 void jobs_turn(struct serve *s, bool (*left)(const struct job *j));

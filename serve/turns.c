@@ -8,7 +8,9 @@ enum { LARGE = 32 << 10 }; /* bytes: some milliseconds */
 
 bool job_defer(struct job *j)
 {
-	if (j->due || j->n_body < LARGE)
+	const bool held = atomic_load(&j->s->held) && !j->route->answer;
+
+	if (!held && (j->due || j->n_body < LARGE))
 		return false;
 	pthread_mutex_lock(&j->s->lock);
 	j->deferred = j->suspended = true;
@@ -47,6 +49,10 @@ void jobs_turn(struct serve *s, bool (*left)(const struct job *j))
 		pthread_mutex_lock(&s->lock);
 		j = next_deferred(s, left);
 		more = j->gone;
+		if (!more && atomic_load(&s->held)) {
+			pthread_mutex_unlock(&s->lock);
+			return;
+		}
 		s->n_deferred--;
 		j->deferred = false;
 		j->due = true;

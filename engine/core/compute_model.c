@@ -41,7 +41,7 @@ static int open_weights(struct engine *e, const struct engine_options *o, const 
 {
 	struct model_options m = { .cache = WEIGHTS_CACHE_AUTO,
 		.abandon = o->abandon,
-		.share = o->replicas > 1 && !e->ranks,
+		.share = o->replicas && !e->ranks,
 		.beyond = counts_inside(o->visible),
 		.planned = e->ranks ? engine_ranks_plan : NULL,
 		.arg = e };

@@ -12,6 +12,7 @@ static inline struct serve *fuzz_serve(const char *api_key)
 {
 	static struct engine_info info = { .name = "tiny", .ctx = 256, .slots = 4 };
 	const struct serve_options o = { .host = "127.0.0.1",
+		.socket = -1,
 		.api_key = api_key,
 		.name = "tiny",
 		.replicas = 1,
