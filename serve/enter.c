@@ -32,9 +32,13 @@ static bool has_key(const struct job *j)
 	const char *given = header(j, MHD_HTTP_HEADER_AUTHORIZATION);
 	uint8_t a[SHA256_DIGEST_SIZE], b[SHA256_DIGEST_SIZE];
 
-	if (!given || strncasecmp(given, word, sizeof word - 1))
+	if (given && !strncasecmp(given, word, sizeof word - 1))
+		given += sizeof word - 1;
+	else
+		given = header(j, "x-api-key"); /* Anthropic's */
+	if (!given)
 		return false;
-	digest(given + sizeof word - 1, a);
+	digest(given, a);
 	digest(j->s->o.api_key, b);
 	return memeql_sec(a, b, sizeof a);
 }

@@ -1,6 +1,6 @@
 /* HTTP, by libmicrohttpd: one thread for all connections. A connection that waits for the engine is
  * suspended, and meanwhile the engine's thread may send to it (stream.c). See serve_impl.h. */
-#include "serve/serve_impl.h"
+#include "serve/dialect.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -88,6 +88,8 @@ static enum MHD_Result send_error(struct job *j, unsigned status, const char *co
 	note(j, "%u, %s", status, why);
 	j->s->http.errors++;
 	json_object(&out, NULL);
+	if (j->route && j->route->dialect && j->route->dialect->types_errors)
+		json_text(&out, "type", "error");
 	json_object(&out, "error");
 	json_text(&out, "message", why);
 	json_text(&out, "type", status < 500 ? "invalid_request_error" : "server_error");
@@ -191,6 +193,7 @@ static enum MHD_Result answer(struct job *j)
 	text = !all                           ? NULL
 		   : j->query.kind == QUERY_SCORE ? reply_score(j, &size)
 		   : j->query.kind == QUERY_PIN   ? pins_made(j, &size)
+		   : j->query.dialect             ? j->query.dialect->whole(j, &size)
 										  : reply_whole(j, &size);
 	return send_made(j, text, size, &j->error);
 }
@@ -229,11 +232,14 @@ static enum MHD_Result begin(struct job *j)
 		text = j->route->answer(j, &size, &e);
 		return send_made(j, text, size, &e);
 	}
-	if (query_read(&j->query, j->route->kind, j->s, j->body, j->n_body, &e))
+	if (query_read(&j->query, j->route->kind, j->route->dialect, j->s, j->body, j->n_body, &e))
 		return send_err(j, &e);
 	free(j->body); /* it may wait long */
 	j->body = NULL;
-	snprintf(j->id, sizeof j->id, "%s-%.8s-%lld", j->query.kind == QUERY_CHAT ? "chatcmpl" : "cmpl",
+	snprintf(j->id, sizeof j->id, "%s-%.8s-%lld",
+		j->query.dialect              ? j->query.dialect->prefix
+		: j->query.kind == QUERY_CHAT ? "chatcmpl"
+									  : "cmpl",
 		j->s->session_id, (long long)j->number);
 	if (!job_submit(j))
 		return send_full(j);

@@ -1,7 +1,7 @@
 /* What a request asks for, from its JSON: every field is checked, and a field that this server
  * cannot honour is refused rather than ignored. Sampling is read through the table of settings
  * (engine/settings/settings.h), so each of its rows is a field. */
-#include "serve/serve_impl.h"
+#include "serve/dialect.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -229,13 +229,23 @@ static int read_logprobs(struct query *a, const cJSON *o, struct err *e)
 								  : 0;
 }
 
-int query_read(struct query *a, enum query_kind kind, const struct serve *s, const char *body,
-	size_t size, struct err *e)
+/* The chat's form of a dialect's request, which is kept. */
+static cJSON *translate(struct query *a, const struct dialect *d, cJSON *o, struct err *e)
+{
+	a->dialect = d;
+	a->asked = o;
+	return o ? dialect_chat(d, o, e) : NULL;
+}
+
+static int read_all(struct query *a, enum query_kind kind, const struct dialect *d,
+	const struct serve *s, const char *body, size_t size, struct err *e)
 {
 	cJSON *o = query_object(body, size, e);
 	int rc;
 
 	a->kind = kind;
+	if (d)
+		o = translate(a, d, o, e);
 	a->set = *s->o.answer;
 	a->set.stop = (struct setting_stops){ { NULL } };
 	if (!o || setting_stops_copy(&a->set.stop, &s->o.answer->stop, e)) {
@@ -255,6 +265,16 @@ int query_read(struct query *a, enum query_kind kind, const struct serve *s, con
 	return rc;
 }
 
+int query_read(struct query *a, enum query_kind kind, const struct dialect *d,
+	const struct serve *s, const char *body, size_t size, struct err *e)
+{
+	const int rc = read_all(a, kind, d, s, body, size, e);
+
+	if (rc && d)
+		dialect_name(d, e);
+	return rc;
+}
+
 void query_free(struct query *a)
 {
 	for (int32_t i = 0; i < a->n_prompts; i++)
@@ -265,6 +285,7 @@ void query_free(struct query *a)
 	}
 	setting_stops_free(&a->set.stop);
 	cJSON_Delete(a->tools);
+	cJSON_Delete(a->asked);
 	free(a->grammar);
 	*a = (struct query){ 0 };
 }

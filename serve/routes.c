@@ -1,5 +1,5 @@
 /* Paths of the interface, and those that are answered at once. See serve_impl.h. */
-#include "serve/serve_impl.h"
+#include "serve/dialect.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -112,6 +112,27 @@ static char *tokenize(struct job *job, size_t *size, struct err *e)
 	return text;
 }
 
+/* Anthropic's: of a conversation, with its tools. */
+static char *count_tokens(struct job *job, size_t *size, struct err *e)
+{
+	cJSON *o = query_object(job->body, job->n_body, e);
+	struct query a = { 0 };
+	struct json j = { 0 };
+	char *text = NULL;
+
+	if (o && !cJSON_HasObjectItem(o, "max_tokens"))
+		cJSON_AddNumberToObject(o, "max_tokens", 1);
+	text = o ? cJSON_PrintUnformatted(o) : NULL;
+	if (text && !query_read(&a, QUERY_CHAT, job->route->dialect, job->s, text, strlen(text), e)) {
+		json_object(&j, NULL);
+		json_int(&j, "input_tokens", (int64_t)a.prompt[0].n);
+	}
+	cJSON_free(text);
+	cJSON_Delete(o);
+	query_free(&a);
+	return j.text ? json_take(&j, size) : NULL;
+}
+
 static char *join(const struct job *job, const struct query_prompt *p, size_t *size, struct err *e)
 {
 	const struct tokenizer *t = job->s->tokenizer;
@@ -164,19 +185,23 @@ static char *detokenize(struct job *job, size_t *size, struct err *e)
 
 #define JSON "application/json"
 static const struct route routes[] = {
-	{ "POST", "/v1/chat/completions", false, QUERY_CHAT, NULL, JSON },
-	{ "POST", "/v1/completions", false, QUERY_TEXT, NULL, JSON },
-	{ "POST", "/score", false, QUERY_SCORE, NULL, JSON },
-	{ "POST", "/pin", false, QUERY_PIN, NULL, JSON },
-	{ "GET", "/pins", false, 0, pins_list, JSON },
-	{ "DELETE", "/pins", false, 0, pins_delete, JSON },
-	{ "DELETE", "/pins/*", false, 0, pins_delete, JSON },
-	{ "GET", "/v1/models", false, 0, models, JSON },
-	{ "GET", "/v1/models/*", false, 0, model, JSON },
-	{ "POST", "/tokenize", false, QUERY_TOKENIZE, tokenize, JSON },
-	{ "POST", "/detokenize", false, QUERY_DETOKENIZE, detokenize, JSON },
-	{ "GET", "/health", true, 0, health, JSON },
-	{ "GET", "/metrics", false, 0, metrics, "text/plain; version=0.0.4" },
+	{ "POST", "/v1/chat/completions", false, QUERY_CHAT, NULL, JSON, NULL },
+	{ "POST", "/v1/completions", false, QUERY_TEXT, NULL, JSON, NULL },
+	{ "POST", "/v1/responses", false, QUERY_CHAT, NULL, JSON, &dialect_responses },
+	{ "POST", "/v1/messages", false, QUERY_CHAT, NULL, JSON, &dialect_messages },
+	{ "POST", "/v1/messages/count_tokens", false, QUERY_CHAT, count_tokens, JSON,
+		&dialect_messages },
+	{ "POST", "/score", false, QUERY_SCORE, NULL, JSON, NULL },
+	{ "POST", "/pin", false, QUERY_PIN, NULL, JSON, NULL },
+	{ "GET", "/pins", false, 0, pins_list, JSON, NULL },
+	{ "DELETE", "/pins", false, 0, pins_delete, JSON, NULL },
+	{ "DELETE", "/pins/*", false, 0, pins_delete, JSON, NULL },
+	{ "GET", "/v1/models", false, 0, models, JSON, NULL },
+	{ "GET", "/v1/models/*", false, 0, model, JSON, NULL },
+	{ "POST", "/tokenize", false, QUERY_TOKENIZE, tokenize, JSON, NULL },
+	{ "POST", "/detokenize", false, QUERY_DETOKENIZE, detokenize, JSON, NULL },
+	{ "GET", "/health", true, 0, health, JSON, NULL },
+	{ "GET", "/metrics", false, 0, metrics, "text/plain; version=0.0.4", NULL },
 };
 
 /* One that ends with a star takes anything more there. */

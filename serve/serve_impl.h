@@ -53,6 +53,8 @@ enum query_kind {
 
 struct query {
 	enum query_kind kind;
+	const struct dialect *dialect; /* dialect.h; NULL: OpenAI's of today */
+	cJSON *asked;                  /* of a dialect: the request */
 	struct query_prompt prompt[QUERY_PROMPTS];
 	int32_t n_prompts;
 	int32_t pin[QUERY_PROMPTS]; /* tokens of each that are declared stable */
@@ -81,8 +83,8 @@ static inline bool query_scores(const struct query *a)
 	return a->echo && (a->logprobs || a->silent);
 }
 /* -1 with ERR_USAGE: what is wrong, in words for the client. free with query_free() in any case. */
-int query_read(struct query *a, enum query_kind kind, const struct serve *s, const char *body,
-	size_t size, struct err *e);
+int query_read(struct query *a, enum query_kind kind, const struct dialect *d,
+	const struct serve *s, const char *body, size_t size, struct err *e);
 void query_free(struct query *a);
 /* query_prompt.c: its prompts as ids, and its label. */
 int query_prompts(struct query *a, const cJSON *o, const struct serve *s, struct err *e);
@@ -170,6 +172,11 @@ struct choice {
 	struct parts parts;                         /* of a conversation: its text taken apart */
 	size_t thought_sent, calls_sent, args_sent; /* told: bytes; calls begun; bytes of the last */
 	int64_t thought_tokens;
+	/* of a dialect's stream: the part that is told, of those that there may be and of those that
+	 * there were; bytes of it */
+	size_t stage, told;
+	int32_t n_told;
+	bool telling;
 	double logp; /* of all tokens */
 	uint64_t hash;
 	bool echoed; /* the prompt is in its text */
@@ -225,6 +232,7 @@ struct job {
 	size_t n_lead;
 	size_t n_out, cap_out, at_out;
 	bool greeted, done;
+	int64_t n_events;
 };
 
 /* One of the engines. */
@@ -371,6 +379,7 @@ struct route {
 	 * NULL: a job of `kind`. */
 	char *(*answer)(struct job *j, size_t *size, struct err *e);
 	const char *type; /* of what it answers */
+	const struct dialect *dialect;
 };
 /* NULL: the path takes other methods, or there is none. allow: those that it takes; "": no such
  * path. *rest: of a path that ends with anything, what; else NULL. */

@@ -4,7 +4,7 @@
  * than waking the HTTP thread, which on a busy machine takes the processor from the engine. It may,
  * since a connection that is suspended after the greeting has been written out, and only the
  * engine's thread resumes it. What does not fit the socket at once is the library's to send. */
-#include "serve/serve_impl.h"
+#include "serve/dialect.h"
 
 #include <linux/sockios.h>
 #include <stdio.h>
@@ -229,6 +229,8 @@ static int send_usage(struct job *job)
 
 int stream_grow(struct job *job, bool last)
 {
+	if (job->query.dialect)
+		return dialect_grow(job, last);
 	if (!job->greeted && greet(job))
 		return -1;
 	for (int32_t i = 0; i < job->n_choices; i++)

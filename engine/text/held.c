@@ -31,13 +31,12 @@ static size_t undecided(const char *const *stop, const char *text, size_t size)
 	return most;
 }
 
-/* Of the one that text begins with. */
-static size_t size_of_stop(const char *const *stop, const char *text, size_t size)
+/* The one that text begins with. */
+static const char *stop_at(const char *const *stop, const char *text, size_t size)
 {
-	for (; *stop; stop++)
-		if (strlen(*stop) <= size && !memcmp(text, *stop, strlen(*stop)))
-			return strlen(*stop);
-	return 0;
+	while (*stop && !(strlen(*stop) <= size && !memcmp(text, *stop, strlen(*stop))))
+		stop++;
+	return *stop;
 }
 
 int held_add(struct held_text *h, const char *const *stop, const char *bytes, size_t size,
@@ -54,16 +53,17 @@ int held_add(struct held_text *h, const char *const *stop, const char *bytes, si
 	if (size)
 		memcpy(h->text + h->n, bytes, size);
 	h->given = 0;
-	h->n += h->stopped ? 0 : size;
+	h->n += h->stop ? 0 : size;
 	if (!h->n)
 		return 0;
 	cut = held_find_stop(stop, h->text, h->n);
-	h->stopped |= cut < h->n;
-	if (h->stopped && h->with_stop)
-		cut += size_of_stop(stop, h->text + cut, h->n - cut);
-	if (h->stopped)
+	if (cut < h->n)
+		h->stop = stop_at(stop, h->text + cut, h->n - cut);
+	if (cut < h->n && h->with_stop)
+		cut += strlen(h->stop);
+	if (h->stop)
 		h->n = cut;
-	h->given = h->stopped ? cut : h->n - undecided(stop, h->text, h->n);
+	h->given = h->stop ? cut : h->n - undecided(stop, h->text, h->n);
 	*ready = (struct gguf_text){ h->text, h->given };
 	return 0;
 }

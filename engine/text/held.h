@@ -16,8 +16,8 @@ size_t held_find_stop(const char *const *stop, const char *text, size_t size);
 struct held_text {
 	char *text; /* malloc'd; the caller frees it */
 	size_t n, cap, given;
-	bool with_stop; /* the stop string that ends it is told, too */
-	bool stopped;   /* a stop string came: what follows is dropped */
+	bool with_stop;   /* the stop string that ends it is told, too */
+	const char *stop; /* the stop string that came: what follows is dropped; NULL: none did */
 };
 
 /* Adds bytes, and gives those that no stop string can claim any more; they are valid until the

@@ -2,6 +2,7 @@
  * bounds. The first byte says of which path. FUZZ_OPTIONS: -max_len=4096 */
 #include <string.h>
 
+#include "serve/dialect.h"
 #include "tests/fuzz/serve_fixture.h"
 
 static void check_settings(const struct query *a)
@@ -14,12 +15,13 @@ static void check_settings(const struct query *a)
 		FUZZ_CHECK(!a->set.stop.text[i] || *a->set.stop.text[i]);
 }
 
-static void read_query(struct serve *s, enum query_kind kind, const char *body, size_t size)
+static void read_query(
+	struct serve *s, enum query_kind kind, const struct dialect *d, const char *body, size_t size)
 {
 	struct query a = { 0 };
 	struct err e = { 0 };
 
-	if (query_read(&a, kind, s, body, size, &e)) {
+	if (query_read(&a, kind, d, s, body, size, &e)) {
 		FUZZ_CHECK(e.code == ERR_USAGE && *e.text);
 	} else {
 		FUZZ_CHECK(!e.code && a.n_prompts >= 1);
@@ -62,10 +64,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	body = malloc(size); /* its own, so that a byte beyond it is found */
 	FUZZ_CHECK(body);
 	memcpy(body, data + 1, --size);
-	if (*data % 5 < 3)
-		read_query(s, (enum query_kind)(*data % 5), body, size);
-	else
-		read_at_once(s, *data % 5 == 3 ? "/tokenize" : "/detokenize", body, size);
+	switch (*data % 7) {
+	case 3: read_at_once(s, "/tokenize", body, size); break;
+	case 4: read_at_once(s, "/detokenize", body, size); break;
+	case 5: read_query(s, QUERY_CHAT, &dialect_responses, body, size); break;
+	case 6: read_query(s, QUERY_CHAT, &dialect_messages, body, size); break;
+	default: read_query(s, (enum query_kind)(*data % 7), NULL, body, size);
+	}
 	free(body);
 	return 0;
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`cutaway serve` used by clients that nobody here wrote: the openai package, LangChain, the llm program, curl. TAP."""
+"""`cutaway serve` used by clients that nobody here wrote: the packages openai and anthropic, LangChain, the llm program, curl. TAP."""
 import json
 import os
 import signal
@@ -64,6 +64,79 @@ OPENAI = """
     print(json.dumps(told))
 """
 
+RESPONSES = """
+    import json, sys, openai
+    client = openai.OpenAI(base_url=sys.argv[1], api_key="secret")
+    told = {}
+    same = dict(model="here", input="Name a colour. 月亮", instructions="You are brief.", max_output_tokens=5, temperature=0)
+    whole = client.responses.create(**same)
+    told["whole"] = [whole.status, whole.output_text, whole.usage.output_tokens, whole.incomplete_details.reason]
+    chat = client.chat.completions.create(model="here", temperature=0, max_tokens=5, messages=[
+        {"role": "system", "content": same["instructions"]}, {"role": "user", "content": same["input"]}])
+    told["chat"] = chat.choices[0].message.content
+    with client.responses.stream(**same) as stream:
+        events = list(stream)
+    told["streamed"] = "".join(e.delta for e in events if e.type == "response.output_text.delta")
+    told["kinds"] = sorted({e.type for e in events})
+    tool = {"type": "function", "name": "set_colour", "strict": True, "parameters": {"type": "object", "required": ["red"], "additionalProperties": False,
+            "properties": {"red": {"type": "integer", "minimum": 0, "maximum": 255}}}}
+    asked = dict(model="here", input=[{"role": "user", "content": [{"type": "input_text", "text": "Red!"}]}], tools=[tool], temperature=0,
+                 tool_choice={"type": "function", "name": "set_colour"}, parallel_tool_calls=False, max_output_tokens=80)
+    called = client.responses.create(**asked)
+    with client.responses.stream(**asked) as stream:
+        for event in stream:
+            pass
+        again = stream.get_final_response()
+    told["calls"] = [[o.type, o.name, json.loads(o.arguments)] for r in (called, again) for o in r.output]
+    later = asked["input"] + [o.model_dump() for o in called.output] + [
+        {"type": "function_call_output", "call_id": called.output[0].call_id, "output": "done"}]
+    told["later"] = client.responses.create(**{**asked, "input": later, "tool_choice": "none", "max_output_tokens": 6}).output_text
+    bound = client.responses.create(model="here", input="A colour", temperature=0, text={"format": {"type": "json_schema", "name": "c", "schema": {
+        "type": "object", "required": ["c"], "properties": {"c": {"enum": ["red", "blue"]}}, "additionalProperties": False}}})
+    told["bound"] = json.loads(bound.output_text)["c"]
+    for name, call in {"kept": dict(previous_response_id="resp_1"), "long": dict(max_output_tokens=-1), "tool": dict(tools=[{"type": "web_search"}])}.items():
+        try:
+            client.responses.create(**{**same, **call})
+        except openai.BadRequestError as e:
+            told[name] = e.message
+    print(json.dumps(told))
+"""
+
+ANTHROPIC = """
+    import json, sys, anthropic
+    client = anthropic.Anthropic(base_url=sys.argv[1].removesuffix("/v1"), api_key="secret")
+    told = {}
+    same = dict(model="here", system="You are brief.", messages=[{"role": "user", "content": "Name a colour. 月亮"}], max_tokens=5, extra_body={"temperature": 0})
+    whole = client.messages.create(**same)
+    told["whole"] = [whole.content[0].text, whole.stop_reason, whole.usage.output_tokens]
+    told["input"] = whole.usage.input_tokens + whole.usage.cache_read_input_tokens
+    told["counted"] = client.messages.count_tokens(**{k: same[k] for k in ("model", "system", "messages")}).input_tokens
+    with client.messages.stream(**same) as stream:
+        told["streamed"] = "".join(stream.text_stream)
+    word = whole.content[0].text.split()[1]
+    stopped = client.messages.create(**{**same, "stop_sequences": [word]})
+    told["stopped"] = [stopped.stop_reason, stopped.stop_sequence == word]
+    tool = {"name": "set_colour", "description": "Sets it.", "input_schema": {"type": "object", "required": ["red"], "additionalProperties": False,
+            "properties": {"red": {"type": "integer", "minimum": 0, "maximum": 255}}}}
+    asked = {**same, "tools": [tool], "tool_choice": {"type": "tool", "name": "set_colour", "disable_parallel_tool_use": True}, "max_tokens": 80}
+    called = client.messages.create(**asked)
+    with client.messages.stream(**asked) as stream:
+        again = stream.get_final_message()
+    told["calls"] = [[m.stop_reason, b.type, b.name, b.input] for m in (called, again) for b in m.content]
+    later = same["messages"] + [{"role": "assistant", "content": [b.model_dump() for b in called.content]}, {"role": "user", "content": [
+        {"type": "tool_result", "tool_use_id": called.content[0].id, "content": [{"type": "text", "text": "done"}]}, {"type": "text", "text": "Thanks."}]}]
+    told["later"] = client.messages.create(**{**asked, "messages": later, "tool_choice": {"type": "none"}, "max_tokens": 6}).content[0].text
+    try:
+        client.messages.create(**{**same, "stop_sequences": [""]})
+    except anthropic.BadRequestError as e:
+        told["bad"] = e.message
+    try:
+        anthropic.Anthropic(base_url=sys.argv[1].removesuffix("/v1"), api_key="wrong").messages.create(**same)
+    except anthropic.AuthenticationError as e:
+        told["key"] = e.message
+    print(json.dumps(told))
+"""
+
 LANGCHAIN = """
     import json, sys
     from langchain_openai import ChatOpenAI
@@ -114,6 +187,35 @@ def test_openai(url):
     check("openai: errors are of its kinds, in words", "messages" in told["bad"] and "8192" in told["long"] and "key" in told["key"], told)
 
 
+def test_responses(url):
+    status, out, err = run(os.path.join(BIN, "python"), "-c", textwrap.dedent(RESPONSES), url)
+    check("openai's responses: every call came back", status == 0, err)
+    told = json.loads(out) if status == 0 else {}
+    check("openai's responses: the text is the chat's, whole and streamed", told["whole"][1] == told["streamed"] == told["chat"] and
+          told["whole"][0] == "incomplete" and told["whole"][2] == 5 and told["whole"][3] == "max_output_tokens", told)
+    check("openai's responses: the events of a text", {"response.created", "response.output_item.added", "response.content_part.added",
+          "response.output_text.delta", "response.output_text.done", "response.output_item.done", "response.incomplete"} <= set(told["kinds"]), told)
+    check("openai's responses: a call, whole and streamed alike", told["calls"][0] == told["calls"][1] and
+          told["calls"][0][:2] == ["function_call", "set_colour"] and 0 <= told["calls"][0][2]["red"] <= 255, told)
+    check("openai's responses: the conversation goes on after it", told["later"], told)
+    check("openai's responses: a text bound by a schema", told["bound"] in ("red", "blue"), told)
+    check("openai's responses: what is not served, and whose field is wrong", "not kept" in told["kept"] and
+          "max_output_tokens" in told["long"] and "tools" in told["tool"], told)
+
+
+def test_anthropic(url):
+    status, out, err = run(os.path.join(BIN, "python"), "-c", textwrap.dedent(ANTHROPIC), url)
+    check("anthropic: every call came back", status == 0, err)
+    told = json.loads(out) if status == 0 else {}
+    check("anthropic: a text, whole and streamed alike", told["whole"][0] == told["streamed"] and told["whole"][1:] == ["max_tokens", 5], told)
+    check("anthropic: tokens counted before are those of the answer's input", told["input"] == told["counted"] > 10, told)
+    check("anthropic: the stop sequence that came is told", told["stopped"] == ["stop_sequence", True], told)
+    check("anthropic: a call, whole and streamed alike", told["calls"][0] == told["calls"][1] and
+          told["calls"][0][:3] == ["tool_use", "tool_use", "set_colour"] and 0 <= told["calls"][0][3]["red"] <= 255, told)
+    check("anthropic: the conversation goes on after it", told["later"], told)
+    check("anthropic: errors in words, by the field's name there, and the key", "stop_sequences" in told["bad"] and "key" in told["key"], told)
+
+
 def test_langchain(url):
     status, out, err = run(os.path.join(BIN, "python"), "-c", textwrap.dedent(LANGCHAIN), url)
     check("langchain: every call came back", status == 0, err)
@@ -161,9 +263,11 @@ def main():
     try:
         test_curl(url)
         if made.returncode:
-            skip("openai, langchain and llm", "they cannot be installed here: " + made.stderr.strip().splitlines()[-1][:200])
+            skip("openai, anthropic, langchain and llm", "they cannot be installed here: " + made.stderr.strip().splitlines()[-1][:200])
         else:
             test_openai(url)
+            test_responses(url)
+            test_anthropic(url)
             test_langchain(url)
             test_llm(url)
     finally:

@@ -1,0 +1,226 @@
+/* See dialect.h. */
+#include "serve/dialect.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+/* ---- requests ---- */
+
+static const struct dialect_field *field_of(const struct dialect *d, const char *name)
+{
+	for (size_t i = 0; i < d->n_fields; i++)
+		if (!strcmp(d->field[i].name, name))
+			return &d->field[i];
+	return NULL;
+}
+
+static void add_field(const struct dialect *d, cJSON *chat, const cJSON *v, struct err *e)
+{
+	const struct dialect_field *f = field_of(d, v->string);
+	const char *as = f ? f->as : v->string;
+
+	if (cJSON_IsNull(v))
+		return;
+	if (f && f->refused && !cJSON_IsFalse(v))
+		err_set(e, ERR_USAGE, "%s is not served here%s", f->name, f->refused);
+	else if (f && f->read)
+		f->read(chat, v, e);
+	else if (as)
+		cJSON_AddItemToObject(chat, as, cJSON_Duplicate(v, true));
+}
+
+cJSON *dialect_chat(const struct dialect *d, const cJSON *o, struct err *e)
+{
+	cJSON *chat = cJSON_CreateObject();
+	const cJSON *v;
+
+	cJSON_ArrayForEach(v, o)
+	{
+		add_field(d, chat, v, e);
+	}
+	if (!e->code)
+		d->messages(chat, o, e);
+	if (!e->code)
+		return chat;
+	cJSON_Delete(chat);
+	return NULL;
+}
+
+void dialect_name(const struct dialect *d, struct err *e)
+{
+	char text[sizeof e->text];
+
+	for (size_t i = 0; i < d->n_fields; i++) {
+		const char *as = d->field[i].as;
+		const size_t n = as ? strlen(as) : 0;
+
+		if (!n || strncmp(e->text, as, n) != 0 || (e->text[n] != ':' && e->text[n] != ' '))
+			continue;
+		snprintf(text, sizeof text, "%s%s", d->field[i].name, e->text + n);
+		memcpy(e->text, text, sizeof text);
+		return;
+	}
+}
+
+/* ---- messages ---- */
+
+cJSON *dialect_message(cJSON *messages, const char *role)
+{
+	cJSON *m = cJSON_CreateObject();
+
+	cJSON_AddStringToObject(m, "role", role);
+	cJSON_AddItemToArray(messages, m);
+	return m;
+}
+
+cJSON *dialect_assistant(cJSON *messages)
+{
+	cJSON *last = cJSON_GetArrayItem(messages, cJSON_GetArraySize(messages) - 1);
+	const char *role = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(last, "role"));
+
+	return role && !strcmp(role, "assistant") ? last : dialect_message(messages, "assistant");
+}
+
+void dialect_add_call(cJSON *m, const cJSON *id, const cJSON *name, const cJSON *arguments)
+{
+	cJSON *calls = cJSON_GetObjectItemCaseSensitive(m, "tool_calls");
+	cJSON *call = cJSON_CreateObject(), *function = cJSON_AddObjectToObject(call, "function");
+
+	if (!calls)
+		calls = cJSON_AddArrayToObject(m, "tool_calls");
+	if (id)
+		cJSON_AddItemToObject(call, "id", cJSON_Duplicate(id, true));
+	if (name)
+		cJSON_AddItemToObject(function, "name", cJSON_Duplicate(name, true));
+	if (arguments)
+		cJSON_AddItemToObject(function, "arguments", cJSON_Duplicate(arguments, true));
+	cJSON_AddItemToArray(calls, call);
+}
+
+/* ---- parts ---- */
+
+/* Of the stage: 0 the thought, 1 the text, then the calls. Whether it is there. */
+static bool part_at(const struct choice *c, size_t stage, struct part *p)
+{
+	const struct parts *a = &c->parts;
+	const struct parts_text *t = stage == 0               ? &a->thoughts
+								 : stage == 1             ? &a->text
+								 : stage < a->n_calls + 2 ? &a->call[stage - 2].args
+														  : NULL;
+
+	*p = (struct part){ .kind = stage < 2 ? (enum part_kind)stage : PART_CALL };
+	if (!t)
+		return false;
+	p->text = t->n ? t->text : "";
+	p->n = t->n;
+	if (stage < 2)
+		return t->n;
+	p->name = a->call[stage - 2].name.n ? a->call[stage - 2].name.text : "";
+	reply_call_id(c, stage - 2, p->id);
+	return a->call[stage - 2].name.n;
+}
+
+static bool is_empty(const struct choice *c)
+{
+	return !c->parts.thoughts.n && !c->parts.text.n && !c->parts.n_calls;
+}
+
+bool dialect_part(const struct choice *c, int32_t i, struct part *p)
+{
+	int32_t n = 0;
+
+	for (size_t stage = 0; stage < c->parts.n_calls + 2; stage++)
+		if (part_at(c, stage, p) || (stage == 1 && is_empty(c))) {
+			p->index = n;
+			if (n++ == i)
+				return true;
+		}
+	return false;
+}
+
+/* ---- streams ---- */
+
+static void append(struct job *j, const char *text, size_t n)
+{
+	if (!ARRAY_ROOM(j->out, j->cap_out, j->n_out + n)) {
+		j->failed = true;
+		return;
+	}
+	memcpy(j->out + j->n_out, text, n);
+	j->n_out += n;
+}
+
+void dialect_event(struct job *j, const char *name, struct json *o)
+{
+	size_t size;
+	char *text = json_take(o, &size);
+
+	j->failed |= !text;
+	append(j, "event: ", 7);
+	append(j, name, strlen(name));
+	append(j, "\ndata: ", 7);
+	append(j, text ? text : "", text ? size : 0);
+	append(j, "\n\n", 2);
+	free(text);
+}
+
+/* Whether a later part has begun. */
+static bool is_over(const struct choice *c, size_t stage)
+{
+	struct part p;
+
+	for (size_t i = stage + 1; i < c->parts.n_calls + 2; i++)
+		if (part_at(c, i, &p))
+			return true;
+	return false;
+}
+
+static void tell_part(struct job *j, struct choice *c, bool over, bool there, struct part *p)
+{
+	const struct dialect *d = j->query.dialect;
+	struct part begun = *p;
+
+	p->index = begun.index = c->n_told;
+	begun.n = 0;
+	if (there && !c->telling)
+		d->part_begin(j, &begun);
+	c->telling |= there;
+	if (c->telling && p->n > c->told)
+		d->part_more(j, p, p->text + c->told, p->n - c->told);
+	c->told = p->n;
+	if (!over)
+		return;
+	if (c->telling)
+		d->part_end(j, p);
+	c->n_told += c->telling;
+	c->telling = false;
+	c->told = 0;
+	c->stage++;
+}
+
+int dialect_grow(struct job *j, bool last)
+{
+	struct choice *c = &j->choice[0];
+	struct part p;
+
+	if (!j->greeted)
+		j->query.dialect->begin(j);
+	j->greeted = true;
+	reply_grow(c, last);
+	while (c->stage < c->parts.n_calls + 2) {
+		const bool over = last || is_over(c, c->stage);
+		const bool there = part_at(c, c->stage, &p) || (last && c->stage == 1 && is_empty(c));
+
+		tell_part(j, c, over, there, &p);
+		if (!over)
+			break;
+	}
+	if (last && !j->done) {
+		j->done = true;
+		j->query.dialect->end(j);
+	}
+	return j->failed ? -1 : 0;
+}

@@ -1,0 +1,316 @@
+/* Anthropic's Messages: /v1/messages. See dialect.h. */
+#include <string.h>
+
+#include "serve/dialect.h"
+
+static const cJSON *member(const cJSON *o, const char *name)
+{
+	return cJSON_GetObjectItemCaseSensitive(o, name);
+}
+
+static bool is_word(const cJSON *v, const char *word)
+{
+	return cJSON_IsString(v) && !strcmp(v->valuestring, word);
+}
+
+/* ---- fields ---- */
+
+/* {"name": …, "description": …, "input_schema": …} */
+static bool read_tools(cJSON *chat, const cJSON *v, struct err *e)
+{
+	cJSON *all = cJSON_AddArrayToObject(chat, "tools"), *to;
+	const cJSON *tool, *type;
+
+	cJSON_ArrayForEach(tool, v)
+	{
+		type = member(tool, "type");
+		if (type && !is_word(type, "custom"))
+			return err_set(e, ERR_USAGE, "tools: only those of type custom are served here"), false;
+		to = cJSON_CreateObject();
+		cJSON_AddItemToArray(all, to);
+		cJSON_AddStringToObject(to, "type", "function");
+		to = cJSON_AddObjectToObject(to, "function");
+		cJSON_AddItemToObject(to, "name", cJSON_Duplicate(member(tool, "name"), true));
+		if (member(tool, "description"))
+			cJSON_AddItemToObject(
+				to, "description", cJSON_Duplicate(member(tool, "description"), true));
+		cJSON_AddItemToObject(
+			to, "parameters", cJSON_Duplicate(member(tool, "input_schema"), true));
+	}
+	return true;
+}
+
+/* {"type": "auto", "any", "none" or "tool", "name": …, "disable_parallel_tool_use": true} */
+static bool read_choice(cJSON *chat, const cJSON *v, struct err *e)
+{
+	const cJSON *type = member(v, "type"), *name = member(v, "name");
+	cJSON *to;
+
+	(void)e;
+	if (cJSON_IsTrue(member(v, "disable_parallel_tool_use")))
+		cJSON_AddFalseToObject(chat, "parallel_tool_calls");
+	if (is_word(type, "tool")) {
+		to = cJSON_AddObjectToObject(chat, "tool_choice");
+		cJSON_AddStringToObject(to, "type", "function");
+		cJSON_AddItemToObject(
+			cJSON_AddObjectToObject(to, "function"), "name", cJSON_Duplicate(name, true));
+	} else {
+		cJSON_AddItemToObject(chat, "tool_choice",
+			is_word(type, "any") ? cJSON_CreateString("required") : cJSON_Duplicate(type, true));
+	}
+	return true;
+}
+
+static bool read_metadata(cJSON *chat, const cJSON *v, struct err *e)
+{
+	(void)e;
+	if (cJSON_IsString(member(v, "user_id")))
+		cJSON_AddItemToObject(chat, "user", cJSON_Duplicate(member(v, "user_id"), true));
+	return true;
+}
+
+static const struct dialect_field fields[] = {
+	{ "messages", .as = "messages", .read = NULL },
+	{ "system", .as = NULL },
+	{ "stop_sequences", .as = "stop" },
+	{ "tools", .as = "tools", .read = read_tools },
+	{ "tool_choice", .as = "tool_choice", .read = read_choice },
+	{ "metadata", .as = "user", .read = read_metadata },
+	{ "container", .refused = "" },
+	{ "mcp_servers", .refused = "" },
+	{ "n", .refused = ": there is one answer" },
+};
+
+/* ---- messages ---- */
+
+/* Of a tool's result: a text, or parts. A part of another kind is refused with the chat's words. */
+static void add_result(cJSON *messages, const cJSON *block)
+{
+	cJSON *m = dialect_message(messages, "tool");
+
+	cJSON_AddItemToObject(m, "tool_call_id", cJSON_Duplicate(member(block, "tool_use_id"), true));
+	if (member(block, "content"))
+		cJSON_AddItemToObject(m, "content", cJSON_Duplicate(member(block, "content"), true));
+	else
+		cJSON_AddStringToObject(m, "content", "");
+}
+
+/* Results of tools come before what the user says beside them. */
+static void add_blocks(cJSON *messages, const char *role, const cJSON *content)
+{
+	const bool answer = !strcmp(role, "assistant");
+	cJSON *m = answer ? dialect_message(messages, role) : NULL, *parts = cJSON_CreateArray();
+	const cJSON *block;
+
+	cJSON_ArrayForEach(block, content)
+	{
+		const cJSON *type = member(block, "type");
+
+		if (is_word(type, "tool_result"))
+			add_result(messages, block);
+		else if (m && is_word(type, "tool_use"))
+			dialect_add_call(m, member(block, "id"), member(block, "name"), member(block, "input"));
+		else if (m && is_word(type, "thinking"))
+			cJSON_AddItemToObject(
+				m, "reasoning_content", cJSON_Duplicate(member(block, "thinking"), true));
+		else if (!is_word(type, "redacted_thinking"))
+			cJSON_AddItemToArray(parts, cJSON_Duplicate(block, true));
+	}
+	if (!m && parts->child)
+		m = dialect_message(messages, role);
+	if (m && parts->child)
+		cJSON_AddItemToObject(m, "content", parts);
+	else
+		cJSON_Delete(parts);
+}
+
+static void read_messages(cJSON *chat, const cJSON *o, struct err *e)
+{
+	cJSON *messages = cJSON_CreateArray();
+	const cJSON *system = member(o, "system"), *m;
+
+	cJSON_DeleteItemFromObjectCaseSensitive(chat, "messages");
+	cJSON_AddItemToObject(chat, "messages", messages);
+	if (system && !cJSON_IsNull(system))
+		cJSON_AddItemToObject(
+			dialect_message(messages, "system"), "content", cJSON_Duplicate(system, true));
+	cJSON_ArrayForEach(m, member(o, "messages"))
+	{
+		const char *role = cJSON_GetStringValue(member(m, "role"));
+
+		if (role && cJSON_IsArray(member(m, "content")))
+			add_blocks(messages, role, member(m, "content"));
+		else
+			cJSON_AddItemToArray(messages, cJSON_Duplicate(m, true));
+	}
+	if (!member(o, "max_tokens"))
+		err_set(e, ERR_USAGE, "max_tokens: it is missing");
+}
+
+/* ---- answers ---- */
+
+static const char *reason_of(const struct choice *c)
+{
+	const char *reason = reply_reason(c);
+
+	return !strcmp(reason, "tool_calls") ? "tool_use"
+		   : !strcmp(reason, "length")   ? "max_tokens"
+		   : c->held.stop                ? "stop_sequence"
+		   : !strcmp(reason, "stop")     ? "end_turn"
+										 : "refusal";
+}
+
+static void put_reason(struct json *j, const struct choice *c)
+{
+	json_text(j, "stop_reason", reason_of(c));
+	if (c->held.stop)
+		json_text(j, "stop_sequence", c->held.stop);
+	else
+		json_null(j, "stop_sequence");
+}
+
+/* Tokens that the cache had are not among those of the input. */
+static void put_usage(struct json *j, const struct job *job)
+{
+	const struct choice *c = &job->choice[0];
+	const bool ended = dialect_ended(job);
+	const int64_t hit = ended ? c->hit : 0;
+
+	json_object(j, "usage");
+	json_int(j, "input_tokens", (int64_t)job->query.prompt[0].n - hit);
+	json_int(j, "cache_creation_input_tokens", ended && !c->pin.renewed ? c->pin.tokens : 0);
+	json_int(j, "cache_read_input_tokens", hit);
+	json_int(j, "output_tokens", ended ? c->generated : 0);
+	json_end(j);
+}
+
+/* Whose input is JSON already, unless the answer broke off within it. */
+static void put_block(struct json *j, const char *key, const struct part *p, bool is_whole)
+{
+	static const char *const types[] = { "thinking", "text", "tool_use" };
+	cJSON *input = p->kind == PART_CALL ? cJSON_ParseWithLength(p->text, p->n) : NULL;
+
+	json_object(j, key);
+	json_text(j, "type", types[p->kind]);
+	if (p->kind == PART_CALL) {
+		json_text(j, "id", p->id);
+		json_text(j, "name", p->name);
+		json_raw(j, "input", is_whole && input ? p->text : "{}", is_whole && input ? p->n : 2);
+	} else {
+		json_bytes(j, types[p->kind], p->text, p->n);
+	}
+	if (p->kind == PART_THOUGHT)
+		json_text(j, "signature", "");
+	json_end(j);
+	cJSON_Delete(input);
+}
+
+static void put_head(struct json *j, const char *key, const struct job *job)
+{
+	json_object(j, key);
+	json_text(j, "id", job->id);
+	json_text(j, "type", "message");
+	json_text(j, "role", "assistant");
+	json_text(j, "model", job->s->name);
+	json_array(j, "content");
+}
+
+static char *whole(struct job *job, size_t *size)
+{
+	const struct choice *c = &job->choice[0];
+	struct json j = { 0 };
+	struct part p;
+
+	reply_grow(&job->choice[0], true);
+	put_head(&j, NULL, job);
+	for (int32_t i = 0; dialect_part(c, i, &p); i++)
+		put_block(&j, NULL, &p, true);
+	json_end(&j);
+	put_reason(&j, c);
+	put_usage(&j, job);
+	json_hash(&j, "hash", c->hash);
+	json_int(&j, "request", c->request);
+	return json_take(&j, size);
+}
+
+/* ---- streams ---- */
+
+static void head(struct json *j, const char *type)
+{
+	json_object(j, NULL);
+	json_text(j, "type", type);
+}
+
+static void begin(struct job *job)
+{
+	struct json j = { 0 };
+
+	head(&j, "message_start");
+	put_head(&j, "message", job);
+	json_end(&j);
+	json_null(&j, "stop_reason");
+	json_null(&j, "stop_sequence");
+	put_usage(&j, job);
+	dialect_event(job, "message_start", &j);
+}
+
+static void part_begin(struct job *job, const struct part *p)
+{
+	struct json j = { 0 };
+
+	head(&j, "content_block_start");
+	json_int(&j, "index", p->index);
+	put_block(&j, "content_block", p, false);
+	dialect_event(job, "content_block_start", &j);
+}
+
+static void part_more(struct job *job, const struct part *p, const char *text, size_t n)
+{
+	static const char *const types[] = { "thinking_delta", "text_delta", "input_json_delta" },
+							 *const names[] = { "thinking", "text", "partial_json" };
+	struct json j = { 0 };
+
+	head(&j, "content_block_delta");
+	json_int(&j, "index", p->index);
+	json_object(&j, "delta");
+	json_text(&j, "type", types[p->kind]);
+	json_bytes(&j, names[p->kind], text, n);
+	dialect_event(job, "content_block_delta", &j);
+}
+
+static void part_end(struct job *job, const struct part *p)
+{
+	struct json j = { 0 };
+
+	head(&j, "content_block_stop");
+	json_int(&j, "index", p->index);
+	dialect_event(job, "content_block_stop", &j);
+}
+
+static void end(struct job *job)
+{
+	struct json j = { 0 };
+
+	head(&j, "message_delta");
+	json_object(&j, "delta");
+	put_reason(&j, &job->choice[0]);
+	json_end(&j);
+	put_usage(&j, job);
+	json_hash(&j, "hash", job->choice[0].hash);
+	json_int(&j, "request", job->choice[0].request);
+	dialect_event(job, "message_delta", &j);
+	head(&j, "message_stop");
+	dialect_event(job, "message_stop", &j);
+}
+
+const struct dialect dialect_messages = { .prefix = "msg",
+	.field = fields,
+	.n_fields = sizeof fields / sizeof *fields,
+	.messages = read_messages,
+	.whole = whole,
+	.begin = begin,
+	.part_begin = part_begin,
+	.part_more = part_more,
+	.part_end = part_end,
+	.end = end,
+	.types_errors = true };

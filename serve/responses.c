@@ -1,0 +1,445 @@
+/* OpenAI's Responses: /v1/responses. Answers are not kept, so that each request has its whole
+ * conversation as `input`. See dialect.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "serve/dialect.h"
+
+static const cJSON *member(const cJSON *o, const char *name)
+{
+	return cJSON_GetObjectItemCaseSensitive(o, name);
+}
+
+static bool is_word(const cJSON *v, const char *word)
+{
+	return cJSON_IsString(v) && !strcmp(v->valuestring, word);
+}
+
+/* ---- fields ---- */
+
+/* {"type": "function", "name": …, "parameters": …} */
+static bool read_tools(cJSON *chat, const cJSON *v, struct err *e)
+{
+	cJSON *all = cJSON_AddArrayToObject(chat, "tools"), *to;
+	const cJSON *tool, *one;
+
+	cJSON_ArrayForEach(tool, v)
+	{
+		if (!is_word(member(tool, "type"), "function"))
+			return err_set(e, ERR_USAGE, "tools: only those of type function are served here"),
+				   false;
+		to = cJSON_CreateObject();
+		cJSON_AddItemToArray(all, to);
+		cJSON_AddStringToObject(to, "type", "function");
+		to = cJSON_AddObjectToObject(to, "function");
+		cJSON_ArrayForEach(one, tool)
+		{
+			if (strcmp(one->string, "type") != 0)
+				cJSON_AddItemToObject(to, one->string, cJSON_Duplicate(one, true));
+		}
+	}
+	return true;
+}
+
+static bool read_choice(cJSON *chat, const cJSON *v, struct err *e)
+{
+	cJSON *to = cJSON_Duplicate(v, true), *name = cJSON_DetachItemFromObject(to, "name");
+
+	(void)e;
+	if (name)
+		cJSON_AddItemToObject(cJSON_AddObjectToObject(to, "function"), "name", name);
+	cJSON_AddItemToObject(chat, "tool_choice", to);
+	return true;
+}
+
+/* {"format": {"type": "json_schema", "schema": …}} */
+static bool read_text(cJSON *chat, const cJSON *v, struct err *e)
+{
+	const cJSON *format = member(v, "format");
+	cJSON *to = format ? cJSON_Duplicate(format, true) : NULL;
+
+	(void)e;
+	if (to && member(to, "schema"))
+		cJSON_AddItemToObject(cJSON_AddObjectToObject(to, "json_schema"), "schema",
+			cJSON_DetachItemFromObject(to, "schema"));
+	if (to)
+		cJSON_AddItemToObject(chat, "response_format", to);
+	return true;
+}
+
+static bool read_truncation(cJSON *chat, const cJSON *v, struct err *e)
+{
+	(void)chat;
+	if (!is_word(v, "disabled"))
+		err_set(e, ERR_USAGE, "truncation: only disabled is served here");
+	return !e->code;
+}
+
+#define NOT_KEPT ": answers are not kept; send the whole conversation as input"
+
+static const struct dialect_field fields[] = {
+	{ "input", .as = NULL },
+	{ "instructions", .as = NULL },
+	{ "max_output_tokens", .as = "max_tokens" },
+	{ "tools", .as = "tools", .read = read_tools },
+	{ "tool_choice", .as = "tool_choice", .read = read_choice },
+	{ "text", .as = "response_format", .read = read_text },
+	{ "truncation", .as = NULL, .read = read_truncation },
+	{ "include", .as = NULL },
+	{ "stream_options", .as = NULL },
+	{ "previous_response_id", .refused = NOT_KEPT },
+	{ "conversation", .refused = NOT_KEPT },
+	{ "background", .refused = NOT_KEPT },
+	{ "prompt", .refused = ": the text is called input" },
+	{ "max_tool_calls", .refused = "" },
+	{ "top_logprobs", .refused = ": /v1/chat/completions has it" },
+	{ "n", .refused = ": there is one answer" },
+};
+
+/* ---- input ---- */
+
+/* input_text and output_text are texts of the chat's. */
+static cJSON *content_of(const cJSON *content)
+{
+	cJSON *copy = cJSON_Duplicate(content, true), *part;
+
+	if (cJSON_IsArray(copy))
+		cJSON_ArrayForEach(part, copy)
+		{
+			const cJSON *type = member(part, "type");
+
+			if (is_word(type, "input_text") || is_word(type, "output_text"))
+				cJSON_ReplaceItemInObjectCaseSensitive(part, "type", cJSON_CreateString("text"));
+		}
+	return copy;
+}
+
+static void add_reasoning(cJSON *messages, const cJSON *item)
+{
+	const cJSON *content = member(item, "content"), *part = content ? content->child : NULL;
+	cJSON *m = dialect_message(messages, "assistant");
+
+	if (part && member(part, "text"))
+		cJSON_AddItemToObject(m, "reasoning_content", cJSON_Duplicate(member(part, "text"), true));
+}
+
+static void add_message(cJSON *messages, const cJSON *item, struct err *e)
+{
+	const cJSON *role = member(item, "role"), *content = member(item, "content");
+	cJSON *m;
+
+	if (!cJSON_IsString(role) || !content) {
+		err_set(e, ERR_USAGE, "input: a message has a role and a content");
+		return;
+	}
+	m = is_word(role, "assistant") ? dialect_assistant(messages)
+								   : dialect_message(messages, role->valuestring);
+	if (member(m, "content") || member(m, "tool_calls"))
+		m = dialect_message(messages, role->valuestring);
+	cJSON_AddItemToObject(m, "content", content_of(content));
+}
+
+static void add_output(cJSON *messages, const cJSON *item)
+{
+	cJSON *m = dialect_message(messages, "tool");
+
+	cJSON_AddItemToObject(m, "tool_call_id", cJSON_Duplicate(member(item, "call_id"), true));
+	cJSON_AddItemToObject(m, "content", content_of(member(item, "output")));
+}
+
+static void add_item(cJSON *messages, const cJSON *item, struct err *e)
+{
+	const cJSON *type = member(item, "type");
+
+	if (!type || is_word(type, "message"))
+		add_message(messages, item, e);
+	else if (is_word(type, "reasoning"))
+		add_reasoning(messages, item);
+	else if (is_word(type, "function_call"))
+		dialect_add_call(dialect_assistant(messages), member(item, "call_id"), member(item, "name"),
+			member(item, "arguments"));
+	else if (is_word(type, "function_call_output"))
+		add_output(messages, item);
+	else
+		err_set(e, ERR_USAGE,
+			"input: items are messages, function_call, function_call_output and reasoning");
+}
+
+static void read_input(cJSON *chat, const cJSON *o, struct err *e)
+{
+	cJSON *messages = cJSON_AddArrayToObject(chat, "messages");
+	const cJSON *input = member(o, "input"), *item, *first = member(o, "instructions");
+
+	if (cJSON_IsString(first))
+		cJSON_AddItemToObject(
+			dialect_message(messages, "system"), "content", cJSON_Duplicate(first, true));
+	if (cJSON_IsString(input))
+		cJSON_AddItemToObject(
+			dialect_message(messages, "user"), "content", cJSON_Duplicate(input, true));
+	else if (!cJSON_IsArray(input) || !input->child)
+		err_set(e, ERR_USAGE, "input: a text or a list of items is needed");
+	else
+		cJSON_ArrayForEach(item, input) add_item(messages, item, e);
+}
+
+/* ---- answers ---- */
+
+static const char *status_of(const struct job *job)
+{
+	const struct choice *c = &job->choice[0];
+
+	return !dialect_ended(job)                  ? "in_progress"
+		   : !strcmp(reply_reason(c), "length") ? "incomplete"
+		   : !strcmp(reply_reason(c), "abort")  ? "failed"
+												: "completed";
+}
+
+static void put_id(
+	struct json *j, const char *key, const struct job *job, const char *prefix, int32_t index)
+{
+	char id[72];
+
+	snprintf(id, sizeof id, "%s_%.40s_%d", prefix, job->id + strlen("resp-"), index);
+	json_text(j, key, id);
+}
+
+static void put_text_part(struct json *j, const char *key, const char *text, size_t n)
+{
+	json_object(j, key);
+	json_text(j, "type", "output_text");
+	json_bytes(j, "text", text, n);
+	json_array(j, "annotations");
+	json_end(j);
+	json_end(j);
+}
+
+static const char *const prefixes[] = { "rs", "msg", "fc" };
+
+static void put_item(struct json *j, const char *key, const struct job *job, const struct part *p,
+	const char *status)
+{
+	static const char *const types[] = { "reasoning", "message", "function_call" };
+
+	json_object(j, key);
+	put_id(j, "id", job, prefixes[p->kind], p->index);
+	json_text(j, "type", types[p->kind]);
+	json_text(j, "status", status);
+	if (p->kind == PART_CALL) {
+		json_text(j, "call_id", p->id);
+		json_text(j, "name", p->name);
+		json_bytes(j, "arguments", p->text, p->n);
+	} else {
+		if (p->kind == PART_TEXT)
+			json_text(j, "role", "assistant");
+		else
+			json_array(j, "summary"), json_end(j);
+		json_array(j, "content");
+		if (p->kind == PART_TEXT && (p->n || !strcmp(status, "completed")))
+			put_text_part(j, NULL, p->text, p->n);
+		else if (p->n) {
+			json_object(j, NULL);
+			json_text(j, "type", "reasoning_text");
+			json_bytes(j, "text", p->text, p->n);
+			json_end(j);
+		}
+		json_end(j);
+	}
+	json_end(j);
+}
+
+static void put_usage(struct json *j, const struct job *job)
+{
+	const struct choice *c = &job->choice[0];
+	const int64_t prompt = (int64_t)job->query.prompt[0].n;
+
+	json_object(j, "usage");
+	json_int(j, "input_tokens", prompt);
+	json_object(j, "input_tokens_details");
+	json_int(j, "cached_tokens", c->hit);
+	json_end(j);
+	json_int(j, "output_tokens", c->generated);
+	json_object(j, "output_tokens_details");
+	json_int(j, "reasoning_tokens", c->thought_tokens);
+	json_end(j);
+	json_int(j, "total_tokens", prompt + c->generated);
+	json_end(j);
+}
+
+/* What was asked for, as it was asked; where nothing was, `none`. */
+static void put_asked(struct json *j, const struct job *job, const char *name, const char *none)
+{
+	const cJSON *v = member(job->query.asked, name);
+	char *text = v ? cJSON_PrintUnformatted(v) : NULL;
+
+	json_raw(j, name, text ? text : none, strlen(text ? text : none));
+	cJSON_free(text);
+}
+
+static void put_output(struct json *j, const struct job *job)
+{
+	const char *status = status_of(job);
+	struct part p;
+
+	if (!strcmp(status, "incomplete")) {
+		json_object(j, "incomplete_details");
+		json_text(j, "reason", "max_output_tokens");
+		json_end(j);
+	} else {
+		json_null(j, "incomplete_details");
+	}
+	json_array(j, "output");
+	for (int32_t i = 0; dialect_ended(job) && dialect_part(&job->choice[0], i, &p); i++)
+		put_item(j, NULL, job, &p, status);
+	json_end(j);
+}
+
+static void put_response(struct json *j, const char *key, const struct job *job)
+{
+	static const struct {
+		const char *name, *none;
+	} asked[] = { { "instructions", "null" }, { "max_output_tokens", "null" }, { "metadata", "{}" },
+		{ "parallel_tool_calls", "true" }, { "reasoning", "null" },
+		{ "text", "{\"format\":{\"type\":\"text\"}}" }, { "tool_choice", "\"auto\"" },
+		{ "tools", "[]" }, { "user", "null" } };
+
+	json_object(j, key);
+	json_text(j, "id", job->id);
+	json_text(j, "object", "response");
+	json_int(j, "created_at", job->created);
+	json_text(j, "status", status_of(job));
+	json_text(j, "model", job->s->name);
+	json_null(j, "error");
+	put_output(j, job);
+	for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
+		put_asked(j, job, asked[i].name, asked[i].none);
+	json_null(j, "previous_response_id");
+	json_bool(j, "store", false);
+	json_real(j, "temperature", (double)job->query.set.params.temperature, 6);
+	json_real(j, "top_p", (double)job->query.set.params.top_p, 6);
+	json_text(j, "truncation", "disabled");
+	if (dialect_ended(job)) {
+		put_usage(j, job);
+		json_hash(j, "hash", job->choice[0].hash);
+		json_int(j, "request", job->choice[0].request);
+	}
+	json_end(j);
+}
+
+static char *whole(struct job *job, size_t *size)
+{
+	struct json j = { 0 };
+
+	reply_grow(&job->choice[0], true);
+	put_response(&j, NULL, job);
+	return json_take(&j, size);
+}
+
+/* ---- streams ---- */
+
+static void head(struct json *j, struct job *job, const char *type)
+{
+	json_object(j, NULL);
+	json_text(j, "type", type);
+	json_int(j, "sequence_number", job->n_events++);
+}
+
+static void send_response(struct job *job, const char *type)
+{
+	struct json j = { 0 };
+
+	head(&j, job, type);
+	put_response(&j, "response", job);
+	dialect_event(job, type, &j);
+}
+
+static void begin(struct job *job)
+{
+	send_response(job, "response.created");
+	send_response(job, "response.in_progress");
+}
+
+/* The head of an event of a part; parts of a content are the first of it. */
+static void part_head(struct json *j, struct job *job, const struct part *p, const char *type)
+{
+	head(j, job, type);
+	put_id(j, "item_id", job, prefixes[p->kind], p->index);
+	json_int(j, "output_index", p->index);
+	if (p->kind != PART_CALL)
+		json_int(j, "content_index", 0);
+}
+
+static void send_item(struct job *job, const struct part *p, const char *type, const char *status)
+{
+	struct json j = { 0 };
+
+	head(&j, job, type);
+	json_int(&j, "output_index", p->index);
+	put_item(&j, "item", job, p, status);
+	dialect_event(job, type, &j);
+}
+
+static void send_content(struct job *job, const struct part *p, const char *type)
+{
+	struct json j = { 0 };
+
+	part_head(&j, job, p, type);
+	put_text_part(&j, "part", p->text, p->n);
+	dialect_event(job, type, &j);
+}
+
+static void part_begin(struct job *job, const struct part *p)
+{
+	send_item(job, p, "response.output_item.added", "in_progress");
+	if (p->kind == PART_TEXT)
+		send_content(job, p, "response.content_part.added");
+}
+
+static void part_more(struct job *job, const struct part *p, const char *text, size_t n)
+{
+	static const char *const types[] = { "response.reasoning_text.delta",
+		"response.output_text.delta", "response.function_call_arguments.delta" };
+	struct json j = { 0 };
+
+	part_head(&j, job, p, types[p->kind]);
+	json_bytes(&j, "delta", text, n);
+	if (p->kind == PART_TEXT)
+		json_array(&j, "logprobs"), json_end(&j);
+	dialect_event(job, types[p->kind], &j);
+}
+
+static void part_end(struct job *job, const struct part *p)
+{
+	static const char *const types[] = { "response.reasoning_text.done",
+		"response.output_text.done", "response.function_call_arguments.done" };
+	struct json j = { 0 };
+
+	part_head(&j, job, p, types[p->kind]);
+	if (p->kind == PART_CALL)
+		json_text(&j, "name", p->name);
+	json_bytes(&j, p->kind == PART_CALL ? "arguments" : "text", p->text, p->n);
+	if (p->kind == PART_TEXT)
+		json_array(&j, "logprobs"), json_end(&j);
+	dialect_event(job, types[p->kind], &j);
+	if (p->kind == PART_TEXT)
+		send_content(job, p, "response.content_part.done");
+	send_item(job, p, "response.output_item.done", "completed");
+}
+
+static void end(struct job *job)
+{
+	char type[40];
+
+	snprintf(type, sizeof type, "response.%s", status_of(job));
+	send_response(job, type);
+}
+
+const struct dialect dialect_responses = { .prefix = "resp",
+	.field = fields,
+	.n_fields = sizeof fields / sizeof *fields,
+	.messages = read_input,
+	.whole = whole,
+	.begin = begin,
+	.part_begin = part_begin,
+	.part_more = part_more,
+	.part_end = part_end,
+	.end = end };
