@@ -4,8 +4,10 @@
 #ifndef CUTAWAY_BASE_FOREIGN_JSON_H
 #define CUTAWAY_BASE_FOREIGN_JSON_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cjson/cJSON.h>
 
@@ -26,5 +28,21 @@ cJSON *foreign_json_parse(char *text, size_t size);
  * digits with their sign, else "". */
 void foreign_json_digits(
 	const char *text, size_t size, const char *key, char *digits, size_t digits_size);
+
+/* The member of an object, or NULL; its text, or NULL; whether a value is a text. */
+static inline cJSON *foreign_member(const cJSON *o, const char *name)
+{
+	return cJSON_GetObjectItemCaseSensitive(o, name);
+}
+
+static inline const char *foreign_text(const cJSON *o, const char *name)
+{
+	return cJSON_GetStringValue(foreign_member(o, name));
+}
+
+static inline bool foreign_is(const cJSON *v, const char *text)
+{
+	return cJSON_IsString(v) && !strcmp(v->valuestring, text);
+}
 
 #endif

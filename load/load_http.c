@@ -46,12 +46,12 @@ static double clock_s(const struct http *h)
 
 static const char *text_at(const cJSON *o, const char *name)
 {
-	return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, name));
+	return foreign_text(o, name);
 }
 
 static int32_t count_at(const cJSON *o, const char *name)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, name);
+	const cJSON *v = foreign_member(o, name);
 
 	return cJSON_IsNumber(v) && v->valuedouble >= 0 && v->valuedouble <= MOST_TOKENS
 			   ? (int32_t)v->valuedouble
@@ -62,7 +62,7 @@ static int32_t count_at(const cJSON *o, const char *name)
 
 static bool has_text(const cJSON *choice)
 {
-	const cJSON *delta = cJSON_GetObjectItemCaseSensitive(choice, "delta");
+	const cJSON *delta = foreign_member(choice, "delta");
 	const char *text[] = { text_at(choice, "text"), text_at(delta, "content"),
 		text_at(delta, "reasoning_content"), text_at(delta, "reasoning") };
 
@@ -74,7 +74,7 @@ static bool has_text(const cJSON *choice)
 
 static void take_usage(struct call *c, const cJSON *usage)
 {
-	const cJSON *details = cJSON_GetObjectItemCaseSensitive(usage, "prompt_tokens_details");
+	const cJSON *details = foreign_member(usage, "prompt_tokens_details");
 	const int32_t n = count_at(usage, "prompt_tokens");
 
 	c->usage = count_at(usage, "completion_tokens");
@@ -91,12 +91,12 @@ static bool on_data(void *who, char *data, size_t size)
 	if (!strcmp(data, "[DONE]"))
 		return true;
 	o = foreign_json_parse(data, size);
-	usage = cJSON_GetObjectItemCaseSensitive(o, "usage");
-	if (!o || cJSON_GetObjectItemCaseSensitive(o, "error")) {
+	usage = foreign_member(o, "usage");
+	if (!o || foreign_member(o, "error")) {
 		c->refused = true;
 		snprintf(c->error, sizeof c->error, "%s", data);
 	}
-	choice = cJSON_GetObjectItemCaseSensitive(o, "choices");
+	choice = foreign_member(o, "choices");
 	choice = choice ? choice->child : NULL;
 	if (text_at(choice, "finish_reason"))
 		c->ended = !strcmp(text_at(choice, "finish_reason"), "stop");
@@ -298,7 +298,7 @@ static int find_model(struct http *h, struct err *e)
 
 	if (!client_fetch(h->client, NULL, "/v1/models", NULL, ANSWER_BYTES, &answer, &why))
 		o = foreign_json_parse(answer.text, answer.size);
-	data = cJSON_GetObjectItemCaseSensitive(o, "data");
+	data = foreign_member(o, "data");
 	id = text_at(data ? data->child : NULL, "id");
 	if (id)
 		snprintf(h->model, sizeof h->model, "%s", id);

@@ -79,14 +79,14 @@ cJSON *dialect_message(cJSON *messages, const char *role)
 cJSON *dialect_assistant(cJSON *messages)
 {
 	cJSON *last = cJSON_GetArrayItem(messages, cJSON_GetArraySize(messages) - 1);
-	const char *role = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(last, "role"));
+	const char *role = foreign_text(last, "role");
 
 	return role && !strcmp(role, "assistant") ? last : dialect_message(messages, "assistant");
 }
 
 void dialect_add_call(cJSON *m, const cJSON *id, const cJSON *name, const cJSON *arguments)
 {
-	cJSON *calls = cJSON_GetObjectItemCaseSensitive(m, "tool_calls");
+	cJSON *calls = foreign_member(m, "tool_calls");
 	cJSON *call = cJSON_CreateObject(), *function = cJSON_AddObjectToObject(call, "function");
 
 	if (!calls)

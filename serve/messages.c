@@ -3,16 +3,6 @@
 
 #include "serve/dialect.h"
 
-static const cJSON *member(const cJSON *o, const char *name)
-{
-	return cJSON_GetObjectItemCaseSensitive(o, name);
-}
-
-static bool is_word(const cJSON *v, const char *word)
-{
-	return cJSON_IsString(v) && !strcmp(v->valuestring, word);
-}
-
 /* ---- fields ---- */
 
 /* {"name": …, "description": …, "input_schema": …} */
@@ -23,19 +13,19 @@ static bool read_tools(cJSON *chat, const cJSON *v, struct err *e)
 
 	cJSON_ArrayForEach(tool, v)
 	{
-		type = member(tool, "type");
-		if (type && !is_word(type, "custom"))
+		type = foreign_member(tool, "type");
+		if (type && !foreign_is(type, "custom"))
 			return err_set(e, ERR_USAGE, "tools: only those of type custom are served here"), false;
 		to = cJSON_CreateObject();
 		cJSON_AddItemToArray(all, to);
 		cJSON_AddStringToObject(to, "type", "function");
 		to = cJSON_AddObjectToObject(to, "function");
-		cJSON_AddItemToObject(to, "name", cJSON_Duplicate(member(tool, "name"), true));
-		if (member(tool, "description"))
+		cJSON_AddItemToObject(to, "name", cJSON_Duplicate(foreign_member(tool, "name"), true));
+		if (foreign_member(tool, "description"))
 			cJSON_AddItemToObject(
-				to, "description", cJSON_Duplicate(member(tool, "description"), true));
+				to, "description", cJSON_Duplicate(foreign_member(tool, "description"), true));
 		cJSON_AddItemToObject(
-			to, "parameters", cJSON_Duplicate(member(tool, "input_schema"), true));
+			to, "parameters", cJSON_Duplicate(foreign_member(tool, "input_schema"), true));
 	}
 	return true;
 }
@@ -43,20 +33,20 @@ static bool read_tools(cJSON *chat, const cJSON *v, struct err *e)
 /* {"type": "auto", "any", "none" or "tool", "name": …, "disable_parallel_tool_use": true} */
 static bool read_choice(cJSON *chat, const cJSON *v, struct err *e)
 {
-	const cJSON *type = member(v, "type"), *name = member(v, "name");
+	const cJSON *type = foreign_member(v, "type"), *name = foreign_member(v, "name");
 	cJSON *to;
 
 	(void)e;
-	if (cJSON_IsTrue(member(v, "disable_parallel_tool_use")))
+	if (cJSON_IsTrue(foreign_member(v, "disable_parallel_tool_use")))
 		cJSON_AddFalseToObject(chat, "parallel_tool_calls");
-	if (is_word(type, "tool")) {
+	if (foreign_is(type, "tool")) {
 		to = cJSON_AddObjectToObject(chat, "tool_choice");
 		cJSON_AddStringToObject(to, "type", "function");
 		cJSON_AddItemToObject(
 			cJSON_AddObjectToObject(to, "function"), "name", cJSON_Duplicate(name, true));
 	} else {
 		cJSON_AddItemToObject(chat, "tool_choice",
-			is_word(type, "any") ? cJSON_CreateString("required") : cJSON_Duplicate(type, true));
+			foreign_is(type, "any") ? cJSON_CreateString("required") : cJSON_Duplicate(type, true));
 	}
 	return true;
 }
@@ -64,8 +54,8 @@ static bool read_choice(cJSON *chat, const cJSON *v, struct err *e)
 static bool read_metadata(cJSON *chat, const cJSON *v, struct err *e)
 {
 	(void)e;
-	if (cJSON_IsString(member(v, "user_id")))
-		cJSON_AddItemToObject(chat, "user", cJSON_Duplicate(member(v, "user_id"), true));
+	if (cJSON_IsString(foreign_member(v, "user_id")))
+		cJSON_AddItemToObject(chat, "user", cJSON_Duplicate(foreign_member(v, "user_id"), true));
 	return true;
 }
 
@@ -88,9 +78,11 @@ static void add_result(cJSON *messages, const cJSON *block)
 {
 	cJSON *m = dialect_message(messages, "tool");
 
-	cJSON_AddItemToObject(m, "tool_call_id", cJSON_Duplicate(member(block, "tool_use_id"), true));
-	if (member(block, "content"))
-		cJSON_AddItemToObject(m, "content", cJSON_Duplicate(member(block, "content"), true));
+	cJSON_AddItemToObject(
+		m, "tool_call_id", cJSON_Duplicate(foreign_member(block, "tool_use_id"), true));
+	if (foreign_member(block, "content"))
+		cJSON_AddItemToObject(
+			m, "content", cJSON_Duplicate(foreign_member(block, "content"), true));
 	else
 		cJSON_AddStringToObject(m, "content", "");
 }
@@ -104,16 +96,17 @@ static void add_blocks(cJSON *messages, const char *role, const cJSON *content)
 
 	cJSON_ArrayForEach(block, content)
 	{
-		const cJSON *type = member(block, "type");
+		const cJSON *type = foreign_member(block, "type");
 
-		if (is_word(type, "tool_result"))
+		if (foreign_is(type, "tool_result"))
 			add_result(messages, block);
-		else if (m && is_word(type, "tool_use"))
-			dialect_add_call(m, member(block, "id"), member(block, "name"), member(block, "input"));
-		else if (m && is_word(type, "thinking"))
+		else if (m && foreign_is(type, "tool_use"))
+			dialect_add_call(m, foreign_member(block, "id"), foreign_member(block, "name"),
+				foreign_member(block, "input"));
+		else if (m && foreign_is(type, "thinking"))
 			cJSON_AddItemToObject(
-				m, "reasoning_content", cJSON_Duplicate(member(block, "thinking"), true));
-		else if (!is_word(type, "redacted_thinking"))
+				m, "reasoning_content", cJSON_Duplicate(foreign_member(block, "thinking"), true));
+		else if (!foreign_is(type, "redacted_thinking"))
 			cJSON_AddItemToArray(parts, cJSON_Duplicate(block, true));
 	}
 	if (!m && parts->child)
@@ -127,23 +120,23 @@ static void add_blocks(cJSON *messages, const char *role, const cJSON *content)
 static void read_messages(cJSON *chat, const cJSON *o, struct err *e)
 {
 	cJSON *messages = cJSON_CreateArray();
-	const cJSON *system = member(o, "system"), *m;
+	const cJSON *system = foreign_member(o, "system"), *m;
 
 	cJSON_DeleteItemFromObjectCaseSensitive(chat, "messages");
 	cJSON_AddItemToObject(chat, "messages", messages);
 	if (system && !cJSON_IsNull(system))
 		cJSON_AddItemToObject(
 			dialect_message(messages, "system"), "content", cJSON_Duplicate(system, true));
-	cJSON_ArrayForEach(m, member(o, "messages"))
+	cJSON_ArrayForEach(m, foreign_member(o, "messages"))
 	{
-		const char *role = cJSON_GetStringValue(member(m, "role"));
+		const char *role = foreign_text(m, "role");
 
-		if (role && cJSON_IsArray(member(m, "content")))
-			add_blocks(messages, role, member(m, "content"));
+		if (role && cJSON_IsArray(foreign_member(m, "content")))
+			add_blocks(messages, role, foreign_member(m, "content"));
 		else
 			cJSON_AddItemToArray(messages, cJSON_Duplicate(m, true));
 	}
-	if (!member(o, "max_tokens"))
+	if (!foreign_member(o, "max_tokens"))
 		err_set(e, ERR_USAGE, "max_tokens: it is missing");
 }
 

@@ -27,7 +27,7 @@ cJSON *query_object(const char *body, size_t size, struct err *e)
 static int read_int(
 	const cJSON *o, const char *name, double low, double high, int32_t *out, struct err *e)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, name);
+	const cJSON *v = foreign_member(o, name);
 
 	if (!v || cJSON_IsNull(v))
 		return 0;
@@ -40,7 +40,7 @@ static int read_int(
 
 static int read_bool(const cJSON *o, const char *name, bool *out, struct err *e)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, name);
+	const cJSON *v = foreign_member(o, name);
 
 	if (v && !cJSON_IsNull(v) && !cJSON_IsBool(v))
 		return err_set(e, ERR_USAGE, "%s: true or false is needed", name);
@@ -98,7 +98,7 @@ static int read_settings(
 /* One text or several; each is one whole stop string, escapes and all. */
 static int read_stops(struct query *a, const cJSON *o, struct err *e)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, "stop"), *one = v;
+	const cJSON *v = foreign_member(o, "stop"), *one = v;
 	int n = 0;
 
 	if (!v || cJSON_IsNull(v))
@@ -123,7 +123,7 @@ static int read_stops(struct query *a, const cJSON *o, struct err *e)
 /* An answer ends with any of these tokens. */
 static int read_stop_ids(struct query *a, const cJSON *o, const struct serve *s, struct err *e)
 {
-	const cJSON *list = cJSON_GetObjectItemCaseSensitive(o, "stop_token_ids"), *v;
+	const cJSON *list = foreign_member(o, "stop_token_ids"), *v;
 
 	cJSON_ArrayForEach(v, list)
 	{
@@ -143,7 +143,7 @@ static int read_stop_ids(struct query *a, const cJSON *o, const struct serve *s,
 /* {"15": 5, "27": -100} */
 static int read_bias(struct query *a, const cJSON *o, struct err *e)
 {
-	const cJSON *list = cJSON_GetObjectItemCaseSensitive(o, "logit_bias"), *v;
+	const cJSON *list = foreign_member(o, "logit_bias"), *v;
 	struct sample_bias *b = &a->set.params.logit_bias;
 	struct err why = { 0 };
 
@@ -181,7 +181,7 @@ static int read_echo(struct query *a, const cJSON *o, struct err *e)
 
 static int read_user(struct query *a, const cJSON *o, struct err *e)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, "user");
+	const cJSON *v = foreign_member(o, "user");
 
 	if (!v || cJSON_IsNull(v))
 		return 0;
@@ -195,7 +195,7 @@ static int read_user(struct query *a, const cJSON *o, struct err *e)
 
 static int read_amounts(struct query *a, const cJSON *o, struct err *e)
 {
-	const cJSON *options = cJSON_GetObjectItemCaseSensitive(o, "stream_options");
+	const cJSON *options = foreign_member(o, "stream_options");
 
 	a->n = 1;
 	if (read_int(o, "n", 1, QUERY_CHOICES, &a->n, e) || read_bool(o, "stream", &a->stream, e) ||
@@ -216,7 +216,7 @@ static int read_amounts(struct query *a, const cJSON *o, struct err *e)
 /* Of a conversation a switch and a number, of a text one number. */
 static int read_logprobs(struct query *a, const cJSON *o, struct err *e)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, "logprobs");
+	const cJSON *v = foreign_member(o, "logprobs");
 
 	if (a->kind != QUERY_CHAT) {
 		a->logprobs = cJSON_IsNumber(v);

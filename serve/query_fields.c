@@ -242,7 +242,7 @@ size_t query_param(const char *message)
 static const char *word_of(const cJSON *v, char number[32])
 {
 	if (cJSON_IsObject(v))
-		v = cJSON_GetObjectItemCaseSensitive(v, "type");
+		v = foreign_member(v, "type");
 	else if (cJSON_IsArray(v))
 		v = v->child->next ? NULL : v->child;
 	if (cJSON_IsNumber(v)) {

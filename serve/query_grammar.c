@@ -103,7 +103,7 @@ static int bind_fields(
 	char name[64];
 
 	for (int i = 0; i < n; i++) {
-		const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, form[i].name);
+		const cJSON *v = foreign_member(o, form[i].name);
 
 		snprintf(name, sizeof name, "%s%s%s", of ? of : "", of ? "." : "", form[i].name);
 		/* an empty schema allows any JSON: an object of nothing is something here */
@@ -121,9 +121,9 @@ static int bind_fields(
 static int read_response_format(struct query *a, const cJSON *v, struct err *e)
 {
 	static const char name[] = "response_format";
-	const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(v, "type"));
-	const cJSON *held = cJSON_GetObjectItemCaseSensitive(v, "json_schema");
-	const cJSON *schema = cJSON_GetObjectItemCaseSensitive(held ? held : v, "schema");
+	const char *type = foreign_text(v, "type");
+	const cJSON *held = foreign_member(v, "json_schema");
+	const cJSON *schema = foreign_member(held ? held : v, "schema");
 
 	if (!v || cJSON_IsNull(v) || (type && !strcmp(type, "text")))
 		return 0;
@@ -151,10 +151,10 @@ static int read_format(struct query *a, const cJSON *v, struct err *e)
 
 int query_grammar(struct query *a, const cJSON *o, struct err *e)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, "structured_outputs");
+	const cJSON *v = foreign_member(o, "structured_outputs");
 
-	return read_response_format(a, cJSON_GetObjectItemCaseSensitive(o, "response_format"), e) ||
-				   read_format(a, cJSON_GetObjectItemCaseSensitive(o, "format"), e) ||
+	return read_response_format(a, foreign_member(o, "response_format"), e) ||
+				   read_format(a, foreign_member(o, "format"), e) ||
 				   bind_fields(a, o, NULL, fields, N_FIELDS, e) ||
 				   bind_fields(a, v, "structured_outputs", structured, N_STRUCTURED, e)
 			   ? -1

@@ -30,8 +30,8 @@ static int read_ttl(const cJSON *v, int64_t *ns, struct err *e)
 
 int query_cache_control(const cJSON *o, int64_t *ttl_ns, struct err *e)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, "cache_control");
-	const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(v, "type"));
+	const cJSON *v = foreign_member(o, "cache_control");
+	const char *type = foreign_text(v, "type");
 
 	if (!v || cJSON_IsNull(v))
 		return 0;
@@ -39,7 +39,7 @@ int query_cache_control(const cJSON *o, int64_t *ttl_ns, struct err *e)
 		return err_set(e, ERR_USAGE,
 			"cache_control: {\"type\": \"ephemeral\", \"ttl\": \"5m\"} is "
 			"what can be asked for");
-	return read_ttl(cJSON_GetObjectItemCaseSensitive(v, "ttl"), ttl_ns, e) ? -1 : 1;
+	return read_ttl(foreign_member(v, "ttl"), ttl_ns, e) ? -1 : 1;
 }
 
 /* Of one prompt: so many tokens, or those of a text that it begins with. */
@@ -72,14 +72,14 @@ static int read_prefix(
 
 int query_pins(struct query *a, const cJSON *o, const struct serve *s, struct err *e)
 {
-	const cJSON *prefix = cJSON_GetObjectItemCaseSensitive(o, "cache_prefix");
+	const cJSON *prefix = foreign_member(o, "cache_prefix");
 	int64_t ttl_ns = 0;
 	int whole = a->kind == QUERY_SCORE ? 0 : query_cache_control(o, &ttl_ns, e);
 
 	if (whole < 0)
 		return -1;
 	if (a->kind == QUERY_PIN && !whole) {
-		if (read_ttl(cJSON_GetObjectItemCaseSensitive(o, "ttl"), &ttl_ns, e))
+		if (read_ttl(foreign_member(o, "ttl"), &ttl_ns, e))
 			return -1;
 		whole = 1;
 	}

@@ -19,7 +19,7 @@ struct mark {
 static void read_part(FILE *f, const cJSON *part, const char *name, const size_t *size,
 	struct mark *mark, struct err *e)
 {
-	const char *t = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(part, "text"));
+	const char *t = foreign_text(part, "text");
 
 	if (!t)
 		err_set(e, ERR_USAGE, "%s: only parts of type text can be read", name);
@@ -92,26 +92,21 @@ static void talk_free(struct talk *t)
 	free(t->mark);
 }
 
-static const char *text_member(const cJSON *m, const char *name)
-{
-	return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(m, name));
-}
-
 /* Takes text. What calls and thoughts the message has lies in its JSON. */
 static int push(struct talk *t, const cJSON *m, const char *role, struct gguf_text text,
 	struct mark mark, struct err *e)
 {
-	const cJSON *calls = cJSON_GetObjectItemCaseSensitive(m, "tool_calls");
+	const cJSON *calls = foreign_member(m, "tool_calls");
 	const bool has = calls && calls->child && !strcmp(role, "assistant");
-	const char *thought = text_member(m, "reasoning_content");
+	const char *thought = foreign_text(m, "reasoning_content");
 	struct chat_message *to = &t->message[t->chat.n];
 
 	*to = (struct chat_message){ .role = role,
 		.text = text.data,
 		.size = text.size,
-		.call_id = text_member(m, "tool_call_id"),
-		.name = text_member(m, "name"),
-		.thought = thought ? thought : text_member(m, "reasoning") };
+		.call_id = foreign_text(m, "tool_call_id"),
+		.name = foreign_text(m, "name"),
+		.thought = thought ? thought : foreign_text(m, "reasoning") };
 	t->mark[t->chat.n++] = mark;
 	if (has)
 		to->calls = query_calls(calls, false, e);
@@ -123,7 +118,7 @@ static int push(struct talk *t, const cJSON *m, const char *role, struct gguf_te
 /* A developer is the system where the template does not know of one. */
 static int read_role(const struct talk *t, const cJSON *m, const char **role, struct err *e)
 {
-	*role = text_member(m, "role");
+	*role = foreign_text(m, "role");
 	if (!*role)
 		return err_set(e, ERR_USAGE, "messages: a role is needed");
 	if (!strcmp(*role, "function"))
@@ -135,7 +130,7 @@ static int read_role(const struct talk *t, const cJSON *m, const char **role, st
 
 static int read_message(struct query *a, struct talk *t, const cJSON *m, struct err *e)
 {
-	const cJSON *content = cJSON_GetObjectItemCaseSensitive(m, "content");
+	const cJSON *content = foreign_member(m, "content");
 	struct mark mark = { 0 };
 	const char *role;
 	size_t size = 0;
@@ -306,10 +301,10 @@ static int read_prompt(struct query *a, const cJSON *v, const struct serve *s, s
 
 int query_prompts(struct query *a, const cJSON *o, const struct serve *s, struct err *e)
 {
-	const cJSON *prompt = cJSON_GetObjectItemCaseSensitive(o, "prompt"), *v;
+	const cJSON *prompt = foreign_member(o, "prompt"), *v;
 
 	if (a->kind == QUERY_CHAT || (a->kind == QUERY_PIN && !prompt))
-		return read_messages(a, cJSON_GetObjectItemCaseSensitive(o, "messages"), s, e);
+		return read_messages(a, foreign_member(o, "messages"), s, e);
 	if (!prompt)
 		return err_set(e, ERR_USAGE, "prompt: it is missing");
 	if (a->kind == QUERY_PIN && cJSON_IsArray(prompt) && !cJSON_IsNumber(prompt->child))

@@ -6,11 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const cJSON *member(const cJSON *o, const char *name)
-{
-	return cJSON_GetObjectItemCaseSensitive(o, name);
-}
-
 int query_variable(struct query *a, const char *name, const cJSON *value, struct err *e)
 {
 	struct chat_variable v = { NULL, NULL };
@@ -38,7 +33,7 @@ static bool is_own(const char *name)
 
 static int read_variables(struct query *a, const cJSON *o, struct err *e)
 {
-	const cJSON *of = member(o, "chat_template_kwargs"), *v;
+	const cJSON *of = foreign_member(o, "chat_template_kwargs"), *v;
 
 	if (of && !cJSON_IsNull(of) && !cJSON_IsObject(of))
 		return err_set(e, ERR_USAGE, "chat_template_kwargs: an object is needed");
@@ -82,20 +77,20 @@ static void wish_budget(struct wish *w, const cJSON *v)
 /* {"type": "enabled", "budget_tokens": 1024} */
 static void wish_thinking(struct wish *w, const cJSON *v)
 {
-	const char *type = cJSON_GetStringValue(member(v, "type"));
+	const char *type = foreign_text(v, "type");
 
 	if (type)
 		w->think = strcmp(type, "disabled") != 0;
-	wish_budget(w, member(v, "budget_tokens"));
+	wish_budget(w, foreign_member(v, "budget_tokens"));
 }
 
 /* {"effort": "low", "max_tokens": 1024, "enabled": true} */
 static void wish_reasoning(struct wish *w, const cJSON *v)
 {
-	if (cJSON_IsBool(member(v, "enabled")))
-		w->think = cJSON_IsTrue(member(v, "enabled"));
-	wish_effort(w, member(v, "effort"));
-	wish_budget(w, member(v, "max_tokens"));
+	if (cJSON_IsBool(foreign_member(v, "enabled")))
+		w->think = cJSON_IsTrue(foreign_member(v, "enabled"));
+	wish_effort(w, foreign_member(v, "effort"));
+	wish_budget(w, foreign_member(v, "max_tokens"));
 }
 
 static void wish_bool(struct wish *w, const cJSON *v)
@@ -160,14 +155,14 @@ static int read_budget(
 
 int query_thought(struct query *a, const cJSON *o, const struct serve *s, struct err *e)
 {
-	const cJSON *format = member(o, "reasoning_format");
+	const cJSON *format = foreign_member(o, "reasoning_format");
 	struct wish w = { .think = -1, .budget = -1 };
 
-	a->apart = !cJSON_IsFalse(member(o, "include_reasoning")) &&
-			   !cJSON_IsFalse(member(o, "separate_reasoning")) &&
+	a->apart = !cJSON_IsFalse(foreign_member(o, "include_reasoning")) &&
+			   !cJSON_IsFalse(foreign_member(o, "separate_reasoning")) &&
 			   !(cJSON_IsString(format) && !strcmp(format->valuestring, "none"));
 	for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++) {
-		const cJSON *v = member(o, wishes[i].name);
+		const cJSON *v = foreign_member(o, wishes[i].name);
 
 		if (v && !cJSON_IsNull(v)) {
 			w.field = wishes[i].name;

@@ -6,22 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const cJSON *member(const cJSON *o, const char *name)
-{
-	return cJSON_GetObjectItemCaseSensitive(o, name);
-}
-
-static const char *text_member(const cJSON *o, const char *name)
-{
-	return cJSON_GetStringValue(member(o, name));
-}
-
 /* ---- calls of before ---- */
 
 /* Clients send arguments as a text of JSON; some as JSON. */
 static cJSON *arguments_of(const cJSON *function, struct err *e)
 {
-	const cJSON *v = member(function, "arguments");
+	const cJSON *v = foreign_member(function, "arguments");
 	const char *text = cJSON_GetStringValue(v);
 	cJSON *o = cJSON_IsObject(v)               ? cJSON_Duplicate(v, true)
 			   : text && *text                 ? cJSON_Parse(text)
@@ -37,8 +27,8 @@ static cJSON *arguments_of(const cJSON *function, struct err *e)
 
 static cJSON *call_of(const cJSON *call, bool as_text, struct err *e)
 {
-	const cJSON *function = member(call, "function");
-	const char *name = text_member(function, "name"), *id = text_member(call, "id");
+	const cJSON *function = foreign_member(call, "function");
+	const char *name = foreign_text(function, "name"), *id = foreign_text(call, "id");
 	cJSON *args = name ? arguments_of(function, e) : NULL, *one = cJSON_CreateObject(), *to;
 	char *text = args && as_text ? cJSON_PrintUnformatted(args) : NULL;
 
@@ -88,15 +78,16 @@ static int check_name(const char *name, struct err *e)
 
 static int add_tool(struct query *a, const cJSON *tool, struct err *e)
 {
-	const char *type = text_member(tool, "type");
-	const cJSON *function = member(tool, "function"), *p = member(function, "parameters");
+	const char *type = foreign_text(tool, "type");
+	const cJSON *function = foreign_member(tool, "function"),
+				*p = foreign_member(function, "parameters");
 	cJSON *copy;
 
 	if ((type && strcmp(type, "function") != 0) || !cJSON_IsObject(function))
 		return err_set(e, ERR_USAGE,
 			"tools: {\"type\": \"function\", \"function\": {\"name\": …, \"parameters\": …}} is "
 			"needed");
-	if (check_name(text_member(function, "name"), e))
+	if (check_name(foreign_text(function, "name"), e))
 		return -1;
 	if (p && !cJSON_IsNull(p) && !cJSON_IsObject(p))
 		return err_set(e, ERR_USAGE, "tools: parameters are a JSON schema of an object");
@@ -110,7 +101,7 @@ static int add_tool(struct query *a, const cJSON *tool, struct err *e)
 static int read_choice(struct query *a, const cJSON *choice, struct err *e)
 {
 	const char *word = cJSON_GetStringValue(choice);
-	const char *name = text_member(member(choice, "function"), "name");
+	const char *name = foreign_text(foreign_member(choice, "function"), "name");
 	const cJSON *tool;
 
 	if (!choice || cJSON_IsNull(choice) || (word && !strcmp(word, "auto")))
@@ -121,8 +112,8 @@ static int read_choice(struct query *a, const cJSON *choice, struct err *e)
 		return 0;
 	cJSON_ArrayForEach(tool, a->tools)
 	{
-		if (name && !strcmp(name, text_member(tool, "name")))
-			a->call_name = text_member(tool, "name");
+		if (name && !strcmp(name, foreign_text(tool, "name")))
+			a->call_name = foreign_text(tool, "name");
 	}
 	return a->call_name
 			   ? 0
@@ -133,9 +124,10 @@ static int read_choice(struct query *a, const cJSON *choice, struct err *e)
 
 int query_tools(struct query *a, const cJSON *o, const struct serve *s, struct err *e)
 {
-	const cJSON *tools = member(o, "tools"), *tool, *choice = member(o, "tool_choice");
+	const cJSON *tools = foreign_member(o, "tools"), *tool,
+				*choice = foreign_member(o, "tool_choice");
 
-	a->one_call = cJSON_IsFalse(member(o, "parallel_tool_calls"));
+	a->one_call = cJSON_IsFalse(foreign_member(o, "parallel_tool_calls"));
 	if (query_nothing(tools, NULL))
 		return query_nothing(choice, "none|auto")
 				   ? 0

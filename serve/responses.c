@@ -5,16 +5,6 @@
 
 #include "serve/dialect.h"
 
-static const cJSON *member(const cJSON *o, const char *name)
-{
-	return cJSON_GetObjectItemCaseSensitive(o, name);
-}
-
-static bool is_word(const cJSON *v, const char *word)
-{
-	return cJSON_IsString(v) && !strcmp(v->valuestring, word);
-}
-
 /* ---- fields ---- */
 
 /* {"type": "function", "name": …, "parameters": …} */
@@ -25,7 +15,7 @@ static bool read_tools(cJSON *chat, const cJSON *v, struct err *e)
 
 	cJSON_ArrayForEach(tool, v)
 	{
-		if (!is_word(member(tool, "type"), "function"))
+		if (!foreign_is(foreign_member(tool, "type"), "function"))
 			return err_set(e, ERR_USAGE, "tools: only those of type function are served here"),
 				   false;
 		to = cJSON_CreateObject();
@@ -55,11 +45,11 @@ static bool read_choice(cJSON *chat, const cJSON *v, struct err *e)
 /* {"format": {"type": "json_schema", "schema": …}} */
 static bool read_text(cJSON *chat, const cJSON *v, struct err *e)
 {
-	const cJSON *format = member(v, "format");
+	const cJSON *format = foreign_member(v, "format");
 	cJSON *to = format ? cJSON_Duplicate(format, true) : NULL;
 
 	(void)e;
-	if (to && member(to, "schema"))
+	if (to && foreign_member(to, "schema"))
 		cJSON_AddItemToObject(cJSON_AddObjectToObject(to, "json_schema"), "schema",
 			cJSON_DetachItemFromObject(to, "schema"));
 	if (to)
@@ -70,7 +60,7 @@ static bool read_text(cJSON *chat, const cJSON *v, struct err *e)
 static bool read_truncation(cJSON *chat, const cJSON *v, struct err *e)
 {
 	(void)chat;
-	if (!is_word(v, "disabled"))
+	if (!foreign_is(v, "disabled"))
 		err_set(e, ERR_USAGE, "truncation: only disabled is served here");
 	return !e->code;
 }
@@ -106,9 +96,9 @@ static cJSON *content_of(const cJSON *content)
 	if (cJSON_IsArray(copy))
 		cJSON_ArrayForEach(part, copy)
 		{
-			const cJSON *type = member(part, "type");
+			const cJSON *type = foreign_member(part, "type");
 
-			if (is_word(type, "input_text") || is_word(type, "output_text"))
+			if (foreign_is(type, "input_text") || foreign_is(type, "output_text"))
 				cJSON_ReplaceItemInObjectCaseSensitive(part, "type", cJSON_CreateString("text"));
 		}
 	return copy;
@@ -116,25 +106,26 @@ static cJSON *content_of(const cJSON *content)
 
 static void add_reasoning(cJSON *messages, const cJSON *item)
 {
-	const cJSON *content = member(item, "content"), *part = content ? content->child : NULL;
+	const cJSON *content = foreign_member(item, "content"), *part = content ? content->child : NULL;
 	cJSON *m = dialect_message(messages, "assistant");
 
-	if (part && member(part, "text"))
-		cJSON_AddItemToObject(m, "reasoning_content", cJSON_Duplicate(member(part, "text"), true));
+	if (part && foreign_member(part, "text"))
+		cJSON_AddItemToObject(
+			m, "reasoning_content", cJSON_Duplicate(foreign_member(part, "text"), true));
 }
 
 static void add_message(cJSON *messages, const cJSON *item, struct err *e)
 {
-	const cJSON *role = member(item, "role"), *content = member(item, "content");
+	const cJSON *role = foreign_member(item, "role"), *content = foreign_member(item, "content");
 	cJSON *m;
 
 	if (!cJSON_IsString(role) || !content) {
 		err_set(e, ERR_USAGE, "input: a message has a role and a content");
 		return;
 	}
-	m = is_word(role, "assistant") ? dialect_assistant(messages)
-								   : dialect_message(messages, role->valuestring);
-	if (member(m, "content") || member(m, "tool_calls"))
+	m = foreign_is(role, "assistant") ? dialect_assistant(messages)
+									  : dialect_message(messages, role->valuestring);
+	if (foreign_member(m, "content") || foreign_member(m, "tool_calls"))
 		m = dialect_message(messages, role->valuestring);
 	cJSON_AddItemToObject(m, "content", content_of(content));
 }
@@ -143,22 +134,23 @@ static void add_output(cJSON *messages, const cJSON *item)
 {
 	cJSON *m = dialect_message(messages, "tool");
 
-	cJSON_AddItemToObject(m, "tool_call_id", cJSON_Duplicate(member(item, "call_id"), true));
-	cJSON_AddItemToObject(m, "content", content_of(member(item, "output")));
+	cJSON_AddItemToObject(
+		m, "tool_call_id", cJSON_Duplicate(foreign_member(item, "call_id"), true));
+	cJSON_AddItemToObject(m, "content", content_of(foreign_member(item, "output")));
 }
 
 static void add_item(cJSON *messages, const cJSON *item, struct err *e)
 {
-	const cJSON *type = member(item, "type");
+	const cJSON *type = foreign_member(item, "type");
 
-	if (!type || is_word(type, "message"))
+	if (!type || foreign_is(type, "message"))
 		add_message(messages, item, e);
-	else if (is_word(type, "reasoning"))
+	else if (foreign_is(type, "reasoning"))
 		add_reasoning(messages, item);
-	else if (is_word(type, "function_call"))
-		dialect_add_call(dialect_assistant(messages), member(item, "call_id"), member(item, "name"),
-			member(item, "arguments"));
-	else if (is_word(type, "function_call_output"))
+	else if (foreign_is(type, "function_call"))
+		dialect_add_call(dialect_assistant(messages), foreign_member(item, "call_id"),
+			foreign_member(item, "name"), foreign_member(item, "arguments"));
+	else if (foreign_is(type, "function_call_output"))
 		add_output(messages, item);
 	else
 		err_set(e, ERR_USAGE,
@@ -168,7 +160,8 @@ static void add_item(cJSON *messages, const cJSON *item, struct err *e)
 static void read_input(cJSON *chat, const cJSON *o, struct err *e)
 {
 	cJSON *messages = cJSON_AddArrayToObject(chat, "messages");
-	const cJSON *input = member(o, "input"), *item, *first = member(o, "instructions");
+	const cJSON *input = foreign_member(o, "input"), *item,
+				*first = foreign_member(o, "instructions");
 
 	if (cJSON_IsString(first))
 		cJSON_AddItemToObject(
@@ -268,7 +261,7 @@ static void put_usage(struct json *j, const struct job *job)
 /* What was asked for, as it was asked; where nothing was, `none`. */
 static void put_asked(struct json *j, const struct job *job, const char *name, const char *none)
 {
-	const cJSON *v = member(job->query.asked, name);
+	const cJSON *v = foreign_member(job->query.asked, name);
 	char *text = v ? cJSON_PrintUnformatted(v) : NULL;
 
 	json_raw(j, name, text ? text : none, strlen(text ? text : none));

@@ -77,8 +77,8 @@ static char *metrics(struct job *job, size_t *size, struct err *e)
 /* Without the model's own first token, where it is not wanted. */
 static void drop_begun(struct query_prompt *p, const cJSON *o)
 {
-	if (!p->begun || !(cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(o, "add_special")) ||
-						 cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(o, "add_special_tokens"))))
+	if (!p->begun || !(cJSON_IsFalse(foreign_member(o, "add_special")) ||
+						 cJSON_IsFalse(foreign_member(o, "add_special_tokens"))))
 		return;
 	memmove(p->ids, p->ids + 1, --p->n * sizeof *p->ids);
 }
@@ -88,7 +88,7 @@ static char *tokenize(struct job *job, size_t *size, struct err *e)
 {
 	cJSON *o = query_object(job->body, job->n_body, e);
 	struct query a = { .kind = cJSON_HasObjectItem(o, "messages") ? QUERY_CHAT : QUERY_TEXT };
-	const cJSON *content = cJSON_GetObjectItemCaseSensitive(o, "content");
+	const cJSON *content = foreign_member(o, "content");
 	struct json j = { 0 };
 	char *text = NULL;
 
@@ -162,7 +162,7 @@ static char *join(const struct job *job, const struct query_prompt *p, size_t *s
 static char *detokenize(struct job *job, size_t *size, struct err *e)
 {
 	cJSON *o = query_object(job->body, job->n_body, e);
-	const cJSON *tokens = cJSON_GetObjectItemCaseSensitive(o, "tokens");
+	const cJSON *tokens = foreign_member(o, "tokens");
 	struct query_prompt p = { 0 };
 	struct json j = { 0 };
 	char *text = NULL, *reply = NULL;

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cjson/cJSON.h>
+#include "base/foreign_json.h"
 
 #include "base/err.h"
 

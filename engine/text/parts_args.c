@@ -94,16 +94,14 @@ static bool is_text(const struct parts *t, const char *tool, const char *name, s
 
 	cJSON_ArrayForEach(one, t->tools)
 	{
-		const char *its = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(one, "name"));
+		const char *its = foreign_text(one, "name");
 
 		if (!its || strcmp(its, tool) != 0)
 			continue;
-		cJSON_ArrayForEach(
-			p, cJSON_GetObjectItemCaseSensitive(
-				   cJSON_GetObjectItemCaseSensitive(one, "parameters"), "properties"))
+		cJSON_ArrayForEach(p, foreign_member(foreign_member(one, "parameters"), "properties"))
 		{
 			if (strlen(p->string) == size && !memcmp(p->string, name, size))
-				type = cJSON_GetObjectItemCaseSensitive(p, "type");
+				type = foreign_member(p, "type");
 		}
 	}
 	return cJSON_IsString(type) && !strcmp(type->valuestring, "string");

@@ -15,11 +15,6 @@ struct writing {
 	const char *tool; /* whose arguments are written */
 };
 
-static const cJSON *member(const cJSON *o, const char *name)
-{
-	return cJSON_GetObjectItemCaseSensitive(o, name);
-}
-
 /* ---- literals ---- */
 
 /* Between quotes. */
@@ -97,8 +92,9 @@ static void put_schema(struct writing *w, const cJSON *schema, const cJSON *whol
 	char *text = NULL;
 
 	for (int i = 0; copy && schema != whole && cJSON_IsObject(copy) && i < 2; i++)
-		if (member(whole, defs[i]) && !member(copy, defs[i]))
-			cJSON_AddItemToObject(copy, defs[i], cJSON_Duplicate(member(whole, defs[i]), true));
+		if (foreign_member(whole, defs[i]) && !foreign_member(copy, defs[i]))
+			cJSON_AddItemToObject(
+				copy, defs[i], cJSON_Duplicate(foreign_member(whole, defs[i]), true));
 	text = copy ? cJSON_PrintUnformatted(copy) : NULL;
 	if (text)
 		fprintf(w->f, " %%json %s", text);
@@ -131,7 +127,7 @@ static void put_choice(struct writing *w, const char *name, const cJSON *list)
 static bool asks(const cJSON *schema, const char *const *names)
 {
 	for (; *names; names++)
-		if (member(schema, *names))
+		if (foreign_member(schema, *names))
 			return true;
 	return false;
 }
@@ -144,8 +140,8 @@ static void put_text(struct writing *w, const char *name, const cJSON *p, const 
 
 	if (asks(p, bounds))
 		refuse(w, name, "a text with bounds");
-	else if (member(p, "enum"))
-		put_choice(w, name, member(p, "enum"));
+	else if (foreign_member(p, "enum"))
+		put_choice(w, name, foreign_member(p, "enum"));
 	else {
 		fputs(" %until", w->f);
 		put_literal(w->f, end, strlen(end));
@@ -154,7 +150,7 @@ static void put_text(struct writing *w, const char *name, const cJSON *p, const 
 
 static const char *type_of(const cJSON *p)
 {
-	const char *type = cJSON_GetStringValue(member(p, "type"));
+	const char *type = foreign_text(p, "type");
 
 	return type ? type : "";
 }
@@ -163,7 +159,7 @@ static bool is_required(const cJSON *schema, const char *name)
 {
 	const cJSON *one;
 
-	cJSON_ArrayForEach(one, member(schema, "required"))
+	cJSON_ArrayForEach(one, foreign_member(schema, "required"))
 	{
 		if (cJSON_IsString(one) && !strcmp(one->valuestring, name))
 			return true;
@@ -181,9 +177,10 @@ static bool check_object(struct writing *w, const char *name, const cJSON *schem
 
 	if (asks(schema, others))
 		refuse(w, name, "objects but for properties and required");
-	cJSON_ArrayForEach(one, member(schema, "required"))
+	cJSON_ArrayForEach(one, foreign_member(schema, "required"))
 	{
-		if (!cJSON_IsString(one) || !member(member(schema, "properties"), one->valuestring))
+		if (!cJSON_IsString(one) ||
+			!foreign_member(foreign_member(schema, "properties"), one->valuestring))
 			refuse(w, name, "a required property that is not among the properties");
 	}
 	return !w->e->code;
@@ -195,7 +192,7 @@ static void put_xml(struct writing *w, const cJSON *schema)
 
 	if (!check_object(w, "object", schema))
 		return;
-	cJSON_ArrayForEach(p, member(schema, "properties"))
+	cJSON_ArrayForEach(p, foreign_member(schema, "properties"))
 	{
 		const bool must = is_required(schema, p->string);
 
@@ -240,7 +237,7 @@ static void put_members(struct writing *w, const cJSON *schema, const cJSON **p,
 static void put_object(
 	struct writing *w, const char *name, const cJSON *schema, int32_t id, int depth)
 {
-	const cJSON *of = member(schema, "properties"), *one;
+	const cJSON *of = foreign_member(schema, "properties"), *one;
 	const int n = cJSON_GetArraySize(of);
 	const cJSON **p = calloc((size_t)n + 1, sizeof *p);
 	int32_t *value = calloc((size_t)n + 1, sizeof *value);
@@ -266,11 +263,11 @@ static void put_array(struct writing *w, const char *name, const cJSON *p, int32
 		"contains", NULL };
 	int32_t item;
 
-	if (asks(p, bounds) || !cJSON_IsObject(member(p, "items"))) {
+	if (asks(p, bounds) || !cJSON_IsObject(foreign_member(p, "items"))) {
 		refuse(w, name, "lists but for items of one kind");
 		return;
 	}
-	item = put_bare(w, name, member(p, "items"), depth + 1);
+	item = put_bare(w, name, foreign_member(p, "items"), depth + 1);
 	fprintf(w->f, "v%d ::= \"[\" ( v%d ( \",\" v%d )* )? \"]\"\n", id, item, item);
 }
 
@@ -292,7 +289,7 @@ static int32_t put_bare(struct writing *w, const char *name, const cJSON *p, int
 		put_text(w, name, p, w->calls->quote);
 		put_token(w->f, w->calls->quote);
 		fputc('\n', w->f);
-	} else if (*type && !member(p, "enum")) {
+	} else if (*type && !foreign_member(p, "enum")) {
 		fprintf(w->f, "v%d ::=", id);
 		put_schema(w, p, p);
 		fputc('\n', w->f);
@@ -304,13 +301,14 @@ static int32_t put_bare(struct writing *w, const char *name, const cJSON *p, int
 /* The schema of a tool's arguments: always an object. */
 static cJSON *parameters_of(const cJSON *tool)
 {
-	cJSON *p = cJSON_IsObject(member(tool, "parameters"))
-				   ? cJSON_Duplicate(member(tool, "parameters"), true)
+	cJSON *p = cJSON_IsObject(foreign_member(tool, "parameters"))
+				   ? cJSON_Duplicate(foreign_member(tool, "parameters"), true)
 				   : cJSON_CreateObject();
 
-	if (p && !member(p, "type"))
+	if (p && !foreign_member(p, "type"))
 		cJSON_AddStringToObject(p, "type", "object");
-	if (p && !member(p, "properties") && !member(p, "additionalProperties") && !member(p, "$ref"))
+	if (p && !foreign_member(p, "properties") && !foreign_member(p, "additionalProperties") &&
+		!foreign_member(p, "$ref"))
 		cJSON_AddNumberToObject(p, "maxProperties", 0);
 	return p;
 }
@@ -320,10 +318,10 @@ static void put_args(struct writing *w, const cJSON *tool, int i)
 	cJSON *p = parameters_of(tool);
 	int32_t value = 0;
 
-	w->tool = cJSON_GetStringValue(member(tool, "name"));
+	w->tool = foreign_text(tool, "name");
 	if (!p)
 		err_set(w->e, ERR_MEMORY, "no memory for a grammar");
-	else if (w->calls->kind != PARTS_JSON && !member(p, "properties"))
+	else if (w->calls->kind != PARTS_JSON && !foreign_member(p, "properties"))
 		cJSON_DeleteItemFromObject(p, "maxProperties");
 	if (w->calls->kind == PARTS_BARE && p)
 		value = put_bare(w, "object", p, 0);
@@ -342,7 +340,7 @@ static void put_args(struct writing *w, const cJSON *tool, int i)
 
 static bool is_called(const struct parts_rules *r, const cJSON *tool)
 {
-	const char *name = cJSON_GetStringValue(member(tool, "name"));
+	const char *name = foreign_text(tool, "name");
 
 	return name && (!r->name || !strcmp(r->name, name));
 }
@@ -366,7 +364,7 @@ static void put_calls(struct writing *w, const struct parts_rules *r)
 	fputs(" (", w->f);
 	cJSON_ArrayForEach(tool, r->tools)
 	{
-		const char *name = cJSON_GetStringValue(member(tool, "name"));
+		const char *name = foreign_text(tool, "name");
 
 		i++;
 		if (!is_called(r, tool))

@@ -87,14 +87,14 @@ static bool fail(struct attach_answer *r, const char *what, const char *detail)
 /* Its bytes where they are told, since a token may end within a character; else its text. */
 static void read_token(struct attach_token *t, const cJSON *o, char *room)
 {
-	const cJSON *text = cJSON_GetObjectItemCaseSensitive(o, "token"), *b;
-	const cJSON *p = cJSON_GetObjectItemCaseSensitive(o, "logprob");
+	const cJSON *text = foreign_member(o, "token"), *b;
+	const cJSON *p = foreign_member(o, "logprob");
 	size_t n = 0;
 
 	*t = (struct attach_token){ .id = attach_int(o, "id"), .bytes = "", .p = (double)NAN };
 	if (cJSON_IsNumber(p) && p->valuedouble <= 0)
 		t->p = exp(p->valuedouble);
-	cJSON_ArrayForEach(b, cJSON_GetObjectItemCaseSensitive(o, "bytes"))
+	cJSON_ArrayForEach(b, foreign_member(o, "bytes"))
 	{
 		if (n == TOKEN_BYTES || !cJSON_IsNumber(b) || b->valueint < 0 || b->valueint > 255)
 			break;
@@ -122,7 +122,7 @@ static int add_token(struct attach_answer *r, const cJSON *o, const cJSON *id, b
 	if (t.id == EV_NULL_I && cJSON_IsNumber(id) && id->valuedouble >= 0 &&
 		id->valuedouble < EV_OWN_IDS)
 		t.id = id->valueint;
-	cJSON_ArrayForEach(k, cJSON_GetObjectItemCaseSensitive(o, "top_logprobs"))
+	cJSON_ArrayForEach(k, foreign_member(o, "top_logprobs"))
 	{
 		if (n == ATTACH_TOP)
 			break;
@@ -146,16 +146,16 @@ static bool ended_turn(const cJSON *choice)
 
 	attach_word(choice, "finish_reason", reason, sizeof reason);
 	attach_word(choice, "stop_reason", stop, sizeof stop);
-	attach_word(cJSON_GetObjectItemCaseSensitive(choice, "delta"), "content", text, sizeof text);
+	attach_word(foreign_member(choice, "delta"), "content", text, sizeof text);
 	return !strcmp(reason, "stop") && !*text && !*stop;
 }
 
 /* Tokens as log-probabilities tell them. Returns how many; -1: no memory. */
 static int add_tokens(struct attach_answer *r, const cJSON *choice)
 {
-	const cJSON *logprobs = cJSON_GetObjectItemCaseSensitive(choice, "logprobs");
-	const cJSON *list = cJSON_GetObjectItemCaseSensitive(logprobs, "content"), *o;
-	const cJSON *ids = cJSON_GetObjectItemCaseSensitive(choice, "token_ids");
+	const cJSON *logprobs = foreign_member(choice, "logprobs");
+	const cJSON *list = foreign_member(logprobs, "content"), *o;
+	const cJSON *ids = foreign_member(choice, "token_ids");
 	const bool reported = cJSON_GetArraySize(ids) == cJSON_GetArraySize(list);
 	const cJSON *id = reported && ids ? ids->child : NULL;
 	const bool ends = ended_turn(choice);
@@ -174,7 +174,7 @@ static int add_tokens(struct attach_answer *r, const cJSON *choice)
 
 static bool add_text(struct attach_answer *r, const cJSON *delta)
 {
-	const cJSON *content = cJSON_GetObjectItemCaseSensitive(delta, "content");
+	const cJSON *content = foreign_member(delta, "content");
 	const char *text = cJSON_IsString(content) ? content->valuestring : "";
 	size_t n = strlen(text);
 
@@ -219,7 +219,7 @@ static void read_reason(struct attach_answer *r, const cJSON *choice)
 
 static void read_usage(struct attach_answer *r, const cJSON *usage)
 {
-	const cJSON *details = cJSON_GetObjectItemCaseSensitive(usage, "prompt_tokens_details");
+	const cJSON *details = foreign_member(usage, "prompt_tokens_details");
 	struct attach_extra x = { attach_int(usage, "prompt_tokens"),
 		attach_int(details, "cached_tokens"), false };
 	const int64_t n = attach_int(usage, "completion_tokens");
@@ -234,7 +234,7 @@ static bool read_choice(struct attach_answer *r, const cJSON *choice)
 	int n = add_tokens(r, choice);
 	struct attach_token piece = { .id = EV_NULL_I, .p = (double)NAN };
 
-	if (n < 0 || !add_text(r, cJSON_GetObjectItemCaseSensitive(choice, "delta")))
+	if (n < 0 || !add_text(r, foreign_member(choice, "delta")))
 		return fail(r, "no memory for what the server answered", "");
 	/* A server that does not tell its tokens: text is all there is. */
 	if (r->a->server == &attach_openai && !r->any_logprobs && !n && r->n_text > had)
@@ -258,7 +258,7 @@ static bool read_choice(struct attach_answer *r, const cJSON *choice)
  */
 static bool read_error(const cJSON *o, char *out, size_t cap)
 {
-	const cJSON *error = cJSON_GetObjectItemCaseSensitive(o, "error");
+	const cJSON *error = foreign_member(o, "error");
 
 	attach_word(
 		cJSON_IsObject(error) ? error : o, cJSON_IsString(error) ? "error" : "message", out, cap);
@@ -290,10 +290,10 @@ static bool on_event(void *who, char *data, size_t size)
 	if (r->a->server->extra)
 		r->a->server->extra(&x, o);
 	attach_emit_extra(r, &x);
-	read_usage(r, cJSON_GetObjectItemCaseSensitive(o, "usage"));
+	read_usage(r, foreign_member(o, "usage"));
 	ok = true;
-	if (cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(o, "choices")) > 0)
-		ok = read_choice(r, cJSON_GetObjectItemCaseSensitive(o, "choices")->child);
+	if (cJSON_GetArraySize(foreign_member(o, "choices")) > 0)
+		ok = read_choice(r, foreign_member(o, "choices")->child);
 	cJSON_Delete(o);
 	return ok;
 }

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include <cjson/cJSON.h>
+#include "base/foreign_json.h"
 
 #include "base/json.h"
 #include "event/stream.h"

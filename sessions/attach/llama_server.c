@@ -6,7 +6,7 @@
 
 static void learn(struct attach_server_info *t, const cJSON *props)
 {
-	const cJSON *settings = cJSON_GetObjectItemCaseSensitive(props, "default_generation_settings");
+	const cJSON *settings = foreign_member(props, "default_generation_settings");
 
 	attach_word(props, "build_info", t->version, sizeof t->version);
 	t->slots = attach_int(props, "total_slots");
@@ -22,7 +22,7 @@ static void ask(struct json *j)
 
 static void extra(struct attach_extra *x, const cJSON *chunk)
 {
-	const cJSON *progress = cJSON_GetObjectItemCaseSensitive(chunk, "prompt_progress");
+	const cJSON *progress = foreign_member(chunk, "prompt_progress");
 
 	x->works = progress != NULL;
 	if (!progress)
@@ -45,10 +45,10 @@ static void poll(struct ev_polled *p, const char *m)
 
 static void slot(struct ev_slot *s, const cJSON *o)
 {
-	const cJSON *next = cJSON_GetObjectItemCaseSensitive(o, "next_token");
+	const cJSON *next = foreign_member(o, "next_token");
 
 	s->slot = attach_int(o, "id");
-	s->busy = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "is_processing"));
+	s->busy = cJSON_IsTrue(foreign_member(o, "is_processing"));
 	s->task = attach_int(o, "id_task");
 	s->ctx = attach_int(o, "n_ctx");
 	s->tokens = attach_int(o, "n_prompt_tokens"); /* of what it holds, the answer too */

@@ -44,7 +44,7 @@ static const cJSON *model_of(struct attach *a, const cJSON *list, struct err *e)
 	const cJSON *m;
 	char id[ATTACH_WHY], first[ATTACH_WHY] = "";
 
-	cJSON_ArrayForEach(m, cJSON_GetObjectItemCaseSensitive(list, "data"))
+	cJSON_ArrayForEach(m, foreign_member(list, "data"))
 	{
 		attach_word(m, "id", id, sizeof id);
 		if (!*first)
@@ -72,7 +72,7 @@ static int read_models(struct attach *a, char *owner, size_t cap, struct err *e)
 	if (text && status >= 400) {
 		refused(a, status, text, e);
 	} else if (text && (m = model_of(a, list, e))) {
-		const cJSON *meta = cJSON_GetObjectItemCaseSensitive(m, "meta");
+		const cJSON *meta = foreign_member(m, "meta");
 
 		attach_word(m, "id", a->reported.model, sizeof a->reported.model);
 		attach_word(m, "owned_by", owner, cap);

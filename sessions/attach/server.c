@@ -37,14 +37,14 @@ static int64_t whole(double v)
 
 int64_t attach_int(const cJSON *o, const char *key)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+	const cJSON *v = foreign_member(o, key);
 
 	return cJSON_IsNumber(v) ? whole(v->valuedouble) : EV_NULL_I;
 }
 
 void attach_word(const cJSON *o, const char *key, char *out, size_t cap)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+	const cJSON *v = foreign_member(o, key);
 	char *clean =
 		cJSON_IsString(v) ? text_clean(v->valuestring, strlen(v->valuestring), false, NULL) : NULL;
 

@@ -16,8 +16,7 @@ static cJSON *read_answer(
 	const struct client_answer *a, const char *root, const char *path, struct err *e)
 {
 	cJSON *o = foreign_json_parse(a->text, a->size);
-	const char *why = cJSON_GetStringValue(
-		cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(o, "error"), "message"));
+	const char *why = foreign_text(foreign_member(o, "error"), "message");
 	char *clean = why ? text_clean(why, strlen(why), false, NULL) : NULL;
 
 	if (o && a->status == 200) {
@@ -33,7 +32,7 @@ static cJSON *read_answer(
 
 static double number_of(const cJSON *o, const char *name)
 {
-	return cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(o, name));
+	return cJSON_GetNumberValue(foreign_member(o, name));
 }
 
 static void put_pin(FILE *f, const cJSON *p)
@@ -59,7 +58,7 @@ static void put_pin(FILE *f, const cJSON *p)
 /* A line a pin; of what was removed nothing. */
 static char *words_of(const cJSON *o, struct err *e)
 {
-	const cJSON *list = cJSON_GetObjectItemCaseSensitive(o, "data"), *p;
+	const cJSON *list = foreign_member(o, "data"), *p;
 	char *text = NULL;
 	size_t size;
 	FILE *f = open_memstream(&text, &size);

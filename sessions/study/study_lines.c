@@ -63,7 +63,7 @@ static int take(struct event *ev, const cJSON *v, struct err *e)
 
 static int read_object(struct study *s, const cJSON *o, int64_t *tokens, struct err *e)
 {
-	const bool begins = cJSON_GetObjectItemCaseSensitive(o, "training");
+	const bool begins = foreign_member(o, "training");
 	const int64_t before = *tokens;
 	struct event ev;
 
