@@ -205,7 +205,8 @@ static int32_t state_of_found(struct automaton *a)
 		fail(a, "the grammar needs too many states");
 	else if (!table_room(&a->state_at, &a->n_state_at, a->n_states, state_hash, a) ||
 			 !ARRAY_ROOM(a->state, a->cap_states, a->n_states + 1) ||
-			 !ARRAY_ROOM(a->stack, a->cap_stacks, a->n_stacks + a->n_found))
+			 !ARRAY_ROOM(a->found, a->cap_found, a->n_found + 1) ||
+			 !ARRAY_ROOM(a->stack, a->cap_stacks, a->n_stacks + a->n_found + 1))
 		fail(a, no_memory);
 	if (a->failed)
 		return STATE_DEAD;

@@ -259,11 +259,22 @@ bool parts_has_token(const struct parts *t, const char *name, size_t size)
 	return false;
 }
 
+bool parts_text_begun(const struct parts_thought *h, const char *text, size_t size)
+{
+	const size_t open = strlen(h->open), head = strlen(h->head);
+
+	while (size && strchr(" \n", text[size - 1]))
+		size--;
+	if (head && size >= head - 1 && !memcmp(text + size - (head - 1), h->head, head - 1))
+		size -= head - 1; /* whose last byte, a space, was taken already */
+	return size >= open && !memcmp(text + size - open, h->open, open);
+}
+
 bool parts_is_begun(
 	const struct parts_thought *h, const struct tokenizer *t, const int32_t *ids, size_t n)
 {
-	char text[256];
-	size_t from = sizeof text, size;
+	char text[PARTS_TAIL];
+	size_t from = sizeof text;
 
 	while (h && n) {
 		const struct gguf_text b = tokenizer_bytes(t, ids[--n]);
@@ -273,15 +284,23 @@ bool parts_is_begun(
 		from -= b.size;
 		memcpy(text + from, b.data, b.size);
 	}
-	size = sizeof text - from;
-	while (size && strchr(" \n", text[from + size - 1]))
-		size--;
-	if (h && *h->head) { /* which the space at its end was taken from */
-		const size_t head = strlen(h->head) - 1;
+	return h && parts_text_begun(h, text + from, sizeof text - from);
+}
 
-		if (size >= head && !memcmp(text + from + size - head, h->head, head))
-			size -= head;
+const struct parts_thought *parts_thought_in(
+	const char *prompt, size_t n_prompt, const char *answer, size_t n_answer)
+{
+	size_t at = 0;
+
+	while (at < n_answer && strchr(" \n", answer[at]))
+		at++;
+	for (size_t i = 0; i < sizeof thoughts / sizeof *thoughts; i++) {
+		const struct parts_thought *h = &thoughts[i];
+		const size_t n = strlen(h->open);
+
+		if ((n_answer - at >= n && !memcmp(answer + at, h->open, n)) ||
+			parts_text_begun(h, prompt, n_prompt))
+			return h;
 	}
-	return h && size >= strlen(h->open) &&
-		   !memcmp(text + from + size - strlen(h->open), h->open, strlen(h->open));
+	return NULL;
 }

@@ -846,6 +846,32 @@ def test_tokens_are_seen(suite):
         s.close()
 
 
+def test_thoughts_are_folded(suite):
+    """a thought is a line with its share of tokens and time, also while it goes on; /thoughts on and the cursor show it"""
+    s = suite.screen(120, 40)
+    try:
+        thinks = r'gbnf:root ::= "<think>" [c-e]{40} "</think>\n\n" [x-z]{6}'
+        suite.chat(s, "--record", "t.db", "--max-tokens", "200", "--grammar", thinks)
+        enter(s, "Why?")
+        s.wait(r"^ ai +thought: \d+ of \d+ tokens, [\d.]+ .?s of [\d.]+ .?s \(/thoughts\)")
+        s.wait("<think>", gone=True)
+        s.wait(r"^ +[xyz]{6}")
+        enter(s, "/thoughts on")
+        s.wait(r"^ ai +<think>[cde]{40}")
+        enter(s, "/thoughts off")
+        s.wait("<think>", gone=True)
+        s.keys(*["Left"] * 12)
+        s.wait("<think>")  # where the cursor is there is something to be seen
+        s.keys("Escape")
+        suite.quit(s)
+        suite.replay(s, "t.db")
+        s.keys("Right", "Right", "Right")
+        s.wait(r"^ ai +thinking: \d+ tokens, [\d.]+ .?s \(/thoughts\)")
+        s.type("q")
+    finally:
+        s.close()
+
+
 def test_no_frame_is_lost(suite):
     """frames of any length, each after one of another, reach the terminal"""
     s = suite.screen(80, 24)

@@ -241,6 +241,7 @@ int app_act(struct app *a, enum command_act act, const char *text, struct err *e
 	case ACT_VIEW: look(a, text); return 1;
 	case ACT_ZOOM: app_toggle_zoom(a); return 1;
 	case ACT_MARKDOWN: return switch_look(a, "Markdown", text, &a->state.marks, false);
+	case ACT_THOUGHTS: return switch_look(a, "thoughts", text, &a->state.thoughts, true);
 	case ACT_TOKENS: return switch_look(a, "tokens", text, &a->state.pieces, true);
 	case ACT_TINT: return switch_look(a, "tint", text, &a->state.plain, false);
 	case ACT_PROJECTOR: app_projector(a, turned(text, a->projector)); return 1;

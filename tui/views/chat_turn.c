@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/with_files.h"
 #include "tui/views/chat_mark.h"
+#include "tui/views/chat_thought.h"
 #include "tui/views/search_tree.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
@@ -274,10 +275,13 @@ void turn_of_request(struct turn *n, const struct timeline *t, const struct tl_r
 			wrap_add_text(&n->asked, typed, strlen(typed));
 	}
 	add_answer(n, t, r);
+	if (!look->thoughts)
+		thought_fold(&n->answer, t, r, answer_begin(t, r), n->thought, sizeof n->thought);
 	if (!look->marks)
 		mark_down(&n->answer, look->width, look->ascii);
-	if (look->token >= 0 && !look->marks && !shows(&n->answer, look->token)) {
+	if (look->token >= 0 && !shows(&n->answer, look->token)) {
 		wrap_free(&n->answer);
+		n->thought[0] = '\0';
 		add_answer(n, t, r);
 	}
 	wrap_lines(&n->asked, look->width, look->ascii);
@@ -287,7 +291,8 @@ void turn_of_request(struct turn *n, const struct timeline *t, const struct tl_r
 		snprintf(n->after, sizeof n->after, " ");
 	state_words(n, r);
 	n->n_lines = 2 * n->anew + !n->same_question + (n->trimmed[0] != 0) + (n->abandoned[0] != 0) +
-				 (n->files[0] != 0) + n->asked.n_lines + n->answer.n_lines + (n->after[0] != 0);
+				 (n->files[0] != 0) + (n->thought[0] != 0) + n->asked.n_lines + n->answer.n_lines +
+				 (n->after[0] != 0);
 }
 
 const struct tl_search *turn_searching(const struct timeline *t)

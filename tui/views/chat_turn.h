@@ -17,8 +17,9 @@ struct turn {
 	const struct tl_token *marked; /* under the cursor, or NULL */
 	struct wrap asked, answer;
 	char trimmed[96], files[128], abandoned[128], after[200];
-	size_t n_who;    /* bytes of `asked` that say which client asks, with its colon */
-	int32_t n_lines; /* including the blank line before it */
+	char thought[128]; /* in its place */
+	size_t n_who;      /* bytes of `asked` that say which client asks, with its colon */
+	int32_t n_lines;   /* including the blank line before it */
 	bool same_question, anew, waits, paused, plain /* no tint */;
 	int32_t skip;   /* lines of the answer that are not shown, its first ones */
 	bool is_choice; /* one of several that a client asked for */
@@ -28,8 +29,9 @@ extern const struct tl_request turn_nobody; /* placeholder request of turns with
 
 struct turn_look {
 	int width;
-	/* marks: Markdown as it was written; pieces: the question's bytes know their tokens */
-	bool ascii, marks, pieces;
+	/* marks: Markdown as it was written; pieces: the question's bytes know their tokens; thoughts:
+	 * they are shown */
+	bool ascii, marks, pieces, thoughts;
 	bool paused;   /* the engine is: nothing comes */
 	int64_t token; /* index of one that must be seen, or -1; it may be a mark */
 };

@@ -69,6 +69,16 @@ void wrap_add_piece(struct wrap *w, const struct wrap *from, size_t begin, size_
 		wrap_add_styled(w, from->text + i, 1, from->owner + i, from->style[i]);
 }
 
+void wrap_drop(struct wrap *w, size_t size)
+{
+	w->size -= size;
+	memmove(w->text, w->text + size, w->size);
+	if (w->owner)
+		memmove(w->owner, w->owner + size, w->size * sizeof *w->owner);
+	if (w->style)
+		memmove(w->style, w->style + size, w->size);
+}
+
 void wrap_add_text(struct wrap *w, const char *text, size_t size)
 {
 	add(w, text, size, WRAP_NOBODY);

@@ -38,6 +38,8 @@ void wrap_add_given(
 /* The tokens of an answer, without the end-of-turn token. While the answer runs, an incomplete last
  * character is left out. */
 void wrap_add_tokens(struct wrap *w, const struct timeline *t, const struct tl_request *r);
+/* Takes the first bytes away. */
+void wrap_drop(struct wrap *w, size_t size);
 /* Fills line[]. At least one line if there is text. width at least 1. */
 void wrap_lines(struct wrap *w, int width, bool ascii);
 /* Line that shows the first byte of a token, or -1. */

@@ -50,7 +50,7 @@ struct view_state {
 	/* by view index; a view's own meaning. VIEW_KEEP_CURSOR of the chat: it scrolls to `token` */
 	int64_t cursor[LAYOUT_VIEWS];
 	/* chat: Markdown as it was written; no tint; where tokens begin and end */
-	bool marks, plain, pieces;
+	bool marks, plain, pieces, thoughts;
 	/* chat, scrolled: the turn at the end of the window, the lines of it that are above that end,
 	 * and those below it */
 	struct {

@@ -154,8 +154,10 @@ static void draw_turn(struct pen *p, int y, int top, const struct turn *n, bool 
 		view_put(&in, TURN_LABEL_W, y++, INK_TEXT, " %s ", anew_words);
 	}
 	y = draw_asked(&in, y, n);
-	if ((n->answer.n_lines || n->after[0]) && !n->waits)
+	if ((n->answer.n_lines || n->after[0] || n->thought[0]) && !n->waits)
 		draw_label(&in, y, n);
+	if (n->thought[0])
+		view_put(&in, TURN_LABEL_W, y++, INK_DIM, "%s", n->thought);
 	if (n->skip)
 		view_put(&in, 2, y, INK_DIM, "%s", glyph(p->c, GLYPH_ELLIPSIS));
 	for (int32_t i = n->skip; i < n->answer.n_lines; i++)
@@ -233,6 +235,7 @@ static void page_add(struct page *g, const struct timeline *t, struct view_state
 			.width = room->width,
 			.ascii = room->ascii,
 			.marks = s->marks,
+			.thoughts = s->thoughts,
 			.pieces = s->pieces,
 			.paused = s->waiting && s->waiting->paused,
 			.token = s->request == r->id ? s->token : -1,

@@ -121,6 +121,7 @@ static void parts(void **state)
 	refused(gbnf_read, "root ::= %json {\"contains\": {}}", "contains");
 	refused(gbnf_read, "root ::= %json 7", "a JSON schema");
 	refused(gbnf_read, "root ::= %spec \"what\"", "is needed");
+	check(gbnf_read, "root ::= \"\"", TEXTS(""), TEXTS("a"));
 	refused(gbnf_read, "root ::= %what", "%until");
 	refused(gbnf_read, "root ::= %spec \"gbnf:root ::= b\"\nb ::= \"x\"", "rule b is used");
 }

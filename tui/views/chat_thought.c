@@ -1,0 +1,82 @@
+/* See chat_thought.h. */
+#include "tui/views/chat_thought.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/text/parts.h"
+#include "tui/views/view_util.h"
+
+/* The end of the prompt before position `open`. */
+static size_t prompt_tail(
+	const struct timeline *t, const struct tl_request *r, int32_t open, char text[PARTS_TAIL])
+{
+	size_t from = PARTS_TAIL;
+
+	for (int32_t i = open; i > 0; i--) {
+		int32_t size;
+		const char *bytes = timeline_token_bytes(t, r->prompt[i - 1], &size);
+
+		if ((size_t)size > from)
+			break;
+		from -= (size_t)size;
+		memcpy(text + from, bytes, (size_t)size);
+	}
+	memmove(text, text + from, PARTS_TAIL - from);
+	return PARTS_TAIL - from;
+}
+
+/* Of the answer's first tokens, from when it was asked for. */
+static int64_t time_of(const struct tl_request *r, int32_t tokens)
+{
+	int64_t ns = 0;
+
+	for (int32_t i = 0; i < tokens && i < r->n_tokens; i++)
+		ns += r->token[i].ns > 0 ? r->token[i].ns : 0;
+	return ns;
+}
+
+/* tokens: of the thought; whole: it has ended. */
+static void tell(
+	const struct tl_request *r, int32_t open, int32_t tokens, bool whole, char *words, size_t cap)
+{
+	const int32_t given = r->n_prompt - open, all = given + r->n_tokens;
+	const int64_t spent = time_of(r, tokens - given), of = time_of(r, r->n_tokens);
+	char n[VIEW_NUM], n_all[VIEW_NUM], s[VIEW_NUM], s_all[VIEW_NUM];
+
+	view_count(n, tokens);
+	view_count(n_all, all);
+	view_ns(s, (double)spent);
+	view_ns(s_all, (double)of);
+	if (whole && spent > 0)
+		snprintf(words, cap, "thought: %s of %s tokens, %s of %s (/thoughts)", n, n_all, s, s_all);
+	else if (whole)
+		snprintf(words, cap, "thought: %s of %s tokens (/thoughts)", n, n_all);
+	else
+		snprintf(words, cap, "%s: %s tokens%s%s (/thoughts)",
+			r->finished ? "a thought without end" : "thinking", n, spent > 0 ? ", " : "",
+			spent > 0 ? s : "");
+}
+
+void thought_fold(struct wrap *w, const struct timeline *t, const struct tl_request *r,
+	int32_t open, char *words, size_t cap)
+{
+	char prompt[PARTS_TAIL];
+	const size_t n = prompt_tail(t, r, open, prompt);
+	const struct parts_thought *h = parts_thought_in(prompt, n, w->text, w->size);
+	const char *close;
+	size_t end = w->size;
+	int32_t tokens;
+
+	if (!h || !w->owner || !w->size)
+		return;
+	close = memmem(w->text, w->size, h->close, strlen(h->close));
+	if (close)
+		end = (size_t)(close - w->text) + strlen(h->close);
+	tokens = w->owner[end - 1] <= WRAP_GIVEN ? WRAP_GIVEN - w->owner[end - 1] - open + 1
+											 : r->n_prompt - open + w->owner[end - 1] + 1;
+	tell(r, open, tokens, close, words, cap);
+	while (end < w->size && strchr(" \n", w->text[end]))
+		end++;
+	wrap_drop(w, end);
+}
