@@ -5,6 +5,7 @@
  * computed last, a hint of what may be found again; (4) the state at each submitted turn is kept as
  * a mark, and each request refers to the mark of its turn, for going back. */
 #include "base/array.h"
+#include "engine/text/fit.h"
 #include "tui/chat/conversation_impl.h"
 
 #include <stdlib.h>
@@ -249,14 +250,13 @@ static int close_answer(struct conversation *c, struct err *e)
 	return 0;
 }
 
-/* The ids of all turns from number `from` on and a new one, in an array of their own. */
-static int prompt_of(const struct conversation *c, int from, const char *text, size_t size,
-	int32_t **ids, size_t *n, struct err *e)
+/* The ids of all turns and a new one, or of those that fit. */
+static int prompt_of(const struct conversation *c, const char *text, size_t size, size_t most,
+	int32_t **ids, size_t *n, struct fit_left *left, struct err *e)
 {
 	const bool has = template_takes(c->of.c, c->system);
-	struct chat_message *m = calloc((size_t)(c->n_turns - from) * 2 + 2, sizeof *m);
+	struct chat_message *m = calloc((size_t)c->n_turns * 2 + 2, sizeof *m);
 	struct chat_input all = c->of;
-	size_t cap = 0;
 	int rc;
 
 	if (!m)
@@ -266,7 +266,7 @@ static int prompt_of(const struct conversation *c, int from, const char *text, s
 	if (has)
 		m[all.n++] =
 			(struct chat_message){ .role = "system", .text = c->system, .size = strlen(c->system) };
-	for (int i = from; i < c->n_turns; i++) {
+	for (int i = 0; i < c->n_turns; i++) {
 		const struct turn *t = &c->turn[i];
 
 		m[all.n++] =
@@ -276,8 +276,7 @@ static int prompt_of(const struct conversation *c, int from, const char *text, s
 		};
 	}
 	m[all.n++] = (struct chat_message){ .role = "user", .text = text, .size = size };
-	*n = 0;
-	rc = template_ids(&all, c->ids, c->n, ids, n, &cap, e);
+	rc = fit_ids(&all, most, c->ids, c->n, ids, n, left, e);
 	free(m);
 	return rc;
 }
@@ -286,29 +285,22 @@ static int prompt_of(const struct conversation *c, int from, const char *text, s
 static int fitting(struct conversation *c, const char *text, size_t size, int32_t room, bool drop,
 	int32_t **ids, size_t *n, struct conversation_prompt *out, struct err *e)
 {
-	const size_t limit = (size_t)c->ctx;
-	size_t whole = 0;
+	const size_t most = (size_t)(c->ctx - room);
+	struct fit_left left;
 
-	for (int from = 0;; from++) {
-		free(*ids);
-		*ids = NULL;
-		if (prompt_of(c, from, text, size, ids, n, e) < 0)
-			return -1;
-		whole = from ? whole : *n;
-		out->trimmed_turns = from;
-		out->trimmed_tokens = (int32_t)(whole - *n);
-		if (*n + (size_t)room <= limit)
-			return 0;
-		if (from == c->n_turns && *n > limit)
-			return err_set(
-				e, ERR_USAGE, "the text is %zu tokens long, the context holds %d", *n, c->ctx);
-		if (!drop || from == c->n_turns)
-			return err_set(e, ERR_USAGE,
-				"the context is full: the conversation and this text are %zu of %d tokens, and %d "
-				"are kept for the answer; /new begins anew, /full drop makes room by dropping the "
-				"oldest turns",
-				*n, c->ctx, room);
-	}
+	if (prompt_of(c, text, size, drop ? most : SIZE_MAX, ids, n, &left, e) < 0)
+		return -1;
+	out->trimmed_turns = (int32_t)left.turns;
+	out->trimmed_tokens = (int32_t)left.tokens;
+	if (*n <= most)
+		return 0;
+	if ((int)left.turns == c->n_turns && *n > (size_t)c->ctx)
+		return err_set(
+			e, ERR_USAGE, "the text is %zu tokens long, the context holds %d", *n, c->ctx);
+	return err_set(e, ERR_USAGE,
+		"the context is full: the conversation and this text are %zu of %d tokens, and %d are kept "
+		"for the answer; /new begins anew, /overflow drop leaves out the oldest turns",
+		*n, c->ctx, room);
 }
 
 /* A repeated turn has its mark already. */
