@@ -416,7 +416,7 @@ const char *answer_system(const struct answer_settings *a, const char *own)
 
 bool answer_drops(const struct answer_settings *a)
 {
-	return !strcmp(a->overflow, "drop");
+	return a->overflow && !strcmp(a->overflow, "drop");
 }
 
 int32_t answer_room(const struct answer_settings *a, int32_t ctx)
