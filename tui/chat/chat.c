@@ -247,6 +247,7 @@ static void work(struct app *a)
 	ask_waiting(a);
 	run_script(a);
 	chat_lesson_work(a);
+	chat_look_ahead(a);
 }
 
 static int fds(struct app *a, struct pollfd *p)

@@ -62,10 +62,11 @@ static void follow_newest(struct app *a)
 
 static void say_trimmed(struct app *a, const struct conversation_prompt *p)
 {
+	char words[120];
+
 	if (p->trimmed_turns)
-		app_say(a, SAY_INFO,
-			"the context was full: the oldest %d turn%s (%d tokens) left the conversation",
-			p->trimmed_turns, p->trimmed_turns == 1 ? "" : "s", p->trimmed_tokens);
+		app_say(
+			a, SAY_INFO, "the context was full: %s", chat_trim_words(a, p, words, sizeof words));
 }
 
 /* n answers to one prompt. parent: of forks, the answer that they stand beside; or 0. */
