@@ -1141,6 +1141,31 @@ def test_the_end_of_the_context(suite):
             s.close()
 
 
+def test_an_answer_beyond_the_context(suite):
+    """with sinks an answer goes on beyond --ctx in no more pages; that is named, and chosen at the start alone"""
+    s = suite.screen(120, 40)
+    try:
+        suite.chat(s, "--record", "s.db", "--ctx", "256", "--overflow", "sinks", "--logit-bias", "0:-100,1:-100,2:-100", "--max-tokens", "240")
+        s.wait("LOSSY stream:4\\+window:252")
+        enter(s, "tell me a story")
+        await_answers(s, "s.db", 1)
+        s.wait(r"256 of \d+ tokens are seen: the first and the newest")
+        enter(s, "go on")
+        await_answers(s, "s.db", 2)
+        s.wait(r"ctx 5\d\d of 4,096")
+        suite.quit(s)
+        pages, = rows(s, "s.db", "SELECT pages FROM session")[0]
+        reasons = rows(s, "s.db", "SELECT reason FROM finish")
+        if pages * 16 > 256 + 256 + 16 or reasons != [(1,), (1,)]:
+            raise Failure(f"{pages} pages, ends {reasons}")
+        suite.chat(s, "--no-record", "--ctx", "256")
+        enter(s, "/overflow sinks")
+        s.wait("cutaway chat --overflow sinks")
+        suite.quit(s)
+    finally:
+        s.close()
+
+
 def await_answers(screen, name, n):
     """Until so many answers of the conversation are complete in the recording."""
     end = time.monotonic() + PATIENCE

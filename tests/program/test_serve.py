@@ -434,6 +434,17 @@ def test_overflow():
     check("what a request does not say the server does", usual["usage"]["prompt_tokens_details"]["left_out_messages"] == n and
           usual["choices"][0]["hash"] == told["choices"][0]["hash"] and s.ask("POST", CHAT, {"messages": talk, "truncation": "disabled"})[0] == 400, usual)
     s.end()
+    record = os.path.join(TMP.name, "sinks.db")
+    s = Server("--overflow", "sinks", "--record", record)
+    short, long = s.post(CHAT, messages=HELLO, **asked), s.post(CHAT, messages=talk, max_tokens=300, seed=3, ignore_eos=True)
+    check("with sinks it goes on, and says that it is lossy", long["usage"]["prompt_tokens"] == ids and long["usage"]["completion_tokens"] == 300 and
+          "stream:4+window:252" in long["system_fingerprint"] and long["usage"]["prompt_tokens_details"]["left_out_messages"] == 0, long)
+    s.end()
+    s = Server()
+    check("what the context holds is as ever", s.post(CHAT, messages=HELLO, **asked)["choices"][0]["hash"] == short["choices"][0]["hash"])
+    s.end()
+    done = subprocess.run([PROGRAM, "verify", record, "--model", TINY], capture_output=True, env=ENV, text=True, check=False)
+    check("and the recording of it is computed again to the same bits", done.returncode == 0, done.stdout + done.stderr)
 
 
 def test_folder():

@@ -403,7 +403,7 @@ static void completion_knows_the_table(void **state)
 	expect_matches("/prefix-cache o", "on off");
 	expect_matches("/logit-bias o", "off");
 	expect_matches("/logit-bias off ", ""); /* it takes one value */
-	expect_matches("/set overflow ", "stop drop");
+	expect_matches("/set overflow ", "stop drop sinks");
 	expect_matches("/set overflow drop ", "");
 	expect_matches("/set nonsense o", "");
 	expect_matches("/view p", "pages prefix");
