@@ -310,6 +310,7 @@ static int check_whole(struct cli *c, struct err *e)
 		return err_set(e, ERR_USAGE, "--record and --no-record exclude each other");
 	if (c->preset && preset_read(c->preset, take_preset, c, e))
 		return -1;
+	c->engine.goes_on = c->answer.overflow && !strcmp(c->answer.overflow, "sinks");
 	return find_recordings(c, e) || name_record(c, e) ? -1 : 0;
 }
 

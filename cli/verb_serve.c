@@ -172,7 +172,7 @@ const struct verb verb_serve = {
 		"request, without its text. Nothing is recorded without --record.",
 	.example = "cutaway serve --port 8080",
 	.takes =
-		"Model|Kernels|Exactness|Sampling|max-tokens|stop|system|Scheduler|Speculation|Watching|"
-		"record|ascii|theme",
+		"Model|Kernels|Exactness|Sampling|max-tokens|stop|overflow|system|Scheduler|Speculation|"
+		"Watching|record|ascii|theme",
 	VERB_OWN(serve),
 };

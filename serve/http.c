@@ -334,7 +334,7 @@ enum MHD_Result http_request(void *arg, struct MHD_Connection *c, const char *pa
 static void note_served(struct job *j, bool whole)
 {
 	int64_t prompt = 0, generated = 0, hit = 0;
-	char where[32] = "";
+	char where[32] = "", left[48] = "";
 
 	pthread_mutex_lock(&j->s->lock);
 	for (int32_t i = 0; i < j->n_choices; i++) {
@@ -346,8 +346,10 @@ static void note_served(struct job *j, bool whole)
 	if (j->routed)
 		snprintf(where, sizeof where, j->spread ? ", several replicas" : ", replica %d",
 			j->choice[0].replica->index);
-	note(j, "%lld prompt tokens (%lld cached), %lld generated%s%s", (long long)prompt,
-		(long long)hit, (long long)generated, where, whole ? "" : ", the client went away");
+	if (j->query.left.messages)
+		snprintf(left, sizeof left, ", %zu messages left out", j->query.left.messages);
+	note(j, "%lld prompt tokens (%lld cached), %lld generated%s%s%s", (long long)prompt,
+		(long long)hit, (long long)generated, left, where, whole ? "" : ", the client went away");
 }
 
 void http_end(

@@ -152,6 +152,7 @@ static bool computes_nothing(const struct choice *c)
 /* Under the lock but for the engine's calls, whose events come back here. */
 static bool submit_next(struct engine *engine, struct choice *c, struct err *e)
 {
+	const struct fit_left *left = &c->job->query.left;
 	struct replica *r = c->replica;
 	struct serve *s = r->s;
 	bool ok;
@@ -161,6 +162,8 @@ static bool submit_next(struct engine *engine, struct choice *c, struct err *e)
 	ok = !submit_choice(engine, c, e);
 	if (ok)
 		replica_note(engine, c);
+	if (ok && left->turns)
+		engine_note_trim(engine, c->request, (int64_t)left->tokens, (int64_t)left->turns);
 	pthread_mutex_lock(&s->lock);
 	r->submitting = NULL;
 	return ok;

@@ -166,6 +166,20 @@ static int read_bias(struct query *a, const cJSON *o, struct err *e)
 	return 0;
 }
 
+/* The word of OpenAI's Responses API for what a full context does. */
+static int read_truncation(struct query *a, const cJSON *o, struct err *e)
+{
+	const cJSON *v = foreign_member(o, "truncation");
+	const char *word = cJSON_GetStringValue(v);
+
+	if (!v || cJSON_IsNull(v))
+		return 0;
+	if (!word || (strcmp(word, "auto") && strcmp(word, "disabled")))
+		return err_set(e, ERR_USAGE, "truncation: auto or disabled is needed");
+	a->set.overflow = strcmp(word, "auto") ? "stop" : "drop";
+	return 0;
+}
+
 /* With a prompt that is told again nothing need follow. */
 static int read_echo(struct query *a, const cJSON *o, struct err *e)
 {
@@ -255,8 +269,9 @@ static int read_all(struct query *a, enum query_kind kind, const struct dialect 
 	rc = query_check(kind, o, e) || read_settings(a, o, body, size, e) || read_stops(a, o, e) ||
 				 read_bias(a, o, e) || read_user(a, o, e) || read_amounts(a, o, e) ||
 				 read_logprobs(a, o, e) || read_stop_ids(a, o, s, e) || read_echo(a, o, e) ||
-				 query_grammar(a, o, e) || query_tools(a, o, s, e) || query_thought(a, o, s, e) ||
-				 query_prompts(a, o, s, e) || query_parts(a, s, e) || query_pins(a, o, s, e)
+				 read_truncation(a, o, e) || query_grammar(a, o, e) || query_tools(a, o, s, e) ||
+				 query_thought(a, o, s, e) || query_prompts(a, o, s, e) || query_parts(a, s, e) ||
+				 query_pins(a, o, s, e)
 			 ? -1
 			 : 0;
 	if (!rc && (int64_t)a->n_prompts * a->best_of > QUERY_CHOICES)

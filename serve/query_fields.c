@@ -76,6 +76,7 @@ static const struct field {
 	{ "ignore_eos", "vLLM, llama-server", .paths = ALL },
 	{ "stop_token_ids", "vLLM, SGLang", .paths = ALL },
 	{ "include_stop_str_in_output", "vLLM", .paths = ALL },
+	{ "truncation", "OpenAI", .paths = CHAT, .none = "disabled" },
 	{ "cache_control", "Anthropic", .paths = CHAT | TEXT | PIN },
 	{ "cache_prefix", "cutaway", .paths = TEXT },
 	{ "ttl", "cutaway", .paths = PIN },

@@ -81,13 +81,17 @@ struct talk {
 	bool has_system;
 };
 
+static void free_message(struct chat_message *m)
+{
+	free((void *)(uintptr_t)m->text);
+	free((void *)(uintptr_t)m->calls);
+	free((void *)(uintptr_t)m->calls_text);
+}
+
 static void talk_free(struct talk *t)
 {
-	for (size_t i = 0; i < t->chat.n; i++) {
-		free((void *)(uintptr_t)t->message[i].text);
-		free((void *)(uintptr_t)t->message[i].calls);
-		free((void *)(uintptr_t)t->message[i].calls_text);
-	}
+	for (size_t i = 0; i < t->chat.n; i++)
+		free_message(&t->message[i]);
 	free(t->message);
 	free(t->mark);
 }
@@ -227,6 +231,29 @@ static int pin_all(const struct talk *t, const struct query_prompt *p, int32_t *
 	return rc;
 }
 
+/* The prompt of the whole conversation, or of what of it fits: then the talk has that alone. */
+static int render(struct query *a, struct talk *t, const struct serve *s, struct err *e)
+{
+	const int32_t room = answer_room(&a->set, s->info->ctx);
+	const bool drops = a->kind == QUERY_CHAT && answer_drops(&a->set);
+	struct query_prompt *p = &a->prompt[0];
+	size_t n = 0;
+
+	t->chat.message = t->message;
+	if (fit_ids(&t->chat, drops ? (size_t)(s->info->ctx - room) : SIZE_MAX, NULL, 0, &p->ids, &p->n,
+			&a->left, e))
+		return -1;
+	for (size_t i = 0; i < t->chat.n; i++)
+		if (i < a->left.before && !fit_stays(&t->message[i])) {
+			free_message(&t->message[i]);
+		} else {
+			t->message[n] = t->message[i];
+			t->mark[n++] = t->mark[i];
+		}
+	t->chat.n = n;
+	return 0;
+}
+
 static int read_messages(struct query *a, const cJSON *list, const struct serve *s, struct err *e)
 {
 	struct talk t = { .chat = { .c = s->info->chat,
@@ -244,8 +271,7 @@ static int read_messages(struct query *a, const cJSON *list, const struct serve 
 	if (!cJSON_IsArray(list) || !list->child)
 		return err_set(e, ERR_USAGE, "messages: a list of messages is needed");
 	rc = read_list(a, &t, list, e);
-	t.chat.message = t.message;
-	if (!rc && template_ids(&t.chat, NULL, 0, &p->ids, &p->n, &p->cap, &why))
+	if (!rc && render(a, &t, s, &why))
 		rc = err_set(e, why.code == ERR_INPUT ? ERR_USAGE : why.code, "messages: %s", why.text);
 	if (!rc && a->kind == QUERY_PIN) {
 		rc = pin_all(&t, p, &a->pin[0], e);

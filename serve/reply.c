@@ -155,6 +155,8 @@ void reply_usage(struct json *j, const struct job *job)
 	json_object(j, "prompt_tokens_details");
 	json_int(j, "cached_tokens", hit);
 	json_int(j, "pinned_tokens", pinned);
+	json_int(j, "left_out_messages", (int64_t)a->left.messages);
+	json_int(j, "left_out_tokens", (int64_t)a->left.tokens);
 	json_end(j);
 	if (a->kind == QUERY_CHAT) {
 		json_object(j, "completion_tokens_details");

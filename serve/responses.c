@@ -57,14 +57,6 @@ static bool read_text(cJSON *chat, const cJSON *v, struct err *e)
 	return true;
 }
 
-static bool read_truncation(cJSON *chat, const cJSON *v, struct err *e)
-{
-	(void)chat;
-	if (!foreign_is(v, "disabled"))
-		err_set(e, ERR_USAGE, "truncation: only disabled is served here");
-	return !e->code;
-}
-
 #define NOT_KEPT ": answers are not kept; send the whole conversation as input"
 
 static const struct dialect_field fields[] = {
@@ -74,7 +66,6 @@ static const struct dialect_field fields[] = {
 	{ "tools", .as = "tools", .read = read_tools },
 	{ "tool_choice", .as = "tool_choice", .read = read_choice },
 	{ "text", .as = "response_format", .read = read_text },
-	{ "truncation", .as = NULL, .read = read_truncation },
 	{ "include", .as = NULL },
 	{ "stream_options", .as = NULL },
 	{ "previous_response_id", .refused = NOT_KEPT },
@@ -293,7 +284,7 @@ static void put_response(struct json *j, const char *key, const struct job *job)
 	} asked[] = { { "instructions", "null" }, { "max_output_tokens", "null" }, { "metadata", "{}" },
 		{ "parallel_tool_calls", "true" }, { "reasoning", "null" },
 		{ "text", "{\"format\":{\"type\":\"text\"}}" }, { "tool_choice", "\"auto\"" },
-		{ "tools", "[]" }, { "user", "null" } };
+		{ "tools", "[]" }, { "truncation", "\"disabled\"" }, { "user", "null" } };
 
 	json_object(j, key);
 	json_text(j, "id", job->id);
@@ -309,7 +300,6 @@ static void put_response(struct json *j, const char *key, const struct job *job)
 	json_bool(j, "store", false);
 	json_real(j, "temperature", (double)job->query.set.params.temperature, 6);
 	json_real(j, "top_p", (double)job->query.set.params.top_p, 6);
-	json_text(j, "truncation", "disabled");
 	if (dialect_ended(job)) {
 		put_usage(j, job);
 		json_hash(j, "hash", job->choice[0].hash);

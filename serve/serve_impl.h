@@ -17,6 +17,7 @@
 
 #include "base/json.h"
 #include "base/router.h"
+#include "engine/text/fit.h"
 #include "engine/text/held.h"
 #include "engine/text/parts.h"
 #include "engine/text/template.h"
@@ -59,6 +60,7 @@ struct query {
 	int32_t n_prompts;
 	int32_t pin[QUERY_PROMPTS]; /* tokens of each that are declared stable */
 	int64_t pin_ttl_ns;
+	struct fit_left left;       /* of the conversation, out of its prompt */
 	struct answer_settings set; /* its stops are malloc'd */
 	bool seeded, logprobs, stream, usage, ignore_end;
 	bool tell_stop; /* the stop string is told at the answer's end */

@@ -166,6 +166,7 @@ int model_open(struct model **out, const struct gguf *g, struct k_ctx *kernels,
 	m->kernels = kernels;
 	if (arch_read(g, m, ctx, o->beyond, e))
 		goto fail;
+	*ctx *= o->times ? o->times : 1;
 	m->tied = !gguf_find(g, "output.weight");
 	count_weights(m, g);
 	m->weights.share = o->share;

@@ -43,6 +43,7 @@ static int open_weights(struct engine *e, const struct engine_options *o, const 
 		.abandon = o->abandon,
 		.share = o->replicas && !e->ranks,
 		.beyond = counts_inside(o->visible),
+		.times = o->goes_on ? ENGINE_GOES_ON : 1,
 		.planned = e->ranks ? engine_ranks_plan : NULL,
 		.arg = e };
 	char backend[32];
@@ -76,6 +77,13 @@ static int open_parts_of_model(struct engine *e, const struct engine_options *o,
 	return failed ? err_set(err, own.code, "%s", own.text) : 0;
 }
 
+/* As many positions as the context had, counted inside the cache. */
+static void see_sinks(struct engine *e)
+{
+	snprintf(e->visible, sizeof e->visible, "stream:4+window:%d", e->info.ctx / ENGINE_GOES_ON - 4);
+	e->set.visible = e->visible;
+}
+
 static int open_file(struct engine *e, const struct engine_options *o, struct err *err)
 {
 	struct gguf *g = NULL;
@@ -96,6 +104,8 @@ static int open_file(struct engine *e, const struct engine_options *o, struct er
 		e->info.model_bytes = gguf_file_bytes(g);
 		e->info.default_system = e->info.chat->default_system;
 		e->info.ctx = ctx;
+		if (o->goes_on && !strcmp(o->visible, "full"))
+			see_sinks(e);
 	}
 	gguf_close(g);
 	return failed ? -1 : 0;

@@ -64,8 +64,9 @@ void engine_close_pages(struct engine *e)
 int32_t engine_default_pages(const struct engine *e, const struct engine_options *o)
 {
 	const int64_t room = o->replicas ? e->info.memory_bytes / 4 / o->replicas : 0;
+	const int32_t seen = o->goes_on ? e->info.ctx / ENGINE_GOES_ON + o->budget : e->info.ctx;
 
-	return memory_default_pages(&e->specs, o->page_size, e->info.ctx, o->slots, room);
+	return memory_default_pages(&e->specs, o->page_size, seen, o->slots, room);
 }
 
 /* Pages of this size for as many tokens as the pool has, or as find room in its bytes if e->specs

@@ -13,6 +13,8 @@
 struct engine_given;
 struct transport;
 
+enum { ENGINE_GOES_ON = 16 };
+
 /* What an engine is opened with: the settings of settings.def, and arguments that are no settings.
  */
 struct engine_options {
@@ -26,6 +28,9 @@ struct engine_options {
 	 * sequence of every slot, in a quarter of the memory that the kernels' machine says it has; and
 	 * they share the weights. 0: neither */
 	int32_t replicas;
+	/* ctx is what a row sees: sequences go on to ENGINE_GOES_ON times that, with attention sinks
+	 * and a window, unless `visible` says otherwise */
+	bool goes_on;
 	bool measure; /* measure read bandwidth at the start */
 	/* no file, tokenizer or kernels: ids are any numbers from 0, and `ctx` must be set */
 	const struct engine_given *given;

@@ -414,6 +414,18 @@ const char *answer_system(const struct answer_settings *a, const char *own)
 	return strcmp(a->system, "off") ? a->system : "";
 }
 
+bool answer_drops(const struct answer_settings *a)
+{
+	return a->overflow && !strcmp(a->overflow, "drop");
+}
+
+int32_t answer_room(const struct answer_settings *a, int32_t ctx)
+{
+	const int32_t room = a->max_tokens ? a->max_tokens : 256;
+
+	return room < ctx / 4 ? room : ctx / 4;
+}
+
 #define OF_INT(v) (int32_t)(v)
 #define OF_U64(v) (uint64_t)(v)
 #define OF_FLOAT(v) (float)(v)

@@ -196,6 +196,10 @@ bool sample_bias_same(const struct sample_bias *a, const struct sample_bias *b);
 struct sample_bias sample_bias_of(struct ev_span packed);
 /* The text that a conversation begins with; own: the model's, or NULL. */
 const char *answer_system(const struct answer_settings *a, const char *own);
+/* Whether the oldest turns of a conversation are left out of prompts that would not fit. */
+bool answer_drops(const struct answer_settings *a);
+/* Tokens of a context of ctx that a conversation's prompt leaves free for the answer. */
+int32_t answer_room(const struct answer_settings *a, int32_t ctx);
 /* As a list that ends with NULL. */
 const char *const *setting_stops(const struct setting_stops *stops);
 void setting_stops_free(struct setting_stops *stops);

@@ -1122,6 +1122,76 @@ def test_a_terminal_that_nobody_reads(suite):
         s.close()
 
 
+def test_the_end_of_the_context(suite):
+    """what it will do is said before it is asked; turns that are left out are told, on the screen and in the log"""
+    for width, height in ((80, 24), (120, 40)):
+        s = suite.screen(width, height)
+        try:
+            suite.chat(s, "--record", "e.db", "--ctx", "256")
+            for i in range(4):
+                suite.ask(s, f"tell me of {i}", 20 * (i + 1))
+            full = r"^ +(?:the context is full: /overflow drop leaves out|\d+ tokens? (?:is|are) left for a question: )"
+            s.wait(full)
+            enter(s, "what else is there to be told of it " * 4)
+            s.wait("the context is full: the conversation and this text are")
+            s.keys("Escape", "C-u")
+            enter(s, "/overflow drop")
+            s.wait(full, gone=True)
+            if not re.search(r"left for a question, else|next: at least 1 turn left out", s.text()):
+                raise Failure("the oldest turns are not announced:\n" + s.text())
+            words = r"next: at least (\d) turns? left out \((\d+) tokens\), (\d+) computed again"
+            for asked in range(5, 9):
+                said = re.search(words, s.text())
+                enter(s, f"go on {asked}")
+                await_answers(s, "e.db", asked)
+                s.wait(rf"you go on {asked}(?:.*\n)+ +{words}")
+            if not re.search(r"the context was full: 1 turn \(\d+ tokens\) left out", s.text()):
+                raise Failure("a turn that was left out is not told:\n" + s.text())
+            s.keys("C-o")
+            s.wait("Esc back")
+            s.keys("1", "Enter", "PPage")
+            s.wait("left out of the context from here up")
+            s.keys("End", "Escape", "Escape")
+            s.wait("Esc back", gone=True)
+            suite.quit(s)
+            turns, tokens = rows(s, "e.db", f"SELECT turns, tokens FROM trim WHERE request = {asked}")[0]
+            again, = rows(s, "e.db", f"SELECT n_prompt - hit FROM request JOIN lookup USING (request) WHERE request = {asked}")[0]
+            if (str(turns), str(tokens)) != said.groups()[:2] or not 0 < again - int(said.group(3)) < 40:
+                raise Failure(f"announced {said.group()}, but left out were {turns}, {tokens}, and {again} were computed")
+            suite.replay(s, "e.db")
+            s.keys("End")
+            s.wait(r"1 turn \(\d+ tokens\) left out")
+            s.type("q")
+            s.wait(r"^\$$")
+        finally:
+            s.close()
+
+
+def test_an_answer_beyond_the_context(suite):
+    """with sinks an answer goes on beyond --ctx in no more pages; that is named, and chosen at the start alone"""
+    s = suite.screen(120, 40)
+    try:
+        suite.chat(s, "--record", "s.db", "--ctx", "256", "--overflow", "sinks", "--logit-bias", "0:-100,1:-100,2:-100", "--max-tokens", "240")
+        s.wait("LOSSY stream:4\\+window:252")
+        enter(s, "tell me a story")
+        await_answers(s, "s.db", 1)
+        s.wait(r"256 of \d+ tokens are seen: the first and the newest")
+        enter(s, "go on")
+        await_answers(s, "s.db", 2)
+        s.wait(r"ctx 5\d\d of 4,096")
+        suite.quit(s)
+        pages, = rows(s, "s.db", "SELECT pages FROM session")[0]
+        reasons = rows(s, "s.db", "SELECT reason FROM finish")
+        if pages * 16 > 256 + 256 + 16 or reasons != [(1,), (1,)]:
+            raise Failure(f"{pages} pages, ends {reasons}")
+        suite.chat(s, "--no-record", "--ctx", "256")
+        enter(s, "/overflow sinks")
+        s.wait("cutaway chat --overflow sinks")
+        suite.quit(s)
+    finally:
+        s.close()
+
+
 def await_answers(screen, name, n):
     """Until so many answers of the conversation are complete in the recording."""
     end = time.monotonic() + PATIENCE

@@ -387,6 +387,63 @@ def test_log():
     check("one each, clean", len(re.findall(r"(?m)^[\d:]{8} \d+ ", told)) == 7 and "\x1b" not in told and "\nSERVE" not in told and "SERVE: 404" in told, told)
 
 
+def test_overflow():
+    """Where a conversation is too long for the context its oldest turns are left out, if that is asked for; the reply and the log say it."""
+    record = os.path.join(TMP.name, "overflow.db")
+    s = Server("--record", record)
+    talk = [{"role": "system", "content": "Be kind."}]
+    for i in range(9):
+        talk += [{"role": "user", "content": f"Tell me the story number {i} again"}, {"role": "assistant", "content": "Once upon a time there was a cat"}]
+    talk += [{"role": "user", "content": "And then?"}]
+    asked = {"max_tokens": 8, "seed": 3}
+    for fields in ({}, {"truncation": "disabled"}):
+        status, told, _ = s.ask("POST", CHAT, {"messages": talk, **asked, **fields})
+        check(f"as it is by default it is refused: {fields}", status == 400 and told["error"]["code"] == "context_length_exceeded", told)
+    told = s.post(CHAT, messages=talk, truncation="auto", **asked)
+    left = told["usage"]["prompt_tokens_details"]
+    n = left["left_out_messages"]
+    check("whole turns are left out", n > 0 and n % 2 == 0 and left["left_out_tokens"] > n, left)
+    rest = s.post(CHAT, messages=talk[:1] + talk[1 + n:], **asked)
+    check("the answer is that to the rest", rest["choices"][0]["hash"] == told["choices"][0]["hash"] and
+          rest["usage"]["prompt_tokens"] == told["usage"]["prompt_tokens"] <= 256 - 8 and rest["usage"]["prompt_tokens_details"]["left_out_messages"] == 0,
+          (told, rest))
+    more = s.post(CHAT, messages=talk[:1] + talk[n - 1:], truncation="auto", **asked)["usage"]["prompt_tokens_details"]
+    check("they are the fewest", more["left_out_messages"] == 2, more)
+    pieces = s.stream(CHAT, messages=talk, truncation="auto", stream_options={"include_usage": True}, **asked)
+    check("a stream says it, too", pieces[-1]["usage"]["prompt_tokens_details"]["left_out_messages"] == n, pieces[-1])
+    pinned = [{**talk[0], "cache_control": {"type": "ephemeral"}}, {**talk[1], "cache_control": {"type": "ephemeral"}}, *talk[2:]]
+    kept = s.post(CHAT, messages=pinned, truncation="auto", **asked)
+    check("what is stable is looked for in what is left", kept["choices"][0]["hash"] == told["choices"][0]["hash"] and kept["pin"]["tokens"] < 32, kept)
+    alone = s.ask("POST", CHAT, {"messages": [*talk, {"role": "user", "content": "a b c d " * 200}], "truncation": "auto"})
+    check("the last question is never left out", alone[0] == 400 and alone[1]["error"]["code"] == "context_length_exceeded", alone)
+    odd = s.ask("POST", CHAT, {"messages": HELLO, "truncation": "middle"})
+    check("no other word", odd[0] == 400 and odd[1]["error"]["param"] == "truncation", odd)
+    ids = s.post("/tokenize", messages=talk)["count"]
+    check("what is tokenised is whole", ids - left["left_out_tokens"] == told["usage"]["prompt_tokens"], (ids, left, told["usage"]))
+    check("it ends", s.end() == 0, s.told())
+    check("a line says it", len(re.findall(rf"generated, {n} messages left out$", s.told(), re.M)) == 3, s.told())
+    with sqlite3.connect(record) as db:
+        turns = db.execute("SELECT turns, tokens FROM trim").fetchall()
+    check("and the log", turns[:4] == [(n // 2, left["left_out_tokens"])] + [(1, more["left_out_tokens"])] + [(n // 2, left["left_out_tokens"])] * 2, turns)
+    check("also of one that did not fit for all that", len(turns) == 5 and turns[4][0] == 10, turns)
+    s = Server("--overflow", "drop")
+    usual = s.post(CHAT, messages=talk, **asked)
+    check("what a request does not say the server does", usual["usage"]["prompt_tokens_details"]["left_out_messages"] == n and
+          usual["choices"][0]["hash"] == told["choices"][0]["hash"] and s.ask("POST", CHAT, {"messages": talk, "truncation": "disabled"})[0] == 400, usual)
+    s.end()
+    record = os.path.join(TMP.name, "sinks.db")
+    s = Server("--overflow", "sinks", "--record", record)
+    short, long = s.post(CHAT, messages=HELLO, **asked), s.post(CHAT, messages=talk, max_tokens=300, seed=3, ignore_eos=True)
+    check("with sinks it goes on, and says that it is lossy", long["usage"]["prompt_tokens"] == ids and long["usage"]["completion_tokens"] == 300 and
+          "stream:4+window:252" in long["system_fingerprint"] and long["usage"]["prompt_tokens_details"]["left_out_messages"] == 0, long)
+    s.end()
+    s = Server()
+    check("what the context holds is as ever", s.post(CHAT, messages=HELLO, **asked)["choices"][0]["hash"] == short["choices"][0]["hash"])
+    s.end()
+    done = subprocess.run([PROGRAM, "verify", record, "--model", TINY], capture_output=True, env=ENV, text=True, check=False)
+    check("and the recording of it is computed again to the same bits", done.returncode == 0, done.stdout + done.stderr)
+
+
 def test_folder():
     """The same command again records to another file."""
     folder = os.path.join(TMP.name, "recordings")
@@ -861,6 +918,7 @@ def main():
         check("SIGTERM ends it", s.end() == 0, s.told())
     test_cors()
     test_log()
+    test_overflow()
     test_folder()
     test_ranks()
     test_crowd()

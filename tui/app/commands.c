@@ -152,7 +152,7 @@ static int put_value(
 {
 	int rc;
 
-	if (c->kind == COMMAND_ANSWER && h->refuses && h->refuses(h->arg, c->s, e))
+	if (c->kind == COMMAND_ANSWER && h->refuses && h->refuses(h->arg, c->s, value, e))
 		return -1;
 	if (c->s == &answer_settings[ANSWER_AT_system])
 		return h->act(h->arg, ACT_SYSTEM, value, 0, e);

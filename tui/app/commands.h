@@ -36,7 +36,7 @@ struct command_host {
 	int (*engine_set)(void *arg, const char *name, const char *value, struct err *e);
 	int (*engine_get)(void *arg, const char *name, char *buf, size_t cap);
 	/* NULL: none is. 0: the setting may be changed; else the error says why not */
-	int (*refuses)(void *arg, const struct setting *s, struct err *e);
+	int (*refuses)(void *arg, const struct setting *s, const char *value, struct err *e);
 	/* a setting of the user's changed */
 	void (*note)(void *arg, const char *name, const char *value);
 	void (*say)(void *arg, const char *text);

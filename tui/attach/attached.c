@@ -181,8 +181,9 @@ static int act(void *arg, enum command_act what, const char *text, double number
 	}
 }
 
-static int refuses(void *arg, const struct setting *s, struct err *e)
+static int refuses(void *arg, const struct setting *s, const char *value, struct err *e)
 {
+	(void)value;
 	return attach_takes(((struct attached *)((struct app *)arg)->mode_data)->server, s, e);
 }
 

@@ -247,6 +247,7 @@ static void work(struct app *a)
 	ask_waiting(a);
 	run_script(a);
 	chat_lesson_work(a);
+	chat_look_ahead(a);
 }
 
 static int fds(struct app *a, struct pollfd *p)
@@ -439,17 +440,17 @@ static void free_settings(struct chat *c)
 int tui_chat(const struct tui_options *o, struct tui_end *end, struct err *e)
 {
 	struct chat c = { .options = o, .began_ns = now_ns(), .loops_run = o->loops_run };
-	struct app a = { .mode_data = &c };
+	struct app a = { .mode_data = &c, .state.waiting = &c.waiting };
 	int result = -1;
 
 	c.live.fd = a.signal_fd = -1;
-	a.state.waiting = &c.waiting;
 	a.host = (struct command_host){ .settings = &c.settings,
 		.opened = &o->engine,
 		.usual = &c.usual,
 		.arg = &a,
 		.engine_set = chat_engine_set,
 		.engine_get = chat_engine_get,
+		.refuses = chat_refuses,
 		.note = chat_note,
 		.say = chat_say,
 		.act = chat_act };

@@ -15,16 +15,25 @@
 
 enum { CHAT_LEFT = 64 };
 
+/* What is said of the next turn, and of which state of the conversation. */
+struct chat_ahead {
+	int64_t request;
+	int32_t size, room;
+	bool drops;
+	char text[128];
+};
+
 struct chat {
 	const struct tui_options *options;
 	struct live live;
 	struct answer_settings settings, usual; /* usual: where nothing was asked for */
 	char *system, *user;                    /* the texts of settings.system and settings.user */
 	struct view_waiting waiting;            /* turns not submitted yet */
-	struct script *script;                  /* of --commands, until its end */
-	bool script_goes_on;                    /* there may be another line */
-	bool script_paused;                     /* its last line left the engine paused */
-	char *copy_to; /* /save FILE.db: where the recording is copied when it is whole */
+	struct chat_ahead ahead;
+	struct script *script; /* of --commands, until its end */
+	bool script_goes_on;   /* there may be another line */
+	bool script_paused;    /* its last line left the engine paused */
+	char *copy_to;         /* /save FILE.db: where the recording is copied when it is whole */
 	struct chat_search search;
 	struct chat_compare compare;
 	struct chat_price price;
@@ -66,6 +75,13 @@ void chat_hold_loop(struct app *a);
 /* One that is held, and lets the engine go on. False: none is. */
 bool chat_end_loop(struct app *a);
 int chat_copy(struct app *a, const char *what, struct err *e);
+
+/* chat_ahead.c: what the end of the context will do. */
+int chat_refuses(void *arg, const struct setting *s, const char *value, struct err *e);
+void chat_look_ahead(struct app *a);
+/* "2 turns left out (310 tokens), 1,204 computed again"; returns buf. */
+const char *chat_trim_words(
+	const struct app *a, const struct conversation_prompt *p, char *buf, size_t cap);
 
 /* chat_edit.c: /edit [TURN], /file PATH. */
 int chat_edit(struct app *a, const char *turn, struct err *e);

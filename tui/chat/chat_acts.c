@@ -10,7 +10,7 @@
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
-enum { ROOM_TOKENS = 256, FORKS_MAX = 64, CANCEL_MAX = 1024 };
+enum { FORKS_MAX = 64, CANCEL_MAX = 1024 };
 
 /* --- requests --- */
 
@@ -62,10 +62,11 @@ static void follow_newest(struct app *a)
 
 static void say_trimmed(struct app *a, const struct conversation_prompt *p)
 {
+	char words[120];
+
 	if (p->trimmed_turns)
-		app_say(a, SAY_INFO,
-			"the context was full: the oldest %d turn%s (%d tokens) left the conversation",
-			p->trimmed_turns, p->trimmed_turns == 1 ? "" : "s", p->trimmed_tokens);
+		app_say(
+			a, SAY_INFO, "the context was full: %s", chat_trim_words(a, p, words, sizeof words));
 }
 
 /* n answers to one prompt. parent: of forks, the answer that they stand beside; or 0. */
@@ -111,18 +112,16 @@ void chat_ask(struct app *a, const char *typed)
 {
 	struct chat *c = a->mode_data;
 	char *text = chat_with_files(a, typed);
-	int32_t ctx = engine_info(c->live.session.engine)->ctx;
-	int32_t room = c->settings.max_tokens ? c->settings.max_tokens : ROOM_TOKENS;
+	const int32_t room = answer_room(&c->settings, engine_info(c->live.session.engine)->ctx);
 	struct conversation_prompt p;
 	struct err e = { 0 };
 
 	if (!text)
 		return;
-	room = room > ctx / 4 ? ctx / 4 : room;
 	conversation_choose(
 		c->live.conversation, a->state.request ? a->state.request : a->state.branch);
-	if (conversation_ask(c->live.conversation, text, strlen(text), room,
-			!strcmp(c->settings.full, "drop"), &p, &e) < 0 ||
+	if (conversation_ask(c->live.conversation, text, strlen(text), room, answer_drops(&c->settings),
+			&p, &e) < 0 ||
 		answer(a, &p, &e) < 0)
 		app_say(a, SAY_ERROR, "%s", e.text);
 	free(text);

@@ -121,7 +121,7 @@ static void report(struct conversation *c, const struct carried *t)
 static int to_tokens(struct chat_model *m, struct conversation *c, struct carried *t,
 	const struct tokenizer *of, struct err *e)
 {
-	const bool drops = !strcmp(m->options.answer.full, "drop");
+	const bool drops = answer_drops(&m->options.answer);
 	struct conversation_prompt p;
 	size_t n, cap;
 

@@ -218,12 +218,17 @@ int conv_append(struct conversation *c, const int32_t *ids, size_t n, struct err
 	return 0;
 }
 
+void conv_measure(const struct conversation *c, const struct answer *a, struct turn *t)
+{
+	t->n_answer = (size_t)a->n - tokenizer_is_end(c->of.t, a->ids[a->n - 1]);
+	t->after_text = c->n && !tokenizer_is_special(c->of.t, c->ids[c->n - 1]);
+}
+
 /* The chosen answer becomes the turn's. A turn that was never answered is removed. */
 static int close_answer(struct conversation *c, struct err *e)
 {
 	struct answer *a = c->n_answers ? &c->answer[c->chosen] : NULL;
 	struct turn *t = c->n_turns ? &c->turn[c->n_turns - 1] : NULL;
-	size_t n;
 
 	if (!c->open)
 		return 0;
@@ -235,80 +240,17 @@ static int close_answer(struct conversation *c, struct err *e)
 		c->open = false;
 		return 0;
 	}
-	n = (size_t)a->n - tokenizer_is_end(c->of.t, a->ids[a->n - 1]);
-	t->after_text = c->n && !tokenizer_is_special(c->of.t, c->ids[c->n - 1]);
-	t->answer = malloc((n + 1) * sizeof *t->answer);
+	conv_measure(c, a, t);
+	t->answer = malloc((t->n_answer + 1) * sizeof *t->answer);
 	if (!t->answer || conv_append(c, a->ids, (size_t)a->n, e) < 0) {
 		free(t->answer);
 		t->answer = NULL;
+		t->n_answer = 0;
 		return err_set(e, ERR_MEMORY, "no memory for an answer");
 	}
-	memcpy(t->answer, a->ids, n * sizeof *t->answer);
-	t->n_answer = n;
+	memcpy(t->answer, a->ids, t->n_answer * sizeof *t->answer);
 	c->open = false;
 	return 0;
-}
-
-/* The ids of all turns from number `from` on and a new one, in an array of their own. */
-static int prompt_of(const struct conversation *c, int from, const char *text, size_t size,
-	int32_t **ids, size_t *n, struct err *e)
-{
-	const bool has = template_takes(c->of.c, c->system);
-	struct chat_message *m = calloc((size_t)(c->n_turns - from) * 2 + 2, sizeof *m);
-	struct chat_input all = c->of;
-	size_t cap = 0;
-	int rc;
-
-	if (!m)
-		return err_set(e, ERR_MEMORY, "no memory for the conversation");
-	all.message = m;
-	all.open = true;
-	if (has)
-		m[all.n++] =
-			(struct chat_message){ .role = "system", .text = c->system, .size = strlen(c->system) };
-	for (int i = from; i < c->n_turns; i++) {
-		const struct turn *t = &c->turn[i];
-
-		m[all.n++] =
-			(struct chat_message){ .role = "user", .text = t->text, .size = strlen(t->text) };
-		m[all.n++] = (struct chat_message){
-			.role = "assistant", .ids = t->answer, .n_ids = t->n_answer, .after_text = t->after_text
-		};
-	}
-	m[all.n++] = (struct chat_message){ .role = "user", .text = text, .size = size };
-	*n = 0;
-	rc = template_ids(&all, c->ids, c->n, ids, n, &cap, e);
-	free(m);
-	return rc;
-}
-
-/* The prompt of a new turn, without as many of the oldest turns as make room for the answer. */
-static int fitting(struct conversation *c, const char *text, size_t size, int32_t room, bool drop,
-	int32_t **ids, size_t *n, struct conversation_prompt *out, struct err *e)
-{
-	const size_t limit = (size_t)c->ctx;
-	size_t whole = 0;
-
-	for (int from = 0;; from++) {
-		free(*ids);
-		*ids = NULL;
-		if (prompt_of(c, from, text, size, ids, n, e) < 0)
-			return -1;
-		whole = from ? whole : *n;
-		out->trimmed_turns = from;
-		out->trimmed_tokens = (int32_t)(whole - *n);
-		if (*n + (size_t)room <= limit)
-			return 0;
-		if (from == c->n_turns && *n > limit)
-			return err_set(
-				e, ERR_USAGE, "the text is %zu tokens long, the context holds %d", *n, c->ctx);
-		if (!drop || from == c->n_turns)
-			return err_set(e, ERR_USAGE,
-				"the context is full: the conversation and this text are %zu of %d tokens, and %d "
-				"are kept for the answer; /new begins anew, /full drop makes room by dropping the "
-				"oldest turns",
-				*n, c->ctx, room);
-	}
 }
 
 /* A repeated turn has its mark already. */
@@ -361,7 +303,7 @@ int conversation_ask(struct conversation *c, const char *text, size_t size, int3
 	pthread_mutex_unlock(&c->lock);
 	/* without the lock, which the engine's thread waits for at each token: it may take long */
 	if (!result)
-		result = fitting(c, text, size, room, drop, &ids, &n, out, e);
+		result = conv_fitting(c, text, size, room, drop, &ids, &n, out, e);
 	pthread_mutex_lock(&c->lock);
 	if (!result) {
 		conv_turns_drop(c, out->trimmed_turns);
@@ -437,6 +379,19 @@ int64_t conversation_newest(struct conversation *c)
 	request = c->n_answers ? c->answer[c->n_answers - 1].request : 0;
 	pthread_mutex_unlock(&c->lock);
 	return request;
+}
+
+int32_t conversation_size(struct conversation *c, int64_t *request)
+{
+	const struct answer *a;
+	int32_t n;
+
+	pthread_mutex_lock(&c->lock);
+	a = c->n_answers ? &c->answer[c->chosen] : NULL;
+	n = (int32_t)c->n + (a ? a->n : 0);
+	*request = a ? a->request : 0;
+	pthread_mutex_unlock(&c->lock);
+	return conversation_busy(c) ? -1 : n;
 }
 
 bool conversation_busy(struct conversation *c)

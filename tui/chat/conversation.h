@@ -41,12 +41,20 @@ struct conversation_prompt {
 	int32_t n_ids;
 	const char *text; /* what was typed */
 	int64_t sample;
-	int32_t trimmed_tokens, trimmed_turns; /* dropped to make room */
+	int32_t trimmed_tokens, trimmed_turns; /* left out to make room */
+	/* of what it has from before: tokens that stand where they stood, and others, which are
+	 * computed again */
+	int32_t same, moved;
 };
 /* A new turn. room: tokens to keep free for the answer. With drop, the oldest turns are dropped
  * until it fits; without, or if it can never fit, an error with the numbers. */
 int conversation_ask(struct conversation *c, const char *text, size_t size, int32_t room, bool drop,
 	struct conversation_prompt *out, struct err *e);
+/* What the next turn would be with an empty text, before it is asked: *left tokens are free for the
+ * text; if there are none and turns are dropped, out has what of that costs. ids: NULL. -1, without
+ * an error: an answer runs, or there is no turn; with one: memory, or what the template refuses. */
+int conversation_ahead(struct conversation *c, int32_t room, bool drop,
+	struct conversation_prompt *out, int32_t *left, struct err *e);
 /* The last turn again, with the first sample number that no answer to it has used. */
 int conversation_repeat(struct conversation *c, struct conversation_prompt *out, struct err *e);
 
@@ -73,6 +81,8 @@ bool conversation_has(struct conversation *c, int64_t request);
  * conversation. */
 int32_t conversation_open_pos(struct conversation *c, int64_t request);
 
+/* Tokens so far, with the chosen answer to the last turn, *request; 0: none; -1: an answer runs. */
+int32_t conversation_size(struct conversation *c, int64_t *request);
 bool conversation_busy(struct conversation *c); /* an answer is not finished */
 /* Requests that are not finished; returns how many, writes at most cap. */
 int conversation_running(struct conversation *c, int64_t *request, int cap);

@@ -72,6 +72,14 @@ struct answer *conv_answer_begin(struct conversation *c, int64_t request);
 void conv_answer_add(struct conversation *c, struct answer *a, int32_t id);
 int conv_append(struct conversation *c, const int32_t *ids, size_t n, struct err *e);
 
+/* Of a turn that ends with this answer, which has a token: its length and after_text. */
+void conv_measure(const struct conversation *c, const struct answer *a, struct turn *t);
+
+/* conversation_fit.c: the prompt of a new turn, without as many of the oldest turns as make room
+ * for the answer. Nothing of c changes, and the lock is not needed. */
+int conv_fitting(const struct conversation *c, const char *text, size_t size, int32_t room,
+	bool drop, int32_t **ids, size_t *n, struct conversation_prompt *out, struct err *e);
+
 /* conversation_back.c: saves the state at the turn being submitted. If that fails (memory), the
  * turn cannot be gone back to. */
 void conv_make_mark(struct conversation *c);

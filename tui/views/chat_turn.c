@@ -15,6 +15,8 @@
 
 enum { LEADING_MAX = 8000 };
 
+const char turn_anew[] = "a new conversation: the model sees nothing from above";
+
 static const struct tl_request *previous(const struct timeline *t, const struct tl_request *r)
 {
 	while (r-- > t->request)
@@ -50,9 +52,8 @@ static bool begins_alike(const struct tl_request *a, const struct tl_request *b)
 	return !n || !memcmp(a->prompt, b->prompt, (size_t)n * sizeof *a->prompt);
 }
 
-/* A turn that begins a new conversation. Of two such turns with the same prompt, one is a retry of
- * the other. */
-static bool begins_anew(const struct timeline *t, const struct tl_request *r)
+/* Of two such turns with the same prompt, one is a retry of the other. */
+bool turn_begins_anew(const struct timeline *t, const struct tl_request *r)
 {
 	const struct tl_request *before = previous(t, r);
 
@@ -173,7 +174,7 @@ static void side_words(struct turn *n, const struct timeline *t, const struct tl
 	}
 	if (r->trimmed_tokens > 0)
 		snprintf(n->trimmed, sizeof n->trimmed,
-			"the context was full: %d turn%s (%d tokens) dropped", r->trimmed_turns,
+			"the context was full: %d turn%s (%d tokens) left out", r->trimmed_turns,
 			r->trimmed_turns == 1 ? "" : "s", r->trimmed_tokens);
 	if (abandoned && r->looked_up)
 		snprintf(n->abandoned, sizeof n->abandoned,
@@ -260,9 +261,8 @@ static bool shows(const struct wrap *w, int64_t token)
 void turn_of_request(struct turn *n, const struct timeline *t, const struct tl_request *r,
 	const struct turn_look *look)
 {
-	*n = (struct turn){
-		.t = t, .r = r, .same_question = same_question(t, r), .anew = begins_anew(t, r)
-	};
+	*n = (struct turn){ .t = t, .r = r, .same_question = same_question(t, r) };
+	n->rule = turn_begins_anew(t, r) ? turn_anew : NULL;
 	n->is_choice = is_choice(t, r);
 	n->paused = look->paused;
 	side_words(n, t, r);
@@ -290,9 +290,9 @@ void turn_of_request(struct turn *n, const struct timeline *t, const struct tl_r
 	if (!n->answer.n_lines && r->state == TL_RUNNING && r->n_tokens)
 		snprintf(n->after, sizeof n->after, " ");
 	state_words(n, r);
-	n->n_lines = 2 * n->anew + !n->same_question + (n->trimmed[0] != 0) + (n->abandoned[0] != 0) +
-				 (n->files[0] != 0) + (n->thought[0] != 0) + n->asked.n_lines + n->answer.n_lines +
-				 (n->after[0] != 0);
+	n->n_lines = 2 * (n->rule != NULL) + !n->same_question + (n->trimmed[0] != 0) +
+				 (n->abandoned[0] != 0) + (n->files[0] != 0) + (n->thought[0] != 0) +
+				 n->asked.n_lines + n->answer.n_lines + (n->after[0] != 0);
 }
 
 const struct tl_search *turn_searching(const struct timeline *t)
@@ -330,6 +330,13 @@ void turn_of_waiting(struct turn *n, const struct timeline *t, const struct view
 	if (i > 0 && i + TURNS_WAITING == w->n)
 		snprintf(n->trimmed, sizeof n->trimmed, "… %d more before", i);
 	n->n_lines = !n->same_question + (n->trimmed[0] != 0) + n->asked.n_lines + (n->after[0] != 0);
+}
+
+void turn_of_words(struct turn *n, const struct timeline *t, const char *words)
+{
+	*n = (struct turn){ .t = t, .r = &turn_nobody, .same_question = true, .waits = true };
+	snprintf(n->after, sizeof n->after, "%s", words);
+	n->n_lines = 1;
 }
 
 void turn_of_search(

@@ -20,11 +20,16 @@ struct turn {
 	char thought[128]; /* in its place */
 	size_t n_who;      /* bytes of `asked` that say which client asks, with its colon */
 	int32_t n_lines;   /* including the blank line before it */
-	bool same_question, anew, waits, paused, plain /* no tint */;
-	int32_t skip;   /* lines of the answer that are not shown, its first ones */
-	bool is_choice; /* one of several that a client asked for */
+	bool same_question, waits, paused, plain /* no tint */;
+	bool left;        /* out of the context */
+	const char *rule; /* words of a line across the window above it, or NULL */
+	int32_t skip;     /* lines of the answer that are not shown, its first ones */
+	bool is_choice;   /* one of several that a client asked for */
 };
 
+extern const char turn_anew[]; /* the rule above a new conversation */
+/* A note between two turns. */
+void turn_of_words(struct turn *n, const struct timeline *t, const char *words);
 extern const struct tl_request turn_nobody; /* placeholder request of turns without one */
 
 struct turn_look {
@@ -47,6 +52,8 @@ const struct tl_search *turn_searching(const struct timeline *t);
 /* A turn that a search answers: shows the leading branch so far. */
 void turn_of_search(
 	struct turn *n, const struct timeline *t, const struct tl_search *s, int width, bool ascii);
+/* Whether it is a turn that begins a new conversation. */
+bool turn_begins_anew(const struct timeline *t, const struct tl_request *r);
 /* Shows only so many lines of the answer, its newest, unless the cursor is in it. */
 void turn_shorten(struct turn *n, int32_t lines);
 void turn_free(struct turn *n);

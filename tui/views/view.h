@@ -35,6 +35,8 @@ struct view_waiting {
 	int n;
 	const char *why; /* what they wait for */
 	bool paused;     /* the engine is */
+	/* what the end of the context will do to the next turn; "" or NULL: it is far */
+	const char *ahead;
 };
 
 /* The user's selection; shared by all views, so that selecting a token shows its page. */

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "tui/views/chat_mark.h"
 #include "tui/views/chat_turn.h"
+#include "tui/views/chat_left.h"
 #include "tui/views/table.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
@@ -20,9 +21,10 @@ enum {
 	TURN_HEAD = 3 /* blank, question, note */
 };
 
+static const char left_words[] = "left out of the context from here up";
+
 #define TYPE_BELOW                                                                                 \
 	"nothing said yet: type below, for example \"List the first five prime numbers.\""
-static const char anew_words[] = "a new conversation: the model sees nothing from above";
 
 static enum ink tint(const struct tl_request *r, const struct tl_token *k)
 {
@@ -93,7 +95,7 @@ static int draw_line(struct pen *p, int y, const struct turn *n, const struct wr
 		if (!g.used)
 			break;
 		in.ink = w == &n->asked && at < n->n_who ? view_ink(n->r->id)
-				 : style & MARK_DIM              ? INK_DIM
+				 : style & MARK_DIM || n->left   ? INK_DIM
 				 : n->plain                      ? INK_TEXT
 												 : owner_ink(n, owner, k);
 		in.paper = style & MARK_CODE ? INK_BAND : p->paper;
@@ -148,10 +150,10 @@ static void draw_turn(struct pen *p, int y, int top, const struct turn *n, bool 
 	int x = TURN_LABEL_W;
 
 	y -= top;
-	if (n->anew) {
+	if (n->rule) {
 		in.ink = INK_RULE;
 		pen_hline(&in, 0, ++y, p->r.w);
-		view_put(&in, TURN_LABEL_W, y++, INK_TEXT, " %s ", anew_words);
+		view_put(&in, TURN_LABEL_W, y++, INK_TEXT, " %s ", n->rule);
 	}
 	y = draw_asked(&in, y, n);
 	if ((n->answer.n_lines || n->after[0] || n->thought[0]) && !n->waits)
@@ -187,7 +189,14 @@ struct page { /* turns, from the newest backwards, that fill the window */
 	int32_t held;   /* lines from the top of the turn that is read to the end, or -1 */
 	bool more;      /* there are older ones */
 	int n_left;     /* requests of other branches */
+	struct chat_left left;
 };
+
+static void page_rule(struct page *g, const struct timeline *t, const char *words)
+{
+	g->turn[g->n++] = (struct turn){ .t = t, .r = &turn_nobody, .rule = words, .n_lines = 2 };
+	g->lines += 2;
+}
 
 /* Draws what follows the newest request. */
 static void unanswered(
@@ -200,10 +209,12 @@ static void unanswered(
 		turn_of_waiting(&g->turn[g->n++], t, w, i, width, ascii);
 	if (turn_searching(t))
 		turn_of_search(&g->turn[g->n++], t, turn_searching(t), width, ascii);
-	if (s->anew && r && r->id == s->anew)
-		g->turn[g->n++] = (struct turn){ .t = t, .r = &turn_nobody, .anew = true, .n_lines = 2 };
+	if (w && w->ahead && *w->ahead)
+		turn_of_words(&g->turn[g->n++], t, w->ahead);
 	for (int32_t i = 0; i < g->n; i++)
 		g->lines += g->turn[i].n_lines;
+	if (s->anew && r && r->id == s->anew)
+		page_rule(g, t, turn_anew);
 }
 
 /* Of what is asked of a server many answers run at once: these stand last, each with its newest
@@ -241,6 +252,7 @@ static void page_add(struct page *g, const struct timeline *t, struct view_state
 			.token = s->request == r->id ? s->token : -1,
 		});
 	n->plain = s->plain;
+	n->left = r >= t->request + g->left.from && r < t->request + g->left.end;
 	n->state = s;
 	turn_mark(n, t, s);
 	turn_shorten(n, lines);
@@ -257,13 +269,14 @@ static void page_make(struct page *g, const struct timeline *t, struct view_stat
 	const struct page_room *room, bool find_cursor)
 {
 	bool find_held = s->scroll[VIEW_CHAT] > 0 && timeline_request(t, s->read.request);
-	bool *shown;
+	bool *shown, ruled = false;
 	int32_t each;
 
 	*g = (struct page){ .cursor = -1, .held = -1 };
 	shown = view_shown(t, s, &g->n_left);
 	each = shown ? lines_each(t, shown, room->rows) : 0;
-	g->turn = calloc(MAX_TURNS, sizeof *g->turn);
+	g->left = chat_left(t, shown);
+	g->turn = calloc(MAX_TURNS + 1, sizeof *g->turn);
 	if (g->turn)
 		unanswered(g, t, s, room->width, room->ascii);
 	for (int last = 1; last >= 0; last--)
@@ -272,8 +285,12 @@ static void page_make(struct page *g, const struct timeline *t, struct view_stat
 
 			if (!shown[i] || stands_last(r) != last)
 				continue;
+			if (i < g->left.end && !ruled) {
+				page_rule(g, t, left_words);
+				ruled = true;
+			}
 			g->more =
-				g->n == MAX_TURNS || (g->lines >= room->want && !(find_cursor && g->cursor < 0) &&
+				g->n >= MAX_TURNS || (g->lines >= room->want && !(find_cursor && g->cursor < 0) &&
 										 !(find_held && g->held < 0));
 			if (!g->more)
 				page_add(g, t, s, r, last ? each : INT32_MAX, room);

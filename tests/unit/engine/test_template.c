@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "engine/text/fit.h"
 #include "engine/text/template.h"
 #include "tests/support/jsonl.h"
 #include "tests/support/tiny.h"
@@ -181,7 +182,7 @@ static struct tokenizer *open_tokenizer(void)
 
 struct talk {
 	struct tokenizer *t;
-	struct chat_message message[8];
+	struct chat_message message[12];
 	struct chat_input of;
 	int32_t *id;
 	size_t n, cap;
@@ -396,6 +397,60 @@ static void test_kept(void **state)
 	end(&k);
 }
 
+/* How many messages a prompt without the first n turns leaves out, of those below; its ids are in
+ * k. */
+static size_t without(struct talk *k, const struct talk *all, size_t n)
+{
+	static const size_t left[] = { 0, 4, 5, 7 }, before[] = { 0, 5, 7, 10 };
+
+	k->of.n = 0;
+	for (size_t i = 0; i < all->of.n; i++)
+		if (i >= before[n] || fit_stays(&all->message[i]))
+			k->message[k->of.n++] = all->message[i];
+	render(k, NULL, 0);
+	return left[n];
+}
+
+/* The fewest turns are left out that let it fit, at any limit: system texts, the last question and
+ * what follows it stay. */
+static void test_fit(void **state)
+{
+	struct talk all = begin(OPENED), k = begin(OPENED);
+	struct fit_left left;
+	struct err e = { 0 };
+
+	(void)state;
+	say(&all, "assistant", "welcome");
+	say(&all, "system", "S");
+	say(&all, "user", "the first");
+	say(&all, "assistant", "answer");
+	say(&all, "tool", "2");
+	say(&all, "user", "unanswered");
+	say(&all, "developer", "D");
+	say(&all, "user", "another");
+	say(&all, "assistant", "one");
+	say(&all, "system", "late");
+	say(&all, "user", "last");
+	say(&all, "assistant", "call");
+	render(&all, NULL, 0);
+	for (size_t most = 0; most < all.n + 2; most++) {
+		size_t n, turns = 0, messages;
+		int32_t *ids;
+
+		while ((messages = without(&k, &all, turns)), k.n > most && turns < 3)
+			turns++;
+		assert_int_equal(fit_ids(&all.of, most, NULL, 0, &ids, &n, &left, &e), 0);
+		assert_int_equal(left.turns, turns);
+		assert_int_equal(left.messages, messages);
+		assert_int_equal(left.tokens, all.n - k.n);
+		assert_int_equal(n, k.n);
+		assert_memory_equal(ids, k.id, n * sizeof *ids);
+		free(ids);
+	}
+	end(&all);
+	end(&k);
+}
+
 static void test_golden_ids(void **state)
 {
 	FILE *f = fopen("tests/data/chat.jsonl", "r");
@@ -449,6 +504,7 @@ int main(void)
 		cmocka_unit_test(test_no_injection),
 		cmocka_unit_test(test_thoughts),
 		cmocka_unit_test(test_kept),
+		cmocka_unit_test(test_fit),
 		cmocka_unit_test(test_golden_ids),
 	};
 

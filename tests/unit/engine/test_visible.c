@@ -412,6 +412,37 @@ static void test_setting(void **state)
 	engine_close(e);
 }
 
+/* Where sequences are to go on, what the context had is what rows see, and pages are for that. */
+static void test_goes_on(void **state)
+{
+	struct engine_options o = ENGINE_DEFAULTS;
+	struct engine *e;
+	struct err err = { 0 };
+	char value[64];
+
+	(void)state;
+	o.model = tiny_model;
+	o.ctx = 64;
+	o.slots = 1;
+	o.goes_on = true;
+	assert_int_equal(engine_open(&e, &o, &err), 0);
+	assert_int_equal(engine_info(e)->ctx, 64 * ENGINE_GOES_ON);
+	engine_get(e, "visible", value, sizeof value);
+	assert_string_equal(value, "stream:4+window:60");
+	engine_get(e, "pages", value, sizeof value);
+	assert_true(atoi(value) <= (64 + 256) / 16);
+	engine_close(e);
+	o.visible = "stream:2+window:20"; /* what is asked for stays */
+	assert_int_equal(engine_open(&e, &o, &err), 0);
+	engine_get(e, "visible", value, sizeof value);
+	assert_string_equal(value, o.visible);
+	engine_close(e);
+	o.ctx = 0; /* the model's own */
+	o.visible = "window:20";
+	assert_int_equal(engine_open(&e, &o, &err), -1);
+	assert_non_null(strstr(err.text, "only stream:S+window:W"));
+}
+
 /* A model without attention has nothing that could see less, and nothing to watch: it says so. */
 static void test_without_attention(void **state)
 {
@@ -497,6 +528,7 @@ int main(void)
 		cmocka_unit_test(test_lossy),
 		cmocka_unit_test(test_engine),
 		cmocka_unit_test(test_setting),
+		cmocka_unit_test(test_goes_on),
 		cmocka_unit_test(test_without_attention),
 		cmocka_unit_test(test_watching),
 		cmocka_unit_test(test_given_back),

@@ -114,8 +114,8 @@ static void settings_are_set_and_noted(void **state)
 	assert_true(settings.params.seed == UINT64_MAX);
 	works("/max-tokens 64");
 	assert_int_equal(settings.max_tokens, 64);
-	works("/full drop");
-	assert_string_equal(settings.full, "drop");
+	works("/overflow drop");
+	assert_string_equal(settings.overflow, "drop");
 	works("/stop a\\nb");
 	works("/stop of");
 	assert_string_equal(settings.stop.text[0], "a\nb");
@@ -147,7 +147,7 @@ static void wrong_values_are_told(void **state)
 	works("/seed -3");
 	fails("/seed -9223372036854775809", "2^64-1");
 	fails("/seed 99999999999999999999", "2^64-1");
-	fails("/full maybe", "/full maybe: one of stop|drop");
+	fails("/overflow maybe", "/overflow maybe: one of stop|drop");
 	fails("/spec bad", "/spec: no");
 	/* the engine is not asked */
 	fails("/budget 9999", "/budget 9999: a whole number of rows from 0 to 4096");
@@ -234,8 +234,8 @@ static void a_beginning_is_enough(void **state)
 	assert_string_equal(set, "score=fil");
 	works("/set --temp=0.3");
 	assert_true(settings.params.temperature == 0.3f);
-	works("/full d");
-	assert_string_equal(settings.full, "drop");
+	works("/overflow d");
+	assert_string_equal(settings.overflow, "drop");
 }
 
 /* A view is gone to by its name alone; what is a command stays one, and so does what has an
@@ -403,8 +403,8 @@ static void completion_knows_the_table(void **state)
 	expect_matches("/prefix-cache o", "on off");
 	expect_matches("/logit-bias o", "off");
 	expect_matches("/logit-bias off ", ""); /* it takes one value */
-	expect_matches("/set full ", "stop drop");
-	expect_matches("/set full drop ", "");
+	expect_matches("/set overflow ", "stop drop sinks");
+	expect_matches("/set overflow drop ", "");
 	expect_matches("/set nonsense o", "");
 	expect_matches("/view p", "pages prefix");
 	expect_matches("/view speculat", "spec");

@@ -361,6 +361,40 @@ static void a_full_context_stops_or_drops(void **state)
 	}
 }
 
+/* What is said of a turn before it is asked is what happens then, and nothing changes by asking. */
+static void the_end_is_seen_ahead(void **state)
+{
+	struct conversation_prompt ahead, p;
+	struct err e = { 0 };
+	int32_t left, before, left_out = 0;
+
+	(void)state;
+	assert_int_equal(conversation_ahead(c, 10, true, &ahead, &left, &e), -1);
+	ask("a b", true);
+	for (int i = 0; i < 30; i++) {
+		answer(100 + i, 20);
+		before = n_ids();
+		assert_int_equal(conversation_ahead(c, 10, true, &ahead, &left, &e), 0);
+		assert_int_equal(n_ids(), before);
+		p = ask("", true);
+		assert_int_equal(p.trimmed_turns, ahead.trimmed_turns);
+		assert_int_equal(p.trimmed_tokens, ahead.trimmed_tokens);
+		assert_int_equal(p.moved, ahead.moved);
+		assert_int_equal(CTX - 10 - p.n_ids - p.trimmed_tokens, left);
+		assert_true((left < 0) == (p.trimmed_turns > 0));
+		if (p.trimmed_turns) /* the turns that stay stand behind the opening of a turn */
+			assert_true(p.same < 30 && p.moved > 20 && p.same + p.moved < p.n_ids);
+		else
+			assert_true(!p.moved && p.same == before);
+		left_out += p.trimmed_turns;
+	}
+	assert_true(left_out > 10);
+	conversation_expect(c, 1);
+	begin_request(EV_REQUEST_KIND_chat);
+	assert_int_equal(conversation_ahead(c, 10, true, &ahead, &left, &e), -1);
+	assert_int_equal(e.code, 0);
+}
+
 static void what_can_never_fit_is_refused(void **state)
 {
 	struct conversation_prompt p;
@@ -492,6 +526,7 @@ int main(void)
 		TEST(forks_and_retries_share_the_prompt),
 		TEST(no_two_answers_share_a_sample),
 		TEST(a_full_context_stops_or_drops),
+		TEST(the_end_is_seen_ahead),
 		TEST(what_can_never_fit_is_refused),
 		TEST(saving_does_not_overwrite),
 		TEST(saving_leaves_no_half),

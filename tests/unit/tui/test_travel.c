@@ -4,8 +4,11 @@
 
 #include "engine/model/gguf.h"
 #include "tests/support/tiny.h"
+#include "tests/support/view_check.h"
 #include "tui/replay/travel.h"
+#include "tui/views/chat_left.h"
 #include "tui/views/view_util.h"
+#include "tui/views/views.h"
 
 static void rewind_to(struct script *k, int64_t id, int had, int kept)
 {
@@ -117,12 +120,12 @@ static void who_goes_on_from_where(void **state)
 	timeline_free(&k.t);
 }
 
-static void end_all(struct script *k, int64_t n)
+static void end_all(struct script *k, int64_t first, int64_t n)
 {
 	struct event ev;
 
 	ev_init(&ev, EV_finish);
-	for (int64_t id = 1; id <= n; id++) {
+	for (int64_t id = first; id <= n; id++) {
 		ev.u.finish = (struct ev_finish){ .request = id, .reason = EV_FINISH_stop };
 		tell(k, &ev);
 	}
@@ -156,10 +159,84 @@ static void no_more_is_shown_than_the_conversation_stands_on(void **state)
 		token(&k, i + 1, 2, 4 + i, BLUE, EV_SOURCE_plain);
 	forked(&k, 3, 2, 6, fork, 6);
 	forked(&k, 4, 0, 0, other, 4); /* a new conversation */
-	end_all(&k, 4);
+	end_all(&k, 1, 4);
 	shown_are(&k.t, 1, (bool[]){ true, true, false, false }, 2);
 	shown_are(&k.t, 3, (bool[]){ true, false, true, false }, 2); /* which shows what it has of 2 */
 	shown_are(&k.t, 4, (bool[]){ true, true, true, true }, 0);
+	timeline_free(&k.t);
+}
+
+static void trimmed(struct script *k, int64_t id, int turns)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_trim);
+	ev.u.trim = (struct ev_trim){ .request = id, .tokens = 3, .turns = turns };
+	tell(k, &ev);
+}
+
+static void left_are(const struct timeline *t, int64_t branch, int32_t from, int32_t end)
+{
+	const struct view_state s = { .branch = branch, .token = -1 };
+	int n_left;
+	bool *shown = view_shown(t, &s, &n_left);
+	const struct chat_left left = chat_left(t, shown);
+
+	assert_int_equal(left.from, from);
+	assert_int_equal(left.end, end);
+	free(shown);
+}
+
+/* The inks of the questions that are shown. */
+static void questions_are_dim(const struct timeline *t, const bool *want, int n)
+{
+	struct canvas c = canvas_of(60, 60, false);
+	struct pen p = pen_of(&c, (struct rect){ 0, 0, 60, 60 });
+	struct view_state s = fresh;
+	int seen = 0;
+
+	view_chat.draw(&p, t, &s);
+	for (int y = 0; y < 60; y++)
+		if (!strcmp(c.cell[y * 60].text, "y")) {
+			assert_true(seen < n);
+			assert_int_equal(c.cell[y * 60 + 4].ink == INK_DIM, want[seen++]);
+		}
+	assert_int_equal(seen, n);
+	canvas_free(&c);
+}
+
+/* Turns that the context had no room for, and where the conversation was before that. */
+static void what_was_left_out(void **state)
+{
+	static const int a[] = { SYS, SYSTEM, LINE, SKY }, b[] = { SYS, SYSTEM, LINE, SKY, BLUE, SEA },
+					 c[] = { SYS, SYSTEM, LINE, SEA, BLUE, SEA }, d[] = { SYS, SYSTEM, LINE, DEEP },
+					 e[] = { SYS, SYSTEM, LINE, RED };
+	struct script k;
+
+	(void)state;
+	script_begin(&k, 8, 0);
+	forked(&k, 1, 0, 0, a, 4);
+	token(&k, 1, 1, 4, BLUE, EV_SOURCE_plain);
+	forked(&k, 2, 0, 0, b, 6);
+	left_are(&k.t, 0, 0, 0);
+	forked(&k, 3, 0, 0, c, 6);
+	trimmed(&k, 3, 1);
+	end_all(&k, 1, 3);
+	left_are(&k.t, 0, 0, 1);
+	left_are(&k.t, 2, 0, 0);
+	forked(&k, 4, 0, 0, c, 6); /* the third turn again */
+	end_all(&k, 4, 4);
+	left_are(&k.t, 0, 0, 1);
+	assert_shows(&view_chat, &k.t, &fresh, 60, 60, "left out of the context from here up", true);
+	questions_are_dim(&k.t, (bool[]){ true, false, false, false }, 4);
+	forked(&k, 5, 0, 0, d, 4);
+	trimmed(&k, 5, 2);
+	end_all(&k, 5, 5);
+	left_are(&k.t, 0, 0, 4);
+	questions_are_dim(&k.t, (bool[]){ true, true, true, true, false }, 5);
+	forked(&k, 6, 0, 0, e, 4); /* a new conversation */
+	left_are(&k.t, 0, 0, 0);
+	assert_shows(&view_chat, &k.t, &fresh, 60, 60, "left out of the context from", false);
 	timeline_free(&k.t);
 }
 
@@ -312,6 +389,7 @@ int main(void)
 		cmocka_unit_test(which_token_is_meant),
 		cmocka_unit_test(what_changed),
 		cmocka_unit_test(no_more_is_shown_than_the_conversation_stands_on),
+		cmocka_unit_test(what_was_left_out),
 	};
 
 	return cmocka_run_group_tests_name("travel", tests, NULL, NULL);

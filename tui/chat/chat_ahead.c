@@ -1,0 +1,105 @@
+/* What the end of the context will do to the next turn, said under the last answer before that turn
+ * is asked. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/visibility/visibility.h"
+#include "tui/chat/chat.h"
+#include "tui/views/view_util.h"
+
+enum {
+	NEAR = 8,     /* said when less than so large a part of the context is left for a question */
+	OPENING = 256 /* tokens of a template for an empty turn, at most: before that it is not asked */
+};
+
+const char *chat_trim_words(
+	const struct app *a, const struct conversation_prompt *p, char *buf, size_t cap)
+{
+	const int64_t page = view_page_size(&a->timeline);
+	char tokens[VIEW_NUM], again[VIEW_NUM];
+
+	snprintf(buf, cap, "%d turn%s left out (%s tokens), %s computed again", p->trimmed_turns,
+		p->trimmed_turns == 1 ? "" : "s", view_count(tokens, p->trimmed_tokens),
+		view_count(again, p->moved + p->same % page));
+	return buf;
+}
+
+static void write_ahead(
+	const struct app *a, const struct conversation_prompt *p, int32_t left, char *buf, size_t cap)
+{
+	const bool drops = answer_drops(&((struct chat *)a->mode_data)->settings);
+	char words[120], n[VIEW_NUM];
+
+	if (left > 0 && drops)
+		snprintf(buf, cap, "%s token%s left for a question, else the oldest turns are left out",
+			view_count(n, left), left == 1 ? " is" : "s are");
+	else if (left > 0)
+		snprintf(buf, cap, "%s token%s left for a question: /new or /overflow drop makes room",
+			view_count(n, left), left == 1 ? " is" : "s are");
+	else if (drops)
+		snprintf(buf, cap, "next: at least %s", chat_trim_words(a, p, words, sizeof words));
+	else
+		snprintf(
+			buf, cap, "the context is full: /overflow drop leaves out old turns, /new begins anew");
+}
+
+/* How far sequences go is chosen when the model is opened. */
+int chat_refuses(void *arg, const struct setting *s, const char *value, struct err *e)
+{
+	const struct chat *c = ((struct app *)arg)->mode_data;
+
+	if (s != &answer_settings[ANSWER_AT_overflow] || strcmp(value, "sinks") != 0 ||
+		c->options->engine.goes_on)
+		return 0;
+	return err_set(e, ERR_USAGE,
+		"/overflow sinks: how far answers go is chosen at the start: cutaway chat --overflow sinks "
+		"(--continue goes on with this conversation)");
+}
+
+/* Positions that are seen of a sequence, whatever its length; 0: all. */
+static int32_t reach_of(const struct app *a)
+{
+	const char *spec = timeline_setting(&a->timeline, "visible");
+	struct err ignored = { 0 };
+	struct visible v;
+
+	return spec && !visible_parse(&v, spec, &ignored) ? visible_reach(&v) : 0;
+}
+
+static void write_reach(int32_t size, int32_t reach, char *buf, size_t cap)
+{
+	char n[VIEW_NUM], of[VIEW_NUM];
+
+	if (size <= reach)
+		snprintf(buf, cap, "in %s tokens the oldest keys and values are given up",
+			view_count(n, reach - size));
+	else
+		snprintf(buf, cap, "%s of %s tokens are seen: the first and the newest",
+			view_count(n, reach), view_count(of, size));
+}
+
+/* Once for each state of the conversation: it is rendered for that. */
+void chat_look_ahead(struct app *a)
+{
+	struct chat *c = a->mode_data;
+	const int32_t ctx = engine_info(c->live.session.engine)->ctx,
+				  room = answer_room(&c->settings, ctx);
+	struct chat_ahead now = { .room = room, .drops = answer_drops(&c->settings) };
+	struct conversation_prompt p;
+	struct err ignored = { 0 }; /* the turn will be told it */
+	int32_t left, reach = reach_of(a);
+
+	now.size = conversation_size(c->live.conversation, &now.request);
+	if (now.size == c->ahead.size && now.request == c->ahead.request && room == c->ahead.room &&
+		now.drops == c->ahead.drops)
+		return;
+	a->dirty = true;
+	if (now.size > 0 && now.size + room + ctx / NEAR + OPENING > ctx &&
+		!conversation_ahead(c->live.conversation, room, now.drops, &p, &left, &ignored) &&
+		left < ctx / NEAR)
+		write_ahead(a, &p, left, now.text, sizeof now.text);
+	else if (now.size > 0 && reach > 0 && now.size > reach - reach / NEAR)
+		write_reach(now.size, reach, now.text, sizeof now.text);
+	c->ahead = now;
+	c->waiting.ahead = c->ahead.text;
+}
