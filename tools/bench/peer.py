@@ -12,6 +12,7 @@ import argparse
 import glob
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import time
 import turns
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+VERSION = "0.3.36"  # of llama-cpp-python
 # figure of `cutaway bench`, what it is, whether more is better
 FIGURES = [
     ("decode_tok_s", "decode, 32 tokens", True),
@@ -180,10 +182,35 @@ def enter_venv(folder, isa):
         print(f"Installing llama-cpp-python into {folder}: this compiles llama.cpp, about 15 minutes.", file=sys.stderr)
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         flags = {"CMAKE_ARGS": "-DGGML_NATIVE=OFF -DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON"} if isa else {}
-        subprocess.run([python, "-m", "pip", "install", "--no-binary", "llama-cpp-python", "llama-cpp-python"],
+        # pip's cache has a wheel by its name alone, whatever it was compiled for
+        subprocess.run([python, "-m", "pip", "install", "--no-cache-dir", "--no-binary", "llama-cpp-python", f"llama-cpp-python=={VERSION}"],
                        env={**os.environ, **flags}, check=True)
     if os.path.realpath(sys.prefix) != os.path.realpath(folder):
         os.execv(python, [python, os.path.abspath(sys.argv[0]), *sys.argv[1:]])
+
+
+def sets_of(info):
+    """The instruction sets in llama.cpp's own words: "CPU : SSE3 = 1 | AVX2 = 1 | ..."."""
+    return {name for name, value in re.findall(r"(\w+) = (\d+)", info) if value != "0"}
+
+
+def check_sets(folder, isa):
+    """What is compared uses what it was asked to use."""
+    import llama_cpp
+    sets = sets_of(llama_cpp.llama_print_system_info().decode())
+    beyond = sorted(s for s in sets if s.startswith(("AVX512", "AVX_VNNI", "AMX")))
+    if isa == "avx2" and (beyond or "AVX2" not in sets):
+        raise SystemExit(f"the llama.cpp in {folder} is not one for AVX2 alone: it has {', '.join(beyond) or 'no AVX2'}. Remove the folder; "
+                         "the next run compiles it anew.")
+    if not isa and ours_beyond() and not beyond:
+        raise SystemExit(f"the llama.cpp in {folder} was compiled for less than this processor has. Remove the folder; the next run "
+                         "compiles it anew.")
+
+
+def ours_beyond():
+    """Whether this processor has more than AVX2."""
+    with open("/proc/cpuinfo", encoding="utf-8") as f:
+        return re.search(r"\b(avx512f|avx_vnni)\b", f.read()) is not None
 
 
 def main():
@@ -199,6 +226,7 @@ def main():
     p.add_argument("--json", action="store_true")
     args = p.parse_args()
     enter_venv(args.venv or os.path.join(ROOT, "build", "peer" + ("-" + args.isa if args.isa else "")), args.isa)
+    check_sets(sys.prefix, args.isa)
     if args.start:
         print(start_to_first(args.model, args.threads))
         return
