@@ -1130,14 +1130,14 @@ def test_the_end_of_the_context(suite):
             suite.chat(s, "--record", "e.db", "--ctx", "256")
             for i in range(4):
                 suite.ask(s, f"tell me of {i}", 20 * (i + 1))
-            full = r"^ +(?:the context is full: /overflow drop leaves out|\d+ tokens? (?:is|are) left for a question: )"
+            full = r"^ +(?:the context is full: /overflow drop leaves out|\d+ tokens? (?:is|are) left; )"
             s.wait(full)
             enter(s, "what else is there to be told of it " * 4)
             s.wait("the context is full: the conversation and this text are")
             s.keys("Escape", "C-u")
             enter(s, "/overflow drop")
             s.wait(full, gone=True)
-            if not re.search(r"left for a question, else|next: at least 1 turn left out", s.text()):
+            if not re.search(r"left, then the oldest|next: at least 1 turn left out", s.text()):
                 raise Failure("the oldest turns are not announced:\n" + s.text())
             words = r"next: at least (\d) turns? left out \((\d+) tokens\), (\d+) computed again"
             for asked in range(5, 9):

@@ -31,11 +31,11 @@ static void write_ahead(
 	char words[120], n[VIEW_NUM];
 
 	if (left > 0 && drops)
-		snprintf(buf, cap, "%s token%s left for a question, else the oldest turns are left out",
-			view_count(n, left), left == 1 ? " is" : "s are");
+		snprintf(buf, cap, "%s token%s left, then the oldest turns go", view_count(n, left),
+			left == 1 ? " is" : "s are");
 	else if (left > 0)
-		snprintf(buf, cap, "%s token%s left for a question: /new or /overflow drop makes room",
-			view_count(n, left), left == 1 ? " is" : "s are");
+		snprintf(buf, cap, "%s token%s left; /overflow drop makes room", view_count(n, left),
+			left == 1 ? " is" : "s are");
 	else if (drops)
 		snprintf(buf, cap, "next: at least %s", chat_trim_words(a, p, words, sizeof words));
 	else
