@@ -163,16 +163,17 @@ static int serve_verb(const struct cli *c, struct err *e)
 const struct verb verb_serve = {
 	VERB(serve, "", "answer requests over HTTP, as OpenAI's interface has them"),
 	.doc =
-		"Serves /v1/chat/completions, /v1/completions, /v1/models, /tokenize, /detokenize, /score, "
-		"/health and /metrics until Ctrl-C or SIGTERM, which lets running requests end; SIGHUP "
-		"opens the model's file anew. Any client of that interface may be pointed at it. Requests "
-		"share the engine's batch; with a seed the answer is the same under any load, and each "
-		"says the hash of its last row of logits. On a terminal the chat's screens show the "
-		"clients' requests beside one's own; else, or with --headless, a line is printed for each "
-		"request, without its text. Nothing is recorded without --record.",
+		"Serves /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/models, /tokenize, "
+		"/detokenize, /score, /health and /metrics until Ctrl-C or SIGTERM, which lets running "
+		"requests end; SIGHUP opens the model's file anew. Any client of that interface may be "
+		"pointed at it. Requests share the engine's batch; with a seed the answer is the same "
+		"under any load, and each says the hash of its last row of logits. On a terminal the "
+		"chat's screens show the clients' requests beside one's own; else, or with --headless, a "
+		"line is printed for each request, without its text. Nothing is recorded without "
+		"--record.",
 	.example = "cutaway serve --port 8080",
 	.takes =
-		"Model|Kernels|Exactness|Sampling|max-tokens|stop|system|Scheduler|Speculation|Watching|"
-		"record|ascii|theme",
+		"Model|Kernels|Exactness|Sampling|max-tokens|stop|system|Embedding|Scheduler|Speculation|"
+		"Watching|record|ascii|theme",
 	VERB_OWN(serve),
 };

@@ -190,6 +190,7 @@ static enum MHD_Result answer(struct job *j)
 								  : "the arithmetic gave a NaN, or memory ran out");
 	text = !all                           ? NULL
 		   : j->query.kind == QUERY_SCORE ? reply_score(j, &size)
+		   : j->query.kind == QUERY_EMBED ? reply_embeddings(j, &size, &j->error)
 		   : j->query.kind == QUERY_PIN   ? pins_made(j, &size)
 										  : reply_whole(j, &size);
 	return send_made(j, text, size, &j->error);
@@ -233,7 +234,10 @@ static enum MHD_Result begin(struct job *j)
 		return send_err(j, &e);
 	free(j->body); /* it may wait long */
 	j->body = NULL;
-	snprintf(j->id, sizeof j->id, "%s-%.8s-%lld", j->query.kind == QUERY_CHAT ? "chatcmpl" : "cmpl",
+	snprintf(j->id, sizeof j->id, "%s-%.8s-%lld",
+		j->query.kind == QUERY_CHAT    ? "chatcmpl"
+		: j->query.kind == QUERY_EMBED ? "embd"
+									   : "cmpl",
 		j->s->session_id, (long long)j->number);
 	if (!job_submit(j))
 		return send_full(j);

@@ -245,7 +245,8 @@ int query_read(struct query *a, enum query_kind kind, const struct serve *s, con
 	rc = query_check(kind, o, e) || read_settings(a, o, body, size, e) || read_stops(a, o, e) ||
 				 read_bias(a, o, e) || read_user(a, o, e) || read_amounts(a, o, e) ||
 				 read_logprobs(a, o, e) || read_stop_ids(a, o, s, e) || read_echo(a, o, e) ||
-				 query_grammar(a, o, e) || query_tools(a, o, s, e) || query_thought(a, o, s, e) ||
+				 (kind == QUERY_EMBED && query_embedding(a, o, s, e)) || query_grammar(a, o, e) ||
+				 query_tools(a, o, s, e) || query_thought(a, o, s, e) ||
 				 query_prompts(a, o, s, e) || query_parts(a, s, e) || query_pins(a, o, s, e)
 			 ? -1
 			 : 0;

@@ -15,6 +15,7 @@ enum {
 	CHAT = 1 << QUERY_CHAT,
 	TEXT = 1 << QUERY_TEXT,
 	SCORE = 1 << QUERY_SCORE,
+	EMBED = 1 << QUERY_EMBED,
 	PIN = 1 << QUERY_PIN,
 	IDS = 1 << QUERY_TOKENIZE,
 	WORDS = 1 << QUERY_DETOKENIZE,
@@ -24,6 +25,7 @@ enum {
 
 #define FORM ": answers are not bound to a form"
 #define TEMPLATE ": the template is the model's own"
+#define UNIT ": vectors have length 1"
 #define SAMPLER ": this stage of sampling is not here"
 
 static const struct field {
@@ -39,7 +41,7 @@ static const struct field {
 	{ "prompt", "OpenAI", .paths = TEXT | SCORE | PIN | IDS },
 	{ "stop", "OpenAI", .paths = ALL },
 	{ "logit_bias", "OpenAI", .paths = ALL },
-	{ "user", "OpenAI", .paths = ALL },
+	{ "user", "OpenAI", .paths = ALL | EMBED },
 	{ "n", "OpenAI", .paths = ALL },
 	{ "best_of", "OpenAI", .paths = ALL },
 	{ "stream", "OpenAI", .paths = ALL },
@@ -76,6 +78,10 @@ static const struct field {
 	{ "ignore_eos", "vLLM, llama-server", .paths = ALL },
 	{ "stop_token_ids", "vLLM, SGLang", .paths = ALL },
 	{ "include_stop_str_in_output", "vLLM", .paths = ALL },
+	{ "input", "OpenAI", .paths = EMBED },
+	{ "encoding_format", "OpenAI", .paths = EMBED, .none = "float" },
+	{ "dimensions", "OpenAI", .paths = EMBED },
+	{ "pooling", "cutaway", .paths = EMBED, .none = "auto" },
 	{ "cache_control", "Anthropic", .paths = CHAT | TEXT | PIN },
 	{ "cache_prefix", "cutaway", .paths = TEXT },
 	{ "ttl", "cutaway", .paths = PIN },
@@ -132,6 +138,10 @@ static const struct field {
 	{ "skip_special_tokens", "vLLM, SGLang", .none = "true" },
 	{ "spaces_between_special_tokens", "vLLM", .none = "true" },
 	{ "truncate_prompt_tokens", "vLLM", .why = "" },
+	{ "normalize", "vLLM", .none = "true", .why = UNIT },
+	{ "embd_normalize", "llama-server", .none = "2", .why = UNIT },
+	{ "embed_dtype", "vLLM", .none = "float32", .why = ": vectors are 32-bit floats" },
+	{ "endianness", "vLLM", .none = "native|little", .why = ": base64 has the little end first" },
 	{ "add_generation_prompt", "vLLM, llama-server", .none = "true", .why = TEMPLATE },
 	{ "continue_final_message", "vLLM, SGLang", .why = TEMPLATE },
 	{ "parse_special", "llama-server", .none = "true" },
@@ -308,6 +318,7 @@ static int elsewhere(const struct field *f, struct err *e)
 	return err_set(e, ERR_USAGE, "%s: it is a field of %s", f->name,
 		f->paths & TEXT    ? "/v1/completions"
 		: f->paths & CHAT  ? "/v1/chat/completions"
+		: f->paths & EMBED ? "/v1/embeddings"
 		: f->paths & PIN   ? "/pin"
 		: f->paths & WORDS ? "/detokenize"
 						   : "/tokenize");

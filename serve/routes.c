@@ -148,7 +148,7 @@ static char *detokenize(struct job *job, size_t *size, struct err *e)
 
 	if (o && !query_check(QUERY_DETOKENIZE, o, e) && !cJSON_IsArray(tokens))
 		err_set(e, ERR_USAGE, "tokens: a list of token ids is needed");
-	else if (o && !e->code && !query_ids(&p, tokens, job->s, e))
+	else if (o && !e->code && !query_ids(&p, tokens, "tokens", job->s, e))
 		text = join(job, &p, size, e);
 	if (text) {
 		json_object(&j, NULL);
@@ -166,6 +166,7 @@ static char *detokenize(struct job *job, size_t *size, struct err *e)
 static const struct route routes[] = {
 	{ "POST", "/v1/chat/completions", false, QUERY_CHAT, NULL, JSON },
 	{ "POST", "/v1/completions", false, QUERY_TEXT, NULL, JSON },
+	{ "POST", "/v1/embeddings", false, QUERY_EMBED, NULL, JSON },
 	{ "POST", "/score", false, QUERY_SCORE, NULL, JSON },
 	{ "POST", "/pin", false, QUERY_PIN, NULL, JSON },
 	{ "GET", "/pins", false, 0, pins_list, JSON },
