@@ -188,11 +188,12 @@ static enum MHD_Result answer(struct job *j)
 			return send_error(j, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL,
 				*j->choice[i].why ? j->choice[i].why
 								  : "the arithmetic gave a NaN, or memory ran out");
-	text = !all                           ? NULL
-		   : j->query.kind == QUERY_SCORE ? reply_score(j, &size)
-		   : j->query.kind == QUERY_EMBED ? reply_embeddings(j, &size, &j->error)
-		   : j->query.kind == QUERY_PIN   ? pins_made(j, &size)
-										  : reply_whole(j, &size);
+	text = !all                            ? NULL
+		   : j->query.kind == QUERY_SCORE  ? reply_score(j, &size)
+		   : j->query.kind == QUERY_EMBED  ? reply_embeddings(j, &size, &j->error)
+		   : j->query.kind == QUERY_INFILL ? reply_infill(j, &size)
+		   : j->query.kind == QUERY_PIN    ? pins_made(j, &size)
+										   : reply_whole(j, &size);
 	return send_made(j, text, size, &j->error);
 }
 

@@ -171,7 +171,7 @@ static int read_echo(struct query *a, const cJSON *o, struct err *e)
 {
 	if (read_bool(o, "echo", &a->echo, e))
 		return -1;
-	if (a->silent && !a->echo)
+	if (a->silent && !a->echo && a->kind != QUERY_INFILL)
 		return err_set(e, ERR_USAGE, "max_tokens: 0 is for echo; at least 1 is needed");
 	if (a->stream && query_scores(a))
 		return err_set(e, ERR_USAGE,
@@ -247,7 +247,8 @@ int query_read(struct query *a, enum query_kind kind, const struct serve *s, con
 				 read_logprobs(a, o, e) || read_stop_ids(a, o, s, e) || read_echo(a, o, e) ||
 				 (kind == QUERY_EMBED && query_embedding(a, o, s, e)) || query_grammar(a, o, e) ||
 				 query_tools(a, o, s, e) || query_thought(a, o, s, e) ||
-				 query_prompts(a, o, s, e) || query_parts(a, s, e) || query_pins(a, o, s, e)
+				 query_prompts(a, o, s, e) || query_suffix(a, o, s, e) || query_parts(a, s, e) ||
+				 query_pins(a, o, s, e)
 			 ? -1
 			 : 0;
 	if (!rc && (int64_t)a->n_prompts * a->best_of > QUERY_CHOICES)

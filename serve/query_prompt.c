@@ -328,6 +328,8 @@ int query_prompts(struct query *a, const cJSON *o, const struct serve *s, struct
 	const char *field = a->kind == QUERY_EMBED ? "input" : "prompt";
 	const cJSON *prompt = cJSON_GetObjectItemCaseSensitive(o, field), *v;
 
+	if (a->kind == QUERY_INFILL)
+		return query_infill(a, o, s, e);
 	if (a->kind == QUERY_CHAT || (a->kind == QUERY_PIN && !prompt))
 		return read_messages(a, cJSON_GetObjectItemCaseSensitive(o, "messages"), s, e);
 	if (!prompt)

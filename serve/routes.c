@@ -167,6 +167,7 @@ static const struct route routes[] = {
 	{ "POST", "/v1/chat/completions", false, QUERY_CHAT, NULL, JSON },
 	{ "POST", "/v1/completions", false, QUERY_TEXT, NULL, JSON },
 	{ "POST", "/v1/embeddings", false, QUERY_EMBED, NULL, JSON },
+	{ "POST", "/infill", false, QUERY_INFILL, NULL, JSON },
 	{ "POST", "/score", false, QUERY_SCORE, NULL, JSON },
 	{ "POST", "/pin", false, QUERY_PIN, NULL, JSON },
 	{ "GET", "/pins", false, 0, pins_list, JSON },

@@ -47,6 +47,7 @@ enum query_kind {
 	QUERY_TEXT,
 	QUERY_SCORE,
 	QUERY_EMBED,
+	QUERY_INFILL,
 	QUERY_PIN,
 	QUERY_TOKENIZE,
 	QUERY_DETOKENIZE
@@ -65,6 +66,7 @@ struct query {
 	bool echo, silent;       /* echo: the prompt comes first; silent: and nothing after it */
 	int32_t dimensions;      /* of vectors, the first ones */
 	bool base64;             /* they are told so */
+	bool cut;                /* of what is around the gap not all fits the context */
 	int32_t n, best_of, top; /* of each prompt; top: candidates to tell with each token */
 	char label[64];          /* first words, for the views */
 	char *grammar;           /* what set.grammar points to, if the request binds its answer */
@@ -108,6 +110,9 @@ int query_parts(struct query *a, const struct serve *s, struct err *e);
 char *query_calls(const cJSON *list, bool as_text, struct err *e);
 /* embed.c: how vectors are made and told. */
 int query_embedding(struct query *a, const cJSON *o, const struct serve *s, struct err *e);
+/* infill.c: the prompt of a gap: of /infill; of /v1/completions, once its prompts are known. */
+int query_infill(struct query *a, const cJSON *o, const struct serve *s, struct err *e);
+int query_suffix(struct query *a, const cJSON *o, const struct serve *s, struct err *e);
 /* query_pin.c: what it declares stable, after its prompts. */
 int query_pins(struct query *a, const cJSON *o, const struct serve *s, struct err *e);
 /* cache_control of o: 1, and *ttl_ns is set; 0: it has none; -1 with the error. */
@@ -352,6 +357,7 @@ static inline const struct query_prompt *choice_prompt(const struct choice *c)
 void reply_grow(struct choice *c, bool last);
 char *reply_whole(struct job *j, size_t *size);
 char *reply_score(struct job *j, size_t *size);
+char *reply_infill(struct job *j, size_t *size);                    /* infill.c */
 char *reply_embeddings(struct job *j, size_t *size, struct err *e); /* embed.c */
 /* Appends to job.out what can be told by now. */
 int stream_grow(struct job *j, bool last);
