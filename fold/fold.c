@@ -228,6 +228,11 @@ bool tl_fold_score(struct timeline *t, const struct event *ev)
 	return tl_request_find(t, ev->u.score.request) != NULL;
 }
 
+bool tl_fold_embedding(struct timeline *t, const struct event *ev)
+{
+	return tl_request_find(t, ev->u.embedding.request) != NULL;
+}
+
 bool tl_fold_closed(struct timeline *t, const struct event *ev)
 {
 	(void)ev;

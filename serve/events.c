@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -79,6 +80,17 @@ static void add_score(struct choice *c, const struct ev_score *sc)
 	take_top(n, sc->candidates, c->job->query.top);
 }
 
+/* Without memory it fails as one that was stopped. */
+static void add_vector(struct choice *c, const struct ev_embedding *v)
+{
+	c->vector = (struct served_vector){ .v = malloc(v->vector.size + 1),
+		.n = (int32_t)(v->vector.size / sizeof(float)),
+		.pooling = (enum ev_code_pooling)v->pooling,
+		.hash = (uint64_t)v->hash };
+	if (c->vector.v)
+		memcpy(c->vector.v, v->vector.data, v->vector.size);
+}
+
 static void add_finish(struct choice *c, const struct ev_finish *f)
 {
 	c->hit = f->hit == EV_NULL_I ? 0 : f->hit;
@@ -97,6 +109,7 @@ static int64_t request_of(const struct event *ev)
 	case EV_token: return ev->u.token.request;
 	case EV_draft: return ev->u.draft.request;
 	case EV_score: return ev->u.score.request;
+	case EV_embedding: return ev->u.embedding.request;
 	case EV_finish: return ev->u.finish.request;
 	default: return 0;
 	}
@@ -164,6 +177,8 @@ static void add_event(struct replica *r, struct choice *c, const struct event *e
 		add_token(c, &ev->u.token);
 	if (c && ev->kind == EV_score)
 		add_score(c, &ev->u.score);
+	if (c && ev->kind == EV_embedding)
+		add_vector(c, &ev->u.embedding);
 	if (ev->kind == EV_pin || ev->kind == EV_lookup)
 		pins_add(r, c, ev);
 	if (c && ev->kind == EV_finish)

@@ -190,11 +190,13 @@ static enum MHD_Result answer(struct job *j)
 			return send_error(j, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL,
 				*j->choice[i].why ? j->choice[i].why
 								  : "the arithmetic gave a NaN, or memory ran out");
-	text = !all                           ? NULL
-		   : j->query.kind == QUERY_SCORE ? reply_score(j, &size)
-		   : j->query.kind == QUERY_PIN   ? pins_made(j, &size)
-		   : j->query.dialect             ? j->query.dialect->whole(j, &size)
-										  : reply_whole(j, &size);
+	text = !all                            ? NULL
+		   : j->query.kind == QUERY_SCORE  ? reply_score(j, &size)
+		   : j->query.kind == QUERY_EMBED  ? reply_embeddings(j, &size, &j->error)
+		   : j->query.kind == QUERY_INFILL ? reply_infill(j, &size)
+		   : j->query.kind == QUERY_PIN    ? pins_made(j, &size)
+		   : j->query.dialect              ? j->query.dialect->whole(j, &size)
+										   : reply_whole(j, &size);
 	return send_made(j, text, size, &j->error);
 }
 
@@ -237,9 +239,10 @@ static enum MHD_Result begin(struct job *j)
 	free(j->body); /* it may wait long */
 	j->body = NULL;
 	snprintf(j->id, sizeof j->id, "%s-%.8s-%lld",
-		j->query.dialect              ? j->query.dialect->prefix
-		: j->query.kind == QUERY_CHAT ? "chatcmpl"
-									  : "cmpl",
+		j->query.dialect               ? j->query.dialect->prefix
+		: j->query.kind == QUERY_CHAT  ? "chatcmpl"
+		: j->query.kind == QUERY_EMBED ? "embd"
+									   : "cmpl",
 		j->s->session_id, (long long)j->number);
 	if (!job_submit(j))
 		return send_full(j);

@@ -40,6 +40,7 @@ static void free_choice(struct choice *c)
 {
 	free(c->come);
 	free(c->token);
+	free(c->vector.v);
 	free(c->held.text);
 	parts_free(&c->parts);
 	free(c->text);
@@ -126,6 +127,7 @@ static int submit_choice(struct engine *engine, struct choice *c, struct err *e)
 	struct engine_request q = engine_answer_request(&a->set);
 
 	q.kind = a->kind == QUERY_SCORE || c->scores ? EV_REQUEST_KIND_score
+			 : a->kind == QUERY_EMBED            ? EV_REQUEST_KIND_embed
 			 : a->kind == QUERY_PIN              ? EV_REQUEST_KIND_pin
 												 : EV_REQUEST_KIND_served;
 	if (!c->scores) {

@@ -185,7 +185,7 @@ static int read_echo(struct query *a, const cJSON *o, struct err *e)
 {
 	if (read_bool(o, "echo", &a->echo, e))
 		return -1;
-	if (a->silent && !a->echo)
+	if (a->silent && !a->echo && a->kind != QUERY_INFILL)
 		return err_set(e, ERR_USAGE, "max_tokens: 0 is for echo; at least 1 is needed");
 	if (a->stream && query_scores(a))
 		return err_set(e, ERR_USAGE,
@@ -269,8 +269,9 @@ static int read_all(struct query *a, enum query_kind kind, const struct dialect 
 	rc = query_check(kind, o, e) || read_settings(a, o, body, size, e) || read_stops(a, o, e) ||
 				 read_bias(a, o, e) || read_user(a, o, e) || read_amounts(a, o, e) ||
 				 read_logprobs(a, o, e) || read_stop_ids(a, o, s, e) || read_echo(a, o, e) ||
-				 read_truncation(a, o, e) || query_grammar(a, o, e) || query_tools(a, o, s, e) ||
-				 query_thought(a, o, s, e) || query_prompts(a, o, s, e) || query_parts(a, s, e) ||
+				 (kind == QUERY_EMBED && query_embedding(a, o, s, e)) || read_truncation(a, o, e) ||
+				 query_grammar(a, o, e) || query_tools(a, o, s, e) || query_thought(a, o, s, e) ||
+				 query_prompts(a, o, s, e) || query_suffix(a, o, s, e) || query_parts(a, s, e) ||
 				 query_pins(a, o, s, e)
 			 ? -1
 			 : 0;

@@ -15,6 +15,8 @@ enum {
 	CHAT = 1 << QUERY_CHAT,
 	TEXT = 1 << QUERY_TEXT,
 	SCORE = 1 << QUERY_SCORE,
+	EMBED = 1 << QUERY_EMBED,
+	INFILL = 1 << QUERY_INFILL,
 	PIN = 1 << QUERY_PIN,
 	IDS = 1 << QUERY_TOKENIZE,
 	WORDS = 1 << QUERY_DETOKENIZE,
@@ -24,22 +26,28 @@ enum {
 
 #define FORM ": answers are not bound to a form"
 #define TEMPLATE ": the template is the model's own"
+#define UNIT ": vectors have length 1"
 #define SAMPLER ": this stage of sampling is not here"
 
 static const struct field {
 	const char *name, *by; /* by: who has defined it */
 	int paths;             /* served at these; 0: nowhere */
 	const char *setting;   /* the answer's setting that it is */
-	bool query_empty;      /* whatever it says, the answer is the same */
+	int also; /* paths where it is taken and not obeyed, since clients of these always send it */
+	bool query_empty; /* whatever it says, the answer is the same */
 	const char *none; /* words that ask for nothing, as null and empty values do; NULL: false */
 	const char *why;  /* it is not served */
 } fields[] = {
 	/* what is read (query.c, query_prompt.c, query_pin.c) */
 	{ "messages", "OpenAI", .paths = CHAT | PIN | IDS },
-	{ "prompt", "OpenAI", .paths = TEXT | SCORE | PIN | IDS },
-	{ "stop", "OpenAI", .paths = ALL },
-	{ "logit_bias", "OpenAI", .paths = ALL },
-	{ "user", "OpenAI", .paths = ALL },
+	{ "prompt", "OpenAI", .paths = TEXT | SCORE | PIN | IDS | INFILL },
+	{ "suffix", "OpenAI", .paths = TEXT },
+	{ "input_prefix", "llama-server", .paths = INFILL },
+	{ "input_suffix", "llama-server", .paths = INFILL },
+	{ "input_extra", "llama-server", .paths = INFILL },
+	{ "stop", "OpenAI", .paths = ALL | INFILL },
+	{ "logit_bias", "OpenAI", .paths = ALL | INFILL },
+	{ "user", "OpenAI", .paths = ALL | EMBED | INFILL },
 	{ "n", "OpenAI", .paths = ALL },
 	{ "best_of", "OpenAI", .paths = ALL },
 	{ "stream", "OpenAI", .paths = ALL },
@@ -73,10 +81,14 @@ static const struct field {
 	{ "include_reasoning", "vLLM", .paths = CHAT, .none = "true" },
 	{ "separate_reasoning", "SGLang", .paths = CHAT, .none = "true" },
 	{ "reasoning_format", "llama-server", .paths = CHAT, .none = "auto" },
-	{ "ignore_eos", "vLLM, llama-server", .paths = ALL },
-	{ "stop_token_ids", "vLLM, SGLang", .paths = ALL },
+	{ "ignore_eos", "vLLM, llama-server", .paths = ALL | INFILL },
+	{ "stop_token_ids", "vLLM, SGLang", .paths = ALL | INFILL },
 	{ "include_stop_str_in_output", "vLLM", .paths = ALL },
 	{ "truncation", "OpenAI", .paths = CHAT, .none = "disabled" },
+	{ "input", "OpenAI", .paths = EMBED },
+	{ "encoding_format", "OpenAI", .paths = EMBED, .none = "float" },
+	{ "dimensions", "OpenAI", .paths = EMBED },
+	{ "pooling", "cutaway", .paths = EMBED, .none = "auto" },
 	{ "cache_control", "Anthropic", .paths = CHAT | TEXT | PIN },
 	{ "cache_prefix", "cutaway", .paths = TEXT },
 	{ "ttl", "cutaway", .paths = PIN },
@@ -85,10 +97,10 @@ static const struct field {
 	{ "add_special_tokens", "vLLM", .paths = IDS, .none = "true" },
 	{ "tokens", "llama-server, vLLM", .paths = WORDS },
 	/* settings by other names */
-	{ "temperature", "OpenAI", .paths = ALL, .setting = "temp" },
-	{ "max_completion_tokens", "OpenAI", .paths = ALL, .setting = "max-tokens" },
-	{ "repetition_penalty", "vLLM, SGLang", .paths = ALL, .setting = "repeat-penalty" },
-	{ "repeat_last_n", "llama-server, ollama", .paths = ALL, .setting = "penalty-window" },
+	{ "temperature", "OpenAI", .paths = ALL | INFILL, .setting = "temp" },
+	{ "max_completion_tokens", "OpenAI", .paths = ALL | INFILL, .setting = "max-tokens" },
+	{ "repetition_penalty", "vLLM, SGLang", .paths = ALL | INFILL, .setting = "repeat-penalty" },
+	{ "repeat_last_n", "llama-server, ollama", .paths = ALL | INFILL, .setting = "penalty-window" },
 	/* what asks for nothing that could be done otherwise */
 	{ "model", "OpenAI", .query_empty = true },
 	{ "metadata", "OpenAI", .query_empty = true },
@@ -117,7 +129,6 @@ static const struct field {
 	{ "modalities", "OpenAI", .none = "text" },
 	{ "audio", "OpenAI", .why = "" },
 	{ "prediction", "OpenAI", .why = "" },
-	{ "suffix", "OpenAI", .why = "" },
 	{ "verbosity", "OpenAI", .none = "medium" },
 	{ "web_search_options", "OpenAI", .why = "" },
 	{ "moderation", "OpenAI", .why = "" },
@@ -133,6 +144,10 @@ static const struct field {
 	{ "skip_special_tokens", "vLLM, SGLang", .none = "true" },
 	{ "spaces_between_special_tokens", "vLLM", .none = "true" },
 	{ "truncate_prompt_tokens", "vLLM", .why = "" },
+	{ "normalize", "vLLM", .none = "true", .why = UNIT },
+	{ "embd_normalize", "llama-server", .none = "2", .why = UNIT },
+	{ "embed_dtype", "vLLM", .none = "float32", .why = ": vectors are 32-bit floats" },
+	{ "endianness", "vLLM", .none = "native|little", .why = ": base64 has the little end first" },
 	{ "add_generation_prompt", "vLLM, llama-server", .none = "true", .why = TEMPLATE },
 	{ "continue_final_message", "vLLM, SGLang", .why = TEMPLATE },
 	{ "parse_special", "llama-server", .none = "true" },
@@ -149,7 +164,8 @@ static const struct field {
 	{ "cache_salt", "vLLM", .why = ": all requests share the prefix cache" },
 	{ "kv_transfer_params", "vLLM", .why = "" },
 	{ "vllm_xargs", "vLLM", .why = "" },
-	{ "n_predict", "llama-server", .why = ": its name here is max_tokens" },
+	{ "n_predict", "llama-server", .paths = INFILL, .setting = "max-tokens",
+		.why = ": its name here is max_tokens" },
 	{ "n_probs", "llama-server", .none = "0", .why = ": its name here is logprobs" },
 	{ "mirostat", "llama-server, ollama", .none = "0", .why = SAMPLER },
 	{ "dynatemp_range", "llama-server", .none = "0", .why = SAMPLER },
@@ -158,16 +174,17 @@ static const struct field {
 	{ "xtc_probability", "llama-server", .none = "0", .why = SAMPLER },
 	{ "dry_multiplier", "llama-server", .none = "0", .why = SAMPLER },
 	{ "top_n_sigma", "llama-server", .none = "-1|0", .why = SAMPLER },
-	{ "samplers", "llama-server", .why = SAMPLER },
+	{ "samplers", "llama-server", .also = INFILL, .why = SAMPLER },
 	{ "min_keep", "llama-server", .none = "0|1", .why = SAMPLER },
 	{ "n_keep", "llama-server", .none = "0" },
-	{ "n_indent", "llama-server", .none = "0" },
-	{ "t_max_predict_ms", "llama-server", .none = "0|-1" },
+	{ "n_indent", "llama-server", .also = INFILL, .none = "0" },
+	{ "t_max_predict_ms", "llama-server", .also = INFILL, .none = "0|-1" },
+	{ "t_max_prompt_ms", "llama-server", .also = INFILL, .none = "0|-1" },
 	{ "post_sampling_probs", "llama-server", .why = "" },
 	{ "return_tokens", "llama-server", .why = "" },
 	{ "return_progress", "llama-server", .why = "" },
 	{ "timings_per_token", "llama-server", .why = "" },
-	{ "response_fields", "llama-server", .why = "" },
+	{ "response_fields", "llama-server", .also = INFILL, .why = "" },
 	{ "lora", "llama-server", .why = "" },
 	{ "options", "ollama", .why = ": its settings are fields of the request here" },
 	{ "num_predict", "ollama", .why = ": its name here is max_tokens" },
@@ -307,11 +324,13 @@ static int unknown(const char *given, struct err *e)
 static int elsewhere(const struct field *f, struct err *e)
 {
 	return err_set(e, ERR_USAGE, "%s: it is a field of %s", f->name,
-		f->paths & TEXT    ? "/v1/completions"
-		: f->paths & CHAT  ? "/v1/chat/completions"
-		: f->paths & PIN   ? "/pin"
-		: f->paths & WORDS ? "/detokenize"
-						   : "/tokenize");
+		f->paths & TEXT     ? "/v1/completions"
+		: f->paths & CHAT   ? "/v1/chat/completions"
+		: f->paths & INFILL ? "/infill"
+		: f->paths & EMBED  ? "/v1/embeddings"
+		: f->paths & PIN    ? "/pin"
+		: f->paths & WORDS  ? "/detokenize"
+							: "/tokenize");
 }
 
 int query_check(enum query_kind kind, const cJSON *o, struct err *e)
@@ -322,10 +341,11 @@ int query_check(enum query_kind kind, const cJSON *o, struct err *e)
 	{
 		const struct field *f = find(v->string);
 
-		if (f && !f->query_empty && !(f->paths & 1 << kind) && !query_nothing(v, f->none))
-			return f->paths ? elsewhere(f, e)
-							: err_set(e, ERR_USAGE, "%s is not served here%s", f->name,
-								  f->why ? f->why : "");
+		if (f && !f->query_empty && !((f->paths | f->also) & 1 << kind) &&
+			!query_nothing(v, f->none))
+			return f->paths && !f->why ? elsewhere(f, e)
+									   : err_set(e, ERR_USAGE, "%s is not served here%s", f->name,
+											 f->why ? f->why : "");
 		if (!f && !query_setting(v->string))
 			return unknown(v->string, e);
 	}

@@ -287,7 +287,8 @@ static int read_messages(struct query *a, const cJSON *list, const struct serve 
 
 /* ---- texts and ids ---- */
 
-int query_ids(struct query_prompt *p, const cJSON *list, const struct serve *s, struct err *e)
+int query_ids(struct query_prompt *p, const cJSON *list, const char *field, const struct serve *s,
+	struct err *e)
 {
 	const cJSON *id;
 
@@ -295,7 +296,7 @@ int query_ids(struct query_prompt *p, const cJSON *list, const struct serve *s, 
 	{
 		if (!cJSON_IsNumber(id) || id->valuedouble < 0 || id->valuedouble >= s->info->vocab ||
 			id->valuedouble != (int32_t)id->valuedouble)
-			return err_set(e, ERR_USAGE, "prompt: token ids are whole numbers from 0 to %d",
+			return err_set(e, ERR_USAGE, "%s: token ids are whole numbers from 0 to %d", field,
 				s->info->vocab - 1);
 		if (!ARRAY_ROOM(p->ids, p->cap, p->n + 1))
 			return err_set(e, ERR_MEMORY, "out of memory for the prompt");
@@ -304,39 +305,60 @@ int query_ids(struct query_prompt *p, const cJSON *list, const struct serve *s, 
 	return 0;
 }
 
-static int read_prompt(struct query *a, const cJSON *v, const struct serve *s, struct err *e)
+/* Nothing follows a text whose vector is asked for, so it ends as the model's file says. */
+static int read_plain(struct query *a, const char *text, struct query_prompt *p,
+	const struct tokenizer *t, struct err *e)
+{
+	const int32_t eos = tokenizer_eos(t);
+
+	label(a, text);
+	if (query_encode(t, text, p, e))
+		return -1;
+	if (a->kind != QUERY_EMBED || !tokenizer_adds_eos(t) || (p->n && p->ids[p->n - 1] == eos))
+		return 0;
+	if (!ARRAY_ROOM(p->ids, p->cap, p->n + 1))
+		return err_set(e, ERR_MEMORY, "out of memory for the prompt");
+	p->ids[p->n++] = eos;
+	return 0;
+}
+
+static int read_prompt(
+	struct query *a, const cJSON *v, const char *field, const struct serve *s, struct err *e)
 {
 	struct query_prompt *p = &a->prompt[a->n_prompts];
 
 	if (a->n_prompts == QUERY_PROMPTS)
-		return err_set(e, ERR_USAGE, "prompt: at most %d at once are answered", QUERY_PROMPTS);
+		return err_set(e, ERR_USAGE, "%s: at most %d at once are answered", field, QUERY_PROMPTS);
 	a->n_prompts++;
 	if (cJSON_IsString(v)) {
-		label(a, v->valuestring);
-		if (query_encode(s->tokenizer, v->valuestring, p, e))
+		if (read_plain(a, v->valuestring, p, s->tokenizer, e))
 			return -1;
 	} else if (!cJSON_IsArray(v)) {
 		return err_set(
-			e, ERR_USAGE, "prompt: a text, a list of token ids, or a list of these is needed");
-	} else if (query_ids(p, v, s, e)) {
+			e, ERR_USAGE, "%s: a text, a list of token ids, or a list of these is needed", field);
+	} else if (query_ids(p, v, field, s, e)) {
 		return -1;
 	}
 	return p->n ? 0
-				: err_set(e, ERR_USAGE, "prompt: it is empty, and a token is needed to go on from");
+				: err_set(
+					  e, ERR_USAGE, "%s: it is empty, and a token is needed to go on from", field);
 }
 
 int query_prompts(struct query *a, const cJSON *o, const struct serve *s, struct err *e)
 {
-	const cJSON *prompt = foreign_member(o, "prompt"), *v;
+	const char *field = a->kind == QUERY_EMBED ? "input" : "prompt";
+	const cJSON *prompt = foreign_member(o, field), *v;
 
+	if (a->kind == QUERY_INFILL)
+		return query_infill(a, o, s, e);
 	if (a->kind == QUERY_CHAT || (a->kind == QUERY_PIN && !prompt))
 		return read_messages(a, foreign_member(o, "messages"), s, e);
 	if (!prompt)
-		return err_set(e, ERR_USAGE, "prompt: it is missing");
+		return err_set(e, ERR_USAGE, "%s: it is missing", field);
 	if (a->kind == QUERY_PIN && cJSON_IsArray(prompt) && !cJSON_IsNumber(prompt->child))
 		return err_set(e, ERR_USAGE, "prompt: one text, or a list of token ids, can be pinned");
 	if (!cJSON_IsArray(prompt) || !prompt->child || cJSON_IsNumber(prompt->child))
-		return read_prompt(a, prompt, s, e);
-	cJSON_ArrayForEach(v, prompt) if (read_prompt(a, v, s, e)) return -1;
+		return read_prompt(a, prompt, field, s, e);
+	cJSON_ArrayForEach(v, prompt) if (read_prompt(a, v, field, s, e)) return -1;
 	return 0;
 }

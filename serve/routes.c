@@ -169,7 +169,7 @@ static char *detokenize(struct job *job, size_t *size, struct err *e)
 
 	if (o && !query_check(QUERY_DETOKENIZE, o, e) && !cJSON_IsArray(tokens))
 		err_set(e, ERR_USAGE, "tokens: a list of token ids is needed");
-	else if (o && !e->code && !query_ids(&p, tokens, job->s, e))
+	else if (o && !e->code && !query_ids(&p, tokens, "tokens", job->s, e))
 		text = join(job, &p, size, e);
 	if (text) {
 		json_object(&j, NULL);
@@ -187,6 +187,8 @@ static char *detokenize(struct job *job, size_t *size, struct err *e)
 static const struct route routes[] = {
 	{ "POST", "/v1/chat/completions", false, QUERY_CHAT, NULL, JSON, NULL },
 	{ "POST", "/v1/completions", false, QUERY_TEXT, NULL, JSON, NULL },
+	{ "POST", "/v1/embeddings", false, QUERY_EMBED, NULL, JSON, NULL },
+	{ "POST", "/infill", false, QUERY_INFILL, NULL, JSON, NULL },
 	{ "POST", "/v1/responses", false, QUERY_CHAT, NULL, JSON, &dialect_responses },
 	{ "POST", "/v1/messages", false, QUERY_CHAT, NULL, JSON, &dialect_messages },
 	{ "POST", "/v1/messages/count_tokens", false, QUERY_CHAT, count_tokens, JSON,

@@ -47,6 +47,8 @@ enum query_kind {
 	QUERY_CHAT,
 	QUERY_TEXT,
 	QUERY_SCORE,
+	QUERY_EMBED,
+	QUERY_INFILL,
 	QUERY_PIN,
 	QUERY_TOKENIZE,
 	QUERY_DETOKENIZE
@@ -66,6 +68,9 @@ struct query {
 	bool tell_stop; /* the stop string is told at the answer's end */
 	int32_t stop_id[QUERY_STOP_IDS], n_stop_ids;
 	bool echo, silent;       /* echo: the prompt comes first; silent: and nothing after it */
+	int32_t dimensions;      /* of vectors, the first ones */
+	bool base64;             /* they are told so */
+	bool cut;                /* of what is around the gap not all fits the context */
 	int32_t n, best_of, top; /* of each prompt; top: candidates to tell with each token */
 	char label[64];          /* first words, for the views */
 	char *grammar;           /* what set.grammar points to, if the request binds its answer */
@@ -90,7 +95,8 @@ int query_read(struct query *a, enum query_kind kind, const struct dialect *d,
 void query_free(struct query *a);
 /* query_prompt.c: its prompts as ids, and its label. */
 int query_prompts(struct query *a, const cJSON *o, const struct serve *s, struct err *e);
-int query_ids(struct query_prompt *p, const cJSON *list, const struct serve *s, struct err *e);
+int query_ids(struct query_prompt *p, const cJSON *list, const char *field, const struct serve *s,
+	struct err *e);
 /* Ids of a text as a prompt of /v1/completions has them. */
 int query_encode(
 	const struct tokenizer *t, const char *text, struct query_prompt *ids, struct err *e);
@@ -106,6 +112,11 @@ int query_variable(struct query *a, const char *name, const cJSON *value, struct
 int query_parts(struct query *a, const struct serve *s, struct err *e);
 /* The tool calls of a message as JSON, with their arguments as objects or as texts, malloc'd. */
 char *query_calls(const cJSON *list, bool as_text, struct err *e);
+/* embed.c: how vectors are made and told. */
+int query_embedding(struct query *a, const cJSON *o, const struct serve *s, struct err *e);
+/* infill.c: the prompt of a gap: of /infill; of /v1/completions, once its prompts are known. */
+int query_infill(struct query *a, const cJSON *o, const struct serve *s, struct err *e);
+int query_suffix(struct query *a, const cJSON *o, const struct serve *s, struct err *e);
 /* query_pin.c: what it declares stable, after its prompts. */
 int query_pins(struct query *a, const cJSON *o, const struct serve *s, struct err *e);
 /* cache_control of o: 1, and *ttl_ns is set; 0: it has none; -1 with the error. */
@@ -148,6 +159,13 @@ struct served_pin {
 };
 enum { SERVED_PINS = 64 };
 
+struct served_vector {
+	float *v; /* malloc'd; NULL: there is none */
+	int32_t n;
+	enum ev_code_pooling pooling;
+	uint64_t hash;
+};
+
 struct choice {
 	struct job *job;
 	struct replica *replica; /* whose request it is */
@@ -164,6 +182,7 @@ struct choice {
 	bool looked_up;        /* its prompt, in the prefix cache */
 	struct served_pin pin; /* that it asked for */
 	char refused[160];     /* why it has none */
+	struct served_vector vector;
 	/* the HTTP thread's; while its connection is suspended, the engine's thread's: */
 	struct served *token; /* all that were taken */
 	size_t n, cap, sent;  /* told: of them in pieces of the stream */
@@ -348,6 +367,8 @@ static inline const struct query_prompt *choice_prompt(const struct choice *c)
 void reply_grow(struct choice *c, bool last);
 char *reply_whole(struct job *j, size_t *size);
 char *reply_score(struct job *j, size_t *size);
+char *reply_infill(struct job *j, size_t *size);                    /* infill.c */
+char *reply_embeddings(struct job *j, size_t *size, struct err *e); /* embed.c */
 /* Appends to job.out what can be told by now. */
 int stream_grow(struct job *j, bool last);
 /* The engine's thread, of a suspended connection, without the lock: makes and sends what can be

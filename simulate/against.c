@@ -27,7 +27,8 @@ struct reading {
 
 static bool is_answer(const struct history_request *r)
 {
-	return r->kind != EV_REQUEST_KIND_score && r->kind != EV_REQUEST_KIND_verify;
+	return r->kind != EV_REQUEST_KIND_score && r->kind != EV_REQUEST_KIND_verify &&
+		   r->kind != EV_REQUEST_KIND_embed;
 }
 
 static void on_request(struct reading *g, const struct history_request *r, int64_t t_ns)

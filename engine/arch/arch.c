@@ -211,6 +211,7 @@ void arch_read_stream(struct arch_file *f, struct model *m)
 	c->n_layers = arch_int(f, "block_count", -1, ARCH_LAYERS);
 	c->ctx_train = arch_int(f, "context_length", -1, 1 << 24);
 	c->norm_eps = (float)arch_real(f, "attention.layer_norm_rms_epsilon", 1e-5);
+	m->pooling = arch_opt_int(f, "pooling_type", 0, 1 << 16);
 	c->vocab = vocab > 0 ? (int32_t)vocab : arch_int(f, "vocab_size", -1, 1 << 24);
 	if (f->e->code)
 		return;

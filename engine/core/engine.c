@@ -263,7 +263,8 @@ int64_t engine_steps(const struct engine *e)
 /* Says why a request can never fit, or returns false. */
 static bool never_fits(const struct engine *e, const struct request *r, char why[ENGINE_WHY])
 {
-	const int32_t need = r->how->given ? r->n_ids : r->n_ids + 1;
+	const bool draws = !r->how->given && r->kind != EV_REQUEST_KIND_embed;
+	const int32_t need = r->n_ids + draws;
 	const char *form = e->form && e->form->never_fits ? e->form->never_fits(r) : "";
 
 	if (e->lost.code)
@@ -329,6 +330,7 @@ static int64_t submit(struct engine *e, const struct engine_request *q,
 	sched_pins_expire(&e->sched);
 	r->id = e->n_requests = id;
 	r->arrival_ns = stream_now(&e->stream);
+	r->pooling = (enum ev_code_pooling)(q->pooling - 1);
 	engine_emit_request(e, r, never_fits(e, r, why));
 	if (q->parent && q->fork_pos)
 		engine_emit_fork(e, r, q);
@@ -357,7 +359,7 @@ int64_t engine_submit_owned(struct engine *e, const struct engine_request *q,
 	int64_t id = -1;
 
 	if (!(e->form && e->form->check(e, &own, owner, &ids, err)) && !check_ids(e, &own, err) &&
-		!check_sampling(e, &own, err))
+		!check_sampling(e, &own, err) && !engine_check_pooling(e, &own, err))
 		id = submit(e, &own, owner, data, out, err);
 	free(ids);
 	return id;

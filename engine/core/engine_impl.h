@@ -166,6 +166,10 @@ void engine_emit_token(struct engine *e, struct request *r, int32_t id, int32_t 
 	const struct sample_result *s, const struct k_logit_stats *stats, enum ev_code_source source);
 /* engine_given.c: those whose tokens are given. */
 extern const struct request_kind request_score, request_verify, request_pin;
+/* engine_embed.c: the vectors of texts. Says of a request of kind embed how its tokens are pooled;
+ * ERR_USAGE: the model's file asks for what there is not. */
+extern const struct request_kind request_embed;
+int engine_check_pooling(const struct engine *e, struct engine_request *q, struct err *err);
 /* engine_step.c: ends the request if its newest token requires it. */
 void engine_end_if_due(struct engine *e, struct request *r);
 /* Ends the request: offers what it computed to the prefix cache, and calls its owner. */

@@ -6,6 +6,7 @@ const struct request_kind *const request_kinds[EV_N_request_kind] = {
 	[EV_REQUEST_KIND_score] = &request_score,
 	[EV_REQUEST_KIND_verify] = &request_verify,
 	[EV_REQUEST_KIND_pin] = &request_pin,
+	[EV_REQUEST_KIND_embed] = &request_embed,
 };
 
 const struct request_form *const request_forms[] = { &encoder_form, &canvas_form, NULL };

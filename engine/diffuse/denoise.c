@@ -15,6 +15,8 @@ static const char *refuses(const struct engine *e, const struct engine_request *
 		return "a search goes on token by token, but a diffusion model has no next token";
 	if (q->kind == EV_REQUEST_KIND_score)
 		return "a diffusion model has no next token, whose probability could be scored";
+	if (q->kind == EV_REQUEST_KIND_embed)
+		return "a diffusion model's states are those of its masks, too: no vector of a text alone";
 	if (q->kind == EV_REQUEST_KIND_verify)
 		return "a diffusion model's tokens depend on its masks, too: its answers are not verified "
 			   "by their tokens alone";

@@ -30,6 +30,9 @@ static int check_input(const struct engine *e, const struct engine_request *q, s
 			"this model answers an input: an input alone has nothing to score; after it must come "
 			"the token that begins an answer (id %d), and the answer",
 			e->model->start);
+	if (q->kind == EV_REQUEST_KIND_embed)
+		return err_set(err, ERR_USAGE,
+			"an encoder-decoder model has no final state of its input that stands for a text");
 	if (q->kind == EV_REQUEST_KIND_pin || q->pin)
 		return err_set(err, ERR_USAGE,
 			"what an encoder keeps of a token depends on its whole input: no prefix can be kept");

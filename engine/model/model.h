@@ -69,6 +69,7 @@ struct model {
 	const char *final_norm; /* name of the tensor output_norm; NULL: output_norm.weight */
 	const float *output_norm, *output_norm_bias; /* [dim] */
 	float logit_scale, logit_cap;                /* of logits; 0: none */
+	int32_t pooling; /* pooling_type of the file, as llama.cpp counts them; 0: none is said */
 	struct model_diffusion diffusion;
 	struct layer *layer; /* [config.n_layers] */
 	/* Of an encoder-decoder model: the encoder's layers, and after them one that gives their result

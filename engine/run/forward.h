@@ -88,6 +88,7 @@ enum {
 	FORWARD_RECENT = 64,    /* shapes of steps whose programs a back end may have kept */
 	FORWARD_BEGIN_OPS = 16, /* the most that forward.begin may write */
 	FORWARD_KEPT = 8,       /* layers whose streams are kept */
+	FORWARD_FINAL = 64,     /* rows that forward_final() takes at once */
 	FORWARD_LATE_ROWS = 8,  /* rows of a step whose near zeros are counted at its end, at most */
 };
 
@@ -263,7 +264,8 @@ struct forward {
 	k_atomic_int *nan_row; /* r + 1 of a row whose keys or values were not numbers */
 	struct forward_cost cost;
 
-	float *x; /* [max_rows, dim] the residual stream, the kernels' */
+	float *x;     /* [max_rows, dim] the residual stream, the kernels' */
+	float *final; /* [FORWARD_FINAL, dim] of forward_final(), shared */
 	struct forward_scratch own;
 	struct k_program program;
 	struct forward_needs needs;
@@ -341,6 +343,10 @@ int forward_fetch(struct forward *f, int32_t first, int32_t n, struct err *e);
  * layers), and returns false to stop. For probes (probe.h); only where memory is the host's. */
 typedef bool forward_op_fn(void *arg, const struct k_op *op, int32_t layer);
 int forward_run_each(struct forward *f, forward_op_fn *fn, void *arg, struct err *e);
+/* The final states of rows first … first + n - 1 of the last step, n <= FORWARD_FINAL: the stream
+ * after the last layer and the output norm, [n, dim] floats, the caller's until the next call. NULL
+ * with the error, as k_run() fails. */
+float *forward_final(struct forward *f, int32_t first, int32_t n, struct err *e);
 /* Runs the output norm and matrix alone, over the first n rows of x, n <= max_out: logits and
  * stats. */
 int forward_lens(struct forward *f, int32_t n, struct err *e);

@@ -56,6 +56,21 @@ const float *forward_stream(const struct forward *f, int32_t layer)
 	return f->x;
 }
 
+float *forward_final(struct forward *f, int32_t first, int32_t n, struct err *e)
+{
+	const struct model *m = f->model;
+	const struct k_program step = f->program;
+	struct k_op op;
+	int failed;
+
+	f->program = (struct k_program){ .op = &op, .layer = -1, .version = k_new_version() };
+	forward_add_norm(f, f->x + (size_t)first * (size_t)m->config.dim, NULL, m->output_norm,
+		m->output_norm_bias, k_floats(f->final, m->config.dim), n);
+	failed = k_run(m->kernels, &f->program, e);
+	f->program = step;
+	return failed ? NULL : f->final;
+}
+
 int forward_keep_same(struct forward *f, const struct forward *as, struct err *e)
 {
 	for (int i = 0; i < FORWARD_KEPT; i++)

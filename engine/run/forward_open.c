@@ -80,6 +80,7 @@ static void cut_shared(struct forward *f, struct cutter *c)
 	}
 	f->out_row = program_cut(c, out, sizeof *f->out_row);
 	f->stats = program_cut(c, out, sizeof *f->stats);
+	f->final = program_cut(c, FORWARD_FINAL * (size_t)m->dim, sizeof *f->final);
 	cut_observed(f, c, rows, layers);
 	f->nan_row = program_cut(c, 1, sizeof *f->nan_row);
 	/* twice, for rewriters */

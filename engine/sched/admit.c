@@ -11,17 +11,11 @@ static int32_t asked(const struct request *r)
 	return r->kind == EV_REQUEST_KIND_verify ? r->n_prompt : r->n_ids;
 }
 
-/* A score needs the logits of every row. */
-static bool uses_cache(const struct request *r)
-{
-	return r->kind != EV_REQUEST_KIND_score;
-}
-
 int32_t sched_uncomputed(const struct sched *s, const struct request *r)
 {
 	int32_t n = r->n_ids - r->computed;
 
-	if (r->slot < 0 && uses_cache(r))
+	if (r->slot < 0 && !request_wants_rows(r))
 		n -= prefix_length(s->prefix, r->ids, asked(r), asked(r) - 1);
 	return n > 1 ? n : 1; /* the last is always computed */
 }
@@ -276,7 +270,7 @@ static bool admit(struct sched *s)
 
 	if (!r)
 		return hold(s, full ? EV_HOLD_slot : EV_HOLD_policy, NULL);
-	if (uses_cache(r)) {
+	if (!request_wants_rows(r)) {
 		look_up(s, r, &m);
 		sibling = r->how->given ? NULL : find_sibling(s, r);
 		/* the sibling will compute the same tokens: wait for it rather than compute them twice,

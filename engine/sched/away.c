@@ -11,7 +11,7 @@ static int32_t rows_away(const struct request *r)
 	const int32_t left = r->n_ids - r->how->given - r->computed - 1;
 	const int32_t silent = sched_first_output(r) - r->computed;
 
-	if (r->owner || r->how->plan || r->computed < r->n_input)
+	if (r->owner || r->how->plan || r->computed < r->n_input || request_wants_rows(r))
 		return 0;
 	return silent < left ? silent : left;
 }

@@ -40,7 +40,7 @@ int32_t sched_first_output(const struct request *r)
 {
 	if (r->kind == EV_REQUEST_KIND_score)
 		return r->n_input;
-	if (r->kind == EV_REQUEST_KIND_pin)
+	if (r->kind == EV_REQUEST_KIND_pin || r->kind == EV_REQUEST_KIND_embed)
 		return r->n_ids; /* none */
 	return (r->kind == EV_REQUEST_KIND_verify ? r->n_prompt : r->n_ids) - 1;
 }

@@ -129,6 +129,7 @@ void request_free(struct request *r)
 	free(r->tail);
 	free(r->text);
 	free(r->user);
+	free(r->pooled);
 	free(r->itl);
 	free(r->ids);
 	memory_table_close(&r->table);

@@ -96,6 +96,12 @@ struct request {
 	struct draft draft; /* guesses to verify in the coming step */
 	bool draft_pages;   /* its pages reach far enough for a drafter that writes ahead */
 
+	/* embed: how tokens are pooled, and the sum of the final states of n_pooled [dim]; NULL: none
+	 * yet */
+	enum ev_code_pooling pooling;
+	double *pooled;
+	int32_t n_pooled;
+
 	struct canvas *canvas; /* of a diffusion model (engine/diffuse/canvas.h) */
 	char **stop;           /* NULL-terminated, or NULL */
 	int32_t *stop_ids, n_stop_ids;
@@ -123,6 +129,12 @@ struct request {
 static inline bool request_is_chosen(const struct request *r)
 {
 	return r->owner && r->owner->chooses;
+}
+/* Whether every row has to be computed for it, whatever the prefix cache and other ranks have. */
+static inline bool request_wants_rows(const struct request *r)
+{
+	return r->kind == EV_REQUEST_KIND_score ||
+		   (r->kind == EV_REQUEST_KIND_embed && r->pooling == EV_POOLING_mean);
 }
 /* Copies everything of spec. NULL if memory ran out. */
 struct request *request_new(

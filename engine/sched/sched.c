@@ -107,8 +107,7 @@ struct request *sched_find(const struct sched *s, int64_t id)
 /* Positions from which r can go on by the prefix cache, at most n. */
 static int32_t cached_resume(struct sched *s, const struct request *r, int32_t n)
 {
-	return r->slot < 0 || r->kind == EV_REQUEST_KIND_score ? 0
-														   : prefix_length(s->prefix, r->ids, n, n);
+	return r->slot < 0 || request_wants_rows(r) ? 0 : prefix_length(s->prefix, r->ids, n, n);
 }
 
 int32_t sched_resume(struct sched *s, const struct request *r, int32_t valid)
@@ -143,7 +142,7 @@ void sched_register(struct sched *s, struct request *r)
 {
 	int32_t full = r->computed / s->memory->page_size;
 
-	if (r->kind != EV_REQUEST_KIND_score)
+	if (!request_wants_rows(r))
 		for (; r->registered < full; r->registered++)
 			prefix_add(s->prefix, r->ids, r->registered, &r->table, r->id, s->step);
 	sched_pin_extend(s, r); /* before pages that it keeps are given back */

@@ -55,7 +55,8 @@ struct engine_request engine_answer_request(const struct answer_settings *a)
 		.grammar = a->grammar,
 		.user = a->user,
 		.priority = a->priority,
-		.deadline = a->deadline };
+		.deadline = a->deadline,
+		.pooling = setting_choice(&answer_settings[ANSWER_AT_pooling], a) };
 }
 
 struct engine_request engine_own_request(enum ev_code_request_kind kind, const int32_t *ids,

@@ -70,6 +70,7 @@ struct engine_request {
 	 * so long (0: until engine_unpin()); 0: none. A request of kind pin does nothing else. */
 	int32_t pin;
 	int64_t pin_ttl_ns;
+	int pooling; /* of kind embed: a code of `pooling` and 1; 0: as the model's file says */
 };
 
 /* A request with what settings say of it; the stops stay theirs. The caller adds kind, ids and the

@@ -340,6 +340,7 @@ static int read_ids(struct tokenizer *t, const struct gguf *g, struct err *e)
 			t->end[id] = true;
 	}
 	find_ends(t);
+	tokenizer_read_fim(t, g);
 	return 0;
 }
 

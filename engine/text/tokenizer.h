@@ -65,6 +65,18 @@ struct gguf_text tokenizer_first_bytes(const struct tokenizer *t, int32_t id);
 /* control token by name, or -1 */
 int32_t tokenizer_id_of(const struct tokenizer *t, const char *name);
 
+/* Tokens that tell a model which part of a text is to be filled in (tokenizer_fim.c). */
+enum tokenizer_fim {
+	TOKENIZER_FIM_PREFIX,
+	TOKENIZER_FIM_SUFFIX,
+	TOKENIZER_FIM_MIDDLE,
+	TOKENIZER_FIM_REPO, /* a repository's name follows */
+	TOKENIZER_FIM_FILE, /* a file's name follows */
+	TOKENIZER_FIM_PAD,
+	TOKENIZER_N_FIM
+};
+int32_t tokenizer_fim(const struct tokenizer *t, enum tokenizer_fim which); /* -1: it has none */
+
 /* Streaming decode: whole UTF-8 characters only. Feed the bytes of each token; returns how many
  * bytes of out are ready. Bytes that can never become valid come out as U+FFFD, so a safe cap is 3
  * * size + 4; what does not fit is dropped. utf8_stream_flush gives what is left (an unfinished

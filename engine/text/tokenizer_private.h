@@ -51,6 +51,9 @@ struct tokenizer_ops {
 	int (*encode)(struct encoder *c, const char *text, size_t size);
 };
 
+/* tokenizer_fim.c: after the special tokens are known. */
+void tokenizer_read_fim(struct tokenizer *t, const struct gguf *g);
+
 extern const struct tokenizer_ops tokenizer_bpe, tokenizer_gemma4, tokenizer_spm, tokenizer_unigram;
 
 struct tokenizer {
@@ -58,7 +61,7 @@ struct tokenizer {
 	uint64_t seed;  /* of the hashes: a file's maker does not know it, and can make no collisions */
 	char note[128]; /* "": none */
 	bool adds_bos, adds_eos;
-	int32_t bos, eos;
+	int32_t bos, eos, fim[TOKENIZER_N_FIM];
 
 	int32_t n_vocab;
 	char *bytes;       /* of all tokens, one after the other */

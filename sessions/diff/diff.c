@@ -58,6 +58,8 @@ static int fill_side(struct diff_side *s, const struct history_request *r, struc
 			s->row[r->take[t].at + i] = r->take[t].first + i;
 	if (r->kind == EV_REQUEST_KIND_score)
 		s->n_prompt = s->n > 1 ? 1 : s->n;
+	if (r->kind == EV_REQUEST_KIND_embed && r->n_rows)
+		s->n_prompt = s->n - 1;
 	return 0;
 }
 
@@ -80,13 +82,18 @@ static bool is_branch(const struct history_request *r)
 	return r->kind == EV_REQUEST_KIND_search;
 }
 
+static bool is_given(const struct history_request *r)
+{
+	return r->kind == EV_REQUEST_KIND_score || r->kind == EV_REQUEST_KIND_embed;
+}
+
 static bool may_match(const struct diff *d, int level, const struct key *a, const struct key *b,
 	const struct history_request *p, const struct history_request *q)
 {
 	bool prompts = d->same_vocab && a->prompt == b->prompt && p->n_prompt == q->n_prompt;
-	bool scored = p->kind == EV_REQUEST_KIND_score, other = q->kind == EV_REQUEST_KIND_score;
+	bool given = is_given(p) || is_given(q);
 
-	if (scored != other || is_branch(p) || is_branch(q))
+	if ((given && p->kind != q->kind) || is_branch(p) || is_branch(q))
 		return false;
 	switch (level) {
 	case 0: return prompts && p->sample == q->sample && p->kind == q->kind;

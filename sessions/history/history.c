@@ -13,8 +13,9 @@
 
 /* What requests and tokens are made of. */
 static const uint64_t needed = BIT(session) | BIT(attached) | BIT(setting) | BIT(vocab) |
-							   BIT(request) | BIT(token) | BIT(draft) | BIT(score) | BIT(rewind) |
-							   BIT(fork) | BIT(denoise) | BIT(finish) | BIT(closed);
+							   BIT(request) | BIT(token) | BIT(draft) | BIT(score) |
+							   BIT(embedding) | BIT(rewind) | BIT(fork) | BIT(denoise) |
+							   BIT(finish) | BIT(closed);
 
 /* By SQL: they are many, and have many columns. */
 static void count_steps(struct history *h)

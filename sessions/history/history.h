@@ -20,7 +20,7 @@
 #include "event/event.h"
 #include "engine/sample/sampler.h"
 
-struct history_row { /* a token, or a scored one */
+struct history_row { /* a token, a scored one, or a text's vector, at its last token */
 	int64_t seq, step;
 	int64_t hash; /* EV_NULL_I: forced, not computed */
 	double p;     /* score: log-probability; NaN: not recorded */
@@ -46,11 +46,12 @@ struct history_request {
 	int32_t n_rows, cap_rows;
 	struct history_take *take; /* n_takes >= 1 */
 	int32_t n_takes, cap_takes;
-	int32_t n;          /* tokens at the end, prompt included */
-	int32_t longest;    /* longest of all takes, or where a diffusion model's answer would end */
-	bool denoised;      /* a diffusion model's answer */
-	int finish;         /* EV_FINISH_x, or -1: it had not ended */
-	int64_t forced_pos; /* fork: position of the token that the user forced, or -1 */
+	int32_t n;       /* tokens at the end, prompt included */
+	int32_t longest; /* longest of all takes, or where a diffusion model's answer would end */
+	enum ev_code_pooling pooling; /* embed: of its row, which is the vector's */
+	bool denoised;                /* a diffusion model's answer */
+	int finish;                   /* EV_FINISH_x, or -1: it had not ended */
+	int64_t forced_pos;           /* fork: position of the token that the user forced, or -1 */
 	int32_t priority, deadline;
 	int32_t bound_from; /* position of the first token that its grammar rules; 0: there is none */
 	char *text, *user, *spec, *stop, *grammar; /* as recorded; "" if absent */

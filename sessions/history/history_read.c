@@ -315,6 +315,32 @@ static int on_score(struct history *h, int64_t seq, const struct ev_score *s, st
 		e);
 }
 
+/* A text's vector is the one row of its request, of the last token. */
+static int on_embedding(struct history *h, int64_t seq, const struct ev_embedding *v, struct err *e)
+{
+	struct history_request *r = history_request(h, v->request);
+
+	if (!r || r->broken[0])
+		return 0;
+	if (r->kind != EV_REQUEST_KIND_embed || r->n_rows) {
+		broke(r, "a vector comes twice, or of no text", r->n_prompt);
+		return 0;
+	}
+	r->take[0].at = r->n_prompt - 1;
+	r->pooling = (enum ev_code_pooling)clamp(v->pooling, 0, EV_N_pooling - 1);
+	return add_row(h, r,
+		&(struct history_row){ .seq = seq,
+			.step = step_after(h, seq),
+			.hash = v->hash,
+			.p = (double)NAN,
+			.p_draw = (double)NAN,
+			.entropy = (double)NAN,
+			.survivors = EV_NULL_I,
+			.id = r->prompt[r->n_prompt - 1],
+			.pos = r->n_prompt - 1 },
+		e);
+}
+
 static int on_rewind(struct history *h, const struct ev_rewind *w, struct err *e)
 {
 	struct history_request *r = history_request(h, w->request);
@@ -350,6 +376,7 @@ int history_event(struct history *h, const struct event *ev, struct err *e)
 	case EV_token: return on_token(h, ev->seq, &ev->u.token, e);
 	case EV_draft: on_draft(h, &ev->u.draft); break;
 	case EV_score: return on_score(h, ev->seq, &ev->u.score, e);
+	case EV_embedding: return on_embedding(h, ev->seq, &ev->u.embedding, e);
 	case EV_rewind: return on_rewind(h, &ev->u.rewind, e);
 	case EV_fork: on_fork(h, &ev->u.fork); break;
 	case EV_denoise: on_denoise(h, &ev->u.denoise); break;

@@ -120,6 +120,15 @@ static void compare_token(struct run *r, struct job *j, const struct ev_token *t
 		differ_int(v, j, i, VERIFY_SURVIVORS, row->survivors, t->survivors);
 }
 
+static void compare_embedding(struct run *r, struct job *j, int64_t hash)
+{
+	struct verify_result *v = &r->result[j->request];
+
+	j->n_compared++;
+	v->rows++;
+	differ_int(v, j, j->first, VERIFY_HASH, v->request->row[j->first].hash, hash);
+}
+
 static void compare_score(struct run *r, struct job *j, const struct ev_score *s)
 {
 	struct verify_result *v = &r->result[j->request];
@@ -153,6 +162,8 @@ static void on_event(void *arg, const struct event *ev)
 		compare_token(r, j, &ev->u.token);
 	else if (ev->kind == EV_score && (j = jobs_of(&r->jobs, ev->u.score.request)))
 		compare_score(r, j, &ev->u.score);
+	else if (ev->kind == EV_embedding && (j = jobs_of(&r->jobs, ev->u.embedding.request)))
+		compare_embedding(r, j, ev->u.embedding.hash);
 	else if (ev->kind == EV_batch && (j = jobs_of(&r->jobs, ev->u.batch.request)))
 		j->computed = (int32_t)(ev->u.batch.pos + ev->u.batch.rows);
 	else if (ev->kind == EV_finish && (j = jobs_of(&r->jobs, ev->u.finish.request))) {
@@ -315,7 +326,8 @@ static int find_cause(struct run *r)
 	int32_t pos = q->row[v->first.row].pos;
 	int rc = 0;
 
-	if (q->denoised) { /* its rows depend on masks that the answer no longer has */
+	/* rows depend on masks that the answer no longer has; a text's vector is no row of logits */
+	if (q->denoised || q->kind == EV_REQUEST_KIND_embed) {
 		free(ids);
 		return 0;
 	}

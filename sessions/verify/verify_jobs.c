@@ -176,8 +176,9 @@ static int submit(
 		.bound_from = r->bound_from,
 		.n_prompt = r->row[job->first].pos };
 
-	if (r->kind == EV_REQUEST_KIND_score)
-		q.kind = EV_REQUEST_KIND_score;
+	if (r->kind == EV_REQUEST_KIND_score || r->kind == EV_REQUEST_KIND_embed)
+		q.kind = r->kind;
+	q.pooling = 1 + (int)r->pooling;
 	if (r->denoised && decode_anew(h, r, &q, engine, e))
 		return -1;
 	j->under_way[j->n_under_way++] = at;

@@ -138,7 +138,8 @@ static int submit(struct rerun *w, int32_t which, struct err *e)
 		.user = *h->user ? h->user : NULL,
 		.priority = h->priority,
 		.deadline = h->deadline,
-		.pin = q->pin };
+		.pin = q->pin,
+		.pooling = 1 + (int)h->pooling };
 
 	q->at = 0;
 	q->acted = w->counter.counts->steps;
@@ -205,7 +206,9 @@ static int follow(struct rerun *w, struct script *q, struct err *e)
 {
 	const struct act *a = next_act(q);
 	/* it ends by itself */
-	bool given = q->q->kind == EV_REQUEST_KIND_score || q->q->kind == EV_REQUEST_KIND_pin;
+	const enum ev_code_request_kind kind = q->q->kind;
+	bool given = kind == EV_REQUEST_KIND_score || kind == EV_REQUEST_KIND_pin ||
+				 kind == EV_REQUEST_KIND_embed;
 
 	for (; a && a->kind != ACT_DRAWN; a = next_act(q)) {
 		if ((a->kind == ACT_END && given) || !is_due(w, q, a))

@@ -28,7 +28,7 @@ struct heard {
 	int64_t hash[512];
 	uint64_t attention; /* folded: shares and near zeros */
 	uint64_t score, told;
-	int n, n_finish, n_copied, n_timed;
+	int n, n_finish, n_copied, n_timed, n_vectors;
 	int64_t reason;
 	char why[256];
 	char backend[16], device[64];
@@ -58,6 +58,9 @@ static void listen(void *arg, const struct event *ev)
 		h->score = h->score * 31 + k_bits64(ev->u.score.logp);
 		for (size_t i = 0; i < ev->u.score.candidates.size; i++)
 			h->score = h->score * 31 + ((const uint8_t *)ev->u.score.candidates.data)[i];
+	} else if (ev->kind == EV_embedding) {
+		h->score = h->score * 31 + (uint64_t)ev->u.embedding.hash;
+		h->n_vectors++;
 	} else if (ev->kind == EV_page) {
 		h->n_copied += ev->u.page.action == EV_PAGE_copy;
 	} else if (ev->kind == EV_time) {
@@ -456,9 +459,9 @@ static struct engine *open_file(const char *file, const char *backend, struct he
 	return e;
 }
 
-/* Draws with and without cuts, greedy ones and scores, all recorded, leave every row of logits
- * where it is: a copy of one would fail. What is told of them, candidates, stages of the sampler
- * and all, is the CPU's. */
+/* Draws with and without cuts, greedy ones, scores and vectors, all recorded, leave every row of
+ * logits where it is: a copy of one would fail. What is told of them, candidates, stages of the
+ * sampler and all, is the CPU's. */
 static void test_rows_stay(void **state)
 {
 	static struct heard h[2];
@@ -469,6 +472,7 @@ static void test_rows_stay(void **state)
 		.params = SAMPLE_DEFAULTS,
 		.text = "",
 		.top = SAMPLE_TOP };
+	struct engine_request vector = { .kind = EV_REQUEST_KIND_embed, .ids = ids, .n_ids = 11 };
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
@@ -486,8 +490,11 @@ static void test_rows_stay(void **state)
 		submit(e, 1, &err);
 		submit(e, 3, &err);
 		assert_true(engine_submit(e, &score, &err) > 0);
+		for (vector.pooling = 1; vector.pooling <= EV_N_pooling; vector.pooling++)
+			assert_true(engine_submit(e, &vector, &err) > 0);
 		assert_int_equal(run_all(e, &err), 0);
 		assert_int_equal(h[i].n, 24);
+		assert_int_equal(h[i].n_vectors, EV_N_pooling);
 		(shim->fail)(NULL);
 		engine_close(e);
 	}

@@ -19,6 +19,7 @@ static const char usage[] =
 	"  --arch NAME      llama (default), qwen2\n"
 	"  --tokenizer T    bpe (byte-level, default), spm (SentencePiece; template zephyr), gemma4\n"
 	"  --pre NAME       of bpe: smollm (default), llama-bpe, qwen2, gpt-2 …\n"
+	"  --key NAME=N     further metadata, a number, true or false; may be repeated\n"
 	"  --template NAME  chatml (default), zephyr, llama2, none, or a file's path\n";
 
 static const struct option options[] = {
@@ -40,6 +41,7 @@ static const struct option options[] = {
 	{ "pre", 1, NULL, 'p' },
 	{ "template", 1, NULL, 'm' },
 	{ "tokenizer", 1, NULL, 'z' },
+	{ "key", 1, NULL, 'K' },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -80,6 +82,22 @@ static bool set_number(struct tiny_options *o, int key, const char *text)
 	return field || key == 's' || key == 'T';
 }
 
+static bool add_key(struct tiny_options *o, char *text)
+{
+	char *is = strchr(text, '=');
+	int n = 0;
+
+	while (n < TINY_KEYS && o->key[n].name)
+		n++;
+	if (!is || n == TINY_KEYS)
+		return false;
+	*is++ = '\0';
+	o->key[n] = (struct tiny_key){ .name = text,
+		.value = !strcmp(is, "true") ? 1 : (uint32_t)strtoul(is, NULL, 10),
+		.flag = !strcmp(is, "true") || !strcmp(is, "false") };
+	return true;
+}
+
 static int list_types(void)
 {
 #define X(name, id, n, ...) printf("%s %d\n", #name, n < 32 ? 32 : n);
@@ -115,6 +133,8 @@ int main(int argc, char **argv)
 			chat = strchr(optarg, '/') ? text_of(optarg) : optarg;
 		else if (key == 'z')
 			o.tokenizer = optarg;
+		else if (key == 'K')
+			ok = add_key(&o, optarg);
 		else
 			ok = key != '?' && set_number(&o, key, optarg);
 	}

@@ -161,6 +161,24 @@ static void put_arch(struct bytes *b, const struct tiny_options *o)
 	gguf_put_kv_f32(b, key, 1e-5f);
 }
 
+static void put_keys(struct bytes *b, const struct tiny_options *o)
+{
+	for (int i = 0; i < TINY_KEYS && o->key[i].name; i++)
+		if (o->key[i].flag)
+			gguf_put_kv_bool(b, o->key[i].name, o->key[i].value);
+		else
+			gguf_put_kv_u32(b, o->key[i].name, o->key[i].value);
+}
+
+static uint64_t n_keys(const struct tiny_options *o)
+{
+	uint64_t n = 0;
+
+	while (n < TINY_KEYS && o->key[n].name)
+		n++;
+	return n;
+}
+
 #define N_ARCH_KV 12 /* of put_arch: 2 + 8 + 2 */
 
 static int check_options(const struct tiny_options *o, struct err *e)
@@ -291,7 +309,9 @@ static int make(
 	if (!p)
 		abort();
 	n = plan_tensors(o, p);
-	gguf_put_header(b, 3, (uint64_t)n, N_ARCH_KV + (o->experts ? 2 : 0) + tiny_n_tokenizer_kv(o));
+	gguf_put_header(
+		b, 3, (uint64_t)n, N_ARCH_KV + (o->experts ? 2 : 0) + tiny_n_tokenizer_kv(o) + n_keys(o));
+	put_keys(b, o);
 	put_arch(b, o);
 	tiny_put_tokenizer(b, o);
 	rc = put_tensors(b, o, p, n, fd, path, e);

@@ -15,6 +15,8 @@
 #include "base/err.h"
 #include "kernels/kernels.h"
 
+enum { TINY_KEYS = 8 };
+
 struct tiny_options {
 	uint64_t seed;
 	int32_t dim, layers, heads, kv_heads, ffn, vocab, ctx;
@@ -32,6 +34,11 @@ struct tiny_options {
 	const char *pre;       /* tokenizer.ggml.pre, of "bpe" */
 	bool space_prefix;     /* of "spm" and "gemma4" */
 	const char *chat;      /* "chatml", "zephyr", "llama2", "none", or a Jinja text */
+	struct tiny_key {
+		const char *name;
+		uint32_t value;
+		bool flag;    /* of type bool, else a number */
+	} key[TINY_KEYS]; /* further metadata; name NULL: no more */
 };
 #define TINY_DEFAULTS                                                                              \
 	(struct tiny_options)                                                                          \

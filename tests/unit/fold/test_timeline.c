@@ -398,7 +398,7 @@ static void nonsense_is_counted_and_skipped(void **state)
 	feed_request(&f, 4, EV_REQUEST_KIND_chat);
 	feed_request(&f, 4, EV_REQUEST_KIND_chat), odd++; /* again */
 	feed_request(&f, 3, EV_REQUEST_KIND_chat), odd++; /* backwards */
-	feed_request(&f, 5, (enum ev_code_request_kind)9), odd++;
+	feed_request(&f, 5, EV_N_request_kind), odd++;
 	feed_admit(&f, 99, 0), odd++;
 	feed_token(&f, 1, 4, 0, 100), odd++; /* not in the vocabulary */
 	feed_token(&f, 1, 4, -1, 5), odd++;

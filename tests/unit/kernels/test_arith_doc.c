@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,6 +160,19 @@ static void draws(void)
 		(unsigned long long)k_mass(k_exp(-1)), (unsigned long long)k_mass(k_exp(-2)));
 }
 
+/* Rule 25. */
+static void vectors(void)
+{
+	const double state[2][2] = { { 1, 2 }, { 2, 2 } };
+	const double sum[2] = { state[0][0] + state[1][0], state[0][1] + state[1][1] };
+	const double last = sqrt(state[1][0] * state[1][0] + state[1][1] * state[1][1]);
+	const double mean = sqrt(sum[0] * sum[0] + sum[1] * sum[1]);
+
+	say("states 1, 2 and 2, 2 of two tokens: last %.9g, %.9g, mean %.9g, %.9g",
+		(double)(float)(state[1][0] / last), (double)(float)(state[1][1] / last),
+		(double)(float)(sum[0] / mean), (double)(float)(sum[1] / mean));
+}
+
 /* Rules 16 to 18. */
 static void layers(void)
 {
@@ -197,6 +211,7 @@ static char *examples(void)
 	attention();
 	draws();
 	layers();
+	vectors();
 	fclose(out);
 	return text;
 }
