@@ -31,9 +31,9 @@ struct parts_calls {
 	const char *with[3], *without[4]; /* texts that templates of the format have and have not */
 	bool first;                       /* a turn has calls or a text */
 	const char *mark;                 /* what no text before calls has */
-	const char *open, *call, *args, *done;
+	char open[40], close[40];
+	const char *call, *args, *done;
 	const char *between; /* NULL: one call a turn */
-	const char *close;
 	enum parts_args kind;
 	const char *quote;
 	const char *token[6]; /* of these texts, those that are control tokens where a vocabulary has
