@@ -47,8 +47,9 @@ int prompt_ids(const struct cli *c, const struct engine *engine, const char *tex
 				  : err_set(e, ERR_USAGE,
 						"the prompt is empty: with --raw a token is needed to go on from");
 	}
-	const struct chat_input chat = engine_chat(engine);
+	struct chat_input chat = engine_chat(engine);
 
+	template_think(&chat, c->answer.thinking);
 	return template_first(&chat, system, text, size, ids, n, &cap, e);
 }
 

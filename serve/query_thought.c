@@ -153,10 +153,20 @@ static int read_budget(
 	return 0;
 }
 
+/* What the server was told, if the template can be. */
+static int default_of(const struct query *a, const struct chat_template *c)
+{
+	const char *word = a->set.thinking;
+
+	if (!word || !strcmp(word, "auto") || !strstr(c->jinja, "enable_thinking"))
+		return -1;
+	return !strcmp(word, "on");
+}
+
 int query_thought(struct query *a, const cJSON *o, const struct serve *s, struct err *e)
 {
 	const cJSON *format = foreign_member(o, "reasoning_format");
-	struct wish w = { .think = -1, .budget = -1 };
+	struct wish w = { .field = "--thinking", .think = default_of(a, s->info->chat), .budget = -1 };
 
 	a->apart = !cJSON_IsFalse(foreign_member(o, "include_reasoning")) &&
 			   !cJSON_IsFalse(foreign_member(o, "separate_reasoning")) &&
@@ -169,6 +179,7 @@ int query_thought(struct query *a, const cJSON *o, const struct serve *s, struct
 			wishes[i].read(&w, v);
 		}
 	}
+	a->thoughtless = !w.think;
 	return read_variables(a, o, e) || tell_template(a, &w, s->info->chat, e) ||
 				   read_budget(a, &w, s->info->chat, e)
 			   ? -1

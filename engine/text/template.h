@@ -60,6 +60,10 @@ struct chat_input {
 	size_t n_variables;
 };
 
+/* Tells the template whether the model is to think: "on", "off", or, with any other word, nothing.
+ */
+void template_think(struct chat_input *of, const char *word);
+
 /* Appends its ids. kept [n_kept]: ids that were computed before (the last prompt and its answer,
  * as drawn); of these all stay that say what the template says, so that their keys and values are
  * found, and the rest is encoded. NULL with 0: all is. */

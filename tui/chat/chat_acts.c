@@ -120,6 +120,7 @@ void chat_ask(struct app *a, const char *typed)
 		return;
 	conversation_choose(
 		c->live.conversation, a->state.request ? a->state.request : a->state.branch);
+	conversation_think(c->live.conversation, c->settings.thinking);
 	if (conversation_ask(c->live.conversation, text, strlen(text), room, answer_drops(&c->settings),
 			&p, &e) < 0 ||
 		answer(a, &p, &e) < 0)

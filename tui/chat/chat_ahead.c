@@ -89,6 +89,7 @@ void chat_look_ahead(struct app *a)
 	struct err ignored = { 0 }; /* the turn will be told it */
 	int32_t left, reach = reach_of(a);
 
+	conversation_think(c->live.conversation, c->settings.thinking);
 	now.size = conversation_size(c->live.conversation, &now.request);
 	if (now.size == c->ahead.size && now.request == c->ahead.request && room == c->ahead.room &&
 		now.drops == c->ahead.drops)

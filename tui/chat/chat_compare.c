@@ -96,7 +96,7 @@ static int take_prompt(struct app *a, struct chat_compare *c, const char *typed,
 {
 	const struct live *l = &((struct chat *)a->mode_data)->live;
 	const struct engine_info *info = engine_info(l->session.engine);
-	const struct chat_input chat = engine_chat(l->session.engine);
+	struct chat_input chat = engine_chat(l->session.engine);
 	const struct tl_request *last = chat_newest(a, &a->timeline);
 	size_t n = 0, cap = 0;
 
@@ -106,6 +106,7 @@ static int take_prompt(struct app *a, struct chat_compare *c, const char *typed,
 	c->text = strdup(*typed ? typed : last->text);
 	if (!*typed && (c->ids = malloc((size_t)last->n_prompt * sizeof *c->ids)))
 		memcpy(c->ids, last->prompt, (n = (size_t)last->n_prompt) * sizeof *c->ids);
+	template_think(&chat, c->answer[0].thinking);
 	if (*typed && template_first(&chat, answer_system(&c->answer[0], info->default_system), typed,
 					  strlen(typed), &c->ids, &n, &cap, e))
 		return -1;

@@ -55,6 +55,11 @@ int conversation_new(struct conversation *c, const char *system, struct err *e)
 	return 0;
 }
 
+void conversation_think(struct conversation *c, const char *word)
+{
+	template_think(&c->of, word);
+}
+
 int conversation_open(struct conversation **out, const struct chat_input *of, int32_t ctx,
 	const char *system, struct err *e)
 {

@@ -48,6 +48,8 @@ struct conversation_prompt {
 };
 /* A new turn. room: tokens to keep free for the answer. With drop, the oldest turns are dropped
  * until it fits; without, or if it can never fit, an error with the numbers. */
+/* Whether the model is to think before the answers that follow: see template_think(). */
+void conversation_think(struct conversation *c, const char *word);
 int conversation_ask(struct conversation *c, const char *text, size_t size, int32_t room, bool drop,
 	struct conversation_prompt *out, struct err *e);
 /* What the next turn would be with an empty text, before it is asked: *left tokens are free for the
