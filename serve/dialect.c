@@ -26,6 +26,8 @@ static void add_field(const struct dialect *d, cJSON *chat, const cJSON *v, stru
 		return;
 	if (f && f->refused && !cJSON_IsFalse(v))
 		err_set(e, ERR_USAGE, "%s is not served here%s", f->name, f->refused);
+	else if (as && foreign_member(chat, as))
+		err_set(e, ERR_USAGE, "%s: another field says it already", v->string);
 	else if (f && f->read)
 		f->read(chat, v, e);
 	else if (as)
@@ -84,6 +86,18 @@ cJSON *dialect_assistant(cJSON *messages)
 	return role && !strcmp(role, "assistant") ? last : dialect_message(messages, "assistant");
 }
 
+void dialect_add_text(cJSON *m, const char *name, const char *text)
+{
+	const char *was = foreign_text(m, name);
+	char *both = NULL;
+
+	if (!text || asprintf(&both, "%s%s", was ? was : "", text) < 0)
+		return;
+	cJSON_DeleteItemFromObjectCaseSensitive(m, name);
+	cJSON_AddStringToObject(m, name, both);
+	free(both);
+}
+
 void dialect_add_call(cJSON *m, const cJSON *id, const cJSON *name, const cJSON *arguments)
 {
 	cJSON *calls = foreign_member(m, "tool_calls");
@@ -128,6 +142,25 @@ static bool is_empty(const struct choice *c)
 	return !c->parts.thoughts.n && !c->parts.text.n && !c->parts.n_calls;
 }
 
+/* Whether a later part has begun. */
+static bool is_over(const struct choice *c, size_t stage)
+{
+	struct part p;
+
+	for (size_t i = stage + 1; i < c->parts.n_calls + 2; i++)
+		if (part_at(c, i, &p))
+			return true;
+	return false;
+}
+
+/* Of an answer that has ended: its last part, unless it came to its end there. */
+static bool is_cut(const struct choice *c, size_t stage)
+{
+	const char *reason = reply_reason(c);
+
+	return !is_over(c, stage) && strcmp(reason, "stop") != 0 && strcmp(reason, "tool_calls") != 0;
+}
+
 bool dialect_part(const struct choice *c, int32_t i, struct part *p)
 {
 	int32_t n = 0;
@@ -135,6 +168,7 @@ bool dialect_part(const struct choice *c, int32_t i, struct part *p)
 	for (size_t stage = 0; stage < c->parts.n_calls + 2; stage++)
 		if (part_at(c, stage, p) || (stage == 1 && is_empty(c))) {
 			p->index = n;
+			p->cut = is_cut(c, stage);
 			if (n++ == i)
 				return true;
 		}
@@ -167,20 +201,11 @@ void dialect_event(struct job *j, const char *name, struct json *o)
 	free(text);
 }
 
-/* Whether a later part has begun. */
-static bool is_over(const struct choice *c, size_t stage)
-{
-	struct part p;
-
-	for (size_t i = stage + 1; i < c->parts.n_calls + 2; i++)
-		if (part_at(c, i, &p))
-			return true;
-	return false;
-}
-
-static void tell_part(struct job *j, struct choice *c, bool over, bool there, struct part *p)
+/* Whether the next part is to be told now. */
+static bool tell_part(struct job *j, struct choice *c, bool last, struct part *p)
 {
 	const struct dialect *d = j->query.dialect;
+	const bool there = part_at(c, c->stage, p) || (last && c->stage == 1 && is_empty(c));
 	struct part begun = *p;
 
 	p->index = begun.index = c->n_told;
@@ -191,14 +216,16 @@ static void tell_part(struct job *j, struct choice *c, bool over, bool there, st
 	if (c->telling && p->n > c->told)
 		d->part_more(j, p, p->text + c->told, p->n - c->told);
 	c->told = p->n;
-	if (!over)
-		return;
+	if (!last && !is_over(c, c->stage))
+		return false;
+	p->cut = last && is_cut(c, c->stage);
 	if (c->telling)
 		d->part_end(j, p);
 	c->n_told += c->telling;
 	c->telling = false;
 	c->told = 0;
 	c->stage++;
+	return true;
 }
 
 int dialect_grow(struct job *j, bool last)
@@ -210,14 +237,8 @@ int dialect_grow(struct job *j, bool last)
 		j->query.dialect->begin(j);
 	j->greeted = true;
 	reply_grow(c, last);
-	while (c->stage < c->parts.n_calls + 2) {
-		const bool over = last || is_over(c, c->stage);
-		const bool there = part_at(c, c->stage, &p) || (last && c->stage == 1 && is_empty(c));
-
-		tell_part(j, c, over, there, &p);
-		if (!over)
-			break;
-	}
+	while (c->stage < c->parts.n_calls + 2 && tell_part(j, c, last, &p))
+		;
 	if (last && !j->done) {
 		j->done = true;
 		j->query.dialect->end(j);

@@ -16,6 +16,7 @@ struct part {
 	const char *name;       /* of a call */
 	char id[REPLY_CALL_ID]; /* of a call */
 	int32_t index;          /* among the parts that there are */
+	bool cut;               /* the answer broke off within it */
 };
 
 /* What becomes of a field of a request. */
@@ -65,6 +66,8 @@ void dialect_event(struct job *j, const char *name, struct json *o);
 /* A message of these, the last one if it is an assistant's that may go on. */
 cJSON *dialect_message(cJSON *messages, const char *role);
 cJSON *dialect_assistant(cJSON *messages);
+/* Appends to a member's text; text may be NULL. */
+void dialect_add_text(cJSON *message, const char *name, const char *text);
 /* Adds a call to a message; arguments: a text of JSON, or JSON. */
 void dialect_add_call(cJSON *message, const cJSON *id, const cJSON *name, const cJSON *arguments);
 

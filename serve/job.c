@@ -249,8 +249,9 @@ static bool open_choices(struct job *j)
 	const struct query *a = &j->query;
 	const int32_t answers = a->n_prompts * a->best_of, n = count_choices(a);
 	const struct chat_template *t = j->s->info->chat;
-	const struct parts parts = { .thought = a->apart ? t->thought : NULL,
-		.calls = a->tools && !a->no_call ? t->calls : NULL,
+	const struct parts parts = { .thought = t->thought,
+		.together = !a->apart,
+		.calls = a->calls ? t->calls : NULL,
 		.tools = a->tools,
 		.begun = a->begun };
 

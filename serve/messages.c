@@ -1,4 +1,5 @@
 /* Anthropic's Messages: /v1/messages. See dialect.h. */
+#include <stdio.h>
 #include <string.h>
 
 #include "serve/dialect.h"
@@ -36,7 +37,8 @@ static bool read_choice(cJSON *chat, const cJSON *v, struct err *e)
 	const cJSON *type = foreign_member(v, "type"), *name = foreign_member(v, "name");
 	cJSON *to;
 
-	(void)e;
+	if (!cJSON_IsObject(v))
+		return err_set(e, ERR_USAGE, "tool_choice: {\"type\": …} is needed"), false;
 	if (cJSON_IsTrue(foreign_member(v, "disable_parallel_tool_use")))
 		cJSON_AddFalseToObject(chat, "parallel_tool_calls");
 	if (foreign_is(type, "tool")) {
@@ -51,11 +53,19 @@ static bool read_choice(cJSON *chat, const cJSON *v, struct err *e)
 	return true;
 }
 
+/* Their ids are longer than the log's: the beginning tells them apart. */
 static bool read_metadata(cJSON *chat, const cJSON *v, struct err *e)
 {
+	char user[sizeof((struct query *)NULL)->user];
+	const char *id = foreign_text(v, "user_id");
+	size_t n = id ? strnlen(id, sizeof user - 1) : 0;
+
 	(void)e;
-	if (cJSON_IsString(foreign_member(v, "user_id")))
-		cJSON_AddItemToObject(chat, "user", cJSON_Duplicate(foreign_member(v, "user_id"), true));
+	while (id && n && ((unsigned char)id[n] & 0xc0) == 0x80)
+		n--;
+	snprintf(user, sizeof user, "%.*s", (int)n, id ? id : "");
+	if (id)
+		cJSON_AddStringToObject(chat, "user", user);
 	return true;
 }
 
@@ -104,8 +114,7 @@ static void add_blocks(cJSON *messages, const char *role, const cJSON *content)
 			dialect_add_call(m, foreign_member(block, "id"), foreign_member(block, "name"),
 				foreign_member(block, "input"));
 		else if (m && foreign_is(type, "thinking"))
-			cJSON_AddItemToObject(
-				m, "reasoning_content", cJSON_Duplicate(foreign_member(block, "thinking"), true));
+			dialect_add_text(m, "reasoning_content", foreign_text(block, "thinking"));
 		else if (!foreign_is(type, "redacted_thinking"))
 			cJSON_AddItemToArray(parts, cJSON_Duplicate(block, true));
 	}
@@ -136,6 +145,10 @@ static void read_messages(cJSON *chat, const cJSON *o, struct err *e)
 		else
 			cJSON_AddItemToArray(messages, cJSON_Duplicate(m, true));
 	}
+	m = cJSON_GetArrayItem(messages, cJSON_GetArraySize(messages) - 1);
+	if (foreign_is(foreign_member(m, "role"), "assistant"))
+		err_set(
+			e, ERR_USAGE, "messages: the last is the assistant's, and is not gone on from here");
 	if (!foreign_member(o, "max_tokens"))
 		err_set(e, ERR_USAGE, "max_tokens: it is missing");
 }
@@ -146,11 +159,10 @@ static const char *reason_of(const struct choice *c)
 {
 	const char *reason = reply_reason(c);
 
-	return !strcmp(reason, "tool_calls") ? "tool_use"
-		   : !strcmp(reason, "length")   ? "max_tokens"
-		   : c->held.stop                ? "stop_sequence"
-		   : !strcmp(reason, "stop")     ? "end_turn"
-										 : "refusal";
+	return c->held.stop                    ? "stop_sequence"
+		   : !strcmp(reason, "length")     ? "max_tokens"
+		   : !strcmp(reason, "tool_calls") ? "tool_use"
+										   : "end_turn";
 }
 
 static void put_reason(struct json *j, const struct choice *c)
@@ -280,10 +292,26 @@ static void part_end(struct job *job, const struct part *p)
 	dialect_event(job, "content_block_stop", &j);
 }
 
+static void send_failure(struct job *job)
+{
+	const char *why = job->choice[0].why;
+	struct json j = { 0 };
+
+	head(&j, "error");
+	json_object(&j, "error");
+	json_text(&j, "type", "api_error");
+	json_text(&j, "message", *why ? why : "the answer failed");
+	dialect_event(job, "error", &j);
+}
+
 static void end(struct job *job)
 {
 	struct json j = { 0 };
 
+	if (!strcmp(reply_reason(&job->choice[0]), "abort")) {
+		send_failure(job);
+		return;
+	}
 	head(&j, "message_delta");
 	json_object(&j, "delta");
 	put_reason(&j, &job->choice[0]);

@@ -13,11 +13,15 @@ static cJSON *arguments_of(const cJSON *function, struct err *e)
 {
 	const cJSON *v = foreign_member(function, "arguments");
 	const char *text = cJSON_GetStringValue(v);
-	cJSON *o = cJSON_IsObject(v)               ? cJSON_Duplicate(v, true)
-			   : text && *text                 ? cJSON_Parse(text)
-			   : !v || cJSON_IsNull(v) || text ? cJSON_CreateObject()
-											   : NULL;
+	struct err ignored = { 0 };
+	cJSON *o = NULL;
 
+	if (cJSON_IsObject(v))
+		o = cJSON_Duplicate(v, true);
+	else if (text && *text)
+		o = foreign_json_read(text, strlen(text), &ignored);
+	else if (!v || cJSON_IsNull(v) || text)
+		o = cJSON_CreateObject();
 	if (cJSON_IsObject(o))
 		return o;
 	cJSON_Delete(o);
@@ -153,7 +157,8 @@ int query_parts(struct query *a, const struct serve *s, struct err *e)
 {
 	const struct chat_template *c = s->info->chat;
 	const bool calls = a->tools && !a->no_call && !a->grammar;
-	const bool thinks = a->kind == QUERY_CHAT && c->thought && !a->silent;
+	const bool thinks =
+		a->kind == QUERY_CHAT && c->thought && !a->silent && (a->begun || !a->thoughtless);
 	const struct parts_rules r = { .thought = thinks ? c->thought : NULL,
 		.begun = a->begun,
 		.budget = a->budget,
@@ -164,6 +169,7 @@ int query_parts(struct query *a, const struct serve *s, struct err *e)
 		.name = a->call_name,
 		.spec = a->grammar };
 
+	a->calls = calls && a->kind == QUERY_CHAT;
 	if (a->kind != QUERY_CHAT || !(calls || (thinks && (a->grammar || a->budget))))
 		return 0;
 	return query_bound(a,

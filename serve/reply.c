@@ -111,7 +111,8 @@ const char *reply_reason(const struct choice *c)
 	switch (c->reason) {
 	case EV_FINISH_end:
 	case EV_FINISH_whole:
-	case EV_FINISH_stop: return c->parts.n_calls ? "tool_calls" : "stop";
+	case EV_FINISH_stop:
+		return c->parts.n_calls && c->parts.n_whole == c->parts.n_calls ? "tool_calls" : "stop";
 	case EV_FINISH_length:
 	case EV_FINISH_context: return "length";
 	default: return "abort";

@@ -61,6 +61,7 @@ static bool read_text(cJSON *chat, const cJSON *v, struct err *e)
 
 static const struct dialect_field fields[] = {
 	{ "input", .as = NULL },
+	{ "messages", .refused = ": the conversation is called input" },
 	{ "instructions", .as = NULL },
 	{ "max_output_tokens", .as = "max_tokens" },
 	{ "tools", .as = "tools", .read = read_tools },
@@ -97,12 +98,13 @@ static cJSON *content_of(const cJSON *content)
 
 static void add_reasoning(cJSON *messages, const cJSON *item)
 {
-	const cJSON *content = foreign_member(item, "content"), *part = content ? content->child : NULL;
 	cJSON *m = dialect_message(messages, "assistant");
+	const cJSON *part;
 
-	if (part && foreign_member(part, "text"))
-		cJSON_AddItemToObject(
-			m, "reasoning_content", cJSON_Duplicate(foreign_member(part, "text"), true));
+	cJSON_ArrayForEach(part, foreign_member(item, "content"))
+	{
+		dialect_add_text(m, "reasoning_content", foreign_text(part, "text"));
+	}
 }
 
 static void add_message(cJSON *messages, const cJSON *item, struct err *e)
@@ -218,7 +220,7 @@ static void put_item(struct json *j, const char *key, const struct job *job, con
 		else
 			json_array(j, "summary"), json_end(j);
 		json_array(j, "content");
-		if (p->kind == PART_TEXT && (p->n || !strcmp(status, "completed")))
+		if (p->kind == PART_TEXT && (p->n || strcmp(status, "in_progress") != 0))
 			put_text_part(j, NULL, p->text, p->n);
 		else if (p->n) {
 			json_object(j, NULL);
@@ -273,7 +275,21 @@ static void put_output(struct json *j, const struct job *job)
 	}
 	json_array(j, "output");
 	for (int32_t i = 0; dialect_ended(job) && dialect_part(&job->choice[0], i, &p); i++)
-		put_item(j, NULL, job, &p, status);
+		put_item(j, NULL, job, &p, p.cut ? "incomplete" : "completed");
+	json_end(j);
+}
+
+static void put_error(struct json *j, const struct job *job)
+{
+	const char *why = job->choice[0].why;
+
+	if (strcmp(status_of(job), "failed") != 0) {
+		json_null(j, "error");
+		return;
+	}
+	json_object(j, "error");
+	json_text(j, "code", "server_error");
+	json_text(j, "message", *why ? why : "the answer failed");
 	json_end(j);
 }
 
@@ -292,7 +308,7 @@ static void put_response(struct json *j, const char *key, const struct job *job)
 	json_int(j, "created_at", job->created);
 	json_text(j, "status", status_of(job));
 	json_text(j, "model", job->s->name);
-	json_null(j, "error");
+	put_error(j, job);
 	put_output(j, job);
 	for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
 		put_asked(j, job, asked[i].name, asked[i].none);
@@ -405,7 +421,7 @@ static void part_end(struct job *job, const struct part *p)
 	dialect_event(job, types[p->kind], &j);
 	if (p->kind == PART_TEXT)
 		send_content(job, p, "response.content_part.done");
-	send_item(job, p, "response.output_item.done", "completed");
+	send_item(job, p, "response.output_item.done", p->cut ? "incomplete" : "completed");
 }
 
 static void end(struct job *job)

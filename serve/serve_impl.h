@@ -80,6 +80,8 @@ struct query {
 	int32_t n_variables;
 	cJSON *tools; /* functions: name, parameters; NULL: none */
 	bool must_call, one_call, no_call;
+	bool calls;            /* its answer may have them */
+	bool thoughtless;      /* it asks for no thought */
 	const char *call_name; /* of the function to call, in tools; or NULL */
 	bool apart, begun;     /* apart: thoughts are told as such; begun: the prompt ends within one */
 	int32_t budget;        /* tokens of its thought; 0: any */

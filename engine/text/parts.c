@@ -79,8 +79,8 @@ static bool step_begin(struct parts *t, const struct parts_raw *r)
 	size_t at = 0;
 	int n;
 
-	if (!t->thought || t->begun) {
-		t->phase = t->thought ? THOUGHT : TEXT;
+	if (!t->thought || t->begun || t->together) {
+		t->phase = t->thought && !t->together ? THOUGHT : TEXT;
 		return true;
 	}
 	while (at < r->n && is_space(r->text[at]))
@@ -258,6 +258,7 @@ static bool step_value(struct parts *t, const struct parts_raw *r)
 	const bool whole = parts_value(t, r);
 
 	t->phase = whole ? DONE : VALUE;
+	t->n_whole += whole;
 	return whole;
 }
 

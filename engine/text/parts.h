@@ -71,16 +71,18 @@ struct parts {
 	const struct parts_calls *calls;
 	const cJSON *tools; /* of PARTS_XML: which parameters are texts */
 	bool begun;         /* the prompt ends within a thought */
+	bool together;      /* thoughts stay in the text, with their marks */
 	/* what was read; whole only once `last` was */
 	struct parts_text thoughts, text;
 	struct parts_call *call;
-	size_t n_calls, cap_calls;
-	bool failed; /* no memory */
+	size_t n_calls, cap_calls, n_whole; /* n_whole: calls whose arguments have ended */
+	bool failed;                        /* no memory */
 	/* of the reader */
 	int phase, depth;
 	bool quoted, escaped, key;
 	uint64_t lists; /* bit d: what is open at depth d is a list */
 	size_t at;      /* read of the raw text */
+	size_t looked;  /* for the end of a value, in vain */
 };
 
 /* Reads on in raw [n], which has grown since the last call (control tokens by their names). last:

@@ -161,7 +161,8 @@ static bool value_xml(struct parts *t, const struct parts_raw *r)
 				parts_word(t, to, "}");
 			return end;
 		}
-		at = parts_find(r, t->at, tail, &whole);
+		at = parts_find(r, t->looked > t->at ? t->looked : t->at, tail, &whole);
+		t->looked = at;
 		if (t->quoted)
 			put_escaped(t, to, r->text + t->at, at - t->at);
 		else if (whole)

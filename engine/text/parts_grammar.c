@@ -5,7 +5,7 @@
 
 #include "engine/text/parts.h"
 
-enum { MOST_NESTING = 16 };
+enum { MOST_NESTING = 16, MOST_TEXT = 1 << 20 }; /* MOST_TEXT: as GRAMMAR_MOST_TEXT */
 
 struct writing {
 	const struct parts_calls *calls;
@@ -84,14 +84,26 @@ static void refuse(struct writing *w, const char *name, const char *what)
 		w->tool, name, w->calls->name, what);
 }
 
-/* The schema of a value, with the definitions that it may refer to. */
+static bool refers(const cJSON *schema)
+{
+	const cJSON *one;
+
+	cJSON_ArrayForEach(one, schema)
+	{
+		if ((one->string && !strcmp(one->string, "$ref")) || refers(one))
+			return true;
+	}
+	return false;
+}
+
+/* The schema of a value, with the definitions that it refers to. */
 static void put_schema(struct writing *w, const cJSON *schema, const cJSON *whole)
 {
 	static const char *const defs[] = { "$defs", "definitions" };
 	cJSON *copy = cJSON_Duplicate(schema, true);
 	char *text = NULL;
 
-	for (int i = 0; copy && schema != whole && cJSON_IsObject(copy) && i < 2; i++)
+	for (int i = 0; copy && schema != whole && refers(copy) && i < 2; i++)
 		if (foreign_member(whole, defs[i]) && !foreign_member(copy, defs[i]))
 			cJSON_AddItemToObject(
 				copy, defs[i], cJSON_Duplicate(foreign_member(whole, defs[i]), true));
@@ -100,6 +112,8 @@ static void put_schema(struct writing *w, const cJSON *schema, const cJSON *whol
 		fprintf(w->f, " %%json %s", text);
 	else
 		err_set(w->e, ERR_MEMORY, "no memory for a grammar");
+	if (ftell(w->f) > MOST_TEXT)
+		err_set(w->e, ERR_USAGE, "tools: their grammar is longer than %d bytes", MOST_TEXT);
 	cJSON_free(text);
 	cJSON_Delete(copy);
 }
@@ -194,6 +208,8 @@ static void put_xml(struct writing *w, const cJSON *schema)
 		return;
 	cJSON_ArrayForEach(p, foreign_member(schema, "properties"))
 	{
+		if (w->e->code)
+			return;
 		const bool must = is_required(schema, p->string);
 
 		fputs(must ? " \"<parameter=" : " ( \"<parameter=", w->f);
@@ -392,10 +408,10 @@ static void put_thought(struct writing *w, const struct parts_rules *r)
 
 	if (!h)
 		return;
-	fputs(r->begun ? " thought" : " (", w->f);
+	fputs(r->begun ? " thought [ \\n]{0,4}" : " (", w->f);
 	if (!r->begun) {
 		put_token(w->f, h->open);
-		fputs(" thought )?", w->f);
+		fputs(" thought [ \\n]{0,4} )?", w->f);
 	}
 }
 
@@ -416,8 +432,6 @@ static void put_root(struct writing *w, const struct parts_rules *r)
 {
 	fputs("root ::=", w->f);
 	put_thought(w, r);
-	if (r->spec || (r->calls && r->must))
-		fputs(r->thought ? " [ \\n]{0,4}" : "", w->f);
 	if (r->spec)
 		put_spec(w, r->spec);
 	else if (!r->calls)
@@ -425,7 +439,7 @@ static void put_root(struct writing *w, const struct parts_rules *r)
 	else if (r->must)
 		fputs(" calls", w->f);
 	else if (r->calls->first)
-		fputs(r->thought ? " [ \\n]* ( calls | text )?" : " ( calls | text )?", w->f);
+		fputs(" ( calls | text )?", w->f);
 	else
 		fputs(" text calls?", w->f);
 	fputc('\n', w->f);

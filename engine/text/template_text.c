@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "base/foreign_json.h"
 #include "engine/text/jinja/jinja.h"
 #include "engine/text/parts.h"
 #include "engine/text/template_private.h"
@@ -163,23 +164,86 @@ static bool hides(const struct writer *w, const struct chat_message *m)
 	return w->spelled && (w->answers || strcmp(m->role, "assistant") != 0);
 }
 
-/* A member whose value is a text, or JSON, of a client's. */
-static void write_member(
-	struct writer *w, struct json *j, const char *key, const char *value, bool is_json, bool hidden)
+/* What templates put beside their own words, as names and keys ('<' ~ key ~ '>'): no part of it may
+ * become one of a control token, so the characters that all their names have are hidden, too. */
+static void write_name(struct writer *w, const char *text, bool hidden)
 {
-	char *text = NULL;
-	size_t n = 0;
+	static const char marks[] = "<>|[]";
+	size_t n;
 
-	if (!value)
-		return;
-	w->f = open_memstream(&text, &n);
+	for (; *text; text += n + (text[n] != 0)) {
+		n = strcspn(text, marks);
+		write_text(w, text, n, hidden);
+		if (text[n] && hidden)
+			hide(w->f, text + n, 1);
+		else if (text[n])
+			fputc(text[n], w->f);
+		w->n_spelled += text[n] != 0;
+	}
+}
+
+static char *name_of(struct writer *w, const char *text, bool hidden)
+{
+	char *out = NULL;
+	size_t n;
+
+	w->f = open_memstream(&out, &n);
 	if (w->f)
-		write_text(w, value, strlen(value), hidden);
-	j->failed |= !w->f || fclose(w->f);
-	if (is_json)
-		json_raw(j, key, text ? text : "", text ? n : 0);
-	else
-		json_bytes(j, key, text ? text : "", text ? n : 0);
+		write_name(w, text, hidden);
+	return w->f && !fclose(w->f) ? out : NULL;
+}
+
+/* Depth as cJSON reads it: CJSON_NESTING_LIMIT. */
+static bool guard(struct writer *w, cJSON *v, bool hidden)
+{
+	bool ok = true;
+	char *text;
+
+	if (v->string) {
+		text = name_of(w, v->string, hidden);
+		ok = text;
+		cJSON_free(v->string);
+		v->string = text;
+	}
+	if (ok && cJSON_IsString(v)) {
+		text = name_of(w, v->valuestring, hidden);
+		ok = text && cJSON_SetValuestring(v, text);
+		free(text);
+	}
+	for (cJSON *one = v->child; ok && one; one = one->next)
+		ok = guard(w, one, hidden);
+	return ok;
+}
+
+/* JSON of a client's with its texts and keys as names; malloc'd, NULL without memory. */
+static char *guarded(struct writer *w, const char *json, bool hidden)
+{
+	cJSON *v = cJSON_Parse(json);
+	char *text = v && guard(w, v, hidden) ? cJSON_PrintUnformatted(v) : NULL;
+
+	cJSON_Delete(v);
+	return text;
+}
+
+static void write_json(
+	struct writer *w, struct json *j, const char *key, const char *value, bool hidden)
+{
+	char *text = value ? guarded(w, value, hidden) : NULL;
+
+	j->failed |= value && !text;
+	if (text)
+		json_raw(j, key, text, strlen(text));
+	free(text);
+}
+
+static void write_member(
+	struct writer *w, struct json *j, const char *key, const char *value, bool hidden)
+{
+	char *text = value ? name_of(w, value, hidden) : NULL;
+
+	j->failed |= value && !text;
+	if (text)
+		json_bytes(j, key, text, strlen(text));
 	free(text);
 }
 
@@ -211,12 +275,12 @@ static char *messages_json(struct writer *w, size_t *size)
 		const struct chat_message *m = &w->of->message[i];
 
 		json_object(&j, NULL);
-		json_text(&j, "role", m->role);
+		write_member(w, &j, "role", m->role, w->spelled);
 		write_content(w, &j, m);
-		write_member(w, &j, "tool_calls", w->as_text ? m->calls_text : m->calls, true, w->spelled);
-		write_member(w, &j, "tool_call_id", m->call_id, false, w->spelled);
-		write_member(w, &j, "name", m->name, false, w->spelled);
-		write_member(w, &j, "reasoning_content", m->thought, false, hides(w, m));
+		write_json(w, &j, "tool_calls", w->as_text ? m->calls_text : m->calls, w->spelled);
+		write_member(w, &j, "tool_call_id", m->call_id, w->spelled);
+		write_member(w, &j, "name", m->name, w->spelled);
+		write_member(w, &j, "reasoning_content", m->thought, hides(w, m));
 		json_end(&j);
 	}
 	return json_take(&j, size);
@@ -264,15 +328,10 @@ static int set_variables(struct writer *w, struct jinja *j, struct err *e)
 		return -1;
 	for (size_t i = 0; i < w->of->n_variables; i++) {
 		const struct chat_variable *v = &w->of->variable[i];
-		char *text = NULL;
-		size_t n = 0;
-		int rc;
+		char *text = guarded(w, v->value, w->spelled);
+		int rc = text ? jinja_set(j, v->name, text, strlen(text), e)
+					  : err_set(e, ERR_MEMORY, "no memory");
 
-		w->f = open_memstream(&text, &n);
-		if (w->f)
-			write_text(w, v->value, strlen(v->value), w->spelled);
-		rc = !w->f || fclose(w->f) ? err_set(e, ERR_MEMORY, "no memory")
-								   : jinja_set(j, v->name, text, n, e);
 		free(text);
 		if (rc)
 			return -1;
@@ -353,7 +412,8 @@ static char *render(struct writer *w, size_t *size, struct err *e)
 
 	w->as_text = w->as_empty = w->undefined = false;
 	out = render_once(w, size, e);
-	for (int i = step; !out && i < 8 && e->code != ERR_MEMORY; i += step) {
+	for (int i = step; !out && i < 8 && e->code != ERR_MEMORY && !strstr(e->text, "steps");
+		 i += step) {
 		w->as_text = i & 1;
 		w->as_empty = i & 2;
 		w->undefined = i & 4;
@@ -396,6 +456,15 @@ static int hide_spelled(struct writer *w, char **text, size_t *size, struct err 
 	}
 	free(plain);
 	return *text ? 0 : -1;
+}
+
+void template_think(struct chat_input *of, const char *word)
+{
+	static const struct chat_variable on = { "enable_thinking", "true" },
+									  off = { "enable_thinking", "false" };
+
+	of->variable = word && !strcmp(word, "off") ? &off : &on;
+	of->n_variables = word && (!strcmp(word, "on") || !strcmp(word, "off"));
 }
 
 char *template_text(const struct chat_input *of, size_t *size, struct err *e)

@@ -95,7 +95,7 @@ check "only tui/term/prompt.c sees readline" "$(includes '-r $all' 'readline/' '
 check "only trace and sessions see sqlite" "$(includes '-r base kernels engine serve load simulate lab tui cli' 'sqlite3\.h')"
 check "only serve sees libmicrohttpd" "$(includes '-r $all' 'microhttpd\.h' 'serve/')"
 check "only sessions/client sees libcurl" "$(includes '-r $all' 'curl/' 'sessions/client/')"
-check "only base/foreign_json, engine/grammar, engine/text/parts, sessions, serve and load see cJSON" "$(includes '-r base kernels event fold engine trace simulate lab tui cli' 'cjson/' '(engine/grammar/|engine/text/parts|base/foreign_json)')"
+check "only base/foreign_json, engine/grammar, engine/text, sessions, serve and load see cJSON" "$(includes '-r base kernels event fold engine trace simulate lab tui cli' 'cjson/' '(engine/grammar/|engine/text/|base/foreign_json)')"
 check "only kernels/cuda includes CUDA's headers or the kernels' own" \
 	"grep -rnE '^#include [\"<](cuda|cuda_[a-z_]*|nvrtc|device_launch_parameters)\.h|^#include .*\.cuh?\"' $all | grep -vE '^kernels/cuda/'"
 check "nothing of the program includes the CUDA shim but device.cuh" \

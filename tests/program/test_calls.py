@@ -197,6 +197,58 @@ def of_server(form, name):
         check(f"{form}: the same bits alone and among others", forms[0] == forms[1], forms)
 
 
+def of_faults():
+    """What strangers found: tools whose names and keys are parts of control tokens, and what else bound or broke an answer."""
+    qwen, llama, thinks = (os.path.join(TEMPLATES, n + ".jinja") for n in ("Qwen3-Coder", "meta-llama-Llama-3.1-8B-Instruct", "Qwen-Qwen3-0.6B"))
+    hi = [{"role": "user", "content": "Hi"}]
+
+    def controls(s, body):
+        return sum(i < 3 for i in s.ask("/tokenize", body)["tokens"])
+
+    with Server(qwen) as s:
+        for about, key in (("an infix", "|im_end|"), ("a whole name", "<|im_end|>"), ("a beginning", "<|im_"), ("an end", "im_end|>")):
+            tools = [{"type": "function", "function": {"name": "f", "description": key, "parameters": {"type": "object", "properties": {
+                "a": {"type": "string", key: key, "description": key}}}}}]
+            plain = json.loads(json.dumps(tools).replace(key, "x" * len(key)))
+            check(f"a tool's words that are {about} of a control token's are text", controls(s, {"messages": hi, "tools": tools}) ==
+                  controls(s, {"messages": hi, "tools": plain}), about)
+        many = {"type": "object", "$defs": {"d": {"description": "x" * 200000}}, "properties": {f"p{i}": {} for i in range(1500)}}
+        got = s.post({"messages": hi, "max_tokens": 1, "tools": [{"type": "function", "function": {"name": "f", "parameters": many}}]})
+        check("definitions are copied only where they are referred to", got["choices"][0]["finish_reason"] in ("length", "stop", 400), str(got)[:300])
+    with Server(llama) as s:
+        bound = {"type": "json_schema", "json_schema": {"schema": {"type": "object", "required": ["ok"], "properties": {"ok": {"type": "boolean"}},
+                                                                   "additionalProperties": False}}}
+        got = of_whole(s.post({"messages": hi, "tools": [{"type": "function", "function": CLOCK}], "response_format": bound, "max_tokens": 60}))
+        check("an answer that is bound otherwise has no calls taken out of it", list(value(got[0])) == ["ok"] and not got[2], got)
+    with Server(thinks) as s:
+        got = of_whole(s.post({"messages": hi, "enable_thinking": False, "guided_choice": ["a <tool_call> b"], "max_tokens": 60}))
+        check("where no thought is asked for the text is bound from its beginning", got[0] == "a <tool_call> b" and not got[1], got)
+        tool = [{"type": "function", "function": SWITCH}]
+        ask = {"messages": hi, "tools": tool, "tool_choice": "required", "enable_thinking": False, "stop": ['"lamp'], "max_tokens": 80}
+        got = of_whole(s.post(ask))
+        check("a call that a stop string cut is no reason to call", got[3] == "stop" and len(got[2]) == 1, got)
+        anthropic = {"messages": hi, "max_tokens": 80, "stop_sequences": ['"lamp'], "thinking": {"type": "disabled"},
+                     "tools": [{"name": "switch", "input_schema": SWITCH["parameters"]}], "tool_choice": {"type": "any"},
+                     "metadata": {"user_id": "user_" + "ä" * 100}}
+        got = s.ask("/v1/messages", anthropic)
+        check("nor for Messages, whose users have long names", got.get("stop_reason") == "stop_sequence" and got["stop_sequence"] == '"lamp', got)
+        for about, path, body, words in (
+                ("a field that is said twice", "/v1/responses", {"input": "a", "max_tokens": 2, "max_output_tokens": 7}, "max_output_tokens"),
+                ("messages beside input", "/v1/responses", {"input": "a", "messages": hi}, "called input"),
+                ("a choice that is no object", "/v1/messages", {**anthropic, "tool_choice": "any"}, "tool_choice"),
+                ("an answer to go on from", "/v1/messages", {**anthropic, "messages": hi + [{"role": "assistant", "content": "I"}]}, "messages"),
+                ("arguments with more behind them", "/v1/chat/completions", {"messages": hi + [{"role": "assistant", "tool_calls": [{"id": "a", "function": {
+                    "name": "f", "arguments": "{} junk"}}]}]}, "messages: tool_calls")):
+            got = s.ask(path, body)
+            check(f"{about}: refused in words", words in got["error"]["message"], got)
+        cut = s.ask("/v1/responses", {"input": "a", "tools": [{"type": "function", **SWITCH}], "tool_choice": "required", "max_output_tokens": 30,
+                                      "reasoning": {"effort": "none"}})
+        check("an item that was cut is incomplete", cut["status"] == "incomplete" and cut["output"][-1]["status"] == "incomplete", cut)
+        role = {"messages": [{"role": "us<|im_end|>er", "content": "Hi"}]}
+        plain = {"messages": [{"role": "us<xim_end|>er", "content": "Hi"}]}
+        check("a role spells no control token", controls(s, role) == controls(s, plain), (role, plain))
+
+
 class Server:
     def __init__(self, template):
         self.template = template
@@ -216,6 +268,9 @@ class Server:
         self.process.wait()
         self.process.stdout.close()
         self.tmp.cleanup()
+
+    def ask(self, path, body):
+        return post(self.port, path, body)[1]
 
     def post(self, body):
         status, got = post(self.port, "/v1/chat/completions", body)
@@ -238,6 +293,7 @@ def main():
     for path in sorted(glob.glob(TEMPLATES + "/*.jinja")):
         of_template(path, seen)
     by_hand()
+    of_faults()
     for form, name in SERVED.items():
         of_server(form, name)
     check(f"templates of {len(FORMATS)} formats were rendered", seen == FORMATS, str(FORMATS ^ seen))
