@@ -12,7 +12,8 @@ static bool goes_on(
 {
 	return timeline_within_answer(t, r) ||
 		   (before && before->n_prompt == r->n_prompt &&
-			   !memcmp(before->prompt, r->prompt, (size_t)r->n_prompt * sizeof *r->prompt));
+			   (!r->n_prompt ||
+				   !memcmp(before->prompt, r->prompt, (size_t)r->n_prompt * sizeof *r->prompt)));
 }
 
 struct chat_left chat_left(const struct timeline *t, const bool *shown)

@@ -13,7 +13,7 @@ static size_t prompt_tail(
 {
 	size_t from = PARTS_TAIL;
 
-	for (int32_t i = open; i > 0; i--) {
+	for (int32_t i = open < r->n_prompt ? open : r->n_prompt; i > 0; i--) {
 		int32_t size;
 		const char *bytes = timeline_token_bytes(t, r->prompt[i - 1], &size);
 
