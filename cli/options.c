@@ -46,6 +46,7 @@ const struct option_alias option_aliases[] = {
 	{ "greedy", "temp", "0" },
 	{ "no-prefix-cache", "prefix-cache", "off" },
 	{ "cache", "prefix-cache", NULL },
+	{ "json-schema", "grammar", NULL },
 	{ NULL, NULL, NULL },
 };
 
