@@ -2,6 +2,7 @@
 """A conversation that is taken up again (chat --continue) is the one that would have gone on. In a real terminal (tmux), on
 a tiny random model. Speaks TAP; `tests/program/test_chat_continue.py NAME …` runs only these. Only the standard library.
 """
+import contextlib
 import os
 import re
 import shutil
@@ -271,6 +272,17 @@ def test_refused(suite):
         s.close()
 
 
+def written(path, query):
+    """Until a recording that is being written has that."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db, contextlib.suppress(sqlite3.OperationalError):
+            if db.execute(query).fetchone()[0]:
+                return
+        time.sleep(0.05)
+    raise Failure(f"{path}: {query} finds nothing")
+
+
 def test_killed(suite):
     """a session that was killed goes on from what it had said"""
     s = suite.screen(100, 30)
@@ -281,6 +293,7 @@ def test_killed(suite):
         s.type("one two one")
         s.keys("Enter")
         s.wait("limit of 9 tokens")
+        written(file(s, "k.db"), "SELECT count(*) FROM finish")  # the log is written behind what the screen shows
         os.kill(s.pid(), 9)
         s.wait("Killed")
         with open(file(s, "k.db-wal"), "rb") as wal:
