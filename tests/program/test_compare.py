@@ -85,7 +85,7 @@ def test_errors():
                         ("tmep 0", "", ("A: unknown option --tmep", "--temp")),
                         ("temp=1e9", "", ("A: --temp 1e9: a number from 0 to 100",)),
                         ("", "temp", ("B: --temp needs a value",)), ("", "json", ("B: --json is no setting",)),
-                        ("", "full=drop", ("B: --full changes nothing",)), ("", "spec=nonsense", ("B: no drafter is called",)),
+                        ("", "overflow=drop", ("B: --overflow changes nothing",)), ("", "spec=nonsense", ("B: no drafter is called",)),
                         ("", "repeat=3", ("B: --repeat is no setting",)), ("", "model=nowhere.gguf", ("B: ", "nowhere.gguf"))):
         status, out, err = tiny(a, b, "--no-record", "x")
         check(f"'{a}' and '{b}' are refused", status in (2, 4) and not out and all(word in err for word in words), err)
