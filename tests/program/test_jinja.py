@@ -167,23 +167,23 @@ TALKS = {
 }
 
 
-def as_template_takes(template, messages, **given):
-    """What jinja2 renders: of an answer with calls in the first form that the template takes, arguments as objects or texts and
-    content null or empty; and `tools`, where there are none, none or undefined."""
-    got = {"error": "there are no forms"}
-    for undefined, empty, text in itertools.product((False, True), repeat=3):
-        more = {k: v for k, v in given.items() if v is not None or not undefined}
-        m = json.loads(json.dumps(messages))
-        for one in m:
-            for call in one.get("tool_calls", []):
-                if text:
-                    call["function"]["arguments"] = json.dumps(call["function"]["arguments"], ensure_ascii=False, separators=(",", ":"))
-            if one.get("tool_calls") and not one["content"]:
-                one["content"] = "" if empty else None
-        got = through([PYTHON, "-c", REFERENCE], [{"template": template, "now": NOW, "vars": {**more, "messages": m}}])[0]
-        if "text" in got:
-            break
-    return got
+def as_template_takes(asks):
+    """What jinja2 renders of each (template, messages, variables): of an answer with calls in the first form that the template takes,
+    arguments as objects or texts and content null or empty; and `tools`, where there are none, none or undefined."""
+    every = []
+    for template, messages, given in asks:
+        for undefined, empty, text in itertools.product((False, True), repeat=3):
+            m = json.loads(json.dumps(messages))
+            for one in m:
+                for call in one.get("tool_calls", []):
+                    if text:
+                        call["function"]["arguments"] = json.dumps(call["function"]["arguments"], ensure_ascii=False, separators=(",", ":"))
+                if one.get("tool_calls") and not one["content"]:
+                    one["content"] = "" if empty else None
+            more = {k: v for k, v in given.items() if v is not None or not undefined}
+            every.append({"template": template, "now": NOW, "vars": {**more, "messages": m}})
+    got = through([PYTHON, "-c", REFERENCE], every)
+    return [next((t for t in got[i:i + 8] if "text" in t), got[i]) for i in range(0, len(got), 8)]
 
 
 def post(port, path, body):
@@ -225,8 +225,8 @@ def through_serve():
             text = f.read()
         given = {"add_generation_prompt": True, "bos_token": "<|im_start|>", "eos_token": "<|im_end|>", "tools": None}
         form = through([READ], [{"template": text, "raw": ""}])[0]
-        theirs = [as_template_takes((form["tells"] if "tool_calls" in t or "tools" in t else "") + text, t["messages"], **{
-            **given, "tools": t.get("tools"), **t.get("chat_template_kwargs", {})}) for t in talks.values()]
+        theirs = as_template_takes([((form["tells"] if "tool_calls" in t or "tools" in t else "") + text, t["messages"], {
+            **given, "tools": t.get("tools"), **t.get("chat_template_kwargs", {})}) for t in talks.values()])
         ours, log = served(path, talks.values())
         if not form["format"]:  # tools are refused
             theirs = [{"refused": ""} if "tools" in talk else t for talk, t in zip(talks.values(), theirs)]
