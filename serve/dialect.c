@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
-
 /* ---- requests ---- */
 
 static const struct dialect_field *field_of(const struct dialect *d, const char *name)
@@ -84,6 +82,15 @@ cJSON *dialect_assistant(cJSON *messages)
 	const char *role = foreign_text(last, "role");
 
 	return role && !strcmp(role, "assistant") ? last : dialect_message(messages, "assistant");
+}
+
+cJSON *dialect_tool(cJSON *tools)
+{
+	cJSON *tool = cJSON_CreateObject();
+
+	cJSON_AddItemToArray(tools, tool);
+	cJSON_AddStringToObject(tool, "type", "function");
+	return cJSON_AddObjectToObject(tool, "function");
 }
 
 void dialect_add_text(cJSON *m, const char *name, const char *text)
@@ -177,27 +184,14 @@ bool dialect_part(const struct choice *c, int32_t i, struct part *p)
 
 /* ---- streams ---- */
 
-static void append(struct job *j, const char *text, size_t n)
-{
-	if (!ARRAY_ROOM(j->out, j->cap_out, j->n_out + n)) {
-		j->failed = true;
-		return;
-	}
-	memcpy(j->out + j->n_out, text, n);
-	j->n_out += n;
-}
-
 void dialect_event(struct job *j, const char *name, struct json *o)
 {
 	size_t size;
 	char *text = json_take(o, &size);
 
-	j->failed |= !text;
-	append(j, "event: ", 7);
-	append(j, name, strlen(name));
-	append(j, "\ndata: ", 7);
-	append(j, text ? text : "", text ? size : 0);
-	append(j, "\n\n", 2);
+	j->failed |= !text || stream_append(j, "event: ", 7) || stream_append(j, name, strlen(name)) ||
+				 stream_append(j, "\ndata: ", 7) || stream_append(j, text, size) ||
+				 stream_append(j, "\n\n", 2);
 	free(text);
 }
 

@@ -66,6 +66,8 @@ void dialect_event(struct job *j, const char *name, struct json *o);
 /* A message of these, the last one if it is an assistant's that may go on. */
 cJSON *dialect_message(cJSON *messages, const char *role);
 cJSON *dialect_assistant(cJSON *messages);
+/* A tool of the chat's: its function, to be filled. */
+cJSON *dialect_tool(cJSON *tools);
 /* Appends to a member's text; text may be NULL. */
 void dialect_add_text(cJSON *message, const char *name, const char *text);
 /* Adds a call to a message; arguments: a text of JSON, or JSON. */

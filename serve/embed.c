@@ -12,7 +12,6 @@ enum { DIGITS = 9 /* tell one float from all others */ };
 int query_embedding(struct query *a, const cJSON *o, const struct serve *s, struct err *e)
 {
 	const cJSON *format = foreign_member(o, "encoding_format");
-	const cJSON *n = foreign_member(o, "dimensions");
 	const cJSON *pooling = foreign_member(o, "pooling");
 	const char *word = cJSON_GetStringValue(format);
 
@@ -20,14 +19,8 @@ int query_embedding(struct query *a, const cJSON *o, const struct serve *s, stru
 	a->base64 = word && !strcmp(word, "base64");
 	if (!query_nothing(format, "float") && !a->base64)
 		return err_set(e, ERR_USAGE, "encoding_format: float or base64 is needed");
-	if (n && !cJSON_IsNull(n)) {
-		if (!cJSON_IsNumber(n) || !(n->valuedouble >= 1 && n->valuedouble <= s->info->dim) ||
-			n->valuedouble != floor(n->valuedouble))
-			return err_set(e, ERR_USAGE,
-				"dimensions: a whole number from 1 to %d, the model's own, is needed",
-				s->info->dim);
-		a->dimensions = (int32_t)n->valuedouble;
-	}
+	if (query_int(o, "dimensions", 1, s->info->dim, &a->dimensions, e))
+		return -1;
 	if (!pooling || cJSON_IsNull(pooling))
 		return 0;
 	if (!cJSON_IsString(pooling))

@@ -20,21 +20,6 @@ struct gap {
 	struct query_prompt extra, prefix, prompt, suffix;
 };
 
-static const cJSON *member(const cJSON *o, const char *name)
-{
-	return foreign_member(o, name);
-}
-
-static int push(struct query_prompt *p, int32_t id, struct err *e)
-{
-	if (id < 0)
-		return 0;
-	if (!ARRAY_ROOM(p->ids, p->cap, p->n + 1))
-		return err_set(e, ERR_MEMORY, "out of memory for the prompt");
-	p->ids[p->n++] = id;
-	return 0;
-}
-
 static int append(struct query_prompt *p, const int32_t *ids, size_t n, struct err *e)
 {
 	if (!ARRAY_ROOM(p->ids, p->cap, p->n + n))
@@ -43,6 +28,12 @@ static int append(struct query_prompt *p, const int32_t *ids, size_t n, struct e
 		memcpy(p->ids + p->n, ids, n * sizeof *ids);
 	p->n += n;
 	return 0;
+}
+
+/* -1 is no token. */
+static int push(struct query_prompt *p, int32_t id, struct err *e)
+{
+	return append(p, &id, id >= 0, e);
 }
 
 static int encode(
@@ -55,7 +46,7 @@ static int encode(
 static int read_text(struct query_prompt *p, const cJSON *o, const char *field,
 	const struct tokenizer *t, struct err *e)
 {
-	const cJSON *v = member(o, field);
+	const cJSON *v = foreign_member(o, field);
 
 	if (!v || cJSON_IsNull(v))
 		return 0;
@@ -78,8 +69,8 @@ static int add_name(struct query_prompt *p, int32_t mark, const char *name,
 static int add_chunk(
 	struct query_prompt *p, const cJSON *chunk, const struct tokenizer *t, struct err *e)
 {
-	const char *text = cJSON_GetStringValue(member(chunk, "text"));
-	const char *name = cJSON_GetStringValue(member(chunk, "filename"));
+	const char *text = foreign_text(chunk, "text");
+	const char *name = foreign_text(chunk, "filename");
 	const int32_t mark = tokenizer_fim(t, TOKENIZER_FIM_FILE);
 
 	if (!text)
@@ -193,7 +184,7 @@ int query_infill(struct query *a, const cJSON *o, const struct serve *s, struct 
 
 	a->n_prompts = 1;
 	snprintf(a->label, sizeof a->label, "infill");
-	rc = check(t, "infill", e) || read_extra(&g.extra, member(o, "input_extra"), t, e) ||
+	rc = check(t, "infill", e) || read_extra(&g.extra, foreign_member(o, "input_extra"), t, e) ||
 				 read_text(&g.prefix, o, "input_prefix", t, e) ||
 				 read_text(&g.prompt, o, "prompt", t, e) ||
 				 read_text(&g.suffix, o, "input_suffix", t, e)
@@ -227,7 +218,7 @@ int query_suffix(struct query *a, const cJSON *o, const struct serve *s, struct 
 	struct query_prompt suffix = { 0 };
 	int rc;
 
-	if (a->kind != QUERY_TEXT || query_nothing(member(o, "suffix"), NULL))
+	if (a->kind != QUERY_TEXT || query_nothing(foreign_member(o, "suffix"), NULL))
 		return 0;
 	if (a->echo)
 		return err_set(e, ERR_USAGE, "suffix: the prompt that it makes is not told: not with echo");

@@ -17,10 +17,7 @@ static bool read_tools(cJSON *chat, const cJSON *v, struct err *e)
 		type = foreign_member(tool, "type");
 		if (type && !foreign_is(type, "custom"))
 			return err_set(e, ERR_USAGE, "tools: only those of type custom are served here"), false;
-		to = cJSON_CreateObject();
-		cJSON_AddItemToArray(all, to);
-		cJSON_AddStringToObject(to, "type", "function");
-		to = cJSON_AddObjectToObject(to, "function");
+		to = dialect_tool(all);
 		cJSON_AddItemToObject(to, "name", cJSON_Duplicate(foreign_member(tool, "name"), true));
 		if (foreign_member(tool, "description"))
 			cJSON_AddItemToObject(

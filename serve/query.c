@@ -23,8 +23,7 @@ cJSON *query_object(const char *body, size_t size, struct err *e)
 	return NULL;
 }
 
-/* A whole number from low to high; absent or null: *out stays. */
-static int read_int(
+int query_int(
 	const cJSON *o, const char *name, double low, double high, int32_t *out, struct err *e)
 {
 	const cJSON *v = foreign_member(o, name);
@@ -212,13 +211,13 @@ static int read_amounts(struct query *a, const cJSON *o, struct err *e)
 	const cJSON *options = foreign_member(o, "stream_options");
 
 	a->n = 1;
-	if (read_int(o, "n", 1, QUERY_CHOICES, &a->n, e) || read_bool(o, "stream", &a->stream, e) ||
+	if (query_int(o, "n", 1, QUERY_CHOICES, &a->n, e) || read_bool(o, "stream", &a->stream, e) ||
 		read_bool(o, "ignore_eos", &a->ignore_end, e) ||
 		read_bool(o, "include_stop_str_in_output", &a->tell_stop, e) ||
 		(cJSON_IsObject(options) && read_bool(options, "include_usage", &a->usage, e)))
 		return -1;
 	a->best_of = a->n;
-	if (read_int(o, "best_of", a->n, QUERY_CHOICES, &a->best_of, e))
+	if (query_int(o, "best_of", a->n, QUERY_CHOICES, &a->best_of, e))
 		return -1;
 	if (a->stream && a->best_of > a->n)
 		return err_set(e, ERR_USAGE, "best_of: it is known at the end only, so not with stream");
@@ -234,10 +233,10 @@ static int read_logprobs(struct query *a, const cJSON *o, struct err *e)
 
 	if (a->kind != QUERY_CHAT) {
 		a->logprobs = cJSON_IsNumber(v);
-		return query_nothing(v, NULL) ? 0 : read_int(o, "logprobs", 0, QUERY_TOP, &a->top, e);
+		return query_nothing(v, NULL) ? 0 : query_int(o, "logprobs", 0, QUERY_TOP, &a->top, e);
 	}
 	if (read_bool(o, "logprobs", &a->logprobs, e) ||
-		read_int(o, "top_logprobs", 0, QUERY_TOP, &a->top, e))
+		query_int(o, "top_logprobs", 0, QUERY_TOP, &a->top, e))
 		return -1;
 	return a->top && !a->logprobs ? err_set(e, ERR_USAGE, "top_logprobs: it needs logprobs: true")
 								  : 0;

@@ -18,10 +18,7 @@ static bool read_tools(cJSON *chat, const cJSON *v, struct err *e)
 		if (!foreign_is(foreign_member(tool, "type"), "function"))
 			return err_set(e, ERR_USAGE, "tools: only those of type function are served here"),
 				   false;
-		to = cJSON_CreateObject();
-		cJSON_AddItemToArray(all, to);
-		cJSON_AddStringToObject(to, "type", "function");
-		to = cJSON_AddObjectToObject(to, "function");
+		to = dialect_tool(all);
 		cJSON_ArrayForEach(one, tool)
 		{
 			if (strcmp(one->string, "type") != 0)

@@ -95,6 +95,9 @@ static inline bool query_scores(const struct query *a)
 int query_read(struct query *a, enum query_kind kind, const struct dialect *d,
 	const struct serve *s, const char *body, size_t size, struct err *e);
 void query_free(struct query *a);
+/* A whole number from low to high; absent or null: *out stays. */
+int query_int(
+	const cJSON *o, const char *name, double low, double high, int32_t *out, struct err *e);
 /* query_prompt.c: its prompts as ids, and its label. */
 int query_prompts(struct query *a, const cJSON *o, const struct serve *s, struct err *e);
 int query_ids(struct query_prompt *p, const cJSON *list, const char *field, const struct serve *s,
@@ -371,6 +374,7 @@ char *reply_whole(struct job *j, size_t *size);
 char *reply_score(struct job *j, size_t *size);
 char *reply_infill(struct job *j, size_t *size);                    /* infill.c */
 char *reply_embeddings(struct job *j, size_t *size, struct err *e); /* embed.c */
+int stream_append(struct job *j, const char *text, size_t size);
 /* Appends to job.out what can be told by now. */
 int stream_grow(struct job *j, bool last);
 /* The engine's thread, of a suspended connection, without the lock: makes and sends what can be

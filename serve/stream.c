@@ -20,7 +20,7 @@
  * them as a whole, or nothing. */
 enum { SEGMENT = 1200 };
 
-static int append(struct job *job, const char *text, size_t size)
+int stream_append(struct job *job, const char *text, size_t size)
 {
 	if (!ARRAY_ROOM(job->out, job->cap_out, job->n_out + size))
 		return -1;
@@ -31,7 +31,7 @@ static int append(struct job *job, const char *text, size_t size)
 
 static int append_word(struct job *job, const char *word)
 {
-	return append(job, word, strlen(word));
+	return stream_append(job, word, strlen(word));
 }
 
 static const char *object_name(const struct job *job)
@@ -59,7 +59,8 @@ static int send_choice(struct job *job, struct json *choice)
 	size_t size;
 	char *text = json_take(choice, &size);
 	const bool failed = !text || append_word(job, "data: ") ||
-						append(job, job->lead, job->n_lead) || append(job, text, size) ||
+						stream_append(job, job->lead, job->n_lead) ||
+						stream_append(job, text, size) ||
 						append_word(job, job->query.usage ? "],\"usage\":null}\n\n" : "]}\n\n");
 
 	free(text);
@@ -221,8 +222,8 @@ static int send_usage(struct job *job)
 	json_end(&j);
 	reply_usage(&j, job);
 	text = json_take(&j, &size);
-	failed =
-		!text || append_word(job, "data: ") || append(job, text, size) || append_word(job, "\n\n");
+	failed = !text || append_word(job, "data: ") || stream_append(job, text, size) ||
+			 append_word(job, "\n\n");
 	free(text);
 	return failed ? -1 : 0;
 }

@@ -66,8 +66,7 @@ uint32_t cursor_hex(struct cursor *c, int n)
 	return CURSOR_END;
 }
 
-/* Digits, at most a million; -1: there are none. */
-static int32_t number(struct cursor *c)
+int32_t cursor_number(struct cursor *c)
 {
 	int32_t n = -1;
 
@@ -82,9 +81,9 @@ static bool braces(struct cursor *c, int32_t *least, int32_t *most)
 {
 	const char *from = c->at++;
 
-	*least = *most = number(c);
+	*least = *most = cursor_number(c);
 	if (cursor_take(c, ','))
-		*most = number(c);
+		*most = cursor_number(c);
 	else if (*least < 0)
 		c->at = from;
 	if (c->at > from + 1 && cursor_take(c, '}')) {

@@ -40,8 +40,14 @@ uint32_t cursor_point(struct cursor *c);
 int hex_digit(uint32_t byte);
 /* n hexadecimal digits as a number; CURSOR_END with the error: they are not there. */
 uint32_t cursor_hex(struct cursor *c, int n);
+/* Digits, at most a million and one; -1: there are none. */
+int32_t cursor_number(struct cursor *c);
 /* ? * + {n} {n,} {,m} {n,m}: false: none of them is next. */
 bool cursor_repeat(struct cursor *c, int32_t *least, int32_t *most);
+/* gbnf.c: blanks and comments. New lines end a rule, unless it is inside parentheses or goes on
+ * with
+ * |. */
+void cursor_blanks(struct cursor *c, bool lines);
 /* gbnf.c: a character of a literal or set, with its escapes; CURSOR_END at the end. */
 uint32_t cursor_character(struct cursor *c);
 /* gbnf_part.c: what begins with %, which was taken. */

@@ -6,8 +6,7 @@
 
 static int32_t alternatives(struct cursor *c, bool inside);
 
-/* Blanks and comments. New lines end a rule, unless it is inside parentheses or goes on with |. */
-static void blanks(struct cursor *c, bool lines)
+void cursor_blanks(struct cursor *c, bool lines)
 {
 	for (;;) {
 		while (cursor_take(c, ' ') || cursor_take(c, '\t') || cursor_take(c, '\r') ||
@@ -145,13 +144,13 @@ static int32_t sequence(struct cursor *c, bool inside)
 	int32_t all = expr_empty(c->g), one, least, most;
 
 	for (;;) {
-		blanks(c, inside);
+		cursor_blanks(c, inside);
 		one = item(c);
 		if (c->g->err.code)
 			return EXPR_FAILED;
 		if (one < 0)
 			return all;
-		blanks(c, inside);
+		cursor_blanks(c, inside);
 		while (cursor_repeat(c, &least, &most))
 			one = expr_repeat(c->g, one, least, most);
 		all = expr_then(c->g, all, one);
@@ -162,9 +161,9 @@ static bool goes_on(struct cursor *c, bool inside)
 {
 	const char *here = c->at;
 
-	blanks(c, true);
+	cursor_blanks(c, true);
 	if (cursor_take(c, '|')) {
-		blanks(c, true);
+		cursor_blanks(c, true);
 		return true;
 	}
 	if (!inside)
@@ -194,11 +193,11 @@ static int32_t head(struct cursor *c)
 	if (number < 0)
 		number = rule_new(c->g, c->at, n);
 	c->at += n;
-	blanks(c, false);
+	cursor_blanks(c, false);
 	if (c->end - c->at < 3 || memcmp(c->at, "::=", 3) != 0)
 		return cursor_fail(c, "::= is needed");
 	c->at += 3;
-	blanks(c, true);
+	cursor_blanks(c, true);
 	return number;
 }
 
@@ -209,7 +208,7 @@ static void rule(struct cursor *c)
 	if (x < 0)
 		return;
 	c->g->rule[number].expr = x;
-	blanks(c, false);
+	cursor_blanks(c, false);
 	if (c->at < c->end && !cursor_take(c, '\n'))
 		cursor_fail(c, "something that is no part of a rule");
 }
@@ -221,7 +220,7 @@ void gbnf_read(struct grammar *g, const char *text, size_t size)
 
 	g->base = root;
 	rule_new(g, "root", 4);
-	for (blanks(&c, true); c.at < c.end && !g->err.code; blanks(&c, true))
+	for (cursor_blanks(&c, true); c.at < c.end && !g->err.code; cursor_blanks(&c, true))
 		rule(&c);
 	if (!g->err.code && g->rule[root].expr < 0)
 		grammar_fail(g, ERR_USAGE, "there is no rule root, which an answer is made of");

@@ -12,12 +12,6 @@
 
 enum { MOST_UNTIL = 8, MOST_INNER_DEPTH = 4 };
 
-static void blanks(struct cursor *c)
-{
-	while (cursor_take(c, ' ') || cursor_take(c, '\t'))
-		;
-}
-
 static void put_point(FILE *f, uint32_t c)
 {
 	utf8proc_uint8_t bytes[4];
@@ -32,7 +26,7 @@ static char *literal(struct cursor *c, size_t *size)
 	FILE *f = open_memstream(&text, size);
 	bool ok = f;
 
-	blanks(c);
+	cursor_blanks(c, false);
 	if (ok && !cursor_take(c, '"')) {
 		cursor_fail(c, "a text in \" is needed");
 		ok = false;
@@ -57,13 +51,12 @@ static char *literal(struct cursor *c, size_t *size)
 /* (N), or nothing: 0. */
 static int32_t limit(struct cursor *c)
 {
-	int32_t n = 0;
+	int32_t n;
 
 	if (!cursor_take(c, '('))
 		return 0;
-	for (; cursor_byte(c) >= '0' && cursor_byte(c) <= '9' && n < GRAMMAR_MOST_REPEAT; c->at++)
-		n = n * 10 + (int32_t)cursor_byte(c) - '0';
-	if (!n || !cursor_take(c, ')'))
+	n = cursor_number(c);
+	if (n < 1 || n > GRAMMAR_MOST_REPEAT || !cursor_take(c, ')'))
 		return cursor_fail(c, "(tokens) of a limit are needed");
 	if (c->g->limit && c->g->limit != n)
 		return cursor_fail(c, "another limit than before, before this");
@@ -82,7 +75,7 @@ static int32_t until(struct cursor *c)
 
 		if (text)
 			not_in[n++] = (struct gguf_text){ text, size };
-		blanks(c);
+		cursor_blanks(c, false);
 	} while (!c->g->err.code && n < MOST_UNTIL && cursor_take(c, ','));
 	if (!c->g->err.code)
 		x = expr_until(c->g, not_in, n, tokens > 0);
@@ -142,7 +135,7 @@ static int32_t schema(struct cursor *c)
 	char *spec = NULL;
 	size_t n;
 
-	blanks(c);
+	cursor_blanks(c, false);
 	n = json_bytes(c);
 	if (!n || (size_t)(c->end - c->at) < n || (*c->at != '{' && *c->at != 't'))
 		return cursor_fail(c, "a JSON schema {…} is needed");

@@ -94,10 +94,9 @@ void parts_free(struct parts *t);
 bool parts_has_token(const struct parts *t, const char *name, size_t size);
 /* Whether what was read ends within a thought. */
 bool parts_in_thought(const struct parts *t);
-/* Whether a prompt ends within a thought; h may be NULL. The same of its last bytes. */
+/* Whether a prompt ends within a thought; h may be NULL. */
 bool parts_is_begun(
 	const struct parts_thought *h, const struct tokenizer *t, const int32_t *ids, size_t n);
-bool parts_text_begun(const struct parts_thought *h, const char *text, size_t size);
 /* The marks of a thought that an answer begins with, or that the prompt before it has begun; NULL:
  * it has none. */
 const struct parts_thought *parts_thought_in(

@@ -104,7 +104,7 @@ static bool is_text(const struct parts *t, const char *tool, const char *name, s
 				type = foreign_member(p, "type");
 		}
 	}
-	return cJSON_IsString(type) && !strcmp(type->valuestring, "string");
+	return foreign_is(type, "string");
 }
 
 /* The head of the next parameter; *end: there is none any more. */

@@ -241,7 +241,7 @@ bool parts_has_token(const struct parts *t, const char *name, size_t size)
 	return false;
 }
 
-bool parts_text_begun(const struct parts_thought *h, const char *text, size_t size)
+static bool text_begun(const struct parts_thought *h, const char *text, size_t size)
 {
 	const size_t open = strlen(h->open), head = strlen(h->head);
 
@@ -266,7 +266,7 @@ bool parts_is_begun(
 		from -= b.size;
 		memcpy(text + from, b.data, b.size);
 	}
-	return h && parts_text_begun(h, text + from, sizeof text - from);
+	return h && text_begun(h, text + from, sizeof text - from);
 }
 
 const struct parts_thought *parts_thought_in(
@@ -281,7 +281,7 @@ const struct parts_thought *parts_thought_in(
 		const size_t n = strlen(h->open);
 
 		if ((n_answer - at >= n && !memcmp(answer + at, h->open, n)) ||
-			parts_text_begun(h, prompt, n_prompt))
+			text_begun(h, prompt, n_prompt))
 			return h;
 	}
 	return NULL;

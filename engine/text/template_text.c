@@ -225,24 +225,16 @@ static char *guarded(struct writer *w, const char *json, bool hidden)
 	return text;
 }
 
-static void write_json(
-	struct writer *w, struct json *j, const char *key, const char *value, bool hidden)
-{
-	char *text = value ? guarded(w, value, hidden) : NULL;
-
-	j->failed |= value && !text;
-	if (text)
-		json_raw(j, key, text, strlen(text));
-	free(text);
-}
-
+/* NULL: it has none. */
 static void write_member(
-	struct writer *w, struct json *j, const char *key, const char *value, bool hidden)
+	struct writer *w, struct json *j, const char *key, const char *value, bool is_json, bool hidden)
 {
-	char *text = value ? name_of(w, value, hidden) : NULL;
+	char *text = !value ? NULL : is_json ? guarded(w, value, hidden) : name_of(w, value, hidden);
 
 	j->failed |= value && !text;
-	if (text)
+	if (text && is_json)
+		json_raw(j, key, text, strlen(text));
+	else if (text)
 		json_bytes(j, key, text, strlen(text));
 	free(text);
 }
@@ -275,12 +267,12 @@ static char *messages_json(struct writer *w, size_t *size)
 		const struct chat_message *m = &w->of->message[i];
 
 		json_object(&j, NULL);
-		write_member(w, &j, "role", m->role, w->spelled);
+		write_member(w, &j, "role", m->role, false, w->spelled);
 		write_content(w, &j, m);
-		write_json(w, &j, "tool_calls", w->as_text ? m->calls_text : m->calls, w->spelled);
-		write_member(w, &j, "tool_call_id", m->call_id, w->spelled);
-		write_member(w, &j, "name", m->name, w->spelled);
-		write_member(w, &j, "reasoning_content", m->thought, hides(w, m));
+		write_member(w, &j, "tool_calls", w->as_text ? m->calls_text : m->calls, true, w->spelled);
+		write_member(w, &j, "tool_call_id", m->call_id, false, w->spelled);
+		write_member(w, &j, "name", m->name, false, w->spelled);
+		write_member(w, &j, "reasoning_content", m->thought, false, hides(w, m));
 		json_end(&j);
 	}
 	return json_take(&j, size);
