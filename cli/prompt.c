@@ -49,6 +49,10 @@ int prompt_ids(const struct cli *c, const struct engine *engine, const char *tex
 	}
 	struct chat_input chat = engine_chat(engine);
 
+	if (c->answer.thinking && strcmp(c->answer.thinking, "auto") != 0 &&
+		!template_can_think(chat.c))
+		return err_set(e, ERR_USAGE, "--thinking %s: this model's template has no word for it",
+			c->answer.thinking);
 	template_think(&chat, c->answer.thinking);
 	return template_first(&chat, system, text, size, ids, n, &cap, e);
 }

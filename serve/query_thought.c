@@ -118,7 +118,7 @@ static const struct {
 static int tell_template(
 	struct query *a, const struct wish *w, const struct chat_template *c, struct err *e)
 {
-	const bool knows = strstr(c->jinja, "enable_thinking");
+	const bool knows = template_can_think(c);
 	cJSON *v;
 	int rc = 0;
 
@@ -158,7 +158,7 @@ static int default_of(const struct query *a, const struct chat_template *c)
 {
 	const char *word = a->set.thinking;
 
-	if (!word || !strcmp(word, "auto") || !strstr(c->jinja, "enable_thinking"))
+	if (!word || !strcmp(word, "auto") || !template_can_think(c))
 		return -1;
 	return !strcmp(word, "on");
 }

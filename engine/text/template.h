@@ -60,6 +60,8 @@ struct chat_input {
 	size_t n_variables;
 };
 
+/* Whether a template can be told if the model is to think. */
+bool template_can_think(const struct chat_template *c);
 /* Tells the template whether the model is to think: "on", "off", or, with any other word, nothing.
  */
 void template_think(struct chat_input *of, const char *word);

@@ -450,10 +450,16 @@ static int hide_spelled(struct writer *w, char **text, size_t *size, struct err 
 	return *text ? 0 : -1;
 }
 
+static const char thinking[] = "enable_thinking";
+
+bool template_can_think(const struct chat_template *c)
+{
+	return strstr(c->jinja, thinking);
+}
+
 void template_think(struct chat_input *of, const char *word)
 {
-	static const struct chat_variable on = { "enable_thinking", "true" },
-									  off = { "enable_thinking", "false" };
+	static const struct chat_variable on = { thinking, "true" }, off = { thinking, "false" };
 
 	of->variable = word && !strcmp(word, "off") ? &off : &on;
 	of->n_variables = word && (!strcmp(word, "on") || !strcmp(word, "off"));

@@ -863,6 +863,13 @@ def test_thoughts_are_folded(suite):
         s.keys("C-o", "1", *["Left"] * 12)
         s.wait("<think>")  # where the cursor is there is something to be seen
         s.keys("Escape")
+        s.keys("Escape")
+        enter(s, "/thinking off")
+        s.wait("/thinking off: this model's template has no word for it")
+        enter(s, r'/grammar gbnf:root ::= "**b** is"')
+        s.wait("grammar is now|grammar:")
+        enter(s, "Bold")
+        s.wait(r"^ ai +\*\*b\*\* is")  # what is bound to a form is shown in it, not as Markdown
         suite.quit(s)
         suite.replay(s, "t.db")
         s.keys("End")

@@ -43,11 +43,16 @@ static void write_ahead(
 			buf, cap, "the context is full: /overflow drop leaves out old turns, /new begins anew");
 }
 
-/* How far sequences go is chosen when the model is opened. */
+/* How far sequences go is chosen when the model is opened; and a template that knows nothing of
+ * thoughts cannot be told. */
 int chat_refuses(void *arg, const struct setting *s, const char *value, struct err *e)
 {
 	const struct chat *c = ((struct app *)arg)->mode_data;
 
+	if (s == &answer_settings[ANSWER_AT_thinking] && strcmp(value, "auto") != 0 &&
+		!template_can_think(engine_info(c->live.session.engine)->chat))
+		return err_set(
+			e, ERR_USAGE, "/thinking %s: this model's template has no word for it", value);
 	if (s != &answer_settings[ANSWER_AT_overflow] || strcmp(value, "sinks") != 0 ||
 		c->options->engine.goes_on)
 		return 0;

@@ -277,7 +277,7 @@ void turn_of_request(struct turn *n, const struct timeline *t, const struct tl_r
 	add_answer(n, t, r);
 	if (!look->thoughts)
 		thought_fold(&n->answer, t, r, answer_begin(t, r), n->thought, sizeof n->thought);
-	if (!look->marks)
+	if (!look->marks && !r->grammar) /* what is bound to a form is in that form */
 		mark_down(&n->answer, look->width, look->ascii);
 	if (look->token >= 0 && !shows(&n->answer, look->token)) {
 		wrap_free(&n->answer);
